@@ -1,0 +1,98 @@
+# make            install what is missing, build build/hilo and build/libhilo.so
+# make demo       build, then replay, check, count, optimise and draw a bundled program
+# make test       every test: release and sanitized builds, fuzzing, the comparison with XLA
+# make fuzz       the fuzz targets alone (FUZZ_SECONDS each, 60 by default)
+# make bench      speed beside XLA's
+# make check      the rules of the architecture, by script
+# make install    PREFIX=/usr/local; program, library, headers, pkg-config, man pages, completion
+# make deps, make venv, make clean; make format (not the headers, whose columns are set by hand)
+
+BUILD ?= build
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+WERROR ?= ON
+FUZZ_SECONDS ?= 60
+JAX := 0.10.2
+export FUZZ_SECONDS
+export HILO_CORPUS ?= $(CURDIR)/../shared/corpus
+export HILO_PYTHON ?= $(abspath $(BUILD))/venv/bin/python
+
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+PACKAGES := gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
+	libpcre2-dev libcmocka-dev libjansson-dev libzstd-dev zlib1g-dev liblapack3 python3-venv
+# The sanitizers' and the fuzzer's runtime is a package of its own in some releases, a part of clang in others.
+TEST_PACKAGES := clang libclang-rt-dev
+HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed' && echo yes)
+CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DHILO_WERROR=$(WERROR)
+BUILD_IN = ninja -j $(JOBS) -C
+
+.PHONY: all deps test-deps venv build asan fuzz-build demo test fuzz bench check install format clean
+
+all: build
+
+build: deps
+	@$(CONFIGURE) -B $(BUILD) > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
+	@mv $(BUILD)-configure.log $(BUILD)/configure.log
+	@$(BUILD_IN) $(BUILD)
+
+# ---- what is needed: nothing happens where all of it is there ----
+
+deps:
+	@tools/deps.sh $(PACKAGES)
+
+test-deps:
+	@tools/deps.sh $(PACKAGES) $(TEST_PACKAGES)
+
+venv: $(BUILD)/venv/jax-$(JAX)
+
+$(BUILD)/venv/jax-$(JAX):
+	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy
+	@touch $@
+
+# ---- the builds the tests use ----
+
+asan: deps
+	@$(CONFIGURE) -B $(BUILD)/asan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" \
+	  -DHILO_SANITIZE=address,undefined -DHILO_TEST_PREFIX=asan. > /dev/null
+	@$(BUILD_IN) $(BUILD)/asan
+
+fuzz-build: test-deps
+	@$(CONFIGURE) -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug \
+	  -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" -DHILO_WERROR=OFF -DHILO_FUZZ=ON -DHILO_SANITIZE=address,undefined \
+	  -DHILO_TEST_PREFIX= > /dev/null
+	@$(BUILD_IN) $(BUILD)/fuzz
+
+# ---- try, test, measure ----
+
+demo: build
+	@tools/demo.sh $(BUILD)/hilo
+
+# One run of CTest over the three builds, so that one summary counts every test.
+test: build asan fuzz-build
+	@$(MAKE) --no-print-directory venv || \
+	  { [ -z "$$CI" ] || exit 1; echo "no Python with jax $(JAX): the tests beside XLA will be skipped"; }
+	@mkdir -p $(BUILD)/all
+	@printf 'subdirs("../tests" "../asan/tests" "../fuzz/tests")\n' > $(BUILD)/all/CTestTestfile.cmake
+	ctest --test-dir $(BUILD)/all --output-on-failure -j $(JOBS)
+
+fuzz: fuzz-build
+	ctest --test-dir $(BUILD)/fuzz --output-on-failure -j $(JOBS)
+
+bench: build venv
+	$(HILO_PYTHON) bench/bench.py --hilo $(BUILD)/hilo
+
+check: build
+	@tools/layers.sh
+	@tools/headers.sh
+	@HILO_BUILD=$(BUILD) tools/globals.sh
+	@HILO=$(BUILD)/hilo tools/docs_fresh.sh
+
+install: build
+	cmake --build $(BUILD) --target man
+	cmake --install $(BUILD) --strip
+
+format:
+	find src tests bench -name '*.[ch]' | xargs clang-format -i
+
+clean:
+	rm -rf $(BUILD)

@@ -1,0 +1,15 @@
+#!/bin/bash
+# Each public header compiles on its own, in C11 and in C++17.
+cd "$(dirname "$0")/.." || exit 2
+shopt -s nullglob
+bad=0
+for header in include/hilo/*.h; do
+  echo "#include \"hilo/${header##*/}\"" |
+    ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Iinclude -x c - || bad=1
+  if command -v "${CXX:-c++}" >/dev/null; then
+    echo "#include \"hilo/${header##*/}\"" |
+      ${CXX:-c++} -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Iinclude -x c++ - || bad=1
+  fi
+done
+[ $bad = 0 ] && echo "headers: each stands alone"
+exit $bad

@@ -1,0 +1,49 @@
+#!/bin/bash
+# Fails on an include that looks sideways or up. The numbers of the folders are in src/LAYERS; a public
+# header include/hilo/NAME.h belongs to the folder NAME, or to the one that a "header" row gives.
+cd "$(dirname "$0")/.." || exit 2
+declare -A number home
+while read -r a b c; do
+  case $a in
+    '' | '#'*) ;;
+    header) home[$b]=$c ;;
+    *) number[$a]=$b ;;
+  esac
+done < src/LAYERS
+
+bad=0
+complain() {
+  echo "$1: $2" >&2
+  bad=1
+}
+
+# Compares the folder of a file ($2) with the folder of what it includes ($4).
+look() {
+  local file=$1 from=$2 line=$3 to=$4
+  if [ -z "${number[$from]}" ]; then
+    complain "$file" "folder $from is not in src/LAYERS"
+  elif [ -n "${number[$to]}" ] && [ "$from" != "$to" ] && [ "${number[$to]}" -ge "${number[$from]}" ]; then
+    complain "$file:$line" "layer $from (${number[$from]}) includes $to (${number[$to]})"
+  fi
+}
+
+owner() { echo "${home[$1]:-${1%%.*}}"; }
+
+while IFS=: read -r file line text; do
+  target=$(sed -E 's/^[^"<]*["<]([^">]*)[">].*/\1/' <<<"$text")
+  case $file in
+    src/*) from=${file#src/} from=${from%%/*} ;;
+    include/hilo/*) from=$(owner "${file#include/hilo/}") ;;
+  esac
+  case $target in
+    hilo/*) name=${target#hilo/} to=$(owner "$name")
+      [ -e "include/hilo/$name" ] || complain "$file:$line" "no such public header: $target"
+      [ -n "${number[$to]}" ] || complain "$file:$line" "$target belongs to no folder (add a header row to src/LAYERS)" ;;
+    */*) to=${target%%/*}
+      case $file in include/*) [ -z "${number[$to]}" ] || complain "$file:$line" "a public header includes a private one" ;; esac ;;
+    *) continue ;;
+  esac
+  look "$file" "$from" "$line" "$to"
+done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]' src include --include='*.[ch]' --include='*.def')
+[ $bad = 0 ] && echo "layers: every include looks down"
+exit $bad

@@ -1,0 +1,53 @@
+"""Turns what `hilo --help` and `hilo COMMAND --help` print into man pages: man.py PROGRAM VERSION FOLDER.
+
+The help stays the one place where options are described. Lines that start in the first column and end in a
+colon become sections; a line of the form "  --option ...   what it does" becomes a tagged paragraph.
+"""
+import os
+import re
+import subprocess
+import sys
+
+program, version, folder = sys.argv[1:]
+
+
+def output(*args):
+    return subprocess.run([program, *args], capture_output=True, text=True).stdout
+
+
+def escape(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + text if text.startswith((".", "'")) else text
+
+
+def body(help_text):
+    for line in help_text.rstrip().splitlines():
+        tagged = re.match(r"^ +(\S.*?)  +(\S.*)$", line)
+        if not line.strip():
+            yield ".PP"
+        elif re.match(r"^[A-Za-z][\w ]*:$", line):
+            yield ".SH " + line[:-1].upper()
+        elif tagged:
+            yield from (".TP", ".B " + escape(tagged[1]), escape(tagged[2]))
+        else:
+            yield from (escape(line.strip()), ".br") if line.startswith(" ") else (escape(line.strip()),)
+
+
+def page(name, meaning, help_text):
+    usage, _, rest = help_text.partition("\n")
+    lines = [f'.TH {name.upper()} 1 "" "Hilo {version}" "Hilo"', ".SH NAME", f"{escape(name)} \\- {escape(meaning)}",
+             ".SH SYNOPSIS", escape(re.sub(r"^usage: *", "", usage)), ".SH DESCRIPTION", *body(rest)]
+    if name != "hilo":
+        lines += [".SH SEE ALSO", ".BR hilo (1)"]
+    with open(os.path.join(folder, name + ".1"), "w") as f:
+        f.write("\n".join(lines) + "\n")
+
+
+os.makedirs(folder, exist_ok=True)
+general = output("--help")
+commands = output("--list-commands").split("\n")
+for line in filter(None, commands):
+    command = line.split()[0]
+    found = re.search(rf"^ +{re.escape(command)}\b.*?  +(\S.*)$", general, re.M)
+    page("hilo-" + command, found[1] if found else f"the command {command} of hilo", output(command, "--help"))
+page("hilo", "compiler and workbench for XLA's HLO", general)
