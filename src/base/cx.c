@@ -1,0 +1,240 @@
+// cx.c: the context: limits, scratch memory, registered things, and the diagnostics so far.
+//
+// Errors and other diagnostics are stored up to limits.errors of each, so that many warnings do not
+// hide an error. A note belongs to what it follows, and goes with it.
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+
+typedef struct Entry {
+  HlDiag diag;
+  int64_t errors_before;  // n_errors when it was reported
+} Entry;
+
+struct HlCx {
+  HlLimits limits;
+  HlArena *scratch;
+  Entry *entries;
+  int n_entries, capacity;
+  int n_stored[3];         // of each severity
+  int64_t n_errors;        // all, stored or not
+  HlErrorKind error_kind;  // of the first error
+  bool dropped;            // the newest diagnostic was not stored
+  HlArena *arena;          // of the registry
+  HlSyms *keys;
+  void **values;  // by index of the key
+  uint32_t n_values;
+};
+
+static const HlLimits default_limits = {
+    .instructions = (int64_t)1 << 26,
+    .nesting = 1000,
+    .tuple_leaves = (int64_t)1 << 20,
+    .literal_bytes = (int64_t)8 << 30,
+    .file_bytes = (int64_t)8 << 30,
+    .eval_bytes = (int64_t)64 << 30,
+    .eval_steps = 0,
+    .errors = 100,
+    .devices = 1024,
+};
+
+HlCx *hl_cx_new(void) {
+  HlCx *cx = base_alloc(sizeof *cx);
+  cx->limits = default_limits;
+  cx->scratch = hl_arena_new();
+  return cx;
+}
+
+void hl_cx_free(HlCx *cx) {
+  if (!cx)
+    return;
+  hl_cx_clear(cx);
+  hl_arena_free(cx->scratch);
+  hl_arena_free(cx->arena);
+  free(cx->entries);
+  free(cx->values);
+  free(cx);
+}
+
+HlLimits *hl_cx_limits(HlCx *cx) {
+  return &cx->limits;
+}
+
+HlArena *hl_cx_scratch(HlCx *cx) {
+  return cx->scratch;
+}
+
+// --- Reporting ---
+
+static void count_error(HlCx *cx, HlErrorKind kind) {
+  if (cx->n_errors++ == 0)
+    cx->error_kind = kind;
+}
+
+// Whether there is room for one more of a severity; a note follows the fate of what it belongs to.
+static bool has_room(const HlCx *cx, HlSeverity severity) {
+  const int limit = cx->limits.errors > 1 ? cx->limits.errors : 1;
+  if (severity == HL_NOTE && cx->n_entries > 0)
+    return !cx->dropped && cx->n_stored[HL_NOTE] < 4 * limit;
+  return cx->n_stored[severity] < limit;
+}
+
+// Stores a diagnostic, whose text, hint and source reference become the context's.
+static void store(HlCx *cx, HlDiag diag) {
+  if (cx->n_entries == cx->capacity) {
+    cx->capacity = cx->capacity ? 2 * cx->capacity : 8;
+    cx->entries = base_realloc(cx->entries, sizeof *cx->entries * (size_t)cx->capacity);
+  }
+  cx->entries[cx->n_entries++] = (Entry){diag, cx->n_errors};
+  cx->n_stored[diag.severity]++;
+}
+
+static void free_diag(HlDiag *diag) {
+  hl_source_unref(diag->source);
+  free(diag->text);
+  free(diag->hint);
+}
+
+static void report(HlCx *cx, HlSeverity severity, HlErrorKind kind, HlPos pos, const char *format,
+                   va_list args) {
+  const bool room = has_room(cx, severity);
+  cx->dropped = !room;
+  if (room) {
+    store(cx, (HlDiag){.severity = severity,
+                       .kind = kind,
+                       .source = hl_source_ref((HlSource *)pos.source),
+                       .loc = pos.source ? pos.loc : 0,
+                       .text = base_vprintf(format, args)});
+  }
+  if (severity == HL_ERROR)
+    count_error(cx, kind);
+}
+
+bool hl_verror(HlCx *cx, HlErrorKind kind, HlPos pos, const char *format, va_list args) {
+  report(cx, HL_ERROR, kind, pos, format, args);
+  return false;
+}
+
+bool hl_error_kind(HlCx *cx, HlErrorKind kind, HlPos pos, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  report(cx, HL_ERROR, kind, pos, format, args);
+  va_end(args);
+  return false;
+}
+
+bool hl_error(HlCx *cx, HlPos pos, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  report(cx, HL_ERROR, HL_INVALID, pos, format, args);
+  va_end(args);
+  return false;
+}
+
+void hl_warn(HlCx *cx, HlPos pos, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  report(cx, HL_WARNING, HL_INVALID, pos, format, args);
+  va_end(args);
+}
+
+void hl_note(HlCx *cx, HlPos pos, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  report(cx, HL_NOTE, HL_INVALID, pos, format, args);
+  va_end(args);
+}
+
+void hl_hint(HlCx *cx, const char *format, ...) {
+  if (cx->n_entries == 0 || cx->dropped)
+    return;
+  HlDiag *diag = &cx->entries[cx->n_entries - 1].diag;
+  va_list args;
+  va_start(args, format);
+  free(diag->hint);
+  diag->hint = base_vprintf(format, args);
+  va_end(args);
+}
+
+// --- What was reported ---
+
+int hl_cx_n_diags(const HlCx *cx) {
+  return cx->n_entries;
+}
+
+const HlDiag *hl_cx_diag(const HlCx *cx, int k) {
+  return k >= 0 && k < cx->n_entries ? &cx->entries[k].diag : NULL;
+}
+
+int64_t hl_cx_n_errors(const HlCx *cx) {
+  return cx->n_errors;
+}
+
+HlErrorKind hl_cx_error_kind(const HlCx *cx) {
+  return cx->error_kind;
+}
+
+void hl_cx_clear(HlCx *cx) {
+  hl_cx_forget(cx, 0);
+  cx->n_errors = 0;
+  cx->error_kind = 0;
+  cx->dropped = false;
+}
+
+// Errors beyond the limit come after those stored, so they go too once a stored one goes.
+void hl_cx_forget(HlCx *cx, int n) {
+  while (cx->n_entries > (n > 0 ? n : 0)) {
+    Entry *entry = &cx->entries[--cx->n_entries];
+    cx->n_errors = entry->errors_before;
+    cx->n_stored[entry->diag.severity]--;
+    cx->dropped = false;
+    free_diag(&entry->diag);
+  }
+  if (cx->n_errors == 0)
+    cx->error_kind = 0;
+}
+
+void hl_cx_merge(HlCx *cx, HlCx *from) {
+  const int64_t total = cx->n_errors + from->n_errors;
+  if (cx->n_errors == 0)
+    cx->error_kind = from->error_kind;
+  for (int k = 0; k < from->n_entries; k++) {
+    HlDiag *diag = &from->entries[k].diag;
+    cx->dropped = !has_room(cx, diag->severity);
+    if (cx->dropped)
+      continue;
+    store(cx, *diag);
+    if (diag->severity == HL_ERROR)
+      cx->n_errors++;
+    *diag = (HlDiag){.severity = diag->severity};  // what it owned has moved
+  }
+  cx->n_errors = total;
+  hl_cx_clear(from);
+}
+
+// --- Registered things ---
+
+void hl_cx_register(HlCx *cx, const char *key, void *value) {
+  if (!cx->arena) {
+    cx->arena = hl_arena_new();
+    cx->keys = hl_syms_new(cx->arena);
+  }
+  const HlStr text = hl_str(key);
+  const HlSym *sym = hl_syms_add(cx->keys, text.at, text.n);
+  if (sym->index >= cx->n_values) {
+    const uint32_t n = sym->index ? 2 * sym->index : 8;
+    cx->values = base_realloc(cx->values, n * sizeof *cx->values);
+    while (cx->n_values < n)
+      cx->values[cx->n_values++] = NULL;
+  }
+  cx->values[sym->index] = value;
+}
+
+void *hl_cx_lookup(const HlCx *cx, const char *key) {
+  if (!cx->keys)
+    return NULL;
+  const HlStr text = hl_str(key);
+  const HlSym *sym = hl_syms_find(cx->keys, text.at, text.n);
+  return sym ? cx->values[sym->index] : NULL;
+}
