@@ -1,0 +1,36 @@
+// hilo/cost.h: what a module costs: flops, transcendentals, bytes, memory, collectives.
+#ifndef HILO_COST_H
+#define HILO_COST_H
+
+#include "hilo/ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct HlCost {
+  double flops;                // multiply and add count one each
+  double transcendentals;
+  double bytes_read, bytes_written;
+  double collective_bytes;     // sent into collectives by one device
+} HlCost;
+
+// Of one instruction, with what it calls (a while body counts its known trip count, else once).
+HlCost hl_cost_inst(const HlInst *inst);
+HlCost hl_cost_comp(const HlComp *comp);
+HlCost hl_cost_module(const HlModule *m);
+// Of every computation, by comp->id (m->next_comp_id of them), in the arena.
+HlCost *hl_cost_comps(HlArena *arena, const HlModule *m);
+// How often a while runs its body: what its backend config says, or found from a counter that starts
+// at a constant, grows by a constant and is compared with a constant; -1: not known.
+int64_t hl_trip_count(const HlInst *loop);
+// Bytes of all arrays in a shape; INT64_MAX where they do not fit or a size is not known.
+int64_t hl_leaf_bytes(const HlShape *shape);
+// Largest sum of bytes of values alive at one time in the entry (print order, or the schedule),
+// called computations included.
+int64_t hl_peak_memory(HlCx *cx, const HlModule *m);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,95 @@
+// hilo/edit.h: the one door through which a module changes.
+//
+// Keeps uses, callers, orders and names right. Building appends in list order; where an operand
+// defined later in the list comes to be used, the order is restored locally. Arguments are copied
+// into the module unless said otherwise; strings, shapes and attribute values are interned or copied
+// only where they are not the module's own already (`hl_set_attr` says more).
+#ifndef HILO_EDIT_H
+#define HILO_EDIT_H
+
+#include "hilo/ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// An empty module. The source may be NULL; a reference to it is taken.
+HlModule *hl_module_new(const char *name, HlSource *source);
+// An empty computation at the end of the module's list (callees must come before callers: see
+// hl_sort_comps). The name is used as it is: hl_unique_names repairs clashes.
+HlComp *hl_comp_new(HlModule *m, const char *name, size_t name_length);
+void hl_comp_set_entry(HlComp *comp);
+// Restores "callees before callers" in the module's list, stable; false (reported) on recursion.
+bool hl_sort_comps(HlCx *cx, HlModule *m);
+// Puts the module's computations into the given order (all n_comps of them).
+void hl_set_comp_order(HlModule *m, HlComp *const *order);
+// Declares the order in which a computation's instructions were created (all n_insts of them): ids and
+// `order` are numbered anew from 0. For readers of forms that keep that order beside the list's.
+void hl_set_creation_order(HlComp *comp, HlInst *const *order);
+
+// A new instruction at the end of the computation (operands must be of the same computation).
+// `shape` must be interned in the module; `name` may be NULL: the opcode's text, made unique.
+HlInst *hl_inst_new(HlComp *comp, HlOp op, const HlShape *shape, const HlSym *name,
+                    int n_operands, HlInst *const *operands);
+// Parameters register themselves with their computation under their number.
+HlInst *hl_parameter_new(HlComp *comp, int64_t number, const HlShape *shape, const HlSym *name);
+// The check that readers make of a finished computation: reports parameter numbers that are missing,
+// doubled or out of range. (A number far beyond the number of instructions is not noted in `params`.)
+bool hl_finish_params(HlCx *cx, HlComp *comp);
+// Takes a new reference to the literal.
+HlInst *hl_constant_new(HlComp *comp, const HlLiteral *literal, const HlSym *name);
+
+// Sets one attribute (replacing an older one); a value equal to the row's default is dropped. The
+// value must already live in the module's arena (ints, symbols, structs); a LITERAL is referenced
+// anew and released with the module.
+void hl_set_attr(HlInst *inst, const HlAttr *attr);
+void hl_set_attrs(HlInst *inst, const HlAttr *attrs, int n);  // several at once, any order, defaults dropped
+void hl_set_int(HlInst *inst, HlAttrKey key, int64_t value);
+void hl_set_ints(HlInst *inst, HlAttrKey key, HlI64s value);  // copied
+void hl_set_text(HlInst *inst, HlAttrKey key, const char *value);
+void hl_remove_attr(HlInst *inst, HlAttrKey key);
+// Copies all attributes (deep when the modules differ), not the computations.
+void hl_copy_attrs(HlInst *to, const HlInst *from);
+// Copies what goes along to a replacement: metadata, sharding, frontend attributes, location.
+void hl_inherit(HlInst *to, const HlInst *from);
+
+// The computations an instruction calls, in the order ir.h gives for `calls`; at most HL_MAX_CALLS
+// (readers check), what is beyond is dropped.
+enum { HL_MAX_CALLS = 65535 };
+void hl_set_calls(HlInst *inst, int n, HlComp *const *comps);
+void hl_set_operand(HlInst *inst, int number, HlInst *to);
+void hl_set_operands(HlInst *inst, int n, HlInst *const *operands);
+void hl_replace_uses(HlInst *of, HlInst *by);        // every use but by's own, and the root mark
+void hl_add_control(HlInst *pred, HlInst *succ);     // no effect if there already
+void hl_remove_control(HlInst *pred, HlInst *succ);
+void hl_set_shape(HlInst *inst, const HlShape *shape);
+void hl_set_root(HlComp *comp, HlInst *root);
+void hl_set_name(HlInst *inst, const HlSym *name);
+void hl_set_loc(HlInst *inst, HlLoc loc);
+void hl_set_schedule(HlComp *comp, HlInst *const *order);  // n_insts of them; NULL drops it
+// Removes an instruction that has no uses (control edges are joined across it).
+void hl_erase(HlInst *inst);
+void hl_comp_erase(HlComp *comp);                    // and its instructions; nobody may call it
+
+// Makes instruction names and computation names unique module-wide by XLA's rules (hlo.md 1.8), in
+// list order of computations and creation order of instructions.
+void hl_unique_names(HlModule *m);
+// A name that no instruction of the module has, from a wish.
+const HlSym *hl_fresh_name(HlModule *m, const char *wish);
+// A computation name that no other has.
+const HlSym *hl_fresh_comp_name(HlModule *m, const char *wish);
+// The wish with what is not legal in a name replaced (hlo.md 1.8); in the arena, or `wish` itself.
+HlStr hl_sanitise_name(HlArena *arena, HlStr wish);
+
+const HlSym *hl_sym(HlModule *m, const char *text);  // interned in the module
+const HlMetadata *hl_intern_metadata(HlModule *m, const HlMetadata *metadata);  // its symbols must be the module's
+// Puts the modules's frames into the canonical order XLA gives them on load (hlo.md 1.4): only those
+// reachable from instructions, oldest ancestor first; metadata ids are rewritten; bad ids become 0.
+void hl_intern_frames(HlModule *m);
+// Sets the entry layout from the entry's parameters and root where it is not set.
+void hl_complete_entry_layout(HlModule *m);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

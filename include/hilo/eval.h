@@ -1,0 +1,43 @@
+// hilo/eval.h: the reference interpreter: the meaning of every op, with N logical devices.
+#ifndef HILO_EVAL_H
+#define HILO_EVAL_H
+
+#include "hilo/ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum HlElided { HL_ELIDED_RANDOM, HL_ELIDED_ZERO, HL_ELIDED_REFUSE } HlElided;
+
+typedef struct HlEvalOptions {
+  int replicas, partitions;    // 0: what the module says
+  HlElided elided;             // how a constant `{...}` is filled
+  uint64_t seed;               // of rng and of fillings
+  // Host data for infeeds, one literal per infeed executed, and a place for outfeeds; may be NULL.
+  HlLiteral *const *infeed;
+  int n_infeed;
+  // Called after each instruction when set (debugging, tracing); the value is borrowed.
+  void (*trace)(void *user, int device, const HlInst *inst, const HlLiteral *value);
+  void *user;
+} HlEvalOptions;
+
+// Runs the module on every logical device (replicas * partitions of them; device d is replica
+// d / partitions, partition d % partitions). args[d][k] is the k-th entry parameter of device d,
+// borrowed; results[d] becomes a new reference. Shapes are checked against the entry's parameters.
+// options may be NULL. On failure false and all results NULL.
+bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options, const HlLiteral *const *const *args,
+             HlLiteral **results);
+int hl_eval_devices(const HlModule *m, const HlEvalOptions *options);
+// One computation on one device, for folding and tests; NULL on failure.
+HlLiteral *hl_eval_comp(HlCx *cx, const HlComp *comp, const HlLiteral *const *args, int n);
+
+// A custom call's kernel: computes `out` (a zeroed literal of the result's shape) from `in`.
+typedef bool HlCustomCall(HlCx *cx, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out);
+// Registers a kernel for a target in this context, before the built-in table.
+void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

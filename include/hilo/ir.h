@@ -1,0 +1,631 @@
+// hilo/ir.h: the one IR: HlModule > HlComp > HlInst, with shapes, literals, shardings, attributes.
+//
+// Everything of a module lives in its arena and dies with it (hl_module_free), except literals,
+// which are reference-counted and shared, and the source. Shapes and symbols are interned per
+// module: within one module equal means same pointer; across modules use hl_shape_equal. Fields are
+// for reading; all writing goes through hilo/edit.h.
+#ifndef HILO_IR_H
+#define HILO_IR_H
+
+#include "hilo/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct HlModule HlModule;
+typedef struct HlComp HlComp;
+typedef struct HlInst HlInst;
+typedef struct HlLiteral HlLiteral;
+
+// --- Element types ------------------------------------------------------------------------------
+
+typedef enum HlDtype {
+#define DTYPE(id, text, proto, bits, kind, name) HL_##id,
+#include "hilo/dtypes.def"
+  HL_DTYPE_COUNT
+} HlDtype;
+
+typedef enum HlDtypeKind {
+  HL_KIND_NONE,
+  HL_KIND_PRED,
+  HL_KIND_SINT,
+  HL_KIND_UINT,
+  HL_KIND_FLOAT,
+  HL_KIND_COMPLEX
+} HlDtypeKind;
+
+typedef struct HlDtypeInfo {
+  const char *text;            // "f32"; "" for tuple
+  const char *name;            // "F32", as XLA's messages print it
+  int proto;                   // number in xla.PrimitiveType
+  int bits;                    // logical width
+  int bytes;                   // of one element in a literal: sub-byte types take a byte each
+  HlDtypeKind kind;
+  HlFloatFormat format;        // of small floats (bits != 0), else zeros
+} HlDtypeInfo;
+extern const HlDtypeInfo hl_dtype_info[HL_DTYPE_COUNT];
+
+HlDtype hl_dtype_by_text(HlStr text);    // HL_NO_DTYPE if none; knows neither tuple nor buffer
+HlDtype hl_dtype_by_proto(int number);   // HL_NO_DTYPE if none
+static inline const char *hl_dtype_text(HlDtype t) { return hl_dtype_info[t].text; }
+static inline int hl_dtype_bytes(HlDtype t) { return hl_dtype_info[t].bytes; }
+static inline HlDtypeKind hl_dtype_kind(HlDtype t) { return hl_dtype_info[t].kind; }
+static inline bool hl_is_float(HlDtype t) { return hl_dtype_info[t].kind == HL_KIND_FLOAT; }
+static inline bool hl_is_complex(HlDtype t) { return hl_dtype_info[t].kind == HL_KIND_COMPLEX; }
+static inline bool hl_is_signed(HlDtype t) { return hl_dtype_info[t].kind == HL_KIND_SINT; }
+static inline bool hl_is_unsigned(HlDtype t) { return hl_dtype_info[t].kind == HL_KIND_UINT; }
+static inline bool hl_is_integral(HlDtype t) { return hl_is_signed(t) || hl_is_unsigned(t); }
+static inline bool hl_is_array_dtype(HlDtype t) { return hl_dtype_info[t].kind != HL_KIND_NONE; }
+
+// --- Layouts and shapes ----------------------------------------------------------------------------
+
+#define HL_TILE_COMBINE INT64_MIN        // `*` in a tile: joins this dimension with the next minor one
+#define HL_UNBOUNDED INT64_MIN           // size of a `?` dimension
+
+typedef struct HlSplitConfig {
+  int64_t dimension;
+  HlI64s split_indices;
+} HlSplitConfig;
+
+// The suffix items of a layout beyond its order; absent (NULL) in nearly all layouts.
+typedef struct HlLayoutExtra {
+  const HlI64s *tiles;                   // T(..)(..)
+  int n_tiles;
+  const HlSplitConfig *splits;           // SC(..)
+  int n_splits;
+  int64_t tail_padding_alignment;        // L(n), 1 by default
+  HlDtype index_type, pointer_type;      // #(..), *(..): HL_NO_DTYPE by default
+  int64_t element_bits;                  // E(n), 0 by default
+  int64_t memory_space;                  // S(n), 0 by default
+  int64_t dynamic_metadata_bytes;        // M(n), 0 by default
+} HlLayoutExtra;
+
+typedef struct HlLayout {
+  HlI64s minor_to_major;                 // as many as the rank; values are not trusted
+  const HlLayoutExtra *extra;            // NULL: all default
+} HlLayout;
+
+// A type: an array, a tuple, token[], opaque[] or b(array). Immutable.
+typedef struct HlShape {
+  HlDtype dtype;                         // HL_TUPLE, HL_BUFFER, HL_TOKEN, HL_OPAQUE, or of the elements
+  int rank;                              // arrays: dimensions; tuples: elements; b(..): 1 element
+  const int64_t *dim;                    // arrays: size, or bound of a `<=n`, or HL_UNBOUNDED
+  const bool *dynamic;                   // arrays: which dimensions are dynamic; NULL: none
+  const struct HlShape *const *element;  // tuples and b(..)
+  const HlLayout *layout;                // arrays: NULL is "no layout set"
+  uint64_t hash;                         // of everything, layout included
+} HlShape;
+
+// Makes and interns shapes; lives in an arena. A module has one (`m->shapes`).
+typedef struct HlShapes HlShapes;
+HlShapes *hl_shapes_new(HlArena *arena);
+
+// All return interned shapes; arguments are copied. hl_shape_array gives the default (descending)
+// layout; `dynamic` may be NULL.
+const HlShape *hl_shape_array(HlShapes *shapes, HlDtype dtype, int rank, const int64_t *dim);
+const HlShape *hl_shape_array_full(HlShapes *shapes, HlDtype dtype, int rank, const int64_t *dim,
+                                   const bool *dynamic, const HlLayout *layout);
+const HlShape *hl_shape_scalar(HlShapes *shapes, HlDtype dtype);
+const HlShape *hl_shape_tuple(HlShapes *shapes, int n, const HlShape *const *element);
+const HlShape *hl_shape_buffer(HlShapes *shapes, const HlShape *array);
+const HlShape *hl_shape_token(HlShapes *shapes);
+const HlShape *hl_shape_opaque(HlShapes *shapes);
+const HlShape *hl_shape_intern(HlShapes *shapes, const HlShape *shape);  // from anywhere, deep
+const HlShape *hl_shape_with_dtype(HlShapes *shapes, const HlShape *shape, HlDtype dtype);
+const HlShape *hl_shape_with_layout(HlShapes *shapes, const HlShape *shape, const HlLayout *layout);
+const HlShape *hl_shape_without_layout(HlShapes *shapes, const HlShape *shape);  // deep
+const HlShape *hl_shape_with_default_layout(HlShapes *shapes, const HlShape *shape);  // where none is set, deep
+const HlShape *hl_shape_static(HlShapes *shapes, const HlShape *shape);          // bounds as sizes, deep
+
+bool hl_shape_equal(const HlShape *a, const HlShape *b);        // exact, across modules
+// Equal element types and dimensions; layouts and bounded dynamism ignored (XLA's Compatible).
+bool hl_shape_compatible(const HlShape *a, const HlShape *b);
+bool hl_shape_compatible_ignoring_precision(const HlShape *a, const HlShape *b);  // any float type
+bool hl_shape_same_dims(const HlShape *a, const HlShape *b);    // rank and sizes of two arrays
+bool hl_shape_is_array(const HlShape *shape);
+bool hl_shape_is_dynamic(const HlShape *shape);                 // some dimension somewhere
+bool hl_shape_is_unbounded(const HlShape *shape);
+static inline bool hl_shape_is_scalar(const HlShape *s) { return s->rank == 0 && hl_is_array_dtype(s->dtype); }
+static inline bool hl_shape_is_tuple(const HlShape *s) { return s->dtype == HL_TUPLE; }
+int64_t hl_shape_elements(const HlShape *shape);                // product of dim; INT64_MAX if too many
+int64_t hl_shape_leaves(const HlShape *shape);                  // arrays, tokens, opaques of a tuple tree; () is 0
+// Bytes a compiler's buffer takes: tiles and E(n) applied, tuples as pointer tables (hlo.md 2.4).
+int64_t hl_shape_buffer_bytes(const HlShape *shape, int pointer_bytes);
+// Element at a tuple path, or NULL where there is none.
+const HlShape *hl_shape_at(const HlShape *shape, HlI64s index);
+bool hl_layout_is_default(const HlLayout *layout);              // descending and nothing extra
+
+// Spellings (hlo.md 2): "f32[4,3]{1,0}" with layout, "f32[4,3]" without.
+void hl_shape_print(HlBuf *out, const HlShape *shape, bool with_layout);
+// The text of a shape in the context's scratch arena, for messages.
+const char *hl_shape_text(HlCx *cx, const HlShape *shape);
+
+// --- Literals -----------------------------------------------------------------------------------
+
+// A value: immutable once shared, reference-counted atomically. Elements stand densely in row-major
+// logical order whatever the layout, in `hl_dtype_bytes` bytes each: pred as 0 or 1, sub-byte
+// integers sign- or zero-extended to a byte, f4 in the low bits. Holds its own copy of its shape.
+enum {
+  HL_LIT_ELIDED = 1,           // `{...}`: the value is not known: data is NULL, n is 0
+  HL_LIT_SPLAT = 2             // all elements are known to be equal (a hint)
+};
+struct HlLiteral {
+  int refs;                    // only through hl_literal_ref and _unref
+  uint32_t flags;
+  const HlShape *shape;        // its own copy, not interned anywhere
+  void *data;                  // arrays; NULL for others
+  int64_t n;                   // elements of data
+  HlLiteral **element;         // tuples: shape->rank of them, owned references
+  int64_t *extent;             // run-time sizes of dynamic dimensions (rank of them), or NULL
+};
+// A zeroed literal of a shape (deep, for tuples); NULL when memory does not suffice: reported.
+HlLiteral *hl_literal_new(HlCx *cx, const HlShape *shape);
+// One whose value is not known (`{...}`): HL_LIT_ELIDED, no data. Two of one shape count as equal.
+HlLiteral *hl_literal_new_elided(HlCx *cx, const HlShape *shape);
+HlLiteral *hl_literal_tuple(HlCx *cx, int n, HlLiteral *const *element);  // takes new references
+HlLiteral *hl_literal_ref(const HlLiteral *literal);                       // NULL is fine
+void hl_literal_unref(HlLiteral *literal);                                 // NULL is fine
+HlLiteral *hl_literal_copy(HlCx *cx, const HlLiteral *literal);            // deep
+bool hl_literal_equal(const HlLiteral *a, const HlLiteral *b);  // bits, shapes ignoring layout
+uint64_t hl_literal_hash(const HlLiteral *literal);
+bool hl_literal_is_elided(const HlLiteral *literal);            // it or a leaf of it
+int64_t hl_literal_bytes(const HlLiteral *literal);
+// Element k (row-major) as a number of a wide type, and back with the type's own rounding.
+double hl_literal_f64(const HlLiteral *literal, int64_t k);     // real part of a complex
+double hl_literal_imag(const HlLiteral *literal, int64_t k);
+int64_t hl_literal_i64(const HlLiteral *literal, int64_t k);    // u64 is bit-cast
+void hl_literal_set_f64(HlLiteral *literal, int64_t k, double value);
+void hl_literal_set_complex(HlLiteral *literal, int64_t k, double re, double im);
+void hl_literal_set_i64(HlLiteral *literal, int64_t k, int64_t value);
+// HLO's convert (hlo.md 4.3) of a whole array to another element type.
+HlLiteral *hl_literal_convert(HlCx *cx, const HlLiteral *from, HlDtype to);
+void hl_convert_elements(HlDtype to, void *out, HlDtype from, const void *in, int64_t n);
+HlLiteral *hl_literal_reshape(HlCx *cx, const HlLiteral *from, const HlShape *to);  // same element count
+bool hl_literal_is_all(const HlLiteral *literal, double value);  // every element; -0 differs from 0
+
+// Text of a literal's value on one line, without its shape (hlo.md 3.2, 3.3).
+void hl_literal_print(HlBuf *out, const HlLiteral *literal);
+// Text of one element, as it stands in a literal.
+void hl_literal_print_element(HlBuf *out, const HlLiteral *literal, int64_t k);
+
+// --- Attributes ----------------------------------------------------------------------------------
+
+typedef enum HlAttrKind {
+#define ATTR_KIND(id, member, meaning) HL_KIND_OF_##id,
+#include "hilo/attrs.def"
+  HL_ATTR_KIND_COUNT
+} HlAttrKind;
+
+typedef enum HlAttrKey {
+#define ATTR(id, text, kind, more, def, field) HL_A_##id,
+#include "hilo/attrs.def"
+  HL_ATTR_COUNT
+} HlAttrKey;
+enum { HL_ATTR_COMMON = HL_A_SHARDING };  // the first row of every op's common attributes
+
+// The words of an enum attribute.
+typedef struct HlEnum {
+  const char *name;
+  int n;
+  bool fold_case;              // when reading
+  const char *const *text;
+  const int *value;
+} HlEnum;
+typedef enum HlEnumId {
+#define ENUM(name, fold) HL_ENUM_##name,
+#include "hilo/enums.def"
+  HL_ENUM_COUNT
+} HlEnumId;
+enum {                         // HL_WORD_direction_EQ and so on
+#define WORD(enum_name, id, value, text) HL_WORD_##enum_name##_##id = value,
+#include "hilo/enums.def"
+};
+extern const HlEnum hl_enums[HL_ENUM_COUNT];
+const char *hl_enum_text(const HlEnum *words, int64_t value);      // NULL if none
+bool hl_enum_value(const HlEnum *words, HlStr text, int64_t *out);
+
+typedef struct HlAttrInfo {
+  const char *text;
+  HlAttrKind kind;
+  const HlEnum *words;         // ENUM
+  int64_t def;                 // an equal value is neither stored nor printed
+} HlAttrInfo;
+extern const HlAttrInfo hl_attr_info[HL_ATTR_COUNT];
+
+typedef struct HlWindowDim {
+  int64_t size, stride, pad_low, pad_high, lhs_dilate, rhs_dilate;  // base and window dilation
+  bool reversal;
+} HlWindowDim;
+typedef struct HlWindow {
+  const HlWindowDim *at;
+  int n;
+} HlWindow;
+
+typedef struct HlI64Lists {
+  const HlI64s *at;
+  int n;
+} HlI64Lists;
+
+typedef struct HlShapeList {
+  const HlShape *const *at;
+  int n;
+} HlShapeList;
+
+typedef struct HlAlias {       // output index <- operand (or parameter) number and index
+  HlI64s output;
+  int64_t number;
+  HlI64s index;
+  int kind;                    // HL_WORD_alias_kind_*, of module aliases only
+} HlAlias;
+typedef struct HlAliases {
+  const HlAlias *at;
+  int n;
+} HlAliases;
+
+typedef struct HlDimLabels {   // of a convolution; positions of the named dimensions
+  int64_t input_batch, input_feature, kernel_input, kernel_output, output_batch, output_feature;
+  HlI64s input_spatial, kernel_spatial, output_spatial;
+} HlDimLabels;
+
+// A list of devices as reshape(transpose(reshape(iota(n), dims), perm), ...): `<=[2,4]T(1,0)`.
+typedef struct HlIota {
+  HlI64s dims, perm;           // perm.n == dims.n
+} HlIota;
+
+typedef struct HlMesh {
+  const HlSym *const *axis;    // names
+  const int64_t *size;
+  int n;
+  HlI64s devices;              // explicit device_ids; empty: the iota (or `iota`)
+  HlIota iota;                 // device_ids=([4,2]T(1,0)); dims.n == 0: none
+  int64_t maximal_device;      // maximal_mesh[device_id=3]; -1: not maximal
+} HlMesh;
+typedef struct HlAxisRef {     // 'a' or 'a':(pre)size
+  int axis;
+  int64_t pre_size, size;      // 0: the whole axis
+} HlAxisRef;
+typedef struct HlAxes {
+  const HlAxisRef *at;
+  int n;
+} HlAxes;
+
+typedef enum HlGroupsForm { HL_GROUPS_LIST, HL_GROUPS_IOTA, HL_GROUPS_MESH } HlGroupsForm;
+typedef struct HlGroups {      // replica_groups
+  HlGroupsForm form;
+  HlI64Lists list;
+  int64_t n_groups, group_size;  // IOTA
+  HlIota iota;
+  const HlMesh *mesh;          // MESH
+  HlAxes axes;
+} HlGroups;
+// The groups as lists whatever the form, in the arena.
+HlI64Lists hl_groups_lists(HlArena *arena, const HlGroups *groups);
+// The ids an iota spells: prod(dims) of them.
+HlI64s hl_iota_ids(HlArena *arena, const HlIota *iota);
+
+typedef enum HlShardingKind {
+  HL_SHARDING_REPLICATED, HL_SHARDING_MAXIMAL, HL_SHARDING_TUPLE, HL_SHARDING_TILED,
+  HL_SHARDING_MANUAL, HL_SHARDING_UNKNOWN, HL_SHARDING_UNREDUCED, HL_SHARDING_NAMED
+} HlShardingKind;                        // the first seven numbered as in OpSharding.Type
+
+typedef struct HlAxesDim {     // one dimension of a named sharding
+  HlAxes axes;
+  bool open;                   // trailing `?`
+} HlAxesDim;
+
+typedef struct HlMetadata HlMetadata;
+typedef struct HlSharding {
+  HlShardingKind kind;
+  int64_t device;                        // MAXIMAL
+  HlI64s tile;                           // TILED: tile assignment dimensions, subgroup dims last
+  HlI64s devices;                        // TILED, explicit list; empty: iota
+  HlIota iota;                           // TILED
+  bool replicate_last;                   // last_tile_dim_replicate
+  HlI64s last_tile_dims;                 // HlShardingKind of each subgroup dimension
+  const struct HlSharding *const *element;  // TUPLE, one per leaf
+  int n_elements;
+  int shard_group;                       // 0 none, 1 shard_as, 2 shard_like
+  int64_t shard_group_id;
+  const HlMetadata *const *metadata;
+  int n_metadata;
+  bool metadata_list;                    // written {{..}} though there is one
+  const HlMesh *mesh;                    // NAMED
+  const HlAxesDim *dims;
+  int n_dims;
+  HlAxes replicated, unreduced, manual;
+} HlSharding;
+// Canonical form, as XLA constructs it (hlo.md 1.7); in the arena.
+const HlSharding *hl_sharding_canonical(HlArena *arena, const HlSharding *sharding);
+void hl_sharding_print(HlBuf *out, const HlSharding *sharding, bool with_metadata);
+bool hl_sharding_equal(const HlSharding *a, const HlSharding *b);  // metadata ignored
+const HlSharding *hl_sharding_copy(HlModule *to, const HlSharding *sharding);  // deep
+
+typedef struct HlDict {        // name -> text, sorted by name
+  const HlSym *const *key;
+  const HlSym *const *value;
+  int n;
+} HlDict;
+
+struct HlMetadata {            // interned per module: equal means same pointer
+  const HlSym *op_type, *op_name, *source_file, *deduplicated_name, *scheduling_name, *payload;  // NULL: empty
+  int32_t source_line, source_end_line, source_column, source_end_column;
+  int32_t stack_frame_id;      // 1-based index into the module's frames; 0: none
+  HlI64s profile_type;
+  int64_t generated_code_bytes, working_set_bytes;  // protos only
+};
+
+typedef struct HlStatistics {
+  int64_t visualizing_index;
+  const HlSym *const *name;
+  const double *value;
+  int n;
+} HlStatistics;
+
+typedef struct HlAccuracy {
+  bool has_tolerance;
+  int64_t mode;                // HL_WORD_accuracy_mode_*
+  double atol, rtol;
+  int64_t ulps;
+} HlAccuracy;
+
+typedef enum HlOriginKind { HL_ORIGIN_LEAF, HL_ORIGIN_MISSING, HL_ORIGIN_TUPLE, HL_ORIGIN_SYNTHETIC_CALL } HlOriginKind;
+typedef struct HlOrigin {      // "original value": a tree
+  HlOriginKind kind;
+  const HlSym *name;           // LEAF
+  HlI64s index;
+  const struct HlOrigin *const *element;  // TUPLE
+  int n;
+} HlOrigin;
+
+typedef struct HlDomain {
+  const HlSym *kind;
+  const HlSharding *entry, *exit;
+} HlDomain;
+
+typedef struct HlSparsityOf {
+  int64_t n, m, dimension, stride;   // all 0: not there
+} HlSparsityOf;
+typedef struct HlSparsity {
+  HlSparsityOf lhs, rhs;
+} HlSparsity;
+
+// One attribute of an instruction: the member in use follows from hl_attr_info[key].kind.
+typedef struct HlAttr {
+  HlAttrKey key;
+  union {
+    int64_t i;
+    double f;
+    const HlSym *sym;
+    HlI64s ints;
+    HlI64Lists lists;
+    HlWindow window;
+    HlShapeList shapes;
+    HlAliases aliases;
+    const void *ptr;
+  };
+} HlAttr;
+
+// --- Opcodes ------------------------------------------------------------------------------------
+
+typedef enum HlOp {
+#define OP(id, ...) HL_OP_##id,
+#include "hilo/ops.def"
+  HL_OP_COUNT
+} HlOp;
+
+enum {
+  HL_T_ELEMENTWISE = 1,        // result element i depends on operand elements i alone
+  HL_T_COMMUTES = 2,
+  HL_T_CALLS = 4,              // may carry computations
+  HL_T_COLLECTIVE = 8,
+  HL_T_SIDE_EFFECT = 16,       // never dead (custom calls say so by an attribute)
+  HL_T_PINNED = 32,            // parameters
+  HL_T_WRITTEN = 64,           // text must write the shape
+  HL_T_EXACT = 128,            // verifier: declared shape equals the inferred one, layouts too
+  HL_T_MIXED = 256,            // verifier: operands may mix float types
+  HL_T_ASYNC = 512,
+  HL_T_ACCURACY = 1024         // takes result_accuracy
+};
+enum { HL_ANY = -1 };
+
+typedef struct HlOpInfo {
+  const char *text;
+  const char *meaning;
+  int n_operands;              // or HL_ANY
+  uint32_t traits;
+  const uint16_t *attrs;       // HlAttrKey in print order, HL_ATTR_REQUIRED or'ed; ends with HL_ATTR_END
+} HlOpInfo;
+enum { HL_ATTR_REQUIRED = 0x4000, HL_ATTR_END = 0x7fff };
+extern const HlOpInfo hl_op_info[HL_OP_COUNT];
+HlOp hl_op_by_text(HlStr text);          // HL_OP_COUNT if none
+static inline const char *hl_op_text(HlOp op) { return hl_op_info[op].text; }
+
+// --- Instructions, computations, modules -----------------------------------------------------------
+
+// An edge from a user's operand to the operand's list of uses.
+typedef struct HlUse {
+  HlInst *user;
+  struct HlUse *next, *prev;   // in the list of the used instruction, oldest first
+  int number;                  // which operand of the user
+} HlUse;
+
+// An edge from an instruction to a computation it calls.
+typedef struct HlCall {
+  HlInst *caller;
+  struct HlCall *next, *prev;  // in the list of the called computation
+  HlComp *comp;
+  int number;                  // among the caller's computations
+} HlCall;
+
+typedef struct HlControl {     // control edges of an instruction; rare
+  HlInst **preds;              // in the order added
+  HlInst **succs;
+  int n_preds, n_succs;
+} HlControl;
+
+struct HlInst {
+  uint16_t op;                 // HlOp
+  uint16_t n_attrs;
+  uint16_t n_calls;
+  uint16_t flags;
+  uint32_t id;                 // dense within the computation, never reused
+  uint32_t n_operands;
+  HlLoc loc;                   // in the module's source
+  uint32_t order;              // place in creation order: XLA's list order
+  HlComp *comp;
+  HlInst *prev, *next;         // the computation's list, topological
+  const HlSym *name;
+  const HlShape *shape;
+  HlInst **operands;
+  HlUse *uses_made;            // n_operands edges, parallel to operands
+  HlUse *first_use, *last_use; // edges of the users
+  const HlAttr *attrs;         // n_attrs, sorted by key
+  HlCall *calls;               // n_calls: while body, condition; select, scatter; true, false; branches
+  HlControl *control;          // NULL: none
+  uint64_t serial;             // module-wide number for provenance
+};
+
+struct HlComp {
+  HlModule *module;
+  uint32_t id;                 // within the module
+  HlComp *prev, *next;         // the module's list: callees before callers
+  const HlSym *name;
+  HlInst *first, *last;        // topological
+  HlInst *root;
+  uint32_t n_insts, next_id, next_order;
+  HlInst **params;             // by number; NULL where missing
+  int n_params;
+  HlCall *first_call, *last_call;  // who calls it
+  const HlSym *execution_thread;   // NULL: main
+  bool is_fusion;              // body of a fusion
+  HlInst **schedule;           // n_insts in order of execution, or NULL
+  HlLoc loc;
+  HlInst **by_id;              // next_id entries; NULL where erased
+};
+
+typedef struct HlFileLocation {
+  int32_t file_name_id, function_name_id, line, column, end_line, end_column;
+} HlFileLocation;
+typedef struct HlStackFrame {
+  int32_t file_location_id, parent_frame_id;   // 1-based, 0: none (the text prints parent + 1)
+} HlStackFrame;
+typedef struct HlFrames {      // stack-frame tables
+  const HlSym **file_names;
+  const HlSym **function_names;
+  HlFileLocation *locations;
+  HlStackFrame *frames;
+  int n_file_names, n_function_names, n_locations, n_frames;
+} HlFrames;
+
+typedef struct HlDonor {       // buffer_donor
+  int64_t number;
+  HlI64s index;
+} HlDonor;
+
+typedef struct HlRecovery {    // a row of origin_recovery_table
+  const HlOrigin *old_array, *new_array;  // leaves
+  HlModule *module;            // parsed, or NULL
+  const HlSym *text;           // as written when not parsed
+} HlRecovery;
+
+struct HlModule {
+  HlArena *arena;
+  HlSyms *syms;
+  HlShapes *shapes;
+  HlSource *source;            // what it was read from; may be NULL
+  HlLoc loc;
+  const HlSym *name;
+  HlComp *first, *last;        // in list order: callees before callers
+  HlComp *entry;
+  uint32_t n_comps, next_comp_id;
+  uint64_t next_serial;
+  int64_t proto_id;            // HloModuleProto.id
+  // Header attributes (hlo.md 1.3).
+  bool is_scheduled;
+  HlAliases input_output_alias;
+  const HlDonor *buffer_donor;
+  int n_buffer_donor;
+  bool alias_passthrough_params;
+  const HlShape *const *entry_params;  // entry_computation_layout; NULL: take it from the entry
+  int n_entry_params;
+  const HlShape *entry_result;
+  HlI64s spmd_to_parameters, spmd_to_output;  // allow_spmd_sharding_propagation_to_*, 0 or 1 each
+  int64_t replica_count, num_partitions;      // 1 by default
+  HlDict frontend_attributes;
+  const HlRecovery *recovery;
+  int n_recovery;
+  HlFrames frames;
+  // Carried from and to protos.
+  bool is_dynamic, use_auto_spmd;
+  const HlSharding *spmd_output_sharding;
+  const HlSharding *const *spmd_parameter_shardings;
+  int n_spmd_parameter_shardings;
+  HlDict extra_headers;        // header attributes Hilo does not know, name -> text
+  HlStr proto_extra;           // unknown or rare fields of HloModuleProto, as wire bytes
+};
+
+// --- Reading an instruction -------------------------------------------------------------------------
+
+const HlAttr *hl_attr(const HlInst *inst, HlAttrKey key);          // NULL if it has none
+int64_t hl_attr_int(const HlInst *inst, HlAttrKey key);            // default of attrs.def if absent
+double hl_attr_float(const HlInst *inst, HlAttrKey key);           // 0 if absent
+HlI64s hl_attr_ints(const HlInst *inst, HlAttrKey key);            // empty if absent
+const char *hl_attr_text(const HlInst *inst, HlAttrKey key);       // "" if absent
+const void *hl_attr_ptr(const HlInst *inst, HlAttrKey key);        // NULL if absent
+HlWindow hl_window(const HlInst *inst);
+static inline HlI64s hl_dims(const HlInst *inst) { return hl_attr_ints(inst, HL_A_DIMENSIONS); }
+static inline int64_t hl_dim(const HlInst *inst) { return hl_attr_int(inst, HL_A_DIMENSION); }
+static inline bool hl_has_attr(const HlInst *inst, HlAttrKey key) { return hl_attr(inst, key) != NULL; }
+
+static inline HlInst *hl_operand(const HlInst *inst, int k) { return inst->operands[k]; }
+static inline HlComp *hl_called(const HlInst *inst, int k) { return inst->calls[k].comp; }
+static inline HlComp *hl_to_apply(const HlInst *inst) { return inst->calls[0].comp; }
+static inline HlComp *hl_while_body(const HlInst *inst) { return inst->calls[0].comp; }
+static inline HlComp *hl_while_condition(const HlInst *inst) { return inst->calls[1].comp; }
+int64_t hl_parameter_number(const HlInst *inst);
+const HlLiteral *hl_constant(const HlInst *inst);                  // NULL: a constant without literal
+const HlMetadata *hl_metadata(const HlInst *inst);                 // NULL: none
+const HlSharding *hl_sharding(const HlInst *inst);                 // NULL: none
+// The comparison type in force, written or by default (HL_WORD_comparison_type_*).
+int64_t hl_comparison_type(const HlInst *inst);
+int64_t hl_default_comparison_type(HlDtype dtype);
+// The op that an async-start, -update or -done wraps: the instruction at the root of the computation
+// of the chain's start; NULL when the chain is broken.
+const HlInst *hl_async_wrapped(const HlInst *inst);
+const HlInst *hl_async_chain_start(const HlInst *inst);
+bool hl_has_side_effect(const HlInst *inst);                       // itself, not what it calls
+
+// Where an instruction, computation or module stands in its source.
+HlPos hl_pos(const HlInst *inst);
+HlPos hl_comp_pos(const HlComp *comp);
+HlPos hl_module_pos(const HlModule *m);
+// Reports an error about an instruction: position, and its name and computation in the text.
+bool hl_inst_error(HlCx *cx, const HlInst *inst, const char *format, ...) HL_PRINTF(3, 4);
+
+// --- Whole graphs -----------------------------------------------------------------------------------
+
+void hl_module_free(HlModule *m);                                  // NULL is fine
+HlModule *hl_clone(HlCx *cx, const HlModule *m);                   // deep; literals and source shared
+// XLA's print order of a computation: n_insts instructions, in the arena (hlo.md 5.2).
+HlInst **hl_print_order(HlArena *arena, const HlComp *comp);
+// The same without regard to a schedule: operands before users.
+HlInst **hl_post_order(HlArena *arena, const HlComp *comp);
+// XLA's print order of computations (callees first), all n_comps of them, in the arena.
+HlComp **hl_comp_order(HlArena *arena, const HlModule *m);
+// A hash of what the graph computes: names, metadata, ids, order of independent instructions and
+// layouts of intermediate values do not matter; ops, shapes, attributes, literals and edges do.
+uint64_t hl_graph_hash(const HlModule *m);
+// Structural equality by the same measure, checked node by node.
+bool hl_graph_equal(HlCx *cx, const HlModule *a, const HlModule *b);
+int64_t hl_count_instructions(const HlModule *m);
+HlComp *hl_find_comp(const HlModule *m, HlStr name);
+HlInst *hl_find_inst(const HlComp *comp, HlStr name);
+// Compares two attributes of one key, across modules (computations are not looked at).
+bool hl_attr_equal(const HlAttr *a, const HlAttr *b);
+uint64_t hl_attr_hash(const HlAttr *attr);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

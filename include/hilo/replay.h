@@ -1,0 +1,50 @@
+// hilo/replay.h: runs a module on saved or made-up inputs and compares what comes out.
+#ifndef HILO_REPLAY_H
+#define HILO_REPLAY_H
+
+#include "hilo/tool.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct HlReplayOptions {
+  const char *args;            // .npz with a0, a1, ... (d1.a0, ... for other devices); NULL: recorded or made up
+  const char *expect;          // .npz with r0, r1, ...; NULL: what a snapshot recorded
+  const char *save;            // .npz to write the results to; NULL: nowhere
+  double tolerance;            // < 0: default bounds
+  uint64_t seed;               // of made-up inputs
+  int iterations;              // timed runs after the first
+  bool compare;                // false: run only
+  HlEvalOptions eval;
+} HlReplayOptions;
+
+// One leaf of the result of one device.
+typedef struct HlReplayLeaf {
+  int device, number;          // printed as r<number>, d<device>.r<number>
+  const HlLiteral *value;
+  bool compared;
+  HlMismatch mismatch;
+} HlReplayLeaf;
+
+typedef struct HlReplay {
+  HlArena *arena;
+  const char *inputs;          // "args", "snapshot", "fake"
+  int devices;
+  int n_params;
+  HlLiteral ***args;           // [devices][n_params]
+  HlLiteral **results;         // [devices]
+  HlReplayLeaf *leaves;
+  int n_leaves, n_compared, n_different;
+  double first_s, best_s, median_s;
+  int runs;
+} HlReplay;
+
+// Runs and compares; false after reporting. A mismatch is not an error: see n_different. Free in either case.
+bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded, const HlReplayOptions *options, HlReplay *out);
+void hl_replay_free(HlReplay *replay);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

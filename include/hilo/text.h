@@ -1,0 +1,48 @@
+// hilo/text.h: HLO text, read and written (hlo.md 1, 3, 5).
+#ifndef HILO_TEXT_H
+#define HILO_TEXT_H
+
+#include "hilo/ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Modules in a text (several, separated by lines `// -----`), a headerless module, or a single
+// instruction. Reports every error it can. On success the modules are the caller's (hl_module_free);
+// *out is an array of *n in heap memory (free()). On any error false, and nothing is returned.
+bool hl_text_read(HlCx *cx, HlSource *source, HlModule ***out, int *n);
+// The first module of a NUL-terminated text, for tests and embedders; NULL on errors.
+HlModule *hl_text_parse(HlCx *cx, const char *text);
+// Whether bytes look like HLO text (for telling formats apart by content).
+bool hl_text_sniff(HlStr bytes);
+
+typedef enum HlTextPreset {
+  HL_TEXT_DEFAULT,             // what XLA's to_string() prints
+  HL_TEXT_SHORT,               // ShortParsable
+  HL_TEXT_CANONICAL,
+  HL_TEXT_FINGERPRINT,
+  HL_TEXT_MODULE_FINGERPRINT
+} HlTextPreset;
+
+typedef struct HlTextOptions { // the switches of HloPrintOptions (hlo.md 5.1)
+  bool percent, signatures, operand_shapes, operand_names, index_comments, metadata, backend_config;
+  bool control_predecessors, large_constants, essential_constants, infeed_config, result_shape, layouts;
+  bool subcomputation_bodies;  // print called computations in full where they are used
+  bool canonical_names;        // tmp_N
+  bool print_ids;              // false: names cut at the first '.', module and computation names dropped
+  bool sort_computations;      // sorted instead of DFS order
+  bool async_sugar, original_value, frames;
+  bool replica_group_lists;    // replica groups as {{0,1},{2,3}}, in whatever form they were written
+} HlTextOptions;
+HlTextOptions hl_text_options(HlTextPreset preset);
+
+void hl_text_print(HlCx *cx, const HlModule *m, const HlTextOptions *options, HlBuf *out);
+void hl_text_print_comp(HlCx *cx, const HlComp *comp, const HlTextOptions *options, HlBuf *out);
+// One line without indentation and newline, for messages: "%r = f32[] add(%a, %b)".
+void hl_text_print_inst(HlCx *cx, const HlInst *inst, const HlTextOptions *options, HlBuf *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

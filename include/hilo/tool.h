@@ -1,0 +1,65 @@
+// hilo/tool.h: what the commands do, as functions: read anything, fake inputs, compare, replay.
+#ifndef HILO_TOOL_H
+#define HILO_TOOL_H
+
+#include "hilo/eval.h"
+#include "hilo/ir.h"
+#include "hilo/proto.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum HlFormat {
+  HL_FORMAT_UNKNOWN, HL_FORMAT_TEXT, HL_FORMAT_PROTO, HL_FORMAT_PBTXT, HL_FORMAT_MLIR, HL_FORMAT_MLIR_BYTECODE,
+  HL_FORMAT_JAXPR, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY
+} HlFormat;
+
+// The modules of a file in whatever form, told by content, gzip and zstd seen through.
+typedef struct HlFile {
+  HlFormat format;
+  HlModule **modules;
+  int n;
+  HlRecorded recorded;         // a snapshot's
+} HlFile;
+bool hl_load(HlCx *cx, const char *path, HlFile *out);
+bool hl_load_source(HlCx *cx, HlSource *source, HlFile *out);
+void hl_file_free(HlFile *file);
+
+// Inputs made up for the entry parameters, the same on every machine (tools.md 8): index ranges,
+// sort keys, init values, divisors and trip counts are respected, also through loops, calls and
+// fusions. n_entry_params literals, new references, into out.
+bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
+
+// Which leaves of the entry's result hold eigen- or singular vectors, known up to sign (real) or phase
+// (complex) only: 0 no, 1 as columns of the last two dimensions, 2 as rows. One entry per flattened
+// leaf, in the arena.
+int *hl_vector_leaves(HlArena *arena, const HlModule *m, int *n);
+
+// How two results compare (design 3, tools.md 9).
+typedef struct HlCompareOptions {
+  double tolerance;            // |a-e| <= T*max(1, max|e|) + 10*T*|e|; < 0: the bounds of tools.md 9
+  const int *vectors;          // hl_vector_leaves, or NULL
+  int n_vectors;
+} HlCompareOptions;
+typedef struct HlMismatch {
+  bool same_shape, equal;      // equal within the bounds
+  int64_t n, n_different, n_nan, n_inf;
+  int64_t first, worst;        // element numbers, row-major; -1: none
+  double worst_abs, worst_rel, actual, expected;  // at `worst`
+  double pass_abs, pass_rel;   // bounds either of which would pass everything
+} HlMismatch;
+// Compares flattened results leaf by leaf into out[n]. True if all are equal within the bounds.
+bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral *const *expected,
+                const HlCompareOptions *options, HlMismatch *out);
+
+// The array leaves of a value in order, tokens left out: borrowed literals, in the arena.
+const HlLiteral **hl_flatten(HlArena *arena, const HlLiteral *value, int *n);
+// A value of a shape from its array leaves, converted to the leaves' types; the next leaf to use is
+// *next, which moves on. NULL after reporting (`what` names the leaves in messages: "a").
+HlLiteral *hl_unflatten(HlCx *cx, const HlShape *shape, const char *what, int n, HlLiteral *const *leaf, int *next);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

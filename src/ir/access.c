@@ -1,0 +1,140 @@
+// ir/access.c: reads instructions: attributes by key, async chains, positions, errors.
+
+#include <stdarg.h>
+
+#include "ir/state.h"
+
+const HlAttr *hl_attr(const HlInst *inst, HlAttrKey key) {
+  for (const HlAttr *attr = inst->attrs, *end = attr + inst->n_attrs; attr < end; attr++)
+    if (attr->key >= key)
+      return attr->key == key ? attr : NULL;
+  return NULL;
+}
+
+int64_t hl_attr_int(const HlInst *inst, HlAttrKey key) {
+  const HlAttr *attr = hl_attr(inst, key);
+  return attr ? attr->i : hl_attr_info[key].def;
+}
+
+double hl_attr_float(const HlInst *inst, HlAttrKey key) {
+  const HlAttr *attr = hl_attr(inst, key);
+  return attr ? attr->f : 0;
+}
+
+HlI64s hl_attr_ints(const HlInst *inst, HlAttrKey key) {
+  const HlAttr *attr = hl_attr(inst, key);
+  return attr ? attr->ints : (HlI64s){NULL, 0};
+}
+
+const char *hl_attr_text(const HlInst *inst, HlAttrKey key) {
+  const HlAttr *attr = hl_attr(inst, key);
+  return attr && attr->sym ? attr->sym->text : "";
+}
+
+const void *hl_attr_ptr(const HlInst *inst, HlAttrKey key) {
+  const HlAttr *attr = hl_attr(inst, key);
+  return attr ? attr->ptr : NULL;
+}
+
+HlWindow hl_window(const HlInst *inst) {
+  const HlAttr *attr = hl_attr(inst, HL_A_WINDOW);
+  return attr ? attr->window : (HlWindow){NULL, 0};
+}
+
+int64_t hl_parameter_number(const HlInst *inst) {
+  return hl_attr_int(inst, HL_A_PARAMETER_NUMBER);
+}
+const HlLiteral *hl_constant(const HlInst *inst) {
+  return hl_attr_ptr(inst, HL_A_VALUE);
+}
+const HlMetadata *hl_metadata(const HlInst *inst) {
+  return hl_attr_ptr(inst, HL_A_METADATA);
+}
+const HlSharding *hl_sharding(const HlInst *inst) {
+  return hl_attr_ptr(inst, HL_A_SHARDING);
+}
+
+int64_t hl_default_comparison_type(HlDtype dtype) {
+  switch (hl_dtype_kind(dtype)) {
+  case HL_KIND_SINT: return HL_WORD_comparison_type_SIGNED;
+  case HL_KIND_UINT:
+  case HL_KIND_PRED: return HL_WORD_comparison_type_UNSIGNED;
+  default: return HL_WORD_comparison_type_FLOAT;
+  }
+}
+
+int64_t hl_comparison_type(const HlInst *inst) {
+  const HlAttr *attr = hl_attr(inst, HL_A_COMPARISON_TYPE);
+  if (attr)
+    return attr->i;
+  return hl_default_comparison_type(inst->n_operands > 0 ? inst->operands[0]->shape->dtype
+                                                         : HL_NO_DTYPE);
+}
+
+const HlInst *hl_async_chain_start(const HlInst *inst) {
+  while (inst->op == HL_OP_ASYNC_UPDATE || inst->op == HL_OP_ASYNC_DONE) {
+    if (inst->n_operands == 0)
+      return NULL;
+    inst = inst->operands[0];
+  }
+  return inst->op == HL_OP_ASYNC_START ? inst : NULL;
+}
+
+const HlInst *hl_async_wrapped(const HlInst *inst) {
+  const HlInst *start = hl_async_chain_start(inst);
+  return start && start->n_calls > 0 ? start->calls[0].comp->root : NULL;
+}
+
+bool hl_has_side_effect(const HlInst *inst) {
+  uint32_t traits = hl_op_info[inst->op].traits;
+  if (traits & HL_T_SIDE_EFFECT)
+    return true;
+  if (inst->op == HL_OP_CUSTOM_CALL)
+    return hl_attr_int(inst, HL_A_HAS_SIDE_EFFECT) != 0;
+  return (traits & HL_T_COLLECTIVE) && hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT) != 0;
+}
+
+HlPos hl_pos(const HlInst *inst) {
+  return (HlPos){inst->comp->module->source, inst->loc};
+}
+HlPos hl_comp_pos(const HlComp *comp) {
+  return (HlPos){comp->module->source, comp->loc};
+}
+HlPos hl_module_pos(const HlModule *m) {
+  return (HlPos){m->source, m->loc};
+}
+
+bool hl_inst_error(HlCx *cx, const HlInst *inst, const char *format, ...) {
+  HlBuf text = {0};
+  va_list args;
+  va_start(args, format);
+  hl_buf_vprintf(&text, format, args);
+  va_end(args);
+  hl_error(cx, hl_pos(inst), "%s (instruction %%%s in computation %%%s)", text.at,
+           inst->name ? inst->name->text : "", inst->comp->name->text);
+  hl_buf_free(&text);
+  return false;
+}
+
+int64_t hl_count_instructions(const HlModule *m) {
+  int64_t n = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    n += comp->n_insts;
+  return n;
+}
+
+HlComp *hl_find_comp(const HlModule *m, HlStr name) {
+  const HlSym *sym = hl_syms_find(m->syms, name.at, name.n);
+  for (HlComp *comp = m->first; sym && comp; comp = comp->next)
+    if (comp->name == sym)
+      return comp;
+  return NULL;
+}
+
+HlInst *hl_find_inst(const HlComp *comp, HlStr name) {
+  const HlSym *sym = hl_syms_find(comp->module->syms, name.at, name.n);
+  for (HlInst *inst = comp->first; sym && inst; inst = inst->next)
+    if (inst->name == sym)
+      return inst;
+  return NULL;
+}

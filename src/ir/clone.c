@@ -1,0 +1,189 @@
+// ir/clone.c: deep copies of whole modules.
+
+#include "ir/state.h"
+
+#define COPY_LIST(to, T, list, n) ((T *)hl_arena_copy((to)->arena, (list), sizeof(T) * (size_t)(n)))
+
+typedef struct Clone {
+  HlCx *cx;
+  const HlModule *from;
+  HlModule *to;
+  HlComp **comp;  // by old id
+  HlInst **inst;  // by old id, of the computation at hand
+} Clone;
+
+// --- Computations -------------------------------------------------------------------------------
+
+// All instructions without edges: creation order gives ids, the list its own order.
+static void clone_insts(Clone *c, const HlComp *from, HlComp *to) {
+  for (uint32_t id = 0; id < from->next_id; id++)
+    if (from->by_id[id])
+      c->inst[id] = ir_inst_alloc(to, (HlOp)from->by_id[id]->op, (int)from->by_id[id]->n_operands);
+  bool is_by_id = true;
+  for (const HlInst *old = from->first; old; old = old->next) {
+    HlInst *inst = c->inst[old->id];
+    is_by_id &= !to->last || to->last->id < inst->id;
+    ir_list_append(to, inst);
+    inst->loc = old->loc;
+    inst->name = ir_sym_copy(c->to, old->name);
+    inst->shape = hl_shape_intern(c->to->shapes, old->shape);
+  }
+  if (!is_by_id)
+    ir_relabel(to);
+}
+
+static void clone_attrs(HlInst *inst, const HlInst *old) {
+  HlAttr copies[HL_ATTR_COUNT];
+  for (int k = 0; k < old->n_attrs; k++)
+    copies[k] = ir_attr_copy(inst->comp->module, &old->attrs[k]);
+  hl_set_attrs(inst, copies, old->n_attrs);
+}
+
+static void clone_calls(Clone *c, HlInst *inst, const HlInst *old) {
+  HlMark mark = hl_arena_mark(hl_cx_scratch(c->cx));
+  HlComp **comps = HL_ARRAY(hl_cx_scratch(c->cx), HlComp *, old->n_calls);
+  for (int k = 0; k < old->n_calls; k++)
+    comps[k] = c->comp[old->calls[k].comp->id];
+  hl_set_calls(inst, old->n_calls, comps);
+  hl_arena_release(hl_cx_scratch(c->cx), mark);
+}
+
+static void clone_edges(Clone *c, const HlComp *from) {
+  for (uint32_t id = 0; id < from->next_id; id++) {
+    const HlInst *old = from->by_id[id];
+    if (!old)
+      continue;
+    HlInst *inst = c->inst[id];
+    for (uint32_t k = 0; k < old->n_operands; k++)
+      ir_use_add(inst, (int)k, c->inst[old->operands[k]->id]);
+    clone_attrs(inst, old);
+    if (old->n_calls > 0)
+      clone_calls(c, inst, old);
+    for (int k = 0; old->control && k < old->control->n_preds; k++)
+      hl_add_control(c->inst[old->control->preds[k]->id], inst);
+  }
+}
+
+static void clone_comp(Clone *c, const HlComp *from) {
+  HlMark mark = hl_arena_mark(hl_cx_scratch(c->cx));
+  HlComp *to = c->comp[from->id];
+  c->inst = HL_ARRAY(hl_cx_scratch(c->cx), HlInst *, from->next_id + 1);
+  clone_insts(c, from, to);
+  clone_edges(c, from);
+  to->root = from->root ? c->inst[from->root->id] : NULL;
+  to->execution_thread = ir_sym_copy(c->to, from->execution_thread);
+  to->is_fusion = from->is_fusion;
+  to->loc = from->loc;
+  if (from->schedule) {
+    HlInst **schedule = HL_ARRAY(c->to->arena, HlInst *, from->n_insts);
+    for (uint32_t k = 0; k < from->n_insts; k++)
+      schedule[k] = c->inst[from->schedule[k]->id];
+    to->schedule = schedule;
+  }
+  hl_arena_release(hl_cx_scratch(c->cx), mark);
+}
+
+// --- The module's own fields --------------------------------------------------------------------
+
+static const HlSym **clone_syms(HlModule *to, const HlSym **syms, int n) {
+  const HlSym **copy = COPY_LIST(to, const HlSym *, syms, n);
+  for (int k = 0; k < n; k++)
+    copy[k] = ir_sym_copy(to, syms[k]);
+  return copy;
+}
+
+static HlFrames clone_frames(HlModule *to, const HlFrames *frames) {
+  HlFrames copy = *frames;
+  copy.file_names = clone_syms(to, frames->file_names, frames->n_file_names);
+  copy.function_names = clone_syms(to, frames->function_names, frames->n_function_names);
+  copy.locations = COPY_LIST(to, HlFileLocation, frames->locations, frames->n_locations);
+  copy.frames = COPY_LIST(to, HlStackFrame, frames->frames, frames->n_frames);
+  return copy;
+}
+
+static bool clone_recovery(HlCx *cx, HlModule *to, const HlModule *from) {
+  HlRecovery *rows = COPY_LIST(to, HlRecovery, from->recovery, from->n_recovery);
+  for (int k = 0; k < from->n_recovery; k++)
+    rows[k].module = NULL;
+  to->recovery = rows;
+  to->n_recovery = from->n_recovery;
+  for (int k = 0; k < from->n_recovery; k++) {
+    const HlRecovery *row = &from->recovery[k];
+    rows[k].old_array = ir_origin_copy(to, row->old_array);
+    rows[k].new_array = ir_origin_copy(to, row->new_array);
+    rows[k].text = ir_sym_copy(to, row->text);
+    if (row->module && !(rows[k].module = hl_clone(cx, row->module)))
+      return false;
+  }
+  return true;
+}
+
+static void clone_interface(HlModule *to, const HlModule *from) {
+  to->input_output_alias = ir_aliases_copy(to, from->input_output_alias);
+  HlDonor *donors = COPY_LIST(to, HlDonor, from->buffer_donor, from->n_buffer_donor);
+  for (int k = 0; k < from->n_buffer_donor; k++)
+    donors[k].index = hl_i64s_copy(to->arena, donors[k].index);
+  to->buffer_donor = donors;
+  to->n_buffer_donor = from->n_buffer_donor;
+  if (from->entry_params) {
+    const HlShape **params = HL_ARRAY(to->arena, const HlShape *, from->n_entry_params + 1);
+    for (int k = 0; k < from->n_entry_params; k++)
+      params[k] = hl_shape_intern(to->shapes, from->entry_params[k]);
+    to->entry_params = params;
+    to->n_entry_params = from->n_entry_params;
+  }
+  if (from->entry_result)
+    to->entry_result = hl_shape_intern(to->shapes, from->entry_result);
+}
+
+static void clone_spmd(HlModule *to, const HlModule *from) {
+  to->spmd_to_parameters = hl_i64s_copy(to->arena, from->spmd_to_parameters);
+  to->spmd_to_output = hl_i64s_copy(to->arena, from->spmd_to_output);
+  if (from->spmd_output_sharding)
+    to->spmd_output_sharding = hl_sharding_copy(to, from->spmd_output_sharding);
+  int n = from->n_spmd_parameter_shardings;
+  const HlSharding **shardings =
+      COPY_LIST(to, const HlSharding *, from->spmd_parameter_shardings, n);
+  for (int k = 0; k < n; k++)
+    if (shardings[k])
+      shardings[k] = hl_sharding_copy(to, shardings[k]);
+  to->spmd_parameter_shardings = shardings;
+  to->n_spmd_parameter_shardings = n;
+}
+
+static void clone_fields(HlModule *to, const HlModule *from) {
+  to->loc = from->loc;
+  to->name = ir_sym_copy(to, from->name);
+  to->proto_id = from->proto_id;
+  to->is_scheduled = from->is_scheduled;
+  to->alias_passthrough_params = from->alias_passthrough_params;
+  to->replica_count = from->replica_count;
+  to->num_partitions = from->num_partitions;
+  to->is_dynamic = from->is_dynamic;
+  to->use_auto_spmd = from->use_auto_spmd;
+  to->frontend_attributes = ir_dict_copy(to, from->frontend_attributes);
+  to->extra_headers = ir_dict_copy(to, from->extra_headers);
+  to->proto_extra = (HlStr){hl_arena_copy(to->arena, from->proto_extra.at, from->proto_extra.n),
+                            from->proto_extra.n};
+  to->frames = clone_frames(to, &from->frames);
+  clone_interface(to, from);
+  clone_spmd(to, from);
+}
+
+HlModule *hl_clone(HlCx *cx, const HlModule *m) {
+  HlMark mark = hl_arena_mark(hl_cx_scratch(cx));
+  HlModule *to = hl_module_new("", m->source);
+  Clone c = {.cx = cx, .from = m, .to = to};
+  c.comp = HL_ARRAY(hl_cx_scratch(cx), HlComp *, m->next_comp_id + 1);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    c.comp[comp->id] = hl_comp_new(to, comp->name->text, comp->name->n);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    clone_comp(&c, comp);
+  to->entry = m->entry ? c.comp[m->entry->id] : NULL;
+  clone_fields(to, m);
+  hl_arena_release(hl_cx_scratch(cx), mark);
+  if (clone_recovery(cx, to, m))
+    return to;
+  hl_module_free(to);
+  return NULL;
+}

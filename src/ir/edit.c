@@ -1,0 +1,264 @@
+// ir/edit.c: changes instructions and their edges: uses, calls, control edges, root, names,
+// erasing.
+
+#include <assert.h>
+#include <string.h>
+
+#include "ir/state.h"
+
+// A change of the graph makes a schedule void.
+static void graph_changed(HlComp *comp) {
+  if (comp->schedule)
+    hl_set_schedule(comp, NULL);
+}
+
+// --- Uses ---------------------------------------------------------------------------------------
+
+void ir_use_add(HlInst *user, int number, HlInst *used) {
+  assert(used->comp == user->comp);
+  HlUse *use = &user->uses_made[number];
+  user->operands[number] = used;
+  use->user = user;
+  use->number = number;
+  use->next = NULL;
+  use->prev = used->last_use;
+  *(used->last_use ? &used->last_use->next : &used->first_use) = use;
+  used->last_use = use;
+}
+
+static void use_remove(HlInst *user, int number) {
+  HlUse *use = &user->uses_made[number];
+  HlInst *used = user->operands[number];
+  *(use->prev ? &use->prev->next : &used->first_use) = use->next;
+  *(use->next ? &use->next->prev : &used->last_use) = use->prev;
+}
+
+void hl_set_operand(HlInst *inst, int number, HlInst *to) {
+  assert(number >= 0 && (uint32_t)number < inst->n_operands);
+  if (inst->operands[number] == to)
+    return;
+  graph_changed(inst->comp);
+  use_remove(inst, number);
+  ir_use_add(inst, number, to);
+  ir_put_before(to, inst);
+}
+
+void hl_set_operands(HlInst *inst, int n, HlInst *const *operands) {
+  graph_changed(inst->comp);
+  HlArena *arena = inst->comp->module->arena;
+  HlInst **old = inst->operands;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    use_remove(inst, (int)k);
+  bool fits = (uint32_t)n <= inst->n_operands;
+  if (fits && n > 0 && operands != old)
+    memmove(old, operands, sizeof *old * (size_t)n);
+  if (!fits) {
+    inst->uses_made = HL_ARRAY(arena, HlUse, n);
+    inst->operands = hl_arena_copy(arena, operands, sizeof *operands * (size_t)n);
+  }
+  inst->n_operands = (uint32_t)n;
+  for (int k = 0; k < n; k++) {
+    ir_use_add(inst, k, inst->operands[k]);
+    ir_put_before(inst->operands[k], inst);
+  }
+}
+
+// The user of `of`, other than `by`, that stands first in the list.
+static HlInst *first_user(const HlInst *of, const HlInst *by) {
+  HlInst *first = NULL;
+  for (HlUse *use = of->first_use; use; use = use->next)
+    if (use->user != by && (!first || ir_label(use->user) < ir_label(first)))
+      first = use->user;
+  return first;
+}
+
+void hl_replace_uses(HlInst *of, HlInst *by) {
+  assert(of->comp == by->comp);
+  if (of == by)
+    return;
+  HlInst *first = first_user(of, by);
+  if (first) {
+    graph_changed(of->comp);
+    for (HlUse *use = of->first_use, *next; use; use = next) {
+      next = use->next;
+      if (use->user == by)
+        continue;
+      use_remove(use->user, use->number);
+      ir_use_add(use->user, use->number, by);
+    }
+    ir_put_before(by, first);
+  }
+  if (of->comp->root == of)
+    of->comp->root = by;
+}
+
+// --- Calls --------------------------------------------------------------------------------------
+
+static void call_add(HlInst *caller, int number, HlComp *comp) {
+  HlCall *call = &caller->calls[number];
+  *call = (HlCall){.caller = caller, .prev = comp->last_call, .comp = comp, .number = number};
+  *(comp->last_call ? &comp->last_call->next : &comp->first_call) = call;
+  comp->last_call = call;
+}
+
+static void call_remove(HlCall *call) {
+  HlComp *comp = call->comp;
+  *(call->prev ? &call->prev->next : &comp->first_call) = call->next;
+  *(call->next ? &call->next->prev : &comp->last_call) = call->prev;
+}
+
+void hl_set_calls(HlInst *inst, int n, HlComp *const *comps) {
+  for (int k = 0; k < inst->n_calls; k++)
+    call_remove(&inst->calls[k]);
+  if (n > HL_MAX_CALLS)
+    n = HL_MAX_CALLS;
+  if (n > inst->n_calls)
+    inst->calls = HL_ARRAY(inst->comp->module->arena, HlCall, n);
+  inst->n_calls = (uint16_t)n;
+  for (int k = 0; k < n; k++)
+    call_add(inst, k, comps[k]);
+}
+
+// --- Control edges ------------------------------------------------------------------------------
+
+static HlControl *control_of(HlInst *inst) {
+  if (!inst->control)
+    inst->control = HL_NEW(inst->comp->module->arena, HlControl);
+  return inst->control;
+}
+
+static int list_find(HlInst *const *list, int n, const HlInst *inst) {
+  for (int k = 0; k < n; k++)
+    if (list[k] == inst)
+      return k;
+  return -1;
+}
+
+// Lists grow at powers of two.
+static void list_push(HlArena *arena, HlInst ***list, int *n, HlInst *inst) {
+  if ((*n & (*n - 1)) == 0) {
+    HlInst **grown = HL_ARRAY(arena, HlInst *, *n ? 2 * *n : 1);
+    if (*n > 0)
+      memcpy(grown, *list, sizeof *grown * (size_t)*n);
+    *list = grown;
+  }
+  (*list)[(*n)++] = inst;
+}
+
+static void list_cut(HlInst **list, int *n, const HlInst *inst) {
+  int at = list_find(list, *n, inst);
+  if (at < 0)
+    return;
+  memmove(list + at, list + at + 1, sizeof *list * (size_t)(*n - at - 1));
+  --*n;
+}
+
+static bool has_control(const HlInst *pred, const HlInst *succ) {
+  if (!pred->control || !succ->control)
+    return false;
+  if (pred->control->n_succs < succ->control->n_preds)
+    return list_find(pred->control->succs, pred->control->n_succs, succ) >= 0;
+  return list_find(succ->control->preds, succ->control->n_preds, pred) >= 0;
+}
+
+void hl_add_control(HlInst *pred, HlInst *succ) {
+  assert(pred->comp == succ->comp && pred != succ);
+  if (has_control(pred, succ))
+    return;
+  graph_changed(pred->comp);
+  HlArena *arena = pred->comp->module->arena;
+  HlControl *from = control_of(pred), *to = control_of(succ);
+  list_push(arena, &from->succs, &from->n_succs, succ);
+  list_push(arena, &to->preds, &to->n_preds, pred);
+  ir_put_before(pred, succ);
+}
+
+void hl_remove_control(HlInst *pred, HlInst *succ) {
+  if (!pred->control || !succ->control)
+    return;
+  graph_changed(pred->comp);
+  list_cut(pred->control->succs, &pred->control->n_succs, succ);
+  list_cut(succ->control->preds, &succ->control->n_preds, pred);
+}
+
+// --- Single fields ------------------------------------------------------------------------------
+
+void hl_set_shape(HlInst *inst, const HlShape *shape) {
+  inst->shape = shape;
+}
+
+void hl_set_root(HlComp *comp, HlInst *root) {
+  assert(!root || root->comp == comp);
+  comp->root = root;
+}
+
+void hl_set_name(HlInst *inst, const HlSym *name) {
+  inst->name = name;
+  ir_inst_name_note(inst->comp->module, name);
+}
+
+void hl_set_loc(HlInst *inst, HlLoc loc) {
+  inst->loc = loc;
+}
+
+void hl_set_schedule(HlComp *comp, HlInst *const *order) {
+  if (order) {
+    comp->schedule = hl_arena_copy(comp->module->arena, order, sizeof *order * comp->n_insts);
+  } else if (comp->schedule) {
+    comp->schedule = NULL;
+    comp->module->is_scheduled = false;
+  }
+}
+
+void hl_complete_entry_layout(HlModule *m) {
+  if (!m->entry)
+    return;
+  if (!m->entry_params) {
+    int n = m->entry->n_params;
+    const HlShape **params = HL_ARRAY(m->arena, const HlShape *, n > 0 ? n : 1);
+    for (int k = 0; k < n; k++)
+      params[k] = m->entry->params[k]
+                      ? hl_shape_with_default_layout(m->shapes, m->entry->params[k]->shape)
+                      : hl_shape_tuple(m->shapes, 0, NULL);
+    m->entry_params = params;
+    m->n_entry_params = n;
+  }
+  if (!m->entry_result && m->entry->root)
+    m->entry_result = hl_shape_with_default_layout(m->shapes, m->entry->root->shape);
+}
+
+// --- Erasing ------------------------------------------------------------------------------------
+
+// What had to come before the instruction now comes before what had to come after it.
+static void join_control(HlInst *inst) {
+  HlControl *control = inst->control;
+  for (int p = 0; p < control->n_preds; p++)
+    for (int s = 0; s < control->n_succs; s++)
+      hl_add_control(control->preds[p], control->succs[s]);
+  while (control->n_preds > 0)
+    hl_remove_control(control->preds[control->n_preds - 1], inst);
+  while (control->n_succs > 0)
+    hl_remove_control(inst, control->succs[control->n_succs - 1]);
+}
+
+void hl_erase(HlInst *inst) {
+  assert(!inst->first_use);
+  HlComp *comp = inst->comp;
+  graph_changed(comp);
+  if (inst->control)
+    join_control(inst);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    use_remove(inst, (int)k);
+  inst->n_operands = 0;
+  hl_set_calls(inst, 0, NULL);
+  if (inst->op == HL_OP_PARAMETER)
+    ir_params_note(inst, -1);
+  while (comp->n_params > 0 && !comp->params[comp->n_params - 1])
+    comp->n_params--;
+  ir_list_remove(comp, inst);
+  inst->prev = inst->next = NULL;
+  comp->by_id[inst->id] = NULL;
+  comp->n_insts--;
+  if (comp->root == inst)
+    comp->root = NULL;
+}

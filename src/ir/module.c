@@ -1,0 +1,307 @@
+// ir/module.c: makes and frees modules, computations and instructions.
+
+#include <assert.h>
+#include <string.h>
+
+#include "ir/state.h"
+
+HlModule *hl_module_new(const char *name, HlSource *source) {
+  HlArena *arena = hl_arena_new();
+  ModuleState *state = HL_NEW(arena, ModuleState);
+  HlModule *m = &state->m;
+  m->arena = arena;
+  m->syms = hl_syms_new(arena);
+  m->shapes = hl_shapes_new(arena);
+  m->source = hl_source_ref(source);
+  m->name = hl_syms_add(m->syms, name, strlen(name));
+  m->replica_count = m->num_partitions = 1;
+  return m;
+}
+
+static void comp_free_state(HlComp *comp) {
+  hl_buf_free(&ir_comp_state(comp)->by_id);
+  hl_buf_free(&ir_comp_state(comp)->label);
+  comp->by_id = NULL;
+}
+
+void hl_module_free(HlModule *m) {
+  if (!m)
+    return;
+  ModuleState *state = ir_module_state(m);
+  for (HlComp *comp = m->first; comp; comp = comp->next)
+    comp_free_state(comp);
+  HlLiteral **literals = (HlLiteral **)(void *)state->literals.at;
+  for (size_t k = 0; k < state->literals.n / sizeof *literals; k++)
+    hl_literal_unref(literals[k]);
+  for (int k = 0; k < m->n_recovery; k++)
+    hl_module_free(m->recovery[k].module);
+  hl_buf_free(&state->literals);
+  hl_buf_free(&state->metadata);
+  ir_names_free(state->inst_names);
+  ir_names_free(state->comp_names);
+  hl_source_unref(m->source);
+  hl_arena_free(m->arena);
+}
+
+void ir_hold_literal(HlModule *m, const HlLiteral *literal) {
+  HlLiteral *held = hl_literal_ref(literal);
+  hl_buf_add(&ir_module_state(m)->literals, &held, sizeof(HlLiteral *));
+}
+
+const HlSym *hl_sym(HlModule *m, const char *text) {
+  return hl_syms_add(m->syms, text, strlen(text));
+}
+
+// --- Computations -------------------------------------------------------------------------------
+
+HlComp *hl_comp_new(HlModule *m, const char *name, size_t name_length) {
+  HlComp *comp = &HL_NEW(m->arena, CompState)->comp;
+  comp->module = m;
+  comp->id = m->next_comp_id++;
+  comp->name = hl_syms_add(m->syms, name, name_length);
+  comp->prev = m->last;
+  if (m->last)
+    m->last->next = comp;
+  else
+    m->first = comp;
+  m->last = comp;
+  m->n_comps++;
+  ir_comp_name_note(m, comp->name);
+  return comp;
+}
+
+void hl_comp_set_entry(HlComp *comp) {
+  comp->module->entry = comp;
+}
+
+static void comp_unlink(HlComp *comp) {
+  HlModule *m = comp->module;
+  *(comp->prev ? &comp->prev->next : &m->first) = comp->next;
+  *(comp->next ? &comp->next->prev : &m->last) = comp->prev;
+  comp->prev = comp->next = NULL;
+}
+
+void hl_comp_erase(HlComp *comp) {
+  assert(!comp->first_call);
+  HlModule *m = comp->module;
+  for (HlInst *inst = comp->first; inst; inst = inst->next)
+    hl_set_calls(inst, 0, NULL);
+  comp_unlink(comp);
+  comp_free_state(comp);
+  comp->first = comp->last = comp->root = NULL;
+  m->n_comps--;
+  if (m->entry == comp)
+    m->entry = NULL;
+}
+
+// --- Callees before callers ---------------------------------------------------------------------
+
+enum { UNSEEN, OPEN, CLOSED };
+
+typedef struct SortFrame {
+  HlComp *comp;
+  HlInst *inst;  // next to look at
+  int call;      // next call of it
+} SortFrame;
+
+// The next callee of the frame's computation that is not closed, or NULL.
+static HlComp *next_callee(SortFrame *frame, const uint8_t *state) {
+  for (; frame->inst; frame->inst = frame->inst->next, frame->call = 0)
+    while (frame->call < frame->inst->n_calls) {
+      HlComp *callee = frame->inst->calls[frame->call++].comp;
+      if (state[callee->id] != CLOSED)
+        return callee;
+    }
+  return NULL;
+}
+
+// Appends a computation to the order after all it calls.
+static bool sort_visit(HlCx *cx, HlComp *start, uint8_t *state, SortFrame *stack, HlComp **order,
+                       uint32_t *n) {
+  if (state[start->id] == CLOSED)
+    return true;
+  uint32_t depth = 0;
+  stack[depth++] = (SortFrame){start, start->first, 0};
+  state[start->id] = OPEN;
+  while (depth > 0) {
+    SortFrame *top = &stack[depth - 1];
+    HlComp *callee = next_callee(top, state);
+    if (!callee) {
+      state[top->comp->id] = CLOSED;
+      order[(*n)++] = top->comp;
+      depth--;
+    } else if (state[callee->id] == OPEN) {
+      return hl_error(cx, hl_pos(top->inst),
+                      "computation %s calls itself, directly or through others",
+                      callee->name->text);
+    } else {
+      state[callee->id] = OPEN;
+      stack[depth++] = (SortFrame){callee, callee->first, 0};
+    }
+  }
+  return true;
+}
+
+static void relink_comps(HlModule *m, HlComp *const *order, uint32_t n) {
+  m->first = m->last = NULL;
+  for (uint32_t k = 0; k < n; k++) {
+    order[k]->prev = m->last;
+    order[k]->next = NULL;
+    *(m->last ? &m->last->next : &m->first) = order[k];
+    m->last = order[k];
+  }
+}
+
+bool hl_sort_comps(HlCx *cx, HlModule *m) {
+  HlMark mark = hl_arena_mark(m->arena);
+  uint8_t *state = HL_ARRAY(m->arena, uint8_t, m->next_comp_id + 1);
+  SortFrame *stack = HL_ARRAY(m->arena, SortFrame, m->n_comps + 1);
+  HlComp **order = HL_ARRAY(m->arena, HlComp *, m->n_comps + 1);
+  uint32_t n = 0;
+  bool ok = true;
+  for (HlComp *comp = m->first; ok && comp; comp = comp->next)
+    ok = sort_visit(cx, comp, state, stack, order, &n);
+  if (ok)
+    relink_comps(m, order, n);
+  hl_arena_release(m->arena, mark);
+  return ok;
+}
+
+// --- Instructions -------------------------------------------------------------------------------
+
+// One block holds an instruction, its edges and its operands.
+HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands) {
+  HlModule *m = comp->module;
+  CompState *state = ir_comp_state(comp);
+  char *block = hl_arena_alloc(m->arena, sizeof(HlInst) + (sizeof(HlUse) + sizeof(HlInst *)) *
+                                                              (size_t)n_operands);
+  HlInst *inst = (HlInst *)block;
+  inst->op = (uint16_t)op;
+  inst->comp = comp;
+  inst->n_operands = (uint32_t)n_operands;
+  if (n_operands > 0) {
+    inst->uses_made = (HlUse *)(block + sizeof *inst);
+    inst->operands = (HlInst **)(inst->uses_made + n_operands);
+  }
+  inst->id = comp->next_id++;
+  inst->order = comp->next_order++;
+  inst->serial = m->next_serial++;
+  hl_buf_add(&state->by_id, &inst, sizeof inst);
+  comp->by_id = (HlInst **)(void *)state->by_id.at;
+  return inst;
+}
+
+void ir_list_insert_after(HlComp *comp, HlInst *inst, HlInst *prev) {
+  inst->prev = prev;
+  inst->next = prev ? prev->next : comp->first;
+  *(inst->next ? &inst->next->prev : &comp->last) = inst;
+  *(prev ? &prev->next : &comp->first) = inst;
+}
+
+void ir_list_remove(HlComp *comp, HlInst *inst) {
+  *(inst->prev ? &inst->prev->next : &comp->first) = inst->next;
+  *(inst->next ? &inst->next->prev : &comp->last) = inst->prev;
+}
+
+void ir_list_append(HlComp *comp, HlInst *inst) {
+  inst->prev = comp->last;
+  *(comp->last ? &comp->last->next : &comp->first) = inst;
+  comp->last = inst;
+  comp->n_insts++;
+}
+
+HlInst *hl_inst_new(HlComp *comp, HlOp op, const HlShape *shape, const HlSym *name, int n_operands,
+                    HlInst *const *operands) {
+  HlInst *inst = ir_inst_alloc(comp, op, n_operands);
+  inst->shape = shape;
+  for (int k = 0; k < n_operands; k++)
+    ir_use_add(inst, k, operands[k]);
+  ir_list_append(comp, inst);
+  if (ir_comp_state(comp)->label.n > 0)
+    ir_label_append(inst);
+  if (comp->schedule)
+    hl_set_schedule(comp, NULL);
+  if (name)
+    ir_inst_name_note(comp->module, name);
+  inst->name = name ? name : hl_fresh_name(comp->module, hl_op_text(op));
+  return inst;
+}
+
+HlInst *hl_parameter_new(HlComp *comp, int64_t number, const HlShape *shape, const HlSym *name) {
+  HlInst *inst = hl_inst_new(comp, HL_OP_PARAMETER, shape, name, 0, NULL);
+  hl_set_int(inst, HL_A_PARAMETER_NUMBER, number);
+  return inst;
+}
+
+HlInst *hl_constant_new(HlComp *comp, const HlLiteral *literal, const HlSym *name) {
+  const HlShape *shape = hl_shape_intern(comp->module->shapes, literal->shape);
+  HlInst *inst = hl_inst_new(comp, HL_OP_CONSTANT, shape, name, 0, NULL);
+  HlAttr value = {.key = HL_A_VALUE, .ptr = literal};
+  hl_set_attr(inst, &value);
+  return inst;
+}
+
+// --- Parameters ---------------------------------------------------------------------------------
+
+static void params_grow(HlComp *comp, int need) {
+  CompState *state = ir_comp_state(comp);
+  if (need <= state->params_capacity)
+    return;
+  int capacity = state->params_capacity ? state->params_capacity : 4;
+  while (capacity < need)
+    capacity *= 2;
+  HlInst **params = HL_ARRAY(comp->module->arena, HlInst *, capacity);
+  if (comp->n_params > 0)
+    memcpy(params, comp->params, sizeof *params * (size_t)comp->n_params);
+  comp->params = params;
+  state->params_capacity = capacity;
+}
+
+// Puts a parameter in its place among the computation's. A number far beyond the number of
+// instructions is not noted (no list of params is dense then), nor one that is taken:
+// hl_finish_params reports both.
+void ir_params_note(HlInst *inst, int64_t number) {
+  HlComp *comp = inst->comp;
+  int64_t old = hl_parameter_number(inst);
+  if (old >= 0 && old < comp->n_params && comp->params[old] == inst)
+    comp->params[old] = NULL;
+  if (number < 0 || number > 2 * (int64_t)comp->n_insts + 1024)
+    return;
+  params_grow(comp, (int)number + 1);
+  if (number >= comp->n_params)
+    comp->n_params = (int)number + 1;
+  if (!comp->params[number])
+    comp->params[number] = inst;
+}
+
+// Notes the parameters whose number was far beyond the instructions there were when they were made.
+static void note_late_params(HlComp *comp) {
+  for (HlInst *inst = comp->first; inst; inst = inst->next) {
+    int64_t number = inst->op == HL_OP_PARAMETER ? hl_parameter_number(inst) : -1;
+    if (number >= 0 && (number >= comp->n_params || !comp->params[number]))
+      ir_params_note(inst, number);
+  }
+}
+
+bool hl_finish_params(HlCx *cx, HlComp *comp) {
+  note_late_params(comp);
+  while (comp->n_params > 0 && !comp->params[comp->n_params - 1])
+    comp->n_params--;
+  int64_t errors = hl_cx_n_errors(cx);
+  int64_t n = 0;
+  for (HlInst *inst = comp->first; inst; inst = inst->next) {
+    if (inst->op != HL_OP_PARAMETER)
+      continue;
+    n++;
+    int64_t number = hl_parameter_number(inst);
+    if (number >= 0 && number < comp->n_params && comp->params[number] != inst)
+      hl_inst_error(cx, inst, "parameter number %lld is taken already", (long long)number);
+    else if (number < 0 || number >= comp->n_params)
+      hl_inst_error(cx, inst, "parameter number %lld is out of range", (long long)number);
+  }
+  for (int k = 0; k < comp->n_params && n < comp->n_params; k++)
+    if (!comp->params[k])
+      return hl_error(cx, hl_comp_pos(comp), "computation %s has no parameter number %d",
+                      comp->name->text, k);
+  return hl_cx_n_errors(cx) == errors;
+}

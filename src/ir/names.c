@@ -1,0 +1,287 @@
+// ir/names.c: legal names, and making names unique by XLA's rules (hlo.md 1.8).
+//
+// A name is a root and a number: `add.7` is (add, 7), `add` is (add, 0). Per root the numbers in
+// use are kept; a name whose number is taken gets the smallest number never tried as a substitute
+// before that is free.
+
+#include <string.h>
+
+#include "ir/state.h"
+
+// --- Legal names --------------------------------------------------------------------------------
+
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+static bool is_name_char(char c) {
+  return is_letter(c) || is_digit(c) || c == '.' || c == '-';
+}
+
+static bool is_reserved_start(HlStr s) {
+  return s.n >= 2 && s.at[0] == '_' && s.at[1] == '_' &&
+         !(s.n >= 6 && memcmp(s.at, "__xla_", 6) == 0);
+}
+
+static bool is_legal(HlStr s) {
+  if (s.n == 0 || !is_letter(s.at[0]) || is_reserved_start(s))
+    return false;
+  for (size_t k = 1; k < s.n; k++)
+    if (!is_name_char(s.at[k]))
+      return false;
+  return s.n > 16 || hl_dtype_by_text(s) == HL_NO_DTYPE;
+}
+
+HlStr hl_sanitise_name(HlArena *arena, HlStr wish) {
+  if (wish.n == 0)
+    return hl_str("name");
+  if (is_legal(wish))
+    return wish;
+  char *text = hl_arena_alloc(arena, wish.n + 2);
+  memcpy(text, wish.at, wish.n);
+  HlStr out = {text, wish.n};
+  if (!is_letter(text[0]))
+    text[0] = '_';
+  for (size_t k = 1; k < out.n; k++)
+    if (!is_name_char(text[k]))
+      text[k] = '_';
+  if (hl_dtype_by_text(out) != HL_NO_DTYPE)
+    text[out.n++] = '_';
+  if (is_reserved_start(out))
+    text[0] = 'a';
+  return out;
+}
+
+// --- Root and number ----------------------------------------------------------------------------
+
+typedef struct Split {
+  size_t root;  // length of the root
+  int64_t number;
+  bool has_number;
+} Split;
+
+// Where the digits at the end of the name begin, when a dot inside the name, perhaps with a minus
+// sign, stands before them; else the name's length.
+static size_t find_digits(HlStr s, size_t *dot) {
+  size_t digits = s.n;
+  while (digits > 0 && is_digit(s.at[digits - 1]))
+    digits--;
+  *dot = digits > 0 && s.at[digits - 1] == '-' ? digits - 1 : digits;
+  bool found = digits < s.n && *dot >= 2 && s.at[*dot - 1] == '.';
+  --*dot;
+  return found ? digits : s.n;
+}
+
+static Split split_name(HlStr s) {
+  Split whole = {s.n, 0, false};
+  size_t dot, digits = find_digits(s, &dot);
+  if (digits == s.n)
+    return whole;
+  int64_t number = 0;
+  int sign = s.at[digits - 1] == '-' ? -1 : 1;
+  for (size_t k = digits; k < s.n; k++)
+    if (__builtin_mul_overflow(number, 10, &number) ||
+        __builtin_add_overflow(number, sign * (s.at[k] - '0'), &number))
+      return whole;
+  return (Split){dot, number, true};
+}
+
+// Whether the name is what uniquing prints for its root and number: not `r.0`, not `r.02`.
+static bool is_normal(HlStr s) {
+  size_t dot, digits = find_digits(s, &dot);
+  return digits == s.n || s.at[digits] != '0';
+}
+
+// --- The set of numbers in use ------------------------------------------------------------------
+
+typedef struct Used {
+  uint32_t root;  // index of the root's symbol, plus 1; 0: an empty slot
+  int64_t number;
+} Used;
+
+struct Names {
+  HlArena *arena;  // its own
+  HlSyms *roots;
+  int64_t *next;  // per root: numbers below are taken
+  uint32_t n_next;
+  Used *slot;  // open addressing
+  size_t n, capacity;
+};
+
+static Names *names_new(void) {
+  HlArena *arena = hl_arena_new();
+  Names *names = HL_NEW(arena, Names);
+  names->arena = arena;
+  names->roots = hl_syms_new(arena);
+  names->capacity = 256;
+  names->slot = HL_ARRAY(arena, Used, names->capacity);
+  return names;
+}
+
+void ir_names_free(Names *names) {
+  if (names)
+    hl_arena_free(names->arena);
+}
+
+static size_t used_slot(const Used *slot, size_t capacity, Used key) {
+  size_t at = hl_hash_mix(key.root, (uint64_t)key.number) & (capacity - 1);
+  while (slot[at].root && (slot[at].root != key.root || slot[at].number != key.number))
+    at = (at + 1) & (capacity - 1);
+  return at;
+}
+
+static void used_grow(Names *names) {
+  size_t capacity = names->capacity * 2;
+  Used *slot = HL_ARRAY(names->arena, Used, capacity);
+  for (size_t k = 0; k < names->capacity; k++)
+    if (names->slot[k].root)
+      slot[used_slot(slot, capacity, names->slot[k])] = names->slot[k];
+  names->slot = slot;
+  names->capacity = capacity;
+}
+
+// False if the number is taken.
+static bool used_add(Names *names, uint32_t root, int64_t number) {
+  if (names->n * 2 >= names->capacity)
+    used_grow(names);
+  Used key = {root + 1, number};
+  size_t at = used_slot(names->slot, names->capacity, key);
+  if (names->slot[at].root)
+    return false;
+  names->slot[at] = key;
+  names->n++;
+  return true;
+}
+
+static int64_t *next_of(Names *names, uint32_t root) {
+  if (root >= names->n_next) {
+    uint32_t n = names->n_next ? names->n_next * 2 : 64;
+    while (n <= root)
+      n *= 2;
+    int64_t *next = HL_ARRAY(names->arena, int64_t, n);
+    if (names->n_next > 0)
+      memcpy(next, names->next, sizeof *next * names->n_next);
+    names->next = next;
+    names->n_next = n;
+  }
+  return &names->next[root];
+}
+
+// The number that a wish for (root, number) gets.
+static int64_t take_number(Names *names, uint32_t root, int64_t number) {
+  if (used_add(names, root, number))
+    return number;
+  int64_t *next = next_of(names, root);
+  while (!used_add(names, root, *next))
+    ++*next;
+  return (*next)++;
+}
+
+static void note(Names *names, const HlSym *sym) {
+  Split split = split_name((HlStr){sym->text, sym->n});
+  used_add(names, hl_syms_add(names->roots, sym->text, split.root)->index, split.number);
+}
+
+void ir_inst_name_note(HlModule *m, const HlSym *name) {
+  Names *names = ir_module_state(m)->inst_names;
+  if (names)
+    note(names, name);
+}
+
+void ir_comp_name_note(HlModule *m, const HlSym *name) {
+  Names *names = ir_module_state(m)->comp_names;
+  if (names)
+    note(names, name);
+}
+
+// The name that a wish gets, interned in the module.
+static const HlSym *take_name(Names *names, HlModule *m, HlStr wish, const HlSym *as_wished) {
+  HlMark mark = hl_arena_mark(names->arena);
+  HlStr legal = hl_sanitise_name(names->arena, wish);
+  bool is_same = legal.at == wish.at && as_wished;
+  Split split = split_name(legal);
+  HlBuf text = {0};
+  hl_buf_add(&text, legal.at, split.root);
+  hl_arena_release(names->arena, mark);
+  int64_t number =
+      take_number(names, hl_syms_add(names->roots, text.at, split.root)->index, split.number);
+  if (is_same && number == split.number && is_normal(wish)) {
+    hl_buf_free(&text);
+    return as_wished;
+  }
+  if (number != 0 || split.has_number) {
+    hl_buf_putc(&text, '.');
+    hl_buf_i64(&text, number);
+  }
+  const HlSym *sym = hl_syms_add(m->syms, text.at, text.n);
+  hl_buf_free(&text);
+  return sym;
+}
+
+// --- Whole modules ------------------------------------------------------------------------------
+
+// Whether uniquing changes nothing: every name legal, written the normal way and used once.
+static bool inst_names_are_unique(HlModule *m) {
+  HlMark mark = hl_arena_mark(m->arena);
+  bool *seen = HL_ARRAY(m->arena, bool, hl_syms_count(m->syms) + 1);
+  bool ok = true;
+  for (const HlComp *comp = m->first; ok && comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; ok && inst; inst = inst->next) {
+      HlStr name = {inst->name->text, inst->name->n};
+      ok = !seen[inst->name->index] && is_normal(name) && is_legal(name);
+      seen[inst->name->index] = true;
+    }
+  hl_arena_release(m->arena, mark);
+  return ok;
+}
+
+static void unique_inst_names(HlModule *m) {
+  ModuleState *state = ir_module_state(m);
+  ir_names_free(state->inst_names);
+  state->inst_names = NULL;
+  if (inst_names_are_unique(m))
+    return;
+  Names *names = names_new();
+  for (HlComp *comp = m->first; comp; comp = comp->next)
+    for (uint32_t id = 0; id < comp->next_id; id++) {
+      HlInst *inst = comp->by_id[id];
+      if (inst)
+        inst->name = take_name(names, m, (HlStr){inst->name->text, inst->name->n}, inst->name);
+    }
+  state->inst_names = names;
+}
+
+void hl_unique_names(HlModule *m) {
+  ModuleState *state = ir_module_state(m);
+  unique_inst_names(m);
+  ir_names_free(state->comp_names);
+  state->comp_names = NULL;
+  Names *names = names_new();
+  for (HlComp *comp = m->first; comp; comp = comp->next)
+    comp->name = take_name(names, m, (HlStr){comp->name->text, comp->name->n}, comp->name);
+  state->comp_names = names;
+}
+
+const HlSym *hl_fresh_name(HlModule *m, const char *wish) {
+  ModuleState *state = ir_module_state(m);
+  if (!state->inst_names) {
+    state->inst_names = names_new();
+    for (const HlComp *comp = m->first; comp; comp = comp->next)
+      for (const HlInst *inst = comp->first; inst; inst = inst->next)
+        if (inst->name)
+          note(state->inst_names, inst->name);
+  }
+  return take_name(state->inst_names, m, hl_str(wish), NULL);
+}
+
+const HlSym *hl_fresh_comp_name(HlModule *m, const char *wish) {
+  ModuleState *state = ir_module_state(m);
+  if (!state->comp_names) {
+    state->comp_names = names_new();
+    for (const HlComp *comp = m->first; comp; comp = comp->next)
+      note(state->comp_names, comp->name);
+  }
+  return take_name(state->comp_names, m, hl_str(wish), NULL);
+}

@@ -1,0 +1,69 @@
+// ir/state.h: what modules and computations keep besides their public fields; private to src/ir.
+#ifndef HILO_IR_STATE_H
+#define HILO_IR_STATE_H
+
+#include "hilo/edit.h"
+#include "hilo/ir.h"
+
+typedef struct Names Names;  // names.c
+
+typedef struct ModuleState {
+  HlModule m;      // first: a HlModule is always one of these
+  HlBuf literals;  // of HlLiteral *: references to give back
+  HlBuf metadata;  // of const HlMetadata *: an open-addressing table
+  uint32_t n_metadata;
+  Names *inst_names, *comp_names;  // NULL until somebody asks for a fresh name
+} ModuleState;
+
+typedef struct CompState {
+  HlComp comp;  // first
+  HlBuf by_id;  // of HlInst *
+  HlBuf label;  // of uint64_t by id: place in the list; empty while ids say it
+  int params_capacity;
+} CompState;
+
+static inline ModuleState *ir_module_state(const HlModule *m) {
+  return (ModuleState *)m;
+}
+static inline CompState *ir_comp_state(const HlComp *comp) {
+  return (CompState *)comp;
+}
+
+enum { IR_MARKED = 0x8000 };  // of HlInst.flags: scratch of one call into src/ir
+
+// module.c
+HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands);  // with an id, in no list yet
+void ir_list_append(HlComp *comp, HlInst *inst);
+void ir_list_insert_after(HlComp *comp, HlInst *inst, HlInst *prev);  // prev NULL: first
+void ir_list_remove(HlComp *comp, HlInst *inst);
+void ir_params_note(HlInst *inst, int64_t number);
+void ir_hold_literal(HlModule *m, const HlLiteral *literal);
+// edit.c
+void ir_use_add(HlInst *user, int number, HlInst *used);
+// topo.c: keeps definitions before uses
+uint64_t ir_label(const HlInst *inst);
+void ir_label_append(HlInst *inst);
+void ir_put_before(HlInst *def, HlInst *user);
+void ir_relabel(HlComp *comp);
+// names.c
+void ir_inst_name_note(HlModule *m, const HlSym *name);
+void ir_comp_name_note(HlModule *m, const HlSym *name);
+void ir_names_free(Names *names);
+// attrs.c
+bool ir_attr_is_default(const HlAttr *attr);
+// attr_copy.c: deep copies into a module
+HlAttr ir_attr_copy(HlModule *to, const HlAttr *attr);
+const HlSym *ir_sym_copy(HlModule *to, const HlSym *sym);
+HlDict ir_dict_copy(HlModule *to, HlDict dict);
+HlAliases ir_aliases_copy(HlModule *to, HlAliases aliases);
+const HlOrigin *ir_origin_copy(HlModule *to, const HlOrigin *origin);
+const HlMetadata *ir_metadata_copy(HlModule *to, const HlMetadata *metadata);
+// attr_equal.c
+bool ir_sym_equal(const HlSym *a, const HlSym *b);
+bool ir_dict_equal(HlDict a, HlDict b);
+uint64_t ir_dict_hash(HlDict dict);
+bool ir_aliases_equal(HlAliases a, HlAliases b);
+uint64_t ir_aliases_hash(HlAliases aliases);
+uint64_t ir_ints_hash(HlI64s ints, uint64_t seed);
+
+#endif

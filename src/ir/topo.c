@@ -1,0 +1,125 @@
+// ir/topo.c: keeps a computation's list topological when edges change.
+//
+// Places in the list are compared by labels: 64-bit numbers that grow along the list. While nothing
+// has ever been moved, ids grow along the list too and serve as labels, so that building costs
+// nothing. When a definition comes to stand after a user, the definition and what it needs of the
+// stretch between them move to just before the user, with labels from the gap there; a gap that is
+// used up has the computation labelled anew.
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/state.h"
+
+enum { GAP_BITS = 32 };
+
+static uint64_t *labels(const HlComp *comp) {
+  return (uint64_t *)(void *)ir_comp_state(comp)->label.at;
+}
+
+uint64_t ir_label(const HlInst *inst) {
+  if (ir_comp_state(inst->comp)->label.n == 0)
+    return ((uint64_t)inst->id + 1) << GAP_BITS;
+  return labels(inst->comp)[inst->id];
+}
+
+void ir_label_append(HlInst *inst) {
+  HlBuf *buf = &ir_comp_state(inst->comp)->label;
+  uint64_t before = inst->prev ? ir_label(inst->prev) : 0;
+  uint64_t label = before + ((uint64_t)1 << GAP_BITS);
+  hl_buf_add(buf, &label, sizeof label);
+  assert(buf->n == sizeof label * inst->comp->next_id);
+  if (label < before)
+    ir_relabel(inst->comp);
+}
+
+void ir_relabel(HlComp *comp) {
+  HlBuf *buf = &ir_comp_state(comp)->label;
+  size_t size = sizeof(uint64_t) * comp->next_id;
+  if (buf->n < size)
+    hl_buf_grow(buf, size - buf->n);
+  memset(buf->at, 0, size);
+  buf->n = size;
+  uint64_t label = 0;
+  for (HlInst *inst = comp->first; inst; inst = inst->next)
+    labels(comp)[inst->id] = label += (uint64_t)1 << GAP_BITS;
+}
+
+// --- Moving -------------------------------------------------------------------------------------
+
+typedef struct Found {
+  HlInst **at;
+  size_t n, capacity;
+  HlArena *arena;
+} Found;
+
+static void found_add(Found *found, HlInst *inst, uint64_t after) {
+  if ((inst->flags & IR_MARKED) || ir_label(inst) < after)
+    return;
+  inst->flags |= IR_MARKED;
+  if (found->n == found->capacity) {
+    size_t capacity = found->capacity ? found->capacity * 2 : 64;
+    HlInst **grown = HL_ARRAY(found->arena, HlInst *, capacity);
+    if (found->n > 0)
+      memcpy(grown, found->at, sizeof *grown * found->n);
+    found->at = grown;
+    found->capacity = capacity;
+  }
+  found->at[found->n++] = inst;
+}
+
+// All that `def` needs, itself included, and that stands after the label.
+static void find_needed(Found *found, HlInst *def, uint64_t after) {
+  found_add(found, def, after);
+  for (size_t k = 0; k < found->n; k++) {
+    const HlInst *inst = found->at[k];
+    for (uint32_t o = 0; o < inst->n_operands; o++)
+      found_add(found, inst->operands[o], after);
+    for (int p = 0; inst->control && p < inst->control->n_preds; p++)
+      found_add(found, inst->control->preds[p], after);
+  }
+}
+
+static int by_label(const void *a, const void *b) {
+  uint64_t x = ir_label(*(HlInst *const *)a), y = ir_label(*(HlInst *const *)b);
+  return x < y ? -1 : x > y;
+}
+
+// Moves instructions, sorted by label, to just before `user`.
+static void move_before(HlInst *const *moved, size_t n, HlInst *user) {
+  HlComp *comp = user->comp;
+  for (size_t k = 0; k < n; k++)
+    ir_list_remove(comp, moved[k]);
+  HlInst *prev = user->prev;
+  uint64_t low = prev ? ir_label(prev) : 0;
+  uint64_t step = (ir_label(user) - low) / (n + 1);
+  for (size_t k = 0; k < n; k++) {
+    ir_list_insert_after(comp, moved[k], prev);
+    prev = moved[k];
+    labels(comp)[moved[k]->id] = low += step;
+  }
+  if (step == 0)
+    ir_relabel(comp);
+}
+
+void ir_put_before(HlInst *def, HlInst *user) {
+  HlComp *comp = user->comp;
+  if (ir_label(def) < ir_label(user))
+    return;
+  assert(def != user);
+  if (ir_comp_state(comp)->label.n == 0)
+    ir_relabel(comp);
+  HlMark mark = hl_arena_mark(comp->module->arena);
+  Found found = {.arena = comp->module->arena};
+  find_needed(&found, def, ir_label(user));
+  bool is_cycle = user->flags & IR_MARKED;
+  for (size_t k = 0; k < found.n; k++)
+    found.at[k]->flags &= (uint16_t)~IR_MARKED;
+  assert(!is_cycle);
+  if (!is_cycle) {
+    qsort(found.at, found.n, sizeof found.at[0], by_label);
+    move_before(found.at, found.n, user);
+  }
+  hl_arena_release(comp->module->arena, mark);
+}
