@@ -1,0 +1,223 @@
+// op/reduce.c: reduce: folds dimensions by a scalar computation.
+//
+// The operand is read once in memory order. Its dimensions are grouped into alternating runs of kept
+// and reduced ones, so that the innermost loop either folds a run into one accumulator or adds a
+// row to a row of accumulators; every accumulator sees its elements in row-major order. Three ways:
+// a simple op folds wide values; other scalar computations run on a machine; what machines cannot do
+// goes to the interpreter, one call for all accumulators at each reduced position.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/fold.h"
+
+// Where the accumulator of each element stands: grouped dimensions with strides into the result.
+typedef struct Groups {
+  int rank;                    // of the groups before the innermost
+  int64_t *dim;
+  int64_t *stride;             // 0: reduced
+  int64_t run;                 // length of the innermost group
+  bool run_is_reduced;
+} Groups;
+
+static Groups group_dims(HlArena *arena, const HlShape *shape, HlI64s reduced) {
+  int64_t *dim = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  bool *folds = HL_ARRAY(arena, bool, shape->rank + 1);
+  int n = 0;
+  for (int d = 0; d < shape->rank; d++) {
+    const bool fold = hl_i64s_find(reduced, d) >= 0;
+    if (shape->dim[d] == 1)
+      continue;
+    if (n > 0 && folds[n - 1] == fold) {
+      dim[n - 1] *= shape->dim[d];
+    } else {
+      dim[n] = shape->dim[d];
+      folds[n++] = fold;
+    }
+  }
+  if (n == 0) {
+    dim[0] = 1;
+    folds[n++] = true;
+  }
+  int64_t *stride = HL_ARRAY(arena, int64_t, n);
+  int64_t step = 1;
+  for (int g = n - 1; g >= 0; g--) {
+    stride[g] = folds[g] ? 0 : step;
+    step *= folds[g] ? 1 : dim[g];
+  }
+  return (Groups){n - 1, dim, stride, dim[n - 1], folds[n - 1]};
+}
+
+enum { BLOCK = 2048 };
+
+// Simple ops: blocks of elements are widened, then folded run by run. The initial values repeat over
+// the results: one, or the two parts of a complex number.
+static bool reduce_simple(HlEval *ev, const HlInst *inst, HlOp op, const HlLiteral *x,
+                          const HlLiteral *init, const Groups *groups, HlLiteral *out) {
+  HlArena *arena = hl_cx_scratch(ev->cx);
+  const HlDtype dtype = x->shape->dtype, wide = wide_dtype(wide_of(dtype));
+  const size_t bytes = (size_t)hl_dtype_bytes(dtype);
+  Slot *acc = kernel_alloc(ev, inst, out->n, sizeof *acc);
+  if (!acc)
+    return false;
+  for (int64_t k = 0; k < out->n; k++)
+    acc[k] = slot_load(dtype, init->data, k % init->n);
+  HlWalk walk;
+  const int64_t *const strides[] = {groups->stride};
+  hl_walk_start(&walk, arena, groups->rank, groups->dim, 1, strides);
+  Slot block[BLOCK];
+  int64_t in_run = 0;
+  for (int64_t at = 0; at < x->n; at += BLOCK) {
+    const int64_t n = x->n - at < BLOCK ? x->n - at : BLOCK;
+    hl_convert_elements(wide, block, dtype, (const char *)x->data + (size_t)at * bytes, n);
+    for (int64_t k = 0; k < n;) {
+      const int64_t left = groups->run - in_run, take = left < n - k ? left : n - k;
+      Slot *to = acc + walk.offset[0];
+      if (groups->run_is_reduced)
+        *to = fold_run(op, dtype, *to, block + k, take);
+      else
+        fold_vectors(op, dtype, to + in_run, block + k, take);
+      k += take;
+      in_run += take;
+      if (in_run == groups->run) {
+        in_run = 0;
+        hl_walk_next(&walk);
+      }
+    }
+  }
+  wide_store(out, 0, wide_of(dtype), acc, out->n);
+  free(acc);
+  return true;
+}
+
+// Sums of complex numbers are sums of pairs: one more kept dimension of two.
+static bool reduce_complex_sum(HlEval *ev, const HlInst *inst, const HlLiteral *x,
+                               const HlLiteral *init, HlI64s reduced, HlLiteral *out) {
+  HlLiteral parts[3];
+  HlShape shapes[3];
+  const HlLiteral *whole[3] = {x, init, out};
+  for (int k = 0; k < 3; k++)
+    fold_as_parts(hl_cx_scratch(ev->cx), whole[k], &parts[k], &shapes[k]);
+  const Groups groups = group_dims(hl_cx_scratch(ev->cx), parts[0].shape, reduced);
+  return reduce_simple(ev, inst, HL_OP_ADD, &parts[0], &parts[1], &groups, &parts[2]);
+}
+
+// Any scalar computation that a machine can run, with any number of operands.
+static bool reduce_machine(HlEval *ev, const HlInst *inst, Machine *m, int n,
+                           const HlLiteral *const *in, const Groups *groups, HlLiteral *out) {
+  const int64_t n_acc = kernel_result(out, 0)->n;
+  Slot *acc = kernel_alloc(ev, inst, n_acc, sizeof *acc * (size_t)n);
+  if (!acc)
+    return false;
+  for (int k = 0; k < n; k++)
+    for (int64_t i = 0; i < n_acc; i++)
+      acc[i * n + k] = slot_load(m->param_dtype[k], in[n + k]->data, 0);
+  HlWalk walk;
+  const int64_t *const strides[] = {groups->stride};
+  hl_walk_start(&walk, hl_cx_scratch(ev->cx), groups->rank, groups->dim, 1, strides);
+  const int64_t step = groups->run_is_reduced ? 0 : 1;
+  for (int64_t at = 0; at < in[0]->n; hl_walk_next(&walk)) {
+    for (int64_t i = 0; i < groups->run; i++, at++) {
+      Slot *mine = acc + (walk.offset[0] + i * step) * n;
+      for (int k = 0; k < n; k++) {
+        m->slot[k] = mine[k];
+        m->slot[n + k] = slot_load(m->param_dtype[n + k], in[k]->data, at);
+      }
+      machine_run(m);
+      for (int k = 0; k < n; k++)
+        mine[k] = machine_result(m, k);
+    }
+  }
+  for (int k = 0; k < n; k++)
+    for (int64_t i = 0; i < n_acc; i++)
+      slot_store(m->result_dtype[k], kernel_result(out, k)->data, i, acc[i * n + k]);
+  free(acc);
+  return true;
+}
+
+// One call of the interpreter for all results at each reduced position.
+static bool reduce_calls(HlEval *ev, const HlInst *inst, int n, const HlLiteral *const *in,
+                         HlI64s reduced, HlLiteral *out) {
+  HlArena *arena = hl_cx_scratch(ev->cx);
+  const HlShape *shape = in[0]->shape;
+  const int64_t n_acc = kernel_result(out, 0)->n;
+  const HlI64s kept = kernel_other_dims(arena, shape->rank, reduced, (HlI64s){0});
+  int64_t *all = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *dim = HL_ARRAY(arena, int64_t, shape->rank + 1), *stride = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *fold_dim = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *fold_stride = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *dense = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  hl_strides(shape->rank, shape->dim, all);
+  for (int k = 0; k < kept.n; k++) {
+    dim[k] = shape->dim[kept.at[k]];
+    stride[k] = all[kept.at[k]];
+  }
+  hl_strides(kept.n, dim, dense);
+  int n_fold = 0;
+  for (int d = 0; d < shape->rank; d++)
+    if (hl_i64s_find(reduced, d) >= 0) {
+      fold_dim[n_fold] = shape->dim[d];
+      fold_stride[n_fold++] = all[d];
+    }
+  HlLiteral **acc = HL_ARRAY(arena, HlLiteral *, n), **x = HL_ARRAY(arena, HlLiteral *, n);
+  bool ok = true;
+  for (int k = 0; k < n && ok; k++) {
+    const HlDtype dtype = in[n + k]->shape->dtype;
+    acc[k] = kernel_vector(ev, dtype, n_acc);
+    ok = acc[k] != NULL;
+    if (ok)
+      fill_elements(acc[k]->data, n_acc, in[n + k]->data, hl_dtype_bytes(dtype));
+  }
+  HlWalk walk;
+  const int64_t *const strides[] = {fold_stride};
+  hl_walk_start(&walk, arena, n_fold, fold_dim, 1, strides);
+  for (; ok && n_acc > 0 && !walk.done; hl_walk_next(&walk)) {
+    for (int k = 0; k < n && ok; k++) {
+      const HlDtype dtype = in[k]->shape->dtype;
+      const int size = hl_dtype_bytes(dtype);
+      x[k] = kernel_vector(ev, dtype, n_acc);
+      ok = x[k] != NULL;
+      if (ok)
+        move_box(ev->cx, size, kept.n, dim, (Side){x[k]->data, dense},
+                 (Side){(char *)in[k]->data + walk.offset[0] * size, stride});
+    }
+    ok = ok && fold_call(ev, hl_to_apply(inst), acc, n, x, n);
+    for (int k = 0; k < n; k++) {
+      hl_literal_unref(x[k]);
+      x[k] = NULL;
+    }
+  }
+  for (int k = 0; k < n; k++) {
+    HlLiteral *to = kernel_result(out, k);
+    if (ok && n_acc > 0)
+      memcpy(to->data, acc[k]->data, (size_t)(n_acc * hl_dtype_bytes(to->shape->dtype)));
+    hl_literal_unref(acc[k]);
+  }
+  return ok;
+}
+
+bool eval_reduce(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+  HlArena *arena = hl_cx_scratch(ev->cx);
+  const int n = (int)inst->n_operands / 2;
+  const HlI64s reduced = hl_dims(inst);
+  const HlComp *comp = hl_to_apply(inst);
+  if (!kernel_check_dims(ev, inst, reduced, in[0]->shape->rank))
+    return false;
+  if (n < 1 || comp->n_params != 2 * n)
+    return hl_inst_error(ev->cx, inst, "reduce needs a computation of two parameters per operand");
+  const HlMark mark = hl_arena_mark(arena);
+  const Groups groups = group_dims(arena, in[0]->shape, reduced);
+  const HlOp op = fold_simple_op(comp);
+  bool ok;
+  Machine *m;
+  if (n == 1 && fold_is_wide(op, in[0]->shape->dtype))
+    ok = reduce_simple(ev, inst, op, in[0], in[1], &groups, out);
+  else if (n == 1 && op == HL_OP_ADD && hl_is_complex(in[0]->shape->dtype))
+    ok = reduce_complex_sum(ev, inst, in[0], in[1], reduced, out);
+  else if ((m = machine_new(arena, comp)) && m->n_results == n)
+    ok = reduce_machine(ev, inst, m, n, in, &groups, out);
+  else
+    ok = reduce_calls(ev, inst, n, in, reduced, out);
+  hl_arena_release(arena, mark);
+  return ok;
+}

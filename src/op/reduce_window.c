@@ -1,0 +1,315 @@
+// op/reduce_window.c: reduce-window: folds every place of a sliding window.
+//
+// Padding and the holes of dilation are not visited. A simple op (add, max, ...) is associative, so
+// one dimension after the other is folded over wide values, with its neutral element standing in
+// the padding; long windows take three operations an element whatever their length (below). Other
+// computations run on a machine place by place, or by one call of the interpreter per window offset.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/fold.h"
+
+static int64_t dilated(int64_t n, int64_t by) { return n == 0 ? 0 : (n - 1) * by + 1; }
+
+// --- Simple ops, one dimension at a time ----------------------------------------------------------
+
+// Windows of `size` over a padded line x of n rows with `inner` columns, all with stride 1 and no
+// dilation, by blocks of `size` rows: `left` folds each block from its first row, `right` from its
+// last, and a window is the end of one block and the beginning of the next.
+static void fold_long_windows(HlOp op, HlDtype dtype, Slot *x, Slot *right, int64_t n, int64_t inner,
+                              int64_t size) {
+  memcpy(right, x, sizeof(Slot) * (size_t)(n * inner));
+  for (int64_t r = n - 2; r >= 0; r--)
+    if ((r + 1) % size != 0)
+      fold_vectors(op, dtype, right + r * inner, right + (r + 1) * inner, inner);
+  for (int64_t r = 1; r < n; r++)
+    if (r % size != 0) {
+      Slot *row = x + r * inner;                       // in place: row = fold(previous, row)
+      const Slot *previous = row - inner;
+      for (int64_t c = 0; c < inner; c++)
+        row[c] = fold_slot(op, dtype, previous[c], row[c]);
+    }
+}
+
+// Result row k of a line too long to write down (padding may be of any size): by its n elements.
+static void fold_sparse_window(HlOp op, HlDtype dtype, const HlWindowDim *w, const Slot *from, int64_t n,
+                               int64_t inner, int64_t k, Slot *result) {
+  const Slot neutral = fold_neutral(op, dtype);
+  for (int64_t c = 0; c < inner; c++)
+    result[c] = neutral;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t offset = w->pad_low + i * w->lhs_dilate - k * w->stride;
+    if (offset >= 0 && offset % w->rhs_dilate == 0 && offset / w->rhs_dilate < w->size)
+      fold_vectors(op, dtype, result, from + i * inner, inner);
+  }
+}
+
+// Folds the middle dimension of [outer, n, inner] by one window dimension into [outer, m, inner].
+static bool fold_dim(HlEval *ev, const HlInst *inst, HlOp op, HlDtype dtype, const HlWindowDim *w,
+                     const Slot *from, int64_t outer, int64_t n, int64_t inner, Slot *to, int64_t m) {
+  const int64_t whole = w->pad_low + dilated(n, w->lhs_dilate) + w->pad_high;
+  const int64_t rows = whole > 0 ? whole : 0;
+  const bool is_long = w->size > 4 && w->rhs_dilate == 1;
+  const Slot neutral = fold_neutral(op, dtype);
+  if (rows / 16 > n + m) {
+    for (int64_t k = 0; k < outer * m; k++)
+      fold_sparse_window(op, dtype, w, from + k / m * n * inner, n, inner, k % m, to + k * inner);
+    return true;
+  }
+  Slot *line = kernel_alloc(ev, inst, rows * inner, sizeof *line);
+  Slot *right = is_long && line ? kernel_alloc(ev, inst, rows * inner, sizeof *right) : NULL;
+  const bool ok = line && (right || !is_long);
+  for (int64_t o = 0; ok && o < outer; o++) {
+    for (int64_t k = 0; k < rows * inner; k++)
+      line[k] = neutral;
+    for (int64_t k = 0; k < n; k++) {
+      const int64_t row = w->pad_low + k * w->lhs_dilate;
+      if (row >= 0 && row < rows)
+        memcpy(line + row * inner, from + (o * n + k) * inner, sizeof *line * (size_t)inner);
+    }
+    if (is_long)
+      fold_long_windows(op, dtype, line, right, rows, inner, w->size);
+    for (int64_t k = 0; k < m; k++) {
+      Slot *result = to + (o * m + k) * inner;
+      const int64_t first = k * w->stride, last = first + w->size - 1;
+      if (is_long) {
+        memcpy(result, right + first * inner, sizeof *result * (size_t)inner);
+        if (first % w->size != 0)
+          fold_vectors(op, dtype, result, line + last * inner, inner);
+        continue;
+      }
+      for (int64_t c = 0; c < inner; c++)
+        result[c] = neutral;
+      for (int64_t p = 0; p < w->size; p++)
+        fold_vectors(op, dtype, result, line + (first + p * w->rhs_dilate) * inner, inner);
+    }
+  }
+  free(line);
+  free(right);
+  return ok;
+}
+
+static bool window_simple(HlEval *ev, const HlInst *inst, HlOp op, HlWindow window, const HlLiteral *x,
+                          const HlLiteral *init, HlLiteral *out) {
+  const HlDtype dtype = x->shape->dtype;
+  Slot *now = wide_load(ev, inst, x, wide_of(dtype));
+  int64_t outer = 1, inner = x->n;
+  for (int d = 0; now && d < window.n; d++) {
+    const int64_t n = x->shape->dim[d], m = out->shape->dim[d];
+    inner = 1;
+    for (int e = d + 1; e < window.n; e++)
+      inner *= x->shape->dim[e];
+    const HlWindowDim *w = &window.at[d];
+    if (w->size != 1 || w->stride != 1 || w->pad_low || w->pad_high || w->lhs_dilate != 1) {
+      if (inner > 0 && outer > 0 && m > INT64_MAX / 64 / inner / outer) {
+        free(now);
+        return hl_inst_error(ev->cx, inst, "the result is too large");
+      }
+      Slot *next = kernel_alloc(ev, inst, outer * m * inner, sizeof *next);
+      if (next && !fold_dim(ev, inst, op, dtype, w, now, outer, n, inner, next, m)) {
+        free(next);
+        next = NULL;
+      }
+      free(now);
+      now = next;
+    }
+    outer *= m;
+  }
+  if (!now)
+    return false;
+  for (int64_t k = 0; k < out->n; k++)
+    now[k] = fold_slot(op, dtype, slot_load(dtype, init->data, k % init->n), now[k]);
+  wide_store(out, 0, wide_of(dtype), now, out->n);
+  free(now);
+  return true;
+}
+
+// Sums of complex numbers are sums of pairs: one more dimension of two with a window of one.
+static bool window_complex_sum(HlEval *ev, const HlInst *inst, HlWindow window, const HlLiteral *x,
+                               const HlLiteral *init, HlLiteral *out) {
+  HlArena *arena = hl_cx_scratch(ev->cx);
+  HlLiteral parts[3];
+  HlShape shapes[3];
+  const HlLiteral *whole[3] = {x, init, out};
+  for (int k = 0; k < 3; k++)
+    fold_as_parts(arena, whole[k], &parts[k], &shapes[k]);
+  HlWindowDim *at = HL_ARRAY(arena, HlWindowDim, window.n + 1);
+  for (int d = 0; d < window.n; d++)
+    at[d] = window.at[d];
+  at[window.n] = (HlWindowDim){.size = 1, .stride = 1, .lhs_dilate = 1, .rhs_dilate = 1};
+  return window_simple(ev, inst, HL_OP_ADD, (HlWindow){at, window.n + 1}, &parts[0], &parts[1], &parts[2]);
+}
+
+// --- Any computation -------------------------------------------------------------------------------
+
+// The element that a window offset at a result position stands on; false in padding and holes.
+static bool element_under(HlWindow window, const HlShape *shape, const int64_t *stride,
+                          const int64_t *place, const int64_t *offset, int64_t *out) {
+  int64_t at = 0;
+  for (int d = 0; d < window.n; d++) {
+    const HlWindowDim *w = &window.at[d];
+    const int64_t p = place[d] * w->stride + offset[d] * w->rhs_dilate - w->pad_low;
+    if (p < 0 || p % w->lhs_dilate != 0 || p / w->lhs_dilate >= shape->dim[d])
+      return false;
+    at += p / w->lhs_dilate * stride[d];
+  }
+  *out = at;
+  return true;
+}
+
+typedef struct Places {        // walks over the results and over the window
+  HlWalk result, window;
+  int64_t *stride;             // of the operand
+  int64_t *size;               // of the window
+} Places;
+
+static Places places_of(HlArena *arena, HlWindow window, const HlShape *shape, const HlShape *result) {
+  Places p = {.stride = HL_ARRAY(arena, int64_t, shape->rank + 1),
+              .size = HL_ARRAY(arena, int64_t, shape->rank + 1)};
+  hl_strides(shape->rank, shape->dim, p.stride);
+  for (int d = 0; d < window.n; d++)
+    p.size[d] = window.at[d].size;
+  hl_walk_start(&p.result, arena, result->rank, result->dim, 0, NULL);
+  return p;
+}
+
+static void window_machine(HlEval *ev, Machine *m, int n, HlWindow window,
+                           const HlLiteral *const *in, HlLiteral *out) {
+  HlArena *arena = hl_cx_scratch(ev->cx);
+  const HlShape *shape = in[0]->shape;
+  Places p = places_of(arena, window, shape, kernel_result(out, 0)->shape);
+  Slot *acc = HL_ARRAY(arena, Slot, n);
+  for (int64_t at = 0; !p.result.done; hl_walk_next(&p.result), at++) {
+    for (int k = 0; k < n; k++)
+      acc[k] = slot_load(m->param_dtype[k], in[n + k]->data, 0);
+    const HlMark mark = hl_arena_mark(arena);
+    hl_walk_start(&p.window, arena, window.n, p.size, 0, NULL);
+    for (; !p.window.done; hl_walk_next(&p.window)) {
+      int64_t from;
+      if (!element_under(window, shape, p.stride, p.result.index, p.window.index, &from))
+        continue;
+      for (int k = 0; k < n; k++) {
+        m->slot[k] = acc[k];
+        m->slot[n + k] = slot_load(m->param_dtype[n + k], in[k]->data, from);
+      }
+      machine_run(m);
+      for (int k = 0; k < n; k++)
+        acc[k] = machine_result(m, k);
+    }
+    hl_arena_release(arena, mark);
+    for (int k = 0; k < n; k++)
+      slot_store(m->result_dtype[k], kernel_result(out, k)->data, at, acc[k]);
+  }
+}
+
+// The results that see an element under one window offset: their numbers, and the elements'.
+static int64_t find_seen(HlArena *arena, HlWindow window, const HlShape *shape, const HlShape *result,
+                         const Places *p, int64_t *which, int64_t *from) {
+  HlWalk walk;
+  int64_t n = 0, at = 0;
+  hl_walk_start(&walk, arena, result->rank, result->dim, 0, NULL);
+  for (; !walk.done; hl_walk_next(&walk), at++)
+    if (element_under(window, shape, p->stride, walk.index, p->window.index, &from[n]))
+      which[n++] = at;
+  return n;
+}
+
+static void take(const HlLiteral *from, HlLiteral *to, const int64_t *which, int64_t n) {
+  const size_t size = (size_t)hl_dtype_bytes(from->shape->dtype);
+  for (int64_t i = 0; i < n; i++)
+    memcpy((char *)to->data + (size_t)i * size, (const char *)from->data + (size_t)which[i] * size, size);
+}
+
+static void put(const HlLiteral *from, HlLiteral *to, const int64_t *which, int64_t n) {
+  const size_t size = (size_t)hl_dtype_bytes(from->shape->dtype);
+  for (int64_t i = 0; i < n; i++)
+    memcpy((char *)to->data + (size_t)which[i] * size, (const char *)from->data + (size_t)i * size, size);
+}
+
+// One step of window_calls: folds in what stands under one window offset.
+static bool fold_seen(HlEval *ev, const HlInst *inst, int n, const HlLiteral *const *in, HlLiteral *out,
+                      const int64_t *which, const int64_t *from, int64_t n_seen) {
+  HlLiteral **acc = HL_ARRAY(hl_cx_scratch(ev->cx), HlLiteral *, 2 * n), **x = acc + n;
+  bool ok = true;
+  for (int k = 0; k < n && ok; k++) {
+    acc[k] = kernel_vector(ev, in[k]->shape->dtype, n_seen);
+    x[k] = acc[k] ? kernel_vector(ev, in[k]->shape->dtype, n_seen) : NULL;
+    ok = x[k] != NULL;
+    if (ok) {
+      take(kernel_result(out, k), acc[k], which, n_seen);
+      take(in[k], x[k], from, n_seen);
+    }
+  }
+  ok = ok && fold_call(ev, hl_to_apply(inst), acc, n, x, n);
+  for (int k = 0; k < n; k++) {
+    if (ok)
+      put(acc[k], kernel_result(out, k), which, n_seen);
+    hl_literal_unref(acc[k]);
+    hl_literal_unref(x[k]);
+  }
+  return ok;
+}
+
+static bool window_calls(HlEval *ev, const HlInst *inst, int n, HlWindow window,
+                         const HlLiteral *const *in, HlLiteral *out) {
+  HlArena *arena = hl_cx_scratch(ev->cx);
+  const HlLiteral *first = kernel_result(out, 0);
+  Places p = places_of(arena, window, in[0]->shape, first->shape);
+  for (int k = 0; k < n; k++)
+    fill_elements(kernel_result(out, k)->data, first->n, in[n + k]->data,
+                  hl_dtype_bytes(in[n + k]->shape->dtype));
+  int64_t *which = kernel_alloc(ev, inst, first->n, 2 * sizeof *which);
+  if (!which)
+    return false;
+  bool ok = true;
+  hl_walk_start(&p.window, arena, window.n, p.size, 0, NULL);
+  for (; ok && !p.window.done; hl_walk_next(&p.window)) {
+    const HlMark mark = hl_arena_mark(arena);
+    int64_t *from = which + first->n;
+    const int64_t n_seen = find_seen(arena, window, in[0]->shape, first->shape, &p, which, from);
+    ok = n_seen == 0 || fold_seen(ev, inst, n, in, out, which, from, n_seen);
+    hl_arena_release(arena, mark);
+  }
+  free(which);
+  return ok;
+}
+
+// A window without dimensions stands for one of size 1 in each.
+static HlWindow whole_window(HlArena *arena, const HlInst *inst, int rank) {
+  HlWindow window = hl_window(inst);
+  if (window.n > 0 || rank == 0)
+    return window;
+  HlWindowDim *at = HL_ARRAY(arena, HlWindowDim, rank);
+  for (int d = 0; d < rank; d++)
+    at[d] = (HlWindowDim){.size = 1, .stride = 1, .lhs_dilate = 1, .rhs_dilate = 1};
+  return (HlWindow){at, rank};
+}
+
+bool eval_reduce_window(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+  HlArena *arena = hl_cx_scratch(ev->cx);
+  const int n = (int)inst->n_operands / 2;
+  const HlComp *comp = hl_to_apply(inst);
+  if (kernel_result(out, 0)->n == 0)
+    return true;
+  const HlMark mark = hl_arena_mark(arena);
+  const HlWindow window = whole_window(arena, inst, in[0]->shape->rank);
+  if (window.n != in[0]->shape->rank)
+    return hl_inst_error(ev->cx, inst, "the window has %d dimensions, the operand %d", window.n,
+                         in[0]->shape->rank);
+  if (n < 1 || comp->n_params != 2 * n)
+    return hl_inst_error(ev->cx, inst, "reduce-window needs a computation of two parameters per operand");
+  const HlOp op = fold_simple_op(comp);
+  bool ok = true;
+  Machine *m;
+  if (n == 1 && fold_is_wide(op, in[0]->shape->dtype))
+    ok = window_simple(ev, inst, op, window, in[0], in[1], out);
+  else if (n == 1 && op == HL_OP_ADD && hl_is_complex(in[0]->shape->dtype))
+    ok = window_complex_sum(ev, inst, window, in[0], in[1], out);
+  else if ((m = machine_new(arena, comp)) && m->n_results == n)
+    window_machine(ev, m, n, window, in, out);
+  else
+    ok = window_calls(ev, inst, n, window, in, out);
+  hl_arena_release(arena, mark);
+  return ok;
+}
