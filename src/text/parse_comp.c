@@ -1,0 +1,476 @@
+// parse_comp.c: reads computations, and knows what their names mean.
+//
+// computation = [ "ENTRY" ] name [ signature ] "{" { instruction } "}" [ "," "execution_thread=" string ]
+// signature   = "(" [ name shape { "," name shape } ] ")" "->" shape
+//
+// Names of instructions are local to a computation. The table `defs` has one entry per symbol; an
+// entry counts only while the stamp of the computation being read stands in it, so that a new
+// computation costs nothing. An inline body hides names of the computation around it; what it hides
+// is put back when it ends.
+//
+// After an error, reading goes on with the next instruction. The one that failed still defines its
+// name, as poisoned: what uses it fails in silence.
+
+#include "text/parse.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- Names --------------------------------------------------------------------------------------
+
+static bool is_reserved(const HlSym *sym) {
+  static const char *const words[] = {
+    "true",      "false",      "inf",         "nan",        "HloModule",  "ENTRY",     "ROOT",
+    "FileNames", "StackFrames", "FunctionNames", "FileLocations", "maximal", "replicated", "manual",
+    "unknown",   "unreduced",  "shard_as",    "shard_like", "last_tile_dim_replicate"};
+  for (int k = 0; k < HL_COUNT_OF(words); k++)
+    if (strcmp(sym->text, words[k]) == 0)
+      return true;
+  return hl_dtype_by_text((HlStr){sym->text, sym->n}) != HL_NO_DTYPE;
+}
+
+static void grow_defs(Parser *p, uint32_t index) {
+  uint32_t n = p->n_defs ? p->n_defs * 2 : 256;
+  while (n <= index)
+    n *= 2;
+  ParseDef *defs = realloc(p->defs, sizeof *defs * n);
+  if (!defs)
+    abort();
+  memset(defs + p->n_defs, 0, sizeof *defs * (n - p->n_defs));
+  p->defs = defs;
+  p->n_defs = n;
+}
+
+ParseDef *parse_def(Parser *p, const HlSym *sym) {
+  if (HL_UNLIKELY(sym->index >= p->n_defs))
+    grow_defs(p, sym->index);
+  return &p->defs[sym->index];
+}
+
+// Whether uniquing would keep the name if nobody else has it: not `r.0`, not `r.02`.
+static bool is_normal(const HlSym *sym) {
+  const char *s = sym->text + sym->n;
+  while (s > sym->text && lex_is(s[-1], LEX_DIGIT))
+    s--;
+  return *s != '0' || s == sym->text || s[-1] != '.';
+}
+
+// Whether the bytes of an identifier, which the lexer has seen to, make a legal name.
+static bool is_legal(const HlSym *sym) {
+  if (sym->text[0] == '_' && sym->text[1] == '_' && strncmp(sym->text, "__xla_", 6) != 0)
+    return false;
+  return hl_dtype_by_text((HlStr){sym->text, sym->n}) == HL_NO_DTYPE;
+}
+
+// What is true of a name whatever it means; found out once.
+static ParseDef *checked_def(Parser *p, const HlSym *sym) {
+  ParseDef *def = parse_def(p, sym);
+  if (HL_LIKELY(def->flags & PARSE_DEF_CHECKED))
+    return def;
+  def->flags |= PARSE_DEF_CHECKED;
+  if (is_legal(sym))
+    def->flags |= PARSE_DEF_CLEAN;
+  if (is_normal(sym))
+    def->flags |= PARSE_DEF_NORMAL;
+  return def;
+}
+
+// Whether a bare word may not be a name.
+static bool is_reserved_name(Parser *p, const HlSym *sym) {
+  ParseDef *def = parse_def(p, sym);
+  if (HL_UNLIKELY(!(def->flags & PARSE_DEF_BARE))) {
+    def->flags |= PARSE_DEF_BARE;
+    if (is_reserved(sym))
+      def->flags |= PARSE_DEF_RESERVED;
+  }
+  return def->flags & PARSE_DEF_RESERVED;
+}
+
+bool parse_name(Parser *p, const HlSym **out, const char *what) {
+  const char *s = p->in.at;
+  if (HL_LIKELY(*s == '%')) {
+    const char *end = lex_ident_end(s + 1);
+    if (!lex_is(s[1], LEX_START))
+      return lex_expected(&p->in, "%s", what);
+    *out = hl_syms_add(p->m->syms, s + 1, (size_t)(end - s - 1));
+    lex_move(&p->in, end);
+    return true;
+  }
+  const char *end = lex_ident_end(s);
+  if (!lex_is(*s, LEX_START) || s >= p->in.end || *end == '=')
+    return lex_expected(&p->in, "%s", what);
+  *out = hl_syms_add(p->m->syms, s, (size_t)(end - s));
+  if (*end != ':' && is_reserved_name(p, *out))
+    return lex_expected(&p->in, "%s", what);
+  lex_move(&p->in, end + (*end == ':'));
+  return true;
+}
+
+ParseDef *parse_find(Parser *p, const HlSym *name) {
+  ParseDef *def = parse_def(p, name);
+  return HL_LIKELY(def->stamp == p->scope->stamp) ? def : NULL;
+}
+
+bool parse_name_is_legal(Parser *p, const HlSym *name, const char *at) {
+  if (HL_LIKELY(checked_def(p, name)->flags & PARSE_DEF_CLEAN))
+    return true;
+  const HlStr clean = hl_sanitise_name(p->m->arena, (HlStr){name->text, name->n});
+  return parse_error(p, at, "illegal instruction name: %s; suggest renaming to: %.*s", name->text,
+                     (int)clean.n, clean.at);
+}
+
+// Remembers what a name means in the computation around this one.
+static void hide(Parser *p, const HlSym *name, const ParseDef *def) {
+  if (p->n_hidden == p->hidden_capacity) {
+    p->hidden_capacity = p->hidden_capacity ? p->hidden_capacity * 2 : 64;
+    p->hidden = realloc(p->hidden, sizeof *p->hidden * (size_t)p->hidden_capacity);
+    if (!p->hidden)
+      abort();
+  }
+  p->hidden[p->n_hidden++] = (ParseHidden){name->index, def->inst, def->stamp, def->loc};
+}
+
+bool parse_define(Parser *p, const HlSym *name, const char *name_at, HlInst *inst) {
+  ParseDef *def = checked_def(p, name);
+  if (def->stamp == p->scope->stamp) {
+    parse_error(p, name_at, "instruction already exists: %s", name->text);
+    hl_note(p->cx, (HlPos){p->in.source, def->loc}, "instruction previously defined here");
+    return false;
+  }
+  if (HL_UNLIKELY(p->scope->outer && def->stamp))
+    hide(p, name, def);
+  def->inst = inst;
+  def->stamp = p->scope->stamp;
+  def->loc = lex_pos(&p->in, name_at).loc;
+  p->rename |= (def->flags & (PARSE_DEF_EVER | PARSE_DEF_NORMAL)) != PARSE_DEF_NORMAL;
+  def->flags |= PARSE_DEF_EVER;
+  return true;
+}
+
+void parse_hint_inst(Parser *p, const HlSym *name) {
+  const int base = p->ptrs.n;
+  int seen = 0;
+  for (const HlInst *inst = p->scope->comp->last; inst && seen < 20000; inst = inst->prev, seen++)
+    parse_push_ptr(p, inst->name->text);
+  const char *near = hl_nearest((HlStr){name->text, name->n},
+                                (const char *const *)(p->ptrs.at + base), p->ptrs.n - base);
+  p->ptrs.n = base;
+  if (near)
+    hl_hint(p->cx, "did you mean '%s'?", near);
+}
+
+void parse_begin_scope(Parser *p, ParseScope *scope, HlComp *comp) {
+  *scope = (ParseScope){.comp = comp, .stamp = ++p->next_stamp, .outer = p->scope};
+  p->scope = scope;
+}
+
+// Ends the scope, and puts back what it hid (`hidden` on the stack from then on).
+static void end_scope(Parser *p, int hidden) {
+  while (p->n_hidden > hidden) {
+    const ParseHidden *old = &p->hidden[--p->n_hidden];
+    ParseDef *def = &p->defs[old->sym];
+    def->inst = old->inst;
+    def->stamp = old->stamp;
+    def->loc = old->loc;
+  }
+  p->scope = p->scope->outer;
+}
+
+void parse_end_scope(Parser *p) {
+  end_scope(p, p->scope->outer ? p->n_hidden : 0);
+}
+
+// --- Going on after an error ----------------------------------------------------------------------------
+
+// Whether an instruction starts at the word at `s`: "ROOT", "%name =" or "name =".
+static bool starts_instruction(const char *s) {
+  if (strncmp(s, "ROOT", 4) == 0 && !lex_is(s[4], LEX_IDENT))
+    return true;
+  const bool percent = *s == '%';
+  s += percent;
+  if (!lex_is(*s, LEX_START))
+    return false;
+  const char *end = lex_ident_end(s), *k = end;
+  while (lex_is(*k, LEX_SPACE))
+    k++;
+  return *k == '=' && (percent || k > end);
+}
+
+// The next instruction, or the brace that ends the computation, at or after `s`, which is outside of
+// all brackets; NULL when the brackets do not match.
+static const char *next_instruction(Parser *p, const char *s) {
+  int depth = 0;
+  while (s < p->in.end) {
+    if (*s == '"') {
+      s = lex_string_end(s + 1, '"');
+      if (!s)
+        return NULL;
+      s++;
+    } else if (*s == '(' || *s == '[' || *s == '{') {
+      depth++;
+      s++;
+    } else if (*s == ')' || *s == ']' || *s == '}') {
+      if (depth == 0)
+        return *s == '}' ? s : NULL;
+      depth--;
+      s++;
+    } else if (*s == '%' || lex_is(*s, LEX_START)) {
+      if (depth == 0 && starts_instruction(s))
+        return s;
+      s = lex_ident_end(s + 1);
+    } else if (lex_is(*s, LEX_IDENT)) {
+      s = lex_ident_end(s);
+    } else {
+      s = lex_skip(&p->in, s + (*s != '/'));
+      if (*s == '/')
+        s++;
+    }
+  }
+  return NULL;
+}
+
+// The same by the look of lines, where brackets do not help.
+static const char *next_line(const Parser *p, const char *s) {
+  while (s < p->in.end) {
+    const char *line = memchr(s, '\n', (size_t)(p->in.end - s));
+    if (!line)
+      break;
+    for (s = line + 1; *s == ' ' || *s == '\t'; s++) {
+    }
+    if (*s == '}' || starts_instruction(s))
+      return s;
+  }
+  return p->in.end;
+}
+
+// Moves behind the instruction that failed; `from` is behind its "name =".
+static void skip_instruction(Parser *p, const char *from) {
+  const char *next = next_instruction(p, from);
+  p->in.at = next ? next : next_line(p, p->in.at);
+}
+
+// Whether to stop reporting.
+static bool too_many_errors(Parser *p) {
+  return hl_cx_n_errors(p->cx) - p->first_error >= hl_cx_limits(p->cx)->errors;
+}
+
+// --- Bodies --------------------------------------------------------------------------------------------
+
+static bool check_params(Parser *p, const HlComp *comp, const char *at) {
+  // A number far beyond the instructions seen so far was not noted; now all are seen.
+  for (HlInst *inst = comp->n_params < (int)comp->n_insts ? comp->first : NULL; inst; inst = inst->next) {
+    if (inst->op != HL_OP_PARAMETER)
+      continue;
+    const int64_t number = hl_parameter_number(inst);
+    if (number >= comp->n_params || !comp->params[number])
+      hl_set_int(inst, HL_A_PARAMETER_NUMBER, number);
+    if (number >= comp->n_params)
+      return parse_error(p, at, "parameter numbers must be dense, but %lld is far beyond",
+                         (long long)number);
+  }
+  for (int k = 0; k < comp->n_params; k++)
+    if (!comp->params[k])
+      return parse_error(p, at, "the computation has no parameter %d, but has parameter %d", k,
+                         comp->n_params - 1);
+  return true;
+}
+
+// Reads one instruction, and after an error finds the next.
+static bool read_or_skip(Parser *p) {
+  const int ints = p->ints.n, ptrs = p->ptrs.n, depth = p->depth;
+  ParseScope *scope = p->scope;
+  const char *at = p->in.at;
+  if (HL_LIKELY(parse_instruction(p)))
+    return true;
+  p->ints.n = ints;
+  p->ptrs.n = ptrs;
+  p->depth = depth;
+  p->scope = scope;
+  scope->failed = true;
+  // The "name =" of the instruction itself is not the next instruction.
+  if (strncmp(at, "ROOT", 4) == 0 && !lex_is(at[4], LEX_IDENT))
+    at = lex_skip(&p->in, at + 4);
+  if (starts_instruction(at))
+    at = strchr(at, '=') + 1;
+  else if (at < p->in.end && *at != '}')
+    at++;
+  skip_instruction(p, at);
+  return !too_many_errors(p);
+}
+
+static bool read_body(Parser *p, HlComp *comp) {
+  const char *at = p->in.at;
+  do {
+    if (lex_at_end(&p->in))
+      return lex_expected(&p->in, "'}' at the end of the computation");
+    if (!read_or_skip(p))
+      return false;
+  } while (!lex_at(&p->in, '}'));
+  lex_move(&p->in, p->in.at + 1);
+  if (p->scope->failed)
+    return false;
+  if (p->scope->root)
+    hl_set_root(comp, p->scope->root);
+  else if (comp->last)
+    hl_set_root(comp, comp->last);
+  return check_params(p, comp, at);
+}
+
+bool parse_instruction_list(Parser *p, HlComp *comp) {
+  if (!lex_eat(&p->in, '{'))
+    return lex_expected(&p->in, "'{' at the beginning of the instructions");
+  if (!parse_deeper(p))
+    return false;
+  ParseScope scope;
+  const int hidden = p->n_hidden;
+  parse_begin_scope(p, &scope, comp);
+  const bool ok = read_body(p, comp);
+  end_scope(p, hidden);
+  p->depth--;
+  return ok;
+}
+
+static bool hint_comp(Parser *p, const HlSym *name) {
+  const int base = p->ptrs.n;
+  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
+    parse_push_ptr(p, comp->name->text);
+  const char *near = hl_nearest((HlStr){name->text, name->n},
+                                (const char *const *)(p->ptrs.at + base), p->ptrs.n - base);
+  p->ptrs.n = base;
+  if (near)
+    hl_hint(p->cx, "did you mean '%s'?", near);
+  return false;
+}
+
+// Reads the name of a computation above, or an inline body. *out is NULL, without an error, for a
+// computation that was read with errors.
+bool parse_comp_ref(Parser *p, HlComp **out) {
+  *out = NULL;
+  if (lex_at(&p->in, '{')) {
+    *out = hl_comp_new(p->m, "_", 1);
+    (*out)->loc = lex_pos(&p->in, p->in.at).loc;
+    p->unordered = p->rename = true;
+    return parse_instruction_list(p, *out);
+  }
+  const char *at = p->in.at;
+  const HlSym *name;
+  if (!parse_name(p, &name, "a computation's name or body"))
+    return false;
+  const ParseDef *def = parse_def(p, name);
+  *out = def->comp;
+  if (def->comp || def->flags & PARSE_DEF_BAD_COMP)
+    return true;
+  parse_error(p, at, "computation does not exist: %s", name->text);
+  return hint_comp(p, name);
+}
+
+// --- Computations ---------------------------------------------------------------------------------------
+
+// "(p: f32[2], q: s32[])": read and forgotten.
+static bool skip_param_list(Parser *p) {
+  lex_move(&p->in, p->in.at + 1);
+  if (!lex_at(&p->in, ')')) {
+    do {
+      const char *s = p->in.at + (*p->in.at == '%');
+      const HlShape *shape;
+      const char *end = lex_ident_end(s);
+      if (!lex_is(*s, LEX_START) || *end == '=')
+        return lex_expected(&p->in, "a parameter's name");
+      lex_move(&p->in, end);
+      lex_eat(&p->in, ':');
+      if (!parse_shape(p, &shape))
+        return false;
+    } while (lex_eat(&p->in, ','));
+  }
+  return lex_need(&p->in, ')', "at the end of the parameters");
+}
+
+static bool read_signature(Parser *p, const HlShape **shape, const char **shape_at) {
+  if (!lex_at(&p->in, '('))
+    return true;
+  if (!skip_param_list(p))
+    return false;
+  if (!lex_eat_pair(&p->in, "->"))
+    return lex_expected(&p->in, "'->' and the result's shape");
+  *shape_at = p->in.at;
+  return parse_shape(p, shape);
+}
+
+static bool read_comp_attributes(Parser *p, HlComp *comp) {
+  bool seen = false;
+  while (lex_eat(&p->in, ',')) {
+    const char *at = p->in.at;
+    if (strncmp(at, "execution_thread=", 17) != 0)
+      return lex_expected(&p->in, "execution_thread=");
+    if (seen)
+      return parse_error(p, at, "attribute execution_thread already exists");
+    seen = true;
+    lex_move(&p->in, at + 17);
+    HlStr text;
+    if (!lex_string(&p->in, &text))
+      return false;
+    comp->execution_thread = hl_str_is(text, "main") ? NULL : parse_sym(p, text);
+  }
+  return true;
+}
+
+static bool check_result(Parser *p, const HlComp *comp, const HlSym *name, const HlShape *shape,
+                         const char *at) {
+  const HlShape *root = comp->root->shape;
+  if (!shape || shape == root || hl_shape_compatible(shape, root))
+    return true;
+  return parse_error(p, at,
+                     "shape of computation %s, %s, is not compatible with that of its root "
+                     "instruction %s, %s",
+                     name->text, hl_shape_text(p->cx, shape), comp->root->name->text,
+                     hl_shape_text(p->cx, root));
+}
+
+static bool define_comp(Parser *p, const HlSym *name, const char *at, HlComp *comp, bool ok) {
+  ParseDef *def = parse_def(p, name);
+  if (def->comp || def->flags & PARSE_DEF_BAD_COMP) {
+    parse_error(p, at, "computation already exists: %s", name->text);
+    hl_note(p->cx, (HlPos){p->in.source, def->comp_loc}, "computation previously defined here");
+    return false;
+  }
+  def->comp = ok ? comp : NULL;
+  def->comp_loc = lex_pos(&p->in, at).loc;
+  if (!ok)
+    def->flags |= PARSE_DEF_BAD_COMP;
+  return true;
+}
+
+// Moves behind the body of a computation whose head is not understood.
+static bool skip_computation(Parser *p) {
+  const char *open = memchr(p->in.at, '{', (size_t)(p->in.end - p->in.at));
+  const char *end = open ? lex_balanced(open) : NULL;
+  lex_move(&p->in, end && end <= p->in.end ? end : p->in.end);
+  return false;
+}
+
+bool parse_computation(Parser *p, HlComp **entry) {
+  const char *at = p->in.at;
+  const bool is_entry = lex_eat_word(&p->in, "ENTRY");
+  const char *name_at = p->in.at;
+  const HlSym *name;
+  if (!parse_name(p, &name, "a computation's name"))
+    return skip_computation(p);
+  const HlShape *shape = NULL;
+  const char *shape_at = NULL;
+  if (!read_signature(p, &shape, &shape_at)) {
+    define_comp(p, name, name_at, NULL, false);
+    return skip_computation(p);
+  }
+  const HlStr clean = hl_sanitise_name(p->m->arena, (HlStr){name->text, name->n});
+  HlComp *comp = hl_comp_new(p->m, clean.at, clean.n);
+  p->rename |= clean.at != name->text || !is_normal(name);
+  comp->loc = lex_pos(&p->in, name_at).loc;
+  bool ok = parse_instruction_list(p, comp);
+  ok = ok && check_result(p, comp, name, shape, shape_at);
+  ok = (ok || hl_cx_n_errors(p->cx) > p->first_error) && read_comp_attributes(p, comp) && ok;
+  if (is_entry && *entry)
+    ok = parse_error(p, at, "expects only one ENTRY");
+  else if (is_entry)
+    *entry = comp;
+  return define_comp(p, name, name_at, comp, ok) && ok;
+}

@@ -1,0 +1,361 @@
+// parse_header.c: reads the attributes of the HloModule line and the stack-frame tables
+// (hlo.md 1.3, 1.4).
+
+#include "text/parse.h"
+
+#include <string.h>
+
+// --- Attributes of the module -------------------------------------------------------------------------
+
+static bool read_scheduled(Parser *p) {
+  return parse_bool(p, &p->m->is_scheduled);
+}
+
+static bool read_passthrough(Parser *p) {
+  return parse_bool(p, &p->m->alias_passthrough_params);
+}
+
+static bool read_replicas(Parser *p) {
+  return lex_int(&p->in, &p->m->replica_count);
+}
+
+static bool read_partitions(Parser *p) {
+  return lex_int(&p->in, &p->m->num_partitions);
+}
+
+// Output indices are in tree order; of two with the same index the first counts.
+static bool read_aliases(Parser *p) {
+  HlAliases list;
+  if (!parse_aliases(p, true, &list))
+    return false;
+  HlAlias *sorted = HL_ARRAY(p->m->arena, HlAlias, list.n);
+  int n = 0;
+  for (int k = 0; k < list.n; k++) {
+    const HlI64s index = list.at[k].output;
+    int at = n, order = 1;
+    for (; at > 0; at--) {
+      const HlI64s other = sorted[at - 1].output;
+      order = 0;
+      for (int d = 0; order == 0 && d < other.n && d < index.n; d++)
+        order = (other.at[d] < index.at[d]) - (other.at[d] > index.at[d]);
+      if (order == 0)
+        order = (other.n < index.n) - (other.n > index.n);
+      if (order >= 0)
+        break;
+    }
+    if (at > 0 && order == 0)
+      continue;
+    memmove(sorted + at + 1, sorted + at, sizeof *sorted * (size_t)(n - at));
+    sorted[at] = list.at[k];
+    n++;
+  }
+  p->m->input_output_alias = (HlAliases){sorted, n};
+  return true;
+}
+
+static int compare_donors(const HlDonor *a, const HlDonor *b) {
+  if (a->number != b->number)
+    return a->number < b->number ? -1 : 1;
+  for (int d = 0; d < a->index.n && d < b->index.n; d++)
+    if (a->index.at[d] != b->index.at[d])
+      return a->index.at[d] < b->index.at[d] ? -1 : 1;
+  return a->index.n - b->index.n;
+}
+
+// { (0, {}), (3, {1}) }, sorted, each once.
+static bool read_donors(Parser *p) {
+  const int base = p->ptrs.n;
+  if (!lex_need(&p->in, '{', "at the start of the buffer donors"))
+    return false;
+  while (!lex_at(&p->in, '}')) {
+    HlDonor *donor = HL_NEW(p->m->arena, HlDonor);
+    if (!lex_need(&p->in, '(', "to start a buffer donor"))
+      return false;
+    const char *at = p->in.at;
+    if (!lex_int(&p->in, &donor->number) ||
+        !lex_need(&p->in, ',', "after a buffer donor's parameter number") ||
+        !parse_shape_index(p, &donor->index) || !lex_need(&p->in, ')', "to end a buffer donor"))
+      return false;
+    if (donor->number < 0)
+      return parse_error(p, at, "parameter number must be >= 0");
+    parse_push_ptr(p, donor);
+    if (!lex_eat(&p->in, ','))
+      break;
+  }
+  HlDonor *list = HL_ARRAY(p->m->arena, HlDonor, p->ptrs.n - base);
+  int n = 0;
+  for (int k = base; k < p->ptrs.n; k++) {
+    const HlDonor *donor = p->ptrs.at[k];
+    int at = n;
+    while (at > 0 && compare_donors(&list[at - 1], donor) > 0)
+      at--;
+    if (at > 0 && compare_donors(&list[at - 1], donor) == 0)
+      continue;
+    memmove(list + at + 1, list + at, sizeof *list * (size_t)(n - at));
+    list[at] = *donor;
+    n++;
+  }
+  p->m->buffer_donor = list;
+  p->m->n_buffer_donor = n;
+  p->ptrs.n = base;
+  return lex_need(&p->in, '}', "at the end of the buffer donors");
+}
+
+// {(shape, shape)->shape}
+static bool read_entry_layout(Parser *p) {
+  const int base = p->ptrs.n;
+  if (!lex_need(&p->in, '{', "at the start of the entry layout") ||
+      !lex_need(&p->in, '(', "before the shapes of the parameters"))
+    return false;
+  while (!lex_at(&p->in, ')')) {
+    const HlShape *shape;
+    if (!parse_shape(p, &shape))
+      return false;
+    parse_push_ptr(p, shape);
+    if (!lex_eat(&p->in, ','))
+      break;
+  }
+  p->m->entry_params = (const HlShape *const *)parse_take_ptrs(p, base, &p->m->n_entry_params);
+  if (!lex_need(&p->in, ')', "at the end of the shapes of the parameters"))
+    return false;
+  if (!lex_eat_pair(&p->in, "->"))
+    return lex_expected(&p->in, "'->' before the result's shape");
+  return parse_shape(p, &p->m->entry_result) && lex_need(&p->in, '}', "at the end of the entry layout");
+}
+
+// {true,false} or true.
+static bool read_bools(Parser *p, HlI64s *out) {
+  const int base = p->ints.n;
+  const bool list = lex_eat(&p->in, '{');
+  if (!list || !lex_at(&p->in, '}')) {
+    do {
+      bool value;
+      if (!parse_bool(p, &value))
+        return false;
+      parse_push_int(p, value);
+    } while (list && lex_eat(&p->in, ','));
+  }
+  *out = parse_take_ints(p, base);
+  return !list || lex_need(&p->in, '}', "to end the list of booleans");
+}
+
+static bool read_to_parameters(Parser *p) {
+  return read_bools(p, &p->m->spmd_to_parameters);
+}
+
+static bool read_to_output(Parser *p) {
+  return read_bools(p, &p->m->spmd_to_output);
+}
+
+static bool read_frontend_attributes(Parser *p) {
+  const HlDict *dict;
+  if (!parse_dict(p, &dict))
+    return false;
+  p->m->frontend_attributes = *dict;
+  return true;
+}
+
+// { {"a"} : {"b" {0}}, "module text" ... }
+static bool read_recovery_table(Parser *p) {
+  const int base = p->ptrs.n;
+  if (!lex_need(&p->in, '{', "to start the recovery table"))
+    return false;
+  while (!lex_at(&p->in, '}')) {
+    HlRecovery *row = HL_NEW(p->m->arena, HlRecovery);
+    if (!parse_origin_leaf(p, &row->old_array) ||
+        !lex_need(&p->in, ':', "between the two arrays of the recovery table") ||
+        !parse_origin_leaf(p, &row->new_array))
+      return false;
+    if (lex_eat(&p->in, ',')) {
+      HlStr text;
+      const char *at = p->in.at;
+      if (!lex_string(&p->in, &text))
+        return false;
+      row->text = parse_sym(p, text);
+      row->module = parse_inner_module(p, (HlStr){row->text->text, row->text->n});
+      if (!row->module)
+        return parse_error(p, at, "the recovery module does not parse");
+    }
+    parse_push_ptr(p, row);
+  }
+  HlRecovery *rows = HL_ARRAY(p->m->arena, HlRecovery, p->ptrs.n - base);
+  for (int k = base; k < p->ptrs.n; k++)
+    rows[p->m->n_recovery++] = *(const HlRecovery *)p->ptrs.at[k];
+  p->m->recovery = rows;
+  p->ptrs.n = base;
+  lex_move(&p->in, p->in.at + 1);
+  return true;
+}
+
+static const struct {
+  const char *name;
+  bool (*read)(Parser *p);
+} attributes[] = {
+  {"alias_passthrough_params", read_passthrough},
+  {"allow_spmd_sharding_propagation_to_output", read_to_output},
+  {"allow_spmd_sharding_propagation_to_parameters", read_to_parameters},
+  {"buffer_donor", read_donors},
+  {"entry_computation_layout", read_entry_layout},
+  {"frontend_attributes", read_frontend_attributes},
+  {"input_output_alias", read_aliases},
+  {"is_scheduled", read_scheduled},
+  {"num_partitions", read_partitions},
+  {"origin_recovery_table", read_recovery_table},
+  {"replica_count", read_replicas},
+};
+enum { N_ATTRIBUTES = HL_COUNT_OF(attributes) };
+
+static bool unexpected_attribute(Parser *p, const char *at, int n) {
+  const char *names[N_ATTRIBUTES];
+  HlBuf all = {0};
+  for (int k = 0; k < N_ATTRIBUTES; k++) {
+    names[k] = attributes[k].name;
+    hl_buf_printf(&all, "%s%s", k ? ", " : "", names[k]);
+  }
+  parse_error(p, at, "unexpected attribute \"%.*s\"; allowed attributes: %s", n, at, all.at);
+  hl_buf_free(&all);
+  const char *near = hl_nearest((HlStr){at, (size_t)n}, names, N_ATTRIBUTES);
+  if (near)
+    hl_hint(p->cx, "did you mean '%s'?", near);
+  return false;
+}
+
+static bool read_attribute(Parser *p, uint32_t *seen) {
+  const char *at = p->in.at, *end = lex_is(*at, LEX_START) ? lex_ident_end(at) : at;
+  if (end == at || *end != '=')
+    return lex_expected(&p->in, "an attribute of the module such as is_scheduled=true");
+  for (int k = 0; k < N_ATTRIBUTES; k++) {
+    if (!hl_str_is((HlStr){at, (size_t)(end - at)}, attributes[k].name))
+      continue;
+    if (*seen & 1u << k)
+      return parse_error(p, at, "attribute %s already exists", attributes[k].name);
+    *seen |= 1u << k;
+    lex_move(&p->in, end + 1);
+    return attributes[k].read(p);
+  }
+  return unexpected_attribute(p, at, (int)(end - at));
+}
+
+// Moves to the next line that is not part of the header.
+static bool skip_header(Parser *p) {
+  const char *line = memchr(p->in.at, '\n', (size_t)(p->in.end - p->in.at));
+  lex_move(&p->in, line ? line : p->in.end);
+  return false;
+}
+
+bool parse_header(Parser *p) {
+  uint32_t seen = 0;
+  const int ints = p->ints.n, ptrs = p->ptrs.n;
+  while (lex_eat(&p->in, ','))
+    if (!read_attribute(p, &seen)) {
+      p->ints.n = ints;
+      p->ptrs.n = ptrs;
+      return skip_header(p);
+    }
+  return true;
+}
+
+// --- Stack frames ---------------------------------------------------------------------------------------
+
+// Rows `1 "text"`.
+static bool read_texts(Parser *p, const HlSym ***out, int *n) {
+  const int base = p->ptrs.n;
+  while (lex_is(*p->in.at, LEX_DIGIT)) {
+    int64_t number;
+    HlStr text;
+    if (!lex_int(&p->in, &number) || !lex_string(&p->in, &text))
+      return false;
+    parse_push_ptr(p, parse_sym(p, text));
+  }
+  *out = (const HlSym **)parse_take_ptrs(p, base, n);
+  return true;
+}
+
+// "{name=1 name=2 ...}" with each of the names once, into int32 values.
+static bool read_row(Parser *p, const char *const *names, int n, int32_t *values) {
+  const char *at = p->in.at;
+  uint32_t seen = 0;
+  if (!lex_need(&p->in, '{', "to start a row of the table"))
+    return false;
+  while (!lex_at(&p->in, '}')) {
+    lex_eat(&p->in, ',');
+    const char *s = p->in.at, *end = lex_ident_end(s);
+    int k = 0;
+    while (k < n && !hl_str_is((HlStr){s, (size_t)(end - s)}, names[k]))
+      k++;
+    if (k == n || *end != '=' || seen & 1u << k)
+      return lex_expected(&p->in, "%s= to %s=, each once", names[0], names[n - 1]);
+    seen |= 1u << k;
+    lex_move(&p->in, end + 1);
+    int64_t value;
+    const char *value_at = p->in.at;
+    if (!lex_int(&p->in, &value))
+      return false;
+    if (value != (int32_t)value)
+      return parse_error(p, value_at, "value %lld is out of range for int32", (long long)value);
+    values[k] = (int32_t)value;
+  }
+  for (int k = 0; k < n; k++)
+    if (!(seen & 1u << k))
+      return parse_error(p, at, "sub-attribute %s is expected but not seen", names[k]);
+  lex_move(&p->in, p->in.at + 1);
+  return true;
+}
+
+static bool read_locations(Parser *p, HlFrames *frames) {
+  static const char *const names[] = {"file_name_id", "function_name_id", "line",
+                                      "end_line",     "column",           "end_column"};
+  const int base = p->ints.n;
+  while (lex_is(*p->in.at, LEX_DIGIT)) {
+    int64_t number;
+    int32_t values[6];
+    if (!lex_int(&p->in, &number) || !read_row(p, names, 6, values))
+      return false;
+    for (int k = 0; k < 6; k++)
+      parse_push_int(p, values[k]);
+  }
+  frames->n_locations = (p->ints.n - base) / 6;
+  frames->locations = HL_ARRAY(p->m->arena, HlFileLocation, frames->n_locations);
+  for (int k = 0; k < frames->n_locations; k++) {
+    const int64_t *row = p->ints.at + base + 6 * k;
+    frames->locations[k] = (HlFileLocation){
+      .file_name_id = (int32_t)row[0], .function_name_id = (int32_t)row[1], .line = (int32_t)row[2],
+      .end_line = (int32_t)row[3], .column = (int32_t)row[4], .end_column = (int32_t)row[5]};
+  }
+  p->ints.n = base;
+  return true;
+}
+
+static bool read_frames(Parser *p, HlFrames *frames) {
+  static const char *const names[] = {"file_location_id", "parent_frame_id"};
+  const int base = p->ints.n;
+  while (lex_is(*p->in.at, LEX_DIGIT)) {
+    int64_t number;
+    int32_t values[2];
+    if (!lex_int(&p->in, &number) || !read_row(p, names, 2, values))
+      return false;
+    parse_push_int(p, values[0]);
+    parse_push_int(p, (int64_t)values[1] - 1);
+  }
+  frames->n_frames = (p->ints.n - base) / 2;
+  frames->frames = HL_ARRAY(p->m->arena, HlStackFrame, frames->n_frames);
+  for (int k = 0; k < frames->n_frames; k++)
+    frames->frames[k] = (HlStackFrame){.file_location_id = (int32_t)p->ints.at[base + 2 * k],
+                                       .parent_frame_id = (int32_t)p->ints.at[base + 2 * k + 1]};
+  p->ints.n = base;
+  return true;
+}
+
+static bool need_table(Parser *p, const char *word) {
+  return lex_eat_word(&p->in, word) || lex_expected(&p->in, "'%s'", word);
+}
+
+bool parse_frames(Parser *p) {
+  HlFrames *frames = &p->m->frames;
+  if (!lex_eat_word(&p->in, "FileNames"))
+    return true;
+  return read_texts(p, &frames->file_names, &frames->n_file_names) && need_table(p, "FunctionNames") &&
+         read_texts(p, &frames->function_names, &frames->n_function_names) &&
+         need_table(p, "FileLocations") && read_locations(p, frames) && need_table(p, "StackFrames") &&
+         read_frames(p, frames);
+}

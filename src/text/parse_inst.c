@@ -1,0 +1,808 @@
+// parse_inst.c: reads instructions.
+//
+// instruction = [ "ROOT" ] name "=" rhs
+// rhs         = [ shape ] opcode "(" operands ")" { "," attribute }
+// operands    = [ operand { "," operand } ]
+// operand     = [ shape ] name | rhs without attributes
+//
+// Which attributes an op takes, and how many operands, says ops.def; what else XLA's parser asks of
+// single ops is in parse_check_op.
+
+#include "hilo/op.h"
+#include "text/parse.h"
+
+#include <string.h>
+
+// --- Opcodes and attribute names ----------------------------------------------------------------------
+
+static const struct {
+  const char *text;
+  HlOp op;
+  int64_t direction;
+} old_opcodes[] = {
+  {"equal-to", HL_OP_COMPARE, HL_WORD_direction_EQ},
+  {"not-equal-to", HL_OP_COMPARE, HL_WORD_direction_NE},
+  {"greater-than", HL_OP_COMPARE, HL_WORD_direction_GT},
+  {"greater-than-or-equal-to", HL_OP_COMPARE, HL_WORD_direction_GE},
+  {"less-than", HL_OP_COMPARE, HL_WORD_direction_LT},
+  {"less-than-or-equal-to", HL_OP_COMPARE, HL_WORD_direction_LE},
+  {"cross-replica-sum", HL_OP_ALL_REDUCE, -1},
+};
+
+// The place in the word cache for a word of at most 39 bytes.
+static ParseWord *word_slot(Parser *p, HlStr word, int op) {
+  uint64_t a = 0, b = 0;
+  if (word.n >= 8) {
+    a = hl_load_u64(word.at);
+    b = hl_load_u64(word.at + word.n - 8);
+  } else {
+    memcpy(&a, word.at, word.n);
+  }
+  const uint64_t hash = hl_hash_mix(a + (uint64_t)op, b + word.n);
+  return &p->words[hash % PARSE_WORD_SLOTS];
+}
+
+static inline bool holds(const ParseWord *slot, HlStr word, int op, bool opcode) {
+  return slot->n == word.n && (opcode ? slot->key == -1 : slot->op == op && slot->key >= 0) &&
+         memcmp(slot->text, word.at, word.n) == 0;
+}
+
+static void fill(ParseWord *slot, HlStr word, int op, int key) {
+  memcpy(slot->text, word.at, word.n);
+  slot->n = (uint8_t)word.n;
+  slot->op = (int16_t)op;
+  slot->key = (int16_t)key;
+}
+
+static HlOp find_opcode(Parser *p, HlStr word) {
+  if (word.n == 0 || word.n >= sizeof(((ParseWord *)0)->text))
+    return HL_OP_COUNT;
+  ParseWord *slot = word_slot(p, word, -1);
+  if (HL_LIKELY(holds(slot, word, -1, true)))
+    return (HlOp)slot->op;
+  const HlOp op = hl_op_by_text(word);
+  if (op < HL_OP_COUNT)
+    fill(slot, word, op, -1);
+  return op;
+}
+
+// Which ops have starts and dones of their own, and so no sugar.
+static bool has_own_async(HlOp op) {
+  return op == HL_OP_ALL_REDUCE || op == HL_OP_ALL_GATHER || op == HL_OP_COLLECTIVE_PERMUTE ||
+         op == HL_OP_COPY || op == HL_OP_SEND || op == HL_OP_RECV || op == HL_OP_PARAMETER ||
+         op == HL_OP_CONSTANT;
+}
+
+// "abs-start" and so on.
+static bool find_sugar(Parser *p, HlStr word, ParseInst *inst) {
+  static const struct {
+    const char *suffix;
+    HlOp op;
+  } kinds[] = {{"-start", HL_OP_ASYNC_START}, {"-update", HL_OP_ASYNC_UPDATE}, {"-done", HL_OP_ASYNC_DONE}};
+  for (int k = 0; k < HL_COUNT_OF(kinds); k++) {
+    const size_t n = strlen(kinds[k].suffix);
+    if (word.n <= n || memcmp(word.at + word.n - n, kinds[k].suffix, n) != 0)
+      continue;
+    inst->wrapped = hl_op_by_text((HlStr){word.at, word.n - n});
+    inst->op = kinds[k].op;
+    if (inst->wrapped < HL_OP_COUNT && !has_own_async(inst->wrapped) &&
+        !(hl_op_info[inst->wrapped].traits & HL_T_ASYNC))
+      return true;
+    inst->wrapped = HL_OP_COUNT;
+  }
+  return false;
+}
+
+static bool unknown_opcode(Parser *p, HlStr word) {
+  if (word.n == 0)
+    return lex_expected(&p->in, "an opcode");
+  parse_error(p, p->in.at, "unknown opcode '%.*s'", (int)word.n, word.at);
+  const char *names[HL_OP_COUNT];
+  for (int k = 0; k < HL_OP_COUNT; k++)
+    names[k] = hl_op_info[k].text;
+  const char *near = hl_nearest(word, names, HL_OP_COUNT);
+  if (near)
+    hl_hint(p->cx, "did you mean '%s'?", near);
+  return false;
+}
+
+static bool read_opcode(Parser *p, ParseInst *inst) {
+  const char *s = p->in.at, *end = lex_is(*s, LEX_START) ? lex_ident_end(s) : s;
+  const HlStr word = {s, (size_t)(end - s)};
+  inst->op_at = s;
+  inst->wrapped = HL_OP_COUNT;
+  inst->direction = -1;
+  if (HL_UNLIKELY(*end == '=' || *end == ':'))
+    return lex_expected(&p->in, "an opcode");
+  inst->op = find_opcode(p, word);
+  if (HL_UNLIKELY(inst->op == HL_OP_COUNT)) {
+    for (int k = 0; k < HL_COUNT_OF(old_opcodes); k++)
+      if (hl_str_is(word, old_opcodes[k].text)) {
+        inst->op = old_opcodes[k].op;
+        inst->direction = old_opcodes[k].direction;
+      }
+    if (inst->op == HL_OP_COUNT && !find_sugar(p, word, inst))
+      return unknown_opcode(p, word);
+  }
+  lex_move(&p->in, end);
+  return true;
+}
+
+// Rows of ops.def that text does not write: they are for protos.
+static bool is_text_attr(HlOp op, int key) {
+  return !(op == HL_OP_CUSTOM_CALL && key == HL_A_ALGORITHM) &&
+         !(op == HL_OP_CALL && key == HL_A_OUTPUT_TO_OPERAND_ALIASING);
+}
+
+static int find_own_attr(HlOp op, HlStr name) {
+  for (const uint16_t *k = hl_op_info[op].attrs; *k != HL_ATTR_END; k++) {
+    const int key = *k & ~HL_ATTR_REQUIRED;
+    if (hl_str_is(name, hl_attr_info[key].text) && is_text_attr(op, key))
+      return key;
+  }
+  return -1;
+}
+
+static bool is_common(HlOp op, int key) {
+  return key != HL_A_EXTRA &&
+         (key != HL_A_RESULT_ACCURACY || hl_op_info[op].traits & HL_T_ACCURACY);
+}
+
+// The attribute of a name on this instruction, or -1.
+static int search_attr(const ParseInst *inst, HlStr name) {
+  int key = -1;
+  if (inst->wrapped < HL_OP_COUNT && inst->op == HL_OP_ASYNC_START)
+    key = find_own_attr(inst->wrapped, name);
+  if (key < 0)
+    key = find_own_attr(inst->op, name);
+  // What is wrapped by sugar is not named, too.
+  if (key == HL_A_CALLS && inst->wrapped < HL_OP_COUNT && find_own_attr(inst->wrapped, name) < 0)
+    key = -1;
+  if (key < 0 && inst->op == HL_OP_CONVOLUTION && hl_str_is(name, "conv_kind"))
+    return HL_A_CONVOLUTION_KIND;
+  for (int k = HL_ATTR_COMMON; key < 0 && k < HL_ATTR_COUNT; k++)
+    if (is_common(inst->op, k) && hl_str_is(name, hl_attr_info[k].text))
+      key = k;
+  return key;
+}
+
+static int find_attr(Parser *p, const ParseInst *inst, HlStr name) {
+  if (name.n == 0 || name.n >= sizeof(((ParseWord *)0)->text))
+    return -1;
+  if (HL_UNLIKELY(inst->wrapped < HL_OP_COUNT))
+    return search_attr(inst, name);
+  ParseWord *slot = word_slot(p, name, (int)inst->op);
+  if (HL_LIKELY(holds(slot, name, (int)inst->op, false)))
+    return slot->key;
+  const int key = search_attr(inst, name);
+  if (key >= 0)
+    fill(slot, name, (int)inst->op, key);
+  return key;
+}
+
+// --- Attributes that are not known ------------------------------------------------------------------------
+
+// Attributes that once existed on these or other ops: carried as they are written.
+static bool is_old_attr(HlStr name) {
+  static const char *const old[] = {"outer_dimension_partitions", "async_group_id", "all_reduce_id",
+                                    "sparsity", "original_value", "barrier", "is_cross_program_prefetch"};
+  for (int k = 0; k < HL_COUNT_OF(old); k++)
+    if (hl_str_is(name, old[k]))
+      return true;
+  return false;
+}
+
+// The end of the value at `s`: brackets balanced, up to a comma, white space or a closing bracket.
+static const char *value_end(const char *s) {
+  int depth = 0;
+  for (;; s++) {
+    if (*s == '"') {
+      s = lex_string_end(s + 1, '"');
+      if (!s)
+        return NULL;
+    } else if (*s == '{' || *s == '(' || *s == '[') {
+      depth++;
+    } else if (*s == '}' || *s == ')' || *s == ']') {
+      if (depth-- == 0)
+        return s;
+    } else if (*s == 0 || (depth == 0 && (*s == ',' || lex_is(*s, LEX_SPACE)))) {
+      return depth ? NULL : s;
+    }
+  }
+}
+
+static bool carry_attr(Parser *p, ParseInst *inst, HlStr name) {
+  const char *s = p->in.at, *end = value_end(s);
+  if (!end || end == s || end > p->in.end)
+    return lex_expected(&p->in, "a value");
+  if (inst->n_extra == HL_COUNT_OF(inst->extra) / 2)
+    return parse_error(p, name.at, "too many unknown attributes");
+  inst->extra[2 * inst->n_extra] = parse_sym(p, name);
+  inst->extra[2 * inst->n_extra + 1] = parse_sym(p, (HlStr){s, (size_t)(end - s)});
+  inst->n_extra++;
+  lex_move(&p->in, end);
+  return true;
+}
+
+// The names of all attributes the instruction may have, sorted.
+static int allowed_names(const ParseInst *inst, const char **names) {
+  int n = 0;
+  for (int key = 0; key < HL_ATTR_COUNT; key++) {
+    const char *text = hl_attr_info[key].text;
+    if (!*text || search_attr(inst, hl_str(text)) != key)
+      continue;
+    int k = n++;
+    for (; k > 0 && strcmp(names[k - 1], text) > 0; k--)
+      names[k] = names[k - 1];
+    names[k] = text;
+  }
+  return n;
+}
+
+static bool unexpected_attr(Parser *p, ParseInst *inst, HlStr name) {
+  if (is_old_attr(name))
+    return carry_attr(p, inst, name);
+  const char *names[HL_ATTR_COUNT];
+  const int n = allowed_names(inst, names);
+  HlBuf all = {0};
+  for (int k = 0; k < n; k++)
+    hl_buf_printf(&all, "%s%s", k ? ", " : "", names[k]);
+  parse_error(p, name.at, "unexpected attribute \"%.*s\"; allowed attributes: %s", (int)name.n,
+              name.at, all.at ? all.at : "none");
+  hl_buf_free(&all);
+  const char *near = hl_nearest(name, names, n);
+  if (near)
+    hl_hint(p->cx, "did you mean '%s'?", near);
+  return false;
+}
+
+// --- Attributes -------------------------------------------------------------------------------------
+
+const HlAttr *parse_seen(const ParseInst *inst, HlAttrKey key) {
+  for (int k = 0; k < inst->n_attrs; k++)
+    if (inst->attrs[k].key == key)
+      return &inst->attrs[k];
+  return NULL;
+}
+
+void parse_add_attr(ParseInst *inst, const HlAttr *attr) {
+  inst->attrs[inst->n_attrs++] = *attr;
+}
+
+void parse_drop_attr(ParseInst *inst, HlAttrKey key) {
+  for (int k = 0; k < inst->n_attrs; k++)
+    if (inst->attrs[k].key == key) {
+      inst->attrs[k] = inst->attrs[--inst->n_attrs];
+      return;
+    }
+}
+
+static inline bool was_seen(const ParseInst *inst, int key) {
+  return inst->seen[key >> 6] >> (key & 63) & 1;
+}
+
+static bool read_attribute(Parser *p, ParseInst *inst) {
+  const char *s = p->in.at, *end = lex_is(*s, LEX_START) ? lex_ident_end(s) : s;
+  if (end == s || *end != '=')
+    return lex_expected(&p->in, "an attribute such as name=value");
+  const HlStr name = {s, (size_t)(end - s)};
+  lex_move(&p->in, end + 1);
+  const int key = find_attr(p, inst, name);
+  if (HL_UNLIKELY(key < 0)) {
+    // XLA reads the dimension of ragged-all-to-all and forgets it.
+    HlAttr dropped = {.key = HL_A_DIMENSION};
+    if (inst->op == HL_OP_RAGGED_ALL_TO_ALL && hl_str_is(name, "dimensions"))
+      return parse_kind[HL_KIND_OF_ONE_INT](p, inst, &dropped);
+    return unexpected_attr(p, inst, name);
+  }
+  if (was_seen(inst, key))
+    return parse_error(p, s, "attribute %.*s already exists", (int)name.n, name.at);
+  inst->seen[key >> 6] |= 1ull << (key & 63);
+  HlAttr *attr = &inst->attrs[inst->n_attrs];
+  attr->key = (HlAttrKey)key;
+  if (!parse_kind[hl_attr_info[key].kind](p, inst, attr))
+    return false;
+  inst->n_attrs += attr->key != HL_ATTR_COUNT;
+  return true;
+}
+
+static bool missing_attr(Parser *p, const ParseInst *inst, const char *name) {
+  return parse_error(p, inst->op_at, "attribute %s is expected but not seen", name);
+}
+
+static bool check_required(Parser *p, const ParseInst *inst, HlOp op) {
+  for (const uint16_t *k = hl_op_info[op].attrs; *k != HL_ATTR_END; k++) {
+    const int key = *k & ~HL_ATTR_REQUIRED;
+    if (*k & HL_ATTR_REQUIRED && !was_seen(inst, key) && *hl_attr_info[key].text)
+      return missing_attr(p, inst, hl_attr_info[key].text);
+  }
+  return true;
+}
+
+bool parse_attributes(Parser *p, ParseInst *inst, bool allowed) {
+  if (inst->direction >= 0) {
+    parse_add_attr(inst, &(HlAttr){.key = HL_A_DIRECTION, .i = inst->direction});
+    inst->seen[HL_A_DIRECTION >> 6] |= 1ull << (HL_A_DIRECTION & 63);
+  }
+  while (allowed && lex_eat(&p->in, ','))
+    if (!read_attribute(p, inst))
+      return false;
+  const HlOp op = inst->op;
+  if (op == HL_OP_ASYNC_START)
+    return inst->wrapped < HL_OP_COUNT ? check_required(p, inst, inst->wrapped)
+           : was_seen(inst, HL_A_CALLS) || missing_attr(p, inst, "calls");
+  return check_required(p, inst, op);
+}
+
+// --- Operands ---------------------------------------------------------------------------------------
+
+static bool missing_operand(Parser *p, const HlSym *name, const char *at) {
+  parse_error(p, at, "instruction does not exist: %s", name->text);
+  parse_hint_inst(p, name);
+  return false;
+}
+
+// A parameter for an operand that a single instruction names but nobody defines.
+static bool make_operand(Parser *p, const HlSym *name, const HlShape *shape, const char *at,
+                         HlInst **out) {
+  if (!shape)
+    return parse_error(p, at, "operand %s had no shape; cannot create a parameter for it", name->text);
+  if (!name) {
+    char text[32];
+    text[0] = '_';
+    HlBuf number = {0};
+    hl_buf_i64(&number, p->n_missing);
+    memcpy(text + 1, number.at, number.n + 1);
+    hl_buf_free(&number);
+    name = hl_sym(p->m, text);
+  }
+  *out = hl_parameter_new(p->scope->comp, p->n_missing++, shape, name);
+  hl_set_loc(*out, lex_pos(&p->in, at).loc);
+  return parse_define(p, name, at, *out);
+}
+
+static bool wrong_operand_shape(Parser *p, const char *at, const HlShape *declared,
+                                const HlShape *actual) {
+  HlBuf text = {0};
+  hl_buf_puts(&text, "the declared operand shape ");
+  hl_shape_print(&text, declared, true);
+  hl_buf_puts(&text, " is not compatible with the shape of the operand instruction ");
+  hl_shape_print(&text, actual, true);
+  parse_error(p, at, "%s", text.at);
+  hl_buf_free(&text);
+  return false;
+}
+
+static bool add_named_operand(Parser *p, ParseInst *inst, const HlSym *name, const HlShape *shape,
+                              const char *at) {
+  const ParseDef *def = parse_find(p, name);
+  HlInst *operand = def ? def->inst : NULL;
+  if (HL_UNLIKELY(!def)) {
+    if (!p->single || p->scope->outer)
+      return missing_operand(p, name, at);
+    if (!make_operand(p, name, shape, at, &operand))
+      return false;
+  } else if (HL_UNLIKELY(!operand)) {
+    inst->poisoned = true;
+  } else if (shape && shape != operand->shape && !hl_shape_compatible(operand->shape, shape)) {
+    return wrong_operand_shape(p, at, shape, operand->shape);
+  }
+  parse_push_ptr(p, operand);
+  return true;
+}
+
+// An operand that is an instruction itself; `begin` is where its shape or opcode stands.
+static bool add_nested_operand(Parser *p, ParseInst *inst, const char *begin) {
+  HlInst *operand;
+  p->in.at = begin;
+  if (!parse_rhs(p, NULL, begin, &operand))
+    return false;
+  inst->poisoned |= !operand;
+  parse_push_ptr(p, operand);
+  return true;
+}
+
+static bool read_operand(Parser *p, ParseInst *inst) {
+  const char *begin = p->in.at;
+  const HlShape *shape = NULL;
+  if (*begin != '%' && parse_at_shape(p) && !parse_shape(p, &shape))
+    return false;
+  const char *at = p->in.at;
+  if (HL_LIKELY(*at == '%')) {
+    const HlSym *name;
+    return parse_name(p, &name, "an operand") && add_named_operand(p, inst, name, shape, at);
+  }
+  if (shape && p->single && !p->scope->outer && (*at == ',' || *at == ')')) {
+    HlInst *operand;
+    if (!make_operand(p, NULL, shape, at, &operand))
+      return false;
+    parse_push_ptr(p, operand);
+    return true;
+  }
+  if (shape && (*at == ',' || *at == ')')) {
+    hl_warn(p->cx, lex_pos(&p->in, begin), "an operand without a name is ignored, as XLA does");
+    return true;
+  }
+  const char *end = lex_is(*at, LEX_START) ? lex_ident_end(at) : at;
+  if (end > at && *lex_skip(&p->in, end) == '(')
+    return add_nested_operand(p, inst, begin);
+  const HlSym *name;
+  return parse_name(p, &name, "an operand: a name or an instruction") &&
+         add_named_operand(p, inst, name, shape, at);
+}
+
+static bool read_operands(Parser *p, ParseInst *inst) {
+  const char *at = p->in.at;
+  inst->ops = p->ptrs.n;
+  if (!lex_need(&p->in, '(', "at the beginning of the operands"))
+    return false;
+  if (!lex_at(&p->in, ')')) {
+    do {
+      if (!read_operand(p, inst))
+        return false;
+    } while (lex_eat(&p->in, ','));
+  }
+  inst->n_ops = p->ptrs.n - inst->ops;
+  if (!lex_need(&p->in, ')', "at the end of the operands"))
+    return false;
+  const int want = hl_op_info[inst->op].n_operands;
+  if (HL_UNLIKELY(want != HL_ANY && want != inst->n_ops))
+    return parse_error(p, at, "%s expects %d operand%s, but has %d", hl_op_text(inst->op), want,
+                       want == 1 ? "" : "s", inst->n_ops);
+  return true;
+}
+
+// parameter(0)
+static bool read_parameter(Parser *p, ParseInst *inst) {
+  HlAttr attr = {.key = HL_A_PARAMETER_NUMBER};
+  if (!lex_need(&p->in, '(', "before the parameter number"))
+    return false;
+  const char *at = p->in.at;
+  if (!lex_int(&p->in, &attr.i))
+    return false;
+  if (attr.i < 0)
+    return parse_error(p, at, "parameter number must be >= 0");
+  const HlComp *comp = p->scope->comp;
+  if (attr.i < comp->n_params && comp->params[attr.i])
+    return parse_error(p, at, "duplicate parameter number %lld", (long long)attr.i);
+  if (attr.i >= p->in.end - p->in.begin)
+    return parse_error(p, at, "parameter numbers must be dense, but %lld is greater than the text has "
+                       "instructions", (long long)attr.i);
+  parse_add_attr(inst, &attr);
+  return lex_need(&p->in, ')', "after the parameter number");
+}
+
+// The shape of a constant: static, and with a byte for each element, whatever was written.
+static const HlShape *constant_shape(Parser *p, const HlShape *shape) {
+  HlShapes *shapes = p->m->shapes;
+  shape = hl_shape_static(shapes, shape);
+  if (shape->dtype == HL_TUPLE) {
+    const HlShape **elements = HL_ARRAY(p->m->arena, const HlShape *, shape->rank);
+    for (int k = 0; k < shape->rank; k++)
+      elements[k] = constant_shape(p, shape->element[k]);
+    return hl_shape_tuple(shapes, shape->rank, elements);
+  }
+  if (!shape->layout || !shape->layout->extra || !shape->layout->extra->element_bits)
+    return shape;
+  HlLayoutExtra extra = *shape->layout->extra;
+  extra.element_bits = 0;
+  const bool plain = !extra.n_tiles && !extra.n_splits && extra.tail_padding_alignment == 1 &&
+                     !extra.index_type && !extra.pointer_type && !extra.memory_space &&
+                     !extra.dynamic_metadata_bytes;
+  const HlLayout layout = {shape->layout->minor_to_major, plain ? NULL : &extra};
+  return hl_shape_with_layout(shapes, shape, &layout);
+}
+
+// constant({1, 2})
+static bool read_constant(Parser *p, ParseInst *inst) {
+  HlLiteral *literal = NULL;
+  if (!lex_need(&p->in, '(', "before the literal"))
+    return false;
+  inst->shape = constant_shape(p, inst->shape);
+  if (!parse_literal(p, inst->shape, &literal))
+    return false;
+  parse_add_attr(inst, &(HlAttr){.key = HL_A_VALUE, .ptr = literal});
+  return lex_need(&p->in, ')', "after the literal");
+}
+
+// --- Building ------------------------------------------------------------------------------------------
+
+// Computations in the order in which ir.h wants them, on the stack.
+static int order_comps(Parser *p, const ParseInst *inst) {
+  const int base = p->ptrs.n;
+  for (int k = 0; k < inst->n_comps; k++)
+    parse_push_ptr(p, p->ptrs.at[inst->comps + k]);
+  if (inst->n_comps || !inst->single_comp[0])
+    return base;
+  const bool swap = inst->comp_key[0] == HL_A_CONDITION || inst->comp_key[0] == HL_A_SCATTER ||
+                    inst->comp_key[0] == HL_A_FALSE_COMPUTATION;
+  const int n = inst->single_comp[1] ? 2 : 1;
+  for (int k = 0; k < n; k++)
+    parse_push_ptr(p, inst->single_comp[swap && n == 2 ? 1 - k : k]);
+  return base;
+}
+
+static const HlShape *infer_shape(Parser *p, const ParseInst *inst, HlComp *comp,
+                                  HlInst *const *operands, int comps) {
+  const int n_calls = p->ptrs.n - comps, base = p->ptrs.n;
+  HlAttr attrs[PARSE_MAX_ATTRS];
+  for (int k = 0; k < inst->n_attrs; k++) {
+    int at = k;
+    for (; at > 0 && attrs[at - 1].key > inst->attrs[k].key; at--)
+      attrs[at] = attrs[at - 1];
+    attrs[at] = inst->attrs[k];
+  }
+  HlCall *calls = HL_ARRAY(p->m->arena, HlCall, n_calls);
+  for (int k = 0; k < n_calls; k++)
+    calls[k].comp = (HlComp *)(uintptr_t)p->ptrs.at[comps + k];
+  for (int k = 0; k < inst->n_ops; k++)
+    parse_push_ptr(p, operands[k]->shape);
+  const HlInst draft = {.op = (uint16_t)inst->op, .n_attrs = (uint16_t)inst->n_attrs,
+                        .n_calls = (uint16_t)n_calls, .n_operands = (uint32_t)inst->n_ops,
+                        .loc = lex_pos(&p->in, inst->name_at).loc, .comp = comp, .name = inst->name,
+                        .operands = (HlInst **)(uintptr_t)operands, .attrs = attrs, .calls = calls};
+  const HlInfer question = {.cx = p->cx, .shapes = p->m->shapes, .inst = &draft,
+                            .in = (const HlShape *const *)(p->ptrs.at + base), .n = inst->n_ops};
+  const HlShape *shape = hl_infer(&question);
+  p->ptrs.n = base;
+  return shape;
+}
+
+static const HlShape *tuple_of(Parser *p, const HlShape *a, const HlShape *b, const HlShape *c) {
+  const HlShape *const elements[] = {a, b, c};
+  return hl_shape_tuple(p->m->shapes, c ? 3 : 2, elements);
+}
+
+// The shape of the ops that XLA makes without looking at what is written.
+static const HlShape *forced_shape(Parser *p, const ParseInst *inst, HlInst *const *operands) {
+  HlShapes *shapes = p->m->shapes;
+  const HlShape *token = hl_shape_token(shapes), *u32 = hl_shape_scalar(shapes, HL_U32);
+  switch (inst->op) {
+  case HL_OP_AFTER_ALL:
+  case HL_OP_SEND_DONE:
+  case HL_OP_OUTFEED: return token;
+  case HL_OP_ADD_DEPENDENCY: return operands[0]->shape;
+  case HL_OP_SEND: return tuple_of(p, operands[0]->shape, u32, token);
+  case HL_OP_RECV: return tuple_of(p, inst->shape->element[0], u32, token);
+  case HL_OP_RECV_DONE: return tuple_of(p, operands[0]->shape->element[0], token, NULL);
+  case HL_OP_INFEED: return tuple_of(p, inst->shape->element[0], token, NULL);
+  default: return inst->shape;
+  }
+}
+
+// Attributes that an op has even where the text is silent.
+static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands) {
+  switch (inst->op) {
+  case HL_OP_TOPK:
+    if (!was_seen(inst, HL_A_LARGEST))
+      parse_add_attr(inst, &(HlAttr){.key = HL_A_LARGEST, .i = 1});
+    break;
+  case HL_OP_SCAN:
+    if (!was_seen(inst, HL_A_IS_ASSOCIATIVE))
+      parse_add_attr(inst, &(HlAttr){.key = HL_A_IS_ASSOCIATIVE, .i = 2});
+    break;
+  case HL_OP_OUTFEED:
+    if (!was_seen(inst, HL_A_OUTFEED_SHAPE))
+      parse_add_attr(inst, &(HlAttr){.key = HL_A_OUTFEED_SHAPE, .ptr = operands[0]->shape});
+    break;
+  case HL_OP_MAP: {
+    parse_drop_attr(inst, HL_A_DIMENSIONS);
+    const int base = p->ints.n;
+    for (int k = 0; inst->shape->dtype != HL_TUPLE && k < inst->shape->rank; k++)
+      parse_push_int(p, k);
+    parse_add_attr(inst, &(HlAttr){.key = HL_A_DIMENSIONS, .ints = parse_take_ints(p, base)});
+    break;
+  }
+  case HL_OP_COMPARE: {  // the default type of the operands is not kept
+    const HlAttr *type = parse_seen(inst, HL_A_COMPARISON_TYPE);
+    if (type && type->i == hl_default_comparison_type(operands[0]->shape->dtype))
+      parse_drop_attr(inst, HL_A_COMPARISON_TYPE);
+    break;
+  }
+  default: break;
+  }
+}
+
+static void add_extra(Parser *p, ParseInst *inst) {
+  HlDict *dict = HL_NEW(p->m->arena, HlDict);
+  dict->n = inst->n_extra;
+  const HlSym **keys = HL_ARRAY(p->m->arena, const HlSym *, 2 * dict->n), **values = keys + dict->n;
+  for (int k = 0; k < dict->n; k++) {
+    int at = k;
+    for (; at > 0 && strcmp(keys[at - 1]->text, inst->extra[2 * k]->text) > 0; at--) {
+      keys[at] = keys[at - 1];
+      values[at] = values[at - 1];
+    }
+    keys[at] = inst->extra[2 * k];
+    values[at] = inst->extra[2 * k + 1];
+  }
+  dict->key = keys;
+  dict->value = values;
+  parse_add_attr(inst, &(HlAttr){.key = HL_A_EXTRA, .ptr = dict});
+}
+
+// The sharding in its form for the instruction's shape.
+static void fit_sharding(Parser *p, ParseInst *inst) {
+  if (HL_LIKELY(!was_seen(inst, HL_A_SHARDING)))
+    return;
+  for (int k = 0; k < inst->n_attrs; k++)
+    if (inst->attrs[k].key == HL_A_SHARDING)
+      inst->attrs[k].ptr = parse_sharding_for(p, inst->attrs[k].ptr, inst->shape);
+}
+
+static void release_literals(ParseInst *inst) {
+  for (int k = 0; k < inst->n_attrs; k++)
+    if (inst->attrs[k].key == HL_A_VALUE || inst->attrs[k].key == HL_A_LITERAL)
+      hl_literal_unref((HlLiteral *)(uintptr_t)inst->attrs[k].ptr);
+}
+
+HlInst *parse_build(Parser *p, ParseInst *inst, HlComp *comp, HlInst *const *operands) {
+  const int comps = order_comps(p, inst);
+  if (HL_UNLIKELY(!inst->shape)) {
+    inst->shape = infer_shape(p, inst, comp, operands, comps);
+    if (!inst->shape) {
+      p->ptrs.n = comps;
+      return NULL;
+    }
+  }
+  inst->shape = forced_shape(p, inst, operands);
+  add_silent_attrs(p, inst, operands);
+  fit_sharding(p, inst);
+  if (HL_UNLIKELY(inst->n_extra))
+    add_extra(p, inst);
+  HlInst *made = hl_inst_new(comp, inst->op, inst->shape, inst->name, inst->n_ops, operands);
+  if (inst->n_attrs)
+    hl_set_attrs(made, inst->attrs, inst->n_attrs);
+  if (p->ptrs.n > comps)
+    hl_set_calls(made, p->ptrs.n - comps, (HlComp *const *)(void *)(p->ptrs.at + comps));
+  if (inst->op == HL_OP_FUSION)
+    hl_called(made, 0)->is_fusion = true;
+  p->ptrs.n = comps;
+  hl_set_loc(made, lex_pos(&p->in, inst->name_at).loc);
+  return made;
+}
+
+// --- Instructions ----------------------------------------------------------------------------------------
+
+static const HlSym *anonymous_name(Parser *p, HlOp op) {
+  for (;;) {
+    HlBuf text = {0};
+    hl_buf_printf(&text, "%s.anon", hl_op_text(op));
+    if (p->anon[op])
+      hl_buf_printf(&text, ".%d", p->anon[op]);
+    p->anon[op]++;
+    const HlSym *name = hl_sym(p->m, text.at);
+    hl_buf_free(&text);
+    if (!(parse_def(p, name)->flags & PARSE_DEF_EVER))
+      return name;
+  }
+}
+
+static bool read_head(Parser *p, ParseInst *inst) {
+  inst->shape = NULL;
+  if (parse_at_shape(p) && !parse_shape(p, &inst->shape))
+    return false;
+  if (!read_opcode(p, inst))
+    return false;
+  if (!inst->shape && (hl_op_info[inst->op].traits & (HL_T_WRITTEN | HL_T_COLLECTIVE) ||
+                       inst->op == HL_OP_OPT_BARRIER))
+    return parse_error(p, inst->op_at, "cannot infer shape for opcode: %s", hl_op_text(inst->op));
+  return true;
+}
+
+static bool read_arguments(Parser *p, ParseInst *inst, bool attributes) {
+  bool ok;
+  if (inst->op == HL_OP_PARAMETER)
+    ok = read_parameter(p, inst);
+  else if (inst->op == HL_OP_CONSTANT)
+    ok = read_constant(p, inst);
+  else
+    ok = read_operands(p, inst);
+  if (!ok)
+    return false;
+  if (hl_op_info[inst->op].traits & HL_T_ASYNC && !inst->poisoned && !parse_async_operands(p, inst))
+    return false;
+  return parse_attributes(p, inst, attributes) && (inst->poisoned || parse_check_op(p, inst));
+}
+
+static bool count_instruction(Parser *p, const char *at) {
+  if (HL_LIKELY(++p->n_insts <= hl_cx_limits(p->cx)->instructions))
+    return true;
+  return parse_limit(p, at, "the module has more than %lld instructions",
+                     (long long)hl_cx_limits(p->cx)->instructions);
+}
+
+static bool read_rhs(Parser *p, ParseInst *inst, HlInst **out) {
+  const bool nested = !inst->name;
+  *out = NULL;
+  inst->n_attrs = inst->n_comps = inst->n_preds = inst->n_ops = inst->n_extra = 0;
+  inst->single_comp[0] = inst->single_comp[1] = NULL;
+  inst->seen[0] = inst->seen[1] = 0;
+  inst->poisoned = false;
+  inst->ops = p->ptrs.n;
+  if (!read_head(p, inst) || !count_instruction(p, inst->name_at) ||
+      !read_arguments(p, inst, !nested))
+    return false;
+  if (nested)
+    inst->name = anonymous_name(p, inst->op);
+  if (inst->poisoned)
+    return !nested || parse_define(p, inst->name, inst->name_at, NULL);
+  if (hl_op_info[inst->op].traits & HL_T_ASYNC)
+    return parse_async(p, inst, out);
+  // parse_build pushes onto the stack on which the operands lie: it may not move meanwhile.
+  parse_reserve_ptrs(p, inst->n_ops + inst->n_comps + 2);
+  *out = parse_build(p, inst, p->scope->comp, (HlInst *const *)(void *)(p->ptrs.at + inst->ops));
+  return *out != NULL;
+}
+
+bool parse_rhs(Parser *p, const HlSym *name, const char *name_at, HlInst **out) {
+  if (!parse_deeper(p))
+    return false;
+  const int base = p->ptrs.n;
+  ParseInst inst;
+  inst.name = name;
+  inst.name_at = name_at;
+  inst.n_attrs = 0;
+  bool ok = read_rhs(p, &inst, out);
+  if (ok && *out) {
+    for (int k = 0; k < inst.n_preds; k++)
+      hl_add_control((HlInst *)(uintptr_t)p->ptrs.at[inst.preds + k], *out);
+    if (!name)
+      ok = parse_define(p, inst.name, name_at, *out);
+  }
+  release_literals(&inst);
+  p->ptrs.n = base;
+  p->depth--;
+  return ok;
+}
+
+static bool define_root(Parser *p, const char *at, bool is_root, HlInst *inst) {
+  if (!is_root)
+    return true;
+  if (p->scope->root_seen)
+    return parse_error(p, at, "one computation should have only one ROOT");
+  p->scope->root_seen = true;
+  p->scope->root = inst;
+  return true;
+}
+
+bool parse_instruction(Parser *p) {
+  const char *at = p->in.at;
+  const bool is_root = *at == 'R' && lex_eat_word(&p->in, "ROOT");
+  const char *name_at = p->in.at;
+  const HlSym *name;
+  if (!parse_name(p, &name, "an instruction's name") ||
+      !lex_need(&p->in, '=', "after the instruction's name"))
+    return false;
+  HlInst *inst = NULL;
+  bool ok = parse_rhs(p, name, name_at, &inst);
+  ok = parse_name_is_legal(p, name, name_at) && ok;
+  ok = parse_define(p, name, name_at, inst) && ok;
+  // An instruction that failed in silence, because an operand did, fails its computation too.
+  p->scope->failed |= !inst;
+  return define_root(p, at, is_root, inst) && ok;
+}
+
+bool parse_single_instruction(Parser *p) {
+  ParseScope scope;
+  HlComp *comp = hl_comp_new(p->m, "_", 1);
+  hl_comp_set_entry(comp);
+  comp->loc = lex_pos(&p->in, p->in.at).loc;
+  parse_begin_scope(p, &scope, comp);
+  bool ok;
+  if (parse_at_shape(p)) {
+    HlInst *inst;
+    ok = parse_rhs(p, hl_sym(p->m, "_"), p->in.at, &inst);
+  } else {
+    ok = parse_instruction(p);
+  }
+  parse_end_scope(p);
+  if (ok && !lex_at_end(&p->in)) {
+    lex_expected(&p->in, "nothing more after a single instruction");
+    hl_hint(p->cx, "a module starts with 'HloModule NAME'");
+    return false;
+  }
+  if (ok)
+    hl_set_root(comp, comp->last);
+  return ok;
+}
