@@ -1,0 +1,41 @@
+// verify/verify.c: is a module valid HLO? Runs all checks and reports every broken rule.
+//
+// The graph's structure comes first: where it is broken nothing else can be asked. Then each
+// instruction by itself, in list order, so that diagnostics come in the order of the text; then what
+// needs the whole module.
+
+#include "verify/verify.h"
+
+static bool verify_comp(Verify *v, const HlComp *comp) {
+  bool ok = true;
+  for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next) {
+    HlMark mark = hl_arena_mark(v->scratch);
+    // Where the shape is wrong, the op's own rules would mostly repeat it.
+    bool good = verify_shape(v, inst);
+    good = good && verify_inst(v, inst);
+    ok &= verify_attrs(v, inst) && good;
+    hl_arena_release(v->scratch, mark);
+  }
+  return ok & verify_async_comp(v, comp);
+}
+
+static bool verify_all(Verify *v) {
+  if (!verify_structure(v) || !verify_threads(v))
+    return false;
+  bool ok = true;
+  for (const HlComp *comp = v->m->first; comp != NULL; comp = comp->next)
+    ok &= verify_comp(v, comp);
+  ok &= verify_channels(v);
+  ok &= verify_buffers(v);
+  return ok & verify_module(v);
+}
+
+bool hl_verify(HlCx *cx, const HlModule *m, const HlVerifyOptions *options) {
+  Verify v = {.cx = cx, .scratch = hl_cx_scratch(cx), .m = m};
+  if (options != NULL)
+    v.options = *options;
+  HlMark mark = hl_arena_mark(v.scratch);
+  bool ok = verify_all(&v);
+  hl_arena_release(v.scratch, mark);
+  return ok;
+}
