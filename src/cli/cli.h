@@ -1,0 +1,73 @@
+// cli/cli.h: what the commands share: options, files, output, exit statuses.
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdio.h>
+
+#include "hilo/ir.h"
+#include "hilo/tool.h"
+
+// Exit statuses (design: the command line). Kinds of errors use their own numbers: HlErrorKind.
+enum { CLI_OK = 0, CLI_DIFFERENT = 1, CLI_USAGE = 2 };
+
+typedef struct CliOption {
+  const char *name;            // "--tolerance", or "-o"
+  const char *value;           // what stands for the value in the help; NULL: a flag
+  const char *help;
+} CliOption;
+
+typedef struct Cli Cli;
+typedef struct CliCommand {
+  const char *name;
+  const char *usage;           // what follows the command's name
+  const char *summary;         // one line
+  const char *about;           // paragraphs for --help and the man page
+  const CliOption *options;    // ends with name NULL
+  int (*run)(Cli *cli);        // the exit status
+} CliCommand;
+
+struct Cli {
+  HlCx *cx;
+  const CliCommand *command;
+  const char **values;         // parallel to command->options; flags hold ""
+  const char **files;          // operands
+  int n_files;
+  bool json, color, progress;
+};
+
+// The value of an option of the running command; NULL when it was not given.
+const char *cli_value(const Cli *cli, const char *name);
+static inline bool cli_flag(const Cli *cli, const char *name) { return cli_value(cli, name) != NULL; }
+// A number option: false and a usage message when it is not one. `*out` keeps its value if absent.
+bool cli_number(const Cli *cli, const char *name, double *out);
+bool cli_integer(const Cli *cli, const char *name, int64_t low, int64_t high, int64_t *out);
+
+// Says what is wrong with the call, on standard error; returns CLI_USAGE.
+int cli_usage(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
+// Prints the context's diagnostics from `first` on to standard error and forgets them; returns the exit
+// status that the first error asks for (0 without errors).
+int cli_flush(Cli *cli);
+// The worse of two exit statuses: an error over a difference over success.
+int cli_worse(int a, int b);
+// Writes all to standard output.
+void cli_print(const HlBuf *buf);
+
+// The files an operand stands for: itself, or, for a directory, the modules in it (sorted, recursive;
+// others are counted in *skipped). Names are heap memory; free with cli_files_free.
+typedef struct CliFiles {
+  char **at;
+  int n;
+  int skipped;
+} CliFiles;
+bool cli_expand(Cli *cli, CliFiles *out);
+void cli_files_free(CliFiles *files);
+// A line that replaces itself on a terminal's standard error; NULL clears it.
+void cli_progress(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
+
+// The commands, in the order --help shows them; each lives in cmd_<name>.c.
+#define CLI_COMMANDS(CMD) CMD(check) CMD(convert) CMD(stats) CMD(run) CMD(bench) CMD(docs)
+#define CMD(name) extern const CliCommand cli_##name;
+CLI_COMMANDS(CMD)
+#undef CMD
+
+#endif

@@ -1,0 +1,136 @@
+// hilo bench: times the stages of working on a module, from and to memory, on one thread.
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/select.h"
+#include "hilo/text.h"
+#include "hilo/verify.h"
+
+enum { MAX_REPEATS = 1000 };
+
+typedef struct Times {
+  double at[MAX_REPEATS];
+  int n;
+} Times;
+
+typedef struct Bench {
+  Cli *cli;
+  const char *path;
+  HlSource *source;
+  HlModule *m;                 // the one that print and verify work on
+  HlBuf printed;
+  bool failed;
+} Bench;
+
+static void time_parse(Bench *b) {
+  HlFile file;
+  if (!hl_load_source(b->cli->cx, b->source, &file))
+    b->failed = true;
+  hl_file_free(&file);
+}
+
+static void time_print(Bench *b) {
+  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  HlBuf out = {0};
+  hl_text_print(b->cli->cx, b->m, &options, &out);
+  hl_buf_free(&out);
+}
+
+static void time_verify(Bench *b) {
+  if (!hl_verify(b->cli->cx, b->m, NULL))
+    hl_cx_clear(b->cli->cx);
+}
+
+static const struct {
+  const char *name;
+  void (*run)(Bench *);
+} stages[] = {{"parse", time_parse}, {"print", time_print}, {"verify", time_verify}};
+
+// Repeats for at least five times and half a second, at most MAX_REPEATS times.
+static void repeat(Bench *b, void (*run)(Bench *), Times *times) {
+  double start = hl_now();
+  times->n = 0;
+  do {
+    double before = hl_now();
+    run(b);
+    times->at[times->n++] = hl_now() - before;
+  } while (!b->failed && times->n < MAX_REPEATS && (times->n < 5 || hl_now() - start < 0.5));
+}
+
+static int by_value(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static int bench_file(Cli *cli, const char *path, int n_stages, HlBuf *json) {
+  Bench b = {.cli = cli, .path = path};
+  HlFile file = {0};
+  b.source = hl_read_file(cli->cx, path);
+  if (!b.source || !hl_load_source(cli->cx, b.source, &file)) {
+    hl_source_unref(b.source);
+    return cli_flush(cli);
+  }
+  b.m = cli_select(cli, &file, path);
+  int status = b.m ? CLI_OK : CLI_USAGE;
+  if (b.m) {
+    hl_buf_puts(json, json->n > 1 ? ",\n {\"file\": " : "{\"file\": ");
+    hl_buf_json_string(json, path, strlen(path));
+    hl_buf_printf(json, ", \"bytes\": %zu, \"instructions\": %lld", hl_source_bytes(b.source).n,
+                  (long long)hl_count_instructions(b.m));
+  }
+  if (!cli->json && b.m)
+    printf("%s\n", path);
+  for (int k = 0; b.m && k < n_stages; k++) {
+    static const int order[] = {0, 2, 1};  // parse, verify, print
+    int stage = n_stages == 1 ? 0 : order[k];
+    Times times;
+    repeat(&b, stages[stage].run, &times);
+    qsort(times.at, (size_t)times.n, sizeof(double), by_value);
+    double best = times.at[0] * 1e3, median = times.at[times.n / 2] * 1e3;
+    hl_buf_printf(json, ", \"%s_ms\": %.4f, \"%s_median_ms\": %.4f", stages[stage].name, best, stages[stage].name,
+                  median);
+    if (!cli->json)
+      printf("  %-7s %9.3f ms best, %9.3f ms median of %d\n", stages[stage].name, best, median, times.n);
+  }
+  if (b.m)
+    hl_buf_putc(json, '}');
+  hl_file_free(&file);
+  hl_source_unref(b.source);
+  return cli_worse(status, cli_flush(cli));
+}
+
+static int run(Cli *cli) {
+  if (cli->n_files < 2)
+    return cli_usage(cli, "say a stage and a file");
+  int n_stages = strcmp(cli->files[0], "parse") == 0 ? 1 : strcmp(cli->files[0], "print") == 0 ? 3 : 0;
+  if (n_stages == 0)
+    return cli_usage(cli, "unknown stage '%s': parse or print", cli->files[0]);
+  cli->files++;
+  cli->n_files--;
+  CliFiles files;
+  HlBuf json = {0};
+  hl_buf_putc(&json, '[');
+  int status = cli_expand(cli, &files) ? CLI_OK : cli_flush(cli);
+  for (int k = 0; k < files.n; k++)
+    status = cli_worse(status, bench_file(cli, files.at[k], n_stages, &json));
+  if (cli->json && files.n == 1)
+    printf("%s\n", json.at + 1);
+  else if (cli->json)
+    printf("%s]\n", json.at);
+  hl_buf_free(&json);
+  cli_files_free(&files);
+  return status;
+}
+
+static const CliOption options[] = {CLI_MODULE_OPTION, {NULL, NULL, NULL}};
+
+const CliCommand cli_bench = {
+  .name = "bench",
+  .usage = "parse|print FILE...",
+  .summary = "time the stages of reading and printing",
+  .about = "Times each stage up to the one named, from and to memory, freeing included, on one thread: best and\n"
+           "median of repeats. One object per file with --json (an array when there are several files).",
+  .options = options,
+  .run = run,
+};

@@ -1,0 +1,121 @@
+// hilo check: reads and verifies; every error, located; one summary line per module.
+#include <string.h>
+
+#include "cli/cli.h"
+#include "hilo/verify.h"
+
+static void report_text(const char *path, const HlModule *m, int64_t errors) {
+  int64_t n = hl_count_instructions(m);
+  if (errors == 0)
+    printf("%s: ok: module %s, %lld instruction%s in %u computation%s\n", path, m->name->text, (long long)n,
+           n == 1 ? "" : "s", m->n_comps, m->n_comps == 1 ? "" : "s");
+  else
+    printf("%s: module %s: %lld error%s\n", path, m->name->text, (long long)errors, errors == 1 ? "" : "s");
+}
+
+static void add_json(HlBuf *out, const char *path, const HlModule *m, int64_t errors) {
+  hl_buf_puts(out, out->n > 1 ? ",\n " : "");
+  hl_buf_puts(out, "{\"file\": ");
+  hl_buf_json_string(out, path, strlen(path));
+  if (m) {
+    hl_buf_puts(out, ", \"module\": ");
+    hl_buf_json_string(out, m->name->text, m->name->n);
+    hl_buf_printf(out, ", \"instructions\": %lld, \"computations\": %u", (long long)hl_count_instructions(m),
+                  m->n_comps);
+  }
+  hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", errors ? "false" : "true", (long long)errors);
+}
+
+static const char *const severities[] = {"note", "warning", "error"};
+
+static void add_diags(const Cli *cli, HlBuf *out, int from) {
+  hl_buf_puts(out, ", \"diagnostics\": [");
+  for (int k = from; k < hl_cx_n_diags(cli->cx); k++) {
+    const HlDiag *d = hl_cx_diag(cli->cx, k);
+    HlLineCol at = hl_source_line_col(d->source, d->loc);
+    hl_buf_printf(out, "%s{\"severity\": \"%s\", \"line\": %lld, \"column\": %lld, \"text\": ", k > from ? ", " : "",
+                  severities[d->severity], (long long)at.line, (long long)at.column);
+    hl_buf_json_string(out, d->text, strlen(d->text));
+    if (d->hint) {
+      hl_buf_puts(out, ", \"hint\": ");
+      hl_buf_json_string(out, d->hint, strlen(d->hint));
+    }
+    hl_buf_putc(out, '}');
+  }
+  hl_buf_puts(out, "]}");
+}
+
+static int check_file(Cli *cli, const char *path, HlBuf *json) {
+  HlFile file;
+  if (!hl_load(cli->cx, path, &file)) {
+    int status = (int)hl_cx_error_kind(cli->cx);
+    if (cli->json) {
+      add_json(json, path, NULL, hl_cx_n_errors(cli->cx));
+      add_diags(cli, json, 0);
+      hl_cx_clear(cli->cx);
+      return status;
+    }
+    printf("%s: not valid: %lld error%s\n", path, (long long)hl_cx_n_errors(cli->cx),
+           hl_cx_n_errors(cli->cx) == 1 ? "" : "s");
+    return cli_flush(cli);
+  }
+  int status = CLI_OK;
+  for (int k = 0; k < file.n; k++) {
+    hl_verify(cli->cx, file.modules[k], NULL);
+    int64_t errors = hl_cx_n_errors(cli->cx);
+    if (errors)
+      status = cli_worse(status, (int)hl_cx_error_kind(cli->cx));
+    if (cli->json) {
+      add_json(json, path, file.modules[k], errors);
+      add_diags(cli, json, 0);
+      hl_cx_clear(cli->cx);
+    } else {
+      cli_flush(cli);
+      report_text(path, file.modules[k], errors);
+    }
+  }
+  hl_file_free(&file);
+  return status;
+}
+
+static int run(Cli *cli) {
+  if (cli->n_files == 0)
+    return cli_usage(cli, "no file given");
+  CliFiles files;
+  if (!cli_expand(cli, &files)) {
+    cli_files_free(&files);
+    return cli_flush(cli);
+  }
+  HlBuf json = {0};
+  hl_buf_putc(&json, '[');
+  int status = CLI_OK, bad = 0;
+  for (int k = 0; k < files.n; k++) {
+    if (files.n > 1)
+      cli_progress(cli, "checking %d of %d: %s", k + 1, files.n, files.at[k]);
+    int one = check_file(cli, files.at[k], &json);
+    bad += one != CLI_OK;
+    status = cli_worse(status, one);
+  }
+  cli_progress(cli, NULL);
+  hl_buf_puts(&json, "]\n");
+  if (cli->json)
+    cli_print(&json);
+  else if (files.n > 1 || files.skipped)
+    printf("%d file%s: %d valid, %d not; %d other%s skipped\n", files.n, files.n == 1 ? "" : "s", files.n - bad, bad,
+           files.skipped, files.skipped == 1 ? "" : "s");
+  hl_buf_free(&json);
+  cli_files_free(&files);
+  return status;
+}
+
+static const CliOption options[] = {{NULL, NULL, NULL}};
+
+const CliCommand cli_check = {
+  .name = "check",
+  .usage = "FILE...",
+  .summary = "read and verify; report every error",
+  .about = "Reads each file, verifies each module in it by XLA's rules, and reports every error with file, line,\n"
+           "column, the line itself and what was expected. Prints one summary line per module.",
+  .options = options,
+  .run = run,
+};

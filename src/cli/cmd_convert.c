@@ -1,0 +1,183 @@
+// hilo convert: writes a module in another form.
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/select.h"
+#include "hilo/proto.h"
+#include "hilo/text.h"
+
+typedef enum Form { FORM_TEXT, FORM_PROTO, FORM_JSON, FORM_ABSENT } Form;
+
+typedef struct Target {
+  const char *name;
+  Form form;
+  HlProtoForm proto;
+  bool as_text;
+  const char *ending;          // of a file name that means this form
+} Target;
+
+static const Target targets[] = {
+  {"hlo", FORM_TEXT, HL_PROTO_NONE, true, ".hlo"},
+  {"proto", FORM_PROTO, HL_PROTO_MODULE, false, ".pb"},
+  {"hloproto", FORM_PROTO, HL_PROTO_HLO, false, ".hlo.pb"},
+  {"pbtxt", FORM_PROTO, HL_PROTO_HLO, true, ".pbtxt"},
+  {"snapshot", FORM_PROTO, HL_PROTO_SNAPSHOT, false, ".snapshot.pb"},
+  {"json", FORM_JSON, HL_PROTO_NONE, true, ".json"},
+  {"txt", FORM_TEXT, HL_PROTO_NONE, true, ".txt"},
+  {"stablehlo", FORM_ABSENT, HL_PROTO_NONE, true, ".mlir"},
+  {"mhlo", FORM_ABSENT, HL_PROTO_NONE, true, ".mhlo"},
+  {"mlirbc", FORM_ABSENT, HL_PROTO_NONE, false, ".mlirbc"},
+  {"dot", FORM_ABSENT, HL_PROTO_NONE, true, ".dot"},
+  {"html", FORM_ABSENT, HL_PROTO_NONE, true, ".html"},
+};
+
+static const struct {
+  const char *name;
+  HlTextPreset preset;
+} presets[] = {
+  {"default", HL_TEXT_DEFAULT},
+  {"short", HL_TEXT_SHORT},
+  {"canonical", HL_TEXT_CANONICAL},
+  {"fingerprint", HL_TEXT_FINGERPRINT},
+  {"module-fingerprint", HL_TEXT_MODULE_FINGERPRINT},
+};
+
+static const Target *target_by_name(const char *name) {
+  size_t n = strcspn(name, "=");
+  for (int k = 0; k < HL_COUNT_OF(targets); k++)
+    if (strlen(targets[k].name) == n && memcmp(targets[k].name, name, n) == 0)
+      return &targets[k];
+  return NULL;
+}
+
+// The form that an output's name asks for, compression endings aside; the longest ending wins.
+static const Target *target_by_ending(const char *path) {
+  size_t n = strlen(path);
+  if (n > 3 && strcmp(path + n - 3, ".gz") == 0)
+    n -= 3;
+  else if (n > 4 && strcmp(path + n - 4, ".zst") == 0)
+    n -= 4;
+  const Target *best = NULL;
+  for (int k = 0; k < HL_COUNT_OF(targets); k++) {
+    size_t m = strlen(targets[k].ending);
+    bool fits = n >= m && memcmp(path + n - m, targets[k].ending, m) == 0;
+    if (fits && (!best || m > strlen(best->ending)))
+      best = &targets[k];
+  }
+  return best;
+}
+
+static bool find_target(Cli *cli, const Target **out) {
+  const char *to = cli_value(cli, "--to"), *path = cli_value(cli, "-o");
+  *out = to ? target_by_name(to) : path ? target_by_ending(path) : &targets[0];
+  if (*out)
+    return true;
+  if (!to) {
+    cli_usage(cli, "cannot tell the form from the name '%s'; give --to", path);
+    return false;
+  }
+  const char *names[HL_COUNT_OF(targets)];
+  for (int k = 0; k < HL_COUNT_OF(targets); k++)
+    names[k] = targets[k].name;
+  const char *near = hl_nearest(hl_str(to), names, HL_COUNT_OF(targets));
+  cli_usage(cli, near ? "unknown form '%s'; did you mean '%s'?" : "unknown form '%s'", to, near);
+  return false;
+}
+
+static bool find_options(Cli *cli, HlTextOptions *out) {
+  const char *wish = cli_value(cli, "--print");
+  *out = hl_text_options(HL_TEXT_DEFAULT);
+  bool found = !wish;
+  for (int k = 0; wish && k < HL_COUNT_OF(presets); k++)
+    if (strcmp(presets[k].name, wish) == 0) {
+      *out = hl_text_options(presets[k].preset);
+      found = true;
+    }
+  if (!found) {
+    cli_usage(cli, "unknown --print '%s': default, short, canonical, fingerprint or module-fingerprint", wish);
+    return false;
+  }
+  if (cli_flag(cli, "--large-constants"))
+    out->large_constants = true;
+  if (cli_flag(cli, "--no-metadata"))
+    out->metadata = out->frames = false;
+  return true;
+}
+
+static bool write_texts(Cli *cli, const HlFile *file, const HlTextOptions *options, HlBuf *out) {
+  if (cli_value(cli, "--module") || file->n == 1) {
+    const HlModule *m = cli_select(cli, file, cli->files[0]);
+    if (m)
+      hl_text_print(cli->cx, m, options, out);
+    return m != NULL;
+  }
+  for (int k = 0; k < file->n; k++) {
+    if (k > 0)
+      hl_buf_puts(out, "// -----\n\n");
+    hl_text_print(cli->cx, file->modules[k], options, out);
+  }
+  return true;
+}
+
+static int write_form(Cli *cli, const Target *target, const HlFile *file, const HlTextOptions *options, HlBuf *out) {
+  if (target->form == FORM_TEXT)
+    return write_texts(cli, file, options, out) ? CLI_OK : CLI_USAGE;
+  const HlModule *m = cli_select(cli, file, cli->files[0]);
+  if (!m)
+    return CLI_USAGE;
+  if (target->form == FORM_JSON)
+    hl_proto_write_json(cli->cx, m, out);
+  else
+    hl_proto_write(cli->cx, m, target->proto, target->as_text, &file->recorded, out);
+  return CLI_OK;
+}
+
+static int convert(Cli *cli, const Target *target, const HlTextOptions *options) {
+  HlFile file;
+  HlBuf out = {0};
+  if (!hl_load(cli->cx, cli->files[0], &file))
+    return cli_flush(cli);
+  int usage = write_form(cli, target, &file, options, &out);
+  const char *path = cli_value(cli, "-o");
+  if (!usage && hl_cx_n_errors(cli->cx) == 0)
+    hl_write_file(cli->cx, path ? path : "-", out.at, out.n);
+  hl_buf_free(&out);
+  hl_file_free(&file);
+  return cli_worse(usage, cli_flush(cli));
+}
+
+static int run(Cli *cli) {
+  const Target *target;
+  HlTextOptions options;
+  if (cli->n_files != 1)
+    return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
+  if (!find_target(cli, &target) || !find_options(cli, &options))
+    return CLI_USAGE;
+  if (target->form == FORM_ABSENT) {
+    hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0}, "writing %s is not supported; hlo, proto, hloproto, pbtxt, snapshot and json are",
+                  target->name);
+    return cli_flush(cli);
+  }
+  return convert(cli, target, &options);
+}
+
+static const CliOption options[] = {
+  {"--to", "FORM", "hlo, proto (HloModuleProto), hloproto (HloProto), pbtxt, snapshot, json"},
+  {"-o", "OUT", "where to write; .gz and .zst compress (default: standard output)"},
+  {"--print", "PRESET", "of text: default, short, canonical, fingerprint, module-fingerprint"},
+  {"--large-constants", NULL, "print constants of more than ten elements in full"},
+  {"--no-metadata", NULL, "leave out metadata and stack frames"},
+  CLI_MODULE_OPTION,
+  {NULL, NULL, NULL},
+};
+
+const CliCommand cli_convert = {
+  .name = "convert",
+  .usage = "FILE --to FORM [-o OUT]",
+  .summary = "write a module in another form",
+  .about = "Reads any form and writes another. Text is exactly what XLA prints. Without --to the form follows\n"
+           "from OUT's name, and is text without OUT. A text file of several modules prints all; other forms\n"
+           "need --module.",
+  .options = options,
+  .run = run,
+};

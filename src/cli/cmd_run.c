@@ -1,0 +1,262 @@
+// hilo run: replays a module on saved or made-up inputs, compares, times, saves.
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/select.h"
+#include "hilo/replay.h"
+#include "hilo/verify.h"
+
+static const char *leaf_name(const HlReplayLeaf *leaf, char *room, size_t n) {
+  if (leaf->device == 0)
+    snprintf(room, n, "r%d", leaf->number);
+  else
+    snprintf(room, n, "d%d.r%d", leaf->device, leaf->number);
+  return room;
+}
+
+// "[1,0,3]" of a row-major element number.
+static void add_index(HlBuf *out, const HlShape *shape, int64_t k) {
+  int64_t at[64];
+  for (int d = shape->rank - 1; d >= 0 && d < 64; d--) {
+    at[d] = k % shape->dim[d];
+    k /= shape->dim[d];
+  }
+  hl_buf_putc(out, '[');
+  for (int d = 0; d < shape->rank && d < 64; d++)
+    hl_buf_printf(out, "%s%" PRId64, d ? "," : "", at[d]);
+  hl_buf_putc(out, ']');
+}
+
+static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
+  char name[48];
+  const HlMismatch *mm = &leaf->mismatch;
+  hl_buf_printf(out, "  %-6s ", leaf_name(leaf, name, sizeof name));
+  size_t start = out->n;
+  hl_shape_print(out, leaf->value->shape, false);
+  hl_buf_printf(out, "%*s ", out->n - start < 24 ? (int)(24 - (out->n - start)) : 0, "");
+  if (!leaf->compared) {
+    hl_buf_puts(out, "not compared\n");
+    return;
+  }
+  if (!mm->same_shape) {
+    hl_buf_puts(out, "DIFFERENT  shape or kind of element differs\n");
+    return;
+  }
+  hl_buf_puts(out, mm->equal ? "equal" : "DIFFERENT");
+  if (mm->worst >= 0) {
+    hl_buf_printf(out, "  largest error %.3g at ", mm->worst_abs);
+    add_index(out, leaf->value->shape, mm->worst);
+    hl_buf_printf(out, ": %.9g, expected %.9g", mm->actual, mm->expected);
+  }
+  hl_buf_putc(out, '\n');
+  if (mm->equal)
+    return;
+  hl_buf_printf(out, "         %" PRId64 " of %" PRId64 " differ (%.3g%%), nan %" PRId64 ", inf %" PRId64 "; first at ",
+                mm->n_different, mm->n, 100.0 * (double)mm->n_different / (double)mm->n, mm->n_nan, mm->n_inf);
+  add_index(out, leaf->value->shape, mm->first);
+  hl_buf_printf(out, "; would pass at abs %.3g or rel %.3g\n", mm->pass_abs, mm->pass_rel);
+}
+
+static void report_text(const char *path, const HlModule *m, const HlReplay *r) {
+  static const char *const from[] = {"args", "given arguments", "snapshot", "the snapshot's arguments",
+                                     "fake", "made-up arguments"};
+  const char *inputs = r->inputs;
+  for (int k = 0; k < HL_COUNT_OF(from); k += 2)
+    if (strcmp(from[k], r->inputs) == 0)
+      inputs = from[k + 1];
+  HlBuf out = {0};
+  hl_buf_printf(&out, "%s: module %s on the reference interpreter, %d device%s, %s\n", path, m->name->text, r->devices,
+                r->devices == 1 ? "" : "s", inputs);
+  for (int k = 0; k < r->n_leaves; k++)
+    report_leaf(&out, &r->leaves[k]);
+  hl_buf_printf(&out, "  time   %.3f ms", r->first_s * 1e3);
+  if (r->runs > 1)
+    hl_buf_printf(&out, " first, %.3f ms best, %.3f ms median of %d", r->best_s * 1e3, r->median_s * 1e3, r->runs - 1);
+  if (r->n_compared == 0)
+    hl_buf_puts(&out, "\n  nothing to compare with: give --expect R.npz\n");
+  else if (r->n_different == 0)
+    hl_buf_printf(&out, "\n  equal: all %d result%s\n", r->n_compared, r->n_compared == 1 ? "" : "s");
+  else
+    hl_buf_printf(&out, "\n  DIFFERENT: %d of %d results\n", r->n_different, r->n_compared);
+  cli_print(&out);
+  hl_buf_free(&out);
+}
+
+static void add_number(HlBuf *out, const char *key, double x) {
+  if (isfinite(x))
+    hl_buf_printf(out, ", \"%s\": %.9g", key, x);
+  else
+    hl_buf_printf(out, ", \"%s\": \"%s\"", key, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+}
+
+static void add_leaf_json(HlBuf *out, const HlReplayLeaf *leaf) {
+  char name[48];
+  const HlMismatch *mm = &leaf->mismatch;
+  hl_buf_printf(out, "{\"name\": \"%s\", \"shape\": \"", leaf_name(leaf, name, sizeof name));
+  hl_shape_print(out, leaf->value->shape, false);
+  hl_buf_printf(out, "\", \"compared\": %s", leaf->compared ? "true" : "false");
+  if (leaf->compared) {
+    hl_buf_printf(out, ", \"equal\": %s, \"same_shape\": %s, \"different\": %" PRId64 ", \"elements\": %" PRId64,
+                  mm->equal ? "true" : "false", mm->same_shape ? "true" : "false", mm->n_different, mm->n);
+    hl_buf_printf(out, ", \"nan\": %" PRId64 ", \"inf\": %" PRId64 ", \"first\": %" PRId64 ", \"worst\": %" PRId64, mm->n_nan,
+                  mm->n_inf, mm->first, mm->worst);
+    add_number(out, "worst_abs", mm->worst_abs);
+    add_number(out, "worst_rel", mm->worst_rel);
+    add_number(out, "actual", mm->actual);
+    add_number(out, "expected", mm->expected);
+  }
+  hl_buf_putc(out, '}');
+}
+
+static void report_json(const char *path, const HlModule *m, const HlReplay *r) {
+  HlBuf out = {0};
+  hl_buf_puts(&out, "{\"file\": ");
+  hl_buf_json_string(&out, path, strlen(path));
+  hl_buf_puts(&out, ", \"module\": ");
+  hl_buf_json_string(&out, m->name->text, m->name->n);
+  hl_buf_printf(&out, ", \"platform\": \"reference\", \"devices\": %d, \"inputs\": \"%s\", \"equal\": %s", r->devices,
+                r->inputs, r->n_compared == 0 ? "null" : r->n_different ? "false" : "true");
+  hl_buf_printf(&out, ", \"first_ms\": %.4f, \"run_ms\": %.4f, \"run_median_ms\": %.4f, \"runs\": %d,\n \"results\": [",
+                r->first_s * 1e3, r->best_s * 1e3, r->median_s * 1e3, r->runs);
+  for (int k = 0; k < r->n_leaves; k++) {
+    hl_buf_puts(&out, k ? ",\n  " : "\n  ");
+    add_leaf_json(&out, &r->leaves[k]);
+  }
+  hl_buf_puts(&out, "]}\n");
+  cli_print(&out);
+  hl_buf_free(&out);
+}
+
+typedef struct Progress {
+  const Cli *cli;
+  double started, last;
+  int64_t executed;
+} Progress;
+
+// Called after each instruction: says now and then where a long run stands.
+static void show_progress(void *user, int device, const HlInst *inst, const HlLiteral *value) {
+  Progress *p = user;
+  if (device != 0 || (++p->executed & 0xff))
+    return;
+  double now = hl_now();
+  if (now - p->started < 1 || now - p->last < 0.2)
+    return;
+  p->last = now;
+  cli_progress(p->cli, "running, %.0f s: %" PRId64 " instructions done, at %s", now - p->started, p->executed,
+               inst->name->text);
+}
+
+static int run_module(Cli *cli, const char *path, const HlModule *m, const HlRecorded *recorded,
+                      HlReplayOptions *options) {
+  if (!hl_verify(cli->cx, m, NULL))
+    return cli_flush(cli);
+  Progress progress = {.cli = cli, .started = hl_now()};
+  if (cli->progress) {
+    options->eval.trace = show_progress;
+    options->eval.user = &progress;
+  }
+  HlReplay replay;
+  bool ok = hl_replay(cli->cx, m, recorded, options, &replay);
+  int status = cli_flush(cli);
+  if (ok) {
+    (cli->json ? report_json : report_text)(path, m, &replay);
+    status = cli_worse(status, replay.n_different ? CLI_DIFFERENT : CLI_OK);
+  }
+  hl_replay_free(&replay);
+  return status;
+}
+
+static bool read_elided(Cli *cli, HlElided *out) {
+  const char *wish = cli_value(cli, "--elided");
+  if (!wish || strcmp(wish, "random") == 0)
+    *out = HL_ELIDED_RANDOM;
+  else if (strcmp(wish, "zero") == 0)
+    *out = HL_ELIDED_ZERO;
+  else if (strcmp(wish, "refuse") == 0)
+    *out = HL_ELIDED_REFUSE;
+  else
+    return cli_usage(cli, "unknown --elided '%s': random, zero or refuse", wish) == CLI_OK;
+  return true;
+}
+
+static bool read_options(Cli *cli, HlReplayOptions *out) {
+  int64_t seed = 42, iterations = 0, replicas = 0, partitions = 0;
+  *out = (HlReplayOptions){.tolerance = -1, .compare = !cli_flag(cli, "--no-compare"), .args = cli_value(cli, "--args"),
+                           .expect = cli_value(cli, "--expect"), .save = cli_value(cli, "--save")};
+  if (!cli_number(cli, "--tolerance", &out->tolerance) || !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
+      !cli_integer(cli, "--iterations", 0, 1000000, &iterations) ||
+      !cli_integer(cli, "--replicas", 1, 65536, &replicas) ||
+      !cli_integer(cli, "--partitions", 1, 65536, &partitions) || !read_elided(cli, &out->eval.elided))
+    return false;
+  out->seed = out->eval.seed = (uint64_t)seed;
+  out->iterations = (int)iterations;
+  out->eval.replicas = (int)replicas;
+  out->eval.partitions = (int)partitions;
+  return true;
+}
+
+// Platforms other than the interpreter are not part of this build.
+static bool check_platform(Cli *cli, const char *option) {
+  const char *wish = cli_value(cli, option);
+  if (!wish || strcmp(wish, "reference") == 0 || (strcmp(option, "--reference") == 0 && strcmp(wish, "none") == 0))
+    return true;
+  if (strcmp(wish, "cpu") != 0 && strcmp(wish, "cuda") != 0) {
+    cli_usage(cli, "unknown platform '%s': reference", wish);
+    return false;
+  }
+  return hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0}, "platform '%s' is not in this build; use --platform=reference", wish);
+}
+
+static int run(Cli *cli) {
+  HlReplayOptions options;
+  if (cli->n_files != 1)
+    return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
+  if (!read_options(cli, &options))
+    return CLI_USAGE;
+  if (!check_platform(cli, "--platform") || !check_platform(cli, "--reference"))
+    return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
+  HlFile file;
+  if (!hl_load(cli->cx, cli->files[0], &file))
+    return cli_flush(cli);
+  int status = CLI_OK;
+  if (cli_value(cli, "--module") || file.n == 1) {
+    const HlModule *m = cli_select(cli, &file, cli->files[0]);
+    status = m ? run_module(cli, cli->files[0], m, &file.recorded, &options) : CLI_USAGE;
+  } else {
+    for (int k = 0; k < file.n; k++)
+      status = cli_worse(status, run_module(cli, cli->files[0], file.modules[k], &file.recorded, &options));
+  }
+  hl_file_free(&file);
+  return status;
+}
+
+static const CliOption options[] = {
+  {"--args", "A.npz", "arguments a0, a1, ... (d1.a0, ... for device 1); default: recorded or made up"},
+  {"--expect", "R.npz", "compare with these results r0, r1, ..."},
+  {"--tolerance", "T", "|a-e| <= T*max(1, max|e|) + 10*T*|e|; default: bounds by element type"},
+  {"--save", "R.npz", "write the results there"},
+  {"--seed", "N", "of made-up arguments and random ops (42)"},
+  {"--iterations", "N", "time N more runs"},
+  {"--elided", "HOW", "what a constant {...} holds: random (by its name), zero, refuse"},
+  {"--platform", "P", "where to run: reference"},
+  {"--reference", "P", "platform to compare with: reference or none"},
+  {"--no-compare", NULL, "run only"},
+  {"--replicas", "N", "logical replicas (default: what the module says)"},
+  {"--partitions", "N", "logical partitions (default: what the module says)"},
+  CLI_MODULE_OPTION,
+  {NULL, NULL, NULL},
+};
+
+const CliCommand cli_run = {
+  .name = "run",
+  .usage = "FILE [--args A.npz] [--expect R.npz]",
+  .summary = "run a module and compare its results",
+  .about = "Runs the module on the reference interpreter, on as many logical devices as it asks for: on the\n"
+           "arguments given, on those a snapshot recorded, or on made-up ones that respect index ranges, sort\n"
+           "keys and init values. Compares with --expect or with the result a snapshot recorded, and says where\n"
+           "the first difference and the largest error are. Exit status 1: something differs.",
+  .options = options,
+  .run = run,
+};

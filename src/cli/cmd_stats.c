@@ -1,0 +1,312 @@
+// hilo stats: what is in a module and what it costs.
+#include <inttypes.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/stats.h"
+
+// --- Text ---------------------------------------------------------------------------------------
+
+// "1.23 G", "456"; "4.50 MiB" for bytes.
+static const char *short_number(double x, bool bytes, char *room, size_t n) {
+  static const char *const decimal[] = {"", " k", " M", " G", " T", " P", " E"};
+  static const char *const binary[] = {" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"};
+  double base = bytes ? 1024 : 1000;
+  int k = 0;
+  while (x >= base && k < 6) {
+    x /= base;
+    k++;
+  }
+  snprintf(room, n, k == 0 ? "%.0f%s" : "%.2f%s", x, bytes ? binary[k] : decimal[k]);
+  return room;
+}
+
+static void add_line(HlBuf *out, const char *label) { hl_buf_printf(out, "  %-18s", label); }
+
+static void add_fusions(HlBuf *out, const Stats *s) {
+  add_line(out, "fusions");
+  hl_buf_printf(out, "%" PRId64, s->fusions);
+  for (int k = 0, n = 0; k < STATS_FUSION_KINDS; k++)
+    if (s->fusion_kind[k])
+      hl_buf_printf(out, "%s%s %" PRId64, n++ ? ", " : ": ", hl_enum_text(&hl_enums[HL_ENUM_fusion_kind], k),
+                    s->fusion_kind[k]);
+  if (s->fusions)
+    hl_buf_printf(out, "; %" PRId64 " instructions inside", s->fused);
+  hl_buf_putc(out, '\n');
+}
+
+static void add_collectives(HlBuf *out, const Stats *s) {
+  char room[32];
+  HlOp ops[HL_OP_COUNT];
+  int n = stats_sorted_ops(s->collective, ops);
+  add_line(out, "collectives");
+  hl_buf_printf(out, "%" PRId64, s->collectives);
+  for (int k = 0; k < n; k++)
+    hl_buf_printf(out, "%s%s %" PRId64 " (%s)", k ? ", " : ": ", hl_op_text(ops[k]), s->collective[ops[k]],
+                  short_number(s->collective_bytes[ops[k]], true, room, sizeof room));
+  if (n)
+    hl_buf_printf(out, "; %s sent in a run", short_number(s->cost.collective_bytes, true, room, sizeof room));
+  hl_buf_putc(out, '\n');
+}
+
+static void add_costs(HlBuf *out, const Stats *s) {
+  char a[32], b[32], c[32];
+  double bytes = s->cost.bytes_read + s->cost.bytes_written;
+  add_line(out, "flops");
+  hl_buf_puts(out, short_number(s->cost.flops, false, a, sizeof a));
+  if (bytes > 0)
+    hl_buf_printf(out, "; %.3g a byte", s->cost.flops / bytes);
+  hl_buf_putc(out, '\n');
+  add_line(out, "transcendentals");
+  hl_buf_printf(out, "%s\n", short_number(s->cost.transcendentals, false, a, sizeof a));
+  add_line(out, "bytes");
+  hl_buf_printf(out, "%s: %s read, %s written\n", short_number(bytes, true, a, sizeof a),
+                short_number(s->cost.bytes_read, true, b, sizeof b),
+                short_number(s->cost.bytes_written, true, c, sizeof c));
+}
+
+static void add_summary(HlBuf *out, const Stats *s) {
+  char room[32];
+  add_line(out, "instructions");
+  hl_buf_printf(out, "%" PRId64 " in %" PRId64 " computation%s\n", s->instructions, s->computations,
+                s->computations == 1 ? "" : "s");
+  add_line(out, "parameters");
+  hl_buf_printf(out, "%" PRId64 ", %s\n", s->parameters, short_number(s->parameter_bytes, true, room, sizeof room));
+  add_line(out, "constants");
+  hl_buf_printf(out, "%" PRId64 ", %s", s->constants, short_number(s->constant_bytes, true, room, sizeof room));
+  if (s->largest_constant > 0)
+    hl_buf_printf(out, ", the largest %s", short_number(s->largest_constant, true, room, sizeof room));
+  if (s->elided)
+    hl_buf_printf(out, ", %" PRId64 " elided", s->elided);
+  hl_buf_putc(out, '\n');
+  add_fusions(out, s);
+  add_costs(out, s);
+  add_line(out, s->modules > 1 ? "largest peak" : "peak memory");
+  hl_buf_printf(out, "%s\n", short_number(s->peak_memory, true, room, sizeof room));
+  add_collectives(out, s);
+}
+
+// Name, count, share and a bar.
+static void add_row(HlBuf *out, const char *name, int64_t count, int64_t most, int64_t all) {
+  static const char bar[] = "########################################";
+  int length = most > 0 ? (int)(40.0 * (double)count / (double)most + 0.5) : 0;
+  hl_buf_printf(out, "  %-28s %8" PRId64 " %5.1f%%", name, count, 100.0 * (double)count / (double)(all ? all : 1));
+  hl_buf_printf(out, "%s%.*s\n", length ? "  " : "", length, bar);
+}
+
+static void add_tables(HlBuf *out, const Stats *s) {
+  HlOp ops[HL_OP_COUNT];
+  int n = stats_sorted_ops(s->op, ops);
+  hl_buf_puts(out, "\n  op                              count  share\n");
+  for (int k = 0; k < n; k++)
+    add_row(out, hl_op_text(ops[k]), s->op[ops[k]], s->op[ops[0]], s->instructions);
+  int64_t most = 0, all = 0;
+  for (int t = 0; t < HL_DTYPE_COUNT; t++) {
+    most = s->dtype[t] > most ? s->dtype[t] : most;
+    all += s->dtype[t];
+  }
+  hl_buf_puts(out, "\n  element type                    count  share\n");
+  for (int t = 0; t < HL_DTYPE_COUNT; t++)
+    if (s->dtype[t])
+      add_row(out, hl_dtype_text((HlDtype)t), s->dtype[t], most, all);
+}
+
+static const char *what_it_is(const HlComp *comp) {
+  return comp == comp->module->entry ? "entry" : comp->is_fusion ? "fusion" : "";
+}
+
+static void add_comps(HlBuf *out, const HlModule *m) {
+  HlArena *arena = hl_arena_new();
+  HlCost *costs = hl_cost_comps(arena, m);
+  HlComp **order = hl_comp_order(arena, m);
+  hl_buf_puts(out, "\n  computation                      instructions        flops  transcend.        bytes  collective\n");
+  for (uint32_t k = 0; k < m->n_comps; k++) {
+    char a[32], b[32], c[32], d[32];
+    const HlCost *cost = &costs[order[k]->id];
+    hl_buf_printf(out, "  %-32s %12u %12s %11s %12s %11s %s\n", order[k]->name->text, order[k]->n_insts,
+                  short_number(cost->flops, false, a, sizeof a),
+                  short_number(cost->transcendentals, false, b, sizeof b),
+                  short_number(cost->bytes_read + cost->bytes_written, true, c, sizeof c),
+                  short_number(cost->collective_bytes, true, d, sizeof d), what_it_is(order[k]));
+    while (out->n > 1 && out->at[out->n - 2] == ' ') {  // no blanks before the end of the line
+      out->at[out->n - 2] = '\n';
+      out->n--;
+    }
+  }
+  hl_arena_free(arena);
+}
+
+// --- JSON -----------------------------------------------------------------------------------------
+
+static void add_count(HlBuf *out, const char *key, double x) { hl_buf_printf(out, ", \"%s\": %.0f", key, x); }
+
+static void add_costs_json(HlBuf *out, const HlCost *cost) {
+  add_count(out, "flops", cost->flops);
+  add_count(out, "transcendentals", cost->transcendentals);
+  add_count(out, "bytes_read", cost->bytes_read);
+  add_count(out, "bytes_written", cost->bytes_written);
+  add_count(out, "collective_bytes", cost->collective_bytes);
+}
+
+static void add_counts_json(HlBuf *out, const char *key, const int64_t *count) {
+  HlOp ops[HL_OP_COUNT];
+  int n = stats_sorted_ops(count, ops);
+  hl_buf_printf(out, ", \"%s\": {", key);
+  for (int k = 0; k < n; k++)
+    hl_buf_printf(out, "%s\"%s\": %" PRId64, k ? ", " : "", hl_op_text(ops[k]), count[ops[k]]);
+  hl_buf_putc(out, '}');
+}
+
+static void add_collectives_json(HlBuf *out, const Stats *s) {
+  HlOp ops[HL_OP_COUNT];
+  int n = stats_sorted_ops(s->collective, ops);
+  hl_buf_printf(out, ", \"collectives\": {\"count\": %" PRId64 ", \"kinds\": {", s->collectives);
+  for (int k = 0; k < n; k++)
+    hl_buf_printf(out, "%s\"%s\": {\"count\": %" PRId64 ", \"bytes\": %.0f}", k ? ", " : "", hl_op_text(ops[k]),
+                  s->collective[ops[k]], s->collective_bytes[ops[k]]);
+  hl_buf_puts(out, "}}");
+}
+
+static void add_stats_json(HlBuf *out, const Stats *s) {
+  hl_buf_printf(out, "\"computations\": %" PRId64 ", \"instructions\": %" PRId64, s->computations, s->instructions);
+  hl_buf_printf(out, ", \"parameters\": {\"count\": %" PRId64 ", \"bytes\": %.0f}", s->parameters, s->parameter_bytes);
+  hl_buf_printf(out, ", \"constants\": {\"count\": %" PRId64 ", \"bytes\": %.0f, \"largest\": %.0f, \"elided\": %" PRId64 "}",
+                s->constants, s->constant_bytes, s->largest_constant, s->elided);
+  hl_buf_printf(out, ", \"fusions\": {\"count\": %" PRId64 ", \"instructions\": %" PRId64 ", \"kinds\": {", s->fusions,
+                s->fused);
+  for (int k = 0, n = 0; k < STATS_FUSION_KINDS; k++)
+    if (s->fusion_kind[k])
+      hl_buf_printf(out, "%s\"%s\": %" PRId64, n++ ? ", " : "", hl_enum_text(&hl_enums[HL_ENUM_fusion_kind], k),
+                    s->fusion_kind[k]);
+  hl_buf_puts(out, "}}");
+  add_costs_json(out, &s->cost);
+  add_count(out, "peak_memory", s->peak_memory);
+  add_collectives_json(out, s);
+  add_counts_json(out, "ops", s->op);
+  hl_buf_puts(out, ", \"element_types\": {");
+  for (int t = 0, n = 0; t < HL_DTYPE_COUNT; t++)
+    if (s->dtype[t])
+      hl_buf_printf(out, "%s\"%s\": %" PRId64, n++ ? ", " : "", hl_dtype_text((HlDtype)t), s->dtype[t]);
+  hl_buf_putc(out, '}');
+}
+
+static void add_comps_json(HlBuf *out, const HlModule *m) {
+  HlArena *arena = hl_arena_new();
+  HlCost *costs = hl_cost_comps(arena, m);
+  HlComp **order = hl_comp_order(arena, m);
+  hl_buf_puts(out, ", \"per_computation\": [");
+  for (uint32_t k = 0; k < m->n_comps; k++) {
+    Stats s = stats_of_comp(order[k], &costs[order[k]->id]);
+    hl_buf_puts(out, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
+    hl_buf_json_string(out, order[k]->name->text, order[k]->name->n);
+    hl_buf_printf(out, ", \"entry\": %s, \"fusion\": %s, \"instructions\": %" PRId64,
+                  order[k] == m->entry ? "true" : "false", order[k]->is_fusion ? "true" : "false", s.instructions);
+    add_costs_json(out, &costs[order[k]->id]);
+    add_counts_json(out, "ops", s.op);
+    hl_buf_putc(out, '}');
+  }
+  hl_buf_putc(out, ']');
+  hl_arena_free(arena);
+}
+
+// --- The command ------------------------------------------------------------------------------------
+
+typedef struct Report {
+  HlBuf text, json;
+  Stats total;
+} Report;
+
+static void report_module(const Cli *cli, const char *path, const HlModule *m, Report *r) {
+  Stats s = stats_of_module(cli->cx, m);
+  stats_add(&r->total, &s);
+  if (cli->json) {
+    hl_buf_puts(&r->json, r->total.modules > 1 ? ",\n {\"file\": " : "{\"file\": ");
+    hl_buf_json_string(&r->json, path, strlen(path));
+    hl_buf_puts(&r->json, ", \"module\": ");
+    hl_buf_json_string(&r->json, m->name->text, m->name->n);
+    hl_buf_puts(&r->json, ", ");
+    add_stats_json(&r->json, &s);
+    if (cli_flag(cli, "--computations"))
+      add_comps_json(&r->json, m);
+    hl_buf_putc(&r->json, '}');
+    return;
+  }
+  hl_buf_printf(&r->text, "%s%s: module %s\n", r->total.modules > 1 ? "\n" : "", path, m->name->text);
+  add_summary(&r->text, &s);
+  if (!cli_flag(cli, "--brief"))
+    add_tables(&r->text, &s);
+  if (cli_flag(cli, "--computations"))
+    add_comps(&r->text, m);
+  cli_print(&r->text);
+  r->text.n = 0;
+}
+
+static int report_file(Cli *cli, const char *path, Report *r) {
+  HlFile file;
+  if (!hl_load(cli->cx, path, &file))
+    return cli_flush(cli);
+  for (int k = 0; k < file.n; k++)
+    report_module(cli, path, file.modules[k], r);
+  hl_file_free(&file);
+  return cli_flush(cli);
+}
+
+static void report_total(const Cli *cli, int skipped, Report *r) {
+  if (cli->json) {
+    hl_buf_puts(&r->json, "], \"total\": {");
+    hl_buf_printf(&r->json, "\"modules\": %" PRId64 ", \"skipped_files\": %d, ", r->total.modules, skipped);
+    add_stats_json(&r->json, &r->total);
+    hl_buf_puts(&r->json, "}}\n");
+    cli_print(&r->json);
+    return;
+  }
+  if (r->total.modules > 1) {
+    hl_buf_printf(&r->text, "\nall %" PRId64 " modules", r->total.modules);
+    hl_buf_printf(&r->text, skipped ? "; %d other file%s skipped\n" : "\n", skipped, skipped == 1 ? "" : "s");
+    add_summary(&r->text, &r->total);
+    add_tables(&r->text, &r->total);
+    cli_print(&r->text);
+  }
+}
+
+static int run(Cli *cli) {
+  if (cli->n_files == 0)
+    return cli_usage(cli, "no file given");
+  CliFiles files;
+  if (!cli_expand(cli, &files)) {
+    cli_files_free(&files);
+    return cli_flush(cli);
+  }
+  Report report = {0};
+  hl_buf_puts(&report.json, "{\"modules\": [");
+  int status = CLI_OK;
+  for (int k = 0; k < files.n; k++) {
+    if (files.n > 1)
+      cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k]);
+    status = cli_worse(status, report_file(cli, files.at[k], &report));
+  }
+  cli_progress(cli, NULL);
+  report_total(cli, files.skipped, &report);
+  hl_buf_free(&report.text);
+  hl_buf_free(&report.json);
+  cli_files_free(&files);
+  return status;
+}
+
+static const CliOption options[] = {
+  {"--computations", NULL, "a row for each computation as well"},
+  {"--brief", NULL, "only the summary of each module, without its tables"},
+  {NULL, NULL, NULL},
+};
+
+const CliCommand cli_stats = {
+  .name = "stats",
+  .usage = "FILE... [--computations]",
+  .summary = "count ops, flops, bytes, memory, collectives",
+  .about = "Shows for each module: instructions, parameters, constants and their bytes, fusions and their kinds,\n"
+           "flops, transcendentals, bytes read and written, peak memory, collectives and their bytes; then a table\n"
+           "of its ops and one of its element types, and, for several modules, all of it together. A loop whose\n"
+           "number of turns is known counts that often; of a conditional the costliest branch counts.",
+  .options = options,
+  .run = run,
+};

@@ -1,0 +1,190 @@
+// Compares a result with what was expected, leaf by leaf.
+//
+// With a tolerance T an element passes when |a-e| <= T*max(1, max|e|) + 10*T*|e|, nan equals nan and
+// infinities must be the same. Without one the rule is XLA's own: it fails only when both the
+// absolute and the relative error are beyond their bounds (1e-3 each; wider for narrow floats).
+// Integers and predicates must be equal. Eigen- and singular vectors are turned to the expected
+// vector's sign or phase first.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hilo/tool.h"
+
+typedef struct Bounds {
+  double tolerance, scale;     // scale: max(1, max|e|)
+  double abs, rel;             // without a tolerance
+} Bounds;
+
+static double rounding(HlDtype t) {
+  switch (t) {
+    case HL_F64: case HL_C128: return 1e-6;
+    case HL_F16: return 1e-2;
+    case HL_BF16: return 2e-2;
+    case HL_F32: case HL_C64: return 1e-3;
+    default: return 0.25;
+  }
+}
+
+static double magnitude(const HlLiteral *lit, int64_t k) {
+  double re = hl_literal_f64(lit, k);
+  return hl_is_complex(lit->shape->dtype) ? hypot(re, hl_literal_imag(lit, k)) : fabs(re);
+}
+
+static Bounds bounds_for(const HlLiteral *expected, double tolerance) {
+  double r = rounding(expected->shape->dtype);
+  Bounds b = {.tolerance = tolerance, .scale = 1, .abs = r, .rel = r};
+  for (int64_t k = 0; tolerance >= 0 && k < expected->n; k++) {
+    double x = magnitude(expected, k);
+    if (isfinite(x) && x > b.scale)
+      b.scale = x;
+  }
+  return b;
+}
+
+// Whether one component passes; *abs and *rel are its errors (infinite for nan or inf against a number).
+static bool near(const Bounds *b, double a, double e, double *abs_error, double *rel_error) {
+  *abs_error = *rel_error = 0;
+  if (a == e || (isnan(a) && isnan(e)))
+    return true;
+  *abs_error = *rel_error = INFINITY;
+  if (!isfinite(a) || !isfinite(e))
+    return false;
+  *abs_error = fabs(a - e);
+  *rel_error = e != 0 ? *abs_error / fabs(e) : INFINITY;
+  if (b->tolerance >= 0)
+    return *abs_error <= b->tolerance * b->scale + 10 * b->tolerance * fabs(e);
+  return !(*abs_error > b->abs && *rel_error > b->rel);
+}
+
+static void note(HlMismatch *out, int64_t k, bool fine, double a, double e, double abs_error, double rel_error) {
+  if (!fine) {
+    out->n_different++;
+    if (out->first < 0)
+      out->first = k;
+    out->n_nan += isnan(a) != isnan(e);
+    out->n_inf += isinf(a) || isinf(e);
+  }
+  if (abs_error > out->pass_abs)
+    out->pass_abs = abs_error;
+  if (rel_error > out->pass_rel && abs_error > 0)
+    out->pass_rel = rel_error;
+  if (out->worst < 0 ? abs_error > 0 : abs_error > out->worst_abs) {
+    out->worst = k;
+    out->worst_abs = abs_error;
+    out->worst_rel = rel_error;
+    out->actual = a;
+    out->expected = e;
+  }
+}
+
+static void compare_floats(const HlLiteral *actual, const HlLiteral *expected, const Bounds *b, HlMismatch *out) {
+  bool complex_parts = hl_is_complex(expected->shape->dtype);
+  for (int64_t k = 0; k < expected->n; k++) {
+    double abs_error, rel_error, abs_imag = 0, rel_imag = 0;
+    double a = hl_literal_f64(actual, k), e = hl_literal_f64(expected, k);
+    bool fine = near(b, a, e, &abs_error, &rel_error);
+    if (complex_parts) {
+      double ai = hl_literal_imag(actual, k), ei = hl_literal_imag(expected, k);
+      bool fine_imag = near(b, ai, ei, &abs_imag, &rel_imag);
+      fine = fine && fine_imag;
+      if (abs_imag > abs_error) {
+        a = ai;
+        e = ei;
+        abs_error = abs_imag;
+        rel_error = rel_imag;
+      }
+    }
+    note(out, k, fine, a, e, abs_error, rel_error);
+  }
+}
+
+static void compare_exact(const HlLiteral *actual, const HlLiteral *expected, HlMismatch *out) {
+  for (int64_t k = 0; k < expected->n; k++) {
+    int64_t a = hl_literal_i64(actual, k), e = hl_literal_i64(expected, k);
+    if (a != e)
+      note(out, k, false, (double)a, (double)e, fabs((double)a - (double)e), e ? fabs(((double)a - (double)e) / (double)e) : INFINITY);
+  }
+}
+
+// Elements of vector v of matrix m: `n` of them, `step` apart, from `first`.
+typedef struct Vector {
+  int64_t first, n, step;
+} Vector;
+
+static double dot_phase(const HlLiteral *a, const HlLiteral *e, Vector v, double *imag) {
+  double re = 0;
+  *imag = 0;
+  for (int64_t k = 0; k < v.n; k++) {
+    int64_t i = v.first + k * v.step;
+    double ar = hl_literal_f64(a, i), er = hl_literal_f64(e, i);
+    double ai = hl_is_complex(a->shape->dtype) ? hl_literal_imag(a, i) : 0;
+    double ei = hl_is_complex(e->shape->dtype) ? hl_literal_imag(e, i) : 0;
+    re += ar * er + ai * ei;
+    *imag += ar * ei - ai * er;
+  }
+  return re;
+}
+
+// Multiplies a vector by the unit number that turns it closest to the expected one.
+static void turn(HlLiteral *a, const HlLiteral *e, Vector v) {
+  double im, re = dot_phase(a, e, v, &im), size = hypot(re, im);
+  if (!(size > 0) || !isfinite(size))
+    return;
+  re /= size;
+  im /= size;
+  for (int64_t k = 0; k < v.n; k++) {
+    int64_t i = v.first + k * v.step;
+    double ar = hl_literal_f64(a, i);
+    if (!hl_is_complex(a->shape->dtype)) {
+      hl_literal_set_f64(a, i, re < 0 ? -ar : ar);
+      continue;
+    }
+    double ai = hl_literal_imag(a, i);
+    hl_literal_set_complex(a, i, ar * re - ai * im, ar * im + ai * re);
+  }
+}
+
+static HlLiteral *turned(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected, int how) {
+  HlLiteral *copy = hl_literal_copy(cx, actual);
+  int rank = actual->shape->rank;
+  if (!copy || rank < 2)
+    return copy;
+  int64_t rows = actual->shape->dim[rank - 2], columns = actual->shape->dim[rank - 1], size = rows * columns;
+  for (int64_t base = 0; size > 0 && base + size <= actual->n; base += size)
+    for (int64_t v = 0; v < (how == 1 ? columns : rows); v++)
+      turn(copy, expected, how == 1 ? (Vector){base + v, rows, columns} : (Vector){base + v * columns, columns, 1});
+  return copy;
+}
+
+static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected, double tolerance, int vectors,
+                         HlMismatch *out) {
+  *out = (HlMismatch){.first = -1, .worst = -1, .n = expected->n};
+  out->same_shape = hl_shape_same_dims(actual->shape, expected->shape) && actual->n == expected->n &&
+                    hl_dtype_kind(actual->shape->dtype) == hl_dtype_kind(expected->shape->dtype);
+  if (!out->same_shape)
+    return false;
+  HlLiteral *copy = vectors ? turned(cx, actual, expected, vectors) : NULL;
+  if (copy)
+    actual = copy;
+  if (hl_is_float(expected->shape->dtype) || hl_is_complex(expected->shape->dtype)) {
+    Bounds b = bounds_for(expected, tolerance);
+    compare_floats(actual, expected, &b, out);
+  } else {
+    compare_exact(actual, expected, out);
+  }
+  hl_literal_unref(copy);
+  out->equal = out->n_different == 0;
+  return out->equal;
+}
+
+bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral *const *expected,
+                const HlCompareOptions *options, HlMismatch *out) {
+  bool equal = true;
+  for (int k = 0; k < n; k++) {
+    int vectors = options && k < options->n_vectors ? options->vectors[k] : 0;
+    if (!compare_leaf(cx, actual[k], expected[k], options ? options->tolerance : -1, vectors, &out[k]))
+      equal = false;
+  }
+  return equal;
+}

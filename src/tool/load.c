@@ -1,0 +1,117 @@
+// Reads a file in whatever form it comes, told by its content.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hilo/text.h"
+#include "hilo/tool.h"
+
+static bool starts_with(HlStr bytes, const char *text) {
+  return bytes.n >= strlen(text) && memcmp(bytes.at, text, strlen(text)) == 0;
+}
+
+// The text without leading blanks and comments of MLIR and HLO.
+static HlStr skip_blanks(HlStr s) {
+  while (s.n > 0) {
+    if (strchr(" \t\r\n", s.at[0]) && s.at[0]) {
+      s = (HlStr){s.at + 1, s.n - 1};
+    } else if (s.n > 1 && s.at[0] == '/' && s.at[1] == '/') {
+      const char *end = memchr(s.at, '\n', s.n);
+      size_t skip = end ? (size_t)(end - s.at) : s.n;
+      s = (HlStr){s.at + skip, s.n - skip};
+    } else {
+      break;
+    }
+  }
+  return s;
+}
+
+static HlFormat sniff_mlir_or_jaxpr(HlStr bytes) {
+  static const char *const mlir[] = {"module", "func.func", "\"builtin.module\"", "#loc", "\"func.func\"", "vhlo."};
+  if (starts_with(bytes, "ML\xefR"))
+    return HL_FORMAT_MLIR_BYTECODE;
+  HlStr s = skip_blanks(bytes);
+  for (int k = 0; k < HL_COUNT_OF(mlir); k++)
+    if (starts_with(s, mlir[k]))
+      return HL_FORMAT_MLIR;
+  return starts_with(s, "{ lambda") || starts_with(s, "let ") ? HL_FORMAT_JAXPR : HL_FORMAT_UNKNOWN;
+}
+
+static HlFormat sniff(HlStr bytes) {
+  if (starts_with(bytes, "PK\x03\x04") || starts_with(bytes, "\x93NUMPY"))
+    return HL_FORMAT_NPZ;
+  HlFormat format = sniff_mlir_or_jaxpr(bytes);
+  if (format != HL_FORMAT_UNKNOWN)
+    return format;
+  if (hl_text_sniff(bytes))
+    return HL_FORMAT_TEXT;
+  bool is_text = false;
+  if (hl_proto_sniff(bytes, &is_text) != HL_PROTO_NONE)
+    return is_text ? HL_FORMAT_PBTXT : HL_FORMAT_PROTO;
+  return HL_FORMAT_UNKNOWN;
+}
+
+static bool looks_like_text(HlStr bytes) {
+  size_t n = bytes.n < 512 ? bytes.n : 512;
+  for (size_t k = 0; k < n; k++)
+    if ((unsigned char)bytes.at[k] < 32 && !strchr("\t\r\n", bytes.at[k]))
+      return false;
+  return bytes.n > 0 && !memchr(bytes.at, 0, n);
+}
+
+static bool refuse(HlCx *cx, HlSource *source, HlFormat format) {
+  static const char *const what[] = {[HL_FORMAT_MLIR] = "MLIR text", [HL_FORMAT_MLIR_BYTECODE] = "MLIR bytecode",
+                                     [HL_FORMAT_JAXPR] = "a jaxpr", [HL_FORMAT_NPZ] = "an array file"};
+  HlPos pos = {source, 0};
+  if (format != HL_FORMAT_UNKNOWN)
+    return hl_error_kind(cx, HL_UNSUPPORTED, pos, "this is %s, which cannot be read as a module; expected HLO text or a proto",
+                         what[format]);
+  if (hl_source_bytes(source).n == 0)
+    return hl_error(cx, pos, "the file is empty; expected HLO text or a proto");
+  return hl_error(cx, pos, "neither HLO text nor a proto of a module, nor a snapshot");
+}
+
+static bool load_proto(HlCx *cx, HlSource *source, HlFile *out) {
+  HlModule *m = hl_proto_read(cx, source, &out->recorded);
+  if (!m)
+    return false;
+  out->modules = calloc(1, sizeof(HlModule *));
+  if (!out->modules) {
+    hl_module_free(m);
+    return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory");
+  }
+  out->modules[0] = m;
+  out->n = 1;
+  return true;
+}
+
+bool hl_load_source(HlCx *cx, HlSource *source, HlFile *out) {
+  *out = (HlFile){0};
+  HlStr bytes = hl_source_bytes(source);
+  out->format = sniff(bytes);
+  // Text that nothing recognises goes to the text reader, whose errors have a line and a column.
+  if (out->format == HL_FORMAT_TEXT || (out->format == HL_FORMAT_UNKNOWN && looks_like_text(bytes)))
+    return hl_text_read(cx, source, &out->modules, &out->n);
+  if (out->format == HL_FORMAT_PROTO || out->format == HL_FORMAT_PBTXT)
+    return load_proto(cx, source, out);
+  return refuse(cx, source, out->format);
+}
+
+bool hl_load(HlCx *cx, const char *path, HlFile *out) {
+  *out = (HlFile){0};
+  HlSource *source = hl_read_file(cx, path);
+  if (!source)
+    return false;
+  bool ok = hl_load_source(cx, source, out);
+  hl_source_unref(source);
+  if (!ok)
+    hl_file_free(out);
+  return ok;
+}
+
+void hl_file_free(HlFile *file) {
+  for (int k = 0; k < file->n; k++)
+    hl_module_free(file->modules[k]);
+  free(file->modules);
+  hl_recorded_free(&file->recorded);
+  *file = (HlFile){0};
+}
