@@ -31,7 +31,7 @@ typedef struct HlTextOptions { // the switches of HloPrintOptions (hlo.md 5.1)
   bool subcomputation_bodies;  // print called computations in full where they are used
   bool canonical_names;        // tmp_N
   bool print_ids;              // false: names cut at the first '.', module and computation names dropped
-  bool sort_computations;      // sorted instead of DFS order
+  bool list_order;             // computations in the module's list order instead of DFS order
   bool async_sugar, original_value, frames;
   bool replica_group_lists;    // replica groups as {{0,1},{2,3}}, in whatever form they were written
 } HlTextOptions;

@@ -22,6 +22,7 @@ typedef struct HlFile {
   int n;
   HlRecorded recorded;         // a snapshot's
 } HlFile;
+// On failure `out` holds the format only, which tells a damaged module from a file that is none.
 bool hl_load(HlCx *cx, const char *path, HlFile *out);
 bool hl_load_source(HlCx *cx, HlSource *source, HlFile *out);
 void hl_file_free(HlFile *file);

@@ -23,6 +23,7 @@ typedef struct CliCommand {
   const char *summary;         // one line
   const char *about;           // paragraphs for --help and the man page
   const CliOption *options;    // ends with name NULL
+  bool reports;                // prints a report, also as --json
   int (*run)(Cli *cli);        // the exit status
 } CliCommand;
 
@@ -56,11 +57,15 @@ void cli_print(const HlBuf *buf);
 // others are counted in *skipped). Names are heap memory; free with cli_files_free.
 typedef struct CliFiles {
   char **at;
+  bool *listed;                // found in a directory, not named by the user
   int n;
   int skipped;
 } CliFiles;
 bool cli_expand(Cli *cli, CliFiles *out);
 void cli_files_free(CliFiles *files);
+// Loads one of them. False after reporting, or when a file found in a directory is no module at all:
+// then it is counted as skipped and *skipped is true.
+bool cli_load(Cli *cli, CliFiles *files, int k, HlFile *out, bool *skipped);
 // A line that replaces itself on a terminal's standard error; NULL clears it.
 void cli_progress(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 

@@ -132,5 +132,6 @@ const CliCommand cli_bench = {
   .about = "Times each stage up to the one named, from and to memory, freeing included, on one thread: best and\n"
            "median of repeats. One object per file with --json (an array when there are several files).",
   .options = options,
+  .reports = true,
   .run = run,
 };

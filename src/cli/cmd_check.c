@@ -45,9 +45,14 @@ static void add_diags(const Cli *cli, HlBuf *out, int from) {
   hl_buf_puts(out, "]}");
 }
 
-static int check_file(Cli *cli, const char *path, HlBuf *json) {
+// The status of one file; -1 when it was skipped.
+static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
   HlFile file;
-  if (!hl_load(cli->cx, path, &file)) {
+  bool skipped;
+  const char *path = files->at[which];
+  if (!cli_load(cli, files, which, &file, &skipped)) {
+    if (skipped)
+      return -1;
     int status = (int)hl_cx_error_kind(cli->cx);
     if (cli->json) {
       add_json(json, path, NULL, hl_cx_n_errors(cli->cx));
@@ -78,6 +83,17 @@ static int check_file(Cli *cli, const char *path, HlBuf *json) {
   return status;
 }
 
+static void print_total(int checked, int bad, int skipped) {
+  printf("%d file%s: ", checked, checked == 1 ? "" : "s");
+  if (bad)
+    printf("%d valid, %d not", checked - bad, bad);
+  else
+    printf("all valid");
+  if (skipped)
+    printf("; %d other%s skipped", skipped, skipped == 1 ? "" : "s");
+  putchar('\n');
+}
+
 static int run(Cli *cli) {
   if (cli->n_files == 0)
     return cli_usage(cli, "no file given");
@@ -88,12 +104,13 @@ static int run(Cli *cli) {
   }
   HlBuf json = {0};
   hl_buf_putc(&json, '[');
-  int status = CLI_OK, bad = 0;
+  int status = CLI_OK, bad = 0, checked = 0;
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "checking %d of %d: %s", k + 1, files.n, files.at[k]);
-    int one = check_file(cli, files.at[k], &json);
-    bad += one != CLI_OK;
+    int one = check_file(cli, &files, k, &json);
+    checked += one >= 0;
+    bad += one > 0;
     status = cli_worse(status, one);
   }
   cli_progress(cli, NULL);
@@ -101,8 +118,7 @@ static int run(Cli *cli) {
   if (cli->json)
     cli_print(&json);
   else if (files.n > 1 || files.skipped)
-    printf("%d file%s: %d valid, %d not; %d other%s skipped\n", files.n, files.n == 1 ? "" : "s", files.n - bad, bad,
-           files.skipped, files.skipped == 1 ? "" : "s");
+    print_total(checked, bad, files.skipped);
   hl_buf_free(&json);
   cli_files_free(&files);
   return status;
@@ -117,5 +133,6 @@ const CliCommand cli_check = {
   .about = "Reads each file, verifies each module in it by XLA's rules, and reports every error with file, line,\n"
            "column, the line itself and what was expected. Prints one summary line per module.",
   .options = options,
+  .reports = true,
   .run = run,
 };

@@ -69,6 +69,8 @@ static const Target *target_by_ending(const char *path) {
 
 static bool find_target(Cli *cli, const Target **out) {
   const char *to = cli_value(cli, "--to"), *path = cli_value(cli, "-o");
+  if (path && strcmp(path, "-") == 0)
+    path = NULL;
   *out = to ? target_by_name(to) : path ? target_by_ending(path) : &targets[0];
   if (*out)
     return true;

@@ -91,7 +91,7 @@ static void add_number(HlBuf *out, const char *key, double x) {
     hl_buf_printf(out, ", \"%s\": \"%s\"", key, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
 }
 
-static void add_leaf_json(HlBuf *out, const HlReplayLeaf *leaf) {
+static void add_leaf_json(HlBuf *out, const HlReplayLeaf *leaf, bool values) {
   char name[48];
   const HlMismatch *mm = &leaf->mismatch;
   hl_buf_printf(out, "{\"name\": \"%s\", \"shape\": \"", leaf_name(leaf, name, sizeof name));
@@ -107,10 +107,17 @@ static void add_leaf_json(HlBuf *out, const HlReplayLeaf *leaf) {
     add_number(out, "actual", mm->actual);
     add_number(out, "expected", mm->expected);
   }
+  if (values) {
+    HlBuf text = {0};
+    hl_literal_print(&text, leaf->value);
+    hl_buf_puts(out, ", \"value\": ");
+    hl_buf_json_string(out, text.at, text.n);
+    hl_buf_free(&text);
+  }
   hl_buf_putc(out, '}');
 }
 
-static void report_json(const char *path, const HlModule *m, const HlReplay *r) {
+static void report_json(const char *path, const HlModule *m, const HlReplay *r, bool values) {
   HlBuf out = {0};
   hl_buf_puts(&out, "{\"file\": ");
   hl_buf_json_string(&out, path, strlen(path));
@@ -122,9 +129,24 @@ static void report_json(const char *path, const HlModule *m, const HlReplay *r) 
                 r->first_s * 1e3, r->best_s * 1e3, r->median_s * 1e3, r->runs);
   for (int k = 0; k < r->n_leaves; k++) {
     hl_buf_puts(&out, k ? ",\n  " : "\n  ");
-    add_leaf_json(&out, &r->leaves[k]);
+    add_leaf_json(&out, &r->leaves[k], values);
   }
   hl_buf_puts(&out, "]}\n");
+  cli_print(&out);
+  hl_buf_free(&out);
+}
+
+// "r0 = s32[2] {1, 2}" for each result, in HLO's spelling.
+static void print_values(const HlReplay *r) {
+  char name[48];
+  HlBuf out = {0};
+  for (int k = 0; k < r->n_leaves; k++) {
+    hl_buf_printf(&out, "%s = ", leaf_name(&r->leaves[k], name, sizeof name));
+    hl_shape_print(&out, r->leaves[k].value->shape, false);
+    hl_buf_putc(&out, ' ');
+    hl_literal_print(&out, r->leaves[k].value);
+    hl_buf_putc(&out, '\n');
+  }
   cli_print(&out);
   hl_buf_free(&out);
 }
@@ -161,7 +183,13 @@ static int run_module(Cli *cli, const char *path, const HlModule *m, const HlRec
   bool ok = hl_replay(cli->cx, m, recorded, options, &replay);
   int status = cli_flush(cli);
   if (ok) {
-    (cli->json ? report_json : report_text)(path, m, &replay);
+    bool values = cli_flag(cli, "--print");
+    if (cli->json)
+      report_json(path, m, &replay, values);
+    else if (values)
+      print_values(&replay);
+    if (!cli->json && (!values || replay.n_compared > 0))
+      report_text(path, m, &replay);
     status = cli_worse(status, replay.n_different ? CLI_DIFFERENT : CLI_OK);
   }
   hl_replay_free(&replay);
@@ -235,8 +263,9 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
   {"--args", "A.npz", "arguments a0, a1, ... (d1.a0, ... for device 1); default: recorded or made up"},
   {"--expect", "R.npz", "compare with these results r0, r1, ..."},
-  {"--tolerance", "T", "|a-e| <= T*max(1, max|e|) + 10*T*|e|; default: bounds by element type"},
+  {"--tolerance", "T", "|a-e| <= T*max(1, max|e|) + 10*T*|e|; default: by element type"},
   {"--save", "R.npz", "write the results there"},
+  {"--print", NULL, "print each result's value, as HLO spells it"},
   {"--seed", "N", "of made-up arguments and random ops (42)"},
   {"--iterations", "N", "time N more runs"},
   {"--elided", "HOW", "what a constant {...} holds: random (by its name), zero, refuse"},
@@ -256,7 +285,9 @@ const CliCommand cli_run = {
   .about = "Runs the module on the reference interpreter, on as many logical devices as it asks for: on the\n"
            "arguments given, on those a snapshot recorded, or on made-up ones that respect index ranges, sort\n"
            "keys and init values. Compares with --expect or with the result a snapshot recorded, and says where\n"
-           "the first difference and the largest error are. Exit status 1: something differs.",
+           "the first difference and the largest error are. Exit status 1: something differs. With --print the\n"
+           "values stand in the place of the report, or before it where there is something to compare.",
   .options = options,
+  .reports = true,
   .run = run,
 };

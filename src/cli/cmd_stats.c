@@ -241,12 +241,13 @@ static void report_module(const Cli *cli, const char *path, const HlModule *m, R
   r->text.n = 0;
 }
 
-static int report_file(Cli *cli, const char *path, Report *r) {
+static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
   HlFile file;
-  if (!hl_load(cli->cx, path, &file))
-    return cli_flush(cli);
+  bool skipped;
+  if (!cli_load(cli, files, which, &file, &skipped))
+    return skipped ? CLI_OK : cli_flush(cli);
   for (int k = 0; k < file.n; k++)
-    report_module(cli, path, file.modules[k], r);
+    report_module(cli, files->at[which], file.modules[k], r);
   hl_file_free(&file);
   return cli_flush(cli);
 }
@@ -283,7 +284,7 @@ static int run(Cli *cli) {
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k]);
-    status = cli_worse(status, report_file(cli, files.at[k], &report));
+    status = cli_worse(status, report_file(cli, &files, k, &report));
   }
   cli_progress(cli, NULL);
   report_total(cli, files.skipped, &report);
@@ -308,5 +309,6 @@ const CliCommand cli_stats = {
            "of its ops and one of its element types, and, for several modules, all of it together. A loop whose\n"
            "number of turns is known counts that often; of a conditional the costliest branch counts.",
   .options = options,
+  .reports = true,
   .run = run,
 };

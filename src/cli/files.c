@@ -6,17 +6,25 @@
 
 #include "cli/cli.h"
 
-static void push(CliFiles *files, const char *name) {
-  if ((files->n & (files->n - 1)) == 0) {
-    size_t room = files->n ? 2 * (size_t)files->n : 1;
-    char **grown = realloc(files->at, room * sizeof(char *));
-    if (!grown)
-      return;
-    files->at = grown;
-  }
+static bool grow(CliFiles *files) {
+  size_t room = files->n ? 2 * (size_t)files->n : 1;
+  char **at = realloc(files->at, room * sizeof *at);
+  if (at)
+    files->at = at;
+  bool *listed = realloc(files->listed, room * sizeof *listed);
+  if (listed)
+    files->listed = listed;
+  return at && listed;
+}
+
+static void push(CliFiles *files, const char *name, bool listed) {
+  if ((files->n & (files->n - 1)) == 0 && !grow(files))
+    return;
   char *copy = strdup(name);
-  if (copy)
-    files->at[files->n++] = copy;
+  if (!copy)
+    return;
+  files->listed[files->n] = listed;
+  files->at[files->n++] = copy;
 }
 
 static bool is_directory(const char *path) {
@@ -67,7 +75,7 @@ static bool list_directory(Cli *cli, const char *path, int depth, CliFiles *out)
     if (snprintf(name, sizeof name, "%s/%s", path, entry->d_name) >= (int)sizeof name)
       continue;
     if (!is_directory(name) && looks_like_module(entry->d_name))
-      push(out, name);
+      push(out, name, true);
     else if (!is_directory(name))
       out->skipped++;
     else if (depth < 32)
@@ -82,7 +90,7 @@ bool cli_expand(Cli *cli, CliFiles *out) {
   for (int k = 0; k < cli->n_files; k++) {
     int first = out->n;
     if (!is_directory(cli->files[k])) {
-      push(out, cli->files[k]);
+      push(out, cli->files[k], false);
       continue;
     }
     if (!list_directory(cli, cli->files[k], 0, out))
@@ -100,5 +108,19 @@ void cli_files_free(CliFiles *files) {
   for (int k = 0; k < files->n; k++)
     free(files->at[k]);
   free(files->at);
+  free(files->listed);
   *files = (CliFiles){0};
+}
+
+bool cli_load(Cli *cli, CliFiles *files, int k, HlFile *out, bool *skipped) {
+  *skipped = false;
+  if (hl_load(cli->cx, files->at[k], out))
+    return true;
+  bool is_module = out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO || out->format == HL_FORMAT_PBTXT;
+  if (!files->listed[k] || is_module)
+    return false;
+  hl_cx_clear(cli->cx);
+  files->skipped++;
+  *skipped = true;
+  return false;
 }

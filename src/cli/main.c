@@ -18,6 +18,11 @@ static const CliOption common_options[] = {
   {NULL, NULL, NULL},
 };
 
+// Those that a command takes: without a report there is no --json.
+static const CliOption *common_options_of(const CliCommand *command) {
+  return common_options + (command->reports ? 0 : 1);
+}
+
 static const CliCommand *find_command(const char *name) {
   for (int k = 0; k < HL_COUNT_OF(commands); k++)
     if (strcmp(commands[k]->name, name) == 0)
@@ -48,7 +53,7 @@ static void print_help(const CliCommand *command) {
   printf("usage: hilo %s %s\n\n%s\n\n%s\n\noptions:\n", command->name, command->usage, command->summary,
          command->about);
   print_options(command->options);
-  print_options(common_options);
+  print_options(common_options_of(command));
 }
 
 static int unknown_command(const char *name) {
@@ -75,7 +80,8 @@ static int unknown_option(const Cli *cli, const char *arg, size_t n) {
   int count = 0;
   for (const CliOption *o = cli->command->options; o->name && count < 62; o++)
     names[count++] = o->name;
-  names[count++] = "--json";
+  for (const CliOption *o = common_options_of(cli->command); o->name; o++)
+    names[count++] = o->name;
   const char *near = hl_nearest((HlStr){arg, n}, names, count);
   return cli_usage(cli, near ? "unknown option '%.*s'; did you mean '%s'?" : "unknown option '%.*s'", (int)n, arg,
                    near);
@@ -86,11 +92,14 @@ static int read_option(Cli *cli, int argc, char **argv, int *k) {
   const char *arg = argv[*k];
   const char *eq = arg[1] == '-' ? strchr(arg, '=') : NULL;
   size_t n = eq ? (size_t)(eq - arg) : strlen(arg);
-  if (find_option(common_options, arg, n) >= 0 && !eq) {
-    if (arg[2] == 'h') {
-      print_help(cli->command);
-      return CLI_OK;
-    }
+  int common = find_option(common_options_of(cli->command), arg, n);
+  if (common >= 0 && eq)
+    return cli_usage(cli, "option '%.*s' takes no value", (int)n, arg);
+  if (common >= 0 && arg[2] == 'h') {
+    print_help(cli->command);
+    return CLI_OK;
+  }
+  if (common >= 0) {
     cli->json = true;
     return -1;
   }
@@ -109,7 +118,7 @@ static int read_option(Cli *cli, int argc, char **argv, int *k) {
 static int list_options(const CliCommand *command) {
   for (const CliOption *o = command->options; o->name; o++)
     printf("%s%s\n", o->name, o->value && o->name[1] == '-' ? "=" : "");
-  for (const CliOption *o = common_options; o->name; o++)
+  for (const CliOption *o = common_options_of(command); o->name; o++)
     printf("%s\n", o->name);
   return CLI_OK;
 }

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-// --- send, recv ---------------------------------------------------------------------------------------
+// --- send, recv ----------------------------------------------------------------------------------
 
 // What the text "{{0,1},{1,2}}" of a frontend attribute says about one device.
 typedef struct Route {
-  bool given;                          // there are pairs
-  int source;                          // that sends to this device, or -1
+  bool given;  // there are pairs
+  int source;  // that sends to this device, or -1
 } Route;
 
 static const HlSym *frontend(const HlInst *inst, const char *key) {
@@ -32,7 +32,9 @@ static bool next_number(const char **at, int64_t *number) {
   return true;
 }
 
-static const HlSym *pairs_text(const HlInst *inst) { return frontend(inst, "_xla_send_recv_source_target_pairs"); }
+static const HlSym *pairs_text(const HlInst *inst) {
+  return frontend(inst, "_xla_send_recv_source_target_pairs");
+}
 
 // Messages of send and recv have numbers below those of other users of a channel.
 static MeetKey key_between(const Interp *in, const HlInst *inst, int source, int target) {
@@ -48,7 +50,8 @@ static bool post(Interp *in, const HlInst *inst, const HlLiteral *value) {
   const char *at = pairs->text;
   for (int64_t from, to; next_number(&at, &from) && next_number(&at, &to);) {
     const int source = collective_peer(in, inst, from), target = collective_peer(in, inst, to);
-    if (source == in->device && target >= 0 && !device_post(in, key_between(in, inst, source, target), value))
+    if (source == in->device && target >= 0 &&
+        !device_post(in, key_between(in, inst, source, target), value))
       return false;
   }
   return true;
@@ -72,7 +75,8 @@ static const HlSym *pairs_of_done(const HlInst *done) {
   for (const HlComp *comp = done->comp->module->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
       if (inst->op == HL_OP_RECV &&
-          hl_attr_int(inst, HL_A_CHANNEL_ID) == hl_attr_int(done, HL_A_CHANNEL_ID) && pairs_text(inst))
+          hl_attr_int(inst, HL_A_CHANNEL_ID) == hl_attr_int(done, HL_A_CHANNEL_ID) &&
+          pairs_text(inst))
         return pairs_text(inst);
   return NULL;
 }
@@ -81,7 +85,8 @@ static const HlSym *pairs_of_done(const HlInst *done) {
 static HlLiteral *tuple_with(Interp *in, const HlInst *inst, const HlLiteral *first) {
   const HlShape *shape = inst->shape;
   if (!hl_shape_is_tuple(shape) || shape->rank < 1) {
-    hl_inst_error(in->ev.cx, inst, "the shape must be a tuple, but is %s", hl_shape_text(in->ev.cx, shape));
+    hl_inst_error(in->ev.cx, inst, "the shape must be a tuple, but is %s",
+                  hl_shape_text(in->ev.cx, shape));
     return NULL;
   }
   const HlMark mark = hl_arena_mark(in->frames);
@@ -107,14 +112,15 @@ static HlLiteral *send(Interp *in, const HlInst *inst, const HlLiteral *value) {
 
 static HlLiteral *recv_done(Interp *in, const HlInst *inst) {
   if (hl_attr_int(inst, HL_A_IS_HOST_TRANSFER)) {
-    hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: receiving from the host is not supported",
-                  inst->name->text);
+    hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst),
+                  "%s: receiving from the host is not supported", inst->name->text);
     return NULL;
   }
-  const HlShape *shape = hl_shape_is_tuple(inst->shape) && inst->shape->rank > 0 ? inst->shape->element[0] : NULL;
+  const HlShape *shape =
+      hl_shape_is_tuple(inst->shape) && inst->shape->rank > 0 ? inst->shape->element[0] : NULL;
   const Route route = route_of(in, inst, pairs_of_done(inst));
   if (route.given && route.source < 0)
-    return tuple_with(in, inst, NULL);               // not a target: zeros
+    return tuple_with(in, inst, NULL);  // not a target: zeros
   HlLiteral *value = NULL, *out = NULL;
   const MeetKey key = key_between(in, inst, route.given ? route.source : in->device, in->device);
   if (!device_take(in, inst, key, &value))
@@ -122,28 +128,31 @@ static HlLiteral *recv_done(Interp *in, const HlInst *inst) {
   if (shape && hl_shape_compatible(value->shape, shape))
     out = tuple_with(in, inst, value);
   else
-    hl_inst_error(in->ev.cx, inst, "%s was sent where %s was expected", hl_shape_text(in->ev.cx, value->shape),
+    hl_inst_error(in->ev.cx, inst, "%s was sent where %s was expected",
+                  hl_shape_text(in->ev.cx, value->shape),
                   hl_shape_text(in->ev.cx, shape ? shape : inst->shape));
   interp_drop(in, value);
   return out;
 }
 
-bool eval_transfer(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+bool eval_transfer(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                   HlLiteral **out) {
   switch (inst->op) {
-    case HL_OP_SEND: *out = send(in, inst, operand[0]); break;
-    case HL_OP_RECV: *out = tuple_with(in, inst, NULL); break;
-    case HL_OP_RECV_DONE: *out = recv_done(in, inst); break;
-    default: *out = interp_new(in, inst, inst->shape);
+  case HL_OP_SEND: *out = send(in, inst, operand[0]); break;
+  case HL_OP_RECV: *out = tuple_with(in, inst, NULL); break;
+  case HL_OP_RECV_DONE: *out = recv_done(in, inst); break;
+  default: *out = interp_new(in, inst, inst->shape);
   }
   return *out != NULL;
 }
 
-// --- infeed, outfeed -------------------------------------------------------------------------------------
+// --- infeed, outfeed -----------------------------------------------------------------------------
 
 static bool no_infeed(Interp *in, const HlInst *inst) {
-  hl_error_kind(in->ev.cx, HL_FAILED, hl_pos(inst), "%s: there is no data for infeed number %d", inst->name->text,
-                in->n_infed);
-  hl_hint(in->ev.cx, "%d values were given to the program's infeeds", in->cluster->options->n_infeed);
+  hl_error_kind(in->ev.cx, HL_FAILED, hl_pos(inst), "%s: there is no data for infeed number %d",
+                inst->name->text, in->n_infed);
+  hl_hint(in->ev.cx, "%d values were given to the program's infeeds",
+          in->cluster->options->n_infeed);
   return false;
 }
 
@@ -152,9 +161,11 @@ static bool infeed(Interp *in, const HlInst *inst, HlLiteral **out) {
   if (!options->infeed || in->n_infed >= options->n_infeed)
     return no_infeed(in, inst);
   const HlLiteral *data = options->infeed[in->n_infed++];
-  const HlShape *shape = hl_shape_is_tuple(inst->shape) && inst->shape->rank > 0 ? inst->shape->element[0] : NULL;
+  const HlShape *shape =
+      hl_shape_is_tuple(inst->shape) && inst->shape->rank > 0 ? inst->shape->element[0] : NULL;
   if (!shape || !data || !hl_shape_compatible(data->shape, shape) || hl_literal_is_elided(data))
-    return hl_inst_error(in->ev.cx, inst, "infeed number %d has the shape %s, but %s was expected", in->n_infed - 1,
+    return hl_inst_error(in->ev.cx, inst, "infeed number %d has the shape %s, but %s was expected",
+                         in->n_infed - 1,
                          data ? hl_shape_text(in->ev.cx, data->shape) : "of nothing",
                          hl_shape_text(in->ev.cx, shape ? shape : inst->shape));
   *out = tuple_with(in, inst, data);
@@ -169,12 +180,14 @@ bool eval_feed(Interp *in, const HlInst *inst, const HlLiteral *const *operand, 
   return *out != NULL;
 }
 
-// --- rng-get-and-update-state ------------------------------------------------------------------------------
+// --- rng-get-and-update-state --------------------------------------------------------------------
 
-bool eval_rng_state(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+bool eval_rng_state(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                    HlLiteral **out) {
   const HlShape *shape = inst->shape;
   if (shape->dtype != HL_U64 || hl_shape_elements(shape) != 2)
-    return hl_inst_error(in->ev.cx, inst, "the state is u64[2], not %s", hl_shape_text(in->ev.cx, shape));
+    return hl_inst_error(in->ev.cx, inst, "the state is u64[2], not %s",
+                         hl_shape_text(in->ev.cx, shape));
   *out = interp_new(in, inst, shape);
   if (!*out)
     return false;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-// --- Results and the tuples around them -----------------------------------------------------------------
+// --- Results and the tuples around them ----------------------------------------------------------
 
 // all-reduce-start has the shape of its result; these two have operands and results.
 static bool starts_with_operands(const HlInst *inst) {
@@ -27,9 +27,11 @@ const HlShape *collective_result(const HlInst *inst, int k) {
   return k < shape->rank ? shape->element[k] : NULL;
 }
 
-HlLiteral *collective_shaped(Interp *in, const HlInst *inst, const HlLiteral *value, const HlShape *shape) {
+HlLiteral *collective_shaped(Interp *in, const HlInst *inst, const HlLiteral *value,
+                             const HlShape *shape) {
   if (!shape || shape->dtype != value->shape->dtype || !hl_shape_same_dims(shape, value->shape)) {
-    hl_inst_error(in->ev.cx, inst, "the result should have the shape %s", hl_shape_text(in->ev.cx, value->shape));
+    hl_inst_error(in->ev.cx, inst, "the result should have the shape %s",
+                  hl_shape_text(in->ev.cx, value->shape));
     return NULL;
   }
   if (hl_shape_equal(shape, value->shape))
@@ -45,7 +47,8 @@ HlLiteral *collective_shaped(Interp *in, const HlInst *inst, const HlLiteral *va
 }
 
 // Values as the shape says: a tuple of them, or the only one.
-static HlLiteral *as_shape(Interp *in, const HlInst *inst, const HlShape *shape, HlLiteral *const *value, int n) {
+static HlLiteral *as_shape(Interp *in, const HlInst *inst, const HlShape *shape,
+                           HlLiteral *const *value, int n) {
   if (hl_shape_is_tuple(shape) && shape->rank == n)
     return interp_tuple(in, n, value);
   if (!hl_shape_is_tuple(shape) && n == 1)
@@ -54,19 +57,20 @@ static HlLiteral *as_shape(Interp *in, const HlInst *inst, const HlShape *shape,
   return NULL;
 }
 
-static HlLiteral *wrap_start(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *const *result,
-                             int n) {
+static HlLiteral *wrap_start(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                             HlLiteral *const *result, int n) {
   const HlShape *shape = inst->shape;
   HlLiteral **element = HL_ARRAY(in->frames, HlLiteral *, shape->rank);
-  const bool in_place = inst->op == HL_OP_COLLECTIVE_PERMUTE_START && hl_has_attr(inst, HL_A_PERMUTE_SLICE_SIZES);
+  const bool in_place =
+      inst->op == HL_OP_COLLECTIVE_PERMUTE_START && hl_has_attr(inst, HL_A_PERMUTE_SLICE_SIZES);
   HlLiteral *const *given = (HlLiteral *const *)operand;
   HlLiteral *out = NULL;
   bool good = true;
   for (int k = 0; good && k < shape->rank; k++) {
     element[k] = k == 0 && in_place ? hl_literal_ref(operand[0])
-                 : k == 0           ? as_shape(in, inst, shape->element[0], given, (int)inst->n_operands)
-                 : k == 1           ? as_shape(in, inst, shape->element[1], result, n)
-                                    : interp_new(in, inst, shape->element[k]);
+                 : k == 0 ? as_shape(in, inst, shape->element[0], given, (int)inst->n_operands)
+                 : k == 1 ? as_shape(in, inst, shape->element[1], result, n)
+                          : interp_new(in, inst, shape->element[k]);
     good = element[k] != NULL;
   }
   if (good)
@@ -75,13 +79,13 @@ static HlLiteral *wrap_start(Interp *in, const HlInst *inst, const HlLiteral *co
   return out;
 }
 
-HlLiteral *collective_wrap(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *const *result,
-                           int n) {
+HlLiteral *collective_wrap(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                           HlLiteral *const *result, int n) {
   return starts_with_operands(inst) ? wrap_start(in, inst, operand, result, n)
                                     : as_shape(in, inst, inst->shape, result, n);
 }
 
-// --- Parts along a dimension -----------------------------------------------------------------------------
+// --- Parts along a dimension ---------------------------------------------------------------------
 
 // An array seen as rows of bytes: `outer` times `dim` steps of `inner` bytes.
 typedef struct Rows {
@@ -101,7 +105,8 @@ static Rows rows_of(const HlShape *shape, int64_t d) {
 }
 
 // Copies `count` steps of dimension d, from place `from_at` of `from` to place `to_at` of `to`.
-static void copy_part(HlLiteral *to, int64_t to_at, const HlLiteral *from, int64_t from_at, int64_t count, int64_t d) {
+static void copy_part(HlLiteral *to, int64_t to_at, const HlLiteral *from, int64_t from_at,
+                      int64_t count, int64_t d) {
   const Rows t = rows_of(to->shape, d), f = rows_of(from->shape, d);
   const size_t bytes = (size_t)count * t.inner;
   for (int64_t k = 0; bytes && k < t.outer; k++)
@@ -110,40 +115,47 @@ static void copy_part(HlLiteral *to, int64_t to_at, const HlLiteral *from, int64
 }
 
 // Whether `shape` is that of `from`, but for `size` in dimension d.
-static bool check_dim(Interp *in, const HlInst *inst, const HlShape *shape, const HlShape *from, int64_t d,
-                      int64_t size) {
-  bool good = shape && d >= 0 && d < from->rank && shape->dtype == from->dtype && shape->rank == from->rank;
+static bool check_dim(Interp *in, const HlInst *inst, const HlShape *shape, const HlShape *from,
+                      int64_t d, int64_t size) {
+  bool good =
+      shape && d >= 0 && d < from->rank && shape->dtype == from->dtype && shape->rank == from->rank;
   for (int k = 0; good && k < from->rank; k++)
     good = shape->dim[k] == (k == d ? size : from->dim[k]);
-  return good || hl_inst_error(in->ev.cx, inst, "the operand %s does not give the result %s over this group",
+  return good || hl_inst_error(in->ev.cx, inst,
+                               "the operand %s does not give the result %s over this group",
                                hl_shape_text(in->ev.cx, from),
                                shape ? hl_shape_text(in->ev.cx, shape) : "that is missing");
 }
 
-// --- The operations ------------------------------------------------------------------------------------
+// --- The operations ------------------------------------------------------------------------------
 
 // What an operation computes from: all[member * n + k].
 typedef struct Meeting {
   const Group *group;
   const HlLiteral *const *mine;
   HlLiteral **all;
-  int n;                               // operands
+  int n;  // operands
 } Meeting;
 // Computes result k; a new reference or NULL.
-typedef HlLiteral *ResultFn(Interp *in, const HlInst *inst, const Meeting *m, int k, const HlShape *shape);
+typedef HlLiteral *ResultFn(Interp *in, const HlInst *inst, const Meeting *m, int k,
+                            const HlShape *shape);
 
-static HlLiteral *all_reduce(Interp *in, const HlInst *inst, const Meeting *m, int k, const HlShape *shape) {
+static HlLiteral *all_reduce(Interp *in, const HlInst *inst, const Meeting *m, int k,
+                             const HlShape *shape) {
   return collective_fold(in, inst, m->all + k, m->group->n, m->n, shape);
 }
 
 // Folds this device's part of every member's value only.
-static HlLiteral *reduce_scatter(Interp *in, const HlInst *inst, const Meeting *m, int k, const HlShape *shape) {
+static HlLiteral *reduce_scatter(Interp *in, const HlInst *inst, const Meeting *m, int k,
+                                 const HlShape *shape) {
   const HlShape *from = m->mine[k]->shape;
-  const int64_t d = hl_dim(inst), n = m->group->n, size = d >= 0 && d < from->rank ? from->dim[d] / n : 0;
+  const int64_t d = hl_dim(inst), n = m->group->n,
+                size = d >= 0 && d < from->rank ? from->dim[d] / n : 0;
   if (!check_dim(in, inst, shape, from, d, size))
     return NULL;
   if (from->dim[d] % n) {
-    hl_inst_error(in->ev.cx, inst, "dimension %lld of size %lld is not divisible by the group's %lld", (long long)d,
+    hl_inst_error(in->ev.cx, inst,
+                  "dimension %lld of size %lld is not divisible by the group's %lld", (long long)d,
                   (long long)from->dim[d], (long long)n);
     return NULL;
   }
@@ -161,9 +173,11 @@ static HlLiteral *reduce_scatter(Interp *in, const HlInst *inst, const Meeting *
   return out;
 }
 
-static HlLiteral *all_gather(Interp *in, const HlInst *inst, const Meeting *m, int k, const HlShape *shape) {
+static HlLiteral *all_gather(Interp *in, const HlInst *inst, const Meeting *m, int k,
+                             const HlShape *shape) {
   const HlShape *from = m->mine[k]->shape;
-  const int64_t d = hl_dim(inst), n = m->group->n, size = d >= 0 && d < from->rank ? from->dim[d] : 0;
+  const int64_t d = hl_dim(inst), n = m->group->n,
+                size = d >= 0 && d < from->rank ? from->dim[d] : 0;
   if (size > INT64_MAX / n || !check_dim(in, inst, shape, from, d, size * n))
     return NULL;
   HlLiteral *out = interp_new(in, inst, shape);
@@ -173,13 +187,16 @@ static HlLiteral *all_gather(Interp *in, const HlInst *inst, const Meeting *m, i
 }
 
 // With a dimension: part `me` of every member's operand, one after another.
-static HlLiteral *all_to_all_parts(Interp *in, const HlInst *inst, const Meeting *m, const HlShape *shape) {
+static HlLiteral *all_to_all_parts(Interp *in, const HlInst *inst, const Meeting *m,
+                                   const HlShape *shape) {
   const HlShape *from = m->mine[0]->shape;
-  const int64_t d = hl_dim(inst), n = m->group->n, size = d >= 0 && d < from->rank ? from->dim[d] : 0;
+  const int64_t d = hl_dim(inst), n = m->group->n,
+                size = d >= 0 && d < from->rank ? from->dim[d] : 0;
   if (!check_dim(in, inst, shape, from, d, size))
     return NULL;
   if (size % n) {
-    hl_inst_error(in->ev.cx, inst, "dimension %lld of size %lld is not divisible by the group's %lld", (long long)d,
+    hl_inst_error(in->ev.cx, inst,
+                  "dimension %lld of size %lld is not divisible by the group's %lld", (long long)d,
                   (long long)size, (long long)n);
     return NULL;
   }
@@ -190,7 +207,8 @@ static HlLiteral *all_to_all_parts(Interp *in, const HlInst *inst, const Meeting
 }
 
 // Without: result k is operand `me` of member k.
-static HlLiteral *all_to_all(Interp *in, const HlInst *inst, const Meeting *m, int k, const HlShape *shape) {
+static HlLiteral *all_to_all(Interp *in, const HlInst *inst, const Meeting *m, int k,
+                             const HlShape *shape) {
   if (hl_has_attr(inst, HL_A_DIMENSION))
     return all_to_all_parts(in, inst, m, shape);
   if (m->n != m->group->n) {
@@ -200,14 +218,22 @@ static HlLiteral *all_to_all(Interp *in, const HlInst *inst, const Meeting *m, i
   return collective_shaped(in, inst, m->all[k * m->n + m->group->me], shape);
 }
 
-static HlLiteral *broadcast(Interp *in, const HlInst *inst, const Meeting *m, int k, const HlShape *shape) {
+static HlLiteral *broadcast(Interp *in, const HlInst *inst, const Meeting *m, int k,
+                            const HlShape *shape) {
   return collective_shaped(in, inst, m->all[k], shape);
 }
 
-// --- ragged-all-to-all -----------------------------------------------------------------------------------
+// --- ragged-all-to-all ---------------------------------------------------------------------------
 
-enum { RAGGED_INPUT, RAGGED_OUTPUT, RAGGED_INPUT_OFFSETS, RAGGED_SEND_SIZES, RAGGED_OUTPUT_OFFSETS, RAGGED_RECV_SIZES,
-       RAGGED_OPERANDS };
+enum {
+  RAGGED_INPUT,
+  RAGGED_OUTPUT,
+  RAGGED_INPUT_OFFSETS,
+  RAGGED_SEND_SIZES,
+  RAGGED_OUTPUT_OFFSETS,
+  RAGGED_RECV_SIZES,
+  RAGGED_OPERANDS
+};
 
 static bool check_ragged(Interp *in, const HlInst *inst, const Meeting *m) {
   const HlShape *input = m->mine[RAGGED_INPUT]->shape, *output = m->mine[RAGGED_OUTPUT]->shape;
@@ -218,11 +244,13 @@ static bool check_ragged(Interp *in, const HlInst *inst, const Meeting *m) {
   for (int k = RAGGED_INPUT_OFFSETS; good && k < RAGGED_OPERANDS; k++)
     good = m->mine[k]->n == n && hl_is_integral(m->mine[k]->shape->dtype);
   return (good && n % m->group->n == 0) ||
-         hl_inst_error(in->ev.cx, inst, "the six operands do not fit each other and a group of %d", m->group->n);
+         hl_inst_error(in->ev.cx, inst, "the six operands do not fit each other and a group of %d",
+                       m->group->n);
 }
 
 // Copies what member j sends to this device into `out`: its updates me * each .. of `each` per member.
-static bool receive_ragged(Interp *in, const HlInst *inst, const Meeting *m, int j, HlLiteral *out) {
+static bool receive_ragged(Interp *in, const HlInst *inst, const Meeting *m, int j,
+                           HlLiteral *out) {
   HlLiteral *const *theirs = m->all + j * m->n;
   const int64_t each = theirs[RAGGED_INPUT_OFFSETS]->n / m->group->n;
   for (int64_t u = m->group->me * each; u < (m->group->me + 1) * each; u++) {
@@ -230,17 +258,21 @@ static bool receive_ragged(Interp *in, const HlInst *inst, const Meeting *m, int
     const int64_t size = hl_literal_i64(theirs[RAGGED_SEND_SIZES], u);
     const int64_t to = hl_literal_i64(theirs[RAGGED_OUTPUT_OFFSETS], u);
     const int64_t have = theirs[RAGGED_INPUT]->shape->dim[0], room = out->shape->dim[0];
-    if (size < 0 || from < 0 || to < 0 || size > have || from > have - size || size > room || to > room - size)
-      return hl_inst_error(in->ev.cx, inst, "%lld rows from %lld to %lld do not fit %lld rows into %lld",
-                           (long long)size, (long long)from, (long long)to, (long long)have, (long long)room);
+    if (size < 0 || from < 0 || to < 0 || size > have || from > have - size || size > room ||
+        to > room - size)
+      return hl_inst_error(
+          in->ev.cx, inst, "%lld rows from %lld to %lld do not fit %lld rows into %lld",
+          (long long)size, (long long)from, (long long)to, (long long)have, (long long)room);
     copy_part(out, to, theirs[RAGGED_INPUT], from, size, 0);
   }
   return true;
 }
 
-static HlLiteral *ragged_all_to_all(Interp *in, const HlInst *inst, const Meeting *m, int k, const HlShape *shape) {
+static HlLiteral *ragged_all_to_all(Interp *in, const HlInst *inst, const Meeting *m, int k,
+                                    const HlShape *shape) {
   const HlLiteral *output = m->n == RAGGED_OPERANDS ? m->mine[RAGGED_OUTPUT] : NULL;
-  if (!output || !check_ragged(in, inst, m) || !check_dim(in, inst, shape, output->shape, 0, output->shape->dim[0]))
+  if (!output || !check_ragged(in, inst, m) ||
+      !check_dim(in, inst, shape, output->shape, 0, output->shape->dim[0]))
     return NULL;
   HlLiteral *out = interp_new(in, inst, shape);
   if (!out)
@@ -255,23 +287,24 @@ static HlLiteral *ragged_all_to_all(Interp *in, const HlInst *inst, const Meetin
   return out;
 }
 
-// --- Running -------------------------------------------------------------------------------------------
+// --- Running -------------------------------------------------------------------------------------
 
 static ResultFn *result_fn(HlOp op) {
   switch (op) {
-    case HL_OP_ALL_REDUCE:
-    case HL_OP_ALL_REDUCE_START: return all_reduce;
-    case HL_OP_REDUCE_SCATTER: return reduce_scatter;
-    case HL_OP_ALL_GATHER:
-    case HL_OP_ALL_GATHER_START: return all_gather;
-    case HL_OP_ALL_TO_ALL: return all_to_all;
-    case HL_OP_RAGGED_ALL_TO_ALL: return ragged_all_to_all;
-    case HL_OP_COLLECTIVE_BROADCAST: return broadcast;
-    default: return NULL;
+  case HL_OP_ALL_REDUCE:
+  case HL_OP_ALL_REDUCE_START: return all_reduce;
+  case HL_OP_REDUCE_SCATTER: return reduce_scatter;
+  case HL_OP_ALL_GATHER:
+  case HL_OP_ALL_GATHER_START: return all_gather;
+  case HL_OP_ALL_TO_ALL: return all_to_all;
+  case HL_OP_RAGGED_ALL_TO_ALL: return ragged_all_to_all;
+  case HL_OP_COLLECTIVE_BROADCAST: return broadcast;
+  default: return NULL;
   }
 }
 
-static HlLiteral *compute(Interp *in, const HlInst *inst, const Meeting *m, const HlLiteral *const *operand) {
+static HlLiteral *compute(Interp *in, const HlInst *inst, const Meeting *m,
+                          const HlLiteral *const *operand) {
   const int n = inst->op == HL_OP_RAGGED_ALL_TO_ALL ? 1 : m->n;
   HlLiteral **result = HL_ARRAY(in->frames, HlLiteral *, n + 1), *out = NULL;
   bool good = true;
@@ -309,15 +342,19 @@ static bool meet(Interp *in, const HlInst *inst, const HlLiteral *const *operand
   return *out != NULL;
 }
 
-bool eval_collective(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+bool eval_collective(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                     HlLiteral **out) {
   const HlMark mark = hl_arena_mark(in->frames);
-  const bool permute = inst->op == HL_OP_COLLECTIVE_PERMUTE || inst->op == HL_OP_COLLECTIVE_PERMUTE_START;
-  const bool good = permute ? eval_collective_permute(in, inst, operand, out) : meet(in, inst, operand, out);
+  const bool permute =
+      inst->op == HL_OP_COLLECTIVE_PERMUTE || inst->op == HL_OP_COLLECTIVE_PERMUTE_START;
+  const bool good =
+      permute ? eval_collective_permute(in, inst, operand, out) : meet(in, inst, operand, out);
   hl_arena_release(in->frames, mark);
   return good;
 }
 
-bool eval_collective_done(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+bool eval_collective_done(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                          HlLiteral **out) {
   if (inst->op == HL_OP_ALL_REDUCE_DONE) {
     *out = hl_literal_ref(operand[0]);
     return true;

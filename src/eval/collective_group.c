@@ -7,12 +7,12 @@ typedef enum Mode { CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, FLATTENED } Mode
 
 static bool has_flag(const HlInst *inst) {
   switch (inst->op) {
-    case HL_OP_ALL_REDUCE:
-    case HL_OP_ALL_REDUCE_START:
-    case HL_OP_REDUCE_SCATTER:
-    case HL_OP_ALL_GATHER:
-    case HL_OP_ALL_GATHER_START: return true;
-    default: return false;
+  case HL_OP_ALL_REDUCE:
+  case HL_OP_ALL_REDUCE_START:
+  case HL_OP_REDUCE_SCATTER:
+  case HL_OP_ALL_GATHER:
+  case HL_OP_ALL_GATHER_START: return true;
+  default: return false;
   }
 }
 
@@ -21,7 +21,10 @@ static bool mode_of(Interp *in, const HlInst *inst, Mode *mode) {
   const bool global = has_flag(inst) && hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) != 0;
   if (global && !channel)
     return hl_inst_error(in->ev.cx, inst, "use_global_device_ids=true needs a channel_id");
-  *mode = !channel ? CROSS_REPLICA : global ? FLATTENED : has_flag(inst) ? CROSS_BOTH : CROSS_PARTITION;
+  *mode = !channel         ? CROSS_REPLICA
+          : global         ? FLATTENED
+          : has_flag(inst) ? CROSS_BOTH
+                           : CROSS_PARTITION;
   return true;
 }
 
@@ -31,7 +34,9 @@ static int64_t own_id(const Interp *in, Mode mode) {
 
 static int64_t id_limit(const Interp *in, Mode mode) {
   const Cluster *cluster = in->cluster;
-  return mode == CROSS_PARTITION ? cluster->partitions : mode == FLATTENED ? cluster->n_devices : cluster->replicas;
+  return mode == CROSS_PARTITION ? cluster->partitions
+         : mode == FLATTENED     ? cluster->n_devices
+                                 : cluster->replicas;
 }
 
 // The ids of the group that holds `own`, or everybody's where no groups are written. n = 0: none.
@@ -72,11 +77,15 @@ bool collective_group(Interp *in, const HlInst *inst, Group *group) {
     if (ids.at[k] < 0 || ids.at[k] >= id_limit(in, mode))
       return hl_inst_error(in->ev.cx, inst, "replica_groups name %lld, but there are only %lld %s",
                            (long long)ids.at[k], (long long)id_limit(in, mode),
-                           mode == CROSS_PARTITION ? "partitions" : mode == FLATTENED ? "devices" : "replicas");
+                           mode == CROSS_PARTITION ? "partitions"
+                           : mode == FLATTENED     ? "devices"
+                                                   : "replicas");
     if (hl_i64s_find((HlI64s){ids.at, k}, ids.at[k]) >= 0)
-      return hl_inst_error(in->ev.cx, inst, "replica_groups name %lld twice in one group", (long long)ids.at[k]);
+      return hl_inst_error(in->ev.cx, inst, "replica_groups name %lld twice in one group",
+                           (long long)ids.at[k]);
     for (int p = 0; p < each; p++)
-      device[k * each + p] = mode == CROSS_BOTH ? ids.at[k] * each + p : device_of_id(in, mode, ids.at[k]);
+      device[k * each + p] =
+          mode == CROSS_BOTH ? ids.at[k] * each + p : device_of_id(in, mode, ids.at[k]);
   }
   for (int k = 0; k < group->n; k++)
     if (device[k] == in->device)
@@ -89,14 +98,15 @@ int collective_peer(const Interp *in, const HlInst *inst, int64_t id) {
   return id < 0 || id >= id_limit(in, mode) ? -1 : (int)device_of_id(in, mode, id);
 }
 
-// --- Meeting ------------------------------------------------------------------------------------------
+// --- Meeting -------------------------------------------------------------------------------------
 
 static bool is_usable(const HlLiteral *value) {
   return hl_shape_is_array(value->shape) && !hl_literal_is_elided(value);
 }
 
 static bool same_kind(const HlLiteral *a, const HlLiteral *b) {
-  return a->shape->dtype == b->shape->dtype && hl_shape_same_dims(a->shape, b->shape) && a->n == b->n;
+  return a->shape->dtype == b->shape->dtype && hl_shape_same_dims(a->shape, b->shape) &&
+         a->n == b->n;
 }
 
 static bool check_mine(Interp *in, const HlInst *inst, const HlLiteral *const *mine, int n_mine) {
@@ -106,12 +116,13 @@ static bool check_mine(Interp *in, const HlInst *inst, const HlLiteral *const *m
   return true;
 }
 
-static bool check_all(Interp *in, const HlInst *inst, int n, int n_mine, const HlLiteral *const *mine,
-                      HlLiteral *const *all) {
+static bool check_all(Interp *in, const HlInst *inst, int n, int n_mine,
+                      const HlLiteral *const *mine, HlLiteral *const *all) {
   for (int k = 0; k < n * n_mine; k++) {
     if (all[k] && is_usable(all[k]) && same_kind(all[k], mine[k % n_mine]))
       continue;
-    return hl_inst_error(in->ev.cx, inst, "the devices bring different shapes: %s here, %s elsewhere",
+    return hl_inst_error(in->ev.cx, inst,
+                         "the devices bring different shapes: %s here, %s elsewhere",
                          hl_shape_text(in->ev.cx, mine[k % n_mine]->shape),
                          all[k] ? hl_shape_text(in->ev.cx, all[k]->shape) : "nothing");
   }
@@ -121,12 +132,13 @@ static bool check_all(Interp *in, const HlInst *inst, int n, int n_mine, const H
 // Groups of different instructions may share a channel, so the key holds the op and the members.
 static MeetKey key_of(const HlInst *inst, const Group *group) {
   const int64_t channel = hl_attr_int(inst, HL_A_CHANNEL_ID);
-  const uint64_t members = hl_hash_bytes(group->device, (size_t)group->n * sizeof *group->device, inst->op);
+  const uint64_t members =
+      hl_hash_bytes(group->device, (size_t)group->n * sizeof *group->device, inst->op);
   return (MeetKey){channel > 0 ? NULL : inst, channel, (int64_t)members};
 }
 
-bool collective_exchange(Interp *in, const HlInst *inst, const Group *group, const HlLiteral *const *mine, int n_mine,
-                         HlLiteral **all) {
+bool collective_exchange(Interp *in, const HlInst *inst, const Group *group,
+                         const HlLiteral *const *mine, int n_mine, HlLiteral **all) {
   if (!check_mine(in, inst, mine, n_mine))
     return false;
   if (group->n == 1) {

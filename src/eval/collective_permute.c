@@ -13,33 +13,38 @@ static bool pair_at(Interp *in, const HlInst *inst, HlI64s pairs, int k, int *so
   *source = collective_peer(in, inst, pairs.at[2 * k]);
   *target = collective_peer(in, inst, pairs.at[2 * k + 1]);
   return (*source >= 0 && *target >= 0) ||
-         hl_inst_error(in->ev.cx, inst, "source_target_pairs has {%lld,%lld}, but there are only %d %s",
+         hl_inst_error(in->ev.cx, inst,
+                       "source_target_pairs has {%lld,%lld}, but there are only %d %s",
                        (long long)pairs.at[2 * k], (long long)pairs.at[2 * k + 1],
-                       hl_attr_int(inst, HL_A_CHANNEL_ID) > 0 ? in->cluster->partitions : in->cluster->replicas,
+                       hl_attr_int(inst, HL_A_CHANNEL_ID) > 0 ? in->cluster->partitions
+                                                              : in->cluster->replicas,
                        hl_attr_int(inst, HL_A_CHANNEL_ID) > 0 ? "partitions" : "replicas");
 }
 
 static MeetKey key_of(const Interp *in, const HlInst *inst, int source, int target) {
   const int64_t channel = hl_attr_int(inst, HL_A_CHANNEL_ID);
-  return (MeetKey){channel > 0 ? NULL : inst, channel, (int64_t)source * in->cluster->n_devices + target};
+  return (MeetKey){channel > 0 ? NULL : inst, channel,
+                   (int64_t)source * in->cluster->n_devices + target};
 }
 
 // Takes a value of the given element type and sizes.
-static bool take_like(Interp *in, const HlInst *inst, MeetKey key, const HlShape *shape, HlLiteral **value) {
+static bool take_like(Interp *in, const HlInst *inst, MeetKey key, const HlShape *shape,
+                      HlLiteral **value) {
   if (!device_take(in, inst, key, value))
     return false;
   if ((*value)->shape->dtype == shape->dtype && hl_shape_same_dims((*value)->shape, shape))
     return true;
-  hl_inst_error(in->ev.cx, inst, "%s was sent where %s was expected", hl_shape_text(in->ev.cx, (*value)->shape),
-                hl_shape_text(in->ev.cx, shape));
+  hl_inst_error(in->ev.cx, inst, "%s was sent where %s was expected",
+                hl_shape_text(in->ev.cx, (*value)->shape), hl_shape_text(in->ev.cx, shape));
   interp_drop(in, *value);
   *value = NULL;
   return false;
 }
 
-// --- Whole operands ------------------------------------------------------------------------------------
+// --- Whole operands ------------------------------------------------------------------------------
 
-static bool post_all(Interp *in, const HlInst *inst, HlI64s pairs, const HlLiteral *const *operand, int *from) {
+static bool post_all(Interp *in, const HlInst *inst, HlI64s pairs, const HlLiteral *const *operand,
+                     int *from) {
   for (int k = 0; k < pairs.n / 2; k++) {
     int source, target;
     if (!pair_at(in, inst, pairs, k, &source, &target))
@@ -55,9 +60,11 @@ static bool post_all(Interp *in, const HlInst *inst, HlI64s pairs, const HlLiter
   return true;
 }
 
-static HlLiteral *receive(Interp *in, const HlInst *inst, int from, const HlLiteral *own, const HlShape *shape) {
+static HlLiteral *receive(Interp *in, const HlInst *inst, int from, const HlLiteral *own,
+                          const HlShape *shape) {
   if (!shape || shape->dtype != own->shape->dtype || !hl_shape_same_dims(shape, own->shape)) {
-    hl_inst_error(in->ev.cx, inst, "the result should have the shape %s", hl_shape_text(in->ev.cx, own->shape));
+    hl_inst_error(in->ev.cx, inst, "the result should have the shape %s",
+                  hl_shape_text(in->ev.cx, own->shape));
     return NULL;
   }
   if (from < 0)
@@ -71,7 +78,8 @@ static HlLiteral *receive(Interp *in, const HlInst *inst, int from, const HlLite
   return out;
 }
 
-static HlLiteral *permute_whole(Interp *in, const HlInst *inst, HlI64s pairs, const HlLiteral *const *operand) {
+static HlLiteral *permute_whole(Interp *in, const HlInst *inst, HlI64s pairs,
+                                const HlLiteral *const *operand) {
   const int n = (int)inst->n_operands;
   int from = -1;
   if (!post_all(in, inst, pairs, operand, &from))
@@ -88,13 +96,13 @@ static HlLiteral *permute_whole(Interp *in, const HlInst *inst, HlI64s pairs, co
   return out;
 }
 
-// --- Boxes of operands ------------------------------------------------------------------------------------
+// --- Boxes of operands ---------------------------------------------------------------------------
 
 enum { FROM_BUFFERS, TO_BUFFERS, FROM_STARTS, TO_STARTS, IN_PLACE_OPERANDS };
 
 // Buffer k of an operand that is an array or a tuple of arrays; NULL if there is none.
 static const HlLiteral *buffer_at(const HlLiteral *operand, int k) {
-  const HlLiteral *buffer = !operand->element ? (k == 0 ? operand : NULL)
+  const HlLiteral *buffer = !operand->element          ? (k == 0 ? operand : NULL)
                             : k < operand->shape->rank ? operand->element[k]
                                                        : NULL;
   return buffer && hl_shape_is_array(buffer->shape) ? buffer : NULL;
@@ -115,15 +123,16 @@ static const HlLiteral *starts_at(const HlLiteral *operand, int *k, int depth) {
 }
 
 // One box: where it stands in its buffer, kept inside.
-static bool box_start(Interp *in, const HlInst *inst, const HlLiteral *starts, int number, const HlShape *buffer,
-                      HlI64s size, int64_t *start) {
+static bool box_start(Interp *in, const HlInst *inst, const HlLiteral *starts, int number,
+                      const HlShape *buffer, HlI64s size, int64_t *start) {
   const HlLiteral *tuple = starts_at(starts, &number, 0);
   if (!tuple || tuple->shape->rank != buffer->rank || size.n != buffer->rank)
     return hl_inst_error(in->ev.cx, inst, "start indices and slice_sizes do not fit %s",
                          hl_shape_text(in->ev.cx, buffer));
   for (int d = 0; d < buffer->rank; d++) {
     const HlLiteral *index = tuple->element[d];
-    if (index->n != 1 || !hl_is_integral(index->shape->dtype) || size.at[d] < 0 || size.at[d] > buffer->dim[d])
+    if (index->n != 1 || !hl_is_integral(index->shape->dtype) || size.at[d] < 0 ||
+        size.at[d] > buffer->dim[d])
       return hl_inst_error(in->ev.cx, inst, "start indices must be integers and boxes within %s",
                            hl_shape_text(in->ev.cx, buffer));
     const int64_t at = hl_literal_i64(index, 0), last = buffer->dim[d] - size.at[d];
@@ -134,7 +143,8 @@ static bool box_start(Interp *in, const HlInst *inst, const HlLiteral *starts, i
 
 static void copy_box(Interp *in, HlLiteral *to, const int64_t *to_start, const HlLiteral *from,
                      const int64_t *from_start, HlI64s size) {
-  int64_t *to_stride = HL_ARRAY(in->frames, int64_t, size.n + 1), *from_stride = HL_ARRAY(in->frames, int64_t, size.n + 1);
+  int64_t *to_stride = HL_ARRAY(in->frames, int64_t, size.n + 1),
+          *from_stride = HL_ARRAY(in->frames, int64_t, size.n + 1);
   hl_strides(size.n, to->shape->dim, to_stride);
   hl_strides(size.n, from->shape->dim, from_stride);
   int64_t to_at = 0, from_at = 0, n = 1;
@@ -155,11 +165,11 @@ typedef struct Box {
   HlLiteral *to;
   HlI64s size;
   int64_t *from_start, *to_start;
-  int first_pair, last_pair;           // pairs that send this box
+  int first_pair, last_pair;  // pairs that send this box
 } Box;
 
-static bool box_at(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *const *out, int n_out,
-                   int s, int n_pairs, Box *box) {
+static bool box_at(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                   HlLiteral *const *out, int n_out, int s, int n_pairs, Box *box) {
   const HlI64Lists sizes = hl_attr(inst, HL_A_PERMUTE_SLICE_SIZES)->lists;
   const int each = sizes.n / n_out, buffer = s / each, turn = s % each;
   box->from = buffer_at(operand[FROM_BUFFERS], buffer);
@@ -171,12 +181,14 @@ static bool box_at(Interp *in, const HlInst *inst, const HlLiteral *const *opera
     return hl_inst_error(in->ev.cx, inst, "the first two operands do not have the same buffers");
   box->from_start = HL_ARRAY(in->frames, int64_t, box->size.n + 1);
   box->to_start = HL_ARRAY(in->frames, int64_t, box->size.n + 1);
-  return box_start(in, inst, operand[FROM_STARTS], s, box->from->shape, box->size, box->from_start) &&
+  return box_start(in, inst, operand[FROM_STARTS], s, box->from->shape, box->size,
+                   box->from_start) &&
          box_start(in, inst, operand[TO_STARTS], s, box->to->shape, box->size, box->to_start);
 }
 
 static HlLiteral *cut_box(Interp *in, const HlInst *inst, const Box *box) {
-  const HlShape shape = {.dtype = box->from->shape->dtype, .rank = box->size.n, .dim = box->size.at};
+  const HlShape shape = {
+      .dtype = box->from->shape->dtype, .rank = box->size.n, .dim = box->size.at};
   HlLiteral *part = interp_new(in, inst, &shape);
   if (part)
     copy_box(in, part, NULL, box->from, box->from_start, box->size);
@@ -216,14 +228,15 @@ static bool receive_box(Interp *in, const HlInst *inst, HlI64s pairs, const Box 
   return true;
 }
 
-static bool move_boxes(Interp *in, const HlInst *inst, HlI64s pairs, const HlLiteral *const *operand,
-                       HlLiteral *const *out, int n) {
+static bool move_boxes(Interp *in, const HlInst *inst, HlI64s pairs,
+                       const HlLiteral *const *operand, HlLiteral *const *out, int n) {
   const HlI64Lists sizes = hl_attr(inst, HL_A_PERMUTE_SLICE_SIZES)->lists;
   if (n == 0 || sizes.n == 0 || sizes.n % n)
     return hl_inst_error(in->ev.cx, inst, "%d slice_sizes for %d buffers", sizes.n, n);
   Box *box = HL_ARRAY(in->frames, Box, sizes.n);
   for (int s = 0; s < sizes.n; s++)
-    if (!box_at(in, inst, operand, out, n, s, pairs.n / 2, &box[s]) || !send_box(in, inst, pairs, &box[s]))
+    if (!box_at(in, inst, operand, out, n, s, pairs.n / 2, &box[s]) ||
+        !send_box(in, inst, pairs, &box[s]))
       return false;
   for (int s = 0; s < sizes.n; s++)
     if (!receive_box(in, inst, pairs, &box[s]))
@@ -231,7 +244,8 @@ static bool move_boxes(Interp *in, const HlInst *inst, HlI64s pairs, const HlLit
   return true;
 }
 
-static HlLiteral *permute_boxes(Interp *in, const HlInst *inst, HlI64s pairs, const HlLiteral *const *operand) {
+static HlLiteral *permute_boxes(Interp *in, const HlInst *inst, HlI64s pairs,
+                                const HlLiteral *const *operand) {
   const HlLiteral *to = operand[TO_BUFFERS];
   const int n = to->element ? to->shape->rank : 1;
   HlLiteral **result = HL_ARRAY(in->frames, HlLiteral *, n + 1), *out = NULL;
@@ -239,13 +253,15 @@ static HlLiteral *permute_boxes(Interp *in, const HlInst *inst, HlI64s pairs, co
   for (int k = 0; good && k < n; k++) {
     const HlLiteral *buffer = buffer_at(to, k);
     const HlShape *shape = collective_result(inst, k);
-    good = buffer && shape && shape->dtype == buffer->shape->dtype && hl_shape_same_dims(shape, buffer->shape);
+    good = buffer && shape && shape->dtype == buffer->shape->dtype &&
+           hl_shape_same_dims(shape, buffer->shape);
     if (!good)
       hl_inst_error(in->ev.cx, inst, "the result should have the shape of the second operand");
     result[k] = good ? interp_new(in, inst, shape) : NULL;
     good = result[k] != NULL;
     if (good && buffer->n)
-      memcpy(result[k]->data, buffer->data, (size_t)buffer->n * (size_t)hl_dtype_bytes(shape->dtype));
+      memcpy(result[k]->data, buffer->data,
+             (size_t)buffer->n * (size_t)hl_dtype_bytes(shape->dtype));
   }
   if (good && move_boxes(in, inst, pairs, operand, result, n))
     out = collective_wrap(in, inst, operand, result, n);
@@ -253,9 +269,11 @@ static HlLiteral *permute_boxes(Interp *in, const HlInst *inst, HlI64s pairs, co
   return out;
 }
 
-bool eval_collective_permute(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+bool eval_collective_permute(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                             HlLiteral **out) {
   const HlI64s pairs = hl_attr_ints(inst, HL_A_SOURCE_TARGET_PAIRS);
-  const bool boxes = inst->n_operands == IN_PLACE_OPERANDS && hl_has_attr(inst, HL_A_PERMUTE_SLICE_SIZES);
+  const bool boxes =
+      inst->n_operands == IN_PLACE_OPERANDS && hl_has_attr(inst, HL_A_PERMUTE_SLICE_SIZES);
   *out = boxes ? permute_boxes(in, inst, pairs, operand) : permute_whole(in, inst, pairs, operand);
   return *out != NULL;
 }

@@ -12,7 +12,8 @@ static void fill_element(HlLiteral *out, int64_t k, HlRng *rng) {
     hl_literal_set_f64(out, k, dtype == HL_F8E8M0FNU ? 1 : hl_rng_unit(rng) * 0.3 - 0.1);
   } else {
     const int bits = hl_dtype_info[dtype].bits - hl_is_signed(dtype);
-    hl_literal_set_i64(out, k, bits < 1 ? 0 : hl_rng_below(rng, bits < 4 ? INT64_C(1) << bits : 16));
+    hl_literal_set_i64(out, k,
+                       bits < 1 ? 0 : hl_rng_below(rng, bits < 4 ? INT64_C(1) << bits : 16));
   }
 }
 
@@ -38,15 +39,18 @@ HlLiteral *interp_constant(Interp *in, const HlInst *inst) {
   }
   const HlEvalOptions *options = in->cluster->options;
   if (options->elided == HL_ELIDED_REFUSE) {
-    hl_inst_error(in->ev.cx, inst, "the value of constant %s was elided from the text", inst->name->text);
+    hl_inst_error(in->ev.cx, inst, "the value of constant %s was elided from the text",
+                  inst->name->text);
     return NULL;
   }
   HlLiteral *out = interp_new(in, inst, inst->shape);
   if (!out)
     return NULL;
   if (in->device == 0)
-    hl_warn(in->ev.cx, hl_pos(inst), "the value of constant %s was elided from the text and is filled with %s",
-            inst->name->text, filled_with[options->elided == HL_ELIDED_ZERO ? HL_ELIDED_ZERO : HL_ELIDED_RANDOM]);
+    hl_warn(in->ev.cx, hl_pos(inst),
+            "the value of constant %s was elided from the text and is filled with %s",
+            inst->name->text,
+            filled_with[options->elided == HL_ELIDED_ZERO ? HL_ELIDED_ZERO : HL_ELIDED_RANDOM]);
   HlRng rng = {hl_hash_bytes(inst->name->text, inst->name->n, options->seed)};
   if (options->elided == HL_ELIDED_RANDOM)
     fill(out, &rng);

@@ -1,10 +1,12 @@
-// eval/control.c: ops that run computations: call, while, conditional, map, scan; and get-tuple-element.
+// eval/control.c: ops that run computations: call, while, conditional, map, scan; and
+// get-tuple-element.
 
 #include <string.h>
 
 #include "eval/plan.h"
 
-HlLiteral *take_get_tuple_element(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t lanes) {
+HlLiteral *take_get_tuple_element(Interp *in, const HlInst *inst, HlLiteral **operand,
+                                  int64_t lanes) {
   HlLiteral *tuple = operand[0];
   const int64_t index = hl_attr_int(inst, HL_A_INDEX);
   if (!tuple->element || index < 0 || index >= tuple->shape->rank || !tuple->element[index]) {
@@ -23,10 +25,12 @@ HlLiteral *take_call(Interp *in, const HlInst *inst, HlLiteral **operand, int64_
   return interp_run(in, inst, hl_called(inst, 0), operand, (int)inst->n_operands, lanes);
 }
 
-// --- while, conditional -----------------------------------------------------------------------------
+// --- while, conditional -------------------------------------------------------------------------
 
 // A scalar that decides something, as an integer.
-static int64_t decision(const HlLiteral *value) { return value->n == 1 ? hl_literal_i64(value, 0) : 0; }
+static int64_t decision(const HlLiteral *value) {
+  return value->n == 1 ? hl_literal_i64(value, 0) : 0;
+}
 
 // Whether the condition holds: 1 or 0, or -1 after reporting.
 static int holds(Interp *in, const HlInst *inst, HlLiteral *state) {
@@ -39,7 +43,8 @@ static int holds(Interp *in, const HlInst *inst, HlLiteral *state) {
   return answer;
 }
 
-// The state is handed on from turn to turn, so that a body which alone holds it can change it in place.
+// The state is handed on from turn to turn, so that a body which alone holds it can change it in
+// place.
 HlLiteral *take_while(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t lanes) {
   HlLiteral *state = operand[0];
   operand[0] = NULL;
@@ -67,14 +72,14 @@ HlLiteral *take_conditional(Interp *in, const HlInst *inst, HlLiteral **operand,
   return interp_run(in, inst, hl_called(inst, (int)branch), &operand[branch + 1], 1, -1);
 }
 
-// --- map -----------------------------------------------------------------------------------------------
+// --- map ----------------------------------------------------------------------------------------
 
 HlLiteral *take_map(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t lanes) {
   if (lanes >= 0)
     return take_call(in, inst, operand, lanes);
   HlLiteral *vector = NULL;
-  if (!interp_ev_call_scalar(&in->ev, hl_to_apply(inst), (const HlLiteral *const *)operand, (int)inst->n_operands,
-                             &vector, 1))
+  if (!interp_ev_call_scalar(&in->ev, hl_to_apply(inst), (const HlLiteral *const *)operand,
+                             (int)inst->n_operands, &vector, 1))
     return NULL;
   HlLiteral *out = interp_new(in, inst, inst->shape);
   if (out && (out->n != vector->n || out->shape->dtype != vector->shape->dtype)) {
@@ -88,7 +93,7 @@ HlLiteral *take_map(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t
   return out;
 }
 
-// --- scan -----------------------------------------------------------------------------------------------
+// --- scan ---------------------------------------------------------------------------------------
 
 typedef struct Scan {
   Interp *in;
@@ -103,18 +108,21 @@ typedef struct Scan {
 } Scan;
 
 // Copies slice t of a stacked array to or from an array without that dimension.
-static bool copy_slice(const Scan *scan, const HlLiteral *stacked, const HlLiteral *slice, int64_t t, bool out) {
+static bool copy_slice(const Scan *scan, const HlLiteral *stacked, const HlLiteral *slice,
+                       int64_t t, bool out) {
   const HlShape *shape = stacked->shape;
   const int size = hl_dtype_bytes(shape->dtype);
-  if (scan->along >= shape->rank || shape->dim[scan->along] != scan->turns || slice->shape->dtype != shape->dtype ||
-      slice->n * scan->turns != stacked->n)
-    return hl_inst_error(scan->in->ev.cx, scan->inst, "the scanned computation does not fit the shapes");
+  if (scan->along >= shape->rank || shape->dim[scan->along] != scan->turns ||
+      slice->shape->dtype != shape->dtype || slice->n * scan->turns != stacked->n)
+    return hl_inst_error(scan->in->ev.cx, scan->inst,
+                         "the scanned computation does not fit the shapes");
   int64_t inner = size;
   for (int d = shape->rank - 1; d > scan->along; d--)
     inner *= shape->dim[d];
   const int64_t row = inner * scan->turns, rows = inner > 0 ? slice->n * size / inner : 0;
   for (int64_t k = 0; k < rows; k++) {
-    char *whole = (char *)stacked->data + k * row + t * inner, *part = (char *)slice->data + k * inner;
+    char *whole = (char *)stacked->data + k * row + t * inner,
+         *part = (char *)slice->data + k * inner;
     memcpy(out ? whole : part, out ? part : whole, (size_t)inner);
   }
   return true;
@@ -137,8 +145,9 @@ static bool scan_start(Scan *scan) {
     if (!scan->comp->params[k])
       return false;
   const HlShape *first = scan->n_inputs > 0 ? inst->operands[0]->shape
-                         : inst->shape->dtype == HL_TUPLE && scan->n_outputs > 0 ? inst->shape->element[0]
-                                                                                 : inst->shape;
+                         : inst->shape->dtype == HL_TUPLE && scan->n_outputs > 0
+                             ? inst->shape->element[0]
+                             : inst->shape;
   if (!hl_is_array_dtype(first->dtype) || along >= first->rank)
     return false;
   scan->turns = first->dim[along];
@@ -168,7 +177,8 @@ static bool scan_allocate(Scan *scan) {
 static bool scan_store(Scan *scan, HlLiteral *result, int64_t t) {
   const int n = scan->n_outputs + scan->n_carries;
   if (result->element ? result->shape->rank != n : n != 1)
-    return hl_inst_error(scan->in->ev.cx, scan->inst, "the scanned computation does not fit the shapes");
+    return hl_inst_error(scan->in->ev.cx, scan->inst,
+                         "the scanned computation does not fit the shapes");
   for (int k = 0; k < n; k++) {
     HlLiteral *one = result->element ? result->element[k] : result;
     if (k < scan->n_outputs && !copy_slice(scan, scan->stacked[k], one, t, true))
@@ -186,7 +196,8 @@ static bool scan_turn(Scan *scan, int64_t t) {
     if (!scan->state[k] || !copy_slice(scan, scan->input[k], scan->state[k], t, false))
       return false;
   }
-  HlLiteral *result = interp_run(in, scan->inst, scan->comp, scan->state, scan->n_inputs + scan->n_carries, -1);
+  HlLiteral *result =
+      interp_run(in, scan->inst, scan->comp, scan->state, scan->n_inputs + scan->n_carries, -1);
   const bool good = result && scan_store(scan, result, t);
   interp_drop(in, result);
   return good;
@@ -196,12 +207,16 @@ static HlLiteral *scan_result(Scan *scan) {
   const int n = scan->n_outputs + scan->n_carries;
   HlLiteral **all = HL_ARRAY(scan->in->frames, HlLiteral *, n + 1);
   for (int k = 0; k < n; k++)
-    all[k] = k < scan->n_outputs ? scan->stacked[k] : scan->state[scan->n_inputs + k - scan->n_outputs];
+    all[k] =
+        k < scan->n_outputs ? scan->stacked[k] : scan->state[scan->n_inputs + k - scan->n_outputs];
   return n == 1 ? hl_literal_ref(all[0]) : interp_tuple(scan->in, n, all);
 }
 
 HlLiteral *take_scan(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t lanes) {
-  Scan scan = {.in = in, .inst = inst, .comp = inst->n_calls > 0 ? hl_to_apply(inst) : NULL, .input = operand};
+  Scan scan = {.in = in,
+               .inst = inst,
+               .comp = inst->n_calls > 0 ? hl_to_apply(inst) : NULL,
+               .input = operand};
   if (!scan.comp || !scan_start(&scan)) {
     hl_inst_error(in->ev.cx, inst, "scan: operands and computation do not fit together");
     return NULL;

@@ -11,53 +11,57 @@ typedef struct Target {
 } Target;
 
 static const Target targets[] = {
-  {"Sharding", custom_identity},
-  {"SPMDFullToShardShape", custom_identity},
-  {"SPMDShardToFullShape", custom_identity},
-  {"ShardBarrierFrom", custom_identity},
-  {"ShardBarrierTo", custom_identity},
-  {"xla.sdy.FuncResultSharding", custom_identity},
-  {"xla.sdy.GlobalToLocalShape", custom_identity},
-  {"xla.sdy.LocalToGlobalShape", custom_identity},
-  {"xla.sdy.ShardingGroup", custom_zeros},
-  {"annotate_device_placement", custom_identity},
-  {"MoveToHost", custom_identity},
-  {"MoveToDevice", custom_identity},
-  {"LayoutConstraint", custom_identity},
-  {"AssumeGatherIndicesInBound", custom_identity},
-  {"optimization_barrier", custom_identity},
-  {"__xla_internal_call_marker_before", custom_identity},
-  {"__xla_internal_call_marker_after", custom_identity},
-  {"AllocateBuffer", custom_zeros},
-  {"shape_assertion", custom_zeros},
-  {"X64SplitLow", custom_x64_low},
-  {"X64SplitHigh", custom_x64_high},
-  {"X64Combine", custom_x64_combine},
-  {"TopK", custom_topk},
-  {"__gpu$TopK", custom_topk},
-  {"mhlo.topk", custom_topk},
-  {"ApproxTopK", custom_approx_topk},
-  {"threefry2x32", custom_threefry},
-  {"cuda_threefry2x32", custom_threefry},
-  {"cu_threefry2x32", custom_threefry},
-  {"cu_threefry2x32_ffi", custom_threefry},
-  {"hip_threefry2x32", custom_threefry},
-  {"hip_threefry2x32_ffi", custom_threefry},
-  {"ducc_fft", custom_fft},
-  {"dynamic_ducc_fft", custom_fft},
-  {"cuda_lu_pivots_to_permutation", custom_pivots_to_permutation},
-  {"cu_lu_pivots_to_permutation", custom_pivots_to_permutation},
-  {"hip_lu_pivots_to_permutation", custom_pivots_to_permutation},
-  {"tridiagonal_solve_perturbed_ffi", custom_tridiagonal_perturbed},
-  {"cu_tridiagonal_solve_perturbed", custom_tridiagonal_perturbed},
-  {"hip_tridiagonal_solve_perturbed", custom_tridiagonal_perturbed},
+    {"Sharding", custom_identity},
+    {"SPMDFullToShardShape", custom_identity},
+    {"SPMDShardToFullShape", custom_identity},
+    {"ShardBarrierFrom", custom_identity},
+    {"ShardBarrierTo", custom_identity},
+    {"xla.sdy.FuncResultSharding", custom_identity},
+    {"xla.sdy.GlobalToLocalShape", custom_identity},
+    {"xla.sdy.LocalToGlobalShape", custom_identity},
+    {"xla.sdy.ShardingGroup", custom_zeros},
+    {"annotate_device_placement", custom_identity},
+    {"MoveToHost", custom_identity},
+    {"MoveToDevice", custom_identity},
+    {"LayoutConstraint", custom_identity},
+    {"AssumeGatherIndicesInBound", custom_identity},
+    {"optimization_barrier", custom_identity},
+    {"__xla_internal_call_marker_before", custom_identity},
+    {"__xla_internal_call_marker_after", custom_identity},
+    {"AllocateBuffer", custom_zeros},
+    {"shape_assertion", custom_zeros},
+    {"X64SplitLow", custom_x64_low},
+    {"X64SplitHigh", custom_x64_high},
+    {"X64Combine", custom_x64_combine},
+    {"TopK", custom_topk},
+    {"__gpu$TopK", custom_topk},
+    {"mhlo.topk", custom_topk},
+    {"ApproxTopK", custom_approx_topk},
+    {"threefry2x32", custom_threefry},
+    {"cuda_threefry2x32", custom_threefry},
+    {"cu_threefry2x32", custom_threefry},
+    {"cu_threefry2x32_ffi", custom_threefry},
+    {"hip_threefry2x32", custom_threefry},
+    {"hip_threefry2x32_ffi", custom_threefry},
+    {"ducc_fft", custom_fft},
+    {"dynamic_ducc_fft", custom_fft},
+    {"__cublas$gemm", custom_gemm},
+    {"__cublas$lt$matmul", custom_gemm},
+    {"cuda_lu_pivots_to_permutation", custom_pivots_to_permutation},
+    {"cu_lu_pivots_to_permutation", custom_pivots_to_permutation},
+    {"hip_lu_pivots_to_permutation", custom_pivots_to_permutation},
+    {"tridiagonal_solve_perturbed_ffi", custom_tridiagonal_perturbed},
+    {"cu_tridiagonal_solve_perturbed", custom_tridiagonal_perturbed},
+    {"hip_tridiagonal_solve_perturbed", custom_tridiagonal_perturbed},
 };
 
-// --- Callers' own kernels ------------------------------------------------------------------------------
+// --- Callers' own kernels ------------------------------------------------------------------------
 
 // Functions do not fit into a void pointer by the letter of C, so what is registered is a pointer to
 // one, which lives as long as the context.
-static char *key_of(HlArena *arena, const char *target) { return hl_arena_printf(arena, "custom_call:%s", target); }
+static char *key_of(HlArena *arena, const char *target) {
+  return hl_arena_printf(arena, "custom_call:%s", target);
+}
 
 void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel) {
   void *value = NULL;
@@ -78,7 +82,7 @@ static HlCustomCall *registered(Interp *in, const char *target) {
   return kernel;
 }
 
-// --- Finding a kernel ------------------------------------------------------------------------------------
+// --- Finding a kernel ----------------------------------------------------------------------------
 
 static CustomKernel *built_in(const char *target) {
   for (int k = 0; k < HL_COUNT_OF(targets); k++)
@@ -97,15 +101,16 @@ static bool unknown_target(Interp *in, const HlInst *inst, const char *target) {
   for (int k = 0; k < HL_COUNT_OF(targets); k++)
     names[n + k] = targets[k].name;
   const char *near = hl_nearest(hl_str(target), names, n + HL_COUNT_OF(targets));
-  hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: no kernel for the custom call \"%s\"", inst->name->text,
-                target);
+  hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: no kernel for the custom call \"%s\"",
+                inst->name->text, target);
   if (near)
     hl_hint(in->ev.cx, "did you mean '%s'?", near);
   hl_arena_release(in->frames, mark);
   return false;
 }
 
-bool eval_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
+bool eval_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                      HlLiteral *out) {
   const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
   HlCustomCall *own = registered(in, target);
   if (own)
@@ -114,10 +119,11 @@ bool eval_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *op
   return kernel ? kernel(in, inst, operand, out) : unknown_target(in, inst, target);
 }
 
-// --- What kernels share -----------------------------------------------------------------------------------
+// --- What kernels share --------------------------------------------------------------------------
 
 static bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.';
 }
 
 int64_t custom_int(const HlInst *inst, const char *key, int64_t absent) {
@@ -144,12 +150,14 @@ int64_t custom_int(const HlInst *inst, const char *key, int64_t absent) {
   return absent;
 }
 
-bool custom_counts(Interp *in, const HlInst *inst, int n_operands, const HlLiteral *out, int n_results) {
+bool custom_counts(Interp *in, const HlInst *inst, int n_operands, const HlLiteral *out,
+                   int n_results) {
   const int have = out->element ? out->shape->rank : 1;
   if ((int)inst->n_operands == n_operands && have == n_results)
     return true;
-  return hl_inst_error(in->ev.cx, inst, "\"%s\" takes %d operands and gives %d results, but here are %u and %d",
-                       hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), n_operands, n_results, inst->n_operands, have);
+  return hl_inst_error(
+      in->ev.cx, inst, "\"%s\" takes %d operands and gives %d results, but here are %u and %d",
+      hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), n_operands, n_results, inst->n_operands, have);
 }
 
 HlLiteral *custom_result(HlLiteral *out, int k) {
@@ -168,7 +176,8 @@ bool custom_copy(Interp *in, const HlInst *inst, const HlLiteral *from, HlLitera
   if (from->element || to->element || from->shape->dtype != to->shape->dtype || from->n != to->n ||
       !hl_shape_same_dims(from->shape, to->shape) || hl_literal_is_elided(from))
     return hl_inst_error(in->ev.cx, inst, "\"%s\" cannot turn %s into %s on one device",
-                         hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), hl_shape_text(in->ev.cx, from->shape),
+                         hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET),
+                         hl_shape_text(in->ev.cx, from->shape),
                          hl_shape_text(in->ev.cx, to->shape));
   if (from->n)
     memcpy(to->data, from->data, (size_t)from->n * (size_t)hl_dtype_bytes(from->shape->dtype));

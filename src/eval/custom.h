@@ -5,17 +5,19 @@
 #include "eval/device.h"
 
 // Computes `out`, a zeroed literal of the result's shape, from the operands' values.
-typedef bool CustomKernel(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out);
+typedef bool CustomKernel(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                          HlLiteral *out);
 
-CustomKernel custom_identity;          // custom_annotation.c: one operand, passed on
-CustomKernel custom_zeros;             // the result as it is
+CustomKernel custom_identity;  // custom_annotation.c: one operand, passed on
+CustomKernel custom_zeros;     // the result as it is
 CustomKernel custom_x64_low, custom_x64_high, custom_x64_combine;
-CustomKernel custom_topk, custom_approx_topk;      // custom_topk.c
-CustomKernel custom_threefry;                      // custom_threefry.c
-CustomKernel custom_fft;                           // custom_fft.c
-CustomKernel custom_pivots_to_permutation;         // lapack_solve.c
-CustomKernel custom_tridiagonal_perturbed;         // tridiagonal.c
-CustomKernel custom_lapack;                        // custom_lapack.c, for all targets that are its own
+CustomKernel custom_topk, custom_approx_topk;  // custom_topk.c
+CustomKernel custom_threefry;                  // custom_threefry.c
+CustomKernel custom_fft;                       // custom_fft.c
+CustomKernel custom_gemm;                      // custom_gemm.c
+CustomKernel custom_pivots_to_permutation;     // lapack_solve.c
+CustomKernel custom_tridiagonal_perturbed;     // tridiagonal.c
+CustomKernel custom_lapack;                    // custom_lapack.c, for all targets that are its own
 bool custom_is_lapack(const char *target);
 // The names of LAPACK's targets, in the arena; *n of them.
 const char **custom_lapack_names(HlArena *arena, int *n);
@@ -24,7 +26,8 @@ const char **custom_lapack_names(HlArena *arena, int *n);
 // `{"mode": 78}`. Booleans are 0 and 1; `absent` where there is no such number.
 int64_t custom_int(const HlInst *inst, const char *key, int64_t absent);
 // Checks the numbers of operands and results (1 for an array). False after reporting.
-bool custom_counts(Interp *in, const HlInst *inst, int n_operands, const HlLiteral *out, int n_results);
+bool custom_counts(Interp *in, const HlInst *inst, int n_operands, const HlLiteral *out,
+                   int n_results);
 // Copies a value of equal element types and sizes, tuples too.
 bool custom_copy(Interp *in, const HlInst *inst, const HlLiteral *from, HlLiteral *to);
 // Result k: an element of a tuple or the array itself; NULL if there is none.

@@ -11,9 +11,9 @@
 #include <string.h>
 
 typedef struct Table {
-  const uint8_t *at;                   // the whole buffer
+  const uint8_t *at;  // the whole buffer
   int64_t n;
-  int64_t start;                       // of the table in it; -1: broken
+  int64_t start;  // of the table in it; -1: broken
 } Table;
 
 // A little-endian number of up to 4 bytes, 0 where the buffer ends.
@@ -88,7 +88,8 @@ bool custom_fft(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                        : real_out          ? HL_WORD_fft_type_IRFFT
                        : transform.forward ? HL_WORD_fft_type_FFT
                                            : HL_WORD_fft_type_IFFT;
-  const HlAttr attrs[] = {{.key = HL_A_FFT_TYPE, .i = type}, {.key = HL_A_FFT_LENGTH, .ints = length}};
+  const HlAttr attrs[] = {{.key = HL_A_FFT_TYPE, .i = type},
+                          {.key = HL_A_FFT_LENGTH, .ints = length}};
   HlInst fft = *inst;
   fft.attrs = attrs;
   fft.n_attrs = HL_COUNT_OF(attrs);

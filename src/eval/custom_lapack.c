@@ -14,7 +14,7 @@
 typedef struct Routine {
   const char *name;
   LapackRun *run;
-  int n_args, n_results;               // of the typed form; n_results of the complex one is less by `lost`
+  int n_args, n_results;  // of the typed form; n_results of the complex one is less by `lost`
   int lost;
   // The untyped form: a letter per leading scalar (see set_scalar), and which results are those of
   // the typed form, for real and complex types.
@@ -22,35 +22,35 @@ typedef struct Routine {
 } Routine;
 
 static const Routine routines[] = {
-  {"potrf", lapack_potrf, 1, 2, 0, "l", "01", "01"},
-  {"getrf", lapack_getrf, 1, 3, 0, "", "012", "012"},
-  {"geqrf", lapack_geqrf, 1, 2, 0, "", "01", "01"},
-  {"geqp3", lapack_geqp3, 2, 3, 0, "", "012", "012"},
-  {"orgqr", lapack_orgqr, 2, 1, 0, "", "0", "0"},
-  {"ungqr", lapack_orgqr, 2, 1, 0, "", "0", "0"},
-  {"ormqr", lapack_ormqr, 3, 1, 0, "", "0", "0"},
-  {"unmqr", lapack_ormqr, 3, 1, 0, "", "0", "0"},
-  {"trsm", lapack_trsm, 2, 1, 0, "sltd", "0", "0"},
-  {"gtsv", lapack_gtsv, 4, 5, 0, "", "01234", "01234"},
-  {"syevd", lapack_syevd, 1, 3, 0, "l", "012", "012"},
-  {"heevd", lapack_syevd, 1, 3, 0, "l", "012", "012"},
-  {"geev", lapack_geev, 1, 5, 1, "..LR", "34567", "2345"},
-  {"gees", lapack_gees, 1, 6, 1, "..J", "031245", "03245"},
-  {"gehrd", lapack_gehrd, 1, 3, 0, ".<>", "012", "012"},
-  {"sytrd", lapack_sytrd, 1, 5, 0, ".l", "01234", "01234"},
-  {"hetrd", lapack_sytrd, 1, 5, 0, ".l", "01234", "01234"},
-  {"gesdd", lapack_gesdd, 1, 5, 0, "FU", "01234", "01234"},
-  {"gesvd", lapack_gesvd, 1, 5, 0, "FU", "01234", "01234"},
+    {"potrf", lapack_potrf, 1, 2, 0, "l", "01", "01"},
+    {"getrf", lapack_getrf, 1, 3, 0, "", "012", "012"},
+    {"geqrf", lapack_geqrf, 1, 2, 0, "", "01", "01"},
+    {"geqp3", lapack_geqp3, 2, 3, 0, "", "012", "012"},
+    {"orgqr", lapack_orgqr, 2, 1, 0, "", "0", "0"},
+    {"ungqr", lapack_orgqr, 2, 1, 0, "", "0", "0"},
+    {"ormqr", lapack_ormqr, 3, 1, 0, "", "0", "0"},
+    {"unmqr", lapack_ormqr, 3, 1, 0, "", "0", "0"},
+    {"trsm", lapack_trsm, 2, 1, 0, "sltd", "0", "0"},
+    {"gtsv", lapack_gtsv, 4, 5, 0, "", "01234", "01234"},
+    {"syevd", lapack_syevd, 1, 3, 0, "l", "012", "012"},
+    {"heevd", lapack_syevd, 1, 3, 0, "l", "012", "012"},
+    {"geev", lapack_geev, 1, 5, 1, "..LR", "34567", "2345"},
+    {"gees", lapack_gees, 1, 6, 1, "..J", "031245", "03245"},
+    {"gehrd", lapack_gehrd, 1, 3, 0, ".<>", "012", "012"},
+    {"sytrd", lapack_sytrd, 1, 5, 0, ".l", "01234", "01234"},
+    {"hetrd", lapack_sytrd, 1, 5, 0, ".l", "01234", "01234"},
+    {"gesdd", lapack_gesdd, 1, 5, 0, "FU", "01234", "01234"},
+    {"gesvd", lapack_gesvd, 1, 5, 0, "FU", "01234", "01234"},
 };
 
-// --- Names ------------------------------------------------------------------------------------------
+// --- Names ---------------------------------------------------------------------------------------
 
 typedef enum Form { UNTYPED, TYPED, ON_GPU, ON_GPU_TYPED } Form;
 
 typedef struct Name {
-  const Routine *routine;              // NULL: not one of ours
+  const Routine *routine;  // NULL: not one of ours
   Form form;
-  char letter;                         // 0: by the operand
+  char letter;  // 0: by the operand
 } Name;
 
 static const Routine *routine_named(const char *text, size_t n) {
@@ -80,9 +80,9 @@ static bool drop_end(const char *text, size_t *n, const char *end) {
 static const struct {
   const char *target, *routine;
 } generic[] = {
-  {"Qr", "geqrf"},
-  {"ProductOfElementaryHouseholderReflectors", "orgqr"},
-  {"Eigh", "syevd"},
+    {"Qr", "geqrf"},
+    {"ProductOfElementaryHouseholderReflectors", "orgqr"},
+    {"Eigh", "syevd"},
 };
 
 static Name name_of(const char *target) {
@@ -92,8 +92,9 @@ static Name name_of(const char *target) {
       return (Name){routine_named(generic[k].routine, strlen(generic[k].routine)), TYPED, 0};
   const char *at = target;
   const bool host = starts_with(&at, "lapack_") || starts_with(&at, "blas_");
-  if (!host && !starts_with(&at, "cusolver_") && !starts_with(&at, "cublas_") && !starts_with(&at, "hipsolver_") &&
-      !starts_with(&at, "hipblas_") && !starts_with(&at, "rocsolver_") && !starts_with(&at, "rocblas_"))
+  if (!host && !starts_with(&at, "cusolver_") && !starts_with(&at, "cublas_") &&
+      !starts_with(&at, "hipsolver_") && !starts_with(&at, "hipblas_") &&
+      !starts_with(&at, "rocsolver_") && !starts_with(&at, "rocblas_"))
     return name;
   size_t n = strlen(at);
   const bool typed = drop_end(at, &n, "_ffi");
@@ -107,11 +108,13 @@ static Name name_of(const char *target) {
   name.routine = jacobi ? routine_named("syevd", 5) : routine_named(at, n);
   name.form = typed ? ON_GPU_TYPED : ON_GPU;
   if (name.routine && (name.routine->run == lapack_gesdd || name.routine->run == lapack_gesvd))
-    name.routine = NULL;               // they give V, not its adjoint, in sizes of their own
+    name.routine = NULL;  // they give V, not its adjoint, in sizes of their own
   return name;
 }
 
-bool custom_is_lapack(const char *target) { return name_of(target).routine != NULL; }
+bool custom_is_lapack(const char *target) {
+  return name_of(target).routine != NULL;
+}
 
 const char **custom_lapack_names(HlArena *arena, int *n) {
   static const char letters[] = "sdcz";
@@ -123,9 +126,11 @@ const char **custom_lapack_names(HlArena *arena, int *n) {
   return names;
 }
 
-// --- Parameters ---------------------------------------------------------------------------------------
+// --- Parameters ----------------------------------------------------------------------------------
 
-static char letter_of(int64_t value) { return value > 0 && value < 128 ? (char)value : 'N'; }
+static char letter_of(int64_t value) {
+  return value > 0 && value < 128 ? (char)value : 'N';
+}
 
 static void set_typed(Lapack *l) {
   const HlInst *inst = l->inst;
@@ -147,22 +152,23 @@ static void set_typed(Lapack *l) {
 // vectors, L R J letters of jobs, < > first and last row.
 static void set_scalar(Lapack *l, char what, int64_t value) {
   switch (what) {
-    case 'l': l->uplo = value ? 'L' : 'U'; break;
-    case 's': l->side = value ? 'L' : 'R'; break;
-    case 't': l->trans = value == 0 ? 'N' : value == 1 ? 'T' : 'C'; break;
-    case 'd': l->diag = value ? 'U' : 'N'; break;
-    case 'F': l->job = value ? 'A' : 'S'; break;
-    case 'U': l->job = value ? l->job : 'N'; break;
-    case 'L': l->left = letter_of(value); break;
-    case 'R': l->right = letter_of(value); break;
-    case 'J': l->job = letter_of(value); break;
-    case '<': l->low = value > 0 && value < INT_MAX ? (int)value : 1; break;
-    case '>': l->high = value > 0 && value < INT_MAX ? (int)value : 0; break;
-    default: break;
+  case 'l': l->uplo = value ? 'L' : 'U'; break;
+  case 's': l->side = value ? 'L' : 'R'; break;
+  case 't': l->trans = value == 0 ? 'N' : value == 1 ? 'T' : 'C'; break;
+  case 'd': l->diag = value ? 'U' : 'N'; break;
+  case 'F': l->job = value ? 'A' : 'S'; break;
+  case 'U': l->job = value ? l->job : 'N'; break;
+  case 'L': l->left = letter_of(value); break;
+  case 'R': l->right = letter_of(value); break;
+  case 'J': l->job = letter_of(value); break;
+  case '<': l->low = value > 0 && value < INT_MAX ? (int)value : 1; break;
+  case '>': l->high = value > 0 && value < INT_MAX ? (int)value : 0; break;
+  default: break;
   }
 }
 
-static void set_untyped(Lapack *l, const Routine *routine, const HlLiteral *const *operand, int n_scalars) {
+static void set_untyped(Lapack *l, const Routine *routine, const HlLiteral *const *operand,
+                        int n_scalars) {
   for (int k = 0; k < n_scalars && routine->scalars[k]; k++)
     if (operand[k]->n == 1 && hl_is_integral(operand[k]->shape->dtype))
       set_scalar(l, routine->scalars[k], hl_literal_i64(operand[k], 0));
@@ -188,7 +194,7 @@ static void set_packed(Lapack *l) {
   }
 }
 
-// --- Operands and results -------------------------------------------------------------------------------
+// --- Operands and results ------------------------------------------------------------------------
 
 static const char *const type_letters = "sdcz";
 static const HlDtype type_of_letter[] = {HL_F32, HL_F64, HL_C64, HL_C128};
@@ -209,7 +215,8 @@ static bool set_type(Lapack *l, char letter) {
                        hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET), hl_dtype_text(dtype));
 }
 
-static bool set_values(Lapack *l, const Name *name, const HlLiteral *const *operand, HlLiteral *out) {
+static bool set_values(Lapack *l, const Name *name, const HlLiteral *const *operand,
+                       HlLiteral *out) {
   const Routine *r = name->routine;
   const int n = (int)l->inst->n_operands;
   const bool untyped = name->form == UNTYPED;
@@ -232,10 +239,11 @@ static bool set_values(Lapack *l, const Name *name, const HlLiteral *const *oper
   return true;
 }
 
-// --- The library -----------------------------------------------------------------------------------------
+// --- The library ---------------------------------------------------------------------------------
 
-static const char *const libraries[] = {"liblapack.so.3", "libopenblas.so.0", "libflexiblas.so.3", "libmkl_rt.so.2",
-                                        "liblapack.so",   "libopenblas.so",   "liblapack.3.dylib"};
+static const char *const libraries[] = {"liblapack.so.3",   "libopenblas.so.0", "libflexiblas.so.3",
+                                        "libmkl_rt.so.2",   "liblapack.so",     "libopenblas.so",
+                                        "liblapack.3.dylib"};
 
 // The library stays mapped: opening it again for the next call costs nothing.
 static void *open_library(Lapack *l) {
@@ -244,15 +252,17 @@ static void *open_library(Lapack *l) {
     if (library)
       return library;
   }
-  hl_error_kind(l->in->ev.cx, HL_UNSUPPORTED, hl_pos(l->inst), "%s: \"%s\" needs the LAPACK library, which is missing",
-                l->inst->name->text, hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET));
+  hl_error_kind(l->in->ev.cx, HL_UNSUPPORTED, hl_pos(l->inst),
+                "%s: \"%s\" needs the LAPACK library, which is missing", l->inst->name->text,
+                hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET));
   hl_hint(l->in->ev.cx, "install it: apt-get install liblapack3");
   return NULL;
 }
 
 // Names of routines for complex types where they differ.
 static const char *name_for_type(const Lapack *l) {
-  static const char *const pairs[][2] = {{"orgqr", "ungqr"}, {"ormqr", "unmqr"}, {"syevd", "heevd"}, {"sytrd", "hetrd"}};
+  static const char *const pairs[][2] = {
+      {"orgqr", "ungqr"}, {"ormqr", "unmqr"}, {"syevd", "heevd"}, {"sytrd", "hetrd"}};
   for (int k = 0; k < HL_COUNT_OF(pairs); k++)
     if (strcmp(l->routine, pairs[k][0]) == 0 || strcmp(l->routine, pairs[k][1]) == 0)
       return pairs[k][l->complex];
@@ -265,8 +275,8 @@ static bool find_symbol(Lapack *l, void *library) {
   memcpy(&l->call, &found, sizeof l->call);
   if (found)
     return true;
-  return hl_error_kind(l->in->ev.cx, HL_UNSUPPORTED, hl_pos(l->inst), "%s: the LAPACK library has no %s",
-                       l->inst->name->text, symbol);
+  return hl_error_kind(l->in->ev.cx, HL_UNSUPPORTED, hl_pos(l->inst),
+                       "%s: the LAPACK library has no %s", l->inst->name->text, symbol);
 }
 
 static bool run(Lapack *l, const Name *name) {
@@ -278,7 +288,8 @@ static bool run(Lapack *l, const Name *name) {
   return good;
 }
 
-bool custom_lapack(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
+bool custom_lapack(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                   HlLiteral *out) {
   const Name name = name_of(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET));
   HlArena *arena = hl_cx_scratch(in->ev.cx);
   const HlMark mark = hl_arena_mark(arena);
@@ -291,7 +302,7 @@ bool custom_lapack(Interp *in, const HlInst *inst, const HlLiteral *const *opera
   return good;
 }
 
-// --- What routines share ------------------------------------------------------------------------------------
+// --- What routines share -------------------------------------------------------------------------
 
 bool lapack_begin(Lapack *l, int tail) {
   const HlShape *shape = l->arg[0]->shape;
@@ -304,14 +315,16 @@ bool lapack_begin(Lapack *l, int tail) {
     l->batch *= shape->dim[k];
   const int64_t n = shape->dim[shape->rank - 1], m = tail == 2 ? shape->dim[shape->rank - 2] : n;
   if (m > INT_MAX / 16 || n > INT_MAX / 16)
-    return hl_error_kind(l->in->ev.cx, HL_LIMIT, hl_pos(l->inst), "%s: matrices of %lld by %lld are too large for LAPACK",
+    return hl_error_kind(l->in->ev.cx, HL_LIMIT, hl_pos(l->inst),
+                         "%s: matrices of %lld by %lld are too large for LAPACK",
                          l->inst->name->text, (long long)m, (long long)n);
   l->m = (int)m;
   l->n = (int)n;
   return lapack_check(l, l->arg[0], l->dtype, tail, tail == 2 ? m : n, n);
 }
 
-bool lapack_check(Lapack *l, const HlLiteral *value, HlDtype dtype, int tail, int64_t rows, int64_t columns) {
+bool lapack_check(Lapack *l, const HlLiteral *value, HlDtype dtype, int tail, int64_t rows,
+                  int64_t columns) {
   bool good = value && value->shape->dtype == dtype && value->shape->rank == l->batch_rank + tail &&
               !hl_literal_is_elided(value);
   for (int k = 0; good && k < l->batch_rank; k++)
@@ -321,14 +334,16 @@ bool lapack_check(Lapack *l, const HlLiteral *value, HlDtype dtype, int tail, in
     good = value->shape->dim[l->batch_rank + k] == sizes[k];
   if (good)
     return true;
-  return hl_inst_error(l->in->ev.cx, l->inst, "\"%s\": an operand or result is %s instead of %s with %d dimensions",
+  return hl_inst_error(l->in->ev.cx, l->inst,
+                       "\"%s\": an operand or result is %s instead of %s with %d dimensions",
                        hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET),
-                       value ? hl_shape_text(l->in->ev.cx, value->shape) : "missing", hl_dtype_text(dtype),
-                       l->batch_rank + tail);
+                       value ? hl_shape_text(l->in->ev.cx, value->shape) : "missing",
+                       hl_dtype_text(dtype), l->batch_rank + tail);
 }
 
 bool lapack_is_square(Lapack *l) {
-  return l->m == l->n || hl_inst_error(l->in->ev.cx, l->inst, "the matrix of %d by %d is not square", l->m, l->n);
+  return l->m == l->n ||
+         hl_inst_error(l->in->ev.cx, l->inst, "the matrix of %d by %d is not square", l->m, l->n);
 }
 
 void *lapack_new(Lapack *l, int64_t rows, int64_t columns, size_t size) {
@@ -364,7 +379,8 @@ void *lapack_at(Lapack *l, HlLiteral *value, int64_t b, int64_t n) {
 void lapack_copy(const HlLiteral *from, HlLiteral *to, int64_t b, int64_t n) {
   const size_t size = (size_t)hl_dtype_bytes(from->shape->dtype), bytes = (size_t)n * size;
   if (bytes && from->n && to->n)
-    memcpy((char *)to->data + (size_t)b * bytes, (const char *)from->data + (size_t)b * bytes, bytes);
+    memcpy((char *)to->data + (size_t)b * bytes, (const char *)from->data + (size_t)b * bytes,
+           bytes);
 }
 
 // Answers in f32 may have been rounded down.

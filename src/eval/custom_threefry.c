@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-static uint32_t rotate(uint32_t x, int by) { return x << by | x >> (32 - by); }
+static uint32_t rotate(uint32_t x, int by) {
+  return x << by | x >> (32 - by);
+}
 
 static void encrypt(const uint32_t key[2], uint32_t x[2]) {
   static const int rotation[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
@@ -22,7 +24,8 @@ static void encrypt(const uint32_t key[2], uint32_t x[2]) {
 }
 
 // Operands: two key words, two counter words, each one value or as many as there are results.
-bool custom_threefry(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
+bool custom_threefry(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                     HlLiteral *out) {
   if (inst->n_operands < 4 || !out->element || out->shape->rank != 2)
     return custom_counts(in, inst, 4, out, 2);
   const int64_t n = out->element[0]->n;

@@ -31,7 +31,8 @@ bool custom_topk(Interp *in, const HlInst *inst, const HlLiteral *const *operand
       good = d == shape->rank - 1 ? result->dim[d] == out->element[0]->shape->dim[d]
                                   : result->dim[d] == shape->dim[d];
     if (!good)
-      return hl_inst_error(in->ev.cx, inst, "expected values and indices of %s", hl_shape_text(in->ev.cx, shape));
+      return hl_inst_error(in->ev.cx, inst, "expected values and indices of %s",
+                           hl_shape_text(in->ev.cx, shape));
   }
   const HlAttr attrs[] = {{.key = HL_A_LARGEST, .i = !wants_smallest(inst)}};
   HlInst topk = *inst;
@@ -40,35 +41,40 @@ bool custom_topk(Interp *in, const HlInst *inst, const HlLiteral *const *operand
   return hl_kernel(HL_OP_TOPK)(&in->ev, &topk, operand, out);
 }
 
-// --- ApproxTopK: exact, which is as near as one can get -------------------------------------------------------
+// --- ApproxTopK: exact, which is as near as one can get ------------------------------------------
 
 // Copies the first steps of dimension d.
-static bool take_first(Interp *in, const HlInst *inst, const HlLiteral *from, HlLiteral *to, int64_t d) {
+static bool take_first(Interp *in, const HlInst *inst, const HlLiteral *from, HlLiteral *to,
+                       int64_t d) {
   const HlShape *a = from->shape, *b = to->shape;
   bool good = a->dtype == b->dtype && a->rank == b->rank;
   for (int k = 0; good && k < a->rank; k++)
     good = k == d ? b->dim[k] <= a->dim[k] : b->dim[k] == a->dim[k];
   if (!good)
-    return hl_inst_error(in->ev.cx, inst, "%s cannot be the best of %s", hl_shape_text(in->ev.cx, b),
-                         hl_shape_text(in->ev.cx, a));
+    return hl_inst_error(in->ev.cx, inst, "%s cannot be the best of %s",
+                         hl_shape_text(in->ev.cx, b), hl_shape_text(in->ev.cx, a));
   size_t inner = (size_t)hl_dtype_bytes(a->dtype);
   for (int k = (int)d + 1; k < a->rank; k++)
     inner *= (size_t)a->dim[k];
   const size_t bytes = inner * (size_t)b->dim[d], step = inner * (size_t)a->dim[d];
-  for (size_t at = 0, line = 0; bytes && at < (size_t)to->n * (size_t)hl_dtype_bytes(a->dtype); at += bytes, line++)
+  for (size_t at = 0, line = 0; bytes && at < (size_t)to->n * (size_t)hl_dtype_bytes(a->dtype);
+       at += bytes, line++)
     memcpy((char *)to->data + at, (const char *)from->data + line * step, bytes);
   return true;
 }
 
-bool custom_approx_topk(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
-  const int n = (int)inst->n_operands / 2;           // values, then where their reduction starts
+bool custom_approx_topk(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                        HlLiteral *out) {
+  const int n = (int)inst->n_operands / 2;  // values, then where their reduction starts
   const int64_t d = custom_int(inst, "reduction_dim", -1);
   if (n == 0 || !custom_counts(in, inst, 2 * n, out, n))
     return false;
   if (inst->n_calls == 0 || d < 0 || d >= operand[0]->shape->rank)
-    return hl_inst_error(in->ev.cx, inst, "ApproxTopK needs a comparator and a reduction_dim in range");
+    return hl_inst_error(in->ev.cx, inst,
+                         "ApproxTopK needs a comparator and a reduction_dim in range");
   for (int k = 1; k < n; k++)
-    if (!hl_shape_is_array(operand[k]->shape) || !hl_shape_same_dims(operand[k]->shape, operand[0]->shape))
+    if (!hl_shape_is_array(operand[k]->shape) ||
+        !hl_shape_same_dims(operand[k]->shape, operand[0]->shape))
       return hl_inst_error(in->ev.cx, inst, "the operands of ApproxTopK must have equal sizes");
   const HlMark mark = hl_arena_mark(in->frames);
   const HlShape **shapes = HL_ARRAY(in->frames, const HlShape *, n);

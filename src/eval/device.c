@@ -1,9 +1,9 @@
 // eval/device.c: logical devices as threads, and the places where they meet.
 //
-// A meeting gathers the values of all members of a group and gives them to each; a mailbox is a queue.
-// All of it stands under one lock: devices meet seldom compared with what they compute. A device that
-// waits counts as blocked until somebody completes what it waits for; when every device that still
-// runs is blocked, nothing can ever happen, and all of them fail.
+// A meeting gathers the values of all members of a group and gives them to each; a mailbox is a
+// queue. All of it stands under one lock: devices meet seldom compared with what they compute. A
+// device that waits counts as blocked until somebody completes what it waits for; when every device
+// that still runs is blocked, nothing can ever happen, and all of them fail.
 
 #include "eval/device.h"
 
@@ -64,7 +64,7 @@ static bool given_up(Interp *in, const HlInst *inst, const Meetings *m) {
                        in->device, inst->name->text);
 }
 
-// --- Meetings -------------------------------------------------------------------------------------------
+// --- Meetings -----------------------------------------------------------------------------------
 
 // The meeting of this key that still waits for members, or a new one.
 static Meeting *find_meeting(Meetings *m, const MeetKey *key, int n, int n_mine) {
@@ -80,7 +80,8 @@ static Meeting *find_meeting(Meetings *m, const MeetKey *key, int n, int n_mine)
     free(here);
     return NULL;
   }
-  *new = (Meeting){.key = *key, .next = m->meeting, .value = value, .here = here, .n = n, .n_mine = n_mine};
+  *new = (Meeting){
+      .key = *key, .next = m->meeting, .value = value, .here = here, .n = n, .n_mine = n_mine};
   m->meeting = new;
   return new;
 }
@@ -131,8 +132,8 @@ static bool meet(Interp *in, const HlInst *inst, Meetings *m, const MeetKey *key
   return good || given_up(in, inst, m);
 }
 
-bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, int me, const HlLiteral *const *mine,
-                     int n_mine, HlLiteral **all) {
+bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, int me,
+                     const HlLiteral *const *mine, int n_mine, HlLiteral **all) {
   Meetings *m = in->cluster->meetings;
   if (n <= 1 || !m) {
     for (int k = 0; k < n_mine; k++)
@@ -145,7 +146,7 @@ bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, int me,
   return good;
 }
 
-// --- Mail -----------------------------------------------------------------------------------------------
+// --- Mail ---------------------------------------------------------------------------------------
 
 static void add_letter(Meetings *m, Letter *letter) {
   Letter **link = &m->letter;
@@ -216,7 +217,7 @@ bool device_take(Interp *in, const HlInst *inst, MeetKey key, HlLiteral **value)
   return good;
 }
 
-// --- Running ----------------------------------------------------------------------------------------------
+// --- Running ------------------------------------------------------------------------------------
 
 typedef struct Worker {
   Interp *in;

@@ -4,7 +4,8 @@
 
 #include "eval/eval.h"
 
-// What all devices of a run share. Fields are constant while devices run, but for those in device.c.
+// What all devices of a run share. Fields are constant while devices run, but for those in
+// device.c.
 struct Cluster {
   const HlModule *module;
   const HlEvalOptions *options;        // never NULL
@@ -17,21 +18,22 @@ struct Cluster {
 typedef struct MeetKey {
   const HlInst *inst;                  // where there is no channel; else NULL
   int64_t channel;
-  int64_t group;                       // which of the instruction's groups, or source * devices + target
+  int64_t group;  // which of the instruction's groups, or source * devices + target
 } MeetKey;
 
-// Blocks until the `n` members of a group have come to `key`, `me` (0 <= me < n) being this device's
-// place among them. Each brings n_mine values (borrowed) and gets new references to those of all:
-// all[member * n_mine + k]. Fails, reporting, when another device has failed or when all devices wait
-// for each other for ever.
-bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, int me, const HlLiteral *const *mine,
-                     int n_mine, HlLiteral **all);
+// Blocks until the `n` members of a group have come to `key`, `me` (0 <= me < n) being this
+// device's place among them. Each brings n_mine values (borrowed) and gets new references to those
+// of all: all[member * n_mine + k]. Fails, reporting, when another device has failed or when all
+// devices wait for each other for ever.
+bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, int me,
+                     const HlLiteral *const *mine, int n_mine, HlLiteral **all);
 
-// A queue of values by key: post never blocks; take blocks until there is one and gives a reference.
+// A queue of values by key: post never blocks; take blocks until there is one and gives a
+// reference.
 bool device_post(Interp *in, MeetKey key, const HlLiteral *value);
 bool device_take(Interp *in, const HlInst *inst, MeetKey key, HlLiteral **value);
 
-// --- For eval.c -----------------------------------------------------------------------------------
+// --- For eval.c ---------------------------------------------------------------------------------
 
 // Runs `work` once per device, each in a thread of its own when there are several; each gets a
 // context of its own then, merged into `cx` in order of devices. False if any returned false.

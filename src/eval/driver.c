@@ -2,7 +2,7 @@
 
 #include "eval/device.h"
 
-// --- Values passed on ---------------------------------------------------------------------------------
+// --- Values passed on ---------------------------------------------------------------------------
 
 // copy, opt-barrier, domain, add-dependency, async-update, alternatives: operand 0.
 static HlLiteral *take_first(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t lanes) {
@@ -20,42 +20,48 @@ static HlLiteral *take_tuple(Interp *in, const HlInst *inst, HlLiteral **operand
 }
 
 // Element k of operand 0, which must be a tuple.
-static bool drive_element(Interp *in, const HlInst *inst, const HlLiteral *tuple, int k, HlLiteral **out) {
+static bool drive_element(Interp *in, const HlInst *inst, const HlLiteral *tuple, int k,
+                          HlLiteral **out) {
   if (!tuple->element || tuple->shape->rank <= k)
     return hl_inst_error(in->ev.cx, inst, "the operand is no tuple of at least %d elements", k + 1);
   *out = hl_literal_ref(tuple->element[k]);
   return true;
 }
 
-static bool drive_copy_done(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+static bool drive_copy_done(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                            HlLiteral **out) {
   return drive_element(in, inst, operand[0], 0, out);
 }
 
-static bool drive_async_done(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+static bool drive_async_done(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                             HlLiteral **out) {
   return drive_element(in, inst, operand[0], 1, out);
 }
 
-static bool drive_tuple_select(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+static bool drive_tuple_select(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                               HlLiteral **out) {
   const bool first = operand[0]->n == 1 && hl_literal_i64(operand[0], 0) != 0;
   *out = hl_literal_ref(operand[first ? 1 : 2]);
   return true;
 }
 
 // A value of the declared shape without content: tokens.
-static bool drive_zero(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+static bool drive_zero(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                       HlLiteral **out) {
   *out = interp_new(in, inst, inst->shape);
   return *out != NULL;
 }
 
-// --- Started and done --------------------------------------------------------------------------------
+// --- Started and done ---------------------------------------------------------------------------
 
-// A tuple of the declared shape whose first elements are given and whose others are zero. Takes over
-// the references of those given.
+// A tuple of the declared shape whose first elements are given and whose others are zero. Takes
+// over the references of those given.
 static HlLiteral *completed(Interp *in, const HlInst *inst, HlLiteral **given, int n_given) {
   const HlShape *shape = inst->shape;
   const int n = shape->dtype == HL_TUPLE ? shape->rank : 0;
   HlLiteral *out = NULL, **element = HL_ARRAY(in->frames, HlLiteral *, n + n_given + 1);
-  bool good = n >= n_given || hl_inst_error(in->ev.cx, inst, "the shape must be a tuple of at least %d", n_given);
+  bool good = n >= n_given ||
+              hl_inst_error(in->ev.cx, inst, "the shape must be a tuple of at least %d", n_given);
   for (int k = 0; good && k < n; k++) {
     element[k] = k < n_given ? hl_literal_ref(given[k]) : interp_new(in, inst, shape->element[k]);
     good = element[k] != NULL;
@@ -69,7 +75,8 @@ static HlLiteral *completed(Interp *in, const HlInst *inst, HlLiteral **given, i
   return out;
 }
 
-static bool drive_copy_start(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+static bool drive_copy_start(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                             HlLiteral **out) {
   const HlMark mark = hl_arena_mark(in->frames);
   HlLiteral *both[] = {hl_literal_ref(operand[0]), hl_literal_ref(operand[0])};
   *out = completed(in, inst, both, 2);
@@ -78,7 +85,8 @@ static bool drive_copy_start(Interp *in, const HlInst *inst, const HlLiteral *co
 }
 
 // The computation runs at once; the operands go along as the shape says.
-static bool drive_async_start(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+static bool drive_async_start(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                              HlLiteral **out) {
   const int n = (int)inst->n_operands;
   HlLiteral *result = interp_call(in, hl_called(inst, 0), operand, n);
   if (!result)
@@ -95,16 +103,18 @@ static bool drive_async_start(Interp *in, const HlInst *inst, const HlLiteral *c
   return *out != NULL;
 }
 
-// --- Devices, custom calls ----------------------------------------------------------------------------
+// --- Devices, custom calls ----------------------------------------------------------------------
 
-static bool drive_device_id(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+static bool drive_device_id(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                            HlLiteral **out) {
   *out = interp_new(in, inst, inst->shape);
   if (*out && (*out)->n == 1)
     hl_literal_set_i64(*out, 0, inst->op == HL_OP_PARTITION_ID ? in->partition : in->replica);
   return *out != NULL;
 }
 
-static bool drive_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+static bool drive_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                              HlLiteral **out) {
   bool known = false;
   *out = dynamic_custom_call(in, inst, operand, &known);
   if (known)
@@ -117,7 +127,7 @@ static bool drive_custom_call(Interp *in, const HlInst *inst, const HlLiteral *c
   return *out != NULL;
 }
 
-// --- The tables ---------------------------------------------------------------------------------------
+// --- The tables ---------------------------------------------------------------------------------
 
 static TakingOp *const taking[HL_OP_COUNT] = {
   [HL_OP_TUPLE] = take_tuple,

@@ -1,10 +1,10 @@
 // eval/dynamic.c: run-time sizes: what lies behind `<=n`.
 //
-// A value of a bounded shape fills a buffer of the bound and carries its sizes. Kernels know nothing
-// of this: operands are cut down to their run-time sizes, the shape rule says what comes out of those,
-// the kernel computes that, and the result is put back into a buffer of its bound. Where the rule finds
-// no sense in the run-time sizes (a static slice out of a dynamic dimension, say), the op runs on the
-// whole buffers.
+// A value of a bounded shape fills a buffer of the bound and carries its sizes. Kernels know
+// nothing of this: operands are cut down to their run-time sizes, the shape rule says what comes
+// out of those, the kernel computes that, and the result is put back into a buffer of its bound.
+// Where the rule finds no sense in the run-time sizes (a static slice out of a dynamic dimension,
+// say), the op runs on the whole buffers.
 
 #include <string.h>
 
@@ -18,13 +18,15 @@ bool dynamic_is(const HlLiteral *literal) {
   return false;
 }
 
-static bool is_dynamic_dim(const HlShape *shape, int d) { return shape->dynamic && shape->dynamic[d]; }
+static bool is_dynamic_dim(const HlShape *shape, int d) {
+  return shape->dynamic && shape->dynamic[d];
+}
 
 static int64_t size_of_dim(const HlLiteral *value, int d) {
   return value->extent ? value->extent[d] : value->shape->dim[d];
 }
 
-// --- Between buffers of the bound and compact values ------------------------------------------------------
+// --- Between buffers of the bound and compact values --------------------------------------------
 
 // Copies the box that both have in common, both being row-major.
 static void copy_common(Interp *in, const HlLiteral *from, HlLiteral *to, const int64_t *dim) {
@@ -35,7 +37,8 @@ static void copy_common(Interp *in, const HlLiteral *from, HlLiteral *to, const 
   hl_strides(rank, to->shape->dim, a);
   hl_strides(rank, from->shape->dim, b);
   if (to->n > 0 && from->n > 0)
-    move_box(in->ev.cx, hl_dtype_bytes(to->shape->dtype), rank, dim, (Side){to->data, a}, (Side){from->data, b});
+    move_box(in->ev.cx, hl_dtype_bytes(to->shape->dtype), rank, dim, (Side){to->data, a},
+             (Side){from->data, b});
   hl_arena_release(scratch, mark);
 }
 
@@ -49,7 +52,8 @@ static HlLiteral *cut(Interp *in, const HlInst *inst, const HlLiteral *value, co
 }
 
 // A compact value in a buffer of the declared shape, or of a tuple's leaf.
-static HlLiteral *put_back(Interp *in, const HlInst *inst, const HlLiteral *value, const HlShape *declared) {
+static HlLiteral *put_back(Interp *in, const HlInst *inst, const HlLiteral *value,
+                           const HlShape *declared) {
   HlLiteral *out = interp_new(in, inst, declared);
   if (!out)
     return NULL;
@@ -71,7 +75,7 @@ static HlLiteral *put_back(Interp *in, const HlInst *inst, const HlLiteral *valu
   return out;
 }
 
-// --- What comes out ---------------------------------------------------------------------------------------
+// --- What comes out -----------------------------------------------------------------------------
 
 typedef struct Dynamic {
   Interp *in;
@@ -130,8 +134,8 @@ static const HlShape *dynamic_slice_shape(const Dynamic *d) {
   return array_of(d, dim);
 }
 
-// Dimensions of operand and result are matched in groups of equal bounds' products; in each group the
-// first dynamic dimension of the result takes what the others leave.
+// Dimensions of operand and result are matched in groups of equal bounds' products; in each group
+// the first dynamic dimension of the result takes what the others leave.
 static const HlShape *reshape_shape(const Dynamic *d) {
   const HlShape *bound = d->operand[0]->shape, *size = d->compact[0]->shape, *to = d->inst->shape;
   int64_t *dim = declared_dims(d);
@@ -175,7 +179,8 @@ static const HlShape *rule_shape(const Dynamic *d) {
 
 // Whether a value of run-time shape `actual` can be put into a buffer of the declared shape.
 static bool fits(const HlShape *actual, const HlShape *declared) {
-  if (!actual || actual->rank != declared->rank || (actual->dtype == HL_TUPLE) != (declared->dtype == HL_TUPLE))
+  if (!actual || actual->rank != declared->rank ||
+      (actual->dtype == HL_TUPLE) != (declared->dtype == HL_TUPLE))
     return false;
   for (int k = 0; k < declared->rank; k++) {
     if (declared->dtype == HL_TUPLE ? !fits(actual->element[k], declared->element[k])
@@ -200,10 +205,11 @@ static const HlShape *run_time_shape(const Dynamic *d) {
   }
   if (!fits(shape, d->inst->shape))
     return NULL;
-  return hl_shape_is_array(shape) ? hl_shape_with_dtype(d->shapes, shape, d->inst->shape->dtype) : shape;
+  return hl_shape_is_array(shape) ? hl_shape_with_dtype(d->shapes, shape, d->inst->shape->dtype)
+                                  : shape;
 }
 
-// --- Operands ---------------------------------------------------------------------------------------------
+// --- Operands -----------------------------------------------------------------------------------
 
 // The size that operand k has in dimension `dim` for this op: elementwise operands shrink to the
 // smallest of them.
@@ -212,7 +218,8 @@ static int64_t common_size(const Dynamic *d, uint32_t k, int dim) {
   if (!(hl_op_info[d->inst->op].traits & HL_T_ELEMENTWISE))
     return size;
   for (uint32_t j = 0; j < d->inst->n_operands; j++)
-    if (d->operand[j]->shape->rank == d->operand[k]->shape->rank && size_of_dim(d->operand[j], dim) < size)
+    if (d->operand[j]->shape->rank == d->operand[k]->shape->rank &&
+        size_of_dim(d->operand[j], dim) < size)
       size = size_of_dim(d->operand[j], dim);
   return size;
 }
@@ -240,7 +247,8 @@ static const HlShape *dynamic_reshape_shape(const Dynamic *d) {
   int64_t *dim = HL_ARRAY(d->arena, int64_t, declared->rank + 1), n = 1;
   for (int k = 0; k < declared->rank; k++) {
     const HlLiteral *size = (uint32_t)k + 1 < d->inst->n_operands ? d->operand[k + 1] : NULL;
-    dim[k] = is_dynamic_dim(declared, k) && size && size->n == 1 ? hl_literal_i64(size, 0) : declared->dim[k];
+    dim[k] = is_dynamic_dim(declared, k) && size && size->n == 1 ? hl_literal_i64(size, 0)
+                                                                 : declared->dim[k];
     if (dim[k] < 0 || dim[k] > declared->dim[k])
       return NULL;
     n *= dim[k];
@@ -270,7 +278,9 @@ static HlLiteral *compute(Dynamic *d) {
 
 HlLiteral *dynamic_compute(Interp *in, const HlInst *inst, const HlLiteral *const *operand) {
   HlArena *arena = hl_arena_new();
-  Dynamic d = {in, inst, operand, HL_ARRAY(arena, HlLiteral *, inst->n_operands + 1), arena, hl_shapes_new(arena)};
+  Dynamic d = {in,      inst,
+               operand, HL_ARRAY(arena, HlLiteral *, inst->n_operands + 1),
+               arena,   hl_shapes_new(arena)};
   HlLiteral *out = compute(&d);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     interp_drop(in, d.compact[k]);
@@ -278,9 +288,10 @@ HlLiteral *dynamic_compute(Interp *in, const HlInst *inst, const HlLiteral *cons
   return out;
 }
 
-// --- Sizes as values ------------------------------------------------------------------------------------------
+// --- Sizes as values ----------------------------------------------------------------------------
 
-bool dynamic_get_size(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+bool dynamic_get_size(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                      HlLiteral **out) {
   const int64_t d = hl_dim(inst);
   if (d < 0 || d >= operand[0]->shape->rank)
     return hl_inst_error(in->ev.cx, inst, "the operand has no dimension %lld", (long long)d);
@@ -291,7 +302,8 @@ bool dynamic_get_size(Interp *in, const HlInst *inst, const HlLiteral *const *op
 }
 
 // A copy of the buffer in the declared shape, with the sizes of `value`.
-static HlLiteral *redeclared(Interp *in, const HlInst *inst, const HlLiteral *value, const HlShape *declared) {
+static HlLiteral *redeclared(Interp *in, const HlInst *inst, const HlLiteral *value,
+                             const HlShape *declared) {
   if (!hl_shape_same_dims(value->shape, declared) || value->shape->dtype != declared->dtype) {
     hl_inst_error(in->ev.cx, inst, "operand and result differ in type or bounds");
     return NULL;
@@ -310,7 +322,8 @@ static void set_size(HlLiteral *out, int d, int64_t size) {
     out->extent[d] = size < 0 ? 0 : size > bound ? bound : size;
 }
 
-bool dynamic_set_size(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral **out) {
+bool dynamic_set_size(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                      HlLiteral **out) {
   const int64_t d = hl_dim(inst);
   if (d < 0 || d >= inst->shape->rank || operand[1]->n != 1)
     return hl_inst_error(in->ev.cx, inst, "the operand has no dimension %lld", (long long)d);
@@ -321,7 +334,8 @@ bool dynamic_set_size(Interp *in, const HlInst *inst, const HlLiteral *const *op
 }
 
 // SliceToDynamic(data, sizes...): the data, so much of it as the sizes say.
-static HlLiteral *slice_to_dynamic(Interp *in, const HlInst *inst, const HlLiteral *const *operand) {
+static HlLiteral *slice_to_dynamic(Interp *in, const HlInst *inst,
+                                   const HlLiteral *const *operand) {
   HlLiteral *out = redeclared(in, inst, operand[0], inst->shape);
   for (int d = 0; out && d < inst->shape->rank && (uint32_t)d + 1 < inst->n_operands; d++)
     if (operand[d + 1]->n == 1)
@@ -333,8 +347,10 @@ static HlLiteral *slice_to_dynamic(Interp *in, const HlInst *inst, const HlLiter
 static HlLiteral *pad_to_static(Interp *in, const HlInst *inst, const HlLiteral *data) {
   const HlShape *shape = inst->shape;
   if (shape->dtype != HL_TUPLE || shape->rank != data->shape->rank + 1 ||
-      !hl_shape_same_dims(shape->element[0], data->shape) || shape->element[0]->dtype != data->shape->dtype) {
-    hl_inst_error(in->ev.cx, inst, "the shape must be a tuple of the data and a size for each dimension");
+      !hl_shape_same_dims(shape->element[0], data->shape) ||
+      shape->element[0]->dtype != data->shape->dtype) {
+    hl_inst_error(in->ev.cx, inst,
+                  "the shape must be a tuple of the data and a size for each dimension");
     return NULL;
   }
   HlLiteral *out = interp_new(in, inst, shape);
@@ -347,9 +363,11 @@ static HlLiteral *pad_to_static(Interp *in, const HlInst *inst, const HlLiteral 
   return out;
 }
 
-HlLiteral *dynamic_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand, bool *known) {
+HlLiteral *dynamic_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                               bool *known) {
   const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  const bool slices = strcmp(target, "SliceToDynamic") == 0, pads = strcmp(target, "PadToStatic") == 0;
+  const bool slices = strcmp(target, "SliceToDynamic") == 0,
+             pads = strcmp(target, "PadToStatic") == 0;
   *known = (slices || pads) && inst->n_operands > 0 && hl_shape_is_array(operand[0]->shape);
   if (!*known)
     return NULL;

@@ -1,11 +1,12 @@
-// eval/eval.c: the interpreter's public face: whole modules on logical devices, and single computations.
+// eval/eval.c: the interpreter's public face: whole modules on logical devices, and single
+// computations.
 
 #include "eval/device.h"
 #include "eval/plan.h"
 
 static const HlEvalOptions defaults = {0};
 
-// --- Interpreters ---------------------------------------------------------------------------------------
+// --- Interpreters -------------------------------------------------------------------------------
 
 Interp *interp_new_device(HlCx *cx, const HlCx *registry, Cluster *cluster, int device) {
   HlArena *arena = hl_arena_new();
@@ -35,14 +36,18 @@ void interp_free(Interp *in) {
   hl_arena_free(in->arena);
 }
 
-// --- Modules ----------------------------------------------------------------------------------------------
+// --- Modules ------------------------------------------------------------------------------------
 
 static int64_t replicas_of(const HlModule *m, const HlEvalOptions *options) {
-  return options && options->replicas > 0 ? options->replicas : m->replica_count > 0 ? m->replica_count : 1;
+  return options && options->replicas > 0 ? options->replicas
+         : m->replica_count > 0           ? m->replica_count
+                                          : 1;
 }
 
 static int64_t partitions_of(const HlModule *m, const HlEvalOptions *options) {
-  return options && options->partitions > 0 ? options->partitions : m->num_partitions > 0 ? m->num_partitions : 1;
+  return options && options->partitions > 0 ? options->partitions
+         : m->num_partitions > 0            ? m->num_partitions
+                                            : 1;
 }
 
 int hl_eval_devices(const HlModule *m, const HlEvalOptions *options) {
@@ -50,19 +55,38 @@ int hl_eval_devices(const HlModule *m, const HlEvalOptions *options) {
   return replicas > INT32_MAX / partitions ? INT32_MAX : (int)(replicas * partitions);
 }
 
-static bool check_argument(HlCx *cx, const HlComp *comp, int device, int k, const HlLiteral *value) {
+// Whether every array has its elements, and run-time sizes within its bounds.
+static bool is_whole(const HlLiteral *value) {
+  const HlShape *shape = value->shape;
+  for (int k = 0; value->element && k < shape->rank; k++)
+    if (!is_whole(value->element[k]))
+      return false;
+  if (!hl_shape_is_array(shape))
+    return true;
+  for (int d = 0; value->extent && d < shape->rank; d++)
+    if (value->extent[d] < 0 || value->extent[d] > shape->dim[d])
+      return false;
+  return value->n == hl_shape_elements(shape);
+}
+
+static bool check_argument(HlCx *cx, const HlComp *comp, int device, int k,
+                           const HlLiteral *value) {
   const HlInst *param = comp->params[k];
   if (!param)
-    return hl_error(cx, hl_comp_pos(comp), "computation %s has no parameter %d", comp->name->text, k);
+    return hl_error(cx, hl_comp_pos(comp), "computation %s has no parameter %d", comp->name->text,
+                    k);
   if (!value)
     return hl_inst_error(cx, param, "there is no value for parameter %d of device %d", k, device);
   if (hl_shape_compatible(param->shape, value->shape))
-    return true;
+    return is_whole(value) ||
+           hl_inst_error(cx, param, "the value of parameter %d of device %d is not all there", k,
+                         device);
   return hl_inst_error(cx, param, "parameter %d of device %d is %s but should be %s", k, device,
                        hl_shape_text(cx, value->shape), hl_shape_text(cx, param->shape));
 }
 
-static bool check_arguments(HlCx *cx, const HlComp *comp, int device, const HlLiteral *const *args) {
+static bool check_arguments(HlCx *cx, const HlComp *comp, int device,
+                            const HlLiteral *const *args) {
   HlArena *scratch = hl_cx_scratch(cx);
   const HlMark mark = hl_arena_mark(scratch);
   bool good = true;
@@ -94,11 +118,12 @@ static bool run_all(HlCx *cx, Cluster *cluster, Job *job) {
   return good;
 }
 
-bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options, const HlLiteral *const *const *args,
-             HlLiteral **results) {
+bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
+             const HlLiteral *const *const *args, HlLiteral **results) {
   const int n = hl_eval_devices(m, options);
   if (n > hl_cx_limits(cx)->devices)
-    return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m), "%d devices are more than the limit of %lld", n,
+    return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m),
+                         "%d devices are more than the limit of %lld", n,
                          (long long)hl_cx_limits(cx)->devices);
   for (int d = 0; d < n; d++)
     results[d] = NULL;
@@ -107,8 +132,11 @@ bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options, const Hl
   for (int d = 0; d < n; d++)
     if (!check_arguments(cx, m->entry, d, args ? args[d] : NULL))
       return false;
-  Cluster cluster = {.module = m, .options = options ? options : &defaults, .n_devices = n,
-                     .replicas = (int)replicas_of(m, options), .partitions = (int)partitions_of(m, options)};
+  Cluster cluster = {.module = m,
+                     .options = options ? options : &defaults,
+                     .n_devices = n,
+                     .replicas = (int)replicas_of(m, options),
+                     .partitions = (int)partitions_of(m, options)};
   return run_all(cx, &cluster, &(Job){m->entry, args, results});
 }
 
@@ -116,12 +144,14 @@ bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options, const Hl
 HlLiteral *hl_eval_comp(HlCx *cx, const HlComp *comp, const HlLiteral *const *args, int n) {
   static const HlEvalOptions options = {.elided = HL_ELIDED_REFUSE};
   if (n != comp->n_params) {
-    hl_error(cx, hl_comp_pos(comp), "computation %s takes %d arguments, got %d", comp->name->text, comp->n_params, n);
+    hl_error(cx, hl_comp_pos(comp), "computation %s takes %d arguments, got %d", comp->name->text,
+             comp->n_params, n);
     return NULL;
   }
   if (!check_arguments(cx, comp, 0, args))
     return NULL;
-  Cluster cluster = {.module = comp->module, .options = &options, .n_devices = 1, .replicas = 1, .partitions = 1};
+  Cluster cluster = {
+      .module = comp->module, .options = &options, .n_devices = 1, .replicas = 1, .partitions = 1};
   HlLiteral *result = NULL;
   run_all(cx, &cluster, &(Job){comp, &args, &result});
   return result;

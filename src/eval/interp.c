@@ -3,7 +3,7 @@
 #include "eval/device.h"
 #include "eval/plan.h"
 
-// --- Values and their bytes -----------------------------------------------------------------------------
+// --- Values and their bytes ---------------------------------------------------------------------
 
 // Arrays below this size are not counted: they cannot fill a memory.
 enum { SMALL_BYTES = 4096 };
@@ -18,7 +18,9 @@ static void count_bytes(Interp *in, int64_t bytes) {
     __atomic_add_fetch(&in->cluster->live_bytes, bytes, __ATOMIC_RELAXED);
 }
 
-bool interp_holds_alone(const HlLiteral *value) { return __atomic_load_n(&value->refs, __ATOMIC_ACQUIRE) == 1; }
+bool interp_holds_alone(const HlLiteral *value) {
+  return __atomic_load_n(&value->refs, __ATOMIC_ACQUIRE) == 1;
+}
 
 static int64_t bytes_of_shape(const HlShape *shape) {
   if (shape->dtype == HL_TUPLE) {
@@ -75,9 +77,10 @@ void interp_drop(Interp *in, HlLiteral *value) {
 
 void interp_hand_out(Interp *in, HlLiteral *value) { uncount(in, value); }
 
-// --- Kernels --------------------------------------------------------------------------------------------
+// --- Kernels ------------------------------------------------------------------------------------
 
-HlLiteral *interp_kernel(Interp *in, const HlInst *inst, const HlLiteral *const *operand, const HlShape *shape) {
+HlLiteral *interp_kernel(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                         const HlShape *shape) {
   HlLiteral *out = interp_new(in, inst, shape);
   if (out && !hl_kernel((HlOp)inst->op)(&in->ev, inst, operand, out)) {
     interp_drop(in, out);
@@ -93,7 +96,8 @@ static bool has_run_time_sizes(const HlLiteral *const *operand, uint32_t n) {
   return false;
 }
 
-static HlLiteral *run_kernel(Interp *in, const PlanStep *step, const HlLiteral *const *operand, int64_t lanes) {
+static HlLiteral *run_kernel(Interp *in, const PlanStep *step, const HlLiteral *const *operand,
+                             int64_t lanes) {
   const HlInst *inst = step->inst;
   if (lanes >= 0) {
     const HlShape vector = {.dtype = inst->shape->dtype, .rank = 1, .dim = &lanes};
@@ -105,7 +109,8 @@ static HlLiteral *run_kernel(Interp *in, const PlanStep *step, const HlLiteral *
 }
 
 // In place where nobody else holds operand 0.
-HlLiteral *take_dynamic_update_slice(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t lanes) {
+HlLiteral *take_dynamic_update_slice(Interp *in, const HlInst *inst, HlLiteral **operand,
+                                     int64_t lanes) {
   HlLiteral *whole = operand[0];
   const HlLiteral *const *borrowed = (const HlLiteral *const *)operand;
   if (has_run_time_sizes(borrowed, inst->n_operands))
@@ -119,13 +124,14 @@ HlLiteral *take_dynamic_update_slice(Interp *in, const HlInst *inst, HlLiteral *
   return whole;
 }
 
-// --- Steps ----------------------------------------------------------------------------------------------
+// --- Steps --------------------------------------------------------------------------------------
 
 static bool count_step(Interp *in, const HlInst *inst) {
   const int64_t limit = hl_cx_limits(in->ev.cx)->eval_steps;
   if (++in->steps > limit && limit > 0)
-    return hl_error_kind(in->ev.cx, HL_LIMIT, hl_pos(inst), "%s: more than %lld instructions were executed",
-                         inst->name->text, (long long)limit);
+    return hl_error_kind(in->ev.cx, HL_LIMIT, hl_pos(inst),
+                         "%s: more than %lld instructions were executed", inst->name->text,
+                         (long long)limit);
   return true;
 }
 
@@ -250,9 +256,10 @@ static bool run_steps(Interp *in, const Frame *frame) {
   return true;
 }
 
-// --- Calls ----------------------------------------------------------------------------------------------
+// --- Calls --------------------------------------------------------------------------------------
 
-static HlLiteral *run_plan(Interp *in, const CompPlan *plan, HlLiteral **args, int n, int64_t lanes) {
+static HlLiteral *run_plan(Interp *in, const CompPlan *plan, HlLiteral **args, int n,
+                           int64_t lanes) {
   const HlMark mark = hl_arena_mark(in->frames);
   Frame frame = {plan, HL_ARRAY(in->frames, HlLiteral *, plan->n + 1),
                  HL_ARRAY(in->frames, HlLiteral *, plan->max_operands + 1), args, n, lanes};
@@ -267,7 +274,8 @@ static HlLiteral *run_plan(Interp *in, const CompPlan *plan, HlLiteral **args, i
   return result;
 }
 
-HlLiteral *interp_run(Interp *in, const HlInst *inst, const HlComp *comp, HlLiteral **args, int n, int64_t lanes) {
+HlLiteral *interp_run(Interp *in, const HlInst *inst, const HlComp *comp, HlLiteral **args, int n,
+                      int64_t lanes) {
   HlLiteral *result = NULL;
   const CompPlan *plan = plan_of(in, comp);
   if (plan && in->depth >= hl_cx_limits(in->ev.cx)->nesting) {

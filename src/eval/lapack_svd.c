@@ -2,24 +2,25 @@
 
 #include "eval/lapack.h"
 
-typedef void RealGesdd(const char *job, const int *m, const int *n, void *a, const int *lda, void *s, void *u,
-                       const int *ldu, void *vt, const int *ldvt, void *work, const int *lwork, int *iwork, int *info,
-                       size_t);
-typedef void ComplexGesdd(const char *job, const int *m, const int *n, void *a, const int *lda, void *s, void *u,
-                          const int *ldu, void *vt, const int *ldvt, void *work, const int *lwork, void *rwork,
-                          int *iwork, int *info, size_t);
-typedef void RealGesvd(const char *job_u, const char *job_v, const int *m, const int *n, void *a, const int *lda,
-                       void *s, void *u, const int *ldu, void *vt, const int *ldvt, void *work, const int *lwork,
-                       int *info, size_t, size_t);
-typedef void ComplexGesvd(const char *job_u, const char *job_v, const int *m, const int *n, void *a, const int *lda,
-                          void *s, void *u, const int *ldu, void *vt, const int *ldvt, void *work, const int *lwork,
-                          void *rwork, int *info, size_t, size_t);
+typedef void RealGesdd(const char *job, const int *m, const int *n, void *a, const int *lda,
+                       void *s, void *u, const int *ldu, void *vt, const int *ldvt, void *work,
+                       const int *lwork, int *iwork, int *info, size_t);
+typedef void ComplexGesdd(const char *job, const int *m, const int *n, void *a, const int *lda,
+                          void *s, void *u, const int *ldu, void *vt, const int *ldvt, void *work,
+                          const int *lwork, void *rwork, int *iwork, int *info, size_t);
+typedef void RealGesvd(const char *job_u, const char *job_v, const int *m, const int *n, void *a,
+                       const int *lda, void *s, void *u, const int *ldu, void *vt, const int *ldvt,
+                       void *work, const int *lwork, int *info, size_t, size_t);
+typedef void ComplexGesvd(const char *job_u, const char *job_v, const int *m, const int *n, void *a,
+                          const int *lda, void *s, void *u, const int *ldu, void *vt,
+                          const int *ldvt, void *work, const int *lwork, void *rwork, int *info,
+                          size_t, size_t);
 
 // One decomposition's sizes and buffers.
 typedef struct Svd {
   Lapack *l;
-  bool divides;                        // gesdd
-  int k, columns, rows;                // of s, of u, of vt
+  bool divides;          // gesdd
+  int k, columns, rows;  // of s, of u, of vt
   void *a, *u, *vt, *work, *rwork;
   int *iwork;
   int n_work;
@@ -30,17 +31,17 @@ static int call_svd(const Svd *d, void *s) {
   const int *m = &l->m, *n = &l->n, ld = lapack_least(l->m), ldu = ld, ldvt = lapack_least(d->rows);
   int info = 0;
   if (d->divides && l->complex)
-    ((ComplexGesdd *)l->call)(&l->job, m, n, d->a, &ld, s, d->u, &ldu, d->vt, &ldvt, d->work, &d->n_work, d->rwork,
-                              d->iwork, &info, 1);
+    ((ComplexGesdd *)l->call)(&l->job, m, n, d->a, &ld, s, d->u, &ldu, d->vt, &ldvt, d->work,
+                              &d->n_work, d->rwork, d->iwork, &info, 1);
   else if (d->divides)
-    ((RealGesdd *)l->call)(&l->job, m, n, d->a, &ld, s, d->u, &ldu, d->vt, &ldvt, d->work, &d->n_work, d->iwork, &info,
-                           1);
+    ((RealGesdd *)l->call)(&l->job, m, n, d->a, &ld, s, d->u, &ldu, d->vt, &ldvt, d->work,
+                           &d->n_work, d->iwork, &info, 1);
   else if (l->complex)
-    ((ComplexGesvd *)l->call)(&l->job, &l->job, m, n, d->a, &ld, s, d->u, &ldu, d->vt, &ldvt, d->work, &d->n_work,
-                              d->rwork, &info, 1, 1);
+    ((ComplexGesvd *)l->call)(&l->job, &l->job, m, n, d->a, &ld, s, d->u, &ldu, d->vt, &ldvt,
+                              d->work, &d->n_work, d->rwork, &info, 1, 1);
   else
-    ((RealGesvd *)l->call)(&l->job, &l->job, m, n, d->a, &ld, s, d->u, &ldu, d->vt, &ldvt, d->work, &d->n_work, &info,
-                           1, 1);
+    ((RealGesvd *)l->call)(&l->job, &l->job, m, n, d->a, &ld, s, d->u, &ldu, d->vt, &ldvt, d->work,
+                           &d->n_work, &info, 1, 1);
   return info;
 }
 
@@ -67,7 +68,8 @@ static void make_space(Svd *d) {
 
 static bool check_svd(const Svd *d) {
   Lapack *l = d->l;
-  if (!lapack_check(l, l->result[0], l->dtype, 2, l->m, l->n) || !lapack_check(l, l->result[1], l->real, 1, d->k, 0) ||
+  if (!lapack_check(l, l->result[0], l->dtype, 2, l->m, l->n) ||
+      !lapack_check(l, l->result[1], l->real, 1, d->k, 0) ||
       !lapack_check(l, l->result[4], HL_S32, 0, 0, 0))
     return false;
   return l->job == 'N' || (lapack_check(l, l->result[2], l->dtype, 2, l->m, d->columns) &&
@@ -87,7 +89,7 @@ static bool run_svd(Lapack *l, bool divides) {
     return false;
   make_space(&d);
   for (int64_t b = 0; b < l->batch; b++) {
-    int info = -4;                                   // not finite
+    int info = -4;  // not finite
     lapack_load(l->arg[0], b, l->m, l->n, d.a);
     if (lapack_all_finite(l, d.a, (int64_t)l->m * l->n))
       info = call_svd(&d, lapack_at(l, l->result[1], b, d.k));
@@ -101,5 +103,9 @@ static bool run_svd(Lapack *l, bool divides) {
   return true;
 }
 
-bool lapack_gesdd(Lapack *l) { return run_svd(l, true); }
-bool lapack_gesvd(Lapack *l) { return run_svd(l, false); }
+bool lapack_gesdd(Lapack *l) {
+  return run_svd(l, true);
+}
+bool lapack_gesvd(Lapack *l) {
+  return run_svd(l, false);
+}

@@ -2,14 +2,14 @@
 
 #include "eval/plan.h"
 
-// --- Checking ---------------------------------------------------------------------------------------
+// --- Checking -----------------------------------------------------------------------------------
 
 // Kernels trust that shapes obey the rules: here is where an unverified module is found out.
 static bool check_shape(Interp *in, const HlInst *inst) {
   HlCx *cx = in->ev.cx;
   if (hl_shape_is_unbounded(inst->shape))
-    return hl_error_kind(cx, HL_UNSUPPORTED, hl_pos(inst), "%s has an unbounded shape and cannot be evaluated",
-                         inst->name->text);
+    return hl_error_kind(cx, HL_UNSUPPORTED, hl_pos(inst),
+                         "%s has an unbounded shape and cannot be evaluated", inst->name->text);
   if (!hl_has_infer((HlOp)inst->op))
     return true;
   const HlMark mark = hl_arena_mark(in->frames);
@@ -22,7 +22,8 @@ static bool check_shape(Interp *in, const HlInst *inst) {
   if (!shape)
     return false;
   const bool mixed = (hl_op_info[inst->op].traits & HL_T_MIXED) != 0;
-  if (mixed ? hl_shape_compatible_ignoring_precision(shape, inst->shape) : hl_shape_compatible(shape, inst->shape))
+  if (mixed ? hl_shape_compatible_ignoring_precision(shape, inst->shape)
+            : hl_shape_compatible(shape, inst->shape))
     return true;
   return hl_inst_error(cx, inst, "the shape is %s but should be %s", hl_shape_text(cx, inst->shape),
                        hl_shape_text(cx, shape));
@@ -41,11 +42,13 @@ static bool check_arguments(Interp *in, const HlInst *inst, int call, uint32_t f
     return hl_inst_error(in->ev.cx, inst, "a called computation is missing");
   const HlComp *comp = hl_called(inst, call);
   if (comp->n_params != (int)n || first + n > inst->n_operands)
-    return hl_inst_error(in->ev.cx, inst, "computation %s takes %d arguments, got %u", comp->name->text,
-                         comp->n_params, n);
+    return hl_inst_error(in->ev.cx, inst, "computation %s takes %d arguments, got %u",
+                         comp->name->text, comp->n_params, n);
   for (uint32_t k = 0; k < n; k++)
-    if (!comp->params[k] || !hl_shape_compatible(comp->params[k]->shape, inst->operands[first + k]->shape))
-      return hl_inst_error(in->ev.cx, inst, "argument %u does not have the shape that %s takes", k, comp->name->text);
+    if (!comp->params[k] ||
+        !hl_shape_compatible(comp->params[k]->shape, inst->operands[first + k]->shape))
+      return hl_inst_error(in->ev.cx, inst, "argument %u does not have the shape that %s takes", k,
+                           comp->name->text);
   return true;
 }
 
@@ -64,12 +67,16 @@ static bool check_calls(Interp *in, const HlInst *inst) {
   }
 }
 
-// --- Which instructions run ---------------------------------------------------------------------------
+// --- Which instructions run ---------------------------------------------------------------------
 
 static bool runs_computations(const HlInst *inst) {
   switch (inst->op) {
-    case HL_OP_CALL: case HL_OP_FUSION: case HL_OP_WHILE: case HL_OP_CONDITIONAL: case HL_OP_ASYNC_START: return true;
-    default: return false;
+  case HL_OP_CALL:
+  case HL_OP_FUSION:
+  case HL_OP_WHILE:
+  case HL_OP_CONDITIONAL:
+  case HL_OP_ASYNC_START: return true;
+  default: return false;
   }
 }
 
@@ -106,7 +113,7 @@ static bool *find_needed(Interp *in, CompPlan *plan, bool *failed) {
   return needed;
 }
 
-// --- Lanes --------------------------------------------------------------------------------------------
+// --- Lanes --------------------------------------------------------------------------------------
 
 // Scalars of one type, or tuples of them.
 static bool is_scalar_value(const HlShape *shape) {
@@ -121,10 +128,14 @@ static bool is_scalar_value(const HlShape *shape) {
 // Whether an instruction of scalars is a copy of its operand.
 static bool is_scalar_copy(const HlInst *inst) {
   switch (inst->op) {
-    case HL_OP_RESHAPE: case HL_OP_BROADCAST: case HL_OP_TRANSPOSE: case HL_OP_REVERSE: case HL_OP_SLICE:
-      return hl_shape_is_scalar(inst->shape) && hl_shape_is_scalar(inst->operands[0]->shape) &&
-             inst->shape->dtype == inst->operands[0]->shape->dtype;
-    default: return false;
+  case HL_OP_RESHAPE:
+  case HL_OP_BROADCAST:
+  case HL_OP_TRANSPOSE:
+  case HL_OP_REVERSE:
+  case HL_OP_SLICE:
+    return hl_shape_is_scalar(inst->shape) && hl_shape_is_scalar(inst->operands[0]->shape) &&
+           inst->shape->dtype == inst->operands[0]->shape->dtype;
+  default: return false;
   }
 }
 
@@ -135,21 +146,26 @@ static bool runs_on_lanes(Interp *in, const HlInst *inst) {
     if (!is_scalar_value(inst->operands[k]->shape))
       return false;
   switch (inst->op) {
-    case HL_OP_PARAMETER: case HL_OP_TUPLE: case HL_OP_GET_TUPLE_ELEMENT: case HL_OP_COPY: case HL_OP_OPT_BARRIER:
-    case HL_OP_BITCAST_CONVERT: case HL_OP_BITCAST:
-      return true;
-    case HL_OP_CONSTANT:
-      return inst->shape->dtype != HL_TUPLE;
-    case HL_OP_CALL: case HL_OP_FUSION: case HL_OP_MAP: {
-      const CompPlan *plan = inst->n_calls > 0 ? plan_of(in, hl_called(inst, 0)) : NULL;
-      return plan && plan->vector;
+  case HL_OP_PARAMETER:
+  case HL_OP_TUPLE:
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_COPY:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_BITCAST_CONVERT:
+  case HL_OP_BITCAST: return true;
+  case HL_OP_CONSTANT: return inst->shape->dtype != HL_TUPLE;
+  case HL_OP_CALL:
+  case HL_OP_FUSION:
+  case HL_OP_MAP: {
+    const CompPlan *plan = inst->n_calls > 0 ? plan_of(in, hl_called(inst, 0)) : NULL;
+    return plan && plan->vector;
     }
     default:
       return is_scalar_copy(inst) || (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) != 0;
   }
 }
 
-// --- Steps --------------------------------------------------------------------------------------------
+// --- Steps --------------------------------------------------------------------------------------
 
 static bool choose_kind(Interp *in, PlanStep *step) {
   const HlInst *inst = step->inst;
@@ -170,14 +186,16 @@ static bool choose_kind(Interp *in, PlanStep *step) {
   else if (step->kernel)
     step->kind = STEP_KERNEL;
   else
-    return hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: %s cannot be evaluated", inst->name->text,
-                         hl_op_text(op));
+    return hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: %s cannot be evaluated",
+                         inst->name->text, hl_op_text(op));
   return true;
 }
 
-static bool make_step(Interp *in, CompPlan *plan, PlanStep *step, const HlInst *inst, const uint32_t *slot_of) {
+static bool make_step(Interp *in, CompPlan *plan, PlanStep *step, const HlInst *inst,
+                      const uint32_t *slot_of) {
   *step = (PlanStep){.inst = inst};
-  if (!check_arity(in, inst) || !check_shape(in, inst) || !check_calls(in, inst) || !choose_kind(in, step))
+  if (!check_arity(in, inst) || !check_shape(in, inst) || !check_calls(in, inst) ||
+      !choose_kind(in, step))
     return false;
   step->operand = HL_ARRAY(in->arena, uint32_t, inst->n_operands + 1);
   step->last = HL_ARRAY(in->arena, bool, inst->n_operands + 1);
@@ -201,8 +219,8 @@ static void find_last_uses(CompPlan *plan, bool *dead) {
   }
 }
 
-// An element may be moved out of a tuple that lives on when only get-tuple-elements use the tuple and
-// this is the last one of its index.
+// An element may be moved out of a tuple that lives on when only get-tuple-elements use the tuple
+// and this is the last one of its index.
 static void find_steals(Interp *in, CompPlan *plan) {
   bool *only_parts = HL_ARRAY(in->frames, bool, plan->n + 1);
   bool **taken = HL_ARRAY(in->frames, bool *, plan->n + 1);
@@ -259,7 +277,8 @@ const CompPlan *plan_of(Interp *in, const HlComp *comp) {
   if (in->plans[comp->id])
     return in->plans[comp->id];
   if (in->depth >= hl_cx_limits(in->ev.cx)->nesting) {
-    hl_error_kind(in->ev.cx, HL_LIMIT, hl_comp_pos(comp), "computations call each other too deeply");
+    hl_error_kind(in->ev.cx, HL_LIMIT, hl_comp_pos(comp),
+                  "computations call each other too deeply");
     return NULL;
   }
   const HlMark mark = hl_arena_mark(in->frames);

@@ -4,7 +4,14 @@
 
 #include "eval/eval.h"
 
-typedef enum StepKind { STEP_PARAMETER, STEP_CONSTANT, STEP_KERNEL, STEP_SAME, STEP_DRIVEN, STEP_TAKING } StepKind;
+typedef enum StepKind {
+  STEP_PARAMETER,
+  STEP_CONSTANT,
+  STEP_KERNEL,
+  STEP_SAME,
+  STEP_DRIVEN,
+  STEP_TAKING
+} StepKind;
 
 // One instruction. Its value goes to the slot of its own number.
 typedef struct PlanStep {
@@ -15,7 +22,7 @@ typedef struct PlanStep {
   TakingOp *taking;                  // TAKING
   uint32_t *operand;                 // slots
   bool *last;                        // per operand: nobody needs it afterwards
-  bool steals;                       // get-tuple-element that nobody repeats: may move the element out
+  bool steals;  // get-tuple-element that nobody repeats: may move the element out
   HlLiteral *constant;               // CONSTANT, once computed; owned
   HlLiteral *spread;                 // CONSTANT: as many as the last number of lanes; owned
 } PlanStep;

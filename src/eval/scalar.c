@@ -12,7 +12,8 @@ HlLiteral *interp_ev_call(HlEval *ev, const HlComp *comp, const HlLiteral *const
 }
 
 static bool wrong_results(HlEval *ev, const HlComp *comp) {
-  return hl_error(ev->cx, hl_comp_pos(comp), "computation %s does not return the scalars its caller expects",
+  return hl_error(ev->cx, hl_comp_pos(comp),
+                  "computation %s does not return the scalars its caller expects",
                   comp->name->text);
 }
 
@@ -23,7 +24,8 @@ static const HlLiteral *part(const HlLiteral *value, int k, int n) {
   return value->shape->rank == n && !value->element[k]->element ? value->element[k] : NULL;
 }
 
-static bool give_parts(HlEval *ev, const HlComp *comp, HlLiteral *value, HlLiteral **out, int n_out, int64_t lanes) {
+static bool give_parts(HlEval *ev, const HlComp *comp, HlLiteral *value, HlLiteral **out, int n_out,
+                       int64_t lanes) {
   for (int k = 0; k < n_out; k++) {
     const HlLiteral *one = part(value, k, n_out);
     if (!one || one->n != lanes) {
@@ -39,8 +41,8 @@ static bool give_parts(HlEval *ev, const HlComp *comp, HlLiteral *value, HlLiter
 }
 
 // All lanes in one run.
-static bool call_on_lanes(Interp *in, const HlComp *comp, const HlLiteral *const *args, int n_args, HlLiteral **out,
-                          int n_out, int64_t lanes) {
+static bool call_on_lanes(Interp *in, const HlComp *comp, const HlLiteral *const *args, int n_args,
+                          HlLiteral **out, int n_out, int64_t lanes) {
   const HlMark mark = hl_arena_mark(in->frames);
   HlLiteral **own = HL_ARRAY(in->frames, HlLiteral *, n_args + 1);
   for (int k = 0; k < n_args; k++)
@@ -56,7 +58,8 @@ static bool call_on_lanes(Interp *in, const HlComp *comp, const HlLiteral *const
 }
 
 // The scalars of one lane as arguments.
-static bool load_lane(Interp *in, const HlLiteral *const *args, int n_args, int64_t lane, HlLiteral **own) {
+static bool load_lane(Interp *in, const HlLiteral *const *args, int n_args, int64_t lane,
+                      HlLiteral **own) {
   for (int k = 0; k < n_args; k++) {
     const HlShape scalar = {.dtype = args[k]->shape->dtype};
     const size_t size = (size_t)hl_dtype_bytes(scalar.dtype);
@@ -68,8 +71,8 @@ static bool load_lane(Interp *in, const HlLiteral *const *args, int n_args, int6
   return true;
 }
 
-static bool store_lane(Interp *in, const HlComp *comp, const HlLiteral *value, HlLiteral **out, int n_out,
-                       int64_t lane) {
+static bool store_lane(Interp *in, const HlComp *comp, const HlLiteral *value, HlLiteral **out,
+                       int n_out, int64_t lane) {
   for (int k = 0; k < n_out; k++) {
     const HlLiteral *one = part(value, k, n_out);
     if (!one || one->n != 1 || one->shape->dtype != out[k]->shape->dtype)
@@ -80,8 +83,8 @@ static bool store_lane(Interp *in, const HlComp *comp, const HlLiteral *value, H
   return true;
 }
 
-static bool call_lane(Interp *in, const HlComp *comp, const HlLiteral *const *args, int n_args, HlLiteral **out,
-                      int n_out, int64_t lane) {
+static bool call_lane(Interp *in, const HlComp *comp, const HlLiteral *const *args, int n_args,
+                      HlLiteral **out, int n_out, int64_t lane) {
   const HlMark mark = hl_arena_mark(in->frames);
   HlLiteral **own = HL_ARRAY(in->frames, HlLiteral *, n_args + 1), *value = NULL;
   if (load_lane(in, args, n_args, lane, own))
@@ -101,7 +104,8 @@ static bool new_results(Interp *in, const HlComp *comp, HlLiteral **out, int n_o
   if (tuple ? root->rank != n_out : n_out != 1)
     return wrong_results(&in->ev, comp);
   for (int k = 0; k < n_out; k++) {
-    const HlShape vector = {.dtype = (tuple ? root->element[k] : root)->dtype, .rank = 1, .dim = &lanes};
+    const HlShape vector = {
+        .dtype = (tuple ? root->element[k] : root)->dtype, .rank = 1, .dim = &lanes};
     if (!hl_is_array_dtype(vector.dtype))
       return wrong_results(&in->ev, comp);
     out[k] = hl_literal_new(in->ev.cx, &vector);
@@ -111,8 +115,8 @@ static bool new_results(Interp *in, const HlComp *comp, HlLiteral **out, int n_o
   return true;
 }
 
-bool interp_ev_call_scalar(HlEval *ev, const HlComp *comp, const HlLiteral *const *args, int n_args, HlLiteral **out,
-                           int n_out) {
+bool interp_ev_call_scalar(HlEval *ev, const HlComp *comp, const HlLiteral *const *args, int n_args,
+                           HlLiteral **out, int n_out) {
   Interp *in = interp_of(ev);
   const CompPlan *plan = plan_of(in, comp);
   const int64_t lanes = n_args > 0 ? args[0]->n : 1;
@@ -122,7 +126,8 @@ bool interp_ev_call_scalar(HlEval *ev, const HlComp *comp, const HlLiteral *cons
   for (int k = 0; k < n_args; k++)
     if (args[k]->n != lanes || k >= comp->n_params || !comp->params[k] ||
         comp->params[k]->shape->dtype != args[k]->shape->dtype)
-      return hl_error(ev->cx, hl_comp_pos(comp), "computation %s does not take the arguments its caller has",
+      return hl_error(ev->cx, hl_comp_pos(comp),
+                      "computation %s does not take the arguments its caller has",
                       comp->name->text);
   if (plan->vector)
     return call_on_lanes(in, comp, args, n_args, out, n_out, lanes);

@@ -15,10 +15,10 @@ typedef double complex Z;
 // One system of n equations with `columns` right sides.
 typedef struct System {
   int64_t n, columns;
-  const Z *lower, *main, *upper, *b;   // b row by row
-  Z *u[3];                             // the diagonals of the upper factor, n each
+  const Z *lower, *main, *upper, *b;  // b row by row
+  Z *u[3];                            // the diagonals of the upper factor, n each
   Z *x;
-  double eps, smallest;                // of the element type
+  double eps, smallest;  // of the element type
 } System;
 
 static double row_largest(const System *s, const Z *row) {
@@ -56,7 +56,8 @@ static double eliminate(System *s, int64_t k, double scale) {
   const Z *b = s->b + (k + 1) * s->columns, below = s->lower[k + 1];
   const bool inner = k + 2 < s->n;
   const double row_scale = cabs(below) + cabs(s->main[k + 1]) + (inner ? cabs(s->upper[k + 1]) : 0);
-  const double here = u[0][k] == 0 ? 0 : cabs(u[0][k]) / scale, there = below == 0 ? 0 : cabs(below) / row_scale;
+  const double here = u[0][k] == 0 ? 0 : cabs(u[0][k]) / scale,
+               there = below == 0 ? 0 : cabs(below) / row_scale;
   if (below == 0 || there <= here) {
     const Z factor = below == 0 ? 0 : below / u[0][k];
     u[0][k + 1] = s->main[k + 1] - (below == 0 ? 0 : factor * u[1][k]);
@@ -84,7 +85,8 @@ static void solve(System *s) {
   s->u[1][0] = n > 1 ? s->upper[0] : 0;
   for (int64_t c = 0; c < columns; c++)
     s->x[c] = s->b[c];
-  double scale = cabs(s->u[0][0]) + cabs(s->u[1][0]), most = fmax(cabs(s->u[0][0]), cabs(s->u[1][0]));
+  double scale = cabs(s->u[0][0]) + cabs(s->u[1][0]),
+         most = fmax(cabs(s->u[0][0]), cabs(s->u[1][0]));
   for (int64_t k = 0; k + 1 < n; k++) {
     scale = eliminate(s, k, scale);
     for (int d = 0; d < 3; d++)
@@ -109,20 +111,24 @@ static Z *load(HlArena *arena, const HlLiteral *from, int64_t at, int64_t n) {
   return to;
 }
 
-static bool check(Interp *in, const HlInst *inst, const HlLiteral *const *operand, const HlLiteral *out) {
+static bool check(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                  const HlLiteral *out) {
   const HlShape *b = operand[3]->shape;
-  bool good = b->rank >= 2 && out->shape->dtype == b->dtype && hl_shape_same_dims(out->shape, b) &&
-              (b->dtype == HL_F32 || b->dtype == HL_F64 || b->dtype == HL_C64 || b->dtype == HL_C128);
+  bool good =
+      b->rank >= 2 && out->shape->dtype == b->dtype && hl_shape_same_dims(out->shape, b) &&
+      (b->dtype == HL_F32 || b->dtype == HL_F64 || b->dtype == HL_C64 || b->dtype == HL_C128);
   for (int k = 0; good && k < 3; k++) {
     const HlShape *diagonal = operand[k]->shape;
     good = diagonal->dtype == b->dtype && diagonal->rank == b->rank - 1;
     for (int d = 0; good && d < diagonal->rank; d++)
       good = diagonal->dim[d] == b->dim[d];
   }
-  return good || hl_inst_error(in->ev.cx, inst, "expected three diagonals and right sides of one type and batch");
+  return good || hl_inst_error(in->ev.cx, inst,
+                               "expected three diagonals and right sides of one type and batch");
 }
 
-bool custom_tridiagonal_perturbed(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
+bool custom_tridiagonal_perturbed(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                                  HlLiteral *out) {
   if (!custom_counts(in, inst, 4, out, 1) || !check(in, inst, operand, out))
     return false;
   const HlShape *b = operand[3]->shape;
@@ -131,7 +137,9 @@ bool custom_tridiagonal_perturbed(Interp *in, const HlInst *inst, const HlLitera
   HlArena *arena = hl_cx_scratch(in->ev.cx);
   for (int64_t k = 0; out->n > 0 && k < out->n / (n * columns); k++) {
     const HlMark mark = hl_arena_mark(arena);
-    System s = {.n = n, .columns = columns, .eps = narrow ? (double)FLT_EPSILON : DBL_EPSILON,
+    System s = {.n = n,
+                .columns = columns,
+                .eps = narrow ? (double)FLT_EPSILON : DBL_EPSILON,
                 .smallest = narrow ? (double)FLT_MIN : DBL_MIN};
     s.lower = load(arena, operand[0], k * n, n);
     s.main = load(arena, operand[1], k * n, n);

@@ -11,7 +11,7 @@
 
 enum { CHUNK = 256 };
 
-// --- Float to integer: toward zero, saturated, nan is 0 ---------------------------------------------------
+// --- Float to integer: toward zero, saturated, nan is 0 ------------------------------------------
 
 #define TRUNCATE(name, T, least, most)        \
   static inline T name(double x) {            \
@@ -28,9 +28,10 @@ TRUNCATE(to_u16, uint16_t, 0, UINT16_MAX)
 TRUNCATE(to_u32, uint32_t, 0, UINT32_MAX)
 TRUNCATE(to_u64, uint64_t, 0, UINT64_MAX)
 
-// --- The machine's own types --------------------------------------------------------------------------
+// --- The machine's own types ---------------------------------------------------------------------
 
-// What one element becomes: a plain cast between integers and to floats, a saturating one from floats.
+// What one element becomes: a plain cast between integers and to floats, a saturating one from
+// floats.
 #define CAST(T, x) ((T)(x))
 #define LOOP(name, To, From, convert)                                       \
   static void name(void *out, const void *in, int64_t n) {                  \
@@ -76,8 +77,8 @@ LOOP(bf16_of_f32, uint16_t, float, hl_bf16_from_f32(from[k]))
 
 typedef void Loop(void *out, const void *in, int64_t n);
 
-// Columns of the table: what the machine's types become. A signed column serves the unsigned type of
-// the same width, since integers wrap.
+// Columns of the table: what the machine's types become. A signed column serves the unsigned type
+// of the same width, since integers wrap.
 #define ROW(name)                                                                        \
   {[HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name, [HL_S16] = s16_of_##name,         \
    [HL_S32] = s32_of_##name, [HL_S64] = s64_of_##name, [HL_U8] = s8_of_##name,           \
@@ -101,10 +102,10 @@ static Loop *const loops[HL_DTYPE_COUNT][HL_DTYPE_COUNT] = {
     [HL_BF16] = {[HL_F32] = f32_of_bf16},
 };
 
-// --- Everything else, in chunks ---------------------------------------------------------------------------
+// --- Everything else, in chunks ------------------------------------------------------------------
 
-// A double between the two nearest to an integer of more than 53 bits: rounding it to at most 51 bits
-// gives what rounding the integer would (rounding to odd).
+// A double between the two nearest to an integer of more than 53 bits: rounding it to at most 51
+// bits gives what rounding the integer would (rounding to odd).
 static double odd_double(uint64_t magnitude) {
   if (magnitude >> 53) {
     const int shift = 11 - __builtin_clzll(magnitude);
@@ -268,7 +269,7 @@ void hl_convert_elements(HlDtype to, void *out, HlDtype from, const void *in, in
   }
 }
 
-// --- Whole literals -----------------------------------------------------------------------------------
+// --- Whole literals ------------------------------------------------------------------------------
 
 HlLiteral *hl_literal_convert(HlCx *cx, const HlLiteral *from, HlDtype to) {
   HlShape shape = *from->shape;

@@ -89,7 +89,7 @@ static HlI64Lists mesh_lists(HlArena *arena, const HlGroups *groups) {
 static HlI64Lists iota_lists(HlArena *arena, const HlGroups *groups) {
   const HlI64s ids = hl_iota_ids(arena, &groups->iota);
   const int64_t size = groups->group_size;
-  if (size <= 0 || groups->n_groups <= 0 || groups->n_groups > ids.n || ids.n / size < groups->n_groups)
+  if (size <= 0 || groups->n_groups <= 0 || ids.n / size < groups->n_groups)
     return (HlI64Lists){NULL, 0};
   HlI64s *lists = HL_ARRAY(arena, HlI64s, groups->n_groups);
   for (int64_t k = 0; k < groups->n_groups; k++)

@@ -50,7 +50,8 @@ HlIota ir_iota_simplify(HlArena *arena, HlIota iota) {
     }
     last = d;
   }
-  int64_t *dims = HL_ARRAY(arena, int64_t, n_kept + 1), *perm = HL_ARRAY(arena, int64_t, n_kept + 1);
+  int64_t *dims = HL_ARRAY(arena, int64_t, n_kept + 1);
+  int64_t *perm = HL_ARRAY(arena, int64_t, n_kept + 1);
   int n_dims = 0;
   for (int k = 0; k < n; k++)
     if (size[k] != 1) {

@@ -10,7 +10,7 @@
 
 enum { DATA_ALIGN = 64 };
 
-// --- Copying a shape into the block -----------------------------------------------------------------
+// --- Copying a shape into the block --------------------------------------------------------------
 
 // A walk that copies a shape does so twice: once to count bytes (at NULL), once to fill them.
 typedef struct Bump {
@@ -91,7 +91,7 @@ static HlShape *bump_shape(Bump *b, const HlShape *from) {
   return to;
 }
 
-// --- Making and letting go ----------------------------------------------------------------------------
+// --- Making and letting go -----------------------------------------------------------------------
 
 static int64_t byte_limit(HlCx *cx) {
   const HlLimits *limits = hl_cx_limits(cx);
@@ -101,7 +101,8 @@ static int64_t byte_limit(HlCx *cx) {
 static HlLiteral *too_large(HlCx *cx, const HlShape *shape) {
   HlArena *scratch = hl_cx_scratch(cx);
   const HlMark mark = hl_arena_mark(scratch);
-  hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "a value of shape %s is too large", hl_shape_text(cx, shape));
+  hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "a value of shape %s is too large",
+                hl_shape_text(cx, shape));
   hl_arena_release(scratch, mark);
   return NULL;
 }
@@ -255,7 +256,12 @@ HlLiteral *hl_literal_reshape(HlCx *cx, const HlLiteral *from, const HlShape *to
   return literal;
 }
 
-// --- Comparing -------------------------------------------------------------------------------------
+// Bytes of an array's elements.
+static size_t data_size(const HlLiteral *literal) {
+  return (size_t)literal->n * (size_t)hl_dtype_bytes(literal->shape->dtype);
+}
+
+// --- Comparing -----------------------------------------------------------------------------------
 
 static bool same_extents(const HlLiteral *a, const HlLiteral *b) {
   for (int k = 0; k < a->shape->rank; k++) {
@@ -281,7 +287,7 @@ bool hl_literal_equal(const HlLiteral *a, const HlLiteral *b) {
   if (!hl_is_array_dtype(a->shape->dtype))
     return hl_shape_compatible(a->shape, b->shape);
   return hl_shape_same_dims(a->shape, b->shape) && same_extents(a, b) &&
-         (!a->n || !memcmp(a->data, b->data, (size_t)a->n * (size_t)hl_dtype_bytes(a->shape->dtype)));
+         (!a->n || !memcmp(a->data, b->data, data_size(a)));
 }
 
 uint64_t hl_literal_hash(const HlLiteral *literal) {
@@ -299,7 +305,7 @@ uint64_t hl_literal_hash(const HlLiteral *literal) {
     hash = hl_hash_mix(hash, (uint64_t)shape->dim[k]);
   if (!literal->n)
     return hash;
-  return hl_hash_bytes(literal->data, (size_t)literal->n * (size_t)hl_dtype_bytes(shape->dtype), hash);
+  return hl_hash_bytes(literal->data, data_size(literal), hash);
 }
 
 bool hl_literal_is_elided(const HlLiteral *literal) {
@@ -332,7 +338,7 @@ bool hl_literal_is_all(const HlLiteral *literal, double value) {
   return !memcmp(data, data + width, (size_t)(literal->n - 1) * width);
 }
 
-// --- Single elements ---------------------------------------------------------------------------------
+// --- Single elements -----------------------------------------------------------------------------
 
 #define AT(T) (((const T *)literal->data)[k])
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-// --- Elements -----------------------------------------------------------------------------------------
+// --- Elements ------------------------------------------------------------------------------------
 
 // A nan of a format with a payload: the payload, unless it is that of the plain quiet nan.
 static void put_payload(HlBuf *out, uint64_t bits, int mantissa_bits) {
@@ -89,7 +89,7 @@ static void put_scalar(HlBuf *out, const HlLiteral *literal) {
     put_element(out, literal->shape->dtype, literal->data, 0);
 }
 
-// --- Arrays --------------------------------------------------------------------------------------------
+// --- Arrays --------------------------------------------------------------------------------------
 
 // A walk over the dimensions: one counter each.
 typedef struct Walk {
@@ -176,7 +176,7 @@ static void put_array(HlBuf *out, const HlLiteral *literal) {
     free(index);
 }
 
-// --- The whole ------------------------------------------------------------------------------------------
+// --- The whole -----------------------------------------------------------------------------------
 
 void put_literal(HlBuf *out, const HlLiteral *literal) {
   const HlShape *shape = literal->shape;

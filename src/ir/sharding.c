@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- Tiles: dimensions and who stands where ------------------------------------------------------------
+// --- Tiles: dimensions and who stands where ------------------------------------------------------
 
 // The assignment of devices to tiles: an iota, or else a list.
 typedef struct Tile {
@@ -45,8 +45,8 @@ typedef struct Part {
   int64_t size;
 } Part;
 
-// Cuts the dimensions of a tile and those of its iota, as they come after its transpose, into common
-// pieces; how many. -1 when their sizes do not divide one another.
+// Cuts the dimensions of a tile and those of its iota, as they come after its transpose, into
+// common pieces; how many. -1 when their sizes do not divide one another.
 static int common_parts(const Tile *tile, Part *parts) {
   const HlIota *iota = &tile->iota;
   int n = 0, place = -1, source = 0;
@@ -110,15 +110,16 @@ static Tile transpose_tile(HlArena *arena, const Tile *tile, const int64_t *perm
   return result;
 }
 
-// --- Replication over the last dimension ------------------------------------------------------------------
+// --- Replication over the last dimension ---------------------------------------------------------
 
 static int compare_ints(const void *a, const void *b) {
   const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return (x > y) - (x < y);
 }
 
-// An iota whose last tile dimension (of `size` devices) covers whole dimensions of its own, or a part
-// of one that can be split off: these then go in ascending order. False when it covers no such thing.
+// An iota whose last tile dimension (of `size` devices) covers whole dimensions of its own, or a
+// part of one that can be split off: these then go in ascending order. False when it covers no such
+// thing.
 static bool sort_iota(HlArena *arena, HlIota iota, int64_t size, HlIota *out) {
   const int n = iota.dims.n;
   int first = n;
@@ -171,7 +172,7 @@ static void sort_groups(HlArena *arena, Tile *tile) {
   tile->devices = (HlI64s){copy, ids.n};
 }
 
-// --- Canonical form ---------------------------------------------------------------------------------------
+// --- Canonical form ------------------------------------------------------------------------------
 
 static HlSharding of_tile(const HlSharding *like, const Tile *tile) {
   HlSharding s = *like;
@@ -257,8 +258,9 @@ static HlSharding with_types(HlArena *arena, const HlSharding *like, Tile tile, 
 static HlSharding subgroups(HlArena *arena, const HlSharding *like, Tile tile, HlI64s types) {
   const int data = tile.dims.n - types.n;
   const int64_t type = types.at[0];
-  if (all_of_one_type(types) && ir_product((HlI64s){tile.dims.at, data}) == 1 &&
-      (type == HL_SHARDING_MANUAL || type == HL_SHARDING_REPLICATED || type == HL_SHARDING_UNREDUCED))
+  const bool simplifies = type == HL_SHARDING_MANUAL || type == HL_SHARDING_REPLICATED ||
+                          type == HL_SHARDING_UNREDUCED;
+  if (simplifies && all_of_one_type(types) && ir_product((HlI64s){tile.dims.at, data}) == 1)
     return simple(like, (HlShardingKind)type);
   int64_t *perm = HL_ARRAY(arena, int64_t, tile.dims.n);
   int64_t *dims = HL_ARRAY(arena, int64_t, tile.dims.n + types.n);
@@ -311,9 +313,10 @@ const HlSharding *hl_sharding_canonical(HlArena *arena, const HlSharding *s) {
   *result = *s;
   if (s->kind == HL_SHARDING_TUPLE) {
     const HlSharding **element = HL_ARRAY(arena, const HlSharding *, s->n_elements + 1);
-    for (int k = 0; k < s->n_elements; k++)
-      element[k] = s->element[k]->kind == HL_SHARDING_TUPLE ? s->element[k]
-                                                            : hl_sharding_canonical(arena, s->element[k]);
+    for (int k = 0; k < s->n_elements; k++) {
+      const bool leaf = s->element[k]->kind != HL_SHARDING_TUPLE;
+      element[k] = leaf ? hl_sharding_canonical(arena, s->element[k]) : s->element[k];
+    }
     result->element = element;
   } else if (s->kind == HL_SHARDING_TILED) {
     *result = canonical_tiled(arena, s);
@@ -323,7 +326,7 @@ const HlSharding *hl_sharding_canonical(HlArena *arena, const HlSharding *s) {
   return result;
 }
 
-// --- Equality ------------------------------------------------------------------------------------------
+// --- Equality ------------------------------------------------------------------------------------
 
 static bool same_text(const HlSym *a, const HlSym *b) {
   return a == b || (a && b && a->n == b->n && !memcmp(a->text, b->text, a->n));
@@ -346,7 +349,8 @@ static bool axes_equal(HlAxes a, HlAxes b) {
   if (a.n != b.n)
     return false;
   for (int k = 0; k < a.n; k++)
-    if (a.at[k].axis != b.at[k].axis || a.at[k].pre_size != b.at[k].pre_size || a.at[k].size != b.at[k].size)
+    if (a.at[k].axis != b.at[k].axis || a.at[k].pre_size != b.at[k].pre_size ||
+        a.at[k].size != b.at[k].size)
       return false;
   return true;
 }
@@ -364,11 +368,13 @@ static bool named_equal(const HlSharding *a, const HlSharding *b) {
 bool hl_sharding_equal(const HlSharding *a, const HlSharding *b) {
   if (a == b)
     return true;
-  if (!a || !b || a->kind != b->kind || a->device != b->device || a->shard_group != b->shard_group ||
-      a->shard_group_id != b->shard_group_id || a->n_elements != b->n_elements ||
+  if (!a || !b || a->kind != b->kind || a->device != b->device ||
+      a->shard_group != b->shard_group || a->shard_group_id != b->shard_group_id ||
+      a->n_elements != b->n_elements ||
       a->replicate_last != b->replicate_last || !hl_i64s_equal(a->tile, b->tile) ||
       !hl_i64s_equal(a->devices, b->devices) || !hl_i64s_equal(a->iota.dims, b->iota.dims) ||
-      !hl_i64s_equal(a->iota.perm, b->iota.perm) || !hl_i64s_equal(a->last_tile_dims, b->last_tile_dims))
+      !hl_i64s_equal(a->iota.perm, b->iota.perm) ||
+      !hl_i64s_equal(a->last_tile_dims, b->last_tile_dims))
     return false;
   for (int k = 0; k < a->n_elements; k++)
     if (!hl_sharding_equal(a->element[k], b->element[k]))
@@ -376,7 +382,7 @@ bool hl_sharding_equal(const HlSharding *a, const HlSharding *b) {
   return a->kind != HL_SHARDING_NAMED || named_equal(a, b);
 }
 
-// --- Copies into a module ----------------------------------------------------------------------------------
+// --- Copies into a module ------------------------------------------------------------------------
 
 static const HlSym *copy_sym(HlModule *to, const HlSym *sym) {
   return sym ? hl_syms_add(to->syms, sym->text, sym->n) : NULL;

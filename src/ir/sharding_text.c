@@ -2,7 +2,7 @@
 
 #include "ir/put.h"
 
-// --- Metadata -------------------------------------------------------------------------------------------
+// --- Metadata ------------------------------------------------------------------------------------
 
 static bool filled(const HlSym *sym) {
   return sym && sym->n;
@@ -16,7 +16,8 @@ static void put_field(HlBuf *out, bool *first, const char *name) {
   put_char(out, '=');
 }
 
-static void put_string_field(HlBuf *out, bool *first, const char *name, const HlSym *sym, bool escape) {
+static void put_string_field(HlBuf *out, bool *first, const char *name, const HlSym *sym,
+                             bool escape) {
   if (!filled(sym))
     return;
   put_field(out, first, name);
@@ -74,7 +75,7 @@ static void put_metadata_list(HlBuf *out, const HlSharding *s, bool always_list)
   put_char(out, '}');
 }
 
-// --- Meshes and their axes ------------------------------------------------------------------------------
+// --- Meshes and their axes -----------------------------------------------------------------------
 
 static void put_axis_name(HlBuf *out, const HlMesh *mesh, int axis) {
   put_char(out, '\'');
@@ -133,7 +134,7 @@ void put_axes(HlBuf *out, const HlMesh *mesh, HlAxes axes) {
   put_char(out, '}');
 }
 
-// --- Shardings ------------------------------------------------------------------------------------------
+// --- Shardings -----------------------------------------------------------------------------------
 
 static void put_axes_item(HlBuf *out, const HlMesh *mesh, const char *name, HlAxes axes) {
   if (!axes.n)

@@ -108,6 +108,121 @@ static bool convolve_group(const Conv *c, int64_t group) {
   return ok;
 }
 
+// --- Tap by tap ---------------------------------------------------------------------------------------
+
+// The result places along dimension d at which a kernel place stands on an element, and the elements.
+static int64_t find_places(const Conv *c, int d, int64_t at, int64_t *place, int64_t *element) {
+  const HlWindowDim *w = &c->window[d];
+  const int64_t tap = w->reversal ? c->kernel_dim[d] - 1 - at : at;
+  int64_t n = 0;
+  for (int64_t k = 0; k < c->out_dim[d]; k++) {
+    const int64_t p = k * w->stride + tap * w->rhs_dilate - w->pad_low;
+    if (p < 0 || p % w->lhs_dilate != 0 || p / w->lhs_dilate >= c->in_dim[d])
+      continue;
+    place[n] = k;
+    element[n++] = p / w->lhs_dilate;
+  }
+  return n;
+}
+
+// Whether less than a third of what the windows cover are elements.
+static bool is_sparse(const Conv *c) {
+  HlArena *arena = hl_cx_scratch(c->ev->cx);
+  double share = 1;
+  for (int d = 0; d < c->rank; d++) {
+    int64_t *place = HL_ARRAY(arena, int64_t, 2 * c->out_dim[d] + 1), seen = 0;
+    for (int64_t at = 0; at < c->kernel_dim[d]; at++)
+      seen += find_places(c, d, at, place, place + c->out_dim[d]);
+    if (seen > 0)
+      share *= (double)seen / ((double)c->out_dim[d] * (double)c->kernel_dim[d]);
+  }
+  return share < 1.0 / 3;
+}
+
+static void add_row(Wide wide, void *to, const void *from, int64_t n) {
+  if (wide == WIDE_INT) {
+    uint64_t *sum = to;
+    for (int64_t k = 0; k < n; k++)
+      sum[k] += ((const uint64_t *)from)[k];
+    return;
+  }
+  double *sum = to;
+  for (int64_t k = 0; k < (wide == WIDE_COMPLEX ? 2 * n : n); k++)
+    sum[k] += ((const double *)from)[k];
+}
+
+enum { TAP_ROWS = 256 };
+
+// What a tap works with: some rows of features, their products, and where those go.
+typedef struct Tap {
+  int64_t **place, **element;  // per dimension
+  int64_t *count, *index;      // per dimension: how many places, and the current one
+  char *rows, *product;
+  int64_t to[TAP_ROWS];
+} Tap;
+
+// Adds the products of one tap; `b` is its matrix [count of features, n].
+static void convolve_tap(const Conv *c, Tap *t, const char *b, int64_t group, int64_t count, int64_t n) {
+  const int64_t feature = c->feature_groups > 1 ? group * count : 0, first = group * n;
+  const int64_t batches = c->batches / c->batch_groups, batch = c->batch_groups > 1 ? group * batches : 0;
+  int64_t total = batches;
+  for (int d = 0; d < c->rank; d++) {
+    total *= t->count[d];
+    t->index[d] = 0;
+  }
+  const int64_t each = batches > 0 ? total / batches : 0;
+  for (int64_t done = 0, m; done < total; done += m) {
+    m = total - done < TAP_ROWS ? total - done : TAP_ROWS;
+    for (int64_t r = 0; r < m; r++) {
+      const int64_t image = (done + r) / each;
+      int64_t from = 0, to = 0;
+      for (int d = 0; d < c->rank; d++) {
+        from += t->element[d][t->index[d]] * c->in_stride[d];
+        to = to * c->out_dim[d] + t->place[d][t->index[d]];
+      }
+      memcpy(t->rows + (size_t)(r * count) * c->bytes,
+             c->x + (size_t)(((batch + image) * c->n_in + from) * c->features + feature) * c->bytes,
+             (size_t)count * c->bytes);
+      t->to[r] = (image * c->n_out + to) * c->outputs + first;
+      for (int d = c->rank - 1; d >= 0 && ++t->index[d] == t->count[d]; d--)
+        t->index[d] = 0;
+    }
+    matmul(c->wide, m, count, n, t->rows, count, b, t->product);
+    for (int64_t r = 0; r < m; r++)
+      add_row(c->wide, c->y + (size_t)t->to[r] * c->bytes, t->product + (size_t)(r * n) * c->bytes, n);
+  }
+}
+
+static bool convolve_taps(const Conv *c, int64_t group) {
+  HlArena *arena = hl_cx_scratch(c->ev->cx);
+  const int64_t n = c->outputs / (c->feature_groups * c->batch_groups), first = group * n;
+  const int64_t count = c->features / c->feature_groups;
+  Tap t = {.place = HL_ARRAY(arena, int64_t *, c->rank + 1), .element = HL_ARRAY(arena, int64_t *, c->rank + 1),
+           .count = HL_ARRAY(arena, int64_t, c->rank + 1), .index = HL_ARRAY(arena, int64_t, c->rank + 1)};
+  for (int d = 0; d < c->rank; d++) {
+    t.place[d] = HL_ARRAY(arena, int64_t, c->out_dim[d] + 1);
+    t.element[d] = HL_ARRAY(arena, int64_t, c->out_dim[d] + 1);
+  }
+  char *b = kernel_matrix(c, c->n_kernel * count, first, n);
+  t.rows = b ? kernel_alloc(c->ev, c->inst, TAP_ROWS * count, c->bytes) : NULL;
+  t.product = t.rows ? kernel_alloc(c->ev, c->inst, TAP_ROWS * n, c->bytes) : NULL;
+  int64_t *at = HL_ARRAY(arena, int64_t, c->rank + 1);
+  for (int64_t k = 0; t.product && k < c->n_kernel; k++) {
+    for (int d = 0; d < c->rank; d++)
+      t.count[d] = find_places(c, d, at[d], t.place[d], t.element[d]);
+    convolve_tap(c, &t, b + (size_t)(k * count * n) * c->bytes, group, count, n);
+    for (int d = c->rank - 1; d >= 0 && ++at[d] == c->kernel_dim[d]; d--)
+      at[d] = 0;
+  }
+  const bool ok = t.product != NULL;
+  free(b);
+  free(t.rows);
+  free(t.product);
+  return ok;
+}
+
+// --- The whole ------------------------------------------------------------------------------------------
+
 // Brings [batch, spatial, feature] into the result's order and type.
 static bool store_result(const Conv *c, HlI64s order, HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(c->ev->cx);
@@ -175,8 +290,9 @@ static bool convolve(Conv *c, const HlDimLabels *labels, const HlLiteral *const 
   free(rhs.data);
   c->y = c->kernel ? kernel_alloc(c->ev, c->inst, out->n, c->bytes) : NULL;
   bool ok = c->y != NULL;
+  const bool by_taps = ok && is_sparse(c);
   for (int64_t group = 0; ok && out->n > 0 && group < c->feature_groups * c->batch_groups; group++)
-    ok = convolve_group(c, group);
+    ok = by_taps ? convolve_taps(c, group) : convolve_group(c, group);
   ok = ok && store_result(c, y, out);
   free(c->x);
   free(c->kernel);

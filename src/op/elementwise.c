@@ -2,7 +2,7 @@
 
 #include "op/elementwise.h"
 
-// --- Between storage and compute types ------------------------------------------------------------
+// --- Between storage and compute types ----------------------------------------------------------
 
 static const int class_bytes[EW_N_CLASSES] = {1, 8, 8, 4, 4, 4, 8, 8, 16};
 
@@ -38,7 +38,8 @@ static void widen_bf16(const uint16_t *restrict from, uint32_t *restrict to, int
 }
 
 static inline uint16_t bf16_of_bits(uint32_t bits) {
-  const uint32_t nan = (bits >> 16 & 0x8000) | 0x7fc0, rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const uint32_t nan = (bits >> 16 & 0x8000) | 0x7fc0,
+                 rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
   const uint32_t is_nan = 0 - (uint32_t)((int32_t)(bits & 0x7fffffff) > 0x7f800000);
   return (uint16_t)((nan & is_nan) | (rounded & ~is_nan));
 }
@@ -119,7 +120,7 @@ void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n) {
   }
 }
 
-// --- Tiles ------------------------------------------------------------------------------------------
+// --- Tiles --------------------------------------------------------------------------------------
 
 typedef struct Lane {          // one operand, or the result
   HlDtype dtype;
@@ -152,7 +153,9 @@ static bool is_direct(HlDtype dtype, EwClass class) {
 }
 
 static bool fits(HlDtype dtype, EwClass class) {
-  return class == EW_S32 ? dtype == HL_S32 : class == EW_U32 ? dtype == HL_U32 : ew_class(dtype) == class;
+  return class == EW_S32   ? dtype == HL_S32
+         : class == EW_U32 ? dtype == HL_U32
+                           : ew_class(dtype) == class;
 }
 
 // A lane over a literal. One element that stands for all is spread over the tile once.
@@ -182,7 +185,8 @@ static const void *lane_read(const Lane *lane, int64_t from, int64_t n) {
   return lane->tile;
 }
 
-static void run_tiles(EwTile *tile, EwFn *fn, int n_in, const Lane *in, const Lane *out, int64_t n) {
+static void run_tiles(EwTile *tile, EwFn *fn, int n_in, const Lane *in, const Lane *out,
+                      int64_t n) {
   for (int64_t at = 0; at < n; at += EW_TILE) {
     tile->n = n - at < EW_TILE ? n - at : EW_TILE;
     for (int k = 0; k < n_in; k++)
@@ -196,8 +200,8 @@ static void run_tiles(EwTile *tile, EwFn *fn, int n_in, const Lane *in, const La
 }
 
 // Few elements, or storage that is computed on as it stands: no tiles at all.
-static bool run_direct(EwTile *tile, EwFn *fn, EwClass class, EwClass to, const HlLiteral *const *in, int n_in,
-                       HlLiteral *out) {
+static bool run_direct(EwTile *tile, EwFn *fn, EwClass class, EwClass to,
+                       const HlLiteral *const *in, int n_in, HlLiteral *out) {
   if (out->n > EW_TILE || !is_direct(out->shape->dtype, to))
     return false;
   for (int k = 0; k < n_in; k++) {
@@ -219,9 +223,11 @@ bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in
     return kernel_no_type(ev, inst, dtype);
   for (int k = 0; k < n_in; k++)
     if (in[k]->shape->dtype != dtype || (in[k]->n != out->n && in[k]->n != 1))
-      return hl_inst_error(ev->cx, inst, "operand %d does not have the type and size of the result", k);
+      return hl_inst_error(ev->cx, inst, "operand %d does not have the type and size of the result",
+                           k);
   if (!fits(out->shape->dtype, to))
-    return hl_inst_error(ev->cx, inst, "the result cannot have the type %s", hl_dtype_text(out->shape->dtype));
+    return hl_inst_error(ev->cx, inst, "the result cannot have the type %s",
+                         hl_dtype_text(out->shape->dtype));
   EwTile tile = {.inst = inst, .bits = hl_dtype_info[dtype].bits};
   if (run_direct(&tile, op->fn[class], class, to, in, n_in, out))
     return true;

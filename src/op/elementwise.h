@@ -1,4 +1,5 @@
-// op/elementwise.h: the engine of elementwise kernels, and the macros that make one of an expression.
+// op/elementwise.h: the engine of elementwise kernels, and the macros that make one of an
+// expression.
 //
 // A kernel is a table of block functions, one per compute class; the engine cuts the elements into
 // tiles, widens them from the storage type to the class's type, calls the block, and narrows the
@@ -77,8 +78,8 @@ void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n);
     }                                            \
   }
 
-// Block functions named `name`, of one, two or three operands of type T; the expression sees x, y, z
-// as W, and `bits`, the logical width.
+// Block functions named `name`, of one, two or three operands of type T; the expression sees x, y,
+// z as W, and `bits`, the logical width.
 #define EW_FN1(name, To, T, W, expr)                            \
   static void name(const EwTile *tile) {                        \
     const T *restrict xs = tile->in[0];                         \
@@ -131,10 +132,10 @@ void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n);
 #define EW_PART_OF_EwC128(value) (value)
 
 // The kernel eval_<op> of n_in operands, from designated initialisers of an Elementwise.
-#define EW_KERNEL(op, n_in, ...)                                                                    \
-  bool eval_##op(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {      \
-    static const Elementwise table = {__VA_ARGS__};                                                 \
-    return ew_run(ev, inst, in, n_in, out, &table);                                                 \
+#define EW_KERNEL(op, n_in, ...)                                                               \
+  bool eval_##op(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) { \
+    static const Elementwise table = {__VA_ARGS__};                                            \
+    return ew_run(ev, inst, in, n_in, out, &table);                                            \
   }
 
 // A whole op on floats from one expression of doubles x (and y), rounded to the type at the end.

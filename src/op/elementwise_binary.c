@@ -7,7 +7,7 @@
 __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 UWide;
 
-// --- Arithmetic that wraps ----------------------------------------------------------------------------
+// --- Arithmetic that wraps ----------------------------------------------------------------------
 
 // Sums, differences and products of integers are the same bits for signed and unsigned.
 #define WRAPPING(op, expr)                                \
@@ -39,24 +39,29 @@ EW_FN2(xor_pred, uint8_t, uint8_t, uint8_t, x ^ y)
 WRAPPING(add, x + y)
 FLOATS(add, x + y)
 COMPLEXES(add, complex_add)
-EW_KERNEL(add, 2, .fn = {[EW_PRED] = or_pred, WRAPPING_ROWS(add), FLOAT_ROWS(add), COMPLEX_ROWS(add)})
+EW_KERNEL(add, 2,
+          .fn = {[EW_PRED] = or_pred, WRAPPING_ROWS(add), FLOAT_ROWS(add), COMPLEX_ROWS(add)})
 
 WRAPPING(subtract, x - y)
 FLOATS(subtract, x - y)
 COMPLEXES(subtract, complex_subtract)
-EW_KERNEL(subtract, 2, .fn = {WRAPPING_ROWS(subtract), FLOAT_ROWS(subtract), COMPLEX_ROWS(subtract)})
+EW_KERNEL(subtract, 2,
+          .fn = {WRAPPING_ROWS(subtract), FLOAT_ROWS(subtract), COMPLEX_ROWS(subtract)})
 
 WRAPPING(multiply, x * y)
 FLOATS(multiply, x * y)
 COMPLEXES(multiply, complex_multiply)
 EW_KERNEL(multiply, 2,
-          .fn = {[EW_PRED] = and_pred, WRAPPING_ROWS(multiply), FLOAT_ROWS(multiply), COMPLEX_ROWS(multiply)})
+          .fn = {[EW_PRED] = and_pred,
+                 WRAPPING_ROWS(multiply),
+                 FLOAT_ROWS(multiply),
+                 COMPLEX_ROWS(multiply)})
 
 EW_FN2(mulhi_s, uint64_t, int64_t, int64_t, ((UWide)((Wide)x * (Wide)y)) >> bits)
 EW_FN2(mulhi_u, uint64_t, uint64_t, uint64_t, ((UWide)x * (UWide)y) >> bits)
 EW_KERNEL(mulhi, 2, .fn = {[EW_S] = mulhi_s, [EW_U] = mulhi_u})
 
-// --- Division -----------------------------------------------------------------------------------------
+// --- Division -----------------------------------------------------------------------------------
 
 // x / 0 is all ones; the most negative integer over -1 wraps to itself.
 static inline uint64_t divide_signed(int64_t x, int64_t y) {
@@ -66,7 +71,8 @@ EW_FN2(divide_s, uint64_t, int64_t, int64_t, divide_signed(x, y))
 EW_FN2(divide_u, uint64_t, uint64_t, uint64_t, y == 0 ? UINT64_MAX : x / y)
 FLOATS(divide, x / y)
 COMPLEXES(divide, complex_divide)
-EW_KERNEL(divide, 2, .fn = {[EW_S] = divide_s, [EW_U] = divide_u, FLOAT_ROWS(divide), COMPLEX_ROWS(divide)})
+EW_KERNEL(divide, 2,
+          .fn = {[EW_S] = divide_s, [EW_U] = divide_u, FLOAT_ROWS(divide), COMPLEX_ROWS(divide)})
 
 EW_FN2(remainder_s, int64_t, int64_t, int64_t, y == 0 ? x : y == -1 ? 0 : x % y)
 EW_FN2(remainder_u, uint64_t, uint64_t, uint64_t, y == 0 ? x : x % y)
@@ -74,7 +80,7 @@ EW_FN2(remainder_f32, float, float, float, fmodf(x, y))
 EW_FN2(remainder_f64, double, double, double, fmod(x, y))
 EW_KERNEL(remainder, 2, .fn = {[EW_S] = remainder_s, [EW_U] = remainder_u, FLOAT_ROWS(remainder)})
 
-// --- Larger and smaller ---------------------------------------------------------------------------------
+// --- Larger and smaller -------------------------------------------------------------------------
 
 // The first nan wins; of zeros, +0 is the larger.
 #define PICK(name, T, Bits, op, join)                                                  \
@@ -99,7 +105,10 @@ EW_FN2(maximum_s32, int32_t, int32_t, int32_t, x > y ? x : y)
 EW_FN2(maximum_f32, float, float, float, larger_f32(x, y))
 EW_FN2(maximum_f64, double, double, double, larger_f64(x, y))
 EW_KERNEL(maximum, 2,
-          .fn = {[EW_PRED] = or_pred, [EW_S] = maximum_s, [EW_U] = maximum_u, [EW_S32] = maximum_s32,
+          .fn = {[EW_PRED] = or_pred,
+                 [EW_S] = maximum_s,
+                 [EW_U] = maximum_u,
+                 [EW_S32] = maximum_s32,
                  FLOAT_ROWS(maximum)})
 EW_FN2(minimum_s, int64_t, int64_t, int64_t, x < y ? x : y)
 EW_FN2(minimum_u, uint64_t, uint64_t, uint64_t, x < y ? x : y)
@@ -107,10 +116,13 @@ EW_FN2(minimum_s32, int32_t, int32_t, int32_t, x < y ? x : y)
 EW_FN2(minimum_f32, float, float, float, smaller_f32(x, y))
 EW_FN2(minimum_f64, double, double, double, smaller_f64(x, y))
 EW_KERNEL(minimum, 2,
-          .fn = {[EW_PRED] = and_pred, [EW_S] = minimum_s, [EW_U] = minimum_u, [EW_S32] = minimum_s32,
+          .fn = {[EW_PRED] = and_pred,
+                 [EW_S] = minimum_s,
+                 [EW_U] = minimum_u,
+                 [EW_S32] = minimum_s32,
                  FLOAT_ROWS(minimum)})
 
-// --- Powers and angles ------------------------------------------------------------------------------------
+// --- Powers and angles --------------------------------------------------------------------------
 
 static uint64_t wrapping_power(uint64_t base, uint64_t exponent) {
   uint64_t result = 1;
@@ -146,7 +158,8 @@ EW_FN2(power_u, uint64_t, uint64_t, uint64_t, wrapping_power(x, y))
 EW_FN2(power_f32, float, float, double, pow(x, y))
 EW_FN2(power_f64, double, double, double, pow(x, y))
 COMPLEXES(power, complex_power)
-EW_KERNEL(power, 2, .fn = {[EW_S] = power_s, [EW_U] = power_u, FLOAT_ROWS(power), COMPLEX_ROWS(power)})
+EW_KERNEL(power, 2,
+          .fn = {[EW_S] = power_s, [EW_U] = power_u, FLOAT_ROWS(power), COMPLEX_ROWS(power)})
 
 // -i log((x + iy) / sqrt(x x + y y)), the operands being (y, x).
 static EwC128 complex_atan2(EwC128 y, EwC128 x) {
@@ -158,7 +171,7 @@ EW_FN2(atan2_f64, double, double, double, atan2(x, y))
 COMPLEXES(atan2, complex_atan2)
 EW_KERNEL(atan2, 2, .fn = {FLOAT_ROWS(atan2), COMPLEX_ROWS(atan2)})
 
-// --- Bits -------------------------------------------------------------------------------------------------
+// --- Bits ---------------------------------------------------------------------------------------
 
 WRAPPING(and, x & y)
 EW_KERNEL(and, 2, .fn = {[EW_PRED] = and_pred, WRAPPING_ROWS(and)})
@@ -168,7 +181,9 @@ WRAPPING(xor, x ^ y)
 EW_KERNEL(xor, 2, .fn = {[EW_PRED] = xor_pred, WRAPPING_ROWS(xor)})
 
 // Amounts are read as unsigned numbers of the type's width; those too large shift everything out.
-static inline uint64_t low_bits(uint64_t x, int bits) { return bits == 64 ? x : x & ((UINT64_C(1) << bits) - 1); }
+static inline uint64_t low_bits(uint64_t x, int bits) {
+  return bits == 64 ? x : x & ((UINT64_C(1) << bits) - 1);
+}
 
 static inline uint64_t shift_left(uint64_t x, uint64_t amount, int bits) {
   amount = low_bits(amount, bits);
@@ -193,7 +208,7 @@ EW_FN2(shift_right_arithmetic_u, uint64_t, uint64_t, uint64_t, shift_right_signe
 EW_KERNEL(shift_right_arithmetic, 2,
           .fn = {[EW_S] = shift_right_arithmetic_u, [EW_U] = shift_right_arithmetic_u})
 
-// --- A complex number of its parts ---------------------------------------------------------------------
+// --- A complex number of its parts --------------------------------------------------------------
 
 static void complex_f32(const EwTile *tile) {
   const float *re = tile->in[0], *im = tile->in[1];
@@ -207,4 +222,5 @@ static void complex_f64(const EwTile *tile) {
   for (int64_t i = 0; i < tile->n; i++)
     out[i] = (EwC128){re[i], im[i]};
 }
-EW_KERNEL(complex, 2, .result = EW_TO_COMPLEX, .fn = {[EW_F32] = complex_f32, [EW_F64] = complex_f64})
+EW_KERNEL(complex, 2, .result = EW_TO_COMPLEX,
+          .fn = {[EW_F32] = complex_f32, [EW_F64] = complex_f64})

@@ -2,7 +2,7 @@
 
 #include "op/elementwise.h"
 
-// --- compare ------------------------------------------------------------------------------------------
+// --- compare ------------------------------------------------------------------------------------
 
 #define COMPARE(direction, op)                                        \
   EW_FN2(direction##_pred, uint8_t, uint8_t, uint8_t, x op y)         \
@@ -12,11 +12,15 @@
   EW_FN2(direction##_u32, uint8_t, uint32_t, uint32_t, x op y)        \
   EW_FN2(direction##_f32, uint8_t, float, float, x op y)              \
   EW_FN2(direction##_f64, uint8_t, double, double, x op y)
-#define COMPARE_ROW(direction)                                                                      \
-  [HL_WORD_direction_##direction] = {                                                               \
-      EW_TO_PRED, {[EW_PRED] = direction##_pred, [EW_S] = direction##_s, [EW_U] = direction##_u,    \
-                   [EW_S32] = direction##_s32, [EW_U32] = direction##_u32, [EW_F32] = direction##_f32, \
-                   [EW_F64] = direction##_f64 COMPARE_COMPLEX_##direction}}
+#define COMPARE_ROW(direction)                                      \
+  [HL_WORD_direction_##direction] = {EW_TO_PRED,                    \
+                                     {[EW_PRED] = direction##_pred, \
+                                      [EW_S] = direction##_s,       \
+                                      [EW_U] = direction##_u,       \
+                                      [EW_S32] = direction##_s32,   \
+                                      [EW_U32] = direction##_u32,   \
+                                      [EW_F32] = direction##_f32,   \
+                                      [EW_F64] = direction##_f64 COMPARE_COMPLEX_##direction}}
 
 COMPARE(EQ, ==)
 COMPARE(NE, !=)
@@ -54,11 +58,12 @@ static int64_t total_order_key(HlDtype dtype, uint64_t bits) {
   return extended < 0 ? extended ^ INT64_MAX : extended;
 }
 
-static bool compare_total_order(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out,
-                                const Elementwise *comparison) {
+static bool compare_total_order(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                                HlLiteral *out, const Elementwise *comparison) {
   const HlDtype dtype = in[0]->shape->dtype;
   const int bytes = hl_dtype_bytes(dtype);
-  if (in[1]->shape->dtype != dtype || in[0]->n != out->n || in[1]->n != out->n || out->shape->dtype != HL_PRED)
+  if (in[1]->shape->dtype != dtype || in[0]->n != out->n || in[1]->n != out->n ||
+      out->shape->dtype != HL_PRED)
     return hl_inst_error(ev->cx, inst, "the operands and the result do not fit together");
   int64_t x[EW_TILE], y[EW_TILE];
   for (int64_t at = 0; at < out->n; at += EW_TILE) {
@@ -77,12 +82,13 @@ bool eval_compare(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Hl
   if (direction < 0 || direction >= HL_COUNT_OF(comparisons))
     return hl_inst_error(ev->cx, inst, "no comparison direction is given");
   const Elementwise *comparison = &comparisons[direction];
-  if (hl_is_float(in[0]->shape->dtype) && hl_comparison_type(inst) == HL_WORD_comparison_type_TOTALORDER)
+  if (hl_is_float(in[0]->shape->dtype) &&
+      hl_comparison_type(inst) == HL_WORD_comparison_type_TOTALORDER)
     return compare_total_order(ev, inst, in, out, comparison);
   return ew_run(ev, inst, in, 2, out, comparison);
 }
 
-// --- clamp(min, x, max) -------------------------------------------------------------------------------
+// --- clamp(min, x, max) -------------------------------------------------------------------------
 
 // min(max, max(x, min)): where the bounds cross, max wins. The first nan of min, x, max wins.
 #define CLAMP(x, y, z) (y < x ? (x < z ? x : z) : (y < z ? y : z))
@@ -108,7 +114,7 @@ EW_KERNEL(clamp, 3,
           .fn = {[EW_PRED] = clamp_pred, [EW_S] = clamp_s, [EW_U] = clamp_u, [EW_S32] = clamp_s32,
                  [EW_U32] = clamp_u32, [EW_F32] = clamp_f32, [EW_F64] = clamp_f64})
 
-// --- select(pred, a, b) -------------------------------------------------------------------------------
+// --- select(pred, a, b) -------------------------------------------------------------------------
 
 // By masks instead of jumps.
 #define SELECT(T)                                                                            \
@@ -121,8 +127,8 @@ EW_KERNEL(clamp, 3,
     }                                                                                        \
   }
 
-static void select_elements(const uint8_t *restrict pred, const void *on_true, const void *on_false, void *out,
-                            int64_t n, int bytes) {
+static void select_elements(const uint8_t *restrict pred, const void *on_true, const void *on_false,
+                            void *out, int64_t n, int bytes) {
   switch (bytes) {
     case 1: SELECT(uint8_t) return;
     case 2: SELECT(uint16_t) return;
@@ -142,7 +148,8 @@ bool eval_select(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlL
     return hl_inst_error(ev->cx, inst, "operand 0 must be a pred, scalar or of the result's size");
   for (int k = 1; k < 3; k++)
     if (in[k]->n != out->n || hl_dtype_bytes(in[k]->shape->dtype) != bytes)
-      return hl_inst_error(ev->cx, inst, "operand %d does not have the type and size of the result", k);
+      return hl_inst_error(ev->cx, inst, "operand %d does not have the type and size of the result",
+                           k);
   const uint8_t *pred = in[0]->data;
   if (in[0]->n == out->n)
     select_elements(pred, in[1]->data, in[2]->data, out->data, out->n, bytes);

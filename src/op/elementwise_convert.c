@@ -9,10 +9,11 @@ bool eval_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Hl
   return true;
 }
 
-// --- bitcast-convert ------------------------------------------------------------------------------------
+// --- bitcast-convert ----------------------------------------------------------------------------
 
 // Elements of less than a byte are packed first ones lowest, as many as the wider type holds.
-static void split_sub_byte(const uint8_t *from, uint8_t *to, int64_t n, HlDtype narrow, int wide_bits) {
+static void split_sub_byte(const uint8_t *from, uint8_t *to, int64_t n, HlDtype narrow,
+                           int wide_bits) {
   const int bits = hl_dtype_info[narrow].bits, per = wide_bits / bits;
   for (int64_t i = 0; i < n; i++) {
     const int at = (int)(i % per) * bits;
@@ -22,7 +23,8 @@ static void split_sub_byte(const uint8_t *from, uint8_t *to, int64_t n, HlDtype 
   }
 }
 
-static void join_sub_byte(const uint8_t *from, uint8_t *to, int64_t n, HlDtype narrow, int wide_bits) {
+static void join_sub_byte(const uint8_t *from, uint8_t *to, int64_t n, HlDtype narrow,
+                          int wide_bits) {
   const int bits = hl_dtype_info[narrow].bits, per = wide_bits / bits;
   for (int64_t i = 0; i < n; i++) {
     const int at = (int)(i % per) * bits;
@@ -31,7 +33,9 @@ static void join_sub_byte(const uint8_t *from, uint8_t *to, int64_t n, HlDtype n
   }
 }
 
-static bool is_small_float(HlDtype dtype) { return hl_is_float(dtype) && hl_dtype_info[dtype].bits < 8; }
+static bool is_small_float(HlDtype dtype) {
+  return hl_is_float(dtype) && hl_dtype_info[dtype].bits < 8;
+}
 
 // Elements of less than a byte keep to their own width: signs are extended anew.
 static void recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64_t n) {
@@ -47,12 +51,15 @@ static void recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64
 // The width that counts: what storage has, as a pred takes a byte of it.
 static int cast_bits(HlDtype dtype) { return dtype == HL_PRED ? 8 : hl_dtype_info[dtype].bits; }
 
-bool eval_bitcast_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_bitcast_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                          HlLiteral *out) {
   const HlDtype from = in[0]->shape->dtype, to = out->shape->dtype;
   const int from_bits = cast_bits(from), to_bits = cast_bits(to);
   const int64_t n_in = in[0]->n, n_out = out->n;
-  const bool fits = from_bits >= to_bits ? n_out % (from_bits / to_bits) == 0 && n_in == n_out / (from_bits / to_bits)
-                                         : n_in % (to_bits / from_bits) == 0 && n_out == n_in / (to_bits / from_bits);
+  const bool fits =
+      from_bits >= to_bits
+          ? n_out % (from_bits / to_bits) == 0 && n_in == n_out / (from_bits / to_bits)
+          : n_in % (to_bits / from_bits) == 0 && n_out == n_in / (to_bits / from_bits);
   if (!fits)
     return hl_inst_error(ev->cx, inst, "operand and result differ in bits");
   if (from_bits == to_bits && to_bits < 8)
@@ -66,7 +73,7 @@ bool eval_bitcast_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const
   return true;
 }
 
-// --- reduce-precision -----------------------------------------------------------------------------------
+// --- reduce-precision ---------------------------------------------------------------------------
 
 typedef struct Precision {
   int exponent_bits, mantissa_bits;    // of the source format
@@ -105,7 +112,8 @@ static uint64_t reduce_bits(const Precision *p, uint64_t bits) {
     return bits;               // nan stays, also where no mantissa bit is left to tell it
   magnitude = round_mantissa(p, magnitude);
   if (p->to_exponent < p->exponent_bits) {
-    const int64_t bias = (INT64_C(1) << (p->exponent_bits - 1)) - 1, reach = (INT64_C(1) << (p->to_exponent - 1)) - 1;
+    const int64_t bias = (INT64_C(1) << (p->exponent_bits - 1)) - 1,
+                  reach = (INT64_C(1) << (p->to_exponent - 1)) - 1;
     const int64_t exponent = (int64_t)(magnitude >> p->mantissa_bits);
     if (exponent > bias + reach)
       magnitude = infinity;
@@ -115,9 +123,11 @@ static uint64_t reduce_bits(const Precision *p, uint64_t bits) {
   return sign | magnitude;
 }
 
-bool eval_reduce_precision(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_reduce_precision(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                           HlLiteral *out) {
   const HlDtype dtype = in[0]->shape->dtype;
-  const int64_t exponent = hl_attr_int(inst, HL_A_EXPONENT_BITS), mantissa = hl_attr_int(inst, HL_A_MANTISSA_BITS);
+  const int64_t exponent = hl_attr_int(inst, HL_A_EXPONENT_BITS),
+                mantissa = hl_attr_int(inst, HL_A_MANTISSA_BITS);
   if (!hl_is_float(dtype) || exponent < 1 || mantissa < 0)
     return hl_inst_error(ev->cx, inst, "cannot reduce %s to %lld exponent and %lld mantissa bits",
                          hl_dtype_text(dtype), (long long)exponent, (long long)mantissa);
@@ -134,7 +144,7 @@ bool eval_reduce_precision(HlEval *ev, const HlInst *inst, const HlLiteral *cons
   return true;
 }
 
-// --- stochastic-convert ----------------------------------------------------------------------------------
+// --- stochastic-convert -------------------------------------------------------------------------
 
 // |x| truncated, and one more where the random bits fall below the fraction; saturated to `bits`.
 static int64_t convert_stochastically(double x, uint64_t random, int random_bits, int bits) {
@@ -153,15 +163,17 @@ static int64_t convert_stochastically(double x, uint64_t random, int random_bits
   return result > (uint64_t)largest ? largest : (int64_t)result;
 }
 
-bool eval_stochastic_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_stochastic_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                             HlLiteral *out) {
   const HlDtype to = out->shape->dtype, random = in[1]->shape->dtype;
-  if (!hl_is_float(in[0]->shape->dtype) || !hl_is_unsigned(random) || !hl_is_signed(to) || in[0]->n != out->n ||
-      in[1]->n != out->n)
+  if (!hl_is_float(in[0]->shape->dtype) || !hl_is_unsigned(random) || !hl_is_signed(to) ||
+      in[0]->n != out->n || in[1]->n != out->n)
     return kernel_no_type(ev, inst, in[0]->shape->dtype);
   const int bits = hl_dtype_info[to].bits, random_bits = hl_dtype_info[random].bits;
   for (int64_t i = 0; i < out->n; i++) {
     const uint64_t r = (uint64_t)hl_literal_i64(in[1], i);
-    hl_literal_set_i64(out, i, convert_stochastically(hl_literal_f64(in[0], i), r, random_bits, bits));
+    hl_literal_set_i64(out, i,
+                       convert_stochastically(hl_literal_f64(in[0], i), r, random_bits, bits));
   }
   return true;
 }

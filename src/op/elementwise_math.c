@@ -1,10 +1,11 @@
-// op/elementwise_math.c: elementwise ops of one operand from libm: computed in double, rounded once.
+// op/elementwise_math.c: elementwise ops of one operand from libm: computed in double, rounded
+// once.
 
 #include <complex.h>
 
 #include "op/elementwise.h"
 
-// --- Complex helpers --------------------------------------------------------------------------------
+// --- Complex helpers ----------------------------------------------------------------------------
 
 static inline double complex to_c(EwC128 x) { return CMPLX(x.re, x.im); }
 static inline EwC128 from_c(double complex x) { return (EwC128){creal(x), cimag(x)}; }
@@ -55,7 +56,7 @@ static EwC128 complex_rsqrt(EwC128 x) {
   return from_c(1.0 / csqrt(to_c(x)));
 }
 
-// --- The ops ------------------------------------------------------------------------------------------
+// --- The ops ------------------------------------------------------------------------------------
 
 HL_UNARY_COMPLEX(exponential, exp(x), complex_exp)
 HL_UNARY_COMPLEX(exponential_minus_one, expm1(x), complex_expm1)

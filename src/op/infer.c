@@ -110,7 +110,7 @@ const HlShape *infer_tuple_or_one(const HlInfer *q, int n, const HlShape *const 
   return n == 1 ? shape[0] : hl_shape_tuple(q->shapes, n, shape);
 }
 
-// --- Called computations --------------------------------------------------------------------------
+// --- Called computations ------------------------------------------------------------------------
 
 bool infer_comp(const HlInfer *q, int number, InferComp *out) {
   const HlInst *inst = q->inst;
@@ -136,7 +136,7 @@ const HlShape *infer_param(const InferComp *comp, int number) {
   return comp->comp->params[number]->shape;
 }
 
-// --- Checks ---------------------------------------------------------------------------------------
+// --- Checks -------------------------------------------------------------------------------------
 
 bool infer_is_array(const HlInfer *q, const HlShape *shape, const char *what) {
   if (hl_is_array_dtype(shape->dtype))
@@ -177,7 +177,7 @@ bool infer_ascending(HlI64s list, bool strictly) {
   return true;
 }
 
-// --- Texts for messages ---------------------------------------------------------------------------
+// --- Texts for messages -------------------------------------------------------------------------
 
 const char *infer_text(const HlInfer *q, const HlShape *shape) {
   HlBuf text = {0};
@@ -213,7 +213,7 @@ const char *infer_shapes(const HlInfer *q, int first, int n) {
   return kept;
 }
 
-// --- Types and numbers ----------------------------------------------------------------------------
+// --- Types and numbers --------------------------------------------------------------------------
 
 // What ranks first in precision: the range of exponents, then the significand, then the width.
 static int64_t precision(HlDtype dtype) {

@@ -1,6 +1,6 @@
 // op/infer_collective.c: shape rules of operations between devices (hlo.md 4.10).
 //
-// How many devices share a collective, only the module's configuration knows; here the written shape
+// How many devices share a collective, only the module knows; here the written shape
 // says by how much a dimension grows or shrinks, and the verifier compares that with the groups.
 
 #include "op/infer.h"
@@ -26,7 +26,7 @@ const HlShape *infer_all_reduce(const HlInfer *q) {
   return arrays(q, "operand of all-reduce") ? infer_tuple_or_one(q, q->n, q->in) : NULL;
 }
 
-// --- all-gather, reduce-scatter ----------------------------------------------------------------------
+// --- all-gather, reduce-scatter -----------------------------------------------------------------
 
 static bool dimension_exists(const HlInfer *q, int64_t at) {
   for (int k = 0; k < q->n; k++) {
@@ -138,7 +138,7 @@ const HlShape *infer_reduce_scatter(const HlInfer *q) {
   return infer_tuple_or_one(q, q->n, result);
 }
 
-// --- all-to-all ----------------------------------------------------------------------------------------
+// --- all-to-all ---------------------------------------------------------------------------------
 
 // The operands of the tuple form become one another, so their layouts agree too.
 static bool interchangeable(const HlShape *a, const HlShape *b) {
@@ -190,7 +190,7 @@ const HlShape *infer_ragged_all_to_all(const HlInfer *q) {
   return q->in[1];
 }
 
-// --- collective-permute ----------------------------------------------------------------------------------
+// --- collective-permute -------------------------------------------------------------------------
 
 static bool in_place(const HlInfer *q) {
   return hl_has_attr(q->inst, HL_A_PERMUTE_SLICE_SIZES);

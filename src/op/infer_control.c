@@ -1,4 +1,4 @@
-// op/infer_control.c: shape rules of tuples, calls, loops, branches, and what moves tokens (hlo.md 4.1).
+// op/infer_control.c: shape rules of tuples, calls, loops, branches, tokens (hlo.md 4.1).
 
 #include "op/infer.h"
 
@@ -41,7 +41,7 @@ const HlShape *infer_device_id(const HlInfer *q) {
   return hl_shape_scalar(q->shapes, HL_U32);
 }
 
-// --- Calls -------------------------------------------------------------------------------------------
+// --- Calls --------------------------------------------------------------------------------------
 
 const HlShape *infer_called(const HlInfer *q) {
   InferComp comp;
@@ -135,7 +135,7 @@ const HlShape *infer_map(const HlInfer *q) {
   return infer_make(q, comp.result->dtype, &dims);
 }
 
-// --- Loops and branches ----------------------------------------------------------------------------------
+// --- Loops and branches -------------------------------------------------------------------------
 
 const HlShape *infer_while(const HlInfer *q) {
   InferComp body, condition;
@@ -229,7 +229,7 @@ const HlShape *infer_conditional(const HlInfer *q) {
   return result;
 }
 
-// --- Copies, channels ----------------------------------------------------------------------------------------
+// --- Copies, channels ---------------------------------------------------------------------------
 
 const HlShape *infer_copy_start(const HlInfer *q) {
   const HlShape *three[3] = {q->in[0], q->in[0], hl_shape_scalar(q->shapes, HL_U32)};

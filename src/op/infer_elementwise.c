@@ -8,7 +8,7 @@ static const char *type_name(const HlShape *shape) {
   return hl_dtype_info[shape->dtype].name;
 }
 
-// --- One operand ----------------------------------------------------------------------------------
+// --- One operand --------------------------------------------------------------------------------
 
 static bool is_unary_array(const HlInfer *q) {
   return infer_array(q, 0, "operand of unary operation");
@@ -93,7 +93,7 @@ const HlShape *infer_is_finite(const HlInfer *q) {
   return hl_shape_with_dtype(q->shapes, q->in[0], HL_PRED);
 }
 
-// --- Conversions: the declared shape says to what -------------------------------------------------
+// --- Conversions: the declared shape says to what -----------------------------------------------
 
 const HlShape *infer_convert(const HlInfer *q) {
   const HlShape *x = q->in[0], *to = q->declared;
@@ -195,7 +195,7 @@ const HlShape *infer_reduce_precision(const HlInfer *q) {
   return q->in[0];
 }
 
-// --- Two operands ---------------------------------------------------------------------------------
+// --- Two operands -------------------------------------------------------------------------------
 
 static const HlShape *implicit_broadcast(const HlInfer *q, int a, int b) {
   const HlShape *x = q->in[a], *y = q->in[b];
@@ -296,7 +296,7 @@ const HlShape *infer_complex(const HlInfer *q) {
   return hl_shape_with_dtype(q->shapes, shape, a == HL_F32 ? HL_C64 : HL_C128);
 }
 
-// --- Three operands -------------------------------------------------------------------------------
+// --- Three operands -----------------------------------------------------------------------------
 
 const HlShape *infer_clamp(const HlInfer *q) {
   const HlShape *min = q->in[0], *x = q->in[1], *max = q->in[2];

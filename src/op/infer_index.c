@@ -1,4 +1,4 @@
-// op/infer_index.c: shape rules of ops that index or order: gather, scatter, sort, topk (hlo.md 4.6).
+// op/infer_index.c: shape rules of gather, scatter, sort, topk and scan (hlo.md 4.5, 4.6).
 
 #include "op/infer.h"
 
@@ -40,7 +40,7 @@ static bool read_indices(const HlInfer *q, const HlShape *shape, const char *wha
   return true;
 }
 
-// --- The lists of dimension numbers -----------------------------------------------------------------
+// --- The lists of dimension numbers -------------------------------------------------------------
 
 static bool in_range(const HlInfer *q, HlAttrKey key, const char *op, int64_t limit) {
   HlI64s list = hl_attr_ints(q->inst, key);
@@ -100,7 +100,7 @@ static bool map_fits(const HlInfer *q, HlAttrKey key, const char *op, const Indi
   return false;
 }
 
-// --- gather ------------------------------------------------------------------------------------------
+// --- gather -------------------------------------------------------------------------------------
 
 static bool gather_numbers(const HlInfer *q, const HlShape *x, const Indices *indices) {
   const char *op = "gather";
@@ -195,7 +195,7 @@ const HlShape *infer_gather(const HlInfer *q) {
   return infer_make(q, x->dtype, &dims);
 }
 
-// --- scatter -----------------------------------------------------------------------------------------
+// --- scatter ------------------------------------------------------------------------------------
 
 static bool scatter_numbers(const HlInfer *q, const HlShape *x, const HlShape *updates,
                             const Indices *indices) {
@@ -308,7 +308,7 @@ const HlShape *infer_scatter(const HlInfer *q) {
   return infer_tuple_or_one(q, n, q->in);
 }
 
-// --- sort, topk ----------------------------------------------------------------------------------------
+// --- sort, topk ---------------------------------------------------------------------------------
 
 static bool comparator(const HlInfer *q) {
   InferComp compare;
@@ -386,7 +386,7 @@ const HlShape *infer_topk(const HlInfer *q) {
   return hl_shape_tuple(q->shapes, 2, both);
 }
 
-// --- scan ------------------------------------------------------------------------------------------------
+// --- scan ---------------------------------------------------------------------------------------
 
 // The shape with a dimension put in before `at`.
 static const HlShape *insert_dim(const HlInfer *q, const HlShape *x, int64_t at, int64_t size,

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-// --- dot -----------------------------------------------------------------------------------------------
+// --- dot ----------------------------------------------------------------------------------------
 
 typedef struct DotDims {
   HlI64s lhs_batch, lhs_contracting, rhs_batch, rhs_contracting;
@@ -153,7 +153,7 @@ const HlShape *infer_scaled_dot(const HlInfer *q) {
   return dot_result(q, &dot, &dims, (HlI64s){0});
 }
 
-// --- ragged-dot ----------------------------------------------------------------------------------------
+// --- ragged-dot ---------------------------------------------------------------------------------
 
 typedef enum RaggedMode { RAGGED_FREE, RAGGED_CONTRACTING, RAGGED_BATCH } RaggedMode;
 
@@ -260,7 +260,7 @@ const HlShape *infer_ragged_dot(const HlInfer *q) {
   return dot_result(q, &dot, &dims, group);
 }
 
-// --- fft -----------------------------------------------------------------------------------------------
+// --- fft ----------------------------------------------------------------------------------------
 
 static const HlShape *with_last_dim(const HlInfer *q, const HlShape *x, HlDtype dtype,
                                     int64_t size) {
@@ -333,7 +333,7 @@ const HlShape *infer_fft(const HlInfer *q) {
   return type == HL_WORD_fft_type_IRFFT ? infer_irfft(q, x, length) : x;
 }
 
-// --- cholesky, triangular-solve --------------------------------------------------------------------------
+// --- cholesky, triangular-solve -----------------------------------------------------------------
 
 static bool square_minor_dims(const HlInfer *q, const HlShape *a, const char *op) {
   if (!hl_is_float(a->dtype) && !hl_is_complex(a->dtype)) {
@@ -388,7 +388,7 @@ const HlShape *infer_triangular_solve(const HlInfer *q) {
   return b;
 }
 
-// --- Batch normalisation -----------------------------------------------------------------------------------
+// --- Batch normalisation ------------------------------------------------------------------------
 
 // Checks operand 0 and feature_index; gives the number of features.
 static bool norm_operand(const HlInfer *q, int64_t *features) {

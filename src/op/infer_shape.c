@@ -17,7 +17,7 @@ const HlShape *infer_first(const HlInfer *q) {
   return q->in[0];
 }
 
-// --- broadcast -------------------------------------------------------------------------------------
+// --- broadcast ----------------------------------------------------------------------------------
 
 // Without a written shape the dimensions are sizes to prepend (hlo.md 1.2).
 static const HlShape *broadcast_prepending(const HlInfer *q) {
@@ -76,7 +76,7 @@ const HlShape *infer_broadcast(const HlInfer *q) {
   return same ? to : infer_make(q, to->dtype, &dims);
 }
 
-// --- reshape ---------------------------------------------------------------------------------------
+// --- reshape ------------------------------------------------------------------------------------
 
 // At run time one dynamic dimension of the result takes what the operand's elements leave for it.
 static const HlShape *solve_dynamic(const HlInfer *q, int64_t elements, const HlShape *to) {
@@ -154,7 +154,7 @@ const HlShape *infer_dynamic_reshape(const HlInfer *q) {
   return to;
 }
 
-// --- transpose, reverse ------------------------------------------------------------------------------
+// --- transpose, reverse -------------------------------------------------------------------------
 
 // The layout under which the transposed array has the same bytes.
 static const HlLayout *permuted_layout(const HlInfer *q, const HlShape *x, HlI64s perm) {
@@ -210,7 +210,7 @@ const HlShape *infer_reverse(const HlInfer *q) {
   return x;
 }
 
-// --- slice, pad, concatenate ---------------------------------------------------------------------
+// --- slice, pad, concatenate --------------------------------------------------------------------
 
 static bool slice_dim(const HlInfer *q, const HlShape *x, int d, const int64_t *slice,
                       int64_t *size) {
@@ -376,7 +376,7 @@ const HlShape *infer_iota(const HlInfer *q) {
   return to;
 }
 
-// --- dynamic-slice, dynamic-update-slice ------------------------------------------------------------
+// --- dynamic-slice, dynamic-update-slice --------------------------------------------------------
 
 // Start indices are either one vector (the old form) or a scalar per dimension, all of one shape.
 static bool start_indices(const HlInfer *q, int first, int rank, const char *what) {
@@ -481,7 +481,7 @@ const HlShape *infer_dynamic_update_slice(const HlInfer *q) {
   return shape == x ? q->in[0] : q->in[0] == x ? shape : hl_shape_buffer(q->shapes, shape);
 }
 
-// --- Sizes ------------------------------------------------------------------------------------------
+// --- Sizes --------------------------------------------------------------------------------------
 
 static bool sized_dimension(const HlInfer *q, const char *what) {
   const HlShape *x = q->in[0];

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-// --- Reducers ----------------------------------------------------------------------------------------
+// --- Reducers -----------------------------------------------------------------------------------
 
 static const HlShape *accumulator(const HlShape *result, int k) {
   return hl_shape_is_tuple(result) ? result->element[k] : result;
@@ -90,7 +90,8 @@ bool infer_reducer(const HlInfer *q, const InferComp *reducer, int inputs, const
   return true;
 }
 
-// Checks the operands of reduce and reduce-window: n arrays of equal dimensions, n scalars, a reducer.
+// Checks the operands of reduce and reduce-window: n arrays of equal dimensions, n scalars, a
+// reducer.
 static bool reduced_operands(const HlInfer *q, InferComp *reducer) {
   int n = q->n / 2;
   if (q->n < 2 || q->n % 2 != 0) {
@@ -148,7 +149,7 @@ const HlShape *infer_reduce(const HlInfer *q) {
   return hl_shape_tuple(q->shapes, n, element);
 }
 
-// --- Windows ------------------------------------------------------------------------------------------
+// --- Windows ------------------------------------------------------------------------------------
 
 static int64_t dilated(int64_t size, int64_t dilation) {
   return size == 0 ? 0 : infer_add(infer_mul(infer_add(size, -1), dilation), 1);
@@ -249,7 +250,7 @@ const HlShape *infer_select_and_scatter(const HlInfer *q) {
   return x;
 }
 
-// --- convolution ---------------------------------------------------------------------------------------
+// --- convolution --------------------------------------------------------------------------------
 
 // Whether the numbers of one operand's dimensions name each of them once.
 static bool each_once(const HlInfer *q, const char *what, int64_t a, int64_t b, HlI64s spatial) {

@@ -1,4 +1,5 @@
-// op/kernel.h: what reference kernels share: their declarations, and moving boxes of elements about.
+// op/kernel.h: what reference kernels share: their declarations, and moving boxes of elements
+// about.
 #ifndef HILO_OP_KERNEL_H
 #define HILO_OP_KERNEL_H
 

@@ -1,7 +1,8 @@
 // op/move.c: copying strided boxes of elements, the base of all data movement.
 //
-// Dimensions that continue each other on both sides are joined first, so that most moves become a few
-// long runs; the rest walks the outer dimensions and copies rows with one loop per element size.
+// Dimensions that continue each other on both sides are joined first, so that most moves become a
+// few long runs; the rest walks the outer dimensions and copies rows with one loop per element
+// size.
 
 #include <string.h>
 
@@ -39,7 +40,8 @@ void fill_elements(void *to, int64_t n, const void *element, int size) {
       t[i * to_step] = f[i * from_step];        \
   }
 
-static void copy_row(int size, int64_t n, char *to, int64_t to_step, const char *from, int64_t from_step) {
+static void copy_row(int size, int64_t n, char *to, int64_t to_step, const char *from,
+                     int64_t from_step) {
   if (to_step == 1 && from_step == 1) {
     memcpy(to, from, (size_t)n * (size_t)size);
     return;
@@ -63,7 +65,8 @@ typedef struct Box {
 } Box;
 
 // Drops dimensions of one element and joins those that continue each other on both sides.
-static Box joined(HlArena *arena, int rank, const int64_t *dim, const int64_t *to, const int64_t *from) {
+static Box joined(HlArena *arena, int rank, const int64_t *dim, const int64_t *to,
+                  const int64_t *from) {
   Box box = {0, HL_ARRAY(arena, int64_t, rank + 2), HL_ARRAY(arena, int64_t, rank + 2),
              HL_ARRAY(arena, int64_t, rank + 2)};
   for (int d = 0; d < rank; d++) {
@@ -95,7 +98,8 @@ static Box joined(HlArena *arena, int rank, const int64_t *dim, const int64_t *t
 // The two inner dimensions; in small squares where each side runs along another of them.
 static void copy_plane(int size, const Box *box, char *to, const char *from) {
   const int r = box->rank - 2, c = r + 1;
-  const int64_t rows = box->dim[r], columns = box->dim[c], to_row = box->to[r] * size, from_row = box->from[r] * size;
+  const int64_t rows = box->dim[r], columns = box->dim[c], to_row = box->to[r] * size,
+                from_row = box->from[r] * size;
   const bool crossed = box->from[r] == 1 && box->from[c] != 1 && rows > 1;
   const int64_t block = crossed ? 32 : columns;
   for (int64_t c0 = 0; c0 < columns; c0 += block) {

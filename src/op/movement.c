@@ -37,14 +37,18 @@ bool eval_reshape(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Hl
   return true;
 }
 
-bool eval_dynamic_reshape(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_dynamic_reshape(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                          HlLiteral *out) {
   return eval_reshape(ev, inst, in, out);
 }
 
-// Copies `out` from a view of the operand: strides per result dimension, from an offset in elements.
-static void gather_view(HlEval *ev, const HlLiteral *in, int64_t offset, const int64_t *stride, HlLiteral *out) {
+// Copies `out` from a view of the operand: strides per result dimension, from an offset in
+// elements.
+static void gather_view(HlEval *ev, const HlLiteral *in, int64_t offset, const int64_t *stride,
+                        HlLiteral *out) {
   const int size = bytes_of(out);
-  const Side to = {out->data, strides_of(ev->cx, out->shape)}, from = {(char *)in->data + offset * size, stride};
+  const Side to = {out->data, strides_of(ev->cx, out->shape)},
+             from = {(char *)in->data + offset * size, stride};
   if (out->n > 0)
     move_box(ev->cx, size, out->shape->rank, out->shape->dim, to, from);
 }
@@ -123,7 +127,8 @@ bool eval_slice(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLi
   bool good = true;
   for (int d = 0; good && d < from->rank; d++) {
     const int64_t start = slice.at[3 * d], step = slice.at[3 * d + 2], n = to->dim[d];
-    good = start >= 0 && step > 0 && start <= from->dim[d] && (n == 0 || (from->dim[d] - 1 - start) / step >= n - 1);
+    good = start >= 0 && step > 0 && start <= from->dim[d] &&
+           (n == 0 || (from->dim[d] - 1 - start) / step >= n - 1);
     good = good && (n == 0 || start < from->dim[d]);
     offset += start * view[d];
     view[d] *= step;
@@ -154,13 +159,14 @@ bool eval_concatenate(HlEval *ev, const HlInst *inst, const HlLiteral *const *in
       return bad(ev, inst);
     const int64_t run = from->dim[along] * inner, row = to->dim[along] * inner;
     for (int64_t i = 0; run > 0 && i < outer; i++)
-      memcpy((char *)out->data + i * row + place * inner, (const char *)in[k]->data + i * run, (size_t)run);
+      memcpy((char *)out->data + i * row + place * inner, (const char *)in[k]->data + i * run,
+             (size_t)run);
     place += from->dim[along];
   }
   return place == to->dim[along] || bad(ev, inst);
 }
 
-// --- pad ------------------------------------------------------------------------------------------------
+// --- pad ----------------------------------------------------------------------------------------
 
 typedef struct PadDim {
   int64_t first, n, place;     // the operand's elements that stay, and where the first of them goes
@@ -180,17 +186,19 @@ bool eval_pad(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLite
   const HlI64s padding = hl_attr_ints(inst, HL_A_PADDING);
   const HlShape *from = in[0]->shape, *to = out->shape;
   const int size = bytes_of(out);
-  if (padding.n != 3 * from->rank || from->rank != to->rank || bytes_of(in[0]) != size || bytes_of(in[1]) != size ||
-      in[1]->n != 1)
+  if (padding.n != 3 * from->rank || from->rank != to->rank || bytes_of(in[0]) != size ||
+      bytes_of(in[1]) != size || in[1]->n != 1)
     return bad(ev, inst);
   fill_elements(out->data, out->n, in[1]->data, size);
   const HlMark mark = hl_arena_mark(hl_cx_scratch(ev->cx));
-  int64_t *to_stride = strides_of(ev->cx, to), *from_stride = strides_of(ev->cx, from), *dim = numbers(ev->cx, to->rank);
+  int64_t *to_stride = strides_of(ev->cx, to), *from_stride = strides_of(ev->cx, from),
+          *dim = numbers(ev->cx, to->rank);
   int64_t to_at = 0, from_at = 0;
   bool good = true, empty = out->n == 0;
   for (int d = 0; good && d < to->rank; d++) {
     const int64_t low = padding.at[3 * d], step = padding.at[3 * d + 2] + 1;
-    good = step > 0 && low > -(INT64_C(1) << 60) && low < (INT64_C(1) << 60) && step < (INT64_C(1) << 60);
+    good = step > 0 && low > -(INT64_C(1) << 60) && low < (INT64_C(1) << 60) &&
+           step < (INT64_C(1) << 60);
     if (!good)
       break;
     const PadDim p = pad_dim(from->dim[d], to->dim[d], low, step);
@@ -207,7 +215,7 @@ bool eval_pad(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLite
   return good || bad(ev, inst);
 }
 
-// --- iota -------------------------------------------------------------------------------------------------
+// --- iota ---------------------------------------------------------------------------------------
 
 bool eval_iota(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
   const int64_t along = hl_attr_int(inst, HL_A_IOTA_DIMENSION);
@@ -231,7 +239,7 @@ bool eval_iota(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLit
   return true;
 }
 
-// --- dynamic-slice, dynamic-update-slice ----------------------------------------------------------------------
+// --- dynamic-slice, dynamic-update-slice --------------------------------------------------------
 
 // Start index d, from one scalar per dimension or (the old form) one vector, kept so that a box of
 // `size` fits into `dim`. Unsigned numbers are read as unsigned.
@@ -248,7 +256,8 @@ static int64_t start_index(const HlLiteral *const *index, int n, int d, int64_t 
 static bool find_box(HlEval *ev, const HlInst *inst, const HlShape *whole, const HlShape *box,
                      const HlLiteral *const *index, int n, int64_t *offset) {
   const bool vector = n == 1 && index[0]->shape->rank == 1;
-  if (whole->rank != box->rank || (vector ? index[0]->n : n) != whole->rank || whole->dtype != box->dtype)
+  if (whole->rank != box->rank || (vector ? index[0]->n : n) != whole->rank ||
+      whole->dtype != box->dtype)
     return bad(ev, inst);
   *offset = 0;
   int64_t stride = 1;
@@ -262,7 +271,8 @@ static bool find_box(HlEval *ev, const HlInst *inst, const HlShape *whole, const
   return true;
 }
 
-bool eval_dynamic_slice(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_dynamic_slice(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                        HlLiteral *out) {
   int64_t offset;
   if (!find_box(ev, inst, in[0]->shape, out->shape, in + 1, (int)inst->n_operands - 1, &offset))
     return false;
@@ -272,9 +282,10 @@ bool eval_dynamic_slice(HlEval *ev, const HlInst *inst, const HlLiteral *const *
   return true;
 }
 
-// Where `out` shares its data with operand 0 (the interpreter does so when nobody else holds it), only
-// the box is written.
-bool eval_dynamic_update_slice(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+// Where `out` shares its data with operand 0 (the interpreter does so when nobody else holds it),
+// only the box is written.
+bool eval_dynamic_update_slice(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                               HlLiteral *out) {
   int64_t offset;
   const HlLiteral *update = in[1];
   if (!same_elements(in[0], out))
@@ -294,11 +305,13 @@ bool eval_dynamic_update_slice(HlEval *ev, const HlInst *inst, const HlLiteral *
   return true;
 }
 
-// --- bitcast: the bytes as they lie in memory --------------------------------------------------------------
+// --- bitcast: the bytes as they lie in memory ---------------------------------------------------
 
-// The dimensions from slowest to fastest and the strides of each, both in physical order, of a row-major
-// array that has this layout in memory. False when nothing moves: the layout is the default one.
-static bool physical_order(HlCx *cx, const HlShape *array, const HlLayout *layout, int64_t **dim, int64_t **stride) {
+// The dimensions from slowest to fastest and the strides of each, both in physical order, of a
+// row-major array that has this layout in memory. False when nothing moves: the layout is the
+// default one.
+static bool physical_order(HlCx *cx, const HlShape *array, const HlLayout *layout, int64_t **dim,
+                           int64_t **stride) {
   const int rank = array->rank;
   if (!layout || layout->minor_to_major.n != rank)
     return false;

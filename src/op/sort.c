@@ -167,7 +167,7 @@ static bool merge_level(Sort *s, int64_t width, int64_t *head, int64_t *pair, ui
   for (int64_t q = 0; q < n_merges; q++) {
     const int64_t middle = 2 * q * width + width < s->n ? 2 * q * width + width : s->n;
     const int64_t end = middle + width < s->n ? middle + width : s->n;
-    int64_t i = head[2 * q], j = head[2 * q + 1] < middle ? middle : head[2 * q + 1];
+    int64_t i = head[2 * q], j = head[2 * q + 1] < end ? head[2 * q + 1] : end;
     int64_t to = i + j - middle;
     while (i < middle)
       s->spare[to++] = s->order[i++];

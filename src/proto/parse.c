@@ -188,7 +188,7 @@ static bool scalar(TextParser *p, const Field *f, HlBuf *out) {
     hl_buf_add(out, wide ? (void *)&value : (void *)&narrow, wide ? 8 : 4);
     return true;
   }
-  uint64_t value;
+  uint64_t value = 0;
   if (!read_varint(p, f, text, &value))
     return false;
   wire_put_tag(out, f->id, WIRE_VARINT);

@@ -141,12 +141,28 @@ static void name_after_entry(Parser *p) {
   hl_buf_free(&name);
 }
 
+static const HlShape *default_layout(const Parser *p, const HlShape *shape) {
+  return hl_shape_with_default_layout(p->m->shapes, hl_shape_without_layout(p->m->shapes, shape));
+}
+
+// The entry of a single instruction has default layouts, whatever the instruction says.
+static void set_default_entry_layout(Parser *p) {
+  HlModule *m = p->m;
+  const HlShape **params = HL_ARRAY(m->arena, const HlShape *, m->entry->n_params + 1);
+  for (int k = 0; k < m->entry->n_params; k++)
+    params[k] = default_layout(p, m->entry->params[k]->shape);
+  m->entry_params = params;
+  m->n_entry_params = m->entry->n_params;
+  m->entry_result = default_layout(p, m->entry->root->shape);
+}
+
 static bool finish_module(Parser *p, const char *at, bool headerless) {
   HlModule *m = p->m;
   if (headerless)
     name_after_entry(p);
   // XLA adds inline bodies before what calls them, but behind a single instruction. Names that are
   // unique as they are, nearly always, need no work.
+  p->rename = p->rename || parse_zeros_clash(p);
   if (p->rename && p->single)
     hl_unique_names(m);
   if (p->unordered && !hl_sort_comps(p->cx, m))
@@ -156,7 +172,10 @@ static bool finish_module(Parser *p, const char *at, bool headerless) {
   if (m->is_scheduled || p->single)
     set_schedules(p);
   m->is_scheduled |= p->single;
-  hl_intern_frames(m);
+  if (m->frames.n_frames || p->any_frame)
+    hl_intern_frames(m);
+  if (p->single)
+    set_default_entry_layout(p);
   hl_complete_entry_layout(m);
   return check_aliases(p, at) && check_async(p);
 }
@@ -173,24 +192,24 @@ static void begin_module(Parser *p, HlSource *source) {
   p->m->loc = lex_pos(&p->in, p->in.at).loc;
   p->generation++;
   p->scope = NULL;
-  p->single = p->unordered = p->rename = false;
+  p->single = p->unordered = p->rename = p->any_frame = false;
   p->depth = p->n_hidden = p->ints.n = p->ptrs.n = 0;
-  p->n_insts = p->literal_bytes = p->n_missing = 0;
+  p->n_insts = p->literal_bytes = p->n_missing = p->n_zeros = 0;
   memset(p->anon, 0, sizeof p->anon);
   if (p->defs)
     memset(p->defs, 0, sizeof *p->defs * p->n_defs);
 }
 
 static bool read_computations(Parser *p) {
-  HlComp *entry = NULL;
+  HlComp *entry = NULL, *last = NULL;
   bool ok = true;
   if (lex_at_end(&p->in))
     return lex_expected(&p->in, "a computation");
   do {
-    ok &= parse_computation(p, &entry);
+    ok &= parse_computation(p, &entry, &last);
   } while (!lex_at_end(&p->in) && !lex_at_word(&p->in, "HloModule") && !too_many_errors(p));
   if (ok)
-    hl_comp_set_entry(entry ? entry : p->m->last);
+    hl_comp_set_entry(entry ? entry : last);
   return ok;
 }
 
@@ -207,8 +226,7 @@ static bool read_module_name(Parser *p) {
 static bool read_module(Parser *p, bool headerless) {
   const char *at = p->in.at;
   bool ok = headerless || (read_module_name(p) && parse_header(p));
-  ok = parse_frames(p) && ok;
-  ok = read_computations(p) && ok;
+  ok = parse_frames(p) && read_computations(p) && ok;
   return ok && finish_module(p, at, headerless);
 }
 

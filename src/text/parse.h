@@ -86,6 +86,7 @@ typedef struct ParseWord {
   int16_t op, key;      // key -1: an opcode
 } ParseWord;
 
+enum { PARSE_MAX_ZEROS = 256 };
 typedef struct Parser {
   Lex in;
   HlCx *cx;
@@ -106,7 +107,10 @@ typedef struct Parser {
   int anon[HL_OP_COUNT];  // next suffixes of "multiply.anon"
   bool single;          // text is one instruction
   int64_t n_missing;    // parameters made for it
+  const HlSym *zeros[PARSE_MAX_ZEROS];  // names such as `r.0`
+  int n_zeros;
   bool rename;          // some name occurs twice in the module, or is not normal
+  bool any_frame;       // some metadata names a stack frame
   bool unordered;       // some computation was made after one that calls it
   ParseSlot *shapes, *metas, *shardings, *dicts;
   ParseWord *words;
@@ -164,13 +168,14 @@ ParseDef *parse_def(Parser *p, const HlSym *sym);
 ParseDef *parse_find(Parser *p, const HlSym *name);
 bool parse_define(Parser *p, const HlSym *name, const char *name_at, HlInst *inst);
 bool parse_name_is_legal(Parser *p, const HlSym *name, const char *at);
+bool parse_zeros_clash(Parser *p);
 // Hints at the instruction or computation whose name is nearest.
 void parse_hint_inst(Parser *p, const HlSym *name);
 
 // --- Rules ----------------------------------------------------------------------------------------
 
-// Reads a computation of the module, or its body alone.
-bool parse_computation(Parser *p, HlComp **entry);
+// Reads a computation of the module, setting *last, and *entry if it is the entry; or its body alone.
+bool parse_computation(Parser *p, HlComp **entry, HlComp **last);
 bool parse_instruction_list(Parser *p, HlComp *comp);
 // An existing computation's name or an inline body.
 bool parse_comp_ref(Parser *p, HlComp **out);

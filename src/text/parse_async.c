@@ -90,7 +90,7 @@ static HlComp *make_wrapped(Parser *p, ParseInst *start, HlInst *const *operands
   }
   HlComp *comp = hl_comp_new(p->m, name, sizeof name - 1);
   comp->loc = lex_pos(&p->in, start->name_at).loc;
-  p->unordered = true;
+  p->unordered = p->rename = true;
   HlInst **params = HL_ARRAY(p->m->arena, HlInst *, inst.n_ops);
   for (int k = 0; k < inst.n_ops; k++)
     params[k] = make_param(p, comp, k, operands[k]->shape, comp->loc);
@@ -138,25 +138,31 @@ static void set_async_thread(HlInst *inst, const HlSym *thread) {
     hl_remove_attr(inst, HL_A_ASYNC_EXECUTION_THREAD);
 }
 
+// Reaches a computation while a start's thread spreads, once.
+static void reach(Parser *p, HlComp *comp, const HlSym *thread, bool *seen) {
+  if (seen[comp->id])
+    return;
+  seen[comp->id] = true;
+  comp->execution_thread = thread;
+  parse_push_ptr(p, comp);
+}
+
 // The thread of a start is that of all the computations it reaches.
 static void set_thread(Parser *p, HlComp *comp, const HlSym *thread) {
   const int base = p->ptrs.n;
-  comp->execution_thread = thread;
-  parse_push_ptr(p, comp);
+  const HlMark mark = hl_arena_mark(hl_cx_scratch(p->cx));
+  bool *seen = HL_ARRAY(hl_cx_scratch(p->cx), bool, p->m->next_comp_id);
+  reach(p, comp, thread, seen);
   while (p->ptrs.n > base) {
     const HlComp *top = p->ptrs.at[--p->ptrs.n];
     for (HlInst *inst = top->first; inst; inst = inst->next) {
       if (is_async(inst))
         set_async_thread(inst, thread);
-      for (int k = 0; k < inst->n_calls; k++) {
-        HlComp *callee = hl_called(inst, k);
-        if (callee->execution_thread == thread)
-          continue;
-        callee->execution_thread = thread;
-        parse_push_ptr(p, callee);
-      }
+      for (int k = 0; k < inst->n_calls; k++)
+        reach(p, hl_called(inst, k), thread, seen);
     }
   }
+  hl_arena_release(hl_cx_scratch(p->cx), mark);
 }
 
 static bool prepare_start(Parser *p, ParseInst *inst, HlInst *const *operands) {

@@ -513,7 +513,7 @@ static bool read_alias_kind(Parser *p, HlAlias *alias) {
 
 // {0}: (1, {}, may-alias)
 static bool read_alias(Parser *p, bool of_module, HlAlias *alias) {
-  alias->kind = HL_WORD_alias_kind_MAY;
+  alias->kind = of_module ? HL_WORD_alias_kind_MAY : 0;
   return parse_shape_index(p, &alias->output) &&
          lex_need(&p->in, ':', "after the output index of an alias") &&
          lex_need(&p->in, '(', "to start the source of an alias") &&

@@ -47,12 +47,31 @@ ParseDef *parse_def(Parser *p, const HlSym *sym) {
   return &p->defs[sym->index];
 }
 
-// Whether uniquing would keep the name if nobody else has it: not `r.0`, not `r.02`.
-static bool is_normal(const HlSym *sym) {
+// Whether uniquing would keep the name if nobody else has it: not `r.02`. What is called `r.0` is
+// noted: it is kept unless there is an `r`.
+static bool is_normal(Parser *p, const HlSym *sym) {
   const char *s = sym->text + sym->n;
   while (s > sym->text && lex_is(s[-1], LEX_DIGIT))
     s--;
-  return *s != '0' || s == sym->text || s[-1] != '.';
+  if (*s != '0' || s - sym->text < 2 || s[-1] != '.')
+    return true;
+  if (s[1])
+    return false;
+  if (p->n_zeros == PARSE_MAX_ZEROS)
+    return false;
+  p->zeros[p->n_zeros++] = sym;
+  return true;
+}
+
+// Whether some `r.0` has to give way to an `r`.
+bool parse_zeros_clash(Parser *p) {
+  for (int k = 0; k < p->n_zeros; k++) {
+    const HlSym *root = hl_syms_find(p->m->syms, p->zeros[k]->text, p->zeros[k]->n - 2);
+    const ParseDef *def = root ? parse_def(p, root) : NULL;
+    if (def && (def->flags & PARSE_DEF_EVER || def->comp))
+      return true;
+  }
+  return false;
 }
 
 // Whether the bytes of an identifier, which the lexer has seen to, make a legal name.
@@ -70,7 +89,7 @@ static ParseDef *checked_def(Parser *p, const HlSym *sym) {
   def->flags |= PARSE_DEF_CHECKED;
   if (is_legal(sym))
     def->flags |= PARSE_DEF_CLEAN;
-  if (is_normal(sym))
+  if (is_normal(p, sym))
     def->flags |= PARSE_DEF_NORMAL;
   return def;
 }
@@ -448,7 +467,7 @@ static bool skip_computation(Parser *p) {
   return false;
 }
 
-bool parse_computation(Parser *p, HlComp **entry) {
+bool parse_computation(Parser *p, HlComp **entry, HlComp **last) {
   const char *at = p->in.at;
   const bool is_entry = lex_eat_word(&p->in, "ENTRY");
   const char *name_at = p->in.at;
@@ -463,8 +482,9 @@ bool parse_computation(Parser *p, HlComp **entry) {
   }
   const HlStr clean = hl_sanitise_name(p->m->arena, (HlStr){name->text, name->n});
   HlComp *comp = hl_comp_new(p->m, clean.at, clean.n);
-  p->rename |= clean.at != name->text || !is_normal(name);
+  p->rename |= clean.at != name->text || !is_normal(p, name);
   comp->loc = lex_pos(&p->in, name_at).loc;
+  *last = comp;
   bool ok = parse_instruction_list(p, comp);
   ok = ok && check_result(p, comp, name, shape, shape_at);
   ok = (ok || hl_cx_n_errors(p->cx) > p->first_error) && read_comp_attributes(p, comp) && ok;

@@ -772,8 +772,11 @@ bool parse_instruction(Parser *p) {
   const char *name_at = p->in.at;
   const HlSym *name;
   if (!parse_name(p, &name, "an instruction's name") ||
-      !lex_need(&p->in, '=', "after the instruction's name"))
+      !lex_need(&p->in, '=', "after the instruction's name")) {
+    if (p->single)
+      hl_hint(p->cx, "HLO text starts with 'HloModule NAME', unless it is a single instruction");
     return false;
+  }
   HlInst *inst = NULL;
   bool ok = parse_rhs(p, name, name_at, &inst);
   ok = parse_name_is_legal(p, name, name_at) && ok;

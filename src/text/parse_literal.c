@@ -232,8 +232,11 @@ static bool wrong_count(Parser *p, const Array *a, int dim, const char *seen) {
   HlBuf where = {0};
   for (int k = 0; k < dim; k++)
     hl_buf_printf(&where, "%s%lld", k ? "," : "", (long long)(a->seen[k] - 1));
-  parse_error(p, p->in.at, "expected %lld elements in the [%s]th element, but found %s",
-              (long long)a->dim[dim], where.at ? where.at : "", seen);
+  if (dim)
+    parse_error(p, p->in.at, "expected %lld elements in the [%s]th element, but found %s",
+                (long long)a->dim[dim], where.at, seen);
+  else
+    parse_error(p, p->in.at, "expected %lld elements, but found %s", (long long)a->dim[dim], seen);
   hl_buf_free(&where);
   return false;
 }
@@ -265,8 +268,8 @@ static bool close_brace(Parser *p, Array *a) {
 
 // Counts one element and checks that there is room for it.
 static bool count_element(Parser *p, Array *a) {
-  if (a->level == a->rank && a->rank > 0)
-    a->seen[a->rank - 1]++;
+  if (a->level == a->rank && a->rank > 0 && ++a->seen[a->rank - 1] > a->dim[a->rank - 1])
+    return wrong_count(p, a, a->rank - 1, "more");
   if (a->index < a->literal->n)
     return true;
   return parse_error(p, p->in.at, "the literal of shape %s has only %lld elements",

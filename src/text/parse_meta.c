@@ -124,6 +124,7 @@ static bool read_metadata(Parser *p, const HlMetadata **out) {
     } while (!lex_at(&p->in, '}'));
   }
   lex_move(&p->in, p->in.at + 1);
+  p->any_frame |= metadata.stack_frame_id != 0;
   *out = hl_intern_metadata(p->m, &metadata);
   return true;
 }

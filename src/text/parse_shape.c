@@ -280,7 +280,8 @@ static bool read_dims(Parser *p, int *rank, bool *dynamic) {
     parse_push_int(p, p->ints.at[base + 2 * k + 1]);
   for (int k = 0; k < *rank; k++)
     p->ints.at[base + k] = p->ints.at[base + 2 * k];
-  memmove(p->ints.at + base + *rank, p->ints.at + base + 2 * *rank, sizeof(int64_t) * (size_t)*rank);
+  if (*rank > 0)
+    memmove(p->ints.at + base + *rank, p->ints.at + base + 2 * *rank, sizeof(int64_t) * (size_t)*rank);
   p->ints.n = base + 2 * *rank;
   return lex_need(&p->in, ']', "to end the dimensions of a shape");
 }
@@ -348,6 +349,18 @@ static bool read_buffer(Parser *p, const HlShape **out) {
   return lex_need(&p->in, ')', "to end the buffer shape");
 }
 
+static bool expected_shape(Parser *p, HlStr word) {
+  lex_expected(&p->in, "a shape");
+  const char *names[HL_DTYPE_COUNT];
+  int n = 0;
+  for (int k = HL_NO_DTYPE + 1; k < HL_TUPLE; k++)
+    names[n++] = hl_dtype_info[k].text;
+  const char *near = word.n ? hl_nearest(word, names, n) : NULL;
+  if (near)
+    hl_hint(p->cx, "did you mean '%s'?", near);
+  return false;
+}
+
 static bool read_any(Parser *p, const HlShape **out) {
   const char *s = p->in.at;
   if (++p->leaves > hl_cx_limits(p->cx)->tuple_leaves)
@@ -360,7 +373,7 @@ static bool read_any(Parser *p, const HlShape **out) {
     return read_buffer(p, out);
   const HlDtype dtype = hl_dtype_by_text((HlStr){s, (size_t)(end - s)});
   if (end == s || dtype == HL_NO_DTYPE || *end == ':' || *end == '=')
-    return lex_expected(&p->in, "a shape");
+    return expected_shape(p, (HlStr){s, (size_t)(end - s)});
   lex_move(&p->in, end);
   return read_array(p, dtype, out);
 }

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-// --- Options --------------------------------------------------------------------------------------------
+// --- Options -------------------------------------------------------------------------------------
 
 HlTextOptions hl_text_options(HlTextPreset preset) {
   HlTextOptions o = {
@@ -14,7 +14,8 @@ HlTextOptions hl_text_options(HlTextPreset preset) {
       .original_value = true, .frames = true};
   if (preset == HL_TEXT_DEFAULT)
     return o;
-  o.percent = o.signatures = o.index_comments = o.metadata = o.control_predecessors = o.frames = false;
+  o.percent = o.signatures = o.index_comments = o.metadata = o.frames = false;
+  o.control_predecessors = false;
   if (preset == HL_TEXT_SHORT) {
     o.large_constants = true;
     return o;
@@ -24,12 +25,12 @@ HlTextOptions hl_text_options(HlTextPreset preset) {
   if (preset == HL_TEXT_CANONICAL)
     return o;
   o.infeed_config = o.print_ids = false;
-  o.essential_constants = o.sort_computations = o.replica_group_lists = true;
+  o.essential_constants = o.list_order = o.replica_group_lists = true;
   o.operand_shapes = preset == HL_TEXT_FINGERPRINT;
   return o;
 }
 
-// --- Texts printed before ------------------------------------------------------------------------------------
+// --- Texts printed before ------------------------------------------------------------------------
 
 bool print_memo(Print *p, const void *key, PrintMemo **slot) {
   const uint64_t hash = (uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u;
@@ -62,7 +63,7 @@ void print_name(Print *p, const HlSym *name) {
   put(p->out, name->text, dot ? (size_t)(dot - name->text) : name->n);
 }
 
-// --- Computations ------------------------------------------------------------------------------------------
+// --- Computations --------------------------------------------------------------------------------
 
 static void print_spaces(Print *p, int n) {
   for (; n > 0; n--)
@@ -102,12 +103,13 @@ void print_insts(Print *p, const HlComp *comp) {
   const HlMark mark = hl_arena_mark(scratch);
   uint32_t *outer = p->canonical;
   const uint32_t outer_next = p->next_canonical;
-  HlInst *const *order = !p->depth && is_scheduled(comp) ? comp->schedule : hl_post_order(scratch, comp);
+  const bool scheduled = !p->depth && is_scheduled(comp);
+  HlInst *const *order = scheduled ? comp->schedule : hl_post_order(scratch, comp);
   if (p->o->canonical_names) {
     p->canonical = HL_ARRAY(scratch, uint32_t, comp->next_id + 1);
     p->next_canonical = 0;
   }
-  for (uint32_t k = 0; k < comp->n_insts && p->budget > 0; k++, p->budget--) {
+  for (uint32_t k = 0; k < comp->n_insts && p->budget > 0; k++, p->budget -= p->depth > 0) {
     print_spaces(p, p->indent);
     if (order[k] == comp->root)
       PUT(p->out, "ROOT ");
@@ -141,7 +143,8 @@ void print_body(Print *p, const HlComp *comp) {
   print_spaces(p, p->indent);
   if (p->depth >= hl_cx_limits(p->cx)->nesting) {
     PUT(p->out, "{...}");
-    hl_error_kind(p->cx, HL_LIMIT, hl_comp_pos(comp), "computations are nested too deeply to print");
+    hl_error_kind(p->cx, HL_LIMIT, hl_comp_pos(comp),
+                  "computations are nested too deeply to print");
     return;
   }
   p->depth++;
@@ -163,7 +166,7 @@ static void print_comp(Print *p, const HlComp *comp) {
   print_braces(p, comp);
 }
 
-// --- The header of a module ---------------------------------------------------------------------------------
+// --- The header of a module ----------------------------------------------------------------------
 
 static void print_donors(HlBuf *out, const HlModule *m) {
   PUT(out, ", buffer_donor={ ");
@@ -329,7 +332,7 @@ static void print_header(Print *p, const HlModule *m) {
   print_recoveries(p, m);
 }
 
-// --- Stack-frame tables ---------------------------------------------------------------------------------------
+// --- Stack-frame tables --------------------------------------------------------------------------
 
 static void print_strings(HlBuf *out, const char *title, const HlSym *const *names, int n) {
   PUT(out, "\n");
@@ -379,20 +382,21 @@ static void print_frames(HlBuf *out, const HlFrames *frames) {
   put_char(out, '\n');
 }
 
-// --- Whole modules -------------------------------------------------------------------------------------------
+// --- Whole modules -------------------------------------------------------------------------------
 
 static Print begin(HlCx *cx, const HlTextOptions *options, HlBuf *out) {
   return (Print){.out = out,
                  .o = options,
                  .cx = cx,
                  .memo = HL_ARRAY(hl_cx_scratch(cx), PrintMemo, PRINT_MEMOS),
-                 .budget = hl_cx_limits(cx)->instructions};
+                 .budget = hl_cx_limits(cx)->instructions / 8 + 1};
 }
 
 static void finish(Print *p, HlMark mark) {
   if (p->budget <= 0)
-    hl_error_kind(p->cx, HL_LIMIT, (HlPos){0}, "the text has more than %lld instructions",
-                  (long long)hl_cx_limits(p->cx)->instructions);
+    hl_error_kind(p->cx, HL_LIMIT, (HlPos){0},
+                  "the bodies of called computations have more than %lld instructions",
+                  (long long)hl_cx_limits(p->cx)->instructions / 8);
   put_end(p->out);
   hl_arena_release(hl_cx_scratch(p->cx), mark);
 }
@@ -406,13 +410,16 @@ void hl_text_print(HlCx *cx, const HlModule *m, const HlTextOptions *options, Hl
   if (options->frames && options->metadata && m->frames.n_frames)
     print_frames(out, &m->frames);
   put_char(out, '\n');
-  HlComp **order = hl_comp_order(scratch, m);
+  HlComp **order = options->list_order ? NULL : hl_comp_order(scratch, m);
+  const HlComp *next = m->first;
   for (uint32_t k = 0; k < m->n_comps; k++) {
-    if (options->async_sugar && print_is_sugar_body(order[k]))
+    const HlComp *comp = order ? order[k] : next;
+    next = order ? NULL : comp->next;
+    if (options->async_sugar && print_is_sugar_body(comp))
       continue;
-    if (order[k] == m->entry)
+    if (comp == m->entry)
       PUT(out, "ENTRY ");
-    print_comp(&p, order[k]);
+    print_comp(&p, comp);
     PUT(out, "\n\n");
   }
   finish(&p, mark);

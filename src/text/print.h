@@ -27,11 +27,12 @@ typedef struct Print {
   int indent;             // in spaces, of the instructions
   int depth;              // of bodies inside bodies
   bool nested;            // inside a computation
-  int64_t budget;         // instructions that may still be printed
+  bool hide_frontend;     // no frontend attributes: an async-start around shows its own
+  int64_t budget;         // instructions that may still be printed in bodies inside instructions
 } Print;
 
-// Starts a piece of text that may be found again by a pointer: true, and the text is copied, when it
-// was printed before; else the caller prints it and then calls print_memo_end.
+// Starts a piece of text that may be found again by a pointer: true, and the text is copied, when
+// it was printed before; else the caller prints it and then calls print_memo_end.
 bool print_memo(Print *p, const void *key, PrintMemo **slot);
 void print_memo_end(Print *p, PrintMemo *slot, const void *key, size_t from);
 

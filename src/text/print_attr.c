@@ -2,7 +2,7 @@
 
 #include "text/print.h"
 
-// --- Computations --------------------------------------------------------------------------------------------
+// --- Computations --------------------------------------------------------------------------------
 
 static void put_attr_name(HlBuf *out, const char *name) {
   PUT(out, ", ");
@@ -70,7 +70,7 @@ static void print_comp_attr(Print *p, const HlInst *inst, HlAttrKey key) {
   }
 }
 
-// --- An instruction's own attributes ---------------------------------------------------------------------------
+// --- An instruction's own attributes -------------------------------------------------------------
 
 static bool is_default_precision(HlI64s list) {
   for (int k = 0; k < list.n; k++)
@@ -87,7 +87,7 @@ static bool shows(const Print *p, const HlAttr *attr) {
   case HL_KIND_OF_ALIASING: return attr->aliases.n > 0;
   case HL_KIND_OF_TRISTATE: return attr->i != 0;
   case HL_KIND_OF_BOOLS: return p->o->print_ids;
-  case HL_KIND_OF_DICT: return attr->ptr && ((const HlDict *)attr->ptr)->n > 0;
+  case HL_KIND_OF_DICT: return !p->hide_frontend && attr->ptr && ((const HlDict *)attr->ptr)->n > 0;
   case HL_KIND_OF_STATISTICS: return attr->ptr && ((const HlStatistics *)attr->ptr)->n > 0;
   case HL_KIND_OF_ORIGIN: return attr->ptr && p->o->original_value;
   case HL_KIND_OF_METADATA: return p->o->metadata && attr->ptr && put_metadata_wanted(attr->ptr);
@@ -104,6 +104,9 @@ static bool shows(const Print *p, const HlAttr *attr) {
     if (attr->key == HL_A_INFEED_CONFIG || attr->key == HL_A_OUTFEED_CONFIG)
       return p->o->infeed_config && attr->sym && attr->sym->n;
     return true;
+  case HL_KIND_OF_SHAPE: case HL_KIND_OF_LITERAL: case HL_KIND_OF_DIM_LABELS:
+  case HL_KIND_OF_DOMAIN: case HL_KIND_OF_SHARDING:
+    return attr->ptr != NULL;
   case HL_KIND_OF_DROPPED: case HL_KIND_OF_CONTROL: return false;
   default: return true;
   }
@@ -130,8 +133,8 @@ static bool stand_in(const HlInst *inst, HlAttrKey key, bool required, HlAttr *o
     break;
   }
   const HlAttrKind kind = hl_attr_info[key].kind;
-  return required && (kind == HL_KIND_OF_INTS || kind == HL_KIND_OF_SLICES || kind == HL_KIND_OF_PAIRS ||
-                      kind == HL_KIND_OF_PADDING);
+  return required && (kind == HL_KIND_OF_INTS || kind == HL_KIND_OF_SLICES ||
+                      kind == HL_KIND_OF_PAIRS || kind == HL_KIND_OF_PADDING);
 }
 
 static void print_attr(Print *p, const HlInst *inst, const HlAttr *attr) {
@@ -191,7 +194,7 @@ static void print_async_own(Print *p, const HlInst *inst) {
     print_comp_attr(p, inst, HL_A_CALLS);
 }
 
-// --- Attributes of every op --------------------------------------------------------------------------------------
+// --- Attributes of every op ----------------------------------------------------------------------
 
 static void print_control(Print *p, const HlInst *inst) {
   if (!p->o->control_predecessors || !inst->control || !inst->control->n_preds)
@@ -235,10 +238,12 @@ static void print_if_there(Print *p, const HlInst *inst, HlAttrKey key) {
 
 // What the one instruction of an async computation says; the rest stands on the async-start itself.
 static void print_wrapped(Print *p, const HlInst *start, const HlInst *wrapped) {
+  const bool outer = p->hide_frontend;
+  p->hide_frontend = find(start, HL_A_FRONTEND_ATTRIBUTES);
   print_own(p, wrapped);
   print_if_there(p, wrapped, HL_A_SHARDING);
-  if (!find(start, HL_A_FRONTEND_ATTRIBUTES))
-    print_if_there(p, wrapped, HL_A_FRONTEND_ATTRIBUTES);
+  print_if_there(p, wrapped, HL_A_FRONTEND_ATTRIBUTES);
+  p->hide_frontend = outer;
   print_control(p, wrapped);
   print_if_there(p, wrapped, HL_A_STATISTICS);
   print_if_there(p, wrapped, HL_A_RESULT_ACCURACY);

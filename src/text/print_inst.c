@@ -4,7 +4,7 @@
 
 enum { FEW_ELEMENTS = 10, MOST_ESSENTIAL = 500000 };
 
-// --- The sugar of async instructions ------------------------------------------------------------------------
+// --- The sugar of async instructions -------------------------------------------------------------
 
 // Only parameters and the root.
 static bool is_one_instruction(const HlComp *comp) {
@@ -42,7 +42,7 @@ static void print_opcode(Print *p, const HlInst *inst) {
                                                     : "-done");
 }
 
-// --- Operands -------------------------------------------------------------------------------------------
+// --- Operands ------------------------------------------------------------------------------------
 
 static void print_canonical(Print *p, const HlInst *inst) {
   uint32_t *number = &p->canonical[inst->id];
@@ -113,7 +113,7 @@ static void print_operands(Print *p, const HlInst *inst) {
   }
 }
 
-// --- Instructions -----------------------------------------------------------------------------------------
+// --- Instructions --------------------------------------------------------------------------------
 
 void print_inst(Print *p, const HlInst *inst) {
   if (!p->o->canonical_names) {

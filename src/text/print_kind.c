@@ -1,9 +1,9 @@
-// print_kind.c: writes the values of attributes, one function for each kind of attrs.def (hlo.md 1.5,
-// 1.11).
+// print_kind.c: writes the values of attributes, one function for each kind of attrs.def
+// (hlo.md 1.5, 1.11).
 
 #include "text/print.h"
 
-// --- Numbers, words, lists ---------------------------------------------------------------------------------
+// --- Numbers, words, lists -----------------------------------------------------------------------
 
 static void print_int(Print *p, const HlInst *inst, const HlAttr *attr) {
   put_i64(p->out, attr->i);
@@ -135,7 +135,7 @@ static void print_padding(Print *p, const HlInst *inst, const HlAttr *attr) {
   }
 }
 
-// --- Windows and convolutions -----------------------------------------------------------------------------
+// --- Windows and convolutions --------------------------------------------------------------------
 
 typedef int64_t WindowField(const HlWindowDim *dim);
 
@@ -146,7 +146,8 @@ static int64_t rhs_dilate_of(const HlWindowDim *d) { return d->rhs_dilate; }
 static int64_t reversal_of(const HlWindowDim *d) { return d->reversal; }
 
 // " name=1x2", unless all have the default.
-static void put_window_field(HlBuf *out, HlWindow w, const char *name, WindowField *field, int64_t def) {
+static void put_window_field(HlBuf *out, HlWindow w, const char *name, WindowField *field,
+                             int64_t def) {
   bool all_default = true;
   for (int k = 0; k < w.n; k++)
     all_default &= field(&w.at[k]) == def;
@@ -189,8 +190,8 @@ static void print_window(Print *p, const HlInst *inst, const HlAttr *attr) {
 }
 
 // One operand's labels: a letter or digit at each position, `?` where there is none.
-static void put_labels(HlBuf *out, int64_t first, char first_letter, int64_t second, char second_letter,
-                       HlI64s spatial) {
+static void put_labels(HlBuf *out, int64_t first, char first_letter, int64_t second,
+                       char second_letter, HlI64s spatial) {
   enum { MOST = 4096 };
   int64_t n = (first > second ? first : second) + 1;
   for (int k = 0; k < spatial.n; k++)
@@ -247,7 +248,7 @@ static void print_sparsity(Print *p, const HlInst *inst, const HlAttr *attr) {
   put_char(p->out, '}');
 }
 
-// --- Groups, aliases, shapes, literals ---------------------------------------------------------------------
+// --- Groups, aliases, shapes, literals -----------------------------------------------------------
 
 static void put_iota_groups(HlBuf *out, const HlGroups *groups) {
   put_char(out, '[');
@@ -344,7 +345,7 @@ static void print_literal(Print *p, const HlInst *inst, const HlAttr *attr) {
   put_shaped_literal(p->out, attr->ptr);
 }
 
-// --- Dictionaries and what looks like one -------------------------------------------------------------------
+// --- Dictionaries and what looks like one --------------------------------------------------------
 
 // The end of a quoted string that starts at s, or NULL.
 static const char *string_end(const char *s, const char *end) {
@@ -448,7 +449,7 @@ static void print_accuracy(Print *p, const HlInst *inst, const HlAttr *attr) {
   put_char(p->out, '}');
 }
 
-// --- Shardings, domains, origins, metadata -------------------------------------------------------------------
+// --- Shardings, domains, origins, metadata -------------------------------------------------------
 
 static void print_sharding(Print *p, const HlInst *inst, const HlAttr *attr) {
   PrintMemo *slot;
@@ -464,9 +465,11 @@ static void print_domain(Print *p, const HlInst *inst, const HlAttr *attr) {
   PUT(p->out, "{kind=");
   put_quoted(p->out, domain->kind);
   PUT(p->out, ", entry=");
-  put_sharding(p->out, domain->entry, p->o->metadata);
+  if (domain->entry)
+    put_sharding(p->out, domain->entry, p->o->metadata);
   PUT(p->out, ", exit=");
-  put_sharding(p->out, domain->exit, p->o->metadata);
+  if (domain->exit)
+    put_sharding(p->out, domain->exit, p->o->metadata);
   put_char(p->out, '}');
 }
 

@@ -36,12 +36,21 @@ static HlFormat sniff_mlir_or_jaxpr(HlStr bytes) {
   return starts_with(s, "{ lambda") || starts_with(s, "let ") ? HL_FORMAT_JAXPR : HL_FORMAT_UNKNOWN;
 }
 
+// A text proto, whose "hlo_module {" also looks like a computation's start; but those have " = " soon.
+static bool is_text_proto(HlStr bytes) {
+  bool is_text = false;
+  return hl_proto_sniff(bytes, &is_text) != HL_PROTO_NONE && is_text &&
+         !memmem(bytes.at, bytes.n < 200 ? bytes.n : 200, " = ", 3);
+}
+
 static HlFormat sniff(HlStr bytes) {
   if (starts_with(bytes, "PK\x03\x04") || starts_with(bytes, "\x93NUMPY"))
     return HL_FORMAT_NPZ;
   HlFormat format = sniff_mlir_or_jaxpr(bytes);
   if (format != HL_FORMAT_UNKNOWN)
     return format;
+  if (is_text_proto(bytes))
+    return HL_FORMAT_PBTXT;
   if (hl_text_sniff(bytes))
     return HL_FORMAT_TEXT;
   bool is_text = false;
@@ -103,8 +112,11 @@ bool hl_load(HlCx *cx, const char *path, HlFile *out) {
     return false;
   bool ok = hl_load_source(cx, source, out);
   hl_source_unref(source);
-  if (!ok)
+  if (!ok) {
+    HlFormat format = out->format;
     hl_file_free(out);
+    out->format = format;
+  }
   return ok;
 }
 

@@ -1,11 +1,12 @@
-// verify/async.c: chains of start, update and done (hlo.md 1.10), threads, and channels (hlo.md 4.10).
+// verify/async.c: chains of start, update and done (hlo.md 1.10), threads, and channels (hlo.md
+// 4.10).
 
 #include "verify/verify.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-// --- Execution threads ----------------------------------------------------------------------------------
+// --- Execution threads --------------------------------------------------------------------------
 
 static const HlSym *named_thread(const HlSym *thread) {
   return thread == NULL || hl_str_is((HlStr){thread->text, thread->n}, "main") ? NULL : thread;
@@ -32,7 +33,7 @@ bool verify_threads(Verify *v) {
   return true;
 }
 
-// --- Async chains ----------------------------------------------------------------------------------------
+// --- Async chains -------------------------------------------------------------------------------
 
 // The shape of start and update is ((parameters), result, context...).
 static bool check_async_shape(Verify *v, const HlInst *inst, const HlShape *shape,
@@ -46,14 +47,14 @@ static bool check_async_shape(Verify *v, const HlInst *inst, const HlShape *shap
   const HlShape *params = shape->element[0], *result = shape->element[1];
   bool fit = hl_shape_is_tuple(params) && params->rank == comp->n_params;
   for (int k = 0; fit && k < comp->n_params; k++)
-    fit = verify_same_shape(v, params->element[k], comp->params[k]->shape);
+    fit = verify_same_shape(v, params->element[k], comp->params[k]->shape, 0);
   if (!fit)
     return hl_inst_error(
         v->cx, inst,
         "the %s expects the async shape at index {0} to match the %d parameters of async "
         "computation %s, found %s",
         op, comp->n_params, comp->name->text, verify_text(v, params));
-  if (verify_same_shape(v, result, comp->root->shape))
+  if (verify_same_shape(v, result, comp->root->shape, 0))
     return true;
   return hl_inst_error(
       v->cx, inst,
@@ -73,7 +74,7 @@ static bool check_async_start(Verify *v, const HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     const HlShape *operand = inst->operands[k]->shape,
                   *wanted = inst->shape->element[0]->element[k];
-    if (!verify_same_shape(v, operand, wanted))
+    if (!verify_same_shape(v, operand, wanted, 0))
       return hl_inst_error(
           v->cx, inst,
           "the async-start expects the shape of operand %u to match the async shape at index "
@@ -97,7 +98,7 @@ static bool check_async_rest(Verify *v, const HlInst *inst) {
     return false;
   bool update = inst->op == HL_OP_ASYNC_UPDATE;
   const HlShape *wanted = update ? operand->shape : operand->shape->element[1];
-  if (verify_same_shape(v, inst->shape, wanted))
+  if (verify_same_shape(v, inst->shape, wanted, 0))
     return true;
   return hl_inst_error(v->cx, inst, "the %s expects the shape of output to match %s (%s vs %s)",
                        hl_op_text((HlOp)inst->op),
@@ -105,7 +106,7 @@ static bool check_async_rest(Verify *v, const HlInst *inst) {
                        verify_text(v, inst->shape), verify_text(v, wanted));
 }
 
-// --- Starts and their ends ---------------------------------------------------------------------------------
+// --- Starts and their ends ----------------------------------------------------------------------
 
 typedef struct Pair {
   HlOp start;
@@ -220,7 +221,7 @@ bool verify_async(Verify *v, const HlInst *inst) {
   return true;
 }
 
-// --- Bodies of async computations ----------------------------------------------------------------------------
+// --- Bodies of async computations ---------------------------------------------------------------
 
 static bool is_collectives_group(const HlInst *start) {
   const HlDict *dict = hl_attr_ptr(start, HL_A_FRONTEND_ATTRIBUTES);
@@ -263,7 +264,7 @@ bool verify_async_comp(Verify *v, const HlComp *comp) {
                   comp->name->text);
 }
 
-// --- Channels --------------------------------------------------------------------------------------------------
+// --- Channels -----------------------------------------------------------------------------------
 
 static bool is_channel_op(HlOp op) {
   return op == HL_OP_SEND || op == HL_OP_RECV;

@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-// --- Shardings -------------------------------------------------------------------------------------------
+// --- Shardings ----------------------------------------------------------------------------------
 
 // What is wrong with the devices of a tiling, or NULL.
 static const char *wrong_devices(Verify *v, const HlSharding *sharding) {
@@ -126,7 +126,7 @@ bool verify_consistent_sharding(Verify *v, const HlInst *parent, int n,
   return true;
 }
 
-// --- Accuracy, origins -------------------------------------------------------------------------------------
+// --- Accuracy, origins --------------------------------------------------------------------------
 
 static bool check_accuracy(Verify *v, const HlInst *inst, const HlAccuracy *accuracy) {
   uint32_t traits = hl_op_info[inst->op].traits;

@@ -1,6 +1,7 @@
 // verify/buffer.c: values of type b(..), which stand for memory that is written in place.
 //
-// Only a few ops may carry them (Pin, Unpin and CreateBuffer custom calls make and end them), and of
+// Only a few ops may carry them (Pin, Unpin and CreateBuffer custom calls make and end them), and
+// of
 // each value at most one user may write to it. Modules without such types pass at once.
 
 #include "verify/verify.h"
@@ -18,7 +19,7 @@ bool verify_has_buffer(const HlShape *shape) {
   return false;
 }
 
-// --- Writers ------------------------------------------------------------------------------------------------
+// --- Writers ------------------------------------------------------------------------------------
 
 // A path into a tuple, innermost tuple last: what get-tuple-element must say to reach the buffer.
 typedef struct Path {
@@ -87,7 +88,7 @@ static bool check_writers(Verify *v, const HlInst *inst, const HlShape *shape, H
   return true;
 }
 
-// --- Where buffers may be --------------------------------------------------------------------------------------
+// --- Where buffers may be -----------------------------------------------------------------------
 
 static bool no_buffers(Verify *v, const HlInst *inst) {
   bool some = verify_has_buffer(inst->shape);
@@ -117,7 +118,7 @@ static bool check_pin(Verify *v, const HlInst *inst, bool pin) {
   if (pin ? inst->shape->dtype != HL_BUFFER : !is_plain_array(inst->shape))
     return hl_inst_error(v->cx, inst, "custom-call to %s must have one %s result", name,
                          pin ? "buffer" : "array non-buffer");
-  if (!verify_same_shape(v, array, buffer->element[0]))
+  if (!verify_same_shape(v, array, buffer->element[0], 0))
     return hl_inst_error(v->cx, inst,
                          "custom-call to %s must have the same shape as the operand: %s and %s",
                          name, verify_text(v, operand), verify_text(v, inst->shape));

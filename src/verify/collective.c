@@ -1,4 +1,5 @@
-// verify/collective.c: who takes part in an operation between devices: groups and pairs (hlo.md 4.10).
+// verify/collective.c: who takes part in an operation between devices: groups and pairs (hlo.md
+// 4.10).
 
 #include "verify/verify.h"
 
@@ -28,7 +29,7 @@ static bool group_mode(Verify *v, const HlInst *inst, Mode *out) {
   return true;
 }
 
-// --- Groups ---------------------------------------------------------------------------------------------
+// --- Groups -------------------------------------------------------------------------------------
 
 typedef struct Groups {
   int64_t n_groups;  // 0: one group of everyone
@@ -91,7 +92,8 @@ static int64_t devices_of(const HlModule *m, Mode mode) {
   }
 }
 
-// Checks groups against the module's devices; the check of numbers is skipped where they are not set.
+// Checks groups against the module's devices; the check of numbers is skipped where they are not
+// set.
 static bool check_groups(Verify *v, const HlInst *inst, Mode mode, const Groups *groups) {
   bool uneven_is_fine = inst->op == HL_OP_ALL_REDUCE || inst->op == HL_OP_ALL_REDUCE_START;
   if (groups->n_groups == 0) {
@@ -123,7 +125,7 @@ static int64_t subgroup_size(const HlModule *m, Mode mode, const Groups *groups)
   return size;
 }
 
-// --- Shapes against groups --------------------------------------------------------------------------------
+// --- Shapes against groups ----------------------------------------------------------------------
 
 static const HlShape *first_result(const HlInst *inst) {
   const HlShape *shape = inst->shape;
@@ -169,7 +171,7 @@ static bool check_all_to_all(Verify *v, const HlInst *inst, int64_t group) {
                        size, group);
 }
 
-// --- collective-permute -----------------------------------------------------------------------------------
+// --- collective-permute -------------------------------------------------------------------------
 
 static bool buffer_offset(Verify *v, const HlInst *inst, const HlShape *buffer,
                           const HlShape *offset) {
@@ -267,7 +269,7 @@ static bool check_permute(Verify *v, const HlInst *inst) {
   return check_pairs(v, inst, uses);
 }
 
-// --- All ----------------------------------------------------------------------------------------------------
+// --- All ----------------------------------------------------------------------------------------
 
 static bool check_reduction(Verify *v, const HlInst *inst) {
   const HlAttr *channel = hl_attr(inst, HL_A_CHANNEL_ID);

@@ -6,7 +6,7 @@
 
 typedef bool Check(Verify *v, const HlInst *inst);
 
-// --- Elementwise ---------------------------------------------------------------------------------------
+// --- Elementwise --------------------------------------------------------------------------------
 
 static bool check_elementwise(Verify *v, const HlInst *inst) {
   const HlShape *shape = inst->shape;
@@ -36,7 +36,7 @@ static bool check_compare(Verify *v, const HlInst *inst) {
                        verify_text(v, inst->operands[1]->shape), found == NULL ? "none" : found);
 }
 
-// --- Leaves ----------------------------------------------------------------------------------------------
+// --- Leaves -------------------------------------------------------------------------------------
 
 static bool check_parameter(Verify *v, const HlInst *inst) {
   if (!hl_has_attr(inst, HL_A_PARAMETER_REPLICATION))
@@ -59,7 +59,7 @@ static bool check_constant(Verify *v, const HlInst *inst) {
   return verify_expect(v, inst, value->shape);
 }
 
-// --- Random numbers ------------------------------------------------------------------------------------------
+// --- Random numbers -----------------------------------------------------------------------------
 
 static bool check_rng(Verify *v, const HlInst *inst) {
   if (inst->n_operands != 2)
@@ -122,7 +122,7 @@ static bool check_rng_state(Verify *v, const HlInst *inst) {
       verify_text(v, shape));
 }
 
-// --- Host and channels ----------------------------------------------------------------------------------------
+// --- Host and channels --------------------------------------------------------------------------
 
 static bool check_infeed(Verify *v, const HlInst *inst) {
   const HlShape *shape = inst->shape;
@@ -139,7 +139,7 @@ static bool check_outfeed(Verify *v, const HlInst *inst) {
   const HlShape *data = inst->operands[0]->shape, *declared = hl_attr_ptr(inst, HL_A_OUTFEED_SHAPE);
   if (!verify_token(v, inst, 1))
     return false;
-  if (declared == NULL || verify_same_shape(v, declared, data))
+  if (declared == NULL || verify_same_shape(v, declared, data, 0))
     return true;
   return hl_inst_error(
       v->cx, inst, "expected outfeed shape to be equal to operand's shape %s, actual shape is %s",
@@ -161,7 +161,7 @@ static bool check_add_dependency(Verify *v, const HlInst *inst) {
   return verify_token(v, inst, 1);
 }
 
-// --- Control -----------------------------------------------------------------------------------------------
+// --- Control ------------------------------------------------------------------------------------
 
 static bool check_while(Verify *v, const HlInst *inst) {
   const HlInst *same[4] = {inst, hl_while_body(inst)->root, hl_while_body(inst)->params[0],
@@ -194,7 +194,7 @@ static bool check_applied_types(Verify *v, const HlInst *inst) {
   return true;
 }
 
-// --- Data movement -----------------------------------------------------------------------------------------
+// --- Data movement ------------------------------------------------------------------------------
 
 static bool check_bitcast(Verify *v, const HlInst *inst) {
   if (!v->options.layout_sensitive || v->options.bitcast_size)
@@ -228,7 +228,7 @@ static bool check_dynamic_update_slice(Verify *v, const HlInst *inst) {
                        "dynamic-update-slice result must be a buffer exactly if operand 0 is one");
 }
 
-// --- custom-call ---------------------------------------------------------------------------------------------
+// --- custom-call --------------------------------------------------------------------------------
 
 static bool check_constraints(Verify *v, const HlInst *inst) {
   const HlAttr *attr = hl_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS);
@@ -265,7 +265,7 @@ static bool check_custom_call(Verify *v, const HlInst *inst) {
   return ok;
 }
 
-// --- The table ------------------------------------------------------------------------------------------------
+// --- The table ----------------------------------------------------------------------------------
 
 static Check *const check[HL_OP_COUNT] = {
     [HL_OP_PARAMETER] = check_parameter,

@@ -8,7 +8,10 @@ static bool module_error(Verify *v, const char *text) {
   return hl_error(v->cx, hl_module_pos(v->m), "%s", text);
 }
 
-// --- The entry computation's layout --------------------------------------------------------------------
+// The interface leaves tiling and placement to the compiler.
+enum { INTERFACE = VERIFY_NO_TILES | VERIFY_NO_PADDING | VERIFY_NO_MEMORY_SPACE };
+
+// --- The entry computation's layout -------------------------------------------------------------
 
 // Layouts of the interface are orders of all dimensions; elsewhere XLA does not look at them.
 static bool valid_layout(const HlShape *shape) {
@@ -56,7 +59,7 @@ static bool check_entry_result(Verify *v) {
     return true;
   if (!valid_layout(m->entry_result))
     return layout_error(v, "the result", m->entry_result);
-  if (verify_same_shape(v, m->entry->root->shape, m->entry_result))
+  if (verify_same_shape(v, m->entry->root->shape, m->entry_result, INTERFACE))
     return true;
   return hl_inst_error(v->cx, m->entry->root,
                        "shape of the root instruction of entry computation (%s) should be "
@@ -78,7 +81,7 @@ static bool check_entry_params(Verify *v) {
     const HlInst *param = m->entry->params[k];
     if (!valid_layout(m->entry_params[k]))
       ok = layout_error(v, "a parameter", m->entry_params[k]);
-    else if (!verify_same_shape(v, param->shape, m->entry_params[k]))
+    else if (!verify_same_shape(v, param->shape, m->entry_params[k], INTERFACE))
       ok = hl_inst_error(
           v->cx, param,
           "shape of the entry computation parameter %d is %s, but should be compatible to the one "
@@ -88,7 +91,7 @@ static bool check_entry_params(Verify *v) {
   return ok;
 }
 
-// --- Aliases and donors ----------------------------------------------------------------------------------
+// --- Aliases and donors -------------------------------------------------------------------------
 
 // The array of a parameter or of the result that an alias or donor names, or NULL (reported).
 static const HlShape *named_array(Verify *v, const char *what, const HlShape *shape, HlI64s index) {
@@ -200,7 +203,7 @@ static bool check_aliases(Verify *v) {
   return ok;
 }
 
-// --- All-reduces -------------------------------------------------------------------------------------------
+// --- All-reduces --------------------------------------------------------------------------------
 
 static bool check_constrained(Verify *v) {
   const HlInst *first = NULL;

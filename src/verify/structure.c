@@ -1,5 +1,6 @@
 // verify/structure.c: that a module is a graph: edges stay inside their computation and go upwards,
-// parameters are dense, names are unique, computations do not call themselves, schedules are orders.
+// parameters are dense, names are unique, computations do not call themselves, schedules are
+// orders.
 
 #include "verify/verify.h"
 
@@ -9,7 +10,7 @@ static bool comp_error(Verify *v, const HlComp *comp, const char *text) {
   return hl_error(v->cx, hl_comp_pos(comp), "computation %s %s", comp->name->text, text);
 }
 
-// --- One computation --------------------------------------------------------------------------------
+// --- One computation ----------------------------------------------------------------------------
 
 static bool check_operands(Verify *v, const HlInst *inst, const bool *seen) {
   for (uint32_t k = 0; k < inst->n_operands; k++) {
@@ -133,7 +134,7 @@ static bool check_comp(Verify *v, const HlComp *comp, Walk *walk) {
   return ok;
 }
 
-// --- Names, recursion, schedules ----------------------------------------------------------------------
+// --- Names, recursion, schedules ----------------------------------------------------------------
 
 static bool check_comp_names(Verify *v) {
   bool ok = true, *taken = HL_ARRAY(v->scratch, bool, hl_syms_count(v->m->syms) + 1);

@@ -30,10 +30,24 @@ static bool verify_all(Verify *v) {
   return ok & verify_module(v);
 }
 
+// Whether a module was laid out for a machine with tiled memory. Those machines (TPUs) compute on
+// bf16 and f32 operands at once, and their compilers verify with mixed precision allowed.
+static bool is_tiled(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp != NULL; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next) {
+      const HlLayout *layout = hl_shape_is_array(inst->shape) ? inst->shape->layout : NULL;
+      if (layout != NULL && layout->extra != NULL && layout->extra->n_tiles > 0)
+        return true;
+    }
+  return false;
+}
+
 bool hl_verify(HlCx *cx, const HlModule *m, const HlVerifyOptions *options) {
   Verify v = {.cx = cx, .scratch = hl_cx_scratch(cx), .m = m};
   if (options != NULL)
     v.options = *options;
+  else
+    v.options.allow_mixed_precision = is_tiled(m);
   HlMark mark = hl_arena_mark(v.scratch);
   bool ok = verify_all(&v);
   hl_arena_release(v.scratch, mark);

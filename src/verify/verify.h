@@ -1,4 +1,5 @@
-// verify/verify.h: what the files of the verifier share. Every function returns false exactly when it
+// verify/verify.h: what the files of the verifier share. Every function returns false exactly when
+// it
 // has reported an error; checks of one instruction go on after errors where that makes sense.
 #ifndef HILO_VERIFY_VERIFY_H
 #define HILO_VERIFY_VERIFY_H
@@ -20,7 +21,16 @@ typedef struct Verify {
 bool verify_structure(Verify *v);
 // shape.c: the written shape against the rule of the op, and the types of the operands.
 bool verify_shape(Verify *v, const HlInst *inst);
-bool verify_same_shape(const Verify *v, const HlShape *a, const HlShape *b);
+// What a comparison of layouts passes over.
+enum {
+  VERIFY_ORDER_ONLY = 1,  // everything but minor_to_major
+  VERIFY_NO_TILES = 2,
+  VERIFY_NO_MEMORY_SPACE = 4,
+  VERIFY_NO_SPLITS = 8,
+  VERIFY_NO_PADDING = 16  // L(n)
+};
+// Compatible; with the option layout_sensitive equal but for what `flags` pass over.
+bool verify_same_shape(const Verify *v, const HlShape *a, const HlShape *b, int flags);
 // Sees whether `written` stands for `wanted`; reports otherwise.
 bool verify_expect(Verify *v, const HlInst *inst, const HlShape *wanted);
 const char *verify_text(const Verify *v, const HlShape *shape);  // with layouts if they matter

@@ -1,0 +1,145 @@
+// eval/custom_gemm.c: __cublas$gemm and __cublas$lt$matmul, the matrix products in programs compiled
+// for GPUs: alpha * dot(a, b) + beta * c, then a bias and an activation.
+//
+// The numbers stand as JSON in backend_config; operands are a, b, then c if beta is not 0, then the bias.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/custom.h"
+
+// What stands behind `"key":` in the text, or NULL.
+static const char *json_value(const char *text, const char *key) {
+  const size_t n = strlen(key);
+  for (const char *at = strstr(text, key); at; at = strstr(at + n, key)) {
+    const char *after = at + n;
+    if (at == text || at[-1] != '"' || *after != '"')
+      continue;
+    for (after++; *after == ' ' || *after == ':' || *after == '\n';)
+      after++;
+    return after;
+  }
+  return NULL;
+}
+
+static double json_number(const char *text, const char *key, double absent) {
+  const char *at = json_value(text, key);
+  return at ? strtod(at + (*at == '"'), NULL) : absent;
+}
+
+// A list such as ["0","1"] or [0,1].
+static HlI64s json_list(HlArena *arena, const char *text, const char *key) {
+  enum { MOST = 16 };
+  int64_t *list = HL_ARRAY(arena, int64_t, MOST);
+  int n = 0;
+  const char *at = json_value(text, key);
+  for (at = at && *at == '[' ? at + 1 : ""; *at && *at != ']' && n < MOST;) {
+    char *end = NULL;
+    const long long value = strtoll(at, &end, 10);
+    if (end != at)
+      list[n++] = value;
+    at = end != at ? end : at + 1;
+  }
+  return (HlI64s){list, n};
+}
+
+typedef struct Gemm {
+  double alpha, alpha_imag, beta;
+  bool bias, relu;
+  const HlLiteral *c, *bias_value;  // NULL: none
+} Gemm;
+
+static bool read_epilogue(Interp *in, const HlInst *inst, const char *text, Gemm *g) {
+  const char *at = json_value(text, "epilogue");
+  if (!at || strncmp(at, "\"DEFAULT\"", 9) == 0 || strncmp(at, "0", 1) == 0)
+    return true;
+  g->bias = strncmp(at, "\"BIAS", 5) == 0;
+  g->relu = strncmp(at, "\"RELU\"", 6) == 0 || strncmp(at, "\"BIAS_RELU\"", 11) == 0;
+  if (g->relu || strncmp(at, "\"BIAS\"", 6) == 0)
+    return true;
+  return hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst),
+                       "%s: no kernel for the epilogue %.24s", inst->name->text, at);
+}
+
+static bool read_gemm(Interp *in, const HlInst *inst, const char *text,
+                      const HlLiteral *const *operand, const HlShape *result, Gemm *g) {
+  *g = (Gemm){.alpha = json_number(text, "alpha_real", 1),
+              .alpha_imag = json_number(text, "alpha_imag", 0),
+              .beta = json_number(text, "beta", 0)};
+  if (!read_epilogue(in, inst, text, g))
+    return false;
+  const uint32_t n = 2 + (g->beta != 0) + g->bias;
+  if (inst->n_operands != n)
+    return hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst),
+                         "%s: a matrix product of %u operands instead of %u", inst->name->text,
+                         inst->n_operands, n);
+  g->c = g->beta != 0 ? operand[2] : NULL;
+  g->bias_value = g->bias ? operand[n - 1] : NULL;
+  if (g->c && !hl_shape_same_dims(g->c->shape, result))
+    return hl_inst_error(in->ev.cx, inst, "the matrix to add is %s",
+                         hl_shape_text(in->ev.cx, g->c->shape));
+  if (g->bias_value && (result->rank == 0 || g->bias_value->n != result->dim[result->rank - 1]))
+    return hl_inst_error(in->ev.cx, inst, "the bias is %s",
+                         hl_shape_text(in->ev.cx, g->bias_value->shape));
+  return true;
+}
+
+// The product itself, by the kernel of dot, after its shape rule has agreed with the result.
+static bool run_dot(Interp *in, const HlInst *inst, const char *text,
+                    const HlLiteral *const *operand, HlLiteral *result) {
+  const HlAttr attrs[] = {
+      {.key = HL_A_LHS_BATCH_DIMS, .ints = json_list(in->frames, text, "lhs_batch_dimensions")},
+      {.key = HL_A_LHS_CONTRACTING_DIMS,
+       .ints = json_list(in->frames, text, "lhs_contracting_dimensions")},
+      {.key = HL_A_RHS_BATCH_DIMS, .ints = json_list(in->frames, text, "rhs_batch_dimensions")},
+      {.key = HL_A_RHS_CONTRACTING_DIMS,
+       .ints = json_list(in->frames, text, "rhs_contracting_dimensions")},
+  };
+  HlInst dot = *inst;
+  dot.op = HL_OP_DOT;
+  dot.attrs = attrs;
+  dot.n_attrs = HL_COUNT_OF(attrs);
+  dot.n_operands = 2;
+  const HlShape *shapes[] = {operand[0]->shape, operand[1]->shape};
+  const HlShape *inferred = hl_infer(
+      &(HlInfer){.cx = in->ev.cx, .shapes = in->shapes, .inst = &dot, .in = shapes, .n = 2});
+  if (!inferred)
+    return false;
+  if (!hl_shape_same_dims(inferred, result->shape))
+    return hl_inst_error(in->ev.cx, inst, "the product is %s", hl_shape_text(in->ev.cx, inferred));
+  return hl_kernel(HL_OP_DOT)(&in->ev, &dot, operand, result);
+}
+
+static void finish(const Gemm *g, HlLiteral *result) {
+  const int64_t columns = g->bias_value ? g->bias_value->n : 1;
+  for (int64_t k = 0; k < result->n; k++) {
+    const double re = hl_literal_f64(result, k), im = hl_literal_imag(result, k);
+    double to_re = g->alpha * re - g->alpha_imag * im, to_im = g->alpha * im + g->alpha_imag * re;
+    if (g->c) {
+      to_re += g->beta * hl_literal_f64(g->c, k);
+      to_im += g->beta * hl_literal_imag(g->c, k);
+    }
+    if (g->bias_value)
+      to_re += hl_literal_f64(g->bias_value, k % columns);
+    if (g->relu && to_re < 0)
+      to_re = 0;
+    hl_literal_set_complex(result, k, to_re, to_im);
+  }
+}
+
+bool custom_gemm(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
+  const char *text = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
+  HlLiteral *result = custom_result(out, 0);  // a work space may come behind it
+  if (inst->n_operands < 2 || !result || !hl_shape_is_array(result->shape) ||
+      !hl_shape_is_array(operand[0]->shape) || !hl_shape_is_array(operand[1]->shape))
+    return custom_counts(in, inst, 2, out, 1) && hl_inst_error(in->ev.cx, inst, "expected arrays");
+  const HlMark mark = hl_arena_mark(in->frames);
+  Gemm g;
+  const bool good = read_gemm(in, inst, text, operand, result->shape, &g) &&
+                    run_dot(in, inst, text, operand, result);
+  const bool plain = good && g.alpha == 1 && g.alpha_imag == 0 && !g.c && !g.bias_value && !g.relu;
+  if (good && !plain)
+    finish(&g, result);
+  hl_arena_release(in->frames, mark);
+  return good;
+}
