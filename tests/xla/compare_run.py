@@ -1,0 +1,100 @@
+"""Runs the corpus' programs with hilo and compares the results with the ones XLA:CPU gave.
+
+  compare_run.py [--files GLOB] [--platform reference] [--no-snapshots] [--only-snapshots] [--timeout S]
+
+jax/*: before.hlo, after.hlo and module.hlo.pb on args.npz; the results saved must be those of results.npz (compared
+here, with NumPy) and hilo itself must say so (exit status 0). jax_tests/*: each snapshot brings its arguments and
+result; hilo must exit 0. The rule: |a - e| <= T*max(1, max|e|) + 10*T*|e|, nan equals nan, T from meta.json.
+"""
+import json
+import os
+import tempfile
+
+import oracle
+
+FORMS = ("before.hlo", "after.hlo", "module.hlo.pb")
+
+
+def differs(got, want, tol):
+    """None, or how the arrays differ."""
+    import numpy as np
+    if got.shape != want.shape:
+        return f"shape {list(got.shape)}, expected {list(want.shape)}"
+    if want.dtype.kind in "biu" or got.dtype.kind in "biu":
+        bad = got != want if got.dtype.kind != "b" else got != want.astype(bool)
+    else:
+        wide = np.complex128 if "c" in (got.dtype.kind, want.dtype.kind) else np.float64
+        a, e = got.astype(wide), want.astype(wide)
+        size = np.abs(e)
+        top = size[np.isfinite(size)].max(initial=1.0)
+        with np.errstate(all="ignore"):
+            near = np.abs(a - e) <= tol * top + 10 * tol * size
+        near &= np.isfinite(e)                    # an infinity has no neighbours
+        bad = ~(near | (a == e) | (np.isnan(a) & np.isnan(e)))
+    if not bad.any():
+        return None
+    i = tuple(int(x) for x in np.argwhere(bad)[0])
+    return f"{int(bad.sum())} of {bad.size} elements differ, first {list(i)}: {got[i]}, expected {want[i]}"
+
+
+def jax_case(t, root, path, a, tmp):
+    import numpy as np
+    name, d = os.path.relpath(path, root), os.path.dirname(path)
+    with open(os.path.join(d, "meta.json")) as f:
+        tol = json.load(f)["tolerance"]
+    save = os.path.join(tmp, name.replace("/", "__") + ".npz")
+    rc, out, err = oracle.run_hilo(
+        ["run", path, f"--platform={a.platform}", "--args", os.path.join(d, "args.npz"), "--expect",
+         os.path.join(d, "results.npz"), "--tolerance", str(tol), "--save", save], a.timeout)
+    why = [] if rc == 0 else [oracle.status_text(rc, err or out.decode(errors="replace"))]
+    want = np.load(os.path.join(d, "results.npz"))
+    if os.path.exists(save):
+        got = np.load(save)
+        for k in want.files:
+            w = differs(got[k], want[k], tol) if k in got.files else "not saved"
+            if w:
+                why.append(f"{k}: {w}")
+        os.remove(save)
+    elif rc == 0:
+        why.append("nothing saved")
+    t.ok(name) if not why else t.fail(name, "; ".join(why))
+
+
+def snapshot(t, root, path, a):
+    name = os.path.relpath(path, root)
+    rc, out, err = oracle.run_hilo(["run", path, f"--platform={a.platform}"], a.timeout)
+    t.ok(name) if rc == 0 else t.fail(name, oracle.status_text(rc, err or out.decode(errors="replace")))
+
+
+def main():
+    p = oracle.options(__doc__)
+    p.add_argument("--platform", default="reference")
+    p.add_argument("--no-snapshots", action="store_true")
+    p.add_argument("--only-snapshots", action="store_true")
+    p.add_argument("--timeout", type=float, default=10, help="seconds a program")
+    a = p.parse_args()
+    root = oracle.corpus()
+    try:
+        import numpy                              # noqa: F401
+    except ImportError:
+        oracle.skip("no numpy")
+    oracle.hilo()
+    cases, snaps = [], []
+    if not a.only_snapshots:
+        top = os.path.join(root, "jax")
+        cases = [os.path.join(top, d, f) for d in sorted(os.listdir(top)) for f in FORMS if os.path.exists(os.path.join(top, d, f))]
+        cases = oracle.choose(cases, root, a.files)
+    if not a.no_snapshots:
+        top = os.path.join(root, "jax_tests")
+        snaps = sorted(os.path.join(d, n) for d, _, ns in os.walk(top) for n in ns if n.endswith(".snapshot.pb"))
+        snaps = oracle.choose(snaps, root, a.files)
+    t = oracle.Tally(a.verbose)
+    with tempfile.TemporaryDirectory(prefix="hilo-run-") as tmp:
+        one = lambda path: jax_case(t, root, path, a, tmp) if "snapshot" not in path else snapshot(t, root, path, a)
+        for _ in oracle.each(one, oracle.spread(cases, a.limit) + oracle.spread(snaps, a.limit), a.jobs):
+            pass
+    t.end()
+
+
+if __name__ == "__main__":
+    main()
