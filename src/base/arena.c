@@ -1,8 +1,8 @@
 // arena.c: memory that is freed together.
 //
-// An arena is a stack of chunks. Each chunk is twice as large as the one below (4 KiB to 4 MiB, or
-// as large as the one allocation it was made for), so a small module costs one page and a large one
-// few calls. Memory past `used` is always zero: fresh chunks come from calloc, and what a release
+// An arena is a stack of chunks. Each chunk is four times as large as the one below (4 KiB to 256
+// KiB, then 2 and 4 MiB, or as large as the one allocation it was made for), so a small module costs
+// one page and a large one few calls. Memory past `used` is always zero: fresh chunks come from calloc, and what a release
 // gives back is cleared. One released chunk is kept, so that mark and release in a loop do not go
 // to the system each time. Large chunks are mapped in huge pages where the system has them: touching
 // fresh memory page by page costs as much as all that is then done with it. Under the address sanitizer all memory past `used` is poisoned.
@@ -19,6 +19,7 @@
 
 #define ALIGN 16
 #define FIRST_CHUNK ((size_t)4096)
+#define SMALL_CHUNK ((size_t)256 << 10)  // up to which memory comes from the heap
 #define LAST_CHUNK ((size_t)4 << 20)
 
 typedef struct Chunk {
@@ -110,7 +111,7 @@ static Chunk *new_chunk(HlArena *arena, size_t size) {
   if (size > total - sizeof *chunk)
     total = sizeof *chunk + size;
   else if (arena->next < LAST_CHUNK)
-    arena->next *= 2;
+    arena->next *= arena->next == SMALL_CHUNK ? 8 : arena->next > SMALL_CHUNK ? 2 : 4;
   chunk = map_huge(&total);
   if (!chunk)
     chunk = base_alloc(total);

@@ -218,6 +218,8 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
       !cli_integer(cli, "--replicas", 1, 65536, &replicas) ||
       !cli_integer(cli, "--partitions", 1, 65536, &partitions) || !read_elided(cli, &out->eval.elided))
     return false;
+  if (!cli_integer(cli, "--max-steps", 1, INT64_MAX, &hl_cx_limits(cli->cx)->eval_steps))
+    return false;
   out->seed = out->eval.seed = (uint64_t)seed;
   out->iterations = (int)iterations;
   out->eval.replicas = (int)replicas;
@@ -269,6 +271,7 @@ static const CliOption options[] = {
   {"--seed", "N", "of made-up arguments and random ops (42)"},
   {"--iterations", "N", "time N more runs"},
   {"--elided", "HOW", "what a constant {...} holds: random (by its name), zero, refuse"},
+  {"--max-steps", "N", "give up after N instructions (default: never)"},
   {"--platform", "P", "where to run: reference"},
   {"--reference", "P", "platform to compare with: reference or none"},
   {"--no-compare", NULL, "run only"},

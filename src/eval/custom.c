@@ -57,8 +57,7 @@ static const Target targets[] = {
 
 // --- Callers' own kernels ------------------------------------------------------------------------
 
-// Functions do not fit into a void pointer by the letter of C, so what is registered is a pointer to
-// one, which lives as long as the context.
+// By the letter of C a function pointer does not convert to a void pointer, so its bytes are copied.
 static char *key_of(HlArena *arena, const char *target) {
   return hl_arena_printf(arena, "custom_call:%s", target);
 }

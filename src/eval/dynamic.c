@@ -256,8 +256,46 @@ static const HlShape *dynamic_reshape_shape(const Dynamic *d) {
   return n == d->compact[0]->n ? array_of(d, dim) : NULL;
 }
 
+// Which operand's size a dimension of a gather's result has: of the indices for batch dimensions, of
+// the operand where a slice takes a whole dimension, and -1 where the slice size is static.
+static int64_t gather_size(const Dynamic *d, int k) {
+  const HlI64s offset = hl_attr_ints(d->inst, HL_A_OFFSET_DIMS);
+  const HlI64s sizes = hl_attr_ints(d->inst, HL_A_SLICE_SIZES);
+  const HlI64s collapsed = hl_attr_ints(d->inst, HL_A_COLLAPSED_SLICE_DIMS);
+  const HlI64s batching = hl_attr_ints(d->inst, HL_A_OPERAND_BATCHING_DIMS);
+  const int place = hl_i64s_find(offset, k);
+  if (place < 0) {                     // the k-th that is no offset dimension
+    int batch = 0, vector = (int)hl_attr_int(d->inst, HL_A_INDEX_VECTOR_DIM);
+    for (int j = 0; j < k; j++)
+      batch += hl_i64s_find(offset, j) < 0;
+    batch += batch >= vector;
+    return batch < d->operand[1]->shape->rank ? size_of_dim(d->operand[1], batch) : -1;
+  }
+  int window = -1;                     // the place-th that is neither collapsed nor of a batch
+  for (int left = place; window < d->operand[0]->shape->rank && left >= 0;)
+    if (hl_i64s_find(collapsed, ++window) < 0 && hl_i64s_find(batching, window) < 0)
+      left--;
+  if (window >= d->operand[0]->shape->rank || window >= sizes.n)
+    return -1;
+  const bool whole = sizes.at[window] == d->operand[0]->shape->dim[window];
+  return whole ? size_of_dim(d->operand[0], window) : -1;
+}
+
+// gather runs on the whole buffers, as its slice sizes speak of bounds; the result's sizes are set.
+static HlLiteral *gather(const Dynamic *d) {
+  HlLiteral *out = interp_kernel(d->in, d->inst, d->operand, d->inst->shape);
+  for (int k = 0; out && out->extent && k < out->shape->rank; k++) {
+    const int64_t size = gather_size(d, k);
+    if (size >= 0 && size <= out->shape->dim[k])
+      out->extent[k] = size;
+  }
+  return out;
+}
+
 static HlLiteral *compute(Dynamic *d) {
   const HlInst *inst = d->inst;
+  if (inst->op == HL_OP_GATHER)
+    return gather(d);
   if (!compact_operands(d))
     return NULL;
   const bool reshapes = inst->op == HL_OP_DYNAMIC_RESHAPE;
@@ -328,6 +366,9 @@ bool dynamic_set_size(Interp *in, const HlInst *inst, const HlLiteral *const *op
   if (d < 0 || d >= inst->shape->rank || operand[1]->n != 1)
     return hl_inst_error(in->ev.cx, inst, "the operand has no dimension %lld", (long long)d);
   *out = redeclared(in, inst, operand[0], inst->shape);
+  // Sizes that the operand has stay, also where the declared shape does not mention them.
+  for (int k = 0; *out && (*out)->extent && k < inst->shape->rank; k++)
+    (*out)->extent[k] = size_of_dim(operand[0], k);
   if (*out)
     set_size(*out, (int)d, hl_literal_i64(operand[1], 0));
   return *out != NULL;

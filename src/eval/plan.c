@@ -4,6 +4,14 @@
 
 // --- Checking -----------------------------------------------------------------------------------
 
+// Whether the result may have another float type than the rule says: these kernels round to it.
+static bool rounds_to_result(const HlInst *inst) {
+  switch (inst->op) {
+    case HL_OP_DOT: case HL_OP_RAGGED_DOT: case HL_OP_SCALED_DOT: case HL_OP_CONVOLUTION: return true;
+    default: return (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) != 0;
+  }
+}
+
 // Kernels trust that shapes obey the rules: here is where an unverified module is found out.
 static bool check_shape(Interp *in, const HlInst *inst) {
   HlCx *cx = in->ev.cx;
@@ -21,9 +29,8 @@ static bool check_shape(Interp *in, const HlInst *inst) {
   hl_arena_release(in->frames, mark);
   if (!shape)
     return false;
-  const bool mixed = (hl_op_info[inst->op].traits & HL_T_MIXED) != 0;
-  if (mixed ? hl_shape_compatible_ignoring_precision(shape, inst->shape)
-            : hl_shape_compatible(shape, inst->shape))
+  if (rounds_to_result(inst) ? hl_shape_compatible_ignoring_precision(shape, inst->shape)
+                             : hl_shape_compatible(shape, inst->shape))
     return true;
   return hl_inst_error(cx, inst, "the shape is %s but should be %s", hl_shape_text(cx, inst->shape),
                        hl_shape_text(cx, shape));

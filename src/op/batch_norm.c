@@ -63,7 +63,8 @@ static void normalise(Norm *n, const double *mean, const double *variance, doubl
   EACH_ELEMENT(n, n->y[i] = (x[i] - mean[f]) * factor[f] * scale[f] + offset[f];)
 }
 
-bool eval_batch_norm_training(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_batch_norm_training(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                              HlLiteral *out) {
   Norm n;
   bool ok = norm_make(ev, inst, in, &n);
   double *factor = ok ? kernel_alloc(ev, inst, n.features, sizeof *factor) : NULL;
@@ -88,7 +89,8 @@ bool eval_batch_norm_training(HlEval *ev, const HlInst *inst, const HlLiteral *c
   return ok;
 }
 
-bool eval_batch_norm_inference(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_batch_norm_inference(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                               HlLiteral *out) {
   Norm n;
   const bool ok = norm_make(ev, inst, in, &n);
   if (ok) {
@@ -99,7 +101,8 @@ bool eval_batch_norm_inference(HlEval *ev, const HlInst *inst, const HlLiteral *
   return ok;
 }
 
-bool eval_batch_norm_grad(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_batch_norm_grad(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                          HlLiteral *out) {
   Norm n;
   const bool ok = norm_make(ev, inst, in, &n);
   if (ok) {
@@ -110,7 +113,8 @@ bool eval_batch_norm_grad(HlEval *ev, const HlInst *inst, const HlLiteral *const
       factor[f] = 1 / sqrt(factor[f] + n.epsilon);
     EACH_ELEMENT(&n, d_offset[f] += dy[i]; d_scale[f] += dy[i] * (x[i] - mean[f]) * factor[f];)
     EACH_ELEMENT(&n, const double xh = (x[i] - mean[f]) * factor[f];
-                 n.y[i] = scale[f] * factor[f] * (dy[i] - d_offset[f] / count - xh * d_scale[f] / count);)
+                 n.y[i] = scale[f] * factor[f] *
+                          (dy[i] - d_offset[f] / count - xh * d_scale[f] / count);)
     wide_store(out->element[0], 0, WIDE_FLOAT, n.y, out->element[0]->n);
     wide_store(out->element[1], 0, WIDE_FLOAT, d_scale, n.features);
     wide_store(out->element[2], 0, WIDE_FLOAT, d_offset, n.features);

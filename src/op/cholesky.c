@@ -1,6 +1,7 @@
 // op/cholesky.c: cholesky: the triangular factor of positive definite matrices, in double.
 //
-// Only the named triangle is read. Where a matrix is not positive definite, its whole result is nan.
+// Only the named triangle is read. Where a matrix is not positive definite, its whole result is
+// nan.
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,8 @@ typedef struct Z {
   double re, im;
 } Z;
 
-// Factors the lower triangle of an n x n matrix in place, a = l l^H; false if a pivot is not positive.
+// Factors the lower triangle of an n x n matrix in place, a = l l^H; false if a pivot is not
+// positive.
 static bool factor(Z *a, int64_t n) {
   for (int64_t j = 0; j < n; j++) {
     Z *row = a + j * n;

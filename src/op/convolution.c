@@ -2,7 +2,9 @@
 //
 // The input is brought into the order [batch, spatial, feature], the kernel into [spatial, input,
 // output]. For each group, some output places at a time are unrolled into rows of the elements that
-// their windows see (0 in padding and holes), and multiplied by the kernel's matrix.
+// their windows see (0 in padding and holes), and multiplied by the kernel's matrix. Where most of
+// that would be padding and holes (transposed convolutions), each tap of the kernel takes its turn
+// instead and meets only the elements it really sees.
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,9 @@ typedef struct Conv {
   int64_t n_in, n_out, n_kernel;                       // products of them
   int64_t batches, features, outputs;                  // of input, input, kernel
   int64_t feature_groups, batch_groups;
-  char *x, *kernel, *y;        // [batch, spatial, feature], [spatial, input, output], [batch, spatial, output]
+  char *x;                     // [batch, spatial, feature]
+  char *kernel;                // [spatial, input, output]
+  char *y;                     // [batch, spatial, output]
 } Conv;
 
 static HlI64s list_of(HlArena *arena, int64_t first, HlI64s middle, int64_t last) {
@@ -35,13 +39,15 @@ static HlI64s list_of(HlArena *arena, int64_t first, HlI64s middle, int64_t last
 }
 
 static bool labels_fit(HlEval *ev, const HlInst *inst, HlI64s list, const HlShape *shape) {
-  return list.n == shape->rank ? kernel_check_dims(ev, inst, list, shape->rank)
-                               : hl_inst_error(ev->cx, inst, "dim_labels do not fit rank %d", shape->rank);
+  return list.n == shape->rank
+             ? kernel_check_dims(ev, inst, list, shape->rank)
+             : hl_inst_error(ev->cx, inst, "dim_labels do not fit rank %d", shape->rank);
 }
 
-// The window of one output place as a row: for each kernel place, `count` features from `feature` on.
-static void unroll(const Conv *c, int64_t batch, const int64_t *place, int64_t feature, int64_t count,
-                   int64_t *at, char *row) {
+// The window of one output place as a row: for each kernel place, `count` features from `feature`
+// on.
+static void unroll(const Conv *c, int64_t batch, const int64_t *place, int64_t feature,
+                   int64_t count, int64_t *at, char *row) {
   const size_t run = (size_t)count * c->bytes;
   const char *image = c->x + (size_t)(batch * c->n_in * c->features + feature) * c->bytes;
   memset(at, 0, sizeof *at * (size_t)c->rank);
@@ -81,25 +87,29 @@ static bool convolve_group(const Conv *c, int64_t group) {
   HlArena *arena = hl_cx_scratch(c->ev->cx);
   const int64_t n_groups = c->feature_groups * c->batch_groups;
   const int64_t n = c->outputs / n_groups, first = group * n;
-  const int64_t count = c->features / c->feature_groups, feature = c->feature_groups > 1 ? group * count : 0;
-  const int64_t batches = c->batches / c->batch_groups, batch = c->batch_groups > 1 ? group * batches : 0;
+  const int64_t count = c->features / c->feature_groups,
+                feature = c->feature_groups > 1 ? group * count : 0;
+  const int64_t batches = c->batches / c->batch_groups,
+                batch = c->batch_groups > 1 ? group * batches : 0;
   const int64_t k = c->n_kernel * count, total = batches * c->n_out;
   const int64_t block = k > 0 && k < 65536 ? 65536 / k + 4 : 4;
   char *b = kernel_matrix(c, k, first, n);
   char *rows = b ? kernel_alloc(c->ev, c->inst, block * k, c->bytes) : NULL;
   char *y = rows ? kernel_alloc(c->ev, c->inst, block * n, c->bytes) : NULL;
-  int64_t *place = HL_ARRAY(arena, int64_t, c->rank + 1), *at = HL_ARRAY(arena, int64_t, c->rank + 1);
+  int64_t *place = HL_ARRAY(arena, int64_t, c->rank + 1),
+          *at = HL_ARRAY(arena, int64_t, c->rank + 1);
   for (int64_t start = 0; y && start < total; start += block) {
     const int64_t m = total - start < block ? total - start : block;
     for (int64_t r = 0; r < m; r++) {
-      unroll(c, batch + (start + r) / c->n_out, place, feature, count, at, rows + (size_t)(r * k) * c->bytes);
+      unroll(c, batch + (start + r) / c->n_out, place, feature, count, at,
+             rows + (size_t)(r * k) * c->bytes);
       for (int d = c->rank - 1; d >= 0 && ++place[d] == c->out_dim[d]; d--)
         place[d] = 0;
     }
     matmul(c->wide, m, k, n, rows, k, b, y);
     for (int64_t r = 0; r < m; r++)
-      memcpy(c->y + (size_t)((start + r) * c->outputs + first) * c->bytes, y + (size_t)(r * n) * c->bytes,
-             (size_t)n * c->bytes);
+      memcpy(c->y + (size_t)((start + r) * c->outputs + first) * c->bytes,
+             y + (size_t)(r * n) * c->bytes, (size_t)n * c->bytes);
   }
   const bool ok = y != NULL;
   free(b);
@@ -108,9 +118,10 @@ static bool convolve_group(const Conv *c, int64_t group) {
   return ok;
 }
 
-// --- Tap by tap ---------------------------------------------------------------------------------------
+// --- Tap by tap ----------------------------------------------------------------------------------
 
-// The result places along dimension d at which a kernel place stands on an element, and the elements.
+// The result places along dimension d at which a kernel place stands on an element, and the
+// elements.
 static int64_t find_places(const Conv *c, int d, int64_t at, int64_t *place, int64_t *element) {
   const HlWindowDim *w = &c->window[d];
   const int64_t tap = w->reversal ? c->kernel_dim[d] - 1 - at : at;
@@ -162,9 +173,11 @@ typedef struct Tap {
 } Tap;
 
 // Adds the products of one tap; `b` is its matrix [count of features, n].
-static void convolve_tap(const Conv *c, Tap *t, const char *b, int64_t group, int64_t count, int64_t n) {
+static void convolve_tap(const Conv *c, Tap *t, const char *b, int64_t group, int64_t count,
+                         int64_t n) {
   const int64_t feature = c->feature_groups > 1 ? group * count : 0, first = group * n;
-  const int64_t batches = c->batches / c->batch_groups, batch = c->batch_groups > 1 ? group * batches : 0;
+  const int64_t batches = c->batches / c->batch_groups,
+                batch = c->batch_groups > 1 ? group * batches : 0;
   int64_t total = batches;
   for (int d = 0; d < c->rank; d++) {
     total *= t->count[d];
@@ -189,7 +202,8 @@ static void convolve_tap(const Conv *c, Tap *t, const char *b, int64_t group, in
     }
     matmul(c->wide, m, count, n, t->rows, count, b, t->product);
     for (int64_t r = 0; r < m; r++)
-      add_row(c->wide, c->y + (size_t)t->to[r] * c->bytes, t->product + (size_t)(r * n) * c->bytes, n);
+      add_row(c->wide, c->y + (size_t)t->to[r] * c->bytes, t->product + (size_t)(r * n) * c->bytes,
+              n);
   }
 }
 
@@ -197,8 +211,10 @@ static bool convolve_taps(const Conv *c, int64_t group) {
   HlArena *arena = hl_cx_scratch(c->ev->cx);
   const int64_t n = c->outputs / (c->feature_groups * c->batch_groups), first = group * n;
   const int64_t count = c->features / c->feature_groups;
-  Tap t = {.place = HL_ARRAY(arena, int64_t *, c->rank + 1), .element = HL_ARRAY(arena, int64_t *, c->rank + 1),
-           .count = HL_ARRAY(arena, int64_t, c->rank + 1), .index = HL_ARRAY(arena, int64_t, c->rank + 1)};
+  Tap t = {.place = HL_ARRAY(arena, int64_t *, c->rank + 1),
+           .element = HL_ARRAY(arena, int64_t *, c->rank + 1),
+           .count = HL_ARRAY(arena, int64_t, c->rank + 1),
+           .index = HL_ARRAY(arena, int64_t, c->rank + 1)};
   for (int d = 0; d < c->rank; d++) {
     t.place[d] = HL_ARRAY(arena, int64_t, c->out_dim[d] + 1);
     t.element[d] = HL_ARRAY(arena, int64_t, c->out_dim[d] + 1);
@@ -221,14 +237,16 @@ static bool convolve_taps(const Conv *c, int64_t group) {
   return ok;
 }
 
-// --- The whole ------------------------------------------------------------------------------------------
+// --- The whole -----------------------------------------------------------------------------------
 
 // Brings [batch, spatial, feature] into the result's order and type.
 static bool store_result(const Conv *c, HlI64s order, HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(c->ev->cx);
   const HlShape *shape = out->shape;
-  int64_t *all = HL_ARRAY(arena, int64_t, shape->rank + 1), *to = HL_ARRAY(arena, int64_t, shape->rank + 1);
-  int64_t *dim = HL_ARRAY(arena, int64_t, shape->rank + 1), *from = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *all = HL_ARRAY(arena, int64_t, shape->rank + 1),
+          *to = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *dim = HL_ARRAY(arena, int64_t, shape->rank + 1),
+          *from = HL_ARRAY(arena, int64_t, shape->rank + 1);
   hl_strides(shape->rank, shape->dim, all);
   for (int k = 0; k < order.n; k++) {
     dim[k] = shape->dim[order.at[k]];
@@ -244,7 +262,8 @@ static bool store_result(const Conv *c, HlI64s order, HlLiteral *out) {
   return true;
 }
 
-static bool set_up(Conv *c, const HlDimLabels *labels, const HlLiteral *const *in, const HlShape *out) {
+static bool set_up(Conv *c, const HlDimLabels *labels, const HlLiteral *const *in,
+                   const HlShape *out) {
   HlArena *arena = hl_cx_scratch(c->ev->cx);
   c->in_dim = HL_ARRAY(arena, int64_t, c->rank + 1);
   c->kernel_dim = HL_ARRAY(arena, int64_t, c->rank + 1);
@@ -261,8 +280,9 @@ static bool set_up(Conv *c, const HlDimLabels *labels, const HlLiteral *const *i
   c->features = in[0]->shape->dim[labels->input_feature];
   c->outputs = in[1]->shape->dim[labels->kernel_output];
   const int64_t groups = c->feature_groups * c->batch_groups;
-  if (c->feature_groups < 1 || c->batch_groups < 1 || (c->feature_groups > 1 && c->batch_groups > 1) ||
-      c->outputs % groups != 0 || c->features % c->feature_groups != 0 || c->batches % c->batch_groups != 0 ||
+  if (c->feature_groups < 1 || c->batch_groups < 1 ||
+      (c->feature_groups > 1 && c->batch_groups > 1) || c->outputs % groups != 0 ||
+      c->features % c->feature_groups != 0 || c->batches % c->batch_groups != 0 ||
       in[1]->shape->dim[labels->kernel_input] != c->features / c->feature_groups ||
       out->dim[labels->output_batch] != c->batches / c->batch_groups ||
       out->dim[labels->output_feature] != c->outputs)
@@ -270,22 +290,30 @@ static bool set_up(Conv *c, const HlDimLabels *labels, const HlLiteral *const *i
   return true;
 }
 
-static bool convolve(Conv *c, const HlDimLabels *labels, const HlLiteral *const *in, HlLiteral *out) {
+static bool convolve(Conv *c, const HlDimLabels *labels, const HlLiteral *const *in,
+                     HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(c->ev->cx);
-  const HlI64s x = list_of(arena, labels->input_batch, labels->input_spatial, labels->input_feature);
-  const HlI64s y = list_of(arena, labels->output_batch, labels->output_spatial, labels->output_feature);
+  const HlI64s x =
+      list_of(arena, labels->input_batch, labels->input_spatial, labels->input_feature);
+  const HlI64s y =
+      list_of(arena, labels->output_batch, labels->output_spatial, labels->output_feature);
   const HlI64s input = {&labels->kernel_input, 1}, output = {&labels->kernel_output, 1};
-  const HlI64s whole = list_of(arena, labels->kernel_output, labels->kernel_spatial, labels->kernel_input);
+  const HlI64s whole =
+      list_of(arena, labels->kernel_output, labels->kernel_spatial, labels->kernel_input);
   if (labels->input_spatial.n != c->rank || labels->kernel_spatial.n != c->rank ||
       labels->output_spatial.n != c->rank || !labels_fit(c->ev, c->inst, x, in[0]->shape) ||
-      !labels_fit(c->ev, c->inst, whole, in[1]->shape) || !labels_fit(c->ev, c->inst, y, out->shape))
+      !labels_fit(c->ev, c->inst, whole, in[1]->shape) ||
+      !labels_fit(c->ev, c->inst, y, out->shape))
     return hl_inst_error(c->ev->cx, c->inst, "dim_labels do not fit the window");
   if (!set_up(c, labels, in, out->shape))
     return false;
   DotSide lhs = {.shape = in[0]->shape, .data = wide_load(c->ev, c->inst, in[0], c->wide)};
-  DotSide rhs = {.shape = in[1]->shape, .data = lhs.data ? wide_load(c->ev, c->inst, in[1], c->wide) : NULL};
+  DotSide rhs = {.shape = in[1]->shape,
+                 .data = lhs.data ? wide_load(c->ev, c->inst, in[1], c->wide) : NULL};
   c->x = rhs.data ? dot_arrange(c->ev, c->inst, c->wide, &lhs, x, (HlI64s){0}, (HlI64s){0}) : NULL;
-  c->kernel = c->x ? dot_arrange(c->ev, c->inst, c->wide, &rhs, labels->kernel_spatial, input, output) : NULL;
+  c->kernel =
+      c->x ? dot_arrange(c->ev, c->inst, c->wide, &rhs, labels->kernel_spatial, input, output)
+           : NULL;
   free(lhs.data);
   free(rhs.data);
   c->y = c->kernel ? kernel_alloc(c->ev, c->inst, out->n, c->bytes) : NULL;

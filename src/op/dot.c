@@ -15,7 +15,8 @@ int64_t dot_size(const HlShape *shape, HlI64s dims) {
   return size;
 }
 
-bool dot_sides(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Wide wide, DotSide *lhs, DotSide *rhs) {
+bool dot_sides(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Wide wide, DotSide *lhs,
+               DotSide *rhs) {
   *lhs = (DotSide){.shape = in[0]->shape, .batch = hl_attr_ints(inst, HL_A_LHS_BATCH_DIMS),
                    .contracting = hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS)};
   *rhs = (DotSide){.shape = in[1]->shape, .batch = hl_attr_ints(inst, HL_A_RHS_BATCH_DIMS),
@@ -38,7 +39,8 @@ bool dot_sides(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Wide 
   return false;
 }
 
-void *dot_arrange(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *side, HlI64s a, HlI64s b, HlI64s c) {
+void *dot_arrange(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *side, HlI64s a,
+                  HlI64s b, HlI64s c) {
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlMark mark = hl_arena_mark(arena);
   const HlI64s lists[] = {a, b, c};
@@ -62,13 +64,15 @@ void *dot_arrange(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *side
   return data;
 }
 
-bool dot_product(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *lhs, const DotSide *rhs, HlLiteral *out) {
+bool dot_product(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *lhs, const DotSide *rhs,
+                 HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlMark mark = hl_arena_mark(arena);
   const HlI64s rows = kernel_other_dims(arena, lhs->shape->rank, lhs->batch, lhs->contracting);
   const HlI64s columns = kernel_other_dims(arena, rhs->shape->rank, rhs->batch, rhs->contracting);
   const int64_t m = dot_size(lhs->shape, rows), n = dot_size(rhs->shape, columns);
-  const int64_t k = dot_size(lhs->shape, lhs->contracting), batches = dot_size(lhs->shape, lhs->batch);
+  const int64_t k = dot_size(lhs->shape, lhs->contracting),
+                batches = dot_size(lhs->shape, lhs->batch);
   bool ok = out->n == batches * m * n;
   if (!ok)
     hl_inst_error(ev->cx, inst, "the result does not have the sizes of the product");

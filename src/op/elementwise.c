@@ -221,8 +221,8 @@ bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in
   const EwClass class = choose_class(op, dtype), to = result_class(op->result, class);
   if (!op->fn[class])
     return kernel_no_type(ev, inst, dtype);
-  for (int k = 0; k < n_in; k++)
-    if (in[k]->shape->dtype != dtype || (in[k]->n != out->n && in[k]->n != 1))
+  for (int k = 0; k < n_in; k++)       // small floats and f32 may be mixed
+    if (!fits(in[k]->shape->dtype, class) || (in[k]->n != out->n && in[k]->n != 1))
       return hl_inst_error(ev->cx, inst, "operand %d does not have the type and size of the result",
                            k);
   if (!fits(out->shape->dtype, to))

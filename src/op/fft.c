@@ -1,8 +1,9 @@
 // op/fft.c: fft: discrete Fourier transforms of the innermost one to three dimensions.
 //
 // All is computed in double. Lengths that are powers of two take the radix-2 algorithm; others are
-// turned into a circular convolution of such a length (Bluestein). RFFT transforms the last dimension
-// of real input first and keeps n/2 + 1 values; IRFFT fills in the conjugate half and does it last.
+// turned into a circular convolution of such a length (Bluestein). RFFT transforms the last
+// dimension of real input first and keeps n/2 + 1 values; IRFFT fills in the conjugate half and
+// does it last.
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ typedef struct Plan {
   Z *work;                     // m
 } Plan;
 
-// In place, of length m, a power of two; root k stands for exp(-2 pi i k / m), conjugated for sign 1.
+// In place, of length m, a power of two; root k stands for exp(-2 pi i k / m), conjugated for sign
+// 1.
 static void radix2(const Plan *p, Z *x, int sign) {
   const int64_t m = p->m;
   for (int64_t i = 1, j = 0; i < m; i++) {
@@ -123,7 +125,8 @@ static void transform(const Plan *p, Z *x, int64_t step) {
 }
 
 // Transforms dimension d of boxes of the given lengths, stored one after the other.
-static bool transform_dim(HlEval *ev, const HlInst *inst, Z *x, int64_t total, HlI64s length, int d, int sign) {
+static bool transform_dim(HlEval *ev, const HlInst *inst, Z *x, int64_t total, HlI64s length, int d,
+                          int sign) {
   const int64_t n = length.at[d];
   int64_t inner = 1;
   for (int k = d + 1; k < length.n; k++)
@@ -153,7 +156,8 @@ static void complete_line(Z *x, int64_t n) {
     x[k] = (Z){x[n - k].re, -x[n - k].im};
 }
 
-static bool run_fft(HlEval *ev, const HlInst *inst, const HlLiteral *x, HlI64s length, HlLiteral *out) {
+static bool run_fft(HlEval *ev, const HlInst *inst, const HlLiteral *x, HlI64s length,
+                    HlLiteral *out) {
   const int64_t type = hl_attr_int(inst, HL_A_FFT_TYPE);
   const bool real_in = type == HL_WORD_fft_type_RFFT, real_out = type == HL_WORD_fft_type_IRFFT;
   const int sign = type == HL_WORD_fft_type_FFT || real_in ? -1 : 1;
@@ -168,7 +172,8 @@ static bool run_fft(HlEval *ev, const HlInst *inst, const HlLiteral *x, HlI64s l
   bool ok = result != NULL;
   if (ok) {
     copy_lines(in, from_n, full, last, lines);
-    // The other dimensions of an IRFFT come first, while the spectrum's upper half is still missing.
+    // The other dimensions of an IRFFT come first, while the spectrum's upper half is still
+    // missing.
     for (int d = 0; ok && real_out && d < length.n - 1; d++)
       ok = transform_dim(ev, inst, full, lines * last, length, d, sign);
     for (int64_t k = 0; ok && real_out && k < lines; k++)

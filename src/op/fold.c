@@ -45,7 +45,7 @@ HlLiteral *kernel_vector(HlEval *ev, HlDtype dtype, int64_t n) {
   return hl_literal_new(ev->cx, &shape);
 }
 
-// --- Wide values ----------------------------------------------------------------------------------
+// --- Wide values ---------------------------------------------------------------------------------
 
 Wide wide_of(HlDtype dtype) {
   return hl_is_complex(dtype) ? WIDE_COMPLEX : hl_is_float(dtype) ? WIDE_FLOAT : WIDE_INT;
@@ -68,7 +68,7 @@ void wide_store(HlLiteral *literal, int64_t at, Wide wide, const void *from, int
   hl_convert_elements(dtype, to, wide_dtype(wide), from, n);
 }
 
-// --- Simple combiners -------------------------------------------------------------------------------
+// --- Simple combiners ----------------------------------------------------------------------------
 
 HlOp fold_simple_op(const HlComp *comp) {
   const HlInst *root = comp->root;
@@ -100,7 +100,8 @@ HlOp fold_wide_op(HlOp op, HlDtype dtype) {
 }
 
 bool fold_is_wide(HlOp op, HlDtype dtype) {
-  if (op == HL_OP_COUNT || op == HL_OP_PARAMETER || !hl_is_array_dtype(dtype) || hl_is_complex(dtype))
+  if (op == HL_OP_COUNT || op == HL_OP_PARAMETER || !hl_is_array_dtype(dtype) ||
+      hl_is_complex(dtype))
     return false;
   return !hl_is_float(dtype) || (op != HL_OP_AND && op != HL_OP_OR && op != HL_OP_XOR);
 }
@@ -126,19 +127,23 @@ Slot fold_neutral(HlOp op, HlDtype dtype) {
   }
 }
 
-// f32 products and smaller round at every step, so that overflow is seen where XLA sees it; sums are
-// kept in double and round once.
+// f32 products and smaller round at every step, so that overflow is seen where XLA sees it; sums
+// are kept in double and round once.
 static inline double product(HlDtype dtype, double a, double b) {
   return dtype == HL_F64 ? a * b : (double)(float)(a * b);
 }
 static inline double larger(double a, double b) { return b > a || (b != b && a == a) ? b : a; }
 static inline double smaller(double a, double b) { return b < a || (b != b && a == a) ? b : a; }
 static inline int64_t sum_of(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static inline int64_t product_of(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static inline int64_t product_of(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
 static inline int64_t larger_of(int64_t a, int64_t b) { return b > a ? b : a; }
 static inline int64_t smaller_of(int64_t a, int64_t b) { return b < a ? b : a; }
 static inline int64_t larger_u64(int64_t a, int64_t b) { return (uint64_t)b > (uint64_t)a ? b : a; }
-static inline int64_t smaller_u64(int64_t a, int64_t b) { return (uint64_t)b < (uint64_t)a ? b : a; }
+static inline int64_t smaller_u64(int64_t a, int64_t b) {
+  return (uint64_t)b < (uint64_t)a ? b : a;
+}
 
 // One line per way of folding: member of Slot, and the expression of a and b. RUN is what to do.
 #define EACH_FOLD(RUN)                                                             \

@@ -17,7 +17,7 @@ HlLiteral *kernel_result(HlLiteral *out, int k);
 // A new vector of n elements, or NULL after reporting.
 HlLiteral *kernel_vector(HlEval *ev, HlDtype dtype, int64_t n);
 
-// --- Wide values ----------------------------------------------------------------------------------
+// --- Wide values ---------------------------------------------------------------------------------
 
 // The type in which elements of a type are summed exactly enough: int64 (bits of uint64 for u64),
 // double, or a pair of doubles.
@@ -29,7 +29,7 @@ void *wide_load(HlEval *ev, const HlInst *inst, const HlLiteral *literal, Wide w
 // Rounds (or wraps) n wide elements into the literal from element `at` on; pred: nonzero is true.
 void wide_store(HlLiteral *literal, int64_t at, Wide wide, const void *from, int64_t n);
 
-// --- Scalar computations ----------------------------------------------------------------------------
+// --- Scalar computations -------------------------------------------------------------------------
 
 // The value of a scalar in a machine: floats exactly in f, all else in i (u64 bit-cast).
 typedef union Slot {
@@ -46,6 +46,7 @@ typedef struct Step {
   uint8_t dtype;               // of the result
   uint8_t from;                // of the operands
   uint8_t detail;              // direction of a comparison
+  uint8_t n;                   // operands
   int a, b, c, out;            // slots
 } Step;
 typedef struct Machine {
@@ -60,6 +61,18 @@ typedef struct Machine {
 Machine *machine_new(HlArena *arena, const HlComp *comp);
 void machine_run(Machine *machine);
 static inline Slot machine_result(const Machine *m, int k) { return m->slot[m->result[k]]; }
+
+// A comparator that is key(a) < key(b) or key(a) > key(b) of one operand: where the machine leaves
+// the two keys after a run.
+typedef struct MachineKey {
+  int operand;                 // parameters 2 * operand and 2 * operand + 1
+  int a, b;                    // slots
+  bool is_float;               // compared as floats, else as integers
+  bool is_total, is_u64;       // key_of_slot makes such keys integers
+  bool up;                     // key(a) < key(b)
+} MachineKey;
+bool machine_find_key(HlArena *arena, const Machine *m, MachineKey *out);
+Slot key_of_slot(const MachineKey *key, Slot value);
 
 // The op of a computation that is nothing but op(parameter 0, parameter 1) (in either order when it
 // commutes), one of add, multiply, maximum, minimum, and, or, xor; else HL_OP_COUNT. With PARAMETER
@@ -80,8 +93,9 @@ void fold_vectors(HlOp op, HlDtype dtype, Slot *acc, const Slot *x, int64_t n);
 // A complex array seen as one of real numbers with a last dimension of two. Borrows the data.
 void fold_as_parts(HlArena *arena, const HlLiteral *whole, HlLiteral *parts, HlShape *shape);
 
-// Calls a scalar computation on vectors: parameters are acc (n_acc of them) then x (n_x of them), the
-// results replace acc (old ones are released).
-bool fold_call(HlEval *ev, const HlComp *comp, HlLiteral **acc, int n_acc, HlLiteral *const *x, int n_x);
+// Calls a scalar computation on vectors: parameters are acc (n_acc of them) then x (n_x of them),
+// the results replace acc (old ones are released).
+bool fold_call(HlEval *ev, const HlComp *comp, HlLiteral **acc, int n_acc, HlLiteral *const *x,
+               int n_x);
 
 #endif

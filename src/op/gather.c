@@ -10,8 +10,8 @@ typedef struct Gather {
   HlI64s sizes;
 } Gather;
 
-static bool read_gather(HlEval *ev, const HlInst *inst, const HlShape *operand, const HlShape *indices,
-                        const HlShape *result, Gather *g) {
+static bool read_gather(HlEval *ev, const HlInst *inst, const HlShape *operand,
+                        const HlShape *indices, const HlShape *result, Gather *g) {
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlI64s collapsed = hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS);
   *g = (Gather){.offset_dims = hl_attr_ints(inst, HL_A_OFFSET_DIMS),
@@ -31,8 +31,8 @@ static bool read_gather(HlEval *ev, const HlInst *inst, const HlShape *operand, 
   const int64_t index_size = g->index_dim == indices->rank ? 1
                              : g->index_dim >= 0 && g->index_dim < indices->rank
                                ? indices->dim[g->index_dim] : -1;
-  if (g->sizes.n != operand->rank || g->window_dims.n != g->offset_dims.n || index_size != g->start_map.n ||
-      g->batching.n != g->indices_batching.n ||
+  if (g->sizes.n != operand->rank || g->window_dims.n != g->offset_dims.n ||
+      index_size != g->start_map.n || g->batching.n != g->indices_batching.n ||
       g->batch_dims.n != indices->rank - (g->index_dim < indices->rank ? 1 : 0))
     return hl_inst_error(ev->cx, inst, "the dimension numbers of gather do not fit its operands");
   for (int d = 0; d < operand->rank; d++)
@@ -94,7 +94,8 @@ static void set_up(HlArena *arena, const Gather *g, const HlShape *operand, cons
 }
 
 // Where the box of the walk's batch starts in the operand.
-static int64_t find_box(const Gather *g, const Boxes *b, const HlShape *operand, const HlLiteral *indices) {
+static int64_t find_box(const Gather *g, const Boxes *b, const HlShape *operand,
+                        const HlLiteral *indices) {
   int64_t at = 0;
   for (int k = 0; k < g->start_map.n; k++) {
     const int64_t d = g->start_map.at[k], last = operand->dim[d] - g->sizes.at[d];
@@ -102,7 +103,8 @@ static int64_t find_box(const Gather *g, const Boxes *b, const HlShape *operand,
     at += (start < 0 ? 0 : start > last ? last : start) * b->operand_stride[d];
   }
   for (int k = 0; k < g->batching.n; k++)
-    at += b->walk.index[b->batch_of[g->indices_batching.at[k]]] * b->operand_stride[g->batching.at[k]];
+    at += b->walk.index[b->batch_of[g->indices_batching.at[k]]] *
+          b->operand_stride[g->batching.at[k]];
   return at;
 }
 

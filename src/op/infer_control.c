@@ -4,7 +4,24 @@
 
 #include <inttypes.h>
 
+// Takes the parts of a shape, itself included, from a budget; stops once it is spent.
+static void spend(const HlShape *shape, int64_t *budget) {
+  if (--*budget < 0 || !hl_shape_is_tuple(shape))
+    return;
+  for (int k = 0; k < shape->rank && *budget >= 0; k++)
+    spend(shape->element[k], budget);
+}
+
+// Tuples of tuples share their shapes, so that a few lines can ask for a tree without end.
 const HlShape *infer_tuple(const HlInfer *q) {
+  const int64_t limit = hl_cx_limits(q->cx)->tuple_leaves;
+  int64_t budget = limit;
+  for (int k = 0; k < q->n && budget >= 0; k++)
+    spend(q->in[k], &budget);
+  if (budget < 0) {
+    hl_error_kind(q->cx, HL_LIMIT, hl_pos(q->inst), "a tuple has more than %" PRId64 " parts", limit);
+    return NULL;
+  }
   return hl_shape_tuple(q->shapes, q->n, q->in);
 }
 

@@ -13,13 +13,44 @@
 #include "op/fold.h"
 
 enum {
-  M_ADD_F, M_SUB_F, M_MUL_F, M_DIV_F, M_MAX_F, M_MIN_F, M_NEG_F, M_ABS_F, M_COMPARE_F, M_COMPARE_TOTAL,
-  M_CLAMP_F, M_ADD, M_SUB, M_MUL, M_MAX, M_MIN, M_AND, M_OR, M_XOR, M_NOT, M_NEG, M_ABS, M_COMPARE,
-  M_COMPARE_U64, M_MAX_U64, M_MIN_U64, M_DIV, M_REM, M_SELECT, M_CONVERT, M_BITCAST, M_IS_FINITE,
-  M_SHIFT_LEFT, M_SHIFT_RIGHT, M_NONE
+  M_ADD_F,
+  M_SUB_F,
+  M_MUL_F,
+  M_DIV_F,
+  M_MAX_F,
+  M_MIN_F,
+  M_NEG_F,
+  M_ABS_F,
+  M_COMPARE_F,
+  M_COMPARE_TOTAL,
+  M_CLAMP_F,
+  M_ADD,
+  M_SUB,
+  M_MUL,
+  M_MAX,
+  M_MIN,
+  M_AND,
+  M_OR,
+  M_XOR,
+  M_NOT,
+  M_NEG,
+  M_ABS,
+  M_COMPARE,
+  M_COMPARE_U64,
+  M_MAX_U64,
+  M_MIN_U64,
+  M_DIV,
+  M_REM,
+  M_SELECT,
+  M_CONVERT,
+  M_BITCAST,
+  M_IS_FINITE,
+  M_SHIFT_LEFT,
+  M_SHIFT_RIGHT,
+  M_NONE
 };
 
-// --- Slots ------------------------------------------------------------------------------------------
+// --- Slots ---------------------------------------------------------------------------------------
 
 Slot slot_load(HlDtype dtype, const void *data, int64_t k) {
   switch (dtype) {
@@ -76,7 +107,7 @@ static Slot fit(HlDtype dtype, Slot value) {
   return (Slot){.i = hl_is_signed(dtype) ? (int64_t)up >> drop : (int64_t)(up >> drop)};
 }
 
-// --- Compiling ----------------------------------------------------------------------------------------
+// --- Compiling -----------------------------------------------------------------------------------
 
 // What a step does for an op on floats and on integers; M_NONE where there is no such thing.
 static const struct {
@@ -186,8 +217,10 @@ static bool compile(Machine *m, const HlInst *inst, int *slot_of) {
   if (what == M_NONE)
     return false;
   Step *step = &m->step[m->n_steps++];
-  *step = (Step){.what = (uint8_t)what, .dtype = (uint8_t)inst->shape->dtype, .from = (uint8_t)from};
+  *step =
+      (Step){.what = (uint8_t)what, .dtype = (uint8_t)inst->shape->dtype, .from = (uint8_t)from};
   step->detail = (uint8_t)(inst->op == HL_OP_COMPARE ? hl_attr_int(inst, HL_A_DIRECTION) : 0);
+  step->n = (uint8_t)inst->n_operands;
   step->a = slot_of[inst->operands[0]->id];
   step->b = inst->n_operands > 1 ? slot_of[inst->operands[1]->id] : 0;
   step->c = inst->n_operands > 2 ? slot_of[inst->operands[2]->id] : 0;
@@ -235,7 +268,7 @@ Machine *machine_new(HlArena *arena, const HlComp *comp) {
   return set_results(arena, m, comp, slot_of) ? m : NULL;
 }
 
-// --- Running --------------------------------------------------------------------------------------
+// --- Running -------------------------------------------------------------------------------------
 
 // The order of the bits: -nan < -inf < ... < -0 < +0 < ... < inf < nan.
 static int64_t total_key(double value) {
@@ -331,7 +364,8 @@ static Slot run_step(const Step *s, Slot a, Slot b, Slot c) {
     case M_XOR: return I(a.i ^ b.i);
     case M_NOT: return I(s->dtype == HL_PRED ? !a.i : ~a.i);
     case M_NEG: return I(0 - (uint64_t)a.i);
-    case M_ABS: return I(a.i < 0 && hl_is_signed((HlDtype)s->from) ? 0 - (uint64_t)a.i : (uint64_t)a.i);
+    case M_ABS:
+      return I(a.i < 0 && hl_is_signed((HlDtype)s->from) ? 0 - (uint64_t)a.i : (uint64_t)a.i);
     case M_COMPARE: return I(compare_i(s->detail, a.i, b.i));
     case M_COMPARE_U64: return I(compare_u(s->detail, (uint64_t)a.i, (uint64_t)b.i));
     case M_SELECT: return a.i ? b : c;
@@ -348,6 +382,49 @@ void machine_run(Machine *m) {
   for (int k = 0; k < m->n_steps; k++) {
     const Step *s = &m->step[k];
     const Slot value = run_step(s, m->slot[s->a], m->slot[s->b], m->slot[s->c]);
-    m->slot[s->out] = s->dtype == HL_PRED || s->what == M_SELECT ? value : fit((HlDtype)s->dtype, value);
+    m->slot[s->out] =
+        s->dtype == HL_PRED || s->what == M_SELECT ? value : fit((HlDtype)s->dtype, value);
   }
+}
+
+// --- Keys of comparators -------------------------------------------------------------------------
+
+// Which parameters each slot depends on, as bits.
+static uint64_t *find_sources(HlArena *arena, const Machine *m) {
+  uint64_t *from = HL_ARRAY(arena, uint64_t, m->n_slots + 1);
+  for (int k = 0; k < m->n_params; k++)
+    from[k] = (uint64_t)1 << k;
+  for (int k = 0; k < m->n_steps; k++) {
+    const Step *s = &m->step[k];
+    from[s->out] = from[s->a] | (s->n > 1 ? from[s->b] : 0) | (s->n > 2 ? from[s->c] : 0);
+  }
+  return from;
+}
+
+bool machine_find_key(HlArena *arena, const Machine *m, MachineKey *out) {
+  if (m->n_steps == 0 || m->n_results != 1 || m->n_params > 64)
+    return false;
+  const Step *last = &m->step[m->n_steps - 1];
+  const int what = last->what;
+  if (last->out != m->result[0] || (last->detail != HL_WORD_direction_LT &&
+                                    last->detail != HL_WORD_direction_GT))
+    return false;
+  if (what != M_COMPARE_F && what != M_COMPARE_TOTAL && what != M_COMPARE && what != M_COMPARE_U64)
+    return false;
+  const uint64_t *from = find_sources(arena, m);
+  *out = (MachineKey){.a = last->a, .b = last->b, .is_float = what == M_COMPARE_F,
+                      .is_total = what == M_COMPARE_TOTAL, .is_u64 = what == M_COMPARE_U64,
+                      .up = last->detail == HL_WORD_direction_LT};
+  for (int k = 0; 2 * k + 1 < m->n_params; k++)
+    if (from[last->a] == (uint64_t)1 << (2 * k) && from[last->b] == (uint64_t)1 << (2 * k + 1)) {
+      out->operand = k;
+      return true;
+    }
+  return false;
+}
+
+Slot key_of_slot(const MachineKey *key, Slot value) {
+  if (key->is_total)
+    return (Slot){.i = total_key(value.f)};
+  return key->is_u64 ? (Slot){.i = (int64_t)((uint64_t)value.i ^ (uint64_t)1 << 63)} : value;
 }

@@ -64,8 +64,8 @@ LOOPS(matmul_u64, uint64_t)
 #undef LOOPS
 
 // Complex numbers as pairs.
-static void matmul_c128(int64_t m, int64_t k, int64_t n, const double *a, int64_t step, const double *b,
-                        double *c) {
+static void matmul_c128(int64_t m, int64_t k, int64_t n, const double *a, int64_t step,
+                        const double *b, double *c) {
   for (int64_t i = 0; i < 2 * m * n; i++)
     c[i] = 0;
   for (int64_t i = 0; i < m; i++)
@@ -80,7 +80,8 @@ static void matmul_c128(int64_t m, int64_t k, int64_t n, const double *a, int64_
     }
 }
 
-void matmul(Wide wide, int64_t m, int64_t k, int64_t n, const void *a, int64_t a_step, const void *b, void *c) {
+void matmul(Wide wide, int64_t m, int64_t k, int64_t n, const void *a, int64_t a_step,
+            const void *b, void *c) {
   if (wide == WIDE_FLOAT)
     matmul_f64(m, k, n, a, a_step, b, c);
   else if (wide == WIDE_INT)

@@ -48,7 +48,7 @@ static void gather_view(HlEval *ev, const HlLiteral *in, int64_t offset, const i
                         HlLiteral *out) {
   const int size = bytes_of(out);
   const Side to = {out->data, strides_of(ev->cx, out->shape)},
-             from = {(char *)in->data + offset * size, stride};
+             from = {in->data ? (char *)in->data + offset * size : NULL, stride};
   if (out->n > 0)
     move_box(ev->cx, size, out->shape->rank, out->shape->dim, to, from);
 }

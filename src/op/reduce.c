@@ -1,10 +1,10 @@
 // op/reduce.c: reduce: folds dimensions by a scalar computation.
 //
-// The operand is read once in memory order. Its dimensions are grouped into alternating runs of kept
-// and reduced ones, so that the innermost loop either folds a run into one accumulator or adds a
-// row to a row of accumulators; every accumulator sees its elements in row-major order. Three ways:
-// a simple op folds wide values; other scalar computations run on a machine; what machines cannot do
-// goes to the interpreter, one call for all accumulators at each reduced position.
+// The operand is read once in memory order. Its dimensions are grouped into alternating runs of
+// kept and reduced ones, so that the innermost loop either folds a run into one accumulator or adds
+// a row to a row of accumulators; every accumulator sees its elements in row-major order. Three
+// ways: a simple op folds wide values; other scalar computations run on a machine; what machines
+// cannot do goes to the interpreter, one call for all accumulators at each reduced position.
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +50,8 @@ static Groups group_dims(HlArena *arena, const HlShape *shape, HlI64s reduced) {
 
 enum { BLOCK = 2048 };
 
-// Simple ops: blocks of elements are widened, then folded run by run. The initial values repeat over
-// the results: one, or the two parts of a complex number.
+// Simple ops: blocks of elements are widened, then folded run by run. The initial values repeat
+// over the results: one, or the two parts of a complex number.
 static bool reduce_simple(HlEval *ev, const HlInst *inst, HlOp op, const HlLiteral *x,
                           const HlLiteral *init, const Groups *groups, HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(ev->cx);
@@ -135,66 +135,120 @@ static bool reduce_machine(HlEval *ev, const HlInst *inst, Machine *m, int n,
   return true;
 }
 
-// One call of the interpreter for all results at each reduced position.
-static bool reduce_calls(HlEval *ev, const HlInst *inst, int n, const HlLiteral *const *in,
-                         HlI64s reduced, HlLiteral *out) {
+// --- Through the interpreter --------------------------------------------------------------------
+
+// The operands as matrices: a row per reduced position, a column per result.
+typedef struct Rows {
+  int n;
+  int64_t rows, columns;
+  HlLiteral **x;               // n vectors of rows x columns
+  HlLiteral **acc, **part;     // n each: vectors of columns; scratch
+} Rows;
+
+static bool make_rows(HlEval *ev, const HlLiteral *const *in, HlI64s reduced, Rows *r) {
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlShape *shape = in[0]->shape;
-  const int64_t n_acc = kernel_result(out, 0)->n;
   const HlI64s kept = kernel_other_dims(arena, shape->rank, reduced, (HlI64s){0});
+  const HlI64s folded = kernel_other_dims(arena, shape->rank, kept, (HlI64s){0});
   int64_t *all = HL_ARRAY(arena, int64_t, shape->rank + 1);
-  int64_t *dim = HL_ARRAY(arena, int64_t, shape->rank + 1), *stride = HL_ARRAY(arena, int64_t, shape->rank + 1);
-  int64_t *fold_dim = HL_ARRAY(arena, int64_t, shape->rank + 1);
-  int64_t *fold_stride = HL_ARRAY(arena, int64_t, shape->rank + 1);
-  int64_t *dense = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *dim = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *from = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *to = HL_ARRAY(arena, int64_t, shape->rank + 1);
   hl_strides(shape->rank, shape->dim, all);
-  for (int k = 0; k < kept.n; k++) {
-    dim[k] = shape->dim[kept.at[k]];
-    stride[k] = all[kept.at[k]];
+  for (int k = 0; k < shape->rank; k++) {
+    const int64_t d = k < folded.n ? folded.at[k] : kept.at[k - folded.n];
+    dim[k] = shape->dim[d];
+    from[k] = all[d];
   }
-  hl_strides(kept.n, dim, dense);
-  int n_fold = 0;
-  for (int d = 0; d < shape->rank; d++)
-    if (hl_i64s_find(reduced, d) >= 0) {
-      fold_dim[n_fold] = shape->dim[d];
-      fold_stride[n_fold++] = all[d];
-    }
-  HlLiteral **acc = HL_ARRAY(arena, HlLiteral *, n), **x = HL_ARRAY(arena, HlLiteral *, n);
+  hl_strides(shape->rank, dim, to);
+  for (int k = 0; k < r->n; k++) {
+    const HlDtype dtype = in[k]->shape->dtype;
+    r->x[k] = kernel_vector(ev, dtype, in[k]->n);
+    r->acc[k] = r->x[k] ? kernel_vector(ev, dtype, r->columns) : NULL;
+    if (!r->acc[k])
+      return false;
+    move_box(ev->cx, hl_dtype_bytes(dtype), shape->rank, dim, (Side){r->x[k]->data, to},
+             (Side){in[k]->data, from});
+    fill_elements(r->acc[k]->data, r->columns, in[r->n + k]->data, hl_dtype_bytes(dtype));
+  }
+  return true;
+}
+
+// Copies rows first, first + step, ... of x into a new vector; NULL after reporting.
+static HlLiteral *pick_rows(HlEval *ev, const HlLiteral *x, int64_t columns, int64_t first,
+                            int64_t step, int64_t count) {
+  const size_t row = (size_t)(columns * hl_dtype_bytes(x->shape->dtype));
+  HlLiteral *out = kernel_vector(ev, x->shape->dtype, count * columns);
+  for (int64_t k = 0; out && k < count; k++)
+    memcpy((char *)out->data + (size_t)k * row, (char *)x->data + (size_t)(first + k * step) * row,
+           row);
+  return out;
+}
+
+// Folds rows 0 and 1, 2 and 3, ...: half as many.
+static bool fold_pairs(HlEval *ev, const HlComp *comp, Rows *r) {
+  const int64_t half = r->rows / 2, odd = r->rows % 2;
+  HlLiteral **left = HL_ARRAY(hl_cx_scratch(ev->cx), HlLiteral *, r->n);
   bool ok = true;
-  for (int k = 0; k < n && ok; k++) {
-    const HlDtype dtype = in[n + k]->shape->dtype;
-    acc[k] = kernel_vector(ev, dtype, n_acc);
-    ok = acc[k] != NULL;
-    if (ok)
-      fill_elements(acc[k]->data, n_acc, in[n + k]->data, hl_dtype_bytes(dtype));
+  for (int k = 0; k < r->n && ok; k++) {
+    left[k] = pick_rows(ev, r->x[k], r->columns, 0, 2, half);
+    r->part[k] = left[k] ? pick_rows(ev, r->x[k], r->columns, 1, 2, half) : NULL;
+    ok = r->part[k] != NULL;
   }
-  HlWalk walk;
-  const int64_t *const strides[] = {fold_stride};
-  hl_walk_start(&walk, arena, n_fold, fold_dim, 1, strides);
-  for (; ok && n_acc > 0 && !walk.done; hl_walk_next(&walk)) {
-    for (int k = 0; k < n && ok; k++) {
-      const HlDtype dtype = in[k]->shape->dtype;
-      const int size = hl_dtype_bytes(dtype);
-      x[k] = kernel_vector(ev, dtype, n_acc);
-      ok = x[k] != NULL;
-      if (ok)
-        move_box(ev->cx, size, kept.n, dim, (Side){x[k]->data, dense},
-                 (Side){(char *)in[k]->data + walk.offset[0] * size, stride});
+  ok = ok && fold_call(ev, comp, left, r->n, r->part, r->n);
+  for (int k = 0; k < r->n; k++) {
+    hl_literal_unref(r->part[k]);
+    r->part[k] = NULL;
+    if (ok) {                                           // the results, then the row left over
+      const size_t row = (size_t)(r->columns * hl_dtype_bytes(left[k]->shape->dtype));
+      char *x = r->x[k]->data;
+      memcpy(x, left[k]->data, (size_t)half * row);
+      if (odd)
+        memmove(x + (size_t)half * row, x + (size_t)(r->rows - 1) * row, row);
     }
-    ok = ok && fold_call(ev, hl_to_apply(inst), acc, n, x, n);
+    hl_literal_unref(left[k]);
+  }
+  r->rows = half + odd;
+  return ok;
+}
+
+// One call for all results at each reduced position. Where those are many, neighbours are folded
+// first: like XLA, this takes the computation to be associative.
+static bool reduce_calls(HlEval *ev, const HlInst *inst, int n, const HlLiteral *const *in,
+                         HlI64s reduced, HlLiteral *out) {
+  enum { MANY = 64 };
+  HlArena *arena = hl_cx_scratch(ev->cx);
+  const HlComp *comp = hl_to_apply(inst);
+  const int64_t columns = kernel_result(out, 0)->n;
+  if (columns == 0)
+    return true;
+  Rows r = {.n = n, .rows = in[0]->n / columns, .columns = columns};
+  r.x = HL_ARRAY(arena, HlLiteral *, 3 * n);
+  r.acc = r.x + n;
+  r.part = r.acc + n;
+  bool ok = make_rows(ev, in, reduced, &r);
+  while (ok && r.rows >= MANY)
+    ok = fold_pairs(ev, comp, &r);
+  for (int64_t row = 0; ok && row < r.rows; row++) {
+    for (int k = 0; k < n && ok; k++)
+      ok = (r.part[k] = pick_rows(ev, r.x[k], columns, row, 1, 1)) != NULL;
+    ok = ok && fold_call(ev, comp, r.acc, n, r.part, n);
     for (int k = 0; k < n; k++) {
-      hl_literal_unref(x[k]);
-      x[k] = NULL;
+      hl_literal_unref(r.part[k]);
+      r.part[k] = NULL;
     }
   }
   for (int k = 0; k < n; k++) {
     HlLiteral *to = kernel_result(out, k);
-    if (ok && n_acc > 0)
-      memcpy(to->data, acc[k]->data, (size_t)(n_acc * hl_dtype_bytes(to->shape->dtype)));
-    hl_literal_unref(acc[k]);
+    if (ok)
+      memcpy(to->data, r.acc[k]->data, (size_t)(columns * hl_dtype_bytes(to->shape->dtype)));
+    hl_literal_unref(r.acc[k]);
+    hl_literal_unref(r.x[k]);
   }
   return ok;
 }
+
+// --- The kernel ---------------------------------------------------------------------------------
 
 bool eval_reduce(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(ev->cx);

@@ -1,15 +1,15 @@
 // op/rng.c: rng (hidden state) and rng-bit-generator (ThreeFry 2x32-20 and Philox 4x32-10).
 //
 // rng draws from the interpreter's own stream, one per device. The bit generators are functions of
-// their operand, equal on every machine: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"
-// (2011), with XLA's ways of laying counters and outputs over a shape.
+// their operand, equal on every machine: Salmon et al., "Parallel random numbers: as easy as 1, 2,
+// 3" (2011), with XLA's ways of laying counters and outputs over a shape.
 
 #include <math.h>
 #include <string.h>
 
 #include "op/fold.h"
 
-// --- rng ----------------------------------------------------------------------------------------------
+// --- rng -----------------------------------------------------------------------------------------
 
 static double normal(HlRng *rng) {
   const double u = 1 - hl_rng_unit(rng), v = hl_rng_unit(rng);  // u in (0, 1]
@@ -41,17 +41,19 @@ bool eval_rng(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLite
     return kernel_no_type(ev, inst, dtype);
   for (int64_t k = 0; k < out->n; k++) {
     if (is_normal)
-      hl_literal_set_f64(out, k, hl_literal_f64(in[0], 0) + hl_literal_f64(in[1], 0) * normal(&ev->rng));
+      hl_literal_set_f64(out, k,
+                         hl_literal_f64(in[0], 0) + hl_literal_f64(in[1], 0) * normal(&ev->rng));
     else if (hl_is_float(dtype))
       draw_uniform(&ev->rng, out, k, hl_literal_f64(in[0], 0), hl_literal_f64(in[1], 0));
     else
-      hl_literal_set_i64(out, k, uniform_int(&ev->rng, hl_literal_i64(in[0], 0), hl_literal_i64(in[1], 0),
-                                             !hl_is_signed(dtype)));
+      hl_literal_set_i64(out, k,
+                         uniform_int(&ev->rng, hl_literal_i64(in[0], 0), hl_literal_i64(in[1], 0),
+                                     !hl_is_signed(dtype)));
   }
   return true;
 }
 
-// --- The generators' blocks --------------------------------------------------------------------------
+// --- The generators' blocks ----------------------------------------------------------------------
 
 static uint32_t rotl(uint32_t x, int by) { return x << by | x >> (32 - by); }
 
@@ -101,7 +103,7 @@ static void put_bits(HlLiteral *out, int64_t k, int bytes, uint64_t value) {
   }
 }
 
-// --- Laid over a shape --------------------------------------------------------------------------------
+// --- Laid over a shape ---------------------------------------------------------------------------
 
 // ThreeFry words of 32 bits: counters run over half of the shape, cut along one dimension, and each
 // gives two neighbours along it. Returns how many counters were used.
@@ -145,7 +147,8 @@ static void fill_threefry(const uint64_t *state, HlLiteral *out, int bytes, uint
 }
 
 // A state of two words has the key for the counter's high half, and keeps only the low half.
-static void fill_philox(const uint64_t *state, int n_state, HlLiteral *out, int bytes, uint64_t *next) {
+static void fill_philox(const uint64_t *state, int n_state, HlLiteral *out, int bytes,
+                        uint64_t *next) {
   uint64_t low = state[1], high = n_state == 3 ? state[2] : state[0];
   const int64_t per_block = bytes == 8 ? 2 : 4;
   for (int64_t k = 0; k < out->n; k += per_block) {
@@ -161,7 +164,8 @@ static void fill_philox(const uint64_t *state, int n_state, HlLiteral *out, int 
     next[2] = high;
 }
 
-bool eval_rng_bit_generator(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_rng_bit_generator(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                            HlLiteral *out) {
   const bool is_threefry = hl_attr_int(inst, HL_A_RNG_ALGORITHM) == HL_WORD_rng_algorithm_THREE_FRY;
   if (!hl_shape_is_tuple(out->shape) || out->shape->rank != 2)
     return hl_inst_error(ev->cx, inst, "rng-bit-generator gives a tuple of state and bits");
@@ -173,7 +177,8 @@ bool eval_rng_bit_generator(HlEval *ev, const HlInst *inst, const HlLiteral *con
   if (in[0]->shape->dtype != HL_U64 || next->n != in[0]->n ||
       (n_state != 2 && (is_threefry || n_state != 3)))
     return hl_error_kind(ev->cx, HL_UNSUPPORTED, hl_pos(inst),
-                         "the state of rng-bit-generator must be u64[2]%s", is_threefry ? "" : " or u64[3]");
+                         "the state of rng-bit-generator must be u64[2]%s",
+                         is_threefry ? "" : " or u64[3]");
   const uint64_t *state = in[0]->data;
   if (is_threefry)
     fill_threefry(state, bits, bytes, next->data);

@@ -105,8 +105,8 @@ typedef struct Numbers {       // the dimension numbers
   int64_t index_dim;
 } Numbers;
 
-static bool read_numbers(HlEval *ev, const HlInst *inst, const HlShape *operand, const HlShape *indices,
-                         const HlShape *updates, Numbers *s) {
+static bool read_numbers(HlEval *ev, const HlInst *inst, const HlShape *operand,
+                         const HlShape *indices, const HlShape *updates, Numbers *s) {
   HlArena *arena = hl_cx_scratch(ev->cx);
   *s = (Numbers){.window = hl_attr_ints(inst, HL_A_UPDATE_WINDOW_DIMS),
                  .inserted = hl_attr_ints(inst, HL_A_INSERTED_WINDOW_DIMS),
@@ -146,7 +146,8 @@ static void set_up(const Numbers *numbers, const HlShape *operand, const HlShape
                    const HlShape *updates, Scatter *s, Positions *p) {
   HlArena *arena = hl_cx_scratch(s->ev->cx);
   const int most = operand->rank + indices->rank + updates->rank + 1;
-  int64_t *update_stride = HL_ARRAY(arena, int64_t, most), *indices_stride = HL_ARRAY(arena, int64_t, most);
+  int64_t *update_stride = HL_ARRAY(arena, int64_t, most),
+          *indices_stride = HL_ARRAY(arena, int64_t, most);
   p->operand_stride = HL_ARRAY(arena, int64_t, most);
   hl_strides(operand->rank, operand->dim, p->operand_stride);
   hl_strides(updates->rank, updates->dim, update_stride);
@@ -216,11 +217,14 @@ bool eval_scatter(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Hl
   Numbers numbers;
   if (!read_numbers(ev, inst, operand, indices, updates, &numbers))
     return false;
-  Scatter s = {.ev = ev, .inst = inst, .n = n, .update = in + n + 1, .assigns = is_assignment(comp, n)};
+  Scatter s = {
+      .ev = ev, .inst = inst, .n = n, .update = in + n + 1, .assigns = is_assignment(comp, n)};
   s.result = HL_ARRAY(arena, HlLiteral *, n);
   for (int k = 0; k < n; k++) {
     s.result[k] = kernel_result(out, k);
-    memcpy(s.result[k]->data, in[k]->data, (size_t)(in[k]->n * hl_dtype_bytes(in[k]->shape->dtype)));
+    if (in[k]->n > 0)
+      memcpy(s.result[k]->data, in[k]->data,
+             (size_t)(in[k]->n * hl_dtype_bytes(in[k]->shape->dtype)));
   }
   if (!s.assigns) {
     s.machine = machine_new(arena, comp);

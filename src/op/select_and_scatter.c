@@ -1,14 +1,16 @@
-// op/select_and_scatter.c: select-and-scatter: sends each source value to the place its window selects.
+// op/select_and_scatter.c: select-and-scatter: sends values to the places windows select.
 //
 // A window is scanned in row-major order; the selected place gives way to the current one when
-// select(selected, current) is false. Scatter gets the source value first and what stands there second.
+// select(selected, current) is false. Scatter gets the source value first and what stands there
+// second.
 
 #include <string.h>
 
 #include "op/fold.h"
 
 // Calls a scalar computation of two values of one type; `out` gets the bytes of the result.
-static bool call_two(HlEval *ev, const HlComp *comp, HlDtype dtype, const void *a, const void *b, void *out) {
+static bool call_two(HlEval *ev, const HlComp *comp, HlDtype dtype, const void *a, const void *b,
+                     void *out) {
   HlLiteral *args[2] = {kernel_vector(ev, dtype, 1), kernel_vector(ev, dtype, 1)};
   HlLiteral *result = NULL;
   const size_t size = (size_t)hl_dtype_bytes(dtype);
@@ -49,7 +51,8 @@ static bool keeps(Job *j, int64_t selected, int64_t current, bool *out) {
   const int bytes = hl_dtype_bytes(dtype);
   const char *data = j->x->data;
   uint8_t keep = 0;
-  if (!call_two(j->ev, hl_called(j->inst, 0), dtype, data + selected * bytes, data + current * bytes, &keep))
+  if (!call_two(j->ev, hl_called(j->inst, 0), dtype, data + selected * bytes,
+                data + current * bytes, &keep))
     return false;
   *out = keep != 0;
   return true;
@@ -93,20 +96,30 @@ static bool scatter_value(Job *j, int64_t source, int64_t to) {
   }
   const int bytes = hl_dtype_bytes(dtype);
   char *at = (char *)j->out->data + to * bytes;
-  return call_two(j->ev, hl_called(j->inst, 1), dtype, (const char *)j->source->data + source * bytes, at, at);
+  return call_two(j->ev, hl_called(j->inst, 1), dtype,
+                  (const char *)j->source->data + source * bytes, at, at);
 }
 
-bool eval_select_and_scatter(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_select_and_scatter(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                             HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlMark mark = hl_arena_mark(arena);
   const int rank = in[0]->shape->rank;
   int64_t *stride = HL_ARRAY(arena, int64_t, rank + 1), *size = HL_ARRAY(arena, int64_t, rank + 1);
-  Job j = {.ev = ev, .inst = inst, .x = in[0], .source = in[1], .out = out, .window = hl_window(inst),
-           .stride = stride, .size = size};
+  Job j = {.ev = ev,
+           .inst = inst,
+           .x = in[0],
+           .source = in[1],
+           .out = out,
+           .window = hl_window(inst),
+           .stride = stride,
+           .size = size};
   if (inst->n_calls != 2 || hl_called(inst, 0)->n_params != 2 || hl_called(inst, 1)->n_params != 2)
-    return hl_inst_error(ev->cx, inst, "select-and-scatter needs two computations of two parameters");
+    return hl_inst_error(ev->cx, inst,
+                         "select-and-scatter needs two computations of two parameters");
   if (j.window.n != rank)
-    return hl_inst_error(ev->cx, inst, "the window has %d dimensions, the operand %d", j.window.n, rank);
+    return hl_inst_error(ev->cx, inst, "the window has %d dimensions, the operand %d", j.window.n,
+                         rank);
   j.select = machine_new(arena, hl_called(inst, 0));
   j.scatter = machine_new(arena, hl_called(inst, 1));
   hl_strides(rank, in[0]->shape->dim, stride);

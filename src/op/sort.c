@@ -1,8 +1,8 @@
 // op/sort.c: sort: orders lines along a dimension by a comparator, several operands together.
 //
 // Each line is an array of positions sorted by a stable merge sort, after which the operands are
-// permuted. A comparison runs on a machine; where machines cannot run the comparator, all merges of a
-// level advance together, one comparison each per call of the interpreter.
+// permuted. A comparison runs on a machine; where machines cannot run the comparator, all merges of
+// a level advance together, one comparison each per call of the interpreter.
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,13 +21,12 @@ typedef struct Sort {
   int64_t base;                // first element of the line at hand
   Slot **value;                // of each operand the comparator looks at: the line's values
   int64_t *order, *spare;      // positions
-  // A comparator that is one comparison of parameters 2k and 2k+1.
-  int key_operand;             // -1: not so simple
-  bool key_is_float, key_is_u64;
-  int direction;
+  MachineKey key;              // when has_key: the comparator compares keys of single elements
+  bool has_key;
+  Slot *keys;                  // of the line
 } Sort;
 
-// --- Comparing on a machine ----------------------------------------------------------------------------
+// --- Comparing on a machine ----------------------------------------------------------------------
 
 static bool less(const Sort *s, int64_t a, int64_t b) {
   Machine *m = s->machine;
@@ -41,25 +40,22 @@ static bool less(const Sort *s, int64_t a, int64_t b) {
   return machine_result(m, 0).i != 0;
 }
 
-// Recognises a comparator of one LT or GT on one operand, not in total order.
-static void find_key(Sort *s) {
-  const HlInst *root = s->comp->root;
-  s->key_operand = -1;
-  if (!s->machine || root->op != HL_OP_COMPARE || root->operands[0]->op != HL_OP_PARAMETER ||
-      root->operands[1]->op != HL_OP_PARAMETER)
-    return;
-  const int64_t a = hl_parameter_number(root->operands[0]), b = hl_parameter_number(root->operands[1]);
-  s->direction = (int)hl_attr_int(root, HL_A_DIRECTION);
-  if (a % 2 != 0 || b != a + 1 || hl_comparison_type(root) == HL_WORD_comparison_type_TOTALORDER ||
-      (s->direction != HL_WORD_direction_LT && s->direction != HL_WORD_direction_GT))
-    return;
-  const HlDtype dtype = root->operands[0]->shape->dtype;
-  s->key_operand = (int)a / 2;
-  s->key_is_float = hl_is_float(dtype);
-  s->key_is_u64 = dtype == HL_U64;
+// Fills in the keys of the line; false when the two sides of the comparator make different keys.
+static bool find_keys(Sort *s) {
+  Machine *m = s->machine;
+  const MachineKey *key = &s->key;
+  for (int64_t i = 0; i < s->n; i++) {
+    m->slot[2 * key->operand] = m->slot[2 * key->operand + 1] = s->value[key->operand][i];
+    machine_run(m);
+    if (m->slot[key->a].i != m->slot[key->b].i)
+      return false;
+    s->keys[i] = key_of_slot(key, m->slot[key->a]);
+  }
+  return true;
 }
 
-// Merges two neighbouring sorted runs; TAKE_RIGHT says whether the right head is before the left one.
+// Merges two neighbouring sorted runs; TAKE_RIGHT says whether the right head is before the left
+// one.
 #define MERGE(TAKE_RIGHT)                                   \
   while (i < middle && j < end) {                           \
     const int64_t a = from[i], b = from[j];                 \
@@ -68,20 +64,17 @@ static void find_key(Sort *s) {
     else                                                    \
       to[k++] = a, i++;                                     \
   }
-static void merge(const Sort *s, const int64_t *from, int64_t *to, int64_t start, int64_t middle,
-                  int64_t end) {
+static void merge(const Sort *s, bool by_key, const int64_t *from, int64_t *to, int64_t start,
+                  int64_t middle, int64_t end) {
   int64_t i = start, j = middle, k = start;
-  const Slot *key = s->key_operand >= 0 ? s->value[s->key_operand] : NULL;
-  const bool up = s->direction == HL_WORD_direction_LT;
-  if (!key)
+  const Slot *key = s->keys;
+  if (!by_key)
     MERGE(less(s, b, a))
-  else if (s->key_is_float && up)
+  else if (s->key.is_float && s->key.up)
     MERGE(key[b].f < key[a].f)
-  else if (s->key_is_float)
+  else if (s->key.is_float)
     MERGE(key[b].f > key[a].f)
-  else if (s->key_is_u64)
-    MERGE(up ? (uint64_t)key[b].i < (uint64_t)key[a].i : (uint64_t)key[b].i > (uint64_t)key[a].i)
-  else if (up)
+  else if (s->key.up)
     MERGE(key[b].i < key[a].i)
   else
     MERGE(key[b].i > key[a].i)
@@ -94,11 +87,12 @@ static void sort_on_machine(Sort *s) {
   for (int k = 0; k < s->n_operands; k++)
     for (int64_t i = 0; s->value[k] && i < s->n; i++)
       s->value[k][i] = slot_load(s->in[k]->shape->dtype, s->in[k]->data, s->base + i * s->stride);
+  const bool by_key = s->has_key && find_keys(s);
   for (int64_t width = 1; width < s->n; width *= 2) {
     for (int64_t start = 0; start < s->n; start += 2 * width) {
       const int64_t middle = start + width < s->n ? start + width : s->n;
       const int64_t end = middle + width < s->n ? middle + width : s->n;
-      merge(s, s->order, s->spare, start, middle, end);
+      merge(s, by_key, s->order, s->spare, start, middle, end);
     }
     int64_t *sorted = s->spare;
     s->spare = s->order;
@@ -106,10 +100,11 @@ static void sort_on_machine(Sort *s) {
   }
 }
 
-// --- Comparing through the interpreter -----------------------------------------------------------------
+// --- Comparing through the interpreter -----------------------------------------------------------
 
 // Whether right[q] is before left[q], for n pairs of positions.
-static bool compare_pairs(Sort *s, const int64_t *left, const int64_t *right, int64_t n, uint8_t *out) {
+static bool compare_pairs(Sort *s, const int64_t *left, const int64_t *right, int64_t n,
+                          uint8_t *out) {
   const int n_args = 2 * s->n_operands;
   HlLiteral **args = HL_ARRAY(hl_cx_scratch(s->ev->cx), HlLiteral *, n_args);
   bool ok = true;
@@ -144,7 +139,8 @@ static bool merge_level(Sort *s, int64_t width, int64_t *head, int64_t *pair, ui
     int64_t n = 0;
     int64_t *left = pair, *right = pair + n_merges;
     for (int64_t q = 0; q < n_merges; q++) {
-      const int64_t middle = 2 * q * width + width, end = middle + width < s->n ? middle + width : s->n;
+      const int64_t middle = 2 * q * width + width,
+                    end = middle + width < s->n ? middle + width : s->n;
       if (head[2 * q] < middle && head[2 * q + 1] < end) {
         left[n] = s->order[head[2 * q]];
         right[n++] = s->order[head[2 * q + 1]];
@@ -156,7 +152,8 @@ static bool merge_level(Sort *s, int64_t width, int64_t *head, int64_t *pair, ui
       break;
     n = 0;
     for (int64_t q = 0; q < n_merges; q++) {
-      const int64_t middle = 2 * q * width + width, end = middle + width < s->n ? middle + width : s->n;
+      const int64_t middle = 2 * q * width + width,
+                    end = middle + width < s->n ? middle + width : s->n;
       if (head[2 * q] < middle && head[2 * q + 1] < end) {
         const int64_t to = head[2 * q] + head[2 * q + 1] - middle;
         const bool take_right = first[n++] != 0;
@@ -195,7 +192,7 @@ static bool sort_by_calls(Sort *s) {
   return ok;
 }
 
-// --- The kernel ---------------------------------------------------------------------------------------
+// --- The kernel ----------------------------------------------------------------------------------
 
 static bool sort_line(Sort *s, HlLiteral *out) {
   for (int64_t i = 0; i < s->n; i++)
@@ -237,7 +234,11 @@ bool eval_sort(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLit
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlMark mark = hl_arena_mark(arena);
   const int64_t dimension = hl_dim(inst);
-  Sort s = {.ev = ev, .inst = inst, .comp = hl_to_apply(inst), .n_operands = (int)inst->n_operands, .in = in};
+  Sort s = {.ev = ev,
+            .inst = inst,
+            .comp = hl_to_apply(inst),
+            .n_operands = (int)inst->n_operands,
+            .in = in};
   if (s.n_operands < 1 || s.comp->n_params != 2 * s.n_operands)
     return hl_inst_error(ev->cx, inst, "sort needs a comparator of two parameters per operand");
   if (dimension < 0 || dimension >= in[0]->shape->rank)
@@ -245,19 +246,22 @@ bool eval_sort(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLit
   s.n = in[0]->shape->dim[dimension];
   s.machine = machine_new(arena, s.comp);
   s.value = HL_ARRAY(arena, Slot *, s.n_operands);
-  find_key(&s);
+  s.has_key = s.machine && machine_find_key(arena, s.machine, &s.key);
   bool ok = true;
   for (int k = 0; k < s.n_operands && ok; k++)
     if (s.machine && (s.machine->uses[2 * k] || s.machine->uses[2 * k + 1])) {
       s.value[k] = kernel_alloc(ev, inst, s.n, sizeof(Slot));
       ok = s.value[k] != NULL;
     }
+  s.keys = ok && s.has_key ? kernel_alloc(ev, inst, s.n, sizeof(Slot)) : NULL;
+  ok = ok && (s.keys || !s.has_key);
   int64_t *order = ok ? kernel_alloc(ev, inst, s.n, 2 * sizeof *order) : NULL;
   s.order = order;
   s.spare = order + (order ? s.n : 0);
   ok = order && sort_lines(&s, (int)dimension, out);
   for (int k = 0; k < s.n_operands; k++)
     free(s.value[k]);
+  free(s.keys);
   free(order);
   hl_arena_release(arena, mark);
   return ok;

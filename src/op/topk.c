@@ -1,7 +1,7 @@
-// op/topk.c: topk: the k largest (or smallest) elements of each last-dimension line, and where they are.
+// op/topk.c: the k largest (or smallest) elements of each last-dimension line, and where.
 //
-// Floats are compared in total order, equal elements by lower index. A heap of the k best so far has
-// the worst of them on top.
+// Floats are compared in total order, equal elements by lower index. A heap of the k best so far
+// has the worst of them on top.
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +40,8 @@ static void sift_down(Entry *heap, int64_t n, int64_t at) {
 }
 
 // Leaves the k best of a line in heap[0..k-1], best first.
-static void select_line(HlDtype dtype, const void *data, int64_t base, int64_t n, int64_t k, bool largest,
-                        Entry *heap) {
+static void select_line(HlDtype dtype, const void *data, int64_t base, int64_t n, int64_t k,
+                        bool largest, Entry *heap) {
   for (int64_t i = 0; i < k; i++)
     heap[i] = (Entry){key_of(dtype, data, base + i, largest), i};
   for (int64_t i = k / 2 - 1; i >= 0; i--)
@@ -71,7 +71,8 @@ bool eval_topk(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLit
   const size_t size = (size_t)hl_dtype_bytes(dtype);
   const bool largest = !hl_has_attr(inst, HL_A_LARGEST) || hl_attr_int(inst, HL_A_LARGEST) != 0;
   if (k > n)
-    return hl_inst_error(ev->cx, inst, "k is %lld but a line has %lld elements", (long long)k, (long long)n);
+    return hl_inst_error(ev->cx, inst, "k is %lld but a line has %lld elements", (long long)k,
+                         (long long)n);
   Entry *heap = kernel_alloc(ev, inst, k, sizeof *heap);
   if (!heap)
     return false;

@@ -68,7 +68,8 @@ static void turn(const Solve *s, const Z *from, Z *to, bool back) {
     }
 }
 
-static bool solve_all(HlEval *ev, const HlInst *inst, const Solve *s, const HlLiteral *const *in, HlLiteral *out) {
+static bool solve_all(HlEval *ev, const HlInst *inst, const Solve *s, const HlLiteral *const *in,
+                      HlLiteral *out) {
   Z *a = wide_load(ev, inst, in[0], WIDE_COMPLEX);
   Z *b = a ? wide_load(ev, inst, in[1], WIDE_COMPLEX) : NULL;
   Z *x = b ? kernel_alloc(ev, inst, s->n * s->k, sizeof *x) : NULL;
@@ -93,15 +94,18 @@ static bool solve_all(HlEval *ev, const HlInst *inst, const Solve *s, const HlLi
   return ok;
 }
 
-bool eval_triangular_solve(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+bool eval_triangular_solve(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
+                           HlLiteral *out) {
   const HlShape *a = in[0]->shape, *b = in[1]->shape;
   const int64_t transpose = hl_attr_int(inst, HL_A_TRANSPOSE_A);
   if (wide_of(b->dtype) == WIDE_INT)
     return kernel_no_type(ev, inst, b->dtype);
   if (a->rank < 2 || b->rank != a->rank || a->dim[a->rank - 1] != a->dim[a->rank - 2])
     return hl_inst_error(ev->cx, inst, "triangular-solve needs square matrices");
-  Solve s = {.n = a->dim[a->rank - 1], .left = hl_attr_int(inst, HL_A_LEFT_SIDE) != 0,
-             .unit = hl_attr_int(inst, HL_A_UNIT_DIAGONAL) != 0, .is_complex = hl_is_complex(b->dtype)};
+  Solve s = {.n = a->dim[a->rank - 1],
+             .left = hl_attr_int(inst, HL_A_LEFT_SIDE) != 0,
+             .unit = hl_attr_int(inst, HL_A_UNIT_DIAGONAL) != 0,
+             .is_complex = hl_is_complex(b->dtype)};
   s.conjugate = transpose == HL_WORD_transpose_a_ADJOINT;
   s.transposed = (transpose == HL_WORD_transpose_a_TRANSPOSE || s.conjugate) == s.left;
   s.lower = (hl_attr_int(inst, HL_A_LOWER) != 0) != s.transposed;

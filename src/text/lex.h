@@ -32,6 +32,21 @@ static inline bool lex_is(char c, int classes) {
   return lex_class[(unsigned char)c] & classes;
 }
 
+// Whether two runs of n bytes are equal: memcmp for the short words of which text consists.
+static inline bool lex_same(const char *a, const char *b, size_t n) {
+  if (n >= 8) {
+    if (hl_load_u64(a) != hl_load_u64(b) || hl_load_u64(a + n - 8) != hl_load_u64(b + n - 8))
+      return false;
+    return n <= 16 || memcmp(a + 8, b + 8, n - 16) == 0;
+  }
+  if (n >= 4)
+    return hl_load_u32(a) == hl_load_u32(b) && hl_load_u32(a + n - 4) == hl_load_u32(b + n - 4);
+  for (size_t k = 0; k < n; k++)
+    if (a[k] != b[k])
+      return false;
+  return true;
+}
+
 // The first byte at or after `s` that belongs to a token.
 const char *lex_skip_slow(Lex *in, const char *s);
 static inline const char *lex_skip(Lex *in, const char *s) {

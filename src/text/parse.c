@@ -61,6 +61,12 @@ void parse_push_ptr(Parser *p, const void *value) {
   p->ptrs.at[p->ptrs.n++] = value;
 }
 
+void parse_push_comp(Parser *p, const HlComp *comp) {
+  if (p->comps.n == p->comps.capacity)
+    p->comps.at = grow(p->comps.at, &p->comps.capacity, sizeof *p->comps.at);
+  p->comps.at[p->comps.n++] = comp;
+}
+
 // Makes room for n more pointers.
 void parse_reserve_ptrs(Parser *p, int n) {
   while (HL_UNLIKELY(p->ptrs.capacity - p->ptrs.n < n))
@@ -193,7 +199,8 @@ static void begin_module(Parser *p, HlSource *source) {
   p->generation++;
   p->scope = NULL;
   p->single = p->unordered = p->rename = p->any_frame = false;
-  p->depth = p->n_hidden = p->ints.n = p->ptrs.n = 0;
+  p->depth = p->n_hidden = p->ints.n = p->ptrs.n = p->comps.n = 0;
+  memset(p->recent, 0, sizeof *p->recent * PARSE_RECENT_SLOTS);
   p->n_insts = p->literal_bytes = p->n_missing = p->n_zeros = 0;
   memset(p->anon, 0, sizeof p->anon);
   if (p->defs)
@@ -272,8 +279,11 @@ static void init(Parser *p, HlCx *cx, const HlSource *source, HlStr text) {
   p->max_depth = nesting < 2000 ? nesting : 2000;  // each level takes about 2 KiB of stack
   p->shapes = calloc(PARSE_SHAPE_SLOTS + PARSE_META_SLOTS + 2 * PARSE_MISC_SLOTS, sizeof *p->shapes);
   p->words = calloc(PARSE_WORD_SLOTS, sizeof *p->words);
-  if (!p->shapes || !p->words)
+  p->recent = calloc(PARSE_RECENT_SLOTS, sizeof *p->recent);
+  if (!p->shapes || !p->words || !p->recent)
     abort();
+  p->ints.at = grow(NULL, &p->ints.capacity, sizeof *p->ints.at);
+  p->ptrs.at = grow(NULL, &p->ptrs.capacity, sizeof *p->ptrs.at);
   p->metas = p->shapes + PARSE_SHAPE_SLOTS;
   p->shardings = p->metas + PARSE_META_SLOTS;
   p->dicts = p->shardings + PARSE_MISC_SLOTS;
@@ -283,6 +293,8 @@ static void deinit(Parser *p) {
   hl_buf_free(&p->in.unescaped);
   free(p->shapes);
   free(p->words);
+  free(p->recent);
+  free((void *)p->comps.at);
   free(p->defs);
   free(p->hidden);
   free(p->ints.at);

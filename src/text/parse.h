@@ -35,11 +35,8 @@ typedef struct ParsePtrs {
 // What a name means, by the index of its symbol.
 typedef struct ParseDef {
   HlInst *inst;         // in the computation `stamp`; NULL: defined by an instruction that failed
-  HlComp *comp;         // the computation of that name, or NULL
   uint32_t stamp;       // of the computation that defined `inst`; 0: none
-  HlLoc loc;            // where the instruction is defined
-  HlLoc comp_loc;
-  uint8_t flags;        // PARSE_DEF_*
+  uint32_t bits;        // PARSE_DEF_*, and the computation's place in `comps` above them
 } ParseDef;
 enum {
   PARSE_DEF_EVER = 1,     // some instruction of the module has had the name
@@ -48,15 +45,16 @@ enum {
   PARSE_DEF_NORMAL = 8,   // its number is written as uniquing would write it
   PARSE_DEF_BARE = 16,    // RESERVED is known
   PARSE_DEF_RESERVED = 32,  // a keyword or element type: no bare name
-  PARSE_DEF_BAD_COMP = 64   // a computation of this name was read with errors
+  PARSE_DEF_BAD_COMP = 64,  // a computation of this name was read with errors
+  PARSE_DEF_COMP = 128,     // the lowest bit of the place in `comps`, which counts from 1
+  PARSE_MAX_COMPS = (1 << 24) - 2
 };
 
 // A definition that an inner computation hides until it ends.
 typedef struct ParseHidden {
   uint32_t sym;
-  HlInst *inst;
   uint32_t stamp;
-  HlLoc loc;
+  HlInst *inst;
 } ParseHidden;
 
 // A computation being read.
@@ -64,6 +62,7 @@ typedef struct ParseScope {
   HlComp *comp;
   uint32_t stamp;
   HlInst *root;
+  int n_params;
   bool root_seen;       // ROOT was written
   bool failed;          // some instruction in it failed
   struct ParseScope *outer;
@@ -77,7 +76,8 @@ typedef struct ParseSlot {
   uint32_t n;
   uint32_t generation;  // of the parser's module
 } ParseSlot;
-enum { PARSE_SHAPE_SLOTS = 2048, PARSE_META_SLOTS = 1024, PARSE_MISC_SLOTS = 512, PARSE_WORD_SLOTS = 512 };
+enum { PARSE_SHAPE_SLOTS = 2048, PARSE_META_SLOTS = 1024, PARSE_MISC_SLOTS = 512, PARSE_WORD_SLOTS = 512,
+       PARSE_RECENT_SLOTS = 2048 };
 
 // A slot of a cache from words to opcodes or attributes.
 typedef struct ParseWord {
@@ -104,6 +104,8 @@ typedef struct Parser {
   int n_hidden, hidden_capacity;
   ParseInts ints;
   ParsePtrs ptrs;
+  ParsePtrs comps;      // computations that have names
+  const HlSym **recent;  // symbols of names seen lately, by a hash of their last bytes
   int anon[HL_OP_COUNT];  // next suffixes of "multiply.anon"
   bool single;          // text is one instruction
   int64_t n_missing;    // parameters made for it
@@ -148,6 +150,7 @@ bool parse_deeper(Parser *p);
 void parse_push_int(Parser *p, int64_t value);
 void parse_push_ptr(Parser *p, const void *value);
 void parse_reserve_ptrs(Parser *p, int n);
+void parse_push_comp(Parser *p, const HlComp *comp);
 // What lies on the stack from `base` on, copied to the module; the stack is cut back.
 HlI64s parse_take_ints(Parser *p, int base);
 const void **parse_take_ptrs(Parser *p, int base, int *n);
@@ -164,6 +167,10 @@ void parse_fill_slot(Parser *p, ParseSlot *slot, HlStr raw, const void *value);
 // Reads a name, bare or with %. A bare name may not be a reserved word.
 bool parse_name(Parser *p, const HlSym **out, const char *what);
 ParseDef *parse_def(Parser *p, const HlSym *sym);
+static inline HlComp *parse_def_comp(const Parser *p, const ParseDef *def) {
+  const uint32_t k = def->bits / PARSE_DEF_COMP;
+  return k ? (HlComp *)(uintptr_t)p->comps.at[k - 1] : NULL;
+}
 // The definition of an instruction's name in the computation being read, or NULL.
 ParseDef *parse_find(Parser *p, const HlSym *name);
 bool parse_define(Parser *p, const HlSym *name, const char *name_at, HlInst *inst);

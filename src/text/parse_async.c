@@ -78,13 +78,20 @@ static void release_literals(const ParseInst *inst) {
 // The computation that a start written with sugar calls, or NULL.
 static HlComp *make_wrapped(Parser *p, ParseInst *start, HlInst *const *operands) {
   static const char name[] = "async_wrapped";
+  bool ok = false;
   ParseInst inst = *start;
   inst.op = start->wrapped;
   inst.wrapped = HL_OP_COUNT;
   inst.shape = start->shape->element[1];
   inst.n_preds = inst.n_extra = 0;
   split_attrs(start, &inst);
-  if (!parse_check_op(p, &inst)) {
+  const int want = hl_op_info[inst.op].n_operands;
+  if (want != HL_ANY && want != inst.n_ops)
+    parse_error(p, inst.op_at, "%s expects %d operand%s, but has %d", hl_op_text(inst.op), want,
+                want == 1 ? "" : "s", inst.n_ops);
+  else if (parse_check_op(p, &inst))
+    ok = true;
+  if (!ok) {
     release_literals(&inst);
     return NULL;
   }

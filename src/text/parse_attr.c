@@ -147,10 +147,20 @@ static bool parse_DROPPED(Parser *p, ParseInst *inst, HlAttr *out) {
 
 // --- Lists of numbers ----------------------------------------------------------------------------------
 
+// Whether an empty list says no more than silence.
+static bool is_optional_list(HlAttrKey key) {
+  return key == HL_A_LHS_BATCH_DIMS || key == HL_A_RHS_BATCH_DIMS || key == HL_A_LHS_RAGGED_DIMS ||
+         key == HL_A_RHS_GROUP_DIMS || key == HL_A_OPERAND_BATCHING_DIMS ||
+         key == HL_A_START_INDICES_BATCHING_DIMS || key == HL_A_INPUT_BATCHING_DIMS ||
+         key == HL_A_SCATTER_INDICES_BATCHING_DIMS;
+}
+
 static bool parse_INTS(Parser *p, ParseInst *inst, HlAttr *out) {
   const int base = p->ints.n;
   const bool ok = parse_int_list(p, '{', '}', ',', "a list of integers");
   out->ints = parse_take_ints(p, base);
+  if (out->ints.n == 0 && is_optional_list(out->key))
+    out->key = HL_ATTR_COUNT;
   return ok;
 }
 

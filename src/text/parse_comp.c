@@ -50,10 +50,10 @@ ParseDef *parse_def(Parser *p, const HlSym *sym) {
 // Whether uniquing would keep the name if nobody else has it: not `r.02`. What is called `r.0` is
 // noted: it is kept unless there is an `r`.
 static bool is_normal(Parser *p, const HlSym *sym) {
-  const char *s = sym->text + sym->n;
-  while (s > sym->text && lex_is(s[-1], LEX_DIGIT))
+  const char *text = sym->text, *s = text + sym->n;
+  while (s > text && lex_is(s[-1], LEX_DIGIT))
     s--;
-  if (*s != '0' || s - sym->text < 2 || s[-1] != '.')
+  if (*s != '0' || s - text < 2 || s[-1] != '.')
     return true;
   if (s[1])
     return false;
@@ -68,7 +68,7 @@ bool parse_zeros_clash(Parser *p) {
   for (int k = 0; k < p->n_zeros; k++) {
     const HlSym *root = hl_syms_find(p->m->syms, p->zeros[k]->text, p->zeros[k]->n - 2);
     const ParseDef *def = root ? parse_def(p, root) : NULL;
-    if (def && (def->flags & PARSE_DEF_EVER || def->comp))
+    if (def && (def->bits & PARSE_DEF_EVER || parse_def_comp(p, def)))
       return true;
   }
   return false;
@@ -84,25 +84,44 @@ static bool is_legal(const HlSym *sym) {
 // What is true of a name whatever it means; found out once.
 static ParseDef *checked_def(Parser *p, const HlSym *sym) {
   ParseDef *def = parse_def(p, sym);
-  if (HL_LIKELY(def->flags & PARSE_DEF_CHECKED))
+  if (HL_LIKELY(def->bits & PARSE_DEF_CHECKED))
     return def;
-  def->flags |= PARSE_DEF_CHECKED;
+  def->bits |= PARSE_DEF_CHECKED;
   if (is_legal(sym))
-    def->flags |= PARSE_DEF_CLEAN;
+    def->bits |= PARSE_DEF_CLEAN;
   if (is_normal(p, sym))
-    def->flags |= PARSE_DEF_NORMAL;
+    def->bits |= PARSE_DEF_NORMAL;
   return def;
 }
 
 // Whether a bare word may not be a name.
 static bool is_reserved_name(Parser *p, const HlSym *sym) {
   ParseDef *def = parse_def(p, sym);
-  if (HL_UNLIKELY(!(def->flags & PARSE_DEF_BARE))) {
-    def->flags |= PARSE_DEF_BARE;
+  if (HL_UNLIKELY(!(def->bits & PARSE_DEF_BARE))) {
+    def->bits |= PARSE_DEF_BARE;
     if (is_reserved(sym))
-      def->flags |= PARSE_DEF_RESERVED;
+      def->bits |= PARSE_DEF_RESERVED;
   }
-  return def->flags & PARSE_DEF_RESERVED;
+  return def->bits & PARSE_DEF_RESERVED;
+}
+
+// The symbol of a name. Most operands are among the names seen last, which need no look into the
+// table of all symbols.
+static const HlSym *intern_name(Parser *p, const char *s, size_t n) {
+  if (HL_UNLIKELY(s + n - 8 < p->in.begin))
+    return hl_syms_add(p->m->syms, s, n);
+  uint64_t last = hl_load_u64(s + n - 8);
+  if (n < 8)
+    last >>= 8 * (8 - n);
+  const uint64_t hash = (last ^ n * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
+  const HlSym **slot = &p->recent[hash >> 32 & (PARSE_RECENT_SLOTS - 1)];
+  const HlSym *sym = *slot;
+  if (HL_LIKELY(sym && sym->n == n)) {
+    const char *text = sym->text;
+    if (HL_LIKELY(lex_same(text, s, n)))
+      return sym;
+  }
+  return *slot = hl_syms_add(p->m->syms, s, n);
 }
 
 bool parse_name(Parser *p, const HlSym **out, const char *what) {
@@ -111,14 +130,14 @@ bool parse_name(Parser *p, const HlSym **out, const char *what) {
     const char *end = lex_ident_end(s + 1);
     if (!lex_is(s[1], LEX_START))
       return lex_expected(&p->in, "%s", what);
-    *out = hl_syms_add(p->m->syms, s + 1, (size_t)(end - s - 1));
+    *out = intern_name(p, s + 1, (size_t)(end - s - 1));
     lex_move(&p->in, end);
     return true;
   }
   const char *end = lex_ident_end(s);
   if (!lex_is(*s, LEX_START) || s >= p->in.end || *end == '=')
     return lex_expected(&p->in, "%s", what);
-  *out = hl_syms_add(p->m->syms, s, (size_t)(end - s));
+  *out = intern_name(p, s, (size_t)(end - s));
   if (*end != ':' && is_reserved_name(p, *out))
     return lex_expected(&p->in, "%s", what);
   lex_move(&p->in, end + (*end == ':'));
@@ -131,7 +150,7 @@ ParseDef *parse_find(Parser *p, const HlSym *name) {
 }
 
 bool parse_name_is_legal(Parser *p, const HlSym *name, const char *at) {
-  if (HL_LIKELY(checked_def(p, name)->flags & PARSE_DEF_CLEAN))
+  if (HL_LIKELY(checked_def(p, name)->bits & PARSE_DEF_CLEAN))
     return true;
   const HlStr clean = hl_sanitise_name(p->m->arena, (HlStr){name->text, name->n});
   return parse_error(p, at, "illegal instruction name: %s; suggest renaming to: %.*s", name->text,
@@ -146,23 +165,23 @@ static void hide(Parser *p, const HlSym *name, const ParseDef *def) {
     if (!p->hidden)
       abort();
   }
-  p->hidden[p->n_hidden++] = (ParseHidden){name->index, def->inst, def->stamp, def->loc};
+  p->hidden[p->n_hidden++] = (ParseHidden){name->index, def->stamp, def->inst};
 }
 
 bool parse_define(Parser *p, const HlSym *name, const char *name_at, HlInst *inst) {
   ParseDef *def = checked_def(p, name);
   if (def->stamp == p->scope->stamp) {
     parse_error(p, name_at, "instruction already exists: %s", name->text);
-    hl_note(p->cx, (HlPos){p->in.source, def->loc}, "instruction previously defined here");
+    if (def->inst)
+      hl_note(p->cx, hl_pos(def->inst), "instruction previously defined here");
     return false;
   }
   if (HL_UNLIKELY(p->scope->outer && def->stamp))
     hide(p, name, def);
   def->inst = inst;
   def->stamp = p->scope->stamp;
-  def->loc = lex_pos(&p->in, name_at).loc;
-  p->rename |= (def->flags & (PARSE_DEF_EVER | PARSE_DEF_NORMAL)) != PARSE_DEF_NORMAL;
-  def->flags |= PARSE_DEF_EVER;
+  p->rename |= (def->bits & (PARSE_DEF_EVER | PARSE_DEF_NORMAL)) != PARSE_DEF_NORMAL;
+  def->bits |= PARSE_DEF_EVER;
   return true;
 }
 
@@ -190,7 +209,6 @@ static void end_scope(Parser *p, int hidden) {
     ParseDef *def = &p->defs[old->sym];
     def->inst = old->inst;
     def->stamp = old->stamp;
-    def->loc = old->loc;
   }
   p->scope = p->scope->outer;
 }
@@ -275,23 +293,31 @@ static bool too_many_errors(Parser *p) {
 
 // --- Bodies --------------------------------------------------------------------------------------------
 
-static bool check_params(Parser *p, const HlComp *comp, const char *at) {
-  // A number far beyond the instructions seen so far was not noted; now all are seen.
-  for (HlInst *inst = comp->n_params < (int)comp->n_insts ? comp->first : NULL; inst; inst = inst->next) {
+// A number far beyond the instructions before it is not noted at once; now all are there.
+static void note_params(HlComp *comp) {
+  for (HlInst *inst = comp->first; inst; inst = inst->next) {
     if (inst->op != HL_OP_PARAMETER)
       continue;
     const int64_t number = hl_parameter_number(inst);
     if (number >= comp->n_params || !comp->params[number])
       hl_set_int(inst, HL_A_PARAMETER_NUMBER, number);
-    if (number >= comp->n_params)
-      return parse_error(p, at, "parameter numbers must be dense, but %lld is far beyond",
-                         (long long)number);
   }
+}
+
+static bool check_params(Parser *p, HlComp *comp, const char *at) {
+  const int n = p->scope->n_params;
+  bool complete = comp->n_params == n;
+  for (int k = 0; complete && k < n; k++)
+    complete = comp->params[k] != NULL;
+  if (HL_LIKELY(complete))
+    return true;
+  note_params(comp);
   for (int k = 0; k < comp->n_params; k++)
     if (!comp->params[k])
       return parse_error(p, at, "the computation has no parameter %d, but has parameter %d", k,
                          comp->n_params - 1);
-  return true;
+  return comp->n_params == n || parse_error(p, at, "the computation has %d parameters, but a parameter's "
+                                                   "number is far beyond that", n);
 }
 
 // Reads one instruction, and after an error finds the next.
@@ -376,8 +402,10 @@ bool parse_comp_ref(Parser *p, HlComp **out) {
   if (!parse_name(p, &name, "a computation's name or body"))
     return false;
   const ParseDef *def = parse_def(p, name);
-  *out = def->comp;
-  if (def->comp || def->flags & PARSE_DEF_BAD_COMP)
+  if (def->bits & PARSE_DEF_BAD_COMP)
+    return true;
+  *out = parse_def_comp(p, def);
+  if (*out)
     return true;
   parse_error(p, at, "computation does not exist: %s", name->text);
   return hint_comp(p, name);
@@ -447,15 +475,21 @@ static bool check_result(Parser *p, const HlComp *comp, const HlSym *name, const
 
 static bool define_comp(Parser *p, const HlSym *name, const char *at, HlComp *comp, bool ok) {
   ParseDef *def = parse_def(p, name);
-  if (def->comp || def->flags & PARSE_DEF_BAD_COMP) {
+  const HlComp *other = parse_def_comp(p, def);
+  if (other || def->bits & PARSE_DEF_BAD_COMP) {
     parse_error(p, at, "computation already exists: %s", name->text);
-    hl_note(p->cx, (HlPos){p->in.source, def->comp_loc}, "computation previously defined here");
+    if (other)
+      hl_note(p->cx, hl_comp_pos(other), "computation previously defined here");
     return false;
   }
-  def->comp = ok ? comp : NULL;
-  def->comp_loc = lex_pos(&p->in, at).loc;
+  if (p->comps.n >= PARSE_MAX_COMPS)
+    return parse_limit(p, at, "the module has more than %d computations", PARSE_MAX_COMPS);
+  if (comp) {
+    parse_push_comp(p, comp);
+    def->bits |= (uint32_t)p->comps.n * PARSE_DEF_COMP;
+  }
   if (!ok)
-    def->flags |= PARSE_DEF_BAD_COMP;
+    def->bits |= PARSE_DEF_BAD_COMP;
   return true;
 }
 

@@ -44,7 +44,7 @@ static ParseWord *word_slot(Parser *p, HlStr word, int op) {
 
 static inline bool holds(const ParseWord *slot, HlStr word, int op, bool opcode) {
   return slot->n == word.n && (opcode ? slot->key == -1 : slot->op == op && slot->key >= 0) &&
-         memcmp(slot->text, word.at, word.n) == 0;
+         lex_same(slot->text, word.at, word.n);
 }
 
 static void fill(ParseWord *slot, HlStr word, int op, int key) {
@@ -469,6 +469,7 @@ static bool read_parameter(Parser *p, ParseInst *inst) {
     return parse_error(p, at, "parameter numbers must be dense, but %lld is greater than the text has "
                        "instructions", (long long)attr.i);
   parse_add_attr(inst, &attr);
+  p->scope->n_params++;
   return lex_need(&p->in, ')', "after the parameter number");
 }
 
@@ -570,9 +571,34 @@ static const HlShape *forced_shape(Parser *p, const ParseInst *inst, HlInst *con
   }
 }
 
+static void add_empty(ParseInst *inst, HlAttrKey key) {
+  if (!was_seen(inst, key))
+    parse_add_attr(inst, &(HlAttr){.key = key});
+}
+
+static void add_no_groups(Parser *p, ParseInst *inst) {
+  if (!was_seen(inst, HL_A_REPLICA_GROUPS))
+    parse_add_attr(inst, &(HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = HL_NEW(p->m->arena, HlGroups)});
+}
+
 // Attributes that an op has even where the text is silent.
 static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands) {
   switch (inst->op) {
+  case HL_OP_BROADCAST: add_empty(inst, HL_A_DIMENSIONS); break;
+  case HL_OP_DOT:
+  case HL_OP_RAGGED_DOT:
+  case HL_OP_SCALED_DOT:
+    add_empty(inst, HL_A_LHS_CONTRACTING_DIMS);
+    add_empty(inst, HL_A_RHS_CONTRACTING_DIMS);
+    break;
+  case HL_OP_ALL_REDUCE:
+  case HL_OP_ALL_REDUCE_START:
+  case HL_OP_REDUCE_SCATTER:
+  case HL_OP_ALL_GATHER:
+  case HL_OP_ALL_GATHER_START:
+  case HL_OP_ALL_TO_ALL:
+  case HL_OP_RAGGED_ALL_TO_ALL:
+  case HL_OP_COLLECTIVE_BROADCAST: add_no_groups(p, inst); break;
   case HL_OP_TOPK:
     if (!was_seen(inst, HL_A_LARGEST))
       parse_add_attr(inst, &(HlAttr){.key = HL_A_LARGEST, .i = 1});
@@ -673,7 +699,7 @@ static const HlSym *anonymous_name(Parser *p, HlOp op) {
     p->anon[op]++;
     const HlSym *name = hl_sym(p->m, text.at);
     hl_buf_free(&text);
-    if (!(parse_def(p, name)->flags & PARSE_DEF_EVER))
+    if (!(parse_def(p, name)->bits & PARSE_DEF_EVER))
       return name;
   }
 }

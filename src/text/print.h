@@ -28,6 +28,7 @@ typedef struct Print {
   int depth;              // of bodies inside bodies
   bool nested;            // inside a computation
   bool hide_frontend;     // no frontend attributes: an async-start around shows its own
+  const HlInst *async, *wrapped;  // the newest async instruction, and what it wraps
   int64_t budget;         // instructions that may still be printed in bodies inside instructions
 } Print;
 
@@ -51,7 +52,7 @@ void print_dict(HlBuf *out, const HlDict *dict);
 void print_aliases(HlBuf *out, HlAliases aliases, bool of_module);
 void print_origin(HlBuf *out, const HlOrigin *origin);
 // Whether an async instruction prints as `op-start`: its computation is one instruction.
-const HlInst *print_sugar(const Print *p, const HlInst *inst);
+const HlInst *print_sugar(Print *p, const HlInst *inst);
 bool print_is_sugar_body(const HlComp *comp);
 
 #endif

@@ -21,10 +21,15 @@ bool print_is_sugar_body(const HlComp *comp) {
   return false;
 }
 
-const HlInst *print_sugar(const Print *p, const HlInst *inst) {
+const HlInst *print_sugar(Print *p, const HlInst *inst) {
   if (!p->o->async_sugar)
     return NULL;
-  const HlInst *wrapped = hl_async_wrapped(inst);
+  // Chains of updates are not walked anew for each link.
+  const bool follows = inst->op != HL_OP_ASYNC_START && inst->n_operands &&
+                       inst->operands[0] == p->async;
+  const HlInst *wrapped = follows || inst == p->async ? p->wrapped : hl_async_wrapped(inst);
+  p->async = inst;
+  p->wrapped = wrapped;
   return wrapped && is_one_instruction(wrapped->comp) ? wrapped : NULL;
 }
 

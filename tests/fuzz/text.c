@@ -1,10 +1,12 @@
-// text.c: whatever the HLO text reader accepts prints to text that it reads as the same graph.
+// text.c: no text harms the HLO text reader, and a valid module prints to text that reads as the same
+// graph.
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hilo/text.h"
+#include "hilo/verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,7 +26,7 @@ static void check_round_trip(HlCx *cx, const HlModule *m) {
   options.large_constants = true;
   HlBuf text = {0};
   hl_text_print(cx, m, &options, &text);
-  if (!is_printable(m) || text.n > 1 << 20) {
+  if (!is_printable(m) || text.n > 1 << 20 || !hl_verify(cx, m, NULL)) {
     hl_buf_free(&text);
     return;
   }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- A bench for one instruction ------------------------------------------------------------------------
+// --- A bench for one instruction -----------------------------------------------------------------
 
 enum { MAX_ARGS = 6 };
 typedef struct Bench {
@@ -58,7 +58,8 @@ static void bench_free(Bench *b) {
   free(b);
 }
 
-#define DIMS(...) ((HlI64s){(const int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8)})
+#define DIMS(...) \
+  ((HlI64s){(const int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8)})
 #define NO_DIMS ((HlI64s){0})
 #define LIST(...) ((const double[]){__VA_ARGS__})
 
@@ -103,7 +104,8 @@ static HlComp *scalar_comp(Bench *b, HlOp op, HlDtype dtype, int n, int first, i
     param[k] = hl_parameter_new(comp, k, hl_shape_scalar(b->m->shapes, dtype), NULL);
   HlInst *operands[] = {param[first], param[second]};
   const HlDtype result = op == HL_OP_COMPARE ? HL_PRED : dtype;
-  hl_set_root(comp, hl_inst_new(comp, op, hl_shape_scalar(b->m->shapes, result), NULL, 2, operands));
+  hl_set_root(comp,
+              hl_inst_new(comp, op, hl_shape_scalar(b->m->shapes, result), NULL, 2, operands));
   return comp;
 }
 
@@ -133,10 +135,10 @@ static void set_window(Bench *b, int n, const HlWindowDim *dims) {
 }
 #define W(size, stride, low, high, lhs, rhs) {size, stride, low, high, lhs, rhs, false}
 
-// --- reduce --------------------------------------------------------------------------------------------
+// --- reduce --------------------------------------------------------------------------------------
 
-static Bench *reduce_bench(HlOp op, HlDtype dtype, HlI64s in, const double *values, double init, HlI64s dims,
-                           HlI64s result) {
+static Bench *reduce_bench(HlOp op, HlDtype dtype, HlI64s in, const double *values, double init,
+                           HlI64s dims, HlI64s result) {
   Bench *b = bench_new();
   add_arg(b, dtype, in, values);
   add_arg(b, dtype, NO_DIMS, LIST(init, 0));
@@ -158,7 +160,8 @@ static void reduces(void **state) {
   b = reduce_bench(HL_OP_ADD, HL_S8, DIMS(3), LIST(100, 100, 1), 0, DIMS(0), NO_DIMS);
   EXPECT(b->out, -55);
   bench_free(b);
-  b = reduce_bench(HL_OP_MAXIMUM, HL_F32, DIMS(2, 2), LIST(1, NAN, -3, -2), -INFINITY, DIMS(1), DIMS(2));
+  b = reduce_bench(HL_OP_MAXIMUM, HL_F32, DIMS(2, 2), LIST(1, NAN, -3, -2), -INFINITY, DIMS(1),
+                   DIMS(2));
   EXPECT(b->out, NAN, -2);
   bench_free(b);
   b = reduce_bench(HL_OP_MAXIMUM, HL_BF16, DIMS(0, 2), NULL, 5, DIMS(0), DIMS(2));
@@ -174,16 +177,17 @@ static void reduces(void **state) {
 
 // What machines cannot do goes through call_scalar, once per reduced position.
 static void reduces_complex(void **state) {
-  Bench *b = reduce_bench(HL_OP_MULTIPLY, HL_C64, DIMS(3, 1), LIST(0, 1, 0, 1, 2, 0), 1, DIMS(0), DIMS(1));
+  Bench *b =
+      reduce_bench(HL_OP_MULTIPLY, HL_C64, DIMS(3, 1), LIST(0, 1, 0, 1, 2, 0), 1, DIMS(0), DIMS(1));
   EXPECT(b->out, -2);
   assert_int_equal(b->n_calls, 3);
   bench_free(b);
 }
 
-// --- reduce-window ---------------------------------------------------------------------------------------
+// --- reduce-window -------------------------------------------------------------------------------
 
-static Bench *window_bench(HlOp op, HlDtype dtype, HlI64s in, const double *values, double init, int n,
-                           const HlWindowDim *window, HlI64s result) {
+static Bench *window_bench(HlOp op, HlDtype dtype, HlI64s in, const double *values, double init,
+                           int n, const HlWindowDim *window, HlI64s result) {
   Bench *b = bench_new();
   add_arg(b, dtype, in, values);
   add_arg(b, dtype, NO_DIMS, LIST(init, 0));
@@ -196,14 +200,16 @@ static Bench *window_bench(HlOp op, HlDtype dtype, HlI64s in, const double *valu
 }
 
 static void slides_windows(void **state) {
-  Bench *b = window_bench(HL_OP_ADD, HL_F32, DIMS(5), NULL, 0, 1, (HlWindowDim[]){W(5, 1, 4, 0, 1, 1)}, DIMS(5));
+  Bench *b = window_bench(HL_OP_ADD, HL_F32, DIMS(5), NULL, 0, 1,
+                          (HlWindowDim[]){W(5, 1, 4, 0, 1, 1)}, DIMS(5));
   EXPECT(b->out, 0, 1, 3, 6, 10);
   bench_free(b);
   b = window_bench(HL_OP_MAXIMUM, HL_S32, DIMS(2, 4), NULL, 2, 2,
                    (HlWindowDim[]){W(1, 1, 0, 0, 1, 1), W(2, 2, 1, 1, 1, 1)}, DIMS(2, 3));
   EXPECT(b->out, 2, 2, 3, 4, 6, 7);
   bench_free(b);
-  b = window_bench(HL_OP_SUBTRACT, HL_F32, DIMS(4), NULL, 0, 1, (HlWindowDim[]){W(2, 1, 1, 0, 2, 3)}, DIMS(5));
+  b = window_bench(HL_OP_SUBTRACT, HL_F32, DIMS(4), NULL, 0, 1,
+                   (HlWindowDim[]){W(2, 1, 1, 0, 2, 3)}, DIMS(5));
   // Places of the dilated operand: 0 . 1 . 2 . 3; a window sees p - 1 and p + 2.
   EXPECT(b->out, -1, 0, -2, -1, -4 + 1);
   bench_free(b);
@@ -216,7 +222,8 @@ static void slides_long_windows(void **state) {
     const int64_t low = sizes[s] - 1, high = 3;
     const int64_t m = n + low + high - sizes[s] + 1;
     Bench *b = window_bench(HL_OP_ADD, HL_S64, DIMS(n, 2), NULL, 0, 2,
-                            (HlWindowDim[]){W(sizes[s], 1, low, high, 1, 1), W(1, 1, 0, 0, 1, 1)}, DIMS(m, 2));
+                            (HlWindowDim[]){W(sizes[s], 1, low, high, 1, 1), W(1, 1, 0, 0, 1, 1)},
+                            DIMS(m, 2));
     for (int64_t r = 0; r < m; r++)
       for (int64_t c = 0; c < 2; c++) {
         int64_t sum = 0;
@@ -231,8 +238,8 @@ static void slides_long_windows(void **state) {
 // Padding far beyond the operand must not cost memory; complex sums are sums of their parts.
 static void slides_far(void **state) {
   const int64_t far = (int64_t)1 << 40;
-  Bench *b = window_bench(HL_OP_ADD, HL_S32, DIMS(3), NULL, 5, 1, (HlWindowDim[]){W(far + 1, 1, far, 0, 1, 1)},
-                          DIMS(3));
+  Bench *b = window_bench(HL_OP_ADD, HL_S32, DIMS(3), NULL, 5, 1,
+                          (HlWindowDim[]){W(far + 1, 1, far, 0, 1, 1)}, DIMS(3));
   EXPECT(b->out, 5, 6, 8);
   bench_free(b);
   b = window_bench(HL_OP_ADD, HL_C64, DIMS(3), LIST(1, 10, 2, 20, 3, 30), 0, 1,
@@ -243,6 +250,30 @@ static void slides_far(void **state) {
   bench_free(b);
 }
 
+// Powers of i by windows of more than 64: a few calls for all, edges and order right.
+static void slides_by_doubling(void **state) {
+  enum { N = 75 };
+  double values[2 * N];
+  for (int k = 0; k < N; k++) {
+    values[2 * k] = 0;
+    values[2 * k + 1] = 1;
+  }
+  for (int64_t high = 0; high < 90; high += 17) {
+    const int64_t size = 70, low = 80, m = N + low + high - size + 1;
+    Bench *b = window_bench(HL_OP_MULTIPLY, HL_C64, DIMS(N), values, 1, 1,
+                            (HlWindowDim[]){W(size, 1, low, high, 1, 1)}, DIMS(m));
+    for (int64_t r = 0; r < m; r++) {
+      const int64_t start = r - low > 0 ? r - low : 0,
+                    end = r - low + size < N ? r - low + size : N;
+      const int64_t power = end > start ? (end - start) % 4 : 0;
+      assert_true(hl_literal_f64(b->out, r) == (power == 0) - (power == 2));
+      assert_true(hl_literal_imag(b->out, r) == (power == 1) - (power == 3));
+    }
+    assert_true(b->n_calls <= 14);
+    bench_free(b);
+  }
+}
+
 static void selects_and_scatters(void **state) {
   Bench *b = bench_new();
   add_arg(b, HL_F32, DIMS(6), LIST(3, 1, 3, 5, 5, 0));
@@ -250,14 +281,15 @@ static void selects_and_scatters(void **state) {
   add_arg(b, HL_F32, NO_DIMS, LIST(1));
   make(b, HL_OP_SELECT_AND_SCATTER, shape_of(b, HL_F32, DIMS(6)));
   set_window(b, 1, (HlWindowDim[]){W(2, 2, 0, 0, 1, 1)});
-  HlComp *comps[] = {compare_comp(b, HL_F32, HL_WORD_direction_GE), scalar_comp(b, HL_OP_ADD, HL_F32, 2, 0, 1)};
+  HlComp *comps[] = {compare_comp(b, HL_F32, HL_WORD_direction_GE),
+                     scalar_comp(b, HL_OP_ADD, HL_F32, 2, 0, 1)};
   hl_set_calls(b->inst, 2, comps);
   run(b);
   EXPECT(b->out, 11, 1, 1, 21, 31, 1);
   bench_free(b);
 }
 
-// --- sort, topk -------------------------------------------------------------------------------------------
+// --- sort, topk ----------------------------------------------------------------------------------
 
 static void sorts(void **state) {
   Bench *b = bench_new();
@@ -322,7 +354,7 @@ static void finds_top_k(void **state) {
   bench_free(b);
 }
 
-// --- gather, scatter ------------------------------------------------------------------------------------------
+// --- gather, scatter -----------------------------------------------------------------------------
 
 static void gathers(void **state) {
   Bench *b = bench_new();
@@ -379,14 +411,15 @@ static void scatters(void **state) {
   scatter_with(HL_OP_PARAMETER, LIST(1, 1, 13, 14, 15, 16, 1, 1), HL_BF16);
   scatter_with(HL_OP_MAXIMUM, LIST(1, 1, 13, 14, 15, 16, 1, 1), HL_U8);
   scatter_with(HL_OP_SUBTRACT, LIST(1, 1, -13, -15, -17, -19, 1, 1), HL_S64);
-  // Complex: parts (1, 2), (3, 4), ... so that real parts are 1, 3, 5, 7 and 25, 27, ... wrap around.
+  // Complex: parts (1, 2), (3, 4), ... so that real parts are 1, 3, 5, 7 and 25, 27, ... wrap
+  // around.
   scatter_with(HL_OP_ADD, LIST(1, 1, 11, 15, 19, 23, 1, 1), HL_C64);
 }
 
-// --- dot, convolution -------------------------------------------------------------------------------------------
+// --- dot, convolution ----------------------------------------------------------------------------
 
-static Bench *dot_bench(HlDtype lhs, HlDtype rhs, HlDtype out, HlI64s lhs_dims, HlI64s rhs_dims, HlI64s result,
-                        const double *a, const double *c) {
+static Bench *dot_bench(HlDtype lhs, HlDtype rhs, HlDtype out, HlI64s lhs_dims, HlI64s rhs_dims,
+                        HlI64s result, const double *a, const double *c) {
   Bench *b = bench_new();
   add_arg(b, lhs, lhs_dims, a);
   add_arg(b, rhs, rhs_dims, c);
@@ -408,7 +441,8 @@ static void multiplies(void **state) {
   EXPECT(b->out, -112);
   bench_free(b);
   // Batch dimension second on the left, first on the right; bf16 by f32.
-  b = dot_bench(HL_BF16, HL_F32, HL_F32, DIMS(2, 2, 2), DIMS(2, 2), DIMS(2, 2), NULL, LIST(1, 2, 3, 4));
+  b = dot_bench(HL_BF16, HL_F32, HL_F32, DIMS(2, 2, 2), DIMS(2, 2), DIMS(2, 2), NULL,
+                LIST(1, 2, 3, 4));
   hl_set_ints(b->inst, HL_A_LHS_BATCH_DIMS, DIMS(1));
   hl_set_ints(b->inst, HL_A_RHS_BATCH_DIMS, DIMS(0));
   hl_set_ints(b->inst, HL_A_LHS_CONTRACTING_DIMS, DIMS(2));
@@ -481,15 +515,17 @@ static void multiplies_scaled(void **state) {
 static int64_t modulo(int64_t a, int64_t b) { return ((a % b) + b) % b; }
 
 // One random-looking convolution in b01f_01io->b01f against the definition.
-static void check_convolution(const HlWindowDim *w, int64_t batch, int64_t h, int64_t wide, int64_t features,
-                              int64_t outputs, int64_t groups, bool by_batch) {
+static void check_convolution(const HlWindowDim *w, int64_t batch, int64_t h, int64_t wide,
+                              int64_t features, int64_t outputs, int64_t groups, bool by_batch) {
   const int64_t in_features = by_batch ? features : features / groups;
   const int64_t out_batch = by_batch ? batch / groups : batch;
   int64_t size[2];
   const int64_t in[2] = {h, wide};
   for (int d = 0; d < 2; d++)
-    size[d] = ((in[d] - 1) * w[d].lhs_dilate + 1 + w[d].pad_low + w[d].pad_high - (w[d].size - 1) * w[d].rhs_dilate - 1)
-              / w[d].stride + 1;
+    size[d] = ((in[d] - 1) * w[d].lhs_dilate + 1 + w[d].pad_low + w[d].pad_high -
+               (w[d].size - 1) * w[d].rhs_dilate - 1) /
+                  w[d].stride +
+              1;
   Bench *b = bench_new();
   add_arg(b, HL_S32, DIMS(batch, h, wide, features), NULL);
   add_arg(b, HL_S32, DIMS(w[0].size, w[1].size, in_features, outputs), NULL);
@@ -524,7 +560,9 @@ static void check_convolution(const HlWindowDim *w, int64_t batch, int64_t h, in
                   continue;
                 const int64_t image = by_batch ? group * out_batch + n : n;
                 const int64_t f = by_batch ? i : group * in_features + i;
-                const int64_t from = ((image * h + py / w[0].lhs_dilate) * wide + px / w[1].lhs_dilate) * features + f;
+                const int64_t from =
+                    ((image * h + py / w[0].lhs_dilate) * wide + px / w[1].lhs_dilate) * features +
+                    f;
                 const int64_t kernel = ((ky * w[1].size + kx) * in_features + i) * outputs + o;
                 sum += hl_literal_i64(b->arg[0], from) * hl_literal_i64(b->arg[1], kernel);
               }
@@ -534,14 +572,19 @@ static void check_convolution(const HlWindowDim *w, int64_t batch, int64_t h, in
 }
 
 static void convolves(void **state) {
-  check_convolution((HlWindowDim[]){W(3, 1, 1, 1, 1, 1), W(3, 1, 1, 1, 1, 1)}, 2, 5, 6, 3, 4, 1, false);
-  check_convolution((HlWindowDim[]){W(2, 2, 0, 1, 1, 2), W(3, 2, 2, 0, 1, 1)}, 1, 7, 5, 4, 6, 2, false);
-  check_convolution((HlWindowDim[]){W(3, 1, 2, 2, 2, 1), W(2, 1, -1, 3, 3, 2)}, 2, 4, 3, 2, 2, 1, false);
-  check_convolution((HlWindowDim[]){{3, 1, 1, 1, 1, 1, true}, {2, 1, 0, 0, 1, 1, true}}, 1, 4, 4, 2, 3, 1, false);
-  check_convolution((HlWindowDim[]){W(2, 1, 0, 0, 1, 1), W(2, 1, 0, 0, 1, 1)}, 4, 3, 3, 2, 6, 2, true);
+  check_convolution((HlWindowDim[]){W(3, 1, 1, 1, 1, 1), W(3, 1, 1, 1, 1, 1)}, 2, 5, 6, 3, 4, 1,
+                    false);
+  check_convolution((HlWindowDim[]){W(2, 2, 0, 1, 1, 2), W(3, 2, 2, 0, 1, 1)}, 1, 7, 5, 4, 6, 2,
+                    false);
+  check_convolution((HlWindowDim[]){W(3, 1, 2, 2, 2, 1), W(2, 1, -1, 3, 3, 2)}, 2, 4, 3, 2, 2, 1,
+                    false);
+  check_convolution((HlWindowDim[]){{3, 1, 1, 1, 1, 1, true}, {2, 1, 0, 0, 1, 1, true}}, 1, 4, 4, 2,
+                    3, 1, false);
+  check_convolution((HlWindowDim[]){W(2, 1, 0, 0, 1, 1), W(2, 1, 0, 0, 1, 1)}, 4, 3, 3, 2, 6, 2,
+                    true);
 }
 
-// --- fft, linear algebra, batch norm ----------------------------------------------------------------------------
+// --- fft, linear algebra, batch norm -------------------------------------------------------------
 
 static void check_fft(int64_t n, int64_t type) {
   const bool to_real = type == HL_WORD_fft_type_IRFFT, from_real = type == HL_WORD_fft_type_RFFT;
@@ -621,7 +664,8 @@ static void factors(void **state) {
   }
 }
 
-// op(a) x = b and x op(a) = b hold for every combination of flags, with the unread triangle poisoned.
+// op(a) x = b and x op(a) = b hold for every combination of flags, with the unread triangle
+// poisoned.
 static void check_solve(bool left, bool lower, bool unit, int64_t transpose) {
   enum { N = 3, K = 2 };
   double a[2 * N * N], rhs[2 * N * K];
@@ -677,7 +721,8 @@ static void normalises(void **state) {
   add_arg(b, HL_F32, DIMS(4, 2), LIST(1, 10, 2, 20, 3, 30, 4, 40));
   add_arg(b, HL_F32, DIMS(2), LIST(1, 2));
   add_arg(b, HL_F32, DIMS(2), LIST(0, 1));
-  const HlShape *parts[] = {shape_of(b, HL_F32, DIMS(4, 2)), shape_of(b, HL_F32, DIMS(2)), shape_of(b, HL_F32, DIMS(2))};
+  const HlShape *parts[] = {shape_of(b, HL_F32, DIMS(4, 2)), shape_of(b, HL_F32, DIMS(2)),
+                            shape_of(b, HL_F32, DIMS(2))};
   make(b, HL_OP_BATCH_NORM_TRAINING, hl_shape_tuple(b->m->shapes, 3, parts));
   hl_set_int(b->inst, HL_A_FEATURE_INDEX, 1);
   hl_set_attr(b->inst, &(HlAttr){.key = HL_A_EPSILON, .f = 0.001});
@@ -689,10 +734,10 @@ static void normalises(void **state) {
   bench_free(b);
 }
 
-// --- random bits -----------------------------------------------------------------------------------------------
+// --- random bits ---------------------------------------------------------------------------------
 
-static void check_bits(int64_t algorithm, int n_state, HlDtype dtype, HlI64s dims, const uint64_t *bits,
-                       uint64_t next) {
+static void check_bits(int64_t algorithm, int n_state, HlDtype dtype, HlI64s dims,
+                       const uint64_t *bits, uint64_t next) {
   Bench *b = bench_new();
   add_arg(b, HL_U64, DIMS(n_state), LIST(1, 2, 3));
   const HlShape *parts[] = {shape_of(b, HL_U64, DIMS(n_state)), shape_of(b, dtype, dims)};
@@ -718,11 +763,13 @@ static void draws_threefry(void **state) {
 
 static void draws_philox(void **state) {
   const int64_t philox = HL_WORD_rng_algorithm_PHILOX;
-  const uint64_t *words = BITS(0x7d34a749, 0xa9b8bbe8, 0x7ba423d7, 0x2fb324d9, 0x6cf923fe, 0xbadf79c3);
+  const uint64_t *words =
+      BITS(0x7d34a749, 0xa9b8bbe8, 0x7ba423d7, 0x2fb324d9, 0x6cf923fe, 0xbadf79c3);
   check_bits(philox, 2, HL_U32, DIMS(4), words, 3);
   check_bits(HL_WORD_rng_algorithm_DEFAULT, 2, HL_U32, DIMS(3, 2), words, 4);
   check_bits(philox, 2, HL_U64, DIMS(2), BITS(0xa9b8bbe87d34a749, 0x2fb324d97ba423d7), 3);
-  check_bits(philox, 3, HL_U32, DIMS(5), BITS(0xf045e74a, 0x517630e6, 0x1d8af405, 0xb5e59a96, 0x05545ceb), 4);
+  check_bits(philox, 3, HL_U32, DIMS(5),
+             BITS(0xf045e74a, 0x517630e6, 0x1d8af405, 0xb5e59a96, 0x05545ceb), 4);
 }
 
 static void draws_numbers(void **state) {
@@ -750,6 +797,7 @@ int main(void) {
     cmocka_unit_test(slides_windows),
     cmocka_unit_test(slides_long_windows),
     cmocka_unit_test(slides_far),
+    cmocka_unit_test(slides_by_doubling),
     cmocka_unit_test(selects_and_scatters),
     cmocka_unit_test(sorts),
     cmocka_unit_test(sorts_several),
