@@ -1,5 +1,5 @@
 # make            install what is missing, build build/hilo and build/libhilo.so
-# make demo       build, then replay, check, count, optimise and draw a bundled program
+# make demo       build, then check, count, replay and convert a bundled program
 # make test       every test: release and sanitized builds, fuzzing, the comparison with XLA
 # make fuzz       the fuzz targets alone (FUZZ_SECONDS each, 60 by default)
 # make bench      speed beside XLA's

@@ -35,19 +35,20 @@ def body(help_text):
 
 def page(name, meaning, help_text):
     usage, _, rest = help_text.partition("\n")
+    rest = rest.strip().removeprefix(meaning)  # NAME has it already
     lines = [f'.TH {name.upper()} 1 "" "Hilo {version}" "Hilo"', ".SH NAME", f"{escape(name)} \\- {escape(meaning)}",
              ".SH SYNOPSIS", escape(re.sub(r"^usage: *", "", usage)), ".SH DESCRIPTION", *body(rest)]
-    if name != "hilo":
-        lines += [".SH SEE ALSO", ".BR hilo (1)"]
+    others = [line.split()[0] for line in commands] if name == "hilo" else []
+    lines += [".SH SEE ALSO", "\n".join(f".BR hilo\\-{other} (1)," for other in others).rstrip(",") or ".BR hilo (1)"]
     with open(os.path.join(folder, name + ".1"), "w") as f:
         f.write("\n".join(lines) + "\n")
 
 
 os.makedirs(folder, exist_ok=True)
 general = output("--help")
-commands = output("--list-commands").split("\n")
-for line in filter(None, commands):
+commands = output("--list-commands").splitlines()
+for line in commands:
     command = line.split()[0]
     found = re.search(rf"^ +{re.escape(command)}\b.*?  +(\S.*)$", general, re.M)
     page("hilo-" + command, found[1] if found else f"the command {command} of hilo", output(command, "--help"))
-page("hilo", "compiler and workbench for XLA's HLO", general)
+page("hilo", "workbench for XLA's HLO", general)

@@ -70,7 +70,7 @@ typedef struct HlSym {
   uint32_t n;
   uint32_t hash;
   uint32_t index;
-  char text[4];                                      // in fact n + 1 bytes
+  char text[1];                                      // in fact n + 1 bytes
 } HlSym;
 typedef struct HlSyms HlSyms;
 

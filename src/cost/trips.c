@@ -41,7 +41,8 @@ static Value see_through(Value v) {
       v = (Value){k >= 0 && k < v.outer->n_operands ? v.outer->operands[k] : NULL, NULL};
     } else if ((inst->op == HL_OP_FUSION || inst->op == HL_OP_CALL) && !v.outer && inst->n_calls == 1) {
       v = (Value){hl_called(inst, 0)->root, inst};
-    } else if (inst->op == HL_OP_GET_TUPLE_ELEMENT && inst->operands[0]->op == HL_OP_TUPLE &&
+    } else if (inst->op == HL_OP_GET_TUPLE_ELEMENT && inst->n_operands == 1 &&
+               inst->operands[0]->op == HL_OP_TUPLE && hl_attr_int(inst, HL_A_INDEX) >= 0 &&
                hl_attr_int(inst, HL_A_INDEX) < inst->operands[0]->n_operands) {
       v.inst = inst->operands[0]->operands[hl_attr_int(inst, HL_A_INDEX)];
     } else {
@@ -55,7 +56,8 @@ static Value operand_of(Value v, int k) { return see_through((Value){v.inst->ope
 
 // The slot of the loop's state that a value is, or -1.
 static int64_t slot_of(Value v) {
-  if (!v.inst || v.outer || v.inst->op != HL_OP_GET_TUPLE_ELEMENT || v.inst->operands[0]->op != HL_OP_PARAMETER)
+  if (!v.inst || v.outer || v.inst->op != HL_OP_GET_TUPLE_ELEMENT || v.inst->n_operands != 1 ||
+      v.inst->operands[0]->op != HL_OP_PARAMETER)
     return -1;
   return hl_attr_int(v.inst, HL_A_INDEX);
 }

@@ -5,9 +5,9 @@
 #include "ir/state.h"
 
 const HlAttr *hl_attr(const HlInst *inst, HlAttrKey key) {
-  for (const HlAttr *attr = inst->attrs, *end = attr + inst->n_attrs; attr < end; attr++)
-    if (attr->key >= key)
-      return attr->key == key ? attr : NULL;
+  for (int k = 0; k < inst->n_attrs; k++)
+    if (inst->attrs[k].key >= key)
+      return inst->attrs[k].key == key ? &inst->attrs[k] : NULL;
   return NULL;
 }
 

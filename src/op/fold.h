@@ -60,6 +60,9 @@ typedef struct Machine {
 // NULL when the computation has something that machines cannot do (nothing is reported).
 Machine *machine_new(HlArena *arena, const HlComp *comp);
 void machine_run(Machine *machine);
+// Whether a machine that folds n values has the types of the elements x (in[0..n-1]), of the inits
+// (in[n..2n-1]) and of the results.
+bool machine_folds(const Machine *machine, int n, const HlLiteral *const *in, HlLiteral *out);
 static inline Slot machine_result(const Machine *m, int k) { return m->slot[m->result[k]]; }
 
 // A comparator that is key(a) < key(b) or key(a) > key(b) of one operand: where the machine leaves

@@ -39,6 +39,9 @@ static bool read_gather(HlEval *ev, const HlInst *inst, const HlShape *operand,
     if (g->sizes.at[d] < 0 || (g->sizes.at[d] > operand->dim[d]))
       return hl_inst_error(ev->cx, inst, "slice size %lld does not fit dimension %d of the operand",
                            (long long)g->sizes.at[d], d);
+  for (int k = 0; k < g->batching.n; k++)
+    if (indices->dim[g->indices_batching.at[k]] > operand->dim[g->batching.at[k]])
+      return hl_inst_error(ev->cx, inst, "the batching dimensions of gather differ in size");
   for (int k = 0; k < g->window_dims.n; k++)
     if (result->dim[g->offset_dims.at[k]] != g->sizes.at[g->window_dims.at[k]])
       return hl_inst_error(ev->cx, inst, "the result does not have the slice sizes of gather");
@@ -98,7 +101,8 @@ static int64_t find_box(const Gather *g, const Boxes *b, const HlShape *operand,
                         const HlLiteral *indices) {
   int64_t at = 0;
   for (int k = 0; k < g->start_map.n; k++) {
-    const int64_t d = g->start_map.at[k], last = operand->dim[d] - g->sizes.at[d];
+    const int64_t d = g->start_map.at[k], size = g->sizes.at[d];
+    const int64_t last = operand->dim[d] - (size > 0 ? size : 1);  // a collapsed 0 still reads one
     const int64_t start = index_at(indices, b->walk.offset[1] + k * b->vector_step);
     at += (start < 0 ? 0 : start > last ? last : start) * b->operand_stride[d];
   }
@@ -116,7 +120,7 @@ bool eval_gather(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlL
   Gather g;
   Boxes b;
   bool ok = read_gather(ev, inst, operand, in[1]->shape, out->shape, &g);
-  if (ok && out->n > 0) {
+  if (ok && out->n > 0 && in[0]->n > 0) {
     set_up(arena, &g, operand, in[1]->shape, out->shape, &b);
     for (; !b.walk.done; hl_walk_next(&b.walk))
       move_box(ev->cx, size, g.window_dims.n, b.box,

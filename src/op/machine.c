@@ -428,3 +428,15 @@ Slot key_of_slot(const MachineKey *key, Slot value) {
     return (Slot){.i = total_key(value.f)};
   return key->is_u64 ? (Slot){.i = (int64_t)((uint64_t)value.i ^ (uint64_t)1 << 63)} : value;
 }
+
+bool machine_folds(const Machine *m, int n, const HlLiteral *const *in, HlLiteral *out) {
+  if (m->n_params != 2 * n || m->n_results != n)
+    return false;
+  for (int k = 0; k < n; k++) {
+    const HlDtype dtype = kernel_result(out, k)->shape->dtype;
+    if (m->result_dtype[k] != dtype || m->param_dtype[k] != dtype ||
+        in[n + k]->shape->dtype != dtype || m->param_dtype[n + k] != in[k]->shape->dtype)
+      return false;
+  }
+  return true;
+}

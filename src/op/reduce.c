@@ -268,7 +268,7 @@ bool eval_reduce(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlL
     ok = reduce_simple(ev, inst, op, in[0], in[1], &groups, out);
   else if (n == 1 && op == HL_OP_ADD && hl_is_complex(in[0]->shape->dtype))
     ok = reduce_complex_sum(ev, inst, in[0], in[1], reduced, out);
-  else if ((m = machine_new(arena, comp)) && m->n_results == n)
+  else if ((m = machine_new(arena, comp)) && machine_folds(m, n, in, out))
     ok = reduce_machine(ev, inst, m, n, in, &groups, out);
   else
     ok = reduce_calls(ev, inst, n, in, reduced, out);

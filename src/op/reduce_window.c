@@ -433,7 +433,7 @@ bool eval_reduce_window(HlEval *ev, const HlInst *inst, const HlLiteral *const *
   else if (long_dimension(window) >= 0)
     ok = window_doubling(ev, inst, n, long_dimension(window), &window.at[long_dimension(window)],
                          in, out);
-  else if ((m = machine_new(arena, comp)) && m->n_results == n)
+  else if ((m = machine_new(arena, comp)) && machine_folds(m, n, in, out))
     window_machine(ev, m, n, window, in, out);
   else
     ok = window_calls(ev, inst, n, window, in, out);

@@ -206,6 +206,18 @@ static bool find_box(const Numbers *numbers, const HlShape *operand, const HlLit
   return true;
 }
 
+// Whether the machine's parameters and results have the types of the arrays.
+static bool fits_machine(const Scatter *s) {
+  const Machine *m = s->machine;
+  for (int k = 0; k < s->n; k++) {
+    const HlDtype dtype = s->result[k]->shape->dtype;
+    if (m->n_results != s->n || m->param_dtype[k] != dtype || m->param_dtype[s->n + k] != dtype ||
+        m->result_dtype[k] != dtype)
+      return false;
+  }
+  return true;
+}
+
 bool eval_scatter(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlMark mark = hl_arena_mark(arena);
@@ -217,6 +229,9 @@ bool eval_scatter(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Hl
   Numbers numbers;
   if (!read_numbers(ev, inst, operand, indices, updates, &numbers))
     return false;
+  for (int k = 0; k < n; k++)
+    if (in[n + 1 + k]->shape->dtype != in[k]->shape->dtype)
+      return hl_inst_error(ev->cx, inst, "operand %d and its updates differ in type", k);
   Scatter s = {
       .ev = ev, .inst = inst, .n = n, .update = in + n + 1, .assigns = is_assignment(comp, n)};
   s.result = HL_ARRAY(arena, HlLiteral *, n);
@@ -228,7 +243,7 @@ bool eval_scatter(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Hl
   }
   if (!s.assigns) {
     s.machine = machine_new(arena, comp);
-    if (s.machine && s.machine->n_results != n)
+    if (s.machine && !fits_machine(&s))
       s.machine = NULL;
   }
   Positions p;

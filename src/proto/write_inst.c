@@ -367,13 +367,16 @@ static void write_extra(ProtoWriter *w, const HlDict *dict, InstMsg *out) {
   out->hilo_attributes = map->map;
 }
 
+// In the layout of the instruction, where that fits; an elided value is no literal at all.
+static void write_value(ProtoWriter *w, const HlInst *inst, const HlLiteral *value, InstMsg *out) {
+  if (!hl_literal_is_elided(value))
+    out->literal = proto_literal(w, value, hl_shape_compatible(inst->shape, value->shape) ? inst->shape : value->shape);
+}
+
 static void write_special(ProtoWriter *w, const HlInst *inst, const HlAttr *a, InstMsg *out) {
   switch (a->key) {
     case HL_A_PARAMETER_NUMBER: out->parameter_number = a->i; break;
-    case HL_A_VALUE:                   // an elided value is no literal at all
-      if (!hl_literal_is_elided(a->ptr))
-        out->literal = proto_literal(w, a->ptr, inst->shape);
-      break;
+    case HL_A_VALUE: write_value(w, inst, a->ptr, out); break;
     case HL_A_LITERAL: out->literal = proto_literal(w, a->ptr, ((const HlLiteral *)a->ptr)->shape); break;
     case HL_A_DIMENSION: case HL_A_INFERRED_DIMENSION: case HL_A_IOTA_DIMENSION: write_dims(w, a->i, out); break;
     case HL_A_INDEX: out->tuple_index = a->i; break;

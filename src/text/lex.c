@@ -79,21 +79,6 @@ bool lex_eat_pair(Lex *in, const char *pair) {
   return true;
 }
 
-bool lex_at_word(const Lex *in, const char *word) {
-  const size_t n = strlen(word);
-  if (strncmp(in->at, word, n) != 0)
-    return false;
-  const char after = in->at[n];
-  return !lex_is(after, LEX_IDENT) && after != '=' && after != ':';
-}
-
-bool lex_eat_word(Lex *in, const char *word) {
-  if (!lex_at_word(in, word))
-    return false;
-  lex_move(in, in->at + strlen(word));
-  return true;
-}
-
 HlPos lex_pos(const Lex *in, const char *at) {
   const size_t offset = (size_t)(at - in->begin);
   return (HlPos){in->source, offset < UINT32_MAX ? (HlLoc)(offset + 1) : 0};

@@ -90,9 +90,23 @@ static inline bool lex_eat(Lex *in, char c) {
 
 // Eats two bytes that make one token ("->", "<=").
 bool lex_eat_pair(Lex *in, const char *pair);
-// Eats a bare word, neither more nor less, that is not an attribute's name.
-bool lex_eat_word(Lex *in, const char *word);
-bool lex_at_word(const Lex *in, const char *word);
+// Whether a bare word stands here, neither more nor less, that is not an attribute's name.
+static inline bool lex_at_word(const Lex *in, const char *word) {
+  if (HL_LIKELY(*in->at != *word))
+    return false;
+  const size_t n = strlen(word);
+  if (strncmp(in->at, word, n) != 0)
+    return false;
+  const char after = in->at[n];
+  return !lex_is(after, LEX_IDENT) && after != '=' && after != ':';
+}
+
+static inline bool lex_eat_word(Lex *in, const char *word) {
+  if (!lex_at_word(in, word))
+    return false;
+  lex_move(in, in->at + strlen(word));
+  return true;
+}
 
 HlPos lex_pos(const Lex *in, const char *at);
 // Reports "expected WANTED, but found ..." at the cursor.

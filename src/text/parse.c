@@ -85,11 +85,11 @@ const void **parse_take_ptrs(Parser *p, int base, int *n) {
   return hl_arena_copy(p->m->arena, p->ptrs.at + base, sizeof *p->ptrs.at * (size_t)*n);
 }
 
-ParseSlot *parse_slot(Parser *p, ParseSlot *slots, uint32_t n_slots, HlStr raw, bool *hit) {
+ParseSlot *parse_slot(Parser *p, ParseCache *cache, HlStr raw, bool *hit) {
   const uint64_t hash = hl_hash_bytes(raw.at, raw.n, 0);
-  ParseSlot *slot = &slots[hash & (n_slots - 1)];
+  ParseSlot *slot = &cache->slots[hash & cache->mask];
   *hit = slot->hash == hash && slot->n == raw.n && slot->generation == p->generation &&
-         memcmp(slot->text, raw.at, raw.n) == 0;
+         lex_same(slot->text, raw.at, raw.n);
   return slot;
 }
 
@@ -200,7 +200,7 @@ static void begin_module(Parser *p, HlSource *source) {
   p->scope = NULL;
   p->single = p->unordered = p->rename = p->any_frame = false;
   p->depth = p->n_hidden = p->ints.n = p->ptrs.n = p->comps.n = 0;
-  memset(p->recent, 0, sizeof *p->recent * PARSE_RECENT_SLOTS);
+  memset(p->recent, 0, sizeof *p->recent * (p->recent_mask + 1));
   p->n_insts = p->literal_bytes = p->n_missing = p->n_zeros = 0;
   memset(p->anon, 0, sizeof p->anon);
   if (p->defs)
@@ -272,33 +272,37 @@ static HlModule *read_one(Parser *p, HlSource *source) {
 
 // --- Texts -----------------------------------------------------------------------------------------
 
+static ParseCache new_cache(Parser *p, uint32_t n) {
+  return (ParseCache){HL_ARRAY(p->arena, ParseSlot, n), n - 1};
+}
+
 static void init(Parser *p, HlCx *cx, const HlSource *source, HlStr text) {
-  *p = (Parser){.cx = cx, .first_error = hl_cx_n_errors(cx)};
+  *p = (Parser){.cx = cx, .arena = hl_arena_new(), .first_error = hl_cx_n_errors(cx)};
   p->in = (Lex){.at = text.at, .begin = text.at, .end = text.at + text.n, .cx = cx, .source = source};
   const int nesting = hl_cx_limits(cx)->nesting;
   p->max_depth = nesting < 2000 ? nesting : 2000;  // each level takes about 2 KiB of stack
-  p->shapes = calloc(PARSE_SHAPE_SLOTS + PARSE_META_SLOTS + 2 * PARSE_MISC_SLOTS, sizeof *p->shapes);
-  p->words = calloc(PARSE_WORD_SLOTS, sizeof *p->words);
-  p->recent = calloc(PARSE_RECENT_SLOTS, sizeof *p->recent);
-  if (!p->shapes || !p->words || !p->recent)
-    abort();
+  uint32_t n = 32;
+  while (n < 2048 && n < text.n / 256)
+    n *= 2;
+  p->shapes = new_cache(p, n);
+  p->metas = new_cache(p, n);
+  p->shardings = new_cache(p, n / 4);
+  p->dicts = new_cache(p, n / 4);
+  p->words = HL_ARRAY(p->arena, ParseWord, PARSE_WORD_SLOTS);
+  p->recent = HL_ARRAY(p->arena, const HlSym *, n);
+  p->recent_mask = n - 1;
   p->ints.at = grow(NULL, &p->ints.capacity, sizeof *p->ints.at);
   p->ptrs.at = grow(NULL, &p->ptrs.capacity, sizeof *p->ptrs.at);
-  p->metas = p->shapes + PARSE_SHAPE_SLOTS;
-  p->shardings = p->metas + PARSE_META_SLOTS;
-  p->dicts = p->shardings + PARSE_MISC_SLOTS;
 }
 
 static void deinit(Parser *p) {
   hl_buf_free(&p->in.unescaped);
-  free(p->shapes);
-  free(p->words);
-  free(p->recent);
   free((void *)p->comps.at);
-  free(p->defs);
   free(p->hidden);
+  free(p->defs);
   free(p->ints.at);
   free((void *)p->ptrs.at);
+  hl_arena_free(p->arena);
 }
 
 // Where the segment in which `s` stands ends: before a line "// -----", or at the end of the text.
@@ -382,9 +386,9 @@ static const char *log_header_end(const char *s) {
 // A source in which log headers are white space, so that positions stay; NULL where there are none.
 static HlSource *without_log_headers(const HlSource *source) {
   const HlStr text = hl_source_bytes(source);
-  const char *s = text.at, *end = text.at + text.n;
-  while (lex_is(*s, LEX_SPACE))
-    s++;
+  const char *end = text.at + text.n;
+  Lex in = {.at = text.at, .begin = text.at, .end = end};
+  const char *s = lex_skip(&in, text.at);
   if (!log_header_end(s))
     return NULL;
   HlBuf copy = {0};

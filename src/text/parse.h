@@ -76,19 +76,25 @@ typedef struct ParseSlot {
   uint32_t n;
   uint32_t generation;  // of the parser's module
 } ParseSlot;
-enum { PARSE_SHAPE_SLOTS = 2048, PARSE_META_SLOTS = 1024, PARSE_MISC_SLOTS = 512, PARSE_WORD_SLOTS = 512,
-       PARSE_RECENT_SLOTS = 2048 };
+enum { PARSE_WORD_SLOTS = 512 };
+
+// A cache; its size follows that of the text.
+typedef struct ParseCache {
+  ParseSlot *slots;
+  uint32_t mask;        // number of slots - 1
+} ParseCache;
 
 // A slot of a cache from words to opcodes or attributes.
 typedef struct ParseWord {
-  char text[40];
-  uint8_t n;
+  const char *text;     // in the source
+  uint32_t n;
   int16_t op, key;      // key -1: an opcode
 } ParseWord;
 
 enum { PARSE_MAX_ZEROS = 256 };
 typedef struct Parser {
   Lex in;
+  HlArena *arena;       // of what lives as long as the parser
   HlCx *cx;
   HlModule *m;
   int64_t first_error;  // number of errors before this source
@@ -106,6 +112,7 @@ typedef struct Parser {
   ParsePtrs ptrs;
   ParsePtrs comps;      // computations that have names
   const HlSym **recent;  // symbols of names seen lately, by a hash of their last bytes
+  uint32_t recent_mask;
   int anon[HL_OP_COUNT];  // next suffixes of "multiply.anon"
   bool single;          // text is one instruction
   int64_t n_missing;    // parameters made for it
@@ -114,7 +121,7 @@ typedef struct Parser {
   bool rename;          // some name occurs twice in the module, or is not normal
   bool any_frame;       // some metadata names a stack frame
   bool unordered;       // some computation was made after one that calls it
-  ParseSlot *shapes, *metas, *shardings, *dicts;
+  ParseCache shapes, metas, shardings, dicts;
   ParseWord *words;
 } Parser;
 
@@ -157,8 +164,8 @@ const void **parse_take_ptrs(Parser *p, int base, int *n);
 static inline const HlSym *parse_sym(Parser *p, HlStr text) {
   return hl_syms_add(p->m->syms, text.at, text.n);
 }
-// The slot of a raw text in a cache of `n_slots`; *hit tells whether it holds that text.
-ParseSlot *parse_slot(Parser *p, ParseSlot *slots, uint32_t n_slots, HlStr raw, bool *hit);
+// The slot of a raw text in a cache; *hit tells whether it holds that text.
+ParseSlot *parse_slot(Parser *p, ParseCache *cache, HlStr raw, bool *hit);
 // Gives a slot another text.
 void parse_fill_slot(Parser *p, ParseSlot *slot, HlStr raw, const void *value);
 

@@ -114,7 +114,7 @@ static const HlSym *intern_name(Parser *p, const char *s, size_t n) {
   if (n < 8)
     last >>= 8 * (8 - n);
   const uint64_t hash = (last ^ n * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
-  const HlSym **slot = &p->recent[hash >> 32 & (PARSE_RECENT_SLOTS - 1)];
+  const HlSym **slot = &p->recent[hash >> 32 & p->recent_mask];
   const HlSym *sym = *slot;
   if (HL_LIKELY(sym && sym->n == n)) {
     const char *text = sym->text;
@@ -188,7 +188,7 @@ bool parse_define(Parser *p, const HlSym *name, const char *name_at, HlInst *ins
 void parse_hint_inst(Parser *p, const HlSym *name) {
   const int base = p->ptrs.n;
   int seen = 0;
-  for (const HlInst *inst = p->scope->comp->last; inst && seen < 20000; inst = inst->prev, seen++)
+  for (const HlInst *inst = p->scope->comp->last; inst && seen < 4000; inst = inst->prev, seen++)
     parse_push_ptr(p, inst->name->text);
   const char *near = hl_nearest((HlStr){name->text, name->n},
                                 (const char *const *)(p->ptrs.at + base), p->ptrs.n - base);
@@ -219,18 +219,25 @@ void parse_end_scope(Parser *p) {
 
 // --- Going on after an error ----------------------------------------------------------------------------
 
-// Whether an instruction starts at the word at `s`: "ROOT", "%name =" or "name =".
-static bool starts_instruction(const char *s) {
-  if (strncmp(s, "ROOT", 4) == 0 && !lex_is(s[4], LEX_IDENT))
-    return true;
+// The byte behind "%name =" or "name =" at `s`, or NULL.
+static const char *behind_name(const char *s) {
   const bool percent = *s == '%';
   s += percent;
   if (!lex_is(*s, LEX_START))
-    return false;
+    return NULL;
   const char *end = lex_ident_end(s), *k = end;
   while (lex_is(*k, LEX_SPACE))
     k++;
-  return *k == '=' && (percent || k > end);
+  return *k == '=' && (percent || k > end) ? k + 1 : NULL;
+}
+
+static bool at_root_word(const char *s) {
+  return strncmp(s, "ROOT", 4) == 0 && !lex_is(s[4], LEX_IDENT);
+}
+
+// Whether an instruction starts at the word at `s`.
+static bool starts_instruction(const char *s) {
+  return at_root_word(s) || behind_name(s);
 }
 
 // The next instruction, or the brace that ends the computation, at or after `s`, which is outside of
@@ -333,21 +340,23 @@ static bool read_or_skip(Parser *p) {
   p->scope = scope;
   scope->failed = true;
   // The "name =" of the instruction itself is not the next instruction.
-  if (strncmp(at, "ROOT", 4) == 0 && !lex_is(at[4], LEX_IDENT))
+  if (at_root_word(at))
     at = lex_skip(&p->in, at + 4);
-  if (starts_instruction(at))
-    at = strchr(at, '=') + 1;
+  const char *behind = behind_name(at);
+  if (behind)
+    at = behind;
   else if (at < p->in.end && *at != '}')
     at++;
   skip_instruction(p, at);
   return !too_many_errors(p);
 }
 
-static bool read_body(Parser *p, HlComp *comp) {
+// The body behind its opening brace, which is at `open`.
+static bool read_body(Parser *p, HlComp *comp, const char *open) {
   const char *at = p->in.at;
   do {
     if (lex_at_end(&p->in))
-      return lex_expected(&p->in, "'}' at the end of the computation");
+      return parse_error(p, open, "the computation that opens here is never closed");
     if (!read_or_skip(p))
       return false;
   } while (!lex_at(&p->in, '}'));
@@ -362,6 +371,7 @@ static bool read_body(Parser *p, HlComp *comp) {
 }
 
 bool parse_instruction_list(Parser *p, HlComp *comp) {
+  const char *open = p->in.at;
   if (!lex_eat(&p->in, '{'))
     return lex_expected(&p->in, "'{' at the beginning of the instructions");
   if (!parse_deeper(p))
@@ -369,7 +379,7 @@ bool parse_instruction_list(Parser *p, HlComp *comp) {
   ParseScope scope;
   const int hidden = p->n_hidden;
   parse_begin_scope(p, &scope, comp);
-  const bool ok = read_body(p, comp);
+  const bool ok = read_body(p, comp, open);
   end_scope(p, hidden);
   p->depth--;
   return ok;
@@ -377,7 +387,7 @@ bool parse_instruction_list(Parser *p, HlComp *comp) {
 
 static bool hint_comp(Parser *p, const HlSym *name) {
   const int base = p->ptrs.n;
-  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
+  for (const HlComp *comp = p->m->last; comp && p->ptrs.n - base < 4000; comp = comp->prev)
     parse_push_ptr(p, comp->name->text);
   const char *near = hl_nearest((HlStr){name->text, name->n},
                                 (const char *const *)(p->ptrs.at + base), p->ptrs.n - base);

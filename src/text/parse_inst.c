@@ -29,7 +29,7 @@ static const struct {
   {"cross-replica-sum", HL_OP_ALL_REDUCE, -1},
 };
 
-// The place in the word cache for a word of at most 39 bytes.
+// The place in the word cache for a word.
 static ParseWord *word_slot(Parser *p, HlStr word, int op) {
   uint64_t a = 0, b = 0;
   if (word.n >= 8) {
@@ -48,14 +48,11 @@ static inline bool holds(const ParseWord *slot, HlStr word, int op, bool opcode)
 }
 
 static void fill(ParseWord *slot, HlStr word, int op, int key) {
-  memcpy(slot->text, word.at, word.n);
-  slot->n = (uint8_t)word.n;
-  slot->op = (int16_t)op;
-  slot->key = (int16_t)key;
+  *slot = (ParseWord){word.at, (uint32_t)word.n, (int16_t)op, (int16_t)key};
 }
 
 static HlOp find_opcode(Parser *p, HlStr word) {
-  if (word.n == 0 || word.n >= sizeof(((ParseWord *)0)->text))
+  if (word.n == 0)
     return HL_OP_COUNT;
   ParseWord *slot = word_slot(p, word, -1);
   if (HL_LIKELY(holds(slot, word, -1, true)))
@@ -137,7 +134,8 @@ static bool is_text_attr(HlOp op, int key) {
 static int find_own_attr(HlOp op, HlStr name) {
   for (const uint16_t *k = hl_op_info[op].attrs; *k != HL_ATTR_END; k++) {
     const int key = *k & ~HL_ATTR_REQUIRED;
-    if (hl_str_is(name, hl_attr_info[key].text) && is_text_attr(op, key))
+    const char *text = hl_attr_info[key].text;
+    if (*text == *name.at && hl_str_is(name, text) && is_text_attr(op, key))
       return key;
   }
   return -1;
@@ -161,14 +159,13 @@ static int search_attr(const ParseInst *inst, HlStr name) {
   if (key < 0 && inst->op == HL_OP_CONVOLUTION && hl_str_is(name, "conv_kind"))
     return HL_A_CONVOLUTION_KIND;
   for (int k = HL_ATTR_COMMON; key < 0 && k < HL_ATTR_COUNT; k++)
-    if (is_common(inst->op, k) && hl_str_is(name, hl_attr_info[k].text))
+    if (*hl_attr_info[k].text == *name.at && is_common(inst->op, k) &&
+        hl_str_is(name, hl_attr_info[k].text))
       key = k;
   return key;
 }
 
 static int find_attr(Parser *p, const ParseInst *inst, HlStr name) {
-  if (name.n == 0 || name.n >= sizeof(((ParseWord *)0)->text))
-    return -1;
   if (HL_UNLIKELY(inst->wrapped < HL_OP_COUNT))
     return search_attr(inst, name);
   ParseWord *slot = word_slot(p, name, (int)inst->op);

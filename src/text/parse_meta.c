@@ -136,7 +136,7 @@ bool parse_metadata(Parser *p, const HlMetadata **out) {
     return read_metadata(p, out);
   const HlStr raw = {begin, (size_t)(end - begin)};
   bool hit;
-  ParseSlot *slot = parse_slot(p, p->metas, PARSE_META_SLOTS, raw, &hit);
+  ParseSlot *slot = parse_slot(p, &p->metas, raw, &hit);
   if (hit) {
     *out = slot->value;
     lex_move(&p->in, end);
@@ -217,7 +217,7 @@ bool parse_dict(Parser *p, const HlDict **out) {
     return read_dict(p, out);
   const HlStr raw = {begin, (size_t)(end - begin)};
   bool hit;
-  ParseSlot *slot = parse_slot(p, p->dicts, PARSE_MISC_SLOTS, raw, &hit);
+  ParseSlot *slot = parse_slot(p, &p->dicts, raw, &hit);
   if (hit) {
     *out = slot->value;
     lex_move(&p->in, end);

@@ -92,7 +92,7 @@ bool parse_shape(Parser *p, const HlShape **out) {
     return read_shape(p, out);
   const HlStr raw = {begin, (size_t)(end - begin)};
   bool hit;
-  ParseSlot *slot = parse_slot(p, p->shapes, PARSE_SHAPE_SLOTS, raw, &hit);
+  ParseSlot *slot = parse_slot(p, &p->shapes, raw, &hit);
   if (HL_LIKELY(hit)) {
     *out = slot->value;
     p->in.at = next;

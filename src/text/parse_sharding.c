@@ -557,7 +557,7 @@ bool parse_sharding(Parser *p, const HlSharding **out) {
     return read_sharding(p, out);
   const HlStr raw = {begin, (size_t)(end - begin)};
   bool hit;
-  ParseSlot *slot = parse_slot(p, p->shardings, PARSE_MISC_SLOTS, raw, &hit);
+  ParseSlot *slot = parse_slot(p, &p->shardings, raw, &hit);
   if (hit) {
     *out = slot->value;
     lex_move(&p->in, end);

@@ -3,7 +3,8 @@
 // With a tolerance T an element passes when |a-e| <= T*max(1, max|e|) + 10*T*|e|, nan equals nan and
 // infinities must be the same. Without one the rule is XLA's own: it fails only when both the
 // absolute and the relative error are beyond their bounds (1e-3 each; wider for narrow floats).
-// Integers and predicates must be equal. Eigen- and singular vectors are turned to the expected
+// Of complex numbers the parts are tested apart, each against the size |e| of the whole number: a
+// part that is zero but for rounding has no size of its own. Integers and predicates must be equal. Eigen- and singular vectors are turned to the expected
 // vector's sign or phase first.
 #include <math.h>
 #include <stdlib.h>
@@ -42,8 +43,9 @@ static Bounds bounds_for(const HlLiteral *expected, double tolerance) {
   return b;
 }
 
-// Whether one component passes; *abs and *rel are its errors (infinite for nan or inf against a number).
-static bool near(const Bounds *b, double a, double e, double *abs_error, double *rel_error) {
+// Whether one component of a number of size `size` passes; *abs and *rel are its errors (infinite for
+// nan or inf against a number).
+static bool near(const Bounds *b, double a, double e, double size, double *abs_error, double *rel_error) {
   *abs_error = *rel_error = 0;
   if (a == e || (isnan(a) && isnan(e)))
     return true;
@@ -51,9 +53,9 @@ static bool near(const Bounds *b, double a, double e, double *abs_error, double 
   if (!isfinite(a) || !isfinite(e))
     return false;
   *abs_error = fabs(a - e);
-  *rel_error = e != 0 ? *abs_error / fabs(e) : INFINITY;
+  *rel_error = size > 0 ? *abs_error / size : INFINITY;
   if (b->tolerance >= 0)
-    return *abs_error <= b->tolerance * b->scale + 10 * b->tolerance * fabs(e);
+    return *abs_error <= b->tolerance * b->scale + 10 * b->tolerance * size;
   return !(*abs_error > b->abs && *rel_error > b->rel);
 }
 
@@ -83,10 +85,13 @@ static void compare_floats(const HlLiteral *actual, const HlLiteral *expected, c
   for (int64_t k = 0; k < expected->n; k++) {
     double abs_error, rel_error, abs_imag = 0, rel_imag = 0;
     double a = hl_literal_f64(actual, k), e = hl_literal_f64(expected, k);
-    bool fine = near(b, a, e, &abs_error, &rel_error);
+    double size = magnitude(expected, k);
+    if (!isfinite(size))               // the other part is inf or nan: this one stands for itself
+      size = fabs(e);
+    bool fine = near(b, a, e, size, &abs_error, &rel_error);
     if (complex_parts) {
       double ai = hl_literal_imag(actual, k), ei = hl_literal_imag(expected, k);
-      bool fine_imag = near(b, ai, ei, &abs_imag, &rel_imag);
+      bool fine_imag = near(b, ai, ei, isfinite(magnitude(expected, k)) ? size : fabs(ei), &abs_imag, &rel_imag);
       fine = fine && fine_imag;
       if (abs_imag > abs_error) {
         a = ai;

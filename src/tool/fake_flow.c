@@ -96,7 +96,7 @@ static void flow_element(Fake *f, const HlInst *inst) {
 // select(x < 0, x + n, x) mends negative indices: they need not be made up at all.
 static bool mends_negatives(const HlInst *inst) {
   const HlInst *a = inst->operands[1], *b = inst->operands[2];
-  return a->op == HL_OP_ADD && (a->operands[0] == b || a->operands[1] == b);
+  return a->op == HL_OP_ADD && a->n_operands == 2 && (a->operands[0] == b || a->operands[1] == b);
 }
 
 static void flow_reduce(Fake *f, const HlInst *inst) {
@@ -145,7 +145,8 @@ static bool flow_moves(Fake *f, const HlInst *inst) {
 }
 
 void fake_flow(Fake *f, const HlInst *inst) {
-  if (inst->n_operands == 0)
+  int arity = hl_op_info[inst->op].n_operands;
+  if (inst->n_operands == 0 || (arity != HL_ANY && arity != (int)inst->n_operands))
     return;
   switch (inst->op) {
     case HL_OP_TUPLE: flow_tuple(f, inst); return;

@@ -133,8 +133,18 @@ static Range parameter_range(const Fake *f, const HlInst *inst) {
   return unknown(inst->shape->dtype);
 }
 
+// Whether the operands that the rules below look at are there: modules may be invalid.
+static bool has_operands(const HlInst *inst) {
+  int n = hl_op_info[inst->op].n_operands;
+  if (n != HL_ANY)
+    return (int)inst->n_operands == n;
+  return inst->n_operands >= (inst->op == HL_OP_DYNAMIC_UPDATE_SLICE || inst->op == HL_OP_REDUCE ? 2 : 1);
+}
+
 static Range array_range(const Fake *f, const HlInst *inst) {
   HlDtype dtype = inst->shape->dtype;
+  if (!has_operands(inst))
+    return unknown(dtype);
   switch (inst->op) {
     case HL_OP_PARAMETER: return parameter_range(f, inst);
     case HL_OP_CONSTANT: return constant_range(inst);

@@ -90,9 +90,10 @@ static bool proto_identity(HlCx *cx, const HlModule *m, HlProtoForm form, bool a
   hl_source_unref(source);
   if (!back)
     snprintf(why, room, "%s is not read back", what);
-  if (back && form != HL_PROTO_WITH_CONFIG) {  // these numbers are the configuration's
+  if (back && form != HL_PROTO_WITH_CONFIG) {  // these are the configuration's
     back->replica_count = m->replica_count;
     back->num_partitions = m->num_partitions;
+    back->spmd_to_output = m->spmd_to_output;
   }
   bool good = back && same_module(cx, m, back, what, why, room);
   hl_module_free(back);

@@ -176,80 +176,6 @@ void gen_window(HlInst *inst, int n, const HlWindowDim *dims) {
   hl_set_attr(inst, &attr);
 }
 
-void gen_set_dict(Gen *g, HlInst *inst, HlAttrKey key, const char *name, const char *value) {
-  HlDict *dict = gen_alloc(g, sizeof *dict);
-  const HlSym **pair = gen_alloc(g, 2 * sizeof *pair);
-  pair[0] = hl_sym(g->m, name);
-  pair[1] = hl_sym(g->m, value);
-  *dict = (HlDict){&pair[0], &pair[1], 1};
-  gen_ptr(inst, key, dict);
-}
-
-static void add_metadata(Gen *g, HlInst *inst) {
-  HlMetadata md = {.op_type = hl_sym(g->m, "op"), .op_name = hl_sym(g->m, gen_chance(g, 50) ? "jit(f)/x" : "a \"b\"\n"),
-                   .source_line = (int32_t)gen_below(g, 3) * 7};
-  if (gen_chance(g, 50))
-    md.source_file = hl_sym(g->m, "dir/file.py");
-  gen_ptr(inst, HL_A_METADATA, hl_intern_metadata(g->m, &md));
-}
-
-static void add_statistics(Gen *g, HlInst *inst) {
-  HlStatistics *s = gen_alloc(g, sizeof *s);
-  const HlSym **name = gen_alloc(g, sizeof *name);
-  double *value = gen_alloc(g, sizeof *value);
-  *name = hl_sym(g->m, "stat");
-  *value = (double)gen_below(g, 8) / 4;
-  *s = (HlStatistics){0, name, value, 1};
-  gen_ptr(inst, HL_A_STATISTICS, s);
-}
-
-static void add_accuracy(Gen *g, HlInst *inst) {
-  HlAccuracy *a = gen_alloc(g, sizeof *a);
-  if (gen_chance(g, 50))
-    a->mode = HL_WORD_accuracy_mode_HIGHEST;
-  else
-    *a = (HlAccuracy){.has_tolerance = true, .atol = 0.5, .rtol = 0.25, .ulps = gen_below(g, 4)};
-  gen_ptr(inst, HL_A_RESULT_ACCURACY, a);
-}
-
-static void add_sharding(Gen *g, HlInst *inst) {
-  HlSharding *s = gen_alloc(g, sizeof *s);
-  static const HlShardingKind kinds[] = {HL_SHARDING_REPLICATED, HL_SHARDING_MAXIMAL, HL_SHARDING_MANUAL};
-  s->kind = kinds[gen_below(g, 3)];
-  gen_ptr(inst, HL_A_SHARDING, s);
-}
-
-static void add_origin(Gen *g, HlInst *inst) {
-  HlOrigin *o = gen_alloc(g, sizeof *o);
-  *o = (HlOrigin){.kind = HL_ORIGIN_LEAF, .name = hl_sym(g->m, "old")};
-  gen_ptr(inst, HL_A_ORIGIN, o);
-}
-
-// Attributes that any instruction may carry; in bare computations none.
-static void decorate(Gen *g, HlInst *inst) {
-  bool array = hl_shape_is_array(inst->shape), elementwise = hl_op_info[inst->op].traits & HL_T_ELEMENTWISE;
-  if (g->at.bare || (hl_op_info[inst->op].traits & (HL_T_ASYNC | HL_T_COLLECTIVE)))
-    return;
-  if (gen_chance(g, 25))
-    add_metadata(g, inst);
-  if (!elementwise || !array)
-    return;
-  if (gen_chance(g, 5))
-    add_sharding(g, inst);
-  if (gen_chance(g, 5))
-    gen_set_dict(g, inst, HL_A_FRONTEND_ATTRIBUTES, "key", gen_chance(g, 50) ? "a\"b" : "{\"x\":1}");
-  if (gen_chance(g, 5))
-    add_statistics(g, inst);
-  if (gen_chance(g, 5))
-    hl_set_text(inst, HL_A_BACKEND_CONFIG, gen_chance(g, 50) ? "{\"a\":[1,2]}" : "plain \"text\"");
-  if (gen_chance(g, 5))
-    add_origin(g, inst);
-  if (gen_chance(g, 20) && (hl_op_info[inst->op].traits & HL_T_ACCURACY))
-    add_accuracy(g, inst);
-  if (gen_chance(g, 5) && inst->comp->first != inst && g->depth == 0)
-    hl_add_control(inst->comp->first, inst);
-}
-
 HlInst *gen_done(Gen *g, HlInst *inst) {
   if (hl_has_infer((HlOp)inst->op)) {
     const HlShape *shape = hl_infer_inst(g->cx, inst);
@@ -258,7 +184,7 @@ HlInst *gen_done(Gen *g, HlInst *inst) {
     else
       hl_inst_error(g->cx, inst, "the generator and the shape rule disagree");
   }
-  decorate(g, inst);
+  gen_decorate(g, inst);
   gen_offer(g, inst);
   return inst;
 }
@@ -464,6 +390,7 @@ HlModule *gen_module(HlCx *cx, const GenOptions *options) {
   hl_sort_comps(cx, g.m);
   hl_unique_names(g.m);
   hl_complete_entry_layout(g.m);
+  gen_decorate_module(&g);
   if (hl_cx_n_errors(cx) == before)
     return g.m;
   hl_module_free(g.m);

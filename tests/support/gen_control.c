@@ -34,15 +34,9 @@ HlInst *rule_get_tuple_element(Gen *g, HlOp op) {
 
 HlInst *rule_copy(Gen *g, HlOp op) {
   HlInst *x = gen_any(g, ANY, 0, 3);
-  int64_t order[4];
-  for (int d = 0; d < x->shape->rank; d++)
-    order[d] = d;
-  gen_shuffle(g, order, x->shape->rank);
-  HlLayout layout = {{order, x->shape->rank}, NULL};
-  const HlShape *shape = gen_chance(g, 30) ? hl_shape_with_layout(g->m->shapes, x->shape, &layout) : x->shape;
-  HlInst *inst = gen_make(g, op, shape, 1, &x);
-  gen_done(g, inst);
-  hl_set_shape(inst, shape);
+  HlInst *inst = gen_done(g, gen_make(g, op, x->shape, 1, &x));
+  if (gen_chance(g, 30))
+    hl_set_shape(inst, gen_odd_layout(g, x->shape));
   return inst;
 }
 

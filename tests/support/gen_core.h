@@ -76,6 +76,11 @@ void gen_shuffle(Gen *g, int64_t *at, int n);
 void gen_set_dict(Gen *g, HlInst *inst, HlAttrKey key, const char *name, const char *value);
 void *gen_alloc(Gen *g, size_t size);
 
+// gen_attrs.c: what instructions and modules may carry besides what they need
+void gen_decorate(Gen *g, HlInst *inst);
+void gen_decorate_module(Gen *g);
+const HlShape *gen_odd_layout(Gen *g, const HlShape *shape);
+
 // Rules: gen_elementwise.c
 GenRuleFn rule_unary, rule_unary_predicate, rule_part, rule_convert, rule_bitcast_convert, rule_reduce_precision,
     rule_binary, rule_compare, rule_complex, rule_stochastic_convert, rule_clamp, rule_select;

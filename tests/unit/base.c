@@ -1,4 +1,4 @@
-// test_base.c: the base layer, one idea per test.
+// the base layer, one idea per test.
 
 #include "hilo/base.h"
 

@@ -1,4 +1,4 @@
-// fuzz_npy.c: any bytes as an array file: an error or arrays, and what was read survives writing.
+// Any bytes as an array file: an error or arrays, and what was read survives writing.
 
 #include "hilo/npy.h"
 

@@ -1,4 +1,4 @@
-// test_npy.c: array files: the bytes NumPy writes, all types there and back, damage.
+// array files: the bytes NumPy writes, all types there and back, damage.
 
 #include "hilo/npy.h"
 

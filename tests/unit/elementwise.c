@@ -1,4 +1,4 @@
-// unit/test_elementwise.c: elementwise kernels on constants: bits, edges, special values.
+// unit/elementwise kernels on constants: bits, edges, special values.
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// unit/test_eval.c: the interpreter's driver: control flow, sharing, run-time sizes, devices, limits.
+// unit/the interpreter's driver: control flow, sharing, run-time sizes, devices, limits.
 
 #include <setjmp.h>
 #include <stdarg.h>
