@@ -1,5 +1,5 @@
 // The interpreter gives every instruction a value of the shape that the shape rule promises, on
-// made-up inputs and on as many devices as the module asks for.
+// made-up inputs and on as many devices as the module asks for; and its text means the same.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "hilo/eval.h"
+#include "hilo/text.h"
 #include "hilo/tool.h"
 #include "support/property.h"
 
@@ -30,41 +31,73 @@ static void look(void *user, int device, const HlInst *inst, const HlLiteral *va
     seen->inst = inst;
 }
 
-static void free_args(HlLiteral ***args, int devices, int n) {
-  for (int d = 0; d < devices; d++)
-    for (int k = 0; k < n; k++)
-      hl_literal_unref(args[d][k]);
+static void free_all(HlLiteral **at, int n) {
+  for (int k = 0; k < n; k++)
+    hl_literal_unref(at[k]);
 }
 
-static bool run(HlCx *cx, const HlModule *m, HlArena *arena, char *why, size_t room) {
-  Seen seen = {.cx = cx};
-  HlEvalOptions options = {.trace = look, .user = &seen, .seed = 1};
-  int devices = hl_eval_devices(m, &options), n = m->entry->n_params;
-  HlLiteral ***args = HL_ARRAY(arena, HlLiteral **, devices);
-  HlLiteral **results = HL_ARRAY(arena, HlLiteral *, devices);
+// Runs on made-up inputs; one result per device, in the arena.
+static HlLiteral **results_of(HlCx *cx, const HlModule *m, HlArena *arena, Seen *seen, int *devices) {
+  HlEvalOptions options = {.trace = seen ? look : NULL, .user = seen, .seed = 1};
+  int n = m->entry->n_params;
+  *devices = hl_eval_devices(m, &options);
+  HlLiteral ***args = HL_ARRAY(arena, HlLiteral **, *devices);
+  HlLiteral **results = HL_ARRAY(arena, HlLiteral *, *devices);
   bool good = true;
-  for (int d = 0; d < devices; d++) {
+  for (int d = 0; d < *devices; d++) {
     args[d] = HL_ARRAY(arena, HlLiteral *, n + 1);
     good = good && hl_fake_args(cx, m, 42 + (uint64_t)d, args[d]);
   }
   good = good && hl_eval(cx, m, &options, (const HlLiteral *const *const *)args, results);
-  if (!good)
-    snprintf(why, room, "it does not run");
-  if (good && seen.wrong) {
-    snprintf(why, room, "%d values have another shape than promised, first %s", seen.wrong, seen.inst->name->text);
-    good = false;
-  }
-  for (int d = 0; d < devices; d++)
-    hl_literal_unref(results[d]);
-  free_args(args, devices, n);
-  return good;
+  for (int d = 0; d < *devices; d++)
+    free_all(args[d], n);
+  return good ? results : NULL;
 }
 
 static bool holds(HlCx *cx, const HlModule *m, char *why, size_t room) {
   HlArena *arena = hl_arena_new();
-  bool good = run(cx, m, arena, why, room);
+  Seen seen = {.cx = cx};
+  int devices;
+  HlLiteral **results = results_of(cx, m, arena, &seen, &devices);
+  if (!results)
+    snprintf(why, room, "it does not run");
+  else if (seen.wrong)
+    snprintf(why, room, "%d values have another shape than promised, first %s", seen.wrong, seen.inst->name->text);
+  bool good = results && !seen.wrong;
+  if (results)
+    free_all(results, devices);
   hl_arena_free(arena);
   return good;
+}
+
+static HlModule *through_text(HlCx *cx, const HlModule *m) {
+  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  HlBuf text = {0};
+  options.large_constants = true;
+  hl_text_print(cx, m, &options, &text);
+  HlModule *back = hl_text_parse(cx, text.at);
+  hl_buf_free(&text);
+  return back;
+}
+
+// A module computes the same, bit for bit, after its text was written and read.
+static bool same_results(HlCx *cx, const HlModule *m, char *why, size_t room) {
+  HlArena *arena = hl_arena_new();
+  HlModule *back = through_text(cx, m);
+  int n = 0, n_back = 0, different = 0;
+  HlLiteral **a = back ? results_of(cx, m, arena, NULL, &n) : NULL;
+  HlLiteral **b = back ? results_of(cx, back, arena, NULL, &n_back) : NULL;
+  bool good = a && b && n == n_back;
+  for (int d = 0; good && d < n; d++)
+    different += !hl_literal_equal(a[d], b[d]);
+  snprintf(why, room, "%d of %d devices have other results after text was written and read", different, n);
+  if (a)
+    free_all(a, n);
+  if (b)
+    free_all(b, n_back);
+  hl_module_free(back);
+  hl_arena_free(arena);
+  return good && different == 0;
 }
 
 static bool same_inputs(HlCx *cx, const HlModule *m, char *why, size_t room) {
@@ -83,9 +116,10 @@ static bool same_inputs(HlCx *cx, const HlModule *m, char *why, size_t room) {
 }
 
 static void shapes(void **state) { assert_int_equal(property_check("shapes", 3000, true, holds), 0); }
+static void results(void **state) { assert_int_equal(property_check("results", 2000, true, same_results), 0); }
 static void inputs(void **state) { assert_int_equal(property_check("inputs", 2000, false, same_inputs), 0); }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(inputs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(results), cmocka_unit_test(inputs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-// the base layer, one idea per test.
+// The base layer, one idea per test.
 
 #include "hilo/base.h"
 

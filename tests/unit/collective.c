@@ -1,4 +1,4 @@
-// collective.c: collectives and channels of the interpreter, on several logical devices.
+// Collectives and channels of the interpreter, on several logical devices.
 //
 // Element k of every parameter is 10 * device + k. Results are compared as text, device by device.
 

@@ -1,4 +1,4 @@
-// custom_call.c: custom calls of the interpreter: the table, callers' own kernels, and each family once.
+// Custom calls of the interpreter: the table, callers' own kernels, and each family once.
 
 #include "hilo/eval.h"
 #include "hilo/text.h"

@@ -1,4 +1,4 @@
-// unit/elementwise kernels on constants: bits, edges, special values.
+// Elementwise kernels on constants: bits, edges, special values.
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-// unit/the interpreter's driver: control flow, sharing, run-time sizes, devices, limits.
+// The interpreter's driver: control flow, sharing, run-time sizes, devices, limits.
 
 #include <setjmp.h>
 #include <stdarg.h>

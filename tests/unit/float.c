@@ -1,4 +1,4 @@
-// laws of the small floats: codes survive decoding and encoding, rounding is
+// Laws of the small floats: codes survive decoding and encoding, rounding is
 // monotone, to nearest, ties to even.
 
 #include "hilo/base.h"

@@ -1,4 +1,4 @@
-// unit/ir.c: shapes, the edit door, names, print orders, clones and graph hashes.
+// Shapes, the edit door, names, print orders, clones and graph hashes.
 
 #include <setjmp.h>
 #include <stdarg.h>

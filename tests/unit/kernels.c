@@ -1,4 +1,4 @@
-// kernels.c: the kernels that fold, gather, multiply, transform, sort and draw, against worked
+// The kernels that fold, gather, multiply, transform, sort and draw, against worked
 // examples and naive loops.
 
 #include "hilo/op.h"

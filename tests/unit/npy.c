@@ -1,4 +1,4 @@
-// array files: the bytes NumPy writes, all types there and back, damage.
+// Array files: the bytes NumPy writes, all types there and back, damage.
 
 #include "hilo/npy.h"
 
