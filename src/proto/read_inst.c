@@ -319,8 +319,9 @@ static void read_domain(Attrs *a) {
     return;
   HlDomain *d = HL_NEW(a->r->m->arena, HlDomain);
   d->kind = hl_sym(a->r->m, "sharding");
-  d->entry = proto_read_sharding(a->r, a->pos, a->from->domain_entry_sharding);
-  d->exit = proto_read_sharding(a->r, a->pos, a->from->domain_exit_sharding);
+  // XLA's text calls "entry" what its proto calls "exit".
+  d->entry = proto_read_sharding(a->r, a->pos, a->from->domain_exit_sharding);
+  d->exit = proto_read_sharding(a->r, a->pos, a->from->domain_entry_sharding);
   if (!d->entry || !d->exit)
     a->ok = false;
   put_ptr(a, HL_A_DOMAIN, d);

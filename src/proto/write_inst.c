@@ -357,8 +357,8 @@ static void write_replication(ProtoWriter *w, HlI64s at, InstMsg *out) {
 }
 
 static void write_domain(ProtoWriter *w, const HlDomain *d, InstMsg *out) {
-  out->domain_entry_sharding = proto_sharding(w, d->entry);
-  out->domain_exit_sharding = proto_sharding(w, d->exit);
+  out->domain_entry_sharding = proto_sharding(w, d->exit);  // crossed: see read_domain
+  out->domain_exit_sharding = proto_sharding(w, d->entry);
 }
 
 static void write_extra(ProtoWriter *w, const HlDict *dict, InstMsg *out) {

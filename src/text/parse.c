@@ -30,6 +30,7 @@ bool parse_limit(Parser *p, const char *at, const char *format, ...) {
   va_start(args, format);
   report(p, HL_LIMIT, at, format, args);
   va_end(args);
+  p->stop = true;  // what follows would only reach the limit again
   return false;
 }
 
@@ -188,8 +189,8 @@ static bool finish_module(Parser *p, const char *at, bool headerless) {
 
 // --- Modules -------------------------------------------------------------------------------------------
 
-static bool too_many_errors(const Parser *p) {
-  return hl_cx_n_errors(p->cx) - p->first_error >= hl_cx_limits(p->cx)->errors;
+bool parse_gives_up(const Parser *p) {
+  return p->stop || hl_cx_n_errors(p->cx) - p->first_error >= hl_cx_limits(p->cx)->errors;
 }
 
 // Forgets what belongs to the module before.
@@ -198,7 +199,7 @@ static void begin_module(Parser *p, HlSource *source) {
   p->m->loc = lex_pos(&p->in, p->in.at).loc;
   p->generation++;
   p->scope = NULL;
-  p->single = p->unordered = p->rename = p->any_frame = false;
+  p->single = p->unordered = p->rename = p->any_frame = p->stop = false;
   p->depth = p->n_hidden = p->ints.n = p->ptrs.n = p->comps.n = 0;
   memset(p->recent, 0, sizeof *p->recent * (p->recent_mask + 1));
   p->n_insts = p->literal_bytes = p->n_missing = p->n_zeros = 0;
@@ -214,7 +215,7 @@ static bool read_computations(Parser *p) {
     return lex_expected(&p->in, "a computation");
   do {
     ok &= parse_computation(p, &entry, &last);
-  } while (!lex_at_end(&p->in) && !lex_at_word(&p->in, "HloModule") && !too_many_errors(p));
+  } while (!lex_at_end(&p->in) && !lex_at_word(&p->in, "HloModule") && !parse_gives_up(p));
   if (ok)
     hl_comp_set_entry(entry ? entry : last);
   return ok;
@@ -334,11 +335,11 @@ static void add_module(Modules *list, HlModule *m) {
 static void read_segments(Parser *p, HlSource *source, const char *end, Modules *list) {
   bool any = false;
   const char *s = p->in.at;
-  while (s < end && !too_many_errors(p)) {
+  while (s < end && !parse_gives_up(p)) {
     p->in.end = end;  // until the lexer meets a separator
     lex_move(&p->in, s);
     bool ok = true;
-    while (p->in.at < p->in.end && ok && !too_many_errors(p)) {
+    while (p->in.at < p->in.end && ok && !parse_gives_up(p)) {
       any = true;
       HlModule *m = read_one(p, source);
       add_module(list, m);

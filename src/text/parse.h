@@ -114,6 +114,7 @@ typedef struct Parser {
   const HlSym **recent;  // symbols of names seen lately, by a hash of their last bytes
   uint32_t recent_mask;
   int anon[HL_OP_COUNT];  // next suffixes of "multiply.anon"
+  bool stop;            // a limit was reached
   bool single;          // text is one instruction
   int64_t n_missing;    // parameters made for it
   const HlSym *zeros[PARSE_MAX_ZEROS];  // names such as `r.0`
@@ -152,6 +153,8 @@ typedef struct ParseInst {
 // Reports at a byte of the text.
 bool parse_error(Parser *p, const char *at, const char *format, ...) HL_PRINTF(3, 4);
 bool parse_limit(Parser *p, const char *at, const char *format, ...) HL_PRINTF(3, 4);
+// Whether to stop reading and reporting.
+bool parse_gives_up(const Parser *p);
 // One level deeper, or an error; each success is undone by `p->depth--`.
 bool parse_deeper(Parser *p);
 void parse_push_int(Parser *p, int64_t value);

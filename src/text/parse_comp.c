@@ -293,11 +293,6 @@ static void skip_instruction(Parser *p, const char *from) {
   p->in.at = next ? next : next_line(p, p->in.at);
 }
 
-// Whether to stop reporting.
-static bool too_many_errors(Parser *p) {
-  return hl_cx_n_errors(p->cx) - p->first_error >= hl_cx_limits(p->cx)->errors;
-}
-
 // --- Bodies --------------------------------------------------------------------------------------------
 
 // A number far beyond the instructions before it is not noted at once; now all are there.
@@ -347,8 +342,10 @@ static bool read_or_skip(Parser *p) {
     at = behind;
   else if (at < p->in.end && *at != '}')
     at++;
+  if (parse_gives_up(p))
+    return false;
   skip_instruction(p, at);
-  return !too_many_errors(p);
+  return true;
 }
 
 // The body behind its opening brace, which is at `open`.

@@ -384,6 +384,9 @@ static bool read_elements(Parser *p, Array *a) {
 static bool check_size(Parser *p, const HlShape *shape) {
   const int64_t n = hl_shape_elements(shape), bytes = hl_dtype_bytes(shape->dtype);
   const int64_t limit = hl_cx_limits(p->cx)->literal_bytes;
+  for (int64_t k = 0, total = 1; k < shape->rank; k++)  // no strides that overflow, even of nothing
+    if (shape->dim[k] && (__builtin_mul_overflow(total, shape->dim[k], &total) || total > INT64_MAX / 64))
+      return parse_error(p, p->in.at, "a literal of shape %s is too large", hl_shape_text(p->cx, shape));
   if (n > (limit - p->literal_bytes) / bytes)
     return parse_limit(p, p->in.at, "the constants take more than %lld bytes", (long long)limit);
   if (n > 1 << 20 && n > p->in.end - p->in.at && lex_at(&p->in, '{'))
