@@ -3,10 +3,10 @@
 // An arena is a stack of chunks. The first chunks are small (4, 16, 64 and 256 KiB), the later ones
 // large (2 and 4 MiB), each at least as large as the one allocation it was made for: a small module
 // costs one page and a large one few calls. Memory past `used` is always zero: fresh chunks come
-// from calloc or mmap, and what a release gives back is cleared. One released chunk is kept, so that
-// mark and release in a loop do not go to the system each time. Large chunks are mapped in huge pages
-// where the system has them: touching fresh memory page by page costs about as much as all that is
-// then done with it. Under the address sanitizer all memory past `used` is poisoned.
+// from calloc or mmap, and what a release gives back is cleared. One released chunk is kept, so
+// that mark and release in a loop do not go to the system each time. Large chunks are mapped in
+// huge pages where the system has them: touching fresh memory page by page costs about as much as
+// all that is then done with it. Under the address sanitizer all memory past `used` is poisoned.
 
 #include "base/compiler.h"
 #include "base/memory.h"

@@ -430,7 +430,7 @@ static bool read_comps(ProtoReader *r, const ModuleMsg *head) {
   return ok;
 }
 
-// XLA keeps a module's computations in the order of their ids.
+// Computations stay in the order of the file, callees first.
 static bool order_comps(ProtoReader *r, const ModuleMsg *head) {
   HlComp *entry = NULL;
   for (int k = 0; k < r->n_comps; k++)
@@ -442,10 +442,6 @@ static bool order_comps(ProtoReader *r, const ModuleMsg *head) {
     return hl_error(r->cx, hl_module_pos(r->m), "the entry computation '%s' (id %" PRId64 ") is not in the module",
                     head->entry_computation_name, head->entry_computation_id);
   hl_comp_set_entry(entry);
-  HlComp **order = HL_ARRAY(r->arena, HlComp *, r->n_comps + 1);
-  for (int k = 0; k < r->n_comps; k++)
-    order[k] = r->comps[k].comp;
-  hl_set_comp_order(r->m, order);
   return hl_sort_comps(r->cx, r->m);
 }
 

@@ -50,43 +50,59 @@ static HlProtoForm holder_of_module(HlStr bytes) {
   return form;
 }
 
-// A text proto of one of the forms starts with a field's name.
-static bool looks_like_pbtxt(HlStr s) {
-  static const char *const starts[] = {"name:", "entry_computation_name:", "computations", "hlo_module", "hlo ", "hlo{",
-                                       "hlo:", "id:", "partitions", "config"};
+// The text without blanks and comments in front.
+static HlStr skip_comments(HlStr s) {
   while (s.n > 0 && (isspace((unsigned char)s.at[0]) || s.at[0] == '#')) {
     const char *end = s.at[0] == '#' ? memchr(s.at, '\n', s.n) : s.at;
     size_t skip = end ? (size_t)(end - s.at) + 1 : s.n;
     s = (HlStr){s.at + skip, s.n - skip};
   }
-  for (int k = 0; k < HL_COUNT_OF(starts); k++)
-    if (s.n > strlen(starts[k]) && memcmp(s.at, starts[k], strlen(starts[k])) == 0)
-      return memchr(s.at, '\0', s.n < 4096 ? s.n : 4096) == NULL;
-  return false;
+  return s;
+}
+
+static HlStr first_word(HlStr s) {
+  size_t n = 0;
+  while (n < s.n && (isalnum((unsigned char)s.at[n]) || s.at[n] == '_'))
+    n++;
+  return (HlStr){s.at, n};
 }
 
 static bool has_field(HlStr s, const char *name) {
   return memmem(s.at, s.n, name, strlen(name)) != NULL;
 }
 
+// A text proto starts with the name of a field, which tells the form, and ':' or a message.
 static HlProtoForm form_of_pbtxt(HlStr s) {
-  HlStr head = {s.at, s.n < 65536 ? s.n : 65536};
-  const char *hlo = memmem(head.at, head.n, "hlo ", 4), *module = memmem(head.at, head.n, "hlo_module", 10);
-  const char *comps = memmem(head.at, head.n, "computations", 12);
-  if (hlo && module && hlo < module && (!comps || module < comps))
-    return HL_PROTO_SNAPSHOT;
-  if (!module || (comps && comps < module))
-    return HL_PROTO_MODULE;
-  if (has_field(s, "\npartitions"))
-    return HL_PROTO_UNOPTIMIZED_SNAPSHOT;
-  return has_field(s, "\nconfig") ? HL_PROTO_WITH_CONFIG : HL_PROTO_HLO;
+  static const struct {
+    const char *word;
+    HlProtoForm form;
+  } starts[] = {{"hlo", HL_PROTO_SNAPSHOT}, {"arguments", HL_PROTO_SNAPSHOT}, {"hlo_module", HL_PROTO_HLO},
+                {"partitions", HL_PROTO_UNOPTIMIZED_SNAPSHOT}, {"config", HL_PROTO_WITH_CONFIG},
+                {"name", HL_PROTO_MODULE}, {"entry_computation_name", HL_PROTO_MODULE},
+                {"computations", HL_PROTO_MODULE}, {"id", HL_PROTO_MODULE}};
+  s = skip_comments(s);
+  HlStr word = first_word(s);
+  HlStr rest = skip_comments((HlStr){s.at + word.n, s.n - word.n});
+  if (rest.n == 0 || !strchr(":{<", rest.at[0]) || memchr(s.at, '\0', s.n < 4096 ? s.n : 4096))
+    return HL_PROTO_NONE;
+  for (int k = 0; k < HL_COUNT_OF(starts); k++) {
+    if (!hl_str_is(word, starts[k].word))
+      continue;
+    if (starts[k].form != HL_PROTO_HLO)
+      return starts[k].form;
+    return has_field(s, "\npartitions") ? HL_PROTO_UNOPTIMIZED_SNAPSHOT
+           : has_field(s, "\nconfig")   ? HL_PROTO_WITH_CONFIG
+                                        : HL_PROTO_HLO;
+  }
+  return HL_PROTO_NONE;
 }
 
 HlProtoForm hl_proto_sniff(HlStr bytes, bool *is_text) {
   WireField outer, inner;
-  *is_text = looks_like_pbtxt(bytes);
+  HlProtoForm form = form_of_pbtxt(bytes);
+  *is_text = form != HL_PROTO_NONE;
   if (*is_text)
-    return form_of_pbtxt(bytes);
+    return form;
   if (has_computations(bytes))
     return HL_PROTO_MODULE;
   if (!wire_find(bytes, 1, WIRE_BYTES, &outer))

@@ -12,12 +12,13 @@
 
 #define S LEX_SPACE
 #define A (LEX_START | LEX_IDENT)
-#define T (LEX_START | LEX_IDENT | LEX_SHAPE)               // letters of layout items
+#define T (LEX_START | LEX_IDENT | LEX_SHAPE)  // letters of layout items
 #define L (LEX_START | LEX_IDENT | LEX_LABEL)
 #define I LEX_IDENT
 #define P LEX_SHAPE
 #define D (LEX_IDENT | LEX_DIGIT | LEX_SHAPE | LEX_LABEL)
 
+// clang-format off
 const uint8_t lex_class[256] = {
   [' '] = S, ['\t'] = S, ['\n'] = S, ['\r'] = S,
   ['a'] = A, ['b'] = L, ['c'] = A, ['d'] = A, ['e'] = A, ['f'] = L, ['g'] = A, ['h'] = A, ['i'] = L,
@@ -28,9 +29,10 @@ const uint8_t lex_class[256] = {
   ['S'] = T, ['T'] = T, ['U'] = A, ['V'] = A, ['W'] = A, ['X'] = A, ['Y'] = A, ['Z'] = A,
   ['0'] = D, ['1'] = D, ['2'] = D, ['3'] = D, ['4'] = D, ['5'] = D, ['6'] = D, ['7'] = D, ['8'] = D,
   ['9'] = D, ['_'] = A | LEX_LABEL, ['.'] = I, ['-'] = I | P | LEX_LABEL, ['>'] = LEX_LABEL,
-  ['?'] = P | LEX_LABEL, [','] = P, ['<'] = P, ['='] = P, [':'] = P, ['('] = P, [')'] = P, ['*'] = P,
-  ['#'] = P,
+  ['?'] = P | LEX_LABEL, [','] = P, ['<'] = P, ['='] = P, [':'] = P, ['('] = P, [')'] = P,
+  ['*'] = P, ['#'] = P,
 };
+// clang-format on
 
 #undef S
 #undef A
@@ -123,7 +125,7 @@ bool lex_need(Lex *in, char c, const char *where) {
   return HL_LIKELY(lex_eat(in, c)) || lex_expected(in, "'%c' %s", c, where);
 }
 
-// --- Numbers --------------------------------------------------------------------------------------
+// --- Numbers -------------------------------------------------------------------------------------
 
 static const double power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                       1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -165,7 +167,8 @@ static const char *read_nan(const char *s, LexNumber *out, const char **why) {
     return s;
   char *end;
   errno = 0;
-  const bool hex = s[1] == '0' && s[2] == 'x' && (lex_is(s[3], LEX_DIGIT) || lex_is(s[3], LEX_START));
+  const bool hex =
+      s[1] == '0' && s[2] == 'x' && (lex_is(s[3], LEX_DIGIT) || lex_is(s[3], LEX_START));
   const unsigned long long payload = hex ? strtoull(s + 3, &end, 16) : 0;
   if (!hex || end == s + 3 || *end != ')' || errno || payload == 0 || payload >> 52) {
     *why = "the payload of nan must look like (0x1234), be positive and have at most 52 bits";
@@ -274,11 +277,11 @@ bool lex_double(Lex *in, double *out) {
   return true;
 }
 
-// --- Strings ---------------------------------------------------------------------------------------
+// --- Strings -------------------------------------------------------------------------------------
 
 #if defined(__SSE2__) && !defined(HL_HAS_ASAN)
-// The first quote, backslash or NUL at or after `s`, 16 bytes at a time. Aligned blocks never cross a
-// page, so reading beyond the NUL within one is safe; the address sanitizer minds all the same.
+// The first quote, backslash or NUL at or after `s`, 16 bytes at a time. Aligned blocks never cross
+// a page, so reading beyond the NUL within one is safe; the address sanitizer minds all the same.
 static const char *string_stop(const char *s, char quote) {
   const __m128i quotes = _mm_set1_epi8(quote), slashes = _mm_set1_epi8('\\');
   const __m128i zeros = _mm_setzero_si128();
@@ -288,8 +291,8 @@ static const char *string_stop(const char *s, char quote) {
   for (;; block += 16, mask = ~0u) {
     const __m128i bytes = _mm_load_si128((const __m128i *)(const void *)block);
     const __m128i hit =
-      _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quotes), _mm_cmpeq_epi8(bytes, slashes)),
-                   _mm_cmpeq_epi8(bytes, zeros));
+        _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(bytes, quotes), _mm_cmpeq_epi8(bytes, slashes)),
+                     _mm_cmpeq_epi8(bytes, zeros));
     const unsigned found = (unsigned)_mm_movemask_epi8(hit) & mask;
     if (found)
       return block + __builtin_ctz(found);

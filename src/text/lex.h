@@ -1,8 +1,8 @@
 // text/lex.h: the bytes of HLO text, cut into tokens where the parser stands (hlo.md 1.1).
 //
-// There are no token objects. The cursor `at` always stands on the first byte of a token, white space
-// and comments skipped; the parser looks at that byte and asks for what it expects. The source ends
-// in a NUL, which no token contains, so that scanning needs no bounds checks.
+// There are no token objects. The cursor `at` always stands on the first byte of a token, white
+// space and comments skipped; the parser looks at that byte and asks for what it expects. The
+// source ends in a NUL, which no token contains, so that scanning needs no bounds checks.
 #ifndef HILO_TEXT_LEX_H
 #define HILO_TEXT_LEX_H
 
@@ -15,16 +15,16 @@ typedef struct Lex {
   const char *end;    // of what is to be read now; a separator between modules, once met, moves it
   HlCx *cx;
   const HlSource *source;
-  HlBuf unescaped;    // the last string that had escapes
+  HlBuf unescaped;  // the last string that had escapes
 } Lex;
 
-enum {                // what a byte can be; several at once
-  LEX_SPACE = 1,      // space, tab, CR, LF
-  LEX_START = 2,      // starts an identifier
-  LEX_IDENT = 4,      // continues one
+enum {            // what a byte can be; several at once
+  LEX_SPACE = 1,  // space, tab, CR, LF
+  LEX_START = 2,  // starts an identifier
+  LEX_IDENT = 4,  // continues one
   LEX_DIGIT = 8,
-  LEX_SHAPE = 16,     // occurs inside the brackets and braces of an array shape without white space
-  LEX_LABEL = 32      // occurs in dim_labels
+  LEX_SHAPE = 16,  // occurs inside the brackets and braces of an array shape without white space
+  LEX_LABEL = 32   // occurs in dim_labels
 };
 extern const uint8_t lex_class[256];
 
@@ -57,9 +57,9 @@ static inline const char *lex_skip(Lex *in, const char *s) {
   return lex_skip_slow(in, s);
 }
 
-// Whether a line "// -----" starts here, which separates modules.
+// Whether a line "// -----" starts here, which separates modules; a longer rule is a comment.
 static inline bool lex_at_separator(const char *s) {
-  return s[0] == '/' && strncmp(s, "// -----", 8) == 0;
+  return s[0] == '/' && strncmp(s, "// -----", 8) == 0 && strchr(" \t\r\n", s[8]);
 }
 
 // Moves the cursor to the token at or after `s`.
@@ -118,10 +118,10 @@ bool lex_need(Lex *in, char c, const char *where);
 typedef enum LexNumberKind { LEX_NONE, LEX_INT, LEX_DECIMAL, LEX_INF, LEX_NAN } LexNumberKind;
 typedef struct LexNumber {
   LexNumberKind kind;
-  int64_t i;          // INT: of 64 bits, whatever the sign
-  double f;           // INT (of `i`), DECIMAL, INF
-  bool negative;      // a minus was written
-  uint64_t payload;   // NAN: 0 if none was written
+  int64_t i;         // INT: of 64 bits, whatever the sign
+  double f;          // INT (of `i`), DECIMAL, INF
+  bool negative;     // a minus was written
+  uint64_t payload;  // NAN: 0 if none was written
 } LexNumber;
 // Reads the number at `s` and returns its end; NULL when there is none or it is out of range, which
 // `why` then says.

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- Small things -----------------------------------------------------------------------------------
+// --- Small things --------------------------------------------------------------------------------
 
 static bool report(Parser *p, HlErrorKind kind, const char *at, const char *format, va_list args) {
   return hl_verror(p->cx, kind, lex_pos(&p->in, at), format, args);
@@ -95,10 +95,11 @@ ParseSlot *parse_slot(Parser *p, ParseCache *cache, HlStr raw, bool *hit) {
 }
 
 void parse_fill_slot(Parser *p, ParseSlot *slot, HlStr raw, const void *value) {
-  *slot = (ParseSlot){raw.at, value, hl_hash_bytes(raw.at, raw.n, 0), (uint32_t)raw.n, p->generation};
+  *slot =
+      (ParseSlot){raw.at, value, hl_hash_bytes(raw.at, raw.n, 0), (uint32_t)raw.n, p->generation};
 }
 
-// --- When a module ends ---------------------------------------------------------------------------------
+// --- When a module ends --------------------------------------------------------------------------
 
 static bool check_aliases(Parser *p, const char *at) {
   const HlModule *m = p->m;
@@ -107,7 +108,8 @@ static bool check_aliases(Parser *p, const char *at) {
     if (alias->number < 0)
       return parse_error(p, at, "input_output_alias: parameter number must be >= 0");
     if (!hl_shape_at(m->entry_result, alias->output))
-      return parse_error(p, at, "input_output_alias: the result, %s, has no element at an aliased index",
+      return parse_error(p, at,
+                         "input_output_alias: the result, %s, has no element at an aliased index",
                          hl_shape_text(p->cx, m->entry_result));
   }
   return true;
@@ -187,7 +189,7 @@ static bool finish_module(Parser *p, const char *at, bool headerless) {
   return check_aliases(p, at) && check_async(p);
 }
 
-// --- Modules -------------------------------------------------------------------------------------------
+// --- Modules -------------------------------------------------------------------------------------
 
 bool parse_gives_up(const Parser *p) {
   return p->stop || hl_cx_n_errors(p->cx) - p->first_error >= hl_cx_limits(p->cx)->errors;
@@ -271,7 +273,7 @@ static HlModule *read_one(Parser *p, HlSource *source) {
   return NULL;
 }
 
-// --- Texts -----------------------------------------------------------------------------------------
+// --- Texts ---------------------------------------------------------------------------------------
 
 static ParseCache new_cache(Parser *p, uint32_t n) {
   return (ParseCache){HL_ARRAY(p->arena, ParseSlot, n), n - 1};
@@ -279,7 +281,8 @@ static ParseCache new_cache(Parser *p, uint32_t n) {
 
 static void init(Parser *p, HlCx *cx, const HlSource *source, HlStr text) {
   *p = (Parser){.cx = cx, .arena = hl_arena_new(), .first_error = hl_cx_n_errors(cx)};
-  p->in = (Lex){.at = text.at, .begin = text.at, .end = text.at + text.n, .cx = cx, .source = source};
+  p->in =
+      (Lex){.at = text.at, .begin = text.at, .end = text.at + text.n, .cx = cx, .source = source};
   const int nesting = hl_cx_limits(cx)->nesting;
   p->max_depth = nesting < 2000 ? nesting : 2000;  // each level takes about 2 KiB of stack
   uint32_t n = 32;
@@ -356,7 +359,7 @@ static void read_segments(Parser *p, HlSource *source, const char *end, Modules 
     hl_error(p->cx, (HlPos){source, 0}, "the text is empty: expected 'HloModule NAME'");
 }
 
-// --- Log headers ---------------------------------------------------------------------------------------
+// --- Log headers ---------------------------------------------------------------------------------
 
 static const char *skip_digits(const char *s, int at_least) {
   const char *k = s;
@@ -404,7 +407,7 @@ static HlSource *without_log_headers(const HlSource *source) {
   return hl_source_take(hl_source_name(source), &copy, false);
 }
 
-// --- Entry points ----------------------------------------------------------------------------------------
+// --- Entry points --------------------------------------------------------------------------------
 
 bool hl_text_read(HlCx *cx, HlSource *source, HlModule ***out, int *n) {
   HlSource *clean = without_log_headers(source);
@@ -481,7 +484,8 @@ bool hl_text_sniff(HlStr bytes) {
     const char *end = lex_is(*name, LEX_START) ? lex_ident_end(name) : name;
     const char *next = lex_skip(&p.in, end);
     found = (end > name && next > end && next[0] == '=' && next[1] == ' ') ||
-            (end > name && *end == '[' && hl_dtype_by_text((HlStr){name, (size_t)(end - name)}) != HL_NO_DTYPE);
+            (end > name && *end == '[' &&
+             hl_dtype_by_text((HlStr){name, (size_t)(end - name)}) != HL_NO_DTYPE);
   }
   hl_source_unref(clean);
   hl_source_unref(source);

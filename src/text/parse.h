@@ -1,9 +1,9 @@
 // text/parse.h: what the files of the HLO text reader share.
 //
-// The reader is recursive descent over bytes (text/lex.h), one function per grammar rule of hlo.md 1.
-// Its speed comes from reading most things once: the raw bytes of a shape, a metadata, a sharding are
-// looked up in small caches, and only texts not seen lately are parsed. Names are interned once; what
-// a name means is found by its symbol's index.
+// The reader is recursive descent over bytes (text/lex.h), one function per grammar rule of hlo.md
+// 1. Its speed comes from reading most things once: the raw bytes of a shape, a metadata, a
+// sharding are looked up in small caches, and only texts not seen lately are parsed. Names are
+// interned once; what a name means is found by its symbol's index.
 //
 // parse.c          files, modules, what is done when a module ends
 // parse_header.c   attributes of the HloModule line, stack-frame tables
@@ -34,16 +34,16 @@ typedef struct ParsePtrs {
 
 // What a name means, by the index of its symbol.
 typedef struct ParseDef {
-  HlInst *inst;         // in the computation `stamp`; NULL: defined by an instruction that failed
-  uint32_t stamp;       // of the computation that defined `inst`; 0: none
-  uint32_t bits;        // PARSE_DEF_*, and the computation's place in `comps` above them
+  HlInst *inst;    // in the computation `stamp`; NULL: defined by an instruction that failed
+  uint32_t stamp;  // of the computation that defined `inst`; 0: none
+  uint32_t bits;   // PARSE_DEF_*, and the computation's place in `comps` above them
 } ParseDef;
 enum {
-  PARSE_DEF_EVER = 1,     // some instruction of the module has had the name
-  PARSE_DEF_CHECKED = 2,  // CLEAN and NORMAL are known
-  PARSE_DEF_CLEAN = 4,    // legal as an instruction's name
-  PARSE_DEF_NORMAL = 8,   // its number is written as uniquing would write it
-  PARSE_DEF_BARE = 16,    // RESERVED is known
+  PARSE_DEF_EVER = 1,       // some instruction of the module has had the name
+  PARSE_DEF_CHECKED = 2,    // CLEAN and NORMAL are known
+  PARSE_DEF_CLEAN = 4,      // legal as an instruction's name
+  PARSE_DEF_NORMAL = 8,     // its number is written as uniquing would write it
+  PARSE_DEF_BARE = 16,      // RESERVED is known
   PARSE_DEF_RESERVED = 32,  // a keyword or element type: no bare name
   PARSE_DEF_BAD_COMP = 64,  // a computation of this name was read with errors
   PARSE_DEF_COMP = 128,     // the lowest bit of the place in `comps`, which counts from 1
@@ -63,8 +63,8 @@ typedef struct ParseScope {
   uint32_t stamp;
   HlInst *root;
   int n_params;
-  bool root_seen;       // ROOT was written
-  bool failed;          // some instruction in it failed
+  bool root_seen;  // ROOT was written
+  bool failed;     // some instruction in it failed
   struct ParseScope *outer;
 } ParseScope;
 
@@ -81,27 +81,27 @@ enum { PARSE_WORD_SLOTS = 512 };
 // A cache; its size follows that of the text.
 typedef struct ParseCache {
   ParseSlot *slots;
-  uint32_t mask;        // number of slots - 1
+  uint32_t mask;  // number of slots - 1
 } ParseCache;
 
 // A slot of a cache from words to opcodes or attributes.
 typedef struct ParseWord {
-  const char *text;     // in the source
+  const char *text;  // in the source
   uint32_t n;
-  int16_t op, key;      // key -1: an opcode
+  int16_t op, key;  // key -1: an opcode
 } ParseWord;
 
 enum { PARSE_MAX_ZEROS = 256 };
 typedef struct Parser {
   Lex in;
-  HlArena *arena;       // of what lives as long as the parser
+  HlArena *arena;  // of what lives as long as the parser
   HlCx *cx;
   HlModule *m;
   int64_t first_error;  // number of errors before this source
   int depth, max_depth;
   int64_t n_insts;
   int64_t literal_bytes;
-  int64_t leaves;       // of the shape being read
+  int64_t leaves;  // of the shape being read
   ParseDef *defs;
   uint32_t n_defs;
   uint32_t next_stamp, generation;
@@ -110,18 +110,18 @@ typedef struct Parser {
   int n_hidden, hidden_capacity;
   ParseInts ints;
   ParsePtrs ptrs;
-  ParsePtrs comps;      // computations that have names
+  ParsePtrs comps;       // computations that have names
   const HlSym **recent;  // symbols of names seen lately, by a hash of their last bytes
   uint32_t recent_mask;
-  int anon[HL_OP_COUNT];  // next suffixes of "multiply.anon"
-  bool stop;            // a limit was reached
-  bool single;          // text is one instruction
-  int64_t n_missing;    // parameters made for it
+  int anon[HL_OP_COUNT];                // next suffixes of "multiply.anon"
+  bool stop;                            // a limit was reached
+  bool single;                          // text is one instruction
+  int64_t n_missing;                    // parameters made for it
   const HlSym *zeros[PARSE_MAX_ZEROS];  // names such as `r.0`
   int n_zeros;
-  bool rename;          // some name occurs twice in the module, or is not normal
-  bool any_frame;       // some metadata names a stack frame
-  bool unordered;       // some computation was made after one that calls it
+  bool rename;     // some name occurs twice in the module, or is not normal
+  bool any_frame;  // some metadata names a stack frame
+  bool unordered;  // some computation was made after one that calls it
   ParseCache shapes, metas, shardings, dicts;
   ParseWord *words;
 } Parser;
@@ -130,25 +130,25 @@ typedef struct Parser {
 enum { PARSE_MAX_ATTRS = 48 };
 typedef struct ParseInst {
   HlOp op;
-  HlOp wrapped;         // op of async sugar, else HL_OP_COUNT
-  int64_t direction;    // of an obsolete opcode such as less-than, else -1
+  HlOp wrapped;          // op of async sugar, else HL_OP_COUNT
+  int64_t direction;     // of an obsolete opcode such as less-than, else -1
   const HlShape *shape;  // NULL: not written
   const HlSym *name;
   const char *name_at, *op_at;
-  int ops, n_ops;       // operands: p->ptrs.at[ops ..]
-  int comps, n_comps;   // computations, as written: p->ptrs.at[comps ..]
+  int ops, n_ops;         // operands: p->ptrs.at[ops ..]
+  int comps, n_comps;     // computations, as written: p->ptrs.at[comps ..]
   HlAttrKey comp_key[2];  // which attributes the first two are of
   const HlComp *single_comp[2];
-  int preds, n_preds;   // control predecessors
-  bool poisoned;        // an operand failed
-  uint64_t seen[2];     // attributes seen, by key
+  int preds, n_preds;  // control predecessors
+  bool poisoned;       // an operand failed
+  uint64_t seen[2];    // attributes seen, by key
   HlAttr attrs[PARSE_MAX_ATTRS];
   int n_attrs;
   const HlSym *extra[2 * 8];  // unknown attributes: names, texts
   int n_extra;
 } ParseInst;
 
-// --- Small things ---------------------------------------------------------------------------------
+// --- Small things --------------------------------------------------------------------------------
 
 // Reports at a byte of the text.
 bool parse_error(Parser *p, const char *at, const char *format, ...) HL_PRINTF(3, 4);
@@ -172,7 +172,7 @@ ParseSlot *parse_slot(Parser *p, ParseCache *cache, HlStr raw, bool *hit);
 // Gives a slot another text.
 void parse_fill_slot(Parser *p, ParseSlot *slot, HlStr raw, const void *value);
 
-// --- Names (parse_comp.c) ----------------------------------------------------------------------------
+// --- Names (parse_comp.c) ------------------------------------------------------------------------
 
 // Reads a name, bare or with %. A bare name may not be a reserved word.
 bool parse_name(Parser *p, const HlSym **out, const char *what);
@@ -189,9 +189,10 @@ bool parse_zeros_clash(Parser *p);
 // Hints at the instruction or computation whose name is nearest.
 void parse_hint_inst(Parser *p, const HlSym *name);
 
-// --- Rules ----------------------------------------------------------------------------------------
+// --- Rules ---------------------------------------------------------------------------------------
 
-// Reads a computation of the module, setting *last, and *entry if it is the entry; or its body alone.
+// Reads a computation of the module, setting *last, and *entry if it is the entry; or its body
+// alone.
 bool parse_computation(Parser *p, HlComp **entry, HlComp **last);
 bool parse_instruction_list(Parser *p, HlComp *comp);
 // An existing computation's name or an inline body.

@@ -1,8 +1,8 @@
 // parse_async.c: async-start, async-update, async-done, and the sugar for them (hlo.md 1.10).
 //
 // `s = ((f32[8]), f32[8], s32[]) abs-start(p)` stands for an async-start that calls a computation
-// `async_wrapped` made of parameters and one abs. Attributes of abs go to the abs, those of the start
-// to the start, and what says where an instruction comes from to both.
+// `async_wrapped` made of parameters and one abs. Attributes of abs go to the abs, those of the
+// start to the start, and what says where an instruction comes from to both.
 
 #include "text/parse.h"
 
@@ -16,8 +16,9 @@ static bool check_start_shape(Parser *p, const ParseInst *inst) {
   const HlShape *shape = inst->shape;
   if (shape->dtype == HL_TUPLE && shape->rank >= 2 && shape->element[0]->dtype == HL_TUPLE)
     return true;
-  return parse_error(p, inst->op_at, "async-start expects the op shape to be in the form of "
-                                     "((async-operands), async-outputs, state)");
+  return parse_error(p, inst->op_at,
+                     "async-start expects the op shape to be in the form of "
+                     "((async-operands), async-outputs, state)");
 }
 
 bool parse_async_operands(Parser *p, const ParseInst *inst) {
@@ -128,7 +129,8 @@ static bool check_repeated(Parser *p, ParseInst *inst, const HlInst *from) {
                        thread_of(start), thread->sym->text);
   const HlComp *comp = start && start->n_calls ? hl_called(start, 0) : NULL;
   if (inst->single_comp[0] && comp && inst->single_comp[0] != comp)
-    return parse_error(p, inst->op_at, "expected the async wrapped computation to be %s, but found %s",
+    return parse_error(p, inst->op_at,
+                       "expected the async wrapped computation to be %s, but found %s",
                        comp->name->text, inst->single_comp[0]->name->text);
   parse_drop_attr(inst, HL_A_ASYNC_EXECUTION_THREAD);
   inst->single_comp[0] = NULL;
@@ -187,8 +189,8 @@ static bool prepare_start(Parser *p, ParseInst *inst, HlInst *const *operands) {
 }
 
 bool parse_async(Parser *p, ParseInst *inst, HlInst **out) {
-  HlInst **operands = hl_arena_copy(p->m->arena, p->ptrs.at + inst->ops,
-                                    sizeof *operands * (size_t)inst->n_ops);
+  HlInst **operands =
+      hl_arena_copy(p->m->arena, p->ptrs.at + inst->ops, sizeof *operands * (size_t)inst->n_ops);
   if (inst->op == HL_OP_ASYNC_START ? !prepare_start(p, inst, operands)
                                     : !check_repeated(p, inst, operands[0]))
     return false;

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-// --- Pieces that several kinds share -----------------------------------------------------------------
+// --- Pieces that several kinds share -------------------------------------------------------------
 
 bool parse_bool(Parser *p, bool *out) {
   *out = lex_at_word(&p->in, "true");
@@ -57,7 +57,7 @@ static bool eat_name(Parser *p, const char *name) {
   return true;
 }
 
-// --- Numbers and words -------------------------------------------------------------------------------
+// --- Numbers and words ---------------------------------------------------------------------------
 
 static bool parse_INT(Parser *p, ParseInst *inst, HlAttr *out) {
   return lex_int(&p->in, &out->i);
@@ -145,7 +145,7 @@ static bool parse_DROPPED(Parser *p, ParseInst *inst, HlAttr *out) {
                               "flattened_id");
 }
 
-// --- Lists of numbers ----------------------------------------------------------------------------------
+// --- Lists of numbers ----------------------------------------------------------------------------
 
 // Whether an empty list says no more than silence.
 static bool is_optional_list(HlAttrKey key) {
@@ -241,8 +241,8 @@ static bool parse_SLICES(Parser *p, ParseInst *inst, HlAttr *out) {
         return false;
       const int n = p->ints.n - before;
       if (n != 2 && n != 3)
-        return parse_error(p, at, "expected [start:limit] or [start:limit:step], but found %d numbers",
-                           n);
+        return parse_error(p, at,
+                           "expected [start:limit] or [start:limit:step], but found %d numbers", n);
       if (n == 2)
         parse_push_int(p, 1);
     } while (lex_eat(&p->in, ','));
@@ -287,7 +287,7 @@ static bool parse_PRECISION(Parser *p, ParseInst *inst, HlAttr *out) {
   return lex_need(&p->in, '}', "to end the precisions");
 }
 
-// --- Windows, padding, dimension labels ----------------------------------------------------------------
+// --- Windows, padding, dimension labels ----------------------------------------------------------
 
 // Reads an integer of a pattern at `s` and returns its end, or NULL. No white space inside.
 static const char *pattern_int(const char *s, int64_t *out) {
@@ -325,7 +325,8 @@ static bool read_dxd(Parser *p, const char *name) {
   return true;
 }
 
-// "1_2x3_4" or, with interiors, "1_2_0x3_4_1": low, high, interior per dimension, left on the stack.
+// "1_2x3_4" or, with interiors, "1_2_0x3_4_1": low, high, interior per dimension, left on the
+// stack.
 static bool read_pad(Parser *p, bool interior, const char *what) {
   const char *s = p->in.at;
   for (;;) {
@@ -370,7 +371,8 @@ static bool read_window_field(Parser *p, int *starts, int *counts) {
     if (counts[k])
       return parse_error(p, at, "%s= already exists in the window", names[k]);
     starts[k] = p->ints.n;
-    if (k == W_PAD ? !read_pad(p, false, "a window padding such as 0_0x3_3") : !read_dxd(p, names[k]))
+    if (k == W_PAD ? !read_pad(p, false, "a window padding such as 0_0x3_3")
+                   : !read_dxd(p, names[k]))
       return false;
     counts[k] = (p->ints.n - starts[k]) / (k == W_PAD ? 3 : 1);
     return true;
@@ -439,7 +441,8 @@ static bool read_labels(Parser *p, const char *s, int n, const char *names, int6
     else if (s[k] == names[1])
       *second = k;
     else if (s[k] != '?' && s[k] - '0' >= n_spatial)
-      return parse_error(p, at, "the dimension labels '%.*s' name dimension %c, but have %d spatial ones",
+      return parse_error(p, at,
+                         "the dimension labels '%.*s' name dimension %c, but have %d spatial ones",
                          n, s, s[k], n_spatial);
     else if (s[k] != '?')
       positions[s[k] - '0'] = k;
@@ -477,7 +480,7 @@ static bool parse_DIM_LABELS(Parser *p, ParseInst *inst, HlAttr *out) {
   return true;
 }
 
-// --- Shapes, literals, aliases ---------------------------------------------------------------------------
+// --- Shapes, literals, aliases -------------------------------------------------------------------
 
 static bool parse_SHAPE(Parser *p, ParseInst *inst, HlAttr *out) {
   const HlShape *shape;
@@ -562,7 +565,7 @@ static bool parse_ALIASING(Parser *p, ParseInst *inst, HlAttr *out) {
   return true;
 }
 
-// --- Structures ----------------------------------------------------------------------------------------
+// --- Structures ----------------------------------------------------------------------------------
 
 static bool parse_GROUPS(Parser *p, ParseInst *inst, HlAttr *out) {
   const HlGroups *groups;
@@ -636,7 +639,9 @@ static bool parse_DOMAIN(Parser *p, ParseInst *inst, HlAttr *out) {
   lex_move(&p->in, p->in.at + 1);
   if (!domain->kind || !domain->entry || !domain->exit)
     return parse_error(p, at, "sub-attribute %s is expected but not seen",
-                       !domain->kind ? "kind" : !domain->entry ? "entry" : "exit");
+                       !domain->kind    ? "kind"
+                       : !domain->entry ? "entry"
+                                        : "exit");
   return true;
 }
 
@@ -783,7 +788,7 @@ static bool parse_STATISTICS(Parser *p, ParseInst *inst, HlAttr *out) {
   return lex_need(&p->in, '}', "at the end of the statistics");
 }
 
-// --- Computations and instructions ------------------------------------------------------------------------
+// --- Computations and instructions ---------------------------------------------------------------
 
 static bool parse_COMP(Parser *p, ParseInst *inst, HlAttr *out) {
   HlComp *comp;

@@ -24,8 +24,8 @@ static bool check_indices(Parser *p, const ParseInst *inst, int before) {
   if (inst->n_ops == before + rank ||
       (inst->n_ops == before + 1 && operand(p, inst, before)->shape->rank == 1))
     return true;
-  return parse_error(p, inst->op_at, "wrong number of operands: expected %d indices, one for each dimension",
-                     rank);
+  return parse_error(p, inst->op_at,
+                     "wrong number of operands: expected %d indices, one for each dimension", rank);
 }
 
 static bool check_conditional(Parser *p, const ParseInst *inst) {
@@ -34,14 +34,17 @@ static bool check_conditional(Parser *p, const ParseInst *inst) {
   const HlDtype dtype = operand(p, inst, 0)->shape->dtype;
   if (dtype != HL_PRED && dtype != HL_S32)
     return wrong(p, inst, "the first operand must be a scalar of PRED or S32");
-  const bool listed = inst->seen[HL_A_BRANCH_COMPUTATIONS >> 6] >> (HL_A_BRANCH_COMPUTATIONS & 63) & 1;
+  const bool listed =
+      inst->seen[HL_A_BRANCH_COMPUTATIONS >> 6] >> (HL_A_BRANCH_COMPUTATIONS & 63) & 1;
   if (dtype == HL_PRED && listed)
-    return wrong(p, inst, "unexpected attribute \"branch_computations\": a pred selects between "
-                          "true_computation and false_computation");
+    return wrong(p, inst,
+                 "unexpected attribute \"branch_computations\": a pred selects between "
+                 "true_computation and false_computation");
   if (dtype == HL_S32 && inst->single_comp[0])
     return wrong(p, inst, "unexpected attribute: an s32 selects among branch_computations");
   if (dtype == HL_PRED && (!inst->single_comp[0] || !inst->single_comp[1]))
-    return wrong(p, inst, "attributes true_computation and false_computation are expected but not seen");
+    return wrong(p, inst,
+                 "attributes true_computation and false_computation are expected but not seen");
   if (dtype == HL_S32 && !listed)
     return wrong(p, inst, "attribute branch_computations is expected but not seen");
   const int branches = dtype == HL_PRED ? 2 : inst->n_comps;
@@ -53,8 +56,8 @@ static bool check_conditional(Parser *p, const ParseInst *inst) {
 
 static bool check_constraints(Parser *p, const ParseInst *inst, HlShapeList list) {
   if (list.n != inst->n_ops)
-    return parse_error(p, inst->op_at, "expected %d operand layout constraints, %d given", inst->n_ops,
-                       list.n);
+    return parse_error(p, inst->op_at, "expected %d operand layout constraints, %d given",
+                       inst->n_ops, list.n);
   for (int k = 0; k < list.n; k++) {
     const HlShape *shape = operand(p, inst, k)->shape;
     if (list.at[k] == shape || hl_shape_compatible(list.at[k], shape))
@@ -100,7 +103,8 @@ static bool check_tuple(Parser *p, const ParseInst *inst) {
   if (!shape)
     return true;
   if (shape->dtype != HL_TUPLE)
-    return parse_error(p, inst->op_at, "a tuple has a tuple shape, not %s", hl_shape_text(p->cx, shape));
+    return parse_error(p, inst->op_at, "a tuple has a tuple shape, not %s",
+                       hl_shape_text(p->cx, shape));
   if (shape->rank != inst->n_ops)
     return parse_error(p, inst->op_at, "expects %d operands, but has %d operands", shape->rank,
                        inst->n_ops);
@@ -116,8 +120,10 @@ static bool check_scan(Parser *p, const ParseInst *inst) {
                        inst->n_ops, body->n_params);
   const int64_t carries = int_of(inst, HL_A_NUM_CARRIES, 0);
   if (carries < 0 || carries > inst->n_ops)
-    return parse_error(p, inst->op_at, "expects at least %lld operands to match the number of carries, "
-                       "but has %d", (long long)carries, inst->n_ops);
+    return parse_error(p, inst->op_at,
+                       "expects at least %lld operands to match the number of carries, "
+                       "but has %d",
+                       (long long)carries, inst->n_ops);
   return true;
 }
 
@@ -169,7 +175,9 @@ bool parse_check_op(Parser *p, ParseInst *inst) {
   case HL_OP_COLLECTIVE_PERMUTE:
   case HL_OP_COLLECTIVE_PERMUTE_START:
     if (parse_seen(inst, HL_A_PERMUTE_SLICE_SIZES) && inst->n_ops != 4)
-      return wrong(p, inst, "slice_sizes needs exactly four operands, for dynamic-slice and in-place update");
+      return wrong(
+          p, inst,
+          "slice_sizes needs exactly four operands, for dynamic-slice and in-place update");
     return true;
   case HL_OP_REDUCE:
   case HL_OP_REDUCE_WINDOW: return check_parity(p, inst, 0);

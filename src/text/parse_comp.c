@@ -1,6 +1,7 @@
 // parse_comp.c: reads computations, and knows what their names mean.
 //
-// computation = [ "ENTRY" ] name [ signature ] "{" { instruction } "}" [ "," "execution_thread=" string ]
+// computation = [ "ENTRY" ] name [ signature ] "{" { instruction } "}" [ "," "execution_thread="
+// string ]
 // signature   = "(" [ name shape { "," name shape } ] ")" "->" shape
 //
 // Names of instructions are local to a computation. The table `defs` has one entry per symbol; an
@@ -16,13 +17,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- Names --------------------------------------------------------------------------------------
+// --- Names ---------------------------------------------------------------------------------------
 
 static bool is_reserved(const HlSym *sym) {
-  static const char *const words[] = {
-    "true",      "false",      "inf",         "nan",        "HloModule",  "ENTRY",     "ROOT",
-    "FileNames", "StackFrames", "FunctionNames", "FileLocations", "maximal", "replicated", "manual",
-    "unknown",   "unreduced",  "shard_as",    "shard_like", "last_tile_dim_replicate"};
+  static const char *const words[] = {"true",
+                                      "false",
+                                      "inf",
+                                      "nan",
+                                      "HloModule",
+                                      "ENTRY",
+                                      "ROOT",
+                                      "FileNames",
+                                      "StackFrames",
+                                      "FunctionNames",
+                                      "FileLocations",
+                                      "maximal",
+                                      "replicated",
+                                      "manual",
+                                      "unknown",
+                                      "unreduced",
+                                      "shard_as",
+                                      "shard_like",
+                                      "last_tile_dim_replicate"};
   for (int k = 0; k < HL_COUNT_OF(words); k++)
     if (strcmp(sym->text, words[k]) == 0)
       return true;
@@ -217,7 +233,7 @@ void parse_end_scope(Parser *p) {
   end_scope(p, p->scope->outer ? p->n_hidden : 0);
 }
 
-// --- Going on after an error ----------------------------------------------------------------------------
+// --- Going on after an error ---------------------------------------------------------------------
 
 // The byte behind "%name =" or "name =" at `s`, or NULL.
 static const char *behind_name(const char *s) {
@@ -240,8 +256,8 @@ static bool starts_instruction(const char *s) {
   return at_root_word(s) || behind_name(s);
 }
 
-// The next instruction, or the brace that ends the computation, at or after `s`, which is outside of
-// all brackets; NULL when the brackets do not match.
+// The next instruction, or the brace that ends the computation, at or after `s`, which is outside
+// of all brackets; NULL when the brackets do not match.
 static const char *next_instruction(Parser *p, const char *s) {
   int depth = 0;
   while (s < p->in.end) {
@@ -293,7 +309,7 @@ static void skip_instruction(Parser *p, const char *from) {
   p->in.at = next ? next : next_line(p, p->in.at);
 }
 
-// --- Bodies --------------------------------------------------------------------------------------------
+// --- Bodies --------------------------------------------------------------------------------------
 
 // A number far beyond the instructions before it is not noted at once; now all are there.
 static void note_params(HlComp *comp) {
@@ -318,8 +334,10 @@ static bool check_params(Parser *p, HlComp *comp, const char *at) {
     if (!comp->params[k])
       return parse_error(p, at, "the computation has no parameter %d, but has parameter %d", k,
                          comp->n_params - 1);
-  return comp->n_params == n || parse_error(p, at, "the computation has %d parameters, but a parameter's "
-                                                   "number is far beyond that", n);
+  return comp->n_params == n || parse_error(p, at,
+                                            "the computation has %d parameters, but a parameter's "
+                                            "number is far beyond that",
+                                            n);
 }
 
 // Reads one instruction, and after an error finds the next.
@@ -418,7 +436,7 @@ bool parse_comp_ref(Parser *p, HlComp **out) {
   return hint_comp(p, name);
 }
 
-// --- Computations ---------------------------------------------------------------------------------------
+// --- Computations --------------------------------------------------------------------------------
 
 // "(p: f32[2], q: s32[])": read and forgotten.
 static bool skip_param_list(Parser *p) {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// --- Attributes of the module -------------------------------------------------------------------------
+// --- Attributes of the module --------------------------------------------------------------------
 
 static bool read_scheduled(Parser *p) {
   return parse_bool(p, &p->m->is_scheduled);
@@ -120,7 +120,8 @@ static bool read_entry_layout(Parser *p) {
     return false;
   if (!lex_eat_pair(&p->in, "->"))
     return lex_expected(&p->in, "'->' before the result's shape");
-  return parse_shape(p, &p->m->entry_result) && lex_need(&p->in, '}', "at the end of the entry layout");
+  return parse_shape(p, &p->m->entry_result) &&
+         lex_need(&p->in, '}', "at the end of the entry layout");
 }
 
 // {true,false} or true.
@@ -191,17 +192,17 @@ static const struct {
   const char *name;
   bool (*read)(Parser *p);
 } attributes[] = {
-  {"alias_passthrough_params", read_passthrough},
-  {"allow_spmd_sharding_propagation_to_output", read_to_output},
-  {"allow_spmd_sharding_propagation_to_parameters", read_to_parameters},
-  {"buffer_donor", read_donors},
-  {"entry_computation_layout", read_entry_layout},
-  {"frontend_attributes", read_frontend_attributes},
-  {"input_output_alias", read_aliases},
-  {"is_scheduled", read_scheduled},
-  {"num_partitions", read_partitions},
-  {"origin_recovery_table", read_recovery_table},
-  {"replica_count", read_replicas},
+    {"alias_passthrough_params", read_passthrough},
+    {"allow_spmd_sharding_propagation_to_output", read_to_output},
+    {"allow_spmd_sharding_propagation_to_parameters", read_to_parameters},
+    {"buffer_donor", read_donors},
+    {"entry_computation_layout", read_entry_layout},
+    {"frontend_attributes", read_frontend_attributes},
+    {"input_output_alias", read_aliases},
+    {"is_scheduled", read_scheduled},
+    {"num_partitions", read_partitions},
+    {"origin_recovery_table", read_recovery_table},
+    {"replica_count", read_replicas},
 };
 enum { N_ATTRIBUTES = HL_COUNT_OF(attributes) };
 
@@ -255,7 +256,7 @@ bool parse_header(Parser *p) {
   return true;
 }
 
-// --- Stack frames ---------------------------------------------------------------------------------------
+// --- Stack frames --------------------------------------------------------------------------------
 
 // Rows `1 "text"`.
 static bool read_texts(Parser *p, const HlSym ***out, int *n) {
@@ -318,9 +319,12 @@ static bool read_locations(Parser *p, HlFrames *frames) {
   frames->locations = HL_ARRAY(p->m->arena, HlFileLocation, frames->n_locations);
   for (int k = 0; k < frames->n_locations; k++) {
     const int64_t *row = p->ints.at + base + 6 * k;
-    frames->locations[k] = (HlFileLocation){
-      .file_name_id = (int32_t)row[0], .function_name_id = (int32_t)row[1], .line = (int32_t)row[2],
-      .end_line = (int32_t)row[3], .column = (int32_t)row[4], .end_column = (int32_t)row[5]};
+    frames->locations[k] = (HlFileLocation){.file_name_id = (int32_t)row[0],
+                                            .function_name_id = (int32_t)row[1],
+                                            .line = (int32_t)row[2],
+                                            .end_line = (int32_t)row[3],
+                                            .column = (int32_t)row[4],
+                                            .end_column = (int32_t)row[5]};
   }
   p->ints.n = base;
   return true;
@@ -354,8 +358,9 @@ bool parse_frames(Parser *p) {
   HlFrames *frames = &p->m->frames;
   if (!lex_eat_word(&p->in, "FileNames"))
     return true;
-  return read_texts(p, &frames->file_names, &frames->n_file_names) && need_table(p, "FunctionNames") &&
+  return read_texts(p, &frames->file_names, &frames->n_file_names) &&
+         need_table(p, "FunctionNames") &&
          read_texts(p, &frames->function_names, &frames->n_function_names) &&
-         need_table(p, "FileLocations") && read_locations(p, frames) && need_table(p, "StackFrames") &&
-         read_frames(p, frames);
+         need_table(p, "FileLocations") && read_locations(p, frames) &&
+         need_table(p, "StackFrames") && read_frames(p, frames);
 }

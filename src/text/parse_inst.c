@@ -13,20 +13,20 @@
 
 #include <string.h>
 
-// --- Opcodes and attribute names ----------------------------------------------------------------------
+// --- Opcodes and attribute names -----------------------------------------------------------------
 
 static const struct {
   const char *text;
   HlOp op;
   int64_t direction;
 } old_opcodes[] = {
-  {"equal-to", HL_OP_COMPARE, HL_WORD_direction_EQ},
-  {"not-equal-to", HL_OP_COMPARE, HL_WORD_direction_NE},
-  {"greater-than", HL_OP_COMPARE, HL_WORD_direction_GT},
-  {"greater-than-or-equal-to", HL_OP_COMPARE, HL_WORD_direction_GE},
-  {"less-than", HL_OP_COMPARE, HL_WORD_direction_LT},
-  {"less-than-or-equal-to", HL_OP_COMPARE, HL_WORD_direction_LE},
-  {"cross-replica-sum", HL_OP_ALL_REDUCE, -1},
+    {"equal-to", HL_OP_COMPARE, HL_WORD_direction_EQ},
+    {"not-equal-to", HL_OP_COMPARE, HL_WORD_direction_NE},
+    {"greater-than", HL_OP_COMPARE, HL_WORD_direction_GT},
+    {"greater-than-or-equal-to", HL_OP_COMPARE, HL_WORD_direction_GE},
+    {"less-than", HL_OP_COMPARE, HL_WORD_direction_LT},
+    {"less-than-or-equal-to", HL_OP_COMPARE, HL_WORD_direction_LE},
+    {"cross-replica-sum", HL_OP_ALL_REDUCE, -1},
 };
 
 // The place in the word cache for a word.
@@ -75,7 +75,8 @@ static bool find_sugar(Parser *p, HlStr word, ParseInst *inst) {
   static const struct {
     const char *suffix;
     HlOp op;
-  } kinds[] = {{"-start", HL_OP_ASYNC_START}, {"-update", HL_OP_ASYNC_UPDATE}, {"-done", HL_OP_ASYNC_DONE}};
+  } kinds[] = {
+      {"-start", HL_OP_ASYNC_START}, {"-update", HL_OP_ASYNC_UPDATE}, {"-done", HL_OP_ASYNC_DONE}};
   for (int k = 0; k < HL_COUNT_OF(kinds); k++) {
     const size_t n = strlen(kinds[k].suffix);
     if (word.n <= n || memcmp(word.at + word.n - n, kinds[k].suffix, n) != 0)
@@ -177,12 +178,17 @@ static int find_attr(Parser *p, const ParseInst *inst, HlStr name) {
   return key;
 }
 
-// --- Attributes that are not known ------------------------------------------------------------------------
+// --- Attributes that are not known ---------------------------------------------------------------
 
 // Attributes that once existed on these or other ops: carried as they are written.
 static bool is_old_attr(HlStr name) {
-  static const char *const old[] = {"outer_dimension_partitions", "async_group_id", "all_reduce_id",
-                                    "sparsity", "original_value", "barrier", "is_cross_program_prefetch"};
+  static const char *const old[] = {"outer_dimension_partitions",
+                                    "async_group_id",
+                                    "all_reduce_id",
+                                    "sparsity",
+                                    "original_value",
+                                    "barrier",
+                                    "is_cross_program_prefetch"};
   for (int k = 0; k < HL_COUNT_OF(old); k++)
     if (hl_str_is(name, old[k]))
       return true;
@@ -253,7 +259,7 @@ static bool unexpected_attr(Parser *p, ParseInst *inst, HlStr name) {
   return false;
 }
 
-// --- Attributes -------------------------------------------------------------------------------------
+// --- Attributes ----------------------------------------------------------------------------------
 
 const HlAttr *parse_seen(const ParseInst *inst, HlAttrKey key) {
   for (int k = 0; k < inst->n_attrs; k++)
@@ -326,12 +332,13 @@ bool parse_attributes(Parser *p, ParseInst *inst, bool allowed) {
       return false;
   const HlOp op = inst->op;
   if (op == HL_OP_ASYNC_START)
-    return inst->wrapped < HL_OP_COUNT ? check_required(p, inst, inst->wrapped)
-           : was_seen(inst, HL_A_CALLS) || missing_attr(p, inst, "calls");
+    return inst->wrapped < HL_OP_COUNT
+               ? check_required(p, inst, inst->wrapped)
+               : was_seen(inst, HL_A_CALLS) || missing_attr(p, inst, "calls");
   return check_required(p, inst, op);
 }
 
-// --- Operands ---------------------------------------------------------------------------------------
+// --- Operands ------------------------------------------------------------------------------------
 
 static bool missing_operand(Parser *p, const HlSym *name, const char *at) {
   parse_error(p, at, "instruction does not exist: %s", name->text);
@@ -343,7 +350,8 @@ static bool missing_operand(Parser *p, const HlSym *name, const char *at) {
 static bool make_operand(Parser *p, const HlSym *name, const HlShape *shape, const char *at,
                          HlInst **out) {
   if (!shape)
-    return parse_error(p, at, "operand %s had no shape; cannot create a parameter for it", name->text);
+    return parse_error(p, at, "operand %s had no shape; cannot create a parameter for it",
+                       name->text);
   if (!name) {
     char text[32];
     text[0] = '_';
@@ -463,8 +471,10 @@ static bool read_parameter(Parser *p, ParseInst *inst) {
   if (attr.i < comp->n_params && comp->params[attr.i])
     return parse_error(p, at, "duplicate parameter number %lld", (long long)attr.i);
   if (attr.i >= p->in.end - p->in.begin)
-    return parse_error(p, at, "parameter numbers must be dense, but %lld is greater than the text has "
-                       "instructions", (long long)attr.i);
+    return parse_error(p, at,
+                       "parameter numbers must be dense, but %lld is greater than the text has "
+                       "instructions",
+                       (long long)attr.i);
   parse_add_attr(inst, &attr);
   p->scope->n_params++;
   return lex_need(&p->in, ')', "after the parameter number");
@@ -503,7 +513,7 @@ static bool read_constant(Parser *p, ParseInst *inst) {
   return lex_need(&p->in, ')', "after the literal");
 }
 
-// --- Building ------------------------------------------------------------------------------------------
+// --- Building ------------------------------------------------------------------------------------
 
 // Computations in the order in which ir.h wants them, on the stack.
 static int order_comps(Parser *p, const ParseInst *inst) {
@@ -535,12 +545,21 @@ static const HlShape *infer_shape(Parser *p, const ParseInst *inst, HlComp *comp
     calls[k].comp = (HlComp *)(uintptr_t)p->ptrs.at[comps + k];
   for (int k = 0; k < inst->n_ops; k++)
     parse_push_ptr(p, operands[k]->shape);
-  const HlInst draft = {.op = (uint16_t)inst->op, .n_attrs = (uint16_t)inst->n_attrs,
-                        .n_calls = (uint16_t)n_calls, .n_operands = (uint32_t)inst->n_ops,
-                        .loc = lex_pos(&p->in, inst->name_at).loc, .comp = comp, .name = inst->name,
-                        .operands = (HlInst **)(uintptr_t)operands, .attrs = attrs, .calls = calls};
-  const HlInfer question = {.cx = p->cx, .shapes = p->m->shapes, .inst = &draft,
-                            .in = (const HlShape *const *)(p->ptrs.at + base), .n = inst->n_ops};
+  const HlInst draft = {.op = (uint16_t)inst->op,
+                        .n_attrs = (uint16_t)inst->n_attrs,
+                        .n_calls = (uint16_t)n_calls,
+                        .n_operands = (uint32_t)inst->n_ops,
+                        .loc = lex_pos(&p->in, inst->name_at).loc,
+                        .comp = comp,
+                        .name = inst->name,
+                        .operands = (HlInst **)(uintptr_t)operands,
+                        .attrs = attrs,
+                        .calls = calls};
+  const HlInfer question = {.cx = p->cx,
+                            .shapes = p->m->shapes,
+                            .inst = &draft,
+                            .in = (const HlShape *const *)(p->ptrs.at + base),
+                            .n = inst->n_ops};
   const HlShape *shape = hl_infer(&question);
   p->ptrs.n = base;
   return shape;
@@ -575,7 +594,8 @@ static void add_empty(ParseInst *inst, HlAttrKey key) {
 
 static void add_no_groups(Parser *p, ParseInst *inst) {
   if (!was_seen(inst, HL_A_REPLICA_GROUPS))
-    parse_add_attr(inst, &(HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = HL_NEW(p->m->arena, HlGroups)});
+    parse_add_attr(inst,
+                   &(HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = HL_NEW(p->m->arena, HlGroups)});
 }
 
 // Attributes that an op has even where the text is silent.
@@ -685,7 +705,7 @@ HlInst *parse_build(Parser *p, ParseInst *inst, HlComp *comp, HlInst *const *ope
   return made;
 }
 
-// --- Instructions ----------------------------------------------------------------------------------------
+// --- Instructions --------------------------------------------------------------------------------
 
 static const HlSym *anonymous_name(Parser *p, HlOp op) {
   for (;;) {

@@ -4,9 +4,9 @@
 //         | scalar | nested
 // nested  = "{" { ( nested | scalar ) [ "," ] } "}" | "{" "..." "}"
 //
-// As XLA does, commas are skipped wherever they stand, and a bare number for an array of any rank sets
-// the first element and leaves the others zero. Innermost rows of the common types are read by a loop
-// that knows nothing but digits; whatever else it meets goes the general way.
+// As XLA does, commas are skipped wherever they stand, and a bare number for an array of any rank
+// sets the first element and leaves the others zero. Innermost rows of the common types are read by
+// a loop that knows nothing but digits; whatever else it meets goes the general way.
 
 #include "text/parse.h"
 
@@ -21,12 +21,12 @@ typedef struct Array {
   HlDtype dtype;
   int rank;
   const int64_t *dim;
-  int64_t *seen;   // elements seen in the open braces, per dimension
-  int64_t index;   // of the next element
-  int level;       // open braces
+  int64_t *seen;  // elements seen in the open braces, per dimension
+  int64_t index;  // of the next element
+  int level;      // open braces
 } Array;
 
-// --- One element ------------------------------------------------------------------------------------
+// --- One element ---------------------------------------------------------------------------------
 
 static bool out_of_range(Parser *p, const char *at, double value, HlDtype dtype, double low,
                          double high) {
@@ -75,8 +75,7 @@ static bool check_payload(Parser *p, const char *at, HlDtype dtype, uint64_t pay
     return parse_error(p, at, "%s does not support payloads of nan", hl_dtype_text(dtype));
   if (payload >> bits)
     return parse_error(p, at, "the payload 0x%llx of nan is out of range for %s (0x%llx)",
-                       (unsigned long long)payload, hl_dtype_text(dtype),
-                       (1ull << bits) - 1);
+                       (unsigned long long)payload, hl_dtype_text(dtype), (1ull << bits) - 1);
   return true;
 }
 
@@ -160,13 +159,13 @@ static bool put_int(Parser *p, const Array *a, const char *at, const LexNumber *
   }
   if (bits < 64 && hl_is_unsigned(a->dtype) && (uint64_t)value >> bits)
     return parse_error(
-      p, at, "value %lld is out of range for literal's primitive type %s namely [0, %llu]",
-      (long long)value, hl_dtype_info[a->dtype].name, (1ull << bits) - 1);
+        p, at, "value %lld is out of range for literal's primitive type %s namely [0, %llu]",
+        (long long)value, hl_dtype_info[a->dtype].name, (1ull << bits) - 1);
   const int64_t low = bits < 64 ? -((int64_t)1 << (bits - 1)) : INT64_MIN;
   if (bits < 64 && hl_is_signed(a->dtype) && (value < low || value > -1 - low))
     return parse_error(
-      p, at, "value %lld is out of range for literal's primitive type %s namely [%lld, %lld]",
-      (long long)value, hl_dtype_info[a->dtype].name, (long long)low, (long long)(-1 - low));
+        p, at, "value %lld is out of range for literal's primitive type %s namely [%lld, %lld]",
+        (long long)value, hl_dtype_info[a->dtype].name, (long long)low, (long long)(-1 - low));
   if (a->dtype == HL_S64 && value < 0 && !number->negative)
     hl_warn(p->cx, lex_pos(&p->in, at), "value %llu is out of range for s64 and wraps to %lld",
             (unsigned long long)value, (long long)value);
@@ -191,10 +190,9 @@ static bool put_part(Parser *p, const Array *a, const char *at, int part, const 
   }
   const double limit = wide ? DBL_MAX : (double)FLT_MAX;
   if (isfinite(number->f) && (number->f > limit || number->f < -limit))
-    return parse_error(p, at,
-                       "%s part %g is out of range for literal's primitive type %s, namely [%g, %g]",
-                       part ? "imaginary" : "real", number->f, hl_dtype_info[a->dtype].name, -limit,
-                       limit);
+    return parse_error(
+        p, at, "%s part %g is out of range for literal's primitive type %s, namely [%g, %g]",
+        part ? "imaginary" : "real", number->f, hl_dtype_info[a->dtype].name, -limit, limit);
   if (wide)
     ((double *)a->literal->data)[k] = number->f;
   else
@@ -284,7 +282,8 @@ static bool read_element(Parser *p, Array *a) {
     if (!hl_is_complex(a->dtype))
       return parse_error(p, at, "parentheses are for complex literals only");
     if (a->level != a->rank)
-      return parse_error(p, at, "expected nested array in rank %d, but found %d", a->rank, a->level);
+      return parse_error(p, at, "expected nested array in rank %d, but found %d", a->rank,
+                         a->level);
     if (!read_complex(p, a))
       return false;
   } else if (lex_at_word(&p->in, "true") || lex_at_word(&p->in, "false")) {
@@ -347,8 +346,8 @@ static void read_row(Parser *p, Array *a) {
 }
 
 static bool row_is_plain(const Array *a) {
-  return a->rank > 0 && (a->dtype == HL_F32 || a->dtype == HL_F64 || a->dtype == HL_PRED ||
-                         a->dtype == HL_S32);
+  return a->rank > 0 &&
+         (a->dtype == HL_F32 || a->dtype == HL_F64 || a->dtype == HL_PRED || a->dtype == HL_S32);
 }
 
 static bool read_elements(Parser *p, Array *a) {
@@ -380,13 +379,16 @@ static bool read_elements(Parser *p, Array *a) {
   return true;
 }
 
-// Adds to the bytes of all constants; an array may not have more elements than the text could spell.
+// Adds to the bytes of all constants; an array may not have more elements than the text could
+// spell.
 static bool check_size(Parser *p, const HlShape *shape) {
   const int64_t n = hl_shape_elements(shape), bytes = hl_dtype_bytes(shape->dtype);
   const int64_t limit = hl_cx_limits(p->cx)->literal_bytes;
   for (int64_t k = 0, total = 1; k < shape->rank; k++)  // no strides that overflow, even of nothing
-    if (shape->dim[k] && (__builtin_mul_overflow(total, shape->dim[k], &total) || total > INT64_MAX / 64))
-      return parse_error(p, p->in.at, "a literal of shape %s is too large", hl_shape_text(p->cx, shape));
+    if (shape->dim[k] &&
+        (__builtin_mul_overflow(total, shape->dim[k], &total) || total > INT64_MAX / 64))
+      return parse_error(p, p->in.at, "a literal of shape %s is too large",
+                         hl_shape_text(p->cx, shape));
   if (n > (limit - p->literal_bytes) / bytes)
     return parse_limit(p, p->in.at, "the constants take more than %lld bytes", (long long)limit);
   if (n > 1 << 20 && n > p->in.end - p->in.at && lex_at(&p->in, '{'))
@@ -426,7 +428,10 @@ static bool read_array(Parser *p, const HlShape *shape, HlLiteral **out) {
   const int base = p->ints.n;
   for (int k = 0; k < shape->rank; k++)
     parse_push_int(p, 0);
-  Array a = {.literal = literal, .dtype = shape->dtype, .rank = shape->rank, .dim = shape->dim,
+  Array a = {.literal = literal,
+             .dtype = shape->dtype,
+             .rank = shape->rank,
+             .dim = shape->dim,
              .seen = p->ints.at + base};
   const bool ok = read_elements(p, &a);
   p->ints.n = base;
@@ -437,7 +442,8 @@ static bool read_array(Parser *p, const HlShape *shape, HlLiteral **out) {
   return ok;
 }
 
-// Makes the tuple of the literals on the stack from `base` on, releasing them; `ok` false: only that.
+// Makes the tuple of the literals on the stack from `base` on, releasing them; `ok` false: only
+// that.
 static bool finish_tuple(Parser *p, int base, bool ok, HlLiteral **out) {
   const int n = p->ptrs.n - base;
   if (ok) {

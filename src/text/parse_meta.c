@@ -21,26 +21,27 @@ static HlStr read_attr_name(Parser *p, const char *what) {
   return (HlStr){s, (size_t)(end - s)};
 }
 
-// --- Metadata ---------------------------------------------------------------------------------------
+// --- Metadata ------------------------------------------------------------------------------------
 
 enum { FIELD_TEXT, FIELD_INT, FIELD_PROFILE };
-#define FIELD(name, kind, member) {#name, sizeof #name - 1, kind, offsetof(HlMetadata, member)}
+#define FIELD(name, kind, member) \
+  { #name, sizeof #name - 1, kind, offsetof(HlMetadata, member) }
 static const struct {
   const char *name;
   uint8_t n, kind, offset;
 } fields[] = {
-  FIELD(op_name, FIELD_TEXT, op_name),
-  FIELD(stack_frame_id, FIELD_INT, stack_frame_id),
-  FIELD(source_file, FIELD_TEXT, source_file),
-  FIELD(source_line, FIELD_INT, source_line),
-  FIELD(op_type, FIELD_TEXT, op_type),
-  FIELD(source_end_line, FIELD_INT, source_end_line),
-  FIELD(source_column, FIELD_INT, source_column),
-  FIELD(source_end_column, FIELD_INT, source_end_column),
-  FIELD(deduplicated_name, FIELD_TEXT, deduplicated_name),
-  FIELD(scheduling_name, FIELD_TEXT, scheduling_name),
-  FIELD(metadata_payload, FIELD_TEXT, payload),
-  FIELD(profile_type, FIELD_PROFILE, profile_type),
+    FIELD(op_name, FIELD_TEXT, op_name),
+    FIELD(stack_frame_id, FIELD_INT, stack_frame_id),
+    FIELD(source_file, FIELD_TEXT, source_file),
+    FIELD(source_line, FIELD_INT, source_line),
+    FIELD(op_type, FIELD_TEXT, op_type),
+    FIELD(source_end_line, FIELD_INT, source_end_line),
+    FIELD(source_column, FIELD_INT, source_column),
+    FIELD(source_end_column, FIELD_INT, source_end_column),
+    FIELD(deduplicated_name, FIELD_TEXT, deduplicated_name),
+    FIELD(scheduling_name, FIELD_TEXT, scheduling_name),
+    FIELD(metadata_payload, FIELD_TEXT, payload),
+    FIELD(profile_type, FIELD_PROFILE, profile_type),
 };
 #undef FIELD
 
@@ -149,7 +150,7 @@ bool parse_metadata(Parser *p, const HlMetadata **out) {
   return true;
 }
 
-// --- Dictionaries -----------------------------------------------------------------------------------
+// --- Dictionaries --------------------------------------------------------------------------------
 
 // Puts an entry into the sorted list of (key, value) pairs on the stack; the last of a key wins.
 static void add_entry(Parser *p, int base, const HlSym *key, const HlSym *value) {
@@ -230,7 +231,7 @@ bool parse_dict(Parser *p, const HlDict **out) {
   return true;
 }
 
-// --- Origins ------------------------------------------------------------------------------------------
+// --- Origins -------------------------------------------------------------------------------------
 
 // {"name" {1,0}}, {"name"} or {}.
 bool parse_origin_leaf(Parser *p, const HlOrigin **out) {

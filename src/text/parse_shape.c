@@ -1,6 +1,7 @@
 // parse_shape.c: reads shapes and layouts (hlo.md 2).
 //
-// shape  = type "[" [ dim { "," dim } ] "]" [ layout ] | "(" [ shape { "," shape } ] ")" | "b(" shape ")"
+// shape  = type "[" [ dim { "," dim } ] "]" [ layout ] | "(" [ shape { "," shape } ] ")" | "b("
+// shape ")"
 // dim    = int | "<=" int | "?"
 // layout = "{" [ int { "," int } ] [ ":" suffix ] "}"
 //
@@ -105,7 +106,7 @@ bool parse_shape(Parser *p, const HlShape **out) {
   return true;
 }
 
-// --- Layouts --------------------------------------------------------------------------------------
+// --- Layouts -------------------------------------------------------------------------------------
 
 // Eats a layout item's letter when "(" follows it.
 static bool eat_item(Parser *p, const char *letter) {
@@ -250,7 +251,7 @@ static bool read_layout(Parser *p, int rank, HlLayout *out, HlLayoutExtra *extra
   return true;
 }
 
-// --- Shapes -----------------------------------------------------------------------------------------
+// --- Shapes --------------------------------------------------------------------------------------
 
 // Reads "[2,<=3,?]": sizes and then, when some are dynamic, as many 0 and 1 stay on the stack.
 static bool read_dims(Parser *p, int *rank, bool *dynamic) {
@@ -281,7 +282,8 @@ static bool read_dims(Parser *p, int *rank, bool *dynamic) {
   for (int k = 0; k < *rank; k++)
     p->ints.at[base + k] = p->ints.at[base + 2 * k];
   if (*rank > 0)
-    memmove(p->ints.at + base + *rank, p->ints.at + base + 2 * *rank, sizeof(int64_t) * (size_t)*rank);
+    memmove(p->ints.at + base + *rank, p->ints.at + base + 2 * *rank,
+            sizeof(int64_t) * (size_t)*rank);
   p->ints.n = base + 2 * *rank;
   return lex_need(&p->in, ']', "to end the dimensions of a shape");
 }

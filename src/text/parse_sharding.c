@@ -5,7 +5,8 @@
 //          | "devices=" tile | "last_tile_dim_replicate" | "last_tile_dims={" type { "," type } "}"
 //          | "shard_as" int | "shard_like" int | "metadata=" ...
 // tile     = dims ( int { "," int } | "<=" dims [ "T(" int { "," int } ")" ] )
-// named    = mesh "," ( "replicated" | "unreduced" | "manual" | "[" dim { "," dim } "]" { "," axes } )
+// named    = mesh "," ( "replicated" | "unreduced" | "manual" | "[" dim { "," dim } "]" { "," axes
+// } )
 //
 // What comes out is canonical (hl_sharding_canonical), as XLA constructs it.
 
@@ -30,7 +31,7 @@ static int64_t product(HlI64s list) {
   return total;
 }
 
-// --- Tile assignments -------------------------------------------------------------------------------
+// --- Tile assignments ----------------------------------------------------------------------------
 
 static bool read_perm(Parser *p, int rank, HlI64s *out) {
   if (!lex_eat_word(&p->in, "T"))
@@ -45,8 +46,8 @@ static bool read_perm(Parser *p, int rank, HlI64s *out) {
   for (int k = base; k < p->ints.n; k++) {
     const int64_t value = p->ints.at[k];
     if (value < 0 || value >= rank)
-      return parse_error(p, at, "entry %lld of the permutation is outside [0, %d)", (long long)value,
-                         rank);
+      return parse_error(p, at, "entry %lld of the permutation is outside [0, %d)",
+                         (long long)value, rank);
     for (int other = base; other < k; other++)
       if (p->ints.at[other] == value)
         return parse_error(p, at, "the permutation repeats %lld", (long long)value);
@@ -108,7 +109,7 @@ static bool read_tile(Parser *p, HlI64s *tile, HlIota *iota, HlI64s *devices) {
   return true;
 }
 
-// --- Meshes -------------------------------------------------------------------------------------------
+// --- Meshes --------------------------------------------------------------------------------------
 
 // An axis' name: bare or in quotes. `before` is the byte that must follow directly.
 static bool read_axis_name(Parser *p, const HlSym **out) {
@@ -239,7 +240,8 @@ static bool read_axis_ref(Parser *p, const HlMesh *mesh, HlAxisRef *out) {
   if (out->pre_size < 1 || out->size < 1 || out->size >= whole || out->pre_size > whole ||
       whole % out->pre_size || whole / out->pre_size % out->size)
     return parse_error(p, at, "(%lld)%lld is no sub-axis of '%s', which has size %lld",
-                       (long long)out->pre_size, (long long)out->size, name->text, (long long)whole);
+                       (long long)out->pre_size, (long long)out->size, name->text,
+                       (long long)whole);
   return true;
 }
 
@@ -269,7 +271,7 @@ static bool read_axes(Parser *p, const HlMesh *mesh, HlAxes *out, bool *open) {
   return lex_need(&p->in, '}', "to end the list of mesh axes");
 }
 
-// --- Named shardings -----------------------------------------------------------------------------------
+// --- Named shardings -----------------------------------------------------------------------------
 
 // "metadata={..}" or "metadata={{..}, {..}}", after the "metadata=".
 static bool read_metadata(Parser *p, HlSharding *sharding) {
@@ -370,12 +372,12 @@ static bool read_named(Parser *p, HlSharding *sharding) {
   return check_axes(p, at, sharding) && lex_need(&p->in, '}', "to end the sharding");
 }
 
-// --- Tiled and simple shardings ---------------------------------------------------------------------
+// --- Tiled and simple shardings ------------------------------------------------------------------
 
 // The words seen in one sharding, and what they brought along.
 typedef struct Items {
   bool maximal, replicated, manual, unknown, unreduced, last_replicate, last_dims, shard_as,
-    shard_like;
+      shard_like;
   HlI64s device;
 } Items;
 
@@ -449,9 +451,10 @@ static bool read_item(Parser *p, HlSharding *sharding, Items *items) {
   }
   if (eat_attr(p, "metadata"))
     return read_metadata(p, sharding);
-  return lex_expected(&p->in, "a part of a sharding (replicated, maximal, manual, unreduced, unknown, "
-                              "device=, devices=, last_tile_dims=, last_tile_dim_replicate, "
-                              "shard_as, shard_like, metadata=)");
+  return lex_expected(&p->in,
+                      "a part of a sharding (replicated, maximal, manual, unreduced, unknown, "
+                      "device=, devices=, last_tile_dims=, last_tile_dim_replicate, "
+                      "shard_as, shard_like, metadata=)");
 }
 
 static bool finish_tiled(Parser *p, const char *at, HlSharding *sharding, const Items *items) {
@@ -479,9 +482,9 @@ static bool finish_items(Parser *p, const char *at, HlSharding *sharding, const 
     sharding->device = items->device.n ? items->device.at[0] : sharding->devices.at[0];
     return true;
   }
-  const char *simple = items->replicated ? "replicated"
-                       : items->manual   ? "manual"
-                       : items->unknown  ? "unknown"
+  const char *simple = items->replicated  ? "replicated"
+                       : items->manual    ? "manual"
+                       : items->unknown   ? "unknown"
                        : items->unreduced ? "unreduced"
                                           : NULL;
   if (!simple)
@@ -585,7 +588,7 @@ const HlSharding *parse_sharding_for(Parser *p, const HlSharding *sharding, cons
   return tuple;
 }
 
-// --- Replica groups ------------------------------------------------------------------------------------
+// --- Replica groups ------------------------------------------------------------------------------
 
 static bool read_iota_groups(Parser *p, HlGroups *groups) {
   const char *at = p->in.at;

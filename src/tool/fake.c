@@ -218,7 +218,7 @@ static void fill(HlLiteral *out, const Need *need, int *leaf, HlRng *rng) {
       fill(out->element[k], need, leaf, rng);
     return;
   }
-  Need n = need ? need[*leaf] : fake_free();
+  Need n = need ? fake_settled(need[*leaf]) : fake_free();
   ++*leaf;
   if (out->data && out->n > 0)
     fill_array(out, n, rng);

@@ -13,10 +13,12 @@ enum {                         // of Need.flags
   NEED_DIAGONAL = 32           // square matrices with a large diagonal
 };
 
-// What the users of a value want of it. Free: {-inf, inf, 0, 0}.
+// What the users of a value want of it. Of a wish lo <= hi; wishes add up in any order: in a slot lo may come to
+// lie above hi (fake_settled says what then holds), and hard_lo, hard_hi are what the hard wishes say.
 typedef struct Need {
   double lo, hi, fixed;
   unsigned flags;
+  double hard_lo, hard_hi;
 } Need;
 
 typedef struct Range {         // where a value lies whatever the inputs are
@@ -54,7 +56,9 @@ static inline int fake_start(const Fake *f, const HlInst *tuple, int64_t element
 }
 // Adds a wish about leaf `leaf` of a value.
 void fake_want(Fake *f, const HlInst *value, int leaf, Need what);
-Need fake_free(void);
+Need fake_free(void);          // no wish
+// What a slot comes to: everything if that can be, else the hard wishes, else what lies between them.
+Need fake_settled(Need n);
 
 // fake_range.c: where the result of one instruction lies.
 void fake_range_inst(Fake *f, const HlInst *inst);

@@ -11,25 +11,30 @@
 
 enum { MAX_SLOTS = 1 << 24, PASSES = 8 };
 
-Need fake_free(void) { return (Need){-INFINITY, INFINITY, 0, 0}; }
+Need fake_free(void) { return (Need){-INFINITY, INFINITY, 0, 0, -INFINITY, INFINITY}; }
 
+// Does not depend on the order of wishes.
 static bool merge(Need *to, Need what) {
   Need old = *to;
-  if ((what.flags & NEED_FIXED) && !(to->flags & NEED_FIXED))
-    to->fixed = what.fixed;
-  to->flags |= what.flags & ~(unsigned)NEED_HARD;
-  double lo = fmax(to->lo, what.lo), hi = fmin(to->hi, what.hi);
-  if (lo <= hi) {
-    if (lo != old.lo || hi != old.hi)
-      to->flags |= what.flags & NEED_HARD;
-    to->lo = lo;
-    to->hi = hi;
-  } else if ((what.flags & NEED_HARD) && !(to->flags & NEED_HARD)) {  // necessity over taste; else who came first
-    to->lo = what.lo;
-    to->hi = what.hi;
-    to->flags |= NEED_HARD;
+  if (what.flags & NEED_FIXED)
+    to->fixed = old.flags & NEED_FIXED ? fmin(old.fixed, what.fixed) : what.fixed;
+  to->flags |= what.flags;
+  to->lo = fmax(to->lo, what.lo);
+  to->hi = fmin(to->hi, what.hi);
+  if (what.flags & NEED_HARD) {
+    to->hard_lo = fmax(to->hard_lo, what.lo);
+    to->hard_hi = fmin(to->hard_hi, what.hi);
   }
-  return to->lo != old.lo || to->hi != old.hi || to->flags != old.flags;
+  return to->lo != old.lo || to->hi != old.hi || to->hard_lo != old.hard_lo || to->hard_hi != old.hard_hi ||
+         to->flags != old.flags || to->fixed != old.fixed;
+}
+
+Need fake_settled(Need n) {
+  if (n.lo > n.hi && (n.flags & NEED_HARD)) {
+    n.lo = n.hard_lo;
+    n.hi = n.hard_hi;
+  }
+  return (Need){fmin(n.lo, n.hi), fmax(n.lo, n.hi), n.fixed, n.flags, n.hard_lo, n.hard_hi};
 }
 
 void fake_want(Fake *f, const HlInst *value, int leaf, Need what) {

@@ -14,7 +14,7 @@ static bool known(Range r) { return isfinite(r.lo) && isfinite(r.hi); }
 static void want(Fake *f, const HlInst *inst, int k, Need n, double lo, double hi) {
   if (isnan(lo) || isnan(hi))
     return;
-  Need out = {lo, hi < lo ? lo : hi, 0, n.flags & NEED_HARD};
+  Need out = {.lo = lo, .hi = hi < lo ? lo : hi, .flags = n.flags & NEED_HARD};
   fake_want(f, inst->operands[k], 0, out);
 }
 
@@ -56,7 +56,8 @@ static void flow_multiply(Fake *f, const HlInst *inst, Need n) {
   if (known(a) && known(b))
     return;
   if (inst->operands[0] == inst->operands[1]) {
-    Need nonzero = {-sqrt(n.hi), sqrt(n.hi), 0, (n.flags & NEED_HARD) | (n.lo > 0 ? (unsigned)NEED_NONZERO : 0)};
+    Need nonzero = {.lo = -sqrt(n.hi), .hi = sqrt(n.hi),
+                    .flags = (n.flags & NEED_HARD) | (n.lo > 0 ? (unsigned)NEED_NONZERO : 0)};
     if (n.hi > 0)
       fake_want(f, inst->operands[0], 0, nonzero);
   } else if (known(b) && b.lo * b.hi > 0) {

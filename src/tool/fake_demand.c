@@ -8,8 +8,8 @@
 
 enum { TURNS = 16 };           // how often a loop may go round if an input decides
 
-static Need within(double lo, double hi) { return (Need){lo, hi, 0, NEED_HARD}; }
-static Need rather(double lo, double hi) { return (Need){lo, hi, 0, 0}; }
+static Need within(double lo, double hi) { return (Need){.lo = lo, .hi = hi, .flags = NEED_HARD}; }
+static Need rather(double lo, double hi) { return (Need){.lo = lo, .hi = hi}; }
 static Need flagged(unsigned flags) {
   Need n = fake_free();
   n.flags = flags;
@@ -159,7 +159,13 @@ static void demand_float(Fake *f, const HlInst *inst) {
     case HL_OP_LOG_PLUS_ONE: fake_want(f, x, 0, rather(-0.9, INFINITY)); break;
     case HL_OP_ASIN: case HL_OP_ACOS: case HL_OP_ATANH: fake_want(f, x, 0, rather(-0.9, 0.9)); break;
     case HL_OP_ACOSH: fake_want(f, x, 0, rather(1, INFINITY)); break;
-    case HL_OP_POWER: fake_want(f, x, 0, rather(0.05, INFINITY)); break;
+    case HL_OP_EXPONENTIAL: case HL_OP_EXPONENTIAL_MINUS_ONE: case HL_OP_SINH: case HL_OP_COSH:
+      fake_want(f, x, 0, rather(-20, 20));
+      break;
+    case HL_OP_POWER:
+      fake_want(f, x, 0, rather(0.05, INFINITY));
+      fake_want(f, inst->operands[1], 0, rather(-4, 4));
+      break;
     default: break;
   }
 }

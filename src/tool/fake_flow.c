@@ -10,7 +10,7 @@ static bool is_free(Need n) { return isinf(n.lo) && isinf(n.hi) && n.lo < n.hi &
 
 // The wish for leaf `leaf` of the result, less what holds anyway.
 static Need wish(const Fake *f, const HlInst *inst, int leaf) {
-  Need n = *fake_need(f, inst, leaf);
+  Need n = fake_settled(*fake_need(f, inst, leaf));
   Range r = *fake_range(f, inst, leaf);
   if (r.lo >= n.lo && r.hi <= n.hi) {
     n.lo = -INFINITY;
@@ -37,7 +37,7 @@ static void pass_parameter(Fake *f, const HlComp *comp, int number, const HlInst
   const HlInst *p = number < comp->n_params ? comp->params[number] : NULL;
   int n = p ? fake_leaves(f, p) : 0, m = fake_leaves(f, operand);
   for (int k = 0; k < n && k < m; k++) {
-    Need want = *fake_need(f, p, k);
+    Need want = fake_settled(*fake_need(f, p, k));
     want.flags &= keep;
     if (!is_free(want))
       fake_want(f, operand, k, want);
@@ -110,7 +110,7 @@ static void flow_reduce(Fake *f, const HlInst *inst) {
   if (op == HL_OP_MAXIMUM || op == HL_OP_MINIMUM)
     fake_want(f, inst->operands[0], 0, n);
   else if ((op == HL_OP_ADD || op == HL_OP_MULTIPLY) && n.lo >= 0)
-    fake_want(f, inst->operands[0], 0, (Need){n.lo > 0 ? 1e-3 : 0, INFINITY, 0, 0});
+    fake_want(f, inst->operands[0], 0, (Need){.lo = n.lo > 0 ? 1e-3 : 0, .hi = INFINITY});
 }
 
 // Ops that move elements: from which operands, and what of the wish survives.

@@ -117,16 +117,16 @@ static bool holds_proto(HlCx *cx, const HlModule *m, char *why, size_t room) {
          proto_identity(cx, m, HL_PROTO_WITH_CONFIG, false, why, room);
 }
 
-static void text_round_trip(void **state) { assert_int_equal(property_check("text", 4000, false, holds_text), 0); }
-static void proto_round_trip(void **state) { assert_int_equal(property_check("proto", 3000, false, holds_proto), 0); }
-static void clones(void **state) { assert_int_equal(property_check("clone", 2000, false, clone_identity), 0); }
+static void text_round_trip(void **state) { assert_int_equal(property_check("text", 8000, false, holds_text), 0); }
+static void proto_round_trip(void **state) { assert_int_equal(property_check("proto", 6000, false, holds_proto), 0); }
+static void clones(void **state) { assert_int_equal(property_check("clone", 5000, false, clone_identity), 0); }
 
 static bool is_valid(HlCx *cx, const HlModule *m, char *why, size_t room) {
   snprintf(why, room, "the verifier refuses it");
   return hl_verify(cx, m, NULL);
 }
 
-static void validity(void **state) { assert_int_equal(property_check("verify", 4000, false, is_valid), 0); }
+static void validity(void **state) { assert_int_equal(property_check("verify", 10000, false, is_valid), 0); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(validity), cmocka_unit_test(text_round_trip),

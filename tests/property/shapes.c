@@ -126,9 +126,9 @@ static bool same_inputs(HlCx *cx, const HlModule *m, char *why, size_t room) {
   return good;
 }
 
-static void shapes(void **state) { assert_int_equal(property_check("shapes", 3000, true, holds), 0); }
-static void results(void **state) { assert_int_equal(property_check("results", 2000, true, same_results), 0); }
-static void inputs(void **state) { assert_int_equal(property_check("inputs", 2000, false, same_inputs), 0); }
+static void shapes(void **state) { assert_int_equal(property_check("shapes", 10000, true, holds), 0); }
+static void results(void **state) { assert_int_equal(property_check("results", 6000, true, same_results), 0); }
+static void inputs(void **state) { assert_int_equal(property_check("inputs", 5000, false, same_inputs), 0); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(results), cmocka_unit_test(inputs)};
