@@ -590,10 +590,16 @@ const HlSharding *hl_sharding(const HlInst *inst);                 // NULL: none
 // The comparison type in force, written or by default (HL_WORD_comparison_type_*).
 int64_t hl_comparison_type(const HlInst *inst);
 int64_t hl_default_comparison_type(HlDtype dtype);
-// The op that an async-start, -update or -done wraps: the instruction at the root of the computation
-// of the chain's start; NULL when the chain is broken.
-const HlInst *hl_async_wrapped(const HlInst *inst);
-const HlInst *hl_async_chain_start(const HlInst *inst);
+// The async-start of the chain that an async-start, -update or -done belongs to, and what it wraps:
+// the root of the computation it calls. NULL when the chain is broken. `lately`, which may be NULL,
+// remembers the links met, so that asking about each of a chain of n costs n steps and not n * n:
+// start from {0}; it holds as long as no operand changes.
+enum { HL_ASYNC_LATELY = 256 };
+typedef struct HlAsyncLately {
+  const HlInst *link[HL_ASYNC_LATELY], *start[HL_ASYNC_LATELY];  // by id, the newest
+} HlAsyncLately;
+const HlInst *hl_async_chain_start(HlAsyncLately *lately, const HlInst *inst);
+const HlInst *hl_async_wrapped(HlAsyncLately *lately, const HlInst *inst);
 bool hl_has_side_effect(const HlInst *inst);                       // itself, not what it calls
 
 // Where an instruction, computation or module stands in its source.

@@ -71,17 +71,29 @@ int64_t hl_comparison_type(const HlInst *inst) {
                                                          : HL_NO_DTYPE);
 }
 
-const HlInst *hl_async_chain_start(const HlInst *inst) {
-  while (inst->op == HL_OP_ASYNC_UPDATE || inst->op == HL_OP_ASYNC_DONE) {
-    if (inst->n_operands == 0)
-      return NULL;
-    inst = inst->operands[0];
+const HlInst *hl_async_chain_start(HlAsyncLately *lately, const HlInst *inst) {
+  const HlInst *at = inst, *start = NULL;
+  while (at->op == HL_OP_ASYNC_UPDATE || at->op == HL_OP_ASYNC_DONE) {
+    const uint32_t slot = at->id % HL_ASYNC_LATELY;
+    if (lately && lately->link[slot] == at) {
+      start = lately->start[slot];
+      break;
+    }
+    if (at->n_operands == 0)
+      break;
+    at = at->operands[0];
   }
-  return inst->op == HL_OP_ASYNC_START ? inst : NULL;
+  if (at->op == HL_OP_ASYNC_START)
+    start = at;
+  if (lately) {
+    lately->link[inst->id % HL_ASYNC_LATELY] = inst;
+    lately->start[inst->id % HL_ASYNC_LATELY] = start;
+  }
+  return start;
 }
 
-const HlInst *hl_async_wrapped(const HlInst *inst) {
-  const HlInst *start = hl_async_chain_start(inst);
+const HlInst *hl_async_wrapped(HlAsyncLately *lately, const HlInst *inst) {
+  const HlInst *start = hl_async_chain_start(lately, inst);
   return start && start->n_calls > 0 ? start->calls[0].comp->root : NULL;
 }
 

@@ -430,8 +430,8 @@ static bool read_comps(ProtoReader *r, const ModuleMsg *head) {
   return ok;
 }
 
-// Computations stay in the order of the file, callees first.
-static bool order_comps(ProtoReader *r, const ModuleMsg *head) {
+// The entry; the computations stay in the order of the file, callees first.
+static bool find_entry(ProtoReader *r, const ModuleMsg *head) {
   HlComp *entry = NULL;
   for (int k = 0; k < r->n_comps; k++)
     if (r->comps[k].id == head->entry_computation_id)
@@ -453,7 +453,7 @@ static bool read_module(ProtoReader *r) {
   read_module_attrs(r, head);
   read_frames(r, head->stack_frame_index);
   read_aliases(r, head);
-  if (!read_comps(r, head) || !order_comps(r, head) || !read_entry_layout(r, head->host_program_shape) ||
+  if (!read_comps(r, head) || !find_entry(r, head) || !read_entry_layout(r, head->host_program_shape) ||
       !read_shardings(r, head) || !read_recovery(r, head->original_value_recovery_table))
     return false;
   r->m->is_scheduled = head->schedule && head->schedule->n_sequences > 0;

@@ -124,6 +124,7 @@ typedef struct Parser {
   bool unordered;  // some computation was made after one that calls it
   ParseCache shapes, metas, shardings, dicts;
   ParseWord *words;
+  HlAsyncLately async;
 } Parser;
 
 // An instruction being read.

@@ -31,7 +31,7 @@ bool parse_async_operands(Parser *p, const ParseInst *inst) {
   if (inst->op == HL_OP_ASYNC_UPDATE && !hl_shape_equal(from->shape, inst->shape))
     return parse_error(p, inst->op_at,
                        "async-update expects the op shape to be the same as the operand shape");
-  const HlInst *wrapped = hl_async_wrapped(from);
+  const HlInst *wrapped = hl_async_wrapped(&p->async, from);
   if (inst->wrapped < HL_OP_COUNT && wrapped && wrapped->op != inst->wrapped)
     return parse_error(p, inst->op_at, "expected the async wrapped opcode to be %s, but found %s",
                        hl_op_text((HlOp)wrapped->op), hl_op_text(inst->wrapped));
@@ -122,7 +122,7 @@ static const char *thread_of(const HlInst *start) {
 
 // What an update or done repeats of its start must agree with it; then it is dropped.
 static bool check_repeated(Parser *p, ParseInst *inst, const HlInst *from) {
-  const HlInst *start = hl_async_chain_start(from);
+  const HlInst *start = hl_async_chain_start(&p->async, from);
   const HlAttr *thread = parse_seen(inst, HL_A_ASYNC_EXECUTION_THREAD);
   if (thread && strcmp(thread->sym->text, thread_of(start)) != 0)
     return parse_error(p, inst->op_at, "expected async_execution_thread to be %s, but found %s",
@@ -197,7 +197,7 @@ bool parse_async(Parser *p, ParseInst *inst, HlInst **out) {
   *out = parse_build(p, inst, p->scope->comp, operands);
   if (!*out)
     return false;
-  HlInst *wrapped = (HlInst *)(uintptr_t)hl_async_wrapped(*out);
+  HlInst *wrapped = (HlInst *)(uintptr_t)hl_async_wrapped(&p->async, *out);
   for (int k = 0; wrapped && k < inst->n_attrs; k++)
     if (is_shared(inst->attrs[k].key))
       hl_set_attr(wrapped, &inst->attrs[k]);

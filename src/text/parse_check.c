@@ -89,10 +89,10 @@ static bool check_channel(Parser *p, const ParseInst *inst) {
   const uint32_t collective = hl_op_info[from->op].traits & HL_T_COLLECTIVE;
   const bool has_channel = collective || from->op == HL_OP_SEND || from->op == HL_OP_RECV ||
                            from->op == HL_OP_SEND_DONE || from->op == HL_OP_RECV_DONE;
-  if (has_channel && int_of(inst, HL_A_CHANNEL_ID, -1) != hl_attr_int(from, HL_A_CHANNEL_ID))
+  const HlAttr *own = parse_seen(inst, HL_A_CHANNEL_ID), *theirs = hl_attr(from, HL_A_CHANNEL_ID);
+  if (has_channel && (own || theirs) && !(own && theirs && own->i == theirs->i))
     return parse_error(p, inst->op_at, "channel_id %lld differs from the operand's, %lld",
-                       (long long)int_of(inst, HL_A_CHANNEL_ID, -1),
-                       (long long)hl_attr_int(from, HL_A_CHANNEL_ID));
+                       own ? (long long)own->i : -1LL, theirs ? (long long)theirs->i : -1LL);
   if (inst->op == HL_OP_RECV_DONE && (from->shape->dtype != HL_TUPLE || from->shape->rank == 0))
     return wrong(p, inst, "recv-done takes a recv, whose shape is a tuple");
   return true;

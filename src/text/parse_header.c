@@ -157,10 +157,7 @@ static bool read_frontend_attributes(Parser *p) {
 }
 
 // { {"a"} : {"b" {0}}, "module text" ... }
-static bool read_recovery_table(Parser *p) {
-  const int base = p->ptrs.n;
-  if (!lex_need(&p->in, '{', "to start the recovery table"))
-    return false;
+static bool read_recovery_rows(Parser *p) {
   while (!lex_at(&p->in, '}')) {
     HlRecovery *row = HL_NEW(p->m->arena, HlRecovery);
     if (!parse_origin_leaf(p, &row->old_array) ||
@@ -179,13 +176,22 @@ static bool read_recovery_table(Parser *p) {
     }
     parse_push_ptr(p, row);
   }
+  lex_move(&p->in, p->in.at + 1);
+  return true;
+}
+
+static bool read_recovery_table(Parser *p) {
+  const int base = p->ptrs.n;
+  if (!lex_need(&p->in, '{', "to start the recovery table"))
+    return false;
+  const bool ok = read_recovery_rows(p);
+  // After an error, too: the module owns the modules of the rows before it.
   HlRecovery *rows = HL_ARRAY(p->m->arena, HlRecovery, p->ptrs.n - base);
   for (int k = base; k < p->ptrs.n; k++)
     rows[p->m->n_recovery++] = *(const HlRecovery *)p->ptrs.at[k];
   p->m->recovery = rows;
   p->ptrs.n = base;
-  lex_move(&p->in, p->in.at + 1);
-  return true;
+  return ok;
 }
 
 static const struct {

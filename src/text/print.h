@@ -28,7 +28,7 @@ typedef struct Print {
   int depth;              // of bodies inside bodies
   bool nested;            // inside a computation
   bool hide_frontend;     // no frontend attributes: an async-start around shows its own
-  const HlInst *async, *wrapped;  // the newest async instruction, and what it wraps
+  HlAsyncLately async;
   int64_t budget;         // instructions that may still be printed in bodies inside instructions
 } Print;
 

@@ -24,12 +24,7 @@ bool print_is_sugar_body(const HlComp *comp) {
 const HlInst *print_sugar(Print *p, const HlInst *inst) {
   if (!p->o->async_sugar)
     return NULL;
-  // Chains of updates are not walked anew for each link.
-  const bool follows = inst->op != HL_OP_ASYNC_START && inst->n_operands &&
-                       inst->operands[0] == p->async;
-  const HlInst *wrapped = follows || inst == p->async ? p->wrapped : hl_async_wrapped(inst);
-  p->async = inst;
-  p->wrapped = wrapped;
+  const HlInst *wrapped = hl_async_wrapped(&p->async, inst);
   return wrapped && is_one_instruction(wrapped->comp) ? wrapped : NULL;
 }
 

@@ -85,7 +85,7 @@ static bool check_async_start(Verify *v, const HlInst *inst) {
 }
 
 static bool check_async_rest(Verify *v, const HlInst *inst) {
-  const HlInst *operand = inst->operands[0], *start = hl_async_chain_start(inst);
+  const HlInst *operand = inst->operands[0], *start = hl_async_chain_start(&v->async, inst);
   if (operand->op != HL_OP_ASYNC_START && operand->op != HL_OP_ASYNC_UPDATE)
     return hl_inst_error(v->cx, inst,
                          "%s expects operand to be async-start or async-update, found %s",

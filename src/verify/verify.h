@@ -15,6 +15,7 @@ typedef struct Verify {
   const HlSym **thread;  // execution thread in force, by computation id; NULL: main
   // Which kinds of op the module has at all, so that later checks can pass at once.
   bool has_async, has_channels, has_all_reduce, has_buffers;
+  HlAsyncLately async;
 } Verify;
 
 // structure.c: that the graph is one: edges, parameters, roots, names, callers, schedules.
