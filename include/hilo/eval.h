@@ -28,8 +28,9 @@ typedef struct HlEvalOptions {
 // options may be NULL. On failure false and all results NULL.
 bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options, const HlLiteral *const *const *args,
              HlLiteral **results);
+// How many logical devices hl_eval runs the module on.
 int hl_eval_devices(const HlModule *m, const HlEvalOptions *options);
-// One computation on one device, for folding and tests; NULL on failure.
+// One computation on one device, for folding and tests: a new reference, NULL on failure.
 HlLiteral *hl_eval_comp(HlCx *cx, const HlComp *comp, const HlLiteral *const *args, int n);
 
 // A custom call's kernel: computes `out` (a zeroed literal of the result's shape) from `in`.

@@ -238,7 +238,7 @@ typedef struct HlWindowDim {
   bool reversal;
 } HlWindowDim;
 typedef struct HlWindow {
-  const HlWindowDim *at;
+  const HlWindowDim *at;       // not NULL where an empty one is written, as custom calls may: window={}
   int n;
 } HlWindow;
 
@@ -612,7 +612,7 @@ bool hl_inst_error(HlCx *cx, const HlInst *inst, const char *format, ...) HL_PRI
 // --- Whole graphs -----------------------------------------------------------------------------------
 
 void hl_module_free(HlModule *m);                                  // NULL is fine
-HlModule *hl_clone(HlCx *cx, const HlModule *m);                   // deep; literals and source shared
+HlModule *hl_clone(HlCx *cx, const HlModule *m);  // deep, the caller's; literals and source shared; NULL: reported
 // XLA's print order of a computation: n_insts instructions, in the arena (hlo.md 5.2).
 HlInst **hl_print_order(HlArena *arena, const HlComp *comp);
 // The same without regard to a schedule: operands before users.

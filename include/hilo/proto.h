@@ -30,9 +30,11 @@ void hl_recorded_free(HlRecorded *recorded);  // what it points to; *recorded be
 
 // Which form bytes have, told by a walk over the wire; *is_text: a text proto.
 HlProtoForm hl_proto_sniff(HlStr bytes, bool *is_text);
-// Reads any form, binary or text. `recorded` may be NULL; what a snapshot holds goes there.
+// Reads any form, binary or text: a module for hl_module_free, NULL after reporting. `recorded` may
+// be NULL; what a snapshot holds goes there, for hl_recorded_free.
 HlModule *hl_proto_read(HlCx *cx, HlSource *source, HlRecorded *recorded);
 // Appends the module in a form (not NONE), binary or as text proto. `recorded` for snapshots, may be NULL.
+// False after reporting, with nothing appended that could be used.
 bool hl_proto_write(HlCx *cx, const HlModule *m, HlProtoForm form, bool as_text, const HlRecorded *recorded,
                     HlBuf *out);
 // The module as JSON in proto3's mapping.

@@ -37,6 +37,8 @@ typedef struct HlTextOptions { // the switches of HloPrintOptions (hlo.md 5.1)
 } HlTextOptions;
 HlTextOptions hl_text_options(HlTextPreset preset);
 
+// Append to `out`; options may not be NULL. Bodies of subcomputation_bodies beyond the limit on
+// instructions are left out, with an error in the context.
 void hl_text_print(HlCx *cx, const HlModule *m, const HlTextOptions *options, HlBuf *out);
 void hl_text_print_comp(HlCx *cx, const HlComp *comp, const HlTextOptions *options, HlBuf *out);
 // One line without indentation and newline, for messages: "%r = f32[] add(%a, %b)".

@@ -22,14 +22,15 @@ typedef struct HlFile {
   int n;
   HlRecorded recorded;         // a snapshot's
 } HlFile;
-// On failure `out` holds the format only, which tells a damaged module from a file that is none.
+// Everything read is the caller's: hl_file_free. On failure false, and `out` holds the format only,
+// which tells a damaged module from a file that is none.
 bool hl_load(HlCx *cx, const char *path, HlFile *out);
 bool hl_load_source(HlCx *cx, HlSource *source, HlFile *out);
 void hl_file_free(HlFile *file);
 
 // Inputs made up for the entry parameters, the same on every machine (tools.md 8): index ranges,
 // sort keys, init values, divisors and trip counts are respected, also through loops, calls and
-// fusions. n_entry_params literals, new references, into out.
+// fusions. Fills out[k] for each entry parameter with a new reference; on failure false and none.
 bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
 
 // Which leaves of the entry's result hold eigen- or singular vectors, known up to sign (real) or phase

@@ -2,8 +2,6 @@
 
 #include "ir/state.h"
 
-#define COPY_LIST(to, T, list, n) ((T *)hl_arena_copy((to)->arena, (list), sizeof(T) * (size_t)(n)))
-
 const HlSym *ir_sym_copy(HlModule *to, const HlSym *sym) {
   return sym ? hl_syms_add(to->syms, sym->text, sym->n) : NULL;
 }
@@ -39,7 +37,7 @@ HlDict ir_dict_copy(HlModule *to, HlDict dict) {
   return (HlDict){copy_syms(to, dict.key, dict.n), copy_syms(to, dict.value, dict.n), dict.n};
 }
 
-const HlMetadata *ir_metadata_copy(HlModule *to, const HlMetadata *metadata) {
+static const HlMetadata *metadata_copy(HlModule *to, const HlMetadata *metadata) {
   HlMetadata copy = *metadata;
   copy.op_type = ir_sym_copy(to, copy.op_type);
   copy.op_name = ir_sym_copy(to, copy.op_name);
@@ -131,7 +129,7 @@ static const void *copy_ptr(HlModule *to, HlAttrKind kind, const void *ptr) {
   case HL_KIND_OF_EXTRA: return copy_dict(to, ptr);
   case HL_KIND_OF_STATISTICS: return copy_statistics(to, ptr);
   case HL_KIND_OF_ORIGIN: return ir_origin_copy(to, ptr);
-  case HL_KIND_OF_METADATA: return ir_metadata_copy(to, ptr);
+  case HL_KIND_OF_METADATA: return metadata_copy(to, ptr);
   default: return ptr;  // literals are shared
   }
 }
@@ -156,7 +154,10 @@ HlAttr ir_attr_copy(HlModule *to, const HlAttr *attr) {
   case HL_KIND_OF_BOOLS: copy.ints = copy_ints(to, attr->ints); break;
   case HL_KIND_OF_INT_LISTS: copy.lists = copy_lists(to, attr->lists); break;
   case HL_KIND_OF_WINDOW:
-    copy.window.at = COPY_LIST(to, HlWindowDim, attr->window.at, attr->window.n);
+    if (attr->window.n > 0)  // an empty one keeps that it was written
+      copy.window.at = COPY_LIST(to, HlWindowDim, attr->window.at, attr->window.n);
+    else if (attr->window.at)
+      copy.window.at = HL_NEW(to->arena, HlWindowDim);
     break;
   case HL_KIND_OF_SHAPES: copy.shapes = copy_shapes(to, attr->shapes); break;
   case HL_KIND_OF_ALIASING: copy.aliases = ir_aliases_copy(to, attr->aliases); break;

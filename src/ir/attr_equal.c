@@ -131,8 +131,8 @@ static bool iota_equal(HlIota a, HlIota b) {
   return hl_i64s_equal(a.dims, b.dims) && hl_i64s_equal(a.perm, b.perm);
 }
 
-static bool mesh_equal(const HlMesh *a, const HlMesh *b) {
-  if (!a || !b)
+bool ir_mesh_equal(const HlMesh *a, const HlMesh *b) {
+  if (a == b || !a || !b)
     return a == b;
   if (a->n != b->n || a->maximal_device != b->maximal_device ||
       !hl_i64s_equal(a->devices, b->devices) || !iota_equal(a->iota, b->iota))
@@ -143,7 +143,7 @@ static bool mesh_equal(const HlMesh *a, const HlMesh *b) {
   return true;
 }
 
-static bool axes_equal(HlAxes a, HlAxes b) {
+bool ir_axes_equal(HlAxes a, HlAxes b) {
   if (a.n != b.n)
     return false;
   for (int k = 0; k < a.n; k++)
@@ -156,7 +156,7 @@ static bool axes_equal(HlAxes a, HlAxes b) {
 static bool groups_equal(const HlGroups *a, const HlGroups *b) {
   return a->form == b->form && a->n_groups == b->n_groups && a->group_size == b->group_size &&
          lists_equal(a->list, b->list) && iota_equal(a->iota, b->iota) &&
-         mesh_equal(a->mesh, b->mesh) && axes_equal(a->axes, b->axes);
+         ir_mesh_equal(a->mesh, b->mesh) && ir_axes_equal(a->axes, b->axes);
 }
 
 static uint64_t groups_hash(const HlGroups *groups) {

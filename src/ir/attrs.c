@@ -33,7 +33,7 @@ bool ir_attr_is_default(const HlAttr *attr) {
   case HL_KIND_OF_DICT_TEXT: return !attr->sym || (attr->sym->n == 0 && info->def == 0);
   case HL_KIND_OF_PRECISION: return all_zero(attr->ints);
   case HL_KIND_OF_INT_LISTS: return attr->lists.n == 0;
-  case HL_KIND_OF_WINDOW: return attr->window.n == 0;
+  case HL_KIND_OF_WINDOW: return attr->window.n == 0 && !attr->window.at;
   case HL_KIND_OF_ALIASING: return attr->aliases.n == 0;
   case HL_KIND_OF_DICT:
   case HL_KIND_OF_EXTRA: return !attr->ptr || ((const HlDict *)attr->ptr)->n == 0;

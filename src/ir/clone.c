@@ -2,8 +2,6 @@
 
 #include "ir/state.h"
 
-#define COPY_LIST(to, T, list, n) ((T *)hl_arena_copy((to)->arena, (list), sizeof(T) * (size_t)(n)))
-
 typedef struct Clone {
   HlCx *cx;
   const HlModule *from;

@@ -2,6 +2,7 @@
 
 #include "hilo/edit.h"
 #include "ir/sharding.h"
+#include "ir/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -328,41 +329,14 @@ const HlSharding *hl_sharding_canonical(HlArena *arena, const HlSharding *s) {
 
 // --- Equality ------------------------------------------------------------------------------------
 
-static bool same_text(const HlSym *a, const HlSym *b) {
-  return a == b || (a && b && a->n == b->n && !memcmp(a->text, b->text, a->n));
-}
-
-static bool mesh_equal(const HlMesh *a, const HlMesh *b) {
-  if (a == b)
-    return true;
-  if (!a || !b || a->n != b->n || a->maximal_device != b->maximal_device ||
-      !hl_i64s_equal(a->devices, b->devices) || !hl_i64s_equal(a->iota.dims, b->iota.dims) ||
-      !hl_i64s_equal(a->iota.perm, b->iota.perm))
-    return false;
-  for (int k = 0; k < a->n; k++)
-    if (a->size[k] != b->size[k] || !same_text(a->axis[k], b->axis[k]))
-      return false;
-  return true;
-}
-
-static bool axes_equal(HlAxes a, HlAxes b) {
-  if (a.n != b.n)
-    return false;
-  for (int k = 0; k < a.n; k++)
-    if (a.at[k].axis != b.at[k].axis || a.at[k].pre_size != b.at[k].pre_size ||
-        a.at[k].size != b.at[k].size)
-      return false;
-  return true;
-}
-
 static bool named_equal(const HlSharding *a, const HlSharding *b) {
-  if (!mesh_equal(a->mesh, b->mesh) || a->n_dims != b->n_dims)
+  if (!ir_mesh_equal(a->mesh, b->mesh) || a->n_dims != b->n_dims)
     return false;
   for (int k = 0; k < a->n_dims; k++)
-    if (a->dims[k].open != b->dims[k].open || !axes_equal(a->dims[k].axes, b->dims[k].axes))
+    if (a->dims[k].open != b->dims[k].open || !ir_axes_equal(a->dims[k].axes, b->dims[k].axes))
       return false;
-  return axes_equal(a->replicated, b->replicated) && axes_equal(a->unreduced, b->unreduced) &&
-         axes_equal(a->manual, b->manual);
+  return ir_axes_equal(a->replicated, b->replicated) && ir_axes_equal(a->unreduced, b->unreduced) &&
+         ir_axes_equal(a->manual, b->manual);
 }
 
 bool hl_sharding_equal(const HlSharding *a, const HlSharding *b) {
@@ -396,7 +370,7 @@ static HlIota copy_iota(HlModule *to, HlIota iota) {
   return (HlIota){hl_i64s_copy(to->arena, iota.dims), hl_i64s_copy(to->arena, iota.perm)};
 }
 
-const HlMesh *ir_mesh_copy(HlModule *to, const HlMesh *from) {
+static const HlMesh *mesh_copy(HlModule *to, const HlMesh *from) {
   HlMesh *mesh = hl_arena_copy(to->arena, from, sizeof *from);
   const HlSym **axis = HL_ARRAY(to->arena, const HlSym *, from->n + 1);
   for (int k = 0; k < from->n; k++)
@@ -425,7 +399,7 @@ static void copy_named(HlModule *to, HlSharding *s, const HlSharding *from) {
   for (int k = 0; k < from->n_dims; k++)
     dims[k] = (HlAxesDim){copy_axes(to, from->dims[k].axes), from->dims[k].open};
   s->dims = dims;
-  s->mesh = from->mesh ? ir_mesh_copy(to, from->mesh) : NULL;
+  s->mesh = from->mesh ? mesh_copy(to, from->mesh) : NULL;
   s->replicated = copy_axes(to, from->replicated);
   s->unreduced = copy_axes(to, from->unreduced);
   s->manual = copy_axes(to, from->manual);

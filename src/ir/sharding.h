@@ -11,9 +11,6 @@ HlIota ir_iota_simplify(HlArena *arena, HlIota iota);
 // values, laid out by `dims` in row-major order, with dimension perm[k] in place k.
 HlI64s ir_transpose(HlArena *arena, HlI64s values, HlI64s dims, HlI64s perm);
 
-// A deep copy.
-const HlMesh *ir_mesh_copy(HlModule *to, const HlMesh *from);
-
 // At most so many devices are spelt out from a short form.
 enum { IR_MOST_DEVICES = 1 << 24 };
 

@@ -29,6 +29,10 @@ static inline CompState *ir_comp_state(const HlComp *comp) {
   return (CompState *)comp;
 }
 
+// A copy of a list of n in another module's arena; NULL for none.
+#define COPY_LIST(to, T, list, n) \
+  ((T *)hl_arena_copy((to)->arena, (list), sizeof(T) * (size_t)(n)))
+
 enum { IR_MARKED = 0x8000 };  // of HlInst.flags: scratch of one call into src/ir
 
 // module.c
@@ -57,7 +61,6 @@ const HlSym *ir_sym_copy(HlModule *to, const HlSym *sym);
 HlDict ir_dict_copy(HlModule *to, HlDict dict);
 HlAliases ir_aliases_copy(HlModule *to, HlAliases aliases);
 const HlOrigin *ir_origin_copy(HlModule *to, const HlOrigin *origin);
-const HlMetadata *ir_metadata_copy(HlModule *to, const HlMetadata *metadata);
 // attr_equal.c
 bool ir_sym_equal(const HlSym *a, const HlSym *b);
 bool ir_dict_equal(HlDict a, HlDict b);
@@ -65,5 +68,7 @@ uint64_t ir_dict_hash(HlDict dict);
 bool ir_aliases_equal(HlAliases a, HlAliases b);
 uint64_t ir_aliases_hash(HlAliases aliases);
 uint64_t ir_ints_hash(HlI64s ints, uint64_t seed);
+bool ir_mesh_equal(const HlMesh *a, const HlMesh *b);
+bool ir_axes_equal(HlAxes a, HlAxes b);
 
 #endif

@@ -6,7 +6,7 @@
 
 static const int class_bytes[EW_N_CLASSES] = {1, 8, 8, 4, 4, 4, 8, 8, 16};
 
-EwClass ew_class(HlDtype dtype) {
+static EwClass ew_class(HlDtype dtype) {
   switch (hl_dtype_kind(dtype)) {
     case HL_KIND_PRED: return EW_PRED;
     case HL_KIND_SINT: return EW_S;
@@ -79,7 +79,7 @@ static void narrow_small_float(HlDtype dtype, const float *from, void *to, int64
     t[i] = (uint8_t)hl_float_encode(format, (double)from[i]);
 }
 
-void ew_widen(HlDtype dtype, const void *from, void *to, int64_t n) {
+static void ew_widen(HlDtype dtype, const void *from, void *to, int64_t n) {
   switch (dtype) {
     case HL_S1: case HL_S2: case HL_S4: case HL_S8: WIDEN(int8_t, int64_t) break;
     case HL_S16: WIDEN(int16_t, int64_t) break;

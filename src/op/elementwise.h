@@ -3,7 +3,7 @@
 //
 // A kernel is a table of block functions, one per compute class; the engine cuts the elements into
 // tiles, widens them from the storage type to the class's type, calls the block, and narrows the
-// results, rounding once. A new op of floats is one line: HL_UNARY(my_op, x * x + 1).
+// results, rounding once. A new op of floats is one line: EW_UNARY(my_op, x * x + 1).
 #ifndef HILO_OP_ELEMENTWISE_H
 #define HILO_OP_ELEMENTWISE_H
 
@@ -60,10 +60,7 @@ typedef struct Elementwise {
 // Runs the op over all elements; operands with one element stand for as many as the result has.
 bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in, HlLiteral *out,
             const Elementwise *op);
-// The class in which a storage type computes (never S32 or U32).
-EwClass ew_class(HlDtype dtype);
-// Widens n elements of a storage type to its class's type, and narrows them back.
-void ew_widen(HlDtype dtype, const void *from, void *to, int64_t n);
+// Narrows n elements of the class's type back to a storage type.
 void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n);
 
 // The loop of a block. Whole tiles have a length known to the compiler, so that it uses SIMD.
@@ -138,17 +135,13 @@ void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n);
     return ew_run(ev, inst, in, n_in, out, &table);                                            \
   }
 
-// A whole op on floats from one expression of doubles x (and y), rounded to the type at the end.
-#define HL_UNARY(op, expr)                                \
+// A whole op on floats from one expression of a double x, rounded to the type at the end.
+#define EW_UNARY(op, expr)                                \
   EW_FN1(op##_f32, float, float, double, expr)            \
   EW_FN1(op##_f64, double, double, double, expr)          \
   EW_KERNEL(op, 1, .fn = {[EW_F32] = op##_f32, [EW_F64] = op##_f64})
-#define HL_BINARY(op, expr)                               \
-  EW_FN2(op##_f32, float, float, double, expr)            \
-  EW_FN2(op##_f64, double, double, double, expr)          \
-  EW_KERNEL(op, 2, .fn = {[EW_F32] = op##_f32, [EW_F64] = op##_f64})
 // The same with a function of complex numbers besides.
-#define HL_UNARY_COMPLEX(op, expr, function)              \
+#define EW_UNARY_COMPLEX(op, expr, function)              \
   EW_FN1(op##_f32, float, float, double, expr)            \
   EW_FN1(op##_f64, double, double, double, expr)          \
   EW_COMPLEX1(op##_c64, EwC64, function)                  \

@@ -60,11 +60,11 @@ EW_KERNEL(sign, 1,
 
 // --- Rounding to integers -----------------------------------------------------------------------
 
-HL_UNARY(ceil, ceil(x))
-HL_UNARY(floor, floor(x))
-HL_UNARY(round_nearest_afz, round(x))
+EW_UNARY(ceil, ceil(x))
+EW_UNARY(floor, floor(x))
+EW_UNARY(round_nearest_afz, round(x))
 
-HL_UNARY(round_nearest_even, rint(x))  // the rounding mode is the default one
+EW_UNARY(round_nearest_even, rint(x))  // the rounding mode is the default one
 
 // --- Bits ---------------------------------------------------------------------------------------
 

@@ -91,7 +91,7 @@ HlOp fold_simple_op(const HlComp *comp) {
   return (HlOp)root->op;
 }
 
-HlOp fold_wide_op(HlOp op, HlDtype dtype) {
+static HlOp fold_wide_op(HlOp op, HlDtype dtype) {
   if (dtype == HL_PRED && (op == HL_OP_ADD || op == HL_OP_MAXIMUM))
     return HL_OP_OR;
   if (dtype == HL_PRED && (op == HL_OP_MULTIPLY || op == HL_OP_MINIMUM))

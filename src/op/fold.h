@@ -81,8 +81,6 @@ Slot key_of_slot(const MachineKey *key, Slot value);
 // commutes), one of add, multiply, maximum, minimum, and, or, xor; else HL_OP_COUNT. With PARAMETER
 // when it just returns parameter 1.
 HlOp fold_simple_op(const HlComp *comp);
-// The op as it is done on a wide type (on pred, add is or and multiply is and).
-HlOp fold_wide_op(HlOp op, HlDtype dtype);
 // The neutral element of a simple op on a type, as a wide value.
 Slot fold_neutral(HlOp op, HlDtype dtype);
 // Whether every simple result of `op` on this type can be computed in the wide type.

@@ -63,9 +63,5 @@ int64_t infer_mul(int64_t a, int64_t b);
 // Checks a reducer of `inputs` accumulators and as many values (hlo.md 4.7).
 bool infer_reducer(const HlInfer *q, const InferComp *reducer, int inputs, const HlDtype *init,
                    const HlShape *const *init_shape, const HlDtype *value);
-// Sizes of the positions of a window over `base` (hlo.md 4.7).
-bool infer_window(const HlInfer *q, const HlShape *base, HlWindow window, InferDims *out);
-// The elementwise rule of two operands, after checks of their types.
-const HlShape *infer_pairwise(const HlInfer *q);
 
 #endif

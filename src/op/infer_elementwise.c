@@ -226,7 +226,7 @@ static const HlShape *join(const HlInfer *q, const HlShape *a, const HlShape *b,
   return hl_shape_with_dtype(q->shapes, infer_with_dynamism(q, a, dims.dynamic), dtype);
 }
 
-const HlShape *infer_pairwise(const HlInfer *q) {
+static const HlShape *infer_pairwise(const HlInfer *q) {
   const HlShape *a = q->in[0], *b = q->in[1];
   if (a == b && hl_is_array_dtype(a->dtype))
     return a;

@@ -155,7 +155,7 @@ static int64_t dilated(int64_t size, int64_t dilation) {
   return size == 0 ? 0 : infer_add(infer_mul(infer_add(size, -1), dilation), 1);
 }
 
-bool infer_window(const HlInfer *q, const HlShape *base, HlWindow window, InferDims *out) {
+static bool infer_window(const HlInfer *q, const HlShape *base, HlWindow window, InferDims *out) {
   if (window.n != base->rank) {
     hl_infer_error(q, "window has dimension %d but base shape has dimension %d", window.n,
                    base->rank);

@@ -99,9 +99,9 @@ static void read_padding(Attrs *a) {
 
 static void read_window(Attrs *a) {
   const Xla__Window *from = a->from->window;
-  if (!from || from->n_dimensions == 0)
+  if (!from || (from->n_dimensions == 0 && a->inst->op != HL_OP_CUSTOM_CALL))
     return;
-  HlWindowDim *at = HL_ARRAY(a->r->m->arena, HlWindowDim, from->n_dimensions);
+  HlWindowDim *at = HL_ARRAY(a->r->m->arena, HlWindowDim, from->n_dimensions + 1);
   for (size_t k = 0; k < from->n_dimensions; k++) {
     const Xla__WindowDimension *d = from->dimensions[k];
     at[k] = (HlWindowDim){d->size, d->stride, d->padding_low, d->padding_high, d->base_dilation, d->window_dilation,
@@ -219,6 +219,10 @@ static void read_groups(Attrs *a) {
   } else if (from->mesh_axes_replica_group_list) {
     g->form = HL_GROUPS_MESH;
     g->mesh = proto_read_mesh(a->r, from->mesh_axes_replica_group_list->mesh);
+    if (!g->mesh) {
+      a->ok = hl_error(a->r->cx, a->pos, "the iota of a mesh of replica groups does not list the devices of its axes");
+      return;
+    }
     g->axes = proto_read_axes(a->r, from->mesh_axes_replica_group_list->n_axes, from->mesh_axes_replica_group_list->axes);
     for (int k = 0; k < g->axes.n; k++)
       if (g->axes.at[k].axis < 0 || g->axes.at[k].axis >= g->mesh->n)
@@ -340,7 +344,7 @@ static void read_sparsity(Attrs *a) {
     put_ptr(a, HL_A_SPARSITY_CONFIG, hl_arena_copy(a->r->m->arena, &s, sizeof s));
 }
 
-// An attribute with more to it than one field; false if the key is none of them.
+// An attribute with more to it than one field; nothing if the key is none of them.
 static void read_special(Attrs *a, HlAttrKey key) {
   const InstMsg *f = a->from;
   switch (key) {

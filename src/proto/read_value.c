@@ -195,6 +195,25 @@ const HlOrigin *proto_read_origin(ProtoReader *r, const Xla__OriginalValueProto 
 
 // --- Shardings ----------------------------------------------------------------------------------------
 
+// The order of a mesh's devices; one that does not list them all, once each, is no order.
+static bool read_mesh_iota(ProtoReader *r, const Xla__IotaTransform *from, HlMesh *mesh) {
+  int64_t places = 1, listed = 1, seen = 0;
+  for (int k = 0; k < mesh->n; k++)
+    if (mesh->size[k] <= 0 || __builtin_mul_overflow(places, mesh->size[k], &places) || places > (1 << 26))
+      return false;
+  mesh->iota.dims = proto_ints(r, from->n_reshape_dims, from->reshape_dims);
+  mesh->iota.perm = proto_ints(r, from->n_transpose_perm, from->transpose_perm);
+  if (mesh->iota.dims.n > 62 || mesh->iota.perm.n != mesh->iota.dims.n)
+    return false;
+  for (int k = 0; k < mesh->iota.dims.n; k++) {
+    int64_t size = mesh->iota.dims.at[k], to = mesh->iota.perm.at[k];
+    if (size <= 0 || __builtin_mul_overflow(listed, size, &listed) || to < 0 || to >= mesh->iota.dims.n)
+      return false;
+    seen |= INT64_C(1) << to;
+  }
+  return listed == places && seen == (INT64_C(1) << mesh->iota.dims.n) - 1;
+}
+
 const HlMesh *proto_read_mesh(ProtoReader *r, const Xla__MeshProto *from) {
   HlArena *arena = r->m->arena;
   HlMesh *out = HL_NEW(arena, HlMesh);
@@ -214,6 +233,8 @@ const HlMesh *proto_read_mesh(ProtoReader *r, const Xla__MeshProto *from) {
     out->maximal_device = from->device_ids[0];
   else
     out->devices = proto_ints(r, from->n_device_ids, from->device_ids);
+  if (from->iota_transform && out->devices.n == 0 && !read_mesh_iota(r, from->iota_transform, out))
+    return NULL;
   return out;
 }
 
@@ -240,6 +261,8 @@ static bool read_named(ProtoReader *r, HlPos pos, const Xla__NamedShardingProto 
   HlAxesDim *dims = HL_ARRAY(r->m->arena, HlAxesDim, from->n_dim_shardings);
   out->kind = HL_SHARDING_NAMED;
   out->mesh = proto_read_mesh(r, from->mesh);
+  if (!out->mesh)
+    return hl_error(r->cx, pos, "the iota of a sharding's mesh does not list the devices of its axes");
   bool fits = true;
   for (size_t k = 0; k < from->n_dim_shardings; k++) {
     dims[k].axes = proto_read_axes(r, from->dim_shardings[k]->n_axes, from->dim_shardings[k]->axes);

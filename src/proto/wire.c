@@ -155,7 +155,7 @@ static void *arena_alloc(void *data, size_t size) {
 static void arena_free(void *data, void *pointer) {
 }
 
-ProtobufCAllocator wire_allocator(HlArena *arena) {
+static ProtobufCAllocator wire_allocator(HlArena *arena) {
   return (ProtobufCAllocator){.alloc = arena_alloc, .free = arena_free, .allocator_data = arena};
 }
 

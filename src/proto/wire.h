@@ -36,8 +36,6 @@ void wire_put_bytes(HlBuf *out, uint32_t number, const void *bytes, size_t n);
 void wire_put_packed(HlBuf *out, const ProtobufCMessage *message);
 void wire_put_message(HlBuf *out, uint32_t number, const ProtobufCMessage *message);
 
-// A protobuf-c allocator that takes from an arena (freeing is the arena's business).
-ProtobufCAllocator wire_allocator(HlArena *arena);
 // Unpacks a checked message into the arena; NULL after reporting.
 ProtobufCMessage *wire_unpack(HlCx *cx, const HlSource *source, HlArena *arena, HlStr message,
                               const ProtobufCMessageDescriptor *type);

@@ -193,8 +193,14 @@ Xla__MeshProto *proto_mesh(ProtoWriter *w, const HlMesh *mesh) {
   HlI64s devices = mesh->devices;
   if (mesh->maximal_device >= 0)
     devices = (HlI64s){&mesh->maximal_device, 1};
-  else if (mesh->iota.dims.n > 0)
-    devices = hl_iota_ids(w->arena, &mesh->iota);
+  if (mesh->iota.dims.n > 0) {
+    out->iota_transform = HL_NEW(w->arena, Xla__IotaTransform);
+    xla__iota_transform__init(out->iota_transform);
+    out->iota_transform->n_reshape_dims = (size_t)mesh->iota.dims.n;
+    out->iota_transform->reshape_dims = proto_ids(w, mesh->iota.dims);
+    out->iota_transform->n_transpose_perm = (size_t)mesh->iota.perm.n;
+    out->iota_transform->transpose_perm = proto_ids(w, mesh->iota.perm);
+  }
   out->n_device_ids = (size_t)devices.n;
   out->device_ids = proto_ids(w, devices);
   out->n_axes = (size_t)mesh->n;

@@ -404,7 +404,7 @@ static bool parse_WINDOW(Parser *p, ParseInst *inst, HlAttr *out) {
     return false;
   const int n = counts[W_SIZE];
   const int64_t *ints = p->ints.at;
-  HlWindowDim *dims = HL_ARRAY(p->m->arena, HlWindowDim, n);
+  HlWindowDim *dims = HL_ARRAY(p->m->arena, HlWindowDim, n ? n : 1);
   for (int k = 0; k < n; k++) {
     dims[k].size = ints[starts[W_SIZE] + k];
     dims[k].stride = counts[W_STRIDE] ? ints[starts[W_STRIDE] + k] : 1;

@@ -598,6 +598,17 @@ static void add_no_groups(Parser *p, ParseInst *inst) {
                    &(HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = HL_NEW(p->m->arena, HlGroups)});
 }
 
+// What is taken straight out of a `tuple` has the origin of what was put in, if it says no other.
+static void add_element_origin(ParseInst *inst, const HlInst *tuple) {
+  const HlAttr *index = parse_seen(inst, HL_A_INDEX);
+  if (tuple->op != HL_OP_TUPLE || !index || index->i < 0 || index->i >= tuple->n_operands ||
+      was_seen(inst, HL_A_ORIGIN))
+    return;
+  const void *origin = hl_attr_ptr(tuple->operands[index->i], HL_A_ORIGIN);
+  if (origin)
+    parse_add_attr(inst, &(HlAttr){.key = HL_A_ORIGIN, .ptr = origin});
+}
+
 // Attributes that an op has even where the text is silent.
 static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands) {
   switch (inst->op) {
@@ -624,6 +635,7 @@ static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands
     if (!was_seen(inst, HL_A_IS_ASSOCIATIVE))
       parse_add_attr(inst, &(HlAttr){.key = HL_A_IS_ASSOCIATIVE, .i = 2});
     break;
+  case HL_OP_GET_TUPLE_ELEMENT: add_element_origin(inst, operands[0]); break;
   case HL_OP_OUTFEED:
     if (!was_seen(inst, HL_A_OUTFEED_SHAPE))
       parse_add_attr(inst, &(HlAttr){.key = HL_A_OUTFEED_SHAPE, .ptr = operands[0]->shape});

@@ -611,6 +611,8 @@ static bool read_mesh_groups(Parser *p, HlGroups *groups) {
   groups->form = HL_GROUPS_MESH;
   if (!read_mesh(p, &groups->mesh))
     return false;
+  const HlSharding over_mesh = {.kind = HL_SHARDING_NAMED, .mesh = groups->mesh};
+  groups->mesh = hl_sharding_canonical(p->m->arena, &over_mesh)->mesh;
   lex_eat(&p->in, ',');
   return read_axes(p, groups->mesh, &groups->axes, NULL);
 }

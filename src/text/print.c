@@ -98,7 +98,7 @@ static bool is_scheduled(const HlComp *comp) {
   return comp->schedule != NULL;
 }
 
-void print_insts(Print *p, const HlComp *comp) {
+static void print_insts(Print *p, const HlComp *comp) {
   HlArena *scratch = hl_cx_scratch(p->cx);
   const HlMark mark = hl_arena_mark(scratch);
   uint32_t *outer = p->canonical;

@@ -40,7 +40,6 @@ void print_memo_end(Print *p, PrintMemo *slot, const void *key, size_t from);
 void print_shape(Print *p, const HlShape *shape);
 void print_name(Print *p, const HlSym *name);     // with %, cut at the dot where ids are not wanted
 void print_body(Print *p, const HlComp *comp);    // a computation inside an instruction
-void print_insts(Print *p, const HlComp *comp);
 void print_inst(Print *p, const HlInst *inst);
 // The attributes of the instruction itself, its computations, then those that every op can have.
 void print_attrs(Print *p, const HlInst *inst);

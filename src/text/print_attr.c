@@ -80,9 +80,9 @@ static bool is_default_precision(HlI64s list) {
 }
 
 // Whether an attribute that is there prints.
-static bool shows(const Print *p, const HlAttr *attr) {
+static bool shows(const Print *p, const HlInst *inst, const HlAttr *attr) {
   switch (hl_attr_info[attr->key].kind) {
-  case HL_KIND_OF_WINDOW: return attr->window.n > 0;
+  case HL_KIND_OF_WINDOW: return attr->window.n > 0 || inst->op == HL_OP_CUSTOM_CALL;
   case HL_KIND_OF_PRECISION: return !is_default_precision(attr->ints);
   case HL_KIND_OF_ALIASING: return attr->aliases.n > 0;
   case HL_KIND_OF_TRISTATE: return attr->i != 0;
@@ -138,7 +138,7 @@ static bool stand_in(const HlInst *inst, HlAttrKey key, bool required, HlAttr *o
 }
 
 static void print_attr(Print *p, const HlInst *inst, const HlAttr *attr) {
-  if (!shows(p, attr))
+  if (!shows(p, inst, attr))
     return;
   put_attr_name(p->out, hl_attr_info[attr->key].text);
   print_kind[hl_attr_info[attr->key].kind](p, inst, attr);

@@ -337,7 +337,6 @@ const GenRule gen_rules[HL_OP_COUNT] = {
   [HL_OP_TUPLE_SELECT] = {rule_tuple_select, ANY, 0, 0}, [HL_OP_ALTERNATIVES] = {rule_alternatives, ANY, 0, 0},
 };
 
-bool gen_has_rule(HlOp op) { return gen_rules[op].build != NULL; }
 const char *gen_why_not_run(HlOp op) { return gen_rules[op].not_run; }
 
 static HlOp some_op(Gen *g) {

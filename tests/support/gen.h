@@ -18,8 +18,7 @@ typedef struct GenOptions {
 
 // A module, or NULL after reporting (a shape rule refused what the generator believes in).
 HlModule *gen_module(HlCx *cx, const GenOptions *options);
-// Whether there is a rule for an opcode, and why the interpreter cannot run it (NULL: it can).
-bool gen_has_rule(HlOp op);
+// Why the interpreter cannot run an opcode (NULL: it can).
 const char *gen_why_not_run(HlOp op);
 
 #endif

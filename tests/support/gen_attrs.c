@@ -1,7 +1,7 @@
 // tests/support/gen_attrs.c: attributes that instructions and modules may carry besides what they need.
 #include "support/gen_core.h"
 
-void gen_set_dict(Gen *g, HlInst *inst, HlAttrKey key, const char *name, const char *value) {
+static void set_dict(Gen *g, HlInst *inst, HlAttrKey key, const char *name, const char *value) {
   HlDict *dict = gen_alloc(g, sizeof *dict);
   const HlSym **pair = gen_alloc(g, 2 * sizeof *pair);
   pair[0] = hl_sym(g->m, name);
@@ -88,7 +88,7 @@ void gen_decorate(Gen *g, HlInst *inst) {
   if (gen_chance(g, 5))
     add_sharding(g, inst);
   if (gen_chance(g, 5))
-    gen_set_dict(g, inst, HL_A_FRONTEND_ATTRIBUTES, "key", gen_chance(g, 50) ? "a\"b" : "{\"x\":1}");
+    set_dict(g, inst, HL_A_FRONTEND_ATTRIBUTES, "key", gen_chance(g, 50) ? "a\"b" : "{\"x\":1}");
   if (gen_chance(g, 5))
     add_statistics(g, inst);
   if (gen_chance(g, 5))

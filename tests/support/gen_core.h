@@ -73,7 +73,6 @@ HlComp *gen_less(Gen *g, int n, const HlDtype *types, int64_t direction);  // p0
 void gen_ptr(HlInst *inst, HlAttrKey key, const void *value);
 void gen_window(HlInst *inst, int n, const HlWindowDim *dims);
 void gen_shuffle(Gen *g, int64_t *at, int n);
-void gen_set_dict(Gen *g, HlInst *inst, HlAttrKey key, const char *name, const char *value);
 void *gen_alloc(Gen *g, size_t size);
 
 // gen_attrs.c: what instructions and modules may carry besides what they need

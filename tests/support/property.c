@@ -10,8 +10,8 @@ static int64_t number_from(const char *variable, int64_t otherwise) {
   return text && *text ? strtoll(text, NULL, 10) : otherwise;
 }
 
-int64_t property_iterations(int64_t wanted) { return number_from("HILO_ITERATIONS", wanted); }
-uint64_t property_first_seed(void) { return (uint64_t)number_from("HILO_SEED", 0); }
+static int64_t iterations_wanted(int64_t wanted) { return number_from("HILO_ITERATIONS", wanted); }
+static uint64_t first_seed(void) { return (uint64_t)number_from("HILO_SEED", 0); }
 
 GenOptions property_options(uint64_t seed, bool runnable) {
   return (GenOptions){.seed = seed, .wishes = (int)(seed % 7) * 3, .runnable = runnable,
@@ -55,9 +55,9 @@ static bool check_seed(const char *name, uint64_t seed, bool runnable, PropertyF
 }
 
 int64_t property_check(const char *name, int64_t iterations, bool runnable, PropertyFn *property) {
-  int64_t n = property_iterations(iterations), broken = 0, k = 0;
+  int64_t n = iterations_wanted(iterations), broken = 0, k = 0;
   for (; k < n && broken < 20; k++)
-    broken += !check_seed(name, property_first_seed() + (uint64_t)k, runnable, property);
+    broken += !check_seed(name, first_seed() + (uint64_t)k, runnable, property);
   fprintf(stderr, "%s: %lld of %lld modules\n", name, (long long)(k - broken), (long long)k);
   return broken;
 }

@@ -13,8 +13,6 @@ typedef bool PropertyFn(HlCx *cx, const HlModule *m, char *why, size_t room);
 // Checks the property on modules of `iterations` seeds (HILO_ITERATIONS overrules, HILO_SEED says where to
 // begin). Returns how many broke it; each is printed with its seed.
 int64_t property_check(const char *name, int64_t iterations, bool runnable, PropertyFn *property);
-int64_t property_iterations(int64_t wanted);
-uint64_t property_first_seed(void);
 // The module of iteration k: its rule to begin with goes round the opcodes.
 GenOptions property_options(uint64_t seed, bool runnable);
 void property_print_errors(HlCx *cx, FILE *to);
