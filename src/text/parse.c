@@ -4,6 +4,7 @@
 // segment = { module } | computations without a header | a single instruction
 // module = "HloModule" name { "," attribute } [ tables ] computation { computation }
 
+#include "base/memory.h"
 #include "text/parse.h"
 
 #include "hilo/text.h"
@@ -44,10 +45,7 @@ bool parse_deeper(Parser *p) {
 
 static void *grow(void *at, int *capacity, size_t size) {
   *capacity = *capacity ? *capacity * 2 : 256;
-  void *grown = realloc(at, size * (size_t)*capacity);
-  if (!grown)
-    abort();
-  return grown;
+  return base_realloc(at, size * (size_t)*capacity);
 }
 
 void parse_push_int(Parser *p, int64_t value) {

@@ -12,6 +12,7 @@
 // After an error, reading goes on with the next instruction. The one that failed still defines its
 // name, as poisoned: what uses it fails in silence.
 
+#include "base/memory.h"
 #include "text/parse.h"
 
 #include <stdlib.h>
@@ -49,9 +50,7 @@ static void grow_defs(Parser *p, uint32_t index) {
   uint32_t n = p->n_defs ? p->n_defs * 2 : 256;
   while (n <= index)
     n *= 2;
-  ParseDef *defs = realloc(p->defs, sizeof *defs * n);
-  if (!defs)
-    abort();
+  ParseDef *defs = base_realloc(p->defs, sizeof *defs * n);
   memset(defs + p->n_defs, 0, sizeof *defs * (n - p->n_defs));
   p->defs = defs;
   p->n_defs = n;
@@ -177,9 +176,7 @@ bool parse_name_is_legal(Parser *p, const HlSym *name, const char *at) {
 static void hide(Parser *p, const HlSym *name, const ParseDef *def) {
   if (p->n_hidden == p->hidden_capacity) {
     p->hidden_capacity = p->hidden_capacity ? p->hidden_capacity * 2 : 64;
-    p->hidden = realloc(p->hidden, sizeof *p->hidden * (size_t)p->hidden_capacity);
-    if (!p->hidden)
-      abort();
+    p->hidden = base_realloc(p->hidden, sizeof *p->hidden * (size_t)p->hidden_capacity);
   }
   p->hidden[p->n_hidden++] = (ParseHidden){name->index, def->stamp, def->inst};
 }
