@@ -45,8 +45,8 @@ bool cli_integer(const Cli *cli, const char *name, int64_t low, int64_t high, in
   errno = 0;
   long long value = strtoll(text, &end, 10);
   if (end == text || *end || errno || value < low || value > high) {
-    cli_usage(cli, "option '%s' needs a whole number from %lld to %lld, not '%s'", name, (long long)low,
-              (long long)high, text);
+    cli_usage(cli, "option '%s' needs a whole number from %lld to %lld, not '%s'", name,
+              (long long)low, (long long)high, text);
     return false;
   }
   *out = value;

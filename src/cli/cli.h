@@ -11,34 +11,36 @@
 enum { CLI_OK = 0, CLI_DIFFERENT = 1, CLI_USAGE = 2 };
 
 typedef struct CliOption {
-  const char *name;            // "--tolerance", or "-o"
-  const char *value;           // what stands for the value in the help; NULL: a flag
+  const char *name;   // "--tolerance", or "-o"
+  const char *value;  // what stands for the value in the help; NULL: a flag
   const char *help;
 } CliOption;
 
 typedef struct Cli Cli;
 typedef struct CliCommand {
   const char *name;
-  const char *usage;           // what follows the command's name
-  const char *summary;         // one line
-  const char *about;           // paragraphs for --help and the man page
-  const CliOption *options;    // ends with name NULL
-  bool reports;                // prints a report, also as --json
-  int (*run)(Cli *cli);        // the exit status
+  const char *usage;         // what follows the command's name
+  const char *summary;       // one line
+  const char *about;         // paragraphs for --help and the man page
+  const CliOption *options;  // ends with name NULL
+  bool reports;              // prints a report, also as --json
+  int (*run)(Cli *cli);      // the exit status
 } CliCommand;
 
 struct Cli {
   HlCx *cx;
   const CliCommand *command;
-  const char **values;         // parallel to command->options; flags hold ""
-  const char **files;          // operands
+  const char **values;  // parallel to command->options; flags hold ""
+  const char **files;   // operands
   int n_files;
   bool json, color, progress;
 };
 
 // The value of an option of the running command; NULL when it was not given.
 const char *cli_value(const Cli *cli, const char *name);
-static inline bool cli_flag(const Cli *cli, const char *name) { return cli_value(cli, name) != NULL; }
+static inline bool cli_flag(const Cli *cli, const char *name) {
+  return cli_value(cli, name) != NULL;
+}
 // A number option: false and a usage message when it is not one. `*out` keeps its value if absent.
 bool cli_number(const Cli *cli, const char *name, double *out);
 bool cli_integer(const Cli *cli, const char *name, int64_t low, int64_t high, int64_t *out);
@@ -57,7 +59,7 @@ void cli_print(const HlBuf *buf);
 // others are counted in *skipped). Names are heap memory; free with cli_files_free.
 typedef struct CliFiles {
   char **at;
-  bool *listed;                // found in a directory, not named by the user
+  bool *listed;  // found in a directory, not named by the user
   int n;
   int skipped;
 } CliFiles;

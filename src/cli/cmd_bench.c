@@ -18,7 +18,7 @@ typedef struct Bench {
   Cli *cli;
   const char *path;
   HlSource *source;
-  HlModule *m;                 // the one that print and verify work on
+  HlModule *m;  // the one that print and verify work on
   HlBuf printed;
   bool failed;
 } Bench;
@@ -88,10 +88,11 @@ static int bench_file(Cli *cli, const char *path, int n_stages, HlBuf *json) {
     repeat(&b, stages[stage].run, &times);
     qsort(times.at, (size_t)times.n, sizeof(double), by_value);
     double best = times.at[0] * 1e3, median = times.at[times.n / 2] * 1e3;
-    hl_buf_printf(json, ", \"%s_ms\": %.4f, \"%s_median_ms\": %.4f", stages[stage].name, best, stages[stage].name,
-                  median);
+    hl_buf_printf(json, ", \"%s_ms\": %.4f, \"%s_median_ms\": %.4f", stages[stage].name, best,
+                  stages[stage].name, median);
     if (!cli->json)
-      printf("  %-7s %9.3f ms best, %9.3f ms median of %d\n", stages[stage].name, best, median, times.n);
+      printf("  %-7s %9.3f ms best, %9.3f ms median of %d\n", stages[stage].name, best, median,
+             times.n);
   }
   if (b.m)
     hl_buf_putc(json, '}');
@@ -103,7 +104,9 @@ static int bench_file(Cli *cli, const char *path, int n_stages, HlBuf *json) {
 static int run(Cli *cli) {
   if (cli->n_files < 2)
     return cli_usage(cli, "say a stage and a file");
-  int n_stages = strcmp(cli->files[0], "parse") == 0 ? 1 : strcmp(cli->files[0], "print") == 0 ? 3 : 0;
+  int n_stages = strcmp(cli->files[0], "parse") == 0   ? 1
+                 : strcmp(cli->files[0], "print") == 0 ? 3
+                                                       : 0;
   if (n_stages == 0)
     return cli_usage(cli, "unknown stage '%s': parse or print", cli->files[0]);
   cli->files++;
@@ -126,12 +129,14 @@ static int run(Cli *cli) {
 static const CliOption options[] = {CLI_MODULE_OPTION, {NULL, NULL, NULL}};
 
 const CliCommand cli_bench = {
-  .name = "bench",
-  .usage = "parse|print FILE...",
-  .summary = "time the stages of reading and printing",
-  .about = "Times each stage up to the one named, from and to memory, freeing included, on one thread: best and\n"
-           "median of repeats. One object per file with --json (an array when there are several files).",
-  .options = options,
-  .reports = true,
-  .run = run,
+    .name = "bench",
+    .usage = "parse|print FILE...",
+    .summary = "time the stages of reading and printing",
+    .about = "Times each stage up to the one named, from and to memory, freeing included, on one "
+             "thread: best and\n"
+             "median of repeats. One object per file with --json (an array when there are several "
+             "files).",
+    .options = options,
+    .reports = true,
+    .run = run,
 };

@@ -7,10 +7,11 @@
 static void report_text(const char *path, const HlModule *m, int64_t errors) {
   int64_t n = hl_count_instructions(m);
   if (errors == 0)
-    printf("%s: ok: module %s, %lld instruction%s in %u computation%s\n", path, m->name->text, (long long)n,
-           n == 1 ? "" : "s", m->n_comps, m->n_comps == 1 ? "" : "s");
+    printf("%s: ok: module %s, %lld instruction%s in %u computation%s\n", path, m->name->text,
+           (long long)n, n == 1 ? "" : "s", m->n_comps, m->n_comps == 1 ? "" : "s");
   else
-    printf("%s: module %s: %lld error%s\n", path, m->name->text, (long long)errors, errors == 1 ? "" : "s");
+    printf("%s: module %s: %lld error%s\n", path, m->name->text, (long long)errors,
+           errors == 1 ? "" : "s");
 }
 
 static void add_json(HlBuf *out, const char *path, const HlModule *m, int64_t errors) {
@@ -20,10 +21,11 @@ static void add_json(HlBuf *out, const char *path, const HlModule *m, int64_t er
   if (m) {
     hl_buf_puts(out, ", \"module\": ");
     hl_buf_json_string(out, m->name->text, m->name->n);
-    hl_buf_printf(out, ", \"instructions\": %lld, \"computations\": %u", (long long)hl_count_instructions(m),
-                  m->n_comps);
+    hl_buf_printf(out, ", \"instructions\": %lld, \"computations\": %u",
+                  (long long)hl_count_instructions(m), m->n_comps);
   }
-  hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", errors ? "false" : "true", (long long)errors);
+  hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", errors ? "false" : "true",
+                (long long)errors);
 }
 
 static const char *const severities[] = {"note", "warning", "error"};
@@ -33,8 +35,9 @@ static void add_diags(const Cli *cli, HlBuf *out, int from) {
   for (int k = from; k < hl_cx_n_diags(cli->cx); k++) {
     const HlDiag *d = hl_cx_diag(cli->cx, k);
     HlLineCol at = hl_source_line_col(d->source, d->loc);
-    hl_buf_printf(out, "%s{\"severity\": \"%s\", \"line\": %lld, \"column\": %lld, \"text\": ", k > from ? ", " : "",
-                  severities[d->severity], (long long)at.line, (long long)at.column);
+    hl_buf_printf(out, "%s{\"severity\": \"%s\", \"line\": %lld, \"column\": %lld, \"text\": ",
+                  k > from ? ", " : "", severities[d->severity], (long long)at.line,
+                  (long long)at.column);
     hl_buf_json_string(out, d->text, strlen(d->text));
     if (d->hint) {
       hl_buf_puts(out, ", \"hint\": ");
@@ -127,12 +130,13 @@ static int run(Cli *cli) {
 static const CliOption options[] = {{NULL, NULL, NULL}};
 
 const CliCommand cli_check = {
-  .name = "check",
-  .usage = "FILE...",
-  .summary = "read and verify; report every error",
-  .about = "Reads each file, verifies each module in it by XLA's rules, and reports every error with file, line,\n"
-           "column, the line itself and what was expected. Prints one summary line per module.",
-  .options = options,
-  .reports = true,
-  .run = run,
+    .name = "check",
+    .usage = "FILE...",
+    .summary = "read and verify; report every error",
+    .about = "Reads each file, verifies each module in it by XLA's rules, and reports every error "
+             "with file, line,\n"
+             "column, the line itself and what was expected. Prints one summary line per module.",
+    .options = options,
+    .reports = true,
+    .run = run,
 };

@@ -13,33 +13,33 @@ typedef struct Target {
   Form form;
   HlProtoForm proto;
   bool as_text;
-  const char *ending;          // of a file name that means this form
+  const char *ending;  // of a file name that means this form
 } Target;
 
 static const Target targets[] = {
-  {"hlo", FORM_TEXT, HL_PROTO_NONE, true, ".hlo"},
-  {"proto", FORM_PROTO, HL_PROTO_MODULE, false, ".pb"},
-  {"hloproto", FORM_PROTO, HL_PROTO_HLO, false, ".hlo.pb"},
-  {"pbtxt", FORM_PROTO, HL_PROTO_HLO, true, ".pbtxt"},
-  {"snapshot", FORM_PROTO, HL_PROTO_SNAPSHOT, false, ".snapshot.pb"},
-  {"json", FORM_JSON, HL_PROTO_NONE, true, ".json"},
-  {"txt", FORM_TEXT, HL_PROTO_NONE, true, ".txt"},
-  {"stablehlo", FORM_ABSENT, HL_PROTO_NONE, true, ".mlir"},
-  {"mhlo", FORM_ABSENT, HL_PROTO_NONE, true, ".mhlo"},
-  {"mlirbc", FORM_ABSENT, HL_PROTO_NONE, false, ".mlirbc"},
-  {"dot", FORM_ABSENT, HL_PROTO_NONE, true, ".dot"},
-  {"html", FORM_ABSENT, HL_PROTO_NONE, true, ".html"},
+    {"hlo", FORM_TEXT, HL_PROTO_NONE, true, ".hlo"},
+    {"proto", FORM_PROTO, HL_PROTO_MODULE, false, ".pb"},
+    {"hloproto", FORM_PROTO, HL_PROTO_HLO, false, ".hlo.pb"},
+    {"pbtxt", FORM_PROTO, HL_PROTO_HLO, true, ".pbtxt"},
+    {"snapshot", FORM_PROTO, HL_PROTO_SNAPSHOT, false, ".snapshot.pb"},
+    {"json", FORM_JSON, HL_PROTO_NONE, true, ".json"},
+    {"txt", FORM_TEXT, HL_PROTO_NONE, true, ".txt"},
+    {"stablehlo", FORM_ABSENT, HL_PROTO_NONE, true, ".mlir"},
+    {"mhlo", FORM_ABSENT, HL_PROTO_NONE, true, ".mhlo"},
+    {"mlirbc", FORM_ABSENT, HL_PROTO_NONE, false, ".mlirbc"},
+    {"dot", FORM_ABSENT, HL_PROTO_NONE, true, ".dot"},
+    {"html", FORM_ABSENT, HL_PROTO_NONE, true, ".html"},
 };
 
 static const struct {
   const char *name;
   HlTextPreset preset;
 } presets[] = {
-  {"default", HL_TEXT_DEFAULT},
-  {"short", HL_TEXT_SHORT},
-  {"canonical", HL_TEXT_CANONICAL},
-  {"fingerprint", HL_TEXT_FINGERPRINT},
-  {"module-fingerprint", HL_TEXT_MODULE_FINGERPRINT},
+    {"default", HL_TEXT_DEFAULT},
+    {"short", HL_TEXT_SHORT},
+    {"canonical", HL_TEXT_CANONICAL},
+    {"fingerprint", HL_TEXT_FINGERPRINT},
+    {"module-fingerprint", HL_TEXT_MODULE_FINGERPRINT},
 };
 
 static const Target *target_by_name(const char *name) {
@@ -96,7 +96,9 @@ static bool find_options(Cli *cli, HlTextOptions *out) {
       found = true;
     }
   if (!found) {
-    cli_usage(cli, "unknown --print '%s': default, short, canonical, fingerprint or module-fingerprint", wish);
+    cli_usage(cli,
+              "unknown --print '%s': default, short, canonical, fingerprint or module-fingerprint",
+              wish);
     return false;
   }
   if (cli_flag(cli, "--large-constants"))
@@ -121,7 +123,8 @@ static bool write_texts(Cli *cli, const HlFile *file, const HlTextOptions *optio
   return true;
 }
 
-static int write_form(Cli *cli, const Target *target, const HlFile *file, const HlTextOptions *options, HlBuf *out) {
+static int write_form(Cli *cli, const Target *target, const HlFile *file,
+                      const HlTextOptions *options, HlBuf *out) {
   if (target->form == FORM_TEXT)
     return write_texts(cli, file, options, out) ? CLI_OK : CLI_USAGE;
   const HlModule *m = cli_select(cli, file, cli->files[0]);
@@ -156,7 +159,8 @@ static int run(Cli *cli) {
   if (!find_target(cli, &target) || !find_options(cli, &options))
     return CLI_USAGE;
   if (target->form == FORM_ABSENT) {
-    hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0}, "writing %s is not supported; hlo, proto, hloproto, pbtxt, snapshot and json are",
+    hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
+                  "writing %s is not supported; hlo, proto, hloproto, pbtxt, snapshot and json are",
                   target->name);
     return cli_flush(cli);
   }
@@ -164,22 +168,24 @@ static int run(Cli *cli) {
 }
 
 static const CliOption options[] = {
-  {"--to", "FORM", "hlo, proto (HloModuleProto), hloproto (HloProto), pbtxt, snapshot, json"},
-  {"-o", "OUT", "where to write; .gz and .zst compress (default: standard output)"},
-  {"--print", "PRESET", "of text: default, short, canonical, fingerprint, module-fingerprint"},
-  {"--large-constants", NULL, "print constants of more than ten elements in full"},
-  {"--no-metadata", NULL, "leave out metadata and stack frames"},
-  CLI_MODULE_OPTION,
-  {NULL, NULL, NULL},
+    {"--to", "FORM", "hlo, proto (HloModuleProto), hloproto (HloProto), pbtxt, snapshot, json"},
+    {"-o", "OUT", "where to write; .gz and .zst compress (default: standard output)"},
+    {"--print", "PRESET", "of text: default, short, canonical, fingerprint, module-fingerprint"},
+    {"--large-constants", NULL, "print constants of more than ten elements in full"},
+    {"--no-metadata", NULL, "leave out metadata and stack frames"},
+    CLI_MODULE_OPTION,
+    {NULL, NULL, NULL},
 };
 
 const CliCommand cli_convert = {
-  .name = "convert",
-  .usage = "FILE --to FORM [-o OUT]",
-  .summary = "write a module in another form",
-  .about = "Reads any form and writes another. Text is exactly what XLA prints. Without --to the form follows\n"
-           "from OUT's name, and is text without OUT. A text file of several modules prints all; other forms\n"
-           "need --module.",
-  .options = options,
-  .run = run,
+    .name = "convert",
+    .usage = "FILE --to FORM [-o OUT]",
+    .summary = "write a module in another form",
+    .about = "Reads any form and writes another. Text is exactly what XLA prints. Without --to the "
+             "form follows\n"
+             "from OUT's name, and is text without OUT. A text file of several modules prints all; "
+             "other forms\n"
+             "need --module.",
+    .options = options,
+    .run = run,
 };

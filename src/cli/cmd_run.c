@@ -53,31 +53,37 @@ static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
   hl_buf_putc(out, '\n');
   if (mm->equal)
     return;
-  hl_buf_printf(out, "         %" PRId64 " of %" PRId64 " differ (%.3g%%), nan %" PRId64 ", inf %" PRId64 "; first at ",
-                mm->n_different, mm->n, 100.0 * (double)mm->n_different / (double)mm->n, mm->n_nan, mm->n_inf);
+  hl_buf_printf(out,
+                "         %" PRId64 " of %" PRId64 " differ (%.3g%%), nan %" PRId64 ", inf %" PRId64
+                "; first at ",
+                mm->n_different, mm->n, 100.0 * (double)mm->n_different / (double)mm->n, mm->n_nan,
+                mm->n_inf);
   add_index(out, leaf->value->shape, mm->first);
   hl_buf_printf(out, "; would pass at abs %.3g or rel %.3g\n", mm->pass_abs, mm->pass_rel);
 }
 
 static void report_text(const char *path, const HlModule *m, const HlReplay *r) {
-  static const char *const from[] = {"args", "given arguments", "snapshot", "the snapshot's arguments",
-                                     "fake", "made-up arguments"};
+  static const char *const from[] = {"args",     "given arguments",
+                                     "snapshot", "the snapshot's arguments",
+                                     "fake",     "made-up arguments"};
   const char *inputs = r->inputs;
   for (int k = 0; k < HL_COUNT_OF(from); k += 2)
     if (strcmp(from[k], r->inputs) == 0)
       inputs = from[k + 1];
   HlBuf out = {0};
-  hl_buf_printf(&out, "%s: module %s on the reference interpreter, %d device%s, %s\n", path, m->name->text, r->devices,
-                r->devices == 1 ? "" : "s", inputs);
+  hl_buf_printf(&out, "%s: module %s on the reference interpreter, %d device%s, %s\n", path,
+                m->name->text, r->devices, r->devices == 1 ? "" : "s", inputs);
   for (int k = 0; k < r->n_leaves; k++)
     report_leaf(&out, &r->leaves[k]);
   hl_buf_printf(&out, "  time   %.3f ms", r->first_s * 1e3);
   if (r->runs > 1)
-    hl_buf_printf(&out, " first, %.3f ms best, %.3f ms median of %d", r->best_s * 1e3, r->median_s * 1e3, r->runs - 1);
+    hl_buf_printf(&out, " first, %.3f ms best, %.3f ms median of %d", r->best_s * 1e3,
+                  r->median_s * 1e3, r->runs - 1);
   if (r->n_compared == 0)
     hl_buf_puts(&out, "\n  nothing to compare with: give --expect R.npz\n");
   else if (r->n_different == 0)
-    hl_buf_printf(&out, "\n  equal: all %d result%s\n", r->n_compared, r->n_compared == 1 ? "" : "s");
+    hl_buf_printf(&out, "\n  equal: all %d result%s\n", r->n_compared,
+                  r->n_compared == 1 ? "" : "s");
   else
     hl_buf_printf(&out, "\n  DIFFERENT: %d of %d results\n", r->n_different, r->n_compared);
   cli_print(&out);
@@ -98,10 +104,14 @@ static void add_leaf_json(HlBuf *out, const HlReplayLeaf *leaf, bool values) {
   hl_shape_print(out, leaf->value->shape, false);
   hl_buf_printf(out, "\", \"compared\": %s", leaf->compared ? "true" : "false");
   if (leaf->compared) {
-    hl_buf_printf(out, ", \"equal\": %s, \"same_shape\": %s, \"different\": %" PRId64 ", \"elements\": %" PRId64,
-                  mm->equal ? "true" : "false", mm->same_shape ? "true" : "false", mm->n_different, mm->n);
-    hl_buf_printf(out, ", \"nan\": %" PRId64 ", \"inf\": %" PRId64 ", \"first\": %" PRId64 ", \"worst\": %" PRId64, mm->n_nan,
-                  mm->n_inf, mm->first, mm->worst);
+    hl_buf_printf(
+        out,
+        ", \"equal\": %s, \"same_shape\": %s, \"different\": %" PRId64 ", \"elements\": %" PRId64,
+        mm->equal ? "true" : "false", mm->same_shape ? "true" : "false", mm->n_different, mm->n);
+    hl_buf_printf(out,
+                  ", \"nan\": %" PRId64 ", \"inf\": %" PRId64 ", \"first\": %" PRId64
+                  ", \"worst\": %" PRId64,
+                  mm->n_nan, mm->n_inf, mm->first, mm->worst);
     add_number(out, "worst_abs", mm->worst_abs);
     add_number(out, "worst_rel", mm->worst_rel);
     add_number(out, "actual", mm->actual);
@@ -123,9 +133,15 @@ static void report_json(const char *path, const HlModule *m, const HlReplay *r, 
   hl_buf_json_string(&out, path, strlen(path));
   hl_buf_puts(&out, ", \"module\": ");
   hl_buf_json_string(&out, m->name->text, m->name->n);
-  hl_buf_printf(&out, ", \"platform\": \"reference\", \"devices\": %d, \"inputs\": \"%s\", \"equal\": %s", r->devices,
-                r->inputs, r->n_compared == 0 ? "null" : r->n_different ? "false" : "true");
-  hl_buf_printf(&out, ", \"first_ms\": %.4f, \"run_ms\": %.4f, \"run_median_ms\": %.4f, \"runs\": %d,\n \"results\": [",
+  hl_buf_printf(&out,
+                ", \"platform\": \"reference\", \"devices\": %d, \"inputs\": \"%s\", \"equal\": %s",
+                r->devices, r->inputs,
+                r->n_compared == 0 ? "null"
+                : r->n_different   ? "false"
+                                   : "true");
+  hl_buf_printf(&out,
+                ", \"first_ms\": %.4f, \"run_ms\": %.4f, \"run_median_ms\": %.4f, \"runs\": %d,\n "
+                "\"results\": [",
                 r->first_s * 1e3, r->best_s * 1e3, r->median_s * 1e3, r->runs);
   for (int k = 0; k < r->n_leaves; k++) {
     hl_buf_puts(&out, k ? ",\n  " : "\n  ");
@@ -166,8 +182,8 @@ static void show_progress(void *user, int device, const HlInst *inst, const HlLi
   if (now - p->started < 1 || now - p->last < 0.2)
     return;
   p->last = now;
-  cli_progress(p->cli, "running, %.0f s: %" PRId64 " instructions done, at %s", now - p->started, p->executed,
-               inst->name->text);
+  cli_progress(p->cli, "running, %.0f s: %" PRId64 " instructions done, at %s", now - p->started,
+               p->executed, inst->name->text);
 }
 
 static int run_module(Cli *cli, const char *path, const HlModule *m, const HlRecorded *recorded,
@@ -211,12 +227,17 @@ static bool read_elided(Cli *cli, HlElided *out) {
 
 static bool read_options(Cli *cli, HlReplayOptions *out) {
   int64_t seed = 42, iterations = 0, replicas = 0, partitions = 0;
-  *out = (HlReplayOptions){.tolerance = -1, .compare = !cli_flag(cli, "--no-compare"), .args = cli_value(cli, "--args"),
-                           .expect = cli_value(cli, "--expect"), .save = cli_value(cli, "--save")};
-  if (!cli_number(cli, "--tolerance", &out->tolerance) || !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
+  *out = (HlReplayOptions){.tolerance = -1,
+                           .compare = !cli_flag(cli, "--no-compare"),
+                           .args = cli_value(cli, "--args"),
+                           .expect = cli_value(cli, "--expect"),
+                           .save = cli_value(cli, "--save")};
+  if (!cli_number(cli, "--tolerance", &out->tolerance) ||
+      !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--iterations", 0, 1000000, &iterations) ||
       !cli_integer(cli, "--replicas", 1, 65536, &replicas) ||
-      !cli_integer(cli, "--partitions", 1, 65536, &partitions) || !read_elided(cli, &out->eval.elided))
+      !cli_integer(cli, "--partitions", 1, 65536, &partitions) ||
+      !read_elided(cli, &out->eval.elided))
     return false;
   if (!cli_integer(cli, "--max-steps", 1, INT64_MAX, &hl_cx_limits(cli->cx)->eval_steps))
     return false;
@@ -230,13 +251,15 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
 // Platforms other than the interpreter are not part of this build.
 static bool check_platform(Cli *cli, const char *option) {
   const char *wish = cli_value(cli, option);
-  if (!wish || strcmp(wish, "reference") == 0 || (strcmp(option, "--reference") == 0 && strcmp(wish, "none") == 0))
+  if (!wish || strcmp(wish, "reference") == 0 ||
+      (strcmp(option, "--reference") == 0 && strcmp(wish, "none") == 0))
     return true;
   if (strcmp(wish, "cpu") != 0 && strcmp(wish, "cuda") != 0) {
     cli_usage(cli, "unknown platform '%s': reference", wish);
     return false;
   }
-  return hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0}, "platform '%s' is not in this build; use --platform=reference", wish);
+  return hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
+                       "platform '%s' is not in this build; use --platform=reference", wish);
 }
 
 static int run(Cli *cli) {
@@ -256,41 +279,48 @@ static int run(Cli *cli) {
     status = m ? run_module(cli, cli->files[0], m, &file.recorded, &options) : CLI_USAGE;
   } else {
     for (int k = 0; k < file.n; k++)
-      status = cli_worse(status, run_module(cli, cli->files[0], file.modules[k], &file.recorded, &options));
+      status = cli_worse(status,
+                         run_module(cli, cli->files[0], file.modules[k], &file.recorded, &options));
   }
   hl_file_free(&file);
   return status;
 }
 
 static const CliOption options[] = {
-  {"--args", "A.npz", "arguments a0, a1, ... (d1.a0, ... for device 1); default: recorded or made up"},
-  {"--expect", "R.npz", "compare with these results r0, r1, ..."},
-  {"--tolerance", "T", "|a-e| <= T*max(1, max|e|) + 10*T*|e|; default: by element type"},
-  {"--save", "R.npz", "write the results there"},
-  {"--print", NULL, "print each result's value, as HLO spells it"},
-  {"--seed", "N", "of made-up arguments and random ops (42)"},
-  {"--iterations", "N", "time N more runs"},
-  {"--elided", "HOW", "what a constant {...} holds: random (by its name), zero, refuse"},
-  {"--max-steps", "N", "give up after N instructions (default: never)"},
-  {"--platform", "P", "where to run: reference"},
-  {"--reference", "P", "platform to compare with: reference or none"},
-  {"--no-compare", NULL, "run only"},
-  {"--replicas", "N", "logical replicas (default: what the module says)"},
-  {"--partitions", "N", "logical partitions (default: what the module says)"},
-  CLI_MODULE_OPTION,
-  {NULL, NULL, NULL},
+    {"--args", "A.npz",
+     "arguments a0, a1, ... (d1.a0, ... for device 1); default: recorded or made up"},
+    {"--expect", "R.npz", "compare with these results r0, r1, ..."},
+    {"--tolerance", "T", "|a-e| <= T*max(1, max|e|) + 10*T*|e|; default: by element type"},
+    {"--save", "R.npz", "write the results there"},
+    {"--print", NULL, "print each result's value, as HLO spells it"},
+    {"--seed", "N", "of made-up arguments and random ops (42)"},
+    {"--iterations", "N", "time N more runs"},
+    {"--elided", "HOW", "what a constant {...} holds: random (by its name), zero, refuse"},
+    {"--max-steps", "N", "give up after N instructions (default: never)"},
+    {"--platform", "P", "where to run: reference"},
+    {"--reference", "P", "platform to compare with: reference or none"},
+    {"--no-compare", NULL, "run only"},
+    {"--replicas", "N", "logical replicas (default: what the module says)"},
+    {"--partitions", "N", "logical partitions (default: what the module says)"},
+    CLI_MODULE_OPTION,
+    {NULL, NULL, NULL},
 };
 
 const CliCommand cli_run = {
-  .name = "run",
-  .usage = "FILE [--args A.npz] [--expect R.npz]",
-  .summary = "run a module and compare its results",
-  .about = "Runs the module on the reference interpreter, on as many logical devices as it asks for: on the\n"
-           "arguments given, on those a snapshot recorded, or on made-up ones that respect index ranges, sort\n"
-           "keys and init values. Compares with --expect or with the result a snapshot recorded, and says where\n"
-           "the first difference and the largest error are. Exit status 1: something differs. With --print the\n"
-           "values stand in the place of the report, or before it where there is something to compare.",
-  .options = options,
-  .reports = true,
-  .run = run,
+    .name = "run",
+    .usage = "FILE [--args A.npz] [--expect R.npz]",
+    .summary = "run a module and compare its results",
+    .about = "Runs the module on the reference interpreter, on as many logical devices as it asks "
+             "for: on the\n"
+             "arguments given, on those a snapshot recorded, or on made-up ones that respect index "
+             "ranges, sort\n"
+             "keys and init values. Compares with --expect or with the result a snapshot recorded, "
+             "and says where\n"
+             "the first difference and the largest error are. Exit status 1: something differs. "
+             "With --print the\n"
+             "values stand in the place of the report, or before it where there is something to "
+             "compare.",
+    .options = options,
+    .reports = true,
+    .run = run,
 };

@@ -21,15 +21,17 @@ static const char *short_number(double x, bool bytes, char *room, size_t n) {
   return room;
 }
 
-static void add_line(HlBuf *out, const char *label) { hl_buf_printf(out, "  %-18s", label); }
+static void add_line(HlBuf *out, const char *label) {
+  hl_buf_printf(out, "  %-18s", label);
+}
 
 static void add_fusions(HlBuf *out, const Stats *s) {
   add_line(out, "fusions");
   hl_buf_printf(out, "%" PRId64, s->fusions);
   for (int k = 0, n = 0; k < STATS_FUSION_KINDS; k++)
     if (s->fusion_kind[k])
-      hl_buf_printf(out, "%s%s %" PRId64, n++ ? ", " : ": ", hl_enum_text(&hl_enums[HL_ENUM_fusion_kind], k),
-                    s->fusion_kind[k]);
+      hl_buf_printf(out, "%s%s %" PRId64, n++ ? ", " : ": ",
+                    hl_enum_text(&hl_enums[HL_ENUM_fusion_kind], k), s->fusion_kind[k]);
   if (s->fusions)
     hl_buf_printf(out, "; %" PRId64 " instructions inside", s->fused);
   hl_buf_putc(out, '\n');
@@ -42,10 +44,12 @@ static void add_collectives(HlBuf *out, const Stats *s) {
   add_line(out, "collectives");
   hl_buf_printf(out, "%" PRId64, s->collectives);
   for (int k = 0; k < n; k++)
-    hl_buf_printf(out, "%s%s %" PRId64 " (%s)", k ? ", " : ": ", hl_op_text(ops[k]), s->collective[ops[k]],
+    hl_buf_printf(out, "%s%s %" PRId64 " (%s)", k ? ", " : ": ", hl_op_text(ops[k]),
+                  s->collective[ops[k]],
                   short_number(s->collective_bytes[ops[k]], true, room, sizeof room));
   if (n)
-    hl_buf_printf(out, "; %s sent in a run", short_number(s->cost.collective_bytes, true, room, sizeof room));
+    hl_buf_printf(out, "; %s sent in a run",
+                  short_number(s->cost.collective_bytes, true, room, sizeof room));
   hl_buf_putc(out, '\n');
 }
 
@@ -71,11 +75,14 @@ static void add_summary(HlBuf *out, const Stats *s) {
   hl_buf_printf(out, "%" PRId64 " in %" PRId64 " computation%s\n", s->instructions, s->computations,
                 s->computations == 1 ? "" : "s");
   add_line(out, "parameters");
-  hl_buf_printf(out, "%" PRId64 ", %s\n", s->parameters, short_number(s->parameter_bytes, true, room, sizeof room));
+  hl_buf_printf(out, "%" PRId64 ", %s\n", s->parameters,
+                short_number(s->parameter_bytes, true, room, sizeof room));
   add_line(out, "constants");
-  hl_buf_printf(out, "%" PRId64 ", %s", s->constants, short_number(s->constant_bytes, true, room, sizeof room));
+  hl_buf_printf(out, "%" PRId64 ", %s", s->constants,
+                short_number(s->constant_bytes, true, room, sizeof room));
   if (s->largest_constant > 0)
-    hl_buf_printf(out, ", the largest %s", short_number(s->largest_constant, true, room, sizeof room));
+    hl_buf_printf(out, ", the largest %s",
+                  short_number(s->largest_constant, true, room, sizeof room));
   if (s->elided)
     hl_buf_printf(out, ", %" PRId64 " elided", s->elided);
   hl_buf_putc(out, '\n');
@@ -90,7 +97,8 @@ static void add_summary(HlBuf *out, const Stats *s) {
 static void add_row(HlBuf *out, const char *name, int64_t count, int64_t most, int64_t all) {
   static const char bar[] = "########################################";
   int length = most > 0 ? (int)(40.0 * (double)count / (double)most + 0.5) : 0;
-  hl_buf_printf(out, "  %-28s %8" PRId64 " %5.1f%%", name, count, 100.0 * (double)count / (double)(all ? all : 1));
+  hl_buf_printf(out, "  %-28s %8" PRId64 " %5.1f%%", name, count,
+                100.0 * (double)count / (double)(all ? all : 1));
   hl_buf_printf(out, "%s%.*s\n", length ? "  " : "", length, bar);
 }
 
@@ -119,12 +127,13 @@ static void add_comps(HlBuf *out, const HlModule *m) {
   HlArena *arena = hl_arena_new();
   HlCost *costs = hl_cost_comps(arena, m);
   HlComp **order = hl_comp_order(arena, m);
-  hl_buf_puts(out, "\n  computation                      instructions        flops  transcend.        bytes  collective\n");
+  hl_buf_puts(out, "\n  computation                      instructions        flops  transcend.     "
+                   "   bytes  collective\n");
   for (uint32_t k = 0; k < m->n_comps; k++) {
     char a[32], b[32], c[32], d[32];
     const HlCost *cost = &costs[order[k]->id];
-    hl_buf_printf(out, "  %-32s %12u %12s %11s %12s %11s %s\n", order[k]->name->text, order[k]->n_insts,
-                  short_number(cost->flops, false, a, sizeof a),
+    hl_buf_printf(out, "  %-32s %12u %12s %11s %12s %11s %s\n", order[k]->name->text,
+                  order[k]->n_insts, short_number(cost->flops, false, a, sizeof a),
                   short_number(cost->transcendentals, false, b, sizeof b),
                   short_number(cost->bytes_read + cost->bytes_written, true, c, sizeof c),
                   short_number(cost->collective_bytes, true, d, sizeof d), what_it_is(order[k]));
@@ -138,7 +147,9 @@ static void add_comps(HlBuf *out, const HlModule *m) {
 
 // --- JSON -----------------------------------------------------------------------------------------
 
-static void add_count(HlBuf *out, const char *key, double x) { hl_buf_printf(out, ", \"%s\": %.0f", key, x); }
+static void add_count(HlBuf *out, const char *key, double x) {
+  hl_buf_printf(out, ", \"%s\": %.0f", key, x);
+}
 
 static void add_costs_json(HlBuf *out, const HlCost *cost) {
   add_count(out, "flops", cost->flops);
@@ -162,22 +173,27 @@ static void add_collectives_json(HlBuf *out, const Stats *s) {
   int n = stats_sorted_ops(s->collective, ops);
   hl_buf_printf(out, ", \"collectives\": {\"count\": %" PRId64 ", \"kinds\": {", s->collectives);
   for (int k = 0; k < n; k++)
-    hl_buf_printf(out, "%s\"%s\": {\"count\": %" PRId64 ", \"bytes\": %.0f}", k ? ", " : "", hl_op_text(ops[k]),
-                  s->collective[ops[k]], s->collective_bytes[ops[k]]);
+    hl_buf_printf(out, "%s\"%s\": {\"count\": %" PRId64 ", \"bytes\": %.0f}", k ? ", " : "",
+                  hl_op_text(ops[k]), s->collective[ops[k]], s->collective_bytes[ops[k]]);
   hl_buf_puts(out, "}}");
 }
 
 static void add_stats_json(HlBuf *out, const Stats *s) {
-  hl_buf_printf(out, "\"computations\": %" PRId64 ", \"instructions\": %" PRId64, s->computations, s->instructions);
-  hl_buf_printf(out, ", \"parameters\": {\"count\": %" PRId64 ", \"bytes\": %.0f}", s->parameters, s->parameter_bytes);
-  hl_buf_printf(out, ", \"constants\": {\"count\": %" PRId64 ", \"bytes\": %.0f, \"largest\": %.0f, \"elided\": %" PRId64 "}",
+  hl_buf_printf(out, "\"computations\": %" PRId64 ", \"instructions\": %" PRId64, s->computations,
+                s->instructions);
+  hl_buf_printf(out, ", \"parameters\": {\"count\": %" PRId64 ", \"bytes\": %.0f}", s->parameters,
+                s->parameter_bytes);
+  hl_buf_printf(out,
+                ", \"constants\": {\"count\": %" PRId64
+                ", \"bytes\": %.0f, \"largest\": %.0f, \"elided\": %" PRId64 "}",
                 s->constants, s->constant_bytes, s->largest_constant, s->elided);
-  hl_buf_printf(out, ", \"fusions\": {\"count\": %" PRId64 ", \"instructions\": %" PRId64 ", \"kinds\": {", s->fusions,
-                s->fused);
+  hl_buf_printf(
+      out, ", \"fusions\": {\"count\": %" PRId64 ", \"instructions\": %" PRId64 ", \"kinds\": {",
+      s->fusions, s->fused);
   for (int k = 0, n = 0; k < STATS_FUSION_KINDS; k++)
     if (s->fusion_kind[k])
-      hl_buf_printf(out, "%s\"%s\": %" PRId64, n++ ? ", " : "", hl_enum_text(&hl_enums[HL_ENUM_fusion_kind], k),
-                    s->fusion_kind[k]);
+      hl_buf_printf(out, "%s\"%s\": %" PRId64, n++ ? ", " : "",
+                    hl_enum_text(&hl_enums[HL_ENUM_fusion_kind], k), s->fusion_kind[k]);
   hl_buf_puts(out, "}}");
   add_costs_json(out, &s->cost);
   add_count(out, "peak_memory", s->peak_memory);
@@ -186,7 +202,8 @@ static void add_stats_json(HlBuf *out, const Stats *s) {
   hl_buf_puts(out, ", \"element_types\": {");
   for (int t = 0, n = 0; t < HL_DTYPE_COUNT; t++)
     if (s->dtype[t])
-      hl_buf_printf(out, "%s\"%s\": %" PRId64, n++ ? ", " : "", hl_dtype_text((HlDtype)t), s->dtype[t]);
+      hl_buf_printf(out, "%s\"%s\": %" PRId64, n++ ? ", " : "", hl_dtype_text((HlDtype)t),
+                    s->dtype[t]);
   hl_buf_putc(out, '}');
 }
 
@@ -200,7 +217,8 @@ static void add_comps_json(HlBuf *out, const HlModule *m) {
     hl_buf_puts(out, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
     hl_buf_json_string(out, order[k]->name->text, order[k]->name->n);
     hl_buf_printf(out, ", \"entry\": %s, \"fusion\": %s, \"instructions\": %" PRId64,
-                  order[k] == m->entry ? "true" : "false", order[k]->is_fusion ? "true" : "false", s.instructions);
+                  order[k] == m->entry ? "true" : "false", order[k]->is_fusion ? "true" : "false",
+                  s.instructions);
     add_costs_json(out, &costs[order[k]->id]);
     add_counts_json(out, "ops", s.op);
     hl_buf_putc(out, '}');
@@ -231,7 +249,8 @@ static void report_module(const Cli *cli, const char *path, const HlModule *m, R
     hl_buf_putc(&r->json, '}');
     return;
   }
-  hl_buf_printf(&r->text, "%s%s: module %s\n", r->total.modules > 1 ? "\n" : "", path, m->name->text);
+  hl_buf_printf(&r->text, "%s%s: module %s\n", r->total.modules > 1 ? "\n" : "", path,
+                m->name->text);
   add_summary(&r->text, &s);
   if (!cli_flag(cli, "--brief"))
     add_tables(&r->text, &s);
@@ -255,7 +274,8 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
 static void report_total(const Cli *cli, int skipped, Report *r) {
   if (cli->json) {
     hl_buf_puts(&r->json, "], \"total\": {");
-    hl_buf_printf(&r->json, "\"modules\": %" PRId64 ", \"skipped_files\": %d, ", r->total.modules, skipped);
+    hl_buf_printf(&r->json, "\"modules\": %" PRId64 ", \"skipped_files\": %d, ", r->total.modules,
+                  skipped);
     add_stats_json(&r->json, &r->total);
     hl_buf_puts(&r->json, "}}\n");
     cli_print(&r->json);
@@ -263,7 +283,8 @@ static void report_total(const Cli *cli, int skipped, Report *r) {
   }
   if (r->total.modules > 1) {
     hl_buf_printf(&r->text, "\nall %" PRId64 " modules", r->total.modules);
-    hl_buf_printf(&r->text, skipped ? "; %d other file%s skipped\n" : "\n", skipped, skipped == 1 ? "" : "s");
+    hl_buf_printf(&r->text, skipped ? "; %d other file%s skipped\n" : "\n", skipped,
+                  skipped == 1 ? "" : "s");
     add_summary(&r->text, &r->total);
     add_tables(&r->text, &r->total);
     cli_print(&r->text);
@@ -295,20 +316,24 @@ static int run(Cli *cli) {
 }
 
 static const CliOption options[] = {
-  {"--computations", NULL, "a row for each computation as well"},
-  {"--brief", NULL, "only the summary of each module, without its tables"},
-  {NULL, NULL, NULL},
+    {"--computations", NULL, "a row for each computation as well"},
+    {"--brief", NULL, "only the summary of each module, without its tables"},
+    {NULL, NULL, NULL},
 };
 
 const CliCommand cli_stats = {
-  .name = "stats",
-  .usage = "FILE... [--computations]",
-  .summary = "count ops, flops, bytes, memory, collectives",
-  .about = "Shows for each module: instructions, parameters, constants and their bytes, fusions and their kinds,\n"
-           "flops, transcendentals, bytes read and written, peak memory, collectives and their bytes; then a table\n"
-           "of its ops and one of its element types, and, for several modules, all of it together. A loop whose\n"
-           "number of turns is known counts that often; of a conditional the costliest branch counts.",
-  .options = options,
-  .reports = true,
-  .run = run,
+    .name = "stats",
+    .usage = "FILE... [--computations]",
+    .summary = "count ops, flops, bytes, memory, collectives",
+    .about =
+        "Shows for each module: instructions, parameters, constants and their bytes, fusions and "
+        "their kinds,\n"
+        "flops, transcendentals, bytes read and written, peak memory, collectives and their bytes; "
+        "then a table\n"
+        "of its ops and one of its element types, and, for several modules, all of it together. A "
+        "loop whose\n"
+        "number of turns is known counts that often; of a conditional the costliest branch counts.",
+    .options = options,
+    .reports = true,
+    .run = run,
 };

@@ -40,10 +40,17 @@ static bool ends_with(const char *name, const char *end) {
 // Whether a file of a directory is worth opening as a module, by its name; reports and side files of
 // a dump also end in .txt.
 static bool looks_like_module(const char *name) {
-  static const char *const no[] = {"-buffer-assignment.txt", "-buffer-assignment-values.txt", "-live-range.txt",
-                                   "-memory-usage-report.txt", "thunk_sequence.txt", ".config.pbtxt",
-                                   "execution_options.txt", ".debug_options", "-allocation-info.txt",
-                                   "gpu_target_config.pbtxt", "README.txt"};
+  static const char *const no[] = {"-buffer-assignment.txt",
+                                   "-buffer-assignment-values.txt",
+                                   "-live-range.txt",
+                                   "-memory-usage-report.txt",
+                                   "thunk_sequence.txt",
+                                   ".config.pbtxt",
+                                   "execution_options.txt",
+                                   ".debug_options",
+                                   "-allocation-info.txt",
+                                   "gpu_target_config.pbtxt",
+                                   "README.txt"};
   static const char *const yes[] = {".hlo", ".txt", ".pb", ".pbtxt", ".hlotxt"};
   char stem[4096];
   snprintf(stem, sizeof stem, "%s", name);
@@ -98,8 +105,8 @@ bool cli_expand(Cli *cli, CliFiles *out) {
     if (out->n > first)
       qsort(out->at + first, (size_t)(out->n - first), sizeof(char *), by_name);
     else
-      return hl_error(cli->cx, (HlPos){0}, "no module in the directory '%s' (%d other files)", cli->files[k],
-                      out->skipped);
+      return hl_error(cli->cx, (HlPos){0}, "no module in the directory '%s' (%d other files)",
+                      cli->files[k], out->skipped);
   }
   return true;
 }
@@ -116,7 +123,8 @@ bool cli_load(Cli *cli, CliFiles *files, int k, HlFile *out, bool *skipped) {
   *skipped = false;
   if (hl_load(cli->cx, files->at[k], out))
     return true;
-  bool is_module = out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO || out->format == HL_FORMAT_PBTXT;
+  bool is_module = out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO ||
+                   out->format == HL_FORMAT_PBTXT;
   if (!files->listed[k] || is_module)
     return false;
   hl_cx_clear(cli->cx);

@@ -8,14 +8,14 @@
 
 static const CliCommand *const commands[] = {
 #define CMD(name) &cli_##name,
-  CLI_COMMANDS(CMD)
+    CLI_COMMANDS(CMD)
 #undef CMD
 };
 
 static const CliOption common_options[] = {
-  {"--json", NULL, "report as JSON on standard output"},
-  {"--help", NULL, "show this help"},
-  {NULL, NULL, NULL},
+    {"--json", NULL, "report as JSON on standard output"},
+    {"--help", NULL, "show this help"},
+    {NULL, NULL, NULL},
 };
 
 // Those that a command takes: without a report there is no --json.
@@ -31,13 +31,17 @@ static const CliCommand *find_command(const char *name) {
 }
 
 static void print_overview(FILE *to) {
-  fprintf(to, "usage: hilo COMMAND [options] FILE...\n\nHilo reads, checks, converts and runs XLA's HLO.\n\n");
+  fprintf(to, "usage: hilo COMMAND [options] FILE...\n\nHilo reads, checks, converts and runs "
+              "XLA's HLO.\n\n");
   for (int k = 0; k < HL_COUNT_OF(commands); k++)
     fprintf(to, "  %-9s %s\n", commands[k]->name, commands[k]->summary);
-  fprintf(to, "\nA FILE is HLO text, a proto, a snapshot or a text proto, told by its content; gzip and zstd\n"
-              "are seen through; '-' is standard input; a directory means the modules in it.\n"
-              "'hilo COMMAND --help' tells more. Exit status: 0 done, 1 a difference was found, 2 usage,\n"
-              "3 invalid input, 4 not supported, 5 run failed, 6 a limit was reached.\n");
+  fprintf(
+      to,
+      "\nA FILE is HLO text, a proto, a snapshot or a text proto, told by its content; gzip and "
+      "zstd\n"
+      "are seen through; '-' is standard input; a directory means the modules in it.\n"
+      "'hilo COMMAND --help' tells more. Exit status: 0 done, 1 a difference was found, 2 usage,\n"
+      "3 invalid input, 4 not supported, 5 run failed, 6 a limit was reached.\n");
 }
 
 static void print_options(const CliOption *options) {
@@ -50,8 +54,8 @@ static void print_options(const CliOption *options) {
 }
 
 static void print_help(const CliCommand *command) {
-  printf("usage: hilo %s %s\n\n%s\n\n%s\n\noptions:\n", command->name, command->usage, command->summary,
-         command->about);
+  printf("usage: hilo %s %s\n\n%s\n\n%s\n\noptions:\n", command->name, command->usage,
+         command->summary, command->about);
   print_options(command->options);
   print_options(common_options_of(command));
 }
@@ -83,8 +87,9 @@ static int unknown_option(const Cli *cli, const char *arg, size_t n) {
   for (const CliOption *o = common_options_of(cli->command); o->name; o++)
     names[count++] = o->name;
   const char *near = hl_nearest((HlStr){arg, n}, names, count);
-  return cli_usage(cli, near ? "unknown option '%.*s'; did you mean '%s'?" : "unknown option '%.*s'", (int)n, arg,
-                   near);
+  return cli_usage(cli,
+                   near ? "unknown option '%.*s'; did you mean '%s'?" : "unknown option '%.*s'",
+                   (int)n, arg, near);
 }
 
 // Reads one option at argv[*k], its value perhaps in the next word; returns an exit status, -1 to go on.
@@ -148,7 +153,9 @@ static int with_context(const CliCommand *command, int argc, char **argv) {
   int n_options = 0;
   while (command->options[n_options].name)
     n_options++;
-  Cli cli = {.cx = cx, .command = command, .values = HL_ARRAY(arena, const char *, n_options + 1),
+  Cli cli = {.cx = cx,
+             .command = command,
+             .values = HL_ARRAY(arena, const char *, n_options + 1),
              .files = HL_ARRAY(arena, const char *, argc + 1)};
   cli.progress = isatty(2) != 0;
   cli.color = isatty(2) && !getenv("NO_COLOR");

@@ -17,7 +17,8 @@ HlModule *cli_select(const Cli *cli, const HlFile *file, const char *path) {
   if (!wish) {
     if (file->n == 1)
       return file->modules[0];
-    cli_usage(cli, "%s holds %d modules; say which with --module=N or --module=NAME", path, file->n);
+    cli_usage(cli, "%s holds %d modules; say which with --module=N or --module=NAME", path,
+              file->n);
     return NULL;
   }
   for (int k = 0; k < file->n; k++)

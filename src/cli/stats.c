@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double bytes_of(const HlShape *shape) { return (double)hl_leaf_bytes(shape); }
+static double bytes_of(const HlShape *shape) {
+  return (double)hl_leaf_bytes(shape);
+}
 
 static void count_constant(Stats *out, const HlInst *inst) {
   double bytes = bytes_of(inst->shape);
@@ -70,7 +72,9 @@ Stats stats_of_module(HlCx *cx, const HlModule *m) {
   return out;
 }
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double larger(double a, double b) {
+  return a > b ? a : b;
+}
 
 void stats_add(Stats *to, const Stats *what) {
   to->modules += what->modules;

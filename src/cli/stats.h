@@ -10,10 +10,10 @@ enum { STATS_FUSION_KINDS = 4 };
 typedef struct Stats {
   int64_t modules, computations, instructions;
   int64_t op[HL_OP_COUNT];
-  int64_t dtype[HL_DTYPE_COUNT];         // of results that are arrays
-  int64_t parameters, constants, elided; // parameters of the entry
+  int64_t dtype[HL_DTYPE_COUNT];          // of results that are arrays
+  int64_t parameters, constants, elided;  // parameters of the entry
   double parameter_bytes, constant_bytes, largest_constant;
-  int64_t fusions, fused;                // fused: instructions inside fusions
+  int64_t fusions, fused;  // fused: instructions inside fusions
   int64_t fusion_kind[STATS_FUSION_KINDS];
   int64_t collectives;
   int64_t collective[HL_OP_COUNT];

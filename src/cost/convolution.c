@@ -8,7 +8,8 @@ enum { MAX_COUNTED = 1 << 16 };  // positions counted one by one; beyond, by the
 
 // How many of the outputs 0..n-1 see an element through one tap: output o looks at place
 // o * stride + offset of the input with holes, `size` elements `hole` apart.
-static double taps_on_elements(int64_t n, int64_t size, int64_t stride, int64_t hole, double offset) {
+static double taps_on_elements(int64_t n, int64_t size, int64_t stride, int64_t hole,
+                               double offset) {
   double last = (double)(size - 1) * (double)hole;  // place of the last element
   double low = ceil(-offset / (double)stride), high = floor((last - offset) / (double)stride);
   low = low < 0 ? 0 : low;
@@ -34,11 +35,14 @@ static double dim_taps(const HlWindowDim *w, int64_t in, int64_t out) {
     return (double)w->size * (double)out / (double)hole;
   double count = 0;
   for (int64_t k = 0; k < w->size; k++)
-    count += taps_on_elements(out, in, stride, hole, (double)k * (double)dilate - (double)w->pad_low);
+    count +=
+        taps_on_elements(out, in, stride, hole, (double)k * (double)dilate - (double)w->pad_low);
   return count;
 }
 
-static double at(const HlShape *shape, HlI64s dims, int k) { return k < dims.n ? cost_dim(shape, dims.at[k]) : 1; }
+static double at(const HlShape *shape, HlI64s dims, int k) {
+  return k < dims.n ? cost_dim(shape, dims.at[k]) : 1;
+}
 
 void cost_convolution(const CostQuestion *q, HlCost *out) {
   const HlInst *inst = q->inst;

@@ -10,7 +10,9 @@ static CostRule *const rules[HL_OP_COUNT] = {
 #include "hilo/ops.def"
 };
 
-static double larger(double a, double b) { return a > b ? a : b; }
+static double larger(double a, double b) {
+  return a > b ? a : b;
+}
 
 // The costliest branch, each cost by itself.
 static void add_branches(const CostQuestion *q, HlCost *out) {
@@ -30,25 +32,27 @@ static void add_branches(const CostQuestion *q, HlCost *out) {
 static void add_calls(const CostQuestion *q, HlCost *out) {
   const HlInst *inst = q->inst;
   switch (inst->op) {
-    case HL_OP_CALL: case HL_OP_ASYNC_START: case HL_OP_CUSTOM_CALL:
-      for (int k = 0; k < inst->n_calls; k++)
-        cost_add(out, &q->comp[inst->calls[k].comp->id], 1);
-      break;
-    case HL_OP_FUSION:           // its values never reach memory
-      for (int k = 0; k < inst->n_calls; k++) {
-        HlCost inside = q->comp[inst->calls[k].comp->id];
-        inside.bytes_read = inside.bytes_written = 0;
-        cost_add(out, &inside, 1);
-      }
-      break;
-    case HL_OP_WHILE: {
-      int64_t trips = hl_trip_count(inst);
-      for (int k = 0; k < inst->n_calls; k++)  // the condition runs once more than the body
-        cost_add(out, &q->comp[inst->calls[k].comp->id], trips < 0 ? 1 : (double)trips + (k == 1));
-      break;
+  case HL_OP_CALL:
+  case HL_OP_ASYNC_START:
+  case HL_OP_CUSTOM_CALL:
+    for (int k = 0; k < inst->n_calls; k++)
+      cost_add(out, &q->comp[inst->calls[k].comp->id], 1);
+    break;
+  case HL_OP_FUSION:  // its values never reach memory
+    for (int k = 0; k < inst->n_calls; k++) {
+      HlCost inside = q->comp[inst->calls[k].comp->id];
+      inside.bytes_read = inside.bytes_written = 0;
+      cost_add(out, &inside, 1);
     }
-    case HL_OP_CONDITIONAL: add_branches(q, out); break;
-    default: break;
+    break;
+  case HL_OP_WHILE: {
+    int64_t trips = hl_trip_count(inst);
+    for (int k = 0; k < inst->n_calls; k++)  // the condition runs once more than the body
+      cost_add(out, &q->comp[inst->calls[k].comp->id], trips < 0 ? 1 : (double)trips + (k == 1));
+    break;
+  }
+  case HL_OP_CONDITIONAL: add_branches(q, out); break;
+  default: break;
   }
 }
 
@@ -76,7 +80,9 @@ static HlCost *costs_until(HlArena *arena, const HlModule *m, const HlComp *last
   return costs;
 }
 
-HlCost *hl_cost_comps(HlArena *arena, const HlModule *m) { return costs_until(arena, m, NULL); }
+HlCost *hl_cost_comps(HlArena *arena, const HlModule *m) {
+  return costs_until(arena, m, NULL);
+}
 
 HlCost hl_cost_comp(const HlComp *comp) {
   HlArena *arena = hl_arena_new();
@@ -94,4 +100,6 @@ HlCost hl_cost_inst(const HlInst *inst) {
   return cost;
 }
 
-HlCost hl_cost_module(const HlModule *m) { return m->entry ? hl_cost_comp(m->entry) : (HlCost){0}; }
+HlCost hl_cost_module(const HlModule *m) {
+  return m->entry ? hl_cost_comp(m->entry) : (HlCost){0};
+}

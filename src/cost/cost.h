@@ -12,13 +12,14 @@ typedef struct CostQuestion {
 
 // Adds the arithmetic of an instruction; bytes are another matter (traffic.c).
 typedef void CostRule(const CostQuestion *q, HlCost *out);
-CostRule cost_none, cost_count, cost_transcendental, cost_called, cost_sort, cost_reduce, cost_reduce_window, cost_dot,
-    cost_convolution, cost_fft, cost_cholesky, cost_triangular_solve, cost_collective;
+CostRule cost_none, cost_count, cost_transcendental, cost_called, cost_sort, cost_reduce,
+    cost_reduce_window, cost_dot, cost_convolution, cost_fft, cost_cholesky, cost_triangular_solve,
+    cost_collective;
 
 // Elements of all arrays in a shape, as a double.
 double cost_elements(const HlShape *shape);
 double cost_bytes(const HlShape *shape);
-double cost_dim(const HlShape *shape, int64_t d);    // 1 where there is no such dimension
+double cost_dim(const HlShape *shape, int64_t d);  // 1 where there is no such dimension
 // Shape of operand k; NULL where there is none.
 const HlShape *cost_operand(const HlInst *inst, int k);
 void cost_add(HlCost *to, const HlCost *what, double times);

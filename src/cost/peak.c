@@ -10,22 +10,36 @@
 typedef struct Life {
   HlInst **order;
   int n;
-  int *place;                  // by instruction id
-  int *last;                   // place of the last use, by instruction id
+  int *place;  // by instruction id
+  int *last;   // place of the last use, by instruction id
 } Life;
 
 // Whether the result is (a part of) its operands' memory.
 static bool renames(const HlInst *inst) {
   switch (inst->op) {
-    case HL_OP_TUPLE: case HL_OP_GET_TUPLE_ELEMENT: case HL_OP_BITCAST: case HL_OP_OPT_BARRIER: case HL_OP_DOMAIN:
-    case HL_OP_ADD_DEPENDENCY: case HL_OP_WHILE: case HL_OP_COPY_DONE: case HL_OP_ASYNC_UPDATE: case HL_OP_ASYNC_DONE:
-    case HL_OP_ALL_REDUCE_DONE: case HL_OP_ALL_GATHER_DONE: case HL_OP_COLLECTIVE_PERMUTE_DONE: case HL_OP_SEND_DONE:
-    case HL_OP_RECV_DONE: case HL_OP_TUPLE_SELECT: return true;
-    default: return false;
+  case HL_OP_TUPLE:
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_BITCAST:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_DOMAIN:
+  case HL_OP_ADD_DEPENDENCY:
+  case HL_OP_WHILE:
+  case HL_OP_COPY_DONE:
+  case HL_OP_ASYNC_UPDATE:
+  case HL_OP_ASYNC_DONE:
+  case HL_OP_ALL_REDUCE_DONE:
+  case HL_OP_ALL_GATHER_DONE:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE:
+  case HL_OP_SEND_DONE:
+  case HL_OP_RECV_DONE:
+  case HL_OP_TUPLE_SELECT: return true;
+  default: return false;
   }
 }
 
-static int later(int a, int b) { return a > b ? a : b; }
+static int later(int a, int b) {
+  return a > b ? a : b;
+}
 
 // The use ends where the user stands, or, when the user renames it, where the user's own life ends.
 static int use_end(const Life *life, const HlInst *user) {
@@ -92,7 +106,8 @@ static double inside_bytes(const HlInst *inst, const double *peaks, double own) 
 
 static double comp_peak(const HlComp *comp, const double *peaks) {
   HlArena *arena = hl_arena_new();
-  Life life = {.n = (int)comp->n_insts, .place = HL_ARRAY(arena, int, comp->next_id + 1),
+  Life life = {.n = (int)comp->n_insts,
+               .place = HL_ARRAY(arena, int, comp->next_id + 1),
                .last = HL_ARRAY(arena, int, comp->next_id + 1)};
   life.order = comp->schedule ? comp->schedule : hl_print_order(arena, comp);
   for (int p = 0; p < life.n; p++)

@@ -23,9 +23,12 @@ static double operand_elements(const HlInst *inst, int k) {
   return shape ? cost_elements(shape) : 0;
 }
 
-void cost_none(const CostQuestion *q, HlCost *out) {}
+void cost_none(const CostQuestion *q, HlCost *out) {
+}
 
-void cost_count(const CostQuestion *q, HlCost *out) { out->flops += cost_elements(q->inst->shape); }
+void cost_count(const CostQuestion *q, HlCost *out) {
+  out->flops += cost_elements(q->inst->shape);
+}
 
 void cost_transcendental(const CostQuestion *q, HlCost *out) {
   out->transcendentals += cost_elements(q->inst->shape);
@@ -48,7 +51,8 @@ void cost_sort(const CostQuestion *q, HlCost *out) {
   const HlShape *shape = cost_operand(q->inst, 0);
   if (!shape || n <= 1)
     return;
-  double along = q->inst->op == HL_OP_SORT ? cost_dim(shape, hl_dim(q->inst)) : cost_dim(shape, shape->rank - 1);
+  double along = q->inst->op == HL_OP_SORT ? cost_dim(shape, hl_dim(q->inst))
+                                           : cost_dim(shape, shape->rank - 1);
   out->flops += n * ceil(log2(along > 1 ? along : 1));
 }
 
@@ -88,7 +92,8 @@ void cost_dot(const CostQuestion *q, HlCost *out) {
   double n = 2 * cost_elements(q->inst->shape);
   for (int k = 0; k < dims.n; k++)
     n *= cost_dim(lhs, dims.at[k]);
-  if (q->inst->op == HL_OP_RAGGED_DOT) {  // a ragged contracted dimension is shared out among the groups
+  if (q->inst->op ==
+      HL_OP_RAGGED_DOT) {  // a ragged contracted dimension is shared out among the groups
     HlI64s ragged = hl_attr_ints(q->inst, HL_A_LHS_RAGGED_DIMS);
     if (ragged.n == 1 && hl_i64s_find(dims, ragged.at[0]) >= 0 && hl_shape_is_array(q->inst->shape))
       n /= fmax(1, cost_dim(q->inst->shape, 0));

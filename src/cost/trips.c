@@ -9,7 +9,7 @@
 
 #include "cost/cost.h"
 
-enum { MAX_STEPS = 64 };       // through copies, fusions and tuples
+enum { MAX_STEPS = 64 };  // through copies, fusions and tuples
 
 // {"known_trip_count":{"n":"10"},...}; -1 if it says nothing.
 static int64_t noted_trips(const HlInst *loop) {
@@ -33,13 +33,14 @@ typedef struct Value {
 static Value see_through(Value v) {
   for (int step = 0; step < MAX_STEPS && v.inst; step++) {
     const HlInst *inst = v.inst;
-    if ((inst->op == HL_OP_COPY || inst->op == HL_OP_BITCAST || inst->op == HL_OP_RESHAPE) && inst->n_operands == 1 &&
-        inst->shape->dtype == inst->operands[0]->shape->dtype) {
+    if ((inst->op == HL_OP_COPY || inst->op == HL_OP_BITCAST || inst->op == HL_OP_RESHAPE) &&
+        inst->n_operands == 1 && inst->shape->dtype == inst->operands[0]->shape->dtype) {
       v.inst = inst->operands[0];
     } else if (inst->op == HL_OP_PARAMETER && v.outer) {
       int64_t k = hl_parameter_number(inst);
       v = (Value){k >= 0 && k < v.outer->n_operands ? v.outer->operands[k] : NULL, NULL};
-    } else if ((inst->op == HL_OP_FUSION || inst->op == HL_OP_CALL) && !v.outer && inst->n_calls == 1) {
+    } else if ((inst->op == HL_OP_FUSION || inst->op == HL_OP_CALL) && !v.outer &&
+               inst->n_calls == 1) {
       v = (Value){hl_called(inst, 0)->root, inst};
     } else if (inst->op == HL_OP_GET_TUPLE_ELEMENT && inst->n_operands == 1 &&
                inst->operands[0]->op == HL_OP_TUPLE && hl_attr_int(inst, HL_A_INDEX) >= 0 &&
@@ -52,7 +53,9 @@ static Value see_through(Value v) {
   return v;
 }
 
-static Value operand_of(Value v, int k) { return see_through((Value){v.inst->operands[k], v.outer}); }
+static Value operand_of(Value v, int k) {
+  return see_through((Value){v.inst->operands[k], v.outer});
+}
 
 // The slot of the loop's state that a value is, or -1.
 static int64_t slot_of(Value v) {
@@ -113,9 +116,10 @@ int64_t hl_trip_count(const HlInst *loop) {
   if (noted >= 0)
     return noted;
   Bound bound;
-  if (loop->n_calls != 2 || loop->n_operands != 1 || !hl_while_condition(loop)->root || !hl_while_body(loop)->root ||
-      !read_condition(hl_while_condition(loop), &bound) || !read_step(hl_while_body(loop), bound.slot, &step) ||
-      step <= 0 || !constant_of(element_of(loop->operands[0], bound.slot), &start))
+  if (loop->n_calls != 2 || loop->n_operands != 1 || !hl_while_condition(loop)->root ||
+      !hl_while_body(loop)->root || !read_condition(hl_while_condition(loop), &bound) ||
+      !read_step(hl_while_body(loop), bound.slot, &step) || step <= 0 ||
+      !constant_of(element_of(loop->operands[0], bound.slot), &start))
     return -1;
   if (__builtin_sub_overflow(bound.limit, start, &span) || (bound.or_equal && span == INT64_MAX))
     return -1;

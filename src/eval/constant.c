@@ -25,8 +25,8 @@ static void fill(HlLiteral *out, HlRng *rng) {
 }
 
 static const char *const filled_with[] = {
-  [HL_ELIDED_RANDOM] = "random numbers",
-  [HL_ELIDED_ZERO] = "zeros",
+    [HL_ELIDED_RANDOM] = "random numbers",
+    [HL_ELIDED_ZERO] = "zeros",
 };
 
 HlLiteral *interp_constant(Interp *in, const HlInst *inst) {

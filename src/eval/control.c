@@ -102,9 +102,9 @@ typedef struct Scan {
   int n_inputs, n_carries, n_outputs;
   int along;
   int64_t turns;
-  HlLiteral **input;                   // borrowed
-  HlLiteral **state;                   // arguments: slices, then carries; owned
-  HlLiteral **stacked;                 // outputs; owned
+  HlLiteral **input;    // borrowed
+  HlLiteral **state;    // arguments: slices, then carries; owned
+  HlLiteral **stacked;  // outputs; owned
 } Scan;
 
 // Copies slice t of a stacked array to or from an array without that dimension.

@@ -16,7 +16,7 @@ enum { DEVICE_STACK_BYTES = 64 << 20 };
 typedef struct Meeting {
   MeetKey key;
   struct Meeting *next;
-  HlLiteral **value;                   // n * n_mine, a reference each, while members are inside
+  HlLiteral **value;  // n * n_mine, a reference each, while members are inside
   bool *here;
   int n, n_mine, arrived, inside;
   bool complete;
@@ -25,21 +25,21 @@ typedef struct Meeting {
 typedef struct Letter {
   MeetKey key;
   struct Letter *next;
-  HlLiteral *value;                    // owned
+  HlLiteral *value;  // owned
 } Letter;
 
 // One device that waits for a letter.
 typedef struct Reader {
   MeetKey key;
   struct Reader *next;
-  bool awake;                          // a letter has come: no longer counted as blocked
+  bool awake;  // a letter has come: no longer counted as blocked
 } Reader;
 
 typedef struct Meetings {
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  Meeting *meeting;                    // oldest last
-  Letter *letter;                      // oldest first
+  Meeting *meeting;  // oldest last
+  Letter *letter;    // oldest first
   Reader *reader;
   int running, blocked;
   bool failed, stuck;
@@ -221,7 +221,7 @@ bool device_take(Interp *in, const HlInst *inst, MeetKey key, HlLiteral **value)
 
 typedef struct Worker {
   Interp *in;
-  HlCx *cx;                            // of its own, or NULL
+  HlCx *cx;  // of its own, or NULL
   DeviceWork *work;
   void *user;
   pthread_t thread;

@@ -8,15 +8,15 @@
 // device.c.
 struct Cluster {
   const HlModule *module;
-  const HlEvalOptions *options;        // never NULL
+  const HlEvalOptions *options;  // never NULL
   int n_devices, replicas, partitions;
-  int64_t live_bytes;                  // atomic: tensors held by frames
-  struct Meetings *meetings;           // of device.c; NULL while there is one device
+  int64_t live_bytes;         // atomic: tensors held by frames
+  struct Meetings *meetings;  // of device.c; NULL while there is one device
 };
 
 // What names a meeting or a mailbox. Devices that give equal keys meet.
 typedef struct MeetKey {
-  const HlInst *inst;                  // where there is no channel; else NULL
+  const HlInst *inst;  // where there is no channel; else NULL
   int64_t channel;
   int64_t group;  // which of the instruction's groups, or source * devices + target
 } MeetKey;

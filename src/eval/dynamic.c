@@ -81,8 +81,8 @@ typedef struct Dynamic {
   Interp *in;
   const HlInst *inst;
   const HlLiteral *const *operand;
-  HlLiteral **compact;               // owned
-  HlArena *arena;                    // for this op alone
+  HlLiteral **compact;  // owned
+  HlArena *arena;       // for this op alone
   HlShapes *shapes;
 } Dynamic;
 
@@ -183,7 +183,7 @@ static bool fits(const HlShape *actual, const HlShape *declared) {
       (actual->dtype == HL_TUPLE) != (declared->dtype == HL_TUPLE))
     return false;
   for (int k = 0; k < declared->rank; k++) {
-    if (declared->dtype == HL_TUPLE ? !fits(actual->element[k], declared->element[k])
+    if (declared->dtype == HL_TUPLE   ? !fits(actual->element[k], declared->element[k])
         : is_dynamic_dim(declared, k) ? actual->dim[k] > declared->dim[k]
                                       : actual->dim[k] != declared->dim[k])
       return false;
@@ -194,14 +194,15 @@ static bool fits(const HlShape *actual, const HlShape *declared) {
 static const HlShape *run_time_shape(const Dynamic *d) {
   const HlShape *shape;
   switch (d->inst->op) {
-    case HL_OP_BROADCAST: shape = broadcast_shape(d); break;
-    case HL_OP_RESHAPE: case HL_OP_BITCAST: shape = reshape_shape(d); break;
-    case HL_OP_SLICE: shape = slice_shape(d); break;
-    case HL_OP_DYNAMIC_SLICE: shape = dynamic_slice_shape(d); break;
-    case HL_OP_CONVERT: case HL_OP_REDUCE_PRECISION: case HL_OP_STOCHASTIC_CONVERT:
-      shape = array_of(d, d->compact[0]->shape->dim);
-      break;
-    default: shape = rule_shape(d);
+  case HL_OP_BROADCAST: shape = broadcast_shape(d); break;
+  case HL_OP_RESHAPE:
+  case HL_OP_BITCAST: shape = reshape_shape(d); break;
+  case HL_OP_SLICE: shape = slice_shape(d); break;
+  case HL_OP_DYNAMIC_SLICE: shape = dynamic_slice_shape(d); break;
+  case HL_OP_CONVERT:
+  case HL_OP_REDUCE_PRECISION:
+  case HL_OP_STOCHASTIC_CONVERT: shape = array_of(d, d->compact[0]->shape->dim); break;
+  default: shape = rule_shape(d);
   }
   if (!fits(shape, d->inst->shape))
     return NULL;
@@ -264,14 +265,14 @@ static int64_t gather_size(const Dynamic *d, int k) {
   const HlI64s collapsed = hl_attr_ints(d->inst, HL_A_COLLAPSED_SLICE_DIMS);
   const HlI64s batching = hl_attr_ints(d->inst, HL_A_OPERAND_BATCHING_DIMS);
   const int place = hl_i64s_find(offset, k);
-  if (place < 0) {                     // the k-th that is no offset dimension
+  if (place < 0) {  // the k-th that is no offset dimension
     int batch = 0, vector = (int)hl_attr_int(d->inst, HL_A_INDEX_VECTOR_DIM);
     for (int j = 0; j < k; j++)
       batch += hl_i64s_find(offset, j) < 0;
     batch += batch >= vector;
     return batch < d->operand[1]->shape->rank ? size_of_dim(d->operand[1], batch) : -1;
   }
-  int window = -1;                     // the place-th that is neither collapsed nor of a batch
+  int window = -1;  // the place-th that is neither collapsed nor of a batch
   for (int left = place; window < d->operand[0]->shape->rank && left >= 0;)
     if (hl_i64s_find(collapsed, ++window) < 0 && hl_i64s_find(batching, window) < 0)
       left--;

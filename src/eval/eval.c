@@ -98,14 +98,14 @@ static bool check_arguments(HlCx *cx, const HlComp *comp, int device,
 
 typedef struct Job {
   const HlComp *comp;
-  const HlLiteral *const *const *args;   // by device
+  const HlLiteral *const *const *args;  // by device
   HlLiteral **results;
 } Job;
 
 static bool run_job(Interp *in, void *user) {
   const Job *job = user;
   job->results[in->device] =
-    interp_call(in, job->comp, job->args ? job->args[in->device] : NULL, job->comp->n_params);
+      interp_call(in, job->comp, job->args ? job->args[in->device] : NULL, job->comp->n_params);
   return job->results[in->device] != NULL;
 }
 

@@ -5,26 +5,28 @@
 #include "hilo/eval.h"
 #include "hilo/op.h"
 
-typedef struct Cluster Cluster;      // eval/device.h
-typedef struct CompPlan CompPlan;    // eval/plan.h
+typedef struct Cluster Cluster;    // eval/device.h
+typedef struct CompPlan CompPlan;  // eval/plan.h
 
 // The interpreter of one logical device. Kernels see its first member.
 typedef struct Interp {
-  HlEval ev;                         // ev.cx: this device's own context
+  HlEval ev;             // ev.cx: this device's own context
   const HlCx *registry;  // where callers registered things: hl_cx_lookup(in->registry, ...)
   Cluster *cluster;
   const HlModule *module;
-  int device, replica, partition;    // device = replica * partitions + partition
-  int depth;                         // of nested calls
-  int64_t steps;                     // instructions executed
-  uint64_t rng_state[2];             // of rng-get-and-update-state, low word first
-  int n_infed;                       // infeeds executed
-  HlArena *frames;                   // a stack: each call marks and releases
-  HlArena *arena;                    // lives as long as the evaluation; not for values
-  HlShapes *shapes;                  // in `arena`
-  CompPlan **plans;                  // by comp->id, made on first use
+  int device, replica, partition;  // device = replica * partitions + partition
+  int depth;                       // of nested calls
+  int64_t steps;                   // instructions executed
+  uint64_t rng_state[2];           // of rng-get-and-update-state, low word first
+  int n_infed;                     // infeeds executed
+  HlArena *frames;                 // a stack: each call marks and releases
+  HlArena *arena;                  // lives as long as the evaluation; not for values
+  HlShapes *shapes;                // in `arena`
+  CompPlan **plans;                // by comp->id, made on first use
 } Interp;
-static inline Interp *interp_of(HlEval *ev) { return (Interp *)ev; }
+static inline Interp *interp_of(HlEval *ev) {
+  return (Interp *)ev;
+}
 
 // Computes one instruction of the kind `driver` from its operands' values (borrowed). Gives a new
 // reference: often the operand itself or a part of it, without copying. Operands may have extents.
@@ -35,9 +37,9 @@ typedef bool DrivenOp(Interp *in, const HlInst *inst, const HlLiteral *const *op
 // collective-broadcast, collective-permute, and their -start forms; and their -done forms.
 DrivenOp eval_collective;
 DrivenOp eval_collective_done;
-DrivenOp eval_transfer;              // send, send-done, recv, recv-done
-DrivenOp eval_feed;                  // infeed, outfeed
-DrivenOp eval_rng_state;             // rng-get-and-update-state
+DrivenOp eval_transfer;   // send, send-done, recv, recv-done
+DrivenOp eval_feed;       // infeed, outfeed
+DrivenOp eval_rng_state;  // rng-get-and-update-state
 // src/eval/custom.c: `out` is a zeroed literal of the result's shape.
 bool eval_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                       HlLiteral *out);
@@ -73,7 +75,7 @@ HlLiteral *interp_tuple(Interp *in, int n, HlLiteral *const *element);
 void interp_drop(Interp *in, HlLiteral *value);
 // Passes a value out of the interpreter: its bytes count no more.
 void interp_hand_out(Interp *in, HlLiteral *value);
-bool interp_holds_alone(const HlLiteral *value);   // nobody else has a reference
+bool interp_holds_alone(const HlLiteral *value);  // nobody else has a reference
 // The value of a constant, elided ones filled as the options say; a new reference or NULL.
 // (constant.c)
 HlLiteral *interp_constant(Interp *in, const HlInst *inst);

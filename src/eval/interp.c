@@ -75,7 +75,9 @@ void interp_drop(Interp *in, HlLiteral *value) {
   hl_literal_unref(value);
 }
 
-void interp_hand_out(Interp *in, HlLiteral *value) { uncount(in, value); }
+void interp_hand_out(Interp *in, HlLiteral *value) {
+  uncount(in, value);
+}
 
 // --- Kernels ------------------------------------------------------------------------------------
 
@@ -162,8 +164,8 @@ static HlLiteral *run_constant(Interp *in, PlanStep *step, int64_t lanes) {
 
 typedef struct Frame {
   const CompPlan *plan;
-  HlLiteral **value;                   // by slot
-  HlLiteral **operand;                 // of the step at work
+  HlLiteral **value;    // by slot
+  HlLiteral **operand;  // of the step at work
   HlLiteral **args;
   int n_args;
   int64_t lanes;
@@ -227,10 +229,10 @@ static HlLiteral *run_driven(Interp *in, const PlanStep *step, const HlLiteral *
 
 static HlLiteral *run_step(Interp *in, const Frame *frame, PlanStep *step) {
   switch (step->kind) {
-    case STEP_PARAMETER: return run_parameter(in, frame, step->inst);
-    case STEP_CONSTANT: return run_constant(in, step, frame->lanes);
-    case STEP_TAKING: return run_taking(in, frame, step);
-    default: break;
+  case STEP_PARAMETER: return run_parameter(in, frame, step->inst);
+  case STEP_CONSTANT: return run_constant(in, step, frame->lanes);
+  case STEP_TAKING: return run_taking(in, frame, step);
+  default: break;
   }
   borrow_operands(frame, step);
   const HlLiteral *const *operand = (const HlLiteral *const *)frame->operand;
@@ -261,8 +263,12 @@ static bool run_steps(Interp *in, const Frame *frame) {
 static HlLiteral *run_plan(Interp *in, const CompPlan *plan, HlLiteral **args, int n,
                            int64_t lanes) {
   const HlMark mark = hl_arena_mark(in->frames);
-  Frame frame = {plan, HL_ARRAY(in->frames, HlLiteral *, plan->n + 1),
-                 HL_ARRAY(in->frames, HlLiteral *, plan->max_operands + 1), args, n, lanes};
+  Frame frame = {plan,
+                 HL_ARRAY(in->frames, HlLiteral *, plan->n + 1),
+                 HL_ARRAY(in->frames, HlLiteral *, plan->max_operands + 1),
+                 args,
+                 n,
+                 lanes};
   HlLiteral *result = NULL;
   if (run_steps(in, &frame)) {
     result = frame.value[plan->root];

@@ -7,8 +7,11 @@
 // Whether the result may have another float type than the rule says: these kernels round to it.
 static bool rounds_to_result(const HlInst *inst) {
   switch (inst->op) {
-    case HL_OP_DOT: case HL_OP_RAGGED_DOT: case HL_OP_SCALED_DOT: case HL_OP_CONVOLUTION: return true;
-    default: return (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) != 0;
+  case HL_OP_DOT:
+  case HL_OP_RAGGED_DOT:
+  case HL_OP_SCALED_DOT:
+  case HL_OP_CONVOLUTION: return true;
+  default: return (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) != 0;
   }
 }
 
@@ -61,16 +64,16 @@ static bool check_arguments(Interp *in, const HlInst *inst, int call, uint32_t f
 
 static bool check_calls(Interp *in, const HlInst *inst) {
   switch (inst->op) {
-    case HL_OP_CALL: case HL_OP_FUSION: case HL_OP_ASYNC_START:
-      return check_arguments(in, inst, 0, 0, inst->n_operands);
-    case HL_OP_WHILE:
-      return check_arguments(in, inst, 0, 0, 1) && check_arguments(in, inst, 1, 0, 1);
-    case HL_OP_CONDITIONAL:
-      for (int k = 0; k < inst->n_calls; k++)
-        if (!check_arguments(in, inst, k, (uint32_t)k + 1, 1))
-          return false;
-      return true;
-    default: return true;
+  case HL_OP_CALL:
+  case HL_OP_FUSION:
+  case HL_OP_ASYNC_START: return check_arguments(in, inst, 0, 0, inst->n_operands);
+  case HL_OP_WHILE: return check_arguments(in, inst, 0, 0, 1) && check_arguments(in, inst, 1, 0, 1);
+  case HL_OP_CONDITIONAL:
+    for (int k = 0; k < inst->n_calls; k++)
+      if (!check_arguments(in, inst, k, (uint32_t)k + 1, 1))
+        return false;
+    return true;
+  default: return true;
   }
 }
 
@@ -166,9 +169,8 @@ static bool runs_on_lanes(Interp *in, const HlInst *inst) {
   case HL_OP_MAP: {
     const CompPlan *plan = inst->n_calls > 0 ? plan_of(in, hl_called(inst, 0)) : NULL;
     return plan && plan->vector;
-    }
-    default:
-      return is_scalar_copy(inst) || (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) != 0;
+  }
+  default: return is_scalar_copy(inst) || (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) != 0;
   }
 }
 

@@ -13,10 +13,10 @@ enum { CHUNK = 256 };
 
 // --- Float to integer: toward zero, saturated, nan is 0 ------------------------------------------
 
-#define TRUNCATE(name, T, least, most)        \
-  static inline T name(double x) {            \
-    if (!(x > (double)(least)))               \
-      return isnan(x) ? 0 : (least);          \
+#define TRUNCATE(name, T, least, most)          \
+  static inline T name(double x) {              \
+    if (!(x > (double)(least)))                 \
+      return isnan(x) ? 0 : (least);            \
     return x >= (double)(most) ? (most) : (T)x; \
   }
 TRUNCATE(to_s8, int8_t, INT8_MIN, INT8_MAX)
@@ -33,32 +33,32 @@ TRUNCATE(to_u64, uint64_t, 0, UINT64_MAX)
 // What one element becomes: a plain cast between integers and to floats, a saturating one from
 // floats.
 #define CAST(T, x) ((T)(x))
-#define LOOP(name, To, From, convert)                                       \
-  static void name(void *out, const void *in, int64_t n) {                  \
-    To *restrict to = out;                                                  \
-    const From *restrict from = in;                                         \
-    for (int64_t k = 0; k < n; k++)                                         \
-      to[k] = convert;                                                      \
+#define LOOP(name, To, From, convert)                      \
+  static void name(void *out, const void *in, int64_t n) { \
+    To *restrict to = out;                                 \
+    const From *restrict from = in;                        \
+    for (int64_t k = 0; k < n; k++)                        \
+      to[k] = convert;                                     \
   }
-#define LOOPS_FROM(name, From)                                \
-  LOOP(s8_of_##name, int8_t, From, CAST(int8_t, from[k]))     \
-  LOOP(s16_of_##name, int16_t, From, CAST(int16_t, from[k]))  \
-  LOOP(s32_of_##name, int32_t, From, CAST(int32_t, from[k]))  \
-  LOOP(s64_of_##name, int64_t, From, CAST(int64_t, from[k]))  \
-  LOOP(pred_of_##name, uint8_t, From, from[k] != 0)           \
-  LOOP(f32_of_##name, float, From, CAST(float, from[k]))      \
+#define LOOPS_FROM(name, From)                               \
+  LOOP(s8_of_##name, int8_t, From, CAST(int8_t, from[k]))    \
+  LOOP(s16_of_##name, int16_t, From, CAST(int16_t, from[k])) \
+  LOOP(s32_of_##name, int32_t, From, CAST(int32_t, from[k])) \
+  LOOP(s64_of_##name, int64_t, From, CAST(int64_t, from[k])) \
+  LOOP(pred_of_##name, uint8_t, From, from[k] != 0)          \
+  LOOP(f32_of_##name, float, From, CAST(float, from[k]))     \
   LOOP(f64_of_##name, double, From, CAST(double, from[k]))
-#define LOOPS_FROM_FLOAT(name, From)                          \
-  LOOP(s8_of_##name, int8_t, From, to_s8(from[k]))            \
-  LOOP(s16_of_##name, int16_t, From, to_s16(from[k]))         \
-  LOOP(s32_of_##name, int32_t, From, to_s32(from[k]))         \
-  LOOP(s64_of_##name, int64_t, From, to_s64(from[k]))         \
-  LOOP(u8_of_##name, uint8_t, From, to_u8(from[k]))           \
-  LOOP(u16_of_##name, uint16_t, From, to_u16(from[k]))        \
-  LOOP(u32_of_##name, uint32_t, From, to_u32(from[k]))        \
-  LOOP(u64_of_##name, uint64_t, From, to_u64(from[k]))        \
-  LOOP(pred_of_##name, uint8_t, From, from[k] != 0)           \
-  LOOP(f32_of_##name, float, From, CAST(float, from[k]))      \
+#define LOOPS_FROM_FLOAT(name, From)                     \
+  LOOP(s8_of_##name, int8_t, From, to_s8(from[k]))       \
+  LOOP(s16_of_##name, int16_t, From, to_s16(from[k]))    \
+  LOOP(s32_of_##name, int32_t, From, to_s32(from[k]))    \
+  LOOP(s64_of_##name, int64_t, From, to_s64(from[k]))    \
+  LOOP(u8_of_##name, uint8_t, From, to_u8(from[k]))      \
+  LOOP(u16_of_##name, uint16_t, From, to_u16(from[k]))   \
+  LOOP(u32_of_##name, uint32_t, From, to_u32(from[k]))   \
+  LOOP(u64_of_##name, uint64_t, From, to_u64(from[k]))   \
+  LOOP(pred_of_##name, uint8_t, From, from[k] != 0)      \
+  LOOP(f32_of_##name, float, From, CAST(float, from[k])) \
   LOOP(f64_of_##name, double, From, CAST(double, from[k]))
 LOOPS_FROM(s8, int8_t)
 LOOPS_FROM(s16, int16_t)
@@ -79,23 +79,37 @@ typedef void Loop(void *out, const void *in, int64_t n);
 
 // Columns of the table: what the machine's types become. A signed column serves the unsigned type
 // of the same width, since integers wrap.
-#define ROW(name)                                                                        \
-  {[HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name, [HL_S16] = s16_of_##name,         \
-   [HL_S32] = s32_of_##name, [HL_S64] = s64_of_##name, [HL_U8] = s8_of_##name,           \
-   [HL_U16] = s16_of_##name, [HL_U32] = s32_of_##name, [HL_U64] = s64_of_##name,         \
-   [HL_F32] = f32_of_##name, [HL_F64] = f64_of_##name}
-#define FLOAT_ROW(name, ...)                                                             \
-  {[HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name, [HL_S16] = s16_of_##name,         \
-   [HL_S32] = s32_of_##name, [HL_S64] = s64_of_##name, [HL_U8] = u8_of_##name,           \
-   [HL_U16] = u16_of_##name, [HL_U32] = u32_of_##name, [HL_U64] = u64_of_##name,         \
-   [HL_F32] = f32_of_##name, [HL_F64] = f64_of_##name, __VA_ARGS__}
+#define ROW(name)                                                                 \
+  {                                                                               \
+    [HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name, [HL_S16] = s16_of_##name, \
+    [HL_S32] = s32_of_##name, [HL_S64] = s64_of_##name, [HL_U8] = s8_of_##name,   \
+    [HL_U16] = s16_of_##name, [HL_U32] = s32_of_##name, [HL_U64] = s64_of_##name, \
+    [HL_F32] = f32_of_##name, [HL_F64] = f64_of_##name                            \
+  }
+#define FLOAT_ROW(name, ...)                                                      \
+  {                                                                               \
+    [HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name, [HL_S16] = s16_of_##name, \
+    [HL_S32] = s32_of_##name, [HL_S64] = s64_of_##name, [HL_U8] = u8_of_##name,   \
+    [HL_U16] = u16_of_##name, [HL_U32] = u32_of_##name, [HL_U64] = u64_of_##name, \
+    [HL_F32] = f32_of_##name, [HL_F64] = f64_of_##name, __VA_ARGS__               \
+  }
 
 static Loop *const loops[HL_DTYPE_COUNT][HL_DTYPE_COUNT] = {
     [HL_PRED] = ROW(u8),
-    [HL_S1] = ROW(s8), [HL_S2] = ROW(s8), [HL_S4] = ROW(s8), [HL_S8] = ROW(s8),
-    [HL_S16] = ROW(s16), [HL_S32] = ROW(s32), [HL_S64] = ROW(s64),
-    [HL_U1] = ROW(u8), [HL_U2] = ROW(u8), [HL_U4] = ROW(u8), [HL_U8] = ROW(u8),
-    [HL_U16] = ROW(u16), [HL_U32] = ROW(u32), [HL_U64] = ROW(u64),
+    [HL_S1] = ROW(s8),
+    [HL_S2] = ROW(s8),
+    [HL_S4] = ROW(s8),
+    [HL_S8] = ROW(s8),
+    [HL_S16] = ROW(s16),
+    [HL_S32] = ROW(s32),
+    [HL_S64] = ROW(s64),
+    [HL_U1] = ROW(u8),
+    [HL_U2] = ROW(u8),
+    [HL_U4] = ROW(u8),
+    [HL_U8] = ROW(u8),
+    [HL_U16] = ROW(u16),
+    [HL_U32] = ROW(u32),
+    [HL_U64] = ROW(u64),
     [HL_F32] = FLOAT_ROW(f32, [HL_F16] = f16_of_f32, [HL_BF16] = bf16_of_f32),
     [HL_F64] = FLOAT_ROW(f64, ),
     [HL_F16] = {[HL_F32] = f32_of_f16},

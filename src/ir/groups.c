@@ -16,8 +16,8 @@ static HlI64s mesh_devices(HlArena *arena, const HlMesh *mesh) {
 // A mesh axis cut at the borders of the sub-axes that are asked for.
 typedef struct Part {
   int axis;
-  int64_t pre, size;   // product of the axis' parts before this one; its own size
-  int rank;            // place among the axes of the groups, or -1
+  int64_t pre, size;  // product of the axis' parts before this one; its own size
+  int rank;           // place among the axes of the groups, or -1
 } Part;
 
 // Cuts axis `a` into parts; how many. -1 when the sub-axes do not fit it.

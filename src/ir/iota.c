@@ -77,7 +77,7 @@ HlI64s ir_transpose(HlArena *arena, HlI64s values, HlI64s dims, HlI64s perm) {
   int64_t from = 0;
   for (int k = 0; k < values.n; k++) {
     out[k] = values.at[from];
-    for (int d = rank - 1; d >= 0; d--) {          // counts up, last place fastest
+    for (int d = rank - 1; d >= 0; d--) {  // counts up, last place fastest
       const int source = (int)perm.at[d];
       from += stride[source];
       if (++index[d] < dims.at[source])

@@ -375,11 +375,19 @@ int64_t hl_literal_i64(const HlLiteral *literal, int64_t k) {
   if (!literal->data)
     return 0;
   switch (literal->shape->dtype) {
-  case HL_PRED: case HL_U1: case HL_U2: case HL_U4: case HL_U8: return AT(uint8_t);
-  case HL_S1: case HL_S2: case HL_S4: case HL_S8: return AT(int8_t);
+  case HL_PRED:
+  case HL_U1:
+  case HL_U2:
+  case HL_U4:
+  case HL_U8: return AT(uint8_t);
+  case HL_S1:
+  case HL_S2:
+  case HL_S4:
+  case HL_S8: return AT(int8_t);
   case HL_S16: return AT(int16_t);
   case HL_S32: return AT(int32_t);
-  case HL_S64: case HL_U64: return AT(int64_t);
+  case HL_S64:
+  case HL_U64: return AT(int64_t);
   case HL_U16: return AT(uint16_t);
   case HL_U32: return AT(uint32_t);
   default: break;

@@ -70,12 +70,19 @@ static void put_element(HlBuf *out, HlDtype dtype, const void *data, int64_t k) 
   case HL_U64: put_u64(out, ((const uint64_t *)data)[k]); break;
   case HL_S16: put_i64(out, ((const int16_t *)data)[k]); break;
   case HL_U16: put_u64(out, ((const uint16_t *)data)[k]); break;
-  case HL_S1: case HL_S2: case HL_S4: case HL_S8: put_i64(out, ((const int8_t *)data)[k]); break;
-  case HL_PRED: case HL_U1: case HL_U2: case HL_U4: case HL_U8:
-    put_u64(out, ((const uint8_t *)data)[k]);
-    break;
-  case HL_F16: case HL_BF16: put_small(out, dtype, ((const uint16_t *)data)[k]); break;
-  case HL_C64: case HL_C128: put_pair(out, dtype, data, k); break;
+  case HL_S1:
+  case HL_S2:
+  case HL_S4:
+  case HL_S8: put_i64(out, ((const int8_t *)data)[k]); break;
+  case HL_PRED:
+  case HL_U1:
+  case HL_U2:
+  case HL_U4:
+  case HL_U8: put_u64(out, ((const uint8_t *)data)[k]); break;
+  case HL_F16:
+  case HL_BF16: put_small(out, dtype, ((const uint16_t *)data)[k]); break;
+  case HL_C64:
+  case HL_C128: put_pair(out, dtype, data, k); break;
   default:
     if (hl_is_float(dtype))
       put_small(out, dtype, ((const uint8_t *)data)[k]);
@@ -94,7 +101,7 @@ static void put_scalar(HlBuf *out, const HlLiteral *literal) {
 // A walk over the dimensions: one counter each.
 typedef struct Walk {
   const HlLiteral *literal;
-  const int64_t *size;   // of each dimension, as printed
+  const int64_t *size;  // of each dimension, as printed
   int64_t *index;
   int rank;
 } Walk;

@@ -53,11 +53,25 @@ static const double exact_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  
                                       1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 static const uint64_t whole_powers[] = {
-    1, 10, 100, 1000,
-    10000, 100000, 1000000, 10000000,
-    100000000, 1000000000, 10000000000, 100000000000,
-    1000000000000, 10000000000000, 100000000000000, 1000000000000000,
-    10000000000000000, 100000000000000000, 1000000000000000000,
+    1,
+    10,
+    100,
+    1000,
+    10000,
+    100000,
+    1000000,
+    10000000,
+    100000000,
+    1000000000,
+    10000000000,
+    100000000000,
+    1000000000000,
+    10000000000000,
+    100000000000000,
+    1000000000000000,
+    10000000000000000,
+    100000000000000000,
+    1000000000000000000,
 };
 
 // A decimal number of n digits d.ddd x 10^exponent.
@@ -163,7 +177,7 @@ static void put_decimal(HlBuf *out, Decimal d) {
   }
   for (int k = d.n - 1; k >= 0; k--, d.digits /= 10)
     digits[k] = (char)('0' + d.digits % 10);
-  int before = d.exponent + 1;                           // digits before the point
+  int before = d.exponent + 1;  // digits before the point
   if (d.exponent < -4 || d.exponent >= precision)
     before = 1;
   if (before <= 0) {

@@ -2,8 +2,8 @@
 #ifndef HILO_IR_PUT_H
 #define HILO_IR_PUT_H
 
-#include "hilo/ir.h"
 #include "base/compiler.h"
+#include "hilo/ir.h"
 
 #include <string.h>
 

@@ -118,17 +118,10 @@ void put_shape(HlBuf *out, const HlShape *shape, bool with_layout) {
       put_shape(out, shape->element[0], with_layout);
     put_char(out, ')');
     break;
-  case HL_TOKEN:
-    PUT(out, "token[]");
-    break;
-  case HL_OPAQUE:
-    PUT(out, "opaque[]");
-    break;
-  case HL_NO_DTYPE:
-    PUT(out, "invalid");
-    break;
-  default:
-    put_array(out, shape, with_layout);
+  case HL_TOKEN: PUT(out, "token[]"); break;
+  case HL_OPAQUE: PUT(out, "opaque[]"); break;
+  case HL_NO_DTYPE: PUT(out, "invalid"); break;
+  default: put_array(out, shape, with_layout);
   }
 }
 

@@ -1,7 +1,7 @@
 // sharding.c: the canonical form of a sharding, equality and copies (hlo.md 1.7).
 
-#include "hilo/edit.h"
 #include "ir/sharding.h"
+#include "hilo/edit.h"
 #include "ir/state.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 // The assignment of devices to tiles: an iota, or else a list.
 typedef struct Tile {
   HlI64s dims;
-  HlIota iota;       // dims.n == 0: none
+  HlIota iota;  // dims.n == 0: none
   HlI64s devices;
 } Tile;
 
@@ -51,7 +51,7 @@ typedef struct Part {
 static int common_parts(const Tile *tile, Part *parts) {
   const HlIota *iota = &tile->iota;
   int n = 0, place = -1, source = 0;
-  int64_t rest = 1;                              // of the iota's dimension
+  int64_t rest = 1;  // of the iota's dimension
   for (int k = 0; k < tile->dims.n; k++)
     for (int64_t need = tile->dims.at[k]; need > 1;) {
       while (rest == 1) {
@@ -219,8 +219,8 @@ static bool all_of_one_type(HlI64s types) {
 // `merged` gets the product for each type that is left; how many types is returned.
 static int order_subgroups(const Tile *tile, HlI64s types, int64_t *perm, int64_t *merged_dims,
                            int64_t *merged_types) {
-  static const int order[] = {HL_SHARDING_MAXIMAL, HL_SHARDING_TUPLE, HL_SHARDING_TILED,
-                              HL_SHARDING_MANUAL, HL_SHARDING_UNKNOWN, HL_SHARDING_UNREDUCED,
+  static const int order[] = {HL_SHARDING_MAXIMAL,   HL_SHARDING_TUPLE,   HL_SHARDING_TILED,
+                              HL_SHARDING_MANUAL,    HL_SHARDING_UNKNOWN, HL_SHARDING_UNREDUCED,
                               HL_SHARDING_REPLICATED};
   const int data = tile->dims.n - types.n;
   int n = data, n_types = 0;
@@ -259,8 +259,8 @@ static HlSharding with_types(HlArena *arena, const HlSharding *like, Tile tile, 
 static HlSharding subgroups(HlArena *arena, const HlSharding *like, Tile tile, HlI64s types) {
   const int data = tile.dims.n - types.n;
   const int64_t type = types.at[0];
-  const bool simplifies = type == HL_SHARDING_MANUAL || type == HL_SHARDING_REPLICATED ||
-                          type == HL_SHARDING_UNREDUCED;
+  const bool simplifies =
+      type == HL_SHARDING_MANUAL || type == HL_SHARDING_REPLICATED || type == HL_SHARDING_UNREDUCED;
   if (simplifies && all_of_one_type(types) && ir_product((HlI64s){tile.dims.at, data}) == 1)
     return simple(like, (HlShardingKind)type);
   int64_t *perm = HL_ARRAY(arena, int64_t, tile.dims.n);
@@ -344,10 +344,9 @@ bool hl_sharding_equal(const HlSharding *a, const HlSharding *b) {
     return true;
   if (!a || !b || a->kind != b->kind || a->device != b->device ||
       a->shard_group != b->shard_group || a->shard_group_id != b->shard_group_id ||
-      a->n_elements != b->n_elements ||
-      a->replicate_last != b->replicate_last || !hl_i64s_equal(a->tile, b->tile) ||
-      !hl_i64s_equal(a->devices, b->devices) || !hl_i64s_equal(a->iota.dims, b->iota.dims) ||
-      !hl_i64s_equal(a->iota.perm, b->iota.perm) ||
+      a->n_elements != b->n_elements || a->replicate_last != b->replicate_last ||
+      !hl_i64s_equal(a->tile, b->tile) || !hl_i64s_equal(a->devices, b->devices) ||
+      !hl_i64s_equal(a->iota.dims, b->iota.dims) || !hl_i64s_equal(a->iota.perm, b->iota.perm) ||
       !hl_i64s_equal(a->last_tile_dims, b->last_tile_dims))
     return false;
   for (int k = 0; k < a->n_elements; k++)

@@ -30,8 +30,7 @@ static inline CompState *ir_comp_state(const HlComp *comp) {
 }
 
 // A copy of a list of n in another module's arena; NULL for none.
-#define COPY_LIST(to, T, list, n) \
-  ((T *)hl_arena_copy((to)->arena, (list), sizeof(T) * (size_t)(n)))
+#define COPY_LIST(to, T, list, n) ((T *)hl_arena_copy((to)->arena, (list), sizeof(T) * (size_t)(n)))
 
 enum { IR_MARKED = 0x8000 };  // of HlInst.flags: scratch of one call into src/ir
 

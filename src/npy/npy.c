@@ -28,10 +28,10 @@ static const struct {
   int bytes;
   HlDtype dtype;
 } descr_table[] = {
-    {'b', 1, HL_PRED},   {'i', 1, HL_S8},  {'i', 2, HL_S16}, {'i', 4, HL_S32},   {'i', 8, HL_S64},
-    {'u', 1, HL_U8},     {'u', 2, HL_U16}, {'u', 4, HL_U32}, {'u', 8, HL_U64},   {'f', 2, HL_F16},
-    {'f', 4, HL_F32},    {'f', 8, HL_F64}, {'c', 8, HL_C64}, {'c', 16, HL_C128}, {'V', 2, HL_BF16},
-    {'f', 1, HL_F8E5M2},
+    {'b', 1, HL_PRED}, {'i', 1, HL_S8},    {'i', 2, HL_S16},  {'i', 4, HL_S32},
+    {'i', 8, HL_S64},  {'u', 1, HL_U8},    {'u', 2, HL_U16},  {'u', 4, HL_U32},
+    {'u', 8, HL_U64},  {'f', 2, HL_F16},   {'f', 4, HL_F32},  {'f', 8, HL_F64},
+    {'c', 8, HL_C64},  {'c', 16, HL_C128}, {'V', 2, HL_BF16}, {'f', 1, HL_F8E5M2},
 };
 
 bool npy_is(HlStr bytes) {

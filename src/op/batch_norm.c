@@ -10,9 +10,9 @@
 typedef struct Norm {
   int64_t outer, features, inner;
   double epsilon;
-  double *in[5];               // the operands, widened
-  double *y;                   // as large as operand 0
-  double *a, *b;               // one per feature
+  double *in[5];  // the operands, widened
+  double *y;      // as large as operand 0
+  double *a, *b;  // one per feature
 } Norm;
 
 static void norm_free(Norm *n) {
@@ -49,11 +49,11 @@ static bool norm_make(HlEval *ev, const HlInst *inst, const HlLiteral *const *in
 }
 
 // The loop over all elements: i is the element, f its feature.
-#define EACH_ELEMENT(n, ...)                                  \
-  for (int64_t o = 0, i = 0; o < (n)->outer; o++)             \
-    for (int64_t f = 0; f < (n)->features; f++)               \
-      for (int64_t k = 0; k < (n)->inner; k++, i++) {         \
-        __VA_ARGS__                                           \
+#define EACH_ELEMENT(n, ...)                          \
+  for (int64_t o = 0, i = 0; o < (n)->outer; o++)     \
+    for (int64_t f = 0; f < (n)->features; f++)       \
+      for (int64_t k = 0; k < (n)->inner; k++, i++) { \
+        __VA_ARGS__                                   \
       }
 
 static void normalise(Norm *n, const double *mean, const double *variance, double *factor) {

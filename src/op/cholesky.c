@@ -27,7 +27,7 @@ static bool factor(Z *a, int64_t n) {
     row[j] = (Z){diagonal, 0};
     for (int64_t i = j + 1; i < n; i++) {
       Z *below = a + i * n, sum = below[j];
-      for (int64_t k = 0; k < j; k++) {               // sum -= below[k] * conj(row[k])
+      for (int64_t k = 0; k < j; k++) {  // sum -= below[k] * conj(row[k])
         sum.re -= below[k].re * row[k].re + below[k].im * row[k].im;
         sum.im -= below[k].im * row[k].re - below[k].re * row[k].im;
       }

@@ -15,16 +15,16 @@ typedef struct Conv {
   HlEval *ev;
   const HlInst *inst;
   Wide wide;
-  size_t bytes;                // of a wide value
-  int rank;                    // spatial
+  size_t bytes;  // of a wide value
+  int rank;      // spatial
   const HlWindowDim *window;
   int64_t *in_dim, *kernel_dim, *out_dim, *in_stride;  // spatial
   int64_t n_in, n_out, n_kernel;                       // products of them
   int64_t batches, features, outputs;                  // of input, input, kernel
   int64_t feature_groups, batch_groups;
-  char *x;                     // [batch, spatial, feature]
-  char *kernel;                // [spatial, input, output]
-  char *y;                     // [batch, spatial, output]
+  char *x;       // [batch, spatial, feature]
+  char *kernel;  // [spatial, input, output]
+  char *y;       // [batch, spatial, output]
 } Conv;
 
 static HlI64s list_of(HlArena *arena, int64_t first, HlI64s middle, int64_t last) {
@@ -333,8 +333,13 @@ bool eval_convolution(HlEval *ev, const HlInst *inst, const HlLiteral *const *in
   const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
   const HlWindow window = hl_window(inst);
   const Wide wide = wide_of(out->shape->dtype);
-  Conv c = {.ev = ev, .inst = inst, .wide = wide, .bytes = wide_bytes(wide), .rank = window.n,
-            .window = window.at, .feature_groups = hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT),
+  Conv c = {.ev = ev,
+            .inst = inst,
+            .wide = wide,
+            .bytes = wide_bytes(wide),
+            .rank = window.n,
+            .window = window.at,
+            .feature_groups = hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT),
             .batch_groups = hl_attr_int(inst, HL_A_BATCH_GROUP_COUNT)};
   if (!labels)
     return hl_inst_error(ev->cx, inst, "a convolution needs dim_labels");

@@ -17,9 +17,11 @@ int64_t dot_size(const HlShape *shape, HlI64s dims) {
 
 bool dot_sides(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Wide wide, DotSide *lhs,
                DotSide *rhs) {
-  *lhs = (DotSide){.shape = in[0]->shape, .batch = hl_attr_ints(inst, HL_A_LHS_BATCH_DIMS),
+  *lhs = (DotSide){.shape = in[0]->shape,
+                   .batch = hl_attr_ints(inst, HL_A_LHS_BATCH_DIMS),
                    .contracting = hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS)};
-  *rhs = (DotSide){.shape = in[1]->shape, .batch = hl_attr_ints(inst, HL_A_RHS_BATCH_DIMS),
+  *rhs = (DotSide){.shape = in[1]->shape,
+                   .batch = hl_attr_ints(inst, HL_A_RHS_BATCH_DIMS),
                    .contracting = hl_attr_ints(inst, HL_A_RHS_CONTRACTING_DIMS)};
   const DotSide *sides[] = {lhs, rhs};
   for (int k = 0; k < 2; k++)

@@ -8,27 +8,27 @@ static const int class_bytes[EW_N_CLASSES] = {1, 8, 8, 4, 4, 4, 8, 8, 16};
 
 static EwClass ew_class(HlDtype dtype) {
   switch (hl_dtype_kind(dtype)) {
-    case HL_KIND_PRED: return EW_PRED;
-    case HL_KIND_SINT: return EW_S;
-    case HL_KIND_UINT: return EW_U;
-    case HL_KIND_COMPLEX: return dtype == HL_C64 ? EW_C64 : EW_C128;
-    default: return dtype == HL_F64 ? EW_F64 : EW_F32;
+  case HL_KIND_PRED: return EW_PRED;
+  case HL_KIND_SINT: return EW_S;
+  case HL_KIND_UINT: return EW_U;
+  case HL_KIND_COMPLEX: return dtype == HL_C64 ? EW_C64 : EW_C128;
+  default: return dtype == HL_F64 ? EW_F64 : EW_F32;
   }
 }
 
-#define WIDEN(T, W)                           \
-  {                                           \
-    const T *restrict f = from;               \
-    W *restrict t = to;                       \
-    for (int64_t i = 0; i < n; i++)           \
-      t[i] = (W)f[i];                         \
+#define WIDEN(T, W)                 \
+  {                                 \
+    const T *restrict f = from;     \
+    W *restrict t = to;             \
+    for (int64_t i = 0; i < n; i++) \
+      t[i] = (W)f[i];               \
   }
-#define NARROW(T, W)                          \
-  {                                           \
-    const W *restrict f = from;               \
-    T *restrict t = to;                       \
-    for (int64_t i = 0; i < n; i++)           \
-      t[i] = (T)f[i];                         \
+#define NARROW(T, W)                \
+  {                                 \
+    const W *restrict f = from;     \
+    T *restrict t = to;             \
+    for (int64_t i = 0; i < n; i++) \
+      t[i] = (T)f[i];               \
   }
 
 // bf16 is the high half of an f32; done here as hl_bf16_to_f32 and _from_f32 do it, for SIMD.
@@ -81,17 +81,27 @@ static void narrow_small_float(HlDtype dtype, const float *from, void *to, int64
 
 static void ew_widen(HlDtype dtype, const void *from, void *to, int64_t n) {
   switch (dtype) {
-    case HL_S1: case HL_S2: case HL_S4: case HL_S8: WIDEN(int8_t, int64_t) break;
-    case HL_S16: WIDEN(int16_t, int64_t) break;
-    case HL_S32: WIDEN(int32_t, int64_t) break;
-    case HL_U1: case HL_U2: case HL_U4: case HL_U8: WIDEN(uint8_t, uint64_t) break;
-    case HL_U16: WIDEN(uint16_t, uint64_t) break;
-    case HL_U32: WIDEN(uint32_t, uint64_t) break;
-    case HL_PRED: case HL_S64: case HL_U64: case HL_F32: case HL_F64: case HL_C64: case HL_C128:
-      memcpy(to, from, (size_t)n * (size_t)hl_dtype_bytes(dtype));
-      break;
-    case HL_BF16: widen_bf16(from, to, n); break;
-    default: widen_small_float(dtype, from, to, n);
+  case HL_S1:
+  case HL_S2:
+  case HL_S4:
+  case HL_S8: WIDEN(int8_t, int64_t) break;
+  case HL_S16: WIDEN(int16_t, int64_t) break;
+  case HL_S32: WIDEN(int32_t, int64_t) break;
+  case HL_U1:
+  case HL_U2:
+  case HL_U4:
+  case HL_U8: WIDEN(uint8_t, uint64_t) break;
+  case HL_U16: WIDEN(uint16_t, uint64_t) break;
+  case HL_U32: WIDEN(uint32_t, uint64_t) break;
+  case HL_PRED:
+  case HL_S64:
+  case HL_U64:
+  case HL_F32:
+  case HL_F64:
+  case HL_C64:
+  case HL_C128: memcpy(to, from, (size_t)n * (size_t)hl_dtype_bytes(dtype)); break;
+  case HL_BF16: widen_bf16(from, to, n); break;
+  default: widen_small_float(dtype, from, to, n);
   }
 }
 
@@ -106,36 +116,46 @@ static void narrow_sub_byte(HlDtype dtype, const uint64_t *from, uint8_t *to, in
 
 void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n) {
   switch (dtype) {
-    case HL_S1: case HL_S2: case HL_S4: case HL_U1: case HL_U2: case HL_U4:
-      narrow_sub_byte(dtype, from, to, n);
-      break;
-    case HL_S8: case HL_U8: NARROW(uint8_t, uint64_t) break;
-    case HL_S16: case HL_U16: NARROW(uint16_t, uint64_t) break;
-    case HL_S32: case HL_U32: NARROW(uint32_t, uint64_t) break;
-    case HL_PRED: case HL_S64: case HL_U64: case HL_F32: case HL_F64: case HL_C64: case HL_C128:
-      memcpy(to, from, (size_t)n * (size_t)hl_dtype_bytes(dtype));
-      break;
-    case HL_BF16: narrow_bf16(from, to, n); break;
-    default: narrow_small_float(dtype, from, to, n);
+  case HL_S1:
+  case HL_S2:
+  case HL_S4:
+  case HL_U1:
+  case HL_U2:
+  case HL_U4: narrow_sub_byte(dtype, from, to, n); break;
+  case HL_S8:
+  case HL_U8: NARROW(uint8_t, uint64_t) break;
+  case HL_S16:
+  case HL_U16: NARROW(uint16_t, uint64_t) break;
+  case HL_S32:
+  case HL_U32: NARROW(uint32_t, uint64_t) break;
+  case HL_PRED:
+  case HL_S64:
+  case HL_U64:
+  case HL_F32:
+  case HL_F64:
+  case HL_C64:
+  case HL_C128: memcpy(to, from, (size_t)n * (size_t)hl_dtype_bytes(dtype)); break;
+  case HL_BF16: narrow_bf16(from, to, n); break;
+  default: narrow_small_float(dtype, from, to, n);
   }
 }
 
 // --- Tiles --------------------------------------------------------------------------------------
 
-typedef struct Lane {          // one operand, or the result
+typedef struct Lane {  // one operand, or the result
   HlDtype dtype;
   char *data;
-  int64_t step;                // bytes per element of storage; 0: one element for all
-  bool direct;                 // storage and compute type are one: no copying
-  void *tile;                  // EW_TILE elements of the class's type, where not direct
+  int64_t step;  // bytes per element of storage; 0: one element for all
+  bool direct;   // storage and compute type are one: no copying
+  void *tile;    // EW_TILE elements of the class's type, where not direct
 } Lane;
 
 static EwClass result_class(EwResult result, EwClass in) {
   switch (result) {
-    case EW_TO_PRED: return EW_PRED;
-    case EW_TO_PART: return in == EW_C64 ? EW_F32 : in == EW_C128 ? EW_F64 : in;
-    case EW_TO_COMPLEX: return in == EW_F64 ? EW_C128 : EW_C64;
-    default: return in;
+  case EW_TO_PRED: return EW_PRED;
+  case EW_TO_PART: return in == EW_C64 ? EW_F32 : in == EW_C128 ? EW_F64 : in;
+  case EW_TO_COMPLEX: return in == EW_F64 ? EW_C128 : EW_C64;
+  default: return in;
   }
 }
 
@@ -221,7 +241,7 @@ bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in
   const EwClass class = choose_class(op, dtype), to = result_class(op->result, class);
   if (!op->fn[class])
     return kernel_no_type(ev, inst, dtype);
-  for (int k = 0; k < n_in; k++)       // small floats and f32 may be mixed
+  for (int k = 0; k < n_in; k++)  // small floats and f32 may be mixed
     if (!fits(in[k]->shape->dtype, class) || (in[k]->n != out->n && in[k]->n != 1))
       return hl_inst_error(ev->cx, inst, "operand %d does not have the type and size of the result",
                            k);

@@ -15,15 +15,15 @@
 // Compute classes and their C types. Types up to 32 bits wide compute in the wide ones: s1 to s32
 // as int64_t, u1 to u32 as uint64_t, f4 to bf16 as float. S32 and U32 are optional short cuts.
 typedef enum EwClass {
-  EW_PRED,                     // uint8_t, 0 or 1
-  EW_S,                        // int64_t
-  EW_U,                        // uint64_t
-  EW_S32,                      // int32_t
-  EW_U32,                      // uint32_t
-  EW_F32,                      // float
-  EW_F64,                      // double
-  EW_C64,                      // EwC64
-  EW_C128,                     // EwC128
+  EW_PRED,  // uint8_t, 0 or 1
+  EW_S,     // int64_t
+  EW_U,     // uint64_t
+  EW_S32,   // int32_t
+  EW_U32,   // uint32_t
+  EW_F32,   // float
+  EW_F64,   // double
+  EW_C64,   // EwC64
+  EW_C128,  // EwC128
   EW_N_CLASSES
 } EwClass;
 typedef struct EwC64 {
@@ -37,24 +37,24 @@ enum { EW_TILE = 512, EW_MAX_OPERANDS = 3 };
 
 // What a block function works on: n elements of each operand and of the result.
 typedef struct EwTile {
-  int64_t n;                   // EW_TILE, but for the last one
+  int64_t n;  // EW_TILE, but for the last one
   void *out;
   const void *in[EW_MAX_OPERANDS];
   const HlInst *inst;
-  int bits;                    // logical width of the operands' type
+  int bits;  // logical width of the operands' type
 } EwTile;
 typedef void EwFn(const EwTile *tile);
 
 typedef enum EwResult {
-  EW_SAME,                     // results are of the operands' class
-  EW_TO_PRED,                  // of class PRED
-  EW_TO_PART,                  // of complex: F32 of C64, F64 of C128; else the same
-  EW_TO_COMPLEX                // of floats: C64 of F32, C128 of F64
+  EW_SAME,       // results are of the operands' class
+  EW_TO_PRED,    // of class PRED
+  EW_TO_PART,    // of complex: F32 of C64, F64 of C128; else the same
+  EW_TO_COMPLEX  // of floats: C64 of F32, C128 of F64
 } EwResult;
 
 typedef struct Elementwise {
   EwResult result;
-  EwFn *fn[EW_N_CLASSES];      // by the class of operand 0; NULL: not for this type
+  EwFn *fn[EW_N_CLASSES];  // by the class of operand 0; NULL: not for this type
 } Elementwise;
 
 // Runs the op over all elements; operands with one element stand for as many as the result has.
@@ -64,66 +64,65 @@ bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in
 void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n);
 
 // The loop of a block. Whole tiles have a length known to the compiler, so that it uses SIMD.
-#define EW_EACH(tile, ...)                       \
-  if ((tile)->n == EW_TILE) {                    \
-    for (int64_t i = 0; i < EW_TILE; i++) {      \
-      __VA_ARGS__                                \
-    }                                            \
-  } else {                                       \
-    for (int64_t i = 0; i < (tile)->n; i++) {    \
-      __VA_ARGS__                                \
-    }                                            \
+#define EW_EACH(tile, ...)                    \
+  if ((tile)->n == EW_TILE) {                 \
+    for (int64_t i = 0; i < EW_TILE; i++) {   \
+      __VA_ARGS__                             \
+    }                                         \
+  } else {                                    \
+    for (int64_t i = 0; i < (tile)->n; i++) { \
+      __VA_ARGS__                             \
+    }                                         \
   }
 
 // Block functions named `name`, of one, two or three operands of type T; the expression sees x, y,
 // z as W, and `bits`, the logical width.
-#define EW_FN1(name, To, T, W, expr)                            \
-  static void name(const EwTile *tile) {                        \
-    const T *restrict xs = tile->in[0];                         \
-    To *restrict out = tile->out;                               \
-    const int bits = tile->bits;                                \
-    (void)bits;                                                 \
-    EW_EACH(tile, const W x = xs[i]; out[i] = (To)(expr);)   \
+#define EW_FN1(name, To, T, W, expr)                       \
+  static void name(const EwTile *tile) {                   \
+    const T *restrict xs = tile->in[0];                    \
+    To *restrict out = tile->out;                          \
+    const int bits = tile->bits;                           \
+    (void)bits;                                            \
+    EW_EACH(tile, const W x = xs[i]; out[i] = (To)(expr);) \
   }
-#define EW_FN2(name, To, T, W, expr)                                                    \
-  static void name(const EwTile *tile) {                                                \
-    const T *restrict xs = tile->in[0];                                                 \
-    const T *restrict ys = tile->in[1];                                                 \
-    To *restrict out = tile->out;                                                       \
-    const int bits = tile->bits;                                                        \
-    (void)bits;                                                                         \
-    EW_EACH(tile, const W x = xs[i]; const W y = ys[i]; out[i] = (To)(expr);)     \
+#define EW_FN2(name, To, T, W, expr)                                          \
+  static void name(const EwTile *tile) {                                      \
+    const T *restrict xs = tile->in[0];                                       \
+    const T *restrict ys = tile->in[1];                                       \
+    To *restrict out = tile->out;                                             \
+    const int bits = tile->bits;                                              \
+    (void)bits;                                                               \
+    EW_EACH(tile, const W x = xs[i]; const W y = ys[i]; out[i] = (To)(expr);) \
   }
-#define EW_FN3(name, To, T, W, expr)                                                    \
-  static void name(const EwTile *tile) {                                                \
-    const T *restrict xs = tile->in[0];                                                 \
-    const T *restrict ys = tile->in[1];                                                 \
-    const T *restrict zs = tile->in[2];                                                 \
-    To *restrict out = tile->out;                                                       \
-    EW_EACH(tile, const W x = xs[i]; const W y = ys[i]; const W z = zs[i];     \
-            out[i] = (To)(expr);)                                                       \
+#define EW_FN3(name, To, T, W, expr)                                                             \
+  static void name(const EwTile *tile) {                                                         \
+    const T *restrict xs = tile->in[0];                                                          \
+    const T *restrict ys = tile->in[1];                                                          \
+    const T *restrict zs = tile->in[2];                                                          \
+    To *restrict out = tile->out;                                                                \
+    EW_EACH(tile, const W x = xs[i]; const W y = ys[i]; const W z = zs[i]; out[i] = (To)(expr);) \
   }
 // The same for complex operands: the function gets and returns EwC128.
-#define EW_COMPLEX1(name, T, function)                                                  \
-  static void name(const EwTile *tile) {                                                \
-    const T *xs = tile->in[0];                                                          \
-    T *out = tile->out;                                                                 \
-    for (int64_t i = 0; i < tile->n; i++) {                                             \
-      const EwC128 r = function((EwC128){(double)xs[i].re, (double)xs[i].im});          \
-      out[i].re = EW_PART_OF_##T(r.re);                                                 \
-      out[i].im = EW_PART_OF_##T(r.im);                                                 \
-    }                                                                                   \
+#define EW_COMPLEX1(name, T, function)                                         \
+  static void name(const EwTile *tile) {                                       \
+    const T *xs = tile->in[0];                                                 \
+    T *out = tile->out;                                                        \
+    for (int64_t i = 0; i < tile->n; i++) {                                    \
+      const EwC128 r = function((EwC128){(double)xs[i].re, (double)xs[i].im}); \
+      out[i].re = EW_PART_OF_##T(r.re);                                        \
+      out[i].im = EW_PART_OF_##T(r.im);                                        \
+    }                                                                          \
   }
-#define EW_COMPLEX2(name, T, function)                                                  \
-  static void name(const EwTile *tile) {                                                \
-    const T *xs = tile->in[0], *ys = tile->in[1];                                       \
-    T *out = tile->out;                                                                 \
-    for (int64_t i = 0; i < tile->n; i++) {                                             \
-      const EwC128 r = function((EwC128){(double)xs[i].re, (double)xs[i].im},           \
-                                (EwC128){(double)ys[i].re, (double)ys[i].im});          \
-      out[i].re = EW_PART_OF_##T(r.re);                                                 \
-      out[i].im = EW_PART_OF_##T(r.im);                                                 \
-    }                                                                                   \
+#define EW_COMPLEX2(name, T, function)                                         \
+  static void name(const EwTile *tile) {                                       \
+    const T *xs = tile->in[0], *ys = tile->in[1];                              \
+    T *out = tile->out;                                                        \
+    for (int64_t i = 0; i < tile->n; i++) {                                    \
+      const EwC128 r = function((EwC128){(double)xs[i].re, (double)xs[i].im},  \
+                                (EwC128){(double)ys[i].re, (double)ys[i].im}); \
+      out[i].re = EW_PART_OF_##T(r.re);                                        \
+      out[i].im = EW_PART_OF_##T(r.im);                                        \
+    }                                                                          \
   }
 #define EW_PART_OF_EwC64(value) (float)(value)
 #define EW_PART_OF_EwC128(value) (value)
@@ -136,17 +135,19 @@ void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n);
   }
 
 // A whole op on floats from one expression of a double x, rounded to the type at the end.
-#define EW_UNARY(op, expr)                                \
-  EW_FN1(op##_f32, float, float, double, expr)            \
-  EW_FN1(op##_f64, double, double, double, expr)          \
+#define EW_UNARY(op, expr)                       \
+  EW_FN1(op##_f32, float, float, double, expr)   \
+  EW_FN1(op##_f64, double, double, double, expr) \
   EW_KERNEL(op, 1, .fn = {[EW_F32] = op##_f32, [EW_F64] = op##_f64})
 // The same with a function of complex numbers besides.
-#define EW_UNARY_COMPLEX(op, expr, function)              \
-  EW_FN1(op##_f32, float, float, double, expr)            \
-  EW_FN1(op##_f64, double, double, double, expr)          \
-  EW_COMPLEX1(op##_c64, EwC64, function)                  \
-  EW_COMPLEX1(op##_c128, EwC128, function)                \
-  EW_KERNEL(op, 1, .fn = {[EW_F32] = op##_f32, [EW_F64] = op##_f64,  \
-                          [EW_C64] = op##_c64, [EW_C128] = op##_c128})
+#define EW_UNARY_COMPLEX(op, expr, function)     \
+  EW_FN1(op##_f32, float, float, double, expr)   \
+  EW_FN1(op##_f64, double, double, double, expr) \
+  EW_COMPLEX1(op##_c64, EwC64, function)         \
+  EW_COMPLEX1(op##_c128, EwC128, function)       \
+  EW_KERNEL(                                     \
+      op, 1,                                     \
+      .fn = {                                    \
+          [EW_F32] = op##_f32, [EW_F64] = op##_f64, [EW_C64] = op##_c64, [EW_C128] = op##_c128})
 
 #endif

@@ -10,30 +10,40 @@ __extension__ typedef unsigned __int128 UWide;
 // --- Arithmetic that wraps ----------------------------------------------------------------------
 
 // Sums, differences and products of integers are the same bits for signed and unsigned.
-#define WRAPPING(op, expr)                                \
-  EW_FN2(op##_u, uint64_t, uint64_t, uint64_t, expr)      \
+#define WRAPPING(op, expr)                           \
+  EW_FN2(op##_u, uint64_t, uint64_t, uint64_t, expr) \
   EW_FN2(op##_u32, uint32_t, uint32_t, uint32_t, expr)
-#define FLOATS(op, expr)                                  \
-  EW_FN2(op##_f32, float, float, float, expr)             \
+#define FLOATS(op, expr)                      \
+  EW_FN2(op##_f32, float, float, float, expr) \
   EW_FN2(op##_f64, double, double, double, expr)
-#define COMPLEXES(op, function)                           \
-  EW_COMPLEX2(op##_c64, EwC64, function)                  \
+#define COMPLEXES(op, function)          \
+  EW_COMPLEX2(op##_c64, EwC64, function) \
   EW_COMPLEX2(op##_c128, EwC128, function)
 #define WRAPPING_ROWS(op) [EW_S] = op##_u, [EW_U] = op##_u, [EW_S32] = op##_u32, [EW_U32] = op##_u32
 #define FLOAT_ROWS(op) [EW_F32] = op##_f32, [EW_F64] = op##_f64
 #define COMPLEX_ROWS(op) [EW_C64] = op##_c64, [EW_C128] = op##_c128
 
-static EwC128 complex_add(EwC128 x, EwC128 y) { return (EwC128){x.re + y.re, x.im + y.im}; }
-static EwC128 complex_subtract(EwC128 x, EwC128 y) { return (EwC128){x.re - y.re, x.im - y.im}; }
+static EwC128 complex_add(EwC128 x, EwC128 y) {
+  return (EwC128){x.re + y.re, x.im + y.im};
+}
+static EwC128 complex_subtract(EwC128 x, EwC128 y) {
+  return (EwC128){x.re - y.re, x.im - y.im};
+}
 static EwC128 complex_multiply(EwC128 x, EwC128 y) {
   return (EwC128){x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re};
 }
-static inline double complex to_c(EwC128 x) { return CMPLX(x.re, x.im); }
-static inline EwC128 from_c(double complex x) { return (EwC128){creal(x), cimag(x)}; }
-static EwC128 complex_divide(EwC128 x, EwC128 y) { return from_c(to_c(x) / to_c(y)); }
+static inline double complex to_c(EwC128 x) {
+  return CMPLX(x.re, x.im);
+}
+static inline EwC128 from_c(double complex x) {
+  return (EwC128){creal(x), cimag(x)};
+}
+static EwC128 complex_divide(EwC128 x, EwC128 y) {
+  return from_c(to_c(x) / to_c(y));
+}
 
 EW_FN2(or_pred, uint8_t, uint8_t, uint8_t, x | y)
-EW_FN2(and_pred, uint8_t, uint8_t, uint8_t, x & y)
+EW_FN2(and_pred, uint8_t, uint8_t, uint8_t, x &y)
 EW_FN2(xor_pred, uint8_t, uint8_t, uint8_t, x ^ y)
 
 WRAPPING(add, x + y)
@@ -48,8 +58,8 @@ COMPLEXES(subtract, complex_subtract)
 EW_KERNEL(subtract, 2,
           .fn = {WRAPPING_ROWS(subtract), FLOAT_ROWS(subtract), COMPLEX_ROWS(subtract)})
 
-WRAPPING(multiply, x * y)
-FLOATS(multiply, x * y)
+WRAPPING(multiply, x *y)
+FLOATS(multiply, x *y)
 COMPLEXES(multiply, complex_multiply)
 EW_KERNEL(multiply, 2,
           .fn = {[EW_PRED] = and_pred,
@@ -83,17 +93,17 @@ EW_KERNEL(remainder, 2, .fn = {[EW_S] = remainder_s, [EW_U] = remainder_u, FLOAT
 // --- Larger and smaller -------------------------------------------------------------------------
 
 // The first nan wins; of zeros, +0 is the larger.
-#define PICK(name, T, Bits, op, join)                                                  \
-  static inline T name(T x, T y) {                                                     \
-    if (x == y) {                                                                      \
-      Bits a, b;                                                                       \
-      memcpy(&a, &x, sizeof(a));                                                       \
-      memcpy(&b, &y, sizeof(b));                                                       \
-      a = a join b;                                                                    \
-      memcpy(&x, &a, sizeof(a));                                                       \
-      return x;                                                                        \
-    }                                                                                  \
-    return x op y || x != x ? x : y;                                                   \
+#define PICK(name, T, Bits, op, join) \
+  static inline T name(T x, T y) {    \
+    if (x == y) {                     \
+      Bits a, b;                      \
+      memcpy(&a, &x, sizeof(a));      \
+      memcpy(&b, &y, sizeof(b));      \
+      a = a join b;                   \
+      memcpy(&x, &a, sizeof(a));      \
+      return x;                       \
+    }                                 \
+    return x op y || x != x ? x : y;  \
   }
 PICK(larger_f32, float, uint32_t, >, &)
 PICK(larger_f64, double, uint64_t, >, &)
@@ -173,12 +183,14 @@ EW_KERNEL(atan2, 2, .fn = {FLOAT_ROWS(atan2), COMPLEX_ROWS(atan2)})
 
 // --- Bits ---------------------------------------------------------------------------------------
 
-WRAPPING(and, x & y)
+WRAPPING(and, x &y)
 EW_KERNEL(and, 2, .fn = {[EW_PRED] = and_pred, WRAPPING_ROWS(and)})
 WRAPPING(or, x | y)
 EW_KERNEL(or, 2, .fn = {[EW_PRED] = or_pred, WRAPPING_ROWS(or)})
 WRAPPING(xor, x ^ y)
-EW_KERNEL(xor, 2, .fn = {[EW_PRED] = xor_pred, WRAPPING_ROWS(xor)})
+EW_KERNEL(xor, 2,
+          .fn = {
+              [EW_PRED] = xor_pred, WRAPPING_ROWS(xor)})
 
 // Amounts are read as unsigned numbers of the type's width; those too large shift everything out.
 static inline uint64_t low_bits(uint64_t x, int bits) {

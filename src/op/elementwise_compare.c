@@ -4,13 +4,13 @@
 
 // --- compare ------------------------------------------------------------------------------------
 
-#define COMPARE(direction, op)                                        \
-  EW_FN2(direction##_pred, uint8_t, uint8_t, uint8_t, x op y)         \
-  EW_FN2(direction##_s, uint8_t, int64_t, int64_t, x op y)            \
-  EW_FN2(direction##_u, uint8_t, uint64_t, uint64_t, x op y)          \
-  EW_FN2(direction##_s32, uint8_t, int32_t, int32_t, x op y)          \
-  EW_FN2(direction##_u32, uint8_t, uint32_t, uint32_t, x op y)        \
-  EW_FN2(direction##_f32, uint8_t, float, float, x op y)              \
+#define COMPARE(direction, op)                                 \
+  EW_FN2(direction##_pred, uint8_t, uint8_t, uint8_t, x op y)  \
+  EW_FN2(direction##_s, uint8_t, int64_t, int64_t, x op y)     \
+  EW_FN2(direction##_u, uint8_t, uint64_t, uint64_t, x op y)   \
+  EW_FN2(direction##_s32, uint8_t, int32_t, int32_t, x op y)   \
+  EW_FN2(direction##_u32, uint8_t, uint32_t, uint32_t, x op y) \
+  EW_FN2(direction##_f32, uint8_t, float, float, x op y)       \
   EW_FN2(direction##_f64, uint8_t, double, double, x op y)
 #define COMPARE_ROW(direction)                                      \
   [HL_WORD_direction_##direction] = {EW_TO_PRED,                    \
@@ -98,43 +98,48 @@ EW_FN3(clamp_u, uint64_t, uint64_t, uint64_t, CLAMP(x, y, z))
 EW_FN3(clamp_s32, int32_t, int32_t, int32_t, CLAMP(x, y, z))
 EW_FN3(clamp_u32, uint32_t, uint32_t, uint32_t, CLAMP(x, y, z))
 // In steps that are one SIMD instruction or two each.
-#define CLAMP_FLOAT(name, T)                        \
-  static inline T name(T low, T x, T high) {        \
-    T r = x > low ? x : low;                        \
-    r = r < high ? r : high;                        \
-    r = high != high ? high : r;                    \
-    r = x != x ? x : r;                             \
-    return low != low ? low : r;                    \
+#define CLAMP_FLOAT(name, T)                 \
+  static inline T name(T low, T x, T high) { \
+    T r = x > low ? x : low;                 \
+    r = r < high ? r : high;                 \
+    r = high != high ? high : r;             \
+    r = x != x ? x : r;                      \
+    return low != low ? low : r;             \
   }
 CLAMP_FLOAT(clamped_f32, float)
 CLAMP_FLOAT(clamped_f64, double)
 EW_FN3(clamp_f32, float, float, float, clamped_f32(x, y, z))
 EW_FN3(clamp_f64, double, double, double, clamped_f64(x, y, z))
 EW_KERNEL(clamp, 3,
-          .fn = {[EW_PRED] = clamp_pred, [EW_S] = clamp_s, [EW_U] = clamp_u, [EW_S32] = clamp_s32,
-                 [EW_U32] = clamp_u32, [EW_F32] = clamp_f32, [EW_F64] = clamp_f64})
+          .fn = {[EW_PRED] = clamp_pred,
+                 [EW_S] = clamp_s,
+                 [EW_U] = clamp_u,
+                 [EW_S32] = clamp_s32,
+                 [EW_U32] = clamp_u32,
+                 [EW_F32] = clamp_f32,
+                 [EW_F64] = clamp_f64})
 
 // --- select(pred, a, b) -------------------------------------------------------------------------
 
 // By masks instead of jumps.
-#define SELECT(T)                                                                            \
-  {                                                                                          \
-    const T *restrict a = on_true, *restrict b = on_false;                                   \
-    T *restrict to = out;                                                                    \
-    for (int64_t i = 0; i < n; i++) {                                                        \
-      const T mask = (T)(0 - (T)(pred[i] != 0));                                             \
-      to[i] = (T)((a[i] & mask) | (b[i] & (T)~mask));                                        \
-    }                                                                                        \
+#define SELECT(T)                                          \
+  {                                                        \
+    const T *restrict a = on_true, *restrict b = on_false; \
+    T *restrict to = out;                                  \
+    for (int64_t i = 0; i < n; i++) {                      \
+      const T mask = (T)(0 - (T)(pred[i] != 0));           \
+      to[i] = (T)((a[i] & mask) | (b[i] & (T)~mask));      \
+    }                                                      \
   }
 
 static void select_elements(const uint8_t *restrict pred, const void *on_true, const void *on_false,
                             void *out, int64_t n, int bytes) {
   switch (bytes) {
-    case 1: SELECT(uint8_t) return;
-    case 2: SELECT(uint16_t) return;
-    case 4: SELECT(uint32_t) return;
-    case 8: SELECT(uint64_t) return;
-    default: break;
+  case 1: SELECT(uint8_t) return;
+  case 2: SELECT(uint16_t) return;
+  case 4: SELECT(uint32_t) return;
+  case 8: SELECT(uint64_t) return;
+  default: break;
   }
   const EwC128 *a = on_true, *b = on_false;
   EwC128 *to = out;

@@ -49,7 +49,9 @@ static void recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64
 }
 
 // The width that counts: what storage has, as a pred takes a byte of it.
-static int cast_bits(HlDtype dtype) { return dtype == HL_PRED ? 8 : hl_dtype_info[dtype].bits; }
+static int cast_bits(HlDtype dtype) {
+  return dtype == HL_PRED ? 8 : hl_dtype_info[dtype].bits;
+}
 
 bool eval_bitcast_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
                           HlLiteral *out) {
@@ -76,7 +78,7 @@ bool eval_bitcast_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const
 // --- reduce-precision ---------------------------------------------------------------------------
 
 typedef struct Precision {
-  int exponent_bits, mantissa_bits;    // of the source format
+  int exponent_bits, mantissa_bits;  // of the source format
   int to_exponent, to_mantissa;
 } Precision;
 
@@ -109,7 +111,7 @@ static uint64_t reduce_bits(const Precision *p, uint64_t bits) {
   const uint64_t sign = bits & sign_bit;
   uint64_t magnitude = bits & (sign_bit - 1);
   if (magnitude > infinity)
-    return bits;               // nan stays, also where no mantissa bit is left to tell it
+    return bits;  // nan stays, also where no mantissa bit is left to tell it
   magnitude = round_mantissa(p, magnitude);
   if (p->to_exponent < p->exponent_bits) {
     const int64_t bias = (INT64_C(1) << (p->exponent_bits - 1)) - 1,

@@ -26,7 +26,9 @@ EW_FN1(negate_u, uint64_t, uint64_t, uint64_t, 0 - x)
 EW_FN1(negate_u32, uint32_t, uint32_t, uint32_t, 0 - x)
 EW_FN1(negate_f32, float, float, float, -x)
 EW_FN1(negate_f64, double, double, double, -x)
-static EwC128 complex_negate(EwC128 x) { return (EwC128){-x.re, -x.im}; }
+static EwC128 complex_negate(EwC128 x) {
+  return (EwC128){-x.re, -x.im};
+}
 EW_COMPLEX1(negate_c64, EwC64, complex_negate)
 EW_COMPLEX1(negate_c128, EwC128, complex_negate)
 EW_KERNEL(negate, 1,

@@ -7,11 +7,17 @@
 
 // --- Complex helpers ----------------------------------------------------------------------------
 
-static inline double complex to_c(EwC128 x) { return CMPLX(x.re, x.im); }
-static inline EwC128 from_c(double complex x) { return (EwC128){creal(x), cimag(x)}; }
+static inline double complex to_c(EwC128 x) {
+  return CMPLX(x.re, x.im);
+}
+static inline EwC128 from_c(double complex x) {
+  return (EwC128){creal(x), cimag(x)};
+}
 
 #define COMPLEX_BY_LIBM(name, function) \
-  static EwC128 name(EwC128 x) { return from_c(function(to_c(x))); }
+  static EwC128 name(EwC128 x) {        \
+    return from_c(function(to_c(x)));   \
+  }
 
 COMPLEX_BY_LIBM(complex_exp, cexp)
 COMPLEX_BY_LIBM(complex_log, clog)
@@ -45,10 +51,14 @@ static EwC128 complex_log1p(EwC128 x) {
   return (EwC128){0.5 * log1p(x.re * (2 + x.re) + x.im * x.im), angle};
 }
 
-static EwC128 complex_logistic(EwC128 x) { return from_c(1.0 / (1.0 + cexp(-to_c(x)))); }
+static EwC128 complex_logistic(EwC128 x) {
+  return from_c(1.0 / (1.0 + cexp(-to_c(x))));
+}
 
 // As XLA has it, -0 counts as +0 at the branch cut: the root of a negative number points up.
-static EwC128 complex_sqrt(EwC128 x) { return from_c(csqrt(CMPLX(x.re, x.im == 0 ? 0 : x.im))); }
+static EwC128 complex_sqrt(EwC128 x) {
+  return from_c(csqrt(CMPLX(x.re, x.im == 0 ? 0 : x.im)));
+}
 
 static EwC128 complex_rsqrt(EwC128 x) {
   if (x.re == 0 && x.im == 0)

@@ -15,7 +15,9 @@ typedef struct Z {
   double re, im;
 } Z;
 
-static Z times(Z a, Z b) { return (Z){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+static Z times(Z a, Z b) {
+  return (Z){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+}
 
 // exp(sign * 2 pi i k / n), with k reduced so that the angle is small and exact where it can be.
 static Z unit_root(int64_t k, int64_t n, int sign) {
@@ -27,12 +29,12 @@ static Z unit_root(int64_t k, int64_t n, int sign) {
 // A transform of one length: tables and work space.
 typedef struct Plan {
   int64_t n;
-  int sign;                    // -1 forward, 1 inverse
-  int64_t m;                   // power of two that is worked in
-  Z *root;                     // m/2 roots of unity of the forward transform of length m
-  Z *chirp;                    // Bluestein: n
-  Z *filter;                   // Bluestein: m, transformed
-  Z *work;                     // m
+  int sign;   // -1 forward, 1 inverse
+  int64_t m;  // power of two that is worked in
+  Z *root;    // m/2 roots of unity of the forward transform of length m
+  Z *chirp;   // Bluestein: n
+  Z *filter;  // Bluestein: m, transformed
+  Z *work;    // m
 } Plan;
 
 // In place, of length m, a power of two; root k stands for exp(-2 pi i k / m), conjugated for sign
@@ -87,7 +89,7 @@ static bool plan_make(HlEval *ev, const HlInst *inst, int64_t n, int sign, Plan 
   p->filter = p->chirp ? kernel_alloc(ev, inst, p->m, sizeof *p->filter) : NULL;
   if (!p->filter)
     return false;
-  for (int64_t k = 0, square = 0; k < n; k++) {        // k * k modulo 2n, without overflow
+  for (int64_t k = 0, square = 0; k < n; k++) {  // k * k modulo 2n, without overflow
     p->chirp[k] = unit_root(square, 2 * n, sign);
     square = (square + 2 * k + 1) % (2 * n);
   }

@@ -77,11 +77,14 @@ HlOp fold_simple_op(const HlComp *comp) {
   if (root->op == HL_OP_PARAMETER)
     return hl_parameter_number(root) == 1 ? HL_OP_PARAMETER : HL_OP_COUNT;
   switch (root->op) {
-    case HL_OP_ADD: case HL_OP_MULTIPLY: case HL_OP_MAXIMUM: case HL_OP_MINIMUM:
-    case HL_OP_AND: case HL_OP_OR: case HL_OP_XOR:
-      break;
-    default:
-      return HL_OP_COUNT;
+  case HL_OP_ADD:
+  case HL_OP_MULTIPLY:
+  case HL_OP_MAXIMUM:
+  case HL_OP_MINIMUM:
+  case HL_OP_AND:
+  case HL_OP_OR:
+  case HL_OP_XOR: break;
+  default: return HL_OP_COUNT;
   }
   if (root->n_operands != 2)
     return HL_OP_COUNT;
@@ -112,18 +115,13 @@ Slot fold_neutral(HlOp op, HlDtype dtype) {
   const bool is_signed = hl_is_signed(dtype);
   const int64_t top = is_signed ? INT64_MAX >> (64 - bits) : (int64_t)(UINT64_MAX >> (64 - bits));
   switch (fold_wide_op(op, dtype)) {
-    case HL_OP_ADD:
-      return is_float ? (Slot){.f = -0.0} : (Slot){.i = 0};
-    case HL_OP_MULTIPLY:
-      return is_float ? (Slot){.f = 1} : (Slot){.i = 1};
-    case HL_OP_MAXIMUM:
-      return is_float ? (Slot){.f = -INFINITY} : (Slot){.i = is_signed ? -top - 1 : 0};
-    case HL_OP_MINIMUM:
-      return is_float ? (Slot){.f = INFINITY} : (Slot){.i = top};
-    case HL_OP_AND:
-      return (Slot){.i = dtype == HL_PRED ? 1 : -1};
-    default:
-      return (Slot){.i = 0};
+  case HL_OP_ADD: return is_float ? (Slot){.f = -0.0} : (Slot){.i = 0};
+  case HL_OP_MULTIPLY: return is_float ? (Slot){.f = 1} : (Slot){.i = 1};
+  case HL_OP_MAXIMUM:
+    return is_float ? (Slot){.f = -INFINITY} : (Slot){.i = is_signed ? -top - 1 : 0};
+  case HL_OP_MINIMUM: return is_float ? (Slot){.f = INFINITY} : (Slot){.i = top};
+  case HL_OP_AND: return (Slot){.i = dtype == HL_PRED ? 1 : -1};
+  default: return (Slot){.i = 0};
   }
 }
 
@@ -132,69 +130,83 @@ Slot fold_neutral(HlOp op, HlDtype dtype) {
 static inline double product(HlDtype dtype, double a, double b) {
   return dtype == HL_F64 ? a * b : (double)(float)(a * b);
 }
-static inline double larger(double a, double b) { return b > a || (b != b && a == a) ? b : a; }
-static inline double smaller(double a, double b) { return b < a || (b != b && a == a) ? b : a; }
-static inline int64_t sum_of(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static inline double larger(double a, double b) {
+  return b > a || (b != b && a == a) ? b : a;
+}
+static inline double smaller(double a, double b) {
+  return b < a || (b != b && a == a) ? b : a;
+}
+static inline int64_t sum_of(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
 static inline int64_t product_of(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a * (uint64_t)b);
 }
-static inline int64_t larger_of(int64_t a, int64_t b) { return b > a ? b : a; }
-static inline int64_t smaller_of(int64_t a, int64_t b) { return b < a ? b : a; }
-static inline int64_t larger_u64(int64_t a, int64_t b) { return (uint64_t)b > (uint64_t)a ? b : a; }
+static inline int64_t larger_of(int64_t a, int64_t b) {
+  return b > a ? b : a;
+}
+static inline int64_t smaller_of(int64_t a, int64_t b) {
+  return b < a ? b : a;
+}
+static inline int64_t larger_u64(int64_t a, int64_t b) {
+  return (uint64_t)b > (uint64_t)a ? b : a;
+}
 static inline int64_t smaller_u64(int64_t a, int64_t b) {
   return (uint64_t)b < (uint64_t)a ? b : a;
 }
 
 // One line per way of folding: member of Slot, and the expression of a and b. RUN is what to do.
-#define EACH_FOLD(RUN)                                                             \
-  if (hl_is_float(dtype)) {                                                        \
-    switch (op) {                                                                  \
-      case HL_OP_ADD: RUN(f, a + b)                                                \
-      case HL_OP_MULTIPLY: RUN(f, product(dtype, a, b))                            \
-      case HL_OP_MAXIMUM: RUN(f, larger(a, b))                                     \
-      default: RUN(f, smaller(a, b))                                               \
-    }                                                                              \
-  }                                                                                \
-  switch (fold_wide_op(op, dtype)) {                                               \
-    case HL_OP_ADD: RUN(i, sum_of(a, b))                                           \
-    case HL_OP_MULTIPLY: RUN(i, product_of(a, b))                                  \
-    case HL_OP_MAXIMUM:                                                            \
-      if (dtype == HL_U64)                                                         \
-        RUN(i, larger_u64(a, b))                                                   \
-      RUN(i, larger_of(a, b))                                                      \
-    case HL_OP_MINIMUM:                                                            \
-      if (dtype == HL_U64)                                                         \
-        RUN(i, smaller_u64(a, b))                                                  \
-      RUN(i, smaller_of(a, b))                                                     \
-    case HL_OP_AND: RUN(i, a & b)                                                  \
-    case HL_OP_OR: RUN(i, a | b)                                                   \
-    default: RUN(i, a ^ b)                                                         \
+#define EACH_FOLD(RUN)                                \
+  if (hl_is_float(dtype)) {                           \
+    switch (op) {                                     \
+    case HL_OP_ADD: RUN(f, a + b)                     \
+    case HL_OP_MULTIPLY: RUN(f, product(dtype, a, b)) \
+    case HL_OP_MAXIMUM: RUN(f, larger(a, b))          \
+    default: RUN(f, smaller(a, b))                    \
+    }                                                 \
+  }                                                   \
+  switch (fold_wide_op(op, dtype)) {                  \
+  case HL_OP_ADD: RUN(i, sum_of(a, b))                \
+  case HL_OP_MULTIPLY: RUN(i, product_of(a, b))       \
+  case HL_OP_MAXIMUM:                                 \
+    if (dtype == HL_U64)                              \
+      RUN(i, larger_u64(a, b))                        \
+    RUN(i, larger_of(a, b))                           \
+  case HL_OP_MINIMUM:                                 \
+    if (dtype == HL_U64)                              \
+      RUN(i, smaller_u64(a, b))                       \
+    RUN(i, smaller_of(a, b))                          \
+  case HL_OP_AND: RUN(i, a &b)                        \
+  case HL_OP_OR: RUN(i, a | b)                        \
+  default: RUN(i, a ^ b)                              \
   }
 
 #define T_f double
 #define T_i int64_t
-#define RUN_SLOT(m, expr) { const T_##m a = acc.m, b = x.m; return (Slot){.m = (expr)}; }
-#define RUN_RUN(m, expr)                           \
-  {                                                \
-    T_##m a = acc.m;                               \
-    for (int64_t k = 0; k < n; k++) {              \
-      const T_##m b = x[k].m;                      \
-      a = (expr);                                  \
-    }                                              \
-    return (Slot){.m = a};                         \
+#define RUN_SLOT(m, expr)           \
+  {                                 \
+    const T_##m a = acc.m, b = x.m; \
+    return (Slot){.m = (expr)};     \
   }
-#define RUN_VECTORS(m, expr)                       \
-  {                                                \
-    for (int64_t k = 0; k < n; k++) {              \
-      const T_##m a = acc[k].m, b = x[k].m;        \
-      acc[k].m = (expr);                           \
-    }                                              \
-    return;                                        \
+#define RUN_RUN(m, expr)              \
+  {                                   \
+    T_##m a = acc.m;                  \
+    for (int64_t k = 0; k < n; k++) { \
+      const T_##m b = x[k].m;         \
+      a = (expr);                     \
+    }                                 \
+    return (Slot){.m = a};            \
+  }
+#define RUN_VECTORS(m, expr)                \
+  {                                         \
+    for (int64_t k = 0; k < n; k++) {       \
+      const T_##m a = acc[k].m, b = x[k].m; \
+      acc[k].m = (expr);                    \
+    }                                       \
+    return;                                 \
   }
 
-Slot fold_slot(HlOp op, HlDtype dtype, Slot acc, Slot x) {
-  EACH_FOLD(RUN_SLOT)
-}
+Slot fold_slot(HlOp op, HlDtype dtype, Slot acc, Slot x){EACH_FOLD(RUN_SLOT)}
 
 Slot fold_run(HlOp op, HlDtype dtype, Slot acc, const Slot *x, int64_t n) {
   if (op == HL_OP_ADD && hl_is_float(dtype) && n >= 8) {  // four chains, for speed

@@ -23,7 +23,7 @@ HlLiteral *kernel_vector(HlEval *ev, HlDtype dtype, int64_t n);
 // double, or a pair of doubles.
 typedef enum Wide { WIDE_INT, WIDE_FLOAT, WIDE_COMPLEX } Wide;
 Wide wide_of(HlDtype dtype);
-HlDtype wide_dtype(Wide wide);              // S64, F64, C128
+HlDtype wide_dtype(Wide wide);  // S64, F64, C128
 // A heap array of the literal's elements in the wide type, or NULL after reporting.
 void *wide_load(HlEval *ev, const HlInst *inst, const HlLiteral *literal, Wide wide);
 // Rounds (or wraps) n wide elements into the literal from element `at` on; pred: nonzero is true.
@@ -42,19 +42,19 @@ void slot_store(HlDtype dtype, void *data, int64_t k, Slot value);
 // A scalar computation compiled to a list of steps over slots: some nanoseconds a step, for loops
 // whose iterations depend on each other.
 typedef struct Step {
-  uint8_t what;                // machine.c
-  uint8_t dtype;               // of the result
-  uint8_t from;                // of the operands
-  uint8_t detail;              // direction of a comparison
-  uint8_t n;                   // operands
-  int a, b, c, out;            // slots
+  uint8_t what;      // machine.c
+  uint8_t dtype;     // of the result
+  uint8_t from;      // of the operands
+  uint8_t detail;    // direction of a comparison
+  uint8_t n;         // operands
+  int a, b, c, out;  // slots
 } Step;
 typedef struct Machine {
-  Slot *slot;                  // parameters first
+  Slot *slot;  // parameters first
   Step *step;
   int n_steps, n_params, n_results, n_slots;
-  int *result;                 // slots of the results
-  bool *uses;                  // which parameters matter
+  int *result;  // slots of the results
+  bool *uses;   // which parameters matter
   HlDtype *param_dtype, *result_dtype;
 } Machine;
 // NULL when the computation has something that machines cannot do (nothing is reported).
@@ -63,16 +63,18 @@ void machine_run(Machine *machine);
 // Whether a machine that folds n values has the types of the elements x (in[0..n-1]), of the inits
 // (in[n..2n-1]) and of the results.
 bool machine_folds(const Machine *machine, int n, const HlLiteral *const *in, HlLiteral *out);
-static inline Slot machine_result(const Machine *m, int k) { return m->slot[m->result[k]]; }
+static inline Slot machine_result(const Machine *m, int k) {
+  return m->slot[m->result[k]];
+}
 
 // A comparator that is key(a) < key(b) or key(a) > key(b) of one operand: where the machine leaves
 // the two keys after a run.
 typedef struct MachineKey {
-  int operand;                 // parameters 2 * operand and 2 * operand + 1
-  int a, b;                    // slots
-  bool is_float;               // compared as floats, else as integers
-  bool is_total, is_u64;       // key_of_slot makes such keys integers
-  bool up;                     // key(a) < key(b)
+  int operand;            // parameters 2 * operand and 2 * operand + 1
+  int a, b;               // slots
+  bool is_float;          // compared as floats, else as integers
+  bool is_total, is_u64;  // key_of_slot makes such keys integers
+  bool up;                // key(a) < key(b)
 } MachineKey;
 bool machine_find_key(HlArena *arena, const Machine *m, MachineKey *out);
 Slot key_of_slot(const MachineKey *key, Slot value);

@@ -4,8 +4,8 @@
 
 typedef struct Gather {
   HlI64s offset_dims, start_map, batching, indices_batching;
-  HlI64s batch_dims;           // of the result: those not in offset_dims
-  HlI64s window_dims;          // of the operand: neither collapsed nor batching
+  HlI64s batch_dims;   // of the result: those not in offset_dims
+  HlI64s window_dims;  // of the operand: neither collapsed nor batching
   int64_t index_dim;
   HlI64s sizes;
 } Gather;
@@ -30,7 +30,8 @@ static bool read_gather(HlEval *ev, const HlInst *inst, const HlShape *operand,
   g->window_dims = kernel_other_dims(arena, operand->rank, collapsed, g->batching);
   const int64_t index_size = g->index_dim == indices->rank ? 1
                              : g->index_dim >= 0 && g->index_dim < indices->rank
-                               ? indices->dim[g->index_dim] : -1;
+                                 ? indices->dim[g->index_dim]
+                                 : -1;
   if (g->sizes.n != operand->rank || g->window_dims.n != g->offset_dims.n ||
       index_size != g->start_map.n || g->batching.n != g->indices_batching.n ||
       g->batch_dims.n != indices->rank - (g->index_dim < indices->rank ? 1 : 0))
@@ -56,11 +57,11 @@ static int64_t index_at(const HlLiteral *indices, int64_t at) {
 
 // Everything about the walk over batches and the box copied for each.
 typedef struct Boxes {
-  HlWalk walk;                 // over batches; streams: the result, the index vectors
-  int64_t *batch_of;           // indices dimension -> walk dimension
+  HlWalk walk;        // over batches; streams: the result, the index vectors
+  int64_t *batch_of;  // indices dimension -> walk dimension
   int64_t *operand_stride;
-  int64_t vector_step;         // between the parts of an index vector
-  int64_t *box, *to, *from;    // sizes; strides in the result and the operand
+  int64_t vector_step;       // between the parts of an index vector
+  int64_t *box, *to, *from;  // sizes; strides in the result and the operand
 } Boxes;
 
 static void set_up(HlArena *arena, const Gather *g, const HlShape *operand, const HlShape *indices,

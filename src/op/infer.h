@@ -48,10 +48,10 @@ static inline const char *infer_op(const HlInfer *q) {
   return hl_op_text((HlOp)q->inst->op);
 }
 const char *infer_text(const HlInfer *q, const HlShape *shape);  // "f32[2]", for messages
-const char *infer_ints(const HlInfer *q, HlI64s list);         // "0,2,1"
-const char *infer_shapes(const HlInfer *q, int first, int n);  // "f32[2], s32[]" of operands
-HlDtype infer_wider(HlDtype a, HlDtype b);                     // the type of higher precision
-bool infer_same_kind(HlDtype a, HlDtype b);                    // equal, or both floats
+const char *infer_ints(const HlInfer *q, HlI64s list);           // "0,2,1"
+const char *infer_shapes(const HlInfer *q, int first, int n);    // "f32[2], s32[]" of operands
+HlDtype infer_wider(HlDtype a, HlDtype b);                       // the type of higher precision
+bool infer_same_kind(HlDtype a, HlDtype b);                      // equal, or both floats
 const HlShape *infer_tuple_or_one(const HlInfer *q, int n, const HlShape *const *shape);
 bool infer_unique(HlI64s list, int64_t limit);  // all in [0, limit), each once
 bool infer_ascending(HlI64s list, bool strictly);

@@ -24,7 +24,9 @@ HlKernel *hl_kernel(HlOp op) {
   return kernel == eval_driver || kernel == eval_none ? NULL : kernel;
 }
 
-bool hl_op_is_driven(HlOp op) { return kernels[op] == eval_driver; }
+bool hl_op_is_driven(HlOp op) {
+  return kernels[op] == eval_driver;
+}
 
 bool kernel_no_type(HlEval *ev, const HlInst *inst, HlDtype dtype) {
   return hl_error_kind(ev->cx, HL_UNSUPPORTED, hl_pos(inst), "%s of %s cannot be evaluated",

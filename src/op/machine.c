@@ -54,16 +54,17 @@ enum {
 
 Slot slot_load(HlDtype dtype, const void *data, int64_t k) {
   switch (dtype) {
-    case HL_F32: return (Slot){.f = (double)((const float *)data)[k]};
-    case HL_F64: return (Slot){.f = ((const double *)data)[k]};
-    case HL_S32: return (Slot){.i = ((const int32_t *)data)[k]};
-    case HL_U32: return (Slot){.i = ((const uint32_t *)data)[k]};
-    case HL_S64: case HL_U64: return (Slot){.i = ((const int64_t *)data)[k]};
-    case HL_S16: return (Slot){.i = ((const int16_t *)data)[k]};
-    case HL_U16: return (Slot){.i = ((const uint16_t *)data)[k]};
-    case HL_BF16: return (Slot){.f = (double)hl_bf16_to_f32(((const uint16_t *)data)[k])};
-    case HL_F16: return (Slot){.f = (double)hl_f16_to_f32(((const uint16_t *)data)[k])};
-    default: break;
+  case HL_F32: return (Slot){.f = (double)((const float *)data)[k]};
+  case HL_F64: return (Slot){.f = ((const double *)data)[k]};
+  case HL_S32: return (Slot){.i = ((const int32_t *)data)[k]};
+  case HL_U32: return (Slot){.i = ((const uint32_t *)data)[k]};
+  case HL_S64:
+  case HL_U64: return (Slot){.i = ((const int64_t *)data)[k]};
+  case HL_S16: return (Slot){.i = ((const int16_t *)data)[k]};
+  case HL_U16: return (Slot){.i = ((const uint16_t *)data)[k]};
+  case HL_BF16: return (Slot){.f = (double)hl_bf16_to_f32(((const uint16_t *)data)[k])};
+  case HL_F16: return (Slot){.f = (double)hl_f16_to_f32(((const uint16_t *)data)[k])};
+  default: break;
   }
   if (hl_is_float(dtype))
     return (Slot){.f = hl_float_decode(&hl_dtype_info[dtype].format, ((const uint8_t *)data)[k])};
@@ -74,29 +75,36 @@ Slot slot_load(HlDtype dtype, const void *data, int64_t k) {
 
 void slot_store(HlDtype dtype, void *data, int64_t k, Slot value) {
   switch (dtype) {
-    case HL_F32: ((float *)data)[k] = (float)value.f; return;
-    case HL_F64: ((double *)data)[k] = value.f; return;
-    case HL_S32: case HL_U32: ((uint32_t *)data)[k] = (uint32_t)value.i; return;
-    case HL_S64: case HL_U64: ((int64_t *)data)[k] = value.i; return;
-    case HL_S16: case HL_U16: ((uint16_t *)data)[k] = (uint16_t)value.i; return;
-    case HL_BF16: case HL_F16:
-      ((uint16_t *)data)[k] = (uint16_t)hl_float_encode(&hl_dtype_info[dtype].format, value.f);
-      return;
-    default: break;
+  case HL_F32: ((float *)data)[k] = (float)value.f; return;
+  case HL_F64: ((double *)data)[k] = value.f; return;
+  case HL_S32:
+  case HL_U32: ((uint32_t *)data)[k] = (uint32_t)value.i; return;
+  case HL_S64:
+  case HL_U64: ((int64_t *)data)[k] = value.i; return;
+  case HL_S16:
+  case HL_U16: ((uint16_t *)data)[k] = (uint16_t)value.i; return;
+  case HL_BF16:
+  case HL_F16:
+    ((uint16_t *)data)[k] = (uint16_t)hl_float_encode(&hl_dtype_info[dtype].format, value.f);
+    return;
+  default: break;
   }
   ((uint8_t *)data)[k] = hl_is_float(dtype)
-                           ? (uint8_t)hl_float_encode(&hl_dtype_info[dtype].format, value.f)
-                           : (uint8_t)value.i;
+                             ? (uint8_t)hl_float_encode(&hl_dtype_info[dtype].format, value.f)
+                             : (uint8_t)value.i;
 }
 
 // Rounds to a small float type, or wraps to an integer type narrower than 64 bits.
 static Slot fit(HlDtype dtype, Slot value) {
   switch (dtype) {
-    case HL_F64: case HL_S64: case HL_U64: case HL_PRED: return value;
-    case HL_F32: return (Slot){.f = (double)(float)value.f};
-    case HL_S32: return (Slot){.i = (int32_t)value.i};
-    case HL_U32: return (Slot){.i = (uint32_t)value.i};
-    default: break;
+  case HL_F64:
+  case HL_S64:
+  case HL_U64:
+  case HL_PRED: return value;
+  case HL_F32: return (Slot){.f = (double)(float)value.f};
+  case HL_S32: return (Slot){.i = (int32_t)value.i};
+  case HL_U32: return (Slot){.i = (uint32_t)value.i};
+  default: break;
   }
   if (hl_is_float(dtype)) {
     const HlFloatFormat *format = &hl_dtype_info[dtype].format;
@@ -114,27 +122,27 @@ static const struct {
   uint16_t op;
   uint8_t on_float, on_int;
 } ways[] = {
-  {HL_OP_ADD, M_ADD_F, M_ADD},
-  {HL_OP_SUBTRACT, M_SUB_F, M_SUB},
-  {HL_OP_MULTIPLY, M_MUL_F, M_MUL},
-  {HL_OP_DIVIDE, M_DIV_F, M_DIV},
-  {HL_OP_REMAINDER, M_NONE, M_REM},
-  {HL_OP_MAXIMUM, M_MAX_F, M_MAX},
-  {HL_OP_MINIMUM, M_MIN_F, M_MIN},
-  {HL_OP_NEGATE, M_NEG_F, M_NEG},
-  {HL_OP_ABS, M_ABS_F, M_ABS},
-  {HL_OP_AND, M_NONE, M_AND},
-  {HL_OP_OR, M_NONE, M_OR},
-  {HL_OP_XOR, M_NONE, M_XOR},
-  {HL_OP_NOT, M_NONE, M_NOT},
-  {HL_OP_COMPARE, M_COMPARE_F, M_COMPARE},
-  {HL_OP_CLAMP, M_CLAMP_F, M_NONE},
-  {HL_OP_SELECT, M_SELECT, M_SELECT},
-  {HL_OP_CONVERT, M_CONVERT, M_CONVERT},
-  {HL_OP_BITCAST_CONVERT, M_BITCAST, M_BITCAST},
-  {HL_OP_IS_FINITE, M_IS_FINITE, M_NONE},
-  {HL_OP_SHIFT_LEFT, M_NONE, M_SHIFT_LEFT},
-  {HL_OP_SHIFT_RIGHT_LOGICAL, M_NONE, M_SHIFT_RIGHT},
+    {HL_OP_ADD, M_ADD_F, M_ADD},
+    {HL_OP_SUBTRACT, M_SUB_F, M_SUB},
+    {HL_OP_MULTIPLY, M_MUL_F, M_MUL},
+    {HL_OP_DIVIDE, M_DIV_F, M_DIV},
+    {HL_OP_REMAINDER, M_NONE, M_REM},
+    {HL_OP_MAXIMUM, M_MAX_F, M_MAX},
+    {HL_OP_MINIMUM, M_MIN_F, M_MIN},
+    {HL_OP_NEGATE, M_NEG_F, M_NEG},
+    {HL_OP_ABS, M_ABS_F, M_ABS},
+    {HL_OP_AND, M_NONE, M_AND},
+    {HL_OP_OR, M_NONE, M_OR},
+    {HL_OP_XOR, M_NONE, M_XOR},
+    {HL_OP_NOT, M_NONE, M_NOT},
+    {HL_OP_COMPARE, M_COMPARE_F, M_COMPARE},
+    {HL_OP_CLAMP, M_CLAMP_F, M_NONE},
+    {HL_OP_SELECT, M_SELECT, M_SELECT},
+    {HL_OP_CONVERT, M_CONVERT, M_CONVERT},
+    {HL_OP_BITCAST_CONVERT, M_BITCAST, M_BITCAST},
+    {HL_OP_IS_FINITE, M_IS_FINITE, M_NONE},
+    {HL_OP_SHIFT_LEFT, M_NONE, M_SHIFT_LEFT},
+    {HL_OP_SHIFT_RIGHT_LOGICAL, M_NONE, M_SHIFT_RIGHT},
 };
 
 static int way_of(const HlInst *inst, HlDtype from) {
@@ -147,14 +155,16 @@ static int way_of(const HlInst *inst, HlDtype from) {
 // The way refined by types, or M_NONE where a machine would be wrong.
 static int refined_way(const HlInst *inst, HlDtype from) {
   const int way = way_of(inst, from);
-  if (way == M_BITCAST &&
-      hl_dtype_info[from].bits != hl_dtype_info[inst->shape->dtype].bits)
+  if (way == M_BITCAST && hl_dtype_info[from].bits != hl_dtype_info[inst->shape->dtype].bits)
     return M_NONE;
   if (way == M_COMPARE_F && hl_comparison_type(inst) == HL_WORD_comparison_type_TOTALORDER)
     return M_COMPARE_TOTAL;
   if (from == HL_U64)
-    return way == M_COMPARE ? M_COMPARE_U64 : way == M_MAX ? M_MAX_U64 : way == M_MIN ? M_MIN_U64
-           : way == M_DIV || way == M_REM ? M_NONE : way;
+    return way == M_COMPARE               ? M_COMPARE_U64
+           : way == M_MAX                 ? M_MAX_U64
+           : way == M_MIN                 ? M_MIN_U64
+           : way == M_DIV || way == M_REM ? M_NONE
+                                          : way;
   if (from == HL_PRED) {
     if (way == M_ADD || way == M_MAX)
       return M_OR;
@@ -185,27 +195,30 @@ static bool compile(Machine *m, const HlInst *inst, int *slot_of) {
   if (!is_real_scalar(inst->shape))
     return false;
   switch (inst->op) {
-    case HL_OP_PARAMETER:
-      if (hl_parameter_number(inst) < 0 || hl_parameter_number(inst) >= m->n_params)
-        return false;
-      slot_of[inst->id] = (int)hl_parameter_number(inst);
-      m->uses[slot_of[inst->id]] = true;
-      return true;
-    case HL_OP_CONSTANT: {
-      const HlLiteral *value = hl_constant(inst);
-      if (!value || !value->data)
-        return false;
-      slot_of[inst->id] = m->n_slots++;
-      m->slot[slot_of[inst->id]] = slot_load(inst->shape->dtype, value->data, 0);
-      return true;
-    }
-    case HL_OP_COPY: case HL_OP_RESHAPE: case HL_OP_BROADCAST: case HL_OP_OPT_BARRIER:
-      if (!is_real_scalar(inst->operands[0]->shape) ||
-          inst->operands[0]->shape->dtype != inst->shape->dtype)
-        return false;
-      slot_of[inst->id] = slot_of[inst->operands[0]->id];
-      return true;
-    default: break;
+  case HL_OP_PARAMETER:
+    if (hl_parameter_number(inst) < 0 || hl_parameter_number(inst) >= m->n_params)
+      return false;
+    slot_of[inst->id] = (int)hl_parameter_number(inst);
+    m->uses[slot_of[inst->id]] = true;
+    return true;
+  case HL_OP_CONSTANT: {
+    const HlLiteral *value = hl_constant(inst);
+    if (!value || !value->data)
+      return false;
+    slot_of[inst->id] = m->n_slots++;
+    m->slot[slot_of[inst->id]] = slot_load(inst->shape->dtype, value->data, 0);
+    return true;
+  }
+  case HL_OP_COPY:
+  case HL_OP_RESHAPE:
+  case HL_OP_BROADCAST:
+  case HL_OP_OPT_BARRIER:
+    if (!is_real_scalar(inst->operands[0]->shape) ||
+        inst->operands[0]->shape->dtype != inst->shape->dtype)
+      return false;
+    slot_of[inst->id] = slot_of[inst->operands[0]->id];
+    return true;
+  default: break;
   }
   if (inst->n_operands < 1 || inst->n_operands > 3)
     return false;
@@ -277,15 +290,15 @@ static int64_t total_key(double value) {
   return bits < 0 ? bits ^ INT64_MAX : bits;
 }
 
-#define COMPARE(T, x, y)                              \
-  const T p = (x), q = (y);                           \
-  switch (direction) {                                \
-    case HL_WORD_direction_EQ: return p == q;         \
-    case HL_WORD_direction_NE: return p != q;         \
-    case HL_WORD_direction_GE: return p >= q;         \
-    case HL_WORD_direction_GT: return p > q;          \
-    case HL_WORD_direction_LE: return p <= q;         \
-    default: return p < q;                            \
+#define COMPARE(T, x, y)                    \
+  const T p = (x), q = (y);                 \
+  switch (direction) {                      \
+  case HL_WORD_direction_EQ: return p == q; \
+  case HL_WORD_direction_NE: return p != q; \
+  case HL_WORD_direction_GE: return p >= q; \
+  case HL_WORD_direction_GT: return p > q;  \
+  case HL_WORD_direction_LE: return p <= q; \
+  default: return p < q;                    \
   }
 static bool compare_f(int direction, double a, double b) {
   COMPARE(double, a, b)
@@ -298,8 +311,12 @@ static bool compare_u(int direction, uint64_t a, uint64_t b) {
 }
 #undef COMPARE
 
-static double max_f(double a, double b) { return a != a ? a : b != b ? b : a >= b ? a : b; }
-static double min_f(double a, double b) { return a != a ? a : b != b ? b : a <= b ? a : b; }
+static double max_f(double a, double b) {
+  return a != a ? a : b != b ? b : a >= b ? a : b;
+}
+static double min_f(double a, double b) {
+  return a != a ? a : b != b ? b : a <= b ? a : b;
+}
 static double clamp_f(double low, double x, double high) {
   return low != low ? low : x != x ? x : high != high ? high : min_f(high, max_f(x, low));
 }
@@ -334,45 +351,51 @@ static Slot recast(const Step *s, Slot a, bool bits) {
   return slot_load((HlDtype)s->dtype, to, 0);
 }
 
-#define F(value) (Slot){.f = (value)}
-#define I(value) (Slot){.i = (int64_t)(value)}
+#define F(value) \
+  (Slot) {       \
+    .f = (value) \
+  }
+#define I(value)          \
+  (Slot) {                \
+    .i = (int64_t)(value) \
+  }
 static Slot run_step(const Step *s, Slot a, Slot b, Slot c) {
   switch (s->what) {
-    case M_ADD_F: return F(a.f + b.f);
-    case M_SUB_F: return F(a.f - b.f);
-    case M_MUL_F: return F(a.f * b.f);
-    case M_DIV_F: return F(a.f / b.f);
-    case M_MAX_F: return F(max_f(a.f, b.f));
-    case M_MIN_F: return F(min_f(a.f, b.f));
-    case M_NEG_F: return F(-a.f);
-    case M_ABS_F: return F(fabs(a.f));
-    case M_CLAMP_F: return F(clamp_f(a.f, b.f, c.f));
-    case M_COMPARE_F: return I(compare_f(s->detail, a.f, b.f));
-    case M_COMPARE_TOTAL: return I(compare_i(s->detail, total_key(a.f), total_key(b.f)));
-    case M_IS_FINITE: return I(isfinite(a.f) != 0);
-    case M_ADD: return I((uint64_t)a.i + (uint64_t)b.i);
-    case M_SUB: return I((uint64_t)a.i - (uint64_t)b.i);
-    case M_MUL: return I((uint64_t)a.i * (uint64_t)b.i);
-    case M_DIV: return I(divide((HlDtype)s->from, a.i, b.i));
-    case M_REM: return I(rest((HlDtype)s->from, a.i, b.i));
-    case M_MAX: return I(b.i > a.i ? b.i : a.i);
-    case M_MIN: return I(b.i < a.i ? b.i : a.i);
-    case M_MAX_U64: return I((uint64_t)b.i > (uint64_t)a.i ? b.i : a.i);
-    case M_MIN_U64: return I((uint64_t)b.i < (uint64_t)a.i ? b.i : a.i);
-    case M_AND: return I(a.i & b.i);
-    case M_OR: return I(a.i | b.i);
-    case M_XOR: return I(a.i ^ b.i);
-    case M_NOT: return I(s->dtype == HL_PRED ? !a.i : ~a.i);
-    case M_NEG: return I(0 - (uint64_t)a.i);
-    case M_ABS:
-      return I(a.i < 0 && hl_is_signed((HlDtype)s->from) ? 0 - (uint64_t)a.i : (uint64_t)a.i);
-    case M_COMPARE: return I(compare_i(s->detail, a.i, b.i));
-    case M_COMPARE_U64: return I(compare_u(s->detail, (uint64_t)a.i, (uint64_t)b.i));
-    case M_SELECT: return a.i ? b : c;
-    case M_CONVERT: return recast(s, a, false);
-    case M_BITCAST: return recast(s, a, true);
-    case M_SHIFT_LEFT: return shift((HlDtype)s->dtype, true, a, b);
-    default: return shift((HlDtype)s->dtype, false, a, b);
+  case M_ADD_F: return F(a.f + b.f);
+  case M_SUB_F: return F(a.f - b.f);
+  case M_MUL_F: return F(a.f * b.f);
+  case M_DIV_F: return F(a.f / b.f);
+  case M_MAX_F: return F(max_f(a.f, b.f));
+  case M_MIN_F: return F(min_f(a.f, b.f));
+  case M_NEG_F: return F(-a.f);
+  case M_ABS_F: return F(fabs(a.f));
+  case M_CLAMP_F: return F(clamp_f(a.f, b.f, c.f));
+  case M_COMPARE_F: return I(compare_f(s->detail, a.f, b.f));
+  case M_COMPARE_TOTAL: return I(compare_i(s->detail, total_key(a.f), total_key(b.f)));
+  case M_IS_FINITE: return I(isfinite(a.f) != 0);
+  case M_ADD: return I((uint64_t)a.i + (uint64_t)b.i);
+  case M_SUB: return I((uint64_t)a.i - (uint64_t)b.i);
+  case M_MUL: return I((uint64_t)a.i * (uint64_t)b.i);
+  case M_DIV: return I(divide((HlDtype)s->from, a.i, b.i));
+  case M_REM: return I(rest((HlDtype)s->from, a.i, b.i));
+  case M_MAX: return I(b.i > a.i ? b.i : a.i);
+  case M_MIN: return I(b.i < a.i ? b.i : a.i);
+  case M_MAX_U64: return I((uint64_t)b.i > (uint64_t)a.i ? b.i : a.i);
+  case M_MIN_U64: return I((uint64_t)b.i < (uint64_t)a.i ? b.i : a.i);
+  case M_AND: return I(a.i & b.i);
+  case M_OR: return I(a.i | b.i);
+  case M_XOR: return I(a.i ^ b.i);
+  case M_NOT: return I(s->dtype == HL_PRED ? !a.i : ~a.i);
+  case M_NEG: return I(0 - (uint64_t)a.i);
+  case M_ABS:
+    return I(a.i < 0 && hl_is_signed((HlDtype)s->from) ? 0 - (uint64_t)a.i : (uint64_t)a.i);
+  case M_COMPARE: return I(compare_i(s->detail, a.i, b.i));
+  case M_COMPARE_U64: return I(compare_u(s->detail, (uint64_t)a.i, (uint64_t)b.i));
+  case M_SELECT: return a.i ? b : c;
+  case M_CONVERT: return recast(s, a, false);
+  case M_BITCAST: return recast(s, a, true);
+  case M_SHIFT_LEFT: return shift((HlDtype)s->dtype, true, a, b);
+  default: return shift((HlDtype)s->dtype, false, a, b);
   }
 }
 #undef F
@@ -406,14 +429,17 @@ bool machine_find_key(HlArena *arena, const Machine *m, MachineKey *out) {
     return false;
   const Step *last = &m->step[m->n_steps - 1];
   const int what = last->what;
-  if (last->out != m->result[0] || (last->detail != HL_WORD_direction_LT &&
-                                    last->detail != HL_WORD_direction_GT))
+  if (last->out != m->result[0] ||
+      (last->detail != HL_WORD_direction_LT && last->detail != HL_WORD_direction_GT))
     return false;
   if (what != M_COMPARE_F && what != M_COMPARE_TOTAL && what != M_COMPARE && what != M_COMPARE_U64)
     return false;
   const uint64_t *from = find_sources(arena, m);
-  *out = (MachineKey){.a = last->a, .b = last->b, .is_float = what == M_COMPARE_F,
-                      .is_total = what == M_COMPARE_TOTAL, .is_u64 = what == M_COMPARE_U64,
+  *out = (MachineKey){.a = last->a,
+                      .b = last->b,
+                      .is_float = what == M_COMPARE_F,
+                      .is_total = what == M_COMPARE_TOTAL,
+                      .is_u64 = what == M_COMPARE_U64,
                       .up = last->detail == HL_WORD_direction_LT};
   for (int k = 0; 2 * k + 1 < m->n_params; k++)
     if (from[last->a] == (uint64_t)1 << (2 * k) && from[last->b] == (uint64_t)1 << (2 * k + 1)) {

@@ -7,57 +7,57 @@
 
 enum { STRIP = 256 };
 
-#define LOOPS(name, T)                                                                             \
-  static void name##_rows4(int64_t k, int64_t w, int64_t n, const T *a, int64_t step, const T *b,  \
-                           T *c) {                                                                 \
-    T *restrict c0 = c, *restrict c1 = c + n, *restrict c2 = c + 2 * n, *restrict c3 = c + 3 * n;  \
-    for (int64_t p = 0; p < k; p++) {                                                              \
-      const T a0 = a[p], a1 = a[step + p], a2 = a[2 * step + p], a3 = a[3 * step + p];             \
-      const T *restrict row = b + p * n;                                                           \
-      for (int64_t j = 0; j < w; j++) {                                                            \
-        c0[j] += a0 * row[j];                                                                      \
-        c1[j] += a1 * row[j];                                                                      \
-        c2[j] += a2 * row[j];                                                                      \
-        c3[j] += a3 * row[j];                                                                      \
-      }                                                                                            \
-    }                                                                                              \
-  }                                                                                                \
-  static void name##_row(int64_t k, int64_t w, int64_t n, const T *a, const T *b, T *c) {          \
-    T *restrict c0 = c;                                                                            \
-    for (int64_t p = 0; p < k; p++) {                                                              \
-      const T a0 = a[p];                                                                           \
-      const T *restrict row = b + p * n;                                                           \
-      for (int64_t j = 0; j < w; j++)                                                              \
-        c0[j] += a0 * row[j];                                                                      \
-    }                                                                                              \
-  }                                                                                                \
-  static T name##_inner(int64_t k, const T *a, const T *b, int64_t b_step) {                       \
-    T part[4] = {0};                                                                               \
-    int64_t p = 0;                                                                                 \
-    for (; p + 4 <= k; p += 4)                                                                     \
-      for (int q = 0; q < 4; q++)                                                                  \
-        part[q] += a[p + q] * b[(p + q) * b_step];                                                 \
-    for (; p < k; p++)                                                                             \
-      part[0] += a[p] * b[p * b_step];                                                             \
-    return part[0] + part[1] + (part[2] + part[3]);                                                \
-  }                                                                                                \
-  static void name(int64_t m, int64_t k, int64_t n, const T *a, int64_t step, const T *b, T *c) {  \
-    for (int64_t i = 0; i < m * n; i++)                                                            \
-      c[i] = 0;                                                                                    \
-    if (n < 4) {                                                                                   \
-      for (int64_t i = 0; i < m; i++)                                                              \
-        for (int64_t j = 0; j < n; j++)                                                            \
-          c[i * n + j] = name##_inner(k, a + i * step, b + j, n);                                  \
-      return;                                                                                      \
-    }                                                                                              \
-    for (int64_t j = 0; j < n; j += STRIP) {                                                       \
-      const int64_t w = n - j < STRIP ? n - j : STRIP;                                             \
-      int64_t i = 0;                                                                               \
-      for (; i + 4 <= m; i += 4)                                                                   \
-        name##_rows4(k, w, n, a + i * step, step, b + j, c + i * n + j);                           \
-      for (; i < m; i++)                                                                           \
-        name##_row(k, w, n, a + i * step, b + j, c + i * n + j);                                   \
-    }                                                                                              \
+#define LOOPS(name, T)                                                                            \
+  static void name##_rows4(int64_t k, int64_t w, int64_t n, const T *a, int64_t step, const T *b, \
+                           T *c) {                                                                \
+    T *restrict c0 = c, *restrict c1 = c + n, *restrict c2 = c + 2 * n, *restrict c3 = c + 3 * n; \
+    for (int64_t p = 0; p < k; p++) {                                                             \
+      const T a0 = a[p], a1 = a[step + p], a2 = a[2 * step + p], a3 = a[3 * step + p];            \
+      const T *restrict row = b + p * n;                                                          \
+      for (int64_t j = 0; j < w; j++) {                                                           \
+        c0[j] += a0 * row[j];                                                                     \
+        c1[j] += a1 * row[j];                                                                     \
+        c2[j] += a2 * row[j];                                                                     \
+        c3[j] += a3 * row[j];                                                                     \
+      }                                                                                           \
+    }                                                                                             \
+  }                                                                                               \
+  static void name##_row(int64_t k, int64_t w, int64_t n, const T *a, const T *b, T *c) {         \
+    T *restrict c0 = c;                                                                           \
+    for (int64_t p = 0; p < k; p++) {                                                             \
+      const T a0 = a[p];                                                                          \
+      const T *restrict row = b + p * n;                                                          \
+      for (int64_t j = 0; j < w; j++)                                                             \
+        c0[j] += a0 * row[j];                                                                     \
+    }                                                                                             \
+  }                                                                                               \
+  static T name##_inner(int64_t k, const T *a, const T *b, int64_t b_step) {                      \
+    T part[4] = {0};                                                                              \
+    int64_t p = 0;                                                                                \
+    for (; p + 4 <= k; p += 4)                                                                    \
+      for (int q = 0; q < 4; q++)                                                                 \
+        part[q] += a[p + q] * b[(p + q) * b_step];                                                \
+    for (; p < k; p++)                                                                            \
+      part[0] += a[p] * b[p * b_step];                                                            \
+    return part[0] + part[1] + (part[2] + part[3]);                                               \
+  }                                                                                               \
+  static void name(int64_t m, int64_t k, int64_t n, const T *a, int64_t step, const T *b, T *c) { \
+    for (int64_t i = 0; i < m * n; i++)                                                           \
+      c[i] = 0;                                                                                   \
+    if (n < 4) {                                                                                  \
+      for (int64_t i = 0; i < m; i++)                                                             \
+        for (int64_t j = 0; j < n; j++)                                                           \
+          c[i * n + j] = name##_inner(k, a + i * step, b + j, n);                                 \
+      return;                                                                                     \
+    }                                                                                             \
+    for (int64_t j = 0; j < n; j += STRIP) {                                                      \
+      const int64_t w = n - j < STRIP ? n - j : STRIP;                                            \
+      int64_t i = 0;                                                                              \
+      for (; i + 4 <= m; i += 4)                                                                  \
+        name##_rows4(k, w, n, a + i * step, step, b + j, c + i * n + j);                          \
+      for (; i < m; i++)                                                                          \
+        name##_row(k, w, n, a + i * step, b + j, c + i * n + j);                                  \
+    }                                                                                             \
   }
 LOOPS(matmul_f64, double)
 LOOPS(matmul_u64, uint64_t)

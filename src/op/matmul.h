@@ -4,7 +4,9 @@
 
 #include "op/fold.h"
 
-static inline size_t wide_bytes(Wide wide) { return wide == WIDE_COMPLEX ? 16 : 8; }
+static inline size_t wide_bytes(Wide wide) {
+  return wide == WIDE_COMPLEX ? 16 : 8;
+}
 
 // c[m][n] = sum over k of a[m][k] * b[k][n]; rows of a are `a_step` elements apart, b and c dense.
 void matmul(Wide wide, int64_t m, int64_t k, int64_t n, const void *a, int64_t a_step,
@@ -13,7 +15,7 @@ void matmul(Wide wide, int64_t m, int64_t k, int64_t n, const void *a, int64_t a
 // An operand of a dot, its elements in the wide type.
 typedef struct DotSide {
   const HlShape *shape;
-  void *data;                  // heap
+  void *data;  // heap
   HlI64s batch, contracting;
 } DotSide;
 // Reads the dimension numbers of both sides and loads the operands.
@@ -23,7 +25,7 @@ bool dot_sides(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Wide 
 // after reporting.
 void *dot_arrange(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *side, HlI64s a,
                   HlI64s b, HlI64s c);
-int64_t dot_size(const HlShape *shape, HlI64s dims);   // product of the named dimensions
+int64_t dot_size(const HlShape *shape, HlI64s dims);  // product of the named dimensions
 // The whole product into `out`; frees neither side.
 bool dot_product(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *lhs, const DotSide *rhs,
                  HlLiteral *out);

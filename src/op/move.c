@@ -12,23 +12,23 @@ typedef struct Element16 {
   uint64_t word[2];
 } Element16;
 
-#define FILL(T)                                 \
-  {                                             \
-    T value, *at = to;                          \
-    memcpy(&value, element, sizeof(T));         \
-    for (int64_t i = 0; i < n; i++)             \
-      at[i] = value;                            \
+#define FILL(T)                         \
+  {                                     \
+    T value, *at = to;                  \
+    memcpy(&value, element, sizeof(T)); \
+    for (int64_t i = 0; i < n; i++)     \
+      at[i] = value;                    \
   }
 
 void fill_elements(void *to, int64_t n, const void *element, int size) {
   if (n <= 0)
     return;
   switch (size) {
-    case 1: memset(to, *(const uint8_t *)element, (size_t)n); break;
-    case 2: FILL(uint16_t) break;
-    case 4: FILL(uint32_t) break;
-    case 8: FILL(uint64_t) break;
-    default: FILL(Element16) break;
+  case 1: memset(to, *(const uint8_t *)element, (size_t)n); break;
+  case 2: FILL(uint16_t) break;
+  case 4: FILL(uint32_t) break;
+  case 8: FILL(uint64_t) break;
+  default: FILL(Element16) break;
   }
 }
 
@@ -51,17 +51,17 @@ static void copy_row(int size, int64_t n, char *to, int64_t to_step, const char 
     return;
   }
   switch (size) {
-    case 1: COPY(uint8_t) break;
-    case 2: COPY(uint16_t) break;
-    case 4: COPY(uint32_t) break;
-    case 8: COPY(uint64_t) break;
-    default: COPY(Element16) break;
+  case 1: COPY(uint8_t) break;
+  case 2: COPY(uint16_t) break;
+  case 4: COPY(uint32_t) break;
+  case 8: COPY(uint64_t) break;
+  default: COPY(Element16) break;
   }
 }
 
 typedef struct Box {
   int rank;
-  int64_t *dim, *to, *from;            // sizes and strides
+  int64_t *dim, *to, *from;  // sizes and strides
 } Box;
 
 // Drops dimensions of one element and joins those that continue each other on both sides.
@@ -83,7 +83,7 @@ static Box joined(HlArena *arena, int rank, const int64_t *dim, const int64_t *t
     box.to[box.rank] = to[d];
     box.from[box.rank++] = from[d];
   }
-  for (; box.rank < 2; box.rank++) {   // at least a plane: a dimension of one goes in front
+  for (; box.rank < 2; box.rank++) {  // at least a plane: a dimension of one goes in front
     for (int d = box.rank; d > 0; d--) {
       box.dim[d] = box.dim[d - 1];
       box.to[d] = box.to[d - 1];

@@ -11,14 +11,18 @@ static int64_t *strides_of(HlCx *cx, const HlShape *shape) {
   return stride;
 }
 
-static int64_t *numbers(HlCx *cx, int n) { return HL_ARRAY(hl_cx_scratch(cx), int64_t, n + 1); }
+static int64_t *numbers(HlCx *cx, int n) {
+  return HL_ARRAY(hl_cx_scratch(cx), int64_t, n + 1);
+}
 
 static bool bad(HlEval *ev, const HlInst *inst) {
   return hl_inst_error(ev->cx, inst, "%s: operands, attributes and result do not fit together",
                        hl_op_text((HlOp)inst->op));
 }
 
-static int bytes_of(const HlLiteral *literal) { return hl_dtype_bytes(literal->shape->dtype); }
+static int bytes_of(const HlLiteral *literal) {
+  return hl_dtype_bytes(literal->shape->dtype);
+}
 
 // Are all elements of literals of one type, and the operand's elements as many as the result's?
 static bool same_elements(const HlLiteral *in, const HlLiteral *out) {
@@ -169,7 +173,7 @@ bool eval_concatenate(HlEval *ev, const HlInst *inst, const HlLiteral *const *in
 // --- pad ----------------------------------------------------------------------------------------
 
 typedef struct PadDim {
-  int64_t first, n, place;     // the operand's elements that stay, and where the first of them goes
+  int64_t first, n, place;  // the operand's elements that stay, and where the first of them goes
 } PadDim;
 
 // Element i of n goes to low + i * step; those outside [0, size) are cropped.

@@ -14,7 +14,7 @@ typedef struct Ragged {
   Wide wide;
   DotSide lhs, rhs;
   const HlLiteral *sizes;
-  int64_t dim;                 // ragged, of the lhs
+  int64_t dim;  // ragged, of the lhs
   int64_t n_groups;
   HlLiteral *out;
 } Ragged;
@@ -60,7 +60,7 @@ static bool ragged_rows(Ragged *r, HlI64s rows) {
     int64_t first = 0;
     for (int64_t g = 0; g < r->n_groups; g++) {
       const int64_t size = group_size(r, i, batches * outer, g, length - first);
-      const int64_t row = (i * length + first) * inner;       // batches x outer x ragged x inner
+      const int64_t row = (i * length + first) * inner;  // batches x outer x ragged x inner
       matmul(r->wide, size * inner, k, n, a + (size_t)(row * k) * bytes, k,
              b + (size_t)((i / outer * r->n_groups + g) * k * n) * bytes, c);
       wide_store(r->out, row * n, r->wide, c, size * inner * n);

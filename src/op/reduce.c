@@ -13,10 +13,10 @@
 
 // Where the accumulator of each element stands: grouped dimensions with strides into the result.
 typedef struct Groups {
-  int rank;                    // of the groups before the innermost
+  int rank;  // of the groups before the innermost
   int64_t *dim;
-  int64_t *stride;             // 0: reduced
-  int64_t run;                 // length of the innermost group
+  int64_t *stride;  // 0: reduced
+  int64_t run;      // length of the innermost group
   bool run_is_reduced;
 } Groups;
 
@@ -141,8 +141,8 @@ static bool reduce_machine(HlEval *ev, const HlInst *inst, Machine *m, int n,
 typedef struct Rows {
   int n;
   int64_t rows, columns;
-  HlLiteral **x;               // n vectors of rows x columns
-  HlLiteral **acc, **part;     // n each: vectors of columns; scratch
+  HlLiteral **x;            // n vectors of rows x columns
+  HlLiteral **acc, **part;  // n each: vectors of columns; scratch
 } Rows;
 
 static bool make_rows(HlEval *ev, const HlLiteral *const *in, HlI64s reduced, Rows *r) {
@@ -199,7 +199,7 @@ static bool fold_pairs(HlEval *ev, const HlComp *comp, Rows *r) {
   for (int k = 0; k < r->n; k++) {
     hl_literal_unref(r->part[k]);
     r->part[k] = NULL;
-    if (ok) {                                           // the results, then the row left over
+    if (ok) {  // the results, then the row left over
       const size_t row = (size_t)(r->columns * hl_dtype_bytes(left[k]->shape->dtype));
       char *x = r->x[k]->data;
       memcpy(x, left[k]->data, (size_t)half * row);

@@ -11,7 +11,9 @@
 
 #include "op/fold.h"
 
-static int64_t dilated(int64_t n, int64_t by) { return n == 0 ? 0 : (n - 1) * by + 1; }
+static int64_t dilated(int64_t n, int64_t by) {
+  return n == 0 ? 0 : (n - 1) * by + 1;
+}
 
 // --- Simple ops, one dimension at a time ---------------------------------------------------------
 
@@ -26,7 +28,7 @@ static void fold_long_windows(HlOp op, HlDtype dtype, Slot *x, Slot *right, int6
       fold_vectors(op, dtype, right + r * inner, right + (r + 1) * inner, inner);
   for (int64_t r = 1; r < n; r++)
     if (r % size != 0) {
-      Slot *row = x + r * inner;                       // in place: row = fold(previous, row)
+      Slot *row = x + r * inner;  // in place: row = fold(previous, row)
       const Slot *previous = row - inner;
       for (int64_t c = 0; c < inner; c++)
         row[c] = fold_slot(op, dtype, previous[c], row[c]);
@@ -161,10 +163,10 @@ static bool element_under(HlWindow window, const HlShape *shape, const int64_t *
   return true;
 }
 
-typedef struct Places {        // walks over the results and over the window
+typedef struct Places {  // walks over the results and over the window
   HlWalk result, window;
-  int64_t *stride;             // of the operand
-  int64_t *size;               // of the window
+  int64_t *stride;  // of the operand
+  int64_t *size;    // of the window
 } Places;
 
 static Places places_of(HlArena *arena, HlWindow window, const HlShape *shape,
@@ -307,8 +309,8 @@ typedef struct Doubling {
   int64_t results;             // rows of the result
   HlLiteral **sum;             // n of [outer, left, inner]: sum of `run` rows from each on
   int64_t run, left;
-  int64_t *at, *length;        // per result row: next row to take in, rows still to take
-  int64_t *which, *from;       // as many as the result has elements
+  int64_t *at, *length;   // per result row: next row to take in, rows still to take
+  int64_t *which, *from;  // as many as the result has elements
 } Doubling;
 
 // sum[r] = f(sum[r], sum[r + run]): runs twice as long.

@@ -55,7 +55,9 @@ bool eval_rng(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLite
 
 // --- The generators' blocks ----------------------------------------------------------------------
 
-static uint32_t rotl(uint32_t x, int by) { return x << by | x >> (32 - by); }
+static uint32_t rotl(uint32_t x, int by) {
+  return x << by | x >> (32 - by);
+}
 
 // 64 bits from a key and a counter.
 static uint64_t threefry(uint64_t key, uint64_t counter) {
@@ -96,10 +98,10 @@ static void philox(uint64_t key, uint64_t low, uint64_t high, uint32_t x[4]) {
 // Stores the low bits of a value as an element of `bytes` bytes.
 static void put_bits(HlLiteral *out, int64_t k, int bytes, uint64_t value) {
   switch (bytes) {
-    case 1: ((uint8_t *)out->data)[k] = (uint8_t)value; break;
-    case 2: ((uint16_t *)out->data)[k] = (uint16_t)value; break;
-    case 4: ((uint32_t *)out->data)[k] = (uint32_t)value; break;
-    default: ((uint64_t *)out->data)[k] = value; break;
+  case 1: ((uint8_t *)out->data)[k] = (uint8_t)value; break;
+  case 2: ((uint16_t *)out->data)[k] = (uint16_t)value; break;
+  case 4: ((uint32_t *)out->data)[k] = (uint32_t)value; break;
+  default: ((uint64_t *)out->data)[k] = value; break;
   }
 }
 

@@ -11,13 +11,13 @@
 typedef struct Scatter {
   HlEval *ev;
   const HlInst *inst;
-  int n;                       // operands
+  int n;  // operands
   const HlLiteral *const *update;
   HlLiteral **result;
-  Machine *machine;            // NULL: assigns, or goes through the interpreter
-  bool assigns;                // the combiner returns the updates
-  int rank;                    // of the box
-  int64_t *box, *to, *from;    // sizes; strides into results and updates
+  Machine *machine;          // NULL: assigns, or goes through the interpreter
+  bool assigns;              // the combiner returns the updates
+  int rank;                  // of the box
+  int64_t *box, *to, *from;  // sizes; strides into results and updates
   int64_t n_box;
 } Scatter;
 
@@ -98,10 +98,10 @@ static bool is_assignment(const HlComp *comp, int n) {
   return true;
 }
 
-typedef struct Numbers {       // the dimension numbers
+typedef struct Numbers {  // the dimension numbers
   HlI64s window, inserted, to_operand, batching, indices_batching;
-  HlI64s scatter_dims;         // of the updates: those not in window
-  HlI64s window_dims;          // of the operand: neither inserted nor batching
+  HlI64s scatter_dims;  // of the updates: those not in window
+  HlI64s window_dims;   // of the operand: neither inserted nor batching
   int64_t index_dim;
 } Numbers;
 
@@ -124,7 +124,8 @@ static bool read_numbers(HlEval *ev, const HlInst *inst, const HlShape *operand,
   s->window_dims = kernel_other_dims(arena, operand->rank, s->inserted, s->batching);
   const int64_t index_size = s->index_dim == indices->rank ? 1
                              : s->index_dim >= 0 && s->index_dim < indices->rank
-                               ? indices->dim[s->index_dim] : -1;
+                                 ? indices->dim[s->index_dim]
+                                 : -1;
   if (s->window_dims.n != s->window.n || index_size != s->to_operand.n ||
       s->batching.n != s->indices_batching.n ||
       s->scatter_dims.n != indices->rank - (s->index_dim < indices->rank ? 1 : 0))
@@ -134,10 +135,10 @@ static bool read_numbers(HlEval *ev, const HlInst *inst, const HlShape *operand,
 
 // Everything about the walk over scatter positions.
 typedef struct Positions {
-  HlWalk walk;                 // streams: updates, indices
-  int64_t *start;              // of the box, per operand dimension
-  int64_t *extent;             // of the box, per operand dimension
-  int64_t *batch_of;           // indices dimension -> walk dimension
+  HlWalk walk;        // streams: updates, indices
+  int64_t *start;     // of the box, per operand dimension
+  int64_t *extent;    // of the box, per operand dimension
+  int64_t *batch_of;  // indices dimension -> walk dimension
   int64_t *operand_stride;
   int64_t vector_step;
 } Positions;
@@ -192,7 +193,7 @@ static bool find_box(const Numbers *numbers, const HlShape *operand, const HlLit
     const int64_t at = p->walk.offset[1] + k * p->vector_step;
     const int64_t value = slot_load(indices->shape->dtype, indices->data, at).i;
     if (value < 0)
-      return false;                                     // also a u64 beyond any size
+      return false;  // also a u64 beyond any size
     p->start[numbers->to_operand.at[k]] = value;
   }
   for (int k = 0; k < numbers->batching.n; k++)

@@ -31,12 +31,12 @@ static bool call_two(HlEval *ev, const HlComp *comp, HlDtype dtype, const void *
 typedef struct Job {
   HlEval *ev;
   const HlInst *inst;
-  Machine *select, *scatter;   // NULL: through the interpreter
+  Machine *select, *scatter;  // NULL: through the interpreter
   const HlLiteral *x, *source;
   HlLiteral *out;
   HlWindow window;
-  const int64_t *stride;       // of the operand
-  const int64_t *size;         // of the window
+  const int64_t *stride;  // of the operand
+  const int64_t *size;    // of the window
 } Job;
 
 static bool keeps(Job *j, int64_t selected, int64_t current, bool *out) {

@@ -13,17 +13,17 @@ typedef struct Sort {
   HlEval *ev;
   const HlInst *inst;
   const HlComp *comp;
-  Machine *machine;            // NULL: through the interpreter
+  Machine *machine;  // NULL: through the interpreter
   int n_operands;
   const HlLiteral *const *in;
-  int64_t n;                   // length of a line
-  int64_t stride;              // between its elements
-  int64_t base;                // first element of the line at hand
-  Slot **value;                // of each operand the comparator looks at: the line's values
-  int64_t *order, *spare;      // positions
-  MachineKey key;              // when has_key: the comparator compares keys of single elements
+  int64_t n;               // length of a line
+  int64_t stride;          // between its elements
+  int64_t base;            // first element of the line at hand
+  Slot **value;            // of each operand the comparator looks at: the line's values
+  int64_t *order, *spare;  // positions
+  MachineKey key;          // when has_key: the comparator compares keys of single elements
   bool has_key;
-  Slot *keys;                  // of the line
+  Slot *keys;  // of the line
 } Sort;
 
 // --- Comparing on a machine ----------------------------------------------------------------------
@@ -56,13 +56,13 @@ static bool find_keys(Sort *s) {
 
 // Merges two neighbouring sorted runs; TAKE_RIGHT says whether the right head is before the left
 // one.
-#define MERGE(TAKE_RIGHT)                                   \
-  while (i < middle && j < end) {                           \
-    const int64_t a = from[i], b = from[j];                 \
-    if (TAKE_RIGHT)                                         \
-      to[k++] = b, j++;                                     \
-    else                                                    \
-      to[k++] = a, i++;                                     \
+#define MERGE(TAKE_RIGHT)                   \
+  while (i < middle && j < end) {           \
+    const int64_t a = from[i], b = from[j]; \
+    if (TAKE_RIGHT)                         \
+      to[k++] = b, j++;                     \
+    else                                    \
+      to[k++] = a, i++;                     \
   }
 static void merge(const Sort *s, bool by_key, const int64_t *from, int64_t *to, int64_t start,
                   int64_t middle, int64_t end) {

@@ -9,7 +9,7 @@
 #include "op/fold.h"
 
 typedef struct Entry {
-  int64_t key;                 // larger is better
+  int64_t key;  // larger is better
   int64_t index;
 } Entry;
 
@@ -17,7 +17,7 @@ static int64_t key_of(HlDtype dtype, const void *data, int64_t at, bool largest)
   const Slot value = slot_load(dtype, data, at);
   int64_t key = value.i;
   if (hl_is_float(dtype) && key < 0)
-    key ^= INT64_MAX;                                   // the bits of the double, ordered
+    key ^= INT64_MAX;  // the bits of the double, ordered
   if (dtype == HL_U64)
     key ^= INT64_MIN;
   return largest ? key : ~key;

@@ -13,7 +13,7 @@ typedef struct Z {
 } Z;
 
 typedef struct Solve {
-  int64_t n, k;                // m is n x n, x is n x k
+  int64_t n, k;  // m is n x n, x is n x k
   bool left, lower, unit, transposed, conjugate, is_complex;
 } Solve;
 

@@ -9,28 +9,55 @@
 typedef enum Storage { IN_BOOLS, IN_BYTES, IN_S32S, IN_S64S, IN_FLOATS, IN_DOUBLES } Storage;
 typedef struct Column {
   Storage storage;
-  size_t count_at, data_at;    // offsets of the count (or of the ProtobufCBinaryData) and the pointer
+  size_t count_at, data_at;  // offsets of the count (or of the ProtobufCBinaryData) and the pointer
 } Column;
-#define LIST(storage, field) {storage, offsetof(LiteralMsg, n_##field), offsetof(LiteralMsg, field)}
-#define BYTES(field) {IN_BYTES, offsetof(LiteralMsg, field), 0}
+#define LIST(storage, field) \
+  { storage, offsetof(LiteralMsg, n_##field), offsetof(LiteralMsg, field) }
+#define BYTES(field) \
+  { IN_BYTES, offsetof(LiteralMsg, field), 0 }
 static const Column columns[HL_DTYPE_COUNT] = {
-  [HL_PRED] = LIST(IN_BOOLS, preds), [HL_S1] = BYTES(s1s), [HL_S2] = BYTES(s2s), [HL_S4] = BYTES(s4s),
-  [HL_S8] = BYTES(s8s), [HL_S16] = BYTES(s16s), [HL_S32] = LIST(IN_S32S, s32s), [HL_S64] = LIST(IN_S64S, s64s),
-  [HL_U1] = BYTES(u1s), [HL_U2] = BYTES(u2s), [HL_U4] = BYTES(u4s), [HL_U8] = BYTES(u8s), [HL_U16] = BYTES(u16s),
-  [HL_U32] = LIST(IN_S32S, u32s), [HL_U64] = LIST(IN_S64S, u64s), [HL_F4E2M1FN] = BYTES(f4e2m1fns),
-  [HL_F8E3M4] = BYTES(f8e3m4s), [HL_F8E4M3] = BYTES(f8e4m3s), [HL_F8E4M3FN] = BYTES(f8e4m3fns),
-  [HL_F8E4M3FNUZ] = BYTES(f8e4m3fnuzs), [HL_F8E4M3B11FNUZ] = BYTES(f8e4m3b11fnuzs), [HL_F8E5M2] = BYTES(f8e5m2s),
-  [HL_F8E5M2FNUZ] = BYTES(f8e5m2fnuzs), [HL_F8E8M0FNU] = BYTES(f8e8m0fnus), [HL_F16] = BYTES(f16s),
-  [HL_BF16] = BYTES(bf16s), [HL_F32] = LIST(IN_FLOATS, f32s), [HL_F64] = LIST(IN_DOUBLES, f64s),
-  [HL_C64] = LIST(IN_FLOATS, c64s), [HL_C128] = LIST(IN_DOUBLES, c128s),
+    [HL_PRED] = LIST(IN_BOOLS, preds),
+    [HL_S1] = BYTES(s1s),
+    [HL_S2] = BYTES(s2s),
+    [HL_S4] = BYTES(s4s),
+    [HL_S8] = BYTES(s8s),
+    [HL_S16] = BYTES(s16s),
+    [HL_S32] = LIST(IN_S32S, s32s),
+    [HL_S64] = LIST(IN_S64S, s64s),
+    [HL_U1] = BYTES(u1s),
+    [HL_U2] = BYTES(u2s),
+    [HL_U4] = BYTES(u4s),
+    [HL_U8] = BYTES(u8s),
+    [HL_U16] = BYTES(u16s),
+    [HL_U32] = LIST(IN_S32S, u32s),
+    [HL_U64] = LIST(IN_S64S, u64s),
+    [HL_F4E2M1FN] = BYTES(f4e2m1fns),
+    [HL_F8E3M4] = BYTES(f8e3m4s),
+    [HL_F8E4M3] = BYTES(f8e4m3s),
+    [HL_F8E4M3FN] = BYTES(f8e4m3fns),
+    [HL_F8E4M3FNUZ] = BYTES(f8e4m3fnuzs),
+    [HL_F8E4M3B11FNUZ] = BYTES(f8e4m3b11fnuzs),
+    [HL_F8E5M2] = BYTES(f8e5m2s),
+    [HL_F8E5M2FNUZ] = BYTES(f8e5m2fnuzs),
+    [HL_F8E8M0FNU] = BYTES(f8e8m0fnus),
+    [HL_F16] = BYTES(f16s),
+    [HL_BF16] = BYTES(bf16s),
+    [HL_F32] = LIST(IN_FLOATS, f32s),
+    [HL_F64] = LIST(IN_DOUBLES, f64s),
+    [HL_C64] = LIST(IN_FLOATS, c64s),
+    [HL_C128] = LIST(IN_DOUBLES, c128s),
 };
 #undef LIST
 #undef BYTES
 
 // Bytes that one item of a storage takes in the message's memory.
 static size_t item_bytes(Storage storage) {
-  static const size_t bytes[] = {[IN_BOOLS] = sizeof(protobuf_c_boolean), [IN_BYTES] = 1, [IN_S32S] = 4,
-                                 [IN_S64S] = 8, [IN_FLOATS] = 4, [IN_DOUBLES] = 8};
+  static const size_t bytes[] = {[IN_BOOLS] = sizeof(protobuf_c_boolean),
+                                 [IN_BYTES] = 1,
+                                 [IN_S32S] = 4,
+                                 [IN_S64S] = 8,
+                                 [IN_FLOATS] = 4,
+                                 [IN_DOUBLES] = 8};
   return bytes[storage];
 }
 
@@ -102,17 +129,20 @@ static void copy_in(HlLiteral *lit, Storage storage, const void *from) {
   bool ordered = order_start(&order, lit->shape, lit->shape->layout);
   if (storage == IN_BOOLS) {
     for (int64_t k = 0; k < lit->n; k++)
-      ((uint8_t *)lit->data)[ordered ? order_next(&order) : k] = ((const protobuf_c_boolean *)from)[k] != 0;
+      ((uint8_t *)lit->data)[ordered ? order_next(&order) : k] =
+          ((const protobuf_c_boolean *)from)[k] != 0;
   } else if (!ordered) {
     memcpy(lit->data, from, size * (size_t)lit->n);
   } else {
     for (int64_t k = 0; k < lit->n; k++)
-      memcpy((char *)lit->data + (size_t)order_next(&order) * size, (const char *)from + (size_t)k * size, size);
+      memcpy((char *)lit->data + (size_t)order_next(&order) * size,
+             (const char *)from + (size_t)k * size, size);
   }
   widen_sub_byte(lit);
 }
 
-static HlLiteral *read_array(ProtoReader *r, HlPos pos, const LiteralMsg *from, const HlShape *shape) {
+static HlLiteral *read_array(ProtoReader *r, HlPos pos, const LiteralMsg *from,
+                             const HlShape *shape) {
   const Column *column = &columns[shape->dtype];
   const char *message = (const char *)from;
   size_t have, need_items = 1;
@@ -129,8 +159,8 @@ static HlLiteral *read_array(ProtoReader *r, HlPos pos, const LiteralMsg *from, 
   }
   int64_t n = hl_shape_elements(shape);
   if (n == INT64_MAX || n > (int64_t)(SIZE_MAX / 32) || have != (size_t)n * need_items) {
-    hl_error(r->cx, pos, "a literal of %s holds %zu numbers, expected %" PRId64, hl_shape_text(r->cx, shape),
-             have / need_items, n);
+    hl_error(r->cx, pos, "a literal of %s holds %zu numbers, expected %" PRId64,
+             hl_shape_text(r->cx, shape), have / need_items, n);
     return NULL;
   }
   r->literal_bytes += n * hl_dtype_bytes(shape->dtype);
@@ -145,17 +175,21 @@ static HlLiteral *read_array(ProtoReader *r, HlPos pos, const LiteralMsg *from, 
   return out;
 }
 
-static HlLiteral *read_literal(ProtoReader *r, HlPos pos, const LiteralMsg *from, const HlShape *shape);
+static HlLiteral *read_literal(ProtoReader *r, HlPos pos, const LiteralMsg *from,
+                               const HlShape *shape);
 
-static HlLiteral *read_tuple(ProtoReader *r, HlPos pos, const LiteralMsg *from, const HlShape *shape) {
+static HlLiteral *read_tuple(ProtoReader *r, HlPos pos, const LiteralMsg *from,
+                             const HlShape *shape) {
   if (from->n_tuple_literals != (size_t)shape->rank) {
-    hl_error(r->cx, pos, "a tuple literal has %zu elements, expected %d", from->n_tuple_literals, shape->rank);
+    hl_error(r->cx, pos, "a tuple literal has %zu elements, expected %d", from->n_tuple_literals,
+             shape->rank);
     return NULL;
   }
   HlArena *arena = hl_arena_new();
   HlLiteral **element = HL_ARRAY(arena, HlLiteral *, shape->rank + 1);
   int made = 0;
-  while (made < shape->rank && (element[made] = read_literal(r, pos, from->tuple_literals[made], shape->element[made])))
+  while (made < shape->rank &&
+         (element[made] = read_literal(r, pos, from->tuple_literals[made], shape->element[made])))
     made++;
   HlLiteral *out = made == shape->rank ? hl_literal_tuple(r->cx, made, element) : NULL;
   for (int k = 0; k < made; k++)
@@ -165,10 +199,12 @@ static HlLiteral *read_tuple(ProtoReader *r, HlPos pos, const LiteralMsg *from, 
 }
 
 // Recursion is as deep as the message, which wire_check has bounded.
-static HlLiteral *read_literal(ProtoReader *r, HlPos pos, const LiteralMsg *from, const HlShape *shape) {
+static HlLiteral *read_literal(ProtoReader *r, HlPos pos, const LiteralMsg *from,
+                               const HlShape *shape) {
   if (shape->dtype == HL_TUPLE)
     return read_tuple(r, pos, from, shape);
-  return hl_is_array_dtype(shape->dtype) ? read_array(r, pos, from, shape) : hl_literal_new(r->cx, shape);
+  return hl_is_array_dtype(shape->dtype) ? read_array(r, pos, from, shape)
+                                         : hl_literal_new(r->cx, shape);
 }
 
 HlLiteral *proto_read_literal(ProtoReader *r, HlPos pos, const LiteralMsg *from) {
@@ -197,14 +233,17 @@ static void copy_out(const HlLiteral *lit, const HlShape *shape, Storage storage
       ((uint8_t *)to)[k] &= (uint8_t)((1 << bits) - 1);
 }
 
-static void write_array(ProtoWriter *w, const HlLiteral *lit, const HlShape *shape, LiteralMsg *out) {
+static void write_array(ProtoWriter *w, const HlLiteral *lit, const HlShape *shape,
+                        LiteralMsg *out) {
   const Column *column = &columns[lit->shape->dtype];
-  size_t element = column->storage == IN_BOOLS ? sizeof(protobuf_c_boolean) : (size_t)hl_dtype_bytes(lit->shape->dtype);
+  size_t element = column->storage == IN_BOOLS ? sizeof(protobuf_c_boolean)
+                                               : (size_t)hl_dtype_bytes(lit->shape->dtype);
   void *data = hl_arena_alloc(w->arena, element * (size_t)lit->n + 1);
   copy_out(lit, shape, column->storage, data);
   char *message = (char *)out;
   if (column->storage == IN_BYTES) {
-    *(ProtobufCBinaryData *)(void *)(message + column->count_at) = (ProtobufCBinaryData){element * (size_t)lit->n, data};
+    *(ProtobufCBinaryData *)(void *)(message + column->count_at) =
+        (ProtobufCBinaryData){element * (size_t)lit->n, data};
     return;
   }
   size_t items = element * (size_t)lit->n / item_bytes(column->storage);

@@ -25,24 +25,24 @@ typedef struct ProtoReader {
   HlCx *cx;
   HlModule *m;
   HlSource *source;
-  HlArena *arena;              // of unpacked messages
+  HlArena *arena;  // of unpacked messages
   HlStr module_bytes;
-  CompId *comps;               // sorted by id
+  CompId *comps;  // sorted by id
   int n_comps;
-  HlStr *payloads;             // metadata payloads of the module
+  HlStr *payloads;  // metadata payloads of the module
   int n_payloads;
-  int64_t literal_bytes;       // read so far
+  int64_t literal_bytes;  // read so far
   int64_t n_insts;
 } ProtoReader;
 
 const HlShape *proto_read_shape(ProtoReader *r, HlPos pos, const ShapeMsg *from);  // NULL: reported
 HlLiteral *proto_read_literal(ProtoReader *r, HlPos pos, const LiteralMsg *from);  // NULL: reported
 const HlSharding *proto_read_sharding(ProtoReader *r, HlPos pos, const ShardingMsg *from);
-const HlMetadata *proto_read_metadata(ProtoReader *r, const MetadataMsg *from);    // NULL: empty
+const HlMetadata *proto_read_metadata(ProtoReader *r, const MetadataMsg *from);  // NULL: empty
 const HlOrigin *proto_read_origin(ProtoReader *r, const Xla__OriginalValueProto *from);
 const HlMesh *proto_read_mesh(ProtoReader *r, const Xla__MeshProto *from);
 HlAxes proto_read_axes(ProtoReader *r, size_t n, Xla__AxisRefProto *const *from);
-HlI64s proto_ints(ProtoReader *r, size_t n, const int64_t *from);                  // copied into the module
+HlI64s proto_ints(ProtoReader *r, size_t n, const int64_t *from);  // copied into the module
 HlI64s proto_ints32(ProtoReader *r, size_t n, const int32_t *from);
 // The attributes of an instruction, set on it.
 bool proto_read_attrs(ProtoReader *r, HlInst *inst, const InstMsg *from);
@@ -55,19 +55,20 @@ typedef struct ProtoWriter {
   HlCx *cx;
   const HlModule *m;
   HlArena *arena;
-  int64_t *comp_ids;           // by comp->id
-  const HlSym **payloads;      // metadata payloads met so far
+  int64_t *comp_ids;       // by comp->id
+  const HlSym **payloads;  // metadata payloads met so far
   int n_payloads;
 } ProtoWriter;
 
 ShapeMsg *proto_shape(ProtoWriter *w, const HlShape *shape);
-LiteralMsg *proto_literal(ProtoWriter *w, const HlLiteral *literal, const HlShape *shape);  // layout of `shape`
+LiteralMsg *proto_literal(ProtoWriter *w, const HlLiteral *literal,
+                          const HlShape *shape);  // layout of `shape`
 ShardingMsg *proto_sharding(ProtoWriter *w, const HlSharding *sharding);
-MetadataMsg *proto_metadata(ProtoWriter *w, const HlMetadata *metadata);                    // never NULL
+MetadataMsg *proto_metadata(ProtoWriter *w, const HlMetadata *metadata);  // never NULL
 Xla__OriginalValueProto *proto_origin(ProtoWriter *w, const HlOrigin *origin);
 Xla__MeshProto *proto_mesh(ProtoWriter *w, const HlMesh *mesh);
 Xla__AxisRefProto **proto_axes(ProtoWriter *w, HlAxes axes);
-Xla__FrontendAttributes *proto_dict(ProtoWriter *w, const HlDict *dict);                    // NULL dict: empty
+Xla__FrontendAttributes *proto_dict(ProtoWriter *w, const HlDict *dict);  // NULL dict: empty
 InstMsg *proto_inst(ProtoWriter *w, const HlInst *inst);
 int64_t *proto_ids(ProtoWriter *w, HlI64s ints);
 int32_t *proto_ids32(ProtoWriter *w, HlI64s ints);

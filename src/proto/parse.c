@@ -60,7 +60,8 @@ static bool eat(TextParser *p, char c) {
 }
 
 static bool is_word_char(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '+' || c == '-';
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+         c == '.' || c == '+' || c == '-';
 }
 
 static HlStr word(TextParser *p) {
@@ -158,14 +159,16 @@ static bool read_varint(TextParser *p, const Field *f, HlStr text, uint64_t *out
     char name[100];
     memcpy(name, text.at, text.n);
     name[text.n] = 0;
-    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value_by_name(f->descriptor, name);
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value_by_name(f->descriptor, name);
     if (value) {
       *out = (uint64_t)(int64_t)value->value;
       return true;
     }
   }
   return read_integer(text, out) ||
-         hl_error(p->cx, here(p), "'%.*s' is no value for the field '%s'", (int)(text.n < 80 ? text.n : 80), text.at, f->name);
+         hl_error(p->cx, here(p), "'%.*s' is no value for the field '%s'",
+                  (int)(text.n < 80 ? text.n : 80), text.at, f->name);
 }
 
 static bool scalar(TextParser *p, const Field *f, HlBuf *out) {
@@ -208,7 +211,8 @@ static bool open_message(TextParser *p, const Field *f, char close) {
 static void close_message(TextParser *p) {
   Level *level = &p->stack[--p->depth];
   if (level->field)
-    wire_put_bytes(&p->stack[p->depth - 1].bytes, level->field->id, level->bytes.at ? level->bytes.at : "", level->bytes.n);
+    wire_put_bytes(&p->stack[p->depth - 1].bytes, level->field->id,
+                   level->bytes.at ? level->bytes.at : "", level->bytes.n);
   hl_buf_free(&level->bytes);
 }
 
@@ -245,7 +249,8 @@ static const Field *field_named(TextParser *p, HlStr name) {
     if (f)
       return f;
   }
-  hl_warn(p->cx, here(p), "unknown field '%.*s' of %s is skipped", (int)(name.n < 80 ? name.n : 80), name.at, type->short_name);
+  hl_warn(p->cx, here(p), "unknown field '%.*s' of %s is skipped", (int)(name.n < 80 ? name.n : 80),
+          name.at, type->short_name);
   return NULL;
 }
 
@@ -289,7 +294,11 @@ static bool parse(TextParser *p) {
 bool pbtxt_to_wire(HlCx *cx, HlSource *source, const ProtobufCMessageDescriptor *type, HlBuf *out) {
   HlArena *arena = hl_arena_new();
   HlStr text = hl_source_bytes(source);
-  TextParser p = {.cx = cx, .source = source, .at = text.at, .end = text.at + text.n, .limit = hl_cx_limits(cx)->nesting};
+  TextParser p = {.cx = cx,
+                  .source = source,
+                  .at = text.at,
+                  .end = text.at + text.n,
+                  .limit = hl_cx_limits(cx)->nesting};
   p.stack = HL_ARRAY(arena, Level, p.limit + 1);
   p.stack[p.depth++] = (Level){.type = type};
   bool ok = parse(&p);

@@ -6,10 +6,16 @@
 
 #include "hilo/ir.h"
 
-typedef enum ProtoPlainType { PROTO_NONE, PROTO_I64, PROTO_I32, PROTO_TEXT, PROTO_INTS } ProtoPlainType;
+typedef enum ProtoPlainType {
+  PROTO_NONE,
+  PROTO_I64,
+  PROTO_I32,
+  PROTO_TEXT,
+  PROTO_INTS
+} ProtoPlainType;
 typedef struct ProtoPlain {
   ProtoPlainType type;
-  size_t at, count_at;         // offsets in InstMsg
+  size_t at, count_at;  // offsets in InstMsg
 } ProtoPlain;
 extern const ProtoPlain proto_plain[HL_ATTR_COUNT];
 

@@ -13,15 +13,22 @@ typedef ProtobufCFieldDescriptor Field;
 // The wire type a field's values have outside packed lists.
 static int wire_type(const Field *f) {
   switch (f->type) {
-    case PROTOBUF_C_TYPE_FIXED32: case PROTOBUF_C_TYPE_SFIXED32: case PROTOBUF_C_TYPE_FLOAT: return WIRE_FIXED32;
-    case PROTOBUF_C_TYPE_FIXED64: case PROTOBUF_C_TYPE_SFIXED64: case PROTOBUF_C_TYPE_DOUBLE: return WIRE_FIXED64;
-    case PROTOBUF_C_TYPE_STRING: case PROTOBUF_C_TYPE_BYTES: case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
-    default: return WIRE_VARINT;
+  case PROTOBUF_C_TYPE_FIXED32:
+  case PROTOBUF_C_TYPE_SFIXED32:
+  case PROTOBUF_C_TYPE_FLOAT: return WIRE_FIXED32;
+  case PROTOBUF_C_TYPE_FIXED64:
+  case PROTOBUF_C_TYPE_SFIXED64:
+  case PROTOBUF_C_TYPE_DOUBLE: return WIRE_FIXED64;
+  case PROTOBUF_C_TYPE_STRING:
+  case PROTOBUF_C_TYPE_BYTES:
+  case PROTOBUF_C_TYPE_MESSAGE: return WIRE_BYTES;
+  default: return WIRE_VARINT;
   }
 }
 
 static bool is_packed_run(const Field *f, const WireField *w) {
-  return f->label == PROTOBUF_C_LABEL_REPEATED && w->type == WIRE_BYTES && wire_type(f) != WIRE_BYTES;
+  return f->label == PROTOBUF_C_LABEL_REPEATED && w->type == WIRE_BYTES &&
+         wire_type(f) != WIRE_BYTES;
 }
 
 // The next value of a packed run.
@@ -85,22 +92,22 @@ static void put_number(const Field *f, uint64_t bits, HlBuf *out, bool json) {
   double f64;
   uint32_t low = (uint32_t)bits;
   switch (f->type) {
-    case PROTOBUF_C_TYPE_BOOL: hl_buf_puts(out, bits ? "true" : "false"); break;
-    case PROTOBUF_C_TYPE_ENUM: put_enum(f, (int64_t)bits, out, json); break;
-    case PROTOBUF_C_TYPE_FLOAT:
-      memcpy(&f32, &low, sizeof f32);
-      put_real(out, (double)f32, 9, json);
-      break;
-    case PROTOBUF_C_TYPE_DOUBLE:
-      memcpy(&f64, &bits, sizeof f64);
-      put_real(out, f64, 17, json);
-      break;
-    case PROTOBUF_C_TYPE_INT32: hl_buf_i64(out, (int32_t)low); break;
-    case PROTOBUF_C_TYPE_UINT32: hl_buf_u64(out, low); break;
-    case PROTOBUF_C_TYPE_UINT64:
-      hl_buf_printf(out, json ? "\"%" PRIu64 "\"" : "%" PRIu64, bits);
-      break;
-    default: hl_buf_printf(out, json ? "\"%" PRId64 "\"" : "%" PRId64, (int64_t)bits); break;
+  case PROTOBUF_C_TYPE_BOOL: hl_buf_puts(out, bits ? "true" : "false"); break;
+  case PROTOBUF_C_TYPE_ENUM: put_enum(f, (int64_t)bits, out, json); break;
+  case PROTOBUF_C_TYPE_FLOAT:
+    memcpy(&f32, &low, sizeof f32);
+    put_real(out, (double)f32, 9, json);
+    break;
+  case PROTOBUF_C_TYPE_DOUBLE:
+    memcpy(&f64, &bits, sizeof f64);
+    put_real(out, f64, 17, json);
+    break;
+  case PROTOBUF_C_TYPE_INT32: hl_buf_i64(out, (int32_t)low); break;
+  case PROTOBUF_C_TYPE_UINT32: hl_buf_u64(out, low); break;
+  case PROTOBUF_C_TYPE_UINT64:
+    hl_buf_printf(out, json ? "\"%" PRIu64 "\"" : "%" PRIu64, bits);
+    break;
+  default: hl_buf_printf(out, json ? "\"%" PRId64 "\"" : "%" PRId64, (int64_t)bits); break;
   }
 }
 
@@ -149,7 +156,8 @@ static void text_field(const Field *f, const WireField *w, int depth, HlBuf *out
 }
 
 // Depth is bounded by what our own writer nests (shapes and shardings of a module already read).
-static void text_message(HlStr message, const ProtobufCMessageDescriptor *type, int depth, HlBuf *out) {
+static void text_message(HlStr message, const ProtobufCMessageDescriptor *type, int depth,
+                         HlBuf *out) {
   WireField w;
   while (wire_next(&message, &w)) {
     const Field *f = protobuf_c_message_descriptor_get_field(type, w.number);
@@ -171,7 +179,9 @@ void wire_to_pbtxt(HlStr message, const ProtobufCMessageDescriptor *type, HlBuf 
 // --- JSON ------------------------------------------------------------------------------------------------
 
 static bool is_map(const Field *f) {
-  const char *name = f->type == PROTOBUF_C_TYPE_MESSAGE ? ((const ProtobufCMessageDescriptor *)f->descriptor)->short_name : "";
+  const char *name = f->type == PROTOBUF_C_TYPE_MESSAGE
+                         ? ((const ProtobufCMessageDescriptor *)f->descriptor)->short_name
+                         : "";
   size_t n = strlen(name);
   return n > 8 && strcmp(name + n - 8, "MapEntry") == 0;
 }
@@ -188,9 +198,11 @@ static void json_name(const char *name, HlBuf *out) {
   hl_buf_putc(out, '"');
 }
 
-static void json_message(HlStr message, const ProtobufCMessageDescriptor *type, int depth, HlBuf *out);
+static void json_message(HlStr message, const ProtobufCMessageDescriptor *type, int depth,
+                         HlBuf *out);
 
-static void json_map_entry(const WireField *w, const ProtobufCMessageDescriptor *type, int depth, HlBuf *out) {
+static void json_map_entry(const WireField *w, const ProtobufCMessageDescriptor *type, int depth,
+                           HlBuf *out) {
   WireField key = {0}, value = {0};
   const Field *f = protobuf_c_message_descriptor_get_field(type, 2);
   const Field *kf = protobuf_c_message_descriptor_get_field(type, 1);
@@ -235,7 +247,8 @@ static void json_line(HlBuf *out, int depth) {
 
 // Entries of a repeated field stand together in what our writer packs, but for fields split around
 // the instructions, which are not repeated.
-static void json_message(HlStr message, const ProtobufCMessageDescriptor *type, int depth, HlBuf *out) {
+static void json_message(HlStr message, const ProtobufCMessageDescriptor *type, int depth,
+                         HlBuf *out) {
   WireField w;
   const Field *open = NULL;
   bool any = false, first = true;

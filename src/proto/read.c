@@ -26,9 +26,9 @@ typedef struct InstId {
 typedef struct Body {
   ProtoReader *r;
   HlComp *comp;
-  InstId *insts;               // in order of reading; sorted by id once all are read
+  InstId *insts;  // in order of reading; sorted by id once all are read
   int n;
-  bool sorted;                 // ids so far are ascending
+  bool sorted;  // ids so far are ascending
 } Body;
 
 static HlInst *find_inst(const Body *b, int64_t id) {
@@ -62,14 +62,17 @@ static int by_comp_id(const void *a, const void *b) {
 
 static HlComp *find_comp(const ProtoReader *r, int64_t id) {
   CompId key = {.id = id};
-  const CompId *found = r->n_comps ? bsearch(&key, r->comps, (size_t)r->n_comps, sizeof key, by_comp_id) : NULL;
+  const CompId *found =
+      r->n_comps ? bsearch(&key, r->comps, (size_t)r->n_comps, sizeof key, by_comp_id) : NULL;
   return found ? found->comp : NULL;
 }
 
 static bool read_operands(Body *b, HlPos pos, const InstMsg *from, HlInst **out) {
   for (size_t k = 0; k < from->n_operand_ids; k++)
     if (!(out[k] = find_inst(b, from->operand_ids[k])))
-      return hl_error(b->r->cx, pos, "operand %zu of '%s' has the id %" PRId64 ", which no earlier instruction of the computation has",
+      return hl_error(b->r->cx, pos,
+                      "operand %zu of '%s' has the id %" PRId64
+                      ", which no earlier instruction of the computation has",
                       k, from->name, from->operand_ids[k]);
   return true;
 }
@@ -79,12 +82,14 @@ static bool read_calls(Body *b, HlInst *inst, const InstMsg *from) {
   if (n == 0)
     return true;
   if (n > UINT16_MAX)
-    return hl_error_kind(b->r->cx, HL_LIMIT, hl_pos(inst), "'%s' calls %zu computations; the limit is %d", from->name, n, UINT16_MAX);
+    return hl_error_kind(b->r->cx, HL_LIMIT, hl_pos(inst),
+                         "'%s' calls %zu computations; the limit is %d", from->name, n, UINT16_MAX);
   HlComp **comps = HL_ARRAY(b->r->arena, HlComp *, n);
   for (size_t k = 0; k < n; k++)
     if (!(comps[k] = find_comp(b->r, from->called_computation_ids[k])))
-      return hl_error(b->r->cx, hl_pos(inst), "'%s' calls the computation %" PRId64 ", which does not come before it", from->name,
-                      from->called_computation_ids[k]);
+      return hl_error(b->r->cx, hl_pos(inst),
+                      "'%s' calls the computation %" PRId64 ", which does not come before it",
+                      from->name, from->called_computation_ids[k]);
   hl_set_calls(inst, (int)n, comps);
   for (size_t k = 0; k < n; k++)
     if (inst->op == HL_OP_FUSION)
@@ -93,7 +98,8 @@ static bool read_calls(Body *b, HlInst *inst, const InstMsg *from) {
 }
 
 static HlOp opcode_of(const InstMsg *from) {
-  return proto_old_comparison(from->opcode) >= 0 ? HL_OP_COMPARE : hl_op_by_text(hl_str(from->opcode));
+  return proto_old_comparison(from->opcode) >= 0 ? HL_OP_COMPARE
+                                                 : hl_op_by_text(hl_str(from->opcode));
 }
 
 static bool unknown_opcode(ProtoReader *r, HlPos pos, const InstMsg *from) {
@@ -101,7 +107,8 @@ static bool unknown_opcode(ProtoReader *r, HlPos pos, const InstMsg *from) {
   for (int k = 0; k < HL_OP_COUNT; k++)
     names[k] = hl_op_info[k].text;
   const char *near = hl_nearest(hl_str(from->opcode), names, HL_OP_COUNT);
-  hl_error_kind(r->cx, HL_INVALID, pos, "'%s' has the unknown opcode '%s'", from->name, from->opcode);
+  hl_error_kind(r->cx, HL_INVALID, pos, "'%s' has the unknown opcode '%s'", from->name,
+                from->opcode);
   if (near)
     hl_hint(r->cx, "did you mean '%s'?", near);
   return false;
@@ -120,13 +127,14 @@ static HlInst *build_inst(Body *b, HlPos pos, const InstMsg *from) {
     return NULL;
   int want = hl_op_info[op].n_operands;
   if (want != HL_ANY && (size_t)want != from->n_operand_ids) {
-    hl_error(r->cx, pos, "'%s' of '%s' has %zu operands, expected %d", from->opcode, from->name, from->n_operand_ids, want);
+    hl_error(r->cx, pos, "'%s' of '%s' has %zu operands, expected %d", from->opcode, from->name,
+             from->n_operand_ids, want);
     return NULL;
   }
   const HlSym *name = hl_sym(r->m, from->name);
   HlInst *inst = op == HL_OP_PARAMETER
-                   ? hl_parameter_new(b->comp, from->parameter_number, shape, name)
-                   : hl_inst_new(b->comp, op, shape, name, (int)from->n_operand_ids, operands);
+                     ? hl_parameter_new(b->comp, from->parameter_number, shape, name)
+                     : hl_inst_new(b->comp, op, shape, name, (int)from->n_operand_ids, operands);
   hl_set_loc(inst, pos.loc);
   return inst;
 }
@@ -135,7 +143,8 @@ static bool add_controls(Body *b, HlInst *inst, const InstMsg *from) {
   for (size_t k = 0; k < from->n_control_predecessor_ids; k++) {
     HlInst *pred = find_inst(b, from->control_predecessor_ids[k]);
     if (!pred)
-      return hl_error(b->r->cx, hl_pos(inst), "the control predecessor %" PRId64 " of '%s' does not come before it",
+      return hl_error(b->r->cx, hl_pos(inst),
+                      "the control predecessor %" PRId64 " of '%s' does not come before it",
                       from->control_predecessor_ids[k], from->name);
     hl_add_control(pred, inst);
   }
@@ -147,10 +156,13 @@ static bool read_inst(Body *b, HlStr bytes) {
   HlMark mark = hl_arena_mark(r->arena);
   HlPos pos = wire_pos(r->source, bytes.at);
   if (++r->n_insts > hl_cx_limits(r->cx)->instructions)
-    return hl_error_kind(r->cx, HL_LIMIT, pos, "more than %" PRId64 " instructions", hl_cx_limits(r->cx)->instructions);
-  InstMsg *from = (InstMsg *)wire_unpack(r->cx, r->source, r->arena, bytes, &xla__hlo_instruction_proto__descriptor);
+    return hl_error_kind(r->cx, HL_LIMIT, pos, "more than %" PRId64 " instructions",
+                         hl_cx_limits(r->cx)->instructions);
+  InstMsg *from = (InstMsg *)wire_unpack(r->cx, r->source, r->arena, bytes,
+                                         &xla__hlo_instruction_proto__descriptor);
   HlInst *inst = from ? build_inst(b, pos, from) : NULL;
-  bool ok = inst && read_calls(b, inst, from) && proto_read_attrs(r, inst, from) && add_controls(b, inst, from);
+  bool ok = inst && read_calls(b, inst, from) && proto_read_attrs(r, inst, from) &&
+            add_controls(b, inst, from);
   if (inst) {
     b->insts[b->n] = (InstId){low_id(from->id), inst};
     b->sorted = b->sorted && (b->n == 0 || b->insts[b->n - 1].id < b->insts[b->n].id);
@@ -166,7 +178,8 @@ static bool ids_unique(Body *b) {
   b->sorted = true;
   for (int k = 1; k < b->n; k++)
     if (b->insts[k].id == b->insts[k - 1].id)
-      return hl_error(b->r->cx, hl_pos(b->insts[k].inst), "two instructions of a computation have the id %u", b->insts[k].id);
+      return hl_error(b->r->cx, hl_pos(b->insts[k].inst),
+                      "two instructions of a computation have the id %u", b->insts[k].id);
   return true;
 }
 
@@ -181,7 +194,8 @@ static int count_fields(HlStr bytes, uint32_t number) {
 }
 
 // A message without the fields of one number, unpacked.
-static ProtobufCMessage *unpack_rest(ProtoReader *r, HlStr bytes, uint32_t without, const ProtobufCMessageDescriptor *type) {
+static ProtobufCMessage *unpack_rest(ProtoReader *r, HlStr bytes, uint32_t without,
+                                     const ProtobufCMessageDescriptor *type) {
   HlBuf rest = {0};
   WireField f;
   for (HlStr at = bytes; wire_next(&at, &f);)
@@ -207,12 +221,13 @@ static bool read_body(Body *b, HlStr bytes) {
 static bool finish_comp(Body *b, const CompMsg *head) {
   HlInst *root = find_inst(b, head->root_id);
   if (!root)
-    return hl_error(b->r->cx, hl_comp_pos(b->comp), "the root %" PRId64 " of the computation '%s' is not one of its instructions",
+    return hl_error(b->r->cx, hl_comp_pos(b->comp),
+                    "the root %" PRId64 " of the computation '%s' is not one of its instructions",
                     head->root_id, head->name);
   hl_set_root(b->comp, root);
   HlInst **created = HL_ARRAY(b->r->arena, HlInst *, b->n);
   for (int k = 0; k < b->n; k++)
-    created[k] = b->insts[k].inst;     // sorted by id: the order XLA keeps them in
+    created[k] = b->insts[k].inst;  // sorted by id: the order XLA keeps them in
   hl_set_creation_order(b->comp, created);
   return hl_finish_params(b->r->cx, b->comp);
 }
@@ -226,14 +241,16 @@ static bool read_schedule(ProtoReader *r, Body *b, int64_t id, const ModuleMsg *
     if (e->key != id || !e->value)
       continue;
     if (e->value->n_instruction_ids != (size_t)b->n)
-      return hl_error(r->cx, hl_comp_pos(b->comp), "the schedule of '%s' lists %zu of its %d instructions", b->comp->name->text,
+      return hl_error(r->cx, hl_comp_pos(b->comp),
+                      "the schedule of '%s' lists %zu of its %d instructions", b->comp->name->text,
                       e->value->n_instruction_ids, b->n);
     HlInst **order = HL_ARRAY(r->arena, HlInst *, b->n);
     bool *seen = HL_ARRAY(r->arena, bool, b->comp->next_id);
     for (int i = 0; i < b->n; i++) {
       order[i] = find_inst(b, e->value->instruction_ids[i]);
       if (!order[i] || seen[order[i]->id])
-        return hl_error(r->cx, hl_comp_pos(b->comp), "the schedule of '%s' lists the id %" PRId64 " wrongly or twice",
+        return hl_error(r->cx, hl_comp_pos(b->comp),
+                        "the schedule of '%s' lists the id %" PRId64 " wrongly or twice",
                         b->comp->name->text, e->value->instruction_ids[i]);
       seen[order[i]->id] = true;
     }
@@ -244,7 +261,8 @@ static bool read_schedule(ProtoReader *r, Body *b, int64_t id, const ModuleMsg *
 
 static bool read_comp(ProtoReader *r, HlStr bytes, const ModuleMsg *head, int *n_done) {
   HlMark mark = hl_arena_mark(r->arena);
-  CompMsg *from = (CompMsg *)unpack_rest(r, bytes, FIELD_INSTRUCTIONS, &xla__hlo_computation_proto__descriptor);
+  CompMsg *from =
+      (CompMsg *)unpack_rest(r, bytes, FIELD_INSTRUCTIONS, &xla__hlo_computation_proto__descriptor);
   if (!from)
     return false;
   Body b = {.r = r, .sorted = true, .comp = hl_comp_new(r->m, from->name, strlen(from->name))};
@@ -254,9 +272,10 @@ static bool read_comp(ProtoReader *r, HlStr bytes, const ModuleMsg *head, int *n
   if (from->execution_thread[0] && strcmp(from->execution_thread, "main") != 0)
     b.comp->execution_thread = hl_sym(r->m, from->execution_thread);
   b.insts = HL_ARRAY(r->arena, InstId, n + 1);
-  bool ok = n > 0 || hl_error(r->cx, hl_comp_pos(b.comp), "the computation '%s' has no instructions", from->name);
+  bool ok = n > 0 || hl_error(r->cx, hl_comp_pos(b.comp),
+                              "the computation '%s' has no instructions", from->name);
   ok = ok && read_body(&b, bytes) && finish_comp(&b, from) && read_schedule(r, &b, from->id, head);
-  int at = (*n_done)++;                // keep sorted by id: protos nearly always are
+  int at = (*n_done)++;  // keep sorted by id: protos nearly always are
   while (at > 0 && r->comps[at - 1].id > from->id) {
     r->comps[at] = r->comps[at - 1];
     at--;
@@ -285,11 +304,13 @@ static void read_frames(ProtoReader *r, const Xla__StackFrameIndexProto *from) {
   to->locations = HL_ARRAY(arena, HlFileLocation, from->n_file_locations);
   for (size_t k = 0; k < from->n_file_locations; k++) {
     const Xla__FileLocation *l = from->file_locations[k];
-    to->locations[k] = (HlFileLocation){l->file_name_id, l->function_name_id, l->line, l->column, l->end_line, l->end_column};
+    to->locations[k] = (HlFileLocation){l->file_name_id, l->function_name_id, l->line,
+                                        l->column,       l->end_line,         l->end_column};
   }
   to->frames = HL_ARRAY(arena, HlStackFrame, from->n_stack_frames);
   for (size_t k = 0; k < from->n_stack_frames; k++)
-    to->frames[k] = (HlStackFrame){from->stack_frames[k]->file_location_id, from->stack_frames[k]->parent_frame_id};
+    to->frames[k] = (HlStackFrame){from->stack_frames[k]->file_location_id,
+                                   from->stack_frames[k]->parent_frame_id};
   to->n_file_names = (int)from->n_file_names;
   to->n_function_names = (int)from->n_function_names;
   to->n_locations = (int)from->n_file_locations;
@@ -302,9 +323,10 @@ static void read_aliases(ProtoReader *r, const ModuleMsg *from) {
     HlAlias *at = HL_ARRAY(r->m->arena, HlAlias, n);
     for (size_t k = 0; k < n; k++) {
       const Xla__AliasEntryProto *e = from->input_output_alias->entries[k];
-      at[k] = (HlAlias){proto_ints(r, e->n_output_shape_index, e->output_shape_index), e->parameter_number,
-                        proto_ints(r, e->n_parameter_shape_index, e->parameter_shape_index),
-                        e->kind == XLA__KIND__MUST_ALIAS ? HL_WORD_alias_kind_MUST : HL_WORD_alias_kind_MAY};
+      at[k] = (HlAlias){
+          proto_ints(r, e->n_output_shape_index, e->output_shape_index), e->parameter_number,
+          proto_ints(r, e->n_parameter_shape_index, e->parameter_shape_index),
+          e->kind == XLA__KIND__MUST_ALIAS ? HL_WORD_alias_kind_MUST : HL_WORD_alias_kind_MAY};
     }
     r->m->input_output_alias = (HlAliases){at, (int)n};
   }
@@ -313,7 +335,8 @@ static void read_aliases(ProtoReader *r, const ModuleMsg *from) {
     HlDonor *at = HL_ARRAY(r->m->arena, HlDonor, n);
     for (size_t k = 0; k < n; k++) {
       const Xla__BufferDonorEntryProto *e = from->buffer_donor->entries[k];
-      at[k] = (HlDonor){e->parameter_number, proto_ints(r, e->n_parameter_shape_index, e->parameter_shape_index)};
+      at[k] = (HlDonor){e->parameter_number,
+                        proto_ints(r, e->n_parameter_shape_index, e->parameter_shape_index)};
     }
     r->m->buffer_donor = at;
     r->m->n_buffer_donor = (int)n;
@@ -342,7 +365,8 @@ static bool read_entry_layout(ProtoReader *r, const Xla__ProgramShapeProto *from
 
 static bool read_shardings(ProtoReader *r, const ModuleMsg *from) {
   HlPos pos = hl_module_pos(r->m);
-  if (from->spmd_output_sharding && !(r->m->spmd_output_sharding = proto_read_sharding(r, pos, from->spmd_output_sharding)))
+  if (from->spmd_output_sharding &&
+      !(r->m->spmd_output_sharding = proto_read_sharding(r, pos, from->spmd_output_sharding)))
     return false;
   size_t n = from->n_spmd_parameters_shardings;
   const HlSharding **at = HL_ARRAY(r->m->arena, const HlSharding *, n);
@@ -357,7 +381,8 @@ static bool read_shardings(ProtoReader *r, const ModuleMsg *from) {
 static void read_module_attrs(ProtoReader *r, const ModuleMsg *from) {
   const Xla__FrontendAttributes *fa = from->frontend_attributes;
   if (fa && fa->n_map > 0) {
-    const HlSym **key = HL_ARRAY(r->m->arena, const HlSym *, fa->n_map), **value = HL_ARRAY(r->m->arena, const HlSym *, fa->n_map);
+    const HlSym **key = HL_ARRAY(r->m->arena, const HlSym *, fa->n_map),
+                **value = HL_ARRAY(r->m->arena, const HlSym *, fa->n_map);
     for (size_t k = 0; k < fa->n_map; k++) {
       size_t at = k;
       const HlSym *name = hl_sym(r->m, fa->map[k]->key);
@@ -372,7 +397,8 @@ static void read_module_attrs(ProtoReader *r, const ModuleMsg *from) {
   }
   r->payloads = HL_ARRAY(r->arena, HlStr, from->n_metadata_payloads + 1);
   for (size_t k = 0; k < from->n_metadata_payloads; k++)
-    r->payloads[k] = (HlStr){(const char *)from->metadata_payloads[k].data, from->metadata_payloads[k].len};
+    r->payloads[k] =
+        (HlStr){(const char *)from->metadata_payloads[k].data, from->metadata_payloads[k].len};
   r->n_payloads = (int)from->n_metadata_payloads;
   r->m->proto_id = from->id;
   r->m->is_dynamic = from->is_dynamic;
@@ -406,7 +432,8 @@ static bool read_recovery(ProtoReader *r, const Xla__OriginalValueRecoveryTableP
       continue;
     HlBuf packed = {0};
     wire_put_packed(&packed, &e->recovery_module->base);
-    at[k].module = read_module_message(r->cx, r->source, (HlStr){packed.at, packed.n}, "recovery module");
+    at[k].module =
+        read_module_message(r->cx, r->source, (HlStr){packed.at, packed.n}, "recovery module");
     hl_buf_free(&packed);
     if (!at[k].module)
       return false;
@@ -420,7 +447,8 @@ static bool read_comps(ProtoReader *r, const ModuleMsg *head) {
   WireField f;
   bool ok = true;
   for (HlStr at = r->module_bytes; wire_next(&at, &f);)
-    if (f.number == FIELD_COMPUTATIONS && f.type == WIRE_BYTES && !read_comp(r, f.bytes, head, &done)) {
+    if (f.number == FIELD_COMPUTATIONS && f.type == WIRE_BYTES &&
+        !read_comp(r, f.bytes, head, &done)) {
       ok = false;
       if (hl_cx_n_errors(r->cx) > 20 || hl_cx_error_kind(r->cx) == HL_LIMIT)
         return false;
@@ -439,22 +467,25 @@ static bool find_entry(ProtoReader *r, const ModuleMsg *head) {
   if (!entry)
     entry = hl_find_comp(r->m, hl_str(head->entry_computation_name));
   if (!entry)
-    return hl_error(r->cx, hl_module_pos(r->m), "the entry computation '%s' (id %" PRId64 ") is not in the module",
+    return hl_error(r->cx, hl_module_pos(r->m),
+                    "the entry computation '%s' (id %" PRId64 ") is not in the module",
                     head->entry_computation_name, head->entry_computation_id);
   hl_comp_set_entry(entry);
   return hl_sort_comps(r->cx, r->m);
 }
 
 static bool read_module(ProtoReader *r) {
-  ModuleMsg *head = (ModuleMsg *)unpack_rest(r, r->module_bytes, FIELD_COMPUTATIONS, &xla__hlo_module_proto__descriptor);
+  ModuleMsg *head = (ModuleMsg *)unpack_rest(r, r->module_bytes, FIELD_COMPUTATIONS,
+                                             &xla__hlo_module_proto__descriptor);
   if (!head)
     return false;
   r->m->name = hl_sym(r->m, head->name);
   read_module_attrs(r, head);
   read_frames(r, head->stack_frame_index);
   read_aliases(r, head);
-  if (!read_comps(r, head) || !find_entry(r, head) || !read_entry_layout(r, head->host_program_shape) ||
-      !read_shardings(r, head) || !read_recovery(r, head->original_value_recovery_table))
+  if (!read_comps(r, head) || !find_entry(r, head) ||
+      !read_entry_layout(r, head->host_program_shape) || !read_shardings(r, head) ||
+      !read_recovery(r, head->original_value_recovery_table))
     return false;
   r->m->is_scheduled = head->schedule && head->schedule->n_sequences > 0;
   hl_complete_entry_layout(r->m);
@@ -463,7 +494,11 @@ static bool read_module(ProtoReader *r) {
 }
 
 static HlModule *read_module_message(HlCx *cx, HlSource *source, HlStr bytes, const char *name) {
-  ProtoReader r = {.cx = cx, .source = source, .arena = hl_arena_new(), .module_bytes = bytes, .m = hl_module_new(name, source)};
+  ProtoReader r = {.cx = cx,
+                   .source = source,
+                   .arena = hl_arena_new(),
+                   .module_bytes = bytes,
+                   .m = hl_module_new(name, source)};
   r.m->loc = wire_pos(source, bytes.at).loc;
   bool ok = read_module(&r);
   hl_arena_free(r.arena);
@@ -477,11 +512,11 @@ static HlModule *read_module_message(HlCx *cx, HlSource *source, HlStr bytes, co
 // --- Forms ---------------------------------------------------------------------------------------------
 
 static const ProtobufCMessageDescriptor *const descriptors[] = {
-  [HL_PROTO_MODULE] = &xla__hlo_module_proto__descriptor,
-  [HL_PROTO_HLO] = &xla__hlo_proto__descriptor,
-  [HL_PROTO_SNAPSHOT] = &xla__hlo_snapshot__descriptor,
-  [HL_PROTO_UNOPTIMIZED_SNAPSHOT] = &xla__hlo_unoptimized_snapshot__descriptor,
-  [HL_PROTO_WITH_CONFIG] = &xla__hlo_module_proto_with_config__descriptor,
+    [HL_PROTO_MODULE] = &xla__hlo_module_proto__descriptor,
+    [HL_PROTO_HLO] = &xla__hlo_proto__descriptor,
+    [HL_PROTO_SNAPSHOT] = &xla__hlo_snapshot__descriptor,
+    [HL_PROTO_UNOPTIMIZED_SNAPSHOT] = &xla__hlo_unoptimized_snapshot__descriptor,
+    [HL_PROTO_WITH_CONFIG] = &xla__hlo_module_proto_with_config__descriptor,
 };
 
 static HlStr module_part(HlStr bytes, HlProtoForm form) {
@@ -496,13 +531,15 @@ static HlStr module_part(HlStr bytes, HlProtoForm form) {
 }
 
 // Reads the literals of field `number` of a message into out[0 .. max).
-static bool read_literals(ProtoReader *r, HlStr bytes, uint32_t number, HlLiteral **out, int max, int *n) {
+static bool read_literals(ProtoReader *r, HlStr bytes, uint32_t number, HlLiteral **out, int max,
+                          int *n) {
   WireField f;
   for (HlStr at = bytes; *n < max && wire_next(&at, &f);) {
     if (f.number != number || f.type != WIRE_BYTES)
       continue;
     HlMark mark = hl_arena_mark(r->arena);
-    LiteralMsg *msg = (LiteralMsg *)wire_unpack(r->cx, r->source, r->arena, f.bytes, &xla__literal_proto__descriptor);
+    LiteralMsg *msg = (LiteralMsg *)wire_unpack(r->cx, r->source, r->arena, f.bytes,
+                                                &xla__literal_proto__descriptor);
     out[*n] = msg ? proto_read_literal(r, wire_pos(r->source, f.bytes.at), msg) : NULL;
     hl_arena_release(r->arena, mark);
     if (!out[(*n)++])
@@ -514,7 +551,8 @@ static bool read_literals(ProtoReader *r, HlStr bytes, uint32_t number, HlLitera
 static bool read_argument_set(ProtoReader *r, HlStr bytes, uint32_t number, HlRecorded *out) {
   int n = 0, count = count_fields(bytes, number);
   if (out->devices > 0 && count != out->n_arguments)
-    return hl_error(r->cx, wire_pos(r->source, bytes.at), "device %d has %d arguments, device 0 has %d", out->devices, count,
+    return hl_error(r->cx, wire_pos(r->source, bytes.at),
+                    "device %d has %d arguments, device 0 has %d", out->devices, count,
                     out->n_arguments);
   HlLiteral ***grown = realloc(out->arguments, ((size_t)out->devices + 1) * sizeof *grown);
   HlLiteral **list = calloc((size_t)count + 1, sizeof *list);
@@ -542,7 +580,8 @@ static bool read_recorded(ProtoReader *r, HlStr bytes, HlProtoForm form, HlRecor
   for (HlStr at = bytes; wire_next(&at, &f);)
     if (f.number == 2 && f.type == WIRE_BYTES) {
       if (out->devices >= hl_cx_limits(r->cx)->devices)
-        return hl_error_kind(r->cx, HL_LIMIT, wire_pos(r->source, f.start), "arguments of too many devices");
+        return hl_error_kind(r->cx, HL_LIMIT, wire_pos(r->source, f.start),
+                             "arguments of too many devices");
       if (!read_argument_set(r, f.bytes, 1, out))
         return false;
     }
@@ -565,13 +604,14 @@ static void read_config(HlModule *m, const Xla__HloModuleConfigProto *c) {
   m->spmd_to_output = (HlI64s){output, (int)c->n_allow_spmd_sharding_propagation_to_output};
 }
 
-static bool read_beside_module(HlCx *cx, HlSource *source, HlModule *m, HlStr bytes, HlProtoForm form, HlRecorded *recorded) {
+static bool read_beside_module(HlCx *cx, HlSource *source, HlModule *m, HlStr bytes,
+                               HlProtoForm form, HlRecorded *recorded) {
   ProtoReader r = {.cx = cx, .source = source, .arena = hl_arena_new(), .m = m};
   bool ok = !recorded || read_recorded(&r, bytes, form, recorded);
   WireField f;
   if (ok && form == HL_PROTO_WITH_CONFIG && wire_find(bytes, 2, WIRE_BYTES, &f)) {
-    Xla__HloModuleConfigProto *config =
-      (Xla__HloModuleConfigProto *)wire_unpack(cx, source, r.arena, f.bytes, &xla__hlo_module_config_proto__descriptor);
+    Xla__HloModuleConfigProto *config = (Xla__HloModuleConfigProto *)wire_unpack(
+        cx, source, r.arena, f.bytes, &xla__hlo_module_config_proto__descriptor);
     ok = config != NULL;
     if (ok)
       read_config(m, config);
@@ -580,7 +620,8 @@ static bool read_beside_module(HlCx *cx, HlSource *source, HlModule *m, HlStr by
   return ok;
 }
 
-static HlModule *read_form(HlCx *cx, HlSource *source, HlStr bytes, HlProtoForm form, HlRecorded *recorded) {
+static HlModule *read_form(HlCx *cx, HlSource *source, HlStr bytes, HlProtoForm form,
+                           HlRecorded *recorded) {
   if (!wire_check(cx, source, bytes, descriptors[form]))
     return NULL;
   HlModule *m = read_module_message(cx, source, module_part(bytes, form), "module");

@@ -51,24 +51,19 @@ static bool read_plain(Attrs *a, HlAttrKey key) {
   const ProtoPlain *p = &proto_plain[key];
   const char *field = (const char *)a->from + p->at;
   switch (p->type) {
-    case PROTO_NONE:
-      return false;
-    case PROTO_I64:
-      put_int(a, key, *(const int64_t *)(const void *)field);
-      return true;
-    case PROTO_I32:
-      put_int(a, key, *(const int32_t *)(const void *)field);
-      return true;
-    case PROTO_TEXT: {
-      const char *text = *(char *const *)(const void *)field;
-      put_text(a, key, text, strlen(text));
-      return true;
-    }
-    case PROTO_INTS: {
-      size_t n = *(const size_t *)(const void *)((const char *)a->from + p->count_at);
-      put_ints(a, key, n, *(int64_t *const *)(const void *)field);
-      return true;
-    }
+  case PROTO_NONE: return false;
+  case PROTO_I64: put_int(a, key, *(const int64_t *)(const void *)field); return true;
+  case PROTO_I32: put_int(a, key, *(const int32_t *)(const void *)field); return true;
+  case PROTO_TEXT: {
+    const char *text = *(char *const *)(const void *)field;
+    put_text(a, key, text, strlen(text));
+    return true;
+  }
+  case PROTO_INTS: {
+    size_t n = *(const size_t *)(const void *)((const char *)a->from + p->count_at);
+    put_ints(a, key, n, *(int64_t *const *)(const void *)field);
+    return true;
+  }
   }
   return false;
 }
@@ -104,8 +99,9 @@ static void read_window(Attrs *a) {
   HlWindowDim *at = HL_ARRAY(a->r->m->arena, HlWindowDim, from->n_dimensions + 1);
   for (size_t k = 0; k < from->n_dimensions; k++) {
     const Xla__WindowDimension *d = from->dimensions[k];
-    at[k] = (HlWindowDim){d->size, d->stride, d->padding_low, d->padding_high, d->base_dilation, d->window_dilation,
-                          d->window_reversal != 0};
+    at[k] =
+        (HlWindowDim){d->size,          d->stride,          d->padding_low,         d->padding_high,
+                      d->base_dilation, d->window_dilation, d->window_reversal != 0};
   }
   put(a, (HlAttr){.key = HL_A_WINDOW, .window = {at, (int)from->n_dimensions}});
 }
@@ -115,11 +111,16 @@ static void read_dim_labels(Attrs *a) {
   if (!d)
     return;
   HlDimLabels *out = HL_NEW(a->r->m->arena, HlDimLabels);
-  *out = (HlDimLabels){d->input_batch_dimension, d->input_feature_dimension, d->kernel_input_feature_dimension,
-                       d->kernel_output_feature_dimension, d->output_batch_dimension, d->output_feature_dimension,
-                       proto_ints(a->r, d->n_input_spatial_dimensions, d->input_spatial_dimensions),
-                       proto_ints(a->r, d->n_kernel_spatial_dimensions, d->kernel_spatial_dimensions),
-                       proto_ints(a->r, d->n_output_spatial_dimensions, d->output_spatial_dimensions)};
+  *out =
+      (HlDimLabels){d->input_batch_dimension,
+                    d->input_feature_dimension,
+                    d->kernel_input_feature_dimension,
+                    d->kernel_output_feature_dimension,
+                    d->output_batch_dimension,
+                    d->output_feature_dimension,
+                    proto_ints(a->r, d->n_input_spatial_dimensions, d->input_spatial_dimensions),
+                    proto_ints(a->r, d->n_kernel_spatial_dimensions, d->kernel_spatial_dimensions),
+                    proto_ints(a->r, d->n_output_spatial_dimensions, d->output_spatial_dimensions)};
   put_ptr(a, HL_A_DIM_LABELS, out);
 }
 
@@ -142,15 +143,18 @@ static void read_dot_dims(Attrs *a) {
   if (ragged && ragged->dot_dimension_numbers)
     d = ragged->dot_dimension_numbers;
   if (d) {
-    put_ints(a, HL_A_LHS_CONTRACTING_DIMS, d->n_lhs_contracting_dimensions, d->lhs_contracting_dimensions);
-    put_ints(a, HL_A_RHS_CONTRACTING_DIMS, d->n_rhs_contracting_dimensions, d->rhs_contracting_dimensions);
+    put_ints(a, HL_A_LHS_CONTRACTING_DIMS, d->n_lhs_contracting_dimensions,
+             d->lhs_contracting_dimensions);
+    put_ints(a, HL_A_RHS_CONTRACTING_DIMS, d->n_rhs_contracting_dimensions,
+             d->rhs_contracting_dimensions);
     if (d->n_lhs_batch_dimensions)
       put_ints(a, HL_A_LHS_BATCH_DIMS, d->n_lhs_batch_dimensions, d->lhs_batch_dimensions);
     if (d->n_rhs_batch_dimensions)
       put_ints(a, HL_A_RHS_BATCH_DIMS, d->n_rhs_batch_dimensions, d->rhs_batch_dimensions);
   }
   if (ragged && ragged->n_lhs_ragged_dimensions)
-    put_ints(a, HL_A_LHS_RAGGED_DIMS, ragged->n_lhs_ragged_dimensions, ragged->lhs_ragged_dimensions);
+    put_ints(a, HL_A_LHS_RAGGED_DIMS, ragged->n_lhs_ragged_dimensions,
+             ragged->lhs_ragged_dimensions);
   if (ragged && ragged->n_rhs_group_dimensions)
     put_ints(a, HL_A_RHS_GROUP_DIMS, ragged->n_rhs_group_dimensions, ragged->rhs_group_dimensions);
 }
@@ -164,7 +168,8 @@ static void read_gather(Attrs *a) {
     if (d->n_operand_batching_dims)
       put_ints(a, HL_A_OPERAND_BATCHING_DIMS, d->n_operand_batching_dims, d->operand_batching_dims);
     if (d->n_start_indices_batching_dims)
-      put_ints(a, HL_A_START_INDICES_BATCHING_DIMS, d->n_start_indices_batching_dims, d->start_indices_batching_dims);
+      put_ints(a, HL_A_START_INDICES_BATCHING_DIMS, d->n_start_indices_batching_dims,
+               d->start_indices_batching_dims);
     put_int(a, HL_A_INDEX_VECTOR_DIM, d->index_vector_dim);
   }
   put_ints(a, HL_A_SLICE_SIZES, a->from->n_gather_slice_sizes, a->from->gather_slice_sizes);
@@ -176,11 +181,13 @@ static void read_scatter(Attrs *a) {
     return;
   put_ints(a, HL_A_UPDATE_WINDOW_DIMS, d->n_update_window_dims, d->update_window_dims);
   put_ints(a, HL_A_INSERTED_WINDOW_DIMS, d->n_inserted_window_dims, d->inserted_window_dims);
-  put_ints(a, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS, d->n_scatter_dims_to_operand_dims, d->scatter_dims_to_operand_dims);
+  put_ints(a, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS, d->n_scatter_dims_to_operand_dims,
+           d->scatter_dims_to_operand_dims);
   if (d->n_input_batching_dims)
     put_ints(a, HL_A_INPUT_BATCHING_DIMS, d->n_input_batching_dims, d->input_batching_dims);
   if (d->n_scatter_indices_batching_dims)
-    put_ints(a, HL_A_SCATTER_INDICES_BATCHING_DIMS, d->n_scatter_indices_batching_dims, d->scatter_indices_batching_dims);
+    put_ints(a, HL_A_SCATTER_INDICES_BATCHING_DIMS, d->n_scatter_indices_batching_dims,
+             d->scatter_indices_batching_dims);
   put_int(a, HL_A_INDEX_VECTOR_DIM, d->index_vector_dim);
 }
 
@@ -194,7 +201,8 @@ static HlI64Lists read_group_list(Attrs *a, size_t n, Xla__ReplicaGroup *const *
 static bool iota_fits(const HlGroups *g) {
   int64_t total = 1, listed;
   for (int k = 0; k < g->iota.dims.n; k++)
-    if (g->iota.dims.at[k] <= 0 || __builtin_mul_overflow(total, g->iota.dims.at[k], &total) || total > (1 << 26))
+    if (g->iota.dims.at[k] <= 0 || __builtin_mul_overflow(total, g->iota.dims.at[k], &total) ||
+        total > (1 << 26))
       return false;
   for (int k = 0; k < g->iota.perm.n; k++)
     if (g->iota.perm.at[k] < 0 || g->iota.perm.at[k] >= g->iota.perm.n)
@@ -214,21 +222,27 @@ static void read_groups(Attrs *a) {
     g->iota.dims = proto_ints(a->r, iota->n_iota_reshape_dims, iota->iota_reshape_dims);
     g->iota.perm = proto_ints32(a->r, iota->n_iota_transpose_perm, iota->iota_transpose_perm);
     if (!iota_fits(g))
-      a->ok = hl_error(a->r->cx, a->pos, "an iota of replica groups does not list %" PRId64 " groups of %" PRId64, g->n_groups,
-                       g->group_size);
+      a->ok = hl_error(a->r->cx, a->pos,
+                       "an iota of replica groups does not list %" PRId64 " groups of %" PRId64,
+                       g->n_groups, g->group_size);
   } else if (from->mesh_axes_replica_group_list) {
     g->form = HL_GROUPS_MESH;
     g->mesh = proto_read_mesh(a->r, from->mesh_axes_replica_group_list->mesh);
     if (!g->mesh) {
-      a->ok = hl_error(a->r->cx, a->pos, "the iota of a mesh of replica groups does not list the devices of its axes");
+      a->ok =
+          hl_error(a->r->cx, a->pos,
+                   "the iota of a mesh of replica groups does not list the devices of its axes");
       return;
     }
-    g->axes = proto_read_axes(a->r, from->mesh_axes_replica_group_list->n_axes, from->mesh_axes_replica_group_list->axes);
+    g->axes = proto_read_axes(a->r, from->mesh_axes_replica_group_list->n_axes,
+                              from->mesh_axes_replica_group_list->axes);
     for (int k = 0; k < g->axes.n; k++)
       if (g->axes.at[k].axis < 0 || g->axes.at[k].axis >= g->mesh->n)
-        a->ok = hl_error(a->r->cx, a->pos, "replica groups name an axis that their mesh does not have");
+        a->ok =
+            hl_error(a->r->cx, a->pos, "replica groups name an axis that their mesh does not have");
   } else if (from->collective_device_list) {
-    g->list = read_group_list(a, from->collective_device_list->n_replica_groups, from->collective_device_list->replica_groups);
+    g->list = read_group_list(a, from->collective_device_list->n_replica_groups,
+                              from->collective_device_list->replica_groups);
   } else {
     g->list = read_group_list(a, from->n_replica_groups, from->replica_groups);
   }
@@ -241,7 +255,8 @@ static void read_pairs(Attrs *a) {
     at[2 * k] = a->from->source_target_pairs[k]->source;
     at[2 * k + 1] = a->from->source_target_pairs[k]->target;
   }
-  put(a, (HlAttr){.key = HL_A_SOURCE_TARGET_PAIRS, .ints = {at, 2 * (int)a->from->n_source_target_pairs}});
+  put(a, (HlAttr){.key = HL_A_SOURCE_TARGET_PAIRS,
+                  .ints = {at, 2 * (int)a->from->n_source_target_pairs}});
 }
 
 // The sizes of an in-place collective-permute stand one after the other, as many as the operand's rank each.
@@ -249,12 +264,14 @@ static void read_permute_sizes(Attrs *a) {
   size_t n = a->from->n_dynamic_slice_sizes, rank = 1;
   if (n == 0)
     return;
-  if (a->inst->n_operands > 0 && a->inst->operands[0]->shape->rank > 0 && !hl_shape_is_tuple(a->inst->operands[0]->shape))
+  if (a->inst->n_operands > 0 && a->inst->operands[0]->shape->rank > 0 &&
+      !hl_shape_is_tuple(a->inst->operands[0]->shape))
     rank = (size_t)a->inst->operands[0]->shape->rank;
   size_t lists = (n + rank - 1) / rank;
   HlI64s *at = HL_ARRAY(a->r->m->arena, HlI64s, lists);
   for (size_t k = 0; k < lists; k++)
-    at[k] = proto_ints(a->r, n - k * rank < rank ? n - k * rank : rank, a->from->dynamic_slice_sizes + k * rank);
+    at[k] = proto_ints(a->r, n - k * rank < rank ? n - k * rank : rank,
+                       a->from->dynamic_slice_sizes + k * rank);
   put(a, (HlAttr){.key = HL_A_PERMUTE_SLICE_SIZES, .lists = {at, (int)lists}});
 }
 
@@ -289,11 +306,13 @@ static void read_aliasing(Attrs *a) {
   HlAlias *at = HL_ARRAY(a->r->m->arena, HlAlias, a->from->n_output_operand_aliasing);
   for (size_t k = 0; k < a->from->n_output_operand_aliasing; k++) {
     const Xla__OutputOperandAliasing *from = a->from->output_operand_aliasing[k];
-    at[k] = (HlAlias){proto_ints(a->r, from->n_output_shape_index, from->output_shape_index), from->operand_index,
+    at[k] = (HlAlias){proto_ints(a->r, from->n_output_shape_index, from->output_shape_index),
+                      from->operand_index,
                       proto_ints(a->r, from->n_operand_shape_index, from->operand_shape_index), 0};
   }
   if (a->from->n_output_operand_aliasing)
-    put(a, (HlAttr){.key = HL_A_OUTPUT_TO_OPERAND_ALIASING, .aliases = {at, (int)a->from->n_output_operand_aliasing}});
+    put(a, (HlAttr){.key = HL_A_OUTPUT_TO_OPERAND_ALIASING,
+                    .aliases = {at, (int)a->from->n_output_operand_aliasing}});
 }
 
 static void read_constraints(Attrs *a) {
@@ -338,7 +357,8 @@ static HlSparsityOf sparsity_of(const Xla__SparsityProto *s) {
 static void read_sparsity(Attrs *a) {
   HlSparsity s = {0};
   if (a->from->sparsity_config)
-    s = (HlSparsity){sparsity_of(a->from->sparsity_config->lhs), sparsity_of(a->from->sparsity_config->rhs)};
+    s = (HlSparsity){sparsity_of(a->from->sparsity_config->lhs),
+                     sparsity_of(a->from->sparsity_config->rhs)};
   static const HlSparsity none;
   if (memcmp(&s, &none, sizeof s) != 0)
     put_ptr(a, HL_A_SPARSITY_CONFIG, hl_arena_copy(a->r->m->arena, &s, sizeof s));
@@ -348,88 +368,106 @@ static void read_sparsity(Attrs *a) {
 static void read_special(Attrs *a, HlAttrKey key) {
   const InstMsg *f = a->from;
   switch (key) {
-    case HL_A_PARAMETER_NUMBER: put_int(a, key, f->parameter_number); break;
-    case HL_A_VALUE: case HL_A_LITERAL: read_literal_attr(a, key); break;
-    case HL_A_DIMENSION:
-      if (f->n_dimensions == 1)
-        put_int(a, key, f->dimensions[0]);
-      else if (f->n_dimensions > 1)
-        a->ok = hl_error(a->r->cx, a->pos, "'%s' takes one dimension, not %zu", f->opcode, f->n_dimensions);
-      break;
-    case HL_A_INFERRED_DIMENSION: case HL_A_IOTA_DIMENSION:
-      if (f->n_dimensions > 0)
-        put_int(a, key, f->dimensions[0]);
-      break;
-    case HL_A_INDEX: put_int(a, key, f->tuple_index); break;
-    case HL_A_SLICE: read_slices(a); break;
-    case HL_A_PADDING: read_padding(a); break;
-    case HL_A_WINDOW: read_window(a); break;
-    case HL_A_DIM_LABELS: read_dim_labels(a); break;
-    case HL_A_FEATURE_GROUP_COUNT: put_int(a, key, f->feature_group_count ? f->feature_group_count : 1); break;
-    case HL_A_BATCH_GROUP_COUNT: put_int(a, key, f->batch_group_count ? f->batch_group_count : 1); break;
-    case HL_A_CONVOLUTION_KIND: put_int(a, key, (int64_t)f->conv_kind); break;
-    case HL_A_SPARSITY_CONFIG: read_sparsity(a); break;
-    case HL_A_OPERAND_PRECISION: read_precision(a); break;
-    case HL_A_ALGORITHM:
-      if (f->precision_config)
-        put_int(a, key, (int64_t)f->precision_config->algorithm);
-      break;
-    case HL_A_LHS_CONTRACTING_DIMS: read_dot_dims(a); break;
-    case HL_A_FFT_TYPE: put_int(a, key, (int64_t)f->fft_type); break;
-    case HL_A_LEFT_SIDE: put_int(a, key, f->triangular_solve_options && f->triangular_solve_options->left_side); break;
-    case HL_A_LOWER:
-      put_int(a, key, (f->triangular_solve_options && f->triangular_solve_options->lower) ||
-                        (f->cholesky_options && f->cholesky_options->lower));
-      break;
-    case HL_A_UNIT_DIAGONAL:
-      put_int(a, key, f->triangular_solve_options && f->triangular_solve_options->unit_diagonal);
-      break;
-    case HL_A_TRANSPOSE_A:
-      if (f->triangular_solve_options)
-        put_int(a, key, (int64_t)f->triangular_solve_options->transpose_a);
-      break;
-    case HL_A_EPSILON: put(a, (HlAttr){.key = key, .f = (double)f->epsilon}); break;
-    case HL_A_DIRECTION: read_direction(a); break;
-    case HL_A_COMPARISON_TYPE: read_comparison_type(a); break;
-    case HL_A_OFFSET_DIMS: read_gather(a); break;
-    case HL_A_UPDATE_WINDOW_DIMS: read_scatter(a); break;
-    case HL_A_IS_ASSOCIATIVE: put_int(a, key, (int64_t)f->is_associative); break;
-    case HL_A_REPLICA_GROUPS: read_groups(a); break;
-    case HL_A_SOURCE_TARGET_PAIRS: read_pairs(a); break;
-    case HL_A_PERMUTE_SLICE_SIZES: read_permute_sizes(a); break;
-    case HL_A_INFEED_CONFIG: put_text(a, key, (const char *)f->infeed_config.data, f->infeed_config.len); break;
-    case HL_A_OUTFEED_CONFIG: put_text(a, key, (const char *)f->outfeed_config.data, f->outfeed_config.len); break;
-    case HL_A_OUTFEED_SHAPE:
-      if (f->outfeed_shape)
-        put_ptr(a, key, proto_read_shape(a->r, a->pos, f->outfeed_shape));
-      break;
-    case HL_A_DISTRIBUTION: put_int(a, key, (int64_t)f->distribution); break;
-    case HL_A_RNG_ALGORITHM: put_int(a, key, (int64_t)f->rng_algorithm); break;
-    case HL_A_PADDING_TYPE: put_int(a, key, (int64_t)f->padding_type); break;
-    case HL_A_OPERAND_LAYOUT_CONSTRAINTS: read_constraints(a); break;
-    case HL_A_OUTPUT_TO_OPERAND_ALIASING: read_aliasing(a); break;
-    case HL_A_SCHEDULE: put_int(a, key, (int64_t)f->custom_call_schedule); break;
-    case HL_A_API_VERSION:
-      put_int(a, key, f->custom_call_api_version ? (int64_t)f->custom_call_api_version : HL_WORD_api_version_ORIGINAL);
-      break;
-    case HL_A_KIND: read_enum_text(a, key, f->fusion_kind); break;
-    case HL_A_ASYNC_EXECUTION_THREAD:
-      if (strcmp(f->async_execution_thread, "main") != 0)
-        put_text(a, key, f->async_execution_thread, strlen(f->async_execution_thread));
-      break;
-    case HL_A_CROSS_PROGRAM_PREFETCH_INDEX:
-      if (f->prefetch_case == XLA__HLO_INSTRUCTION_PROTO__PREFETCH_CROSS_PROGRAM_PREFETCH_INDEX)
-        put_int(a, key, f->cross_program_prefetch_index);
-      else if (f->is_cross_program_prefetch)
-        put_int(a, key, 0);
-      break;
-    case HL_A_DOMAIN: read_domain(a); break;
-    case HL_A_PARAMETER_REPLICATION:
-      if (f->parameter_replication && f->parameter_replication->n_replicated_at_leaf_buffers > 0)
-        put(a, (HlAttr){.key = key, .ints = proto_ints32(a->r, f->parameter_replication->n_replicated_at_leaf_buffers,
-                                                         f->parameter_replication->replicated_at_leaf_buffers)});
-      break;
-    default: break;
+  case HL_A_PARAMETER_NUMBER: put_int(a, key, f->parameter_number); break;
+  case HL_A_VALUE:
+  case HL_A_LITERAL: read_literal_attr(a, key); break;
+  case HL_A_DIMENSION:
+    if (f->n_dimensions == 1)
+      put_int(a, key, f->dimensions[0]);
+    else if (f->n_dimensions > 1)
+      a->ok = hl_error(a->r->cx, a->pos, "'%s' takes one dimension, not %zu", f->opcode,
+                       f->n_dimensions);
+    break;
+  case HL_A_INFERRED_DIMENSION:
+  case HL_A_IOTA_DIMENSION:
+    if (f->n_dimensions > 0)
+      put_int(a, key, f->dimensions[0]);
+    break;
+  case HL_A_INDEX: put_int(a, key, f->tuple_index); break;
+  case HL_A_SLICE: read_slices(a); break;
+  case HL_A_PADDING: read_padding(a); break;
+  case HL_A_WINDOW: read_window(a); break;
+  case HL_A_DIM_LABELS: read_dim_labels(a); break;
+  case HL_A_FEATURE_GROUP_COUNT:
+    put_int(a, key, f->feature_group_count ? f->feature_group_count : 1);
+    break;
+  case HL_A_BATCH_GROUP_COUNT:
+    put_int(a, key, f->batch_group_count ? f->batch_group_count : 1);
+    break;
+  case HL_A_CONVOLUTION_KIND: put_int(a, key, (int64_t)f->conv_kind); break;
+  case HL_A_SPARSITY_CONFIG: read_sparsity(a); break;
+  case HL_A_OPERAND_PRECISION: read_precision(a); break;
+  case HL_A_ALGORITHM:
+    if (f->precision_config)
+      put_int(a, key, (int64_t)f->precision_config->algorithm);
+    break;
+  case HL_A_LHS_CONTRACTING_DIMS: read_dot_dims(a); break;
+  case HL_A_FFT_TYPE: put_int(a, key, (int64_t)f->fft_type); break;
+  case HL_A_LEFT_SIDE:
+    put_int(a, key, f->triangular_solve_options && f->triangular_solve_options->left_side);
+    break;
+  case HL_A_LOWER:
+    put_int(a, key,
+            (f->triangular_solve_options && f->triangular_solve_options->lower) ||
+                (f->cholesky_options && f->cholesky_options->lower));
+    break;
+  case HL_A_UNIT_DIAGONAL:
+    put_int(a, key, f->triangular_solve_options && f->triangular_solve_options->unit_diagonal);
+    break;
+  case HL_A_TRANSPOSE_A:
+    if (f->triangular_solve_options)
+      put_int(a, key, (int64_t)f->triangular_solve_options->transpose_a);
+    break;
+  case HL_A_EPSILON: put(a, (HlAttr){.key = key, .f = (double)f->epsilon}); break;
+  case HL_A_DIRECTION: read_direction(a); break;
+  case HL_A_COMPARISON_TYPE: read_comparison_type(a); break;
+  case HL_A_OFFSET_DIMS: read_gather(a); break;
+  case HL_A_UPDATE_WINDOW_DIMS: read_scatter(a); break;
+  case HL_A_IS_ASSOCIATIVE: put_int(a, key, (int64_t)f->is_associative); break;
+  case HL_A_REPLICA_GROUPS: read_groups(a); break;
+  case HL_A_SOURCE_TARGET_PAIRS: read_pairs(a); break;
+  case HL_A_PERMUTE_SLICE_SIZES: read_permute_sizes(a); break;
+  case HL_A_INFEED_CONFIG:
+    put_text(a, key, (const char *)f->infeed_config.data, f->infeed_config.len);
+    break;
+  case HL_A_OUTFEED_CONFIG:
+    put_text(a, key, (const char *)f->outfeed_config.data, f->outfeed_config.len);
+    break;
+  case HL_A_OUTFEED_SHAPE:
+    if (f->outfeed_shape)
+      put_ptr(a, key, proto_read_shape(a->r, a->pos, f->outfeed_shape));
+    break;
+  case HL_A_DISTRIBUTION: put_int(a, key, (int64_t)f->distribution); break;
+  case HL_A_RNG_ALGORITHM: put_int(a, key, (int64_t)f->rng_algorithm); break;
+  case HL_A_PADDING_TYPE: put_int(a, key, (int64_t)f->padding_type); break;
+  case HL_A_OPERAND_LAYOUT_CONSTRAINTS: read_constraints(a); break;
+  case HL_A_OUTPUT_TO_OPERAND_ALIASING: read_aliasing(a); break;
+  case HL_A_SCHEDULE: put_int(a, key, (int64_t)f->custom_call_schedule); break;
+  case HL_A_API_VERSION:
+    put_int(a, key,
+            f->custom_call_api_version ? (int64_t)f->custom_call_api_version
+                                       : HL_WORD_api_version_ORIGINAL);
+    break;
+  case HL_A_KIND: read_enum_text(a, key, f->fusion_kind); break;
+  case HL_A_ASYNC_EXECUTION_THREAD:
+    if (strcmp(f->async_execution_thread, "main") != 0)
+      put_text(a, key, f->async_execution_thread, strlen(f->async_execution_thread));
+    break;
+  case HL_A_CROSS_PROGRAM_PREFETCH_INDEX:
+    if (f->prefetch_case == XLA__HLO_INSTRUCTION_PROTO__PREFETCH_CROSS_PROGRAM_PREFETCH_INDEX)
+      put_int(a, key, f->cross_program_prefetch_index);
+    else if (f->is_cross_program_prefetch)
+      put_int(a, key, 0);
+    break;
+  case HL_A_DOMAIN: read_domain(a); break;
+  case HL_A_PARAMETER_REPLICATION:
+    if (f->parameter_replication && f->parameter_replication->n_replicated_at_leaf_buffers > 0)
+      put(a, (HlAttr){.key = key,
+                      .ints =
+                          proto_ints32(a->r, f->parameter_replication->n_replicated_at_leaf_buffers,
+                                       f->parameter_replication->replicated_at_leaf_buffers)});
+    break;
+  default: break;
   }
 }
 
@@ -441,7 +479,8 @@ static int by_key(const HlSym *a, const HlSym *b) {
 
 static const HlDict *read_dict(ProtoReader *r, size_t n, Xla__TextMapEntry *const *from) {
   HlDict *out = HL_NEW(r->m->arena, HlDict);
-  const HlSym **key = HL_ARRAY(r->m->arena, const HlSym *, n), **value = HL_ARRAY(r->m->arena, const HlSym *, n);
+  const HlSym **key = HL_ARRAY(r->m->arena, const HlSym *, n),
+              **value = HL_ARRAY(r->m->arena, const HlSym *, n);
   int used = 0;
   for (size_t k = 0; k < n; k++) {
     const HlSym *name = hl_sym(r->m, from[k]->key);
@@ -484,7 +523,8 @@ static void read_accuracy(Attrs *a) {
     return;
   HlAccuracy acc = {0};
   if (from->value_case == XLA__RESULT_ACCURACY__VALUE_TOLERANCE)
-    acc = (HlAccuracy){true, 0, from->tolerance->atol, from->tolerance->rtol, from->tolerance->ulps};
+    acc =
+        (HlAccuracy){true, 0, from->tolerance->atol, from->tolerance->rtol, from->tolerance->ulps};
   else
     acc.mode = (int64_t)from->mode;
   if (acc.has_tolerance || acc.mode != HL_WORD_accuracy_mode_DEFAULT)
@@ -499,7 +539,8 @@ static void read_common(Attrs *a) {
     put_ptr(a, HL_A_SHARDING, sharding);
   }
   if (f->frontend_attributes && f->frontend_attributes->n_map > 0)
-    put_ptr(a, HL_A_FRONTEND_ATTRIBUTES, read_dict(a->r, f->frontend_attributes->n_map, f->frontend_attributes->map));
+    put_ptr(a, HL_A_FRONTEND_ATTRIBUTES,
+            read_dict(a->r, f->frontend_attributes->n_map, f->frontend_attributes->map));
   if (f->n_hilo_attributes > 0)
     put_ptr(a, HL_A_EXTRA, read_dict(a->r, f->n_hilo_attributes, f->hilo_attributes));
   read_statistics(a);
@@ -510,8 +551,9 @@ static void read_common(Attrs *a) {
 }
 
 int proto_old_comparison(const char *opcode) {
-  static const char *const old[] = {"equal-to", "not-equal-to", "greater-than-or-equal-to", "greater-than",
-                                    "less-than-or-equal-to", "less-than"};
+  static const char *const old[] = {
+      "equal-to",     "not-equal-to",          "greater-than-or-equal-to",
+      "greater-than", "less-than-or-equal-to", "less-than"};
   for (int k = 0; k < HL_COUNT_OF(old); k++)
     if (strcmp(opcode, old[k]) == 0)
       return k;

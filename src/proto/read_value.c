@@ -36,13 +36,14 @@ static bool read_extra(ProtoReader *r, const Xla__LayoutProto *from, HlLayoutExt
   HlSplitConfig *splits = HL_ARRAY(arena, HlSplitConfig, from->n_split_configs);
   for (size_t k = 0; k < from->n_split_configs; k++)
     splits[k] = (HlSplitConfig){from->split_configs[k]->dimension,
-                                proto_ints(r, from->split_configs[k]->n_split_indices, from->split_configs[k]->split_indices)};
+                                proto_ints(r, from->split_configs[k]->n_split_indices,
+                                           from->split_configs[k]->split_indices)};
   out->tiles = tiles;
   out->n_tiles = (int)from->n_tiles;
   out->splits = splits;
   out->n_splits = (int)from->n_split_configs;
-  return out->n_tiles || out->n_splits || out->tail_padding_alignment != 1 || out->index_type || out->pointer_type ||
-         out->element_bits || out->memory_space || out->dynamic_metadata_bytes;
+  return out->n_tiles || out->n_splits || out->tail_padding_alignment != 1 || out->index_type ||
+         out->pointer_type || out->element_bits || out->memory_space || out->dynamic_metadata_bytes;
 }
 
 static const HlShape *read_array(ProtoReader *r, HlPos pos, const ShapeMsg *from, HlDtype dtype) {
@@ -52,7 +53,8 @@ static const HlShape *read_array(ProtoReader *r, HlPos pos, const ShapeMsg *from
     dynamic |= from->is_dynamic_dimension[k] != 0;
   for (size_t k = 0; k < rank; k++)
     if (from->dimensions[k] < 0 && !(dynamic && from->dimensions[k] == HL_UNBOUNDED)) {
-      hl_error(r->cx, pos, "dimension %zu of a shape is negative: %" PRId64, k, from->dimensions[k]);
+      hl_error(r->cx, pos, "dimension %zu of a shape is negative: %" PRId64, k,
+               from->dimensions[k]);
       return NULL;
     }
   HlMark mark = hl_arena_mark(r->arena);
@@ -66,7 +68,8 @@ static const HlShape *read_array(ProtoReader *r, HlPos pos, const ShapeMsg *from
   HlLayoutExtra extra;
   if (from->layout) {
     if (from->layout->n_minor_to_major != rank) {
-      hl_error(r->cx, pos, "a layout lists %zu dimensions for a shape of rank %zu", from->layout->n_minor_to_major, rank);
+      hl_error(r->cx, pos, "a layout lists %zu dimensions for a shape of rank %zu",
+               from->layout->n_minor_to_major, rank);
       return NULL;
     }
     layout.minor_to_major = (HlI64s){from->layout->minor_to_major, (int)rank};
@@ -80,7 +83,8 @@ static const HlShape *read_array(ProtoReader *r, HlPos pos, const ShapeMsg *from
 
 static const HlShape *read_shape(ProtoReader *r, HlPos pos, const ShapeMsg *from, int64_t *leaves);
 
-static const HlShape *read_elements(ProtoReader *r, HlPos pos, const ShapeMsg *from, HlDtype dtype, int64_t *leaves) {
+static const HlShape *read_elements(ProtoReader *r, HlPos pos, const ShapeMsg *from, HlDtype dtype,
+                                    int64_t *leaves) {
   const HlShape **element = HL_ARRAY(r->m->arena, const HlShape *, from->n_tuple_shapes);
   for (size_t k = 0; k < from->n_tuple_shapes; k++)
     if (!(element[k] = read_shape(r, pos, from->tuple_shapes[k], leaves)))
@@ -97,21 +101,19 @@ static const HlShape *read_elements(ProtoReader *r, HlPos pos, const ShapeMsg *f
 static const HlShape *read_shape(ProtoReader *r, HlPos pos, const ShapeMsg *from, int64_t *leaves) {
   HlDtype dtype = hl_dtype_by_proto((int)from->element_type);
   if (++*leaves > hl_cx_limits(r->cx)->tuple_leaves) {
-    hl_error_kind(r->cx, HL_LIMIT, pos, "a shape has more than %" PRId64 " parts", hl_cx_limits(r->cx)->tuple_leaves);
+    hl_error_kind(r->cx, HL_LIMIT, pos, "a shape has more than %" PRId64 " parts",
+                  hl_cx_limits(r->cx)->tuple_leaves);
     return NULL;
   }
   switch (dtype) {
-    case HL_NO_DTYPE:
-      hl_error(r->cx, pos, "unknown element type %d", (int)from->element_type);
-      return NULL;
-    case HL_TUPLE: case HL_BUFFER:
-      return read_elements(r, pos, from, dtype, leaves);
-    case HL_TOKEN:
-      return hl_shape_token(r->m->shapes);
-    case HL_OPAQUE:
-      return hl_shape_opaque(r->m->shapes);
-    default:
-      return read_array(r, pos, from, dtype);
+  case HL_NO_DTYPE:
+    hl_error(r->cx, pos, "unknown element type %d", (int)from->element_type);
+    return NULL;
+  case HL_TUPLE:
+  case HL_BUFFER: return read_elements(r, pos, from, dtype, leaves);
+  case HL_TOKEN: return hl_shape_token(r->m->shapes);
+  case HL_OPAQUE: return hl_shape_opaque(r->m->shapes);
+  default: return read_array(r, pos, from, dtype);
   }
 }
 
@@ -128,15 +130,21 @@ const HlShape *proto_read_shape(ProtoReader *r, HlPos pos, const ShapeMsg *from)
 const HlMetadata *proto_read_metadata(ProtoReader *r, const MetadataMsg *from) {
   if (!from)
     return NULL;
-  HlMetadata md = {.op_type = sym(r, from->op_type), .op_name = sym(r, from->op_name),
-                   .source_file = sym(r, from->source_file), .deduplicated_name = sym(r, from->deduplicated_name),
-                   .scheduling_name = sym(r, from->scheduling_name), .source_line = from->source_line,
-                   .source_end_line = from->source_end_line, .source_column = from->source_column,
-                   .source_end_column = from->source_end_column, .stack_frame_id = from->stack_frame_id,
+  HlMetadata md = {.op_type = sym(r, from->op_type),
+                   .op_name = sym(r, from->op_name),
+                   .source_file = sym(r, from->source_file),
+                   .deduplicated_name = sym(r, from->deduplicated_name),
+                   .scheduling_name = sym(r, from->scheduling_name),
+                   .source_line = from->source_line,
+                   .source_end_line = from->source_end_line,
+                   .source_column = from->source_column,
+                   .source_end_column = from->source_end_column,
+                   .stack_frame_id = from->stack_frame_id,
                    .generated_code_bytes = from->size_of_generated_code_in_bytes,
                    .working_set_bytes = from->size_of_memory_working_set_in_bytes};
   md.profile_type = proto_ints32(r, from->n_profile_type, from->profile_type);
-  if (from->metadata_payload && from->metadata_payload->has_case == XLA__METADATA_PAYLOAD_REF__HAS_INDEX) {
+  if (from->metadata_payload &&
+      from->metadata_payload->has_case == XLA__METADATA_PAYLOAD_REF__HAS_INDEX) {
     int64_t k = from->metadata_payload->index;
     if (k >= 0 && k < r->n_payloads)
       md.payload = hl_syms_add(r->m->syms, r->payloads[k].at, r->payloads[k].n);
@@ -152,24 +160,29 @@ static const HlOrigin *new_origin(ProtoReader *r, HlOriginKind kind) {
 }
 
 // The tree of elements [from, to), whose indices agree in their first `depth` numbers.
-static const HlOrigin *origin_tree(ProtoReader *r, const Xla__OriginalValueProto *v, size_t from, size_t to, size_t depth) {
+static const HlOrigin *origin_tree(ProtoReader *r, const Xla__OriginalValueProto *v, size_t from,
+                                   size_t to, size_t depth) {
   const Xla__OriginalValueElementProto *first = v->elements[from];
   if (first->n_shape_index <= depth || depth > 500) {
-    HlOrigin *leaf = (HlOrigin *)new_origin(r, first->original_array ? HL_ORIGIN_LEAF : HL_ORIGIN_MISSING);
+    HlOrigin *leaf =
+        (HlOrigin *)new_origin(r, first->original_array ? HL_ORIGIN_LEAF : HL_ORIGIN_MISSING);
     if (first->original_array) {
       leaf->name = hl_sym(r->m, first->original_array->instruction_name);
-      leaf->index = proto_ints(r, first->original_array->n_shape_index, first->original_array->shape_index);
+      leaf->index =
+          proto_ints(r, first->original_array->n_shape_index, first->original_array->shape_index);
     }
     return leaf;
   }
-  int64_t n = v->elements[to - 1]->n_shape_index > depth ? v->elements[to - 1]->shape_index[depth] + 1 : 0;
+  int64_t n =
+      v->elements[to - 1]->n_shape_index > depth ? v->elements[to - 1]->shape_index[depth] + 1 : 0;
   if (n < 0 || n > (1 << 20))
     return new_origin(r, HL_ORIGIN_MISSING);
   const HlOrigin **element = HL_ARRAY(r->m->arena, const HlOrigin *, n);
   for (size_t k = from; k < to;) {
     size_t end = k;
     int64_t at = v->elements[k]->n_shape_index > depth ? v->elements[k]->shape_index[depth] : -1;
-    while (end < to && v->elements[end]->n_shape_index > depth && v->elements[end]->shape_index[depth] == at)
+    while (end < to && v->elements[end]->n_shape_index > depth &&
+           v->elements[end]->shape_index[depth] == at)
       end++;
     end = end == k ? k + 1 : end;
     if (at >= 0 && at < n)
@@ -190,7 +203,8 @@ const HlOrigin *proto_read_origin(ProtoReader *r, const Xla__OriginalValueProto 
     return NULL;
   if (from->is_synthetic_call)
     return new_origin(r, HL_ORIGIN_SYNTHETIC_CALL);
-  return from->n_elements ? origin_tree(r, from, 0, from->n_elements, 0) : new_origin(r, HL_ORIGIN_TUPLE);
+  return from->n_elements ? origin_tree(r, from, 0, from->n_elements, 0)
+                          : new_origin(r, HL_ORIGIN_TUPLE);
 }
 
 // --- Shardings ----------------------------------------------------------------------------------------
@@ -199,7 +213,8 @@ const HlOrigin *proto_read_origin(ProtoReader *r, const Xla__OriginalValueProto 
 static bool read_mesh_iota(ProtoReader *r, const Xla__IotaTransform *from, HlMesh *mesh) {
   int64_t places = 1, listed = 1, seen = 0;
   for (int k = 0; k < mesh->n; k++)
-    if (mesh->size[k] <= 0 || __builtin_mul_overflow(places, mesh->size[k], &places) || places > (1 << 26))
+    if (mesh->size[k] <= 0 || __builtin_mul_overflow(places, mesh->size[k], &places) ||
+        places > (1 << 26))
       return false;
   mesh->iota.dims = proto_ints(r, from->n_reshape_dims, from->reshape_dims);
   mesh->iota.perm = proto_ints(r, from->n_transpose_perm, from->transpose_perm);
@@ -207,7 +222,8 @@ static bool read_mesh_iota(ProtoReader *r, const Xla__IotaTransform *from, HlMes
     return false;
   for (int k = 0; k < mesh->iota.dims.n; k++) {
     int64_t size = mesh->iota.dims.at[k], to = mesh->iota.perm.at[k];
-    if (size <= 0 || __builtin_mul_overflow(listed, size, &listed) || to < 0 || to >= mesh->iota.dims.n)
+    if (size <= 0 || __builtin_mul_overflow(listed, size, &listed) || to < 0 ||
+        to >= mesh->iota.dims.n)
       return false;
     seen |= INT64_C(1) << to;
   }
@@ -257,12 +273,14 @@ static bool axes_fit(HlAxes axes, const HlMesh *mesh) {
   return true;
 }
 
-static bool read_named(ProtoReader *r, HlPos pos, const Xla__NamedShardingProto *from, HlSharding *out) {
+static bool read_named(ProtoReader *r, HlPos pos, const Xla__NamedShardingProto *from,
+                       HlSharding *out) {
   HlAxesDim *dims = HL_ARRAY(r->m->arena, HlAxesDim, from->n_dim_shardings);
   out->kind = HL_SHARDING_NAMED;
   out->mesh = proto_read_mesh(r, from->mesh);
   if (!out->mesh)
-    return hl_error(r->cx, pos, "the iota of a sharding's mesh does not list the devices of its axes");
+    return hl_error(r->cx, pos,
+                    "the iota of a sharding's mesh does not list the devices of its axes");
   bool fits = true;
   for (size_t k = 0; k < from->n_dim_shardings; k++) {
     dims[k].axes = proto_read_axes(r, from->dim_shardings[k]->n_axes, from->dim_shardings[k]->axes);
@@ -274,11 +292,13 @@ static bool read_named(ProtoReader *r, HlPos pos, const Xla__NamedShardingProto 
   out->replicated = proto_read_axes(r, from->n_replicated_axes, from->replicated_axes);
   out->unreduced = proto_read_axes(r, from->n_unreduced_axes, from->unreduced_axes);
   out->manual = proto_read_axes(r, from->n_manual_axes, from->manual_axes);
-  fits = fits && axes_fit(out->replicated, out->mesh) && axes_fit(out->unreduced, out->mesh) && axes_fit(out->manual, out->mesh);
+  fits = fits && axes_fit(out->replicated, out->mesh) && axes_fit(out->unreduced, out->mesh) &&
+         axes_fit(out->manual, out->mesh);
   return fits || hl_error(r->cx, pos, "a sharding names an axis that its mesh does not have");
 }
 
-static void read_sharding_metadata(ProtoReader *r, size_t n, MetadataMsg *const *from, HlSharding *out) {
+static void read_sharding_metadata(ProtoReader *r, size_t n, MetadataMsg *const *from,
+                                   HlSharding *out) {
   const HlMetadata **md = HL_ARRAY(r->m->arena, const HlMetadata *, n);
   static const HlMetadata none;
   for (size_t k = 0; k < n; k++) {
@@ -293,7 +313,8 @@ static void read_sharding_metadata(ProtoReader *r, size_t n, MetadataMsg *const 
 static bool tile_fits(const HlSharding *s, int64_t *devices) {
   *devices = 1;
   for (int k = 0; k < s->tile.n; k++)
-    if (s->tile.at[k] <= 0 || __builtin_mul_overflow(*devices, s->tile.at[k], devices) || *devices > (1 << 26))
+    if (s->tile.at[k] <= 0 || __builtin_mul_overflow(*devices, s->tile.at[k], devices) ||
+        *devices > (1 << 26))
       return false;
   int64_t listed = s->devices.n;
   if (s->iota.dims.n > 0) {
@@ -315,7 +336,8 @@ static bool read_tiled(ProtoReader *r, HlPos pos, const ShardingMsg *from, HlSha
   out->iota.dims = proto_ints(r, from->n_iota_reshape_dims, from->iota_reshape_dims);
   out->iota.perm = proto_ints32(r, from->n_iota_transpose_perm, from->iota_transpose_perm);
   if (out->iota.dims.n > 0 && out->iota.perm.n != out->iota.dims.n)
-    return hl_error(r->cx, pos, "a sharding's iota has %d dimensions but permutes %d", out->iota.dims.n, out->iota.perm.n);
+    return hl_error(r->cx, pos, "a sharding's iota has %d dimensions but permutes %d",
+                    out->iota.dims.n, out->iota.perm.n);
   out->replicate_last = from->replicate_on_last_tile_dim;
   int64_t *last = HL_ARRAY(r->m->arena, int64_t, from->n_last_tile_dims);
   for (size_t k = 0; k < from->n_last_tile_dims; k++)
@@ -334,8 +356,10 @@ const HlSharding *proto_read_sharding(ProtoReader *r, HlPos pos, const ShardingM
   HlSharding *out = HL_NEW(r->m->arena, HlSharding);
   out->kind = (HlShardingKind)from->type;
   if (from->named_sharding) {
-    read_sharding_metadata(r, from->named_sharding->n_metadata, from->named_sharding->metadata, out);
-    return read_named(r, pos, from->named_sharding, out) ? hl_sharding_canonical(r->m->arena, out) : NULL;
+    read_sharding_metadata(r, from->named_sharding->n_metadata, from->named_sharding->metadata,
+                           out);
+    return read_named(r, pos, from->named_sharding, out) ? hl_sharding_canonical(r->m->arena, out)
+                                                         : NULL;
   }
   read_sharding_metadata(r, from->n_metadata, from->metadata, out);
   if (from->is_shard_group) {

@@ -22,8 +22,8 @@ static bool has_computations(HlStr message) {
   while (wire_next(&rest, &comp)) {
     if (comp.number != 3 || comp.type != WIRE_BYTES)
       continue;
-    if (wire_find(comp.bytes, 2, WIRE_BYTES, &inst) && wire_find(inst.bytes, 2, WIRE_BYTES, &opcode) &&
-        is_word(opcode.bytes))
+    if (wire_find(comp.bytes, 2, WIRE_BYTES, &inst) &&
+        wire_find(inst.bytes, 2, WIRE_BYTES, &opcode) && is_word(opcode.bytes))
       return true;
   }
   return false;
@@ -76,10 +76,15 @@ static HlProtoForm form_of_pbtxt(HlStr s) {
   static const struct {
     const char *word;
     HlProtoForm form;
-  } starts[] = {{"hlo", HL_PROTO_SNAPSHOT}, {"arguments", HL_PROTO_SNAPSHOT}, {"hlo_module", HL_PROTO_HLO},
-                {"partitions", HL_PROTO_UNOPTIMIZED_SNAPSHOT}, {"config", HL_PROTO_WITH_CONFIG},
-                {"name", HL_PROTO_MODULE}, {"entry_computation_name", HL_PROTO_MODULE},
-                {"computations", HL_PROTO_MODULE}, {"id", HL_PROTO_MODULE}};
+  } starts[] = {{"hlo", HL_PROTO_SNAPSHOT},
+                {"arguments", HL_PROTO_SNAPSHOT},
+                {"hlo_module", HL_PROTO_HLO},
+                {"partitions", HL_PROTO_UNOPTIMIZED_SNAPSHOT},
+                {"config", HL_PROTO_WITH_CONFIG},
+                {"name", HL_PROTO_MODULE},
+                {"entry_computation_name", HL_PROTO_MODULE},
+                {"computations", HL_PROTO_MODULE},
+                {"id", HL_PROTO_MODULE}};
   s = skip_comments(s);
   HlStr word = first_word(s);
   HlStr rest = skip_comments((HlStr){s.at + word.n, s.n - word.n});

@@ -36,21 +36,19 @@ static bool read_payload(HlStr *rest, WireField *out) {
   const char *start = rest->at;
   uint64_t n;
   switch (out->type) {
-    case WIRE_VARINT:
-      if (!read_varint(rest, &out->value))
-        return false;
-      out->bytes = (HlStr){start, (size_t)(rest->at - start)};
-      return true;
-    case WIRE_BYTES:
-      return read_varint(rest, &n) && take(rest, n, &out->bytes);
-    case WIRE_FIXED32:
-    case WIRE_FIXED64:
-      if (!take(rest, out->type == WIRE_FIXED32 ? 4 : 8, &out->bytes))
-        return false;
-      out->value = little_endian(out->bytes);
-      return true;
-    default:
+  case WIRE_VARINT:
+    if (!read_varint(rest, &out->value))
       return false;
+    out->bytes = (HlStr){start, (size_t)(rest->at - start)};
+    return true;
+  case WIRE_BYTES: return read_varint(rest, &n) && take(rest, n, &out->bytes);
+  case WIRE_FIXED32:
+  case WIRE_FIXED64:
+    if (!take(rest, out->type == WIRE_FIXED32 ? 4 : 8, &out->bytes))
+      return false;
+    out->value = little_endian(out->bytes);
+    return true;
+  default: return false;
   }
 }
 
@@ -88,7 +86,8 @@ typedef struct Level {
   const ProtobufCMessageDescriptor *type;
 } Level;
 
-bool wire_check(HlCx *cx, const HlSource *source, HlStr message, const ProtobufCMessageDescriptor *type) {
+bool wire_check(HlCx *cx, const HlSource *source, HlStr message,
+                const ProtobufCMessageDescriptor *type) {
   int limit = hl_cx_limits(cx)->nesting, depth = 0;
   HlArena *arena = hl_arena_new();
   Level *stack = HL_ARRAY(arena, Level, limit + 1);
@@ -99,16 +98,18 @@ bool wire_check(HlCx *cx, const HlSource *source, HlStr message, const ProtobufC
     WireField field;
     if (!wire_next(&level->rest, &field)) {
       if (level->rest.n > 0)
-        ok = hl_error(cx, wire_pos(source, level->rest.at), "damaged proto: a field of %s cannot be read",
-                      level->type->name);
+        ok = hl_error(cx, wire_pos(source, level->rest.at),
+                      "damaged proto: a field of %s cannot be read", level->type->name);
       depth--;
       continue;
     }
-    const ProtobufCFieldDescriptor *known = protobuf_c_message_descriptor_get_field(level->type, field.number);
+    const ProtobufCFieldDescriptor *known =
+        protobuf_c_message_descriptor_get_field(level->type, field.number);
     if (!known || known->type != PROTOBUF_C_TYPE_MESSAGE || field.type != WIRE_BYTES)
       continue;
     if (depth >= limit)
-      ok = hl_error_kind(cx, HL_LIMIT, wire_pos(source, field.start), "messages are nested deeper than %d", limit);
+      ok = hl_error_kind(cx, HL_LIMIT, wire_pos(source, field.start),
+                         "messages are nested deeper than %d", limit);
     else
       stack[depth++] = (Level){field.bytes, known->descriptor};
   }
@@ -162,7 +163,8 @@ static ProtobufCAllocator wire_allocator(HlArena *arena) {
 ProtobufCMessage *wire_unpack(HlCx *cx, const HlSource *source, HlArena *arena, HlStr message,
                               const ProtobufCMessageDescriptor *type) {
   ProtobufCAllocator allocator = wire_allocator(arena);
-  ProtobufCMessage *out = protobuf_c_message_unpack(type, &allocator, message.n, (const uint8_t *)message.at);
+  ProtobufCMessage *out =
+      protobuf_c_message_unpack(type, &allocator, message.n, (const uint8_t *)message.at);
   if (!out)
     hl_error(cx, wire_pos(source, message.at), "damaged proto: cannot unpack %s", type->name);
   return out;

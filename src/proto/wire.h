@@ -13,8 +13,8 @@ typedef struct WireField {
   uint32_t number;
   int type;
   HlStr bytes;
-  uint64_t value;              // varints and fixed ones
-  const char *start;           // of the tag
+  uint64_t value;     // varints and fixed ones
+  const char *start;  // of the tag
 } WireField;
 
 // Reads the field at the front of *rest and moves on. False at the end (rest empty) and on damage
@@ -26,7 +26,8 @@ bool wire_find(HlStr message, uint32_t number, int type, WireField *out);
 // Walks a message and all messages in it by their descriptor, without recursion: everything well
 // formed, nesting within the limit. Reports at the byte where it is not. `base` is where the source's
 // bytes start.
-bool wire_check(HlCx *cx, const HlSource *source, HlStr message, const ProtobufCMessageDescriptor *type);
+bool wire_check(HlCx *cx, const HlSource *source, HlStr message,
+                const ProtobufCMessageDescriptor *type);
 
 void wire_put_varint(HlBuf *out, uint64_t value);
 void wire_put_tag(HlBuf *out, uint32_t number, int type);

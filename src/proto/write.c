@@ -10,7 +10,8 @@ enum { FIELD_COMPUTATIONS = 3, FIELD_INSTRUCTIONS = 2 };
 
 #define MAKE(w, T, name) T *name = HL_NEW((w)->arena, T)
 
-static Xla__ProgramShapeProto *program_shape(ProtoWriter *w, int n, const HlShape *const *params, const HlShape *result) {
+static Xla__ProgramShapeProto *program_shape(ProtoWriter *w, int n, const HlShape *const *params,
+                                             const HlShape *result) {
   MAKE(w, Xla__ProgramShapeProto, out);
   xla__program_shape_proto__init(out);
   out->n_parameters = (size_t)n;
@@ -44,7 +45,7 @@ static void put_insts(ProtoWriter *w, const HlComp *comp, HlBuf *out) {
     int had = w->n_payloads;
     HlMark mark = hl_arena_mark(w->arena);
     wire_put_message(out, FIELD_INSTRUCTIONS, &proto_inst(w, order[k])->base);
-    if (w->n_payloads == had)          // a new payload's list lives in the arena
+    if (w->n_payloads == had)  // a new payload's list lives in the arena
       hl_arena_release(w->arena, mark);
   }
   if (w->n_payloads == 0)
@@ -78,7 +79,8 @@ static void write_schedule(ProtoWriter *w, ModuleMsg *out) {
     sequence->n_instruction_ids = comp->n_insts;
     sequence->instruction_ids = HL_ARRAY(w->arena, int64_t, comp->n_insts + 1);
     for (uint32_t k = 0; k < comp->n_insts; k++)
-      sequence->instruction_ids[k] = (int64_t)((uint64_t)w->comp_ids[comp->id] << 32 | comp->schedule[k]->id);
+      sequence->instruction_ids[k] =
+          (int64_t)((uint64_t)w->comp_ids[comp->id] << 32 | comp->schedule[k]->id);
     entry->key = w->comp_ids[comp->id];
     entry->value = sequence;
     schedule->sequences[schedule->n_sequences++] = entry;
@@ -200,7 +202,8 @@ static void write_shardings(ProtoWriter *w, ModuleMsg *out) {
   if (m->spmd_output_sharding)
     out->spmd_output_sharding = proto_sharding(w, m->spmd_output_sharding);
   out->n_spmd_parameters_shardings = (size_t)m->n_spmd_parameter_shardings;
-  out->spmd_parameters_shardings = HL_ARRAY(w->arena, ShardingMsg *, m->n_spmd_parameter_shardings + 1);
+  out->spmd_parameters_shardings =
+      HL_ARRAY(w->arena, ShardingMsg *, m->n_spmd_parameter_shardings + 1);
   for (int k = 0; k < m->n_spmd_parameter_shardings; k++)
     out->spmd_parameters_shardings[k] = proto_sharding(w, m->spmd_parameter_shardings[k]);
 }
@@ -209,13 +212,15 @@ static void write_payloads(ProtoWriter *w, ModuleMsg *out) {
   out->n_metadata_payloads = (size_t)w->n_payloads;
   out->metadata_payloads = HL_ARRAY(w->arena, ProtobufCBinaryData, w->n_payloads + 1);
   for (int k = 0; k < w->n_payloads; k++)
-    out->metadata_payloads[k] = (ProtobufCBinaryData){w->payloads[k]->n, (uint8_t *)(uintptr_t)w->payloads[k]->text};
+    out->metadata_payloads[k] =
+        (ProtobufCBinaryData){w->payloads[k]->n, (uint8_t *)(uintptr_t)w->payloads[k]->text};
 }
 
 static void write_tail(ProtoWriter *w, ModuleMsg *out) {
   const HlModule *m = w->m;
-  out->host_program_shape = m->entry_result ? program_shape(w, m->n_entry_params, m->entry_params, m->entry_result)
-                                            : shape_of_comp(w, m->entry);
+  out->host_program_shape =
+      m->entry_result ? program_shape(w, m->n_entry_params, m->entry_params, m->entry_result)
+                      : shape_of_comp(w, m->entry);
   add_parameter_names(w, m->entry, out->host_program_shape);
   out->id = m->proto_id;
   out->entry_computation_id = w->comp_ids[m->entry->id];
@@ -275,17 +280,20 @@ static void put_config(const HlModule *m, HlBuf *out) {
   config.n_allow_spmd_sharding_propagation_to_output = (size_t)m->spmd_to_output.n;
   config.allow_spmd_sharding_propagation_to_output = proto_ids32(&w, m->spmd_to_output);
   if (m->entry_result)
-    config.entry_computation_layout = program_shape(&w, m->n_entry_params, m->entry_params, m->entry_result);
+    config.entry_computation_layout =
+        program_shape(&w, m->n_entry_params, m->entry_params, m->entry_result);
   wire_put_message(out, 2, &config.base);
   hl_arena_free(w.arena);
 }
 
-static void put_argument_set(HlCx *cx, const HlRecorded *recorded, int device, uint32_t field, HlBuf *out) {
+static void put_argument_set(HlCx *cx, const HlRecorded *recorded, int device, uint32_t field,
+                             HlBuf *out) {
   for (int k = 0; k < recorded->n_arguments; k++)
     proto_put_literal(cx, recorded->arguments[device][k], field, out);
 }
 
-static void put_beside(HlCx *cx, const HlModule *m, HlProtoForm form, const HlRecorded *recorded, HlBuf *out) {
+static void put_beside(HlCx *cx, const HlModule *m, HlProtoForm form, const HlRecorded *recorded,
+                       HlBuf *out) {
   if (form == HL_PROTO_WITH_CONFIG)
     put_config(m, out);
   if (!recorded)
@@ -306,7 +314,8 @@ static void put_beside(HlCx *cx, const HlModule *m, HlProtoForm form, const HlRe
   }
 }
 
-static bool put_form(HlCx *cx, const HlModule *m, HlProtoForm form, const HlRecorded *recorded, HlBuf *out) {
+static bool put_form(HlCx *cx, const HlModule *m, HlProtoForm form, const HlRecorded *recorded,
+                     HlBuf *out) {
   if (form == HL_PROTO_MODULE)
     return proto_put_module(cx, m, out);
   HlBuf module = {0}, hlo = {0};
@@ -325,15 +334,16 @@ static bool put_form(HlCx *cx, const HlModule *m, HlProtoForm form, const HlReco
 
 static const ProtobufCMessageDescriptor *descriptor_of(HlProtoForm form) {
   switch (form) {
-    case HL_PROTO_MODULE: return &xla__hlo_module_proto__descriptor;
-    case HL_PROTO_SNAPSHOT: return &xla__hlo_snapshot__descriptor;
-    case HL_PROTO_UNOPTIMIZED_SNAPSHOT: return &xla__hlo_unoptimized_snapshot__descriptor;
-    case HL_PROTO_WITH_CONFIG: return &xla__hlo_module_proto_with_config__descriptor;
-    default: return &xla__hlo_proto__descriptor;
+  case HL_PROTO_MODULE: return &xla__hlo_module_proto__descriptor;
+  case HL_PROTO_SNAPSHOT: return &xla__hlo_snapshot__descriptor;
+  case HL_PROTO_UNOPTIMIZED_SNAPSHOT: return &xla__hlo_unoptimized_snapshot__descriptor;
+  case HL_PROTO_WITH_CONFIG: return &xla__hlo_module_proto_with_config__descriptor;
+  default: return &xla__hlo_proto__descriptor;
   }
 }
 
-bool hl_proto_write(HlCx *cx, const HlModule *m, HlProtoForm form, bool as_text, const HlRecorded *recorded, HlBuf *out) {
+bool hl_proto_write(HlCx *cx, const HlModule *m, HlProtoForm form, bool as_text,
+                    const HlRecorded *recorded, HlBuf *out) {
   if (!as_text)
     return put_form(cx, m, form, recorded, out);
   HlBuf wire = {0};

@@ -19,14 +19,14 @@ static void write_plain(ProtoWriter *w, const HlAttr *attr, InstMsg *out) {
   const ProtoPlain *p = &proto_plain[attr->key];
   void *field = (char *)out + p->at;
   switch (p->type) {
-    case PROTO_NONE: break;
-    case PROTO_I64: *(int64_t *)field = attr->i; break;
-    case PROTO_I32: *(int32_t *)field = (int32_t)attr->i; break;
-    case PROTO_TEXT: *(char **)field = text_of(attr->sym); break;
-    case PROTO_INTS:
-      *(size_t *)(void *)((char *)out + p->count_at) = (size_t)attr->ints.n;
-      *(int64_t **)field = proto_ids(w, attr->ints);
-      break;
+  case PROTO_NONE: break;
+  case PROTO_I64: *(int64_t *)field = attr->i; break;
+  case PROTO_I32: *(int32_t *)field = (int32_t)attr->i; break;
+  case PROTO_TEXT: *(char **)field = text_of(attr->sym); break;
+  case PROTO_INTS:
+    *(size_t *)(void *)((char *)out + p->count_at) = (size_t)attr->ints.n;
+    *(int64_t **)field = proto_ids(w, attr->ints);
+    break;
   }
 }
 
@@ -116,17 +116,20 @@ static void write_precision(ProtoWriter *w, HlI64s at, InstMsg *out) {
 // Ops that XLA writes with one precision an operand, default or not.
 static int precision_entries(const HlInst *inst) {
   switch ((HlOp)inst->op) {
-    case HL_OP_DOT: case HL_OP_RAGGED_DOT: case HL_OP_CONVOLUTION: return 2;
-    case HL_OP_SCALED_DOT: return 4;
-    case HL_OP_CUSTOM_CALL: return (int)inst->n_operands;
-    default: return 0;
+  case HL_OP_DOT:
+  case HL_OP_RAGGED_DOT:
+  case HL_OP_CONVOLUTION: return 2;
+  case HL_OP_SCALED_DOT: return 4;
+  case HL_OP_CUSTOM_CALL: return (int)inst->n_operands;
+  default: return 0;
   }
 }
 
 static Xla__DotDimensionNumbers *dot_dims(ProtoWriter *w, const HlInst *inst) {
   MAKE(w, Xla__DotDimensionNumbers, d);
   xla__dot_dimension_numbers__init(d);
-  HlI64s lc = hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS), rc = hl_attr_ints(inst, HL_A_RHS_CONTRACTING_DIMS);
+  HlI64s lc = hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS),
+         rc = hl_attr_ints(inst, HL_A_RHS_CONTRACTING_DIMS);
   HlI64s lb = hl_attr_ints(inst, HL_A_LHS_BATCH_DIMS), rb = hl_attr_ints(inst, HL_A_RHS_BATCH_DIMS);
   d->n_lhs_contracting_dimensions = (size_t)lc.n;
   d->lhs_contracting_dimensions = proto_ids(w, lc);
@@ -146,7 +149,8 @@ static void write_dots(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
     return;
   MAKE(w, Xla__RaggedDotDimensionNumbers, d);
   xla__ragged_dot_dimension_numbers__init(d);
-  HlI64s ragged = hl_attr_ints(inst, HL_A_LHS_RAGGED_DIMS), group = hl_attr_ints(inst, HL_A_RHS_GROUP_DIMS);
+  HlI64s ragged = hl_attr_ints(inst, HL_A_LHS_RAGGED_DIMS),
+         group = hl_attr_ints(inst, HL_A_RHS_GROUP_DIMS);
   d->dot_dimension_numbers = dot_dims(w, inst);
   d->n_lhs_ragged_dimensions = (size_t)ragged.n;
   d->lhs_ragged_dimensions = proto_ids(w, ragged);
@@ -158,9 +162,12 @@ static void write_dots(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
 static void write_gather(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
   MAKE(w, Xla__GatherDimensionNumbers, d);
   xla__gather_dimension_numbers__init(d);
-  HlI64s offset = hl_attr_ints(inst, HL_A_OFFSET_DIMS), collapsed = hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS);
-  HlI64s map = hl_attr_ints(inst, HL_A_START_INDEX_MAP), batching = hl_attr_ints(inst, HL_A_OPERAND_BATCHING_DIMS);
-  HlI64s starts = hl_attr_ints(inst, HL_A_START_INDICES_BATCHING_DIMS), sizes = hl_attr_ints(inst, HL_A_SLICE_SIZES);
+  HlI64s offset = hl_attr_ints(inst, HL_A_OFFSET_DIMS),
+         collapsed = hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS);
+  HlI64s map = hl_attr_ints(inst, HL_A_START_INDEX_MAP),
+         batching = hl_attr_ints(inst, HL_A_OPERAND_BATCHING_DIMS);
+  HlI64s starts = hl_attr_ints(inst, HL_A_START_INDICES_BATCHING_DIMS),
+         sizes = hl_attr_ints(inst, HL_A_SLICE_SIZES);
   d->n_offset_dims = (size_t)offset.n;
   d->offset_dims = proto_ids(w, offset);
   d->n_collapsed_slice_dims = (size_t)collapsed.n;
@@ -180,8 +187,10 @@ static void write_gather(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
 static void write_scatter(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
   MAKE(w, Xla__ScatterDimensionNumbers, d);
   xla__scatter_dimension_numbers__init(d);
-  HlI64s window = hl_attr_ints(inst, HL_A_UPDATE_WINDOW_DIMS), inserted = hl_attr_ints(inst, HL_A_INSERTED_WINDOW_DIMS);
-  HlI64s map = hl_attr_ints(inst, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS), input = hl_attr_ints(inst, HL_A_INPUT_BATCHING_DIMS);
+  HlI64s window = hl_attr_ints(inst, HL_A_UPDATE_WINDOW_DIMS),
+         inserted = hl_attr_ints(inst, HL_A_INSERTED_WINDOW_DIMS);
+  HlI64s map = hl_attr_ints(inst, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS),
+         input = hl_attr_ints(inst, HL_A_INPUT_BATCHING_DIMS);
   HlI64s indices = hl_attr_ints(inst, HL_A_SCATTER_INDICES_BATCHING_DIMS);
   d->n_update_window_dims = (size_t)window.n;
   d->update_window_dims = proto_ids(w, window);
@@ -319,7 +328,8 @@ static void write_dims(ProtoWriter *w, int64_t value, InstMsg *out) {
 static void write_accuracy(ProtoWriter *w, const HlAccuracy *from, InstMsg *out) {
   MAKE(w, Xla__ResultAccuracy, acc);
   xla__result_accuracy__init(acc);
-  acc->value_case = from->has_tolerance ? XLA__RESULT_ACCURACY__VALUE_TOLERANCE : XLA__RESULT_ACCURACY__VALUE_MODE;
+  acc->value_case = from->has_tolerance ? XLA__RESULT_ACCURACY__VALUE_TOLERANCE
+                                        : XLA__RESULT_ACCURACY__VALUE_MODE;
   if (from->has_tolerance) {
     acc->tolerance = HL_NEW(w->arena, Xla__ResultAccuracy__Tolerance);
     xla__result_accuracy__tolerance__init(acc->tolerance);
@@ -370,65 +380,76 @@ static void write_extra(ProtoWriter *w, const HlDict *dict, InstMsg *out) {
 // In the layout of the instruction, where that fits; an elided value is no literal at all.
 static void write_value(ProtoWriter *w, const HlInst *inst, const HlLiteral *value, InstMsg *out) {
   if (!hl_literal_is_elided(value))
-    out->literal = proto_literal(w, value, hl_shape_compatible(inst->shape, value->shape) ? inst->shape : value->shape);
+    out->literal = proto_literal(
+        w, value, hl_shape_compatible(inst->shape, value->shape) ? inst->shape : value->shape);
 }
 
 static void write_special(ProtoWriter *w, const HlInst *inst, const HlAttr *a, InstMsg *out) {
   switch (a->key) {
-    case HL_A_PARAMETER_NUMBER: out->parameter_number = a->i; break;
-    case HL_A_VALUE: write_value(w, inst, a->ptr, out); break;
-    case HL_A_LITERAL: out->literal = proto_literal(w, a->ptr, ((const HlLiteral *)a->ptr)->shape); break;
-    case HL_A_DIMENSION: case HL_A_INFERRED_DIMENSION: case HL_A_IOTA_DIMENSION: write_dims(w, a->i, out); break;
-    case HL_A_INDEX: out->tuple_index = a->i; break;
-    case HL_A_SLICE: write_slices(w, a->ints, out); break;
-    case HL_A_PADDING: write_padding(w, a->ints, out); break;
-    case HL_A_WINDOW: out->window = window_of(w, a->window); break;
-    case HL_A_DIM_LABELS: write_dim_labels(w, a->ptr, out); break;
-    case HL_A_FEATURE_GROUP_COUNT: out->feature_group_count = a->i; break;
-    case HL_A_BATCH_GROUP_COUNT: out->batch_group_count = a->i; break;
-    case HL_A_CONVOLUTION_KIND: out->conv_kind = (Xla__ConvolutionKind)a->i; break;
-    case HL_A_SPARSITY_CONFIG: write_sparsity(w, a->ptr, out); break;
-    case HL_A_OPERAND_PRECISION: write_precision(w, a->ints, out); break;
-    case HL_A_ALGORITHM: precision(w, out)->algorithm = (Xla__PrecisionConfig__Algorithm)a->i; break;
-    case HL_A_FFT_TYPE: out->fft_type = (Xla__FftType)a->i; break;
-    case HL_A_LEFT_SIDE: triangular(w, out)->left_side = a->i != 0; break;
-    case HL_A_LOWER: write_lower(w, inst, a->i != 0, out); break;
-    case HL_A_UNIT_DIAGONAL: triangular(w, out)->unit_diagonal = a->i != 0; break;
-    case HL_A_TRANSPOSE_A: triangular(w, out)->transpose_a = (Xla__TriangularSolveOptions__Transpose)a->i; break;
-    case HL_A_EPSILON: out->epsilon = (float)a->f; break;
-    case HL_A_DIRECTION: out->comparison_direction = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i); break;
-    case HL_A_COMPARISON_TYPE: out->comparison_type = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i); break;
-    case HL_A_IS_ASSOCIATIVE: out->is_associative = (Xla__TriState)a->i; break;
-    case HL_A_REPLICA_GROUPS: write_groups(w, a->ptr, out); break;
-    case HL_A_SOURCE_TARGET_PAIRS: write_pairs(w, a->ints, out); break;
-    case HL_A_PERMUTE_SLICE_SIZES: write_permute_sizes(w, a->lists, out); break;
-    case HL_A_INFEED_CONFIG: out->infeed_config = bytes_of(a->sym); break;
-    case HL_A_OUTFEED_CONFIG: out->outfeed_config = bytes_of(a->sym); break;
-    case HL_A_OUTFEED_SHAPE: out->outfeed_shape = proto_shape(w, a->ptr); break;
-    case HL_A_DISTRIBUTION: out->distribution = (Xla__RandomDistribution)a->i; break;
-    case HL_A_RNG_ALGORITHM: out->rng_algorithm = (Xla__RandomAlgorithm)a->i; break;
-    case HL_A_PADDING_TYPE: out->padding_type = (Xla__PaddingType)a->i; break;
-    case HL_A_OPERAND_LAYOUT_CONSTRAINTS: write_shapes(w, a->shapes, out); break;
-    case HL_A_OUTPUT_TO_OPERAND_ALIASING: write_aliasing(w, a->aliases, out); break;
-    case HL_A_SCHEDULE: out->custom_call_schedule = (Xla__CustomCallSchedule)a->i; break;
-    case HL_A_API_VERSION: out->custom_call_api_version = (Xla__CustomCallApiVersion)a->i; break;
-    case HL_A_KIND: out->fusion_kind = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i); break;
-    case HL_A_ASYNC_EXECUTION_THREAD: out->async_execution_thread = text_of(a->sym); break;
-    case HL_A_CROSS_PROGRAM_PREFETCH_INDEX:
-      out->prefetch_case = XLA__HLO_INSTRUCTION_PROTO__PREFETCH_CROSS_PROGRAM_PREFETCH_INDEX;
-      out->cross_program_prefetch_index = (int32_t)a->i;
-      break;
-    case HL_A_DOMAIN: write_domain(w, a->ptr, out); break;
-    case HL_A_PARAMETER_REPLICATION: write_replication(w, a->ints, out); break;
-    case HL_A_SHARDING: out->sharding = proto_sharding(w, a->ptr); break;
-    case HL_A_FRONTEND_ATTRIBUTES: out->frontend_attributes = proto_dict(w, a->ptr); break;
-    case HL_A_STATISTICS: write_statistics(w, a->ptr, out); break;
-    case HL_A_RESULT_ACCURACY: write_accuracy(w, a->ptr, out); break;
-    case HL_A_ORIGIN: out->original_value = proto_origin(w, a->ptr); break;
-    case HL_A_EXTRA: write_extra(w, a->ptr, out); break;
-    case HL_A_METADATA: out->metadata = proto_metadata(w, a->ptr); break;
-    case HL_A_BACKEND_CONFIG: out->backend_config = bytes_of(a->sym); break;
-    default: write_plain(w, a, out); break;
+  case HL_A_PARAMETER_NUMBER: out->parameter_number = a->i; break;
+  case HL_A_VALUE: write_value(w, inst, a->ptr, out); break;
+  case HL_A_LITERAL:
+    out->literal = proto_literal(w, a->ptr, ((const HlLiteral *)a->ptr)->shape);
+    break;
+  case HL_A_DIMENSION:
+  case HL_A_INFERRED_DIMENSION:
+  case HL_A_IOTA_DIMENSION: write_dims(w, a->i, out); break;
+  case HL_A_INDEX: out->tuple_index = a->i; break;
+  case HL_A_SLICE: write_slices(w, a->ints, out); break;
+  case HL_A_PADDING: write_padding(w, a->ints, out); break;
+  case HL_A_WINDOW: out->window = window_of(w, a->window); break;
+  case HL_A_DIM_LABELS: write_dim_labels(w, a->ptr, out); break;
+  case HL_A_FEATURE_GROUP_COUNT: out->feature_group_count = a->i; break;
+  case HL_A_BATCH_GROUP_COUNT: out->batch_group_count = a->i; break;
+  case HL_A_CONVOLUTION_KIND: out->conv_kind = (Xla__ConvolutionKind)a->i; break;
+  case HL_A_SPARSITY_CONFIG: write_sparsity(w, a->ptr, out); break;
+  case HL_A_OPERAND_PRECISION: write_precision(w, a->ints, out); break;
+  case HL_A_ALGORITHM: precision(w, out)->algorithm = (Xla__PrecisionConfig__Algorithm)a->i; break;
+  case HL_A_FFT_TYPE: out->fft_type = (Xla__FftType)a->i; break;
+  case HL_A_LEFT_SIDE: triangular(w, out)->left_side = a->i != 0; break;
+  case HL_A_LOWER: write_lower(w, inst, a->i != 0, out); break;
+  case HL_A_UNIT_DIAGONAL: triangular(w, out)->unit_diagonal = a->i != 0; break;
+  case HL_A_TRANSPOSE_A:
+    triangular(w, out)->transpose_a = (Xla__TriangularSolveOptions__Transpose)a->i;
+    break;
+  case HL_A_EPSILON: out->epsilon = (float)a->f; break;
+  case HL_A_DIRECTION:
+    out->comparison_direction = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i);
+    break;
+  case HL_A_COMPARISON_TYPE:
+    out->comparison_type = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i);
+    break;
+  case HL_A_IS_ASSOCIATIVE: out->is_associative = (Xla__TriState)a->i; break;
+  case HL_A_REPLICA_GROUPS: write_groups(w, a->ptr, out); break;
+  case HL_A_SOURCE_TARGET_PAIRS: write_pairs(w, a->ints, out); break;
+  case HL_A_PERMUTE_SLICE_SIZES: write_permute_sizes(w, a->lists, out); break;
+  case HL_A_INFEED_CONFIG: out->infeed_config = bytes_of(a->sym); break;
+  case HL_A_OUTFEED_CONFIG: out->outfeed_config = bytes_of(a->sym); break;
+  case HL_A_OUTFEED_SHAPE: out->outfeed_shape = proto_shape(w, a->ptr); break;
+  case HL_A_DISTRIBUTION: out->distribution = (Xla__RandomDistribution)a->i; break;
+  case HL_A_RNG_ALGORITHM: out->rng_algorithm = (Xla__RandomAlgorithm)a->i; break;
+  case HL_A_PADDING_TYPE: out->padding_type = (Xla__PaddingType)a->i; break;
+  case HL_A_OPERAND_LAYOUT_CONSTRAINTS: write_shapes(w, a->shapes, out); break;
+  case HL_A_OUTPUT_TO_OPERAND_ALIASING: write_aliasing(w, a->aliases, out); break;
+  case HL_A_SCHEDULE: out->custom_call_schedule = (Xla__CustomCallSchedule)a->i; break;
+  case HL_A_API_VERSION: out->custom_call_api_version = (Xla__CustomCallApiVersion)a->i; break;
+  case HL_A_KIND: out->fusion_kind = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i); break;
+  case HL_A_ASYNC_EXECUTION_THREAD: out->async_execution_thread = text_of(a->sym); break;
+  case HL_A_CROSS_PROGRAM_PREFETCH_INDEX:
+    out->prefetch_case = XLA__HLO_INSTRUCTION_PROTO__PREFETCH_CROSS_PROGRAM_PREFETCH_INDEX;
+    out->cross_program_prefetch_index = (int32_t)a->i;
+    break;
+  case HL_A_DOMAIN: write_domain(w, a->ptr, out); break;
+  case HL_A_PARAMETER_REPLICATION: write_replication(w, a->ints, out); break;
+  case HL_A_SHARDING: out->sharding = proto_sharding(w, a->ptr); break;
+  case HL_A_FRONTEND_ATTRIBUTES: out->frontend_attributes = proto_dict(w, a->ptr); break;
+  case HL_A_STATISTICS: write_statistics(w, a->ptr, out); break;
+  case HL_A_RESULT_ACCURACY: write_accuracy(w, a->ptr, out); break;
+  case HL_A_ORIGIN: out->original_value = proto_origin(w, a->ptr); break;
+  case HL_A_EXTRA: write_extra(w, a->ptr, out); break;
+  case HL_A_METADATA: out->metadata = proto_metadata(w, a->ptr); break;
+  case HL_A_BACKEND_CONFIG: out->backend_config = bytes_of(a->sym); break;
+  default: write_plain(w, a, out); break;
   }
 }
 
@@ -454,7 +475,8 @@ static void write_always(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
     out->padding_config = HL_NEW(w->arena, Xla__PaddingConfig);
     xla__padding_config__init(out->padding_config);
   }
-  bool windowed = inst->op == HL_OP_CONVOLUTION || inst->op == HL_OP_REDUCE_WINDOW || inst->op == HL_OP_SELECT_AND_SCATTER;
+  bool windowed = inst->op == HL_OP_CONVOLUTION || inst->op == HL_OP_REDUCE_WINDOW ||
+                  inst->op == HL_OP_SELECT_AND_SCATTER;
   if (windowed)
     out->window = window_of(w, (HlWindow){0});
   int n = precision_entries(inst);
@@ -464,7 +486,8 @@ static void write_always(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
     config->operand_precision = HL_ARRAY(w->arena, Xla__PrecisionConfig__Precision, n);
   }
   if (inst->op == HL_OP_COMPARE)
-    out->comparison_type = (char *)hl_enum_text(hl_attr_info[HL_A_COMPARISON_TYPE].words, hl_comparison_type(inst));
+    out->comparison_type =
+        (char *)hl_enum_text(hl_attr_info[HL_A_COMPARISON_TYPE].words, hl_comparison_type(inst));
   if (inst->op == HL_OP_GATHER)
     write_gather(w, inst, out);
   if (inst->op == HL_OP_SCATTER)

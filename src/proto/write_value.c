@@ -3,7 +3,6 @@
 
 #include "proto/message.h"
 
-
 static char *text_of(const HlSym *sym) {
   return sym ? (char *)sym->text : "";
 }
@@ -149,7 +148,8 @@ static int count_leaves(const HlOrigin *o) {
 
 enum { MAX_ORIGIN_DEPTH = 1000 };
 
-static void add_leaves(ProtoWriter *w, const HlOrigin *o, int64_t *path, int depth, Xla__OriginalValueProto *out) {
+static void add_leaves(ProtoWriter *w, const HlOrigin *o, int64_t *path, int depth,
+                       Xla__OriginalValueProto *out) {
   if (o->kind == HL_ORIGIN_TUPLE) {
     for (int k = 0; k < o->n && depth < MAX_ORIGIN_DEPTH; k++) {
       path[depth] = k;
@@ -297,7 +297,8 @@ ShardingMsg *proto_sharding(ProtoWriter *w, const HlSharding *s) {
     write_tiled(w, s, out);
   out->is_shard_group = s->shard_group != 0;
   out->shard_group_id = s->shard_group ? s->shard_group_id : 0;
-  out->shard_group_type = s->shard_group == 2 ? XLA__OP_SHARDING__SHARD_GROUP_TYPE__LIKE : XLA__OP_SHARDING__SHARD_GROUP_TYPE__AS;
+  out->shard_group_type = s->shard_group == 2 ? XLA__OP_SHARDING__SHARD_GROUP_TYPE__LIKE
+                                              : XLA__OP_SHARDING__SHARD_GROUP_TYPE__AS;
   out->n_tuple_shardings = (size_t)s->n_elements;
   out->tuple_shardings = HL_ARRAY(w->arena, ShardingMsg *, s->n_elements + 1);
   for (int k = 0; k < s->n_elements; k++)

@@ -4,8 +4,8 @@
 // segment = { module } | computations without a header | a single instruction
 // module = "HloModule" name { "," attribute } [ tables ] computation { computation }
 
-#include "base/memory.h"
 #include "text/parse.h"
+#include "base/memory.h"
 
 #include "hilo/text.h"
 

@@ -7,11 +7,20 @@
 // --- Options -------------------------------------------------------------------------------------
 
 HlTextOptions hl_text_options(HlTextPreset preset) {
-  HlTextOptions o = {
-      .percent = true, .signatures = true, .operand_names = true, .index_comments = true,
-      .metadata = true, .backend_config = true, .control_predecessors = true, .infeed_config = true,
-      .result_shape = true, .layouts = true, .print_ids = true, .async_sugar = true,
-      .original_value = true, .frames = true};
+  HlTextOptions o = {.percent = true,
+                     .signatures = true,
+                     .operand_names = true,
+                     .index_comments = true,
+                     .metadata = true,
+                     .backend_config = true,
+                     .control_predecessors = true,
+                     .infeed_config = true,
+                     .result_shape = true,
+                     .layouts = true,
+                     .print_ids = true,
+                     .async_sugar = true,
+                     .original_value = true,
+                     .frames = true};
   if (preset == HL_TEXT_DEFAULT)
     return o;
   o.percent = o.signatures = o.index_comments = o.metadata = o.frames = false;
@@ -352,9 +361,12 @@ static void print_location(HlBuf *out, int k, const HlFileLocation *at) {
   const struct {
     const char *name;
     int32_t value;
-  } fields[] = {{" {file_name_id=", at->file_name_id}, {" function_name_id=", at->function_name_id},
-                {" line=", at->line},                  {" end_line=", at->end_line},
-                {" column=", at->column},              {" end_column=", at->end_column}};
+  } fields[] = {{" {file_name_id=", at->file_name_id},
+                {" function_name_id=", at->function_name_id},
+                {" line=", at->line},
+                {" end_line=", at->end_line},
+                {" column=", at->column},
+                {" end_column=", at->end_column}};
   put_i64(out, k + 1);
   for (int f = 0; f < HL_COUNT_OF(fields); f++) {
     put_text(out, fields[f].name);

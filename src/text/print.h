@@ -21,15 +21,15 @@ typedef struct Print {
   HlBuf *out;
   const HlTextOptions *o;
   HlCx *cx;
-  PrintMemo *memo;        // PRINT_MEMOS of them
-  uint32_t *canonical;    // tmp_N + 1 by instruction id, of the computation being printed
+  PrintMemo *memo;      // PRINT_MEMOS of them
+  uint32_t *canonical;  // tmp_N + 1 by instruction id, of the computation being printed
   uint32_t next_canonical;
-  int indent;             // in spaces, of the instructions
-  int depth;              // of bodies inside bodies
-  bool nested;            // inside a computation
-  bool hide_frontend;     // no frontend attributes: an async-start around shows its own
+  int indent;          // in spaces, of the instructions
+  int depth;           // of bodies inside bodies
+  bool nested;         // inside a computation
+  bool hide_frontend;  // no frontend attributes: an async-start around shows its own
   HlAsyncLately async;
-  int64_t budget;         // instructions that may still be printed in bodies inside instructions
+  int64_t budget;  // instructions that may still be printed in bodies inside instructions
 } Print;
 
 // Starts a piece of text that may be found again by a pointer: true, and the text is copied, when
@@ -38,8 +38,8 @@ bool print_memo(Print *p, const void *key, PrintMemo **slot);
 void print_memo_end(Print *p, PrintMemo *slot, const void *key, size_t from);
 
 void print_shape(Print *p, const HlShape *shape);
-void print_name(Print *p, const HlSym *name);     // with %, cut at the dot where ids are not wanted
-void print_body(Print *p, const HlComp *comp);    // a computation inside an instruction
+void print_name(Print *p, const HlSym *name);   // with %, cut at the dot where ids are not wanted
+void print_body(Print *p, const HlComp *comp);  // a computation inside an instruction
 void print_inst(Print *p, const HlInst *inst);
 // The attributes of the instruction itself, its computations, then those that every op can have.
 void print_attrs(Print *p, const HlInst *inst);

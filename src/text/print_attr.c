@@ -55,9 +55,7 @@ static void print_comp_attr(Print *p, const HlInst *inst, HlAttrKey key) {
     if (!has_pred_branches(inst))
       print_called_list(p, name, inst);
     break;
-  case HL_A_CALLED_COMPUTATIONS:
-    print_called_list(p, name, inst);
-    break;
+  case HL_A_CALLED_COMPUTATIONS: print_called_list(p, name, inst); break;
   case HL_A_TO_APPLY:
     // Whole bodies of these stand after `calls=`, as XLA has it.
     if (inst->op == HL_OP_REDUCE_SCATTER || inst->op == HL_OP_SCAN)
@@ -65,8 +63,7 @@ static void print_comp_attr(Print *p, const HlInst *inst, HlAttrKey key) {
     if (inst->op != HL_OP_CUSTOM_CALL)
       print_called(p, name, inst->calls[0].comp);
     break;
-  default:
-    print_called(p, name, inst->calls[second].comp);
+  default: print_called(p, name, inst->calls[second].comp);
   }
 }
 
@@ -104,10 +101,13 @@ static bool shows(const Print *p, const HlInst *inst, const HlAttr *attr) {
     if (attr->key == HL_A_INFEED_CONFIG || attr->key == HL_A_OUTFEED_CONFIG)
       return p->o->infeed_config && attr->sym && attr->sym->n;
     return true;
-  case HL_KIND_OF_SHAPE: case HL_KIND_OF_LITERAL: case HL_KIND_OF_DIM_LABELS:
-  case HL_KIND_OF_DOMAIN: case HL_KIND_OF_SHARDING:
-    return attr->ptr != NULL;
-  case HL_KIND_OF_DROPPED: case HL_KIND_OF_CONTROL: return false;
+  case HL_KIND_OF_SHAPE:
+  case HL_KIND_OF_LITERAL:
+  case HL_KIND_OF_DIM_LABELS:
+  case HL_KIND_OF_DOMAIN:
+  case HL_KIND_OF_SHARDING: return attr->ptr != NULL;
+  case HL_KIND_OF_DROPPED:
+  case HL_KIND_OF_CONTROL: return false;
   default: return true;
   }
 }
@@ -119,18 +119,13 @@ static bool stand_in(const HlInst *inst, HlAttrKey key, bool required, HlAttr *o
   case HL_A_REPLICA_GROUPS:
   case HL_A_LHS_CONTRACTING_DIMS:
   case HL_A_RHS_CONTRACTING_DIMS:
-  case HL_A_CUSTOM_CALL_TARGET:
-    return true;
-  case HL_A_DIMENSIONS:
-    return true;
-  case HL_A_LARGEST:
-    out->i = 1;
-    return true;
+  case HL_A_CUSTOM_CALL_TARGET: return true;
+  case HL_A_DIMENSIONS: return true;
+  case HL_A_LARGEST: out->i = 1; return true;
   case HL_A_OUTFEED_SHAPE:
     out->ptr = inst->n_operands ? inst->operands[0]->shape : NULL;
     return out->ptr != NULL;
-  default:
-    break;
+  default: break;
   }
   const HlAttrKind kind = hl_attr_info[key].kind;
   return required && (kind == HL_KIND_OF_INTS || kind == HL_KIND_OF_SLICES ||

@@ -139,11 +139,21 @@ static void print_padding(Print *p, const HlInst *inst, const HlAttr *attr) {
 
 typedef int64_t WindowField(const HlWindowDim *dim);
 
-static int64_t size_of(const HlWindowDim *d) { return d->size; }
-static int64_t stride_of(const HlWindowDim *d) { return d->stride; }
-static int64_t lhs_dilate_of(const HlWindowDim *d) { return d->lhs_dilate; }
-static int64_t rhs_dilate_of(const HlWindowDim *d) { return d->rhs_dilate; }
-static int64_t reversal_of(const HlWindowDim *d) { return d->reversal; }
+static int64_t size_of(const HlWindowDim *d) {
+  return d->size;
+}
+static int64_t stride_of(const HlWindowDim *d) {
+  return d->stride;
+}
+static int64_t lhs_dilate_of(const HlWindowDim *d) {
+  return d->lhs_dilate;
+}
+static int64_t rhs_dilate_of(const HlWindowDim *d) {
+  return d->rhs_dilate;
+}
+static int64_t reversal_of(const HlWindowDim *d) {
+  return d->reversal;
+}
 
 // " name=1x2", unless all have the default.
 static void put_window_field(HlBuf *out, HlWindow w, const char *name, WindowField *field,

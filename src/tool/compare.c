@@ -13,17 +13,19 @@
 #include "hilo/tool.h"
 
 typedef struct Bounds {
-  double tolerance, scale;     // scale: max(1, max|e|)
-  double abs, rel;             // without a tolerance
+  double tolerance, scale;  // scale: max(1, max|e|)
+  double abs, rel;          // without a tolerance
 } Bounds;
 
 static double rounding(HlDtype t) {
   switch (t) {
-    case HL_F64: case HL_C128: return 1e-6;
-    case HL_F16: return 1e-2;
-    case HL_BF16: return 2e-2;
-    case HL_F32: case HL_C64: return 1e-3;
-    default: return 0.25;
+  case HL_F64:
+  case HL_C128: return 1e-6;
+  case HL_F16: return 1e-2;
+  case HL_BF16: return 2e-2;
+  case HL_F32:
+  case HL_C64: return 1e-3;
+  default: return 0.25;
   }
 }
 
@@ -45,7 +47,8 @@ static Bounds bounds_for(const HlLiteral *expected, double tolerance) {
 
 // Whether one component of a number of size `size` passes; *abs and *rel are its errors (infinite for
 // nan or inf against a number).
-static bool near(const Bounds *b, double a, double e, double size, double *abs_error, double *rel_error) {
+static bool near(const Bounds *b, double a, double e, double size, double *abs_error,
+                 double *rel_error) {
   *abs_error = *rel_error = 0;
   if (a == e || (isnan(a) && isnan(e)))
     return true;
@@ -59,7 +62,8 @@ static bool near(const Bounds *b, double a, double e, double size, double *abs_e
   return !(*abs_error > b->abs && *rel_error > b->rel);
 }
 
-static void note(HlMismatch *out, int64_t k, bool fine, double a, double e, double abs_error, double rel_error) {
+static void note(HlMismatch *out, int64_t k, bool fine, double a, double e, double abs_error,
+                 double rel_error) {
   if (!fine) {
     out->n_different++;
     if (out->first < 0)
@@ -80,18 +84,20 @@ static void note(HlMismatch *out, int64_t k, bool fine, double a, double e, doub
   }
 }
 
-static void compare_floats(const HlLiteral *actual, const HlLiteral *expected, const Bounds *b, HlMismatch *out) {
+static void compare_floats(const HlLiteral *actual, const HlLiteral *expected, const Bounds *b,
+                           HlMismatch *out) {
   bool complex_parts = hl_is_complex(expected->shape->dtype);
   for (int64_t k = 0; k < expected->n; k++) {
     double abs_error, rel_error, abs_imag = 0, rel_imag = 0;
     double a = hl_literal_f64(actual, k), e = hl_literal_f64(expected, k);
     double size = magnitude(expected, k);
-    if (!isfinite(size))               // the other part is inf or nan: this one stands for itself
+    if (!isfinite(size))  // the other part is inf or nan: this one stands for itself
       size = fabs(e);
     bool fine = near(b, a, e, size, &abs_error, &rel_error);
     if (complex_parts) {
       double ai = hl_literal_imag(actual, k), ei = hl_literal_imag(expected, k);
-      bool fine_imag = near(b, ai, ei, isfinite(magnitude(expected, k)) ? size : fabs(ei), &abs_imag, &rel_imag);
+      bool fine_imag =
+          near(b, ai, ei, isfinite(magnitude(expected, k)) ? size : fabs(ei), &abs_imag, &rel_imag);
       fine = fine && fine_imag;
       if (abs_imag > abs_error) {
         a = ai;
@@ -108,7 +114,8 @@ static void compare_exact(const HlLiteral *actual, const HlLiteral *expected, Hl
   for (int64_t k = 0; k < expected->n; k++) {
     int64_t a = hl_literal_i64(actual, k), e = hl_literal_i64(expected, k);
     if (a != e)
-      note(out, k, false, (double)a, (double)e, fabs((double)a - (double)e), e ? fabs(((double)a - (double)e) / (double)e) : INFINITY);
+      note(out, k, false, (double)a, (double)e, fabs((double)a - (double)e),
+           e ? fabs(((double)a - (double)e) / (double)e) : INFINITY);
   }
 }
 
@@ -155,17 +162,20 @@ static HlLiteral *turned(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
   int rank = actual->shape->rank;
   if (!copy || rank < 2)
     return copy;
-  int64_t rows = actual->shape->dim[rank - 2], columns = actual->shape->dim[rank - 1], size = rows * columns;
+  int64_t rows = actual->shape->dim[rank - 2], columns = actual->shape->dim[rank - 1],
+          size = rows * columns;
   for (int64_t base = 0; size > 0 && base + size <= actual->n; base += size)
     for (int64_t v = 0; v < (how == 1 ? columns : rows); v++)
-      turn(copy, expected, how == 1 ? (Vector){base + v, rows, columns} : (Vector){base + v * columns, columns, 1});
+      turn(copy, expected,
+           how == 1 ? (Vector){base + v, rows, columns} : (Vector){base + v * columns, columns, 1});
   return copy;
 }
 
-static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected, double tolerance, int vectors,
-                         HlMismatch *out) {
+static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected,
+                         double tolerance, int vectors, HlMismatch *out) {
   *out = (HlMismatch){.first = -1, .worst = -1, .n = expected->n};
-  out->same_shape = hl_shape_same_dims(actual->shape, expected->shape) && actual->n == expected->n &&
+  out->same_shape = hl_shape_same_dims(actual->shape, expected->shape) &&
+                    actual->n == expected->n &&
                     hl_dtype_kind(actual->shape->dtype) == hl_dtype_kind(expected->shape->dtype);
   if (!out->same_shape)
     return false;
@@ -188,7 +198,8 @@ bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral
   bool equal = true;
   for (int k = 0; k < n; k++) {
     int vectors = options && k < options->n_vectors ? options->vectors[k] : 0;
-    if (!compare_leaf(cx, actual[k], expected[k], options ? options->tolerance : -1, vectors, &out[k]))
+    if (!compare_leaf(cx, actual[k], expected[k], options ? options->tolerance : -1, vectors,
+                      &out[k]))
       equal = false;
   }
   return equal;

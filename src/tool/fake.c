@@ -113,7 +113,8 @@ static double distinct_float(HlDtype dtype, Range r, int64_t k, int64_t n) {
 
 static bool few_enough(HlDtype dtype, int64_t n) {
   if (hl_is_float(dtype))
-    return dtype == HL_F64 || n < ((int64_t)1 << (dtype == HL_F32 ? 20 : hl_dtype_info[dtype].bits - 2));
+    return dtype == HL_F64 ||
+           n < ((int64_t)1 << (dtype == HL_F32 ? 20 : hl_dtype_info[dtype].bits - 2));
   int bits = hl_dtype_info[dtype].bits;
   return bits >= 63 || n <= (int64_t)1 << bits;
 }
@@ -122,7 +123,8 @@ static bool few_enough(HlDtype dtype, int64_t n) {
 static bool fill_distinct(HlLiteral *out, Need n, HlRng *rng) {
   HlDtype dtype = out->shape->dtype;
   int64_t lo = 0, hi = 0;
-  if (hl_is_complex(dtype) || dtype == HL_PRED || dtype == HL_F8E8M0FNU || !few_enough(dtype, out->n) || out->n == 0)
+  if (hl_is_complex(dtype) || dtype == HL_PRED || dtype == HL_F8E8M0FNU ||
+      !few_enough(dtype, out->n) || out->n == 0)
     return false;
   if (hl_is_integral(dtype)) {
     bool bounded = integer_interval(dtype, n, &lo, &hi);
@@ -152,7 +154,9 @@ static int ascending(const void *a, const void *b) {
 }
 
 static void sort_integers(HlLiteral *out) {
-  int64_t *at = hl_is_integral(out->shape->dtype) && out->n > 1 ? malloc(sizeof(int64_t) * (size_t)out->n) : NULL;
+  int64_t *at = hl_is_integral(out->shape->dtype) && out->n > 1
+                    ? malloc(sizeof(int64_t) * (size_t)out->n)
+                    : NULL;
   if (!at)
     return;
   for (int64_t k = 0; k < out->n; k++)
@@ -189,7 +193,10 @@ static void fill_all(HlLiteral *out, double value) {
     if (whole)
       hl_literal_set_i64(out, k, (int64_t)value);
     else if (hl_is_integral(out->shape->dtype))  // an end of a 64-bit type
-      hl_literal_set_i64(out, k, value < 0 ? INT64_MIN : hl_is_signed(out->shape->dtype) ? INT64_MAX : -1);
+      hl_literal_set_i64(out, k,
+                         value < 0                         ? INT64_MIN
+                         : hl_is_signed(out->shape->dtype) ? INT64_MAX
+                                                           : -1);
     else
       hl_literal_set_f64(out, k, value);
 }
@@ -230,7 +237,8 @@ static bool check_size(HlCx *cx, const HlModule *m) {
     if (!m->entry->params[k])
       return hl_error(cx, hl_comp_pos(m->entry), "the entry has no parameter %d", k);
     if (__builtin_add_overflow(sum, hl_leaf_bytes(m->entry->params[k]->shape), &sum) || sum > limit)
-      return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m), "the parameters take more than %lld bytes (limit eval_bytes)",
+      return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m),
+                           "the parameters take more than %lld bytes (limit eval_bytes)",
                            (long long)limit);
   }
   return true;

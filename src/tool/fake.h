@@ -4,13 +4,13 @@
 
 #include "hilo/ir.h"
 
-enum {                         // of Need.flags
-  NEED_HARD = 1,               // the range is no matter of taste: indices, sizes
-  NEED_DISTINCT = 2,           // no two elements equal
+enum {                // of Need.flags
+  NEED_HARD = 1,      // the range is no matter of taste: indices, sizes
+  NEED_DISTINCT = 2,  // no two elements equal
   NEED_NONZERO = 4,
-  NEED_SORTED = 8,             // ascending in row-major order
-  NEED_FIXED = 16,             // every element is `fixed`
-  NEED_DIAGONAL = 32           // square matrices with a large diagonal
+  NEED_SORTED = 8,    // ascending in row-major order
+  NEED_FIXED = 16,    // every element is `fixed`
+  NEED_DIAGONAL = 32  // square matrices with a large diagonal
 };
 
 // What the users of a value want of it. Of a wish lo <= hi; wishes add up in any order: in a slot lo may come to
@@ -21,7 +21,7 @@ typedef struct Need {
   double hard_lo, hard_hi;
 } Need;
 
-typedef struct Range {         // where a value lies whatever the inputs are
+typedef struct Range {  // where a value lies whatever the inputs are
   double lo, hi;
 } Range;
 
@@ -29,12 +29,12 @@ typedef struct Range {         // where a value lies whatever the inputs are
 typedef struct Fake {
   HlArena *arena;
   const HlModule *m;
-  int **first;                 // first slot of an instruction, by computation id and instruction id
-  int ***start;                // slots before each element of a tuple, likewise; NULL: not a tuple
+  int **first;   // first slot of an instruction, by computation id and instruction id
+  int ***start;  // slots before each element of a tuple, likewise; NULL: not a tuple
   int n_slots;
   Range *range;
   Need *need;
-  bool *condition;             // by computation id: decides whether a loop goes on
+  bool *condition;  // by computation id: decides whether a loop goes on
   bool changed;
 } Fake;
 
@@ -56,7 +56,7 @@ static inline int fake_start(const Fake *f, const HlInst *tuple, int64_t element
 }
 // Adds a wish about leaf `leaf` of a value.
 void fake_want(Fake *f, const HlInst *value, int leaf, Need what);
-Need fake_free(void);          // no wish
+Need fake_free(void);  // no wish
 // What a slot comes to: everything if that can be, else the hard wishes, else what lies between them.
 Need fake_settled(Need n);
 

@@ -11,7 +11,9 @@
 
 enum { MAX_SLOTS = 1 << 24, PASSES = 8 };
 
-Need fake_free(void) { return (Need){-INFINITY, INFINITY, 0, 0, -INFINITY, INFINITY}; }
+Need fake_free(void) {
+  return (Need){-INFINITY, INFINITY, 0, 0, -INFINITY, INFINITY};
+}
 
 // Does not depend on the order of wishes.
 static bool merge(Need *to, Need what) {
@@ -25,8 +27,8 @@ static bool merge(Need *to, Need what) {
     to->hard_lo = fmax(to->hard_lo, what.lo);
     to->hard_hi = fmin(to->hard_hi, what.hi);
   }
-  return to->lo != old.lo || to->hi != old.hi || to->hard_lo != old.hard_lo || to->hard_hi != old.hard_hi ||
-         to->flags != old.flags || to->fixed != old.fixed;
+  return to->lo != old.lo || to->hi != old.hi || to->hard_lo != old.hard_lo ||
+         to->hard_hi != old.hard_hi || to->flags != old.flags || to->fixed != old.fixed;
 }
 
 Need fake_settled(Need n) {
@@ -116,9 +118,11 @@ bool fake_analyse(Fake *f, HlArena *arena, const HlModule *m) {
     for (const HlInst *inst = comp->last; inst; inst = inst->prev)
       fake_demand(f, inst);
   f->changed = true;
-  for (int pass = 0; pass < PASSES && f->changed; pass++) {  // by turns callees first and callers first
+  for (int pass = 0; pass < PASSES && f->changed;
+       pass++) {  // by turns callees first and callers first
     f->changed = false;
-    for (const HlComp *comp = pass % 2 ? m->last : m->first; comp; comp = pass % 2 ? comp->prev : comp->next)
+    for (const HlComp *comp = pass % 2 ? m->last : m->first; comp;
+         comp = pass % 2 ? comp->prev : comp->next)
       for (const HlInst *inst = comp->last; inst; inst = inst->prev)
         fake_flow(f, inst);
   }

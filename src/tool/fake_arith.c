@@ -9,7 +9,9 @@
 
 static const double positive = 1e-3;
 
-static bool known(Range r) { return isfinite(r.lo) && isfinite(r.hi); }
+static bool known(Range r) {
+  return isfinite(r.lo) && isfinite(r.hi);
+}
 
 static void want(Fake *f, const HlInst *inst, int k, Need n, double lo, double hi) {
   if (isnan(lo) || isnan(hi))
@@ -56,7 +58,8 @@ static void flow_multiply(Fake *f, const HlInst *inst, Need n) {
   if (known(a) && known(b))
     return;
   if (inst->operands[0] == inst->operands[1]) {
-    Need nonzero = {.lo = -sqrt(n.hi), .hi = sqrt(n.hi),
+    Need nonzero = {.lo = -sqrt(n.hi),
+                    .hi = sqrt(n.hi),
                     .flags = (n.flags & NEED_HARD) | (n.lo > 0 ? (unsigned)NEED_NONZERO : 0)};
     if (n.hi > 0)
       fake_want(f, inst->operands[0], 0, nonzero);
@@ -66,7 +69,8 @@ static void flow_multiply(Fake *f, const HlInst *inst, Need n) {
     scale(f, inst, 1, n, n.hi > 0 && isfinite(n.hi) ? a.hi : a.lo, whole);
   } else if (n.lo >= 0) {
     for (int k = 0; k < 2; k++)
-      want(f, inst, k, n, n.lo > 0 ? (whole ? 1 : positive) : 0, whole ? floor(sqrt(n.hi)) : sqrt(n.hi));
+      want(f, inst, k, n, n.lo > 0 ? (whole ? 1 : positive) : 0,
+           whole ? floor(sqrt(n.hi)) : sqrt(n.hi));
   }
 }
 
@@ -103,25 +107,27 @@ static void flow_shift(Fake *f, const HlInst *inst, Need n) {
 }
 
 static bool keeps_sign(HlOp op) {
-  return op == HL_OP_TANH || op == HL_OP_SINH || op == HL_OP_ASIN || op == HL_OP_ASINH || op == HL_OP_ATANH ||
-         op == HL_OP_CBRT || op == HL_OP_ERF || op == HL_OP_TAN || op == HL_OP_SIGN || op == HL_OP_LOG_PLUS_ONE ||
-         op == HL_OP_EXPONENTIAL_MINUS_ONE || op == HL_OP_SQRT;
+  return op == HL_OP_TANH || op == HL_OP_SINH || op == HL_OP_ASIN || op == HL_OP_ASINH ||
+         op == HL_OP_ATANH || op == HL_OP_CBRT || op == HL_OP_ERF || op == HL_OP_TAN ||
+         op == HL_OP_SIGN || op == HL_OP_LOG_PLUS_ONE || op == HL_OP_EXPONENTIAL_MINUS_ONE ||
+         op == HL_OP_SQRT;
 }
 
 static void flow_unary(Fake *f, const HlInst *inst, Need n) {
   switch (inst->op) {
-    case HL_OP_NEGATE: want(f, inst, 0, n, -n.hi, -n.lo); break;
-    case HL_OP_ABS: want(f, inst, 0, n, -n.hi, n.hi); break;
-    case HL_OP_FLOOR: case HL_OP_CEIL: case HL_OP_ROUND_NEAREST_AFZ: case HL_OP_ROUND_NEAREST_EVEN:
-      want(f, inst, 0, n, n.lo, n.hi);
-      break;
-    case HL_OP_LOG:
-      if (n.lo >= 0)
-        want(f, inst, 0, n, 1 + positive, INFINITY);
-      break;
-    default:
-      if (keeps_sign((HlOp)inst->op) && n.lo >= 0)
-        want(f, inst, 0, n, n.lo > 0 ? positive : 0, INFINITY);
+  case HL_OP_NEGATE: want(f, inst, 0, n, -n.hi, -n.lo); break;
+  case HL_OP_ABS: want(f, inst, 0, n, -n.hi, n.hi); break;
+  case HL_OP_FLOOR:
+  case HL_OP_CEIL:
+  case HL_OP_ROUND_NEAREST_AFZ:
+  case HL_OP_ROUND_NEAREST_EVEN: want(f, inst, 0, n, n.lo, n.hi); break;
+  case HL_OP_LOG:
+    if (n.lo >= 0)
+      want(f, inst, 0, n, 1 + positive, INFINITY);
+    break;
+  default:
+    if (keeps_sign((HlOp)inst->op) && n.lo >= 0)
+      want(f, inst, 0, n, n.lo > 0 ? positive : 0, INFINITY);
   }
 }
 
@@ -129,14 +135,15 @@ static void flow_unary(Fake *f, const HlInst *inst, Need n) {
 static void flow_nonzero(Fake *f, const HlInst *inst) {
   Need n = fake_free();
   n.flags = NEED_NONZERO;
-  if (inst->op == HL_OP_MULTIPLY || inst->op == HL_OP_NEGATE || inst->op == HL_OP_ABS || inst->op == HL_OP_DIVIDE ||
-      keeps_sign((HlOp)inst->op))
+  if (inst->op == HL_OP_MULTIPLY || inst->op == HL_OP_NEGATE || inst->op == HL_OP_ABS ||
+      inst->op == HL_OP_DIVIDE || keeps_sign((HlOp)inst->op))
     for (int k = 0; k < (inst->op == HL_OP_MULTIPLY ? 2 : 1); k++)
       fake_want(f, inst->operands[k], 0, n);
 }
 
 bool fake_flow_arithmetic(Fake *f, const HlInst *inst, Need n) {
-  if (!(hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) || inst->n_operands == 0 || inst->n_operands > 2)
+  if (!(hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) || inst->n_operands == 0 ||
+      inst->n_operands > 2)
     return false;
   for (int k = 0; k < (int)inst->n_operands; k++)
     if (!hl_shape_is_array(inst->operands[k]->shape))
@@ -146,26 +153,26 @@ bool fake_flow_arithmetic(Fake *f, const HlInst *inst, Need n) {
   if (isinf(n.lo) && isinf(n.hi))
     return true;
   switch (inst->op) {
-    case HL_OP_ADD: flow_add(f, inst, n); break;
-    case HL_OP_SUBTRACT: flow_subtract(f, inst, n); break;
-    case HL_OP_MULTIPLY: flow_multiply(f, inst, n); break;
-    case HL_OP_DIVIDE: flow_divide(f, inst, n); break;
-    case HL_OP_REMAINDER:
-      if (n.lo >= 0)
-        want(f, inst, 0, n, 0, INFINITY);
-      break;
-    case HL_OP_MAXIMUM: flow_extreme(f, inst, n, true); break;
-    case HL_OP_MINIMUM: flow_extreme(f, inst, n, false); break;
-    case HL_OP_POWER:
-      if (n.lo >= 0)
-        want(f, inst, 0, n, n.lo > 0 ? positive : 0, INFINITY);
-      break;
-    case HL_OP_SHIFT_LEFT: case HL_OP_SHIFT_RIGHT_LOGICAL: case HL_OP_SHIFT_RIGHT_ARITHMETIC:
-      flow_shift(f, inst, n);
-      break;
-    default:
-      if (inst->n_operands == 1)
-        flow_unary(f, inst, n);
+  case HL_OP_ADD: flow_add(f, inst, n); break;
+  case HL_OP_SUBTRACT: flow_subtract(f, inst, n); break;
+  case HL_OP_MULTIPLY: flow_multiply(f, inst, n); break;
+  case HL_OP_DIVIDE: flow_divide(f, inst, n); break;
+  case HL_OP_REMAINDER:
+    if (n.lo >= 0)
+      want(f, inst, 0, n, 0, INFINITY);
+    break;
+  case HL_OP_MAXIMUM: flow_extreme(f, inst, n, true); break;
+  case HL_OP_MINIMUM: flow_extreme(f, inst, n, false); break;
+  case HL_OP_POWER:
+    if (n.lo >= 0)
+      want(f, inst, 0, n, n.lo > 0 ? positive : 0, INFINITY);
+    break;
+  case HL_OP_SHIFT_LEFT:
+  case HL_OP_SHIFT_RIGHT_LOGICAL:
+  case HL_OP_SHIFT_RIGHT_ARITHMETIC: flow_shift(f, inst, n); break;
+  default:
+    if (inst->n_operands == 1)
+      flow_unary(f, inst, n);
   }
   return true;
 }

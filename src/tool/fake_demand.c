@@ -6,10 +6,14 @@
 
 #include "tool/fake.h"
 
-enum { TURNS = 16 };           // how often a loop may go round if an input decides
+enum { TURNS = 16 };  // how often a loop may go round if an input decides
 
-static Need within(double lo, double hi) { return (Need){.lo = lo, .hi = hi, .flags = NEED_HARD}; }
-static Need rather(double lo, double hi) { return (Need){.lo = lo, .hi = hi}; }
+static Need within(double lo, double hi) {
+  return (Need){.lo = lo, .hi = hi, .flags = NEED_HARD};
+}
+static Need rather(double lo, double hi) {
+  return (Need){.lo = lo, .hi = hi};
+}
 static Need flagged(unsigned flags) {
   Need n = fake_free();
   n.flags = flags;
@@ -21,25 +25,31 @@ static Need fixed(double value) {
   return n;
 }
 
-static double at_least(double x, double least) { return x > least ? x : least; }
+static double at_least(double x, double least) {
+  return x > least ? x : least;
+}
 
 // Start indices from operand `from` on, of a box of the given sizes.
-static void want_starts(Fake *f, const HlInst *inst, int from, const HlShape *whole, const int64_t *size, int n) {
+static void want_starts(Fake *f, const HlInst *inst, int from, const HlShape *whole,
+                        const int64_t *size, int n) {
   int n_starts = (int)inst->n_operands - from;
-  if (n_starts == 1 && hl_shape_is_array(inst->operands[from]->shape) && inst->operands[from]->shape->rank == 1) {
-    double most = INFINITY;    // the old form: one vector
+  if (n_starts == 1 && hl_shape_is_array(inst->operands[from]->shape) &&
+      inst->operands[from]->shape->rank == 1) {
+    double most = INFINITY;  // the old form: one vector
     for (int d = 0; d < n && d < whole->rank; d++)
       most = fmin(most, at_least((double)(whole->dim[d] - size[d]), 0));
     fake_want(f, inst->operands[from], 0, within(0, most));
     return;
   }
   for (int d = 0; d < n_starts && d < n && d < whole->rank; d++)
-    fake_want(f, inst->operands[from + d], 0, within(0, at_least((double)(whole->dim[d] - size[d]), 0)));
+    fake_want(f, inst->operands[from + d], 0,
+              within(0, at_least((double)(whole->dim[d] - size[d]), 0)));
 }
 
 static void demand_gather(Fake *f, const HlInst *inst) {
   const HlShape *x = inst->operands[0]->shape;
-  HlI64s map = hl_attr_ints(inst, HL_A_START_INDEX_MAP), size = hl_attr_ints(inst, HL_A_SLICE_SIZES);
+  HlI64s map = hl_attr_ints(inst, HL_A_START_INDEX_MAP),
+         size = hl_attr_ints(inst, HL_A_SLICE_SIZES);
   double most = INFINITY;
   for (int k = 0; k < map.n; k++)
     if (map.at[k] >= 0 && map.at[k] < x->rank && map.at[k] < size.n)
@@ -73,7 +83,8 @@ static void demand_scatter(Fake *f, const HlInst *inst) {
   double most = INFINITY;
   for (int k = 0; k < map.n; k++)
     if (map.at[k] >= 0 && map.at[k] < x->rank)
-      most = fmin(most, at_least((double)x->dim[map.at[k]] - window_along(inst, updates, map.at[k]), 0));
+      most = fmin(most,
+                  at_least((double)x->dim[map.at[k]] - window_along(inst, updates, map.at[k]), 0));
   Need n = within(0, most);
   if (map.n == 1 && hl_attr_int(inst, HL_A_INDICES_ARE_SORTED))
     n.flags |= NEED_SORTED;
@@ -84,16 +95,20 @@ static void demand_scatter(Fake *f, const HlInst *inst) {
 
 static double identity_of(HlOp op, HlDtype dtype, bool *known) {
   int bits = hl_dtype_info[dtype].bits;
-  double high = hl_is_float(dtype) ? INFINITY : dtype == HL_PRED ? 1 : ldexp(1, bits - hl_is_signed(dtype)) - 1;
+  double high = hl_is_float(dtype) ? INFINITY
+                : dtype == HL_PRED ? 1
+                                   : ldexp(1, bits - hl_is_signed(dtype)) - 1;
   double low = hl_is_float(dtype) ? -INFINITY : hl_is_signed(dtype) ? -ldexp(1, bits - 1) : 0;
   *known = !hl_is_complex(dtype) || op == HL_OP_ADD || op == HL_OP_MULTIPLY;
   switch (op) {
-    case HL_OP_ADD: case HL_OP_OR: case HL_OP_XOR: return 0;
-    case HL_OP_MULTIPLY: return 1;
-    case HL_OP_AND: return hl_is_signed(dtype) ? -1 : high;
-    case HL_OP_MAXIMUM: return low;
-    case HL_OP_MINIMUM: return high;
-    default: *known = false; return 0;
+  case HL_OP_ADD:
+  case HL_OP_OR:
+  case HL_OP_XOR: return 0;
+  case HL_OP_MULTIPLY: return 1;
+  case HL_OP_AND: return hl_is_signed(dtype) ? -1 : high;
+  case HL_OP_MAXIMUM: return low;
+  case HL_OP_MINIMUM: return high;
+  default: *known = false; return 0;
   }
 }
 
@@ -102,7 +117,8 @@ static void want_identity(Fake *f, const HlInst *init, HlOp op) {
   if (!hl_shape_is_array(init->shape))
     return;
   double value = identity_of(op, init->shape->dtype, &known);
-  bool exists = !isinf(value) || hl_dtype_info[init->shape->dtype].bits >= 16;  // small floats may lack inf
+  bool exists =
+      !isinf(value) || hl_dtype_info[init->shape->dtype].bits >= 16;  // small floats may lack inf
   if (known && exists)
     fake_want(f, init, 0, fixed(value));
 }
@@ -125,7 +141,9 @@ static void demand_sort(Fake *f, const HlInst *inst) {
   }
 }
 
-static bool known(Range r) { return isfinite(r.lo) && isfinite(r.hi); }
+static bool known(Range r) {
+  return isfinite(r.lo) && isfinite(r.hi);
+}
 
 // A comparison that decides whether a loop goes on: the side that inputs decide is kept within a few
 // turns of the other.
@@ -154,25 +172,30 @@ static void demand_turns(Fake *f, const HlInst *inst) {
 static void demand_float(Fake *f, const HlInst *inst) {
   const HlInst *x = inst->operands[0];
   switch (inst->op) {
-    case HL_OP_LOG: case HL_OP_RSQRT: fake_want(f, x, 0, rather(0.05, INFINITY)); break;
-    case HL_OP_SQRT: fake_want(f, x, 0, rather(0, INFINITY)); break;
-    case HL_OP_LOG_PLUS_ONE: fake_want(f, x, 0, rather(-0.9, INFINITY)); break;
-    case HL_OP_ASIN: case HL_OP_ACOS: case HL_OP_ATANH: fake_want(f, x, 0, rather(-0.9, 0.9)); break;
-    case HL_OP_ACOSH: fake_want(f, x, 0, rather(1, INFINITY)); break;
-    case HL_OP_EXPONENTIAL: case HL_OP_EXPONENTIAL_MINUS_ONE: case HL_OP_SINH: case HL_OP_COSH:
-      fake_want(f, x, 0, rather(-20, 20));
-      break;
-    case HL_OP_POWER:
-      fake_want(f, x, 0, rather(0.05, INFINITY));
-      fake_want(f, inst->operands[1], 0, rather(-4, 4));
-      break;
-    default: break;
+  case HL_OP_LOG:
+  case HL_OP_RSQRT: fake_want(f, x, 0, rather(0.05, INFINITY)); break;
+  case HL_OP_SQRT: fake_want(f, x, 0, rather(0, INFINITY)); break;
+  case HL_OP_LOG_PLUS_ONE: fake_want(f, x, 0, rather(-0.9, INFINITY)); break;
+  case HL_OP_ASIN:
+  case HL_OP_ACOS:
+  case HL_OP_ATANH: fake_want(f, x, 0, rather(-0.9, 0.9)); break;
+  case HL_OP_ACOSH: fake_want(f, x, 0, rather(1, INFINITY)); break;
+  case HL_OP_EXPONENTIAL:
+  case HL_OP_EXPONENTIAL_MINUS_ONE:
+  case HL_OP_SINH:
+  case HL_OP_COSH: fake_want(f, x, 0, rather(-20, 20)); break;
+  case HL_OP_POWER:
+    fake_want(f, x, 0, rather(0.05, INFINITY));
+    fake_want(f, inst->operands[1], 0, rather(-4, 4));
+    break;
+  default: break;
   }
 }
 
 static void demand_custom_call(Fake *f, const HlInst *inst) {
   const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  if (inst->n_operands > 0 && (strstr(target, "potrf") || strstr(target, "holesky") || strstr(target, "trsm")))
+  if (inst->n_operands > 0 &&
+      (strstr(target, "potrf") || strstr(target, "holesky") || strstr(target, "trsm")))
     fake_want(f, inst->operands[0], 0, flagged(NEED_DIAGONAL));
 }
 
@@ -182,17 +205,22 @@ static void demand_group_sizes(Fake *f, const HlInst *inst) {
   HlI64s ragged = hl_attr_ints(inst, HL_A_LHS_RAGGED_DIMS);
   if (ragged.n == 1 && ragged.at[0] >= 0 && ragged.at[0] < lhs->rank && sizes->rank > 0 &&
       sizes->dim[sizes->rank - 1] > 0)
-    fake_want(f, inst->operands[2], 0, within(0, floor((double)lhs->dim[ragged.at[0]] / (double)sizes->dim[sizes->rank - 1])));
+    fake_want(
+        f, inst->operands[2], 0,
+        within(0, floor((double)lhs->dim[ragged.at[0]] / (double)sizes->dim[sizes->rank - 1])));
 }
 
 // Every device sends an equal share to every other.
 static void demand_ragged_all_to_all(Fake *f, const HlInst *inst) {
-  const HlShape *in = inst->operands[0]->shape, *out = inst->operands[1]->shape, *sizes = inst->operands[3]->shape;
+  const HlShape *in = inst->operands[0]->shape, *out = inst->operands[1]->shape,
+                *sizes = inst->operands[3]->shape;
   if (in->rank == 0 || out->rank == 0 || sizes->rank == 0 || hl_shape_elements(sizes) <= 0)
     return;
-  double share = floor((double)(in->dim[0] < out->dim[0] ? in->dim[0] : out->dim[0]) / (double)hl_shape_elements(sizes));
+  double share = floor((double)(in->dim[0] < out->dim[0] ? in->dim[0] : out->dim[0]) /
+                       (double)hl_shape_elements(sizes));
   for (int k = 2; k < 6; k++)
-    fake_want(f, inst->operands[k], 0, k % 2 ? fixed(share) : within(0, (double)out->dim[0] - share));
+    fake_want(f, inst->operands[k], 0,
+              k % 2 ? fixed(share) : within(0, (double)out->dim[0] - share));
 }
 
 static void demand_conditional(Fake *f, const HlInst *inst) {
@@ -211,19 +239,22 @@ static void demand_elementwise(Fake *f, const HlInst *inst) {
   HlDtype dtype = inst->operands[0]->shape->dtype;
   int bits = hl_dtype_info[dtype].bits;
   switch (inst->op) {
-    case HL_OP_SHIFT_LEFT: case HL_OP_SHIFT_RIGHT_ARITHMETIC: case HL_OP_SHIFT_RIGHT_LOGICAL:
-      fake_want(f, inst->operands[1], 0, rather(0, bits > 0 ? bits - 1 : 0));
-      break;
-    case HL_OP_DIVIDE: case HL_OP_REMAINDER: fake_want(f, inst->operands[1], 0, flagged(NEED_NONZERO)); break;
-    case HL_OP_POWER:
-      if (hl_is_integral(dtype))
-        fake_want(f, inst->operands[1], 0, rather(0, 8));
-      break;
-    case HL_OP_COMPARE:
-      if (f->condition[inst->comp->id])
-        demand_turns(f, inst);
-      break;
-    default: break;
+  case HL_OP_SHIFT_LEFT:
+  case HL_OP_SHIFT_RIGHT_ARITHMETIC:
+  case HL_OP_SHIFT_RIGHT_LOGICAL:
+    fake_want(f, inst->operands[1], 0, rather(0, bits > 0 ? bits - 1 : 0));
+    break;
+  case HL_OP_DIVIDE:
+  case HL_OP_REMAINDER: fake_want(f, inst->operands[1], 0, flagged(NEED_NONZERO)); break;
+  case HL_OP_POWER:
+    if (hl_is_integral(dtype))
+      fake_want(f, inst->operands[1], 0, rather(0, 8));
+    break;
+  case HL_OP_COMPARE:
+    if (f->condition[inst->comp->id])
+      demand_turns(f, inst);
+    break;
+  default: break;
   }
   if (hl_is_float(dtype))
     demand_float(f, inst);
@@ -234,46 +265,49 @@ void fake_demand(Fake *f, const HlInst *inst) {
     demand_conditional(f, inst);
   if (inst->op == HL_OP_CUSTOM_CALL)
     demand_custom_call(f, inst);
-  if (!arrays_only(inst) || (hl_op_info[inst->op].n_operands != HL_ANY && hl_op_info[inst->op].n_operands != (int)inst->n_operands))
+  if (!arrays_only(inst) || (hl_op_info[inst->op].n_operands != HL_ANY &&
+                             hl_op_info[inst->op].n_operands != (int)inst->n_operands))
     return;
   if (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE)
     demand_elementwise(f, inst);
   const HlShape *x = inst->operands[0]->shape;
   switch (inst->op) {
-    case HL_OP_DYNAMIC_SLICE: {
-      HlI64s size = hl_attr_ints(inst, HL_A_DYNAMIC_SLICE_SIZES);
-      want_starts(f, inst, 1, x, size.at, size.n);
-      break;
-    }
-    case HL_OP_DYNAMIC_UPDATE_SLICE:
-      if (inst->n_operands >= 2)
-        want_starts(f, inst, 2, x, inst->operands[1]->shape->dim, inst->operands[1]->shape->rank);
-      break;
-    case HL_OP_GATHER: demand_gather(f, inst); break;
-    case HL_OP_SCATTER: demand_scatter(f, inst); break;
-    case HL_OP_SORT: demand_sort(f, inst); break;
-    case HL_OP_REDUCE: case HL_OP_REDUCE_WINDOW: demand_inits(f, inst); break;
-    case HL_OP_SELECT_AND_SCATTER:
-      if (inst->n_calls == 2)
-        want_identity(f, inst->operands[2], fake_combiner(hl_called(inst, 1), 0, 1));
-      break;
-    case HL_OP_SET_DIMENSION_SIZE: {
-      int64_t d = hl_dim(inst);
-      if (d >= 0 && d < x->rank)
-        fake_want(f, inst->operands[1], 0, within(x->dim[d] > 0, (double)x->dim[d]));
-      break;
-    }
-    case HL_OP_DYNAMIC_RESHAPE:
-      for (int k = 1; k < (int)inst->n_operands && k - 1 < inst->shape->rank; k++)
-        fake_want(f, inst->operands[k], 0, fixed((double)inst->shape->dim[k - 1]));
-      break;
-    case HL_OP_BATCH_NORM_INFERENCE: fake_want(f, inst->operands[4], 0, rather(0.05, INFINITY)); break;
-    case HL_OP_BATCH_NORM_GRAD: fake_want(f, inst->operands[3], 0, rather(0.05, INFINITY)); break;
-    case HL_OP_CHOLESKY: case HL_OP_TRIANGULAR_SOLVE:
-      fake_want(f, inst->operands[0], 0, flagged(NEED_DIAGONAL));
-      break;
-    case HL_OP_RAGGED_DOT: demand_group_sizes(f, inst); break;
-    case HL_OP_RAGGED_ALL_TO_ALL: demand_ragged_all_to_all(f, inst); break;
-    default: break;
+  case HL_OP_DYNAMIC_SLICE: {
+    HlI64s size = hl_attr_ints(inst, HL_A_DYNAMIC_SLICE_SIZES);
+    want_starts(f, inst, 1, x, size.at, size.n);
+    break;
+  }
+  case HL_OP_DYNAMIC_UPDATE_SLICE:
+    if (inst->n_operands >= 2)
+      want_starts(f, inst, 2, x, inst->operands[1]->shape->dim, inst->operands[1]->shape->rank);
+    break;
+  case HL_OP_GATHER: demand_gather(f, inst); break;
+  case HL_OP_SCATTER: demand_scatter(f, inst); break;
+  case HL_OP_SORT: demand_sort(f, inst); break;
+  case HL_OP_REDUCE:
+  case HL_OP_REDUCE_WINDOW: demand_inits(f, inst); break;
+  case HL_OP_SELECT_AND_SCATTER:
+    if (inst->n_calls == 2)
+      want_identity(f, inst->operands[2], fake_combiner(hl_called(inst, 1), 0, 1));
+    break;
+  case HL_OP_SET_DIMENSION_SIZE: {
+    int64_t d = hl_dim(inst);
+    if (d >= 0 && d < x->rank)
+      fake_want(f, inst->operands[1], 0, within(x->dim[d] > 0, (double)x->dim[d]));
+    break;
+  }
+  case HL_OP_DYNAMIC_RESHAPE:
+    for (int k = 1; k < (int)inst->n_operands && k - 1 < inst->shape->rank; k++)
+      fake_want(f, inst->operands[k], 0, fixed((double)inst->shape->dim[k - 1]));
+    break;
+  case HL_OP_BATCH_NORM_INFERENCE:
+    fake_want(f, inst->operands[4], 0, rather(0.05, INFINITY));
+    break;
+  case HL_OP_BATCH_NORM_GRAD: fake_want(f, inst->operands[3], 0, rather(0.05, INFINITY)); break;
+  case HL_OP_CHOLESKY:
+  case HL_OP_TRIANGULAR_SOLVE: fake_want(f, inst->operands[0], 0, flagged(NEED_DIAGONAL)); break;
+  case HL_OP_RAGGED_DOT: demand_group_sizes(f, inst); break;
+  case HL_OP_RAGGED_ALL_TO_ALL: demand_ragged_all_to_all(f, inst); break;
+  default: break;
   }
 }

@@ -4,9 +4,13 @@
 
 #include "tool/fake.h"
 
-enum { ALL_FLAGS = NEED_HARD | NEED_DISTINCT | NEED_NONZERO | NEED_SORTED | NEED_FIXED | NEED_DIAGONAL };
+enum {
+  ALL_FLAGS = NEED_HARD | NEED_DISTINCT | NEED_NONZERO | NEED_SORTED | NEED_FIXED | NEED_DIAGONAL
+};
 
-static bool is_free(Need n) { return isinf(n.lo) && isinf(n.hi) && n.lo < n.hi && (n.flags & ~(unsigned)NEED_HARD) == 0; }
+static bool is_free(Need n) {
+  return isinf(n.lo) && isinf(n.hi) && n.lo < n.hi && (n.flags & ~(unsigned)NEED_HARD) == 0;
+}
 
 // The wish for leaf `leaf` of the result, less what holds anyway.
 static Need wish(const Fake *f, const HlInst *inst, int leaf) {
@@ -19,7 +23,8 @@ static Need wish(const Fake *f, const HlInst *inst, int leaf) {
   return n;
 }
 
-static void pass(Fake *f, const HlInst *inst, int leaf, const HlInst *to, int to_leaf, unsigned keep) {
+static void pass(Fake *f, const HlInst *inst, int leaf, const HlInst *to, int to_leaf,
+                 unsigned keep) {
   Need n = wish(f, inst, leaf);
   n.flags &= keep;
   if (!is_free(n))
@@ -33,7 +38,8 @@ static void pass_all(Fake *f, const HlInst *from, const HlInst *to) {
 }
 
 // From a parameter of a called computation to an operand of the caller, with the flags in `keep`.
-static void pass_parameter(Fake *f, const HlComp *comp, int number, const HlInst *operand, unsigned keep) {
+static void pass_parameter(Fake *f, const HlComp *comp, int number, const HlInst *operand,
+                           unsigned keep) {
   const HlInst *p = number < comp->n_params ? comp->params[number] : NULL;
   int n = p ? fake_leaves(f, p) : 0, m = fake_leaves(f, operand);
   for (int k = 0; k < n && k < m; k++) {
@@ -118,24 +124,36 @@ static bool flow_moves(Fake *f, const HlInst *inst) {
   unsigned range = NEED_HARD | NEED_NONZERO | NEED_FIXED, keep = range;
   int from = 0, to = 1;
   switch (inst->op) {
-    case HL_OP_COPY: case HL_OP_REDUCE_PRECISION: keep = ALL_FLAGS; break;
-    case HL_OP_CONVERT: keep = ALL_FLAGS; break;
-    case HL_OP_RESHAPE: keep = ALL_FLAGS & ~(unsigned)NEED_DIAGONAL; break;
-    case HL_OP_BITCAST:
-      if (inst->operands[0]->shape->dtype != inst->shape->dtype)
-        return true;
-      keep = range | NEED_DISTINCT;
-      break;
-    case HL_OP_TRANSPOSE: keep = range | NEED_DISTINCT | NEED_DIAGONAL; break;
-    case HL_OP_REVERSE: case HL_OP_SLICE: case HL_OP_DYNAMIC_SLICE: case HL_OP_DYNAMIC_RESHAPE:
-      keep = range | NEED_DISTINCT;
-      break;
-    case HL_OP_BROADCAST: case HL_OP_GATHER: case HL_OP_SET_DIMENSION_SIZE: case HL_OP_ADD_DEPENDENCY: break;
-    case HL_OP_PAD: case HL_OP_DYNAMIC_UPDATE_SLICE: to = 2; break;
-    case HL_OP_CONCATENATE: to = (int)inst->n_operands; break;
-    case HL_OP_CLAMP: from = 1; to = 2; break;
-    case HL_OP_SELECT: from = mends_negatives(inst) ? 2 : 1; to = 3; break;
-    default: return false;
+  case HL_OP_COPY:
+  case HL_OP_REDUCE_PRECISION: keep = ALL_FLAGS; break;
+  case HL_OP_CONVERT: keep = ALL_FLAGS; break;
+  case HL_OP_RESHAPE: keep = ALL_FLAGS & ~(unsigned)NEED_DIAGONAL; break;
+  case HL_OP_BITCAST:
+    if (inst->operands[0]->shape->dtype != inst->shape->dtype)
+      return true;
+    keep = range | NEED_DISTINCT;
+    break;
+  case HL_OP_TRANSPOSE: keep = range | NEED_DISTINCT | NEED_DIAGONAL; break;
+  case HL_OP_REVERSE:
+  case HL_OP_SLICE:
+  case HL_OP_DYNAMIC_SLICE:
+  case HL_OP_DYNAMIC_RESHAPE: keep = range | NEED_DISTINCT; break;
+  case HL_OP_BROADCAST:
+  case HL_OP_GATHER:
+  case HL_OP_SET_DIMENSION_SIZE:
+  case HL_OP_ADD_DEPENDENCY: break;
+  case HL_OP_PAD:
+  case HL_OP_DYNAMIC_UPDATE_SLICE: to = 2; break;
+  case HL_OP_CONCATENATE: to = (int)inst->n_operands; break;
+  case HL_OP_CLAMP:
+    from = 1;
+    to = 2;
+    break;
+  case HL_OP_SELECT:
+    from = mends_negatives(inst) ? 2 : 1;
+    to = 3;
+    break;
+  default: return false;
   }
   if (!hl_shape_is_array(inst->shape))
     return true;
@@ -149,25 +167,32 @@ void fake_flow(Fake *f, const HlInst *inst) {
   if (inst->n_operands == 0 || (arity != HL_ANY && arity != (int)inst->n_operands))
     return;
   switch (inst->op) {
-    case HL_OP_TUPLE: flow_tuple(f, inst); return;
-    case HL_OP_GET_TUPLE_ELEMENT: flow_element(f, inst); return;
-    case HL_OP_CALL: case HL_OP_FUSION: case HL_OP_ASYNC_START: flow_call(f, inst); return;
-    case HL_OP_WHILE: flow_while(f, inst); return;
-    case HL_OP_CONDITIONAL: flow_conditional(f, inst); return;
-    case HL_OP_REDUCE: flow_reduce(f, inst); return;
-    case HL_OP_MAP:
-      for (int k = 0; k < (int)inst->n_operands && inst->n_calls == 1; k++)
-        pass_parameter(f, hl_to_apply(inst), k, inst->operands[k], NEED_HARD | NEED_NONZERO);
-      return;
-    case HL_OP_SORT: case HL_OP_ALL_TO_ALL: case HL_OP_COLLECTIVE_PERMUTE: case HL_OP_COLLECTIVE_BROADCAST:
-    case HL_OP_ALL_GATHER:
-      for (int k = 0; k < (int)inst->n_operands && k < fake_leaves(f, inst); k++)
-        pass(f, inst, k, inst->operands[k], 0, NEED_HARD | NEED_NONZERO);
-      return;
-    case HL_OP_COPY: case HL_OP_OPT_BARRIER: case HL_OP_DOMAIN: case HL_OP_COPY_DONE: case HL_OP_COPY_START:
-      pass_all(f, inst, inst->operands[0]);
-      return;
-    default: break;
+  case HL_OP_TUPLE: flow_tuple(f, inst); return;
+  case HL_OP_GET_TUPLE_ELEMENT: flow_element(f, inst); return;
+  case HL_OP_CALL:
+  case HL_OP_FUSION:
+  case HL_OP_ASYNC_START: flow_call(f, inst); return;
+  case HL_OP_WHILE: flow_while(f, inst); return;
+  case HL_OP_CONDITIONAL: flow_conditional(f, inst); return;
+  case HL_OP_REDUCE: flow_reduce(f, inst); return;
+  case HL_OP_MAP:
+    for (int k = 0; k < (int)inst->n_operands && inst->n_calls == 1; k++)
+      pass_parameter(f, hl_to_apply(inst), k, inst->operands[k], NEED_HARD | NEED_NONZERO);
+    return;
+  case HL_OP_SORT:
+  case HL_OP_ALL_TO_ALL:
+  case HL_OP_COLLECTIVE_PERMUTE:
+  case HL_OP_COLLECTIVE_BROADCAST:
+  case HL_OP_ALL_GATHER:
+    for (int k = 0; k < (int)inst->n_operands && k < fake_leaves(f, inst); k++)
+      pass(f, inst, k, inst->operands[k], 0, NEED_HARD | NEED_NONZERO);
+    return;
+  case HL_OP_COPY:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_DOMAIN:
+  case HL_OP_COPY_DONE:
+  case HL_OP_COPY_START: pass_all(f, inst, inst->operands[0]); return;
+  default: break;
   }
   if (flow_moves(f, inst) || !hl_shape_is_array(inst->shape))
     return;

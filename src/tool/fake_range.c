@@ -4,7 +4,7 @@
 
 #include "tool/fake.h"
 
-enum { MAX_LOOK = 1 << 20 };   // elements of a constant
+enum { MAX_LOOK = 1 << 20 };  // elements of a constant
 
 static Range unknown(HlDtype dtype) {
   if (dtype == HL_PRED)
@@ -14,15 +14,19 @@ static Range unknown(HlDtype dtype) {
 
 static Range of(const Fake *f, const HlInst *inst, int k) {
   const HlInst *operand = inst->operands[k];
-  return hl_shape_is_array(operand->shape) ? *fake_range(f, operand, 0) : (Range){-INFINITY, INFINITY};
+  return hl_shape_is_array(operand->shape) ? *fake_range(f, operand, 0)
+                                           : (Range){-INFINITY, INFINITY};
 }
 
-static Range hull(Range a, Range b) { return (Range){fmin(a.lo, b.lo), fmax(a.hi, b.hi)}; }
+static Range hull(Range a, Range b) {
+  return (Range){fmin(a.lo, b.lo), fmax(a.hi, b.hi)};
+}
 
 static Range constant_range(const HlInst *inst) {
   const HlLiteral *literal = hl_constant(inst);
   HlDtype dtype = inst->shape->dtype;
-  if (!literal || !literal->data || literal->n == 0 || literal->n > MAX_LOOK || hl_is_complex(dtype))
+  if (!literal || !literal->data || literal->n == 0 || literal->n > MAX_LOOK ||
+      hl_is_complex(dtype))
     return unknown(dtype);
   Range out = {INFINITY, -INFINITY};
   for (int64_t k = 0; k < literal->n; k++) {
@@ -61,25 +65,25 @@ static Range binary_range(const Fake *f, const HlInst *inst) {
   Range a = of(f, inst, 0), b = of(f, inst, 1);
   bool whole = hl_is_integral(inst->shape->dtype);
   switch (inst->op) {
-    case HL_OP_ADD: return (Range){a.lo + b.lo, a.hi + b.hi};
-    case HL_OP_SUBTRACT: return (Range){a.lo - b.hi, a.hi - b.lo};
-    case HL_OP_MULTIPLY:
-      if (inst->operands[0] == inst->operands[1])
-        return (Range){0, fmax(a.lo * a.lo, a.hi * a.hi)};
-      return product(a, b);
-    case HL_OP_DIVIDE: return quotient(a, b, whole);
-    case HL_OP_REMAINDER: return rest(a, b);
-    case HL_OP_MAXIMUM: return (Range){fmax(a.lo, b.lo), fmax(a.hi, b.hi)};
-    case HL_OP_MINIMUM: return (Range){fmin(a.lo, b.lo), fmin(a.hi, b.hi)};
-    case HL_OP_AND:
-      if (a.lo >= 0 || b.lo >= 0)
-        return (Range){0, fmin(a.lo >= 0 ? a.hi : INFINITY, b.lo >= 0 ? b.hi : INFINITY)};
-      break;
-    case HL_OP_SHIFT_RIGHT_LOGICAL:
-      if (a.lo >= 0)
-        return (Range){0, a.hi};
-      break;
-    default: break;
+  case HL_OP_ADD: return (Range){a.lo + b.lo, a.hi + b.hi};
+  case HL_OP_SUBTRACT: return (Range){a.lo - b.hi, a.hi - b.lo};
+  case HL_OP_MULTIPLY:
+    if (inst->operands[0] == inst->operands[1])
+      return (Range){0, fmax(a.lo * a.lo, a.hi * a.hi)};
+    return product(a, b);
+  case HL_OP_DIVIDE: return quotient(a, b, whole);
+  case HL_OP_REMAINDER: return rest(a, b);
+  case HL_OP_MAXIMUM: return (Range){fmax(a.lo, b.lo), fmax(a.hi, b.hi)};
+  case HL_OP_MINIMUM: return (Range){fmin(a.lo, b.lo), fmin(a.hi, b.hi)};
+  case HL_OP_AND:
+    if (a.lo >= 0 || b.lo >= 0)
+      return (Range){0, fmin(a.lo >= 0 ? a.hi : INFINITY, b.lo >= 0 ? b.hi : INFINITY)};
+    break;
+  case HL_OP_SHIFT_RIGHT_LOGICAL:
+    if (a.lo >= 0)
+      return (Range){0, a.hi};
+    break;
+  default: break;
   }
   return unknown(inst->shape->dtype);
 }
@@ -87,21 +91,28 @@ static Range binary_range(const Fake *f, const HlInst *inst) {
 static Range unary_range(const Fake *f, const HlInst *inst) {
   Range a = of(f, inst, 0);
   switch (inst->op) {
-    case HL_OP_NEGATE: return (Range){-a.hi, -a.lo};
-    case HL_OP_ABS: return (Range){a.lo > 0 ? a.lo : 0, fmax(fabs(a.lo), fabs(a.hi))};
-    case HL_OP_EXPONENTIAL: return (Range){exp(a.lo), exp(a.hi)};
-    case HL_OP_LOGISTIC: return (Range){0, 1};
-    case HL_OP_TANH: case HL_OP_SINE: case HL_OP_COSINE: case HL_OP_ERF: case HL_OP_SIGN: return (Range){-1, 1};
-    case HL_OP_SQRT: case HL_OP_COSH: return (Range){0, INFINITY};
-    case HL_OP_POPCNT: case HL_OP_COUNT_LEADING_ZEROS:
-      return (Range){0, hl_dtype_info[inst->shape->dtype].bits};
-    case HL_OP_CONVERT:
-      if (hl_is_integral(inst->shape->dtype))
-        return (Range){trunc(a.lo), trunc(a.hi)};
-      return a;
-    case HL_OP_FLOOR: case HL_OP_CEIL: case HL_OP_ROUND_NEAREST_AFZ: case HL_OP_ROUND_NEAREST_EVEN:
-      return (Range){floor(a.lo), ceil(a.hi)};
-    default: return unknown(inst->shape->dtype);
+  case HL_OP_NEGATE: return (Range){-a.hi, -a.lo};
+  case HL_OP_ABS: return (Range){a.lo > 0 ? a.lo : 0, fmax(fabs(a.lo), fabs(a.hi))};
+  case HL_OP_EXPONENTIAL: return (Range){exp(a.lo), exp(a.hi)};
+  case HL_OP_LOGISTIC: return (Range){0, 1};
+  case HL_OP_TANH:
+  case HL_OP_SINE:
+  case HL_OP_COSINE:
+  case HL_OP_ERF:
+  case HL_OP_SIGN: return (Range){-1, 1};
+  case HL_OP_SQRT:
+  case HL_OP_COSH: return (Range){0, INFINITY};
+  case HL_OP_POPCNT:
+  case HL_OP_COUNT_LEADING_ZEROS: return (Range){0, hl_dtype_info[inst->shape->dtype].bits};
+  case HL_OP_CONVERT:
+    if (hl_is_integral(inst->shape->dtype))
+      return (Range){trunc(a.lo), trunc(a.hi)};
+    return a;
+  case HL_OP_FLOOR:
+  case HL_OP_CEIL:
+  case HL_OP_ROUND_NEAREST_AFZ:
+  case HL_OP_ROUND_NEAREST_EVEN: return (Range){floor(a.lo), ceil(a.hi)};
+  default: return unknown(inst->shape->dtype);
   }
 }
 
@@ -115,7 +126,8 @@ static Range moved_range(const Fake *f, const HlInst *inst, int n) {
 
 static Range reduced_range(const Fake *f, const HlInst *inst) {
   Range all = moved_range(f, inst, 2);
-  HlOp op = inst->n_operands == 2 && inst->n_calls == 1 ? fake_combiner(hl_to_apply(inst), 0, 1) : HL_OP_COUNT;
+  HlOp op = inst->n_operands == 2 && inst->n_calls == 1 ? fake_combiner(hl_to_apply(inst), 0, 1)
+                                                        : HL_OP_COUNT;
   if (op == HL_OP_MAXIMUM || op == HL_OP_MINIMUM)
     return all;
   if ((op == HL_OP_ADD || op == HL_OP_MULTIPLY) && all.lo >= 0)
@@ -127,8 +139,8 @@ static Range reduced_range(const Fake *f, const HlInst *inst) {
 static Range parameter_range(const Fake *f, const HlInst *inst) {
   const HlCall *call = inst->comp->first_call;
   int64_t k = hl_parameter_number(inst);
-  if (call && !call->next && (call->caller->op == HL_OP_FUSION || call->caller->op == HL_OP_CALL) && k >= 0 &&
-      k < call->caller->n_operands)
+  if (call && !call->next && (call->caller->op == HL_OP_FUSION || call->caller->op == HL_OP_CALL) &&
+      k >= 0 && k < call->caller->n_operands)
     return of(f, call->caller, (int)k);
   return unknown(inst->shape->dtype);
 }
@@ -138,7 +150,8 @@ static bool has_operands(const HlInst *inst) {
   int n = hl_op_info[inst->op].n_operands;
   if (n != HL_ANY)
     return (int)inst->n_operands == n;
-  return inst->n_operands >= (inst->op == HL_OP_DYNAMIC_UPDATE_SLICE || inst->op == HL_OP_REDUCE ? 2 : 1);
+  return inst->n_operands >=
+         (inst->op == HL_OP_DYNAMIC_UPDATE_SLICE || inst->op == HL_OP_REDUCE ? 2 : 1);
 }
 
 static Range array_range(const Fake *f, const HlInst *inst) {
@@ -146,41 +159,54 @@ static Range array_range(const Fake *f, const HlInst *inst) {
   if (!has_operands(inst))
     return unknown(dtype);
   switch (inst->op) {
-    case HL_OP_PARAMETER: return parameter_range(f, inst);
-    case HL_OP_CONSTANT: return constant_range(inst);
-    case HL_OP_IOTA: {
-      int64_t d = hl_attr_int(inst, HL_A_IOTA_DIMENSION);
-      return (Range){0, d >= 0 && d < inst->shape->rank ? fmax(0, (double)inst->shape->dim[d] - 1) : INFINITY};
-    }
-    case HL_OP_COPY: case HL_OP_RESHAPE: case HL_OP_TRANSPOSE: case HL_OP_REVERSE: case HL_OP_SLICE:
-    case HL_OP_BROADCAST: case HL_OP_DYNAMIC_SLICE: case HL_OP_GATHER: case HL_OP_OPT_BARRIER:
-    case HL_OP_ADD_DEPENDENCY: return moved_range(f, inst, 1);
-    case HL_OP_BITCAST:
-      return inst->operands[0]->shape->dtype == dtype ? moved_range(f, inst, 1) : unknown(dtype);
-    case HL_OP_PAD: case HL_OP_DYNAMIC_UPDATE_SLICE: return moved_range(f, inst, 2);
-    case HL_OP_CONCATENATE: return moved_range(f, inst, (int)inst->n_operands);
-    case HL_OP_SELECT: return hull(of(f, inst, 1), of(f, inst, 2));
-    case HL_OP_CLAMP: {
-      Range lo = of(f, inst, 0), x = of(f, inst, 1), hi = of(f, inst, 2);
-      return (Range){fmin(fmax(x.lo, lo.lo), hi.lo), fmin(fmax(x.hi, lo.hi), hi.hi)};
-    }
-    case HL_OP_COMPARE: case HL_OP_IS_FINITE: return (Range){0, 1};
-    case HL_OP_PARTITION_ID: return (Range){0, fmax(0, (double)f->m->num_partitions - 1)};
-    case HL_OP_REPLICA_ID: return (Range){0, fmax(0, (double)f->m->replica_count - 1)};
-    case HL_OP_REDUCE: return reduced_range(f, inst);
-    case HL_OP_CALL: case HL_OP_FUSION:
-      if (inst->n_calls == 1 && hl_called(inst, 0)->root && hl_shape_is_array(hl_called(inst, 0)->root->shape))
-        return *fake_range(f, hl_called(inst, 0)->root, 0);
-      return unknown(dtype);
-    case HL_OP_GET_TUPLE_ELEMENT: {
-      int64_t k = hl_attr_int(inst, HL_A_INDEX);
-      const HlInst *tuple = inst->operands[0];
-      bool there = tuple->shape->dtype == HL_TUPLE && k >= 0 && k < tuple->shape->rank;
-      return there ? *fake_range(f, tuple, fake_start(f, tuple, k)) : unknown(dtype);
-    }
-    default: break;
+  case HL_OP_PARAMETER: return parameter_range(f, inst);
+  case HL_OP_CONSTANT: return constant_range(inst);
+  case HL_OP_IOTA: {
+    int64_t d = hl_attr_int(inst, HL_A_IOTA_DIMENSION);
+    return (Range){0, d >= 0 && d < inst->shape->rank ? fmax(0, (double)inst->shape->dim[d] - 1)
+                                                      : INFINITY};
   }
-  if ((hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) && inst->n_operands <= 2 && inst->n_operands > 0)
+  case HL_OP_COPY:
+  case HL_OP_RESHAPE:
+  case HL_OP_TRANSPOSE:
+  case HL_OP_REVERSE:
+  case HL_OP_SLICE:
+  case HL_OP_BROADCAST:
+  case HL_OP_DYNAMIC_SLICE:
+  case HL_OP_GATHER:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_ADD_DEPENDENCY: return moved_range(f, inst, 1);
+  case HL_OP_BITCAST:
+    return inst->operands[0]->shape->dtype == dtype ? moved_range(f, inst, 1) : unknown(dtype);
+  case HL_OP_PAD:
+  case HL_OP_DYNAMIC_UPDATE_SLICE: return moved_range(f, inst, 2);
+  case HL_OP_CONCATENATE: return moved_range(f, inst, (int)inst->n_operands);
+  case HL_OP_SELECT: return hull(of(f, inst, 1), of(f, inst, 2));
+  case HL_OP_CLAMP: {
+    Range lo = of(f, inst, 0), x = of(f, inst, 1), hi = of(f, inst, 2);
+    return (Range){fmin(fmax(x.lo, lo.lo), hi.lo), fmin(fmax(x.hi, lo.hi), hi.hi)};
+  }
+  case HL_OP_COMPARE:
+  case HL_OP_IS_FINITE: return (Range){0, 1};
+  case HL_OP_PARTITION_ID: return (Range){0, fmax(0, (double)f->m->num_partitions - 1)};
+  case HL_OP_REPLICA_ID: return (Range){0, fmax(0, (double)f->m->replica_count - 1)};
+  case HL_OP_REDUCE: return reduced_range(f, inst);
+  case HL_OP_CALL:
+  case HL_OP_FUSION:
+    if (inst->n_calls == 1 && hl_called(inst, 0)->root &&
+        hl_shape_is_array(hl_called(inst, 0)->root->shape))
+      return *fake_range(f, hl_called(inst, 0)->root, 0);
+    return unknown(dtype);
+  case HL_OP_GET_TUPLE_ELEMENT: {
+    int64_t k = hl_attr_int(inst, HL_A_INDEX);
+    const HlInst *tuple = inst->operands[0];
+    bool there = tuple->shape->dtype == HL_TUPLE && k >= 0 && k < tuple->shape->rank;
+    return there ? *fake_range(f, tuple, fake_start(f, tuple, k)) : unknown(dtype);
+  }
+  default: break;
+  }
+  if ((hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) && inst->n_operands <= 2 &&
+      inst->n_operands > 0)
     return inst->n_operands == 2 ? binary_range(f, inst) : unary_range(f, inst);
   return unknown(dtype);
 }

@@ -26,17 +26,19 @@ const HlLiteral **hl_flatten(HlArena *arena, const HlLiteral *value, int *n) {
   return out;
 }
 
-static HlLiteral *take_leaf(HlCx *cx, const HlShape *shape, const char *what, int n, HlLiteral *const *leaf,
-                            int *next) {
+static HlLiteral *take_leaf(HlCx *cx, const HlShape *shape, const char *what, int n,
+                            HlLiteral *const *leaf, int *next) {
   int k = (*next)++;
   if (k >= n || !leaf[k]) {
-    hl_error(cx, (HlPos){0}, "the array %s%d is missing: expected %s", what, k, hl_shape_text(cx, shape));
+    hl_error(cx, (HlPos){0}, "the array %s%d is missing: expected %s", what, k,
+             hl_shape_text(cx, shape));
     return NULL;
   }
   const HlShape *have = leaf[k]->shape;
   bool fits = have->rank == shape->rank;
   for (int d = 0; fits && d < shape->rank; d++)
-    fits = have->dim[d] == shape->dim[d] || (shape->dynamic && shape->dynamic[d] && have->dim[d] <= shape->dim[d]);
+    fits = have->dim[d] == shape->dim[d] ||
+           (shape->dynamic && shape->dynamic[d] && have->dim[d] <= shape->dim[d]);
   if (!fits) {
     hl_error(cx, (HlPos){0}, "the array %s%d is %s, expected %s", what, k, hl_shape_text(cx, have),
              hl_shape_text(cx, shape));
@@ -45,9 +47,11 @@ static HlLiteral *take_leaf(HlCx *cx, const HlShape *shape, const char *what, in
   return hl_literal_convert(cx, leaf[k], shape->dtype);
 }
 
-HlLiteral *hl_unflatten(HlCx *cx, const HlShape *shape, const char *what, int n, HlLiteral *const *leaf, int *next) {
+HlLiteral *hl_unflatten(HlCx *cx, const HlShape *shape, const char *what, int n,
+                        HlLiteral *const *leaf, int *next) {
   if (shape->dtype != HL_TUPLE)
-    return hl_is_array_dtype(shape->dtype) ? take_leaf(cx, shape, what, n, leaf, next) : hl_literal_new(cx, shape);
+    return hl_is_array_dtype(shape->dtype) ? take_leaf(cx, shape, what, n, leaf, next)
+                                           : hl_literal_new(cx, shape);
   HlArena *arena = hl_arena_new();
   HlLiteral **element = HL_ARRAY(arena, HlLiteral *, shape->rank + 1);
   int made = 0;

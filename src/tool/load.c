@@ -26,7 +26,8 @@ static HlStr skip_blanks(HlStr s) {
 }
 
 static HlFormat sniff_mlir_or_jaxpr(HlStr bytes) {
-  static const char *const mlir[] = {"module", "func.func", "\"builtin.module\"", "#loc", "\"func.func\"", "vhlo."};
+  static const char *const mlir[] = {"module", "func.func",     "\"builtin.module\"",
+                                     "#loc",   "\"func.func\"", "vhlo."};
   if (starts_with(bytes, "ML\xefR"))
     return HL_FORMAT_MLIR_BYTECODE;
   HlStr s = skip_blanks(bytes);
@@ -68,12 +69,15 @@ static bool looks_like_text(HlStr bytes) {
 }
 
 static bool refuse(HlCx *cx, HlSource *source, HlFormat format) {
-  static const char *const what[] = {[HL_FORMAT_MLIR] = "MLIR text", [HL_FORMAT_MLIR_BYTECODE] = "MLIR bytecode",
-                                     [HL_FORMAT_JAXPR] = "a jaxpr", [HL_FORMAT_NPZ] = "an array file"};
+  static const char *const what[] = {[HL_FORMAT_MLIR] = "MLIR text",
+                                     [HL_FORMAT_MLIR_BYTECODE] = "MLIR bytecode",
+                                     [HL_FORMAT_JAXPR] = "a jaxpr",
+                                     [HL_FORMAT_NPZ] = "an array file"};
   HlPos pos = {source, 0};
   if (format != HL_FORMAT_UNKNOWN)
-    return hl_error_kind(cx, HL_UNSUPPORTED, pos, "this is %s, which cannot be read as a module; expected HLO text or a proto",
-                         what[format]);
+    return hl_error_kind(
+        cx, HL_UNSUPPORTED, pos,
+        "this is %s, which cannot be read as a module; expected HLO text or a proto", what[format]);
   if (hl_source_bytes(source).n == 0)
     return hl_error(cx, pos, "the file is empty; expected HLO text or a proto");
   return hl_error(cx, pos, "neither HLO text nor a proto of a module, nor a snapshot");

@@ -33,7 +33,8 @@ static bool read_npz(HlCx *cx, const char *path, HlNpz *out) {
   return ok;
 }
 
-static bool device_args_from(HlCx *cx, const HlModule *m, const HlNpz *npz, int device, HlReplay *out) {
+static bool device_args_from(HlCx *cx, const HlModule *m, const HlNpz *npz, int device,
+                             HlReplay *out) {
   int n, next = 0;
   HlLiteral **leaf = numbered(out->arena, npz, device, 'a', &n);
   if (n == 0 && device > 0) {  // one set of arguments for all
@@ -47,7 +48,8 @@ static bool device_args_from(HlCx *cx, const HlModule *m, const HlNpz *npz, int 
       return false;
   }
   if (next < n)
-    hl_warn(cx, (HlPos){0}, "%d of the %d arrays given are not used: the program takes %d", n - next, n, next);
+    hl_warn(cx, (HlPos){0}, "%d of the %d arrays given are not used: the program takes %d",
+            n - next, n, next);
   return true;
 }
 
@@ -61,7 +63,8 @@ static bool args_from_file(HlCx *cx, const HlModule *m, const char *path, HlRepl
 }
 
 // A snapshot may have recorded a tuple's leaves as arguments of their own.
-static bool args_from_record(HlCx *cx, const HlModule *m, const HlRecorded *recorded, HlReplay *out) {
+static bool args_from_record(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
+                             HlReplay *out) {
   for (int d = 0; d < out->devices; d++) {
     int from = d < recorded->devices ? d : 0, next = 0, n = 0;
     HlLiteral **have = recorded->arguments[from];
@@ -74,7 +77,8 @@ static bool args_from_record(HlCx *cx, const HlModule *m, const HlRecorded *reco
     leaf = have;
     n = recorded->n_arguments;
     for (int k = 0; k < out->n_params; k++)
-      if (!(out->args[d][k] = hl_unflatten(cx, m->entry->params[k]->shape, "argument ", n, leaf, &next)))
+      if (!(out->args[d][k] =
+                hl_unflatten(cx, m->entry->params[k]->shape, "argument ", n, leaf, &next)))
         return false;
   }
   return true;
@@ -87,17 +91,19 @@ static bool fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlReplay *out)
   return true;
 }
 
-static bool gather_args(HlCx *cx, const HlModule *m, const HlRecorded *recorded, const HlReplayOptions *options,
-                        HlReplay *out) {
+static bool gather_args(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
+                        const HlReplayOptions *options, HlReplay *out) {
   out->n_params = m->entry->n_params;
   out->args = HL_ARRAY(out->arena, HlLiteral **, out->devices);
   for (int d = 0; d < out->devices; d++)
     out->args[d] = HL_ARRAY(out->arena, HlLiteral *, out->n_params + 1);
-  bool is_recorded = recorded && recorded->devices > 0 && (recorded->n_arguments > 0 || recorded->result);
+  bool is_recorded =
+      recorded && recorded->devices > 0 && (recorded->n_arguments > 0 || recorded->result);
   out->inputs = options->args ? "args" : is_recorded ? "snapshot" : "fake";
   if (options->args)
     return args_from_file(cx, m, options->args, out);
-  return is_recorded ? args_from_record(cx, m, recorded, out) : fake_args(cx, m, options->seed, out);
+  return is_recorded ? args_from_record(cx, m, recorded, out)
+                     : fake_args(cx, m, options->seed, out);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -112,10 +118,12 @@ static void drop_results(HlReplay *out) {
   }
 }
 
-static bool run_once(HlCx *cx, const HlModule *m, const HlReplayOptions *options, HlReplay *out, double *seconds) {
+static bool run_once(HlCx *cx, const HlModule *m, const HlReplayOptions *options, HlReplay *out,
+                     double *seconds) {
   drop_results(out);
   double start = hl_now();
-  bool ok = hl_eval(cx, m, &options->eval, (const HlLiteral *const *const *)out->args, out->results);
+  bool ok =
+      hl_eval(cx, m, &options->eval, (const HlLiteral *const *const *)out->args, out->results);
   *seconds = hl_now() - start;
   return ok;
 }
@@ -155,8 +163,9 @@ static void list_leaves(HlReplay *out) {
   }
 }
 
-static bool compare_device(HlCx *cx, const HlModule *m, int device, int n_expected, const HlLiteral *const *expected,
-                           const HlReplayOptions *options, HlReplay *out) {
+static bool compare_device(HlCx *cx, const HlModule *m, int device, int n_expected,
+                           const HlLiteral *const *expected, const HlReplayOptions *options,
+                           HlReplay *out) {
   HlReplayLeaf *first = NULL;
   int n = 0;
   for (int k = 0; k < out->n_leaves; k++)
@@ -165,13 +174,14 @@ static bool compare_device(HlCx *cx, const HlModule *m, int device, int n_expect
       n++;
     }
   if (n != n_expected)
-    return hl_error(cx, (HlPos){0}, "the program has %d result%s, but %d %s expected", n, n == 1 ? "" : "s", n_expected,
-                    n_expected == 1 ? "is" : "are");
+    return hl_error(cx, (HlPos){0}, "the program has %d result%s, but %d %s expected", n,
+                    n == 1 ? "" : "s", n_expected, n_expected == 1 ? "is" : "are");
   HlCompareOptions how = {.tolerance = options->tolerance};
   how.vectors = hl_vector_leaves(out->arena, m, &how.n_vectors);
   for (int k = 0; k < n; k++) {
     const int *vectors = k < how.n_vectors ? how.vectors + k : NULL;
-    HlCompareOptions one = {.tolerance = how.tolerance, .vectors = vectors, .n_vectors = vectors ? 1 : 0};
+    HlCompareOptions one = {
+        .tolerance = how.tolerance, .vectors = vectors, .n_vectors = vectors ? 1 : 0};
     bool same = hl_compare(cx, 1, &first[k].value, &expected[k], &one, &first[k].mismatch);
     first[k].compared = true;
     out->n_compared++;
@@ -180,7 +190,8 @@ static bool compare_device(HlCx *cx, const HlModule *m, int device, int n_expect
   return true;
 }
 
-static bool compare_with_file(HlCx *cx, const HlModule *m, const HlReplayOptions *options, HlReplay *out) {
+static bool compare_with_file(HlCx *cx, const HlModule *m, const HlReplayOptions *options,
+                              HlReplay *out) {
   HlNpz npz = {0};
   bool ok = read_npz(cx, options->expect, &npz);
   for (int d = 0; ok && d < out->devices; d++) {
@@ -194,8 +205,8 @@ static bool compare_with_file(HlCx *cx, const HlModule *m, const HlReplayOptions
   return ok;
 }
 
-static bool compare_all(HlCx *cx, const HlModule *m, const HlRecorded *recorded, const HlReplayOptions *options,
-                        HlReplay *out) {
+static bool compare_all(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
+                        const HlReplayOptions *options, HlReplay *out) {
   if (!options->compare)
     return true;
   if (options->expect)
@@ -212,24 +223,28 @@ static bool save(HlCx *cx, const char *path, HlReplay *out) {
   HlLiteral **values = HL_ARRAY(out->arena, HlLiteral *, out->n_leaves + 1);
   for (int k = 0; k < out->n_leaves; k++) {
     const HlReplayLeaf *leaf = &out->leaves[k];
-    names[k] = leaf->device == 0 ? hl_arena_printf(out->arena, "r%d", leaf->number)
-                                 : hl_arena_printf(out->arena, "d%d.r%d", leaf->device, leaf->number);
+    names[k] = leaf->device == 0
+                   ? hl_arena_printf(out->arena, "r%d", leaf->number)
+                   : hl_arena_printf(out->arena, "d%d.r%d", leaf->device, leaf->number);
     values[k] = (HlLiteral *)leaf->value;
   }
   return hl_npz_write(cx, path, out->n_leaves, names, values);
 }
 
-bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded, const HlReplayOptions *options, HlReplay *out) {
+bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
+               const HlReplayOptions *options, HlReplay *out) {
   *out = (HlReplay){.arena = hl_arena_new()};
   out->devices = hl_eval_devices(m, &options->eval);
   if (out->devices > hl_cx_limits(cx)->devices)
-    return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m), "the program runs on %d devices; the limit is %lld",
-                         out->devices, (long long)hl_cx_limits(cx)->devices);
+    return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m),
+                         "the program runs on %d devices; the limit is %lld", out->devices,
+                         (long long)hl_cx_limits(cx)->devices);
   out->results = HL_ARRAY(out->arena, HlLiteral *, out->devices);
   if (!gather_args(cx, m, recorded, options, out) || !run_all(cx, m, options, out))
     return false;
   list_leaves(out);
-  return compare_all(cx, m, recorded, options, out) && (!options->save || save(cx, options->save, out));
+  return compare_all(cx, m, recorded, options, out) &&
+         (!options->save || save(cx, options->save, out));
 }
 
 void hl_replay_free(HlReplay *replay) {

@@ -10,7 +10,7 @@ enum { MAX_STEPS = 100000, MAX_DEPTH = 64, MAX_PATH = 64, COLUMNS = 1, ROWS = 2 
 
 typedef struct Trail {
   const HlInst *at;
-  int64_t path[MAX_PATH];      // tuple indices still to be taken, innermost last
+  int64_t path[MAX_PATH];  // tuple indices still to be taken, innermost last
   int n_path;
   const HlInst *callers[MAX_DEPTH];
   int n_callers;
@@ -20,7 +20,9 @@ typedef struct Trail {
 // What element `index` of a LAPACK call's result holds.
 static int role_in_call(const HlInst *call, int64_t index) {
   const char *target = hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET);
-  const HlShape *shape = hl_shape_is_tuple(call->shape) && index < call->shape->rank ? call->shape->element[index] : call->shape;
+  const HlShape *shape = hl_shape_is_tuple(call->shape) && index < call->shape->rank
+                             ? call->shape->element[index]
+                             : call->shape;
   if (shape->rank < 2 || !hl_is_array_dtype(shape->dtype))
     return 0;
   if (strstr(target, "syevd") || strstr(target, "heevd"))
@@ -71,30 +73,28 @@ static bool to_operand(Trail *t, int k) {
 static bool step(Trail *t) {
   const HlInst *at = t->at;
   switch ((HlOp)at->op) {
-    case HL_OP_TUPLE:
-      return t->n_path > 0 && to_operand(t, (int)t->path[--t->n_path]);
-    case HL_OP_GET_TUPLE_ELEMENT:
-      if (t->n_path == MAX_PATH)
-        return false;
-      t->path[t->n_path++] = hl_attr_int(at, HL_A_INDEX);
-      return to_operand(t, 0);
-    case HL_OP_COPY: case HL_OP_OPT_BARRIER: case HL_OP_CONVERT: case HL_OP_SLICE:
-      return to_operand(t, 0);
-    case HL_OP_SELECT:
-      return to_operand(t, 1);
-    case HL_OP_RESHAPE: case HL_OP_BITCAST:
-      return keeps_last_two(at) && to_operand(t, 0);
-    case HL_OP_TRANSPOSE:
-      if (!swaps_last_two(hl_dims(at)))
-        return false;
-      t->transposed = !t->transposed;
-      return to_operand(t, 0);
-    case HL_OP_CALL: case HL_OP_FUSION:
-      return enter_call(t);
-    case HL_OP_PARAMETER:
-      return leave_call(t);
-    default:
+  case HL_OP_TUPLE: return t->n_path > 0 && to_operand(t, (int)t->path[--t->n_path]);
+  case HL_OP_GET_TUPLE_ELEMENT:
+    if (t->n_path == MAX_PATH)
       return false;
+    t->path[t->n_path++] = hl_attr_int(at, HL_A_INDEX);
+    return to_operand(t, 0);
+  case HL_OP_COPY:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_CONVERT:
+  case HL_OP_SLICE: return to_operand(t, 0);
+  case HL_OP_SELECT: return to_operand(t, 1);
+  case HL_OP_RESHAPE:
+  case HL_OP_BITCAST: return keeps_last_two(at) && to_operand(t, 0);
+  case HL_OP_TRANSPOSE:
+    if (!swaps_last_two(hl_dims(at)))
+      return false;
+    t->transposed = !t->transposed;
+    return to_operand(t, 0);
+  case HL_OP_CALL:
+  case HL_OP_FUSION: return enter_call(t);
+  case HL_OP_PARAMETER: return leave_call(t);
+  default: return false;
   }
 }
 
@@ -110,7 +110,8 @@ static int role_of(Trail *t) {
   return 0;
 }
 
-static void visit_leaves(const HlInst *root, const HlShape *shape, int64_t *path, int depth, int *out, int *n) {
+static void visit_leaves(const HlInst *root, const HlShape *shape, int64_t *path, int depth,
+                         int *out, int *n) {
   if (shape->dtype == HL_TUPLE) {
     for (int k = 0; k < shape->rank && depth < MAX_PATH; k++) {
       path[depth] = k;

@@ -33,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   HlDtype dtype = (HlDtype)(1 + data[0] % (HL_TOKEN - 1));
   HlCx *cx = hl_cx_new();
   HlBuf text = {0};
-  hl_buf_printf(&text, "HloModule m\nENTRY e { ROOT c = %s%s constant(", hl_dtype_text(dtype), dims[data[1] % 5]);
+  hl_buf_printf(&text, "HloModule m\nENTRY e { ROOT c = %s%s constant(", hl_dtype_text(dtype),
+                dims[data[1] % 5]);
   hl_buf_add(&text, data + 2, n - 2);
   hl_buf_puts(&text, ") }\n");
   HlModule *m = parse(cx, &text);

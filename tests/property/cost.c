@@ -1,7 +1,7 @@
 // Costs and made-up inputs of random modules, valid and damaged: finite, never negative, nothing breaks.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <math.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -10,11 +10,13 @@
 #include "hilo/tool.h"
 #include "support/property.h"
 
-static bool sound(double x) { return isfinite(x) && x >= 0; }
+static bool sound(double x) {
+  return isfinite(x) && x >= 0;
+}
 
 static bool sound_cost(const HlCost *cost) {
-  return sound(cost->flops) && sound(cost->transcendentals) && sound(cost->bytes_read) && sound(cost->bytes_written) &&
-         sound(cost->collective_bytes);
+  return sound(cost->flops) && sound(cost->transcendentals) && sound(cost->bytes_read) &&
+         sound(cost->bytes_written) && sound(cost->collective_bytes);
 }
 
 // What stands under one computation is the sum of its instructions; the peak holds the parameters and the result.
@@ -48,9 +50,11 @@ static bool survives_damage(HlCx *cx, const HlModule *m, char *why, size_t room)
     int n = 0;
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       if (n > 0 && inst->n_operands > 0 && hl_rng_below(&rng, 3) == 0)
-        hl_set_operand(inst, (int)hl_rng_below(&rng, inst->n_operands), seen[hl_rng_below(&rng, n)]);
+        hl_set_operand(inst, (int)hl_rng_below(&rng, inst->n_operands),
+                       seen[hl_rng_below(&rng, n)]);
       if (n > 0 && hl_rng_below(&rng, 20) == 0)
-        hl_set_operands(inst, (int)hl_rng_below(&rng, 3), (HlInst *const[]){seen[0], seen[n - 1], seen[n / 2]});
+        hl_set_operands(inst, (int)hl_rng_below(&rng, 3),
+                        (HlInst *const[]){seen[0], seen[n - 1], seen[n / 2]});
       if (n < 64)
         seen[n++] = inst;
     }
@@ -66,8 +70,12 @@ static bool survives_damage(HlCx *cx, const HlModule *m, char *why, size_t room)
   return good;
 }
 
-static void costs(void **state) { assert_int_equal(property_check("costs", 3000, false, holds), 0); }
-static void damaged(void **state) { assert_int_equal(property_check("damaged", 3000, false, survives_damage), 0); }
+static void costs(void **state) {
+  assert_int_equal(property_check("costs", 3000, false, holds), 0);
+}
+static void damaged(void **state) {
+  assert_int_equal(property_check("damaged", 3000, false, survives_damage), 0);
+}
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(costs), cmocka_unit_test(damaged)};

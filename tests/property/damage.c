@@ -49,11 +49,13 @@ static void add_folder(Seeds *seeds, HlCx *cx, const char *path, int depth) {
   for (int k = 0; k < n; k++) {
     char name[4096];
     struct stat st;
-    if (entries[k]->d_name[0] != '.' && snprintf(name, sizeof name, "%s/%s", path, entries[k]->d_name) < (int)sizeof name &&
+    if (entries[k]->d_name[0] != '.' &&
+        snprintf(name, sizeof name, "%s/%s", path, entries[k]->d_name) < (int)sizeof name &&
         stat(name, &st) == 0) {
       if (S_ISDIR(st.st_mode) && depth < 4)
         add_folder(seeds, cx, name, depth + 1);
-      else if (S_ISREG(st.st_mode) && st.st_size <= MAX_BYTES && !strstr(name, ".npz") && !strstr(name, ".mlir"))
+      else if (S_ISREG(st.st_mode) && st.st_size <= MAX_BYTES && !strstr(name, ".npz") &&
+               !strstr(name, ".mlir"))
         add_seed(seeds, cx, name);
     }
     free(entries[k]);
@@ -65,14 +67,16 @@ static size_t flip(HlRng *rng, char *bytes, size_t n) {
   int64_t times = 1 + hl_rng_below(rng, 8);
   for (int64_t k = 0; k < times && n > 0; k++) {
     int64_t at = hl_rng_below(rng, (int64_t)n);
-    bytes[at] = (char)(hl_rng_below(rng, 2) ? bytes[at] ^ (1 << hl_rng_below(rng, 8)) : hl_rng_below(rng, 256));
+    bytes[at] = (char)(hl_rng_below(rng, 2) ? bytes[at] ^ (1 << hl_rng_below(rng, 8))
+                                            : hl_rng_below(rng, 256));
   }
   return n;
 }
 
 // The head of one file and the tail of another.
 static size_t splice(HlRng *rng, char *bytes, size_t n, HlStr other) {
-  size_t head = (size_t)hl_rng_below(rng, (int64_t)n + 1), from = (size_t)hl_rng_below(rng, (int64_t)other.n);
+  size_t head = (size_t)hl_rng_below(rng, (int64_t)n + 1),
+         from = (size_t)hl_rng_below(rng, (int64_t)other.n);
   size_t tail = other.n - from;
   if (head + tail > MAX_BYTES)
     tail = MAX_BYTES - head;
@@ -94,10 +98,10 @@ static size_t damage(HlRng *rng, const Seeds *seeds, char *bytes) {
   HlStr a = pick(rng, seeds), b = pick(rng, seeds);
   memcpy(bytes, a.at, a.n);
   switch (hl_rng_below(rng, 4)) {
-    case 0: return (size_t)hl_rng_below(rng, (int64_t)a.n + 1);
-    case 1: return splice(rng, bytes, a.n, b);
-    case 2: return flip(rng, bytes, splice(rng, bytes, a.n, b));
-    default: return flip(rng, bytes, a.n);
+  case 0: return (size_t)hl_rng_below(rng, (int64_t)a.n + 1);
+  case 1: return splice(rng, bytes, a.n, b);
+  case 2: return flip(rng, bytes, splice(rng, bytes, a.n, b));
+  default: return flip(rng, bytes, a.n);
   }
 }
 
@@ -163,7 +167,8 @@ static int run_batch(const Seeds *seeds, uint64_t first, int n, bool single) {
     if (single)
       keep(bytes, size, first);
     if (!try_one(cx, bytes, size)) {
-      fprintf(stderr, "input %llu: an error without a place, or none where one was due\n", (unsigned long long)(first + (uint64_t)k));
+      fprintf(stderr, "input %llu: an error without a place, or none where one was due\n",
+              (unsigned long long)(first + (uint64_t)k));
       keep(bytes, size, first + (uint64_t)k);
       return 1;
     }
@@ -187,7 +192,8 @@ static int in_child(const Seeds *seeds, uint64_t first, int n, bool single) {
   pid_t child = fork();
   if (child == 0) {
     if (!sanitized()) {
-      struct rlimit limit = {.rlim_cur = (256u << 20) + 20 * MAX_BYTES + (64u << 20), .rlim_max = RLIM_INFINITY};
+      struct rlimit limit = {.rlim_cur = (256u << 20) + 20 * MAX_BYTES + (64u << 20),
+                             .rlim_max = RLIM_INFINITY};
       setrlimit(RLIMIT_AS, &limit);
     }
     int status = run_batch(seeds, first, n, single);
@@ -205,14 +211,16 @@ static void find_culprit(const Seeds *seeds, uint64_t first, int n) {
     int status = in_child(seeds, first + (uint64_t)k, 1, false);
     if (!status)
       continue;
-    fprintf(stderr, "input %llu: wait status %#x\n", (unsigned long long)(first + (uint64_t)k), (unsigned)status);
+    fprintf(stderr, "input %llu: wait status %#x\n", (unsigned long long)(first + (uint64_t)k),
+            (unsigned)status);
     in_child(seeds, first + (uint64_t)k, 1, true);
     return;
   }
 }
 
 int main(int argc, char **argv) {
-  const char *corpus = getenv("HILO_CORPUS"), *wish = argc > 1 ? argv[1] : getenv("HILO_ITERATIONS");
+  const char *corpus = getenv("HILO_CORPUS"),
+             *wish = argc > 1 ? argv[1] : getenv("HILO_ITERATIONS");
   int n = wish ? atoi(wish) : 4000;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   Seeds seeds = {0};

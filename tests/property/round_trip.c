@@ -26,8 +26,8 @@ static bool same_text(const HlBuf *a, const HlBuf *b, char *why, size_t room) {
       line = k + 1;
     k++;
   }
-  snprintf(why, room, "texts differ:\n  %.*s\n  %.*s", (int)strcspn(a->at + line, "\n"), a->at + line,
-           (int)strcspn(b->at + line, "\n"), b->at + line);
+  snprintf(why, room, "texts differ:\n  %.*s\n  %.*s", (int)strcspn(a->at + line, "\n"),
+           a->at + line, (int)strcspn(b->at + line, "\n"), b->at + line);
   return false;
 }
 
@@ -63,7 +63,8 @@ static bool text_identity(HlCx *cx, const HlModule *m, bool large, char *why, si
   return good;
 }
 
-static bool same_module(HlCx *cx, const HlModule *m, const HlModule *back, const char *what, char *why, size_t room) {
+static bool same_module(HlCx *cx, const HlModule *m, const HlModule *back, const char *what,
+                        char *why, size_t room) {
   HlBuf first = {0}, second = {0};
   print(cx, m, true, &first);
   print(cx, back, true, &second);
@@ -77,7 +78,8 @@ static bool same_module(HlCx *cx, const HlModule *m, const HlModule *back, const
   return good;
 }
 
-static bool proto_identity(HlCx *cx, const HlModule *m, HlProtoForm form, bool as_text, char *why, size_t room) {
+static bool proto_identity(HlCx *cx, const HlModule *m, HlProtoForm form, bool as_text, char *why,
+                           size_t room) {
   HlBuf bytes = {0};
   const char *what = as_text ? "a text proto" : "a proto";
   if (!hl_proto_write(cx, m, form, as_text, NULL, &bytes)) {
@@ -102,7 +104,8 @@ static bool proto_identity(HlCx *cx, const HlModule *m, HlProtoForm form, bool a
 
 static bool clone_identity(HlCx *cx, const HlModule *m, char *why, size_t room) {
   HlModule *clone = hl_clone(cx, m);
-  bool good = clone && same_module(cx, m, clone, "a clone", why, room) && hl_verify(cx, clone, NULL);
+  bool good =
+      clone && same_module(cx, m, clone, "a clone", why, room) && hl_verify(cx, clone, NULL);
   hl_module_free(clone);
   return good;
 }
@@ -117,16 +120,24 @@ static bool holds_proto(HlCx *cx, const HlModule *m, char *why, size_t room) {
          proto_identity(cx, m, HL_PROTO_WITH_CONFIG, false, why, room);
 }
 
-static void text_round_trip(void **state) { assert_int_equal(property_check("text", 8000, false, holds_text), 0); }
-static void proto_round_trip(void **state) { assert_int_equal(property_check("proto", 6000, false, holds_proto), 0); }
-static void clones(void **state) { assert_int_equal(property_check("clone", 5000, false, clone_identity), 0); }
+static void text_round_trip(void **state) {
+  assert_int_equal(property_check("text", 8000, false, holds_text), 0);
+}
+static void proto_round_trip(void **state) {
+  assert_int_equal(property_check("proto", 6000, false, holds_proto), 0);
+}
+static void clones(void **state) {
+  assert_int_equal(property_check("clone", 5000, false, clone_identity), 0);
+}
 
 static bool is_valid(HlCx *cx, const HlModule *m, char *why, size_t room) {
   snprintf(why, room, "the verifier refuses it");
   return hl_verify(cx, m, NULL);
 }
 
-static void validity(void **state) { assert_int_equal(property_check("verify", 10000, false, is_valid), 0); }
+static void validity(void **state) {
+  assert_int_equal(property_check("verify", 10000, false, is_valid), 0);
+}
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(validity), cmocka_unit_test(text_round_trip),

@@ -14,7 +14,7 @@
 
 typedef struct Seen {
   HlCx *cx;
-  int wrong;                   // counted by device 0 alone: devices run side by side
+  int wrong;  // counted by device 0 alone: devices run side by side
   const HlInst *inst;
 } Seen;
 
@@ -27,7 +27,8 @@ static bool extents_fit(const HlLiteral *value) {
 
 static void look(void *user, int device, const HlInst *inst, const HlLiteral *value) {
   Seen *seen = user;
-  if (device == 0 && (!hl_shape_compatible(value->shape, inst->shape) || !extents_fit(value)) && seen->wrong++ == 0)
+  if (device == 0 && (!hl_shape_compatible(value->shape, inst->shape) || !extents_fit(value)) &&
+      seen->wrong++ == 0)
     seen->inst = inst;
 }
 
@@ -37,7 +38,8 @@ static void free_all(HlLiteral **at, int n) {
 }
 
 // Runs on made-up inputs; one result per device, in the arena.
-static HlLiteral **results_of(HlCx *cx, const HlModule *m, HlArena *arena, Seen *seen, int *devices) {
+static HlLiteral **results_of(HlCx *cx, const HlModule *m, HlArena *arena, Seen *seen,
+                              int *devices) {
   HlEvalOptions options = {.trace = seen ? look : NULL, .user = seen, .seed = 1};
   int n = m->entry->n_params;
   *devices = hl_eval_devices(m, &options);
@@ -62,7 +64,8 @@ static bool holds(HlCx *cx, const HlModule *m, char *why, size_t room) {
   if (!results)
     snprintf(why, room, "it does not run");
   else if (seen.wrong)
-    snprintf(why, room, "%d values have another shape than promised, first %s", seen.wrong, seen.inst->name->text);
+    snprintf(why, room, "%d values have another shape than promised, first %s", seen.wrong,
+             seen.inst->name->text);
   bool good = results && !seen.wrong;
   if (results)
     free_all(results, devices);
@@ -101,7 +104,8 @@ static bool same_results(HlCx *cx, const HlModule *m, char *why, size_t room) {
   bool good = a && b && n == n_back;
   for (int d = 0; good && d < n; d++)
     different += !hl_literal_equal(a[d], b[d]);
-  snprintf(why, room, "%d of %d devices have other results after text was written and read", different, n);
+  snprintf(why, room, "%d of %d devices have other results after text was written and read",
+           different, n);
   if (a)
     free_all(a, n);
   if (b)
@@ -118,7 +122,8 @@ static bool same_inputs(HlCx *cx, const HlModule *m, char *why, size_t room) {
     return n > 256;
   bool good = hl_fake_args(cx, m, 7, b);
   for (int k = 0; k < n; k++) {
-    good = good && hl_literal_equal(a[k], b[k]) && hl_shape_compatible(a[k]->shape, m->entry->params[k]->shape);
+    good = good && hl_literal_equal(a[k], b[k]) &&
+           hl_shape_compatible(a[k]->shape, m->entry->params[k]->shape);
     hl_literal_unref(a[k]);
     hl_literal_unref(b[k]);
   }
@@ -126,11 +131,18 @@ static bool same_inputs(HlCx *cx, const HlModule *m, char *why, size_t room) {
   return good;
 }
 
-static void shapes(void **state) { assert_int_equal(property_check("shapes", 10000, true, holds), 0); }
-static void results(void **state) { assert_int_equal(property_check("results", 6000, true, same_results), 0); }
-static void inputs(void **state) { assert_int_equal(property_check("inputs", 5000, false, same_inputs), 0); }
+static void shapes(void **state) {
+  assert_int_equal(property_check("shapes", 10000, true, holds), 0);
+}
+static void results(void **state) {
+  assert_int_equal(property_check("results", 6000, true, same_results), 0);
+}
+static void inputs(void **state) {
+  assert_int_equal(property_check("inputs", 5000, false, same_inputs), 0);
+}
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(results), cmocka_unit_test(inputs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(shapes), cmocka_unit_test(results),
+                                     cmocka_unit_test(inputs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

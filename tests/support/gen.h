@@ -11,9 +11,9 @@
 
 typedef struct GenOptions {
   uint64_t seed;
-  int wishes;                  // how many rules to apply in the entry
-  bool runnable;               // only what the interpreter can run
-  HlOp first;                  // the rule to begin with, or HL_OP_COUNT
+  int wishes;     // how many rules to apply in the entry
+  bool runnable;  // only what the interpreter can run
+  HlOp first;     // the rule to begin with, or HL_OP_COUNT
 } GenOptions;
 
 // A module, or NULL after reporting (a shape rule refused what the generator believes in).

@@ -13,7 +13,8 @@ static void set_dict(Gen *g, HlInst *inst, HlAttrKey key, const char *name, cons
 // --- Of instructions --------------------------------------------------------------------------------------
 
 static void add_metadata(Gen *g, HlInst *inst) {
-  HlMetadata md = {.op_type = hl_sym(g->m, "op"), .op_name = hl_sym(g->m, gen_chance(g, 50) ? "jit(f)/x" : "a \"b\"\n"),
+  HlMetadata md = {.op_type = hl_sym(g->m, "op"),
+                   .op_name = hl_sym(g->m, gen_chance(g, 50) ? "jit(f)/x" : "a \"b\"\n"),
                    .source_line = (int32_t)gen_below(g, 3) * 7};
   if (gen_chance(g, 50))
     md.source_file = hl_sym(g->m, "dir/file.py");
@@ -45,7 +46,8 @@ static void add_accuracy(Gen *g, HlInst *inst) {
 
 // Two devices along one dimension, in order, swapped, or with a replicated rest.
 static HlSharding tiled(Gen *g, int rank) {
-  int64_t *tile = gen_alloc(g, sizeof *tile * (size_t)(rank + 1)), *two = gen_alloc(g, sizeof *two * 4);
+  int64_t *tile = gen_alloc(g, sizeof *tile * (size_t)(rank + 1)),
+          *two = gen_alloc(g, sizeof *two * 4);
   bool rest = gen_chance(g, 30);
   for (int d = 0; d <= rank; d++)
     tile[d] = 1;
@@ -62,7 +64,8 @@ static HlSharding tiled(Gen *g, int rank) {
 }
 
 static void add_sharding(Gen *g, HlInst *inst) {
-  static const HlShardingKind kinds[] = {HL_SHARDING_REPLICATED, HL_SHARDING_MAXIMAL, HL_SHARDING_MANUAL};
+  static const HlShardingKind kinds[] = {HL_SHARDING_REPLICATED, HL_SHARDING_MAXIMAL,
+                                         HL_SHARDING_MANUAL};
   HlSharding *s = gen_alloc(g, sizeof *s);
   s->kind = kinds[gen_below(g, 3)];
   if (inst->shape->rank > 0 && gen_chance(g, 60))
@@ -78,7 +81,8 @@ static void add_origin(Gen *g, HlInst *inst) {
 
 // Attributes that any instruction may carry; in bare computations none.
 void gen_decorate(Gen *g, HlInst *inst) {
-  bool array = hl_shape_is_array(inst->shape), elementwise = hl_op_info[inst->op].traits & HL_T_ELEMENTWISE;
+  bool array = hl_shape_is_array(inst->shape),
+       elementwise = hl_op_info[inst->op].traits & HL_T_ELEMENTWISE;
   if (g->at.bare || (hl_op_info[inst->op].traits & (HL_T_ASYNC | HL_T_COLLECTIVE)))
     return;
   if (gen_chance(g, 25))
@@ -132,8 +136,10 @@ static void add_alias(Gen *g) {
       HlAlias *alias = gen_alloc(g, sizeof *alias);
       int64_t *at = gen_alloc(g, sizeof *at);
       *at = k;
-      *alias = (HlAlias){.output = {at, 1}, .number = p, .kind = gen_chance(g, 50) ? HL_WORD_alias_kind_MAY
-                                                                                    : HL_WORD_alias_kind_MUST};
+      *alias =
+          (HlAlias){.output = {at, 1},
+                    .number = p,
+                    .kind = gen_chance(g, 50) ? HL_WORD_alias_kind_MAY : HL_WORD_alias_kind_MUST};
       g->m->input_output_alias = (HlAliases){alias, 1};
       return;
     }

@@ -4,7 +4,8 @@
 HlInst *rule_parameter(Gen *g, HlOp op) {
   if (gen_chance(g, 80))
     return gen_parameter(g, gen_shape(g, gen_dtype(g, ANY), 0, 3));
-  const HlShape *two[2] = {gen_shape(g, gen_dtype(g, ANY), 0, 2), gen_shape(g, gen_dtype(g, ANY), 0, 2)};
+  const HlShape *two[2] = {gen_shape(g, gen_dtype(g, ANY), 0, 2),
+                           gen_shape(g, gen_dtype(g, ANY), 0, 2)};
   HlInst *tuple = gen_parameter(g, hl_shape_tuple(g->m->shapes, (int)gen_between(g, 1, 2), two));
   return gen_element(g, tuple, 0);
 }
@@ -75,7 +76,8 @@ HlInst *rule_add_dependency(Gen *g, HlOp op) {
 
 HlInst *rule_domain(Gen *g, HlOp op) {
   HlDomain *domain = gen_alloc(g, sizeof *domain);
-  HlSharding *replicated = gen_alloc(g, sizeof *replicated), *maximal = gen_alloc(g, sizeof *maximal);
+  HlSharding *replicated = gen_alloc(g, sizeof *replicated),
+             *maximal = gen_alloc(g, sizeof *maximal);
   maximal->kind = HL_SHARDING_MAXIMAL;
   *domain = (HlDomain){hl_sym(g->m, "sharding"), replicated, maximal};
   HlInst *x = gen_any(g, ANY, 0, 3);
@@ -84,7 +86,9 @@ HlInst *rule_domain(Gen *g, HlOp op) {
   return gen_done(g, inst);
 }
 
-HlInst *rule_device_id(Gen *g, HlOp op) { return gen_done(g, gen_make(g, op, gen_scalar(g, HL_U32), 0, NULL)); }
+HlInst *rule_device_id(Gen *g, HlOp op) {
+  return gen_done(g, gen_make(g, op, gen_scalar(g, HL_U32), 0, NULL));
+}
 
 HlInst *rule_trace(Gen *g, HlOp op) {
   HlInst *x = gen_any(g, ANY, 0, 3);
@@ -275,8 +279,11 @@ static void set_custom_attrs(Gen *g, HlInst *inst) {
 // A target nobody knows, with odd attributes, and results of every kind.
 static HlInst *unknown_target(Gen *g) {
   HlInst *in[2] = {gen_any(g, ANY, 0, 3), gen_any(g, ANY, 0, 3)};
-  const HlShape *two[3] = {in[0]->shape, hl_shape_opaque(g->m->shapes), hl_shape_token(g->m->shapes)};
-  const HlShape *shape = gen_chance(g, 50) ? in[1]->shape : hl_shape_tuple(g->m->shapes, (int)gen_between(g, 0, 3), two);
+  const HlShape *two[3] = {in[0]->shape, hl_shape_opaque(g->m->shapes),
+                           hl_shape_token(g->m->shapes)};
+  const HlShape *shape = gen_chance(g, 50)
+                             ? in[1]->shape
+                             : hl_shape_tuple(g->m->shapes, (int)gen_between(g, 0, 3), two);
   HlInst *inst = gen_make(g, HL_OP_CUSTOM_CALL, shape, 2, in);
   hl_set_text(inst, HL_A_CUSTOM_CALL_TARGET, gen_chance(g, 50) ? "target" : "a \"b\"\t\\c");
   set_custom_attrs(g, inst);
@@ -296,7 +303,8 @@ static HlInst *unknown_target(Gen *g) {
 }
 
 HlInst *rule_custom_call(Gen *g, HlOp op) {
-  static const char *const targets[] = {"Sharding", "MoveToHost", "annotate_device_placement", "xla.sdy.GlobalToLocalShape"};
+  static const char *const targets[] = {"Sharding", "MoveToHost", "annotate_device_placement",
+                                        "xla.sdy.GlobalToLocalShape"};
   if (!g->runnable && gen_chance(g, 60))
     return gen_chance(g, 30) ? buffers(g) : unknown_target(g);
   HlInst *x = gen_any(g, ANY, 0, 3);

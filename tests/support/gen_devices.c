@@ -8,7 +8,9 @@ typedef enum Mode { BY_REPLICA, BY_PARTITION, BY_BOTH, FLAT } Mode;
 // Sets channel, flag and groups; returns how many devices exchange data.
 static int64_t set_groups(Gen *g, HlInst *inst, bool has_flag) {
   int64_t replicas = g->m->replica_count, partitions = g->m->num_partitions;
-  Mode mode = has_flag ? (Mode[]){BY_REPLICA, BY_BOTH, FLAT}[gen_below(g, 3)] : gen_chance(g, 50) ? BY_REPLICA : BY_PARTITION;
+  Mode mode = has_flag            ? (Mode[]){BY_REPLICA, BY_BOTH, FLAT}[gen_below(g, 3)]
+              : gen_chance(g, 50) ? BY_REPLICA
+                                  : BY_PARTITION;
   int64_t ids = mode == FLAT ? replicas * partitions : mode == BY_PARTITION ? partitions : replicas;
   HlGroups *groups = gen_alloc(g, sizeof *groups);
   int64_t size = ids;
@@ -22,7 +24,10 @@ static int64_t set_groups(Gen *g, HlInst *inst, bool has_flag) {
     int64_t *dims = gen_alloc(g, sizeof *dims * 2), *perm = gen_alloc(g, sizeof *perm);
     dims[0] = ids;
     perm[0] = 0;
-    *groups = (HlGroups){.form = HL_GROUPS_IOTA, .n_groups = ids / size, .group_size = size, .iota = {{dims, 1}, {perm, 1}}};
+    *groups = (HlGroups){.form = HL_GROUPS_IOTA,
+                         .n_groups = ids / size,
+                         .group_size = size,
+                         .iota = {{dims, 1}, {perm, 1}}};
   } else if (mode == FLAT || size != ids || gen_chance(g, 50)) {
     int64_t *all = gen_alloc(g, sizeof *all * (size_t)ids);
     HlI64s *list = gen_alloc(g, sizeof *list * (size_t)(ids / size));
@@ -55,7 +60,9 @@ static HlInst *all_reduce(Gen *g, HlOp op) {
   return gen_done(g, inst);
 }
 
-HlInst *rule_all_reduce(Gen *g, HlOp op) { return all_reduce(g, HL_OP_ALL_REDUCE); }
+HlInst *rule_all_reduce(Gen *g, HlOp op) {
+  return all_reduce(g, HL_OP_ALL_REDUCE);
+}
 
 HlInst *rule_all_reduce_start(Gen *g, HlOp op) {
   HlInst *start = all_reduce(g, HL_OP_ALL_REDUCE_START);
@@ -209,7 +216,8 @@ HlInst *rule_async(Gen *g, HlOp op) {
   HlInst *p[2] = {gen_parameter(g, in[0]->shape), gen_parameter(g, in[1]->shape)};
   HlComp *body = gen_close(g, outer, gen_binary(g, wrapped[gen_below(g, 4)], p[0], p[1]));
   const HlShape *operands[2] = {in[0]->shape, in[1]->shape};
-  const HlShape *parts[3] = {hl_shape_tuple(g->m->shapes, 2, operands), body->root->shape, gen_scalar(g, HL_U32)};
+  const HlShape *parts[3] = {hl_shape_tuple(g->m->shapes, 2, operands), body->root->shape,
+                             gen_scalar(g, HL_U32)};
   const HlShape *chain = hl_shape_tuple(g->m->shapes, (int)gen_between(g, 2, 3), parts);
   HlInst *start = gen_make(g, HL_OP_ASYNC_START, chain, 2, in);
   hl_set_calls(start, 1, &body);
@@ -248,7 +256,8 @@ HlInst *rule_send(Gen *g, HlOp op) {
 
 HlInst *rule_infeed(Gen *g, HlOp op) {
   HlInst *t = token(g);
-  const HlShape *data[2] = {gen_shape(g, gen_dtype(g, ANY), 0, 3), gen_shape(g, gen_dtype(g, ANY), 0, 3)};
+  const HlShape *data[2] = {gen_shape(g, gen_dtype(g, ANY), 0, 3),
+                            gen_shape(g, gen_dtype(g, ANY), 0, 3)};
   const HlShape *two[2] = {hl_shape_tuple(g->m->shapes, (int)gen_between(g, 1, 2), data), t->shape};
   HlInst *inst = gen_make(g, op, hl_shape_tuple(g->m->shapes, 2, two), 1, &t);
   if (gen_chance(g, 50))

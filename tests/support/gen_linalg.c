@@ -8,7 +8,8 @@ static void set_precision(Gen *g, HlInst *inst, int n) {
 }
 
 // Sizes by name: a batch, a free and a contracted dimension, in random order.
-static const HlShape *side(Gen *g, HlDtype t, bool batch, bool free, int64_t b, int64_t f, int64_t c, int64_t *at) {
+static const HlShape *side(Gen *g, HlDtype t, bool batch, bool free, int64_t b, int64_t f,
+                           int64_t c, int64_t *at) {
   int64_t order[3], dim[3];
   int n = 0;
   if (batch)
@@ -28,8 +29,9 @@ HlInst *rule_dot(Gen *g, HlOp op) {
   HlDtype t = gen_dtype(g, NUM);
   bool batch = gen_chance(g, 40);
   int64_t b = gen_between(g, 1, 3), c = gen_between(g, 0, 4), l[3], r[3];
-  HlInst *in[2] = {gen_value(g, side(g, t, batch, gen_chance(g, 80), b, gen_between(g, 1, 4), c, l)),
-                   gen_value(g, side(g, t, batch, gen_chance(g, 80), b, gen_between(g, 1, 4), c, r))};
+  HlInst *in[2] = {
+      gen_value(g, side(g, t, batch, gen_chance(g, 80), b, gen_between(g, 1, 4), c, l)),
+      gen_value(g, side(g, t, batch, gen_chance(g, 80), b, gen_between(g, 1, 4), c, r))};
   HlInst *inst = gen_make(g, op, gen_scalar(g, t), 2, in);
   if (batch) {
     hl_set_ints(inst, HL_A_LHS_BATCH_DIMS, (HlI64s){&l[0], 1});
@@ -45,7 +47,8 @@ HlInst *rule_dot(Gen *g, HlOp op) {
 
 HlInst *rule_ragged_dot(Gen *g, HlOp op) {
   HlDtype t = gen_dtype(g, F);
-  int64_t m = gen_between(g, 1, 5), k = gen_between(g, 1, 3), n = gen_between(g, 1, 3), groups = gen_between(g, 1, 3);
+  int64_t m = gen_between(g, 1, 5), k = gen_between(g, 1, 3), n = gen_between(g, 1, 3),
+          groups = gen_between(g, 1, 3);
   int64_t lhs[2] = {m, k}, rhs[3] = {groups, k, n}, zero = 0, one = 1;
   HlInst *in[3] = {gen_value(g, gen_array(g, t, 2, lhs)), gen_value(g, gen_array(g, t, 3, rhs)),
                    gen_value(g, gen_array(g, HL_S32, 1, &groups))};
@@ -59,10 +62,13 @@ HlInst *rule_ragged_dot(Gen *g, HlOp op) {
 }
 
 HlInst *rule_scaled_dot(Gen *g, HlOp op) {
-  static const HlDtype small[] = {HL_F8E4M3FN, HL_F8E5M2, HL_F4E2M1FN}, out_types[] = {HL_F32, HL_BF16};
+  static const HlDtype small[] = {HL_F8E4M3FN, HL_F8E5M2, HL_F4E2M1FN},
+                       out_types[] = {HL_F32, HL_BF16};
   HlDtype t = gen_one_of(g, 3, small);
-  int64_t m = gen_between(g, 1, 3), k = 2 * gen_between(g, 1, 3), n = gen_between(g, 1, 3), one = 1, zero = 0;
-  int64_t lhs[2] = {m, k}, rhs[2] = {k, n}, lhs_scale[2] = {m, k / 2}, rhs_scale[2] = {k / 2, n}, out[2] = {m, n};
+  int64_t m = gen_between(g, 1, 3), k = 2 * gen_between(g, 1, 3), n = gen_between(g, 1, 3), one = 1,
+          zero = 0;
+  int64_t lhs[2] = {m, k}, rhs[2] = {k, n}, lhs_scale[2] = {m, k / 2}, rhs_scale[2] = {k / 2, n},
+          out[2] = {m, n};
   HlInst *in[4] = {gen_value(g, gen_array(g, t, 2, lhs)), gen_value(g, gen_array(g, t, 2, rhs)),
                    gen_value(g, gen_array(g, HL_F8E8M0FNU, 2, lhs_scale)),
                    gen_value(g, gen_array(g, HL_F8E8M0FNU, 2, rhs_scale))};
@@ -91,7 +97,8 @@ HlInst *rule_convolution(Gen *g, HlOp op) {
   pick_labels(g, n, &labels->input_batch, &labels->input_feature, &labels->input_spatial);
   pick_labels(g, n, &labels->kernel_input, &labels->kernel_output, &labels->kernel_spatial);
   pick_labels(g, n, &labels->output_batch, &labels->output_feature, &labels->output_spatial);
-  int64_t groups = gen_chance(g, 30) ? 2 : 1, batch_groups = groups == 1 && gen_chance(g, 20) ? 2 : 1;
+  int64_t groups = gen_chance(g, 30) ? 2 : 1,
+          batch_groups = groups == 1 && gen_chance(g, 20) ? 2 : 1;
   int64_t in_features = gen_between(g, 1, 2), lhs[4], rhs[4];
   HlWindowDim window[2];
   lhs[labels->input_batch] = batch_groups * gen_between(g, 1, 2);
@@ -100,13 +107,18 @@ HlInst *rule_convolution(Gen *g, HlOp op) {
   rhs[labels->kernel_output] = groups * batch_groups * gen_between(g, 1, 2);
   for (int d = 0; d < n; d++) {
     int64_t size = gen_between(g, 1, 3);
-    window[d] = (HlWindowDim){.size = size, .stride = gen_between(g, 1, 2), .pad_low = gen_below(g, 3),
-                              .pad_high = gen_below(g, 3), .lhs_dilate = gen_chance(g, 20) ? 2 : 1,
-                              .rhs_dilate = gen_chance(g, 20) ? 2 : 1, .reversal = gen_chance(g, 20)};
+    window[d] = (HlWindowDim){.size = size,
+                              .stride = gen_between(g, 1, 2),
+                              .pad_low = gen_below(g, 3),
+                              .pad_high = gen_below(g, 3),
+                              .lhs_dilate = gen_chance(g, 20) ? 2 : 1,
+                              .rhs_dilate = gen_chance(g, 20) ? 2 : 1,
+                              .reversal = gen_chance(g, 20)};
     lhs[labels->input_spatial.at[d]] = gen_between(g, 1, 5);
     rhs[labels->kernel_spatial.at[d]] = size;
   }
-  HlInst *in[2] = {gen_value(g, gen_array(g, t, 2 + n, lhs)), gen_value(g, gen_array(g, t, 2 + n, rhs))};
+  HlInst *in[2] = {gen_value(g, gen_array(g, t, 2 + n, lhs)),
+                   gen_value(g, gen_array(g, t, 2 + n, rhs))};
   HlInst *inst = gen_make(g, op, gen_scalar(g, t), 2, in);
   if (n > 0)
     gen_window(inst, n, window);
@@ -154,7 +166,8 @@ HlInst *rule_triangular_solve(Gen *g, HlOp op) {
   int64_t a[3] = {gen_between(g, 1, 2), n, n}, b[3] = {a[0], left ? n : other, left ? other : n};
   int skip = (int)gen_below(g, 2);
   HlDtype t = matrix_type(g);
-  HlInst *in[2] = {gen_value(g, gen_array(g, t, 3 - skip, a + skip)), gen_value(g, gen_array(g, t, 3 - skip, b + skip))};
+  HlInst *in[2] = {gen_value(g, gen_array(g, t, 3 - skip, a + skip)),
+                   gen_value(g, gen_array(g, t, 3 - skip, b + skip))};
   HlInst *inst = gen_make(g, op, in[1]->shape, 2, in);
   hl_set_int(inst, HL_A_LEFT_SIDE, left);
   hl_set_int(inst, HL_A_LOWER, gen_below(g, 2));
@@ -188,7 +201,8 @@ HlInst *rule_rng(Gen *g, HlOp op) {
   for (int k = 0; k < 2; k++)
     in[k] = gen_done(g, gen_make(g, HL_OP_CONVERT, gen_scalar(g, t), 1, &in[k]));
   HlInst *inst = gen_make(g, op, gen_shape(g, t, 0, 3), 2, in);
-  hl_set_int(inst, HL_A_DISTRIBUTION, normal ? HL_WORD_distribution_NORMAL : HL_WORD_distribution_UNIFORM);
+  hl_set_int(inst, HL_A_DISTRIBUTION,
+             normal ? HL_WORD_distribution_NORMAL : HL_WORD_distribution_UNIFORM);
   return gen_done(g, inst);
 }
 

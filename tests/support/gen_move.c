@@ -1,7 +1,9 @@
 // tests/support/gen_move.c: rules for ops that move, index, sort and fold.
 #include "support/gen_core.h"
 
-static int64_t elements(const HlShape *shape) { return hl_shape_elements(shape); }
+static int64_t elements(const HlShape *shape) {
+  return hl_shape_elements(shape);
+}
 
 HlInst *rule_broadcast(Gen *g, HlOp op) {
   HlInst *x = gen_any(g, ANY, 0, 2);
@@ -36,10 +38,12 @@ HlInst *rule_dynamic_reshape(Gen *g, HlOp op) {
   int64_t a = gen_between(g, 1, 4), b = gen_between(g, 1, 4), dim[2] = {a, b};
   bool dynamic[2] = {gen_chance(g, 50), gen_chance(g, 50)};
   int64_t flat = a * b;
-  HlInst *in[3] = {gen_value(g, gen_array(g, gen_dtype(g, ANY), 1, &flat)), gen_int(g, HL_S32, a), gen_int(g, HL_S32, b)};
+  HlInst *in[3] = {gen_value(g, gen_array(g, gen_dtype(g, ANY), 1, &flat)), gen_int(g, HL_S32, a),
+                   gen_int(g, HL_S32, b)};
   HlDtype t = in[0]->shape->dtype;
-  const HlShape *shape = dynamic[0] || dynamic[1] ? hl_shape_array_full(g->m->shapes, t, 2, dim, dynamic, NULL)
-                                                  : gen_array(g, t, 2, dim);
+  const HlShape *shape = dynamic[0] || dynamic[1]
+                             ? hl_shape_array_full(g->m->shapes, t, 2, dim, dynamic, NULL)
+                             : gen_array(g, t, 2, dim);
   return gen_done(g, gen_make(g, op, hl_shape_with_default_layout(g->m->shapes, shape), 3, in));
 }
 
@@ -72,7 +76,8 @@ HlInst *rule_slice(Gen *g, HlOp op) {
   HlInst *x = gen_any(g, ANY, 0, 3);
   int64_t at[12], dim[4];
   for (int d = 0; d < x->shape->rank; d++) {
-    int64_t start = gen_between(g, 0, x->shape->dim[d]), limit = gen_between(g, start, x->shape->dim[d]);
+    int64_t start = gen_between(g, 0, x->shape->dim[d]),
+            limit = gen_between(g, start, x->shape->dim[d]);
     int64_t stride = gen_between(g, 1, 2);
     at[3 * d] = start;
     at[3 * d + 1] = limit;
@@ -135,7 +140,8 @@ HlInst *rule_dynamic_slice(Gen *g, HlOp op) {
     size[d] = gen_between(g, 0, shape->dim[d]);
     in[1 + d] = gen_value(g, gen_scalar(g, t));
   }
-  HlInst *inst = gen_make(g, op, gen_array(g, shape->dtype, shape->rank, size), 1 + shape->rank, in);
+  HlInst *inst =
+      gen_make(g, op, gen_array(g, shape->dtype, shape->rank, size), 1 + shape->rank, in);
   hl_set_ints(inst, HL_A_DYNAMIC_SLICE_SIZES, (HlI64s){size, shape->rank});
   return gen_done(g, inst);
 }
@@ -165,7 +171,8 @@ HlInst *rule_sort(Gen *g, HlOp op) {
     in[k] = gen_value(g, shapes[k]);
   }
   HlComp *less = gen_less(g, n, types, directions[gen_below(g, 2)]);
-  HlInst *inst = gen_make(g, op, n == 1 ? shapes[0] : hl_shape_tuple(g->m->shapes, n, shapes), n, in);
+  HlInst *inst =
+      gen_make(g, op, n == 1 ? shapes[0] : hl_shape_tuple(g->m->shapes, n, shapes), n, in);
   hl_set_int(inst, HL_A_DIMENSION, gen_below(g, shapes[0]->rank));
   hl_set_int(inst, HL_A_IS_STABLE, gen_below(g, 2));
   hl_set_calls(inst, 1, &less);
@@ -214,7 +221,8 @@ HlInst *rule_scan(Gen *g, HlOp op) {
   for (int d = 0, k = 0; d < rank; d++)
     if (d != at)
       slice[k++] = dim[d];
-  const HlShape *in_shape = gen_array(g, t, rank, dim), *slice_shape = gen_array(g, t, rank - 1, slice);
+  const HlShape *in_shape = gen_array(g, t, rank, dim),
+                *slice_shape = gen_array(g, t, rank - 1, slice);
   HlInst *in[2] = {gen_value(g, in_shape), gen_value(g, slice_shape)};
   Place outer = gen_open(g, "step");
   g->at.bare = true;
@@ -270,8 +278,11 @@ static Boxes pick_boxes(Gen *g, HlDtype dtype) {
   for (int k = 0; k < n_batch; k++)
     result_dim[n_result++] = index_dim[k];
   for (int d = 0; d < b.operand->rank; d++) {
-    bool batch = batching && d == 0, collapse = !batch && b.operand->dim[d] > 0 && gen_chance(g, 40);
-    b.size[d] = batch ? (b.operand->dim[d] > 0) : collapse ? 1 : gen_between(g, 0, b.operand->dim[d]);
+    bool batch = batching && d == 0,
+         collapse = !batch && b.operand->dim[d] > 0 && gen_chance(g, 40);
+    b.size[d] = batch      ? (b.operand->dim[d] > 0)
+                : collapse ? 1
+                           : gen_between(g, 0, b.operand->dim[d]);
     if (collapse) {
       b.collapsed[b.n_collapsed++] = d;
     } else if (!batch) {
@@ -312,7 +323,8 @@ HlInst *rule_scatter(Gen *g, HlOp op) {
   }
   in[n] = gen_value(g, b.indices);
   HlComp *fold = gen_folder(g, n, types);
-  HlInst *inst = gen_make(g, op, n == 1 ? out[0] : hl_shape_tuple(g->m->shapes, n, out), 2 * n + 1, in);
+  HlInst *inst =
+      gen_make(g, op, n == 1 ? out[0] : hl_shape_tuple(g->m->shapes, n, out), 2 * n + 1, in);
   hl_set_ints(inst, HL_A_UPDATE_WINDOW_DIMS, (HlI64s){b.offset, b.n_offset});
   hl_set_ints(inst, HL_A_INSERTED_WINDOW_DIMS, (HlI64s){b.collapsed, b.n_collapsed});
   hl_set_ints(inst, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS, (HlI64s){b.map, b.n_map});
@@ -357,8 +369,11 @@ HlInst *rule_reduce(Gen *g, HlOp op) {
 }
 
 static HlWindowDim window_dim(Gen *g, int64_t size) {
-  HlWindowDim w = {.size = gen_between(g, 1, size > 2 ? 3 : 2), .stride = gen_between(g, 1, 2), .pad_low = gen_below(g, 2),
-                   .pad_high = gen_below(g, 2), .lhs_dilate = gen_chance(g, 15) ? 2 : 1,
+  HlWindowDim w = {.size = gen_between(g, 1, size > 2 ? 3 : 2),
+                   .stride = gen_between(g, 1, 2),
+                   .pad_low = gen_below(g, 2),
+                   .pad_high = gen_below(g, 2),
+                   .lhs_dilate = gen_chance(g, 15) ? 2 : 1,
                    .rhs_dilate = gen_chance(g, 15) ? 2 : 1};
   return w;
 }
@@ -384,11 +399,12 @@ HlInst *rule_select_and_scatter(Gen *g, HlOp op) {
   int rank = (int)gen_between(g, 1, 2);
   HlWindowDim window[2];
   for (int d = 0; d < rank; d++) {
-    window[d] = (HlWindowDim){.size = 2, .stride = gen_between(g, 1, 2), .lhs_dilate = 1, .rhs_dilate = 1};
+    window[d] =
+        (HlWindowDim){.size = 2, .stride = gen_between(g, 1, 2), .lhs_dilate = 1, .rhs_dilate = 1};
     source[d] = (dim[d] - 2) / window[d].stride + 1;
   }
-  HlInst *in[3] = {gen_value(g, gen_array(g, t, rank, dim)), gen_value(g, gen_array(g, t, rank, source)),
-                   gen_value(g, gen_scalar(g, t))};
+  HlInst *in[3] = {gen_value(g, gen_array(g, t, rank, dim)),
+                   gen_value(g, gen_array(g, t, rank, source)), gen_value(g, gen_scalar(g, t))};
   HlDtype both[1] = {t};
   HlComp *calls[2] = {gen_less(g, 1, both, HL_WORD_direction_GE), gen_folder(g, 1, both)};
   HlInst *inst = gen_make(g, op, in[0]->shape, 3, in);

@@ -10,11 +10,17 @@ static int64_t number_from(const char *variable, int64_t otherwise) {
   return text && *text ? strtoll(text, NULL, 10) : otherwise;
 }
 
-static int64_t iterations_wanted(int64_t wanted) { return number_from("HILO_ITERATIONS", wanted); }
-static uint64_t first_seed(void) { return (uint64_t)number_from("HILO_SEED", 0); }
+static int64_t iterations_wanted(int64_t wanted) {
+  return number_from("HILO_ITERATIONS", wanted);
+}
+static uint64_t first_seed(void) {
+  return (uint64_t)number_from("HILO_SEED", 0);
+}
 
 GenOptions property_options(uint64_t seed, bool runnable) {
-  return (GenOptions){.seed = seed, .wishes = (int)(seed % 7) * 3, .runnable = runnable,
+  return (GenOptions){.seed = seed,
+                      .wishes = (int)(seed % 7) * 3,
+                      .runnable = runnable,
                       .first = (HlOp)(seed % HL_OP_COUNT)};
 }
 
@@ -43,8 +49,9 @@ static bool check_seed(const char *name, uint64_t seed, bool runnable, PropertyF
   HlModule *m = gen_module(cx, &options);
   bool good = m && property(cx, m, why, sizeof why);
   if (!good) {
-    fprintf(stderr, "%s: broken by seed %llu (HILO_SEED=%llu HILO_ITERATIONS=1): %s\n", name, (unsigned long long)seed,
-            (unsigned long long)seed, m ? why : "no module could be made");
+    fprintf(stderr, "%s: broken by seed %llu (HILO_SEED=%llu HILO_ITERATIONS=1): %s\n", name,
+            (unsigned long long)seed, (unsigned long long)seed,
+            m ? why : "no module could be made");
     property_print_errors(cx, stderr);
     if (m && getenv("HILO_SEED"))
       print_module(cx, m);

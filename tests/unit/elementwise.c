@@ -13,11 +13,11 @@
 #include "hilo/text.h"
 
 typedef struct Row {
-  const char *op;              // opcode
-  const char *result;          // shape of the result
-  const char *operands;        // constants, "shape value; shape value"
-  const char *attrs;           // "" or ", name=value"
-  const char *want;            // the result, as literals print
+  const char *op;        // opcode
+  const char *result;    // shape of the result
+  const char *operands;  // constants, "shape value; shape value"
+  const char *attrs;     // "" or ", name=value"
+  const char *want;      // the result, as literals print
 } Row;
 
 static const Row rows[] = {
@@ -177,7 +177,7 @@ static void test_tiles(void **state) {
     HlLiteral *got = hl_eval_comp(cx, m->entry, NULL, 0);
     assert_non_null(got);
     assert_int_equal(got->element[0]->n, 1301);
-    const bool narrow = t == 3;                        // its largest values double to infinity
+    const bool narrow = t == 3;  // its largest values double to infinity
     for (int64_t k = 0; k < (narrow ? 512 : 1301); k++)
       assert_true(hl_literal_f64(got->element[0], k) == hl_literal_f64(got->element[1], k));
     hl_literal_unref(got);

@@ -17,13 +17,13 @@
 
 enum { MAX_ARGS = 6 };
 typedef struct Bench {
-  HlEval ev;                   // first: call_scalar finds the rest from it
+  HlEval ev;  // first: call_scalar finds the rest from it
   HlModule *m;
   HlInst *inst;
   HlLiteral *arg[MAX_ARGS];
   int n_args;
   HlLiteral *out;
-  int n_calls;                 // of call_scalar
+  int n_calls;  // of call_scalar
 } Bench;
 
 // Computations of one instruction on their parameters, run by that instruction's kernel on vectors.
@@ -94,7 +94,9 @@ static bool try_run(Bench *b) {
   return hl_kernel((HlOp)b->inst->op)(&b->ev, b->inst, (const HlLiteral *const *)b->arg, b->out);
 }
 
-static void run(Bench *b) { assert_true(try_run(b)); }
+static void run(Bench *b) {
+  assert_true(try_run(b));
+}
 
 // A computation op(p[a], p[b]) of n scalar parameters.
 static HlComp *scalar_comp(Bench *b, HlOp op, HlDtype dtype, int n, int first, int second) {
@@ -119,8 +121,9 @@ static void expect(const HlLiteral *got, int64_t n, const double *want, double t
   assert_int_equal(got->n, n);
   for (int64_t k = 0; k < n; k++) {
     const double value = hl_literal_f64(got, k);
-    const bool same = isnan(want[k]) ? isnan(value) : value == want[k] ||
-                      fabs(value - want[k]) <= tolerance * (1 + fabs(want[k]));
+    const bool same = isnan(want[k]) ? isnan(value)
+                                     : value == want[k] ||
+                                           fabs(value - want[k]) <= tolerance * (1 + fabs(want[k]));
     if (!same)
       fail_msg("element %d is %g, not %g", (int)k, value, want[k]);
   }
@@ -133,7 +136,8 @@ static void set_window(Bench *b, int n, const HlWindowDim *dims) {
   HlWindowDim *at = hl_arena_copy(b->m->arena, dims, sizeof *dims * (size_t)n);
   hl_set_attr(b->inst, &(HlAttr){.key = HL_A_WINDOW, .window = {at, n}});
 }
-#define W(size, stride, low, high, lhs, rhs) {size, stride, low, high, lhs, rhs, false}
+#define W(size, stride, low, high, lhs, rhs) \
+  { size, stride, low, high, lhs, rhs, false }
 
 // --- reduce --------------------------------------------------------------------------------------
 
@@ -391,8 +395,9 @@ static void scatter_with(HlOp op, const double *want, HlDtype dtype) {
   Bench *b = bench_new();
   add_arg(b, dtype, DIMS(4, 2), LIST(1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1));
   add_arg(b, HL_S32, DIMS(4), LIST(1, 3, -1, 1));
-  add_arg(b, dtype, DIMS(4, 2, 2), LIST(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
-                                        1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16));
+  add_arg(b, dtype, DIMS(4, 2, 2),
+          LIST(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+               11, 12, 13, 14, 15, 16));
   make(b, HL_OP_SCATTER, shape_of(b, dtype, DIMS(4, 2)));
   hl_set_ints(b->inst, HL_A_UPDATE_WINDOW_DIMS, DIMS(1, 2));
   hl_set_ints(b->inst, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS, DIMS(0));
@@ -512,7 +517,9 @@ static void multiplies_scaled(void **state) {
   bench_free(b);
 }
 
-static int64_t modulo(int64_t a, int64_t b) { return ((a % b) + b) % b; }
+static int64_t modulo(int64_t a, int64_t b) {
+  return ((a % b) + b) % b;
+}
 
 // One random-looking convolution in b01f_01io->b01f against the definition.
 static void check_convolution(const HlWindowDim *w, int64_t batch, int64_t h, int64_t wide,
@@ -686,7 +693,7 @@ static void check_solve(bool left, bool lower, bool unit, int64_t transpose) {
     for (int c = 0; c < (left ? K : N); c++) {
       double re = 0, im = 0;
       for (int j = 0; j < N; j++) {
-        int row = left ? r : j, column = left ? j : c;       // of op(a)
+        int row = left ? r : j, column = left ? j : c;  // of op(a)
         if (transpose != HL_WORD_transpose_a_NO_TRANSPOSE) {
           const int swap = row;
           row = column;
@@ -792,33 +799,33 @@ static void draws_numbers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(reduces),
-    cmocka_unit_test(reduces_complex),
-    cmocka_unit_test(slides_windows),
-    cmocka_unit_test(slides_long_windows),
-    cmocka_unit_test(slides_far),
-    cmocka_unit_test(slides_by_doubling),
-    cmocka_unit_test(selects_and_scatters),
-    cmocka_unit_test(sorts),
-    cmocka_unit_test(sorts_several),
-    cmocka_unit_test(sorts_by_calls),
-    cmocka_unit_test(finds_top_k),
-    cmocka_unit_test(gathers),
-    cmocka_unit_test(gathers_in_batches),
-    cmocka_unit_test(scatters),
-    cmocka_unit_test(multiplies),
-    cmocka_unit_test(multiplies_any_size),
-    cmocka_unit_test(multiplies_ragged),
-    cmocka_unit_test(multiplies_scaled),
-    cmocka_unit_test(convolves),
-    cmocka_unit_test(transforms),
-    cmocka_unit_test(transforms_back),
-    cmocka_unit_test(factors),
-    cmocka_unit_test(solves),
-    cmocka_unit_test(normalises),
-    cmocka_unit_test(draws_threefry),
-    cmocka_unit_test(draws_philox),
-    cmocka_unit_test(draws_numbers),
+      cmocka_unit_test(reduces),
+      cmocka_unit_test(reduces_complex),
+      cmocka_unit_test(slides_windows),
+      cmocka_unit_test(slides_long_windows),
+      cmocka_unit_test(slides_far),
+      cmocka_unit_test(slides_by_doubling),
+      cmocka_unit_test(selects_and_scatters),
+      cmocka_unit_test(sorts),
+      cmocka_unit_test(sorts_several),
+      cmocka_unit_test(sorts_by_calls),
+      cmocka_unit_test(finds_top_k),
+      cmocka_unit_test(gathers),
+      cmocka_unit_test(gathers_in_batches),
+      cmocka_unit_test(scatters),
+      cmocka_unit_test(multiplies),
+      cmocka_unit_test(multiplies_any_size),
+      cmocka_unit_test(multiplies_ragged),
+      cmocka_unit_test(multiplies_scaled),
+      cmocka_unit_test(convolves),
+      cmocka_unit_test(transforms),
+      cmocka_unit_test(transforms_back),
+      cmocka_unit_test(factors),
+      cmocka_unit_test(solves),
+      cmocka_unit_test(normalises),
+      cmocka_unit_test(draws_threefry),
+      cmocka_unit_test(draws_philox),
+      cmocka_unit_test(draws_numbers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

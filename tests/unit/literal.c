@@ -215,7 +215,8 @@ static void nesting_as_text(void **state) {
                {2, {0, 2}, "{  }"},
                {3, {2, 0, 3}, "{ {  }, {  } }"},
                {3, {1, 2, 2}, "{ { { 1, 2 }, { 3, 4 } } }"},
-               {4, {2, 1, 1, 2},
+               {4,
+                {2, 1, 1, 2},
                 "{ { /*i0=0*/ { /*i1=0*/ { 1, 2 } } }, { /*i0=1*/ { /*i1=0*/ { 3, 4 } } } }"},
                {4, {1, 0, 1, 1}, "{ { /*i0=0*/ } }"}};
   for (int k = 0; k < HL_COUNT_OF(cases); k++) {
@@ -277,13 +278,18 @@ static void too_large_is_an_error(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(floats_to_integers_saturate), cmocka_unit_test(integers_wrap),
-      cmocka_unit_test(predicates_are_zero_or_one),  cmocka_unit_test(small_floats_round_to_even),
-      cmocka_unit_test(wide_types_round_once),       cmocka_unit_test(complex_numbers),
-      cmocka_unit_test(long_arrays),                 cmocka_unit_test(floats_as_text),
-      cmocka_unit_test(nans_as_text),                cmocka_unit_test(nesting_as_text),
-      cmocka_unit_test(other_values_as_text),        cmocka_unit_test(sharing_and_equality),
-      cmocka_unit_test(too_large_is_an_error)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(floats_to_integers_saturate),
+                                     cmocka_unit_test(integers_wrap),
+                                     cmocka_unit_test(predicates_are_zero_or_one),
+                                     cmocka_unit_test(small_floats_round_to_even),
+                                     cmocka_unit_test(wide_types_round_once),
+                                     cmocka_unit_test(complex_numbers),
+                                     cmocka_unit_test(long_arrays),
+                                     cmocka_unit_test(floats_as_text),
+                                     cmocka_unit_test(nans_as_text),
+                                     cmocka_unit_test(nesting_as_text),
+                                     cmocka_unit_test(other_values_as_text),
+                                     cmocka_unit_test(sharing_and_equality),
+                                     cmocka_unit_test(too_large_is_an_error)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -14,8 +14,12 @@
 #define INTS(...) \
   ((HlI64s){(const int64_t[]){__VA_ARGS__}, HL_COUNT_OF(((const int64_t[]){__VA_ARGS__}))})
 
-enum { MAXIMAL = HL_SHARDING_MAXIMAL, REPLICATED = HL_SHARDING_REPLICATED,
-       MANUAL = HL_SHARDING_MANUAL, UNREDUCED = HL_SHARDING_UNREDUCED };
+enum {
+  MAXIMAL = HL_SHARDING_MAXIMAL,
+  REPLICATED = HL_SHARDING_REPLICATED,
+  MANUAL = HL_SHARDING_MANUAL,
+  UNREDUCED = HL_SHARDING_UNREDUCED
+};
 
 static int set_up(void **state) {
   *state = hl_arena_new();
@@ -44,13 +48,12 @@ static void iotas_simplify(void **state) {
   const struct {
     HlI64s tile, dims, perm;
     const char *want;
-  } cases[] = {
-      {INTS(2, 4), INTS(2, 1, 4), INTS(0, 1, 2), "{devices=[2,4]<=[8]}"},
-      {INTS(4, 2), INTS(2, 2, 2), INTS(2, 0, 1), "{devices=[4,2]<=[4,2]T(1,0)}"},
-      {INTS(1, 1), INTS(1, 1), INTS(1, 0), "{devices=[1,1]<=[1]}"},
-      {INTS(3, 20), INTS(1, 3, 1, 4, 1, 5), INTS(4, 3, 2, 5, 1, 0),
-       "{devices=[3,20]<=[3,20]T(1,0)}"},
-      {INTS(2, 2, 2), INTS(2, 4), INTS(1, 0), "{devices=[2,2,2]<=[2,4]T(1,0)}"}};
+  } cases[] = {{INTS(2, 4), INTS(2, 1, 4), INTS(0, 1, 2), "{devices=[2,4]<=[8]}"},
+               {INTS(4, 2), INTS(2, 2, 2), INTS(2, 0, 1), "{devices=[4,2]<=[4,2]T(1,0)}"},
+               {INTS(1, 1), INTS(1, 1), INTS(1, 0), "{devices=[1,1]<=[1]}"},
+               {INTS(3, 20), INTS(1, 3, 1, 4, 1, 5), INTS(4, 3, 2, 5, 1, 0),
+                "{devices=[3,20]<=[3,20]T(1,0)}"},
+               {INTS(2, 2, 2), INTS(2, 4), INTS(1, 0), "{devices=[2,2,2]<=[2,4]T(1,0)}"}};
   for (int k = 0; k < HL_COUNT_OF(cases); k++) {
     const HlSharding s = tiled(cases[k].tile, cases[k].dims, cases[k].perm);
     expect(*state, &s, cases[k].want);
@@ -75,8 +78,10 @@ static void replicated_groups_are_sorted(void **state) {
     s.replicate_last = true;
     expect(*state, &s, cases[k].want);
   }
-  const HlSharding listed = {.kind = HL_SHARDING_TILED, .tile = INTS(2, 2),
-                             .devices = INTS(1, 0, 3, 2), .replicate_last = true};
+  const HlSharding listed = {.kind = HL_SHARDING_TILED,
+                             .tile = INTS(2, 2),
+                             .devices = INTS(1, 0, 3, 2),
+                             .replicate_last = true};
   expect(*state, &listed, "{devices=[2,2]0,1,2,3 last_tile_dim_replicate}");
 }
 
@@ -84,26 +89,25 @@ static void subgroups_are_merged_and_sorted(void **state) {
   const struct {
     HlI64s tile, dims, perm, types;
     const char *want;
-  } cases[] = {
-      {INTS(1, 1, 4, 2), INTS(8), INTS(0), INTS(REPLICATED, MANUAL),
-       "{devices=[1,1,2,4]<=[4,2]T(1,0) last_tile_dims={manual, replicated}}"},
-      {INTS(2, 1, 4), INTS(8), INTS(0), INTS(MANUAL, REPLICATED),
-       "{devices=[2,4]<=[8] last_tile_dim_replicate}"},
-      {INTS(2, 2, 2), INTS(8), INTS(0), INTS(REPLICATED, REPLICATED),
-       "{devices=[2,4]<=[8] last_tile_dim_replicate}"},
-      {INTS(2, 2, 2), INTS(8), INTS(0), INTS(MAXIMAL, MANUAL),
-       "{devices=[2,2,2]<=[8] last_tile_dims={maximal, manual}}"},
-      {INTS(2, 2, 2), INTS(8), INTS(0), INTS(UNREDUCED, MANUAL),
-       "{devices=[2,2,2]<=[2,2,2]T(0,2,1) last_tile_dims={manual, unreduced}}"},
-      {INTS(1, 4), INTS(4), INTS(0), INTS(UNREDUCED), "{unreduced}"},
-      {INTS(1, 2, 2), INTS(4), INTS(0), INTS(MANUAL, MANUAL), "{manual}"},
-      {INTS(1, 1, 4), INTS(4), INTS(0), INTS(REPLICATED, MANUAL), "{manual}"},
-      {INTS(1, 1, 4), INTS(4), INTS(0), INTS(MANUAL, UNREDUCED),
-       "{devices=[1,4]<=[4] last_tile_dims={unreduced}}"},
-      {INTS(1, 1, 1), INTS(1), INTS(0), INTS(MANUAL, REPLICATED), "{devices=[1]<=[1]}"},
-      {INTS(2, 3, 2, 2), INTS(6, 4), INTS(1, 0), INTS(REPLICATED, MANUAL, REPLICATED),
-       "{devices=[2,2,6]0,4,9,13,16,20,1,5,8,12,17,21,2,6,11,15,18,22,3,7,10,14,19,23 "
-       "last_tile_dims={manual, replicated}}"}};
+  } cases[] = {{INTS(1, 1, 4, 2), INTS(8), INTS(0), INTS(REPLICATED, MANUAL),
+                "{devices=[1,1,2,4]<=[4,2]T(1,0) last_tile_dims={manual, replicated}}"},
+               {INTS(2, 1, 4), INTS(8), INTS(0), INTS(MANUAL, REPLICATED),
+                "{devices=[2,4]<=[8] last_tile_dim_replicate}"},
+               {INTS(2, 2, 2), INTS(8), INTS(0), INTS(REPLICATED, REPLICATED),
+                "{devices=[2,4]<=[8] last_tile_dim_replicate}"},
+               {INTS(2, 2, 2), INTS(8), INTS(0), INTS(MAXIMAL, MANUAL),
+                "{devices=[2,2,2]<=[8] last_tile_dims={maximal, manual}}"},
+               {INTS(2, 2, 2), INTS(8), INTS(0), INTS(UNREDUCED, MANUAL),
+                "{devices=[2,2,2]<=[2,2,2]T(0,2,1) last_tile_dims={manual, unreduced}}"},
+               {INTS(1, 4), INTS(4), INTS(0), INTS(UNREDUCED), "{unreduced}"},
+               {INTS(1, 2, 2), INTS(4), INTS(0), INTS(MANUAL, MANUAL), "{manual}"},
+               {INTS(1, 1, 4), INTS(4), INTS(0), INTS(REPLICATED, MANUAL), "{manual}"},
+               {INTS(1, 1, 4), INTS(4), INTS(0), INTS(MANUAL, UNREDUCED),
+                "{devices=[1,4]<=[4] last_tile_dims={unreduced}}"},
+               {INTS(1, 1, 1), INTS(1), INTS(0), INTS(MANUAL, REPLICATED), "{devices=[1]<=[1]}"},
+               {INTS(2, 3, 2, 2), INTS(6, 4), INTS(1, 0), INTS(REPLICATED, MANUAL, REPLICATED),
+                "{devices=[2,2,6]0,4,9,13,16,20,1,5,8,12,17,21,2,6,11,15,18,22,3,7,10,14,19,23 "
+                "last_tile_dims={manual, replicated}}"}};
   for (int k = 0; k < HL_COUNT_OF(cases); k++) {
     HlSharding s = tiled(cases[k].tile, cases[k].dims, cases[k].perm);
     s.last_tile_dims = cases[k].types;
@@ -121,8 +125,11 @@ static void other_forms(void **state) {
   expect(arena, &s, "{maximal device=3}");
   s = (HlSharding){.kind = HL_SHARDING_REPLICATED, .shard_group = 1, .shard_group_id = 3};
   expect(arena, &s, "{replicated shard_as 3}");
-  s = (HlSharding){.kind = HL_SHARDING_MANUAL, .shard_group = 2, .shard_group_id = 3,
-                   .metadata = list, .n_metadata = 1};
+  s = (HlSharding){.kind = HL_SHARDING_MANUAL,
+                   .shard_group = 2,
+                   .shard_group_id = 3,
+                   .metadata = list,
+                   .n_metadata = 1};
   expect(arena, &s, "{manual shard_like 3 metadata={op_name=\"x\"}}");
   s.n_metadata = 2;
   expect(arena, &s,
@@ -130,8 +137,9 @@ static void other_forms(void **state) {
   const HlSharding *elements[6] = {&s, &s, &s, &s, &s, &s};
   s = (HlSharding){.kind = HL_SHARDING_REPLICATED};
   const HlSharding tuple = {.kind = HL_SHARDING_TUPLE, .element = elements, .n_elements = 6};
-  expect(arena, &tuple, "{{replicated}, {replicated}, {replicated}, {replicated}, {replicated}, "
-                        "/*index=5*/{replicated}}");
+  expect(arena, &tuple,
+         "{{replicated}, {replicated}, {replicated}, {replicated}, {replicated}, "
+         "/*index=5*/{replicated}}");
 }
 
 static void named_shardings(void **state) {
@@ -167,8 +175,9 @@ static void nonsense_stays(void **state) {
   expect(*state, &s, "{devices=[2,2]<=[8] last_tile_dim_replicate}");
   s = tiled(INTS(INT64_MAX, INT64_MAX), INTS(INT64_MAX, INT64_MAX), INTS(1, 0));
   s.last_tile_dims = INTS(MANUAL);
-  expect(*state, &s, "{devices=[9223372036854775807,9223372036854775807]<=[9223372036854775807,"
-                     "9223372036854775807]T(1,0) last_tile_dims={manual}}");
+  expect(*state, &s,
+         "{devices=[9223372036854775807,9223372036854775807]<=[9223372036854775807,"
+         "9223372036854775807]T(1,0) last_tile_dims={manual}}");
 }
 
 static void expect_lists(HlArena *arena, const HlGroups *groups, int n, int size,
@@ -183,8 +192,8 @@ static void expect_lists(HlArena *arena, const HlGroups *groups, int n, int size
 
 static void groups_as_lists(void **state) {
   HlArena *arena = *state;
-  const HlGroups iota = {.form = HL_GROUPS_IOTA, .n_groups = 2, .group_size = 4,
-                         .iota = {INTS(4, 2), INTS(1, 0)}};
+  const HlGroups iota = {
+      .form = HL_GROUPS_IOTA, .n_groups = 2, .group_size = 4, .iota = {INTS(4, 2), INTS(1, 0)}};
   expect_lists(arena, &iota, 2, 4, (int64_t[]){0, 2, 4, 6, 1, 3, 5, 7});
   HlSyms *syms = hl_syms_new(arena);
   const HlSym *names[2] = {hl_syms_add(syms, "a", 1), hl_syms_add(syms, "b", 1)};
@@ -201,13 +210,12 @@ static void groups_as_lists(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(iotas_simplify),
-      cmocka_unit_test(replicated_groups_are_sorted),
-      cmocka_unit_test(subgroups_are_merged_and_sorted),
-      cmocka_unit_test(other_forms),
-      cmocka_unit_test(named_shardings),
-      cmocka_unit_test(nonsense_stays),
-      cmocka_unit_test(groups_as_lists)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(iotas_simplify),
+                                     cmocka_unit_test(replicated_groups_are_sorted),
+                                     cmocka_unit_test(subgroups_are_merged_and_sorted),
+                                     cmocka_unit_test(other_forms),
+                                     cmocka_unit_test(named_shardings),
+                                     cmocka_unit_test(nonsense_stays),
+                                     cmocka_unit_test(groups_as_lists)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
