@@ -19,7 +19,16 @@ def slots_of(all_features, multipliers, bits):
     return [(sum(f * m for f, m in zip(fs, multipliers)) & 0xffffffff) >> (32 - bits) for fs in all_features]
 
 
+def distinct(words):
+    """Without those that look like an earlier one to the hash: they are found the slower way."""
+    first = {}
+    for i, word in words:
+        first.setdefault(features(word), (i, word))
+    return list(first.values())
+
+
 def emit(out, name, prefix, words, bits):
+    words = distinct(words)
     all_features = [features(word) for _, word in words]
     rng = random.Random(1)
     while True:

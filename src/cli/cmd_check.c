@@ -28,24 +28,10 @@ static void add_json(HlBuf *out, const char *path, const HlModule *m, int64_t er
                 (long long)errors);
 }
 
-static const char *const severities[] = {"note", "warning", "error"};
-
-static void add_diags(const Cli *cli, HlBuf *out, int from) {
-  hl_buf_puts(out, ", \"diagnostics\": [");
-  for (int k = from; k < hl_cx_n_diags(cli->cx); k++) {
-    const HlDiag *d = hl_cx_diag(cli->cx, k);
-    HlLineCol at = hl_source_line_col(d->source, d->loc);
-    hl_buf_printf(out, "%s{\"severity\": \"%s\", \"line\": %lld, \"column\": %lld, \"text\": ",
-                  k > from ? ", " : "", severities[d->severity], (long long)at.line,
-                  (long long)at.column);
-    hl_buf_json_string(out, d->text, strlen(d->text));
-    if (d->hint) {
-      hl_buf_puts(out, ", \"hint\": ");
-      hl_buf_json_string(out, d->hint, strlen(d->hint));
-    }
-    hl_buf_putc(out, '}');
-  }
-  hl_buf_puts(out, "]}");
+static void add_diags(const Cli *cli, HlBuf *out) {
+  hl_buf_puts(out, ", ");
+  cli_diags_json(cli, out);
+  hl_buf_putc(out, '}');
 }
 
 // The status of one file; -1 when it was skipped.
@@ -59,7 +45,7 @@ static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
     int status = (int)hl_cx_error_kind(cli->cx);
     if (cli->json) {
       add_json(json, path, NULL, hl_cx_n_errors(cli->cx));
-      add_diags(cli, json, 0);
+      add_diags(cli, json);
       hl_cx_clear(cli->cx);
       return status;
     }
@@ -75,7 +61,7 @@ static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
       status = cli_worse(status, (int)hl_cx_error_kind(cli->cx));
     if (cli->json) {
       add_json(json, path, file.modules[k], errors);
-      add_diags(cli, json, 0);
+      add_diags(cli, json);
       hl_cx_clear(cli->cx);
     } else {
       cli_flush(cli);

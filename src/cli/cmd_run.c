@@ -186,10 +186,25 @@ static void show_progress(void *user, int device, const HlInst *inst, const HlLi
                p->executed, inst->name->text);
 }
 
+// Reports what the context holds, with --json as an object too; the exit status.
+static int give_up(Cli *cli, const char *path) {
+  if (cli->json && hl_cx_n_errors(cli->cx) > 0) {
+    HlBuf out = {0};
+    hl_buf_puts(&out, "{\"file\": ");
+    hl_buf_json_string(&out, path, strlen(path));
+    hl_buf_puts(&out, ", \"platform\": \"reference\", \"equal\": null, ");
+    cli_diags_json(cli, &out);
+    hl_buf_puts(&out, "}\n");
+    cli_print(&out);
+    hl_buf_free(&out);
+  }
+  return cli_flush(cli);
+}
+
 static int run_module(Cli *cli, const char *path, const HlModule *m, const HlRecorded *recorded,
                       HlReplayOptions *options) {
   if (!hl_verify(cli->cx, m, NULL))
-    return cli_flush(cli);
+    return give_up(cli, path);
   Progress progress = {.cli = cli, .started = hl_now()};
   if (cli->progress) {
     options->eval.trace = show_progress;
@@ -197,7 +212,7 @@ static int run_module(Cli *cli, const char *path, const HlModule *m, const HlRec
   }
   HlReplay replay;
   bool ok = hl_replay(cli->cx, m, recorded, options, &replay);
-  int status = cli_flush(cli);
+  int status = ok ? cli_flush(cli) : give_up(cli, path);
   if (ok) {
     bool values = cli_flag(cli, "--print");
     if (cli->json)
@@ -272,7 +287,7 @@ static int run(Cli *cli) {
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
   HlFile file;
   if (!hl_load(cli->cx, cli->files[0], &file))
-    return cli_flush(cli);
+    return give_up(cli, cli->files[0]);
   int status = CLI_OK;
   if (cli_value(cli, "--module") || file.n == 1) {
     const HlModule *m = cli_select(cli, &file, cli->files[0]);

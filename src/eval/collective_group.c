@@ -65,6 +65,20 @@ static int64_t device_of_id(const Interp *in, Mode mode, int64_t id) {
                                  : id * partitions + in->partition;
 }
 
+// A proto of a module does not say on how many devices it runs: then the caller must.
+static bool too_few(const Interp *in, const HlInst *inst, Mode mode, int64_t id) {
+  hl_inst_error(in->ev.cx, inst, "replica_groups name %lld, but there are only %lld %s",
+                (long long)id, (long long)id_limit(in, mode),
+                mode == CROSS_PARTITION ? "partitions"
+                : mode == FLATTENED     ? "devices"
+                                        : "replicas");
+  hl_hint(in->ev.cx,
+          "the module says %lld replicas and %lld partitions; --replicas=N and "
+          "--partitions=N say otherwise",
+          (long long)in->module->replica_count, (long long)in->module->num_partitions);
+  return false;
+}
+
 bool collective_group(Interp *in, const HlInst *inst, Group *group) {
   Mode mode = CROSS_REPLICA;
   if (!mode_of(in, inst, &mode))
@@ -75,11 +89,7 @@ bool collective_group(Interp *in, const HlInst *inst, Group *group) {
   *group = (Group){device, ids.n * each, -1};
   for (int k = 0; k < ids.n; k++) {
     if (ids.at[k] < 0 || ids.at[k] >= id_limit(in, mode))
-      return hl_inst_error(in->ev.cx, inst, "replica_groups name %lld, but there are only %lld %s",
-                           (long long)ids.at[k], (long long)id_limit(in, mode),
-                           mode == CROSS_PARTITION ? "partitions"
-                           : mode == FLATTENED     ? "devices"
-                                                   : "replicas");
+      return too_few(in, inst, mode, ids.at[k]);
     if (hl_i64s_find((HlI64s){ids.at, k}, ids.at[k]) >= 0)
       return hl_inst_error(in->ev.cx, inst, "replica_groups name %lld twice in one group",
                            (long long)ids.at[k]);
