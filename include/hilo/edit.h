@@ -21,8 +21,6 @@ HlComp *hl_comp_new(HlModule *m, const char *name, size_t name_length);
 void hl_comp_set_entry(HlComp *comp);
 // Restores "callees before callers" in the module's list, stable; false (reported) on recursion.
 bool hl_sort_comps(HlCx *cx, HlModule *m);
-// Puts the module's computations into the given order (all n_comps of them).
-void hl_set_comp_order(HlModule *m, HlComp *const *order);
 // Declares the order in which a computation's instructions were created (all n_insts of them): ids and
 // `order` are numbered anew from 0. For readers of forms that keep that order beside the list's.
 void hl_set_creation_order(HlComp *comp, HlInst *const *order);

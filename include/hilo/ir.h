@@ -561,8 +561,6 @@ struct HlModule {
   const HlSharding *spmd_output_sharding;
   const HlSharding *const *spmd_parameter_shardings;
   int n_spmd_parameter_shardings;
-  HlDict extra_headers;        // header attributes Hilo does not know, name -> text
-  HlStr proto_extra;           // unknown or rare fields of HloModuleProto, as wire bytes
 };
 
 // --- Reading an instruction -------------------------------------------------------------------------

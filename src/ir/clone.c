@@ -160,9 +160,6 @@ static void clone_fields(HlModule *to, const HlModule *from) {
   to->is_dynamic = from->is_dynamic;
   to->use_auto_spmd = from->use_auto_spmd;
   to->frontend_attributes = ir_dict_copy(to, from->frontend_attributes);
-  to->extra_headers = ir_dict_copy(to, from->extra_headers);
-  to->proto_extra = (HlStr){hl_arena_copy(to->arena, from->proto_extra.at, from->proto_extra.n),
-                            from->proto_extra.n};
   to->frames = clone_frames(to, &from->frames);
   clone_interface(to, from);
   clone_spmd(to, from);

@@ -4,20 +4,6 @@
 
 #include "ir/state.h"
 
-void hl_set_comp_order(HlModule *m, HlComp *const *order) {
-  m->first = m->last = NULL;
-  for (uint32_t k = 0; k < m->n_comps; k++) {
-    HlComp *comp = order[k];
-    comp->prev = m->last;
-    comp->next = NULL;
-    if (m->last)
-      m->last->next = comp;
-    else
-      m->first = comp;
-    m->last = comp;
-  }
-}
-
 void hl_set_creation_order(HlComp *comp, HlInst *const *order) {
   bool as_listed = true;
   memset(comp->by_id, 0, sizeof *comp->by_id * comp->next_id);

@@ -297,15 +297,6 @@ static void print_recoveries(Print *p, const HlModule *m) {
   PUT(p->out, "}\n");
 }
 
-static void print_extra_headers(HlBuf *out, const HlDict *extra) {
-  for (int k = 0; k < extra->n; k++) {
-    PUT(out, ", ");
-    put_sym(out, extra->key[k]);
-    put_char(out, '=');
-    put_sym(out, extra->value[k]);
-  }
-}
-
 static void print_header(Print *p, const HlModule *m) {
   HlBuf *out = p->out;
   PUT(out, "HloModule ");
@@ -337,7 +328,6 @@ static void print_header(Print *p, const HlModule *m) {
     PUT(out, ", frontend_attributes=");
     print_dict(out, &m->frontend_attributes);
   }
-  print_extra_headers(out, &m->extra_headers);
   print_recoveries(p, m);
 }
 
