@@ -155,6 +155,7 @@ typedef enum HlSeverity { HL_NOTE, HL_WARNING, HL_ERROR } HlSeverity;
 
 // What kind of failure an error is; decides the exit status of the program (design.md 3).
 typedef enum HlErrorKind {
+  HL_DIFFERS = 1,                                    // a value is not what was expected
   HL_INVALID = 3,                                    // unreadable, unparsable or invalid input
   HL_UNSUPPORTED = 4,                                // not supported
   HL_FAILED = 5,                                     // compile or run failed

@@ -42,6 +42,11 @@ static MeetKey key_between(const Interp *in, const HlInst *inst, int source, int
   return (MeetKey){NULL, hl_attr_int(inst, HL_A_CHANNEL_ID), -1 - pair};
 }
 
+// The queue of a channel through which all hosts pass messages.
+static MeetKey key_of_hosts(const HlInst *inst) {
+  return (MeetKey){NULL, hl_attr_int(inst, HL_A_CHANNEL_ID), INT64_MIN};
+}
+
 // Sends along the pairs; without pairs a device sends to itself.
 static bool post(Interp *in, const HlInst *inst, const HlLiteral *value) {
   const HlSym *pairs = pairs_text(inst);
@@ -105,24 +110,36 @@ static HlLiteral *tuple_with(Interp *in, const HlInst *inst, const HlLiteral *fi
 
 static HlLiteral *send(Interp *in, const HlInst *inst, const HlLiteral *value) {
   const bool to_host = hl_attr_int(inst, HL_A_IS_HOST_TRANSFER) != 0;
+  if (to_host && in->cluster->hosts_meet && !device_post(in, key_of_hosts(inst), value))
+    return NULL;
   if (!to_host && !post(in, inst, value))
     return NULL;
   return tuple_with(in, inst, value);
 }
 
-static HlLiteral *recv_done(Interp *in, const HlInst *inst) {
+// Where a recv-done finds its message; false: it gets zeros, being no target.
+static bool find_sender(Interp *in, const HlInst *inst, MeetKey *key) {
   if (hl_attr_int(inst, HL_A_IS_HOST_TRANSFER)) {
+    *key = key_of_hosts(inst);
+    return true;
+  }
+  const Route route = route_of(in, inst, pairs_of_done(inst));
+  *key = key_between(in, inst, route.given ? route.source : in->device, in->device);
+  return !route.given || route.source >= 0;
+}
+
+static HlLiteral *recv_done(Interp *in, const HlInst *inst) {
+  if (hl_attr_int(inst, HL_A_IS_HOST_TRANSFER) && !in->cluster->hosts_meet) {
     hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst),
                   "%s: receiving from the host is not supported", inst->name->text);
     return NULL;
   }
   const HlShape *shape =
       hl_shape_is_tuple(inst->shape) && inst->shape->rank > 0 ? inst->shape->element[0] : NULL;
-  const Route route = route_of(in, inst, pairs_of_done(inst));
-  if (route.given && route.source < 0)
-    return tuple_with(in, inst, NULL);  // not a target: zeros
   HlLiteral *value = NULL, *out = NULL;
-  const MeetKey key = key_between(in, inst, route.given ? route.source : in->device, in->device);
+  MeetKey key;
+  if (!find_sender(in, inst, &key))
+    return tuple_with(in, inst, NULL);
   if (!device_take(in, inst, key, &value))
     return NULL;
   if (shape && hl_shape_compatible(value->shape, shape))

@@ -28,6 +28,14 @@ static const Target targets[] = {
     {"optimization_barrier", custom_identity},
     {"__xla_internal_call_marker_before", custom_identity},
     {"__xla_internal_call_marker_after", custom_identity},
+    {"check.eq", custom_check_eq},
+    {"check.expect_eq", custom_expect_eq},
+    {"check.expect_almost_eq", custom_expect_almost_eq},
+    {"check.expect_close", custom_expect_close},
+    {"check.expect_serialized_eq", custom_expect_serialized_eq},
+    {"interpreter.probe", custom_probe},
+    {"interpreter.print", custom_print},
+    {"interpreter.run_parallel", custom_run_parallel},
     {"AllocateBuffer", custom_zeros},
     {"shape_assertion", custom_zeros},
     {"X64SplitLow", custom_x64_low},
@@ -151,12 +159,16 @@ int64_t custom_int(const HlInst *inst, const char *key, int64_t absent) {
 
 bool custom_counts(Interp *in, const HlInst *inst, int n_operands, const HlLiteral *out,
                    int n_results) {
-  const int have = out->element ? out->shape->rank : 1;
+  const int have = custom_result_count(out);
   if ((int)inst->n_operands == n_operands && have == n_results)
     return true;
   return hl_inst_error(
       in->ev.cx, inst, "\"%s\" takes %d operands and gives %d results, but here are %u and %d",
       hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), n_operands, n_results, inst->n_operands, have);
+}
+
+int custom_result_count(const HlLiteral *out) {
+  return hl_shape_is_tuple(out->shape) ? out->shape->rank : 1;
 }
 
 HlLiteral *custom_result(HlLiteral *out, int k) {

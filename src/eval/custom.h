@@ -10,6 +10,11 @@ typedef bool CustomKernel(Interp *in, const HlInst *inst, const HlLiteral *const
 
 CustomKernel custom_identity;  // custom_annotation.c: one operand, passed on
 CustomKernel custom_zeros;     // the result as it is
+CustomKernel custom_expect_eq, custom_expect_almost_eq, custom_expect_close,
+    custom_check_eq;  // custom_check.c
+CustomKernel custom_expect_serialized_eq, custom_probe, custom_print;
+void custom_free_probes(Interp *in);
+CustomKernel custom_run_parallel;  // custom_parallel.c
 CustomKernel custom_x64_low, custom_x64_high, custom_x64_combine;
 CustomKernel custom_topk, custom_approx_topk;  // custom_topk.c
 CustomKernel custom_threefry;                  // custom_threefry.c
@@ -32,5 +37,6 @@ bool custom_counts(Interp *in, const HlInst *inst, int n_operands, const HlLiter
 bool custom_copy(Interp *in, const HlInst *inst, const HlLiteral *from, HlLiteral *to);
 // Result k: an element of a tuple or the array itself; NULL if there is none.
 HlLiteral *custom_result(HlLiteral *out, int k);
+int custom_result_count(const HlLiteral *out);  // elements of a tuple; 1
 
 #endif

@@ -11,6 +11,7 @@ struct Cluster {
   const HlEvalOptions *options;  // never NULL
   int n_devices, replicas, partitions;
   int64_t live_bytes;         // atomic: tensors held by frames
+  bool hosts_meet;            // what one device sends to its host another may receive from its own
   struct Meetings *meetings;  // of device.c; NULL while there is one device
 };
 

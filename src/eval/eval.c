@@ -1,7 +1,7 @@
 // eval/eval.c: the interpreter's public face: whole modules on logical devices, and single
 // computations.
 
-#include "eval/device.h"
+#include "eval/custom.h"
 #include "eval/plan.h"
 
 static const HlEvalOptions defaults = {0};
@@ -32,6 +32,7 @@ void interp_free(Interp *in) {
     return;
   for (uint32_t k = 0; k < in->module->next_comp_id; k++)
     plan_free(in->plans[k]);
+  custom_free_probes(in);
   hl_arena_free(in->frames);
   hl_arena_free(in->arena);
 }

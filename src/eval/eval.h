@@ -7,6 +7,7 @@
 
 typedef struct Cluster Cluster;    // eval/device.h
 typedef struct CompPlan CompPlan;  // eval/plan.h
+typedef struct Probe Probe;        // eval/custom_check.c
 
 // The interpreter of one logical device. Kernels see its first member.
 typedef struct Interp {
@@ -19,6 +20,7 @@ typedef struct Interp {
   int64_t steps;                   // instructions executed
   uint64_t rng_state[2];           // of rng-get-and-update-state, low word first
   int n_infed;                     // infeeds executed
+  Probe *probes;                   // values seen by interpreter.probe, newest first
   HlArena *frames;                 // a stack: each call marks and releases
   HlArena *arena;                  // lives as long as the evaluation; not for values
   HlShapes *shapes;                // in `arena`

@@ -445,6 +445,20 @@ HlModule *hl_text_parse(HlCx *cx, const char *text) {
   return first;
 }
 
+// Read as that of the only instruction of a module.
+bool hl_text_sharding(HlCx *cx, HlModule *m, HlPos pos, HlStr text, const HlSharding **out) {
+  HlCx *own = hl_cx_new();
+  HlBuf program = {0};
+  hl_buf_printf(&program, "ENTRY e {\n  ROOT x = f32[] parameter(0), sharding=%.*s\n}\n", (int)text.n, text.at);
+  HlModule *holder = hl_text_parse(own, program.at);
+  const HlSharding *sharding = holder ? hl_sharding(holder->entry->root) : NULL;
+  *out = sharding ? hl_sharding_copy(m, sharding) : NULL;
+  hl_buf_free(&program);
+  hl_module_free(holder);
+  hl_cx_free(own);
+  return *out || hl_error(cx, pos, "this is no sharding: '%.*s'", (int)text.n, text.at);
+}
+
 HlModule *parse_inner_module(Parser *p, HlStr text) {
   HlCx *cx = hl_cx_new();
   *hl_cx_limits(cx) = *hl_cx_limits(p->cx);
