@@ -14,6 +14,7 @@
 typedef struct Conv {
   HlEval *ev;
   const HlInst *inst;
+  HlDtype dtype;  // of the result
   Wide wide;
   size_t bytes;  // of a wide value
   int rank;      // spatial
@@ -106,7 +107,7 @@ static bool convolve_group(const Conv *c, int64_t group) {
       for (int d = c->rank - 1; d >= 0 && ++place[d] == c->out_dim[d]; d--)
         place[d] = 0;
     }
-    matmul(c->wide, m, k, n, rows, k, b, y);
+    matmul_for(c->dtype, c->wide, m, k, n, rows, k, b, y);
     for (int64_t r = 0; r < m; r++)
       memcpy(c->y + (size_t)((start + r) * c->outputs + first) * c->bytes,
              y + (size_t)(r * n) * c->bytes, (size_t)n * c->bytes);
@@ -335,6 +336,7 @@ bool eval_convolution(HlEval *ev, const HlInst *inst, const HlLiteral *const *in
   const Wide wide = wide_of(out->shape->dtype);
   Conv c = {.ev = ev,
             .inst = inst,
+            .dtype = out->shape->dtype,
             .wide = wide,
             .bytes = wide_bytes(wide),
             .rank = window.n,

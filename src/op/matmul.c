@@ -1,7 +1,7 @@
 // op/matmul.c: products of matrices in wide types.
 //
 // Every element is a sum in double (or in 64 bits, wrapping) in order of k, rounded once by the
-// caller. Four rows of the result advance together over a strip of columns that stays in the cache.
+// caller; or, of short sums of f32, at every step. Four rows of the result advance together over a strip of columns that stays in the cache.
 
 #include "op/matmul.h"
 
@@ -88,4 +88,49 @@ void matmul(Wide wide, int64_t m, int64_t k, int64_t n, const void *a, int64_t a
     matmul_u64(m, k, n, a, a_step, b, c);
   else
     matmul_c128(m, k, n, a, a_step, b, c);
+}
+
+// --- Short sums in f32 ---------------------------------------------------------------------------
+
+// Longer sums have no order that everybody keeps.
+enum { SHORT = 32 };
+
+// Elements are f32 values; of two such the double product is exact and the double sum rounds as an
+// f32 sum does.
+static void short_f32(int64_t m, int64_t k, int64_t n, const double *a, int64_t step,
+                      const double *b, double *c) {
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      float sum = 0;
+      for (int64_t p = 0; p < k; p++)
+        sum = (float)(sum + (double)(float)(a[i * step + p] * b[p * n + j]));
+      c[i * n + j] = sum;
+    }
+}
+
+static void short_c64(int64_t m, int64_t k, int64_t n, const double *a, int64_t step,
+                      const double *b, double *c) {
+  for (int64_t i = 0; i < m; i++)
+    for (int64_t j = 0; j < n; j++) {
+      float re = 0, im = 0;
+      for (int64_t p = 0; p < k; p++) {
+        const double *x = a + 2 * (i * step + p), *y = b + 2 * (p * n + j);
+        const float rr = (float)(x[0] * y[0]), ii = (float)(x[1] * y[1]);
+        const float ri = (float)(x[0] * y[1]), ir = (float)(x[1] * y[0]);
+        re = (float)(re + (double)(float)((double)rr - ii));
+        im = (float)(im + (double)(float)((double)ri + ir));
+      }
+      c[2 * (i * n + j)] = re;
+      c[2 * (i * n + j) + 1] = im;
+    }
+}
+
+void matmul_for(HlDtype dtype, Wide wide, int64_t m, int64_t k, int64_t n, const void *a,
+                int64_t a_step, const void *b, void *c) {
+  if (k <= SHORT && dtype == HL_F32)
+    short_f32(m, k, n, a, a_step, b, c);
+  else if (k <= SHORT && dtype == HL_C64)
+    short_c64(m, k, n, a, a_step, b, c);
+  else
+    matmul(wide, m, k, n, a, a_step, b, c);
 }

@@ -11,6 +11,10 @@ static inline size_t wide_bytes(Wide wide) {
 // c[m][n] = sum over k of a[m][k] * b[k][n]; rows of a are `a_step` elements apart, b and c dense.
 void matmul(Wide wide, int64_t m, int64_t k, int64_t n, const void *a, int64_t a_step,
             const void *b, void *c);
+// The same for a result of an element type: short sums of f32 and c64 are rounded at every step, as
+// a plain loop over the type does; where they cancel, that shows.
+void matmul_for(HlDtype dtype, Wide wide, int64_t m, int64_t k, int64_t n, const void *a,
+                int64_t a_step, const void *b, void *c);
 
 // An operand of a dot, its elements in the wide type.
 typedef struct DotSide {

@@ -410,6 +410,16 @@ static HlWindow whole_window(HlArena *arena, const HlInst *inst, int rank) {
   return (HlWindow){at, rank};
 }
 
+// Short sums are rounded at every step, in order, as a plain loop does; where they cancel, that shows.
+static bool is_short_sum(HlOp op, HlDtype dtype, HlWindow window) {
+  enum { SHORT = 32 };
+  int64_t size = 1;
+  for (int d = 0; d < window.n && size <= SHORT; d++)
+    if (__builtin_mul_overflow(size, window.at[d].size, &size))
+      return false;
+  return op == HL_OP_ADD && hl_is_float(dtype) && dtype != HL_F64 && size <= SHORT;
+}
+
 bool eval_reduce_window(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
                         HlLiteral *out) {
   HlArena *arena = hl_cx_scratch(ev->cx);
@@ -428,7 +438,9 @@ bool eval_reduce_window(HlEval *ev, const HlInst *inst, const HlLiteral *const *
   const HlOp op = fold_simple_op(comp);
   bool ok = true;
   Machine *m;
-  if (n == 1 && fold_is_wide(op, in[0]->shape->dtype))
+  if (n == 1 && is_short_sum(op, in[0]->shape->dtype, window))
+    ok = window_calls(ev, inst, n, window, in, out);
+  else if (n == 1 && fold_is_wide(op, in[0]->shape->dtype))
     ok = window_simple(ev, inst, op, window, in[0], in[1], out);
   else if (n == 1 && op == HL_OP_ADD && hl_is_complex(in[0]->shape->dtype))
     ok = window_complex_sum(ev, inst, window, in[0], in[1], out);
