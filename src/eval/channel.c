@@ -110,7 +110,7 @@ static HlLiteral *tuple_with(Interp *in, const HlInst *inst, const HlLiteral *fi
 
 static HlLiteral *send(Interp *in, const HlInst *inst, const HlLiteral *value) {
   const bool to_host = hl_attr_int(inst, HL_A_IS_HOST_TRANSFER) != 0;
-  if (to_host && in->cluster->hosts_meet && !device_post(in, key_of_hosts(inst), value))
+  if (to_host && in->cluster->is_process_grid && !device_post(in, key_of_hosts(inst), value))
     return NULL;
   if (!to_host && !post(in, inst, value))
     return NULL;
@@ -129,7 +129,7 @@ static bool find_sender(Interp *in, const HlInst *inst, MeetKey *key) {
 }
 
 static HlLiteral *recv_done(Interp *in, const HlInst *inst) {
-  if (hl_attr_int(inst, HL_A_IS_HOST_TRANSFER) && !in->cluster->hosts_meet) {
+  if (hl_attr_int(inst, HL_A_IS_HOST_TRANSFER) && !in->cluster->is_process_grid) {
     hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst),
                   "%s: receiving from the host is not supported", inst->name->text);
     return NULL;

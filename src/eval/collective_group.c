@@ -94,7 +94,7 @@ bool collective_group(Interp *in, const HlInst *inst, Group *group) {
       return hl_inst_error(in->ev.cx, inst, "replica_groups name %lld twice in one group",
                            (long long)ids.at[k]);
     for (int p = 0; p < each; p++)
-      device[k * each + p] =
+      device[in->cluster->is_process_grid ? p * ids.n + k : k * each + p] =
           mode == CROSS_BOTH ? ids.at[k] * each + p : device_of_id(in, mode, ids.at[k]);
   }
   for (int k = 0; k < group->n; k++)

@@ -200,8 +200,8 @@ bool custom_expect_almost_eq(Interp *in, const HlInst *inst, const HlLiteral *co
 
 bool custom_expect_close(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                          HlLiteral *out) {
-  const Bound bound = {.min_ulp = (uint64_t)number(inst, "min_ulp_difference", 0),
-                       .max_ulp = (uint64_t)number(inst, "max_ulp_difference", 3)};
+  const Bound bound = {.min_ulp = (uint64_t)custom_int(inst, "min_ulp_difference", 0),
+                       .max_ulp = (uint64_t)custom_int(inst, "max_ulp_difference", 3)};
   char words[64];
   snprintf(words, sizeof words, " within %" PRIu64 " to %" PRIu64 " ulp", bound.min_ulp,
            bound.max_ulp);
@@ -248,7 +248,7 @@ static const HlLiteral *probed(const Interp *in, const char *id, int64_t iterati
 bool custom_expect_serialized_eq(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                                  HlLiteral *out) {
   const char *id = probe_id(in, inst);
-  const int64_t iteration = (int64_t)number(inst, "iteration", 0);
+  const int64_t iteration = custom_int(inst, "iteration", 0);
   if (!custom_counts(in, inst, 1, out, custom_result_count(out)))
     return false;
   const HlLiteral *seen = probed(in, id, iteration);

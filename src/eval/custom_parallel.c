@@ -95,7 +95,7 @@ bool custom_run_parallel(Interp *in, const HlInst *inst, const HlLiteral *const 
                      .n_devices = n,
                      .replicas = (int)replicas,
                      .partitions = (int)partitions,
-                     .hosts_meet = true};
+                     .is_process_grid = true};
   Grid grid = {inst, operand, HL_ARRAY(in->arena, int, n), HL_ARRAY(in->arena, HlLiteral *, n)};
   const bool good =
       make_infeed(in, inst, n, (int)n_infeed, infeed) && run_grid(in, inst, &cluster, &grid, out);

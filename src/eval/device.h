@@ -11,7 +11,9 @@ struct Cluster {
   const HlEvalOptions *options;  // never NULL
   int n_devices, replicas, partitions;
   int64_t live_bytes;         // atomic: tensors held by frames
-  bool hosts_meet;            // what one device sends to its host another may receive from its own
+  // Devices of interpreter.run_parallel, StableHLO's process grid: what one sends to its host another
+  // may receive from its own, and groups of replicas are listed partition by partition.
+  bool is_process_grid;
   struct Meetings *meetings;  // of device.c; NULL while there is one device
 };
 

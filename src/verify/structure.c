@@ -4,6 +4,8 @@
 
 #include "verify/verify.h"
 
+#include <string.h>
+
 #include <inttypes.h>
 
 static bool comp_error(Verify *v, const HlComp *comp, const char *text) {
@@ -78,7 +80,13 @@ typedef struct Walk {
   bool calls_forward;    // some call goes to a computation further down the list
 } Walk;
 
+static bool is_grid(const HlInst *inst) {
+  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
+  return inst->op == HL_OP_CUSTOM_CALL && strcmp(target, "interpreter.run_parallel") == 0;
+}
+
 static void note_kind(Verify *v, const HlInst *inst) {
+  v->has_grids |= is_grid(inst);
   switch ((HlOp)inst->op) {
   case HL_OP_ASYNC_START: v->has_async = true; break;
   case HL_OP_SEND:

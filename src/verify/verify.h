@@ -15,6 +15,9 @@ typedef struct Verify {
   const HlSym **thread;  // execution thread in force, by computation id; NULL: main
   // Which kinds of op the module has at all, so that later checks can pass at once.
   bool has_async, has_channels, has_all_reduce, has_buffers;
+  // interpreter.run_parallel: its programs run on grids of devices of their own, of which the
+  // header says nothing, and each is a module to the others.
+  bool has_grids;
   HlAsyncLately async;
 } Verify;
 
