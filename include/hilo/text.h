@@ -14,8 +14,8 @@ extern "C" {
 bool hl_text_read(HlCx *cx, HlSource *source, HlModule ***out, int *n);
 // The first module of a NUL-terminated text, for tests and embedders; NULL on errors.
 HlModule *hl_text_parse(HlCx *cx, const char *text);
-// A sharding as it stands in HLO text ("{devices=[2,1]<=[2]}"), copied into the module; errors are at pos. False
-// after reporting.
+// A sharding as it stands in HLO text ("{devices=[2,1]<=[2]}"), copied into the module; errors are at pos. An
+// empty text is none: NULL. False after reporting.
 bool hl_text_sharding(HlCx *cx, HlModule *m, HlPos pos, HlStr text, const HlSharding **out);
 // Whether bytes look like HLO text (for telling formats apart by content).
 bool hl_text_sniff(HlStr bytes);

@@ -447,6 +447,9 @@ HlModule *hl_text_parse(HlCx *cx, const char *text) {
 
 // Read as that of the only instruction of a module.
 bool hl_text_sharding(HlCx *cx, HlModule *m, HlPos pos, HlStr text, const HlSharding **out) {
+  *out = NULL;
+  if (text.n == 0)
+    return true;
   HlCx *own = hl_cx_new();
   HlBuf program = {0};
   hl_buf_printf(&program, "ENTRY e {\n  ROOT x = f32[] parameter(0), sharding=%.*s\n}\n", (int)text.n, text.at);
