@@ -1,0 +1,287 @@
+// Dynamic ops become static ones where the operands that hold their sizes are known.
+#include "mlir/refine.h"
+
+#include <string.h>
+
+// An op in the place of another: its results take over the uses, its attributes are copied.
+static HlMlOp *instead(Refine *r, HlMlOp *op, const char *name, int n, HlMlValue *const *operands,
+                       const HlMlType *type) {
+  HlMlOp *made = hl_ml_op(r->tree, NULL, name, n, operands, 1, &type, 0);
+  made->location = op->location;
+  made->loc = op->loc;
+  for (uint32_t k = 0; k < op->n_attrs; k++)
+    hl_ml_set(r->tree, made, op->attrs[k].name->text, op->attrs[k].value);
+  hl_ml_place_before(made, op);
+  return made;
+}
+
+static void take_over(HlMlOp *from, HlMlOp *made) {
+  hl_ml_replace(from->block->region, &from->results[0], &made->results[0]);
+  hl_ml_unlink(from);
+}
+
+static HlMlValue *extra(Refine *r, HlMlOp *at, const char *name, int n, HlMlValue *const *operands,
+                        const HlMlType *type) {
+  HlMlOp *op = hl_ml_op(r->tree, NULL, name, n, operands, 1, &type, 0);
+  op->location = at->location;
+  op->loc = at->loc;
+  hl_ml_place_before(op, at);
+  return &op->results[0];
+}
+
+// The result's type with the sizes given; NULL after reporting that they contradict it.
+static const HlMlType *sized(Refine *r, HlMlOp *op, HlI64s sizes) {
+  const HlMlType *type = op->results[0].type;
+  const HlMlType *wish = hl_ml_tensor_type(r->tree, sizes.n, sizes.at, hl_ml_element(type), NULL);
+  const HlMlType *met = refine_meet(r, type, wish);
+  if (!met)
+    refine_error(r, op, "has the type %s, but its shape operand says %s", hl_ml_type_text(r->cx, type),
+                 hl_ml_type_text(r->cx, wish));
+  return met;
+}
+
+// dynamic_reshape, dynamic_broadcast_in_dim, dynamic_iota: the operand number `shape` holds the sizes.
+static bool with_shape(Refine *r, HlMlOp **op, const char *name, uint32_t shape) {
+  const Known *sizes = refine_known(r, (*op)->operands[shape]);
+  if (!sizes)
+    return true;
+  const HlMlType *type = sized(r, *op, sizes->at);
+  if (!type)
+    return false;
+  HlMlOp *made = instead(r, *op, name, (int)shape, (*op)->operands, type);
+  hl_ml_set(r->tree, made, "known_expanding_dimensions", NULL);
+  hl_ml_set(r->tree, made, "known_nonexpanding_dimensions", NULL);
+  take_over(*op, made);
+  *op = made;
+  return true;
+}
+
+static void set_ints(Refine *r, HlMlOp *op, const char *name, HlI64s value) {
+  hl_ml_set(r->tree, op, name, hl_ml_dense_i64s(r->tree, value));
+}
+
+// dynamic_pad, dynamic_gather, dynamic_conv, real_dynamic_slice: operands from `first` on become attributes.
+static bool with_attributes(Refine *r, HlMlOp **op, const char *name, uint32_t first, const char *const *attr) {
+  const HlMlOp *old = *op;
+  for (uint32_t k = first; k < old->n_operands; k++)
+    if (!refine_known(r, old->operands[k]))
+      return true;
+  HlMlOp *made = instead(r, *op, name, (int)first, old->operands, old->results[0].type);
+  for (uint32_t k = first; k < old->n_operands; k++)
+    set_ints(r, made, attr[k - first], refine_known(r, old->operands[k])->at);
+  take_over(*op, made);
+  *op = made;
+  return true;
+}
+
+static bool convolution(Refine *r, HlMlOp **op) {
+  const HlMlOp *old = *op;
+  const Known *padding = refine_known(r, old->operands[2]);
+  const HlMlType *type = old->operands[2]->type;
+  if (!padding || !hl_ml_is_tensor(type) || type->rank != 2)
+    return true;
+  HlMlOp *made = instead(r, *op, "stablehlo.convolution", 2, old->operands, old->results[0].type);
+  hl_ml_set(r->tree, made, "padding", hl_ml_dense_ints(r->tree, 2, type->dim, padding->at.at));
+  take_over(*op, made);
+  *op = made;
+  return true;
+}
+
+// --- Slices whose start is not known -------------------------------------------------------------------------
+
+// limit = start + sizes, with known sizes: what they are.
+static const Known *sizes_of_slice(Refine *r, const HlMlOp *op) {
+  const HlMlOp *limit = op->operands[2]->def;
+  enum { DEPTH = 24 };
+  if (!limit || limit->row != ML_STABLEHLO_ADD)
+    return NULL;
+  for (int k = 0; k < 2; k++)
+    if (refine_same(limit->operands[k], op->operands[1], DEPTH))
+      return refine_known(r, limit->operands[1 - k]);
+  return NULL;
+}
+
+// Element k of a list of numbers, as a scalar.
+static HlMlValue *scalar_of(Refine *r, HlMlOp *at, HlMlValue *list, int64_t k) {
+  const int64_t one = 1, next = k + 1;
+  const HlMlType *element = hl_ml_element(list->type);
+  HlMlValue *part = extra(r, at, "stablehlo.slice", 1, &list, hl_ml_tensor_type(r->tree, 1, &one, element, NULL));
+  set_ints(r, part->def, "start_indices", (HlI64s){&k, 1});
+  set_ints(r, part->def, "limit_indices", (HlI64s){&next, 1});
+  set_ints(r, part->def, "strides", (HlI64s){&one, 1});
+  return extra(r, at, "stablehlo.reshape", 1, &part, hl_ml_tensor_type(r->tree, 0, NULL, element, NULL));
+}
+
+static bool dynamic_slice(Refine *r, HlMlOp **op) {
+  HlMlOp *old = *op;
+  const Known *sizes = sizes_of_slice(r, old), *strides = refine_known(r, old->operands[3]);
+  if (!sizes || !strides)
+    return true;
+  for (int k = 0; k < strides->at.n; k++)
+    if (strides->at.at[k] != 1)
+      return true;
+  const HlMlType *type = sized(r, old, sizes->at);
+  if (!type)
+    return false;
+  const int n = sizes->at.n;
+  HlMlValue **operands = HL_ARRAY(r->arena, HlMlValue *, n + 1);
+  operands[0] = old->operands[0];
+  for (int k = 0; k < n; k++)
+    operands[k + 1] = scalar_of(r, old, old->operands[1], k);
+  HlMlOp *made = instead(r, old, "stablehlo.dynamic_slice", n + 1, operands, type);
+  set_ints(r, made, "slice_sizes", sizes->at);
+  take_over(old, made);
+  *op = made;
+  return true;
+}
+
+static bool real_dynamic_slice(Refine *r, HlMlOp **op) {
+  static const char *const attr[] = {"start_indices", "limit_indices", "strides"};
+  HlMlOp *old = *op;
+  return with_attributes(r, op, "stablehlo.slice", 1, attr) && (*op != old || dynamic_slice(r, op));
+}
+
+// --- Custom calls that stand for dynamic ops -----------------------------------------------------------------
+
+// Operands that only tell sizes go once the result's type says the same.
+static bool drop_shape_operands(Refine *r, HlMlOp *op) {
+  const HlI64s which = hl_ml_attr_ints(r->arena, op, "indices_of_shape_operands");
+  if (which.n == 0)
+    return true;
+  if (!refine_types(r, op))
+    return false;
+  for (uint32_t k = 0; k < op->n_results; k++)
+    if (!hl_ml_is_static(op->results[k].type))
+      return true;
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < op->n_operands; k++)
+    if (hl_i64s_find(which, k) < 0)
+      op->operands[n++] = op->operands[k];
+  op->n_operands = n;
+  hl_ml_set(r->tree, op, "indices_of_shape_operands", NULL);
+  return true;
+}
+
+// The wrapper that keeps an operand's old type is the operand itself once types follow.
+static bool unwrap(Refine *r, HlMlOp *op) {
+  (void)r;
+  op->results[0].type = op->operands[0]->type;
+  hl_ml_replace(op->block->region, &op->results[0], op->operands[0]);
+  return true;
+}
+
+// A stand-in's body is a function of two scalars; its windows are operands.
+static bool reduce_window(Refine *r, HlMlOp **op) {
+  HlMlOp *old = *op;
+  static const char *const attr[] = {"window_dimensions", "window_strides", "base_dilations", "window_dilations"};
+  const HlMlAttr *called = hl_ml_attr(old, "called_computations");
+  const HlMlOp *func = called && called->kind == HL_ML_A_ARRAY && called->n == 1
+                           ? hl_ml_find_symbol(r->tree, called->list[0]->sym)
+                           : NULL;
+  if (old->n_operands < 7 || (old->n_operands - 5) % 2 || !func || !hl_ml_body(func, 0))
+    return true;
+  const uint32_t n = old->n_operands - 5;  // inputs and initial values
+  for (uint32_t k = n; k < old->n_operands; k++)
+    if (!refine_known(r, old->operands[k]))
+      return true;
+  const HlMlType **types = HL_ARRAY(r->arena, const HlMlType *, old->n_results + 1);
+  for (uint32_t k = 0; k < old->n_results; k++)
+    types[k] = old->results[k].type;
+  HlMlOp *made = hl_ml_op(r->tree, NULL, "stablehlo.reduce_window", (int)n, old->operands, (int)old->n_results, types, 1);
+  made->location = old->location;
+  made->loc = old->loc;
+  for (uint32_t k = 0; k < 4; k++)
+    set_ints(r, made, attr[k], refine_known(r, old->operands[n + k])->at);
+  const HlI64s padding = refine_known(r, old->operands[n + 4])->at;
+  const int64_t dim[] = {padding.n / 2, 2};
+  hl_ml_set(r->tree, made, "padding", hl_ml_dense_ints(r->tree, 2, dim, padding.at));
+  HlMlBlock *body = hl_ml_block(r->tree, &made->regions[0]);
+  HlMlBlock *from = hl_ml_body(func, 0);
+  HlMlValue **map = HL_ARRAY(r->arena, HlMlValue *, r->tree->n_values + 1);
+  const uint32_t n_map = r->tree->n_values;
+  for (int k = 0; k < from->n_args; k++)
+    map[from->args[k]->index] = hl_ml_arg(r->tree, body, from->args[k]->type);
+  for (HlMlOp *inner = from->first; inner; inner = inner->next) {
+    if (inner->row != ML_FUNC_RETURN) {
+      hl_ml_copy_op(r->tree, body, inner, map, n_map);
+      continue;
+    }
+    HlMlValue **out = HL_ARRAY(r->arena, HlMlValue *, inner->n_operands + 1);
+    for (uint32_t k = 0; k < inner->n_operands; k++)
+      out[k] = map[inner->operands[k]->index];
+    hl_ml_op(r->tree, body, "stablehlo.return", (int)inner->n_operands, out, 0, NULL, 0);
+  }
+  hl_ml_place_before(made, old);
+  for (uint32_t k = 0; k < old->n_results; k++)
+    hl_ml_replace(old->block->region, &old->results[k], &made->results[k]);
+  hl_ml_unlink(old);
+  *op = made;
+  return true;
+}
+
+static bool rng_bit_generator(Refine *r, HlMlOp **op) {
+  HlMlOp *old = *op;
+  const Known *sizes = old->n_operands == 2 ? refine_known(r, old->operands[1]) : NULL;
+  if (!sizes || old->n_results != 2)
+    return true;
+  const HlMlType *types[] = {old->operands[0]->type, hl_ml_tensor_type(r->tree, sizes->at.n, sizes->at.at,
+                                                                       hl_ml_element(old->results[1].type), NULL)};
+  HlMlOp *made = hl_ml_op(r->tree, NULL, "stablehlo.rng_bit_generator", 1, old->operands, 2, types, 0);
+  made->location = old->location;
+  made->loc = old->loc;
+  hl_ml_set(r->tree, made, "rng_algorithm", hl_ml_attr(old, "rng_algorithm"));
+  hl_ml_place_before(made, old);
+  for (uint32_t k = 0; k < 2; k++)
+    hl_ml_replace(old->block->region, &old->results[k], &made->results[k]);
+  hl_ml_unlink(old);
+  *op = made;
+  return true;
+}
+
+static bool top_k(Refine *r, HlMlOp **op) {
+  HlMlOp *old = *op;
+  const Known *k = old->n_operands == 2 ? refine_known(r, old->operands[1]) : NULL;
+  if (!k || k->at.n != 1 || old->n_results != 2)
+    return true;
+  const HlMlType *types[] = {old->results[0].type, old->results[1].type};
+  HlMlOp *made = hl_ml_op(r->tree, NULL, "chlo.top_k", 1, old->operands, 2, types, 0);
+  made->location = old->location;
+  made->loc = old->loc;
+  hl_ml_set(r->tree, made, "k", hl_ml_i64(r->tree, k->at.at[0]));
+  hl_ml_place_before(made, old);
+  for (uint32_t i = 0; i < 2; i++)
+    hl_ml_replace(old->block->region, &old->results[i], &made->results[i]);
+  hl_ml_unlink(old);
+  *op = made;
+  return true;
+}
+
+static bool custom_call(Refine *r, HlMlOp **op) {
+  const HlSym *target = hl_ml_attr_sym(*op, "call_target_name");
+  const char *name = target ? target->text : "";
+  if (strcmp(name, "stablehlo.shape_refinement_operand_wrapper") == 0 && (*op)->n_operands > 0 && (*op)->n_results == 1)
+    return unwrap(r, *op);
+  if (strcmp(name, "stablehlo.dynamic_reduce_window") == 0)
+    return reduce_window(r, op);
+  if (strcmp(name, "stablehlo.dynamic_rng_bit_generator") == 0)
+    return rng_bit_generator(r, op);
+  if (strcmp(name, "stablehlo.dynamic_top_k") == 0)
+    return top_k(r, op);
+  return drop_shape_operands(r, *op);
+}
+
+bool refine_op(Refine *r, HlMlOp **op) {
+  static const char *const pad[] = {"edge_padding_low", "edge_padding_high", "interior_padding"};
+  static const char *const gather[] = {"slice_sizes"};
+  switch ((*op)->row) {
+  case ML_STABLEHLO_DYNAMIC_RESHAPE: return with_shape(r, op, "stablehlo.reshape", 1);
+  case ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM: return with_shape(r, op, "stablehlo.broadcast_in_dim", 1);
+  case ML_STABLEHLO_DYNAMIC_IOTA: return with_shape(r, op, "stablehlo.iota", 0);
+  case ML_STABLEHLO_DYNAMIC_PAD: return with_attributes(r, op, "stablehlo.pad", 2, pad);
+  case ML_STABLEHLO_DYNAMIC_GATHER: return with_attributes(r, op, "stablehlo.gather", 2, gather);
+  case ML_STABLEHLO_DYNAMIC_CONV: return convolution(r, op);
+  case ML_STABLEHLO_REAL_DYNAMIC_SLICE: return real_dynamic_slice(r, op);
+  case ML_STABLEHLO_CUSTOM_CALL: return custom_call(r, op);
+  default: return true;
+  }
+}
