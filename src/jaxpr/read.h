@@ -1,0 +1,39 @@
+// read.h: the reader of jaxpr text: where it stands, and what its two files call of each other.
+#ifndef HILO_JAXPR_READ_H
+#define HILO_JAXPR_READ_H
+
+#include "jaxpr/tree.h"
+
+typedef struct Reader {
+  HlCx *cx;
+  HlJaxpr *out;
+  HlArena *arena;
+  const char *start, *at, *end;  // *end is NUL
+  int nesting;                   // of brackets and jaxprs
+  int depth;                     // of the jaxpr being read
+  Scope *scope;
+  const char *line_start;  // where the last line counted begins
+  int line;
+  int capacity;         // of out->eqns
+  Jaxpr **closed_link;  // where the next jaxpr with constants is linked
+} Reader;
+
+HlLoc jx_reader_loc(const Reader *r, const char *at);
+bool jx_reader_error(Reader *r, const char *at, const char *format, ...) HL_PRINTF(3, 4);
+bool jx_enter(Reader *r);  // one level deeper; false: reported
+static inline void jx_leave(Reader *r) {
+  r->nesting--;
+}
+void jx_skip_space(Reader *r);
+// The word that starts at `at` (letters, digits and _), perhaps empty.
+HlStr jx_peek_word(const Reader *r, const char *at);
+// Over one balanced group whose opening bracket stands at `at`: just behind it, or NULL if it is not closed.
+const char *jx_skip_group(const Reader *r, const char *at);
+// `list` of *n entries with room for one more.
+void *jx_room_for_one(HlArena *arena, void *list, int n, int *capacity, size_t size);
+
+bool jx_read_params(Reader *r, Eqn *eqn);    // at `[`
+bool jx_at_jaxpr(const Reader *r);           // `{ lambda` or `let NAME = {`
+bool jx_read_jaxpr(Reader *r, Jaxpr **out);  // with its `let`s
+
+#endif
