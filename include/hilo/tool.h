@@ -4,6 +4,7 @@
 
 #include "hilo/eval.h"
 #include "hilo/ir.h"
+#include "hilo/mlir.h"
 #include "hilo/proto.h"
 
 #ifdef __cplusplus
@@ -15,17 +16,30 @@ typedef enum HlFormat {
   HL_FORMAT_JAXPR, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY
 } HlFormat;
 
-// The modules of a file in whatever form, told by content, gzip and zstd seen through.
+// How MLIR and jaxpr become modules.
+typedef struct HlLoadOptions {
+  const char *entry;           // function to take as entry; NULL: main, or every function without parameters
+  const char *arg_shapes;      // "f32[2,3],s64[]=4": static types (and values) of a dynamic program's arguments; NULL: as they are
+  const char *args;            // .npz with c0, c1, ... for a jaxpr's constvars; NULL: none
+  bool consts_as_parameters;   // a jaxpr's constvars without a value become parameters, else an error
+  bool trees_only;             // MLIR stays as it is: no modules are made
+} HlLoadOptions;
+
+// The programs of a file in whatever form, told by content, gzip and zstd seen through.
 typedef struct HlFile {
   HlFormat format;
-  HlModule **modules;
+  HlModule **modules;          // one a function to run, where it is MLIR
   int n;
+  HlMlTree **trees;            // the sections of an MLIR file, as they were read, with trees_only
+  int n_trees;
   HlRecorded recorded;         // a snapshot's
 } HlFile;
 // Everything read is the caller's: hl_file_free. On failure false, and `out` holds the format only,
-// which tells a damaged module from a file that is none.
-bool hl_load(HlCx *cx, const char *path, HlFile *out);
-bool hl_load_source(HlCx *cx, HlSource *source, HlFile *out);
+// which tells a damaged module from a file that is none. Options may be NULL.
+bool hl_load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *out);
+bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out);
+// Makes the modules of a file whose trees were kept (which changes and frees the trees).
+bool hl_load_lower(HlCx *cx, const HlLoadOptions *options, HlFile *file);
 void hl_file_free(HlFile *file);
 
 // Inputs made up for the entry parameters, the same on every machine (tools.md 8): index ranges,

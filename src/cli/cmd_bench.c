@@ -25,7 +25,7 @@ typedef struct Bench {
 
 static void time_parse(Bench *b) {
   HlFile file;
-  if (!hl_load_source(b->cli->cx, b->source, &file))
+  if (!hl_load_source(b->cli->cx, b->source, NULL, &file))
     b->failed = true;
   hl_file_free(&file);
 }
@@ -67,7 +67,7 @@ static int bench_file(Cli *cli, const char *path, int n_stages, HlBuf *json) {
   Bench b = {.cli = cli, .path = path};
   HlFile file = {0};
   b.source = hl_read_file(cli->cx, path);
-  if (!b.source || !hl_load_source(cli->cx, b.source, &file)) {
+  if (!b.source || !hl_load_source(cli->cx, b.source, NULL, &file)) {
     hl_source_unref(b.source);
     return cli_flush(cli);
   }

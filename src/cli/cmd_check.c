@@ -2,30 +2,36 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "hilo/mlir.h"
 #include "hilo/verify.h"
 
-static void report_text(const char *path, const HlModule *m, int64_t errors) {
-  int64_t n = hl_count_instructions(m);
-  if (errors == 0)
-    printf("%s: ok: module %s, %lld instruction%s in %u computation%s\n", path, m->name->text,
-           (long long)n, n == 1 ? "" : "s", m->n_comps, m->n_comps == 1 ? "" : "s");
+// One module or section of a file, and how large it is.
+typedef struct Checked {
+  const char *path, *name;     // NULL: nothing could be read
+  int64_t n, n_parts, errors;
+  bool is_tree;                // ops and functions, not instructions and computations
+} Checked;
+
+static void report_text(const Checked *c) {
+  const char *one = c->is_tree ? "op" : "instruction", *part = c->is_tree ? "function" : "computation";
+  if (c->errors == 0)
+    printf("%s: ok: module %s, %lld %s%s in %lld %s%s\n", c->path, c->name, (long long)c->n, one, c->n == 1 ? "" : "s",
+           (long long)c->n_parts, part, c->n_parts == 1 ? "" : "s");
   else
-    printf("%s: module %s: %lld error%s\n", path, m->name->text, (long long)errors,
-           errors == 1 ? "" : "s");
+    printf("%s: module %s: %lld error%s\n", c->path, c->name, (long long)c->errors, c->errors == 1 ? "" : "s");
 }
 
-static void add_json(HlBuf *out, const char *path, const HlModule *m, int64_t errors) {
+static void add_json(HlBuf *out, const Checked *c) {
   hl_buf_puts(out, out->n > 1 ? ",\n " : "");
   hl_buf_puts(out, "{\"file\": ");
-  hl_buf_json_string(out, path, strlen(path));
-  if (m) {
+  hl_buf_json_string(out, c->path, strlen(c->path));
+  if (c->name) {
     hl_buf_puts(out, ", \"module\": ");
-    hl_buf_json_string(out, m->name->text, m->name->n);
-    hl_buf_printf(out, ", \"instructions\": %lld, \"computations\": %u",
-                  (long long)hl_count_instructions(m), m->n_comps);
+    hl_buf_json_string(out, c->name, strlen(c->name));
+    hl_buf_printf(out, ", \"%s\": %lld, \"%s\": %lld", c->is_tree ? "ops" : "instructions", (long long)c->n,
+                  c->is_tree ? "functions" : "computations", (long long)c->n_parts);
   }
-  hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", errors ? "false" : "true",
-                (long long)errors);
+  hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", c->errors ? "false" : "true", (long long)c->errors);
 }
 
 static void add_diags(const Cli *cli, HlBuf *out) {
@@ -34,40 +40,54 @@ static void add_diags(const Cli *cli, HlBuf *out) {
   hl_buf_putc(out, '}');
 }
 
+// Reports one module with what the context holds, and forgets that; the status.
+static int report(Cli *cli, const Checked *c, HlBuf *json) {
+  int status = c->errors ? (int)hl_cx_error_kind(cli->cx) : CLI_OK;
+  if (cli->json) {
+    add_json(json, c);
+    add_diags(cli, json);
+    hl_cx_clear(cli->cx);
+  } else if (c->name) {
+    cli_flush(cli);
+    report_text(c);
+  } else {
+    printf("%s: not valid: %lld error%s\n", c->path, (long long)c->errors, c->errors == 1 ? "" : "s");
+    cli_flush(cli);
+  }
+  return status;
+}
+
+static int check_module(Cli *cli, const char *path, const HlModule *m, HlBuf *json) {
+  hl_verify(cli->cx, m, NULL);
+  Checked c = {.path = path, .name = m->name->text, .n = hl_count_instructions(m), .n_parts = m->n_comps};
+  c.errors = hl_cx_n_errors(cli->cx);
+  return report(cli, &c, json);
+}
+
+static int check_tree(Cli *cli, const char *path, const HlMlTree *tree, HlBuf *json) {
+  hl_ml_verify(cli->cx, tree);
+  const HlSym *name = hl_ml_attr_sym(tree->module, "sym_name");
+  Checked c = {.path = path, .name = name ? name->text : "(unnamed)", .is_tree = true};
+  c.n = hl_ml_count_ops(tree, &c.n_parts);
+  c.errors = hl_cx_n_errors(cli->cx);
+  return report(cli, &c, json);
+}
+
 // The status of one file; -1 when it was skipped.
 static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
+  static const HlLoadOptions how = {.trees_only = true, .consts_as_parameters = true};
   HlFile file;
   bool skipped;
   const char *path = files->at[which];
-  if (!cli_load(cli, files, which, &file, &skipped)) {
-    if (skipped)
-      return -1;
-    int status = (int)hl_cx_error_kind(cli->cx);
-    if (cli->json) {
-      add_json(json, path, NULL, hl_cx_n_errors(cli->cx));
-      add_diags(cli, json);
-      hl_cx_clear(cli->cx);
-      return status;
-    }
-    printf("%s: not valid: %lld error%s\n", path, (long long)hl_cx_n_errors(cli->cx),
-           hl_cx_n_errors(cli->cx) == 1 ? "" : "s");
-    return cli_flush(cli);
+  if (!cli_load(cli, files, which, &how, &file, &skipped)) {
+    Checked c = {.path = path, .errors = hl_cx_n_errors(cli->cx)};
+    return skipped ? -1 : report(cli, &c, json);
   }
   int status = CLI_OK;
-  for (int k = 0; k < file.n; k++) {
-    hl_verify(cli->cx, file.modules[k], NULL);
-    int64_t errors = hl_cx_n_errors(cli->cx);
-    if (errors)
-      status = cli_worse(status, (int)hl_cx_error_kind(cli->cx));
-    if (cli->json) {
-      add_json(json, path, file.modules[k], errors);
-      add_diags(cli, json);
-      hl_cx_clear(cli->cx);
-    } else {
-      cli_flush(cli);
-      report_text(path, file.modules[k], errors);
-    }
-  }
+  for (int k = 0; k < file.n; k++)
+    status = cli_worse(status, check_module(cli, path, file.modules[k], json));
+  for (int k = 0; k < file.n_trees; k++)
+    status = cli_worse(status, check_tree(cli, path, file.trees[k], json));
   hl_file_free(&file);
   return status;
 }
@@ -121,7 +141,9 @@ const CliCommand cli_check = {
     .summary = "read and verify; report every error",
     .about = "Reads each file, verifies each module in it by XLA's rules, and reports every error "
              "with file, line,\n"
-             "column, the line itself and what was expected. Prints one summary line per module.",
+             "column, the line itself and what was expected. Prints one summary line per module. MLIR is "
+             "checked by\n"
+             "the rules of its dialects, section by section.",
     .options = options,
     .reports = true,
     .run = run,

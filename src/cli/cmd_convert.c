@@ -2,11 +2,13 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/load.h"
+#include "cli/mlir.h"
 #include "cli/select.h"
 #include "hilo/proto.h"
 #include "hilo/text.h"
 
-typedef enum Form { FORM_TEXT, FORM_PROTO, FORM_JSON, FORM_ABSENT } Form;
+typedef enum Form { FORM_TEXT, FORM_PROTO, FORM_JSON, FORM_MLIR, FORM_ARTIFACT, FORM_ABSENT } Form;
 
 typedef struct Target {
   const char *name;
@@ -24,9 +26,9 @@ static const Target targets[] = {
     {"snapshot", FORM_PROTO, HL_PROTO_SNAPSHOT, false, ".snapshot.pb"},
     {"json", FORM_JSON, HL_PROTO_NONE, true, ".json"},
     {"txt", FORM_TEXT, HL_PROTO_NONE, true, ".txt"},
-    {"stablehlo", FORM_ABSENT, HL_PROTO_NONE, true, ".mlir"},
-    {"mhlo", FORM_ABSENT, HL_PROTO_NONE, true, ".mhlo"},
-    {"mlirbc", FORM_ABSENT, HL_PROTO_NONE, false, ".mlirbc"},
+    {"stablehlo", FORM_MLIR, HL_PROTO_NONE, true, ".mlir"},
+    {"mhlo", FORM_MLIR, HL_PROTO_NONE, true, ".mhlo"},
+    {"mlirbc", FORM_ARTIFACT, HL_PROTO_NONE, false, ".mlirbc"},
     {"dot", FORM_ABSENT, HL_PROTO_NONE, true, ".dot"},
     {"html", FORM_ABSENT, HL_PROTO_NONE, true, ".html"},
 };
@@ -36,6 +38,7 @@ static const struct {
   HlTextPreset preset;
 } presets[] = {
     {"default", HL_TEXT_DEFAULT},
+    {"generic", HL_TEXT_DEFAULT},  // of MLIR: cli/mlir.c
     {"short", HL_TEXT_SHORT},
     {"canonical", HL_TEXT_CANONICAL},
     {"fingerprint", HL_TEXT_FINGERPRINT},
@@ -97,7 +100,7 @@ static bool find_options(Cli *cli, HlTextOptions *out) {
     }
   if (!found) {
     cli_usage(cli,
-              "unknown --print '%s': default, short, canonical, fingerprint or module-fingerprint",
+              "unknown --print '%s': default, short, canonical, fingerprint, module-fingerprint or generic",
               wish);
     return false;
   }
@@ -123,24 +126,43 @@ static bool write_texts(Cli *cli, const HlFile *file, const HlTextOptions *optio
   return true;
 }
 
-static int write_form(Cli *cli, const Target *target, const HlFile *file,
-                      const HlTextOptions *options, HlBuf *out) {
-  if (target->form == FORM_TEXT)
-    return write_texts(cli, file, options, out) ? CLI_OK : CLI_USAGE;
+// One module in a form that holds one.
+static int write_module(Cli *cli, const Target *target, const HlFile *file, HlBuf *out) {
   const HlModule *m = cli_select(cli, file, cli->files[0]);
   if (!m)
     return CLI_USAGE;
   if (target->form == FORM_JSON)
     hl_proto_write_json(cli->cx, m, out);
+  else if (target->form == FORM_ARTIFACT)
+    cli_write_artifact(cli, m, out);
   else
     hl_proto_write(cli->cx, m, target->proto, target->as_text, &file->recorded, out);
   return CLI_OK;
 }
 
+static int write_form(Cli *cli, const Target *target, HlFile *file, const HlTextOptions *options, HlBuf *out) {
+  bool is_mhlo = strcmp(target->name, "mhlo") == 0;
+  if (target->form == FORM_TEXT)
+    return write_texts(cli, file, options, out) ? CLI_OK : CLI_USAGE;
+  if (target->form == FORM_MLIR)
+    return cli_write_mlir(cli, file, is_mhlo, out);
+  if (target->form == FORM_ARTIFACT && file->n_trees > 0)
+    return cli_write_artifact_of_tree(cli, file, out);
+  return write_module(cli, target, file, out);
+}
+
+// Whether MLIR goes to the output without becoming HLO on the way.
+static bool stays_mlir(const Cli *cli, const Target *target) {
+  bool is_asked_for_more = cli_value(cli, "--arg-shapes") || cli_value(cli, "--entry");
+  return !is_asked_for_more && (target->form == FORM_ARTIFACT || strcmp(target->name, "stablehlo") == 0);
+}
+
 static int convert(Cli *cli, const Target *target, const HlTextOptions *options) {
   HlFile file;
   HlBuf out = {0};
-  if (!hl_load(cli->cx, cli->files[0], &file))
+  HlLoadOptions how = cli_load_options(cli);
+  how.trees_only = stays_mlir(cli, target);
+  if (!hl_load(cli->cx, cli->files[0], &how, &file))
     return cli_flush(cli);
   int usage = write_form(cli, target, &file, options, &out);
   const char *path = cli_value(cli, "-o");
@@ -156,11 +178,12 @@ static int run(Cli *cli) {
   HlTextOptions options;
   if (cli->n_files != 1)
     return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
-  if (!find_target(cli, &target) || !find_options(cli, &options))
+  if (!find_target(cli, &target) || !find_options(cli, &options) || !cli_mlir_version(cli, NULL))
     return CLI_USAGE;
   if (target->form == FORM_ABSENT) {
     hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
-                  "writing %s is not supported; hlo, proto, hloproto, pbtxt, snapshot and json are",
+                  "writing %s is not supported; hlo, stablehlo, mhlo, mlirbc, proto, hloproto, pbtxt, snapshot "
+                  "and json are",
                   target->name);
     return cli_flush(cli);
   }
@@ -168,12 +191,16 @@ static int run(Cli *cli) {
 }
 
 static const CliOption options[] = {
-    {"--to", "FORM", "hlo, proto (HloModuleProto), hloproto (HloProto), pbtxt, snapshot, json"},
+    {"--to", "FORM",
+     "hlo, stablehlo, mhlo, mlirbc[=VERSION], proto (HloModuleProto), hloproto (HloProto), pbtxt, snapshot, json"},
     {"-o", "OUT", "where to write; .gz and .zst compress (default: standard output)"},
-    {"--print", "PRESET", "of text: default, short, canonical, fingerprint, module-fingerprint"},
+    {"--print", "PRESET",
+     "of HLO: default, short, canonical, fingerprint, module-fingerprint; of MLIR: default, generic"},
     {"--large-constants", NULL, "print constants of more than ten elements in full"},
     {"--no-metadata", NULL, "leave out metadata and stack frames"},
+    {"--locations", NULL, "print MLIR's locations"},
     CLI_MODULE_OPTION,
+    CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };
 
@@ -185,7 +212,11 @@ const CliCommand cli_convert = {
              "form follows\n"
              "from OUT's name, and is text without OUT. A text file of several modules prints all; "
              "other forms\n"
-             "need --module.",
+             "need --module. MLIR (StableHLO, MHLO, portable artifacts) and jaxprs become HLO unless the "
+             "output is\n"
+             "StableHLO or an artifact; each function that `run` would run becomes a module. What the "
+             "output has no\n"
+             "word for is said in a note.",
     .options = options,
     .run = run,
 };

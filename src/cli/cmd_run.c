@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "cli/select.h"
 #include "hilo/replay.h"
 #include "hilo/verify.h"
@@ -62,6 +63,15 @@ static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
   hl_buf_printf(out, "; would pass at abs %.3g or rel %.3g\n", mm->pass_abs, mm->pass_rel);
 }
 
+// How many check.* custom calls the program has.
+static int64_t count_checks(const HlModule *m) {
+  int64_t n = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      n += inst->op == HL_OP_CUSTOM_CALL && strncmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "check.", 6) == 0;
+  return n;
+}
+
 static void report_text(const char *path, const HlModule *m, const HlReplay *r) {
   static const char *const from[] = {"args",     "given arguments",
                                      "snapshot", "the snapshot's arguments",
@@ -79,8 +89,11 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r) 
   if (r->runs > 1)
     hl_buf_printf(&out, " first, %.3f ms best, %.3f ms median of %d", r->best_s * 1e3,
                   r->median_s * 1e3, r->runs - 1);
+  const int64_t checks = count_checks(m);
+  if (checks > 0)
+    hl_buf_printf(&out, "\n  the program's %" PRId64 " check%s hold%s", checks, checks == 1 ? "" : "s", checks == 1 ? "s" : "");
   if (r->n_compared == 0)
-    hl_buf_puts(&out, "\n  nothing to compare with: give --expect R.npz\n");
+    hl_buf_puts(&out, checks ? "\n" : "\n  nothing to compare with: give --expect R.npz\n");
   else if (r->n_different == 0)
     hl_buf_printf(&out, "\n  equal: all %d result%s\n", r->n_compared,
                   r->n_compared == 1 ? "" : "s");
@@ -192,7 +205,8 @@ static int give_up(Cli *cli, const char *path) {
     HlBuf out = {0};
     hl_buf_puts(&out, "{\"file\": ");
     hl_buf_json_string(&out, path, strlen(path));
-    hl_buf_puts(&out, ", \"platform\": \"reference\", \"equal\": null, ");
+    hl_buf_printf(&out, ", \"platform\": \"reference\", \"equal\": %s, ",
+                  hl_cx_error_kind(cli->cx) == HL_DIFFERS ? "false" : "null");
     cli_diags_json(cli, &out);
     hl_buf_puts(&out, "}\n");
     cli_print(&out);
@@ -256,6 +270,7 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
     return false;
   if (!cli_integer(cli, "--max-steps", 1, INT64_MAX, &hl_cx_limits(cli->cx)->eval_steps))
     return false;
+  out->eval.no_checks = !out->compare;
   out->seed = out->eval.seed = (uint64_t)seed;
   out->iterations = (int)iterations;
   out->eval.replicas = (int)replicas;
@@ -286,7 +301,9 @@ static int run(Cli *cli) {
   if (!check_platform(cli, "--platform") || !check_platform(cli, "--reference"))
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
   HlFile file;
-  if (!hl_load(cli->cx, cli->files[0], &file))
+  HlLoadOptions how = cli_load_options(cli);
+  how.consts_as_parameters = false;
+  if (!hl_load(cli->cx, cli->files[0], &how, &file))
     return give_up(cli, cli->files[0]);
   int status = CLI_OK;
   if (cli_value(cli, "--module") || file.n == 1) {
@@ -318,6 +335,7 @@ static const CliOption options[] = {
     {"--replicas", "N", "logical replicas (default: what the module says)"},
     {"--partitions", "N", "logical partitions (default: what the module says)"},
     CLI_MODULE_OPTION,
+    CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };
 

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/equations.h"
+#include "cli/load.h"
 #include "cli/stats.h"
 
 // --- Text ---------------------------------------------------------------------------------------
@@ -234,7 +236,7 @@ typedef struct Report {
   Stats total;
 } Report;
 
-static void report_module(const Cli *cli, const char *path, const HlModule *m, Report *r) {
+static void report_module(Cli *cli, const char *path, const HlModule *m, bool is_jaxpr, Report *r) {
   Stats s = stats_of_module(cli->cx, m);
   stats_add(&r->total, &s);
   if (cli->json) {
@@ -246,6 +248,8 @@ static void report_module(const Cli *cli, const char *path, const HlModule *m, R
     add_stats_json(&r->json, &s);
     if (cli_flag(cli, "--computations"))
       add_comps_json(&r->json, m);
+    if (is_jaxpr)
+      cli_equations_json(cli, m, &r->json);
     hl_buf_putc(&r->json, '}');
     return;
   }
@@ -256,6 +260,8 @@ static void report_module(const Cli *cli, const char *path, const HlModule *m, R
     add_tables(&r->text, &s);
   if (cli_flag(cli, "--computations"))
     add_comps(&r->text, m);
+  if (is_jaxpr && !cli_flag(cli, "--brief"))
+    cli_equations(cli, m, &r->text);
   cli_print(&r->text);
   r->text.n = 0;
 }
@@ -263,10 +269,11 @@ static void report_module(const Cli *cli, const char *path, const HlModule *m, R
 static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
   HlFile file;
   bool skipped;
-  if (!cli_load(cli, files, which, &file, &skipped))
+  const HlLoadOptions how = cli_load_options(cli);
+  if (!cli_load(cli, files, which, &how, &file, &skipped))
     return skipped ? CLI_OK : cli_flush(cli);
   for (int k = 0; k < file.n; k++)
-    report_module(cli, files->at[which], file.modules[k], r);
+    report_module(cli, files->at[which], file.modules[k], file.format == HL_FORMAT_JAXPR, r);
   hl_file_free(&file);
   return cli_flush(cli);
 }
@@ -318,6 +325,7 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--computations", NULL, "a row for each computation as well"},
     {"--brief", NULL, "only the summary of each module, without its tables"},
+    CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };
 
@@ -332,7 +340,9 @@ const CliCommand cli_stats = {
         "then a table\n"
         "of its ops and one of its element types, and, for several modules, all of it together. A "
         "loop whose\n"
-        "number of turns is known counts that often; of a conditional the costliest branch counts.",
+        "number of turns is known counts that often; of a conditional the costliest branch counts. Of a "
+        "jaxpr a table\n"
+        "follows of its equations beside the instructions that each became.",
     .options = options,
     .reports = true,
     .run = run,

@@ -51,7 +51,7 @@ static bool looks_like_module(const char *name) {
                                    "-allocation-info.txt",
                                    "gpu_target_config.pbtxt",
                                    "README.txt"};
-  static const char *const yes[] = {".hlo", ".txt", ".pb", ".pbtxt", ".hlotxt"};
+  static const char *const yes[] = {".hlo", ".txt", ".pb", ".pbtxt", ".hlotxt", ".mlir", ".mlirbc", ".mlir.bc", ".jaxpr"};
   char stem[4096];
   snprintf(stem, sizeof stem, "%s", name);
   if (ends_with(stem, ".gz"))
@@ -119,12 +119,11 @@ void cli_files_free(CliFiles *files) {
   *files = (CliFiles){0};
 }
 
-bool cli_load(Cli *cli, CliFiles *files, int k, HlFile *out, bool *skipped) {
+bool cli_load(Cli *cli, CliFiles *files, int k, const HlLoadOptions *options, HlFile *out, bool *skipped) {
   *skipped = false;
-  if (hl_load(cli->cx, files->at[k], out))
+  if (hl_load(cli->cx, files->at[k], options, out))
     return true;
-  bool is_module = out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO ||
-                   out->format == HL_FORMAT_PBTXT;
+  bool is_module = out->format != HL_FORMAT_UNKNOWN && out->format != HL_FORMAT_NPZ;
   if (!files->listed[k] || is_module)
     return false;
   hl_cx_clear(cli->cx);

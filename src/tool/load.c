@@ -2,39 +2,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/jaxpr.h"
 #include "hilo/text.h"
-#include "hilo/tool.h"
+#include "tool/load.h"
 
 static bool starts_with(HlStr bytes, const char *text) {
   return bytes.n >= strlen(text) && memcmp(bytes.at, text, strlen(text)) == 0;
 }
 
-// The text without leading blanks and comments of MLIR and HLO.
-static HlStr skip_blanks(HlStr s) {
-  while (s.n > 0) {
-    if (strchr(" \t\r\n", s.at[0]) && s.at[0]) {
-      s = (HlStr){s.at + 1, s.n - 1};
-    } else if (s.n > 1 && s.at[0] == '/' && s.at[1] == '/') {
-      const char *end = memchr(s.at, '\n', s.n);
-      size_t skip = end ? (size_t)(end - s.at) : s.n;
-      s = (HlStr){s.at + skip, s.n - skip};
-    } else {
-      break;
-    }
-  }
-  return s;
-}
-
 static HlFormat sniff_mlir_or_jaxpr(HlStr bytes) {
-  static const char *const mlir[] = {"module", "func.func",     "\"builtin.module\"",
-                                     "#loc",   "\"func.func\"", "vhlo."};
   if (starts_with(bytes, "ML\xefR"))
     return HL_FORMAT_MLIR_BYTECODE;
-  HlStr s = skip_blanks(bytes);
-  for (int k = 0; k < HL_COUNT_OF(mlir); k++)
-    if (starts_with(s, mlir[k]))
-      return HL_FORMAT_MLIR;
-  return starts_with(s, "{ lambda") || starts_with(s, "let ") ? HL_FORMAT_JAXPR : HL_FORMAT_UNKNOWN;
+  if (hl_ml_text_sniff(bytes))
+    return HL_FORMAT_MLIR;
+  return hl_jaxpr_sniff(bytes) ? HL_FORMAT_JAXPR : HL_FORMAT_UNKNOWN;
 }
 
 // A text proto, whose "hlo_module {" also looks like a computation's start; but those have " = " soon.
@@ -69,18 +50,12 @@ static bool looks_like_text(HlStr bytes) {
 }
 
 static bool refuse(HlCx *cx, HlSource *source, HlFormat format) {
-  static const char *const what[] = {[HL_FORMAT_MLIR] = "MLIR text",
-                                     [HL_FORMAT_MLIR_BYTECODE] = "MLIR bytecode",
-                                     [HL_FORMAT_JAXPR] = "a jaxpr",
-                                     [HL_FORMAT_NPZ] = "an array file"};
   HlPos pos = {source, 0};
-  if (format != HL_FORMAT_UNKNOWN)
-    return hl_error_kind(
-        cx, HL_UNSUPPORTED, pos,
-        "this is %s, which cannot be read as a module; expected HLO text or a proto", what[format]);
+  if (format == HL_FORMAT_NPZ)
+    return hl_error_kind(cx, HL_UNSUPPORTED, pos, "this is an array file; expected a program: give it with --args");
   if (hl_source_bytes(source).n == 0)
-    return hl_error(cx, pos, "the file is empty; expected HLO text or a proto");
-  return hl_error(cx, pos, "neither HLO text nor a proto of a module, nor a snapshot");
+    return hl_error(cx, pos, "the file is empty; expected HLO, MLIR or a jaxpr");
+  return hl_error(cx, pos, "neither HLO, as text or proto or snapshot, nor MLIR, nor a jaxpr");
 }
 
 static bool load_proto(HlCx *cx, HlSource *source, HlFile *out) {
@@ -97,8 +72,34 @@ static bool load_proto(HlCx *cx, HlSource *source, HlFile *out) {
   return true;
 }
 
-bool hl_load_source(HlCx *cx, HlSource *source, HlFile *out) {
+bool load_trees(HlCx *cx, HlSource *source, HlMlTree ***out, int *n) {
+  if (!starts_with(hl_source_bytes(source), "ML\xefR"))
+    return hl_ml_text_read(cx, source, out, n);
+  HlMlTree *tree = hl_ml_bytecode_read(cx, source);
+  *out = tree ? malloc(sizeof **out) : NULL;
+  *n = *out != NULL;
+  if (*out)
+    **out = tree;
+  return *out != NULL;
+}
+
+void free_trees(HlFile *file) {
+  for (int k = 0; k < file->n_trees; k++)
+    hl_ml_free(file->trees[k]);
+  free(file->trees);
+  file->trees = NULL;
+  file->n_trees = 0;
+}
+
+static bool load_mlir(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
+  return load_trees(cx, source, &out->trees, &out->n_trees) &&
+         (options->trees_only || hl_load_lower(cx, options, out));
+}
+
+bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
+  static const HlLoadOptions none = {0};
   *out = (HlFile){0};
+  options = options ? options : &none;
   HlStr bytes = hl_source_bytes(source);
   out->format = sniff(bytes);
   // Text that nothing recognises goes to the text reader, whose errors have a line and a column.
@@ -106,15 +107,19 @@ bool hl_load_source(HlCx *cx, HlSource *source, HlFile *out) {
     return hl_text_read(cx, source, &out->modules, &out->n);
   if (out->format == HL_FORMAT_PROTO || out->format == HL_FORMAT_PBTXT)
     return load_proto(cx, source, out);
+  if (out->format == HL_FORMAT_MLIR || out->format == HL_FORMAT_MLIR_BYTECODE)
+    return load_mlir(cx, source, options, out);
+  if (out->format == HL_FORMAT_JAXPR)
+    return load_jaxpr(cx, source, options, out);
   return refuse(cx, source, out->format);
 }
 
-bool hl_load(HlCx *cx, const char *path, HlFile *out) {
+bool hl_load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *out) {
   *out = (HlFile){0};
   HlSource *source = hl_read_file(cx, path);
   if (!source)
     return false;
-  bool ok = hl_load_source(cx, source, out);
+  bool ok = hl_load_source(cx, source, options, out);
   hl_source_unref(source);
   if (!ok) {
     HlFormat format = out->format;
@@ -128,6 +133,7 @@ void hl_file_free(HlFile *file) {
   for (int k = 0; k < file->n; k++)
     hl_module_free(file->modules[k]);
   free(file->modules);
+  free_trees(file);
   hl_recorded_free(&file->recorded);
   *file = (HlFile){0};
 }

@@ -2,7 +2,8 @@
 // spliced together. Reading, verifying and printing each must end with success or with located
 // errors, within ten seconds and, in a build without sanitizers, within 256 MiB + 20x the input.
 //
-//   damage [ITERATIONS [SEED]]         default 4000 (or HILO_ITERATIONS) from seed 1
+//   damage [ITERATIONS [SEED [KIND]]]  default 4000 (or HILO_ITERATIONS) from seed 1
+//                                      KIND: text, proto, mlir, bytecode or jaxpr only
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,10 +19,31 @@
 
 enum { MAX_BYTES = 65536, BATCH = 200, SECONDS = 10 };
 
+typedef enum Kind { TEXT, PROTO, MLIR, BYTECODE, JAXPR, KINDS } Kind;
+static const char *const kind_names[KINDS] = {"text", "proto", "mlir", "bytecode", "jaxpr"};
+
 typedef struct Seeds {
   HlSource **at;
+  Kind *kind;
   int n, capacity;
+  int only;  // a kind; KINDS: all
 } Seeds;
+
+static bool ends_with(const char *name, const char *end) {
+  size_t n = strlen(name), m = strlen(end);
+  return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+static Kind kind_of(const char *path, const HlSource *source) {
+  HlStr bytes = hl_source_bytes(source);
+  if (bytes.n > 4 && memcmp(bytes.at, "ML\xefR", 4) == 0)
+    return BYTECODE;
+  if (ends_with(path, ".mlir"))
+    return MLIR;
+  if (ends_with(path, ".jaxpr"))
+    return JAXPR;
+  return hl_source_is_binary(source) ? PROTO : TEXT;
+}
 
 static void add_seed(Seeds *seeds, HlCx *cx, const char *path) {
   HlSource *source = hl_read_file(cx, path);
@@ -33,9 +55,11 @@ static void add_seed(Seeds *seeds, HlCx *cx, const char *path) {
   if (seeds->n == seeds->capacity) {
     seeds->capacity = seeds->capacity ? 2 * seeds->capacity : 64;
     seeds->at = realloc(seeds->at, (size_t)seeds->capacity * sizeof *seeds->at);
-    if (!seeds->at)
+    seeds->kind = realloc(seeds->kind, (size_t)seeds->capacity * sizeof *seeds->kind);
+    if (!seeds->at || !seeds->kind)
       exit(2);
   }
+  seeds->kind[seeds->n] = kind_of(path, source);
   seeds->at[seeds->n++] = source;
 }
 
@@ -54,8 +78,7 @@ static void add_folder(Seeds *seeds, HlCx *cx, const char *path, int depth) {
         stat(name, &st) == 0) {
       if (S_ISDIR(st.st_mode) && depth < 4)
         add_folder(seeds, cx, name, depth + 1);
-      else if (S_ISREG(st.st_mode) && st.st_size <= MAX_BYTES && !strstr(name, ".npz") &&
-               !strstr(name, ".mlir"))
+      else if (S_ISREG(st.st_mode) && st.st_size <= MAX_BYTES && !strstr(name, ".npz"))
         add_seed(seeds, cx, name);
     }
     free(entries[k]);
@@ -84,13 +107,12 @@ static size_t splice(HlRng *rng, char *bytes, size_t n, HlStr other) {
   return head + tail;
 }
 
-// A file, text as often as not though there are more protos: the first of a kind from a random place on.
+// A file, of each kind as often as of the others: the first of a kind from a random place on.
 static HlStr pick(HlRng *rng, const Seeds *seeds) {
-  bool binary = hl_rng_below(rng, 2);
+  const int kind = seeds->only < KINDS ? seeds->only : (int)hl_rng_below(rng, KINDS);
   int64_t at = hl_rng_below(rng, seeds->n);
-  for (int k = 0; k < seeds->n; k++, at = (at + 1) % seeds->n)
-    if (hl_source_is_binary(seeds->at[at]) == binary)
-      break;
+  for (int k = 0; k < seeds->n && (int)seeds->kind[at] != kind; k++)
+    at = (at + 1) % seeds->n;
   return hl_source_bytes(seeds->at[at]);
 }
 
@@ -114,7 +136,32 @@ static bool errors_are_located(const HlCx *cx) {
   return true;
 }
 
+static void try_module(HlCx *cx, const HlModule *m) {
+  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  HlBuf text = {0};
+  bool valid = hl_verify(cx, m, NULL);
+  hl_text_print(cx, m, &options, &text);
+  hl_buf_free(&text);
+  if (valid && hl_proto_write(cx, m, HL_PROTO_MODULE, false, NULL, &text))
+    hl_buf_free(&text);
+}
+
+// Checks, prints and writes a tree; what is valid is on its way to HLO afterwards.
+static void try_tree(HlCx *cx, const HlMlTree *tree) {
+  HlBuf text = {0};
+  for (int generic = 0; generic < 2; generic++) {
+    HlMlTextOptions options = {.generic = generic, .locations = true, .large_constants = true};
+    hl_ml_text_print(tree, &options, &text);
+  }
+  hl_buf_free(&text);
+  HlBuf bytes = {0};
+  if (hl_ml_verify(cx, tree))
+    hl_ml_artifact_write(cx, tree, HL_ML_NEWEST, &bytes);
+  hl_buf_free(&bytes);
+}
+
 static bool try_one(HlCx *cx, const char *bytes, size_t n) {
+  static const HlLoadOptions how = {.trees_only = true, .consts_as_parameters = true};
   HlFile file = {0};
   HlBuf copy = {0}, out = {0};
   hl_buf_add(&copy, bytes, n);
@@ -125,17 +172,16 @@ static bool try_one(HlCx *cx, const char *bytes, size_t n) {
     hl_source_unref(source);
     source = hl_source_take("damaged", &out, true);
   }
-  ok = ok && hl_load_source(cx, source, &file);
+  ok = ok && hl_load_source(cx, source, &how, &file);
   bool fine = ok == (hl_cx_n_errors(cx) == 0);
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-  for (int k = 0; k < file.n; k++) {
-    HlBuf text = {0};
-    bool valid = hl_verify(cx, file.modules[k], NULL);
-    hl_text_print(cx, file.modules[k], &options, &text);
-    hl_buf_free(&text);
-    if (valid && hl_proto_write(cx, file.modules[k], HL_PROTO_MODULE, false, NULL, &text))
-      hl_buf_free(&text);
-  }
+  for (int k = 0; k < file.n_trees; k++)
+    try_tree(cx, file.trees[k]);
+  fine = fine && errors_are_located(cx);
+  hl_cx_clear(cx);
+  if (file.n_trees > 0)
+    hl_load_lower(cx, NULL, &file);
+  for (int k = 0; k < file.n; k++)
+    try_module(cx, file.modules[k]);
   fine = fine && errors_are_located(cx);
   hl_file_free(&file);
   hl_source_unref(source);
@@ -223,7 +269,10 @@ int main(int argc, char **argv) {
              *wish = argc > 1 ? argv[1] : getenv("HILO_ITERATIONS");
   int n = wish ? atoi(wish) : 4000;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-  Seeds seeds = {0};
+  Seeds seeds = {.only = KINDS};
+  for (int k = 0; argc > 3 && k < KINDS; k++)
+    if (strcmp(argv[3], kind_names[k]) == 0)
+      seeds.only = k;
   HlCx *cx = hl_cx_new();
   add_folder(&seeds, cx, "tests/fixtures", 0);
   add_folder(&seeds, cx, "tests/golden", 0);
@@ -241,6 +290,7 @@ int main(int argc, char **argv) {
   for (int k = 0; k < seeds.n; k++)
     hl_source_unref(seeds.at[k]);
   free(seeds.at);
+  free(seeds.kind);
   hl_cx_free(cx);
   return failed || seeds.n == 0;
 }

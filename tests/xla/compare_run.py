@@ -2,7 +2,7 @@
 
   compare_run.py [--files GLOB] [--platform reference] [--no-snapshots] [--only-snapshots] [--timeout S]
 
-jax/*: before.hlo, after.hlo and module.hlo.pb on args.npz; the results saved must be those of results.npz (compared
+jax/*: the program in each of its forms (FORMS) on args.npz; the results saved must be those of results.npz (compared
 here, with NumPy) and hilo itself must say so (exit status 0). jax_tests/*: each snapshot brings its arguments and
 result; hilo must exit 0. The rule: |a - e| <= T*max(1, max|e|) + 10*T*|e|, nan equals nan, T from meta.json.
 """
@@ -12,7 +12,7 @@ import tempfile
 
 import oracle
 
-FORMS = ("before.hlo", "after.hlo", "module.hlo.pb")
+FORMS = ("before.hlo", "after.hlo", "module.hlo.pb", "program.mlir", "program.mlirbc", "program.jaxpr")
 
 # Snapshots whose recorded result rests on what XLA:CPU does beside HLO's meaning.
 DIFFERENT = {

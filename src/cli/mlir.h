@@ -1,0 +1,15 @@
+// cli/mlir.h: writing StableHLO, MHLO and portable artifacts.
+#ifndef CLI_MLIR_H
+#define CLI_MLIR_H
+
+#include "cli/cli.h"
+
+// The sections or modules of a file as MLIR text, parted by lines `// -----`; the exit status of the usage.
+int cli_write_mlir(Cli *cli, const HlFile *file, bool mhlo, HlBuf *out);
+// A portable artifact, at the version of --to mlirbc=VERSION or the newest. False after reporting.
+bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out);
+int cli_write_artifact_of_tree(Cli *cli, const HlFile *file, HlBuf *out);
+// The version of --to mlirbc=VERSION; the newest without one. False after a usage message; `out` may be NULL.
+bool cli_mlir_version(const Cli *cli, HlMlVersion *out);
+
+#endif

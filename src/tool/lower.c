@@ -1,0 +1,182 @@
+// Makes modules of the forms that are no HLO: MLIR trees and jaxprs.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hilo/jaxpr.h"
+#include "hilo/npy.h"
+#include "hilo/text.h"
+#include "tool/load.h"
+
+static bool add_module(HlCx *cx, HlFile *file, HlModule *m) {
+  HlModule **grown = m ? realloc(file->modules, ((size_t)file->n + 1) * sizeof *grown) : NULL;
+  if (!grown) {
+    hl_module_free(m);
+    return m ? hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory") : false;
+  }
+  file->modules = grown;
+  file->modules[file->n++] = m;
+  return true;
+}
+
+// --- Types given on the command line ----------------------------------------------------------------
+
+// Copies "f32[2,3],s64[]=4" without what follows `=`, which goes to value[k] of the k-th shape.
+static char *split_values(HlArena *arena, const char *text, bool **has, int64_t **value) {
+  const size_t n = strlen(text);
+  char *shapes = hl_arena_alloc(arena, n + 1), *to = shapes;
+  *has = HL_ARRAY(arena, bool, n + 1);
+  *value = HL_ARRAY(arena, int64_t, n + 1);
+  int depth = 0, k = 0;
+  for (const char *at = text; *at;) {
+    if (*at == '=' && depth == 0) {
+      char *end;
+      (*value)[k] = strtoll(at + 1, &end, 10);
+      (*has)[k] = end > at + 1;
+      at = end > at + 1 ? end : at + 1;
+      continue;
+    }
+    depth += (strchr("([{", *at) != NULL) - (strchr(")]}", *at) != NULL);
+    k += *at == ',' && depth == 0;
+    *to++ = *at++;
+  }
+  return shapes;
+}
+
+// The shapes of "f32[2,3],s32[]", read as the parameter of a module of which they are the only content.
+static HlModule *parse_shapes(HlCx *cx, const char *text) {
+  HlBuf program = {0};
+  hl_buf_printf(&program, "HloModule shapes\nENTRY e {\n  ROOT p = (%s) parameter(0)\n}\n", text);
+  const int before = hl_cx_n_diags(cx);
+  HlModule *m = hl_text_parse(cx, program.at);
+  hl_buf_free(&program);
+  if (!m) {
+    hl_cx_forget(cx, before);
+    hl_error(cx, (HlPos){0}, "these are no shapes: '%s'; expected a list like f32[2,3],s64[]=4", text);
+  }
+  return m;
+}
+
+// --- MLIR ---------------------------------------------------------------------------------------------
+
+static bool refine(HlCx *cx, const HlLoadOptions *options, HlMlTree *tree, const HlSym *entry) {
+  bool *has;
+  int64_t *value;
+  if (!options->arg_shapes)
+    return hl_ml_refine(cx, tree, entry, 0, NULL);
+  HlModule *shapes = parse_shapes(cx, split_values(tree->arena, options->arg_shapes, &has, &value));
+  if (!shapes)
+    return false;
+  const HlShape *tuple = shapes->entry->root->shape;
+  HlMlArg *args = HL_ARRAY(tree->arena, HlMlArg, tuple->rank + 1);
+  for (int k = 0; k < tuple->rank; k++)
+    args[k] = (HlMlArg){hl_ml_shape_type(tree, tuple->element[k]), has[k], value[k]};
+  bool ok = hl_ml_refine(cx, tree, entry, tuple->rank, args);
+  hl_module_free(shapes);
+  return ok;
+}
+
+static const HlSym *find_entry(HlCx *cx, const HlMlTree *tree, const char *name) {
+  const HlSym *sym = hl_syms_find(tree->syms, name, strlen(name));
+  if (sym && hl_ml_find_symbol(tree, sym))
+    return sym;
+  hl_error(cx, (HlPos){tree->source, 0}, "there is no function @%s", name);
+  return NULL;
+}
+
+// Conversion changes a tree, so that each entry but the last gets one read anew.
+static bool lower_entry(HlCx *cx, const HlLoadOptions *options, HlMlTree *tree, const HlSym *entry, HlFile *file) {
+  if ((options->arg_shapes || hl_ml_is_dynamic(tree)) && !refine(cx, options, tree, entry))
+    return false;
+  return add_module(cx, file, hl_ml_to_hlo(cx, tree, entry));
+}
+
+// The trees of a file read again, of which the k-th is taken.
+static HlMlTree *read_again(HlCx *cx, const HlMlTree *like, int k) {
+  HlMlTree **trees = NULL, *tree = NULL;
+  int n = 0;
+  if (!load_trees(cx, like->source, &trees, &n))
+    return NULL;
+  for (int i = 0; i < n; i++) {
+    if (i == k)
+      tree = trees[i];
+    else
+      hl_ml_free(trees[i]);
+  }
+  free(trees);
+  return tree;
+}
+
+// How src/mlir reads the texts of mhlo.sharding; a function pointer's bytes, as it is no object pointer.
+static void register_readers(HlCx *cx) {
+  bool (*const read)(HlCx *, HlModule *, HlPos, HlStr, const HlSharding **) = hl_text_sharding;
+  void *value;
+  _Static_assert(sizeof value == sizeof read, "code and data pointers must have one size");
+  memcpy(&value, &read, sizeof value);
+  hl_cx_register(cx, "sharding:parse", value);
+}
+
+// One module for each function that the section runs.
+static bool lower_section(HlCx *cx, const HlLoadOptions *options, int section, HlFile *file) {
+  HlMlTree *tree = file->trees[section];
+  int n = 1;
+  const HlSym *chosen = options->entry ? find_entry(cx, tree, options->entry) : NULL;
+  const HlSym **entries = options->entry ? &chosen : hl_ml_entries(tree->arena, tree, &n);
+  bool ok = (!options->entry || chosen) && hl_ml_verify(cx, tree);
+  for (int k = 0; ok && k < n; k++) {
+    HlMlTree *own = k + 1 < n ? read_again(cx, tree, section) : tree;
+    const HlSym *entry = own ? hl_ml_sym(own, entries[k]->text) : NULL;
+    ok = own && lower_entry(cx, options, own, entry, file);
+    if (own != tree)
+      hl_ml_free(own);
+  }
+  return ok;
+}
+
+// A file may have sections without programs, as long as one has one.
+bool hl_load_lower(HlCx *cx, const HlLoadOptions *options, HlFile *file) {
+  static const HlLoadOptions none = {0};
+  options = options ? options : &none;
+  register_readers(cx);
+  for (int k = 0; k < file->n_trees; k++)
+    if (!lower_section(cx, options, k, file))
+      return false;
+  if (file->n == 0 && file->n_trees > 0)
+    return hl_error(cx, (HlPos){file->trees[0]->source, 0},
+                    "no function to run: there is no @main and none without parameters; name one with --entry");
+  free_trees(file);
+  return true;
+}
+
+// --- jaxpr ------------------------------------------------------------------------------------------------
+
+// c0, c1, ... of the array file.
+static bool read_consts(HlCx *cx, const char *path, HlNpz *npz) {
+  HlSource *source = hl_read_file(cx, path);
+  bool ok = source && hl_npz_read(cx, source, npz);
+  hl_source_unref(source);
+  return ok;
+}
+
+bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *file) {
+  HlNpz npz = {0};
+  if (options->args && !read_consts(cx, options->args, &npz))
+    return false;
+  HlArena *arena = hl_arena_new();
+  const HlLiteral **consts = HL_ARRAY(arena, const HlLiteral *, npz.n + 1);
+  int n = 0;
+  for (const HlLiteral *value; n < npz.n && (value = hl_npz_find(&npz, hl_arena_printf(arena, "c%d", n))); n++)
+    consts[n] = value;
+  HlModule *shapes = options->arg_shapes ? parse_shapes(cx, options->arg_shapes) : NULL;
+  HlJaxprOptions how = {.consts = consts, .n_consts = n, .missing = options->consts_as_parameters
+                                                                        ? HL_JAXPR_CONSTS_PARAMETERS
+                                                                        : HL_JAXPR_CONSTS_REQUIRED};
+  if (shapes) {
+    how.inputs = shapes->entry->root->shape->element;
+    how.n_inputs = shapes->entry->root->shape->rank;
+  }
+  bool ok = (shapes || !options->arg_shapes) && add_module(cx, file, hl_jaxpr_read(cx, source, &how));
+  hl_module_free(shapes);
+  hl_npz_free(&npz);
+  hl_arena_free(arena);
+  return ok;
+}
