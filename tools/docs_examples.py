@@ -1,7 +1,7 @@
 """Runs the commands shown in README.md and docs/*.md and compares: docs_examples.py PROGRAM [--update].
 
 In a fenced block, a line "$ command" is run by sh in a scratch folder and the lines after it are its output; other
-blocks are left alone, but for those marked ```hlo NAME, which become files of that name. The folder starts as a copy
+blocks are left alone, but for those marked ```hlo NAME or ```mlir NAME, which become files of that name. The folder starts as a copy
 of tests/fixtures/mlp_train, with typo.hlo, a misspelt copy of before.hlo. Times may differ.
 """
 import difflib
@@ -42,7 +42,7 @@ def page(text, folder):
         if lines[k].startswith("```"):
             end = lines.index("```", k + 1)
             inside = lines[k + 1:end]
-            name = re.match(r"```hlo (\S+)", lines[k])
+            name = re.match(r"```(?:hlo|mlir) (\S+)", lines[k])
             if name:
                 with open(os.path.join(folder, name[1]), "w") as f:
                     f.write("\n".join(inside) + "\n")

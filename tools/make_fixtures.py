@@ -1,5 +1,5 @@
-"""Makes tests/fixtures/: small real programs, each with its HLO before and after XLA's optimiser,
-its HloModuleProto, the inputs of one run and XLA:CPU's results.
+"""Makes tests/fixtures/: small real programs, each as a jaxpr, as StableHLO (text and portable artifact), with its HLO
+before and after XLA's optimiser, its HloModuleProto, the inputs of one run and XLA:CPU's results.
 
   make_fixtures.py [NAME...]          (needs jax; make venv)
 
@@ -14,6 +14,7 @@ import sys
 os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import jax.numpy as jnp
+from jaxlib import _jax
 import numpy as np
 
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
@@ -107,6 +108,13 @@ def make(program):
             f.write(text if text.endswith("\n") else text + "\n")
     with open(os.path.join(folder, "module.hlo.pb"), "wb") as f:
         f.write(module.as_serialized_hlo_module_proto())
+    stablehlo = lowered.as_text()
+    with open(os.path.join(folder, "program.mlir"), "w") as f:
+        f.write(stablehlo)
+    with open(os.path.join(folder, "program.mlirbc"), "wb") as f:
+        f.write(_jax.mlir.serialize_portable_artifact(stablehlo, "1.13.0", False))
+    with open(os.path.join(folder, "program.jaxpr"), "w") as f:
+        f.write(str(jax.make_jaxpr(fn)(*args)) + "\n")
     flat = jax.tree.leaves(args)
     results = jax.tree.leaves(compiled(*args))
     np.savez(os.path.join(folder, "args.npz"), **{f"a{i}": storable(a) for i, a in enumerate(flat)})

@@ -9,7 +9,7 @@ try() {
   }
 }
 for folder in tests/fixtures/*/; do
-  for file in before.hlo after.hlo module.hlo.pb; do
+  for file in before.hlo after.hlo module.hlo.pb program.mlir program.mlirbc program.jaxpr; do
     try check "$folder$file"
     try run "$folder$file" --args "${folder}args.npz" --expect "${folder}results.npz"
   done
