@@ -381,6 +381,9 @@ const HlSym **hl_ml_entries(HlArena *arena, const HlMlTree *tree, int *n);
 // An HLO module as StableHLO (or `mhlo`: MHLO, which can say more). What StableHLO has no word for is expanded or
 // dropped, and each such loss noted once in the context. NULL after reporting.
 HlMlTree *hl_ml_from_hlo(HlCx *cx, const HlModule *m, bool mhlo);
+// Makes CHLO's ops for which HLO has a word (erf, top_k, ...) the custom calls (mhlo.erf, ...) by which they travel in
+// a portable artifact; hl_ml_to_hlo and XLA know them.
+void hl_ml_make_portable(HlMlTree *tree);
 
 #ifdef __cplusplus
 }

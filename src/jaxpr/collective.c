@@ -438,26 +438,55 @@ static HlInst *to_global(Rule *r, HlInst *x, const Spec *spec) {
   return x;
 }
 
-// Mesh('x': 2, 'y': 2, axis_types=(..)), Mesh(device_ids=array(..), axis_names=('x', 'y')).
+// Sizes of an array as its repr nests them: array([[0, 1], [2, 3]]) is 2, 2.
+static int array_sizes(const Value *v, int64_t *sizes, int room) {
+  int n = 0;
+  if (v && v->kind == VALUE_CALL)
+    v = v->n > 0 ? v->item[0] : NULL;
+  for (; v && v->kind == VALUE_LIST && n<room; v = v->n> 0 ? v->item[0] : NULL)
+    sizes[n++] = v->n;
+  return n;
+}
+
+// The axes of Mesh('x': 2, 'y': 2, axis_types=(..)), and of the forms of 2023:
+// Mesh(device_ids=array([[0, 1], [2, 3]]), axis_names=('x', 'y')), Mesh(axis_sizes=(2, 2), axis_names=..).
+static int mesh_axes(const Rule *r, const Value *v, MeshAxis *axis, int room) {
+  const Value *names = jx_value_field(v, "axis_names"), *devices = jx_value_field(v, "device_ids");
+  int64_t sizes[16];
+  HlI64s list = {0};
+  int n = 0;
+  if (names && names->kind == VALUE_LIST && names->n <= HL_COUNT_OF(sizes) && names->n <= room) {
+    if (devices)
+      list = (HlI64s){sizes, array_sizes(devices, sizes, HL_COUNT_OF(sizes))};
+    else if (!jx_value_ints(r->lo->arena, jx_value_field(v, "axis_sizes"), &list))
+      return 0;
+    for (; n < names->n && list.n == names->n; n++)
+      axis[n] = (MeshAxis){names->item[n]->text, list.at[n]};
+    return n;
+  }
+  for (int k = 0; k < v->n && n < room; k++)
+    if (v->key[k].n > 0 && jx_value_int(v->item[k], &axis[n].size))
+      axis[n++].name = v->key[k];
+  return n;
+}
+
 static bool read_mesh(Rule *r, MeshScope *mesh) {
   const Value *v = jx_param(r, "mesh");
   if (!v || v->kind != VALUE_CALL)
     return jx_fail(r, "expected Mesh('NAME': SIZE, ...) as 'mesh'");
-  mesh->axis = HL_ARRAY(r->lo->arena, MeshAxis, v->n + 1);
-  int64_t total = 1;
-  for (int k = 0; k < v->n; k++) {
-    MeshAxis axis = {.name = v->key[k]};
-    if (axis.name.n == 0 || !jx_value_int(v->item[k], &axis.size))
-      continue;
-    if (axis.size < 1 || axis.size > hl_cx_limits(r->lo->cx)->devices / total)
-      return hl_error_kind(r->lo->cx, HL_LIMIT, (HlPos){r->lo->tree->source, v->loc},
-                           "the mesh has more than %lld devices",
-                           (long long)hl_cx_limits(r->lo->cx)->devices);
-    total *= axis.size;
-    mesh->axis[mesh->n++] = axis;
-  }
+  mesh->axis = HL_ARRAY(r->lo->arena, MeshAxis, v->n + 16);
+  mesh->n = mesh_axes(r, v, mesh->axis, v->n + 16);
   if (mesh->n == 0)
     return jx_refuse(r, "the mesh does not print its axes");
+  int64_t total = 1;
+  for (int k = 0; k < mesh->n; k++) {
+    const int64_t size = mesh->axis[k].size;
+    if (size < 1 || size > hl_cx_limits(r->lo->cx)->devices / total)
+      return hl_error_kind(r->lo->cx, HL_LIMIT, (HlPos){r->lo->tree->source, v->loc},
+                           "the mesh has no devices, or more than %lld",
+                           (long long)hl_cx_limits(r->lo->cx)->devices);
+    total *= size;
+  }
   HlModule *m = r->lo->m;
   if (m->num_partitions > 1 && m->num_partitions != total)
     return jx_refuse(r, "meshes of %lld and %lld devices in one program",

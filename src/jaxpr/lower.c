@@ -541,8 +541,8 @@ HlComp *jx_lower_comp(Lower *lo, const Jaxpr *jaxpr, const char *name, const cha
 static Function **functions_of(Lower *lo, const Jaxpr *jaxpr) {
   const uint32_t index =
       hl_syms_add(lo->called, (const char *)&jaxpr->loc, sizeof jaxpr->loc)->index;
-  lo->functions = jx_room_for_one(lo->arena, lo->functions, (int)index, &lo->function_room,
-                                  sizeof(Function *));
+  lo->functions =
+      jx_room_for_one(lo->arena, lo->functions, (int)index, &lo->function_room, sizeof(Function *));
   return &lo->functions[index];
 }
 

@@ -1,7 +1,8 @@
 // Lowers random numbers: keys are arrays of u32 whose last dimension holds a key's words.
 //
 // The threefry functions are those of JAX since 2025 ("partitionable"): the counter of an element is
-// its row-major number, so that a value does not depend on how many others are drawn.
+// its row-major number, so that a value does not depend on how many others are drawn. A text older
+// than that, which its literals without types show, gets those of its time.
 #include <math.h>
 #include <string.h>
 
@@ -84,13 +85,115 @@ static bool blocks(HlBuild *b, HlInst *keys, HlI64s sizes, HlInst *out[2]) {
 
 // --- The functions of an implementation --------------------------------------------------------------------------
 
-HlInst *jx_threefry_split(HlBuild *b, HlInst *keys, HlI64s sizes) {
+// n numbers of each key as JAX drew them by default before 2025: counters in two halves, the last one
+// of an odd number of them 0.
+static HlInst *stream(HlBuild *b, HlInst *keys, int64_t n) {
+  if (!keys || keys->shape->rank > MAX_RANK)
+    return NULL;
+  const int n_keys = keys->shape->rank - 1;
+  const int64_t half = n / 2 + n % 2;
+  int64_t dim[MAX_RANK];
+  HlInst *x[2], *key[2], *out[2];
+  for (int d = 0; d < n_keys; d++)
+    dim[d] = keys->shape->dim[d];
+  dim[n_keys] = half;
+  x[0] = hl_b_iota(b, HL_U32, 1, &half, 0);
+  x[1] = hl_b_binary(b, HL_OP_ADD, x[0], hl_b_like_int(b, x[0], half));
+  if (n % 2) {
+    HlInst *is_last = hl_b_compare(b, HL_WORD_direction_EQ, x[0], hl_b_like_int(b, x[0], half - 1));
+    x[1] = hl_b_select(b, is_last, hl_b_like_int(b, x[0], 0), x[1]);
+  }
+  for (int k = 0; k < 2; k++) {
+    key[k] = spread(b, key_word(b, keys, k), n_keys + 1, dim, true);
+    x[k] = spread(b, x[k], n_keys + 1, dim, false);
+  }
+  if (!key[0] || !key[1] || !hl_expand_threefry2x32(b, key, x, out))
+    return NULL;
+  return hl_b_slice_dim(b, hl_b_concatenate(b, 2, out, n_keys), n_keys, 0, n);
+}
+
+// The last dimension of x as `sizes`.
+static HlInst *unfold(HlBuild *b, HlInst *x, HlI64s sizes) {
+  int64_t dim[2 * MAX_RANK];
+  const int rank = x ? x->shape->rank - 1 + sizes.n : 0;
+  if (!x || rank > MAX_RANK)
+    return NULL;
+  for (int d = 0; d < rank; d++)
+    dim[d] = d < x->shape->rank - 1 ? x->shape->dim[d] : sizes.at[d - x->shape->rank + 1];
+  return hl_b_reshape(b, x, rank, dim);
+}
+
+// n numbers of 8 or 16 bits, cut from words of 32.
+static HlInst *narrow_stream(HlBuild *b, HlInst *keys, int64_t width, int64_t n) {
+  const int64_t per_word = 32 / width, n_words = n / per_word + (n % per_word != 0);
+  const int64_t split[] = {n_words, per_word}, joined[] = {n_words * per_word};
+  HlInst *bits = stream(b, keys, n_words);
+  if (!bits)
+    return NULL;
+  const int last = bits->shape->rank;
+  int64_t dim[MAX_RANK + 1];
+  for (int d = 0; d < last - 1; d++)
+    dim[d] = bits->shape->dim[d];
+  dim[last - 1] = split[0];
+  dim[last] = split[1];
+  const int64_t at = last;
+  HlInst *number = hl_b_iota(b, HL_U32, 1, &per_word, 0);
+  HlInst *shift =
+      number ? hl_b_binary(b, HL_OP_MULTIPLY, number, hl_b_like_int(b, number, width)) : NULL;
+  shift = hl_b_broadcast(b, shift, last + 1, dim, (HlI64s){&at, 1});
+  bits = hl_b_binary(b, HL_OP_SHIFT_RIGHT_LOGICAL, spread(b, bits, last + 1, dim, true), shift);
+  bits = hl_b_convert(b, bits, width == 8 ? HL_U8 : HL_U16);
+  if (!bits)
+    return NULL;
+  dim[last - 1] = joined[0];
+  return hl_b_slice_dim(b, hl_b_reshape(b, bits, last, dim), last - 1, 0, n);
+}
+
+static bool count(HlI64s sizes, int64_t *out) {
+  *out = 1;
+  for (int d = 0; d < sizes.n; d++)
+    if (__builtin_mul_overflow(*out, sizes.at[d], out))
+      return false;
+  return *out < INT64_MAX / 64;
+}
+
+static HlInst *old_bits(HlBuild *b, HlInst *keys, int64_t width, HlI64s sizes) {
+  int64_t n;
+  if (!count(sizes, &n))
+    return NULL;
+  if (width == 8 || width == 16)
+    return unfold(b, narrow_stream(b, keys, width, n), sizes);
+  HlInst *bits = stream(b, keys, width == 64 ? 2 * n : n);
+  if (!bits || width != 64)
+    return unfold(b, bits, sizes);
+  const int last = bits->shape->rank - 1;
+  HlInst *high = hl_b_convert(b, hl_b_slice_dim(b, bits, last, 0, n), HL_U64);
+  HlInst *low = hl_b_convert(b, hl_b_slice_dim(b, bits, last, n, 2 * n), HL_U64);
+  high = high ? hl_b_binary(b, HL_OP_SHIFT_LEFT, high, hl_b_like_int(b, high, 32)) : NULL;
+  return unfold(b, hl_b_binary(b, HL_OP_OR, high, low), sizes);
+}
+
+static HlInst *old_split(HlBuild *b, HlInst *keys, HlI64s sizes) {
+  int64_t n, dim[MAX_RANK + 1];
+  if (!count(sizes, &n) || sizes.n >= MAX_RANK)
+    return NULL;
+  for (int d = 0; d < sizes.n; d++)
+    dim[d] = sizes.at[d];
+  dim[sizes.n] = 2;
+  return unfold(b, stream(b, keys, 2 * n), (HlI64s){dim, sizes.n + 1});
+}
+
+HlInst *jx_threefry_split(Rule *r, HlBuild *b, HlInst *keys, HlI64s sizes) {
   HlInst *out[2];
+  if (r->lo->tree->is_old)
+    return old_split(b, keys, sizes);
   return blocks(b, keys, sizes, out) ? join_words(b, out) : NULL;
 }
 
-HlInst *jx_threefry_bits(HlBuild *b, HlInst *keys, int64_t width, HlI64s sizes) {
+HlInst *jx_threefry_bits(Rule *r, HlBuild *b, HlInst *keys, int64_t width, HlI64s sizes) {
   HlInst *out[2];
+  if (r->lo->tree->is_old)
+    return old_bits(b, keys, width, sizes);
   if (!blocks(b, keys, sizes, out))
     return NULL;
   if (width == 64) {
@@ -242,12 +345,12 @@ static bool random_split(Rule *r) {
   if (words == 0 || !jx_param_sizes(r, "shape", &sizes))
     return false;
   if (words == 2)
-    return jx_give(r, jx_threefry_split(r->b, r->in[0], sizes));
+    return jx_give(r, jx_threefry_split(r, r->b, r->in[0], sizes));
   if (is_unsafe(r))
     return split_unsafe(r, sizes);
   HlInst *half[2];
   for (int k = 0; k < 2; k++)
-    half[k] = jx_threefry_split(r->b, key_part(r->b, r->in[0], 2 * k, 2), sizes);
+    half[k] = jx_threefry_split(r, r->b, key_part(r->b, r->in[0], 2 * k, 2), sizes);
   return half[0] && jx_give(r, hl_b_concatenate(r->b, 2, half, half[0]->shape->rank - 1));
 }
 
@@ -261,7 +364,7 @@ static bool random_bits(Rule *r) {
   if (width != 8 && width != 16 && width != 32 && width != 64)
     return jx_fail(r, "bit width %lld, expected 8, 16, 32 or 64", (long long)width);
   if (words == 2)
-    return jx_give(r, jx_threefry_bits(r->b, r->in[0], width, sizes));
+    return jx_give(r, jx_threefry_bits(r, r->b, r->in[0], width, sizes));
   const HlDtype dtype = width == 8 ? HL_U8 : width == 16 ? HL_U16 : width == 32 ? HL_U32 : HL_U64;
   return one_key(r) && generate(r, r->in[0], dtype, sizes, HL_WORD_rng_algorithm_DEFAULT, out) &&
          jx_give(r, out[1]);

@@ -4,9 +4,9 @@
 
 #include "jaxpr/lower.h"
 
-HlInst *jx_threefry_split(HlBuild *b, HlInst *keys, HlI64s sizes);  // each key into `sizes` keys
-HlInst *jx_threefry_bits(HlBuild *b, HlInst *keys, int64_t width,
-                         HlI64s sizes);  // `sizes` numbers of each key
+// Each key into `sizes` keys; `sizes` numbers of each key. Built with `b`.
+HlInst *jx_threefry_split(Rule *r, HlBuild *b, HlInst *keys, HlI64s sizes);
+HlInst *jx_threefry_bits(Rule *r, HlBuild *b, HlInst *keys, int64_t width, HlI64s sizes);
 bool jx_random_gamma(Rule *r);
 
 #endif

@@ -26,14 +26,14 @@ static HlInst *nth_key(HlBuild *b, HlInst *keys, int64_t k) {
   return hl_b_reshape(b, hl_b_slice_dim(b, keys, 1, k, k + 1), 2, dim);
 }
 
-static HlInst *split(HlBuild *b, HlInst *keys, int64_t n) {
-  return jx_threefry_split(b, keys, (HlI64s){&n, 1});
+static HlInst *split(Rule *r, HlBuild *b, HlInst *keys, int64_t n) {
+  return jx_threefry_split(r, b, keys, (HlI64s){&n, 1});
 }
 
 // Uniform in [0, 1): random mantissa bits under the exponent of 1, less 1.
 static HlInst *unit(const Gamma *g, HlBuild *b, HlInst *keys) {
   const bool wide = g->dtype == HL_F64;
-  HlInst *bits = jx_threefry_bits(b, keys, wide ? 64 : 32, no_sizes());
+  HlInst *bits = jx_threefry_bits(g->r, b, keys, wide ? 64 : 32, no_sizes());
   if (!bits)
     return NULL;
   bits = hl_b_binary(b, HL_OP_SHIFT_RIGHT_LOGICAL, bits, hl_b_like_int(b, bits, wide ? 12 : 9));
@@ -120,7 +120,8 @@ static bool positive(const Gamma *g, HlBuild *b, HlInst *keys, HlInst *c, HlInst
   if (!condition || !open_tuple(g, b, "gamma_positive_body", 4, init, &nested, e))
     return false;
   again = hl_b_compare(&nested, HL_WORD_direction_LE, e[2], hl_b_like(&nested, e[2], 0));
-  HlInst *two = split(&nested, e[0], 2), *drawn = normal(g, &nested, nth_key(&nested, two, 1));
+  HlInst *two = split(g->r, &nested, e[0], 2),
+         *drawn = normal(g, &nested, nth_key(&nested, two, 1));
   HlInst *product = hl_b_binary(&nested, HL_OP_MULTIPLY, drawn, e[3]);
   HlInst *next[] = {
       nth_key(&nested, two, 0), drawn,
@@ -156,8 +157,8 @@ static HlInst *accepted(const Gamma *g, HlBuild *b, HlInst *keys, HlInst *c, HlI
   HlComp *condition = close_with(&nested, any(&nested, refused(&nested, e[1], e[2], e[3], e[5])));
   if (!condition || !open_tuple(g, b, "gamma_accept_body", 6, init, &nested, e))
     return NULL;
-  HlInst *again = refused(&nested, e[1], e[2], e[3], e[5]), *three = split(&nested, e[0], 3), *x,
-         *v;
+  HlInst *again = refused(&nested, e[1], e[2], e[3], e[5]), *three = split(g->r, &nested, e[0], 3),
+         *x, *v;
   if (!three || !positive(g, &nested, nth_key(&nested, three, 1), e[4], &x, &v))
     return NULL;
   HlInst *next[] = {
@@ -179,7 +180,7 @@ static HlInst *sample(const Gamma *g, HlBuild *b, HlInst *keys, HlInst *alpha, b
   HlInst *boosted = hl_b_select(b, large, alpha, hl_b_binary(b, HL_OP_ADD, alpha, one));
   HlInst *d = hl_b_binary(b, HL_OP_SUBTRACT, boosted, third);
   HlInst *c = hl_b_binary(b, HL_OP_DIVIDE, third, hl_b_unary(b, HL_OP_SQRT, d));
-  HlInst *two = split(b, keys, 2);
+  HlInst *two = split(g->r, b, keys, 2);
   if (!c || !two)
     return NULL;
   HlInst *v = accepted(g, b, nth_key(b, two, 0), c, d),
@@ -219,7 +220,7 @@ bool jx_random_gamma(Rule *r) {
   const int64_t flat[] = {g.n, 2}, key_rows[] = {per_key > 0 ? g.n / per_key : 0, 2};
   if (g.n == 0)
     return jx_give(r, alpha);
-  keys = split(r->b, hl_b_reshape(r->b, keys, 2, key_rows), per_key);
+  keys = split(r, r->b, hl_b_reshape(r->b, keys, 2, key_rows), per_key);
   keys = hl_b_reshape(r->b, keys, 2, flat);
   HlInst *out =
       sample(&g, r->b, keys, hl_b_reshape(r->b, alpha, 1, flat), jx_param_flag(r, "log_space"));

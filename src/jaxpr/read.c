@@ -367,8 +367,10 @@ static bool read_atom(Reader *r, const Jaxpr *jaxpr, int dropped, Atom *atom) {
   if (at_literal(r, jaxpr)) {
     if (!read_literal_value(r, atom))
       return false;
-    if (*r->at != ':')
+    if (*r->at != ':') {
+      r->out->is_old = true;
       return true;
+    }
     r->at++;
     return read_aval(r, &atom->aval);
   }
@@ -457,6 +459,7 @@ static bool read_operands(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
     if (!read_atom(r, jaxpr, jaxpr->n_dropped - 1, &eqn->in[eqn->n_in]))
       return false;
     eqn->n_in++;
+    eqn->end = jx_reader_loc(r, r->at);
   }
 }
 
@@ -513,10 +516,10 @@ static bool read_eqn(Reader *r, Jaxpr *jaxpr, Eqn **out) {
     if (!jx_read_params(r, eqn))
       return false;
   }
+  eqn->end = jx_reader_loc(r, r->at);
   if (!read_operands(r, jaxpr, eqn))
     return false;
   const char *end = r->at;
-  eqn->end = jx_reader_loc(r, end);
   if (binders) {
     r->at = binders;
     if (!read_binders(r, jaxpr, '=', &eqn->out, &eqn->n_out))

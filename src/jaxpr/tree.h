@@ -125,6 +125,7 @@ struct HlJaxpr {
   Jaxpr *top;
   Eqn **eqns;  // all, in the order of the text
   int n_eqns;
+  bool is_old;            // some literal has no type: printed before 2025
   const Binder **consts;  // of the top jaxpr, then of nested ones
   int n_consts;
 };

@@ -43,7 +43,7 @@ enum {
   VHLO_T_QUANT = 24, VHLO_T_UNRANKED = 25, VHLO_T_QUANT_PER_AXIS = 30, VHLO_T_BUFFER = 41, VHLO_T_FUTURE = 42
 };
 
-// --- VHLO's tables (vhlo.c) -----------------------------------------------------------------------------
+// --- VHLO's tables (vhlo.c) ----------------------------------------------------------------------
 
 enum { VHLO_NOW = 1000000 };
 static inline int vhlo_version(int major, int minor) { return major * 1000 + minor; }
@@ -88,7 +88,7 @@ bool vhlo_is_flattened(const MlAttrRow *attr);
 // Whether a value, of the row's form or of VHLO's, says what its absence would.
 bool vhlo_is_default(const MlOpRow *op, const MlAttrRow *attr, const HlMlAttr *value);
 
-// --- Reading --------------------------------------------------------------------------------------------------
+// --- Reading -------------------------------------------------------------------------------------
 
 typedef struct MlbCursor {
   const uint8_t *at, *end;

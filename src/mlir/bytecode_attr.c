@@ -24,7 +24,7 @@ const HlMlAttr *mlb_enum(MlbReader *r, const uint8_t *at, const char *name, uint
   return hl_ml_enum(r->tree, name, (int64_t)value);
 }
 
-// --- Numbers ------------------------------------------------------------------------------------------------
+// --- Numbers -------------------------------------------------------------------------------------
 
 // A pattern of `width` bits: a byte, a number, or many words.
 static uint64_t read_bits(MlbReader *r, MlbCursor *c, int width) {
@@ -76,7 +76,7 @@ const HlMlAttr *mlb_apfloat(MlbReader *r, MlbCursor *c, const HlMlType *type) {
   return r->failed ? NULL : hl_ml_float_bits(r->tree, type, bits);
 }
 
-// --- Dense elements --------------------------------------------------------------------------------------------
+// --- Dense elements ------------------------------------------------------------------------------
 
 // Bytes of an element in a blob, which is also what the tree has for it; 0: the tree has another.
 static int element_bytes(const HlMlType *element) {
@@ -110,7 +110,8 @@ static int64_t count_elements(MlbReader *r, const uint8_t *at, const HlMlType *t
 }
 
 // Of a bool: a byte 00 or FF for all, or bits from the lowest, or (older) a byte each.
-static const HlMlAttr *dense_bools(MlbReader *r, const uint8_t *at, const HlMlType *type, HlStr blob, int64_t n) {
+static const HlMlAttr *dense_bools(MlbReader *r, const uint8_t *at, const HlMlType *type,
+                                   HlStr blob, int64_t n) {
   if (blob.n == 1 && n != 0 && ((uint8_t)blob.at[0] == 0xff || blob.at[0] == 0 || n > 8)) {
     uint8_t value = blob.at[0] != 0;
     return hl_ml_dense(r->tree, type, &value, 1, true);
@@ -131,7 +132,8 @@ static const HlMlAttr *dense_bools(MlbReader *r, const uint8_t *at, const HlMlTy
 }
 
 // Elements of fewer bits than a byte as a literal has them: integers extended by their sign, the rest cut.
-static const HlMlAttr *dense_small(MlbReader *r, const HlMlType *type, HlStr blob, const HlMlType *element) {
+static const HlMlAttr *dense_small(MlbReader *r, const HlMlType *type, HlStr blob,
+                                   const HlMlType *element) {
   uint8_t *data = hl_arena_alloc(r->tree->arena, blob.n);
   unsigned mask = (1u << element->width) - 1, sign = 1u << (element->width - 1);
   bool is_signed = element->kind == HL_ML_INT && element->sign != HL_ML_UNSIGNED;
@@ -142,7 +144,7 @@ static const HlMlAttr *dense_small(MlbReader *r, const HlMlType *type, HlStr blo
   return hl_ml_dense(r->tree, type, data, (int64_t)blob.n, false);
 }
 
-enum { BORROW_FROM = 256 };    // shorter data is copied, to lie where other attributes lie
+enum { BORROW_FROM = 256 };  // shorter data is copied, to lie where other attributes lie
 
 const HlMlAttr *mlb_dense(MlbReader *r, const uint8_t *at, const HlMlType *type, HlStr blob) {
   int64_t n = count_elements(r, at, type);
@@ -151,12 +153,14 @@ const HlMlAttr *mlb_dense(MlbReader *r, const uint8_t *at, const HlMlType *type,
   const HlMlType *element = type->element[0];
   int bytes = element_bytes(element);
   if (bytes == 0) {
-    mlb_fail_kind(r, HL_UNSUPPORTED, at, "dense elements of type %s", hl_ml_type_text(r->cx, element));
+    mlb_fail_kind(r, HL_UNSUPPORTED, at, "dense elements of type %s",
+                  hl_ml_type_text(r->cx, element));
     return NULL;
   }
   r->literal_bytes += (int64_t)blob.n;
   if (r->literal_bytes > hl_cx_limits(r->cx)->literal_bytes) {
-    mlb_fail_kind(r, HL_LIMIT, at, "constants of more than %" PRId64 " bytes", hl_cx_limits(r->cx)->literal_bytes);
+    mlb_fail_kind(r, HL_LIMIT, at, "constants of more than %" PRId64 " bytes",
+                  hl_cx_limits(r->cx)->literal_bytes);
     return NULL;
   }
   const HlMlType *part = element->kind == HL_ML_COMPLEX ? element->element[0] : element;
@@ -173,7 +177,8 @@ const HlMlAttr *mlb_dense(MlbReader *r, const uint8_t *at, const HlMlType *type,
   if (part->kind != HL_ML_INDEX && part->width < 8)
     return dense_small(r, type, blob, part);
   bool is_aligned = (uintptr_t)blob.at % (unsigned)(bytes < 8 ? bytes : 8) == 0;
-  return hl_ml_dense(r->tree, type, blob.at, (int64_t)blob.n / bytes, !is_aligned || blob.n < BORROW_FROM);
+  return hl_ml_dense(r->tree, type, blob.at, (int64_t)blob.n / bytes,
+                     !is_aligned || blob.n < BORROW_FROM);
 }
 
 static const HlMlAttr *read_dense(MlbReader *r, MlbCursor *c) {
@@ -237,14 +242,15 @@ static const HlMlAttr *read_resource(MlbReader *r, MlbCursor *c) {
   if (n < 0)
     return NULL;
   HlMlAttr out = {.kind = HL_ML_A_RESOURCE, .type = type, .sym = resource->key};
-  if (resource->data && bytes && !__builtin_mul_overflow(n, bytes, &all) && (uint64_t)all == resource->n) {
+  if (resource->data && bytes && !__builtin_mul_overflow(n, bytes, &all) &&
+      (uint64_t)all == resource->n) {
     out.data = resource->data;
     out.n_elements = n;
   }
   return hl_ml_attr_of(r->tree, &out);
 }
 
-// --- Lists and names ------------------------------------------------------------------------------------------------
+// --- Lists and names -----------------------------------------------------------------------------
 
 static const HlMlAttr *read_array(MlbReader *r, MlbCursor *c) {
   int n;
@@ -300,7 +306,8 @@ static const HlMlAttr *read_symbol(MlbReader *r, MlbCursor *c, bool is_nested) {
   if (!list)
     return NULL;
   list = hl_arena_copy(r->tree->arena, list, (size_t)n * sizeof *list);
-  return hl_ml_attr_of(r->tree, &(HlMlAttr){.kind = HL_ML_A_SYMBOL, .sym = root->sym, .n = n, .list = list});
+  return hl_ml_attr_of(r->tree,
+                       &(HlMlAttr){.kind = HL_ML_A_SYMBOL, .sym = root->sym, .n = n, .list = list});
 }
 
 static const HlMlAttr *read_builtin(MlbReader *r, MlbCursor *c, uint64_t index) {
@@ -310,42 +317,45 @@ static const HlMlAttr *read_builtin(MlbReader *r, MlbCursor *c, uint64_t index) 
   if (r->failed)
     return NULL;
   switch (code) {
-    case MLB_ARRAY: return read_array(r, c);
-    case MLB_DICT: return read_dict(r, c);
-    case MLB_STRING_ATTR:
-    case MLB_TYPED_STRING: return read_string(r, c, code == MLB_TYPED_STRING);
-    case MLB_SYMBOL:
-    case MLB_NESTED_SYMBOL: return read_symbol(r, c, code == MLB_NESTED_SYMBOL);
-    case MLB_TYPE_ATTR: type = mlb_type(r, c); return type ? hl_ml_type_attr(r->tree, type) : NULL;
-    case MLB_UNIT: return hl_ml_unit(r->tree);
-    case MLB_INTEGER: type = mlb_type(r, c); return type ? mlb_apint(r, c, type) : NULL;
-    case MLB_FLOAT: type = mlb_type(r, c); return type ? mlb_apfloat(r, c, type) : NULL;
-    case MLB_RESOURCE_ATTR: return read_resource(r, c);
-    case MLB_DENSE_ARRAY: return read_dense_array(r, c);
-    case MLB_DENSE: return read_dense(r, c);
-    case MLB_DENSE_STRINGS: return read_dense_strings(r, c);
-    case MLB_CALLSITE:
-    case MLB_FILE:
-    case MLB_FUSED:
-    case MLB_FUSED_WITH:
-    case MLB_NAME:
-    case MLB_UNKNOWN:
-    case MLB_RANGE: {
-      const HlMlLocation *location = mlb_location_at(r, at, index);
-      c->at = c->end;
-      return location ? hl_ml_location_attr(r->tree, location) : NULL;
-    }
-    default: break;
+  case MLB_ARRAY: return read_array(r, c);
+  case MLB_DICT: return read_dict(r, c);
+  case MLB_STRING_ATTR:
+  case MLB_TYPED_STRING: return read_string(r, c, code == MLB_TYPED_STRING);
+  case MLB_SYMBOL:
+  case MLB_NESTED_SYMBOL: return read_symbol(r, c, code == MLB_NESTED_SYMBOL);
+  case MLB_TYPE_ATTR: type = mlb_type(r, c); return type ? hl_ml_type_attr(r->tree, type) : NULL;
+  case MLB_UNIT: return hl_ml_unit(r->tree);
+  case MLB_INTEGER: type = mlb_type(r, c); return type ? mlb_apint(r, c, type) : NULL;
+  case MLB_FLOAT: type = mlb_type(r, c); return type ? mlb_apfloat(r, c, type) : NULL;
+  case MLB_RESOURCE_ATTR: return read_resource(r, c);
+  case MLB_DENSE_ARRAY: return read_dense_array(r, c);
+  case MLB_DENSE: return read_dense(r, c);
+  case MLB_DENSE_STRINGS: return read_dense_strings(r, c);
+  case MLB_CALLSITE:
+  case MLB_FILE:
+  case MLB_FUSED:
+  case MLB_FUSED_WITH:
+  case MLB_NAME:
+  case MLB_UNKNOWN:
+  case MLB_RANGE: {
+    const HlMlLocation *location = mlb_location_at(r, at, index);
+    c->at = c->end;
+    return location ? hl_ml_location_attr(r->tree, location) : NULL;
+  }
+  default: break;
   }
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "an attribute of builtin with code %" PRIu64, code);
   return NULL;
 }
 
-// --- Enums and structs ------------------------------------------------------------------------------------------------
+// --- Enums and structs ---------------------------------------------------------------------------
 
-static const HlMlAttr *int_field(MlbReader *r, MlbCursor *c) { return hl_ml_i64(r->tree, mlb_svarint(r, c)); }
+static const HlMlAttr *int_field(MlbReader *r, MlbCursor *c) {
+  return hl_ml_i64(r->tree, mlb_svarint(r, c));
+}
 
-static const HlMlAttr *optional_field(MlbReader *r, MlbCursor *c, MlbFlavor flavor, bool is_mesh, bool *absent) {
+static const HlMlAttr *optional_field(MlbReader *r, MlbCursor *c, MlbFlavor flavor, bool is_mesh,
+                                      bool *absent) {
   const HlMlAttr *value = NULL;
   if (flavor == MLB_SDY || (flavor == MLB_VHLO && is_mesh)) {
     if (mlb_optional_attr(r, c, &value))
@@ -372,23 +382,23 @@ static const HlMlAttr *priority_field(MlbReader *r, MlbCursor *c, bool *absent) 
   return hl_ml_i64(r->tree, (int64_t)(value >> 1));
 }
 
-static const HlMlAttr *read_field(MlbReader *r, MlbCursor *c, const MlStruct *row, const MlField *field,
-                                  MlbFlavor flavor, bool *absent) {
+static const HlMlAttr *read_field(MlbReader *r, MlbCursor *c, const MlStruct *row,
+                                  const MlField *field, MlbFlavor flavor, bool *absent) {
   const HlMlType *type;
   switch (field->kind) {
-    case ML_K_I64:
-      if (strcmp(field->name, "priority") == 0)
-        return priority_field(r, c, absent);
-      return int_field(r, c);
-    case ML_K_I64S: return hl_ml_dense_i64s(r->tree, mlb_ints(r, c));
-    case ML_K_BOOL: return hl_ml_bool(r->tree, mlb_byte(r, c) != 0);
-    case ML_K_F64: return hl_ml_float(r->tree, hl_ml_float_type(r->tree, "f64"), mlb_f64(r, c));
-    case ML_K_TYPE: type = mlb_type(r, c); return type ? hl_ml_type_attr(r->tree, type) : NULL;
-    case ML_K_STRING: return string_field(r, c, flavor);
-    case ML_K_ARRAY: return flavor == MLB_VHLO ? mlb_attr(r, c) : read_array(r, c);
-    case ML_K_STRUCT:
-    case ML_K_DENSE: return optional_field(r, c, flavor, field->kind == ML_K_DENSE, absent);
-    default: return mlb_attr(r, c);
+  case ML_K_I64:
+    if (strcmp(field->name, "priority") == 0)
+      return priority_field(r, c, absent);
+    return int_field(r, c);
+  case ML_K_I64S: return hl_ml_dense_i64s(r->tree, mlb_ints(r, c));
+  case ML_K_BOOL: return hl_ml_bool(r->tree, mlb_byte(r, c) != 0);
+  case ML_K_F64: return hl_ml_float(r->tree, hl_ml_float_type(r->tree, "f64"), mlb_f64(r, c));
+  case ML_K_TYPE: type = mlb_type(r, c); return type ? hl_ml_type_attr(r->tree, type) : NULL;
+  case ML_K_STRING: return string_field(r, c, flavor);
+  case ML_K_ARRAY: return flavor == MLB_VHLO ? mlb_attr(r, c) : read_array(r, c);
+  case ML_K_STRUCT:
+  case ML_K_DENSE: return optional_field(r, c, flavor, field->kind == ML_K_DENSE, absent);
+  default: return mlb_attr(r, c);
   }
 }
 
@@ -437,23 +447,23 @@ static bool is_good_field(const MlStruct *row, const MlField *field, const HlMlA
     if (strcmp(parts[k].of, row->name) == 0 && strcmp(parts[k].field, field->name) == 0)
       part = parts[k].part;
   switch (field->kind) {
-    case ML_K_STRING: return value->kind == HL_ML_A_STRING;
-    case ML_K_ENUM: return value->kind == HL_ML_A_ENUM;
-    case ML_K_DENSE: return value->kind == HL_ML_A_DENSE;
-    case ML_K_STRUCT: return is_part(value, part);
-    case ML_K_ANY: return value->kind == HL_ML_A_SYMBOL || is_part(value, part);
-    case ML_K_ARRAY:
-      for (int k = 0; value->kind == HL_ML_A_ARRAY && k < value->n; k++)
-        if (!is_part(value->list[k], part))
-          return false;
-      return value->kind == HL_ML_A_ARRAY;
-    default: return true;
+  case ML_K_STRING: return value->kind == HL_ML_A_STRING;
+  case ML_K_ENUM: return value->kind == HL_ML_A_ENUM;
+  case ML_K_DENSE: return value->kind == HL_ML_A_DENSE;
+  case ML_K_STRUCT: return is_part(value, part);
+  case ML_K_ANY: return value->kind == HL_ML_A_SYMBOL || is_part(value, part);
+  case ML_K_ARRAY:
+    for (int k = 0; value->kind == HL_ML_A_ARRAY && k < value->n; k++)
+      if (!is_part(value->list[k], part))
+        return false;
+    return value->kind == HL_ML_A_ARRAY;
+  default: return true;
   }
 }
 
 // Fields in the order of the row; n_fields of them, as older codes have fewer. `name` is the row's, or MHLO's.
-const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, const MlStruct *row, const char *name, int n_fields,
-                           MlbFlavor flavor) {
+const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, const MlStruct *row, const char *name,
+                           int n_fields, MlbFlavor flavor) {
   HlMlNamed named[MLB_MAX_ATTRS];
   int n = 0;
   for (const MlField *field = row->field; field->name && n_fields-- > 0; field++) {
@@ -520,20 +530,26 @@ static const HlMlAttr *read_mhlo(MlbReader *r, MlbCursor *c) {
   }
   const char *name = mhlo_names[code];
   const MlStruct *row = ml_find_struct(hl_str(name));
-  return row ? mlb_struct(r, c, row, name, MLB_MAX_ATTRS, MLB_NATIVE) : mlb_enum(r, at, name, mlb_varint(r, c));
+  return row ? mlb_struct(r, c, row, name, MLB_MAX_ATTRS, MLB_NATIVE)
+             : mlb_enum(r, at, name, mlb_varint(r, c));
 }
 
 static const HlMlAttr *read_chlo(MlbReader *r, MlbCursor *c) {
   const uint8_t *at = c->at;
   uint64_t code = mlb_varint(r, c);
   if (code <= 1)
-    return mlb_enum(r, at, code == 0 ? "chlo.comparison_direction" : "chlo.comparison_type", mlb_varint(r, c));
+    return mlb_enum(r, at, code == 0 ? "chlo.comparison_direction" : "chlo.comparison_type",
+                    mlb_varint(r, c));
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "an attribute of chlo with code %" PRIu64, code);
   return NULL;
 }
 
 enum {  // codes of sdy that say more than an older one
-  SDY_SHARDING = 6, SDY_PER_VALUE = 7, SDY_SHARDING_UNREDUCED = 15, SDY_PER_VALUE_UNREDUCED = 16, SDY_SHARDING_OP = 17
+  SDY_SHARDING = 6,
+  SDY_PER_VALUE = 7,
+  SDY_SHARDING_UNREDUCED = 15,
+  SDY_PER_VALUE_UNREDUCED = 16,
+  SDY_SHARDING_OP = 17
 };
 
 static const HlMlAttr *read_sdy(MlbReader *r, MlbCursor *c) {
@@ -553,24 +569,25 @@ static const HlMlAttr *read_sdy(MlbReader *r, MlbCursor *c) {
   return NULL;
 }
 
-// --- Entries ----------------------------------------------------------------------------------------------------------
+// --- Entries -------------------------------------------------------------------------------------
 
-static const HlMlAttr *read_custom(MlbReader *r, MlbCursor *c, const MlbDialect *dialect, uint64_t index) {
+static const HlMlAttr *read_custom(MlbReader *r, MlbCursor *c, const MlbDialect *dialect,
+                                   uint64_t index) {
   switch (dialect->dialect) {
-    case HL_ML_BUILTIN: return read_builtin(r, c, index);
-    case HL_ML_VHLO: return vhlo_read_attr(r, c);
-    case HL_ML_STABLEHLO: return read_stablehlo(r, c);
-    case HL_ML_MHLO: return read_mhlo(r, c);
-    case HL_ML_CHLO: return read_chlo(r, c);
-    case HL_ML_SDY: return read_sdy(r, c);
-    default: break;
+  case HL_ML_BUILTIN: return read_builtin(r, c, index);
+  case HL_ML_VHLO: return vhlo_read_attr(r, c);
+  case HL_ML_STABLEHLO: return read_stablehlo(r, c);
+  case HL_ML_MHLO: return read_mhlo(r, c);
+  case HL_ML_CHLO: return read_chlo(r, c);
+  case HL_ML_SDY: return read_sdy(r, c);
+  default: break;
   }
-  mlb_fail_kind(r, HL_UNSUPPORTED, c->at, "an attribute of the dialect '%s' in an encoding of its own",
-                dialect->name->text);
+  mlb_fail_kind(r, HL_UNSUPPORTED, c->at,
+                "an attribute of the dialect '%s' in an encoding of its own", dialect->name->text);
   return NULL;
 }
 
-static const HlMlAttr busy;    // marks what is being decoded
+static const HlMlAttr busy;  // marks what is being decoded
 
 const HlMlAttr *mlb_attr_at(MlbReader *r, const uint8_t *at, uint64_t index) {
   if (r->failed)
@@ -590,10 +607,11 @@ const HlMlAttr *mlb_attr_at(MlbReader *r, const uint8_t *at, uint64_t index) {
     return NULL;
   r->attr_of[index] = &busy;
   MlbCursor c = {entry->at, entry->at + entry->n};
-  const HlMlAttr *attr =
-      entry->is_custom ? read_custom(r, &c, &r->dialect[entry->dialect], index) : mlb_attr_of_text(r, &c);
+  const HlMlAttr *attr = entry->is_custom ? read_custom(r, &c, &r->dialect[entry->dialect], index)
+                                          : mlb_attr_of_text(r, &c);
   mlb_leave(r);
-  if (!attr || !mlb_at_end(r, &c, "an attribute") || !mlb_is_small(r, entry->at, attr->depth, attr->size))
+  if (!attr || !mlb_at_end(r, &c, "an attribute") ||
+      !mlb_is_small(r, entry->at, attr->depth, attr->size))
     return NULL;
   return r->attr_of[index] = attr;
 }
@@ -610,7 +628,7 @@ bool mlb_optional_attr(MlbReader *r, MlbCursor *c, const HlMlAttr **out) {
   return !r->failed;
 }
 
-// --- Locations ----------------------------------------------------------------------------------------------------------
+// --- Locations -----------------------------------------------------------------------------------
 
 static const HlSym *file_or_name(MlbReader *r, MlbCursor *c) {
   const uint8_t *at = c->at;
@@ -626,7 +644,8 @@ static int place(MlbReader *r, MlbCursor *c) {
 }
 
 // Children, and what a walk below `own` meets.
-static bool read_children(MlbReader *r, MlbCursor *c, HlMlLocation *out, uint32_t n, MlbMeasure *own) {
+static bool read_children(MlbReader *r, MlbCursor *c, HlMlLocation *out, uint32_t n,
+                          MlbMeasure *own) {
   const HlMlLocation **child = HL_ARRAY(r->tree->arena, const HlMlLocation *, n);
   out->n = (int)n;
   out->child = child;
@@ -667,36 +686,36 @@ static bool read_location(MlbReader *r, MlbCursor *c, HlMlLocation *out, MlbMeas
   const uint8_t *at = c->at;
   uint64_t code = mlb_varint(r, c);
   switch (code) {
-    case MLB_UNKNOWN: return !r->failed;
-    case MLB_FILE:
-    case MLB_RANGE:
-      out->kind = HL_ML_LOC_FILE;
-      out->sym = file_or_name(r, c);
-      if (code == MLB_RANGE) {
-        read_range(r, c, out);
-      } else {
-        out->line = place(r, c);
-        out->column = place(r, c);
-      }
-      return !r->failed;
-    case MLB_NAME:
-      out->kind = HL_ML_LOC_NAME;
-      out->sym = file_or_name(r, c);
-      if (r->failed || !read_children(r, c, out, 1, own))
-        return false;
-      if (out->child[0]->kind == HL_ML_LOC_UNKNOWN)  // which is not written
-        out->n = 0;
-      return true;
-    case MLB_CALLSITE: out->kind = HL_ML_LOC_CALLSITE; return read_children(r, c, out, 2, own);
-    case MLB_FUSED:
-    case MLB_FUSED_WITH:
-      out->kind = HL_ML_LOC_FUSED;
-      if (!read_children(r, c, out, mlb_count(r, c, 1, "locations"), own))
-        return false;
-      if (code == MLB_FUSED_WITH)
-        out->metadata = mlb_attr(r, c);
-      return !r->failed;
-    default: return mlb_fail(r, at, "an attribute that is no location where one is expected");
+  case MLB_UNKNOWN: return !r->failed;
+  case MLB_FILE:
+  case MLB_RANGE:
+    out->kind = HL_ML_LOC_FILE;
+    out->sym = file_or_name(r, c);
+    if (code == MLB_RANGE) {
+      read_range(r, c, out);
+    } else {
+      out->line = place(r, c);
+      out->column = place(r, c);
+    }
+    return !r->failed;
+  case MLB_NAME:
+    out->kind = HL_ML_LOC_NAME;
+    out->sym = file_or_name(r, c);
+    if (r->failed || !read_children(r, c, out, 1, own))
+      return false;
+    if (out->child[0]->kind == HL_ML_LOC_UNKNOWN)  // which is not written
+      out->n = 0;
+    return true;
+  case MLB_CALLSITE: out->kind = HL_ML_LOC_CALLSITE; return read_children(r, c, out, 2, own);
+  case MLB_FUSED:
+  case MLB_FUSED_WITH:
+    out->kind = HL_ML_LOC_FUSED;
+    if (!read_children(r, c, out, mlb_count(r, c, 1, "locations"), own))
+      return false;
+    if (code == MLB_FUSED_WITH)
+      out->metadata = mlb_attr(r, c);
+    return !r->failed;
+  default: return mlb_fail(r, at, "an attribute that is no location where one is expected");
   }
 }
 
@@ -731,7 +750,8 @@ const HlMlLocation *mlb_location_at(MlbReader *r, const uint8_t *at, uint64_t in
   mlb_leave(r);
   if (!done)
     return NULL;
-  return r->location_of[index] = location->kind == HL_ML_LOC_UNKNOWN ? hl_ml_unknown(r->tree) : location;
+  return r->location_of[index] =
+             location->kind == HL_ML_LOC_UNKNOWN ? hl_ml_unknown(r->tree) : location;
 }
 
 const HlMlLocation *mlb_location(MlbReader *r, MlbCursor *c) {

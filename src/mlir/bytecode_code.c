@@ -10,18 +10,20 @@
 #include "ir/put.h"
 #include "mlir/bytecode_write.h"
 
-static bool is_vhlo_op(const HlMlOp *op) {
-  return (op->dialect == HL_ML_STABLEHLO || op->dialect == HL_ML_FUNC) && vhlo_newest_op(op->row);
+static bool is_vhlo_op(MlwWriter *w, const HlMlOp *op) {
+  return (op->dialect == HL_ML_STABLEHLO || op->dialect == HL_ML_FUNC) && mlw_row(w, op)->is_vhlo;
 }
 
 // What an op sees and makes: its operands, results and its regions' arguments are of this form.
-static MlwForm form_of(const HlMlOp *op) { return is_vhlo_op(op) ? MLW_VHLO : MLW_NATIVE; }
-
-static MlwForm value_form(const HlMlValue *value) {
-  return form_of(value->def ? value->def : value->block->region->op);
+static MlwForm form_of(MlwWriter *w, const HlMlOp *op) {
+  return is_vhlo_op(w, op) ? MLW_VHLO : MLW_NATIVE;
 }
 
-// --- What is isolated -----------------------------------------------------------------------------------------
+static MlwForm value_form(MlwWriter *w, const HlMlValue *value) {
+  return form_of(w, value->def ? value->def : value->block->region->op);
+}
+
+// --- What is isolated ----------------------------------------------------------------------------
 
 static const HlMlRegion *region_of(const HlMlValue *value) {
   return value->def ? value->def->block->region : value->block->region;
@@ -56,7 +58,7 @@ static bool is_isolated(const MlwWriter *w, const HlMlOp *op) {
   return !mlw_seen(&w->captures, op, &index);
 }
 
-// --- Numbers ----------------------------------------------------------------------------------------------------
+// --- Numbers -------------------------------------------------------------------------------------
 
 static void number_value(MlwWriter *w, const HlMlValue *value, MlwForm form, uint32_t *next) {
   w->number[form][value->index] = (*next)++;
@@ -64,16 +66,16 @@ static void number_value(MlwWriter *w, const HlMlValue *value, MlwForm form, uin
 
 // Gives the values of a region their numbers from *next on, those of casts in between.
 static void number_region(MlwWriter *w, const HlMlRegion *region, uint32_t *next) {
-  MlwForm outer = form_of(region->op);
+  MlwForm outer = form_of(w, region->op);
   for (const HlMlBlock *block = region->first; block; block = block->next) {
     for (int k = 0; k < block->n_args; k++)
       number_value(w, block->args[k], outer, next);
     for (int k = 0; k < block->n_args && outer == MLW_NATIVE; k++)
       number_value(w, block->args[k], MLW_VHLO, next);
     for (const HlMlOp *op = block->first; op; op = op->next) {
-      MlwForm form = form_of(op);
+      MlwForm form = form_of(w, op);
       for (uint32_t k = 0; k < op->n_operands && form == MLW_NATIVE; k++)
-        *next += value_form(op->operands[k]) == MLW_VHLO;
+        *next += value_form(w, op->operands[k]) == MLW_VHLO;
       for (uint32_t k = 0; k < op->n_results; k++)
         number_value(w, &op->results[k], form, next);
       for (uint32_t k = 0; k < op->n_results && form == MLW_NATIVE; k++)
@@ -82,7 +84,7 @@ static void number_region(MlwWriter *w, const HlMlRegion *region, uint32_t *next
   }
 }
 
-// --- Ops ------------------------------------------------------------------------------------------------------------
+// --- Ops -----------------------------------------------------------------------------------------
 
 static bool put_regions(MlwWriter *w, const HlMlOp *op, uint32_t total, HlBuf *out);
 
@@ -96,7 +98,6 @@ static void put_cast(MlwWriter *w, const HlMlValue *value, uint32_t from, MlwFor
   mlw_varint(out, from);
   w->next++;
 }
-
 
 typedef struct MlwPair {
   HlStr name;
@@ -146,49 +147,45 @@ static uint32_t put_properties(MlwWriter *w, const MlwAttrs *attrs) {
   return index;
 }
 
-static bool op_number(MlwWriter *w, const HlMlOp *op, const VhloOp *vhlo, uint32_t *number) {
-  const void *key = vhlo ? (const void *)vhlo : (const void *)ml_row(op->row);
-  if (mlw_seen(&w->row_memo, key, number))
-    return true;
-  char name[64];
-  if (vhlo) {
+static uint32_t op_number(MlwWriter *w, const HlMlOp *op, const VhloOp *vhlo) {
+  MlwRow *row = mlw_row(w, op);
+  if (!row->has_number && vhlo) {
     HlBuf text = {0};
     hl_buf_printf(&text, "%s_v%d", vhlo->name, vhlo->version);
-    *number = mlw_op_name(w, "vhlo", text.at);
+    row->number = mlw_op_name(w, "vhlo", text.at);
     hl_buf_free(&text);
-  } else {
+  } else if (!row->has_number) {
     const char *dot = strchr(op->name->text, '.');
-    size_t n = dot ? strlen(dot + 1) : sizeof name;
-    if (n >= sizeof name)
-      return mlw_fail(w, "%s has no form in VHLO", op->name->text);
-    memcpy(name, dot + 1, n + 1);
-    *number = mlw_op_name(w, ml_dialect_name(op->dialect), name);
+    row->number = mlw_op_name(w, ml_dialect_name(op->dialect), dot ? dot + 1 : op->name->text);
   }
-  mlw_see(&w->row_memo, key, *number);
-  return true;
+  row->has_number = true;
+  return row->number;
 }
 
 // Finds how the target says an op: as one of VHLO (*vhlo), or as it is.
 static bool find_form(MlwWriter *w, const HlMlOp *op, const VhloOp **vhlo) {
   *vhlo = NULL;
-  if (is_vhlo_op(op)) {
-    *vhlo = vhlo_op_at(op->row, w->vhlo);
+  if (is_vhlo_op(w, op)) {
+    *vhlo = mlw_row(w, op)->vhlo;
     if (*vhlo)
       return true;
     return mlw_needs(w, vhlo_oldest(op->row), "%s", op->name->text);
   }
   if (op->row == ML_BUILTIN_MODULE)
     return true;
-  if (op->row == ML_NONE || (op->dialect != HL_ML_SDY && op->row != ML_BUILTIN_UNREALIZED_CONVERSION_CAST))
+  if (op->row == ML_NONE ||
+      (op->dialect != HL_ML_SDY && op->row != ML_BUILTIN_UNREALIZED_CONVERSION_CAST))
     return mlw_fail(w, "%s has no form in VHLO", op->name->text);
   return w->vhlo >= vhlo_version(1, 11) || mlw_needs(w, vhlo_version(1, 11), "%s", op->name->text);
 }
 
-static void put_attrs(MlwWriter *w, const MlwAttrs *attrs, MlwForm form, uint8_t *mask, HlBuf *out) {
+static void put_attrs(MlwWriter *w, const MlwAttrs *attrs, MlwForm form, uint8_t *mask,
+                      HlBuf *out) {
   bool has_dict = attrs->n_rest > 0 || (w->version < 5 && attrs->n > 0);
   uint32_t dict = 0;
   if (has_dict)
-    dict = w->version < 5 ? whole_dict(w, attrs, form) : mlw_dict(w, attrs->n_rest, attrs->rest, form);
+    dict =
+        w->version < 5 ? whole_dict(w, attrs, form) : mlw_dict(w, attrs->n_rest, attrs->rest, form);
   if (has_dict) {
     *mask |= MLB_HAS_ATTRS;
     mlw_varint(out, dict);
@@ -203,7 +200,8 @@ static bool put_successors(MlwWriter *w, const HlMlOp *op, HlBuf *out) {
   mlw_varint(out, op->n_successors);
   for (uint32_t k = 0; k < op->n_successors; k++) {
     uint32_t index = 0;
-    for (const HlMlBlock *block = op->block->region->first; block && block != op->successors[k]; block = block->next)
+    for (const HlMlBlock *block = op->block->region->first; block && block != op->successors[k];
+         block = block->next)
       index++;
     mlw_varint(out, index);
   }
@@ -217,15 +215,13 @@ static bool put_op(MlwWriter *w, const HlMlOp *op, uint32_t total, HlBuf *out) {
   if (!find_form(w, op, &vhlo))
     return false;
   MlwForm form = vhlo ? MLW_VHLO : MLW_NATIVE;
-  if (!(vhlo ? mlw_vhlo_attrs(w, op, vhlo, &attrs) : mlw_native_attrs(w, op, &attrs)))
+  if (!(vhlo ? mlw_vhlo_attrs(w, op, mlw_row(w, op), &attrs) : mlw_native_attrs(w, op, &attrs)))
     return false;
-  uint32_t number, first_cast = w->next, n_casts = 0;
+  uint32_t first_cast = w->next, n_casts = 0;
   for (uint32_t k = 0; k < op->n_operands && form == MLW_NATIVE; k++)
-    if (value_form(op->operands[k]) == MLW_VHLO)
+    if (value_form(w, op->operands[k]) == MLW_VHLO)
       put_cast(w, op->operands[k], w->number[MLW_VHLO][op->operands[k]->index], MLW_NATIVE, out);
-  if (!op_number(w, op, vhlo, &number))
-    return false;
-  mlw_varint(out, number);
+  mlw_varint(out, op_number(w, op, vhlo));
   size_t mask_at = out->n;
   uint8_t mask = 0;
   put_char(out, 0);
@@ -241,7 +237,7 @@ static bool put_op(MlwWriter *w, const HlMlOp *op, uint32_t total, HlBuf *out) {
     mask |= MLB_HAS_OPERANDS;
     mlw_varint(out, op->n_operands);
     for (uint32_t k = 0; k < op->n_operands; k++) {
-      bool is_cast = form == MLW_NATIVE && value_form(op->operands[k]) == MLW_VHLO;
+      bool is_cast = form == MLW_NATIVE && value_form(w, op->operands[k]) == MLW_VHLO;
       mlw_varint(out, is_cast ? first_cast + n_casts++ : w->number[form][op->operands[k]->index]);
     }
   }
@@ -261,7 +257,7 @@ static bool put_op(MlwWriter *w, const HlMlOp *op, uint32_t total, HlBuf *out) {
   return !w->failed;
 }
 
-// --- Regions --------------------------------------------------------------------------------------------------------
+// --- Regions -------------------------------------------------------------------------------------
 
 static void put_args(MlwWriter *w, const HlMlBlock *block, MlwForm form, HlBuf *out) {
   mlw_varint(out, (uint64_t)block->n_args);
@@ -279,16 +275,17 @@ static void put_args(MlwWriter *w, const HlMlBlock *block, MlwForm form, HlBuf *
     put_char(out, 0);
 }
 
-static bool put_block(MlwWriter *w, const HlMlBlock *block, MlwForm form, uint32_t total, HlBuf *out) {
+static bool put_block(MlwWriter *w, const HlMlBlock *block, MlwForm form, uint32_t total,
+                      HlBuf *out) {
   uint64_t n = 0;
   bool casts = form == MLW_NATIVE && block->n_args;
   for (const HlMlOp *op = block->first; op; op = op->next) {
     n++;
-    if (form_of(op) != MLW_NATIVE)
+    if (form_of(w, op) != MLW_NATIVE)
       continue;
     n += op->n_results;
     for (uint32_t k = 0; k < op->n_operands; k++)
-      n += value_form(op->operands[k]) == MLW_VHLO;
+      n += value_form(w, op->operands[k]) == MLW_VHLO;
   }
   if (casts)
     n += (uint64_t)block->n_args;
@@ -316,7 +313,7 @@ static bool put_region(MlwWriter *w, const HlMlRegion *region, uint32_t base, Hl
   mlw_varint(out, total - base);
   w->next = base;
   for (const HlMlBlock *block = region->first; block; block = block->next)
-    if (!put_block(w, block, form_of(region->op), total, out))
+    if (!put_block(w, block, form_of(w, region->op), total, out))
       return false;
   assert(w->next == total);
   w->next = outer;

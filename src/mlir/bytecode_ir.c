@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct MlbLater {      // an operand whose value is not defined yet
+typedef struct MlbLater {  // an operand whose value is not defined yet
   HlMlValue **place;
   uint32_t number;
 } MlbLater;
@@ -21,12 +21,12 @@ typedef struct MlbScope {
   uint32_t n_later, later_capacity;
 } MlbScope;
 
-typedef struct MlbRegion {     // the one being read
+typedef struct MlbRegion {  // the one being read
   HlMlBlock **block;
   uint32_t n_blocks;
 } MlbRegion;
 
-typedef struct MlbHead {       // what an op's encoding says before its regions
+typedef struct MlbHead {  // what an op's encoding says before its regions
   const uint8_t *at;
   uint32_t name_index;
   const MlbOpName *name;
@@ -63,16 +63,17 @@ static bool define(MlbReader *r, MlbScope *scope, const uint8_t *at, HlMlValue *
   return true;
 }
 
-// --- Ops ----------------------------------------------------------------------------------------------------
+// --- Ops -----------------------------------------------------------------------------------------
 
-enum { FEW = 16 };             // lists of up to that many stand on the stack
+enum { FEW = 16 };  // lists of up to that many stand on the stack
 
 typedef struct MlbRoom {
   const HlMlType *type[FEW];
   uint32_t operand[FEW];
 } MlbRoom;
 
-static bool read_numbers(MlbReader *r, MlbCursor *c, const char *what, uint32_t *few, uint32_t **out, uint32_t *n) {
+static bool read_numbers(MlbReader *r, MlbCursor *c, const char *what, uint32_t *few,
+                         uint32_t **out, uint32_t *n) {
   *n = mlb_count(r, c, 1, what);
   *out = few && *n <= FEW ? few : HL_ARRAY(r->arena, uint32_t, *n);
   for (uint32_t k = 0; k < *n; k++) {
@@ -84,7 +85,8 @@ static bool read_numbers(MlbReader *r, MlbCursor *c, const char *what, uint32_t 
 
 static bool read_results(MlbReader *r, MlbCursor *c, MlbHead *head, MlbRoom *room) {
   head->n_results = mlb_count(r, c, 1, "results");
-  head->result = head->n_results <= FEW ? room->type : HL_ARRAY(r->arena, const HlMlType *, head->n_results);
+  head->result =
+      head->n_results <= FEW ? room->type : HL_ARRAY(r->arena, const HlMlType *, head->n_results);
   for (uint32_t k = 0; k < head->n_results; k++)
     if (!(head->result[k] = mlb_type(r, c)))
       return false;
@@ -147,11 +149,14 @@ static bool read_head(MlbReader *r, MlbCursor *c, MlbHead *head, MlbRoom *room) 
     head->n_regions = (uint32_t)(n >> 1);
   }
   if (++r->n_ops > hl_cx_limits(r->cx)->instructions)
-    return mlb_fail_kind(r, HL_LIMIT, head->at, "more than %" PRId64 " ops", hl_cx_limits(r->cx)->instructions);
+    return mlb_fail_kind(r, HL_LIMIT, head->at, "more than %" PRId64 " ops",
+                         hl_cx_limits(r->cx)->instructions);
   return !r->failed;
 }
 
-static size_t round_up(size_t n) { return (n + 15) & ~(size_t)15; }
+static size_t round_up(size_t n) {
+  return (n + 15) & ~(size_t)15;
+}
 
 // The op in one piece with its results, regions, operands and successors, as hl_ml_op lays it out.
 static HlMlOp *make_op(MlbReader *r, const MlbHead *head) {
@@ -159,7 +164,8 @@ static HlMlOp *make_op(MlbReader *r, const MlbHead *head) {
   size_t regions_at = results_at + round_up(head->n_results * sizeof(HlMlValue));
   size_t operands_at = regions_at + round_up(head->n_regions * sizeof(HlMlRegion));
   size_t successors_at = operands_at + head->n_operands * sizeof(HlMlValue *);
-  char *memory = hl_arena_alloc(r->tree->arena, successors_at + head->n_successors * sizeof(HlMlBlock *));
+  char *memory =
+      hl_arena_alloc(r->tree->arena, successors_at + head->n_successors * sizeof(HlMlBlock *));
   HlMlOp *op = (HlMlOp *)(void *)memory;
   op->name = head->name->name;
   op->row = head->name->row;
@@ -176,8 +182,8 @@ static HlMlOp *make_op(MlbReader *r, const MlbHead *head) {
   size_t offset = (size_t)(head->at - r->base);
   op->loc = offset < UINT32_MAX ? (HlLoc)(offset + 1) : 0;
   for (uint32_t k = 0; k < head->n_results; k++)
-    op->results[k] =
-        (HlMlValue){.type = head->result[k], .def = op, .number = (int)k, .index = r->tree->n_values++};
+    op->results[k] = (HlMlValue){
+        .type = head->result[k], .def = op, .number = (int)k, .index = r->tree->n_values++};
   for (uint32_t k = 0; k < head->n_regions; k++)
     op->regions[k].op = op;
   return op;
@@ -191,7 +197,8 @@ static bool set_operands(MlbReader *r, MlbScope *scope, const MlbHead *head, HlM
     op->operands[k] = scope->value[number];
     if (HL_LIKELY(op->operands[k] != NULL))
       continue;
-    scope->later = grow(scope->later, scope->n_later + 1, &scope->later_capacity, sizeof *scope->later);
+    scope->later =
+        grow(scope->later, scope->n_later + 1, &scope->later_capacity, sizeof *scope->later);
     scope->later[scope->n_later++] = (MlbLater){&op->operands[k], number};
   }
   return true;
@@ -258,7 +265,8 @@ static bool read_isolated(MlbReader *r, MlbCursor *c, HlMlOp *op) {
   return done;
 }
 
-static bool read_op(MlbReader *r, MlbCursor *c, MlbScope *scope, const MlbRegion *in, HlMlBlock *block) {
+static bool read_op(MlbReader *r, MlbCursor *c, MlbScope *scope, const MlbRegion *in,
+                    HlMlBlock *block) {
   MlbRoom room;
   MlbHead head;
   if (!read_head(r, c, &head, &room))
@@ -267,8 +275,8 @@ static bool read_op(MlbReader *r, MlbCursor *c, MlbScope *scope, const MlbRegion
     return skip_cast(r, scope, &head);
   HlMlOp *op = make_op(r, &head);
   if (!set_operands(r, scope, &head, op) || !set_successors(r, in, &head, op) ||
-      !mlb_op_attrs(r, &(MlbCursor){head.at, c->end}, head.name_index, head.dict, head.mask & MLB_HAS_PROPERTIES,
-                    head.properties, op))
+      !mlb_op_attrs(r, &(MlbCursor){head.at, c->end}, head.name_index, head.dict,
+                    head.mask & MLB_HAS_PROPERTIES, head.properties, op))
     return false;
   if (block) {
     if (head.name->is_vhlo)
@@ -290,7 +298,7 @@ static bool read_op(MlbReader *r, MlbCursor *c, MlbScope *scope, const MlbRegion
   return done;
 }
 
-// --- Regions --------------------------------------------------------------------------------------------------
+// --- Regions -------------------------------------------------------------------------------------
 
 static bool read_args(MlbReader *r, MlbCursor *c, MlbScope *scope, HlMlBlock *block) {
   uint32_t n = mlb_count(r, c, 1, "arguments");
@@ -316,7 +324,8 @@ static bool read_args(MlbReader *r, MlbCursor *c, MlbScope *scope, HlMlBlock *bl
   return flag ? skip_uses(r, c, n) : !r->failed;
 }
 
-static bool read_block(MlbReader *r, MlbCursor *c, MlbScope *scope, const MlbRegion *in, HlMlBlock *block) {
+static bool read_block(MlbReader *r, MlbCursor *c, MlbScope *scope, const MlbRegion *in,
+                       HlMlBlock *block) {
   uint64_t n = mlb_varint(r, c);
   if ((n & 1) && !read_args(r, c, scope, block))
     return false;
@@ -327,7 +336,8 @@ static bool read_block(MlbReader *r, MlbCursor *c, MlbScope *scope, const MlbReg
 }
 
 // Puts values into the operands that came before them.
-static bool resolve_later(MlbReader *r, MlbScope *scope, const uint8_t *at, uint32_t base, uint32_t from) {
+static bool resolve_later(MlbReader *r, MlbScope *scope, const uint8_t *at, uint32_t base,
+                          uint32_t from) {
   uint32_t kept = from;
   for (uint32_t k = from; k < scope->n_later; k++) {
     MlbLater *later = &scope->later[k];

@@ -4,13 +4,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-// --- Names --------------------------------------------------------------------------------------------------
+// --- Names ---------------------------------------------------------------------------------------
 
 static bool know_vhlo(MlbReader *r, const uint8_t *at, MlbOpName *name) {
   HlStr text = r->string[name->text];
   name->vhlo = vhlo_find_op(text);
   if (!name->vhlo)
-    return mlb_fail_kind(r, HL_UNSUPPORTED, at, "the op 'vhlo.%.*s' is not known", (int)text.n, text.at);
+    return mlb_fail_kind(r, HL_UNSUPPORTED, at, "the op 'vhlo.%.*s' is not known", (int)text.n,
+                         text.at);
   VhloSlot slots[VHLO_MAX_SLOTS];
   name->n_slots = vhlo_slots(name->vhlo, slots);
   name->slot = hl_arena_copy(r->arena, slots, (size_t)name->n_slots * sizeof *slots);
@@ -69,7 +70,7 @@ const MlbOpName *mlb_op_name(MlbReader *r, const uint8_t *at, uint64_t index) {
   return name;
 }
 
-// --- Properties -----------------------------------------------------------------------------------------------
+// --- Properties ----------------------------------------------------------------------------------
 
 static int count_varints(MlbReader *r, MlbCursor c) {
   int n = 0;
@@ -80,7 +81,8 @@ static int count_varints(MlbReader *r, MlbCursor c) {
   return n;
 }
 
-static bool read_vhlo_properties(MlbReader *r, MlbCursor *c, const MlbOpName *name, HlMlNamed *out, uint32_t *n) {
+static bool read_vhlo_properties(MlbReader *r, MlbCursor *c, const MlbOpName *name, HlMlNamed *out,
+                                 uint32_t *n) {
   const uint8_t *at = c->at;
   const HlMlAttr *value[VHLO_MAX_SLOTS];
   for (int k = 0; k < name->n_slots; k++)
@@ -106,7 +108,8 @@ static const HlMlAttr *read_segments(MlbReader *r, MlbCursor *c) {
   int n = (int)(count >> 1), last = 0;
   uint64_t bits = is_sparse && n ? mlb_varint(r, c) : 0;
   for (int k = 0; k < n; k++) {
-    uint64_t entry = mlb_varint(r, c), place = is_sparse ? entry & (((uint64_t)1 << (bits & 31)) - 1) : (uint64_t)k;
+    uint64_t entry = mlb_varint(r, c),
+             place = is_sparse ? entry & (((uint64_t)1 << (bits & 31)) - 1) : (uint64_t)k;
     if (r->failed || bits > 8 || place >= MAX_SEGMENTS) {
       mlb_fail(r, at, "lists of operands that are not told well");
       return NULL;
@@ -126,11 +129,13 @@ static const HlMlAttr *read_segments(MlbReader *r, MlbCursor *c) {
 
 // Attributes of a function's arguments that have none.
 static bool is_idle(const MlbOpName *name, const MlAttrRow *attr, const HlMlAttr *value) {
-  return name->row == ML_FUNC_FUNC && strcmp(attr->def, "[]") == 0 && vhlo_is_default(ml_row(name->row), attr, value);
+  return name->row == ML_FUNC_FUNC && strcmp(attr->def, "[]") == 0 &&
+         vhlo_is_default(ml_row(name->row), attr, value);
 }
 
 // An attribute that a library of another age does not write is one that may be absent.
-static bool read_native_properties(MlbReader *r, MlbCursor *c, const MlbOpName *name, HlMlNamed *out, uint32_t *n) {
+static bool read_native_properties(MlbReader *r, MlbCursor *c, const MlbOpName *name,
+                                   HlMlNamed *out, uint32_t *n) {
   bool has_segments = name->row == ML_CHLO_SCAN;
   int n_told = has_segments ? name->n_attrs : count_varints(r, *c), n_needed = 0;
   for (int k = 0; k < name->n_attrs; k++)
@@ -187,7 +192,8 @@ static bool read_properties(MlbReader *r, const MlbOpName *name, MlbProperties *
     return mlb_at_end(r, &c, "the properties of an op");
   }
   if (name->row == ML_NONE && p->n)
-    return mlb_fail_kind(r, HL_UNSUPPORTED, p->at, "the properties of '%s' are not known", name->name->text);
+    return mlb_fail_kind(r, HL_UNSUPPORTED, p->at, "the properties of '%s' are not known",
+                         name->name->text);
   bool done = name->is_vhlo ? read_vhlo_properties(r, &c, name, named, &n)
                             : read_native_properties(r, &c, name, named, &n);
   if (!done || !mlb_at_end(r, &c, "the properties of an op"))
@@ -198,7 +204,8 @@ static bool read_properties(MlbReader *r, const MlbOpName *name, MlbProperties *
   return true;
 }
 
-static const MlbProperties *find_properties(MlbReader *r, const uint8_t *at, uint32_t name, uint64_t index) {
+static const MlbProperties *find_properties(MlbReader *r, const uint8_t *at, uint32_t name,
+                                            uint64_t index) {
   if (index >= r->n_properties) {
     mlb_fail(r, at, "there are no properties %" PRIu64 ", only %u", index, r->n_properties);
     return NULL;
@@ -212,10 +219,11 @@ static const MlbProperties *find_properties(MlbReader *r, const uint8_t *at, uin
   return p;
 }
 
-// --- Dictionaries -----------------------------------------------------------------------------------------------
+// --- Dictionaries --------------------------------------------------------------------------------
 
 // Both sorted; what is inherent wins.
-static void merge(MlbReader *r, HlMlOp *op, const HlMlNamed *a, uint32_t n_a, const HlMlNamed *b, uint32_t n_b) {
+static void merge(MlbReader *r, HlMlOp *op, const HlMlNamed *a, uint32_t n_a, const HlMlNamed *b,
+                  uint32_t n_b) {
   if (n_b == 0) {  // shared: whoever changes it copies it first
     op->attrs = a;
     op->n_attrs = n_a;
@@ -241,11 +249,13 @@ static bool is_slot(const MlbOpName *name, const HlSym *of) {
 }
 
 // Before version 5 the dictionary holds all there is.
-static bool split_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, const HlMlAttr *dict, HlMlOp *op) {
+static bool split_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, const HlMlAttr *dict,
+                       HlMlOp *op) {
   const HlMlAttr *value[VHLO_MAX_SLOTS] = {0};
   for (int k = 0; k < name->n_slots; k++)
     if (!dict || !(value[k] = hl_ml_field(dict, name->slot[k].name)))
-      return mlb_fail(r, at, "'vhlo.%s_v%d' has no '%s'", name->vhlo->name, name->vhlo->version, name->slot[k].name);
+      return mlb_fail(r, at, "'vhlo.%s_v%d' has no '%s'", name->vhlo->name, name->vhlo->version,
+                      name->slot[k].name);
   HlMlNamed named[MLB_MAX_ATTRS];
   uint32_t n = 0, n_rest = 0;
   if (!vhlo_to_attrs(r, at, name, value, named, &n))
@@ -259,7 +269,8 @@ static bool split_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, c
   return true;
 }
 
-static bool set_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, const HlMlAttr *dict, HlMlOp *op) {
+static bool set_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, const HlMlAttr *dict,
+                     HlMlOp *op) {
   HlMlNamed *out = HL_ARRAY(r->tree->arena, HlMlNamed, dict->n);
   for (int k = 0; k < dict->n; k++) {
     const HlSym *sym = dict->dict[k].name;
@@ -274,8 +285,8 @@ static bool set_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, con
   return true;
 }
 
-bool mlb_op_attrs(MlbReader *r, MlbCursor *c, uint32_t index, const HlMlAttr *dict, bool has_properties,
-                  uint64_t properties, HlMlOp *op) {
+bool mlb_op_attrs(MlbReader *r, MlbCursor *c, uint32_t index, const HlMlAttr *dict,
+                  bool has_properties, uint64_t properties, HlMlOp *op) {
   const MlbOpName *name = &r->op_name[index];
   if (name->is_vhlo && !has_properties && name->n_slots)
     return split_dict(r, c->at, name, dict, op);
@@ -284,6 +295,7 @@ bool mlb_op_attrs(MlbReader *r, MlbCursor *c, uint32_t index, const HlMlAttr *di
   const MlbProperties *p = has_properties ? find_properties(r, c->at, index, properties) : NULL;
   if (has_properties && !p)
     return false;
-  merge(r, op, p ? p->attrs : NULL, p ? p->n_attrs : 0, dict ? dict->dict : NULL, dict ? (uint32_t)dict->n : 0);
+  merge(r, op, p ? p->attrs : NULL, p ? p->n_attrs : 0, dict ? dict->dict : NULL,
+        dict ? (uint32_t)dict->n : 0);
   return true;
 }

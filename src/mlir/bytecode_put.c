@@ -12,14 +12,16 @@ size_t mlw_begin(MlwWriter *w, int code) {
 }
 
 uint32_t mlw_end(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect) {
-  uint32_t index = mlw_add(pool, mlw_dialect(w, dialect), true, w->stack.at + from, w->stack.n - from);
+  uint32_t index =
+      mlw_add(pool, mlw_dialect(w, dialect), true, w->stack.at + from, w->stack.n - from);
   w->stack.n = from;
   return index;
 }
 
 uint32_t mlw_text(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect) {
   put_char(&w->stack, 0);
-  uint32_t index = mlw_add(pool, mlw_dialect(w, dialect), false, w->stack.at + from, w->stack.n - from);
+  uint32_t index =
+      mlw_add(pool, mlw_dialect(w, dialect), false, w->stack.at + from, w->stack.n - from);
   w->stack.n = from;
   return index;
 }
@@ -34,7 +36,7 @@ static void put_double(HlBuf *out, double value) {
   mlw_svarint(out, bits);
 }
 
-// --- Types --------------------------------------------------------------------------------------------------
+// --- Types ---------------------------------------------------------------------------------------
 
 // A list of types; each is an entry before it is named.
 static void put_types(MlwWriter *w, int n, const HlMlType *const *type, MlwForm form) {
@@ -55,7 +57,9 @@ static void put_attr(MlwWriter *w, const HlMlAttr *attr, MlwForm form) {
   mlw_varint(&w->stack, index);
 }
 
-static void put_sizes(MlwWriter *w, const HlMlType *type) { mlw_ints(&w->stack, (HlI64s){type->dim, type->rank}); }
+static void put_sizes(MlwWriter *w, const HlMlType *type) {
+  mlw_ints(&w->stack, (HlI64s){type->dim, type->rank});
+}
 
 // What dialect a text belongs to: what stands between its first character and a dot or a bracket.
 static const char *dialect_of_text(MlwWriter *w, const char *text) {
@@ -128,40 +132,40 @@ static uint32_t vhlo_simple(MlwWriter *w, const HlMlType *type) {
 static uint32_t vhlo_type(MlwWriter *w, const HlMlType *type) {
   size_t from;
   switch ((HlMlTypeKind)type->kind) {
-    case HL_ML_COMPLEX:
-    case HL_ML_UNRANKED:
-      from = mlw_begin(w, type->kind == HL_ML_COMPLEX ? VHLO_T_COMPLEX : VHLO_T_UNRANKED);
-      put_type(w, type->element[0], MLW_VHLO);
-      break;
-    case HL_ML_TUPLE:
-    case HL_ML_FUTURE:
-      if (type->kind == HL_ML_FUTURE)
-        needs(w, vhlo_version(1, 15), "!stablehlo.future");
-      from = mlw_begin(w, type->kind == HL_ML_TUPLE ? VHLO_T_TUPLE : VHLO_T_FUTURE);
-      put_types(w, type->n, type->element, MLW_VHLO);
-      break;
-    case HL_ML_FUNCTION:
-      from = mlw_begin(w, VHLO_T_FUNCTION);
-      put_types(w, type->n_inputs, type->element, MLW_VHLO);
-      put_types(w, type->n - type->n_inputs, type->element + type->n_inputs, MLW_VHLO);
-      break;
-    case HL_ML_TENSOR:
-      from = mlw_begin(w, type->encoding ? VHLO_T_TENSOR_WITH : VHLO_T_TENSOR);
-      if (type->encoding)
-        put_attr(w, type->encoding, MLW_VHLO);
-      put_sizes(w, type);
-      put_type(w, type->element[0], MLW_VHLO);
-      break;
-    case HL_ML_MEMREF:
-      if (type->encoding)
-        return unsupported_type(w, type);
-      needs(w, vhlo_version(1, 13), "memref");
-      from = mlw_begin(w, VHLO_T_BUFFER);
-      put_sizes(w, type);
-      put_type(w, type->element[0], MLW_VHLO);
-      break;
-    case HL_ML_QUANT: return vhlo_quant(w, type);
-    default: return vhlo_simple(w, type);
+  case HL_ML_COMPLEX:
+  case HL_ML_UNRANKED:
+    from = mlw_begin(w, type->kind == HL_ML_COMPLEX ? VHLO_T_COMPLEX : VHLO_T_UNRANKED);
+    put_type(w, type->element[0], MLW_VHLO);
+    break;
+  case HL_ML_TUPLE:
+  case HL_ML_FUTURE:
+    if (type->kind == HL_ML_FUTURE)
+      needs(w, vhlo_version(1, 15), "!stablehlo.future");
+    from = mlw_begin(w, type->kind == HL_ML_TUPLE ? VHLO_T_TUPLE : VHLO_T_FUTURE);
+    put_types(w, type->n, type->element, MLW_VHLO);
+    break;
+  case HL_ML_FUNCTION:
+    from = mlw_begin(w, VHLO_T_FUNCTION);
+    put_types(w, type->n_inputs, type->element, MLW_VHLO);
+    put_types(w, type->n - type->n_inputs, type->element + type->n_inputs, MLW_VHLO);
+    break;
+  case HL_ML_TENSOR:
+    from = mlw_begin(w, type->encoding ? VHLO_T_TENSOR_WITH : VHLO_T_TENSOR);
+    if (type->encoding)
+      put_attr(w, type->encoding, MLW_VHLO);
+    put_sizes(w, type);
+    put_type(w, type->element[0], MLW_VHLO);
+    break;
+  case HL_ML_MEMREF:
+    if (type->encoding)
+      return unsupported_type(w, type);
+    needs(w, vhlo_version(1, 13), "memref");
+    from = mlw_begin(w, VHLO_T_BUFFER);
+    put_sizes(w, type);
+    put_type(w, type->element[0], MLW_VHLO);
+    break;
+  case HL_ML_QUANT: return vhlo_quant(w, type);
+  default: return vhlo_simple(w, type);
   }
   return mlw_end(w, from, &w->types, "vhlo");
 }
@@ -176,48 +180,48 @@ static int float_code(const HlMlType *type) {
 static uint32_t native_type(MlwWriter *w, const HlMlType *type) {
   size_t from = w->stack.n;
   switch ((HlMlTypeKind)type->kind) {
-    case HL_ML_INT:
-      mlw_begin(w, MLB_T_INTEGER);
-      mlw_varint(&w->stack, (uint64_t)type->width << 2 | type->sign);
-      break;
-    case HL_ML_FLOAT:
-      if (float_code(type) < 0)
-        return text_type(w, type);
-      mlw_begin(w, float_code(type));
-      break;
-    case HL_ML_INDEX: mlw_begin(w, MLB_T_INDEX); break;
-    case HL_ML_NONE: mlw_begin(w, MLB_T_NONE); break;
-    case HL_ML_COMPLEX:
-    case HL_ML_UNRANKED:
-      mlw_begin(w, type->kind == HL_ML_COMPLEX ? MLB_T_COMPLEX : MLB_T_UNRANKED);
-      put_type(w, type->element[0], MLW_NATIVE);
-      break;
-    case HL_ML_TUPLE:
-      mlw_begin(w, MLB_T_TUPLE);
-      put_types(w, type->n, type->element, MLW_NATIVE);
-      break;
-    case HL_ML_FUNCTION:
-      mlw_begin(w, MLB_T_FUNCTION);
-      put_types(w, type->n_inputs, type->element, MLW_NATIVE);
-      put_types(w, type->n - type->n_inputs, type->element + type->n_inputs, MLW_NATIVE);
-      break;
-    case HL_ML_TENSOR:
-      mlw_begin(w, type->encoding ? MLB_T_TENSOR_WITH : MLB_T_TENSOR);
-      if (type->encoding)
-        put_attr(w, type->encoding, MLW_NATIVE);
-      put_sizes(w, type);
-      put_type(w, type->element[0], MLW_NATIVE);
-      break;
-    case HL_ML_TOKEN:
-      if (type->is_mhlo)
-        return text_type(w, type);
-      mlw_begin(w, 0);
-      return mlw_end(w, from, &w->types, "stablehlo");
-    case HL_ML_FUTURE:
-      mlw_begin(w, 1);
-      put_types(w, type->n, type->element, MLW_NATIVE);
-      return mlw_end(w, from, &w->types, "stablehlo");
-    default: return text_type(w, type);
+  case HL_ML_INT:
+    mlw_begin(w, MLB_T_INTEGER);
+    mlw_varint(&w->stack, (uint64_t)type->width << 2 | type->sign);
+    break;
+  case HL_ML_FLOAT:
+    if (float_code(type) < 0)
+      return text_type(w, type);
+    mlw_begin(w, float_code(type));
+    break;
+  case HL_ML_INDEX: mlw_begin(w, MLB_T_INDEX); break;
+  case HL_ML_NONE: mlw_begin(w, MLB_T_NONE); break;
+  case HL_ML_COMPLEX:
+  case HL_ML_UNRANKED:
+    mlw_begin(w, type->kind == HL_ML_COMPLEX ? MLB_T_COMPLEX : MLB_T_UNRANKED);
+    put_type(w, type->element[0], MLW_NATIVE);
+    break;
+  case HL_ML_TUPLE:
+    mlw_begin(w, MLB_T_TUPLE);
+    put_types(w, type->n, type->element, MLW_NATIVE);
+    break;
+  case HL_ML_FUNCTION:
+    mlw_begin(w, MLB_T_FUNCTION);
+    put_types(w, type->n_inputs, type->element, MLW_NATIVE);
+    put_types(w, type->n - type->n_inputs, type->element + type->n_inputs, MLW_NATIVE);
+    break;
+  case HL_ML_TENSOR:
+    mlw_begin(w, type->encoding ? MLB_T_TENSOR_WITH : MLB_T_TENSOR);
+    if (type->encoding)
+      put_attr(w, type->encoding, MLW_NATIVE);
+    put_sizes(w, type);
+    put_type(w, type->element[0], MLW_NATIVE);
+    break;
+  case HL_ML_TOKEN:
+    if (type->is_mhlo)
+      return text_type(w, type);
+    mlw_begin(w, 0);
+    return mlw_end(w, from, &w->types, "stablehlo");
+  case HL_ML_FUTURE:
+    mlw_begin(w, 1);
+    put_types(w, type->n, type->element, MLW_NATIVE);
+    return mlw_end(w, from, &w->types, "stablehlo");
+  default: return text_type(w, type);
   }
   return mlw_end(w, from, &w->types, "builtin");
 }
@@ -233,9 +237,9 @@ uint32_t mlw_type(MlwWriter *w, const HlMlType *type, MlwForm form) {
   return index;
 }
 
-// --- Attributes: what both forms have -------------------------------------------------------------------------
+// --- Attributes: what both forms have ------------------------------------------------------------
 
-enum { LONG_TEXT = 80 };       // in messages
+enum { LONG_TEXT = 80 };  // in messages
 
 static uint32_t unsupported_attr(MlwWriter *w, const HlMlAttr *attr, int since) {
   HlBuf text = {0};
@@ -297,16 +301,19 @@ static void put_bits(HlBuf *out, uint64_t bits, int width) {
 
 // The bytes of elements as bytecode has them: bools as bits, small numbers cut to theirs.
 static void put_elements(MlwWriter *w, const HlMlAttr *attr, bool is_splat) {
-  const HlMlType *element = attr->kind == HL_ML_A_DENSE_ARRAY ? attr->type : hl_ml_element(attr->type);
+  const HlMlType *element =
+      attr->kind == HL_ML_A_DENSE_ARRAY ? attr->type : hl_ml_element(attr->type);
   const uint8_t *data = attr->data;
   uint64_t n = is_splat ? 1 : (uint64_t)attr->n_elements;
   if (element->kind == HL_ML_QUANT)
     element = element->quant->storage;
   int bytes = hl_ml_element_bytes(element);
-  bool is_small = (element->kind == HL_ML_INT || element->kind == HL_ML_FLOAT) && element->width < 8;
+  bool is_small =
+      (element->kind == HL_ML_INT || element->kind == HL_ML_FLOAT) && element->width < 8;
   HlBuf *out = &w->stack;
   if (element->kind == HL_ML_INT && element->width == 1) {
-    bool is_many = attr->kind == HL_ML_A_DENSE_ARRAY ? attr->n_elements != 1 : hl_ml_elements(attr->type) != 1;
+    bool is_many =
+        attr->kind == HL_ML_A_DENSE_ARRAY ? attr->n_elements != 1 : hl_ml_elements(attr->type) != 1;
     mlw_varint(out, (n + 7) / 8);
     for (uint64_t k = 0; k < n; k += 8) {
       unsigned byte = 0;
@@ -333,7 +340,7 @@ static bool is_uniform(const HlMlAttr *attr) {
                                         (size_t)(attr->n_elements - 1) * (size_t)bytes) == 0;
 }
 
-// --- Attributes: VHLO --------------------------------------------------------------------------------------------
+// --- Attributes: VHLO ----------------------------------------------------------------------------
 
 uint32_t mlw_vhlo_empty(MlwWriter *w, int code) {
   size_t from = mlw_begin(w, code);
@@ -382,7 +389,8 @@ static uint32_t vhlo_tensor(MlwWriter *w, const HlMlAttr *attr) {
       return unsupported_attr(w, attr, 0);
     type = mlw_vhlo_tensor_of(w, 1, &attr->n_elements, dtype == HL_S64 ? "i64" : "i1");
   } else {
-    if (attr->type->kind != HL_ML_TENSOR || (attr->kind == HL_ML_A_RESOURCE && !attr->data && attr->n_elements == 0))
+    if (attr->type->kind != HL_ML_TENSOR ||
+        (attr->kind == HL_ML_A_RESOURCE && !attr->data && attr->n_elements == 0))
       return unsupported_attr(w, attr, 0);
     type = mlw_type(w, attr->type, MLW_VHLO);
   }
@@ -419,13 +427,15 @@ static uint32_t vhlo_number(MlwWriter *w, const HlMlAttr *attr) {
   uint32_t index = mlw_type(w, type, MLW_VHLO);
   size_t from = mlw_begin(w, is_int ? VHLO_INTEGER : VHLO_FLOAT);
   mlw_varint(&w->stack, index);
-  put_bits(&w->stack, is_int ? (uint64_t)attr->i : attr->bits, type->kind == HL_ML_INDEX ? 64 : type->width);
+  put_bits(&w->stack, is_int ? (uint64_t)attr->i : attr->bits,
+           type->kind == HL_ML_INDEX ? 64 : type->width);
   return mlw_end(w, from, &w->attrs, "vhlo");
 }
 
-// --- Attributes: structs ---------------------------------------------------------------------------------------------
+// --- Attributes: structs -------------------------------------------------------------------------
 
-static void put_optional(MlwWriter *w, const HlMlAttr *value, MlbFlavor flavor, bool is_mesh, MlwForm form) {
+static void put_optional(MlwWriter *w, const HlMlAttr *value, MlbFlavor flavor, bool is_mesh,
+                         MlwForm form) {
   if (flavor == MLB_SDY || (flavor == MLB_VHLO && is_mesh)) {
     uint32_t index = value ? mlw_attr(w, value, form) : 0;
     mlw_varint(&w->stack, value ? (uint64_t)index << 1 | 1 : 0);
@@ -459,23 +469,23 @@ static void put_field(MlwWriter *w, const MlField *field, const HlMlAttr *value,
   MlwForm form = flavor == MLB_VHLO ? MLW_VHLO : MLW_NATIVE;
   HlI64s ints = {0};
   switch (field->kind) {
-    case ML_K_I64:
-      if (strcmp(field->name, "priority") == 0)
-        mlw_varint(&w->stack, value ? (uint64_t)value->i << 1 | 1 : 0);
-      else
-        mlw_svarint(&w->stack, value ? value->i : 0);
-      return;
-    case ML_K_I64S:
-      if (value)
-        ints = hl_ml_ints(w->arena, value);
-      mlw_ints(&w->stack, ints);
-      return;
-    case ML_K_BOOL: put_char(&w->stack, value && value->i); return;
-    case ML_K_F64: put_double(&w->stack, value ? value->f : 0); return;
-    case ML_K_STRUCT:
-    case ML_K_DENSE: put_optional(w, value, flavor, field->kind == ML_K_DENSE, form); return;
-    case ML_K_ARRAY: put_list_field(w, value, flavor); return;
-    default: break;
+  case ML_K_I64:
+    if (strcmp(field->name, "priority") == 0)
+      mlw_varint(&w->stack, value ? (uint64_t)value->i << 1 | 1 : 0);
+    else
+      mlw_svarint(&w->stack, value ? value->i : 0);
+    return;
+  case ML_K_I64S:
+    if (value)
+      ints = hl_ml_ints(w->arena, value);
+    mlw_ints(&w->stack, ints);
+    return;
+  case ML_K_BOOL: put_char(&w->stack, value && value->i); return;
+  case ML_K_F64: put_double(&w->stack, value ? value->f : 0); return;
+  case ML_K_STRUCT:
+  case ML_K_DENSE: put_optional(w, value, flavor, field->kind == ML_K_DENSE, form); return;
+  case ML_K_ARRAY: put_list_field(w, value, flavor); return;
+  default: break;
   }
   if (!value)
     mlw_fail(w, "an attribute without '%s'", field->name);
@@ -487,7 +497,8 @@ static void put_field(MlwWriter *w, const MlField *field, const HlMlAttr *value,
     put_attr(w, value, form);
 }
 
-static void put_fields(MlwWriter *w, const HlMlAttr *attr, const MlStruct *row, int n_fields, MlbFlavor flavor) {
+static void put_fields(MlwWriter *w, const HlMlAttr *attr, const MlStruct *row, int n_fields,
+                       MlbFlavor flavor) {
   for (int k = 0; row->field[k].name && k < n_fields && !w->failed; k++)
     put_field(w, &row->field[k], hl_ml_field(attr, row->field[k].name), flavor);
 }
@@ -505,15 +516,22 @@ static bool has_unreduced(const HlMlAttr *attr) {
   return false;
 }
 
-enum { SDY_SHARDING = 6, SDY_PER_VALUE = 7, SDY_SHARDING_UNREDUCED = 15, SDY_PER_VALUE_UNREDUCED = 16,
-       SDY_SHARDING_OP = 17 };
+enum {
+  SDY_SHARDING = 6,
+  SDY_PER_VALUE = 7,
+  SDY_SHARDING_UNREDUCED = 15,
+  SDY_PER_VALUE_UNREDUCED = 16,
+  SDY_SHARDING_OP = 17
+};
 
 // Where an older code says all there is, it is written.
 static uint32_t sdy_struct(MlwWriter *w, const HlMlAttr *attr, const MlStruct *row) {
   int code = row->code, n_fields = MLB_MAX_ATTRS;
   if (code == SDY_SHARDING) {
     const HlMlAttr *op = hl_ml_field(attr, "unreduced_op");
-    code = op && op->i ? SDY_SHARDING_OP : has_parts(attr, "unreduced_axes") ? SDY_SHARDING_UNREDUCED : SDY_SHARDING;
+    code = op && op->i                         ? SDY_SHARDING_OP
+           : has_parts(attr, "unreduced_axes") ? SDY_SHARDING_UNREDUCED
+                                               : SDY_SHARDING;
     n_fields = code == SDY_SHARDING ? 3 : code == SDY_SHARDING_UNREDUCED ? 4 : 5;
   } else if (code == SDY_PER_VALUE && has_unreduced(attr)) {
     code = SDY_PER_VALUE_UNREDUCED;
@@ -544,7 +562,7 @@ static uint32_t native_enum(MlwWriter *w, const HlMlAttr *attr) {
   return mlw_end(w, from, &w->attrs, "stablehlo");
 }
 
-// --- Attributes: builtin ---------------------------------------------------------------------------------------------
+// --- Attributes: builtin -------------------------------------------------------------------------
 
 static uint32_t native_symbol(MlwWriter *w, const HlMlAttr *attr) {
   uint32_t root = native_string(w, attr->sym);
@@ -580,7 +598,8 @@ static uint32_t native_number(MlwWriter *w, const HlMlAttr *attr) {
   }
   size_t from = mlw_begin(w, is_float ? MLB_FLOAT : MLB_INTEGER);
   put_type(w, type, MLW_NATIVE);
-  put_bits(&w->stack, is_float ? attr->bits : (uint64_t)attr->i, type->kind == HL_ML_INDEX ? 64 : type->width);
+  put_bits(&w->stack, is_float ? attr->bits : (uint64_t)attr->i,
+           type->kind == HL_ML_INDEX ? 64 : type->width);
   return mlw_end(w, from, &w->attrs, "builtin");
 }
 
@@ -592,7 +611,8 @@ static uint32_t native_dense(MlwWriter *w, const HlMlAttr *attr) {
 }
 
 static uint32_t native_dense_array(MlwWriter *w, const HlMlAttr *attr) {
-  size_t from = mlw_begin(w, MLB_DENSE_ARRAY), n = (size_t)attr->n_elements * (size_t)hl_ml_element_bytes(attr->type);
+  size_t from = mlw_begin(w, MLB_DENSE_ARRAY),
+         n = (size_t)attr->n_elements * (size_t)hl_ml_element_bytes(attr->type);
   put_type(w, attr->type, MLW_NATIVE);
   mlw_varint(&w->stack, (uint64_t)attr->n_elements);
   mlw_varint(&w->stack, n);
@@ -603,78 +623,81 @@ static uint32_t native_dense_array(MlwWriter *w, const HlMlAttr *attr) {
 static uint32_t native_attr(MlwWriter *w, const HlMlAttr *attr) {
   size_t from;
   switch ((HlMlAttrKind)attr->kind) {
-    case HL_ML_A_UNIT: from = mlw_begin(w, MLB_UNIT); return mlw_end(w, from, &w->attrs, "builtin");
-    case HL_ML_A_BOOL:
-    case HL_ML_A_INT:
-    case HL_ML_A_FLOAT: return native_number(w, attr);
-    case HL_ML_A_STRING:
-      if (!attr->type)
-        return native_string(w, attr->sym);
-      from = mlw_begin(w, MLB_TYPED_STRING);
-      mlw_varint(&w->stack, mlw_sym(w, attr->sym));
-      put_type(w, attr->type, MLW_NATIVE);
-      return mlw_end(w, from, &w->attrs, "builtin");
-    case HL_ML_A_TYPE:
-      from = mlw_begin(w, MLB_TYPE_ATTR);
-      put_type(w, attr->type, MLW_NATIVE);
-      return mlw_end(w, from, &w->attrs, "builtin");
-    case HL_ML_A_SYMBOL: return native_symbol(w, attr);
-    case HL_ML_A_ARRAY:
-      from = mlw_begin(w, MLB_ARRAY);
-      put_list_field(w, attr, MLB_NATIVE);
-      return mlw_end(w, from, &w->attrs, "builtin");
-    case HL_ML_A_DICT: return mlw_dict(w, attr->n, attr->dict, MLW_NATIVE);
-    case HL_ML_A_DENSE: return native_dense(w, attr);
-    case HL_ML_A_DENSE_ARRAY: return native_dense_array(w, attr);
-    case HL_ML_A_ENUM: return native_enum(w, attr);
-    case HL_ML_A_STRUCT: return native_struct(w, attr);
-    case HL_ML_A_LOCATION: return mlw_location(w, attr->location);
-    case HL_ML_A_OTHER: return text_attr(w, attr);
-    default: return unsupported_attr(w, attr, 0);
+  case HL_ML_A_UNIT: from = mlw_begin(w, MLB_UNIT); return mlw_end(w, from, &w->attrs, "builtin");
+  case HL_ML_A_BOOL:
+  case HL_ML_A_INT:
+  case HL_ML_A_FLOAT: return native_number(w, attr);
+  case HL_ML_A_STRING:
+    if (!attr->type)
+      return native_string(w, attr->sym);
+    from = mlw_begin(w, MLB_TYPED_STRING);
+    mlw_varint(&w->stack, mlw_sym(w, attr->sym));
+    put_type(w, attr->type, MLW_NATIVE);
+    return mlw_end(w, from, &w->attrs, "builtin");
+  case HL_ML_A_TYPE:
+    from = mlw_begin(w, MLB_TYPE_ATTR);
+    put_type(w, attr->type, MLW_NATIVE);
+    return mlw_end(w, from, &w->attrs, "builtin");
+  case HL_ML_A_SYMBOL: return native_symbol(w, attr);
+  case HL_ML_A_ARRAY:
+    from = mlw_begin(w, MLB_ARRAY);
+    put_list_field(w, attr, MLB_NATIVE);
+    return mlw_end(w, from, &w->attrs, "builtin");
+  case HL_ML_A_DICT: return mlw_dict(w, attr->n, attr->dict, MLW_NATIVE);
+  case HL_ML_A_DENSE: return native_dense(w, attr);
+  case HL_ML_A_DENSE_ARRAY: return native_dense_array(w, attr);
+  case HL_ML_A_ENUM: return native_enum(w, attr);
+  case HL_ML_A_STRUCT: return native_struct(w, attr);
+  case HL_ML_A_LOCATION: return mlw_location(w, attr->location);
+  case HL_ML_A_OTHER: return text_attr(w, attr);
+  default: return unsupported_attr(w, attr, 0);
   }
 }
 
 // What VHLO has no form for may stand as it is since other dialects may be mixed in.
 static uint32_t mixed_attr(MlwWriter *w, const HlMlAttr *attr) {
-  return w->vhlo >= vhlo_version(1, 11) ? mlw_attr(w, attr, MLW_NATIVE) : unsupported_attr(w, attr, vhlo_version(1, 11));
+  return w->vhlo >= vhlo_version(1, 11) ? mlw_attr(w, attr, MLW_NATIVE)
+                                        : unsupported_attr(w, attr, vhlo_version(1, 11));
 }
 
 static uint32_t vhlo_attr(MlwWriter *w, const HlMlAttr *attr) {
   const VhloCode *row;
   size_t from;
   switch ((HlMlAttrKind)attr->kind) {
-    case HL_ML_A_BOOL: return mlw_vhlo_enum(w, VHLO_BOOL, attr->i != 0);
-    case HL_ML_A_INT:
-    case HL_ML_A_FLOAT: return vhlo_number(w, attr);
-    case HL_ML_A_STRING:
-      return attr->type ? unsupported_attr(w, attr, 0) : mlw_vhlo_string(w, attr->sym->text, attr->sym->n);
-    case HL_ML_A_SYMBOL:
-      return attr->n ? mixed_attr(w, attr) : mlw_vhlo_string(w, attr->sym->text, attr->sym->n);
-    case HL_ML_A_TYPE:
-      from = mlw_begin(w, VHLO_TYPE_ATTR);
-      put_type(w, attr->type, MLW_VHLO);
-      return mlw_end(w, from, &w->attrs, "vhlo");
-    case HL_ML_A_ARRAY: return vhlo_list(w, attr);
-    case HL_ML_A_DICT: return vhlo_dict(w, attr);
-    case HL_ML_A_DENSE:
-    case HL_ML_A_DENSE_ARRAY:
-    case HL_ML_A_RESOURCE: return vhlo_tensor(w, attr);
-    case HL_ML_A_ENUM:
-      row = vhlo_enum_by_name((HlStr){attr->name->text, attr->name->n});
-      if (!row)
-        return mixed_attr(w, attr);
-      needs(w, row->min, row->name);
-      return mlw_vhlo_enum(w, row->code, (uint64_t)attr->i);
-    case HL_ML_A_STRUCT:
-      row = vhlo_struct_by_name((HlStr){attr->name->text, attr->name->n});
-      if (!row)
-        return ml_find_dialect((HlStr){attr->name->text, attr->name->n}) == HL_ML_STABLEHLO ? unsupported_attr(w, attr, 0)
-                                                                                          : mixed_attr(w, attr);
-      needs(w, row->min, row->name);
-      from = mlw_begin(w, row->code);
-      put_fields(w, attr, ml_find_struct(hl_str(row->name)), MLB_MAX_ATTRS, MLB_VHLO);
-      return mlw_end(w, from, &w->attrs, "vhlo");
-    default: return mixed_attr(w, attr);
+  case HL_ML_A_BOOL: return mlw_vhlo_enum(w, VHLO_BOOL, attr->i != 0);
+  case HL_ML_A_INT:
+  case HL_ML_A_FLOAT: return vhlo_number(w, attr);
+  case HL_ML_A_STRING:
+    return attr->type ? unsupported_attr(w, attr, 0)
+                      : mlw_vhlo_string(w, attr->sym->text, attr->sym->n);
+  case HL_ML_A_SYMBOL:
+    return attr->n ? mixed_attr(w, attr) : mlw_vhlo_string(w, attr->sym->text, attr->sym->n);
+  case HL_ML_A_TYPE:
+    from = mlw_begin(w, VHLO_TYPE_ATTR);
+    put_type(w, attr->type, MLW_VHLO);
+    return mlw_end(w, from, &w->attrs, "vhlo");
+  case HL_ML_A_ARRAY: return vhlo_list(w, attr);
+  case HL_ML_A_DICT: return vhlo_dict(w, attr);
+  case HL_ML_A_DENSE:
+  case HL_ML_A_DENSE_ARRAY:
+  case HL_ML_A_RESOURCE: return vhlo_tensor(w, attr);
+  case HL_ML_A_ENUM:
+    row = vhlo_enum_by_name((HlStr){attr->name->text, attr->name->n});
+    if (!row)
+      return mixed_attr(w, attr);
+    needs(w, row->min, row->name);
+    return mlw_vhlo_enum(w, row->code, (uint64_t)attr->i);
+  case HL_ML_A_STRUCT:
+    row = vhlo_struct_by_name((HlStr){attr->name->text, attr->name->n});
+    if (!row)
+      return ml_find_dialect((HlStr){attr->name->text, attr->name->n}) == HL_ML_STABLEHLO
+                 ? unsupported_attr(w, attr, 0)
+                 : mixed_attr(w, attr);
+    needs(w, row->min, row->name);
+    from = mlw_begin(w, row->code);
+    put_fields(w, attr, ml_find_struct(hl_str(row->name)), MLB_MAX_ATTRS, MLB_VHLO);
+    return mlw_end(w, from, &w->attrs, "vhlo");
+  default: return mixed_attr(w, attr);
   }
 }
 
@@ -694,7 +717,7 @@ uint32_t mlw_attr(MlwWriter *w, const HlMlAttr *attr, MlwForm form) {
   return index;
 }
 
-// --- Locations ----------------------------------------------------------------------------------------------------------
+// --- Locations -----------------------------------------------------------------------------------
 
 static void put_child(MlwWriter *w, const HlMlLocation *location) {
   uint32_t index = mlw_location(w, location);
@@ -726,26 +749,26 @@ static size_t put_file(MlwWriter *w, const HlMlLocation *location) {
 static size_t put_location(MlwWriter *w, const HlMlLocation *location) {
   size_t from = w->stack.n;
   switch ((HlMlLocationKind)location->kind) {
-    case HL_ML_LOC_FILE: return put_file(w, location);
-    case HL_ML_LOC_NAME:
-      mlw_begin(w, MLB_NAME);
-      put_path(w, location->sym);
-      put_child(w, location->n ? location->child[0] : NULL);
-      break;
-    case HL_ML_LOC_CALLSITE:
-      mlw_begin(w, MLB_CALLSITE);
-      put_child(w, location->child[0]);
-      put_child(w, location->child[1]);
-      break;
-    case HL_ML_LOC_FUSED:
-      mlw_begin(w, location->metadata ? MLB_FUSED_WITH : MLB_FUSED);
-      mlw_varint(&w->stack, (uint64_t)location->n);
-      for (int k = 0; k < location->n; k++)
-        put_child(w, location->child[k]);
-      if (location->metadata)
-        put_attr(w, location->metadata, MLW_NATIVE);
-      break;
-    default: mlw_begin(w, MLB_UNKNOWN); break;
+  case HL_ML_LOC_FILE: return put_file(w, location);
+  case HL_ML_LOC_NAME:
+    mlw_begin(w, MLB_NAME);
+    put_path(w, location->sym);
+    put_child(w, location->n ? location->child[0] : NULL);
+    break;
+  case HL_ML_LOC_CALLSITE:
+    mlw_begin(w, MLB_CALLSITE);
+    put_child(w, location->child[0]);
+    put_child(w, location->child[1]);
+    break;
+  case HL_ML_LOC_FUSED:
+    mlw_begin(w, location->metadata ? MLB_FUSED_WITH : MLB_FUSED);
+    mlw_varint(&w->stack, (uint64_t)location->n);
+    for (int k = 0; k < location->n; k++)
+      put_child(w, location->child[k]);
+    if (location->metadata)
+      put_attr(w, location->metadata, MLW_NATIVE);
+    break;
+  default: mlw_begin(w, MLB_UNKNOWN); break;
   }
   return from;
 }

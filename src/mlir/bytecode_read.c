@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// --- Failing ----------------------------------------------------------------------------------------------
+// --- Failing -------------------------------------------------------------------------------------
 
 static HlPos pos_of(const MlbReader *r, const uint8_t *at) {
   size_t offset = at ? (size_t)(at - r->base) : 0;
@@ -43,7 +43,8 @@ bool mlb_fail_end(MlbReader *r, MlbCursor *c) {
 bool mlb_at_end(MlbReader *r, const MlbCursor *c, const char *what) {
   if (r->failed)
     return false;
-  return c->at == c->end || mlb_fail(r, c->at, "%s has %zu bytes too many", what, (size_t)(c->end - c->at));
+  return c->at == c->end ||
+         mlb_fail(r, c->at, "%s has %zu bytes too many", what, (size_t)(c->end - c->at));
 }
 
 bool mlb_enter(MlbReader *r, const uint8_t *at) {
@@ -59,7 +60,7 @@ bool mlb_is_small(MlbReader *r, const uint8_t *at, int depth, uint32_t size) {
   return size <= most || mlb_fail_kind(r, HL_LIMIT, at, "it has more than %" PRId64 " parts", most);
 }
 
-// --- Primitives -----------------------------------------------------------------------------------------------
+// --- Primitives ----------------------------------------------------------------------------------
 
 // The zero bits below the lowest one of the first byte count the bytes that follow.
 uint64_t mlb_long_varint(MlbReader *r, MlbCursor *c) {
@@ -84,7 +85,8 @@ uint32_t mlb_count(MlbReader *r, MlbCursor *c, size_t least, const char *what) {
   if (r->failed)
     return 0;
   if (n > (size_t)(c->end - c->at) / least || n > INT32_MAX) {
-    mlb_fail(r, at, "%" PRIu64 " %s cannot be in the %zu bytes that are left", n, what, (size_t)(c->end - c->at));
+    mlb_fail(r, at, "%" PRIu64 " %s cannot be in the %zu bytes that are left", n, what,
+             (size_t)(c->end - c->at));
     return 0;
   }
   return (uint32_t)n;
@@ -132,11 +134,12 @@ double mlb_f64(MlbReader *r, MlbCursor *c) {
   return out;
 }
 
-// --- Sections -------------------------------------------------------------------------------------------------
+// --- Sections ------------------------------------------------------------------------------------
 
 static const char *const section_names[MLB_SECTION_COUNT] = {
-    "strings", "dialects", "attributes and types", "offsets", "code", "resources", "offsets of resources",
-    "versions of dialects", "properties"};
+    "strings",   "dialects",  "attributes and types", "offsets",
+    "code",      "resources", "offsets of resources", "versions of dialects",
+    "properties"};
 
 static bool read_section(MlbReader *r, MlbCursor *c, int *id, MlbCursor *out) {
   const uint8_t *at = c->at;
@@ -217,7 +220,8 @@ static bool read_dialect(MlbReader *r, MlbCursor *c, MlbDialect *out) {
   MlbCursor version;
   if (!read_section(r, c, &id, &version))
     return false;
-  return id == MLB_VERSIONS || mlb_fail(r, at, "section %d instead of the version of a dialect", id);
+  return id == MLB_VERSIONS ||
+         mlb_fail(r, at, "section %d instead of the version of a dialect", id);
 }
 
 static bool read_op_names(MlbReader *r, MlbCursor *c) {
@@ -283,8 +287,9 @@ static bool read_entries(MlbReader *r, MlbCursor *c, MlbCursor *data, MlbEntry *
     if (r->failed)
       return false;
     if (dialect >= r->n_dialects || group > n - k || group == 0)
-      return mlb_fail(r, at, "a group of %" PRIu64 " entries of dialect %" PRIu64 " where %u entries are left", group,
-                      dialect, n - k);
+      return mlb_fail(
+          r, at, "a group of %" PRIu64 " entries of dialect %" PRIu64 " where %u entries are left",
+          group, dialect, n - k);
     for (uint64_t j = 0; j < group; j++, k++) {
       uint64_t size = mlb_varint(r, c);
       HlStr bytes = mlb_bytes(r, data, size >> 1);
@@ -307,14 +312,16 @@ static bool read_tables(MlbReader *r) {
   r->location_of = HL_ARRAY(r->arena, const HlMlLocation *, n_attrs);
   r->location_measure = HL_ARRAY(r->arena, MlbMeasure, n_attrs);
   r->type_of = HL_ARRAY(r->arena, const HlMlType *, n_types);
-  if (!read_entries(r, &c, &data, r->attr, n_attrs) || !read_entries(r, &c, &data, r->type, n_types))
+  if (!read_entries(r, &c, &data, r->attr, n_attrs) ||
+      !read_entries(r, &c, &data, r->type, n_types))
     return false;
   r->n_attrs = n_attrs;
   r->n_types = n_types;
-  return mlb_at_end(r, &c, "the section of offsets") && mlb_at_end(r, &data, "the section of attributes and types");
+  return mlb_at_end(r, &c, "the section of offsets") &&
+         mlb_at_end(r, &data, "the section of attributes and types");
 }
 
-// --- Resources ------------------------------------------------------------------------------------------------
+// --- Resources -----------------------------------------------------------------------------------
 
 static bool read_blob(MlbReader *r, MlbCursor *c, HlMlResource *out) {
   const uint8_t *at = c->at;
@@ -333,8 +340,8 @@ static bool read_blob(MlbReader *r, MlbCursor *c, HlMlResource *out) {
 enum { RESOURCE_BLOB, RESOURCE_BOOL, RESOURCE_STRING };
 
 // Resources of tools (`is_external`) are read over.
-static bool read_group(MlbReader *r, MlbCursor *c, MlbCursor *data, const HlSym *dialect, bool is_external,
-                       HlMlResource *out, int *n_out) {
+static bool read_group(MlbReader *r, MlbCursor *c, MlbCursor *data, const HlSym *dialect,
+                       bool is_external, HlMlResource *out, int *n_out) {
   uint32_t n = mlb_count(r, c, 3, "resources");
   for (uint32_t k = 0; k < n && !r->failed; k++) {
     const uint8_t *at = c->at;
@@ -377,7 +384,7 @@ static bool read_resources(MlbReader *r) {
   return !r->failed;
 }
 
-// --- The file -------------------------------------------------------------------------------------------------
+// --- The file ------------------------------------------------------------------------------------
 
 // "StableHLO_v1.2.3" tells the version of VHLO.
 static bool read_producer(MlbReader *r, MlbCursor *c) {
@@ -388,15 +395,18 @@ static bool read_producer(MlbReader *r, MlbCursor *c) {
   HlMlVersion *version = &r->tree->version;
   r->tree->producer = text;
   c->at = nul + 1;
-  if (sscanf(text, "StableHLO_v%9d.%9d.%9d", &version->major, &version->minor, &version->patch) != 3) {
+  if (sscanf(text, "StableHLO_v%9d.%9d.%9d", &version->major, &version->minor, &version->patch) !=
+      3) {
     *version = (HlMlVersion){0};
     return true;
   }
   HlMlVersion newest = HL_ML_NEWEST;
-  if (version->major > newest.major || (version->major == newest.major && version->minor > newest.minor))
-    return mlb_fail_kind(r, HL_UNSUPPORTED, nul - strlen(text),
-                         "a portable artifact of version %d.%d.%d; the newest that is known is %d.%d.%d",
-                         version->major, version->minor, version->patch, newest.major, newest.minor, newest.patch);
+  if (version->major > newest.major ||
+      (version->major == newest.major && version->minor > newest.minor))
+    return mlb_fail_kind(
+        r, HL_UNSUPPORTED, nul - strlen(text),
+        "a portable artifact of version %d.%d.%d; the newest that is known is %d.%d.%d",
+        version->major, version->minor, version->patch, newest.major, newest.minor, newest.patch);
   return true;
 }
 
@@ -410,7 +420,8 @@ static bool read_header(MlbReader *r, MlbCursor *c) {
     return false;
   if (version > MLB_NEWEST)
     return mlb_fail_kind(r, HL_UNSUPPORTED, r->base + 4,
-                         "bytecode of version %" PRIu64 "; the newest that is known is %d", version, MLB_NEWEST);
+                         "bytecode of version %" PRIu64 "; the newest that is known is %d", version,
+                         MLB_NEWEST);
   r->version = (int)version;
   return read_producer(r, c);
 }
@@ -418,8 +429,8 @@ static bool read_header(MlbReader *r, MlbCursor *c) {
 static bool read_file(MlbReader *r) {
   HlStr bytes = hl_source_bytes(r->source);
   MlbCursor c = {(const uint8_t *)bytes.at, (const uint8_t *)bytes.at + bytes.n};
-  return read_header(r, &c) && index_sections(r, &c) && read_strings(r) && read_dialects(r) && read_properties(r) &&
-         read_resources(r) && read_tables(r) && mlb_read_ir(r);
+  return read_header(r, &c) && index_sections(r, &c) && read_strings(r) && read_dialects(r) &&
+         read_properties(r) && read_resources(r) && read_tables(r) && mlb_read_ir(r);
 }
 
 HlMlTree *hl_ml_bytecode_read(HlCx *cx, HlSource *source) {

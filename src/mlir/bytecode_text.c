@@ -18,7 +18,11 @@ static bool read_text(MlbReader *r, MlbCursor *c, HlStr *out) {
 static MpParser *begin_text(MlbReader *r, HlStr text) {
   if (!r->parser) {
     MpParser *p = HL_NEW(r->arena, MpParser);
-    *p = (MpParser){.cx = r->cx, .tree = r->tree, .own = r->arena, .arena = r->tree->arena, .max_depth = r->max_depth};
+    *p = (MpParser){.cx = r->cx,
+                    .tree = r->tree,
+                    .own = r->arena,
+                    .arena = r->tree->arena,
+                    .max_depth = r->max_depth};
     p->type_slots = HL_ARRAY(r->arena, MpSlot, MP_TYPE_SLOTS);
     p->attr_slots = HL_ARRAY(r->arena, MpSlot, MP_ATTR_SLOTS);
     p->words = HL_ARRAY(r->arena, MpWord, MP_WORD_SLOTS);
@@ -26,7 +30,10 @@ static MpParser *begin_text(MlbReader *r, HlStr text) {
   }
   MpParser *p = r->parser;
   HlBuf unescaped = p->in.unescaped;
-  p->in = (MlLex){.begin = (const char *)r->base, .end = text.at + text.n, .cx = r->cx, .source = r->tree->source};
+  p->in = (MlLex){.begin = (const char *)r->base,
+                  .end = text.at + text.n,
+                  .cx = r->cx,
+                  .source = r->tree->source};
   p->in.unescaped = unescaped;
   p->depth = r->depth;
   ml_lex_move(&p->in, text.at);
@@ -40,7 +47,8 @@ static bool end_text(MlbReader *r, HlStr text, const void *result) {
     return false;
   }
   MpParser *p = r->parser;
-  return ml_lex_at_end(&p->in) || mlb_fail(r, (const uint8_t *)text.at, "text that goes on after its end");
+  return ml_lex_at_end(&p->in) ||
+         mlb_fail(r, (const uint8_t *)text.at, "text that goes on after its end");
 }
 
 const HlMlAttr *mlb_attr_of_text(MlbReader *r, MlbCursor *c) {

@@ -40,7 +40,8 @@ static const HlMlType *read_integer(MlbReader *r, MlbCursor *c) {
   if (r->failed)
     return NULL;
   if ((value & 3) > HL_ML_UNSIGNED || value >> 2 == 0 || value >> 2 >= 1 << 24) {
-    mlb_fail(r, at, "an integer type of %" PRIu64 " bits and sign %d", value >> 2, (int)(value & 3));
+    mlb_fail(r, at, "an integer type of %" PRIu64 " bits and sign %d", value >> 2,
+             (int)(value & 3));
     return NULL;
   }
   return hl_ml_int_type(r->tree, (int)(value >> 2), (HlMlSign)(value & 3));
@@ -101,7 +102,8 @@ static const HlMlType *read_memref(MlbReader *r, MlbCursor *c) {
   if (!layout || !is_good_shape(r, at, dim))
     return NULL;
   // The identity is what a memref without a layout has.
-  bool is_plain = layout->kind == HL_ML_A_OTHER && strncmp(layout->sym->text, "affine_map<", 11) == 0;
+  bool is_plain =
+      layout->kind == HL_ML_A_OTHER && strncmp(layout->sym->text, "affine_map<", 11) == 0;
   HlMlType type = {.kind = HL_ML_MEMREF,
                    .rank = dim.n,
                    .dim = dim.at,
@@ -119,18 +121,18 @@ static const HlMlType *read_builtin(MlbReader *r, MlbCursor *c) {
   if (code < MLB_FLOAT_CODES && mlb_float_of_code[code])
     return hl_ml_float_type(r->tree, mlb_float_of_code[code]);
   switch (code) {
-    case MLB_T_INTEGER: return read_integer(r, c);
-    case MLB_T_INDEX: return hl_ml_simple_type(r->tree, HL_ML_INDEX);
-    case MLB_T_NONE: return hl_ml_simple_type(r->tree, HL_ML_NONE);
-    case MLB_T_FUNCTION: return read_function(r, c);
-    case MLB_T_COMPLEX: return read_wrapped(r, c, HL_ML_COMPLEX);
-    case MLB_T_UNRANKED: return read_wrapped(r, c, HL_ML_UNRANKED);
-    case MLB_T_TUPLE: return read_list(r, c, HL_ML_TUPLE);
-    case MLB_T_TENSOR:
-    case MLB_T_TENSOR_WITH: return read_tensor(r, c, code == MLB_T_TENSOR_WITH);
-    case MLB_T_VECTOR: return read_vector(r, c);
-    case MLB_T_MEMREF: return read_memref(r, c);
-    default: break;
+  case MLB_T_INTEGER: return read_integer(r, c);
+  case MLB_T_INDEX: return hl_ml_simple_type(r->tree, HL_ML_INDEX);
+  case MLB_T_NONE: return hl_ml_simple_type(r->tree, HL_ML_NONE);
+  case MLB_T_FUNCTION: return read_function(r, c);
+  case MLB_T_COMPLEX: return read_wrapped(r, c, HL_ML_COMPLEX);
+  case MLB_T_UNRANKED: return read_wrapped(r, c, HL_ML_UNRANKED);
+  case MLB_T_TUPLE: return read_list(r, c, HL_ML_TUPLE);
+  case MLB_T_TENSOR:
+  case MLB_T_TENSOR_WITH: return read_tensor(r, c, code == MLB_T_TENSOR_WITH);
+  case MLB_T_VECTOR: return read_vector(r, c);
+  case MLB_T_MEMREF: return read_memref(r, c);
+  default: break;
   }
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "a type of builtin with code %" PRIu64, code);
   return NULL;
@@ -164,18 +166,19 @@ static const HlMlType *read_mhlo(MlbReader *r, MlbCursor *c) {
 
 static const HlMlType *read_custom(MlbReader *r, MlbCursor *c, const MlbDialect *dialect) {
   switch (dialect->dialect) {
-    case HL_ML_BUILTIN: return read_builtin(r, c);
-    case HL_ML_VHLO: return vhlo_read_type(r, c);
-    case HL_ML_STABLEHLO: return read_stablehlo(r, c);
-    case HL_ML_MHLO: return read_mhlo(r, c);
-    case HL_ML_QUANT_DIALECT: return mlb_quant_type(r, c);
-    default: break;
+  case HL_ML_BUILTIN: return read_builtin(r, c);
+  case HL_ML_VHLO: return vhlo_read_type(r, c);
+  case HL_ML_STABLEHLO: return read_stablehlo(r, c);
+  case HL_ML_MHLO: return read_mhlo(r, c);
+  case HL_ML_QUANT_DIALECT: return mlb_quant_type(r, c);
+  default: break;
   }
-  mlb_fail_kind(r, HL_UNSUPPORTED, c->at, "a type of the dialect '%s' in an encoding of its own", dialect->name->text);
+  mlb_fail_kind(r, HL_UNSUPPORTED, c->at, "a type of the dialect '%s' in an encoding of its own",
+                dialect->name->text);
   return NULL;
 }
 
-static const HlMlType busy;    // marks what is being decoded
+static const HlMlType busy;  // marks what is being decoded
 
 const HlMlType *mlb_type_at(MlbReader *r, const uint8_t *at, uint64_t index) {
   if (r->failed)

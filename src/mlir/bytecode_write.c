@@ -23,13 +23,13 @@ bool mlw_needs(MlwWriter *w, int since, const char *what, ...) {
   va_start(args, what);
   hl_buf_vprintf(&text, what, args);
   va_end(args);
-  mlw_fail(w, "%s needs version %d.%d.0 of VHLO, the target is %d.%d.%d", text.at, since / 1000, since % 1000,
-           w->target.major, w->target.minor, w->target.patch);
+  mlw_fail(w, "%s needs version %d.%d.0 of VHLO, the target is %d.%d.%d", text.at, since / 1000,
+           since % 1000, w->target.major, w->target.minor, w->target.patch);
   hl_buf_free(&text);
   return false;
 }
 
-// --- Primitives -------------------------------------------------------------------------------------------
+// --- Primitives ----------------------------------------------------------------------------------
 
 void mlw_varint(HlBuf *out, uint64_t value) {
   int n = 1;
@@ -53,7 +53,7 @@ void mlw_ints(HlBuf *out, HlI64s list) {
     mlw_svarint(out, list.at[k]);
 }
 
-// --- Pools ----------------------------------------------------------------------------------------------------
+// --- Pools ---------------------------------------------------------------------------------------
 
 static void *grow(void *at, uint32_t *capacity, size_t size) {
   *capacity = *capacity ? 2 * *capacity : 64;
@@ -75,7 +75,8 @@ static void rehash(MlwPool *pool) {
     abort();
   for (uint32_t k = 0; k < pool->n; k++) {
     const MlwEntry *entry = &pool->entry[k];
-    uint64_t hash = hash_entry(pool->bytes.at + entry->at, entry->n, entry->dialect, entry->is_custom);
+    uint64_t hash =
+        hash_entry(pool->bytes.at + entry->at, entry->n, entry->dialect, entry->is_custom);
     uint32_t at = (uint32_t)hash & (pool->n_slots - 1);
     while (pool->slot[at])
       at = (at + 1) & (pool->n_slots - 1);
@@ -83,8 +84,8 @@ static void rehash(MlwPool *pool) {
   }
 }
 
-static bool is_same(const MlwPool *pool, const MlwEntry *entry, uint32_t dialect, bool is_custom, const void *bytes,
-                    size_t n) {
+static bool is_same(const MlwPool *pool, const MlwEntry *entry, uint32_t dialect, bool is_custom,
+                    const void *bytes, size_t n) {
   return entry->dialect == dialect && entry->is_custom == is_custom && entry->n == n &&
          (n == 0 || memcmp(pool->bytes.at + entry->at, bytes, n) == 0);
 }
@@ -152,8 +153,27 @@ uint32_t mlw_string(MlwWriter *w, const char *text, size_t n) {
 }
 
 uint32_t mlw_dialect(MlwWriter *w, const char *name) {
+  uint32_t index;
+  if (mlw_seen(&w->dialect_memo, name, &index))
+    return index;
   uint32_t string = mlw_string(w, name, strlen(name));
-  return mlw_add(&w->dialects, 0, true, &string, sizeof string);
+  index = mlw_add(&w->dialects, 0, true, &string, sizeof string);
+  mlw_see(&w->dialect_memo, name, index);
+  return index;
+}
+
+MlwRow *mlw_learn_row(MlwWriter *w, uint16_t row) {
+  MlwRow *out = &w->row[row];
+  out->is_known = true;
+  out->is_vhlo = vhlo_newest_op(row) != NULL;
+  out->vhlo = vhlo_op_at(row, w->vhlo);
+  if (out->vhlo) {
+    VhloSlot slots[VHLO_MAX_SLOTS];
+    out->n_slots = vhlo_slots(out->vhlo, slots);
+    out->slot = hl_arena_copy(w->arena, slots, (size_t)out->n_slots * sizeof *slots);
+    out->absent = HL_ARRAY(w->arena, uint32_t, out->n_slots);
+  }
+  return out;
 }
 
 uint32_t mlw_op_name(MlwWriter *w, const char *dialect, const char *name) {
@@ -161,7 +181,7 @@ uint32_t mlw_op_name(MlwWriter *w, const char *dialect, const char *name) {
   return mlw_add(&w->op_names, mlw_dialect(w, dialect), true, &string, sizeof string);
 }
 
-// --- Sections ---------------------------------------------------------------------------------------------------
+// --- Sections ------------------------------------------------------------------------------------
 
 static void put_section(HlBuf *out, int id, HlBuf *data) {
   put_char(out, (char)id);
@@ -188,7 +208,8 @@ static void put_dialects(MlwWriter *w, HlBuf *out) {
   HlBuf data = {0};
   mlw_varint(&data, w->dialects.n);
   for (uint32_t k = 0; k < w->dialects.n; k++)
-    mlw_varint(&data, w->version >= 1 ? (uint64_t)string_of(&w->dialects, k) << 1 : string_of(&w->dialects, k));
+    mlw_varint(&data, w->version >= 1 ? (uint64_t)string_of(&w->dialects, k) << 1
+                                      : string_of(&w->dialects, k));
   if (w->version >= 4)
     mlw_varint(&data, w->op_names.n);
   for (uint32_t k = 0; k < w->op_names.n;) {
@@ -269,7 +290,7 @@ static void put_file(MlwWriter *w, HlBuf *code, HlBuf *out) {
   put_end(out);
 }
 
-// --- Versions -------------------------------------------------------------------------------------------------------
+// --- Versions ------------------------------------------------------------------------------------
 
 static int bytecode_version(int vhlo) {
   if (vhlo < vhlo_version(0, 10))
@@ -284,13 +305,14 @@ static int bytecode_version(int vhlo) {
 static bool check_version(HlCx *cx, HlMlVersion version) {
   HlMlVersion oldest = HL_ML_OLDEST, newest = HL_ML_NEWEST;
   int at = vhlo_version(version.major, version.minor);
-  if (version.minor < 1000 && version.minor >= 0 && version.patch >= 0 && version.major >= 0 && version.major < 1000 &&
-      at >= vhlo_version(oldest.major, oldest.minor) && at <= vhlo_version(newest.major, newest.minor))
+  if (version.minor < 1000 && version.minor >= 0 && version.patch >= 0 && version.major >= 0 &&
+      version.major < 1000 && at >= vhlo_version(oldest.major, oldest.minor) &&
+      at <= vhlo_version(newest.major, newest.minor))
     return true;
   return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0},
-                       "there is no version %d.%d.%d of VHLO; it is from %d.%d.%d to %d.%d.%d", version.major,
-                       version.minor, version.patch, oldest.major, oldest.minor, oldest.patch, newest.major,
-                       newest.minor, newest.patch);
+                       "there is no version %d.%d.%d of VHLO; it is from %d.%d.%d to %d.%d.%d",
+                       version.major, version.minor, version.patch, oldest.major, oldest.minor,
+                       oldest.patch, newest.major, newest.minor, newest.patch);
 }
 
 static void free_writer(MlwWriter *w) {
@@ -304,7 +326,7 @@ static void free_writer(MlwWriter *w) {
     free(w->type_memo[form].slot);
   }
   free(w->location_memo.slot);
-  free(w->row_memo.slot);
+  free(w->dialect_memo.slot);
   free(w->captures.slot);
   free(w->string);
   hl_buf_free(&w->stack);

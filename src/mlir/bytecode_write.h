@@ -31,6 +31,16 @@ typedef struct MlwMemo {
   uint32_t n, n_slots;
 } MlwMemo;
 
+typedef struct MlwRow {        // what a row of ops.def is at the target
+  bool is_known, is_vhlo;      // is_vhlo: some version of VHLO has it
+  bool has_number;
+  const VhloOp *vhlo;          // the one of the target; NULL: none
+  int n_slots;
+  const VhloSlot *slot;
+  uint32_t *absent;            // by slot: what is written where the op has nothing, + 1; 0: not known so far
+  uint32_t number;             // of its name
+} MlwRow;
+
 typedef enum MlwForm { MLW_NATIVE, MLW_VHLO, MLW_FORM_COUNT } MlwForm;
 
 typedef struct MlwWriter {
@@ -49,7 +59,8 @@ typedef struct MlwWriter {
   MlwPool dialects, op_names, attrs, types, properties;
   MlwMemo attr_memo[MLW_FORM_COUNT], type_memo[MLW_FORM_COUNT], location_memo;
   HlBuf stack;                 // entries being encoded, innermost last
-  MlwMemo row_memo;            // number of an op name, by its row
+  MlwMemo dialect_memo;        // by the address of the name
+  MlwRow row[ML_ROW_COUNT];
   MlwMemo captures;            // ops whose regions use values from outside
   uint32_t *number[MLW_FORM_COUNT];  // by a value's index: what it is called in ops of each form; UINT32_MAX: nothing
   uint32_t next;               // the number of the next value
@@ -72,6 +83,11 @@ uint32_t mlw_string(MlwWriter *w, const char *text, size_t n);
 static inline uint32_t mlw_sym(MlwWriter *w, const HlSym *sym) { return mlw_string(w, sym->text, sym->n); }
 uint32_t mlw_dialect(MlwWriter *w, const char *name);
 uint32_t mlw_op_name(MlwWriter *w, const char *dialect, const char *name);
+MlwRow *mlw_learn_row(MlwWriter *w, uint16_t row);
+static inline MlwRow *mlw_row(MlwWriter *w, const HlMlOp *op) {
+  MlwRow *row = &w->row[op->row];
+  return row->is_known ? row : mlw_learn_row(w, op->row);
+}
 
 // bytecode_put.c: entries. Numbers; 0 after a failure.
 uint32_t mlw_type(MlwWriter *w, const HlMlType *type, MlwForm form);
@@ -97,7 +113,7 @@ typedef struct MlwAttrs {
   int n_rest;
   const HlMlNamed *rest;       // discardable
 } MlwAttrs;
-bool mlw_vhlo_attrs(MlwWriter *w, const HlMlOp *op, const VhloOp *row, MlwAttrs *out);
+bool mlw_vhlo_attrs(MlwWriter *w, const HlMlOp *op, const MlwRow *row, MlwAttrs *out);
 bool mlw_native_attrs(MlwWriter *w, const HlMlOp *op, MlwAttrs *out);
 // vhlo_down.c: a copy of the tree in which what a version has no words for is said with those it has, where that can
 // be; NULL: the tree will do.

@@ -18,7 +18,8 @@ bool fh_error(Fh *f, const HlInst *inst, const char *format, ...) {
   HlBuf text = {0};
   hl_buf_vprintf(&text, format, args);
   va_end(args);
-  hl_error_kind(f->cx, HL_UNSUPPORTED, hl_pos(inst), "%s '%s': %s", hl_op_text(inst->op), inst->name->text, text.at);
+  hl_error_kind(f->cx, HL_UNSUPPORTED, hl_pos(inst), "%s '%s': %s", hl_op_text(inst->op),
+                inst->name->text, text.at);
   hl_buf_free(&text);
   return false;
 }
@@ -40,21 +41,24 @@ static const char *const loss_text[FH_LOSS_COUNT] = {
     [FH_LOSS_DOMAIN] = "domains dropped",
     [FH_LOSS_ASYNC] = "asynchronous ops written as the op itself",
     [FH_LOSS_ELIDED] = "constants without a value kept as dense_resource<__elided__>",
-    [FH_LOSS_CALL_ATTRS] = "custom calls lose attributes that have no place (window, dim_labels, precision, ...)",
+    [FH_LOSS_CALL_ATTRS] =
+        "custom calls lose attributes that have no place (window, dim_labels, precision, ...)",
     [FH_LOSS_CALL_LAYOUTS] = "custom calls with tuples lose their layouts",
     [FH_LOSS_SCHEDULE] = "schedules dropped",
     [FH_LOSS_ALIAS] = "aliases dropped or weakened to may-alias",
     [FH_LOSS_CONSTRAIN] = "constrain_layout dropped",
     [FH_LOSS_PRECISION] = "precisions of dots with an algorithm dropped",
     [FH_LOSS_TRACE] = "traces dropped",
-    [FH_LOSS_SPMD] = "settings of the header dropped (sharding propagation, alias_passthrough_params)",
+    [FH_LOSS_SPMD] =
+        "settings of the header dropped (sharding propagation, alias_passthrough_params)",
     [FH_LOSS_UNKNOWN] = "instructions lose attributes that are unknown"};
 
 static void tell_losses(Fh *f) {
   for (int k = 0; k < FH_LOSS_COUNT; k++) {
     const FhLost *lost = &f->lost[k];
     if (lost->n && lost->name)
-      hl_note(f->cx, lost->pos, "%s: %lld, first '%s'", loss_text[k], (long long)lost->n, lost->name->text);
+      hl_note(f->cx, lost->pos, "%s: %lld, first '%s'", loss_text[k], (long long)lost->n,
+              lost->name->text);
     else if (lost->n)
       hl_note(f->cx, lost->pos, "%s", loss_text[k]);
   }
@@ -108,8 +112,8 @@ int64_t fh_leaf_at(const HlShape *shape, HlI64s path, int64_t *n) {
 
 // --- Ops ----------------------------------------------------------------------------------------------
 
-HlMlOp *fh_op(Fh *f, const char *name, int n, HlMlValue *const *operands, int n_results, const HlMlType *const *types,
-              int n_regions) {
+HlMlOp *fh_op(Fh *f, const char *name, int n, HlMlValue *const *operands, int n_results,
+              const HlMlType *const *types, int n_regions) {
   char of_mhlo[96];
   if (f->mhlo && strncmp(name, "stablehlo.", 10) == 0) {
     snprintf(of_mhlo, sizeof of_mhlo, "mhlo.%s", name + 10);
@@ -118,11 +122,11 @@ HlMlOp *fh_op(Fh *f, const char *name, int n, HlMlValue *const *operands, int n_
   HlMlOp *op = hl_ml_op(f->tree, f->block, name, n, operands, n_results, types, n_regions);
   op->location = f->location;
   op->loc = f->inst ? f->inst->loc : 0;
-  f->n_ops++;
   return op;
 }
 
-HlMlValue *fh_make(Fh *f, const char *name, int n, HlMlValue *const *operands, const HlMlType *type) {
+HlMlValue *fh_make(Fh *f, const char *name, int n, HlMlValue *const *operands,
+                   const HlMlType *type) {
   return &fh_op(f, name, n, operands, 1, &type, 0)->results[0];
 }
 
@@ -202,8 +206,9 @@ static void note_losses(Fh *f, const HlInst *inst) {
 
 // Ops through which leaves that no op gives may pass.
 static bool passes_gaps(int op) {
-  return op == HL_OP_TUPLE || op == HL_OP_GET_TUPLE_ELEMENT || op == HL_OP_ASYNC_UPDATE || op == HL_OP_ASYNC_DONE ||
-         op == HL_OP_COPY_DONE || op == HL_OP_SEND_DONE || op == HL_OP_RECV_DONE || op == HL_OP_ALL_GATHER_DONE ||
+  return op == HL_OP_TUPLE || op == HL_OP_GET_TUPLE_ELEMENT || op == HL_OP_ASYNC_UPDATE ||
+         op == HL_OP_ASYNC_DONE || op == HL_OP_COPY_DONE || op == HL_OP_SEND_DONE ||
+         op == HL_OP_RECV_DONE || op == HL_OP_ALL_GATHER_DONE ||
          op == HL_OP_COLLECTIVE_PERMUTE_DONE;
 }
 
@@ -217,7 +222,8 @@ static bool check_operands(Fh *f, const HlInst *inst) {
     FhValue in = fh_operand(f, inst, (int)k);
     for (int leaf = 0; leaf < in.n; leaf++)
       if (!in.at[leaf])
-        return fh_error(f, inst, "it uses what is internal to the asynchronous '%s'", inst->operands[k]->name->text);
+        return fh_error(f, inst, "it uses what is internal to the asynchronous '%s'",
+                        inst->operands[k]->name->text);
   }
   return true;
 }
@@ -236,8 +242,9 @@ static bool write_inst(Fh *f, const HlInst *inst) {
   FhRule *rule = rules[inst->op] ? rules[inst->op] : fh_default;
   if (!rule(f, inst, &out))
     return false;
-  if (f->n_ops > hl_cx_limits(f->cx)->instructions)
-    return hl_error_kind(f->cx, HL_LIMIT, hl_pos(inst), "more than %lld ops: computations used in many places",
+  if (++f->n_written > hl_cx_limits(f->cx)->instructions)
+    return hl_error_kind(f->cx, HL_LIMIT, hl_pos(inst),
+                         "more than %lld instructions: computations used in many places",
                          (long long)hl_cx_limits(f->cx)->instructions);
   decorate(f, inst, &out, first_value);
   note_losses(f, inst);
@@ -254,7 +261,8 @@ static bool write_insts(Fh *f, const HlComp *comp) {
 
 bool fh_inline(Fh *f, const HlComp *comp, const FhValue *args, FhValue *out) {
   if (f->depth >= hl_cx_limits(f->cx)->nesting)
-    return hl_error_kind(f->cx, HL_LIMIT, hl_comp_pos(comp), "computations nested deeper than %d", f->depth);
+    return hl_error_kind(f->cx, HL_LIMIT, hl_comp_pos(comp), "computations nested deeper than %d",
+                         f->depth);
   HlMark mark = hl_arena_mark(f->arena);
   FhEnv *outer = f->env, env = {comp, HL_ARRAY(f->arena, FhValue, comp->next_id + 1), args};
   const HlInst *inst = f->inst;
@@ -285,7 +293,8 @@ static HlMlValue *as_type(Fh *f, HlMlValue *value, const HlMlType *type) {
 }
 
 // The leaves of the parameters as arguments of the block.
-static const FhValue *block_args(Fh *f, HlMlBlock *block, const HlComp *comp, const HlMlType *const *args) {
+static const FhValue *block_args(Fh *f, HlMlBlock *block, const HlComp *comp,
+                                 const HlMlType *const *args) {
   FhValue *values = HL_ARRAY(f->arena, FhValue, comp->n_params + 1);
   int at = 0;
   for (int p = 0; p < comp->n_params; p++) {
@@ -390,7 +399,7 @@ const HlSym *fh_function(Fh *f, const HlComp *comp) {
   return name;
 }
 
-typedef struct Attrs {         // attributes of an argument or a result, while they gather
+typedef struct Attrs {  // attributes of an argument or a result, while they gather
   HlMlNamed at[6];
   int n;
 } Attrs;
@@ -451,7 +460,7 @@ static void describe_aliases(Fh *f, Attrs *attrs) {
   }
   for (int k = 0; k < m->n_buffer_donor; k++) {
     int64_t arg = arg_at(m->entry, m->buffer_donor[k].number, m->buffer_donor[k].index);
-    bool is_aliased = false;                         // which says more
+    bool is_aliased = false;  // which says more
     for (int a = 0; arg >= 0 && a < attrs[arg].n; a++)
       is_aliased |= strcmp(attrs[arg].at[a].name->text, "tf.aliasing_output") == 0;
     if (arg >= 0 && !is_aliased)
@@ -473,12 +482,14 @@ static void set_dicts(Fh *f, HlMlOp *op, const char *name, int64_t n, const Attr
 }
 
 // The types of a computation's parameters, then of its results.
-static const HlMlType *function_type(Fh *f, const HlComp *comp, int64_t *n_args, int64_t *n_results) {
+static const HlMlType *function_type(Fh *f, const HlComp *comp, int64_t *n_args,
+                                     int64_t *n_results) {
   *n_args = 0;
   for (int p = 0; p < comp->n_params; p++)
     *n_args += hl_shape_leaves(comp->params[p]->shape);
   *n_results = hl_shape_leaves(comp->root->shape);
-  const HlMlType **types = HL_ARRAY(f->arena, const HlMlType *, *n_args + *n_results + 1), **at = types;
+  const HlMlType **types = HL_ARRAY(f->arena, const HlMlType *, *n_args + *n_results + 1),
+                 **at = types;
   for (int p = 0; p < comp->n_params; p++) {
     if (!fh_types(f, comp->params[p]->shape, at))
       return NULL;
@@ -489,8 +500,10 @@ static const HlMlType *function_type(Fh *f, const HlComp *comp, int64_t *n_args,
   return hl_ml_function_type(f->tree, (int)*n_args, types, (int)*n_results, at);
 }
 
-static void describe_function(Fh *f, HlMlOp *op, const HlComp *comp, int64_t n_args, int64_t n_results) {
-  Attrs *args = HL_ARRAY(f->arena, Attrs, n_args + 1), *results = HL_ARRAY(f->arena, Attrs, n_results + 1);
+static void describe_function(Fh *f, HlMlOp *op, const HlComp *comp, int64_t n_args,
+                              int64_t n_results) {
+  Attrs *args = HL_ARRAY(f->arena, Attrs, n_args + 1),
+        *results = HL_ARRAY(f->arena, Attrs, n_results + 1);
   describe_params(f, comp, args);
   if (comp == f->m->entry)
     describe_aliases(f, args);
@@ -546,7 +559,8 @@ static bool write_function(Fh *f, const HlComp *comp) {
 // --- The module ---------------------------------------------------------------------------------------------
 
 // Layouts of all leaves in a list, and their tiles.
-static void add_layouts(Fh *f, const HlShape *shape, const HlMlAttr **layout, const HlMlAttr **tiles, int64_t *n) {
+static void add_layouts(Fh *f, const HlShape *shape, const HlMlAttr **layout,
+                        const HlMlAttr **tiles, int64_t *n) {
   if (hl_shape_is_tuple(shape)) {
     for (int k = 0; k < shape->rank; k++)
       add_layouts(f, shape->element[k], layout, tiles, n);
@@ -559,7 +573,8 @@ static void add_layouts(Fh *f, const HlShape *shape, const HlMlAttr **layout, co
   const HlMlType *index = hl_ml_simple_type(f->tree, HL_ML_INDEX);
   for (int k = 0; k < n_tiles; k++) {
     int64_t dim = extra->tiles[k].n;
-    tile[k] = hl_ml_dense(f->tree, hl_ml_tensor_type(f->tree, 1, &dim, index, NULL), extra->tiles[k].at, dim, true);
+    tile[k] = hl_ml_dense(f->tree, hl_ml_tensor_type(f->tree, 1, &dim, index, NULL),
+                          extra->tiles[k].at, dim, true);
   }
   tiles[(*n)++] = hl_ml_array(f->tree, n_tiles, tile);
 }
@@ -587,19 +602,23 @@ static void describe_entry_layout(Fh *f) {
   }
   if (!any)
     return;
-  const HlMlAttr **layout = HL_ARRAY(f->arena, const HlMlAttr *, n + 1), **tiles = HL_ARRAY(f->arena, const HlMlAttr *, n + 1);
+  const HlMlAttr **layout = HL_ARRAY(f->arena, const HlMlAttr *, n + 1),
+                 **tiles = HL_ARRAY(f->arena, const HlMlAttr *, n + 1);
   int64_t n_args = 0, n_results = 0;
   for (int p = 0; p < m->n_entry_params; p++)
     add_layouts(f, m->entry_params[p], layout, tiles, &n_args);
   add_layouts(f, m->entry_result, layout + n_args, tiles + n_args, &n_results);
   HlMlOp *op = f->tree->module;
-  fh_set(f, op, "mhlo.xla_entry_computation_parameter_layouts", hl_ml_array(f->tree, (int)n_args, layout));
+  fh_set(f, op, "mhlo.xla_entry_computation_parameter_layouts",
+         hl_ml_array(f->tree, (int)n_args, layout));
   const HlMlAttr *results = hl_ml_array(f->tree, (int)n_results, layout + n_args);
   fh_set(f, op, "mhlo.xla_entry_computation_result_layout", results);
   if (!tiled)
     return;
-  fh_set(f, op, "mhlo.xla_entry_computation_parameter_tiles", hl_ml_array(f->tree, (int)n_args, tiles));
-  fh_set(f, op, "mhlo.xla_entry_computation_result_tiles", hl_ml_array(f->tree, (int)n_results, tiles + n_args));
+  fh_set(f, op, "mhlo.xla_entry_computation_parameter_tiles",
+         hl_ml_array(f->tree, (int)n_args, tiles));
+  fh_set(f, op, "mhlo.xla_entry_computation_result_tiles",
+         hl_ml_array(f->tree, (int)n_results, tiles + n_args));
 }
 
 static void describe_module(Fh *f) {

@@ -7,44 +7,59 @@
 
 #include "mlir/dialect.h"
 
-typedef struct FhValue {       // the leaves of an instruction's value
-  HlMlValue **at;              // NULL: what no op gives, such as the context of an async op
+typedef struct FhValue {  // the leaves of an instruction's value
+  HlMlValue **at;         // NULL: what no op gives, such as the context of an async op
   int n;
 } FhValue;
 
-typedef struct FhEnv {         // a computation while it is written
+typedef struct FhEnv {  // a computation while it is written
   const HlComp *comp;
-  FhValue *of;                 // by instruction id
-  const FhValue *args;         // by parameter number
+  FhValue *of;          // by instruction id
+  const FhValue *args;  // by parameter number
 } FhEnv;
 
-typedef enum FhLoss {          // what is left out, each noted once
-  FH_LOSS_LAYOUT, FH_LOSS_FUSION, FH_LOSS_CONTROL, FH_LOSS_CONFIG, FH_LOSS_SHARDING, FH_LOSS_DOMAIN, FH_LOSS_ASYNC,
-  FH_LOSS_ELIDED, FH_LOSS_CALL_ATTRS, FH_LOSS_CALL_LAYOUTS, FH_LOSS_SCHEDULE, FH_LOSS_ALIAS, FH_LOSS_CONSTRAIN,
-  FH_LOSS_TRACE, FH_LOSS_SPMD, FH_LOSS_PRECISION, FH_LOSS_UNKNOWN, FH_LOSS_COUNT
+typedef enum FhLoss {  // what is left out, each noted once
+  FH_LOSS_LAYOUT,
+  FH_LOSS_FUSION,
+  FH_LOSS_CONTROL,
+  FH_LOSS_CONFIG,
+  FH_LOSS_SHARDING,
+  FH_LOSS_DOMAIN,
+  FH_LOSS_ASYNC,
+  FH_LOSS_ELIDED,
+  FH_LOSS_CALL_ATTRS,
+  FH_LOSS_CALL_LAYOUTS,
+  FH_LOSS_SCHEDULE,
+  FH_LOSS_ALIAS,
+  FH_LOSS_CONSTRAIN,
+  FH_LOSS_TRACE,
+  FH_LOSS_SPMD,
+  FH_LOSS_PRECISION,
+  FH_LOSS_UNKNOWN,
+  FH_LOSS_COUNT
 } FhLoss;
 
 typedef struct FhLost {
   int64_t n;
-  HlPos pos;                   // of the first
-  const HlSym *name;           // of the first; NULL: the module's
+  HlPos pos;          // of the first
+  const HlSym *name;  // of the first; NULL: the module's
 } FhLost;
 
 typedef struct Fh {
   HlCx *cx;
   HlMlTree *tree;
   const HlModule *m;
-  HlArena *arena;              // of the work; released as it goes
+  HlArena *arena;  // of the work; released as it goes
   bool mhlo;
-  HlMlBlock *block;            // where ops go
-  const HlInst *inst;          // being written
+  HlMlBlock *block;    // where ops go
+  const HlInst *inst;  // being written
   FhEnv *env;
   const HlMlLocation *location;
-  const HlMetadata *located;   // whose location was made last
+  const HlMetadata *located;  // whose location was made last
   const HlMlLocation *located_at;
   const HlMlLocation **frame;  // of stack frames, by id - 1, made on demand
   int depth;                   // of computations written in place
-  int64_t n_ops;
+  int64_t n_written;           // instructions, each as often as it is written
   uint16_t row[HL_OP_COUNT];   // the op of the same meaning, or ML_NONE
   const HlSym **function;      // by computation id; NULL: not a function yet
   const HlComp **todo;         // functions, in the order in which they were asked for
@@ -57,7 +72,8 @@ typedef bool FhRule(Fh *f, const HlInst *inst, FhValue *out);
 
 // --- from_hlo.c: the module, computations, values ------------------------------------------------------
 
-bool fh_error(Fh *f, const HlInst *inst, const char *format, ...) HL_PRINTF(3, 4);  // HL_UNSUPPORTED; always false
+bool fh_error(Fh *f, const HlInst *inst, const char *format, ...)
+    HL_PRINTF(3, 4);  // HL_UNSUPPORTED; always false
 void fh_lose(Fh *f, FhLoss loss, const HlInst *inst);
 // Writes the body of a computation at f->block; its root's leaves go to `out`.
 bool fh_inline(Fh *f, const HlComp *comp, const FhValue *args, FhValue *out);
@@ -73,7 +89,9 @@ FhValue fh_value(Fh *f, int64_t n);                   // room for leaves, all NU
 static inline FhValue fh_operand(const Fh *f, const HlInst *inst, int k) {
   return f->env->of[inst->operands[k]->id];
 }
-static inline HlMlValue *fh_in(const Fh *f, const HlInst *inst, int k) { return fh_operand(f, inst, k).at[0]; }
+static inline HlMlValue *fh_in(const Fh *f, const HlInst *inst, int k) {
+  return fh_operand(f, inst, k).at[0];
+}
 FhValue fh_operands(Fh *f, const HlInst *inst, int from, int to);  // the leaves of several
 // Which leaf of a shape the path names, and how many there are from there.
 int64_t fh_leaf_at(const HlShape *shape, HlI64s path, int64_t *n);
@@ -81,10 +99,11 @@ int64_t fh_leaf_at(const HlShape *shape, HlI64s path, int64_t *n);
 // Ops: `name` is stablehlo's and becomes mhlo's where that is written. Attributes come afterwards.
 HlMlOp *fh_op(Fh *f, const char *name, int n, HlMlValue *const *operands, int n_results,
               const HlMlType *const *types, int n_regions);
-HlMlValue *fh_make(Fh *f, const char *name, int n, HlMlValue *const *operands, const HlMlType *type);
+HlMlValue *fh_make(Fh *f, const char *name, int n, HlMlValue *const *operands,
+                   const HlMlType *type);
 void fh_set(Fh *f, HlMlOp *op, const char *name, const HlMlAttr *value);
-void fh_results(const HlMlOp *op, FhValue *out);      // the results of an op are the leaves
-void fh_copy(FhValue *out, FhValue from);             // the same values
+void fh_results(const HlMlOp *op, FhValue *out);  // the results of an op are the leaves
+void fh_copy(FhValue *out, FhValue from);         // the same values
 // The attributes that the op's row and the instruction have in common.
 bool fh_fill(Fh *f, HlMlOp *op, const HlInst *inst);
 bool fh_default(Fh *f, const HlInst *inst, FhValue *out);
@@ -101,7 +120,7 @@ bool fh_types(Fh *f, const HlShape *shape, const HlMlType **types);
 const HlMlType **fh_leaf_types(Fh *f, const HlShape *shape, int64_t *n);  // NULL after reporting
 const HlMlType *fh_tensor(Fh *f, int rank, const int64_t *dim, const HlMlType *element);
 const HlMlType *fh_with_element(Fh *f, const HlMlType *type, const HlMlType *element);
-const HlMlAttr *fh_ints(Fh *f, HlI64s values);         // of an op: array<i64>, or mhlo's dense
+const HlMlAttr *fh_ints(Fh *f, HlI64s values);  // of an op: array<i64>, or mhlo's dense
 const HlMlAttr *fh_bools(Fh *f, HlI64s values);
 const HlMlAttr *fh_i64s_2d(Fh *f, int64_t rows, int64_t columns, const int64_t *values);
 const HlMlAttr *fh_i32(Fh *f, int64_t value);
@@ -118,30 +137,45 @@ const HlMlAttr *fh_channel(Fh *f, int64_t handle, int64_t type);
 // The attribute that a text spells, such as {a = 1 : i32}; NULL when it spells none (nothing is reported).
 const HlMlAttr *fh_parse_attr(Fh *f, const char *text, size_t n);
 const HlMlLocation *fh_location(Fh *f, const HlInst *inst);
-const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const HlInst *inst, bool *ok);
+const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const HlInst *inst,
+                           bool *ok);
 
 // --- Rules by family: from_hlo_shape.c, from_hlo_math.c, from_hlo_flow.c, from_hlo_comm.c ---------------------
 
-#define FH_RULES(X) \
-  X(PARAMETER, parameter) X(CONSTANT, constant) X(TUPLE, tuple) X(GET_TUPLE_ELEMENT, get_tuple_element) \
-  X(COPY, copy) X(BITCAST, bitcast) X(BITCAST_CONVERT, bitcast_convert) X(BROADCAST, broadcast) \
-  X(DYNAMIC_SLICE, dynamic_slice) X(DYNAMIC_UPDATE_SLICE, dynamic_update_slice) X(DYNAMIC_RESHAPE, dynamic_reshape) \
-  X(TOPK, topk) X(TUPLE_SELECT, tuple_select) X(ALTERNATIVES, first) \
-  X(ABS, abs) X(ERF, chlo) X(ACOS, chlo) X(ACOSH, chlo) X(ASIN, chlo) X(ASINH, chlo) X(ATANH, chlo) X(COSH, chlo) \
-  X(SINH, chlo) X(MULHI, chlo) X(DOT, dot) X(RAGGED_DOT, ragged_dot) X(SCALED_DOT, scaled_dot) \
-  X(CONVOLUTION, convolution) X(RNG, rng) X(RNG_BIT_GENERATOR, rng_bit_generator) \
-  X(STOCHASTIC_CONVERT, stochastic_convert) \
-  X(CALL, call) X(FUSION, fusion) X(WHILE, while) X(CONDITIONAL, conditional) X(MAP, map) X(SCAN, scan) \
-  X(REDUCE_WINDOW, reduce_window) X(SELECT_AND_SCATTER, select_and_scatter) \
-  X(ASYNC_START, async_start) X(ASYNC_UPDATE, first) X(ASYNC_DONE, async_done) X(COPY_START, copy_start) \
-  X(COPY_DONE, copy_done) X(ADD_DEPENDENCY, add_dependency) X(AFTER_ALL, after_all) X(DOMAIN, domain) \
-  X(TRACE, trace) X(CUSTOM_CALL, custom_call) \
-  X(ALL_REDUCE, all_reduce) X(ALL_REDUCE_START, all_reduce) X(ALL_REDUCE_DONE, first) \
-  X(REDUCE_SCATTER, reduce_scatter) X(ALL_GATHER, all_gather) X(ALL_GATHER_START, all_gather) \
-  X(ALL_GATHER_DONE, second) X(ALL_TO_ALL, all_to_all) X(RAGGED_ALL_TO_ALL, ragged_all_to_all) \
-  X(COLLECTIVE_PERMUTE, collective_permute) X(COLLECTIVE_PERMUTE_START, collective_permute) \
-  X(COLLECTIVE_PERMUTE_DONE, second) X(SEND, send) X(SEND_DONE, last) X(RECV, recv) X(RECV_DONE, recv_done) \
-  X(INFEED, infeed)
+#define FH_RULES(X)                                                                                \
+  X(PARAMETER, parameter)                                                                          \
+  X(CONSTANT, constant)                                                                            \
+  X(TUPLE, tuple) X(GET_TUPLE_ELEMENT, get_tuple_element) X(COPY, copy) X(BITCAST, bitcast) X(     \
+      BITCAST_CONVERT, bitcast_convert) X(BROADCAST, broadcast) X(DYNAMIC_SLICE, dynamic_slice)    \
+      X(DYNAMIC_UPDATE_SLICE, dynamic_update_slice) X(DYNAMIC_RESHAPE, dynamic_reshape)            \
+          X(TOPK, topk) X(TUPLE_SELECT, tuple_select) X(ALTERNATIVES, first) X(ABS, abs) X(        \
+              ERF, chlo) X(ACOS, chlo) X(ACOSH, chlo) X(ASIN, chlo) X(ASINH, chlo) X(ATANH, chlo)  \
+              X(COSH, chlo) X(SINH, chlo) X(MULHI, chlo) X(DOT, dot) X(RAGGED_DOT, ragged_dot) X(  \
+                  SCALED_DOT, scaled_dot) X(CONVOLUTION, convolution) X(RNG, rng)                  \
+                  X(RNG_BIT_GENERATOR, rng_bit_generator) X(STOCHASTIC_CONVERT,                    \
+                                                            stochastic_convert) X(CALL, call)      \
+                      X(FUSION, fusion) X(WHILE, while) X(CONDITIONAL, conditional) X(MAP, map) X( \
+                          SCAN, scan) X(REDUCE_WINDOW, reduce_window)                              \
+                          X(SELECT_AND_SCATTER, select_and_scatter) X(ASYNC_START, async_start)    \
+                              X(ASYNC_UPDATE, first) X(ASYNC_DONE, async_done) X(                  \
+                                  COPY_START, copy_start) X(COPY_DONE, copy_done)                  \
+                                  X(ADD_DEPENDENCY, add_dependency) X(AFTER_ALL, after_all) X(     \
+                                      DOMAIN, domain) X(TRACE, trace) X(CUSTOM_CALL, custom_call)  \
+                                      X(ALL_REDUCE, all_reduce) X(ALL_REDUCE_START, all_reduce) X( \
+                                          ALL_REDUCE_DONE,                                         \
+                                          first) X(REDUCE_SCATTER,                                 \
+                                                   reduce_scatter) X(ALL_GATHER, all_gather)       \
+                                          X(ALL_GATHER_START, all_gather)                          \
+                                              X(ALL_GATHER_DONE, second) X(ALL_TO_ALL, all_to_all) \
+                                                  X(RAGGED_ALL_TO_ALL, ragged_all_to_all)          \
+                                                      X(COLLECTIVE_PERMUTE, collective_permute)    \
+                                                          X(COLLECTIVE_PERMUTE_START,              \
+                                                            collective_permute)                    \
+                                                              X(COLLECTIVE_PERMUTE_DONE, second)   \
+                                                                  X(SEND, send) X(SEND_DONE, last) \
+                                                                      X(RECV, recv)                \
+                                                                          X(RECV_DONE, recv_done)  \
+                                                                              X(INFEED, infeed)
 #define FH_DECLARE(op, name) bool fh_rule_##name(Fh *f, const HlInst *inst, FhValue *out);
 FH_RULES(FH_DECLARE)
 #undef FH_DECLARE

@@ -14,12 +14,14 @@ static const HlMlType *token_type(Fh *f) {
 // MHLO has an attribute of its own for bounds.
 static const HlMlType *bounded_type(Fh *f, const HlShape *shape) {
   HlMark mark = hl_arena_mark(f->arena);
-  int64_t *dim = HL_ARRAY(f->arena, int64_t, shape->rank + 1), *bound = HL_ARRAY(f->arena, int64_t, shape->rank + 1);
+  int64_t *dim = HL_ARRAY(f->arena, int64_t, shape->rank + 1),
+          *bound = HL_ARRAY(f->arena, int64_t, shape->rank + 1);
   for (int k = 0; k < shape->rank; k++) {
     dim[k] = shape->dynamic[k] ? HL_UNBOUNDED : shape->dim[k];
     bound[k] = shape->dynamic[k] ? shape->dim[k] : HL_UNBOUNDED;
   }
-  const HlMlNamed field = fh_named(f, "bounds", hl_ml_dense_i64s(f->tree, (HlI64s){bound, shape->rank}));
+  const HlMlNamed field =
+      fh_named(f, "bounds", hl_ml_dense_i64s(f->tree, (HlI64s){bound, shape->rank}));
   const HlMlAttr *bounds = fh_struct(f, "stablehlo.type_extensions", 1, &field);
   const HlMlType *element = hl_ml_dtype_type(f->tree, shape->dtype);
   const HlMlType *type = hl_ml_tensor_type(f->tree, shape->rank, dim, element, bounds);
@@ -118,7 +120,9 @@ const HlMlAttr *fh_i32s(Fh *f, int n, const int32_t *values) {
   return attr;
 }
 
-const HlMlAttr *fh_text(Fh *f, const char *text) { return hl_ml_string(f->tree, text, strlen(text)); }
+const HlMlAttr *fh_text(Fh *f, const char *text) {
+  return hl_ml_string(f->tree, text, strlen(text));
+}
 
 // "stablehlo.dot" as MHLO calls it, where that is written.
 static const char *own_name(const Fh *f, const char *name, char *room, size_t n) {
@@ -131,7 +135,9 @@ static const char *own_name(const Fh *f, const char *name, char *room, size_t n)
 const HlMlAttr *fh_enum(Fh *f, const char *name, int64_t value) {
   char room[96];
   const MlEnum *words = ml_find_enum(hl_str(name));
-  return words && ml_enum_word(words, value) ? hl_ml_enum(f->tree, own_name(f, name, room, sizeof room), value) : NULL;
+  return words && ml_enum_word(words, value)
+             ? hl_ml_enum(f->tree, own_name(f, name, room, sizeof room), value)
+             : NULL;
 }
 
 const HlMlAttr *fh_struct(Fh *f, const char *name, int n, const HlMlNamed *field) {
@@ -143,7 +149,9 @@ HlMlNamed fh_named(Fh *f, const char *name, const HlMlAttr *value) {
   return (HlMlNamed){.name = hl_ml_sym(f->tree, name), .value = value};
 }
 
-static const HlMlAttr *string_of(Fh *f, const HlSym *sym) { return hl_ml_string(f->tree, sym->text, sym->n); }
+static const HlMlAttr *string_of(Fh *f, const HlSym *sym) {
+  return hl_ml_string(f->tree, sym->text, sym->n);
+}
 
 const HlMlAttr *fh_string_dict(Fh *f, const HlDict *dict) {
   HlMark mark = hl_arena_mark(f->arena);
@@ -169,7 +177,9 @@ const HlMlAttr *fh_layout(Fh *f, const HlShape *array) {
   int64_t rank = hl_shape_is_array(array) ? array->rank : 0;
   int64_t *order = HL_ARRAY(f->arena, int64_t, rank + 1);
   for (int k = 0; k < rank; k++)
-    order[k] = array->layout && array->layout->minor_to_major.n == rank ? array->layout->minor_to_major.at[k] : rank - 1 - k;
+    order[k] = array->layout && array->layout->minor_to_major.n == rank
+                   ? array->layout->minor_to_major.at[k]
+                   : rank - 1 - k;
   const HlMlType *type = fh_tensor(f, 1, &rank, hl_ml_simple_type(f->tree, HL_ML_INDEX));
   const HlMlAttr *attr = hl_ml_dense(f->tree, type, order, rank, true);
   hl_arena_release(f->arena, mark);
@@ -214,7 +224,8 @@ static const HlMlAttr *gather_numbers(Fh *f, const HlInst *inst) {
       list_field(f, "offset_dims", hl_attr_ints(inst, HL_A_OFFSET_DIMS)),
       list_field(f, "collapsed_slice_dims", hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS)),
       list_field(f, "operand_batching_dims", hl_attr_ints(inst, HL_A_OPERAND_BATCHING_DIMS)),
-      list_field(f, "start_indices_batching_dims", hl_attr_ints(inst, HL_A_START_INDICES_BATCHING_DIMS)),
+      list_field(f, "start_indices_batching_dims",
+                 hl_attr_ints(inst, HL_A_START_INDICES_BATCHING_DIMS)),
       list_field(f, "start_index_map", hl_attr_ints(inst, HL_A_START_INDEX_MAP)),
       int_field(f, "index_vector_dim", hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM))};
   return fh_struct(f, "stablehlo.gather", HL_COUNT_OF(field), field);
@@ -225,8 +236,10 @@ static const HlMlAttr *scatter_numbers(Fh *f, const HlInst *inst) {
       list_field(f, "update_window_dims", hl_attr_ints(inst, HL_A_UPDATE_WINDOW_DIMS)),
       list_field(f, "inserted_window_dims", hl_attr_ints(inst, HL_A_INSERTED_WINDOW_DIMS)),
       list_field(f, "input_batching_dims", hl_attr_ints(inst, HL_A_INPUT_BATCHING_DIMS)),
-      list_field(f, "scatter_indices_batching_dims", hl_attr_ints(inst, HL_A_SCATTER_INDICES_BATCHING_DIMS)),
-      list_field(f, "scatter_dims_to_operand_dims", hl_attr_ints(inst, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS)),
+      list_field(f, "scatter_indices_batching_dims",
+                 hl_attr_ints(inst, HL_A_SCATTER_INDICES_BATCHING_DIMS)),
+      list_field(f, "scatter_dims_to_operand_dims",
+                 hl_attr_ints(inst, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS)),
       int_field(f, "index_vector_dim", hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM))};
   return fh_struct(f, "stablehlo.scatter", HL_COUNT_OF(field), field);
 }
@@ -243,8 +256,9 @@ static const HlMlAttr *dot_numbers(Fh *f, const HlInst *inst) {
     return fh_struct(f, "stablehlo.dot", 4, field);
   if (!f->mhlo)
     return fh_struct(f, "chlo.ragged_dot", 6, field);
-  const HlMlNamed nested[] = {fh_named(f, "dot_dimension_numbers", fh_struct(f, "stablehlo.dot", 4, field)), field[4],
-                              field[5]};
+  const HlMlNamed nested[] = {
+      fh_named(f, "dot_dimension_numbers", fh_struct(f, "stablehlo.dot", 4, field)), field[4],
+      field[5]};
   return fh_struct(f, "mhlo.ragged_dot", 3, nested);
 }
 
@@ -272,11 +286,12 @@ static const HlMlAttr *precision(Fh *f, const HlInst *inst) {
   HlI64s words = hl_attr_ints(inst, HL_A_OPERAND_PRECISION);
   if (!words.n)
     return NULL;
-  if (hl_attr_int(inst, HL_A_ALGORITHM)) {           // says it all, and wants default precision
+  if (hl_attr_int(inst, HL_A_ALGORITHM)) {  // says it all, and wants default precision
     fh_lose(f, FH_LOSS_PRECISION, inst);
     return NULL;
   }
-  const char *name = inst->op == HL_OP_RAGGED_DOT && !f->mhlo ? "chlo.precision" : "stablehlo.precision";
+  const char *name =
+      inst->op == HL_OP_RAGGED_DOT && !f->mhlo ? "chlo.precision" : "stablehlo.precision";
   const HlMlAttr *list[8];
   int n = words.n < HL_COUNT_OF(list) ? words.n : HL_COUNT_OF(list);
   for (int k = 0; k < n; k++)
@@ -289,20 +304,19 @@ static const struct Algorithm {  // what a dot algorithm computes with
   const char *input, *sum;
   int n_products;
   bool is_imprecise;
-} algorithms[] = {
-    [HL_WORD_dot_algorithm_ANY_F8_ANY_F8_F32] = {"f8E5M2", "f32", 1, false},
-    [HL_WORD_dot_algorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM] = {"f8E5M2", "f32", 1, true},
-    [HL_WORD_dot_algorithm_F16_F16_F16] = {"f16", "f16", 1, false},
-    [HL_WORD_dot_algorithm_F16_F16_F32] = {"f16", "f32", 1, false},
-    [HL_WORD_dot_algorithm_BF16_BF16_BF16] = {"bf16", "bf16", 1, false},
-    [HL_WORD_dot_algorithm_BF16_BF16_F32] = {"bf16", "f32", 1, false},
-    [HL_WORD_dot_algorithm_BF16_BF16_F32_X3] = {"bf16", "f32", 3, false},
-    [HL_WORD_dot_algorithm_BF16_BF16_F32_X6] = {"bf16", "f32", 6, false},
-    [HL_WORD_dot_algorithm_BF16_BF16_F32_X9] = {"bf16", "f32", 9, false},
-    [HL_WORD_dot_algorithm_TF32_TF32_F32] = {"tf32", "f32", 1, false},
-    [HL_WORD_dot_algorithm_TF32_TF32_F32_X3] = {"tf32", "f32", 3, false},
-    [HL_WORD_dot_algorithm_F32_F32_F32] = {"f32", "f32", 1, false},
-    [HL_WORD_dot_algorithm_F64_F64_F64] = {"f64", "f64", 1, false}};
+} algorithms[] = {[HL_WORD_dot_algorithm_ANY_F8_ANY_F8_F32] = {"f8E5M2", "f32", 1, false},
+                  [HL_WORD_dot_algorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM] = {"f8E5M2", "f32", 1, true},
+                  [HL_WORD_dot_algorithm_F16_F16_F16] = {"f16", "f16", 1, false},
+                  [HL_WORD_dot_algorithm_F16_F16_F32] = {"f16", "f32", 1, false},
+                  [HL_WORD_dot_algorithm_BF16_BF16_BF16] = {"bf16", "bf16", 1, false},
+                  [HL_WORD_dot_algorithm_BF16_BF16_F32] = {"bf16", "f32", 1, false},
+                  [HL_WORD_dot_algorithm_BF16_BF16_F32_X3] = {"bf16", "f32", 3, false},
+                  [HL_WORD_dot_algorithm_BF16_BF16_F32_X6] = {"bf16", "f32", 6, false},
+                  [HL_WORD_dot_algorithm_BF16_BF16_F32_X9] = {"bf16", "f32", 9, false},
+                  [HL_WORD_dot_algorithm_TF32_TF32_F32] = {"tf32", "f32", 1, false},
+                  [HL_WORD_dot_algorithm_TF32_TF32_F32_X3] = {"tf32", "f32", 3, false},
+                  [HL_WORD_dot_algorithm_F32_F32_F32] = {"f32", "f32", 1, false},
+                  [HL_WORD_dot_algorithm_F64_F64_F64] = {"f64", "f64", 1, false}};
 
 static const HlMlAttr *algorithm(Fh *f, const HlInst *inst) {
   int64_t word = hl_attr_int(inst, HL_A_ALGORITHM);
@@ -310,13 +324,14 @@ static const HlMlAttr *algorithm(Fh *f, const HlInst *inst) {
     return NULL;
   const struct Algorithm *a = &algorithms[word];
   const HlMlAttr *input = hl_ml_type_attr(f->tree, hl_ml_float_type(f->tree, a->input));
-  const HlMlNamed field[] = {fh_named(f, "lhs_precision_type", input),
-                             fh_named(f, "rhs_precision_type", input),
-                             fh_named(f, "accumulation_type", hl_ml_type_attr(f->tree, hl_ml_float_type(f->tree, a->sum))),
-                             int_field(f, "lhs_component_count", 1),
-                             int_field(f, "rhs_component_count", 1),
-                             int_field(f, "num_primitive_operations", a->n_products),
-                             fh_named(f, "allow_imprecise_accumulation", hl_ml_bool(f->tree, a->is_imprecise))};
+  const HlMlNamed field[] = {
+      fh_named(f, "lhs_precision_type", input),
+      fh_named(f, "rhs_precision_type", input),
+      fh_named(f, "accumulation_type", hl_ml_type_attr(f->tree, hl_ml_float_type(f->tree, a->sum))),
+      int_field(f, "lhs_component_count", 1),
+      int_field(f, "rhs_component_count", 1),
+      int_field(f, "num_primitive_operations", a->n_products),
+      fh_named(f, "allow_imprecise_accumulation", hl_ml_bool(f->tree, a->is_imprecise))};
   return fh_struct(f, "stablehlo.dot_algorithm", HL_COUNT_OF(field), field);
 }
 
@@ -330,7 +345,9 @@ static const HlMlAttr *accuracy(Fh *f, const HlInst *inst) {
       fh_named(f, "atol", hl_ml_float(f->tree, f64, a->has_tolerance ? a->atol : 0)),
       fh_named(f, "rtol", hl_ml_float(f->tree, f64, a->has_tolerance ? a->rtol : 0)),
       int_field(f, "ulps", a->has_tolerance ? a->ulps : 0),
-      fh_named(f, "mode", fh_enum(f, "stablehlo.result_accuracy_mode", a->has_tolerance ? TOLERANCE : a->mode))};
+      fh_named(
+          f, "mode",
+          fh_enum(f, "stablehlo.result_accuracy_mode", a->has_tolerance ? TOLERANCE : a->mode))};
   return fh_struct(f, "stablehlo.result_accuracy", HL_COUNT_OF(field), field);
 }
 
@@ -342,7 +359,10 @@ static const HlMlAttr *channel(Fh *f, const HlInst *inst) {
   if (id <= 0 && !sends && !receives)
     return NULL;
   bool of_host = hl_attr_int(inst, HL_A_IS_HOST_TRANSFER) == 1;
-  return fh_channel(f, id > 0 ? id : 0, !of_host ? DEVICE_TO_DEVICE : sends ? DEVICE_TO_HOST : HOST_TO_DEVICE);
+  return fh_channel(f, id > 0 ? id : 0,
+                    !of_host ? DEVICE_TO_DEVICE
+                    : sends  ? DEVICE_TO_HOST
+                             : HOST_TO_DEVICE);
 }
 
 static const HlMlAttr *unit_if_global(Fh *f, const HlInst *inst) {
@@ -366,15 +386,28 @@ static const HlMlAttr *every_third(Fh *f, const HlInst *inst, HlAttrKey key, int
   return attr;
 }
 
-static const HlMlAttr *starts(Fh *f, const HlInst *inst) { return every_third(f, inst, HL_A_SLICE, 0); }
-static const HlMlAttr *limits(Fh *f, const HlInst *inst) { return every_third(f, inst, HL_A_SLICE, 1); }
-static const HlMlAttr *strides(Fh *f, const HlInst *inst) { return every_third(f, inst, HL_A_SLICE, 2); }
-static const HlMlAttr *pad_low(Fh *f, const HlInst *inst) { return every_third(f, inst, HL_A_PADDING, 0); }
-static const HlMlAttr *pad_high(Fh *f, const HlInst *inst) { return every_third(f, inst, HL_A_PADDING, 1); }
-static const HlMlAttr *pad_interior(Fh *f, const HlInst *inst) { return every_third(f, inst, HL_A_PADDING, 2); }
+static const HlMlAttr *starts(Fh *f, const HlInst *inst) {
+  return every_third(f, inst, HL_A_SLICE, 0);
+}
+static const HlMlAttr *limits(Fh *f, const HlInst *inst) {
+  return every_third(f, inst, HL_A_SLICE, 1);
+}
+static const HlMlAttr *strides(Fh *f, const HlInst *inst) {
+  return every_third(f, inst, HL_A_SLICE, 2);
+}
+static const HlMlAttr *pad_low(Fh *f, const HlInst *inst) {
+  return every_third(f, inst, HL_A_PADDING, 0);
+}
+static const HlMlAttr *pad_high(Fh *f, const HlInst *inst) {
+  return every_third(f, inst, HL_A_PADDING, 1);
+}
+static const HlMlAttr *pad_interior(Fh *f, const HlInst *inst) {
+  return every_third(f, inst, HL_A_PADDING, 2);
+}
 
 static const HlMlAttr *slice_sizes(Fh *f, const HlInst *inst) {
-  return fh_ints(f, hl_attr_ints(inst, inst->op == HL_OP_GATHER ? HL_A_SLICE_SIZES : HL_A_DYNAMIC_SLICE_SIZES));
+  return fh_ints(f, hl_attr_ints(inst, inst->op == HL_OP_GATHER ? HL_A_SLICE_SIZES
+                                                                : HL_A_DYNAMIC_SLICE_SIZES));
 }
 
 // One number of each dimension of the window.
@@ -389,8 +422,10 @@ static const HlMlAttr *of_window(Fh *f, const HlInst *inst, size_t offset) {
   return attr;
 }
 
-#define OF_WINDOW(name, field) \
-  static const HlMlAttr *name(Fh *f, const HlInst *inst) { return of_window(f, inst, offsetof(HlWindowDim, field)); }
+#define OF_WINDOW(name, field)                               \
+  static const HlMlAttr *name(Fh *f, const HlInst *inst) {   \
+    return of_window(f, inst, offsetof(HlWindowDim, field)); \
+  }
 OF_WINDOW(window_sizes, size)
 OF_WINDOW(window_strides, stride)
 OF_WINDOW(base_dilations, lhs_dilate)
@@ -439,8 +474,8 @@ static const HlMlAttr *dimensions(Fh *f, const HlInst *inst) {
 
 typedef const HlMlAttr *AttrFn(Fh *f, const HlInst *inst);
 static const struct AttrRule {
-  const char *name;            // of the op's attribute
-  int key;                     // of HLO's, of the same kind; or
+  const char *name;  // of the op's attribute
+  int key;           // of HLO's, of the same kind; or
   AttrFn *make;
 } attr_rules[] = {{"dimension", HL_A_DIMENSION, NULL},
                   {"all_gather_dim", HL_A_DIMENSION, NULL},
@@ -512,30 +547,35 @@ static const struct AttrRule *find_rule(const char *name) {
 static const HlMlAttr *plain_attr(Fh *f, const MlAttrRow *row, const HlInst *inst, HlAttrKey key) {
   HlMlTree *tree = f->tree;
   switch (row->kind) {
-    case ML_K_I64: return hl_ml_i64(tree, hl_attr_int(inst, key));
-    case ML_K_I32: return fh_i32(f, hl_attr_int(inst, key));
-    case ML_K_BOOL: return hl_ml_bool(tree, hl_attr_int(inst, key) == 1);
-    case ML_K_F32: return hl_ml_float(tree, hl_ml_float_type(tree, "f32"), hl_attr_float(inst, key));
-    case ML_K_STRING: return hl_has_attr(inst, key) ? string_of(f, hl_attr(inst, key)->sym) : NULL;
-    case ML_K_I64S: return fh_ints(f, hl_attr_ints(inst, key));
-    case ML_K_ENUM: return fh_enum(f, row->more, hl_attr_int(inst, key));
-    default: return NULL;
+  case ML_K_I64: return hl_ml_i64(tree, hl_attr_int(inst, key));
+  case ML_K_I32: return fh_i32(f, hl_attr_int(inst, key));
+  case ML_K_BOOL: return hl_ml_bool(tree, hl_attr_int(inst, key) == 1);
+  case ML_K_F32: return hl_ml_float(tree, hl_ml_float_type(tree, "f32"), hl_attr_float(inst, key));
+  case ML_K_STRING: return hl_has_attr(inst, key) ? string_of(f, hl_attr(inst, key)->sym) : NULL;
+  case ML_K_I64S: return fh_ints(f, hl_attr_ints(inst, key));
+  case ML_K_ENUM: return fh_enum(f, row->more, hl_attr_int(inst, key));
+  default: return NULL;
   }
 }
 
 // A comparison's type is written where it is not what the element type says.
 static const HlMlAttr *compare_type(Fh *f, const HlInst *inst) {
-  int64_t word = hl_has_attr(inst, HL_A_COMPARISON_TYPE) ? hl_attr_int(inst, HL_A_COMPARISON_TYPE) : 0;
+  int64_t word =
+      hl_has_attr(inst, HL_A_COMPARISON_TYPE) ? hl_attr_int(inst, HL_A_COMPARISON_TYPE) : 0;
   return word ? fh_enum(f, "stablehlo.comparison_type", word) : NULL;
 }
 
-const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const HlInst *inst, bool *ok) {
+const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const HlInst *inst,
+                           bool *ok) {
   if (strcmp(row->name, "compare_type") == 0)
     return compare_type(f, inst);
   const struct AttrRule *rule = find_rule(row->name);
-  const HlMlAttr *attr = !rule ? NULL : rule->make ? rule->make(f, inst) : plain_attr(f, row, inst, (HlAttrKey)rule->key);
+  const HlMlAttr *attr = !rule        ? NULL
+                         : rule->make ? rule->make(f, inst)
+                                      : plain_attr(f, row, inst, (HlAttrKey)rule->key);
   if (!attr && ml_is_required(row) && !hl_ml_attr(op, row->name) && *ok)
-    *ok = fh_error(f, inst, "%s wants an attribute '%s' that it does not have", op->name->text, row->name);
+    *ok = fh_error(f, inst, "%s wants an attribute '%s' that it does not have", op->name->text,
+                   row->name);
   return attr;
 }
 
@@ -547,19 +587,21 @@ static const HlMlType *copy_type(HlMlTree *tree, const HlMlType *from) {
   if (!from)
     return NULL;
   switch ((HlMlTypeKind)from->kind) {
-    case HL_ML_INT: return hl_ml_int_type(tree, from->width, (HlMlSign)from->sign);
-    case HL_ML_FLOAT: return from->text ? hl_ml_float_type(tree, from->text->text) : NULL;
-    case HL_ML_INDEX:
-    case HL_ML_NONE: return hl_ml_simple_type(tree, (HlMlTypeKind)from->kind);
-    case HL_ML_COMPLEX: {
-      const HlMlType *element = copy_type(tree, from->element[0]);
-      return element ? hl_ml_list_type(tree, HL_ML_COMPLEX, 1, &element) : NULL;
-    }
-    case HL_ML_TENSOR: {
-      const HlMlType *element = copy_type(tree, from->element[0]);
-      return element && !from->encoding ? hl_ml_tensor_type(tree, from->rank, from->dim, element, NULL) : NULL;
-    }
-    default: return NULL;
+  case HL_ML_INT: return hl_ml_int_type(tree, from->width, (HlMlSign)from->sign);
+  case HL_ML_FLOAT: return from->text ? hl_ml_float_type(tree, from->text->text) : NULL;
+  case HL_ML_INDEX:
+  case HL_ML_NONE: return hl_ml_simple_type(tree, (HlMlTypeKind)from->kind);
+  case HL_ML_COMPLEX: {
+    const HlMlType *element = copy_type(tree, from->element[0]);
+    return element ? hl_ml_list_type(tree, HL_ML_COMPLEX, 1, &element) : NULL;
+  }
+  case HL_ML_TENSOR: {
+    const HlMlType *element = copy_type(tree, from->element[0]);
+    return element && !from->encoding
+               ? hl_ml_tensor_type(tree, from->rank, from->dim, element, NULL)
+               : NULL;
+  }
+  default: return NULL;
   }
 }
 
@@ -574,8 +616,9 @@ static const HlMlAttr *copy_list(HlMlTree *tree, const HlMlAttr *from) {
 static const HlMlAttr *copy_dict(HlMlTree *tree, const HlMlAttr *from) {
   HlMlNamed *named = HL_ARRAY(tree->arena, HlMlNamed, from->n + 1);
   for (int k = 0; k < from->n; k++) {
-    named[k] = (HlMlNamed){.name = hl_syms_add(tree->syms, from->dict[k].name->text, from->dict[k].name->n),
-                           .value = copy_attr(tree, from->dict[k].value)};
+    named[k] = (HlMlNamed){
+        .name = hl_syms_add(tree->syms, from->dict[k].name->text, from->dict[k].name->n),
+        .value = copy_attr(tree, from->dict[k].value)};
     if (!named[k].value)
       return NULL;
   }
@@ -588,25 +631,28 @@ static const HlMlAttr *copy_attr(HlMlTree *tree, const HlMlAttr *from) {
   if (from->type && !type)
     return NULL;
   switch ((HlMlAttrKind)from->kind) {
-    case HL_ML_A_UNIT: return hl_ml_unit(tree);
-    case HL_ML_A_BOOL: return hl_ml_bool(tree, from->i != 0);
-    case HL_ML_A_INT: return hl_ml_int(tree, type, from->i);
-    case HL_ML_A_FLOAT: return hl_ml_float_bits(tree, type, from->bits);
-    case HL_ML_A_STRING: return type ? NULL : hl_ml_string(tree, from->sym->text, from->sym->n);
-    case HL_ML_A_TYPE: return hl_ml_type_attr(tree, type);
-    case HL_ML_A_SYMBOL: return from->n ? NULL : hl_ml_symbol(tree, hl_syms_add(tree->syms, from->sym->text, from->sym->n));
-    case HL_ML_A_ARRAY: return copy_list(tree, from);
-    case HL_ML_A_DICT: return copy_dict(tree, from);
-    case HL_ML_A_DENSE: return hl_ml_dense(tree, type, from->data, from->n_elements, true);
-    case HL_ML_A_DENSE_ARRAY: {
-      HlMlAttr *copy = HL_NEW(tree->arena, HlMlAttr);
-      *copy = *from;
-      copy->type = type;
-      size_t size = (size_t)from->n_elements * (size_t)(hl_ml_dtype(type) ? hl_dtype_bytes(hl_ml_dtype(type)) : 8);
-      copy->data = hl_arena_copy(tree->arena, from->data, size);
-      return copy;
-    }
-    default: return NULL;
+  case HL_ML_A_UNIT: return hl_ml_unit(tree);
+  case HL_ML_A_BOOL: return hl_ml_bool(tree, from->i != 0);
+  case HL_ML_A_INT: return hl_ml_int(tree, type, from->i);
+  case HL_ML_A_FLOAT: return hl_ml_float_bits(tree, type, from->bits);
+  case HL_ML_A_STRING: return type ? NULL : hl_ml_string(tree, from->sym->text, from->sym->n);
+  case HL_ML_A_TYPE: return hl_ml_type_attr(tree, type);
+  case HL_ML_A_SYMBOL:
+    return from->n ? NULL
+                   : hl_ml_symbol(tree, hl_syms_add(tree->syms, from->sym->text, from->sym->n));
+  case HL_ML_A_ARRAY: return copy_list(tree, from);
+  case HL_ML_A_DICT: return copy_dict(tree, from);
+  case HL_ML_A_DENSE: return hl_ml_dense(tree, type, from->data, from->n_elements, true);
+  case HL_ML_A_DENSE_ARRAY: {
+    HlMlAttr *copy = HL_NEW(tree->arena, HlMlAttr);
+    *copy = *from;
+    copy->type = type;
+    size_t size = (size_t)from->n_elements *
+                  (size_t)(hl_ml_dtype(type) ? hl_dtype_bytes(hl_ml_dtype(type)) : 8);
+    copy->data = hl_arena_copy(tree->arena, from->data, size);
+    return copy;
+  }
+  default: return NULL;
   }
 }
 
@@ -633,7 +679,8 @@ const HlMlAttr *fh_parse_attr(Fh *f, const char *text, size_t n) {
 
 // --- Locations ------------------------------------------------------------------------------------------------
 
-static const HlMlLocation *new_location(Fh *f, HlMlLocation location, const HlMlLocation *a, const HlMlLocation *b) {
+static const HlMlLocation *new_location(Fh *f, HlMlLocation location, const HlMlLocation *a,
+                                        const HlMlLocation *b) {
   HlMlLocation *made = HL_NEW(f->tree->arena, HlMlLocation);
   *made = location;
   const HlMlLocation *const list[2] = {a, b};
@@ -643,10 +690,14 @@ static const HlMlLocation *new_location(Fh *f, HlMlLocation location, const HlMl
   return made;
 }
 
-static const HlSym *own_sym(Fh *f, const HlSym *sym) { return hl_syms_add(f->tree->syms, sym->text, sym->n); }
+static const HlSym *own_sym(Fh *f, const HlSym *sym) {
+  return hl_syms_add(f->tree->syms, sym->text, sym->n);
+}
 
-static const HlMlLocation *file_location(Fh *f, const HlSym *file, int line, int column, int end_line, int end_column) {
-  HlMlLocation at = {.kind = HL_ML_LOC_FILE, .sym = own_sym(f, file), .line = line, .column = column};
+static const HlMlLocation *file_location(Fh *f, const HlSym *file, int line, int column,
+                                         int end_line, int end_column) {
+  HlMlLocation at = {
+      .kind = HL_ML_LOC_FILE, .sym = own_sym(f, file), .line = line, .column = column};
   at.is_range = end_line > 0 && (end_line != line || end_column != column);
   at.end_line = at.is_range ? end_line : 0;
   at.end_column = at.is_range ? end_column : 0;
@@ -654,7 +705,8 @@ static const HlMlLocation *file_location(Fh *f, const HlSym *file, int line, int
 }
 
 static const HlMlLocation *named_location(Fh *f, const HlSym *name, const HlMlLocation *child) {
-  return new_location(f, (HlMlLocation){.kind = HL_ML_LOC_NAME, .sym = own_sym(f, name)}, child, NULL);
+  return new_location(f, (HlMlLocation){.kind = HL_ML_LOC_NAME, .sym = own_sym(f, name)}, child,
+                      NULL);
 }
 
 // The place of one frame, without its callers; NULL when the tables do not say.
@@ -666,8 +718,8 @@ static const HlMlLocation *frame_place(Fh *f, const HlStackFrame *frame) {
   const HlFileLocation *at = &frames->locations[id - 1];
   if (at->file_name_id < 1 || at->file_name_id > frames->n_file_names)
     return NULL;
-  const HlMlLocation *place = file_location(f, frames->file_names[at->file_name_id - 1], at->line, at->column,
-                                            at->end_line, at->end_column);
+  const HlMlLocation *place = file_location(f, frames->file_names[at->file_name_id - 1], at->line,
+                                            at->column, at->end_line, at->end_column);
   if (at->function_name_id < 1 || at->function_name_id > frames->n_function_names)
     return place;
   return named_location(f, frames->function_names[at->function_name_id - 1], place);
@@ -679,15 +731,18 @@ static const HlMlLocation *frame_location(Fh *f, int id) {
   int limit = hl_cx_limits(f->cx)->nesting, n = 0;
   HlMark mark = hl_arena_mark(f->arena);
   int *chain = HL_ARRAY(f->arena, int, limit + 1);
-  for (; id >= 1 && id <= frames->n_frames && n < limit; id = frames->frames[id - 1].parent_frame_id)
+  for (; id >= 1 && id <= frames->n_frames && n < limit;
+       id = frames->frames[id - 1].parent_frame_id)
     chain[n++] = id;
   const HlMlLocation *caller = NULL;
   while (n-- > 0) {
     const HlMlLocation **made = &f->frame[chain[n] - 1];
     if (!*made) {
       const HlMlLocation *place = frame_place(f, &frames->frames[chain[n] - 1]);
-      *made = !place ? caller : !caller ? place
-                              : new_location(f, (HlMlLocation){.kind = HL_ML_LOC_CALLSITE}, place, caller);
+      *made = !place ? caller
+              : !caller
+                  ? place
+                  : new_location(f, (HlMlLocation){.kind = HL_ML_LOC_CALLSITE}, place, caller);
     }
     caller = *made;
   }

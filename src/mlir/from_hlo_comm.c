@@ -21,7 +21,8 @@ static bool put_collective(Fh *f, const HlInst *inst, int like, int n, HlMlValue
   const HlComp *comp = inst->calls[0].comp;
   if (comp->n_params != 2 || hl_shape_leaves(comp->root->shape) != 1)
     return hl_inst_error(f->cx, inst, "'%s' is not of two scalars", comp->name->text);
-  const HlMlType *scalar = fh_tensor(f, 0, NULL, hl_ml_element(in[0]->type)), *const args[2] = {scalar, scalar};
+  const HlMlType *scalar = fh_tensor(f, 0, NULL, hl_ml_element(in[0]->type)), *const args[2] = {
+                                                                                  scalar, scalar};
   return fh_region(f, op, 0, comp, args, args);
 }
 
@@ -55,8 +56,8 @@ bool fh_rule_reduce_scatter(Fh *f, const HlInst *inst, FhValue *out) {
 }
 
 // The result of a start is (operands, results, ...).
-static bool started(Fh *f, const HlInst *inst, bool starts, FhValue in, const HlMlType ***types, FhValue *results,
-                    FhValue *out) {
+static bool started(Fh *f, const HlInst *inst, bool starts, FhValue in, const HlMlType ***types,
+                    FhValue *results, FhValue *out) {
   int64_t n;
   *types = fh_leaf_types(f, inst->shape, &n);
   if (!*types)
@@ -102,7 +103,8 @@ static const HlMlAttr *exchange_groups(Fh *f, const HlInst *inst, int64_t *size)
     *size = lists.at[0].n;
     return fh_groups(f, inst);
   }
-  bool is_partitioned = hl_has_attr(inst, HL_A_CHANNEL_ID) && hl_attr_int(inst, HL_A_CHANNEL_ID) > 0;
+  bool is_partitioned =
+      hl_has_attr(inst, HL_A_CHANNEL_ID) && hl_attr_int(inst, HL_A_CHANNEL_ID) > 0;
   *size = is_partitioned ? f->m->num_partitions : f->m->replica_count;
   if (*size > hl_cx_limits(f->cx)->tuple_leaves) {
     hl_error_kind(f->cx, HL_LIMIT, hl_pos(inst), "%lld devices", (long long)*size);
@@ -115,7 +117,8 @@ static const HlMlAttr *exchange_groups(Fh *f, const HlInst *inst, int64_t *size)
 }
 
 // NULL after reporting.
-static HlMlValue *put_all_to_all(Fh *f, const HlInst *inst, HlMlValue *in, const HlMlType *type, int64_t dim) {
+static HlMlValue *put_all_to_all(Fh *f, const HlInst *inst, HlMlValue *in, const HlMlType *type,
+                                 int64_t dim) {
   int64_t n;
   const HlMlAttr *groups = exchange_groups(f, inst, &n);
   if (!groups)
@@ -141,7 +144,8 @@ static HlMlValue *take(Fh *f, HlMlValue *all, int64_t k, const HlMlType *type) {
   start[0] = k;
   limit[0] = k + 1;
   dim[0] = 1;
-  HlMlValue *cut = fh_make(f, "stablehlo.slice", 1, &all, fh_tensor(f, rank, dim, hl_ml_element(type)));
+  HlMlValue *cut =
+      fh_make(f, "stablehlo.slice", 1, &all, fh_tensor(f, rank, dim, hl_ml_element(type)));
   fh_set(f, cut->def, "start_indices", fh_ints(f, (HlI64s){start, rank}));
   fh_set(f, cut->def, "limit_indices", fh_ints(f, (HlI64s){limit, rank}));
   fh_set(f, cut->def, "strides", fh_ints(f, (HlI64s){stride, rank}));
@@ -157,7 +161,8 @@ static bool exchange_list(Fh *f, const HlInst *inst, FhValue in, FhValue *out) {
   for (int k = 0; k < in.n; k++) {
     if (in.at[k]->type != type)
       return fh_error(f, inst, "operands of different types");
-    in.at[k] = fh_make(f, "stablehlo.reshape", 1, &in.at[k], fh_tensor(f, type->rank + 1, dim, hl_ml_element(type)));
+    in.at[k] = fh_make(f, "stablehlo.reshape", 1, &in.at[k],
+                       fh_tensor(f, type->rank + 1, dim, hl_ml_element(type)));
   }
   dim[0] = in.n;
   const HlMlType *stacked = fh_tensor(f, type->rank + 1, dim, hl_ml_element(type));
@@ -270,7 +275,8 @@ bool fh_rule_recv_done(Fh *f, const HlInst *inst, FhValue *out) {
   return true;
 }
 
-static void add_infeed_layouts(Fh *f, const HlShape *shape, const HlMlAttr **list, int *n, bool *any) {
+static void add_infeed_layouts(Fh *f, const HlShape *shape, const HlMlAttr **list, int *n,
+                               bool *any) {
   if (hl_shape_is_tuple(shape)) {
     for (int k = 0; k < shape->rank; k++)
       add_infeed_layouts(f, shape->element[k], list, n, any);
@@ -281,7 +287,8 @@ static void add_infeed_layouts(Fh *f, const HlShape *shape, const HlMlAttr **lis
   const HlMlAttr **order = HL_ARRAY(f->arena, const HlMlAttr *, shape->rank + 1);
   bool is_set = shape->layout && shape->layout->minor_to_major.n == shape->rank;
   for (int k = 0; k < shape->rank; k++)
-    order[k] = hl_ml_i64(f->tree, is_set ? shape->layout->minor_to_major.at[k] : shape->rank - 1 - k);
+    order[k] =
+        hl_ml_i64(f->tree, is_set ? shape->layout->minor_to_major.at[k] : shape->rank - 1 - k);
   *any |= shape->layout && !hl_layout_is_default(shape->layout);
   list[(*n)++] = hl_ml_array(f->tree, shape->rank, order);
 }
@@ -316,14 +323,17 @@ static void take_tuple_apart(Fh *f, const HlShape *shape, HlMlValue *value, HlMl
     return;
   }
   for (int k = 0; k < shape->rank; k++) {
-    HlMlValue *element = fh_make(f, "stablehlo.get_tuple_element", 1, &value, fh_type(f, shape->element[k]));
+    HlMlValue *element =
+        fh_make(f, "stablehlo.get_tuple_element", 1, &value, fh_type(f, shape->element[k]));
     fh_set(f, element->def, "index", fh_i32(f, k));
     take_tuple_apart(f, shape->element[k], element, leaves);
   }
 }
 
 // A tuple of several results is several results, a tuple of one stays a tuple.
-static bool splits(const HlShape *shape) { return hl_shape_is_tuple(shape) && shape->rank != 1; }
+static bool splits(const HlShape *shape) {
+  return hl_shape_is_tuple(shape) && shape->rank != 1;
+}
 
 static bool has_inner_tuple(const HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++)
@@ -339,9 +349,14 @@ static bool has_inner_tuple(const HlInst *inst) {
 }
 
 static bool has_call_attrs(const HlInst *inst) {
-  static const HlAttrKey keys[] = {HL_A_WINDOW,       HL_A_DIM_LABELS,        HL_A_FEATURE_GROUP_COUNT,
-                                   HL_A_BATCH_GROUP_COUNT, HL_A_OPERAND_PRECISION, HL_A_PADDING_TYPE,
-                                   HL_A_SCHEDULE,     HL_A_ALGORITHM};
+  static const HlAttrKey keys[] = {HL_A_WINDOW,
+                                   HL_A_DIM_LABELS,
+                                   HL_A_FEATURE_GROUP_COUNT,
+                                   HL_A_BATCH_GROUP_COUNT,
+                                   HL_A_OPERAND_PRECISION,
+                                   HL_A_PADDING_TYPE,
+                                   HL_A_SCHEDULE,
+                                   HL_A_ALGORITHM};
   for (int k = 0; k < HL_COUNT_OF(keys); k++)
     if (hl_has_attr(inst, keys[k]))
       return true;
@@ -356,7 +371,8 @@ static void set_call_layouts(Fh *f, HlMlOp *op, const HlInst *inst) {
     fh_lose(f, FH_LOSS_CALL_LAYOUTS, inst);
     return;
   }
-  const HlMlAttr **list = HL_ARRAY(f->arena, const HlMlAttr *, inst->n_operands + op->n_results + 1);
+  const HlMlAttr **list =
+      HL_ARRAY(f->arena, const HlMlAttr *, inst->n_operands + op->n_results + 1);
   for (int k = 0; k < constraints->shapes.n; k++)
     list[k] = fh_layout(f, constraints->shapes.at[k]);
   fh_set(f, op, "operand_layouts", hl_ml_array(f->tree, constraints->shapes.n, list));
@@ -372,9 +388,10 @@ static void set_call_aliases(Fh *f, HlMlOp *op, const HlInst *inst) {
   const HlMlAttr **list = HL_ARRAY(f->arena, const HlMlAttr *, attr->aliases.n);
   for (int k = 0; k < attr->aliases.n; k++) {
     const HlAlias *alias = &attr->aliases.at[k];
-    const HlMlNamed field[3] = {fh_named(f, "output_tuple_indices", hl_ml_dense_i64s(f->tree, alias->output)),
-                                fh_named(f, "operand_index", hl_ml_i64(f->tree, alias->number)),
-                                fh_named(f, "operand_tuple_indices", hl_ml_dense_i64s(f->tree, alias->index))};
+    const HlMlNamed field[3] = {
+        fh_named(f, "output_tuple_indices", hl_ml_dense_i64s(f->tree, alias->output)),
+        fh_named(f, "operand_index", hl_ml_i64(f->tree, alias->number)),
+        fh_named(f, "operand_tuple_indices", hl_ml_dense_i64s(f->tree, alias->index))};
     list[k] = fh_struct(f, "stablehlo.output_operand_alias", 3, field);
   }
   fh_set(f, op, "output_operand_aliases", hl_ml_array(f->tree, attr->aliases.n, list));
@@ -390,8 +407,9 @@ static bool set_call_config(Fh *f, HlMlOp *op, const HlInst *inst) {
       fh_set(f, op, "backend_config", hl_ml_string(f->tree, config->sym->text, config->sym->n));
     return true;
   }
-  const HlMlAttr *dict = config && config->sym->n ? fh_parse_attr(f, config->sym->text, config->sym->n)
-                                                  : hl_ml_dict(f->tree, 0, NULL);
+  const HlMlAttr *dict = config && config->sym->n
+                             ? fh_parse_attr(f, config->sym->text, config->sym->n)
+                             : hl_ml_dict(f->tree, 0, NULL);
   if (!dict || dict->kind != HL_ML_A_DICT)
     return fh_error(f, inst, "its backend_config is not a dictionary: %.200s", config->sym->text);
   fh_set(f, op, "backend_config", dict);
@@ -422,16 +440,45 @@ static HlMlOp *put_call(Fh *f, const HlInst *inst) {
   return fh_op(f, "stablehlo.custom_call", (int)inst->n_operands, in, n_results, types, 0);
 }
 
+// Checks and probes are ops of their own, whose attributes stand in the config.
+static bool put_check(Fh *f, const HlInst *inst, const HlSym *target, FhValue *out) {
+  int64_t n;
+  const HlMlType **types = fh_leaf_types(f, inst->shape, &n);
+  const HlAttr *config = hl_attr(inst, HL_A_BACKEND_CONFIG);
+  const HlMlAttr *dict =
+      config && config->sym->n ? fh_parse_attr(f, config->sym->text, config->sym->n) : NULL;
+  if (!types)
+    return false;
+  if (config && config->sym->n && (!dict || dict->kind != HL_ML_A_DICT))
+    return fh_error(f, inst, "its backend_config is not a dictionary: %.200s", config->sym->text);
+  FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
+  HlMlOp *op = fh_op(f, target->text, in.n, in.at, (int)n, types, 0);
+  for (int k = 0; dict && k < dict->n; k++)
+    fh_set(f, op, dict->dict[k].name->text, dict->dict[k].value);
+  fh_results(op, out);
+  return true;
+}
+
+static bool is_check(const HlSym *target) {
+  HlMlDialect dialect;
+  HlMlRow row = ml_find_row((HlStr){target->text, target->n}, &dialect);
+  return row == ML_INTERPRETER_PROBE || row == ML_INTERPRETER_PRINT ||
+         (row && dialect == HL_ML_CHECK);
+}
+
 bool fh_rule_custom_call(Fh *f, const HlInst *inst, FhValue *out) {
   const HlShape *shape = inst->shape;
-  HlMlOp *op = put_call(f, inst);
-  if (!op)
-    return false;
   const HlAttr *target = hl_attr(inst, HL_A_CUSTOM_CALL_TARGET);
   if (!target)
     return hl_inst_error(f->cx, inst, "a custom call without a target");
+  if (is_check(target->sym))
+    return put_check(f, inst, target->sym, out);
+  HlMlOp *op = put_call(f, inst);
+  if (!op)
+    return false;
   fh_set(f, op, "call_target_name", hl_ml_string(f->tree, target->sym->text, target->sym->n));
-  fh_set(f, op, "has_side_effect", hl_ml_bool(f->tree, hl_attr_int(inst, HL_A_HAS_SIDE_EFFECT) == 1));
+  fh_set(f, op, "has_side_effect",
+         hl_ml_bool(f->tree, hl_attr_int(inst, HL_A_HAS_SIDE_EFFECT) == 1));
   set_call_layouts(f, op, inst);
   set_call_aliases(f, op, inst);
   set_called(f, op, inst);

@@ -6,29 +6,31 @@
 
 // --- Regions that fold scalars -----------------------------------------------------------------------------
 
-static const HlMlType *scalar_of(Fh *f, const HlMlType *type) { return fh_tensor(f, 0, NULL, hl_ml_element(type)); }
+static const HlMlType *scalar_of(Fh *f, const HlMlType *type) {
+  return fh_tensor(f, 0, NULL, hl_ml_element(type));
+}
 
 // The value whose element type parameter p of the region has.
 static const HlMlType *like_param(const HlMlOp *op, const HlInst *inst, int p) {
   int n = (int)op->n_operands;
   switch (inst->op) {
-    case HL_OP_REDUCE:
-    case HL_OP_REDUCE_WINDOW: return p < n / 2 ? op->results[p].type : op->operands[p - n / 2]->type;
-    case HL_OP_SCATTER: return p < (n - 1) / 2 ? op->results[p].type : op->operands[p + 1]->type;
-    case HL_OP_SORT: return op->operands[p / 2]->type;
-    case HL_OP_MAP: return op->operands[p]->type;
-    default: return op->operands[0]->type;
+  case HL_OP_REDUCE:
+  case HL_OP_REDUCE_WINDOW: return p < n / 2 ? op->results[p].type : op->operands[p - n / 2]->type;
+  case HL_OP_SCATTER: return p < (n - 1) / 2 ? op->results[p].type : op->operands[p + 1]->type;
+  case HL_OP_SORT: return op->operands[p / 2]->type;
+  case HL_OP_MAP: return op->operands[p]->type;
+  default: return op->operands[0]->type;
   }
 }
 
 static int count_params(const HlMlOp *op, const HlInst *inst) {
   switch (inst->op) {
-    case HL_OP_REDUCE:
-    case HL_OP_REDUCE_WINDOW:
-    case HL_OP_MAP: return (int)op->n_operands;
-    case HL_OP_SCATTER: return (int)op->n_operands - 1;
-    case HL_OP_SORT: return 2 * (int)op->n_operands;
-    default: return 2;
+  case HL_OP_REDUCE:
+  case HL_OP_REDUCE_WINDOW:
+  case HL_OP_MAP: return (int)op->n_operands;
+  case HL_OP_SCATTER: return (int)op->n_operands - 1;
+  case HL_OP_SORT: return 2 * (int)op->n_operands;
+  default: return 2;
   }
 }
 
@@ -36,10 +38,12 @@ bool fh_scalar_region(Fh *f, HlMlOp *op, int k, const HlInst *inst) {
   const HlComp *comp = inst->calls[k].comp;
   int n = count_params(op, inst);
   if (comp->n_params != n)
-    return hl_inst_error(f->cx, inst, "'%s' has %d parameters, expected %d", comp->name->text, comp->n_params, n);
+    return hl_inst_error(f->cx, inst, "'%s' has %d parameters, expected %d", comp->name->text,
+                         comp->n_params, n);
   for (int p = 0; p < n; p++)
     if (!hl_shape_is_scalar(comp->params[p]->shape))
-      return hl_inst_error(f->cx, inst, "parameter %d of '%s' is not a scalar", p, comp->name->text);
+      return hl_inst_error(f->cx, inst, "parameter %d of '%s' is not a scalar", p,
+                           comp->name->text);
   const HlMlType **args = HL_ARRAY(f->arena, const HlMlType *, n + 1);
   for (int p = 0; p < n; p++)
     args[p] = scalar_of(f, like_param(op, inst, p));
@@ -48,15 +52,17 @@ bool fh_scalar_region(Fh *f, HlMlOp *op, int k, const HlInst *inst) {
     return fh_region(f, op, k, comp, args, NULL);
   int64_t n_out = hl_shape_leaves(comp->root->shape);
   if (n_out != op->n_results)
-    return hl_inst_error(f->cx, inst, "'%s' gives %lld values, expected %u", comp->name->text, (long long)n_out,
-                         op->n_results);
+    return hl_inst_error(f->cx, inst, "'%s' gives %lld values, expected %u", comp->name->text,
+                         (long long)n_out, op->n_results);
   const HlMlType **results = HL_ARRAY(f->arena, const HlMlType *, n_out + 1);
   for (int r = 0; r < n_out; r++)
     results[r] = scalar_of(f, op->results[r].type);
   return fh_region(f, op, k, comp, args, results);
 }
 
-bool fh_rule_map(Fh *f, const HlInst *inst, FhValue *out) { return fh_default(f, inst, out); }
+bool fh_rule_map(Fh *f, const HlInst *inst, FhValue *out) {
+  return fh_default(f, inst, out);
+}
 
 bool fh_rule_reduce_window(Fh *f, const HlInst *inst, FhValue *out) {
   HlWindow window = hl_window(inst);
@@ -76,7 +82,8 @@ bool fh_rule_select_and_scatter(Fh *f, const HlInst *inst, FhValue *out) {
 
 // Results are outputs, then the last carries.
 bool fh_rule_scan(Fh *f, const HlInst *inst, FhValue *out) {
-  int64_t n, n_carries = hl_attr_int(inst, HL_A_NUM_CARRIES), n_in = (int64_t)inst->n_operands - n_carries;
+  int64_t n, n_carries = hl_attr_int(inst, HL_A_NUM_CARRIES),
+             n_in = (int64_t)inst->n_operands - n_carries;
   const HlMlType **types = fh_leaf_types(f, inst->shape, &n);
   if (!types || n_in < 0 || n_carries < 0 || n < n_carries)
     return types && hl_inst_error(f->cx, inst, "%lld carries", (long long)n_carries);
@@ -91,7 +98,8 @@ bool fh_rule_scan(Fh *f, const HlInst *inst, FhValue *out) {
   if (associative == TRUE || associative == FALSE)
     fh_set(f, op, "is_associative", hl_ml_bool(f->tree, associative == TRUE));
   fh_results(op, out);
-  return fh_fill(f, op, inst) && inst->n_calls && fh_region(f, op, 0, inst->calls[0].comp, NULL, NULL);
+  return fh_fill(f, op, inst) && inst->n_calls &&
+         fh_region(f, op, 0, inst->calls[0].comp, NULL, NULL);
 }
 
 // --- Calls ------------------------------------------------------------------------------------------------
@@ -107,7 +115,8 @@ static const HlSym *frontend(const HlInst *inst, const char *key) {
 // What does not describe the composite itself stays a frontend attribute.
 static void keep_frontend(Fh *f, HlMlOp *op, const HlInst *inst) {
   const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
-  HlDict rest = {HL_ARRAY(f->arena, const HlSym *, dict->n + 1), HL_ARRAY(f->arena, const HlSym *, dict->n + 1), 0};
+  HlDict rest = {HL_ARRAY(f->arena, const HlSym *, dict->n + 1),
+                 HL_ARRAY(f->arena, const HlSym *, dict->n + 1), 0};
   for (int k = 0; k < dict->n; k++) {
     if (strncmp(dict->key[k]->text, "composite.", 10) == 0)
       continue;
@@ -118,7 +127,8 @@ static void keep_frontend(Fh *f, HlMlOp *op, const HlInst *inst) {
 }
 
 static bool put_composite(Fh *f, const HlInst *inst, const HlSym *name, HlMlOp *op) {
-  const HlSym *attrs = frontend(inst, "composite.attributes"), *version = frontend(inst, "composite.version");
+  const HlSym *attrs = frontend(inst, "composite.attributes"),
+              *version = frontend(inst, "composite.version");
   fh_set(f, op, "name", hl_ml_string(f->tree, name->text, name->n));
   fh_set(f, op, "decomposition", hl_ml_symbol(f->tree, fh_function(f, inst->calls[0].comp)));
   if (version)
@@ -139,10 +149,11 @@ bool fh_rule_call(Fh *f, const HlInst *inst, FhValue *out) {
     return false;
   const HlComp *comp = inst->calls[0].comp;
   if (comp->n_params != (int)inst->n_operands)
-    return hl_inst_error(f->cx, inst, "%u operands, '%s' has %d parameters", inst->n_operands, comp->name->text,
-                         comp->n_params);
+    return hl_inst_error(f->cx, inst, "%u operands, '%s' has %d parameters", inst->n_operands,
+                         comp->name->text, comp->n_params);
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
-  const HlSym *name = hl_attr_int(inst, HL_A_IS_COMPOSITE) == 1 ? frontend(inst, "composite.name") : NULL;
+  const HlSym *name =
+      hl_attr_int(inst, HL_A_IS_COMPOSITE) == 1 ? frontend(inst, "composite.name") : NULL;
   HlMlOp *op = fh_op(f, name ? "stablehlo.composite" : "func.call", in.n, in.at, (int)n, types, 0);
   fh_results(op, out);
   if (name)
@@ -154,8 +165,8 @@ bool fh_rule_call(Fh *f, const HlInst *inst, FhValue *out) {
 static bool inline_call(Fh *f, const HlInst *inst, FhValue *out) {
   const HlComp *comp = inst->calls[0].comp;
   if (comp->n_params != (int)inst->n_operands)
-    return hl_inst_error(f->cx, inst, "%u operands, '%s' has %d parameters", inst->n_operands, comp->name->text,
-                         comp->n_params);
+    return hl_inst_error(f->cx, inst, "%u operands, '%s' has %d parameters", inst->n_operands,
+                         comp->name->text, comp->n_params);
   FhValue *args = HL_ARRAY(f->arena, FhValue, inst->n_operands + 1);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     args[k] = fh_operand(f, inst, (int)k);
@@ -187,7 +198,8 @@ bool fh_rule_while(Fh *f, const HlInst *inst, FhValue *out) {
   FhValue state = fh_operand(f, inst, 0);
   HlMlOp *op = fh_op(f, "stablehlo.while", state.n, state.at, (int)n, types, 2);
   fh_results(op, out);
-  return fh_region(f, op, 0, hl_while_condition(inst), NULL, NULL) && fh_region(f, op, 1, hl_while_body(inst), NULL, NULL);
+  return fh_region(f, op, 0, hl_while_condition(inst), NULL, NULL) &&
+         fh_region(f, op, 1, hl_while_body(inst), NULL, NULL);
 }
 
 bool fh_rule_conditional(Fh *f, const HlInst *inst, FhValue *out) {
@@ -196,10 +208,12 @@ bool fh_rule_conditional(Fh *f, const HlInst *inst, FhValue *out) {
   if (!types)
     return false;
   if (inst->n_operands != (uint32_t)inst->n_calls + 1)
-    return hl_inst_error(f->cx, inst, "%u operands for %u branches", inst->n_operands, (unsigned)inst->n_calls);
+    return hl_inst_error(f->cx, inst, "%u operands for %u branches", inst->n_operands,
+                         (unsigned)inst->n_calls);
   HlMlValue *index = fh_in(f, inst, 0);
   bool is_if = inst->operands[0]->shape->dtype == HL_PRED;
-  HlMlOp *op = fh_op(f, is_if ? "stablehlo.if" : "stablehlo.case", 1, &index, (int)n, types, inst->n_calls);
+  HlMlOp *op =
+      fh_op(f, is_if ? "stablehlo.if" : "stablehlo.case", 1, &index, (int)n, types, inst->n_calls);
   fh_results(op, out);
   for (int k = 0; k < inst->n_calls; k++)
     if (!fh_branch(f, op, k, inst->calls[k].comp, fh_operand(f, inst, k + 1)))
@@ -240,7 +254,8 @@ bool fh_rule_async_start(Fh *f, const HlInst *inst, FhValue *out) {
   if (f->mhlo && out->n)
     return start_bundle(f, inst, out);
   fh_lose(f, FH_LOSS_ASYNC, inst);
-  FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands), results = fh_value(f, hl_shape_leaves(comp->root->shape));
+  FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands),
+          results = fh_value(f, hl_shape_leaves(comp->root->shape));
   if (!inline_call(f, inst, &results))
     return false;
   fh_copy(out, in);
@@ -274,14 +289,17 @@ bool fh_rule_copy_start(Fh *f, const HlInst *inst, FhValue *out) {
   return true;
 }
 
-bool fh_rule_copy_done(Fh *f, const HlInst *inst, FhValue *out) { return fh_rule_first(f, inst, out); }
+bool fh_rule_copy_done(Fh *f, const HlInst *inst, FhValue *out) {
+  return fh_rule_first(f, inst, out);
+}
 
 // --- Order, borders -------------------------------------------------------------------------------------------
 
 bool fh_rule_after_all(Fh *f, const HlInst *inst, FhValue *out) {
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
   const HlMlType *type = fh_type(f, inst->shape);
-  return type && (out->at[0] = fh_make(f, in.n ? "stablehlo.after_all" : "stablehlo.create_token", in.n, in.at, type));
+  return type && (out->at[0] = fh_make(f, in.n ? "stablehlo.after_all" : "stablehlo.create_token",
+                                       in.n, in.at, type));
 }
 
 // A barrier that takes the token too gives the value after it.

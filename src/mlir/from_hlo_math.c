@@ -7,20 +7,23 @@
 
 // --- Elementwise ------------------------------------------------------------------------------------------
 
-static HlDtype wider(HlDtype a, HlDtype b) { return hl_dtype_info[a].bits >= hl_dtype_info[b].bits ? a : b; }
+static HlDtype wider(HlDtype a, HlDtype b) {
+  return hl_dtype_info[a].bits >= hl_dtype_info[b].bits ? a : b;
+}
 
 // The element type in which the op computes; HL_NO_DTYPE where operands may differ in MLIR too.
 static HlDtype computed_in(const HlInst *inst) {
   switch (inst->op) {
-    case HL_OP_CONVERT:
-    case HL_OP_IS_FINITE:
-    case HL_OP_REAL:
-    case HL_OP_IMAG:
-    case HL_OP_ABS:
-    case HL_OP_STOCHASTIC_CONVERT: return HL_NO_DTYPE;
-    case HL_OP_COMPARE: return wider(inst->operands[0]->shape->dtype, inst->operands[1]->shape->dtype);
-    case HL_OP_COMPLEX: return inst->shape->dtype == HL_C128 ? HL_F64 : HL_F32;
-    default: return inst->shape->dtype;
+  case HL_OP_CONVERT:
+  case HL_OP_IS_FINITE:
+  case HL_OP_REAL:
+  case HL_OP_IMAG:
+  case HL_OP_ABS:
+  case HL_OP_STOCHASTIC_CONVERT: return HL_NO_DTYPE;
+  case HL_OP_COMPARE:
+    return wider(inst->operands[0]->shape->dtype, inst->operands[1]->shape->dtype);
+  case HL_OP_COMPLEX: return inst->shape->dtype == HL_C128 ? HL_F64 : HL_F32;
+  default: return inst->shape->dtype;
   }
 }
 
@@ -31,11 +34,13 @@ void fh_unify(Fh *f, const HlInst *inst, FhValue *in) {
   const HlMlType *element = hl_ml_dtype_type(f->tree, dtype);
   for (int k = inst->op == HL_OP_SELECT; k < in->n; k++)
     if (hl_ml_element(in->at[k]->type) != element)
-      in->at[k] = fh_make(f, "stablehlo.convert", 1, &in->at[k], fh_with_element(f, in->at[k]->type, element));
+      in->at[k] = fh_make(f, "stablehlo.convert", 1, &in->at[k],
+                          fh_with_element(f, in->at[k]->type, element));
 }
 
 bool fh_rule_abs(Fh *f, const HlInst *inst, FhValue *out) {
-  return hl_is_unsigned(inst->shape->dtype) ? fh_rule_first(f, inst, out) : fh_default(f, inst, out);
+  return hl_is_unsigned(inst->shape->dtype) ? fh_rule_first(f, inst, out)
+                                            : fh_default(f, inst, out);
 }
 
 // Functions that are CHLO's, and MHLO's.
@@ -79,7 +84,8 @@ static HlMlValue *less(Fh *f, HlMlValue *x, HlMlValue *y) {
   HlMlValue *const in[2] = {x, y};
   const HlMlType *i1 = hl_ml_int_type(f->tree, 1, HL_ML_SIGNLESS);
   HlMlValue *pred = fh_make(f, "stablehlo.compare", 2, in, fh_with_element(f, x->type, i1));
-  fh_set(f, pred->def, "comparison_direction", fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
+  fh_set(f, pred->def, "comparison_direction",
+         fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
   return pred;
 }
 
@@ -97,16 +103,20 @@ bool fh_rule_stochastic_convert(Fh *f, const HlInst *inst, FhValue *out) {
     return false;
   HlMlValue *x = fh_in(f, inst, 0), *random = fh_in(f, inst, 1);
   int bits = hl_dtype_info[inst->operands[0]->shape->dtype].bits;
-  HlMlValue *size = unary(f, "stablehlo.abs", x, x->type), *whole = unary(f, "stablehlo.floor", size, x->type);
+  HlMlValue *size = unary(f, "stablehlo.abs", x, x->type),
+            *whole = unary(f, "stablehlo.floor", size, x->type);
   HlMlValue *fraction = binary(f, "stablehlo.subtract", size, whole);
-  HlMlValue *half = splat(f, x->type, ldexp(1.0, bits / 2)), *zero = splat(f, x->type, 0), *one = splat(f, x->type, 1);
+  HlMlValue *half = splat(f, x->type, ldexp(1.0, bits / 2)), *zero = splat(f, x->type, 0),
+            *one = splat(f, x->type, 1);
   if (!half || !zero || !one)
     return false;
   // In two steps: 2^16 is beyond f16.
-  HlMlValue *scaled = binary(f, "stablehlo.multiply", binary(f, "stablehlo.multiply", fraction, half), half);
+  HlMlValue *scaled =
+      binary(f, "stablehlo.multiply", binary(f, "stablehlo.multiply", fraction, half), half);
   HlMlValue *up = less(f, random, unary(f, "stablehlo.convert", scaled, random->type));
   HlMlValue *rounded = choose(f, up, binary(f, "stablehlo.add", whole, one), whole);
-  HlMlValue *value = choose(f, less(f, x, zero), unary(f, "stablehlo.negate", rounded, x->type), rounded);
+  HlMlValue *value =
+      choose(f, less(f, x, zero), unary(f, "stablehlo.negate", rounded, x->type), rounded);
   out->at[0] = unary(f, "stablehlo.convert", value, type);
   return true;
 }
@@ -152,7 +162,8 @@ static HlMlValue *scaled(Fh *f, HlMlValue *x, HlMlValue *scale, const HlMlType *
     into[k] = 2 * k;
   }
   scale = unary(f, "stablehlo.convert", scale, fh_with_element(f, scale->type, element));
-  HlMlValue *spread = unary(f, "stablehlo.broadcast_in_dim", scale, fh_tensor(f, 2 * rank, dim, element));
+  HlMlValue *spread =
+      unary(f, "stablehlo.broadcast_in_dim", scale, fh_tensor(f, 2 * rank, dim, element));
   fh_set(f, spread->def, "broadcast_dimensions", fh_ints(f, (HlI64s){into, rank}));
   return binary(f, "stablehlo.multiply", x, unary(f, "stablehlo.reshape", spread, type));
 }

@@ -8,7 +8,8 @@
 bool fh_rule_parameter(Fh *f, const HlInst *inst, FhValue *out) {
   FhValue arg = f->env->args[hl_parameter_number(inst)];
   if (arg.n != out->n)
-    return hl_inst_error(f->cx, inst, "the parameter has %d leaves, the argument %d", out->n, arg.n);
+    return hl_inst_error(f->cx, inst, "the parameter has %d leaves, the argument %d", out->n,
+                         arg.n);
   fh_copy(out, arg);
   return true;
 }
@@ -62,10 +63,12 @@ static const HlMlAttr *elided(Fh *f, const HlMlType *type) {
   return attr;
 }
 
-static bool constant_leaves(Fh *f, const HlInst *inst, const HlLiteral *literal, const HlShape *shape, HlMlValue ***at) {
+static bool constant_leaves(Fh *f, const HlInst *inst, const HlLiteral *literal,
+                            const HlShape *shape, HlMlValue ***at) {
   if (hl_shape_is_tuple(shape)) {
     for (int k = 0; k < shape->rank; k++)
-      if (!constant_leaves(f, inst, literal && literal->element ? literal->element[k] : NULL, shape->element[k], at))
+      if (!constant_leaves(f, inst, literal && literal->element ? literal->element[k] : NULL,
+                           shape->element[k], at))
         return false;
     return true;
   }
@@ -101,7 +104,9 @@ bool fh_rule_copy(Fh *f, const HlInst *inst, FhValue *out) {
   return true;
 }
 
-static bool is_pred_or_byte(HlDtype dtype) { return dtype == HL_PRED || dtype == HL_U8 || dtype == HL_S8; }
+static bool is_pred_or_byte(HlDtype dtype) {
+  return dtype == HL_PRED || dtype == HL_U8 || dtype == HL_S8;
+}
 
 // A pred is a byte in HLO and a bit in MLIR.
 static bool is_pred_cast(HlDtype a, HlDtype b) {
@@ -125,7 +130,8 @@ static HlMlValue *transpose(Fh *f, HlMlValue *x, HlI64s permutation) {
   }
   if (!moves)
     return x;
-  HlMlValue *to = fh_make(f, "stablehlo.transpose", 1, &x, fh_tensor(f, permutation.n, dim, hl_ml_element(x->type)));
+  HlMlValue *to = fh_make(f, "stablehlo.transpose", 1, &x,
+                          fh_tensor(f, permutation.n, dim, hl_ml_element(x->type)));
   fh_set(f, to->def, "permutation", fh_ints(f, permutation));
   return to;
 }
@@ -174,24 +180,33 @@ static HlMlValue *cast_elements(Fh *f, HlMlValue *x, HlDtype from, HlDtype to) {
   return fh_make(f, op, 1, &x, fh_tensor(f, 1, dim, element));
 }
 
-// The operand's elements in the order of memory, as the result's, put into its order.
+static bool has_order(const HlShape *shape) {
+  return shape->layout && !hl_layout_is_default(shape->layout);
+}
+
+// The operand's elements in the order of memory, as the result's, put into its order. MHLO's op knows no layouts.
 bool fh_rule_bitcast(Fh *f, const HlInst *inst, FhValue *out) {
-  if (f->mhlo)
-    return fh_default(f, inst, out);
   const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
+  if (f->mhlo && !has_order(from) && !has_order(to))
+    return fh_default(f, inst, out);
   if (!hl_shape_is_array(from) || !hl_shape_is_array(to))
-    return hl_shape_equal(from, to) ? fh_rule_first(f, inst, out) : fh_error(f, inst, "a bitcast of tuples");
-  int64_t *order = HL_ARRAY(f->arena, int64_t, from->rank + 1), *into = HL_ARRAY(f->arena, int64_t, to->rank + 1);
+    return hl_shape_equal(from, to) ? fh_rule_first(f, inst, out)
+                                    : fh_error(f, inst, "a bitcast of tuples");
+  int64_t *order = HL_ARRAY(f->arena, int64_t, from->rank + 1),
+          *into = HL_ARRAY(f->arena, int64_t, to->rank + 1);
   if (!major_to_minor(f, from, order) || !major_to_minor(f, to, into))
     return fh_error(f, inst, "its layouts are tiled");
-  HlMlValue *x = cast_elements(f, transpose(f, fh_in(f, inst, 0), (HlI64s){order, from->rank}), from->dtype, to->dtype);
-  int64_t *dim = HL_ARRAY(f->arena, int64_t, to->rank + 1), *back = HL_ARRAY(f->arena, int64_t, to->rank + 1);
+  HlMlValue *x = cast_elements(f, transpose(f, fh_in(f, inst, 0), (HlI64s){order, from->rank}),
+                               from->dtype, to->dtype);
+  int64_t *dim = HL_ARRAY(f->arena, int64_t, to->rank + 1),
+          *back = HL_ARRAY(f->arena, int64_t, to->rank + 1);
   for (int k = 0; k < to->rank; k++) {
     dim[k] = to->dim[into[k]];
     back[into[k]] = k;
   }
   if (!x || hl_ml_elements(x->type) != hl_shape_elements(to))
-    return fh_error(f, inst, "%s and %s are not the same bytes", hl_shape_text(f->cx, from), hl_shape_text(f->cx, to));
+    return fh_error(f, inst, "%s and %s are not the same bytes", hl_shape_text(f->cx, from),
+                    hl_shape_text(f->cx, to));
   out->at[0] = transpose(f, reshape(f, x, to->rank, dim), (HlI64s){back, to->rank});
   return true;
 }
@@ -218,7 +233,8 @@ static FhValue start_indices(Fh *f, const HlInst *inst, int from, int rank) {
   const int64_t one = 1;
   for (int64_t k = 0; k < rank; k++) {
     const int64_t end = k + 1;
-    HlMlValue *cut = fh_make(f, "stablehlo.slice", 1, &all, fh_tensor(f, 1, &one, hl_ml_element(all->type)));
+    HlMlValue *cut =
+        fh_make(f, "stablehlo.slice", 1, &all, fh_tensor(f, 1, &one, hl_ml_element(all->type)));
     fh_set(f, cut->def, "start_indices", fh_ints(f, (HlI64s){&k, 1}));
     fh_set(f, cut->def, "limit_indices", fh_ints(f, (HlI64s){&end, 1}));
     fh_set(f, cut->def, "strides", fh_ints(f, (HlI64s){&one, 1}));
@@ -282,9 +298,11 @@ static void put_less(Fh *f, HlMlOp *sort, bool is_float) {
       hl_ml_arg(f->tree, f->block, fh_tensor(f, 0, NULL, hl_ml_element(sort->operands[k]->type)));
   const HlMlType *i1 = fh_tensor(f, 0, NULL, hl_ml_int_type(f->tree, 1, HL_ML_SIGNLESS));
   HlMlValue *less = fh_make(f, "stablehlo.compare", 2, f->block->args, i1);
-  fh_set(f, less->def, "comparison_direction", fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
+  fh_set(f, less->def, "comparison_direction",
+         fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
   if (is_float)
-    fh_set(f, less->def, "compare_type", fh_enum(f, "stablehlo.comparison_type", HL_WORD_comparison_type_TOTALORDER));
+    fh_set(f, less->def, "compare_type",
+           fh_enum(f, "stablehlo.comparison_type", HL_WORD_comparison_type_TOTALORDER));
   fh_op(f, "stablehlo.return", 1, &less, 0, NULL, 0);
   f->block = outer;
 }
@@ -295,7 +313,8 @@ static bool put_smallest(Fh *f, const HlInst *inst, const HlMlType *const *types
   int last = x->type->rank - 1;
   if (last < 0)
     return hl_inst_error(f->cx, inst, "topk of a scalar");
-  HlMlValue *place = fh_make(f, "stablehlo.iota", 0, NULL, fh_with_element(f, x->type, hl_ml_element(types[1])));
+  HlMlValue *place =
+      fh_make(f, "stablehlo.iota", 0, NULL, fh_with_element(f, x->type, hl_ml_element(types[1])));
   fh_set(f, place->def, "iota_dimension", hl_ml_i64(f->tree, last));
   HlMlValue *const both[2] = {x, place};
   const HlMlType *const sorted_types[2] = {x->type, place->type};
@@ -303,7 +322,8 @@ static bool put_smallest(Fh *f, const HlInst *inst, const HlMlType *const *types
   fh_set(f, sort, "dimension", hl_ml_i64(f->tree, last));
   fh_set(f, sort, "is_stable", hl_ml_bool(f->tree, true));
   put_less(f, sort, hl_is_float(inst->operands[0]->shape->dtype));
-  int64_t *zeros = HL_ARRAY(f->arena, int64_t, last + 1), *ones = HL_ARRAY(f->arena, int64_t, last + 1);
+  int64_t *zeros = HL_ARRAY(f->arena, int64_t, last + 1),
+          *ones = HL_ARRAY(f->arena, int64_t, last + 1);
   for (int k = 0; k <= last; k++)
     ones[k] = 1;
   for (int k = 0; k < 2; k++) {

@@ -17,6 +17,15 @@ bool mp_error(MpParser *p, const char *at, const char *format, ...) {
   return false;
 }
 
+bool mp_flaw(MpParser *p, const char *at, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  hl_verror(p->cx, HL_INVALID, ml_lex_pos(&p->in, at), format, args);
+  va_end(args);
+  p->is_flawed = true;
+  return true;
+}
+
 bool mp_enter(MpParser *p) {
   if (HL_UNLIKELY(++p->depth > p->max_depth))
     return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, p->in.at), "nested deeper than %d levels", p->max_depth);
@@ -224,18 +233,19 @@ static bool resources(MpParser *p) {
   return true;
 }
 
-static const HlMlResource *find_resource(const MpParser *p, const HlSym *key) {
-  for (int k = 0; k < p->tree->n_resources; k++)
-    if (p->tree->resources[k].key == key)
-      return &p->tree->resources[k];
-  return NULL;
-}
-
 // Gives the dense_resource attributes their data.
 static bool fill_resources(MpParser *p) {
+  const HlMlResource **by_key = NULL;
+  uint32_t n = 0;
+  for (int k = 0; k < p->tree->n_resources; k++) {
+    const HlMlResource *resource = &p->tree->resources[k];
+    by_key = mp_grow_table(p, by_key, &n, resource->key->index, sizeof *by_key);
+    by_key[resource->key->index] = resource;
+  }
   for (int k = 0; k < p->resources.n; k++) {
-    MpResourceUse *use = (MpResourceUse *)p->resources.at[k];
-    const HlMlResource *resource = find_resource(p, use->attr->sym);
+    const MpResourceUse *use = p->resources.at[k];
+    const uint32_t index = use->attr->sym->index;
+    const HlMlResource *resource = index < n ? by_key[index] : NULL;
     if (resource && !mp_blob(p, use->at, (HlStr){resource->data, resource->n}, use->attr))
       return false;
   }
@@ -274,7 +284,7 @@ static bool section(MpParser *p, HlMlBlock *block) {
   if (!mp_check_labels(p) || !mp_close_scope(p, scope) || !mp_close_locations(p) || !fill_resources(p))
     return false;
   unwrap(p->tree, block);
-  return !p->needs_flow || mp_check_flow(p);
+  return !p->is_flawed && (!p->needs_flow || mp_check_flow(p));
 }
 
 static void begin_section(MpParser *p, HlCx *cx, HlSource *source, const char *at) {

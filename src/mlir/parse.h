@@ -74,8 +74,8 @@ typedef struct MpForward {     // a value used before its definition
   const char *at;
   HlMlValue *value;            // a stand-in, replaced in the operands that have it
   uint32_t number;
-  HlMlOp **user;               // ops that have it as an operand
-  int n_users, capacity;
+  HlMlValue ***slot;           // these operands
+  int n_slots, capacity;
   struct MpForward *next;      // of the same name, another number
   struct MpForward *older;     // of the scope
 } MpForward;
@@ -90,6 +90,7 @@ typedef struct MpLabel {       // a block of the region being read
   HlMlBlock *block;
   const char *at;              // its first mention
   bool is_defined;
+  int hidden;                  // 1 + place of a label of this name in an outer region, or 0
 } MpLabel;
 
 typedef struct MpLocAlias {    // #locN
@@ -142,6 +143,7 @@ typedef struct MpParser {
   int n_hidden, hidden_capacity;
   uint32_t scope, last_scope;  // the isolated scope, and the last one given out
   MpForward *forwards;         // of the scope
+  bool is_flawed;              // something was reported after which reading went on
   bool needs_flow;             // there are several blocks in a region, or uses before definitions
   MpPtrs ptrs;                 // lists being gathered: attributes, types
   MpPtrs types;                // operand types, then result types, of the op being read
@@ -151,6 +153,8 @@ typedef struct MpParser {
   MpBinds binds;
   MpLabel *labels;
   int n_labels, labels_capacity, first_label;  // those of the region being read begin at first_label
+  int *label_of;               // by symbol: 1 + place in `labels`, or 0
+  uint32_t n_label_of;
   MpName *names;               // by symbol, of ops
   uint32_t n_names;
   uint32_t *stamps;            // by symbol: the last attribute list that had it
@@ -205,8 +209,10 @@ const HlSym *mp_value_name(MpParser *p);             // after %; NULL after repo
 bool mp_use(MpParser *p, MpUse *out);                // %name or %name#1
 bool mp_use_list(MpParser *p);                       // none or more, separated by commas
 bool mp_define(MpParser *p, const HlSym *name, const char *at, HlMlValue *first, uint32_t count);
-// The value of a use, of that type; NULL after reporting. `op` is remembered where it is not yet defined.
-HlMlValue *mp_resolve(MpParser *p, const MpUse *use, const HlMlType *type, HlMlOp *op);
+// Puts the value of a use, of that type, into the operand `slot`, which is remembered where it is not yet defined.
+bool mp_resolve(MpParser *p, const MpUse *use, const HlMlType *type, HlMlValue **slot);
+// Reports what need not end a section; true.
+bool mp_flaw(MpParser *p, const char *at, const char *format, ...) HL_PRINTF(3, 4);
 typedef struct MpScope {
   int n_hidden;
   uint32_t scope;

@@ -14,6 +14,7 @@ typedef struct Flow {
   int *order;                  // reverse postorder: numbers of blocks
   int *place;                  // by number: in `order`; -1: unreachable
   int *above;                  // by place: place of the immediate dominator
+  int *from, *size;            // by place: a block dominates those from its number on, so many
 } Flow;
 
 static void find_order(MpParser *p, Flow *f) {
@@ -73,27 +74,42 @@ static void find_dominators(Flow *f) {
   }
 }
 
+// Numbers the blocks so that those that one dominates follow it.
+static void number_dominated(MpParser *p, Flow *f) {
+  int *next = HL_ARRAY(p->own, int, f->n);
+  for (int k = f->n - 1; k >= 0; k--) {
+    f->size[k]++;
+    if (k)
+      f->size[f->above[k]] += f->size[k];
+  }
+  for (int k = 0; k < f->n; k++) {
+    if (k) {
+      f->from[k] = next[f->above[k]];
+      next[f->above[k]] += f->size[k];
+    }
+    next[k] = f->from[k] + 1;
+  }
+}
+
 static Flow flow_of(MpParser *p, const HlMlRegion *region) {
   const int n = region->last->number + 1;
-  Flow f = {region, n, HL_ARRAY(p->own, HlMlBlock *, n), HL_ARRAY(p->own, int, n), HL_ARRAY(p->own, int, n),
-            HL_ARRAY(p->own, int, n)};
+  Flow f = {region, n, HL_ARRAY(p->own, HlMlBlock *, n)};
+  int **tables[] = {&f.order, &f.place, &f.above, &f.from, &f.size};
+  for (int k = 0; k < HL_COUNT_OF(tables); k++)
+    *tables[k] = HL_ARRAY(p->own, int, n);
   for (HlMlBlock *block = region->first; block; block = block->next)
     f.block[block->number] = block;
   find_order(p, &f);
   find_dominators(&f);
+  number_dominated(p, &f);
   return f;
 }
 
 static bool block_dominates(const Flow *f, const HlMlBlock *a, const HlMlBlock *b) {
-  const int to = f->place[a->number];
-  int at = f->place[b->number];
-  if (at < 0)
+  const int above = f->place[a->number], below = f->place[b->number];
+  if (below < 0)
     return true;
-  if (to < 0)
-    return false;
-  while (at > to)
-    at = f->above[at];
-  return at == to;
+  return above >= 0 && f->from[below] >= f->from[above] && f->from[below] - f->from[above] < f->size[above];
 }
 
 // A region being walked, and the one around it.

@@ -97,7 +97,7 @@ static bool set_operands(MpParser *p, MpState *s, HlMlOp *op) {
   const MpUse *uses = p->uses.at + s->uses;
   const HlMlType *const *types = (const HlMlType *const *)p->types.at + s->types;
   for (int k = 0; k < s->n_operands; k++)
-    if (!(op->operands[k] = mp_resolve(p, &uses[k], types[k], op)))
+    if (!mp_resolve(p, &uses[k], types[k], &op->operands[k]))
       return false;
   p->uses.n = s->uses;
   return true;

@@ -44,9 +44,10 @@ static const HlSym *label_name(MpParser *p) {
 
 // The block of a name in the region being read, made on its first mention.
 static MpLabel *find_label(MpParser *p, const HlSym *name, const char *at) {
-  for (int k = p->first_label; k < p->n_labels; k++)
-    if (p->labels[k].name == name)
-      return &p->labels[k];
+  p->label_of = mp_grow_table(p, p->label_of, &p->n_label_of, name->index, sizeof *p->label_of);
+  int *place = &p->label_of[name->index];
+  if (*place > p->first_label)
+    return &p->labels[*place - 1];
   if (p->n_labels == p->labels_capacity) {
     int capacity = 2 * p->labels_capacity + 16;
     MpLabel *more = HL_ARRAY(p->own, MpLabel, capacity);
@@ -56,7 +57,8 @@ static MpLabel *find_label(MpParser *p, const HlSym *name, const char *at) {
     p->labels_capacity = capacity;
   }
   MpLabel *label = &p->labels[p->n_labels++];
-  *label = (MpLabel){.name = name, .block = HL_NEW(p->arena, HlMlBlock), .at = at};
+  *label = (MpLabel){.name = name, .block = HL_NEW(p->arena, HlMlBlock), .at = at, .hidden = *place};
+  *place = p->n_labels;
   label->block->label = name;
   return label;
 }
@@ -85,6 +87,13 @@ bool mp_check_labels(MpParser *p) {
     if (!p->labels[k].is_defined)
       ok = mp_error(p, p->labels[k].at, "reference to an undefined block '^%s'", p->labels[k].name->text);
   return ok;
+}
+
+static void forget_labels(MpParser *p) {
+  while (p->n_labels > p->first_label) {
+    const MpLabel *label = &p->labels[--p->n_labels];
+    p->label_of[label->name->index] = label->hidden;
+  }
 }
 
 // --- Blocks ------------------------------------------------------------------------------------------------
@@ -175,7 +184,7 @@ bool mp_region(MpParser *p, MpState *s, HlMlRegion *region, int n_args, const Mp
   if (!blocks(p, region, n_args, args) || !ml_lex_need(&p->in, '}') || !mp_check_labels(p) || !mp_close_scope(p, scope))
     return false;
   p->needs_flow |= region->first != region->last;
-  p->n_labels = p->first_label;
+  forget_labels(p);
   p->first_label = first_label;
   mp_leave(p);
   return true;

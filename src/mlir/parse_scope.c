@@ -116,64 +116,55 @@ static void hide(MpParser *p, const HlSym *name, const MpDef *def) {
   p->hidden[p->n_hidden++] = (MpHidden){name->index, *def};
 }
 
+// The value is taken all the same.
 static bool type_mismatch(MpParser *p, const MpUse *use, const HlMlType *type, const HlMlType *other) {
-  mp_error(p, use->at, "use of value '%%%s' expects different type than prior uses: '%s' vs '%s'", use->name->text,
-           hl_ml_type_text(p->cx, type), hl_ml_type_text(p->cx, other));
-  return false;
+  return mp_flaw(p, use->at, "use of value '%%%s' expects different type than prior uses: '%s' vs '%s'",
+                 use->name->text, hl_ml_type_text(p->cx, type), hl_ml_type_text(p->cx, other));
 }
 
-static void add_user(MpParser *p, MpForward *f, HlMlOp *op) {
-  if (f->n_users == f->capacity) {
-    int capacity = 2 * f->capacity + 2;
-    HlMlOp **more = HL_ARRAY(p->own, HlMlOp *, capacity);
-    if (f->n_users)
-      memcpy(more, f->user, (size_t)f->n_users * sizeof *more);
-    f->user = more;
+static void add_slot(MpParser *p, MpForward *f, HlMlValue **slot) {
+  if (f->n_slots == f->capacity) {
+    const int capacity = 2 * f->capacity + 2;
+    HlMlValue ***more = HL_ARRAY(p->own, HlMlValue **, capacity);
+    if (f->n_slots)
+      memcpy(more, f->slot, (size_t)f->n_slots * sizeof *more);
+    f->slot = more;
     f->capacity = capacity;
   }
-  f->user[f->n_users++] = op;
+  f->slot[f->n_slots++] = slot;
 }
 
 // The stand-in of a value that is not defined so far.
-static HlMlValue *resolve_forward(MpParser *p, MpDef *def, const MpUse *use, const HlMlType *type, HlMlOp *op) {
+static MpForward *stand_in(MpParser *p, MpDef *def, const MpUse *use, const HlMlType *type) {
   if (def->scope != p->scope) {
     hide(p, use->name, def);
     *def = (MpDef){.scope = p->scope};
   }
-  MpForward *f = def->forward;
-  while (f && f->number != use->number)
-    f = f->next;
-  if (!f) {
-    f = HL_NEW(p->own, MpForward);
-    *f = (MpForward){.name = use->name, .at = use->at, .number = use->number, .next = def->forward,
-                     .older = p->forwards};
-    f->value = HL_NEW(p->arena, HlMlValue);
-    f->value->type = type;
-    def->forward = f;
-    p->forwards = f;
-    p->needs_flow = true;
-  } else if (f->value->type != type) {
-    type_mismatch(p, use, type, f->value->type);
-    return NULL;
-  }
-  add_user(p, f, op);
-  return f->value;
+  for (MpForward *f = def->forward; f; f = f->next)
+    if (f->number == use->number)
+      return f;
+  MpForward *f = HL_NEW(p->own, MpForward);
+  *f = (MpForward){.name = use->name, .at = use->at, .number = use->number, .next = def->forward, .older = p->forwards};
+  f->value = HL_NEW(p->arena, HlMlValue);
+  f->value->type = type;
+  def->forward = f;
+  p->forwards = f;
+  p->needs_flow = true;
+  return f;
 }
 
-HlMlValue *mp_resolve(MpParser *p, const MpUse *use, const HlMlType *type, HlMlOp *op) {
+bool mp_resolve(MpParser *p, const MpUse *use, const HlMlType *type, HlMlValue **slot) {
   MpDef *def = def_of(p, use->name);
-  if (HL_UNLIKELY(def->scope != p->scope || !def->value))
-    return resolve_forward(p, def, use, type, op);
-  if (HL_UNLIKELY(use->number >= def->count)) {
-    mp_error(p, use->at, "reference to invalid result number: '%%%s' has %u", use->name->text, def->count);
-    return NULL;
+  if (HL_UNLIKELY(def->scope != p->scope || !def->value)) {
+    MpForward *f = stand_in(p, def, use, type);
+    add_slot(p, f, slot);
+    *slot = f->value;
+  } else if (HL_UNLIKELY(use->number >= def->count)) {
+    return mp_error(p, use->at, "reference to invalid result number: '%%%s' has %u", use->name->text, def->count);
+  } else {
+    *slot = def->value + use->number;
   }
-  HlMlValue *value = def->value + use->number;
-  if (HL_UNLIKELY(value->type != type)) {
-    type_mismatch(p, use, type, value->type);
-    return NULL;
-  }
-  return value;
+  return HL_LIKELY((*slot)->type == type) || type_mismatch(p, use, type, (*slot)->type);
 }
 
 // Puts the values where stand-ins took their places.
@@ -182,15 +173,11 @@ static bool fill_forwards(MpParser *p, MpForward *forward, const char *at, HlMlV
     if (f->number >= count)
       return mp_error(p, f->at, "reference to invalid result number: '%%%s' has %u", f->name->text, count);
     HlMlValue *value = first + f->number;
-    if (value->type != f->value->type) {
-      mp_error(p, at, "definition of SSA value '%%%s#%u' has type '%s', but it was used with type '%s'", f->name->text,
-               f->number, hl_ml_type_text(p->cx, value->type), hl_ml_type_text(p->cx, f->value->type));
-      return false;
-    }
-    for (int k = 0; k < f->n_users; k++)
-      for (uint32_t slot = 0; slot < f->user[k]->n_operands; slot++)
-        if (f->user[k]->operands[slot] == f->value)
-          f->user[k]->operands[slot] = value;
+    if (value->type != f->value->type)
+      mp_flaw(p, at, "definition of SSA value '%%%s#%u' has type '%s', but it was used with type '%s'", f->name->text,
+              f->number, hl_ml_type_text(p->cx, value->type), hl_ml_type_text(p->cx, f->value->type));
+    for (int k = 0; k < f->n_slots; k++)
+      *f->slot[k] = value;
     f->value = NULL;
   }
   return true;

@@ -160,8 +160,6 @@ static void print_block(Printer *p, const HlMlBlock *block, bool with_header) {
     print_block_header(p, block);
   p->indent += 2;
   for (const HlMlOp *op = block->first; op; op = op->next) {
-    if (op == p->hidden)
-      continue;
     print_indent(p);
     mlp_op(p, op);
     put_char(p->out, '\n');

@@ -16,7 +16,6 @@ typedef struct Printer {
   const PrNames *names;        // of values; NULL: none known
   PrAliases *aliases;          // NULL: none
   bool is_collecting;          // a first run: what could have an alias is noted, the text thrown away
-  const HlMlOp *hidden;        // an op that goes without saying, or NULL
   HlMlDialect spoken;          // the dialect whose prefix may be left out here; HL_ML_FOREIGN: none
 } Printer;
 

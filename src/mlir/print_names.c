@@ -120,7 +120,7 @@ static void name_by_row(Naming *n, const HlMlOp *op) {
 
 static void name_results(Naming *n, const HlMlOp *op) {
   if (!n->generic) {
-    if ((is_row(op, ML_STABLEHLO_CONSTANT) || is_row(op, ML_CHLO_CONSTANT)) && op->dialect != HL_ML_CHLO) {
+    if (is_row(op, ML_STABLEHLO_CONSTANT) && op->dialect == HL_ML_STABLEHLO) {
       bool is_int = hl_ml_element(op->results[0].type)->kind == HL_ML_INT;
       name_word(n, &op->results[0], is_int ? "c" : "cst", is_int ? 1 : 3);
     } else if (is_row(op, ML_ARITH_CONSTANT)) {

@@ -241,7 +241,7 @@ static void print_raw(HlBuf *out, const HlMlType *type, const char *data, int64_
     mlp_hex(out, data, (size_t)n * (size_t)bytes);
     return;
   }
-  uint8_t mask = width % 8 ? (uint8_t)((1u << width % 8) - 1) : 0xff;
+  uint8_t mask = (uint8_t)(width % 8 ? (1u << width % 8) - 1 : 0xff);
   for (int64_t k = 0; k < n; k++) {
     const uint8_t *at = (const uint8_t *)data + k * stride;
     uint8_t last = at[bytes - 1] & mask;

@@ -121,16 +121,24 @@ static bool print_call(Printer *p, const HlMlOp *op) {
   return true;
 }
 
-// StableHLO's and sdy's leave a blank where there are no operands.
+static void print_returned_types(Printer *p, const HlMlOp *op) {
+  if (!op->n_operands)
+    return;
+  PUT(p->out, " : ");
+  mlp_types(p, op->operands, op->n_operands);
+}
+
+// StableHLO's leaves a blank where there are no operands, and has its attributes behind them.
 static bool print_return(Printer *p, const HlMlOp *op) {
-  print_rest(p, op, "", nothing);
-  if (op->n_operands || op->dialect != HL_ML_FUNC)
+  bool attrs_first = op->row != ML_STABLEHLO_RETURN;
+  if (attrs_first)
+    print_rest(p, op, "", nothing);
+  if (op->n_operands || !attrs_first)
     put_char(p->out, ' ');
   mlp_operands(p, op, 0, op->n_operands);
-  if (op->n_operands) {
-    PUT(p->out, " : ");
-    mlp_types(p, op->operands, op->n_operands);
-  }
+  if (!attrs_first)
+    print_rest(p, op, "", nothing);
+  print_returned_types(p, op);
   return true;
 }
 
@@ -400,14 +408,6 @@ static bool print_struct_of(Printer *p, const HlMlOp *op, const char *word, cons
   return true;
 }
 
-// A body that returns nothing is printed without its return.
-static void print_manual_body(Printer *p, const HlMlOp *op) {
-  const HlMlOp *last = op->regions[0].first->last, *hidden = p->hidden;
-  p->hidden = last && last->row == ML_SDY_RETURN && !last->n_operands ? last : NULL;
-  mlp_region(p, &op->regions[0], false, false);
-  p->hidden = hidden;
-}
-
 static bool print_manual(Printer *p, const HlMlOp *op) {
   static const char *const said[] = {"in_shardings", "out_shardings", "manual_axes", NULL};
   const HlMlBlock *body = hl_ml_body(op, 0);
@@ -427,7 +427,7 @@ static bool print_manual(Printer *p, const HlMlOp *op) {
     mlp_region_arg(p, body->args[k], NULL, true);
   }
   PUT(p->out, ") ");
-  print_manual_body(p, op);
+  mlp_region(p, &op->regions[0], false, false);
   print_rest(p, op, "", said);
   PUT(p->out, " : ");
   mlp_function_type(p, op);

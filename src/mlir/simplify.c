@@ -36,8 +36,6 @@ static int64_t chosen(HlMlOp *op) {
   int64_t index;
   if (op->n_operands != 1 || !sm_int(op->operands[0], &index))
     return op->row == ML_STABLEHLO_CASE && op->n_regions == 1 ? 0 : -1;
-  if (op->row == ML_STABLEHLO_IF)
-    return index ? 0 : 1;
   return index < 0 || index >= (int64_t)op->n_regions ? (int64_t)op->n_regions - 1 : index;
 }
 
@@ -167,7 +165,7 @@ static HlMlOp *simplify_op(Simplify *s, HlMlOp *op) {
     sm_note_constant(s, op);
     return next;
   }
-  if (op->row == ML_STABLEHLO_IF || op->row == ML_STABLEHLO_CASE) {
+  if (op->row == ML_STABLEHLO_CASE) {
     int64_t branch = chosen(op);
     HlMlBlock *block = branch >= 0 ? only_block(op, (uint32_t)branch) : NULL;
     if (block && block->n_args == 0 && block->last->n_operands == op->n_results)

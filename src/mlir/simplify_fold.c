@@ -80,9 +80,10 @@ static bool is_foldable(const HlMlOp *op) {
   case ML_STABLEHLO_TRANSPOSE:
   case ML_STABLEHLO_SLICE:
   case ML_STABLEHLO_CONCATENATE:
-  case ML_STABLEHLO_PAD:
   case ML_STABLEHLO_REVERSE: return true;
   case ML_STABLEHLO_REDUCE_PRECISION:
+  case ML_STABLEHLO_POPCNT:
+  case ML_STABLEHLO_COUNT_LEADING_ZEROS:
   case ML_STABLEHLO_BITCAST_CONVERT: return false;
   default: return hlo != HL_OP_NO && (hl_op_info[hlo].traits & HL_T_ELEMENTWISE) != 0;
   }

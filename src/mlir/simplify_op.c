@@ -54,30 +54,37 @@ static void put_right(HlMlOp *op) {
   op->operands[1] = swap;
 }
 
+static bool becomes_zero(Simplify *s, HlMlOp *op) {
+  uint64_t zero[2] = {0};
+  return hl_ml_is_static(op->results[0].type) &&
+         sm_becomes_constant(s, op, hl_ml_dense(s->tree, op->results[0].type, zero, 1, true));
+}
+
 static bool binary(Simplify *s, HlMlOp *op) {
   HlMlValue *x = op->operands[0], *y = op->operands[1];
   bool zero = sm_is_all(y, 0), one = sm_is_all(y, 1);
-  bool is_pred = hl_ml_dtype(x->type) == HL_PRED;
   switch (op->row) {
-  case ML_STABLEHLO_ADD:
-  case ML_STABLEHLO_SUBTRACT: return zero && is(s, op, x);
+  case ML_STABLEHLO_ADD: return zero && is(s, op, x);
+  case ML_STABLEHLO_SUBTRACT:
+    if (x == y && is_integer(x))
+      return becomes_zero(s, op);
+    return zero && is(s, op, x);
   case ML_STABLEHLO_MULTIPLY:
     if (zero && is_integer(x))
       return is(s, op, y);
     return one && is(s, op, x);
-  case ML_STABLEHLO_DIVIDE: return one && !is_pred && is(s, op, x);
   case ML_STABLEHLO_AND:
     if (zero)
       return is(s, op, y);
-    return (all_ones(y) || x == y) && is(s, op, x);
+    return all_ones(y) && is(s, op, x);
   case ML_STABLEHLO_OR:
     if (all_ones(y))
       return is(s, op, y);
-    return (zero || x == y) && is(s, op, x);
-  case ML_STABLEHLO_XOR: return zero && is(s, op, x);
-  case ML_STABLEHLO_MAXIMUM:
-  case ML_STABLEHLO_MINIMUM: return x == y && is(s, op, x);
-  case ML_STABLEHLO_POWER: return one && is(s, op, x);
+    return zero && is(s, op, x);
+  case ML_STABLEHLO_XOR:
+    if (x == y && is_integer(x))
+      return becomes_zero(s, op);
+    return zero && is(s, op, x);
   default: return false;
   }
 }
@@ -88,6 +95,13 @@ static bool select_op(Simplify *s, HlMlOp *op) {
     return is(s, op, op->operands[1]);
   if (sm_int(op->operands[0], &pred))
     return is(s, op, op->operands[pred ? 1 : 2]);
+  HlMlOp *no = def_of(op->operands[0], ML_STABLEHLO_NOT);
+  if (no) {
+    HlMlValue *swap = op->operands[1];
+    op->operands[0] = no->operands[0];
+    op->operands[1] = op->operands[2];
+    op->operands[2] = swap;
+  }
   return false;
 }
 
@@ -136,7 +150,25 @@ static bool reshape_op(Simplify *s, HlMlOp *op) {
   return is(s, op, op->operands[0]);
 }
 
+// A broadcast of a broadcast is one.
+static void join_broadcasts(Simplify *s, HlMlOp *op) {
+  HlMlOp *inner = def_of(op->operands[0], ML_STABLEHLO_BROADCAST_IN_DIM);
+  HlI64s outer = hl_ml_attr_ints(s->arena, op, "broadcast_dimensions");
+  if (!inner || hl_ml_attr(inner, "mhlo.sharding"))
+    return;
+  HlI64s dims = hl_ml_attr_ints(s->arena, inner, "broadcast_dimensions");
+  int64_t *both = HL_ARRAY(s->arena, int64_t, dims.n + 1);
+  for (int k = 0; k < dims.n; k++) {
+    if (dims.at[k] < 0 || dims.at[k] >= outer.n)
+      return;
+    both[k] = outer.at[dims.at[k]];
+  }
+  op->operands[0] = inner->operands[0];
+  hl_ml_set(s->tree, op, "broadcast_dimensions", hl_ml_dense_i64s(s->tree, (HlI64s){both, dims.n}));
+}
+
 static bool broadcast_op(Simplify *s, HlMlOp *op) {
+  join_broadcasts(s, op);
   const HlMlType *from = op->operands[0]->type, *to = op->results[0].type;
   HlI64s dims = hl_ml_attr_ints(s->arena, op, "broadcast_dimensions");
   if (from == to && is_identity_list(dims))
@@ -172,6 +204,29 @@ static bool slice_op(Simplify *s, HlMlOp *op) {
     before += size;
   }
   return false;
+}
+
+// A slice whose place is known, kept inside.
+static bool dynamic_slice_op(Simplify *s, HlMlOp *op) {
+  HlI64s sizes = hl_ml_attr_ints(s->arena, op, "slice_sizes");
+  const HlMlType *type = op->operands[0]->type;
+  int n = type->rank;
+  if (!hl_ml_is_static(type) || sizes.n != n || op->n_operands != (uint32_t)n + 1)
+    return false;
+  int64_t *start = HL_ARRAY(s->arena, int64_t, 3 * (n + 1)), *limit = start + n + 1, *stride = limit + n + 1;
+  for (int k = 0; k < n; k++) {
+    if (!sm_int(op->operands[k + 1], &start[k]))
+      return false;
+    int64_t most = type->dim[k] - sizes.at[k];
+    start[k] = start[k] > most ? most : start[k] < 0 ? 0 : start[k];
+    limit[k] = start[k] + sizes.at[k];
+    stride[k] = 1;
+  }
+  sm_become(s, op, op->dialect == HL_ML_MHLO ? "mhlo.slice" : "stablehlo.slice", 1);
+  hl_ml_set(s->tree, op, "start_indices", hl_ml_dense_i64s(s->tree, (HlI64s){start, n}));
+  hl_ml_set(s->tree, op, "limit_indices", hl_ml_dense_i64s(s->tree, (HlI64s){limit, n}));
+  hl_ml_set(s->tree, op, "strides", hl_ml_dense_i64s(s->tree, (HlI64s){stride, n}));
+  return sm_fold(s, op) || slice_op(s, op);
 }
 
 static bool pad_op(Simplify *s, HlMlOp *op) {
@@ -253,6 +308,7 @@ static bool shape_op(Simplify *s, HlMlOp *op) {
   case ML_STABLEHLO_BROADCAST_IN_DIM: return broadcast_op(s, op);
   case ML_STABLEHLO_CONVERT: return is(s, op, op->operands[0]);
   case ML_STABLEHLO_SLICE: return slice_op(s, op);
+  case ML_STABLEHLO_DYNAMIC_SLICE: return dynamic_slice_op(s, op);
   case ML_STABLEHLO_TRANSPOSE: return transpose_op(s, op);
   case ML_STABLEHLO_CONCATENATE: return concatenate_op(s, op);
   case ML_STABLEHLO_REVERSE: return reverse_op(s, op);
@@ -360,11 +416,10 @@ static bool iota_op(Simplify *s, HlMlOp *op) {
   const HlMlType *type = op->results[0].type;
   int64_t dim = hl_ml_attr_int(op, "iota_dimension", -1);
   HlDtype dtype = hl_ml_dtype(type);
-  uint64_t zero[2] = {0};
   if (dim < 0 || dim >= type->rank || type->dim[dim] != 1 || !hl_ml_is_static(type) || dtype == HL_NO_DTYPE ||
       !hl_is_integral(dtype))
     return false;
-  return sm_becomes_constant(s, op, hl_ml_dense(s->tree, type, zero, 1, true));
+  return becomes_zero(s, op);
 }
 
 // A reduction of no dimension is its operand.

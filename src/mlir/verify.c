@@ -162,12 +162,24 @@ static bool is_closed(uint8_t dialect) {
          dialect == HL_ML_BUILTIN;
 }
 
+static bool unknown_op(MlVerify *v, const HlMlOp *op) {
+  const char *names[ML_ROW_COUNT];
+  int n = 0;
+  for (int row = ML_NONE + 1; row < ML_ROW_COUNT; row++)
+    names[n++] = ml_row(row)->name;
+  mv_bad(v, op, "the dialect '%s' has no such op", ml_dialect_name(op->dialect));
+  const char *nearest = hl_nearest((HlStr){op->name->text, op->name->n}, names, n);
+  if (nearest)
+    hl_hint(v->cx, "did you mean '%s'?", nearest);
+  return false;
+}
+
 static bool check_op(MlVerify *v, const HlMlOp *op) {
   const MlRules *rules = mv_rules(op->row);
   if (!check_uses(v, op) || !check_results(v, op) || !check_place(v, op, rules->traits))
     return false;
   if (op->row == ML_NONE && is_closed(op->dialect))
-    return mv_bad(v, op, "the dialect '%s' has no such op", ml_dialect_name(op->dialect));
+    return unknown_op(v, op);
   if (op->row == ML_NONE || op->dialect == HL_ML_VHLO || op->dialect == HL_ML_QUANT_DIALECT)
     return true;
   if (!check_n_regions(v, op) || !mv_check_attrs(v, op) ||
@@ -195,15 +207,21 @@ static const HlSym *symbol_of(const HlMlOp *op) {
   return name && name->kind == HL_ML_A_STRING ? name->sym : NULL;
 }
 
-// Enters the symbols of a module; an earlier one of the same name, of a module around, is shadowed.
-static bool add_symbols(MlVerify *v, const HlMlOp *module) {
+// Enters the symbols of a module. *before takes, in their order, what the names meant until now.
+static bool add_symbols(MlVerify *v, const HlMlOp *module, const HlMlOp ***before) {
   bool ok = true;
+  int n = 0, at = 0;
+  for (const HlMlBlock *block = module->regions[0].first; block; block = block->next)
+    for (const HlMlOp *op = block->first; op; op = op->next)
+      n += symbol_of(op) != NULL;
+  *before = HL_ARRAY(v->arena, const HlMlOp *, n + 1);
   for (const HlMlBlock *block = module->regions[0].first; block; block = block->next)
     for (const HlMlOp *op = block->first; op; op = op->next) {
       const HlSym *name = symbol_of(op);
       if (name == NULL || name->index >= v->n_symbols)
         continue;
       const HlMlOp *earlier = v->symbols[name->index];
+      (*before)[at++] = earlier;
       if (earlier && earlier->block->region->op == module) {
         ok = mv_bad(v, op, "the symbol '%s' is defined twice", name->text);
         hl_note(v->cx, hl_ml_pos(v->tree, earlier), "it is defined here first");
@@ -212,6 +230,20 @@ static bool add_symbols(MlVerify *v, const HlMlOp *module) {
       v->symbols[name->index] = op;
     }
   return ok;
+}
+
+// Gives the names their meaning in the module around; of two of the same name the first holds it.
+static void remove_symbols(MlVerify *v, const HlMlOp *module, const HlMlOp *const *before) {
+  int at = 0;
+  for (const HlMlBlock *block = module->regions[0].first; block; block = block->next)
+    for (const HlMlOp *op = block->first; op; op = op->next) {
+      const HlSym *name = symbol_of(op);
+      if (name == NULL || name->index >= v->n_symbols)
+        continue;
+      if (before[at] == NULL || before[at]->block->region->op != module)
+        v->symbols[name->index] = before[at];
+      at++;
+    }
 }
 
 // --- The tree -----------------------------------------------------------------------------------
@@ -272,14 +304,15 @@ static bool verify_blocks(MlVerify *v, const HlMlRegion *region) {
 static bool verify_regions(MlVerify *v, const HlMlOp *op) {
   const unsigned traits = mv_rules(op->row)->traits;
   const uint32_t outer = v->isolation;
-  const HlMlOp *outer_table = v->table;
+  const HlMlOp *outer_table = v->table, **before = NULL;
+  const HlMark mark = hl_arena_mark(v->arena);
   bool ok = true;
   if (v->depth > hl_cx_limits(v->cx)->nesting)
     return hl_error_kind(v->cx, HL_LIMIT, hl_ml_pos(v->tree, op), "ops are nested deeper than %d",
                          hl_cx_limits(v->cx)->nesting);
   if (op->row == ML_BUILTIN_MODULE && op->n_regions == 1) {
     v->table = op;
-    ok &= add_symbols(v, op);
+    ok &= add_symbols(v, op, &before);
   }
   if ((traits & ML_ISOLATED) != 0)
     v->isolation = ++v->n_isolations;
@@ -296,8 +329,9 @@ static bool verify_regions(MlVerify *v, const HlMlOp *op) {
   v->depth--;
   v->isolation = outer;
   v->table = outer_table;
-  if (op->row == ML_BUILTIN_MODULE && op->n_regions == 1 && outer_table)
-    add_symbols(v, outer_table);
+  if (before)
+    remove_symbols(v, op, before);
+  hl_arena_release(v->arena, mark);
   return ok;
 }
 

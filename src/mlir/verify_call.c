@@ -34,6 +34,18 @@ static bool check_list_length(MlVerify *v, const HlMlOp *op, const char *name, i
   return true;
 }
 
+// public (or nothing), private, nested; without a body not public.
+static bool check_visibility(MlVerify *v, const HlMlOp *op) {
+  const HlSym *word = hl_ml_attr_sym(op, "sym_visibility");
+  const char *text = word && word->n > 0 ? word->text : "public";
+  const bool is_public = strcmp(text, "public") == 0;
+  if (!is_public && strcmp(text, "private") != 0 && strcmp(text, "nested") != 0)
+    return mv_bad(v, op, "sym_visibility should be public, private or nested, but is '%s'", text);
+  if (is_public && mv_body(op, 0) == NULL)
+    return mv_bad(v, op, "a function without a body cannot be public");
+  return true;
+}
+
 // Arguments and results may carry attributes of dialects only.
 static bool names_have_dialects(MlVerify *v, const HlMlOp *op, const char *name) {
   const HlMlAttr *list = hl_ml_attr(op, name);
@@ -56,6 +68,8 @@ bool mv_rule_func(MlVerify *v, const HlMlOp *op) {
       return false;
   if (!check_list_length(v, op, "arg_attrs", n_inputs(type)) ||
       !check_list_length(v, op, "res_attrs", n_results(type)))
+    return false;
+  if (!check_visibility(v, op))
     return false;
   if (!names_have_dialects(v, op, "arg_attrs") || !names_have_dialects(v, op, "res_attrs"))
     return false;
@@ -373,11 +387,15 @@ static bool check_known_target(MlVerify *v, const HlMlOp *op, bool *is_known) {
   return true;
 }
 
-enum { API_TYPED_FFI = 4 };
+enum { API_UNSPECIFIED = 0, API_TYPED_FFI = 4 };
 
 static bool check_config(MlVerify *v, const HlMlOp *op) {
   const HlMlAttr *config = hl_ml_attr(op, "backend_config");
-  const bool is_typed = hl_ml_attr_int(op, "api_version", 1) == API_TYPED_FFI;
+  const int64_t version = hl_ml_attr_int(op, "api_version", 1);
+  const bool is_typed = version == API_TYPED_FFI;
+  if (version < API_UNSPECIFIED || version > API_TYPED_FFI)
+    return mv_bad(v, op, "api_version should be in the range [0, %d], but is %lld", API_TYPED_FFI,
+                  (LL)version);
   if (config == NULL || op->dialect == HL_ML_MHLO)
     return true;
   if (config->kind != (is_typed ? HL_ML_A_DICT : HL_ML_A_STRING))

@@ -50,7 +50,7 @@ bool mv_rule_dynamic_reshape(MlVerify *v, const HlMlOp *op) {
                   (LL)mv_count(out), (LL)mv_count(in));
   if (!result_has(v, op, op->operands[1]))
     return false;
-  if (sizes_type->dim[0] != out->rank)
+  if (!mv_sizes_agree(sizes_type->dim[0], out->rank))
     return mv_bad(v, op, "output_shape has %lld entries, but the result has rank %d",
                   (LL)sizes_type->dim[0], out->rank);
   if (hl_ml_is_static(in) && mv_constant_ints(v, op->operands[1], &sizes) &&
@@ -139,7 +139,7 @@ bool mv_rule_real_dynamic_slice(MlVerify *v, const HlMlOp *op) {
     return mv_bad(v, op, "requires the same element type for operand and result");
   if (!same_types(v, op, 1))
     return false;
-  if (starts->dim[0] != in->rank)
+  if (!mv_sizes_agree(starts->dim[0], in->rank))
     return mv_bad(v, op, "start_indices has %s elements, but the operand has rank %d",
                   mv_ints_text(v, (HlI64s){starts->dim, 1}), in->rank);
   return true;
@@ -168,7 +168,7 @@ bool mv_rule_dynamic_pad(MlVerify *v, const HlMlOp *op) {
   if (in->rank != out->rank)
     return mv_bad(v, op, "requires the same rank of operand and result: %d vs %d", in->rank,
                   out->rank);
-  if (mv_in(op, 2)->dim[0] != in->rank)
+  if (!mv_sizes_agree(mv_in(op, 2)->dim[0], in->rank))
     return mv_bad(v, op, "the padding operands have %lld elements, but the operand has rank %d",
                   (LL)mv_in(op, 2)->dim[0], in->rank);
   HlI64s low, high, interior;
@@ -201,7 +201,7 @@ bool mv_rule_rng(MlVerify *v, const HlMlOp *op) {
   HlI64s sizes;
   if (mv_constant_ints(v, op->operands[2], &sizes))
     return result_has(v, op, op->operands[2]);
-  if (mv_in(op, 2)->dim[0] != out->rank)
+  if (!mv_sizes_agree(mv_in(op, 2)->dim[0], out->rank))
     return mv_bad(v, op, "shape has %lld elements, but the result has rank %d",
                   (LL)mv_in(op, 2)->dim[0], out->rank);
   return true;

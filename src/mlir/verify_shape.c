@@ -15,6 +15,8 @@ bool mv_rule_constant(MlVerify *v, const HlMlOp *op) {
   const HlMlAttr *value = hl_ml_attr(op, "value");
   if (value == NULL || value->type == NULL)
     return true;
+  if (value->type->kind != HL_ML_TENSOR)
+    return mv_bad(v, op, "the value should be a tensor, but is '%s'", mv_text(v, value->type));
   if (op->n_results == 1)
     return is_stored(value->type, mv_out(op, 0)) || mv_result_is_type(v, op, 0, value->type);
   if (!is_stored(value->type, mv_in(op, 0)) && !mv_types_agree(mv_in(op, 0), value->type))

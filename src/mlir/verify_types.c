@@ -363,8 +363,15 @@ static const char *spec_text(MlVerify *v, const char *spec, size_t n) {
 
 // MHLO lets tuples stand wherever tensors do, and does not ask for static shapes.
 static bool mhlo_fits(const char *spec, size_t n, const HlMlType *type) {
+  const char *colon = memchr(spec, ':', n);
+  const char *letters = colon ? colon + 1 : spec;
+  for (const char *at = spec; colon && at < colon; at++)
+    if (*at >= '0' && *at <= '2' && type->rank != *at - '0')
+      return type->kind == HL_ML_TUPLE;
   return type->kind == HL_ML_TUPLE ||
-         (type->kind == HL_ML_TENSOR && any_letter_takes(spec, n, hl_ml_element(type)));
+         (type->kind == HL_ML_TENSOR &&
+          any_letter_takes(letters, (size_t)(spec + n - letters), hl_ml_element(type)) &&
+          axis_fits(type));
 }
 
 static bool check_value(MlVerify *v, const HlMlOp *op, const char *what, int number,

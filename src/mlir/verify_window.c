@@ -224,7 +224,7 @@ bool mv_rule_dynamic_conv(MlVerify *v, const HlMlOp *op) {
   if (!check_conv(v, op, &c))
     return false;
   MlWindow w = conv_window(v, op, &c);
-  if (padding->dim[0] != w.n || padding->dim[1] != 2)
+  if (!mv_sizes_agree(padding->dim[0], w.n) || !mv_sizes_agree(padding->dim[1], 2))
     return mv_bad(v, op, "padding should have the shape [%d, 2], but is '%s'", w.n,
                   mv_text(v, padding));
   HlI64s both;

@@ -4,7 +4,7 @@
 
 #include "mlir/bytecode.h"
 
-#define V(major, minor) ((major) * 1000 + (minor))
+#define V(major, minor) ((major)*1000 + (minor))
 #define NOW VHLO_NOW
 
 static const VhloOp op_rows[] = {
@@ -65,7 +65,9 @@ int vhlo_oldest(HlMlRow row) {
   return oldest;
 }
 
-const VhloOp *vhlo_newest_op(HlMlRow row) { return vhlo_op_at(row, VHLO_NOW); }
+const VhloOp *vhlo_newest_op(HlMlRow row) {
+  return vhlo_op_at(row, VHLO_NOW);
+}
 
 static const VhloCode *by_code(const VhloCode *rows, int n, int code) {
   for (int k = 0; k < n; k++)
@@ -81,12 +83,24 @@ static const VhloCode *by_name(const VhloCode *rows, int n, HlStr name) {
   return NULL;
 }
 
-const VhloCode *vhlo_type_by_code(int code) { return by_code(type_rows, HL_COUNT_OF(type_rows), code); }
-const VhloCode *vhlo_type_by_text(HlStr text) { return by_name(type_rows, HL_COUNT_OF(type_rows), text); }
-const VhloCode *vhlo_enum_by_code(int code) { return by_code(enum_rows, HL_COUNT_OF(enum_rows), code); }
-const VhloCode *vhlo_enum_by_name(HlStr name) { return by_name(enum_rows, HL_COUNT_OF(enum_rows), name); }
-const VhloCode *vhlo_struct_by_code(int code) { return by_code(struct_rows, HL_COUNT_OF(struct_rows), code); }
-const VhloCode *vhlo_struct_by_name(HlStr name) { return by_name(struct_rows, HL_COUNT_OF(struct_rows), name); }
+const VhloCode *vhlo_type_by_code(int code) {
+  return by_code(type_rows, HL_COUNT_OF(type_rows), code);
+}
+const VhloCode *vhlo_type_by_text(HlStr text) {
+  return by_name(type_rows, HL_COUNT_OF(type_rows), text);
+}
+const VhloCode *vhlo_enum_by_code(int code) {
+  return by_code(enum_rows, HL_COUNT_OF(enum_rows), code);
+}
+const VhloCode *vhlo_enum_by_name(HlStr name) {
+  return by_name(enum_rows, HL_COUNT_OF(enum_rows), name);
+}
+const VhloCode *vhlo_struct_by_code(int code) {
+  return by_code(struct_rows, HL_COUNT_OF(struct_rows), code);
+}
+const VhloCode *vhlo_struct_by_name(HlStr name) {
+  return by_name(struct_rows, HL_COUNT_OF(struct_rows), name);
+}
 
 const VhloCode *vhlo_enum_by_native(int code) {
   for (int k = 0; k < HL_COUNT_OF(enum_rows); k++)
@@ -95,7 +109,7 @@ const VhloCode *vhlo_enum_by_native(int code) {
   return NULL;
 }
 
-// --- The attributes of an op --------------------------------------------------------------------------------
+// --- The attributes of an op ---------------------------------------------------------------------
 
 // The next word of a list of them; n is 0 at the end.
 static HlStr next_word(const char **text) {
@@ -134,14 +148,17 @@ static void add_slot(VhloSlot *slots, int *n, VhloSlot slot) {
   slots[at] = slot;
 }
 
-static bool is_channel(const MlAttrRow *attr) { return strcmp(attr->more, "stablehlo.channel_handle") == 0; }
+static bool is_channel(const MlAttrRow *attr) {
+  return strcmp(attr->more, "stablehlo.channel_handle") == 0;
+}
 
 static void add_fields(const VhloOp *op, const MlAttrRow *attr, VhloSlot *slots, int *n) {
   const MlStruct *row = ml_find_struct(hl_str(attr->more));
   for (int k = 0; row->field[k].name; k++) {
     const char *name = row->field[k].name;
     if (is_channel(attr)) {
-      if (k == 1 && !ml_is_required(attr))  // the type is told where the handle must be: of send and recv
+      if (k == 1 &&
+          !ml_is_required(attr))  // the type is told where the handle must be: of send and recv
         continue;
       name = k == 0 ? "channel_id" : "channel_type";
     }
@@ -165,7 +182,7 @@ int vhlo_slots(const VhloOp *op, VhloSlot slots[VHLO_MAX_SLOTS]) {
   return n;
 }
 
-// --- Defaults ---------------------------------------------------------------------------------------------------
+// --- Defaults ------------------------------------------------------------------------------------
 
 static bool are_all(const HlMlAttr *value, int64_t is) {
   if (value->kind != HL_ML_A_DENSE && value->kind != HL_ML_A_DENSE_ARRAY)
@@ -215,7 +232,8 @@ static bool is_default_precision(const HlMlAttr *value) {
 
 static bool is_number(const HlMlAttr *value, const char *text) {
   if (value->kind == HL_ML_A_STRUCT)  // a channel
-    return value->n > 0 && value->dict[0].value->kind == HL_ML_A_INT && value->dict[0].value->i == 0;
+    return value->n > 0 && value->dict[0].value->kind == HL_ML_A_INT &&
+           value->dict[0].value->i == 0;
   int64_t number = 0;
   bool is_negative = text[0] == '-';
   for (const char *at = text + is_negative; *at; at++)
@@ -245,7 +263,8 @@ bool vhlo_is_default(const MlOpRow *op, const MlAttrRow *attr, const HlMlAttr *v
   if (strcmp(def, "zeros") == 0 || strcmp(def, "falses") == 0)
     return are_all(value, 0);
   if (strcmp(def, "empty") == 0)
-    return (value->kind == HL_ML_A_DENSE || value->kind == HL_ML_A_DENSE_ARRAY) && value->n_elements == 0;
+    return (value->kind == HL_ML_A_DENSE || value->kind == HL_ML_A_DENSE_ARRAY) &&
+           value->n_elements == 0;
   if (strcmp(def, "default") == 0)
     return is_zero_accuracy(value);
   if (attr->kind == ML_K_ARRAY)

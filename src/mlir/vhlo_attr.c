@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-// --- Types ----------------------------------------------------------------------------------------------------
+// --- Types ---------------------------------------------------------------------------------------
 
 static const HlMlType *simple_type(MlbReader *r, const char *text) {
   if (text[0] == '!') {
@@ -37,7 +37,8 @@ static const HlMlType *list_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) 
   return element ? hl_ml_list_type(r->tree, kind, n, element) : NULL;
 }
 
-static const HlMlType *tensor_type(MlbReader *r, MlbCursor *c, bool has_encoding, HlMlTypeKind kind) {
+static const HlMlType *tensor_type(MlbReader *r, MlbCursor *c, bool has_encoding,
+                                   HlMlTypeKind kind) {
   const uint8_t *at = c->at;
   const HlMlAttr *encoding = has_encoding ? mlb_attr(r, c) : NULL;
   HlI64s dim = mlb_ints(r, c);
@@ -69,23 +70,23 @@ const HlMlType *vhlo_read_type(MlbReader *r, MlbCursor *c) {
   if (row)
     return simple_type(r, row->name);
   switch (code) {
-    case VHLO_T_COMPLEX: return wrapped_type(r, c, HL_ML_COMPLEX);
-    case VHLO_T_UNRANKED: return wrapped_type(r, c, HL_ML_UNRANKED);
-    case VHLO_T_FUNCTION: return function_type(r, c);
-    case VHLO_T_TENSOR:
-    case VHLO_T_TENSOR_WITH: return tensor_type(r, c, code == VHLO_T_TENSOR_WITH, HL_ML_TENSOR);
-    case VHLO_T_BUFFER: return tensor_type(r, c, false, HL_ML_MEMREF);
-    case VHLO_T_TUPLE: return list_type(r, c, HL_ML_TUPLE);
-    case VHLO_T_FUTURE: return list_type(r, c, HL_ML_FUTURE);
-    case VHLO_T_QUANT:
-    case VHLO_T_QUANT_PER_AXIS: return mlb_quant_body(r, c, code == VHLO_T_QUANT_PER_AXIS);
-    default: break;
+  case VHLO_T_COMPLEX: return wrapped_type(r, c, HL_ML_COMPLEX);
+  case VHLO_T_UNRANKED: return wrapped_type(r, c, HL_ML_UNRANKED);
+  case VHLO_T_FUNCTION: return function_type(r, c);
+  case VHLO_T_TENSOR:
+  case VHLO_T_TENSOR_WITH: return tensor_type(r, c, code == VHLO_T_TENSOR_WITH, HL_ML_TENSOR);
+  case VHLO_T_BUFFER: return tensor_type(r, c, false, HL_ML_MEMREF);
+  case VHLO_T_TUPLE: return list_type(r, c, HL_ML_TUPLE);
+  case VHLO_T_FUTURE: return list_type(r, c, HL_ML_FUTURE);
+  case VHLO_T_QUANT:
+  case VHLO_T_QUANT_PER_AXIS: return mlb_quant_body(r, c, code == VHLO_T_QUANT_PER_AXIS);
+  default: break;
   }
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "a type of VHLO with code %" PRIu64, code);
   return NULL;
 }
 
-// --- Quantised types ----------------------------------------------------------------------------------------------
+// --- Quantised types -----------------------------------------------------------------------------
 
 static bool read_points(MlbReader *r, MlbCursor *c, HlMlQuant *out) {
   const uint8_t *at = c->at;
@@ -147,7 +148,7 @@ const HlMlType *mlb_quant_type(MlbReader *r, MlbCursor *c) {
   return NULL;
 }
 
-// --- Attributes -----------------------------------------------------------------------------------------------------
+// --- Attributes ----------------------------------------------------------------------------------
 
 static const HlMlAttr *read_array(MlbReader *r, MlbCursor *c) {
   int n;
@@ -199,16 +200,16 @@ const HlMlAttr *vhlo_read_attr(MlbReader *r, MlbCursor *c) {
   if (r->failed)
     return NULL;
   switch (code) {
-    case VHLO_ARRAY: return read_array(r, c);
-    case VHLO_BOOL: return hl_ml_bool(r->tree, mlb_varint(r, c) != 0);
-    case VHLO_API_VERSION: return read_api_version(r, c);
-    case VHLO_DICT: return read_dict(r, c);
-    case VHLO_FLOAT: type = mlb_type(r, c); return type ? mlb_apfloat(r, c, type) : NULL;
-    case VHLO_INTEGER: type = mlb_type(r, c); return type ? mlb_apint(r, c, type) : NULL;
-    case VHLO_STRING: return read_string(r, c);
-    case VHLO_TENSOR: return read_tensor(r, c);
-    case VHLO_TYPE_ATTR: type = mlb_type(r, c); return type ? hl_ml_type_attr(r->tree, type) : NULL;
-    default: break;
+  case VHLO_ARRAY: return read_array(r, c);
+  case VHLO_BOOL: return hl_ml_bool(r->tree, mlb_varint(r, c) != 0);
+  case VHLO_API_VERSION: return read_api_version(r, c);
+  case VHLO_DICT: return read_dict(r, c);
+  case VHLO_FLOAT: type = mlb_type(r, c); return type ? mlb_apfloat(r, c, type) : NULL;
+  case VHLO_INTEGER: type = mlb_type(r, c); return type ? mlb_apint(r, c, type) : NULL;
+  case VHLO_STRING: return read_string(r, c);
+  case VHLO_TENSOR: return read_tensor(r, c);
+  case VHLO_TYPE_ATTR: type = mlb_type(r, c); return type ? hl_ml_type_attr(r->tree, type) : NULL;
+  default: break;
   }
   const VhloCode *row = code <= INT32_MAX ? vhlo_enum_by_code((int)code) : NULL;
   if (row)

@@ -32,24 +32,28 @@ static bool is_told_otherwise(const HlMlOp *op, int vhlo) {
   return vhlo < vhlo_version(1, 16) && has_mesh_groups(op);
 }
 
-// --- Making ops -----------------------------------------------------------------------------------------------
+// --- Making ops ----------------------------------------------------------------------------------
 
 typedef struct Down {
-  HlMlTree *tree;              // the copy
+  HlMlTree *tree;  // the copy
   const HlMlTree *from;
-  HlMlOp *at;                  // what is said otherwise: new ops stand before it
+  HlMlOp *at;  // what is said otherwise: new ops stand before it
 } Down;
 
-static HlMlValue *make(Down *d, const char *name, const HlMlType *type, int n, HlMlValue *const *operands) {
+static HlMlValue *make(Down *d, const char *name, const HlMlType *type, int n,
+                       HlMlValue *const *operands) {
   HlMlOp *op = hl_ml_op(d->tree, NULL, name, n, operands, 1, &type, 0);
   op->location = d->at->location;
   hl_ml_place_before(op, d->at);
   return &op->results[0];
 }
 
-static HlMlValue *unary(Down *d, const char *name, HlMlValue *x) { return make(d, name, x->type, 1, &x); }
+static HlMlValue *unary(Down *d, const char *name, HlMlValue *x) {
+  return make(d, name, x->type, 1, &x);
+}
 
-static HlMlValue *binary(Down *d, const char *name, const HlMlType *type, HlMlValue *x, HlMlValue *y) {
+static HlMlValue *binary(Down *d, const char *name, const HlMlType *type, HlMlValue *x,
+                         HlMlValue *y) {
   return make(d, name, type, 2, (HlMlValue *[]){x, y});
 }
 
@@ -65,7 +69,7 @@ static void become(Down *d, const char *name, HlMlRow row, HlMlValue *x, HlMlVal
   hl_ml_set(d->tree, op, "result_accuracy", NULL);
 }
 
-// --- Tan --------------------------------------------------------------------------------------------------------
+// --- Tan -----------------------------------------------------------------------------------------
 
 static HlMlValue *ones_like(Down *d, const HlMlType *type) {
   uint64_t bits[2];
@@ -79,10 +83,13 @@ static HlMlValue *ones_like(Down *d, const HlMlType *type) {
 // tan(a + bi) = (tan a + i tanh b) / (1 - i tan a tanh b)
 static void expand_complex_tan(Down *d, HlMlValue *x) {
   const HlMlType *type = x->type;
-  const HlMlType *part = hl_ml_tensor_type(d->tree, type->rank, type->dim, type->element[0]->element[0], NULL);
-  HlMlValue *real = make(d, "stablehlo.real", part, 1, &x), *imag = make(d, "stablehlo.imag", part, 1, &x);
+  const HlMlType *part =
+      hl_ml_tensor_type(d->tree, type->rank, type->dim, type->element[0]->element[0], NULL);
+  HlMlValue *real = make(d, "stablehlo.real", part, 1, &x),
+            *imag = make(d, "stablehlo.imag", part, 1, &x);
   HlMlValue *sine = unary(d, "stablehlo.sine", real), *cosine = unary(d, "stablehlo.cosine", real);
-  HlMlValue *tan = binary(d, "stablehlo.divide", part, sine, cosine), *tanh = unary(d, "stablehlo.tanh", imag);
+  HlMlValue *tan = binary(d, "stablehlo.divide", part, sine, cosine),
+            *tanh = unary(d, "stablehlo.tanh", imag);
   HlMlValue *above = binary(d, "stablehlo.complex", type, tan, tanh), *one = ones_like(d, part);
   HlMlValue *minus = unary(d, "stablehlo.negate", binary(d, "stablehlo.multiply", part, tan, tanh));
   HlMlValue *below = binary(d, "stablehlo.complex", type, one, minus);
@@ -94,7 +101,9 @@ static void expand_tan(Down *d) {
   const HlMlOp *op = d->at;
   const HlMlAttr *accuracy = hl_ml_attr(op, "result_accuracy");
   if (op->n_operands != 1 || !hl_ml_is_tensor(op->operands[0]->type) ||
-      (accuracy && !vhlo_is_default(ml_row(op->row), ml_find_attr(ml_row(op->row), hl_str("result_accuracy")), accuracy)))
+      (accuracy &&
+       !vhlo_is_default(ml_row(op->row), ml_find_attr(ml_row(op->row), hl_str("result_accuracy")),
+                        accuracy)))
     return;
   HlMlValue *x = op->operands[0];
   if (hl_ml_element(x->type)->kind != HL_ML_COMPLEX) {
@@ -105,15 +114,17 @@ static void expand_tan(Down *d) {
   }
 }
 
-// --- Batching dimensions --------------------------------------------------------------------------------------------
+// --- Batching dimensions -------------------------------------------------------------------------
 
-typedef struct Dims {          // the names of the parts in gather's and scatter's numbers
+typedef struct Dims {  // the names of the parts in gather's and scatter's numbers
   const char *numbers, *batching, *of_indices, *collapsed, *map;
 } Dims;
-static const Dims gather_dims = {"dimension_numbers", "operand_batching_dims", "start_indices_batching_dims",
-                                 "collapsed_slice_dims", "start_index_map"};
-static const Dims scatter_dims = {"scatter_dimension_numbers", "input_batching_dims", "scatter_indices_batching_dims",
-                                  "inserted_window_dims", "scatter_dims_to_operand_dims"};
+static const Dims gather_dims = {"dimension_numbers", "operand_batching_dims",
+                                 "start_indices_batching_dims", "collapsed_slice_dims",
+                                 "start_index_map"};
+static const Dims scatter_dims = {"scatter_dimension_numbers", "input_batching_dims",
+                                  "scatter_indices_batching_dims", "inserted_window_dims",
+                                  "scatter_dims_to_operand_dims"};
 
 static HlI64s ints_of(Down *d, const HlMlAttr *numbers, const char *field) {
   const HlMlAttr *value = hl_ml_field(numbers, field);
@@ -145,7 +156,8 @@ static const HlMlType *index_element(Down *d, const HlMlType *type, HlI64s dims)
   const HlMlType *element = type->element[0];
   for (int k = 0; k < dims.n; k++)
     if (!fits(element, type->dim[dims.at[k]]))
-      element = hl_ml_int_type(d->tree, type->dim[dims.at[k]] <= INT32_MAX ? 32 : 64, HL_ML_SIGNLESS);
+      element =
+          hl_ml_int_type(d->tree, type->dim[dims.at[k]] <= INT32_MAX ? 32 : 64, HL_ML_SIGNLESS);
   return element;
 }
 
@@ -175,13 +187,14 @@ static HlMlValue *with_iotas(Down *d, HlMlValue *indices, int64_t vector_dim, Hl
     part[k] = iota(d, iota_type, dims.at[k]);
   part[dims.n] = indices;
   dim[vector_dim] = width + dims.n;
-  HlMlValue *out = make(d, "stablehlo.concatenate", hl_ml_tensor_type(d->tree, rank, dim, element, NULL), dims.n + 1,
-                        part);
+  HlMlValue *out = make(d, "stablehlo.concatenate",
+                        hl_ml_tensor_type(d->tree, rank, dim, element, NULL), dims.n + 1, part);
   hl_ml_set(d->tree, out->def, "dimension", hl_ml_i64(d->tree, vector_dim));
   return out;
 }
 
-static const HlMlAttr *new_numbers(Down *d, const HlMlAttr *old, const Dims *dims, HlI64s collapsed, HlI64s map) {
+static const HlMlAttr *new_numbers(Down *d, const HlMlAttr *old, const Dims *dims, HlI64s collapsed,
+                                   HlI64s map) {
   HlMlNamed field[MLB_MAX_ATTRS];
   int n = 0;
   for (int k = 0; k < old->n && n < MLB_MAX_ATTRS; k++) {
@@ -209,13 +222,15 @@ static void expand_batching(Down *d) {
   HlMlOp *op = d->at;
   const Dims *dims = op->row == ML_STABLEHLO_GATHER ? &gather_dims : &scatter_dims;
   uint32_t place = op->row == ML_STABLEHLO_GATHER ? 1 : op->n_operands / 2;
-  const HlMlAttr *numbers = hl_ml_attr(op, dims->numbers), *vector_dim = hl_ml_field(numbers, "index_vector_dim");
-  HlI64s batching = ints_of(d, numbers, dims->batching), of_indices = ints_of(d, numbers, dims->of_indices);
+  const HlMlAttr *numbers = hl_ml_attr(op, dims->numbers),
+                 *vector_dim = hl_ml_field(numbers, "index_vector_dim");
+  HlI64s batching = ints_of(d, numbers, dims->batching),
+         of_indices = ints_of(d, numbers, dims->of_indices);
   if (place >= op->n_operands || !vector_dim || of_indices.n != batching.n)
     return;
   const HlMlType *type = op->operands[place]->type;
-  if (!hl_ml_is_tensor(type) || !hl_ml_is_static(type) || vector_dim->i < 0 || vector_dim->i > type->rank ||
-      !are_dims(of_indices, type->rank))
+  if (!hl_ml_is_tensor(type) || !hl_ml_is_static(type) || vector_dim->i < 0 ||
+      vector_dim->i > type->rank || !are_dims(of_indices, type->rank))
     return;
   HlI64s map = joined(d, batching, ints_of(d, numbers, dims->map), false);
   HlI64s collapsed = joined(d, batching, ints_of(d, numbers, dims->collapsed), true);
@@ -225,7 +240,7 @@ static void expand_batching(Down *d) {
     hl_ml_set(d->tree, op, "indices_are_sorted", NULL);
 }
 
-// --- Replica groups ---------------------------------------------------------------------------------------------------
+// --- Replica groups ------------------------------------------------------------------------------
 
 enum { MAX_AXES = 64, MAX_DEVICES = 1 << 20 };
 
@@ -234,7 +249,7 @@ typedef struct Mesh {
   const HlSym *name[MAX_AXES];
   int64_t size[MAX_AXES];
   int64_t devices;
-  HlI64s ids;                  // empty: in order
+  HlI64s ids;  // empty: in order
 } Mesh;
 
 // A mesh as a struct or a dictionary; by name, what the op of that name has.
@@ -250,9 +265,10 @@ static bool read_mesh(Down *d, const HlMlAttr *attr, Mesh *out) {
     return false;
   *out = (Mesh){.n = axes->n, .devices = 1};
   for (int k = 0; k < axes->n; k++) {
-    const HlMlAttr *name = hl_ml_field(axes->list[k], "name"), *size = hl_ml_field(axes->list[k], "size");
-    if (!name || !size || name->kind != HL_ML_A_STRING || size->kind != HL_ML_A_INT || size->i < 1 ||
-        size->i > MAX_DEVICES / out->devices)
+    const HlMlAttr *name = hl_ml_field(axes->list[k], "name"),
+                   *size = hl_ml_field(axes->list[k], "size");
+    if (!name || !size || name->kind != HL_ML_A_STRING || size->kind != HL_ML_A_INT ||
+        size->i < 1 || size->i > MAX_DEVICES / out->devices)
       return false;
     out->name[k] = name->sym;
     out->size[k] = size->i;
@@ -317,7 +333,7 @@ static void list_groups(Down *d) {
   hl_ml_set(d->tree, d->at, "replica_groups", hl_ml_dense_ints(d->tree, 2, dim, device));
 }
 
-// --- The tree -----------------------------------------------------------------------------------------------------------
+// --- The tree ------------------------------------------------------------------------------------
 
 static HlMlTree *copy_tree(const HlMlTree *tree) {
   HlMlTree *copy = hl_ml_new(tree->source);

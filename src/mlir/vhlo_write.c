@@ -4,7 +4,7 @@
 
 #include "mlir/bytecode_write.h"
 
-// --- Defaults -----------------------------------------------------------------------------------------------
+// --- Defaults ------------------------------------------------------------------------------------
 
 // How many spatial dimensions a window, or a convolution, has.
 static int64_t spatial_rank(MlwWriter *w, const HlMlOp *op) {
@@ -45,7 +45,8 @@ static uint32_t default_precision(MlwWriter *w) {
 }
 
 static uint32_t default_accuracy(MlwWriter *w) {
-  uint32_t mode = mlw_vhlo_enum(w, vhlo_enum_by_name(hl_str("stablehlo.result_accuracy_mode"))->code, 0);
+  uint32_t mode =
+      mlw_vhlo_enum(w, vhlo_enum_by_name(hl_str("stablehlo.result_accuracy_mode"))->code, 0);
   size_t from = mlw_begin(w, vhlo_struct_by_name(hl_str("stablehlo.result_accuracy"))->code);
   for (int k = 0; k < 3; k++)
     mlw_svarint(&w->stack, 0);
@@ -111,10 +112,11 @@ static uint32_t put_default(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot
   return integer(w, "i64", number(def));
 }
 
-// --- Values -----------------------------------------------------------------------------------------------------
+// --- Values --------------------------------------------------------------------------------------
 
 // A field of a struct attribute. Without the struct: a channel of 0, an algorithm of nothing.
-static uint32_t put_field(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot, const HlMlAttr *value) {
+static uint32_t put_field(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot,
+                          const HlMlAttr *value) {
   const MlStruct *row = ml_find_struct(hl_str(slot->attr->more));
   const MlField *field = &row->field[slot->field];
   if (!value)
@@ -132,8 +134,15 @@ static uint32_t put_field(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot, 
   return 0;
 }
 
-static uint32_t put_value(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot) {
-  const HlMlAttr *value = slot->attr ? hl_ml_attr(op, slot->attr->name) : NULL;
+// Whether a default depends on the op: on how many dimensions it has, on another attribute.
+static bool is_fixed(const VhloSlot *slot) {
+  const char *def = slot->attr ? slot->attr->def : "zeros";
+  return slot->kind != ML_K_CONFIG && strcmp(def, "ones") != 0 && strcmp(def, "zeros") != 0 &&
+         strcmp(def, "falses") != 0;
+}
+
+static uint32_t put_value(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot,
+                          const HlMlAttr *value) {
   if (slot->field >= 0)
     return put_field(w, op, slot, value);
   if (!value && slot->attr && (slot->attr->def[0] == '!' || slot->attr->def[0] == 0)) {
@@ -149,17 +158,18 @@ static uint32_t put_value(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot) 
   return mlw_attr(w, value, MLW_VHLO);
 }
 
-// --- What a version cannot say ------------------------------------------------------------------------------------
+// --- What a version cannot say -------------------------------------------------------------------
 
 static bool too_old(MlwWriter *w, const HlMlOp *op, const char *what, int since) {
   return mlw_needs(w, since, "%s %s", op->name->text, what);
 }
 
 // Attributes, and fields of them, that only a newer version of the op has must say nothing.
-static bool check_lacking(MlwWriter *w, const HlMlOp *op, const VhloOp *row) {
-  const VhloOp *newest = vhlo_newest_op(row->row);
-  VhloSlot all[VHLO_MAX_SLOTS], some[VHLO_MAX_SLOTS];
-  int n_all = vhlo_slots(newest, all), n_some = vhlo_slots(row, some);
+static bool check_lacking(MlwWriter *w, const HlMlOp *op, const MlwRow *row) {
+  const VhloOp *newest = vhlo_newest_op(row->vhlo->row);
+  const VhloSlot *some = row->slot;
+  VhloSlot all[VHLO_MAX_SLOTS];
+  int n_all = vhlo_slots(newest, all), n_some = row->n_slots;
   for (int k = 0; k < n_all; k++) {
     int j = 0;
     while (j < n_some && strcmp(some[j].name, all[k].name) != 0)
@@ -192,39 +202,41 @@ static bool has_future(const HlMlOp *op) {
   return false;
 }
 
-static bool check_op(MlwWriter *w, const HlMlOp *op, const VhloOp *row) {
-  if (vhlo_has_word(row, "one") && op->n_operands != 1)
-    return too_old(w, op, "of several operands", vhlo_newest_op(row->row)->min);
-  if (vhlo_has_word(row, "bare") && op->n_regions)
-    return too_old(w, op, "with regions", vhlo_newest_op(row->row)->min);
+static bool check_op(MlwWriter *w, const HlMlOp *op, const MlwRow *row) {
+  if (vhlo_has_word(row->vhlo, "one") && op->n_operands != 1)
+    return too_old(w, op, "of several operands", vhlo_newest_op(op->row)->min);
+  if (vhlo_has_word(row->vhlo, "bare") && op->n_regions)
+    return too_old(w, op, "with regions", vhlo_newest_op(op->row)->min);
   switch (op->row) {
-    case ML_STABLEHLO_REDUCE:
-    case ML_STABLEHLO_REDUCE_WINDOW:
-    case ML_STABLEHLO_ALL_REDUCE:
-    case ML_STABLEHLO_REDUCE_SCATTER:
-    case ML_STABLEHLO_SCATTER:
-    case ML_STABLEHLO_SELECT_AND_SCATTER:
-      if (w->vhlo < vhlo_version(0, 17) && promotes(op))
-        return too_old(w, op, "with results of other elements than its operands", vhlo_version(0, 17));
-      break;
-    case ML_STABLEHLO_CUSTOM_CALL: {
-      const HlMlAttr *config = hl_ml_attr(op, "backend_config");
-      if (w->vhlo < vhlo_version(1, 3) &&
-          ((config && config->kind == HL_ML_A_DICT) || hl_ml_attr_int(op, "api_version", 1) == 4))
-        return too_old(w, op, "with a dictionary as backend_config", vhlo_version(1, 3));
-      if (w->vhlo < vhlo_version(1, 17) && has_future(op))
-        return too_old(w, op, "of a future", vhlo_version(1, 17));
-      break;
-    }
-    default: break;
+  case ML_STABLEHLO_REDUCE:
+  case ML_STABLEHLO_REDUCE_WINDOW:
+  case ML_STABLEHLO_ALL_REDUCE:
+  case ML_STABLEHLO_REDUCE_SCATTER:
+  case ML_STABLEHLO_SCATTER:
+  case ML_STABLEHLO_SELECT_AND_SCATTER:
+    if (w->vhlo < vhlo_version(0, 17) && promotes(op))
+      return too_old(w, op, "with results of other elements than its operands",
+                     vhlo_version(0, 17));
+    break;
+  case ML_STABLEHLO_CUSTOM_CALL: {
+    const HlMlAttr *config = hl_ml_attr(op, "backend_config");
+    if (w->vhlo < vhlo_version(1, 3) &&
+        ((config && config->kind == HL_ML_A_DICT) || hl_ml_attr_int(op, "api_version", 1) == 4))
+      return too_old(w, op, "with a dictionary as backend_config", vhlo_version(1, 3));
+    if (w->vhlo < vhlo_version(1, 17) && has_future(op))
+      return too_old(w, op, "of a future", vhlo_version(1, 17));
+    break;
   }
-  return check_lacking(w, op, row);
+  default: break;
+  }
+  return row->vhlo->max == VHLO_NOW || check_lacking(w, op, row);
 }
 
-// --- Ops --------------------------------------------------------------------------------------------------------------
+// --- Ops -----------------------------------------------------------------------------------------
 
 // What is not a property. Functions have attributes that VHLO's do not: they go along with the rest.
-static void gather_rest(MlwWriter *w, const HlMlOp *op, const MlwAttrs *props, bool is_vhlo, MlwAttrs *out) {
+static void gather_rest(MlwWriter *w, const HlMlOp *op, const MlwAttrs *props, bool is_vhlo,
+                        MlwAttrs *out) {
   HlMlNamed *rest = HL_ARRAY(w->arena, HlMlNamed, op->n_attrs);
   const MlOpRow *row = ml_row_of(op);
   for (uint32_t k = 0; k < op->n_attrs; k++) {
@@ -242,17 +254,26 @@ static void gather_rest(MlwWriter *w, const HlMlOp *op, const MlwAttrs *props, b
   out->rest = rest;
 }
 
-bool mlw_vhlo_attrs(MlwWriter *w, const HlMlOp *op, const VhloOp *row, MlwAttrs *out) {
+bool mlw_vhlo_attrs(MlwWriter *w, const HlMlOp *op, const MlwRow *row, MlwAttrs *out) {
   if (op->dialect != HL_ML_FUNC && !check_op(w, op, row))
     return false;
-  VhloSlot slots[VHLO_MAX_SLOTS];
-  out->n = vhlo_slots(row, slots);
+  out->n = row->n_slots;
   for (int k = 0; k < out->n && !w->failed; k++) {
-    out->name[k] = slots[k].name;
-    out->value[k] = put_value(w, op, &slots[k]);
+    const VhloSlot *slot = &row->slot[k];
+    const HlMlAttr *value = slot->attr && op->n_attrs ? hl_ml_attr(op, slot->attr->name) : NULL;
+    out->name[k] = slot->name;
+    if (!value && row->absent[k]) {
+      out->value[k] = row->absent[k] - 1;
+      continue;
+    }
+    out->value[k] = put_value(w, op, slot, value);
+    if (!value && is_fixed(slot))
+      row->absent[k] = out->value[k] + 1;
   }
   if (w->failed)
     return false;
+  if (op->n_attrs == 0)
+    return true;
   gather_rest(w, op, out, true, out);
   return true;
 }

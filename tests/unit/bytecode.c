@@ -33,7 +33,9 @@ static HlMlTree *read_bytes(HlCx *cx, const void *bytes, size_t n) {
   return tree;
 }
 
-static HlMlVersion at(int major, int minor) { return (HlMlVersion){major, minor, 0}; }
+static HlMlVersion at(int major, int minor) {
+  return (HlMlVersion){major, minor, 0};
+}
 
 static bool holds(HlCx *cx, const char *text) {
   return hl_cx_n_diags(cx) > 0 && strstr(hl_cx_diag(cx, 0)->text, text) != NULL;
@@ -81,7 +83,7 @@ static void check_needs(const char *text, HlMlVersion last_without, const char *
   hl_cx_free(cx);
 }
 
-// --- Programs -------------------------------------------------------------------------------------------------
+// --- Programs ------------------------------------------------------------------------------------
 
 static const char plain[] =
     "module @m attributes {mhlo.num_replicas = 2 : i32} {\n"
@@ -94,7 +96,8 @@ static const char plain[] =
     "    }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<2xf32>\n"
     "    return %0 : tensor<2xf32>\n"
     "  }\n"
-    "  func.func public @main(%a: tensor<2x3xf32> {jax.buffer_donor = true}, %b: tensor<3x4xf32>, %i: tensor<i32>)\n"
+    "  func.func public @main(%a: tensor<2x3xf32> {jax.buffer_donor = true}, %b: tensor<3x4xf32>, "
+    "%i: tensor<i32>)\n"
     "      -> (tensor<2xf32> {jax.result_info = \"r\"}, tensor<2x4xf32>) {\n"
     "    %0 = call @g(%a) : (tensor<2x3xf32>) -> tensor<2xf32>\n"
     "    %1 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] :\n"
@@ -109,15 +112,19 @@ static const char plain[] =
     "  }\n"
     "}\n";
 
-static void programs_come_back(void **state) { check_from(plain, 0, 9); }
+static void programs_come_back(void **state) {
+  check_from(plain, 0, 9);
+}
 
 static void elements_come_back(void **state) {
   check_from(
       "func.func @main() {\n"
       "  %0 = stablehlo.constant dense<true> : tensor<i1>\n"
       "  %1 = stablehlo.constant dense<false> : tensor<11xi1>\n"
-      "  %2 = stablehlo.constant dense<[true, false, false, true, true, false, true, false]> : tensor<8xi1>\n"
-      "  %3 = stablehlo.constant dense<[true, false, false, true, true, false, true, false, true]> : tensor<9xi1>\n"
+      "  %2 = stablehlo.constant dense<[true, false, false, true, true, false, true, false]> : "
+      "tensor<8xi1>\n"
+      "  %3 = stablehlo.constant dense<[true, false, false, true, true, false, true, false, true]> "
+      ": tensor<9xi1>\n"
       "  %4 = stablehlo.constant dense<[true, false, true]> : tensor<3xi1>\n"
       "  %5 = stablehlo.constant dense<[1, -2, 7, -8]> : tensor<4xi4>\n"
       "  %6 = stablehlo.constant dense<[1, 2, 15]> : tensor<3xui4>\n"
@@ -131,29 +138,38 @@ static void elements_come_back(void **state) {
 
 static void defaults_come_back(void **state) {
   check_from(
-      "func.func @main(%a: tensor<1x8x8x2xf32>, %b: tensor<3x3x2x4xf32>, %c: tensor<8xf32>, %t: !stablehlo.token) {\n"
-      "  %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],\n"
-      "    window = {stride = [2, 1], pad = [[1, 0], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} :\n"
+      "func.func @main(%a: tensor<1x8x8x2xf32>, %b: tensor<3x3x2x4xf32>, %c: tensor<8xf32>, %t: "
+      "!stablehlo.token) {\n"
+      "  %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, "
+      "f],\n"
+      "    window = {stride = [2, 1], pad = [[1, 0], [1, 1]]} {batch_group_count = 1 : i64, "
+      "feature_group_count = 1 : i64} :\n"
       "    (tensor<1x8x8x2xf32>, tensor<3x3x2x4xf32>) -> tensor<1x4x8x4xf32>\n"
-      "  %1 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], window = {}\n"
+      "  %1 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], "
+      "window = {}\n"
       "    {batch_group_count = 1 : i64, feature_group_count = 1 : i64} :\n"
       "    (tensor<1x8x8x2xf32>, tensor<3x3x2x4xf32>) -> tensor<1x6x6x4xf32>\n"
       "  %2 = \"stablehlo.sort\"(%c) <{dimension = 0 : i64, is_stable = true}> ({\n"
       "  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
-      "    %3 = stablehlo.compare LT, %x, %y, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+      "    %3 = stablehlo.compare LT, %x, %y, TOTALORDER : (tensor<f32>, tensor<f32>) -> "
+      "tensor<i1>\n"
       "    stablehlo.return %3 : tensor<i1>\n"
       "  }) : (tensor<8xf32>) -> tensor<8xf32>\n"
       "  %4 = \"stablehlo.all_reduce\"(%c) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>,\n"
-      "    channel_handle = #stablehlo.channel_handle<handle = 7, type = 0>, use_global_device_ids}> ({\n"
+      "    channel_handle = #stablehlo.channel_handle<handle = 7, type = 0>, "
+      "use_global_device_ids}> ({\n"
       "  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n"
       "    %5 = stablehlo.add %x, %y : tensor<f32>\n"
       "    stablehlo.return %5 : tensor<f32>\n"
       "  }) : (tensor<8xf32>) -> tensor<8xf32>\n"
       "  %6 = stablehlo.custom_call @f(%c) {has_side_effect = true, backend_config = \"x\",\n"
-      "    operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} :\n"
+      "    operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = [dense<0> : "
+      "tensor<1xindex>]} :\n"
       "    (tensor<8xf32>) -> tensor<8xf32>\n"
-      "  %7 = stablehlo.custom_call @g(%c) {api_version = 2 : i32} : (tensor<8xf32>) -> tensor<8xf32>\n"
-      "  %8 = \"stablehlo.send\"(%c, %t) <{channel_handle = #stablehlo.channel_handle<handle = 5, type = 2>,\n"
+      "  %7 = stablehlo.custom_call @g(%c) {api_version = 2 : i32} : (tensor<8xf32>) -> "
+      "tensor<8xf32>\n"
+      "  %8 = \"stablehlo.send\"(%c, %t) <{channel_handle = #stablehlo.channel_handle<handle = 5, "
+      "type = 2>,\n"
       "    is_host_transfer = true}> : (tensor<8xf32>, !stablehlo.token) -> !stablehlo.token\n"
       "  return\n"
       "}\n",
@@ -162,22 +178,30 @@ static void defaults_come_back(void **state) {
 
 static void types_come_back(void **state) {
   check_from(
-      "func.func @main(%a: tensor<?x4xf32, #stablehlo.bounds<3, ?>>, %b: tuple<tensor<f16>, tensor<2xbf16>>,\n"
+      "func.func @main(%a: tensor<?x4xf32, #stablehlo.bounds<3, ?>>, %b: tuple<tensor<f16>, "
+      "tensor<2xbf16>>,\n"
       "    %c: tensor<*xf32>, %d: tensor<2x!quant.uniform<i8:f32, 0.5:3>>, %e: tensor<index>) {\n"
       "  return\n"
       "}\n",
       0, 9);
-  check_from("func.func @main(%a: tensor<2x2x!quant.uniform<i8<-127:127>:f32:1, {0.5, 0.25:-3}>>) { return }", 0, 18);
-  check_from("func.func @main(%a: tensor<2xf4E2M1FN>, %b: tensor<f8E8M0FNU>, %c: tensor<ui2>) { return }", 1, 8);
-  check_from("func.func @main(%a: !stablehlo.future<tensor<f32>>, %b: memref<2xf32>) { return }", 1, 15);
+  check_from("func.func @main(%a: tensor<2x2x!quant.uniform<i8<-127:127>:f32:1, {0.5, 0.25:-3}>>) "
+             "{ return }",
+             0, 18);
+  check_from(
+      "func.func @main(%a: tensor<2xf4E2M1FN>, %b: tensor<f8E8M0FNU>, %c: tensor<ui2>) { return }",
+      1, 8);
+  check_from("func.func @main(%a: !stablehlo.future<tensor<f32>>, %b: memref<2xf32>) { return }", 1,
+             15);
 }
 
 static const char sharded[] =
     "module {\n"
-    "  sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n"
-    "  func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, {?}p1]>}) -> tensor<4x4xf32> {\n"
+    "  sdy.mesh @mesh = <[\"x\"=2, \"y\"=4]>\n"
+    "  func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, "
+    "{?}p1]>}) -> tensor<4x4xf32> {\n"
     "    %0 = sdy.sharding_constraint %a <@mesh, [{\"x\", \"y\":(1)2}, {}]> : tensor<4x4xf32>\n"
-    "    %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{\"x\"}, {}]>] out_shardings=[<@mesh, [{\"x\"}, {}]>]\n"
+    "    %1 = sdy.manual_computation(%0) in_shardings=[<@mesh, [{\"x\"}, {}]>] "
+    "out_shardings=[<@mesh, [{\"x\"}, {}]>]\n"
     "        manual_axes={\"x\"} (%b: tensor<2x4xf32>) {\n"
     "      %2 = stablehlo.add %b, %b : tensor<2x4xf32>\n"
     "      sdy.return %2 : tensor<2x4xf32>\n"
@@ -192,27 +216,107 @@ static void other_dialects_are_mixed_in(void **state) {
   check_needs(sharded, at(1, 10), "sdy.mesh needs version 1.11.0");
 }
 
-// --- What a version cannot say ------------------------------------------------------------------------------------
+// --- What a version cannot say -------------------------------------------------------------------
 
 static void versions_have_limits(void **state) {
   check_needs("func.func @main(%a: tensor<f32>, %b: tensor<f32>) {\n"
               "  %0:2 = \"stablehlo.all_gather\"(%a, %b) <{all_gather_dim = 0 : i64,\n"
-              "    replica_groups = dense<0> : tensor<1x1xi64>}> : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)\n"
+              "    replica_groups = dense<0> : tensor<1x1xi64>}> : (tensor<f32>, tensor<f32>) -> "
+              "(tensor<f32>, tensor<f32>)\n"
               "  return\n"
               "}",
               at(1, 4), "stablehlo.all_gather of several operands needs version 1.5.0");
   check_needs("func.func @main(%a: tensor<f32>) {\n"
-              "  %0 = stablehlo.custom_call @f(%a) {api_version = 4 : i32, backend_config = {k = 1 : i64}} :\n"
+              "  %0 = stablehlo.custom_call @f(%a) {api_version = 4 : i32, backend_config = {k = 1 "
+              ": i64}} :\n"
               "    (tensor<f32>) -> tensor<f32>\n"
               "  return\n"
               "}",
-              at(1, 2), "stablehlo.custom_call with a dictionary as backend_config needs version 1.3.0");
-  check_needs("func.func @main(%a: tensor<f8E3M4>) { return }", at(1, 6), "f8E3M4 in func.func needs version 1.7.0");
+              at(1, 2),
+              "stablehlo.custom_call with a dictionary as backend_config needs version 1.3.0");
+  check_needs("func.func @main(%a: tensor<f8E3M4>) { return }", at(1, 6),
+              "f8E3M4 in func.func needs version 1.7.0");
   check_needs("func.func @main(%a: tensor<2xf32>) {\n"
               "  %0 = chlo.erf %a : tensor<2xf32> -> tensor<2xf32>\n"
               "  return\n"
               "}",
               at(1, 20), "chlo.erf has no form in VHLO");
+}
+
+// Writes at a version that says the program otherwise, and reads it.
+static HlMlTree *said_at(HlCx *cx, const char *text, HlMlVersion version) {
+  HlMlTree *tree = read_text(cx, text);
+  HlBuf out = {0};
+  assert_true(hl_ml_artifact_write(cx, tree, version, &out));
+  hl_ml_free(tree);
+  tree = read_bytes(cx, out.at, out.n);
+  assert_non_null(tree);
+  hl_buf_free(&out);
+  return tree;
+}
+
+static void check_same(const char *text, HlMlVersion version, const char *expected) {
+  HlCx *cx = hl_cx_new();
+  HlMlTree *tree = said_at(cx, text, version), *wanted = read_text(cx, expected);
+  const char *where = "";
+  if (!hl_ml_equal(wanted, tree, &where))
+    fail_msg("%s", where);
+  hl_ml_free(tree);
+  hl_ml_free(wanted);
+  hl_cx_free(cx);
+}
+
+static void older_versions_say_it_otherwise(void **state) {
+  check_same("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
+             "  %0 = stablehlo.tan %a : tensor<2xf32>\n"
+             "  return %0 : tensor<2xf32>\n"
+             "}",
+             at(1, 3),
+             "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
+             "  %0 = stablehlo.sine %a : tensor<2xf32>\n"
+             "  %1 = stablehlo.cosine %a : tensor<2xf32>\n"
+             "  %2 = stablehlo.divide %0, %1 : tensor<2xf32>\n"
+             "  return %2 : tensor<2xf32>\n"
+             "}");
+  check_same("func.func @main(%a: tensor<3x4xf32>, %i: tensor<3x2xi32>) -> tensor<3x2xf32> {\n"
+             "  %0 = \"stablehlo.gather\"(%a, %i) <{dimension_numbers = #stablehlo.gather<\n"
+             "    collapsed_slice_dims = [1], operand_batching_dims = [0],\n"
+             "    start_indices_batching_dims = [0], start_index_map = [1], index_vector_dim = 2>,\n"
+             "    slice_sizes = array<i64: 1, 1>}> :\n"
+             "    (tensor<3x4xf32>, tensor<3x2xi32>) -> tensor<3x2xf32>\n"
+             "  return %0 : tensor<3x2xf32>\n"
+             "}",
+             at(1, 0),
+             "func.func @main(%a: tensor<3x4xf32>, %i: tensor<3x2xi32>) -> tensor<3x2xf32> {\n"
+             "  %0 = stablehlo.reshape %i : (tensor<3x2xi32>) -> tensor<3x2x1xi32>\n"
+             "  %1 = stablehlo.iota dim = 0 : tensor<3x2x1xi32>\n"
+             "  %2 = stablehlo.concatenate %1, %0, dim = 2 :\n"
+             "    (tensor<3x2x1xi32>, tensor<3x2x1xi32>) -> tensor<3x2x2xi32>\n"
+             "  %3 = \"stablehlo.gather\"(%a, %2) <{dimension_numbers = #stablehlo.gather<\n"
+             "    collapsed_slice_dims = [0, 1], start_index_map = [0, 1], index_vector_dim = 2>,\n"
+             "    slice_sizes = array<i64: 1, 1>}> :\n"
+             "    (tensor<3x4xf32>, tensor<3x2x2xi32>) -> tensor<3x2xf32>\n"
+             "  return %3 : tensor<3x2xf32>\n"
+             "}");
+  check_same("module {\n"
+             "  sdy.mesh @m = <[\"x\"=2, \"y\"=2, \"z\"=2]>\n"
+             "  func.func @main(%a: tensor<4xf32>) {\n"
+             "    %0 = \"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups =\n"
+             "      #stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = \"z\">,\n"
+             "      #stablehlo.axis_ref<name = \"x\">]>}> : (tensor<4xf32>) -> tensor<16xf32>\n"
+             "    return\n"
+             "  }\n"
+             "}",
+             at(1, 15),
+             "module {\n"
+             "  sdy.mesh @m = <[\"x\"=2, \"y\"=2, \"z\"=2]>\n"
+             "  func.func @main(%a: tensor<4xf32>) {\n"
+             "    %0 = \"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups =\n"
+             "      dense<[[0, 4, 1, 5], [2, 6, 3, 7]]> : tensor<2x4xi64>}> :\n"
+             "      (tensor<4xf32>) -> tensor<16xf32>\n"
+             "    return\n"
+             "  }\n"
+             "}");
 }
 
 static void versions_are_known(void **state) {
@@ -230,12 +334,13 @@ static void versions_are_known(void **state) {
   hl_cx_free(cx);
 }
 
-// --- The format -----------------------------------------------------------------------------------------------------
+// --- The format ----------------------------------------------------------------------------------
 
 static void the_bytecode_fits_the_version(void **state) {
   static const struct {
     int major, minor, bytecode;
-  } cases[] = {{0, 9, 0}, {0, 10, 1}, {0, 11, 1}, {0, 12, 3}, {0, 13, 3}, {0, 14, 4}, {0, 15, 6}, {1, 20, 6}};
+  } cases[] = {{0, 9, 0},  {0, 10, 1}, {0, 11, 1}, {0, 12, 3},
+               {0, 13, 3}, {0, 14, 4}, {0, 15, 6}, {1, 20, 6}};
   HlCx *cx = hl_cx_new();
   HlMlTree *tree = read_text(cx, plain);
   for (int k = 0; k < HL_COUNT_OF(cases); k++) {
@@ -305,7 +410,7 @@ static void damage_is_an_error_or_another_program(void **state) {
   hl_cx_free(cx);
 }
 
-// --- Files of others ----------------------------------------------------------------------------------------------------
+// --- Files of others -----------------------------------------------------------------------------
 
 static void check_file(const char *folder, const char *name) {
   char path[4096];
@@ -362,6 +467,7 @@ int main(void) {
       cmocka_unit_test(types_come_back),
       cmocka_unit_test(other_dialects_are_mixed_in),
       cmocka_unit_test(versions_have_limits),
+      cmocka_unit_test(older_versions_say_it_otherwise),
       cmocka_unit_test(versions_are_known),
       cmocka_unit_test(the_bytecode_fits_the_version),
       cmocka_unit_test(newer_files_are_refused),

@@ -238,6 +238,7 @@ static void communication(void **state) {
 static void functions(void **state) {
   (void)state;
   static const Case cases[] = {
+      {"func.func @f()", 1, "cannot be public"},
       {"func.func @f() {\n  return\n}\nfunc.func @f() {\n  return\n}", 4, "defined twice"},
       {"func.func @f(%a: tensor<f32>) -> tensor<i32> {\n  return %a : tensor<f32>\n}", 2,
        "result 0 of the function"},

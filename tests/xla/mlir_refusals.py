@@ -3,15 +3,17 @@
 
   mlir_refusals.py DIR [--hilo BIN] [--show N] [--only NAME]
 
-The files (*.mlir, also in chlo/) hold sections, separated by lines `// -----`. A comment `expected-error` in a section
-names an error at its line, or at another: @+1, @-2, @below, @above. Sections without one must be accepted; of the
-others an error must stand at each of those lines. Sections of an error that only the reader can give are counted with
-those of the verifier; errors that a tool of StableHLO's own gives (hlo_test_*) or a pass (in chlo/) are left out. Exits with 77 when the
-folder is not there, with 1 when fewer than --accept or --refuse of a hundred are right.
+The files (*.mlir, also in chlo/) hold sections, separated by lines `// -----`. A comment
+`expected-error` in a section names an error at its line, or at another: @+1, @-2, @below, @above.
+Sections without one must be accepted; of the others an error must stand at each of those lines.
+Errors of the reader count like those of the verifier; errors that a tool of StableHLO's own gives
+(hlo_test_*) or a pass (in chlo/) are left out. Exits with 77 when the folder is not there, with 1
+when fewer than --accept or --refuse of a hundred are right.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -72,7 +74,7 @@ def check(hilo, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
-    parser.add_argument("--hilo", default="build/hilo")
+    parser.add_argument("--hilo", default=os.environ.get("HILO", "build/hilo"))
     parser.add_argument("--show", type=int, default=0, help="print so many of what is wrong")
     parser.add_argument("--only", help="files whose names hold this")
     parser.add_argument("--accept", type=float, default=99.0)
