@@ -63,20 +63,49 @@ bool cli_mlir_version(const Cli *cli, HlMlVersion *out) {
   return true;
 }
 
-bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out) {
+static bool write_tree(Cli *cli, HlMlTree *tree, HlBuf *out) {
   HlMlVersion version;
+  if (!cli_mlir_version(cli, &version))
+    return false;
+  hl_ml_make_portable(tree);
+  return hl_ml_artifact_write(cli->cx, tree, version, out);
+}
+
+bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out) {
   HlMlTree *tree = hl_ml_from_hlo(cli->cx, m, false);
-  bool ok = tree && cli_mlir_version(cli, &version) && hl_ml_artifact_write(cli->cx, tree, version, out);
+  bool ok = tree && write_tree(cli, tree, out);
   hl_ml_free(tree);
   return ok;
 }
 
-int cli_write_artifact_of_tree(Cli *cli, const HlFile *file, HlBuf *out) {
-  HlMlVersion version;
+// The first op of CHLO that no artifact can hold; NULL: none.
+static const HlMlOp *find_chlo(const HlMlTree *tree) {
+  for (const HlMlOp *op = hl_ml_next(tree->module, tree->module); op; op = hl_ml_next(op, tree->module))
+    if (op->dialect == HL_ML_CHLO)
+      return op;
+  return NULL;
+}
+
+// What CHLO says for short is written out on the way through HLO.
+static void write_through_hlo(Cli *cli, HlFile *file, const HlMlOp *because, HlBuf *out) {
+  hl_note(cli->cx, hl_ml_pos(file->trees[0], because), "artifacts have no %s: the program goes through HLO, which expands it",
+          because->name->text);
+  if (!hl_load_lower(cli->cx, NULL, file))
+    return;
+  if (file->n == 1)
+    cli_write_artifact(cli, file->modules[0], out);
+  else
+    hl_error(cli->cx, (HlPos){0}, "the file holds %d programs; an artifact holds one: name it with --entry", file->n);
+}
+
+int cli_write_artifact_of_tree(Cli *cli, HlFile *file, HlBuf *out) {
   if (file->n_trees > 1)
     return cli_usage(cli, "the file has %d sections; an artifact holds one program", file->n_trees);
-  if (!cli_mlir_version(cli, &version))
-    return CLI_USAGE;
-  hl_ml_artifact_write(cli->cx, file->trees[0], version, out);
+  hl_ml_make_portable(file->trees[0]);
+  const HlMlOp *chlo = find_chlo(file->trees[0]);
+  if (chlo)
+    write_through_hlo(cli, file, chlo, out);
+  else
+    write_tree(cli, file->trees[0], out);
   return CLI_OK;
 }

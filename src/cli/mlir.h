@@ -8,7 +8,7 @@
 int cli_write_mlir(Cli *cli, const HlFile *file, bool mhlo, HlBuf *out);
 // A portable artifact, at the version of --to mlirbc=VERSION or the newest. False after reporting.
 bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out);
-int cli_write_artifact_of_tree(Cli *cli, const HlFile *file, HlBuf *out);
+int cli_write_artifact_of_tree(Cli *cli, HlFile *file, HlBuf *out);
 // The version of --to mlirbc=VERSION; the newest without one. False after a usage message; `out` may be NULL.
 bool cli_mlir_version(const Cli *cli, HlMlVersion *out);
 

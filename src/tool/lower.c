@@ -157,19 +157,30 @@ static bool read_consts(HlCx *cx, const char *path, HlNpz *npz) {
   return ok;
 }
 
+// The arrays PREFIX0, PREFIX1, ... of the file, in the arena; *n of them.
+static const HlLiteral **numbered(HlArena *arena, const HlNpz *npz, const char *prefix, int *n) {
+  const HlLiteral **out = HL_ARRAY(arena, const HlLiteral *, npz->n + 1);
+  const HlLiteral *value;
+  for (*n = 0; *n < npz->n && (value = hl_npz_find(npz, hl_arena_printf(arena, "%s%d", prefix, *n))); ++*n)
+    out[*n] = value;
+  return out;
+}
+
+// Old texts do not print the types of inputs: they are those given, or those of the arguments.
 bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *file) {
   HlNpz npz = {0};
   if (options->args && !read_consts(cx, options->args, &npz))
     return false;
   HlArena *arena = hl_arena_new();
-  const HlLiteral **consts = HL_ARRAY(arena, const HlLiteral *, npz.n + 1);
-  int n = 0;
-  for (const HlLiteral *value; n < npz.n && (value = hl_npz_find(&npz, hl_arena_printf(arena, "c%d", n))); n++)
-    consts[n] = value;
+  HlJaxprOptions how = {.missing = options->consts_as_parameters ? HL_JAXPR_CONSTS_PARAMETERS
+                                                                 : HL_JAXPR_CONSTS_REQUIRED};
+  how.consts = numbered(arena, &npz, "c", &how.n_consts);
+  const HlLiteral **args = numbered(arena, &npz, "a", &how.n_inputs);
+  const HlShape **inputs = HL_ARRAY(arena, const HlShape *, how.n_inputs + 1);
+  for (int k = 0; k < how.n_inputs; k++)
+    inputs[k] = args[k]->shape;
+  how.inputs = inputs;
   HlModule *shapes = options->arg_shapes ? parse_shapes(cx, options->arg_shapes) : NULL;
-  HlJaxprOptions how = {.consts = consts, .n_consts = n, .missing = options->consts_as_parameters
-                                                                        ? HL_JAXPR_CONSTS_PARAMETERS
-                                                                        : HL_JAXPR_CONSTS_REQUIRED};
   if (shapes) {
     how.inputs = shapes->entry->root->shape->element;
     how.n_inputs = shapes->entry->root->shape->rank;
