@@ -172,7 +172,7 @@ struct HlMlLocation {
 // Makers; all memory is the tree's, lists and bytes are copied unless said otherwise.
 const HlMlAttr *hl_ml_unit(HlMlTree *tree);
 const HlMlAttr *hl_ml_bool(HlMlTree *tree, bool value);
-const HlMlAttr *hl_ml_int(HlMlTree *tree, const HlMlType *type, int64_t value);
+const HlMlAttr *hl_ml_int(HlMlTree *tree, const HlMlType *type, int64_t value);  // cut to the type; i1: a BOOL
 const HlMlAttr *hl_ml_i64(HlMlTree *tree, int64_t value);   // : i64
 const HlMlAttr *hl_ml_float(HlMlTree *tree, const HlMlType *type, double value);       // rounds to the type
 const HlMlAttr *hl_ml_float_bits(HlMlTree *tree, const HlMlType *type, uint64_t bits);
@@ -296,7 +296,8 @@ void hl_ml_set_all(HlMlTree *tree, HlMlOp *op, int n, const HlMlNamed *named);
 void hl_ml_place_before(HlMlOp *op, HlMlOp *at);     // unplaced op, before `at`
 void hl_ml_append(HlMlBlock *block, HlMlOp *op);     // unplaced op
 void hl_ml_unlink(HlMlOp *op);                       // out of its block; the memory stays
-// Replaces the value wherever it is an operand in the region (nested regions too).
+// Replaces the value wherever it is an operand in the region (nested regions too). Looks at every op there: for many
+// values, walk once with a table by HlMlValue.index.
 void hl_ml_replace(HlMlRegion *in, HlMlValue *from, HlMlValue *by);
 // A deep copy of an op into the block; `map` (tree->n_values entries, by index) says what operands become and
 // takes the copies of results and arguments; entries that are NULL stay as they are.
@@ -304,12 +305,14 @@ HlMlOp *hl_ml_copy_op(HlMlTree *tree, HlMlBlock *block, const HlMlOp *op, HlMlVa
 
 // Reading an op.
 const HlMlAttr *hl_ml_attr(const HlMlOp *op, const char *name);          // NULL: absent
-const HlMlAttr *hl_ml_field(const HlMlAttr *of, const char *name);       // of a DICT or STRUCT; NULL if none
+const HlMlAttr *hl_ml_field(const HlMlAttr *of, const char *name);       // NULL: absent, or `of` no DICT or STRUCT
 int64_t hl_ml_attr_int(const HlMlOp *op, const char *name, int64_t absent);   // INT, BOOL, UNIT (1), ENUM
+int64_t hl_ml_field_int(const HlMlAttr *of, const char *name, int64_t absent);
 const HlSym *hl_ml_attr_sym(const HlMlOp *op, const char *name);         // STRING, SYMBOL, ENUM; NULL: absent
 // A list of integers however it is written: array<i64>, array<i1>, dense<> : tensor<Nxi64>, [1, 2]; in the
-// arena. `absent` tells whether the attribute was there.
+// arena. Empty when it is absent (NULL) or no such list.
 HlI64s hl_ml_ints(HlArena *arena, const HlMlAttr *attr);
+HlI64s hl_ml_field_ints(HlArena *arena, const HlMlAttr *of, const char *name);
 HlI64s hl_ml_attr_ints(HlArena *arena, const HlMlOp *op, const char *name);
 HlMlOp *hl_ml_find_symbol(const HlMlTree *tree, const HlSym *name);      // at module level; NULL: none
 HlMlBlock *hl_ml_body(const HlMlOp *op, int region); // the first block of a region; NULL: empty

@@ -175,7 +175,7 @@ static bool all_reduce(Rule *r) {
     return false;
   const int n = collective_attrs(r, &axes, true, attrs);
   for (int k = 0; n > 0 && k < r->n; k++) {
-    HlComp *comp = jx_scalar_comp(r, (HlOp)r->row->op, r->in[k]->shape->dtype);
+    HlComp *comp = hl_b_scalar_comp(r->b, (HlOp)r->row->op, r->in[k]->shape->dtype);
     if (!comp || !jx_give(r, hl_b_op(r->b, HL_OP_ALL_REDUCE, r->in[k]->shape, 1, &r->in[k], n,
                                      attrs, 1, &comp)))
       return false;
@@ -251,11 +251,11 @@ static bool reduce_scatter(Rule *r) {
     int64_t sizes[MAX_RANK];
     if (dim < 0 || dim >= s->rank || parts == 0 || s->dim[dim] % parts != 0)
       return jx_fail(r, "dimension %lld of %s in %lld parts", (long long)dim,
-                     hl_shape_text(r->lo->cx, s), (long long)parts);
+                     jx_type_text(r->lo, s), (long long)parts);
     for (int d = 0; d < s->rank; d++)
       sizes[d] = d == dim ? s->dim[d] / parts : s->dim[d];
     const HlShape *shape = hl_shape_array(r->lo->m->shapes, s->dtype, s->rank, sizes);
-    HlComp *comp = jx_scalar_comp(r, HL_OP_ADD, s->dtype);
+    HlComp *comp = hl_b_scalar_comp(r->b, HL_OP_ADD, s->dtype);
     HlInst *out =
         comp ? hl_b_op(r->b, HL_OP_REDUCE_SCATTER, shape, 1, &r->in[k], n + 1, attrs, 1, &comp)
              : NULL;
@@ -294,8 +294,7 @@ static bool all_to_all(Rule *r) {
   if (split < 0 || split >= s->rank || concat < 0 || concat >= s->rank || parts == 0 ||
       s->dim[split] % parts != 0 || s->rank >= MAX_RANK)
     return jx_fail(r, "split along %lld and concatenation along %lld of %s in %lld parts",
-                   (long long)split, (long long)concat, hl_shape_text(r->lo->cx, s),
-                   (long long)parts);
+                   (long long)split, (long long)concat, jx_type_text(r->lo, s), (long long)parts);
   attrs[n] = (HlAttr){.key = HL_A_DIMENSION, .i = split};
   const HlShape *plain = hl_shape_array(r->lo->m->shapes, s->dtype, s->rank, s->dim);
   HlInst *x = hl_b_op(r->b, HL_OP_ALL_TO_ALL, plain, 1, r->in, n + 1, attrs, 0, NULL);
@@ -357,7 +356,7 @@ static bool pbroadcast(Rule *r) {
   HlInst *mine = hl_b_compare(b, HL_WORD_direction_EQ, here, hl_b_scalar_int(b, HL_S32, source));
   HlAttr attrs[3];
   const int n = collective_attrs(r, &axes, true, attrs);
-  HlComp *comp = n > 0 ? jx_scalar_comp(r, HL_OP_ADD, x->shape->dtype) : NULL;
+  HlComp *comp = n > 0 ? hl_b_scalar_comp(r->b, HL_OP_ADD, x->shape->dtype) : NULL;
   HlInst *part = hl_b_select(b, mine, x, hl_b_like(b, x, 0));
   return comp && jx_give(r, hl_b_op(b, HL_OP_ALL_REDUCE, x->shape, 1, &part, n, attrs, 1, &comp));
 }
@@ -418,7 +417,7 @@ static HlInst *to_local(Rule *r, HlInst *x, const Spec *spec) {
   for (int d = 0; d < s->rank; d++) {
     const int64_t parts = axes_size(r->lo->mesh, &spec->dim[d]);
     if (s->dim[d] % parts != 0) {
-      jx_fail(r, "dimension %d of %s cannot be split in %lld parts", d, hl_shape_text(r->lo->cx, s),
+      jx_fail(r, "dimension %d of %s cannot be split in %lld parts", d, jx_type_text(r->lo, s),
               (long long)parts);
       return NULL;
     }
@@ -570,7 +569,7 @@ static bool xla_pmap(Rule *r) {
     const HlShape *s = args[k]->shape;
     if (dim < 0 || dim >= s->rank || s->dim[dim] != axis.size) {
       ok = jx_fail(r, "operand %d is %s, expected size %lld in dimension %lld", k,
-                   hl_shape_text(r->lo->cx, s), (long long)axis.size, (long long)dim);
+                   jx_type_text(r->lo, s), (long long)axis.size, (long long)dim);
       break;
     }
     Spec *spec = HL_NEW(r->lo->arena, Spec);

@@ -327,7 +327,7 @@ static bool read_scan(Rule *r, Scan *scan) {
     const HlShape *x = r->in[r->n - scan->n_xs + k]->shape;
     if (x->rank == 0 || x->dim[0] != scan->length)
       return jx_fail(r, "an input to be scanned is %s, expected the length %lld first",
-                     hl_shape_text(r->lo->cx, x), (long long)scan->length);
+                     jx_type_text(r->lo, x), (long long)scan->length);
   }
   return true;
 }
@@ -441,8 +441,7 @@ static bool scan_(Rule *r) {
   for (int k = 0; k < scan.n_ys; k++) {
     HlInst *ys = stacked(r, &scan, k);
     if (!ys || ys->shape->rank == 0 || ys->shape->rank > MAX_RANK)
-      return ys ? jx_fail(r, "stacked result %d is %s", k, hl_shape_text(r->lo->cx, ys->shape))
-                : false;
+      return ys ? jx_fail(r, "stacked result %d is %s", k, jx_type_text(r->lo, ys->shape)) : false;
     add_state(r, &s, ys, false);
   }
   const int first = s.n;
@@ -633,12 +632,6 @@ const Row jx_control_rows[] = {{"jit", call, 1, "jit"},
                                {"outside_call", callback, 0, NULL},
                                {"ffi_call", ffi_call, 0, NULL},
                                {"run_state", reference, 0, NULL},
-                               {"new_ref", reference, 0, NULL},
-                               {"ref", reference, 0, NULL},
-                               {"freeze", reference, 0, NULL},
-                               {"get", reference, 0, NULL},
-                               {"swap", reference, 0, NULL},
-                               {"addupdate", reference, 0, NULL},
                                {"for", reference, 0, NULL},
                                {"pallas_call", reference, 0, NULL},
                                {NULL, NULL, 0, NULL}};

@@ -34,7 +34,8 @@ static bool logistic(Rule *r) {
   if (!jx_want(r, 1))
     return false;
   HlInst *x = r->in[0], *one = hl_b_like(r->b, x, 1);
-  HlInst *e = hl_b_unary(r->b, HL_OP_EXPONENTIAL, hl_b_unary(r->b, HL_OP_NEGATE, x));
+  HlInst *minus = hl_b_unary(r->b, HL_OP_NEGATE, x);
+  HlInst *e = minus ? hl_expand(r->b, hl_str("exponential"), 1, &minus) : NULL;
   return jx_give(r, hl_b_binary(r->b, HL_OP_DIVIDE, one, hl_b_binary(r->b, HL_OP_ADD, one, e)));
 }
 
@@ -42,8 +43,8 @@ static bool exp2_(Rule *r) {
   if (!jx_want(r, 1))
     return false;
   HlInst *log2 = hl_b_like(r->b, r->in[0], 0.69314718055994530942);
-  return jx_give(
-      r, hl_b_unary(r->b, HL_OP_EXPONENTIAL, hl_b_binary(r->b, HL_OP_MULTIPLY, log2, r->in[0])));
+  HlInst *scaled = hl_b_binary(r->b, HL_OP_MULTIPLY, log2, r->in[0]);
+  return scaled && jx_give(r, hl_expand(r->b, hl_str("exponential"), 1, &scaled));
 }
 
 static bool square(Rule *r) {
@@ -152,13 +153,6 @@ static bool mul(Rule *r) {
       r->in[k] = hl_b_convert(r->b, r->in[k], to);
   }
   return jx_give(r, hl_b_binary(r->b, HL_OP_MULTIPLY, r->in[0], r->in[1]));
-}
-
-// Cotangents of type float0 have no values to add.
-static bool add_any(Rule *r) {
-  if (!jx_want(r, 2))
-    return false;
-  return binary(r);
 }
 
 HlInst *jx_complex_less(HlBuild *b, HlInst *x, HlInst *y, int direction) {
@@ -309,17 +303,17 @@ const Row jx_elementwise_rows[] = {
     {"not", unary, HL_OP_NOT, NULL},
     {"population_count", unary, HL_OP_POPCNT, NULL},
     {"clz", unary, HL_OP_COUNT_LEADING_ZEROS, NULL},
-    {"exp", unary, HL_OP_EXPONENTIAL, NULL},
+    {"exp", expansion, 1, "exponential"},
     {"exp2", exp2_, 0, NULL},
-    {"log", unary, HL_OP_LOG, NULL},
+    {"log", expansion, 1, "log"},
     {"expm1", unary, HL_OP_EXPONENTIAL_MINUS_ONE, NULL},
-    {"log1p", unary, HL_OP_LOG_PLUS_ONE, NULL},
+    {"log1p", expansion, 1, "log_plus_one"},
     {"tanh", unary, HL_OP_TANH, NULL},
     {"logistic", logistic, 0, NULL},
     {"sin", unary, HL_OP_SINE, NULL},
     {"cos", unary, HL_OP_COSINE, NULL},
     {"tan", unary, HL_OP_TAN, NULL},
-    {"sqrt", unary, HL_OP_SQRT, NULL},
+    {"sqrt", expansion, 1, "sqrt"},
     {"rsqrt", unary, HL_OP_RSQRT, NULL},
     {"cbrt", unary, HL_OP_CBRT, NULL},
     {"square", square, 0, NULL},
@@ -351,7 +345,7 @@ const Row jx_elementwise_rows[] = {
     {"bitcast_convert_type", bitcast_convert_type, 0, NULL},
     {"reduce_precision", reduce_precision, 0, NULL},
     {"add", binary, HL_OP_ADD, NULL},
-    {"add_any", add_any, HL_OP_ADD, NULL},
+    {"add_any", binary, HL_OP_ADD, NULL},
     {"sub", binary, HL_OP_SUBTRACT, NULL},
     {"mul", mul, 0, NULL},
     {"mulhi", binary, HL_OP_MULHI, NULL},

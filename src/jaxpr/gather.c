@@ -46,7 +46,7 @@ static HlI64s kept(const Rule *r, HlI64s list) {
 static bool check_indices(const Rule *r, HlInst *indices) {
   return (indices->shape->rank > 0 && hl_is_integral(indices->shape->dtype)) ||
          jx_fail(r, "indices are %s, expected integers of at least one dimension",
-                 hl_shape_text(r->lo->cx, indices->shape));
+                 jx_type_text(r->lo, indices->shape));
 }
 
 // Constants 0, 1, .. as an array that stands along the last dimension of `like`.
@@ -217,11 +217,11 @@ static HlInst *clamp_indices(Rule *r, const Scatter *s) {
 // What combines an old element with an update: the primitive's op, or the jaxpr of a plain scatter.
 static HlComp *combiner(Rule *r, HlDtype dtype) {
   if (r->row->op != HL_OP_COUNT)
-    return jx_scalar_comp(r, (HlOp)r->row->op, dtype);
+    return hl_b_scalar_comp(r->b, (HlOp)r->row->op, dtype);
   const Jaxpr *jaxpr = jx_value_jaxpr(r->lo->frame->jaxpr, jx_param(r, "update_jaxpr"));
   const HlShape *scalar = hl_shape_scalar(r->lo->m->shapes, dtype), *shapes[] = {scalar, scalar};
   if (jaxpr && jaxpr->n_consts == 0)
-    return jx_lower_comp(r->lo, jaxpr, "region", r->lo->path, 2, shapes, false);
+    return jx_lower_comp(r->lo, jaxpr, "region", r->lo->path, 2, shapes);
   HlBuild nested = hl_b_nested(r->b, "replace");
   hl_b_parameter(&nested, scalar, NULL);
   hl_set_root(nested.comp, hl_b_parameter(&nested, scalar, NULL));

@@ -20,7 +20,7 @@ static bool read_batch(const Rule *r, int operand, Batch *out) {
   const HlShape *s = r->in[operand]->shape;
   if (s->rank < 2 || !hl_shape_is_array(s) || (!hl_is_float(s->dtype) && !hl_is_complex(s->dtype)))
     return jx_fail(r, "operand %d is %s, expected matrices of floats", operand,
-                   hl_shape_text(r->lo->cx, s));
+                   jx_type_text(r->lo, s));
   *out = (Batch){
       .shape = s, .n_batch = s->rank - 2, .m = s->dim[s->rank - 2], .n = s->dim[s->rank - 1]};
   return true;
@@ -272,7 +272,7 @@ static bool lu_pivots_to_permutation(Rule *r) {
     return false;
   const HlShape *s = r->in[0]->shape;
   if (s->rank == 0 || s->dtype != HL_S32 || m < s->dim[s->rank - 1])
-    return jx_fail(r, "pivots are %s for %lld rows", hl_shape_text(r->lo->cx, s), (long long)m);
+    return jx_fail(r, "pivots are %s for %lld rows", jx_type_text(r->lo, s), (long long)m);
   return jx_give(r, permutation_of(r, r->in[0], m));
 }
 

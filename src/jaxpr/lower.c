@@ -4,6 +4,7 @@
 
 #include "jaxpr/lower.h"
 #include "jaxpr/read.h"
+#include "jaxpr/tidy.h"
 
 // --- Errors ----------------------------------------------------------------------------------------------------
 
@@ -156,7 +157,7 @@ const HlShape *jx_aval_shape(Lower *lo, const Aval *aval, HlLoc loc) {
   HlShapes *shapes = lo->m->shapes;
   if (aval->kind == AVAL_TOKEN)
     return hl_shape_token(shapes);
-  if (aval->kind == AVAL_REF) {
+  if (aval->dtype == HL_NO_DTYPE) {
     hl_error_kind(lo->cx, HL_UNSUPPORTED, eqn_pos(lo, loc), "references (%.*s) are not supported",
                   (int)aval->text.n, aval->text.at);
     return NULL;
@@ -182,6 +183,14 @@ const HlShape *jx_aval_shape(Lower *lo, const Aval *aval, HlLoc loc) {
     }
   }
   return hl_shape_array(shapes, aval->dtype, rank, dim);
+}
+
+const char *jx_type_text(Lower *lo, const HlShape *shape) {
+  HlBuf text = {0};
+  hl_shape_print(&text, shape, false);
+  const char *kept = hl_arena_strndup(lo->arena, text.at, text.n);
+  hl_buf_free(&text);
+  return kept;
 }
 
 const HlShape *jx_bound_shape(const Rule *r, int k) {
@@ -211,8 +220,7 @@ bool jx_align(Rule *r, int n, HlInst **x) {
   bool same = true;
   for (int k = 0; k < n; k++) {
     if (!hl_shape_is_array(x[k]->shape))
-      return jx_fail(r, "operand %d is %s, expected an array", k,
-                     hl_shape_text(r->lo->cx, x[k]->shape));
+      return jx_fail(r, "operand %d is %s, expected an array", k, jx_type_text(r->lo, x[k]->shape));
     rank = x[k]->shape->rank > rank ? x[k]->shape->rank : rank;
     same = same && hl_shape_same_dims(x[k]->shape, x[0]->shape);
   }
@@ -264,7 +272,7 @@ static void set_scalar(HlLiteral *literal, const Atom *atom) {
     hl_literal_set_i64(literal, 0, atom->i);
 }
 
-HlInst *jx_literal_inst(Lower *lo, const Atom *atom, HlDtype hint) {
+static HlInst *literal_inst(Lower *lo, const Atom *atom, HlDtype hint) {
   HlShapes *shapes = lo->m->shapes;
   const HlShape *shape = atom->aval ? jx_aval_shape(lo, atom->aval, atom->loc)
                                     : hl_shape_scalar(shapes, literal_dtype(atom, hint));
@@ -273,7 +281,7 @@ HlInst *jx_literal_inst(Lower *lo, const Atom *atom, HlDtype hint) {
   HlBuild b = *lo->b;
   b.name = NULL;
   if (!hl_shape_is_array(shape)) {
-    hl_error(lo->cx, eqn_pos(lo, atom->loc), "a literal of type %s", hl_shape_text(lo->cx, shape));
+    hl_error(lo->cx, eqn_pos(lo, atom->loc), "a literal of type %s", jx_type_text(lo, shape));
     return NULL;
   }
   HlLiteral *literal;
@@ -366,7 +374,7 @@ static bool read_inputs(Rule *r) {
       r->in[k] = lo->frame->value[atom->var];
       r->aval[k] = lo->frame->aval[atom->var];
     } else {
-      r->in[k] = jx_literal_inst(lo, atom, literal_hint(lo, eqn, atom));
+      r->in[k] = literal_inst(lo, atom, literal_hint(lo, eqn, atom));
       r->aval[k] = atom->aval;
     }
     if (!r->in[k])
@@ -386,9 +394,8 @@ static bool bind_results(Rule *r) {
     if (b->aval && !shape)
       return false;
     if (shape && !b->dropped && !hl_shape_compatible(shape, r->out[k]->shape))
-      return jx_fail(r, "result %d is %s, but bound as %.*s", k,
-                     hl_shape_text(lo->cx, r->out[k]->shape), (int)b->aval->text.n,
-                     b->aval->text.at);
+      return jx_fail(r, "result %d is %s, but bound as %.*s", k, jx_type_text(lo, r->out[k]->shape),
+                     (int)b->aval->text.n, b->aval->text.at);
     if (r->out[k]->shape->rank > MAX_RANK)
       return jx_fail(r, "result %d has more than %d dimensions", k, MAX_RANK);
     lo->frame->value[b->var] = r->out[k];
@@ -418,13 +425,17 @@ static bool lower_eqn(Lower *lo, const Eqn *eqn) {
 // --- Jaxprs ------------------------------------------------------------------------------------------------------------
 
 static bool bind_arg(Lower *lo, const Binder *b, HlInst *arg) {
+  if (b->aval && b->aval->kind == AVAL_REF)
+    return hl_error_kind(lo->cx, HL_UNSUPPORTED, eqn_pos(lo, b->loc),
+                         "references as inputs (%.*s) are not supported", (int)b->aval->text.n,
+                         b->aval->text.at);
   if (b->aval) {
     const HlShape *shape = jx_aval_shape(lo, b->aval, b->loc);
     if (!shape)
       return false;
     if (!hl_shape_compatible(shape, arg->shape))
       return hl_error(lo->cx, eqn_pos(lo, b->loc), "the argument is %s, but the parameter %.*s",
-                      hl_shape_text(lo->cx, arg->shape), (int)b->aval->text.n, b->aval->text.at);
+                      jx_type_text(lo, arg->shape), (int)b->aval->text.n, b->aval->text.at);
   }
   lo->frame->value[b->var] = arg;
   lo->frame->aval[b->var] = b->aval;
@@ -473,8 +484,7 @@ static bool lower_body(Lower *lo, const Jaxpr *jaxpr, HlInst *const *consts, HlI
       lo->b->loc = atom->loc;
       lo->b->metadata = NULL;
     }
-    out[k] =
-        atom->kind == ATOM_VAR ? frame.value[atom->var] : jx_literal_inst(lo, atom, HL_NO_DTYPE);
+    out[k] = atom->kind == ATOM_VAR ? frame.value[atom->var] : literal_inst(lo, atom, HL_NO_DTYPE);
     ok = out[k] != NULL;
   }
   lo->depth--;
@@ -514,7 +524,7 @@ const char *jx_path_in(Lower *lo, const char *format, ...) {
 }
 
 HlComp *jx_lower_comp(Lower *lo, const Jaxpr *jaxpr, const char *name, const char *path, int n,
-                      const HlShape *const *shapes, bool tuple) {
+                      const HlShape *const *shapes) {
   HlBuild nested = hl_b_nested(lo->b, name);
   HlInst **args = HL_ARRAY(lo->arena, HlInst *, n + 1),
          **out = HL_ARRAY(lo->arena, HlInst *, jaxpr->n_out + 1);
@@ -527,9 +537,7 @@ HlComp *jx_lower_comp(Lower *lo, const Jaxpr *jaxpr, const char *name, const cha
   jx_build_in(lo, outer);
   nested.metadata = NULL;
   nested.name = NULL;
-  HlInst *root = !ok                           ? NULL
-                 : jaxpr->n_out == 1 && !tuple ? out[0]
-                                               : hl_b_tuple(&nested, jaxpr->n_out, out);
+  HlInst *root = !ok ? NULL : jaxpr->n_out == 1 ? out[0] : hl_b_tuple(&nested, jaxpr->n_out, out);
   if (!root)
     return NULL;
   hl_set_root(nested.comp, root);
@@ -546,8 +554,8 @@ static Function **functions_of(Lower *lo, const Jaxpr *jaxpr) {
   return &lo->functions[index];
 }
 
-static HlComp *find_function(Lower *lo, const Jaxpr *jaxpr, int n, HlInst *const *args) {
-  for (Function *f = *functions_of(lo, jaxpr); f; f = f->next) {
+HlComp *jx_find_function(const Function *list, int n, HlInst *const *args) {
+  for (const Function *f = list; f; f = f->next) {
     if (f->comp->n_params != n)
       continue;
     bool same = true;
@@ -559,20 +567,24 @@ static HlComp *find_function(Lower *lo, const Jaxpr *jaxpr, int n, HlInst *const
   return NULL;
 }
 
+void jx_add_function(Lower *lo, Function **list, HlComp *comp) {
+  Function *f = HL_NEW(lo->arena, Function);
+  *f = (Function){.next = *list, .comp = comp};
+  *list = f;
+}
+
 bool jx_lower_call(Rule *r, const Jaxpr *jaxpr, const char *name, const char *path, int n,
                    HlInst *const *args) {
   Lower *lo = r->lo;
-  HlComp *comp = find_function(lo, jaxpr, n, args);
+  HlComp *comp = jx_find_function(*functions_of(lo, jaxpr), n, args);
   if (!comp) {
     const HlShape **shapes = HL_ARRAY(lo->arena, const HlShape *, n + 1);
     for (int k = 0; k < n; k++)
       shapes[k] = args[k]->shape;
-    comp = jx_lower_comp(lo, jaxpr, name, path, n, shapes, false);
+    comp = jx_lower_comp(lo, jaxpr, name, path, n, shapes);
     if (!comp)
       return false;
-    Function *f = HL_NEW(lo->arena, Function), **list = functions_of(lo, jaxpr);
-    *f = (Function){.next = *list, .comp = comp};
-    *list = f;
+    jx_add_function(lo, functions_of(lo, jaxpr), comp);
   }
   HlInst *call = hl_b_call(r->b, comp, n, args);
   if (jaxpr->n_out == 1)
@@ -586,10 +598,10 @@ bool jx_lower_call(Rule *r, const Jaxpr *jaxpr, const char *name, const char *pa
 // --- The module --------------------------------------------------------------------------------------------------------
 
 static void add_rows(Lower *lo) {
-  static const Row *const tables[] = {jx_elementwise_rows, jx_shape_rows,     jx_reduce_rows,
-                                      jx_window_rows,      jx_sort_rows,      jx_control_rows,
-                                      jx_gather_rows,      jx_dot_rows,       jx_random_rows,
-                                      jx_linalg_rows,      jx_collective_rows};
+  static const Row *const tables[] = {jx_elementwise_rows, jx_shape_rows,      jx_reduce_rows,
+                                      jx_window_rows,      jx_sort_rows,       jx_control_rows,
+                                      jx_gather_rows,      jx_dot_rows,        jx_random_rows,
+                                      jx_linalg_rows,      jx_collective_rows, jx_reference_rows};
   int n = 0;
   for (int t = 0; t < HL_COUNT_OF(tables); t++)
     for (const Row *row = tables[t]; row->name; row++)
@@ -654,7 +666,7 @@ static const HlShape *binder_shape(Lower *lo, const Binder *b, const HlShape *gi
   hl_error_kind(lo->cx, HL_UNSUPPORTED, eqn_pos(lo, b->loc),
                 "the %s has no type: texts of this age do not hold the types of their inputs",
                 what);
-  hl_hint(lo->cx, "give the inputs with --args");
+  hl_hint(lo->cx, "give their types with --arg-shapes");
   return NULL;
 }
 
@@ -673,7 +685,7 @@ static HlInst *const_inst(Lower *lo, int k) {
   }
   if (!hl_shape_same_dims(shape, value->shape)) {
     hl_error(lo->cx, eqn_pos(lo, b->loc), "constant c%d is given as %s, expected %s", k,
-             hl_shape_text(lo->cx, value->shape), hl_shape_text(lo->cx, shape));
+             jx_type_text(lo, value->shape), jx_type_text(lo, shape));
     return NULL;
   }
   HlLiteral *literal = hl_literal_convert(lo->cx, value, shape->dtype);
@@ -731,6 +743,7 @@ static bool lower_module(Lower *lo) {
   entry->loc = lo->tree->top->loc;
   if (!lower_entry(lo) || !hl_sort_comps(lo->cx, lo->m))
     return false;
+  jx_tidy(lo->cx, lo->m);
   hl_unique_names(lo->m);
   hl_complete_entry_layout(lo->m);
   return true;

@@ -65,8 +65,45 @@ static bool counters(HlBuild *b, int rank, const int64_t *dim, HlInst *out[2]) {
   return out[0] && out[1];
 }
 
+// --- Blocks ------------------------------------------------------------------------------------------------------
+
+// A computation of the key's and the counter's words, all of one shape, with a tuple of two words.
+static HlComp *threefry_comp(const HlBuild *b, const HlShape *shape) {
+  HlBuild nested = hl_b_nested(b, "threefry2x32");
+  HlInst *in[4], *out[2];
+  for (int k = 0; k < 4; k++)
+    in[k] = hl_b_parameter(&nested, shape, NULL);
+  if (!hl_expand_threefry2x32(&nested, in, in + 2, out))
+    return NULL;
+  HlInst *root = hl_b_tuple(&nested, 2, out);
+  if (!root)
+    return NULL;
+  hl_set_root(nested.comp, root);
+  return nested.comp;
+}
+
+// One block of threefry2x32 for each element of the words, by a call.
+static bool threefry(Lower *lo, HlBuild *b, HlInst *const key[2], HlInst *const x[2],
+                     HlInst *out[2]) {
+  HlInst *in[] = {key[0], key[1], x[0], x[1]};
+  for (int k = 0; k < 4; k++)
+    if (!in[k])
+      return false;
+  HlComp *comp = jx_find_function(lo->threefry, 4, in);
+  if (!comp) {
+    if (!(comp = threefry_comp(b, in[0]->shape)))
+      return false;
+    jx_add_function(lo, &lo->threefry, comp);
+  }
+  HlInst *call = hl_b_call(b, comp, 4, in);
+  for (int k = 0; k < 2; k++)
+    if (!(out[k] = hl_b_element(b, call, k)))
+      return false;
+  return true;
+}
+
 // The threefry blocks of each key with counters over `sizes`: arrays of keys' sizes, then sizes.
-static bool blocks(HlBuild *b, HlInst *keys, HlI64s sizes, HlInst *out[2]) {
+static bool blocks(Lower *lo, HlBuild *b, HlInst *keys, HlI64s sizes, HlInst *out[2]) {
   if (!keys)
     return false;
   const int n_keys = keys->shape->rank - 1, rank = n_keys + sizes.n;
@@ -80,14 +117,14 @@ static bool blocks(HlBuild *b, HlInst *keys, HlI64s sizes, HlInst *out[2]) {
     key[k] = spread(b, key_word(b, keys, k), rank, dim, true);
     x[k] = spread(b, x[k], rank, dim, false);
   }
-  return key[0] && key[1] && hl_expand_threefry2x32(b, key, x, out);
+  return key[0] && key[1] && threefry(lo, b, key, x, out);
 }
 
 // --- The functions of an implementation --------------------------------------------------------------------------
 
 // n numbers of each key as JAX drew them by default before 2025: counters in two halves, the last one
 // of an odd number of them 0.
-static HlInst *stream(HlBuild *b, HlInst *keys, int64_t n) {
+static HlInst *stream(Lower *lo, HlBuild *b, HlInst *keys, int64_t n) {
   if (!keys || keys->shape->rank > MAX_RANK)
     return NULL;
   const int n_keys = keys->shape->rank - 1;
@@ -107,7 +144,7 @@ static HlInst *stream(HlBuild *b, HlInst *keys, int64_t n) {
     key[k] = spread(b, key_word(b, keys, k), n_keys + 1, dim, true);
     x[k] = spread(b, x[k], n_keys + 1, dim, false);
   }
-  if (!key[0] || !key[1] || !hl_expand_threefry2x32(b, key, x, out))
+  if (!key[0] || !key[1] || !threefry(lo, b, key, x, out))
     return NULL;
   return hl_b_slice_dim(b, hl_b_concatenate(b, 2, out, n_keys), n_keys, 0, n);
 }
@@ -124,10 +161,10 @@ static HlInst *unfold(HlBuild *b, HlInst *x, HlI64s sizes) {
 }
 
 // n numbers of 8 or 16 bits, cut from words of 32.
-static HlInst *narrow_stream(HlBuild *b, HlInst *keys, int64_t width, int64_t n) {
+static HlInst *narrow_stream(Lower *lo, HlBuild *b, HlInst *keys, int64_t width, int64_t n) {
   const int64_t per_word = 32 / width, n_words = n / per_word + (n % per_word != 0);
   const int64_t split[] = {n_words, per_word}, joined[] = {n_words * per_word};
-  HlInst *bits = stream(b, keys, n_words);
+  HlInst *bits = stream(lo, b, keys, n_words);
   if (!bits)
     return NULL;
   const int last = bits->shape->rank;
@@ -157,13 +194,13 @@ static bool count(HlI64s sizes, int64_t *out) {
   return *out < INT64_MAX / 64;
 }
 
-static HlInst *old_bits(HlBuild *b, HlInst *keys, int64_t width, HlI64s sizes) {
+static HlInst *old_bits(Lower *lo, HlBuild *b, HlInst *keys, int64_t width, HlI64s sizes) {
   int64_t n;
   if (!count(sizes, &n))
     return NULL;
   if (width == 8 || width == 16)
-    return unfold(b, narrow_stream(b, keys, width, n), sizes);
-  HlInst *bits = stream(b, keys, width == 64 ? 2 * n : n);
+    return unfold(b, narrow_stream(lo, b, keys, width, n), sizes);
+  HlInst *bits = stream(lo, b, keys, width == 64 ? 2 * n : n);
   if (!bits || width != 64)
     return unfold(b, bits, sizes);
   const int last = bits->shape->rank - 1;
@@ -173,28 +210,28 @@ static HlInst *old_bits(HlBuild *b, HlInst *keys, int64_t width, HlI64s sizes) {
   return unfold(b, hl_b_binary(b, HL_OP_OR, high, low), sizes);
 }
 
-static HlInst *old_split(HlBuild *b, HlInst *keys, HlI64s sizes) {
+static HlInst *old_split(Lower *lo, HlBuild *b, HlInst *keys, HlI64s sizes) {
   int64_t n, dim[MAX_RANK + 1];
   if (!count(sizes, &n) || sizes.n >= MAX_RANK)
     return NULL;
   for (int d = 0; d < sizes.n; d++)
     dim[d] = sizes.at[d];
   dim[sizes.n] = 2;
-  return unfold(b, stream(b, keys, 2 * n), (HlI64s){dim, sizes.n + 1});
+  return unfold(b, stream(lo, b, keys, 2 * n), (HlI64s){dim, sizes.n + 1});
 }
 
 HlInst *jx_threefry_split(Rule *r, HlBuild *b, HlInst *keys, HlI64s sizes) {
   HlInst *out[2];
   if (r->lo->tree->is_old)
-    return old_split(b, keys, sizes);
-  return blocks(b, keys, sizes, out) ? join_words(b, out) : NULL;
+    return old_split(r->lo, b, keys, sizes);
+  return blocks(r->lo, b, keys, sizes, out) ? join_words(b, out) : NULL;
 }
 
 HlInst *jx_threefry_bits(Rule *r, HlBuild *b, HlInst *keys, int64_t width, HlI64s sizes) {
   HlInst *out[2];
   if (r->lo->tree->is_old)
-    return old_bits(b, keys, width, sizes);
-  if (!blocks(b, keys, sizes, out))
+    return old_bits(r->lo, b, keys, width, sizes);
+  if (!blocks(r->lo, b, keys, sizes, out))
     return NULL;
   if (width == 64) {
     HlInst *high = hl_b_convert(b, out[0], HL_U64), *low = hl_b_convert(b, out[1], HL_U64);
@@ -215,10 +252,10 @@ static HlInst *threefry_seed(HlBuild *b, HlInst *seed) {
 }
 
 // The block of key and counter (0, message).
-static HlInst *threefry_fold_in(HlBuild *b, HlInst *keys, HlInst *message) {
+static HlInst *threefry_fold_in(Lower *lo, HlBuild *b, HlInst *keys, HlInst *message) {
   HlInst *key[] = {key_word(b, keys, 0), key_word(b, keys, 1)}, *out[2];
   HlInst *x[] = {hl_b_like_int(b, message, 0), message};
-  if (!key[0] || !key[1] || !x[0] || !hl_expand_threefry2x32(b, key, x, out))
+  if (!key[0] || !key[1] || !x[0] || !threefry(lo, b, key, x, out))
     return NULL;
   return join_words(b, out);
 }
@@ -247,7 +284,7 @@ static bool generate(Rule *r, HlInst *state, HlDtype dtype, HlI64s sizes, int64_
   if (state->shape->rank != 1 || state->shape->dim[0] != (words ? 4 : 2) ||
       (!words && state->shape->dtype != HL_U64))
     return jx_fail(r, "state of type %s, expected u32[4] or u64[2]",
-                   hl_shape_text(r->lo->cx, state->shape));
+                   jx_type_text(r->lo, state->shape));
   if (words)
     state = hl_b_bitcast_convert(b, hl_b_reshape(b, state, 2, two), HL_U64);
   if (!state)
@@ -295,7 +332,7 @@ static int64_t words_of(const Rule *r) {
   const int64_t words = s->rank > 0 ? s->dim[s->rank - 1] : 0;
   if (s->dtype == HL_U32 && (words == 2 || words == 4))
     return words;
-  jx_fail(r, "expected random keys, found %s", hl_shape_text(r->lo->cx, s));
+  jx_fail(r, "expected random keys, found %s", jx_type_text(r->lo, s));
   return 0;
 }
 
@@ -316,7 +353,7 @@ static bool random_seed(Rule *r) {
   if (words == 0)
     return jx_refuse(r, "keys of implementation '%.*s'", (int)impl->text.n, impl->text.at);
   if (!hl_is_integral(r->in[0]->shape->dtype))
-    return jx_fail(r, "a seed of type %s", hl_shape_text(r->lo->cx, r->in[0]->shape));
+    return jx_fail(r, "a seed of type %s", jx_type_text(r->lo, r->in[0]->shape));
   HlInst *half = threefry_seed(r->b, r->in[0]), *twice[] = {half, half};
   return jx_give(r, words == 2 || !half ? half
                                         : hl_b_concatenate(r->b, 2, twice, half->shape->rank - 1));
@@ -409,10 +446,10 @@ static bool random_fold_in(Rule *r) {
                                         : jx_broadcast_to(r->b, keys, &full);
   message = jx_broadcast_to(r->b, message, &batch);
   if (words == 2)
-    return jx_give(r, threefry_fold_in(r->b, keys, message));
+    return jx_give(r, threefry_fold_in(r->lo, r->b, keys, message));
   HlInst *half[2];
   for (int h = 0; h < 2; h++)
-    half[h] = threefry_fold_in(r->b, key_part(r->b, keys, 2 * h, 2), message);
+    half[h] = threefry_fold_in(r->lo, r->b, key_part(r->b, keys, 2 * h, 2), message);
   return half[0] && jx_give(r, hl_b_concatenate(r->b, 2, half, half[0]->shape->rank - 1));
 }
 
@@ -426,10 +463,8 @@ static bool threefry2x32(Rule *r) {
     return false;
   for (int k = 0; k < 4; k++)
     if (r->in[k]->shape->dtype != HL_U32)
-      return jx_fail(r, "operand %d is %s, expected u32", k,
-                     hl_shape_text(r->lo->cx, r->in[k]->shape));
-  return hl_expand_threefry2x32(r->b, r->in, r->in + 2, out) && jx_give(r, out[0]) &&
-         jx_give(r, out[1]);
+      return jx_fail(r, "operand %d is %s, expected u32", k, jx_type_text(r->lo, r->in[k]->shape));
+  return threefry(r->lo, r->b, r->in, r->in + 2, out) && jx_give(r, out[0]) && jx_give(r, out[1]);
 }
 
 static bool iota_2x32(Rule *r) {

@@ -212,7 +212,7 @@ bool jx_random_gamma(Rule *r) {
   if (a->dtype != HL_F32 && a->dtype != HL_F64)
     return jx_refuse(r, "of type %s", hl_dtype_text(a->dtype));
   if (k->rank - 1 > a->rank)
-    return jx_fail(r, "keys of rank %d for %s", k->rank - 1, hl_shape_text(r->lo->cx, a));
+    return jx_fail(r, "keys of rank %d for %s", k->rank - 1, jx_type_text(r->lo, a));
   Gamma g = {.r = r, .dtype = a->dtype, .n = hl_shape_elements(a)};
   int64_t per_key = 1;
   for (int d = k->rank - 1; d < a->rank; d++)

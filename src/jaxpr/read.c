@@ -27,7 +27,7 @@ bool jx_reader_error(Reader *r, const char *at, const char *format, ...) {
   return false;
 }
 
-static bool unsupported(Reader *r, const char *at, const char *what) {
+bool jx_unsupported(Reader *r, const char *at, const char *what) {
   return hl_error_kind(r->cx, HL_UNSUPPORTED, (HlPos){r->out->source, jx_reader_loc(r, at)}, "%s",
                        what);
 }
@@ -111,7 +111,7 @@ void *jx_room_for_one(HlArena *arena, void *list, int n, int *capacity, size_t s
   return grown;
 }
 
-static bool expect(Reader *r, const char *what) {
+bool jx_expect(Reader *r, const char *what) {
   jx_skip_space(r);
   const size_t n = strlen(what);
   if (strncmp(r->at, what, n) != 0)
@@ -167,8 +167,24 @@ static bool read_sizes(Reader *r, Aval *aval) {
   return true;
 }
 
+// What a reference holds: Ref{f32[4]}, Ref<any>{f32[4]}.
+static bool read_held(Reader *r, Aval *aval) {
+  const char *start = r->at, *next = *r->at == '<' ? jx_skip_group(r, r->at) : NULL;
+  const Aval *held;
+  r->at = next ? next : r->at;
+  if (!jx_expect(r, "{") || !jx_read_aval(r, &held) || !jx_expect(r, "}"))
+    return false;
+  aval->dtype = held->kind == AVAL_ARRAY ? held->dtype : HL_NO_DTYPE;
+  aval->rank = held->rank;
+  aval->dim = held->dim;
+  while (start > r->start && (isalnum((unsigned char)start[-1]) || start[-1] == '_'))
+    start--;
+  aval->text = (HlStr){start, (size_t)(r->at - start)};
+  return true;
+}
+
 // A type, behind its colon: f32[2,3], key<fry>[2], f32<host>[8], Ref{f32[4]}, Tok.
-static bool read_aval(Reader *r, const Aval **out) {
+bool jx_read_aval(Reader *r, const Aval **out) {
   const char *start = r->at;
   Aval *aval = HL_NEW(r->arena, Aval);
   HlStr word = jx_peek_word(r, r->at);
@@ -182,6 +198,8 @@ static bool read_aval(Reader *r, const Aval **out) {
     aval->kind = AVAL_REF;
   else if (aval->dtype == HL_NO_DTYPE)
     return jx_reader_error(r, start, "'%.*s' is not an element type", (int)word.n, word.at);
+  if (aval->kind == AVAL_REF)
+    return read_held(r, aval) && (*out = aval) != NULL;
   while (*r->at == '<' || *r->at == '{') {
     const char *next = jx_skip_group(r, r->at);
     if (!next)
@@ -203,7 +221,7 @@ static bool read_aval(Reader *r, const Aval **out) {
 
 // --- Variables and literals ----------------------------------------------------------------------------------
 
-static HlStr peek_name(const Reader *r) {
+HlStr jx_peek_name(const Reader *r) {
   if (*r->at == '*')
     return (HlStr){r->at, 1};  // the unit value of old
   HlStr name = jx_peek_word(r, r->at);
@@ -227,8 +245,8 @@ static bool define(Jaxpr *jaxpr, HlStr name, int *var) {
   return true;
 }
 
-static bool read_binder(Reader *r, Jaxpr *jaxpr, Binder *b) {
-  HlStr name = peek_name(r);
+bool jx_read_binder(Reader *r, Jaxpr *jaxpr, Binder *b) {
+  HlStr name = jx_peek_name(r);
   if (name.n == 0)
     return jx_reader_error(r, r->at, "expected a variable");
   b->loc = jx_reader_loc(r, r->at);
@@ -237,7 +255,7 @@ static bool read_binder(Reader *r, Jaxpr *jaxpr, Binder *b) {
   r->at += name.n;
   if (*r->at == ':') {
     r->at++;
-    if (!read_aval(r, &b->aval))
+    if (!jx_read_aval(r, &b->aval))
       return false;
   }
   if (b->dropped)
@@ -247,14 +265,14 @@ static bool read_binder(Reader *r, Jaxpr *jaxpr, Binder *b) {
   return define(jaxpr, name, &b->var);
 }
 
-static bool read_binders(Reader *r, Jaxpr *jaxpr, char end, Binder **list, int *n) {
+bool jx_read_binders(Reader *r, Jaxpr *jaxpr, char end, Binder **list, int *n) {
   int capacity = 0;
   for (;;) {
     jx_skip_space(r);
     if (*r->at == end)
       break;
     *list = jx_room_for_one(r->arena, *list, *n, &capacity, sizeof(Binder));
-    if (!read_binder(r, jaxpr, &(*list)[*n]))
+    if (!jx_read_binder(r, jaxpr, &(*list)[*n]))
       return jx_reader_error(r, r->at, "expected a variable or '%c'", end);
     ++*n;
   }
@@ -321,7 +339,7 @@ static bool read_complex(Reader *r, Atom *atom) {
     atom->im = second;
   }
   atom->kind = ATOM_COMPLEX;
-  return !bracket || expect(r, ")");
+  return !bracket || jx_expect(r, ")");
 }
 
 static bool read_literal_value(Reader *r, Atom *atom) {
@@ -362,7 +380,7 @@ static bool at_literal(const Reader *r, const Jaxpr *jaxpr) {
 }
 
 // `dropped`: which of the variables `_` the name `_` stands for.
-static bool read_atom(Reader *r, const Jaxpr *jaxpr, int dropped, Atom *atom) {
+bool jx_read_atom(Reader *r, const Jaxpr *jaxpr, int dropped, Atom *atom) {
   *atom = (Atom){.loc = jx_reader_loc(r, r->at)};
   if (at_literal(r, jaxpr)) {
     if (!read_literal_value(r, atom))
@@ -372,9 +390,9 @@ static bool read_atom(Reader *r, const Jaxpr *jaxpr, int dropped, Atom *atom) {
       return true;
     }
     r->at++;
-    return read_aval(r, &atom->aval);
+    return jx_read_aval(r, &atom->aval);
   }
-  HlStr name = peek_name(r);
+  HlStr name = jx_peek_name(r);
   if (name.n == 0)
     return jx_reader_error(r, r->at, "expected a variable or a literal");
   const DroppedName drop = dropped_name(dropped);
@@ -456,7 +474,7 @@ static bool read_operands(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
     if (*r->at == ';' || *r->at == '}' || at_in(r, r->at) || r->at >= r->end)
       return true;
     eqn->in = jx_room_for_one(r->arena, eqn->in, eqn->n_in, &capacity, sizeof(Atom));
-    if (!read_atom(r, jaxpr, jaxpr->n_dropped - 1, &eqn->in[eqn->n_in]))
+    if (!jx_read_atom(r, jaxpr, jaxpr->n_dropped - 1, &eqn->in[eqn->n_in]))
       return false;
     eqn->n_in++;
     eqn->end = jx_reader_loc(r, r->at);
@@ -486,47 +504,57 @@ static void note_eqn(Reader *r, Eqn *eqn) {
   out->eqns[out->n_eqns++] = eqn;
 }
 
+// Behind the results and `=`: the primitive, parameters and operands.
+static bool read_application(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
+  eqn->prim = peek_primitive(r);
+  if (eqn->prim.n == 0)
+    return jx_reader_error(r, r->at, "expected the name of a primitive");
+  r->at += eqn->prim.n;
+  if (*r->at == '[' && !jx_read_params(r, eqn))
+    return false;
+  eqn->end = jx_reader_loc(r, r->at);
+  return read_operands(r, jaxpr, eqn);
+}
+
+// Whether what has no binders is an index of a reference: x[ without `name=` behind it.
+static bool at_place(const Reader *r) {
+  HlStr name = peek_primitive(r);
+  if (name.n == 0 || name.at[name.n] != '[')
+    return false;
+  const char *inside = skip_space_at(name.at + name.n + 1);
+  HlStr word = jx_peek_word(r, inside);
+  return word.at[word.n] != '=' && *inside != ']';
+}
+
 static bool read_eqn(Reader *r, Jaxpr *jaxpr, Eqn **out) {
   Eqn *eqn = *out = HL_NEW(r->arena, Eqn);
   eqn->loc = jx_reader_loc(r, r->at);
   eqn->depth = r->depth;
   count_lines(r, eqn);
   note_eqn(r, eqn);
-  // The results are no operands of their own equation: the binders are read now and made known at its end.
-  const char *binders = at_binders(r) ? r->at : NULL;
-  if (binders) {
-    while (*r->at != '=' && !(r->at[0] == '<' && r->at[1] == '-')) {
-      const char *next = strchr("[({<", *r->at) ? jx_skip_group(r, r->at) : NULL;
-      r->at = next ? next : r->at + 1;
-    }
-    if (*r->at == '<')
-      return unsupported(r, r->at, "reading and writing of references is not supported");
-    r->at++;
-    jx_skip_space(r);
+  if (!at_binders(r))
+    return at_place(r)                                    ? jx_read_set(r, jaxpr, eqn)
+           : jx_peek_name(r).at[jx_peek_name(r).n] == ':' ? jx_read_swap(r, jaxpr, eqn)
+                                                          : read_application(r, jaxpr, eqn);
+  // The results are no operands of their own equation: the binders are read when the rest is.
+  const char *binders = r->at;
+  while (*r->at != '=' && !(r->at[0] == '<' && r->at[1] == '-')) {
+    const char *next = strchr("[({<", *r->at) ? jx_skip_group(r, r->at) : NULL;
+    r->at = next ? next : r->at + 1;
   }
-  eqn->prim = peek_primitive(r);
-  if (eqn->prim.n == 0)
-    return jx_reader_error(r, r->at, "expected the name of a primitive");
-  r->at += eqn->prim.n;
-  if (*r->at == '[') {
-    const char *inside = skip_space_at(r->at + 1);
-    HlStr word = jx_peek_word(r, inside);
-    if (word.at[word.n] != '=' && *inside != ']')
-      return unsupported(r, r->at, "reading and writing of references is not supported");
-    if (!jx_read_params(r, eqn))
-      return false;
+  if (*r->at == '<') {
+    r->at = binders;
+    return jx_read_get(r, jaxpr, eqn);
   }
-  eqn->end = jx_reader_loc(r, r->at);
-  if (!read_operands(r, jaxpr, eqn))
+  r->at++;
+  jx_skip_space(r);
+  if (!read_application(r, jaxpr, eqn))
     return false;
   const char *end = r->at;
-  if (binders) {
-    r->at = binders;
-    if (!read_binders(r, jaxpr, '=', &eqn->out, &eqn->n_out))
-      return false;
-    r->at = end;
-  }
-  return true;
+  r->at = binders;
+  bool ok = jx_read_binders(r, jaxpr, '=', &eqn->out, &eqn->n_out);
+  r->at = end;
+  return ok;
 }
 
 static bool read_eqns(Reader *r, Jaxpr *jaxpr) {
@@ -550,7 +578,7 @@ static bool read_eqns(Reader *r, Jaxpr *jaxpr) {
 
 static bool read_results(Reader *r, Jaxpr *jaxpr) {
   int capacity = 0, dropped = 0;
-  if (!expect(r, "in") || !expect(r, "("))
+  if (!jx_expect(r, "in") || !jx_expect(r, "("))
     return false;
   for (;;) {
     jx_skip_space(r);
@@ -563,7 +591,7 @@ static bool read_results(Reader *r, Jaxpr *jaxpr) {
     jaxpr->out = jx_room_for_one(r->arena, jaxpr->out, jaxpr->n_out, &capacity, sizeof(Atom));
     const int here = dropped < jaxpr->n_dropped ? dropped : jaxpr->n_dropped - 1;
     dropped += *r->at == '_';
-    if (!read_atom(r, jaxpr, here, &jaxpr->out[jaxpr->n_out]))
+    if (!jx_read_atom(r, jaxpr, here, &jaxpr->out[jaxpr->n_out]))
       return false;
     jaxpr->n_out++;
   }
@@ -615,11 +643,11 @@ static bool read_lambda(Reader *r, Jaxpr **out) {
     return false;
   jx_skip_space(r);
   jaxpr->loc = jx_reader_loc(r, r->at);
-  if (!expect(r, "{") || !expect(r, "lambda") ||
-      !read_binders(r, jaxpr, ';', &jaxpr->constvar, &jaxpr->n_consts))
+  if (!jx_expect(r, "{") || !jx_expect(r, "lambda") ||
+      !jx_read_binders(r, jaxpr, ';', &jaxpr->constvar, &jaxpr->n_consts))
     return false;
   note_consts(r, jaxpr);
-  if (!read_binders(r, jaxpr, '.', &jaxpr->in, &jaxpr->n_in) || !expect(r, "let"))
+  if (!jx_read_binders(r, jaxpr, '.', &jaxpr->in, &jaxpr->n_in) || !jx_expect(r, "let"))
     return false;
   r->depth++;
   if (!read_eqns(r, jaxpr) || !read_results(r, jaxpr))
@@ -634,7 +662,7 @@ static bool read_lambda(Reader *r, Jaxpr **out) {
       return jx_reader_error(r, r->at, "expected the effects, '{ ... }'");
     r->at = next;
   }
-  if (!expect(r, "}"))
+  if (!jx_expect(r, "}"))
     return false;
   jx_leave(r);
   return true;
@@ -657,7 +685,7 @@ bool jx_read_jaxpr(Reader *r, Jaxpr **out) {
       r->at++;
     Shared shared = {.name = {name, (size_t)(r->at - name)}};
     r->depth++;
-    if (!expect(r, "=") || !read_lambda(r, &shared.jaxpr) || !expect(r, "in"))
+    if (!jx_expect(r, "=") || !read_lambda(r, &shared.jaxpr) || !jx_expect(r, "in"))
       return false;
     r->depth--;
     scope->shared = jx_room_for_one(r->arena, scope->shared, scope->n, &capacity, sizeof(Shared));

@@ -1,4 +1,4 @@
-// read.h: the reader of jaxpr text: where it stands, and what its two files call of each other.
+// read.h: the reader of jaxpr text: where it stands, and what its files call of each other.
 #ifndef HILO_JAXPR_READ_H
 #define HILO_JAXPR_READ_H
 
@@ -32,8 +32,19 @@ const char *jx_skip_group(const Reader *r, const char *at);
 // `list` of *n entries with room for one more.
 void *jx_room_for_one(HlArena *arena, void *list, int n, int *capacity, size_t size);
 
-bool jx_read_params(Reader *r, Eqn *eqn);    // at `[`
-bool jx_at_jaxpr(const Reader *r);           // `{ lambda` or `let NAME = {`
-bool jx_read_jaxpr(Reader *r, Jaxpr **out);  // with its `let`s
+bool jx_read_params(Reader *r, Eqn *eqn);                          // at `[`
+bool jx_at_jaxpr(const Reader *r);                                 // `{ lambda` or `let NAME = {`
+bool jx_read_jaxpr(Reader *r, Jaxpr **out);                        // with its `let`s
+bool jx_expect(Reader *r, const char *what);                       // blanks, then these letters
+bool jx_unsupported(Reader *r, const char *at, const char *what);  // reports; false
+HlStr jx_peek_name(const Reader *r);                               // of a variable, perhaps empty
+bool jx_read_aval(Reader *r, const Aval **out);
+bool jx_read_binder(Reader *r, Jaxpr *jaxpr, Binder *b);
+bool jx_read_binders(Reader *r, Jaxpr *jaxpr, char end, Binder **list, int *n);  // `end` included
+// An operand; `dropped`: which of the variables `_` the name `_` stands for.
+bool jx_read_atom(Reader *r, const Jaxpr *jaxpr, int dropped, Atom *atom);
+bool jx_read_get(Reader *r, Jaxpr *jaxpr, Eqn *eqn);  // whole equations
+bool jx_read_set(Reader *r, Jaxpr *jaxpr, Eqn *eqn);
+bool jx_read_swap(Reader *r, Jaxpr *jaxpr, Eqn *eqn);
 
 #endif

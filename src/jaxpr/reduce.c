@@ -21,10 +21,6 @@ HlInst *jx_highest(HlBuild *b, HlDtype dtype) {
   return hl_b_scalar_int(b, dtype, (int64_t)(UINT64_MAX >> (64 - bits)));
 }
 
-HlComp *jx_scalar_comp(Rule *r, HlOp op, HlDtype dtype) {
-  return hl_b_scalar_comp(r->b, op, dtype);
-}
-
 // What leaves the other operand of a binary op as it is.
 static HlInst *neutral(HlBuild *b, HlOp op, HlDtype dtype) {
   switch (op) {
@@ -67,7 +63,7 @@ static HlComp *reducer(Rule *r, const Jaxpr *jaxpr, int n) {
   const HlShape **shapes = HL_ARRAY(r->lo->arena, const HlShape *, 2 * n + 1);
   for (int k = 0; k < 2 * n; k++)
     shapes[k] = hl_shape_scalar(r->lo->m->shapes, r->in[k % n]->shape->dtype);
-  return jx_lower_comp(r->lo, jaxpr, "region", r->lo->path, 2 * n, shapes, false);
+  return jx_lower_comp(r->lo, jaxpr, "region", r->lo->path, 2 * n, shapes);
 }
 
 static bool reduce_any(Rule *r) {
@@ -123,8 +119,7 @@ static bool arg_reduce(Rule *r) {
   HlInst *x = r->in[0];
   const HlShape *s = x->shape;
   if (!hl_is_integral(index) || hl_is_complex(s->dtype))
-    return jx_fail(r, "indices of type %s into %s", hl_dtype_text(index),
-                   hl_shape_text(r->lo->cx, s));
+    return jx_fail(r, "indices of type %s into %s", hl_dtype_text(index), jx_type_text(r->lo, s));
   HlInst *line = hl_b_iota(b, index, 1, &s->dim[axes.at[0]], 0);
   HlInst *indices = s->rank == 1 ? line : hl_b_broadcast(b, line, s->rank, s->dim, axes);
   HlInst *first =
@@ -163,7 +158,7 @@ static bool cumulative(Rule *r) {
     return false;
   const HlShape *s = r->in[0]->shape;
   if (axis < 0 || axis >= s->rank)
-    return jx_fail(r, "axis %lld of %s", (long long)axis, hl_shape_text(r->lo->cx, s));
+    return jx_fail(r, "axis %lld of %s", (long long)axis, jx_type_text(r->lo, s));
   if (s->dim[axis] == 0)
     return jx_give(r, r->in[0]);
   HlWindowDim *dim = HL_ARRAY(r->lo->m->arena, HlWindowDim, s->rank);
@@ -173,7 +168,8 @@ static bool cumulative(Rule *r) {
   *(jx_param_flag(r, "reverse") ? &dim[axis].pad_high : &dim[axis].pad_low) = s->dim[axis] - 1;
   HlAttr attr = {.key = HL_A_WINDOW, .window = {dim, s->rank}};
   const bool logs = r->row->op == HL_OP_LOG;
-  HlComp *comp = logs ? logaddexp_comp(r, s->dtype) : jx_scalar_comp(r, (HlOp)r->row->op, s->dtype);
+  HlComp *comp =
+      logs ? logaddexp_comp(r, s->dtype) : hl_b_scalar_comp(r->b, (HlOp)r->row->op, s->dtype);
   HlInst *operands[] = {r->in[0], logs ? jx_lowest(r->b, s->dtype)
                                        : neutral(r->b, (HlOp)r->row->op, s->dtype)};
   return comp &&

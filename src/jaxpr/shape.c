@@ -136,8 +136,7 @@ static bool concatenate(Rule *r) {
   if (!jx_want_at_least(r, 1) || !jx_param_int(r, "dimension", &dim))
     return false;
   if (dim < 0 || dim >= r->in[0]->shape->rank)
-    return jx_fail(r, "dimension %lld of %s", (long long)dim,
-                   hl_shape_text(r->lo->cx, r->in[0]->shape));
+    return jx_fail(r, "dimension %lld of %s", (long long)dim, jx_type_text(r->lo, r->in[0]->shape));
   return jx_give(r, hl_b_concatenate(r->b, r->n, r->in, dim));
 }
 
@@ -218,7 +217,7 @@ static bool split(Rule *r) {
     return false;
   HlInst *x = r->in[0];
   if (axis < 0 || axis >= x->shape->rank)
-    return jx_fail(r, "axis %lld of %s", (long long)axis, hl_shape_text(r->lo->cx, x->shape));
+    return jx_fail(r, "axis %lld of %s", (long long)axis, jx_type_text(r->lo, x->shape));
   for (int k = 0; k < sizes.n; k++) {
     if (sizes.at[k] < 0 || sizes.at[k] > x->shape->dim[axis] - at)
       return jx_fail(r, "sizes add up to more than %lld", (long long)x->shape->dim[axis]);
@@ -251,7 +250,7 @@ static bool unstack(Rule *r) {
     return false;
   const HlShape *s = r->in[0]->shape;
   if (axis < 0 || axis >= s->rank)
-    return jx_fail(r, "axis %lld of %s", (long long)axis, hl_shape_text(r->lo->cx, s));
+    return jx_fail(r, "axis %lld of %s", (long long)axis, jx_type_text(r->lo, s));
   if (s->dim[axis] != r->eqn->n_out)
     return jx_fail(r, "%d results are bound, but it has %lld", r->eqn->n_out,
                    (long long)s->dim[axis]);
@@ -321,8 +320,7 @@ static bool dimension_size(Rule *r) {
   if (!jx_want(r, 1) || !jx_param_int(r, "dimension", &dim))
     return false;
   if (dim < 0 || dim >= r->in[0]->shape->rank)
-    return jx_fail(r, "dimension %lld of %s", (long long)dim,
-                   hl_shape_text(r->lo->cx, r->in[0]->shape));
+    return jx_fail(r, "dimension %lld of %s", (long long)dim, jx_type_text(r->lo, r->in[0]->shape));
   HlAttr attr = {.key = HL_A_DIMENSION, .i = dim};
   return jx_give(r, hl_b_op(r->b, HL_OP_GET_DIMENSION_SIZE, NULL, 1, r->in, 1, &attr, 0, NULL));
 }

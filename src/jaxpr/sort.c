@@ -55,8 +55,7 @@ static bool sort(Rule *r) {
   if (n_keys < 1 || n_keys > r->n)
     return jx_fail(r, "%lld keys of %d operands", (long long)n_keys, r->n);
   if (dim < 0 || dim >= r->in[0]->shape->rank)
-    return jx_fail(r, "dimension %lld of %s", (long long)dim,
-                   hl_shape_text(r->lo->cx, r->in[0]->shape));
+    return jx_fail(r, "dimension %lld of %s", (long long)dim, jx_type_text(r->lo, r->in[0]->shape));
   HlComp *comp = comparator(r, r->n, n_keys);
   if (!comp)
     return false;
@@ -87,7 +86,7 @@ static bool largest(Rule *r, HlInst *x, int64_t k, int64_t axis) {
     axis += rank;
   if (axis < 0 || axis >= rank || k < 0 || k > x->shape->dim[axis])
     return jx_fail(r, "the largest %lld along axis %lld of %s", (long long)k, (long long)axis,
-                   hl_shape_text(r->lo->cx, x->shape));
+                   jx_type_text(r->lo, x->shape));
   HlI64s order = exchange(r, rank, axis);
   HlInst *out[2];
   return hl_expand_top_k(r->b, hl_b_transpose(r->b, x, order), k, out) &&
@@ -112,11 +111,11 @@ static bool approx_top_k(Rule *r) {
   if (axis < 0)
     axis += s->rank;
   if (axis < 0 || axis >= s->rank)
-    return jx_fail(r, "dimension %lld of %s", (long long)axis, hl_shape_text(r->lo->cx, s));
+    return jx_fail(r, "dimension %lld of %s", (long long)axis, jx_type_text(r->lo, s));
   if (bound && bound->rank == s->rank)
     k = bound->dim[axis];
   if (k < 0 || k > s->dim[axis])
-    return jx_fail(r, "%lld of %s", (long long)k, hl_shape_text(r->lo->cx, s));
+    return jx_fail(r, "%lld of %s", (long long)k, jx_type_text(r->lo, s));
   HlBuild nested = hl_b_nested(r->b, "compare");
   HlShapes *shapes = r->lo->m->shapes;
   HlInst *p[4];

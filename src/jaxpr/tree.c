@@ -51,7 +51,7 @@ HlDtype jx_dtype_of_word(HlStr word) {
 
 const HlShape *hl_jaxpr_const_shape(const HlJaxpr *jaxpr, int k) {
   const Aval *aval = jaxpr->consts[k]->aval;
-  if (!aval)
+  if (!aval || !hl_is_array_dtype(aval->dtype))
     return NULL;
   int64_t dim[65];
   for (int d = 0; d < aval->rank; d++)

@@ -14,12 +14,12 @@ typedef enum AvalKind {
   AVAL_ARRAY,
   AVAL_KEY,    // key<fry>[2]: random keys
   AVAL_TOKEN,  // Tok
-  AVAL_REF     // Ref{f32[4]}: mutable memory, of which Hilo knows no more
+  AVAL_REF     // Ref{f32[4]}: mutable memory; dtype and sizes are of what it holds
 } AvalKind;
 
 typedef struct Aval {
   AvalKind kind;
-  HlDtype dtype;       // of KEY: u32, what keys are made of
+  HlDtype dtype;  // of KEY: u32, what keys are made of
   int rank;
   const int64_t *dim;  // HL_UNBOUNDED: a symbolic size
   HlStr impl;          // KEY: "fry"
@@ -31,7 +31,14 @@ int jx_key_words(HlStr impl);
 
 // --- Operands ------------------------------------------------------------------------------------------
 
-typedef enum AtomKind { ATOM_VAR, ATOM_BOOL, ATOM_INT, ATOM_FLOAT, ATOM_COMPLEX, ATOM_ELIDED } AtomKind;
+typedef enum AtomKind {
+  ATOM_VAR,
+  ATOM_BOOL,
+  ATOM_INT,
+  ATOM_FLOAT,
+  ATOM_COMPLEX,
+  ATOM_ELIDED
+} AtomKind;
 
 typedef struct Atom {
   AtomKind kind;
@@ -45,7 +52,7 @@ typedef struct Atom {
 // --- Values of parameters ---------------------------------------------------------------------------------
 
 typedef enum ValueKind {
-  VALUE_WORD,    // None, float32, GatherScatterMode.CLIP, and whatever else Hilo need not understand
+  VALUE_WORD,  // None, float32, GatherScatterMode.CLIP, and whatever else Hilo need not understand
   VALUE_INT,
   VALUE_FLOAT,
   VALUE_STRING,  // text without its quotes
@@ -80,6 +87,19 @@ typedef struct Binder {
   HlLoc loc;
 } Binder;
 
+// How a reference is indexed: one a dimension, but for `...`.
+typedef enum IndexKind {
+  INDEX_REST,   // ...: all of the dimensions left over
+  INDEX_RANGE,  // start:stop, or start:start+size where the start is an operand
+  INDEX_POINT   // one place
+} IndexKind;
+typedef struct Index {
+  IndexKind kind;
+  int operand;  // the start's number among the operands; -1: `start`
+  int64_t start;
+  int64_t size;  // RANGE; -1: up to the end
+} Index;
+
 struct Eqn {
   Eqn *next;
   HlLoc loc, end;
@@ -88,6 +108,8 @@ struct Eqn {
   Binder *out;
   Param *param;
   Atom *in;
+  int n_index;  // get, swap, addupdate: operands are the reference, starts, and what is written
+  Index *index;
   int depth, line;
 };
 
@@ -132,8 +154,9 @@ struct HlJaxpr {
 
 // Parameters by name. The getters report what is missing or of another kind; `absent` ones do not.
 const Value *jx_find_param(const Eqn *eqn, const char *name);  // NULL: not written
-bool jx_value_is(const Value *value, const char *word);        // a word, by its last part: "CLIP" of GatherScatterMode.CLIP
-bool jx_value_is_none(const Value *value);                     // NULL too
+bool jx_value_is(const Value *value,
+                 const char *word);  // a word, by its last part: "CLIP" of GatherScatterMode.CLIP
+bool jx_value_is_none(const Value *value);                          // NULL too
 const Value *jx_value_field(const Value *value, const char *name);  // of a call or list; NULL: none
 bool jx_value_int(const Value *value, int64_t *out);
 bool jx_value_bool(const Value *value, bool *out);

@@ -44,7 +44,7 @@ static bool reduce_window_op(Rule *r) {
                  : op == HL_OP_MAXIMUM ? jx_lowest(r->b, dtype)
                                        : jx_highest(r->b, dtype);
   HlInst *operands[] = {r->in[0], init};
-  HlComp *comp = jx_scalar_comp(r, op, dtype);
+  HlComp *comp = hl_b_scalar_comp(r->b, op, dtype);
   return comp &&
          jx_give(r, hl_b_op(r->b, HL_OP_REDUCE_WINDOW, NULL, 2, operands, 1, &attr, 1, &comp));
 }
@@ -62,7 +62,7 @@ static bool reduce_window(Rule *r) {
   const HlShape **shapes = HL_ARRAY(r->lo->arena, const HlShape *, r->n);
   for (int k = 0; k < r->n; k++)
     shapes[k] = hl_shape_scalar(r->lo->m->shapes, r->in[k % n]->shape->dtype);
-  HlComp *comp = jx_lower_comp(r->lo, jaxpr, "region", r->lo->path, r->n, shapes, false);
+  HlComp *comp = jx_lower_comp(r->lo, jaxpr, "region", r->lo->path, r->n, shapes);
   HlInst *inst =
       comp ? hl_b_op(r->b, HL_OP_REDUCE_WINDOW, NULL, r->n, r->in, 1, &attr, 1, &comp) : NULL;
   if (n == 1)
@@ -113,7 +113,7 @@ static bool select_and_scatter_add(Rule *r) {
   const int direction = select_direction(r);
   return direction >= 0 && scatter_back(r, r->in[1], r->in[0], hl_b_scalar(r->b, dtype, 0),
                                         select_comp(r, direction, r->in[1]->shape->dtype),
-                                        jx_scalar_comp(r, HL_OP_ADD, dtype));
+                                        hl_b_scalar_comp(r->b, HL_OP_ADD, dtype));
 }
 
 static bool select_and_scatter(Rule *r) {
@@ -123,9 +123,9 @@ static bool select_and_scatter(Rule *r) {
     return false;
   const HlShape *scalar = hl_shape_scalar(r->lo->m->shapes, r->in[0]->shape->dtype),
                 *shapes[] = {scalar, scalar};
-  HlComp *select_of = jx_lower_comp(r->lo, select, "select", r->lo->path, 2, shapes, false);
+  HlComp *select_of = jx_lower_comp(r->lo, select, "select", r->lo->path, 2, shapes);
   HlComp *scatter_of =
-      select_of ? jx_lower_comp(r->lo, scatter, "scatter", r->lo->path, 2, shapes, false) : NULL;
+      select_of ? jx_lower_comp(r->lo, scatter, "scatter", r->lo->path, 2, shapes) : NULL;
   return scatter_of && scatter_back(r, r->in[0], r->in[1], r->in[2], select_of, scatter_of);
 }
 

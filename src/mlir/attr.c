@@ -35,8 +35,8 @@ static void measure(HlMlAttr *attr) {
 // The copy of a template whose lists are the tree's already.
 static const HlMlAttr *keep(HlMlTree *tree, HlMlAttr attr) {
   measure(&attr);
-  if (attr.kind == HL_ML_A_LOCATION)
-    ml_tables(tree)->has_locations = true;
+  if (attr.kind == HL_ML_A_LOCATION || attr.kind == HL_ML_A_OTHER)
+    ml_tables(tree)->has_aliases = true;
   return hl_arena_copy(tree->arena, &attr, sizeof attr);
 }
 
@@ -64,7 +64,18 @@ const HlMlAttr *hl_ml_bool(HlMlTree *tree, bool value) {
   return *slot;
 }
 
+// The value that the low bits of a number stand for in an integer type.
+static int64_t extend(const HlMlType *type, int64_t value) {
+  int spare = type->kind == HL_ML_INT && type->width > 0 && type->width < 64 ? 64 - type->width : 0;
+  uint64_t top = (uint64_t)value << spare;
+  return type->sign == HL_ML_UNSIGNED ? (int64_t)(top >> spare) : (int64_t)top >> spare;
+}
+
+// An i1 is a BOOL.
 const HlMlAttr *hl_ml_int(HlMlTree *tree, const HlMlType *type, int64_t value) {
+  if (type->kind == HL_ML_INT && type->width == 1 && type->sign == HL_ML_SIGNLESS)
+    return hl_ml_bool(tree, value & 1);
+  value = extend(type, value);
   return keep(tree, (HlMlAttr){.kind = HL_ML_A_INT, .type = type, .i = value});
 }
 

@@ -186,6 +186,7 @@ HlI64s mlb_ints(MlbReader *r, MlbCursor *c);         // a list of svarints, in r
 const HlSym *mlb_string(MlbReader *r, MlbCursor *c);  // NULL: failed
 const HlSym *mlb_string_at(MlbReader *r, const uint8_t *at, uint64_t index);
 double mlb_f64(MlbReader *r, MlbCursor *c);
+bool mlb_section(MlbReader *r, MlbCursor *c, int *id, MlbCursor *out);
 // Whether c is used up; else an error that says what has bytes left.
 bool mlb_at_end(MlbReader *r, const MlbCursor *c, const char *what);
 // Whether what was put together is nested, and repeats its parts, within limits; else an error.

@@ -196,16 +196,10 @@ static void put_attrs(MlwWriter *w, const MlwAttrs *attrs, MlwForm form, uint8_t
   }
 }
 
-static bool put_successors(MlwWriter *w, const HlMlOp *op, HlBuf *out) {
+static void put_successors(const HlMlOp *op, HlBuf *out) {
   mlw_varint(out, op->n_successors);
-  for (uint32_t k = 0; k < op->n_successors; k++) {
-    uint32_t index = 0;
-    for (const HlMlBlock *block = op->block->region->first; block && block != op->successors[k];
-         block = block->next)
-      index++;
-    mlw_varint(out, index);
-  }
-  return !w->failed;
+  for (uint32_t k = 0; k < op->n_successors; k++)
+    mlw_varint(out, (uint64_t)op->successors[k]->number);
 }
 
 static bool put_op(MlwWriter *w, const HlMlOp *op, uint32_t total, HlBuf *out) {
@@ -243,7 +237,7 @@ static bool put_op(MlwWriter *w, const HlMlOp *op, uint32_t total, HlBuf *out) {
   }
   if (op->n_successors) {
     mask |= MLB_HAS_SUCCESSORS;
-    put_successors(w, op, out);
+    put_successors(op, out);
   }
   if (op->n_regions)
     mask |= MLB_HAS_REGIONS;

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "mlir/tree.h"
+
 typedef struct MlbLater {  // an operand whose value is not defined yet
   HlMlValue **place;
   uint32_t number;
@@ -49,11 +52,8 @@ static void *grow(void *at, uint32_t n, uint32_t *capacity, size_t size) {
   if (n <= *capacity)
     return at;
   uint32_t more = n < 32 ? 64 : n + n / 2;
-  void *out = realloc(at, more * size);
-  if (!out)
-    abort();  // as arenas do
   *capacity = more;
-  return out;
+  return base_realloc(at, more * size);
 }
 
 static bool define(MlbReader *r, MlbScope *scope, const uint8_t *at, HlMlValue *value) {
@@ -154,38 +154,17 @@ static bool read_head(MlbReader *r, MlbCursor *c, MlbHead *head, MlbRoom *room) 
   return !r->failed;
 }
 
-static size_t round_up(size_t n) {
-  return (n + 15) & ~(size_t)15;
-}
-
-// The op in one piece with its results, regions, operands and successors, as hl_ml_op lays it out.
 static HlMlOp *make_op(MlbReader *r, const MlbHead *head) {
-  size_t results_at = round_up(sizeof(HlMlOp));
-  size_t regions_at = results_at + round_up(head->n_results * sizeof(HlMlValue));
-  size_t operands_at = regions_at + round_up(head->n_regions * sizeof(HlMlRegion));
-  size_t successors_at = operands_at + head->n_operands * sizeof(HlMlValue *);
-  char *memory =
-      hl_arena_alloc(r->tree->arena, successors_at + head->n_successors * sizeof(HlMlBlock *));
-  HlMlOp *op = (HlMlOp *)(void *)memory;
+  HlMlOp *op =
+      ml_new_op(r->tree, head->n_operands, head->n_results, head->n_regions, head->n_successors);
   op->name = head->name->name;
   op->row = head->name->row;
   op->dialect = head->name->dialect;
-  op->n_results = head->n_results;
-  op->n_operands = head->n_operands;
-  op->n_regions = head->n_regions;
-  op->n_successors = head->n_successors;
-  op->results = (HlMlValue *)(void *)(memory + results_at);
-  op->regions = (HlMlRegion *)(void *)(memory + regions_at);
-  op->operands = (HlMlValue **)(void *)(memory + operands_at);
-  op->successors = (HlMlBlock **)(void *)(memory + successors_at);
   op->location = head->location->kind == HL_ML_LOC_UNKNOWN ? NULL : head->location;
   size_t offset = (size_t)(head->at - r->base);
   op->loc = offset < UINT32_MAX ? (HlLoc)(offset + 1) : 0;
   for (uint32_t k = 0; k < head->n_results; k++)
-    op->results[k] = (HlMlValue){
-        .type = head->result[k], .def = op, .number = (int)k, .index = r->tree->n_values++};
-  for (uint32_t k = 0; k < head->n_regions; k++)
-    op->regions[k].op = op;
+    op->results[k].type = head->result[k];
   return op;
 }
 
@@ -248,14 +227,10 @@ static bool read_regions(MlbReader *r, MlbCursor *c, MlbScope *scope, HlMlOp *op
 static bool read_isolated(MlbReader *r, MlbCursor *c, HlMlOp *op) {
   MlbScope scope = {0};
   MlbCursor own = *c;
-  if (r->version >= 2) {
-    const uint8_t *at = c->at;
-    uint8_t id = mlb_byte(r, c);
-    HlStr bytes = mlb_bytes(r, c, mlb_varint(r, c));
-    if (!r->failed && id != MLB_IR)
-      mlb_fail(r, at, "section %d where regions are expected", id);
-    own = (MlbCursor){(const uint8_t *)bytes.at, (const uint8_t *)bytes.at + bytes.n};
-  }
+  const uint8_t *at = c->at;
+  int id = MLB_IR;
+  if (r->version >= 2 && mlb_section(r, c, &id, &own) && id != MLB_IR)
+    mlb_fail(r, at, "section %d where regions are expected", id);
   bool done = !r->failed && read_regions(r, &own, &scope, op);
   free_scope(&scope);
   if (r->version < 2)
@@ -285,15 +260,14 @@ static bool read_op(MlbReader *r, MlbCursor *c, MlbScope *scope, const MlbRegion
   } else {
     r->tree->module = op;
   }
-  bool has_regions = op->n_regions > 0, is_isolated = head.is_isolated;
   for (uint32_t k = 0; k < op->n_results && block; k++)
     if (!define(r, scope, head.at, &op->results[k]))
       return false;
-  if (!has_regions)
+  if (op->n_regions == 0)
     return true;
   if (!mlb_enter(r, c->at))
     return false;
-  bool done = is_isolated ? read_isolated(r, c, op) : read_regions(r, c, scope, op);
+  bool done = head.is_isolated ? read_isolated(r, c, op) : read_regions(r, c, scope, op);
   mlb_leave(r);
   return done;
 }

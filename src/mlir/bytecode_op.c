@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "mlir/tree.h"
+
 // --- Names ---------------------------------------------------------------------------------------
 
 static bool know_vhlo(MlbReader *r, const uint8_t *at, MlbOpName *name) {
@@ -162,16 +164,11 @@ static bool read_native_properties(MlbReader *r, MlbCursor *c, const MlbOpName *
   return !r->failed;
 }
 
-static int compare_syms(const HlSym *a, const HlSym *b) {
-  int order = memcmp(a->text, b->text, a->n < b->n ? a->n : b->n);
-  return order ? order : a->n < b->n ? -1 : a->n > b->n;
-}
-
 static void sort_named(HlMlNamed *named, uint32_t n) {
   for (uint32_t k = 1; k < n; k++) {
     HlMlNamed one = named[k];
     uint32_t at = k;
-    for (; at > 0 && compare_syms(named[at - 1].name, one.name) > 0; at--)
+    for (; at > 0 && ml_compare_syms(named[at - 1].name, one.name) > 0; at--)
       named[at] = named[at - 1];
     named[at] = one;
   }
@@ -232,7 +229,7 @@ static void merge(MlbReader *r, HlMlOp *op, const HlMlNamed *a, uint32_t n_a, co
   HlMlNamed *out = HL_ARRAY(r->tree->arena, HlMlNamed, n_a + n_b);
   uint32_t n = 0;
   for (uint32_t i = 0, j = 0; i < n_a || j < n_b;) {
-    int order = i == n_a ? 1 : j == n_b ? -1 : compare_syms(a[i].name, b[j].name);
+    int order = i == n_a ? 1 : j == n_b ? -1 : ml_compare_syms(a[i].name, b[j].name);
     out[n++] = order <= 0 ? a[i] : b[j];
     i += order <= 0;
     j += order >= 0;

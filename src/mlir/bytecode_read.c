@@ -141,7 +141,7 @@ static const char *const section_names[MLB_SECTION_COUNT] = {
     "code",      "resources", "offsets of resources", "versions of dialects",
     "properties"};
 
-static bool read_section(MlbReader *r, MlbCursor *c, int *id, MlbCursor *out) {
+bool mlb_section(MlbReader *r, MlbCursor *c, int *id, MlbCursor *out) {
   const uint8_t *at = c->at;
   uint8_t byte = mlb_byte(r, c);
   uint64_t n = mlb_varint(r, c);
@@ -167,7 +167,7 @@ static bool index_sections(MlbReader *r, MlbCursor *c) {
     const uint8_t *at = c->at;
     int id;
     MlbCursor data;
-    if (!read_section(r, c, &id, &data))
+    if (!mlb_section(r, c, &id, &data))
       return false;
     if (r->has[id])
       return mlb_fail(r, at, "a second section of %s", section_names[id]);
@@ -218,7 +218,7 @@ static bool read_dialect(MlbReader *r, MlbCursor *c, MlbDialect *out) {
     return true;
   int id;
   MlbCursor version;
-  if (!read_section(r, c, &id, &version))
+  if (!mlb_section(r, c, &id, &version))
     return false;
   return id == MLB_VERSIONS ||
          mlb_fail(r, at, "section %d instead of the version of a dialect", id);

@@ -94,6 +94,19 @@ static const HlMlType *read_vector(MlbReader *r, MlbCursor *c) {
   return hl_ml_type_intern(r->tree, &type);
 }
 
+// affine_map<(d0, d1) -> (d0, d1)>: what a memref has whose layout is not told.
+static bool is_identity(const HlMlAttr *layout) {
+  static const char before[] = "affine_map<", between[] = " -> ";
+  if (layout->kind != HL_ML_A_OTHER || strncmp(layout->sym->text, before, sizeof before - 1) != 0)
+    return false;
+  const char *from = layout->sym->text + sizeof before - 1, *arrow = strstr(from, between);
+  if (!arrow)
+    return false;
+  const char *to = arrow + sizeof between - 1;
+  size_t n = (size_t)(arrow - from);
+  return strncmp(from, to, n) == 0 && strcmp(to + n, ">") == 0;
+}
+
 static const HlMlType *read_memref(MlbReader *r, MlbCursor *c) {
   const uint8_t *at = c->at;
   HlI64s dim = mlb_ints(r, c);
@@ -101,15 +114,12 @@ static const HlMlType *read_memref(MlbReader *r, MlbCursor *c) {
   const HlMlAttr *layout = element ? mlb_attr(r, c) : NULL;
   if (!layout || !is_good_shape(r, at, dim))
     return NULL;
-  // The identity is what a memref without a layout has.
-  bool is_plain =
-      layout->kind == HL_ML_A_OTHER && strncmp(layout->sym->text, "affine_map<", 11) == 0;
   HlMlType type = {.kind = HL_ML_MEMREF,
                    .rank = dim.n,
                    .dim = dim.at,
                    .n = 1,
                    .element = &element,
-                   .encoding = is_plain ? NULL : layout};
+                   .encoding = is_identity(layout) ? NULL : layout};
   return hl_ml_type_intern(r->tree, &type);
 }
 

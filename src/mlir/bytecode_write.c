@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "ir/put.h"
 
 bool mlw_fail(MlwWriter *w, const char *format, ...) {
@@ -57,10 +58,7 @@ void mlw_ints(HlBuf *out, HlI64s list) {
 
 static void *grow(void *at, uint32_t *capacity, size_t size) {
   *capacity = *capacity ? 2 * *capacity : 64;
-  void *out = realloc(at, *capacity * size);
-  if (!out)
-    abort();  // as arenas do
-  return out;
+  return base_realloc(at, *capacity * size);
 }
 
 static uint64_t hash_entry(const void *bytes, size_t n, uint32_t dialect, bool is_custom) {
@@ -70,9 +68,7 @@ static uint64_t hash_entry(const void *bytes, size_t n, uint32_t dialect, bool i
 static void rehash(MlwPool *pool) {
   free(pool->slot);
   pool->n_slots = pool->n_slots ? 2 * pool->n_slots : 128;
-  pool->slot = calloc(pool->n_slots, sizeof *pool->slot);
-  if (!pool->slot)
-    abort();
+  pool->slot = base_alloc(pool->n_slots * sizeof *pool->slot);
   for (uint32_t k = 0; k < pool->n; k++) {
     const MlwEntry *entry = &pool->entry[k];
     uint64_t hash =
@@ -129,9 +125,7 @@ bool mlw_seen(const MlwMemo *memo, const void *key, uint32_t *index) {
 void mlw_see(MlwMemo *memo, const void *key, uint32_t index) {
   if (2 * memo->n >= memo->n_slots) {
     MlwMemo more = {.n_slots = memo->n_slots ? 2 * memo->n_slots : 128};
-    more.slot = calloc(more.n_slots, sizeof *more.slot);
-    if (!more.slot)
-      abort();
+    more.slot = base_alloc(more.n_slots * sizeof *more.slot);
     for (uint32_t k = 0; k < memo->n_slots; k++)
       if (memo->slot[k].key)
         more.slot[memo_place(&more, memo->slot[k].key)] = memo->slot[k];

@@ -124,9 +124,6 @@ static const MlStruct struct_rows[] = {
 #include "mlir/attrs.def"
 };
 
-const MlEnum *ml_enum_at(int k) { return k < HL_COUNT_OF(enum_rows) ? &enum_rows[k] : NULL; }
-const MlStruct *ml_struct_at(int k) { return k < HL_COUNT_OF(struct_rows) ? &struct_rows[k] : NULL; }
-
 // Whether `name` is a row's, spelt as there or with mhlo (or chlo) for stablehlo. `exact` allows the former only.
 static bool is_named(HlStr name, const char *row, bool exact) {
   if (hl_str_is(name, row))

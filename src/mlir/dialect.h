@@ -8,7 +8,7 @@
 //   ?{ ... }     a part that is there when its first attribute is (and not its default)
 //   %            the attribute dictionary, if there are attributes left; before `attributes` words are none
 //   #NAME        a piece of syntax of its own: format (e8m7), ranges ([1:3, 4:8:2]), dot, precision, algorithm, conv,
-//                window, target (@f or @"f g"), regions
+//                window, target (@f or @"f g"), regions, state (nothing: the result is tensor<2xui64>)
 //   :same        `: T` when all operand and result types are equal, else `: (T, U) -> V`
 //   :fn          `: (T, U) -> V`            :results  `: V, W`       :operands  `: T, U`
 //   :lhs         `: T` of the first operand :arrow    `: T, U -> V`  :to        `: T to U`
@@ -87,7 +87,5 @@ typedef struct MlStruct {
 } MlStruct;
 const MlStruct *ml_find_struct(HlStr name);          // as ml_find_enum
 const MlStruct *ml_struct_by_code(HlMlDialect dialect, int code);
-const MlEnum *ml_enum_at(int k);                     // all, NULL beyond the last
-const MlStruct *ml_struct_at(int k);
 
 #endif

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 // --- Attributes -------------------------------------------------------------------------------------
 
 static bool sym_equal(const HlSym *a, const HlSym *b) {
@@ -11,10 +13,12 @@ static bool sym_equal(const HlSym *a, const HlSym *b) {
 }
 
 static bool data_equal(const HlMlAttr *a, const HlMlAttr *b) {
-  if (a->n_elements != b->n_elements || !a->data != !b->data)
+  if (a->n_elements != b->n_elements)
     return false;
   size_t bytes = (size_t)a->n_elements * (size_t)hl_ml_element_bytes(a->type);
-  return a->data == b->data || bytes == 0 || memcmp(a->data, b->data, bytes) == 0;
+  if (a->data == b->data || bytes == 0)
+    return true;
+  return a->data && b->data && memcmp(a->data, b->data, bytes) == 0;
 }
 
 static bool location_equal(const HlMlLocation *a, const HlMlLocation *b) {
@@ -140,8 +144,7 @@ static bool is_default_struct(const HlMlAttr *value) {
   return true;
 }
 
-bool ml_is_default(const HlMlOp *op, const MlAttrRow *row, const HlMlAttr *value) {
-  (void)op;
+bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value) {
   const char *def = row->def;
   if (!def[0] || def[0] == '!')
     return false;
@@ -185,11 +188,16 @@ static bool match_value(Pair *p, const HlMlValue *a, const HlMlValue *b) {
   return true;
 }
 
-// Lists of integers may be written as array<i64>, dense or a plain list; defaults may be left out.
+// Lists of integers may be written as array<i64>, dense or a plain list, an enum by its number.
 static bool inherent_equal(const MlAttrRow *row, const HlMlAttr *a, const HlMlAttr *b) {
   if (hl_ml_attr_equal(a, b))
     return true;
-  if ((row->kind != ML_K_I64S && row->kind != ML_K_BOOLS) || a->kind == b->kind)
+  if (a->kind == b->kind)
+    return false;
+  if (row->kind == ML_K_ENUM)
+    return (a->kind == HL_ML_A_INT && b->kind == HL_ML_A_ENUM && a->i == b->i) ||
+           (a->kind == HL_ML_A_ENUM && b->kind == HL_ML_A_INT && a->i == b->i);
+  if (row->kind != ML_K_I64S && row->kind != ML_K_BOOLS)
     return false;
   HlArena *arena = hl_arena_new();
   bool same = hl_i64s_equal(hl_ml_ints(arena, a), hl_ml_ints(arena, b));
@@ -200,9 +208,7 @@ static bool inherent_equal(const MlAttrRow *row, const HlMlAttr *a, const HlMlAt
 static int order_of(const HlMlOp *a, uint32_t i, const HlMlOp *b, uint32_t k) {
   if (i == a->n_attrs || k == b->n_attrs)
     return i == a->n_attrs ? 1 : -1;
-  const HlSym *x = a->attrs[i].name, *y = b->attrs[k].name;
-  int order = memcmp(x->text, y->text, x->n < y->n ? x->n : y->n);
-  return order ? order : x->n < y->n ? -1 : x->n > y->n;
+  return ml_compare_syms(a->attrs[i].name, b->attrs[k].name);
 }
 
 static const MlAttrRow *row_of_attr(const HlMlOp *op, const HlSym *name) {
@@ -211,7 +217,7 @@ static const MlAttrRow *row_of_attr(const HlMlOp *op, const HlSym *name) {
 
 static bool may_lack(const HlMlOp *op, const HlMlNamed *attr) {
   const MlAttrRow *row = row_of_attr(op, attr->name);
-  return row && ml_is_default(op, row, attr->value);
+  return row && ml_is_default(row, attr->value);
 }
 
 static bool attrs_equal(Pair *p, const HlMlOp *a, const HlMlOp *b) {
@@ -308,8 +314,8 @@ static bool walk(Pair *p, bool (*same)(Pair *, const HlMlOp *, const HlMlOp *), 
   *at = a;
   if (!same(p, a, b))
     return false;
-  const HlMlRegion *in_a = &a->regions[0], *in_b = &b->regions[0];
-  for (a = ml_first_op(in_a), b = ml_first_op(in_b); a && b; a = ml_next_op(in_a, a), b = ml_next_op(in_b, b)) {
+  const HlMlOp *top_a = a, *top_b = b;
+  for (a = hl_ml_next(a, top_a), b = hl_ml_next(b, top_b); a && b; a = hl_ml_next(a, top_a), b = hl_ml_next(b, top_b)) {
     *at = a;
     if (!a->next != !b->next)
       return differ(p, "number of ops");
@@ -331,11 +337,11 @@ static bool resources_equal(Pair *p) {
 }
 
 bool hl_ml_equal(const HlMlTree *a, const HlMlTree *b, const char **where) {
-  Pair p = {a, b, calloc(a->n_values + 1u, sizeof(const HlMlValue *)), NULL};
+  Pair p = {a, b, base_alloc((a->n_values + (size_t)1) * sizeof(const HlMlValue *)), NULL};
   const HlMlOp *at = a->module;
-  bool same = p.map && walk(&p, shells_equal, &at) && walk(&p, operands_equal, &at) && resources_equal(&p);
+  bool same = walk(&p, shells_equal, &at) && walk(&p, operands_equal, &at) && resources_equal(&p);
   free(p.map);
   if (!same && where)
-    *where = p.what ? place_of(&p, at) : "out of memory";
+    *where = place_of(&p, at);
   return same;
 }

@@ -216,6 +216,9 @@ static bool check_operands(Fh *f, const HlInst *inst) {
   int n = hl_op_info[inst->op].n_operands;
   if (n != HL_ANY && (int)inst->n_operands != n)
     return hl_inst_error(f->cx, inst, "%u operands, expected %d", inst->n_operands, n);
+  if ((inst->op == HL_OP_CALL || inst->op == HL_OP_FUSION) && inst->n_calls != 1)
+    return hl_inst_error(f->cx, inst, "it calls %u computations, expected one",
+                         (unsigned)inst->n_calls);
   if (passes_gaps(inst->op))
     return true;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
@@ -353,6 +356,12 @@ bool fh_branch(Fh *f, HlMlOp *op, int region, const HlComp *comp, FhValue arg) {
 
 // --- The default: the op whose row names the HLO op -----------------------------------------------------------
 
+// Ops that give the elements of their operands, which HLO lets differ in precision.
+static bool moves(int op) {
+  return op == HL_OP_GATHER || op == HL_OP_RESHAPE || op == HL_OP_TRANSPOSE || op == HL_OP_SLICE ||
+         op == HL_OP_REVERSE || op == HL_OP_PAD || op == HL_OP_CONCATENATE;
+}
+
 // Regions see scalars of the element types of operands and results, whatever the computation was written for.
 bool fh_default(Fh *f, const HlInst *inst, FhValue *out) {
   const MlOpRow *row = ml_row(f->row[inst->op]);
@@ -363,8 +372,10 @@ bool fh_default(Fh *f, const HlInst *inst, FhValue *out) {
   if (!types)
     return false;
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
-  if (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE)
+  if (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE || moves(inst->op))
     fh_unify(f, inst, &in);
+  if (inst->op == HL_OP_CONVOLUTION)
+    fh_widen(f, &in);
   int n_regions = row->regions[0] ? inst->n_calls : 0;
   HlMlOp *op = fh_op(f, row->name, in.n, in.at, (int)n, types, n_regions);
   fh_results(op, out);

@@ -107,8 +107,10 @@ void fh_copy(FhValue *out, FhValue from);         // the same values
 // The attributes that the op's row and the instruction have in common.
 bool fh_fill(Fh *f, HlMlOp *op, const HlInst *inst);
 bool fh_default(Fh *f, const HlInst *inst, FhValue *out);
-// Converts the operands of an elementwise op to one element type where HLO lets them differ.
+// Converts float operands to one element type where HLO lets them differ.
 void fh_unify(Fh *f, const HlInst *inst, FhValue *in);
+// Converts the narrower of two float operands of a product to the other's type.
+void fh_widen(Fh *f, FhValue *in);
 // Region `k`, the computation `k`, of an op that folds or compares scalars.
 bool fh_scalar_region(Fh *f, HlMlOp *op, int k, const HlInst *inst);
 
@@ -145,7 +147,8 @@ const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const 
 #define FH_RULES(X)                                                                                \
   X(PARAMETER, parameter)                                                                          \
   X(CONSTANT, constant)                                                                            \
-  X(TUPLE, tuple) X(GET_TUPLE_ELEMENT, get_tuple_element) X(COPY, copy) X(BITCAST, bitcast) X(     \
+  X(TUPLE, tuple)                                                                                  \
+  X(GET_TUPLE_ELEMENT, get_tuple_element) X(COPY, copy) X(BITCAST, bitcast) X(                     \
       BITCAST_CONVERT, bitcast_convert) X(BROADCAST, broadcast) X(DYNAMIC_SLICE, dynamic_slice)    \
       X(DYNAMIC_UPDATE_SLICE, dynamic_update_slice) X(DYNAMIC_RESHAPE, dynamic_reshape)            \
           X(TOPK, topk) X(TUPLE_SELECT, tuple_select) X(ALTERNATIVES, first) X(ABS, abs) X(        \

@@ -32,10 +32,20 @@ void fh_unify(Fh *f, const HlInst *inst, FhValue *in) {
   if (!hl_is_float(dtype))
     return;
   const HlMlType *element = hl_ml_dtype_type(f->tree, dtype);
-  for (int k = inst->op == HL_OP_SELECT; k < in->n; k++)
-    if (hl_ml_element(in->at[k]->type) != element)
+  for (int k = 0; k < in->n; k++)
+    if (hl_ml_element(in->at[k]->type) != element && hl_is_float(hl_ml_dtype(in->at[k]->type)))
       in->at[k] = fh_make(f, "stablehlo.convert", 1, &in->at[k],
                           fh_with_element(f, in->at[k]->type, element));
+}
+
+void fh_widen(Fh *f, FhValue *in) {
+  HlDtype a = hl_ml_dtype(in->at[0]->type), b = hl_ml_dtype(in->at[1]->type);
+  if (a == b || !hl_is_float(a) || !hl_is_float(b))
+    return;
+  int narrow = wider(a, b) == a;
+  const HlMlType *type =
+      fh_with_element(f, in->at[narrow]->type, hl_ml_element(in->at[!narrow]->type));
+  in->at[narrow] = fh_make(f, "stablehlo.convert", 1, &in->at[narrow], type);
 }
 
 bool fh_rule_abs(Fh *f, const HlInst *inst, FhValue *out) {
@@ -127,9 +137,8 @@ bool fh_rule_dot(Fh *f, const HlInst *inst, FhValue *out) {
   const HlMlType *type = fh_type(f, inst->shape);
   if (!type)
     return false;
-  if (hl_attr_int(inst, HL_A_ALGORITHM) && !f->mhlo && inst->n_operands != 2)
-    return fh_error(f, inst, "a dot of %u operands", inst->n_operands);
   FhValue in = fh_operands(f, inst, 0, 2);
+  fh_widen(f, &in);
   out->at[0] = fh_make(f, "stablehlo.dot_general", 2, in.at, type);
   return fh_fill(f, out->at[0]->def, inst);
 }

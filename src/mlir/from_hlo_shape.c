@@ -96,9 +96,14 @@ bool fh_rule_constant(Fh *f, const HlInst *inst, FhValue *out) {
 // --- The same bytes ----------------------------------------------------------------------------------------
 
 bool fh_rule_copy(Fh *f, const HlInst *inst, FhValue *out) {
-  if (!f->mhlo)
+  if (!f->mhlo && inst->shape->dtype == inst->operands[0]->shape->dtype)
     return fh_rule_first(f, inst, out);
-  FhValue in = fh_operand(f, inst, 0);
+  FhValue in = fh_operands(f, inst, 0, 1);
+  fh_unify(f, inst, &in);
+  if (!f->mhlo) {
+    fh_copy(out, in);
+    return true;
+  }
   for (int k = 0; k < out->n; k++)
     out->at[k] = fh_make(f, "mhlo.copy", 1, &in.at[k], in.at[k]->type);
   return true;
@@ -141,11 +146,9 @@ static HlMlValue *reshape(Fh *f, HlMlValue *x, int rank, const int64_t *dim) {
   return type == x->type ? x : fh_make(f, "stablehlo.reshape", 1, &x, type);
 }
 
-// Dimensions from major to minor; false if the layout is not a plain order.
+// Dimensions from major to minor; false if the layout is not an order.
 static bool major_to_minor(Fh *f, const HlShape *shape, int64_t *order) {
   const HlLayout *layout = shape->layout;
-  if (layout && layout->extra && layout->extra->n_tiles)
-    return false;
   bool *seen = HL_ARRAY(f->arena, bool, shape->rank + 1);
   bool is_set = layout && layout->minor_to_major.n == shape->rank;
   for (int k = 0; k < shape->rank; k++) {
@@ -156,6 +159,51 @@ static bool major_to_minor(Fh *f, const HlShape *shape, int64_t *order) {
     order[k] = d;
   }
   return true;
+}
+
+static const HlI64s *first_tile(const HlShape *shape) {
+  const HlLayoutExtra *extra = shape->layout ? shape->layout->extra : NULL;
+  return extra && extra->n_tiles ? &extra->tiles[0] : NULL;
+}
+
+// Whether two shapes have the same dimensions in memory, those of size 1 apart.
+static bool same_but_ones(const HlShape *a, const int64_t *a_order, const HlShape *b,
+                          const int64_t *b_order) {
+  int i = 0, j = 0;
+  for (;;) {
+    while (i < a->rank && a->dim[a_order[i]] == 1)
+      i++;
+    while (j < b->rank && b->dim[b_order[j]] == 1)
+      j++;
+    if (i == a->rank || j == b->rank)
+      return i == a->rank && j == b->rank;
+    if (a->dim[a_order[i++]] != b->dim[b_order[j++]])
+      return false;
+  }
+}
+
+// Whether the rows of tiles are full, and how long they are.
+static bool has_whole_tiles(const HlShape *shape, const int64_t *order, const HlI64s *tile,
+                            int64_t *row) {
+  if (shape->rank < 2 || !tile || tile->n > 2 || tile->n < 1 || tile->at[0] < 1)
+    return false;
+  *row = shape->dim[order[shape->rank - 1]];
+  return tile->n == 1 || shape->dim[order[shape->rank - 2]] % tile->at[0] == 0;
+}
+
+// Tiles mix dimensions, so that the order of dimensions says where the bytes are only while the tiled ones stay.
+static bool tiles_stay(const HlShape *from, const int64_t *order, const HlShape *to,
+                       const int64_t *into) {
+  const HlI64s *a = first_tile(from), *b = first_tile(to);
+  if (!a && !b)
+    return true;
+  if (from->dtype != to->dtype)
+    return false;
+  if (same_but_ones(from, order, to, into))
+    return true;
+  int64_t row, to_row;
+  return has_whole_tiles(from, order, a, &row) && has_whole_tiles(to, into, b, &to_row) &&
+         row == to_row && hl_i64s_equal(*a, *b);
 }
 
 // Elements of another width: through a list of the wider ones.
@@ -195,7 +243,10 @@ bool fh_rule_bitcast(Fh *f, const HlInst *inst, FhValue *out) {
   int64_t *order = HL_ARRAY(f->arena, int64_t, from->rank + 1),
           *into = HL_ARRAY(f->arena, int64_t, to->rank + 1);
   if (!major_to_minor(f, from, order) || !major_to_minor(f, to, into))
-    return fh_error(f, inst, "its layouts are tiled");
+    return hl_inst_error(f->cx, inst, "a layout that is not an order of dimensions");
+  if (!tiles_stay(from, order, to, into))
+    return fh_error(f, inst, "it moves tiles: %s to %s", hl_shape_text(f->cx, from),
+                    hl_shape_text(f->cx, to));
   HlMlValue *x = cast_elements(f, transpose(f, fh_in(f, inst, 0), (HlI64s){order, from->rank}),
                                from->dtype, to->dtype);
   int64_t *dim = HL_ARRAY(f->arena, int64_t, to->rank + 1),
@@ -217,8 +268,9 @@ bool fh_rule_broadcast(Fh *f, const HlInst *inst, FhValue *out) {
   const HlMlType *type = fh_type(f, inst->shape);
   if (!type)
     return false;
-  HlMlValue *in = fh_in(f, inst, 0);
-  out->at[0] = fh_make(f, "stablehlo.broadcast_in_dim", 1, &in, type);
+  FhValue in = fh_operands(f, inst, 0, 1);
+  fh_unify(f, inst, &in);
+  out->at[0] = fh_make(f, "stablehlo.broadcast_in_dim", 1, in.at, type);
   fh_set(f, out->at[0]->def, "broadcast_dimensions", fh_ints(f, hl_dims(inst)));
   return true;
 }
@@ -250,6 +302,7 @@ static bool put_dynamic(Fh *f, const HlInst *inst, const char *name, int n_array
   if (!type)
     return false;
   FhValue arrays = fh_operands(f, inst, 0, n_arrays);
+  fh_unify(f, inst, &arrays);
   FhValue starts = start_indices(f, inst, n_arrays, inst->operands[0]->shape->rank);
   FhValue all = fh_value(f, arrays.n + starts.n);
   memcpy(all.at, arrays.at, (size_t)arrays.n * sizeof *all.at);

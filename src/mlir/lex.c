@@ -93,6 +93,29 @@ static void describe(const MlLex *in, HlBuf *out) {
   hl_buf_puts(out, n < 60 ? "'" : "...'");
 }
 
+// Where to point when something else than the token at the cursor was expected: behind the token before, when the
+// cursor is the first of its line, as it is there that something is missing.
+static const char *place_of_want(const MlLex *in) {
+  const char *s = in->at;
+  for (;;) {
+    while (s > in->begin && ml_lex_is(s[-1], ML_SPACE) && s[-1] != '\n')
+      s--;
+    if (s == in->begin)
+      return in->at;
+    if (s[-1] != '\n')
+      return s;
+    const char *line = s - 1;
+    while (line > in->begin && line[-1] != '\n')
+      line--;
+    const char *comment = line;
+    while (comment < s - 1 && !(comment[0] == '/' && comment[1] == '/'))
+      comment += *comment == '"' && ml_lex_string_end(comment) ? ml_lex_string_end(comment) - comment + 1 : 1;
+    if (ml_lex_at_separator(in, line))
+      return in->at;
+    s = comment;
+  }
+}
+
 bool ml_lex_expected(MlLex *in, const char *format, ...) {
   HlBuf text = {0};
   va_list args;
@@ -101,7 +124,9 @@ bool ml_lex_expected(MlLex *in, const char *format, ...) {
   va_end(args);
   hl_buf_puts(&text, ", but found ");
   describe(in, &text);
-  hl_error(in->cx, ml_lex_pos(in, in->at), "expected %s", text.at);
+  const char *at = place_of_want(in);
+  const bool is_first = memchr(at, '\n', (size_t)(in->at - at)) != NULL;
+  hl_error(in->cx, ml_lex_pos(in, is_first ? at : in->at), "expected %s", text.at);
   hl_buf_free(&text);
   return false;
 }
@@ -208,10 +233,6 @@ const char *ml_lex_number(const char *s, MlNumber *out) {
   return s;
 }
 
-bool ml_lex_at_number(const MlLex *in) {
-  return ml_lex_is(*in->at, ML_DIGIT) || (*in->at == '-' && ml_lex_is(in->at[1], ML_DIGIT));
-}
-
 bool ml_lex_int(MlLex *in, int64_t *out) {
   const char *s = in->at;
   if (HL_LIKELY(ml_lex_is(*s, ML_DIGIT) && !ml_lex_is(s[1], ML_WORD))) {  // one digit: most of them
@@ -305,6 +326,10 @@ const char *ml_lex_balanced(const char *s, bool stop_at_blank) {
         return s + 1;
       break;
     case '-': s += s[1] == '>'; break;
+    case '/':
+      if (s[-1] == '\n' && strncmp(s, "// -----", 8) == 0)  // the section ends
+        return NULL;
+      break;
     case '"':
       s = ml_lex_string_end(s);
       if (!s)

@@ -109,7 +109,6 @@ typedef struct MlNumber {
 } MlNumber;
 // Reads the number at `s` and returns its end; `s` itself when there is none.
 const char *ml_lex_number(const char *s, MlNumber *out);
-bool ml_lex_at_number(const MlLex *in);
 // An integer without type that fits int64_t.
 bool ml_lex_int(MlLex *in, int64_t *out);
 

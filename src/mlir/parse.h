@@ -72,8 +72,8 @@ typedef struct MpDef {
 typedef struct MpForward {     // a value used before its definition
   const HlSym *name;
   const char *at;
-  HlMlValue *value;            // a stand-in, replaced in the operands that have it
-  uint32_t number;
+  HlMlValue *value;            // a stand-in, replaced in the operands that have it; NULL: it was
+  uint32_t number, scope;
   HlMlValue ***slot;           // these operands
   int n_slots, capacity;
   struct MpForward *next;      // of the same name, another number
@@ -122,6 +122,8 @@ typedef struct MpName {        // what the name of an op means
   const HlSym *now;            // what it is called today
 } MpName;
 
+typedef enum MpPlain { MP_I64, MP_I32, MP_F64, MP_F32, MP_PLAIN_COUNT } MpPlain;  // types that attributes have
+
 typedef struct MpWord {        // the symbol of a text of ours
   const char *text;
   const HlSym *sym;
@@ -143,6 +145,9 @@ typedef struct MpParser {
   int n_hidden, hidden_capacity;
   uint32_t scope, last_scope;  // the isolated scope, and the last one given out
   MpForward *forwards;         // of the scope
+  MpForward **forward_slots;   // all that were met, by name, number and scope: open addressing
+  uint32_t n_forwards, n_forward_slots;
+  bool is_inner;               // the region is not isolated: what it defines is forgotten at its end
   bool is_flawed;              // something was reported after which reading went on
   bool needs_flow;             // there are several blocks in a region, or uses before definitions
   MpPtrs ptrs;                 // lists being gathered: attributes, types
@@ -171,6 +176,7 @@ typedef struct MpParser {
   const HlSym *path;           // of the last file location
   MpSlot *type_slots, *attr_slots;
   MpWord *words;               // by address
+  const HlMlType *plain[MP_PLAIN_COUNT];
   MpPtrs resources;            // MpResourceUse: dense_resource attributes, whose data comes at the end
 } MpParser;
 
@@ -208,6 +214,7 @@ bool mp_take_literal_bytes(MpParser *p, const char *at, uint64_t n);
 const HlSym *mp_value_name(MpParser *p);             // after %; NULL after reporting
 bool mp_use(MpParser *p, MpUse *out);                // %name or %name#1
 bool mp_use_list(MpParser *p);                       // none or more, separated by commas
+void mp_push_use(MpParser *p, const MpUse *use);     // onto p->uses
 bool mp_define(MpParser *p, const HlSym *name, const char *at, HlMlValue *first, uint32_t count);
 // Puts the value of a use, of that type, into the operand `slot`, which is remembered where it is not yet defined.
 bool mp_resolve(MpParser *p, const MpUse *use, const HlMlType *type, HlMlValue **slot);
@@ -217,14 +224,13 @@ typedef struct MpScope {
   int n_hidden;
   uint32_t scope;
   MpForward *forwards;
-  bool is_isolated;
+  bool is_isolated, was_inner;
 } MpScope;
 MpScope mp_open_scope(MpParser *p, bool is_isolated);
 bool mp_close_scope(MpParser *p, MpScope scope);
 
 // parse_op.c
 bool mp_op(MpParser *p, HlMlBlock *block);
-HlMlOp *mp_make_op(MpParser *p, MpState *s, HlMlBlock *block, int n_binds, const MpBind *binds);
 void mp_name_op(MpParser *p, MpState *s, HlStr name);
 bool mp_is_isolated(const MpState *s);
 bool mp_check_twice(MpParser *p, const char *at, int from);  // of the named pushed since, none has another's name
@@ -262,8 +268,8 @@ bool mp_int_list(MpParser *p, int *n);               // [1, 2]; pushes onto p->i
 // parse_type.c, parse_quant.c
 const HlMlType *mp_type(MpParser *p);
 bool mp_at_type(const MpParser *p);
+const HlMlType *mp_plain(MpParser *p, MpPlain which);
 const HlMlType *mp_quant(MpParser *p);               // after !quant.uniform
-bool mp_dimension_list(MpParser *p);                 // 2x?x of 2x?xf32; pushes onto p->ints
 
 // parse_attr.c
 const HlMlAttr *mp_attr(MpParser *p, const HlMlType *expected);  // `expected`: of what has no `: type`; or NULL
@@ -271,13 +277,10 @@ const HlMlAttr *mp_symbol(MpParser *p);
 const HlSym *mp_symbol_name(MpParser *p);            // @name or @"name", no nesting
 const HlMlAttr *mp_number(MpParser *p, const HlMlType *expected);
 const HlMlAttr *mp_array(MpParser *p, int from);     // of the attributes pushed since
-const HlMlAttr *mp_array_attr(MpParser *p);          // [a, b]
 const HlMlAttr *mp_dict_attr(MpParser *p);           // {a = b}
 
 // parse_struct.c, parse_sdy.c
 const HlMlAttr *mp_dialect_attr(MpParser *p);        // #dialect.name<..>, #dialect<name ..>
-const HlMlAttr *mp_struct_body(MpParser *p, const MlStruct *row, HlStr name);
-const HlMlAttr *mp_own_body(MpParser *p, const MlStruct *row, HlStr name);
 const HlMlAttr *mp_conv_body(MpParser *p, HlStr name);   // [b, 0, f]x[..]->[..], or raw a = 1, ..>
 const HlMlAttr *mp_enum_word(MpParser *p, const MlEnum *words, const char *name);
 // The name of a row of attrs.def as the dialect spells it.
@@ -298,7 +301,6 @@ HlStr mp_hex_bytes(MpParser *p, const char *at, HlStr digits);  // decoded into 
 bool mp_int_bits(MpParser *p, const char *at, const HlMlType *type, const MlNumber *number, uint64_t *bits);
 
 // parse_loc.c
-const HlMlLocation *mp_location(MpParser *p);        // what stands between loc( and )
 bool mp_opt_location(MpParser *p, const HlMlLocation **out);  // loc(..), if it stands here
 bool mp_define_location(MpParser *p, HlStr name);   // what follows `#loc1 =`; names lie in the source
 const HlMlLocation *mp_location_alias(MpParser *p, HlStr name);

@@ -92,8 +92,7 @@ const HlMlAttr *mp_number(MpParser *p, const HlMlType *expected) {
   if (!type && ml_lex_eat(&p->in, ':') && !(type = mp_type(p)))
     return NULL;
   if (!type)
-    type = number.kind == ML_NUMBER_FLOAT ? hl_ml_float_type(p->tree, "f64")
-                                          : hl_ml_int_type(p->tree, 64, HL_ML_SIGNLESS);
+    type = mp_plain(p, number.kind == ML_NUMBER_FLOAT ? MP_F64 : MP_I64);
   if (type->kind == HL_ML_FLOAT)
     return float_number(p, at, type, &number);
   if ((type->kind != HL_ML_INT && type->kind != HL_ML_INDEX) || number.kind == ML_NUMBER_FLOAT) {
@@ -118,7 +117,7 @@ const HlMlAttr *mp_array(MpParser *p, int from) {
   return hl_ml_array(p->tree, n, (const HlMlAttr *const *)p->ptrs.at + from);
 }
 
-const HlMlAttr *mp_array_attr(MpParser *p) {
+static const HlMlAttr *array_attr(MpParser *p) {
   const int base = p->ptrs.n;
   if (!ml_lex_need(&p->in, '['))
     return NULL;
@@ -362,10 +361,10 @@ static const char *cached_end(const char *s) {
   if (*end != '<')
     return NULL;
   int depth = 0;
-  for (; *end && *end != '"'; end++) {
+  for (; *end && *end != '"' && end - s < MP_MAX_CACHED; end++) {
     depth += *end == '<';
     if (*end == '>' && end[-1] != '-' && --depth == 0)
-      return end - s < MP_MAX_CACHED ? end + 1 : NULL;
+      return end + 1;
   }
   return NULL;
 }
@@ -393,7 +392,7 @@ static const HlMlAttr *fresh_attr(MpParser *p, const HlMlType *expected) {
   switch (*p->in.at) {
   case '"': return string_attr(p, expected);
   case '@': return mp_symbol(p);
-  case '[': return mp_array_attr(p);
+  case '[': return array_attr(p);
   case '{': return mp_dict_attr(p);
   case '#': return hash_attr(p);
   case '(': case '!': return type_attr(p);

@@ -234,18 +234,6 @@ static bool constant(MpParser *p, MpState *s) {
 
 // --- Reductions and loops --------------------------------------------------------------------------------------
 
-static void push_use(MpParser *p, const MpUse *use) {
-  MpUses *uses = &p->uses;
-  if (uses->n == uses->capacity) {
-    MpUse *more = HL_ARRAY(p->own, MpUse, 2 * uses->capacity + 64);
-    if (uses->n)
-      memcpy(more, uses->at, (size_t)uses->n * sizeof *more);
-    uses->at = more;
-    uses->capacity = 2 * uses->capacity + 64;
-  }
-  uses->at[uses->n++] = *use;
-}
-
 // (%x init: %z), ..: the inputs, then the initial values.
 static bool reduce_inputs(MpParser *p, MpState *s) {
   do {
@@ -253,8 +241,8 @@ static bool reduce_inputs(MpParser *p, MpState *s) {
     if (!ml_lex_need(&p->in, '(') || !mp_use(p, &input) || !ml_lex_need_word(&p->in, "init") ||
         !ml_lex_need(&p->in, ':') || !mp_use(p, &init) || !ml_lex_need(&p->in, ')'))
       return false;
-    push_use(p, &input);
-    push_use(p, &init);
+    mp_push_use(p, &input);
+    mp_push_use(p, &init);
   } while (ml_lex_eat(&p->in, ','));
   const int n = p->uses.n - s->uses;
   MpUse *all = p->uses.at + s->uses, *copy = HL_ARRAY(p->own, MpUse, n);
@@ -289,8 +277,10 @@ static bool applied(MpParser *p, const MpState *s, MpState *inner) {
     return ml_lex_expected(&p->in, "the name of an operation");
   mp_name_op(p, inner, name);
   if (!commutes(inner->row_number) || inner->dialect != s->dialect)
-    return mp_error(p, s->at, "expected the inner-op to be a commutative binary-op from the %s dialect, with zero region, "
-                    "producing single result", ml_dialect_name(s->dialect));
+    return mp_error(p, s->at,
+                    "expected the inner-op to be a commutative binary-op from the %s dialect, with zero region, "
+                    "producing single result",
+                    ml_dialect_name(s->dialect));
   return true;
 }
 
@@ -387,7 +377,7 @@ static bool while_op(MpParser *p, MpState *s) {
     args[n] = (MpArg){.at = p->in.at};
     if (!(args[n].name = mp_value_name(p)) || !ml_lex_need(&p->in, '=') || !mp_use(p, &init))
       return false;
-    push_use(p, &init);
+    mp_push_use(p, &init);
     n++;
   }
   const char *at = p->in.at;
@@ -400,7 +390,8 @@ static bool while_op(MpParser *p, MpState *s) {
     args[k].type = p->types.at[s->types + k];
     mp_push(p, &p->types, args[k].type);
   }
-  return mp_attributes_dict(p, s) && ml_lex_need_word(&p->in, "cond") && mp_region(p, s, mp_add_region(p, s), n, args) &&
+  return mp_attributes_dict(p, s) && ml_lex_need_word(&p->in, "cond") &&
+         mp_region(p, s, mp_add_region(p, s), n, args) &&
          ml_lex_need_word(&p->in, "do") && mp_region(p, s, mp_add_region(p, s), n, args);
 }
 
@@ -423,19 +414,20 @@ static bool barrier(MpParser *p, MpState *s) {
   return true;
 }
 
-// (%a, k = 2, is_stable = false) {..} : T -> (V, I)
+// (%a, k = 2, is_stable = false) {..} : T -> (V, I); mhlo's has `largest` in the place of is_stable.
 static bool top_k(MpParser *p, MpState *s) {
-  const HlMlAttr *k, *is_stable;
+  const char *flag = s->row_number == ML_MHLO_TOPK ? "largest" : "is_stable";
+  const HlMlAttr *k, *is_set;
   MpUse operand;
   if (!ml_lex_need(&p->in, '(') || !mp_use(p, &operand) || !ml_lex_need(&p->in, ',') ||
       !ml_lex_need_word(&p->in, "k") || !ml_lex_need(&p->in, '=') || !(k = mp_short(p, ML_K_I64, "")))
     return false;
-  push_use(p, &operand);
+  mp_push_use(p, &operand);
   mp_attr_of(p, s, "k", k);
   if (ml_lex_eat(&p->in, ',')) {
-    if (!ml_lex_need_word(&p->in, "is_stable") || !ml_lex_need(&p->in, '=') || !(is_stable = mp_short(p, ML_K_BOOL, "")))
+    if (!ml_lex_need_word(&p->in, flag) || !ml_lex_need(&p->in, '=') || !(is_set = mp_short(p, ML_K_BOOL, "")))
       return false;
-    mp_attr_of(p, s, "is_stable", is_stable);
+    mp_attr_of(p, s, flag, is_set);
   }
   if (!ml_lex_need(&p->in, ')') || !mp_opt_dict(p, s) || !ml_lex_need(&p->in, ':') || !push_type(p) ||
       !ml_lex_need_arrow(&p->in) || !ml_lex_need(&p->in, '(') || !push_type(p) || !ml_lex_need(&p->in, ',') ||
@@ -448,7 +440,7 @@ static bool top_k(MpParser *p, MpState *s) {
 
 static const HlMlAttr *two_sizes(MpParser *p, int a, int b) {
   const int32_t sizes[] = {a, b};
-  return hl_ml_dense_array(p->tree, hl_ml_int_type(p->tree, 32, HL_ML_SIGNLESS), sizes, 2, true);
+  return hl_ml_dense_array(p->tree, mp_plain(p, MP_I32), sizes, 2, true);
 }
 
 // (inputs) inits (inits) dimension=0 [attributes {..}] { .. } : (types) -> types

@@ -301,7 +301,8 @@ static const HlMlAttr *strings(MpParser *p, const HlMlType *type) {
 }
 
 static const HlMlAttr *hex(MpParser *p, const HlMlType *type) {
-  const char *at = p->in.at, *close = memchr(at + 1, '"', (size_t)(p->in.begin + hl_source_bytes(p->in.source).n - at - 1));
+  const char *at = p->in.at, *limit = p->in.begin + hl_source_bytes(p->in.source).n;
+  const char *close = memchr(at + 1, '"', (size_t)(limit - at - 1));
   HlStr digits = {at + 3, (size_t)(close - at - 3)};
   if (close - at < 3 || at[1] != '0' || at[2] != 'x') {
     mp_error(p, at, "expected a string of hex digits for elements of type '%s'",
@@ -332,6 +333,8 @@ static const char *body_end(const MlLex *in, const char *s) {
       if (!s)
         return NULL;
     } else if (s[0] == '/' && s[1] == '/') {
+      if (ml_lex_at_separator(in, s))
+        return NULL;
       s += strcspn(s, "\n");
     } else if (*s != '/') {
       return *s ? s : NULL;

@@ -93,7 +93,7 @@ static void number_dominated(MpParser *p, Flow *f) {
 
 static Flow flow_of(MpParser *p, const HlMlRegion *region) {
   const int n = region->last->number + 1;
-  Flow f = {region, n, HL_ARRAY(p->own, HlMlBlock *, n)};
+  Flow f = {.region = region, .n = n, .block = HL_ARRAY(p->own, HlMlBlock *, n)};
   int **tables[] = {&f.order, &f.place, &f.above, &f.from, &f.size};
   for (int k = 0; k < HL_COUNT_OF(tables); k++)
     *tables[k] = HL_ARRAY(p->own, int, n);

@@ -3,7 +3,17 @@
 
 #include <string.h>
 
+// MHLO's lists of numbers are dense tensors, also where a form spells them [0, 1].
+static const HlMlAttr *as_in_mhlo(MpParser *p, const HlMlAttr *list) {
+  if (list->kind != HL_ML_A_DENSE_ARRAY || (list->type->width != 64 && list->type->width != 1))
+    return list;
+  const HlMlType *type = hl_ml_tensor_type(p->tree, 1, &list->n_elements, list->type, NULL);
+  return hl_ml_dense(p->tree, type, list->data, list->n_elements, true);
+}
+
 void mp_attr_of(MpParser *p, MpState *s, const char *name, const HlMlAttr *value) {
+  if (s->dialect == HL_ML_MHLO)
+    value = as_in_mhlo(p, value);
   mp_push_named(p, mp_word(p, name), value, s->row_number == ML_NONE);
 }
 

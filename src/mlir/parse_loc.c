@@ -191,6 +191,8 @@ bool mp_close_locations(MpParser *p) {
 
 // --- Kinds -------------------------------------------------------------------------------------------------
 
+static const HlMlLocation *inner_location(MpParser *p);
+
 static bool int32(MpParser *p, int *out) {
   const char *at = p->in.at;
   int64_t value;
@@ -232,7 +234,7 @@ static const HlMlLocation *string_location(MpParser *p) {
   if (!ml_lex_eat(&p->in, '('))
     return location;
   const int base = p->ptrs.n;
-  const HlMlLocation *child = mp_location(p);
+  const HlMlLocation *child = inner_location(p);
   if (!child || !ml_lex_need(&p->in, ')'))
     return NULL;
   mp_push(p, &p->ptrs, child);
@@ -243,8 +245,8 @@ static const HlMlLocation *string_location(MpParser *p) {
 static const HlMlLocation *callsite(MpParser *p) {
   const int base = p->ptrs.n;
   const HlMlLocation *callee = NULL, *caller = NULL;
-  if (!ml_lex_need(&p->in, '(') || !(callee = mp_location(p)) || !ml_lex_need_word(&p->in, "at") ||
-      !(caller = mp_location(p)) || !ml_lex_need(&p->in, ')'))
+  if (!ml_lex_need(&p->in, '(') || !(callee = inner_location(p)) || !ml_lex_need_word(&p->in, "at") ||
+      !(caller = inner_location(p)) || !ml_lex_need(&p->in, ')'))
     return NULL;
   mp_push(p, &p->ptrs, callee);
   mp_push(p, &p->ptrs, caller);
@@ -262,7 +264,7 @@ static const HlMlLocation *fused(MpParser *p) {
     return NULL;
   if (!ml_lex_eat(&p->in, ']')) {
     do {
-      const HlMlLocation *child = mp_location(p);
+      const HlMlLocation *child = inner_location(p);
       if (!child)
         return NULL;
       mp_push(p, &p->ptrs, child);
@@ -291,7 +293,7 @@ static const HlMlLocation *any_location(MpParser *p) {
   return NULL;
 }
 
-const HlMlLocation *mp_location(MpParser *p) {
+static const HlMlLocation *inner_location(MpParser *p) {
   if (!mp_enter(p))
     return NULL;
   const HlMlLocation *location = any_location(p);
@@ -305,6 +307,6 @@ bool mp_opt_location(MpParser *p, const HlMlLocation **out) {
     return true;
   if (!ml_lex_need(&p->in, '('))
     return false;
-  *out = mp_location(p);
+  *out = inner_location(p);
   return *out && ml_lex_need(&p->in, ')');
 }

@@ -166,7 +166,7 @@ static HlMlOp *new_op(MpParser *p, const MpState *s) {
   return op;
 }
 
-HlMlOp *mp_make_op(MpParser *p, MpState *s, HlMlBlock *block, int n_binds, const MpBind *binds) {
+static HlMlOp *make_op(MpParser *p, MpState *s, HlMlBlock *block, int n_binds, const MpBind *binds) {
   const int n_uses = p->uses.n - s->uses;
   if (n_uses != s->n_operands) {
     mp_error(p, s->at, "%d operands present, but expected %d", n_uses, s->n_operands);
@@ -311,7 +311,7 @@ bool mp_op(MpParser *p, HlMlBlock *block) {
   if (*p->in.at == 'l' && !mp_opt_location(p, &s.location))
     return false;
   const int n_binds = p->binds.n - first_bind;
-  if (!mp_make_op(p, &s, block, n_binds, p->binds.at + first_bind))
+  if (!make_op(p, &s, block, n_binds, p->binds.at + first_bind))
     return false;
   p->binds.n = first_bind;
   return true;

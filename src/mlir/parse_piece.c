@@ -14,19 +14,21 @@ static HlI64s take_ints(MpParser *p, int base) {
 static bool format(MpParser *p, MpState *s) {
   const char *at = p->in.at;
   HlStr word = ml_lex_word(&p->in);
-  const HlMlType *i32 = hl_ml_int_type(p->tree, 32, HL_ML_SIGNLESS);
+  const HlMlType *i32 = mp_plain(p, MP_I32);
   const char *names[] = {"exponent_bits", "mantissa_bits"}, letters[] = "em", *k = word.at;
   for (int part = 0; part < 2; part++) {
     int64_t value = 0;
     if (k >= word.at + word.n || *k++ != letters[part] || !ml_lex_is(*k, ML_DIGIT))
       return mp_error(p, at, "expected exponent mantissa in format e#m#, saw %.*s", (int)(word.n < 60 ? word.n : 60),
                       word.at);
-    for (; ml_lex_is(*k, ML_DIGIT) && value < INT32_MAX; k++)
+    for (; ml_lex_is(*k, ML_DIGIT) && value <= INT32_MAX; k++)
       value = value * 10 + (*k - '0');
+    if (value > INT32_MAX)
+      return mp_error(p, at, "unable to parse %s: it does not fit 32 bits", part ? "mantissa" : "exponent");
     mp_attr_of(p, s, names[part], hl_ml_int(p->tree, i32, value));
   }
-  return k == word.at + word.n ||
-         mp_error(p, at, "expected exponent mantissa in format e#m#, saw %.*s", (int)(word.n < 60 ? word.n : 60), word.at);
+  return k == word.at + word.n || mp_error(p, at, "expected exponent mantissa in format e#m#, saw %.*s",
+                                           (int)(word.n < 60 ? word.n : 60), word.at);
 }
 
 // [1:3, 4:8:2]: start, limit and stride of each dimension.
@@ -187,12 +189,21 @@ static bool target(MpParser *p, MpState *s) {
   return name != NULL;
 }
 
+// Nothing: the state of a random number generator has one type.
+static bool state(MpParser *p, MpState *s) {
+  mp_push(p, &p->types,
+          hl_ml_tensor_type(p->tree, 1, (int64_t[]){2}, hl_ml_int_type(p->tree, 64, HL_ML_UNSIGNED), NULL));
+  s->n_results = 1;
+  return true;
+}
+
 bool mp_piece(MpParser *p, MpState *s, HlStr name) {
   static const struct {
     const char *name;
     bool (*read)(MpParser *p, MpState *s);
   } pieces[] = {{"format", format},       {"ranges", ranges},       {"dot", dot},       {"precision", precision},
-                {"algorithm", algorithm}, {"conv", conv},           {"window", window}, {"target", target}};
+                {"algorithm", algorithm}, {"conv", conv},           {"window", window}, {"target", target},
+                {"state", state}};
   for (int k = 0; k < HL_COUNT_OF(pieces); k++)
     if (hl_str_is(name, pieces[k].name))
       return pieces[k].read(p, s);

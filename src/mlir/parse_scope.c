@@ -64,10 +64,7 @@ bool mp_use(MpParser *p, MpUse *out) {
   return true;
 }
 
-static bool push_use(MpParser *p) {
-  MpUse use;
-  if (!mp_use(p, &use))
-    return false;
+void mp_push_use(MpParser *p, const MpUse *use) {
   MpUses *uses = &p->uses;
   if (uses->n == uses->capacity) {
     MpUse *more = HL_ARRAY(p->own, MpUse, 2 * uses->capacity + 64);
@@ -76,16 +73,17 @@ static bool push_use(MpParser *p) {
     uses->at = more;
     uses->capacity = 2 * uses->capacity + 64;
   }
-  uses->at[uses->n++] = use;
-  return true;
+  uses->at[uses->n++] = *use;
 }
 
 bool mp_use_list(MpParser *p) {
   if (*p->in.at != '%')
     return true;
   for (;;) {
-    if (!push_use(p))
+    MpUse use;
+    if (!mp_use(p, &use))
       return false;
+    mp_push_use(p, &use);
     if (*p->in.at != ',')
       return true;
     const char *next = ml_lex_skip(&p->in, p->in.at + 1);
@@ -134,17 +132,41 @@ static void add_slot(MpParser *p, MpForward *f, HlMlValue **slot) {
   f->slot[f->n_slots++] = slot;
 }
 
+static MpForward **find_forward(MpForward **slots, uint32_t n, const HlSym *name, uint32_t number, uint32_t scope) {
+  uint32_t k = (uint32_t)hl_hash_mix((uint64_t)name->index << 32 | number, scope) & (n - 1);
+  while (slots[k] && (slots[k]->name != name || slots[k]->number != number || slots[k]->scope != scope))
+    k = (k + 1) & (n - 1);
+  return &slots[k];
+}
+
+static MpForward **forward_slot(MpParser *p, const HlSym *name, uint32_t number) {
+  if (2 * p->n_forwards >= p->n_forward_slots) {
+    const uint32_t n = p->n_forward_slots ? 2 * p->n_forward_slots : 64;
+    MpForward **more = HL_ARRAY(p->own, MpForward *, n);
+    for (uint32_t k = 0; k < p->n_forward_slots; k++) {
+      MpForward *f = p->forward_slots[k];
+      if (f)
+        *find_forward(more, n, f->name, f->number, f->scope) = f;
+    }
+    p->forward_slots = more;
+    p->n_forward_slots = n;
+  }
+  return find_forward(p->forward_slots, p->n_forward_slots, name, number, p->scope);
+}
+
 // The stand-in of a value that is not defined so far.
 static MpForward *stand_in(MpParser *p, MpDef *def, const MpUse *use, const HlMlType *type) {
   if (def->scope != p->scope) {
     hide(p, use->name, def);
     *def = (MpDef){.scope = p->scope};
   }
-  for (MpForward *f = def->forward; f; f = f->next)
-    if (f->number == use->number)
-      return f;
-  MpForward *f = HL_NEW(p->own, MpForward);
-  *f = (MpForward){.name = use->name, .at = use->at, .number = use->number, .next = def->forward, .older = p->forwards};
+  MpForward **slot = forward_slot(p, use->name, use->number);
+  if (*slot && (*slot)->value)
+    return *slot;
+  p->n_forwards += *slot == NULL;
+  MpForward *f = *slot = HL_NEW(p->own, MpForward);
+  *f = (MpForward){.name = use->name, .at = use->at, .number = use->number, .scope = p->scope, .next = def->forward,
+                   .older = p->forwards};
   f->value = HL_NEW(p->arena, HlMlValue);
   f->value->type = type;
   def->forward = f;
@@ -191,9 +213,11 @@ bool mp_define(MpParser *p, const HlSym *name, const char *at, HlMlValue *first,
       return mp_error(p, at, "redefinition of SSA value '%%%s'", name->text);
     forward = def->forward;
   }
-  hide(p, name, def);
-  if (forward)
-    p->hidden[p->n_hidden - 1].def = (MpDef){0};  // its uses are settled now
+  if (p->is_inner || def->scope != 0) {  // else nobody will ask what the name meant before
+    hide(p, name, def);
+    if (forward)
+      p->hidden[p->n_hidden - 1].def = (MpDef){0};  // its uses are settled now
+  }
   *def = (MpDef){.value = first, .count = count, .scope = p->scope};
   for (uint32_t k = 0; k < count; k++)
     first[k].name = name;
@@ -203,7 +227,8 @@ bool mp_define(MpParser *p, const HlSym *name, const char *at, HlMlValue *first,
 // --- Scopes --------------------------------------------------------------------------------------------------
 
 MpScope mp_open_scope(MpParser *p, bool is_isolated) {
-  MpScope scope = {p->n_hidden, p->scope, p->forwards, is_isolated};
+  const MpScope scope = {p->n_hidden, p->scope, p->forwards, is_isolated, p->is_inner};
+  p->is_inner = !is_isolated;
   if (is_isolated) {
     p->scope = ++p->last_scope;
     p->forwards = NULL;
@@ -243,6 +268,7 @@ bool mp_close_scope(MpParser *p, MpScope scope) {
         p->hidden[kept++] = p->hidden[k];
     }
   p->n_hidden = kept;
+  p->is_inner = scope.was_inner;
   if (scope.is_isolated) {
     p->scope = scope.scope;
     p->forwards = scope.forwards;

@@ -40,6 +40,9 @@ const HlMlAttr *mp_enum_word(MpParser *p, const MlEnum *words, const char *name)
   return hl_ml_enum(p->tree, name, value);
 }
 
+static const HlMlAttr *struct_body(MpParser *p, const MlStruct *row, HlStr name);
+static const HlMlAttr *own_body(MpParser *p, const MlStruct *row, HlStr name);
+
 // --- Fields ------------------------------------------------------------------------------------------------
 
 static bool size_or_question(MpParser *p) {
@@ -134,15 +137,15 @@ static const HlMlAttr *struct_or_enum(MpParser *p, MlKind kind, const char *more
     return words ? mp_enum_word(p, words, more) : mp_attr(p, NULL);
   }
   const MlStruct *row = ml_find_struct(hl_str(more));
-  return row ? mp_struct_body(p, row, hl_str(more)) : mp_attr(p, NULL);
+  return row ? struct_body(p, row, hl_str(more)) : mp_attr(p, NULL);
 }
 
 const HlMlAttr *mp_short(MpParser *p, MlKind kind, const char *more) {
   switch (kind) {
-  case ML_K_I64: return mp_number(p, hl_ml_int_type(p->tree, 64, HL_ML_SIGNLESS));
-  case ML_K_I32: return mp_number(p, hl_ml_int_type(p->tree, 32, HL_ML_SIGNLESS));
-  case ML_K_F32: return mp_number(p, hl_ml_float_type(p->tree, "f32"));
-  case ML_K_F64: return mp_number(p, hl_ml_float_type(p->tree, "f64"));
+  case ML_K_I64: return mp_number(p, mp_plain(p, MP_I64));
+  case ML_K_I32: return mp_number(p, mp_plain(p, MP_I32));
+  case ML_K_F32: return mp_number(p, mp_plain(p, MP_F32));
+  case ML_K_F64: return mp_number(p, mp_plain(p, MP_F64));
   case ML_K_BOOL: return bool_word(p);
   case ML_K_UNIT: return hl_ml_unit(p->tree);
   case ML_K_STRING: return string_word(p);
@@ -201,27 +204,29 @@ static const MlField *find_field(const MlStruct *row, HlStr name) {
 // "a = 1, b = [2]>" of a struct's fields, in any order.
 static const HlMlAttr *fields(MpParser *p, const MlStruct *row, HlStr name) {
   const int base = p->nameds.n;
-  const char *begin = p->in.at;
   while (!ml_lex_eat(&p->in, '>')) {
     const char *at = p->in.at;
     HlStr word = ml_lex_word(&p->in);
     const MlField *field = find_field(row, word);
     if (!field) {
-      p->in.at = at;
-      ml_lex_expected(&p->in, "a field of %s", row->name);
+      mp_error(p, at, "expected a field of %s, but found '%.*s'", row->name, (int)(word.n < 60 ? word.n : 60), word.at);
       return NULL;
     }
+    const HlSym *sym = mp_sym(p, word.at, word.n);
+    for (int k = base; k < p->nameds.n; k++)
+      if (p->nameds.at[k].name == sym) {
+        mp_error(p, at, "duplicated '%s' entry", sym->text);
+        return NULL;
+      }
     const HlMlAttr *value = ml_lex_need(&p->in, '=') ? field_value(p, row, field) : NULL;
     if (!value)
       return NULL;
-    mp_push_named(p, mp_sym(p, word.at, word.n), value, false);
+    mp_push_named(p, sym, value, false);
     if (!ml_lex_eat(&p->in, ',') && *p->in.at != '>') {
       ml_lex_expected(&p->in, "'>'");
       return NULL;
     }
   }
-  if (!mp_check_twice(p, begin, base))
-    return NULL;
   return mp_make_struct(p, mp_sym(p, name.at, name.n)->text, base);
 }
 
@@ -237,9 +242,9 @@ static const HlMlAttr *sub_axis(MpParser *p, HlStr name) {
   return mp_make_struct(p, mp_sym(p, name.at, name.n)->text, base);
 }
 
-const HlMlAttr *mp_struct_body(MpParser *p, const MlStruct *row, HlStr name) {
+static const HlMlAttr *struct_body(MpParser *p, const MlStruct *row, HlStr name) {
   if (row->has_own_syntax)
-    return mp_own_body(p, row, name);
+    return own_body(p, row, name);
   if (strcmp(row->name, "stablehlo.sub_axis_info") == 0 && *p->in.at == '(')
     return sub_axis(p, name);
   return ml_lex_need(&p->in, '<') ? fields(p, row, name) : NULL;
@@ -257,7 +262,7 @@ static const HlMlAttr *bounds(MpParser *p, HlMlDialect dialect) {
   return mp_make_struct(p, mp_spelt(dialect, "stablehlo.type_extensions", buffer), base);
 }
 
-const HlMlAttr *mp_own_body(MpParser *p, const MlStruct *row, HlStr name) {
+static const HlMlAttr *own_body(MpParser *p, const MlStruct *row, HlStr name) {
   if (strncmp(row->name, "sdy.", 4) == 0)
     return mp_sdy_body(p, row->name);
   if (!ml_lex_need(&p->in, '<'))
@@ -366,7 +371,7 @@ static const HlMlAttr *known_attr(MpParser *p, HlStr name, HlMlDialect dialect, 
     return bounds(p, dialect);
   const MlStruct *row = ml_find_struct(name);
   if (row)
-    return mp_struct_body(p, row, name);
+    return struct_body(p, row, name);
   const MlEnum *words = ml_find_enum(name);
   *is_known = words != NULL;
   if (!words)

@@ -81,6 +81,14 @@ static const HlMlType *float_type(MpParser *p, HlStr word) {
   return type;
 }
 
+const HlMlType *mp_plain(MpParser *p, MpPlain which) {
+  const HlMlType **type = &p->plain[which];
+  if (!*type)
+    *type = which == MP_F64 || which == MP_F32 ? hl_ml_float_type(p->tree, which == MP_F64 ? "f64" : "f32")
+                                               : hl_ml_int_type(p->tree, which == MP_I64 ? 64 : 32, HL_ML_SIGNLESS);
+  return *type;
+}
+
 // --- Shapes ------------------------------------------------------------------------------------------------
 
 static bool dimension(MpParser *p, int64_t *out) {
@@ -101,7 +109,7 @@ static bool dimension(MpParser *p, int64_t *out) {
   return true;
 }
 
-bool mp_dimension_list(MpParser *p) {
+static bool dimension_list(MpParser *p) {
   while (*p->in.at == '?' || ml_lex_is(*p->in.at, ML_DIGIT)) {
     int64_t value = 0;
     if (!dimension(p, &value))
@@ -181,7 +189,7 @@ static const HlMlType *shaped_type(MpParser *p, HlMlTypeKind kind, const char *b
   if ((*p->in.at == '[' && kind == HL_ML_VECTOR) || (*p->in.at == '*' && kind == HL_ML_MEMREF))
     return other_type(p, begin, begin + strlen("vector"));  // scalable, unranked
   const int base = p->ints.n;
-  if (!mp_dimension_list(p))
+  if (!dimension_list(p))
     return NULL;
   const HlMlType *element = element_type(p);
   const HlMlAttr *encoding = NULL;
@@ -201,7 +209,7 @@ static const HlMlType *shaped_type(MpParser *p, HlMlTypeKind kind, const char *b
 // The end (behind the bracket) of the type at `s`, which begins with a word and "<"; NULL: none is in sight.
 static const char *text_end(const char *s) {
   int depth = 0;
-  for (; *s; s++) {
+  for (const char *limit = s + MP_MAX_CACHED; *s && s < limit; s++) {
     if (*s == '>') {
       if (--depth == 0)
         return s + 1;
@@ -216,7 +224,7 @@ static const char *text_end(const char *s) {
 
 static const HlMlType *tensor_type(MpParser *p, const char *begin) {
   const char *end = text_end(begin);
-  if (!end || end - begin > MP_MAX_CACHED) {
+  if (!end) {
     ml_lex_move(&p->in, begin + strlen("tensor"));
     return shaped_type(p, HL_ML_TENSOR, begin);
   }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 // --- Pieces --------------------------------------------------------------------------------------------
 
 void mlp_newline(Printer *p) {
@@ -93,52 +95,60 @@ void mlp_region_arg(Printer *p, const HlMlValue *arg, const HlMlAttr *attrs, boo
 
 // Where control comes from: a remark behind the label of every block but the first.
 typedef struct Preds {
-  int *number;                 // of blocks, growing; a block twice where it jumps twice
-  int n;
+  int *start;                  // by number of a block: where its own begin in `from`; NULL: no block jumps
+  int *from;                   // numbers of blocks, ascending; a block twice where it jumps twice
 } Preds;
 
-static int compare_ints(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+static bool has_jumps(const HlMlRegion *region) {
+  const HlMlBlock *first = region->first;
+  return first && (first->next || (first->last && first->last->n_successors > 0));
+}
 
-static Preds find_preds(const HlMlBlock *to) {
-  Preds preds = {0};
-  int room = 0;
-  for (const HlMlBlock *block = to->region->first; block; block = block->next)
-    for (uint32_t k = 0; block->last && k < block->last->n_successors; k++) {
-      if (block->last->successors[k] != to)
-        continue;
-      if (preds.n == room) {
-        int *more = realloc(preds.number, (size_t)(room = 2 * room + 8) * sizeof *more);
-        if (!more)
-          return preds;
-        preds.number = more;
-      }
-      preds.number[preds.n++] = block->number;
-    }
-  if (preds.n)
-    qsort(preds.number, (size_t)preds.n, sizeof *preds.number, compare_ints);
+static void each_jump(const HlMlRegion *region, void (*tell)(Preds *, int from, int to), Preds *preds) {
+  for (const HlMlBlock *block = region->first; block; block = block->next)
+    for (uint32_t k = 0; block->last && k < block->last->n_successors; k++)
+      if (block->last->successors[k]->region == region)
+        tell(preds, block->number, block->last->successors[k]->number);
+}
+
+// Counts stand two places further, so that sums are starts one place further, which placing moves on to the ends.
+static void count_jump(Preds *preds, int from, int to) {
+  (void)from;
+  preds->start[to + 2]++;
+}
+
+static void place_jump(Preds *preds, int from, int to) { preds->from[preds->start[to + 1]++] = from; }
+
+static Preds find_preds(const HlMlRegion *region) {
+  if (!has_jumps(region))
+    return (Preds){0};
+  const size_t n = (size_t)region->last->number + 1;
+  Preds preds = {.start = base_alloc((n + 2) * sizeof(int))};
+  each_jump(region, count_jump, &preds);
+  for (size_t k = 2; k < n + 2; k++)
+    preds.start[k] += preds.start[k - 1];
+  preds.from = base_alloc((size_t)preds.start[n + 1] * sizeof(int));
+  each_jump(region, place_jump, &preds);
   return preds;
 }
 
-enum { MAX_BLOCKS_REMARKED = 2000 };  // looking for where control comes from is quadratic
-
-static void print_preds(Printer *p, const HlMlBlock *block) {
-  if (block->region->last->number > MAX_BLOCKS_REMARKED)
-    return;
-  Preds preds = find_preds(block);
-  if (!preds.n) {
+static void print_preds(Printer *p, const Preds *preds, const HlMlBlock *block) {
+  const int first = preds->start ? preds->start[block->number] : 0;
+  const int n = preds->start ? preds->start[block->number + 1] - first : 0;
+  const int *from = n ? preds->from + first : NULL;
+  if (n == 0) {
     if (block != block->region->first)
       PUT(p->out, "  // no predecessors");
-  } else if (preds.number[0] == preds.number[preds.n - 1]) {
-    hl_buf_printf(p->out, "  // pred: ^bb%d", preds.number[0]);
+  } else if (from[0] == from[n - 1]) {
+    hl_buf_printf(p->out, "  // pred: ^bb%d", from[0]);
   } else {
-    hl_buf_printf(p->out, "  // %d preds: ", preds.n);
-    for (int k = 0; k < preds.n; k++)
-      hl_buf_printf(p->out, k ? ", ^bb%d" : "^bb%d", preds.number[k]);
+    hl_buf_printf(p->out, "  // %d preds: ", n);
+    for (int k = 0; k < n; k++)
+      hl_buf_printf(p->out, k ? ", ^bb%d" : "^bb%d", from[k]);
   }
-  free(preds.number);
 }
 
-static void print_block_header(Printer *p, const HlMlBlock *block) {
+static void print_block_header(Printer *p, const HlMlBlock *block, const Preds *preds) {
   print_indent(p);
   mlp_block_name(p, block);
   if (block->n_args) {
@@ -151,13 +161,14 @@ static void print_block_header(Printer *p, const HlMlBlock *block) {
     put_char(p->out, ')');
   }
   put_char(p->out, ':');
-  print_preds(p, block);
+  print_preds(p, preds, block);
   put_char(p->out, '\n');
 }
 
-static void print_block(Printer *p, const HlMlBlock *block, bool with_header) {
-  if (with_header)
-    print_block_header(p, block);
+// `preds` NULL: without its label.
+static void print_block(Printer *p, const HlMlBlock *block, const Preds *preds) {
+  if (preds)
+    print_block_header(p, block, preds);
   p->indent += 2;
   for (const HlMlOp *op = block->first; op; op = op->next) {
     print_indent(p);
@@ -178,10 +189,13 @@ void mlp_region(Printer *p, const HlMlRegion *region, bool args, bool empty_bloc
   p->spoken = region->op ? spoken_in(region->op) : HL_ML_FOREIGN;
   PUT(p->out, "{\n");
   const HlMlBlock *first = region->first;
+  Preds preds = find_preds(region);
   if (first)
-    print_block(p, first, (args && first->n_args) || (empty_block && !first->first));
+    print_block(p, first, (args && first->n_args) || (empty_block && !first->first) ? &preds : NULL);
   for (const HlMlBlock *block = first ? first->next : NULL; block; block = block->next)
-    print_block(p, block, true);
+    print_block(p, block, &preds);
+  free(preds.start);
+  free(preds.from);
   print_indent(p);
   put_char(p->out, '}');
   p->spoken = spoken;
@@ -340,7 +354,7 @@ static void print_resources(Printer *p) {
 // Whether anything but the ends of ops may have an alias.
 static bool has_aliases(const HlMlTree *tree) {
   const MlTables *tables = ml_tables(tree);
-  if (tables->has_locations)
+  if (tables->has_aliases)
     return true;
   for (uint32_t k = 0; k < tables->n_slots; k++)
     if (tables->slot[k] && tables->slot[k]->kind == HL_ML_TUPLE && tables->slot[k]->n > 16)
@@ -358,7 +372,6 @@ static void collect_aliases(const Printer *p) {
   mlp_aliases_number(p->aliases);
 }
 
-// A module made up around bare functions is not printed in the generic form's way either: it always is there.
 void hl_ml_text_print(const HlMlTree *tree, const HlMlTextOptions *options, HlBuf *out) {
   PrNames *names = mlp_names_new(tree, tree->module, options->generic);
   Printer p = {.out = out, .tree = tree, .options = *options, .names = names, .spoken = HL_ML_BUILTIN};
@@ -376,9 +389,12 @@ void hl_ml_text_print(const HlMlTree *tree, const HlMlTextOptions *options, HlBu
   mlp_names_free(names);
 }
 
-// Names are those that the whole program would have.
+// Names are those that the op has in its function.
 void hl_ml_op_print(HlBuf *out, const HlMlTree *tree, const HlMlOp *op) {
-  PrNames *names = mlp_names_new(tree, tree->module, false);
+  const HlMlOp *top = op;
+  while (top->block && top->block->region->op && top->block->region->op->block)
+    top = top->block->region->op;
+  PrNames *names = mlp_names_new(tree, top, false);
   Printer p = {.out = out, .tree = tree, .options = {.large_constants = false}, .names = names,
                .spoken = op->block && op->block->region->op ? spoken_in(op->block->region->op) : HL_ML_BUILTIN};
   mlp_op(&p, op);

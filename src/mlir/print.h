@@ -42,6 +42,8 @@ uint64_t mlp_float_at(const HlMlType *type, const void *at, double *value);
 // print_alias.c
 // Has an alias: prints it, or (while collecting) notes it. False: print it in full.
 bool mlp_type_alias(Printer *p, const HlMlType *type);
+bool mlp_is_map(const HlSym *text);                         // affine_map<..>
+void mlp_map(Printer *p, const HlSym *text);                // by alias where there is one
 void mlp_location(Printer *p, const HlMlLocation *location);         // loc(..), by alias where there is one
 void mlp_trailing_location(Printer *p, const HlMlLocation *location);  // " loc(..)" where locations are asked for
 void mlp_arg_location(Printer *p, const HlMlLocation *location);  // the same of a block argument

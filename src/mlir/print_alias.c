@@ -1,4 +1,4 @@
-// Prints locations, and names what MLIR's printer gives names: #loc3, !tuple.
+// Prints locations, and names what MLIR's printer gives names: #loc3, !tuple, #map.
 //
 // A first run of the printer, whose text is thrown away, notes everything that can have an alias in the order in which
 // it is met, outer ones before what they are made of. Then they are numbered: innermost ones first, else in that order.
@@ -7,10 +7,13 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 // What a location is, with the numbers of its parts in place of them: equal locations have equal keys.
 typedef struct Entry {
   const HlMlLocation *location;  // or
-  const HlMlType *type;
+  const HlMlType *type;        // or
+  const HlSym *map;            // the text of an affine map
   uint64_t hash;
   uint32_t *part;              // entries of the children
   int n_parts;
@@ -33,13 +36,7 @@ struct PrAliases {
   uint32_t *met, n_met, met_room;  // in order; later sorted
 };
 
-static void *need(void *at) {
-  if (!at)
-    abort();
-  return at;
-}
-
-PrAliases *mlp_aliases_new(void) { return need(calloc(1, sizeof(PrAliases))); }
+PrAliases *mlp_aliases_new(void) { return base_alloc(sizeof(PrAliases)); }
 
 void mlp_aliases_free(PrAliases *a) {
   if (!a)
@@ -71,7 +68,7 @@ static void note_seen(PrAliases *a, const HlMlLocation *location, uint32_t entry
     Seen *old = a->seen;
     uint32_t n_old = a->n_seen_slots;
     a->n_seen_slots = n_old ? 2 * n_old : 256;
-    a->seen = need(calloc(a->n_seen_slots, sizeof *a->seen));
+    a->seen = base_alloc(a->n_seen_slots * sizeof *a->seen);
     for (uint32_t k = 0; k < n_old; k++)
       if (old[k].location)
         *find_seen(a, old[k].location) = old[k];
@@ -86,7 +83,8 @@ static bool same_sym(const HlSym *x, const HlSym *y) {
 }
 
 static bool same_entry(const Entry *x, const Entry *y) {
-  if (x->hash != y->hash || x->type != y->type || x->n_parts != y->n_parts || !x->location != !y->location)
+  if (x->hash != y->hash || x->type != y->type || x->map != y->map || x->n_parts != y->n_parts ||
+      !x->location != !y->location)
     return false;
   if (!x->location)
     return true;
@@ -101,7 +99,7 @@ static bool same_entry(const Entry *x, const Entry *y) {
 static void grow_slots(PrAliases *a) {
   a->n_slots = a->n_slots ? 2 * a->n_slots : 256;
   free(a->slot);
-  a->slot = need(calloc(a->n_slots, sizeof *a->slot));
+  a->slot = base_alloc(a->n_slots * sizeof *a->slot);
   for (uint32_t k = 0; k < a->n; k++) {
     uint32_t at = (uint32_t)a->entry[k].hash & (a->n_slots - 1);
     while (a->slot[at])
@@ -124,7 +122,7 @@ static uint32_t intern(PrAliases *a, Entry entry, bool may_add) {
     return UINT32_MAX;
   if (a->n == a->room) {
     a->room = a->room ? 2 * a->room : 64;
-    a->entry = need(realloc(a->entry, a->room * sizeof *a->entry));
+    a->entry = base_realloc(a->entry, a->room * sizeof *a->entry);
   }
   a->entry[a->n] = entry;
   a->slot[at] = a->n + 1;
@@ -138,7 +136,7 @@ static uint32_t intern_location(PrAliases *a, const HlMlLocation *l) {
   if (l->sym)
     entry.hash = hl_hash_mix(entry.hash, l->sym->hash);
   if (l->n)
-    entry.part = need(calloc((size_t)l->n, sizeof *entry.part));
+    entry.part = base_alloc((size_t)l->n * sizeof *entry.part);
   for (int k = 0; k < l->n; k++) {
     entry.part[k] = find_seen(a, l->child[k])->entry;
     entry.hash = hl_hash_mix(entry.hash, entry.part[k]);
@@ -160,7 +158,7 @@ typedef struct Frames {
 static void push(Frames *frames, Frame frame) {
   if (frames->n == frames->room) {
     frames->room = frames->room ? 2 * frames->room : 64;
-    frames->at = need(realloc(frames->at, frames->room * sizeof *frames->at));
+    frames->at = base_realloc(frames->at, frames->room * sizeof *frames->at);
   }
   frames->at[frames->n++] = frame;
 }
@@ -199,7 +197,7 @@ static void meet(PrAliases *a, uint32_t entry, bool late) {
   a->entry[entry].depth = 1;
   if (a->n_met == a->met_room) {
     a->met_room = a->met_room ? 2 * a->met_room : 64;
-    a->met = need(realloc(a->met, a->met_room * sizeof *a->met));
+    a->met = base_realloc(a->met, a->met_room * sizeof *a->met);
   }
   a->met[a->n_met++] = entry;
 }
@@ -212,7 +210,7 @@ static bool is_spelt(const Entry *entry, int k) {
 
 // What was to come after the program but is needed before it, with all it is made of.
 static void make_early(PrAliases *a, uint32_t entry) {
-  uint32_t *stack = need(malloc(sizeof *stack)), n = 1, room = 1;
+  uint32_t *stack = base_alloc(sizeof *stack), n = 1, room = 1;
   stack[0] = entry;
   while (n) {
     Entry *e = &a->entry[stack[--n]];
@@ -221,7 +219,7 @@ static void make_early(PrAliases *a, uint32_t entry) {
     e->is_late = false;
     for (int k = 0; k < e->n_parts; k++) {
       if (n == room)
-        stack = need(realloc(stack, (room *= 2) * sizeof *stack));
+        stack = base_realloc(stack, (room *= 2) * sizeof *stack);
       stack[n++] = e->part[k];
     }
   }
@@ -310,7 +308,7 @@ static void visit_type(Printer *p, const HlMlType *type) {
 }
 
 static void print_alias_name(HlBuf *out, const Entry *entry) {
-  put_text(out, entry->type ? "!tuple" : "#loc");
+  put_text(out, entry->type ? "!tuple" : entry->map ? "#map" : "#loc");
   if (entry->number)
     hl_buf_u64(out, entry->number);
 }
@@ -329,32 +327,49 @@ bool mlp_type_alias(Printer *p, const HlMlType *type) {
   return true;
 }
 
+bool mlp_is_map(const HlSym *text) { return strncmp(text->text, "affine_map<", 11) == 0; }
+
+void mlp_map(Printer *p, const HlSym *text) {
+  if (!p->aliases) {
+    put_sym(p->out, text);
+    return;
+  }
+  uint32_t entry = intern(p->aliases, (Entry){.map = text, .hash = text->hash}, true);
+  if (!p->aliases->entry[entry].is_met)
+    meet(p->aliases, entry, false);
+  if (!p->is_collecting)
+    print_alias_name(p->out, &p->aliases->entry[entry]);
+}
+
 // --- Numbering ----------------------------------------------------------------------------------------------
 
-// By depth, types first, else in the order met: counts per depth, for locations may be many.
+static size_t sort_key(const Entry *entry) {
+  return 3 * (size_t)entry->depth + (entry->type ? 0 : entry->location ? 1 : 2);
+}
+
+// By depth, types first, then by name, else in the order met: counts per depth, for locations may be many.
 void mlp_aliases_number(PrAliases *a) {
   int deepest = 0;
   for (uint32_t k = 0; k < a->n_met; k++)
     if (a->entry[a->met[k]].depth > deepest)
       deepest = a->entry[a->met[k]].depth;
-  size_t n_keys = 2 * (size_t)deepest + 3;
-  uint32_t *start = need(calloc(n_keys, sizeof *start)), *sorted = need(calloc(a->n_met + 1u, sizeof *sorted));
+  size_t n_keys = 3 * (size_t)deepest + 4;
+  uint32_t *start = base_alloc(n_keys * sizeof *start), *sorted = base_alloc((a->n_met + (size_t)1) * sizeof *sorted);
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t k = 0; k < a->n_met; k++) {
       const Entry *entry = &a->entry[a->met[k]];
-      size_t key = 2 * (size_t)entry->depth + !entry->type;
       if (pass)
-        sorted[start[key]++] = a->met[k];
+        sorted[start[sort_key(entry)]++] = a->met[k];
       else
-        start[key + 1]++;
+        start[sort_key(entry) + 1]++;
     }
     for (size_t k = 1; !pass && k < n_keys; k++)
       start[k] += start[k - 1];
   }
-  uint32_t n_types = 0, n_locations = 0;
+  uint32_t n_types = 0, n_locations = 0, n_maps = 0;
   for (uint32_t k = 0; k < a->n_met; k++) {
     Entry *entry = &a->entry[sorted[k]];
-    entry->number = entry->type ? n_types++ : n_locations++;
+    entry->number = entry->type ? n_types++ : entry->map ? n_maps++ : n_locations++;
   }
   free(start);
   free(a->met);
@@ -427,7 +442,8 @@ static void print_body(Printer *p, const HlMlLocation *l, int depth) {
 }
 
 static const HlMlLocation *or_unknown(const Printer *p, const HlMlLocation *location) {
-  return location || !p->tree ? location : hl_ml_unknown((HlMlTree *)(uintptr_t)p->tree);
+  static const HlMlLocation unknown = {.kind = HL_ML_LOC_UNKNOWN};
+  return location || !p->tree ? location : &unknown;
 }
 
 void mlp_location(Printer *p, const HlMlLocation *location) {
@@ -480,6 +496,8 @@ void mlp_aliases_list(Printer *p, bool at_end) {
       PUT(p->out, "loc(");
       print_body(p, entry->location, 0);
       put_char(p->out, ')');
+    } else if (entry->map) {
+      put_sym(p->out, entry->map);
     } else {
       PUT(p->out, "tuple<");
       for (int i = 0; i < entry->type->n; i++) {

@@ -164,6 +164,16 @@ static void print_resource(Printer *p, const HlMlAttr *attr) {
 
 
 // #stablehlo<comparison_direction LT>; those with brackets of their own: #stablehlo.result_accuracy_mode<LT>.
+// Enums spelt #mhlo.rng_algorithm<PHILOX>; others are #mhlo<precision HIGH>.
+static bool has_name_outside(const char *name) {
+  static const char *const names[] = {"stablehlo.result_accuracy_mode", "mhlo.result_accuracy_mode",
+                                      "mhlo.rng_algorithm", "mhlo.rng_distribution"};
+  for (int k = 0; k < HL_COUNT_OF(names); k++)
+    if (strcmp(name, names[k]) == 0)
+      return true;
+  return false;
+}
+
 static void print_enum(Printer *p, const HlMlAttr *attr) {
   const char *name = attr->name->text, *dot = strchr(name, '.');
   if (strcmp(name, "sdy.propagation_direction") == 0) {
@@ -172,7 +182,7 @@ static void print_enum(Printer *p, const HlMlAttr *attr) {
     return;
   }
   put_char(p->out, '#');
-  if (dot && strcmp(dot, ".result_accuracy_mode") == 0) {
+  if (has_name_outside(name)) {
     put_text(p->out, name);
     put_char(p->out, '<');
   } else if (dot) {
@@ -199,7 +209,12 @@ void mlp_attr(Printer *p, const HlMlAttr *attr, PrSuffix suffix) {
     case HL_ML_A_ENUM: print_enum(p, attr); return;
     case HL_ML_A_STRUCT: mlp_struct(p, attr); return;
     case HL_ML_A_LOCATION: mlp_location(p, attr->location); return;
-    case HL_ML_A_OTHER: put_sym(p->out, attr->sym); return;
+    case HL_ML_A_OTHER:
+      if (mlp_is_map(attr->sym))
+        mlp_map(p, attr->sym);
+      else
+        put_sym(p->out, attr->sym);
+      return;
     case HL_ML_A_STRING: mlp_string(p, attr->sym->text, attr->sym->n); break;
     case HL_ML_A_DENSE:
     case HL_ML_A_DENSE_STRINGS: print_dense(p, attr); break;

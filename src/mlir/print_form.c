@@ -45,7 +45,7 @@ static bool is_left_out(const HlMlOp *op, const MlAttrRow *row, const HlMlAttr *
       break;
     default: return false;
   }
-  return ml_is_default(op, row, value);
+  return ml_is_default(row, value);
 }
 
 static const HlMlAttr *attr_of(const HlMlOp *op, const char *name, size_t n, const MlAttrRow **row) {
@@ -279,6 +279,13 @@ static bool print_target(Printer *p, const HlMlOp *op) {
   return true;
 }
 
+static bool print_state(Printer *p, const HlMlOp *op) {
+  (void)p;
+  const HlMlType *type = op->n_results == 1 ? op->results[0].type : NULL;
+  return type && type->kind == HL_ML_TENSOR && !type->encoding && type->rank == 1 && type->dim[0] == 2 &&
+         type->element[0]->dtype == HL_U64;
+}
+
 static bool print_regions(Printer *p, const HlMlOp *op) {
   put_char(p->out, '(');
   for (uint32_t k = 0; k < op->n_regions; k++) {
@@ -296,7 +303,8 @@ static const struct {
   PrintPiece *print;
 } pieces[] = {{"format", print_format},       {"ranges", print_ranges}, {"dot", print_dot},
               {"precision", print_precision}, {"conv", print_conv},     {"algorithm", print_algorithm},
-              {"window", print_window},       {"target", print_target}, {"regions", print_regions}};
+              {"window", print_window},       {"target", print_target}, {"regions", print_regions},
+              {"state", print_state}};
 
 static bool print_piece(Printer *p, const HlMlOp *op, const char *name, size_t n) {
   for (int k = 0; k < HL_COUNT_OF(pieces); k++)
@@ -317,7 +325,8 @@ static bool all_are(const HlMlOp *op, const HlMlType *type) {
 // The operand of `complex` that goes with a result.
 static bool is_real_of(const HlMlType *type, const HlMlType *result) {
   if (type->kind != HL_ML_TENSOR || result->kind != HL_ML_TENSOR || result->element[0]->kind != HL_ML_COMPLEX ||
-      type->element[0] != result->element[0]->element[0] || type->rank != result->rank || type->encoding != result->encoding)
+      type->element[0] != result->element[0]->element[0] || type->rank != result->rank ||
+      type->encoding != result->encoding)
     return false;
   for (int k = 0; k < type->rank; k++)
     if (type->dim[k] != result->dim[k])
@@ -351,7 +360,9 @@ static bool print_type_or_function(Printer *p, const HlMlOp *op, bool in_short) 
   return true;
 }
 
-static bool is_word(const char *word, size_t n, const char *text) { return strlen(text) == n && memcmp(word, text, n) == 0; }
+static bool is_word(const char *word, size_t n, const char *text) {
+  return strlen(text) == n && memcmp(word, text, n) == 0;
+}
 
 static bool print_type_piece(Printer *p, const HlMlOp *op, const char *word, size_t n) {
   const HlMlType *result = op->n_results == 1 ? op->results[0].type : NULL;

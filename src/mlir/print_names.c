@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/memory.h"
+
 typedef enum NameKind { NAME_NONE, NAME_NUMBER, NAME_ARG, NAME_WORD } NameKind;
 
 typedef struct ValueName {
@@ -54,10 +56,7 @@ typedef struct Naming {
 
 static void *grow(void *at, uint32_t *room, size_t size) {
   *room = *room ? 2 * *room : 64;
-  void *more = realloc(at, *room * size);
-  if (!more)
-    abort();
-  return more;
+  return base_realloc(at, *room * size);
 }
 
 static void name_number(Naming *n, const HlMlValue *value) {
@@ -197,15 +196,11 @@ static void name_all(Naming *n, const HlMlOp *top) {
 }
 
 PrNames *mlp_names_new(const HlMlTree *tree, const HlMlOp *top, bool generic) {
-  PrNames *names = calloc(1, sizeof *names);
-  if (!names)
-    abort();
-  names->of = calloc(tree->n_values + 1u, sizeof *names->of);
+  PrNames *names = base_alloc(sizeof *names);
+  names->of = base_alloc((tree->n_values + (size_t)1) * sizeof *names->of);
   names->n_values = tree->n_values;
   names->arena = hl_arena_new();
   names->syms = hl_syms_new(names->arena);
-  if (!names->of)
-    abort();
   Naming n = {.names = names, .generic = generic};
   name_all(&n, top);
   free(n.stack);

@@ -217,14 +217,15 @@ static bool is_scalar_of(const HlMlType *type, const HlMlType *tensor) {
   return type->kind == HL_ML_TENSOR && type->rank == 0 && !type->encoding && type->element[0] == hl_ml_element(tensor);
 }
 
-// Whether a reduction's body is one op on exactly the block's arguments, followed by a return of it.
+// Whether a reduction's body is one op on exactly the block's arguments, followed by a return of it. Unlike MLIR's
+// printer, which forgets them, this one keeps the attributes of both by the long form.
 static bool is_compact(const HlMlOp *op) {
   const HlMlBlock *body = hl_ml_body(op, 0);
   if (!body || !body->first || !body->first->next || body->first->next->next || !op->n_operands)
     return false;
   const HlMlOp *inner = body->first, *back = inner->next;
   if (inner->dialect != op->dialect || !is_commutative(inner->row) || inner->n_operands != 2 || inner->n_results != 1 ||
-      inner->n_regions || back->row != ML_STABLEHLO_RETURN)
+      inner->n_regions || inner->n_attrs || back->row != ML_STABLEHLO_RETURN || back->n_attrs)
     return false;
   if (inner->results[0].type != inner->operands[0]->type || inner->operands[1]->type != inner->operands[0]->type ||
       !is_scalar_of(inner->operands[0]->type, op->operands[0]->type))

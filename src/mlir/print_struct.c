@@ -3,18 +3,11 @@
 
 #include <stdio.h>
 
-static const HlMlAttr *field(const HlMlAttr *attr, const char *name) { return hl_ml_field(attr, name); }
-
 static HlI64s ints(const HlMlAttr *attr, const char *name) {
-  const HlMlAttr *list = field(attr, name);
+  const HlMlAttr *list = hl_ml_field(attr, name);
   if (!list || list->kind != HL_ML_A_DENSE_ARRAY || hl_ml_element_bytes(list->type) != 8)
     return (HlI64s){0};
   return (HlI64s){list->data, (int)list->n_elements};
-}
-
-static int64_t number(const HlMlAttr *attr, const char *name) {
-  const HlMlAttr *value = field(attr, name);
-  return value ? value->i : 0;
 }
 
 // The part of a name behind its dialect.
@@ -60,8 +53,8 @@ static void print_field(Printer *p, const HlMlNamed *named) {
 
 // These spell all their fields, whatever they are.
 static bool spells_all(const HlMlAttr *attr) {
-  return is_named(attr, "channel_handle") || is_named(attr, "output_operand_alias") || is_named(attr, "dot_algorithm") ||
-         is_named(attr, "mesh_axis");
+  return is_named(attr, "channel_handle") || is_named(attr, "output_operand_alias") ||
+         is_named(attr, "dot_algorithm") || is_named(attr, "mesh_axis");
 }
 
 static void print_fields(Printer *p, const HlMlAttr *attr) {
@@ -80,14 +73,14 @@ static void print_fields(Printer *p, const HlMlAttr *attr) {
 
 static void print_sub_axis(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '(');
-  hl_buf_i64(p->out, number(attr, "pre_size"));
+  hl_buf_i64(p->out, hl_ml_field_int(attr, "pre_size", 0));
   put_char(p->out, ')');
-  hl_buf_i64(p->out, number(attr, "size"));
+  hl_buf_i64(p->out, hl_ml_field_int(attr, "size", 0));
 }
 
 // #stablehlo.mesh<axes=[<name = "x", size = 2>], device_ids=dense<..> : ..>
 static void print_hlo_mesh(Printer *p, const HlMlAttr *attr) {
-  const HlMlAttr *axes = field(attr, "axes"), *ids = field(attr, "device_ids");
+  const HlMlAttr *axes = hl_ml_field(attr, "axes"), *ids = hl_ml_field(attr, "device_ids");
   PUT(p->out, "<axes=[");
   for (int k = 0; axes && k < axes->n; k++) {
     if (k)
@@ -125,8 +118,8 @@ static void set_label(ConvDims *dims, int64_t at, const char *label) {
 static ConvDims conv_dims(const HlMlAttr *attr, const char *first, const char *first_label, const char *second,
                           const char *second_label, const char *spatial) {
   ConvDims dims = {.n = 0};
-  set_label(&dims, number(attr, first), first_label);
-  set_label(&dims, number(attr, second), second_label);
+  set_label(&dims, hl_ml_field_int(attr, first, 0), first_label);
+  set_label(&dims, hl_ml_field_int(attr, second, 0), second_label);
   HlI64s at = ints(attr, spatial);
   for (int k = 0; k < at.n && k < MAX_CONV_RANK; k++) {
     char label[12];
@@ -202,8 +195,8 @@ static void print_quoted(Printer *p, const HlMlAttr *item) {
 }
 
 static void print_axis(Printer *p, const HlMlAttr *axis) {
-  const HlMlAttr *sub = field(axis, "sub_axis_info");
-  print_quoted(p, field(axis, "name"));
+  const HlMlAttr *sub = hl_ml_field(axis, "sub_axis_info");
+  print_quoted(p, hl_ml_field(axis, "name"));
   if (sub) {
     put_char(p->out, ':');
     print_sub_axis(p, sub);
@@ -211,15 +204,15 @@ static void print_axis(Printer *p, const HlMlAttr *axis) {
 }
 
 static void print_mesh_axis(Printer *p, const HlMlAttr *axis) {
-  print_quoted(p, field(axis, "name"));
+  print_quoted(p, hl_ml_field(axis, "name"));
   put_char(p->out, '=');
-  hl_buf_i64(p->out, number(axis, "size"));
+  hl_buf_i64(p->out, hl_ml_field_int(axis, "size", 0));
 }
 
 static void print_mesh(Printer *p, const HlMlAttr *mesh) {
   HlI64s devices = ints(mesh, "device_ids");
   PUT(p->out, "<[");
-  print_items(p, field(mesh, "axes"), print_mesh_axis);
+  print_items(p, hl_ml_field(mesh, "axes"), print_mesh_axis);
   put_char(p->out, ']');
   if (devices.n) {
     PUT(p->out, ", device_ids=");
@@ -235,10 +228,10 @@ static void print_axes(Printer *p, const HlMlAttr *axes) {
 }
 
 static void print_dim_sharding(Printer *p, const HlMlAttr *dim) {
-  const HlMlAttr *axes = field(dim, "axes"), *priority = field(dim, "priority");
+  const HlMlAttr *axes = hl_ml_field(dim, "axes"), *priority = hl_ml_field(dim, "priority");
   put_char(p->out, '{');
   print_items(p, axes, print_axis);
-  if (!number(dim, "is_closed"))
+  if (!hl_ml_field_int(dim, "is_closed", 0))
     put_text(p->out, axes && axes->n ? ", ?" : "?");
   put_char(p->out, '}');
   if (priority) {
@@ -248,8 +241,8 @@ static void print_dim_sharding(Printer *p, const HlMlAttr *dim) {
 }
 
 static void print_sharding(Printer *p, const HlMlAttr *attr) {
-  const HlMlAttr *mesh = field(attr, "mesh_or_ref"), *replicated = field(attr, "replicated_axes");
-  const HlMlAttr *unreduced = field(attr, "unreduced_axes");
+  const HlMlAttr *mesh = hl_ml_field(attr, "mesh_or_ref"), *replicated = hl_ml_field(attr, "replicated_axes");
+  const HlMlAttr *unreduced = hl_ml_field(attr, "unreduced_axes");
   put_char(p->out, '<');
   if (mesh && mesh->kind == HL_ML_A_STRUCT) {
     PUT(p->out, "mesh");
@@ -258,14 +251,14 @@ static void print_sharding(Printer *p, const HlMlAttr *attr) {
     mlp_attr(p, mesh, PR_TYPE);
   }
   PUT(p->out, ", [");
-  print_items(p, field(attr, "dim_shardings"), print_dim_sharding);
+  print_items(p, hl_ml_field(attr, "dim_shardings"), print_dim_sharding);
   put_char(p->out, ']');
   if (replicated && replicated->n) {
     PUT(p->out, ", replicated=");
     print_axes(p, replicated);
   }
   if (unreduced && unreduced->n) {
-    int64_t op = number(attr, "unreduced_op");
+    int64_t op = hl_ml_field_int(attr, "unreduced_op", 0);
     PUT(p->out, ", unreduced=");
     put_text(p->out, op == 1 ? "max" : op == 2 ? "min" : "");
     print_axes(p, unreduced);
@@ -293,7 +286,7 @@ static void print_dim_mapping(Printer *p, const HlMlAttr *dim) {
 
 static void print_tensor_mapping(Printer *p, const HlMlAttr *tensor) {
   put_char(p->out, '[');
-  print_items(p, field(tensor, "dim_mappings"), print_dim_mapping);
+  print_items(p, hl_ml_field(tensor, "dim_mappings"), print_dim_mapping);
   put_char(p->out, ']');
 }
 
@@ -315,9 +308,9 @@ static void print_factors(Printer *p, const HlMlAttr *rule, const char *name, co
 static void print_rule(Printer *p, const HlMlAttr *rule) {
   HlI64s sizes = ints(rule, "factor_sizes");
   PUT(p->out, "<(");
-  print_items(p, field(rule, "operand_mappings"), print_tensor_mapping);
+  print_items(p, hl_ml_field(rule, "operand_mappings"), print_tensor_mapping);
   PUT(p->out, ")->(");
-  print_items(p, field(rule, "result_mappings"), print_tensor_mapping);
+  print_items(p, hl_ml_field(rule, "result_mappings"), print_tensor_mapping);
   PUT(p->out, ") {");
   for (int k = 0; k < sizes.n; k++) {
     if (k)
@@ -331,42 +324,42 @@ static void print_rule(Printer *p, const HlMlAttr *rule) {
   print_factors(p, rule, "need_replication_factors", "need_replication");
   print_factors(p, rule, "permutation_factors", "permutation");
   print_factors(p, rule, "blocked_propagation_factors", "blocked_propagation");
-  if (number(rule, "is_custom"))
+  if (hl_ml_field_int(rule, "is_custom", 0))
     PUT(p->out, ", custom");
   put_char(p->out, '>');
 }
 
 static void print_per_value(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '[');
-  print_items(p, field(attr, "shardings"), print_sharding);
+  print_items(p, hl_ml_field(attr, "shardings"), print_sharding);
   put_char(p->out, ']');
 }
 
 static void print_manual_axes(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '{');
-  print_items(p, field(attr, "axes"), print_quoted);
+  print_items(p, hl_ml_field(attr, "axes"), print_quoted);
   put_char(p->out, '}');
 }
 
-static void print_axis_list(Printer *p, const HlMlAttr *attr) { print_axes(p, field(attr, "value")); }
+static void print_axis_list(Printer *p, const HlMlAttr *attr) { print_axes(p, hl_ml_field(attr, "value")); }
 
 static void print_axis_lists(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '[');
-  print_items(p, field(attr, "value"), print_axis_list);
+  print_items(p, hl_ml_field(attr, "value"), print_axis_list);
   put_char(p->out, ']');
 }
 
 static void print_param(Printer *p, const HlMlAttr *attr) {
-  print_axes(p, field(attr, "axes"));
+  print_axes(p, hl_ml_field(attr, "axes"));
   PUT(p->out, ": ");
-  hl_buf_i64(p->out, number(attr, "src_dim"));
+  hl_buf_i64(p->out, hl_ml_field_int(attr, "src_dim", 0));
   PUT(p->out, "->");
-  hl_buf_i64(p->out, number(attr, "tgt_dim"));
+  hl_buf_i64(p->out, hl_ml_field_int(attr, "tgt_dim", 0));
 }
 
 static void print_params(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '[');
-  print_items(p, field(attr, "value"), print_param);
+  print_items(p, hl_ml_field(attr, "value"), print_param);
   put_char(p->out, ']');
 }
 

@@ -1,6 +1,8 @@
 // Prints types of MLIR.
 #include "mlir/print.h"
 
+#include <math.h>
+
 void mlp_dim(Printer *p, int64_t size) {
   if (size == HL_UNBOUNDED)
     put_char(p->out, '?');
@@ -47,11 +49,16 @@ static void print_function(Printer *p, const HlMlType *type) {
 
 // --- Quantised types -----------------------------------------------------------------------------------
 
+// A scale of an integer of many digits would be printed as a pattern, which is not a scale: 123456789.0.
 static void print_double(Printer *p, double value) {
   static const HlMlType f64 = {.kind = HL_ML_FLOAT, .width = 64, .dtype = HL_F64};
+  size_t start = p->out->n;
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
-  mlp_float(p->out, &f64, bits, value);
+  if (!mlp_float(p->out, &f64, bits, value) || !isfinite(value))
+    return;
+  p->out->n = start;
+  hl_buf_printf(p->out, "%.1f", value);
 }
 
 static void print_scale(Printer *p, const HlMlQuant *quant, int k) {

@@ -6,9 +6,10 @@
 // Ops that travel under other names: `chlo.X`, `mhlo.X`.
 static const struct {
   const char *name, *op;
-} known[] = {{"top_k", "chlo.top_k"}, {"topk", "chlo.top_k"},   {"tan", "stablehlo.tan"}, {"erf", "chlo.erf"},
-             {"acos", "chlo.acos"},   {"acosh", "chlo.acosh"},  {"asin", "chlo.asin"},    {"asinh", "chlo.asinh"},
-             {"atanh", "chlo.atanh"}, {"cosh", "chlo.cosh"},    {"sinh", "chlo.sinh"},    {"ragged_dot", "chlo.ragged_dot"}};
+} known[] = {{"top_k", "chlo.top_k"}, {"topk", "chlo.top_k"},  {"tan", "stablehlo.tan"},
+             {"erf", "chlo.erf"},     {"acos", "chlo.acos"},   {"acosh", "chlo.acosh"},
+             {"asin", "chlo.asin"},   {"asinh", "chlo.asinh"}, {"atanh", "chlo.atanh"},
+             {"cosh", "chlo.cosh"},   {"sinh", "chlo.sinh"},   {"ragged_dot", "chlo.ragged_dot"}};
 
 static const char *known_op(const HlSym *name) {
   if (!name || (strncmp(name->text, "chlo.", 5) != 0 && strncmp(name->text, "mhlo.", 5) != 0))
@@ -32,7 +33,8 @@ static const char *stands_for(const HlMlOp *op, const HlMlAttr **attrs) {
 }
 
 // The new op's attributes are the dictionary's, and what is discardable of the old one's.
-static void take_attributes(HlMlTree *tree, HlMlOp *fresh, const HlMlOp *op, const HlMlAttr *attrs) {
+static void take_attributes(HlMlTree *tree, HlMlOp *fresh, const HlMlOp *op,
+                            const HlMlAttr *attrs) {
   if (attrs && attrs->kind == HL_ML_A_DICT)
     for (int k = 0; k < attrs->n; k++)
       if (ml_find_attr(ml_row_of(fresh), hl_str(attrs->dict[k].name->text)))
@@ -51,7 +53,8 @@ typedef struct Replaced {
   uint32_t n;
 } Replaced;
 
-static void recompose_op(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *attrs, Replaced *replaced) {
+static void recompose_op(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *attrs,
+                         Replaced *replaced) {
   const HlMlType **types = HL_ARRAY(tree->arena, const HlMlType *, op->n_results + 1);
   for (uint32_t k = 0; k < op->n_results; k++)
     types[k] = op->results[k].type;

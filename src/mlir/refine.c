@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
+// A function for certain types and values of its arguments.
+typedef struct Special Special;
 struct Special {
-  const HlSym *callee;
   int n;
   const HlMlType **type;       // of the arguments
   const Known **known;         // NULL: unknown
@@ -18,7 +21,46 @@ struct Special {
   Special *next;
 };
 
+struct Callee {
+  const HlMlOp *func;          // as it was written; NULL: not looked for yet, or not there
+  bool is_dynamic;             // something in it is
+  Special *special;            // its copies, the newest first
+  int n_copies;
+};
+
 static bool refine_block(Refine *r, HlMlBlock *block);
+
+// --- Tables by index ----------------------------------------------------------------------------------------
+
+// Grows geometrically: the tree gets values as functions are copied.
+void *refine_room(void *table, uint32_t *n, uint32_t index, size_t size) {
+  if (index < *n)
+    return table;
+  const uint32_t before = *n;
+  *n = index + index / 2 + 64;
+  char *grown = base_realloc(table, *n * size);
+  memset(grown + before * size, 0, (*n - before) * size);
+  return grown;
+}
+
+HlMlValue **refine_copies(Refine *r) {
+  return r->copied = refine_room(r->copied, &r->n_copied, r->tree->n_values, sizeof(HlMlValue *));
+}
+
+void refine_replace(Refine *r, const HlMlValue *value, HlMlValue *by) {
+  r->now = refine_room(r->now, &r->n_now, value->index, sizeof(HlMlValue *));
+  r->now[value->index] = by;
+}
+
+static void take_replaced(const Refine *r, HlMlOp *op) {
+  for (uint32_t k = 0; k < op->n_operands; k++) {
+    const uint32_t index = op->operands[k]->index;
+    if (index < r->n_now && r->now[index])
+      op->operands[k] = r->now[index];
+  }
+}
+
+// --- What is dynamic ----------------------------------------------------------------------------------------
 
 bool refine_error(Refine *r, const HlMlOp *op, const char *format, ...) {
   char text[1024];
@@ -78,14 +120,23 @@ static bool has_body(const HlMlOp *func) {
   return body && body->last;
 }
 
+// What is known of the function of that name.
+static Callee *callee_of(Refine *r, const HlSym *name) {
+  r->callee = refine_room(r->callee, &r->n_callees, name->index, sizeof *r->callee);
+  Callee *callee = &r->callee[name->index];
+  if (!callee->func && (callee->func = hl_ml_find_symbol(r->tree, name)))
+    callee->is_dynamic = is_dynamic_within(callee->func);
+  return callee;
+}
+
 static bool same_known(const Known *a, const Known *b) {
   return a == b || (a && b && hl_i64s_equal(a->at, b->at));
 }
 
 // The copy made for these arguments, or NULL.
 static Special *find_special(Refine *r, const HlMlOp *call, const HlSym *callee) {
-  for (Special *s = r->special; s; s = s->next) {
-    bool same = s->callee == callee && s->n == (int)call->n_operands;
+  for (Special *s = callee_of(r, callee)->special; s; s = s->next) {
+    bool same = s->n == (int)call->n_operands;
     for (int k = 0; same && k < s->n; k++)
       same = s->type[k] == call->operands[k]->type && same_known(s->known[k], refine_known(r, call->operands[k]));
     if (same)
@@ -94,31 +145,32 @@ static Special *find_special(Refine *r, const HlMlOp *call, const HlSym *callee)
   return NULL;
 }
 
-static const HlSym *fresh_symbol(Refine *r, const char *name) {
-  for (int k = 0;; k++) {
-    const HlSym *sym = hl_ml_sym(r->tree, hl_arena_printf(r->tree->arena, "%s_%d", name, k));
-    if (!hl_ml_find_symbol(r->tree, sym))
-      return sym;
+static const HlSym *fresh_symbol(Refine *r, const HlSym *callee) {
+  for (;;) {
+    const int k = callee_of(r, callee)->n_copies++;
+    const char *text = hl_arena_printf(r->arena, "%s_%d", callee->text, k);
+    const HlSym *seen = hl_syms_find(r->tree->syms, text, strlen(text));
+    if (!seen || !hl_ml_find_symbol(r->tree, seen))
+      return hl_ml_sym(r->tree, text);
   }
 }
 
 static HlMlOp *copy_function(Refine *r, const HlMlOp *func, const HlSym *callee) {
-  const uint32_t n_map = r->tree->n_values;
-  HlMlValue **map = calloc(n_map + 1, sizeof *map);
-  if (!map) {
-    hl_error_kind(r->cx, HL_LIMIT, (HlPos){0}, "out of memory");
+  if (++r->n_copies > REFINE_MAX_COPIES || r->tree->n_values > hl_cx_limits(r->cx)->instructions) {
+    hl_error_kind(r->cx, HL_LIMIT, hl_ml_pos(r->tree, func),
+                  "the program calls functions with too many different shapes or sizes: %d copies of %u values",
+                  r->n_copies - 1, r->tree->n_values);
     return NULL;
   }
-  HlMlOp *copy = hl_ml_copy_op(r->tree, hl_ml_body(r->tree->module, 0), func, map, n_map);
-  free(map);
-  hl_ml_set(r->tree, copy, "sym_name", hl_ml_string_of(r->tree, fresh_symbol(r, callee->text)));
+  HlMlValue **map = refine_copies(r);
+  HlMlOp *copy = hl_ml_copy_op(r->tree, hl_ml_body(r->tree->module, 0), func, map, r->n_copied);
+  hl_ml_set(r->tree, copy, "sym_name", hl_ml_string_of(r->tree, fresh_symbol(r, callee)));
   hl_ml_set(r->tree, copy, "sym_visibility", hl_ml_string(r->tree, "private", 7));
   return copy;
 }
 
 static Special *make_special(Refine *r, const HlMlOp *call, const HlSym *callee, const HlMlOp *func) {
   Special *s = HL_NEW(r->arena, Special);
-  s->callee = callee;
   s->n = (int)call->n_operands;
   s->type = HL_ARRAY(r->arena, const HlMlType *, s->n + 1);
   s->known = HL_ARRAY(r->arena, const Known *, s->n + 1);
@@ -138,8 +190,8 @@ static Special *make_special(Refine *r, const HlMlOp *call, const HlSym *callee,
       refine_know(r, body->args[k], known->at);
     }
   }
-  s->next = r->special;
-  r->special = s;
+  s->next = callee_of(r, callee)->special;
+  callee_of(r, callee)->special = s;
   if (!refine_block(r, hl_ml_body(s->func, 0)))
     return NULL;
   retype_function(r, s->func);
@@ -147,7 +199,7 @@ static Special *make_special(Refine *r, const HlMlOp *call, const HlSym *callee,
 }
 
 // Worth a copy of its own: something dynamic in it, or sizes computed by it.
-static bool wants_copy(Refine *r, const HlMlOp *call, const HlMlOp *func) {
+static bool wants_copy(Refine *r, const HlMlOp *call, const Callee *callee) {
   bool any_known = false;
   for (uint32_t k = 0; k < call->n_operands; k++)
     any_known = any_known || refine_known(r, call->operands[k]);
@@ -156,15 +208,15 @@ static bool wants_copy(Refine *r, const HlMlOp *call, const HlMlOp *func) {
     const HlDtypeKind kind = hl_dtype_kind(hl_ml_dtype(call->results[k].type));
     computes_numbers = computes_numbers && (kind == HL_KIND_SINT || kind == HL_KIND_UINT || kind == HL_KIND_PRED);
   }
-  return computes_numbers || is_dynamic_op(call) || is_dynamic_within(func);
+  return computes_numbers || callee->is_dynamic || is_dynamic_op(call);
 }
 
 static bool refine_call(Refine *r, HlMlOp *call, const char *attr) {
   const HlSym *callee = hl_ml_attr_sym(call, attr);
-  const HlMlOp *func = callee ? hl_ml_find_symbol(r->tree, callee) : NULL;
+  const HlMlOp *func = callee ? callee_of(r, callee)->func : NULL;
   if (!func || !has_body(func) || hl_ml_body(func, 0)->n_args != (int)call->n_operands)
     return refine_error(r, call, "calls a function without a body, or with other arguments");
-  if (!wants_copy(r, call, func))
+  if (!wants_copy(r, call, callee_of(r, callee)))
     return true;
   Special *s = find_special(r, call, callee);
   if (!s)
@@ -269,6 +321,7 @@ static bool refine_assertion(Refine *r, HlMlOp *op) {
 // --- Blocks -------------------------------------------------------------------------------------------------------
 
 static bool refine_one(Refine *r, HlMlOp *op) {
+  take_replaced(r, op);
   if (is_assertion(op))
     return refine_assertion(r, op);
   if (op->row == ML_FUNC_CALL)
@@ -307,7 +360,7 @@ static void give_value(Refine *r, HlMlBlock *body, HlMlValue *arg, int64_t value
   hl_literal_set_i64(&holder, 0, value);
   hl_ml_set(r->tree, constant, "value", hl_ml_dense(r->tree, arg->type, &room, 1, true));
   hl_ml_place_before(constant, first);
-  hl_ml_replace(body->region, arg, &constant->results[0]);
+  refine_replace(r, arg, &constant->results[0]);
 }
 
 static bool give_arguments(Refine *r, HlMlOp *func, int n, const HlMlArg *args) {
@@ -355,10 +408,16 @@ bool hl_ml_refine(HlCx *cx, HlMlTree *tree, const HlSym *entry, int n, const HlM
   good = good && refine_block(&r, hl_ml_body(func, 0));
   if (good)
     retype_function(&r, func);
+  for (HlMlOp *op = tree->module; op; op = hl_ml_next(op, tree->module))
+    take_replaced(&r, op);
   good = good && check_static(&r, func);
-  for (Special *s = r.special; good && s; s = s->next)
-    good = check_static(&r, s->func);
+  for (uint32_t k = 0; k < r.n_callees; k++)
+    for (Special *s = r.callee[k].special; good && s; s = s->next)
+      good = check_static(&r, s->func);
   free(r.known);
+  free(r.now);
+  free(r.copied);
+  free(r.callee);
   hl_arena_free(r.arena);
   return good;
 }

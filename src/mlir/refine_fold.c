@@ -1,7 +1,6 @@
 // Follows integer values through the ops that compute sizes.
 #include "mlir/refine.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 // --- What is known ------------------------------------------------------------------------------------------
@@ -10,23 +9,9 @@ const Known *refine_known(const Refine *r, const HlMlValue *value) {
   return value->index < r->n_known && r->known[value->index].is ? &r->known[value->index] : NULL;
 }
 
-// Grows geometrically: the tree gets values as functions are copied.
-static bool make_room(Refine *r, uint32_t index) {
-  if (index < r->n_known)
-    return true;
-  const uint32_t n = index + index / 2 + 64;
-  Known *grown = realloc(r->known, n * sizeof *grown);
-  if (!grown)
-    return false;
-  memset(grown + r->n_known, 0, (n - r->n_known) * sizeof *grown);
-  r->known = grown;
-  r->n_known = n;
-  return true;
-}
-
 void refine_know(Refine *r, const HlMlValue *value, HlI64s at) {
-  if (make_room(r, value->index))
-    r->known[value->index] = (Known){true, at};
+  r->known = refine_room(r->known, &r->n_known, value->index, sizeof *r->known);
+  r->known[value->index] = (Known){true, at};
 }
 
 // The numbers of a type, as many as it has elements; -1 where they are not followed.
@@ -248,19 +233,33 @@ void refine_fold(Refine *r, const HlMlOp *op) {
 
 // --- Equal by construction -------------------------------------------------------------------------------------
 
-bool refine_same(const HlMlValue *a, const HlMlValue *b, int depth) {
+// Whether two results stand at the same place of ops that say the same, their operands aside. What is not the same
+// each time it runs is not asked.
+static bool same_op(const HlMlValue *a, const HlMlValue *b) {
   const HlMlOp *x = a->def, *y = b->def;
-  if (a == b)
-    return true;
-  if (!x || !y || depth == 0 || x->row != y->row || x->row == ML_NONE || x->n_operands != y->n_operands ||
+  if (!x || !y || x->row != y->row || x->row == ML_NONE || x->n_operands != y->n_operands ||
       x->n_attrs != y->n_attrs || x->n_regions || y->n_regions || a->number != b->number || a->type != b->type ||
       x->row == ML_STABLEHLO_RNG || x->row == ML_STABLEHLO_CUSTOM_CALL || x->row == ML_FUNC_CALL)
     return false;
   for (uint32_t k = 0; k < x->n_attrs; k++)
     if (x->attrs[k].name != y->attrs[k].name || !hl_ml_attr_equal(x->attrs[k].value, y->attrs[k].value))
       return false;
-  for (uint32_t k = 0; k < x->n_operands; k++)
-    if (!refine_same(x->operands[k], y->operands[k], depth - 1))
+  return true;
+}
+
+// `left` is how many ops may still be looked at: what they are made of may be shared many times over.
+static bool same_number(const HlMlValue *a, const HlMlValue *b, int *left) {
+  if (a == b)
+    return true;
+  if (--*left < 0 || !same_op(a, b))
+    return false;
+  for (uint32_t k = 0; k < a->def->n_operands; k++)
+    if (!same_number(a->def->operands[k], b->def->operands[k], left))
       return false;
   return true;
+}
+
+bool refine_same(const HlMlValue *a, const HlMlValue *b) {
+  int left = 200;
+  return same_number(a, b, &left);
 }

@@ -3,30 +3,35 @@
 
 #include <string.h>
 
-// An op in the place of another: its results take over the uses, its attributes are copied.
-static HlMlOp *instead(Refine *r, HlMlOp *op, const char *name, int n, HlMlValue *const *operands,
-                       const HlMlType *type) {
-  HlMlOp *made = hl_ml_op(r->tree, NULL, name, n, operands, 1, &type, 0);
-  made->location = op->location;
-  made->loc = op->loc;
-  for (uint32_t k = 0; k < op->n_attrs; k++)
-    hl_ml_set(r->tree, made, op->attrs[k].name->text, op->attrs[k].value);
-  hl_ml_place_before(made, op);
-  return made;
-}
-
-static void take_over(HlMlOp *from, HlMlOp *made) {
-  hl_ml_replace(from->block->region, &from->results[0], &made->results[0]);
-  hl_ml_unlink(from);
-}
-
-static HlMlValue *extra(Refine *r, HlMlOp *at, const char *name, int n, HlMlValue *const *operands,
-                        const HlMlType *type) {
-  HlMlOp *op = hl_ml_op(r->tree, NULL, name, n, operands, 1, &type, 0);
+// A new op in front of another, from where that one is.
+static HlMlOp *put(Refine *r, HlMlOp *at, const char *name, int n, HlMlValue *const *operands, int n_results,
+                   const HlMlType *const *types, int n_regions) {
+  HlMlOp *op = hl_ml_op(r->tree, NULL, name, n, operands, n_results, types, n_regions);
   op->location = at->location;
   op->loc = at->loc;
   hl_ml_place_before(op, at);
-  return &op->results[0];
+  return op;
+}
+
+static HlMlValue *put_value(Refine *r, HlMlOp *at, const char *name, int n, HlMlValue *const *operands,
+                            const HlMlType *type) {
+  return &put(r, at, name, n, operands, 1, &type, 0)->results[0];
+}
+
+// An op to stand in the place of another of one result: with all its attributes.
+static HlMlOp *put_like(Refine *r, HlMlOp *op, const char *name, int n, HlMlValue *const *operands,
+                        const HlMlType *type) {
+  HlMlOp *made = put(r, op, name, n, operands, 1, &type, 0);
+  hl_ml_set_all(r->tree, made, (int)op->n_attrs, op->attrs);
+  return made;
+}
+
+// Puts an op in the place of another with as many results.
+static void take_over(Refine *r, HlMlOp **op, HlMlOp *made) {
+  for (uint32_t k = 0; k < made->n_results; k++)
+    refine_replace(r, &(*op)->results[k], &made->results[k]);
+  hl_ml_unlink(*op);
+  *op = made;
 }
 
 // The result's type with the sizes given; NULL after reporting that they contradict it.
@@ -48,11 +53,10 @@ static bool with_shape(Refine *r, HlMlOp **op, const char *name, uint32_t shape)
   const HlMlType *type = sized(r, *op, sizes->at);
   if (!type)
     return false;
-  HlMlOp *made = instead(r, *op, name, (int)shape, (*op)->operands, type);
+  HlMlOp *made = put_like(r, *op, name, (int)shape, (*op)->operands, type);
   hl_ml_set(r->tree, made, "known_expanding_dimensions", NULL);
   hl_ml_set(r->tree, made, "known_nonexpanding_dimensions", NULL);
-  take_over(*op, made);
-  *op = made;
+  take_over(r, op, made);
   return true;
 }
 
@@ -66,11 +70,10 @@ static bool with_attributes(Refine *r, HlMlOp **op, const char *name, uint32_t f
   for (uint32_t k = first; k < old->n_operands; k++)
     if (!refine_known(r, old->operands[k]))
       return true;
-  HlMlOp *made = instead(r, *op, name, (int)first, old->operands, old->results[0].type);
+  HlMlOp *made = put_like(r, *op, name, (int)first, old->operands, old->results[0].type);
   for (uint32_t k = first; k < old->n_operands; k++)
     set_ints(r, made, attr[k - first], refine_known(r, old->operands[k])->at);
-  take_over(*op, made);
-  *op = made;
+  take_over(r, op, made);
   return true;
 }
 
@@ -80,10 +83,9 @@ static bool convolution(Refine *r, HlMlOp **op) {
   const HlMlType *type = old->operands[2]->type;
   if (!padding || !hl_ml_is_tensor(type) || type->rank != 2)
     return true;
-  HlMlOp *made = instead(r, *op, "stablehlo.convolution", 2, old->operands, old->results[0].type);
+  HlMlOp *made = put_like(r, *op, "stablehlo.convolution", 2, old->operands, old->results[0].type);
   hl_ml_set(r->tree, made, "padding", hl_ml_dense_ints(r->tree, 2, type->dim, padding->at.at));
-  take_over(*op, made);
-  *op = made;
+  take_over(r, op, made);
   return true;
 }
 
@@ -92,11 +94,10 @@ static bool convolution(Refine *r, HlMlOp **op) {
 // limit = start + sizes, with known sizes: what they are.
 static const Known *sizes_of_slice(Refine *r, const HlMlOp *op) {
   const HlMlOp *limit = op->operands[2]->def;
-  enum { DEPTH = 24 };
   if (!limit || limit->row != ML_STABLEHLO_ADD)
     return NULL;
   for (int k = 0; k < 2; k++)
-    if (refine_same(limit->operands[k], op->operands[1], DEPTH))
+    if (refine_same(limit->operands[k], op->operands[1]))
       return refine_known(r, limit->operands[1 - k]);
   return NULL;
 }
@@ -105,11 +106,11 @@ static const Known *sizes_of_slice(Refine *r, const HlMlOp *op) {
 static HlMlValue *scalar_of(Refine *r, HlMlOp *at, HlMlValue *list, int64_t k) {
   const int64_t one = 1, next = k + 1;
   const HlMlType *element = hl_ml_element(list->type);
-  HlMlValue *part = extra(r, at, "stablehlo.slice", 1, &list, hl_ml_tensor_type(r->tree, 1, &one, element, NULL));
+  HlMlValue *part = put_value(r, at, "stablehlo.slice", 1, &list, hl_ml_tensor_type(r->tree, 1, &one, element, NULL));
   set_ints(r, part->def, "start_indices", (HlI64s){&k, 1});
   set_ints(r, part->def, "limit_indices", (HlI64s){&next, 1});
   set_ints(r, part->def, "strides", (HlI64s){&one, 1});
-  return extra(r, at, "stablehlo.reshape", 1, &part, hl_ml_tensor_type(r->tree, 0, NULL, element, NULL));
+  return put_value(r, at, "stablehlo.reshape", 1, &part, hl_ml_tensor_type(r->tree, 0, NULL, element, NULL));
 }
 
 static bool dynamic_slice(Refine *r, HlMlOp **op) {
@@ -128,10 +129,9 @@ static bool dynamic_slice(Refine *r, HlMlOp **op) {
   operands[0] = old->operands[0];
   for (int k = 0; k < n; k++)
     operands[k + 1] = scalar_of(r, old, old->operands[1], k);
-  HlMlOp *made = instead(r, old, "stablehlo.dynamic_slice", n + 1, operands, type);
+  HlMlOp *made = put_like(r, old, "stablehlo.dynamic_slice", n + 1, operands, type);
   set_ints(r, made, "slice_sizes", sizes->at);
-  take_over(old, made);
-  *op = made;
+  take_over(r, op, made);
   return true;
 }
 
@@ -164,21 +164,43 @@ static bool drop_shape_operands(Refine *r, HlMlOp *op) {
 
 // The wrapper that keeps an operand's old type is the operand itself once types follow.
 static bool unwrap(Refine *r, HlMlOp *op) {
-  (void)r;
   op->results[0].type = op->operands[0]->type;
-  hl_ml_replace(op->block->region, &op->results[0], op->operands[0]);
+  refine_replace(r, &op->results[0], op->operands[0]);
   return true;
+}
+
+// The function that a stand-in names as its body; NULL: none.
+static const HlMlOp *called_function(const Refine *r, const HlMlOp *op) {
+  const HlMlAttr *called = hl_ml_attr(op, "called_computations");
+  const bool is_one = called && called->kind == HL_ML_A_ARRAY && called->n == 1;
+  const HlMlOp *func = is_one ? hl_ml_find_symbol(r->tree, called->list[0]->sym) : NULL;
+  return func && hl_ml_body(func, 0) ? func : NULL;
+}
+
+// Fills a region with a copy of a function's body.
+static void copy_body(Refine *r, HlMlRegion *to, const HlMlOp *func) {
+  HlMlBlock *body = hl_ml_block(r->tree, to);
+  const HlMlBlock *from = hl_ml_body(func, 0);
+  HlMlValue **map = refine_copies(r);
+  for (int k = 0; k < from->n_args; k++)
+    map[from->args[k]->index] = hl_ml_arg(r->tree, body, from->args[k]->type);
+  for (const HlMlOp *op = from->first; op; op = op->next) {
+    if (op->row != ML_FUNC_RETURN) {
+      hl_ml_copy_op(r->tree, body, op, map, r->n_copied);
+      continue;
+    }
+    HlMlValue **out = HL_ARRAY(r->arena, HlMlValue *, op->n_operands + 1);
+    for (uint32_t k = 0; k < op->n_operands; k++)
+      out[k] = map[op->operands[k]->index];
+    hl_ml_op(r->tree, body, "stablehlo.return", (int)op->n_operands, out, 0, NULL, 0);
+  }
 }
 
 // A stand-in's body is a function of two scalars; its windows are operands.
 static bool reduce_window(Refine *r, HlMlOp **op) {
-  HlMlOp *old = *op;
   static const char *const attr[] = {"window_dimensions", "window_strides", "base_dilations", "window_dilations"};
-  const HlMlAttr *called = hl_ml_attr(old, "called_computations");
-  const HlMlOp *func = called && called->kind == HL_ML_A_ARRAY && called->n == 1
-                           ? hl_ml_find_symbol(r->tree, called->list[0]->sym)
-                           : NULL;
-  if (old->n_operands < 7 || (old->n_operands - 5) % 2 || !func || !hl_ml_body(func, 0))
+  const HlMlOp *old = *op, *func = called_function(r, old);
+  if (old->n_operands < 7 || (old->n_operands - 5) % 2 || !func)
     return true;
   const uint32_t n = old->n_operands - 5;  // inputs and initial values
   for (uint32_t k = n; k < old->n_operands; k++)
@@ -187,72 +209,40 @@ static bool reduce_window(Refine *r, HlMlOp **op) {
   const HlMlType **types = HL_ARRAY(r->arena, const HlMlType *, old->n_results + 1);
   for (uint32_t k = 0; k < old->n_results; k++)
     types[k] = old->results[k].type;
-  HlMlOp *made = hl_ml_op(r->tree, NULL, "stablehlo.reduce_window", (int)n, old->operands, (int)old->n_results, types, 1);
-  made->location = old->location;
-  made->loc = old->loc;
+  HlMlOp *made = put(r, *op, "stablehlo.reduce_window", (int)n, old->operands, (int)old->n_results, types, 1);
   for (uint32_t k = 0; k < 4; k++)
     set_ints(r, made, attr[k], refine_known(r, old->operands[n + k])->at);
   const HlI64s padding = refine_known(r, old->operands[n + 4])->at;
   const int64_t dim[] = {padding.n / 2, 2};
   hl_ml_set(r->tree, made, "padding", hl_ml_dense_ints(r->tree, 2, dim, padding.at));
-  HlMlBlock *body = hl_ml_block(r->tree, &made->regions[0]);
-  HlMlBlock *from = hl_ml_body(func, 0);
-  HlMlValue **map = HL_ARRAY(r->arena, HlMlValue *, r->tree->n_values + 1);
-  const uint32_t n_map = r->tree->n_values;
-  for (int k = 0; k < from->n_args; k++)
-    map[from->args[k]->index] = hl_ml_arg(r->tree, body, from->args[k]->type);
-  for (HlMlOp *inner = from->first; inner; inner = inner->next) {
-    if (inner->row != ML_FUNC_RETURN) {
-      hl_ml_copy_op(r->tree, body, inner, map, n_map);
-      continue;
-    }
-    HlMlValue **out = HL_ARRAY(r->arena, HlMlValue *, inner->n_operands + 1);
-    for (uint32_t k = 0; k < inner->n_operands; k++)
-      out[k] = map[inner->operands[k]->index];
-    hl_ml_op(r->tree, body, "stablehlo.return", (int)inner->n_operands, out, 0, NULL, 0);
-  }
-  hl_ml_place_before(made, old);
-  for (uint32_t k = 0; k < old->n_results; k++)
-    hl_ml_replace(old->block->region, &old->results[k], &made->results[k]);
-  hl_ml_unlink(old);
-  *op = made;
+  copy_body(r, &made->regions[0], func);
+  take_over(r, op, made);
   return true;
 }
 
 static bool rng_bit_generator(Refine *r, HlMlOp **op) {
-  HlMlOp *old = *op;
+  const HlMlOp *old = *op;
   const Known *sizes = old->n_operands == 2 ? refine_known(r, old->operands[1]) : NULL;
   if (!sizes || old->n_results != 2)
     return true;
-  const HlMlType *types[] = {old->operands[0]->type, hl_ml_tensor_type(r->tree, sizes->at.n, sizes->at.at,
-                                                                       hl_ml_element(old->results[1].type), NULL)};
-  HlMlOp *made = hl_ml_op(r->tree, NULL, "stablehlo.rng_bit_generator", 1, old->operands, 2, types, 0);
-  made->location = old->location;
-  made->loc = old->loc;
+  const HlMlType *element = hl_ml_element(old->results[1].type);
+  const HlMlType *types[] = {old->operands[0]->type,
+                             hl_ml_tensor_type(r->tree, sizes->at.n, sizes->at.at, element, NULL)};
+  HlMlOp *made = put(r, *op, "stablehlo.rng_bit_generator", 1, old->operands, 2, types, 0);
   hl_ml_set(r->tree, made, "rng_algorithm", hl_ml_attr(old, "rng_algorithm"));
-  hl_ml_place_before(made, old);
-  for (uint32_t k = 0; k < 2; k++)
-    hl_ml_replace(old->block->region, &old->results[k], &made->results[k]);
-  hl_ml_unlink(old);
-  *op = made;
+  take_over(r, op, made);
   return true;
 }
 
 static bool top_k(Refine *r, HlMlOp **op) {
-  HlMlOp *old = *op;
+  const HlMlOp *old = *op;
   const Known *k = old->n_operands == 2 ? refine_known(r, old->operands[1]) : NULL;
   if (!k || k->at.n != 1 || old->n_results != 2)
     return true;
   const HlMlType *types[] = {old->results[0].type, old->results[1].type};
-  HlMlOp *made = hl_ml_op(r->tree, NULL, "chlo.top_k", 1, old->operands, 2, types, 0);
-  made->location = old->location;
-  made->loc = old->loc;
+  HlMlOp *made = put(r, *op, "chlo.top_k", 1, old->operands, 2, types, 0);
   hl_ml_set(r->tree, made, "k", hl_ml_i64(r->tree, k->at.at[0]));
-  hl_ml_place_before(made, old);
-  for (uint32_t i = 0; i < 2; i++)
-    hl_ml_replace(old->block->region, &old->results[i], &made->results[i]);
-  hl_ml_unlink(old);
-  *op = made;
+  take_over(r, op, made);
   return true;
 }
 

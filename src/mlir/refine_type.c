@@ -70,14 +70,7 @@ static Sizes sizes_of(Refine *r, const HlMlType *type) {
 static HlI64s ints(Refine *r, const HlMlOp *op, const char *name) { return hl_ml_attr_ints(r->arena, op, name); }
 
 static HlI64s field(Refine *r, const HlMlAttr *attr, const char *name) {
-  const HlMlAttr *value = attr ? hl_ml_field(attr, name) : NULL;
-  return value ? hl_ml_ints(r->arena, value) : (HlI64s){0};
-}
-
-// A number among them.
-static int64_t number(const HlMlAttr *attr, const char *name) {
-  const HlMlAttr *value = attr ? hl_ml_field(attr, name) : NULL;
-  return value && value->kind == HL_ML_A_INT ? value->i : 0;
+  return hl_ml_field_ints(r->arena, attr, name);
 }
 
 // --- Rules ----------------------------------------------------------------------------------------------------
@@ -252,10 +245,10 @@ static bool convolution(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   if (!n || !x || !y || xs.n != ys.n || os.n != xs.n || groups < 1)
     return false;
   *out = new_sizes(r, x->rank);
-  const int64_t ob = number(n, "output_batch_dimension");
-  const int64_t of = number(n, "output_feature_dimension");
-  if (!at_dim(x, number(n, "input_batch_dimension"), &batch) ||
-      !at_dim(y, number(n, "kernel_output_feature_dimension"), &features) || ob < 0 ||
+  const int64_t ob = hl_ml_field_int(n, "output_batch_dimension", 0);
+  const int64_t of = hl_ml_field_int(n, "output_feature_dimension", 0);
+  if (!at_dim(x, hl_ml_field_int(n, "input_batch_dimension", 0), &batch) ||
+      !at_dim(y, hl_ml_field_int(n, "kernel_output_feature_dimension", 0), &features) || ob < 0 ||
       ob >= out->rank || of < 0 || of >= out->rank)
     return false;
   out->dim[ob] = batch == HL_UNBOUNDED ? batch : batch / groups;
@@ -315,7 +308,7 @@ static bool gather(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   const HlMlType *indices = operand(op, 1);
   const HlI64s offset = field(r, n, "offset_dims"), collapsed = field(r, n, "collapsed_slice_dims");
   const HlI64s batching = field(r, n, "operand_batching_dims"), sizes = ints(r, op, "slice_sizes");
-  const int64_t vector = number(n, "index_vector_dim");
+  const int64_t vector = hl_ml_field_int(n, "index_vector_dim", 0);
   (void)k;
   if (!n || !indices || sizes.n == 0)
     return false;

@@ -122,7 +122,8 @@ static HlMlOp *narrow_loop(Simplify *s, HlMlOp *op) {
   HlMlBlock *cond = only_block(op, 0), *body = only_block(op, 1);
   uint32_t n = op->n_operands, n_drop = 0;
   if (!cond || !body || op->n_results != n || cond->n_args != (int)n || body->n_args != (int)n ||
-      body->last->n_operands != n || hl_ml_attr(op, "mhlo.sharding") || hl_ml_attr(op, "sdy.sharding"))
+      body->last->n_operands != n || hl_ml_attr(op, "mhlo.sharding") ||
+      hl_ml_attr(op, "sdy.sharding"))
     return op;
   bool *drop = HL_ARRAY(s->arena, bool, n + 1);
   for (uint32_t k = 0; k < n; k++)
@@ -177,6 +178,8 @@ static HlMlOp *simplify_op(Simplify *s, HlMlOp *op) {
     simplify_region(s, &op->regions[k]);
   if (op->row == ML_STABLEHLO_WHILE)
     skip_loop(s, op);
+  else if (!ml_has_counts(op))
+    return next;  // the conversion will say so
   else if (!sm_fold(s, op))
     sm_identity(s, op);
   return next;
@@ -212,13 +215,16 @@ static bool region_has_effect(const HlMlRegion *region) {
 
 static bool has_effect(const HlMlOp *op) {
   int hlo = ml_row_of(op)->hlo;
-  if (op->row == ML_NONE || (hlo != HL_OP_NO && hl_op_info[hlo].traits & (HL_T_SIDE_EFFECT | HL_T_COLLECTIVE | HL_T_ASYNC)))
+  if (op->row == ML_NONE ||
+      (hlo != HL_OP_NO &&
+       hl_op_info[hlo].traits & (HL_T_SIDE_EFFECT | HL_T_COLLECTIVE | HL_T_ASYNC)))
     return true;
   if (op->dialect != HL_ML_STABLEHLO && op->dialect != HL_ML_MHLO && op->dialect != HL_ML_CHLO)
     return true;
   if (op->row == ML_STABLEHLO_CUSTOM_CALL) {
     const HlSym *target = hl_ml_attr_sym(op, "call_target_name");
-    return hl_ml_attr_int(op, "has_side_effect", 0) || !target || strncmp(target->text, "check.", 6) == 0;
+    return hl_ml_attr_int(op, "has_side_effect", 0) || !target ||
+           strncmp(target->text, "check.", 6) == 0;
   }
   if (op->row == ML_STABLEHLO_COMPOSITE || op->row == ML_MHLO_PRINT || op->row == ML_MHLO_FUSION)
     return true;
@@ -243,7 +249,8 @@ static bool is_end(const HlMlOp *op) {
 static HlMlOp *narrow_sort(Simplify *s, HlMlOp *op) {
   HlMlBlock *block = only_block(op, 0);
   uint32_t n = op->n_operands, n_drop = 0;
-  if (!block || op->n_results != n || block->n_args != 2 * (int)n || hl_ml_attr(op, "mhlo.sharding"))
+  if (!block || op->n_results != n || block->n_args != 2 * (int)n ||
+      hl_ml_attr(op, "mhlo.sharding"))
     return op;
   bool *drop = HL_ARRAY(s->arena, bool, n + 1), *drop_arg = HL_ARRAY(s->arena, bool, 2 * n + 1);
   for (uint32_t k = 0; k < n; k++) {

@@ -10,7 +10,9 @@ const HlMlAttr *sm_constant(const HlMlValue *value) {
   if (!value->def || !ml_is_constant(value->def))
     return NULL;
   const HlMlAttr *attr = hl_ml_attr(value->def, "value");
-  return attr && attr->kind == HL_ML_A_DENSE && attr->type && attr->type->kind == HL_ML_TENSOR ? attr : NULL;
+  return attr && attr->kind == HL_ML_A_DENSE && attr->type && attr->type->kind == HL_ML_TENSOR
+             ? attr
+             : NULL;
 }
 
 // --- One of each ------------------------------------------------------------------------------------------
@@ -21,12 +23,14 @@ static size_t element_bytes(const HlMlAttr *attr) {
 }
 
 static uint64_t hash_constant(const HlMlAttr *attr, const HlMlType *type) {
-  return hl_hash_mix(type->hash, hl_hash_bytes(attr->data, element_bytes(attr) * (size_t)attr->n_elements, 1));
+  return hl_hash_mix(type->hash,
+                     hl_hash_bytes(attr->data, element_bytes(attr) * (size_t)attr->n_elements, 1));
 }
 
 static bool same_constant(const HlMlOp *a, const HlMlAttr *x, const HlMlOp *b, const HlMlAttr *y) {
   size_t n = element_bytes(x) * (size_t)x->n_elements;
-  return a->results[0].type == b->results[0].type && x->n_elements == y->n_elements && memcmp(x->data, y->data, n) == 0;
+  return a->results[0].type == b->results[0].type && x->n_elements == y->n_elements &&
+         memcmp(x->data, y->data, n) == 0;
 }
 
 static HlMlOp **find_constant(HlMlOp **table, uint32_t n, HlMlOp *op) {
@@ -96,7 +100,8 @@ static bool is_small(const HlMlType *type) {
 
 static bool can_fold(const HlMlOp *op) {
   if (!is_foldable(op) || op->n_results != 1 || op->n_operands == 0 || op->n_regions > 0 ||
-      hl_ml_attr(op, "mhlo.sharding") || hl_ml_attr(op, "sdy.sharding") || hl_ml_attr(op, "mhlo.frontend_attributes"))
+      hl_ml_attr(op, "mhlo.sharding") || hl_ml_attr(op, "sdy.sharding") ||
+      hl_ml_attr(op, "mhlo.frontend_attributes"))
     return false;
   for (uint32_t k = 0; k < op->n_operands; k++)
     if (!sm_constant(op->operands[k]))
@@ -108,7 +113,8 @@ static bool can_fold(const HlMlOp *op) {
 static bool is_splat_op(const HlMlOp *op) {
   int hlo = ml_row_of(op)->hlo;
   bool spreads = op->row == ML_STABLEHLO_BROADCAST_IN_DIM || op->row == ML_STABLEHLO_BROADCAST ||
-                 op->row == ML_STABLEHLO_RESHAPE || op->row == ML_STABLEHLO_TRANSPOSE || op->row == ML_STABLEHLO_SLICE;
+                 op->row == ML_STABLEHLO_RESHAPE || op->row == ML_STABLEHLO_TRANSPOSE ||
+                 op->row == ML_STABLEHLO_SLICE;
   bool pointwise = hlo != HL_OP_NO && hl_op_info[hlo].traits & HL_T_ELEMENTWISE;
   for (uint32_t k = 0; k < op->n_operands; k++)
     if (sm_constant(op->operands[k])->n_elements != 1)
@@ -152,7 +158,8 @@ static HlLiteral *compute(Simplify *s, HlMlOp *op, bool scalar) {
   for (uint32_t k = 0; k < op->n_operands && ok; k++) {
     const HlMlAttr *attr = sm_constant(op->operands[k]);
     if (scalar)
-      attr = splat_like(s->tree, hl_ml_tensor_type(s->tree, 0, NULL, hl_ml_element(attr->type), NULL), attr);
+      attr = splat_like(s->tree,
+                        hl_ml_tensor_type(s->tree, 0, NULL, hl_ml_element(attr->type), NULL), attr);
     HlLiteral *literal = hl_ml_literal(s->cx, (HlPos){0}, attr);
     ok = literal && ml_set(l, op->operands[k], hl_constant_new(comp, literal, NULL));
     hl_literal_unref(literal);
@@ -176,7 +183,8 @@ static const HlMlAttr *fold_value(Simplify *s, HlMlOp *op) {
       hl_ml_element(type)->kind == HL_ML_QUANT)
     return NULL;
   bool scalar = is_splat_op(op);
-  if (scalar && !(ml_row_of(op)->hlo != HL_OP_NO && hl_op_info[ml_row_of(op)->hlo].traits & HL_T_ELEMENTWISE))
+  if (scalar &&
+      !(ml_row_of(op)->hlo != HL_OP_NO && hl_op_info[ml_row_of(op)->hlo].traits & HL_T_ELEMENTWISE))
     return splat_like(tree, type, sm_constant(op->operands[0]));
   if (!scalar) {
     for (uint32_t k = 0; k < op->n_operands; k++)
@@ -216,7 +224,8 @@ bool sm_fold(Simplify *s, HlMlOp *op) {
 }
 
 bool sm_becomes_constant(Simplify *s, HlMlOp *op, const HlMlAttr *value) {
-  HlMlOp *constant = hl_ml_op(s->tree, NULL, "stablehlo.constant", 0, NULL, 1, &op->results[0].type, 0);
+  HlMlOp *constant =
+      hl_ml_op(s->tree, NULL, "stablehlo.constant", 0, NULL, 1, &op->results[0].type, 0);
   hl_ml_set(s->tree, constant, "value", value);
   constant->location = op->location;
   constant->loc = op->loc;
@@ -228,10 +237,13 @@ bool sm_becomes_constant(Simplify *s, HlMlOp *op, const HlMlAttr *value) {
 
 // The lowering used for folding makes no functions: n_funcs counts the values that `value` covers.
 void sm_fold_start(Simplify *s) {
-  s->lower = (MlLower){.cx = s->cx, .tree = s->tree, .arena = s->arena, .m = hl_module_new("fold", NULL)};
+  s->lower =
+      (MlLower){.cx = s->cx, .tree = s->tree, .arena = s->arena, .m = hl_module_new("fold", NULL)};
 }
 
-void sm_fold_end(Simplify *s) { hl_module_free(s->lower.m); }
+void sm_fold_end(Simplify *s) {
+  hl_module_free(s->lower.m);
+}
 
 // --- Looking at constants --------------------------------------------------------------------------------------------
 
@@ -248,7 +260,8 @@ bool sm_is_all(const HlMlValue *value, double number) {
 bool sm_int(const HlMlValue *value, int64_t *out) {
   const HlMlAttr *attr = sm_constant(value);
   HlDtype dtype = attr ? hl_ml_dtype(attr->type) : HL_NO_DTYPE;
-  if (!attr || attr->n_elements != 1 || (dtype != HL_PRED && (dtype == HL_NO_DTYPE || !hl_is_integral(dtype))))
+  if (!attr || attr->n_elements != 1 ||
+      (dtype != HL_PRED && (dtype == HL_NO_DTYPE || !hl_is_integral(dtype))))
     return false;
   hl_convert_elements(HL_S64, out, dtype, attr->data, 1);
   return true;

@@ -40,7 +40,9 @@ static bool all_ones(const HlMlValue *value) {
   if (dtype == HL_PRED)
     return bits == 1;
   int width = hl_dtype_info[dtype].bits;
-  return width >= 64 ? bits == -1 : ((uint64_t)bits & ((UINT64_C(1) << width) - 1)) == (UINT64_C(1) << width) - 1;
+  return width >= 64
+             ? bits == -1
+             : ((uint64_t)bits & ((UINT64_C(1) << width) - 1)) == (UINT64_C(1) << width) - 1;
 }
 
 // Constants stand on the right of ops that commute.
@@ -112,9 +114,11 @@ static bool compare_op(Simplify *s, HlMlOp *op) {
   if (hl_ml_dtype(op->operands[0]->type) == HL_PRED && sm_int(op->operands[1], &truth) &&
       how == (truth ? HL_WORD_direction_EQ : HL_WORD_direction_NE))
     return is(s, op, op->operands[0]);
-  if (op->operands[0] != op->operands[1] || !is_integer(op->operands[0]) || !hl_ml_is_static(op->results[0].type))
+  if (op->operands[0] != op->operands[1] || !is_integer(op->operands[0]) ||
+      !hl_ml_is_static(op->results[0].type))
     return false;
-  uint8_t holds = how == HL_WORD_direction_EQ || how == HL_WORD_direction_GE || how == HL_WORD_direction_LE;
+  uint8_t holds =
+      how == HL_WORD_direction_EQ || how == HL_WORD_direction_GE || how == HL_WORD_direction_LE;
   return sm_becomes_constant(s, op, hl_ml_dense(s->tree, op->results[0].type, &holds, 1, true));
 }
 
@@ -135,7 +139,8 @@ static bool ascends(HlI64s list) {
 }
 
 static void become_reshape(Simplify *s, HlMlOp *op) {
-  const HlMlAttr *sharding = hl_ml_attr(op, "mhlo.sharding"), *frontend = hl_ml_attr(op, "mhlo.frontend_attributes");
+  const HlMlAttr *sharding = hl_ml_attr(op, "mhlo.sharding"),
+                 *frontend = hl_ml_attr(op, "mhlo.frontend_attributes");
   sm_become(s, op, op->dialect == HL_ML_MHLO ? "mhlo.reshape" : "stablehlo.reshape", 1);
   if (sharding)
     hl_ml_set(s->tree, op, "mhlo.sharding", sharding);
@@ -173,7 +178,8 @@ static bool broadcast_op(Simplify *s, HlMlOp *op) {
   HlI64s dims = hl_ml_attr_ints(s->arena, op, "broadcast_dimensions");
   if (from == to && is_identity_list(dims))
     return is(s, op, op->operands[0]);
-  if (!hl_ml_is_static(from) || !hl_ml_is_static(to) || hl_ml_elements(from) != hl_ml_elements(to) || !ascends(dims))
+  if (!hl_ml_is_static(from) || !hl_ml_is_static(to) ||
+      hl_ml_elements(from) != hl_ml_elements(to) || !ascends(dims))
     return false;
   become_reshape(s, op);
   return reshape_op(s, op);
@@ -185,8 +191,10 @@ static bool slice_op(Simplify *s, HlMlOp *op) {
     return true;
   HlMlOp *whole = def_of(op->operands[0], ML_STABLEHLO_CONCATENATE);
   int64_t dim = whole ? hl_ml_attr_int(whole, "dimension", -1) : -1, before = 0;
-  HlI64s start = hl_ml_attr_ints(s->arena, op, "start_indices"), limit = hl_ml_attr_ints(s->arena, op, "limit_indices");
-  if (!whole || dim < 0 || dim >= start.n || dim >= limit.n || !hl_ml_is_static(whole->results[0].type))
+  HlI64s start = hl_ml_attr_ints(s->arena, op, "start_indices"),
+         limit = hl_ml_attr_ints(s->arena, op, "limit_indices");
+  if (!whole || dim < 0 || dim >= start.n || dim >= limit.n ||
+      !hl_ml_is_static(whole->results[0].type))
     return false;
   for (uint32_t k = 0; k < whole->n_operands; k++) {
     const HlMlType *part = whole->operands[k]->type;
@@ -213,7 +221,8 @@ static bool dynamic_slice_op(Simplify *s, HlMlOp *op) {
   int n = type->rank;
   if (!hl_ml_is_static(type) || sizes.n != n || op->n_operands != (uint32_t)n + 1)
     return false;
-  int64_t *start = HL_ARRAY(s->arena, int64_t, 3 * (n + 1)), *limit = start + n + 1, *stride = limit + n + 1;
+  int64_t *start = HL_ARRAY(s->arena, int64_t, 3 * (n + 1)), *limit = start + n + 1,
+          *stride = limit + n + 1;
   for (int k = 0; k < n; k++) {
     if (!sm_int(op->operands[k + 1], &start[k]))
       return false;
@@ -230,7 +239,8 @@ static bool dynamic_slice_op(Simplify *s, HlMlOp *op) {
 }
 
 static bool pad_op(Simplify *s, HlMlOp *op) {
-  HlI64s low = hl_ml_attr_ints(s->arena, op, "edge_padding_low"), high = hl_ml_attr_ints(s->arena, op, "edge_padding_high");
+  HlI64s low = hl_ml_attr_ints(s->arena, op, "edge_padding_low"),
+         high = hl_ml_attr_ints(s->arena, op, "edge_padding_high");
   HlI64s interior = hl_ml_attr_ints(s->arena, op, "interior_padding");
   for (int k = 0; k < low.n && k < high.n && k < interior.n; k++)
     if (low.at[k] != 0 || high.at[k] != 0 || interior.at[k] != 0)
@@ -244,6 +254,8 @@ static bool moves_ones(const HlMlType *type, HlI64s perm) {
   if (!hl_ml_is_static(type) || perm.n != type->rank)
     return false;
   for (int k = 0; k < perm.n; k++) {
+    if (perm.at[k] < 0 || perm.at[k] >= perm.n)
+      return false;
     if (type->dim[perm.at[k]] == 1)
       continue;
     if (perm.at[k] < last)
@@ -321,7 +333,8 @@ static bool shape_op(Simplify *s, HlMlOp *op) {
 
 static bool part_op(Simplify *s, HlMlOp *op) {
   HlMlOp *whole;
-  if (op->row == ML_STABLEHLO_GET_TUPLE_ELEMENT && (whole = def_of(op->operands[0], ML_STABLEHLO_TUPLE))) {
+  if (op->row == ML_STABLEHLO_GET_TUPLE_ELEMENT &&
+      (whole = def_of(op->operands[0], ML_STABLEHLO_TUPLE))) {
     int64_t index = hl_ml_attr_int(op, "index", 0);
     return index >= 0 && index < (int64_t)whole->n_operands && is(s, op, whole->operands[index]);
   }
@@ -352,8 +365,8 @@ static const HlMlAttr *list_of(Simplify *s, const HlMlValue *value) {
   return hl_ml_dense_i64s(s->tree, (HlI64s){all, (int)n});
 }
 
-static bool become_with(Simplify *s, HlMlOp *op, const char *name, uint32_t n_operands, int n, const char *const *names,
-                        const HlMlAttr *const *values) {
+static bool become_with(Simplify *s, HlMlOp *op, const char *name, uint32_t n_operands, int n,
+                        const char *const *names, const HlMlAttr *const *values) {
   for (int k = 0; k < n; k++)
     if (!values[k])
       return false;
@@ -365,7 +378,8 @@ static bool become_with(Simplify *s, HlMlOp *op, const char *name, uint32_t n_op
 
 // An op whose sizes are operands, where the result's type or constants say them.
 static void make_static(Simplify *s, HlMlOp *op) {
-  if (op->n_results != 1 || !hl_ml_is_tensor(op->results[0].type) || !hl_ml_is_static(op->results[0].type))
+  if (op->n_results != 1 || !hl_ml_is_tensor(op->results[0].type) ||
+      !hl_ml_is_static(op->results[0].type))
     return;
   for (uint32_t k = 0; k < op->n_operands; k++)
     if (!hl_ml_is_tensor(op->operands[k]->type) || !hl_ml_is_static(op->operands[k]->type))
@@ -379,18 +393,21 @@ static void make_static(Simplify *s, HlMlOp *op) {
     break;
   case ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM:
     v[0] = hl_ml_attr(op, "broadcast_dimensions");
-    become_with(s, op, "stablehlo.broadcast_in_dim", 1, 1, (const char *const[]){"broadcast_dimensions"}, v);
+    become_with(s, op, "stablehlo.broadcast_in_dim", 1, 1,
+                (const char *const[]){"broadcast_dimensions"}, v);
     break;
   case ML_STABLEHLO_DYNAMIC_PAD:
     for (int k = 0; k < 3; k++)
       v[k] = list_of(s, op->operands[2 + k]);
     become_with(s, op, "stablehlo.pad", 2, 3,
-                (const char *const[]){"edge_padding_low", "edge_padding_high", "interior_padding"}, v);
+                (const char *const[]){"edge_padding_low", "edge_padding_high", "interior_padding"},
+                v);
     break;
   case ML_STABLEHLO_REAL_DYNAMIC_SLICE:
     for (int k = 0; k < 3; k++)
       v[k] = list_of(s, op->operands[1 + k]);
-    become_with(s, op, "stablehlo.slice", 1, 3, (const char *const[]){"start_indices", "limit_indices", "strides"}, v);
+    become_with(s, op, "stablehlo.slice", 1, 3,
+                (const char *const[]){"start_indices", "limit_indices", "strides"}, v);
     break;
   case ML_STABLEHLO_DYNAMIC_GATHER:
     v[0] = list_of(s, op->operands[2]);
@@ -416,15 +433,16 @@ static bool iota_op(Simplify *s, HlMlOp *op) {
   const HlMlType *type = op->results[0].type;
   int64_t dim = hl_ml_attr_int(op, "iota_dimension", -1);
   HlDtype dtype = hl_ml_dtype(type);
-  if (dim < 0 || dim >= type->rank || type->dim[dim] != 1 || !hl_ml_is_static(type) || dtype == HL_NO_DTYPE ||
-      !hl_is_integral(dtype))
+  if (dim < 0 || dim >= type->rank || type->dim[dim] != 1 || !hl_ml_is_static(type) ||
+      dtype == HL_NO_DTYPE || !hl_is_integral(dtype))
     return false;
   return becomes_zero(s, op);
 }
 
 // A reduction of no dimension is its operand.
 static bool reduce_op(Simplify *s, HlMlOp *op) {
-  return op->n_results == 1 && hl_ml_attr_ints(s->arena, op, "dimensions").n == 0 && is(s, op, op->operands[0]);
+  return op->n_results == 1 && hl_ml_attr_ints(s->arena, op, "dimensions").n == 0 &&
+         is(s, op, op->operands[0]);
 }
 
 bool sm_identity(Simplify *s, HlMlOp *op) {
@@ -434,7 +452,8 @@ bool sm_identity(Simplify *s, HlMlOp *op) {
     return iota_op(s, op);
   if (op->row == ML_STABLEHLO_REDUCE)
     return reduce_op(s, op);
-  if (op->n_results != 1 || op->n_operands == 0 || hl_ml_attr(op, "mhlo.sharding") || hl_ml_attr(op, "sdy.sharding"))
+  if (op->n_results != 1 || op->n_operands == 0 || hl_ml_attr(op, "mhlo.sharding") ||
+      hl_ml_attr(op, "sdy.sharding"))
     return false;
   if (op->row == ML_STABLEHLO_SELECT)
     return select_op(s, op);

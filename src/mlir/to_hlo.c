@@ -41,8 +41,8 @@ bool ml_set(MlLower *l, const HlMlValue *value, HlInst *inst) {
 }
 
 bool ml_is_constant(const HlMlOp *op) {
-  return op->row == ML_STABLEHLO_CONSTANT || op->row == ML_CHLO_CONSTANT || op->row == ML_SDY_CONSTANT ||
-         op->row == ML_ARITH_CONSTANT;
+  return op->row == ML_STABLEHLO_CONSTANT || op->row == ML_CHLO_CONSTANT ||
+         op->row == ML_SDY_CONSTANT || op->row == ML_ARITH_CONSTANT;
 }
 
 HlInst *ml_value(MlLower *l, HlBuild *b, const HlMlOp *user, const HlMlValue *value) {
@@ -55,13 +55,15 @@ HlInst *ml_value(MlLower *l, HlBuild *b, const HlMlOp *user, const HlMlValue *va
       return NULL;
     return l->value[value->index];
   }
-  ml_bad(l, user, "%s uses a value from outside of its region; only constants may be used so here", user->name->text);
+  ml_bad(l, user, "%s uses a value from outside of its region; only constants may be used so here",
+         user->name->text);
   return NULL;
 }
 
 HlInst *ml_in(MlLower *l, HlBuild *b, const HlMlOp *op, uint32_t operand) {
   if (operand >= op->n_operands) {
-    ml_bad(l, op, "%s has %u operands, expected at least %u", op->name->text, op->n_operands, operand + 1);
+    ml_bad(l, op, "%s has %u operands, expected at least %u", op->name->text, op->n_operands,
+           operand + 1);
     return NULL;
   }
   return ml_value(l, b, op, op->operands[operand]);
@@ -93,7 +95,9 @@ bool ml_set_results(MlLower *l, HlBuild *b, const HlMlOp *op, HlInst *inst) {
   return true;
 }
 
-HlBuild ml_bare(const HlBuild *b) { return (HlBuild){.cx = b->cx, .comp = b->comp, .loc = b->loc}; }
+HlBuild ml_bare(const HlBuild *b) {
+  return (HlBuild){.cx = b->cx, .comp = b->comp, .loc = b->loc};
+}
 
 HlBuild ml_enter(MlLower *l, const HlBuild *b, const char *name, int *undo) {
   HlBuild bare = ml_bare(b);
@@ -108,7 +112,9 @@ void ml_leave(MlLower *l, int undo) {
   }
 }
 
-const char *ml_region_name(MlLower *l) { return hl_arena_printf(l->arena, "region_%d", l->n_regions++); }
+const char *ml_region_name(MlLower *l) {
+  return hl_arena_printf(l->arena, "region_%d", l->n_regions++);
+}
 
 // --- The default lowering ----------------------------------------------------------------------------
 
@@ -118,12 +124,18 @@ static const struct {
   HlAttrKey key;
   bool is_list;
 } plain_attrs[] = {
-    {"iota_dimension", HL_A_IOTA_DIMENSION, false}, {"dimensions", HL_A_DIMENSIONS, true},
-    {"dimension", HL_A_DIMENSION, false},           {"permutation", HL_A_DIMENSIONS, true},
-    {"slice_sizes", HL_A_DYNAMIC_SLICE_SIZES, true}, {"fft_type", HL_A_FFT_TYPE, false},
-    {"fft_length", HL_A_FFT_LENGTH, true},          {"lower", HL_A_LOWER, false},
-    {"feature_index", HL_A_FEATURE_INDEX, false},   {"exponent_bits", HL_A_EXPONENT_BITS, false},
-    {"mantissa_bits", HL_A_MANTISSA_BITS, false},   {"index", HL_A_INDEX, false},
+    {"iota_dimension", HL_A_IOTA_DIMENSION, false},
+    {"dimensions", HL_A_DIMENSIONS, true},
+    {"dimension", HL_A_DIMENSION, false},
+    {"permutation", HL_A_DIMENSIONS, true},
+    {"slice_sizes", HL_A_DYNAMIC_SLICE_SIZES, true},
+    {"fft_type", HL_A_FFT_TYPE, false},
+    {"fft_length", HL_A_FFT_LENGTH, true},
+    {"lower", HL_A_LOWER, false},
+    {"feature_index", HL_A_FEATURE_INDEX, false},
+    {"exponent_bits", HL_A_EXPONENT_BITS, false},
+    {"mantissa_bits", HL_A_MANTISSA_BITS, false},
+    {"index", HL_A_INDEX, false},
     {"delta", HL_A_DELTA, false},
 };
 
@@ -157,7 +169,8 @@ bool ml_lower_plain(MlLower *l, HlBuild *b, const HlMlOp *op) {
   if (!shape)
     return false;
   int n = plain_attributes(l, op, attrs);
-  HlInst *inst = hl_b_op(b, (HlOp)ml_row_of(op)->hlo, shape, (int)op->n_operands, operands, n, attrs, 0, NULL);
+  HlInst *inst =
+      hl_b_op(b, (HlOp)ml_row_of(op)->hlo, shape, (int)op->n_operands, operands, n, attrs, 0, NULL);
   return ml_set_results(l, b, op, inst);
 }
 
@@ -170,6 +183,7 @@ static MlLowerFn *const lowering[ML_ROW_COUNT] = {
     // elementwise
     [ML_STABLEHLO_COMPARE] = ml_lower_compare,
     [ML_STABLEHLO_SELECT] = ml_lower_select,
+    [ML_STABLEHLO_CLAMP] = ml_lower_clamp,
     [ML_STABLEHLO_MAXIMUM] = ml_lower_extremum,
     [ML_STABLEHLO_MINIMUM] = ml_lower_extremum,
     [ML_STABLEHLO_CBRT] = ml_lower_cbrt,
@@ -288,7 +302,9 @@ static MlLowerFn *const lowering[ML_ROW_COUNT] = {
     [ML_SDY_REPLICATED_TO_UNREDUCED] = ml_lower_sdy_collective,
 };
 
-static bool starts_with(const HlSym *sym, const char *text) { return strncmp(sym->text, text, strlen(text)) == 0; }
+static bool starts_with(const HlSym *sym, const char *text) {
+  return strncmp(sym->text, text, strlen(text)) == 0;
+}
 
 static MlLowerFn *find_lowering(const HlMlOp *op) {
   if (lowering[op->row])
@@ -296,7 +312,8 @@ static MlLowerFn *find_lowering(const HlMlOp *op) {
   if (op->row != ML_NONE && ml_row_of(op)->hlo != HL_OP_NO)
     return ml_lower_plain;
   if (op->dialect == HL_ML_CHLO)
-    return starts_with(op->name, "chlo.broadcast_") ? ml_lower_chlo_broadcast : ml_lower_chlo_function;
+    return starts_with(op->name, "chlo.broadcast_") ? ml_lower_chlo_broadcast
+                                                    : ml_lower_chlo_function;
   return NULL;
 }
 
@@ -308,9 +325,31 @@ static bool refuse(MlLower *l, const HlMlOp *op) {
   return ml_unsupported(l, op, "%s has no counterpart in HLO", op->name->text);
 }
 
+// Whether there are as many values as a row has names; a name with `*` stands for any number.
+static bool has_count(const char *names, uint32_t n) {
+  uint32_t least = *names ? 1 : 0;
+  for (const char *c = names; *c; c++)
+    least += *c == ' ';
+  bool any = strchr(names, '*') != NULL;
+  for (const char *c = names; *c; c++)
+    least -= *c == '*';
+  return any ? n >= least : n == least;
+}
+
+bool ml_has_counts(const HlMlOp *op) {
+  const MlOpRow *row = ml_row_of(op);
+  return op->row == ML_NONE ||
+         (has_count(row->operands, op->n_operands) && has_count(row->results, op->n_results));
+}
+
 bool ml_lower_bare(MlLower *l, HlBuild *b, const HlMlOp *op) {
   MlLowerFn *lower = find_lowering(op);
-  return lower ? lower(l, b, op) : refuse(l, op);
+  if (!lower)
+    return refuse(l, op);
+  if (!ml_has_counts(op))
+    return ml_bad(l, op, "%s has %u operands and %u results, expected others", op->name->text,
+                  op->n_operands, op->n_results);
+  return lower(l, b, op);
 }
 
 bool ml_lower_op(MlLower *l, HlBuild *b, const HlMlOp *op) {
@@ -327,8 +366,9 @@ bool ml_lower_block(MlLower *l, HlBuild *b, const HlMlBlock *block, const HlMlOp
   *end = NULL;
   if (++l->depth > hl_cx_limits(l->cx)->nesting) {
     l->depth--;
-    return hl_error_kind(l->cx, HL_LIMIT, (HlPos){l->tree->source, block->first ? block->first->loc : 0},
-                         "regions and calls are nested more than %d deep", hl_cx_limits(l->cx)->nesting);
+    return hl_error_kind(
+        l->cx, HL_LIMIT, (HlPos){l->tree->source, block->first ? block->first->loc : 0},
+        "regions and calls are nested more than %d deep", hl_cx_limits(l->cx)->nesting);
   }
   bool ok = true;
   for (const HlMlOp *op = block->first; op && ok && !*end; op = op->next) {
@@ -393,7 +433,8 @@ HlComp *ml_lower_func(MlLower *l, HlBuild *b, const HlMlOp *user, const HlSym *n
   }
   MlFunc *f = &l->func[name->index];
   if (f->state == ML_FUNC_OPEN) {
-    ml_bad(l, user, "function @%s calls itself, directly or through others, which HLO cannot say", name->text);
+    ml_bad(l, user, "function @%s calls itself, directly or through others, which HLO cannot say",
+           name->text);
     return NULL;
   }
   if (f->state == ML_FUNC_NEW) {
@@ -432,7 +473,8 @@ HlMlOp **ml_reachable(HlArena *arena, const HlMlTree *tree, const HlSym *entry, 
   int n_funcs = 0;
   for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next)
     n_funcs += op->row == ML_FUNC_FUNC;
-  HlMlOp **list = HL_ARRAY(arena, HlMlOp *, n_funcs + 1), **by_name = HL_ARRAY(arena, HlMlOp *, n_syms);
+  HlMlOp **list = HL_ARRAY(arena, HlMlOp *, n_funcs + 1),
+         **by_name = HL_ARRAY(arena, HlMlOp *, n_syms);
   for (HlMlOp *op = body ? body->first : NULL; op; op = op->next) {
     const HlSym *name = op->row == ML_FUNC_FUNC ? hl_ml_attr_sym(op, "sym_name") : NULL;
     if (name && !by_name[name->index])
@@ -530,7 +572,8 @@ static const HlSym *find_entry(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
   for (HlMlOp *op = body ? body->first : NULL; op; op = op->next)
     if (op->row == ML_FUNC_FUNC && hl_ml_body(op, 0)) {
       if (found) {
-        hl_error(cx, (HlPos){tree->source, 0}, "there is no function @main, and no other that could be the entry");
+        hl_error(cx, (HlPos){tree->source, 0},
+                 "there is no function @main, and no other that could be the entry");
         return NULL;
       }
       found = hl_ml_attr_sym(op, "sym_name");
@@ -557,7 +600,9 @@ static bool prepare(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
   return !refused;
 }
 
-static HlComp *scratch_comp(HlModule *m) { return hl_comp_new(m, "", 0); }
+static HlComp *scratch_comp(HlModule *m) {
+  return hl_comp_new(m, "", 0);
+}
 
 static bool lower_module(MlLower *l, const HlSym *entry) {
   // A builder needs a computation to find its module; this one goes away again.
@@ -593,7 +638,8 @@ HlModule *hl_ml_to_hlo(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
   l.seen = HL_ARRAY(l.arena, uint32_t, tree->n_values + 1);
   l.n_funcs = hl_syms_count(tree->syms);
   l.func = HL_ARRAY(l.arena, MlFunc, l.n_funcs + 1);
-  bool ok = lower_module(&l, entry);
+  const int64_t n_errors = hl_cx_n_errors(cx);
+  bool ok = lower_module(&l, entry) && hl_cx_n_errors(cx) == n_errors;
   hl_arena_free(l.arena);
   if (ok)
     return l.m;

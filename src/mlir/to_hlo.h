@@ -26,6 +26,8 @@
 #include "hilo/mlir.h"
 #include "mlir/dialect.h"
 
+enum { ML_MANY_EQUAL = 32 };    // from so many equal elements on XLA makes a constant by a broadcast of its own
+
 typedef struct MlUndo {        // what a value meant outside the computation being built
   uint32_t value;
   HlInst *was;
@@ -80,6 +82,7 @@ HlComp *ml_lower_func(MlLower *l, HlBuild *b, const HlMlOp *user, const HlSym *n
 HlBuild ml_enter(MlLower *l, const HlBuild *b, const char *name, int *undo);
 void ml_leave(MlLower *l, int undo);
 const char *ml_region_name(MlLower *l);
+bool ml_has_counts(const HlMlOp *op);  // as many operands and results as its row says
 bool ml_lower_plain(MlLower *l, HlBuild *b, const HlMlOp *op);  // operands in, the op of the same meaning out
 void ml_merge_constants(MlLower *l, HlComp *comp);            // to_hlo_merge.c
 bool ml_unsupported(MlLower *l, const HlMlOp *op, const char *format, ...) HL_PRINTF(3, 4);
@@ -135,16 +138,18 @@ bool ml_sdy_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlSha
 bool ml_sdy_module(MlLower *l);
 HlI64Lists ml_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *groups);  // of either form (to_hlo_collective.c)
 HlI64Lists ml_mesh_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *axes);
+bool ml_mesh_form(MlLower *l, const HlMlOp *op, const HlMlAttr *axes, HlGroups *out);  // the same, unspelt
 
 // --- Locations (to_hlo_location.c) ----------------------------------------------------------------------
 
 const HlMetadata *ml_metadata(MlLower *l, const HlMlLocation *location, const char **name);
+const HlMetadata *ml_name_metadata(MlLower *l, const HlMlLocation *location, const char **name);  // op_name alone
 void ml_frames_done(MlLower *l);
 
 // --- Lowerings, by row (to_hlo.c has the table) -------------------------------------------------------------
 
 MlLowerFn ml_lower_convert, ml_lower_bitcast_convert, ml_lower_reduce_precision;
-MlLowerFn ml_lower_compare, ml_lower_select, ml_lower_complex_math, ml_lower_extremum, ml_lower_cbrt;
+MlLowerFn ml_lower_compare, ml_lower_select, ml_lower_clamp, ml_lower_complex_math, ml_lower_extremum, ml_lower_cbrt;
 MlLowerFn ml_lower_constant, ml_lower_iota, ml_lower_broadcast, ml_lower_broadcast_in_dim, ml_lower_slice, ml_lower_pad,
     ml_lower_gather, ml_lower_index_select, ml_lower_dot, ml_lower_dot_general, ml_lower_convolution, ml_lower_einsum,
     ml_lower_triangular_solve, ml_lower_rng, ml_lower_rng_bit_generator, ml_lower_dynamic, ml_lower_dynamic_reshape,
@@ -152,8 +157,8 @@ MlLowerFn ml_lower_constant, ml_lower_iota, ml_lower_broadcast, ml_lower_broadca
 MlLowerFn ml_lower_reduce, ml_lower_reduce_window, ml_lower_select_and_scatter, ml_lower_scatter, ml_lower_sort,
     ml_lower_map, ml_lower_while, ml_lower_if, ml_lower_case, ml_lower_scan, ml_lower_fusion;
 MlLowerFn ml_lower_all_gather, ml_lower_all_reduce, ml_lower_reduce_scatter, ml_lower_all_to_all, ml_lower_permute,
-    ml_lower_collective_broadcast, ml_lower_collective_reduce, ml_lower_dynamic_broadcast, ml_lower_cross_replica_sum, ml_lower_send, ml_lower_recv, ml_lower_infeed,
-    ml_lower_outfeed, ml_lower_async_start, ml_lower_async_done, ml_lower_barrier, ml_lower_mhlo_async;
+    ml_lower_collective_broadcast, ml_lower_collective_reduce, ml_lower_dynamic_broadcast, ml_lower_cross_replica_sum,
+    ml_lower_send, ml_lower_recv, ml_lower_infeed, ml_lower_outfeed, ml_lower_async_start, ml_lower_async_done, ml_lower_barrier, ml_lower_mhlo_async;
 MlLowerFn ml_lower_custom_call, ml_lower_call, ml_lower_composite;
 MlLowerFn ml_lower_chlo_broadcast, ml_lower_chlo_function, ml_lower_constant_like, ml_lower_top_k, ml_lower_ragged_dot,
     ml_lower_domain, ml_lower_trace, ml_lower_cast, ml_lower_bitcast;

@@ -50,7 +50,8 @@ const HlShape *ml_shape(MlLower *l, const HlMlOp *op, const HlMlType *type) {
     break;
   default: break;
   }
-  ml_unsupported(l, op, "values of type %s have no counterpart in HLO", hl_ml_type_text(l->cx, type));
+  ml_unsupported(l, op, "values of type %s have no counterpart in HLO",
+                 hl_ml_type_text(l->cx, type));
   return NULL;
 }
 
@@ -84,24 +85,30 @@ HlI64s ml_field_ints(MlLower *l, const HlMlAttr *attr, const char *name) {
 
 int64_t ml_field_int(const HlMlAttr *attr, const char *name, int64_t absent) {
   const HlMlAttr *field = attr ? hl_ml_field(attr, name) : NULL;
-  return field && (field->kind == HL_ML_A_INT || field->kind == HL_ML_A_BOOL || field->kind == HL_ML_A_ENUM) ? field->i
-                                                                                                            : absent;
+  return field && (field->kind == HL_ML_A_INT || field->kind == HL_ML_A_BOOL ||
+                   field->kind == HL_ML_A_ENUM)
+             ? field->i
+             : absent;
 }
 
-bool ml_attr_true(const HlMlOp *op, const char *name) { return hl_ml_attr_int(op, name, 0) != 0; }
+bool ml_attr_true(const HlMlOp *op, const char *name) {
+  return hl_ml_attr_int(op, name, 0) != 0;
+}
 
 double ml_attr_float(const HlMlOp *op, const char *name, double absent) {
   const HlMlAttr *attr = hl_ml_attr(op, name);
   return attr && attr->kind == HL_ML_A_FLOAT ? attr->f : absent;
 }
 
-const HlSym *ml_sym(MlLower *l, const HlSym *sym) { return hl_syms_add(l->m->syms, sym->text, sym->n); }
+const HlSym *ml_sym(MlLower *l, const HlSym *sym) {
+  return hl_syms_add(l->m->syms, sym->text, sym->n);
+}
 
 HlI64s ml_pairs(MlLower *l, const HlMlOp *op, const char *name) {
   const HlMlAttr *attr = hl_ml_attr(op, name);
   HlI64s list = attr ? hl_ml_ints(l->m->arena, attr) : (HlI64s){0};
-  if (list.n != 1 || !attr->type || attr->kind != HL_ML_A_DENSE || hl_ml_elements(attr->type) <= 1 ||
-      hl_ml_elements(attr->type) > INT32_MAX)
+  if (list.n != 1 || !attr->type || attr->kind != HL_ML_A_DENSE ||
+      hl_ml_elements(attr->type) <= 1 || hl_ml_elements(attr->type) > INT32_MAX)
     return list;
   // A splat stands for all.
   int64_t *all = HL_ARRAY(l->m->arena, int64_t, hl_ml_elements(attr->type));
@@ -221,7 +228,7 @@ bool ml_begin_op(MlLower *l, HlBuild *b, const HlMlOp *op) {
   b->frontend = (HlDict){0};
   b->name = NULL;
   b->metadata = NULL;
-  if (op->location && !ml_is_constant(op))
+  if (op->location)
     b->metadata = ml_metadata(l, op->location, &b->name);
   if (frontend && !ml_frontend(l, op, frontend, &b->frontend))
     return false;
@@ -236,7 +243,8 @@ bool ml_begin_op(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 const HlMlAttr *ml_func_attr(const HlMlOp *func, const char *list, int k, const char *name) {
   const HlMlAttr *attrs = hl_ml_attr(func, list);
-  if (!attrs || attrs->kind != HL_ML_A_ARRAY || k >= attrs->n || attrs->list[k]->kind != HL_ML_A_DICT)
+  if (!attrs || attrs->kind != HL_ML_A_ARRAY || k >= attrs->n ||
+      attrs->list[k]->kind != HL_ML_A_DICT)
     return NULL;
   return hl_ml_field(attrs->list[k], name);
 }
@@ -273,11 +281,7 @@ bool ml_argument(MlLower *l, HlBuild *b, const HlMlOp *func, int k) {
   const char *name = NULL;
   if (!shape || !parameter_sharding(l, func, k, &own))
     return false;
-  const HlMetadata *metadata = arg->location ? ml_metadata(l, arg->location, &name) : NULL;
-  if (metadata && metadata->op_name) {
-    HlMetadata named = {.op_name = metadata->op_name};
-    own.metadata = hl_intern_metadata(l->m, &named);
-  }
+  own.metadata = ml_name_metadata(l, arg->location, &name);
   if (hl_shape_is_tuple(shape) && !name)
     name = shape->rank == 0 ? "arg_empty_tuple" : "arg_tuple";
   HlInst *parameter = hl_b_parameter(&own, shape, name);
@@ -313,8 +317,9 @@ static HlInst *announce(MlLower *l, HlBuild *b, const HlMlOp *func, int k, HlIns
   own.frontend = ml_dict_with(l, own.frontend, "xla.sdy.sharding", text.at, text.n);
   hl_buf_free(&text);
   hl_buf_free(&one);
-  HlAttr attrs[] = {{.key = HL_A_CUSTOM_CALL_TARGET, .sym = hl_sym(l->m, "xla.sdy.FuncResultSharding")},
-                    {.key = HL_A_HAS_SIDE_EFFECT, .i = 1}};
+  HlAttr attrs[] = {
+      {.key = HL_A_CUSTOM_CALL_TARGET, .sym = hl_sym(l->m, "xla.sdy.FuncResultSharding")},
+      {.key = HL_A_HAS_SIDE_EFFECT, .i = 1}};
   return hl_b_op(&own, HL_OP_CUSTOM_CALL, x->shape, 1, &x, 2, attrs, 0, NULL);
 }
 
@@ -324,8 +329,8 @@ static const HlSharding *replicated_sharding(MlLower *l) {
   return sharding;
 }
 
-static bool sharded_results(MlLower *l, HlBuild *b, int n, HlInst **results, const HlSharding **sharding,
-                            HlInst **root) {
+static bool sharded_results(MlLower *l, HlBuild *b, int n, HlInst **results,
+                            const HlSharding **sharding, HlInst **root) {
   HlSharding *tuple = HL_NEW(l->m->arena, HlSharding);
   HlBuild own = *b;
   if (n == 1) {
@@ -350,7 +355,8 @@ static bool sharded_results(MlLower *l, HlBuild *b, int n, HlInst **results, con
   return *root != NULL;
 }
 
-bool ml_function_results(MlLower *l, HlBuild *b, const HlMlOp *func, int n, HlInst **results, HlInst **root) {
+bool ml_function_results(MlLower *l, HlBuild *b, const HlMlOp *func, int n, HlInst **results,
+                         HlInst **root) {
   const HlSharding **sharding = HL_ARRAY(l->m->arena, const HlSharding *, n + 1);
   bool any = false;
   for (int k = 0; k < n; k++) {
@@ -383,7 +389,8 @@ static bool entry_aliases(MlLower *l) {
     const HlMlAttr *free_to_use = ml_func_attr(l->entry, "arg_attrs", k, "jax.buffer_donor");
     if (output && output->kind == HL_ML_A_INT) {
       if (output->i < 0 || output->i >= n_results)
-        return ml_bad(l, l->entry, "argument %d is to be aliased with result %lld, but there are %d results", k,
+        return ml_bad(l, l->entry,
+                      "argument %d is to be aliased with result %lld, but there are %d results", k,
                       (long long)output->i, n_results);
       HlI64s index = {&output->i, n_results == 1 ? 0 : 1};
       alias[n_alias++] = (HlAlias){
@@ -404,7 +411,8 @@ static void module_aliases(MlLower *l, const HlMlAttr *list) {
     return;
   HlAlias *alias = HL_ARRAY(l->m->arena, HlAlias, list->n);
   for (int k = 0; k < list->n; k++) {
-    const HlMlAttr *how = hl_ml_field(list->list[k], "alias"), *kind = how ? hl_ml_field(how, "kind") : NULL;
+    const HlMlAttr *how = hl_ml_field(list->list[k], "alias"),
+                   *kind = how ? hl_ml_field(how, "kind") : NULL;
     bool must = kind && kind->kind == HL_ML_A_STRING && strcmp(kind->sym->text, "must_alias") == 0;
     alias[k] = (HlAlias){.output = ml_field_ints(l, list->list[k], "output_index"),
                          .number = ml_field_int(how, "parameter_number", 0),
@@ -427,11 +435,13 @@ static const HlShape *laid_out(MlLower *l, const HlShape *shape, const HlMlAttr 
   if (!hl_shape_is_array(shape) || layout->kind == HL_ML_A_ARRAY)
     return shape;
   HlI64s order = hl_ml_ints(l->m->arena, layout);
-  return order.n == shape->rank ? hl_shape_with_layout(l->m->shapes, shape, ml_layout(l, order)) : shape;
+  return order.n == shape->rank ? hl_shape_with_layout(l->m->shapes, shape, ml_layout(l, order))
+                                : shape;
 }
 
 static void entry_layouts(MlLower *l) {
-  const HlMlAttr *params = hl_ml_attr(l->tree->module, "mhlo.xla_entry_computation_parameter_layouts");
+  const HlMlAttr *params =
+      hl_ml_attr(l->tree->module, "mhlo.xla_entry_computation_parameter_layouts");
   const HlMlAttr *result = hl_ml_attr(l->tree->module, "mhlo.xla_entry_computation_result_layout");
   const HlComp *entry = l->m->entry;
   if (params && params->kind == HL_ML_A_ARRAY && params->n == entry->n_params) {

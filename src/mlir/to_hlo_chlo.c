@@ -19,14 +19,16 @@ static HlInst *spread(MlLower *l, HlBuild *b, HlInst *x, const HlShape *to, HlI6
 }
 
 // What follows "chlo.broadcast_".
-static HlInst *broadcast_op(MlLower *l, HlBuild *b, const HlMlOp *op, const char *name, HlInst **in) {
+static HlInst *broadcast_op(MlLower *l, HlBuild *b, const HlMlOp *op, const char *name,
+                            HlInst **in) {
   const char *full = hl_arena_printf(l->arena, "stablehlo.%s", name);
   HlMlDialect dialect;
   const MlOpRow *row = ml_row(ml_find_row(hl_str(full), &dialect));
   if (op->row == ML_CHLO_BROADCAST_COMPARE) {
     HlAttr attrs[2] = {{.key = HL_A_DIRECTION, .i = hl_ml_attr_int(op, "comparison_direction", 0)},
                        {.key = HL_A_COMPARISON_TYPE, .i = hl_ml_attr_int(op, "compare_type", 0)}};
-    bool is_default = attrs[1].i == 0 || attrs[1].i == hl_default_comparison_type(in[0]->shape->dtype);
+    bool is_default =
+        attrs[1].i == 0 || attrs[1].i == hl_default_comparison_type(in[0]->shape->dtype);
     return hl_b_op(b, HL_OP_COMPARE, NULL, 2, in, is_default ? 1 : 2, attrs, 0, NULL);
   }
   if (op->row == ML_CHLO_BROADCAST_SELECT)
@@ -45,7 +47,8 @@ bool ml_lower_chlo_broadcast(MlLower *l, HlBuild *b, const HlMlOp *op) {
   for (uint32_t k = 0; k < op->n_operands; k++)
     if (!(in[k] = spread(l, b, in[k], shape, dims)))
       return false;
-  return ml_set_results(l, b, op, broadcast_op(l, b, op, op->name->text + strlen("chlo.broadcast_"), in));
+  return ml_set_results(l, b, op,
+                        broadcast_op(l, b, op, op->name->text + strlen("chlo.broadcast_"), in));
 }
 
 // --- Functions -----------------------------------------------------------------------------------------------------
@@ -89,11 +92,16 @@ bool ml_lower_ragged_dot(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlMlAttr *numbers = hl_ml_attr(op, "ragged_dot_dimension_numbers");
   if (!shape)
     return false;
+  // MHLO keeps the numbers of the plain dot product in a field of their own.
+  const HlMlAttr *own = numbers ? hl_ml_field(numbers, "dot_dimension_numbers") : NULL;
+  const HlMlAttr *dot = own ? own : numbers;
   HlAttr attrs[7] = {
-      {.key = HL_A_LHS_BATCH_DIMS, .ints = ml_field_ints(l, numbers, "lhs_batching_dimensions")},
-      {.key = HL_A_LHS_CONTRACTING_DIMS, .ints = ml_field_ints(l, numbers, "lhs_contracting_dimensions")},
-      {.key = HL_A_RHS_BATCH_DIMS, .ints = ml_field_ints(l, numbers, "rhs_batching_dimensions")},
-      {.key = HL_A_RHS_CONTRACTING_DIMS, .ints = ml_field_ints(l, numbers, "rhs_contracting_dimensions")},
+      {.key = HL_A_LHS_BATCH_DIMS, .ints = ml_field_ints(l, dot, "lhs_batching_dimensions")},
+      {.key = HL_A_LHS_CONTRACTING_DIMS,
+       .ints = ml_field_ints(l, dot, "lhs_contracting_dimensions")},
+      {.key = HL_A_RHS_BATCH_DIMS, .ints = ml_field_ints(l, dot, "rhs_batching_dimensions")},
+      {.key = HL_A_RHS_CONTRACTING_DIMS,
+       .ints = ml_field_ints(l, dot, "rhs_contracting_dimensions")},
       {.key = HL_A_LHS_RAGGED_DIMS, .ints = ml_field_ints(l, numbers, "lhs_ragged_dimensions")},
       {.key = HL_A_RHS_GROUP_DIMS, .ints = ml_field_ints(l, numbers, "rhs_group_dimensions")}};
   int n = 6 + ml_precision(l, op, &attrs[6]);
@@ -129,15 +137,16 @@ bool ml_lower_trace(MlLower *l, HlBuild *b, const HlMlOp *op) {
 // Types of MLIR that mean the same value in HLO.
 bool ml_lower_cast(MlLower *l, HlBuild *b, const HlMlOp *op) {
   if (op->n_operands != op->n_results)
-    return ml_unsupported(l, op, "%s of %u values to %u", op->name->text, op->n_operands, op->n_results);
+    return ml_unsupported(l, op, "%s of %u values to %u", op->name->text, op->n_operands,
+                          op->n_results);
   for (uint32_t k = 0; k < op->n_operands; k++) {
     HlInst *x = ml_in(l, b, op, k);
     const HlShape *shape = x ? ml_shape(l, op, op->results[k].type) : NULL;
     if (!shape)
       return false;
     if (!hl_shape_compatible(x->shape, shape))
-      return ml_unsupported(l, op, "%s from %s to %s changes the value", op->name->text, hl_shape_text(l->cx, x->shape),
-                            hl_shape_text(l->cx, shape));
+      return ml_unsupported(l, op, "%s from %s to %s changes the value", op->name->text,
+                            hl_shape_text(l->cx, x->shape), hl_shape_text(l->cx, shape));
     if (!ml_set(l, &op->results[k], x))
       return false;
   }

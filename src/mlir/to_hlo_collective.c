@@ -8,12 +8,15 @@
 // Rows of a dense tensor; -1 fills up short ones.
 static HlI64Lists dense_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *attr) {
   const HlMlType *type = attr->type;
-  if (!type || type->kind != HL_ML_TENSOR || type->rank != 2 || !hl_ml_is_static(type) || hl_ml_elements(type) == 0)
+  if (!type || type->kind != HL_ML_TENSOR || type->rank != 2 || !hl_ml_is_static(type) ||
+      hl_ml_elements(type) == 0)
     return (HlI64Lists){0};
   HlI64s all = ml_pairs(l, op, "replica_groups");
+  if (all.n != hl_ml_elements(type))
+    return (HlI64Lists){0};
   int n_groups = (int)type->dim[0], size = (int)type->dim[1];
   HlI64s *list = HL_ARRAY(l->m->arena, HlI64s, n_groups);
-  for (int g = 0; g < n_groups && (g + 1) * size <= all.n; g++) {
+  for (int g = 0; g < n_groups; g++) {
     const int64_t *row = all.at + (size_t)g * (size_t)size;
     int n = 0;
     while (n < size && row[n] >= 0)
@@ -31,14 +34,17 @@ HlI64Lists ml_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *attr) {
 
 static int collective_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
   int n = 0;
-  const HlMlAttr *groups = hl_ml_attr(op, "replica_groups"), *channel = hl_ml_attr(op, "channel_handle");
+  const HlMlAttr *groups = hl_ml_attr(op, "replica_groups"),
+                 *channel = hl_ml_attr(op, "channel_handle");
   int64_t id = ml_field_int(channel, "handle", 0);
   if (id > 0)
     out[n++] = (HlAttr){.key = HL_A_CHANNEL_ID, .i = id};
   if (groups) {
     HlGroups *value = HL_NEW(l->m->arena, HlGroups);
-    value->form = HL_GROUPS_LIST;
-    value->list = ml_groups(l, op, groups);
+    if (groups->kind == HL_ML_A_STRUCT)
+      ml_mesh_form(l, op, groups, value);
+    else
+      *value = (HlGroups){.form = HL_GROUPS_LIST, .list = dense_groups(l, op, groups)};
     out[n++] = (HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = value};
   }
   if (hl_ml_attr(op, "use_global_device_ids") && ml_attr_true(op, "use_global_device_ids"))
@@ -46,8 +52,8 @@ static int collective_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
   return n;
 }
 
-static bool lower_collective(MlLower *l, HlBuild *b, const HlMlOp *op, HlOp hlo, int n, const HlAttr *attrs,
-                             bool has_region) {
+static bool lower_collective(MlLower *l, HlBuild *b, const HlMlOp *op, HlOp hlo, int n,
+                             const HlAttr *attrs, bool has_region) {
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
   const HlShape *shape = in ? ml_result_shape(l, op) : NULL;
   HlComp *comp = shape && has_region ? ml_region_comp(l, b, op, 0) : NULL;
@@ -81,13 +87,15 @@ bool ml_lower_collective_broadcast(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[6];
   if (ml_attr_true(op, "has_dynamic_root"))
     return ml_lower_dynamic_broadcast(l, b, op);
-  return lower_collective(l, b, op, HL_OP_COLLECTIVE_BROADCAST, collective_attrs(l, op, attrs), attrs, false);
+  return lower_collective(l, b, op, HL_OP_COLLECTIVE_BROADCAST, collective_attrs(l, op, attrs),
+                          attrs, false);
 }
 
 bool ml_lower_permute(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[6];
   int n = collective_attrs(l, op, attrs);
-  attrs[n++] = (HlAttr){.key = HL_A_SOURCE_TARGET_PAIRS, .ints = ml_pairs(l, op, "source_target_pairs")};
+  attrs[n++] =
+      (HlAttr){.key = HL_A_SOURCE_TARGET_PAIRS, .ints = ml_pairs(l, op, "source_target_pairs")};
   return lower_collective(l, b, op, HL_OP_COLLECTIVE_PERMUTE, n, attrs, false);
 }
 
@@ -96,14 +104,17 @@ bool ml_lower_cross_replica_sum(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
   HlComp *comp = x ? hl_b_scalar_comp(b, HL_OP_ADD, x->shape->dtype) : NULL;
   int n = collective_attrs(l, op, attrs);
-  return comp && ml_set_results(l, b, op, hl_b_op(b, HL_OP_ALL_REDUCE, NULL, 1, &x, n, attrs, 1, &comp));
+  return comp &&
+         ml_set_results(l, b, op, hl_b_op(b, HL_OP_ALL_REDUCE, NULL, 1, &x, n, attrs, 1, &comp));
 }
 
 // HLO's all-to-all leaves the parts where they were split; where they are to be joined along another
 // dimension, that is a reshape, a transpose and a reshape.
-static HlInst *join_parts(MlLower *l, HlBuild *b, HlInst *x, int64_t split, int64_t concat, int64_t count) {
+static HlInst *join_parts(MlLower *l, HlBuild *b, HlInst *x, int64_t split, int64_t concat,
+                          int64_t count) {
   int rank = x->shape->rank, n = 0, n_perm = 0;
-  int64_t *dim = HL_ARRAY(l->arena, int64_t, rank + 1), *perm = HL_ARRAY(l->arena, int64_t, rank + 1);
+  int64_t *dim = HL_ARRAY(l->arena, int64_t, rank + 1),
+          *perm = HL_ARRAY(l->arena, int64_t, rank + 1);
   int64_t *out = HL_ARRAY(l->arena, int64_t, rank + 1);
   for (int k = 0; k < rank; k++) {
     out[k] = x->shape->dim[k];
@@ -130,14 +141,16 @@ bool ml_lower_all_to_all(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return false;
   if (!hl_ml_attr(op, "split_dimension"))
     return lower_collective(l, b, op, HL_OP_ALL_TO_ALL, n, attrs, false);
-  int64_t split = hl_ml_attr_int(op, "split_dimension", 0), concat = hl_ml_attr_int(op, "concat_dimension", 0);
+  int64_t split = hl_ml_attr_int(op, "split_dimension", 0),
+          concat = hl_ml_attr_int(op, "concat_dimension", 0);
   int64_t count = hl_ml_attr_int(op, "split_count", 1);
   attrs[n++] = (HlAttr){.key = HL_A_DIMENSION, .i = split};
   for (uint32_t k = 0; k < op->n_operands; k++) {
     const HlShape *x = in[k]->shape;
-    if (split < 0 || split >= x->rank || concat < 0 || concat >= x->rank || count < 1 || x->dim[split] % count != 0)
-      return ml_bad(l, op, "%s cannot be split into %lld parts along dimension %lld", hl_shape_text(l->cx, x),
-                    (long long)count, (long long)split);
+    if (split < 0 || split >= x->rank || concat < 0 || concat >= x->rank || count < 1 ||
+        x->dim[split] % count != 0)
+      return ml_bad(l, op, "%s cannot be split into %lld parts along dimension %lld",
+                    hl_shape_text(l->cx, x), (long long)count, (long long)split);
     HlInst *inst = hl_b_op(b, HL_OP_ALL_TO_ALL, x, 1, &in[k], n, attrs, 0, NULL);
     if (inst && split != concat)
       inst = join_parts(l, b, inst, split, concat, count);
@@ -173,9 +186,11 @@ static int channel_attrs(MlLower *l, HlBuild *b, const HlMlOp *op, HlAttr *out) 
   if (pairs.n > 1) {
     HlBuf text = {0};
     for (int k = 0; k + 1 < pairs.n; k += 2)
-      hl_buf_printf(&text, "%s{%lld,%lld}", k ? "," : "{", (long long)pairs.at[k], (long long)pairs.at[k + 1]);
+      hl_buf_printf(&text, "%s{%lld,%lld}", k ? "," : "{", (long long)pairs.at[k],
+                    (long long)pairs.at[k + 1]);
     hl_buf_putc(&text, '}');
-    b->frontend = ml_dict_with(l, b->frontend, "_xla_send_recv_source_target_pairs", text.at, text.n);
+    b->frontend =
+        ml_dict_with(l, b->frontend, "_xla_send_recv_source_target_pairs", text.at, text.n);
     hl_buf_free(&text);
   }
   return n;
@@ -195,7 +210,8 @@ static void triple_sharding(MlLower *l, HlBuild *b) {
 
 // (data, u32[], token[]), what a channel hands out while the transfer goes on.
 static const HlShape *channel_shape(MlLower *l, const HlShape *data) {
-  const HlShape *parts[] = {data, hl_shape_scalar(l->m->shapes, HL_U32), hl_shape_token(l->m->shapes)};
+  const HlShape *parts[] = {data, hl_shape_scalar(l->m->shapes, HL_U32),
+                            hl_shape_token(l->m->shapes)};
   return hl_shape_tuple(l->m->shapes, 3, parts);
 }
 
@@ -211,7 +227,9 @@ bool ml_lower_send(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *data = n_data == 1 ? in[0] : hl_b_tuple(b, n_data, in);
   HlInst *operands[] = {data, in[n_data]};
   triple_sharding(l, &own);
-  HlInst *send = data ? hl_b_op(&own, HL_OP_SEND, channel_shape(l, data->shape), 2, operands, n, attrs, 0, NULL) : NULL;
+  HlInst *send = data ? hl_b_op(&own, HL_OP_SEND, channel_shape(l, data->shape), 2, operands, n,
+                                attrs, 0, NULL)
+                      : NULL;
   return ml_set_results(l, b, op, hl_b_op(b, HL_OP_SEND_DONE, NULL, 1, &send, n, attrs, 0, NULL));
 }
 
@@ -275,7 +293,8 @@ bool ml_lower_infeed(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = hl_shape_tuple(l->m->shapes, 2, parts);
   const HlSym *config = hl_ml_attr_sym(op, "infeed_config");
   HlAttr attr = {.key = HL_A_INFEED_CONFIG, .sym = config ? ml_sym(l, config) : NULL};
-  HlInst *inst = hl_b_op(b, HL_OP_INFEED, shape, 1, &token, config && config->n > 0, &attr, 0, NULL);
+  HlInst *inst =
+      hl_b_op(b, HL_OP_INFEED, shape, 1, &token, config && config->n > 0, &attr, 0, NULL);
   return inst && set_received(l, b, op, inst);
 }
 
@@ -300,7 +319,8 @@ bool ml_lower_outfeed(MlLower *l, HlBuild *b, const HlMlOp *op) {
 // --- Async pairs -------------------------------------------------------------------------------------------------
 
 // ((operands), results, u32[]): what an async-start hands on.
-static const HlShape *async_shape(MlLower *l, uint32_t n, HlInst *const *in, const HlShape *result) {
+static const HlShape *async_shape(MlLower *l, uint32_t n, HlInst *const *in,
+                                  const HlShape *result) {
   const HlShape **operand = HL_ARRAY(l->arena, const HlShape *, n + 1);
   for (uint32_t k = 0; k < n; k++)
     operand[k] = in[k]->shape;
@@ -309,7 +329,8 @@ static const HlShape *async_shape(MlLower *l, uint32_t n, HlInst *const *in, con
   return hl_shape_tuple(l->m->shapes, 3, parts);
 }
 
-static bool start_async(MlLower *l, HlBuild *b, const HlMlOp *op, HlComp *comp, const HlSym *thread) {
+static bool start_async(MlLower *l, HlBuild *b, const HlMlOp *op, HlComp *comp,
+                        const HlSym *thread) {
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
   if (!in || !comp || !comp->root)
     return false;
@@ -317,8 +338,9 @@ static bool start_async(MlLower *l, HlBuild *b, const HlMlOp *op, HlComp *comp, 
   if (thread && !comp->execution_thread)
     comp->execution_thread = ml_sym(l, thread);
   const HlShape *shape = async_shape(l, op->n_operands, in, comp->root->shape);
-  return ml_set(l, &op->results[0], hl_b_op(b, HL_OP_ASYNC_START, shape, (int)op->n_operands, in, thread != NULL, &attr,
-                                            1, &comp));
+  return ml_set(l, &op->results[0],
+                hl_b_op(b, HL_OP_ASYNC_START, shape, (int)op->n_operands, in, thread != NULL, &attr,
+                        1, &comp));
 }
 
 bool ml_lower_async_start(MlLower *l, HlBuild *b, const HlMlOp *op) {
@@ -335,14 +357,17 @@ static bool end_async(MlLower *l, HlBuild *b, const HlMlOp *op, HlOp hlo) {
   return ml_set_results(l, b, op, hl_b_op(b, hlo, shape, 1, &bundle, 0, NULL, 0, NULL));
 }
 
-bool ml_lower_async_done(MlLower *l, HlBuild *b, const HlMlOp *op) { return end_async(l, b, op, HL_OP_ASYNC_DONE); }
+bool ml_lower_async_done(MlLower *l, HlBuild *b, const HlMlOp *op) {
+  return end_async(l, b, op, HL_OP_ASYNC_DONE);
+}
 
 bool ml_lower_mhlo_async(MlLower *l, HlBuild *b, const HlMlOp *op) {
   if (op->row == ML_MHLO_ASYNC_UPDATE)
     return end_async(l, b, op, HL_OP_ASYNC_UPDATE);
   if (op->row == ML_MHLO_ASYNC_DONE)
     return end_async(l, b, op, HL_OP_ASYNC_DONE);
-  const HlSym *callee = hl_ml_attr_sym(op, "called_computation"), *thread = hl_ml_attr_sym(op, "execution_thread");
+  const HlSym *callee = hl_ml_attr_sym(op, "called_computation"),
+              *thread = hl_ml_attr_sym(op, "execution_thread");
   if (!callee)
     return ml_bad(l, op, "%s names no computation", op->name->text);
   bool is_main = !thread || thread->n == 0 || strcmp(thread->text, "main") == 0;

@@ -28,10 +28,12 @@ bool ml_lower_composite(MlLower *l, HlBuild *b, const HlMlOp *op) {
   b->frontend = ml_dict_with(l, b->frontend, "composite.attributes", text.at, text.n);
   hl_buf_free(&text);
   b->frontend = ml_dict_with(l, b->frontend, "composite.name", name->text, name->n);
-  const char *version = hl_arena_printf(l->arena, "%lld", (long long)hl_ml_attr_int(op, "version", 0));
+  const char *version =
+      hl_arena_printf(l->arena, "%lld", (long long)hl_ml_attr_int(op, "version", 0));
   b->frontend = ml_dict_with(l, b->frontend, "composite.version", version, strlen(version));
   HlAttr attr = {.key = HL_A_IS_COMPOSITE, .i = 1};
-  return ml_set_results(l, b, op, hl_b_op(b, HL_OP_CALL, NULL, (int)op->n_operands, in, 1, &attr, 1, &comp));
+  return ml_set_results(l, b, op,
+                        hl_b_op(b, HL_OP_CALL, NULL, (int)op->n_operands, in, 1, &attr, 1, &comp));
 }
 
 // --- Custom calls ---------------------------------------------------------------------------------------------
@@ -43,24 +45,48 @@ static const HlShape *shape_with_order(MlLower *l, const HlShape *shape, const H
   return hl_shape_with_layout(l->m->shapes, shape, ml_layout(l, list));
 }
 
-// The result's shape with result_layouts, and result_tilings as `tiles` of each.
+// Tiles of a layout: a list of lists of sizes.
+static const HlShape *shape_with_tiles(MlLower *l, const HlShape *shape, const HlMlAttr *tiles) {
+  if (!hl_shape_is_array(shape) || !shape->layout || tiles->kind != HL_ML_A_ARRAY || tiles->n == 0)
+    return shape;
+  HlLayoutExtra *extra = HL_NEW(l->m->arena, HlLayoutExtra);
+  HlI64s *list = HL_ARRAY(l->m->arena, HlI64s, tiles->n);
+  HlLayout *layout = HL_NEW(l->m->arena, HlLayout);
+  for (int k = 0; k < tiles->n; k++)
+    list[k] = hl_ml_ints(l->m->arena, tiles->list[k]);
+  *extra = (HlLayoutExtra){.tiles = list,
+                           .n_tiles = tiles->n,
+                           .tail_padding_alignment = 1,
+                           .index_type = HL_NO_DTYPE,
+                           .pointer_type = HL_NO_DTYPE};
+  *layout = (HlLayout){.minor_to_major = shape->layout->minor_to_major, .extra = extra};
+  return hl_shape_with_layout(l->m->shapes, shape, layout);
+}
+
+// The result's shape with the k-th of result_layouts and of result_tilings.
+static const HlShape *laid_out(MlLower *l, const HlMlOp *op, const HlShape *shape, int k) {
+  const HlMlAttr *layouts = hl_ml_attr(op, "result_layouts"),
+                 *tilings = hl_ml_attr(op, "result_tilings");
+  if (layouts && layouts->kind == HL_ML_A_ARRAY && k < layouts->n)
+    shape = shape_with_order(l, shape, layouts->list[k]);
+  if (tilings && tilings->kind == HL_ML_A_ARRAY && k < tilings->n)
+    shape = shape_with_tiles(l, shape, tilings->list[k]);
+  return shape;
+}
+
 static const HlShape *call_shape(MlLower *l, const HlMlOp *op) {
   const HlShape *shape = ml_result_shape(l, op);
-  const HlMlAttr *layouts = hl_ml_attr(op, "result_layouts");
-  if (!shape || !layouts || layouts->kind != HL_ML_A_ARRAY || layouts->n == 0)
-    return shape;
-  if (!hl_shape_is_tuple(shape))
-    return shape_with_order(l, shape, layouts->list[0]);
+  if (!shape || op->n_results == 1)
+    return shape ? laid_out(l, op, shape, 0) : NULL;
   const HlShape **element = HL_ARRAY(l->arena, const HlShape *, shape->rank + 1);
   for (int k = 0; k < shape->rank; k++)
-    element[k] = k < layouts->n ? shape_with_order(l, shape->element[k], layouts->list[k]) : shape->element[k];
+    element[k] = laid_out(l, op, shape->element[k], k);
   return hl_shape_tuple(l->m->shapes, shape->rank, element);
 }
 
 static bool operand_layouts(MlLower *l, const HlMlOp *op, HlInst *const *in, HlAttr *out) {
   const HlMlAttr *layouts = hl_ml_attr(op, "operand_layouts");
-  if (!layouts || layouts->kind != HL_ML_A_ARRAY || layouts->n != (int)op->n_operands ||
-      (layouts->n == 0 && !hl_ml_attr(op, "result_layouts")))
+  if (!layouts || layouts->kind != HL_ML_A_ARRAY || layouts->n != (int)op->n_operands)
     return false;
   const HlMlAttr *results = hl_ml_attr(op, "result_layouts");
   if (layouts->n == 0 && (!results || results->kind != HL_ML_A_ARRAY || results->n == 0))
@@ -98,7 +124,8 @@ static const HlSym *config_text(MlLower *l, const HlMlAttr *config, bool *is_dic
 }
 
 static int config_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
-  const HlMlAttr *config = hl_ml_attr(op, "backend_config"), *dict = hl_ml_attr(op, "mhlo.backend_config");
+  const HlMlAttr *config = hl_ml_attr(op, "backend_config"),
+                 *dict = hl_ml_attr(op, "mhlo.backend_config");
   int64_t version = hl_ml_attr_int(op, "api_version", 1);
   bool is_dict = false;
   int n = 0;
@@ -161,7 +188,8 @@ static bool lower_ragged_all_to_all(MlLower *l, HlBuild *b, const HlMlOp *op) {
     *value = (HlGroups){.form = HL_GROUPS_LIST, .list = {list, n_groups}};
     attrs[n++] = (HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = value};
   }
-  HlInst *inst = hl_b_op(b, HL_OP_RAGGED_ALL_TO_ALL, shape, (int)op->n_operands, in, n, attrs, 0, NULL);
+  HlInst *inst =
+      hl_b_op(b, HL_OP_RAGGED_ALL_TO_ALL, shape, (int)op->n_operands, in, n, attrs, 0, NULL);
   return ml_set_results(l, b, op, inst);
 }
 
@@ -193,8 +221,8 @@ static bool lower_approx_top_k(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = in[0]->shape;
   dim = dim < 0 ? dim + shape->rank : dim;
   if (dim < 0 || dim >= shape->rank || k > shape->dim[dim])
-    return ml_bad(l, op, "ApproxTopK of %lld along dimension %lld of %s", (long long)k, (long long)dim,
-                  hl_shape_text(l->cx, shape));
+    return ml_bad(l, op, "ApproxTopK of %lld along dimension %lld of %s", (long long)k,
+                  (long long)dim, hl_shape_text(l->cx, shape));
   HlAttr attr = {.key = HL_A_DIMENSION, .i = dim};
   HlInst *sorted = hl_b_op(b, HL_OP_SORT, NULL, (int)n, in, 1, &attr, 1, comps);
   for (uint32_t r = 0; r < n; r++) {
@@ -243,7 +271,8 @@ bool ml_lower_custom_call(MlLower *l, HlBuild *b, const HlMlOp *op) {
   n += config_attrs(l, op, &attrs[n]);
   if (op->n_results == 0)
     wrap_sharding(l, b);
-  HlInst *inst = hl_b_op(b, HL_OP_CUSTOM_CALL, shape, (int)op->n_operands, in, n, attrs, n_comps, comps);
+  HlInst *inst =
+      hl_b_op(b, HL_OP_CUSTOM_CALL, shape, (int)op->n_operands, in, n, attrs, n_comps, comps);
   hl_literal_unref(literal);
   return inst && ml_set_results(l, b, op, inst);
 }

@@ -10,9 +10,13 @@ bool ml_lower_compare(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[2];
   int n = 0;
   attrs[n++] = (HlAttr){.key = HL_A_DIRECTION, .i = hl_ml_attr_int(op, "comparison_direction", 0)};
-  // MLIR's NOTYPE is 0, the others are FLOAT, TOTALORDER, SIGNED, UNSIGNED as in HLO.
+  // MLIR's NOTYPE is 0, the others are FLOAT, TOTALORDER, SIGNED, UNSIGNED as in HLO. Of floats only the first two
+  // say anything.
   int64_t type = hl_ml_attr_int(op, "compare_type", 0);
-  if (type != 0 && type != hl_default_comparison_type(in[0]->shape->dtype))
+  bool says = type != 0 && type != hl_default_comparison_type(in[0]->shape->dtype);
+  if (hl_is_float(in[0]->shape->dtype))
+    says = type == HL_WORD_comparison_type_TOTALORDER;
+  if (says)
     attrs[n++] = (HlAttr){.key = HL_A_COMPARISON_TYPE, .i = type};
   return ml_set_results(l, b, op, hl_b_op(b, HL_OP_COMPARE, NULL, 2, in, n, attrs, 0, NULL));
 }
@@ -20,6 +24,18 @@ bool ml_lower_compare(MlLower *l, HlBuild *b, const HlMlOp *op) {
 bool ml_lower_select(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst **in = ml_ins(l, b, op, 0, 3);
   return in && ml_set_results(l, b, op, hl_b_select(b, in[0], in[1], in[2]));
+}
+
+// Scalar bounds are spread, as XLA does.
+bool ml_lower_clamp(MlLower *l, HlBuild *b, const HlMlOp *op) {
+  HlInst **in = ml_ins(l, b, op, 0, 3);
+  if (!in)
+    return false;
+  const HlShape *shape = in[1]->shape;
+  for (int k = 0; k < 3 && shape->rank > 0; k += 2)
+    if (hl_shape_is_scalar(in[k]->shape))
+      in[k] = hl_b_broadcast(b, in[k], shape->rank, shape->dim, (HlI64s){0});
+  return ml_set_results(l, b, op, hl_b_clamp(b, in[0], in[1], in[2]));
 }
 
 // Functions that XLA computes in parts when their argument is complex.

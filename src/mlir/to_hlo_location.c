@@ -13,18 +13,18 @@ typedef struct FrameKey {
   int32_t line, column, end_line, end_column, parent;
 } FrameKey;
 
-typedef struct Known {         // a location met before
+typedef struct Known {  // a location met before
   const HlMlLocation *location;
   const HlMetadata *metadata;
   const char *name;
 } Known;
 
 struct MlFrames {
-  FrameKey *frame;             // frame k has id k + 1
+  FrameKey *frame;  // frame k has id k + 1
   int n, capacity;
-  int *slot;                   // of the table of frames: id, or 0
+  int *slot;  // of the table of frames: id, or 0
   uint32_t n_slots;
-  Known *known;                // a table by address
+  Known *known;  // a table by address
   uint32_t n_known, known_slots;
 };
 
@@ -39,13 +39,13 @@ static MlFrames *frames_of(MlLower *l) {
 static uint64_t hash_frame(const FrameKey *key) {
   uint64_t hash = hl_hash_mix(key->function->index, key->file->index);
   hash = hl_hash_mix(hash, (uint64_t)key->line << 32 | (uint32_t)key->column);
-  hash = hl_hash_mix(hash, (uint64_t)key->end_line << 32 | (uint32_t)key->end_column);
   return hl_hash_mix(hash, (uint64_t)key->parent);
 }
 
+// Where a range ends does not part frames.
 static bool same_frame(const FrameKey *a, const FrameKey *b) {
-  return a->function == b->function && a->file == b->file && a->line == b->line && a->column == b->column &&
-         a->end_line == b->end_line && a->end_column == b->end_column && a->parent == b->parent;
+  return a->function == b->function && a->file == b->file && a->line == b->line &&
+         a->column == b->column && a->parent == b->parent;
 }
 
 static void grow_frames(MlLower *l, MlFrames *f) {
@@ -201,7 +201,9 @@ static Known read_location(MlLower *l, const HlMlLocation *loc) {
   return known;
 }
 
-static uint64_t hash_address(const void *at) { return hl_hash_mix((uint64_t)(uintptr_t)at, 0x9e3779b97f4a7c15u); }
+static uint64_t hash_address(const void *at) {
+  return hl_hash_mix((uint64_t)(uintptr_t)at, 0x9e3779b97f4a7c15u);
+}
 
 static Known *find_slot(Known *table, uint32_t n, const HlMlLocation *loc) {
   uint64_t at = hash_address(loc) % n;
@@ -236,6 +238,14 @@ const HlMetadata *ml_metadata(MlLower *l, const HlMlLocation *location, const ch
   return slot->metadata;
 }
 
+const HlMetadata *ml_name_metadata(MlLower *l, const HlMlLocation *location, const char **name) {
+  const HlMetadata *metadata = ml_metadata(l, location, name);
+  if (!metadata || !metadata->op_name)
+    return NULL;
+  HlMetadata named = {.op_name = metadata->op_name};
+  return hl_intern_metadata(l->m, &named);
+}
+
 // --- The module's tables ---------------------------------------------------------------------------------------
 
 // The place of a symbol in a list, appended when it is new; `place` by the symbol's index holds it + 1.
@@ -254,7 +264,8 @@ void ml_frames_done(MlLower *l) {
   HlFrames *out = &l->m->frames;
   HlArena *arena = l->m->arena;
   uint32_t n_syms = hl_syms_count(l->m->syms) + 1;
-  int32_t *files = HL_ARRAY(l->arena, int32_t, n_syms), *functions = HL_ARRAY(l->arena, int32_t, n_syms);
+  int32_t *files = HL_ARRAY(l->arena, int32_t, n_syms),
+          *functions = HL_ARRAY(l->arena, int32_t, n_syms);
   out->file_names = HL_ARRAY(arena, const HlSym *, f->n);
   out->function_names = HL_ARRAY(arena, const HlSym *, f->n);
   out->locations = HL_ARRAY(arena, HlFileLocation, f->n);
@@ -262,10 +273,13 @@ void ml_frames_done(MlLower *l) {
   out->n_locations = out->n_frames = f->n;
   for (int k = 0; k < f->n; k++) {
     const FrameKey *key = &f->frame[k];
-    out->locations[k] =
-        (HlFileLocation){place_of(out->file_names, &out->n_file_names, files, key->file),
-                         place_of(out->function_names, &out->n_function_names, functions, key->function),
-                         key->line, key->column, key->end_line, key->end_column};
+    out->locations[k] = (HlFileLocation){
+        place_of(out->file_names, &out->n_file_names, files, key->file),
+        place_of(out->function_names, &out->n_function_names, functions, key->function),
+        key->line,
+        key->column,
+        key->end_line,
+        key->end_column};
     out->frames[k] = (HlStackFrame){k + 1, key->parent};
   }
   hl_intern_frames(l->m);

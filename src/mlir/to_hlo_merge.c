@@ -1,4 +1,5 @@
-// Merges equal constants of a computation: expansions of functions make their own each time.
+// Merges equal constants of a computation: expansions of functions make their own each time. Constants say nothing of
+// where they come from.
 #include "mlir/to_hlo.h"
 
 // A constant, or a scalar constant spread over a shape, by content.
@@ -7,10 +8,13 @@ typedef struct Table {
   uint32_t n;
 } Table;
 
-static bool is_bare(const HlInst *inst) { return !hl_sharding(inst) && !hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES); }
+static bool is_bare(const HlInst *inst) {
+  return !hl_sharding(inst) && !hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
+}
 
 static bool is_spread(const HlInst *inst) {
-  return inst->op == HL_OP_BROADCAST && hl_dims(inst).n == 0 && inst->operands[0]->op == HL_OP_CONSTANT && is_bare(inst);
+  return inst->op == HL_OP_BROADCAST && hl_dims(inst).n == 0 &&
+         inst->operands[0]->op == HL_OP_CONSTANT && is_bare(inst);
 }
 
 static const HlLiteral *value_of(const HlInst *inst) {
@@ -50,12 +54,15 @@ void ml_merge_constants(MlLower *l, HlComp *comp) {
   uint32_t n = 0;
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
     n += inst->op == HL_OP_CONSTANT || inst->op == HL_OP_BROADCAST;
-  if (n < 2)
+  if (n == 0)
     return;
   HlMark mark = hl_arena_mark(l->arena);
   Table table = {HL_ARRAY(l->arena, HlInst *, 2 * n + 1), 2 * n + 1};
   for (HlInst *inst = comp->first, *next; inst; inst = next) {
     next = inst->next;
+    if (inst->op == HL_OP_CONSTANT ||
+        (is_spread(inst) && hl_shape_elements(inst->shape) < ML_MANY_EQUAL))
+      hl_remove_attr(inst, HL_A_METADATA);
     const HlLiteral *value = inst->op == HL_OP_CONSTANT || is_spread(inst) ? value_of(inst) : NULL;
     if (!value || value->n < 1 || value->n > MOST_ELEMENTS || !is_bare(inst) ||
         (inst->op == HL_OP_CONSTANT && only_spread(inst)))

@@ -11,15 +11,15 @@ enum { MAX_PARTS = 256 };
 // An axis of a mesh, or a part of one where some sharding takes it apart.
 typedef struct Part {
   int axis;
-  int64_t pre, size;           // pre: product of the parts of the same axis before it
-  int used;                    // 0: replicated, else where it stands in the order of use, from 1
+  int64_t pre, size;  // pre: product of the parts of the same axis before it
+  int used;           // 0: replicated, else where it stands in the order of use, from 1
 } Part;
 
 typedef struct Mesh {
   int n;
   const HlSym *name[MAX_PARTS];
   int64_t size[MAX_PARTS];
-  HlI64s devices;              // empty: 0, 1, 2, ...
+  HlI64s devices;  // empty: 0, 1, 2, ...
   Part part[MAX_PARTS];
   int n_parts, n_used;
 } Mesh;
@@ -69,20 +69,24 @@ typedef struct AxisRef {
 } AxisRef;
 
 // "x", or a reference with the size in front and its own.
-static bool read_axis(MlLower *l, const HlMlOp *at, const Mesh *mesh, const HlMlAttr *attr, AxisRef *out) {
+static bool read_axis(MlLower *l, const HlMlOp *at, const Mesh *mesh, const HlMlAttr *attr,
+                      AxisRef *out) {
   const HlMlAttr *name = attr->kind == HL_ML_A_STRUCT ? hl_ml_field(attr, "name") : attr;
   const HlMlAttr *sub = attr->kind == HL_ML_A_STRUCT ? hl_ml_field(attr, "sub_axis_info") : NULL;
   int axis = name && name->kind == HL_ML_A_STRING ? find_axis(mesh, name->sym) : -1;
   if (axis < 0)
-    return ml_bad(l, at, "the mesh has no axis \"%s\"", name && name->kind == HL_ML_A_STRING ? name->sym->text : "");
+    return ml_bad(l, at, "the mesh has no axis \"%s\"",
+                  name && name->kind == HL_ML_A_STRING ? name->sym->text : "");
   *out = (AxisRef){axis, 1, mesh->size[axis]};
   if (sub) {
     out->pre = ml_field_int(sub, "pre_size", 1);
     out->size = ml_field_int(sub, "size", 1);
   }
-  if (out->pre < 1 || out->size < 1 || mesh->size[axis] % out->pre != 0 || mesh->size[axis] / out->pre % out->size != 0)
-    return ml_bad(l, at, "(%lld)%lld is no part of axis \"%s\", which has size %lld", (long long)out->pre,
-                  (long long)out->size, mesh->name[axis]->text, (long long)mesh->size[axis]);
+  if (out->pre < 1 || out->size < 1 || mesh->size[axis] % out->pre != 0 ||
+      mesh->size[axis] / out->pre % out->size != 0)
+    return ml_bad(l, at, "(%lld)%lld is no part of axis \"%s\", which has size %lld",
+                  (long long)out->pre, (long long)out->size, mesh->name[axis]->text,
+                  (long long)mesh->size[axis]);
   return true;
 }
 
@@ -115,7 +119,8 @@ static bool cut_all(MlLower *l, const HlMlOp *at, Mesh *mesh, const HlMlAttr *ax
 }
 
 // Takes the axes into use in their order; *product is the number of pieces they make.
-static bool use_axes(MlLower *l, const HlMlOp *at, Mesh *mesh, const HlMlAttr *axes, int64_t *product) {
+static bool use_axes(MlLower *l, const HlMlOp *at, Mesh *mesh, const HlMlAttr *axes,
+                     int64_t *product) {
   *product = 1;
   for (int k = 0; axes && k < axes->n; k++) {
     AxisRef ref;
@@ -123,7 +128,8 @@ static bool use_axes(MlLower *l, const HlMlOp *at, Mesh *mesh, const HlMlAttr *a
       return false;
     for (int p = 0; p < mesh->n_parts; p++) {
       Part *part = &mesh->part[p];
-      if (part->axis != ref.axis || part->pre < ref.pre || part->pre >= ref.pre * ref.size || part->used)
+      if (part->axis != ref.axis || part->pre < ref.pre || part->pre >= ref.pre * ref.size ||
+          part->used)
         continue;
       part->used = ++mesh->n_used;
       *product *= part->size;
@@ -168,7 +174,9 @@ static int64_t count_unused(const Mesh *mesh) {
   return n;
 }
 
-static const HlMlAttr *dim_axes(const HlMlAttr *dims, int k) { return hl_ml_field(dims->list[k], "axes"); }
+static const HlMlAttr *dim_axes(const HlMlAttr *dims, int k) {
+  return hl_ml_field(dims->list[k], "axes");
+}
 
 bool ml_sdy_sharding(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlMlAttr *manual,
                      const HlSharding **out) {
@@ -181,14 +189,16 @@ bool ml_sdy_sharding(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const H
     *sharding = (HlSharding){.kind = HL_SHARDING_MAXIMAL, .device = mesh.devices.at[0]};
     return true;
   }
-  const HlMlAttr *dims = hl_ml_field(attr, "dim_shardings"), *unreduced = hl_ml_field(attr, "unreduced_axes");
+  const HlMlAttr *dims = hl_ml_field(attr, "dim_shardings"),
+                 *unreduced = hl_ml_field(attr, "unreduced_axes");
   int rank = dims && dims->kind == HL_ML_A_ARRAY ? dims->n : 0, n_last = 0;
   for (int k = 0; k < rank; k++)
     if (!cut_all(l, at, &mesh, dim_axes(dims, k)))
       return false;
   if (!cut_all(l, at, &mesh, manual) || !cut_all(l, at, &mesh, unreduced))
     return false;
-  int64_t *tile = HL_ARRAY(l->m->arena, int64_t, rank + 3), *last = HL_ARRAY(l->m->arena, int64_t, 3), pieces;
+  int64_t *tile = HL_ARRAY(l->m->arena, int64_t, rank + 3),
+          *last = HL_ARRAY(l->m->arena, int64_t, 3), pieces;
   bool any = false;
   for (int k = 0; k < rank; k++) {
     if (!use_axes(l, at, &mesh, dim_axes(dims, k), &tile[k]))
@@ -243,7 +253,8 @@ static bool per_value(MlLower *l, const HlMlOp *at, const HlMlAttr *list, const 
   return true;
 }
 
-bool ml_sdy_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlSharding **sharding, HlDict *frontend) {
+bool ml_sdy_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlSharding **sharding,
+                 HlDict *frontend) {
   const HlMlAttr *list = hl_ml_field(attr, "shardings");
   ml_frontend_text(l, frontend, "xla.sdy.sharding", attr);
   if (list && list->kind == HL_ML_A_ARRAY)
@@ -261,7 +272,8 @@ bool ml_sdy_module(MlLower *l) {
   n = 0;
   for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next)
     if (op->row == ML_SDY_MESH && hl_ml_attr(op, "mesh") && hl_ml_attr_sym(op, "sym_name"))
-      mesh[n++] = (HlMlNamed){.name = hl_ml_attr_sym(op, "sym_name"), .value = hl_ml_attr(op, "mesh")};
+      mesh[n++] =
+          (HlMlNamed){.name = hl_ml_attr_sym(op, "sym_name"), .value = hl_ml_attr(op, "mesh")};
   if (n > 0)
     ml_frontend_text(l, &l->m->frontend_attributes, "xla.sdy.meshes", hl_ml_dict(l->tree, n, mesh));
   return true;
@@ -294,10 +306,38 @@ HlI64Lists ml_mesh_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *attr) {
   return (HlI64Lists){list, n_groups};
 }
 
+bool ml_mesh_form(MlLower *l, const HlMlOp *op, const HlMlAttr *attr, HlGroups *out) {
+  Mesh mesh;
+  HlArena *arena = l->m->arena;
+  const HlMlAttr *axes = hl_ml_field(attr, "axes");
+  if (!read_mesh(l, op, hl_ml_field(attr, "mesh"), &mesh) || !axes || axes->kind != HL_ML_A_ARRAY)
+    return axes ? false : ml_bad(l, op, "replica groups of a mesh want axes");
+  HlMesh *form = HL_NEW(arena, HlMesh);
+  const HlSym **names = HL_ARRAY(arena, const HlSym *, mesh.n + 1);
+  HlAxisRef *refs = HL_ARRAY(arena, HlAxisRef, axes->n + 1);
+  for (int k = 0; k < mesh.n; k++)
+    names[k] = mesh.name[k] ? ml_sym(l, mesh.name[k]) : hl_sym(l->m, "");
+  for (int k = 0; k < axes->n; k++) {
+    AxisRef ref;
+    if (!read_axis(l, op, &mesh, axes->list[k], &ref))
+      return false;
+    bool whole = ref.pre == 1 && ref.size == mesh.size[ref.axis];
+    refs[k] = (HlAxisRef){ref.axis, whole ? 0 : ref.pre, whole ? 0 : ref.size};
+  }
+  HlI64s sizes = {mesh.size, mesh.n};
+  *form = (HlMesh){.axis = names,
+                   .size = hl_i64s_copy(arena, sizes).at,
+                   .n = mesh.n,
+                   .devices = mesh.devices,
+                   .maximal_device = -1};
+  *out = (HlGroups){.form = HL_GROUPS_MESH, .mesh = form, .axes = {refs, axes->n}};
+  return true;
+}
+
 // --- Ops --------------------------------------------------------------------------------------------------------------
 
-static HlInst *make_call(MlLower *l, HlBuild *b, const char *target, const HlShape *shape, int n, HlInst *const *in,
-                         bool has_side_effect) {
+static HlInst *make_call(MlLower *l, HlBuild *b, const char *target, const HlShape *shape, int n,
+                         HlInst *const *in, bool has_side_effect) {
   HlAttr attrs[] = {{.key = HL_A_CUSTOM_CALL_TARGET, .sym = hl_sym(l->m, target)},
                     {.key = HL_A_HAS_SIDE_EFFECT, .i = has_side_effect}};
   return hl_b_op(b, HL_OP_CUSTOM_CALL, shape, n, in, 2, attrs, 0, NULL);
@@ -307,11 +347,16 @@ static bool constrain(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlAttr *
   HlInst *x = ml_in(l, b, op, 0);
   if (!x || !sharding)
     return x ? ml_bad(l, op, "%s without a sharding", op->name->text) : false;
-  HlMlNamed field = {.name = hl_ml_sym(l->tree, "shardings"), .value = hl_ml_array(l->tree, 1, &sharding)};
-  ml_frontend_text(l, &b->frontend, "xla.sdy.sharding", hl_ml_struct(l->tree, "sdy.sharding_per_value", 1, &field));
+  HlMlNamed field = {.name = hl_ml_sym(l->tree, "shardings"),
+                     .value = hl_ml_array(l->tree, 1, &sharding)};
+  ml_frontend_text(l, &b->frontend, "xla.sdy.sharding",
+                   hl_ml_struct(l->tree, "sdy.sharding_per_value", 1, &field));
   if (!ml_sdy_sharding(l, op, sharding, NULL, &b->sharding))
     return false;
-  return ml_set_results(l, b, op, make_call(l, b, "Sharding", x->shape, 1, &x, false));
+  // Partial sums must not be looked at as if they were values.
+  const HlMlAttr *unreduced = hl_ml_field(sharding, "unreduced_axes");
+  bool is_partial = unreduced && unreduced->kind == HL_ML_A_ARRAY && unreduced->n > 0;
+  return ml_set_results(l, b, op, make_call(l, b, "Sharding", x->shape, 1, &x, is_partial));
 }
 
 bool ml_lower_sdy_constraint(MlLower *l, HlBuild *b, const HlMlOp *op) {
@@ -323,7 +368,9 @@ bool ml_lower_sdy_collective(MlLower *l, HlBuild *b, const HlMlOp *op) {
   return constrain(l, b, op, hl_ml_attr(op, "out_sharding"));
 }
 
-bool ml_lower_sdy_edge(MlLower *l, HlBuild *b, const HlMlOp *op) { return ml_set(l, &op->results[0], ml_in(l, b, op, 0)); }
+bool ml_lower_sdy_edge(MlLower *l, HlBuild *b, const HlMlOp *op) {
+  return ml_set(l, &op->results[0], ml_in(l, b, op, 0));
+}
 
 bool ml_lower_sdy_group(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
@@ -332,23 +379,30 @@ bool ml_lower_sdy_group(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return false;
   if (id)
     ml_frontend_text(l, &b->frontend, "xla.sdy.sharding_group_id", id);
-  return make_call(l, b, "xla.sdy.ShardingGroup", hl_shape_tuple(l->m->shapes, 0, NULL), 1, &x, true) != NULL;
+  return make_call(l, b, "xla.sdy.ShardingGroup", hl_shape_tuple(l->m->shapes, 0, NULL), 1, &x,
+                   true) != NULL;
 }
 
 bool ml_lower_sdy_barrier(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
   if (!x)
     return false;
-  ml_frontend_text(l, &b->frontend, "xla.sdy.allowed_direction", hl_ml_i64(l->tree, hl_ml_attr_int(op, "allowed_direction", 0)));
-  return ml_set_results(l, b, op, make_call(l, b, "xla.sdy.PropagationBarrier", x->shape, 1, &x, true));
+  ml_frontend_text(l, &b->frontend, "xla.sdy.allowed_direction",
+                   hl_ml_int(l->tree, hl_ml_int_type(l->tree, 32, HL_ML_SIGNLESS),
+                             hl_ml_attr_int(op, "allowed_direction", 0)));
+  return ml_set_results(l, b, op,
+                        make_call(l, b, "xla.sdy.PropagationBarrier", x->shape, 1, &x, true));
 }
 
 // Values in and out of the body have the local types, so custom calls stand on either side of its call.
-static bool local_values(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlock *body, HlInst **in) {
+static bool local_values(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlock *body,
+                         HlInst **in) {
   HlInst **all = ml_ins(l, b, op, 0, op->n_operands);
   const HlShape **shape = HL_ARRAY(l->arena, const HlShape *, op->n_operands + 1);
   if (!all || body->n_args != (int)op->n_operands)
-    return all ? ml_bad(l, op, "the body takes %d values, expected %u", body->n_args, op->n_operands) : false;
+    return all ? ml_bad(l, op, "the body takes %d values, expected %u", body->n_args,
+                        op->n_operands)
+               : false;
   int n = body->n_args;
   if (n == 0)
     return true;
@@ -382,7 +436,9 @@ static HlComp *body_comp(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlo
   }
   ok = ok && ml_lower_block(l, &own, body, &end) && end;
   HlInst **results = ok ? ml_ins(l, &own, end, 0, end->n_operands) : NULL;
-  HlInst *root = !results ? NULL : end->n_operands == 1 ? results[0] : hl_b_tuple(&own, (int)end->n_operands, results);
+  HlInst *root = !results               ? NULL
+                 : end->n_operands == 1 ? results[0]
+                                        : hl_b_tuple(&own, (int)end->n_operands, results);
   if (root)
     hl_set_root(own.comp, root);
   ml_leave(l, undo);
@@ -391,7 +447,8 @@ static HlComp *body_comp(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlo
 
 bool ml_lower_sdy_manual(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlMlBlock *body = hl_ml_body(op, 0);
-  if (!body || !hl_ml_attr(op, "in_shardings") || !hl_ml_attr(op, "out_shardings") || !hl_ml_attr(op, "manual_axes"))
+  if (!body || !hl_ml_attr(op, "in_shardings") || !hl_ml_attr(op, "out_shardings") ||
+      !hl_ml_attr(op, "manual_axes"))
     return ml_bad(l, op, "%s wants a body, shardings and manual axes", op->name->text);
   HlInst **in = HL_ARRAY(l->arena, HlInst *, op->n_operands + 1);
   HlComp *comp = local_values(l, b, op, body, in) ? body_comp(l, b, op, body) : NULL;
@@ -411,6 +468,7 @@ bool ml_lower_sdy_manual(MlLower *l, HlBuild *b, const HlMlOp *op) {
   ml_frontend_text(l, &own.frontend, "xla.sdy.manual_axes", hl_ml_attr(op, "manual_axes"));
   ml_frontend_text(l, &own.frontend, "xla.sdy.out_shardings", hl_ml_attr(op, "out_shardings"));
   const HlShape *shape = ml_result_shape(l, op);
-  HlInst *out = shape ? make_call(l, &own, "xla.sdy.LocalToGlobalShape", shape, n, local, true) : NULL;
+  HlInst *out =
+      shape ? make_call(l, &own, "xla.sdy.LocalToGlobalShape", shape, n, local, true) : NULL;
   return out && ml_set_results(l, b, op, out);
 }

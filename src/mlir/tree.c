@@ -53,32 +53,39 @@ static MlRowOf find_row(HlMlTree *tree, const HlSym *name) {
 
 static size_t round_up(size_t n) { return (n + 15) & ~(size_t)15; }
 
-// The op, its results, its operands and its regions are one piece of memory.
+HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint32_t n_regions, uint32_t n_successors) {
+  size_t results_at = round_up(sizeof(HlMlOp));
+  size_t regions_at = results_at + round_up(n_results * sizeof(HlMlValue));
+  size_t operands_at = regions_at + round_up(n_regions * sizeof(HlMlRegion));
+  size_t successors_at = operands_at + n_operands * sizeof(HlMlValue *);
+  char *memory = hl_arena_alloc(tree->arena, successors_at + n_successors * sizeof(HlMlBlock *));
+  HlMlOp *op = (HlMlOp *)(void *)memory;
+  op->n_operands = n_operands;
+  op->n_results = n_results;
+  op->n_regions = n_regions;
+  op->n_successors = n_successors;
+  op->results = (HlMlValue *)(void *)(memory + results_at);
+  op->regions = (HlMlRegion *)(void *)(memory + regions_at);
+  op->operands = (HlMlValue **)(void *)(memory + operands_at);
+  op->successors = (HlMlBlock **)(void *)(memory + successors_at);
+  for (uint32_t k = 0; k < n_results; k++)
+    op->results[k] = (HlMlValue){.def = op, .number = (int)k, .index = tree->n_values++};
+  for (uint32_t k = 0; k < n_regions; k++)
+    op->regions[k].op = op;
+  return op;
+}
+
 HlMlOp *hl_ml_op(HlMlTree *tree, HlMlBlock *block, const char *name, int n_operands, HlMlValue *const *operands,
                  int n_results, const HlMlType *const *result_types, int n_regions) {
-  size_t results_at = round_up(sizeof(HlMlOp));
-  size_t regions_at = results_at + round_up((size_t)n_results * sizeof(HlMlValue));
-  size_t operands_at = regions_at + round_up((size_t)n_regions * sizeof(HlMlRegion));
-  char *memory = hl_arena_alloc(tree->arena, operands_at + (size_t)n_operands * sizeof(HlMlValue *));
-  HlMlOp *op = (HlMlOp *)(void *)memory;
+  HlMlOp *op = ml_new_op(tree, (uint32_t)n_operands, (uint32_t)n_results, (uint32_t)n_regions, 0);
   op->name = hl_ml_sym(tree, name);
   MlRowOf row = find_row(tree, op->name);
   op->row = row.row;
   op->dialect = row.dialect;
-  op->n_operands = (uint32_t)n_operands;
-  op->n_results = (uint32_t)n_results;
-  op->n_regions = (uint32_t)n_regions;
-  op->results = (HlMlValue *)(void *)(memory + results_at);
-  op->regions = (HlMlRegion *)(void *)(memory + regions_at);
-  op->operands = (HlMlValue **)(void *)(memory + operands_at);
   if (n_operands && operands)
     memcpy(op->operands, operands, (size_t)n_operands * sizeof *operands);
-  for (int k = 0; k < n_results; k++)
-    op->results[k] = (HlMlValue){.def = op, .number = k, .index = tree->n_values++};
   for (int k = 0; result_types && k < n_results; k++)
     op->results[k].type = result_types[k];
-  for (int k = 0; k < n_regions; k++)
-    op->regions[k].op = op;
   if (block)
     hl_ml_append(block, op);
   return op;
@@ -113,7 +120,7 @@ HlMlValue *hl_ml_arg(HlMlTree *tree, HlMlBlock *block, const HlMlType *type) {
 
 // --- Attributes of an op ------------------------------------------------------------------------------
 
-static int compare_syms(const HlSym *a, const HlSym *b) {
+int ml_compare_syms(const HlSym *a, const HlSym *b) {
   if (a == b)
     return 0;
   int order = memcmp(a->text, b->text, a->n < b->n ? a->n : b->n);
@@ -123,13 +130,13 @@ static int compare_syms(const HlSym *a, const HlSym *b) {
 // Where an attribute stands, or would. They come sorted mostly, so the last is tried first.
 static uint32_t find_place(const HlMlOp *op, const HlSym *name, bool *found) {
   uint32_t low = 0, high = op->n_attrs;
-  int order = high ? compare_syms(op->attrs[high - 1].name, name) : -1;
+  int order = high ? ml_compare_syms(op->attrs[high - 1].name, name) : -1;
   *found = order == 0;
   if (order <= 0)
     return order == 0 ? high - 1 : high;
   while (low < high) {
     uint32_t middle = low + (high - low) / 2;
-    order = compare_syms(op->attrs[middle].name, name);
+    order = ml_compare_syms(op->attrs[middle].name, name);
     if (order == 0) {
       *found = true;
       return middle;
@@ -189,12 +196,12 @@ void hl_ml_set(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *val
 }
 
 static int compare_named(const void *a, const void *b) {
-  return compare_syms(((const HlMlNamed *)a)->name, ((const HlMlNamed *)b)->name);
+  return ml_compare_syms(((const HlMlNamed *)a)->name, ((const HlMlNamed *)b)->name);
 }
 
 static bool is_sorted(int n, const HlMlNamed *named) {
   for (int k = 1; k < n; k++)
-    if (compare_syms(named[k - 1].name, named[k].name) >= 0)
+    if (ml_compare_syms(named[k - 1].name, named[k].name) >= 0)
       return false;
   return true;
 }
@@ -226,7 +233,6 @@ static void sort_named(HlMlTree *tree, int n, HlMlNamed *named) {
     }
 }
 
-// A sorted copy; of entries with one name the last stays. *n_left is how many.
 HlMlNamed *ml_sort_named(HlMlTree *tree, int n, const HlMlNamed *named, int *n_left) {
   HlMlNamed *sorted = hl_arena_copy(tree->arena, named, (size_t)n * sizeof *named);
   *n_left = n;
@@ -245,10 +251,13 @@ HlMlNamed *ml_sort_named(HlMlTree *tree, int n, const HlMlNamed *named, int *n_l
 
 void hl_ml_set_all(HlMlTree *tree, HlMlOp *op, int n, const HlMlNamed *named) {
   int left;
+  for (uint32_t k = 0; k < op->n_attrs; k++)
+    note_set(tree, op->attrs[k].name);
   op->attrs = ml_sort_named(tree, n, named, &left);
   op->n_attrs = (uint32_t)left;
   op->attr_room = (uint32_t)n;
-  ml_tables(tree)->has_symbols = false;
+  for (uint32_t k = 0; k < op->n_attrs; k++)
+    note_set(tree, op->attrs[k].name);
 }
 
 const HlMlAttr *hl_ml_attr(const HlMlOp *op, const char *name) {
@@ -259,8 +268,7 @@ const HlMlAttr *hl_ml_attr(const HlMlOp *op, const char *name) {
   return NULL;
 }
 
-int64_t hl_ml_attr_int(const HlMlOp *op, const char *name, int64_t absent) {
-  const HlMlAttr *attr = hl_ml_attr(op, name);
+static int64_t int_of(const HlMlAttr *attr, int64_t absent) {
   if (!attr)
     return absent;
   switch ((HlMlAttrKind)attr->kind) {
@@ -272,6 +280,14 @@ int64_t hl_ml_attr_int(const HlMlOp *op, const char *name, int64_t absent) {
   }
 }
 
+int64_t hl_ml_attr_int(const HlMlOp *op, const char *name, int64_t absent) {
+  return int_of(hl_ml_attr(op, name), absent);
+}
+
+int64_t hl_ml_field_int(const HlMlAttr *of, const char *name, int64_t absent) {
+  return int_of(hl_ml_field(of, name), absent);
+}
+
 const HlSym *hl_ml_attr_sym(const HlMlOp *op, const char *name) {
   const HlMlAttr *attr = hl_ml_attr(op, name);
   if (!attr || (attr->kind != HL_ML_A_STRING && attr->kind != HL_ML_A_SYMBOL && attr->kind != HL_ML_A_ENUM))
@@ -279,9 +295,12 @@ const HlSym *hl_ml_attr_sym(const HlMlOp *op, const char *name) {
   return attr->sym;
 }
 
+HlI64s hl_ml_field_ints(HlArena *arena, const HlMlAttr *of, const char *name) {
+  return hl_ml_ints(arena, hl_ml_field(of, name));
+}
+
 HlI64s hl_ml_attr_ints(HlArena *arena, const HlMlOp *op, const char *name) {
-  const HlMlAttr *attr = hl_ml_attr(op, name);
-  return attr ? hl_ml_ints(arena, attr) : (HlI64s){0};
+  return hl_ml_ints(arena, hl_ml_attr(op, name));
 }
 
 // --- Placing ------------------------------------------------------------------------------------------
@@ -330,51 +349,13 @@ void hl_ml_unlink(HlMlOp *op) {
   op->prev = op->next = NULL;
 }
 
-// --- Walking ------------------------------------------------------------------------------------------
-
-static HlMlOp *first_of_blocks(HlMlBlock *block) {
-  for (; block; block = block->next)
-    if (block->first)
-      return block->first;
-  return NULL;
-}
-
-static HlMlOp *first_of_regions(const HlMlOp *op, uint32_t from) {
-  for (uint32_t k = from; k < op->n_regions; k++) {
-    HlMlOp *first = first_of_blocks(op->regions[k].first);
-    if (first)
-      return first;
-  }
-  return NULL;
-}
-
-HlMlOp *ml_first_op(const HlMlRegion *in) { return first_of_blocks(in->first); }
-
-HlMlOp *ml_next_op(const HlMlRegion *in, const HlMlOp *op) {
-  HlMlOp *inner = first_of_regions(op, 0);
-  if (inner)
-    return inner;
-  for (;;) {
-    if (op->next)
-      return op->next;
-    HlMlOp *after = first_of_blocks(op->block->next);
-    if (after)
-      return after;
-    const HlMlRegion *region = op->block->region;
-    if (region == in || !region->op)
-      return NULL;
-    op = region->op;
-    after = first_of_regions(op, (uint32_t)(region - op->regions) + 1);
-    if (after)
-      return after;
-  }
-}
-
 void hl_ml_replace(HlMlRegion *in, HlMlValue *from, HlMlValue *by) {
-  for (HlMlOp *op = ml_first_op(in); op; op = ml_next_op(in, op))
-    for (uint32_t k = 0; k < op->n_operands; k++)
-      if (op->operands[k] == from)
-        op->operands[k] = by;
+  for (const HlMlBlock *block = in->first; block; block = block->next)
+    for (HlMlOp *top = block->first; top; top = top->next)
+      for (HlMlOp *op = top; op; op = hl_ml_next(op, top))
+        for (uint32_t k = 0; k < op->n_operands; k++)
+          if (op->operands[k] == from)
+            op->operands[k] = by;
 }
 
 // --- Copying -------------------------------------------------------------------------------------------
@@ -462,10 +443,8 @@ HlMlOp *hl_ml_copy_op(HlMlTree *tree, HlMlBlock *block, const HlMlOp *op, HlMlVa
   Copier c = {tree, map, n_map};
   HlMlOp *copy = copy_shell(&c, block, op);
   copy_regions(&c, copy, op);
-  map_operands(&c, copy);
-  for (uint32_t k = 0; k < copy->n_regions; k++)
-    for (HlMlOp *inner = ml_first_op(&copy->regions[k]); inner; inner = ml_next_op(&copy->regions[k], inner))
-      map_operands(&c, inner);
+  for (HlMlOp *at = copy; at; at = hl_ml_next(at, copy))
+    map_operands(&c, at);
   return copy;
 }
 

@@ -19,7 +19,7 @@ typedef struct MlTables {
   const HlMlAttr *unit, *yes, *no;
   const HlMlLocation *unknown;
   const HlSym *sym_name;
-  bool has_locations;          // an attribute is a location: printing has to look for aliases
+  bool has_aliases;            // an attribute is a location, or only carried: both may be printed by alias
   HlMlOp **symbol;             // module-level ops by the index of their symbol; built when asked for
   uint32_t n_symbols;
   uint32_t changes;            // of the module's block when it was built
@@ -30,14 +30,18 @@ static inline MlTables *ml_tables(const HlMlTree *tree) { return tree->types; }
 
 enum { ML_MAX_DEPTH = UINT16_MAX };
 
+// An op in one piece of memory with its results, regions, operands and successors, which the caller fills in; its
+// results have no types, and it has no name.
+HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint32_t n_regions, uint32_t n_successors);
 // A sorted copy; of entries with one name the last stays. *n_left is how many.
 HlMlNamed *ml_sort_named(HlMlTree *tree, int n, const HlMlNamed *named, int *n_left);
+int ml_compare_syms(const HlSym *a, const HlSym *b); // by their bytes: the order of an op's attributes
 uint64_t ml_attr_hash(const HlMlAttr *attr);         // equal attributes of two trees have the same
 static inline uint32_t ml_add_size(uint32_t a, uint32_t b) { return a + b < a ? UINT32_MAX : a + b; }
-// All ops in a region, nested ones after the op they are in.
-HlMlOp *ml_first_op(const HlMlRegion *in);
-HlMlOp *ml_next_op(const HlMlRegion *in, const HlMlOp *op);  // NULL: that was the last
+// All ops in the only region of an op, nested ones after the op they are in.
+static inline HlMlOp *ml_first_op(const HlMlRegion *in) { return hl_ml_next(in->op, in->op); }
+static inline HlMlOp *ml_next_op(const HlMlRegion *in, const HlMlOp *op) { return hl_ml_next(op, in->op); }
 // Whether an inherent attribute says what its absence says (its row's default).
-bool ml_is_default(const HlMlOp *op, const MlAttrRow *row, const HlMlAttr *value);
+bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value);
 
 #endif

@@ -144,13 +144,14 @@ bool mv_merge_size(MlVerify *v, const HlMlOp *op, int dimension, int64_t *size, 
 // Lists are in v->arena; empty when absent.
 HlI64s mv_attr_ints(MlVerify *v, const HlMlOp *op, const char *name);
 HlI64s mv_field_ints(MlVerify *v, const HlMlAttr *of, const char *name);
-int64_t mv_field_int(const HlMlAttr *of, const char *name, int64_t absent);
 bool mv_check_attrs(MlVerify *v, const HlMlOp *op);  // verify_attrs.c: kinds, words and ranges
 // A constant that defines the value, as integers; false if it is not one.
 bool mv_constant_ints(MlVerify *v, const HlMlValue *value, HlI64s *out);
 // Dimension numbers.
 bool mv_is_unique(MlVerify *v, HlI64s list);
 bool mv_is_sorted(HlI64s list);
+// Which of 0..n-1 are in either list.
+const bool *mv_members(MlVerify *v, int n, HlI64s a, HlI64s b);
 bool mv_in_range(MlVerify *v, const HlMlOp *op, HlI64s list, int64_t limit, const char *name,
                  const char *of);
 bool mv_distinct(MlVerify *v, const HlMlOp *op, HlI64s a, HlI64s b, const char *a_name,

@@ -205,17 +205,7 @@ HlI64s mv_attr_ints(MlVerify *v, const HlMlOp *op, const char *name) {
 }
 
 HlI64s mv_field_ints(MlVerify *v, const HlMlAttr *of, const char *name) {
-  const HlMlAttr *field = of ? hl_ml_field(of, name) : NULL;
-  return field ? hl_ml_ints(v->arena, field) : (HlI64s){0};
-}
-
-int64_t mv_field_int(const HlMlAttr *of, const char *name, int64_t absent) {
-  const HlMlAttr *field = of ? hl_ml_field(of, name) : NULL;
-  if (field == NULL)
-    return absent;
-  return field->kind == HL_ML_A_INT || field->kind == HL_ML_A_BOOL || field->kind == HL_ML_A_ENUM
-             ? field->i
-             : absent;
+  return hl_ml_field_ints(v->arena, of, name);
 }
 
 // Constants with more elements than any list of dimensions are not looked at.
@@ -244,6 +234,17 @@ bool mv_is_sorted(HlI64s list) {
     if (list.at[k] < list.at[k - 1])
       return false;
   return true;
+}
+
+const bool *mv_members(MlVerify *v, int n, HlI64s a, HlI64s b) {
+  bool *is_member = HL_ARRAY(v->arena, bool, n + 1);
+  for (int k = 0; k < a.n; k++)
+    if (a.at[k] >= 0 && a.at[k] < n)
+      is_member[a.at[k]] = true;
+  for (int k = 0; k < b.n; k++)
+    if (b.at[k] >= 0 && b.at[k] < n)
+      is_member[b.at[k]] = true;
+  return is_member;
 }
 
 static int compare(const void *a, const void *b) {

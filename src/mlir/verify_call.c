@@ -252,7 +252,7 @@ static const HlMlType *result_part(const HlMlOp *op, HlI64s path) {
 static bool check_alias(MlVerify *v, const HlMlOp *op, const HlMlAttr *alias) {
   const HlI64s of_output = mv_field_ints(v, alias, "output_tuple_indices");
   const HlI64s of_operand = mv_field_ints(v, alias, "operand_tuple_indices");
-  const int64_t operand = mv_field_int(alias, "operand_index", 0);
+  const int64_t operand = hl_ml_field_int(alias, "operand_index", 0);
   if (operand < 0 || operand >= op->n_operands)
     return mv_bad(v, op,
                   "operand_index %lld of an output_operand_alias is not in the range [0, %u)",
@@ -333,7 +333,7 @@ static bool check_buffers(MlVerify *v, const HlMlOp *op, const HlMlAttr *aliases
         taken = {.at = HL_ARRAY(v->arena, HlI64s, n + 1)};
   for (int k = 0; k < n; k++) {
     const HlI64s of_operand = mv_field_ints(v, aliases->list[k], "operand_tuple_indices");
-    const int64_t operand = mv_field_int(aliases->list[k], "operand_index", 0);
+    const int64_t operand = hl_ml_field_int(aliases->list[k], "operand_index", 0);
     const HlMlType *part = part_of(mv_in(op, (int)operand), of_operand, 0);
     if (part == NULL || part->kind != HL_ML_MEMREF)
       continue;

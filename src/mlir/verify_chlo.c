@@ -163,8 +163,9 @@ static HlI64s prefix_sizes(MlVerify *v, const HlMlOp *op, const Ragged *r) {
     sizes[n++] = lhs->dim[batch.at[k]];
   for (int k = 0; r->is_contracting && k < contracting.n && contracting.at[k] != r->dimension; k++)
     sizes[n++] = lhs->dim[contracting.at[k]];
+  const bool *is_used = mv_members(v, lhs->rank, batch, contracting);
   for (int k = 0; !r->is_batch && !r->is_contracting && k < r->dimension; k++)
-    if (hl_i64s_find(batch, k) < 0 && hl_i64s_find(contracting, k) < 0)
+    if (!is_used[k])
       sizes[n++] = lhs->dim[k];
   return (HlI64s){sizes, n};
 }
@@ -209,12 +210,14 @@ static bool check_ragged_result(MlVerify *v, const HlMlOp *op, const Ragged *r, 
     shape.dim[shape.rank++] = n_groups;
   for (int k = 0; k < r->dot.lhs_batch.n; k++)
     shape.dim[shape.rank++] = lhs->dim[r->dot.lhs_batch.at[k]];
+  const bool *lhs_used = mv_members(v, lhs->rank, r->dot.lhs_batch, r->dot.lhs_contracting);
+  const bool *rhs_used = mv_members(v, rhs->rank, r->dot.rhs_batch, r->dot.rhs_contracting);
+  const bool *is_group = mv_members(v, rhs->rank, r->group, (HlI64s){0});
   for (int k = 0; k < lhs->rank; k++)
-    if (hl_i64s_find(r->dot.lhs_batch, k) < 0 && hl_i64s_find(r->dot.lhs_contracting, k) < 0)
+    if (!lhs_used[k])
       shape.dim[shape.rank++] = lhs->dim[k];
   for (int k = 0; k < rhs->rank; k++)
-    if (hl_i64s_find(r->dot.rhs_batch, k) < 0 && hl_i64s_find(r->dot.rhs_contracting, k) < 0 &&
-        hl_i64s_find(r->group, k) < 0)
+    if (!rhs_used[k] && !is_group[k])
       shape.dim[shape.rank++] = rhs->dim[k];
   return mv_result_is(v, op, 0, &shape);
 }

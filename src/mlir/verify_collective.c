@@ -88,7 +88,7 @@ static bool check_groups(MlVerify *v, const HlMlOp *op, bool equal, bool use_glo
 
 static int64_t channel_of(const HlMlOp *op) {
   const HlMlAttr *channel = hl_ml_attr(op, "channel_handle");
-  return channel ? mv_field_int(channel, "handle", 0) : 0;
+  return channel ? hl_ml_field_int(channel, "handle", 0) : 0;
 }
 
 static bool uses_global(const HlMlOp *op) {
@@ -319,7 +319,7 @@ enum { DEVICE_TO_DEVICE = 1, DEVICE_TO_HOST = 2, HOST_TO_DEVICE = 3 };
 
 static bool check_channel_type(MlVerify *v, const HlMlOp *op, int64_t host, const char *word) {
   const HlMlAttr *channel = hl_ml_attr(op, "channel_handle");
-  const int64_t type = channel ? mv_field_int(channel, "type", 0) : 0;
+  const int64_t type = channel ? hl_ml_field_int(channel, "type", 0) : 0;
   const bool is_host = hl_ml_attr_int(op, "is_host_transfer", 0) != 0;
   if (!is_host && type != DEVICE_TO_DEVICE)
     return mv_bad(

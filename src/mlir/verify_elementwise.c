@@ -56,7 +56,7 @@ bool mv_rule_accuracy(MlVerify *v, const HlMlOp *op) {
   const HlMlAttr *mode = hl_ml_field(accuracy, "mode");
   const double a = atol && atol->kind == HL_ML_A_FLOAT ? atol->f : 0;
   const double r = rtol && rtol->kind == HL_ML_A_FLOAT ? rtol->f : 0;
-  const int64_t ulps = mv_field_int(accuracy, "ulps", 0);
+  const int64_t ulps = hl_ml_field_int(accuracy, "ulps", 0);
   if (signbit(a) || signbit(r) || ulps < 0)
     return mv_bad(v, op, "result_accuracy has a negative tolerance");
   const bool is_tolerance = mode && mode->sym && strcmp(mode->sym->text, "TOLERANCE") == 0;

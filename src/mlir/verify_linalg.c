@@ -91,11 +91,13 @@ static bool check_dot_result(MlVerify *v, const HlMlOp *op, const MlDot *d) {
                        bound_at(rhs, other)))
       return false;
   }
+  const bool *lhs_used = mv_members(v, lhs->rank, d->lhs_batch, d->lhs_contracting);
+  const bool *rhs_used = mv_members(v, rhs->rank, d->rhs_batch, d->rhs_contracting);
   for (int k = 0; k < lhs->rank; k++)
-    if (hl_i64s_find(d->lhs_batch, k) < 0 && hl_i64s_find(d->lhs_contracting, k) < 0)
+    if (!lhs_used[k])
       add_dim(&shape, lhs, k);
   for (int k = 0; k < rhs->rank; k++)
-    if (hl_i64s_find(d->rhs_batch, k) < 0 && hl_i64s_find(d->rhs_contracting, k) < 0)
+    if (!rhs_used[k])
       add_dim(&shape, rhs, k);
   return mv_result_is(v, op, 0, &shape);
 }
@@ -143,10 +145,10 @@ static bool check_algorithm(MlVerify *v, const HlMlOp *op, const HlMlAttr *algor
   const HlMlType *lhs = field_type(algorithm, "lhs_precision_type"),
                  *rhs = field_type(algorithm, "rhs_precision_type");
   const HlMlType *sum = field_type(algorithm, "accumulation_type");
-  const int64_t lhs_parts = mv_field_int(algorithm, "lhs_component_count", 0);
-  const int64_t rhs_parts = mv_field_int(algorithm, "rhs_component_count", 0);
-  const int64_t operations = mv_field_int(algorithm, "num_primitive_operations", 0);
-  const bool imprecise = mv_field_int(algorithm, "allow_imprecise_accumulation", 0) != 0;
+  const int64_t lhs_parts = hl_ml_field_int(algorithm, "lhs_component_count", 0);
+  const int64_t rhs_parts = hl_ml_field_int(algorithm, "rhs_component_count", 0);
+  const int64_t operations = hl_ml_field_int(algorithm, "num_primitive_operations", 0);
+  const bool imprecise = hl_ml_field_int(algorithm, "allow_imprecise_accumulation", 0) != 0;
   if (lhs_parts < 1 || rhs_parts < 1 || operations < 1)
     return mv_bad(
         v, op,

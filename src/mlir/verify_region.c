@@ -143,8 +143,9 @@ bool mv_rule_reduce(MlVerify *v, const HlMlOp *op) {
   MlShape shape = {.dim = HL_ARRAY(v->arena, int64_t, first->rank + 1)};
   if (bounds.n > 0)
     shape.bound = HL_ARRAY(v->arena, int64_t, first->rank + 1);
+  const bool *is_reduced = mv_members(v, first->rank, dims, (HlI64s){0});
   for (int d = 0; d < first->rank; d++) {
-    if (hl_i64s_find(dims, d) >= 0)
+    if (is_reduced[d])
       continue;
     shape.dim[shape.rank] = first->dim[d];
     if (shape.bound)
@@ -186,7 +187,7 @@ static Scatter scatter_of(MlVerify *v, const HlMlOp *op) {
                    .batch = mv_field_ints(v, numbers, "input_batching_dims"),
                    .indices_batch = mv_field_ints(v, numbers, "scatter_indices_batching_dims"),
                    .to_operand = mv_field_ints(v, numbers, "scatter_dims_to_operand_dims"),
-                   .vector = mv_field_int(numbers, "index_vector_dim", 0),
+                   .vector = hl_ml_field_int(numbers, "index_vector_dim", 0),
                    .inputs = mv_operands(v, op, 0),
                    .updates = mv_operands(v, op, 2)};
 }
@@ -294,11 +295,13 @@ static bool check_scatter_numbers(MlVerify *v, const HlMlOp *op, const Scatter *
 // The window dimensions of an update fit into the operand, the others are those of the indices.
 static bool check_update_sizes(MlVerify *v, const HlMlOp *op, const Scatter *s,
                                const HlMlType *operand, const HlMlType *update) {
+  const bool *is_window = mv_members(v, update->rank, s->window, (HlI64s){0});
+  const bool *is_outside = mv_members(v, operand->rank, s->inserted, s->batch);
   int of_operand = 0, of_indices = 0;
   for (int k = 0; k < update->rank; k++) {
     const int64_t size = update->dim[k];
-    if (hl_i64s_find(s->window, k) >= 0) {
-      while (hl_i64s_find(s->inserted, of_operand) >= 0 || hl_i64s_find(s->batch, of_operand) >= 0)
+    if (is_window[k]) {
+      while (is_outside[of_operand])
         of_operand++;
       const int64_t most = operand->dim[of_operand++];
       if (!mv_is_dynamic_size(size) && !mv_is_dynamic_size(most) && size > most)

@@ -17,12 +17,16 @@ static const HlSym *name_of(const HlMlAttr *of) {
   return name ? name->sym : NULL;
 }
 
+enum { MOST_AXES = 1000 };  // of a mesh, of a sharding
+
 static bool check_mesh(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh) {
   const HlMlAttr *axes = list_of(mesh, "axes");
   const HlI64s devices = mv_field_ints(v, mesh, "device_ids");
   int64_t n = 1;
+  if (axes && axes->n > MOST_AXES)
+    return mv_bad(v, op, "the mesh has %d axes, more than %d", axes->n, MOST_AXES);
   for (int k = 0; axes && k < axes->n; k++) {
-    const int64_t size = mv_field_int(axes->list[k], "size", 0);
+    const int64_t size = hl_ml_field_int(axes->list[k], "size", 0);
     if (size <= 0 || __builtin_mul_overflow(n, size, &n))
       return mv_bad(v, op, "axis %d of the mesh has the size %lld, which must be positive", k,
                     (LL)size);
@@ -97,15 +101,15 @@ static int64_t axis_size(const HlMlAttr *mesh, const HlSym *name) {
   const HlMlAttr *axes = list_of(mesh, "axes");
   for (int k = 0; axes && k < axes->n; k++)
     if (name_of(axes->list[k]) == name)
-      return mv_field_int(axes->list[k], "size", 0);
+      return hl_ml_field_int(axes->list[k], "size", 0);
   return -1;
 }
 
 // The part [pre, pre * size) of an axis; the whole without sub_axis_info.
 static void part_of(const HlMlAttr *axis, int64_t whole, int64_t *pre, int64_t *size) {
   const HlMlAttr *sub = hl_ml_field(axis, "sub_axis_info");
-  *pre = sub ? mv_field_int(sub, "pre_size", 1) : 1;
-  *size = sub ? mv_field_int(sub, "size", 1) : whole;
+  *pre = sub ? hl_ml_field_int(sub, "pre_size", 1) : 1;
+  *size = sub ? hl_ml_field_int(sub, "size", 1) : whole;
 }
 
 static bool check_axis(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh, const HlMlAttr *axis,
@@ -349,8 +353,19 @@ bool mv_rule_manual_computation(MlVerify *v, const HlMlOp *op) {
 
 // --- Shardings that other ops carry -------------------------------------------------------------
 
+// An op without results may have one sharding, which says on which device it runs.
+static bool is_placed(const HlMlOp *op, const HlMlAttr *per_value) {
+  const HlMlAttr *list = list_of(per_value, "shardings");
+  if (op->n_results > 0 || list == NULL || list->n != 1)
+    return false;
+  const HlMlAttr *dims = list_of(list->list[0], "dim_shardings");
+  return (dims == NULL || dims->n == 0) && count_axes(list->list[0], dims) == 0;
+}
+
 bool mv_check_carried_sharding(MlVerify *v, const HlMlOp *op) {
   const HlMlAttr *sharding = hl_ml_attr(op, "sdy.sharding");
+  if (sharding && is_placed(op, sharding))
+    return check_sharding(v, op, list_of(sharding, "shardings")->list[0], NULL);
   return sharding == NULL || check_list(v, op, sharding, "sdy.sharding", op->n_results, false);
 }
 

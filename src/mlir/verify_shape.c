@@ -372,7 +372,7 @@ static Gather gather_of(MlVerify *v, const HlMlOp *op) {
                   .operand_batch = mv_field_ints(v, numbers, "operand_batching_dims"),
                   .indices_batch = mv_field_ints(v, numbers, "start_indices_batching_dims"),
                   .index_map = mv_field_ints(v, numbers, "start_index_map"),
-                  .vector = mv_field_int(numbers, "index_vector_dim", 0)};
+                  .vector = hl_ml_field_int(numbers, "index_vector_dim", 0)};
 }
 
 static bool check_index_vector(MlVerify *v, const HlMlOp *op, const Gather *g) {
@@ -482,11 +482,12 @@ static bool check_gather_result(MlVerify *v, const HlMlOp *op, const Gather *g, 
   const HlI64s bounds = hl_ml_bounds(indices);
   if (bounds.n > 0)
     shape.bound = mv_shape_new(v, shape.rank, NULL).dim;
+  const bool *is_offset = mv_members(v, shape.rank, g->offset, (HlI64s){0});
+  const bool *is_outside = mv_members(v, operand->rank, g->collapsed, g->operand_batch);
   int of_operand = 0, of_indices = 0;
   for (int k = 0; k < shape.rank; k++) {
-    if (hl_i64s_find(g->offset, k) >= 0) {
-      while (hl_i64s_find(g->collapsed, of_operand) >= 0 ||
-             hl_i64s_find(g->operand_batch, of_operand) >= 0)
+    if (is_offset[k]) {
+      while (is_outside[of_operand])
         of_operand++;
       if (of_operand < sizes.n)
         shape.dim[k] = sizes.at[of_operand];

@@ -315,7 +315,8 @@ static const char *spec_text(MlVerify *v, const char *spec, size_t n) {
   static const struct {
     char letter;
     const char *text;
-  } words[] = {{'p', "i1"},
+  } words[] = {{'t', "i1, integer, float, complex or per-tensor quantised integer"},
+               {'p', "i1"},
                {'i', "integer"},
                {'s', "signless integer"},
                {'u', "unsigned integer"},
@@ -327,8 +328,7 @@ static const char *spec_text(MlVerify *v, const char *spec, size_t n) {
                {'d', "f32 or f64"},
                {'c', "complex<f32 or f64>"},
                {'q', "per-tensor quantised integer"},
-               {'a', "per-axis quantised integer"},
-               {'t', "i1, integer, float, complex or per-tensor quantised integer"}};
+               {'a', "per-axis quantised integer"}};
   static const struct {
     char letter;
     const char *text;
@@ -549,7 +549,10 @@ static const char *shape_text(MlVerify *v, const MlShape *shape) {
     hl_buf_putc(&text, 'x');
   }
   hl_buf_puts(&text, shape->element ? mv_text(v, shape->element) : dtype_text(shape->dtype));
-  if (shape->bound != NULL) {
+  bool is_bounded = false;
+  for (int k = 0; shape->bound && k < shape->rank; k++)
+    is_bounded |= !mv_is_dynamic_size(shape->bound[k]);
+  if (is_bounded) {
     hl_buf_puts(&text, ", #stablehlo.bounds<");
     hl_buf_puts(&text, mv_ints_text(v, (HlI64s){shape->bound, shape->rank}));
     hl_buf_putc(&text, '>');
@@ -597,8 +600,9 @@ bool mv_result_is(MlVerify *v, const HlMlOp *op, int result, const MlShape *shap
   const HlMlType *type = mv_out(op, result);
   if (shape_is(type, shape) && element_is(type, shape))
     return true;
-  return mv_bad(v, op, "result #%d should be '%s' by its operands, but is '%s'", result,
-                shape_text(v, shape), mv_text(v, type));
+  return mv_bad(v, op,
+                "result #%d is inferred as \'%s\', which does not agree with its type \'%s\'",
+                result, shape_text(v, shape), mv_text(v, type));
 }
 
 bool mv_result_is_type(MlVerify *v, const HlMlOp *op, int result, const HlMlType *type) {
@@ -606,8 +610,9 @@ bool mv_result_is_type(MlVerify *v, const HlMlOp *op, int result, const HlMlType
     return true;
   if ((uint32_t)result >= op->n_results)
     return mv_bad(v, op, "has %u results, but the op gives more", op->n_results);
-  return mv_bad(v, op, "result #%d should be '%s' by its operands, but is '%s'", result,
-                mv_text(v, type), mv_text(v, mv_out(op, result)));
+  return mv_bad(v, op,
+                "result #%d is inferred as \'%s\', which does not agree with its type \'%s\'",
+                result, mv_text(v, type), mv_text(v, mv_out(op, result)));
 }
 
 bool mv_merge_size(MlVerify *v, const HlMlOp *op, int dimension, int64_t *size, int64_t *bound,

@@ -88,14 +88,14 @@ typedef struct Conv {
 
 static Conv conv_of(MlVerify *v, const HlMlOp *op) {
   const HlMlAttr *numbers = hl_ml_attr(op, "dimension_numbers");
-  return (Conv){.input_batch = mv_field_int(numbers, "input_batch_dimension", 0),
-                .input_feature = mv_field_int(numbers, "input_feature_dimension", 0),
+  return (Conv){.input_batch = hl_ml_field_int(numbers, "input_batch_dimension", 0),
+                .input_feature = hl_ml_field_int(numbers, "input_feature_dimension", 0),
                 .input_spatial = mv_field_ints(v, numbers, "input_spatial_dimensions"),
-                .kernel_input = mv_field_int(numbers, "kernel_input_feature_dimension", 0),
-                .kernel_output = mv_field_int(numbers, "kernel_output_feature_dimension", 0),
+                .kernel_input = hl_ml_field_int(numbers, "kernel_input_feature_dimension", 0),
+                .kernel_output = hl_ml_field_int(numbers, "kernel_output_feature_dimension", 0),
                 .kernel_spatial = mv_field_ints(v, numbers, "kernel_spatial_dimensions"),
-                .output_batch = mv_field_int(numbers, "output_batch_dimension", 0),
-                .output_feature = mv_field_int(numbers, "output_feature_dimension", 0),
+                .output_batch = hl_ml_field_int(numbers, "output_batch_dimension", 0),
+                .output_feature = hl_ml_field_int(numbers, "output_feature_dimension", 0),
                 .output_spatial = mv_field_ints(v, numbers, "output_spatial_dimensions"),
                 .feature_groups = hl_ml_attr_int(op, "feature_group_count", 1),
                 .batch_groups = hl_ml_attr_int(op, "batch_group_count", 1)};

@@ -127,8 +127,7 @@ static const Dims scatter_dims = {"scatter_dimension_numbers", "input_batching_d
                                   "scatter_dims_to_operand_dims"};
 
 static HlI64s ints_of(Down *d, const HlMlAttr *numbers, const char *field) {
-  const HlMlAttr *value = hl_ml_field(numbers, field);
-  return value ? hl_ml_ints(d->tree->arena, value) : (HlI64s){0};
+  return hl_ml_field_ints(d->tree->arena, numbers, field);
 }
 
 static HlI64s joined(Down *d, HlI64s a, HlI64s b, bool is_sorted) {

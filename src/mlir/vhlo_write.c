@@ -143,12 +143,13 @@ static bool is_fixed(const VhloSlot *slot) {
 
 static uint32_t put_value(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot,
                           const HlMlAttr *value) {
-  if (slot->field >= 0)
-    return put_field(w, op, slot, value);
-  if (!value && slot->attr && (slot->attr->def[0] == '!' || slot->attr->def[0] == 0)) {
-    mlw_fail(w, "%s has no '%s'", op->name->text, slot->name);
+  bool has_default = !slot->attr || (slot->attr->def[0] != '!' && slot->attr->def[0] != 0);
+  if (!value && !has_default && (slot->field < 0 || ml_is_required(slot->attr))) {
+    mlw_fail(w, "%s has no '%s'", op->name->text, slot->attr->name);
     return 0;
   }
+  if (slot->field >= 0)
+    return put_field(w, op, slot, value);
   if (!value)
     return put_default(w, op, slot);
   if (slot->kind == ML_K_UNIT)

@@ -109,6 +109,8 @@ static void movement_follows_layouts(void **state) {
        {"stablehlo.slice %arg1 [0:1]", "stablehlo.slice %arg1 [1:2]",
         "stablehlo.dynamic_slice %arg0"}},
       {"a = f32[4] parameter(0)\nROOT r = f32[4] copy(a)", {"return %arg0"}},
+      {"a = f32[4] parameter(0)\nROOT r = bf16[2] slice(a), slice={[0:2]}",
+       {"stablehlo.convert %arg0 : (tensor<4xf32>) -> tensor<4xbf16>", "stablehlo.slice %0 [0:2]"}},
       {"a = f32[8] parameter(0)\nt = (f32[2], s32[2]) topk(a), k=2, largest=true\nROOT r = s32[2] "
        "get-tuple-element(t), index=1",
        {"chlo.top_k(%arg0, k = 2)"}},
@@ -305,10 +307,11 @@ static void growth_is_limited(void **state) {
   HlBuf hlo = {0};
   hl_buf_puts(&hlo, "HloModule m\nlevel0 { ROOT a = f32[] parameter(0) }\n");
   for (int k = 1; k < 40; k++)
-    hl_buf_printf(&hlo,
-                  "level%d { a = f32[] parameter(0)\n b = f32[] fusion(a), kind=kLoop, calls=level%d\n"
-                  " ROOT r = f32[] fusion(b), kind=kLoop, calls=level%d }\n",
-                  k, k - 1, k - 1);
+    hl_buf_printf(
+        &hlo,
+        "level%d { a = f32[] parameter(0)\n b = f32[] fusion(a), kind=kLoop, calls=level%d\n"
+        " ROOT r = f32[] fusion(b), kind=kLoop, calls=level%d }\n",
+        k, k - 1, k - 1);
   hl_buf_puts(
       &hlo,
       "ENTRY e { x = f32[] parameter(0)\n ROOT r = f32[] fusion(x), kind=kLoop, calls=level39 }\n");

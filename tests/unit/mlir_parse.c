@@ -49,8 +49,8 @@ static Read read_good(const char *text) {
 // --- Forms that mean the same ------------------------------------------------------------------------------------
 
 // Bodies of a function of these arguments.
-#define ARGUMENTS                                                                                                   \
-  "(%f: tensor<4x3xf32>, %g: tensor<3x4xf32>, %i: tensor<4xi32>, %p: tensor<4x3xi1>, %d: tensor<?x3xf32>, "         \
+#define ARGUMENTS                                                                                           \
+  "(%f: tensor<4x3xf32>, %g: tensor<3x4xf32>, %i: tensor<4xi32>, %p: tensor<4x3xi1>, %d: tensor<?x3xf32>, " \
   "%c: tensor<4xcomplex<f32>>, %s: tensor<f32>, %t: !stablehlo.token, %u: tuple<tensor<f32>, tensor<4xi32>>)"
 
 static void check_same(const char *a, const char *b) {
@@ -104,8 +104,10 @@ static void pretty_forms(void **state) {
        "(tensor<4x3xf32>) -> tensor<4x3xf32>"},
       {"%0 = stablehlo.dot_general %f, %g, contracting_dims = [1] x [0], precision = [HIGH, DEFAULT] : "
        "(tensor<4x3xf32>, tensor<3x4xf32>) -> tensor<4x4xf32>",
-       "%0 = \"stablehlo.dot_general\"(%f, %g) <{dot_dimension_numbers = #stablehlo.dot<rhs_contracting_dimensions = [0], "
-       "lhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGH>, #stablehlo<precision DEFAULT>]}> "
+       "%0 = \"stablehlo.dot_general\"(%f, %g) <{dot_dimension_numbers = #stablehlo.dot<rhs_contracting_dimensions = "
+       "[0], "
+       "lhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGH>, #stablehlo<precision "
+       "DEFAULT>]}> "
        ": (tensor<4x3xf32>, tensor<3x4xf32>) -> tensor<4x4xf32>"},
       {"%0 = stablehlo.reduce(%f init: %s) applies stablehlo.maximum across dimensions = [1] : "
        "(tensor<4x3xf32>, tensor<f32>) -> tensor<4xf32>",
@@ -136,7 +138,8 @@ static void pretty_forms(void **state) {
        "%0 = \"stablehlo.after_all\"(%t, %t) : (!stablehlo.token, !stablehlo.token) -> !stablehlo.token"},
       {"stablehlo.optimization_barrier()", "\"stablehlo.optimization_barrier\"() : () -> ()"},
       {"%0:2 = stablehlo.optimization_barrier %s, %i : tensor<f32>, tensor<4xi32>",
-       "%0:2 = \"stablehlo.optimization_barrier\"(%s, %i) : (tensor<f32>, tensor<4xi32>) -> (tensor<f32>, tensor<4xi32>)"},
+       "%0:2 = \"stablehlo.optimization_barrier\"(%s, %i) : (tensor<f32>, tensor<4xi32>) -> (tensor<f32>, "
+       "tensor<4xi32>)"},
       {"%0:2 = chlo.top_k(%f, k = 2) : tensor<4x3xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)",
        "%0:2 = \"chlo.top_k\"(%f) <{k = 2 : i64}> : (tensor<4x3xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)"},
       {"%0 = chlo.erf %f : tensor<4x3xf32> -> tensor<4x3xf32>",
@@ -154,7 +157,8 @@ static void pretty_forms(void **state) {
 static void old_spellings(void **state) {
   (void)state;
   static const char *const same[][2] = {
-      {"%0 = \"mhlo.compare\"(%f, %f) {comparison_direction = \"LT\"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>",
+      {"%0 = \"mhlo.compare\"(%f, %f) {comparison_direction = \"LT\"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> "
+       "tensor<4x3xi1>",
        "%0 = mhlo.compare LT, %f, %f : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>"},
       {"%0 = \"mhlo.compare\"(%f, %f) {comparison_direction = #mhlo<\"comparison_direction LT\">} : "
        "(tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>",
@@ -172,7 +176,8 @@ static void old_spellings(void **state) {
   for (int k = 0; k < HL_COUNT_OF(same); k++)
     check_same(same[k][0], same[k][1]);
   Read a = read_good("func @f(%a: tensor<f32>) -> tensor<f32> {\n  std.return %a : tensor<f32>\n}\n");
-  Read b = read_good("module {\n  func.func @f(%a: tensor<f32>) -> tensor<f32> {\n    return %a : tensor<f32>\n  }\n}\n");
+  Read b =
+      read_good("module {\n  func.func @f(%a: tensor<f32>) -> tensor<f32> {\n    return %a : tensor<f32>\n  }\n}\n");
   const char *where;
   assert_true(hl_ml_equal(a.trees[0], b.trees[0], &where));
   assert_true(a.trees[0]->bare);
@@ -183,10 +188,11 @@ static void old_spellings(void **state) {
 
 static void functions(void **state) {
   (void)state;
-  Read a = read_good("module @m attributes {k = 1 : i32} {\n"
-                     "  func.func private @f(tensor<f32> {a.b = true}, i32) -> (tensor<f32> {c}) attributes {d = \"e\"}\n"
-                     "  func.func public @g(%x: tensor<f32> {a = 1 : i32} loc(\"x\")) { return loc(unknown) } loc(#loc)\n"
-                     "}\n#loc = loc(\"f.py\":3:4 to :9)\n");
+  Read a =
+      read_good("module @m attributes {k = 1 : i32} {\n"
+                "  func.func private @f(tensor<f32> {a.b = true}, i32) -> (tensor<f32> {c}) attributes {d = \"e\"}\n"
+                "  func.func public @g(%x: tensor<f32> {a = 1 : i32} loc(\"x\")) { return loc(unknown) } loc(#loc)\n"
+                "}\n#loc = loc(\"f.py\":3:4 to :9)\n");
   Read b = read_good(
       "\"builtin.module\"() <{sym_name = \"m\"}> ({\n"
       "  \"func.func\"() <{arg_attrs = [{a.b = true}, {}], function_type = (tensor<f32>, i32) -> tensor<f32>, "
@@ -228,8 +234,9 @@ static void sections(void **state) {
 
 static void locations(void **state) {
   (void)state;
-  Read r = read_good("func.func private @f() loc(#loc1)\n#loc1 = loc(#loc3)\n"
-                     "#loc2 = loc(\"a.py\":1:2)\n#loc3 = loc(\"n\"(callsite(#loc2 at fused<\"m\">[#loc2, unknown])))\n");
+  Read r =
+      read_good("func.func private @f() loc(#loc1)\n#loc1 = loc(#loc3)\n"
+                "#loc2 = loc(\"a.py\":1:2)\n#loc3 = loc(\"n\"(callsite(#loc2 at fused<\"m\">[#loc2, unknown])))\n");
   const HlMlLocation *loc = hl_ml_body(r.trees[0]->module, 0)->first->location;
   assert_int_equal(loc->kind, HL_ML_LOC_NAME);
   assert_string_equal(loc->sym->text, "n");
@@ -245,8 +252,9 @@ static void locations(void **state) {
 
 static void resources(void **state) {
   (void)state;
-  Read r = read_good("func.func @f() {\n  %0 = stablehlo.constant dense_resource<blob> : tensor<3xi16>\n  return\n}\n"
-                     "{-#\n  dialect_resources: {\n    builtin: {\n      blob: \"0x080000000100FFFF0300\"\n    }\n  }\n#-}\n");
+  Read r = read_good(
+      "func.func @f() {\n  %0 = stablehlo.constant dense_resource<blob> : tensor<3xi16>\n  return\n}\n"
+      "{-#\n  dialect_resources: {\n    builtin: {\n      blob: \"0x080000000100FFFF0300\"\n    }\n  }\n#-}\n");
   const HlMlOp *op = hl_ml_body(hl_ml_body(r.trees[0]->module, 0)->first, 0)->first;
   const HlMlAttr *value = hl_ml_attr(op, "value");
   assert_int_equal(value->kind, HL_ML_A_RESOURCE);
@@ -297,8 +305,9 @@ static void constants(void **state) {
 
 static void shapes(void **state) {
   (void)state;
-  Read r = read_good("func.func private @f(tensor<0x10x?xf32>, tensor<2 x 3 x f32>, tensor<?x4xf32, #stablehlo.bounds<3, ?>>, "
-                     "tensor<2x!quant.uniform<i8<-127:127>:f32:0, {0.5:1, 0.25}>>, !a.b<c -> d>)");
+  Read r = read_good(
+      "func.func private @f(tensor<0x10x?xf32>, tensor<2 x 3 x f32>, tensor<?x4xf32, #stablehlo.bounds<3, ?>>, "
+      "tensor<2x!quant.uniform<i8<-127:127>:f32:0, {0.5:1, 0.25}>>, !a.b<c -> d>)");
   const HlMlType *type = hl_ml_attr(hl_ml_body(r.trees[0]->module, 0)->first, "function_type")->type;
   assert_int_equal(type->n_inputs, 5);
   assert_int_equal(type->element[0]->rank, 3);
@@ -334,7 +343,8 @@ static void refusals(void **state) {
       {"func.func @f(%a: tensor<f32>) {\n  %a = stablehlo.abs %a : tensor<f32>\n  return\n}", 2, 3,
        "redefinition of SSA value '%a'"},
       {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.abs %1 : tensor<f32>\n  %1 = stablehlo.abs %a : tensor<f32>\n"
-       "  return\n}", 2, 8, "operand #0 does not dominate this use"},
+       "  return\n}",
+       2, 8, "operand #0 does not dominate this use"},
       {"func.func @f(%a: tensor<f32>) {\n  %0, %1 = stablehlo.abs %a : tensor<f32>\n  return\n}", 2, 3,
        "operation defines 1 results but was provided 2 to bind"},
       {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.abs %a#1 : tensor<f32>\n  return\n}", 2, 22,
@@ -352,7 +362,8 @@ static void refusals(void **state) {
       {"func.func @f() {\n  %0 = stablehlo.constant dense<300> : tensor<3xi8>\n  return\n}", 2, 33, "out of range"},
       {"func.func @f() {\n  %0 = stablehlo.constant dense<\"0x01\"> : tensor<3xi32>\n  return\n}", 2, 33,
        "elements hex data size is invalid"},
-      {"func.func @f() {\n  %0 = stablehlo.constant dense<1> : tensor<?xi32>\n  return\n}", 2, 38, "must have static shape"},
+      {"func.func @f() {\n  %0 = stablehlo.constant dense<1> : tensor<?xi32>\n  return\n}", 2, 38,
+       "must have static shape"},
       {"func.func private @f(tensor<4xf33>)", 1, 31, "expected a type"},
       {"func.func private @f(tensor<3xf32, #stablehlo.bounds<3>>)", 1, 22, "static dimension 0 cannot have a bound"},
       {"func.func private @f() loc(#loc1)\n", 1, 28, "location alias '#loc1' was never defined"},
@@ -364,11 +375,20 @@ static void refusals(void **state) {
       {"\"a.b\"()[^bb1] : () -> ()", 1, 9, "reference to an undefined block '^bb1'"},
       {"func.func @f() {\n  \"a.b\"()[^bb1] : () -> ()\n}", 2, 11, "reference to an undefined block '^bb1'"},
       {"func.func @f() {\n^bb0:\n  return\n^bb0:\n  return\n}", 4, 1, "redefinition of block '^bb0'"},
-      {"func.func @f(%p: i1) {\n  \"a.b\"()[^x, ^y] : () -> ()\n^x:\n  %0 = \"a.c\"() : () -> i1\n  \"a.b\"()[^y] : () -> ()\n"
-       "^y:\n  \"a.d\"(%0) : (i1) -> ()\n}", 7, 3, "operand #0 does not dominate this use"},
-      {"func.func @f() {\n  return\n", 3, 1, "expected operation name in quotes, but found the end of the text"},
-      {"func.func @f(%a: tensor<2xf32>) {\n  %0 = mhlo.reduce(%a init: %a) applies mhlo.subtract across dimensions = [0] : "
-       "(tensor<2xf32>, tensor<2xf32>) -> tensor<f32>\n  return\n}", 2, 8, "expected the inner-op to be a commutative"},
+      {"\"a.b\"() {k = #stablehlo.gather<offset_dims = [0],\n  offset_dims = [1]>} : () -> ()", 2, 3,
+       "duplicated 'offset_dims' entry"},
+      {"func.func @f(%a: f32) {\n  %0 = stablehlo.reduce_precision %a, format = e2147483648m1 : f32\n  return\n}", 2,
+       48, "unable to parse exponent"},
+      {"func.func @f(%p: i1) {\n  \"a.b\"()[^x, ^y] : () -> ()\n^x:\n  %0 = \"a.c\"() : () -> i1\n  \"a.b\"()[^y] : () "
+       "-> ()\n"
+       "^y:\n  \"a.d\"(%0) : (i1) -> ()\n}",
+       7, 3, "operand #0 does not dominate this use"},
+      {"func.func @f() {\n  return // done\n\n", 2, 9,
+       "expected operation name in quotes, but found the end of the text"},
+      {"func.func @f(%a: tensor<2xf32>) {\n  %0 = mhlo.reduce(%a init: %a) applies mhlo.subtract across dimensions = "
+       "[0] : "
+       "(tensor<2xf32>, tensor<2xf32>) -> tensor<f32>\n  return\n}",
+       2, 8, "expected the inner-op to be a commutative"},
   };
   for (int k = 0; k < HL_COUNT_OF(cases); k++) {
     const Refusal *c = &cases[k];
@@ -386,13 +406,14 @@ static void refusals(void **state) {
 
 static void scopes(void **state) {
   (void)state;
-  Read r = read_good(
-      "func.func @f(%p: tensor<i32>, %x: tensor<f32>) {\n"
-      "  %0 = \"stablehlo.case\"(%p) ({\n    %1 = stablehlo.abs %x : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n"
-      "  }, {\n    %1 = stablehlo.negate %x : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n"
-      "  }) : (tensor<i32>) -> tensor<f32>\n  %1 = stablehlo.abs %0 : tensor<f32>\n  return\n}\n"
-      "func.func @g(%x: i1) {\n  \"a.b\"()[^two] : () -> ()\n^one:\n  \"a.c\"(%1) ({\n    \"a.d\"(%1, %x) : (i1, i1) -> ()\n"
-      "  }) : (i1) -> ()\n^two:\n  %1 = \"a.e\"() : () -> i1\n  \"a.b\"()[^one] : () -> ()\n}\n");
+  Read r = read_good("func.func @f(%p: tensor<i32>, %x: tensor<f32>) {\n"
+                     "  %0 = \"stablehlo.case\"(%p) ({\n    %1 = stablehlo.abs %x : tensor<f32>\n    stablehlo.return "
+                     "%1 : tensor<f32>\n"
+                     "  }, {\n    %1 = stablehlo.negate %x : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n"
+                     "  }) : (tensor<i32>) -> tensor<f32>\n  %1 = stablehlo.abs %0 : tensor<f32>\n  return\n}\n"
+                     "func.func @g(%x: i1) {\n  \"a.b\"()[^two] : () -> ()\n^one:\n  \"a.c\"(%1) ({\n    \"a.d\"(%1, "
+                     "%x) : (i1, i1) -> ()\n"
+                     "  }) : (i1) -> ()\n^two:\n  %1 = \"a.e\"() : () -> i1\n  \"a.b\"()[^one] : () -> ()\n}\n");
   const HlMlOp *g = hl_ml_find_symbol(r.trees[0], hl_ml_sym(r.trees[0], "g"));
   const HlMlBlock *one = hl_ml_body(g, 0)->next, *two = one->next;
   assert_string_equal(one->label->text, "one");
@@ -442,7 +463,8 @@ static void limits(void **state) {
   repeat(&text, "tuple<", 60);
   check_limit(text.at);
   text.n = 0;
-  hl_buf_puts(&text, "!a = tuple<i1, i1>\n!b = tuple<!a, !a, !a, !a>\n!c = tuple<!b, !b, !b, !b>\n!d = tuple<!c, !c, !c>\n");
+  hl_buf_puts(&text,
+              "!a = tuple<i1, i1>\n!b = tuple<!a, !a, !a, !a>\n!c = tuple<!b, !b, !b, !b>\n!d = tuple<!c, !c, !c>\n");
   check_limit(text.at);
   text.n = 0;
   hl_buf_puts(&text, "#loc1 = loc(\"a\")\n");
@@ -459,11 +481,28 @@ static void limits(void **state) {
 
 static void sniffing(void **state) {
   (void)state;
-  static const char *const yes[] = {"module {}", " // c\nmodule @m {", "func.func @f() {", "func @f", "#loc = loc(unknown)",
-                                    "!t = i1", "\"stablehlo.add\"(%0)", "%0 = stablehlo.iota", "%0:2, %1 = \"a.b\"()",
-                                    "sdy.mesh @m = <[]>", "{-# dialect_resources", "vhlo.func_v1 @f"};
-  static const char *const no[] = {"", "HloModule m", "%f (p: f32[]) -> f32[] {", "ENTRY %e {", "{ lambda ; a:f32[]. let",
-                                   "name: \"m\"", "f {\n", "// nothing", "module_name", "{"};
+  static const char *const yes[] = {"module {}",
+                                    " // c\nmodule @m {",
+                                    "func.func @f() {",
+                                    "func @f",
+                                    "#loc = loc(unknown)",
+                                    "!t = i1",
+                                    "\"stablehlo.add\"(%0)",
+                                    "%0 = stablehlo.iota",
+                                    "%0:2, %1 = \"a.b\"()",
+                                    "sdy.mesh @m = <[]>",
+                                    "{-# dialect_resources",
+                                    "vhlo.func_v1 @f"};
+  static const char *const no[] = {"",
+                                   "HloModule m",
+                                   "%f (p: f32[]) -> f32[] {",
+                                   "ENTRY %e {",
+                                   "{ lambda ; a:f32[]. let",
+                                   "name: \"m\"",
+                                   "f {\n",
+                                   "// nothing",
+                                   "module_name",
+                                   "{"};
   for (int k = 0; k < HL_COUNT_OF(yes); k++)
     if (!hl_ml_text_sniff(hl_str(yes[k])))
       fail_msg("not known as MLIR: %s", yes[k]);

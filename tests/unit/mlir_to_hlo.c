@@ -75,7 +75,8 @@ static void expect_error(const char *text, HlErrorKind kind, const char *message
 }
 
 // One op of a function of x: f32[4].
-#define FUNC(ops) "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n" ops "\nreturn %r : tensor<4xf32>\n}\n"
+#define FUNC(ops) \
+  "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n" ops "\nreturn %r : tensor<4xf32>\n}\n"
 
 static int64_t count(const char *text) {
   Program p = convert(text);
@@ -112,7 +113,8 @@ static void test_entries(void **state) {
 
 static void test_shapes(void **state) {
   (void)state;
-  EXPECT("func.func @main(%a: tensor<?x3xbf16, #stablehlo.bounds<5, ?>>, %b: tensor<ui4>, %c: tensor<2xcomplex<f64>>) -> "
+  EXPECT("func.func @main(%a: tensor<?x3xbf16, #stablehlo.bounds<5, ?>>, %b: tensor<ui4>, %c: "
+         "tensor<2xcomplex<f64>>) -> "
          "(tensor<?x3xbf16, #stablehlo.bounds<5, ?>>, tensor<ui4>) {\n"
          "return %a, %b : tensor<?x3xbf16, #stablehlo.bounds<5, ?>>, tensor<ui4>\n}\n",
          "bf16[<=5,3]{1,0} parameter(0)", "u4[] parameter(1)", "c128[2]{0} parameter(2)");
@@ -124,12 +126,13 @@ static void test_shapes(void **state) {
 static void test_functions(void **state) {
   (void)state;
   // A function called twice is one computation; one that nobody calls is none.
-  Program p = convert("func.func @main(%x: tensor<f32>) -> tensor<f32> {\n"
-                      "%0 = call @f(%x) : (tensor<f32>) -> tensor<f32>\n"
-                      "%1 = call @f(%0) : (tensor<f32>) -> tensor<f32>\nreturn %1 : tensor<f32>\n}\n"
-                      "func.func private @f(%x: tensor<f32>) -> tensor<f32> {\n"
-                      "%0 = stablehlo.negate %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n"
-                      "func.func private @g(%x: tensor<f32>) -> tensor<f32> {\nreturn %x : tensor<f32>\n}\n");
+  Program p = convert(
+      "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n"
+      "%0 = call @f(%x) : (tensor<f32>) -> tensor<f32>\n"
+      "%1 = call @f(%0) : (tensor<f32>) -> tensor<f32>\nreturn %1 : tensor<f32>\n}\n"
+      "func.func private @f(%x: tensor<f32>) -> tensor<f32> {\n"
+      "%0 = stablehlo.negate %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n"
+      "func.func private @g(%x: tensor<f32>) -> tensor<f32> {\nreturn %x : tensor<f32>\n}\n");
   assert_int_equal(p.m->n_comps, 2);
   assert_string_equal(p.m->first->name->text, "f");
   assert_string_equal(p.m->entry->name->text, "main");
@@ -141,7 +144,8 @@ static void test_functions(void **state) {
 static void expect_sharding(const char *mesh, const char *sharding, const char *wanted) {
   char text[512], part[128];
   snprintf(text, sizeof text,
-           "sdy.mesh @m = <%s>\nfunc.func @main(%%x: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, %s>}) -> "
+           "sdy.mesh @m = <%s>\nfunc.func @main(%%x: tensor<8x8xf32> {sdy.sharding = "
+           "#sdy.sharding<@m, %s>}) -> "
            "tensor<8x8xf32> {\nreturn %%x : tensor<8x8xf32>\n}\n",
            mesh, sharding);
   snprintf(part, sizeof part, "parameter(0), sharding=%s,", wanted);
@@ -156,8 +160,10 @@ static void test_shardings(void **state) {
   expect_sharding(grid, "[{\"x\", \"y\"}, {}]", "{devices=[8,1]<=[8]}");
   expect_sharding(grid, "[{}, {\"x\"}]", "{devices=[1,2,4]<=[8] last_tile_dim_replicate}");
   expect_sharding(grid, "[{}, {?}]", "{replicated}");
-  expect_sharding(grid, "[{\"y\":(2)2}, {}]", "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
-  expect_sharding("[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]", "[{\"x\"}, {\"y\"}]", "{devices=[2,2]3,2,1,0}");
+  expect_sharding(grid, "[{\"y\":(2)2}, {}]",
+                  "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}");
+  expect_sharding("[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]", "[{\"x\"}, {\"y\"}]",
+                  "{devices=[2,2]3,2,1,0}");
   expect_sharding("[], device_ids=[5]", "[{}, {}]", "{maximal device=5}");
 }
 
@@ -165,7 +171,10 @@ static void test_shardings(void **state) {
 
 static void test_simplify(void **state) {
   (void)state;
-  assert_int_equal(count(FUNC("%0 = stablehlo.cosine %x : tensor<4xf32>\n%r = stablehlo.sine %x : tensor<4xf32>")), 2);
+  assert_int_equal(
+      count(
+          FUNC("%0 = stablehlo.cosine %x : tensor<4xf32>\n%r = stablehlo.sine %x : tensor<4xf32>")),
+      2);
   assert_int_equal(count(FUNC("%0 = stablehlo.reshape %x : (tensor<4xf32>) -> tensor<2x2xf32>\n"
                               "%r = stablehlo.reshape %0 : (tensor<2x2xf32>) -> tensor<4xf32>")),
                    1);
@@ -175,11 +184,13 @@ static void test_simplify(void **state) {
   // Constants are computed with, as the interpreter would.
   EXPECT(FUNC("%0 = stablehlo.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>\n"
               "%1 = stablehlo.constant dense<2.0> : tensor<4xf32>\n"
-              "%2 = stablehlo.multiply %0, %1 : tensor<4xf32>\n%r = stablehlo.add %2, %x : tensor<4xf32>"),
+              "%2 = stablehlo.multiply %0, %1 : tensor<4xf32>\n%r = stablehlo.add %2, %x : "
+              "tensor<4xf32>"),
          "constant({2, 4, 6, 8})");
   EXPECT(FUNC("%0 = stablehlo.constant dense<1> : tensor<i32>\n"
               "%r = \"stablehlo.case\"(%0) ({\nstablehlo.return %x : tensor<4xf32>\n}, {\n"
-              "%1 = stablehlo.tanh %x : tensor<4xf32>\nstablehlo.return %1 : tensor<4xf32>\n}) : (tensor<i32>) -> "
+              "%1 = stablehlo.tanh %x : tensor<4xf32>\nstablehlo.return %1 : tensor<4xf32>\n}) : "
+              "(tensor<i32>) -> "
               "tensor<4xf32>"),
          "ROOT tanh = f32[4]{0} tanh(Arg_0)");
 }
@@ -191,15 +202,19 @@ static void test_errors(void **state) {
   expect_error("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
                "%0 = stablehlo.sine %x : tensor<?xf32>\nreturn %0 : tensor<?xf32>\n}\n",
                HL_UNSUPPORTED, "stablehlo.sine makes a value of type tensor<?xf32>");
-  expect_error("func.func @main() {\ncall @main() : () -> ()\nreturn\n}\n", HL_INVALID, "calls itself");
-  expect_error("func.func @main() {\n\"some.op\"() : () -> ()\nreturn\n}\n", HL_UNSUPPORTED, "'some.op'");
-  expect_error(FUNC("%r = call @missing(%x) : (tensor<4xf32>) -> tensor<4xf32>"), HL_INVALID, "@missing");
+  expect_error("func.func @main() {\ncall @main() : () -> ()\nreturn\n}\n", HL_INVALID,
+               "calls itself");
+  expect_error("func.func @main() {\n\"some.op\"() : () -> ()\nreturn\n}\n", HL_UNSUPPORTED,
+               "'some.op'");
+  expect_error(FUNC("%r = call @missing(%x) : (tensor<4xf32>) -> tensor<4xf32>"), HL_INVALID,
+               "@missing");
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_entries),   cmocka_unit_test(test_shapes),   cmocka_unit_test(test_functions),
-      cmocka_unit_test(test_shardings), cmocka_unit_test(test_simplify), cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_entries),   cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_functions), cmocka_unit_test(test_shardings),
+      cmocka_unit_test(test_simplify),  cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,6 +184,9 @@ static void attributes_are_printed(void **state) {
   const HlMlNamed named[] = {{.name = hl_ml_sym(tree, "z"), .value = one},
                              {.name = hl_ml_sym(tree, "a b"), .value = hl_ml_unit(tree)}};
   expect_attr(one, "1 : i64");
+  expect_attr(hl_ml_int(tree, hl_ml_int_type(tree, 8, HL_ML_SIGNLESS), 255), "-1 : i8");
+  expect_attr(hl_ml_int(tree, hl_ml_int_type(tree, 8, HL_ML_UNSIGNED), -1), "255 : ui8");
+  assert_ptr_equal(hl_ml_int(tree, hl_ml_int_type(tree, 1, HL_ML_SIGNLESS), -1), hl_ml_bool(tree, true));
   expect_attr(hl_ml_array(tree, 3, list), "[1, true, 200 : ui8]");
   expect_attr(hl_ml_dict(tree, 2, named), "{\"a b\", z = 1 : i64}");
   expect_attr(hl_ml_string(tree, "a\"\\\n\xff", 5), "\"a\\22\\\\\\0A\\FF\"");

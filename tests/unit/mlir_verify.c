@@ -96,7 +96,7 @@ static void element_types(void **state) {
        "same element type"},
       {"  %0 = \"stablehlo.abs\"(%c) : (tensor<4xcomplex<f32>>) -> tensor<4xf32>", 0, NULL},
       {"  %0 = \"stablehlo.abs\"(%c) : (tensor<4xcomplex<f32>>) -> tensor<4xf64>", 2,
-       "should be 'tensor<4xf32>'"},
+       "inferred as 'tensor<4xf32>'"},
       {"  %0 = \"stablehlo.after_all\"(%t, %s) : (!stablehlo.token, tensor<f32>) -> "
        "!stablehlo.token",
        2, "operand #1 must be token"}};
@@ -286,7 +286,7 @@ static void chlo(void **state) {
       {"  %0 = chlo.broadcast_add %f, %s : (tensor<4x3xf32>, tensor<f32>) -> tensor<4x3xf32>", 0,
        NULL},
       {"  %0 = chlo.broadcast_add %f, %s : (tensor<4x3xf32>, tensor<f32>) -> tensor<4x4xf32>", 2,
-       "should be"},
+       "inferred as"},
       {"  %0:2 = chlo.top_k(%i, k = 2) : tensor<4xi32> -> (tensor<2xi32>, tensor<2xi32>)", 0, NULL},
       {"  %0:2 = chlo.top_k(%i, k = 5) : tensor<4xi32> -> (tensor<5xi32>, tensor<5xi32>)", 2,
        "at least 5"}};
