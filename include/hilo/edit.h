@@ -63,6 +63,7 @@ void hl_remove_control(HlInst *pred, HlInst *succ);
 void hl_set_shape(HlInst *inst, const HlShape *shape);
 void hl_set_root(HlComp *comp, HlInst *root);
 void hl_set_name(HlInst *inst, const HlSym *name);
+void hl_comp_set_name(HlComp *comp, const HlSym *name);
 void hl_set_loc(HlInst *inst, HlLoc loc);
 void hl_set_schedule(HlComp *comp, HlInst *const *order);  // n_insts of them; NULL drops it
 // Removes an instruction that has no uses (control edges are joined across it).

@@ -86,9 +86,9 @@ const HlMlType *hl_ml_function_type(HlMlTree *tree, int n_inputs, const HlMlType
 const HlMlType *hl_ml_tensor_type(HlMlTree *tree, int rank, const int64_t *dim, const HlMlType *element,
                                   const HlMlAttr *encoding);
 const HlMlType *hl_ml_type_intern(HlMlTree *tree, const HlMlType *type);  // any other, from a template
-// The MLIR type of an HLO element type: s32 is i32, u32 ui32, pred i1, c64 complex<f32>.
+// The MLIR type of an HLO element type: s32 is i32, u32 ui32, pred i1, c64 complex<f32>; NULL: there is none.
 const HlMlType *hl_ml_dtype_type(HlMlTree *tree, HlDtype dtype);
-// A tensor of an HLO array shape (bounded dimensions as #stablehlo.bounds), a tuple, a token.
+// A tensor of an HLO array shape (bounded dimensions as #stablehlo.bounds), a tuple, a token; NULL: there is none.
 const HlMlType *hl_ml_shape_type(HlMlTree *tree, const HlShape *shape);
 // The element type of a tensor, vector or memref; the type itself of others.
 const HlMlType *hl_ml_element(const HlMlType *type);
@@ -107,16 +107,16 @@ typedef enum HlMlAttrKind {
   HL_ML_A_UNIT,
   HL_ML_A_BOOL,                // i
   HL_ML_A_INT,                 // type, i (sign- or zero-extended by the type's sign; signless: sign)
-  HL_ML_A_FLOAT,               // type, f; bits: `i` holds the pattern of NaNs so that they survive
+  HL_ML_A_FLOAT,               // type, f, bits
   HL_ML_A_STRING,              // sym; type or NULL
   HL_ML_A_TYPE,                // type
   HL_ML_A_SYMBOL,              // @root::@leaf: list of STRING-like SYMBOLs in `list` when nested; sym: root
   HL_ML_A_ARRAY,               // list
   HL_ML_A_DICT,                // dict, sorted by name
-  HL_ML_A_DENSE,               // type (tensor or vector), data, n (1 when splat, else all)
+  HL_ML_A_DENSE,               // type (tensor or vector), data, n_elements (1 when splat, else all)
   HL_ML_A_DENSE_STRINGS,       // type, list of STRING (1 when splat)
-  HL_ML_A_DENSE_ARRAY,         // array<i64: 1, 2>: type of the elements, data, n
-  HL_ML_A_RESOURCE,            // dense_resource<sym> : type; `data`, `n` where the file holds it
+  HL_ML_A_DENSE_ARRAY,         // array<i64: 1, 2>: type of the elements, data, n_elements
+  HL_ML_A_RESOURCE,            // dense_resource<sym> : type; data, n_elements where the file holds it
   HL_ML_A_ENUM,                // name "stablehlo.comparison_direction", sym "LT", i its number
   HL_ML_A_STRUCT,              // name "stablehlo.dot", dict of its fields in the order of their row
   HL_ML_A_LOCATION,            // location
@@ -151,7 +151,7 @@ struct HlMlAttr {
     const void *data;
   };
   int64_t n_elements;          // DENSE, DENSE_ARRAY, RESOURCE: elements in data
-  uint64_t bits;               // FLOAT: its pattern in the type's own format
+  uint64_t bits;               // FLOAT: its pattern in the type's own format, which keeps NaNs apart
   uint32_t size;               // attributes and types a walk of it meets; saturates
 };
 
@@ -278,7 +278,7 @@ struct HlMlTree {
   const char *producer;        // of bytecode, or NULL
   HlMlResource *resources;
   int n_resources;
-  void *types;                 // the tables of interned types and shared attributes: src/mlir/tree.c
+  void *types;                 // the tables of interned types, shared attributes and symbols: src/mlir/tree.h
 };
 
 HlMlTree *hl_ml_new(HlSource *source);               // with an empty module; source may be NULL
@@ -376,7 +376,8 @@ bool hl_ml_is_dynamic(const HlMlTree *tree);         // some value has a `?` wit
 // --- To and from HLO -----------------------------------------------------------------------------------------
 
 // The function `entry` (NULL: main) as an HLO module, the functions it calls as computations. Changes the tree
-// (composites are resolved, quantised ops become arithmetic, ...). NULL after reporting.
+// (composites are resolved, quantised ops become arithmetic, ...) in such a way that other entries of it can still be
+// converted, as long as nothing but hl_ml_refine changes it in between. NULL after reporting.
 HlModule *hl_ml_to_hlo(HlCx *cx, HlMlTree *tree, const HlSym *entry);
 // The functions a file runs: main, or without it those without parameters and with a body that no other calls; in
 // the arena.

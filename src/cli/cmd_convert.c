@@ -157,13 +157,27 @@ static bool stays_mlir(const Cli *cli, const Target *target) {
   return !is_asked_for_more && (target->form == FORM_ARTIFACT || strcmp(target->name, "stablehlo") == 0);
 }
 
+// Sees that MLIR is valid before it is written; MHLO becomes StableHLO by way of HLO.
+static bool check_trees(Cli *cli, HlFile *file) {
+  bool good = true, is_mhlo = false;
+  for (int k = 0; k < file->n_trees; k++) {
+    const HlMlOp *top = file->trees[k]->module;
+    good = hl_ml_verify(cli->cx, file->trees[k]) && good;
+    for (const HlMlOp *op = hl_ml_next(top, top); op && !is_mhlo; op = hl_ml_next(op, top))
+      is_mhlo = op->dialect == HL_ML_MHLO;
+  }
+  return good && (!is_mhlo || hl_load_lower(cli->cx, NULL, file));
+}
+
 static int convert(Cli *cli, const Target *target, const HlTextOptions *options) {
   HlFile file;
   HlBuf out = {0};
   HlLoadOptions how = cli_load_options(cli);
   how.trees_only = stays_mlir(cli, target);
-  if (!hl_load(cli->cx, cli->files[0], &how, &file))
+  if (!hl_load(cli->cx, cli->files[0], &how, &file) || !check_trees(cli, &file)) {
+    hl_file_free(&file);
     return cli_flush(cli);
+  }
   int usage = write_form(cli, target, &file, options, &out);
   const char *path = cli_value(cli, "-o");
   if (!usage && hl_cx_n_errors(cli->cx) == 0)

@@ -292,6 +292,19 @@ static bool check_platform(Cli *cli, const char *option) {
                        "platform '%s' is not in this build; use --platform=reference", wish);
 }
 
+// Several modules: as JSON they are an array.
+static int run_all(Cli *cli, const HlFile *file, HlReplayOptions *options) {
+  int status = CLI_OK;
+  for (int k = 0; k < file->n; k++) {
+    if (cli->json)
+      fputs(k ? "," : "[", stdout);
+    status = cli_worse(status, run_module(cli, cli->files[0], file->modules[k], &file->recorded, options));
+  }
+  if (cli->json)
+    puts("]");
+  return status;
+}
+
 static int run(Cli *cli) {
   HlReplayOptions options;
   if (cli->n_files != 1)
@@ -310,9 +323,7 @@ static int run(Cli *cli) {
     const HlModule *m = cli_select(cli, &file, cli->files[0]);
     status = m ? run_module(cli, cli->files[0], m, &file.recorded, &options) : CLI_USAGE;
   } else {
-    for (int k = 0; k < file.n; k++)
-      status = cli_worse(status,
-                         run_module(cli, cli->files[0], file.modules[k], &file.recorded, &options));
+    status = run_all(cli, &file, &options);
   }
   hl_file_free(&file);
   return status;

@@ -54,8 +54,8 @@ bool cli_mlir_version(const Cli *cli, HlMlVersion *out) {
   char more;
   if (text) {
     version.patch = 0;
-    int n = sscanf(text + 1, "%d.%d.%d%c", &version.major, &version.minor, &version.patch, &more);
-    if (n < 2 || n > 3)
+    int n = sscanf(text + 1, "%6d.%6d.%6d%c", &version.major, &version.minor, &version.patch, &more);
+    if (n < 2 || n > 3 || strspn(text + 1, "0123456789.") != strlen(text + 1))
       return cli_usage(cli, "'%s' is no version; expected one like 1.13.0", text + 1) == CLI_OK;
   }
   if (out)

@@ -6,7 +6,7 @@
 
 #include "eval/custom.h"
 
-#include <complex.h>
+#include "base/complex.h"
 #include <float.h>
 #include <math.h>
 

@@ -197,6 +197,11 @@ void hl_set_name(HlInst *inst, const HlSym *name) {
   ir_inst_name_note(inst->comp->module, name);
 }
 
+void hl_comp_set_name(HlComp *comp, const HlSym *name) {
+  comp->name = name;
+  ir_comp_name_note(comp->module, name);
+}
+
 void hl_set_loc(HlInst *inst, HlLoc loc) {
   inst->loc = loc;
 }

@@ -66,7 +66,7 @@ struct Lower {
   Function **functions;
   int function_room;
   Function *threefry;  // blocks of threefry2x32
-  MeshScope *mesh;  // NULL: none
+  MeshScope *mesh;     // NULL: none
 };
 
 struct Rule {

@@ -71,6 +71,7 @@ static bool counters(HlBuild *b, int rank, const int64_t *dim, HlInst *out[2]) {
 static HlComp *threefry_comp(const HlBuild *b, const HlShape *shape) {
   HlBuild nested = hl_b_nested(b, "threefry2x32");
   HlInst *in[4], *out[2];
+  nested.name = "threefry2x32";
   for (int k = 0; k < 4; k++)
     in[k] = hl_b_parameter(&nested, shape, NULL);
   if (!hl_expand_threefry2x32(&nested, in, in + 2, out))

@@ -1,4 +1,4 @@
-// The attributes of an MLIR tree: makers, comparing, literals, lists of integers.
+// The attributes of an MLIR tree: makers, lists of integers, literals.
 #include "mlir/tree.h"
 
 #include <assert.h>
@@ -17,14 +17,17 @@ static bool has_list(const HlMlAttr *attr) {
                          attr->kind == HL_ML_A_SYMBOL);
 }
 
-static bool has_dict(const HlMlAttr *attr) { return attr->kind == HL_ML_A_DICT || attr->kind == HL_ML_A_STRUCT; }
+static bool has_dict(const HlMlAttr *attr) {
+  return attr->kind == HL_ML_A_DICT || attr->kind == HL_ML_A_STRUCT;
+}
 
 static void measure(HlMlAttr *attr) {
   attr->size = 1;
   attr->depth = 1;
   if (attr->type) {
     attr->size = ml_add_size(attr->size, attr->type->size);
-    attr->depth = attr->type->depth < ML_MAX_DEPTH ? (uint16_t)(attr->type->depth + 1) : ML_MAX_DEPTH;
+    attr->depth =
+        attr->type->depth < ML_MAX_DEPTH ? (uint16_t)(attr->type->depth + 1) : ML_MAX_DEPTH;
   }
   for (int k = 0; has_list(attr) && k < attr->n; k++)
     count_attr(attr, attr->list[k]);
@@ -86,7 +89,9 @@ static const HlMlType *i64_type(HlMlTree *tree) {
   return tables->i64;
 }
 
-const HlMlAttr *hl_ml_i64(HlMlTree *tree, int64_t value) { return hl_ml_int(tree, i64_type(tree), value); }
+const HlMlAttr *hl_ml_i64(HlMlTree *tree, int64_t value) {
+  return hl_ml_int(tree, i64_type(tree), value);
+}
 
 // The pattern of a number in a float type; f80 and f128 are kept as f64.
 static uint64_t float_bits(const HlMlType *type, double value) {
@@ -123,7 +128,9 @@ static double float_value(const HlMlType *type, uint64_t bits) {
 }
 
 const HlMlAttr *hl_ml_float_bits(HlMlTree *tree, const HlMlType *type, uint64_t bits) {
-  return keep(tree, (HlMlAttr){.kind = HL_ML_A_FLOAT, .type = type, .f = float_value(type, bits), .bits = bits});
+  return keep(
+      tree,
+      (HlMlAttr){.kind = HL_ML_A_FLOAT, .type = type, .f = float_value(type, bits), .bits = bits});
 }
 
 const HlMlAttr *hl_ml_float(HlMlTree *tree, const HlMlType *type, double value) {
@@ -173,7 +180,9 @@ const HlMlAttr *hl_ml_enum(HlMlTree *tree, const char *name, int64_t value) {
   const MlEnum *words = ml_find_enum(hl_str(name));
   const char *word = words ? ml_enum_word(words, value) : NULL;
   assert(word);
-  return keep(tree, (HlMlAttr){.kind = HL_ML_A_ENUM, .name = hl_ml_sym(tree, name), .sym = hl_ml_sym(tree, word),
+  return keep(tree, (HlMlAttr){.kind = HL_ML_A_ENUM,
+                               .name = hl_ml_sym(tree, name),
+                               .sym = hl_ml_sym(tree, word),
                                .i = value});
 }
 
@@ -187,12 +196,12 @@ static const HlMlAttr *find_named(int n, const HlMlNamed *named, const char *nam
 // What an absent field means, where it means something. No priority is not priority 0.
 static const HlMlAttr *absent_field(HlMlTree *tree, const MlField *field) {
   switch (field->kind) {
-    case ML_K_I64: return strcmp(field->name, "priority") == 0 ? NULL : hl_ml_i64(tree, 0);
-    case ML_K_I64S: return hl_ml_dense_i64s(tree, (HlI64s){0});
-    case ML_K_ARRAY: return hl_ml_array(tree, 0, NULL);
-    case ML_K_BOOL: return hl_ml_bool(tree, false);
-    case ML_K_F64: return hl_ml_float(tree, hl_ml_float_type(tree, "f64"), 0);
-    default: return NULL;
+  case ML_K_I64: return strcmp(field->name, "priority") == 0 ? NULL : hl_ml_i64(tree, 0);
+  case ML_K_I64S: return hl_ml_dense_i64s(tree, (HlI64s){0});
+  case ML_K_ARRAY: return hl_ml_array(tree, 0, NULL);
+  case ML_K_BOOL: return hl_ml_bool(tree, false);
+  case ML_K_F64: return hl_ml_float(tree, hl_ml_float_type(tree, "f64"), 0);
+  default: return NULL;
   }
 }
 
@@ -212,11 +221,14 @@ const HlMlAttr *hl_ml_struct(HlMlTree *tree, const char *name, int n, const HlMl
     n_fields++;
   HlMlNamed *dict = HL_ARRAY(tree->arena, HlMlNamed, n_fields);
   for (int k = 0; k < n_fields; k++) {
-    const HlMlAttr *value = field_value(tree, &row->field[k], find_named(n, field, row->field[k].name));
+    const HlMlAttr *value =
+        field_value(tree, &row->field[k], find_named(n, field, row->field[k].name));
     if (value)
       dict[to++] = (HlMlNamed){.name = hl_ml_sym(tree, row->field[k].name), .value = value};
   }
-  return keep(tree, (HlMlAttr){.kind = HL_ML_A_STRUCT, .name = hl_ml_sym(tree, name), .n = to, .dict = dict});
+  return keep(
+      tree,
+      (HlMlAttr){.kind = HL_ML_A_STRUCT, .name = hl_ml_sym(tree, name), .n = to, .dict = dict});
 }
 
 const HlMlAttr *hl_ml_field(const HlMlAttr *of, const char *name) {
@@ -225,9 +237,12 @@ const HlMlAttr *hl_ml_field(const HlMlAttr *of, const char *name) {
 
 // --- Elements --------------------------------------------------------------------------------------------
 
-const HlMlAttr *hl_ml_dense_array(HlMlTree *tree, const HlMlType *element, const void *data, int64_t n, bool copy) {
+const HlMlAttr *hl_ml_dense_array(HlMlTree *tree, const HlMlType *element, const void *data,
+                                  int64_t n, bool copy) {
   size_t bytes = (size_t)n * (size_t)hl_ml_element_bytes(element);
-  return keep(tree, (HlMlAttr){.kind = HL_ML_A_DENSE_ARRAY, .type = element, .n_elements = n,
+  return keep(tree, (HlMlAttr){.kind = HL_ML_A_DENSE_ARRAY,
+                               .type = element,
+                               .n_elements = n,
                                .data = copy ? hl_arena_copy(tree->arena, data, bytes) : data});
 }
 
@@ -247,27 +262,36 @@ static bool all_equal(const void *data, int64_t n, int bytes) {
   return memcmp(at, at + bytes, (size_t)(n - 1) * (size_t)bytes) == 0;
 }
 
-const HlMlAttr *hl_ml_dense(HlMlTree *tree, const HlMlType *type, const void *data, int64_t n, bool copy) {
+const HlMlAttr *hl_ml_dense(HlMlTree *tree, const HlMlType *type, const void *data, int64_t n,
+                            bool copy) {
   int bytes = hl_ml_element_bytes(type);
   if (n > 1 && all_equal(data, n, bytes))
     n = 1;
   const void *elements = copy ? hl_arena_copy(tree->arena, data, (size_t)n * (size_t)bytes) : data;
   bool is_splat = n == 1 && hl_ml_elements(type) != 1;
-  return keep(tree, (HlMlAttr){.kind = HL_ML_A_DENSE, .type = type, .n_elements = n, .data = elements,
+  return keep(tree, (HlMlAttr){.kind = HL_ML_A_DENSE,
+                               .type = type,
+                               .n_elements = n,
+                               .data = elements,
                                .is_splat = is_splat});
 }
 
-const HlMlAttr *hl_ml_dense_strings(HlMlTree *tree, const HlMlType *type, int n, const HlMlAttr *const *list) {
+const HlMlAttr *hl_ml_dense_strings(HlMlTree *tree, const HlMlType *type, int n,
+                                    const HlMlAttr *const *list) {
   int k = 1;
   while (k < n && list[k]->sym == list[0]->sym)
     k++;
   if (k == n && n > 1)
     n = 1;
-  return hl_ml_attr_of(tree, &(HlMlAttr){.kind = HL_ML_A_DENSE_STRINGS, .type = type, .n = n, .list = list,
+  return hl_ml_attr_of(tree, &(HlMlAttr){.kind = HL_ML_A_DENSE_STRINGS,
+                                         .type = type,
+                                         .n = n,
+                                         .list = list,
                                          .is_splat = n == 1 && hl_ml_elements(type) != 1});
 }
 
-const HlMlAttr *hl_ml_dense_ints(HlMlTree *tree, int rank, const int64_t *dim, const int64_t *values) {
+const HlMlAttr *hl_ml_dense_ints(HlMlTree *tree, int rank, const int64_t *dim,
+                                 const int64_t *values) {
   const HlMlType *type = hl_ml_tensor_type(tree, rank, dim, i64_type(tree), NULL);
   return hl_ml_dense(tree, type, values, hl_ml_elements(type), true);
 }
@@ -277,22 +301,22 @@ const HlMlAttr *hl_ml_dense_ints(HlMlTree *tree, int rank, const int64_t *dim, c
 static int64_t int_at(const void *data, int64_t k, int bytes, bool is_unsigned) {
   const char *at = (const char *)data + k * bytes;
   switch (bytes) {
-    case 1: return is_unsigned ? *(const uint8_t *)at : *(const int8_t *)at;
-    case 2: {
-      int16_t v;
-      memcpy(&v, at, sizeof v);
-      return is_unsigned ? (uint16_t)v : v;
-    }
-    case 4: {
-      int32_t v;
-      memcpy(&v, at, sizeof v);
-      return is_unsigned ? (int64_t)(uint32_t)v : v;
-    }
-    default: {
-      int64_t v;
-      memcpy(&v, at, sizeof v);
-      return v;
-    }
+  case 1: return is_unsigned ? *(const uint8_t *)at : *(const int8_t *)at;
+  case 2: {
+    int16_t v;
+    memcpy(&v, at, sizeof v);
+    return is_unsigned ? (uint16_t)v : v;
+  }
+  case 4: {
+    int32_t v;
+    memcpy(&v, at, sizeof v);
+    return is_unsigned ? (int64_t)(uint32_t)v : v;
+  }
+  default: {
+    int64_t v;
+    memcpy(&v, at, sizeof v);
+    return v;
+  }
   }
 }
 
@@ -302,11 +326,13 @@ static HlI64s ints_of_data(HlArena *arena, const HlMlAttr *attr) {
   const HlMlType *element = hl_ml_element(attr->type);
   int bytes = hl_ml_element_bytes(element);
   int64_t n = attr->kind == HL_ML_A_DENSE ? hl_ml_elements(attr->type) : attr->n_elements;
-  if ((element->kind != HL_ML_INT && element->kind != HL_ML_INDEX) || n < 0 || n > MAX_INTS || bytes > 8 || !attr->data)
+  if ((element->kind != HL_ML_INT && element->kind != HL_ML_INDEX) || n < 0 || n > MAX_INTS ||
+      bytes > 8 || !attr->data)
     return (HlI64s){0};
   int64_t *values = HL_ARRAY(arena, int64_t, n);
   for (int64_t k = 0; k < n; k++)
-    values[k] = int_at(attr->data, attr->n_elements == n ? k : 0, bytes, element->sign == HL_ML_UNSIGNED);
+    values[k] =
+        int_at(attr->data, attr->n_elements == n ? k : 0, bytes, element->sign == HL_ML_UNSIGNED);
   return (HlI64s){values, (int)n};
 }
 
@@ -325,11 +351,11 @@ HlI64s hl_ml_ints(HlArena *arena, const HlMlAttr *attr) {
   if (!attr)
     return (HlI64s){0};
   switch ((HlMlAttrKind)attr->kind) {
-    case HL_ML_A_DENSE:
-    case HL_ML_A_RESOURCE:
-    case HL_ML_A_DENSE_ARRAY: return ints_of_data(arena, attr);
-    case HL_ML_A_ARRAY: return ints_of_list(arena, attr);
-    default: return (HlI64s){0};
+  case HL_ML_A_DENSE:
+  case HL_ML_A_RESOURCE:
+  case HL_ML_A_DENSE_ARRAY: return ints_of_data(arena, attr);
+  case HL_ML_A_ARRAY: return ints_of_list(arena, attr);
+  default: return (HlI64s){0};
   }
 }
 
@@ -338,7 +364,8 @@ HlI64s hl_ml_ints(HlArena *arena, const HlMlAttr *attr) {
 static HlLiteral *no_literal(HlCx *cx, HlPos pos, const HlMlAttr *attr, const char *why) {
   HlArena *scratch = hl_cx_scratch(cx);
   HlMark mark = hl_arena_mark(scratch);
-  hl_error(cx, pos, "a constant of type %s %s", attr->type ? hl_ml_type_text(cx, attr->type) : "none", why);
+  hl_error(cx, pos, "a constant of type %s %s",
+           attr->type ? hl_ml_type_text(cx, attr->type) : "none", why);
   hl_arena_release(scratch, mark);
   return NULL;
 }
@@ -372,7 +399,8 @@ HlLiteral *hl_ml_literal(HlCx *cx, HlPos pos, const HlMlAttr *dense) {
     return no_literal(cx, pos, dense, "comes without its data");
   HlArena *scratch = hl_cx_scratch(cx);
   HlMark mark = hl_arena_mark(scratch);
-  const HlShape *shape = hl_shape_array(hl_shapes_new(scratch), dtype, dense->type->rank, dense->type->dim);
+  const HlShape *shape =
+      hl_shape_array(hl_shapes_new(scratch), dtype, dense->type->rank, dense->type->dim);
   int before = hl_cx_n_diags(cx);
   HlLiteral *literal = hl_literal_new(cx, shape);
   hl_arena_release(scratch, mark);

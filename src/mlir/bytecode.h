@@ -203,6 +203,14 @@ const HlMlType *mlb_type(MlbReader *r, MlbCursor *c);
 const HlMlLocation *mlb_location(MlbReader *r, MlbCursor *c);
 const HlMlAttr **mlb_attrs(MlbReader *r, MlbCursor *c, int *n);
 const HlMlType **mlb_types(MlbReader *r, MlbCursor *c, int *n);
+// What builtin and VHLO encode alike, behind the code.
+const HlMlAttr *mlb_array(MlbReader *r, MlbCursor *c);
+const HlMlAttr *mlb_dict(MlbReader *r, MlbCursor *c);
+const HlMlType *mlb_function_type(MlbReader *r, MlbCursor *c);
+const HlMlType *mlb_list_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind);
+const HlMlType *mlb_wrapped_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind);  // of one element
+const HlMlType *mlb_tensor_type(MlbReader *r, MlbCursor *c, bool has_encoding);
+const HlMlType *mlb_shaped_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind);   // VECTOR, MEMREF
 const HlMlAttr *mlb_enum(MlbReader *r, const uint8_t *at, const char *name, uint64_t value);
 typedef enum MlbFlavor { MLB_NATIVE, MLB_SDY, MLB_VHLO } MlbFlavor;
 const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, const MlStruct *row, const char *name, int n_fields,

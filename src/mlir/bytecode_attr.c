@@ -252,13 +252,13 @@ static const HlMlAttr *read_resource(MlbReader *r, MlbCursor *c) {
 
 // --- Lists and names -----------------------------------------------------------------------------
 
-static const HlMlAttr *read_array(MlbReader *r, MlbCursor *c) {
+const HlMlAttr *mlb_array(MlbReader *r, MlbCursor *c) {
   int n;
   const HlMlAttr **list = mlb_attrs(r, c, &n);
   return list ? hl_ml_array(r->tree, n, list) : NULL;
 }
 
-static const HlMlAttr *read_dict(MlbReader *r, MlbCursor *c) {
+const HlMlAttr *mlb_dict(MlbReader *r, MlbCursor *c) {
   uint32_t n = mlb_count(r, c, 2, "attributes");
   HlMlNamed *named = HL_ARRAY(r->arena, HlMlNamed, n);
   for (uint32_t k = 0; k < n; k++) {
@@ -317,8 +317,8 @@ static const HlMlAttr *read_builtin(MlbReader *r, MlbCursor *c, uint64_t index) 
   if (r->failed)
     return NULL;
   switch (code) {
-  case MLB_ARRAY: return read_array(r, c);
-  case MLB_DICT: return read_dict(r, c);
+  case MLB_ARRAY: return mlb_array(r, c);
+  case MLB_DICT: return mlb_dict(r, c);
   case MLB_STRING_ATTR:
   case MLB_TYPED_STRING: return read_string(r, c, code == MLB_TYPED_STRING);
   case MLB_SYMBOL:
@@ -395,7 +395,7 @@ static const HlMlAttr *read_field(MlbReader *r, MlbCursor *c, const MlStruct *ro
   case ML_K_F64: return hl_ml_float(r->tree, hl_ml_float_type(r->tree, "f64"), mlb_f64(r, c));
   case ML_K_TYPE: type = mlb_type(r, c); return type ? hl_ml_type_attr(r->tree, type) : NULL;
   case ML_K_STRING: return string_field(r, c, flavor);
-  case ML_K_ARRAY: return flavor == MLB_VHLO ? mlb_attr(r, c) : read_array(r, c);
+  case ML_K_ARRAY: return flavor == MLB_VHLO ? mlb_attr(r, c) : mlb_array(r, c);
   case ML_K_STRUCT:
   case ML_K_DENSE: return optional_field(r, c, flavor, field->kind == ML_K_DENSE, absent);
   default: return mlb_attr(r, c);

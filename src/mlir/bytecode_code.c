@@ -196,7 +196,37 @@ static void put_attrs(MlwWriter *w, const MlwAttrs *attrs, MlwForm form, uint8_t
   }
 }
 
-static void put_successors(const HlMlOp *op, HlBuf *out) {
+static void put_results(MlwWriter *w, const HlMlOp *op, MlwForm form, uint8_t *mask, HlBuf *out) {
+  if (op->n_results == 0)
+    return;
+  *mask |= MLB_HAS_RESULTS;
+  mlw_varint(out, op->n_results);
+  for (uint32_t k = 0; k < op->n_results; k++)
+    mlw_varint(out, mlw_type(w, op->results[k].type, form));
+}
+
+// Whether an op of the form takes the operand by a cast in front of it.
+static bool takes_cast(MlwWriter *w, const HlMlValue *operand, MlwForm form) {
+  return form == MLW_NATIVE && value_form(w, operand) == MLW_VHLO;
+}
+
+// `cast` is the number of the first cast.
+static void put_operands(MlwWriter *w, const HlMlOp *op, MlwForm form, uint32_t cast, uint8_t *mask,
+                         HlBuf *out) {
+  if (op->n_operands == 0)
+    return;
+  *mask |= MLB_HAS_OPERANDS;
+  mlw_varint(out, op->n_operands);
+  for (uint32_t k = 0; k < op->n_operands; k++) {
+    const HlMlValue *operand = op->operands[k];
+    mlw_varint(out, takes_cast(w, operand, form) ? cast++ : w->number[form][operand->index]);
+  }
+}
+
+static void put_successors(const HlMlOp *op, uint8_t *mask, HlBuf *out) {
+  if (op->n_successors == 0)
+    return;
+  *mask |= MLB_HAS_SUCCESSORS;
   mlw_varint(out, op->n_successors);
   for (uint32_t k = 0; k < op->n_successors; k++)
     mlw_varint(out, (uint64_t)op->successors[k]->number);
@@ -211,9 +241,9 @@ static bool put_op(MlwWriter *w, const HlMlOp *op, uint32_t total, HlBuf *out) {
   MlwForm form = vhlo ? MLW_VHLO : MLW_NATIVE;
   if (!(vhlo ? mlw_vhlo_attrs(w, op, mlw_row(w, op), &attrs) : mlw_native_attrs(w, op, &attrs)))
     return false;
-  uint32_t first_cast = w->next, n_casts = 0;
-  for (uint32_t k = 0; k < op->n_operands && form == MLW_NATIVE; k++)
-    if (value_form(w, op->operands[k]) == MLW_VHLO)
+  const uint32_t first_cast = w->next;
+  for (uint32_t k = 0; k < op->n_operands; k++)
+    if (takes_cast(w, op->operands[k], form))
       put_cast(w, op->operands[k], w->number[MLW_VHLO][op->operands[k]->index], MLW_NATIVE, out);
   mlw_varint(out, op_number(w, op, vhlo));
   size_t mask_at = out->n;
@@ -221,24 +251,9 @@ static bool put_op(MlwWriter *w, const HlMlOp *op, uint32_t total, HlBuf *out) {
   put_char(out, 0);
   mlw_varint(out, mlw_location(w, op->location));
   put_attrs(w, &attrs, form, &mask, out);
-  if (op->n_results) {
-    mask |= MLB_HAS_RESULTS;
-    mlw_varint(out, op->n_results);
-    for (uint32_t k = 0; k < op->n_results; k++)
-      mlw_varint(out, mlw_type(w, op->results[k].type, form));
-  }
-  if (op->n_operands) {
-    mask |= MLB_HAS_OPERANDS;
-    mlw_varint(out, op->n_operands);
-    for (uint32_t k = 0; k < op->n_operands; k++) {
-      bool is_cast = form == MLW_NATIVE && value_form(w, op->operands[k]) == MLW_VHLO;
-      mlw_varint(out, is_cast ? first_cast + n_casts++ : w->number[form][op->operands[k]->index]);
-    }
-  }
-  if (op->n_successors) {
-    mask |= MLB_HAS_SUCCESSORS;
-    put_successors(op, out);
-  }
+  put_results(w, op, form, &mask, out);
+  put_operands(w, op, form, first_cast, &mask, out);
+  put_successors(op, &mask, out);
   if (op->n_regions)
     mask |= MLB_HAS_REGIONS;
   out->at[mask_at] = (char)mask;

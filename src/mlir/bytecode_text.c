@@ -23,9 +23,7 @@ static MpParser *begin_text(MlbReader *r, HlStr text) {
                     .own = r->arena,
                     .arena = r->tree->arena,
                     .max_depth = r->max_depth};
-    p->type_slots = HL_ARRAY(r->arena, MpSlot, MP_TYPE_SLOTS);
-    p->attr_slots = HL_ARRAY(r->arena, MpSlot, MP_ATTR_SLOTS);
-    p->words = HL_ARRAY(r->arena, MpWord, MP_WORD_SLOTS);
+    mp_start(p);
     r->parser = p;
   }
   MpParser *p = r->parser;

@@ -47,20 +47,20 @@ static const HlMlType *read_integer(MlbReader *r, MlbCursor *c) {
   return hl_ml_int_type(r->tree, (int)(value >> 2), (HlMlSign)(value & 3));
 }
 
-static const HlMlType *read_function(MlbReader *r, MlbCursor *c) {
+const HlMlType *mlb_function_type(MlbReader *r, MlbCursor *c) {
   int n_in, n_out;
   const HlMlType **in = mlb_types(r, c, &n_in);
   const HlMlType **out = in ? mlb_types(r, c, &n_out) : NULL;
   return out ? hl_ml_function_type(r->tree, n_in, in, n_out, out) : NULL;
 }
 
-static const HlMlType *read_list(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) {
+const HlMlType *mlb_list_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) {
   int n;
   const HlMlType **element = mlb_types(r, c, &n);
   return element ? hl_ml_list_type(r->tree, kind, n, element) : NULL;
 }
 
-static const HlMlType *read_wrapped(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) {
+const HlMlType *mlb_wrapped_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) {
   const HlMlType *element = mlb_type(r, c);
   return element ? hl_ml_list_type(r->tree, kind, 1, &element) : NULL;
 }
@@ -72,7 +72,7 @@ static bool is_good_shape(MlbReader *r, const uint8_t *at, HlI64s dim) {
   return !r->failed;
 }
 
-static const HlMlType *read_tensor(MlbReader *r, MlbCursor *c, bool has_encoding) {
+const HlMlType *mlb_tensor_type(MlbReader *r, MlbCursor *c, bool has_encoding) {
   const uint8_t *at = c->at;
   const HlMlAttr *encoding = has_encoding ? mlb_attr(r, c) : NULL;
   if (has_encoding && !encoding)
@@ -84,13 +84,14 @@ static const HlMlType *read_tensor(MlbReader *r, MlbCursor *c, bool has_encoding
   return hl_ml_tensor_type(r->tree, dim.n, dim.at, element, encoding);
 }
 
-static const HlMlType *read_vector(MlbReader *r, MlbCursor *c) {
+const HlMlType *mlb_shaped_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) {
   const uint8_t *at = c->at;
   HlI64s dim = mlb_ints(r, c);
   const HlMlType *element = mlb_type(r, c);
   if (!element || !is_good_shape(r, at, dim))
     return NULL;
-  HlMlType type = {.kind = HL_ML_VECTOR, .rank = dim.n, .dim = dim.at, .n = 1, .element = &element};
+  HlMlType type = {
+      .kind = (uint8_t)kind, .rank = dim.n, .dim = dim.at, .n = 1, .element = &element};
   return hl_ml_type_intern(r->tree, &type);
 }
 
@@ -134,13 +135,13 @@ static const HlMlType *read_builtin(MlbReader *r, MlbCursor *c) {
   case MLB_T_INTEGER: return read_integer(r, c);
   case MLB_T_INDEX: return hl_ml_simple_type(r->tree, HL_ML_INDEX);
   case MLB_T_NONE: return hl_ml_simple_type(r->tree, HL_ML_NONE);
-  case MLB_T_FUNCTION: return read_function(r, c);
-  case MLB_T_COMPLEX: return read_wrapped(r, c, HL_ML_COMPLEX);
-  case MLB_T_UNRANKED: return read_wrapped(r, c, HL_ML_UNRANKED);
-  case MLB_T_TUPLE: return read_list(r, c, HL_ML_TUPLE);
+  case MLB_T_FUNCTION: return mlb_function_type(r, c);
+  case MLB_T_COMPLEX: return mlb_wrapped_type(r, c, HL_ML_COMPLEX);
+  case MLB_T_UNRANKED: return mlb_wrapped_type(r, c, HL_ML_UNRANKED);
+  case MLB_T_TUPLE: return mlb_list_type(r, c, HL_ML_TUPLE);
   case MLB_T_TENSOR:
-  case MLB_T_TENSOR_WITH: return read_tensor(r, c, code == MLB_T_TENSOR_WITH);
-  case MLB_T_VECTOR: return read_vector(r, c);
+  case MLB_T_TENSOR_WITH: return mlb_tensor_type(r, c, code == MLB_T_TENSOR_WITH);
+  case MLB_T_VECTOR: return mlb_shaped_type(r, c, HL_ML_VECTOR);
   case MLB_T_MEMREF: return read_memref(r, c);
   default: break;
   }
@@ -156,7 +157,7 @@ static const HlMlType *read_stablehlo(MlbReader *r, MlbCursor *c) {
   if (code == 0)
     return hl_ml_simple_type(r->tree, HL_ML_TOKEN);
   if (code == 1)
-    return read_list(r, c, HL_ML_FUTURE);
+    return mlb_list_type(r, c, HL_ML_FUTURE);
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "a type of stablehlo with code %" PRIu64, code);
   return NULL;
 }
@@ -169,7 +170,7 @@ static const HlMlType *read_mhlo(MlbReader *r, MlbCursor *c) {
   if (code == 0)
     return hl_ml_type_intern(r->tree, &(HlMlType){.kind = HL_ML_TOKEN, .is_mhlo = true});
   if (code == 1)
-    return read_list(r, c, HL_ML_BUNDLE);
+    return mlb_list_type(r, c, HL_ML_BUNDLE);
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "a type of mhlo with code %" PRIu64, code);
   return NULL;
 }

@@ -298,9 +298,10 @@ static int bytecode_version(int vhlo) {
 
 static bool check_version(HlCx *cx, HlMlVersion version) {
   HlMlVersion oldest = HL_ML_OLDEST, newest = HL_ML_NEWEST;
-  int at = vhlo_version(version.major, version.minor);
-  if (version.minor < 1000 && version.minor >= 0 && version.patch >= 0 && version.major >= 0 &&
-      version.major < 1000 && at >= vhlo_version(oldest.major, oldest.minor) &&
+  const bool is_plain = version.minor < 1000 && version.minor >= 0 && version.patch >= 0 &&
+                        version.major >= 0 && version.major < 1000;
+  const int at = is_plain ? vhlo_version(version.major, version.minor) : -1;
+  if (at >= vhlo_version(oldest.major, oldest.minor) &&
       at <= vhlo_version(newest.major, newest.minor))
     return true;
   return hl_error_kind(cx, HL_UNSUPPORTED, (HlPos){0},

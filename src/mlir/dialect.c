@@ -11,7 +11,8 @@ static const MlAttrRow attr_rows[] = {
 #define ML_OP(id, ...) {0},
 #define ML_ATTR(op, name, kind, more, def) {#name, ML_K_##kind, more, def},
 #include "mlir/ops.def"
-    {0}};
+    {0},
+};
 
 enum {  // where each of them stands
   AT_NONE,
@@ -28,15 +29,27 @@ static const MlOpRow op_rows[ML_ROW_COUNT] = {
 #include "mlir/ops.def"
 };
 
-const MlOpRow *ml_row(int row) { return &op_rows[row]; }
+const MlOpRow *ml_row(int row) {
+  return &op_rows[row];
+}
 
 static const char *const dialect_names[HL_ML_DIALECT_COUNT] = {
-    [HL_ML_BUILTIN] = "builtin", [HL_ML_FUNC] = "func",   [HL_ML_STABLEHLO] = "stablehlo",
-    [HL_ML_MHLO] = "mhlo",       [HL_ML_CHLO] = "chlo",   [HL_ML_VHLO] = "vhlo",
-    [HL_ML_SDY] = "sdy",         [HL_ML_CHECK] = "check", [HL_ML_INTERPRETER] = "interpreter",
-    [HL_ML_FOREIGN] = "",        [HL_ML_QUANT_DIALECT] = "quant"};
+    [HL_ML_BUILTIN] = "builtin",
+    [HL_ML_FUNC] = "func",
+    [HL_ML_STABLEHLO] = "stablehlo",
+    [HL_ML_MHLO] = "mhlo",
+    [HL_ML_CHLO] = "chlo",
+    [HL_ML_VHLO] = "vhlo",
+    [HL_ML_SDY] = "sdy",
+    [HL_ML_CHECK] = "check",
+    [HL_ML_INTERPRETER] = "interpreter",
+    [HL_ML_FOREIGN] = "",
+    [HL_ML_QUANT_DIALECT] = "quant",
+};
 
-const char *ml_dialect_name(HlMlDialect dialect) { return dialect_names[dialect]; }
+const char *ml_dialect_name(HlMlDialect dialect) {
+  return dialect_names[dialect];
+}
 
 static HlStr before_dot(HlStr name) {
   const char *dot = memchr(name.at, '.', name.n);
@@ -63,7 +76,8 @@ static HlMlRow find_of_mhlo(HlStr name) {
   HlStr rest = {name.at + strlen("mhlo"), name.n - strlen("mhlo")};
   size_t skip = strlen("stablehlo");
   for (int k = 1; k < ML_ROW_COUNT; k++)
-    if (strncmp(op_rows[k].name, "stablehlo.", skip + 1) == 0 && hl_str_is(rest, op_rows[k].name + skip))
+    if (strncmp(op_rows[k].name, "stablehlo.", skip + 1) == 0 &&
+        hl_str_is(rest, op_rows[k].name + skip))
       return k;
   return ML_NONE;
 }
@@ -88,17 +102,20 @@ static const char *const words[] = {
 #define ML_ENUM(id, name) NULL,
 #define ML_WORD(id, word, value) #word,
 #include "mlir/attrs.def"
-    NULL};
+    NULL,
+};
 static const int64_t word_values[] = {
 #define ML_ENUM(id, name) 0,
 #define ML_WORD(id, word, value) value,
 #include "mlir/attrs.def"
-    0};
+    0,
+};
 static const MlField fields[] = {
 #define ML_STRUCT(id, name, code, syntax) {0},
 #define ML_FIELD(id, name, kind) {#name, ML_K_##kind},
 #include "mlir/attrs.def"
-    {0}};
+    {0},
+};
 
 enum {
 #define ML_ENUM(id, name) ENUM_AT_##id,
@@ -118,7 +135,7 @@ static const MlEnum enum_rows[] = {
 #include "mlir/attrs.def"
 };
 
-enum { FIELDS, OWN };
+enum { FIELDS, OWN };  // the syntaxes of structs
 static const MlStruct struct_rows[] = {
 #define ML_STRUCT(id, name, code, syntax) {name, code, syntax, fields + STRUCT_AT_##id + 1},
 #include "mlir/attrs.def"
@@ -129,7 +146,8 @@ static bool is_named(HlStr name, const char *row, bool exact) {
   if (hl_str_is(name, row))
     return true;
   HlMlDialect dialect = ml_find_dialect(name);
-  if (exact || (dialect != HL_ML_MHLO && dialect != HL_ML_CHLO) || strncmp(row, "stablehlo.", 10) != 0)
+  if (exact || (dialect != HL_ML_MHLO && dialect != HL_ML_CHLO) ||
+      strncmp(row, "stablehlo.", 10) != 0)
     return false;
   return hl_str_is((HlStr){name.at + 5, name.n - 5}, row + 10);
 }

@@ -8,10 +8,6 @@
 
 // --- Attributes -------------------------------------------------------------------------------------
 
-static bool sym_equal(const HlSym *a, const HlSym *b) {
-  return a == b || (a && b && a->hash == b->hash && a->n == b->n && memcmp(a->text, b->text, a->n) == 0);
-}
-
 static bool data_equal(const HlMlAttr *a, const HlMlAttr *b) {
   if (a->n_elements != b->n_elements)
     return false;
@@ -24,8 +20,9 @@ static bool data_equal(const HlMlAttr *a, const HlMlAttr *b) {
 static bool location_equal(const HlMlLocation *a, const HlMlLocation *b) {
   if (a == b)
     return true;
-  if (a->kind != b->kind || a->n != b->n || a->is_range != b->is_range || !sym_equal(a->sym, b->sym) ||
-      a->line != b->line || a->column != b->column || a->end_line != b->end_line || a->end_column != b->end_column ||
+  if (a->kind != b->kind || a->n != b->n || a->is_range != b->is_range ||
+      !ml_same_sym(a->sym, b->sym) || a->line != b->line || a->column != b->column ||
+      a->end_line != b->end_line || a->end_column != b->end_column ||
       !a->metadata != !b->metadata || (a->metadata && !hl_ml_attr_equal(a->metadata, b->metadata)))
     return false;
   for (int k = 0; k < a->n; k++)
@@ -37,33 +34,34 @@ static bool location_equal(const HlMlLocation *a, const HlMlLocation *b) {
 bool hl_ml_attr_equal(const HlMlAttr *a, const HlMlAttr *b) {
   if (a == b)
     return true;
-  if (!a || !b || a->kind != b->kind || a->n != b->n || a->is_splat != b->is_splat || a->size != b->size ||
-      !sym_equal(a->name, b->name) || !sym_equal(a->sym, b->sym) || !a->type != !b->type ||
-      (a->type && !hl_ml_type_equal(a->type, b->type)))
+  if (!a || !b || a->kind != b->kind || a->n != b->n || a->is_splat != b->is_splat ||
+      a->size != b->size || !ml_same_sym(a->name, b->name) || !ml_same_sym(a->sym, b->sym) ||
+      !a->type != !b->type || (a->type && !hl_ml_type_equal(a->type, b->type)))
     return false;
   switch ((HlMlAttrKind)a->kind) {
-    case HL_ML_A_BOOL:
-    case HL_ML_A_INT:
-    case HL_ML_A_ENUM: return a->i == b->i;
-    case HL_ML_A_FLOAT: return a->bits == b->bits;
-    case HL_ML_A_SYMBOL:
-    case HL_ML_A_ARRAY:
-    case HL_ML_A_DENSE_STRINGS:
-      for (int k = 0; k < a->n; k++)
-        if (!hl_ml_attr_equal(a->list[k], b->list[k]))
-          return false;
-      return true;
-    case HL_ML_A_DICT:
-    case HL_ML_A_STRUCT:
-      for (int k = 0; k < a->n; k++)
-        if (!sym_equal(a->dict[k].name, b->dict[k].name) || !hl_ml_attr_equal(a->dict[k].value, b->dict[k].value))
-          return false;
-      return true;
-    case HL_ML_A_DENSE:
-    case HL_ML_A_DENSE_ARRAY:
-    case HL_ML_A_RESOURCE: return data_equal(a, b);
-    case HL_ML_A_LOCATION: return location_equal(a->location, b->location);
-    default: return true;
+  case HL_ML_A_BOOL:
+  case HL_ML_A_INT:
+  case HL_ML_A_ENUM: return a->i == b->i;
+  case HL_ML_A_FLOAT: return a->bits == b->bits;
+  case HL_ML_A_SYMBOL:
+  case HL_ML_A_ARRAY:
+  case HL_ML_A_DENSE_STRINGS:
+    for (int k = 0; k < a->n; k++)
+      if (!hl_ml_attr_equal(a->list[k], b->list[k]))
+        return false;
+    return true;
+  case HL_ML_A_DICT:
+  case HL_ML_A_STRUCT:
+    for (int k = 0; k < a->n; k++)
+      if (!ml_same_sym(a->dict[k].name, b->dict[k].name) ||
+          !hl_ml_attr_equal(a->dict[k].value, b->dict[k].value))
+        return false;
+    return true;
+  case HL_ML_A_DENSE:
+  case HL_ML_A_DENSE_ARRAY:
+  case HL_ML_A_RESOURCE: return data_equal(a, b);
+  case HL_ML_A_LOCATION: return location_equal(a->location, b->location);
+  default: return true;
   }
 }
 
@@ -76,22 +74,23 @@ uint64_t ml_attr_hash(const HlMlAttr *attr) {
   if (attr->type)
     hash = hl_hash_mix(hash, attr->type->hash);
   switch ((HlMlAttrKind)attr->kind) {
-    case HL_ML_A_BOOL:
-    case HL_ML_A_INT: return hl_hash_mix(hash, (uint64_t)attr->i);
-    case HL_ML_A_FLOAT: return hl_hash_mix(hash, attr->bits);
-    case HL_ML_A_ARRAY:
-      for (int k = 0; k < attr->n; k++)
-        hash = hl_hash_mix(hash, ml_attr_hash(attr->list[k]));
-      return hash;
-    case HL_ML_A_DICT:
-    case HL_ML_A_STRUCT:
-      for (int k = 0; k < attr->n; k++)
-        hash = hl_hash_mix(hash, ml_attr_hash(attr->dict[k].value));
-      return hash;
-    case HL_ML_A_DENSE:
-    case HL_ML_A_DENSE_ARRAY:
-      return hl_hash_bytes(attr->data, (size_t)attr->n_elements * (size_t)hl_ml_element_bytes(attr->type), hash);
-    default: return hash;
+  case HL_ML_A_BOOL:
+  case HL_ML_A_INT: return hl_hash_mix(hash, (uint64_t)attr->i);
+  case HL_ML_A_FLOAT: return hl_hash_mix(hash, attr->bits);
+  case HL_ML_A_ARRAY:
+    for (int k = 0; k < attr->n; k++)
+      hash = hl_hash_mix(hash, ml_attr_hash(attr->list[k]));
+    return hash;
+  case HL_ML_A_DICT:
+  case HL_ML_A_STRUCT:
+    for (int k = 0; k < attr->n; k++)
+      hash = hl_hash_mix(hash, ml_attr_hash(attr->dict[k].value));
+    return hash;
+  case HL_ML_A_DENSE:
+  case HL_ML_A_DENSE_ARRAY:
+    return hl_hash_bytes(attr->data,
+                         (size_t)attr->n_elements * (size_t)hl_ml_element_bytes(attr->type), hash);
+  default: return hash;
   }
 }
 
@@ -119,7 +118,8 @@ static bool is_words(const HlMlAttr *value, const char *words) {
   for (int k = 0; k < value->n; k++) {
     size_t n = strcspn(words, " ");
     const HlMlAttr *word = value->list[k];
-    if (word->kind != HL_ML_A_ENUM || n == 0 || word->sym->n != n || memcmp(word->sym->text, words, n) != 0)
+    if (word->kind != HL_ML_A_ENUM || n == 0 || word->sym->n != n ||
+        memcmp(word->sym->text, words, n) != 0)
       return false;
     words += words[n] ? n + 1 : n;
   }
@@ -137,8 +137,9 @@ static bool is_zero_struct(const HlMlAttr *value) {
 static bool is_default_struct(const HlMlAttr *value) {
   for (int k = 0; k < value->n; k++) {
     const HlMlAttr *field = value->dict[k].value;
-    if (field->kind == HL_ML_A_ENUM ? strcmp(field->sym->text, "DEFAULT") != 0
-                                    : field->kind == HL_ML_A_FLOAT ? field->f != 0 : field->i != 0)
+    if (field->kind == HL_ML_A_ENUM    ? strcmp(field->sym->text, "DEFAULT") != 0
+        : field->kind == HL_ML_A_FLOAT ? field->f != 0
+                                       : field->i != 0)
       return false;
   }
   return true;
@@ -153,18 +154,22 @@ bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value) {
   if (strcmp(def, "zeros") == 0 || strcmp(def, "falses") == 0)
     return is_all(value, 0);
   if (strcmp(def, "empty") == 0)
-    return (value->kind == HL_ML_A_DENSE || value->kind == HL_ML_A_DENSE_ARRAY) && value->n_elements == 0;
+    return (value->kind == HL_ML_A_DENSE || value->kind == HL_ML_A_DENSE_ARRAY) &&
+           value->n_elements == 0;
   switch ((HlMlAttrKind)value->kind) {
-    case HL_ML_A_BOOL: return strcmp(def, value->i ? "true" : "false") == 0;
-    case HL_ML_A_INT: return value->i == strtoll(def, NULL, 10) && (def[0] == '-' || (def[0] >= '0' && def[0] <= '9'));
-    case HL_ML_A_FLOAT: return value->f == strtod(def, NULL);
-    case HL_ML_A_STRING: return strcmp(def, "\"\"") == 0 && value->sym->n == 0;
-    case HL_ML_A_ENUM: return strcmp(def, value->sym->text) == 0;
-    case HL_ML_A_DICT: return strcmp(def, "{}") == 0 && value->n == 0;
-    case HL_ML_A_STRUCT:
-      return strcmp(def, "0") == 0 ? is_zero_struct(value) : strcmp(def, "default") == 0 && is_default_struct(value);
-    case HL_ML_A_ARRAY: return strcmp(def, "[]") == 0 ? value->n == 0 : is_words(value, def);
-    default: return false;
+  case HL_ML_A_BOOL: return strcmp(def, value->i ? "true" : "false") == 0;
+  case HL_ML_A_INT:
+    return value->i == strtoll(def, NULL, 10) &&
+           (def[0] == '-' || (def[0] >= '0' && def[0] <= '9'));
+  case HL_ML_A_FLOAT: return value->f == strtod(def, NULL);
+  case HL_ML_A_STRING: return strcmp(def, "\"\"") == 0 && value->sym->n == 0;
+  case HL_ML_A_ENUM: return strcmp(def, value->sym->text) == 0;
+  case HL_ML_A_DICT: return strcmp(def, "{}") == 0 && value->n == 0;
+  case HL_ML_A_STRUCT:
+    return strcmp(def, "0") == 0 ? is_zero_struct(value)
+                                 : strcmp(def, "default") == 0 && is_default_struct(value);
+  case HL_ML_A_ARRAY: return strcmp(def, "[]") == 0 ? value->n == 0 : is_words(value, def);
+  default: return false;
   }
 }
 
@@ -172,8 +177,8 @@ bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value) {
 
 typedef struct Pair {
   const HlMlTree *a, *b;
-  const HlMlValue **map;       // by index in a: the value of b
-  const char *what;            // the first difference
+  const HlMlValue **map;  // by index in a: the value of b
+  const char *what;       // the first difference
 } Pair;
 
 static bool differ(Pair *p, const char *what) {
@@ -259,7 +264,7 @@ static bool blocks_equal(Pair *p, const HlMlRegion *a, const HlMlRegion *b) {
 
 // Everything of two ops but their operands, which may come later.
 static bool shells_equal(Pair *p, const HlMlOp *a, const HlMlOp *b) {
-  if (!sym_equal(a->name, b->name))
+  if (!ml_same_sym(a->name, b->name))
     return differ(p, "name");
   if (a->n_operands != b->n_operands)
     return differ(p, "operands");
@@ -292,7 +297,8 @@ static bool operands_equal(Pair *p, const HlMlOp *a, const HlMlOp *b) {
 static const char *place_of(const Pair *p, const HlMlOp *op) {
   HlBuf text = {0};
   const HlSym *within = NULL;
-  for (const HlMlOp *outer = op; outer && !within; outer = outer->block ? outer->block->region->op : NULL)
+  for (const HlMlOp *outer = op; outer && !within;
+       outer = outer->block ? outer->block->region->op : NULL)
     within = hl_ml_attr_sym(outer, "sym_name");
   if (within)
     hl_buf_printf(&text, "@%s: ", within->text);
@@ -315,7 +321,8 @@ static bool walk(Pair *p, bool (*same)(Pair *, const HlMlOp *, const HlMlOp *), 
   if (!same(p, a, b))
     return false;
   const HlMlOp *top_a = a, *top_b = b;
-  for (a = hl_ml_next(a, top_a), b = hl_ml_next(b, top_b); a && b; a = hl_ml_next(a, top_a), b = hl_ml_next(b, top_b)) {
+  for (a = hl_ml_next(a, top_a), b = hl_ml_next(b, top_b); a && b;
+       a = hl_ml_next(a, top_a), b = hl_ml_next(b, top_b)) {
     *at = a;
     if (!a->next != !b->next)
       return differ(p, "number of ops");
@@ -330,7 +337,8 @@ static bool resources_equal(Pair *p) {
     return differ(p, "resources");
   for (int k = 0; k < p->a->n_resources; k++) {
     const HlMlResource *a = &p->a->resources[k], *b = &p->b->resources[k];
-    if (!sym_equal(a->key, b->key) || a->n != b->n || (a->n && memcmp(a->data, b->data, a->n) != 0))
+    if (!ml_same_sym(a->key, b->key) || a->n != b->n ||
+        (a->n && memcmp(a->data, b->data, a->n) != 0))
       return differ(p, "resources");
   }
   return true;

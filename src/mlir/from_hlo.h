@@ -160,7 +160,7 @@ const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const 
                       X(FUSION, fusion) X(WHILE, while) X(CONDITIONAL, conditional) X(MAP, map) X( \
                           SCAN, scan) X(REDUCE_WINDOW, reduce_window)                              \
                           X(SELECT_AND_SCATTER, select_and_scatter) X(ASYNC_START, async_start)    \
-                              X(ASYNC_UPDATE, first) X(ASYNC_DONE, async_done) X(                  \
+                              X(ASYNC_UPDATE, async_update) X(ASYNC_DONE, async_done) X(                  \
                                   COPY_START, copy_start) X(COPY_DONE, copy_done)                  \
                                   X(ADD_DEPENDENCY, add_dependency) X(AFTER_ALL, after_all) X(     \
                                       DOMAIN, domain) X(TRACE, trace) X(CUSTOM_CALL, custom_call)  \

@@ -264,6 +264,19 @@ bool fh_rule_async_start(Fh *f, const HlInst *inst, FhValue *out) {
   return true;
 }
 
+bool fh_rule_async_update(Fh *f, const HlInst *inst, FhValue *out) {
+  const HlInst *start = hl_async_chain_start(NULL, inst);
+  if (!f->mhlo || !start || !start->n_calls || !out->n)
+    return fh_rule_first(f, inst, out);
+  FhValue in = fh_operand(f, inst, 0);
+  if (!in.n || !in.at[0])
+    return hl_inst_error(f->cx, inst, "an async-update without a start");
+  HlMlOp *op = fh_op(f, "mhlo.async_update", 1, in.at, 1, &in.at[0]->type, 0);
+  set_async(f, op, start);
+  out->at[0] = &op->results[0];
+  return true;
+}
+
 bool fh_rule_async_done(Fh *f, const HlInst *inst, FhValue *out) {
   if (!f->mhlo)
     return fh_rule_second(f, inst, out);

@@ -287,15 +287,26 @@ static bool section(MpParser *p, HlMlBlock *block) {
   return !p->is_flawed && (!p->needs_flow || mp_check_flow(p));
 }
 
+// The stacks have room from the start, so that what begins at their top is an address even while they are empty.
+void mp_start(MpParser *p) {
+  p->type_slots = HL_ARRAY(p->own, MpSlot, MP_TYPE_SLOTS);
+  p->attr_slots = HL_ARRAY(p->own, MpSlot, MP_ATTR_SLOTS);
+  p->words = HL_ARRAY(p->own, MpWord, MP_WORD_SLOTS);
+  p->ptrs.at = grow(p, NULL, 0, &p->ptrs.capacity, sizeof *p->ptrs.at);
+  p->types.at = grow(p, NULL, 0, &p->types.capacity, sizeof *p->types.at);
+  p->ints.at = grow(p, NULL, 0, &p->ints.capacity, sizeof *p->ints.at);
+  p->nameds.at = grow(p, NULL, 0, &p->nameds.capacity, sizeof *p->nameds.at);
+  p->uses.at = grow(p, NULL, 0, &p->uses.capacity, sizeof *p->uses.at);
+  p->binds.at = grow(p, NULL, 0, &p->binds.capacity, sizeof *p->binds.at);
+}
+
 static void begin_section(MpParser *p, HlCx *cx, HlSource *source, const char *at) {
   HlStr bytes = hl_source_bytes(source);
   *p = (MpParser){.cx = cx, .tree = hl_ml_new(source), .own = hl_arena_new()};
   p->in = (MlLex){.begin = bytes.at, .end = bytes.at + bytes.n, .cx = cx, .source = source};
   p->arena = p->tree->arena;
   p->max_depth = hl_cx_limits(cx)->nesting;
-  p->type_slots = HL_ARRAY(p->own, MpSlot, MP_TYPE_SLOTS);
-  p->attr_slots = HL_ARRAY(p->own, MpSlot, MP_ATTR_SLOTS);
-  p->words = HL_ARRAY(p->own, MpWord, MP_WORD_SLOTS);
+  mp_start(p);
   ml_lex_move(&p->in, at);
 }
 

@@ -201,6 +201,7 @@ typedef struct MpState {
 bool mp_error(MpParser *p, const char *at, const char *format, ...) HL_PRINTF(3, 4);
 bool mp_enter(MpParser *p);                          // one level deeper; mp_leave takes it back
 static inline void mp_leave(MpParser *p) { p->depth--; }
+void mp_start(MpParser *p);                          // its tables and stacks, in `own`, once its first fields are set
 void mp_push(MpParser *p, MpPtrs *stack, const void *item);
 void mp_push_int(MpParser *p, int64_t value);       // onto p->ints
 const HlSym *mp_word(MpParser *p, const char *text);  // the symbol of a constant of ours

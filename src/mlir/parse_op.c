@@ -245,6 +245,17 @@ static bool generic_op(MpParser *p, MpState *s) {
   return generic_form(p, s);
 }
 
+static bool unknown_op(MpParser *p, const MpState *s) {
+  const char *names[ML_ROW_COUNT];
+  for (int k = 1; k < ML_ROW_COUNT; k++)
+    names[k - 1] = ml_row(k)->name;
+  const char *near = hl_nearest((HlStr){s->name->text, s->name->n}, names, ML_ROW_COUNT - 1);
+  mp_error(p, s->at, "custom op '%s' is unknown", s->name->text);
+  if (near)
+    hl_hint(p->cx, "did you mean '%s'?", near);
+  return false;
+}
+
 static bool pretty_op(MpParser *p, MpState *s) {
   HlStr name = ml_lex_word(&p->in);
   if (name.n == 0)
@@ -259,7 +270,7 @@ static bool pretty_op(MpParser *p, MpState *s) {
     return mp_error(p, s->at, "'%s' has no pretty form: expected its name in quotes", s->name->text);
   if (hl_str_is(name, "vhlo.func_v1"))
     return mp_custom(p, s, "func");
-  return mp_error(p, s->at, "custom op '%s' is unknown", s->name->text);
+  return unknown_op(p, s);
 }
 
 // --- Results -----------------------------------------------------------------------------------------------

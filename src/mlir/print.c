@@ -55,7 +55,8 @@ void mlp_function_type(Printer *p, const HlMlOp *op) {
   mlp_result_types(p, op);
 }
 
-void mlp_attrs_left(Printer *p, const HlMlOp *op, const char *word, PrLeft *is_left, const void *what) {
+void mlp_attrs_left(Printer *p, const HlMlOp *op, const char *word, PrLeft *is_left,
+                    const void *what) {
   bool any = false;
   for (uint32_t k = 0; k < op->n_attrs; k++) {
     if (!is_left(op, &op->attrs[k], what))
@@ -95,8 +96,8 @@ void mlp_region_arg(Printer *p, const HlMlValue *arg, const HlMlAttr *attrs, boo
 
 // Where control comes from: a remark behind the label of every block but the first.
 typedef struct Preds {
-  int *start;                  // by number of a block: where its own begin in `from`; NULL: no block jumps
-  int *from;                   // numbers of blocks, ascending; a block twice where it jumps twice
+  int *start;  // by number of a block: where its own begin in `from`; NULL: no block jumps
+  int *from;   // numbers of blocks, ascending; a block twice where it jumps twice
 } Preds;
 
 static bool has_jumps(const HlMlRegion *region) {
@@ -104,7 +105,8 @@ static bool has_jumps(const HlMlRegion *region) {
   return first && (first->next || (first->last && first->last->n_successors > 0));
 }
 
-static void each_jump(const HlMlRegion *region, void (*tell)(Preds *, int from, int to), Preds *preds) {
+static void each_jump(const HlMlRegion *region, void (*tell)(Preds *, int from, int to),
+                      Preds *preds) {
   for (const HlMlBlock *block = region->first; block; block = block->next)
     for (uint32_t k = 0; block->last && k < block->last->n_successors; k++)
       if (block->last->successors[k]->region == region)
@@ -117,7 +119,9 @@ static void count_jump(Preds *preds, int from, int to) {
   preds->start[to + 2]++;
 }
 
-static void place_jump(Preds *preds, int from, int to) { preds->from[preds->start[to + 1]++] = from; }
+static void place_jump(Preds *preds, int from, int to) {
+  preds->from[preds->start[to + 1]++] = from;
+}
 
 static Preds find_preds(const HlMlRegion *region) {
   if (!has_jumps(region))
@@ -181,7 +185,9 @@ static void print_block(Printer *p, const HlMlBlock *block, const Preds *preds) 
 }
 
 static HlMlDialect spoken_in(const HlMlOp *op) {
-  return op->row == ML_BUILTIN_MODULE ? HL_ML_BUILTIN : op->row == ML_FUNC_FUNC ? HL_ML_FUNC : HL_ML_FOREIGN;
+  return op->row == ML_BUILTIN_MODULE ? HL_ML_BUILTIN
+         : op->row == ML_FUNC_FUNC    ? HL_ML_FUNC
+                                      : HL_ML_FOREIGN;
 }
 
 void mlp_region(Printer *p, const HlMlRegion *region, bool args, bool empty_block) {
@@ -191,7 +197,8 @@ void mlp_region(Printer *p, const HlMlRegion *region, bool args, bool empty_bloc
   const HlMlBlock *first = region->first;
   Preds preds = find_preds(region);
   if (first)
-    print_block(p, first, (args && first->n_args) || (empty_block && !first->first) ? &preds : NULL);
+    print_block(p, first,
+                (args && first->n_args) || (empty_block && !first->first) ? &preds : NULL);
   for (const HlMlBlock *block = first ? first->next : NULL; block; block = block->next)
     print_block(p, block, &preds);
   free(preds.start);
@@ -208,7 +215,8 @@ bool mlp_is_inherent(const HlMlOp *op, const HlMlNamed *named) {
     return named->inherent;
   if (ml_find_attr(ml_row_of(op), (HlStr){named->name->text, named->name->n}))
     return true;
-  return strcmp(named->name->text, "operandSegmentSizes") == 0 || strcmp(named->name->text, "resultSegmentSizes") == 0;
+  return strcmp(named->name->text, "operandSegmentSizes") == 0 ||
+         strcmp(named->name->text, "resultSegmentSizes") == 0;
 }
 
 static bool is_discardable(const HlMlOp *op, const HlMlNamed *named, const void *what) {
@@ -330,7 +338,8 @@ static void print_resources(Printer *p) {
   for (int k = 0; k < tree->n_resources; k++) {
     const HlMlResource *resource = &tree->resources[k];
     bool is_first = !k || tree->resources[k - 1].dialect != resource->dialect;
-    bool is_last = k + 1 == tree->n_resources, is_group_end = is_last || resource[1].dialect != resource->dialect;
+    bool is_last = k + 1 == tree->n_resources,
+         is_group_end = is_last || resource[1].dialect != resource->dialect;
     if (is_first) {
       PUT(p->out, "    ");
       put_sym(p->out, resource->dialect);
@@ -374,7 +383,8 @@ static void collect_aliases(const Printer *p) {
 
 void hl_ml_text_print(const HlMlTree *tree, const HlMlTextOptions *options, HlBuf *out) {
   PrNames *names = mlp_names_new(tree, tree->module, options->generic);
-  Printer p = {.out = out, .tree = tree, .options = *options, .names = names, .spoken = HL_ML_BUILTIN};
+  Printer p = {
+      .out = out, .tree = tree, .options = *options, .names = names, .spoken = HL_ML_BUILTIN};
   if (options->locations || has_aliases(tree)) {
     p.aliases = mlp_aliases_new();
     collect_aliases(&p);
@@ -395,8 +405,12 @@ void hl_ml_op_print(HlBuf *out, const HlMlTree *tree, const HlMlOp *op) {
   while (top->block && top->block->region->op && top->block->region->op->block)
     top = top->block->region->op;
   PrNames *names = mlp_names_new(tree, top, false);
-  Printer p = {.out = out, .tree = tree, .options = {.large_constants = false}, .names = names,
-               .spoken = op->block && op->block->region->op ? spoken_in(op->block->region->op) : HL_ML_BUILTIN};
+  Printer p = {.out = out,
+               .tree = tree,
+               .options = {.large_constants = false},
+               .names = names,
+               .spoken = op->block && op->block->region->op ? spoken_in(op->block->region->op)
+                                                            : HL_ML_BUILTIN};
   mlp_op(&p, op);
   put_end(out);
   mlp_names_free(names);

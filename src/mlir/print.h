@@ -22,7 +22,7 @@ typedef struct Printer {
 // What follows a number or a float: its type always, only where it is not i64 or f64, or never.
 typedef enum PrSuffix { PR_TYPE, PR_TYPE_IF_RARE, PR_NO_TYPE } PrSuffix;
 
-// mlp_attr.c, mlp_type.c, mlp_struct.c, print_number.c
+// print_attr.c, print_type.c, print_struct.c, print_number.c
 void mlp_type(Printer *p, const HlMlType *type);
 void mlp_attr(Printer *p, const HlMlAttr *attr, PrSuffix suffix);
 void mlp_string(Printer *p, const char *text, size_t n);  // quoted
@@ -59,7 +59,7 @@ void mlp_names_free(PrNames *names);
 void mlp_value(Printer *p, const HlMlValue *value);       // %3, %3#1, %arg0
 void mlp_results(Printer *p, const HlMlOp *op);           // "%0:2 = "
 
-// print.c, mlp_op.c, mlp_form.c
+// print.c, print_op.c, print_form.c
 void mlp_op(Printer *p, const HlMlOp *op);
 void mlp_generic(Printer *p, const HlMlOp *op);
 void mlp_block_name(Printer *p, const HlMlBlock *block);

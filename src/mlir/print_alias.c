@@ -12,17 +12,17 @@
 // What a location is, with the numbers of its parts in place of them: equal locations have equal keys.
 typedef struct Entry {
   const HlMlLocation *location;  // or
-  const HlMlType *type;        // or
-  const HlSym *map;            // the text of an affine map
+  const HlMlType *type;          // or
+  const HlSym *map;              // the text of an affine map
   uint64_t hash;
-  uint32_t *part;              // entries of the children
+  uint32_t *part;  // entries of the children
   int n_parts;
-  bool is_met, is_late;        // is_late: only at the ends of ops so far
+  bool is_met, is_late;  // is_late: only at the ends of ops so far
   int depth;
   uint32_t number;
 } Entry;
 
-typedef struct Seen {          // which entry a location in memory is
+typedef struct Seen {  // which entry a location in memory is
   const HlMlLocation *location;
   uint32_t entry;
 } Seen;
@@ -30,13 +30,15 @@ typedef struct Seen {          // which entry a location in memory is
 struct PrAliases {
   Entry *entry;
   uint32_t n, room;
-  uint32_t *slot, n_slots;     // entries by hash, + 1
+  uint32_t *slot, n_slots;  // entries by hash, + 1
   Seen *seen;
   uint32_t n_seen, n_seen_slots;
   uint32_t *met, n_met, met_room;  // in order; later sorted
 };
 
-PrAliases *mlp_aliases_new(void) { return base_alloc(sizeof(PrAliases)); }
+PrAliases *mlp_aliases_new(void) {
+  return base_alloc(sizeof(PrAliases));
+}
 
 void mlp_aliases_free(PrAliases *a) {
   if (!a)
@@ -52,7 +54,9 @@ void mlp_aliases_free(PrAliases *a) {
 
 // --- Which entry a location is --------------------------------------------------------------------------
 
-static uint64_t hash_pointer(const void *at) { return hl_hash_mix((uintptr_t)at, 0x9e3779b97f4a7c15u); }
+static uint64_t hash_pointer(const void *at) {
+  return hl_hash_mix((uintptr_t)at, 0x9e3779b97f4a7c15u);
+}
 
 static Seen *find_seen(const PrAliases *a, const HlMlLocation *location) {
   if (!a->n_seen_slots)
@@ -78,10 +82,6 @@ static void note_seen(PrAliases *a, const HlMlLocation *location, uint32_t entry
   a->n_seen++;
 }
 
-static bool same_sym(const HlSym *x, const HlSym *y) {
-  return x == y || (x && y && x->n == y->n && memcmp(x->text, y->text, x->n) == 0);
-}
-
 static bool same_entry(const Entry *x, const Entry *y) {
   if (x->hash != y->hash || x->type != y->type || x->map != y->map || x->n_parts != y->n_parts ||
       !x->location != !y->location)
@@ -89,8 +89,9 @@ static bool same_entry(const Entry *x, const Entry *y) {
   if (!x->location)
     return true;
   const HlMlLocation *l = x->location, *m = y->location;
-  if (l->kind != m->kind || l->line != m->line || l->column != m->column || l->end_line != m->end_line ||
-      l->end_column != m->end_column || !same_sym(l->sym, m->sym) || !l->metadata != !m->metadata ||
+  if (l->kind != m->kind || l->line != m->line || l->column != m->column ||
+      l->end_line != m->end_line || l->end_column != m->end_column ||
+      !ml_same_sym(l->sym, m->sym) || !l->metadata != !m->metadata ||
       (l->metadata && !hl_ml_attr_equal(l->metadata, m->metadata)))
     return false;
   return x->n_parts == 0 || memcmp(x->part, y->part, (size_t)x->n_parts * sizeof *x->part) == 0;
@@ -132,7 +133,8 @@ static uint32_t intern(PrAliases *a, Entry entry, bool may_add) {
 static uint32_t intern_location(PrAliases *a, const HlMlLocation *l) {
   Entry entry = {.location = l, .n_parts = l->n};
   entry.hash = hl_hash_mix(l->kind, (uint64_t)(unsigned)l->line << 32 | (unsigned)l->column);
-  entry.hash = hl_hash_mix(entry.hash, (uint64_t)(unsigned)l->end_line << 32 | (unsigned)l->end_column);
+  entry.hash =
+      hl_hash_mix(entry.hash, (uint64_t)(unsigned)l->end_line << 32 | (unsigned)l->end_column);
   if (l->sym)
     entry.hash = hl_hash_mix(entry.hash, l->sym->hash);
   if (l->n)
@@ -147,7 +149,7 @@ static uint32_t intern_location(PrAliases *a, const HlMlLocation *l) {
 typedef struct Frame {
   const HlMlLocation *location;
   uint32_t entry;
-  int next;                    // child to look at
+  int next;  // child to look at
 } Frame;
 
 typedef struct Frames {
@@ -327,7 +329,9 @@ bool mlp_type_alias(Printer *p, const HlMlType *type) {
   return true;
 }
 
-bool mlp_is_map(const HlSym *text) { return strncmp(text->text, "affine_map<", 11) == 0; }
+bool mlp_is_map(const HlSym *text) {
+  return strncmp(text->text, "affine_map<", 11) == 0;
+}
 
 void mlp_map(Printer *p, const HlSym *text) {
   if (!p->aliases) {
@@ -354,7 +358,8 @@ void mlp_aliases_number(PrAliases *a) {
     if (a->entry[a->met[k]].depth > deepest)
       deepest = a->entry[a->met[k]].depth;
   size_t n_keys = 3 * (size_t)deepest + 4;
-  uint32_t *start = base_alloc(n_keys * sizeof *start), *sorted = base_alloc((a->n_met + (size_t)1) * sizeof *sorted);
+  uint32_t *start = base_alloc(n_keys * sizeof *start),
+           *sorted = base_alloc((a->n_met + (size_t)1) * sizeof *sorted);
   for (int pass = 0; pass < 2; pass++) {
     for (uint32_t k = 0; k < a->n_met; k++) {
       const Entry *entry = &a->entry[a->met[k]];
@@ -420,24 +425,24 @@ static void print_fused(Printer *p, const HlMlLocation *l, int depth) {
 
 static void print_body(Printer *p, const HlMlLocation *l, int depth) {
   switch ((HlMlLocationKind)l->kind) {
-    case HL_ML_LOC_UNKNOWN: PUT(p->out, "unknown"); return;
-    case HL_ML_LOC_FILE: print_file(p, l); return;
-    case HL_ML_LOC_FUSED: print_fused(p, l, depth); return;
-    case HL_ML_LOC_NAME:
-      mlp_string(p, l->sym->text, l->sym->n);
-      if (l->n && l->child[0]->kind != HL_ML_LOC_UNKNOWN) {
-        put_char(p->out, '(');
-        print_part(p, l->child[0], depth);
-        put_char(p->out, ')');
-      }
-      return;
-    case HL_ML_LOC_CALLSITE:
-      PUT(p->out, "callsite(");
+  case HL_ML_LOC_UNKNOWN: PUT(p->out, "unknown"); return;
+  case HL_ML_LOC_FILE: print_file(p, l); return;
+  case HL_ML_LOC_FUSED: print_fused(p, l, depth); return;
+  case HL_ML_LOC_NAME:
+    mlp_string(p, l->sym->text, l->sym->n);
+    if (l->n && l->child[0]->kind != HL_ML_LOC_UNKNOWN) {
+      put_char(p->out, '(');
       print_part(p, l->child[0], depth);
-      PUT(p->out, " at ");
-      print_part(p, l->child[1], depth);
       put_char(p->out, ')');
-      return;
+    }
+    return;
+  case HL_ML_LOC_CALLSITE:
+    PUT(p->out, "callsite(");
+    print_part(p, l->child[0], depth);
+    PUT(p->out, " at ");
+    print_part(p, l->child[1], depth);
+    put_char(p->out, ')');
+    return;
   }
 }
 

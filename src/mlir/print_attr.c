@@ -131,7 +131,9 @@ static void print_dense_array(Printer *p, const HlMlAttr *attr) {
       PUT(p->out, ", ");
     else
       PUT(p->out, ": ");
-    HlMlAttr one = {.kind = HL_ML_A_DENSE, .type = attr->type, .n_elements = 1,
+    HlMlAttr one = {.kind = HL_ML_A_DENSE,
+                    .type = attr->type,
+                    .n_elements = 1,
                     .data = (const char *)attr->data + k * bytes};
     mlp_elements(p, &one);
   }
@@ -160,8 +162,6 @@ static void print_resource(Printer *p, const HlMlAttr *attr) {
   print_key(p, attr->sym);
   put_char(p->out, '>');
 }
-
-
 
 // #stablehlo<comparison_direction LT>; those with brackets of their own: #stablehlo.result_accuracy_mode<LT>.
 // Enums spelt #mhlo.rng_algorithm<PHILOX>; others are #mhlo<precision HIGH>.
@@ -197,28 +197,28 @@ static void print_enum(Printer *p, const HlMlAttr *attr) {
 
 void mlp_attr(Printer *p, const HlMlAttr *attr, PrSuffix suffix) {
   switch ((HlMlAttrKind)attr->kind) {
-    case HL_ML_A_UNIT: PUT(p->out, "unit"); return;
-    case HL_ML_A_BOOL: put_text(p->out, attr->i ? "true" : "false"); return;
-    case HL_ML_A_INT: print_int(p, attr, suffix); return;
-    case HL_ML_A_FLOAT: print_float_attr(p, attr, suffix); return;
-    case HL_ML_A_TYPE: mlp_type(p, attr->type); return;
-    case HL_ML_A_SYMBOL: print_nested_symbol(p, attr); return;
-    case HL_ML_A_ARRAY: print_array(p, attr); return;
-    case HL_ML_A_DICT: mlp_dict(p, attr->n, attr->dict); return;
-    case HL_ML_A_DENSE_ARRAY: print_dense_array(p, attr); return;
-    case HL_ML_A_ENUM: print_enum(p, attr); return;
-    case HL_ML_A_STRUCT: mlp_struct(p, attr); return;
-    case HL_ML_A_LOCATION: mlp_location(p, attr->location); return;
-    case HL_ML_A_OTHER:
-      if (mlp_is_map(attr->sym))
-        mlp_map(p, attr->sym);
-      else
-        put_sym(p->out, attr->sym);
-      return;
-    case HL_ML_A_STRING: mlp_string(p, attr->sym->text, attr->sym->n); break;
-    case HL_ML_A_DENSE:
-    case HL_ML_A_DENSE_STRINGS: print_dense(p, attr); break;
-    case HL_ML_A_RESOURCE: print_resource(p, attr); break;
+  case HL_ML_A_UNIT: PUT(p->out, "unit"); return;
+  case HL_ML_A_BOOL: put_text(p->out, attr->i ? "true" : "false"); return;
+  case HL_ML_A_INT: print_int(p, attr, suffix); return;
+  case HL_ML_A_FLOAT: print_float_attr(p, attr, suffix); return;
+  case HL_ML_A_TYPE: mlp_type(p, attr->type); return;
+  case HL_ML_A_SYMBOL: print_nested_symbol(p, attr); return;
+  case HL_ML_A_ARRAY: print_array(p, attr); return;
+  case HL_ML_A_DICT: mlp_dict(p, attr->n, attr->dict); return;
+  case HL_ML_A_DENSE_ARRAY: print_dense_array(p, attr); return;
+  case HL_ML_A_ENUM: print_enum(p, attr); return;
+  case HL_ML_A_STRUCT: mlp_struct(p, attr); return;
+  case HL_ML_A_LOCATION: mlp_location(p, attr->location); return;
+  case HL_ML_A_OTHER:
+    if (mlp_is_map(attr->sym))
+      mlp_map(p, attr->sym);
+    else
+      put_sym(p->out, attr->sym);
+    return;
+  case HL_ML_A_STRING: mlp_string(p, attr->sym->text, attr->sym->n); break;
+  case HL_ML_A_DENSE:
+  case HL_ML_A_DENSE_STRINGS: print_dense(p, attr); break;
+  case HL_ML_A_RESOURCE: print_resource(p, attr); break;
   }
   print_suffix(p, attr, suffix);
 }

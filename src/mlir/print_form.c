@@ -7,13 +7,27 @@
 
 // Ops that mhlo prints generically, though StableHLO's have a form.
 static const uint16_t bare_in_mhlo[] = {
-    ML_STABLEHLO_IOTA,       ML_STABLEHLO_DYNAMIC_IOTA,       ML_STABLEHLO_BROADCAST,
-    ML_STABLEHLO_TRANSPOSE,  ML_STABLEHLO_BROADCAST_IN_DIM,   ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM,
-    ML_STABLEHLO_REVERSE,    ML_STABLEHLO_CONCATENATE,        ML_STABLEHLO_SLICE,
-    ML_STABLEHLO_PAD,        ML_STABLEHLO_DYNAMIC_SLICE,      ML_STABLEHLO_GET_DIMENSION_SIZE,
-    ML_STABLEHLO_DOT,        ML_STABLEHLO_SET_DIMENSION_SIZE, ML_STABLEHLO_DOT_GENERAL,
-    ML_STABLEHLO_EINSUM,     ML_STABLEHLO_UNARY_EINSUM,       ML_STABLEHLO_FFT,
-    ML_STABLEHLO_CHOLESKY,   ML_STABLEHLO_RNG,                ML_STABLEHLO_RNG_BIT_GENERATOR,
+    ML_STABLEHLO_IOTA,
+    ML_STABLEHLO_DYNAMIC_IOTA,
+    ML_STABLEHLO_BROADCAST,
+    ML_STABLEHLO_TRANSPOSE,
+    ML_STABLEHLO_BROADCAST_IN_DIM,
+    ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM,
+    ML_STABLEHLO_REVERSE,
+    ML_STABLEHLO_CONCATENATE,
+    ML_STABLEHLO_SLICE,
+    ML_STABLEHLO_PAD,
+    ML_STABLEHLO_DYNAMIC_SLICE,
+    ML_STABLEHLO_GET_DIMENSION_SIZE,
+    ML_STABLEHLO_DOT,
+    ML_STABLEHLO_SET_DIMENSION_SIZE,
+    ML_STABLEHLO_DOT_GENERAL,
+    ML_STABLEHLO_EINSUM,
+    ML_STABLEHLO_UNARY_EINSUM,
+    ML_STABLEHLO_FFT,
+    ML_STABLEHLO_CHOLESKY,
+    ML_STABLEHLO_RNG,
+    ML_STABLEHLO_RNG_BIT_GENERATOR,
 };
 
 bool mlp_has_form(const HlMlOp *op) {
@@ -30,25 +44,27 @@ bool mlp_has_form(const HlMlOp *op) {
 // Defaults that MLIR's dialects have too, so that their printers leave them out; others come from VHLO.
 static bool is_left_out(const HlMlOp *op, const MlAttrRow *row, const HlMlAttr *value) {
   switch (row->kind) {
-    case ML_K_BOOL:
-    case ML_K_I32:
-    case ML_K_I64:
-    case ML_K_F64:
-    case ML_K_DICT: break;
-    case ML_K_STRUCT:
-      if (strcmp(row->def, "default") != 0)
-        return false;
-      break;
-    case ML_K_ARRAY:
-      if (strcmp(row->name, "called_computations") != 0 && strcmp(row->name, "output_operand_aliases") != 0)
-        return false;
-      break;
-    default: return false;
+  case ML_K_BOOL:
+  case ML_K_I32:
+  case ML_K_I64:
+  case ML_K_F64:
+  case ML_K_DICT: break;
+  case ML_K_STRUCT:
+    if (strcmp(row->def, "default") != 0)
+      return false;
+    break;
+  case ML_K_ARRAY:
+    if (strcmp(row->name, "called_computations") != 0 &&
+        strcmp(row->name, "output_operand_aliases") != 0)
+      return false;
+    break;
+  default: return false;
   }
   return ml_is_default(row, value);
 }
 
-static const HlMlAttr *attr_of(const HlMlOp *op, const char *name, size_t n, const MlAttrRow **row) {
+static const HlMlAttr *attr_of(const HlMlOp *op, const char *name, size_t n,
+                               const MlAttrRow **row) {
   *row = ml_find_attr(ml_row_of(op), (HlStr){name, n});
   return *row ? hl_ml_attr(op, (*row)->name) : NULL;
 }
@@ -56,7 +72,8 @@ static const HlMlAttr *attr_of(const HlMlOp *op, const char *name, size_t n, con
 static bool print_int_list(Printer *p, const HlMlAttr *attr) {
   HlArena *arena = hl_arena_new();
   HlI64s list = hl_ml_ints(arena, attr);
-  bool is_list = list.n || attr->kind == HL_ML_A_DENSE_ARRAY || attr->kind == HL_ML_A_DENSE || attr->n == 0;
+  bool is_list =
+      list.n || attr->kind == HL_ML_A_DENSE_ARRAY || attr->kind == HL_ML_A_DENSE || attr->n == 0;
   put_char(p->out, '[');
   mlp_ints(p, list, ", ");
   put_char(p->out, ']');
@@ -66,23 +83,23 @@ static bool print_int_list(Printer *p, const HlMlAttr *attr) {
 
 static bool print_short(Printer *p, const MlAttrRow *row, const HlMlAttr *attr) {
   switch (row->kind) {
-    case ML_K_I64S: return print_int_list(p, attr);
-    case ML_K_ENUM:
-      if (attr->kind != HL_ML_A_ENUM)
-        return false;
-      put_sym(p->out, attr->sym);
-      return true;
-    case ML_K_STRUCT:
-      if (attr->kind != HL_ML_A_STRUCT)
-        return false;
-      mlp_struct_body(p, attr);
-      return true;
-    case ML_K_I32:
-    case ML_K_I64:
-      if (attr->kind != HL_ML_A_INT)
-        return false;
-      break;
-    default: break;
+  case ML_K_I64S: return print_int_list(p, attr);
+  case ML_K_ENUM:
+    if (attr->kind != HL_ML_A_ENUM)
+      return false;
+    put_sym(p->out, attr->sym);
+    return true;
+  case ML_K_STRUCT:
+    if (attr->kind != HL_ML_A_STRUCT)
+      return false;
+    mlp_struct_body(p, attr);
+    return true;
+  case ML_K_I32:
+  case ML_K_I64:
+    if (attr->kind != HL_ML_A_INT)
+      return false;
+    break;
+  default: break;
   }
   mlp_attr(p, attr, PR_NO_TYPE);
   return true;
@@ -121,14 +138,15 @@ static bool is_in_piece(const char *form, const char *name) {
 
 static bool is_left(const HlMlOp *op, const HlMlNamed *named, const void *form) {
   const MlAttrRow *row = ml_find_attr(ml_row_of(op), (HlStr){named->name->text, named->name->n});
-  return !row || !(mentions(form, named->name->text, named->name->n) || is_in_piece(form, named->name->text) ||
-                   is_left_out(op, row, named->value));
+  return !row || !(mentions(form, named->name->text, named->name->n) ||
+                   is_in_piece(form, named->name->text) || is_left_out(op, row, named->value));
 }
 
 // --- Pieces of their own --------------------------------------------------------------------------------
 
 static bool print_format(Printer *p, const HlMlOp *op) {
-  int64_t exponent = hl_ml_attr_int(op, "exponent_bits", -1), mantissa = hl_ml_attr_int(op, "mantissa_bits", -1);
+  int64_t exponent = hl_ml_attr_int(op, "exponent_bits", -1),
+          mantissa = hl_ml_attr_int(op, "mantissa_bits", -1);
   put_char(p->out, 'e');
   hl_buf_i64(p->out, exponent);
   put_char(p->out, 'm');
@@ -138,7 +156,8 @@ static bool print_format(Printer *p, const HlMlOp *op) {
 
 static bool print_ranges(Printer *p, const HlMlOp *op) {
   HlArena *arena = hl_arena_new();
-  HlI64s start = hl_ml_attr_ints(arena, op, "start_indices"), limit = hl_ml_attr_ints(arena, op, "limit_indices");
+  HlI64s start = hl_ml_attr_ints(arena, op, "start_indices"),
+         limit = hl_ml_attr_ints(arena, op, "limit_indices");
   HlI64s stride = hl_ml_attr_ints(arena, op, "strides");
   bool fits = start.n == limit.n && start.n == stride.n;
   put_char(p->out, '[');
@@ -253,7 +272,8 @@ static bool print_window(Printer *p, const HlMlOp *op) {
     if (!attr)
       continue;
     HlI64s list = hl_ml_ints(arena, attr);
-    fits &= k != 1 || (attr->kind == HL_ML_A_DENSE && attr->type->rank == 2 && attr->type->dim[1] == 2);
+    fits &=
+        k != 1 || (attr->kind == HL_ML_A_DENSE && attr->type->rank == 2 && attr->type->dim[1] == 2);
     if (any)
       PUT(p->out, ", ");
     any = true;
@@ -261,7 +281,7 @@ static bool print_window(Printer *p, const HlMlOp *op) {
     PUT(p->out, " = [");
     if (k == 1)
       print_pairs(p, list);
-    else if (k == 4)
+    else if (k == 4 && op->dialect != HL_ML_MHLO)  // mhlo has 0 and 1
       print_bools(p, list);
     else
       mlp_ints(p, list, ", ");
@@ -282,8 +302,8 @@ static bool print_target(Printer *p, const HlMlOp *op) {
 static bool print_state(Printer *p, const HlMlOp *op) {
   (void)p;
   const HlMlType *type = op->n_results == 1 ? op->results[0].type : NULL;
-  return type && type->kind == HL_ML_TENSOR && !type->encoding && type->rank == 1 && type->dim[0] == 2 &&
-         type->element[0]->dtype == HL_U64;
+  return type && type->kind == HL_ML_TENSOR && !type->encoding && type->rank == 1 &&
+         type->dim[0] == 2 && type->element[0]->dtype == HL_U64;
 }
 
 static bool print_regions(Printer *p, const HlMlOp *op) {
@@ -301,10 +321,11 @@ typedef bool PrintPiece(Printer *p, const HlMlOp *op);
 static const struct {
   const char *name;
   PrintPiece *print;
-} pieces[] = {{"format", print_format},       {"ranges", print_ranges}, {"dot", print_dot},
-              {"precision", print_precision}, {"conv", print_conv},     {"algorithm", print_algorithm},
-              {"window", print_window},       {"target", print_target}, {"regions", print_regions},
-              {"state", print_state}};
+} pieces[] = {{"format", print_format},   {"ranges", print_ranges},
+              {"dot", print_dot},         {"precision", print_precision},
+              {"conv", print_conv},       {"algorithm", print_algorithm},
+              {"window", print_window},   {"target", print_target},
+              {"regions", print_regions}, {"state", print_state}};
 
 static bool print_piece(Printer *p, const HlMlOp *op, const char *name, size_t n) {
   for (int k = 0; k < HL_COUNT_OF(pieces); k++)
@@ -324,7 +345,8 @@ static bool all_are(const HlMlOp *op, const HlMlType *type) {
 
 // The operand of `complex` that goes with a result.
 static bool is_real_of(const HlMlType *type, const HlMlType *result) {
-  if (type->kind != HL_ML_TENSOR || result->kind != HL_ML_TENSOR || result->element[0]->kind != HL_ML_COMPLEX ||
+  if (type->kind != HL_ML_TENSOR || result->kind != HL_ML_TENSOR ||
+      result->element[0]->kind != HL_ML_COMPLEX ||
       type->element[0] != result->element[0]->element[0] || type->rank != result->rank ||
       type->encoding != result->encoding)
     return false;
@@ -382,12 +404,15 @@ static bool print_type_piece(Printer *p, const HlMlOp *op, const char *word, siz
     put_text(p->out, n == 2 ? " to " : " -> ");
     return print_result_list(p, op);
   } else if (is_word(word, n, "complex")) {
-    return print_type_or_function(p, op, result && op->n_operands == 2 && is_real_of(op->operands[0]->type, result) &&
-                                             is_real_of(op->operands[1]->type, result));
+    return print_type_or_function(p, op,
+                                  result && op->n_operands == 2 &&
+                                      is_real_of(op->operands[0]->type, result) &&
+                                      is_real_of(op->operands[1]->type, result));
   } else if (is_word(word, n, "tuple")) {
     return print_type_or_function(p, op, result && is_tuple_of_operands(op, result));
   } else if (is_word(word, n, "select")) {
-    if (!result || op->n_operands != 3 || op->operands[1]->type != result || op->operands[2]->type != result) {
+    if (!result || op->n_operands != 3 || op->operands[1]->type != result ||
+        op->operands[2]->type != result) {
       mlp_function_type(p, op);
       return true;
     }
@@ -409,10 +434,12 @@ static size_t word_length(const char *at) {
   return n;
 }
 
-static bool print_part(Printer *p, const HlMlOp *op, const char *form, const char *at, const char *end);
+static bool print_part(Printer *p, const HlMlOp *op, const char *form, const char *at,
+                       const char *end);
 
 // The braces of a part that may be absent; returns behind it, NULL where the form does not fit the op.
-static const char *print_optional(Printer *p, const HlMlOp *op, const char *form, const char *at, bool blank) {
+static const char *print_optional(Printer *p, const HlMlOp *op, const char *form, const char *at,
+                                  bool blank) {
   const char *end = strchr(at, '}'), *name = strchr(at, '@');
   const MlAttrRow *row;
   const HlMlAttr *value = attr_of(op, name + 1, word_length(name + 1), &row);
@@ -426,7 +453,8 @@ static const char *print_optional(Printer *p, const HlMlOp *op, const char *form
 }
 
 // One element that starts with a mark of its own; returns behind it, NULL where the form does not fit the op.
-static const char *print_marked(Printer *p, const HlMlOp *op, const char *form, const char *at, bool blank) {
+static const char *print_marked(Printer *p, const HlMlOp *op, const char *form, const char *at,
+                                bool blank) {
   size_t n = word_length(at + 1);
   if (*at == '%') {
     mlp_attrs_left(p, op, "", is_left, form);
@@ -450,7 +478,8 @@ static const char *print_marked(Printer *p, const HlMlOp *op, const char *form, 
   return value && print_short(p, row, value) ? at + 1 + n : NULL;
 }
 
-static bool print_part(Printer *p, const HlMlOp *op, const char *form, const char *at, const char *end) {
+static bool print_part(Printer *p, const HlMlOp *op, const char *form, const char *at,
+                       const char *end) {
   bool blank = false;
   while (at < end) {
     if (*at == ' ') {

@@ -15,22 +15,22 @@ typedef enum NameKind { NAME_NONE, NAME_NUMBER, NAME_ARG, NAME_WORD } NameKind;
 
 typedef struct ValueName {
   uint32_t kind : 2;
-  uint32_t n : 30;             // the number; of a WORD: an entry of `words`
+  uint32_t n : 30;  // the number; of a WORD: an entry of `words`
 } ValueName;
 
 typedef struct WordName {
   const HlSym *word;
-  int conflict;                // -1: none
+  int conflict;  // -1: none
 } WordName;
 
 struct PrNames {
-  ValueName *of;               // by value
+  ValueName *of;  // by value
   uint32_t n_values;
   WordName *words;
   uint32_t n_words, word_room;
   HlArena *arena;
-  HlSyms *syms;                // of words
-  uint32_t *n_used;            // by word: how often it is taken in the regions around
+  HlSyms *syms;      // of words
+  uint32_t *n_used;  // by word: how often it is taken in the regions around
   uint32_t n_used_room;
 };
 
@@ -40,8 +40,8 @@ typedef struct Counters {
 
 typedef struct Task {
   const HlMlRegion *region;
-  Counters start;              // where the region around it ended
-  uint32_t n_seen;             // words taken around it
+  Counters start;   // where the region around it ended
+  uint32_t n_seen;  // words taken around it
 } Task;
 
 typedef struct Naming {
@@ -50,7 +50,7 @@ typedef struct Naming {
   Counters at;
   Task *stack;
   uint32_t n_stack, stack_room;
-  const HlSym **seen;          // words taken, innermost last
+  const HlSym **seen;  // words taken, innermost last
   uint32_t n_seen, seen_room;
 } Naming;
 
@@ -99,11 +99,16 @@ static void name_arith(Naming *n, const HlMlOp *op) {
     length = snprintf(text, sizeof text, "c%lld", (long long)value->i);
   else if (value && value->kind == HL_ML_A_INT && type->kind == HL_ML_INT)
     length = snprintf(text, sizeof text, "c%lld_%s%d", (long long)value->i,
-                      type->sign == HL_ML_SIGNLESS ? "i" : type->sign == HL_ML_SIGNED ? "si" : "ui", type->width);
+                      type->sign == HL_ML_SIGNLESS ? "i"
+                      : type->sign == HL_ML_SIGNED ? "si"
+                                                   : "ui",
+                      type->width);
   name_word(n, &op->results[0], text, (size_t)length);
 }
 
-static bool is_row(const HlMlOp *op, int row) { return op->row == row; }
+static bool is_row(const HlMlOp *op, int row) {
+  return op->row == row;
+}
 
 // An op with results of several names gives them to them.
 static void name_by_row(Naming *n, const HlMlOp *op) {

@@ -9,7 +9,7 @@
 
 enum { EXACT = 64 };  // digits asked of the C library: more than are looked at
 
-typedef struct Decimal {       // d1.d2d3... times 10^exponent, without trailing zeros
+typedef struct Decimal {  // d1.d2d3... times 10^exponent, without trailing zeros
   char digit[EXACT + 1];
   int n;
   int exponent;
@@ -25,7 +25,8 @@ static int digits_kept(double value, int exponent, int n) {
   for (binary -= 53; !(odd & 1); binary++)
     odd >>= 1;
   int tens = binary < 0 ? -binary : 0;
-  long double log = log2l((long double)odd) + (binary < 0 ? tens * log2l(5.0L) : (long double)binary);
+  long double log =
+      log2l((long double)odd) + (binary < 0 ? tens * log2l(5.0L) : (long double)binary);
   int bits = (int)floorl(log) + 1, needed = (n * 196 + 58) / 59;
   int all = exponent + tens + 1;
   return bits <= needed ? all : all - (bits - needed) * 59 / 196;
@@ -110,7 +111,8 @@ static bool print_short(HlBuf *out, const HlMlType *type, uint64_t bits, double 
   text[n++] = '.';
   for (int k = 1; k <= 6; k++)
     text[n++] = k < d.n ? d.digit[k] : '0';
-  n += snprintf(text + n, sizeof text - (size_t)n, "e%c%02d", d.exponent < 0 ? '-' : '+', abs(d.exponent));
+  n += snprintf(text + n, sizeof text - (size_t)n, "e%c%02d", d.exponent < 0 ? '-' : '+',
+                abs(d.exponent));
   if (parse_bits(type, text) != bits)
     return false;
   put(out, text, (size_t)n);
@@ -123,7 +125,8 @@ static bool print_long(HlBuf *out, const HlMlType *type, double value) {
   int precision = significant_digits(type);
   Decimal d = decimal_of(fabs(value), precision);
   int last = d.exponent - d.n + 1;  // exponent of the last digit
-  bool scientific = last >= 0 ? last > 3 || d.n + last > precision : d.exponent < 0 && -d.exponent > 3;
+  bool scientific =
+      last >= 0 ? last > 3 || d.n + last > precision : d.exponent < 0 && -d.exponent > 3;
   if (!scientific && last >= 0)
     return false;
   if (signbit(value))

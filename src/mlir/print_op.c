@@ -39,7 +39,9 @@ static const HlMlAttr *dict_at(const HlMlAttr *list, int k) {
   return list && list->kind == HL_ML_A_ARRAY && k < list->n ? list->list[k] : NULL;
 }
 
-static bool has_entries(const HlMlAttr *dict) { return dict && dict->kind == HL_ML_A_DICT && dict->n; }
+static bool has_entries(const HlMlAttr *dict) {
+  return dict && dict->kind == HL_ML_A_DICT && dict->n;
+}
 
 static void print_type_with(Printer *p, const HlMlType *type, const HlMlAttr *dict) {
   mlp_type(p, type);
@@ -66,7 +68,7 @@ static void print_params(Printer *p, const HlMlOp *op, const HlMlType *type) {
 
 static void print_func_results(Printer *p, const HlMlOp *op, const HlMlType *type) {
   const HlMlAttr *attrs = hl_ml_attr(op, "res_attrs");
-  const HlMlType *const *result = type->element + type->n_inputs;
+  const HlMlType *const *result = type->n ? type->element + type->n_inputs : NULL;
   int n = type->n - type->n_inputs;
   if (!n)
     return;
@@ -82,9 +84,11 @@ static void print_func_results(Printer *p, const HlMlOp *op, const HlMlType *typ
 }
 
 static bool print_func(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs", NULL};
+  static const char *const said[] = {"sym_name",  "sym_visibility", "function_type",
+                                     "arg_attrs", "res_attrs",      NULL};
   const HlMlAttr *type = hl_ml_attr(op, "function_type");
-  const HlSym *name = hl_ml_attr_sym(op, "sym_name"), *visibility = hl_ml_attr_sym(op, "sym_visibility");
+  const HlSym *name = hl_ml_attr_sym(op, "sym_name"),
+              *visibility = hl_ml_attr_sym(op, "sym_visibility");
   const HlMlBlock *body = hl_ml_body(op, 0);
   if (!name || !type || type->kind != HL_ML_A_TYPE || type->type->kind != HL_ML_FUNCTION ||
       (body && body->n_args != type->type->n_inputs))
@@ -202,19 +206,20 @@ static bool print_arith_constant(Printer *p, const HlMlOp *op) {
 // Inner ops that `applies` can name: two operands, one result, in any order.
 static bool is_commutative(int row) {
   switch (row) {
-    case ML_STABLEHLO_ADD:
-    case ML_STABLEHLO_AND:
-    case ML_STABLEHLO_MAXIMUM:
-    case ML_STABLEHLO_MINIMUM:
-    case ML_STABLEHLO_MULTIPLY:
-    case ML_STABLEHLO_OR:
-    case ML_STABLEHLO_XOR: return true;
-    default: return false;
+  case ML_STABLEHLO_ADD:
+  case ML_STABLEHLO_AND:
+  case ML_STABLEHLO_MAXIMUM:
+  case ML_STABLEHLO_MINIMUM:
+  case ML_STABLEHLO_MULTIPLY:
+  case ML_STABLEHLO_OR:
+  case ML_STABLEHLO_XOR: return true;
+  default: return false;
   }
 }
 
 static bool is_scalar_of(const HlMlType *type, const HlMlType *tensor) {
-  return type->kind == HL_ML_TENSOR && type->rank == 0 && !type->encoding && type->element[0] == hl_ml_element(tensor);
+  return type->kind == HL_ML_TENSOR && type->rank == 0 && !type->encoding &&
+         type->element[0] == hl_ml_element(tensor);
 }
 
 // Whether a reduction's body is one op on exactly the block's arguments, followed by a return of it. Unlike MLIR's
@@ -224,14 +229,17 @@ static bool is_compact(const HlMlOp *op) {
   if (!body || !body->first || !body->first->next || body->first->next->next || !op->n_operands)
     return false;
   const HlMlOp *inner = body->first, *back = inner->next;
-  if (inner->dialect != op->dialect || !is_commutative(inner->row) || inner->n_operands != 2 || inner->n_results != 1 ||
-      inner->n_regions || inner->n_attrs || back->row != ML_STABLEHLO_RETURN || back->n_attrs)
+  if (inner->dialect != op->dialect || !is_commutative(inner->row) || inner->n_operands != 2 ||
+      inner->n_results != 1 || inner->n_regions || inner->n_attrs ||
+      back->row != ML_STABLEHLO_RETURN || back->n_attrs)
     return false;
-  if (inner->results[0].type != inner->operands[0]->type || inner->operands[1]->type != inner->operands[0]->type ||
+  if (inner->results[0].type != inner->operands[0]->type ||
+      inner->operands[1]->type != inner->operands[0]->type ||
       !is_scalar_of(inner->operands[0]->type, op->operands[0]->type))
     return false;
-  return body->n_args == 2 && inner->operands[0] == body->args[0] && inner->operands[1] == body->args[1] &&
-         back->n_operands == 1 && back->operands[0] == &inner->results[0];
+  return body->n_args == 2 && inner->operands[0] == body->args[0] &&
+         inner->operands[1] == body->args[1] && back->n_operands == 1 &&
+         back->operands[0] == &inner->results[0];
 }
 
 static void print_pairs(Printer *p, const HlMlOp *op) {
@@ -287,7 +295,8 @@ static bool has_one_type(const HlMlOp *op, const HlMlBlock *block) {
   if (block->n_args != (int)op->n_operands || op->n_results != op->n_operands)
     return false;
   for (uint32_t k = 0; k < op->n_operands; k++)
-    if (block->args[k]->type != op->operands[k]->type || op->results[k].type != op->operands[k]->type)
+    if (block->args[k]->type != op->operands[k]->type ||
+        op->results[k].type != op->operands[k]->type)
       return false;
   return true;
 }
@@ -364,7 +373,8 @@ static uint32_t n_inputs_of_scan(const HlMlOp *op) {
 }
 
 static bool print_scan(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"dimension", "operandSegmentSizes", "resultSegmentSizes", NULL};
+  static const char *const said[] = {"dimension", "operandSegmentSizes", "resultSegmentSizes",
+                                     NULL};
   const HlMlAttr *dimension = hl_ml_attr(op, "dimension");
   uint32_t n = n_inputs_of_scan(op);
   if (!dimension || dimension->kind != HL_ML_A_INT || !hl_ml_body(op, 0))
@@ -441,10 +451,12 @@ typedef bool PrintSpecial(Printer *p, const HlMlOp *op);
 static const struct {
   const char *name;
   PrintSpecial *print;
-} specials[] = {{"module", print_module},   {"func", print_func},       {"call", print_call},
-                {"return", print_return},   {"cast", print_cast},       {"constant", print_constant},
-                {"reduce", print_reduce},   {"while", print_while},     {"barrier", print_barrier},
-                {"top_k", print_top_k},     {"scan", print_scan},       {"mesh", print_mesh},
+} specials[] = {{"module", print_module},   {"func", print_func},
+                {"call", print_call},       {"return", print_return},
+                {"cast", print_cast},       {"constant", print_constant},
+                {"reduce", print_reduce},   {"while", print_while},
+                {"barrier", print_barrier}, {"top_k", print_top_k},
+                {"scan", print_scan},       {"mesh", print_mesh},
                 {"manual", print_manual},   {"arith_constant", print_arith_constant}};
 
 bool mlp_special(Printer *p, const HlMlOp *op, const char *name) {

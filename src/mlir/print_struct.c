@@ -16,7 +16,9 @@ static const char *last_name(const HlMlAttr *attr) {
   return dot ? dot + 1 : attr->name->text;
 }
 
-static bool is_named(const HlMlAttr *attr, const char *name) { return strcmp(last_name(attr), name) == 0; }
+static bool is_named(const HlMlAttr *attr, const char *name) {
+  return strcmp(last_name(attr), name) == 0;
+}
 
 // --- Plain fields -----------------------------------------------------------------------------------
 
@@ -32,10 +34,10 @@ static void print_i64_list(Printer *p, HlI64s list) {
 
 static bool is_absent(const HlMlAttr *value) {
   switch ((HlMlAttrKind)value->kind) {
-    case HL_ML_A_INT: return value->i == 0;
-    case HL_ML_A_FLOAT: return value->f == 0;
-    case HL_ML_A_DENSE_ARRAY: return value->n_elements == 0;
-    default: return false;
+  case HL_ML_A_INT: return value->i == 0;
+  case HL_ML_A_FLOAT: return value->f == 0;
+  case HL_ML_A_DENSE_ARRAY: return value->n_elements == 0;
+  default: return false;
   }
 }
 
@@ -115,8 +117,8 @@ static void set_label(ConvDims *dims, int64_t at, const char *label) {
   snprintf(dims->label[at], sizeof dims->label[at], "%s", label);
 }
 
-static ConvDims conv_dims(const HlMlAttr *attr, const char *first, const char *first_label, const char *second,
-                          const char *second_label, const char *spatial) {
+static ConvDims conv_dims(const HlMlAttr *attr, const char *first, const char *first_label,
+                          const char *second, const char *second_label, const char *spatial) {
   ConvDims dims = {.n = 0};
   set_label(&dims, hl_ml_field_int(attr, first, 0), first_label);
   set_label(&dims, hl_ml_field_int(attr, second, 0), second_label);
@@ -146,13 +148,15 @@ typedef struct Conv {
 static Conv conv_of(const HlMlAttr *attr) {
   return (Conv){conv_dims(attr, "input_batch_dimension", "b", "input_feature_dimension", "f",
                           "input_spatial_dimensions"),
-                conv_dims(attr, "kernel_input_feature_dimension", "i", "kernel_output_feature_dimension", "o",
-                          "kernel_spatial_dimensions"),
+                conv_dims(attr, "kernel_input_feature_dimension", "i",
+                          "kernel_output_feature_dimension", "o", "kernel_spatial_dimensions"),
                 conv_dims(attr, "output_batch_dimension", "b", "output_feature_dimension", "f",
                           "output_spatial_dimensions")};
 }
 
-static bool is_regular(const Conv *conv) { return !conv->input.is_bad && !conv->kernel.is_bad && !conv->output.is_bad; }
+static bool is_regular(const Conv *conv) {
+  return !conv->input.is_bad && !conv->kernel.is_bad && !conv->output.is_bad;
+}
 
 bool mlp_is_regular_conv(const HlMlAttr *attr) {
   Conv conv = conv_of(attr);
@@ -241,7 +245,8 @@ static void print_dim_sharding(Printer *p, const HlMlAttr *dim) {
 }
 
 static void print_sharding(Printer *p, const HlMlAttr *attr) {
-  const HlMlAttr *mesh = hl_ml_field(attr, "mesh_or_ref"), *replicated = hl_ml_field(attr, "replicated_axes");
+  const HlMlAttr *mesh = hl_ml_field(attr, "mesh_or_ref"),
+                 *replicated = hl_ml_field(attr, "replicated_axes");
   const HlMlAttr *unreduced = hl_ml_field(attr, "unreduced_axes");
   put_char(p->out, '<');
   if (mesh && mesh->kind == HL_ML_A_STRUCT) {
@@ -341,7 +346,9 @@ static void print_manual_axes(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '}');
 }
 
-static void print_axis_list(Printer *p, const HlMlAttr *attr) { print_axes(p, hl_ml_field(attr, "value")); }
+static void print_axis_list(Printer *p, const HlMlAttr *attr) {
+  print_axes(p, hl_ml_field(attr, "value"));
+}
 
 static void print_axis_lists(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '[');
@@ -368,7 +375,8 @@ static void print_params(Printer *p, const HlMlAttr *attr) {
 typedef struct Own {
   const char *name;
   PrintItem *print;
-  enum { BARE, ANGLED, SELF } brackets;  // of the attribute: #d<name body>, #d.name<body>, #d.name body with its own
+  // Of the attribute: #d<name body>, #d.name<body>, #d.name body with its own.
+  enum { BARE, ANGLED, SELF } brackets;
 } Own;
 
 static const Own owns[] = {

@@ -35,7 +35,7 @@ static void print_shaped(Printer *p, const char *word, const HlMlType *type) {
 
 static void print_function(Printer *p, const HlMlType *type) {
   int n_results = type->n - type->n_inputs;
-  const HlMlType *const *result = type->element + type->n_inputs;
+  const HlMlType *const *result = type->n ? type->element + type->n_inputs : NULL;
   put_char(p->out, '(');
   print_list(p, type->n_inputs, type->element);
   PUT(p->out, ") -> ");
@@ -138,7 +138,8 @@ static void print_bracketed(Printer *p, const char *word, const HlMlType *type) 
 }
 
 static void print_int_type(Printer *p, const HlMlType *type) {
-  static const char *const letters[] = {[HL_ML_SIGNLESS] = "i", [HL_ML_SIGNED] = "si", [HL_ML_UNSIGNED] = "ui"};
+  static const char *const letters[] = {
+      [HL_ML_SIGNLESS] = "i", [HL_ML_SIGNED] = "si", [HL_ML_UNSIGNED] = "ui"};
   put_text(p->out, letters[type->sign]);
   hl_buf_i64(p->out, type->width);
 }
@@ -147,26 +148,26 @@ void mlp_type(Printer *p, const HlMlType *type) {
   if (p->aliases && mlp_type_alias(p, type))
     return;
   switch ((HlMlTypeKind)type->kind) {
-    case HL_ML_INT: print_int_type(p, type); return;
-    case HL_ML_FLOAT:
-    case HL_ML_OTHER: put_sym(p->out, type->text); return;
-    case HL_ML_INDEX: PUT(p->out, "index"); return;
-    case HL_ML_NONE: PUT(p->out, "none"); return;
-    case HL_ML_COMPLEX: print_bracketed(p, "complex", type); return;
-    case HL_ML_TUPLE: print_bracketed(p, "tuple", type); return;
-    case HL_ML_FUNCTION: print_function(p, type); return;
-    case HL_ML_TENSOR: print_shaped(p, "tensor", type); return;
-    case HL_ML_VECTOR: print_shaped(p, "vector", type); return;
-    case HL_ML_MEMREF: print_shaped(p, "memref", type); return;
-    case HL_ML_UNRANKED:
-      PUT(p->out, "tensor<*x");
-      mlp_type(p, type->element[0]);
-      put_char(p->out, '>');
-      return;
-    case HL_ML_TOKEN: put_text(p->out, type->is_mhlo ? "!mhlo.token" : "!stablehlo.token"); return;
-    case HL_ML_FUTURE: print_bracketed(p, "!stablehlo.future", type); return;
-    case HL_ML_BUNDLE: print_bracketed(p, "!mhlo.async_bundle", type); return;
-    case HL_ML_QUANT: print_quant(p, type->quant); return;
+  case HL_ML_INT: print_int_type(p, type); return;
+  case HL_ML_FLOAT:
+  case HL_ML_OTHER: put_sym(p->out, type->text); return;
+  case HL_ML_INDEX: PUT(p->out, "index"); return;
+  case HL_ML_NONE: PUT(p->out, "none"); return;
+  case HL_ML_COMPLEX: print_bracketed(p, "complex", type); return;
+  case HL_ML_TUPLE: print_bracketed(p, "tuple", type); return;
+  case HL_ML_FUNCTION: print_function(p, type); return;
+  case HL_ML_TENSOR: print_shaped(p, "tensor", type); return;
+  case HL_ML_VECTOR: print_shaped(p, "vector", type); return;
+  case HL_ML_MEMREF: print_shaped(p, "memref", type); return;
+  case HL_ML_UNRANKED:
+    PUT(p->out, "tensor<*x");
+    mlp_type(p, type->element[0]);
+    put_char(p->out, '>');
+    return;
+  case HL_ML_TOKEN: put_text(p->out, type->is_mhlo ? "!mhlo.token" : "!stablehlo.token"); return;
+  case HL_ML_FUTURE: print_bracketed(p, "!stablehlo.future", type); return;
+  case HL_ML_BUNDLE: print_bracketed(p, "!mhlo.async_bundle", type); return;
+  case HL_ML_QUANT: print_quant(p, type->quant); return;
   }
 }
 

@@ -7,11 +7,12 @@
 //   =>   fa = (convert(a) - 3) * 0.5, fb the same, f = add fa, fb,
 //        r = convert(clamp(round_nearest_even(f / 0.5) + 3, -128, 127))
 #include "mlir/to_hlo.h"
+#include "mlir/tree.h"
 
 // Where ops are put, and what they say about where they come from.
 typedef struct Chain {
   HlMlTree *tree;
-  HlMlOp *at;                  // in front of it
+  HlMlOp *at;  // in front of it
 } Chain;
 
 static bool is_quantised(const HlMlType *type) {
@@ -20,23 +21,23 @@ static bool is_quantised(const HlMlType *type) {
 
 // --- Building -----------------------------------------------------------------------------------------
 
-static HlMlValue *make(Chain *c, const char *name, int n, HlMlValue *const *operands, const HlMlType *type) {
-  HlMlOp *op = hl_ml_op(c->tree, NULL, name, n, operands, 1, &type, 0);
-  op->location = c->at->location;
-  op->loc = c->at->loc;
-  hl_ml_place_before(op, c->at);
-  return &op->results[0];
+static HlMlValue *make(Chain *c, const char *name, int n, HlMlValue *const *operands,
+                       const HlMlType *type) {
+  return &ml_op_before(c->tree, c->at, name, n, operands, 1, &type, 0)->results[0];
 }
 
-static HlMlValue *unary(Chain *c, const char *name, HlMlValue *x) { return make(c, name, 1, &x, x->type); }
+static HlMlValue *unary(Chain *c, const char *name, HlMlValue *x) {
+  return make(c, name, 1, &x, x->type);
+}
 static HlMlValue *binary(Chain *c, const char *name, HlMlValue *x, HlMlValue *y) {
   return make(c, name, 2, (HlMlValue *[]){x, y}, x->type);
 }
 
 // A tensor of the same sizes.
 static const HlMlType *like(Chain *c, const HlMlType *shape, const HlMlType *element) {
-  return hl_ml_is_tensor(shape) ? hl_ml_tensor_type(c->tree, shape->rank, shape->dim, element, shape->encoding)
-                                : element;
+  return hl_ml_is_tensor(shape)
+             ? hl_ml_tensor_type(c->tree, shape->rank, shape->dim, element, shape->encoding)
+             : element;
 }
 
 static HlMlValue *convert(Chain *c, HlMlValue *x, const HlMlType *element) {
@@ -45,7 +46,8 @@ static HlMlValue *convert(Chain *c, HlMlValue *x, const HlMlType *element) {
 }
 
 // A constant of one dimension (or none, for n of 1) of an element type.
-static HlMlValue *numbers(Chain *c, const HlMlType *element, int n, bool is_scalar, const double *value) {
+static HlMlValue *numbers(Chain *c, const HlMlType *element, int n, bool is_scalar,
+                          const double *value) {
   const int64_t dim = n;
   const HlMlType *type = hl_ml_tensor_type(c->tree, is_scalar ? 0 : 1, &dim, element, NULL);
   const int64_t bytes = hl_dtype_bytes(element->dtype);
@@ -60,17 +62,19 @@ static HlMlValue *numbers(Chain *c, const HlMlType *element, int n, bool is_scal
 }
 
 // One number for each slice along the quantised axis, or one for all, spread to the sizes of x.
-static HlMlValue *spread(Chain *c, const HlMlQuant *quant, const HlMlType *element, const double *value,
-                         HlMlValue *x) {
+static HlMlValue *spread(Chain *c, const HlMlQuant *quant, const HlMlType *element,
+                         const double *value, HlMlValue *x) {
   const bool is_scalar = quant->axis < 0;
   HlMlValue *small = numbers(c, element, quant->n, is_scalar, value);
   HlMlValue *wide = make(c, "stablehlo.broadcast_in_dim", 1, &small, like(c, x->type, element));
   const int64_t axis = quant->axis;
-  hl_ml_set(c->tree, wide->def, "broadcast_dimensions", hl_ml_dense_i64s(c->tree, (HlI64s){&axis, is_scalar ? 0 : 1}));
+  hl_ml_set(c->tree, wide->def, "broadcast_dimensions",
+            hl_ml_dense_i64s(c->tree, (HlI64s){&axis, is_scalar ? 0 : 1}));
   return wide;
 }
 
-static HlMlValue *zero_points(Chain *c, const HlMlQuant *quant, const HlMlType *element, HlMlValue *x) {
+static HlMlValue *zero_points(Chain *c, const HlMlQuant *quant, const HlMlType *element,
+                              HlMlValue *x) {
   double *value = HL_ARRAY(c->tree->arena, double, quant->n);
   for (int k = 0; k < quant->n; k++)
     value[k] = (double)quant->zero_point[k];
@@ -90,7 +94,8 @@ static HlMlValue *dequantise(Chain *c, HlMlValue *x) {
   HlMlValue *stored = make(c, "stablehlo.convert", 1, &x, like(c, x->type, wide));
   HlMlValue *centred = binary(c, "stablehlo.subtract", stored, zero_points(c, quant, wide, stored));
   HlMlValue *real = convert(c, centred, quant->expressed);
-  return binary(c, "stablehlo.multiply", real, spread(c, quant, quant->expressed, quant->scale, real));
+  return binary(c, "stablehlo.multiply", real,
+                spread(c, quant, quant->expressed, quant->scale, real));
 }
 
 static HlMlValue *quantise(Chain *c, HlMlValue *x, const HlMlQuant *quant) {
@@ -110,19 +115,26 @@ static HlMlValue *quantise(Chain *c, HlMlValue *x, const HlMlQuant *quant) {
 // What needs the numbers that quantised values stand for; all else moves the storage.
 static bool is_arithmetic(const HlMlOp *op) {
   switch (op->row) {
-  case ML_STABLEHLO_UNIFORM_QUANTIZE: case ML_STABLEHLO_UNIFORM_DEQUANTIZE: case ML_STABLEHLO_DOT:
-  case ML_STABLEHLO_DOT_GENERAL: case ML_STABLEHLO_CONVOLUTION: case ML_STABLEHLO_DYNAMIC_CONV:
-  case ML_STABLEHLO_CHOLESKY: case ML_STABLEHLO_TRIANGULAR_SOLVE: case ML_STABLEHLO_BATCH_NORM_GRAD:
-  case ML_STABLEHLO_BATCH_NORM_INFERENCE: case ML_STABLEHLO_BATCH_NORM_TRAINING: case ML_STABLEHLO_EINSUM:
-  case ML_STABLEHLO_FFT: case ML_STABLEHLO_CLAMP:
-    return true;
-  case ML_STABLEHLO_SELECT:
-    return false;
-  default:
-    break;
+  case ML_STABLEHLO_UNIFORM_QUANTIZE:
+  case ML_STABLEHLO_UNIFORM_DEQUANTIZE:
+  case ML_STABLEHLO_DOT:
+  case ML_STABLEHLO_DOT_GENERAL:
+  case ML_STABLEHLO_CONVOLUTION:
+  case ML_STABLEHLO_DYNAMIC_CONV:
+  case ML_STABLEHLO_CHOLESKY:
+  case ML_STABLEHLO_TRIANGULAR_SOLVE:
+  case ML_STABLEHLO_BATCH_NORM_GRAD:
+  case ML_STABLEHLO_BATCH_NORM_INFERENCE:
+  case ML_STABLEHLO_BATCH_NORM_TRAINING:
+  case ML_STABLEHLO_EINSUM:
+  case ML_STABLEHLO_FFT:
+  case ML_STABLEHLO_CLAMP: return true;
+  case ML_STABLEHLO_SELECT: return false;
+  default: break;
   }
   const int hlo = ml_row_of(op)->hlo;
-  return (hlo != HL_OP_NO && hlo != HL_OP_BITCAST_CONVERT && (hl_op_info[hlo].traits & HL_T_ELEMENTWISE)) ||
+  return (hlo != HL_OP_NO && hlo != HL_OP_BITCAST_CONVERT &&
+          (hl_op_info[hlo].traits & HL_T_ELEMENTWISE)) ||
          ml_find_dialect(hl_str(ml_row_of(op)->name)) == HL_ML_CHLO;
 }
 
@@ -154,17 +166,15 @@ static void lower_op(HlMlTree *tree, HlMlOp *op, HlMlValue **map) {
   } else {
     for (uint32_t k = 0; k < op->n_results; k++)
       types[k] = expressed(&c, op->results[k].type);
-    HlMlOp *on_floats = hl_ml_op(tree, NULL, op->name->text, (int)op->n_operands, in, (int)op->n_results, types, 0);
-    on_floats->attrs = op->attrs;
-    on_floats->n_attrs = op->n_attrs;
-    on_floats->location = op->location;
-    on_floats->loc = op->loc;
-    hl_ml_place_before(on_floats, op);
+    HlMlOp *on_floats = ml_op_before(tree, op, op->name->text, (int)op->n_operands, in,
+                                     (int)op->n_results, types, 0);
+    hl_ml_set_all(tree, on_floats, (int)op->n_attrs, op->attrs);
     values = on_floats->results;
   }
   for (uint32_t k = 0; k < op->n_results; k++) {
     const HlMlType *type = op->results[k].type;
-    map[op->results[k].index] = is_quantised(type) ? quantise(&c, &values[k], hl_ml_element(type)->quant) : &values[k];
+    map[op->results[k].index] =
+        is_quantised(type) ? quantise(&c, &values[k], hl_ml_element(type)->quant) : &values[k];
   }
   hl_ml_unlink(op);
 }
@@ -205,8 +215,9 @@ static void retype_op(HlMlTree *tree, HlMlOp *op) {
 static bool check_kind(HlCx *cx, const HlMlTree *tree, const HlMlOp *op, const HlMlType *type) {
   if (!is_quantised(type) || hl_ml_element(type)->quant->block_axes.n == 0)
     return true;
-  return hl_error_kind(cx, HL_UNSUPPORTED, hl_ml_pos(tree, op), "%s on values quantised in blocks is not supported: %s",
-                       op->name->text, hl_ml_type_text(cx, type));
+  return hl_error_kind(cx, HL_UNSUPPORTED, hl_ml_pos(tree, op),
+                       "%s on values quantised in blocks is not supported: %s", op->name->text,
+                       hl_ml_type_text(cx, type));
 }
 
 static bool check_op(HlCx *cx, const HlMlTree *tree, const HlMlOp *op) {

@@ -10,21 +10,23 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "mlir/tree.h"
 
 // A function for certain types and values of its arguments.
 typedef struct Special Special;
 struct Special {
   int n;
-  const HlMlType **type;       // of the arguments
-  const Known **known;         // NULL: unknown
-  HlMlOp *func;                // the copy
+  const HlMlType **type;  // of the arguments
+  const Known **known;    // NULL: unknown
+  HlMlOp *func;           // the copy
   Special *next;
 };
 
 struct Callee {
-  const HlMlOp *func;          // as it was written; NULL: not looked for yet, or not there
-  bool is_dynamic;             // something in it is
-  Special *special;            // its copies, the newest first
+  const HlMlOp *func;  // as it was written; NULL: not looked for yet, or not there
+  bool is_dynamic;     // something in it is
+  bool is_open;        // a copy of it is being refined
+  Special *special;    // its copies, the newest first
   int n_copies;
 };
 
@@ -73,7 +75,8 @@ bool refine_error(Refine *r, const HlMlOp *op, const char *format, ...) {
 
 static bool is_dynamic_type(const HlMlType *type) {
   for (int k = 0; hl_ml_is_tensor(type) && k < type->rank; k++)
-    if (type->dim[k] == HL_UNBOUNDED && (k >= hl_ml_bounds(type).n || hl_ml_bounds(type).at[k] == HL_UNBOUNDED))
+    if (type->dim[k] == HL_UNBOUNDED &&
+        (k >= hl_ml_bounds(type).n || hl_ml_bounds(type).at[k] == HL_UNBOUNDED))
       return true;
   return false;
 }
@@ -97,7 +100,9 @@ static bool is_dynamic_within(const HlMlOp *top) {
   return is_dynamic_op(top);
 }
 
-bool hl_ml_is_dynamic(const HlMlTree *tree) { return is_dynamic_within(tree->module); }
+bool hl_ml_is_dynamic(const HlMlTree *tree) {
+  return is_dynamic_within(tree->module);
+}
 
 // --- Functions ------------------------------------------------------------------------------------------
 
@@ -138,7 +143,8 @@ static Special *find_special(Refine *r, const HlMlOp *call, const HlSym *callee)
   for (Special *s = callee_of(r, callee)->special; s; s = s->next) {
     bool same = s->n == (int)call->n_operands;
     for (int k = 0; same && k < s->n; k++)
-      same = s->type[k] == call->operands[k]->type && same_known(s->known[k], refine_known(r, call->operands[k]));
+      same = s->type[k] == call->operands[k]->type &&
+             same_known(s->known[k], refine_known(r, call->operands[k]));
     if (same)
       return s;
   }
@@ -156,10 +162,11 @@ static const HlSym *fresh_symbol(Refine *r, const HlSym *callee) {
 }
 
 static HlMlOp *copy_function(Refine *r, const HlMlOp *func, const HlSym *callee) {
-  if (++r->n_copies > REFINE_MAX_COPIES || r->tree->n_values > hl_cx_limits(r->cx)->instructions) {
+  if (++r->n_copies > REFINE_MAX_COPIES || r->tree->n_values - r->n_values > REFINE_MAX_VALUES) {
     hl_error_kind(r->cx, HL_LIMIT, hl_ml_pos(r->tree, func),
-                  "the program calls functions with too many different shapes or sizes: %d copies of %u values",
-                  r->n_copies - 1, r->tree->n_values);
+                  "the program calls functions with too many different shapes or sizes: %d copies "
+                  "of %u values",
+                  r->n_copies - 1, r->tree->n_values - r->n_values);
     return NULL;
   }
   HlMlValue **map = refine_copies(r);
@@ -169,7 +176,8 @@ static HlMlOp *copy_function(Refine *r, const HlMlOp *func, const HlSym *callee)
   return copy;
 }
 
-static Special *make_special(Refine *r, const HlMlOp *call, const HlSym *callee, const HlMlOp *func) {
+static Special *make_special(Refine *r, const HlMlOp *call, const HlSym *callee,
+                             const HlMlOp *func) {
   Special *s = HL_NEW(r->arena, Special);
   s->n = (int)call->n_operands;
   s->type = HL_ARRAY(r->arena, const HlMlType *, s->n + 1);
@@ -192,8 +200,10 @@ static Special *make_special(Refine *r, const HlMlOp *call, const HlSym *callee,
   }
   s->next = callee_of(r, callee)->special;
   callee_of(r, callee)->special = s;
+  callee_of(r, callee)->is_open = true;
   if (!refine_block(r, hl_ml_body(s->func, 0)))
     return NULL;
+  callee_of(r, callee)->is_open = false;
   retype_function(r, s->func);
   return s;
 }
@@ -206,7 +216,8 @@ static bool wants_copy(Refine *r, const HlMlOp *call, const Callee *callee) {
   bool computes_numbers = any_known && call->n_results > 0;
   for (uint32_t k = 0; k < call->n_results; k++) {
     const HlDtypeKind kind = hl_dtype_kind(hl_ml_dtype(call->results[k].type));
-    computes_numbers = computes_numbers && (kind == HL_KIND_SINT || kind == HL_KIND_UINT || kind == HL_KIND_PRED);
+    computes_numbers =
+        computes_numbers && (kind == HL_KIND_SINT || kind == HL_KIND_UINT || kind == HL_KIND_PRED);
   }
   return computes_numbers || callee->is_dynamic || is_dynamic_op(call);
 }
@@ -218,6 +229,10 @@ static bool refine_call(Refine *r, HlMlOp *call, const char *attr) {
     return refine_error(r, call, "calls a function without a body, or with other arguments");
   if (!wants_copy(r, call, callee_of(r, callee)))
     return true;
+  if (callee_of(r, callee)->is_open)
+    return refine_error(
+        r, call, "function @%s calls itself, directly or through others, which HLO cannot say",
+        callee->text);
   Special *s = find_special(r, call, callee);
   if (!s)
     s = make_special(r, call, callee, func);
@@ -302,7 +317,8 @@ static const char *assertion_text(Refine *r, const HlMlOp *op) {
 }
 
 static bool is_assertion(const HlMlOp *op) {
-  const HlSym *target = op->row == ML_STABLEHLO_CUSTOM_CALL ? hl_ml_attr_sym(op, "call_target_name") : NULL;
+  const HlSym *target =
+      op->row == ML_STABLEHLO_CUSTOM_CALL ? hl_ml_attr_sym(op, "call_target_name") : NULL;
   return target && strcmp(target->text, "shape_assertion") == 0 && op->n_operands > 0;
 }
 
@@ -312,7 +328,8 @@ static bool refine_assertion(Refine *r, HlMlOp *op) {
   if (!holds)
     return true;
   if (holds->at.n == 1 && holds->at.at[0] == 0)
-    return refine_error(r, op, "the shapes do not satisfy what the program asserts: %s", assertion_text(r, op));
+    return refine_error(r, op, "the shapes do not satisfy what the program asserts: %s",
+                        assertion_text(r, op));
   if (op->n_results == 0)
     hl_ml_unlink(op);
   return true;
@@ -356,7 +373,8 @@ static void give_value(Refine *r, HlMlBlock *body, HlMlValue *arg, int64_t value
   HlMlOp *constant = hl_ml_op(r->tree, NULL, "stablehlo.constant", 0, NULL, 1, &arg->type, 0);
   HlShapes *shapes = hl_shapes_new(r->arena);
   int64_t room = 0;
-  HlLiteral holder = {.shape = hl_shape_scalar(shapes, hl_ml_dtype(arg->type)), .n = 1, .data = &room};
+  HlLiteral holder = {
+      .shape = hl_shape_scalar(shapes, hl_ml_dtype(arg->type)), .n = 1, .data = &room};
   hl_literal_set_i64(&holder, 0, value);
   hl_ml_set(r->tree, constant, "value", hl_ml_dense(r->tree, arg->type, &room, 1, true));
   hl_ml_place_before(constant, first);
@@ -366,7 +384,8 @@ static void give_value(Refine *r, HlMlBlock *body, HlMlValue *arg, int64_t value
 static bool give_arguments(Refine *r, HlMlOp *func, int n, const HlMlArg *args) {
   HlMlBlock *body = hl_ml_body(func, 0);
   if (n != body->n_args)
-    return refine_error(r, func, "the function takes %d arguments, but %d types are given", body->n_args, n);
+    return refine_error(r, func, "the function takes %d arguments, but %d types are given",
+                        body->n_args, n);
   for (int k = 0; k < n; k++) {
     HlMlValue *arg = body->args[k];
     // HLO has one spelling for i32 and index, and none for tokens' dialects: sizes are what is given.
@@ -374,11 +393,12 @@ static bool give_arguments(Refine *r, HlMlOp *func, int n, const HlMlArg *args) 
     if (hl_ml_is_tensor(old) && hl_ml_is_tensor(type) && hl_ml_dtype(old) == hl_ml_dtype(type))
       type = hl_ml_tensor_type(r->tree, type->rank, type->dim, hl_ml_element(old), NULL);
     if (!refine_meet(r, old, type))
-      return refine_error(r, func, "argument %d is %s, which %s is not", k, hl_ml_type_text(r->cx, old),
-                          hl_ml_type_text(r->cx, type));
+      return refine_error(r, func, "argument %d is %s, which %s is not", k,
+                          hl_ml_type_text(r->cx, old), hl_ml_type_text(r->cx, type));
     if (!refine_set_type(r, func, arg, type))
       return false;
-    if (args[k].has_value && (!hl_ml_is_tensor(type) || type->rank != 0 || !hl_is_integral(hl_ml_dtype(type))))
+    if (args[k].has_value &&
+        (!hl_ml_is_tensor(type) || type->rank != 0 || !hl_is_integral(hl_ml_dtype(type))))
       return refine_error(r, func, "argument %d has a value, but is no integer scalar: %s", k,
                           hl_ml_type_text(r->cx, type));
     if (args[k].has_value)
@@ -391,9 +411,13 @@ static bool give_arguments(Refine *r, HlMlOp *func, int n, const HlMlArg *args) 
 static bool check_static(Refine *r, const HlMlOp *func) {
   for (const HlMlOp *op = hl_ml_next(func, func); op; op = hl_ml_next(op, func))
     if (is_dynamic_op(op)) {
-      hl_error_kind(r->cx, HL_UNSUPPORTED, hl_ml_pos(r->tree, op), "the shape of %s is not known: %s", op->name->text,
-                    hl_ml_type_text(r->cx, op->n_results ? op->results[0].type : hl_ml_simple_type(r->tree, HL_ML_NONE)));
-      hl_hint(r->cx, "give types, and the values of sizes, for all arguments: --arg-shapes=f32[2,3],s64[]=2");
+      hl_error_kind(r->cx, HL_UNSUPPORTED, hl_ml_pos(r->tree, op),
+                    "the shape of %s is not known: %s", op->name->text,
+                    hl_ml_type_text(r->cx, op->n_results ? op->results[0].type
+                                                         : hl_ml_simple_type(r->tree, HL_ML_NONE)));
+      hl_hint(
+          r->cx,
+          "give types, and the values of sizes, for all arguments: --arg-shapes=f32[2,3],s64[]=2");
       return false;
     }
   return true;
@@ -402,8 +426,10 @@ static bool check_static(Refine *r, const HlMlOp *func) {
 bool hl_ml_refine(HlCx *cx, HlMlTree *tree, const HlSym *entry, int n, const HlMlArg *args) {
   HlMlOp *func = hl_ml_find_symbol(tree, entry ? entry : hl_ml_sym(tree, "main"));
   if (!func || !has_body(func))
-    return hl_error(cx, (HlPos){tree->source, 0}, "there is no function @%s with a body", entry ? entry->text : "main");
-  Refine r = {.cx = cx, .tree = tree, .arena = hl_arena_new()};
+    return hl_error(cx, (HlPos){tree->source, 0}, "there is no function @%s with a body",
+                    entry ? entry->text : "main");
+  Refine r = {.cx = cx, .tree = tree, .arena = hl_arena_new(), .n_values = tree->n_values};
+  ml_tables(tree)->conversion = NULL;  // what was prepared is so no more
   bool good = !args || give_arguments(&r, func, n, args);
   good = good && refine_block(&r, hl_ml_body(func, 0));
   if (good)

@@ -11,7 +11,8 @@
 
 enum {
   REFINE_MAX_KNOWN = 1 << 16,  // elements of a value worth knowing
-  REFINE_MAX_COPIES = 1 << 13  // of functions: calls within calls may ask for any number
+  REFINE_MAX_COPIES = 1 << 13, // of functions: calls within calls may ask for any number
+  REFINE_MAX_VALUES = 1 << 22  // in copies of functions
 };
 
 typedef struct Known {
@@ -25,6 +26,7 @@ typedef struct Refine {
   HlCx *cx;
   HlMlTree *tree;
   HlArena *arena;              // dies with the refinement
+  uint32_t n_values;           // of the tree as it came
   Known *known;                // by HlMlValue.index
   uint32_t n_known;
   HlMlValue **now;             // by HlMlValue.index: what stands for a value that was replaced; NULL: itself

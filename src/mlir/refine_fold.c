@@ -19,7 +19,9 @@ static int64_t count(const HlMlType *type) {
   const HlDtypeKind kind = hl_ml_is_tensor(type) && hl_ml_element(type)->kind != HL_ML_QUANT
                                ? hl_dtype_kind(hl_ml_dtype(type))
                                : HL_KIND_NONE;
-  const int64_t n = kind == HL_KIND_SINT || kind == HL_KIND_UINT || kind == HL_KIND_PRED ? hl_ml_elements(type) : -1;
+  const int64_t n = kind == HL_KIND_SINT || kind == HL_KIND_UINT || kind == HL_KIND_PRED
+                        ? hl_ml_elements(type)
+                        : -1;
   return n <= REFINE_MAX_KNOWN ? n : -1;
 }
 
@@ -39,7 +41,7 @@ static int64_t wrap(const HlMlType *type, int64_t x) {
 typedef struct Fold {
   Refine *r;
   const HlMlOp *op;
-  const HlMlType *type;        // of the result
+  const HlMlType *type;  // of the result
   const Known *in[3];
   int64_t *out;
   int64_t n;
@@ -155,8 +157,11 @@ static bool fold_by_row(Fold *f) {
   case ML_STABLEHLO_IOTA: return fold_iota(f);
   case ML_STABLEHLO_SLICE: return fold_slice(f);
   case ML_STABLEHLO_BROADCAST_IN_DIM: return fold_broadcast(f);
-  case ML_STABLEHLO_RESHAPE: case ML_STABLEHLO_OPTIMIZATION_BARRIER: return fold_same(f);
-  default: return f->op->n_operands == 2 && fold_binary(f) ? true : f->op->n_operands > 0 && fold_elementwise(f);
+  case ML_STABLEHLO_RESHAPE:
+  case ML_STABLEHLO_OPTIMIZATION_BARRIER: return fold_same(f);
+  default:
+    return f->op->n_operands == 2 && fold_binary(f) ? true
+                                                    : f->op->n_operands > 0 && fold_elementwise(f);
   }
 }
 
@@ -188,7 +193,8 @@ static bool fold_size(const HlMlOp *op, int64_t *out) {
 
 static bool fold_constant(Refine *r, const HlMlOp *op, int64_t *out, int64_t n) {
   const HlMlAttr *value = hl_ml_attr(op, "value");
-  const HlI64s list = value && value->kind == HL_ML_A_DENSE ? hl_ml_ints(r->arena, value) : (HlI64s){0};
+  const HlI64s list =
+      value && value->kind == HL_ML_A_DENSE ? hl_ml_ints(r->arena, value) : (HlI64s){0};
   if (list.n == 0 || (list.n != 1 && list.n != n))
     return n == 0;
   for (int64_t k = 0; k < n; k++)
@@ -238,11 +244,13 @@ void refine_fold(Refine *r, const HlMlOp *op) {
 static bool same_op(const HlMlValue *a, const HlMlValue *b) {
   const HlMlOp *x = a->def, *y = b->def;
   if (!x || !y || x->row != y->row || x->row == ML_NONE || x->n_operands != y->n_operands ||
-      x->n_attrs != y->n_attrs || x->n_regions || y->n_regions || a->number != b->number || a->type != b->type ||
-      x->row == ML_STABLEHLO_RNG || x->row == ML_STABLEHLO_CUSTOM_CALL || x->row == ML_FUNC_CALL)
+      x->n_attrs != y->n_attrs || x->n_regions || y->n_regions || a->number != b->number ||
+      a->type != b->type || x->row == ML_STABLEHLO_RNG || x->row == ML_STABLEHLO_CUSTOM_CALL ||
+      x->row == ML_FUNC_CALL)
     return false;
   for (uint32_t k = 0; k < x->n_attrs; k++)
-    if (x->attrs[k].name != y->attrs[k].name || !hl_ml_attr_equal(x->attrs[k].value, y->attrs[k].value))
+    if (x->attrs[k].name != y->attrs[k].name ||
+        !hl_ml_attr_equal(x->attrs[k].value, y->attrs[k].value))
       return false;
   return true;
 }

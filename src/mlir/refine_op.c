@@ -3,25 +3,17 @@
 
 #include <string.h>
 
-// A new op in front of another, from where that one is.
-static HlMlOp *put(Refine *r, HlMlOp *at, const char *name, int n, HlMlValue *const *operands, int n_results,
-                   const HlMlType *const *types, int n_regions) {
-  HlMlOp *op = hl_ml_op(r->tree, NULL, name, n, operands, n_results, types, n_regions);
-  op->location = at->location;
-  op->loc = at->loc;
-  hl_ml_place_before(op, at);
-  return op;
-}
+#include "mlir/tree.h"
 
-static HlMlValue *put_value(Refine *r, HlMlOp *at, const char *name, int n, HlMlValue *const *operands,
-                            const HlMlType *type) {
-  return &put(r, at, name, n, operands, 1, &type, 0)->results[0];
+static HlMlValue *put_value(Refine *r, HlMlOp *at, const char *name, int n,
+                            HlMlValue *const *operands, const HlMlType *type) {
+  return &ml_op_before(r->tree, at, name, n, operands, 1, &type, 0)->results[0];
 }
 
 // An op to stand in the place of another of one result: with all its attributes.
 static HlMlOp *put_like(Refine *r, HlMlOp *op, const char *name, int n, HlMlValue *const *operands,
                         const HlMlType *type) {
-  HlMlOp *made = put(r, op, name, n, operands, 1, &type, 0);
+  HlMlOp *made = ml_op_before(r->tree, op, name, n, operands, 1, &type, 0);
   hl_ml_set_all(r->tree, made, (int)op->n_attrs, op->attrs);
   return made;
 }
@@ -40,8 +32,8 @@ static const HlMlType *sized(Refine *r, HlMlOp *op, HlI64s sizes) {
   const HlMlType *wish = hl_ml_tensor_type(r->tree, sizes.n, sizes.at, hl_ml_element(type), NULL);
   const HlMlType *met = refine_meet(r, type, wish);
   if (!met)
-    refine_error(r, op, "has the type %s, but its shape operand says %s", hl_ml_type_text(r->cx, type),
-                 hl_ml_type_text(r->cx, wish));
+    refine_error(r, op, "has the type %s, but its shape operand says %s",
+                 hl_ml_type_text(r->cx, type), hl_ml_type_text(r->cx, wish));
   return met;
 }
 
@@ -65,7 +57,8 @@ static void set_ints(Refine *r, HlMlOp *op, const char *name, HlI64s value) {
 }
 
 // dynamic_pad, dynamic_gather, dynamic_conv, real_dynamic_slice: operands from `first` on become attributes.
-static bool with_attributes(Refine *r, HlMlOp **op, const char *name, uint32_t first, const char *const *attr) {
+static bool with_attributes(Refine *r, HlMlOp **op, const char *name, uint32_t first,
+                            const char *const *attr) {
   const HlMlOp *old = *op;
   for (uint32_t k = first; k < old->n_operands; k++)
     if (!refine_known(r, old->operands[k]))
@@ -106,11 +99,13 @@ static const Known *sizes_of_slice(Refine *r, const HlMlOp *op) {
 static HlMlValue *scalar_of(Refine *r, HlMlOp *at, HlMlValue *list, int64_t k) {
   const int64_t one = 1, next = k + 1;
   const HlMlType *element = hl_ml_element(list->type);
-  HlMlValue *part = put_value(r, at, "stablehlo.slice", 1, &list, hl_ml_tensor_type(r->tree, 1, &one, element, NULL));
+  HlMlValue *part = put_value(r, at, "stablehlo.slice", 1, &list,
+                              hl_ml_tensor_type(r->tree, 1, &one, element, NULL));
   set_ints(r, part->def, "start_indices", (HlI64s){&k, 1});
   set_ints(r, part->def, "limit_indices", (HlI64s){&next, 1});
   set_ints(r, part->def, "strides", (HlI64s){&one, 1});
-  return put_value(r, at, "stablehlo.reshape", 1, &part, hl_ml_tensor_type(r->tree, 0, NULL, element, NULL));
+  return put_value(r, at, "stablehlo.reshape", 1, &part,
+                   hl_ml_tensor_type(r->tree, 0, NULL, element, NULL));
 }
 
 static bool dynamic_slice(Refine *r, HlMlOp **op) {
@@ -198,7 +193,8 @@ static void copy_body(Refine *r, HlMlRegion *to, const HlMlOp *func) {
 
 // A stand-in's body is a function of two scalars; its windows are operands.
 static bool reduce_window(Refine *r, HlMlOp **op) {
-  static const char *const attr[] = {"window_dimensions", "window_strides", "base_dilations", "window_dilations"};
+  static const char *const attr[] = {"window_dimensions", "window_strides", "base_dilations",
+                                     "window_dilations"};
   const HlMlOp *old = *op, *func = called_function(r, old);
   if (old->n_operands < 7 || (old->n_operands - 5) % 2 || !func)
     return true;
@@ -209,7 +205,8 @@ static bool reduce_window(Refine *r, HlMlOp **op) {
   const HlMlType **types = HL_ARRAY(r->arena, const HlMlType *, old->n_results + 1);
   for (uint32_t k = 0; k < old->n_results; k++)
     types[k] = old->results[k].type;
-  HlMlOp *made = put(r, *op, "stablehlo.reduce_window", (int)n, old->operands, (int)old->n_results, types, 1);
+  HlMlOp *made = ml_op_before(r->tree, *op, "stablehlo.reduce_window", (int)n, old->operands,
+                              (int)old->n_results, types, 1);
   for (uint32_t k = 0; k < 4; k++)
     set_ints(r, made, attr[k], refine_known(r, old->operands[n + k])->at);
   const HlI64s padding = refine_known(r, old->operands[n + 4])->at;
@@ -228,7 +225,8 @@ static bool rng_bit_generator(Refine *r, HlMlOp **op) {
   const HlMlType *element = hl_ml_element(old->results[1].type);
   const HlMlType *types[] = {old->operands[0]->type,
                              hl_ml_tensor_type(r->tree, sizes->at.n, sizes->at.at, element, NULL)};
-  HlMlOp *made = put(r, *op, "stablehlo.rng_bit_generator", 1, old->operands, 2, types, 0);
+  HlMlOp *made =
+      ml_op_before(r->tree, *op, "stablehlo.rng_bit_generator", 1, old->operands, 2, types, 0);
   hl_ml_set(r->tree, made, "rng_algorithm", hl_ml_attr(old, "rng_algorithm"));
   take_over(r, op, made);
   return true;
@@ -240,7 +238,7 @@ static bool top_k(Refine *r, HlMlOp **op) {
   if (!k || k->at.n != 1 || old->n_results != 2)
     return true;
   const HlMlType *types[] = {old->results[0].type, old->results[1].type};
-  HlMlOp *made = put(r, *op, "chlo.top_k", 1, old->operands, 2, types, 0);
+  HlMlOp *made = ml_op_before(r->tree, *op, "chlo.top_k", 1, old->operands, 2, types, 0);
   hl_ml_set(r->tree, made, "k", hl_ml_i64(r->tree, k->at.at[0]));
   take_over(r, op, made);
   return true;
@@ -249,7 +247,8 @@ static bool top_k(Refine *r, HlMlOp **op) {
 static bool custom_call(Refine *r, HlMlOp **op) {
   const HlSym *target = hl_ml_attr_sym(*op, "call_target_name");
   const char *name = target ? target->text : "";
-  if (strcmp(name, "stablehlo.shape_refinement_operand_wrapper") == 0 && (*op)->n_operands > 0 && (*op)->n_results == 1)
+  if (strcmp(name, "stablehlo.shape_refinement_operand_wrapper") == 0 && (*op)->n_operands > 0 &&
+      (*op)->n_results == 1)
     return unwrap(r, *op);
   if (strcmp(name, "stablehlo.dynamic_reduce_window") == 0)
     return reduce_window(r, op);
@@ -265,7 +264,8 @@ bool refine_op(Refine *r, HlMlOp **op) {
   static const char *const gather[] = {"slice_sizes"};
   switch ((*op)->row) {
   case ML_STABLEHLO_DYNAMIC_RESHAPE: return with_shape(r, op, "stablehlo.reshape", 1);
-  case ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM: return with_shape(r, op, "stablehlo.broadcast_in_dim", 1);
+  case ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM:
+    return with_shape(r, op, "stablehlo.broadcast_in_dim", 1);
   case ML_STABLEHLO_DYNAMIC_IOTA: return with_shape(r, op, "stablehlo.iota", 0);
   case ML_STABLEHLO_DYNAMIC_PAD: return with_attributes(r, op, "stablehlo.pad", 2, pad);
   case ML_STABLEHLO_DYNAMIC_GATHER: return with_attributes(r, op, "stablehlo.gather", 2, gather);

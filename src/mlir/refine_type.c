@@ -20,7 +20,8 @@ const HlMlType *refine_meet(Refine *r, const HlMlType *a, const HlMlType *b) {
         return NULL;
     return hl_ml_list_type(r->tree, HL_ML_TUPLE, a->n, element);
   }
-  if (!hl_ml_is_tensor(a) || !hl_ml_is_tensor(b) || a->rank != b->rank || hl_ml_element(a) != hl_ml_element(b))
+  if (!hl_ml_is_tensor(a) || !hl_ml_is_tensor(b) || a->rank != b->rank ||
+      hl_ml_element(a) != hl_ml_element(b))
     return NULL;
   int64_t *dim = HL_ARRAY(r->arena, int64_t, a->rank + 1);
   bool is_dynamic = false;
@@ -37,8 +38,8 @@ const HlMlType *refine_meet(Refine *r, const HlMlType *a, const HlMlType *b) {
 bool refine_set_type(Refine *r, const HlMlOp *op, HlMlValue *value, const HlMlType *type) {
   const HlMlType *met = refine_meet(r, value->type, type);
   if (!met)
-    return refine_error(r, op, "has the type %s, but %s follows from its operands", hl_ml_type_text(r->cx, value->type),
-                        hl_ml_type_text(r->cx, type));
+    return refine_error(r, op, "has the type %s, but %s follows from its operands",
+                        hl_ml_type_text(r->cx, value->type), hl_ml_type_text(r->cx, type));
   value->type = met;
   return true;
 }
@@ -50,10 +51,16 @@ typedef struct Sizes {
   int64_t *dim;
 } Sizes;
 
-static int64_t plus(int64_t a, int64_t b) { return a == HL_UNBOUNDED || b == HL_UNBOUNDED ? HL_UNBOUNDED : a + b; }
+// What is too large for 64 bits is not known.
+static int64_t plus(int64_t a, int64_t b) {
+  int64_t sum;
+  return a == HL_UNBOUNDED || b == HL_UNBOUNDED || __builtin_add_overflow(a, b, &sum) ? HL_UNBOUNDED
+                                                                                      : sum;
+}
 
 static const HlMlType *operand(const HlMlOp *op, uint32_t k) {
-  return k < op->n_operands && hl_ml_is_tensor(op->operands[k]->type) ? op->operands[k]->type : NULL;
+  return k < op->n_operands && hl_ml_is_tensor(op->operands[k]->type) ? op->operands[k]->type
+                                                                      : NULL;
 }
 
 static Sizes new_sizes(Refine *r, int rank) {
@@ -67,7 +74,9 @@ static Sizes sizes_of(Refine *r, const HlMlType *type) {
   return s;
 }
 
-static HlI64s ints(Refine *r, const HlMlOp *op, const char *name) { return hl_ml_attr_ints(r->arena, op, name); }
+static HlI64s ints(Refine *r, const HlMlOp *op, const char *name) {
+  return hl_ml_attr_ints(r->arena, op, name);
+}
 
 static HlI64s field(Refine *r, const HlMlAttr *attr, const char *name) {
   return hl_ml_field_ints(r->arena, attr, name);
@@ -93,11 +102,14 @@ static bool like_second(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   (void)k;
   return like_operand(r, op, 1, out);
 }
-static bool like_same(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) { return like_operand(r, op, k, out); }
+static bool like_same(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
+  return like_operand(r, op, k, out);
+}
 
 // The known sizes of all operands together.
 static bool elementwise(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  if (!like_operand(r, op, op->row == ML_STABLEHLO_SELECT || op->row == ML_STABLEHLO_CLAMP ? 1 : 0, out))
+  if (!like_operand(r, op, op->row == ML_STABLEHLO_SELECT || op->row == ML_STABLEHLO_CLAMP ? 1 : 0,
+                    out))
     return false;
   (void)k;
   for (uint32_t i = 0; i < op->n_operands; i++)
@@ -136,7 +148,9 @@ static bool transpose(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
     return false;
   *out = new_sizes(r, type->rank);
   for (int d = 0; d < type->rank; d++)
-    out->dim[d] = permutation.at[d] >= 0 && permutation.at[d] < type->rank ? type->dim[permutation.at[d]] : HL_UNBOUNDED;
+    out->dim[d] = permutation.at[d] >= 0 && permutation.at[d] < type->rank
+                      ? type->dim[permutation.at[d]]
+                      : HL_UNBOUNDED;
   return true;
 }
 
@@ -157,22 +171,26 @@ static bool pad(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   const HlI64s low = ints(r, op, "edge_padding_low"), high = ints(r, op, "edge_padding_high");
   const HlI64s interior = ints(r, op, "interior_padding");
   (void)k;
-  if (!like_operand(r, op, 0, out) || low.n != out->rank || high.n != out->rank || interior.n != out->rank)
+  if (!like_operand(r, op, 0, out) || low.n != out->rank || high.n != out->rank ||
+      interior.n != out->rank)
     return false;
   for (int d = 0; d < out->rank; d++)
     if (out->dim[d] != HL_UNBOUNDED)
-      out->dim[d] += low.at[d] + high.at[d] + (out->dim[d] > 1 ? (out->dim[d] - 1) * interior.at[d] : 0);
+      out->dim[d] +=
+          low.at[d] + high.at[d] + (out->dim[d] > 1 ? (out->dim[d] - 1) * interior.at[d] : 0);
   return true;
 }
 
 static bool slice(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlI64s start = ints(r, op, "start_indices"), limit = ints(r, op, "limit_indices"), by = ints(r, op, "strides");
+  const HlI64s start = ints(r, op, "start_indices"), limit = ints(r, op, "limit_indices"),
+               by = ints(r, op, "strides");
   (void)k;
   if (limit.n != start.n || by.n != start.n)
     return false;
   *out = new_sizes(r, start.n);
   for (int d = 0; d < start.n; d++)
-    out->dim[d] = by.at[d] > 0 ? (limit.at[d] - start.at[d] + by.at[d] - 1) / by.at[d] : HL_UNBOUNDED;
+    out->dim[d] =
+        by.at[d] > 0 ? (limit.at[d] - start.at[d] + by.at[d] - 1) / by.at[d] : HL_UNBOUNDED;
   return true;
 }
 
@@ -201,17 +219,29 @@ static bool reduce(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   return true;
 }
 
-// The number of places of a window along a dimension.
-static int64_t places(int64_t size, int64_t low, int64_t high, int64_t base, int64_t window, int64_t dilation,
-                      int64_t stride) {
-  if (size == HL_UNBOUNDED || window == HL_UNBOUNDED || stride < 1)
-    return HL_UNBOUNDED;
-  const int64_t padded = (size == 0 ? 0 : (size - 1) * base + 1) + low + high;
-  const int64_t reach = window == 0 ? 0 : (window - 1) * dilation + 1;
-  return padded < reach || reach == 0 ? 0 : (padded - reach) / stride + 1;
+static int64_t dilated(int64_t size, int64_t dilation) {
+  int64_t gaps;
+  if (size == 0 || size == HL_UNBOUNDED)
+    return size;
+  return __builtin_mul_overflow(size - 1, dilation, &gaps) ? HL_UNBOUNDED : plus(gaps, 1);
 }
 
-static int64_t or_else(HlI64s list, int k, int64_t absent) { return k < list.n ? list.at[k] : absent; }
+// The number of places of a window along a dimension.
+static int64_t places(int64_t size, int64_t low, int64_t high, int64_t base, int64_t window,
+                      int64_t dilation, int64_t stride) {
+  if (size == HL_UNBOUNDED || window == HL_UNBOUNDED || stride < 1)
+    return HL_UNBOUNDED;
+  int64_t padded = dilated(size, base);
+  const int64_t reach = dilated(window, dilation);
+  if (padded == HL_UNBOUNDED || reach == HL_UNBOUNDED ||
+      __builtin_add_overflow(padded, low, &padded) || __builtin_add_overflow(padded, high, &padded))
+    return HL_UNBOUNDED;
+  return padded < reach || reach <= 0 ? 0 : (padded - reach) / stride + 1;
+}
+
+static int64_t or_else(HlI64s list, int k, int64_t absent) {
+  return k < list.n ? list.at[k] : absent;
+}
 
 static bool reduce_window(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   const HlI64s window = ints(r, op, "window_dimensions"), stride = ints(r, op, "window_strides");
@@ -220,8 +250,9 @@ static bool reduce_window(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   if (!like_operand(r, op, k, out) || window.n != out->rank)
     return false;
   for (int d = 0; d < out->rank; d++)
-    out->dim[d] = places(out->dim[d], or_else(padding, 2 * d, 0), or_else(padding, 2 * d + 1, 0), or_else(base, d, 1),
-                         window.at[d], or_else(dilation, d, 1), or_else(stride, d, 1));
+    out->dim[d] =
+        places(out->dim[d], or_else(padding, 2 * d, 0), or_else(padding, 2 * d + 1, 0),
+               or_else(base, d, 1), window.at[d], or_else(dilation, d, 1), or_else(stride, d, 1));
   return true;
 }
 
@@ -235,7 +266,8 @@ static bool at_dim(const HlMlType *type, int64_t d, int64_t *out) {
 static bool convolution(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   const HlMlAttr *n = hl_ml_attr(op, "dimension_numbers");
   const HlMlType *x = operand(op, 0), *y = operand(op, 1);
-  const HlI64s xs = field(r, n, "input_spatial_dimensions"), ys = field(r, n, "kernel_spatial_dimensions");
+  const HlI64s xs = field(r, n, "input_spatial_dimensions"),
+               ys = field(r, n, "kernel_spatial_dimensions");
   const HlI64s os = field(r, n, "output_spatial_dimensions");
   const HlI64s stride = ints(r, op, "window_strides"), padding = ints(r, op, "padding");
   const HlI64s base = ints(r, op, "lhs_dilation"), dilation = ints(r, op, "rhs_dilation");
@@ -254,10 +286,12 @@ static bool convolution(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   out->dim[ob] = batch == HL_UNBOUNDED ? batch : batch / groups;
   out->dim[of] = features;
   for (int d = 0; d < xs.n; d++) {
-    if (!at_dim(x, xs.at[d], &size) || !at_dim(y, ys.at[d], &window) || os.at[d] < 0 || os.at[d] >= out->rank)
+    if (!at_dim(x, xs.at[d], &size) || !at_dim(y, ys.at[d], &window) || os.at[d] < 0 ||
+        os.at[d] >= out->rank)
       return false;
-    out->dim[os.at[d]] = places(size, or_else(padding, 2 * d, 0), or_else(padding, 2 * d + 1, 0), or_else(base, d, 1),
-                                window, or_else(dilation, d, 1), or_else(stride, d, 1));
+    out->dim[os.at[d]] =
+        places(size, or_else(padding, 2 * d, 0), or_else(padding, 2 * d + 1, 0),
+               or_else(base, d, 1), window, or_else(dilation, d, 1), or_else(stride, d, 1));
   }
   return true;
 }
@@ -274,7 +308,8 @@ static bool dot_general(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   (void)k;
   if (!n || !x || !y)
     return false;
-  const HlI64s xb = field(r, n, "lhs_batching_dimensions"), yb = field(r, n, "rhs_batching_dimensions");
+  const HlI64s xb = field(r, n, "lhs_batching_dimensions"),
+               yb = field(r, n, "rhs_batching_dimensions");
   *out = new_sizes(r, x->rank + y->rank);
   out->rank = 0;
   for (int d = 0; d < xb.n; d++) {
@@ -361,7 +396,8 @@ static bool top_k(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 
 // JAX wraps operands so that their uses keep the old type; Sharding and others pass their operand on.
 static bool custom_call(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  static const char *const identities[] = {"stablehlo.shape_refinement_operand_wrapper", "Sharding"};
+  static const char *const identities[] = {"stablehlo.shape_refinement_operand_wrapper",
+                                           "Sharding"};
   const HlSym *target = hl_ml_attr_sym(op, "call_target_name");
   for (int i = 0; target && k == 0 && i < HL_COUNT_OF(identities); i++)
     if (strcmp(target->text, identities[i]) == 0)
@@ -421,7 +457,9 @@ static Rule *rule_of(const HlMlOp *op) {
   if (row->hlo != HL_OP_NO && (hl_op_info[row->hlo].traits & HL_T_ELEMENTWISE))
     return elementwise;
   if (op->dialect == HL_ML_CHLO)
-    return strncmp(row->name, "chlo.broadcast_", 15) == 0 ? broadcasts : op->n_operands > 0 ? elementwise : NULL;
+    return strncmp(row->name, "chlo.broadcast_", 15) == 0 ? broadcasts
+           : op->n_operands > 0                           ? elementwise
+                                                          : NULL;
   return NULL;
 }
 
@@ -441,14 +479,16 @@ static bool tuple_types(Refine *r, HlMlOp *op) {
 
 bool refine_types(Refine *r, HlMlOp *op) {
   Rule *rule = rule_of(op);
-  if ((op->row == ML_STABLEHLO_TUPLE || op->row == ML_STABLEHLO_GET_TUPLE_ELEMENT) && op->n_results == 1)
+  if ((op->row == ML_STABLEHLO_TUPLE || op->row == ML_STABLEHLO_GET_TUPLE_ELEMENT) &&
+      op->n_results == 1)
     return tuple_types(r, op);
   for (uint32_t k = 0; rule && k < op->n_results; k++) {
     Sizes sizes;
     const HlMlType *type = op->results[k].type;
     if (!(hl_ml_is_tensor(type) || type->kind == HL_ML_UNRANKED) || !rule(r, op, k, &sizes))
       continue;
-    const HlMlType *inferred = hl_ml_tensor_type(r->tree, sizes.rank, sizes.dim, hl_ml_element(type), NULL);
+    const HlMlType *inferred =
+        hl_ml_tensor_type(r->tree, sizes.rank, sizes.dim, hl_ml_element(type), NULL);
     if (!refine_set_type(r, op, &op->results[k], inferred))
       return false;
   }

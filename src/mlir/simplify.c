@@ -7,21 +7,23 @@
 // --- Aliases ------------------------------------------------------------------------------------------------
 
 HlMlValue *sm_value(const Simplify *s, HlMlValue *value) {
-  while (value->index < s->n_alias && s->alias[value->index])
-    value = s->alias[value->index];
+  const MlConversion *shared = s->shared;
+  while (value->index < shared->n_alias && shared->alias[value->index])
+    value = shared->alias[value->index];
   return value;
 }
 
 void sm_alias(Simplify *s, HlMlValue *value, HlMlValue *is) {
-  if (value->index >= s->n_alias) {
+  MlConversion *shared = s->shared;
+  if (value->index >= shared->n_alias) {
     uint32_t n = s->tree->n_values + s->tree->n_values / 2 + 64;
-    HlMlValue **alias = HL_ARRAY(s->arena, HlMlValue *, n);
-    if (s->n_alias > 0)
-      memcpy(alias, s->alias, sizeof *alias * s->n_alias);
-    s->alias = alias;
-    s->n_alias = n;
+    HlMlValue **alias = HL_ARRAY(s->tree->arena, HlMlValue *, n);
+    if (shared->n_alias > 0)
+      memcpy(alias, shared->alias, sizeof *alias * shared->n_alias);
+    shared->alias = alias;
+    shared->n_alias = n;
   }
-  s->alias[value->index] = is;
+  shared->alias[value->index] = is;
 }
 
 // --- Branches that are known -----------------------------------------------------------------------------------
@@ -333,10 +335,31 @@ static void settle_region(Simplify *s, HlMlRegion *region) {
     }
 }
 
+// What an earlier sweep counted goes.
+static void forget_uses(Simplify *s, const HlMlRegion *region) {
+  for (const HlMlBlock *block = region->first; block; block = block->next) {
+    for (int k = 0; k < block->n_args; k++)
+      s->uses[block->args[k]->index] = 0;
+    for (const HlMlOp *op = block->first; op; op = op->next) {
+      for (uint32_t k = 0; k < op->n_results; k++)
+        s->uses[op->results[k].index] = 0;
+      for (uint32_t k = 0; k < op->n_operands; k++)
+        s->uses[op->operands[k]->index] = 0;
+      for (uint32_t k = 0; k < op->n_regions; k++)
+        forget_uses(s, &op->regions[k]);
+    }
+  }
+}
+
 static void sweep(Simplify *s, HlMlRegion *region) {
   // Sorts that are narrowed make new values; they are few, and there is room for all of them.
-  s->n_uses = 2 * s->tree->n_values + 64;
-  s->uses = HL_ARRAY(s->arena, uint32_t, s->n_uses);
+  MlConversion *shared = s->shared;
+  if (shared->n_uses < 2 * s->tree->n_values + 64) {
+    shared->n_uses = 4 * s->tree->n_values + 64;
+    shared->uses = HL_ARRAY(s->tree->arena, uint32_t, shared->n_uses);
+  }
+  s->uses = shared->uses;
+  forget_uses(s, region);
   count_uses(s, region, 1);
   sweep_region(s, region);
   settle_region(s, region);
@@ -363,13 +386,18 @@ static void simplify_func(Simplify *s, HlMlOp *func) {
   }
 }
 
+// A function that several entries reach is simplified for the first of them.
 bool ml_simplify(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
-  Simplify s = {.cx = cx, .tree = tree, .arena = hl_arena_new()};
+  Simplify s = {.cx = cx, .tree = tree, .arena = hl_arena_new(), .shared = ml_conversion(tree)};
   int n;
   HlMlOp **funcs = ml_reachable(s.arena, tree, entry, &n);
   sm_fold_start(&s);
-  for (int k = 0; k < n; k++)
-    simplify_func(&s, funcs[k]);
+  for (int k = 0; k < n; k++) {
+    MlFunc *func = ml_func(tree, hl_ml_attr_sym(funcs[k], "sym_name"));
+    if (!func->is_simplified)
+      simplify_func(&s, funcs[k]);
+    ml_func(tree, hl_ml_attr_sym(funcs[k], "sym_name"))->is_simplified = true;
+  }
   sm_fold_end(&s);
   hl_arena_free(s.arena);
   return true;

@@ -15,14 +15,12 @@ typedef struct Simplify {
   HlCx *cx;
   HlMlTree *tree;
   HlArena *arena;
-  HlMlValue **alias;           // by value index: what it was found to be
-  uint32_t n_alias;
+  MlConversion *shared;        // alias, uses
   HlMlBlock *body;             // of the function
   MlLower lower;               // for computing with constants
   HlMlOp **constant;           // of this function, a table by content
   uint32_t n_constants, constant_slots;
-  uint32_t *uses;              // by value index
-  uint32_t n_uses;
+  uint32_t *uses;              // by value index; right for the function that is looked at
 } Simplify;
 
 HlMlValue *sm_value(const Simplify *s, HlMlValue *value);             // what it is by now

@@ -203,22 +203,10 @@ static const HlMlAttr *fold_value(Simplify *s, HlMlOp *op) {
   return attr && scalar ? splat_like(tree, type, attr) : attr;
 }
 
-static void cover_values(Simplify *s) {
-  MlLower *l = &s->lower;
-  if (s->tree->n_values < l->n_funcs)
-    return;
-  uint32_t n = s->tree->n_values + s->tree->n_values / 2 + 64;
-  HlInst **value = HL_ARRAY(s->arena, HlInst *, n);
-  if (l->n_funcs > 0)
-    memcpy(value, l->value, sizeof *value * l->n_funcs);
-  l->value = value;
-  l->n_funcs = n;
-}
-
 bool sm_fold(Simplify *s, HlMlOp *op) {
   if (!can_fold(op))
     return false;
-  cover_values(s);
+  ml_cover_values(&s->lower);
   const HlMlAttr *value = fold_value(s, op);
   return value && sm_becomes_constant(s, op, value);
 }
@@ -235,10 +223,12 @@ bool sm_becomes_constant(Simplify *s, HlMlOp *op, const HlMlAttr *value) {
   return true;
 }
 
-// The lowering used for folding makes no functions: n_funcs counts the values that `value` covers.
 void sm_fold_start(Simplify *s) {
-  s->lower =
-      (MlLower){.cx = s->cx, .tree = s->tree, .arena = s->arena, .m = hl_module_new("fold", NULL)};
+  s->lower = (MlLower){.cx = s->cx,
+                       .tree = s->tree,
+                       .arena = s->arena,
+                       .shared = s->shared,
+                       .m = hl_module_new("fold", NULL)};
 }
 
 void sm_fold_end(Simplify *s) {

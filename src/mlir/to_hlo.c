@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mlir/tree.h"
+
 // --- Errors -----------------------------------------------------------------------------------------
 
 bool ml_unsupported(MlLower *l, const HlMlOp *op, const char *format, ...) {
@@ -20,6 +22,49 @@ bool ml_bad(MlLower *l, const HlMlOp *op, const char *format, ...) {
   hl_verror(l->cx, HL_INVALID, hl_ml_pos(l->tree, op), format, args);
   va_end(args);
   return false;
+}
+
+// --- What entries share ------------------------------------------------------------------------------
+
+MlConversion *ml_conversion(const HlMlTree *tree) {
+  MlTables *tables = ml_tables(tree);
+  if (!tables->conversion)
+    tables->conversion = HL_NEW(tree->arena, MlConversion);
+  return tables->conversion;
+}
+
+// A table with room for entry `index`, what it held kept and the rest zeroed.
+static void *grow(HlArena *arena, void *table, uint32_t n, uint32_t new_n, size_t size) {
+  char *grown = HL_ARRAY(arena, char, new_n * size);
+  if (n > 0)
+    memcpy(grown, table, n * size);
+  return grown;
+}
+
+static uint32_t more_than(uint32_t n) {
+  return n + n / 2 + 64;
+}
+
+void ml_cover_values(MlLower *l) {
+  MlConversion *shared = l->shared;
+  if (l->tree->n_values >= shared->n_values) {
+    const uint32_t n = more_than(l->tree->n_values);
+    shared->value = grow(l->tree->arena, shared->value, shared->n_values, n, sizeof(HlInst *));
+    shared->seen = grow(l->tree->arena, shared->seen, shared->n_values, n, sizeof(uint32_t));
+    shared->n_values = n;
+  }
+  l->value = shared->value;
+  l->seen = shared->seen;
+}
+
+MlFunc *ml_func(HlMlTree *tree, const HlSym *name) {
+  MlConversion *shared = ml_conversion(tree);
+  if (name->index >= shared->n_funcs) {
+    const uint32_t n = more_than(hl_syms_count(tree->syms));
+    shared->func = grow(tree->arena, shared->func, shared->n_funcs, n, sizeof(MlFunc));
+    shared->n_funcs = n;
+  }
+  return &shared->func[name->index];
 }
 
 // --- What values mean --------------------------------------------------------------------------------
@@ -431,7 +476,11 @@ HlComp *ml_lower_func(MlLower *l, HlBuild *b, const HlMlOp *user, const HlSym *n
     ml_bad(l, user, "there is no function @%s", name->text);
     return NULL;
   }
-  MlFunc *f = &l->func[name->index];
+  MlFunc *f = ml_func(l->tree, name);
+  if (f->round != l->shared->round) {
+    f->round = l->shared->round;
+    f->state = ML_FUNC_NEW;
+  }
   if (f->state == ML_FUNC_OPEN) {
     ml_bad(l, user, "function @%s calls itself, directly or through others, which HLO cannot say",
            name->text);
@@ -439,7 +488,9 @@ HlComp *ml_lower_func(MlLower *l, HlBuild *b, const HlMlOp *user, const HlSym *n
   }
   if (f->state == ML_FUNC_NEW) {
     f->state = ML_FUNC_OPEN;
-    f->comp = build_func(l, b, func, name);
+    HlComp *comp = build_func(l, b, func, name);
+    f = ml_func(l->tree, name);  // the table may have grown
+    f->comp = comp;
     f->state = ML_FUNC_DONE;
   }
   return f->comp;
@@ -447,51 +498,70 @@ HlComp *ml_lower_func(MlLower *l, HlBuild *b, const HlMlOp *user, const HlSym *n
 
 // --- Which functions there are -------------------------------------------------------------------------
 
-// Marks the functions that ops of the region name.
-static void mark_symbols(const HlMlAttr *attr, bool *called) {
-  if (attr->kind == HL_ML_A_SYMBOL && attr->sym)
-    called[attr->sym->index] = true;
-  else if (attr->kind == HL_ML_A_ARRAY)
-    for (int k = 0; k < attr->n; k++)
-      mark_symbols(attr->list[k], called);
+// Symbols that ops name, each once.
+typedef struct Named {
+  HlArena *arena;
+  uint32_t *met;               // by index of a symbol: the last walk that met it
+  uint32_t walk;
+  const HlSym **list;
+  int n, capacity;
+} Named;
+
+static void note_symbol(Named *named, const HlSym *sym) {
+  if (named->met[sym->index] == named->walk)
+    return;
+  named->met[sym->index] = named->walk;
+  if (named->n == named->capacity) {
+    const int capacity = named->capacity ? 2 * named->capacity : 16;
+    named->list = grow(named->arena, named->list, (uint32_t)named->n, (uint32_t)capacity,
+                       sizeof *named->list);
+    named->capacity = capacity;
+  }
+  named->list[named->n++] = sym;
 }
 
-static void mark_called(const HlMlRegion *region, bool *called) {
+static void note_symbols(Named *named, const HlMlAttr *attr) {
+  if (attr->kind == HL_ML_A_SYMBOL && attr->sym)
+    note_symbol(named, attr->sym);
+  else if (attr->kind == HL_ML_A_ARRAY)
+    for (int k = 0; k < attr->n; k++)
+      note_symbols(named, attr->list[k]);
+}
+
+// Notes the functions that ops of the region name.
+static void note_called(Named *named, const HlMlRegion *region) {
   for (const HlMlBlock *block = region->first; block; block = block->next)
     for (const HlMlOp *op = block->first; op; op = op->next) {
       for (uint32_t k = 0; k < op->n_attrs; k++)
-        mark_symbols(op->attrs[k].value, called);
+        note_symbols(named, op->attrs[k].value);
       for (uint32_t k = 0; k < op->n_regions; k++)
-        mark_called(&op->regions[k], called);
+        note_called(named, &op->regions[k]);
     }
 }
 
 HlMlOp **ml_reachable(HlArena *arena, const HlMlTree *tree, const HlSym *entry, int *n) {
-  uint32_t n_syms = hl_syms_count(tree->syms) + 1;
-  bool *called = HL_ARRAY(arena, bool, n_syms), *taken = HL_ARRAY(arena, bool, n_syms);
-  const HlMlBlock *body = hl_ml_body(tree->module, 0);
-  int n_funcs = 0;
-  for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next)
-    n_funcs += op->row == ML_FUNC_FUNC;
-  HlMlOp **list = HL_ARRAY(arena, HlMlOp *, n_funcs + 1),
-         **by_name = HL_ARRAY(arena, HlMlOp *, n_syms);
-  for (HlMlOp *op = body ? body->first : NULL; op; op = op->next) {
-    const HlSym *name = op->row == ML_FUNC_FUNC ? hl_ml_attr_sym(op, "sym_name") : NULL;
-    if (name && !by_name[name->index])
-      by_name[name->index] = op;
+  MlConversion *shared = ml_conversion(tree);
+  const uint32_t n_syms = hl_syms_count(tree->syms);
+  if (n_syms > shared->n_reached) {
+    shared->reached = grow(tree->arena, shared->reached, shared->n_reached, more_than(n_syms),
+                           sizeof *shared->reached);
+    shared->n_reached = more_than(n_syms);
   }
+  Named named = {.arena = arena, .met = shared->reached, .walk = ++shared->reach};
+  HlMlOp **list = NULL;
+  int capacity = 0;
   *n = 0;
-  called[entry->index] = true;
-  for (int done = -1; done < *n; done++) {
-    if (done >= 0)
-      mark_called(&list[done]->regions[0], called);
-    for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next) {
-      const HlSym *name = op->row == ML_FUNC_FUNC ? hl_ml_attr_sym(op, "sym_name") : NULL;
-      if (!name || !called[name->index] || taken[name->index] || by_name[name->index] != op)
-        continue;
-      taken[name->index] = true;
-      list[(*n)++] = by_name[name->index];
+  note_symbol(&named, entry);
+  for (int k = 0; k < named.n; k++) {
+    HlMlOp *func = hl_ml_find_symbol(tree, named.list[k]);
+    if (!func || func->row != ML_FUNC_FUNC)
+      continue;
+    if (*n == capacity) {
+      capacity = capacity ? 2 * capacity : 16;
+      list = grow(arena, list, (uint32_t)*n, (uint32_t)capacity, sizeof *list);
     }
+    list[(*n)++] = func;
+    note_called(&named, &func->regions[0]);
   }
   return list;
 }
@@ -583,12 +653,39 @@ static const HlSym *find_entry(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
   return found;
 }
 
-static bool prepare(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
+// The meshes of the module by name, or NULL.
+static const HlMlAttr *find_meshes(HlMlTree *tree) {
+  const HlMlBlock *body = hl_ml_body(tree->module, 0);
+  int n = 0;
+  for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next)
+    n += op->row == ML_SDY_MESH;
+  HlMlNamed *mesh = HL_ARRAY(tree->arena, HlMlNamed, n + 1);
+  n = 0;
+  for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next)
+    if (op->row == ML_SDY_MESH && hl_ml_attr(op, "mesh") && hl_ml_attr_sym(op, "sym_name"))
+      mesh[n++] =
+          (HlMlNamed){.name = hl_ml_attr_sym(op, "sym_name"), .value = hl_ml_attr(op, "mesh")};
+  return n > 0 ? hl_ml_dict(tree, n, mesh) : NULL;
+}
+
+// What is done for the whole tree, once.
+static bool prepare_tree(HlCx *cx, HlMlTree *tree, MlConversion *shared) {
+  if (shared->is_prepared)
+    return true;
   if (is_quantised(&tree->module->regions[0]) && !ml_lower_quantised(cx, tree))
     return false;
-  if (!ml_recompose(cx, tree) || !ml_simplify(cx, tree, entry))
+  if (!ml_recompose(cx, tree))
     return false;
-  if (!hl_ml_is_dynamic(tree))
+  shared->meshes = find_meshes(tree);
+  shared->is_dynamic = hl_ml_is_dynamic(tree);
+  return shared->is_prepared = true;
+}
+
+static bool prepare(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
+  MlConversion *shared = ml_conversion(tree);
+  if (!prepare_tree(cx, tree, shared) || !ml_simplify(cx, tree, entry))
+    return false;
+  if (!shared->is_dynamic)
     return true;
   HlArena *arena = hl_arena_new();
   int n;
@@ -617,6 +714,7 @@ static bool lower_module(MlLower *l, const HlSym *entry) {
     ml_merge_constants(l, each);
   if (!hl_sort_comps(l->cx, l->m) || !ml_sdy_module(l) || !ml_module_attrs(l))
     return false;
+  ml_name_as_xla(l);
   ml_frames_done(l);
   hl_complete_entry_layout(l->m);
   return true;
@@ -631,15 +729,17 @@ HlModule *hl_ml_to_hlo(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
   entry = find_entry(cx, tree, entry);
   if (!entry || !prepare(cx, tree, entry))
     return NULL;
-  MlLower l = {.cx = cx, .tree = tree, .arena = hl_arena_new()};
+  MlConversion *shared = ml_conversion(tree);
+  MlLower l = {
+      .cx = cx, .tree = tree, .arena = hl_arena_new(), .shared = shared, .walk = shared->walk};
+  shared->round++;
   HlStr legal = hl_sanitise_name(l.arena, hl_str(module_name(tree)));
   l.m = hl_module_new(hl_arena_strndup(l.arena, legal.at, legal.n), tree->source);
-  l.value = HL_ARRAY(l.arena, HlInst *, tree->n_values + 1);
-  l.seen = HL_ARRAY(l.arena, uint32_t, tree->n_values + 1);
-  l.n_funcs = hl_syms_count(tree->syms);
-  l.func = HL_ARRAY(l.arena, MlFunc, l.n_funcs + 1);
+  ml_cover_values(&l);
   const int64_t n_errors = hl_cx_n_errors(cx);
   bool ok = lower_module(&l, entry) && hl_cx_n_errors(cx) == n_errors;
+  ml_leave(&l, 0);
+  shared->walk = l.walk;
   hl_arena_free(l.arena);
   if (ok)
     return l.m;
@@ -662,13 +762,14 @@ const HlSym **hl_ml_entries(HlArena *arena, const HlMlTree *tree, int *n) {
     list[(*n)++] = main_sym;
     return list;
   }
-  bool *called = HL_ARRAY(arena, bool, hl_syms_count(tree->syms) + 1);
-  mark_called(&tree->module->regions[0], called);
+  Named called = {.arena = arena, .walk = 1};
+  called.met = HL_ARRAY(arena, uint32_t, hl_syms_count(tree->syms) + 1);
+  note_called(&called, &tree->module->regions[0]);
   for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next) {
     const HlSym *name = op->row == ML_FUNC_FUNC ? hl_ml_attr_sym(op, "sym_name") : NULL;
     const HlMlBlock *block = name ? hl_ml_body(op, 0) : NULL;
     const HlSym *symbol = name ? hl_syms_find(tree->syms, name->text, name->n) : NULL;
-    if (block && block->n_args == 0 && symbol && !called[symbol->index])
+    if (block && block->n_args == 0 && symbol && called.met[symbol->index] != called.walk)
       list[(*n)++] = symbol;
   }
   return list;

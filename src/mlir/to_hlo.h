@@ -14,6 +14,7 @@
 // to_hlo_sdy.c          sdy: shardings of meshes, constraints, manual computations
 // to_hlo_location.c     locations to metadata and stack frames
 // to_hlo_merge.c        one of each constant in a computation
+// to_hlo_names.c        the numbers at the end of names
 // recompose.c           composites and custom calls that stand for chlo's ops
 // simplify*.c           what XLA does to StableHLO before it makes HLO of it
 //
@@ -33,9 +34,34 @@ typedef struct MlUndo {        // what a value meant outside the computation bei
   HlInst *was;
 } MlUndo;
 
+// What the conversions of a tree's entries share, so that an entry costs what it reaches and not what there is. Its
+// tables have no end of life of their own: an entry leaves behind what the next one must not mistake for its own (a
+// number of an earlier round), or nothing.
+typedef struct MlConversion {
+  bool is_prepared;            // what is done once for the whole tree is done
+  bool is_dynamic;             // some value of the tree has a size that is not known
+  const HlMlAttr *meshes;      // of sdy, by name; NULL: none
+  HlInst **value;              // by HlMlValue.index: MlLower's, empty between conversions
+  uint32_t *seen;
+  uint32_t n_values;           // that both have room for
+  uint32_t walk;               // the last one
+  struct MlFunc *func;         // by index of the symbol of its name
+  uint32_t n_funcs;
+  uint32_t round;              // the last conversion
+  uint32_t *reached;           // by index of a symbol: the last walk over calls that met it
+  uint32_t n_reached, reach;
+  HlMlValue **alias;           // simplify.c: by value index, what it was found to be
+  uint32_t n_alias;
+  uint32_t *uses;              // simplify.c: by value index
+  uint32_t n_uses;
+} MlConversion;
+MlConversion *ml_conversion(const HlMlTree *tree);
+
 typedef enum MlFuncState { ML_FUNC_NEW, ML_FUNC_OPEN, ML_FUNC_DONE } MlFuncState;
 typedef struct MlFunc {
-  MlFuncState state;
+  MlFuncState state;           // in the conversion `round`
+  uint32_t round;
+  bool is_simplified;
   HlComp *comp;
 } MlFunc;
 
@@ -46,13 +72,12 @@ typedef struct MlLower {
   HlMlTree *tree;
   HlModule *m;
   HlArena *arena;              // dies with the conversion
+  MlConversion *shared;
   HlInst **value;              // by HlMlValue.index: in the computation being built
   uint32_t *seen;              // by HlMlValue.index: the last walk that met its definition
   uint32_t walk;
   MlUndo *undo;
   int n_undo, undo_capacity;
-  MlFunc *func;                // by index of the symbol of its name
-  uint32_t n_funcs;
   const HlMlOp *entry;
   int n_regions;               // made so far; numbers their computations
   int depth;
@@ -69,6 +94,7 @@ HlInst *ml_in(MlLower *l, HlBuild *b, const HlMlOp *op, uint32_t operand);
 // Operands [from, from + n), in the conversion's arena; NULL after reporting.
 HlInst **ml_ins(MlLower *l, HlBuild *b, const HlMlOp *op, uint32_t from, uint32_t n);
 bool ml_set(MlLower *l, const HlMlValue *value, HlInst *inst);        // false when inst is NULL
+void ml_cover_values(MlLower *l);      // makes room for values that the tree got since
 // Sets the op's results from one instruction: itself for one result, else elements of the tuple.
 bool ml_set_results(MlLower *l, HlBuild *b, const HlMlOp *op, HlInst *inst);
 bool ml_is_constant(const HlMlOp *op);
@@ -85,6 +111,7 @@ const char *ml_region_name(MlLower *l);
 bool ml_has_counts(const HlMlOp *op);  // as many operands and results as its row says
 bool ml_lower_plain(MlLower *l, HlBuild *b, const HlMlOp *op);  // operands in, the op of the same meaning out
 void ml_merge_constants(MlLower *l, HlComp *comp);            // to_hlo_merge.c
+void ml_name_as_xla(MlLower *l);                              // to_hlo_names.c
 bool ml_unsupported(MlLower *l, const HlMlOp *op, const char *format, ...) HL_PRINTF(3, 4);
 bool ml_bad(MlLower *l, const HlMlOp *op, const char *format, ...) HL_PRINTF(3, 4);
 // The builder without what belongs to the op being lowered: no name, metadata, sharding.
@@ -173,8 +200,11 @@ bool ml_lower_check_call(MlLower *l, HlBuild *b, const HlMlOp *op, bool *is);
 // Composites and custom calls of known names become the ops they stand for.
 bool ml_recompose(HlCx *cx, HlMlTree *tree);
 bool ml_simplify(HlCx *cx, HlMlTree *tree, const HlSym *entry);
-// The functions that the entry reaches through symbols of its ops, itself first; in the arena.
+// The functions that the entry reaches through symbols of its ops, itself first, each behind one that names it; in the
+// arena.
 HlMlOp **ml_reachable(HlArena *arena, const HlMlTree *tree, const HlSym *entry, int *n);
+// What is known of the function of that name.
+MlFunc *ml_func(HlMlTree *tree, const HlSym *name);
 // Ops on quantised values become plain arithmetic (quant.c).
 bool ml_lower_quantised(HlCx *cx, HlMlTree *tree);
 

@@ -187,6 +187,17 @@ HlDict ml_dict_with(MlLower *l, HlDict dict, const char *key, const char *value,
   return (HlDict){keys, values, kept};
 }
 
+// A string's content, or the text of any other attribute.
+static const HlSym *frontend_value(MlLower *l, const HlMlAttr *value) {
+  if (value->kind == HL_ML_A_STRING)
+    return ml_sym(l, value->sym);
+  HlBuf text = {0};
+  hl_ml_attr_print(&text, value);
+  const HlSym *sym = hl_syms_add(l->m->syms, text.at, text.n);
+  hl_buf_free(&text);
+  return sym;
+}
+
 void ml_frontend_text(MlLower *l, HlDict *dict, const char *key, const HlMlAttr *value) {
   HlBuf text = {0};
   hl_ml_attr_print(&text, value);
@@ -197,14 +208,20 @@ void ml_frontend_text(MlLower *l, HlDict *dict, const char *key, const HlMlAttr 
 bool ml_frontend(MlLower *l, const HlMlOp *op, const HlMlAttr *dict, HlDict *out) {
   if (dict->kind != HL_ML_A_DICT)
     return ml_bad(l, op, "frontend attributes are a dictionary of strings");
+  const HlSym **keys = HL_ARRAY(l->m->arena, const HlSym *, dict->n + out->n + 1);
+  const HlSym **values = HL_ARRAY(l->m->arena, const HlSym *, dict->n + out->n + 1);
+  int n = 0, old = 0;  // both are sorted
   for (int k = 0; k < dict->n; k++) {
-    const HlMlNamed *item = &dict->dict[k];
-    if (item->value->kind == HL_ML_A_STRING) {
-      *out = ml_dict_with(l, *out, item->name->text, item->value->sym->text, item->value->sym->n);
-      continue;
-    }
-    ml_frontend_text(l, out, item->name->text, item->value);
+    const HlSym *name = ml_sym(l, dict->dict[k].name);
+    for (; old < out->n && compare_syms(out->key[old], name) < 0; old++, n++)
+      keys[n] = out->key[old], values[n] = out->value[old];
+    old += old < out->n && out->key[old] == name;
+    keys[n] = name;
+    values[n++] = frontend_value(l, dict->dict[k].value);
   }
+  for (; old < out->n; old++, n++)
+    keys[n] = out->key[old], values[n] = out->value[old];
+  *out = (HlDict){keys, values, n};
   return true;
 }
 

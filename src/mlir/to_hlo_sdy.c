@@ -263,19 +263,8 @@ bool ml_sdy_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlSha
 }
 
 bool ml_sdy_module(MlLower *l) {
-  const HlMlBlock *body = hl_ml_body(l->tree->module, 0);
-  HlMlNamed *mesh = NULL;
-  int n = 0;
-  for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next)
-    n += op->row == ML_SDY_MESH;
-  mesh = HL_ARRAY(l->arena, HlMlNamed, n + 1);
-  n = 0;
-  for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next)
-    if (op->row == ML_SDY_MESH && hl_ml_attr(op, "mesh") && hl_ml_attr_sym(op, "sym_name"))
-      mesh[n++] =
-          (HlMlNamed){.name = hl_ml_attr_sym(op, "sym_name"), .value = hl_ml_attr(op, "mesh")};
-  if (n > 0)
-    ml_frontend_text(l, &l->m->frontend_attributes, "xla.sdy.meshes", hl_ml_dict(l->tree, n, mesh));
+  if (l->shared->meshes)
+    ml_frontend_text(l, &l->m->frontend_attributes, "xla.sdy.meshes", l->shared->meshes);
   return true;
 }
 

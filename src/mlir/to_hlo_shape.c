@@ -16,11 +16,10 @@ static HlInst *with_layout(MlLower *l, const HlMlOp *op, HlInst *inst) {
   return inst;
 }
 
-// Constants have no names or places in XLA's HLO; but one of many equal elements is made by an op that has them.
+// Constants have no names, places or frontend attributes in XLA's HLO; but one of many equal elements is made by an
+// op that has a name and a place.
 static void name_spread(MlLower *l, const HlBuild *b, HlInst *inst) {
-  hl_remove_attr(inst->operands[0],
-                 HL_A_SHARDING);  // what stands at a constant is meant for all of it
-  hl_remove_attr(inst->operands[0], HL_A_FRONTEND_ATTRIBUTES);
+  hl_remove_attr(inst->operands[0], HL_A_SHARDING);  // what stands at a constant is meant for all of it
   if (hl_shape_elements(inst->shape) < ML_MANY_EQUAL)
     return;
   HlAttr metadata = {.key = HL_A_METADATA, .ptr = b->metadata};
@@ -41,6 +40,7 @@ bool ml_lower_constant(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlBuild own = *b;
   own.name = NULL;
   own.metadata = NULL;
+  own.frontend = (HlDict){0};
   HlInst *inst = with_layout(l, op, hl_b_constant(&own, literal));
   hl_literal_unref(literal);
   if (inst && inst->op == HL_OP_BROADCAST)

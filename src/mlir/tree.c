@@ -27,7 +27,9 @@ void hl_ml_free(HlMlTree *tree) {
   hl_arena_free(tree->arena);
 }
 
-const HlSym *hl_ml_sym(HlMlTree *tree, const char *text) { return hl_syms_add(tree->syms, text, strlen(text)); }
+const HlSym *hl_ml_sym(HlMlTree *tree, const char *text) {
+  return hl_syms_add(tree->syms, text, strlen(text));
+}
 
 // --- Ops --------------------------------------------------------------------------------------------
 
@@ -51,9 +53,12 @@ static MlRowOf find_row(HlMlTree *tree, const HlSym *name) {
   return *found;
 }
 
-static size_t round_up(size_t n) { return (n + 15) & ~(size_t)15; }
+static size_t round_up(size_t n) {
+  return (n + 15) & ~(size_t)15;
+}
 
-HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint32_t n_regions, uint32_t n_successors) {
+HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint32_t n_regions,
+                  uint32_t n_successors) {
   size_t results_at = round_up(sizeof(HlMlOp));
   size_t regions_at = results_at + round_up(n_results * sizeof(HlMlValue));
   size_t operands_at = regions_at + round_up(n_regions * sizeof(HlMlRegion));
@@ -75,8 +80,9 @@ HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint3
   return op;
 }
 
-HlMlOp *hl_ml_op(HlMlTree *tree, HlMlBlock *block, const char *name, int n_operands, HlMlValue *const *operands,
-                 int n_results, const HlMlType *const *result_types, int n_regions) {
+HlMlOp *hl_ml_op(HlMlTree *tree, HlMlBlock *block, const char *name, int n_operands,
+                 HlMlValue *const *operands, int n_results, const HlMlType *const *result_types,
+                 int n_regions) {
   HlMlOp *op = ml_new_op(tree, (uint32_t)n_operands, (uint32_t)n_results, (uint32_t)n_regions, 0);
   op->name = hl_ml_sym(tree, name);
   MlRowOf row = find_row(tree, op->name);
@@ -213,9 +219,11 @@ static void sort_named(HlMlTree *tree, int n, HlMlNamed *named) {
     memcpy(from, named, (size_t)n * sizeof *from);
     for (int width = 1; width < n; width *= 2) {
       for (int low = 0; low < n; low += 2 * width) {
-        int middle = low + width < n ? low + width : n, high = middle + width < n ? middle + width : n;
+        int middle = low + width < n ? low + width : n,
+            high = middle + width < n ? middle + width : n;
         for (int k = low, a = low, b = middle; k < high; k++)
-          to[k] = a < middle && (b >= high || compare_named(&at[a], &at[b]) <= 0) ? at[a++] : at[b++];
+          to[k] =
+              a < middle && (b >= high || compare_named(&at[a], &at[b]) <= 0) ? at[a++] : at[b++];
       }
       HlMlNamed *swap = at;
       at = to;
@@ -272,11 +280,11 @@ static int64_t int_of(const HlMlAttr *attr, int64_t absent) {
   if (!attr)
     return absent;
   switch ((HlMlAttrKind)attr->kind) {
-    case HL_ML_A_UNIT: return 1;
-    case HL_ML_A_BOOL:
-    case HL_ML_A_INT:
-    case HL_ML_A_ENUM: return attr->i;
-    default: return absent;
+  case HL_ML_A_UNIT: return 1;
+  case HL_ML_A_BOOL:
+  case HL_ML_A_INT:
+  case HL_ML_A_ENUM: return attr->i;
+  default: return absent;
   }
 }
 
@@ -290,7 +298,8 @@ int64_t hl_ml_field_int(const HlMlAttr *of, const char *name, int64_t absent) {
 
 const HlSym *hl_ml_attr_sym(const HlMlOp *op, const char *name) {
   const HlMlAttr *attr = hl_ml_attr(op, name);
-  if (!attr || (attr->kind != HL_ML_A_STRING && attr->kind != HL_ML_A_SYMBOL && attr->kind != HL_ML_A_ENUM))
+  if (!attr ||
+      (attr->kind != HL_ML_A_STRING && attr->kind != HL_ML_A_SYMBOL && attr->kind != HL_ML_A_ENUM))
     return NULL;
   return attr->sym;
 }
@@ -330,6 +339,16 @@ void hl_ml_place_before(HlMlOp *op, HlMlOp *at) {
   else
     block->first = op;
   at->prev = op;
+}
+
+HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, const char *name, int n_operands,
+                     HlMlValue *const *operands, int n_results, const HlMlType *const *types,
+                     int n_regions) {
+  HlMlOp *op = hl_ml_op(tree, NULL, name, n_operands, operands, n_results, types, n_regions);
+  op->location = at->location;
+  op->loc = at->loc;
+  hl_ml_place_before(op, at);
+  return op;
 }
 
 void hl_ml_unlink(HlMlOp *op) {
@@ -380,15 +399,16 @@ static HlMlValue *copy_of(const Copier *c, HlMlValue *value) {
 // The op without its operands and without what is in its regions.
 static HlMlOp *copy_shell(const Copier *c, HlMlBlock *block, const HlMlOp *op) {
   HlMlTree *tree = c->tree;
-  HlMlOp *copy = hl_ml_op(tree, block, op->name->text, (int)op->n_operands, op->operands, (int)op->n_results, NULL,
-                          (int)op->n_regions);
+  HlMlOp *copy = hl_ml_op(tree, block, op->name->text, (int)op->n_operands, op->operands,
+                          (int)op->n_results, NULL, (int)op->n_regions);
   copy->was_generic = op->was_generic;
   copy->loc = op->loc;
   copy->location = op->location;
   copy->attrs = hl_arena_copy(tree->arena, op->attrs, op->n_attrs * sizeof *op->attrs);
   copy->n_attrs = copy->attr_room = op->n_attrs;
   copy->n_successors = op->n_successors;
-  copy->successors = hl_arena_copy(tree->arena, op->successors, op->n_successors * sizeof *op->successors);
+  copy->successors =
+      hl_arena_copy(tree->arena, op->successors, op->n_successors * sizeof *op->successors);
   for (uint32_t k = 0; k < op->n_results; k++) {
     copy->results[k].type = op->results[k].type;
     note_copy(c, &op->results[k], &copy->results[k]);
@@ -439,7 +459,8 @@ static void map_operands(const Copier *c, HlMlOp *op) {
     op->operands[k] = copy_of(c, op->operands[k]);
 }
 
-HlMlOp *hl_ml_copy_op(HlMlTree *tree, HlMlBlock *block, const HlMlOp *op, HlMlValue **map, uint32_t n_map) {
+HlMlOp *hl_ml_copy_op(HlMlTree *tree, HlMlBlock *block, const HlMlOp *op, HlMlValue **map,
+                      uint32_t n_map) {
   Copier c = {tree, map, n_map};
   HlMlOp *copy = copy_shell(&c, block, op);
   copy_regions(&c, copy, op);
@@ -486,7 +507,9 @@ HlPos hl_ml_pos(const HlMlTree *tree, const HlMlOp *op) {
   return (HlPos){tree->source, op ? op->loc : 0};
 }
 
-bool hl_ml_is(const HlMlOp *op, const char *name) { return strcmp(op->name->text, name) == 0; }
+bool hl_ml_is(const HlMlOp *op, const char *name) {
+  return strcmp(op->name->text, name) == 0;
+}
 
 bool hl_ml_error(HlCx *cx, const HlMlTree *tree, const HlMlOp *op, const char *format, ...) {
   va_list args;

@@ -1,6 +1,8 @@
-// mlir/tree.h: what the files of the tree share: the tables beside it.
+// mlir/tree.h: what the files of the tree, and those that change trees, share.
 #ifndef HILO_MLIR_TREE_H
 #define HILO_MLIR_TREE_H
+
+#include <string.h>
 
 #include "mlir/dialect.h"
 
@@ -24,6 +26,7 @@ typedef struct MlTables {
   uint32_t n_symbols;
   uint32_t changes;            // of the module's block when it was built
   bool has_symbols;            // no symbol was renamed since
+  void *conversion;            // what conversions to HLO share: to_hlo.h
 } MlTables;
 
 static inline MlTables *ml_tables(const HlMlTree *tree) { return tree->types; }
@@ -33,8 +36,15 @@ enum { ML_MAX_DEPTH = UINT16_MAX };
 // An op in one piece of memory with its results, regions, operands and successors, which the caller fills in; its
 // results have no types, and it has no name.
 HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint32_t n_regions, uint32_t n_successors);
+// A new op in front of another, with that one's location.
+HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, const char *name, int n_operands, HlMlValue *const *operands,
+                     int n_results, const HlMlType *const *types, int n_regions);
 // A sorted copy; of entries with one name the last stays. *n_left is how many.
 HlMlNamed *ml_sort_named(HlMlTree *tree, int n, const HlMlNamed *named, int *n_left);
+// Whether two names, of one tree or of two, are the same; NULL is one too.
+static inline bool ml_same_sym(const HlSym *a, const HlSym *b) {
+  return a == b || (a && b && a->hash == b->hash && a->n == b->n && memcmp(a->text, b->text, a->n) == 0);
+}
 int ml_compare_syms(const HlSym *a, const HlSym *b); // by their bytes: the order of an op's attributes
 uint64_t ml_attr_hash(const HlMlAttr *attr);         // equal attributes of two trees have the same
 static inline uint32_t ml_add_size(uint32_t a, uint32_t b) { return a + b < a ? UINT32_MAX : a + b; }

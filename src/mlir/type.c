@@ -15,7 +15,8 @@ static uint64_t hash_quant(const HlMlQuant *quant) {
 }
 
 static uint64_t hash_type(const HlMlType *type) {
-  uint64_t hash = hl_hash_mix(type->kind * 64u + type->sign * 8u + type->is_mhlo, (uint64_t)(unsigned)type->width);
+  uint64_t hash = hl_hash_mix(type->kind * 64u + type->sign * 8u + type->is_mhlo,
+                              (uint64_t)(unsigned)type->width);
   hash = hl_hash_mix(hash, (uint64_t)(unsigned)type->n << 32 | (unsigned)type->n_inputs);
   if (type->rank)
     hash = hl_hash_bytes(type->dim, (size_t)type->rank * sizeof *type->dim, hash);
@@ -36,29 +37,29 @@ static bool same_ints(const int64_t *a, const int64_t *b, int n) {
 
 static bool quant_equal(const HlMlQuant *a, const HlMlQuant *b) {
   return hl_ml_type_equal(a->storage, b->storage) && hl_ml_type_equal(a->expressed, b->expressed) &&
-         a->is_signed == b->is_signed && a->min == b->min && a->max == b->max && a->axis == b->axis && a->n == b->n &&
+         a->is_signed == b->is_signed && a->min == b->min && a->max == b->max &&
+         a->axis == b->axis && a->n == b->n &&
          memcmp(a->scale, b->scale, (size_t)a->n * sizeof *a->scale) == 0 &&
-         same_ints(a->zero_point, b->zero_point, a->n) && hl_i64s_equal(a->block_axes, b->block_axes) &&
+         same_ints(a->zero_point, b->zero_point, a->n) &&
+         hl_i64s_equal(a->block_axes, b->block_axes) &&
          hl_i64s_equal(a->block_sizes, b->block_sizes);
-}
-
-static bool text_equal(const HlSym *a, const HlSym *b) {
-  return a == b || (a && b && a->n == b->n && memcmp(a->text, b->text, a->n) == 0);
 }
 
 bool hl_ml_type_equal(const HlMlType *a, const HlMlType *b) {
   if (a == b)
     return true;
-  if (!a || !b || a->hash != b->hash || a->kind != b->kind || a->sign != b->sign || a->is_mhlo != b->is_mhlo ||
-      a->width != b->width || a->rank != b->rank || a->n != b->n || a->n_inputs != b->n_inputs ||
-      !text_equal(a->text, b->text) || !same_ints(a->dim, b->dim, a->rank))
+  if (!a || !b || a->hash != b->hash || a->kind != b->kind || a->sign != b->sign ||
+      a->is_mhlo != b->is_mhlo || a->width != b->width || a->rank != b->rank || a->n != b->n ||
+      a->n_inputs != b->n_inputs || !ml_same_sym(a->text, b->text) ||
+      !same_ints(a->dim, b->dim, a->rank))
     return false;
   for (int k = 0; k < a->n; k++)
     if (!hl_ml_type_equal(a->element[k], b->element[k]))
       return false;
   if (!a->quant != !b->quant || (a->quant && !quant_equal(a->quant, b->quant)))
     return false;
-  return !a->encoding == !b->encoding && (!a->encoding || hl_ml_attr_equal(a->encoding, b->encoding));
+  return !a->encoding == !b->encoding &&
+         (!a->encoding || hl_ml_attr_equal(a->encoding, b->encoding));
 }
 
 // --- Interning ----------------------------------------------------------------------------------------
@@ -84,7 +85,8 @@ static void grow_table(HlMlTree *tree) {
 static const HlMlQuant *copy_quant(HlMlTree *tree, const HlMlQuant *from) {
   HlMlQuant *to = hl_arena_copy(tree->arena, from, sizeof *from);
   to->scale = hl_arena_copy(tree->arena, from->scale, (size_t)from->n * sizeof *from->scale);
-  to->zero_point = hl_arena_copy(tree->arena, from->zero_point, (size_t)from->n * sizeof *from->zero_point);
+  to->zero_point =
+      hl_arena_copy(tree->arena, from->zero_point, (size_t)from->n * sizeof *from->zero_point);
   to->block_axes = hl_i64s_copy(tree->arena, from->block_axes);
   to->block_sizes = hl_i64s_copy(tree->arena, from->block_sizes);
   return to;
@@ -93,14 +95,14 @@ static const HlMlQuant *copy_quant(HlMlTree *tree, const HlMlQuant *from) {
 static HlDtype int_dtype(int width, HlMlSign sign) {
   bool is_unsigned = sign == HL_ML_UNSIGNED;
   switch (width) {
-    case 1: return sign == HL_ML_SIGNLESS ? HL_PRED : is_unsigned ? HL_U1 : HL_S1;
-    case 2: return is_unsigned ? HL_U2 : HL_S2;
-    case 4: return is_unsigned ? HL_U4 : HL_S4;
-    case 8: return is_unsigned ? HL_U8 : HL_S8;
-    case 16: return is_unsigned ? HL_U16 : HL_S16;
-    case 32: return is_unsigned ? HL_U32 : HL_S32;
-    case 64: return is_unsigned ? HL_U64 : HL_S64;
-    default: return HL_NO_DTYPE;
+  case 1: return sign == HL_ML_SIGNLESS ? HL_PRED : is_unsigned ? HL_U1 : HL_S1;
+  case 2: return is_unsigned ? HL_U2 : HL_S2;
+  case 4: return is_unsigned ? HL_U4 : HL_S4;
+  case 8: return is_unsigned ? HL_U8 : HL_S8;
+  case 16: return is_unsigned ? HL_U16 : HL_S16;
+  case 32: return is_unsigned ? HL_U32 : HL_S32;
+  case 64: return is_unsigned ? HL_U64 : HL_S64;
+  default: return HL_NO_DTYPE;
   }
 }
 
@@ -110,25 +112,24 @@ typedef struct FloatName {
   HlDtype dtype;
 } FloatName;
 
-static const FloatName floats[] = {
-    {"f32", 32, HL_F32},
-    {"bf16", 16, HL_BF16},
-    {"f16", 16, HL_F16},
-    {"f64", 64, HL_F64},
-    {"f8E4M3FN", 8, HL_F8E4M3FN},
-    {"f8E5M2", 8, HL_F8E5M2},
-    {"f8E4M3", 8, HL_F8E4M3},
-    {"f8E3M4", 8, HL_F8E3M4},
-    {"f8E4M3FNUZ", 8, HL_F8E4M3FNUZ},
-    {"f8E5M2FNUZ", 8, HL_F8E5M2FNUZ},
-    {"f8E4M3B11FNUZ", 8, HL_F8E4M3B11FNUZ},
-    {"f8E8M0FNU", 8, HL_F8E8M0FNU},
-    {"f6E2M3FN", 6, HL_F6E2M3FN},
-    {"f6E3M2FN", 6, HL_F6E3M2FN},
-    {"f4E2M1FN", 4, HL_F4E2M1FN},
-    {"tf32", 19, HL_NO_DTYPE},
-    {"f80", 80, HL_NO_DTYPE},
-    {"f128", 128, HL_NO_DTYPE}};
+static const FloatName floats[] = {{"f32", 32, HL_F32},
+                                   {"bf16", 16, HL_BF16},
+                                   {"f16", 16, HL_F16},
+                                   {"f64", 64, HL_F64},
+                                   {"f8E4M3FN", 8, HL_F8E4M3FN},
+                                   {"f8E5M2", 8, HL_F8E5M2},
+                                   {"f8E4M3", 8, HL_F8E4M3},
+                                   {"f8E3M4", 8, HL_F8E3M4},
+                                   {"f8E4M3FNUZ", 8, HL_F8E4M3FNUZ},
+                                   {"f8E5M2FNUZ", 8, HL_F8E5M2FNUZ},
+                                   {"f8E4M3B11FNUZ", 8, HL_F8E4M3B11FNUZ},
+                                   {"f8E8M0FNU", 8, HL_F8E8M0FNU},
+                                   {"f6E2M3FN", 6, HL_F6E2M3FN},
+                                   {"f6E3M2FN", 6, HL_F6E3M2FN},
+                                   {"f4E2M1FN", 4, HL_F4E2M1FN},
+                                   {"tf32", 19, HL_NO_DTYPE},
+                                   {"f80", 80, HL_NO_DTYPE},
+                                   {"f128", 128, HL_NO_DTYPE}};
 
 static const FloatName *find_float(const char *text) {
   for (int k = 0; k < HL_COUNT_OF(floats); k++)
@@ -139,14 +140,14 @@ static const FloatName *find_float(const char *text) {
 
 static HlDtype dtype_of(const HlMlType *type) {
   switch ((HlMlTypeKind)type->kind) {
-    case HL_ML_INT: return int_dtype(type->width, type->sign);
-    case HL_ML_INDEX: return HL_S64;
-    case HL_ML_FLOAT: return find_float(type->text->text)->dtype;
-    case HL_ML_COMPLEX: {
-      HlDtype part = type->element[0]->dtype;
-      return part == HL_F32 ? HL_C64 : part == HL_F64 ? HL_C128 : HL_NO_DTYPE;
-    }
-    default: return HL_NO_DTYPE;
+  case HL_ML_INT: return int_dtype(type->width, type->sign);
+  case HL_ML_INDEX: return HL_S64;
+  case HL_ML_FLOAT: return find_float(type->text->text)->dtype;
+  case HL_ML_COMPLEX: {
+    HlDtype part = type->element[0]->dtype;
+    return part == HL_F32 ? HL_C64 : part == HL_F64 ? HL_C128 : HL_NO_DTYPE;
+  }
+  default: return HL_NO_DTYPE;
   }
 }
 
@@ -168,7 +169,8 @@ static void measure(HlMlType *type) {
 static const HlMlType *copy_type(HlMlTree *tree, const HlMlType *from) {
   HlMlType *to = hl_arena_copy(tree->arena, from, sizeof *from);
   to->dim = hl_arena_copy(tree->arena, from->dim, (size_t)from->rank * sizeof *from->dim);
-  to->element = hl_arena_copy(tree->arena, from->element, (size_t)from->n * sizeof(const HlMlType *));
+  to->element =
+      hl_arena_copy(tree->arena, from->element, (size_t)from->n * sizeof(const HlMlType *));
   to->quant = from->quant ? copy_quant(tree, from->quant) : NULL;
   to->dtype = dtype_of(to);
   measure(to);
@@ -193,30 +195,33 @@ const HlMlType *hl_ml_type_intern(HlMlTree *tree, const HlMlType *type) {
 // --- Makers -------------------------------------------------------------------------------------------
 
 const HlMlType *hl_ml_int_type(HlMlTree *tree, int width, HlMlSign sign) {
-  return hl_ml_type_intern(tree, &(HlMlType){.kind = HL_ML_INT, .width = width, .sign = (uint8_t)sign});
+  return hl_ml_type_intern(tree,
+                           &(HlMlType){.kind = HL_ML_INT, .width = width, .sign = (uint8_t)sign});
 }
 
 const HlMlType *hl_ml_float_type(HlMlTree *tree, const char *text) {
   const FloatName *name = find_float(text);
   if (!name)
     return NULL;
-  return hl_ml_type_intern(tree,
-                           &(HlMlType){.kind = HL_ML_FLOAT, .width = name->width, .text = hl_ml_sym(tree, text)});
+  return hl_ml_type_intern(
+      tree, &(HlMlType){.kind = HL_ML_FLOAT, .width = name->width, .text = hl_ml_sym(tree, text)});
 }
 
 const HlMlType *hl_ml_simple_type(HlMlTree *tree, HlMlTypeKind kind) {
   return hl_ml_type_intern(tree, &(HlMlType){.kind = (uint8_t)kind});
 }
 
-const HlMlType *hl_ml_list_type(HlMlTree *tree, HlMlTypeKind kind, int n, const HlMlType *const *element) {
+const HlMlType *hl_ml_list_type(HlMlTree *tree, HlMlTypeKind kind, int n,
+                                const HlMlType *const *element) {
   return hl_ml_type_intern(tree, &(HlMlType){.kind = (uint8_t)kind, .n = n, .element = element});
 }
 
-const HlMlType *hl_ml_function_type(HlMlTree *tree, int n_inputs, const HlMlType *const *input, int n_results,
-                                    const HlMlType *const *result) {
+const HlMlType *hl_ml_function_type(HlMlTree *tree, int n_inputs, const HlMlType *const *input,
+                                    int n_results, const HlMlType *const *result) {
   int n = n_inputs + n_results;
   const HlMlType *few[32];
-  const HlMlType **element = n <= HL_COUNT_OF(few) ? few : HL_ARRAY(tree->arena, const HlMlType *, n);
+  const HlMlType **element =
+      n <= HL_COUNT_OF(few) ? few : HL_ARRAY(tree->arena, const HlMlType *, n);
   if (n_inputs)
     memcpy(element, input, (size_t)n_inputs * sizeof *element);
   if (n_results)
@@ -225,10 +230,14 @@ const HlMlType *hl_ml_function_type(HlMlTree *tree, int n_inputs, const HlMlType
       tree, &(HlMlType){.kind = HL_ML_FUNCTION, .n = n, .n_inputs = n_inputs, .element = element});
 }
 
-const HlMlType *hl_ml_tensor_type(HlMlTree *tree, int rank, const int64_t *dim, const HlMlType *element,
-                                  const HlMlAttr *encoding) {
-  return hl_ml_type_intern(tree, &(HlMlType){.kind = HL_ML_TENSOR, .rank = rank, .dim = dim, .n = 1,
-                                             .element = &element, .encoding = encoding});
+const HlMlType *hl_ml_tensor_type(HlMlTree *tree, int rank, const int64_t *dim,
+                                  const HlMlType *element, const HlMlAttr *encoding) {
+  return hl_ml_type_intern(tree, &(HlMlType){.kind = HL_ML_TENSOR,
+                                             .rank = rank,
+                                             .dim = dim,
+                                             .n = 1,
+                                             .element = &element,
+                                             .encoding = encoding});
 }
 
 static const HlMlType *float_of_dtype(HlMlTree *tree, HlDtype dtype) {
@@ -241,15 +250,15 @@ static const HlMlType *float_of_dtype(HlMlTree *tree, HlDtype dtype) {
 const HlMlType *hl_ml_dtype_type(HlMlTree *tree, HlDtype dtype) {
   int width = hl_dtype_info[dtype].bits;
   switch (hl_dtype_kind(dtype)) {
-    case HL_KIND_PRED: return hl_ml_int_type(tree, 1, HL_ML_SIGNLESS);
-    case HL_KIND_SINT: return hl_ml_int_type(tree, width, width == 1 ? HL_ML_SIGNED : HL_ML_SIGNLESS);
-    case HL_KIND_UINT: return hl_ml_int_type(tree, width, HL_ML_UNSIGNED);
-    case HL_KIND_FLOAT: return float_of_dtype(tree, dtype);
-    case HL_KIND_COMPLEX: {
-      const HlMlType *part = float_of_dtype(tree, dtype == HL_C64 ? HL_F32 : HL_F64);
-      return hl_ml_list_type(tree, HL_ML_COMPLEX, 1, &part);
-    }
-    default: return dtype == HL_TOKEN ? hl_ml_simple_type(tree, HL_ML_TOKEN) : NULL;
+  case HL_KIND_PRED: return hl_ml_int_type(tree, 1, HL_ML_SIGNLESS);
+  case HL_KIND_SINT: return hl_ml_int_type(tree, width, width == 1 ? HL_ML_SIGNED : HL_ML_SIGNLESS);
+  case HL_KIND_UINT: return hl_ml_int_type(tree, width, HL_ML_UNSIGNED);
+  case HL_KIND_FLOAT: return float_of_dtype(tree, dtype);
+  case HL_KIND_COMPLEX: {
+    const HlMlType *part = float_of_dtype(tree, dtype == HL_C64 ? HL_F32 : HL_F64);
+    return hl_ml_list_type(tree, HL_ML_COMPLEX, 1, &part);
+  }
+  default: return dtype == HL_TOKEN ? hl_ml_simple_type(tree, HL_ML_TOKEN) : NULL;
   }
 }
 
@@ -273,28 +282,33 @@ static const HlMlAttr *bounds_of(HlMlTree *tree, const HlShape *shape) {
 static const HlMlType *array_type(HlMlTree *tree, const HlShape *shape, HlMlTypeKind kind) {
   const HlMlType *element = hl_ml_dtype_type(tree, shape->dtype);
   int64_t few[16];
-  int64_t *dim = shape->rank <= HL_COUNT_OF(few) ? few : HL_ARRAY(tree->arena, int64_t, shape->rank);
+  int64_t *dim =
+      shape->rank <= HL_COUNT_OF(few) ? few : HL_ARRAY(tree->arena, int64_t, shape->rank);
   for (int k = 0; k < shape->rank; k++)
     dim[k] = shape->dynamic && shape->dynamic[k] ? HL_UNBOUNDED : shape->dim[k];
   const HlMlAttr *encoding = bounds_of(tree, shape);
-  return hl_ml_type_intern(tree, &(HlMlType){.kind = (uint8_t)kind, .rank = shape->rank, .dim = dim, .n = 1,
-                                             .element = &element, .encoding = encoding});
+  return hl_ml_type_intern(tree, &(HlMlType){.kind = (uint8_t)kind,
+                                             .rank = shape->rank,
+                                             .dim = dim,
+                                             .n = 1,
+                                             .element = &element,
+                                             .encoding = encoding});
 }
 
 const HlMlType *hl_ml_shape_type(HlMlTree *tree, const HlShape *shape) {
   switch (shape->dtype) {
-    case HL_TOKEN: return hl_ml_simple_type(tree, HL_ML_TOKEN);
-    case HL_BUFFER: return array_type(tree, shape->element[0], HL_ML_MEMREF);
-    case HL_TUPLE: {
-      const HlMlType **element = HL_ARRAY(tree->arena, const HlMlType *, shape->rank);
-      for (int k = 0; k < shape->rank; k++) {
-        element[k] = hl_ml_shape_type(tree, shape->element[k]);
-        if (!element[k])
-          return NULL;
-      }
-      return hl_ml_list_type(tree, HL_ML_TUPLE, shape->rank, element);
+  case HL_TOKEN: return hl_ml_simple_type(tree, HL_ML_TOKEN);
+  case HL_BUFFER: return array_type(tree, shape->element[0], HL_ML_MEMREF);
+  case HL_TUPLE: {
+    const HlMlType **element = HL_ARRAY(tree->arena, const HlMlType *, shape->rank);
+    for (int k = 0; k < shape->rank; k++) {
+      element[k] = hl_ml_shape_type(tree, shape->element[k]);
+      if (!element[k])
+        return NULL;
     }
-    default: return hl_is_array_dtype(shape->dtype) ? array_type(tree, shape, HL_ML_TENSOR) : NULL;
+    return hl_ml_list_type(tree, HL_ML_TUPLE, shape->rank, element);
+  }
+  default: return hl_is_array_dtype(shape->dtype) ? array_type(tree, shape, HL_ML_TENSOR) : NULL;
   }
 }
 
@@ -302,11 +316,11 @@ const HlMlType *hl_ml_shape_type(HlMlTree *tree, const HlShape *shape) {
 
 const HlMlType *hl_ml_element(const HlMlType *type) {
   switch ((HlMlTypeKind)type->kind) {
-    case HL_ML_TENSOR:
-    case HL_ML_UNRANKED:
-    case HL_ML_VECTOR:
-    case HL_ML_MEMREF: return type->element[0];
-    default: return type;
+  case HL_ML_TENSOR:
+  case HL_ML_UNRANKED:
+  case HL_ML_VECTOR:
+  case HL_ML_MEMREF: return type->element[0];
+  default: return type;
   }
 }
 
@@ -331,7 +345,9 @@ int hl_ml_element_bytes(const HlMlType *type) {
   return bytes;
 }
 
-bool hl_ml_is_tensor(const HlMlType *type) { return type->kind == HL_ML_TENSOR; }
+bool hl_ml_is_tensor(const HlMlType *type) {
+  return type->kind == HL_ML_TENSOR;
+}
 
 bool hl_ml_is_static(const HlMlType *type) {
   if (type->kind != HL_ML_TENSOR && type->kind != HL_ML_VECTOR && type->kind != HL_ML_MEMREF)

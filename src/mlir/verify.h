@@ -22,6 +22,8 @@ typedef struct MlVerify {
   bool is_unreachable;  // in a block that no other leads to: there anything may be used
 } MlVerify;
 
+typedef long long LL;  // as %lld prints it
+
 typedef bool MlRule(MlVerify *v, const HlMlOp *op);
 
 // --- verify_rules.c: what each op takes ---------------------------------------------------------
@@ -105,7 +107,6 @@ bool mv_is_per_axis(const HlMlType *type);
 bool mv_is_i1(const HlMlType *type);              // its element type is
 bool mv_is_int(const HlMlType *type, int width);  // its element type is the signless integer
 int mv_bits(const HlMlType *element);
-int64_t mv_count(const HlMlType *type);  // elements of a static type; saturates
 // Both shaped or neither; ranks equal and sizes equal where known.
 bool mv_shapes_agree(const HlMlType *a, const HlMlType *b);
 bool mv_elements_agree(const HlMlType *a, const HlMlType *b);
@@ -149,7 +150,8 @@ bool mv_check_attrs(MlVerify *v, const HlMlOp *op);  // verify_attrs.c: kinds, w
 bool mv_constant_ints(MlVerify *v, const HlMlValue *value, HlI64s *out);
 // Dimension numbers.
 bool mv_is_unique(MlVerify *v, HlI64s list);
-bool mv_is_sorted(HlI64s list);
+bool mv_check_sorted(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name);
+bool mv_check_unique(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name);
 // Which of 0..n-1 are in either list.
 const bool *mv_members(MlVerify *v, int n, HlI64s a, HlI64s b);
 bool mv_in_range(MlVerify *v, const HlMlOp *op, HlI64s list, int64_t limit, const char *name,
@@ -159,7 +161,6 @@ bool mv_distinct(MlVerify *v, const HlMlOp *op, HlI64s a, HlI64s b, const char *
 
 // --- Regions ------------------------------------------------------------------------------------
 
-const HlMlBlock *mv_body(const HlMlOp *op, int region);
 const HlMlOp *mv_return(const HlMlBlock *block);  // its last op
 // A region that folds inputs into accumulators: 2n arguments, n results. inputs[k] is folded into
 // init[k].

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef long long LL;
-
 // --- Kinds --------------------------------------------------------------------------------------
 
 static bool is_int_of(const HlMlAttr *attr, int width) {
@@ -218,7 +216,7 @@ bool mv_constant_ints(MlVerify *v, const HlMlValue *value, HlI64s *out) {
     return false;
   const HlMlAttr *attr = hl_ml_attr(op, "value");
   if (attr == NULL || attr->kind != HL_ML_A_DENSE || !hl_ml_is_static(attr->type) ||
-      mv_count(attr->type) > MOST_INTS)
+      hl_ml_elements(attr->type) > MOST_INTS)
     return false;
   const HlMlType *element = hl_ml_element(attr->type);
   if (element->kind != HL_ML_INT && element->kind != HL_ML_INDEX)
@@ -229,7 +227,7 @@ bool mv_constant_ints(MlVerify *v, const HlMlValue *value, HlI64s *out) {
 
 // --- Dimension numbers --------------------------------------------------------------------------
 
-bool mv_is_sorted(HlI64s list) {
+static bool is_sorted(HlI64s list) {
   for (int k = 1; k < list.n; k++)
     if (list.at[k] < list.at[k - 1])
       return false;
@@ -261,6 +259,18 @@ bool mv_is_unique(MlVerify *v, HlI64s list) {
     if (sorted[k] == sorted[k - 1])
       return false;
   return true;
+}
+
+bool mv_check_sorted(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name) {
+  if (is_sorted(list))
+    return true;
+  return mv_bad(v, op, "%s should be sorted, but is [%s]", name, mv_ints_text(v, list));
+}
+
+bool mv_check_unique(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name) {
+  if (mv_is_unique(v, list))
+    return true;
+  return mv_bad(v, op, "%s should not repeat, but is [%s]", name, mv_ints_text(v, list));
 }
 
 bool mv_in_range(MlVerify *v, const HlMlOp *op, HlI64s list, int64_t limit, const char *name,

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef long long LL;
-
 // --- Functions ----------------------------------------------------------------------------------
 
 static const HlMlType *function_type(const HlMlOp *func) {
@@ -41,7 +39,7 @@ static bool check_visibility(MlVerify *v, const HlMlOp *op) {
   const bool is_public = strcmp(text, "public") == 0;
   if (!is_public && strcmp(text, "private") != 0 && strcmp(text, "nested") != 0)
     return mv_bad(v, op, "sym_visibility should be public, private or nested, but is '%s'", text);
-  if (is_public && mv_body(op, 0) == NULL)
+  if (is_public && hl_ml_body(op, 0) == NULL)
     return mv_bad(v, op, "a function without a body cannot be public");
   return true;
 }
@@ -78,7 +76,7 @@ bool mv_rule_func(MlVerify *v, const HlMlOp *op) {
        !mv_check_listed_sharding(v, op, "res_attrs", n_results(type),
                                  type->element + type->n_inputs)))
     return false;
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   if (body == NULL)
     return true;
   if (body->n_args != n_inputs(type))

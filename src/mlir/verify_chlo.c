@@ -1,8 +1,6 @@
 // Verifies MLIR trees: CHLO: broadcasting ops, top_k, ragged_dot, scan.
 #include "mlir/verify.h"
 
-typedef long long LL;
-
 // --- Broadcasting -------------------------------------------------------------------------------
 
 // The size of two that are broadcast: 1 gives way, the unknown to what is known (but to 1). False
@@ -258,7 +256,7 @@ bool mv_rule_ragged_dot(MlVerify *v, const HlMlOp *op) {
 
 // A parameter of the body is the input without the scanned dimension, or the initial value.
 static bool check_scan_arg(MlVerify *v, const HlMlOp *op, int k, bool is_input, int64_t dimension) {
-  const HlMlType *type = mv_in(op, k), *arg = mv_body(op, 0)->args[k]->type;
+  const HlMlType *type = mv_in(op, k), *arg = hl_ml_body(op, 0)->args[k]->type;
   bool is_right = mv_elements_agree(type, arg) && arg->kind == HL_ML_TENSOR &&
                   arg->rank == type->rank - (is_input ? 1 : 0);
   for (int d = 0; is_right && d < arg->rank; d++)
@@ -290,7 +288,7 @@ static bool check_scan_sizes(MlVerify *v, const HlMlOp *op, int n_inputs, int64_
 
 static bool check_scan_results(MlVerify *v, const HlMlOp *op, int n_inits, int64_t dimension,
                                int64_t size) {
-  const HlMlOp *end = mv_return(mv_body(op, 0));
+  const HlMlOp *end = mv_return(hl_ml_body(op, 0));
   if (end->n_operands < (uint32_t)n_inits)
     return mv_bad(v, op, "its body must return at least its %d carries, but returns %u values",
                   n_inits, end->n_operands);
@@ -318,7 +316,7 @@ static bool check_scan_results(MlVerify *v, const HlMlOp *op, int n_inits, int64
 bool mv_rule_scan(MlVerify *v, const HlMlOp *op) {
   const MlRange inputs = mv_operands(v, op, 0), inits = mv_operands(v, op, 1);
   const int64_t dimension = hl_ml_attr_int(op, "dimension", 0);
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   int64_t size;
   if (inputs.n == 0 && op->n_results == (uint32_t)inits.n)
     return mv_bad(v, op, "needs at least one input or output");

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-typedef long long LL;
-
 // --- Replica groups -----------------------------------------------------------------------------
 
 // A table of the ids seen; ids that no list of this length can have without leaving one out are not
@@ -140,7 +138,7 @@ bool mv_rule_all_gather(MlVerify *v, const HlMlOp *op) {
 static bool check_scalar_fold(MlVerify *v, const HlMlOp *op, int k) {
   const HlMlType *type = mv_in(op, k), *element = hl_ml_element(type);
   const MlFold fold = {.n = 1, .input = &type, .init_element = &element};
-  return mv_check_fold(v, op, mv_body(op, 0), &fold);
+  return mv_check_fold(v, op, hl_ml_body(op, 0), &fold);
 }
 
 static bool check_folded_results(MlVerify *v, const HlMlOp *op, uint32_t n) {
@@ -151,7 +149,7 @@ static bool check_folded_results(MlVerify *v, const HlMlOp *op, uint32_t n) {
     return mv_bad(v, op, "has %u operands, but %u results", n, op->n_results);
   for (uint32_t k = 0; k < n; k++) {
     MlShape shape = mv_shape_of(v, mv_in(op, (int)k));
-    shape.element = mv_accumulator(mv_body(op, 0), 0, mv_in(op, (int)k));
+    shape.element = mv_accumulator(hl_ml_body(op, 0), 0, mv_in(op, (int)k));
     if (!mv_result_is(v, op, (int)k, &shape))
       return false;
   }
@@ -191,7 +189,7 @@ bool mv_rule_reduce_scatter(MlVerify *v, const HlMlOp *op) {
       return mv_bad(v, op,
                     "operand and result should differ in scatter_dimension only: '%s' vs '%s'",
                     mv_text(v, in), mv_text(v, out));
-  const HlMlType *element = mv_accumulator(mv_body(op, 0), 0, in);
+  const HlMlType *element = mv_accumulator(hl_ml_body(op, 0), 0, in);
   if (hl_ml_element(out) != element)
     return mv_bad(v, op, "the result should have the element type '%s', but is '%s'",
                   mv_text(v, element), mv_text(v, out));
@@ -395,7 +393,7 @@ static bool may_be_async(const HlMlOp *op) {
 }
 
 bool mv_rule_async_start(MlVerify *v, const HlMlOp *op) {
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   if (body->first == NULL || body->first->next != body->last || body->first == body->last)
     return mv_bad(v, op, "its region must hold exactly one op and a return");
   if (!may_be_async(body->first))

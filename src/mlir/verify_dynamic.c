@@ -1,8 +1,6 @@
 // Verifies MLIR trees: ops whose shapes are operands.
 #include "mlir/verify.h"
 
-typedef long long LL;
-
 // A constant list of sizes that the result has to agree with.
 static bool result_has(MlVerify *v, const HlMlOp *op, const HlMlValue *sizes_of) {
   HlI64s sizes;
@@ -45,18 +43,18 @@ bool mv_rule_dynamic_reshape(MlVerify *v, const HlMlOp *op) {
   HlI64s sizes;
   if (!elements_fit(v, op))
     return false;
-  if (hl_ml_is_static(in) && hl_ml_is_static(out) && mv_count(in) != mv_count(out))
+  if (hl_ml_is_static(in) && hl_ml_is_static(out) && hl_ml_elements(in) != hl_ml_elements(out))
     return mv_bad(v, op, "the result has %lld elements, but the operand has %lld",
-                  (LL)mv_count(out), (LL)mv_count(in));
+                  (LL)hl_ml_elements(out), (LL)hl_ml_elements(in));
   if (!result_has(v, op, op->operands[1]))
     return false;
   if (!mv_sizes_agree(sizes_type->dim[0], out->rank))
     return mv_bad(v, op, "output_shape has %lld entries, but the result has rank %d",
                   (LL)sizes_type->dim[0], out->rank);
   if (hl_ml_is_static(in) && mv_constant_ints(v, op->operands[1], &sizes) &&
-      product(sizes) != mv_count(in))
+      product(sizes) != hl_ml_elements(in))
     return mv_bad(v, op, "output_shape [%s] has %lld elements, but the operand has %lld",
-                  mv_ints_text(v, sizes), (LL)product(sizes), (LL)mv_count(in));
+                  mv_ints_text(v, sizes), (LL)product(sizes), (LL)hl_ml_elements(in));
   return mv_check_quant_reshape(v, op);
 }
 

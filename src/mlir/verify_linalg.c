@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-typedef long long LL;
-
 bool mv_check_precision(MlVerify *v, const HlMlOp *op) {
   const HlMlAttr *precision = hl_ml_attr(op, "precision_config");
   if (precision && precision->kind == HL_ML_A_ARRAY && precision->n > 2)

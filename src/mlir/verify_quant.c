@@ -1,8 +1,6 @@
 // Verifies MLIR trees: quantised operands and results.
 #include "mlir/verify.h"
 
-typedef long long LL;
-
 // The quantisation of a type's elements; NULL: they have none.
 static const HlMlQuant *quant_of(const HlMlType *type) {
   const HlMlType *element = hl_ml_element(type);

@@ -1,12 +1,6 @@
 // Verifies MLIR trees: reductions and their regions, scatters, sorts, maps, loops and branches.
 #include "mlir/verify.h"
 
-typedef long long LL;
-
-const HlMlBlock *mv_body(const HlMlOp *op, int region) {
-  return region < (int)op->n_regions ? op->regions[region].first : NULL;
-}
-
 const HlMlOp *mv_return(const HlMlBlock *block) {
   return block->last;
 }
@@ -152,7 +146,7 @@ bool mv_rule_reduce(MlVerify *v, const HlMlOp *op) {
       shape.bound[shape.rank] = bounds.at[d];
     shape.rank++;
   }
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   const HlMlType **input = HL_ARRAY(v->arena, const HlMlType *, 2 * inputs.n);
   const HlMlType **init = input + inputs.n;
   for (int k = 0; k < inputs.n; k++) {
@@ -223,19 +217,7 @@ static bool check_scatter_region(MlVerify *v, const HlMlOp *op, const Scatter *s
     element[k] = hl_ml_element(mv_in(op, s->updates.first + k));
   }
   const MlFold fold = {.n = n, .input = input, .init_element = element};
-  return mv_check_fold(v, op, mv_body(op, 0), &fold);
-}
-
-static bool sorted(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name) {
-  if (mv_is_sorted(list))
-    return true;
-  return mv_bad(v, op, "%s should be sorted, but is [%s]", name, mv_ints_text(v, list));
-}
-
-static bool unique(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name) {
-  if (mv_is_unique(v, list))
-    return true;
-  return mv_bad(v, op, "%s should not repeat, but is [%s]", name, mv_ints_text(v, list));
+  return mv_check_fold(v, op, hl_ml_body(op, 0), &fold);
 }
 
 static bool check_scatter_batch(MlVerify *v, const HlMlOp *op, const Scatter *s,
@@ -266,17 +248,17 @@ static bool check_scatter_numbers(MlVerify *v, const HlMlOp *op, const Scatter *
                   "%d entries, but "
                   "the operand has rank %d",
                   s->window.n, s->inserted.n, s->batch.n, operand->rank);
-  if (!sorted(v, op, s->window, "update_window_dims") ||
-      !unique(v, op, s->window, "update_window_dims") ||
+  if (!mv_check_sorted(v, op, s->window, "update_window_dims") ||
+      !mv_check_unique(v, op, s->window, "update_window_dims") ||
       !mv_in_range(v, op, s->window, update->rank, "update_window_dims",
                    "the rank of the updates") ||
       !mv_distinct(v, op, s->inserted, s->batch, "inserted_window_dims", "input_batching_dims") ||
-      !sorted(v, op, s->inserted, "inserted_window_dims") ||
+      !mv_check_sorted(v, op, s->inserted, "inserted_window_dims") ||
       !mv_in_range(v, op, s->inserted, operand->rank, "inserted_window_dims",
                    "the operand's rank") ||
-      !sorted(v, op, s->batch, "input_batching_dims") ||
+      !mv_check_sorted(v, op, s->batch, "input_batching_dims") ||
       !mv_in_range(v, op, s->batch, operand->rank, "input_batching_dims", "the operand's rank") ||
-      !unique(v, op, s->indices_batch, "scatter_indices_batching_dims") ||
+      !mv_check_unique(v, op, s->indices_batch, "scatter_indices_batching_dims") ||
       !mv_in_range(v, op, s->indices_batch, s->indices.n, "scatter_indices_batching_dims",
                    "the rank of scatter_indices") ||
       !check_scatter_batch(v, op, s, operand))
@@ -323,7 +305,7 @@ static bool check_update_sizes(MlVerify *v, const HlMlOp *op, const Scatter *s,
 
 bool mv_rule_scatter(MlVerify *v, const HlMlOp *op) {
   Scatter s = scatter_of(v, op);
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   if (s.inputs.n == 0)
     return mv_bad(v, op, "requires at least 1 input");
   if (!range_agrees(v, op, s.inputs, "inputs") || !range_agrees(v, op, s.updates, "updates") ||
@@ -371,7 +353,7 @@ static bool returns_i1(MlVerify *v, const HlMlOp *op, const HlMlBlock *body, con
 
 bool mv_rule_sort(MlVerify *v, const HlMlOp *op) {
   const int64_t dimension = hl_ml_attr_int(op, "dimension", -1);
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   const int rank = mv_in(op, 0)->rank;
   if (dimension < -rank || dimension >= rank)
     return mv_bad(v, op, "dimension %lld is not in the range [-%d, %d)", (LL)dimension, rank, rank);
@@ -395,7 +377,7 @@ bool mv_rule_sort(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_map(MlVerify *v, const HlMlOp *op) {
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   const HlI64s dims = mv_attr_ints(v, op, "dimensions");
   if ((uint32_t)body->n_args != op->n_operands)
     return mv_bad(v, op, "the computation takes %d parameters, but there are %u operands",
@@ -445,7 +427,7 @@ static bool args_agree(MlVerify *v, const HlMlOp *op, const HlMlBlock *block, co
 }
 
 bool mv_rule_while(MlVerify *v, const HlMlOp *op) {
-  const HlMlBlock *condition = mv_body(op, 0), *body = mv_body(op, 1);
+  const HlMlBlock *condition = hl_ml_body(op, 0), *body = hl_ml_body(op, 1);
   if (!args_agree(v, op, condition, "condition") || !args_agree(v, op, body, "body"))
     return false;
   const HlMlOp *end = mv_return(body);
@@ -488,8 +470,8 @@ static bool join_sizes(MlVerify *v, const HlMlOp *op, MlShape *shape, const HlMl
 }
 
 static bool check_branch(MlVerify *v, const HlMlOp *op, int k) {
-  const HlMlBlock *block = mv_body(op, k);
-  const HlMlOp *first = mv_return(mv_body(op, 0)), *end = mv_return(block);
+  const HlMlBlock *block = hl_ml_body(op, k);
+  const HlMlOp *first = mv_return(hl_ml_body(op, 0)), *end = mv_return(block);
   if (block->n_args != 0)
     return mv_bad(v, op, "branch %d must have no parameters, but has %d", k, block->n_args);
   if (first->n_operands != end->n_operands)
@@ -503,14 +485,14 @@ static bool check_branch(MlVerify *v, const HlMlOp *op, int k) {
 }
 
 static bool check_branch_result(MlVerify *v, const HlMlOp *op, int k) {
-  const HlMlType *type = mv_in(mv_return(mv_body(op, 0)), k);
+  const HlMlType *type = mv_in(mv_return(hl_ml_body(op, 0)), k);
   if (type->kind != HL_ML_TENSOR)
     return mv_result_is_type(v, op, k, type);
   MlShape shape = mv_shape_of(v, type);
   if (shape.bound == NULL)
     shape.bound = mv_shape_new(v, shape.rank, NULL).dim;
   for (int b = 1; b < (int)op->n_regions; b++)
-    if (!join_sizes(v, op, &shape, mv_in(mv_return(mv_body(op, b)), k)))
+    if (!join_sizes(v, op, &shape, mv_in(mv_return(hl_ml_body(op, b)), k)))
       return false;
   return mv_result_is(v, op, k, &shape);
 }
@@ -523,7 +505,7 @@ bool mv_rule_if(MlVerify *v, const HlMlOp *op) {
   for (int k = 0; k < (int)op->n_regions; k++)
     if (!check_branch(v, op, k))
       return false;
-  const uint32_t n = mv_return(mv_body(op, 0))->n_operands;
+  const uint32_t n = mv_return(hl_ml_body(op, 0))->n_operands;
   if (n != op->n_results)
     return mv_bad(v, op, "its branches return %u values, but it has %u results", n, op->n_results);
   for (uint32_t k = 0; k < n; k++)

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-typedef long long LL;
-
 // --- Meshes -------------------------------------------------------------------------------------
 
 static const HlMlAttr *list_of(const HlMlAttr *of, const char *name) {
@@ -330,7 +328,7 @@ static bool check_local(MlVerify *v, const HlMlOp *op, const HlMlAttr *per_value
 }
 
 bool mv_rule_manual_computation(MlVerify *v, const HlMlOp *op) {
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   const HlMlOp *end = mv_return(body);
   const HlMlAttr *in = hl_ml_attr(op, "in_shardings"), *out = hl_ml_attr(op, "out_shardings");
   if (!check_list(v, op, in, "in_shardings", op->n_operands, true) ||

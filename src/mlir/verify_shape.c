@@ -1,8 +1,6 @@
 // Verifies MLIR trees: constants, reshapes, broadcasts, slices, padding, gathers, tuples.
 #include "mlir/verify.h"
 
-typedef long long LL;
-
 // Elements of a quantised constant are given as what they are stored as.
 static bool is_stored(const HlMlType *value, const HlMlType *type) {
   const HlMlType *own = hl_ml_element(value), *element = hl_ml_element(type);
@@ -55,9 +53,9 @@ bool mv_rule_reshape(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0), *out = mv_out(op, 0);
   if (!hl_ml_is_static(in) || !hl_ml_is_static(out))
     return true;
-  if (mv_count(in) != mv_count(out))
+  if (hl_ml_elements(in) != hl_ml_elements(out))
     return mv_bad(v, op, "the result has %lld elements, but the operand has %lld",
-                  (LL)mv_count(out), (LL)mv_count(in));
+                  (LL)hl_ml_elements(out), (LL)hl_ml_elements(in));
   return mv_check_quant_reshape(v, op);
 }
 
@@ -389,18 +387,6 @@ static bool check_index_vector(MlVerify *v, const HlMlOp *op, const Gather *g) {
   return true;
 }
 
-static bool check_sorted(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name) {
-  if (mv_is_sorted(list))
-    return true;
-  return mv_bad(v, op, "%s should be sorted, but is [%s]", name, mv_ints_text(v, list));
-}
-
-static bool check_unique(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name) {
-  if (mv_is_unique(v, list))
-    return true;
-  return mv_bad(v, op, "%s should not repeat, but is [%s]", name, mv_ints_text(v, list));
-}
-
 static bool check_batching(MlVerify *v, const HlMlOp *op, const Gather *g) {
   const HlMlType *operand = mv_in(op, 0), *indices = mv_in(op, 1);
   if (hl_i64s_find(g->indices_batch, g->vector) >= 0)
@@ -431,17 +417,17 @@ static bool check_gather(MlVerify *v, const HlMlOp *op, const Gather *g, int64_t
                   "entries, but the "
                   "operand has rank %d",
                   g->offset.n, g->collapsed.n, g->operand_batch.n, operand->rank);
-  if (!check_index_vector(v, op, g) || !check_sorted(v, op, g->offset, "offset_dims") ||
-      !check_unique(v, op, g->offset, "offset_dims") ||
+  if (!check_index_vector(v, op, g) || !mv_check_sorted(v, op, g->offset, "offset_dims") ||
+      !mv_check_unique(v, op, g->offset, "offset_dims") ||
       !mv_distinct(v, op, g->collapsed, g->operand_batch, "collapsed_slice_dims",
                    "operand_batching_dims") ||
-      !check_sorted(v, op, g->collapsed, "collapsed_slice_dims") ||
+      !mv_check_sorted(v, op, g->collapsed, "collapsed_slice_dims") ||
       !mv_in_range(v, op, g->collapsed, operand->rank, "collapsed_slice_dims",
                    "the operand's rank") ||
-      !check_sorted(v, op, g->operand_batch, "operand_batching_dims") ||
+      !mv_check_sorted(v, op, g->operand_batch, "operand_batching_dims") ||
       !mv_in_range(v, op, g->operand_batch, operand->rank, "operand_batching_dims",
                    "the operand's rank") ||
-      !check_unique(v, op, g->indices_batch, "start_indices_batching_dims") ||
+      !mv_check_unique(v, op, g->indices_batch, "start_indices_batching_dims") ||
       !mv_in_range(v, op, g->indices_batch, indices->rank, "start_indices_batching_dims",
                    "the rank of start_indices") ||
       !check_batching(v, op, g) ||

@@ -43,24 +43,6 @@ int mv_bits(const HlMlType *element) {
   }
 }
 
-int64_t mv_count(const HlMlType *type) {
-  int64_t n = 1;
-  for (int k = 0; k < type->rank; k++)
-    if (type->dim[k] == 0)
-      return 0;
-  for (int k = 0; k < type->rank; k++)
-    if (__builtin_mul_overflow(n, type->dim[k], &n))
-      return INT64_MAX;
-  return n;
-}
-
-static bool is_static(const HlMlType *type) {
-  for (int k = 0; k < type->rank; k++)
-    if (mv_is_dynamic_size(type->dim[k]))
-      return false;
-  return true;
-}
-
 static bool has_one_bounded(const HlMlType *type) {
   const HlI64s bounds = hl_ml_bounds(type);
   int n_bounded = 0, n_dynamic = 0;
@@ -270,9 +252,9 @@ static bool shape_takes(const char *shape, size_t n, const HlMlType *type) {
   for (size_t k = 0; k < n; k++) {
     if (shape[k] >= '0' && shape[k] <= '2' && type->rank != shape[k] - '0')
       return false;
-    if (shape[k] == 's' && !is_static(type))
+    if (shape[k] == 's' && !hl_ml_is_static(type))
       return false;
-    if (shape[k] == 'b' && !is_static(type) && !has_one_bounded(type))
+    if (shape[k] == 'b' && !hl_ml_is_static(type) && !has_one_bounded(type))
       return false;
   }
   return true;
@@ -310,29 +292,31 @@ bool mv_fits(const char *spec, size_t n, const HlMlType *type) {
   }
 }
 
-// The constraint in words: "ranked tensor of i1 or integer values".
+// What the letters of a constraint mean in words.
+typedef struct LetterText {
+  char letter;
+  const char *text;
+} LetterText;
+static const LetterText element_texts[] = {
+    {'t', "i1, integer, float, complex or per-tensor quantised integer"},
+    {'p', "i1"},
+    {'i', "integer"},
+    {'s', "signless integer"},
+    {'u', "unsigned integer"},
+    {'j', "i32"},
+    {'w', "ui32"},
+    {'y', "any integer"},
+    {'x', "index"},
+    {'f', "float"},
+    {'d', "f32 or f64"},
+    {'c', "complex<f32 or f64>"},
+    {'q', "per-tensor quantised integer"},
+    {'a', "per-axis quantised integer"}};
+static const LetterText kind_texts[] = {
+    {'T', "a token"}, {'U', "a tuple"}, {'M', "a memref"}, {'R', "a future"}};
+
+// The constraint in words: "0-dimensional tensor of i1 or integer".
 static const char *spec_text(MlVerify *v, const char *spec, size_t n) {
-  static const struct {
-    char letter;
-    const char *text;
-  } words[] = {{'t', "i1, integer, float, complex or per-tensor quantised integer"},
-               {'p', "i1"},
-               {'i', "integer"},
-               {'s', "signless integer"},
-               {'u', "unsigned integer"},
-               {'j', "i32"},
-               {'w', "ui32"},
-               {'y', "any integer"},
-               {'x', "index"},
-               {'f', "float"},
-               {'d', "f32 or f64"},
-               {'c', "complex<f32 or f64>"},
-               {'q', "per-tensor quantised integer"},
-               {'a', "per-axis quantised integer"}};
-  static const struct {
-    char letter;
-    const char *text;
-  } kinds[] = {{'T', "a token"}, {'U', "a tuple"}, {'M', "a memref"}, {'R', "a future"}};
   const char *colon = memchr(spec, ':', n);
   const char *letters = colon ? colon + 1 : spec, *end = spec + n;
   const size_t n_letters = (size_t)(end - letters);
@@ -345,17 +329,17 @@ static const char *spec_text(MlVerify *v, const char *spec, size_t n) {
                        : *at == '2' ? "2-dimensional "
                                     : "");
   bool is_first = true;
-  for (int k = 0; k < HL_COUNT_OF(words); k++)
-    if (memchr(letters, words[k].letter, n_letters)) {
+  for (int k = 0; k < HL_COUNT_OF(element_texts); k++)
+    if (memchr(letters, element_texts[k].letter, n_letters)) {
       hl_buf_puts(&text, is_first ? "tensor of " : " or ");
-      hl_buf_puts(&text, words[k].text);
+      hl_buf_puts(&text, element_texts[k].text);
       is_first = false;
     }
-  for (int k = 0; k < HL_COUNT_OF(kinds); k++)
-    if (memchr(letters, kinds[k].letter, n_letters)) {
-      hl_buf_puts(&text, is_first ? kinds[k].text + 2 : " or ");
+  for (int k = 0; k < HL_COUNT_OF(kind_texts); k++)
+    if (memchr(letters, kind_texts[k].letter, n_letters)) {
+      hl_buf_puts(&text, is_first ? kind_texts[k].text + 2 : " or ");
       if (!is_first)
-        hl_buf_puts(&text, kinds[k].text);
+        hl_buf_puts(&text, kind_texts[k].text);
       is_first = false;
     }
   return keep(v, &text);

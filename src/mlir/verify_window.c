@@ -1,8 +1,6 @@
 // Verifies MLIR trees: windows: convolution, reduce_window, select_and_scatter.
 #include "mlir/verify.h"
 
-typedef long long LL;
-
 // --- Windows ------------------------------------------------------------------------------------
 
 // An entry of a list that may be empty.
@@ -268,7 +266,7 @@ bool mv_rule_reduce_window(MlVerify *v, const HlMlOp *op) {
   if (!inputs_agree(v, op, inputs, w.n) ||
       !mv_padding(v, op, hl_ml_attr(op, "padding"), &w.low, &w.high) || !mv_check_window(v, op, &w))
     return false;
-  const HlMlBlock *body = mv_body(op, 0);
+  const HlMlBlock *body = hl_ml_body(op, 0);
   const HlMlType **input = HL_ARRAY(v->arena, const HlMlType *, 2 * inputs.n);
   const HlMlType **init = input + inputs.n;
   for (int k = 0; k < inputs.n; k++) {
@@ -339,8 +337,8 @@ static bool check_source(MlVerify *v, const HlMlOp *op, const MlWindow *w) {
 
 bool mv_rule_select_and_scatter(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0), *source = mv_in(op, 1), *init = mv_in(op, 2);
-  const HlMlBlock *scatter = mv_body(op, 1);
-  if (!check_select(v, op, mv_body(op, 0)))
+  const HlMlBlock *scatter = hl_ml_body(op, 1);
+  if (!check_select(v, op, hl_ml_body(op, 0)))
     return false;
   const MlFold fold = {.n = 1, .input = &source, .init = &init};
   if (!mv_check_fold(v, op, scatter, &fold))

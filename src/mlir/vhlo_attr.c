@@ -24,43 +24,6 @@ static const HlMlType *simple_type(MlbReader *r, const char *text) {
   return hl_ml_int_type(r->tree, width, is_unsigned ? HL_ML_UNSIGNED : HL_ML_SIGNLESS);
 }
 
-static const HlMlType *function_type(MlbReader *r, MlbCursor *c) {
-  int n_in, n_out;
-  const HlMlType **in = mlb_types(r, c, &n_in);
-  const HlMlType **out = in ? mlb_types(r, c, &n_out) : NULL;
-  return out ? hl_ml_function_type(r->tree, n_in, in, n_out, out) : NULL;
-}
-
-static const HlMlType *list_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) {
-  int n;
-  const HlMlType **element = mlb_types(r, c, &n);
-  return element ? hl_ml_list_type(r->tree, kind, n, element) : NULL;
-}
-
-static const HlMlType *tensor_type(MlbReader *r, MlbCursor *c, bool has_encoding,
-                                   HlMlTypeKind kind) {
-  const uint8_t *at = c->at;
-  const HlMlAttr *encoding = has_encoding ? mlb_attr(r, c) : NULL;
-  HlI64s dim = mlb_ints(r, c);
-  const HlMlType *element = mlb_type(r, c);
-  if (!element)
-    return NULL;
-  for (int k = 0; k < dim.n; k++)
-    if (dim.at[k] < 0 && dim.at[k] != HL_UNBOUNDED) {
-      mlb_fail(r, at, "dimension %d of a shape is negative: %" PRId64, k, dim.at[k]);
-      return NULL;
-    }
-  if (kind == HL_ML_TENSOR)
-    return hl_ml_tensor_type(r->tree, dim.n, dim.at, element, encoding);
-  HlMlType type = {.kind = kind, .rank = dim.n, .dim = dim.at, .n = 1, .element = &element};
-  return hl_ml_type_intern(r->tree, &type);
-}
-
-static const HlMlType *wrapped_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) {
-  const HlMlType *element = mlb_type(r, c);
-  return element ? hl_ml_list_type(r->tree, kind, 1, &element) : NULL;
-}
-
 const HlMlType *vhlo_read_type(MlbReader *r, MlbCursor *c) {
   const uint8_t *at = c->at;
   uint64_t code = mlb_varint(r, c);
@@ -70,14 +33,14 @@ const HlMlType *vhlo_read_type(MlbReader *r, MlbCursor *c) {
   if (row)
     return simple_type(r, row->name);
   switch (code) {
-  case VHLO_T_COMPLEX: return wrapped_type(r, c, HL_ML_COMPLEX);
-  case VHLO_T_UNRANKED: return wrapped_type(r, c, HL_ML_UNRANKED);
-  case VHLO_T_FUNCTION: return function_type(r, c);
+  case VHLO_T_COMPLEX: return mlb_wrapped_type(r, c, HL_ML_COMPLEX);
+  case VHLO_T_UNRANKED: return mlb_wrapped_type(r, c, HL_ML_UNRANKED);
+  case VHLO_T_FUNCTION: return mlb_function_type(r, c);
   case VHLO_T_TENSOR:
-  case VHLO_T_TENSOR_WITH: return tensor_type(r, c, code == VHLO_T_TENSOR_WITH, HL_ML_TENSOR);
-  case VHLO_T_BUFFER: return tensor_type(r, c, false, HL_ML_MEMREF);
-  case VHLO_T_TUPLE: return list_type(r, c, HL_ML_TUPLE);
-  case VHLO_T_FUTURE: return list_type(r, c, HL_ML_FUTURE);
+  case VHLO_T_TENSOR_WITH: return mlb_tensor_type(r, c, code == VHLO_T_TENSOR_WITH);
+  case VHLO_T_BUFFER: return mlb_shaped_type(r, c, HL_ML_MEMREF);
+  case VHLO_T_TUPLE: return mlb_list_type(r, c, HL_ML_TUPLE);
+  case VHLO_T_FUTURE: return mlb_list_type(r, c, HL_ML_FUTURE);
   case VHLO_T_QUANT:
   case VHLO_T_QUANT_PER_AXIS: return mlb_quant_body(r, c, code == VHLO_T_QUANT_PER_AXIS);
   default: break;
@@ -150,29 +113,6 @@ const HlMlType *mlb_quant_type(MlbReader *r, MlbCursor *c) {
 
 // --- Attributes ----------------------------------------------------------------------------------
 
-static const HlMlAttr *read_array(MlbReader *r, MlbCursor *c) {
-  int n;
-  const HlMlAttr **list = mlb_attrs(r, c, &n);
-  return list ? hl_ml_array(r->tree, n, list) : NULL;
-}
-
-static const HlMlAttr *read_dict(MlbReader *r, MlbCursor *c) {
-  uint32_t n = mlb_count(r, c, 2, "attributes");
-  HlMlNamed *named = HL_ARRAY(r->arena, HlMlNamed, n);
-  for (uint32_t k = 0; k < n; k++) {
-    const uint8_t *at = c->at;
-    const HlMlAttr *name = mlb_attr(r, c), *value = name ? mlb_attr(r, c) : NULL;
-    if (!value)
-      return NULL;
-    if (name->kind != HL_ML_A_STRING) {
-      mlb_fail(r, at, "the name of an attribute is no string");
-      return NULL;
-    }
-    named[k] = (HlMlNamed){.name = name->sym, .value = value};
-  }
-  return r->failed ? NULL : hl_ml_dict(r->tree, (int)n, named);
-}
-
 static const HlMlAttr *read_string(MlbReader *r, MlbCursor *c) {
   const HlSym *sym = mlb_string(r, c);
   return sym ? hl_ml_string_of(r->tree, sym) : NULL;
@@ -200,10 +140,10 @@ const HlMlAttr *vhlo_read_attr(MlbReader *r, MlbCursor *c) {
   if (r->failed)
     return NULL;
   switch (code) {
-  case VHLO_ARRAY: return read_array(r, c);
+  case VHLO_ARRAY: return mlb_array(r, c);
   case VHLO_BOOL: return hl_ml_bool(r->tree, mlb_varint(r, c) != 0);
   case VHLO_API_VERSION: return read_api_version(r, c);
-  case VHLO_DICT: return read_dict(r, c);
+  case VHLO_DICT: return mlb_dict(r, c);
   case VHLO_FLOAT: type = mlb_type(r, c); return type ? mlb_apfloat(r, c, type) : NULL;
   case VHLO_INTEGER: type = mlb_type(r, c); return type ? mlb_apint(r, c, type) : NULL;
   case VHLO_STRING: return read_string(r, c);

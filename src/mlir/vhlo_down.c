@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "mlir/bytecode_write.h"
+#include "mlir/tree.h"
 
 static const HlMlAttr *batching_dims(const HlMlOp *op) {
   if (op->row == ML_STABLEHLO_GATHER)
@@ -42,10 +43,7 @@ typedef struct Down {
 
 static HlMlValue *make(Down *d, const char *name, const HlMlType *type, int n,
                        HlMlValue *const *operands) {
-  HlMlOp *op = hl_ml_op(d->tree, NULL, name, n, operands, 1, &type, 0);
-  op->location = d->at->location;
-  hl_ml_place_before(op, d->at);
-  return &op->results[0];
+  return &ml_op_before(d->tree, d->at, name, n, operands, 1, &type, 0)->results[0];
 }
 
 static HlMlValue *unary(Down *d, const char *name, HlMlValue *x) {
@@ -278,10 +276,6 @@ static bool read_mesh(Down *d, const HlMlAttr *attr, Mesh *out) {
   return out->ids.n == 0 || out->ids.n == out->devices;
 }
 
-static bool is_same_name(const HlSym *a, const HlSym *b) {
-  return hl_str_equal((HlStr){a->text, a->n}, (HlStr){b->text, b->n});
-}
-
 // The order of axes, those that part groups first, those within a group after them. Returns how many devices a group
 // has; 0: an axis that the mesh has not, or a part of one.
 static int64_t order_axes(const Mesh *mesh, const HlMlAttr *axes, int order[MAX_AXES]) {
@@ -291,7 +285,7 @@ static int64_t order_axes(const Mesh *mesh, const HlMlAttr *axes, int order[MAX_
   for (int k = 0; k < axes->n; k++) {
     const HlMlAttr *name = hl_ml_field(axes->list[k], "name");
     int at = 0;
-    while (name && at < mesh->n && !is_same_name(mesh->name[at], name->sym))
+    while (name && at < mesh->n && !ml_same_sym(mesh->name[at], name->sym))
       at++;
     if (!name || at == mesh->n || is_within[at] || hl_ml_field(axes->list[k], "sub_axis_info"))
       return 0;

@@ -33,7 +33,8 @@ HlMlOp *hl_ml_next(const HlMlOp *op, const HlMlOp *within) {
 int64_t hl_ml_count_ops(const HlMlTree *tree, int64_t *n_functions) {
   int64_t n = 0;
   *n_functions = 0;
-  for (const HlMlOp *op = hl_ml_next(tree->module, tree->module); op; op = hl_ml_next(op, tree->module)) {
+  for (const HlMlOp *op = hl_ml_next(tree->module, tree->module); op;
+       op = hl_ml_next(op, tree->module)) {
     n++;
     *n_functions += hl_ml_is(op, "func.func");
   }

@@ -1,6 +1,6 @@
 // op/elementwise_binary.c: elementwise arithmetic, logic and shifts of two operands.
 
-#include <complex.h>
+#include "base/complex.h"
 
 #include "op/elementwise.h"
 

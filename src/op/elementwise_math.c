@@ -1,7 +1,7 @@
 // op/elementwise_math.c: elementwise ops of one operand from libm: computed in double, rounded
 // once.
 
-#include <complex.h>
+#include "base/complex.h"
 
 #include "op/elementwise.h"
 

@@ -96,12 +96,20 @@ static bool load_mlir(HlCx *cx, HlSource *source, const HlLoadOptions *options, 
          (options->trees_only || hl_load_lower(cx, options, out));
 }
 
+// Options that HLO has no use for.
+static void warn_unused(HlCx *cx, HlSource *source, const HlLoadOptions *options) {
+  if (options->entry || options->arg_shapes)
+    hl_warn(cx, (HlPos){source, 0}, "--%s is not used: the file is HLO", options->entry ? "entry" : "arg-shapes");
+}
+
 bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
   static const HlLoadOptions none = {0};
   *out = (HlFile){0};
   options = options ? options : &none;
   HlStr bytes = hl_source_bytes(source);
   out->format = sniff(bytes);
+  if (out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO || out->format == HL_FORMAT_PBTXT)
+    warn_unused(cx, source, options);
   // Text that nothing recognises goes to the text reader, whose errors have a line and a column.
   if (out->format == HL_FORMAT_TEXT || (out->format == HL_FORMAT_UNKNOWN && looks_like_text(bytes)))
     return hl_text_read(cx, source, &out->modules, &out->n);

@@ -42,8 +42,9 @@ static char *split_values(HlArena *arena, const char *text, bool **has, int64_t 
   return shapes;
 }
 
-// The shapes of "f32[2,3],s32[]", read as the parameter of a module of which they are the only content.
-static HlModule *parse_shapes(HlCx *cx, const char *text) {
+// The shapes of "f32[2,3],s32[]", read as the parameter of a module of which they are the only content. `given` is the
+// whole of what the user gave.
+static HlModule *parse_shapes(HlCx *cx, const char *text, const char *given) {
   HlBuf program = {0};
   hl_buf_printf(&program, "HloModule shapes\nENTRY e {\n  ROOT p = (%s) parameter(0)\n}\n", text);
   const int before = hl_cx_n_diags(cx);
@@ -51,7 +52,7 @@ static HlModule *parse_shapes(HlCx *cx, const char *text) {
   hl_buf_free(&program);
   if (!m) {
     hl_cx_forget(cx, before);
-    hl_error(cx, (HlPos){0}, "these are no shapes: '%s'; expected a list like f32[2,3],s64[]=4", text);
+    hl_error(cx, (HlPos){0}, "these are no shapes: '%s'; expected a list like f32[2,3],s64[]=4", given);
   }
   return m;
 }
@@ -63,7 +64,8 @@ static bool refine(HlCx *cx, const HlLoadOptions *options, HlMlTree *tree, const
   int64_t *value;
   if (!options->arg_shapes)
     return hl_ml_refine(cx, tree, entry, 0, NULL);
-  HlModule *shapes = parse_shapes(cx, split_values(tree->arena, options->arg_shapes, &has, &value));
+  const char *types = split_values(tree->arena, options->arg_shapes, &has, &value);
+  HlModule *shapes = parse_shapes(cx, types, options->arg_shapes);
   if (!shapes)
     return false;
   const HlShape *tuple = shapes->entry->root->shape;
@@ -75,19 +77,33 @@ static bool refine(HlCx *cx, const HlLoadOptions *options, HlMlTree *tree, const
   return ok;
 }
 
-static const HlSym *find_entry(HlCx *cx, const HlMlTree *tree, const char *name) {
-  const HlSym *sym = hl_syms_find(tree->syms, name, strlen(name));
-  if (sym && hl_ml_find_symbol(tree, sym))
-    return sym;
-  hl_error(cx, (HlPos){tree->source, 0}, "there is no function @%s", name);
-  return NULL;
+// The name of --entry without its @.
+static const char *entry_name(const HlLoadOptions *options) {
+  return options->entry && options->entry[0] == '@' ? options->entry + 1 : options->entry;
 }
 
-// Conversion changes a tree, so that each entry but the last gets one read anew.
-static bool lower_entry(HlCx *cx, const HlLoadOptions *options, HlMlTree *tree, const HlSym *entry, HlFile *file) {
-  if ((options->arg_shapes || hl_ml_is_dynamic(tree)) && !refine(cx, options, tree, entry))
-    return false;
-  return add_module(cx, file, hl_ml_to_hlo(cx, tree, entry));
+// The function of that name in a section; NULL: none.
+static const HlSym *find_entry(const HlMlTree *tree, const char *name) {
+  const HlSym *sym = hl_syms_find(tree->syms, name, strlen(name));
+  return sym && hl_ml_find_symbol(tree, sym) ? sym : NULL;
+}
+
+static bool no_entry(HlCx *cx, const HlLoadOptions *options, const HlFile *file) {
+  const HlPos pos = {file->trees[0]->source, 0};
+  if (!options->entry)
+    return hl_error(cx, pos, "no function to run: there is no @main and none without parameters; name one with --entry");
+  enum { MOST = 256 };
+  const char *names[MOST];
+  int n = 0;
+  for (int k = 0; k < file->n_trees; k++)
+    for (const HlMlOp *op = hl_ml_body(file->trees[k]->module, 0)->first; op && n < MOST; op = op->next)
+      if (hl_ml_is(op, "func.func"))
+        names[n++] = hl_ml_attr_sym(op, "sym_name")->text;
+  const char *near = hl_nearest(hl_str(entry_name(options)), names, n);
+  hl_error(cx, pos, "there is no function @%s", entry_name(options));
+  if (near)
+    hl_hint(cx, "did you mean '%s'?", near);
+  return false;
 }
 
 // The trees of a file read again, of which the k-th is taken.
@@ -119,13 +135,17 @@ static void register_readers(HlCx *cx) {
 static bool lower_section(HlCx *cx, const HlLoadOptions *options, int section, HlFile *file) {
   HlMlTree *tree = file->trees[section];
   int n = 1;
-  const HlSym *chosen = options->entry ? find_entry(cx, tree, options->entry) : NULL;
+  const HlSym *chosen = options->entry ? find_entry(tree, entry_name(options)) : NULL;
   const HlSym **entries = options->entry ? &chosen : hl_ml_entries(tree->arena, tree, &n);
-  bool ok = (!options->entry || chosen) && hl_ml_verify(cx, tree);
+  if (options->entry && !chosen)
+    return true;
+  // Entries share a tree, but each one that is made static changes it for itself: all but the last get one read anew.
+  const bool refines = options->arg_shapes || hl_ml_is_dynamic(tree);
+  bool ok = hl_ml_verify(cx, tree);
   for (int k = 0; ok && k < n; k++) {
-    HlMlTree *own = k + 1 < n ? read_again(cx, tree, section) : tree;
+    HlMlTree *own = refines && k + 1 < n ? read_again(cx, tree, section) : tree;
     const HlSym *entry = own ? hl_ml_sym(own, entries[k]->text) : NULL;
-    ok = own && lower_entry(cx, options, own, entry, file);
+    ok = own && (!refines || refine(cx, options, own, entry)) && add_module(cx, file, hl_ml_to_hlo(cx, own, entry));
     if (own != tree)
       hl_ml_free(own);
   }
@@ -141,8 +161,7 @@ bool hl_load_lower(HlCx *cx, const HlLoadOptions *options, HlFile *file) {
     if (!lower_section(cx, options, k, file))
       return false;
   if (file->n == 0 && file->n_trees > 0)
-    return hl_error(cx, (HlPos){file->trees[0]->source, 0},
-                    "no function to run: there is no @main and none without parameters; name one with --entry");
+    return no_entry(cx, options, file);
   free_trees(file);
   return true;
 }
@@ -180,7 +199,7 @@ bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile
   for (int k = 0; k < how.n_inputs; k++)
     inputs[k] = args[k]->shape;
   how.inputs = inputs;
-  HlModule *shapes = options->arg_shapes ? parse_shapes(cx, options->arg_shapes) : NULL;
+  HlModule *shapes = options->arg_shapes ? parse_shapes(cx, options->arg_shapes, options->arg_shapes) : NULL;
   if (shapes) {
     how.inputs = shapes->entry->root->shape->element;
     how.n_inputs = shapes->entry->root->shape->rank;

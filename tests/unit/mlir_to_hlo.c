@@ -119,8 +119,8 @@ static void test_shapes(void **state) {
          "return %a, %b : tensor<?x3xbf16, #stablehlo.bounds<5, ?>>, tensor<ui4>\n}\n",
          "bf16[<=5,3]{1,0} parameter(0)", "u4[] parameter(1)", "c128[2]{0} parameter(2)");
   // One result is the root itself, none or several make a tuple.
-  EXPECT(FUNC("%r = stablehlo.sine %x : tensor<4xf32>"), "ROOT sine = f32[4]{0} sine(Arg_0)");
-  EXPECT("func.func @main() { return }", "ROOT tuple = () tuple()");
+  EXPECT(FUNC("%r = stablehlo.sine %x : tensor<4xf32>"), "ROOT sine.1 = f32[4]{0} sine(Arg_0.1)");
+  EXPECT("func.func @main() { return }", "ROOT tuple.1 = () tuple()");
 }
 
 static void test_functions(void **state) {
@@ -134,8 +134,8 @@ static void test_functions(void **state) {
       "%0 = stablehlo.negate %x : tensor<f32>\nreturn %0 : tensor<f32>\n}\n"
       "func.func private @g(%x: tensor<f32>) -> tensor<f32> {\nreturn %x : tensor<f32>\n}\n");
   assert_int_equal(p.m->n_comps, 2);
-  assert_string_equal(p.m->first->name->text, "f");
-  assert_string_equal(p.m->entry->name->text, "main");
+  assert_string_equal(p.m->first->name->text, "f.1");
+  assert_string_equal(p.m->entry->name->text, "main.2");
   release(&p);
 }
 
@@ -192,7 +192,7 @@ static void test_simplify(void **state) {
               "%1 = stablehlo.tanh %x : tensor<4xf32>\nstablehlo.return %1 : tensor<4xf32>\n}) : "
               "(tensor<i32>) -> "
               "tensor<4xf32>"),
-         "ROOT tanh = f32[4]{0} tanh(Arg_0)");
+         "ROOT tanh.1 = f32[4]{0} tanh(Arg_0.1)");
 }
 
 // --- Errors -------------------------------------------------------------------------------------------------

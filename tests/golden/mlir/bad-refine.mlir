@@ -22,4 +22,4 @@ func.func @main(%n: tensor<i32>, %x: tensor<?xf32>) -> tensor<?x?xf32> {
 // ERR: 8:1: error: the function takes 2 arguments, but 1 types are given
 // ERR: 8:1: error: argument 1 is tensor<?xf32>, which tensor<5x1xf32> is not
 // ERR: 12:3: error: the shapes do not satisfy what the program asserts: at least 4 elements, not 3
-// ERR: error: these are no shapes: 's32'; expected a list like f32[2,3],s64[]=4
+// ERR: error: these are no shapes: 's32=2'; expected a list like f32[2,3],s64[]=4

@@ -24,51 +24,51 @@ module @branches {
 // OUT:
 // HloModule branches, entry_computation_layout={(s32[], pred[], f32[3]{0}, f32[3]{0})->(f32[3]{0}, f32[3]{0})}
 //
-// %region_0 (arg_empty_tuple: ()) -> f32[3] {
-//   %arg_empty_tuple = () parameter(0)
-//   ROOT %constant = f32[3]{0} constant({1, 2, 4})
+// %region_0.1 (arg_empty_tuple.1: ()) -> f32[3] {
+//   %arg_empty_tuple.1 = () parameter(0)
+//   ROOT %constant.1 = f32[3]{0} constant({1, 2, 4})
 // }
 //
-// %region_1 (Arg_: f32[3]) -> f32[3] {
-//   %Arg_ = f32[3]{0} parameter(0)
-//   ROOT %negate = f32[3]{0} negate(%Arg_)
+// %region_1.2 (Arg_.1: f32[3]) -> f32[3] {
+//   %Arg_.1 = f32[3]{0} parameter(0)
+//   ROOT %negate.1 = f32[3]{0} negate(%Arg_.1)
 // }
 //
-// %region_2 (arg_tuple: (f32[3], f32[3])) -> f32[3] {
-//   %arg_tuple = (f32[3]{0}, f32[3]{0}) parameter(0)
-//   %get-tuple-element = f32[3]{0} get-tuple-element(%arg_tuple), index=0
-//   %get-tuple-element.1 = f32[3]{0} get-tuple-element(%arg_tuple), index=1
-//   %multiply = f32[3]{0} multiply(%get-tuple-element, %get-tuple-element.1)
-//   %constant.1 = f32[3]{0} constant({1, 2, 4})
-//   ROOT %add = f32[3]{0} add(%multiply, %constant.1)
-// }
-//
-// %region_3 (arg_tuple.1: (f32[3], f32[3])) -> (f32[3], f32[3]) {
+// %region_2.3 (arg_tuple.1: (f32[3], f32[3])) -> f32[3] {
 //   %arg_tuple.1 = (f32[3]{0}, f32[3]{0}) parameter(0)
 //   %get-tuple-element.2 = f32[3]{0} get-tuple-element(%arg_tuple.1), index=0
 //   %get-tuple-element.3 = f32[3]{0} get-tuple-element(%arg_tuple.1), index=1
-//   ROOT %tuple.3 = (f32[3]{0}, f32[3]{0}) tuple(%get-tuple-element.2, %get-tuple-element.3)
+//   %multiply.1 = f32[3]{0} multiply(%get-tuple-element.2, %get-tuple-element.3)
+//   %constant.3 = f32[3]{0} constant({1, 2, 4})
+//   ROOT %add.1 = f32[3]{0} add(%multiply.1, %constant.3)
 // }
 //
-// %region_4 (arg_tuple.2: (f32[3], f32[3])) -> (f32[3], f32[3]) {
-//   %arg_tuple.2 = (f32[3]{0}, f32[3]{0}) parameter(0)
-//   %get-tuple-element.4 = f32[3]{0} get-tuple-element(%arg_tuple.2), index=0
-//   %get-tuple-element.5 = f32[3]{0} get-tuple-element(%arg_tuple.2), index=1
-//   ROOT %tuple.5 = (f32[3]{0}, f32[3]{0}) tuple(%get-tuple-element.4, %get-tuple-element.5)
+// %region_3.4 (arg_tuple.3: (f32[3], f32[3])) -> (f32[3], f32[3]) {
+//   %arg_tuple.3 = (f32[3]{0}, f32[3]{0}) parameter(0)
+//   %get-tuple-element.6 = f32[3]{0} get-tuple-element(%arg_tuple.3), index=0
+//   %get-tuple-element.7 = f32[3]{0} get-tuple-element(%arg_tuple.3), index=1
+//   ROOT %tuple.4 = (f32[3]{0}, f32[3]{0}) tuple(%get-tuple-element.6, %get-tuple-element.7)
 // }
 //
-// ENTRY %main (Arg_0: s32[], Arg_1: pred[], Arg_2: f32[3], Arg_3: f32[3]) -> (f32[3], f32[3]) {
-//   %Arg_1 = pred[] parameter(1)
-//   %Arg_0 = s32[] parameter(0)
-//   %tuple = () tuple()
-//   %Arg_2 = f32[3]{0} parameter(2)
-//   %Arg_3 = f32[3]{0} parameter(3)
-//   %tuple.1 = (f32[3]{0}, f32[3]{0}) tuple(%Arg_2, %Arg_3)
-//   %conditional = f32[3]{0} conditional(%Arg_0, %tuple, %Arg_2, %tuple.1), branch_computations={%region_0, %region_1, %region_2}
-//   %tuple.2 = (f32[3]{0}, f32[3]{0}) tuple(%conditional, %Arg_2)
-//   %tuple.4 = (f32[3]{0}, f32[3]{0}) tuple(%Arg_2, %Arg_3)
-//   %conditional.1 = (f32[3]{0}, f32[3]{0}) conditional(%Arg_1, %tuple.2, %tuple.4), true_computation=%region_3, false_computation=%region_4
-//   %get-tuple-element.6 = f32[3]{0} get-tuple-element(%conditional.1), index=0
-//   %get-tuple-element.7 = f32[3]{0} get-tuple-element(%conditional.1), index=1
-//   ROOT %tuple.6 = (f32[3]{0}, f32[3]{0}) tuple(%get-tuple-element.6, %get-tuple-element.7)
+// %region_4.5 (arg_tuple.5: (f32[3], f32[3])) -> (f32[3], f32[3]) {
+//   %arg_tuple.5 = (f32[3]{0}, f32[3]{0}) parameter(0)
+//   %get-tuple-element.10 = f32[3]{0} get-tuple-element(%arg_tuple.5), index=0
+//   %get-tuple-element.11 = f32[3]{0} get-tuple-element(%arg_tuple.5), index=1
+//   ROOT %tuple.7 = (f32[3]{0}, f32[3]{0}) tuple(%get-tuple-element.10, %get-tuple-element.11)
+// }
+//
+// ENTRY %main.6 (Arg_0.1: s32[], Arg_1.1: pred[], Arg_2.1: f32[3], Arg_3.1: f32[3]) -> (f32[3], f32[3]) {
+//   %Arg_1.1 = pred[] parameter(1)
+//   %Arg_0.1 = s32[] parameter(0)
+//   %tuple.9 = () tuple()
+//   %Arg_2.1 = f32[3]{0} parameter(2)
+//   %Arg_3.1 = f32[3]{0} parameter(3)
+//   %tuple.10 = (f32[3]{0}, f32[3]{0}) tuple(%Arg_2.1, %Arg_3.1)
+//   %conditional.2 = f32[3]{0} conditional(%Arg_0.1, %tuple.9, %Arg_2.1, %tuple.10), branch_computations={%region_0.1, %region_1.2, %region_2.3}
+//   %tuple.11 = (f32[3]{0}, f32[3]{0}) tuple(%conditional.2, %Arg_2.1)
+//   %tuple.12 = (f32[3]{0}, f32[3]{0}) tuple(%Arg_2.1, %Arg_3.1)
+//   %conditional.3 = (f32[3]{0}, f32[3]{0}) conditional(%Arg_1.1, %tuple.11, %tuple.12), true_computation=%region_3.4, false_computation=%region_4.5
+//   %get-tuple-element.14 = f32[3]{0} get-tuple-element(%conditional.3), index=0
+//   %get-tuple-element.15 = f32[3]{0} get-tuple-element(%conditional.3), index=1
+//   ROOT %tuple.13 = (f32[3]{0}, f32[3]{0}) tuple(%get-tuple-element.14, %get-tuple-element.15)
 // }

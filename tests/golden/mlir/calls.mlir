@@ -25,24 +25,24 @@ module @calls {
 // OUT:
 // HloModule calls, input_output_alias={ {1}: (0, {}, may-alias) }, buffer_donor={ (1, {}) }, entry_computation_layout={(f32[2,3]{1,0}, f32[2,3]{1,0})->(f32[2,3]{0,1}, f32[2,3]{1,0}, f32[2,2]{1,0})}
 //
-// %twice (Arg_0.1: f32[2,3]) -> f32[2,3] {
-//   %Arg_0.1 = f32[2,3]{1,0} parameter(0)
-//   ROOT %add = f32[2,3]{1,0} add(%Arg_0.1, %Arg_0.1)
+// %twice.1 (Arg_0.2: f32[2,3]) -> f32[2,3] {
+//   %Arg_0.2 = f32[2,3]{1,0} parameter(0)
+//   ROOT %add.1 = f32[2,3]{1,0} add(%Arg_0.2, %Arg_0.2)
 // }
 //
-// ENTRY %main (Arg_0: f32[2,3], Arg_1: f32[2,3]) -> (f32[2,3], f32[2,3], f32[2,2]) {
-//   %Arg_0 = f32[2,3]{1,0} parameter(0)
-//   %custom-call = f32[2,3]{1,0} custom-call(%Arg_0), custom_call_target="typed", api_version=API_VERSION_TYPED_FFI, backend_config={alpha = 2.500000e+00 : f32, mode = "fast", sizes = array<i64: 1, 2>}
-//   %custom-call.1 = f32[2,3]{1,0} custom-call(%custom-call), custom_call_target="also_typed", api_version=API_VERSION_TYPED_FFI, backend_config={flag = true}
-//   %Arg_1 = f32[2,3]{1,0} parameter(1)
-//   %custom-call.2 = (f32[2,3]{1,0}, s8[3]{0}) custom-call(%custom-call.1, %Arg_1), custom_call_target="old", custom_call_has_side_effect=true, output_to_operand_aliasing={{0}: (1, {})}, api_version=API_VERSION_STATUS_RETURNING, called_computations={%twice}, backend_config="opaque"
-//   %get-tuple-element.1 = s8[3]{0} get-tuple-element(%custom-call.2), index=1
-//   %custom-call.4 = () custom-call(), custom_call_target="nothing", custom_call_has_side_effect=true
-//   %get-tuple-element = f32[2,3]{1,0} get-tuple-element(%custom-call.2), index=0
-//   %custom-call.3 = f32[2,3]{0,1} custom-call(%get-tuple-element), custom_call_target="laid_out", operand_layout_constraints={f32[2,3]{0,1}}
-//   %call = f32[2,3]{1,0} call(%custom-call.3), to_apply=%twice, is_composite=true, frontend_attributes={composite.attributes={times = 2 : i64},composite.name="mine.twice",composite.version="1"}
-//   %topk = (f32[2,2]{1,0}, s32[2,2]{1,0}) topk(%call), k=2, largest=true
-//   %get-tuple-element.3 = s32[2,2]{1,0} get-tuple-element(%topk), index=1
-//   %get-tuple-element.2 = f32[2,2]{1,0} get-tuple-element(%topk), index=0
-//   ROOT %tuple = (f32[2,3]{0,1}, f32[2,3]{1,0}, f32[2,2]{1,0}) tuple(%custom-call.3, %call, %get-tuple-element.2)
+// ENTRY %main.2 (Arg_0.3: f32[2,3], Arg_1.1: f32[2,3]) -> (f32[2,3], f32[2,3], f32[2,2]) {
+//   %Arg_0.3 = f32[2,3]{1,0} parameter(0)
+//   %custom-call.5 = f32[2,3]{1,0} custom-call(%Arg_0.3), custom_call_target="typed", api_version=API_VERSION_TYPED_FFI, backend_config={alpha = 2.500000e+00 : f32, mode = "fast", sizes = array<i64: 1, 2>}
+//   %custom-call.6 = f32[2,3]{1,0} custom-call(%custom-call.5), custom_call_target="also_typed", api_version=API_VERSION_TYPED_FFI, backend_config={flag = true}
+//   %Arg_1.1 = f32[2,3]{1,0} parameter(1)
+//   %custom-call.7 = (f32[2,3]{1,0}, s8[3]{0}) custom-call(%custom-call.6, %Arg_1.1), custom_call_target="old", custom_call_has_side_effect=true, output_to_operand_aliasing={{0}: (1, {})}, api_version=API_VERSION_STATUS_RETURNING, called_computations={%twice.1}, backend_config="opaque"
+//   %get-tuple-element.5 = s8[3]{0} get-tuple-element(%custom-call.7), index=1
+//   %custom-call.9 = () custom-call(), custom_call_target="nothing", custom_call_has_side_effect=true
+//   %get-tuple-element.4 = f32[2,3]{1,0} get-tuple-element(%custom-call.7), index=0
+//   %custom-call.8 = f32[2,3]{0,1} custom-call(%get-tuple-element.4), custom_call_target="laid_out", operand_layout_constraints={f32[2,3]{0,1}}
+//   %call.1 = f32[2,3]{1,0} call(%custom-call.8), to_apply=%twice.1, is_composite=true, frontend_attributes={composite.attributes={times = 2 : i64},composite.name="mine.twice",composite.version="1"}
+//   %topk.1 = (f32[2,2]{1,0}, s32[2,2]{1,0}) topk(%call.1), k=2, largest=true
+//   %get-tuple-element.7 = s32[2,2]{1,0} get-tuple-element(%topk.1), index=1
+//   %get-tuple-element.6 = f32[2,2]{1,0} get-tuple-element(%topk.1), index=0
+//   ROOT %tuple.1 = (f32[2,3]{0,1}, f32[2,3]{1,0}, f32[2,2]{1,0}) tuple(%custom-call.8, %call.1, %get-tuple-element.6)
 // }

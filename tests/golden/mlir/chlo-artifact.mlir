@@ -8,11 +8,11 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
 // OUT:
 // HloModule main, entry_computation_layout={(f32[4]{0})->(f32[4]{0}, f32[2]{0})}
 //
-// ENTRY %main (Arg_0: f32[4]) -> (f32[4], f32[2]) {
-//   %Arg_0 = f32[4]{0} parameter(0)
-//   %topk = (f32[2]{0}, s32[2]{0}) topk(%Arg_0), k=2, largest=true
-//   %get-tuple-element.1 = s32[2]{0} get-tuple-element(%topk), index=1
-//   %erf = f32[4]{0} erf(%Arg_0)
-//   %get-tuple-element = f32[2]{0} get-tuple-element(%topk), index=0
-//   ROOT %tuple = (f32[4]{0}, f32[2]{0}) tuple(%erf, %get-tuple-element)
+// ENTRY %main.1 (Arg_0.1: f32[4]) -> (f32[4], f32[2]) {
+//   %Arg_0.1 = f32[4]{0} parameter(0)
+//   %topk.1 = (f32[2]{0}, s32[2]{0}) topk(%Arg_0.1), k=2, largest=true
+//   %get-tuple-element.3 = s32[2]{0} get-tuple-element(%topk.1), index=1
+//   %erf.1 = f32[4]{0} erf(%Arg_0.1)
+//   %get-tuple-element.2 = f32[2]{0} get-tuple-element(%topk.1), index=0
+//   ROOT %tuple.1 = (f32[4]{0}, f32[2]{0}) tuple(%erf.1, %get-tuple-element.2)
 // }

@@ -21,40 +21,40 @@ module @collectives {
 // OUT:
 // HloModule collectives, entry_computation_layout={(f32[4,4]{1,0}, token[])->(f32[8,2]{1,0}, f32[8,4]{1,0}, f32[2,4]{1,0}, f32[4,4]{1,0}, f32[4,4]{1,0}, /*index=5*/token[])}
 //
-// %region_0 (Arg_0.1: f32[], Arg_1.1: f32[]) -> f32[] {
-//   %Arg_0.1 = f32[] parameter(0)
-//   %Arg_1.1 = f32[] parameter(1)
-//   ROOT %maximum = f32[] maximum(%Arg_0.1, %Arg_1.1)
+// %region_0.1 (Arg_0.2: f32[], Arg_1.2: f32[]) -> f32[] {
+//   %Arg_0.2 = f32[] parameter(0)
+//   %Arg_1.2 = f32[] parameter(1)
+//   ROOT %maximum.1 = f32[] maximum(%Arg_0.2, %Arg_1.2)
 // }
 //
-// %scalar_add_f32 (x: f32[], y: f32[]) -> f32[] {
-//   %x = f32[] parameter(0)
-//   %y = f32[] parameter(1)
-//   ROOT %add = f32[] add(%x, %y)
+// %scalar_add_f32.2 (x.1: f32[], y.1: f32[]) -> f32[] {
+//   %x.1 = f32[] parameter(0)
+//   %y.1 = f32[] parameter(1)
+//   ROOT %add.1 = f32[] add(%x.1, %y.1)
 // }
 //
-// ENTRY %main (Arg_0: f32[4,4], Arg_1: token[]) -> (f32[8,2], f32[8,4], f32[2,4], f32[4,4], f32[4,4], /*index=5*/token[]) {
-//   %Arg_0 = f32[4,4]{1,0} parameter(0)
-//   %all-to-all = f32[4,4]{1,0} all-to-all(%Arg_0), replica_groups={{0,1}}, dimensions={1}
-//   %reshape = f32[4,2,2]{2,1,0} reshape(%all-to-all)
-//   %transpose = f32[2,4,2]{2,0,1} transpose(%reshape), dimensions={1,0,2}
-//   %reshape.1 = f32[8,2]{1,0} reshape(%transpose)
-//   %all-gather = f32[8,4]{1,0} all-gather(%Arg_0), channel_id=3, replica_groups={{0,1},{2,3}}, dimensions={0}, use_global_device_ids=true
-//   %reduce-scatter = f32[2,4]{1,0} reduce-scatter(%Arg_0), replica_groups={{0,1}}, dimensions={0}, to_apply=%region_0
-//   %collective-permute = f32[4,4]{1,0} collective-permute(%Arg_0), source_target_pairs={{0,1},{1,0}}
-//   %all-reduce = f32[4,4]{1,0} all-reduce(%collective-permute), replica_groups={{0,1,2},{3}}, to_apply=%scalar_add_f32
-//   %Arg_1 = token[] parameter(1)
-//   %send = (f32[4,4]{1,0}, u32[], token[]) send(%Arg_0, %Arg_1), channel_id=5, is_host_transfer=true
-//   %send-done = token[] send-done(%send), channel_id=5, is_host_transfer=true
-//   %recv = (f32[4,4]{1,0}, u32[], token[]) recv(%send-done), channel_id=6, is_host_transfer=true
-//   %recv-done = (f32[4,4]{1,0}, token[]) recv-done(%recv), channel_id=6, is_host_transfer=true
-//   %get-tuple-element = f32[4,4]{1,0} get-tuple-element(%recv-done), index=0
-//   %get-tuple-element.1 = token[] get-tuple-element(%recv-done), index=1
-//   %infeed = ((f32[4,4]{0,1}), token[]) infeed(%get-tuple-element.1), infeed_config="queue"
-//   %get-tuple-element.2 = (f32[4,4]{0,1}) get-tuple-element(%infeed), index=0
-//   %get-tuple-element.3 = f32[4,4]{0,1} get-tuple-element(%get-tuple-element.2), index=0
-//   %tuple = (f32[4,4]{0,1}) tuple(%get-tuple-element.3)
-//   %get-tuple-element.4 = token[] get-tuple-element(%infeed), index=1
-//   %outfeed = token[] outfeed(%tuple, %get-tuple-element.4), outfeed_shape=(f32[4,4]{0,1}), outfeed_config="out"
-//   ROOT %tuple.1 = (f32[8,2]{1,0}, f32[8,4]{1,0}, f32[2,4]{1,0}, f32[4,4]{1,0}, f32[4,4]{1,0}, /*index=5*/token[]) tuple(%reshape.1, %all-gather, %reduce-scatter, %all-reduce, %get-tuple-element, /*index=5*/%outfeed)
+// ENTRY %main.3 (Arg_0.3: f32[4,4], Arg_1.3: token[]) -> (f32[8,2], f32[8,4], f32[2,4], f32[4,4], f32[4,4], /*index=5*/token[]) {
+//   %Arg_0.3 = f32[4,4]{1,0} parameter(0)
+//   %all-to-all.1 = f32[4,4]{1,0} all-to-all(%Arg_0.3), replica_groups={{0,1}}, dimensions={1}
+//   %reshape.2 = f32[4,2,2]{2,1,0} reshape(%all-to-all.1)
+//   %transpose.1 = f32[2,4,2]{2,0,1} transpose(%reshape.2), dimensions={1,0,2}
+//   %reshape.3 = f32[8,2]{1,0} reshape(%transpose.1)
+//   %all-gather.1 = f32[8,4]{1,0} all-gather(%Arg_0.3), channel_id=3, replica_groups={{0,1},{2,3}}, dimensions={0}, use_global_device_ids=true
+//   %reduce-scatter.1 = f32[2,4]{1,0} reduce-scatter(%Arg_0.3), replica_groups={{0,1}}, dimensions={0}, to_apply=%region_0.1
+//   %collective-permute.1 = f32[4,4]{1,0} collective-permute(%Arg_0.3), source_target_pairs={{0,1},{1,0}}
+//   %all-reduce.1 = f32[4,4]{1,0} all-reduce(%collective-permute.1), replica_groups={{0,1,2},{3}}, to_apply=%scalar_add_f32.2
+//   %Arg_1.3 = token[] parameter(1)
+//   %send.1 = (f32[4,4]{1,0}, u32[], token[]) send(%Arg_0.3, %Arg_1.3), channel_id=5, is_host_transfer=true
+//   %send-done.1 = token[] send-done(%send.1), channel_id=5, is_host_transfer=true
+//   %recv.1 = (f32[4,4]{1,0}, u32[], token[]) recv(%send-done.1), channel_id=6, is_host_transfer=true
+//   %recv-done.1 = (f32[4,4]{1,0}, token[]) recv-done(%recv.1), channel_id=6, is_host_transfer=true
+//   %get-tuple-element.5 = f32[4,4]{1,0} get-tuple-element(%recv-done.1), index=0
+//   %get-tuple-element.6 = token[] get-tuple-element(%recv-done.1), index=1
+//   %infeed.1 = ((f32[4,4]{0,1}), token[]) infeed(%get-tuple-element.6), infeed_config="queue"
+//   %get-tuple-element.7 = (f32[4,4]{0,1}) get-tuple-element(%infeed.1), index=0
+//   %get-tuple-element.8 = f32[4,4]{0,1} get-tuple-element(%get-tuple-element.7), index=0
+//   %tuple.2 = (f32[4,4]{0,1}) tuple(%get-tuple-element.8)
+//   %get-tuple-element.9 = token[] get-tuple-element(%infeed.1), index=1
+//   %outfeed.1 = token[] outfeed(%tuple.2, %get-tuple-element.9), outfeed_shape=(f32[4,4]{0,1}), outfeed_config="out"
+//   ROOT %tuple.3 = (f32[8,2]{1,0}, f32[8,4]{1,0}, f32[2,4]{1,0}, f32[4,4]{1,0}, f32[4,4]{1,0}, /*index=5*/token[]) tuple(%reshape.3, %all-gather.1, %reduce-scatter.1, %all-reduce.1, %get-tuple-element.5, /*index=5*/%outfeed.1)
 // }

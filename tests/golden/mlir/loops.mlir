@@ -31,42 +31,42 @@ module @loops {
 // OUT:
 // HloModule loops, entry_computation_layout={()->(s32[], s32[2]{0})}
 //
-// %more (Arg_0: s32[2], Arg_1: s32[2]) -> s32[2] {
-//   %Arg_0 = s32[2]{0} parameter(0)
-//   %Arg_1 = s32[2]{0} parameter(1)
-//   ROOT %add.1 = s32[2]{0} add(%Arg_0, %Arg_1)
+// %more.1 (Arg_0.1: s32[2], Arg_1.1: s32[2]) -> s32[2] {
+//   %Arg_0.1 = s32[2]{0} parameter(0)
+//   %Arg_1.1 = s32[2]{0} parameter(1)
+//   ROOT %add.2 = s32[2]{0} add(%Arg_0.1, %Arg_1.1)
 // }
 //
-// %region_0 (arg_tuple: (s32[], s32[2], s32[2])) -> (s32[], s32[2], s32[2]) {
-//   %arg_tuple = (s32[], s32[2]{0}, s32[2]{0}) parameter(0)
-//   %get-tuple-element = s32[] get-tuple-element(%arg_tuple), index=0
-//   %constant.2 = s32[] constant(1)
-//   %add = s32[] add(%get-tuple-element, %constant.2)
-//   %get-tuple-element.1 = s32[2]{0} get-tuple-element(%arg_tuple), index=1
-//   %get-tuple-element.2 = s32[2]{0} get-tuple-element(%arg_tuple), index=2
-//   %call = s32[2]{0} call(%get-tuple-element.1, %get-tuple-element.2), to_apply=%more
-//   ROOT %tuple = (s32[], s32[2]{0}, s32[2]{0}) tuple(%add, %call, %get-tuple-element.2)
-// }
-//
-// %region_1 (arg_tuple.1: (s32[], s32[2], s32[2])) -> pred[] {
+// %region_0.2 (arg_tuple.1: (s32[], s32[2], s32[2])) -> (s32[], s32[2], s32[2]) {
 //   %arg_tuple.1 = (s32[], s32[2]{0}, s32[2]{0}) parameter(0)
+//   %get-tuple-element.3 = s32[] get-tuple-element(%arg_tuple.1), index=0
+//   %constant.3 = s32[] constant(1)
+//   %add.3 = s32[] add(%get-tuple-element.3, %constant.3)
 //   %get-tuple-element.4 = s32[2]{0} get-tuple-element(%arg_tuple.1), index=1
 //   %get-tuple-element.5 = s32[2]{0} get-tuple-element(%arg_tuple.1), index=2
-//   %get-tuple-element.3 = s32[] get-tuple-element(%arg_tuple.1), index=0
-//   %constant.3 = s32[] constant(5)
-//   ROOT %compare = pred[] compare(%get-tuple-element.3, %constant.3), direction=LT
+//   %call.1 = s32[2]{0} call(%get-tuple-element.4, %get-tuple-element.5), to_apply=%more.1
+//   ROOT %tuple.1 = (s32[], s32[2]{0}, s32[2]{0}) tuple(%add.3, %call.1, %get-tuple-element.5)
 // }
 //
-// ENTRY %main () -> (s32[], s32[2]) {
-//   %constant = s32[] constant(0)
-//   %constant.1 = s32[2]{0} constant({1, 5})
-//   %iota = s32[6]{0} iota(), iota_dimension=0
-//   %slice = s32[2]{0} slice(%iota), slice={[3:5]}
-//   %tuple.1 = (s32[], s32[2]{0}, s32[2]{0}) tuple(%constant, %constant.1, %slice)
-//   %while = (s32[], s32[2]{0}, s32[2]{0}) while(%tuple.1), condition=%region_1, body=%region_0
-//   %get-tuple-element.6 = s32[] get-tuple-element(%while), index=0
-//   %get-tuple-element.7 = s32[2]{0} get-tuple-element(%while), index=1
-//   ROOT %tuple.2 = (s32[], s32[2]{0}) tuple(%get-tuple-element.6, %get-tuple-element.7)
+// %region_1.3 (arg_tuple.3: (s32[], s32[2], s32[2])) -> pred[] {
+//   %arg_tuple.3 = (s32[], s32[2]{0}, s32[2]{0}) parameter(0)
+//   %get-tuple-element.10 = s32[2]{0} get-tuple-element(%arg_tuple.3), index=1
+//   %get-tuple-element.11 = s32[2]{0} get-tuple-element(%arg_tuple.3), index=2
+//   %get-tuple-element.9 = s32[] get-tuple-element(%arg_tuple.3), index=0
+//   %constant.5 = s32[] constant(5)
+//   ROOT %compare.1 = pred[] compare(%get-tuple-element.9, %constant.5), direction=LT
+// }
+//
+// ENTRY %main.4 () -> (s32[], s32[2]) {
+//   %constant.7 = s32[] constant(0)
+//   %constant.6 = s32[2]{0} constant({1, 5})
+//   %iota.1 = s32[6]{0} iota(), iota_dimension=0
+//   %slice.1 = s32[2]{0} slice(%iota.1), slice={[3:5]}
+//   %tuple.4 = (s32[], s32[2]{0}, s32[2]{0}) tuple(%constant.7, %constant.6, %slice.1)
+//   %while.1 = (s32[], s32[2]{0}, s32[2]{0}) while(%tuple.4), condition=%region_1.3, body=%region_0.2
+//   %get-tuple-element.14 = s32[] get-tuple-element(%while.1), index=0
+//   %get-tuple-element.15 = s32[2]{0} get-tuple-element(%while.1), index=1
+//   ROOT %tuple.5 = (s32[], s32[2]{0}) tuple(%get-tuple-element.14, %get-tuple-element.15)
 // }
 //
 // r0 = s32[] 5

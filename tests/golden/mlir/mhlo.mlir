@@ -18,22 +18,22 @@ module @old {
 // OUT:
 // HloModule old, entry_computation_layout={(f32[4,8]{1,0}, token[])->(f32[4,8]{1,0}, f32[4,2]{1,0}, f32[8,4]{0,1}, f32[4,8]{1,0}, f32[2,4,8]{2,1,0})}
 //
-// %region_0 (Arg_0.1: f32[4,8], Arg_1.1: f32[4,8]) -> f32[4,8] {
-//   %Arg_0.1 = f32[4,8]{1,0} parameter(0)
-//   %Arg_1.1 = f32[4,8]{1,0} parameter(1)
-//   ROOT %add = f32[4,8]{1,0} add(%Arg_0.1, %Arg_1.1)
+// %region_0.1 (Arg_0.2: f32[4,8], Arg_1.2: f32[4,8]) -> f32[4,8] {
+//   %Arg_0.2 = f32[4,8]{1,0} parameter(0)
+//   %Arg_1.2 = f32[4,8]{1,0} parameter(1)
+//   ROOT %add.1 = f32[4,8]{1,0} add(%Arg_0.2, %Arg_1.2)
 // }
 //
-// ENTRY %main (Arg_0: f32[4,8], Arg_1: token[]) -> (f32[4,8], f32[4,2], f32[8,4], f32[4,8], f32[2,4,8]) {
-//   %Arg_0 = f32[4,8]{1,0} parameter(0)
-//   %copy = f32[4,8]{1,0} copy(%Arg_0)
-//   %topk = (f32[4,2]{1,0}, s32[4,2]{1,0}) topk(%copy), k=2, largest=false
-//   %get-tuple-element.1 = s32[4,2]{1,0} get-tuple-element(%topk), index=1
-//   %fusion = f32[4,8]{1,0} fusion(%Arg_0, %copy), kind=kLoop, calls=%region_0
-//   %Arg_1 = token[] parameter(1)
-//   %add-dependency = f32[4,8]{1,0} add-dependency(%fusion, %Arg_1)
-//   %get-tuple-element = f32[4,2]{1,0} get-tuple-element(%topk), index=0
-//   %bitcast = f32[8,4]{0,1} bitcast(%Arg_0)
-//   %broadcast = f32[2,4,8]{2,1,0} broadcast(%add-dependency), dimensions={1,2}
-//   ROOT %tuple = (f32[4,8]{1,0}, f32[4,2]{1,0}, f32[8,4]{0,1}, f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) tuple(%add-dependency, %get-tuple-element, %bitcast, %fusion, %broadcast)
+// ENTRY %main.2 (Arg_0.3: f32[4,8], Arg_1.3: token[]) -> (f32[4,8], f32[4,2], f32[8,4], f32[4,8], f32[2,4,8]) {
+//   %Arg_0.3 = f32[4,8]{1,0} parameter(0)
+//   %copy.1 = f32[4,8]{1,0} copy(%Arg_0.3)
+//   %topk.1 = (f32[4,2]{1,0}, s32[4,2]{1,0}) topk(%copy.1), k=2, largest=false
+//   %get-tuple-element.3 = s32[4,2]{1,0} get-tuple-element(%topk.1), index=1
+//   %fusion.1 = f32[4,8]{1,0} fusion(%Arg_0.3, %copy.1), kind=kLoop, calls=%region_0.1
+//   %Arg_1.3 = token[] parameter(1)
+//   %add-dependency.1 = f32[4,8]{1,0} add-dependency(%fusion.1, %Arg_1.3)
+//   %get-tuple-element.2 = f32[4,2]{1,0} get-tuple-element(%topk.1), index=0
+//   %bitcast.1 = f32[8,4]{0,1} bitcast(%Arg_0.3)
+//   %broadcast.1 = f32[2,4,8]{2,1,0} broadcast(%add-dependency.1), dimensions={1,2}
+//   ROOT %tuple.1 = (f32[4,8]{1,0}, f32[4,2]{1,0}, f32[8,4]{0,1}, f32[4,8]{1,0}, f32[2,4,8]{2,1,0}) tuple(%add-dependency.1, %get-tuple-element.2, %bitcast.1, %fusion.1, %broadcast.1)
 // }

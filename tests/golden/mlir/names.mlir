@@ -31,11 +31,11 @@ module @names {
 // 2 {file_location_id=2 parent_frame_id=2}
 //
 //
-// ENTRY %main (params__w__: f32[4], Arg_1: f32[4]) -> f32[4] {
-//   %params__w__ = f32[4]{0} parameter(0), metadata={op_name="params[\'w\']"}
-//   %Arg_1 = f32[4]{0} parameter(1)
-//   %add = f32[4]{0} add(%params__w__, %Arg_1), metadata={op_name="jit(step)/layer.0/add" stack_frame_id=2}
-//   %sin = f32[4]{0} sine(%add), metadata={op_type="sin" op_name="jit(step)/sin" stack_frame_id=2}
-//   %negate = f32[4]{0} negate(%sin), metadata={source_file="plain.py" source_line=3 source_end_line=3 source_column=1 source_end_column=1}
-//   ROOT %a_b = f32[4]{0} multiply(%negate, %negate), metadata={op_name="a;b"}
+// ENTRY %main.1 (params__w__.1: f32[4], Arg_1.1: f32[4]) -> f32[4] {
+//   %params__w__.1 = f32[4]{0} parameter(0), metadata={op_name="params[\'w\']"}
+//   %Arg_1.1 = f32[4]{0} parameter(1)
+//   %add.1 = f32[4]{0} add(%params__w__.1, %Arg_1.1), metadata={op_name="jit(step)/layer.0/add" stack_frame_id=2}
+//   %sin.1 = f32[4]{0} sine(%add.1), metadata={op_type="sin" op_name="jit(step)/sin" stack_frame_id=2}
+//   %negate.1 = f32[4]{0} negate(%sin.1), metadata={source_file="plain.py" source_line=3 source_end_line=3 source_column=1 source_end_column=1}
+//   ROOT %a_b.1 = f32[4]{0} multiply(%negate.1, %negate.1), metadata={op_name="a;b"}
 // }

@@ -50,78 +50,78 @@ module @regions {
 // OUT:
 // HloModule regions, entry_computation_layout={(f32[4,6]{1,0}, s32[4,6]{1,0}, s32[2,1]{1,0}, f32[2,6]{1,0}, f32[2,3]{1,0})->(f32[4]{0}, f32[6]{0}, s32[6]{0}, f32[4,6]{1,0}, f32[4,6]{1,0}, /*index=5*/f32[2,3]{1,0}, f32[4,6]{1,0}, f32[4,6]{1,0})}
 //
-// %region_0 (Arg_0.1: f32[], Arg_1.1: f32[]) -> f32[] {
-//   %Arg_0.1 = f32[] parameter(0)
-//   %Arg_1.1 = f32[] parameter(1)
-//   ROOT %add = f32[] add(%Arg_0.1, %Arg_1.1)
-// }
-//
-// %region_1 (Arg_0.2: f32[], Arg_1.2: s32[], Arg_2.1: f32[], Arg_3.1: s32[]) -> (f32[], s32[]) {
+// %region_0.1 (Arg_0.2: f32[], Arg_1.2: f32[]) -> f32[] {
 //   %Arg_0.2 = f32[] parameter(0)
-//   %Arg_2.1 = f32[] parameter(2)
-//   %compare = pred[] compare(%Arg_0.2, %Arg_2.1), direction=GT
-//   %select = f32[] select(%compare, %Arg_0.2, %Arg_2.1)
-//   %Arg_1.2 = s32[] parameter(1)
-//   %Arg_3.1 = s32[] parameter(3)
-//   %select.1 = s32[] select(%compare, %Arg_1.2, %Arg_3.1)
-//   ROOT %tuple = (f32[], s32[]) tuple(%select, %select.1)
+//   %Arg_1.2 = f32[] parameter(1)
+//   ROOT %add.1 = f32[] add(%Arg_0.2, %Arg_1.2)
 // }
 //
-// %region_2 (Arg_0.3: f32[], Arg_1.3: f32[]) -> pred[] {
-//   %Arg_0.3 = f32[] parameter(0)
-//   %Arg_1.3 = f32[] parameter(1)
-//   ROOT %compare.1 = pred[] compare(%Arg_0.3, %Arg_1.3), direction=LT, type=TOTALORDER
-// }
-//
-// %region_3 (Arg_0.4: f32[], Arg_1.4: f32[]) -> f32[] {
+// %region_1.2 (Arg_0.4: f32[], Arg_1.4: s32[], Arg_2.2: f32[], Arg_3.2: s32[]) -> (f32[], s32[]) {
 //   %Arg_0.4 = f32[] parameter(0)
-//   %Arg_1.4 = f32[] parameter(1)
-//   ROOT %add.1 = f32[] add(%Arg_0.4, %Arg_1.4)
+//   %Arg_2.2 = f32[] parameter(2)
+//   %compare.1 = pred[] compare(%Arg_0.4, %Arg_2.2), direction=GT
+//   %select.2 = f32[] select(%compare.1, %Arg_0.4, %Arg_2.2)
+//   %Arg_1.4 = s32[] parameter(1)
+//   %Arg_3.2 = s32[] parameter(3)
+//   %select.3 = s32[] select(%compare.1, %Arg_1.4, %Arg_3.2)
+//   ROOT %tuple.1 = (f32[], s32[]) tuple(%select.2, %select.3)
 // }
 //
-// %region_4 (Arg_0.5: f32[], Arg_1.5: f32[]) -> f32[] {
-//   %Arg_0.5 = f32[] parameter(0)
-//   %Arg_1.5 = f32[] parameter(1)
-//   ROOT %maximum = f32[] maximum(%Arg_0.5, %Arg_1.5)
-// }
-//
-// %region_5 (Arg_0.6: f32[], Arg_1.6: f32[]) -> pred[] {
+// %region_2.3 (Arg_0.6: f32[], Arg_1.6: f32[]) -> pred[] {
 //   %Arg_0.6 = f32[] parameter(0)
 //   %Arg_1.6 = f32[] parameter(1)
-//   ROOT %compare.2 = pred[] compare(%Arg_0.6, %Arg_1.6), direction=GE
+//   ROOT %compare.3 = pred[] compare(%Arg_0.6, %Arg_1.6), direction=LT, type=TOTALORDER
 // }
 //
-// %region_6 (Arg_0.7: f32[], Arg_1.7: f32[]) -> f32[] {
-//   %Arg_0.7 = f32[] parameter(0)
-//   %Arg_1.7 = f32[] parameter(1)
-//   ROOT %add.2 = f32[] add(%Arg_0.7, %Arg_1.7)
-// }
-//
-// %region_7 (Arg_0.8: f32[], Arg_1.8: f32[]) -> f32[] {
+// %region_3.4 (Arg_0.8: f32[], Arg_1.8: f32[]) -> f32[] {
 //   %Arg_0.8 = f32[] parameter(0)
-//   %constant.3 = f32[] constant(3)
-//   %multiply = f32[] multiply(%Arg_0.8, %constant.3)
 //   %Arg_1.8 = f32[] parameter(1)
-//   ROOT %subtract = f32[] subtract(%multiply, %Arg_1.8)
+//   ROOT %add.3 = f32[] add(%Arg_0.8, %Arg_1.8)
 // }
 //
-// ENTRY %main (Arg_0: f32[4,6], Arg_1: s32[4,6], Arg_2: s32[2,1], Arg_3: f32[2,6], Arg_4: f32[2,3]) -> (f32[4], f32[6], s32[6], f32[4,6], f32[4,6], /*index=5*/f32[2,3], f32[4,6], f32[4,6]) {
-//   %Arg_0 = f32[4,6]{1,0} parameter(0)
-//   %constant = f32[] constant(0)
-//   %reduce = f32[4]{0} reduce(%Arg_0, %constant), dimensions={1}, to_apply=%region_0
-//   %Arg_1 = s32[4,6]{1,0} parameter(1)
-//   %constant.1 = f32[] constant(-inf)
-//   %constant.2 = s32[] constant(-1)
-//   %reduce.1 = (f32[6]{0}, s32[6]{0}) reduce(%Arg_0, %Arg_1, %constant.1, %constant.2), dimensions={0}, to_apply=%region_1
-//   %get-tuple-element = f32[6]{0} get-tuple-element(%reduce.1), index=0
-//   %get-tuple-element.1 = s32[6]{0} get-tuple-element(%reduce.1), index=1
-//   %sort = f32[4,6]{1,0} sort(%Arg_0), dimensions={1}, is_stable=true, to_apply=%region_2
-//   %Arg_2 = s32[2,1]{1,0} parameter(2)
-//   %Arg_3 = f32[2,6]{1,0} parameter(3)
-//   %scatter = f32[4,6]{1,0} scatter(%Arg_0, %Arg_2, %Arg_3), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, indices_are_sorted=true, to_apply=%region_3
-//   %reduce-window = f32[2,3]{1,0} reduce-window(%Arg_0, %constant.1), window={size=2x2 stride=2x2}, to_apply=%region_4
-//   %Arg_4 = f32[2,3]{1,0} parameter(4)
-//   %select-and-scatter = f32[4,6]{1,0} select-and-scatter(%Arg_0, %Arg_4, %constant), window={size=2x2 stride=2x2}, select=%region_5, scatter=%region_6
-//   %map = f32[4,6]{1,0} map(%Arg_0, %Arg_0), dimensions={0,1}, to_apply=%region_7
-//   ROOT %tuple.1 = (f32[4]{0}, f32[6]{0}, s32[6]{0}, f32[4,6]{1,0}, f32[4,6]{1,0}, /*index=5*/f32[2,3]{1,0}, f32[4,6]{1,0}, f32[4,6]{1,0}) tuple(%reduce, %get-tuple-element, %get-tuple-element.1, %sort, %scatter, /*index=5*/%reduce-window, %select-and-scatter, %map)
+// %region_4.5 (Arg_0.10: f32[], Arg_1.10: f32[]) -> f32[] {
+//   %Arg_0.10 = f32[] parameter(0)
+//   %Arg_1.10 = f32[] parameter(1)
+//   ROOT %maximum.1 = f32[] maximum(%Arg_0.10, %Arg_1.10)
+// }
+//
+// %region_5.6 (Arg_0.12: f32[], Arg_1.12: f32[]) -> pred[] {
+//   %Arg_0.12 = f32[] parameter(0)
+//   %Arg_1.12 = f32[] parameter(1)
+//   ROOT %compare.5 = pred[] compare(%Arg_0.12, %Arg_1.12), direction=GE
+// }
+//
+// %region_6.7 (Arg_0.14: f32[], Arg_1.14: f32[]) -> f32[] {
+//   %Arg_0.14 = f32[] parameter(0)
+//   %Arg_1.14 = f32[] parameter(1)
+//   ROOT %add.5 = f32[] add(%Arg_0.14, %Arg_1.14)
+// }
+//
+// %region_7.8 (Arg_0.16: f32[], Arg_1.16: f32[]) -> f32[] {
+//   %Arg_0.16 = f32[] parameter(0)
+//   %constant.4 = f32[] constant(3)
+//   %multiply.1 = f32[] multiply(%Arg_0.16, %constant.4)
+//   %Arg_1.16 = f32[] parameter(1)
+//   ROOT %subtract.1 = f32[] subtract(%multiply.1, %Arg_1.16)
+// }
+//
+// ENTRY %main.9 (Arg_0.17: f32[4,6], Arg_1.17: s32[4,6], Arg_2.3: s32[2,1], Arg_3.3: f32[2,6], Arg_4.1: f32[2,3]) -> (f32[4], f32[6], s32[6], f32[4,6], f32[4,6], /*index=5*/f32[2,3], f32[4,6], f32[4,6]) {
+//   %Arg_0.17 = f32[4,6]{1,0} parameter(0)
+//   %constant.7 = f32[] constant(0)
+//   %reduce.2 = f32[4]{0} reduce(%Arg_0.17, %constant.7), dimensions={1}, to_apply=%region_0.1
+//   %Arg_1.17 = s32[4,6]{1,0} parameter(1)
+//   %constant.6 = f32[] constant(-inf)
+//   %constant.5 = s32[] constant(-1)
+//   %reduce.3 = (f32[6]{0}, s32[6]{0}) reduce(%Arg_0.17, %Arg_1.17, %constant.6, %constant.5), dimensions={0}, to_apply=%region_1.2
+//   %get-tuple-element.2 = f32[6]{0} get-tuple-element(%reduce.3), index=0
+//   %get-tuple-element.3 = s32[6]{0} get-tuple-element(%reduce.3), index=1
+//   %sort.1 = f32[4,6]{1,0} sort(%Arg_0.17), dimensions={1}, is_stable=true, to_apply=%region_2.3
+//   %Arg_2.3 = s32[2,1]{1,0} parameter(2)
+//   %Arg_3.3 = f32[2,6]{1,0} parameter(3)
+//   %scatter.1 = f32[4,6]{1,0} scatter(%Arg_0.17, %Arg_2.3, %Arg_3.3), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, indices_are_sorted=true, to_apply=%region_3.4
+//   %reduce-window.1 = f32[2,3]{1,0} reduce-window(%Arg_0.17, %constant.6), window={size=2x2 stride=2x2}, to_apply=%region_4.5
+//   %Arg_4.1 = f32[2,3]{1,0} parameter(4)
+//   %select-and-scatter.1 = f32[4,6]{1,0} select-and-scatter(%Arg_0.17, %Arg_4.1, %constant.7), window={size=2x2 stride=2x2}, select=%region_5.6, scatter=%region_6.7
+//   %map.1 = f32[4,6]{1,0} map(%Arg_0.17, %Arg_0.17), dimensions={0,1}, to_apply=%region_7.8
+//   ROOT %tuple.3 = (f32[4]{0}, f32[6]{0}, s32[6]{0}, f32[4,6]{1,0}, f32[4,6]{1,0}, /*index=5*/f32[2,3]{1,0}, f32[4,6]{1,0}, f32[4,6]{1,0}) tuple(%reduce.2, %get-tuple-element.2, %get-tuple-element.3, %sort.1, %scatter.1, /*index=5*/%reduce-window.1, %select-and-scatter.1, %map.1)
 // }

@@ -19,27 +19,27 @@ module @shardings attributes {mhlo.num_partitions = 8 : i32} {
 // OUT:
 // HloModule shardings, entry_computation_layout={(f32[8,16]{1,0}, f32[16,8]{1,0})->(f32[8,8]{1,0}, f32[8,16]{1,0})}, num_partitions=8, frontend_attributes={xla.sdy.meshes={grid = #sdy.mesh<["rows"=4, "cols"=2]>}}
 //
-// %region_0 (Arg_0.2: f32[], Arg_1.1: f32[]) -> f32[] {
-//   %Arg_0.2 = f32[] parameter(0)
-//   %Arg_1.1 = f32[] parameter(1)
-//   ROOT %add = f32[] add(%Arg_0.2, %Arg_1.1)
+// %region_0.1 (Arg_0.3: f32[], Arg_1.2: f32[]) -> f32[] {
+//   %Arg_0.3 = f32[] parameter(0)
+//   %Arg_1.2 = f32[] parameter(1)
+//   ROOT %add.1 = f32[] add(%Arg_0.3, %Arg_1.2)
 // }
 //
-// %xla.sdy.manual_computation_body (Arg_0.1: f32[2,16]) -> f32[2,16] {
-//   %Arg_0.1 = f32[2,16]{1,0} parameter(0)
-//   ROOT %all-reduce = f32[2,16]{1,0} all-reduce(%Arg_0.1), channel_id=1, replica_groups={{0,2,4,6},{1,3,5,7}}, use_global_device_ids=true, to_apply=%region_0
+// %xla.sdy.manual_computation_body.2 (Arg_0.4: f32[2,16]) -> f32[2,16] {
+//   %Arg_0.4 = f32[2,16]{1,0} parameter(0)
+//   ROOT %all-reduce.1 = f32[2,16]{1,0} all-reduce(%Arg_0.4), channel_id=1, replica_groups={{0,2,4,6},{1,3,5,7}}, use_global_device_ids=true, to_apply=%region_0.1
 // }
 //
-// ENTRY %main (Arg_0: f32[8,16], Arg_1: f32[16,8]) -> (f32[8,8], f32[8,16]) {
-//   %Arg_0 = f32[8,16]{1,0} parameter(0), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@grid, [{\"rows\"}, {}]>"}
-//   %Arg_1 = f32[16,8]{1,0} parameter(1), sharding={devices=[2,2,2]<=[4,2]T(1,0) last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@grid, [{\"cols\"}, {\"rows\":(1)2}]>"}
-//   %dot = f32[8,8]{1,0} dot(%Arg_0, %Arg_1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-//   %custom-call = f32[8,8]{1,0} custom-call(%dot), custom_call_target="Sharding", sharding={devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@grid, [{}, {\"cols\", ?}]>]>"}
-//   %custom-call.3 = f32[8,8]{1,0} custom-call(%custom-call), custom_call_target="xla.sdy.FuncResultSharding", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@grid, [{\"rows\", \"cols\"}, {}]>]>"}
-//   %reshape = f32[8,8]{1,0} reshape(%custom-call.3), sharding={devices=[8,1]<=[8]}
-//   %custom-call.1 = f32[2,16]{1,0} custom-call(%Arg_0), custom_call_target="xla.sdy.GlobalToLocalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@grid, [{\"rows\"}, {}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"rows\"}>"}
-//   %call = f32[2,16]{1,0} call(%custom-call.1), to_apply=%xla.sdy.manual_computation_body, frontend_attributes={inlineable="false"}
-//   %custom-call.2 = f32[8,16]{1,0} custom-call(%call), custom_call_target="xla.sdy.LocalToGlobalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\"rows\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@grid, [{\"rows\"}, {}]>]>"}
-//   %reshape.1 = f32[8,16]{1,0} reshape(%custom-call.2)
-//   ROOT %tuple = (f32[8,8]{1,0}, f32[8,16]{1,0}) tuple(%custom-call.3, %custom-call.2), sharding={{devices=[8,1]<=[8]}, {replicated}}
+// ENTRY %main.3 (Arg_0.5: f32[8,16], Arg_1.3: f32[16,8]) -> (f32[8,8], f32[8,16]) {
+//   %Arg_0.5 = f32[8,16]{1,0} parameter(0), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@grid, [{\"rows\"}, {}]>"}
+//   %Arg_1.3 = f32[16,8]{1,0} parameter(1), sharding={devices=[2,2,2]<=[4,2]T(1,0) last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@grid, [{\"cols\"}, {\"rows\":(1)2}]>"}
+//   %dot.1 = f32[8,8]{1,0} dot(%Arg_0.5, %Arg_1.3), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+//   %custom-call.4 = f32[8,8]{1,0} custom-call(%dot.1), custom_call_target="Sharding", sharding={devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@grid, [{}, {\"cols\", ?}]>]>"}
+//   %custom-call.7 = f32[8,8]{1,0} custom-call(%custom-call.4), custom_call_target="xla.sdy.FuncResultSharding", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@grid, [{\"rows\", \"cols\"}, {}]>]>"}
+//   %reshape.2 = f32[8,8]{1,0} reshape(%custom-call.7), sharding={devices=[8,1]<=[8]}
+//   %custom-call.5 = f32[2,16]{1,0} custom-call(%Arg_0.5), custom_call_target="xla.sdy.GlobalToLocalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@grid, [{\"rows\"}, {}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"rows\"}>"}
+//   %call.1 = f32[2,16]{1,0} call(%custom-call.5), to_apply=%xla.sdy.manual_computation_body.2, frontend_attributes={inlineable="false"}
+//   %custom-call.6 = f32[8,16]{1,0} custom-call(%call.1), custom_call_target="xla.sdy.LocalToGlobalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\"rows\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@grid, [{\"rows\"}, {}]>]>"}
+//   %reshape.3 = f32[8,16]{1,0} reshape(%custom-call.6)
+//   ROOT %tuple.1 = (f32[8,8]{1,0}, f32[8,16]{1,0}) tuple(%custom-call.7, %custom-call.6), sharding={{devices=[8,1]<=[8]}, {replicated}}
 // }

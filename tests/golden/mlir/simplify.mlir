@@ -32,17 +32,17 @@ module @simplify {
 // OUT:
 // HloModule simplify, entry_computation_layout={(f32[2,3]{1,0}, s32[])->(f32[2,3]{1,0}, f32[3,2]{1,0}, s32[], f32[1,3]{1,0}, f32[2,3]{1,0})}
 //
-// ENTRY %main (Arg_0: f32[2,3], Arg_1: s32[]) -> (f32[2,3], f32[3,2], s32[], f32[1,3], f32[2,3]) {
-//   %Arg_0 = f32[2,3]{1,0} parameter(0)
-//   %constant = f32[] constant(2)
-//   %broadcast = f32[2,3]{1,0} broadcast(%constant), dimensions={}
-//   %divide = f32[2,3]{1,0} divide(%Arg_0, %broadcast)
-//   %reshape = f32[3,2]{1,0} reshape(%divide)
-//   %Arg_1 = s32[] parameter(1)
-//   %constant.1 = s32[] constant(3)
-//   %multiply = s32[] multiply(%Arg_1, %constant.1)
-//   %slice = f32[1,3]{1,0} slice(%Arg_0), slice={[1:2], [0:3]}
-//   %constant.2 = f32[] constant(1)
-//   %broadcast.1 = f32[2,3]{1,0} broadcast(%constant.2), dimensions={}
-//   ROOT %tuple = (f32[2,3]{1,0}, f32[3,2]{1,0}, s32[], f32[1,3]{1,0}, f32[2,3]{1,0}) tuple(%divide, %reshape, %multiply, %slice, %broadcast.1)
+// ENTRY %main.1 (Arg_0.1: f32[2,3], Arg_1.1: s32[]) -> (f32[2,3], f32[3,2], s32[], f32[1,3], f32[2,3]) {
+//   %Arg_0.1 = f32[2,3]{1,0} parameter(0)
+//   %constant.5 = f32[] constant(2)
+//   %broadcast.3 = f32[2,3]{1,0} broadcast(%constant.5), dimensions={}
+//   %divide.1 = f32[2,3]{1,0} divide(%Arg_0.1, %broadcast.3)
+//   %reshape.1 = f32[3,2]{1,0} reshape(%divide.1)
+//   %Arg_1.1 = s32[] parameter(1)
+//   %constant.4 = s32[] constant(3)
+//   %multiply.1 = s32[] multiply(%Arg_1.1, %constant.4)
+//   %slice.1 = f32[1,3]{1,0} slice(%Arg_0.1), slice={[1:2], [0:3]}
+//   %constant.3 = f32[] constant(1)
+//   %broadcast.2 = f32[2,3]{1,0} broadcast(%constant.3), dimensions={}
+//   ROOT %tuple.1 = (f32[2,3]{1,0}, f32[3,2]{1,0}, s32[], f32[1,3]{1,0}, f32[2,3]{1,0}) tuple(%divide.1, %reshape.1, %multiply.1, %slice.1, %broadcast.2)
 // }
