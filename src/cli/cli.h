@@ -69,7 +69,8 @@ bool cli_expand(Cli *cli, CliFiles *out);
 void cli_files_free(CliFiles *files);
 // Loads one of them. False after reporting, or when a file found in a directory is no module at all:
 // then it is counted as skipped and *skipped is true.
-bool cli_load(Cli *cli, CliFiles *files, int k, const HlLoadOptions *options, HlFile *out, bool *skipped);
+bool cli_load(Cli *cli, CliFiles *files, int k, const HlLoadOptions *options, HlFile *out,
+              bool *skipped);
 // A line that replaces itself on a terminal's standard error; NULL clears it.
 void cli_progress(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 

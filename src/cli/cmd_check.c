@@ -7,18 +7,20 @@
 
 // One module or section of a file, and how large it is.
 typedef struct Checked {
-  const char *path, *name;     // NULL: nothing could be read
+  const char *path, *name;  // NULL: nothing could be read
   int64_t n, n_parts, errors;
-  bool is_tree;                // ops and functions, not instructions and computations
+  bool is_tree;  // ops and functions, not instructions and computations
 } Checked;
 
 static void report_text(const Checked *c) {
-  const char *one = c->is_tree ? "op" : "instruction", *part = c->is_tree ? "function" : "computation";
+  const char *one = c->is_tree ? "op" : "instruction",
+             *part = c->is_tree ? "function" : "computation";
   if (c->errors == 0)
-    printf("%s: ok: module %s, %lld %s%s in %lld %s%s\n", c->path, c->name, (long long)c->n, one, c->n == 1 ? "" : "s",
-           (long long)c->n_parts, part, c->n_parts == 1 ? "" : "s");
+    printf("%s: ok: module %s, %lld %s%s in %lld %s%s\n", c->path, c->name, (long long)c->n, one,
+           c->n == 1 ? "" : "s", (long long)c->n_parts, part, c->n_parts == 1 ? "" : "s");
   else
-    printf("%s: module %s: %lld error%s\n", c->path, c->name, (long long)c->errors, c->errors == 1 ? "" : "s");
+    printf("%s: module %s: %lld error%s\n", c->path, c->name, (long long)c->errors,
+           c->errors == 1 ? "" : "s");
 }
 
 static void add_json(HlBuf *out, const Checked *c) {
@@ -28,10 +30,12 @@ static void add_json(HlBuf *out, const Checked *c) {
   if (c->name) {
     hl_buf_puts(out, ", \"module\": ");
     hl_buf_json_string(out, c->name, strlen(c->name));
-    hl_buf_printf(out, ", \"%s\": %lld, \"%s\": %lld", c->is_tree ? "ops" : "instructions", (long long)c->n,
-                  c->is_tree ? "functions" : "computations", (long long)c->n_parts);
+    hl_buf_printf(out, ", \"%s\": %lld, \"%s\": %lld", c->is_tree ? "ops" : "instructions",
+                  (long long)c->n, c->is_tree ? "functions" : "computations",
+                  (long long)c->n_parts);
   }
-  hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", c->errors ? "false" : "true", (long long)c->errors);
+  hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", c->errors ? "false" : "true",
+                (long long)c->errors);
 }
 
 static void add_diags(const Cli *cli, HlBuf *out) {
@@ -51,7 +55,8 @@ static int report(Cli *cli, const Checked *c, HlBuf *json) {
     cli_flush(cli);
     report_text(c);
   } else {
-    printf("%s: not valid: %lld error%s\n", c->path, (long long)c->errors, c->errors == 1 ? "" : "s");
+    printf("%s: not valid: %lld error%s\n", c->path, (long long)c->errors,
+           c->errors == 1 ? "" : "s");
     cli_flush(cli);
   }
   return status;
@@ -59,7 +64,8 @@ static int report(Cli *cli, const Checked *c, HlBuf *json) {
 
 static int check_module(Cli *cli, const char *path, const HlModule *m, HlBuf *json) {
   hl_verify(cli->cx, m, NULL);
-  Checked c = {.path = path, .name = m->name->text, .n = hl_count_instructions(m), .n_parts = m->n_comps};
+  Checked c = {
+      .path = path, .name = m->name->text, .n = hl_count_instructions(m), .n_parts = m->n_comps};
   c.errors = hl_cx_n_errors(cli->cx);
   return report(cli, &c, json);
 }
@@ -141,7 +147,8 @@ const CliCommand cli_check = {
     .summary = "read and verify; report every error",
     .about = "Reads each file, verifies each module in it by XLA's rules, and reports every error "
              "with file, line,\n"
-             "column, the line itself and what was expected. Prints one summary line per module. MLIR is "
+             "column, the line itself and what was expected. Prints one summary line per module. "
+             "MLIR is "
              "checked by\n"
              "the rules of its dialects, section by section.",
     .options = options,

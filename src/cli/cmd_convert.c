@@ -100,7 +100,8 @@ static bool find_options(Cli *cli, HlTextOptions *out) {
     }
   if (!found) {
     cli_usage(cli,
-              "unknown --print '%s': default, short, canonical, fingerprint, module-fingerprint or generic",
+              "unknown --print '%s': default, short, canonical, fingerprint, module-fingerprint or "
+              "generic",
               wish);
     return false;
   }
@@ -140,7 +141,8 @@ static int write_module(Cli *cli, const Target *target, const HlFile *file, HlBu
   return CLI_OK;
 }
 
-static int write_form(Cli *cli, const Target *target, HlFile *file, const HlTextOptions *options, HlBuf *out) {
+static int write_form(Cli *cli, const Target *target, HlFile *file, const HlTextOptions *options,
+                      HlBuf *out) {
   bool is_mhlo = strcmp(target->name, "mhlo") == 0;
   if (target->form == FORM_TEXT)
     return write_texts(cli, file, options, out) ? CLI_OK : CLI_USAGE;
@@ -154,7 +156,8 @@ static int write_form(Cli *cli, const Target *target, HlFile *file, const HlText
 // Whether MLIR goes to the output without becoming HLO on the way.
 static bool stays_mlir(const Cli *cli, const Target *target) {
   bool is_asked_for_more = cli_value(cli, "--arg-shapes") || cli_value(cli, "--entry");
-  return !is_asked_for_more && (target->form == FORM_ARTIFACT || strcmp(target->name, "stablehlo") == 0);
+  return !is_asked_for_more &&
+         (target->form == FORM_ARTIFACT || strcmp(target->name, "stablehlo") == 0);
 }
 
 // Sees that MLIR is valid before it is written; MHLO becomes StableHLO by way of HLO.
@@ -196,7 +199,8 @@ static int run(Cli *cli) {
     return CLI_USAGE;
   if (target->form == FORM_ABSENT) {
     hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
-                  "writing %s is not supported; hlo, stablehlo, mhlo, mlirbc, proto, hloproto, pbtxt, snapshot "
+                  "writing %s is not supported; hlo, stablehlo, mhlo, mlirbc, proto, hloproto, "
+                  "pbtxt, snapshot "
                   "and json are",
                   target->name);
     return cli_flush(cli);
@@ -206,10 +210,12 @@ static int run(Cli *cli) {
 
 static const CliOption options[] = {
     {"--to", "FORM",
-     "hlo, stablehlo, mhlo, mlirbc[=VERSION], proto (HloModuleProto), hloproto (HloProto), pbtxt, snapshot, json"},
+     "hlo, stablehlo, mhlo, mlirbc[=VERSION], proto (HloModuleProto), hloproto (HloProto), pbtxt, "
+     "snapshot, json"},
     {"-o", "OUT", "where to write; .gz and .zst compress (default: standard output)"},
     {"--print", "PRESET",
-     "of HLO: default, short, canonical, fingerprint, module-fingerprint; of MLIR: default, generic"},
+     "of HLO: default, short, canonical, fingerprint, module-fingerprint; of MLIR: default, "
+     "generic"},
     {"--large-constants", NULL, "print constants of more than ten elements in full"},
     {"--no-metadata", NULL, "leave out metadata and stack frames"},
     {"--locations", NULL, "print MLIR's locations"},
@@ -222,15 +228,17 @@ const CliCommand cli_convert = {
     .name = "convert",
     .usage = "FILE --to FORM [-o OUT]",
     .summary = "write a module in another form",
-    .about = "Reads any form and writes another. Text is exactly what XLA prints. Without --to the "
-             "form follows\n"
-             "from OUT's name, and is text without OUT. A text file of several modules prints all; "
-             "other forms\n"
-             "need --module. MLIR (StableHLO, MHLO, portable artifacts) and jaxprs become HLO unless the "
-             "output is\n"
-             "StableHLO or an artifact; each function that `run` would run becomes a module. What the "
-             "output has no\n"
-             "word for is said in a note.",
+    .about =
+        "Reads any form and writes another. Text is exactly what XLA prints. Without --to the "
+        "form follows\n"
+        "from OUT's name, and is text without OUT. A text file of several modules prints all; "
+        "other forms\n"
+        "need --module. MLIR (StableHLO, MHLO, portable artifacts) and jaxprs become HLO unless "
+        "the "
+        "output is\n"
+        "StableHLO or an artifact; each function that `run` would run becomes a module. What the "
+        "output has no\n"
+        "word for is said in a note.",
     .options = options,
     .run = run,
 };

@@ -68,7 +68,8 @@ static int64_t count_checks(const HlModule *m) {
   int64_t n = 0;
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      n += inst->op == HL_OP_CUSTOM_CALL && strncmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "check.", 6) == 0;
+      n += inst->op == HL_OP_CUSTOM_CALL &&
+           strncmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "check.", 6) == 0;
   return n;
 }
 
@@ -91,7 +92,8 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r) 
                   r->median_s * 1e3, r->runs - 1);
   const int64_t checks = count_checks(m);
   if (checks > 0)
-    hl_buf_printf(&out, "\n  the program's %" PRId64 " check%s hold%s", checks, checks == 1 ? "" : "s", checks == 1 ? "s" : "");
+    hl_buf_printf(&out, "\n  the program's %" PRId64 " check%s hold%s", checks,
+                  checks == 1 ? "" : "s", checks == 1 ? "s" : "");
   if (r->n_compared == 0)
     hl_buf_puts(&out, checks ? "\n" : "\n  nothing to compare with: give --expect R.npz\n");
   else if (r->n_different == 0)
@@ -298,7 +300,8 @@ static int run_all(Cli *cli, const HlFile *file, HlReplayOptions *options) {
   for (int k = 0; k < file->n; k++) {
     if (cli->json)
       fputs(k ? "," : "[", stdout);
-    status = cli_worse(status, run_module(cli, cli->files[0], file->modules[k], &file->recorded, options));
+    status = cli_worse(status,
+                       run_module(cli, cli->files[0], file->modules[k], &file->recorded, options));
   }
   if (cli->json)
     puts("]");

@@ -81,7 +81,8 @@ static void add_equation(HlBuf *out, HlStr text, size_t room) {
 static void add_made(HlBuf *out, const Placed *all, int64_t first, int64_t end) {
   enum { SHOWN = 4 };
   for (int64_t k = first; k < end && k < first + SHOWN; k++)
-    hl_buf_printf(out, "%s%s %s", k > first ? ", " : "", hl_op_text((HlOp)all->inst[k]->op), all->inst[k]->name->text);
+    hl_buf_printf(out, "%s%s %s", k > first ? ", " : "", hl_op_text((HlOp)all->inst[k]->op),
+                  all->inst[k]->name->text);
   if (end - first > SHOWN)
     hl_buf_printf(out, " and %lld more", (long long)(end - first - SHOWN));
   if (end == first)
@@ -126,7 +127,8 @@ bool cli_equations_json(Cli *cli, const HlModule *m, HlBuf *out) {
     const int64_t end = made_from(&all, eqn.loc, &first);
     text.n = 0;
     add_equation(&text, eqn.text, 0);
-    hl_buf_printf(out, "%s{\"line\": %d, \"depth\": %d, \"primitive\": ", k ? ",\n  " : "\n  ", eqn.line, eqn.depth);
+    hl_buf_printf(out, "%s{\"line\": %d, \"depth\": %d, \"primitive\": ", k ? ",\n  " : "\n  ",
+                  eqn.line, eqn.depth);
     hl_buf_json_string(out, eqn.primitive.at, eqn.primitive.n);
     hl_buf_puts(out, ", \"equation\": ");
     hl_buf_json_string(out, text.at, text.n);

@@ -51,7 +51,8 @@ static bool looks_like_module(const char *name) {
                                    "-allocation-info.txt",
                                    "gpu_target_config.pbtxt",
                                    "README.txt"};
-  static const char *const yes[] = {".hlo", ".txt", ".pb", ".pbtxt", ".hlotxt", ".mlir", ".mlirbc", ".mlir.bc", ".jaxpr"};
+  static const char *const yes[] = {".hlo",  ".txt",    ".pb",      ".pbtxt", ".hlotxt",
+                                    ".mlir", ".mlirbc", ".mlir.bc", ".jaxpr"};
   char stem[4096];
   snprintf(stem, sizeof stem, "%s", name);
   if (ends_with(stem, ".gz"))
@@ -119,7 +120,8 @@ void cli_files_free(CliFiles *files) {
   *files = (CliFiles){0};
 }
 
-bool cli_load(Cli *cli, CliFiles *files, int k, const HlLoadOptions *options, HlFile *out, bool *skipped) {
+bool cli_load(Cli *cli, CliFiles *files, int k, const HlLoadOptions *options, HlFile *out,
+              bool *skipped) {
   *skipped = false;
   if (hl_load(cli->cx, files->at[k], options, out))
     return true;

@@ -4,10 +4,12 @@
 
 #include "cli/cli.h"
 
-#define CLI_LOAD_OPTIONS                                                                                       \
-  {"--entry", "NAME", "of MLIR: the function to take; default: main, else all without parameters"},            \
-  {                                                                                                            \
-    "--arg-shapes", "SHAPES", "types of the arguments, as f32[2,3],s64[]=4 (a value where a size depends on it)"  \
+#define CLI_LOAD_OPTIONS                                                                   \
+  {"--entry", "NAME",                                                                      \
+   "of MLIR: the function to take; default: main, else all without parameters"},           \
+  {                                                                                        \
+    "--arg-shapes", "SHAPES",                                                              \
+        "types of the arguments, as f32[2,3],s64[]=4 (a value where a size depends on it)" \
   }
 
 // What the running command's options say; --args where it has it.

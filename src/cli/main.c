@@ -37,7 +37,8 @@ static void print_overview(FILE *to) {
     fprintf(to, "  %-9s %s\n", commands[k]->name, commands[k]->summary);
   fprintf(
       to,
-      "\nA FILE is HLO (text, a proto, a snapshot, a text proto), MLIR (StableHLO, MHLO, a portable\n"
+      "\nA FILE is HLO (text, a proto, a snapshot, a text proto), MLIR (StableHLO, MHLO, a "
+      "portable\n"
       "artifact) or a jaxpr, told by its content; gzip and zstd are seen through; '-' is standard\n"
       "input; a directory means the modules in it.\n"
       "'hilo COMMAND --help' tells more. Exit status: 0 done, 1 a difference was found, 2 usage,\n"

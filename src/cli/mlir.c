@@ -54,7 +54,8 @@ bool cli_mlir_version(const Cli *cli, HlMlVersion *out) {
   char more;
   if (text) {
     version.patch = 0;
-    int n = sscanf(text + 1, "%6d.%6d.%6d%c", &version.major, &version.minor, &version.patch, &more);
+    int n =
+        sscanf(text + 1, "%6d.%6d.%6d%c", &version.major, &version.minor, &version.patch, &more);
     if (n < 2 || n > 3 || strspn(text + 1, "0123456789.") != strlen(text + 1))
       return cli_usage(cli, "'%s' is no version; expected one like 1.13.0", text + 1) == CLI_OK;
   }
@@ -80,7 +81,8 @@ bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out) {
 
 // The first op of CHLO that no artifact can hold; NULL: none.
 static const HlMlOp *find_chlo(const HlMlTree *tree) {
-  for (const HlMlOp *op = hl_ml_next(tree->module, tree->module); op; op = hl_ml_next(op, tree->module))
+  for (const HlMlOp *op = hl_ml_next(tree->module, tree->module); op;
+       op = hl_ml_next(op, tree->module))
     if (op->dialect == HL_ML_CHLO)
       return op;
   return NULL;
@@ -88,14 +90,16 @@ static const HlMlOp *find_chlo(const HlMlTree *tree) {
 
 // What CHLO says for short is written out on the way through HLO.
 static void write_through_hlo(Cli *cli, HlFile *file, const HlMlOp *because, HlBuf *out) {
-  hl_note(cli->cx, hl_ml_pos(file->trees[0], because), "artifacts have no %s: the program goes through HLO, which expands it",
+  hl_note(cli->cx, hl_ml_pos(file->trees[0], because),
+          "artifacts have no %s: the program goes through HLO, which expands it",
           because->name->text);
   if (!hl_load_lower(cli->cx, NULL, file))
     return;
   if (file->n == 1)
     cli_write_artifact(cli, file->modules[0], out);
   else
-    hl_error(cli->cx, (HlPos){0}, "the file holds %d programs; an artifact holds one: name it with --entry", file->n);
+    hl_error(cli->cx, (HlPos){0},
+             "the file holds %d programs; an artifact holds one: name it with --entry", file->n);
 }
 
 int cli_write_artifact_of_tree(Cli *cli, HlFile *file, HlBuf *out) {

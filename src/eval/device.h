@@ -10,7 +10,7 @@ struct Cluster {
   const HlModule *module;
   const HlEvalOptions *options;  // never NULL
   int n_devices, replicas, partitions;
-  int64_t live_bytes;         // atomic: tensors held by frames
+  int64_t live_bytes;  // atomic: tensors held by frames
   // Devices of interpreter.run_parallel, StableHLO's process grid: what one sends to its host another
   // may receive from its own, and groups of replicas are listed partition by partition.
   bool is_process_grid;

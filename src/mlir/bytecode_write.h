@@ -9,7 +9,7 @@
 #include "mlir/bytecode.h"
 
 typedef struct MlwEntry {
-  size_t at, n;                // in the pool's bytes
+  size_t at, n;  // in the pool's bytes
   uint32_t dialect;
   bool is_custom;
 } MlwEntry;
@@ -18,11 +18,11 @@ typedef struct MlwPool {
   HlBuf bytes;
   MlwEntry *entry;
   uint32_t n, capacity;
-  uint32_t *slot;              // entry + 1, by hash; a power of two of them
+  uint32_t *slot;  // entry + 1, by hash; a power of two of them
   uint32_t n_slots;
 } MlwPool;
 
-typedef struct MlwSeen {       // what an attribute, type or location of the tree became, by its address
+typedef struct MlwSeen {  // what an attribute, type or location of the tree became, by its address
   const void *key;
   uint32_t index;
 } MlwSeen;
@@ -31,14 +31,14 @@ typedef struct MlwMemo {
   uint32_t n, n_slots;
 } MlwMemo;
 
-typedef struct MlwRow {        // what a row of ops.def is at the target
-  bool is_known, is_vhlo;      // is_vhlo: some version of VHLO has it
+typedef struct MlwRow {    // what a row of ops.def is at the target
+  bool is_known, is_vhlo;  // is_vhlo: some version of VHLO has it
   bool has_number;
-  const VhloOp *vhlo;          // the one of the target; NULL: none
+  const VhloOp *vhlo;  // the one of the target; NULL: none
   int n_slots;
   const VhloSlot *slot;
-  uint32_t *absent;            // by slot: what is written where the op has nothing, + 1; 0: not known so far
-  uint32_t number;             // of its name
+  uint32_t *absent;  // by slot: what is written where the op has nothing, + 1; 0: not known so far
+  uint32_t number;   // of its name
 } MlwRow;
 
 typedef enum MlwForm { MLW_NATIVE, MLW_VHLO, MLW_FORM_COUNT } MlwForm;
@@ -46,27 +46,29 @@ typedef enum MlwForm { MLW_NATIVE, MLW_VHLO, MLW_FORM_COUNT } MlwForm;
 typedef struct MlwWriter {
   HlCx *cx;
   const HlMlTree *tree;
-  const HlMlOp *op;            // the one being written, for errors
+  const HlMlOp *op;  // the one being written, for errors
   HlMlVersion target;
-  int vhlo;                    // the target as vhlo_version
-  int version;                 // of the bytecode
+  int vhlo;     // the target as vhlo_version
+  int version;  // of the bytecode
   bool failed;
   int depth;
   HlArena *arena;
-  HlSyms *syms;                // strings; a symbol's index is the string's
+  HlSyms *syms;  // strings; a symbol's index is the string's
   const HlSym **string;
   uint32_t string_capacity;
   MlwPool dialects, op_names, attrs, types, properties;
   MlwMemo attr_memo[MLW_FORM_COUNT], type_memo[MLW_FORM_COUNT], location_memo;
-  HlBuf stack;                 // entries being encoded, innermost last
-  MlwMemo dialect_memo;        // by the address of the name
+  HlBuf stack;           // entries being encoded, innermost last
+  MlwMemo dialect_memo;  // by the address of the name
   MlwRow row[ML_ROW_COUNT];
-  MlwMemo captures;            // ops whose regions use values from outside
-  uint32_t *number[MLW_FORM_COUNT];  // by a value's index: what it is called in ops of each form; UINT32_MAX: nothing
-  uint32_t next;               // the number of the next value
+  MlwMemo captures;  // ops whose regions use values from outside
+  uint32_t *number
+      [MLW_FORM_COUNT];  // by a value's index: what it is called in ops of each form; UINT32_MAX: nothing
+  uint32_t next;         // the number of the next value
 } MlwWriter;
 
-bool mlw_fail(MlwWriter *w, const char *format, ...) HL_PRINTF(2, 3);  // HL_UNSUPPORTED, at the op; false
+bool mlw_fail(MlwWriter *w, const char *format, ...)
+    HL_PRINTF(2, 3);  // HL_UNSUPPORTED, at the op; false
 // "WHAT needs version SINCE of VHLO, ...".
 bool mlw_needs(MlwWriter *w, int since, const char *what, ...) HL_PRINTF(3, 4);
 
@@ -80,7 +82,9 @@ uint32_t mlw_add(MlwPool *pool, uint32_t dialect, bool is_custom, const void *by
 bool mlw_seen(const MlwMemo *memo, const void *key, uint32_t *index);
 void mlw_see(MlwMemo *memo, const void *key, uint32_t index);
 uint32_t mlw_string(MlwWriter *w, const char *text, size_t n);
-static inline uint32_t mlw_sym(MlwWriter *w, const HlSym *sym) { return mlw_string(w, sym->text, sym->n); }
+static inline uint32_t mlw_sym(MlwWriter *w, const HlSym *sym) {
+  return mlw_string(w, sym->text, sym->n);
+}
 uint32_t mlw_dialect(MlwWriter *w, const char *name);
 uint32_t mlw_op_name(MlwWriter *w, const char *dialect, const char *name);
 MlwRow *mlw_learn_row(MlwWriter *w, uint16_t row);
@@ -97,21 +101,24 @@ uint32_t mlw_location(MlwWriter *w, const HlMlLocation *location);  // NULL: unk
 size_t mlw_begin(MlwWriter *w, int code);
 uint32_t mlw_end(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect);
 uint32_t mlw_text(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect);  // of text
-uint32_t mlw_dict(MlwWriter *w, int n, const HlMlNamed *named, MlwForm form);  // builtin's, values in a form
-uint32_t mlw_vhlo_ints(MlwWriter *w, int rank, const int64_t *dim, HlI64s values);  // a tensor of VHLO
-uint32_t mlw_vhlo_tensor_of(MlwWriter *w, int rank, const int64_t *dim, const char *element);  // a type
+uint32_t mlw_dict(MlwWriter *w, int n, const HlMlNamed *named,
+                  MlwForm form);  // builtin's, values in a form
+uint32_t mlw_vhlo_ints(MlwWriter *w, int rank, const int64_t *dim,
+                       HlI64s values);  // a tensor of VHLO
+uint32_t mlw_vhlo_tensor_of(MlwWriter *w, int rank, const int64_t *dim,
+                            const char *element);  // a type
 uint32_t mlw_native_i32(MlwWriter *w, int64_t value);
 uint32_t mlw_vhlo_enum(MlwWriter *w, int code, uint64_t value);
 uint32_t mlw_vhlo_string(MlwWriter *w, const char *text, size_t n);
-uint32_t mlw_vhlo_empty(MlwWriter *w, int code);     // an empty array or dictionary
+uint32_t mlw_vhlo_empty(MlwWriter *w, int code);  // an empty array or dictionary
 // vhlo_write.c: the attributes of an op. Values of its slots as numbers of attributes.
 typedef struct MlwAttrs {
-  int n;                       // of the properties
+  int n;  // of the properties
   const char *name[VHLO_MAX_SLOTS];
   uint32_t value[VHLO_MAX_SLOTS];
   bool is_absent[VHLO_MAX_SLOTS], is_optional[VHLO_MAX_SLOTS];  // of native ops
   int n_rest;
-  const HlMlNamed *rest;       // discardable
+  const HlMlNamed *rest;  // discardable
 } MlwAttrs;
 bool mlw_vhlo_attrs(MlwWriter *w, const HlMlOp *op, const MlwRow *row, MlwAttrs *out);
 bool mlw_native_attrs(MlwWriter *w, const HlMlOp *op, MlwAttrs *out);

@@ -109,7 +109,9 @@ static const char *place_of_want(const MlLex *in) {
       line--;
     const char *comment = line;
     while (comment < s - 1 && !(comment[0] == '/' && comment[1] == '/'))
-      comment += *comment == '"' && ml_lex_string_end(comment) ? ml_lex_string_end(comment) - comment + 1 : 1;
+      comment += *comment == '"' && ml_lex_string_end(comment)
+                     ? ml_lex_string_end(comment) - comment + 1
+                     : 1;
     if (ml_lex_at_separator(in, line))
       return in->at;
     s = comment;
@@ -146,7 +148,9 @@ bool ml_lex_eat_arrow(MlLex *in) {
   return true;
 }
 
-bool ml_lex_need_arrow(MlLex *in) { return ml_lex_eat_arrow(in) || ml_lex_expected(in, "'->'"); }
+bool ml_lex_need_arrow(MlLex *in) {
+  return ml_lex_eat_arrow(in) || ml_lex_expected(in, "'->'");
+}
 
 HlStr ml_lex_word(MlLex *in) {
   const char *begin = in->at;
@@ -159,14 +163,16 @@ HlStr ml_lex_word(MlLex *in) {
 
 // --- Numbers ----------------------------------------------------------------------------------------------
 
-static const double power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                      1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+static const double power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 // mantissa * 10^exponent where a double holds both exactly: then the product is rounded once.
 static bool exact_double(uint64_t mantissa, int exponent, double *out) {
   if (mantissa >> 53 || exponent < -22 || exponent > 22)
     return false;
-  *out = exponent < 0 ? (double)mantissa / power_of_ten[-exponent] : (double)mantissa * power_of_ten[exponent];
+  *out = exponent < 0 ? (double)mantissa / power_of_ten[-exponent]
+                      : (double)mantissa * power_of_ten[exponent];
   return true;
 }
 
@@ -305,7 +311,8 @@ bool ml_lex_string(MlLex *in, HlStr *out) {
     return ml_lex_expected(in, "a string");
   const char *end = ml_lex_string_end(begin);
   if (!end)
-    return hl_error(in->cx, ml_lex_pos(in, begin), "expected '\"' in string literal: it is never closed");
+    return hl_error(in->cx, ml_lex_pos(in, begin),
+                    "expected '\"' in string literal: it is never closed");
   *out = (HlStr){begin + 1, (size_t)(end - begin - 1)};
   if (HL_UNLIKELY(memchr(out->at, '\\', out->n) != NULL) && !unescape_all(in, begin + 1, end, out))
     return false;
@@ -317,8 +324,14 @@ const char *ml_lex_balanced(const char *s, bool stop_at_blank) {
   int64_t depth = 0;
   for (;; s++) {
     switch (*s) {
-    case '<': case '(': case '[': case '{': depth++; break;
-    case '>': case ')': case ']': case '}':
+    case '<':
+    case '(':
+    case '[':
+    case '{': depth++; break;
+    case '>':
+    case ')':
+    case ']':
+    case '}':
       if (depth == 0)
         return s;
       depth--;
@@ -335,7 +348,13 @@ const char *ml_lex_balanced(const char *s, bool stop_at_blank) {
       if (!s)
         return NULL;
       break;
-    case ' ': case '\t': case '\n': case '\r': case ',': case ':': case '=':
+    case ' ':
+    case '\t':
+    case '\n':
+    case '\r':
+    case ',':
+    case ':':
+    case '=':
       if (depth == 0 && stop_at_blank)
         return s;
       break;

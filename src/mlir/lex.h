@@ -10,25 +10,27 @@
 #include "hilo/base.h"
 
 typedef struct MlLex {
-  const char *at;              // the first byte of the next token, or `end`
-  const char *begin;           // of the whole source: positions count from here
-  const char *end;             // of what is to be read now
+  const char *at;     // the first byte of the next token, or `end`
+  const char *begin;  // of the whole source: positions count from here
+  const char *end;    // of what is to be read now
   HlCx *cx;
   const HlSource *source;
-  HlBuf unescaped;             // the last string that had escapes
+  HlBuf unescaped;  // the last string that had escapes
 } MlLex;
 
-enum {                         // what a byte can be; several at once
+enum {  // what a byte can be; several at once
   ML_SPACE = 1,
-  ML_START = 2,                // starts a bare word
-  ML_WORD = 4,                 // continues one
-  ML_SUFFIX = 8,               // continues the name of a value, a block, an alias
+  ML_START = 2,   // starts a bare word
+  ML_WORD = 4,    // continues one
+  ML_SUFFIX = 8,  // continues the name of a value, a block, an alias
   ML_DIGIT = 16,
   ML_HEX = 32
 };
 extern const uint8_t ml_lex_class[256];
 
-static inline bool ml_lex_is(char c, int classes) { return ml_lex_class[(unsigned char)c] & classes; }
+static inline bool ml_lex_is(char c, int classes) {
+  return ml_lex_class[(unsigned char)c] & classes;
+}
 
 const char *ml_lex_skip_slow(MlLex *in, const char *s);
 static inline const char *ml_lex_skip(MlLex *in, const char *s) {
@@ -40,9 +42,13 @@ static inline const char *ml_lex_skip(MlLex *in, const char *s) {
 }
 
 // Moves the cursor to the token at or after `s`.
-static inline void ml_lex_move(MlLex *in, const char *s) { in->at = ml_lex_skip(in, s); }
+static inline void ml_lex_move(MlLex *in, const char *s) {
+  in->at = ml_lex_skip(in, s);
+}
 
-static inline bool ml_lex_at_end(const MlLex *in) { return in->at >= in->end; }
+static inline bool ml_lex_at_end(const MlLex *in) {
+  return in->at >= in->end;
+}
 
 static inline bool ml_lex_eat(MlLex *in, char c) {
   if (*in->at != c)
@@ -77,10 +83,13 @@ static inline bool ml_lex_eat_word(MlLex *in, const char *word) {
 }
 
 // Whether a run of bytes is a literal.
-#define ML_IS(word, literal) ((word).n == sizeof(literal) - 1 && memcmp((word).at, literal, sizeof(literal) - 1) == 0)
+#define ML_IS(word, literal) \
+  ((word).n == sizeof(literal) - 1 && memcmp((word).at, literal, sizeof(literal) - 1) == 0)
 
 // Whether "->" stands here, and past it.
-static inline bool ml_lex_at_arrow(const MlLex *in) { return in->at[0] == '-' && in->at[1] == '>'; }
+static inline bool ml_lex_at_arrow(const MlLex *in) {
+  return in->at[0] == '-' && in->at[1] == '>';
+}
 bool ml_lex_eat_arrow(MlLex *in);
 
 // The bare word at the cursor, which may be empty; the cursor goes past it.
@@ -99,13 +108,18 @@ bool ml_lex_at_separator(const MlLex *in, const char *s);
 // The first such line at or after `s`, or the NUL at the end of the source.
 const char *ml_lex_next_separator(const MlLex *in, const char *s);
 
-typedef enum MlNumberKind { ML_NUMBER_NONE, ML_NUMBER_INT, ML_NUMBER_HEX, ML_NUMBER_FLOAT } MlNumberKind;
+typedef enum MlNumberKind {
+  ML_NUMBER_NONE,
+  ML_NUMBER_INT,
+  ML_NUMBER_HEX,
+  ML_NUMBER_FLOAT
+} MlNumberKind;
 typedef struct MlNumber {
   MlNumberKind kind;
   bool negative;
-  bool too_big;                // INT, HEX: needs more than 64 bits
-  uint64_t magnitude;          // INT, HEX
-  double f;                    // FLOAT, with its sign
+  bool too_big;        // INT, HEX: needs more than 64 bits
+  uint64_t magnitude;  // INT, HEX
+  double f;            // FLOAT, with its sign
 } MlNumber;
 // Reads the number at `s` and returns its end; `s` itself when there is none.
 const char *ml_lex_number(const char *s, MlNumber *out);

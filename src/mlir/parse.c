@@ -28,7 +28,8 @@ bool mp_flaw(MpParser *p, const char *at, const char *format, ...) {
 
 bool mp_enter(MpParser *p) {
   if (HL_UNLIKELY(++p->depth > p->max_depth))
-    return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, p->in.at), "nested deeper than %d levels", p->max_depth);
+    return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, p->in.at),
+                         "nested deeper than %d levels", p->max_depth);
   return true;
 }
 
@@ -82,8 +83,8 @@ void *mp_grow_table(MpParser *p, void *at, uint32_t *n, uint32_t index, size_t s
 bool mp_take_literal_bytes(MpParser *p, const char *at, uint64_t n) {
   const int64_t limit = hl_cx_limits(p->cx)->literal_bytes;
   if (n > (uint64_t)(limit - p->literal_bytes))
-    return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, at), "constants of more than %lld bytes",
-                         (long long)limit);
+    return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, at),
+                         "constants of more than %lld bytes", (long long)limit);
   p->literal_bytes += (int64_t)n;
   return true;
 }
@@ -110,7 +111,8 @@ static bool attr_alias(MpParser *p) {
   if (ml_lex_at_word(&p->in, "loc"))
     return mp_define_location(p, text);
   const HlSym *name = mp_sym(p, text.at, text.n);
-  p->attr_alias = mp_grow_table(p, p->attr_alias, &p->n_attr_alias, name->index, sizeof *p->attr_alias);
+  p->attr_alias =
+      mp_grow_table(p, p->attr_alias, &p->n_attr_alias, name->index, sizeof *p->attr_alias);
   if (p->attr_alias[name->index])
     return mp_error(p, at, "redefinition of attribute alias id '%s'", name->text);
   const HlMlAttr *value = mp_attr(p, NULL);
@@ -125,7 +127,8 @@ static bool type_alias(MpParser *p) {
   if (!alias_name(p, &text))
     return false;
   const HlSym *name = mp_sym(p, text.at, text.n);
-  p->type_alias = mp_grow_table(p, p->type_alias, &p->n_type_alias, name->index, sizeof *p->type_alias);
+  p->type_alias =
+      mp_grow_table(p, p->type_alias, &p->n_type_alias, name->index, sizeof *p->type_alias);
   if (p->type_alias[name->index])
     return mp_error(p, at, "redefinition of type alias id '%s'", name->text);
   const HlMlType *type = mp_type(p);
@@ -179,7 +182,8 @@ static bool resource_entry(MpParser *p, const HlSym *dialect) {
   if (!bytes.at)
     return false;
   if (bytes.n < 4)
-    return mp_error(p, at, "expected hex string blob for key '%s' to encode alignment in first 4 bytes",
+    return mp_error(p, at,
+                    "expected hex string blob for key '%s' to encode alignment in first 4 bytes",
                     resource.key->text);
   resource.alignment = hl_load_u32(bytes.at);
   resource.data = bytes.at + 4;
@@ -281,7 +285,8 @@ static bool section(MpParser *p, HlMlBlock *block) {
   while (!ml_lex_at_end(&p->in))
     if (!top_level(p, block))
       return false;
-  if (!mp_check_labels(p) || !mp_close_scope(p, scope) || !mp_close_locations(p) || !fill_resources(p))
+  if (!mp_check_labels(p) || !mp_close_scope(p, scope) || !mp_close_locations(p) ||
+      !fill_resources(p))
     return false;
   unwrap(p->tree, block);
   return !p->is_flawed && (!p->needs_flow || mp_check_flow(p));
@@ -327,7 +332,8 @@ static void add_tree(Trees *trees, HlMlTree *tree) {
 
 // Reads the section that begins at `s`; *next is where the one after it begins, NULL: it was the last. A section in
 // which nothing stands is no tree.
-static bool read_section(HlCx *cx, HlSource *source, const char *s, Trees *trees, const char **next) {
+static bool read_section(HlCx *cx, HlSource *source, const char *s, Trees *trees,
+                         const char **next) {
   MpParser p;
   begin_section(&p, cx, source, s);
   const char *end = p.in.begin + hl_source_bytes(source).n;

@@ -35,14 +35,18 @@ const HlMlAttr *mp_symbol(MpParser *p) {
   }
   const int n = p->ptrs.n - base;
   p->ptrs.n = base;
-  return hl_ml_attr_of(p->tree, &(HlMlAttr){.kind = HL_ML_A_SYMBOL, .sym = root, .n = n,
+  return hl_ml_attr_of(p->tree, &(HlMlAttr){.kind = HL_ML_A_SYMBOL,
+                                            .sym = root,
+                                            .n = n,
                                             .list = (const HlMlAttr *const *)p->ptrs.at + base});
 }
 
 // --- Numbers -----------------------------------------------------------------------------------------------
 
-bool mp_int_bits(MpParser *p, const char *at, const HlMlType *type, const MlNumber *number, uint64_t *bits) {
-  const bool is_index = type->kind == HL_ML_INDEX, is_unsigned = type->sign == HL_ML_UNSIGNED && !is_index;
+bool mp_int_bits(MpParser *p, const char *at, const HlMlType *type, const MlNumber *number,
+                 uint64_t *bits) {
+  const bool is_index = type->kind == HL_ML_INDEX,
+             is_unsigned = type->sign == HL_ML_UNSIGNED && !is_index;
   const int width = is_index ? 64 : type->width;
   const uint64_t magnitude = number->magnitude;
   const uint64_t half = (uint64_t)1 << (width - 1 > 63 ? 63 : width - 1);
@@ -56,7 +60,8 @@ bool mp_int_bits(MpParser *p, const char *at, const HlMlType *type, const MlNumb
   else
     fits &= width == 64 || magnitude >> width == 0;
   if (!fits)
-    return mp_error(p, at, "integer constant out of range for type '%s'", hl_ml_type_text(p->cx, type));
+    return mp_error(p, at, "integer constant out of range for type '%s'",
+                    hl_ml_type_text(p->cx, type));
   uint64_t value = number->negative ? 0 - magnitude : magnitude;
   if (!is_unsigned && width < 64 && width > 1 && (value & half))
     value |= ~(uint64_t)0 << (width - 1);
@@ -64,16 +69,19 @@ bool mp_int_bits(MpParser *p, const char *at, const HlMlType *type, const MlNumb
   return true;
 }
 
-static const HlMlAttr *float_number(MpParser *p, const char *at, const HlMlType *type, const MlNumber *number) {
+static const HlMlAttr *float_number(MpParser *p, const char *at, const HlMlType *type,
+                                    const MlNumber *number) {
   if (number->kind == ML_NUMBER_FLOAT)
     return hl_ml_float(p->tree, type, number->f);
   if (number->kind == ML_NUMBER_INT) {
-    mp_error(p, at, "unexpected decimal integer literal for a floating point value: add a trailing dot");
+    mp_error(p, at,
+             "unexpected decimal integer literal for a floating point value: add a trailing dot");
     return NULL;
   }
   const int width = type->width;
   if (number->negative || number->too_big || (width < 64 && number->magnitude >> width)) {
-    mp_error(p, at, "hexadecimal float constant out of range for type '%s'", hl_ml_type_text(p->cx, type));
+    mp_error(p, at, "hexadecimal float constant out of range for type '%s'",
+             hl_ml_type_text(p->cx, type));
     return NULL;
   }
   return hl_ml_float_bits(p->tree, type, number->magnitude);
@@ -217,7 +225,8 @@ static const HlMlAttr *other_attr(MpParser *p, const char *begin) {
     while (end > type_begin && ml_lex_is(end[-1], ML_SPACE))
       end--;
   }
-  return hl_ml_attr_of(p->tree, &(HlMlAttr){.kind = HL_ML_A_OTHER, .sym = mp_sym(p, begin, (size_t)(end - begin))});
+  return hl_ml_attr_of(
+      p->tree, &(HlMlAttr){.kind = HL_ML_A_OTHER, .sym = mp_sym(p, begin, (size_t)(end - begin))});
 }
 
 static const HlMlAttr *resource_attr(MpParser *p, const HlMlType *expected) {
@@ -243,7 +252,8 @@ static const HlMlAttr *resource_attr(MpParser *p, const HlMlType *expected) {
     mp_error(p, at, "a resource needs a type of static shape");
     return NULL;
   }
-  const HlMlAttr *attr = hl_ml_attr_of(p->tree, &(HlMlAttr){.kind = HL_ML_A_RESOURCE, .sym = sym, .type = type});
+  const HlMlAttr *attr =
+      hl_ml_attr_of(p->tree, &(HlMlAttr){.kind = HL_ML_A_RESOURCE, .sym = sym, .type = type});
   MpResourceUse *use = HL_NEW(p->own, MpResourceUse);
   *use = (MpResourceUse){(HlMlAttr *)attr, at};
   mp_push(p, &p->resources, use);
@@ -290,7 +300,8 @@ static const HlMlAttr *word_attr(MpParser *p, const HlMlType *expected) {
     return hl_ml_unit(p->tree);
   if (ML_IS(word, "dense_resource"))
     return resource_attr(p, expected);
-  static const char *const carried[] = {"affine_map", "affine_set", "strided", "sparse", "opaque", "distinct"};
+  static const char *const carried[] = {"affine_map", "affine_set", "strided",
+                                        "sparse",     "opaque",     "distinct"};
   for (int k = 0; k < HL_COUNT_OF(carried); k++)
     if (hl_str_is(word, carried[k]))
       return other_attr(p, begin);
@@ -329,7 +340,8 @@ static const HlMlAttr *hash_attr(MpParser *p) {
     ml_lex_expected(&p->in, "an attribute");
     return NULL;
   }
-  if (dialect == HL_ML_STABLEHLO || dialect == HL_ML_MHLO || dialect == HL_ML_CHLO || dialect == HL_ML_SDY)
+  if (dialect == HL_ML_STABLEHLO || dialect == HL_ML_MHLO || dialect == HL_ML_CHLO ||
+      dialect == HL_ML_SDY)
     return mp_dialect_attr(p);
   return carried_dialect_attr(p, begin, end);
 }
@@ -395,7 +407,8 @@ static const HlMlAttr *fresh_attr(MpParser *p, const HlMlType *expected) {
   case '[': return array_attr(p);
   case '{': return mp_dict_attr(p);
   case '#': return hash_attr(p);
-  case '(': case '!': return type_attr(p);
+  case '(':
+  case '!': return type_attr(p);
   case '-': return mp_number(p, expected);
   default: break;
   }

@@ -138,7 +138,8 @@ static bool func(MpParser *p, MpState *s) {
   Signature f = {0};
   HlStr visibility = ml_lex_word(&p->in);
   if (visibility.n) {
-    if (!hl_str_is(visibility, "public") && !hl_str_is(visibility, "private") && !hl_str_is(visibility, "nested"))
+    if (!hl_str_is(visibility, "public") && !hl_str_is(visibility, "private") &&
+        !hl_str_is(visibility, "nested"))
       return p->in.at = at, ml_lex_expected(&p->in, "a symbol name");
     mp_attr_of(p, s, "sym_visibility", hl_ml_string(p->tree, visibility.at, visibility.n));
   }
@@ -167,8 +168,8 @@ static bool call(MpParser *p, MpState *s) {
   if (!callee)
     return false;
   mp_attr_of(p, s, "callee", callee);
-  return ml_lex_need(&p->in, '(') && mp_use_list(p) && ml_lex_need(&p->in, ')') && mp_opt_dict(p, s) &&
-         ml_lex_need(&p->in, ':') && mp_fn_type(p, s);
+  return ml_lex_need(&p->in, '(') && mp_use_list(p) && ml_lex_need(&p->in, ')') &&
+         mp_opt_dict(p, s) && ml_lex_need(&p->in, ':') && mp_fn_type(p, s);
 }
 
 // [operands] {..} [: types]
@@ -223,8 +224,8 @@ static bool constant(MpParser *p, MpState *s) {
   if (!type)
     return mp_error(p, at, "expected a value with a type");
   const uint8_t kind = value->kind;
-  if (s->row_number != ML_ARITH_CONSTANT && kind != HL_ML_A_DENSE && kind != HL_ML_A_DENSE_STRINGS &&
-      kind != HL_ML_A_RESOURCE)
+  if (s->row_number != ML_ARITH_CONSTANT && kind != HL_ML_A_DENSE &&
+      kind != HL_ML_A_DENSE_STRINGS && kind != HL_ML_A_RESOURCE)
     return mp_error(p, at, "expected an elements attribute");
   mp_attr_of(p, s, "value", value);
   mp_push(p, &p->types, type);
@@ -256,9 +257,13 @@ static bool reduce_inputs(MpParser *p, MpState *s) {
 
 static bool commutes(HlMlRow row) {
   switch (row) {
-  case ML_STABLEHLO_ADD: case ML_STABLEHLO_MULTIPLY: case ML_STABLEHLO_MAXIMUM: case ML_STABLEHLO_MINIMUM:
-  case ML_STABLEHLO_AND: case ML_STABLEHLO_OR: case ML_STABLEHLO_XOR:
-    return true;
+  case ML_STABLEHLO_ADD:
+  case ML_STABLEHLO_MULTIPLY:
+  case ML_STABLEHLO_MAXIMUM:
+  case ML_STABLEHLO_MINIMUM:
+  case ML_STABLEHLO_AND:
+  case ML_STABLEHLO_OR:
+  case ML_STABLEHLO_XOR: return true;
   default: return false;
   }
 }
@@ -278,14 +283,15 @@ static bool applied(MpParser *p, const MpState *s, MpState *inner) {
   mp_name_op(p, inner, name);
   if (!commutes(inner->row_number) || inner->dialect != s->dialect)
     return mp_error(p, s->at,
-                    "expected the inner-op to be a commutative binary-op from the %s dialect, with zero region, "
+                    "expected the inner-op to be a commutative binary-op from the %s dialect, with "
+                    "zero region, "
                     "producing single result",
                     ml_dialect_name(s->dialect));
   return true;
 }
 
-static HlMlOp *plain_op(MpParser *p, HlMlBlock *block, const char *name, const MpState *s, int n, HlMlValue **operands,
-                        const HlMlType *type) {
+static HlMlOp *plain_op(MpParser *p, HlMlBlock *block, const char *name, const MpState *s, int n,
+                        HlMlValue **operands, const HlMlType *type) {
   HlMlOp *op = hl_ml_op(p->tree, block, name, n, operands, type != NULL, &type, 0);
   op->loc = ml_lex_pos(&p->in, s->at).loc;
   op->location = s->location;
@@ -391,8 +397,8 @@ static bool while_op(MpParser *p, MpState *s) {
     mp_push(p, &p->types, args[k].type);
   }
   return mp_attributes_dict(p, s) && ml_lex_need_word(&p->in, "cond") &&
-         mp_region(p, s, mp_add_region(p, s), n, args) &&
-         ml_lex_need_word(&p->in, "do") && mp_region(p, s, mp_add_region(p, s), n, args);
+         mp_region(p, s, mp_add_region(p, s), n, args) && ml_lex_need_word(&p->in, "do") &&
+         mp_region(p, s, mp_add_region(p, s), n, args);
 }
 
 // --- The rest of stablehlo and chlo ----------------------------------------------------------------------------
@@ -420,18 +426,20 @@ static bool top_k(MpParser *p, MpState *s) {
   const HlMlAttr *k, *is_set;
   MpUse operand;
   if (!ml_lex_need(&p->in, '(') || !mp_use(p, &operand) || !ml_lex_need(&p->in, ',') ||
-      !ml_lex_need_word(&p->in, "k") || !ml_lex_need(&p->in, '=') || !(k = mp_short(p, ML_K_I64, "")))
+      !ml_lex_need_word(&p->in, "k") || !ml_lex_need(&p->in, '=') ||
+      !(k = mp_short(p, ML_K_I64, "")))
     return false;
   mp_push_use(p, &operand);
   mp_attr_of(p, s, "k", k);
   if (ml_lex_eat(&p->in, ',')) {
-    if (!ml_lex_need_word(&p->in, flag) || !ml_lex_need(&p->in, '=') || !(is_set = mp_short(p, ML_K_BOOL, "")))
+    if (!ml_lex_need_word(&p->in, flag) || !ml_lex_need(&p->in, '=') ||
+        !(is_set = mp_short(p, ML_K_BOOL, "")))
       return false;
     mp_attr_of(p, s, flag, is_set);
   }
-  if (!ml_lex_need(&p->in, ')') || !mp_opt_dict(p, s) || !ml_lex_need(&p->in, ':') || !push_type(p) ||
-      !ml_lex_need_arrow(&p->in) || !ml_lex_need(&p->in, '(') || !push_type(p) || !ml_lex_need(&p->in, ',') ||
-      !push_type(p) || !ml_lex_need(&p->in, ')'))
+  if (!ml_lex_need(&p->in, ')') || !mp_opt_dict(p, s) || !ml_lex_need(&p->in, ':') ||
+      !push_type(p) || !ml_lex_need_arrow(&p->in) || !ml_lex_need(&p->in, '(') || !push_type(p) ||
+      !ml_lex_need(&p->in, ',') || !push_type(p) || !ml_lex_need(&p->in, ')'))
     return false;
   s->n_operands = 1;
   s->n_results = 2;
@@ -446,15 +454,18 @@ static const HlMlAttr *two_sizes(MpParser *p, int a, int b) {
 // (inputs) inits (inits) dimension=0 [attributes {..}] { .. } : (types) -> types
 static bool scan(MpParser *p, MpState *s) {
   int64_t dimension;
-  if (!ml_lex_need(&p->in, '(') || !mp_use_list(p) || !ml_lex_need(&p->in, ')') || !ml_lex_need_word(&p->in, "inits"))
+  if (!ml_lex_need(&p->in, '(') || !mp_use_list(p) || !ml_lex_need(&p->in, ')') ||
+      !ml_lex_need_word(&p->in, "inits"))
     return false;
   const int n_inputs = p->uses.n - s->uses;
   if (!ml_lex_need(&p->in, '(') || !mp_use_list(p) || !ml_lex_need(&p->in, ')') ||
-      !ml_lex_need_word(&p->in, "dimension") || !ml_lex_need(&p->in, '=') || !ml_lex_int(&p->in, &dimension))
+      !ml_lex_need_word(&p->in, "dimension") || !ml_lex_need(&p->in, '=') ||
+      !ml_lex_int(&p->in, &dimension))
     return false;
   const int n_inits = p->uses.n - s->uses - n_inputs;
   mp_attr_of(p, s, "dimension", hl_ml_i64(p->tree, dimension));
-  if (!mp_attributes_dict(p, s) || !mp_region(p, s, mp_add_region(p, s), 0, NULL) || !ml_lex_need(&p->in, ':'))
+  if (!mp_attributes_dict(p, s) || !mp_region(p, s, mp_add_region(p, s), 0, NULL) ||
+      !ml_lex_need(&p->in, ':'))
     return false;
   const char *at = p->in.at;
   if (!mp_fn_type(p, s))
@@ -483,7 +494,8 @@ static bool mesh(MpParser *p, MpState *s) {
 
 static bool shardings(MpParser *p, MpState *s, const char *name, const char *row) {
   const HlMlAttr *value;
-  if (!ml_lex_need_word(&p->in, name) || !ml_lex_need(&p->in, '=') || !(value = mp_sdy_body(p, row)))
+  if (!ml_lex_need_word(&p->in, name) || !ml_lex_need(&p->in, '=') ||
+      !(value = mp_sdy_body(p, row)))
     return false;
   mp_attr_of(p, s, name, value);
   return true;
@@ -499,18 +511,21 @@ static bool manual(MpParser *p, MpState *s) {
     return false;
   if (!params(p, &f))
     return false;
-  return mp_region(p, s, mp_add_region(p, s), f.n_args, f.arg) && mp_opt_dict(p, s) && ml_lex_need(&p->in, ':') &&
-         mp_fn_type(p, s);
+  return mp_region(p, s, mp_add_region(p, s), f.n_args, f.arg) && mp_opt_dict(p, s) &&
+         ml_lex_need(&p->in, ':') && mp_fn_type(p, s);
 }
 
 bool mp_custom(MpParser *p, MpState *s, const char *name) {
   static const struct {
     const char *name;
     bool (*read)(MpParser *p, MpState *s);
-  } customs[] = {{"module", module},     {"func", func},     {"call", call},       {"return", return_op},
-                 {"cast", cast},         {"constant", constant}, {"reduce", reduce}, {"while", while_op},
-                 {"barrier", barrier},   {"top_k", top_k},   {"scan", scan},       {"mesh", mesh},
-                 {"manual", manual},     {"arith_constant", constant}};
+  } customs[] = {{"module", module},   {"func", func},
+                 {"call", call},       {"return", return_op},
+                 {"cast", cast},       {"constant", constant},
+                 {"reduce", reduce},   {"while", while_op},
+                 {"barrier", barrier}, {"top_k", top_k},
+                 {"scan", scan},       {"mesh", mesh},
+                 {"manual", manual},   {"arith_constant", constant}};
   for (int k = 0; k < HL_COUNT_OF(customs); k++)
     if (strcmp(name, customs[k].name) == 0)
       return customs[k].read(p, s);

@@ -15,7 +15,8 @@
 // The values of 16 hex digits, a byte each; *bad gathers what is none.
 static __m128i hex_values(__m128i c, __m128i *bad) {
   const __m128i lower = _mm_or_si128(c, _mm_set1_epi8(0x20));
-  const __m128i digit = _mm_sub_epi8(c, _mm_set1_epi8('0')), letter = _mm_sub_epi8(lower, _mm_set1_epi8('a'));
+  const __m128i digit = _mm_sub_epi8(c, _mm_set1_epi8('0')),
+                letter = _mm_sub_epi8(lower, _mm_set1_epi8('a'));
   const __m128i is_digit = _mm_cmpeq_epi8(_mm_min_epu8(digit, _mm_set1_epi8(9)), digit);
   const __m128i is_letter = _mm_cmpeq_epi8(_mm_min_epu8(letter, _mm_set1_epi8(5)), letter);
   *bad = _mm_or_si128(*bad, _mm_andnot_si128(_mm_or_si128(is_digit, is_letter), _mm_set1_epi8(-1)));
@@ -36,7 +37,8 @@ static bool decode_blocks(const char *from, size_t n_bytes, uint8_t *to, size_t 
   for (; k + 16 <= n_bytes; k += 16) {
     const __m128i a = _mm_loadu_si128((const __m128i *)(const void *)(from + 2 * k));
     const __m128i b = _mm_loadu_si128((const __m128i *)(const void *)(from + 2 * k + 16));
-    const __m128i bytes = _mm_packus_epi16(join_pairs(hex_values(a, &bad)), join_pairs(hex_values(b, &bad)));
+    const __m128i bytes =
+        _mm_packus_epi16(join_pairs(hex_values(a, &bad)), join_pairs(hex_values(b, &bad)));
     _mm_storeu_si128((__m128i *)(void *)(to + k), bytes);
   }
   *n = k;
@@ -77,7 +79,8 @@ HlStr mp_hex_bytes(MpParser *p, const char *at, HlStr digits) {
 // Types of less than a byte: what is above their bits is the sign's.
 static void fit_small(const HlMlType *element, uint8_t *data, int64_t n) {
   const int shift = 8 - element->width;
-  const bool is_signed = element->kind == HL_ML_INT && element->sign != HL_ML_UNSIGNED && element->width > 1;
+  const bool is_signed =
+      element->kind == HL_ML_INT && element->sign != HL_ML_UNSIGNED && element->width > 1;
   for (int64_t k = 0; k < n; k++)
     data[k] = element->width == 1 ? data[k] != 0
               : is_signed         ? (uint8_t)((int8_t)(uint8_t)(data[k] << shift) >> shift)
@@ -92,21 +95,24 @@ static uint8_t *unpack_bits(MpParser *p, const uint8_t *from, int64_t n) {
 }
 
 // The elements in raw bytes of a type, which are n of them or one (a splat). NULL after reporting.
-static const void *raw_elements(MpParser *p, const char *at, const HlMlType *type, HlStr bytes, int64_t *n) {
+static const void *raw_elements(MpParser *p, const char *at, const HlMlType *type, HlStr bytes,
+                                int64_t *n) {
   const HlMlType *element = hl_ml_element(type);
   const int64_t count = hl_ml_elements(type), each = hl_ml_element_bytes(type);
   if (each == 0 || (element->dtype == HL_NO_DTYPE && element->width != 8 * each)) {
-    hl_error_kind(p->cx, HL_UNSUPPORTED, ml_lex_pos(&p->in, at), "raw elements of type '%s' are not supported",
-                  hl_ml_type_text(p->cx, element));
+    hl_error_kind(p->cx, HL_UNSUPPORTED, ml_lex_pos(&p->in, at),
+                  "raw elements of type '%s' are not supported", hl_ml_type_text(p->cx, element));
     return NULL;
   }
   const int64_t size = (int64_t)bytes.n;
   uint8_t *data = (uint8_t *)bytes.at;
-  const bool is_small = element->kind != HL_ML_COMPLEX && element->width < 8 && element->kind != HL_ML_INDEX;
+  const bool is_small =
+      element->kind != HL_ML_COMPLEX && element->width < 8 && element->kind != HL_ML_INDEX;
   *n = count;
   if (size == each && count != 0)
     *n = 1;
-  else if (element->kind == HL_ML_INT && element->width == 1 && count > 8 && size == count / 8 + (count % 8 != 0))
+  else if (element->kind == HL_ML_INT && element->width == 1 && count > 8 &&
+           size == count / 8 + (count % 8 != 0))
     return mp_take_literal_bytes(p, at, (uint64_t)count) ? unpack_bits(p, data, count) : NULL;
   else if (count > INT64_MAX / each || size != count * each) {
     mp_error(p, at, "elements hex data size is invalid for provided type '%s': %lld bytes",
@@ -133,11 +139,11 @@ bool mp_blob(MpParser *p, const char *at, HlStr bytes, HlMlAttr *attr) {
 
 typedef struct Dense {
   const HlMlType *type;
-  const HlMlType *part;        // of numbers: the element, or what a complex one consists of
+  const HlMlType *part;  // of numbers: the element, or what a complex one consists of
   int part_bytes;
   bool is_complex;
   char *data;
-  int64_t n, index;            // numbers there is room for, and read
+  int64_t n, index;  // numbers there is room for, and read
 } Dense;
 
 static void put_bits(Dense *d, uint64_t bits) {
@@ -171,9 +177,10 @@ static bool put_number(MpParser *p, Dense *d, const char *at, const MlNumber *nu
   if (type->kind == HL_ML_FLOAT) {
     if (number->kind == ML_NUMBER_INT)
       return mp_error(p, at, "expected floating-point elements, but parsed integer");
-    if (number->kind == ML_NUMBER_HEX &&
-        (number->negative || number->too_big || (type->width < 64 && number->magnitude >> type->width)))
-      return mp_error(p, at, "hexadecimal float constant out of range for type '%s'", hl_ml_type_text(p->cx, type));
+    if (number->kind == ML_NUMBER_HEX && (number->negative || number->too_big ||
+                                          (type->width < 64 && number->magnitude >> type->width)))
+      return mp_error(p, at, "hexadecimal float constant out of range for type '%s'",
+                      hl_ml_type_text(p->cx, type));
     bits = number->kind == ML_NUMBER_HEX ? number->magnitude : float_bits(p, type, number->f);
   } else {
     if (number->kind == ML_NUMBER_FLOAT)
@@ -189,7 +196,8 @@ static bool put_number(MpParser *p, Dense *d, const char *at, const MlNumber *nu
 static bool one_number(MpParser *p, Dense *d) {
   const char *at = p->in.at;
   if (d->index >= d->n)
-    return mp_error(p, at, "elements literal has more elements than its type '%s'", hl_ml_type_text(p->cx, d->type));
+    return mp_error(p, at, "elements literal has more elements than its type '%s'",
+                    hl_ml_type_text(p->cx, d->type));
   const char *end;
   if (HL_UNLIKELY(ml_lex_is(*at, ML_START))) {
     HlStr word = ml_lex_word(&p->in);
@@ -213,8 +221,8 @@ static bool one_number(MpParser *p, Dense *d) {
 static bool one_element(MpParser *p, Dense *d) {
   if (!d->is_complex)
     return one_number(p, d);
-  return ml_lex_need(&p->in, '(') && one_number(p, d) && ml_lex_need(&p->in, ',') && one_number(p, d) &&
-         ml_lex_need(&p->in, ')');
+  return ml_lex_need(&p->in, '(') && one_number(p, d) && ml_lex_need(&p->in, ',') &&
+         one_number(p, d) && ml_lex_need(&p->in, ')');
 }
 
 // --- Lists of elements -------------------------------------------------------------------------------------
@@ -223,8 +231,9 @@ static bool wrong_shape(MpParser *p, const char *at, const HlMlType *type, int l
   if (level >= type->rank)
     return mp_error(p, at, "elements literal is nested deeper than the rank of its type '%s'",
                     hl_ml_type_text(p->cx, type));
-  return mp_error(p, at, "inferred shape of elements literal does not match type '%s': dimension %d has %lld",
-                  hl_ml_type_text(p->cx, type), level, (long long)n);
+  return mp_error(
+      p, at, "inferred shape of elements literal does not match type '%s': dimension %d has %lld",
+      hl_ml_type_text(p->cx, type), level, (long long)n);
 }
 
 typedef bool ElementFn(MpParser *p, void *data);
@@ -249,7 +258,9 @@ static bool nested(MpParser *p, const HlMlType *type, int level, ElementFn *elem
   return ml_lex_need(&p->in, ']');
 }
 
-static bool number_element(MpParser *p, void *data) { return one_element(p, data); }
+static bool number_element(MpParser *p, void *data) {
+  return one_element(p, data);
+}
 
 static bool prepare(MpParser *p, const char *at, const HlMlType *type, size_t text, Dense *d) {
   const HlMlType *element = hl_ml_element(type);
@@ -258,14 +269,17 @@ static bool prepare(MpParser *p, const char *at, const HlMlType *type, size_t te
   d->part = d->is_complex ? element->element[0] : element;
   d->part_bytes = hl_ml_element_bytes(d->part);
   if (d->part->kind != HL_ML_INT && d->part->kind != HL_ML_FLOAT && d->part->kind != HL_ML_INDEX)
-    return mp_error(p, at, "expected elements of integer, floating-point or complex type, but they are '%s'",
-                    hl_ml_type_text(p->cx, element));
+    return mp_error(
+        p, at, "expected elements of integer, floating-point or complex type, but they are '%s'",
+        hl_ml_type_text(p->cx, element));
   if (d->part_bytes > 8)
-    return hl_error_kind(p->cx, HL_UNSUPPORTED, ml_lex_pos(&p->in, at), "elements of type '%s' are not supported",
+    return hl_error_kind(p->cx, HL_UNSUPPORTED, ml_lex_pos(&p->in, at),
+                         "elements of type '%s' are not supported",
                          hl_ml_type_text(p->cx, element));
   int64_t n = *p->in.at == '[' ? hl_ml_elements(type) : 1;
   if (n > (int64_t)text)  // each takes a byte of text at least
-    return mp_error(p, at, "elements literal has fewer elements than its type '%s'", hl_ml_type_text(p->cx, type));
+    return mp_error(p, at, "elements literal has fewer elements than its type '%s'",
+                    hl_ml_type_text(p->cx, type));
   d->n = d->is_complex ? 2 * n : n;
   if (!mp_take_literal_bytes(p, at, (uint64_t)(d->n * d->part_bytes)))
     return false;
@@ -280,7 +294,8 @@ static const HlMlAttr *numbers(MpParser *p, const HlMlType *type, const char *en
     return NULL;
   if (*at == '[' ? !nested(p, type, 0, number_element, &d) : !one_element(p, &d))
     return NULL;
-  return hl_ml_dense(p->tree, type, d.index ? d.data : NULL, d.is_complex ? d.index / 2 : d.index, false);
+  return hl_ml_dense(p->tree, type, d.index ? d.data : NULL, d.is_complex ? d.index / 2 : d.index,
+                     false);
 }
 
 static bool string_element(MpParser *p, void *data) {
@@ -355,7 +370,8 @@ static const HlMlType *shaped(MpParser *p, const HlMlType *expected) {
     return NULL;
   }
   if (!hl_ml_is_static(type)) {
-    mp_error(p, at, "elements literal type must have static shape, but is '%s'", hl_ml_type_text(p->cx, type));
+    mp_error(p, at, "elements literal type must have static shape, but is '%s'",
+             hl_ml_type_text(p->cx, type));
     return NULL;
   }
   return type;
@@ -363,15 +379,16 @@ static const HlMlType *shaped(MpParser *p, const HlMlType *expected) {
 
 static bool holds_numbers(const HlMlType *type) {
   const HlMlType *element = hl_ml_element(type);
-  return element->kind == HL_ML_INT || element->kind == HL_ML_FLOAT || element->kind == HL_ML_INDEX ||
-         element->kind == HL_ML_COMPLEX;
+  return element->kind == HL_ML_INT || element->kind == HL_ML_FLOAT ||
+         element->kind == HL_ML_INDEX || element->kind == HL_ML_COMPLEX;
 }
 
 static const HlMlAttr *body(MpParser *p, const char *at, const HlMlType *type, const char *end) {
   if (p->in.at == end) {
     if (hl_ml_elements(type) == 0)
       return hl_ml_dense(p->tree, type, NULL, 0, false);
-    mp_error(p, at, "parsed zero elements, but type '%s' has at least one", hl_ml_type_text(p->cx, type));
+    mp_error(p, at, "parsed zero elements, but type '%s' has at least one",
+             hl_ml_type_text(p->cx, type));
     return NULL;
   }
   if (*p->in.at == '"' && holds_numbers(type))
@@ -396,7 +413,8 @@ const HlMlAttr *mp_dense(MpParser *p, const HlMlType *expected) {
   const char *after = p->in.at;
   p->in.at = begin;
   if (ml_lex_at_word(&p->in, "__elided__")) {
-    hl_error_kind(p->cx, HL_UNSUPPORTED, ml_lex_pos(&p->in, begin), "the elements were left out when this was printed");
+    hl_error_kind(p->cx, HL_UNSUPPORTED, ml_lex_pos(&p->in, begin),
+                  "the elements were left out when this was printed");
     return NULL;
   }
   const HlMlAttr *attr = body(p, at, type, end);

@@ -10,15 +10,16 @@
 typedef struct Flow {
   const HlMlRegion *region;
   int n;
-  HlMlBlock **block;           // by number
-  int *order;                  // reverse postorder: numbers of blocks
-  int *place;                  // by number: in `order`; -1: unreachable
-  int *above;                  // by place: place of the immediate dominator
-  int *from, *size;            // by place: a block dominates those from its number on, so many
+  HlMlBlock **block;  // by number
+  int *order;         // reverse postorder: numbers of blocks
+  int *place;         // by number: in `order`; -1: unreachable
+  int *above;         // by place: place of the immediate dominator
+  int *from, *size;   // by place: a block dominates those from its number on, so many
 } Flow;
 
 static void find_order(MpParser *p, Flow *f) {
-  int *stack = HL_ARRAY(p->own, int, f->n), *next = HL_ARRAY(p->own, int, f->n), *post = HL_ARRAY(p->own, int, f->n);
+  int *stack = HL_ARRAY(p->own, int, f->n), *next = HL_ARRAY(p->own, int, f->n),
+      *post = HL_ARRAY(p->own, int, f->n);
   bool *seen = HL_ARRAY(p->own, bool, f->n);
   int depth = 0, n_post = 0;
   stack[depth++] = 0;
@@ -109,20 +110,21 @@ static bool block_dominates(const Flow *f, const HlMlBlock *a, const HlMlBlock *
   const int above = f->place[a->number], below = f->place[b->number];
   if (below < 0)
     return true;
-  return above >= 0 && f->from[below] >= f->from[above] && f->from[below] - f->from[above] < f->size[above];
+  return above >= 0 && f->from[below] >= f->from[above] &&
+         f->from[below] - f->from[above] < f->size[above];
 }
 
 // A region being walked, and the one around it.
 typedef struct Frame {
   const HlMlRegion *region;
-  const HlMlBlock *block;      // where the walk is
-  const Flow *flow;            // NULL: there is one block
+  const HlMlBlock *block;  // where the walk is
+  const Flow *flow;        // NULL: there is one block
   const struct Frame *outer;
 } Frame;
 
 typedef struct Check {
   MpParser *p;
-  bool *seen;                  // by value: its definition has been passed
+  bool *seen;  // by value: its definition has been passed
   bool ok;
 } Check;
 
@@ -142,7 +144,8 @@ static void check_region(Check *c, const HlMlRegion *region, const Frame *outer)
 static void check_op(Check *c, const HlMlOp *op, const Frame *at) {
   for (uint32_t k = 0; k < op->n_operands; k++)
     if (!is_usable(c, at, op->operands[k]))
-      c->ok = mp_error(c->p, c->p->in.begin + op->loc - 1, "operand #%u does not dominate this use", k);
+      c->ok =
+          mp_error(c->p, c->p->in.begin + op->loc - 1, "operand #%u does not dominate this use", k);
   for (uint32_t k = 0; k < op->n_regions; k++)
     check_region(c, &op->regions[k], at);
   for (uint32_t k = 0; k < op->n_results; k++)

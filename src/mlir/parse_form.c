@@ -35,8 +35,8 @@ static bool operands(MpParser *p, MpState *s) {
     return false;
   const int wanted = count_names(s->row->operands), n = p->uses.n - s->uses;
   if (wanted >= 0 && n != wanted)
-    return mp_error(p, n ? p->uses.at[p->uses.n - 1].at : p->in.at, "'%s' has %d operands, but found %d", s->name->text,
-                    wanted, n);
+    return mp_error(p, n ? p->uses.at[p->uses.n - 1].at : p->in.at,
+                    "'%s' has %d operands, but found %d", s->name->text, wanted, n);
   return true;
 }
 
@@ -187,7 +187,8 @@ static bool lhs_type(MpParser *p, MpState *s) {
 static bool value_type(MpParser *p, MpState *s) {
   const HlMlType *type = NULL;
   for (int k = s->nameds; k < p->nameds.n; k++)
-    if (p->nameds.at[k].value->kind == HL_ML_A_DENSE || p->nameds.at[k].value->kind == HL_ML_A_RESOURCE)
+    if (p->nameds.at[k].value->kind == HL_ML_A_DENSE ||
+        p->nameds.at[k].value->kind == HL_ML_A_RESOURCE)
       type = p->nameds.at[k].value->type;
   if (!type)
     return ml_lex_expected(&p->in, "':'");
@@ -289,7 +290,8 @@ static bool optional(MpParser *p, MpState *s, const char **at) {
 
 // One item of a form; *at moves past it.
 static bool item(MpParser *p, MpState *s, const char **at) {
-  const char *form = *at, *begin = form + 1 + (form[0] == '@' && form[1] == '+'), *end = name_end(begin);
+  const char *form = *at, *begin = form + 1 + (form[0] == '@' && form[1] == '+'),
+             *end = name_end(begin);
   HlStr name = {begin, (size_t)(end - begin)};
   *at = end;
   switch (*form) {

@@ -14,7 +14,8 @@ static HlMlLocation *new_location(MpParser *p, HlMlLocationKind kind) {
 
 static void set_children(MpParser *p, HlMlLocation *location, int base) {
   location->n = p->ptrs.n - base;
-  location->child = hl_arena_copy(p->arena, p->ptrs.at + base, (size_t)location->n * sizeof *location->child);
+  location->child =
+      hl_arena_copy(p->arena, p->ptrs.at + base, (size_t)location->n * sizeof *location->child);
   p->ptrs.n = base;
 }
 
@@ -30,7 +31,8 @@ static MpLocAlias **alias_slot(MpParser *p, HlStr name) {
     for (; s < end && ml_lex_is(*s, ML_DIGIT) && number < MAX_NUMBER; s++)
       number = number * 10 + (uint32_t)(*s - '0');
     if (s == end && number < MAX_NUMBER) {
-      p->loc_number = mp_grow_table(p, p->loc_number, &p->n_loc_number, number, sizeof *p->loc_number);
+      p->loc_number =
+          mp_grow_table(p, p->loc_number, &p->n_loc_number, number, sizeof *p->loc_number);
       return &p->loc_number[number];
     }
   }
@@ -50,7 +52,9 @@ static MpLocAlias *find_alias(MpParser *p, HlStr name) {
   return *slot;
 }
 
-const HlMlLocation *mp_location_alias(MpParser *p, HlStr name) { return find_alias(p, name)->place; }
+const HlMlLocation *mp_location_alias(MpParser *p, HlStr name) {
+  return find_alias(p, name)->place;
+}
 
 static bool alias_error(MpParser *p, const MpLocAlias *alias, const char *what) {
   const int n = (int)(alias->name.n < 60 ? alias->name.n : 60);
@@ -87,8 +91,8 @@ bool mp_define_location(MpParser *p, HlStr name) {
 // a walk of it meets is limited.
 typedef struct Walk {
   const HlMlLocation *location;
-  MpLocAlias *alias;           // whose place it is, or NULL
-  int child;                   // the next to look at
+  MpLocAlias *alias;  // whose place it is, or NULL
+  int child;          // the next to look at
   int depth;
   uint32_t size;
 } Walk;
@@ -137,7 +141,8 @@ static bool finish_walk(MpParser *p, Walks *walks, MpPtrs *done) {
     top.alias->size = top.size;
     mp_push(p, done, top.alias);
     if (top.depth > p->max_depth || top.size > hl_cx_limits(p->cx)->tuple_leaves)
-      return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, top.alias->name.at - 1), "the location is too large");
+      return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, top.alias->name.at - 1),
+                           "the location is too large");
   }
   if (walks->n)
     add_below(&walks->at[walks->n - 1], top.depth, top.size);
@@ -245,8 +250,8 @@ static const HlMlLocation *string_location(MpParser *p) {
 static const HlMlLocation *callsite(MpParser *p) {
   const int base = p->ptrs.n;
   const HlMlLocation *callee = NULL, *caller = NULL;
-  if (!ml_lex_need(&p->in, '(') || !(callee = inner_location(p)) || !ml_lex_need_word(&p->in, "at") ||
-      !(caller = inner_location(p)) || !ml_lex_need(&p->in, ')'))
+  if (!ml_lex_need(&p->in, '(') || !(callee = inner_location(p)) ||
+      !ml_lex_need_word(&p->in, "at") || !(caller = inner_location(p)) || !ml_lex_need(&p->in, ')'))
     return NULL;
   mp_push(p, &p->ptrs, callee);
   mp_push(p, &p->ptrs, caller);
@@ -257,7 +262,8 @@ static const HlMlLocation *callsite(MpParser *p) {
 
 static const HlMlLocation *fused(MpParser *p) {
   HlMlLocation *location = new_location(p, HL_ML_LOC_FUSED);
-  if (ml_lex_eat(&p->in, '<') && (!(location->metadata = mp_attr(p, NULL)) || !ml_lex_need(&p->in, '>')))
+  if (ml_lex_eat(&p->in, '<') &&
+      (!(location->metadata = mp_attr(p, NULL)) || !ml_lex_need(&p->in, '>')))
     return NULL;
   const int base = p->ptrs.n;
   if (!ml_lex_need(&p->in, '['))

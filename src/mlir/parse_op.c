@@ -12,10 +12,16 @@
 static const struct {
   const char *old, *now;
 } renamed[] = {
-  {"module", "builtin.module"},      {"func", "func.func"},           {"builtin.func", "func.func"},
-  {"return", "func.return"},         {"std.return", "func.return"},   {"call", "func.call"},
-  {"std.call", "func.call"},         {"constant", "arith.constant"},  {"std.constant", "arith.constant"},
-  {"unrealized_conversion_cast", "builtin.unrealized_conversion_cast"},
+    {"module", "builtin.module"},
+    {"func", "func.func"},
+    {"builtin.func", "func.func"},
+    {"return", "func.return"},
+    {"std.return", "func.return"},
+    {"call", "func.call"},
+    {"std.call", "func.call"},
+    {"constant", "arith.constant"},
+    {"std.constant", "arith.constant"},
+    {"unrealized_conversion_cast", "builtin.unrealized_conversion_cast"},
 };
 
 static const HlSym *name_of_today(MpParser *p, const HlSym *name) {
@@ -57,7 +63,8 @@ bool mp_check_twice(MpParser *p, const char *at, int from) {
     const HlSym *name = p->nameds.at[k].name;
     p->stamps = mp_grow_table(p, p->stamps, &p->n_stamps, name->index, sizeof *p->stamps);
     if (p->stamps[name->index] == stamp)
-      return mp_error(p, at, "attribute '%s' occurs more than once in the attribute list", name->text);
+      return mp_error(p, at, "attribute '%s' occurs more than once in the attribute list",
+                      name->text);
     p->stamps[name->index] = stamp;
   }
   return true;
@@ -67,7 +74,8 @@ static bool normalise(MpParser *p, MpState *s) {
   for (int k = s->nameds; k < p->nameds.n; k++) {
     HlMlNamed *named = &p->nameds.at[k];
     const uint8_t kind = named->value->kind;
-    if (kind != HL_ML_A_STRING && kind != HL_ML_A_DICT && kind != HL_ML_A_ARRAY && kind != HL_ML_A_STRUCT)
+    if (kind != HL_ML_A_STRING && kind != HL_ML_A_DICT && kind != HL_ML_A_ARRAY &&
+        kind != HL_ML_A_STRUCT)
       continue;
     const MlAttrRow *row = ml_find_attr(s->row, (HlStr){named->name->text, named->name->n});
     if (!row)
@@ -122,7 +130,8 @@ static bool define_results(MpParser *p, HlMlOp *op, int n_binds, const MpBind *b
   if (op->n_results == 0)
     return mp_error(p, binds->at, "cannot name an operation with no results");
   if (n != op->n_results)
-    return mp_error(p, binds->at, "operation defines %u results but was provided %u to bind", op->n_results, n);
+    return mp_error(p, binds->at, "operation defines %u results but was provided %u to bind",
+                    op->n_results, n);
   HlMlValue *value = op->results;
   for (int k = 0; k < n_binds; k++) {
     if (!mp_define(p, binds[k].name, binds[k].at, value, binds[k].count))
@@ -132,14 +141,17 @@ static bool define_results(MpParser *p, HlMlOp *op, int n_binds, const MpBind *b
   return true;
 }
 
-static size_t round_up(size_t n) { return (n + 15) & ~(size_t)15; }
+static size_t round_up(size_t n) {
+  return (n + 15) & ~(size_t)15;
+}
 
 // As hl_ml_op, but for what the reader knows already: the name's symbol and row, and types, which it has not seen.
 static HlMlOp *new_op(MpParser *p, const MpState *s) {
   const size_t results_at = round_up(sizeof(HlMlOp));
   const size_t regions_at = results_at + round_up((size_t)s->n_results * sizeof(HlMlValue));
   const size_t operands_at = regions_at + round_up((size_t)s->n_regions * sizeof(HlMlRegion));
-  char *memory = hl_arena_alloc(p->arena, operands_at + (size_t)s->n_operands * sizeof(HlMlValue *));
+  char *memory =
+      hl_arena_alloc(p->arena, operands_at + (size_t)s->n_operands * sizeof(HlMlValue *));
   HlMlOp *op = (HlMlOp *)(void *)memory;
   op->name = s->name;
   op->row = (uint16_t)s->row_number;
@@ -166,7 +178,8 @@ static HlMlOp *new_op(MpParser *p, const MpState *s) {
   return op;
 }
 
-static HlMlOp *make_op(MpParser *p, MpState *s, HlMlBlock *block, int n_binds, const MpBind *binds) {
+static HlMlOp *make_op(MpParser *p, MpState *s, HlMlBlock *block, int n_binds,
+                       const MpBind *binds) {
   const int n_uses = p->uses.n - s->uses;
   if (n_uses != s->n_operands) {
     mp_error(p, s->at, "%d operands present, but expected %d", n_uses, s->n_operands);
@@ -267,7 +280,8 @@ static bool pretty_op(MpParser *p, MpState *s) {
   if (*form)
     return mp_form(p, s, form);
   if (s->row_number != ML_NONE)
-    return mp_error(p, s->at, "'%s' has no pretty form: expected its name in quotes", s->name->text);
+    return mp_error(p, s->at, "'%s' has no pretty form: expected its name in quotes",
+                    s->name->text);
   if (hl_str_is(name, "vhlo.func_v1"))
     return mp_custom(p, s, "func");
   return unknown_op(p, s);

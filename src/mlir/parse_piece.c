@@ -19,16 +19,18 @@ static bool format(MpParser *p, MpState *s) {
   for (int part = 0; part < 2; part++) {
     int64_t value = 0;
     if (k >= word.at + word.n || *k++ != letters[part] || !ml_lex_is(*k, ML_DIGIT))
-      return mp_error(p, at, "expected exponent mantissa in format e#m#, saw %.*s", (int)(word.n < 60 ? word.n : 60),
-                      word.at);
+      return mp_error(p, at, "expected exponent mantissa in format e#m#, saw %.*s",
+                      (int)(word.n < 60 ? word.n : 60), word.at);
     for (; ml_lex_is(*k, ML_DIGIT) && value <= INT32_MAX; k++)
       value = value * 10 + (*k - '0');
     if (value > INT32_MAX)
-      return mp_error(p, at, "unable to parse %s: it does not fit 32 bits", part ? "mantissa" : "exponent");
+      return mp_error(p, at, "unable to parse %s: it does not fit 32 bits",
+                      part ? "mantissa" : "exponent");
     mp_attr_of(p, s, names[part], hl_ml_int(p->tree, i32, value));
   }
-  return k == word.at + word.n || mp_error(p, at, "expected exponent mantissa in format e#m#, saw %.*s",
-                                           (int)(word.n < 60 ? word.n : 60), word.at);
+  return k == word.at + word.n ||
+         mp_error(p, at, "expected exponent mantissa in format e#m#, saw %.*s",
+                  (int)(word.n < 60 ? word.n : 60), word.at);
 }
 
 // [1:3, 4:8:2]: start, limit and stride of each dimension.
@@ -38,8 +40,9 @@ static bool ranges(MpParser *p, MpState *s) {
     return false;
   while (!ml_lex_eat(&p->in, ']')) {
     int64_t start, limit, stride = 1;
-    if ((p->ints.n > base && !ml_lex_need(&p->in, ',')) || !ml_lex_int(&p->in, &start) || !ml_lex_need(&p->in, ':') ||
-        !ml_lex_int(&p->in, &limit) || (ml_lex_eat(&p->in, ':') && !ml_lex_int(&p->in, &stride)))
+    if ((p->ints.n > base && !ml_lex_need(&p->in, ',')) || !ml_lex_int(&p->in, &start) ||
+        !ml_lex_need(&p->in, ':') || !ml_lex_int(&p->in, &limit) ||
+        (ml_lex_eat(&p->in, ':') && !ml_lex_int(&p->in, &stride)))
       return false;
     mp_push_int(p, start);
     mp_push_int(p, limit);
@@ -77,7 +80,8 @@ static bool dims_pair(MpParser *p, const char *lhs, const char *rhs) {
 static bool dot(MpParser *p, MpState *s) {
   const int base = p->nameds.n;
   if (ml_lex_eat_word(&p->in, "batching_dims") &&
-      (!ml_lex_need(&p->in, '=') || !dims_pair(p, "lhs_batching_dimensions", "rhs_batching_dimensions") ||
+      (!ml_lex_need(&p->in, '=') ||
+       !dims_pair(p, "lhs_batching_dimensions", "rhs_batching_dimensions") ||
        !ml_lex_need(&p->in, ',')))
     return false;
   if (!ml_lex_need_word(&p->in, "contracting_dims") || !ml_lex_need(&p->in, '=') ||
@@ -128,7 +132,8 @@ static bool algorithm(MpParser *p, MpState *s) {
 }
 
 static bool conv(MpParser *p, MpState *s) {
-  const HlMlAttr *value = mp_conv_body(p, hl_str(s->dialect == HL_ML_MHLO ? "mhlo.conv" : "stablehlo.conv"));
+  const HlMlAttr *value =
+      mp_conv_body(p, hl_str(s->dialect == HL_ML_MHLO ? "mhlo.conv" : "stablehlo.conv"));
   if (value)
     mp_attr_of(p, s, "dimension_numbers", value);
   return value != NULL;
@@ -158,7 +163,8 @@ static const HlMlAttr *padding(MpParser *p) {
 // stride = [..], pad = [..], lhs_dilate = [..], rhs_dilate = [..], reverse = [..]
 static bool window(MpParser *p, MpState *s) {
   static const char *const keys[] = {"stride", "pad", "lhs_dilate", "rhs_dilate", "reverse"};
-  static const char *const names[] = {"window_strides", "padding", "lhs_dilation", "rhs_dilation", "window_reversal"};
+  static const char *const names[] = {"window_strides", "padding", "lhs_dilation", "rhs_dilation",
+                                      "window_reversal"};
   bool seen[HL_COUNT_OF(keys)] = {false};
   while (ml_lex_is(*p->in.at, ML_START)) {
     const char *at = p->in.at;
@@ -171,7 +177,7 @@ static bool window(MpParser *p, MpState *s) {
     seen[k] = true;
     const HlMlAttr *value = !ml_lex_need(&p->in, '=') ? NULL
                             : k == 1                  ? padding(p)
-                                                      : mp_short(p, k == 4 ? ML_K_BOOLS : ML_K_I64S, "");
+                                     : mp_short(p, k == 4 ? ML_K_BOOLS : ML_K_I64S, "");
     if (!value)
       return false;
     mp_attr_of(p, s, names[k], value);
@@ -192,7 +198,8 @@ static bool target(MpParser *p, MpState *s) {
 // Nothing: the state of a random number generator has one type.
 static bool state(MpParser *p, MpState *s) {
   mp_push(p, &p->types,
-          hl_ml_tensor_type(p->tree, 1, (int64_t[]){2}, hl_ml_int_type(p->tree, 64, HL_ML_UNSIGNED), NULL));
+          hl_ml_tensor_type(p->tree, 1, (int64_t[]){2}, hl_ml_int_type(p->tree, 64, HL_ML_UNSIGNED),
+                            NULL));
   s->n_results = 1;
   return true;
 }
@@ -201,9 +208,9 @@ bool mp_piece(MpParser *p, MpState *s, HlStr name) {
   static const struct {
     const char *name;
     bool (*read)(MpParser *p, MpState *s);
-  } pieces[] = {{"format", format},       {"ranges", ranges},       {"dot", dot},       {"precision", precision},
-                {"algorithm", algorithm}, {"conv", conv},           {"window", window}, {"target", target},
-                {"state", state}};
+  } pieces[] = {{"format", format},       {"ranges", ranges},       {"dot", dot},
+                {"precision", precision}, {"algorithm", algorithm}, {"conv", conv},
+                {"window", window},       {"target", target},       {"state", state}};
   for (int k = 0; k < HL_COUNT_OF(pieces); k++)
     if (hl_str_is(name, pieces[k].name))
       return pieces[k].read(p, s);

@@ -24,7 +24,8 @@ static bool storage_type(MpParser *p, HlMlQuant *quant) {
   quant->storage = mp_type(p);
   if (!quant->storage)
     return false;
-  if (quant->storage->kind != HL_ML_FLOAT && (quant->storage->kind != HL_ML_INT || quant->storage->width > 32))
+  if (quant->storage->kind != HL_ML_FLOAT &&
+      (quant->storage->kind != HL_ML_INT || quant->storage->width > 32))
     return mp_error(p, at, "illegal storage type '%s'", hl_ml_type_text(p->cx, quant->storage));
   return true;
 }
@@ -55,8 +56,8 @@ static bool blocks(MpParser *p, HlMlQuant *quant) {
   const int base = p->ints.n;
   while (!ml_lex_eat(&p->in, '}')) {
     int64_t axis, size;
-    if ((p->ints.n > base && !ml_lex_need(&p->in, ',')) || !ml_lex_int(&p->in, &axis) || !ml_lex_need(&p->in, ':') ||
-        !ml_lex_int(&p->in, &size))
+    if ((p->ints.n > base && !ml_lex_need(&p->in, ',')) || !ml_lex_int(&p->in, &axis) ||
+        !ml_lex_need(&p->in, ':') || !ml_lex_int(&p->in, &size))
       return false;
     mp_push_int(p, axis);
     mp_push_int(p, size);
@@ -140,7 +141,8 @@ static bool axis(MpParser *p, HlMlQuant *quant) {
 
 const HlMlType *mp_quant(MpParser *p) {
   HlMlQuant quant = {0};
-  if (!ml_lex_need(&p->in, '<') || !storage_type(p, &quant) || !storage_range(p, &quant) || !ml_lex_need(&p->in, ':'))
+  if (!ml_lex_need(&p->in, '<') || !storage_type(p, &quant) || !storage_range(p, &quant) ||
+      !ml_lex_need(&p->in, ':'))
     return NULL;
   const char *at = p->in.at;
   quant.expressed = mp_type(p);
@@ -152,7 +154,8 @@ const HlMlType *mp_quant(MpParser *p) {
   }
   if (!axis(p, &quant) || !ml_lex_need(&p->in, ','))
     return NULL;
-  const bool is_list = *p->in.at == '{', wants_list = quant.axis >= 0 || quant.block_axes.at != NULL;
+  const bool is_list = *p->in.at == '{',
+             wants_list = quant.axis >= 0 || quant.block_axes.at != NULL;
   if (is_list != wants_list) {
     ml_lex_expected(&p->in, wants_list ? "'{' of the scales" : "one scale");
     return NULL;

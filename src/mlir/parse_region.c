@@ -57,7 +57,8 @@ static MpLabel *find_label(MpParser *p, const HlSym *name, const char *at) {
     p->labels_capacity = capacity;
   }
   MpLabel *label = &p->labels[p->n_labels++];
-  *label = (MpLabel){.name = name, .block = HL_NEW(p->arena, HlMlBlock), .at = at, .hidden = *place};
+  *label =
+      (MpLabel){.name = name, .block = HL_NEW(p->arena, HlMlBlock), .at = at, .hidden = *place};
   *place = p->n_labels;
   label->block->label = name;
   return label;
@@ -76,7 +77,8 @@ bool mp_successors(MpParser *p, MpState *s) {
     mp_push(p, &p->ptrs, find_label(p, name, at)->block);
   } while (ml_lex_eat(&p->in, ','));
   s->n_successors = p->ptrs.n - base;
-  s->successors = hl_arena_copy(p->arena, p->ptrs.at + base, (size_t)s->n_successors * sizeof *s->successors);
+  s->successors =
+      hl_arena_copy(p->arena, p->ptrs.at + base, (size_t)s->n_successors * sizeof *s->successors);
   p->ptrs.n = base;
   return ml_lex_need(&p->in, ']');
 }
@@ -85,7 +87,8 @@ bool mp_check_labels(MpParser *p) {
   bool ok = true;
   for (int k = p->first_label; k < p->n_labels; k++)
     if (!p->labels[k].is_defined)
-      ok = mp_error(p, p->labels[k].at, "reference to an undefined block '^%s'", p->labels[k].name->text);
+      ok = mp_error(p, p->labels[k].at, "reference to an undefined block '^%s'",
+                    p->labels[k].name->text);
   return ok;
 }
 
@@ -181,7 +184,8 @@ bool mp_region(MpParser *p, MpState *s, HlMlRegion *region, int n_args, const Mp
   const MpScope scope = mp_open_scope(p, mp_is_isolated(s));
   const int first_label = p->first_label;
   p->first_label = p->n_labels;
-  if (!blocks(p, region, n_args, args) || !ml_lex_need(&p->in, '}') || !mp_check_labels(p) || !mp_close_scope(p, scope))
+  if (!blocks(p, region, n_args, args) || !ml_lex_need(&p->in, '}') || !mp_check_labels(p) ||
+      !mp_close_scope(p, scope))
     return false;
   p->needs_flow |= region->first != region->last;
   forget_labels(p);

@@ -30,9 +30,11 @@ const HlSym *mp_value_name(MpParser *p) {
   while (ml_lex_is(*s, ML_DIGIT) && number < MAX_DECIMAL)
     number = number * 10 + (uint32_t)(*s++ - '0');
   const HlSym *sym = NULL;
-  if (HL_LIKELY(s > begin && !ml_lex_is(*s, ML_SUFFIX) && (*begin != '0' || s == begin + 1) && number < MAX_DECIMAL)) {
-    sym = number < p->n_decimal && p->decimal[number] ? p->decimal[number]
-                                                      : decimal_name(p, number, begin, (size_t)(s - begin));
+  if (HL_LIKELY(s > begin && !ml_lex_is(*s, ML_SUFFIX) && (*begin != '0' || s == begin + 1) &&
+                number < MAX_DECIMAL)) {
+    sym = number < p->n_decimal && p->decimal[number]
+              ? p->decimal[number]
+              : decimal_name(p, number, begin, (size_t)(s - begin));
   } else {
     s = ml_lex_is(*begin, ML_DIGIT) ? s : ml_lex_suffix_end(begin);
     while (ml_lex_is(*begin, ML_DIGIT) && ml_lex_is(*s, ML_DIGIT))
@@ -115,8 +117,10 @@ static void hide(MpParser *p, const HlSym *name, const MpDef *def) {
 }
 
 // The value is taken all the same.
-static bool type_mismatch(MpParser *p, const MpUse *use, const HlMlType *type, const HlMlType *other) {
-  return mp_flaw(p, use->at, "use of value '%%%s' expects different type than prior uses: '%s' vs '%s'",
+static bool type_mismatch(MpParser *p, const MpUse *use, const HlMlType *type,
+                          const HlMlType *other) {
+  return mp_flaw(p, use->at,
+                 "use of value '%%%s' expects different type than prior uses: '%s' vs '%s'",
                  use->name->text, hl_ml_type_text(p->cx, type), hl_ml_type_text(p->cx, other));
 }
 
@@ -132,9 +136,11 @@ static void add_slot(MpParser *p, MpForward *f, HlMlValue **slot) {
   f->slot[f->n_slots++] = slot;
 }
 
-static MpForward **find_forward(MpForward **slots, uint32_t n, const HlSym *name, uint32_t number, uint32_t scope) {
+static MpForward **find_forward(MpForward **slots, uint32_t n, const HlSym *name, uint32_t number,
+                                uint32_t scope) {
   uint32_t k = (uint32_t)hl_hash_mix((uint64_t)name->index << 32 | number, scope) & (n - 1);
-  while (slots[k] && (slots[k]->name != name || slots[k]->number != number || slots[k]->scope != scope))
+  while (slots[k] &&
+         (slots[k]->name != name || slots[k]->number != number || slots[k]->scope != scope))
     k = (k + 1) & (n - 1);
   return &slots[k];
 }
@@ -165,7 +171,11 @@ static MpForward *stand_in(MpParser *p, MpDef *def, const MpUse *use, const HlMl
     return *slot;
   p->n_forwards += *slot == NULL;
   MpForward *f = *slot = HL_NEW(p->own, MpForward);
-  *f = (MpForward){.name = use->name, .at = use->at, .number = use->number, .scope = p->scope, .next = def->forward,
+  *f = (MpForward){.name = use->name,
+                   .at = use->at,
+                   .number = use->number,
+                   .scope = p->scope,
+                   .next = def->forward,
                    .older = p->forwards};
   f->value = HL_NEW(p->arena, HlMlValue);
   f->value->type = type;
@@ -182,7 +192,8 @@ bool mp_resolve(MpParser *p, const MpUse *use, const HlMlType *type, HlMlValue *
     add_slot(p, f, slot);
     *slot = f->value;
   } else if (HL_UNLIKELY(use->number >= def->count)) {
-    return mp_error(p, use->at, "reference to invalid result number: '%%%s' has %u", use->name->text, def->count);
+    return mp_error(p, use->at, "reference to invalid result number: '%%%s' has %u",
+                    use->name->text, def->count);
   } else {
     *slot = def->value + use->number;
   }
@@ -190,14 +201,18 @@ bool mp_resolve(MpParser *p, const MpUse *use, const HlMlType *type, HlMlValue *
 }
 
 // Puts the values where stand-ins took their places.
-static bool fill_forwards(MpParser *p, MpForward *forward, const char *at, HlMlValue *first, uint32_t count) {
+static bool fill_forwards(MpParser *p, MpForward *forward, const char *at, HlMlValue *first,
+                          uint32_t count) {
   for (MpForward *f = forward; f; f = f->next) {
     if (f->number >= count)
-      return mp_error(p, f->at, "reference to invalid result number: '%%%s' has %u", f->name->text, count);
+      return mp_error(p, f->at, "reference to invalid result number: '%%%s' has %u", f->name->text,
+                      count);
     HlMlValue *value = first + f->number;
     if (value->type != f->value->type)
-      mp_flaw(p, at, "definition of SSA value '%%%s#%u' has type '%s', but it was used with type '%s'", f->name->text,
-              f->number, hl_ml_type_text(p->cx, value->type), hl_ml_type_text(p->cx, f->value->type));
+      mp_flaw(p, at,
+              "definition of SSA value '%%%s#%u' has type '%s', but it was used with type '%s'",
+              f->name->text, f->number, hl_ml_type_text(p->cx, value->type),
+              hl_ml_type_text(p->cx, f->value->type));
     for (int k = 0; k < f->n_slots; k++)
       *f->slot[k] = value;
     f->value = NULL;

@@ -59,7 +59,9 @@ static const HlMlAttr *axis(MpParser *p) {
   return mp_make_struct(p, "sdy.axis_ref", base);
 }
 
-static const HlMlAttr *axes(MpParser *p) { return list(p, '{', '}', axis); }
+static const HlMlAttr *axes(MpParser *p) {
+  return list(p, '{', '}', axis);
+}
 
 // "x"=2
 static const HlMlAttr *mesh_axis(MpParser *p) {
@@ -89,8 +91,8 @@ static const HlMlAttr *mesh(MpParser *p) {
   if (!ml_lex_need(&p->in, '<') || !(all = list(p, '[', ']', mesh_axis)))
     return NULL;
   push_field(p, "axes", all);
-  if (ml_lex_eat(&p->in, ',') &&
-      (!ml_lex_need_word(&p->in, "device_ids") || !ml_lex_need(&p->in, '=') || !push_int_field(p, "device_ids")))
+  if (ml_lex_eat(&p->in, ',') && (!ml_lex_need_word(&p->in, "device_ids") ||
+                                  !ml_lex_need(&p->in, '=') || !push_int_field(p, "device_ids")))
     return NULL;
   return ml_lex_need(&p->in, '>') ? mp_make_struct(p, "sdy.mesh", base) : NULL;
 }
@@ -135,7 +137,10 @@ static bool sharding_axes(MpParser *p) {
     return ml_lex_expected(&p->in, "'replicated' or 'unreduced'");
   if (!ml_lex_need(&p->in, '='))
     return false;
-  const int op = replicated ? 0 : ml_lex_eat_word(&p->in, "max") ? 1 : ml_lex_eat_word(&p->in, "min") ? 2 : 0;
+  const int op = replicated                       ? 0
+                 : ml_lex_eat_word(&p->in, "max") ? 1
+                 : ml_lex_eat_word(&p->in, "min") ? 2
+                                                  : 0;
   const HlMlAttr *all = axes(p);
   if (!all)
     return false;
@@ -152,7 +157,8 @@ static const HlMlAttr *sharding(MpParser *p) {
   const int base = p->nameds.n;
   const char *begin = p->in.at;
   const HlMlAttr *which, *dims;
-  if (!ml_lex_need(&p->in, '<') || !(which = ml_lex_eat_word(&p->in, "mesh") ? mesh(p) : mp_symbol(p)) ||
+  if (!ml_lex_need(&p->in, '<') ||
+      !(which = ml_lex_eat_word(&p->in, "mesh") ? mesh(p) : mp_symbol(p)) ||
       !ml_lex_need(&p->in, ',') || !(dims = list(p, '[', ']', dimension)))
     return NULL;
   push_field(p, "mesh_or_ref", which);
@@ -165,7 +171,8 @@ static const HlMlAttr *sharding(MpParser *p) {
   return mp_make_struct(p, "sdy.sharding", base);
 }
 
-static const HlMlAttr *wrap(MpParser *p, const char *name, const char *field, const HlMlAttr *value) {
+static const HlMlAttr *wrap(MpParser *p, const char *name, const char *field,
+                            const HlMlAttr *value) {
   const int base = p->nameds.n;
   if (!value)
     return NULL;
@@ -262,9 +269,10 @@ static bool factor_list(MpParser *p, const char *field) {
 }
 
 static bool factor_lists(MpParser *p) {
-  static const char *const words[] = {"reduction", "need_replication", "permutation", "blocked_propagation"};
-  static const char *const names[] = {"reduction_factors", "need_replication_factors", "permutation_factors",
-                                      "blocked_propagation_factors"};
+  static const char *const words[] = {"reduction", "need_replication", "permutation",
+                                      "blocked_propagation"};
+  static const char *const names[] = {"reduction_factors", "need_replication_factors",
+                                      "permutation_factors", "blocked_propagation_factors"};
   for (int k = 0; k < HL_COUNT_OF(words); k++)
     if (ml_lex_eat_word(&p->in, words[k]) && !factor_list(p, names[k]))
       return false;
@@ -275,8 +283,8 @@ static bool factor_lists(MpParser *p) {
 static const HlMlAttr *rule(MpParser *p) {
   const int base = p->nameds.n;
   const HlMlAttr *operands, *results;
-  if (!ml_lex_need(&p->in, '<') || !(operands = list(p, '(', ')', tensor_mapping)) || !ml_lex_need_arrow(&p->in) ||
-      !(results = list(p, '(', ')', tensor_mapping)))
+  if (!ml_lex_need(&p->in, '<') || !(operands = list(p, '(', ')', tensor_mapping)) ||
+      !ml_lex_need_arrow(&p->in) || !(results = list(p, '(', ')', tensor_mapping)))
     return NULL;
   push_field(p, "operand_mappings", operands);
   push_field(p, "result_mappings", results);
@@ -296,8 +304,8 @@ static const HlMlAttr *all_to_all_param(MpParser *p) {
   const int base = p->nameds.n;
   const HlMlAttr *all = axes(p);
   int64_t from, to;
-  if (!all || !ml_lex_need(&p->in, ':') || !ml_lex_int(&p->in, &from) || !ml_lex_need_arrow(&p->in) ||
-      !ml_lex_int(&p->in, &to))
+  if (!all || !ml_lex_need(&p->in, ':') || !ml_lex_int(&p->in, &from) ||
+      !ml_lex_need_arrow(&p->in) || !ml_lex_int(&p->in, &to))
     return NULL;
   push_field(p, "axes", all);
   push_field(p, "src_dim", hl_ml_i64(p->tree, from));
@@ -305,7 +313,9 @@ static const HlMlAttr *all_to_all_param(MpParser *p) {
   return mp_make_struct(p, "sdy.all_to_all_param", base);
 }
 
-static const HlMlAttr *axis_list(MpParser *p) { return wrap(p, "sdy.axis_ref_list", "value", axes(p)); }
+static const HlMlAttr *axis_list(MpParser *p) {
+  return wrap(p, "sdy.axis_ref_list", "value", axes(p));
+}
 
 static const HlMlAttr *manual_axes(MpParser *p) {
   return wrap(p, "sdy.manual_axes", "axes", list(p, '{', '}', string));
@@ -323,7 +333,7 @@ const HlMlAttr *mp_sdy_body(MpParser *p, const char *name) {
   static const struct {
     const char *name;
     ItemFn *read;
-    bool has_brackets;         // <> are part of its syntax
+    bool has_brackets;  // <> are part of its syntax
   } known[] = {{"mesh", mesh, true},
                {"sharding", sharding, true},
                {"sharding_per_value", per_value, true},

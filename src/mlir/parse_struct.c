@@ -153,7 +153,8 @@ const HlMlAttr *mp_short(MpParser *p, MlKind kind, const char *more) {
   case ML_K_TYPE: return type_word(p);
   case ML_K_I64S: return int_list_attr(p);
   case ML_K_BOOLS: return bool_list_attr(p);
-  case ML_K_ENUM: case ML_K_STRUCT: return struct_or_enum(p, kind, more);
+  case ML_K_ENUM:
+  case ML_K_STRUCT: return struct_or_enum(p, kind, more);
   default: return mp_attr(p, NULL);
   }
 }
@@ -190,7 +191,8 @@ static const HlMlAttr *implied_list(MpParser *p, const char *item) {
 
 static const HlMlAttr *field_value(MpParser *p, const MlStruct *row, const MlField *field) {
   if (field->kind == ML_K_ARRAY)
-    return *p->in.at == '[' ? implied_list(p, implied_row(row->name, field->name)) : mp_attr(p, NULL);
+    return *p->in.at == '[' ? implied_list(p, implied_row(row->name, field->name))
+                            : mp_attr(p, NULL);
   return mp_short(p, field->kind, implied_row(row->name, field->name));
 }
 
@@ -209,7 +211,8 @@ static const HlMlAttr *fields(MpParser *p, const MlStruct *row, HlStr name) {
     HlStr word = ml_lex_word(&p->in);
     const MlField *field = find_field(row, word);
     if (!field) {
-      mp_error(p, at, "expected a field of %s, but found '%.*s'", row->name, (int)(word.n < 60 ? word.n : 60), word.at);
+      mp_error(p, at, "expected a field of %s, but found '%.*s'", row->name,
+               (int)(word.n < 60 ? word.n : 60), word.at);
       return NULL;
     }
     const HlSym *sym = mp_sym(p, word.at, word.n);
@@ -278,7 +281,7 @@ static const HlMlAttr *own_body(MpParser *p, const MlStruct *row, HlStr name) {
 // --- Dimensions of a convolution ---------------------------------------------------------------------------------
 
 typedef struct ConvPart {
-  int64_t first, second;       // where its letters stand
+  int64_t first, second;  // where its letters stand
   int64_t *spatial;
   int n;
 } ConvPart;
@@ -303,7 +306,8 @@ static bool conv_part(MpParser *p, const char letters[2], ConvPart *out) {
     } else {
       HlStr word = ml_lex_word(&p->in);
       if (word.n != 1 || (*word.at != letters[0] && *word.at != letters[1]))
-        return mp_error(p, at, "unexpected dimension, expecting %c, %c or a number", letters[0], letters[1]);
+        return mp_error(p, at, "unexpected dimension, expecting %c, %c or a number", letters[0],
+                        letters[1]);
       which = *word.at == letters[0] ? -1 : -2;
     }
     for (int k = base; k < p->ints.n; k++)
@@ -339,7 +343,8 @@ static void push_conv_part(MpParser *p, const ConvPart *part, const char *first,
                            const char *spatial) {
   mp_push_named(p, mp_word(p, first), hl_ml_i64(p->tree, part->first), false);
   mp_push_named(p, mp_word(p, second), hl_ml_i64(p->tree, part->second), false);
-  mp_push_named(p, mp_word(p, spatial), hl_ml_dense_i64s(p->tree, (HlI64s){part->spatial, part->n}), false);
+  mp_push_named(p, mp_word(p, spatial), hl_ml_dense_i64s(p->tree, (HlI64s){part->spatial, part->n}),
+                false);
 }
 
 const HlMlAttr *mp_conv_body(MpParser *p, HlStr name) {
@@ -354,10 +359,12 @@ const HlMlAttr *mp_conv_body(MpParser *p, HlStr name) {
   ml_lex_move(&p->in, p->in.at + 1);
   if (!conv_part(p, "io", &kernel) || !ml_lex_need_arrow(&p->in) || !conv_part(p, "bf", &output))
     return NULL;
-  push_conv_part(p, &input, "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions");
+  push_conv_part(p, &input, "input_batch_dimension", "input_feature_dimension",
+                 "input_spatial_dimensions");
   push_conv_part(p, &kernel, "kernel_input_feature_dimension", "kernel_output_feature_dimension",
                  "kernel_spatial_dimensions");
-  push_conv_part(p, &output, "output_batch_dimension", "output_feature_dimension", "output_spatial_dimensions");
+  push_conv_part(p, &output, "output_batch_dimension", "output_feature_dimension",
+                 "output_spatial_dimensions");
   return mp_make_struct(p, mp_sym(p, name.at, name.n)->text, base);
 }
 
@@ -367,7 +374,8 @@ const HlMlAttr *mp_conv_body(MpParser *p, HlStr name) {
 static const HlMlAttr *known_attr(MpParser *p, HlStr name, HlMlDialect dialect, bool *is_known) {
   *is_known = true;
   const char *dot = memchr(name.at, '.', name.n);
-  if (dot && hl_str_is((HlStr){dot, (size_t)(name.at + name.n - dot)}, ".bounds") && dialect != HL_ML_SDY)
+  if (dot && hl_str_is((HlStr){dot, (size_t)(name.at + name.n - dot)}, ".bounds") &&
+      dialect != HL_ML_SDY)
     return bounds(p, dialect);
   const MlStruct *row = ml_find_struct(name);
   if (row)
@@ -381,9 +389,11 @@ static const HlMlAttr *known_attr(MpParser *p, HlStr name, HlMlDialect dialect, 
   return attr && (!is_bracketed || ml_lex_need(&p->in, '>')) ? attr : NULL;
 }
 
-static const HlMlAttr *unknown_attr(MpParser *p, const char *begin, HlStr name, HlMlDialect dialect) {
+static const HlMlAttr *unknown_attr(MpParser *p, const char *begin, HlStr name,
+                                    HlMlDialect dialect) {
   if (dialect == HL_ML_STABLEHLO) {
-    mp_error(p, begin, "unknown StableHLO attribute '%.*s'", (int)(name.n < 60 ? name.n : 60), name.at);
+    mp_error(p, begin, "unknown StableHLO attribute '%.*s'", (int)(name.n < 60 ? name.n : 60),
+             name.at);
     return NULL;
   }
   const char *end = ml_lex_suffix_end(begin + 1);
@@ -396,11 +406,13 @@ static const HlMlAttr *unknown_attr(MpParser *p, const char *begin, HlStr name, 
     end++;
   }
   ml_lex_move(&p->in, end);
-  return hl_ml_attr_of(p->tree, &(HlMlAttr){.kind = HL_ML_A_OTHER, .sym = mp_sym(p, begin, (size_t)(end - begin))});
+  return hl_ml_attr_of(
+      p->tree, &(HlMlAttr){.kind = HL_ML_A_OTHER, .sym = mp_sym(p, begin, (size_t)(end - begin))});
 }
 
 // "#mhlo<precision HIGH>" and "#mhlo<"precision HIGH">": the name stands within the brackets.
-static const HlMlAttr *inner_attr(MpParser *p, const char *begin, HlStr prefix, HlMlDialect dialect) {
+static const HlMlAttr *inner_attr(MpParser *p, const char *begin, HlStr prefix,
+                                  HlMlDialect dialect) {
   ml_lex_move(&p->in, p->in.at + 1);
   const bool is_quoted = *p->in.at == '"';
   if (is_quoted)
@@ -436,8 +448,8 @@ const HlMlAttr *mp_dialect_attr(MpParser *p) {
 
 // --- One form whatever the spelling ------------------------------------------------------------------------------
 
-static const HlMlAttr *enum_of_string(MpParser *p, const char *at, const char *more, HlMlDialect dialect,
-                                      const HlMlAttr *value) {
+static const HlMlAttr *enum_of_string(MpParser *p, const char *at, const char *more,
+                                      HlMlDialect dialect, const HlMlAttr *value) {
   const MlEnum *words = ml_find_enum(hl_str(more));
   int64_t number;
   if (!words)
@@ -463,8 +475,8 @@ static bool is_int_list(const HlMlAttr *value) {
   return kind == HL_ML_INT || kind == HL_ML_INDEX;
 }
 
-static const HlMlAttr *struct_of_dict(MpParser *p, const char *at, const char *more, HlMlDialect dialect,
-                                      const HlMlAttr *value) {
+static const HlMlAttr *struct_of_dict(MpParser *p, const char *at, const char *more,
+                                      HlMlDialect dialect, const HlMlAttr *value) {
   const MlStruct *row = ml_find_struct(hl_str(more));
   if (!row || strncmp(more, "sdy.", 4) == 0)
     return value;
@@ -476,7 +488,8 @@ static const HlMlAttr *struct_of_dict(MpParser *p, const char *at, const char *m
       return NULL;
     }
     const HlMlAttr *inner = value->dict[k].value;
-    if ((field->kind == ML_K_I64S && !is_int_list(inner)) || (field->kind == ML_K_I64 && inner->kind != HL_ML_A_INT)) {
+    if ((field->kind == ML_K_I64S && !is_int_list(inner)) ||
+        (field->kind == ML_K_I64 && inner->kind != HL_ML_A_INT)) {
       mp_error(p, at, "field '%s' of %s has a value of the wrong kind", name->text, row->name);
       return NULL;
     }
@@ -485,15 +498,15 @@ static const HlMlAttr *struct_of_dict(MpParser *p, const char *at, const char *m
   return hl_ml_struct(p->tree, mp_spelt(dialect, more, buffer), value->n, value->dict);
 }
 
-static const HlMlAttr *normal_item(MpParser *p, const char *at, const char *more, HlMlDialect dialect,
-                                   const HlMlAttr *value) {
+static const HlMlAttr *normal_item(MpParser *p, const char *at, const char *more,
+                                   HlMlDialect dialect, const HlMlAttr *value) {
   if (value->kind == HL_ML_A_STRING)
     return enum_of_string(p, at, more, dialect, value);
   return value->kind == HL_ML_A_DICT ? struct_of_dict(p, at, more, dialect, value) : value;
 }
 
-static const HlMlAttr *normal_list(MpParser *p, const char *at, const MlAttrRow *row, HlMlDialect dialect,
-                                   const HlMlAttr *value) {
+static const HlMlAttr *normal_list(MpParser *p, const char *at, const MlAttrRow *row,
+                                   HlMlDialect dialect, const HlMlAttr *value) {
   const int base = p->ptrs.n;
   bool has_changed = false;
   for (int k = 0; k < value->n; k++) {

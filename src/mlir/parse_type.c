@@ -16,7 +16,8 @@ static bool is_type_word(HlStr word) {
   case 'n': return ML_IS(word, "none");
   case 'b': return ML_IS(word, "bf16");
   case 'f': return word.n > 1 && ml_lex_is(s[1], ML_DIGIT);
-  case 's': case 'u':
+  case 's':
+  case 'u':
     if (s[1] != 'i')
       return false;
     s++;
@@ -77,15 +78,17 @@ static const HlMlType *float_type(MpParser *p, HlStr word) {
     type = hl_ml_float_type(p->tree, text);
   }
   if (!type)
-    mp_error(p, word.at, "expected a type, but found '%.*s'", (int)(word.n < 60 ? word.n : 60), word.at);
+    mp_error(p, word.at, "expected a type, but found '%.*s'", (int)(word.n < 60 ? word.n : 60),
+             word.at);
   return type;
 }
 
 const HlMlType *mp_plain(MpParser *p, MpPlain which) {
   const HlMlType **type = &p->plain[which];
   if (!*type)
-    *type = which == MP_F64 || which == MP_F32 ? hl_ml_float_type(p->tree, which == MP_F64 ? "f64" : "f32")
-                                               : hl_ml_int_type(p->tree, which == MP_I64 ? 64 : 32, HL_ML_SIGNLESS);
+    *type = which == MP_F64 || which == MP_F32
+                ? hl_ml_float_type(p->tree, which == MP_F64 ? "f64" : "f32")
+                : hl_ml_int_type(p->tree, which == MP_I64 ? 64 : 32, HL_ML_SIGNLESS);
   return *type;
 }
 
@@ -124,8 +127,12 @@ static bool dimension_list(MpParser *p) {
 
 static bool is_element(const HlMlType *type) {
   switch ((HlMlTypeKind)type->kind) {
-  case HL_ML_NONE: case HL_ML_TUPLE: case HL_ML_FUNCTION: case HL_ML_TENSOR: case HL_ML_UNRANKED: case HL_ML_MEMREF:
-    return false;
+  case HL_ML_NONE:
+  case HL_ML_TUPLE:
+  case HL_ML_FUNCTION:
+  case HL_ML_TENSOR:
+  case HL_ML_UNRANKED:
+  case HL_ML_MEMREF: return false;
   default: return true;
   }
 }
@@ -173,10 +180,12 @@ static bool check_bounds(MpParser *p, const char *at, const HlMlType *type) {
   if (!bounds.n)
     return true;
   if (bounds.n != type->rank)
-    return mp_error(p, at, "bounds length is %d, expected to be equal to rank(%d) of the tensor", bounds.n, type->rank);
+    return mp_error(p, at, "bounds length is %d, expected to be equal to rank(%d) of the tensor",
+                    bounds.n, type->rank);
   for (int k = 0; k < bounds.n; k++)
     if (bounds.at[k] != HL_UNBOUNDED && type->dim[k] != HL_UNBOUNDED)
-      return mp_error(p, at, "static dimension %d cannot have a bound, use ? to indicate a missing bound", k);
+      return mp_error(
+          p, at, "static dimension %d cannot have a bound, use ? to indicate a missing bound", k);
   return true;
 }
 
@@ -201,7 +210,11 @@ static const HlMlType *shaped_type(MpParser *p, HlMlTypeKind kind, const char *b
     return other_type(p, begin, begin + strlen("memref"));
   if (!ml_lex_need(&p->in, '>'))
     return NULL;
-  const HlMlType type = {.kind = (uint8_t)kind, .rank = rank, .dim = p->ints.at + base, .n = 1, .element = &element,
+  const HlMlType type = {.kind = (uint8_t)kind,
+                         .rank = rank,
+                         .dim = p->ints.at + base,
+                         .n = 1,
+                         .element = &element,
                          .encoding = encoding};
   return check_bounds(p, begin, &type) ? hl_ml_type_intern(p->tree, &type) : NULL;
 }
@@ -257,7 +270,8 @@ bool mp_type_list(MpParser *p) {
 // "<T, U>", which may be empty.
 static const HlMlType *list_type(MpParser *p, HlMlTypeKind kind) {
   const int base = p->types.n;
-  if (!ml_lex_need(&p->in, '<') || (*p->in.at != '>' && !mp_type_list(p)) || !ml_lex_need(&p->in, '>'))
+  if (!ml_lex_need(&p->in, '<') || (*p->in.at != '>' && !mp_type_list(p)) ||
+      !ml_lex_need(&p->in, '>'))
     return NULL;
   const int n = p->types.n - base;
   p->types.n = base;
@@ -294,7 +308,8 @@ static const HlMlType *alias(MpParser *p, HlStr name) {
   const HlSym *sym = hl_syms_find(p->tree->syms, name.at, name.n);
   const HlMlType *type = sym && sym->index < p->n_type_alias ? p->type_alias[sym->index] : NULL;
   if (!type)
-    mp_error(p, name.at - 1, "undefined symbol alias id '%.*s'", (int)(name.n < 60 ? name.n : 60), name.at);
+    mp_error(p, name.at - 1, "undefined symbol alias id '%.*s'", (int)(name.n < 60 ? name.n : 60),
+             name.at);
   return type;
 }
 
@@ -315,14 +330,18 @@ static const HlMlType *dialect_type(MpParser *p) {
   static const struct {
     const char *text;
     HlMlTypeKind kind;
-  } known[] = {{"stablehlo.token", HL_ML_TOKEN},        {"mhlo.token", HL_ML_TOKEN}, {"stablehlo.future", HL_ML_FUTURE},
-               {"mhlo.async_bundle", HL_ML_BUNDLE},     {"quant.uniform", HL_ML_QUANT}};
+  } known[] = {{"stablehlo.token", HL_ML_TOKEN},
+               {"mhlo.token", HL_ML_TOKEN},
+               {"stablehlo.future", HL_ML_FUTURE},
+               {"mhlo.async_bundle", HL_ML_BUNDLE},
+               {"quant.uniform", HL_ML_QUANT}};
   for (int k = 0; k < HL_COUNT_OF(known); k++) {
     if (!hl_str_is(name, known[k].text))
       continue;
     ml_lex_move(&p->in, end);
     if (known[k].kind == HL_ML_TOKEN)
-      return hl_ml_type_intern(p->tree, &(HlMlType){.kind = HL_ML_TOKEN, .is_mhlo = name.at[0] == 'm'});
+      return hl_ml_type_intern(p->tree,
+                               &(HlMlType){.kind = HL_ML_TOKEN, .is_mhlo = name.at[0] == 'm'});
     return known[k].kind == HL_ML_QUANT ? mp_quant(p) : list_type(p, known[k].kind);
   }
   const HlMlDialect dialect = ml_find_dialect(name);

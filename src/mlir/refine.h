@@ -10,14 +10,14 @@
 #include "mlir/dialect.h"
 
 enum {
-  REFINE_MAX_KNOWN = 1 << 16,  // elements of a value worth knowing
-  REFINE_MAX_COPIES = 1 << 13, // of functions: calls within calls may ask for any number
-  REFINE_MAX_VALUES = 1 << 22  // in copies of functions
+  REFINE_MAX_KNOWN = 1 << 16,   // elements of a value worth knowing
+  REFINE_MAX_COPIES = 1 << 13,  // of functions: calls within calls may ask for any number
+  REFINE_MAX_VALUES = 1 << 22   // in copies of functions
 };
 
 typedef struct Known {
   bool is;
-  HlI64s at;                   // row-major
+  HlI64s at;  // row-major
 } Known;
 
 typedef struct Callee Callee;  // what is known of a function that is called (refine.c)
@@ -25,18 +25,18 @@ typedef struct Callee Callee;  // what is known of a function that is called (re
 typedef struct Refine {
   HlCx *cx;
   HlMlTree *tree;
-  HlArena *arena;              // dies with the refinement
-  uint32_t n_values;           // of the tree as it came
-  Known *known;                // by HlMlValue.index
+  HlArena *arena;     // dies with the refinement
+  uint32_t n_values;  // of the tree as it came
+  Known *known;       // by HlMlValue.index
   uint32_t n_known;
-  HlMlValue **now;             // by HlMlValue.index: what stands for a value that was replaced; NULL: itself
+  HlMlValue **now;  // by HlMlValue.index: what stands for a value that was replaced; NULL: itself
   uint32_t n_now;
-  HlMlValue **copied;          // by HlMlValue.index: its newest copy
+  HlMlValue **copied;  // by HlMlValue.index: its newest copy
   uint32_t n_copied;
-  Callee *callee;              // by HlSym.index
+  Callee *callee;  // by HlSym.index
   uint32_t n_callees;
-  int n_copies;                // of functions
-  int depth;                   // of calls and regions
+  int n_copies;  // of functions
+  int depth;     // of calls and regions
 } Refine;
 
 // refine.c
@@ -52,7 +52,7 @@ bool refine_error(Refine *r, const HlMlOp *op, const char *format, ...) HL_PRINT
 // refine_fold.c
 const Known *refine_known(const Refine *r, const HlMlValue *value);  // NULL: unknown
 void refine_know(Refine *r, const HlMlValue *value, HlI64s at);
-void refine_fold(Refine *r, const HlMlOp *op);        // notes the results that follow from known operands
+void refine_fold(Refine *r, const HlMlOp *op);  // notes the results that follow from known operands
 // Whether two values are the same number, by the ops that make them.
 bool refine_same(const HlMlValue *a, const HlMlValue *b);
 

@@ -15,20 +15,20 @@ typedef struct Simplify {
   HlCx *cx;
   HlMlTree *tree;
   HlArena *arena;
-  MlConversion *shared;        // alias, uses
-  HlMlBlock *body;             // of the function
-  MlLower lower;               // for computing with constants
-  HlMlOp **constant;           // of this function, a table by content
+  MlConversion *shared;  // alias, uses
+  HlMlBlock *body;       // of the function
+  MlLower lower;         // for computing with constants
+  HlMlOp **constant;     // of this function, a table by content
   uint32_t n_constants, constant_slots;
-  uint32_t *uses;              // by value index; right for the function that is looked at
+  uint32_t *uses;  // by value index; right for the function that is looked at
 } Simplify;
 
-HlMlValue *sm_value(const Simplify *s, HlMlValue *value);             // what it is by now
+HlMlValue *sm_value(const Simplify *s, HlMlValue *value);  // what it is by now
 void sm_alias(Simplify *s, HlMlValue *value, HlMlValue *is);
-const HlMlAttr *sm_constant(const HlMlValue *value);                  // DENSE; NULL: not a constant
+const HlMlAttr *sm_constant(const HlMlValue *value);  // DENSE; NULL: not a constant
 // All elements are equal to a number.
 bool sm_is_all(const HlMlValue *value, double number);
-bool sm_int(const HlMlValue *value, int64_t *out);                    // a constant of one integer or bool
+bool sm_int(const HlMlValue *value, int64_t *out);  // a constant of one integer or bool
 
 // True when all results have been found to be constants.
 bool sm_fold(Simplify *s, HlMlOp *op);

@@ -35,7 +35,7 @@ MlConversion *ml_conversion(const HlMlTree *tree) {
 
 // A table with room for entry `index`, what it held kept and the rest zeroed.
 static void *grow(HlArena *arena, void *table, uint32_t n, uint32_t new_n, size_t size) {
-  char *grown = HL_ARRAY(arena, char, new_n * size);
+  char *grown = HL_ARRAY(arena, char, new_n *size);
   if (n > 0)
     memcpy(grown, table, n * size);
   return grown;
@@ -501,7 +501,7 @@ HlComp *ml_lower_func(MlLower *l, HlBuild *b, const HlMlOp *user, const HlSym *n
 // Symbols that ops name, each once.
 typedef struct Named {
   HlArena *arena;
-  uint32_t *met;               // by index of a symbol: the last walk that met it
+  uint32_t *met;  // by index of a symbol: the last walk that met it
   uint32_t walk;
   const HlSym **list;
   int n, capacity;

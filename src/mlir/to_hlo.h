@@ -27,9 +27,11 @@
 #include "hilo/mlir.h"
 #include "mlir/dialect.h"
 
-enum { ML_MANY_EQUAL = 32 };    // from so many equal elements on XLA makes a constant by a broadcast of its own
+enum {
+  ML_MANY_EQUAL = 32
+};  // from so many equal elements on XLA makes a constant by a broadcast of its own
 
-typedef struct MlUndo {        // what a value meant outside the computation being built
+typedef struct MlUndo {  // what a value meant outside the computation being built
   uint32_t value;
   HlInst *was;
 } MlUndo;
@@ -38,28 +40,28 @@ typedef struct MlUndo {        // what a value meant outside the computation bei
 // tables have no end of life of their own: an entry leaves behind what the next one must not mistake for its own (a
 // number of an earlier round), or nothing.
 typedef struct MlConversion {
-  bool is_prepared;            // what is done once for the whole tree is done
-  bool is_dynamic;             // some value of the tree has a size that is not known
-  const HlMlAttr *meshes;      // of sdy, by name; NULL: none
-  HlInst **value;              // by HlMlValue.index: MlLower's, empty between conversions
+  bool is_prepared;        // what is done once for the whole tree is done
+  bool is_dynamic;         // some value of the tree has a size that is not known
+  const HlMlAttr *meshes;  // of sdy, by name; NULL: none
+  HlInst **value;          // by HlMlValue.index: MlLower's, empty between conversions
   uint32_t *seen;
-  uint32_t n_values;           // that both have room for
-  uint32_t walk;               // the last one
-  struct MlFunc *func;         // by index of the symbol of its name
+  uint32_t n_values;    // that both have room for
+  uint32_t walk;        // the last one
+  struct MlFunc *func;  // by index of the symbol of its name
   uint32_t n_funcs;
-  uint32_t round;              // the last conversion
-  uint32_t *reached;           // by index of a symbol: the last walk over calls that met it
+  uint32_t round;     // the last conversion
+  uint32_t *reached;  // by index of a symbol: the last walk over calls that met it
   uint32_t n_reached, reach;
-  HlMlValue **alias;           // simplify.c: by value index, what it was found to be
+  HlMlValue **alias;  // simplify.c: by value index, what it was found to be
   uint32_t n_alias;
-  uint32_t *uses;              // simplify.c: by value index
+  uint32_t *uses;  // simplify.c: by value index
   uint32_t n_uses;
 } MlConversion;
 MlConversion *ml_conversion(const HlMlTree *tree);
 
 typedef enum MlFuncState { ML_FUNC_NEW, ML_FUNC_OPEN, ML_FUNC_DONE } MlFuncState;
 typedef struct MlFunc {
-  MlFuncState state;           // in the conversion `round`
+  MlFuncState state;  // in the conversion `round`
   uint32_t round;
   bool is_simplified;
   HlComp *comp;
@@ -71,15 +73,15 @@ typedef struct MlLower {
   HlCx *cx;
   HlMlTree *tree;
   HlModule *m;
-  HlArena *arena;              // dies with the conversion
+  HlArena *arena;  // dies with the conversion
   MlConversion *shared;
-  HlInst **value;              // by HlMlValue.index: in the computation being built
-  uint32_t *seen;              // by HlMlValue.index: the last walk that met its definition
+  HlInst **value;  // by HlMlValue.index: in the computation being built
+  uint32_t *seen;  // by HlMlValue.index: the last walk that met its definition
   uint32_t walk;
   MlUndo *undo;
   int n_undo, undo_capacity;
   const HlMlOp *entry;
-  int n_regions;               // made so far; numbers their computations
+  int n_regions;  // made so far; numbers their computations
   int depth;
   MlFrames *frames;
 } MlLower;
@@ -93,13 +95,14 @@ HlInst *ml_value(MlLower *l, HlBuild *b, const HlMlOp *user, const HlMlValue *va
 HlInst *ml_in(MlLower *l, HlBuild *b, const HlMlOp *op, uint32_t operand);
 // Operands [from, from + n), in the conversion's arena; NULL after reporting.
 HlInst **ml_ins(MlLower *l, HlBuild *b, const HlMlOp *op, uint32_t from, uint32_t n);
-bool ml_set(MlLower *l, const HlMlValue *value, HlInst *inst);        // false when inst is NULL
-void ml_cover_values(MlLower *l);      // makes room for values that the tree got since
+bool ml_set(MlLower *l, const HlMlValue *value, HlInst *inst);  // false when inst is NULL
+void ml_cover_values(MlLower *l);  // makes room for values that the tree got since
 // Sets the op's results from one instruction: itself for one result, else elements of the tuple.
 bool ml_set_results(MlLower *l, HlBuild *b, const HlMlOp *op, HlInst *inst);
 bool ml_is_constant(const HlMlOp *op);
 bool ml_lower_op(MlLower *l, HlBuild *b, const HlMlOp *op);
-bool ml_lower_bare(MlLower *l, HlBuild *b, const HlMlOp *op);  // without its name, location, sharding
+bool ml_lower_bare(MlLower *l, HlBuild *b,
+                   const HlMlOp *op);  // without its name, location, sharding
 // All ops of a block; its terminator, which is not lowered, in *end.
 bool ml_lower_block(MlLower *l, HlBuild *b, const HlMlBlock *block, const HlMlOp **end);
 // The computation of a function, made at the first call for it.
@@ -109,9 +112,10 @@ HlBuild ml_enter(MlLower *l, const HlBuild *b, const char *name, int *undo);
 void ml_leave(MlLower *l, int undo);
 const char *ml_region_name(MlLower *l);
 bool ml_has_counts(const HlMlOp *op);  // as many operands and results as its row says
-bool ml_lower_plain(MlLower *l, HlBuild *b, const HlMlOp *op);  // operands in, the op of the same meaning out
-void ml_merge_constants(MlLower *l, HlComp *comp);            // to_hlo_merge.c
-void ml_name_as_xla(MlLower *l);                              // to_hlo_names.c
+bool ml_lower_plain(MlLower *l, HlBuild *b,
+                    const HlMlOp *op);              // operands in, the op of the same meaning out
+void ml_merge_constants(MlLower *l, HlComp *comp);  // to_hlo_merge.c
+void ml_name_as_xla(MlLower *l);                    // to_hlo_names.c
 bool ml_unsupported(MlLower *l, const HlMlOp *op, const char *format, ...) HL_PRINTF(3, 4);
 bool ml_bad(MlLower *l, const HlMlOp *op, const char *format, ...) HL_PRINTF(3, 4);
 // The builder without what belongs to the op being lowered: no name, metadata, sharding.
@@ -128,12 +132,12 @@ HlComp *ml_region_comp(MlLower *l, HlBuild *b, const HlMlOp *op, int region);
 const HlShape *ml_shape(MlLower *l, const HlMlOp *op, const HlMlType *type);
 // Of the op's results: the shape of the only one, or the tuple of all.
 const HlShape *ml_result_shape(MlLower *l, const HlMlOp *op);
-HlI64s ml_ints(MlLower *l, const HlMlOp *op, const char *name);       // in the module's arena
+HlI64s ml_ints(MlLower *l, const HlMlOp *op, const char *name);  // in the module's arena
 HlI64s ml_field_ints(MlLower *l, const HlMlAttr *attr, const char *name);
 int64_t ml_field_int(const HlMlAttr *attr, const char *name, int64_t absent);
 bool ml_attr_true(const HlMlOp *op, const char *name);
 double ml_attr_float(const HlMlOp *op, const char *name, double absent);
-const HlSym *ml_sym(MlLower *l, const HlSym *sym);                    // the module's
+const HlSym *ml_sym(MlLower *l, const HlSym *sym);  // the module's
 // precision_config: HL_A_OPERAND_PRECISION unless all are default.
 int ml_precision(MlLower *l, const HlMlOp *op, HlAttr *out);
 // n x 2 numbers of a dense tensor, flat.
@@ -144,7 +148,8 @@ typedef bool MlShardingFn(HlCx *cx, HlModule *m, HlPos pos, HlStr text, const Hl
 bool ml_sharding(MlLower *l, const HlMlOp *op, const HlMlAttr *text, const HlSharding **out);
 bool ml_begin_op(MlLower *l, HlBuild *b, const HlMlOp *op);
 bool ml_frontend(MlLower *l, const HlMlOp *op, const HlMlAttr *dict, HlDict *out);
-void ml_frontend_text(MlLower *l, HlDict *dict, const char *key, const HlMlAttr *value);  // as MLIR text
+void ml_frontend_text(MlLower *l, HlDict *dict, const char *key,
+                      const HlMlAttr *value);  // as MLIR text
 HlDict ml_dict_with(MlLower *l, HlDict dict, const char *key, const char *value, size_t n);
 const HlAccuracy *ml_accuracy(MlLower *l, const HlMlAttr *attr);
 const HlLayout *ml_layout(MlLower *l, HlI64s minor_to_major);
@@ -154,44 +159,54 @@ bool ml_module_attrs(MlLower *l);
 const HlMlAttr *ml_func_attr(const HlMlOp *func, const char *list, int k, const char *name);
 bool ml_argument(MlLower *l, HlBuild *b, const HlMlOp *func, int k);
 // What a function's result shardings make of its results.
-bool ml_function_results(MlLower *l, HlBuild *b, const HlMlOp *func, int n, HlInst **results, HlInst **root);
+bool ml_function_results(MlLower *l, HlBuild *b, const HlMlOp *func, int n, HlInst **results,
+                         HlInst **root);
 
 // --- sdy (to_hlo_sdy.c) -----------------------------------------------------------------------------------
 
 bool ml_sdy_sharding(MlLower *l, const HlMlOp *at, const HlMlAttr *sharding, const HlMlAttr *manual,
                      const HlSharding **out);
 // What an sdy attribute adds to an op or argument: its sharding and frontend attribute.
-bool ml_sdy_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlSharding **sharding, HlDict *frontend);
+bool ml_sdy_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlSharding **sharding,
+                 HlDict *frontend);
 bool ml_sdy_module(MlLower *l);
-HlI64Lists ml_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *groups);  // of either form (to_hlo_collective.c)
+HlI64Lists ml_groups(MlLower *l, const HlMlOp *op,
+                     const HlMlAttr *groups);  // of either form (to_hlo_collective.c)
 HlI64Lists ml_mesh_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *axes);
-bool ml_mesh_form(MlLower *l, const HlMlOp *op, const HlMlAttr *axes, HlGroups *out);  // the same, unspelt
+bool ml_mesh_form(MlLower *l, const HlMlOp *op, const HlMlAttr *axes,
+                  HlGroups *out);  // the same, unspelt
 
 // --- Locations (to_hlo_location.c) ----------------------------------------------------------------------
 
 const HlMetadata *ml_metadata(MlLower *l, const HlMlLocation *location, const char **name);
-const HlMetadata *ml_name_metadata(MlLower *l, const HlMlLocation *location, const char **name);  // op_name alone
+const HlMetadata *ml_name_metadata(MlLower *l, const HlMlLocation *location,
+                                   const char **name);  // op_name alone
 void ml_frames_done(MlLower *l);
 
 // --- Lowerings, by row (to_hlo.c has the table) -------------------------------------------------------------
 
 MlLowerFn ml_lower_convert, ml_lower_bitcast_convert, ml_lower_reduce_precision;
-MlLowerFn ml_lower_compare, ml_lower_select, ml_lower_clamp, ml_lower_complex_math, ml_lower_extremum, ml_lower_cbrt;
-MlLowerFn ml_lower_constant, ml_lower_iota, ml_lower_broadcast, ml_lower_broadcast_in_dim, ml_lower_slice, ml_lower_pad,
-    ml_lower_gather, ml_lower_index_select, ml_lower_dot, ml_lower_dot_general, ml_lower_convolution, ml_lower_einsum,
-    ml_lower_triangular_solve, ml_lower_rng, ml_lower_rng_bit_generator, ml_lower_dynamic, ml_lower_dynamic_reshape,
+MlLowerFn ml_lower_compare, ml_lower_select, ml_lower_clamp, ml_lower_complex_math,
+    ml_lower_extremum, ml_lower_cbrt;
+MlLowerFn ml_lower_constant, ml_lower_iota, ml_lower_broadcast, ml_lower_broadcast_in_dim,
+    ml_lower_slice, ml_lower_pad, ml_lower_gather, ml_lower_index_select, ml_lower_dot,
+    ml_lower_dot_general, ml_lower_convolution, ml_lower_einsum, ml_lower_triangular_solve,
+    ml_lower_rng, ml_lower_rng_bit_generator, ml_lower_dynamic, ml_lower_dynamic_reshape,
     ml_lower_set_dimension_size;
-MlLowerFn ml_lower_reduce, ml_lower_reduce_window, ml_lower_select_and_scatter, ml_lower_scatter, ml_lower_sort,
-    ml_lower_map, ml_lower_while, ml_lower_if, ml_lower_case, ml_lower_scan, ml_lower_fusion;
-MlLowerFn ml_lower_all_gather, ml_lower_all_reduce, ml_lower_reduce_scatter, ml_lower_all_to_all, ml_lower_permute,
-    ml_lower_collective_broadcast, ml_lower_collective_reduce, ml_lower_dynamic_broadcast, ml_lower_cross_replica_sum,
-    ml_lower_send, ml_lower_recv, ml_lower_infeed, ml_lower_outfeed, ml_lower_async_start, ml_lower_async_done, ml_lower_barrier, ml_lower_mhlo_async;
+MlLowerFn ml_lower_reduce, ml_lower_reduce_window, ml_lower_select_and_scatter, ml_lower_scatter,
+    ml_lower_sort, ml_lower_map, ml_lower_while, ml_lower_if, ml_lower_case, ml_lower_scan,
+    ml_lower_fusion;
+MlLowerFn ml_lower_all_gather, ml_lower_all_reduce, ml_lower_reduce_scatter, ml_lower_all_to_all,
+    ml_lower_permute, ml_lower_collective_broadcast, ml_lower_collective_reduce,
+    ml_lower_dynamic_broadcast, ml_lower_cross_replica_sum, ml_lower_send, ml_lower_recv,
+    ml_lower_infeed, ml_lower_outfeed, ml_lower_async_start, ml_lower_async_done, ml_lower_barrier,
+    ml_lower_mhlo_async;
 MlLowerFn ml_lower_custom_call, ml_lower_call, ml_lower_composite;
-MlLowerFn ml_lower_chlo_broadcast, ml_lower_chlo_function, ml_lower_constant_like, ml_lower_top_k, ml_lower_ragged_dot,
-    ml_lower_domain, ml_lower_trace, ml_lower_cast, ml_lower_bitcast;
+MlLowerFn ml_lower_chlo_broadcast, ml_lower_chlo_function, ml_lower_constant_like, ml_lower_top_k,
+    ml_lower_ragged_dot, ml_lower_domain, ml_lower_trace, ml_lower_cast, ml_lower_bitcast;
 MlLowerFn ml_lower_check, ml_lower_run_parallel, ml_lower_probe;
-MlLowerFn ml_lower_sdy_constraint, ml_lower_sdy_manual, ml_lower_sdy_group, ml_lower_sdy_barrier, ml_lower_sdy_edge,
-    ml_lower_sdy_collective, ml_lower_nothing;
+MlLowerFn ml_lower_sdy_constraint, ml_lower_sdy_manual, ml_lower_sdy_group, ml_lower_sdy_barrier,
+    ml_lower_sdy_edge, ml_lower_sdy_collective, ml_lower_nothing;
 // A custom call of the check dialect in either form; false in *is when the op is none.
 bool ml_lower_check_call(MlLower *l, HlBuild *b, const HlMlOp *op, bool *is);
 

@@ -20,14 +20,17 @@ static HlInst *pack(HlBuild *b, HlInst *x, HlDtype type, HlDtype to) {
   const int64_t last = x->shape->rank - 1;
   HlInst *wide = hl_b_convert(b, x, type);
   HlInst *placed = wide ? hl_b_binary(b, HL_OP_SHIFT_LEFT, wide, bit_numbers(b, wide)) : NULL;
-  HlInst *word = placed ? hl_b_reduce(b, HL_OP_OR, placed, hl_b_scalar_int(b, type, 0), (HlI64s){&last, 1}) : NULL;
+  HlInst *word =
+      placed ? hl_b_reduce(b, HL_OP_OR, placed, hl_b_scalar_int(b, type, 0), (HlI64s){&last, 1})
+             : NULL;
   return word && to != type ? hl_b_bitcast_convert(b, word, to) : word;
 }
 
 // The bits of a value as pred[..., N].
 static HlInst *unpack(MlLower *l, HlBuild *b, HlInst *x, HlDtype type) {
   const int rank = x->shape->rank;
-  int64_t *dim = HL_ARRAY(l->arena, int64_t, rank + 1), *kept = HL_ARRAY(l->arena, int64_t, rank + 1);
+  int64_t *dim = HL_ARRAY(l->arena, int64_t, rank + 1),
+          *kept = HL_ARRAY(l->arena, int64_t, rank + 1);
   for (int d = 0; d < rank; d++) {
     dim[d] = x->shape->dim[d];
     kept[d] = d;
@@ -35,7 +38,8 @@ static HlInst *unpack(MlLower *l, HlBuild *b, HlInst *x, HlDtype type) {
   dim[rank] = hl_dtype_info[type].bits;
   HlInst *word = x->shape->dtype == type ? x : hl_b_bitcast_convert(b, x, type);
   HlInst *wide = hl_b_broadcast(b, word, rank + 1, dim, (HlI64s){kept, rank});
-  HlInst *moved = wide ? hl_b_binary(b, HL_OP_SHIFT_RIGHT_LOGICAL, wide, bit_numbers(b, wide)) : NULL;
+  HlInst *moved =
+      wide ? hl_b_binary(b, HL_OP_SHIFT_RIGHT_LOGICAL, wide, bit_numbers(b, wide)) : NULL;
   HlInst *bit = moved ? hl_b_binary(b, HL_OP_AND, moved, hl_b_like_int(b, moved, 1)) : NULL;
   return bit ? hl_b_convert(b, bit, HL_PRED) : NULL;
 }
@@ -49,7 +53,8 @@ bool ml_lower_bitcast_convert(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return ml_lower_plain(l, b, op);
   const HlDtype type = unsigned_of(hl_dtype_info[from == HL_PRED ? to : from].bits);
   if (type == HL_NO_DTYPE)
-    return ml_unsupported(l, op, "%s between i1 and elements of this width is not supported", op->name->text);
+    return ml_unsupported(l, op, "%s between i1 and elements of this width is not supported",
+                          op->name->text);
   return ml_set_results(l, b, op, from == HL_PRED ? pack(b, x, type, to) : unpack(l, b, x, type));
 }
 
@@ -73,5 +78,6 @@ bool ml_lower_reduce_precision(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return true;
   HlInst *rounded = ml_value(l, b, op, &op->results[0]);
   HlInst *is_nan = hl_b_compare(b, HL_WORD_direction_NE, x, x);
-  return ml_set_results(l, b, op, hl_b_select(b, is_nan, hl_b_like(b, x, __builtin_inf()), rounded));
+  return ml_set_results(l, b, op,
+                        hl_b_select(b, is_nan, hl_b_like(b, x, __builtin_inf()), rounded));
 }

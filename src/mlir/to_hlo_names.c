@@ -34,12 +34,13 @@ static int compare_times(const void *a, const void *b) {
 
 typedef struct Names {
   MlLower *l;
-  uint32_t *count;             // names taken, by the index of the stem
+  uint32_t *count;  // names taken, by the index of the stem
 } Names;
 
 // A constant, or one that is spread: XLA moves them to the start of a function, each before those it moved earlier.
 static bool is_constant(const HlInst *inst) {
-  return inst->op == HL_OP_CONSTANT || (inst->op == HL_OP_BROADCAST && inst->operands[0]->op == HL_OP_CONSTANT);
+  return inst->op == HL_OP_CONSTANT ||
+         (inst->op == HL_OP_BROADCAST && inst->operands[0]->op == HL_OP_CONSTANT);
 }
 
 static void name_inst(Names *names, HlInst *inst) {

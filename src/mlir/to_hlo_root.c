@@ -14,8 +14,8 @@ typedef struct Rooted {
   HlBuild *b;
   const HlMlOp *op;
   HlI64Lists groups;
-  int64_t channel;             // 0: between replicas, else between partitions
-  int size;                    // members of the largest group
+  int64_t channel;  // 0: between replicas, else between partitions
+  int size;         // members of the largest group
 } Rooted;
 
 static bool read_groups(Rooted *r) {
@@ -52,7 +52,9 @@ static HlInst *send_from(Rooted *r, HlInst *x, int member) {
   HlAttr attrs[2] = {{.key = HL_A_REPLICA_GROUPS, .ptr = groups_from(r, member)}};
   if (r->channel > 0)
     attrs[1] = (HlAttr){.key = HL_A_CHANNEL_ID, .i = r->channel};
-  return x ? hl_b_op(r->b, HL_OP_COLLECTIVE_BROADCAST, x->shape, 1, &x, r->channel > 0 ? 2 : 1, attrs, 0, NULL) : NULL;
+  return x ? hl_b_op(r->b, HL_OP_COLLECTIVE_BROADCAST, x->shape, 1, &x, r->channel > 0 ? 2 : 1,
+                     attrs, 0, NULL)
+           : NULL;
 }
 
 // This device's place in its group, s32[]; -1 where it is in none.

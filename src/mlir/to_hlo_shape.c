@@ -19,7 +19,8 @@ static HlInst *with_layout(MlLower *l, const HlMlOp *op, HlInst *inst) {
 // Constants have no names, places or frontend attributes in XLA's HLO; but one of many equal elements is made by an
 // op that has a name and a place.
 static void name_spread(MlLower *l, const HlBuild *b, HlInst *inst) {
-  hl_remove_attr(inst->operands[0], HL_A_SHARDING);  // what stands at a constant is meant for all of it
+  hl_remove_attr(inst->operands[0],
+                 HL_A_SHARDING);  // what stands at a constant is meant for all of it
   if (hl_shape_elements(inst->shape) < ML_MANY_EQUAL)
     return;
   HlAttr metadata = {.key = HL_A_METADATA, .ptr = b->metadata};

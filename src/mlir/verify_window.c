@@ -59,18 +59,25 @@ bool mv_check_window(MlVerify *v, const HlMlOp *op, const MlWindow *w) {
   return true;
 }
 
-// Sizes so large that they overflow wrap around, as in no program that could run.
+// Unknown for sizes so large that they overflow.
 static int64_t dilated(int64_t size, int64_t dilation) {
-  return size == 0 ? 0 : (int64_t)((uint64_t)(size - 1) * (uint64_t)dilation + 1);
+  int64_t last;
+  if (size == 0)
+    return 0;
+  return __builtin_mul_overflow(size - 1, dilation, &last) || last == INT64_MAX ? HL_UNBOUNDED
+                                                                                : last + 1;
 }
 
 int64_t mv_window_size(const MlWindow *w, int k, int64_t base) {
   const int64_t size = entry(w->size, k, 1);
   if (mv_is_dynamic_size(base) || mv_is_dynamic_size(size))
     return HL_UNBOUNDED;
-  const int64_t whole = (int64_t)((uint64_t)dilated(base, entry(w->base_dilation, k, 1)) +
-                                  (uint64_t)entry(w->low, k, 0) + (uint64_t)entry(w->high, k, 0));
+  int64_t whole = dilated(base, entry(w->base_dilation, k, 1));
   const int64_t window = dilated(size, entry(w->window_dilation, k, 1));
+  if (whole == HL_UNBOUNDED || window == HL_UNBOUNDED ||
+      __builtin_add_overflow(whole, entry(w->low, k, 0), &whole) ||
+      __builtin_add_overflow(whole, entry(w->high, k, 0), &whole))
+    return HL_UNBOUNDED;
   if (whole <= 0 || window > whole)
     return 0;
   return (whole - window) / entry(w->stride, k, 1) + 1;

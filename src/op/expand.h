@@ -11,7 +11,7 @@ typedef struct Expand {
   HlBuild *b;
   HlInst *like;
   HlDtype dtype;
-  int n;                            // constants made, by the bits of their values
+  int n;  // constants made, by the bits of their values
   uint64_t bits[EXPAND_CONSTANTS];
   HlInst *constant[EXPAND_CONSTANTS];
 } Expand;
@@ -21,18 +21,20 @@ Expand expand_like(HlBuild *b, HlInst *like);
 HlInst *ex_number(Expand *e, double value);
 HlInst *ex_int(Expand *e, int64_t value);
 double ex_round(const Expand *e, double value);
-double ex_largest(const Expand *e);          // finite
+double ex_largest(const Expand *e);  // finite
 double ex_smallest_normal(const Expand *e);
 
 // A row of the table of functions: how to compute one on floats, complex numbers, integers; NULL: it is
 // not defined there. `x` are the operands, e->like the first of them (or its widened self).
 typedef HlInst *ExpandFn(Expand *e, HlInst *const *x);
-ExpandFn ex_acos, ex_acosh, ex_asin, ex_asinh, ex_atan, ex_atanh, ex_cosh, ex_sinh, ex_conj, ex_square, ex_is_inf,
-    ex_is_pos_inf, ex_is_neg_inf, ex_next_after, ex_mulhi;
-ExpandFn ex_erf_inv, ex_erfc, ex_lgamma, ex_digamma, ex_bessel_i0e, ex_bessel_i1e, ex_zeta, ex_polygamma;
+ExpandFn ex_acos, ex_acosh, ex_asin, ex_asinh, ex_atan, ex_atanh, ex_cosh, ex_sinh, ex_conj,
+    ex_square, ex_is_inf, ex_is_pos_inf, ex_is_neg_inf, ex_next_after, ex_mulhi;
+ExpandFn ex_erf_inv, ex_erfc, ex_lgamma, ex_digamma, ex_bessel_i0e, ex_bessel_i1e, ex_zeta,
+    ex_polygamma;
 ExpandFn ex_igamma, ex_igammac, ex_igamma_grad_a, ex_random_gamma_grad, ex_incomplete_beta;
-ExpandFn ex_complex_acos, ex_complex_acosh, ex_complex_asin, ex_complex_asinh, ex_complex_atan, ex_complex_atanh,
-    ex_complex_cosh, ex_complex_sinh, ex_complex_conj, ex_complex_square, ex_complex_kernel;
+ExpandFn ex_complex_acos, ex_complex_acosh, ex_complex_asin, ex_complex_asinh, ex_complex_atan,
+    ex_complex_atanh, ex_complex_cosh, ex_complex_sinh, ex_complex_conj, ex_complex_square,
+    ex_complex_kernel;
 ExpandFn ex_complex_exp, ex_complex_log, ex_complex_log_plus_one, ex_complex_sqrt;
 
 // Arithmetic, as XLA orders it: a constant stands on the right of + and *.
@@ -105,12 +107,12 @@ static inline HlInst *ex_log1p(Expand *e, HlInst *x) {
 static inline HlInst *ex_select(Expand *e, HlInst *pred, HlInst *x, HlInst *y) {
   return hl_b_select(e->b, pred, x, y);
 }
-#define EX_COMPARE(name, direction)                                                                \
-  static inline HlInst *ex_##name(Expand *e, HlInst *x, HlInst *y) {                               \
-    return hl_b_compare(e->b, HL_WORD_direction_##direction, x, y);                                \
-  }                                                                                                \
-  static inline HlInst *ex_##name##_n(Expand *e, HlInst *x, double y) {                            \
-    return ex_##name(e, x, ex_number(e, y));                                                       \
+#define EX_COMPARE(name, direction)                                     \
+  static inline HlInst *ex_##name(Expand *e, HlInst *x, HlInst *y) {    \
+    return hl_b_compare(e->b, HL_WORD_direction_##direction, x, y);     \
+  }                                                                     \
+  static inline HlInst *ex_##name##_n(Expand *e, HlInst *x, double y) { \
+    return ex_##name(e, x, ex_number(e, y));                            \
   }
 EX_COMPARE(eq, EQ)
 EX_COMPARE(ne, NE)

@@ -452,7 +452,8 @@ bool hl_text_sharding(HlCx *cx, HlModule *m, HlPos pos, HlStr text, const HlShar
     return true;
   HlCx *own = hl_cx_new();
   HlBuf program = {0};
-  hl_buf_printf(&program, "ENTRY e {\n  ROOT x = f32[] parameter(0), sharding=%.*s\n}\n", (int)text.n, text.at);
+  hl_buf_printf(&program, "ENTRY e {\n  ROOT x = f32[] parameter(0), sharding=%.*s\n}\n",
+                (int)text.n, text.at);
   HlModule *holder = hl_text_parse(own, program.at);
   const HlSharding *sharding = holder ? hl_sharding(holder->entry->root) : NULL;
   *out = sharding ? hl_sharding_copy(m, sharding) : NULL;

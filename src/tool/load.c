@@ -52,7 +52,8 @@ static bool looks_like_text(HlStr bytes) {
 static bool refuse(HlCx *cx, HlSource *source, HlFormat format) {
   HlPos pos = {source, 0};
   if (format == HL_FORMAT_NPZ)
-    return hl_error_kind(cx, HL_UNSUPPORTED, pos, "this is an array file; expected a program: give it with --args");
+    return hl_error_kind(cx, HL_UNSUPPORTED, pos,
+                         "this is an array file; expected a program: give it with --args");
   if (hl_source_bytes(source).n == 0)
     return hl_error(cx, pos, "the file is empty; expected HLO, MLIR or a jaxpr");
   return hl_error(cx, pos, "neither HLO, as text or proto or snapshot, nor MLIR, nor a jaxpr");
@@ -99,7 +100,8 @@ static bool load_mlir(HlCx *cx, HlSource *source, const HlLoadOptions *options, 
 // Options that HLO has no use for.
 static void warn_unused(HlCx *cx, HlSource *source, const HlLoadOptions *options) {
   if (options->entry || options->arg_shapes)
-    hl_warn(cx, (HlPos){source, 0}, "--%s is not used: the file is HLO", options->entry ? "entry" : "arg-shapes");
+    hl_warn(cx, (HlPos){source, 0}, "--%s is not used: the file is HLO",
+            options->entry ? "entry" : "arg-shapes");
 }
 
 bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
@@ -108,7 +110,8 @@ bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, Hl
   options = options ? options : &none;
   HlStr bytes = hl_source_bytes(source);
   out->format = sniff(bytes);
-  if (out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO || out->format == HL_FORMAT_PBTXT)
+  if (out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO ||
+      out->format == HL_FORMAT_PBTXT)
     warn_unused(cx, source, options);
   // Text that nothing recognises goes to the text reader, whose errors have a line and a column.
   if (out->format == HL_FORMAT_TEXT || (out->format == HL_FORMAT_UNKNOWN && looks_like_text(bytes)))

@@ -52,7 +52,8 @@ static HlModule *parse_shapes(HlCx *cx, const char *text, const char *given) {
   hl_buf_free(&program);
   if (!m) {
     hl_cx_forget(cx, before);
-    hl_error(cx, (HlPos){0}, "these are no shapes: '%s'; expected a list like f32[2,3],s64[]=4", given);
+    hl_error(cx, (HlPos){0}, "these are no shapes: '%s'; expected a list like f32[2,3],s64[]=4",
+             given);
   }
   return m;
 }
@@ -91,12 +92,15 @@ static const HlSym *find_entry(const HlMlTree *tree, const char *name) {
 static bool no_entry(HlCx *cx, const HlLoadOptions *options, const HlFile *file) {
   const HlPos pos = {file->trees[0]->source, 0};
   if (!options->entry)
-    return hl_error(cx, pos, "no function to run: there is no @main and none without parameters; name one with --entry");
+    return hl_error(
+        cx, pos,
+        "no function to run: there is no @main and none without parameters; name one with --entry");
   enum { MOST = 256 };
   const char *names[MOST];
   int n = 0;
   for (int k = 0; k < file->n_trees; k++)
-    for (const HlMlOp *op = hl_ml_body(file->trees[k]->module, 0)->first; op && n < MOST; op = op->next)
+    for (const HlMlOp *op = hl_ml_body(file->trees[k]->module, 0)->first; op && n < MOST;
+         op = op->next)
       if (hl_ml_is(op, "func.func"))
         names[n++] = hl_ml_attr_sym(op, "sym_name")->text;
   const char *near = hl_nearest(hl_str(entry_name(options)), names, n);
@@ -145,7 +149,8 @@ static bool lower_section(HlCx *cx, const HlLoadOptions *options, int section, H
   for (int k = 0; ok && k < n; k++) {
     HlMlTree *own = refines && k + 1 < n ? read_again(cx, tree, section) : tree;
     const HlSym *entry = own ? hl_ml_sym(own, entries[k]->text) : NULL;
-    ok = own && (!refines || refine(cx, options, own, entry)) && add_module(cx, file, hl_ml_to_hlo(cx, own, entry));
+    ok = own && (!refines || refine(cx, options, own, entry)) &&
+         add_module(cx, file, hl_ml_to_hlo(cx, own, entry));
     if (own != tree)
       hl_ml_free(own);
   }
@@ -180,7 +185,8 @@ static bool read_consts(HlCx *cx, const char *path, HlNpz *npz) {
 static const HlLiteral **numbered(HlArena *arena, const HlNpz *npz, const char *prefix, int *n) {
   const HlLiteral **out = HL_ARRAY(arena, const HlLiteral *, npz->n + 1);
   const HlLiteral *value;
-  for (*n = 0; *n < npz->n && (value = hl_npz_find(npz, hl_arena_printf(arena, "%s%d", prefix, *n))); ++*n)
+  for (*n = 0;
+       *n < npz->n && (value = hl_npz_find(npz, hl_arena_printf(arena, "%s%d", prefix, *n))); ++*n)
     out[*n] = value;
   return out;
 }
@@ -199,12 +205,14 @@ bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile
   for (int k = 0; k < how.n_inputs; k++)
     inputs[k] = args[k]->shape;
   how.inputs = inputs;
-  HlModule *shapes = options->arg_shapes ? parse_shapes(cx, options->arg_shapes, options->arg_shapes) : NULL;
+  HlModule *shapes =
+      options->arg_shapes ? parse_shapes(cx, options->arg_shapes, options->arg_shapes) : NULL;
   if (shapes) {
     how.inputs = shapes->entry->root->shape->element;
     how.n_inputs = shapes->entry->root->shape->rank;
   }
-  bool ok = (shapes || !options->arg_shapes) && add_module(cx, file, hl_jaxpr_read(cx, source, &how));
+  bool ok =
+      (shapes || !options->arg_shapes) && add_module(cx, file, hl_jaxpr_read(cx, source, &how));
   hl_module_free(shapes);
   hl_npz_free(&npz);
   hl_arena_free(arena);

@@ -41,7 +41,8 @@ static Read read_good(const char *text) {
   if (!r.ok) {
     const HlDiag *diag = hl_cx_diag(r.cx, 0);
     const HlLineCol at = hl_source_line_col(r.source, diag->loc);
-    fail_msg("refused at %lld:%lld: %s\n%s", (long long)at.line, (long long)at.column, diag->text, text);
+    fail_msg("refused at %lld:%lld: %s\n%s", (long long)at.line, (long long)at.column, diag->text,
+             text);
   }
   return r;
 }
@@ -49,9 +50,11 @@ static Read read_good(const char *text) {
 // --- Forms that mean the same ------------------------------------------------------------------------------------
 
 // Bodies of a function of these arguments.
-#define ARGUMENTS                                                                                           \
-  "(%f: tensor<4x3xf32>, %g: tensor<3x4xf32>, %i: tensor<4xi32>, %p: tensor<4x3xi1>, %d: tensor<?x3xf32>, " \
-  "%c: tensor<4xcomplex<f32>>, %s: tensor<f32>, %t: !stablehlo.token, %u: tuple<tensor<f32>, tensor<4xi32>>)"
+#define ARGUMENTS                                                                              \
+  "(%f: tensor<4x3xf32>, %g: tensor<3x4xf32>, %i: tensor<4xi32>, %p: tensor<4x3xi1>, %d: "     \
+  "tensor<?x3xf32>, "                                                                          \
+  "%c: tensor<4xcomplex<f32>>, %s: tensor<f32>, %t: !stablehlo.token, %u: tuple<tensor<f32>, " \
+  "tensor<4xi32>>)"
 
 static void check_same(const char *a, const char *b) {
   char text[2][8192];
@@ -75,79 +78,106 @@ static void pretty_forms(void **state) {
       {"%0 = stablehlo.add %f, %f : tensor<4x3xf32>",
        "%0 = \"stablehlo.add\"(%f, %f) : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>"},
       {"%0 = stablehlo.add %d, %f {k} : (tensor<?x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>",
-       "%0 = \"stablehlo.add\"(%d, %f) {k = unit} : (tensor<?x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>"},
+       "%0 = \"stablehlo.add\"(%d, %f) {k = unit} : (tensor<?x3xf32>, tensor<4x3xf32>) -> "
+       "tensor<4x3xf32>"},
       {"%0 = stablehlo.compare LT, %f, %f : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>",
-       "%0 = \"stablehlo.compare\"(%f, %f) <{comparison_direction = #stablehlo<comparison_direction LT>}> : "
+       "%0 = \"stablehlo.compare\"(%f, %f) <{comparison_direction = "
+       "#stablehlo<comparison_direction LT>}> : "
        "(tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>"},
-      {"%0 = stablehlo.compare NE, %f, %f, TOTALORDER : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>",
-       "%0 = \"stablehlo.compare\"(%f, %f) {comparison_direction = #stablehlo<comparison_direction NE>, "
+      {"%0 = stablehlo.compare NE, %f, %f, TOTALORDER : (tensor<4x3xf32>, tensor<4x3xf32>) -> "
+       "tensor<4x3xi1>",
+       "%0 = \"stablehlo.compare\"(%f, %f) {comparison_direction = #stablehlo<comparison_direction "
+       "NE>, "
        "compare_type = #stablehlo<comparison_type TOTALORDER>} : "
        "(tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>"},
       {"%0 = stablehlo.select %p, %f, %f : tensor<4x3xi1>, tensor<4x3xf32>",
-       "%0 = \"stablehlo.select\"(%p, %f, %f) : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>"},
+       "%0 = \"stablehlo.select\"(%p, %f, %f) : (tensor<4x3xi1>, tensor<4x3xf32>, tensor<4x3xf32>) "
+       "-> tensor<4x3xf32>"},
       {"%0 = stablehlo.complex %s, %s : tensor<complex<f32>>",
        "%0 = \"stablehlo.complex\"(%s, %s) : (tensor<f32>, tensor<f32>) -> tensor<complex<f32>>"},
       {"%0 = stablehlo.tuple %s, %i : tuple<tensor<f32>, tensor<4xi32>>",
-       "%0 = \"stablehlo.tuple\"(%s, %i) : (tensor<f32>, tensor<4xi32>) -> tuple<tensor<f32>, tensor<4xi32>>"},
-      {"%0 = stablehlo.get_tuple_element %u[1] : (tuple<tensor<f32>, tensor<4xi32>>) -> tensor<4xi32>",
+       "%0 = \"stablehlo.tuple\"(%s, %i) : (tensor<f32>, tensor<4xi32>) -> tuple<tensor<f32>, "
+       "tensor<4xi32>>"},
+      {"%0 = stablehlo.get_tuple_element %u[1] : (tuple<tensor<f32>, tensor<4xi32>>) -> "
+       "tensor<4xi32>",
        "%0 = \"stablehlo.get_tuple_element\"(%u) <{index = 1 : i32}> : "
        "(tuple<tensor<f32>, tensor<4xi32>>) -> tensor<4xi32>"},
       {"%0 = stablehlo.slice %f [1:3, 0:2:2] : (tensor<4x3xf32>) -> tensor<2x1xf32>",
-       "%0 = \"stablehlo.slice\"(%f) <{start_indices = array<i64: 1, 0>, limit_indices = array<i64: 3, 2>, "
+       "%0 = \"stablehlo.slice\"(%f) <{start_indices = array<i64: 1, 0>, limit_indices = "
+       "array<i64: 3, 2>, "
        "strides = array<i64: 1, 2>}> : (tensor<4x3xf32>) -> tensor<2x1xf32>"},
       {"%0 = stablehlo.iota dim = 1 : tensor<2x3xi32>",
        "%0 = \"stablehlo.iota\"() <{iota_dimension = 1 : i64}> : () -> tensor<2x3xi32>"},
       {"%0 = stablehlo.constant {k = 1} dense<2.0> : tensor<2xf32>",
-       "%0 = \"stablehlo.constant\"() {value = dense<[2.0, 2.0]> : tensor<2xf32>, k = 1 : i64} : () -> tensor<2xf32>"},
+       "%0 = \"stablehlo.constant\"() {value = dense<[2.0, 2.0]> : tensor<2xf32>, k = 1 : i64} : "
+       "() -> tensor<2xf32>"},
       {"%0 = stablehlo.reduce_precision %f, format = e5m2 : tensor<4x3xf32>",
-       "%0 = \"stablehlo.reduce_precision\"(%f) <{exponent_bits = 5 : i32, mantissa_bits = 2 : i32}> : "
+       "%0 = \"stablehlo.reduce_precision\"(%f) <{exponent_bits = 5 : i32, mantissa_bits = 2 : "
+       "i32}> : "
        "(tensor<4x3xf32>) -> tensor<4x3xf32>"},
-      {"%0 = stablehlo.dot_general %f, %g, contracting_dims = [1] x [0], precision = [HIGH, DEFAULT] : "
+      {"%0 = stablehlo.dot_general %f, %g, contracting_dims = [1] x [0], precision = [HIGH, "
+       "DEFAULT] : "
        "(tensor<4x3xf32>, tensor<3x4xf32>) -> tensor<4x4xf32>",
-       "%0 = \"stablehlo.dot_general\"(%f, %g) <{dot_dimension_numbers = #stablehlo.dot<rhs_contracting_dimensions = "
+       "%0 = \"stablehlo.dot_general\"(%f, %g) <{dot_dimension_numbers = "
+       "#stablehlo.dot<rhs_contracting_dimensions = "
        "[0], "
-       "lhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGH>, #stablehlo<precision "
+       "lhs_contracting_dimensions = [1]>, precision_config = [#stablehlo<precision HIGH>, "
+       "#stablehlo<precision "
        "DEFAULT>]}> "
        ": (tensor<4x3xf32>, tensor<3x4xf32>) -> tensor<4x4xf32>"},
       {"%0 = stablehlo.reduce(%f init: %s) applies stablehlo.maximum across dimensions = [1] : "
        "(tensor<4x3xf32>, tensor<f32>) -> tensor<4xf32>",
-       "%0 = \"stablehlo.reduce\"(%f, %s) <{dimensions = array<i64: 1>}> ({\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\n"
+       "%0 = \"stablehlo.reduce\"(%f, %s) <{dimensions = array<i64: 1>}> ({\n^bb0(%a: tensor<f32>, "
+       "%b: tensor<f32>):\n"
        "%1 = stablehlo.maximum %a, %b : tensor<f32>\nstablehlo.return %1 : tensor<f32>\n}) : "
        "(tensor<4x3xf32>, tensor<f32>) -> tensor<4xf32>"},
       {"%0:2 = stablehlo.reduce(%f init: %s), (%f init: %s) across dimensions = [0] : "
-       "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<f32>, tensor<f32>) -> (tensor<3xf32>, tensor<3xf32>)\n"
+       "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<f32>, tensor<f32>) -> (tensor<3xf32>, "
+       "tensor<3xf32>)\n"
        "reducer(%a: tensor<f32>, %b: tensor<f32>) (%x: tensor<f32>, %y: tensor<f32>) {\n"
        "stablehlo.return %b, %y : tensor<f32>, tensor<f32>\n}",
        "%0, %1 = \"stablehlo.reduce\"(%f, %f, %s, %s) ({\n"
        "^entry(%a: tensor<f32>, %x: tensor<f32>, %b: tensor<f32>, %y: tensor<f32>):\n"
-       "\"stablehlo.return\"(%b, %y) : (tensor<f32>, tensor<f32>) -> ()\n}) {dimensions = array<i64: 0>} : "
-       "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<f32>, tensor<f32>) -> (tensor<3xf32>, tensor<3xf32>)"},
-      {"%0:2 = stablehlo.while(%x = %s, %y = %i) : tensor<f32>, tensor<4xi32> attributes {k} cond {\n"
-       "%1 = stablehlo.constant dense<true> : tensor<i1>\nstablehlo.return %1 : tensor<i1>\n} do {\n"
+       "\"stablehlo.return\"(%b, %y) : (tensor<f32>, tensor<f32>) -> ()\n}) {dimensions = "
+       "array<i64: 0>} : "
+       "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<f32>, tensor<f32>) -> (tensor<3xf32>, "
+       "tensor<3xf32>)"},
+      {"%0:2 = stablehlo.while(%x = %s, %y = %i) : tensor<f32>, tensor<4xi32> attributes {k} cond "
+       "{\n"
+       "%1 = stablehlo.constant dense<true> : tensor<i1>\nstablehlo.return %1 : tensor<i1>\n} do "
+       "{\n"
        "stablehlo.return %x, %y : tensor<f32>, tensor<4xi32>\n}",
        "%0:2 = \"stablehlo.while\"(%s, %i) ({\n^bb0(%x: tensor<f32>, %y: tensor<4xi32>):\n"
        "%1 = stablehlo.constant dense<true> : tensor<i1>\nstablehlo.return %1 : tensor<i1>\n}, {\n"
-       "^bb0(%x: tensor<f32>, %y: tensor<4xi32>):\nstablehlo.return %x, %y : tensor<f32>, tensor<4xi32>\n}) {k} : "
+       "^bb0(%x: tensor<f32>, %y: tensor<4xi32>):\nstablehlo.return %x, %y : tensor<f32>, "
+       "tensor<4xi32>\n}) {k} : "
        "(tensor<f32>, tensor<4xi32>) -> (tensor<f32>, tensor<4xi32>)"},
-      {"%0 = stablehlo.custom_call @\"a b\"(%s) {api_version = 2 : i32} : (tensor<f32>) -> tensor<f32>",
+      {"%0 = stablehlo.custom_call @\"a b\"(%s) {api_version = 2 : i32} : (tensor<f32>) -> "
+       "tensor<f32>",
        "%0 = \"stablehlo.custom_call\"(%s) <{call_target_name = \"a b\", api_version = 2 : i32}> : "
        "(tensor<f32>) -> tensor<f32>"},
       {"%0 = stablehlo.composite \"n.m\" %s {decomposition = @f} : (tensor<f32>) -> tensor<f32>",
-       "%0 = \"stablehlo.composite\"(%s) <{name = \"n.m\", decomposition = @f}> : (tensor<f32>) -> tensor<f32>"},
+       "%0 = \"stablehlo.composite\"(%s) <{name = \"n.m\", decomposition = @f}> : (tensor<f32>) -> "
+       "tensor<f32>"},
       {"%0 = stablehlo.after_all %t, %t : !stablehlo.token",
-       "%0 = \"stablehlo.after_all\"(%t, %t) : (!stablehlo.token, !stablehlo.token) -> !stablehlo.token"},
+       "%0 = \"stablehlo.after_all\"(%t, %t) : (!stablehlo.token, !stablehlo.token) -> "
+       "!stablehlo.token"},
       {"stablehlo.optimization_barrier()", "\"stablehlo.optimization_barrier\"() : () -> ()"},
       {"%0:2 = stablehlo.optimization_barrier %s, %i : tensor<f32>, tensor<4xi32>",
-       "%0:2 = \"stablehlo.optimization_barrier\"(%s, %i) : (tensor<f32>, tensor<4xi32>) -> (tensor<f32>, "
+       "%0:2 = \"stablehlo.optimization_barrier\"(%s, %i) : (tensor<f32>, tensor<4xi32>) -> "
+       "(tensor<f32>, "
        "tensor<4xi32>)"},
       {"%0:2 = chlo.top_k(%f, k = 2) : tensor<4x3xf32> -> (tensor<4x2xf32>, tensor<4x2xi32>)",
-       "%0:2 = \"chlo.top_k\"(%f) <{k = 2 : i64}> : (tensor<4x3xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)"},
+       "%0:2 = \"chlo.top_k\"(%f) <{k = 2 : i64}> : (tensor<4x3xf32>) -> (tensor<4x2xf32>, "
+       "tensor<4x2xi32>)"},
       {"%0 = chlo.erf %f : tensor<4x3xf32> -> tensor<4x3xf32>",
        "%0 = \"chlo.erf\"(%f) : (tensor<4x3xf32>) -> tensor<4x3xf32>"},
       {"%0 = func.call @g(%s) : (tensor<f32>) -> tensor<f32>",
        "%0 = \"func.call\"(%s) <{callee = @g}> : (tensor<f32>) -> tensor<f32>"},
-      {"%0 = sdy.sharding_constraint %f <@m, [{\"x\", ?}, {\"y\":(2)4}p1], replicated={\"z\"}> : tensor<4x3xf32>",
-       "%0 = \"sdy.sharding_constraint\"(%f) <{sharding = #sdy.sharding<@m, [{\"x\", ?}, {\"y\":(2)4}p1], "
+      {"%0 = sdy.sharding_constraint %f <@m, [{\"x\", ?}, {\"y\":(2)4}p1], replicated={\"z\"}> : "
+       "tensor<4x3xf32>",
+       "%0 = \"sdy.sharding_constraint\"(%f) <{sharding = #sdy.sharding<@m, [{\"x\", ?}, "
+       "{\"y\":(2)4}p1], "
        "replicated={\"z\"}>}> : (tensor<4x3xf32>) -> tensor<4x3xf32>"},
   };
   for (int k = 0; k < HL_COUNT_OF(same); k++)
@@ -157,27 +187,36 @@ static void pretty_forms(void **state) {
 static void old_spellings(void **state) {
   (void)state;
   static const char *const same[][2] = {
-      {"%0 = \"mhlo.compare\"(%f, %f) {comparison_direction = \"LT\"} : (tensor<4x3xf32>, tensor<4x3xf32>) -> "
+      {"%0 = \"mhlo.compare\"(%f, %f) {comparison_direction = \"LT\"} : (tensor<4x3xf32>, "
+       "tensor<4x3xf32>) -> "
        "tensor<4x3xi1>",
        "%0 = mhlo.compare LT, %f, %f : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>"},
-      {"%0 = \"mhlo.compare\"(%f, %f) {comparison_direction = #mhlo<\"comparison_direction LT\">} : "
+      {"%0 = \"mhlo.compare\"(%f, %f) {comparison_direction = #mhlo<\"comparison_direction LT\">} "
+       ": "
        "(tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>",
        "%0 = mhlo.compare LT, %f, %f : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xi1>"},
-      {"%0 = \"mhlo.dot_general\"(%f, %g) {dot_dimension_numbers = {lhs_batching_dimensions = dense<> : tensor<0xi64>, "
-       "lhs_contracting_dimensions = dense<1> : tensor<1xi64>, rhs_contracting_dimensions = dense<0> : tensor<1xi64>}, "
-       "precision_config = [\"DEFAULT\", \"HIGHEST\"]} : (tensor<4x3xf32>, tensor<3x4xf32>) -> tensor<4x4xf32>",
-       "%0 = \"mhlo.dot_general\"(%f, %g) {dot_dimension_numbers = #mhlo.dot<lhs_contracting_dimensions = [1], "
-       "rhs_contracting_dimensions = [0]>, precision_config = [#mhlo<precision DEFAULT>, #mhlo<precision HIGHEST>]} : "
+      {"%0 = \"mhlo.dot_general\"(%f, %g) {dot_dimension_numbers = {lhs_batching_dimensions = "
+       "dense<> : tensor<0xi64>, "
+       "lhs_contracting_dimensions = dense<1> : tensor<1xi64>, rhs_contracting_dimensions = "
+       "dense<0> : tensor<1xi64>}, "
+       "precision_config = [\"DEFAULT\", \"HIGHEST\"]} : (tensor<4x3xf32>, tensor<3x4xf32>) -> "
+       "tensor<4x4xf32>",
+       "%0 = \"mhlo.dot_general\"(%f, %g) {dot_dimension_numbers = "
+       "#mhlo.dot<lhs_contracting_dimensions = [1], "
+       "rhs_contracting_dimensions = [0]>, precision_config = [#mhlo<precision DEFAULT>, "
+       "#mhlo<precision HIGHEST>]} : "
        "(tensor<4x3xf32>, tensor<3x4xf32>) -> tensor<4x4xf32>"},
       {"%0 = \"std.call\"(%s) {callee = @g} : (tensor<f32>) -> tensor<f32>",
        "%0 = call @g(%s) : (tensor<f32>) -> tensor<f32>"},
-      {"%0 = constant dense<1> : tensor<2xi32>", "%0 = arith.constant dense<[1, 1]> : tensor<2xi32>"},
+      {"%0 = constant dense<1> : tensor<2xi32>",
+       "%0 = arith.constant dense<[1, 1]> : tensor<2xi32>"},
   };
   for (int k = 0; k < HL_COUNT_OF(same); k++)
     check_same(same[k][0], same[k][1]);
-  Read a = read_good("func @f(%a: tensor<f32>) -> tensor<f32> {\n  std.return %a : tensor<f32>\n}\n");
-  Read b =
-      read_good("module {\n  func.func @f(%a: tensor<f32>) -> tensor<f32> {\n    return %a : tensor<f32>\n  }\n}\n");
+  Read a =
+      read_good("func @f(%a: tensor<f32>) -> tensor<f32> {\n  std.return %a : tensor<f32>\n}\n");
+  Read b = read_good("module {\n  func.func @f(%a: tensor<f32>) -> tensor<f32> {\n    return %a : "
+                     "tensor<f32>\n  }\n}\n");
   const char *where;
   assert_true(hl_ml_equal(a.trees[0], b.trees[0], &where));
   assert_true(a.trees[0]->bare);
@@ -188,18 +227,22 @@ static void old_spellings(void **state) {
 
 static void functions(void **state) {
   (void)state;
-  Read a =
-      read_good("module @m attributes {k = 1 : i32} {\n"
-                "  func.func private @f(tensor<f32> {a.b = true}, i32) -> (tensor<f32> {c}) attributes {d = \"e\"}\n"
-                "  func.func public @g(%x: tensor<f32> {a = 1 : i32} loc(\"x\")) { return loc(unknown) } loc(#loc)\n"
-                "}\n#loc = loc(\"f.py\":3:4 to :9)\n");
-  Read b = read_good(
-      "\"builtin.module\"() <{sym_name = \"m\"}> ({\n"
-      "  \"func.func\"() <{arg_attrs = [{a.b = true}, {}], function_type = (tensor<f32>, i32) -> tensor<f32>, "
-      "res_attrs = [{c}], sym_name = \"f\", sym_visibility = \"private\"}> ({}) {d = \"e\"} : () -> ()\n"
-      "  \"func.func\"() <{arg_attrs = [{a = 1 : i32}], function_type = (tensor<f32>) -> (), sym_name = \"g\", "
-      "sym_visibility = \"public\"}> ({\n  ^bb0(%0: tensor<f32>):\n    \"func.return\"() : () -> ()\n  }) : () -> ()\n"
-      "}) {k = 1 : i32} : () -> ()\n");
+  Read a = read_good("module @m attributes {k = 1 : i32} {\n"
+                     "  func.func private @f(tensor<f32> {a.b = true}, i32) -> (tensor<f32> {c}) "
+                     "attributes {d = \"e\"}\n"
+                     "  func.func public @g(%x: tensor<f32> {a = 1 : i32} loc(\"x\")) { return "
+                     "loc(unknown) } loc(#loc)\n"
+                     "}\n#loc = loc(\"f.py\":3:4 to :9)\n");
+  Read b = read_good("\"builtin.module\"() <{sym_name = \"m\"}> ({\n"
+                     "  \"func.func\"() <{arg_attrs = [{a.b = true}, {}], function_type = "
+                     "(tensor<f32>, i32) -> tensor<f32>, "
+                     "res_attrs = [{c}], sym_name = \"f\", sym_visibility = \"private\"}> ({}) {d "
+                     "= \"e\"} : () -> ()\n"
+                     "  \"func.func\"() <{arg_attrs = [{a = 1 : i32}], function_type = "
+                     "(tensor<f32>) -> (), sym_name = \"g\", "
+                     "sym_visibility = \"public\"}> ({\n  ^bb0(%0: tensor<f32>):\n    "
+                     "\"func.return\"() : () -> ()\n  }) : () -> ()\n"
+                     "}) {k = 1 : i32} : () -> ()\n");
   const char *where;
   if (!hl_ml_equal(a.trees[0], b.trees[0], &where))
     fail_msg("differ: %s", where);
@@ -217,12 +260,14 @@ static void functions(void **state) {
 
 static void sections(void **state) {
   (void)state;
-  Read r = read_good("// only a comment\n// -----\nfunc.func private @f()\n// ----- \nfunc.func private @g()\n"
-                     "// ------ a longer rule parts nothing\nfunc.func private @h()\n// -----");
+  Read r = read_good(
+      "// only a comment\n// -----\nfunc.func private @f()\n// ----- \nfunc.func private @g()\n"
+      "// ------ a longer rule parts nothing\nfunc.func private @h()\n// -----");
   assert_int_equal(r.n, 2);
   assert_non_null(hl_ml_find_symbol(r.trees[1], hl_ml_sym(r.trees[1], "h")));
   done(&r);
-  r = read_text("func.func @f() { oops\n// -----\nfunc.func private @g()\n// -----\nfunc.func @h() { oops }\n");
+  r = read_text("func.func @f() { oops\n// -----\nfunc.func private @g()\n// -----\nfunc.func @h() "
+                "{ oops }\n");
   assert_false(r.ok);
   assert_int_equal(hl_cx_n_errors(r.cx), 2);
   assert_int_equal(hl_source_line_col(r.source, hl_cx_diag(r.cx, 1)->loc).line, 5);
@@ -234,9 +279,9 @@ static void sections(void **state) {
 
 static void locations(void **state) {
   (void)state;
-  Read r =
-      read_good("func.func private @f() loc(#loc1)\n#loc1 = loc(#loc3)\n"
-                "#loc2 = loc(\"a.py\":1:2)\n#loc3 = loc(\"n\"(callsite(#loc2 at fused<\"m\">[#loc2, unknown])))\n");
+  Read r = read_good("func.func private @f() loc(#loc1)\n#loc1 = loc(#loc3)\n"
+                     "#loc2 = loc(\"a.py\":1:2)\n#loc3 = loc(\"n\"(callsite(#loc2 at "
+                     "fused<\"m\">[#loc2, unknown])))\n");
   const HlMlLocation *loc = hl_ml_body(r.trees[0]->module, 0)->first->location;
   assert_int_equal(loc->kind, HL_ML_LOC_NAME);
   assert_string_equal(loc->sym->text, "n");
@@ -252,9 +297,10 @@ static void locations(void **state) {
 
 static void resources(void **state) {
   (void)state;
-  Read r = read_good(
-      "func.func @f() {\n  %0 = stablehlo.constant dense_resource<blob> : tensor<3xi16>\n  return\n}\n"
-      "{-#\n  dialect_resources: {\n    builtin: {\n      blob: \"0x080000000100FFFF0300\"\n    }\n  }\n#-}\n");
+  Read r = read_good("func.func @f() {\n  %0 = stablehlo.constant dense_resource<blob> : "
+                     "tensor<3xi16>\n  return\n}\n"
+                     "{-#\n  dialect_resources: {\n    builtin: {\n      blob: "
+                     "\"0x080000000100FFFF0300\"\n    }\n  }\n#-}\n");
   const HlMlOp *op = hl_ml_body(hl_ml_body(r.trees[0]->module, 0)->first, 0)->first;
   const HlMlAttr *value = hl_ml_attr(op, "value");
   assert_int_equal(value->kind, HL_ML_A_RESOURCE);
@@ -275,7 +321,8 @@ static void check_bytes(const char *literal, int64_t n, const void *bytes, size_
     fail_msg("wrong elements: %s", literal);
   done(&r);
 }
-#define BYTES(literal, n, T, ...) check_bytes(literal, n, ((const T[]){__VA_ARGS__}), sizeof((const T[]){__VA_ARGS__}))
+#define BYTES(literal, n, T, ...) \
+  check_bytes(literal, n, ((const T[]){__VA_ARGS__}), sizeof((const T[]){__VA_ARGS__}))
 
 static void constants(void **state) {
   (void)state;
@@ -305,10 +352,11 @@ static void constants(void **state) {
 
 static void shapes(void **state) {
   (void)state;
-  Read r = read_good(
-      "func.func private @f(tensor<0x10x?xf32>, tensor<2 x 3 x f32>, tensor<?x4xf32, #stablehlo.bounds<3, ?>>, "
-      "tensor<2x!quant.uniform<i8<-127:127>:f32:0, {0.5:1, 0.25}>>, !a.b<c -> d>)");
-  const HlMlType *type = hl_ml_attr(hl_ml_body(r.trees[0]->module, 0)->first, "function_type")->type;
+  Read r = read_good("func.func private @f(tensor<0x10x?xf32>, tensor<2 x 3 x f32>, "
+                     "tensor<?x4xf32, #stablehlo.bounds<3, ?>>, "
+                     "tensor<2x!quant.uniform<i8<-127:127>:f32:0, {0.5:1, 0.25}>>, !a.b<c -> d>)");
+  const HlMlType *type =
+      hl_ml_attr(hl_ml_body(r.trees[0]->module, 0)->first, "function_type")->type;
   assert_int_equal(type->n_inputs, 5);
   assert_int_equal(type->element[0]->rank, 3);
   assert_int_equal(type->element[0]->dim[0], 0);
@@ -336,36 +384,42 @@ typedef struct Refusal {
 static void refusals(void **state) {
   (void)state;
   static const Refusal cases[] = {
-      {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.add %a, %b : tensor<f32>\n  return\n}", 2, 26,
-       "use of undeclared SSA value name '%b'"},
-      {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.add %a, %a : tensor<f64>\n  return\n}", 2, 22,
+      {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.add %a, %b : tensor<f32>\n  return\n}", 2,
+       26, "use of undeclared SSA value name '%b'"},
+      {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.add %a, %a : tensor<f64>\n  return\n}", 2,
+       22,
        "use of value '%a' expects different type than prior uses: 'tensor<f64>' vs 'tensor<f32>'"},
       {"func.func @f(%a: tensor<f32>) {\n  %a = stablehlo.abs %a : tensor<f32>\n  return\n}", 2, 3,
        "redefinition of SSA value '%a'"},
-      {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.abs %1 : tensor<f32>\n  %1 = stablehlo.abs %a : tensor<f32>\n"
+      {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.abs %1 : tensor<f32>\n  %1 = "
+       "stablehlo.abs %a : tensor<f32>\n"
        "  return\n}",
        2, 8, "operand #0 does not dominate this use"},
-      {"func.func @f(%a: tensor<f32>) {\n  %0, %1 = stablehlo.abs %a : tensor<f32>\n  return\n}", 2, 3,
-       "operation defines 1 results but was provided 2 to bind"},
-      {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.abs %a#1 : tensor<f32>\n  return\n}", 2, 22,
-       "reference to invalid result number"},
-      {"func.func @f(%a: tensor<f32>) {\n  %0 = \"stablehlo.add\"(%a, %a) : (tensor<f32>) -> tensor<f32>\n  return\n}",
+      {"func.func @f(%a: tensor<f32>) {\n  %0, %1 = stablehlo.abs %a : tensor<f32>\n  return\n}", 2,
+       3, "operation defines 1 results but was provided 2 to bind"},
+      {"func.func @f(%a: tensor<f32>) {\n  %0 = stablehlo.abs %a#1 : tensor<f32>\n  return\n}", 2,
+       22, "reference to invalid result number"},
+      {"func.func @f(%a: tensor<f32>) {\n  %0 = \"stablehlo.add\"(%a, %a) : (tensor<f32>) -> "
+       "tensor<f32>\n  return\n}",
        2, 34, "expected 2 operand types but had 1"},
       {"func.func @f() {\n  foo.bar\n  return\n}", 2, 3, "custom op 'foo.bar' is unknown"},
-      {"func.func @f() {\n  stablehlo.gather\n  return\n}", 2, 3, "'stablehlo.gather' has no pretty form"},
-      {"func.func @f() {\n  %0 = stablehlo.constant dense<[1, 2]> : tensor<3xi32>\n  return\n}", 2, 33,
-       "inferred shape of elements literal does not match type 'tensor<3xi32>'"},
+      {"func.func @f() {\n  stablehlo.gather\n  return\n}", 2, 3,
+       "'stablehlo.gather' has no pretty form"},
+      {"func.func @f() {\n  %0 = stablehlo.constant dense<[1, 2]> : tensor<3xi32>\n  return\n}", 2,
+       33, "inferred shape of elements literal does not match type 'tensor<3xi32>'"},
       {"func.func @f() {\n  %0 = stablehlo.constant dense<1> : tensor<3xf32>\n  return\n}", 2, 33,
        "expected floating-point elements, but parsed integer"},
       {"func.func @f() {\n  %0 = stablehlo.constant dense<1.0> : tensor<3xi32>\n  return\n}", 2, 33,
        "expected integer elements, but parsed floating-point"},
-      {"func.func @f() {\n  %0 = stablehlo.constant dense<300> : tensor<3xi8>\n  return\n}", 2, 33, "out of range"},
-      {"func.func @f() {\n  %0 = stablehlo.constant dense<\"0x01\"> : tensor<3xi32>\n  return\n}", 2, 33,
-       "elements hex data size is invalid"},
+      {"func.func @f() {\n  %0 = stablehlo.constant dense<300> : tensor<3xi8>\n  return\n}", 2, 33,
+       "out of range"},
+      {"func.func @f() {\n  %0 = stablehlo.constant dense<\"0x01\"> : tensor<3xi32>\n  return\n}",
+       2, 33, "elements hex data size is invalid"},
       {"func.func @f() {\n  %0 = stablehlo.constant dense<1> : tensor<?xi32>\n  return\n}", 2, 38,
        "must have static shape"},
       {"func.func private @f(tensor<4xf33>)", 1, 31, "expected a type"},
-      {"func.func private @f(tensor<3xf32, #stablehlo.bounds<3>>)", 1, 22, "static dimension 0 cannot have a bound"},
+      {"func.func private @f(tensor<3xf32, #stablehlo.bounds<3>>)", 1, 22,
+       "static dimension 0 cannot have a bound"},
       {"func.func private @f() loc(#loc1)\n", 1, 28, "location alias '#loc1' was never defined"},
       {"#loc1 = loc(\"a\"(#loc2))\n#loc2 = loc(\"b\"(#loc1))\n", 1, 1, "refers to itself"},
       {"func.func private @f(!foo)", 1, 22, "undefined symbol alias id 'foo'"},
@@ -373,19 +427,24 @@ static void refusals(void **state) {
       {"\"a.b\"() {k = 1, k = 2} : () -> ()", 1, 1, "attribute 'k' occurs more than once"},
       {"\"a.b\"() {k = \"x} : () -> ()\n", 1, 14, "never closed"},
       {"\"a.b\"()[^bb1] : () -> ()", 1, 9, "reference to an undefined block '^bb1'"},
-      {"func.func @f() {\n  \"a.b\"()[^bb1] : () -> ()\n}", 2, 11, "reference to an undefined block '^bb1'"},
-      {"func.func @f() {\n^bb0:\n  return\n^bb0:\n  return\n}", 4, 1, "redefinition of block '^bb0'"},
-      {"\"a.b\"() {k = #stablehlo.gather<offset_dims = [0],\n  offset_dims = [1]>} : () -> ()", 2, 3,
-       "duplicated 'offset_dims' entry"},
-      {"func.func @f(%a: f32) {\n  %0 = stablehlo.reduce_precision %a, format = e2147483648m1 : f32\n  return\n}", 2,
-       48, "unable to parse exponent"},
-      {"func.func @f(%p: i1) {\n  \"a.b\"()[^x, ^y] : () -> ()\n^x:\n  %0 = \"a.c\"() : () -> i1\n  \"a.b\"()[^y] : () "
+      {"func.func @f() {\n  \"a.b\"()[^bb1] : () -> ()\n}", 2, 11,
+       "reference to an undefined block '^bb1'"},
+      {"func.func @f() {\n^bb0:\n  return\n^bb0:\n  return\n}", 4, 1,
+       "redefinition of block '^bb0'"},
+      {"\"a.b\"() {k = #stablehlo.gather<offset_dims = [0],\n  offset_dims = [1]>} : () -> ()", 2,
+       3, "duplicated 'offset_dims' entry"},
+      {"func.func @f(%a: f32) {\n  %0 = stablehlo.reduce_precision %a, format = e2147483648m1 : "
+       "f32\n  return\n}",
+       2, 48, "unable to parse exponent"},
+      {"func.func @f(%p: i1) {\n  \"a.b\"()[^x, ^y] : () -> ()\n^x:\n  %0 = \"a.c\"() : () -> i1\n "
+       " \"a.b\"()[^y] : () "
        "-> ()\n"
        "^y:\n  \"a.d\"(%0) : (i1) -> ()\n}",
        7, 3, "operand #0 does not dominate this use"},
       {"func.func @f() {\n  return // done\n\n", 2, 9,
        "expected operation name in quotes, but found the end of the text"},
-      {"func.func @f(%a: tensor<2xf32>) {\n  %0 = mhlo.reduce(%a init: %a) applies mhlo.subtract across dimensions = "
+      {"func.func @f(%a: tensor<2xf32>) {\n  %0 = mhlo.reduce(%a init: %a) applies mhlo.subtract "
+       "across dimensions = "
        "[0] : "
        "(tensor<2xf32>, tensor<2xf32>) -> tensor<f32>\n  return\n}",
        2, 8, "expected the inner-op to be a commutative"},
@@ -398,22 +457,25 @@ static void refusals(void **state) {
     const HlDiag *diag = hl_cx_diag(r.cx, 0);
     const HlLineCol at = hl_source_line_col(r.source, diag->loc);
     if (at.line != c->line || at.column != c->column || !strstr(diag->text, c->says))
-      fail_msg("%lld:%lld: %s\nexpected %d:%d: %s\n%s", (long long)at.line, (long long)at.column, diag->text, c->line,
-               c->column, c->says, c->text);
+      fail_msg("%lld:%lld: %s\nexpected %d:%d: %s\n%s", (long long)at.line, (long long)at.column,
+               diag->text, c->line, c->column, c->says, c->text);
     done(&r);
   }
 }
 
 static void scopes(void **state) {
   (void)state;
-  Read r = read_good("func.func @f(%p: tensor<i32>, %x: tensor<f32>) {\n"
-                     "  %0 = \"stablehlo.case\"(%p) ({\n    %1 = stablehlo.abs %x : tensor<f32>\n    stablehlo.return "
-                     "%1 : tensor<f32>\n"
-                     "  }, {\n    %1 = stablehlo.negate %x : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n"
-                     "  }) : (tensor<i32>) -> tensor<f32>\n  %1 = stablehlo.abs %0 : tensor<f32>\n  return\n}\n"
-                     "func.func @g(%x: i1) {\n  \"a.b\"()[^two] : () -> ()\n^one:\n  \"a.c\"(%1) ({\n    \"a.d\"(%1, "
-                     "%x) : (i1, i1) -> ()\n"
-                     "  }) : (i1) -> ()\n^two:\n  %1 = \"a.e\"() : () -> i1\n  \"a.b\"()[^one] : () -> ()\n}\n");
+  Read r = read_good(
+      "func.func @f(%p: tensor<i32>, %x: tensor<f32>) {\n"
+      "  %0 = \"stablehlo.case\"(%p) ({\n    %1 = stablehlo.abs %x : tensor<f32>\n    "
+      "stablehlo.return "
+      "%1 : tensor<f32>\n"
+      "  }, {\n    %1 = stablehlo.negate %x : tensor<f32>\n    stablehlo.return %1 : tensor<f32>\n"
+      "  }) : (tensor<i32>) -> tensor<f32>\n  %1 = stablehlo.abs %0 : tensor<f32>\n  return\n}\n"
+      "func.func @g(%x: i1) {\n  \"a.b\"()[^two] : () -> ()\n^one:\n  \"a.c\"(%1) ({\n    "
+      "\"a.d\"(%1, "
+      "%x) : (i1, i1) -> ()\n"
+      "  }) : (i1) -> ()\n^two:\n  %1 = \"a.e\"() : () -> i1\n  \"a.b\"()[^one] : () -> ()\n}\n");
   const HlMlOp *g = hl_ml_find_symbol(r.trees[0], hl_ml_sym(r.trees[0], "g"));
   const HlMlBlock *one = hl_ml_body(g, 0)->next, *two = one->next;
   assert_string_equal(one->label->text, "one");
@@ -463,8 +525,8 @@ static void limits(void **state) {
   repeat(&text, "tuple<", 60);
   check_limit(text.at);
   text.n = 0;
-  hl_buf_puts(&text,
-              "!a = tuple<i1, i1>\n!b = tuple<!a, !a, !a, !a>\n!c = tuple<!b, !b, !b, !b>\n!d = tuple<!c, !c, !c>\n");
+  hl_buf_puts(&text, "!a = tuple<i1, i1>\n!b = tuple<!a, !a, !a, !a>\n!c = tuple<!b, !b, !b, "
+                     "!b>\n!d = tuple<!c, !c, !c>\n");
   check_limit(text.at);
   text.n = 0;
   hl_buf_puts(&text, "#loc1 = loc(\"a\")\n");

@@ -195,6 +195,49 @@ static void test_simplify(void **state) {
          "ROOT tanh.1 = f32[4]{0} tanh(Arg_0.1)");
 }
 
+// --- Several entries of one tree ---------------------------------------------------------------------------
+
+// Each entry becomes what it is alone, in whatever order and however often.
+static void test_several_entries(void **state) {
+  (void)state;
+  Program p = read_program(
+      "func.func @a() -> tensor<2xf32> {\n%0 = stablehlo.constant dense<1.0> : tensor<2xf32>\n"
+      "%1 = stablehlo.custom_call @mhlo.erf(%0) {mhlo.attributes = {}} : (tensor<2xf32>) -> "
+      "tensor<2xf32>\n"
+      "%2 = call @f(%1) : (tensor<2xf32>) -> tensor<2xf32>\nreturn %2 : tensor<2xf32>\n}\n"
+      "func.func @b() -> tensor<2xf32> {\n%0 = stablehlo.constant dense<2.0> : tensor<2xf32>\n"
+      "%1 = stablehlo.add %0, %0 : tensor<2xf32>\n"
+      "%2 = call @f(%1) : (tensor<2xf32>) -> tensor<2xf32>\nreturn %2 : tensor<2xf32>\n}\n"
+      "func.func @bad() {\ncall @bad() : () -> ()\nreturn\n}\n"
+      "func.func private @f(%x: tensor<2xf32>) -> tensor<2xf32> {\n"
+      "%0 = stablehlo.tanh %x : tensor<2xf32>\nreturn %0 : tensor<2xf32>\n}\n");
+  static const struct {
+    const char *entry, *has, *has_not;
+  } rounds[] = {{"a", "erf(", "({4, 4})"},
+                {"b", "constant(4)", "erf("},
+                {"bad", NULL, NULL},
+                {"a", "erf(", "({4, 4})"},
+                {"b", "constant(4)", "erf("}};
+  for (size_t k = 0; k < sizeof rounds / sizeof *rounds; k++) {
+    HlModule *m = hl_ml_to_hlo(p.cx, p.tree, hl_ml_sym(p.tree, rounds[k].entry));
+    if (!rounds[k].has) {
+      assert_null(m);
+      continue;
+    }
+    assert_non_null(m);
+    assert_true(hl_verify(p.cx, m, NULL));
+    HlBuf out = {0};
+    HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
+    hl_text_print(p.cx, m, &options, &out);
+    if (!strstr(out.at, rounds[k].has) || strstr(out.at, rounds[k].has_not) ||
+        !strstr(out.at, "tanh("))
+      fail_msg("@%s became:\n%s", rounds[k].entry, out.at);
+    hl_buf_free(&out);
+    hl_module_free(m);
+  }
+  release(&p);
+}
+
 // --- Errors -------------------------------------------------------------------------------------------------
 
 static void test_errors(void **state) {
@@ -214,7 +257,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_entries),   cmocka_unit_test(test_shapes),
       cmocka_unit_test(test_functions), cmocka_unit_test(test_shardings),
-      cmocka_unit_test(test_simplify),  cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_simplify),  cmocka_unit_test(test_several_entries),
+      cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,8 @@
 
 static const HlMlType *tensor(HlMlTree *tree, const char *element, int rank, const int64_t *dim) {
   const HlMlType *type = hl_ml_float_type(tree, element);
-  return hl_ml_tensor_type(tree, rank, dim, type ? type : hl_ml_int_type(tree, 32, HL_ML_SIGNLESS), NULL);
+  return hl_ml_tensor_type(tree, rank, dim, type ? type : hl_ml_int_type(tree, 32, HL_ML_SIGNLESS),
+                           NULL);
 }
 
 static const HlMlType *f32x2(HlMlTree *tree) {
@@ -48,8 +49,8 @@ static void expect_tree(const HlMlTree *tree, const HlMlTextOptions *options, co
   hl_buf_free(&out);
 }
 
-static HlMlOp *op_of(HlMlTree *tree, HlMlBlock *block, const char *name, int n, HlMlValue *const *operands,
-                     const HlMlType *type) {
+static HlMlOp *op_of(HlMlTree *tree, HlMlBlock *block, const char *name, int n,
+                     HlMlValue *const *operands, const HlMlType *type) {
   return hl_ml_op(tree, block, name, n, operands, type ? 1 : 0, &type, 0);
 }
 
@@ -77,8 +78,8 @@ static HlMlTree *small_program(float constant) {
   hl_ml_set(tree, c, "value", hl_ml_dense(tree, type, &constant, 1, true));
   HlMlOp *mul = op_of(tree, body, "stablehlo.multiply", 2,
                       (HlMlValue *[]){body->args[0], &c->results[0]}, type);
-  HlMlOp *add = op_of(tree, body, "stablehlo.add", 2,
-                      (HlMlValue *[]){&mul->results[0], body->args[1]}, type);
+  HlMlOp *add =
+      op_of(tree, body, "stablehlo.add", 2, (HlMlValue *[]){&mul->results[0], body->args[1]}, type);
   op_of(tree, body, "func.return", 1, (HlMlValue *[]){&add->results[0]}, NULL);
   return tree;
 }
@@ -89,7 +90,8 @@ static void types_are_interned(void **state) {
   HlMlTree *tree = hl_ml_new(NULL);
   assert_ptr_equal(f32x2(tree), f32x2(tree));
   assert_ptr_not_equal(f32x2(tree), tensor(tree, "f64", 1, (const int64_t[]){2}));
-  assert_ptr_not_equal(hl_ml_int_type(tree, 8, HL_ML_SIGNLESS), hl_ml_int_type(tree, 8, HL_ML_UNSIGNED));
+  assert_ptr_not_equal(hl_ml_int_type(tree, 8, HL_ML_SIGNLESS),
+                       hl_ml_int_type(tree, 8, HL_ML_UNSIGNED));
   assert_null(hl_ml_float_type(tree, "f33"));
   const HlMlType *kept[3000];
   for (int64_t k = 0; k < 3000; k++)
@@ -105,9 +107,11 @@ static void types_are_interned(void **state) {
 
 static void types_are_printed(void **state) {
   HlMlTree *tree = hl_ml_new(NULL);
-  const HlMlType *f32 = hl_ml_float_type(tree, "f32"), *ui8 = hl_ml_int_type(tree, 8, HL_ML_UNSIGNED);
+  const HlMlType *f32 = hl_ml_float_type(tree, "f32"),
+                 *ui8 = hl_ml_int_type(tree, 8, HL_ML_UNSIGNED);
   const HlMlType *pair[] = {f32, ui8};
-  expect_type(tensor(tree, "f8E4M3FN", 2, (const int64_t[]){0, HL_UNBOUNDED}), "tensor<0x?xf8E4M3FN>");
+  expect_type(tensor(tree, "f8E4M3FN", 2, (const int64_t[]){0, HL_UNBOUNDED}),
+              "tensor<0x?xf8E4M3FN>");
   expect_type(hl_ml_list_type(tree, HL_ML_COMPLEX, 1, pair), "complex<f32>");
   expect_type(hl_ml_list_type(tree, HL_ML_TUPLE, 2, pair), "tuple<f32, ui8>");
   expect_type(hl_ml_list_type(tree, HL_ML_UNRANKED, 1, pair), "tensor<*xf32>");
@@ -172,54 +176,64 @@ static void floats_are_printed(void **state) {
                {"f32", -1e300, "0xFF800000 : f32"}};
   HlMlTree *tree = hl_ml_new(NULL);
   for (int k = 0; k < HL_COUNT_OF(cases); k++)
-    expect_attr(hl_ml_float(tree, hl_ml_float_type(tree, cases[k].type), cases[k].value), cases[k].text);
-  expect_attr(hl_ml_float_bits(tree, hl_ml_float_type(tree, "f32"), 0x7fc00001), "0x7FC00001 : f32");
+    expect_attr(hl_ml_float(tree, hl_ml_float_type(tree, cases[k].type), cases[k].value),
+                cases[k].text);
+  expect_attr(hl_ml_float_bits(tree, hl_ml_float_type(tree, "f32"), 0x7fc00001),
+              "0x7FC00001 : f32");
   hl_ml_free(tree);
 }
 
 static void attributes_are_printed(void **state) {
   HlMlTree *tree = hl_ml_new(NULL);
   const HlMlAttr *one = hl_ml_i64(tree, 1);
-  const HlMlAttr *list[] = {one, hl_ml_bool(tree, true), hl_ml_int(tree, hl_ml_int_type(tree, 8, HL_ML_UNSIGNED), 200)};
+  const HlMlAttr *list[] = {one, hl_ml_bool(tree, true),
+                            hl_ml_int(tree, hl_ml_int_type(tree, 8, HL_ML_UNSIGNED), 200)};
   const HlMlNamed named[] = {{.name = hl_ml_sym(tree, "z"), .value = one},
                              {.name = hl_ml_sym(tree, "a b"), .value = hl_ml_unit(tree)}};
   expect_attr(one, "1 : i64");
   expect_attr(hl_ml_int(tree, hl_ml_int_type(tree, 8, HL_ML_SIGNLESS), 255), "-1 : i8");
   expect_attr(hl_ml_int(tree, hl_ml_int_type(tree, 8, HL_ML_UNSIGNED), -1), "255 : ui8");
-  assert_ptr_equal(hl_ml_int(tree, hl_ml_int_type(tree, 1, HL_ML_SIGNLESS), -1), hl_ml_bool(tree, true));
+  assert_ptr_equal(hl_ml_int(tree, hl_ml_int_type(tree, 1, HL_ML_SIGNLESS), -1),
+                   hl_ml_bool(tree, true));
   expect_attr(hl_ml_array(tree, 3, list), "[1, true, 200 : ui8]");
   expect_attr(hl_ml_dict(tree, 2, named), "{\"a b\", z = 1 : i64}");
   expect_attr(hl_ml_string(tree, "a\"\\\n\xff", 5), "\"a\\22\\\\\\0A\\FF\"");
   expect_attr(hl_ml_symbol(tree, hl_ml_sym(tree, "a-b")), "@\"a-b\"");
   expect_attr(hl_ml_dense_i64s(tree, (HlI64s){(const int64_t[]){1, -2}, 2}), "array<i64: 1, -2>");
-  expect_attr(hl_ml_dense_bools(tree, (HlI64s){(const int64_t[]){1, 0}, 2}), "array<i1: true, false>");
+  expect_attr(hl_ml_dense_bools(tree, (HlI64s){(const int64_t[]){1, 0}, 2}),
+              "array<i1: true, false>");
   expect_attr(hl_ml_dense_i64s(tree, (HlI64s){0}), "array<i64>");
   expect_attr(hl_ml_enum(tree, "stablehlo.precision", 1), "#stablehlo<precision HIGH>");
-  expect_attr(hl_ml_enum(tree, "mhlo.result_accuracy_mode", 2), "#mhlo.result_accuracy_mode<TOLERANCE>");
+  expect_attr(hl_ml_enum(tree, "mhlo.result_accuracy_mode", 2),
+              "#mhlo.result_accuracy_mode<TOLERANCE>");
   hl_ml_free(tree);
 }
 
 static void dense_elements(void **state) {
   HlMlTree *tree = hl_ml_new(NULL);
   const int64_t dim[] = {2, 3}, values[] = {1, 2, 3, 4, 5, 6}, same[] = {7, 7, 7, 7, 7, 7};
-  expect_attr(hl_ml_dense_ints(tree, 2, dim, values), "dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi64>");
+  expect_attr(hl_ml_dense_ints(tree, 2, dim, values),
+              "dense<[[1, 2, 3], [4, 5, 6]]> : tensor<2x3xi64>");
   const HlMlAttr *splat = hl_ml_dense_ints(tree, 2, dim, same);
   assert_true(splat->is_splat);
   assert_int_equal(splat->n_elements, 1);
   expect_attr(splat, "dense<7> : tensor<2x3xi64>");
-  expect_attr(hl_ml_dense_ints(tree, 2, (const int64_t[]){2, 0}, NULL), "dense<> : tensor<2x0xi64>");
+  expect_attr(hl_ml_dense_ints(tree, 2, (const int64_t[]){2, 0}, NULL),
+              "dense<> : tensor<2x0xi64>");
   const HlMlAttr *single = hl_ml_dense_ints(tree, 2, (const int64_t[]){1, 1}, values);
   assert_false(single->is_splat);
   expect_attr(single, "dense<1> : tensor<1x1xi64>");
   const float complex[] = {1, -2, 0.5f, 0};
   const HlMlType *c64 = hl_ml_dtype_type(tree, HL_C64);
   expect_attr(hl_ml_dense(tree, hl_ml_tensor_type(tree, 1, dim, c64, NULL), complex, 2, true),
-              "dense<[(1.000000e+00,-2.000000e+00), (5.000000e-01,0.000000e+00)]> : tensor<2xcomplex<f32>>");
+              "dense<[(1.000000e+00,-2.000000e+00), (5.000000e-01,0.000000e+00)]> : "
+              "tensor<2xcomplex<f32>>");
   // From 101 elements on they are bytes; four bits take the low half of one.
   int8_t many[101];
   for (int k = 0; k < 101; k++)
     many[k] = (int8_t)(k % 2 ? -1 : 1);
-  const HlMlType *i4 = hl_ml_tensor_type(tree, 1, (const int64_t[]){101}, hl_ml_dtype_type(tree, HL_S4), NULL);
+  const HlMlType *i4 =
+      hl_ml_tensor_type(tree, 1, (const int64_t[]){101}, hl_ml_dtype_type(tree, HL_S4), NULL);
   HlBuf out = {0};
   hl_ml_attr_print(&out, hl_ml_dense(tree, i4, many, 101, false));
   assert_memory_equal(out.at, "dense<\"0x010F010F", 17);
@@ -237,7 +251,8 @@ static void literals_go_both_ways(void **state) {
   HlCx *cx = hl_cx_new();
   HlMlTree *tree = hl_ml_new(NULL);
   const float one = 1.5f;
-  const HlMlAttr *splat = hl_ml_dense(tree, tensor(tree, "f32", 1, (const int64_t[]){1000}), &one, 1, true);
+  const HlMlAttr *splat =
+      hl_ml_dense(tree, tensor(tree, "f32", 1, (const int64_t[]){1000}), &one, 1, true);
   HlLiteral *literal = hl_ml_literal(cx, (HlPos){0}, splat);
   assert_non_null(literal);
   assert_int_equal(literal->n, 1000);
@@ -246,7 +261,8 @@ static void literals_go_both_ways(void **state) {
   hl_literal_unref(literal);
   assert_null(hl_ml_literal(cx, (HlPos){0}, hl_ml_unit(tree)));
   const int64_t huge[] = {1000000000, 1000000000};
-  assert_null(hl_ml_literal(cx, (HlPos){0}, hl_ml_dense(tree, tensor(tree, "f32", 2, huge), &one, 1, true)));
+  assert_null(hl_ml_literal(cx, (HlPos){0},
+                            hl_ml_dense(tree, tensor(tree, "f32", 2, huge), &one, 1, true)));
   assert_int_equal(hl_cx_n_errors(cx), 2);
   hl_ml_free(tree);
   hl_cx_free(cx);
@@ -260,8 +276,8 @@ static void structs_are_filled_in(void **state) {
   const HlMlAttr *dims = hl_ml_struct(tree, "mhlo.dot", 1, &plain);
   assert_int_equal(hl_ml_field(dims, "rhs_batching_dimensions")->n_elements, 0);
   expect_attr(dims, "#mhlo.dot<lhs_contracting_dimensions = [1]>");
-  const HlMlNamed sharding[] = {{.name = hl_ml_sym(tree, "mesh_or_ref"),
-                                 .value = hl_ml_symbol(tree, hl_ml_sym(tree, "m"))}};
+  const HlMlNamed sharding[] = {
+      {.name = hl_ml_sym(tree, "mesh_or_ref"), .value = hl_ml_symbol(tree, hl_ml_sym(tree, "m"))}};
   expect_attr(hl_ml_struct(tree, "sdy.sharding", 1, sharding), "#sdy.sharding<@m, []>");
   hl_ml_free(tree);
 }
@@ -374,7 +390,8 @@ static HlMlTree *program_with(bool default_said, bool as_tensor) {
   HlMlOp *op = op_of(tree, body, "stablehlo.reverse", 1, body->args, type);
   const int64_t dim = 0, n = 1;
   hl_ml_set(tree, op, "dimensions",
-            as_tensor ? hl_ml_dense_ints(tree, 1, &n, &dim) : hl_ml_dense_i64s(tree, (HlI64s){&dim, 1}));
+            as_tensor ? hl_ml_dense_ints(tree, 1, &n, &dim)
+                      : hl_ml_dense_i64s(tree, (HlI64s){&dim, 1}));
   HlMlOp *sort = op_of(tree, body, "stablehlo.sort", 1, (HlMlValue *[]){&op->results[0]}, type);
   if (default_said)
     hl_ml_set(tree, sort, "dimension", hl_ml_i64(tree, -1));
@@ -403,19 +420,23 @@ static void programs_are_printed(void **state) {
               "    return %1 : tensor<2xf32>\n"
               "  }\n"
               "}\n");
-  expect_tree(tree, &(HlMlTextOptions){.generic = true, .large_constants = true},
-              "\"builtin.module\"() ({\n"
-              "  \"func.func\"() <{function_type = (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>, "
-              "sym_name = \"f\"}> ({\n"
-              "  ^bb0(%arg0: tensor<2xf32>, %arg1: tensor<2xf32>):\n"
-              "    %0 = \"stablehlo.constant\"() <{value = dense<2.000000e+00> : tensor<2xf32>}> : () -> tensor<2xf32>\n"
-              "    %1 = \"stablehlo.multiply\"(%arg0, %0) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>\n"
-              "    %2 = \"stablehlo.add\"(%1, %arg1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>\n"
-              "    \"func.return\"(%2) : (tensor<2xf32>) -> ()\n"
-              "  }) : () -> ()\n"
-              "}) : () -> ()\n");
+  expect_tree(
+      tree, &(HlMlTextOptions){.generic = true, .large_constants = true},
+      "\"builtin.module\"() ({\n"
+      "  \"func.func\"() <{function_type = (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>, "
+      "sym_name = \"f\"}> ({\n"
+      "  ^bb0(%arg0: tensor<2xf32>, %arg1: tensor<2xf32>):\n"
+      "    %0 = \"stablehlo.constant\"() <{value = dense<2.000000e+00> : tensor<2xf32>}> : () -> "
+      "tensor<2xf32>\n"
+      "    %1 = \"stablehlo.multiply\"(%arg0, %0) : (tensor<2xf32>, tensor<2xf32>) -> "
+      "tensor<2xf32>\n"
+      "    %2 = \"stablehlo.add\"(%1, %arg1) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>\n"
+      "    \"func.return\"(%2) : (tensor<2xf32>) -> ()\n"
+      "  }) : () -> ()\n"
+      "}) : () -> ()\n");
   HlBuf out = {0};
-  hl_ml_op_print(&out, tree, hl_ml_body(hl_ml_find_symbol(tree, hl_ml_sym(tree, "f")), 0)->last->prev);
+  hl_ml_op_print(&out, tree,
+                 hl_ml_body(hl_ml_find_symbol(tree, hl_ml_sym(tree, "f")), 0)->last->prev);
   expect_text(out.at, "%1 = stablehlo.add %0, %arg1 : tensor<2xf32>");
   hl_buf_free(&out);
   hl_ml_free(tree);
@@ -423,34 +444,38 @@ static void programs_are_printed(void **state) {
 
 static void locations_get_aliases(void **state) {
   HlMlTree *tree = small_program(2);
-  const HlMlLocation file = {.kind = HL_ML_LOC_FILE, .sym = hl_ml_sym(tree, "a.py"), .line = 3, .column = 4};
+  const HlMlLocation file = {
+      .kind = HL_ML_LOC_FILE, .sym = hl_ml_sym(tree, "a.py"), .line = 3, .column = 4};
   const HlMlLocation *child = &file;
-  const HlMlLocation name = {.kind = HL_ML_LOC_NAME, .sym = hl_ml_sym(tree, "mul"), .n = 1, .child = &child};
+  const HlMlLocation name = {
+      .kind = HL_ML_LOC_NAME, .sym = hl_ml_sym(tree, "mul"), .n = 1, .child = &child};
   const HlMlLocation again = name;  // another of the same content
   HlMlBlock *body = hl_ml_body(hl_ml_find_symbol(tree, hl_ml_sym(tree, "f")), 0);
   body->args[0]->location = &file;
   body->first->next->location = &name;
   body->last->location = &again;
-  expect_tree(tree, &(HlMlTextOptions){.locations = true, .large_constants = true},
-              "#loc = loc(unknown)\n"
-              "#loc1 = loc(\"a.py\":3:4)\n"
-              "module {\n"
-              "  func.func @f(%arg0: tensor<2xf32> loc(\"a.py\":3:4), %arg1: tensor<2xf32> loc(unknown)) "
-              "-> tensor<2xf32> {\n"
-              "    %cst = stablehlo.constant dense<2.000000e+00> : tensor<2xf32> loc(#loc)\n"
-              "    %0 = stablehlo.multiply %arg0, %cst : tensor<2xf32> loc(#loc2)\n"
-              "    %1 = stablehlo.add %0, %arg1 : tensor<2xf32> loc(#loc)\n"
-              "    return %1 : tensor<2xf32> loc(#loc2)\n"
-              "  } loc(#loc)\n"
-              "} loc(#loc)\n"
-              "#loc2 = loc(\"mul\"(#loc1))\n");
+  expect_tree(
+      tree, &(HlMlTextOptions){.locations = true, .large_constants = true},
+      "#loc = loc(unknown)\n"
+      "#loc1 = loc(\"a.py\":3:4)\n"
+      "module {\n"
+      "  func.func @f(%arg0: tensor<2xf32> loc(\"a.py\":3:4), %arg1: tensor<2xf32> loc(unknown)) "
+      "-> tensor<2xf32> {\n"
+      "    %cst = stablehlo.constant dense<2.000000e+00> : tensor<2xf32> loc(#loc)\n"
+      "    %0 = stablehlo.multiply %arg0, %cst : tensor<2xf32> loc(#loc2)\n"
+      "    %1 = stablehlo.add %0, %arg1 : tensor<2xf32> loc(#loc)\n"
+      "    return %1 : tensor<2xf32> loc(#loc2)\n"
+      "  } loc(#loc)\n"
+      "} loc(#loc)\n"
+      "#loc2 = loc(\"mul\"(#loc1))\n");
   hl_ml_free(tree);
 }
 
 // Many constants in one region, two regions side by side that use the same numbers.
 static void names_follow_regions(void **state) {
   HlMlTree *tree = hl_ml_new(NULL);
-  const HlMlType *pred = hl_ml_tensor_type(tree, 0, NULL, hl_ml_int_type(tree, 1, HL_ML_SIGNLESS), NULL);
+  const HlMlType *pred =
+      hl_ml_tensor_type(tree, 0, NULL, hl_ml_int_type(tree, 1, HL_ML_SIGNLESS), NULL);
   HlMlBlock *body = hl_ml_body(func(tree, "f", 1, pred), 0);
   HlMlOp *choice = hl_ml_op(tree, body, "stablehlo.if", 1, body->args, 1, &pred, 2);
   for (int k = 0; k < 2; k++) {
@@ -482,7 +507,8 @@ static void names_follow_regions(void **state) {
 // A form that would lose types gives way to the generic one.
 static void lossy_forms_are_not_used(void **state) {
   HlMlTree *tree = hl_ml_new(NULL);
-  const HlMlType *type = f32x2(tree), *open = tensor(tree, "f32", 1, (const int64_t[]){HL_UNBOUNDED});
+  const HlMlType *type = f32x2(tree),
+                 *open = tensor(tree, "f32", 1, (const int64_t[]){HL_UNBOUNDED});
   const HlMlType *tuple = hl_ml_list_type(tree, HL_ML_TUPLE, 1, &open);
   HlMlBlock *body = hl_ml_body(func(tree, "f", 1, type), 0);
   HlMlOp *op = op_of(tree, body, "stablehlo.tuple", 1, body->args, tuple);
