@@ -357,16 +357,20 @@ const CliCommand cli_run = {
     .name = "run",
     .usage = "FILE [--args A.npz] [--expect R.npz]",
     .summary = "run a module and compare its results",
-    .about = "Runs the module on the reference interpreter, on as many logical devices as it asks "
-             "for: on the\n"
-             "arguments given, on those a snapshot recorded, or on made-up ones that respect index "
-             "ranges, sort\n"
-             "keys and init values. Compares with --expect or with the result a snapshot recorded, "
-             "and says where\n"
-             "the first difference and the largest error are. Exit status 1: something differs. "
-             "With --print the\n"
-             "values stand in the place of the report, or before it where there is something to "
-             "compare.",
+    .about =
+        "Runs the module on the reference interpreter, on as many logical devices as it asks "
+        "for: on the\n"
+        "arguments given, on those a snapshot recorded, or on made-up ones that respect index "
+        "ranges, sort\n"
+        "keys and init values. Compares with --expect or with the result a snapshot recorded, "
+        "and says where\n"
+        "the first difference and the largest error are. Exit status 1: something differs. "
+        "With --print the\n"
+        "values stand in the place of the report, or before it where there is something to "
+        "compare. Checks inside\n"
+        "the program (check.expect_eq and others) run with it. Of MLIR main runs, or --entry, or "
+        "without main every\n"
+        "function without parameters, in each section; as JSON several runs are an array.",
     .options = options,
     .reports = true,
     .run = run,

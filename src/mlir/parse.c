@@ -355,9 +355,11 @@ bool hl_ml_text_read(HlCx *cx, HlSource *source, HlMlTree ***out, int *n) {
   bool ok = true;
   for (const char *s = hl_source_bytes(source).at; s;)
     ok &= read_section(cx, source, s, &trees, &s);
-  if (!ok) {
-    for (int k = 0; k < trees.n; k++)
+  if (!ok) {  // what else is wrong, in sections that can be read, is said too
+    for (int k = 0; k < trees.n; k++) {
+      hl_ml_verify(cx, trees.at[k]);
       hl_ml_free(trees.at[k]);
+    }
     free(trees.at);
     return false;
   }

@@ -397,7 +397,25 @@ bool ml_lower_bare(MlLower *l, HlBuild *b, const HlMlOp *op) {
   return lower(l, b, op);
 }
 
+// An attribute of a dialect that means something neither to HLO nor to those who make StableHLO.
+static bool is_strange(const HlSym *name) {
+  static const char *const known[] = {"jax.", "tf.", "xla."};
+  for (int k = 0; k < HL_COUNT_OF(known); k++)
+    if (strncmp(name->text, known[k], strlen(known[k])) == 0)
+      return false;
+  return strchr(name->text, '.') && ml_find_dialect((HlStr){name->text, name->n}) == HL_ML_FOREIGN;
+}
+
+static void note_strange(MlLower *l, const HlMlOp *op) {
+  for (uint32_t k = 0; k < op->n_attrs; k++)
+    if (is_strange(op->attrs[k].name) && l->n_strange++ == 0) {
+      l->strange = op->attrs[k].name;
+      l->strange_op = op;
+    }
+}
+
 bool ml_lower_op(MlLower *l, HlBuild *b, const HlMlOp *op) {
+  note_strange(l, op);
   HlBuild own = *b;
   own.loc = op->loc;
   return ml_begin_op(l, &own, op) && ml_lower_bare(l, &own, op);
@@ -738,6 +756,10 @@ HlModule *hl_ml_to_hlo(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
   ml_cover_values(&l);
   const int64_t n_errors = hl_cx_n_errors(cx);
   bool ok = lower_module(&l, entry) && hl_cx_n_errors(cx) == n_errors;
+  if (ok && l.n_strange > 0)
+    hl_note(cx, hl_ml_pos(tree, l.strange_op),
+            "attributes without a meaning in HLO dropped: %d, first '%s'", l.n_strange,
+            l.strange->text);
   ml_leave(&l, 0);
   shared->walk = l.walk;
   hl_arena_free(l.arena);
