@@ -224,7 +224,6 @@ struct HlMlValue {
 struct HlMlOp {
   uint16_t row;                // HlMlRow of src/mlir/dialect.h; 0: an op without a row, carried
   uint8_t dialect;             // as spelt: mhlo.add has the row of stablehlo.add
-  bool was_generic;            // written in generic form
   uint32_t n_regions, n_successors;
   uint32_t n_operands, n_results, n_attrs;
   uint32_t attr_room;          // entries `attrs` has room for

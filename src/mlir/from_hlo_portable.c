@@ -37,8 +37,9 @@ static void as_call(HlMlTree *tree, HlMlOp *op, const char *target) {
 }
 
 void hl_ml_make_portable(HlMlTree *tree) {
-  const HlMlRegion *body = &tree->module->regions[0];
-  for (HlMlOp *op = ml_first_op(body); op; op = ml_next_op(body, op)) {
+  const HlMlOp *top = tree->module;
+  for (HlMlOp *op = hl_ml_next(top, top), *next; op; op = next) {
+    next = hl_ml_next(op, top);
     const char *target = target_of(op);
     if (target)
       as_call(tree, op, target);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/decimal.h"
+
 #define S ML_SPACE
 #define A (ML_START | ML_WORD | ML_SUFFIX)
 #define H (ML_START | ML_WORD | ML_SUFFIX | ML_HEX)
@@ -163,19 +165,6 @@ HlStr ml_lex_word(MlLex *in) {
 
 // --- Numbers ----------------------------------------------------------------------------------------------
 
-static const double power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-// mantissa * 10^exponent where a double holds both exactly: then the product is rounded once.
-static bool exact_double(uint64_t mantissa, int exponent, double *out) {
-  if (mantissa >> 53 || exponent < -22 || exponent > 22)
-    return false;
-  *out = exponent < 0 ? (double)mantissa / power_of_ten[-exponent]
-                      : (double)mantissa * power_of_ten[exponent];
-  return true;
-}
-
 static const char *hex_number(const char *s, MlNumber *out) {
   out->kind = ML_NUMBER_HEX;
   for (; ml_lex_is(*s, ML_HEX); s++) {
@@ -183,24 +172,6 @@ static const char *hex_number(const char *s, MlNumber *out) {
     out->magnitude = out->magnitude << 4 | (uint64_t)ml_lex_hex(*s);
   }
   return s;
-}
-
-// "e+12" at `s`, if there is one.
-static const char *read_exponent(const char *s, int *exponent) {
-  if (*s != 'e' && *s != 'E')
-    return s;
-  const char *k = s + 1;
-  const bool negative = *k == '-';
-  if (*k == '-' || *k == '+')
-    k++;
-  if (!ml_lex_is(*k, ML_DIGIT))
-    return s;
-  int value = 0;
-  for (; ml_lex_is(*k, ML_DIGIT); k++)
-    if (value < 1000000)
-      value = value * 10 + (*k - '0');
-  *exponent += negative ? -value : value;
-  return k;
 }
 
 const char *ml_lex_number(const char *s, MlNumber *out) {
@@ -224,14 +195,14 @@ const char *ml_lex_number(const char *s, MlNumber *out) {
   if (*s != '.')
     return s;
   out->kind = ML_NUMBER_FLOAT;
-  int exponent = 0;
+  int64_t exponent = 0;
   for (s++; ml_lex_is(*s, ML_DIGIT); s++, exponent--) {
     const uint64_t digit = (uint64_t)(*s - '0');
     too_big |= value > (UINT64_MAX - digit) / 10;
     value = value * 10 + digit;
   }
-  s = read_exponent(s, &exponent);
-  if (too_big || !exact_double(value, exponent, &out->f)) {
+  s = base_read_exponent(s, &exponent);
+  if (too_big || !base_exact_double(value, exponent, &out->f)) {
     out->f = strtod(begin, NULL);
     return s;
   }

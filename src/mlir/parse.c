@@ -3,6 +3,7 @@
 // file    = section { "// -----" section }
 // section = { op | "#" name "=" attribute | "!" name "=" type | "{-#" resources "#-}" }
 #include "mlir/parse.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -323,9 +324,7 @@ typedef struct Trees {
 static void add_tree(Trees *trees, HlMlTree *tree) {
   if (trees->n == trees->capacity) {
     trees->capacity = trees->capacity ? 2 * trees->capacity : 1;
-    trees->at = realloc(trees->at, (size_t)trees->capacity * sizeof *trees->at);
-    if (!trees->at)
-      abort();
+    trees->at = base_realloc(trees->at, (size_t)trees->capacity * sizeof *trees->at);
   }
   trees->at[trees->n++] = tree;
 }

@@ -156,7 +156,6 @@ static HlMlOp *new_op(MpParser *p, const MpState *s) {
   op->name = s->name;
   op->row = (uint16_t)s->row_number;
   op->dialect = (uint8_t)s->dialect;
-  op->was_generic = s->is_generic;
   op->n_operands = (uint32_t)s->n_operands;
   op->n_results = (uint32_t)s->n_results;
   op->n_regions = (uint32_t)s->n_regions;

@@ -25,11 +25,6 @@ static const HlMlAttr *list(MpParser *p, char open, char close, ItemFn *item) {
   return mp_array(p, base);
 }
 
-static const HlMlAttr *string(MpParser *p) {
-  HlStr text;
-  return ml_lex_string(&p->in, &text) ? hl_ml_string(p->tree, text.at, text.n) : NULL;
-}
-
 // --- Axes and meshes -----------------------------------------------------------------------------------------
 
 // (2)4
@@ -47,7 +42,7 @@ static const HlMlAttr *sub_axis(MpParser *p) {
 // "x" or "x":(2)4
 static const HlMlAttr *axis(MpParser *p) {
   const int base = p->nameds.n;
-  const HlMlAttr *name = string(p), *part;
+  const HlMlAttr *name = mp_string(p), *part;
   if (!name)
     return NULL;
   push_field(p, "name", name);
@@ -66,7 +61,7 @@ static const HlMlAttr *axes(MpParser *p) {
 // "x"=2
 static const HlMlAttr *mesh_axis(MpParser *p) {
   const int base = p->nameds.n;
-  const HlMlAttr *name = string(p);
+  const HlMlAttr *name = mp_string(p);
   int64_t size;
   if (!name || !ml_lex_need(&p->in, '=') || !ml_lex_int(&p->in, &size))
     return NULL;
@@ -318,7 +313,7 @@ static const HlMlAttr *axis_list(MpParser *p) {
 }
 
 static const HlMlAttr *manual_axes(MpParser *p) {
-  return wrap(p, "sdy.manual_axes", "axes", list(p, '{', '}', string));
+  return wrap(p, "sdy.manual_axes", "axes", list(p, '{', '}', mp_string));
 }
 
 static const HlMlAttr *axis_lists(MpParser *p) {

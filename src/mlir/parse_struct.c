@@ -119,7 +119,7 @@ static const HlMlAttr *bool_word(MpParser *p) {
   return hl_ml_bool(p->tree, value);
 }
 
-static const HlMlAttr *string_word(MpParser *p) {
+const HlMlAttr *mp_string(MpParser *p) {
   HlStr text;
   return ml_lex_string(&p->in, &text) ? hl_ml_string(p->tree, text.at, text.n) : NULL;
 }
@@ -148,7 +148,7 @@ const HlMlAttr *mp_short(MpParser *p, MlKind kind, const char *more) {
   case ML_K_F64: return mp_number(p, mp_plain(p, MP_F64));
   case ML_K_BOOL: return bool_word(p);
   case ML_K_UNIT: return hl_ml_unit(p->tree);
-  case ML_K_STRING: return string_word(p);
+  case ML_K_STRING: return mp_string(p);
   case ML_K_SYMBOL: return mp_symbol(p);
   case ML_K_TYPE: return type_word(p);
   case ML_K_I64S: return int_list_attr(p);

@@ -243,10 +243,6 @@ static bool is_used(const Simplify *s, const HlMlOp *op) {
   return false;
 }
 
-static bool is_end(const HlMlOp *op) {
-  return op->row == ML_FUNC_RETURN || op->row == ML_STABLEHLO_RETURN || op->row == ML_SDY_RETURN;
-}
-
 // A sort carries along only what somebody wants or its comparator looks at.
 static HlMlOp *narrow_sort(Simplify *s, HlMlOp *op) {
   HlMlBlock *block = only_block(op, 0);
@@ -307,7 +303,7 @@ static void sweep_region(Simplify *s, HlMlRegion *region) {
   for (HlMlBlock *block = region->first; block; block = block->next)
     for (HlMlOp *op = block->last, *prev; op; op = prev) {
       prev = op->prev;
-      if (!is_end(op) && !is_used(s, op) && !has_effect(op)) {
+      if (!ml_is_return(op) && !is_used(s, op) && !has_effect(op)) {
         for (uint32_t k = 0; k < op->n_operands; k++)
           s->uses[op->operands[k]->index]--;
         for (uint32_t k = 0; k < op->n_regions; k++)

@@ -421,10 +421,6 @@ bool ml_lower_op(MlLower *l, HlBuild *b, const HlMlOp *op) {
   return ml_begin_op(l, &own, op) && ml_lower_bare(l, &own, op);
 }
 
-static bool is_terminator(const HlMlOp *op) {
-  return op->row == ML_FUNC_RETURN || op->row == ML_STABLEHLO_RETURN || op->row == ML_SDY_RETURN;
-}
-
 bool ml_lower_block(MlLower *l, HlBuild *b, const HlMlBlock *block, const HlMlOp **end) {
   *end = NULL;
   if (++l->depth > hl_cx_limits(l->cx)->nesting) {
@@ -435,7 +431,7 @@ bool ml_lower_block(MlLower *l, HlBuild *b, const HlMlBlock *block, const HlMlOp
   }
   bool ok = true;
   for (const HlMlOp *op = block->first; op && ok && !*end; op = op->next) {
-    if (is_terminator(op))
+    if (ml_is_return(op))
       *end = op;
     else if (!ml_is_constant(op))  // made where they are used
       ok = ml_lower_op(l, b, op);

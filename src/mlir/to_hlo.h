@@ -103,6 +103,10 @@ void ml_cover_values(MlLower *l);  // makes room for values that the tree got si
 // Sets the op's results from one instruction: itself for one result, else elements of the tuple.
 bool ml_set_results(MlLower *l, HlBuild *b, const HlMlOp *op, HlInst *inst);
 bool ml_is_constant(const HlMlOp *op);
+// Ends a function or a region with its results.
+static inline bool ml_is_return(const HlMlOp *op) {
+  return op->row == ML_FUNC_RETURN || op->row == ML_STABLEHLO_RETURN || op->row == ML_SDY_RETURN;
+}
 bool ml_lower_op(MlLower *l, HlBuild *b, const HlMlOp *op);
 bool ml_lower_bare(MlLower *l, HlBuild *b,
                    const HlMlOp *op);  // without its name, location, sharding

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "mlir/to_hlo.h"
+#include "mlir/tree.h"
 
 // --- Shapes ---------------------------------------------------------------------------------------------
 
@@ -162,18 +163,12 @@ const HlAccuracy *ml_accuracy(MlLower *l, const HlMlAttr *attr) {
 
 // --- Dictionaries, shardings ---------------------------------------------------------------------------------
 
-static int compare_syms(const HlSym *a, const HlSym *b) {
-  size_t n = a->n < b->n ? a->n : b->n;
-  int order = memcmp(a->text, b->text, n);
-  return order ? order : (a->n > b->n) - (a->n < b->n);
-}
-
 HlDict ml_dict_with(MlLower *l, HlDict dict, const char *key, const char *value, size_t n) {
   const HlSym **keys = HL_ARRAY(l->m->arena, const HlSym *, dict.n + 1);
   const HlSym **values = HL_ARRAY(l->m->arena, const HlSym *, dict.n + 1);
   const HlSym *name = hl_sym(l->m, key);
   int at = 0, kept = 0;
-  while (at < dict.n && compare_syms(dict.key[at], name) < 0)
+  while (at < dict.n && ml_compare_syms(dict.key[at], name) < 0)
     at++;
   for (int k = 0; k < at; k++, kept++)
     keys[k] = dict.key[k], values[k] = dict.value[k];
@@ -213,7 +208,7 @@ bool ml_frontend(MlLower *l, const HlMlOp *op, const HlMlAttr *dict, HlDict *out
   int n = 0, old = 0;  // both are sorted
   for (int k = 0; k < dict->n; k++) {
     const HlSym *name = ml_sym(l, dict->dict[k].name);
-    for (; old < out->n && compare_syms(out->key[old], name) < 0; old++, n++)
+    for (; old < out->n && ml_compare_syms(out->key[old], name) < 0; old++, n++)
       keys[n] = out->key[old], values[n] = out->value[old];
     old += old < out->n && out->key[old] == name;
     keys[n] = name;

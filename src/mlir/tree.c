@@ -401,7 +401,6 @@ static HlMlOp *copy_shell(const Copier *c, HlMlBlock *block, const HlMlOp *op) {
   HlMlTree *tree = c->tree;
   HlMlOp *copy = hl_ml_op(tree, block, op->name->text, (int)op->n_operands, op->operands,
                           (int)op->n_results, NULL, (int)op->n_regions);
-  copy->was_generic = op->was_generic;
   copy->loc = op->loc;
   copy->location = op->location;
   copy->attrs = hl_arena_copy(tree->arena, op->attrs, op->n_attrs * sizeof *op->attrs);

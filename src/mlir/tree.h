@@ -56,13 +56,6 @@ uint64_t ml_attr_hash(const HlMlAttr *attr);  // equal attributes of two trees h
 static inline uint32_t ml_add_size(uint32_t a, uint32_t b) {
   return a + b < a ? UINT32_MAX : a + b;
 }
-// All ops in the only region of an op, nested ones after the op they are in.
-static inline HlMlOp *ml_first_op(const HlMlRegion *in) {
-  return hl_ml_next(in->op, in->op);
-}
-static inline HlMlOp *ml_next_op(const HlMlRegion *in, const HlMlOp *op) {
-  return hl_ml_next(op, in->op);
-}
 // Whether an inherent attribute says what its absence says (its row's default).
 bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value);
 

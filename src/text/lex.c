@@ -10,6 +10,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/decimal.h"
+
 #define S LEX_SPACE
 #define A (LEX_START | LEX_IDENT)
 #define T (LEX_START | LEX_IDENT | LEX_SHAPE)  // letters of layout items
@@ -127,37 +129,6 @@ bool lex_need(Lex *in, char c, const char *where) {
 
 // --- Numbers -------------------------------------------------------------------------------------
 
-static const double power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-// mantissa * 10^exponent where a double holds both exactly (then the product is rounded once).
-static bool exact_double(uint64_t mantissa, int64_t exponent, double *out) {
-  if (mantissa >> 53 || exponent < -22 || exponent > 22)
-    return false;
-  *out = exponent < 0 ? (double)mantissa / power_of_ten[-exponent]
-                      : (double)mantissa * power_of_ten[exponent];
-  return true;
-}
-
-// The end of "e+12" at `s`, adding to *exponent; `s` itself if it is none.
-static const char *read_exponent(const char *s, int64_t *exponent) {
-  if (*s != 'e' && *s != 'E')
-    return s;
-  const char *k = s + 1;
-  const bool negative = *k == '-';
-  if (*k == '-' || *k == '+')
-    k++;
-  if (!lex_is(*k, LEX_DIGIT))
-    return s;
-  int64_t value = 0;
-  for (; lex_is(*k, LEX_DIGIT); k++)
-    if (value < 1000000)
-      value = value * 10 + (*k - '0');
-  *exponent += negative ? -value : value;
-  return k;
-}
-
 // Reads "nan" or "nan(0x12)", `s` after the "nan".
 static const char *read_nan(const char *s, LexNumber *out, const char **why) {
   out->kind = LEX_NAN;
@@ -195,7 +166,7 @@ static const char *finish_decimal(const char *begin, const char *end, uint64_t m
                                   const char **why) {
   out->kind = LEX_DECIMAL;
   double value;
-  if (too_long || !exact_double(mantissa, exponent, &value))
+  if (too_long || !base_exact_double(mantissa, exponent, &value))
     value = strtod(begin, NULL);
   if (isinf(value)) {
     *why = "the number is out of range for double (+/-1.79769e+308)";
@@ -239,7 +210,7 @@ const char *lex_number(const char *s, LexNumber *out, const char **why) {
       exponent--;
     }
   }
-  const char *after = read_exponent(end, &exponent);
+  const char *after = base_read_exponent(end, &exponent);
   if (after == s && *s != '.')
     return finish_int(s, mantissa, too_long, out, why);
   return finish_decimal(begin, after, mantissa, exponent, too_long, out, why);
