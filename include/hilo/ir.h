@@ -138,6 +138,8 @@ bool hl_layout_is_default(const HlLayout *layout);              // descending an
 
 // Spellings (hlo.md 2): "f32[4,3]{1,0}" with layout, "f32[4,3]" without.
 void hl_shape_print(HlBuf *out, const HlShape *shape, bool with_layout);
+// "[1,0,3]": where the k-th element of an array stands, row-major.
+void hl_shape_print_index(HlBuf *out, const HlShape *shape, int64_t k);
 // The text of a shape in the context's scratch arena, for messages.
 const char *hl_shape_text(HlCx *cx, const HlShape *shape);
 

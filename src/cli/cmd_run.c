@@ -17,19 +17,6 @@ static const char *leaf_name(const HlReplayLeaf *leaf, char *room, size_t n) {
   return room;
 }
 
-// "[1,0,3]" of a row-major element number.
-static void add_index(HlBuf *out, const HlShape *shape, int64_t k) {
-  int64_t at[64];
-  for (int d = shape->rank - 1; d >= 0 && d < 64; d--) {
-    at[d] = k % shape->dim[d];
-    k /= shape->dim[d];
-  }
-  hl_buf_putc(out, '[');
-  for (int d = 0; d < shape->rank && d < 64; d++)
-    hl_buf_printf(out, "%s%" PRId64, d ? "," : "", at[d]);
-  hl_buf_putc(out, ']');
-}
-
 static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
   char name[48];
   const HlMismatch *mm = &leaf->mismatch;
@@ -48,7 +35,7 @@ static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
   hl_buf_puts(out, mm->equal ? "equal" : "DIFFERENT");
   if (mm->worst >= 0) {
     hl_buf_printf(out, "  largest error %.3g at ", mm->worst_abs);
-    add_index(out, leaf->value->shape, mm->worst);
+    hl_shape_print_index(out, leaf->value->shape, mm->worst);
     hl_buf_printf(out, ": %.9g, expected %.9g", mm->actual, mm->expected);
   }
   hl_buf_putc(out, '\n');
@@ -59,7 +46,7 @@ static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
                 "; first at ",
                 mm->n_different, mm->n, 100.0 * (double)mm->n_different / (double)mm->n, mm->n_nan,
                 mm->n_inf);
-  add_index(out, leaf->value->shape, mm->first);
+  hl_shape_print_index(out, leaf->value->shape, mm->first);
   hl_buf_printf(out, "; would pass at abs %.3g or rel %.3g\n", mm->pass_abs, mm->pass_rel);
 }
 

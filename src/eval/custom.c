@@ -133,28 +133,39 @@ static bool is_word(char c) {
          c == '.';
 }
 
-int64_t custom_int(const HlInst *inst, const char *key, int64_t absent) {
+// What follows `key =` (or `"key":`) in the configuration; NULL: nothing.
+static const char *value_of(const HlInst *inst, const char *key) {
   const char *text = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
   const size_t n = strlen(key);
   for (const char *at = strstr(text, key); at; at = strstr(at + n, key)) {
     const char *after = at + n;
     if ((at > text && is_word(at[-1])) || is_word(*after))
       continue;
-    while (*after == ' ' || *after == '"')
-      after++;
-    if (*after != '=' && *after != ':')
-      continue;
-    for (after++; *after == ' ';)
-      after++;
-    if (strncmp(after, "true", 4) == 0)
-      return 1;
-    if (strncmp(after, "false", 5) == 0)
-      return 0;
-    char *end = NULL;
-    const long long value = strtoll(after, &end, 10);
-    return end == after ? absent : value;
+    after += strspn(after, " \"");
+    if (*after == '=' || *after == ':')
+      return after + 1 + strspn(after + 1, " ");
   }
-  return absent;
+  return NULL;
+}
+
+int64_t custom_int(const HlInst *inst, const char *key, int64_t absent) {
+  const char *text = value_of(inst, key);
+  if (!text)
+    return absent;
+  if (strncmp(text, "true", 4) == 0)
+    return 1;
+  if (strncmp(text, "false", 5) == 0)
+    return 0;
+  char *end = NULL;
+  const long long value = strtoll(text, &end, 10);
+  return end == text ? absent : value;
+}
+
+double custom_float(const HlInst *inst, const char *key, double absent) {
+  const char *text = value_of(inst, key);
+  char *end = NULL;
+  const double value = text ? strtod(text, &end) : 0;
+  return end == text ? absent : value;
 }
 
 bool custom_counts(Interp *in, const HlInst *inst, int n_operands, const HlLiteral *out,

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // A value that interpreter.probe has seen, of a device.
@@ -17,18 +16,6 @@ struct Probe {
 };
 
 // --- Parameters in backend_config ------------------------------------------------------------------
-
-// The number after `key = ` in the dictionary text.
-static double number(const HlInst *inst, const char *key, double absent) {
-  const char *text = hl_attr_text(inst, HL_A_BACKEND_CONFIG), *at = strstr(text, key);
-  if (!at)
-    return absent;
-  at += strlen(key);
-  at += strspn(at, " =:\"");
-  char *end = NULL;
-  const double value = strtod(at, &end);
-  return end == at ? absent : value;
-}
 
 // The text of probe_id in the frame arena; "" if there is none.
 static const char *probe_id(Interp *in, const HlInst *inst) {
@@ -109,23 +96,12 @@ static uint64_t ulps(const HlLiteral *a, const HlLiteral *b, int64_t k) {
 
 // --- Reports -------------------------------------------------------------------------------------------
 
-static void add_index(HlBuf *out, const HlShape *shape, int64_t k) {
-  hl_buf_putc(out, '[');
-  int64_t below = hl_shape_elements(shape);
-  for (int d = 0; d < shape->rank; d++) {
-    below /= shape->dim[d];
-    hl_buf_printf(out, "%s%" PRId64, d ? "," : "", k / below);
-    k %= below;
-  }
-  hl_buf_putc(out, ']');
-}
-
 static bool differs(Interp *in, const HlInst *inst, const HlLiteral *actual,
                     const HlLiteral *expected, int64_t first, int64_t n_different,
                     const char *bound) {
   HlBuf text = {0};
   hl_buf_printf(&text, "%s: element ", hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET));
-  add_index(&text, actual->shape, first);
+  hl_shape_print_index(&text, actual->shape, first);
   hl_buf_puts(&text, " is ");
   hl_literal_print_element(&text, actual, first);
   hl_buf_puts(&text, ", expected ");
@@ -191,7 +167,7 @@ bool custom_expect_eq(Interp *in, const HlInst *inst, const HlLiteral *const *op
 
 bool custom_expect_almost_eq(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                              HlLiteral *out) {
-  const Bound bound = {.tolerance = number(inst, "tolerance", 1e-3)};
+  const Bound bound = {.tolerance = custom_float(inst, "tolerance", 1e-3)};
   char words[64];
   snprintf(words, sizeof words, " within %g", bound.tolerance);
   return custom_counts(in, inst, 2, out, custom_result_count(out)) &&
@@ -212,7 +188,7 @@ bool custom_expect_close(Interp *in, const HlInst *inst, const HlLiteral *const 
 // Integers exactly, floats within 1e-4: what programs on quantised types check with.
 bool custom_check_eq(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                      HlLiteral *out) {
-  const Bound bound = {.tolerance = number(inst, "tolerance", 1e-4)};
+  const Bound bound = {.tolerance = custom_float(inst, "tolerance", 1e-4)};
   return custom_counts(in, inst, 2, out, custom_result_count(out)) &&
          check(in, inst, operand[0], operand[1], agrees_nearly, &bound, " within 0.0001");
 }

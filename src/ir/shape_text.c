@@ -137,3 +137,17 @@ const char *hl_shape_text(HlCx *cx, const HlShape *shape) {
   hl_buf_free(&buf);
   return text;
 }
+
+void hl_shape_print_index(HlBuf *out, const HlShape *shape, int64_t k) {
+  int64_t below = 1;  // elements in one step along the dimension
+  for (int d = 0; d < shape->rank; d++)
+    below *= shape->dim[d];
+  hl_buf_putc(out, '[');
+  for (int d = 0; d < shape->rank; d++) {
+    below /= shape->dim[d];
+    hl_buf_puts(out, d ? "," : "");
+    hl_buf_i64(out, k / below);
+    k %= below;
+  }
+  hl_buf_putc(out, ']');
+}
