@@ -19,6 +19,7 @@ HlModule *hl_module_new(const char *name, HlSource *source);
 // hl_sort_comps). The name is used as it is: hl_unique_names repairs clashes.
 HlComp *hl_comp_new(HlModule *m, const char *name, size_t name_length);
 void hl_comp_set_entry(HlComp *comp);
+void hl_comp_set_fusion(HlComp *comp);              // it is the body of a fusion
 // Restores "callees before callers" in the module's list, stable; false (reported) on recursion.
 bool hl_sort_comps(HlCx *cx, HlModule *m);
 // Declares the order in which a computation's instructions were created (all n_insts of them): ids and

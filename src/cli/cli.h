@@ -24,6 +24,7 @@ typedef struct CliCommand {
   const char *about;         // paragraphs for --help and the man page
   const CliOption *options;  // ends with name NULL
   bool reports;              // prints a report, also as --json
+  bool xla_flags;            // takes XLA's flags: --xla_...
   int (*run)(Cli *cli);      // the exit status
 } CliCommand;
 
@@ -33,6 +34,8 @@ struct Cli {
   const char **values;  // parallel to command->options; flags hold ""
   const char **files;   // operands
   int n_files;
+  const char **xla_flags;  // as given
+  int n_xla_flags;
   bool json, color, progress;
 };
 
@@ -75,7 +78,7 @@ bool cli_load(Cli *cli, CliFiles *files, int k, const HlLoadOptions *options, Hl
 void cli_progress(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 
 // The commands, in the order --help shows them; each lives in cmd_<name>.c.
-#define CLI_COMMANDS(CMD) CMD(check) CMD(convert) CMD(stats) CMD(run) CMD(bench) CMD(docs)
+#define CLI_COMMANDS(CMD) CMD(check) CMD(convert) CMD(stats) CMD(run) CMD(opt) CMD(passes) CMD(history) CMD(bench) CMD(docs)
 #define CMD(name) extern const CliCommand cli_##name;
 CLI_COMMANDS(CMD)
 #undef CMD

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/dropin.h"
 #include "cli/version.h"
 
 static const CliCommand *const commands[] = {
@@ -140,6 +141,10 @@ static int run_command(Cli *cli, int argc, char **argv) {
     } else if (only_files || arg[0] != '-' || arg[1] == 0) {
       cli->files[cli->n_files++] = arg;
     } else {
+      if (cli->command->xla_flags && strncmp(arg, "--xla_", 6) == 0) {
+        cli->xla_flags[cli->n_xla_flags++] = arg;
+        continue;
+      }
       int status = read_option(cli, argc, argv, &k);
       if (status >= 0)
         return status;
@@ -157,7 +162,8 @@ static int with_context(const CliCommand *command, int argc, char **argv) {
   Cli cli = {.cx = cx,
              .command = command,
              .values = HL_ARRAY(arena, const char *, n_options + 1),
-             .files = HL_ARRAY(arena, const char *, argc + 1)};
+             .files = HL_ARRAY(arena, const char *, argc + 1),
+             .xla_flags = HL_ARRAY(arena, const char *, argc + 1)};
   cli.progress = isatty(2) != 0;
   cli.color = isatty(2) && !getenv("NO_COLOR");
   int status = run_command(&cli, argc, argv);
@@ -170,7 +176,23 @@ static int with_context(const CliCommand *command, int argc, char **argv) {
   return status;
 }
 
+// The names of XLA's tools that the program answers to.
+static const struct {
+  const char *name;
+  int (*run)(int argc, char **argv);
+} dropins[] = {
+    {"hlo-opt", dropin_hlo_opt},
+};
+
+static const char *base_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
 int main(int argc, char **argv) {
+  for (int k = 0; argc > 0 && k < HL_COUNT_OF(dropins); k++)
+    if (strcmp(base_name(argv[0]), dropins[k].name) == 0)
+      return dropins[k].run(argc - 1, argv + 1);
   if (argc < 2) {
     print_overview(stderr);
     return CLI_USAGE;

@@ -202,6 +202,10 @@ void hl_comp_set_name(HlComp *comp, const HlSym *name) {
   ir_comp_name_note(comp->module, name);
 }
 
+void hl_comp_set_fusion(HlComp *comp) {
+  comp->is_fusion = true;
+}
+
 void hl_set_loc(HlInst *inst, HlLoc loc) {
   inst->loc = loc;
 }

@@ -1,0 +1,42 @@
+// hilo/check_each.h: which pass, and which of its rewrites, changes what a module computes.
+#ifndef HILO_CHECK_EACH_H
+#define HILO_CHECK_EACH_H
+
+#include "hilo/pass.h"
+#include "hilo/tool.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct HlCheckEachOptions {
+  double tolerance;            // < 0: the bounds of hl_compare
+  uint64_t seed;               // of the made-up inputs
+  // Called after every evaluation (how many so far), for progress; may be NULL.
+  void (*progress)(void *user, const char *what, int n);
+  void *user;
+} HlCheckEachOptions;
+
+typedef struct HlCheckEach {
+  HlArena *arena;
+  int evaluations;
+  bool differs;                // else every pass kept the results
+  HlStep step;                 // the first pass after which a result differs
+  int number;                  // of that step, from 0
+  HlRewrite rewrite;           // its first rewrite with which a result differs: rule NULL if none alone does
+  int64_t fuel;                // with so many rewrites in all it is there, with one less it is not
+  int leaf;                    // of the flattened result
+  HlMismatch mismatch;         // there
+} HlCheckEach;
+
+// Evaluates the module on made-up inputs, runs the pipeline over a copy and evaluates after every pass that changed it,
+// until a result differs; then runs again with less and less fuel. `m` stays as it is. False after reporting; what
+// was found is in *out: free with hl_check_each_free.
+bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEngineOptions *engine,
+                   const HlCheckEachOptions *options, HlCheckEach *out);
+void hl_check_each_free(HlCheckEach *check);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

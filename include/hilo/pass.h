@@ -1,0 +1,246 @@
+// hilo/pass.h: passes, rules, pipelines, and the engine that runs them.
+//
+// A pass is a function and a row of passes.def. It gets a valid module and leaves a valid module; it
+// does not print, time, count, dump or verify: the engine does. Every change a pass makes is asked for:
+//
+//   hl_begin ... build ... hl_commit   "this by that": the replacement is built beside the old
+//                                      instruction and joins the graph only on commit;
+//   hl_change ... edit in place        where nothing is built: an attribute, a layout, an erased
+//                                      instruction, a fusion that grows.
+//
+// The engine answers yes or no. It says no when the fuel is used up, when a list of decisions does not hold
+// this rewrite, and always in a dry run, where it notes the opportunity instead. A pass takes a no
+// as "this place does not match" and goes on. So the same pass is an optimisation, a list of choices, and bisectable,
+// and each new instruction's origin is known (hl_origin_of).
+#ifndef HILO_PASS_H
+#define HILO_PASS_H
+
+#include "hilo/build.h"
+#include "hilo/ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct HlPass HlPass;
+typedef struct HlEngine HlEngine;      // private to src/pass
+
+// --- Rules: rewrites as a table of laws ------------------------------------------------------------
+
+// Reads its pattern at `inst` and returns what is to stand in its place: an existing instruction of
+// the computation, or one built with `b` (which appends to inst's computation, with inst's
+// metadata). NULL: does not apply; what was built meanwhile is dropped by the engine.
+typedef HlInst *HlRuleFn(HlPass *p, HlBuild *b, HlInst *inst);
+typedef struct HlRule {
+  HlOp op;                             // of the instructions it looks at; HL_OP_COUNT: all
+  HlRuleFn *apply;
+  const char *name;                    // "A1"; of an expander the pass's own name
+  const char *law;                     // "add(x, 0) => x"
+  const char *when;                    // conditions of the law in words; "" for none
+} HlRule;
+
+// --- Passes ------------------------------------------------------------------------------------
+
+typedef bool HlPassFn(HlPass *p);      // false after reporting an error in p->cx
+
+typedef struct HlPassInfo {
+  const char *name;                    // XLA's: "algsimp"
+  HlPassFn *run;                       // NULL: hl_run_rules over the rules, once
+  const char *options;                 // "layout_sensitive=false very_small_gather_size=4": names and defaults
+  const char *meaning;                 // one line
+  const HlRule *rules;                 // ends with a NULL name; NULL: none
+} HlPassInfo;
+
+typedef struct HlPassTable {
+  const HlPassInfo *at;
+  int n;
+} HlPassTable;
+const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name);  // NULL if none
+
+// One run of one pass over one module.
+struct HlPass {
+  HlCx *cx;
+  HlModule *m;
+  HlArena *arena;                      // scratch, freed when the pass has run
+  const HlPassInfo *info;
+  const char *target;                  // "cpu", "gpu", or "" : whose pipeline this is
+  bool relay_control;                  // hl_commit hands control edges on to the replacement instead of refusing
+  bool keep_operands;                  // hl_commit erases the replaced instruction only, not operands that became dead
+  bool changed;                        // set with every yes
+  void *user;                          // the pass's own state; rules reach it here
+  HlEngine *engine;
+  const char *args;                    // options as the pipeline wrote them
+};
+
+// The value of an option, as the pipeline gave it or by the row's default. Asserts that the row has it.
+bool hl_pass_flag(const HlPass *p, const char *name);
+int64_t hl_pass_int(const HlPass *p, const char *name);
+double hl_pass_float(const HlPass *p, const char *name);
+const char *hl_pass_text(const HlPass *p, const char *name);  // in p->arena
+
+// --- Asking for changes --------------------------------------------------------------------------
+
+// Starts building what is to replace `inst`. `b` builds in inst's computation with its metadata and
+// location. Exactly one of hl_commit and hl_drop follows; they do not nest.
+void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b);
+// The same rewrite replaces this one, too.
+void hl_also(HlPass *p, HlInst *old, HlInst *by);
+// Ends it: uses of the instruction become uses of `by` (of a compatible shape; NULL is hl_drop), the instruction and
+// operands that died with it are erased (parameters and side effects stay). A replacement that is
+// new inherits metadata, sharding and frontend attributes, and takes over the old layout where both have the same
+// dimensions. False, and all that was built is erased again, when the engine says no, when the old
+// instruction has control edges (see relay_control) or a sharding that would be lost.
+bool hl_commit(HlPass *p, HlInst *by);
+void hl_drop(HlPass *p);
+// One rewrite whole: begin, commit.
+bool hl_replace(HlPass *p, const char *rule, HlInst *inst, HlInst *by);
+// Asks for a change in place around `inst`; `with` is the other party (a producer to be fused, say) or NULL.
+// True: do it now. Everything built until the next question counts as made by this rule.
+bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with);
+// Asks to erase a dead instruction, and does it: true if erased.
+bool hl_remove(HlPass *p, const char *rule, HlInst *inst);
+
+// --- Walking -----------------------------------------------------------------------------------
+
+typedef enum HlComps { HL_COMPS_ALL, HL_COMPS_NO_FUSION } HlComps;
+// The module's computations, callees before callers, in p->arena; skip those erased since (hl_comp_alive).
+HlComp **hl_pass_comps(HlPass *p, HlComps which, int *n);
+// A computation's instructions, operands before users, in p->arena; skip those erased since (hl_alive).
+HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n);
+bool hl_alive(const HlInst *inst);
+bool hl_comp_alive(const HlComp *comp);
+// Goes over every instruction of every computation that is no fusion body, operands first, and tries the rules of its op in
+// the table's order; instructions made on the way are met in the next round. `rounds`: at most so many per computation, until nothing changes.
+bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds);
+
+// --- What passes ask about instructions (src/pass/match.c) ---------------------------------------------
+
+int hl_n_users(const HlInst *inst);                // different instructions that use it
+bool hl_one_user(const HlInst *inst);              // exactly one, and it is not the root
+bool hl_has_control(const HlInst *inst);           // control edges, either way
+// The literal of a constant with one element or equal elements everywhere, through broadcasts and
+// reshapes; NULL: not such. Elided constants never match.
+const HlLiteral *hl_splat(const HlInst *inst);
+// Every element is v (-0 is 0; a complex has no imaginary part).
+bool hl_is_all(const HlInst *inst, double v);
+bool hl_is_all_int(const HlInst *inst, int64_t v);
+bool hl_is_constant(const HlInst *inst);           // constant with a known value
+// What broadcast to this shape: x itself if a scalar broadcast of x, else NULL.
+HlInst *hl_scalar_broadcast(const HlInst *inst);
+bool hl_is_effective_scalar(const HlShape *shape); // array of one element
+// The reducer of a reduce-like op: the binary op of its two parameters; HL_OP_COUNT: something else.
+HlOp hl_reducer(const HlComp *comp);
+// Neither it nor what it calls, however deep, has a side effect.
+bool hl_is_pure(const HlInst *inst);
+// Elementwise in the sense of fusion and B7: every element from the same element of each operand.
+bool hl_is_elementwise(const HlInst *inst);
+// `b` depends on `a`, by operands or control edges.
+bool hl_reaches(HlPass *p, const HlInst *a, const HlInst *b);
+
+// --- Copies inside a module (src/pass/graft.c) -----------------------------------------------------------
+
+// A copy of an instruction (attributes, calls, name + a number) with other operands and perhaps another shape (NULL: its own).
+HlInst *hl_inst_copy(HlComp *to, const HlInst *inst, const HlShape *shape, int n, HlInst *const *operands);
+// A copy of a computation, named NAME.suffix. `map`, if not NULL, has comp->next_id entries, zeroed: the
+// copy of each instruction by id. Computations it calls are shared unless `deep`.
+HlComp *hl_comp_copy(HlModule *m, const HlComp *comp, const char *suffix, bool deep, HlInst **map);
+// The body of a computation put into `to`, parameters being `operands`: what its root becomes. Called
+// computations are shared. `map` as above or NULL. op_name prefix as for call inlining: see hl_inline_call.
+HlInst *hl_graft(HlComp *to, const HlComp *comp, int n, HlInst *const *operands, HlInst **map);
+
+// --- Pipelines and running them -------------------------------------------------------------------
+
+// A pipeline is written as a list of passes:
+//
+//   pipeline := item {"," item}
+//   item     := name ["{" option {" " option} "}"] ["?" ["!"] condition] ["(" pipeline ")"] ["*"]
+//   option   := name ["=" value]        (a bare name: =true)
+//
+// A name with a list is a pipeline of that name, inside; "*" runs to a fixed point (25 rounds at most). Conditions: spmd
+// (more than one partition). A name alone that is a row of pipelines.def stands for that row.
+typedef struct HlPipelineInfo {
+  const char *name, *text, *meaning;
+} HlPipelineInfo;
+typedef struct HlPipelineTable {
+  const HlPipelineInfo *at;
+  int n;
+} HlPipelineTable;
+
+// A pipeline as it was read: passes, and pipelines of items.
+typedef struct HlPipelineItem HlPipelineItem;
+struct HlPipelineItem {
+  const char *name, *args;             // args: the options as written, or NULL
+  const HlPassInfo *pass;              // NULL: a pipeline of the items
+  HlPipelineItem *items;
+  int n;
+  bool fixed_point;
+  bool is_row;                         // a row of the table that is run to a fixed point
+  const char *condition;               // NULL: always
+  bool unless;                         // where the condition does not hold
+};
+// The text as one item named "passes", in the arena; NULL after reporting.
+const HlPipelineItem *hl_pipeline_parse(HlCx *cx, HlArena *arena, const HlPassTable *passes,
+                                        const HlPipelineTable *pipelines, const char *text);
+
+// What became of one pass.
+typedef struct HlStep {
+  const char *pipeline;                // innermost
+  const char *pass, *next;             // next: the pass after it in the pipeline, or "pipeline-end"
+  bool is_pipeline;                    // a nested pipeline that ended, as a pass of its parent
+  bool changed;
+  double seconds;
+  int64_t before, after;               // instructions of the module
+  int64_t rewrites;
+} HlStep;
+
+// One rewrite that happened or, in a dry run, could.
+typedef struct HlRewrite {
+  const char *pass, *rule, *comp, *inst, *with;  // names; with: "" if no second party
+  int step;
+  uint64_t from, to;                   // serials of the instructions made: [from, to)
+  const char *before, *after;          // dry runs, and the one `explain` asks for: text
+} HlRewrite;
+
+// A rewrite that is allowed: all that is not empty must agree.
+typedef struct HlDecision {
+  const char *pass, *rule, *comp, *inst, *with;
+} HlDecision;
+
+typedef struct HlEngineOptions {
+  const HlPassTable *passes;
+  const HlPipelineTable *pipelines;
+  const char *target;                  // "cpu", "gpu", ""
+  int64_t fuel;                        // rewrites; < 0: no limit
+  const char *pass_fuel;               // "algsimp=5,dce=0" as --xla_fuel; NULL
+  bool dry;
+  const HlDecision *decisions;         // NULL: everything is allowed
+  int n_decisions;
+  int64_t explain;                     // the rewrite of this number keeps its before and after text; < 0: none
+  bool verify_each;
+  const char *break_rule;              // tests only: the first result of this rule is negated; NULL
+  const char *disable, *enable_only;   // comma-separated names of passes and pipelines; NULL
+  bool disable_all;
+  // Called after every pass, and at each pipeline's start as the pass "pipeline-start" (changed false). False stops the run
+  // after reporting. May be NULL.
+  bool (*after)(void *user, const HlModule *m, const HlStep *step);
+  // Stages inside a pass that dumps show as steps of a pipeline of the pass's name (copy-insertion). May be NULL.
+  bool (*stage)(void *user, const HlModule *m, const char *pass, const char *stage);
+  void *user;
+} HlEngineOptions;
+
+HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options);
+void hl_engine_free(HlEngine *engine);                                // NULL is fine
+// Runs a pipeline over the module. False after reporting; the module is then valid only if a pass did not fail halfway.
+bool hl_engine_run(HlEngine *engine, HlModule *m, const char *pipeline);
+// What happened: all steps, all rewrites, in order; the engine's.
+const HlStep *hl_engine_steps(const HlEngine *engine, int *n);
+const HlRewrite *hl_engine_rewrites(const HlEngine *engine, int64_t *n);
+// Where an instruction came from: the rewrite that made it, or NULL if it was there before.
+const HlRewrite *hl_origin_of(const HlEngine *engine, const HlInst *inst);
+// Tells the engine's `stage` hook; for passes.
+bool hl_pass_stage(HlPass *p, const char *stage);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,611 @@
+// buffer/flow.c: which value stands at every position of every instruction.
+//
+// An instruction defines values at the slots it computes; at the others (elements of a tuple, what a
+// get-tuple-element, bitcast, call, while or conditional gives) values of other instructions pass
+// through. They are followed to a fixed point with a worklist in the order the program runs. Where
+// several values meet - a loop's state before and after a turn, the results of two branches - a phi
+// value is made, and dropped again if it proves to be one value only. So each slot has one value.
+//
+//   t = (f32[4], s32[]) tuple(x, i)         values:  t{}  (x and i pass through)
+//   w = (f32[4], s32[]) while(t), body=b             w{0} (phi)  w{1} (phi)
+
+#include <string.h>
+
+#include "buffer/flow.h"
+
+typedef struct Work {
+  HlFlow *flow;
+  HlArena *scratch;
+  Drafts drafts;
+  uint32_t **priority;  // [comp->id][inst->id]
+  uint8_t **queued;
+  HlInst **heap;        // by priority, smallest first
+  uint32_t n_heap;
+  CallContext *context; // by comp->id
+} Work;
+
+// --- The worklist: a binary heap -------------------------------------------------------------------
+
+static uint32_t rank_of(const Work *w, const HlInst *inst) {
+  return w->priority[inst->comp->id][inst->id];
+}
+
+static void enqueue(Work *w, HlInst *inst) {
+  uint8_t *queued = &w->queued[inst->comp->id][inst->id];
+  if (*queued)
+    return;
+  *queued = 1;
+  uint32_t at = w->n_heap++, rank = rank_of(w, inst);
+  while (at > 0 && rank_of(w, w->heap[(at - 1) / 2]) > rank) {
+    w->heap[at] = w->heap[(at - 1) / 2];
+    at = (at - 1) / 2;
+  }
+  w->heap[at] = inst;
+}
+
+static HlInst *dequeue(Work *w) {
+  HlInst *top = w->heap[0], *last = w->heap[--w->n_heap];
+  uint32_t at = 0, rank = rank_of(w, last);
+  for (;;) {
+    uint32_t child = 2 * at + 1;
+    if (child >= w->n_heap)
+      break;
+    if (child + 1 < w->n_heap && rank_of(w, w->heap[child + 1]) < rank_of(w, w->heap[child]))
+      child++;
+    if (rank_of(w, w->heap[child]) >= rank)
+      break;
+    w->heap[at] = w->heap[child];
+    at = child;
+  }
+  w->heap[at] = last;
+  w->queued[top->comp->id][top->id] = 0;
+  return top;
+}
+
+// --- Order of execution ----------------------------------------------------------------------------
+
+typedef struct Frame {
+  HlComp *comp;
+  uint32_t at;   // in its post order
+  int step;      // called computations of that instruction already walked
+} Frame;
+
+// Numbers instructions by a walk from the entry into everything that runs as a step.
+static void number_priorities(Work *w) {
+  HlFlow *flow = w->flow;
+  uint32_t next = 0;
+  Frame *stack = HL_ARRAY(w->scratch, Frame, flow->m->n_comps + 1);
+  uint8_t *entered = HL_ARRAY(w->scratch, uint8_t, flow->m->next_comp_id + 1);
+  int depth = 0;
+  stack[depth++] = (Frame){flow->m->entry, 0, 0};
+  entered[flow->m->entry->id] = 1;
+  while (depth > 0) {
+    Frame *top = &stack[depth - 1];
+    if (top->at == top->comp->n_insts) {
+      depth--;
+      continue;
+    }
+    HlInst *inst = flow->post_order[top->comp->id][top->at];
+    if (top->step < flow_n_steps(inst)) {
+      HlComp *callee = flow_step(inst, top->step++);
+      if (!entered[callee->id]) {
+        entered[callee->id] = 1;
+        stack[depth++] = (Frame){callee, 0, 0};
+      }
+      continue;
+    }
+    w->priority[inst->comp->id][inst->id] = next++;
+    top->at++;
+    top->step = 0;
+  }
+}
+
+// --- Definitions -----------------------------------------------------------------------------------
+
+static void define(Work *w, uint32_t slot) {
+  w->flow->value_at[slot] = draft_add(&w->drafts, slot, false);
+}
+
+static void define_all(Work *w, const HlInst *inst) {
+  uint32_t first = hl_slot(w->flow, inst);
+  for (uint32_t k = 0; k < w->flow->slot_size[first]; k++)
+    define(w, first + k);
+}
+
+// All tuples of the instruction's shape, and everything from element `from` on but element `except`.
+static void define_tuples_and(Work *w, const HlInst *inst, int64_t from, int64_t except) {
+  const HlFlow *flow = w->flow;
+  uint32_t first = hl_slot(flow, inst), child = first + 1;
+  if (!hl_shape_is_tuple(inst->shape))
+    return;
+  define(w, first);
+  for (int64_t k = 0; k < inst->shape->rank; k++) {
+    for (uint32_t j = child; j < child + flow->slot_size[child]; j++)
+      if ((k >= from && k != except) || hl_shape_is_tuple(flow->slot_shape[j]))
+        define(w, j);
+    child += flow->slot_size[child];
+  }
+}
+
+static void define_child(Work *w, const HlInst *inst, int64_t k) {
+  uint32_t slot = hl_slot_child(w->flow, hl_slot(w->flow, inst), k);
+  if (slot != HL_NO_VALUE)
+    define(w, slot);
+}
+
+static void define_values(Work *w, const HlInst *inst) {
+  uint32_t slot = hl_slot(w->flow, inst);
+  switch (inst->op) {
+  case HL_OP_BITCAST:
+  case HL_OP_CALL:
+  case HL_OP_ADD_DEPENDENCY:
+  case HL_OP_WHILE:
+  case HL_OP_CONDITIONAL:
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_DOMAIN:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_COPY_DONE:
+  case HL_OP_ALL_REDUCE_DONE:
+    return;
+  case HL_OP_PARAMETER:
+    if (w->context[inst->comp->id] != CALLED_AS_STEP || !inst->comp->first_call)
+      define_all(w, inst);
+    return;
+  case HL_OP_COPY:
+  case HL_OP_TUPLE:
+    define(w, slot);
+    return;
+  case HL_OP_ASYNC_START:
+  case HL_OP_ASYNC_UPDATE:
+    define_tuples_and(w, inst, 2, -1);
+    return;
+  case HL_OP_ASYNC_DONE:
+    define_tuples_and(w, inst, INT64_MAX, -1);
+    return;
+  case HL_OP_COPY_START:
+    define(w, slot);
+    define_child(w, inst, 0);
+    define_child(w, inst, 2);
+    return;
+  case HL_OP_ALL_GATHER_START:
+    define_tuples_and(w, inst, 1, -1);
+    return;
+  case HL_OP_COLLECTIVE_PERMUTE_START:
+    define_tuples_and(w, inst, 1, -1);
+    return;
+  case HL_OP_ALL_GATHER_DONE:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE:
+    if (hl_shape_is_tuple(inst->shape))
+      define(w, slot);
+    return;
+  case HL_OP_RECV_DONE:
+  case HL_OP_SEND:
+    define_tuples_and(w, inst, 1, -1);
+    return;
+  default:
+    define_all(w, inst);
+  }
+}
+
+// --- Values that pass through ----------------------------------------------------------------------
+
+static bool pass_slot(HlFlow *flow, uint32_t to, uint32_t from) {
+  if (flow->value_at[to] == flow->value_at[from])
+    return false;
+  flow->value_at[to] = flow->value_at[from];
+  return true;
+}
+
+// Everything below `from` goes below `to`; shapes of one tree.
+static bool pass_tree(HlFlow *flow, uint32_t to, uint32_t from) {
+  if (to == HL_NO_VALUE || from == HL_NO_VALUE || flow->slot_size[to] != flow->slot_size[from])
+    return false;
+  bool changed = false;
+  for (uint32_t k = 0; k < flow->slot_size[to]; k++)
+    changed |= pass_slot(flow, to + k, from + k);
+  return changed;
+}
+
+// Arrays and tokens only: the tuples around are values of their own.
+static bool pass_leaves(HlFlow *flow, uint32_t to, uint32_t from) {
+  if (to == HL_NO_VALUE || from == HL_NO_VALUE || flow->slot_size[to] != flow->slot_size[from])
+    return false;
+  bool changed = false;
+  for (uint32_t k = 0; k < flow->slot_size[to]; k++)
+    if (!hl_shape_is_tuple(flow->slot_shape[to + k]))
+      changed |= pass_slot(flow, to + k, from + k);
+  return changed;
+}
+
+static bool phi_slot(Work *w, uint32_t to, int n, const uint32_t *from) {
+  HlFlow *flow = w->flow;
+  uint32_t few[16], *input = few, old = flow->value_at[to];
+  if (n > HL_COUNT_OF(few))
+    input = HL_ARRAY(w->scratch, uint32_t, n);
+  int n_inputs = 0;
+  for (int k = 0; k < n; k++)
+    if (flow->value_at[from[k]] != HL_NO_VALUE)
+      input[n_inputs++] = flow->value_at[from[k]];
+  if (n_inputs == 0)
+    return false;
+  bool mine = old != HL_NO_VALUE && w->drafts.at[old].slot == to;
+  if (n_inputs == 1) {
+    if (old == input[0])
+      return false;
+    if (mine)
+      w->drafts.at[old].deleted = true;
+    flow->value_at[to] = input[0];
+    return true;
+  }
+  if (mine && w->drafts.at[old].is_phi) {
+    if (draft_inputs_are(&w->drafts, old, n_inputs, input))
+      return false;
+    draft_set_inputs(&w->drafts, old, n_inputs, input);
+    return true;
+  }
+  flow->value_at[to] = draft_add(&w->drafts, to, true);
+  draft_set_inputs(&w->drafts, flow->value_at[to], n_inputs, input);
+  return true;
+}
+
+static bool phi(Work *w, const HlInst *inst, int n, const uint32_t *from) {
+  HlFlow *flow = w->flow;
+  uint32_t to = hl_slot(flow, inst);
+  int same = 0;
+  uint32_t *at = HL_ARRAY(w->scratch, uint32_t, n > 0 ? n : 1);
+  for (int k = 0; k < n; k++)  // shapes that differ are for the verifier
+    if (flow->slot_size[from[k]] == flow->slot_size[to])
+      at[same++] = from[k];
+  bool changed = false;
+  for (uint32_t k = 0; k < flow->slot_size[to]; k++) {
+    changed |= phi_slot(w, to + k, same, at);
+    for (int j = 0; j < same; j++)
+      at[j]++;
+  }
+  return changed;
+}
+
+static int count_calls(const HlComp *comp) {
+  int n = 0;
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    n++;
+  return n;
+}
+
+// What arrives at a parameter of a computation that runs as a step.
+static bool update_parameter(Work *w, const HlInst *inst) {
+  const HlFlow *flow = w->flow;
+  const HlComp *comp = inst->comp;
+  if (w->context[comp->id] != CALLED_AS_STEP || !comp->first_call)
+    return false;
+  int64_t number = hl_parameter_number(inst);
+  uint32_t *from = HL_ARRAY(w->scratch, uint32_t, 2 * count_calls(comp) + 1);
+  int n = 0;
+  bool merges = false;
+  for (const HlCall *call = comp->first_call; call; call = call->next) {
+    const HlInst *caller = call->caller;
+    if (caller->op == HL_OP_WHILE) {
+      from[n++] = hl_slot(flow, caller->operands[0]);
+      if (inst != hl_while_body(caller)->root)
+        from[n++] = hl_slot(flow, hl_while_body(caller)->root);
+      merges = true;
+    } else if (caller->op == HL_OP_CONDITIONAL) {
+      if ((uint32_t)call->number + 1 < caller->n_operands)
+        from[n++] = hl_slot(flow, caller->operands[call->number + 1]);
+      merges = true;
+    } else if (caller->op == HL_OP_CALL || caller->op == HL_OP_ASYNC_START) {
+      if (number < (int64_t)caller->n_operands)
+        from[n++] = hl_slot(flow, caller->operands[number]);
+      merges |= n > 1;
+    }
+  }
+  if (merges)
+    return phi(w, inst, n, from);
+  return n > 0 && pass_tree(w->flow, hl_slot(flow, inst), from[0]);
+}
+
+static bool update_conditional(Work *w, const HlInst *inst) {
+  uint32_t *from = HL_ARRAY(w->scratch, uint32_t, inst->n_calls + 1);
+  for (int k = 0; k < inst->n_calls; k++)
+    from[k] = hl_slot(w->flow, hl_called(inst, k)->root);
+  return phi(w, inst, inst->n_calls, from);
+}
+
+static bool update_tuple(HlFlow *flow, const HlInst *inst) {
+  bool changed = false;
+  uint32_t child = hl_slot(flow, inst) + 1;
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    uint32_t size = flow->slot_size[child];
+    changed |= pass_tree(flow, child, hl_slot(flow, inst->operands[k]));
+    child += size;
+  }
+  return changed;
+}
+
+static bool update_async_start(HlFlow *flow, const HlInst *inst) {
+  uint32_t slot = hl_slot(flow, inst), inputs = hl_slot_child(flow, slot, 0);
+  bool changed = false;
+  for (uint32_t k = 0; inputs != HL_NO_VALUE && k < inst->n_operands; k++)
+    changed |= pass_leaves(flow, hl_slot_child(flow, inputs, k), hl_slot(flow, inst->operands[k]));
+  if (inst->n_calls > 0)
+    changed |= pass_leaves(flow, hl_slot_child(flow, slot, 1), hl_slot(flow, hl_called(inst, 0)->root));
+  return changed;
+}
+
+static bool update_async_update(HlFlow *flow, const HlInst *inst) {
+  uint32_t slot = hl_slot(flow, inst), from = hl_slot(flow, inst->operands[0]);
+  bool changed = false;
+  for (int k = 0; k < 2; k++)
+    changed |= pass_leaves(flow, hl_slot_child(flow, slot, k), hl_slot_child(flow, from, k));
+  return changed;
+}
+
+// Operands of a start go to element 0 of its result, side by side when there are several.
+static bool update_start(HlFlow *flow, const HlInst *inst) {
+  uint32_t inputs = hl_slot_child(flow, hl_slot(flow, inst), 0);
+  if (inputs == HL_NO_VALUE)
+    return false;
+  bool changed = false, many = hl_shape_is_tuple(flow->slot_shape[inputs]);
+  if (!many || (inst->n_operands == 1 && hl_shape_is_tuple(inst->operands[0]->shape)))
+    return pass_leaves(flow, inputs, hl_slot(flow, inst->operands[0]));
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    changed |= pass_leaves(flow, hl_slot_child(flow, inputs, k), hl_slot(flow, inst->operands[k]));
+  return changed;
+}
+
+static bool update(Work *w, const HlInst *inst) {
+  HlFlow *flow = w->flow;
+  uint32_t slot = hl_slot(flow, inst);
+  uint32_t from = inst->n_operands > 0 ? hl_slot(flow, inst->operands[0]) : 0;
+  switch (inst->op) {
+  case HL_OP_BITCAST:
+  case HL_OP_ADD_DEPENDENCY:
+  case HL_OP_DOMAIN:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_ALL_REDUCE_DONE:
+    return pass_tree(flow, slot, from);
+  case HL_OP_CALL:
+    return pass_tree(flow, slot, hl_slot(flow, hl_to_apply(inst)->root));
+  case HL_OP_WHILE:
+    return phi(w, inst, 2, (uint32_t[]){hl_slot(flow, hl_while_body(inst)->root), from});
+  case HL_OP_CONDITIONAL:
+    return update_conditional(w, inst);
+  case HL_OP_PARAMETER:
+    return update_parameter(w, inst);
+  case HL_OP_GET_TUPLE_ELEMENT:
+    return pass_tree(flow, slot, hl_slot_child(flow, from, hl_attr_int(inst, HL_A_INDEX)));
+  case HL_OP_TUPLE:
+    return update_tuple(flow, inst);
+  case HL_OP_COPY: {
+    bool changed = false;
+    for (uint32_t k = 1; k < flow->slot_size[slot]; k++)
+      changed |= pass_slot(flow, slot + k, from + k);
+    return changed;
+  }
+  case HL_OP_ASYNC_START:
+    return update_async_start(flow, inst);
+  case HL_OP_ASYNC_UPDATE:
+    return update_async_update(flow, inst);
+  case HL_OP_COPY_START:
+    return pass_tree(flow, hl_slot_child(flow, slot, 1), from);
+  case HL_OP_COPY_DONE:
+    return pass_tree(flow, slot, hl_slot_child(flow, from, 0));
+  case HL_OP_ASYNC_DONE:
+  case HL_OP_ALL_GATHER_DONE:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE:
+    return pass_leaves(flow, slot, hl_slot_child(flow, from, 1));
+  case HL_OP_RECV_DONE:
+  case HL_OP_SEND:
+    return pass_leaves(flow, hl_slot_child(flow, slot, 0),
+                       inst->op == HL_OP_SEND ? from : hl_slot_child(flow, from, 0));
+  case HL_OP_ALL_GATHER_START:
+  case HL_OP_COLLECTIVE_PERMUTE_START:
+    return update_start(flow, inst);
+  default:
+    return false;
+  }
+}
+
+// --- The fixed point -------------------------------------------------------------------------------
+
+static void enqueue_params(Work *w, const HlComp *comp) {
+  for (int k = 0; k < comp->n_params; k++)
+    if (comp->params[k])
+      enqueue(w, comp->params[k]);
+}
+
+static void enqueue_dependants(Work *w, const HlInst *inst) {
+  for (const HlUse *use = inst->first_use; use; use = use->next) {
+    HlInst *user = use->user;
+    enqueue(w, user);
+    if (user->op == HL_OP_CONDITIONAL) {
+      if (use->number > 0 && use->number <= user->n_calls)
+        enqueue_params(w, hl_called(user, use->number - 1));
+    } else {
+      for (int k = 0; k < flow_n_steps(user); k++) {
+        const HlComp *callee = hl_called(user, k);
+        if (use->number < callee->n_params && callee->params[use->number])
+          enqueue(w, callee->params[use->number]);
+      }
+    }
+  }
+  if (inst != inst->comp->root)
+    return;
+  for (const HlCall *call = inst->comp->first_call; call; call = call->next) {
+    if (w->context[inst->comp->id] != CALLED_AS_STEP)
+      continue;
+    enqueue(w, call->caller);
+    if (call->caller->op == HL_OP_WHILE)
+      for (int k = 0; k < 2; k++)
+        enqueue_params(w, hl_called(call->caller, k));
+  }
+}
+
+static void propagate(Work *w) {
+  HlFlow *flow = w->flow;
+  uint32_t n = 0;
+  for (const HlComp *comp = flow->m->first; comp; comp = comp->next) {
+    w->priority[comp->id] = HL_ARRAY(w->scratch, uint32_t, comp->next_id + 1);
+    w->queued[comp->id] = HL_ARRAY(w->scratch, uint8_t, comp->next_id + 1);
+    n += comp->n_insts;
+  }
+  w->heap = HL_ARRAY(w->scratch, HlInst *, n + 1);
+  number_priorities(w);
+  for (const HlComp *comp = flow->m->first; comp; comp = comp->next)
+    for (uint32_t k = 0; k < comp->n_insts; k++)
+      enqueue(w, flow->post_order[comp->id][k]);
+  while (w->n_heap > 0) {
+    const HlInst *inst = dequeue(w);
+    if (update(w, inst))
+      enqueue_dependants(w, inst);
+  }
+}
+
+// --- The result ------------------------------------------------------------------------------------
+
+// Drafts become values: needless phis go, the others keep their ids.
+static void settle(Work *w) {
+  HlFlow *flow = w->flow;
+  draft_optimise(&w->drafts);
+  uint32_t *index = HL_ARRAY(w->scratch, uint32_t, w->drafts.n + 1);
+  flow->value = HL_ARRAY(flow->arena, HlValue, w->drafts.n + 1);
+  for (uint32_t id = 0; id < w->drafts.n; id++) {
+    const Draft *draft = &w->drafts.at[id];
+    if (draft->deleted || draft->by != id)
+      continue;
+    index[id] = flow->n_values;
+    flow->value[flow->n_values++] =
+        (HlValue){.id = id, .slot = draft->slot, .is_phi = draft->is_phi};
+  }
+  for (uint32_t slot = 0; slot < flow->n_slots; slot++)
+    if (flow->value_at[slot] != HL_NO_VALUE)
+      flow->value_at[slot] = index[draft_find(&w->drafts, flow->value_at[slot])];
+}
+
+static bool is_other_position(const HlFlow *flow, uint32_t slot) {
+  uint32_t value = flow->value_at[slot];
+  return value != HL_NO_VALUE && hl_value_inst(flow, value) != flow->slot_inst[slot];
+}
+
+static void list_positions(HlFlow *flow) {
+  uint32_t n = flow->n_values;
+  for (uint32_t v = 0; v < flow->n_values; v++)
+    flow->value[v].n_positions = 1;
+  for (uint32_t slot = 0; slot < flow->n_slots; slot++)
+    if (is_other_position(flow, slot)) {
+      flow->value[flow->value_at[slot]].n_positions++;
+      n++;
+    }
+  flow->position = HL_ARRAY(flow->arena, uint32_t, n + 1);
+  uint32_t next = 0;
+  for (uint32_t v = 0; v < flow->n_values; v++) {
+    HlValue *value = &flow->value[v];
+    value->first_position = next;
+    next += value->n_positions;
+    flow->position[value->first_position] = value->slot;
+    value->n_positions = 1;
+  }
+  const HlInst *root = flow->m->entry->root;
+  for (uint32_t slot = 0; slot < flow->n_slots; slot++) {
+    if (flow->value_at[slot] == HL_NO_VALUE)
+      continue;
+    HlValue *value = &flow->value[flow->value_at[slot]];
+    if (is_other_position(flow, slot))
+      flow->position[value->first_position + value->n_positions++] = slot;
+    if (flow->slot_inst[slot] == root)
+      value->live_out = true;
+  }
+}
+
+static bool find_contexts(HlCx *cx, Work *w) {
+  w->context = HL_ARRAY(w->scratch, CallContext, w->flow->m->next_comp_id + 1);
+  for (const HlComp *comp = w->flow->m->first; comp; comp = comp->next) {
+    w->context[comp->id] = flow_context(comp);
+    if (w->context[comp->id] == CALLED_BOTH)
+      return hl_error_kind(cx, HL_UNSUPPORTED, hl_comp_pos(comp),
+                           "computation '%s' is called both as a step of the program and by an "
+                           "instruction that applies it in parallel",
+                           comp->name->text);
+  }
+  return true;
+}
+
+static void run(Work *w) {
+  HlFlow *flow = w->flow;
+  flow_number_slots(flow);
+  flow->value_at = HL_ARRAY(flow->arena, uint32_t, flow->n_slots + 1);
+  memset(flow->value_at, 0xff, sizeof *flow->value_at * flow->n_slots);
+  flow->post_order = HL_ARRAY(flow->arena, HlInst **, flow->m->next_comp_id + 1);
+  for (HlComp *comp = flow->m->first; comp; comp = comp->next) {
+    HlInst **order = flow->post_order[comp->id] = hl_post_order(flow->arena, comp);
+    for (uint32_t k = 0; k < comp->n_insts; k++)
+      define_values(w, order[k]);
+  }
+  propagate(w);
+  settle(w);
+  list_positions(flow);
+}
+
+HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, bool merge) {
+  HlArena *scratch = hl_arena_new();
+  HlFlow *flow = HL_NEW(arena, HlFlow);
+  flow->m = m;
+  flow->arena = arena;
+  Work w = {.flow = flow, .scratch = scratch, .drafts = {.arena = scratch}};
+  w.priority = HL_ARRAY(scratch, uint32_t *, m->next_comp_id + 1);
+  w.queued = HL_ARRAY(scratch, uint8_t *, m->next_comp_id + 1);
+  bool fine = find_contexts(cx, &w);
+  if (fine) {
+    run(&w);
+    if (merge)
+      flow_merge(flow, scratch);
+    else
+      flow_split(flow);
+  }
+  hl_arena_free(scratch);
+  return fine ? flow : NULL;
+}
+
+// --- Uses --------------------------------------------------------------------------------------------
+
+// Whether the user looks at the value at this slot of its operand, rather than pass it on unseen.
+static bool looks_at(const HlFlow *flow, const HlInst *user, uint32_t slot) {
+  switch (user->op) {
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_COPY:
+    return slot == hl_slot(flow, flow->slot_inst[slot]);
+  case HL_OP_DOMAIN:
+  case HL_OP_TUPLE:
+    return false;
+  default:
+    return true;
+  }
+}
+
+// Whether the value also stands in the result of the user, a computation's root.
+static bool stands_in_root(const HlFlow *flow, const HlInst *user, const HlValue *value) {
+  if (user != user->comp->root)
+    return false;
+  for (uint32_t k = 0; k < value->n_positions; k++)
+    if (flow->slot_inst[flow->position[value->first_position + k]] == user)
+      return true;
+  return false;
+}
+
+HlValueUse *hl_value_uses(HlArena *arena, const HlFlow *flow, uint32_t value, int *n) {
+  const HlValue *v = &flow->value[value];
+  size_t most = 1;
+  for (uint32_t k = 0; k < v->n_positions; k++)
+    for (const HlUse *use = flow->slot_inst[flow->position[v->first_position + k]]->first_use; use;
+         use = use->next)
+      most++;
+  HlValueUse *out = HL_ARRAY(arena, HlValueUse, most);
+  *n = 0;
+  for (uint32_t k = 0; k < v->n_positions; k++) {
+    uint32_t slot = flow->position[v->first_position + k];
+    for (const HlUse *use = flow->slot_inst[slot]->first_use; use; use = use->next)
+      if (looks_at(flow, use->user, slot) || stands_in_root(flow, use->user, v))
+        out[(*n)++] = (HlValueUse){use->user, (uint32_t)use->number, slot};
+  }
+  return out;
+}

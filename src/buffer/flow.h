@@ -1,0 +1,45 @@
+// buffer/flow.h: what the files of the value analysis share.
+//
+// slots.c     positions: numbering, tuple indices
+// flow.c      the values at every position, to a fixed point
+// phi.c       which phi values are needless
+// alias.c     values that must share memory
+// in_place.c  what instructions write over their operands, and what they may
+#ifndef HILO_BUFFER_FLOW_H
+#define HILO_BUFFER_FLOW_H
+
+#include "hilo/buffers.h"
+
+// How a computation is called.
+typedef enum CallContext { CALLED_NEVER, CALLED_AS_STEP, CALLED_EMBEDDED, CALLED_BOTH } CallContext;
+CallContext flow_context(const HlComp *comp);
+
+void flow_number_slots(HlFlow *flow);
+// Visits the called computations that run as steps, a while's condition first, in the order they run.
+int flow_n_steps(const HlInst *inst);
+HlComp *flow_step(const HlInst *inst, int k);
+
+// Values while they are found: a growing table by id.
+typedef struct Draft {
+  uint32_t slot;
+  bool is_phi, deleted;
+  uint32_t by;                 // what a needless phi was replaced with, or itself
+  uint32_t *input;             // of a phi
+  int n_inputs;
+} Draft;
+typedef struct Drafts {
+  HlArena *arena;
+  Draft *at;
+  uint32_t n, capacity;
+} Drafts;
+uint32_t draft_add(Drafts *d, uint32_t slot, bool is_phi);
+void draft_set_inputs(Drafts *d, uint32_t phi, int n, const uint32_t *input);
+bool draft_inputs_are(const Drafts *d, uint32_t phi, int n, const uint32_t *input);
+// Sets `by` of every phi that is always one other value.
+void draft_optimise(Drafts *d);
+uint32_t draft_find(Drafts *d, uint32_t value);
+
+void flow_merge(HlFlow *flow, HlArena *scratch);  // fills buffers
+void flow_split(HlFlow *flow);                    // one buffer a value
+
+#endif

@@ -1,0 +1,396 @@
+// buffer/heap.c: packs values into memory as XLA does.
+//
+// The program is replayed: a value is allocated when its live range starts and freed where it ends. A
+// value may take over the place of an operand that dies there, and values of one buffer share
+// theirs. That gives intervals in time. They are placed one by one, each in the smallest gap that no
+// interval of the same time occupies; once in order of size, once in order of duration, and the better
+// of the two counts.
+
+#include "buffer/heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// --- Replay ---------------------------------------------------------------------------------------
+
+// What holds one address for some time; several share an address: a group.
+typedef struct Interval {
+  uint32_t value;
+  int64_t size, start, end;
+  int32_t next;                // the next member of its group, -1: last
+  int32_t leader;              // the member that gets a place
+  // Of leaders, over all members:
+  int32_t tail;
+  int64_t most, from, to;      // largest size, first start, last end
+} Interval;
+
+typedef struct Heap {
+  HlArena *scratch;
+  const HlLive *live;
+  const bool *wanted;
+  int64_t alignment;
+  HlRange *range;              // by value; grows where an operand's place is taken over
+  int32_t *interval;           // by value, -1: none yet
+  int64_t *group_size;         // by value found by union-find
+  uint32_t *group;
+  int64_t now;
+  Interval *at;
+  int n;
+  int64_t live_bytes, peak_bytes;
+} Heap;
+
+static uint32_t find_group(Heap *h, uint32_t value) {
+  while (h->group[value] != value) {
+    h->group[value] = h->group[h->group[value]];
+    value = h->group[value];
+  }
+  return value;
+}
+
+static int64_t size_of(Heap *h, uint32_t value) {
+  return h->group_size[find_group(h, value)];
+}
+
+static void allocate(Heap *h, uint32_t value, int32_t leader) {
+  int64_t size = size_of(h, value);
+  h->interval[value] = h->n;
+  if (leader >= 0) {
+    leader = h->at[leader].leader;
+    h->at[h->at[leader].tail].next = h->n;
+    h->at[leader].tail = h->n;
+  }
+  h->at[h->n] = (Interval){.value = value, .size = size, .start = size > 0 ? h->now++ : 0, .end = -1,
+                           .next = -1, .leader = leader >= 0 ? leader : h->n, .tail = h->n};
+  h->n++;
+  h->live_bytes += size;
+  if (h->live_bytes > h->peak_bytes)
+    h->peak_bytes = h->live_bytes;
+}
+
+static void release(Heap *h, uint32_t value) {
+  Interval *interval = &h->at[h->interval[value]];
+  h->live_bytes -= interval->size;
+  interval->end = interval->size > 0 ? h->now++ : 0;
+}
+
+// The value takes over the place of another, both grown to the larger of the two sizes.
+static void share(Heap *h, uint32_t value, uint32_t with) {
+  uint32_t a = find_group(h, value), b = find_group(h, with);
+  int64_t size = h->group_size[a] > h->group_size[b] ? h->group_size[a] : h->group_size[b];
+  h->group[b] = a;
+  h->group_size[a] = size;
+  allocate(h, value, h->interval[with]);
+}
+
+// --- Taking over an operand's place --------------------------------------------------------------------
+
+typedef struct Ends {          // the values that end at one time, in order
+  int32_t *first, *next, *last;  // by time; by value; by time
+} Ends;
+
+static void ends_add(Ends *e, int64_t time, uint32_t value) {
+  e->next[value] = -1;
+  if (e->first[time] < 0)
+    e->first[time] = (int32_t)value;
+  else
+    e->next[e->last[time]] = (int32_t)value;
+  e->last[time] = (int32_t)value;
+}
+
+static bool is_alone(const HlFlow *flow, uint32_t value) {
+  return flow->buffer[flow->value[value].buffer].n == 1;
+}
+
+static bool take_over(Heap *h, uint32_t value, int64_t time, bool *freed) {
+  const HlFlow *flow = h->live->flow;
+  const HlInst *inst = hl_value_inst(flow, value);
+  if (!is_alone(flow, value) || inst->op == HL_OP_COPY)
+    return false;
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    uint32_t operand = hl_value_of(flow, inst->operands[k]);
+    if (operand == HL_NO_VALUE || !is_alone(flow, operand) || !h->wanted[operand] ||
+        h->range[operand].end != time || freed[operand] || h->interval[operand] < 0)
+      continue;
+    const HlInst *definer = hl_value_inst(flow, operand);
+    bool direct = false;
+    for (uint32_t j = 0; j < inst->n_operands; j++)
+      direct |= inst->operands[j] == definer;
+    if (!direct || !hl_can_share(flow, h->scratch, flow->value[operand].slot, flow->value[value].slot))
+      continue;
+    release(h, operand);
+    freed[operand] = true;
+    share(h, value, operand);
+    h->range[operand].end = h->range[value].end;
+    return true;
+  }
+  return false;
+}
+
+typedef struct Ordered {
+  HlRange range;
+  uint32_t value;
+} Ordered;
+
+static int by_start(const void *a, const void *b) {
+  const Ordered *x = a, *y = b;
+  if (x->range.start != y->range.start)
+    return x->range.start < y->range.start ? -1 : 1;
+  if (x->range.end != y->range.end)
+    return x->range.end < y->range.end ? -1 : 1;
+  return x->value < y->value ? -1 : 1;
+}
+
+static void start_groups(Heap *h) {
+  const HlFlow *flow = h->live->flow;
+  for (uint32_t b = 0; b < flow->n_buffers; b++) {
+    const HlBuffer *buffer = &flow->buffer[b];
+    uint32_t first = flow->buffer_value[buffer->first];
+    int64_t size = 0;
+    for (uint32_t k = 0; k < buffer->n; k++) {
+      uint32_t value = flow->buffer_value[buffer->first + k];
+      int64_t bytes = hl_value_bytes(flow, value);
+      h->group[value] = first;
+      size = bytes > size ? bytes : size;
+    }
+    h->group_size[first] = size;
+  }
+}
+
+static void replay(Heap *h) {
+  const HlLive *live = h->live;
+  const HlFlow *flow = live->flow;
+  uint32_t n = flow->n_values;
+  Ordered *order = HL_ARRAY(h->scratch, Ordered, n + 1);
+  int n_order = 0;
+  for (uint32_t v = 0; v < n; v++)
+    if (h->wanted[v] && live->range[v].start >= 0)
+      order[n_order++] = (Ordered){live->range[v], v};
+  qsort(order, (size_t)n_order, sizeof *order, by_start);
+  Ends ends = {HL_ARRAY(h->scratch, int32_t, live->n + 2), HL_ARRAY(h->scratch, int32_t, n + 1),
+               HL_ARRAY(h->scratch, int32_t, live->n + 2)};
+  memset(ends.first, 0xff, sizeof *ends.first * (size_t)(live->n + 2));
+  for (int k = 0; k < n_order; k++)
+    ends_add(&ends, order[k].range.end, order[k].value);
+  int32_t *first_of = HL_ARRAY(h->scratch, int32_t, flow->n_buffers + 1);
+  memset(first_of, 0xff, sizeof *first_of * flow->n_buffers);
+  bool *freed = HL_ARRAY(h->scratch, bool, n + 1);
+  int at = 0;
+  for (int64_t time = 0; time <= live->n; time++) {
+    for (; at < n_order && order[at].range.start == time; at++) {
+      uint32_t value = order[at].value;
+      int32_t *first = &first_of[flow->value[value].buffer];
+      if (*first >= 0) {
+        share(h, value, (uint32_t)*first);
+      } else if (!take_over(h, value, time, freed)) {
+        allocate(h, value, -1);
+        *first = (int32_t)value;
+      }
+    }
+    for (int32_t v = ends.first[time]; v >= 0; v = ends.next[v])
+      if (!freed[v]) {
+        release(h, (uint32_t)v);
+        freed[v] = true;
+      }
+  }
+}
+
+static Heap start(HlArena *scratch, const HlLive *live, const bool *wanted, int64_t alignment) {
+  uint32_t n = live->flow->n_values;
+  Heap h = {.scratch = scratch, .live = live, .wanted = wanted, .alignment = alignment};
+  h.range = hl_arena_copy(scratch, live->range, sizeof *h.range * (n + 1));
+  h.interval = HL_ARRAY(scratch, int32_t, n + 1);
+  memset(h.interval, 0xff, sizeof *h.interval * n);
+  h.group = HL_ARRAY(scratch, uint32_t, n + 1);
+  h.group_size = HL_ARRAY(scratch, int64_t, n + 1);
+  h.at = HL_ARRAY(scratch, Interval, n + 1);
+  start_groups(&h);
+  replay(&h);
+  for (int k = 0; k < h.n; k++) {  // groups may have grown since
+    Interval *leader = &h.at[h.at[k].leader];
+    if (leader == &h.at[k]) {
+      leader->most = leader->size;
+      leader->from = leader->start;
+      leader->to = leader->end;
+    }
+    leader->most = h.at[k].size > leader->most ? h.at[k].size : leader->most;
+    leader->from = h.at[k].start < leader->from ? h.at[k].start : leader->from;
+    leader->to = h.at[k].end > leader->to ? h.at[k].end : leader->to;
+  }
+  return h;
+}
+
+// --- Placing ---------------------------------------------------------------------------------------
+
+typedef struct Chunk {
+  int64_t offset, end;
+} Chunk;
+
+// Placed intervals by start time: a segment tree of the latest end below each node.
+typedef struct Tree {
+  int64_t width;               // a power of two above all times
+  int64_t *latest;             // 2 * width nodes; -1: nothing
+  Chunk *chunk;                // by start time
+} Tree;
+
+static void tree_add(Tree *t, int64_t start, int64_t end, Chunk chunk) {
+  t->chunk[start] = chunk;
+  for (int64_t node = start + t->width; node > 0; node /= 2)
+    if (t->latest[node] < end)
+      t->latest[node] = end;
+}
+
+typedef struct Used {
+  Chunk *at;
+  int n, capacity;
+  HlArena *arena;
+} Used;
+
+static void used_add(Used *u, Chunk chunk) {
+  if (u->n == u->capacity) {
+    int capacity = u->capacity > 0 ? 2 * u->capacity : 256;
+    Chunk *at = HL_ARRAY(u->arena, Chunk, capacity);
+    if (u->n > 0)
+      memcpy(at, u->at, sizeof *at * (size_t)u->n);
+    u->at = at;
+    u->capacity = capacity;
+  }
+  u->at[u->n++] = chunk;
+}
+
+// Collects what was placed for any time of [start, end].
+static void tree_overlapping(const Tree *t, int64_t start, int64_t end, Used *out) {
+  int64_t stack[130];          // two for each level of the tree
+  int64_t low[130], high[130];
+  int depth = 0;
+  stack[0] = 1;
+  low[0] = 0;
+  high[depth++] = t->width;
+  while (depth > 0) {
+    depth--;
+    int64_t node = stack[depth], from = low[depth], to = high[depth], middle = (from + to) / 2;
+    if (from > end || t->latest[node] < start)
+      continue;
+    if (to - from == 1) {
+      used_add(out, t->chunk[from]);
+      continue;
+    }
+    stack[depth] = 2 * node;
+    low[depth] = from;
+    high[depth++] = middle;
+    stack[depth] = 2 * node + 1;
+    low[depth] = middle;
+    high[depth++] = to;
+  }
+}
+
+static int by_offset(const void *a, const void *b) {
+  const Chunk *x = a, *y = b;
+  return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int64_t align(int64_t offset, int64_t alignment) {
+  return (offset + alignment - 1) / alignment * alignment;
+}
+
+// The start of the smallest gap that `most` bytes fit in; gaps smaller than `size` are no gaps.
+static int64_t find_gap(Used *used, int64_t size, int64_t most, int64_t alignment) {
+  qsort(used->at, (size_t)used->n, sizeof *used->at, by_offset);
+  int64_t best = -1, best_size = INT64_MAX, free_from = 0;
+  for (int k = 0; k < used->n;) {
+    Chunk run = used->at[k++];
+    for (; k < used->n && used->at[k].offset < run.end; k++)
+      if (used->at[k].end > run.end)
+        run.end = used->at[k].end;
+    int64_t gap = run.offset - free_from;
+    if (gap >= size && gap >= most && gap < best_size) {
+      best = free_from;
+      best_size = gap;
+    }
+    int64_t next = align(run.end, alignment);
+    free_from = next > free_from ? next : free_from;
+  }
+  return best >= 0 ? best : free_from;
+}
+
+static int by_space(const void *a, const void *b) {
+  const Interval *x = *(Interval *const *)a, *y = *(Interval *const *)b;
+  if (x->size != y->size)
+    return x->size > y->size ? -1 : 1;
+  if (x->end - x->start != y->end - y->start)
+    return x->end - x->start > y->end - y->start ? -1 : 1;
+  return x->value < y->value ? -1 : 1;
+}
+
+static int by_time(const void *a, const void *b) {
+  const Interval *x = *(Interval *const *)a, *y = *(Interval *const *)b;
+  if (x->to - x->from != y->to - y->from)
+    return x->to - x->from > y->to - y->from ? -1 : 1;
+  if (x->size != y->size)
+    return x->size > y->size ? -1 : 1;
+  return x->value < y->value ? -1 : 1;
+}
+
+typedef int Compare(const void *, const void *);
+
+// Offsets of all leaders, by interval; the size of the heap.
+static int64_t place_all(const Heap *h, Compare *compare, int64_t *offset) {
+  HlMark mark = hl_arena_mark(h->scratch);
+  Interval **order = HL_ARRAY(h->scratch, Interval *, h->n + 1);
+  int n = 0;
+  for (int k = 0; k < h->n; k++)
+    if (h->at[k].leader == k && h->at[k].size > 0)
+      order[n++] = &h->at[k];
+  qsort(order, (size_t)n, sizeof *order, compare);
+  Tree tree = {.width = 1};
+  while (tree.width < h->now + 1)
+    tree.width *= 2;
+  tree.latest = HL_ARRAY(h->scratch, int64_t, 2 * tree.width);
+  memset(tree.latest, 0xff, sizeof *tree.latest * (size_t)(2 * tree.width));
+  tree.chunk = HL_ARRAY(h->scratch, Chunk, tree.width);
+  Used used = {.arena = h->scratch};
+  int64_t size = 0;
+  for (int k = 0; k < n; k++) {
+    int32_t leader = order[k]->leader;
+    used.n = 0;
+    for (int32_t j = leader; j >= 0; j = h->at[j].next)
+      tree_overlapping(&tree, h->at[j].start, h->at[j].end, &used);
+    int64_t at = find_gap(&used, order[k]->size, order[k]->most, h->alignment);
+    offset[leader] = at;
+    Chunk chunk = {at, at + order[k]->most};
+    for (int32_t j = leader; j >= 0; j = h->at[j].next)
+      tree_add(&tree, h->at[j].start, h->at[j].end, chunk);
+    size = chunk.end > size ? chunk.end : size;
+  }
+  hl_arena_release(h->scratch, mark);
+  return size;
+}
+
+HeapResult heap_place(HlArena *arena, const HlLive *live, const bool *wanted, int64_t alignment) {
+  HlArena *scratch = hl_arena_new();
+  Heap h = start(scratch, live, wanted, alignment);
+  int64_t *spatial = HL_ARRAY(scratch, int64_t, h.n + 1);
+  int64_t *temporal = HL_ARRAY(scratch, int64_t, h.n + 1);
+  int64_t size = place_all(&h, by_space, spatial), size2 = place_all(&h, by_time, temporal);
+  HeapResult result = {size <= size2 ? size : size2, HL_ARRAY(arena, HlPlace, h.n + 1), h.n};
+  for (int k = 0; k < h.n; k++) {
+    const Interval *leader = &h.at[h.at[k].leader];
+    bool empty = h.at[k].size == 0;
+    result.place[k] =
+        (HlPlace){h.at[k].value, empty ? 0 : (size <= size2 ? spatial : temporal)[h.at[k].leader],
+                  empty ? 0 : leader->most};
+  }
+  hl_arena_free(scratch);
+  return result;
+}
+
+int64_t hl_minimum_memory(HlArena *arena, const HlLive *live) {
+  HlMark mark = hl_arena_mark(arena);
+  HlArena *scratch = hl_arena_new();
+  bool *wanted = HL_ARRAY(arena, bool, live->flow->n_values + 1);
+  for (uint32_t v = 0; v < live->flow->n_values; v++)
+    wanted[v] = hl_value_inst(live->flow, v)->op != HL_OP_CONSTANT;
+  int64_t peak = start(scratch, live, wanted, 1).peak_bytes;
+  hl_arena_free(scratch);
+  hl_arena_release(arena, mark);
+  return peak;
+}

@@ -1,0 +1,176 @@
+// hilo passes: what passes, rules and pipelines there are; draws pipelines.
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/opt.h"
+#include "hilo/opt.h"
+
+// --- One pass -----------------------------------------------------------------------------------
+
+static void print_pass(const HlPassInfo *pass, HlBuf *out) {
+  hl_buf_printf(out, "%s\n  %s\n", pass->name, pass->meaning);
+  if (*pass->options)
+    hl_buf_printf(out, "  options: %s\n", pass->options);
+  for (const HlRule *rule = pass->rules; rule && rule->name; rule++)
+    hl_buf_printf(out, "  %-6s %s%s%s\n", rule->name, rule->law, *rule->when ? "   if " : "",
+                  rule->when);
+}
+
+static void print_item(const HlPipelineItem *item, int depth, HlBuf *out) {
+  hl_buf_printf(out, "%*s%s%s%s%s", 2 * depth, "", item->name, item->args ? " {" : "",
+                item->args ? item->args : "", item->args ? "}" : "");
+  if (item->condition)
+    hl_buf_printf(out, " [%sif %s]", item->unless ? "not " : "", item->condition);
+  hl_buf_puts(out, item->fixed_point ? " *\n" : "\n");
+  for (int k = 0; k < item->n; k++)
+    print_item(&item->items[k], depth + 1, out);
+}
+
+static const HlPipelineInfo *find_pipeline(const char *name) {
+  for (int k = 0; k < hl_pipelines.n; k++)
+    if (strcmp(hl_pipelines.at[k].name, name) == 0)
+      return &hl_pipelines.at[k];
+  return NULL;
+}
+
+// --- The picture --------------------------------------------------------------------------------
+
+// Passes stand one under the other, in the frames of their pipelines.
+enum { ROW = 22, PAD = 12, WIDTH = 460 };
+
+static int height_of(const HlPipelineItem *item) {
+  if (item->pass)
+    return ROW;
+  int height = ROW + PAD;
+  for (int k = 0; k < item->n; k++)
+    height += height_of(&item->items[k]) + 4;
+  return height;
+}
+
+static void xml_text(HlBuf *out, const char *text) {
+  for (; *text; text++) {
+    const char *name = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
+    if (name)
+      hl_buf_puts(out, name);
+    else
+      hl_buf_putc(out, *text);
+  }
+}
+
+static void draw_label(HlBuf *out, const HlPipelineItem *item, int x, int y, bool bold) {
+  hl_buf_printf(out, "<text x=\"%d\" y=\"%d\"%s>", x, y, bold ? " font-weight=\"bold\"" : "");
+  xml_text(out, item->name);
+  if (item->fixed_point)
+    hl_buf_puts(out, " &#8635;");
+  if (item->condition)
+    hl_buf_printf(out, " (%sif %s)", item->unless ? "not " : "", item->condition);
+  if (item->pass) {
+    hl_buf_puts(out, "<title>");
+    xml_text(out, item->pass->meaning);
+    hl_buf_puts(out, "</title>");
+  }
+  hl_buf_puts(out, "</text>\n");
+}
+
+static int draw_item(HlBuf *out, const HlPipelineItem *item, int x, int y, int depth) {
+  int height = height_of(item), width = WIDTH - 2 * x;
+  const char *fill = item->pass ? "#ffffff" : depth % 2 ? "#e8f0fe" : "#f5f5f5";
+  hl_buf_printf(out,
+                "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"4\" fill=\"%s\" "
+                "stroke=\"#9e9e9e\"/>\n",
+                x, y, width, height, fill);
+  draw_label(out, item, x + 8, y + 15, !item->pass);
+  int at = y + ROW;
+  for (int k = 0; k < item->n; k++)
+    at = draw_item(out, &item->items[k], x + PAD, at, depth + 1) + 4;
+  return y + height;
+}
+
+static void draw(const HlPipelineItem *item, HlBuf *out) {
+  hl_buf_printf(out,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
+                "font-family=\"sans-serif\" font-size=\"12\">\n",
+                WIDTH, height_of(item) + 2 * PAD);
+  draw_item(out, item, PAD, PAD, 0);
+  hl_buf_puts(out, "</svg>\n");
+}
+
+// --- The command --------------------------------------------------------------------------------
+
+static int show_pipeline(Cli *cli, const HlPipelineInfo *row, HlBuf *out) {
+  HlArena *arena = hl_arena_new();
+  HlPipelineItem top = {.name = row->name};
+  const HlPipelineItem *all =
+      hl_pipeline_parse(cli->cx, arena, &hl_passes, &hl_pipelines, row->text);
+  if (all) {
+    top.items = all->items;
+    top.n = all->n;
+  }
+  if (all && cli_flag(cli, "--graph"))
+    draw(&top, out);
+  else if (all)
+    print_item(&top, 0, out);
+  hl_arena_free(arena);
+  return cli_flush(cli);
+}
+
+static int unknown(Cli *cli, const char *name) {
+  const char *names[1024];
+  int n = 0;
+  for (int k = 0; k < hl_passes.n && n < 1000; k++)
+    names[n++] = hl_passes.at[k].name;
+  for (int k = 0; k < hl_pipelines.n && n < 1024; k++)
+    names[n++] = hl_pipelines.at[k].name;
+  const char *near = hl_nearest(hl_str(name), names, n);
+  return cli_usage(cli, near ? "no pass or pipeline '%s'; did you mean '%s'?"
+                             : "no pass or pipeline '%s'",
+                   name, near);
+}
+
+static int show(Cli *cli, const char *name, HlBuf *out) {
+  const HlPipelineInfo *row = find_pipeline(name);
+  if (row)
+    return show_pipeline(cli, row, out);
+  const HlPassInfo *pass = hl_pass_find(&hl_passes, hl_str(name));
+  if (!pass)
+    return unknown(cli, name);
+  print_pass(pass, out);
+  return CLI_OK;
+}
+
+static int run(Cli *cli) {
+  if (cli_flag(cli, "--rules"))
+    return cli_list_rules(cli);
+  if (cli->n_files == 0 && !cli_flag(cli, "--graph"))
+    return cli_list_passes(cli);
+  HlBuf out = {0};
+  int status = CLI_OK;
+  for (int k = 0; k < cli->n_files && !status; k++)
+    status = show(cli, cli->files[k], &out);
+  if (cli->n_files == 0)
+    status = show(cli, "cpu", &out);
+  const char *path = cli_value(cli, "-o");
+  if (!status)
+    hl_write_file(cli->cx, path ? path : "-", out.at ? out.at : "", out.n);
+  hl_buf_free(&out);
+  return cli_worse(status, cli_flush(cli));
+}
+
+static const CliOption options[] = {
+    {"--rules", NULL, "every rule of every pass, with its law"},
+    {"--graph", NULL, "draw a pipeline (SVG; 'cpu' when none is named)"},
+    {"-o", "OUT", "where to write (default: standard output)"},
+    {NULL, NULL, NULL},
+};
+
+const CliCommand cli_passes = {
+    .name = "passes",
+    .usage = "[NAME...] [--graph] [-o OUT.svg]",
+    .summary = "show passes, their rules, and pipelines",
+    .about = "Without a name it lists all passes and pipelines. Of a pass it shows the options and "
+             "the rules with their\n"
+             "laws, of a pipeline the passes in order; * marks what runs until nothing changes.",
+    .options = options,
+    .reports = true,
+    .run = run,
+};

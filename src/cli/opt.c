@@ -1,0 +1,236 @@
+// cli/opt.c: prints what 'hilo opt' found, reads its decisions.
+#include "cli/opt.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hilo/opt.h"
+#include "hilo/text.h"
+
+static void json_pair(HlBuf *out, const char *key, const char *value, const char *end) {
+  hl_buf_printf(out, "\"%s\":", key);
+  hl_buf_json_string(out, value, strlen(value));
+  hl_buf_puts(out, end);
+}
+
+// --- Tables -------------------------------------------------------------------------------------
+
+static void list_row(const Cli *cli, HlBuf *out, const char *kind, const char *name,
+                     const char *options, const char *meaning, bool first) {
+  if (!cli->json) {
+    hl_buf_printf(out, "%-42s %s\n", name, meaning);
+    return;
+  }
+  hl_buf_puts(out, first ? "" : ",\n");
+  hl_buf_printf(out, " {\"kind\":\"%s\",", kind);
+  json_pair(out, "name", name, ",");
+  json_pair(out, "options", options, ",");
+  json_pair(out, "meaning", meaning, "}");
+}
+
+int cli_list_passes(const Cli *cli) {
+  HlBuf out = {0};
+  hl_buf_puts(&out, cli->json ? "[\n" : "passes:\n");
+  for (int k = 0; k < hl_passes.n; k++)
+    list_row(cli, &out, "pass", hl_passes.at[k].name, hl_passes.at[k].options,
+             hl_passes.at[k].meaning, k == 0);
+  hl_buf_puts(&out, cli->json ? "" : "\npipelines:\n");
+  for (int k = 0; k < hl_pipelines.n; k++)
+    list_row(cli, &out, "pipeline", hl_pipelines.at[k].name, "", hl_pipelines.at[k].meaning, false);
+  hl_buf_puts(&out, cli->json ? "\n]\n" : "");
+  cli_print(&out);
+  hl_buf_free(&out);
+  return CLI_OK;
+}
+
+int cli_list_rules(const Cli *cli) {
+  HlBuf out = {0};
+  hl_buf_puts(&out, cli->json ? "[\n" : "");
+  bool first = true;
+  for (int k = 0; k < hl_passes.n; k++)
+    for (const HlRule *rule = hl_passes.at[k].rules; rule && rule->name; rule++) {
+      if (!cli->json) {
+        hl_buf_printf(&out, "%-24s %-6s %s%s%s\n", hl_passes.at[k].name, rule->name, rule->law,
+                      *rule->when ? "   if " : "", rule->when);
+        continue;
+      }
+      hl_buf_puts(&out, first ? " {" : ",\n {");
+      json_pair(&out, "pass", hl_passes.at[k].name, ",");
+      json_pair(&out, "rule", rule->name, ",");
+      json_pair(&out, "law", rule->law, ",");
+      json_pair(&out, "when", rule->when, "}");
+      first = false;
+    }
+  hl_buf_puts(&out, cli->json ? "\n]\n" : "");
+  cli_print(&out);
+  hl_buf_free(&out);
+  return CLI_OK;
+}
+
+// --- What passes did ----------------------------------------------------------------------------
+
+void cli_print_steps(const Cli *cli, const HlEngine *engine) {
+  int n;
+  const HlStep *steps = hl_engine_steps(engine, &n);
+  HlBuf out = {0};
+  double total = 0;
+  if (!cli->json)
+    hl_buf_printf(&out, "%-40s %-36s %9s %9s %9s\n", "pipeline", "pass", "rewrites", "change",
+                  "ms");
+  for (int k = 0; k < n; k++) {
+    if (steps[k].is_pipeline)
+      continue;
+    total += steps[k].seconds;
+    if (!steps[k].changed)
+      continue;
+    hl_buf_printf(&out, "%-40s %-36s %9lld %+9lld %9.3f\n", steps[k].pipeline, steps[k].pass,
+                  (long long)steps[k].rewrites, (long long)(steps[k].after - steps[k].before),
+                  steps[k].seconds * 1e3);
+  }
+  fputs(out.at ? out.at : "", stderr);
+  fprintf(stderr, "%d steps, %.3f ms\n", n, total * 1e3);
+  hl_buf_free(&out);
+}
+
+static void print_indented(HlBuf *out, const char *text) {
+  for (const char *at = text; *at;) {
+    size_t n = strcspn(at, "\n");
+    hl_buf_puts(out, "    ");
+    hl_buf_add(out, at, n);
+    hl_buf_putc(out, '\n');
+    at += n + (at[n] == '\n');
+  }
+}
+
+static void print_snippet(HlBuf *out, const HlRewrite *r) {
+  if (!r->before)
+    return;
+  print_indented(out, r->before);
+  hl_buf_puts(out, "  =>\n");
+  print_indented(out, r->after ? r->after : "");
+}
+
+static void rewrite_json(HlBuf *out, const HlRewrite *r) {
+  hl_buf_puts(out, " {");
+  json_pair(out, "pass", r->pass, ",");
+  json_pair(out, "rule", r->rule, ",");
+  json_pair(out, "computation", r->comp, ",");
+  json_pair(out, "instruction", r->inst, ",");
+  json_pair(out, "with", r->with, ",");
+  json_pair(out, "before", r->before ? r->before : "", ",");
+  json_pair(out, "after", r->after ? r->after : "", "}");
+}
+
+void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out) {
+  int64_t n;
+  const HlRewrite *rewrites = hl_engine_rewrites(engine, &n);
+  hl_buf_puts(out, cli->json ? "[\n" : "");
+  for (int64_t k = 0; k < n; k++) {
+    const HlRewrite *r = &rewrites[k];
+    if (cli->json) {
+      hl_buf_puts(out, k > 0 ? ",\n" : "");
+      rewrite_json(out, r);
+      continue;
+    }
+    hl_buf_printf(out, "%s %s at %s in %s%s%s\n", r->pass, r->rule, r->inst, r->comp,
+                  *r->with ? " with " : "", r->with);
+    print_snippet(out, r);
+  }
+  hl_buf_puts(out, cli->json ? "\n]\n" : "");
+}
+
+void cli_print_provenance(const HlEngine *engine, const HlModule *m, HlBuf *out) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+      const HlRewrite *r = hl_origin_of(engine, inst);
+      if (r)
+        hl_buf_printf(out, "%s: %s %s from %s in %s\n", inst->name->text, r->pass, r->rule,
+                      r->inst, r->comp);
+      else
+        hl_buf_printf(out, "%s: was there\n", inst->name->text);
+    }
+}
+
+// --- Checks -------------------------------------------------------------------------------------
+
+static void check_json(const HlModule *m, const HlCheckEach *check, HlBuf *out) {
+  hl_buf_puts(out, "{");
+  json_pair(out, "module", m->name->text, ",");
+  hl_buf_printf(out, "\"evaluations\":%d,\"differs\":%s", check->evaluations,
+                check->differs ? "true" : "false");
+  if (check->differs) {
+    hl_buf_printf(out, ",\"step\":%d,", check->number);
+    json_pair(out, "pipeline", check->step.pipeline, ",");
+    json_pair(out, "pass", check->step.pass, ",");
+    hl_buf_printf(out, "\"fuel\":%lld,\"result\":%d,\"rewrite\":", (long long)check->fuel,
+                  check->leaf);
+    rewrite_json(out, &check->rewrite);
+  }
+  hl_buf_puts(out, "}\n");
+}
+
+void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check, HlBuf *out) {
+  if (cli->json) {
+    check_json(m, check, out);
+    return;
+  }
+  if (!check->differs) {
+    hl_buf_printf(out, "module %s: every pass kept the results (%d evaluations)\n", m->name->text,
+                  check->evaluations);
+    return;
+  }
+  const HlRewrite *r = &check->rewrite;
+  hl_buf_printf(out, "module %s: result r%d changes in pass %s of %s (step %d)\n", m->name->text,
+                check->leaf, check->step.pass, check->step.pipeline, check->number);
+  if (check->mismatch.n > 0)
+    hl_buf_printf(out, "  %lld of %lld elements differ; the worst is %g where %g was expected\n",
+                  (long long)check->mismatch.n_different, (long long)check->mismatch.n,
+                  check->mismatch.actual, check->mismatch.expected);
+  hl_buf_printf(out, "the first rewrite to blame: rule %s at %s in %s%s%s (--fuel=%lld)\n", r->rule,
+                r->inst, r->comp, *r->with ? " with " : "", r->with, (long long)check->fuel);
+  print_snippet(out, r);
+}
+
+// --- Decisions ----------------------------------------------------------------------------------
+
+static const char *member(HlArena *arena, const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? hl_arena_printf(arena, "%s", text) : "";
+}
+
+bool cli_read_decisions(Cli *cli, const char *path, CliDecisions *out) {
+  HlSource *source = hl_read_file(cli->cx, path);
+  if (!source)
+    return false;
+  json_error_t error;
+  HlStr text = hl_source_bytes(source);
+  json_t *list = json_loadb(text.at, text.n, 0, &error);
+  bool ok = list && json_is_array(list);
+  if (!list)
+    hl_error(cli->cx, (HlPos){source, (HlLoc)error.position + 1}, "cannot read JSON: %s",
+             error.text);
+  else if (!ok)
+    hl_error(cli->cx, (HlPos){source, 1},
+             "expected a list of decisions: [{\"pass\": ..., \"rule\": ..., ...}]");
+  out->arena = hl_arena_new();
+  out->at = HL_ARRAY(out->arena, HlDecision, ok ? json_array_size(list) + 1 : 1);
+  size_t k;
+  json_t *item;
+  if (ok)
+    json_array_foreach(list, k, item) {
+      out->at[out->n++] = (HlDecision){
+          member(out->arena, item, "pass"), member(out->arena, item, "rule"),
+          member(out->arena, item, "computation"), member(out->arena, item, "instruction"),
+          member(out->arena, item, "with")};
+    }
+  json_decref(list);
+  hl_source_unref(source);
+  return ok;
+}
+
+void cli_decisions_free(CliDecisions *decisions) {
+  if (decisions->arena)
+    hl_arena_free(decisions->arena);
+  *decisions = (CliDecisions){0};
+}

@@ -1,0 +1,41 @@
+// opt/algsimp.c: algebraic simplification: one table of laws, applied until nothing changes.
+//
+// Every law looks at an instruction and its operands, no further than a few steps up, and says what
+// is to stand in its place. A computation is walked from operands to users; what a walk makes is met
+// by the next one, so a chain of simplifications takes as many walks as it has links.
+//
+//   z = f32[4] constant-zero            x = f32[4] parameter(0)
+//   x = f32[4] parameter(0)       =>    ROOT e = f32[4] exponential(x)
+//   a = f32[4] add(x, z)                    by A1, add(x, 0) => x
+//   ROOT e = f32[4] exponential(a)
+//
+// The same table serves two modes: before layouts are assigned, shapes are dimensions, and data may
+// be moved freely; after that (layout_sensitive) an equal shape means an equal layout, and laws
+// that would move data do not apply.
+#include "opt/algsimp.h"
+
+const HlRule algsimp_rules[] = {
+#define RULE(op, function, name, law, when) {HL_OP_##op, function, name, law, when},
+#include "opt/algsimp_arith.def"
+#include "opt/algsimp_move.def"
+#include "opt/algsimp_dot.def"
+#undef RULE
+    {0},
+};
+
+enum { MOST_ROUNDS = 50 };
+
+bool pass_algsimp(HlPass *p);
+bool pass_algsimp(HlPass *p) {
+  AlgSimp options = {
+#define X(flag) .flag = hl_pass_flag(p, #flag),
+      ALGSIMP_FLAGS(X)
+#undef X
+          .very_small_gather_size = hl_pass_int(p, "very_small_gather_size"),
+      .associative_reordering_threshold = hl_pass_float(p, "associative_reordering_threshold"),
+      .raise_slice_and_reduce_through_dot_threshold =
+          hl_pass_float(p, "raise_slice_and_reduce_through_dot_threshold"),
+  };
+  p->user = &options;
+  return hl_run_rules(p, algsimp_rules, options.run_to_fixed_point ? MOST_ROUNDS : 1);
+}

@@ -1,0 +1,227 @@
+// opt/dce.c: erases what nobody needs: instructions, outputs and inputs of fusions, computations.
+//
+// An instruction is dead when nobody uses it, it is not its computation's root, and running it has
+// no effect that anybody could see. Going from the last instruction to the first meets every user
+// before what it uses, and going from callers to callees meets every call before what it calls, so
+// one walk over the module finds all of it.
+//
+//   x = f32[4] parameter(0)            x = f32[4] parameter(0)
+//   a = f32[4] add(x, x)          =>   ROOT n = f32[4] negate(x)
+//   ROOT n = f32[4] negate(x)
+//
+// A fusion with several outputs loses those that nobody reads, and then what made them; a parameter
+// of a fusion's body that nobody reads goes together with the fusion's operand.
+
+#include <string.h>
+
+#include "hilo/pass.h"
+
+bool pass_dce(HlPass *p);
+
+// A marker of sharding on a root, a parameter or a value with other users tells where that value
+// lives, though nobody reads the marker.
+static bool marks_sharding(const HlInst *inst) {
+  if (inst->op != HL_OP_CUSTOM_CALL || inst->n_operands == 0 ||
+      strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "Sharding") != 0)
+    return false;
+  const HlInst *operand = inst->operands[0];
+  return operand == inst->comp->root || operand->op == HL_OP_PARAMETER || !hl_one_user(operand);
+}
+
+static bool is_dead(const HlInst *inst) {
+  return !inst->first_use && inst->comp->root != inst && inst->op != HL_OP_PARAMETER &&
+         !hl_has_control(inst) && !marks_sharding(inst) && hl_is_pure(inst);
+}
+
+// --- Outputs of fusions -------------------------------------------------------------------------
+
+// Whether outputs of the fusion may be left out: everybody takes single elements, and nothing else
+// counts them.
+static bool has_loose_outputs(const HlInst *fusion) {
+  const HlComp *body = hl_to_apply(fusion);
+  if (!hl_shape_is_tuple(fusion->shape) || body->root->op != HL_OP_TUPLE ||
+      fusion == fusion->comp->root || hl_has_control(fusion) || hl_has_control(body->root) ||
+      hl_sharding(fusion) || hl_sharding(body->root) || body->first_call != body->last_call ||
+      body->root->first_use || hl_has_attr(fusion, HL_A_OUTPUT_TO_OPERAND_ALIASING) ||
+      hl_attr_int(fusion, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM)
+    return false;
+  for (const HlUse *use = fusion->first_use; use; use = use->next)
+    if (use->user->op != HL_OP_GET_TUPLE_ELEMENT || hl_has_control(use->user))
+      return false;
+  return true;
+}
+
+static void keep_one_output(HlInst *fusion, int kept) {
+  HlComp *body = hl_to_apply(fusion);
+  HlInst *root = body->root;
+  hl_set_shape(fusion, fusion->shape->element[kept]);
+  hl_set_root(body, root->operands[kept]);
+  hl_erase(root);
+  while (fusion->first_use && fusion->first_use->user->op == HL_OP_GET_TUPLE_ELEMENT) {
+    HlInst *element = fusion->first_use->user;
+    hl_set_operands(element, 0, NULL);
+    hl_replace_uses(element, fusion);
+    hl_erase(element);
+  }
+}
+
+// `place`: where each output goes, or -1.
+static void keep_outputs(HlPass *p, HlInst *fusion, const int *place, int n) {
+  HlInst *root = hl_to_apply(fusion)->root;
+  const int old_n = fusion->shape->rank;
+  HlInst **operands = HL_ARRAY(p->arena, HlInst *, n);
+  const HlShape **outer = HL_ARRAY(p->arena, const HlShape *, n);
+  const HlShape **inner = HL_ARRAY(p->arena, const HlShape *, n);
+  for (int k = 0; k < old_n; k++) {
+    if (place[k] < 0)
+      continue;
+    operands[place[k]] = root->operands[k];
+    outer[place[k]] = fusion->shape->element[k];
+    inner[place[k]] = root->shape->element[k];
+  }
+  hl_set_operands(root, n, operands);
+  hl_set_shape(root, hl_shape_tuple(p->m->shapes, n, inner));
+  hl_set_shape(fusion, hl_shape_tuple(p->m->shapes, n, outer));
+  for (const HlUse *use = fusion->first_use; use; use = use->next)
+    hl_set_int(use->user, HL_A_INDEX, place[hl_attr_int(use->user, HL_A_INDEX)]);
+}
+
+static void drop_outputs(HlPass *p, HlInst *fusion) {
+  if (!has_loose_outputs(fusion))
+    return;
+  const int n = fusion->shape->rank;
+  int *place = HL_ARRAY(p->arena, int, n), kept = 0, last = -1;
+  for (const HlUse *use = fusion->first_use; use; use = use->next)
+    place[hl_attr_int(use->user, HL_A_INDEX)] = 1;
+  for (int k = 0; k < n; k++) {
+    last = place[k] ? k : last;
+    place[k] = place[k] ? kept++ : -1;
+  }
+  if (kept == n || kept == 0 || !hl_change(p, "unread-output", fusion, NULL))
+    return;
+  if (kept == 1)
+    keep_one_output(fusion, last);
+  else
+    keep_outputs(p, fusion, place, kept);
+}
+
+// --- Inputs of fusions --------------------------------------------------------------------------
+
+// Whether the body's parameters without uses may go: it has one caller, a fusion whose operands
+// nothing else counts.
+static HlInst *caller_with_loose_inputs(const HlComp *body) {
+  if (!body->is_fusion || !body->first_call || body->first_call != body->last_call)
+    return NULL;
+  HlInst *fusion = body->first_call->caller;
+  if (fusion->op != HL_OP_FUSION || (int)fusion->n_operands != body->n_params ||
+      hl_has_attr(fusion, HL_A_OUTPUT_TO_OPERAND_ALIASING) ||
+      hl_attr_int(fusion, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM)
+    return NULL;
+  return fusion;
+}
+
+static bool is_unread(const HlInst *param) {
+  return !param->first_use && param != param->comp->root && !hl_has_control(param);
+}
+
+// All at once, so that a long list of operands is written once.
+static void drop_inputs(HlPass *p, HlComp *body) {
+  HlInst *fusion = caller_with_loose_inputs(body);
+  int n = body->n_params, unread = 0;
+  for (int k = 0; fusion && k < n; k++)
+    unread += is_unread(body->params[k]);
+  if (unread == 0 || !hl_change(p, "unread-input", fusion, NULL))
+    return;
+  HlInst **operands = HL_ARRAY(p->arena, HlInst *, n), **params = HL_ARRAY(p->arena, HlInst *, n);
+  int kept = 0;
+  for (int k = 0; k < n; k++) {
+    if (is_unread(body->params[k]))
+      continue;
+    params[kept] = body->params[k];
+    operands[kept++] = fusion->operands[k];
+  }
+  for (int k = n - 1; k >= 0; k--)
+    if (is_unread(body->params[k]))
+      hl_erase(body->params[k]);
+  for (int k = 0; k < kept; k++)
+    if (hl_parameter_number(params[k]) != k)
+      hl_set_int(params[k], HL_A_PARAMETER_NUMBER, k);
+  hl_finish_params(p->cx, body);
+  hl_set_operands(fusion, kept, operands);
+}
+
+// --- The walk -----------------------------------------------------------------------------------
+
+// Erases what is dead in one computation, users before what they use.
+static void sweep_body(HlPass *p, HlComp *body) {
+  for (HlInst *inst = body->last, *prev; inst; inst = prev) {
+    prev = inst->prev;
+    if (is_dead(inst))
+      hl_remove(p, "dead", inst);
+  }
+}
+
+// The same where there may be fusions. What a fusion no longer reads stands before it, and is met
+// later.
+static void sweep(HlPass *p, HlComp *comp) {
+  for (HlInst *inst = comp->last, *prev; inst; inst = prev) {
+    if (inst->op == HL_OP_FUSION) {
+      drop_outputs(p, inst);
+      sweep_body(p, hl_to_apply(inst));
+      drop_inputs(p, hl_to_apply(inst));
+    }
+    prev = inst->prev;
+    if (is_dead(inst))
+      hl_remove(p, "dead", inst);
+  }
+}
+
+// A schedule is void once the graph changes; what is left of it is still in order.
+static void restore_schedule(HlPass *p, HlComp *comp, HlInst *const *old, uint32_t n) {
+  if (!old || comp->schedule)
+    return;
+  HlInst **order = HL_ARRAY(p->arena, HlInst *, n);
+  uint32_t kept = 0;
+  for (uint32_t k = 0; k < n; k++)
+    if (hl_alive(old[k]))
+      order[kept++] = old[k];
+  hl_set_schedule(comp, order);
+}
+
+// The body of a fusion was swept with the fusion; it is worth a walk of its own only where it holds
+// fusions itself.
+static bool was_swept(const HlComp *comp) {
+  if (!comp->is_fusion)
+    return false;
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    if (inst->op == HL_OP_FUSION)
+      return false;
+  return true;
+}
+
+static void sweep_comp(HlPass *p, HlComp *comp) {
+  HlInst **schedule = comp->schedule;
+  const uint32_t n = comp->n_insts;
+  HlMark mark = hl_arena_mark(p->arena);
+  sweep(p, comp);
+  restore_schedule(p, comp, schedule, n);
+  hl_arena_release(p->arena, mark);
+}
+
+bool pass_dce(HlPass *p) {
+  const bool was_scheduled = p->m->is_scheduled;
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
+  for (int k = n - 1; k >= 0; k--) {
+    if (!hl_comp_alive(comps[k]))
+      continue;
+    if (comps[k] == p->m->entry || comps[k]->first_call) {
+      if (!was_swept(comps[k]))
+        sweep_comp(p, comps[k]);
+    } else if (hl_change(p, "uncalled", comps[k]->root, NULL)) {
+      hl_comp_erase(comps[k]);
+    }
+  }
+  p->m->is_scheduled = was_scheduled;
+  return true;
+}

@@ -1,0 +1,103 @@
+// opt/loops.h: what passes of while loops share: the slots of a loop's state, how often it turns,
+// and making a loop anew with another state.
+//
+// A plain loop carries a tuple; slot k of it is element k. In body and condition a slot is read by a
+// get-tuple-element of the parameter; the body's root tuple says what the slot holds in the next turn.
+#ifndef OPT_LOOPS_H
+#define OPT_LOOPS_H
+
+#include "hilo/pass.h"
+
+// --- Reading a loop -----------------------------------------------------------------------------
+
+// A while over a tuple whose body ends in a `tuple` instruction.
+bool loop_is_plain(const HlInst *loop);
+// The same, and every use of the state inside and of the result outside is a get-tuple-element.
+bool loop_is_open(const HlInst *loop);
+// Body and condition belong to this loop alone.
+bool loop_owns_comps(const HlInst *loop);
+static inline int loop_slots(const HlInst *loop) { return loop->shape->rank; }
+// The slot that a value inside body or condition is, or -1.
+int loop_slot_of(const HlInst *inst);
+// What slot k starts with: an operand of the init, if that is a `tuple`; else NULL.
+HlInst *loop_init(const HlInst *loop, int k);
+// What the body puts into slot k; the loop must be plain.
+HlInst *loop_next(const HlInst *loop, int k);
+bool loop_is_invariant(const HlInst *loop, int k);  // the body passes slot k through
+// The only value of an integer constant of one element.
+bool loop_constant_int(const HlInst *inst, int64_t *out);
+// Some instruction of these ops stands in the computation or what it calls.
+bool loop_calls_any(HlPass *p, const HlComp *comp, const HlOp *ops, int n);
+// The while instructions of all computations, callees first, in p->arena.
+HlInst **loop_all(HlPass *p, int *n);
+
+// --- Turns --------------------------------------------------------------------------------------
+
+// The one slot that decides how often the loop turns: the condition is computed from it alone, and so
+// is its next value, by scalars; -1: there is none.
+int loop_induction_slot(HlPass *p, const HlInst *loop);
+// A counter from `init` by a positive `step` while it is below a bound, `turns` times.
+typedef struct LoopCounter {
+  int slot;
+  int64_t init, step, turns;
+} LoopCounter;
+bool loop_counter(HlPass *p, const HlInst *loop, LoopCounter *out);
+// How often the loop turns: by its counter, else found by running the scalars of the induction slot
+// for at most `tries` turns; -1: not known.
+int64_t loop_turns(HlPass *p, const HlInst *loop, int64_t tries);
+
+// --- A loop made anew ---------------------------------------------------------------------------
+
+typedef enum LoopPlace { LOOP_IN_BODY, LOOP_IN_CONDITION, LOOP_AFTER } LoopPlace;
+
+// One of the three places where the old state's slots need values in terms of the new state: the new
+// body, the new condition, and behind the new loop.
+typedef struct LoopPart {
+  HlPass *p;
+  LoopPlace place;
+  HlBuild b;             // builds here; without metadata inside
+  const HlInst *loop;    // the old one
+  const HlComp *from;    // what is copied; NULL behind the loop
+  HlInst *state;         // the new state here: the parameter, or the new loop
+  HlInst **slot;         // what stands for each slot of the old state; NULL: not asked for yet
+  const int *at;         // where old slots are in the new state; -1: nowhere
+  HlInst **map;          // by id of the copied instruction
+} LoopPart;
+
+// What is to become of a loop's state.
+typedef struct LoopPlan {
+  HlInst *loop;
+  const char *prefix, *suffix;     // of the new computations' names
+  int n;                           // slots of the new state
+  HlInst **init;                   // what they start with
+  const int *at;                   // for each old slot its new place, or -1
+  const int *from;                 // for each new slot the old one that gives its next value, or -1
+  // Gives values (part->slot, or part->map of an instruction that is not to be copied) to old slots
+  // that have no place. What is made and not used is erased. May be NULL.
+  void (*open)(LoopPart *part, void *user);
+  // The next value of a new slot that `from` has no old slot for, in the new body. May be NULL: none.
+  HlInst *(*next)(LoopPart *part, int k, void *user);
+  void *user;
+} LoopPlan;
+
+// The value of an old slot in a part.
+HlInst *loop_part_slot(LoopPart *part, int k);
+// The copy of an instruction of the old body or condition.
+HlInst *loop_part_copy(LoopPart *part, const HlInst *inst);
+// Builds the new loop and, from it, a tuple like the old loop's result, to be committed in its place
+// (the caller calls hl_begin and hl_commit). NULL after reporting.
+HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan);
+// hl_commit, then erases the old computations if nobody calls them any more.
+bool loop_commit(HlPass *p, HlInst *loop, HlInst *by);
+// Erases a computation that nobody calls, and what only it called.
+void loop_drop_comp(HlPass *p, HlComp *comp);
+
+// --- Backend configs ----------------------------------------------------------------------------
+
+// The loop's backend config with one field set to a JSON text (NULL: removed), fields in alphabetical
+// order, in p->arena.
+const char *loop_config_with(HlPass *p, const char *config, const char *field, const char *value);
+// The JSON text of a field, or NULL.
+const char *loop_config_field(HlPass *p, const char *config, const char *field);
+
+#endif

@@ -1,0 +1,62 @@
+// opt/while_small.c
+//
+// small-while-loop-hoisting: a loop whose turn touches few bytes becomes the only instruction of a
+// computation that is called, and the call says that it is small: the CPU then compiles it as one kernel
+// in place of running it instruction by instruction.
+//
+//   w = while(x), ...   =>   w = call(x), to_apply=w_computation,
+//                                frontend_attributes={xla_cpu_small_call="true"}
+
+#include "hilo/cost.h"
+#include "opt/loops.h"
+
+bool pass_while_small(HlPass *p);
+
+static bool is_small(HlPass *p, const HlInst *loop) {
+  static const HlOp foreign[] = {
+      HL_OP_CUSTOM_CALL, HL_OP_INFEED, HL_OP_OUTFEED, HL_OP_SCATTER, HL_OP_SORT, HL_OP_FFT,
+      HL_OP_PARTITION_ID, HL_OP_REPLICA_ID, HL_OP_ALL_REDUCE, HL_OP_ALL_REDUCE_START,
+      HL_OP_ALL_REDUCE_DONE, HL_OP_REDUCE_SCATTER, HL_OP_ALL_GATHER, HL_OP_ALL_GATHER_START,
+      HL_OP_ALL_GATHER_DONE, HL_OP_ALL_TO_ALL, HL_OP_RAGGED_ALL_TO_ALL, HL_OP_COLLECTIVE_BROADCAST,
+      HL_OP_COLLECTIVE_PERMUTE, HL_OP_COLLECTIVE_PERMUTE_START, HL_OP_COLLECTIVE_PERMUTE_DONE};
+  const HlComp *body = hl_while_body(loop), *condition = hl_while_condition(loop);
+  if (loop_calls_any(p, body, foreign, HL_COUNT_OF(foreign)) ||
+      loop_calls_any(p, condition, foreign, HL_COUNT_OF(foreign)))
+    return false;
+  HlCost turn = hl_cost_comp(body), test = hl_cost_comp(condition);
+  double bytes = turn.bytes_read + turn.bytes_written + test.bytes_read + test.bytes_written;
+  return bytes < (double)hl_pass_int(p, "small_buffer_access_size");
+}
+
+static void mark_small(HlModule *m, HlInst *call) {
+  HlDict *dict = HL_NEW(m->arena, HlDict);
+  const HlSym **words = HL_ARRAY(m->arena, const HlSym *, 2);
+  words[0] = hl_sym(m, "xla_cpu_small_call");
+  words[1] = hl_sym(m, "true");
+  *dict = (HlDict){words, words + 1, 1};
+  HlAttr attr = {.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict};
+  hl_set_attr(call, &attr);
+}
+
+static void hoist(HlPass *p, HlInst *loop) {
+  HlBuild b;
+  hl_begin(p, "small", loop, &b);
+  HlBuild nested =
+      hl_b_nested(&b, hl_arena_printf(p->arena, "%s_computation", loop->name->text));
+  HlInst *state = hl_b_parameter(&nested, loop->operands[0]->shape, loop->operands[0]->name->text);
+  hl_set_root(nested.comp, hl_inst_copy(nested.comp, loop, NULL, 1, &state));
+  HlInst *call = hl_b_call(&b, nested.comp, 1, &loop->operands[0]);
+  if (call)
+    mark_small(p->m, call);
+  hl_commit(p, call);
+}
+
+bool pass_while_small(HlPass *p) {
+  int n;
+  HlInst **loops = loop_all(p, &n);
+  for (int k = 0; k < n; k++)
+    if (hl_alive(loops[k]) && loop_is_plain(loops[k]) && !hl_has_control(loops[k]) &&
+        is_small(p, loops[k]))
+      hoist(p, loops[k]);
+  return true;
+}

@@ -1,0 +1,87 @@
+// pass/engine.c: makes an engine and answers what happened in it.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pass/engine.h"
+
+// "algsimp=5,dce=0"
+static bool read_pass_fuel(HlEngine *e) {
+  const char *at = e->options.pass_fuel;
+  int n = 0;
+  for (const char *c = at; *c; c++)
+    n += *c == ',';
+  e->pass_fuel = HL_ARRAY(e->arena, Fuel, n + 1);
+  while (*at) {
+    size_t length = strcspn(at, ",");
+    const char *eq = memchr(at, '=', length);
+    char *end = NULL;
+    int64_t left = eq ? strtoll(eq + 1, &end, 10) : 0;
+    if (!eq || end != at + length || end == eq + 1 || left < 0)
+      return hl_error(e->cx, (HlPos){0}, "expected PASS=N in the list of fuels, but got '%.*s'",
+                      (int)length, at);
+    HlStr pass = {at, (size_t)(eq - at)};
+    if (!hl_pass_find(e->options.passes, pass))
+      hl_warn(e->cx, (HlPos){0}, "fuel is given to a pass '%.*s' that does not exist",
+              (int)pass.n, pass.at);
+    e->pass_fuel[e->n_pass_fuel++] = (Fuel){pass, left};
+    at += length;
+    at += *at == ',';
+  }
+  return true;
+}
+
+HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options) {
+  HlArena *arena = hl_arena_new();
+  HlEngine *e = HL_NEW(arena, HlEngine);
+  e->cx = cx;
+  e->arena = arena;
+  e->options = *options;
+  e->fuel = options->fuel;
+  if (options->disable && *options->disable && options->enable_only && *options->enable_only) {
+    hl_error(cx, (HlPos){0}, "passes can be disabled by name or enabled by name, not both");
+    hl_engine_free(e);
+    return NULL;
+  }
+  if (options->pass_fuel && !read_pass_fuel(e)) {
+    hl_engine_free(e);
+    return NULL;
+  }
+  return e;
+}
+
+void hl_engine_free(HlEngine *e) {
+  if (!e)
+    return;
+  hl_buf_free(&e->steps);
+  hl_buf_free(&e->rewrites);
+  hl_buf_free(&e->dead);
+  hl_buf_free(&e->building.also);
+  hl_arena_free(e->arena);
+}
+
+const HlStep *hl_engine_steps(const HlEngine *e, int *n) {
+  *n = (int)(e->steps.n / sizeof(HlStep));
+  return (const HlStep *)(const void *)e->steps.at;
+}
+
+const HlRewrite *hl_engine_rewrites(const HlEngine *e, int64_t *n) {
+  *n = (int64_t)(e->rewrites.n / sizeof(HlRewrite));
+  return (const HlRewrite *)(const void *)e->rewrites.at;
+}
+
+// Serials grow with the rewrites, so that the one that made an instruction is found by halving.
+const HlRewrite *hl_origin_of(const HlEngine *e, const HlInst *inst) {
+  int64_t low = 0, high;
+  const HlRewrite *all = hl_engine_rewrites(e, &high);
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (all[middle].to <= inst->serial)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  int64_t n;
+  hl_engine_rewrites(e, &n);
+  return low < n && all[low].from <= inst->serial ? &all[low] : NULL;
+}

@@ -1,0 +1,105 @@
+// pass/graft.c: copies of instructions and computations inside a module.
+
+#include <string.h>
+
+#include "hilo/pass.h"
+
+HlInst *hl_inst_copy(HlComp *to, const HlInst *inst, const HlShape *shape, int n,
+                     HlInst *const *operands) {
+  const HlSym *name = hl_fresh_name(to->module, inst->name->text);
+  HlInst *copy =
+      hl_inst_new(to, (HlOp)inst->op, shape ? shape : inst->shape, name, n, operands);
+  hl_copy_attrs(copy, inst);
+  hl_set_loc(copy, inst->loc);
+  if (inst->n_calls > 0) {
+    HlArena *arena = to->module->arena;
+    HlComp **calls = HL_ARRAY(arena, HlComp *, inst->n_calls);
+    for (int k = 0; k < inst->n_calls; k++)
+      calls[k] = hl_called(inst, k);
+    hl_set_calls(copy, inst->n_calls, calls);
+  }
+  return copy;
+}
+
+// Copies control edges between instructions that both have a copy.
+static void copy_control(const HlComp *comp, HlInst *const *map) {
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    for (int k = 0; inst->control && k < inst->control->n_preds; k++) {
+      HlInst *pred = map[inst->control->preds[k]->id];
+      if (pred && map[inst->id] && pred != map[inst->id])
+        hl_add_control(pred, map[inst->id]);
+    }
+}
+
+static void copy_body(HlComp *to, const HlComp *comp, HlInst **map) {
+  HlInst **operands = NULL;
+  uint32_t capacity = 0;
+  HlArena *arena = to->module->arena;
+  for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+    if (map[inst->id])
+      continue;
+    if (inst->n_operands > capacity) {
+      capacity = inst->n_operands * 2;
+      operands = HL_ARRAY(arena, HlInst *, capacity);
+    }
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      operands[k] = map[inst->operands[k]->id];
+    map[inst->id] = hl_inst_copy(to, inst, NULL, (int)inst->n_operands, operands);
+  }
+  copy_control(comp, map);
+}
+
+HlInst *hl_graft(HlComp *to, const HlComp *comp, int n, HlInst *const *operands, HlInst **map) {
+  HlInst **own = map ? map : HL_ARRAY(to->module->arena, HlInst *, comp->next_id);
+  for (int k = 0; k < n && k < comp->n_params; k++)
+    if (comp->params[k])
+      own[comp->params[k]->id] = operands[k];
+  copy_body(to, comp, own);
+  return own[comp->root->id];
+}
+
+// --- Computations -------------------------------------------------------------------------------
+
+static HlComp *copy_comp(HlModule *m, const HlComp *comp, const char *suffix, HlInst **map) {
+  const char *wish = hl_arena_printf(m->arena, "%s.%s", comp->name->text, suffix);
+  const HlSym *name = hl_fresh_comp_name(m, wish);
+  HlComp *copy = hl_comp_new(m, name->text, name->n);
+  copy->is_fusion = comp->is_fusion;
+  copy->execution_thread = comp->execution_thread;
+  copy->loc = comp->loc;
+  HlInst **own = map ? map : HL_ARRAY(m->arena, HlInst *, comp->next_id);
+  copy_body(copy, comp, own);
+  if (comp->root)
+    hl_set_root(copy, own[comp->root->id]);
+  return copy;
+}
+
+// Gives the copied instructions copies of the computations they call, and those the same, callees
+// of one computation once.
+static void copy_callees(HlModule *m, HlComp *top, const char *suffix) {
+  HlBuf waiting = {0};
+  hl_buf_add(&waiting, &top, sizeof top);
+  while (waiting.n > 0) {
+    waiting.n -= sizeof top;
+    const HlComp *comp = *(HlComp **)(void *)(waiting.at + waiting.n);
+    for (HlInst *inst = comp->first; inst; inst = inst->next) {
+      if (inst->n_calls == 0)
+        continue;
+      HlComp **calls = HL_ARRAY(m->arena, HlComp *, inst->n_calls);
+      for (int k = 0; k < inst->n_calls; k++) {
+        calls[k] = copy_comp(m, hl_called(inst, k), suffix, NULL);
+        hl_buf_add(&waiting, &calls[k], sizeof calls[k]);
+      }
+      hl_set_calls(inst, inst->n_calls, calls);
+    }
+  }
+  hl_buf_free(&waiting);
+}
+
+HlComp *hl_comp_copy(HlModule *m, const HlComp *comp, const char *suffix, bool deep,
+                     HlInst **map) {
+  HlComp *copy = copy_comp(m, comp, suffix, map);
+  if (deep)
+    copy_callees(m, copy, suffix);
+  return copy;
+}

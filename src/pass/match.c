@@ -1,0 +1,165 @@
+// pass/match.c: what passes ask about single instructions.
+
+#include <string.h>
+
+#include "hilo/pass.h"
+
+// --- Users --------------------------------------------------------------------------------------
+
+// Uses of one user that stand together count once; a user whose uses lie apart in the list is met
+// again, so that it is told by its first operand that is `inst`.
+static bool is_first_use(const HlUse *use, const HlInst *inst) {
+  for (int k = 0; k < use->number; k++)
+    if (use->user->operands[k] == inst)
+      return false;
+  return true;
+}
+
+int hl_n_users(const HlInst *inst) {
+  int n = 0;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    n += is_first_use(use, inst);
+  return n;
+}
+
+bool hl_one_user(const HlInst *inst) {
+  if (!inst->first_use || inst->comp->root == inst)
+    return false;
+  const HlInst *user = inst->first_use->user;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (use->user != user)
+      return false;
+  return true;
+}
+
+bool hl_has_control(const HlInst *inst) {
+  return inst->control && (inst->control->n_preds > 0 || inst->control->n_succs > 0);
+}
+
+// --- Constants ----------------------------------------------------------------------------------
+
+bool hl_is_constant(const HlInst *inst) {
+  if (inst->op != HL_OP_CONSTANT)
+    return false;
+  const HlLiteral *value = hl_constant(inst);
+  return value && !hl_literal_is_elided(value);
+}
+
+static bool elements_equal(const HlLiteral *value) {
+  if (value->n == 0 || !value->data)
+    return false;
+  if (value->n == 1 || (value->flags & HL_LIT_SPLAT))
+    return true;
+  size_t size = (size_t)hl_dtype_bytes(value->shape->dtype);
+  const char *data = value->data;
+  return memcmp(data, data + size, size * (size_t)(value->n - 1)) == 0;
+}
+
+const HlLiteral *hl_splat(const HlInst *inst) {
+  while (inst->op == HL_OP_BROADCAST || inst->op == HL_OP_RESHAPE)
+    inst = inst->operands[0];
+  if (!hl_is_constant(inst) || !hl_shape_is_array(inst->shape))
+    return NULL;
+  const HlLiteral *value = hl_constant(inst);
+  return elements_equal(value) ? value : NULL;
+}
+
+bool hl_is_all(const HlInst *inst, double v) {
+  const HlLiteral *value = hl_splat(inst);
+  if (!value || hl_literal_f64(value, 0) != v)
+    return false;
+  HlDtype dtype = value->shape->dtype;
+  if (hl_is_complex(dtype))
+    return hl_literal_imag(value, 0) == 0;
+  // Large integers are not told apart as doubles.
+  return !hl_is_integral(dtype) || hl_literal_i64(value, 0) == (int64_t)v;
+}
+
+bool hl_is_all_int(const HlInst *inst, int64_t v) {
+  const HlLiteral *value = hl_splat(inst);
+  if (!value)
+    return false;
+  HlDtype dtype = value->shape->dtype;
+  if (hl_is_integral(dtype) || dtype == HL_PRED)
+    return hl_literal_i64(value, 0) == v;
+  return hl_is_all(inst, (double)v);
+}
+
+HlInst *hl_scalar_broadcast(const HlInst *inst) {
+  if (inst->op != HL_OP_BROADCAST || !hl_shape_is_scalar(inst->operands[0]->shape))
+    return NULL;
+  return inst->operands[0];
+}
+
+bool hl_is_effective_scalar(const HlShape *shape) {
+  return hl_shape_is_array(shape) && hl_shape_elements(shape) == 1;
+}
+
+// --- Computations -------------------------------------------------------------------------------
+
+HlOp hl_reducer(const HlComp *comp) {
+  const HlInst *root = comp->root;
+  if (!root || comp->n_params != 2 || comp->n_insts != 3 || root->n_operands != 2)
+    return HL_OP_COUNT;
+  const HlInst *a = root->operands[0], *b = root->operands[1];
+  if (a->op != HL_OP_PARAMETER || b->op != HL_OP_PARAMETER || a == b)
+    return HL_OP_COUNT;
+  bool in_order = hl_parameter_number(a) == 0;
+  bool commutes = hl_op_info[root->op].traits & HL_T_COMMUTES;
+  return in_order || commutes ? (HlOp)root->op : HL_OP_COUNT;
+}
+
+enum { PURE_STACK = 256 };
+
+// Computations wait on a small stack; what calls more of them than fit counts as impure.
+bool hl_is_pure(const HlInst *inst) {
+  if (hl_has_side_effect(inst))
+    return false;
+  if (inst->n_calls == 0)
+    return true;
+  const HlComp *stack[PURE_STACK];
+  int n = 0;
+  for (int c = 0; c < inst->n_calls; c++) {
+    if (n == PURE_STACK)
+      return false;
+    stack[n++] = hl_called(inst, c);
+  }
+  while (n > 0) {
+    const HlComp *comp = stack[--n];
+    for (const HlInst *inner = comp->first; inner; inner = inner->next) {
+      if (hl_has_side_effect(inner))
+        return false;
+      for (int c = 0; c < inner->n_calls; c++) {
+        if (n == PURE_STACK)
+          return false;
+        stack[n++] = hl_called(inner, c);
+      }
+    }
+  }
+  return true;
+}
+
+bool hl_is_elementwise(const HlInst *inst) {
+  return hl_op_info[inst->op].traits & HL_T_ELEMENTWISE;
+}
+
+// Backwards from `b`, over what stands between the two in the list.
+bool hl_reaches(HlPass *p, const HlInst *a, const HlInst *b) {
+  if (a == b)
+    return true;
+  HlMark mark = hl_arena_mark(p->arena);
+  bool *seen = HL_ARRAY(p->arena, bool, a->comp->next_id);
+  seen[b->id] = true;
+  bool found = false;
+  for (const HlInst *inst = b; inst && inst != a && !found; inst = inst->prev) {
+    if (!seen[inst->id])
+      continue;
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      seen[inst->operands[k]->id] = true;
+    for (int k = 0; inst->control && k < inst->control->n_preds; k++)
+      seen[inst->control->preds[k]->id] = true;
+    found = seen[a->id];
+  }
+  hl_arena_release(p->arena, mark);
+  return found;
+}

@@ -1,0 +1,187 @@
+// pass/pipeline.c: reads pipelines: "algsimp{layout_sensitive}, simplification(dce, cse)*".
+//
+// Names may hold blanks ("HLO passes through layout assignment"). A name without a list is a pass or,
+// failing that, a row of the pipeline table, whose text is read in its place.
+
+#include <string.h>
+
+#include "hilo/pass.h"
+
+enum { MAX_NESTING = 32 };
+
+typedef struct Reader {
+  HlCx *cx;
+  HlArena *arena;
+  const HlPassTable *passes;
+  const HlPipelineTable *pipelines;
+  const char *at;
+  int depth;
+} Reader;
+
+static void skip_blanks(Reader *r) {
+  while (*r->at == ' ' || *r->at == '\n' || *r->at == '\t')
+    r->at++;
+}
+
+static bool accept(Reader *r, char c) {
+  skip_blanks(r);
+  if (*r->at != c)
+    return false;
+  r->at++;
+  return true;
+}
+
+// Up to a character that means something, blanks at the end cut.
+static const char *read_word(Reader *r, const char *stops) {
+  skip_blanks(r);
+  size_t n = strcspn(r->at, stops);
+  const char *at = r->at;
+  r->at += n;
+  while (n > 0 && (at[n - 1] == ' ' || at[n - 1] == '\n'))
+    n--;
+  return hl_arena_strndup(r->arena, at, n);
+}
+
+static bool unexpected(Reader *r, const char *wanted) {
+  if (*r->at)
+    return hl_error(r->cx, (HlPos){0}, "a pipeline reads '%.20s' where %s was expected",
+                    r->at, wanted);
+  return hl_error(r->cx, (HlPos){0}, "a pipeline ends where %s was expected", wanted);
+}
+
+// --- Names --------------------------------------------------------------------------------------
+
+const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name) {
+  for (int k = 0; k < table->n; k++)
+    if (hl_str_is(name, table->at[k].name))
+      return &table->at[k];
+  return NULL;
+}
+
+static const HlPipelineInfo *find_pipeline(const HlPipelineTable *table, const char *name) {
+  for (int k = 0; table && k < table->n; k++)
+    if (strcmp(table->at[k].name, name) == 0)
+      return &table->at[k];
+  return NULL;
+}
+
+static bool unknown_name(Reader *r, const char *name) {
+  const HlPassTable *passes = r->passes;
+  const HlPipelineTable *pipelines = r->pipelines;
+  int n = passes->n + (pipelines ? pipelines->n : 0);
+  const char **names = HL_ARRAY(r->arena, const char *, n);
+  for (int k = 0; k < n; k++)
+    names[k] = k < passes->n ? passes->at[k].name : pipelines->at[k - passes->n].name;
+  hl_error(r->cx, (HlPos){0}, "no pass or pipeline is named '%s'", name);
+  const char *near = hl_nearest(hl_str(name), names, n);
+  if (near)
+    hl_hint(r->cx, "did you mean '%s'? 'hilo opt --list-passes' names them all", near);
+  else
+    hl_hint(r->cx, "'hilo opt --list-passes' names them all");
+  return false;
+}
+
+// Whether the row has an option of this name.
+static bool has_option(const HlPassInfo *pass, const char *name, size_t n) {
+  for (const char *at = pass->options; at && *at;) {
+    size_t length = strcspn(at, "= ");
+    if (length == n && memcmp(at, name, n) == 0)
+      return true;
+    at += strcspn(at, " ");
+    at += strspn(at, " ");
+  }
+  return false;
+}
+
+static bool check_options(Reader *r, const HlPipelineItem *item) {
+  for (const char *at = item->args; at && *at;) {
+    size_t n = strcspn(at, "= ");
+    if (!has_option(item->pass, at, n)) {
+      hl_error(r->cx, (HlPos){0}, "the pass %s has no option '%.*s'", item->name, (int)n,
+               at);
+      hl_hint(r->cx, *item->pass->options ? "its options are: %s" : "it has no options%s",
+              item->pass->options);
+      return false;
+    }
+    at += strcspn(at, " ");
+    at += strspn(at, " ");
+  }
+  return true;
+}
+
+// --- Items --------------------------------------------------------------------------------------
+
+static bool read_list(Reader *r, HlPipelineItem *list, char end);
+
+static bool read_row(Reader *r, HlPipelineItem *item, const HlPipelineInfo *row) {
+  Reader nested = *r;
+  nested.at = row->text;
+  nested.depth++;
+  item->is_row = true;
+  return read_list(&nested, item, 0);
+}
+
+static bool resolve(Reader *r, HlPipelineItem *item) {
+  item->pass = hl_pass_find(r->passes, hl_str(item->name));
+  if (item->pass)
+    return check_options(r, item);
+  const HlPipelineInfo *row = find_pipeline(r->pipelines, item->name);
+  return row ? read_row(r, item, row) : unknown_name(r, item->name);
+}
+
+static bool read_item(Reader *r, HlPipelineItem *item) {
+  item->name = read_word(r, ",(){}*?");
+  if (!*item->name)
+    return unexpected(r, "the name of a pass");
+  if (accept(r, '{')) {
+    item->args = read_word(r, "}");
+    if (!accept(r, '}'))
+      return unexpected(r, "'}'");
+  }
+  if (accept(r, '?')) {
+    item->unless = accept(r, '!');
+    item->condition = read_word(r, ",()*");
+    if (strcmp(item->condition, "spmd") != 0)
+      return hl_error(r->cx, (HlPos){0}, "a pipeline has no condition '%s'",
+                      item->condition);
+  }
+  bool ok = accept(r, '(') ? read_list(r, item, ')') : resolve(r, item);
+  item->fixed_point = ok && accept(r, '*');
+  return ok;
+}
+
+static bool read_list(Reader *r, HlPipelineItem *list, char end) {
+  if (r->depth >= MAX_NESTING)
+    return hl_error_kind(r->cx, HL_LIMIT, (HlPos){0},
+                         "pipelines are nested more than %d deep", MAX_NESTING);
+  r->depth++;
+  HlBuf items = {0};
+  bool ok = true;
+  skip_blanks(r);
+  bool empty = *r->at == end;
+  while (ok && !empty) {
+    HlPipelineItem item = {0};
+    ok = read_item(r, &item);
+    if (item.is_row && !item.fixed_point)
+      hl_buf_add(&items, item.items, sizeof *item.items * (size_t)item.n);
+    else
+      hl_buf_add(&items, &item, sizeof item);
+    if (!accept(r, ','))
+      break;
+  }
+  r->depth--;
+  if (ok && (end ? !accept(r, end) : *r->at != 0))
+    ok = unexpected(r, end ? "',' or ')'" : "','");
+  list->items = hl_arena_copy(r->arena, items.at, items.n);
+  list->n = (int)(items.n / sizeof(HlPipelineItem));
+  hl_buf_free(&items);
+  return ok;
+}
+
+const HlPipelineItem *hl_pipeline_parse(HlCx *cx, HlArena *arena, const HlPassTable *passes,
+                                        const HlPipelineTable *pipelines, const char *text) {
+  Reader r = {cx, arena, passes, pipelines, text, 0};
+  HlPipelineItem *all = HL_NEW(arena, HlPipelineItem);
+  all->name = "passes";
+  return read_list(&r, all, 0) ? all : NULL;
+}

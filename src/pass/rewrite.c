@@ -1,0 +1,345 @@
+// pass/rewrite.c: the door through which passes change a module: may this rewrite happen, what was
+// built for it, what is erased with it, and the record of it.
+
+#include <assert.h>
+#include <string.h>
+
+#include "hilo/text.h"
+#include "pass/engine.h"
+
+// --- May it happen ------------------------------------------------------------------------------
+
+static bool agrees(const char *wanted, const char *found) {
+  return !wanted || !*wanted || strcmp(wanted, found) == 0;
+}
+
+static bool is_decided(const HlEngine *e, const HlRewrite *rewrite) {
+  if (!e->options.decisions)
+    return true;
+  for (int k = 0; k < e->options.n_decisions; k++) {
+    const HlDecision *d = &e->options.decisions[k];
+    if (agrees(d->pass, rewrite->pass) && agrees(d->rule, rewrite->rule) &&
+        agrees(d->comp, rewrite->comp) && agrees(d->inst, rewrite->inst) &&
+        agrees(d->with, rewrite->with))
+      return true;
+  }
+  return false;
+}
+
+static Fuel *fuel_of(HlEngine *e, const char *pass) {
+  for (int k = 0; k < e->n_pass_fuel; k++)
+    if (hl_str_is(e->pass_fuel[k].pass, pass))
+      return &e->pass_fuel[k];
+  return NULL;
+}
+
+static bool takes_fuel(HlEngine *e, const char *pass) {
+  Fuel *own = fuel_of(e, pass);
+  if (e->fuel == 0 || (own && own->left == 0))
+    return false;
+  if (e->fuel > 0)
+    e->fuel--;
+  if (own)
+    own->left--;
+  return true;
+}
+
+// --- The record ---------------------------------------------------------------------------------
+
+static HlRewrite *newest(HlEngine *e) {
+  return &((HlRewrite *)(void *)e->rewrites.at)[e->rewrites.n / sizeof(HlRewrite) - 1];
+}
+
+// The instructions of a computation with serials from `first` on, a line each.
+static void print_new(HlEngine *e, const HlComp *comp, uint64_t first, HlBuf *out) {
+  HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
+  options.metadata = options.frames = false;
+  for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+    if (inst->serial < first)
+      continue;
+    if (out->n > 0)
+      hl_buf_putc(out, '\n');
+    hl_text_print_inst(e->cx, inst, &options, out);
+  }
+}
+
+static const char *text_of_new(HlEngine *e, const HlComp *comp, uint64_t first, const HlInst *by) {
+  HlBuf out = {0};
+  print_new(e, comp, first, &out);
+  if (by && by->serial < first)
+    hl_buf_puts(&out, by->name->text);
+  const char *text = hl_arena_strndup(e->arena, out.at ? out.at : "", out.n);
+  hl_buf_free(&out);
+  return text;
+}
+
+static const char *text_of(HlEngine *e, const HlInst *inst) {
+  HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
+  options.metadata = options.frames = false;
+  HlBuf out = {0};
+  hl_text_print_inst(e->cx, inst, &options, &out);
+  const char *text = hl_arena_strndup(e->arena, out.at, out.n);
+  hl_buf_free(&out);
+  return text;
+}
+
+static bool explains(const HlEngine *e) {
+  return e->options.dry || e->options.explain == e->n_rewrites;
+}
+
+void pass_close_change(HlEngine *e) {
+  if (!e->change_open)
+    return;
+  e->change_open = false;
+  HlRewrite *rewrite = newest(e);
+  rewrite->to = e->m->next_serial;
+  if (e->change_inst) {
+    HlInst *inst = e->change_inst;
+    e->change_inst = NULL;
+    const char *made = text_of_new(e, inst->comp, rewrite->from, NULL);
+    const char *kept = hl_alive(inst) ? text_of(e, inst) : "";
+    rewrite->after =
+        hl_arena_printf(e->arena, "%s%s%s", made, *made && *kept ? "\n" : "", kept);
+  }
+}
+
+// Asks, and notes the rewrite if it happens or the run is dry. `by` is what stands for `inst` then.
+static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *with,
+                uint64_t first_serial, const HlInst *by) {
+  HlEngine *e = p->engine;
+  pass_close_change(e);
+  HlRewrite rewrite = {.pass = p->info->name,
+                       .rule = rule,
+                       .comp = inst->comp->name->text,
+                       .inst = inst->name->text,
+                       .with = with ? with->name->text : "",
+                       .step = (int)(e->steps.n / sizeof(HlStep)),
+                       .from = first_serial,
+                       .to = p->m->next_serial};
+  if (!is_decided(e, &rewrite) || (!e->options.dry && !takes_fuel(e, p->info->name)))
+    return false;
+  if (explains(e)) {
+    rewrite.before = with ? hl_arena_printf(e->arena, "%s\n%s", text_of(e, with), text_of(e, inst))
+                          : text_of(e, inst);
+    rewrite.after = by ? text_of_new(e, inst->comp, first_serial, by) : "";
+  }
+  hl_buf_add(&e->rewrites, &rewrite, sizeof rewrite);
+  e->n_rewrites++;
+  if (e->options.dry)
+    return false;
+  p->changed = true;
+  return true;
+}
+
+// --- This by that -------------------------------------------------------------------------------
+
+void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
+  HlEngine *e = p->engine;
+  assert(!e->building.old);
+  pass_close_change(e);
+  e->building.rule = rule;
+  e->building.old = inst;
+  e->building.first_serial = p->m->next_serial;
+  e->building.first_comp = p->m->next_comp_id;
+  e->building.also.n = 0;
+  *b = (HlBuild){.cx = p->cx, .comp = inst->comp, .metadata = hl_metadata(inst), .loc = inst->loc};
+}
+
+void hl_also(HlPass *p, HlInst *old, HlInst *by) {
+  assert(p->engine->building.old);
+  Pair pair = {old, by};
+  hl_buf_add(&p->engine->building.also, &pair, sizeof pair);
+}
+
+// New instructions stand at the ends of their computations, since nothing uses them yet.
+static void erase_built(HlModule *m, HlComp *comp, uint64_t first_serial, uint32_t first_comp) {
+  while (comp->last && comp->last->serial >= first_serial)
+    hl_erase(comp->last);
+  bool erased = m->next_comp_id > first_comp;
+  while (erased) {
+    erased = false;
+    for (HlComp *made = m->last, *prev; made && made->id >= first_comp; made = prev) {
+      prev = made->prev;
+      if (made->first_call)
+        continue;
+      hl_comp_erase(made);
+      erased = true;
+    }
+  }
+}
+
+void hl_drop(HlPass *p) {
+  Building *building = &p->engine->building;
+  assert(building->old);
+  erase_built(p->m, building->old->comp, building->first_serial, building->first_comp);
+  building->old = NULL;
+}
+
+// Two shapes with the same run-time sizes: element types, dimensions and which of them are dynamic.
+static bool stands_for(const HlShape *a, const HlShape *b) {
+  if (a == b)
+    return true;
+  if (!hl_shape_compatible(a, b))
+    return false;
+  if (a->dtype == HL_TUPLE) {
+    for (int k = 0; k < a->rank; k++)
+      if (!stands_for(a->element[k], b->element[k]))
+        return false;
+    return true;
+  }
+  for (int k = 0; hl_shape_is_array(a) && k < a->rank; k++)
+    if ((a->dynamic && a->dynamic[k]) != (b->dynamic && b->dynamic[k]))
+      return false;
+  return true;
+}
+
+// A replacement of another shape is a mistake of the rule, not of the input.
+static bool shape_error(HlPass *p, const HlInst *old, const HlInst *by) {
+  p->engine->failed = true;
+  return hl_error_kind(p->cx, HL_FAILED, (HlPos){0},
+                       "rule %s of %s replaces %s of shape %s by %s of shape %s",
+                       p->engine->building.rule, p->info->name, old->name->text,
+                       hl_shape_text(p->cx, old->shape), by->name->text,
+                       hl_shape_text(p->cx, by->shape));
+}
+
+static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
+  bool is_new = by->serial >= p->engine->building.first_serial;
+  if (old == by)
+    return false;
+  if (!stands_for(old->shape, by->shape)) {
+    if (hl_shape_compatible(old->shape, by->shape))
+      return false;
+    return shape_error(p, old, by);
+  }
+  if (hl_has_control(old) && !p->relay_control)
+    return false;
+  return is_new || !hl_sharding(old) || hl_sharding(by);
+}
+
+static bool all_may(HlPass *p, HlInst *by) {
+  const Building *building = &p->engine->building;
+  const Pair *also = (const Pair *)(const void *)building->also.at;
+  for (size_t k = 0; k < building->also.n / sizeof *also; k++)
+    if (!also[k].by || !may_stand_for(p, also[k].old, also[k].by))
+      return false;
+  return may_stand_for(p, building->old, by);
+}
+
+static void relay_control(HlInst *old, HlInst *by) {
+  HlControl *control = old->control;
+  while (control && control->n_preds > 0) {
+    HlInst *pred = control->preds[control->n_preds - 1];
+    hl_remove_control(pred, old);
+    if (pred != by)
+      hl_add_control(pred, by);
+  }
+  while (control && control->n_succs > 0) {
+    HlInst *succ = control->succs[control->n_succs - 1];
+    hl_remove_control(old, succ);
+    if (succ != by)
+      hl_add_control(by, succ);
+  }
+}
+
+static bool may_erase(const HlInst *inst) {
+  return !inst->first_use && inst->comp->root != inst && inst->op != HL_OP_PARAMETER &&
+         !hl_has_control(inst) && hl_is_pure(inst);
+}
+
+// Erases an instruction without uses, and then what only it needed.
+static void erase_with_operands(HlPass *p, HlInst *inst) {
+  HlBuf *dead = &p->engine->dead;
+  dead->n = 0;
+  hl_buf_add(dead, &inst, sizeof inst);
+  while (dead->n > 0) {
+    dead->n -= sizeof(HlInst *);
+    HlInst *next = *(HlInst **)(void *)(dead->at + dead->n);
+    if (!hl_alive(next))
+      continue;
+    uint32_t n = next->n_operands;
+    HlInst **operands = next->operands;
+    hl_erase(next);
+    for (uint32_t k = 0; !p->keep_operands && k < n; k++)
+      if (hl_alive(operands[k]) && may_erase(operands[k]))
+        hl_buf_add(dead, &operands[k], sizeof operands[k]);
+  }
+}
+
+static void put_in_place(HlPass *p, HlInst *old, HlInst *by) {
+  if (by->serial >= p->engine->building.first_serial) {
+    hl_inherit(by, old);
+    if (by->shape != old->shape)
+      hl_set_shape(by, old->shape);
+  }
+  if (hl_has_control(old))
+    relay_control(old, by);
+  hl_replace_uses(old, by);
+}
+
+// For tests of what finds miscompiles: makes one replacement wrong, as a mistake in a rule would.
+static HlInst *broken(HlPass *p, HlInst *by) {
+  HlEngine *e = p->engine;
+  const char *rule = e->options.break_rule;
+  if (!rule || e->broken || strcmp(rule, e->building.rule) != 0 || !hl_shape_is_array(by->shape))
+    return by;
+  HlBuild b = {.cx = p->cx, .comp = by->comp};
+  HlInst *wrong = hl_b_unary(&b, by->shape->dtype == HL_PRED ? HL_OP_NOT : HL_OP_NEGATE, by);
+  e->broken = wrong != NULL;
+  return wrong ? wrong : by;
+}
+
+bool hl_commit(HlPass *p, HlInst *by) {
+  Building *building = &p->engine->building;
+  HlInst *old = building->old;
+  assert(old);
+  if (!by || !all_may(p, by) || !ask(p, building->rule, old, NULL, building->first_serial, by)) {
+    hl_drop(p);
+    return false;
+  }
+  size_t n = building->also.n / sizeof(Pair);
+  const Pair *also = (const Pair *)(const void *)building->also.at;
+  by = broken(p, by);
+  put_in_place(p, old, by);
+  for (size_t k = 0; k < n; k++)
+    put_in_place(p, also[k].old, also[k].by);
+  building->old = NULL;
+  if (!old->first_use && old->op != HL_OP_PARAMETER)
+    erase_with_operands(p, old);
+  for (size_t k = 0; k < n; k++)
+    if (hl_alive(also[k].old) && !also[k].old->first_use && also[k].old->op != HL_OP_PARAMETER)
+      erase_with_operands(p, also[k].old);
+  return true;
+}
+
+bool hl_replace(HlPass *p, const char *rule, HlInst *inst, HlInst *by) {
+  HlBuild b;
+  hl_begin(p, rule, inst, &b);
+  return hl_commit(p, by);
+}
+
+// --- In place -----------------------------------------------------------------------------------
+
+bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with) {
+  HlEngine *e = p->engine;
+  assert(!e->building.old);
+  bool explain = explains(e);
+  if (!ask(p, rule, inst, with, p->m->next_serial, NULL))
+    return false;
+  e->change_open = true;
+  e->change_inst = explain ? inst : NULL;
+  return true;
+}
+
+bool hl_remove(HlPass *p, const char *rule, HlInst *inst) {
+  assert(!inst->first_use);
+  if (!hl_change(p, rule, inst, NULL))
+    return false;
+  hl_erase(inst);
+  return true;
+}
+
+bool hl_pass_stage(HlPass *p, const char *stage) {
+  const HlEngineOptions *options = &p->engine->options;
+  return !options->stage || options->stage(options->user, p->m, p->info->name, stage);
+}

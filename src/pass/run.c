@@ -1,0 +1,187 @@
+// pass/run.c: runs a pipeline: picks the passes, runs each, times and counts it, checks the module,
+// tells the listener, repeats what runs to a fixed point.
+
+#include <string.h>
+
+#include "hilo/verify.h"
+#include "pass/engine.h"
+
+enum { MAX_ROUNDS = 25 };
+
+// --- Which passes run ---------------------------------------------------------------------------
+
+static bool is_listed(const char *list, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = list; at && *at;) {
+    size_t n = strcspn(at, ",");
+    if (n == length && memcmp(at, name, n) == 0)
+      return true;
+    at += n;
+    at += *at == ',';
+  }
+  return false;
+}
+
+// A pipeline among those to run only runs whole; the outermost pipelines are gone into in any case.
+static bool is_enabled(const HlEngine *e, const HlPipelineItem *item, int depth, bool whole) {
+  const HlEngineOptions *options = &e->options;
+  if (item->condition) {
+    bool spmd = e->m->num_partitions > 1;
+    if (spmd == item->unless)
+      return false;
+  }
+  if (options->disable_all && item->pass)
+    return false;
+  if (is_listed(options->disable, item->name))
+    return false;
+  if (!options->enable_only || !*options->enable_only || whole)
+    return true;
+  return is_listed(options->enable_only, item->name) || (!item->pass && depth == 0);
+}
+
+// --- One pass -----------------------------------------------------------------------------------
+
+static bool tell(HlEngine *e, const HlStep *step) {
+  hl_buf_add(&e->steps, step, sizeof *step);
+  return !e->options.after || e->options.after(e->options.user, e->m, step);
+}
+
+static bool verify_after(HlEngine *e, const char *pass) {
+  if (hl_verify(e->cx, e->m, NULL))
+    return true;
+  return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "the module is invalid after pass %s", pass);
+}
+
+static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
+  HlArena *arena = hl_arena_new();
+  *p = (HlPass){.cx = e->cx,
+                .m = e->m,
+                .arena = arena,
+                .info = item->pass,
+                .target = e->options.target ? e->options.target : "",
+                .engine = e,
+                .args = item->args};
+  int64_t n_errors = hl_cx_n_errors(e->cx);
+  bool ok = item->pass->run ? item->pass->run(p) : hl_run_rules(p, item->pass->rules, 1);
+  pass_close_change(e);
+  hl_arena_free(arena);
+  p->arena = NULL;
+  ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;
+  return ok && (!p->changed || hl_sort_comps(e->cx, e->m));
+}
+
+static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
+                     bool *changed) {
+  HlStep step = {.pipeline = pipeline,
+                 .pass = item->name,
+                 .next = next,
+                 .before = hl_count_instructions(e->m)};
+  int64_t rewrites = e->n_rewrites;
+  double start = hl_now();
+  HlPass p;
+  if (!call_pass(e, item, &p))
+    return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "pass %s failed", item->name);
+  step.seconds = hl_now() - start;
+  step.changed = p.changed;
+  step.after = hl_count_instructions(e->m);
+  step.rewrites = e->n_rewrites - rewrites;
+  *changed |= p.changed;
+  if (p.changed && e->options.verify_each && !verify_after(e, item->name))
+    return false;
+  return tell(e, &step);
+}
+
+// --- Pipelines ----------------------------------------------------------------------------------
+
+static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
+                     int depth, bool whole, bool *changed);
+
+// The items that run, in the engine's arena, so that each knows the name of the one after it.
+static const HlPipelineItem **enabled_items(const HlEngine *e, const HlPipelineItem *list, int depth,
+                                      bool whole, int *n) {
+  const HlPipelineItem **items = HL_ARRAY(e->arena, const HlPipelineItem *, list->n + 1);
+  *n = 0;
+  for (int k = 0; k < list->n; k++)
+    if (is_enabled(e, &list->items[k], depth, whole))
+      items[(*n)++] = &list->items[k];
+  return items;
+}
+
+// The outermost list is a step of its own only where passes stand in it directly.
+static bool starts(const HlPipelineItem *const *items, int n, int depth) {
+  if (depth > 0)
+    return true;
+  for (int k = 0; k < n; k++)
+    if (items[k]->pass)
+      return true;
+  return false;
+}
+
+static bool run_list(HlEngine *e, const HlPipelineItem *list, int depth, bool whole, bool *changed) {
+  int n;
+  const HlPipelineItem **items = enabled_items(e, list, depth, whole, &n);
+  if (starts(items, n, depth)) {
+    int64_t count = hl_count_instructions(e->m);
+    HlStep start = {.pipeline = list->name,
+                    .pass = "pipeline-start",
+                    .next = n > 0 ? items[0]->name : "pipeline-end",
+                    .before = count,
+                    .after = count};
+    if (!tell(e, &start))
+      return false;
+  }
+  for (int k = 0; k < n; k++) {
+    const char *next = k + 1 < n ? items[k + 1]->name : "pipeline-end";
+    if (!run_item(e, list->name, items[k], next, depth, whole, changed))
+      return false;
+  }
+  return true;
+}
+
+// A nested pipeline is a pass of its parent, too: its end is a step there.
+static bool run_nested(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
+                       int depth, bool whole, bool *changed) {
+  whole = whole || is_listed(e->options.enable_only, item->name);
+  HlStep step = {.pipeline = pipeline,
+                 .pass = item->name,
+                 .next = next,
+                 .is_pipeline = true,
+                 .before = hl_count_instructions(e->m)};
+  double start = hl_now();
+  for (int round = 0; round < (item->fixed_point ? MAX_ROUNDS : 1); round++) {
+    bool round_changed = false;
+    if (!run_list(e, item, depth + 1, whole, &round_changed))
+      return false;
+    step.changed |= round_changed;
+    if (!round_changed)
+      break;
+  }
+  step.seconds = hl_now() - start;
+  step.after = hl_count_instructions(e->m);
+  *changed |= step.changed;
+  return depth == 0 || tell(e, &step);
+}
+
+static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
+                     int depth, bool whole, bool *changed) {
+  if (!item->pass)
+    return run_nested(e, pipeline, item, next, depth, whole, changed);
+  for (int round = 0; round < (item->fixed_point ? MAX_ROUNDS : 1); round++) {
+    bool round_changed = false;
+    if (!run_pass(e, pipeline, item, next, &round_changed))
+      return false;
+    *changed |= round_changed;
+    if (!round_changed)
+      break;
+  }
+  return true;
+}
+
+bool hl_engine_run(HlEngine *e, HlModule *m, const char *pipeline) {
+  e->m = m;
+  const HlEngineOptions *options = &e->options;
+  const HlPipelineItem *all =
+      hl_pipeline_parse(e->cx, e->arena, options->passes, options->pipelines, pipeline);
+  bool changed = false;
+  return all && run_list(e, all, 0, false, &changed);
+}

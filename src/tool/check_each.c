@@ -1,0 +1,195 @@
+// tool/check_each.c: evaluates between passes to find the one that changes a result, then by fuel the
+// rewrite that does.
+//
+// Passes are deterministic, so that a run with F rewrites of fuel makes the first F rewrites of the
+// full run: the guilty one is found by halving F between the rewrites before and after the pass.
+
+#include "hilo/check_each.h"
+
+#include <string.h>
+
+#include "hilo/eval.h"
+
+typedef struct Check {
+  HlCx *cx;
+  const HlModule *m;
+  const char *pipeline;
+  HlEngineOptions engine;
+  const HlCheckEachOptions *options;
+  HlCheckEach *out;
+  HlEvalOptions eval;
+  int devices, n_args;
+  HlLiteral ***args;      // [devices][n_args]
+  HlLiteral **expected;   // [devices]
+  int64_t rewrites;       // before the step looked at
+  int n_steps;            // so far
+  int only;               // evaluate at this step alone, then stop; -1: at every step that changed
+  bool failed, differs;
+} Check;
+
+// --- Evaluating ---------------------------------------------------------------------------------
+
+static bool evaluate(Check *c, const HlModule *m, HlLiteral **results) {
+  c->out->evaluations++;
+  if (c->options->progress)
+    c->options->progress(c->options->user, "evaluating", c->out->evaluations);
+  return hl_eval(c->cx, m, &c->eval, (const HlLiteral *const *const *)c->args, results);
+}
+
+static void unref_all(HlLiteral **at, int n) {
+  for (int k = 0; k < n; k++)
+    hl_literal_unref(at[k]);
+}
+
+static bool same_on(Check *c, int device, const HlLiteral *actual) {
+  int n, n_expected;
+  HlArena *arena = c->out->arena;
+  const HlLiteral **a = hl_flatten(arena, actual, &n);
+  const HlLiteral **e = hl_flatten(arena, c->expected[device], &n_expected);
+  HlCompareOptions how = {.tolerance = c->options->tolerance};
+  how.vectors = hl_vector_leaves(arena, c->m, &how.n_vectors);
+  HlMismatch *mismatches = HL_ARRAY(arena, HlMismatch, n + 1);
+  if (n != n_expected)
+    return false;
+  if (how.n_vectors != n)
+    how.n_vectors = 0;
+  if (hl_compare(c->cx, n, a, e, &how, mismatches))
+    return true;
+  for (int k = 0; k < n; k++)
+    if (!mismatches[k].equal) {
+      c->out->leaf = k;
+      c->out->mismatch = mismatches[k];
+      return false;
+    }
+  return false;
+}
+
+// Whether the module still computes what it did. Failure to evaluate counts as a difference: the
+// original could be evaluated.
+static bool still_same(Check *c, const HlModule *m) {
+  HlLiteral **results = HL_ARRAY(c->out->arena, HlLiteral *, c->devices);
+  int n_diags = hl_cx_n_diags(c->cx);
+  bool same = evaluate(c, m, results);
+  if (!same)
+    hl_cx_forget(c->cx, n_diags);
+  for (int d = 0; same && d < c->devices; d++)
+    same = same_on(c, d, results[d]);
+  unref_all(results, c->devices);
+  return same;
+}
+
+// --- Runs ---------------------------------------------------------------------------------------
+
+// The listener of a run: stops it where a result differs.
+static bool after_step(void *user, const HlModule *m, const HlStep *step) {
+  Check *c = user;
+  int number = c->n_steps++;
+  bool looks = c->only < 0 ? step->changed && step->rewrites > 0 : number == c->only;
+  if (!looks) {
+    c->rewrites += c->only < 0 ? step->rewrites : 0;
+    return true;
+  }
+  c->differs = !still_same(c, m);
+  if (!c->differs && c->only < 0) {
+    c->rewrites += step->rewrites;
+    return true;
+  }
+  if (c->only < 0) {
+    HlArena *arena = c->out->arena;
+    c->out->step = *step;
+    c->out->step.pipeline = hl_arena_printf(arena, "%s", step->pipeline);
+    c->out->step.pass = hl_arena_printf(arena, "%s", step->pass);
+    c->out->step.next = hl_arena_printf(arena, "%s", step->next);
+    c->out->number = number;
+  }
+  return false;
+}
+
+static bool run(Check *c, int64_t fuel, int only, int64_t explain, HlRewrite *rewrite) {
+  HlModule *copy = hl_clone(c->cx, c->m);
+  if (!copy)
+    return false;
+  HlEngineOptions options = c->engine;
+  options.fuel = fuel;
+  options.explain = explain;
+  options.after = after_step;
+  options.user = c;
+  c->only = only;
+  c->n_steps = 0;
+  c->rewrites = only < 0 ? 0 : c->rewrites;
+  c->differs = false;
+  int64_t n_errors = hl_cx_n_errors(c->cx);
+  HlEngine *engine = hl_engine_new(c->cx, &options);
+  bool ok = engine && hl_engine_run(engine, copy, c->pipeline);
+  int64_t n = 0;
+  const HlRewrite *all = engine ? hl_engine_rewrites(engine, &n) : NULL;
+  if (rewrite && explain >= 0 && explain < n) {
+    const HlRewrite *r = &all[explain];
+    HlArena *arena = c->out->arena;
+#define KEEP(text) hl_arena_strndup(arena, (text) ? (text) : "", (text) ? strlen(text) : 0)
+    *rewrite = (HlRewrite){KEEP(r->pass), KEEP(r->rule), KEEP(r->comp), KEEP(r->inst),
+                           KEEP(r->with), r->step,       r->from,       r->to,
+                           KEEP(r->before), KEEP(r->after)};
+#undef KEEP
+  }
+  hl_engine_free(engine);
+  hl_module_free(copy);
+  // Stopping the run is the listener's way of saying that it has seen enough.
+  return ok || hl_cx_n_errors(c->cx) == n_errors;
+}
+
+static bool find_rewrite(Check *c) {
+  int64_t low = c->rewrites, high = low + c->out->step.rewrites;
+  while (low + 1 < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (!run(c, middle, c->out->number, -1, NULL))
+      return false;
+    if (c->differs)
+      high = middle;
+    else
+      low = middle;
+  }
+  c->out->fuel = high;
+  return run(c, high, c->out->number, high - 1, &c->out->rewrite);
+}
+
+static bool prepare(Check *c) {
+  HlArena *arena = c->out->arena;
+  c->eval = (HlEvalOptions){.elided = HL_ELIDED_ZERO, .seed = c->options->seed, .no_checks = true};
+  c->devices = hl_eval_devices(c->m, &c->eval);
+  c->n_args = c->m->entry->n_params;
+  c->args = HL_ARRAY(arena, HlLiteral **, c->devices + 1);
+  c->expected = HL_ARRAY(arena, HlLiteral *, c->devices + 1);
+  for (int d = 0; d < c->devices; d++) {
+    c->args[d] = HL_ARRAY(arena, HlLiteral *, c->n_args + 1);
+    if (!hl_fake_args(c->cx, c->m, c->options->seed + (uint64_t)d, c->args[d]))
+      return false;
+  }
+  return evaluate(c, c->m, c->expected);
+}
+
+bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline,
+                   const HlEngineOptions *engine, const HlCheckEachOptions *options,
+                   HlCheckEach *out) {
+  *out = (HlCheckEach){.arena = hl_arena_new()};
+  Check c = {.cx = cx, .m = m, .pipeline = pipeline, .engine = *engine, .options = options,
+             .out = out};
+  bool ok = prepare(&c) && run(&c, -1, -1, -1, NULL);
+  if (ok && c.differs) {
+    out->differs = true;
+    HlMismatch mismatch = out->mismatch;
+    int leaf = out->leaf;
+    ok = find_rewrite(&c);
+    out->mismatch = mismatch;
+    out->leaf = leaf;
+  }
+  for (int d = 0; d < c.devices; d++)
+    unref_all(c.args[d], c.n_args);
+  unref_all(c.expected, c.devices);
+  return ok;
+}
+
+void hl_check_each_free(HlCheckEach *check) {
+  hl_arena_free(check->arena);
+  *check = (HlCheckEach){0};
+}

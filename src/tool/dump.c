@@ -1,0 +1,337 @@
+// tool/dump.c: which states of a module go to which files, by XLA's flags.
+//
+// A file's name is [TIMESTAMP.]module_NNNN.NAME.SUFFIX. What goes to standard output stands between a
+// line that opens it and one that closes it; what is not text is refused there.
+
+#include "hilo/dump.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+#include "hilo/cost.h"
+#include "hilo/proto.h"
+#include "hilo/text.h"
+#include "tool/regex.h"
+
+enum { NAME_MAX_BYTES = 255 };
+
+struct HlDumper {
+  HlCx *cx;
+  const HlFlags *flags;
+  HlDumpAs as;
+  HlArena *arena;
+  Regex *module_re, *pass_re, *pipeline_re;
+  bool only_changes;        // the pass expression is exactly ".*"
+  bool to_stdout, wanted;   // some form is asked for
+  bool as_text;
+  const char *directory;
+  int number;               // of the module begun; -1: none yet
+  bool on;                  // for the module begun
+  const char *name;         // its name, as it stands in file names
+  int64_t timestamp;
+  int step;                 // dumps between passes so far
+  HlBuf last, history;      // of the delta form: the newest text, the history
+};
+
+// --- Starting -----------------------------------------------------------------------------------
+
+static const char *directory_of(const HlFlags *flags) {
+  const char *to = flags->xla_dump_to;
+  if (strcasecmp(to, "sponge") == 0 || strcasecmp(to, "test_undeclared_outputs_dir") == 0) {
+    const char *outputs = getenv("TEST_UNDECLARED_OUTPUTS_DIR");
+    return outputs ? outputs : "";
+  }
+  return to;
+}
+
+static bool compile_one(HlCx *cx, const char *what, const char *pattern, Regex **out) {
+  *out = *pattern ? regex_new(cx, what, pattern) : NULL;
+  return !*pattern || *out;
+}
+
+static bool has_form(const HlFlags *f) {
+  return f->xla_dump_hlo_as_text || f->xla_dump_hlo_as_proto || f->xla_dump_hlo_as_dot ||
+         f->xla_dump_hlo_as_html || f->xla_dump_hlo_as_url || f->xla_dump_hlo_snapshots ||
+         f->xla_dump_hlo_unoptimized_snapshots;
+}
+
+HlDumper *hl_dumper_new(HlCx *cx, const HlFlags *flags, HlDumpAs as) {
+  HlArena *arena = hl_arena_new();
+  HlDumper *d = HL_NEW(arena, HlDumper);
+  *d = (HlDumper){.cx = cx, .flags = flags, .as = as, .arena = arena, .number = -1};
+  d->directory = directory_of(flags);
+  bool only_url = flags->xla_dump_hlo_as_url && !flags->xla_dump_hlo_as_text;
+  d->wanted = flags->xla_enable_dumping && (*d->directory || has_form(flags));
+  d->as_text = flags->xla_dump_hlo_as_text || !has_form(flags);
+  d->to_stdout = strcmp(d->directory, "-") == 0 || (!*d->directory && !only_url);
+  d->only_changes = strcmp(flags->xla_dump_hlo_pass_re, ".*") == 0;
+  if (compile_one(cx, "xla_dump_hlo_module_re", flags->xla_dump_hlo_module_re, &d->module_re) &&
+      compile_one(cx, "xla_dump_hlo_pass_re", flags->xla_dump_hlo_pass_re, &d->pass_re) &&
+      compile_one(cx, "xla_dump_hlo_pipeline_re", flags->xla_dump_hlo_pipeline_re,
+                  &d->pipeline_re))
+    return d;
+  hl_dumper_free(d);
+  return NULL;
+}
+
+void hl_dumper_free(HlDumper *d) {
+  if (!d)
+    return;
+  regex_free(d->module_re);
+  regex_free(d->pass_re);
+  regex_free(d->pipeline_re);
+  hl_buf_free(&d->last);
+  hl_buf_free(&d->history);
+  hl_arena_free(d->arena);
+}
+
+bool hl_dumper_is_on(const HlDumper *d) {
+  return d->on;
+}
+
+// With its parents.
+static bool make_directory(HlDumper *d) {
+  char *path = hl_arena_strndup(d->arena, d->directory, strlen(d->directory));
+  for (char *c = path + 1; *c; c++) {
+    if (*c != '/')
+      continue;
+    *c = 0;
+    mkdir(path, 0777);
+    *c = '/';
+  }
+  if (mkdir(path, 0777) == 0 || errno == EEXIST)
+    return true;
+  return hl_error_kind(d->cx, HL_FAILED, (HlPos){0}, "cannot make the directory %s: %s", path,
+                       strerror(errno));
+}
+
+static char *file_safe(HlArena *arena, const char *name) {
+  char *safe = hl_arena_strndup(arena, name, strlen(name));
+  for (char *c = safe; *c; c++)
+    if (strchr("/\\[] ", *c))
+      *c = '_';
+  return safe;
+}
+
+bool hl_dumper_begin(HlDumper *d, const HlModule *m) {
+  d->number++;
+  d->step = 0;
+  d->last.n = d->history.n = 0;
+  int64_t limit = d->flags->xla_dump_max_hlo_modules;
+  d->on = d->wanted && (!d->module_re || regex_matches(d->module_re, m->name->text)) &&
+          (limit < 0 || d->number < limit);
+  if (!d->on)
+    return true;
+  d->name = file_safe(d->arena, m->name->text);
+  if (d->flags->xla_dump_include_timestamp) {
+    struct timeval now;
+    gettimeofday(&now, NULL);
+    d->timestamp = (int64_t)now.tv_sec * 1000000 + now.tv_usec;
+  }
+  if (!d->to_stdout && *d->directory && !make_directory(d))
+    return false;
+  HlBuf out = {0};
+  hl_flags_print(d->flags, &out);
+  bool ok = d->to_stdout || hl_dumper_text(d, "debug_options", out.at ? out.at : "", out.n);
+  hl_buf_free(&out);
+  return ok;
+}
+
+// --- One file -----------------------------------------------------------------------------------
+
+static const char *file_name(const HlDumper *d, const char *suffix) {
+  const char *name = d->name;
+  for (;;) {
+    const char *stamp =
+        d->flags->xla_dump_include_timestamp
+            ? hl_arena_printf(d->arena, "%lld.", (long long)d->timestamp)
+            : "";
+    const char *file = hl_arena_printf(d->arena, "%smodule_%04d%s%s.%s", stamp, d->number,
+                                       *name ? "." : "", name, suffix);
+    if (strlen(file) <= NAME_MAX_BYTES || !*name)
+      return file;
+    name = "";
+  }
+}
+
+static bool put(HlDumper *d, const char *suffix, bool is_text, const char *bytes, size_t n) {
+  const char *file = file_name(d, suffix);
+  if (!d->to_stdout)
+    return hl_write_file(d->cx, hl_arena_printf(d->arena, "%s/%s", d->directory, file), bytes, n);
+  if (!is_text) {
+    fprintf(stderr, "Refusing to write %s to stdout. Pass --xla_dump_to=<path> to write to a file.\n",
+            file);
+    return true;
+  }
+  printf("*** Begin %s ***\n", file);
+  fwrite(bytes, 1, n, stdout);
+  printf("\n*** End %s ***\n", file);
+  return true;
+}
+
+bool hl_dumper_text(HlDumper *d, const char *suffix, const char *bytes, size_t n) {
+  return !d->on || put(d, suffix, true, bytes, n);
+}
+
+// --- A state in every form ----------------------------------------------------------------------
+
+static void print_module(const HlDumper *d, const HlModule *m, HlBuf *out) {
+  HlTextOptions options =
+      hl_text_options(d->flags->xla_dump_hlo_as_long_text ? HL_TEXT_DEFAULT : HL_TEXT_SHORT);
+  options.large_constants = d->flags->xla_dump_large_constants;
+  if (d->flags->xla_dump_disable_metadata)
+    options.metadata = options.frames = false;
+  hl_text_print(d->cx, m, &options, out);
+}
+
+static bool put_proto(HlDumper *d, const HlModule *m, const char *suffix) {
+  HlBuf out = {0};
+  bool ok = hl_proto_write(d->cx, m, HL_PROTO_HLO, false, NULL, &out);
+  const char *ending = d->flags->xla_dump_compress_protos ? ".hlo.pb.gz" : ".hlo.pb";
+  ok = ok && put(d, hl_arena_printf(d->arena, "%s%s", suffix, ending), false, out.at, out.n);
+  hl_buf_free(&out);
+  return ok;
+}
+
+static bool put_text(HlDumper *d, const HlModule *m, const char *suffix) {
+  HlBuf out = {0};
+  print_module(d, m, &out);
+  bool ok = put(d, hl_arena_printf(d->arena, "%s.txt", suffix), true, out.at, out.n);
+  hl_buf_free(&out);
+  return ok;
+}
+
+bool hl_dumper_module(HlDumper *d, const HlModule *m, const char *suffix) {
+  if (!d->on || d->flags->xla_dump_hlo_unoptimized_snapshots)
+    return true;
+  return (!d->as_text || put_text(d, m, suffix)) &&
+         (!d->flags->xla_dump_hlo_as_proto || put_proto(d, m, suffix));
+}
+
+// --- Between passes -----------------------------------------------------------------------------
+
+// XLA's rule: the pass that ran or the one to come matches; after a pass that changed nothing only
+// when the expression is not exactly ".*".
+static bool wants_step(const HlDumper *d, const HlStep *step) {
+  if (!d->on || !d->pass_re || (d->pipeline_re && !regex_matches(d->pipeline_re, step->pipeline)))
+    return false;
+  bool is_start = strcmp(step->pass, "pipeline-start") == 0;
+  if (!regex_matches(d->pass_re, step->pass) && !regex_matches(d->pass_re, step->next))
+    return false;
+  return is_start || !d->only_changes || step->changed;
+}
+
+static bool put_delta(HlDumper *d, const HlModule *m, const char *name) {
+  HlBuf text = {0};
+  print_module(d, m, &text);
+  hl_history_write(&d->history, name, (HlStr){d->last.at ? d->last.at : "", d->last.n},
+                   (HlStr){text.at, text.n});
+  hl_buf_free(&d->last);
+  d->last = text;
+  return true;
+}
+
+static bool put_step(HlDumper *d, const HlModule *m, const char *name) {
+  const char *numbered = hl_arena_printf(d->arena, "%04d.%s", d->step++, name);
+  return d->as == HL_DUMP_DELTA ? put_delta(d, m, numbered) : hl_dumper_module(d, m, numbered);
+}
+
+bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step) {
+  HlDumper *d = dumper;
+  if (!wants_step(d, step))
+    return true;
+  return put_step(d, m, file_safe(d->arena, hl_arena_printf(d->arena, "%s.after_%s.before_%s",
+                                                            step->pipeline, step->pass,
+                                                            step->next)));
+}
+
+bool hl_dumper_stage(void *dumper, const HlModule *m, const char *pass, const char *stage) {
+  HlDumper *d = dumper;
+  if (!d->on || !d->pass_re || !regex_matches(d->pass_re, pass))
+    return true;
+  return put_step(d, m,
+                  file_safe(d->arena, hl_arena_printf(d->arena, "%s.%s", pass, stage)));
+}
+
+// --- The end of a module ------------------------------------------------------------------------
+
+static void json_text(HlBuf *out, const char *key, const char *value) {
+  hl_buf_printf(out, "\"%s\":", key);
+  hl_buf_json_string(out, value, strlen(value));
+}
+
+static void json_steps(HlBuf *out, const HlStep *steps, int n) {
+  hl_buf_puts(out, ",\"steps\":[");
+  bool first = true;
+  for (int k = 0; k < n; k++) {
+    const HlStep *s = &steps[k];
+    if (!s->changed || s->is_pipeline)
+      continue;
+    hl_buf_puts(out, first ? "{" : ",{");
+    json_text(out, "pipeline", s->pipeline);
+    hl_buf_putc(out, ',');
+    json_text(out, "pass", s->pass);
+    hl_buf_printf(out, ",\"ms\":%.3f,\"before\":%lld,\"after\":%lld,\"rewrites\":%lld}",
+                  s->seconds * 1e3, (long long)s->before, (long long)s->after,
+                  (long long)s->rewrites);
+    first = false;
+  }
+  hl_buf_putc(out, ']');
+}
+
+static bool append_index(HlDumper *d, const HlModule *m, const HlStep *steps, int n) {
+  HlBuf out = {0};
+  hl_buf_printf(&out, "{\"module\":%d,", d->number);
+  json_text(&out, "name", m->name->text);
+  double seconds = 0;
+  for (int k = 0; k < n; k++)
+    seconds += steps[k].is_pipeline ? 0 : steps[k].seconds;
+  HlCost cost = hl_cost_module(m);
+  int64_t before = n > 0 ? steps[0].before : hl_count_instructions(m);
+  hl_buf_printf(&out,
+                ",\"passes\":%d,\"ms\":%.3f,\"before\":%lld,\"after\":%lld,\"peak_bytes\":%lld,"
+                "\"flops\":%.0f,\"bytes\":%.0f",
+                n, seconds * 1e3, (long long)before, (long long)hl_count_instructions(m),
+                (long long)hl_peak_memory(d->cx, m), cost.flops,
+                cost.bytes_read + cost.bytes_written);
+  json_steps(&out, steps, n);
+  hl_buf_puts(&out, "}\n");
+  const char *path = hl_arena_printf(d->arena, "%s/hilo-index.jsonl", d->directory);
+  FILE *file = fopen(path, "a");
+  bool ok = file && fwrite(out.at, 1, out.n, file) == out.n;
+  if (file)
+    ok = fclose(file) == 0 && ok;
+  hl_buf_free(&out);
+  return ok || hl_error_kind(d->cx, HL_FAILED, (HlPos){0}, "cannot write %s: %s", path,
+                             strerror(errno));
+}
+
+static bool put_metadata(HlDumper *d, const HlStep *steps, int n) {
+  HlBuf out = {0};
+  for (int k = 0; k < n; k++)
+    hl_buf_printf(&out,
+                  "pass_metadata {\n  pass_id: %d\n  pass_name: \"%s\"\n  pipeline_name: \"%s\"\n"
+                  "  module_changed: %s\n  duration_usec: %.0f\n}\n",
+                  k + 1, steps[k].pass, steps[k].pipeline, steps[k].changed ? "true" : "false",
+                  steps[k].seconds * 1e6);
+  bool ok = hl_dumper_text(d, "metadata.textproto", out.at ? out.at : "", out.n);
+  hl_buf_free(&out);
+  return ok;
+}
+
+bool hl_dumper_end(HlDumper *d, const HlModule *m, const HlEngine *engine) {
+  if (!d->on)
+    return true;
+  int n = 0;
+  const HlStep *steps = engine ? hl_engine_steps(engine, &n) : NULL;
+  if (d->history.n > 0 && !hl_dumper_text(d, "history", d->history.at, d->history.n))
+    return false;
+  if (d->flags->xla_dump_module_metadata && !put_metadata(d, steps, n))
+    return false;
+  return d->to_stdout || !*d->directory || append_index(d, m, steps, n);
+}

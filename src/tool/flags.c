@@ -1,0 +1,230 @@
+// tool/flags.c: reads XLA's flags from words, from the environment's text and from files.
+
+#include "hilo/flags.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+typedef enum Kind { KIND_BOOL, KIND_INT, KIND_TEXT, KIND_IGNORED } Kind;
+
+typedef struct Flag {
+  const char *name;
+  Kind kind;
+  size_t field;
+  const char *meaning;
+} Flag;
+
+static const Flag table[] = {
+#define FLAG(field, kind, def, meaning) {#field, KIND_##kind, offsetof(HlFlags, field), meaning},
+#define IGNORED(field) {#field, KIND_IGNORED, 0, ""},
+#include "tool/flags.def"
+};
+
+static void *field_of(const HlFlags *flags, const Flag *flag) {
+  return (char *)(uintptr_t)flags + flag->field;
+}
+
+void hl_flags_init(HlFlags *flags) {
+  *flags = (HlFlags){.arena = hl_arena_new()};
+#define FLAG(field, kind, def, meaning) flags->field = (def);
+#define IGNORED(field)
+#include "tool/flags.def"
+}
+
+void hl_flags_free(HlFlags *flags) {
+  hl_arena_free(flags->arena);
+  *flags = (HlFlags){0};
+}
+
+// --- One flag -----------------------------------------------------------------------------------
+
+static const Flag *find(HlStr name) {
+  for (int k = 0; k < HL_COUNT_OF(table); k++)
+    if (hl_str_is(name, table[k].name))
+      return &table[k];
+  return NULL;
+}
+
+static void unknown(HlCx *cx, HlStr name) {
+  const char *names[HL_COUNT_OF(table)];
+  for (int k = 0; k < HL_COUNT_OF(table); k++)
+    names[k] = table[k].name;
+  const char *near = hl_nearest(name, names, HL_COUNT_OF(table));
+  hl_warn(cx, (HlPos){0}, "unknown XLA flag --%.*s has no effect", (int)name.n, name.at);
+  if (near)
+    hl_hint(cx, "did you mean --%s?", near);
+}
+
+static bool set_bool(bool *out, const char *value) {
+  if (!value || strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0)
+    *out = true;
+  else if (strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0)
+    *out = false;
+  else
+    return false;
+  return true;
+}
+
+static bool set_int(int64_t *out, const char *value) {
+  char *end = NULL;
+  errno = 0;
+  int64_t number = value ? strtoll(value, &end, 10) : 0;
+  if (!value || !*value || *end || errno)
+    return false;
+  *out = number;
+  return true;
+}
+
+// `value` NULL: the flag stands bare.
+static bool set(HlCx *cx, HlFlags *flags, HlStr name, const char *value) {
+  const Flag *flag = find(name);
+  if (!flag) {
+    unknown(cx, name);
+    return true;
+  }
+  bool ok = true;
+  if (flag->kind == KIND_BOOL)
+    ok = set_bool(field_of(flags, flag), value);
+  else if (flag->kind == KIND_INT)
+    ok = set_int(field_of(flags, flag), value);
+  else if (flag->kind == KIND_TEXT)
+    *(const char **)field_of(flags, flag) =
+        hl_arena_strndup(flags->arena, value ? value : "", value ? strlen(value) : 0);
+  return ok || hl_error(cx, (HlPos){0}, "cannot read the value '%s' of flag --%s",
+                        value ? value : "", flag->name);
+}
+
+bool hl_flags_word(HlCx *cx, HlFlags *flags, const char *word) {
+  if (strncmp(word, "--", 2) != 0)
+    return hl_error(cx, (HlPos){0}, "expected a flag --NAME=VALUE, but got '%s'", word);
+  const char *name = word + 2, *eq = strchr(name, '=');
+  return set(cx, flags, (HlStr){name, eq ? (size_t)(eq - name) : strlen(name)},
+             eq ? eq + 1 : NULL);
+}
+
+// --- A list of them -----------------------------------------------------------------------------
+
+// Reads one word, its value quoted perhaps right after '=', into `word`; where the next one starts.
+static const char *read_word(const char *at, HlBuf *word) {
+  word->n = 0;
+  while (*at && !strchr(" \t\r\n", *at)) {
+    char quote = word->n > 0 && word->at[word->n - 1] == '=' ? *at : 0;
+    if (quote != '\'' && quote != '"') {
+      hl_buf_putc(word, *at++);
+      continue;
+    }
+    for (at++; *at && *at != quote; at++) {
+      if (quote == '"' && *at == '\\' && at[1])
+        at++;
+      hl_buf_putc(word, *at);
+    }
+    at += *at != 0;
+  }
+  return at;
+}
+
+static const char *skip_blanks(const char *at, bool comments) {
+  for (;;) {
+    at += strspn(at, " \t\r\n");
+    if (!comments || *at != '#')
+      return at;
+    at += strcspn(at, "\n");
+  }
+}
+
+static bool read_words(HlCx *cx, HlFlags *flags, const char *at, bool comments) {
+  HlBuf word = {0};
+  bool ok = true;
+  for (at = skip_blanks(at, comments); ok && *at == '-'; at = skip_blanks(at, comments)) {
+    at = read_word(at, &word);
+    ok = hl_flags_word(cx, flags, word.at);
+  }
+  hl_buf_free(&word);
+  return ok;
+}
+
+bool hl_flags_text(HlCx *cx, HlFlags *flags, const char *value) {
+  const char *at = value ? skip_blanks(value, false) : "";
+  if (!*at || *at == '-')
+    return read_words(cx, flags, at, false);
+  HlSource *source = hl_read_file(cx, value);
+  if (!source) {
+    hl_hint(cx, "XLA_FLAGS is taken as a file's name when it does not start with '-'");
+    return false;
+  }
+  bool ok = read_words(cx, flags, hl_source_bytes(source).at, true);
+  hl_source_unref(source);
+  return ok;
+}
+
+// --- DebugOptions as text -----------------------------------------------------------------------
+
+static bool read_line(HlCx *cx, HlFlags *flags, HlStr line) {
+  while (line.n > 0 && strchr(" \t", *line.at))
+    line = (HlStr){line.at + 1, line.n - 1};
+  const char *colon = memchr(line.at, ':', line.n);
+  if (line.n == 0 || *line.at == '#' || !colon)
+    return true;
+  HlStr name = {line.at, (size_t)(colon - line.at)};
+  HlBuf value = {0};
+  const char *at = skip_blanks(colon + 1, false), *end = line.at + line.n;
+  bool quoted = at < end && *at == '"';
+  for (at += quoted; at < end && (!quoted || *at != '"'); at++) {
+    at += quoted && *at == '\\' && at + 1 < end;
+    hl_buf_putc(&value, *at);
+  }
+  while (!quoted && value.n > 0 && strchr(" \t\r", value.at[value.n - 1]))
+    value.at[--value.n] = 0;
+  bool ok = set(cx, flags, name, value.at ? value.at : "");
+  hl_buf_free(&value);
+  return ok;
+}
+
+bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path) {
+  HlSource *source = hl_read_file(cx, path);
+  if (!source)
+    return false;
+  HlStr text = hl_source_bytes(source);
+  bool ok = true;
+  while (ok && text.n > 0) {
+    const char *newline = memchr(text.at, '\n', text.n);
+    size_t n = newline ? (size_t)(newline - text.at) : text.n;
+    ok = read_line(cx, flags, (HlStr){text.at, n});
+    n += newline != NULL;
+    text = (HlStr){text.at + n, text.n - n};
+  }
+  hl_source_unref(source);
+  return ok;
+}
+
+// --- Printing -----------------------------------------------------------------------------------
+
+void hl_flags_print(const HlFlags *flags, HlBuf *out) {
+  HlFlags defaults;
+  hl_flags_init(&defaults);
+  for (int k = 0; k < HL_COUNT_OF(table); k++) {
+    const Flag *flag = &table[k];
+    if (flag->kind == KIND_IGNORED)
+      continue;
+    const void *value = field_of(flags, flag), *usual = field_of(&defaults, flag);
+    if (flag->kind == KIND_BOOL && *(const bool *)value != *(const bool *)usual)
+      hl_buf_printf(out, "%s: %s\n", flag->name, *(const bool *)value ? "true" : "false");
+    if (flag->kind == KIND_INT && *(const int64_t *)value != *(const int64_t *)usual)
+      hl_buf_printf(out, "%s: %lld\n", flag->name, (long long)*(const int64_t *)value);
+    if (flag->kind == KIND_TEXT && strcmp(*(char *const *)value, *(char *const *)usual) != 0) {
+      hl_buf_printf(out, "%s: \"", flag->name);
+      hl_buf_c_escape(out, *(char *const *)value, strlen(*(char *const *)value));
+      hl_buf_puts(out, "\"\n");
+    }
+  }
+  hl_flags_free(&defaults);
+}
+
+void hl_flags_help(HlBuf *out) {
+  for (int k = 0; k < HL_COUNT_OF(table); k++)
+    if (table[k].kind != KIND_IGNORED)
+      hl_buf_printf(out, "  --%-38s %s\n", table[k].name, table[k].meaning);
+}

@@ -1,0 +1,42 @@
+// tool/regex.c: regular expressions, by PCRE2 (whose syntax holds RE2's, that of XLA's flags).
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "tool/regex.h"
+
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct Regex {
+  pcre2_code *code;
+  pcre2_match_data *data;
+};
+
+Regex *regex_new(HlCx *cx, const char *what, const char *pattern) {
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  pcre2_code *code =
+      pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, 0, &error, &at, NULL);
+  if (!code) {
+    PCRE2_UCHAR text[256];
+    pcre2_get_error_message(error, text, sizeof text);
+    hl_error(cx, (HlPos){0}, "%s: cannot read the regular expression '%s' at character %zu: %s",
+             what, pattern, (size_t)at + 1, (const char *)text);
+    return NULL;
+  }
+  Regex *regex = malloc(sizeof *regex);
+  *regex = (Regex){code, pcre2_match_data_create_from_pattern(code, NULL)};
+  return regex;
+}
+
+void regex_free(Regex *regex) {
+  if (!regex)
+    return;
+  pcre2_match_data_free(regex->data);
+  pcre2_code_free(regex->code);
+  free(regex);
+}
+
+bool regex_matches(const Regex *regex, const char *text) {
+  return regex && pcre2_match(regex->code, (PCRE2_SPTR)text, strlen(text), 0, 0, regex->data,
+                              NULL) >= 0;
+}

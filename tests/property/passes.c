@@ -1,0 +1,197 @@
+// Passes keep what random modules compute: each pass alone, each opportunity of its dry run alone, each pipeline.
+//
+//   property_passes                       MODULES modules
+//   property_passes COUNT FIRST [PASS]    modules of seeds FIRST to FIRST + COUNT - 1, one pass or pipeline only
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hilo/eval.h"
+#include "hilo/opt.h"
+#include "hilo/text.h"
+#include "hilo/tool.h"
+#include "hilo/verify.h"
+#include "support/property.h"
+
+enum { MODULES = 60, OPPORTUNITIES = 40 };
+
+typedef struct Program {
+  HlCx *cx;
+  HlModule *m;
+  HlLiteral **args;
+  HlLiteral *expected;
+  uint64_t seed;
+} Program;
+
+static bool evaluate(Program *p, const HlModule *m, HlLiteral **out) {
+  const HlLiteral *const *args = (const HlLiteral *const *)p->args;
+  HlEvalOptions options = {.elided = HL_ELIDED_ZERO, .no_checks = true};
+  const HlLiteral *const *device[64];
+  HlLiteral *results[64] = {NULL};
+  int devices = hl_eval_devices(m, &options);
+  if (devices > 64)
+    return false;
+  for (int d = 0; d < devices; d++)
+    device[d] = args;
+  bool ok = hl_eval(p->cx, m, &options, device, results);
+  *out = results[0];
+  for (int d = 1; d < devices; d++)
+    hl_literal_unref(results[d]);
+  return ok;
+}
+
+static void program_free(Program *p) {
+  for (int k = 0; p->args && k < p->m->entry->n_params; k++)
+    hl_literal_unref(p->args[k]);
+  free(p->args);
+  hl_literal_unref(p->expected);
+  hl_module_free(p->m);
+  hl_cx_free(p->cx);
+}
+
+// False when the seed gives no module that runs.
+static bool program_new(Program *p, uint64_t seed) {
+  *p = (Program){.cx = hl_cx_new(), .seed = seed};
+  hl_cx_limits(p->cx)->eval_steps = 2000000;
+  GenOptions options = property_options(seed, true);
+  p->m = gen_module(p->cx, &options);
+  if (!p->m)
+    return false;
+  p->args = calloc((size_t)p->m->entry->n_params + 1, sizeof *p->args);
+  if (!hl_fake_args(p->cx, p->m, seed, p->args) || !evaluate(p, p->m, &p->expected)) {
+    hl_cx_clear(p->cx);
+    return false;
+  }
+  return true;
+}
+
+// --- One run ------------------------------------------------------------------------------------
+
+static void show(const Program *p, const char *passes, const char *what, const HlRewrite *r) {
+  fprintf(stderr, "seed %llu, %s: %s", (unsigned long long)p->seed, passes, what);
+  if (r)
+    fprintf(stderr, " (rule %s at %s in %s)", r->rule, r->inst, r->comp);
+  fprintf(stderr, "\n");
+  property_print_errors(p->cx, stderr);
+}
+
+static bool same(Program *p, const HlLiteral *actual) {
+  HlArena *arena = hl_arena_new();
+  int n, n_expected;
+  const HlLiteral **a = hl_flatten(arena, actual, &n);
+  const HlLiteral **e = hl_flatten(arena, p->expected, &n_expected);
+  HlMismatch *mismatches = HL_ARRAY(arena, HlMismatch, n + 1);
+  HlCompareOptions how = {.tolerance = -1};
+  how.vectors = hl_vector_leaves(arena, p->m, &how.n_vectors);
+  if (how.n_vectors != n)
+    how.n_vectors = 0;
+  bool equal = n == n_expected && hl_compare(p->cx, n, a, e, &how, mismatches);
+  for (int k = 0; !equal && n == n_expected && k < n; k++)
+    if (!mismatches[k].equal)
+      fprintf(stderr, "r%d: %lld of %lld differ, the worst is %g, expected %g\n", k,
+              (long long)mismatches[k].n_different, (long long)mismatches[k].n,
+              mismatches[k].actual, mismatches[k].expected);
+  hl_arena_free(arena);
+  return equal;
+}
+
+// Runs passes over a copy and compares; `site` NULL: without decisions. False after saying what is wrong.
+static bool run(Program *p, const char *passes, const char *target, const HlRewrite *site) {
+  HlDecision decision = {0};
+  if (site)
+    decision = (HlDecision){site->pass, site->rule, site->comp, site->inst, site->with};
+  HlEngineOptions options = {.passes = &hl_passes,
+                             .pipelines = &hl_pipelines,
+                             .target = target,
+                             .fuel = -1,
+                             .explain = -1,
+                             .verify_each = true,
+                             .decisions = site ? &decision : NULL,
+                             .n_decisions = site ? 1 : 0};
+  HlModule *copy = hl_clone(p->cx, p->m);
+  HlEngine *engine = hl_engine_new(p->cx, &options);
+  HlLiteral *actual = NULL;
+  bool ok = hl_engine_run(engine, copy, passes);
+  if (!ok)
+    show(p, passes, "the pass fails", site);
+  else if (!(ok = evaluate(p, copy, &actual)))
+    show(p, passes, "what comes out does not run", site);
+  else if (!(ok = same(p, actual)))
+    show(p, passes, "the result changes", site);
+  hl_literal_unref(actual);
+  hl_engine_free(engine);
+  hl_module_free(copy);
+  hl_cx_clear(p->cx);
+  return ok;
+}
+
+// Every opportunity of a pass, alone.
+static int run_sites(Program *p, const char *pass, const char *target) {
+  HlEngineOptions options = {.passes = &hl_passes,
+                             .pipelines = &hl_pipelines,
+                             .target = target,
+                             .fuel = -1,
+                             .explain = -1,
+                             .dry = true};
+  HlModule *copy = hl_clone(p->cx, p->m);
+  HlEngine *engine = hl_engine_new(p->cx, &options);
+  bool ok = hl_engine_run(engine, copy, pass);
+  int failures = !ok;
+  if (!ok)
+    show(p, pass, "the dry run fails", NULL);
+  if (hl_graph_hash(copy) != hl_graph_hash(p->m)) {
+    show(p, pass, "the dry run changes the module", NULL);
+    failures++;
+  }
+  int64_t n;
+  const HlRewrite *sites = hl_engine_rewrites(engine, &n);
+  for (int64_t k = 0; ok && k < n && k < OPPORTUNITIES; k++)
+    failures += !run(p, pass, target, &sites[k]);
+  hl_engine_free(engine);
+  hl_module_free(copy);
+  return failures;
+}
+
+// Passes of which no sense can be made alone on any module would stand here.
+static int run_program(uint64_t seed, const char *only, const char *target) {
+  Program p;
+  int failures = 0;
+  if (program_new(&p, seed)) {
+    for (int k = 0; k < hl_passes.n; k++) {
+      const char *pass = hl_passes.at[k].name;
+      if (only && strcmp(only, pass) != 0)
+        continue;
+      failures += !run(&p, pass, target, NULL);
+      failures += run_sites(&p, pass, target);
+    }
+    for (int k = 0; k < hl_pipelines.n; k++)
+      if (!only || strcmp(only, hl_pipelines.at[k].name) == 0)
+        failures += !run(&p, hl_pipelines.at[k].name, hl_pipelines.at[k].name, NULL);
+  }
+  program_free(&p);
+  return failures;
+}
+
+static void passes_keep_results(void **state) {
+  (void)state;
+  int failures = 0;
+  for (uint64_t seed = 0; seed < MODULES; seed++)
+    failures += run_program(seed, NULL, seed % 2 ? "gpu" : "cpu");
+  assert_int_equal(failures, 0);
+}
+
+int main(int argc, char **argv) {
+  if (argc > 2) {
+    uint64_t count = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10);
+    int failures = 0;
+    for (uint64_t k = 0; k < count; k++)
+      failures += run_program(first + k, argc > 3 ? argv[3] : NULL, (first + k) % 2 ? "gpu" : "cpu");
+    printf("%d failures\n", failures);
+    return failures > 0;
+  }
+  const struct CMUnitTest tests[] = {cmocka_unit_test(passes_keep_results)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
