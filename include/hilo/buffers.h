@@ -19,7 +19,7 @@ extern "C" {
 
 // --- Values and buffers --------------------------------------------------------------------------
 
-enum { HL_NO_VALUE = 0xffffffffu };
+#define HL_NO_VALUE 0xffffffffu
 
 typedef struct HlValue {
   uint32_t id;                 // as XLA prints it; ids have holes

@@ -88,6 +88,9 @@ const HlMetadata *hl_intern_metadata(HlModule *m, const HlMetadata *metadata);  
 void hl_intern_frames(HlModule *m);
 // Sets the entry layout from the entry's parameters and root where it is not set.
 void hl_complete_entry_layout(HlModule *m);
+// Gives the entry's parameters and result the default layouts, whatever was written: what PJRT's clients (JAX) ask
+// of the compiler when they say nothing.
+void hl_default_entry_layout(HlModule *m);
 
 #ifdef __cplusplus
 }

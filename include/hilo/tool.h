@@ -57,6 +57,7 @@ typedef struct HlCompareOptions {
   double tolerance;            // |a-e| <= T*max(1, max|e|) + 10*T*|e|; < 0: the bounds of tools.md 9
   const int *vectors;          // hl_vector_leaves, or NULL
   int n_vectors;
+  double abs_bound, rel_bound; // without a tolerance, in place of tools.md 9's for every type; 0: those
 } HlCompareOptions;
 typedef struct HlMismatch {
   bool same_shape, equal;      // equal within the bounds

@@ -8,6 +8,8 @@
 //
 // Custom calls, fusions and async starts say more by output_to_operand_aliasing.
 
+#include <string.h>
+
 #include "buffer/flow.h"
 
 typedef struct Where {
@@ -233,7 +235,9 @@ static bool may_share(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32_
   switch (user->op) {
   case HL_OP_FUSION: {
     int64_t kind = hl_attr_int(user, HL_A_KIND);
-    if (kind == HL_WORD_fusion_kind_LOOP || kind == HL_WORD_fusion_kind_INPUT)
+    bool ynn = kind == HL_WORD_fusion_kind_CUSTOM &&
+               strstr(hl_attr_text(user, HL_A_BACKEND_CONFIG), "__ynn_fusion");
+    if (kind == HL_WORD_fusion_kind_LOOP || kind == HL_WORD_fusion_kind_INPUT || ynn)
       return is_elementwise_from(arena, hl_to_apply(user)->params[number]);
     return kind == HL_WORD_fusion_kind_OUTPUT && is_added_to_product(user, number);
   }

@@ -33,18 +33,17 @@ static void print_value(HlBuf *out, const HlFlow *flow, uint32_t value) {
   hl_buf_puts(out, flow->value[value].is_phi ? " (phi) @0>" : " @0>");
 }
 
-// "4.8KiB": three decimals at most of the largest unit, XLA's way.
+// "4.8KiB", "34.17MiB".
 static void print_bytes(HlBuf *out, int64_t bytes) {
   if (bytes < 1024) {
     hl_buf_printf(out, "%lldB", (long long)bytes);
     return;
   }
   static const char units[] = "KMGTPE";
-  double amount = (double)bytes / 1024;
   int unit = 0;
-  for (; amount >= 1024 && unit < 5; unit++)
-    amount /= 1024;
-  hl_buf_printf(out, unit == 0 ? "%.1f%ciB" : "%.2f%ciB", amount, units[unit]);
+  for (; bytes >= 1024 * 1024 && unit < 5; unit++)
+    bytes /= 1024;  // what is lost here XLA loses, too
+  hl_buf_printf(out, unit == 0 ? "%.1f%ciB" : "%.2f%ciB", (double)bytes / 1024, units[unit]);
 }
 
 // --- -buffer-assignment.txt ----------------------------------------------------------------------------
@@ -224,6 +223,13 @@ static void print_shapes(HlBuf *out, HlArena *arena, const HlFlow *flow, HlPlace
   }
 }
 
+// Lists end after so many rows when what is left is small.
+enum { SHOWN = 50 };
+
+static bool is_small(int64_t rest, int64_t total) {
+  return (double)rest < (double)((float)total * 0.05f);
+}
+
 static void print_table(HlBuf *out, const HlFlow *flow, const HlAllocation *a) {
   HlArena *arena = hl_arena_new();
   HlPlace **place = HL_ARRAY(arena, HlPlace *, a->n_places + 1);
@@ -260,6 +266,12 @@ static void print_table(HlBuf *out, const HlFlow *flow, const HlAllocation *a) {
     hl_buf_free(&size);
     print_shapes(out, arena, flow, place + first[shared[k].last], shared[k].n);
     hl_buf_putc(out, '\n');
+    if (k >= SHOWN && is_small(total - sum, total)) {
+      hl_buf_printf(out,
+                    "  The rest %d values are less than 5%% of the total size and not shown.\n",
+                    n - k - 1);
+      break;
+    }
   }
   hl_buf_putc(out, '\n');
   hl_arena_free(arena);
@@ -287,8 +299,13 @@ void hl_buffers_print_usage(HlBuf *out, const HlBuffers *buffers) {
   for (int k = 0; k < buffers->n; k++)
     list[k] = (Sized){buffers->allocation[k].size, k};
   qsort(list, (size_t)buffers->n, sizeof *list, by_allocation);
-  for (int k = 0; k < buffers->n; k++)
+  int64_t sum = 0;
+  for (int k = 0; k < buffers->n; k++) {
     print_table(out, buffers->flow, &buffers->allocation[list[k].number]);
+    sum += list[k].size;
+    if (k >= SHOWN && is_small(buffers->total - sum, buffers->total))
+      break;
+  }
   hl_buf_putc(out, '\n');
   hl_arena_free(arena);
 }

@@ -8,6 +8,7 @@
 #include "cli/select.h"
 #include "hilo/check_each.h"
 #include "hilo/dump.h"
+#include "hilo/edit.h"
 #include "hilo/opt.h"
 #include "hilo/text.h"
 
@@ -204,6 +205,8 @@ static int run_file(Cli *cli, const Plan *plan) {
       continue;
     if (out.n > 0 && !checks && !plan->engine.dry)
       hl_buf_puts(&out, "// -----\n\n");
+    if (cli_flag(cli, "--default-layouts"))
+      hl_default_entry_layout(file.modules[k]);
     ok = checks ? check_each(cli, plan, file.modules[k], &out)
                 : run_passes(cli, plan, file.modules[k], &out);
   }
@@ -233,6 +236,8 @@ static int run(Cli *cli) {
 static const CliOption options[] = {
     {"--passes", "LIST", "passes to run, in order: name{option=value ...}, pipeline(...)*, ..."},
     {"--pipeline", "NAME", "cpu, gpu or simplify (default)"},
+    {"--default-layouts", NULL,
+     "default layouts for the entry's parameters and result, as JAX asks of XLA"},
     {"--target", "NAME", "cpu or gpu: whose rules passes follow where they differ"},
     {"--list-passes", NULL, "what passes and pipelines there are"},
     {"--list-rules", NULL, "what rules the passes have, with their laws"},

@@ -182,6 +182,7 @@ static const struct {
   int (*run)(int argc, char **argv);
 } dropins[] = {
     {"hlo-opt", dropin_hlo_opt},
+    {"run_hlo_module", dropin_run_hlo_module},
 };
 
 static const char *base_name(const char *path) {

@@ -236,6 +236,23 @@ void hl_complete_entry_layout(HlModule *m) {
     m->entry_result = hl_shape_with_default_layout(m->shapes, m->entry->root->shape);
 }
 
+static const HlShape *default_layout(HlModule *m, const HlShape *shape) {
+  return hl_shape_with_default_layout(m->shapes, hl_shape_without_layout(m->shapes, shape));
+}
+
+void hl_default_entry_layout(HlModule *m) {
+  if (!m->entry || !m->entry->root)
+    return;
+  m->entry_params = NULL;
+  m->entry_result = NULL;
+  hl_complete_entry_layout(m);
+  const HlShape **params = HL_ARRAY(m->arena, const HlShape *, m->n_entry_params + 1);
+  for (int k = 0; k < m->n_entry_params; k++)
+    params[k] = default_layout(m, m->entry_params[k]);
+  m->entry_params = params;
+  m->entry_result = default_layout(m, m->entry_result);
+}
+
 // --- Erasing ------------------------------------------------------------------------------------
 
 // What had to come before the instruction now comes before what had to come after it.

@@ -3,8 +3,8 @@
 // Places in the list are compared by labels: 64-bit numbers that grow along the list. While nothing
 // has ever been moved, ids grow along the list too and serve as labels, so that building costs
 // nothing. When a definition comes to stand after a user, the definition and what it needs of the
-// stretch between them move to just before the user, with labels from the gap there; a gap that is
-// used up has the computation labelled anew.
+// stretch between them move to just before the user, with labels from the gap there; where a gap is
+// used up, the instructions around it are labelled anew.
 
 #include <assert.h>
 #include <stdlib.h>
@@ -86,6 +86,33 @@ static int by_label(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+// Gives the instructions around one new labels: those of the smallest range of labels, of sizes that are
+// powers of two, that is thin enough. The wider the range, the thinner it must be, so that it is long
+// before it must be spread again: a move costs log n labels on average, wherever moves go.
+static void make_room(HlComp *comp, HlInst *at) {
+  uint64_t label = ir_label(at);
+  const HlInst *first = at, *last = at;
+  uint64_t n = 1;
+  double most = 1;
+  for (int bits = 1; bits < 63; bits++) {
+    uint64_t low = label >> bits << bits, high = low + (((uint64_t)1 << bits) - 1);
+    for (; first->prev && ir_label(first->prev) >= low; n++)
+      first = first->prev;
+    for (; last->next && ir_label(last->next) <= high; n++)
+      last = last->next;
+    most *= 4.0 / 3;
+    uint64_t step = ((uint64_t)1 << bits) / (n + 1);
+    if ((double)n > most || step < 2)
+      continue;
+    for (const HlInst *inst = first;; inst = inst->next) {
+      labels(comp)[inst->id] = low += step;
+      if (inst == last)
+        return;
+    }
+  }
+  ir_relabel(comp);
+}
+
 // Moves instructions, sorted by label, to just before `user`.
 static void move_before(HlInst *const *moved, size_t n, HlInst *user) {
   HlComp *comp = user->comp;
@@ -100,7 +127,7 @@ static void move_before(HlInst *const *moved, size_t n, HlInst *user) {
     labels(comp)[moved[k]->id] = low += step;
   }
   if (step == 0)
-    ir_relabel(comp);
+    make_room(comp, user);
 }
 
 void ir_put_before(HlInst *def, HlInst *user) {

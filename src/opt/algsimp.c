@@ -1,8 +1,8 @@
 // opt/algsimp.c: algebraic simplification: one table of laws, applied until nothing changes.
 //
 // Every law looks at an instruction and its operands, no further than a few steps up, and says what
-// is to stand in its place. A computation is walked from operands to users; what a walk makes is met
-// by the next one, so a chain of simplifications takes as many walks as it has links.
+// is to stand in its place. A computation is walked from operands to users; what a walk makes is
+// met by the next one, so a chain of simplifications takes as many walks as it has links.
 //
 //   z = f32[4] constant-zero            x = f32[4] parameter(0)
 //   x = f32[4] parameter(0)       =>    ROOT e = f32[4] exponential(x)
@@ -17,9 +17,24 @@
 const HlRule algsimp_rules[] = {
 #define RULE(op, function, name, law, when) {HL_OP_##op, function, name, law, when},
 #include "opt/algsimp_arith.def"
+
 #include "opt/algsimp_move.def"
+
 #include "opt/algsimp_dot.def"
 #undef RULE
+    {0},
+};
+
+// A law that is there too is left out in the case named.
+const AlgLeftOut algsimp_left_out[] = {
+    {"A29", "of integers: B to the power -C is no fraction, so the product is not the quotient"},
+    {"A38", "abs(x * x) of integers: the product wraps and may be negative"},
+    {"A50", "pow(A, -1) of integers: 1/A divides by zero where the power does not"},
+    {"A52", "of complex numbers: the power is of the principal logarithm, which is not A"},
+    {"A54", "log(exp(A)) of complex numbers: the principal logarithm is not A"},
+    {"A55", "of complex numbers: the two differ by a multiple of 2 * pi * i"},
+    {"A56", "of complex numbers: the root of z * z is z or -z, not its size"},
+    {"L7", "x >= 0 of floats: false where x is nan, unless enable_floats_are_real"},
     {0},
 };
 

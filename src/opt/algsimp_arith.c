@@ -36,8 +36,7 @@ static bool has_constant_second(const HlInst *inst, HlOp op, HlInst **first, HlI
 // (A + c1) + c2 => A + (c1 + c2)
 HlInst *alg_add_of_add(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x, *c1, *c2 = inst->operands[1];
-  if (!alg_is_constant_or_spread(c2) ||
-      !has_constant_second(inst->operands[0], HL_OP_ADD, &x, &c1))
+  if (!alg_is_constant_or_spread(c2) || !has_constant_second(inst->operands[0], HL_OP_ADD, &x, &c1))
     return NULL;
   return hl_b_binary(b, HL_OP_ADD, x, alg_combine(b, HL_OP_ADD, c1, c2));
 }
@@ -128,8 +127,8 @@ static bool contains(HlI64s list, int64_t value) {
   return false;
 }
 
-// Along which dimensions indices and updates of two scatters can be concatenated: the only one in which
-// the indices differ, or else the first that is no batch.
+// Along which dimensions indices and updates of two scatters can be concatenated: the only one in
+// which the indices differ, or else the first that is no batch.
 typedef struct Join {
   int index, update;
 } Join;
@@ -194,7 +193,8 @@ static bool can_concatenate(const HlInst *x, const HlInst *y) {
   return true;
 }
 
-// scatter_add(X, i, u) + scatter_add(Y, j, v) => scatter_add(X + Y, concatenate(i, j), concatenate(u, v))
+// scatter_add(X, i, u) + scatter_add(Y, j, v)
+// => scatter_add(X + Y, concatenate(i, j), concatenate(u, v))
 HlInst *alg_add_of_scatters(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0], *y = inst->operands[1];
   Join join;
@@ -216,7 +216,7 @@ HlInst *alg_add_of_scatters(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_inst_copy(b->comp, x, NULL, 3, operands);
 }
 
-// --- Subtract -------------------------------------------------------------------------------------
+// --- Subtract -----------------------------------------------------------------------------------
 
 // A - 0 => A
 HlInst *alg_subtract_zero(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -244,7 +244,7 @@ HlInst *alg_subtract_constant(HlPass *p, HlBuild *b, HlInst *inst) {
   return minus ? hl_b_binary(b, HL_OP_ADD, x, hl_inst_copy(b->comp, c, NULL, 1, &minus)) : NULL;
 }
 
-// --- Multiply -------------------------------------------------------------------------------------
+// --- Multiply -----------------------------------------------------------------------------------
 
 // A * 1 => A
 HlInst *alg_multiply_one(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -293,7 +293,8 @@ HlInst *alg_multiply_pred(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 // A product of something and a constant that passes the test, in any order.
-static bool is_scaled(const HlInst *inst, bool (*is_factor)(const HlInst *), HlInst **x, HlInst **c) {
+static bool is_scaled(const HlInst *inst, bool (*is_factor)(const HlInst *), HlInst **x,
+                      HlInst **c) {
   for (int k = 1; inst->op == HL_OP_MULTIPLY && k >= 0; k--) {
     *c = inst->operands[k];
     *x = inst->operands[1 - k];

@@ -13,14 +13,14 @@ static bool same_count(const HlInst *inst) {
          hl_shape_elements(inst->shape) == hl_shape_elements(inst->operands[0]->shape);
 }
 
-HlInst *b1_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_b1_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   if (!same_count(inst) || !alg_ascending(hl_dims(inst)))
     return NULL;
   return alg_reshape(b, inst->operands[0], inst->shape);
 }
 
-HlInst *b2_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_b2_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
   HlI64s dims = hl_dims(inst);
   if (!same_count(inst) || dims.n != inst->shape->rank)
     return NULL;
@@ -31,7 +31,7 @@ HlInst *b2_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
                     inst->shape);
 }
 
-HlInst *b3_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_b3_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *reshape = inst->operands[0];
   AlgOnes ones;
   if (reshape->op != HL_OP_RESHAPE || !alg_static(inst) || !alg_static(reshape) ||
@@ -44,7 +44,7 @@ HlInst *b3_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_broadcast(b, x, inst->shape, (HlI64s){dims, x->shape->rank});
 }
 
-HlInst *b4_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_b4_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *inner = inst->operands[0];
   if (inner->op != HL_OP_BROADCAST || !alg_static(inst) || !alg_static(inner))
     return NULL;
@@ -55,7 +55,7 @@ HlInst *b4_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_broadcast(b, inner->operands[0], inst->shape, (HlI64s){dims, first.n});
 }
 
-HlInst *b5_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_b5_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   HlInst *iota = inst->operands[0];
   if (iota->op != HL_OP_IOTA || !alg_static(inst))
@@ -63,7 +63,7 @@ HlInst *b5_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_iota(b, inst->shape, hl_dims(inst).at[hl_attr_int(iota, HL_A_IOTA_DIMENSION)]);
 }
 
-HlInst *b6_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_b6_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (alg_sensitive(p) || !alg_options(p)->enable_broadcast_degenerate_dimension ||
       !alg_static(inst))
@@ -104,7 +104,7 @@ static bool is_like(const HlPass *p, const HlInst *x, const HlInst *lead) {
          (!alg_sensitive(p) || hl_same_order(from, like));
 }
 
-HlInst *b7_sink(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_b7_sink(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_options(p)->enable_sink_broadcast || inst->n_operands == 0 || !hl_is_elementwise(inst) ||
       inst->shape->rank == 0 || !alg_static(inst))
     return NULL;
@@ -128,7 +128,7 @@ HlInst *b7_sink(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 // Whatever an op moves or picks of an array whose elements are all one scalar is made of that scalar.
-HlInst *b8_of_scalar(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_b8_of_scalar(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   HlInst *scalar = hl_scalar_broadcast(inst->operands[0]);
   if (!scalar || !alg_static(inst) || (inst->op == HL_OP_SORT && inst->n_operands != 1))

@@ -8,7 +8,7 @@
 
 // --- Reverse ----------------------------------------------------------------------------------------
 
-HlInst *r17_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r17_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
   HlI64s dims = hl_dims(inst);
   for (int k = 0; k < dims.n; k++)
@@ -18,7 +18,7 @@ HlInst *r17_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 // What is reversed twice is not: the dimensions of one of the two remain.
-HlInst *r17_reverse_reverse(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r17_reverse_reverse(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *inner = inst->operands[0];
   if (alg_sensitive(p) || inner->op != HL_OP_REVERSE || !alg_static(inst))
     return NULL;
@@ -31,7 +31,7 @@ HlInst *r17_reverse_reverse(HlPass *p, HlBuild *b, HlInst *inst) {
   return n == 0 ? alg_existing(p, inst, x) : hl_b_reverse(b, x, (HlI64s){dims, n});
 }
 
-HlInst *r18_of_binary(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r18_of_binary(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *op = inst->operands[0];
   if (alg_sensitive(p) || op->n_operands != 2 || !hl_is_elementwise(op) ||
       op->op == HL_OP_COMPARE || !alg_static(inst) || !alg_static(op))
@@ -48,7 +48,7 @@ HlInst *r18_of_binary(HlPass *p, HlBuild *b, HlInst *inst) {
   return moved;
 }
 
-HlInst *r19_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r19_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *reshape = inst->operands[0];
   AlgOnes ones;
   if (alg_sensitive(p) || reshape->op != HL_OP_RESHAPE || !alg_static(inst) ||
@@ -74,7 +74,7 @@ static HlInst *joined(HlBuild *b, HlInst *inst, int n, HlInst *const *operands) 
   return alg_shaped(hl_b_concatenate(b, n, operands, hl_dim(inst)), inst->shape);
 }
 
-HlInst *r20_concat_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r20_concat_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
   int n = (int)inst->n_operands, kept = 0;
   if (n == 1)
     return alg_existing(p, inst, inst->operands[0]);
@@ -95,7 +95,7 @@ static bool is_nested(const HlInst *inst, const HlInst *operand) {
   return operand->op == HL_OP_CONCATENATE && hl_dim(operand) == hl_dim(inst);
 }
 
-HlInst *r21_concat_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r21_concat_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     n += is_nested(inst, inst->operands[k]) ? inst->operands[k]->n_operands : 1;
@@ -133,7 +133,7 @@ static HlInst *longer_slice(HlPass *p, HlBuild *b, const HlInst *slice, int64_t 
   return alg_slice(b, slice->operands[0], start, limit, NULL);
 }
 
-HlInst *r22_neighbour_slices(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r22_neighbour_slices(HlPass *p, HlBuild *b, HlInst *inst) {
   int n = (int)inst->n_operands, kept = 0;
   if (alg_sensitive(p) || !alg_static(inst))
     return NULL;
@@ -156,7 +156,7 @@ HlInst *r22_neighbour_slices(HlPass *p, HlBuild *b, HlInst *inst) {
   return kept == 1 && operands[0] ? operands[0] : joined(b, inst, kept, operands);
 }
 
-HlInst *r23_pad(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r23_pad(HlPass *p, HlBuild *b, HlInst *inst) {
   if (alg_sensitive(p) || inst->n_operands != 2 || !alg_static(inst))
     return NULL;
   HlInst *first = inst->operands[0], *second = inst->operands[1];
@@ -172,11 +172,11 @@ HlInst *r23_pad(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_b_pad(b, before ? second : first, before ? before : after, low, high, NULL);
 }
 
-HlInst *r24_same_rows(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r24_same_rows(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   int64_t dim = hl_dim(inst);
   int rank = inst->shape->rank;
-  if (alg_sensitive(p) || inst->n_operands < 2 || !alg_static(inst) || x->shape->dim[dim] != 1)
+  if (alg_sensitive(p) || inst->n_operands < 3 || !alg_static(inst) || x->shape->dim[dim] != 1)
     return NULL;
   for (uint32_t k = 1; k < inst->n_operands; k++)
     if (inst->operands[k] != x)

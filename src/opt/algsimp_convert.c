@@ -11,7 +11,7 @@
 
 // --- Convert ----------------------------------------------------------------------------------------
 
-HlInst *c1_same_type(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c1_same_type(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
   HlInst *x = inst->operands[0];
   return x->shape->dtype == inst->shape->dtype ? alg_existing(p, inst, x) : NULL;
@@ -64,7 +64,7 @@ static bool values_fit(HlDtype from, HlDtype in) {
   return from == HL_C64 && in == HL_C128;
 }
 
-HlInst *c2_there_and_back(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c2_there_and_back(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
   HlInst *inner = inst->operands[0];
   if (inner->op != HL_OP_CONVERT)
@@ -95,7 +95,7 @@ static HlInst *widened(HlInst *inst, HlDtype from) {
   return inst->operands[0]->shape->dtype == from ? inst->operands[0] : NULL;
 }
 
-HlInst *c3_narrow_op(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c3_narrow_op(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   HlInst *op = inst->operands[0];
   HlDtype narrow = inst->shape->dtype, wide = op->shape->dtype;
@@ -112,7 +112,7 @@ static HlInst *constant_of(HlBuild *b, const HlLiteral *value, const HlShape *sh
   return hl_b_op(b, HL_OP_CONSTANT, shape, 0, NULL, 1, &attr, 0, NULL);
 }
 
-HlInst *c4_convert_constant(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c4_convert_constant(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   int to = hl_dtype_info[inst->shape->dtype].bits;
   if (!alg_options(p)->use_convert_constant_folding || !hl_is_constant(x) || !hl_one_user(x) ||
@@ -126,7 +126,7 @@ HlInst *c4_convert_constant(HlPass *p, HlBuild *b, HlInst *inst) {
   return constant;
 }
 
-HlInst *c13_reduce_precision(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c13_reduce_precision(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
   HlFloatFormat own = format_of(inst->shape->dtype);
   if (!alg_options(p)->enable_remove_no_op_reduce_precision ||
@@ -154,7 +154,7 @@ static bool converts_bits(const HlShape *from, const HlShape *to) {
   return true;
 }
 
-HlInst *c5_bitcast_converts(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c5_bitcast_converts(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (x->op == HL_OP_BITCAST_CONVERT) {
     HlInst *source = x->operands[0];
@@ -191,7 +191,7 @@ static bool same_bytes(HlShapes *shapes, const HlShape *from, const HlShape *to)
   return hl_i64s_equal((HlI64s){order.at + 1, order.n - 1}, shorter->layout->minor_to_major);
 }
 
-HlInst *c6_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c6_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
   const AlgSimp *options = alg_options(p);
   HlInst *x = inst->operands[0];
   if (!options->layout_sensitive || !options->rewrite_no_op_bitcast_convert_to_bitcast ||
@@ -206,7 +206,7 @@ static bool may_touch_bitcast(const HlPass *p, const HlInst *inst) {
   return alg_sensitive(p) && (!inst->control || inst->control->n_preds == 0);
 }
 
-HlInst *c7_bitcasts(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c7_bitcasts(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (!may_touch_bitcast(p, inst))
     return NULL;
@@ -223,7 +223,7 @@ static bool is_plain(const HlShape *shape) {
 }
 
 // bitcast(f(bitcast(x))) => bitcast(f(x)): the two bitcasts meet, and mostly cancel.
-HlInst *c7_through_unary(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c7_through_unary(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *f = inst->operands[0];
   if (!may_touch_bitcast(p, inst) || f->n_operands != 1 || f->op == HL_OP_FUSION ||
       !hl_is_elementwise(f) || !hl_one_user(f))
@@ -254,7 +254,7 @@ static bool as_transpose(const HlShape *from, const HlShape *to, int64_t *dims) 
   return true;
 }
 
-HlInst *c7_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c7_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (!may_touch_bitcast(p, inst) || x->op != HL_OP_BROADCAST)
     return NULL;
@@ -272,7 +272,7 @@ HlInst *c7_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // --- Copy -------------------------------------------------------------------------------------------
 
-HlInst *c8_copies(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c8_copies(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (x->op == HL_OP_COPY && !hl_has_control(x)) {
     HlInst *source = x->operands[0];
@@ -284,7 +284,7 @@ HlInst *c8_copies(HlPass *p, HlBuild *b, HlInst *inst) {
 enum { CHAIN = 64 };           // copies and reshapes above one another that are looked through
 
 // A copy or reshape of what lies in memory as its result does, perhaps some copies and reshapes higher up.
-HlInst *c8_r9_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c8_r9_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_sensitive(p) ||
       hl_memory_space(inst->shape) != hl_memory_space(inst->operands[0]->shape))
     return NULL;
@@ -311,7 +311,7 @@ static int64_t bytes_of(const HlInst *inst) {
 }
 
 // copy(reshape(x)) => bitcast(copy(x)), where a layout of x makes the reshape free.
-HlInst *c8_copy_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c8_copy_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *reshape = inst->operands[0];
   if (!alg_sensitive(p) || reshape->op != HL_OP_RESHAPE || !hl_one_user(reshape) ||
       hl_memory_space(inst->shape) != hl_memory_space(reshape->shape))
@@ -333,7 +333,7 @@ HlInst *c8_copy_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
 enum { HOST_MEMORY = 5 };
 
 // reshape(copy(x)) => copy(bitcast(x)), where a layout of the result makes the reshape free.
-HlInst *c8_reshape_of_copy(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c8_reshape_of_copy(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *copy = inst->operands[0];
   if (!alg_sensitive(p) || copy->op != HL_OP_COPY || !hl_one_user(copy))
     return NULL;
@@ -352,7 +352,7 @@ HlInst *c8_reshape_of_copy(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // --- Constant and iota --------------------------------------------------------------------------------
 
-HlInst *c9_uniform(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c9_uniform(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   const HlLiteral *value = hl_splat(inst);
   if (!value || value->n < 2 || hl_shape_is_dynamic(inst->shape))
@@ -387,7 +387,7 @@ static int64_t step_of(const HlLiteral *value) {
   return step;
 }
 
-HlInst *c10_iota(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c10_iota(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   if (!hl_is_constant(inst) || !hl_shape_is_array(inst->shape) || inst->shape->rank != 1 ||
       inst->shape->dtype == HL_PRED || hl_shape_is_dynamic(inst->shape))
@@ -404,7 +404,7 @@ HlInst *c10_iota(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 // One level: constants that are tuples in turn are met in the next round.
-HlInst *c11_tuple(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c11_tuple(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!hl_shape_is_tuple(inst->shape) || !hl_is_constant(inst))
     return NULL;
   const HlLiteral *value = hl_constant(inst);
@@ -415,7 +415,7 @@ HlInst *c11_tuple(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_b_tuple(b, n, elements);
 }
 
-HlInst *c12_iota_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c12_iota_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   int64_t extent = inst->shape->dim[hl_attr_int(inst, HL_A_IOTA_DIMENSION)];
   return extent == 0 || extent == 1 ? alg_full(b, inst->shape, 0) : NULL;
@@ -432,7 +432,8 @@ static bool is_element(const HlInst *inst, int64_t index) {
   return inst->op == HL_OP_GET_TUPLE_ELEMENT && hl_attr_int(inst, HL_A_INDEX) == index;
 }
 
-HlInst *c14_slice_to_dynamic(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c14_slice_to_dynamic(HlPass *p, HlBuild *b, HlInst *inst) {
+  (void)p;
   (void)b;
   if (!is_call_of(inst, "SliceToDynamic") || inst->n_operands != 2 ||
       !is_element(inst->operands[0], 0) || !is_element(inst->operands[1], 1))
@@ -445,7 +446,7 @@ HlInst *c14_slice_to_dynamic(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_shape_equal(x->shape, inst->shape) ? x : NULL;
 }
 
-HlInst *c15_layout_constraint(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_c15_layout_constraint(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_sensitive(p) || !is_call_of(inst, "LayoutConstraint") || inst->n_operands != 1)
     return NULL;
   HlInst *x = inst->operands[0];

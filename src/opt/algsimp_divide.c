@@ -134,7 +134,7 @@ HlInst *alg_divide_rsqrt(HlPass *p, HlBuild *b, HlInst *inst) {
   return times_other_root(b, inst, HL_OP_RSQRT, HL_OP_SQRT);
 }
 
-// --- Quotients of quotients -----------------------------------------------------------------------
+// --- Quotients of quotients ---------------------------------------------------------------------
 
 static HlInst *product(HlBuild *b, HlInst *x, HlInst *y) {
   return hl_b_binary(b, HL_OP_MULTIPLY, x, y);
@@ -169,15 +169,16 @@ HlInst *alg_divide_by_quotient(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // convert(P) / broadcast(y) => broadcast(1 / y) * convert(P), P being pred
 HlInst *alg_divide_pred(HlPass *p, HlBuild *b, HlInst *inst) {
-  HlInst *x = inst->operands[0], *y = hl_scalar_broadcast(inst->operands[1]);
-  if (!y || hl_is_integral(inst->shape->dtype) || x->op != HL_OP_CONVERT ||
-      x->operands[0]->shape->dtype != HL_PRED)
+  HlInst *x = inst->operands[0], *spread = inst->operands[1];
+  if (spread->op != HL_OP_BROADCAST || hl_is_integral(inst->shape->dtype) ||
+      x->op != HL_OP_CONVERT || x->operands[0]->shape->dtype != HL_PRED)
     return NULL;
-  HlInst *inverse = hl_b_binary(b, HL_OP_DIVIDE, hl_b_scalar(b, y->shape->dtype, 1), y);
-  return product(b, alg_spread(b, inverse, inst->shape), x);
+  HlInst *y = spread->operands[0];
+  HlInst *inverse = hl_b_binary(b, HL_OP_DIVIDE, alg_full(b, y->shape, 1), y);
+  return inverse ? product(b, hl_inst_copy(b->comp, spread, NULL, 1, &inverse), x) : NULL;
 }
 
-// --- Remainder ------------------------------------------------------------------------------------
+// --- Remainder ----------------------------------------------------------------------------------
 
 // A % 2^k => A & (2^k - 1), of signed numbers with the sign of A
 HlInst *alg_remainder_power(HlPass *p, HlBuild *b, HlInst *inst) {

@@ -109,7 +109,8 @@ static bool is_plain(const HlInst *inst) {
 }
 
 // x < 0 => false and x >= 0 => true of a number that is not negative
-static HlInst *compare_with_zero(HlBuild *b, const HlInst *inst, bool (*knows)(const HlInst *, const HlPass *, bool),
+static HlInst *compare_with_zero(HlBuild *b, const HlInst *inst,
+                                 bool (*knows)(const HlInst *, const HlPass *, bool),
                                  const HlPass *p) {
   for (int swap = 0; swap < 2 && is_plain(inst); swap++) {
     Comparison c = comparison(inst, swap);
@@ -142,8 +143,7 @@ HlInst *alg_compare_nonneg(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // x < x => false, x <= x => true
 HlInst *alg_compare_same(HlPass *p, HlBuild *b, HlInst *inst) {
-  if (inst->operands[0] != inst->operands[1] ||
-      !hl_is_integral(inst->operands[0]->shape->dtype))
+  if (inst->operands[0] != inst->operands[1] || !hl_is_integral(inst->operands[0]->shape->dtype))
     return NULL;
   int64_t direction = hl_attr_int(inst, HL_A_DIRECTION);
   return truth(b, inst,
@@ -223,8 +223,8 @@ HlInst *alg_select_pred(HlPass *p, HlBuild *b, HlInst *inst) {
 // select(a < b, a, b) => a and b; select(a > b, a, b) => a or b, of pred
 HlInst *alg_select_compared(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *compare = inst->operands[0], *x = inst->operands[1], *y = inst->operands[2];
-  if (inst->shape->dtype != HL_PRED || compare->op != HL_OP_COMPARE ||
-      compare->operands[0] != x || compare->operands[1] != y)
+  if (inst->shape->dtype != HL_PRED || compare->op != HL_OP_COMPARE || compare->operands[0] != x ||
+      compare->operands[1] != y)
     return NULL;
   switch (hl_attr_int(compare, HL_A_DIRECTION)) {
   case HL_WORD_direction_GT:
@@ -245,7 +245,8 @@ static HlInst *part_of_pred(HlBuild *b, HlInst *pred, const HlInst *update) {
   return hl_b_dynamic_slice(b, pred, update->operands + 2, part->shape->dim);
 }
 
-// select(p, xs, dus(xs, x, i)) => dus(xs, select(ds(p, i), ds(xs, i), x), i), also with the arms swapped
+// select(p, xs, dus(xs, x, i)) => dus(xs, select(ds(p, i), ds(xs, i), x), i), also with the arms
+// swapped
 HlInst *alg_select_of_update(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *pred = inst->operands[0];
   for (int k = 1; k <= 2; k++) {

@@ -1,4 +1,5 @@
-// opt/algsimp_math.c: algebraic rules of negate, abs, powers, roots, exponentials and complex numbers (A37, A38, A50 to A58).
+// opt/algsimp_math.c: algebraic rules of signs, powers, roots, exponentials and complex numbers
+// (A37, A38, A50 to A58).
 #include "opt/algsimp.h"
 
 // --- Signs --------------------------------------------------------------------------------------
@@ -52,7 +53,7 @@ HlInst *alg_power_of_exp(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_same_op(b, x, product(b, x->operands[0], inst->operands[1]));
 }
 
-// --- Exponential, logarithm -----------------------------------------------------------------------
+// --- Exponential, logarithm ---------------------------------------------------------------------
 
 // exp(0) => 1
 HlInst *alg_exp_of_zero(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -79,10 +80,10 @@ HlInst *alg_log_of_root(HlPass *p, HlBuild *b, HlInst *inst) {
 // log(pow(A, B)) => select(B == 0, 0, B * log(abs(A)))
 HlInst *alg_log_of_power(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *power = inst->operands[0];
-  if (power->op != HL_OP_POWER)
+  if (power->op != HL_OP_POWER || hl_is_complex(inst->shape->dtype))
     return NULL;
-  HlInst *x = power->operands[0], *exponent = power->operands[1];
-  HlInst *size = hl_is_complex(inst->shape->dtype) ? x : hl_b_unary(b, HL_OP_ABS, x);
+  HlInst *exponent = power->operands[1];
+  HlInst *size = hl_b_unary(b, HL_OP_ABS, power->operands[0]);
   HlInst *result = product(b, alg_same_op(b, inst, size), exponent);
   HlInst *zero = alg_full(b, inst->shape, 0);
   if (!zero)
@@ -91,7 +92,7 @@ HlInst *alg_log_of_power(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_b_select(b, is_zero, zero, result);
 }
 
-// --- Roots ----------------------------------------------------------------------------------------
+// --- Roots --------------------------------------------------------------------------------------
 
 // sqrt(A * A) => abs(A)
 HlInst *alg_sqrt_of_square(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -118,7 +119,7 @@ HlInst *alg_rsqrt_of_inverse(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_b_unary(b, HL_OP_SQRT, x->operands[1]);
 }
 
-// --- Complex numbers --------------------------------------------------------------------------------
+// --- Complex numbers ----------------------------------------------------------------------------
 
 // complex(real(c), imag(c)) => c
 HlInst *alg_complex_of_parts(HlPass *p, HlBuild *b, HlInst *inst) {

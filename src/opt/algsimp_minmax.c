@@ -1,6 +1,6 @@
 // opt/algsimp_minmax.c: algebraic rules of maximum, minimum and clamp (A42 to A49).
 //
-// Each rule of maximum has a mirror image; one function serves both and is told them apart by the op.
+// Each rule of maximum has a mirror image; one function serves both and tells them apart by the op.
 #include <math.h>
 
 #include "opt/algsimp.h"
@@ -50,7 +50,7 @@ HlInst *alg_extreme_of_neutral(HlPass *p, HlBuild *b, HlInst *inst) {
   return NULL;
 }
 
-// max(max(x, y), y) => max(x, y). Where both are nan the first one's sign wins: so does it afterwards.
+// max(max(x, y), y) => max(x, y). Where both are nan the first one's sign wins, afterwards too.
 HlInst *alg_extreme_of_extreme(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0], *y = inst->operands[1];
   if (x->op == inst->op && (x->operands[0] == y || x->operands[1] == y))
@@ -62,24 +62,26 @@ HlInst *alg_extreme_of_extreme(HlPass *p, HlBuild *b, HlInst *inst) {
   return y->operands[1] == x ? hl_b_binary(b, (HlOp)inst->op, x, y->operands[0]) : NULL;
 }
 
-// The scalar constant of a bound: itself, or what is broadcast.
+// The constant of one element that is broadcast.
 static const HlLiteral *bound(const HlInst *inst) {
-  if (inst->op == HL_OP_BROADCAST)
-    inst = inst->operands[0];
+  if (inst->op != HL_OP_BROADCAST)
+    return NULL;
+  inst = inst->operands[0];
   return hl_is_constant(inst) && hl_is_effective_scalar(inst->shape) ? hl_constant(inst) : NULL;
 }
 
 static bool is_ordered(const HlLiteral *low, const HlLiteral *high) {
   HlDtype dtype = low->shape->dtype;
   if (hl_is_float(dtype))
-    return hl_literal_f64(low, 0) <= hl_literal_f64(high, 0);
+    return hl_literal_f64(low, 0) < hl_literal_f64(high, 0);
   if (hl_is_signed(dtype))
-    return hl_literal_i64(low, 0) <= hl_literal_i64(high, 0);
+    return hl_literal_i64(low, 0) < hl_literal_i64(high, 0);
   return hl_is_unsigned(dtype) &&
-         (uint64_t)hl_literal_i64(low, 0) <= (uint64_t)hl_literal_i64(high, 0);
+         (uint64_t)hl_literal_i64(low, 0) < (uint64_t)hl_literal_i64(high, 0);
 }
 
-// max(c1, min(A, c2)) => clamp(c1, A, c2); min(c2, max(A, c1)) => clamp(c1, A, c2)
+// max(c1, min(A, c2)) => clamp(c1, A, c2); min(c2, max(A, c1)) => clamp(c1, A, c2). Scalars that
+// are not broadcast are left alone, as XLA does.
 HlInst *alg_extremes_to_clamp(HlPass *p, HlBuild *b, HlInst *inst) {
   for (int i = 0; i < 2; i++) {
     HlInst *outer = inst->operands[i], *inner = inst->operands[1 - i];
@@ -112,7 +114,7 @@ static bool is_increasing(const HlInst *inst) {
 // max(f(x), f(y)) => f(max(x, y))
 HlInst *alg_extreme_of_increasing(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0], *y = inst->operands[1];
-  if (x->op != y->op || !is_increasing(x) || !hl_one_user(x) || !hl_one_user(y))
+  if (x->op != y->op || !is_increasing(x))
     return NULL;
   return alg_same_op(b, x, hl_b_binary(b, (HlOp)inst->op, x->operands[0], y->operands[0]));
 }

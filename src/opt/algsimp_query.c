@@ -1,4 +1,4 @@
-// opt/algsimp_query.c: what algebraic rules ask about instructions, and the small things they build.
+// opt/algsimp_query.c: what algebraic rules ask about instructions, and small things they build.
 #include <math.h>
 #include <string.h>
 
@@ -45,19 +45,16 @@ static bool is_variance(const HlInst *inst) {
 static bool is_positive(const HlInst *inst) {
   for (int step = 0; step < SIGN_STEPS; step++) {
     switch (inst->op) {
-    case HL_OP_GET_TUPLE_ELEMENT:
-      return is_variance(inst);
+    case HL_OP_GET_TUPLE_ELEMENT: return is_variance(inst);
     case HL_OP_POWER:
     case HL_OP_ABS:
     case HL_OP_RSQRT:
-    case HL_OP_SQRT:
-      break;
+    case HL_OP_SQRT: break;
     case HL_OP_MULTIPLY:
       if (inst->operands[0] != inst->operands[1])
         return false;
       break;
-    default:
-      return false;
+    default: return false;
     }
     if (hl_is_complex(inst->operands[0]->shape->dtype))
       return false;
@@ -92,28 +89,19 @@ static bool nonneg_within(const HlInst *inst, int *steps) {
     return false;
   HlInst *const *x = inst->operands;
   switch (inst->op) {
-  case HL_OP_CONSTANT:
-    return is_nonneg_constant(inst);
-  case HL_OP_IOTA:
-    return is_nonneg_iota(inst);
+  case HL_OP_CONSTANT: return is_nonneg_constant(inst);
+  case HL_OP_IOTA: return is_nonneg_iota(inst);
   case HL_OP_ABS:  // of integers the least is its own absolute value
     return hl_is_float(dtype);
-  case HL_OP_EXPONENTIAL:
-    return true;
+  case HL_OP_EXPONENTIAL: return true;
   case HL_OP_MULTIPLY:  // integers wrap
     return hl_is_float(dtype) && (x[0] == x[1] || is_positive(inst));
-  case HL_OP_BROADCAST:
-    return nonneg_within(x[0], steps);
-  case HL_OP_POWER:
-    return hl_is_float(dtype) && nonneg_within(x[0], steps);
-  case HL_OP_MAXIMUM:
-    return nonneg_within(x[0], steps) || nonneg_within(x[1], steps);
-  case HL_OP_MINIMUM:
-    return nonneg_within(x[0], steps) && nonneg_within(x[1], steps);
-  case HL_OP_SELECT:
-    return nonneg_within(x[1], steps) && nonneg_within(x[2], steps);
-  default:
-    return is_positive(inst);
+  case HL_OP_BROADCAST: return nonneg_within(x[0], steps);
+  case HL_OP_POWER: return hl_is_float(dtype) && nonneg_within(x[0], steps);
+  case HL_OP_MAXIMUM: return nonneg_within(x[0], steps) || nonneg_within(x[1], steps);
+  case HL_OP_MINIMUM: return nonneg_within(x[0], steps) && nonneg_within(x[1], steps);
+  case HL_OP_SELECT: return nonneg_within(x[1], steps) && nonneg_within(x[2], steps);
+  default: return is_positive(inst);
   }
 }
 
@@ -175,9 +163,8 @@ HlInst *alg_full(HlBuild *b, const HlShape *shape, double value) {
 }
 
 HlInst *alg_full_int(HlBuild *b, const HlShape *shape, int64_t value) {
-  return hl_shape_is_dynamic(shape)
-             ? NULL
-             : alg_spread(b, hl_b_scalar_int(b, shape->dtype, value), shape);
+  return hl_shape_is_dynamic(shape) ? NULL
+                                    : alg_spread(b, hl_b_scalar_int(b, shape->dtype, value), shape);
 }
 
 static HlInst *scalar_below(HlInst *inst) {

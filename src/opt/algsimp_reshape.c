@@ -13,7 +13,7 @@
 
 // --- Reshape ----------------------------------------------------------------------------------------
 
-HlInst *r1_empty(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r1_empty(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_static(inst) || hl_shape_elements(inst->shape) != 0)
     return NULL;
   const HlShape *shape = hl_shape_with_default_layout(p->m->shapes, inst->shape);
@@ -26,12 +26,12 @@ HlInst *r1_empty(HlPass *p, HlBuild *b, HlInst *inst) {
   return constant;
 }
 
-HlInst *r1_same(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r1_same(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
   return alg_existing(p, inst, inst->operands[0]);
 }
 
-HlInst *r2_reshape_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r2_reshape_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   HlInst *inner = inst->operands[0];
   if (inner->op != HL_OP_RESHAPE || !alg_static(inst) || !alg_static(inner))
@@ -41,7 +41,7 @@ HlInst *r2_reshape_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // Random numbers have no order: they are drawn in the result's shape. The old draw goes, too, so that
 // the number of numbers drawn stays the same; what stands for it has no use.
-HlInst *r3_of_rng(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r3_of_rng(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *rng = inst->operands[0];
   if (rng->op != HL_OP_RNG || !hl_one_user(rng) || !alg_static(inst) || hl_sharding(rng))
     return NULL;
@@ -54,9 +54,10 @@ HlInst *r3_of_rng(HlPass *p, HlBuild *b, HlInst *inst) {
 enum { CHAIN = 64 };           // movements above one another that are looked through
 
 static bool is_view(HlPass *p, const HlInst *inst, AlgOnes *ones) {
+  if (inst->op != HL_OP_RESHAPE && inst->op != HL_OP_BITCAST)
+    return false;
   const HlShape *from = inst->operands[0]->shape;
-  if (inst->op != HL_OP_RESHAPE &&
-      !(inst->op == HL_OP_BITCAST && hl_reshape_is_bitcast(from, inst->shape)))
+  if (inst->op == HL_OP_BITCAST && !hl_reshape_is_bitcast(from, inst->shape))
     return false;
   return alg_static(inst) && alg_only_ones(p, from, inst->shape, ones);
 }
@@ -73,7 +74,7 @@ static bool step_up(HlPass *p, const HlInst *inst, int64_t *at, int n) {
   return true;
 }
 
-HlInst *r4_chain(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r4_chain(HlPass *p, HlBuild *b, HlInst *inst) {
   int64_t *at = alg_list(p, inst->shape->rank);
   int n = 0;
   for (int d = 0; d < inst->shape->rank; d++)
@@ -117,7 +118,7 @@ static bool merges_runs(const HlInst *reshape, const HlInst *transpose, int64_t 
 }
 
 // The outer reshape merges before the transpose instead of after it.
-HlInst *r5_hoist(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r5_hoist(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *transpose = inst->operands[0];
   int rank = inst->shape->rank;
   if (alg_sensitive(p) || !alg_options(p)->enable_hoist_transpose_of_reshape ||
@@ -138,7 +139,7 @@ HlInst *r5_hoist(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_b_transpose(b, merged, (HlI64s){permutation, rank});
 }
 
-HlInst *r6_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r6_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *broadcast = inst->operands[0];
   if (broadcast->op != HL_OP_BROADCAST || !alg_static(inst) || !alg_static(broadcast))
     return NULL;
@@ -170,7 +171,7 @@ static bool falls_into(const HlShape *from, int64_t d, const HlShape *to, int *f
 
 // Counting along one dimension becomes counting in mixed radix along several:
 // s32[6] iota as s32[2,3] is iota along 1 plus 3 times iota along 0.
-HlInst *r7_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r7_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   HlInst *iota = inst->operands[0];
   int first, end;
@@ -194,7 +195,7 @@ HlInst *r7_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 // A dimension of size 1 of the result is one of the update as well, at start 0.
-HlInst *r8_of_update(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r8_of_update(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *dus = inst->operands[0];
   AlgOnes ones;
   if (alg_sensitive(p) || dus->op != HL_OP_DYNAMIC_UPDATE_SLICE || !hl_one_user(dus) ||
@@ -222,12 +223,12 @@ HlInst *r8_of_update(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // --- Transpose --------------------------------------------------------------------------------------
 
-HlInst *r10_identity(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r10_identity(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
   return alg_ascending(hl_dims(inst)) ? alg_existing(p, inst, inst->operands[0]) : NULL;
 }
 
-HlInst *r10_transpose_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r10_transpose_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *inner = inst->operands[0];
   if (inner->op != HL_OP_TRANSPOSE || !alg_static(inst))
     return NULL;
@@ -330,7 +331,7 @@ static bool is_canonical(const HlInst *dot) {
          n_free(dot, 1) == 1;
 }
 
-HlInst *r11_of_dot(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r11_of_dot(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *dot = dot_below(p, inst);
   if (alg_options(p)->supports_non_canonical_dots || !dot || !is_canonical(dot))
     return NULL;
@@ -342,7 +343,7 @@ HlInst *r11_of_dot(HlPass *p, HlBuild *b, HlInst *inst) {
   return swaps_sides(dot, dims, n) ? turned(p, b, inst, dot, (HlI64s){dims.at, n}) : NULL;
 }
 
-HlInst *r12_of_any_dot(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r12_of_any_dot(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *dot = dot_below(p, inst);
   if (!alg_options(p)->supports_non_canonical_dots || !dot)
     return NULL;
@@ -351,7 +352,7 @@ HlInst *r12_of_any_dot(HlPass *p, HlBuild *b, HlInst *inst) {
   return swaps_sides(dot, dims, n) ? turned(p, b, inst, dot, (HlI64s){dims.at, n}) : NULL;
 }
 
-HlInst *r13_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r13_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   int64_t last = -1;
   if (!alg_static(inst))
@@ -366,7 +367,7 @@ HlInst *r13_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_b_op(b, HL_OP_RESHAPE, inst->shape, 1, &inst->operands[0], 0, NULL, 0, NULL);
 }
 
-HlInst *r14_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r14_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *broadcast = inst->operands[0];
   if (broadcast->op != HL_OP_BROADCAST || !alg_static(inst) || !alg_static(broadcast))
     return NULL;
@@ -379,7 +380,7 @@ HlInst *r14_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_broadcast(b, broadcast->operands[0], inst->shape, (HlI64s){at, dims.n});
 }
 
-HlInst *r15_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_r15_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (!alg_sensitive(p) || !hl_transpose_is_bitcast(x->shape, inst->shape, hl_dims(inst)))
     return NULL;
@@ -417,9 +418,9 @@ static bool moves_only(HlI64s dims, int cut, int to) {
   return true;
 }
 
-// f32[4,8] x as [2,2,8], transposed to [2,2,8] by {1,0,2}, as [2,16]: the upper half of x beside the
-// lower one. Each chunk is a slice, and they stand side by side along what follows the moved dimension.
-HlInst *r16_space_to_depth(HlPass *p, HlBuild *b, HlInst *inst) {
+// f32[2,3,8] x as [2,3,2,4], transposed to [2,2,3,4] by {0,2,1,3}, as [4,3,4]: each chunk of x is a slice,
+// and they stand side by side along the dimension that follows the moved one.
+HlInst *alg_r16_space_to_depth(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *transpose = inst->operands[0];
   if (alg_sensitive(p) || !alg_options(p)->rewrite_reshape_transpose_as_slice_concatenate ||
       transpose->op != HL_OP_TRANSPOSE || !hl_one_user(transpose) ||
@@ -433,7 +434,7 @@ HlInst *r16_space_to_depth(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   int to = hl_i64s_find(hl_dims(transpose), cut);
   int64_t n = parts->dim[cut], size = parts->dim[cut + 1];
-  if (n < 1 || to == cut || to == cut + 1 || to >= rank || !moves_only(hl_dims(transpose), cut, to))
+  if (n < 1 || to >= cut || !moves_only(hl_dims(transpose), cut, to))
     return NULL;
   for (int d = 0; d < rank; d++) {
     int64_t scaled = d == to - 1 ? x->shape->dim[d] * n : d == cut ? size : x->shape->dim[d];

@@ -41,12 +41,12 @@ static HlInst *result_slice(HlBuild *b, HlInst *inst, HlInst *x, const Box *box)
 
 // --- Slices of slices and pads ------------------------------------------------------------------------
 
-HlInst *s1_whole(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s1_whole(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
   return alg_static(inst) ? alg_existing(p, inst, inst->operands[0]) : NULL;
 }
 
-HlInst *s1_slice_slice(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s1_slice_slice(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *inner = inst->operands[0];
   if (inner->op != HL_OP_SLICE || !alg_static(inst) || !alg_static(inner) || !alg_unstrided(inst) ||
       !alg_unstrided(inner))
@@ -57,6 +57,10 @@ HlInst *s1_slice_slice(HlPass *p, HlBuild *b, HlInst *inst) {
     box.limit[d] += alg_slice_start(inner, d);
   }
   return result_slice(b, inst, inner->operands[0], &box);
+}
+
+static bool mixes_types(const HlInst *pad) {
+  return pad->operands[0]->shape->dtype != pad->operands[1]->shape->dtype;
 }
 
 typedef enum Where { IN_PADDING, UNDOES, INSIDE, ACROSS } Where;
@@ -82,9 +86,9 @@ static Where place(const HlInst *slice, const HlInst *pad) {
                                                                              : ACROSS;
 }
 
-HlInst *s2_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s2_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *pad = inst->operands[0];
-  if (pad->op != HL_OP_PAD || !alg_static(inst) || !alg_static(pad) ||
+  if (pad->op != HL_OP_PAD || !alg_static(inst) || !alg_static(pad) || mixes_types(pad) ||
       hl_shape_elements(inst->shape) == 0)
     return NULL;
   HlInst *x = pad->operands[0];
@@ -109,7 +113,7 @@ HlInst *s2_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
 // --- Slices of what was joined, repeated, turned --------------------------------------------------------
 
 // Only the operands that the slice meets are joined.
-HlInst *s3_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s3_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *concat = inst->operands[0];
   if (concat->op != HL_OP_CONCATENATE || !alg_static(inst) || !alg_static(concat) ||
       hl_shape_elements(inst->shape) == 0)
@@ -146,7 +150,7 @@ HlInst *s3_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
   return result_slice(b, inst, joined, &box);
 }
 
-HlInst *s4_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s4_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *broadcast = inst->operands[0];
   if (broadcast->op != HL_OP_BROADCAST || !alg_static(inst) || !alg_static(broadcast))
     return NULL;
@@ -180,7 +184,7 @@ static bool cut_front(const HlShape *x, int64_t n, Box *box) {
   return n == 1;
 }
 
-HlInst *s4_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s4_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *reshape = inst->operands[0];
   if (alg_sensitive(p) || reshape->op != HL_OP_RESHAPE || !alg_static(inst) ||
       !alg_static(reshape) || !alg_unstrided(inst) || hl_shape_elements(inst->shape) == 0)
@@ -192,26 +196,6 @@ HlInst *s4_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   Box box = new_box(p, x->shape->rank);
   if (!cut_front(x->shape, hl_shape_elements(inst->shape), &box))
     return NULL;
-  return alg_reshape(b, sliced(b, x, &box), inst->shape);
-}
-
-// A result of one element is one element of the reshape's operand.
-HlInst *s4_scalar_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
-  HlInst *reshape = inst->operands[0];
-  if (alg_sensitive(p) || reshape->op != HL_OP_RESHAPE || !alg_static(inst) ||
-      !alg_static(reshape) || !alg_unstrided(inst) || hl_shape_elements(inst->shape) != 1 ||
-      hl_shape_elements(reshape->shape) == 1)
-    return NULL;
-  HlInst *x = reshape->operands[0];
-  int64_t at = 0;
-  for (int d = 0; d < inst->shape->rank; d++)
-    at = at * reshape->shape->dim[d] + alg_slice_start(inst, d);
-  Box box = new_box(p, x->shape->rank);
-  for (int d = x->shape->rank - 1; d >= 0; d--) {
-    box.start[d] = at % x->shape->dim[d];
-    box.limit[d] = box.start[d] + 1;
-    at /= x->shape->dim[d];
-  }
   return alg_reshape(b, sliced(b, x, &box), inst->shape);
 }
 
@@ -236,7 +220,7 @@ static bool keeps_full_window(const HlInst *slice, const HlInst *fold, HlI64s *f
   return padded && folded->n > 0;
 }
 
-HlInst *s5_of_reduce_window(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s5_of_reduce_window(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *fold = inst->operands[0];
   if (!alg_options(p)->enable_window_reduce_to_reduce_replacement ||
       fold->op != HL_OP_REDUCE_WINDOW || fold->n_operands != 2 || !hl_one_user(fold) ||
@@ -253,7 +237,7 @@ HlInst *s5_of_reduce_window(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 // Mirrored: the last element that the slice takes becomes the first.
-HlInst *s6_of_reverse(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s6_of_reverse(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *reverse = inst->operands[0];
   if (reverse->op != HL_OP_REVERSE || !alg_static(inst) || hl_shape_elements(inst->shape) == 0)
     return NULL;
@@ -270,7 +254,7 @@ HlInst *s6_of_reverse(HlPass *p, HlBuild *b, HlInst *inst) {
   return part ? alg_shaped(hl_b_reverse(b, part, dims), inst->shape) : NULL;
 }
 
-HlInst *s7_stride_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s7_stride_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_static(inst))
     return NULL;
   Box box = box_of(p, inst);
@@ -322,7 +306,7 @@ static HlInst *sliced_side(HlPass *p, HlBuild *b, HlInst *inst, int side, bool *
   return whole ? x : sliced(b, x, &box);
 }
 
-HlInst *s8_of_dot(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s8_of_dot(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *dot = inst->operands[0];
   const AlgSimp *options = alg_options(p);
   if (options->layout_sensitive || !options->raise_slice_and_reduce_through_dot ||
@@ -343,9 +327,9 @@ HlInst *s8_of_dot(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // --- Pads -------------------------------------------------------------------------------------------
 
-HlInst *s9_of_empty(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s9_of_empty(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
-  if (!alg_static(inst) || hl_shape_elements(inst->operands[0]->shape) != 0)
+  if (!alg_static(inst) || mixes_types(inst) || hl_shape_elements(inst->operands[0]->shape) != 0)
     return NULL;
   return alg_broadcast(b, inst->operands[1], inst->shape, (HlI64s){0});
 }
@@ -367,7 +351,7 @@ static HlInst *padded(HlBuild *b, HlInst *x, HlInst *value, const Box *box, cons
   return pad ? alg_shaped(pad, alg_resized(b, like, pad->shape->dim)) : NULL;
 }
 
-HlInst *s9_no_gaps(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s9_no_gaps(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
   if (!alg_static(inst))
     return NULL;
@@ -381,7 +365,7 @@ HlInst *s9_no_gaps(HlPass *p, HlBuild *b, HlInst *inst) {
   return changes ? padded(b, x, inst->operands[1], &box, inst->shape) : NULL;
 }
 
-HlInst *s9_of_nothing(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s9_of_nothing(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
   HlI64s padding = hl_attr_ints(inst, HL_A_PADDING);
   for (int k = 0; k < padding.n; k++)
@@ -409,10 +393,10 @@ static const int64_t *picked(HlPass *p, const int64_t *list, HlI64s at) {
 }
 
 // Padded where it has only the dimensions that are padded, broadcast to the others after that.
-HlInst *s11_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s11_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *broadcast = inst->operands[0];
   if (broadcast->op != HL_OP_BROADCAST || !hl_one_user(broadcast) || !alg_static(inst) ||
-      !alg_static(broadcast))
+      mixes_types(inst) || !alg_static(broadcast))
     return NULL;
   HlI64s dims = padded_dims(p, inst), old = hl_dims(broadcast);
   if (dims.n == 0 || dims.n == inst->shape->rank)
@@ -431,7 +415,7 @@ HlInst *s11_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_broadcast(b, pad, inst->shape, dims);
 }
 
-HlInst *s12_negative(HlPass *p, HlBuild *b, HlInst *inst) {
+HlInst *alg_s12_negative(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_options(p)->enable_negative_padding_replacement || !alg_static(inst))
     return NULL;
   Box box = padding_of(p, inst), cut = new_box(p, inst->shape->rank);

@@ -1,4 +1,5 @@
-// opt/cpu_dot.c: how XLA's CPU backend computes a dot. By the shape of one product (without batch):
+// opt/cpu_dot.c: how XLA's CPU backend computes dots and convolutions. A dot, by the shape of one
+// product (without batch):
 //
 //   a vector, or one row or one column, comes out   tiled matrix times vector
 //   both operands have a side of at most 3          naive loops
@@ -127,6 +128,37 @@ int hl_cpu_dot_column_major_operand(const HlInst *inst) {
   if (inst->op == HL_OP_DOT)
     return column_major_of_dot(inst);
   return inst->op == HL_OP_FUSION && inst->n_calls == 1 ? column_major_of_fusion(inst) : -1;
+}
+
+// --- Convolutions ---------------------------------------------------------------------------------
+
+static bool spatial_from(HlI64s dims, int64_t first) {
+  for (int k = 0; k < dims.n; k++)
+    if (dims.at[k] != first + k)
+      return false;
+  return true;
+}
+
+static bool has_reversal(const HlInst *inst) {
+  HlWindow window = hl_window(inst);
+  for (int k = 0; k < window.n; k++)
+    if (window.at[k].reversal)
+      return true;
+  return false;
+}
+
+bool hl_cpu_library_convolution(const HlInst *inst) {
+  const HlShape *input = inst->operands[0]->shape, *kernel = inst->operands[1]->shape;
+  const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
+  if (!labels || hl_shape_elements(input) == 0 || hl_shape_elements(kernel) == 0 ||
+      (input->dtype != HL_F16 && input->dtype != HL_F32) || has_reversal(inst))
+    return false;
+  int n = labels->output_spatial.n;
+  return n >= 1 && n <= 3 && spatial_from(labels->input_spatial, 1) &&
+         spatial_from(labels->kernel_spatial, 0) && spatial_from(labels->output_spatial, 1) &&
+         labels->input_batch == 0 && labels->input_feature == input->rank - 1 &&
+         labels->output_batch == 0 && labels->output_feature == inst->shape->rank - 1 &&
+         labels->kernel_input == kernel->rank - 2 && labels->kernel_output == kernel->rank - 1;
 }
 
 // --- What YNN takes as it stands ------------------------------------------------------------------

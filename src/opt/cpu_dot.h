@@ -1,4 +1,4 @@
-// opt/cpu_dot.h: how XLA's CPU backend computes a dot, which several passes decide by.
+// opt/cpu_dot.h: how XLA's CPU backend computes dots and convolutions, which several passes decide by.
 #ifndef HILO_OPT_CPU_DOT_H
 #define HILO_OPT_CPU_DOT_H
 
@@ -20,6 +20,8 @@ bool hl_cpu_dot_folds_transpose(const HlInst *dot);
 bool hl_cpu_dot_wants_row_major(const HlInst *dot);
 // The operand that is better read column-major: the matrix of vector times matrix; -1: none.
 int hl_cpu_dot_column_major_operand(const HlInst *inst);
+// The convolution may go to Eigen's: batch, space, features; kernel space, in, out; one to three spatial dimensions.
+bool hl_cpu_library_convolution(const HlInst *inst);
 // An op that goes to a library as it stands, element types included: passes that widen narrow types leave it.
 bool hl_cpu_library_takes(const HlInst *inst);
 

@@ -12,6 +12,7 @@
 // computed by its own code, which adds as it writes.
 
 #include "opt/fusion.h"
+#include "opt/passes.h"
 
 // --- What the emitters can do -------------------------------------------------------------------
 
@@ -100,16 +101,9 @@ static bool is_better_alone(const HlInst *inst) {
 
 enum { MAX_REDUCES = 5 };
 
-// Kernels of many reductions take the compiler too long.
-static bool has_many_reduces(const HlInst *fusion) {
-  int n = 0;
-  for (const HlInst *inst = fusion_body(fusion)->first; inst; inst = inst->next)
-    n += inst->op == HL_OP_REDUCE;
-  return n > MAX_REDUCES;
-}
-
 static bool suits_fusion(Fuser *f, const HlInst *producer, HlInst *consumer, int operand) {
-  if (producer->op == HL_OP_REDUCE && has_many_reduces(consumer))
+  // Kernels of many reductions take the compiler too long.
+  if (producer->op == HL_OP_REDUCE && fuser_n_reduces(f, consumer) > MAX_REDUCES)
     return false;
   return !fuser_repeats_code(f, consumer, operand);
 }
@@ -135,8 +129,9 @@ static bool should_fuse(Fuser *f, HlInst *consumer, int operand) {
   // A constant alone is no reason to make a fusion.
   if (!is_fusion && producer->op == HL_OP_CONSTANT)
     return false;
-  return is_matrix_of_small_product(consumer, operand) || is_loop_fusible(consumer) ||
-         (is_fusion && fusion_kind(consumer) == HL_WORD_fusion_kind_LOOP);
+  if (is_fusion)
+    return fusion_kind(consumer) == HL_WORD_fusion_kind_LOOP || is_loop_fusible(consumer);
+  return is_matrix_of_small_product(consumer, operand) || is_loop_fusible(consumer);
 }
 
 static int choose_kind(const HlInst *producer, const HlInst *consumer) {
@@ -144,8 +139,11 @@ static int choose_kind(const HlInst *producer, const HlInst *consumer) {
                                                  : HL_WORD_fusion_kind_LOOP;
 }
 
-// Computations that are part of an instruction (a reducer, a comparison) are written into its code.
+// Computations that are part of an instruction (a reducer, a comparison) are written into its code;
+// what nobody calls is never run.
 static bool is_part_of_instruction(const HlComp *comp) {
+  if (!comp->first_call)
+    return comp != comp->module->entry;
   for (const HlCall *call = comp->first_call; call; call = call->next)
     switch (call->caller->op) {
     case HL_OP_CALL:

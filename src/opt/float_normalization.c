@@ -11,6 +11,9 @@
 // collectives run inside a library and may not convert: they are written anew in H if they are a
 // single op; otherwise the collective stays.
 //
+// bf16-mixed-precision-removal does the same where an op mixes bf16 and f32, element_type_converter wherever
+// a type occurs that its options name.
+//
 // With allow_excess_precision a later convert of `a` back to H reads a' itself. XLA's CPU backend
 // has almost no op for the narrow types; XLA's GPU backend moves data and does bf16 arithmetic.
 
@@ -26,6 +29,8 @@ typedef struct Norm {
   HlDtype low, high;
   bool gpu;
   bool excess;
+  bool mixed_only;      // ops of the narrow type alone are fine
+  bool everywhere;      // no op of the narrow type is
 } Norm;
 
 // --- Which types --------------------------------------------------------------------------------
@@ -40,7 +45,7 @@ static HlDtype wider(HlDtype low) {
   }
 }
 
-static Norm norm_of(HlPass *p) {
+static Norm norm_of(HlPass *p) {  // its name says for which type
   HlDtype low = hl_dtype_by_text(hl_str(p->info->name + strlen("float-normalization-")));
   return (Norm){.p = p,
                 .low = low,
@@ -151,7 +156,18 @@ static bool gpu_computes(const Norm *n, const HlInst *inst) {
   }
 }
 
+static bool mixes(const Norm *n, const HlInst *inst) {
+  bool low = hl_has_type(inst->shape, n->low), high = hl_has_type(inst->shape, n->high);
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    low |= hl_has_type(inst->operands[k]->shape, n->low);
+    high |= hl_has_type(inst->operands[k]->shape, n->high);
+  }
+  return low && high;
+}
+
 static bool target_computes(const Norm *n, const HlInst *inst) {
+  if (n->mixed_only || n->everywhere)
+    return n->mixed_only && !mixes(n, inst);
   if (n->gpu)
     return gpu_computes(n, inst);
   return n->low == HL_BF16 && hl_cpu_library_takes(inst);
@@ -321,23 +337,49 @@ static void normalize(const Norm *n, HlInst *inst) {
   hl_commit(n->p, back);
 }
 
-bool pass_float_normalization(HlPass *p);
-bool pass_float_normalization(HlPass *p) {
-  Norm n = norm_of(p);
+// --- The passes -----------------------------------------------------------------------------------
+
+static bool run(const Norm *n) {
+  HlPass *p = n->p;
   p->relay_control = true;
   int n_comps;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n_comps);
   for (int c = 0; c < n_comps; c++) {
-    if (!hl_comp_alive(comps[c]) || !is_rewritten(&n, comps[c]))
+    if (!hl_comp_alive(comps[c]) || !is_rewritten(n, comps[c]))
       continue;
     HlMark mark = hl_arena_mark(p->arena);
     int n_insts;
     HlInst **insts = hl_pass_insts(p, comps[c], &n_insts);
     for (int k = 0; k < n_insts; k++)
-      if (hl_alive(insts[k]) && uses_low(&n, insts[k]) && !is_never_touched(insts[k]) &&
-          !target_computes(&n, insts[k]))
-        normalize(&n, insts[k]);
+      if (hl_alive(insts[k]) && uses_low(n, insts[k]) && !is_never_touched(insts[k]) &&
+          !target_computes(n, insts[k]))
+        normalize(n, insts[k]);
     hl_arena_release(p->arena, mark);
   }
   return true;
+}
+
+bool pass_float_normalization(HlPass *p);
+bool pass_float_normalization(HlPass *p) {
+  Norm n = norm_of(p);
+  return run(&n);
+}
+
+bool pass_bf16_mixed_precision_removal(HlPass *p);
+bool pass_bf16_mixed_precision_removal(HlPass *p) {
+  Norm n = {.p = p, .low = HL_BF16, .high = HL_F32, .mixed_only = true};
+  return run(&n);
+}
+
+bool pass_element_type_converter(HlPass *p);
+bool pass_element_type_converter(HlPass *p) {
+  const char *from = hl_pass_text(p, "from"), *to = hl_pass_text(p, "to");
+  Norm n = {.p = p,
+            .low = hl_dtype_by_text(hl_str(from)),
+            .high = hl_dtype_by_text(hl_str(to)),
+            .everywhere = true};
+  if (n.low == HL_NO_DTYPE || n.high == HL_NO_DTYPE || n.low == n.high)
+    return hl_error(p->cx, (HlPos){0}, "expected two element types as from and to, but got '%s' and '%s'",
+                    from, to);
+  return run(&n);
 }

@@ -71,6 +71,16 @@ bool fuser_repeats_code(Fuser *f, HlInst *fusion, int operand) {
   return fusion_code_too_long(*code, fusion->operands[operand], operand);
 }
 
+int fuser_n_reduces(Fuser *f, const HlInst *fusion) {
+  int *n = &f->n_reduces[fusion->id];
+  if (*n == 0) {
+    *n = 1;
+    for (const HlInst *inst = fusion_body(fusion)->first; inst; inst = inst->next)
+      *n += inst->op == HL_OP_REDUCE;
+  }
+  return *n - 1;
+}
+
 // --- Fusing -------------------------------------------------------------------------------------
 
 static HlInst *wrap_consumer(Fuser *f, HlInst *producer, HlInst *consumer, int kind) {
@@ -88,31 +98,39 @@ static HlInst *wrap_consumer(Fuser *f, HlInst *producer, HlInst *consumer, int k
 
 // Reads of the fusion's operands after operand `at` gave way to the producer's operands. A producer
 // whose elements are read again passes that on; else its own reads count.
-static void follow_reads(Fuser *f, const HlInst *fusion, const bool *before, int n_before, int at,
-                         HlInst *producer) {
-  bool *now = HL_ARRAY(f->p->arena, bool, fusion->n_operands + 1);
-  for (int k = 0; k < n_before; k++)
-    if (k != at)
-      now[k - (k > at)] = before[k];
+static void follow_reads(Fuser *f, const HlInst *fusion, int n_before, int at, HlInst *producer) {
+  bool *again = f->again[fusion->id];
+  bool was_read_again = again[at];
+  memmove(again + at, again + at + 1, (size_t)(n_before - at - 1));
+  if ((int)fusion->n_operands > n_before) {
+    bool *grown = HL_ARRAY(f->p->arena, bool, fusion->n_operands);
+    again = memcpy(grown, again, (size_t)n_before - 1);
+  } else {
+    memset(again + n_before - 1, 0, (size_t)((int)fusion->n_operands - (n_before - 1)));
+  }
   for (uint32_t k = 0; k < producer->n_operands; k++)
-    if (before[at] || fuser_reuses(f, producer, (int)k))
-      now[fusion_operand_index(fusion, producer->operands[k])] = true;
-  f->again[fusion->id] = now;
+    if (was_read_again || fuser_reuses(f, producer, (int)k))
+      again[fusion_operand_index(fusion, producer->operands[k])] = true;
+  f->again[fusion->id] = again;
 }
 
 static HlInst *fuse(Fuser *f, HlInst *producer, HlInst *consumer) {
   HlInst *fusion = wrap_consumer(f, producer, consumer, f->policy->kind(producer, consumer));
-  const bool *before = again_of_fusion(f, fusion);
+  again_of_fusion(f, fusion);
   FusionCode **code = &f->code[fusion->id];
   if (f->policy->may_duplicate && !*code)
     *code = fusion_code_of(f->p->arena, fusion);
   int n_before = (int)fusion->n_operands, at = fusion_operand_index(fusion, producer);
   const HlInst *copy = fusion_fuse(f->p->arena, fusion, producer);
-  follow_reads(f, fusion, before, n_before, at, producer);
+  follow_reads(f, fusion, n_before, at, producer);
   if (*code && producer->op != HL_OP_FUSION)
     fusion_code_fused(f->p->arena, *code, fusion, at, copy);
   else
     *code = NULL;
+  if (producer->op == HL_OP_FUSION)
+    f->n_reduces[fusion->id] = 0;
+  else if (f->n_reduces[fusion->id] > 0)
+    f->n_reduces[fusion->id] += producer->op == HL_OP_REDUCE;
   return fusion;
 }
 
@@ -129,16 +147,18 @@ static int nearest_first(const void *a, const void *b) {
   return x->operand - y->operand;
 }
 
-static Candidate *candidates(const Fuser *f, const HlInst *consumer, int *n) {
-  Candidate *found = HL_ARRAY(f->p->arena, Candidate, consumer->n_operands + 1);
-  *n = 0;
+// The operands that are still in the queue. They stay valid until the next call.
+static const Candidate *candidates(Fuser *f, const HlInst *consumer, int *n) {
+  f->candidates.n = 0;
   for (uint32_t k = 0; k < consumer->n_operands; k++) {
-    int place = f->place[consumer->operands[k]->id];
-    if (place >= 0)
-      found[(*n)++] = (Candidate){(int)k, place};
+    Candidate found = {(int)k, f->place[consumer->operands[k]->id]};
+    if (found.place >= 0)
+      hl_buf_add(&f->candidates, &found, sizeof found);
   }
-  qsort(found, (size_t)*n, sizeof *found, nearest_first);
-  return found;
+  *n = (int)(f->candidates.n / sizeof(Candidate));
+  if (*n > 1)
+    qsort(f->candidates.at, (size_t)*n, sizeof(Candidate), nearest_first);
+  return (const Candidate *)(const void *)f->candidates.at;
 }
 
 static void enqueue(Fuser *f, HlInst *inst) {
@@ -192,6 +212,7 @@ static void start(Fuser *f, HlComp *comp) {
   f->keep_whole = HL_ARRAY(arena, bool, f->n_ids);
   f->again = HL_ARRAY(arena, bool *, f->n_ids);
   f->code = HL_ARRAY(arena, FusionCode *, f->n_ids);
+  f->n_reduces = HL_ARRAY(arena, int, f->n_ids);
   f->queue = HL_ARRAY(arena, HlInst *, n + 1);
   f->n_queue = 0;
   for (int k = 0; k < n; k++)
@@ -220,5 +241,6 @@ bool fusion_run(HlPass *p, const FusionPolicy *policy) {
   for (int k = 0; k < n; k++)
     if (comps[k]->n_insts > 1 && !(policy->skips && policy->skips(comps[k])))
       fuse_comp(&f, comps[k]);
+  hl_buf_free(&f.candidates);
   return true;
 }

@@ -82,7 +82,8 @@ bool fuser_may_fuse(Fuser *f, HlInst *consumer, int operand);
 bool fuser_reuses(Fuser *f, HlInst *consumer, int operand);
 // Fusing this operand into a fusion would have its code written out too many times.
 bool fuser_repeats_code(Fuser *f, HlInst *fusion, int operand);
-// The computation that is being worked on is fresh: nothing has been fused in it yet.
+// How many reductions a fusion holds.
+int fuser_n_reduces(Fuser *f, const HlInst *fusion);
 HlPass *fuser_pass(const Fuser *f);
 
 #endif

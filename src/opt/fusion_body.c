@@ -1,6 +1,7 @@
 // opt/fusion_body.c: fusions are made and grow: producers, users and further results join the body.
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

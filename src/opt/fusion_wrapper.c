@@ -6,6 +6,8 @@
 //   r = f32[8] tanh(x)     =>     r = f32[8] fusion(x), kind=kLoop, calls={ ROOT tanh(x) }
 
 #include "opt/fusion.h"
+#include "opt/layouts.h"
+#include "opt/passes.h"
 
 // Operations that run as code of their own, or need no code.
 static bool stands_alone(HlOp op) {
@@ -23,8 +25,16 @@ static bool stands_alone(HlOp op) {
   }
 }
 
+// A copy that only moves bytes is a memcpy, not a kernel.
+static bool changes_layout(const HlInst *copy) {
+  const HlShape *from = copy->operands[0]->shape;
+  return hl_shape_is_array(copy->shape) && !hl_is_complex(copy->shape->dtype) &&
+         hl_dtype_info[copy->shape->dtype].bits >= 8 && !hl_same_order(from, copy->shape);
+}
+
 static bool is_wrapped(const HlInst *inst) {
   switch (inst->op) {
+  case HL_OP_COPY: return changes_layout(inst);
   case HL_OP_BITCAST_CONVERT:
   case HL_OP_BROADCAST:
   case HL_OP_DYNAMIC_SLICE:
@@ -44,6 +54,8 @@ static bool is_wrapped(const HlInst *inst) {
 
 // Bodies of control flow; what other instructions call is part of their code.
 static bool is_body_of_code(const HlComp *comp) {
+  if (!comp->first_call)
+    return comp == comp->module->entry;
   for (const HlCall *call = comp->first_call; call; call = call->next)
     switch (call->caller->op) {
     case HL_OP_CALL:

@@ -179,7 +179,8 @@ static void constrain_conditional(Layouts *a, HlInst *inst) {
 // --- One computation in one round -------------------------------------------------------------------
 
 static void mandatory_wishes(Layouts *a, LayoutComp *c) {
-  for (HlInst *inst = c->comp->first; inst; inst = inst->next) {
+  for (uint32_t k = 0; k < c->comp->n_insts; k++) {
+    HlInst *inst = c->insts[k];
     if (inst->op == HL_OP_INFEED)
       layout_want_result(a, inst, orders_of_shape(a, inst->shape), layout_must(a));
     else if (inst->op == HL_OP_OUTFEED)
@@ -189,7 +190,8 @@ static void mandatory_wishes(Layouts *a, LayoutComp *c) {
     else if (is_constrained_collective(inst))
       constrain_collective(a, inst);
   }
-  for (HlInst *inst = c->comp->first; inst; inst = inst->next) {
+  for (uint32_t k = 0; k < c->comp->n_insts; k++) {
+    HlInst *inst = c->insts[k];
     if (inst->op == HL_OP_CALL)
       constrain_call(a, inst);
     else if (inst->op == HL_OP_WHILE)
@@ -202,9 +204,9 @@ static void mandatory_wishes(Layouts *a, LayoutComp *c) {
 }
 
 static void custom_call_wishes(Layouts *a, LayoutComp *c) {
-  for (HlInst *inst = c->comp->first; inst; inst = inst->next)
-    if (is_constrained_call(inst))
-      constrain_custom_call(a, inst);
+  for (uint32_t k = 0; k < c->comp->n_insts; k++)
+    if (is_constrained_call(c->insts[k]))
+      constrain_custom_call(a, c->insts[k]);
 }
 
 // Row-major is what remains for arrays that nobody is particular about, one after the other.
@@ -291,12 +293,18 @@ static void lay_out_comp(Layouts *a, LayoutComp *c) {
 static bool must_copy_operand(const HlInst *inst, int operand) {
   if (inst->op == HL_OP_SEND)
     return operand == 0;
-  return is_constrained_call(inst) && layout_forwards(inst, operand);
+  const HlAttr *aliasing = hl_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING);
+  if (!aliasing || !is_constrained_call(inst))
+    return false;
+  for (int k = 0; k < aliasing->aliases.n; k++)
+    if (aliasing->aliases.at[k].number == operand)
+      return true;
+  return false;
 }
 
-// An operand that its user hands through, and that must lie in a given order, becomes a copy of its
-// own, whose layout can be chosen.
-static void copy_handed_through(HlPass *p, HlInst *inst) {
+// An operand that its user writes into or hands through, and that must lie in a given order, becomes
+// a copy of its own, whose layout can be chosen.
+static void copy_shared_operands(HlPass *p, HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     HlInst *x = inst->operands[k];
     if (!must_copy_operand(inst, (int)k) || !hl_shape_is_array(x->shape) ||
@@ -329,7 +337,7 @@ static bool prepare(HlPass *p) {
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       if (inst->op == HL_OP_BITCAST && !comp->is_fusion)
         return hl_inst_error(p->cx, inst, "layouts are assigned before there are bitcasts");
-      copy_handed_through(p, inst);
+      copy_shared_operands(p, inst);
       if (inst->op == HL_OP_CONDITIONAL)
         own_branches(p, inst);
     }

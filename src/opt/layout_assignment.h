@@ -52,6 +52,7 @@ typedef struct LayoutUse {
 // What is known about one computation.
 typedef struct LayoutComp {
   HlComp *comp;
+  HlInst **insts;             // n_insts in order of creation: the order in which wishes are made
   LayoutBuffer ***leaf;       // by instruction id: the buffer of each leaf (NULL: a token)
   LayoutUse **use;            // by instruction id: of each operand
   LayoutBuffer **buffers;     // all that its instructions define, in list order
@@ -106,7 +107,9 @@ LayoutComp *layout_comp_new(Layouts *a, HlComp *comp);
 // Leaves of a shape, tokens included, in order: written to `out`, returns how many.
 int layout_flatten(const HlShape *shape, const HlShape **out);
 int layout_n_leaves(const HlShape *shape);
-// The operand is (in part) handed through: its buffers are those of the result.
+// The first leaf under a path into a shape.
+int layout_leaf_at(const HlShape *shape, HlI64s path);
+// The operand is handed through: its buffers are those of the result.
 bool layout_forwards(const HlInst *inst, int operand);
 
 // --- layout_choose.c: which layout follows from which ---------------------------------------------------

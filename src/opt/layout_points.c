@@ -28,12 +28,6 @@ int layout_flatten(const HlShape *shape, const HlShape **out) {
 
 // --- Handing through ----------------------------------------------------------------------------
 
-// Which leaf of the operands (as one list) a leaf of the result is. -1: its own.
-static const HlAliases *aliases_of(const HlInst *inst) {
-  const HlAttr *attr = hl_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING);
-  return attr ? &attr->aliases : NULL;
-}
-
 static bool hands_all_through(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_TUPLE:
@@ -48,17 +42,11 @@ static bool hands_all_through(const HlInst *inst) {
 }
 
 bool layout_forwards(const HlInst *inst, int operand) {
-  if (hands_all_through(inst))
-    return inst->op != HL_OP_ADD_DEPENDENCY || operand == 0;
-  const HlAliases *aliases = aliases_of(inst);
-  for (int k = 0; aliases && k < aliases->n; k++)
-    if (aliases->at[k].number == operand)
-      return true;
-  return false;
+  return hands_all_through(inst) && (inst->op != HL_OP_ADD_DEPENDENCY || operand == 0);
 }
 
 // The first leaf that lies under a tuple path.
-static int leaf_at(const HlShape *shape, HlI64s path) {
+int layout_leaf_at(const HlShape *shape, HlI64s path) {
   int leaf = 0;
   for (int k = 0; k < path.n && shape->dtype == HL_TUPLE; k++) {
     for (int e = 0; e < path.at[k] && e < shape->rank; e++)
@@ -82,7 +70,7 @@ static void hold(Layouts *a, LayoutBuffer *buffer, HlInst *inst) {
 static LayoutBuffer **leaf_of_element(LayoutComp *c, const HlInst *take) {
   const HlInst *tuple = take->operands[0];
   int64_t index = hl_attr_int(take, HL_A_INDEX);
-  int first = leaf_at(tuple->shape, (HlI64s){&index, 1});
+  int first = layout_leaf_at(tuple->shape, (HlI64s){&index, 1});
   return layout_leaves(c, tuple) + first;
 }
 
@@ -108,24 +96,12 @@ static void own_leaves(Layouts *a, HlInst *inst, LayoutBuffer **leaves, HlBuf *b
   const HlShape **shape = HL_ARRAY(a->arena, const HlShape *, n);
   layout_flatten(inst->shape, shape);
   for (int k = 0; k < n; k++) {
-    if (leaves[k] || !hl_is_array_dtype(shape[k]->dtype))
+    if (!hl_is_array_dtype(shape[k]->dtype))
       continue;
     LayoutBuffer *buffer = HL_NEW(a->arena, LayoutBuffer);
     *buffer = (LayoutBuffer){.inst = inst, .leaf = k, .array = shape[k]};
     leaves[k] = buffer;
     hl_buf_add(buffers, &buffer, sizeof buffer);
-  }
-}
-
-static void alias_leaves(LayoutComp *c, const HlInst *inst, LayoutBuffer **leaves) {
-  const HlAliases *aliases = aliases_of(inst);
-  for (int k = 0; aliases && k < aliases->n; k++) {
-    const HlAlias *alias = &aliases->at[k];
-    if (alias->number < 0 || alias->number >= inst->n_operands)
-      continue;
-    const HlInst *operand = inst->operands[alias->number];
-    leaves[leaf_at(inst->shape, alias->output)] =
-        layout_leaves(c, operand)[leaf_at(operand->shape, alias->index)];
   }
 }
 
@@ -136,7 +112,6 @@ static void add_inst(Layouts *a, LayoutComp *c, HlInst *inst, HlBuf *buffers) {
     leaves = handed_through(a, c, inst, n);
   } else {
     leaves = HL_ARRAY(a->arena, LayoutBuffer *, n + 1);
-    alias_leaves(c, inst, leaves);
     own_leaves(a, inst, leaves, buffers);
   }
   c->leaf[inst->id] = leaves;
@@ -147,6 +122,17 @@ static void add_inst(Layouts *a, LayoutComp *c, HlInst *inst, HlBuf *buffers) {
     c->use[inst->id][k] = (LayoutUse){.user = inst, .number = (int)k};
 }
 
+static HlInst **by_creation(Layouts *a, const HlComp *comp) {
+  HlInst **slot = HL_ARRAY(a->arena, HlInst *, comp->next_order + 1);
+  for (HlInst *inst = comp->first; inst; inst = inst->next)
+    slot[inst->order] = inst;
+  uint32_t n = 0;
+  for (uint32_t k = 0; k < comp->next_order; k++)
+    if (slot[k])
+      slot[n++] = slot[k];
+  return slot;
+}
+
 LayoutComp *layout_comp_new(Layouts *a, HlComp *comp) {
   LayoutComp *c = HL_NEW(a->arena, LayoutComp);
   c->comp = comp;
@@ -154,6 +140,7 @@ LayoutComp *layout_comp_new(Layouts *a, HlComp *comp) {
   c->is_entry = comp == comp->module->entry;
   c->leaf = HL_ARRAY(a->arena, LayoutBuffer **, comp->next_id);
   c->use = HL_ARRAY(a->arena, LayoutUse *, comp->next_id);
+  c->insts = by_creation(a, comp);
   HlBuf buffers = {0};
   for (HlInst *inst = comp->first; inst; inst = inst->next)
     add_inst(a, c, inst, &buffers);

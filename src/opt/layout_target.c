@@ -61,39 +61,9 @@ static void want_result_major(Layouts *a, HlInst *inst, int64_t dim) {
 
 // --- CPU ----------------------------------------------------------------------------------------
 
-static bool spatial_from(HlI64s dims, int64_t first) {
-  for (int k = 0; k < dims.n; k++)
-    if (dims.at[k] != first + k)
-      return false;
-  return true;
-}
-
-static bool has_reversal(const HlInst *inst) {
-  HlWindow window = hl_window(inst);
-  for (int k = 0; k < window.n; k++)
-    if (window.at[k].reversal)
-      return true;
-  return false;
-}
-
-// In the form that Eigen's convolution takes: batch, space, features; kernel space, in, out.
-static bool is_library_convolution(const HlInst *inst) {
-  const HlShape *input = inst->operands[0]->shape, *kernel = inst->operands[1]->shape;
-  const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
-  if (!labels || hl_shape_elements(input) == 0 || hl_shape_elements(kernel) == 0 ||
-      (input->dtype != HL_F16 && input->dtype != HL_F32) || has_reversal(inst))
-    return false;
-  int n = labels->output_spatial.n;
-  return n >= 1 && n <= 3 && spatial_from(labels->input_spatial, 1) &&
-         spatial_from(labels->kernel_spatial, 0) && spatial_from(labels->output_spatial, 1) &&
-         labels->input_batch == 0 && labels->input_feature == input->rank - 1 &&
-         labels->output_batch == 0 && labels->output_feature == inst->shape->rank - 1 &&
-         labels->kernel_input == kernel->rank - 2 && labels->kernel_output == kernel->rank - 1;
-}
-
 static bool cpu_wants_row_major(const HlInst *inst) {
   if (inst->op == HL_OP_CONVOLUTION)
-    return is_library_convolution(inst);
+    return hl_cpu_library_convolution(inst);
   if (inst->op == HL_OP_DOT)
     return hl_cpu_dot_wants_row_major(inst);
   return is_call_of(inst, "TopK");
@@ -137,7 +107,8 @@ static void want_operands_row_major(Layouts *a, HlInst *inst) {
 
 void layout_cpu_wishes(Layouts *a) {
   char *known = HL_ARRAY(a->arena, char, a->now->comp->next_id);
-  for (HlInst *inst = a->now->comp->first; inst; inst = inst->next) {
+  for (uint32_t k = 0; k < a->now->comp->n_insts; k++) {
+    HlInst *inst = a->now->insts[k];
     int columns = -1;
     if (cpu_wants_row_major(inst))
       want_all_row_major(a, inst);

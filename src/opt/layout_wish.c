@@ -80,6 +80,17 @@ static bool buffer_gives_way(const LayoutBuffer *buffer, LayoutWeight weight) {
          weight.priority > buffer->weight.priority;
 }
 
+// A result that shares memory with an operand lies like it.
+static void want_alias(Layouts *a, LayoutBuffer *buffer) {
+  const HlAttr *attr = hl_attr(buffer->inst, HL_A_OUTPUT_TO_OPERAND_ALIASING);
+  for (int k = 0; attr && k < attr->aliases.n; k++) {
+    const HlAlias *alias = &attr->aliases.at[k];
+    if (alias->index.n == 0 && alias->number < buffer->inst->n_operands &&
+        layout_leaf_at(buffer->inst->shape, alias->output) == buffer->leaf)
+      layout_want_array_use(a, buffer->inst, (int)alias->number, buffer->order, buffer->weight);
+  }
+}
+
 void layout_want_buffer(Layouts *a, LayoutBuffer *buffer, LayoutOrder order, LayoutWeight weight) {
   if (!buffer->order) {
     buffer->order = order;
@@ -95,6 +106,7 @@ void layout_want_buffer(Layouts *a, LayoutBuffer *buffer, LayoutOrder order, Lay
     buffer->changes++;
   }
   add_item(a, new_item(a, buffer, NULL, buffer->weight));
+  want_alias(a, buffer);
 }
 
 // Small operands of an update, and slices about to be reshaped, have less to say.
@@ -253,11 +265,27 @@ static LayoutBuffer *own_result(Layouts *a, const HlInst *inst, int operand) {
   return leaves[inst->shape->dtype == HL_TUPLE ? operand : 0];
 }
 
+static void follow_to_alias(Layouts *a, LayoutUse *use) {
+  const HlAttr *attr = hl_attr(use->user, HL_A_OUTPUT_TO_OPERAND_ALIASING);
+  for (int k = 0; attr && k < attr->aliases.n; k++) {
+    const HlAlias *alias = &attr->aliases.at[k];
+    if (alias->number != use->number)
+      continue;
+    LayoutBuffer *buffer =
+        layout_leaves(a->now, use->user)[layout_leaf_at(use->user->shape, alias->output)];
+    if (buffer && use->order[0])
+      layout_want_buffer(a, buffer, use->order[0],
+                         (LayoutWeight){false, layout_goes_deep(use->user), use->weight.priority});
+  }
+}
+
 static void follow_use(Layouts *a, LayoutUse *use) {
   HlInst *user = use->user, *operand = user->operands[use->number];
   if (is_small(operand->shape))
     return;
   follow_to_defs(a, operand, use->order, use->weight.priority);
+  if (user->op == HL_OP_CUSTOM_CALL)
+    follow_to_alias(a, use);
   if (!hl_shape_is_array(operand->shape) || is_constrained_collective(user) ||
       layout_forwards(user, use->number))
     return;

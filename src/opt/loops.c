@@ -142,8 +142,7 @@ static bool *find_needed(LoopPart *part, HlInst *const *wanted, int n) {
   const HlComp *comp = part->from;
   bool *needed = HL_ARRAY(part->p->arena, bool, comp->next_id);
   for (int k = 0; k < n; k++)
-    if (wanted[k])
-      needed[wanted[k]->id] = true;
+    needed[wanted[k]->id] = true;
   for (const HlInst *inst = comp->last; inst; inst = inst->prev) {
     if (!needed[inst->id] && !hl_has_control(inst) && hl_is_pure(inst))
       continue;
@@ -237,17 +236,15 @@ static HlComp *new_condition(HlPass *p, const HlBuild *b, const LoopPlan *plan,
 
 static HlComp *new_body(HlPass *p, const HlBuild *b, const LoopPlan *plan, const HlShape *state) {
   LoopPart part = open_part(p, b, plan, LOOP_IN_BODY, state);
-  HlInst **wanted = HL_ARRAY(p->arena, HlInst *, loop_slots(plan->loop) + 1);
+  HlInst **wanted = HL_ARRAY(p->arena, HlInst *, plan->n + plan->n_used + 1);
   HlInst **next = HL_ARRAY(p->arena, HlInst *, plan->n + 1);
-  bool wants_all = false;
-  for (int k = 0; k < plan->n; k++)
-    wants_all |= plan->from[k] < 0;
-  for (int k = 0, n = loop_slots(plan->loop); wants_all && k < n; k++)
-    wanted[k] = loop_next(plan->loop, k);
+  int n_wanted = 0;
   for (int k = 0; k < plan->n; k++)
     if (plan->from[k] >= 0)
-      wanted[plan->from[k]] = loop_next(plan->loop, plan->from[k]);
-  copy_needed(&part, find_needed(&part, wanted, loop_slots(plan->loop)));
+      wanted[n_wanted++] = loop_next(plan->loop, plan->from[k]);
+  for (int k = 0; k < plan->n_used; k++)
+    wanted[n_wanted++] = plan->used[k];
+  copy_needed(&part, find_needed(&part, wanted, n_wanted));
   for (int k = 0; k < plan->n; k++) {
     next[k] = plan->from[k] >= 0 ? loop_part_copy(&part, loop_next(plan->loop, plan->from[k]))
                                  : plan->next(&part, k, plan->user);
@@ -334,6 +331,36 @@ HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan) {
   if (plan->open)
     plan->open(&after, plan->user);
   return whole_state(&after);
+}
+
+void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,
+               int64_t *channel) {
+  const int n = loop_slots(loop);
+  const HlComp *body = hl_while_body(loop);
+  LoopPart part = {.p = p, .place = LOOP_AFTER, .b = *b, .loop = loop, .from = body};
+  part.map = HL_ARRAY(p->arena, HlInst *, body->next_id);
+  part.slot = HL_ARRAY(p->arena, HlInst *, n + 1);
+  HlInst **wanted = HL_ARRAY(p->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++) {
+    part.slot[k] = slot[k];
+    wanted[k] = loop_next(loop, k);
+  }
+  copy_needed(&part, find_needed(&part, wanted, n));
+  for (int k = 0; k < n; k++)
+    next[k] = loop_part_copy(&part, wanted[k]);
+  for (const HlInst *inst = body->first; channel && inst; inst = inst->next)
+    if (part.map[inst->id] && hl_has_attr(inst, HL_A_CHANNEL_ID) &&
+        (hl_op_info[inst->op].traits & HL_T_COLLECTIVE))
+      hl_set_int(part.map[inst->id], HL_A_CHANNEL_ID, (*channel)++);
+}
+
+int64_t loop_free_channel(HlPass *p) {
+  int64_t next = 1;
+  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (hl_has_attr(inst, HL_A_CHANNEL_ID) && hl_attr_int(inst, HL_A_CHANNEL_ID) >= next)
+        next = hl_attr_int(inst, HL_A_CHANNEL_ID) + 1;
+  return next;
 }
 
 void loop_drop_comp(HlPass *p, HlComp *comp) {

@@ -75,6 +75,9 @@ typedef struct LoopPlan {
   // Gives values (part->slot, or part->map of an instruction that is not to be copied) to old slots
   // that have no place. What is made and not used is erased. May be NULL.
   void (*open)(LoopPart *part, void *user);
+  // Instructions of the old body whose copies `next` asks for (loop_part_copy).
+  HlInst *const *used;
+  int n_used;
   // The next value of a new slot that `from` has no old slot for, in the new body. May be NULL: none.
   HlInst *(*next)(LoopPart *part, int k, void *user);
   void *user;
@@ -87,6 +90,12 @@ HlInst *loop_part_copy(LoopPart *part, const HlInst *inst);
 // Builds the new loop and, from it, a tuple like the old loop's result, to be committed in its place
 // (the caller calls hl_begin and hl_commit). NULL after reporting.
 HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan);
+// One turn of the body in b's computation: from the values of all slots to the next ones. Collectives
+// get channels of their own from *channel on (see loop_free_channel); NULL: they keep theirs, as those
+// of one turn may.
+void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,
+               int64_t *channel);
+int64_t loop_free_channel(HlPass *p);  // no instruction of the module has it or a greater one
 // hl_commit, then erases the old computations if nobody calls them any more.
 bool loop_commit(HlPass *p, HlInst *loop, HlInst *by);
 // Erases a computation that nobody calls, and what only it called.

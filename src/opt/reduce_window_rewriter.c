@@ -10,7 +10,9 @@
 //            blocks of 3 => [3 4 5]  => [3  7 12]  + totals [0 3 15] => [ 6 10 15]
 //                           [6 7 8]     [6 13 21]                       [21 28 36]
 //
-// The reducer is taken to be associative and the initial value to be its identity, as the op demands.
+// The reducer is taken to be associative, as the op demands, and the initial value to be its identity
+// unless it is known not to be.
+#include "opt/reducers.h"
 #include "opt/windows.h"
 
 typedef struct Scan {
@@ -60,6 +62,8 @@ static bool is_long_scan(HlInst *inst, Scan *scan) {
   scan->length = inst->operands[0]->shape->dim[scan->dim];
   const HlInst *root = scan->combine->root;
   if (root->shape->dtype == HL_TUPLE && root->op != HL_OP_TUPLE)
+    return false;
+  if (!may_repeat_init(scan->combine, scan->init[0]))
     return false;
   return scan->length > scan->base && is_scan_window(&window.at[scan->dim], scan->length, scan);
 }
@@ -129,26 +133,9 @@ static HlInst *before_block(HlPass *p, HlBuild *b, const Scan *s, HlInst *totals
               : NULL;
 }
 
-// The reducer, or of one that returns a tuple the computation of its k-th element alone.
-static HlComp *reducer_of(HlBuild *b, const Scan *s, int k) {
-  if (s->combine->root->op != HL_OP_TUPLE)
-    return s->combine;
-  HlBuild bare = {.cx = b->cx, .comp = b->comp, .loc = b->loc};
-  HlBuild in = hl_b_nested(&bare, hl_arena_printf(hl_b_module(b)->arena, "%s.clone",
-                                                  s->combine->name->text));
-  int n = s->combine->n_params;
-  HlInst **params = HL_ARRAY(hl_b_module(b)->arena, HlInst *, n);
-  for (int j = 0; j < n; j++)
-    params[j] = hl_b_parameter(&in, s->combine->params[j]->shape, NULL);
-  HlInst *all = hl_graft(in.comp, s->combine, n, params, NULL);
-  hl_set_root(in.comp, all->operands[k]);
-  hl_erase(all);
-  return in.comp;
-}
-
 static HlInst *combine_blocks(HlPass *p, HlBuild *b, const Scan *s, HlInst *const *operands,
                               int k) {
-  HlComp *reducer = reducer_of(b, s, k);
+  HlComp *reducer = reducer_element(b, s->combine, k);
   HlAttr dims = {.key = HL_A_DIMENSIONS,
                  .ints = dims_from(hl_b_module(b)->arena, 0, s->rank + 1)};
   (void)p;

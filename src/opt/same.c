@@ -47,7 +47,7 @@ static bool counts(const HlAttr *attr) {
   return attr->key != HL_A_METADATA && attr->key != HL_A_ORIGIN && attr->key != HL_A_STATISTICS;
 }
 
-static bool same_attrs(const HlInst *a, const HlInst *b) {
+bool same_attrs(const HlInst *a, const HlInst *b) {
   int j = 0;
   for (int k = 0; k < a->n_attrs; k++) {
     if (!counts(&a->attrs[k]))

@@ -17,7 +17,9 @@ Same same_new(HlPass *p, bool layouts);
 bool same_shape(const Same *same, const HlShape *a, const HlShape *b);
 uint64_t same_shape_hash(const HlShape *shape);
 
-// Op, shape, attributes (metadata aside) and called computations; not the operands, names or control edges.
+// Metadata and what else says nothing about values aside.
+bool same_attrs(const HlInst *a, const HlInst *b);
+// Op, shape, attributes and called computations; not the operands, names or control edges.
 bool same_inst(Same *same, const HlInst *a, const HlInst *b);
 uint64_t same_inst_hash(Same *same, const HlInst *inst);
 

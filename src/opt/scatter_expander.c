@@ -12,6 +12,7 @@
 // simple: only scatters of one index vector, whose loop runs once and is then inlined.
 // indeterministic: only those whose result depends on the order, which the loop fixes.
 #include "opt/gathers.h"
+#include "opt/reducers.h"
 
 typedef struct Scatter {
   const HlInst *inst;
@@ -127,27 +128,8 @@ static HlInst *update_row(HlPass *p, HlBuild *b, const Scatter *s, HlInst *updat
   return row ? hl_b_reshape(b, row, s->window.n, s->window.at) : NULL;
 }
 
-// The combiner as a computation of its k-th result alone.
-static HlComp *combiner_of(HlBuild *b, const HlComp *combiner, int k) {
-  if (combiner->root->shape->dtype != HL_TUPLE)
-    return (HlComp *)combiner;
-  HlBuild bare = {.cx = b->cx, .comp = b->comp, .loc = b->loc};
-  HlBuild in = hl_b_nested(&bare, combiner->name->text);
-  HlInst **params = HL_ARRAY(hl_b_module(b)->arena, HlInst *, combiner->n_params);
-  for (int j = 0; j < combiner->n_params; j++)
-    params[j] = hl_b_parameter(&in, combiner->params[j]->shape, NULL);
-  HlInst *all = hl_graft(in.comp, combiner, combiner->n_params, params, NULL);
-  HlInst *one = hl_b_element(&in, all, k);
-  if (!one)
-    return NULL;
-  hl_set_root(in.comp, one);
-  if (!all->first_use)
-    hl_erase(all);
-  return in.comp;
-}
-
 static HlInst *combine(HlPass *p, HlBuild *b, const Scatter *s, int k, HlInst *const *operands) {
-  HlComp *combiner = combiner_of(b, hl_to_apply(s->inst), k);
+  HlComp *combiner = reducer_element(b, hl_to_apply(s->inst), k);
   HlAttr dims = {.key = HL_A_DIMENSIONS,
                  .ints = dims_from(hl_b_module(b)->arena, 0, s->window.n)};
   (void)p;

@@ -6,8 +6,9 @@
 //   w = f32[128] reduce-window(x, 0), window={size=32 stride=32}
 //   r = f32[] reduce(w, 0), dimensions={0}
 //
-// Windows that reach beyond the end are padded with the initial value, which is taken to be the
-// identity of the reducer. What is left is reduced in two steps again, when the pass runs again.
+// Windows that reach beyond the end are padded with the initial value, which may be
+// folded in any number of times. What is left is reduced in two steps again, when the pass runs again.
+#include "opt/reducers.h"
 #include "opt/windows.h"
 
 static bool is_long(const HlInst *reduce, int64_t size) {
@@ -34,6 +35,8 @@ static HlInst *split(HlPass *p, HlBuild *b, HlInst *reduce) {
   int64_t size = hl_pass_int(p, "window");
   if (reduce->n_operands != 2 || reduce->shape->dtype == HL_TUPLE || !is_long(reduce, size) ||
       !all_static(reduce) || hl_shape_elements(reduce->operands[0]->shape) == 0)
+    return NULL;
+  if (!may_repeat_init(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   HlInst *x = reduce->operands[0];
   HlWindowDim *window = unit_window(p->arena, x->shape->rank);

@@ -205,7 +205,8 @@ static bool flatten(HlPass *p, HlInst *loop) {
   hl_begin(p, "flatten", loop, &b);
   add_leaves(&s, &b, s.init, s.start, &s.n_new);
   LoopPlan plan = {.loop = loop, .prefix = "", .suffix = ".clone", .n = n, .init = s.start,
-                   .at = s.at, .from = s.from, .open = open_nested, .next = next_leaf, .user = &s};
+                   .at = s.at, .from = s.from, .open = open_nested, .next = next_leaf,
+                   .used = hl_while_body(loop)->root->operands, .n_used = s.n, .user = &s};
   return loop_commit(p, loop, loop_rebuild(p, &b, &plan));
 }
 

@@ -7,6 +7,8 @@
 //   w = while(x), ...   =>   w = call(x), to_apply=w_computation,
 //                                frontend_attributes={xla_cpu_small_call="true"}
 
+#include <string.h>
+
 #include "hilo/cost.h"
 #include "opt/loops.h"
 
@@ -26,6 +28,18 @@ static bool is_small(HlPass *p, const HlInst *loop) {
   HlCost turn = hl_cost_comp(body), test = hl_cost_comp(condition);
   double bytes = turn.bytes_read + turn.bytes_written + test.bytes_read + test.bytes_written;
   return bytes < (double)hl_pass_int(p, "small_buffer_access_size");
+}
+
+// The loop is all that a small call runs.
+static bool is_hoisted(const HlInst *loop) {
+  const HlComp *comp = loop->comp;
+  if (comp->root != loop || loop->operands[0]->op != HL_OP_PARAMETER || !comp->first_call)
+    return false;
+  const HlDict *dict = hl_attr_ptr(comp->first_call->caller, HL_A_FRONTEND_ATTRIBUTES);
+  for (int k = 0; dict && k < dict->n; k++)
+    if (strcmp(dict->key[k]->text, "xla_cpu_small_call") == 0)
+      return true;
+  return false;
 }
 
 static void mark_small(HlModule *m, HlInst *call) {
@@ -56,7 +70,7 @@ bool pass_while_small(HlPass *p) {
   HlInst **loops = loop_all(p, &n);
   for (int k = 0; k < n; k++)
     if (hl_alive(loops[k]) && loop_is_plain(loops[k]) && !hl_has_control(loops[k]) &&
-        is_small(p, loops[k]))
+        !is_hoisted(loops[k]) && is_small(p, loops[k]))
       hoist(p, loops[k]);
   return true;
 }

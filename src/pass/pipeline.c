@@ -51,9 +51,21 @@ static bool unexpected(Reader *r, const char *wanted) {
 
 // --- Names --------------------------------------------------------------------------------------
 
+// XLA's names mix '-' and '_': nobody should have to remember which stands where.
+static bool same_name(HlStr name, const char *row) {
+  size_t k = 0;
+  for (; k < name.n && row[k]; k++)
+    if (name.at[k] != row[k] && !(strchr("-_", name.at[k]) && strchr("-_", row[k])))
+      return false;
+  return k == name.n && !row[k];
+}
+
 const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name) {
   for (int k = 0; k < table->n; k++)
     if (hl_str_is(name, table->at[k].name))
+      return &table->at[k];
+  for (int k = 0; k < table->n; k++)
+    if (same_name(name, table->at[k].name))
       return &table->at[k];
   return NULL;
 }
@@ -123,8 +135,10 @@ static bool read_row(Reader *r, HlPipelineItem *item, const HlPipelineInfo *row)
 
 static bool resolve(Reader *r, HlPipelineItem *item) {
   item->pass = hl_pass_find(r->passes, hl_str(item->name));
-  if (item->pass)
+  if (item->pass) {
+    item->name = item->pass->name;
     return check_options(r, item);
+  }
   const HlPipelineInfo *row = find_pipeline(r->pipelines, item->name);
   return row ? read_row(r, item, row) : unknown_name(r, item->name);
 }

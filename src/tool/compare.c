@@ -34,9 +34,13 @@ static double magnitude(const HlLiteral *lit, int64_t k) {
   return hl_is_complex(lit->shape->dtype) ? hypot(re, hl_literal_imag(lit, k)) : fabs(re);
 }
 
-static Bounds bounds_for(const HlLiteral *expected, double tolerance) {
-  double r = rounding(expected->shape->dtype);
+static Bounds bounds_for(const HlLiteral *expected, const HlCompareOptions *options) {
+  double r = rounding(expected->shape->dtype), tolerance = options->tolerance;
   Bounds b = {.tolerance = tolerance, .scale = 1, .abs = r, .rel = r};
+  if (options->abs_bound > 0)
+    b.abs = options->abs_bound;
+  if (options->rel_bound > 0)
+    b.rel = options->rel_bound;
   for (int64_t k = 0; tolerance >= 0 && k < expected->n; k++) {
     double x = magnitude(expected, k);
     if (isfinite(x) && x > b.scale)
@@ -172,7 +176,7 @@ static HlLiteral *turned(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
 }
 
 static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected,
-                         double tolerance, int vectors, HlMismatch *out) {
+                         const HlCompareOptions *options, int vectors, HlMismatch *out) {
   *out = (HlMismatch){.first = -1, .worst = -1, .n = expected->n};
   out->same_shape = hl_shape_same_dims(actual->shape, expected->shape) &&
                     actual->n == expected->n &&
@@ -183,7 +187,7 @@ static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
   if (copy)
     actual = copy;
   if (hl_is_float(expected->shape->dtype) || hl_is_complex(expected->shape->dtype)) {
-    Bounds b = bounds_for(expected, tolerance);
+    Bounds b = bounds_for(expected, options);
     compare_floats(actual, expected, &b, out);
   } else {
     compare_exact(actual, expected, out);
@@ -195,11 +199,13 @@ static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
 
 bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral *const *expected,
                 const HlCompareOptions *options, HlMismatch *out) {
+  static const HlCompareOptions usual = {.tolerance = -1};
   bool equal = true;
+  if (!options)
+    options = &usual;
   for (int k = 0; k < n; k++) {
-    int vectors = options && k < options->n_vectors ? options->vectors[k] : 0;
-    if (!compare_leaf(cx, actual[k], expected[k], options ? options->tolerance : -1, vectors,
-                      &out[k]))
+    int vectors = k < options->n_vectors ? options->vectors[k] : 0;
+    if (!compare_leaf(cx, actual[k], expected[k], options, vectors, &out[k]))
       equal = false;
   }
   return equal;

@@ -1,0 +1,72 @@
+// opt/reducers.c: initial values that do not count, and single results of reducers.
+#include "opt/reducers.h"
+
+#include <math.h>
+
+// Bits of a signed or unsigned integer type, all set where `ones`.
+static int64_t extreme_int(HlDtype dtype, bool least) {
+  int bits = hl_dtype_info[dtype].bits;
+  if (hl_is_unsigned(dtype))
+    return least ? 0 : bits >= 64 ? -1 : ((int64_t)1 << bits) - 1;
+  int64_t most = bits >= 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
+  return least ? -most - 1 : most;
+}
+
+// The least or greatest value of the type is what `init` is everywhere.
+static bool is_extreme(const HlInst *init, bool least) {
+  HlDtype dtype = init->shape->dtype;
+  if (dtype == HL_PRED)
+    return hl_is_all_int(init, least ? 0 : 1);
+  if (hl_is_integral(dtype))
+    return hl_is_all_int(init, extreme_int(dtype, least));
+  return hl_is_float(dtype) && hl_is_all(init, least ? -INFINITY : INFINITY);
+}
+
+static bool is_all_ones(const HlInst *init) {
+  HlDtype dtype = init->shape->dtype;
+  if (dtype == HL_PRED)
+    return hl_is_all_int(init, 1);
+  return hl_is_all_int(init, hl_is_unsigned(dtype) ? extreme_int(dtype, false) : -1);
+}
+
+bool is_identity_of(const HlComp *reducer, const HlInst *init) {
+  switch (hl_reducer(reducer)) {
+  case HL_OP_ADD:
+  case HL_OP_OR:
+  case HL_OP_XOR: return hl_is_all(init, 0) || hl_is_all_int(init, 0);
+  case HL_OP_MULTIPLY: return hl_is_all(init, 1);
+  case HL_OP_MAXIMUM: return is_extreme(init, true);
+  case HL_OP_MINIMUM: return is_extreme(init, false);
+  case HL_OP_AND: return is_all_ones(init);
+  default: return false;
+  }
+}
+
+bool may_repeat_init(const HlComp *reducer, const HlInst *init) {
+  switch (hl_reducer(reducer)) {
+  case HL_OP_ADD:
+  case HL_OP_XOR:
+  case HL_OP_MULTIPLY: return is_identity_of(reducer, init);
+  default: return true;
+  }
+}
+
+HlComp *reducer_element(HlBuild *b, HlComp *reducer, int k) {
+  if (reducer->root->shape->dtype != HL_TUPLE)
+    return reducer;
+  HlBuild bare = {.cx = b->cx, .comp = b->comp, .loc = b->loc};
+  HlBuild in = hl_b_nested(
+      &bare, hl_arena_printf(hl_b_module(b)->arena, "%s.clone", reducer->name->text));
+  int n = reducer->n_params;
+  HlInst **params = HL_ARRAY(hl_b_module(b)->arena, HlInst *, n);
+  for (int j = 0; j < n; j++)
+    params[j] = hl_b_parameter(&in, reducer->params[j]->shape, NULL);
+  HlInst *all = hl_graft(in.comp, reducer, n, params, NULL);
+  HlInst *one = hl_b_element(&in, all, k);
+  if (!one)
+    return NULL;
+  hl_set_root(in.comp, one);
+  if (!all->first_use)
+    hl_erase(all);
+  return in.comp;
+}

@@ -1,0 +1,138 @@
+// opt/while_all_reduce.c
+//
+// while-loop-all-reduce-code-motion: what every turn sums over the devices and adds to a slot that nothing
+// else in the loop reads, each device adds up by itself; one all-reduce behind the loop does the rest.
+//
+//   (i, s) = while((0, s0)), body: (i + 1, s + all-reduce(x))
+//   =>  (i, l) = while((0, 0)), body: (i + 1, l + x);  s = s0 + all-reduce(l)
+//
+// The same with multiply, minimum and maximum, where the all-reduce is of the same op.
+
+#include <math.h>
+
+#include "opt/loops.h"
+
+bool pass_while_all_reduce(HlPass *p);
+
+typedef struct Sums {
+  HlPass *p;
+  HlInst *loop;
+  HlInst **sum;         // by slot: the all-reduce in the body; NULL: the slot stays
+} Sums;
+
+// The only use of slot k in the body, or NULL if there are others, there or in the condition.
+static HlInst *only_reader(const HlInst *loop, int k) {
+  HlInst *reader = NULL;
+  const HlComp *body = hl_while_body(loop), *condition = hl_while_condition(loop);
+  for (const HlUse *use = condition->params[0]->first_use; use; use = use->next)
+    if (loop_slot_of(use->user) != k ? loop_slot_of(use->user) < 0 : use->user->first_use != NULL)
+      return NULL;
+  for (const HlUse *use = body->params[0]->first_use; use; use = use->next) {
+    int slot = loop_slot_of(use->user);
+    if (slot < 0)
+      return NULL;
+    for (const HlUse *read = use->user->first_use; slot == k && read; read = read->next) {
+      if (reader)
+        return NULL;
+      reader = read->user;
+    }
+  }
+  return reader;
+}
+
+static bool can_move(const HlInst *sum, const HlInst *into) {
+  return sum->op == HL_OP_ALL_REDUCE && sum->n_operands == 1 && hl_shape_is_array(sum->shape) &&
+         sum->shape == sum->operands[0]->shape && !hl_has_control(sum) && sum != sum->comp->root &&
+         sum->first_use == sum->last_use && hl_reducer(hl_to_apply(sum)) == (HlOp)into->op &&
+         !hl_shape_is_dynamic(sum->shape) && !hl_is_complex(sum->shape->dtype);
+}
+
+// The all-reduce that slot k gathers; NULL: it does something else.
+static HlInst *gathered(const HlInst *loop, int k) {
+  HlInst *into = loop_next(loop, k);
+  if (into->n_operands != 2 || only_reader(loop, k) != into || hl_has_control(into) ||
+      into->first_use != into->last_use || into->shape != loop->shape->element[k])
+    return NULL;
+  if (into->op != HL_OP_ADD && into->op != HL_OP_MULTIPLY && into->op != HL_OP_MAXIMUM &&
+      into->op != HL_OP_MINIMUM)
+    return NULL;
+  for (int side = 0; side < 2; side++)
+    if (loop_slot_of(into->operands[1 - side]) == k && can_move(into->operands[side], into))
+      return into->operands[side];
+  return NULL;
+}
+
+static HlInst *neutral(HlBuild *b, HlOp op, const HlShape *shape) {
+  const HlDtype dtype = shape->dtype;
+  const int bits = hl_dtype_info[dtype].bits;
+  const bool is_max = op == HL_OP_MAXIMUM;
+  HlInst *x;
+  if (op == HL_OP_ADD || op == HL_OP_MULTIPLY)
+    x = hl_b_scalar(b, dtype, op == HL_OP_MULTIPLY);
+  else if (hl_is_float(dtype))
+    x = hl_b_scalar(b, dtype, is_max ? -INFINITY : INFINITY);
+  else if (hl_is_signed(dtype))
+    x = hl_b_scalar_int(b, dtype, is_max ? -(int64_t)((uint64_t)1 << (bits - 2)) * 2
+                                         : (int64_t)(((uint64_t)1 << (bits - 1)) - 1));
+  else
+    x = hl_b_scalar_int(b, dtype, is_max ? 0 : -1);
+  return hl_b_broadcast(b, x, shape->rank, shape->dim, (HlI64s){0});
+}
+
+static void open(LoopPart *part, void *user) {
+  const Sums *s = user;
+  for (int k = 0; k < loop_slots(s->loop); k++) {
+    HlInst *sum = s->sum[k];
+    if (!sum)
+      continue;
+    HlInst *own = hl_b_element(&part->b, part->state, k);
+    if (part->place == LOOP_IN_BODY) {
+      part->map[sum->id] = own;  // not to be copied, nor asked for
+    } else if (part->place == LOOP_AFTER) {
+      HlInst *all = hl_inst_copy(part->b.comp, sum, NULL, 1, &own);
+      HlInst *init = hl_b_element(&part->b, s->loop->operands[0], k);
+      part->slot[k] = hl_b_binary(&part->b, (HlOp)loop_next(s->loop, k)->op, init, all);
+    }
+  }
+}
+
+static HlInst *next(LoopPart *part, int k, void *user) {
+  const Sums *s = user;
+  HlInst *own = hl_b_element(&part->b, part->state, k);
+  return hl_b_binary(&part->b, (HlOp)loop_next(s->loop, k)->op, own,
+                     loop_part_copy(part, s->sum[k]->operands[0]));
+}
+
+static void move_sums(HlPass *p, HlInst *loop) {
+  const int n = loop_slots(loop);
+  Sums s = {p, loop, HL_ARRAY(p->arena, HlInst *, n + 1)};
+  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1), n_used = 0;
+  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1), **used = HL_ARRAY(p->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++) {
+    s.sum[k] = gathered(loop, k);
+    at[k] = from[k] = s.sum[k] ? -1 : k;
+    if (s.sum[k])
+      used[n_used++] = s.sum[k]->operands[0];
+  }
+  if (n_used == 0)
+    return;
+  HlBuild b;
+  hl_begin(p, "all-reduce", loop, &b);
+  for (int k = 0; k < n; k++)
+    init[k] = s.sum[k] ? neutral(&b, (HlOp)loop_next(loop, k)->op, loop->shape->element[k])
+                       : hl_b_element(&b, loop->operands[0], k);
+  LoopPlan plan = {.loop = loop, .prefix = "", .suffix = ".clone", .n = n, .init = init, .at = at,
+                   .from = from, .open = open, .next = next, .used = used, .n_used = n_used,
+                   .user = &s};
+  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+}
+
+bool pass_while_all_reduce(HlPass *p) {
+  int n;
+  HlInst **loops = loop_all(p, &n);
+  for (int k = 0; k < n; k++)
+    if (hl_comp_alive(loops[k]->comp) && hl_alive(loops[k]) && loop_is_plain(loops[k]) &&
+        !hl_has_control(loops[k]))
+      move_sums(p, loops[k]);
+  return true;
+}
