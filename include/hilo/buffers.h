@@ -110,8 +110,9 @@ typedef struct HlLive {
   HlRange *range;              // by value index
   bool total;                  // everything reachable is scheduled
 } HlLive;
-// Schedules come from the computations, or where they have none from hl_print_order.
-HlLive *hl_live_new(HlArena *arena, const HlFlow *flow);
+// Orders of execution are taken from `order`, by comp->id, where that is given, else from the schedules, and where there
+// are none from hl_print_order.
+HlLive *hl_live_new(HlArena *arena, const HlFlow *flow, HlInst **const *order);
 
 // --- Assignment --------------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ void hl_add_control(HlInst *pred, HlInst *succ);     // no effect if there alrea
 void hl_remove_control(HlInst *pred, HlInst *succ);
 void hl_set_shape(HlInst *inst, const HlShape *shape);
 void hl_set_root(HlComp *comp, HlInst *root);
+bool hl_stands_before(const HlInst *a, const HlInst *b);  // in the list of their computation; in constant time
 void hl_set_name(HlInst *inst, const HlSym *name);
 void hl_comp_set_name(HlComp *comp, const HlSym *name);
 void hl_set_loc(HlInst *inst, HlLoc loc);

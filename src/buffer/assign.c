@@ -488,7 +488,7 @@ HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m,
     return NULL;
   HlArena *scratch = hl_arena_new();
   Assign a = {.arena = arena, .scratch = scratch, .flow = flow, .options = options};
-  a.live = hl_live_new(arena, flow);
+  a.live = hl_live_new(arena, flow, NULL);
   a.draw_of = HL_ARRAY(scratch, int32_t, flow->n_values + 1);
   memset(a.draw_of, 0xff, sizeof *a.draw_of * flow->n_values);
   a.reusable = HL_ARRAY(scratch, int32_t, flow->n_buffers + 1);

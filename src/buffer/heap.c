@@ -225,82 +225,145 @@ typedef struct Chunk {
   int64_t offset, end;
 } Chunk;
 
-// Placed intervals by start time: a segment tree of the latest end below each node.
+static int by_offset(const void *a, const void *b) {
+  const Chunk *x = a, *y = b;
+  return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+// Placed intervals by start time: a segment tree of the latest end below each node. Each has its chunk of
+// memory; chunks are numbered as they are placed, and most are ranked by offset, so that those which a
+// query meets come out in order without sorting: they are marked in a set of bits by rank. Only the
+// newest have no rank yet.
+enum { MAX_FRESH = 256 };
 typedef struct Tree {
   int64_t width;               // a power of two above all times
   int64_t *latest;             // 2 * width nodes; -1: nothing
-  Chunk *chunk;                // by start time
+  int32_t *chunk_at;           // by start time
+  Chunk *chunk;                // by number
+  int n, n_ranked;
+  int32_t *rank;               // by number, of the ranked
+  Chunk *ranked;
+  uint64_t *mark;              // by rank
+  Chunk *met;                  // what a query found, by offset
+  int n_met;
+  Chunk fresh[MAX_FRESH];      // unranked ones that the query met
+  int n_fresh;
+  bool fresh_met[MAX_FRESH];   // by number from n_ranked on
 } Tree;
 
-static void tree_add(Tree *t, int64_t start, int64_t end, Chunk chunk) {
-  t->chunk[start] = chunk;
+typedef struct Numbered {
+  Chunk chunk;                 // first, for by_offset
+  int32_t number;
+} Numbered;
+
+static void rank_chunks(Tree *t, HlArena *arena) {
+  HlMark mark = hl_arena_mark(arena);
+  Numbered *list = HL_ARRAY(arena, Numbered, t->n + 1);
+  for (int k = 0; k < t->n; k++)
+    list[k] = (Numbered){t->chunk[k], k};
+  qsort(list, (size_t)t->n, sizeof *list, by_offset);
+  for (int k = 0; k < t->n; k++) {
+    t->rank[list[k].number] = k;
+    t->ranked[k] = list[k].chunk;
+  }
+  t->n_ranked = t->n;
+  hl_arena_release(arena, mark);
+}
+
+static int add_chunk(Tree *t, HlArena *arena, Chunk chunk) {
+  if (t->n - t->n_ranked == MAX_FRESH)
+    rank_chunks(t, arena);
+  t->chunk[t->n] = chunk;
+  return t->n++;
+}
+
+static void tree_add(Tree *t, int64_t start, int64_t end, int chunk) {
+  t->chunk_at[start] = chunk;
   for (int64_t node = start + t->width; node > 0; node /= 2)
     if (t->latest[node] < end)
       t->latest[node] = end;
 }
 
-typedef struct Used {
-  Chunk *at;
-  int n, capacity;
-  HlArena *arena;
-} Used;
-
-static void used_add(Used *u, Chunk chunk) {
-  if (u->n == u->capacity) {
-    int capacity = u->capacity > 0 ? 2 * u->capacity : 256;
-    Chunk *at = HL_ARRAY(u->arena, Chunk, capacity);
-    if (u->n > 0)
-      memcpy(at, u->at, sizeof *at * (size_t)u->n);
-    u->at = at;
-    u->capacity = capacity;
+static void meet(Tree *t, int32_t chunk) {
+  if (chunk < t->n_ranked) {
+    int32_t rank = t->rank[chunk];
+    t->mark[rank / 64] |= 1ull << (rank % 64);
+  } else if (!t->fresh_met[chunk - t->n_ranked]) {
+    t->fresh_met[chunk - t->n_ranked] = true;
+    t->fresh[t->n_fresh++] = t->chunk[chunk];
   }
-  u->at[u->n++] = chunk;
 }
 
-// Collects what was placed for any time of [start, end].
-static void tree_overlapping(const Tree *t, int64_t start, int64_t end, Used *out) {
-  int64_t stack[130];          // two for each level of the tree
-  int64_t low[130], high[130];
-  int depth = 0;
-  stack[0] = 1;
-  low[0] = 0;
-  high[depth++] = t->width;
-  while (depth > 0) {
-    depth--;
-    int64_t node = stack[depth], from = low[depth], to = high[depth], middle = (from + to) / 2;
-    if (from > end || t->latest[node] < start)
-      continue;
-    if (to - from == 1) {
-      used_add(out, t->chunk[from]);
-      continue;
+// Marks what was placed for any time of [start, end]; as deep as the tree.
+static void walk(Tree *t, int64_t node, int64_t from, int64_t to, int64_t start, int64_t end) {
+  while (to - from > 1) {
+    int64_t middle = (from + to) / 2;
+    bool left = t->latest[2 * node] >= start;
+    bool right = middle <= end && t->latest[2 * node + 1] >= start;
+    if (left && right)
+      walk(t, 2 * node, from, middle, start, end);
+    else if (!left && !right)
+      return;
+    node = right ? 2 * node + 1 : 2 * node;
+    *(right ? &from : &to) = middle;
+  }
+  meet(t, t->chunk_at[from]);
+}
+
+// What is in the memory at any time of [start, end]; several such queries add up.
+static void tree_overlapping(Tree *t, int64_t start, int64_t end) {
+  if (t->latest[1] >= start)
+    walk(t, 1, 0, t->width, start, end);
+}
+
+// The chunks met, by offset, in t->met; the next query starts anew.
+static void collect(Tree *t) {
+  qsort(t->fresh, (size_t)t->n_fresh, sizeof *t->fresh, by_offset);
+  int fresh = 0, words = (t->n_ranked + 63) / 64;
+  t->n_met = 0;
+  for (int w = 0; w < words; w++) {
+    for (uint64_t bits = t->mark[w]; bits; bits &= bits - 1) {
+      Chunk chunk = t->ranked[64 * w + __builtin_ctzll(bits)];
+      while (fresh < t->n_fresh && t->fresh[fresh].offset < chunk.offset)
+        t->met[t->n_met++] = t->fresh[fresh++];
+      t->met[t->n_met++] = chunk;
     }
-    stack[depth] = 2 * node;
-    low[depth] = from;
-    high[depth++] = middle;
-    stack[depth] = 2 * node + 1;
-    low[depth] = middle;
-    high[depth++] = to;
+    t->mark[w] = 0;
   }
+  while (fresh < t->n_fresh)
+    t->met[t->n_met++] = t->fresh[fresh++];
+  t->n_fresh = 0;
+  memset(t->fresh_met, 0, sizeof t->fresh_met);
 }
 
-static int by_offset(const void *a, const void *b) {
-  const Chunk *x = a, *y = b;
-  return x->offset < y->offset ? -1 : x->offset > y->offset;
+static Tree new_tree(HlArena *arena, int64_t times, int intervals) {
+  Tree t = {.width = 1};
+  while (t.width < times)
+    t.width *= 2;
+  t.latest = HL_ARRAY(arena, int64_t, 2 * t.width);
+  memset(t.latest, 0xff, sizeof *t.latest * (size_t)(2 * t.width));
+  t.chunk_at = HL_ARRAY(arena, int32_t, t.width);
+  t.chunk = HL_ARRAY(arena, Chunk, intervals + 1);
+  t.ranked = HL_ARRAY(arena, Chunk, intervals + 1);
+  t.rank = HL_ARRAY(arena, int32_t, intervals + 1);
+  t.mark = HL_ARRAY(arena, uint64_t, intervals / 64 + 1);
+  t.met = HL_ARRAY(arena, Chunk, 2 * intervals + 1);
+  return t;
 }
 
 static int64_t align(int64_t offset, int64_t alignment) {
   return (offset + alignment - 1) / alignment * alignment;
 }
 
-// The start of the smallest gap that `most` bytes fit in; gaps smaller than `size` are no gaps.
-static int64_t find_gap(Used *used, int64_t size, int64_t most, int64_t alignment) {
-  qsort(used->at, (size_t)used->n, sizeof *used->at, by_offset);
+// The start of the smallest gap that `most` bytes fit in, among the chunks met; gaps smaller than
+// `size` are no gaps.
+static int64_t find_gap(const Tree *t, int64_t size, int64_t most, int64_t alignment) {
   int64_t best = -1, best_size = INT64_MAX, free_from = 0;
-  for (int k = 0; k < used->n;) {
-    Chunk run = used->at[k++];
-    for (; k < used->n && used->at[k].offset < run.end; k++)
-      if (used->at[k].end > run.end)
-        run.end = used->at[k].end;
+  for (int k = 0; k < t->n_met;) {
+    Chunk run = t->met[k++];
+    for (; k < t->n_met && t->met[k].offset < run.end; k++)
+      if (t->met[k].end > run.end)
+        run.end = t->met[k].end;
     int64_t gap = run.offset - free_from;
     if (gap >= size && gap >= most && gap < best_size) {
       best = free_from;
@@ -341,25 +404,19 @@ static int64_t place_all(const Heap *h, Compare *compare, int64_t *offset) {
     if (h->at[k].leader == k && h->at[k].size > 0)
       order[n++] = &h->at[k];
   qsort(order, (size_t)n, sizeof *order, compare);
-  Tree tree = {.width = 1};
-  while (tree.width < h->now + 1)
-    tree.width *= 2;
-  tree.latest = HL_ARRAY(h->scratch, int64_t, 2 * tree.width);
-  memset(tree.latest, 0xff, sizeof *tree.latest * (size_t)(2 * tree.width));
-  tree.chunk = HL_ARRAY(h->scratch, Chunk, tree.width);
-  Used used = {.arena = h->scratch};
+  Tree tree = new_tree(h->scratch, h->now + 1, h->n);
   int64_t size = 0;
   for (int k = 0; k < n; k++) {
     int32_t leader = order[k]->leader;
-    used.n = 0;
     for (int32_t j = leader; j >= 0; j = h->at[j].next)
-      tree_overlapping(&tree, h->at[j].start, h->at[j].end, &used);
-    int64_t at = find_gap(&used, order[k]->size, order[k]->most, h->alignment);
+      tree_overlapping(&tree, h->at[j].start, h->at[j].end);
+    collect(&tree);
+    int64_t at = find_gap(&tree, order[k]->size, order[k]->most, h->alignment);
     offset[leader] = at;
-    Chunk chunk = {at, at + order[k]->most};
+    int chunk = add_chunk(&tree, h->scratch, (Chunk){at, at + order[k]->most});
     for (int32_t j = leader; j >= 0; j = h->at[j].next)
       tree_add(&tree, h->at[j].start, h->at[j].end, chunk);
-    size = chunk.end > size ? chunk.end : size;
+    size = at + order[k]->most > size ? at + order[k]->most : size;
   }
   hl_arena_release(h->scratch, mark);
   return size;

@@ -18,6 +18,7 @@ typedef struct Flatten {
   HlLive *live;
   const HlFlow *flow;
   HlArena *scratch;
+  HlInst **const *order;  // by comp->id, may be NULL
   int64_t **time;       // [comp->id][inst->id], -1 where not reached
   Span *span;           // by comp->id
 } Flatten;
@@ -39,9 +40,10 @@ static Frame start_frame(Flatten *f, const HlComp *comp, const HlInst *async) {
   for (uint32_t k = 0; k < comp->next_id; k++)
     time[k] = -1;
   f->span[comp->id] = (Span){.start = f->live->n, .async = async, .done = true};
-  if (!comp->schedule)
+  HlInst **order = f->order ? f->order[comp->id] : comp->schedule;
+  if (!order)
     f->live->total = false;
-  return (Frame){comp, comp->schedule ? comp->schedule : hl_print_order(f->scratch, comp), 0, 0};
+  return (Frame){comp, order ? order : hl_print_order(f->scratch, comp), 0, 0};
 }
 
 static void flatten(Flatten *f) {
@@ -185,7 +187,7 @@ static void separate(HlLive *live, HlArena *scratch) {
   }
 }
 
-HlLive *hl_live_new(HlArena *arena, const HlFlow *flow) {
+HlLive *hl_live_new(HlArena *arena, const HlFlow *flow, HlInst **const *order) {
   HlArena *scratch = hl_arena_new();
   HlLive *live = HL_NEW(arena, HlLive);
   live->flow = flow;
@@ -195,7 +197,7 @@ HlLive *hl_live_new(HlArena *arena, const HlFlow *flow) {
     n += comp->n_insts;
   live->sequence = HL_ARRAY(arena, HlInst *, n + 1);
   live->range = HL_ARRAY(arena, HlRange, flow->n_values + 1);
-  Flatten f = {.live = live, .flow = flow, .scratch = scratch};
+  Flatten f = {.live = live, .flow = flow, .scratch = scratch, .order = order};
   f.time = HL_ARRAY(scratch, int64_t *, flow->m->next_comp_id + 1);
   f.span = HL_ARRAY(scratch, Span, flow->m->next_comp_id + 1);
   flatten(&f);

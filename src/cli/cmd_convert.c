@@ -7,8 +7,9 @@
 #include "cli/select.h"
 #include "hilo/proto.h"
 #include "hilo/text.h"
+#include "hilo/view.h"
 
-typedef enum Form { FORM_TEXT, FORM_PROTO, FORM_JSON, FORM_MLIR, FORM_ARTIFACT, FORM_ABSENT } Form;
+typedef enum Form { FORM_TEXT, FORM_PROTO, FORM_JSON, FORM_MLIR, FORM_ARTIFACT, FORM_VIEW } Form;
 
 typedef struct Target {
   const char *name;
@@ -29,8 +30,9 @@ static const Target targets[] = {
     {"stablehlo", FORM_MLIR, HL_PROTO_NONE, true, ".mlir"},
     {"mhlo", FORM_MLIR, HL_PROTO_NONE, true, ".mhlo"},
     {"mlirbc", FORM_ARTIFACT, HL_PROTO_NONE, false, ".mlirbc"},
-    {"dot", FORM_ABSENT, HL_PROTO_NONE, true, ".dot"},
-    {"html", FORM_ABSENT, HL_PROTO_NONE, true, ".html"},
+    {"dot", FORM_VIEW, HL_PROTO_NONE, true, ".dot"},
+    {"svg", FORM_VIEW, HL_PROTO_NONE, true, ".svg"},
+    {"html", FORM_VIEW, HL_PROTO_NONE, true, ".html"},
 };
 
 static const struct {
@@ -127,6 +129,17 @@ static bool write_texts(Cli *cli, const HlFile *file, const HlTextOptions *optio
   return true;
 }
 
+// A picture of the entry, or a page of all computations.
+static void write_picture(Cli *cli, const Target *target, const HlModule *m, HlBuf *out) {
+  HlViewOptions options = {.closed_fusions = cli_flag(cli, "--closed-fusions")};
+  if (strcmp(target->name, "dot") == 0)
+    hl_view_dot(cli->cx, m->entry, &options, out);
+  else if (strcmp(target->name, "svg") == 0)
+    hl_view_svg(cli->cx, m->entry, &options, out);
+  else
+    hl_view_page(cli->cx, m, &options, out);
+}
+
 // One module in a form that holds one.
 static int write_module(Cli *cli, const Target *target, const HlFile *file, HlBuf *out) {
   const HlModule *m = cli_select(cli, file, cli->files[0]);
@@ -134,6 +147,8 @@ static int write_module(Cli *cli, const Target *target, const HlFile *file, HlBu
     return CLI_USAGE;
   if (target->form == FORM_JSON)
     hl_proto_write_json(cli->cx, m, out);
+  else if (target->form == FORM_VIEW)
+    write_picture(cli, target, m, out);
   else if (target->form == FORM_ARTIFACT)
     cli_write_artifact(cli, m, out);
   else
@@ -197,21 +212,13 @@ static int run(Cli *cli) {
     return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
   if (!find_target(cli, &target) || !find_options(cli, &options) || !cli_mlir_version(cli, NULL))
     return CLI_USAGE;
-  if (target->form == FORM_ABSENT) {
-    hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
-                  "writing %s is not supported; hlo, stablehlo, mhlo, mlirbc, proto, hloproto, "
-                  "pbtxt, snapshot "
-                  "and json are",
-                  target->name);
-    return cli_flush(cli);
-  }
   return convert(cli, target, &options);
 }
 
 static const CliOption options[] = {
     {"--to", "FORM",
      "hlo, stablehlo, mhlo, mlirbc[=VERSION], proto (HloModuleProto), hloproto (HloProto), pbtxt, "
-     "snapshot, json"},
+     "snapshot, json, dot, svg, html"},
     {"-o", "OUT", "where to write; .gz and .zst compress (default: standard output)"},
     {"--print", "PRESET",
      "of HLO: default, short, canonical, fingerprint, module-fingerprint; of MLIR: default, "
@@ -219,6 +226,7 @@ static const CliOption options[] = {
     {"--large-constants", NULL, "print constants of more than ten elements in full"},
     {"--no-metadata", NULL, "leave out metadata and stack frames"},
     {"--locations", NULL, "print MLIR's locations"},
+    {"--closed-fusions", NULL, "in pictures: a fusion is one node"},
     CLI_MODULE_OPTION,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},

@@ -192,6 +192,11 @@ void hl_set_root(HlComp *comp, HlInst *root) {
   comp->root = root;
 }
 
+bool hl_stands_before(const HlInst *a, const HlInst *b) {
+  assert(a->comp == b->comp);
+  return ir_label(a) < ir_label(b);
+}
+
 void hl_set_name(HlInst *inst, const HlSym *name) {
   inst->name = name;
   ir_inst_name_note(inst->comp->module, name);

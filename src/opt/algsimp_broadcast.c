@@ -22,7 +22,7 @@ HlInst *alg_b1_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
 
 HlInst *alg_b2_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
   HlI64s dims = hl_dims(inst);
-  if (!same_count(inst) || dims.n != inst->shape->rank)
+  if (!same_count(inst) || dims.n != inst->shape->rank || alg_ascending(dims))
     return NULL;
   int64_t *permutation = alg_list(p, dims.n);
   for (int k = 0; k < dims.n; k++)
@@ -44,42 +44,6 @@ HlInst *alg_b3_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_broadcast(b, x, inst->shape, (HlI64s){dims, x->shape->rank});
 }
 
-HlInst *alg_b4_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
-  HlInst *inner = inst->operands[0];
-  if (inner->op != HL_OP_BROADCAST || !alg_static(inst) || !alg_static(inner))
-    return NULL;
-  HlI64s first = hl_dims(inner), then = hl_dims(inst);
-  int64_t *dims = alg_list(p, first.n);
-  for (int k = 0; k < first.n; k++)
-    dims[k] = then.at[first.at[k]];
-  return alg_broadcast(b, inner->operands[0], inst->shape, (HlI64s){dims, first.n});
-}
-
-HlInst *alg_b5_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
-  (void)p;
-  HlInst *iota = inst->operands[0];
-  if (iota->op != HL_OP_IOTA || !alg_static(inst))
-    return NULL;
-  return alg_iota(b, inst->shape, hl_dims(inst).at[hl_attr_int(iota, HL_A_IOTA_DIMENSION)]);
-}
-
-HlInst *alg_b6_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
-  HlInst *x = inst->operands[0];
-  if (alg_sensitive(p) || !alg_options(p)->enable_broadcast_degenerate_dimension ||
-      !alg_static(inst))
-    return NULL;
-  int64_t *dims = alg_list(p, x->shape->rank), *sizes = alg_list(p, x->shape->rank);
-  int n = 0;
-  for (int d = 0; d < x->shape->rank; d++)
-    if (x->shape->dim[d] != 1) {
-      dims[n] = hl_dims(inst).at[d];
-      sizes[n++] = x->shape->dim[d];
-    }
-  if (n == x->shape->rank)
-    return NULL;
-  return alg_broadcast(b, hl_b_reshape(b, x, n, sizes), inst->shape, (HlI64s){dims, n});
-}
-
 // --- Below the users --------------------------------------------------------------------------------
 
 // The broadcast that the others must be like: the first of more than a scalar, or of a scalar if
@@ -96,28 +60,35 @@ static HlInst *leading_broadcast(const HlInst *inst) {
   return lead;
 }
 
-static bool is_like(const HlPass *p, const HlInst *x, const HlInst *lead) {
-  const HlShape *from = x->operands[0]->shape, *like = lead->operands[0]->shape;
-  if (hl_shape_is_scalar(from))
-    return true;
-  return hl_shape_same_dims(from, like) && hl_i64s_equal(hl_dims(x), hl_dims(lead)) &&
-         (!alg_sensitive(p) || hl_same_order(from, like));
+// Scalars go with all; others must be of one shape, the element type included.
+static bool is_like(const HlInst *x, const HlInst *lead) {
+  const HlShape *from = x->operands[0]->shape;
+  return hl_shape_is_scalar(from) ||
+         (from == lead->operands[0]->shape && hl_i64s_equal(hl_dims(x), hl_dims(lead)));
 }
 
-HlInst *alg_b7_sink(HlPass *p, HlBuild *b, HlInst *inst) {
+// The broadcast that a user may move above, if its operands are all alike; NULL: it may not.
+static HlInst *may_sink(const HlPass *p, const HlInst *inst) {
   if (!alg_options(p)->enable_sink_broadcast || inst->n_operands == 0 || !hl_is_elementwise(inst) ||
-      inst->shape->rank == 0 || !alg_static(inst))
+      inst->shape->rank == 0 || !alg_static(inst) || hl_has_control(inst))
     return NULL;
   HlInst *lead = leading_broadcast(inst);
   if (!lead || !alg_static(lead))
     return NULL;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!is_like(inst->operands[k], lead))
+      return NULL;
+  return lead;
+}
+
+HlInst *alg_b7_sink(HlPass *p, HlBuild *b, HlInst *inst) {
+  HlInst *lead = may_sink(p, inst);
+  if (!lead)
+    return NULL;
   const HlShape *small = lead->operands[0]->shape;
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, inst->n_operands);
   for (uint32_t k = 0; k < inst->n_operands; k++) {
-    HlInst *x = inst->operands[k];
-    if (!is_like(p, x, lead))
-      return NULL;
-    operands[k] = x->operands[0];
+    operands[k] = inst->operands[k]->operands[0];
     if (small->rank > 0 && hl_shape_is_scalar(operands[k]->shape))
       operands[k] = alg_broadcast(b, operands[k], small, (HlI64s){0});
   }
@@ -134,4 +105,51 @@ HlInst *alg_b8_of_scalar(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!scalar || !alg_static(inst) || (inst->op == HL_OP_SORT && inst->n_operands != 1))
     return NULL;
   return inst->shape->rank == 0 ? scalar : alg_broadcast(b, scalar, inst->shape, (HlI64s){0});
+}
+
+// --- What is broadcast --------------------------------------------------------------------------------
+
+// A user will move above this broadcast, which shall be as small as it is until then: one that took up
+// what is broadcast (an iota) would make the user work on the whole array.
+static bool waits_for_user(const HlPass *p, const HlInst *inst) {
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (may_sink(p, use->user))
+      return true;
+  return false;
+}
+
+HlInst *alg_b4_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
+  HlInst *inner = inst->operands[0];
+  if (inner->op != HL_OP_BROADCAST || !alg_static(inst) || !alg_static(inner) ||
+      waits_for_user(p, inst))
+    return NULL;
+  HlI64s first = hl_dims(inner), then = hl_dims(inst);
+  int64_t *dims = alg_list(p, first.n);
+  for (int k = 0; k < first.n; k++)
+    dims[k] = then.at[first.at[k]];
+  return alg_broadcast(b, inner->operands[0], inst->shape, (HlI64s){dims, first.n});
+}
+
+HlInst *alg_b5_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
+  HlInst *iota = inst->operands[0];
+  if (iota->op != HL_OP_IOTA || !alg_static(inst) || waits_for_user(p, inst))
+    return NULL;
+  return alg_iota(b, inst->shape, hl_dims(inst).at[hl_attr_int(iota, HL_A_IOTA_DIMENSION)]);
+}
+
+HlInst *alg_b6_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
+  HlInst *x = inst->operands[0];
+  if (alg_sensitive(p) || !alg_options(p)->enable_broadcast_degenerate_dimension ||
+      !alg_static(inst) || waits_for_user(p, inst))
+    return NULL;
+  int64_t *dims = alg_list(p, x->shape->rank), *sizes = alg_list(p, x->shape->rank);
+  int n = 0;
+  for (int d = 0; d < x->shape->rank; d++)
+    if (x->shape->dim[d] != 1) {
+      dims[n] = hl_dims(inst).at[d];
+      sizes[n++] = x->shape->dim[d];
+    }
+  if (n == x->shape->rank)
+    return NULL;
+  return alg_broadcast(b, hl_b_reshape(b, x, n, sizes), inst->shape, (HlI64s){dims, n});
 }

@@ -99,7 +99,7 @@ HlInst *alg_r21_concat_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
   uint32_t n = 0;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     n += is_nested(inst, inst->operands[k]) ? inst->operands[k]->n_operands : 1;
-  if (alg_sensitive(p) || n == inst->n_operands || n > INT32_MAX)
+  if (alg_sensitive(p) || n == inst->n_operands || n > ALG_MOST_PARTS)
     return NULL;
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, n);
   n = 0;

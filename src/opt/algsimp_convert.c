@@ -35,8 +35,7 @@ static bool float_fits(HlDtype from, HlDtype in) {
 
 static bool int_fits_int(HlDtype from, HlDtype in) {
   int a = hl_dtype_info[from].bits, b = hl_dtype_info[in].bits;
-  return hl_is_signed(from) ? hl_is_signed(in) && b >= a
-                            : b >= a + (hl_is_signed(in) ? 1 : 0);
+  return hl_is_signed(from) ? hl_is_signed(in) && b >= a : b >= a + (hl_is_signed(in) ? 1 : 0);
 }
 
 // All whole numbers of the type, 0 and its largest included, are exact.
@@ -79,13 +78,10 @@ static bool narrows(HlOp op, HlDtype dtype) {
   switch (op) {
   case HL_OP_ADD:
   case HL_OP_SUBTRACT:
-  case HL_OP_MULTIPLY:
-    return true;
-  case HL_OP_DIVIDE:           // of the least signed number by -1 it would overflow
-  case HL_OP_REMAINDER:
-    return hl_is_unsigned(dtype);
-  default:
-    return false;
+  case HL_OP_MULTIPLY: return true;
+  case HL_OP_DIVIDE:  // of the least signed number by -1 it would overflow
+  case HL_OP_REMAINDER: return hl_is_unsigned(dtype);
+  default: return false;
   }
 }
 
@@ -272,16 +268,23 @@ HlInst *alg_c7_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // --- Copy -------------------------------------------------------------------------------------------
 
+// The first of two copies goes to a memory that neither its operand nor the second one's result is in.
+static bool goes_elsewhere(const HlInst *first, const HlInst *second) {
+  int64_t space = hl_memory_space(first->shape);
+  return space != hl_memory_space(second->shape) &&
+         space != hl_memory_space(first->operands[0]->shape);
+}
+
 HlInst *alg_c8_copies(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
-  if (x->op == HL_OP_COPY && !hl_has_control(x)) {
+  if (x->op == HL_OP_COPY && !hl_has_control(x) && !goes_elsewhere(x, inst)) {
     HlInst *source = x->operands[0];
     return source->shape == inst->shape ? source : alg_copy(b, source, inst->shape);
   }
   return alg_existing(p, inst, x);
 }
 
-enum { CHAIN = 64 };           // copies and reshapes above one another that are looked through
+enum { CHAIN = 64 };  // copies and reshapes above one another that are looked through
 
 // A copy or reshape of what lies in memory as its result does, perhaps some copies and reshapes higher up.
 HlInst *alg_c8_r9_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -322,7 +325,8 @@ HlInst *alg_c8_copy_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *before = x->op == HL_OP_COPY && hl_one_user(x) ? x : NULL;
   if (!aligned || (is_free && !before))
     return NULL;
-  int64_t bytes = bytes_of(inst) + (is_free ? 0 : bytes_of(reshape)) + (before ? bytes_of(before) : 0);
+  int64_t bytes =
+      bytes_of(inst) + (is_free ? 0 : bytes_of(reshape)) + (before ? bytes_of(before) : 0);
   if (!grows_little(aligned, bytes))
     return NULL;
   if (before && before->operands[0]->shape == aligned)

@@ -89,7 +89,8 @@ HlInst *alg_shaped(HlInst *inst, const HlShape *shape) {
 }
 
 const HlShape *alg_resized(HlBuild *b, const HlShape *like, const int64_t *dim) {
-  return hl_shape_array_full(hl_b_module(b)->shapes, like->dtype, like->rank, dim, NULL, like->layout);
+  return hl_shape_array_full(hl_b_module(b)->shapes, like->dtype, like->rank, dim, NULL,
+                             like->layout);
 }
 
 static const HlShape *typed(HlBuild *b, const HlShape *to, const HlInst *x) {
@@ -97,9 +98,9 @@ static const HlShape *typed(HlBuild *b, const HlShape *to, const HlInst *x) {
 }
 
 HlInst *alg_reshape(HlBuild *b, HlInst *x, const HlShape *to) {
-  if (!x || hl_shape_same_dims(x->shape, to))
+  if (!x || (hl_shape_same_dims(x->shape, to) && hl_same_order(x->shape, to)))
     return x;
-  return alg_shaped(hl_b_reshape(b, x, to->rank, to->dim), typed(b, to, x));
+  return hl_b_op(b, HL_OP_RESHAPE, typed(b, to, x), 1, &x, 0, NULL, 0, NULL);
 }
 
 HlInst *alg_bitcast(HlBuild *b, HlInst *x, const HlShape *to) {

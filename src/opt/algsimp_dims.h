@@ -8,6 +8,8 @@
 static inline bool alg_sensitive(const HlPass *p) {
   return alg_options(p)->layout_sensitive;
 }
+// Concatenates of more operands are not looked through: one after the other that would take long.
+enum { ALG_MOST_PARTS = 4096 };
 // A zeroed list in scratch memory.
 static inline int64_t *alg_list(HlPass *p, int n) {
   return HL_ARRAY(p->arena, int64_t, n + 1);
@@ -21,7 +23,7 @@ bool alg_has(HlI64s dims, int64_t d);
 HlInst *alg_shaped(HlInst *inst, const HlShape *shape);
 // An array of these sizes; the layout has the order of `like` where the ranks are equal.
 const HlShape *alg_resized(HlBuild *b, const HlShape *like, const int64_t *dim);
-// x reshaped to the sizes of `to`; x itself if it has them.
+// x reshaped to the sizes and layout of `to`; x itself if it has them.
 HlInst *alg_reshape(HlBuild *b, HlInst *x, const HlShape *to);
 HlInst *alg_bitcast(HlBuild *b, HlInst *x, const HlShape *to);
 HlInst *alg_broadcast(HlBuild *b, HlInst *x, const HlShape *to, HlI64s dims);
@@ -33,7 +35,7 @@ HlInst *alg_slice(HlBuild *b, HlInst *x, const int64_t *start, const int64_t *li
 
 // How a reshape that only adds and drops dimensions of size 1 maps the others; -1: has no counterpart.
 typedef struct AlgOnes {
-  int64_t *to_of, *from_of;    // by dimension of `from`, of `to`
+  int64_t *to_of, *from_of;  // by dimension of `from`, of `to`
   int n_dropped, n_added;
 } AlgOnes;
 bool alg_only_ones(HlPass *p, const HlShape *from, const HlShape *to, AlgOnes *out);

@@ -22,51 +22,11 @@ HlInst *alg_d1_empty(HlPass *p, HlBuild *b, HlInst *dot) {
   return alg_full(b, dot->shape, 0);
 }
 
-// One side with its dimensions in the order batch, contracting (or free, if nothing is contracted), in
-// the type of the result.
-static HlInst *ordered(HlPass *p, HlBuild *b, HlInst *x, DotDims d, int side, HlDtype dtype) {
-  HlI64s order = dims_joined(p->arena, d.batch[side],
-                             dims_joined(p->arena, d.free[side], d.contract[side]));
-  x = hl_b_convert(b, x, dtype);
-  return x ? hl_b_transpose(b, x, order) : NULL;
-}
-
-// The ordered side broadcast to [batch, left free, right free, contracting].
-static HlInst *spread_out(HlPass *p, HlBuild *b, HlInst *x, DotDims d, int side, HlI64s sizes) {
-  if (!x)
-    return NULL;
-  int n_batch = d.batch[0].n;
-  int n_free[2] = {d.free[0].n, d.free[1].n};
-  HlI64s to = dims_from(p->arena, 0, n_batch);
-  to = dims_joined(p->arena, to,
-                   dims_from(p->arena, n_batch + (side ? n_free[0] : 0), n_free[side]));
-  to = dims_joined(p->arena, to,
-                   dims_from(p->arena, n_batch + n_free[0] + n_free[1], d.contract[0].n));
-  return to.n == sizes.n ? x : hl_b_broadcast(b, x, sizes.n, sizes.at, to);
-}
-
-// All products that a dot sums up: [batch, left free, right free, contracting].
-static HlInst *products(HlPass *p, HlBuild *b, HlInst *dot, DotDims d, HlDtype dtype) {
-  const HlShape *x = dot->operands[0]->shape;
-  HlI64s contract = dims_mapped(p->arena, d.contract[0], x->dim);
-  HlI64s sizes =
-      dims_joined(p->arena, (HlI64s){dot->shape->dim, dot->shape->rank}, contract);
-  HlInst *side[2];
-  for (int k = 0; k < 2; k++)
-    side[k] = spread_out(p, b, ordered(p, b, dot->operands[k], d, k, dtype), d, k, sizes);
-  return side[0] && side[1] ? hl_b_binary(b, HL_OP_MULTIPLY, side[0], side[1]) : NULL;
-}
-
 HlInst *alg_d2_outer_product(HlPass *p, HlBuild *b, HlInst *dot) {
   if (!is_plain(p, dot) || !alg_options(p)->enable_dot_to_multiply_rewrite)
     return NULL;
   DotDims d = dot_dims(p->arena, dot);
-  return d.contract[0].n == 0 ? products(p, b, dot, d, dot->shape->dtype) : NULL;
-}
-
-// Floats of less than 32 bits are summed up in f32.
-static HlDtype sum_dtype(HlDtype dtype) {
-  return hl_is_float(dtype) && dtype != HL_F64 ? HL_F32 : dtype;
+  return d.contract[0].n == 0 ? dot_products(p->arena, b, dot, d, dot->shape->dtype) : NULL;
 }
 
 // On CPUs dots of two vectors only: a vector times a matrix has its own kernel.
@@ -79,13 +39,7 @@ HlInst *alg_d3_strength(HlPass *p, HlBuild *b, HlInst *dot) {
   if (!(alg_options(p)->enable_dot_strength_reduction ? one_vector
                                                       : vectors && alg_options(p)->executing_on_cpu))
     return NULL;
-  HlInst *all = products(p, b, dot, d, dot->shape->dtype);
-  HlDtype sum = sum_dtype(dot->shape->dtype);
-  HlI64s last = dims_from(p->arena, dot->shape->rank, d.contract[0].n);
-  all = hl_b_convert(b, all, sum);
-  HlInst *zero = hl_b_scalar(b, sum, 0);
-  HlInst *reduced = all ? hl_b_reduce(b, HL_OP_ADD, all, zero, last) : NULL;
-  return hl_b_convert(b, reduced, dot->shape->dtype);
+  return dot_as_sum(p->arena, b, dot, d);
 }
 
 // --- Operands that are moved or joined -----------------------------------------------------------

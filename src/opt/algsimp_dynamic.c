@@ -164,8 +164,8 @@ HlInst *alg_s16_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *index = inst->operands[1];
   HlDtype dtype = index->shape->dtype;
-  HlInst *inside = hl_b_clamp(b, hl_b_scalar_int(b, dtype, 0), index,
-                              hl_b_scalar_int(b, dtype, last));
+  HlInst *inside =
+      hl_b_clamp(b, hl_b_scalar_int(b, dtype, 0), index, hl_b_scalar_int(b, dtype, last));
   HlInst *value = hl_b_convert(b, inside, inst->shape->dtype);
   if (factor)
     value = hl_b_binary(b, HL_OP_MULTIPLY, value, factor);
@@ -270,10 +270,11 @@ HlInst *alg_s19_whole(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_static(inst) || alg_in_async(inst))
     return NULL;
   HlInst *update = inst->operands[1];
-  return alg_existing(p, inst, hl_shape_elements(update->shape) == 0 &&
-                                       !hl_shape_same_dims(update->shape, inst->shape)
-                                   ? inst->operands[0]
-                                   : update);
+  return alg_existing(p, inst,
+                      hl_shape_elements(update->shape) == 0 &&
+                              !hl_shape_same_dims(update->shape, inst->shape)
+                          ? inst->operands[0]
+                          : update);
 }
 
 static HlInst *result_update(HlBuild *b, HlInst *inst, HlInst *update, HlInst *const *starts) {

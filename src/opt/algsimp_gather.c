@@ -29,18 +29,18 @@ HlInst *alg_s22_of_few(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0], *index = inst->operands[1];
   if (!alg_static(inst) || x->shape->rank != 1 ||
       x->shape->dim[0] > alg_options(p)->very_small_gather_size || x->shape->dim[0] < 1 ||
-      x->shape->dim[0] > 127 ||
-      hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM) != index->shape->rank ||
+      x->shape->dim[0] > 127 || hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM) != index->shape->rank ||
       hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS).n != 1 ||
       hl_attr_ints(inst, HL_A_START_INDEX_MAP).n != 1 ||
       !hl_shape_same_dims(index->shape, inst->shape) ||
+      (alg_sensitive(p) && !hl_same_order(index->shape, inst->shape)) ||
       hl_dtype_info[index->shape->dtype].bits < 8)
     return NULL;
   HlInst *result = element(b, x, 0, inst->shape);
   const HlShape *pred = hl_shape_with_dtype(p->m->shapes, inst->shape, HL_PRED);
   for (int k = 1; k < x->shape->dim[0]; k++) {
-    HlInst *at_least = hl_b_compare(b, HL_WORD_direction_GE, index,
-                                    alg_full_int(b, index->shape, k));
+    HlInst *at_least =
+        hl_b_compare(b, HL_WORD_direction_GE, index, alg_full_int(b, index->shape, k));
     result = hl_b_select(b, alg_shaped(at_least, pred), element(b, x, k, inst->shape), result);
     alg_shaped(result, inst->shape);
   }

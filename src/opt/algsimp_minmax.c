@@ -16,7 +16,7 @@ HlInst *alg_extreme_of_same(HlPass *p, HlBuild *b, HlInst *inst) {
 
 static bool is_least_int(HlDtype dtype, int64_t value) {
   int bits = hl_dtype_info[dtype].bits;
-  return hl_is_unsigned(dtype) ? value == 0 : value == -(int64_t)(UINT64_C(1) << (bits - 1));
+  return hl_is_unsigned(dtype) ? value == 0 : value == (int64_t)(UINT64_MAX << (bits - 1));
 }
 
 static bool is_greatest_int(HlDtype dtype, int64_t value) {

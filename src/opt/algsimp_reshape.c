@@ -45,13 +45,12 @@ HlInst *alg_r3_of_rng(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *rng = inst->operands[0];
   if (rng->op != HL_OP_RNG || !hl_one_user(rng) || !alg_static(inst) || hl_sharding(rng))
     return NULL;
-  HlInst *drawn =
-      hl_inst_copy(inst->comp, rng, inst->shape, (int)rng->n_operands, rng->operands);
+  HlInst *drawn = hl_inst_copy(inst->comp, rng, inst->shape, (int)rng->n_operands, rng->operands);
   hl_also(p, rng, hl_b_op(b, HL_OP_RESHAPE, rng->shape, 1, &drawn, 0, NULL, 0, NULL));
   return drawn;
 }
 
-enum { CHAIN = 64 };           // movements above one another that are looked through
+enum { CHAIN = 64 };  // movements above one another that are looked through
 
 static bool is_view(HlPass *p, const HlInst *inst, AlgOnes *ones) {
   if (inst->op != HL_OP_RESHAPE && inst->op != HL_OP_BITCAST)
@@ -65,13 +64,14 @@ static bool is_view(HlPass *p, const HlInst *inst, AlgOnes *ones) {
 // Takes the places `at` of n dimensions one instruction up; false where it does more than move them.
 static bool step_up(HlPass *p, const HlInst *inst, int64_t *at, int n) {
   AlgOnes ones;
+  HlMark mark = hl_arena_mark(p->arena);
   bool is_transpose = inst->op == HL_OP_TRANSPOSE && alg_static(inst);
-  if (!is_transpose && !is_view(p, inst, &ones))
-    return false;
-  const int64_t *from = is_transpose ? hl_dims(inst).at : ones.from_of;
-  for (int k = 0; k < n; k++)
+  bool goes = is_transpose || is_view(p, inst, &ones);
+  const int64_t *from = !goes ? NULL : is_transpose ? hl_dims(inst).at : ones.from_of;
+  for (int k = 0; goes && k < n; k++)
     at[k] = from[at[k]];
-  return true;
+  hl_arena_release(p->arena, mark);
+  return goes;
 }
 
 HlInst *alg_r4_chain(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -236,27 +236,22 @@ HlInst *alg_r10_transpose_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
   int64_t *dims = alg_list(p, then.n);
   for (int k = 0; k < then.n; k++)
     dims[k] = first.at[then.at[k]];
-  HlAttr attr = {.key = HL_A_DIMENSIONS,
-                 .ints = hl_i64s_copy(p->m->arena, (HlI64s){dims, then.n})};
-  return alg_shaped(
-      hl_b_op(b, HL_OP_TRANSPOSE, NULL, 1, &inner->operands[0], 1, &attr, 0, NULL), inst->shape);
+  HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = hl_i64s_copy(p->m->arena, (HlI64s){dims, then.n})};
+  return alg_shaped(hl_b_op(b, HL_OP_TRANSPOSE, NULL, 1, &inner->operands[0], 1, &attr, 0, NULL),
+                    inst->shape);
 }
 
 static bool is_parameter_like(const HlInst *inst) {
   for (int step = 0; step < CHAIN; step++) {
     switch (inst->op) {
-    case HL_OP_PARAMETER:
-      return true;
+    case HL_OP_PARAMETER: return true;
     case HL_OP_GET_TUPLE_ELEMENT:
     case HL_OP_BITCAST:
     case HL_OP_COPY:
     case HL_OP_CONVERT:
     case HL_OP_RESHAPE:
-    case HL_OP_TRANSPOSE:
-      inst = inst->operands[0];
-      break;
-    default:
-      return false;
+    case HL_OP_TRANSPOSE: inst = inst->operands[0]; break;
+    default: return false;
     }
   }
   return false;
@@ -300,8 +295,7 @@ static HlInst *turned(HlPass *p, HlBuild *b, HlInst *inst, HlInst *dot, HlI64s o
 
 static int n_free(const HlInst *dot, int side) {
   HlI64s batch = hl_attr_ints(dot, side ? HL_A_RHS_BATCH_DIMS : HL_A_LHS_BATCH_DIMS);
-  HlI64s contract =
-      hl_attr_ints(dot, side ? HL_A_RHS_CONTRACTING_DIMS : HL_A_LHS_CONTRACTING_DIMS);
+  HlI64s contract = hl_attr_ints(dot, side ? HL_A_RHS_CONTRACTING_DIMS : HL_A_LHS_CONTRACTING_DIMS);
   return dot->operands[side]->shape->rank - batch.n - contract.n;
 }
 
@@ -323,7 +317,8 @@ static bool swaps_sides(const HlInst *dot, HlI64s dims, int n_batch) {
 
 // Leading batch dimensions in order, and one free dimension.
 static bool is_canonical(const HlInst *dot) {
-  HlI64s left = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS), right = hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS);
+  HlI64s left = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS),
+         right = hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS);
   for (int k = 0; k < left.n; k++)
     if (left.at[k] != k || right.at[k] != k)
       return false;

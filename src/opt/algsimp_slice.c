@@ -93,10 +93,8 @@ HlInst *alg_s2_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *x = pad->operands[0];
   switch (place(inst, pad)) {
-  case IN_PADDING:
-    return alg_broadcast(b, pad->operands[1], inst->shape, (HlI64s){0});
-  case UNDOES:
-    return alg_existing(p, inst, x);
+  case IN_PADDING: return alg_broadcast(b, pad->operands[1], inst->shape, (HlI64s){0});
+  case UNDOES: return alg_existing(p, inst, x);
   case INSIDE: {
     Box box = box_of(p, inst);
     for (int d = 0; d < inst->shape->rank; d++) {
@@ -105,8 +103,7 @@ HlInst *alg_s2_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
     }
     return result_slice(b, inst, x, &box);
   }
-  default:
-    return NULL;
+  default: return NULL;
   }
 }
 
@@ -115,8 +112,8 @@ HlInst *alg_s2_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
 // Only the operands that the slice meets are joined.
 HlInst *alg_s3_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *concat = inst->operands[0];
-  if (concat->op != HL_OP_CONCATENATE || !alg_static(inst) || !alg_static(concat) ||
-      hl_shape_elements(inst->shape) == 0)
+  if (concat->op != HL_OP_CONCATENATE || concat->n_operands > ALG_MOST_PARTS || !alg_static(inst) ||
+      !alg_static(concat) || hl_shape_elements(inst->shape) == 0)
     return NULL;
   int dim = (int)hl_dim(concat);
   Box box = box_of(p, inst);
@@ -273,8 +270,7 @@ HlInst *alg_s7_stride_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
 // Dimension of the dot's result that dimension d of a side becomes; -1 if it is contracted.
 static int dim_of_result(const HlInst *dot, int side, int d) {
   HlI64s batch = hl_attr_ints(dot, side ? HL_A_RHS_BATCH_DIMS : HL_A_LHS_BATCH_DIMS);
-  HlI64s contract =
-      hl_attr_ints(dot, side ? HL_A_RHS_CONTRACTING_DIMS : HL_A_LHS_CONTRACTING_DIMS);
+  HlI64s contract = hl_attr_ints(dot, side ? HL_A_RHS_CONTRACTING_DIMS : HL_A_LHS_CONTRACTING_DIMS);
   int at = hl_i64s_find(batch, d);
   if (at >= 0 || alg_has(contract, d))
     return at;

@@ -1,15 +1,15 @@
 // opt/all_to_all_decomposer.c
 //
-// all_to_all_decomposer: an all-to-all that cuts one array along a dimension becomes one that sends an
-// array to each device.
+// all_to_all_decomposer: an all-to-all that cuts one array along a dimension becomes one that sends
+// an array to each device.
 //
 //   y = f32[8,4] all-to-all(x), dimensions={0}   =>   p0 = slice(x), slice={[0:4], [0:4]}
 //                                                     p1 = slice(x), slice={[4:8], [0:4]}
 //                                                     t = (f32[4,4], f32[4,4]) all-to-all(p0, p1)
 //                                                     y = concatenate(t#0, t#1), dimensions={0}
 //
-// With decompose_to_tuple=false only the rank is raised to min_array_rank, by a split dimension of the
-// size of a group.
+// With decompose_to_tuple=false only the rank is raised to min_array_rank, by a split dimension of
+// the size of a group.
 
 #include "hilo/pass.h"
 

@@ -1,7 +1,8 @@
 // opt/associative_scan_rewriter.c
 //
-// associative-scan-rewriter: a scan that may be bracketed in any way, by a simple op from its neutral
-// element, is a reduce-window over all that came before; reduce-window-rewriter then makes a tree of it.
+// associative-scan-rewriter: a scan that may be bracketed in any way, by a simple op from its
+// neutral element, is a reduce-window over all that came before; reduce-window-rewriter then makes
+// a tree of it.
 //
 //   (y, c) = scan(x, 0), dimensions={0}, is_associative=true, to_apply={(x + c, x + c)}
 //   =>  y = reduce-window(x, 0), window={size=n pad=n-1_0}, to_apply=add
@@ -90,8 +91,8 @@ static HlInst *rewrite_scan(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   const int64_t n = x->shape->dim[along];
   HlInst *y = cumulative(p, b, op, x, scalar_of(b, init), along);
-  HlInst *last = hl_b_reshape(b, hl_b_slice_dim(b, y, along, n - 1, n), init->shape->rank,
-                              init->shape->dim);
+  HlInst *last =
+      hl_b_reshape(b, hl_b_slice_dim(b, y, along, n - 1, n), init->shape->rank, init->shape->dim);
   HlInst *results[2] = {y, last};
   return hl_b_tuple(b, 2, results);
 }

@@ -9,10 +9,10 @@
 
 #include <string.h>
 
+#include "opt/dce.h"
 #include "opt/inline.h"
 
 bool pass_call_inliner(HlPass *p);
-bool pass_dce(HlPass *p);
 
 typedef struct Inliner {
   HlPass *p;

@@ -1,8 +1,8 @@
 // opt/control_flow_flattening.c
 //
-// hlo_control_flow_flattening: makes a program's run time independent of its data, for measuring: every
-// loop turns a fixed number of times, and every device takes itself for device 0. What the program
-// computes is another thing afterwards.
+// hlo_control_flow_flattening: makes a program's run time independent of its data, for measuring:
+// every loop turns a fixed number of times, and every device takes itself for device 0. What the
+// program computes is another thing afterwards.
 //
 //   w = while(x), condition=c   =>   (x, i) = while((x, 0)), condition: i < n, body: (f(x), i + 1)
 
@@ -47,8 +47,14 @@ static void flatten(HlPass *p, HlInst *loop) {
   }
   from[n] = -1;
   init[n] = hl_b_scalar_int(&b, HL_S32, 0);
-  LoopPlan plan = {.loop = loop, .prefix = "", .suffix = ".flattened", .n = n + 1, .init = init,
-                   .at = at, .from = from, .next = next_turn};
+  LoopPlan plan = {.loop = loop,
+                   .prefix = "",
+                   .suffix = ".flattened",
+                   .n = n + 1,
+                   .init = init,
+                   .at = at,
+                   .from = from,
+                   .next = next_turn};
   HlInst *by = loop_rebuild(p, &b, &plan), *made = by ? loop_behind(by) : NULL;
   if (made) {
     HlComp *old = hl_while_condition(made);
@@ -84,7 +90,8 @@ bool pass_control_flow_flattening(HlPass *p) {
     return true;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++)
-    for (HlInst *inst = hl_comp_alive(comps[k]) ? comps[k]->first : NULL, *next; inst; inst = next) {
+    for (HlInst *inst = hl_comp_alive(comps[k]) ? comps[k]->first : NULL, *next; inst;
+         inst = next) {
       next = inst->next;
       if (inst->op == HL_OP_PARTITION_ID || inst->op == HL_OP_REPLICA_ID)
         forget_device(p, inst);

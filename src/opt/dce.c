@@ -12,11 +12,9 @@
 // A fusion with several outputs loses those that nobody reads, and then what made them; a parameter
 // of a fusion's body that nobody reads goes together with the fusion's operand.
 
+#include "opt/dce.h"
+
 #include <string.h>
-
-#include "hilo/pass.h"
-
-bool pass_dce(HlPass *p);
 
 // A marker of sharding on a root, a parameter or a value with other users tells where that value
 // lives, though nobody reads the marker.
@@ -109,7 +107,7 @@ static void drop_outputs(HlPass *p, HlInst *fusion) {
 
 // Whether the body's parameters without uses may go: it has one caller, a fusion whose operands
 // nothing else counts.
-static HlInst *caller_with_loose_inputs(const HlComp *body) {
+HlInst *dce_caller_with_loose_inputs(const HlComp *body) {
   if (!body->is_fusion || !body->first_call || body->first_call != body->last_call)
     return NULL;
   HlInst *fusion = body->first_call->caller;
@@ -125,13 +123,9 @@ static bool is_unread(const HlInst *param) {
 }
 
 // All at once, so that a long list of operands is written once.
-static void drop_inputs(HlPass *p, HlComp *body) {
-  HlInst *fusion = caller_with_loose_inputs(body);
-  int n = body->n_params, unread = 0;
-  for (int k = 0; fusion && k < n; k++)
-    unread += is_unread(body->params[k]);
-  if (unread == 0 || !hl_change(p, "unread-input", fusion, NULL))
-    return;
+void dce_drop_unread_inputs(HlPass *p, HlInst *fusion) {
+  HlComp *body = hl_to_apply(fusion);
+  const int n = body->n_params;
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, n), **params = HL_ARRAY(p->arena, HlInst *, n);
   int kept = 0;
   for (int k = 0; k < n; k++) {
@@ -148,6 +142,15 @@ static void drop_inputs(HlPass *p, HlComp *body) {
       hl_set_int(params[k], HL_A_PARAMETER_NUMBER, k);
   hl_finish_params(p->cx, body);
   hl_set_operands(fusion, kept, operands);
+}
+
+static void drop_inputs(HlPass *p, HlComp *body) {
+  HlInst *fusion = dce_caller_with_loose_inputs(body);
+  int unread = 0;
+  for (int k = 0; fusion && k < body->n_params; k++)
+    unread += is_unread(body->params[k]);
+  if (unread > 0 && hl_change(p, "unread-input", fusion, NULL))
+    dce_drop_unread_inputs(p, fusion);
 }
 
 // --- The walk -----------------------------------------------------------------------------------

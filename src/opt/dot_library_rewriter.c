@@ -94,7 +94,7 @@ static void add_user(Rewriter *r, const HlInst *inst) {
 static HlInst *merge(Rewriter *r, HlInst *fusion, HlInst *other, bool down) {
   HlInst *into = down ? other : fusion, *from = down ? fusion : other;
   fusion_fuse(r->p->arena, into, from);
-  hl_erase(from);
+  fusion_erase(from);
   return into;
 }
 

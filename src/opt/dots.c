@@ -111,6 +111,57 @@ HlInst *dot_of(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, DotDims dim
                   dims.contract[1]);
 }
 
+// --- Dots as products and sums ---------------------------------------------------------------------
+
+// One side with its dimensions in the order batch, contracting (or free, if nothing is contracted), in
+// the type of the result.
+static HlInst *ordered(HlArena *arena, HlBuild *b, HlInst *x, DotDims d, int side, HlDtype dtype) {
+  HlI64s order = dims_joined(arena, d.batch[side],
+                             dims_joined(arena, d.free[side], d.contract[side]));
+  x = hl_b_convert(b, x, dtype);
+  return x ? hl_b_transpose(b, x, order) : NULL;
+}
+
+// The ordered side broadcast to [batch, left free, right free, contracting].
+static HlInst *spread_out(HlArena *arena, HlBuild *b, HlInst *x, DotDims d, int side, HlI64s sizes) {
+  if (!x)
+    return NULL;
+  int n_batch = d.batch[0].n;
+  int n_free[2] = {d.free[0].n, d.free[1].n};
+  HlI64s to = dims_from(arena, 0, n_batch);
+  to = dims_joined(arena, to,
+                   dims_from(arena, n_batch + (side ? n_free[0] : 0), n_free[side]));
+  to = dims_joined(arena, to,
+                   dims_from(arena, n_batch + n_free[0] + n_free[1], d.contract[0].n));
+  return to.n == sizes.n ? x : hl_b_broadcast(b, x, sizes.n, sizes.at, to);
+}
+
+// All products that a dot sums up: [batch, left free, right free, contracting].
+HlInst *dot_products(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d, HlDtype dtype) {
+  const HlShape *x = dot->operands[0]->shape;
+  HlI64s contract = dims_mapped(arena, d.contract[0], x->dim);
+  HlI64s sizes =
+      dims_joined(arena, (HlI64s){dot->shape->dim, dot->shape->rank}, contract);
+  HlInst *side[2];
+  for (int k = 0; k < 2; k++)
+    side[k] = spread_out(arena, b, ordered(arena, b, dot->operands[k], d, k, dtype), d, k, sizes);
+  return side[0] && side[1] ? hl_b_binary(b, HL_OP_MULTIPLY, side[0], side[1]) : NULL;
+}
+
+// Floats of less than 32 bits are summed up in f32.
+static HlDtype sum_dtype(HlDtype dtype) {
+  return hl_is_float(dtype) && dtype != HL_F64 ? HL_F32 : dtype;
+}
+
+HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d) {
+  HlDtype dtype = dot->shape->dtype, sum = sum_dtype(dtype);
+  HlInst *all = dot_products(arena, b, dot, d, dtype);
+  all = all ? hl_b_convert(b, all, sum) : NULL;
+  HlI64s last = dims_from(arena, dot->shape->rank, d.contract[0].n);
+  HlInst *reduced = all ? hl_b_reduce(b, HL_OP_ADD, all, hl_b_scalar(b, sum, 0), last) : NULL;
+  return reduced ? hl_b_convert(b, reduced, dtype) : NULL;
+}
+
 // --- Data movement that is written out even where nothing moves -------------------------------------
 
 HlInst *made_transpose(HlBuild *b, HlInst *x, HlI64s permutation) {

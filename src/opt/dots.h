@@ -17,6 +17,11 @@ HlInst *dot_like(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, HlI64s x_
 // The same with the parts given as one; `free` is not read.
 HlInst *dot_of(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, DotDims dims);
 
+// All products that a dot sums up, in this type: [batch, left free, right free, contracting].
+HlInst *dot_products(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d, HlDtype dtype);
+// The dot as their sum, added up in f32 where the type is a smaller float.
+HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d);
+
 // All sizes are known when compiling, of the operands and of the result.
 bool all_static(const HlInst *inst);
 

@@ -2,10 +2,10 @@
 //
 // Passes about the element types of single ops:
 //
-//   result_caster        a product whose result is narrower than its operands' type: computed in that
-//                        type, then converted
-//   operand_upcaster     a product whose result is wider than its operands, or whose operands differ:
-//                        operands are converted to the result's type first
+//   result_caster        a product whose result is narrower than its operands' type: computed in
+//                        that type, then converted
+//   operand_upcaster     a product whose result is wider than its operands, or whose operands
+//                        differ: operands are converted to the result's type first
 //   change-op-data-type  products of one type computed in another
 //   bitcast_dtypes_expander
 //                        bitcast-convert between types of different widths as shifts
@@ -21,7 +21,7 @@
 extern const HlRule rules_result_caster[], rules_operand_upcaster[], rules_change_type[],
     rules_bitcast_dtypes[];
 
-// --- Products -------------------------------------------------------------------------------------
+// --- Products -----------------------------------------------------------------------------------
 
 static bool is_product(const HlInst *inst) {
   return (inst->op == HL_OP_DOT || inst->op == HL_OP_CONVOLUTION) && inst->n_operands == 2 &&
@@ -89,7 +89,7 @@ static HlInst *upcast_operands(HlPass *p, HlBuild *b, HlInst *inst) {
   return product_in(b, inst, dtype, operands);
 }
 
-// --- change-op-data-type --------------------------------------------------------------------------
+// --- change-op-data-type ------------------------------------------------------------------------
 
 static HlInst *change_type(HlPass *p, HlBuild *b, HlInst *inst) {
   HlDtype from = hl_dtype_by_text(hl_str(hl_pass_text(p, "from")));
@@ -124,7 +124,7 @@ const HlRule rules_change_type[] = {
      "convolution(x, y) => convert(convolution(convert(x), convert(y)))", "the same"},
     {0}};
 
-// --- bitcast_dtypes_expander ------------------------------------------------------------------------
+// --- bitcast_dtypes_expander --------------------------------------------------------------------
 
 static HlDtype unsigned_of(int bits) {
   switch (bits) {
@@ -138,8 +138,8 @@ static HlDtype unsigned_of(int bits) {
   }
 }
 
-// How far each of the narrow pieces of a wide number is from its lowest bit: 0, w, 2 w, ... along the
-// last dimension.
+// How far each of the narrow pieces of a wide number is from its lowest bit: 0, w, 2 w, ... along
+// the last dimension.
 static HlInst *distances(HlBuild *b, HlInst *like, int width) {
   if (!like)
     return NULL;
@@ -152,10 +152,12 @@ static HlInst *join_pieces(HlBuild *b, HlInst *x, int from, int to) {
   HlInst *pieces = hl_b_convert(b, hl_b_bitcast_convert(b, x, unsigned_of(from)), unsigned_of(to));
   HlInst *moved = hl_b_binary(b, HL_OP_SHIFT_LEFT, pieces, distances(b, pieces, from));
   const int64_t last = x->shape->rank - 1;
-  return hl_b_reduce(b, HL_OP_OR, moved, hl_b_scalar_int(b, unsigned_of(to), 0), (HlI64s){&last, 1});
+  return hl_b_reduce(b, HL_OP_OR, moved, hl_b_scalar_int(b, unsigned_of(to), 0),
+                     (HlI64s){&last, 1});
 }
 
-static HlInst *cut_pieces(HlPass *p, HlBuild *b, HlInst *x, const HlShape *shape, int from, int to) {
+static HlInst *cut_pieces(HlPass *p, HlBuild *b, HlInst *x, const HlShape *shape, int from,
+                          int to) {
   int64_t *all = HL_ARRAY(p->m->arena, int64_t, shape->rank);
   for (int d = 0; d < shape->rank - 1; d++)
     all[d] = d;
@@ -177,7 +179,8 @@ static HlInst *expand_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
       unsigned_of(from) == HL_NO_DTYPE || unsigned_of(to) == HL_NO_DTYPE ||
       hl_shape_is_dynamic(x->shape))
     return NULL;
-  HlInst *bits = from < to ? join_pieces(b, x, from, to) : cut_pieces(p, b, x, inst->shape, from, to);
+  HlInst *bits =
+      from < to ? join_pieces(b, x, from, to) : cut_pieces(p, b, x, inst->shape, from, to);
   return bits ? hl_b_bitcast_convert(b, bits, out) : NULL;
 }
 

@@ -1,7 +1,8 @@
 // opt/expand_batch_norm.c
 //
-// batchnorm_expander: writes batch normalisation out as arithmetic. m and v are the mean and variance of
-// the operand over all dimensions but the feature's; b(x) is x broadcast along that dimension.
+// batchnorm_expander: writes batch normalisation out as arithmetic. m and v are the mean and
+// variance of the operand over all dimensions but the feature's; b(x) is x broadcast along that
+// dimension.
 //
 //   training    (x - b(m)) / sqrt(b(v) + eps) * b(scale) + b(offset), m, v
 //   inference   the same from given m and v, the work of a feature's size first:
@@ -18,11 +19,12 @@ typedef struct Norm {
   const HlShape *shape;  // of the operand
   int64_t feature;
   double epsilon;
-  HlI64s others;         // dimensions that are summed over
+  HlI64s others;  // dimensions that are summed over
 } Norm;
 
 static Norm norm_of(HlPass *p, HlBuild *b, const HlInst *inst) {
-  Norm n = {.b = b, .shape = inst->operands[0]->shape,
+  Norm n = {.b = b,
+            .shape = inst->operands[0]->shape,
             .feature = hl_attr_int(inst, HL_A_FEATURE_INDEX),
             .epsilon = hl_attr_float(inst, HL_A_EPSILON)};
   int64_t *at = HL_ARRAY(p->m->arena, int64_t, n.shape->rank + 1);
@@ -110,17 +112,19 @@ static HlInst *expand_grad(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *x = hl_operand(inst, 0), *v = hl_operand(inst, 3), *dy = hl_operand(inst, 4);
   HlInst *elements = count(&n, x);
-  HlInst *scale = along_feature(&n, hl_operand(inst, 1)), *m = along_feature(&n, hl_operand(inst, 2));
+  HlInst *scale = along_feature(&n, hl_operand(inst, 1)),
+         *m = along_feature(&n, hl_operand(inst, 2));
   HlInst *wide_v = plus_epsilon(&n, along_feature(&n, v));
   HlInst *factor = hl_b_unary(b, HL_OP_RSQRT, wide_v);
   HlInst *centred = op(&n, HL_OP_SUBTRACT, x, m);
   HlInst *slope = sum(&n, op(&n, HL_OP_MULTIPLY, dy, centred)), *d_offset = sum(&n, dy);
-  HlInst *d_scale =
-      op(&n, HL_OP_MULTIPLY, slope, hl_b_unary(b, HL_OP_RSQRT, plus_epsilon(&n, v)));
-  HlInst *outer = op(&n, HL_OP_DIVIDE, op(&n, HL_OP_MULTIPLY, scale, factor), spread(&n, elements, x));
+  HlInst *d_scale = op(&n, HL_OP_MULTIPLY, slope, hl_b_unary(b, HL_OP_RSQRT, plus_epsilon(&n, v)));
+  HlInst *outer =
+      op(&n, HL_OP_DIVIDE, op(&n, HL_OP_MULTIPLY, scale, factor), spread(&n, elements, x));
   HlInst *all = op(&n, HL_OP_MULTIPLY, dy, spread(&n, elements, x));
   all = op(&n, HL_OP_SUBTRACT, all, along_feature(&n, d_offset));
-  HlInst *own = op(&n, HL_OP_DIVIDE, op(&n, HL_OP_MULTIPLY, along_feature(&n, slope), centred), wide_v);
+  HlInst *own =
+      op(&n, HL_OP_DIVIDE, op(&n, HL_OP_MULTIPLY, along_feature(&n, slope), centred), wide_v);
   HlInst *results[3] = {op(&n, HL_OP_MULTIPLY, outer, op(&n, HL_OP_SUBTRACT, all, own)), d_scale,
                         d_offset};
   return hl_b_tuple(b, 3, results);

@@ -5,12 +5,12 @@
 //   logistic-expander            logistic(x)  =>  1 / (1 + exp(-x))
 //   comparison-expander          compare(x, y), type=TOTALORDER  =>  a comparison of integers
 //   stochastic_convert_decomposer
-//                                stochastic-convert(x, r)  =>  trunc(|x|), one more where r falls below
-//                                what was cut off, with x's sign
+//     stochastic-convert(x, r)  =>  trunc(|x|), one more where r falls below what was cut off, with
+//                                   x's sign
 //
-// The bits of a float read as a signed integer are in order for positive numbers and in reverse order for
-// negative ones: flipping all but the sign there gives integers in the total order, -nan first and
-// nan last.
+// The bits of a float read as a signed integer are in order for positive numbers and in reverse
+// order for negative ones: flipping all but the sign there gives integers in the total order, -nan
+// first and nan last.
 
 #include <string.h>
 
@@ -44,27 +44,32 @@ static HlDtype integer_of(int bits, bool is_signed) {
   }
 }
 
-// Integers in the order of the floats. Types without a negative zero have their only nan there: it is
-// the least, and negative numbers are counted from the least integer.
-static HlInst *ordered_bits(HlBuild *b, HlInst *x) {
-  const HlDtypeInfo *info = &hl_dtype_info[x->shape->dtype];
-  bool is_small = info->format.bits > 0;
-  if (is_small && info->format.nan == HL_NAN_E8M0)
-    return hl_b_bitcast_convert(b, x, integer_of(info->bits, false));
-  x = hl_b_bitcast_convert(b, x, integer_of(info->bits, true));
-  if (!x)
-    return NULL;
-  const int64_t max = (int64_t)(((uint64_t)1 << (info->bits - 1)) - 1), min = -max - 1;
-  HlInst *is_negative = hl_b_compare(b, HL_WORD_direction_LT, x, hl_b_like_int(b, x, 0));
-  if (!is_small || info->format.nan != HL_NAN_FNUZ)
-    return hl_b_select(b, is_negative, hl_b_binary(b, HL_OP_XOR, hl_b_like_int(b, x, max), x), x);
-  HlInst *least = hl_b_like_int(b, x, min);
-  HlInst *is_nan = hl_b_compare(b, HL_WORD_direction_EQ, x, least);
-  HlInst *counted = hl_b_select(b, is_nan, least, hl_b_binary(b, HL_OP_SUBTRACT, least, x));
+// The constants of one comparison, which both sides share.
+typedef struct Marks {
+  HlInst *zero, *greatest, *least;
+} Marks;
+
+static Marks marks_like(HlBuild *b, HlInst *x) {
+  const int bits = hl_dtype_info[x->shape->dtype].bits;
+  const int64_t greatest = (int64_t)(((uint64_t)1 << (bits - 1)) - 1);
+  return (Marks){hl_b_like_int(b, x, 0), hl_b_like_int(b, x, greatest),
+                 hl_b_like_int(b, x, -greatest - 1)};
+}
+
+// Integers in the order of the floats. Types without a negative zero have their only nan there: it
+// is the least, and negative numbers are counted from the least integer.
+static HlInst *in_order(HlBuild *b, HlInst *x, const Marks *marks, bool has_negative_zero) {
+  HlInst *is_negative = hl_b_compare(b, HL_WORD_direction_LT, x, marks->zero);
+  if (has_negative_zero)
+    return hl_b_select(b, is_negative, hl_b_binary(b, HL_OP_XOR, marks->greatest, x), x);
+  HlInst *is_nan = hl_b_compare(b, HL_WORD_direction_EQ, x, marks->least);
+  HlInst *counted =
+      hl_b_select(b, is_nan, marks->least, hl_b_binary(b, HL_OP_SUBTRACT, marks->least, x));
   return hl_b_select(b, is_negative, counted, x);
 }
 
-// The type that the option "upcast" (FROM:TO, ...) names for comparisons of a type, or the type itself.
+// The type that the option "upcast" (FROM:TO, ...) names for comparisons of a type, or the type
+// itself.
 static HlDtype upcast_of(HlPass *p, HlDtype from) {
   const char *text = hl_pass_text(p, "upcast");
   size_t n = strlen(hl_dtype_text(from));
@@ -86,11 +91,20 @@ static HlInst *expand_comparison(HlPass *p, HlBuild *b, HlInst *inst) {
       hl_comparison_type(inst) != HL_WORD_comparison_type_TOTALORDER)
     return NULL;
   HlDtype wide = upcast_of(p, dtype);
-  if (integer_of(hl_dtype_info[wide].bits, true) == HL_NO_DTYPE)
+  const HlFloatFormat *format = &hl_dtype_info[wide].format;
+  const bool is_signed = format->bits == 0 || format->nan != HL_NAN_E8M0;
+  const HlDtype integer = integer_of(hl_dtype_info[wide].bits, is_signed);
+  if (integer == HL_NO_DTYPE)
     return NULL;
-  x = ordered_bits(b, hl_b_convert(b, x, wide));
-  y = ordered_bits(b, hl_b_convert(b, y, wide));
-  return hl_b_compare(b, (int)hl_attr_int(inst, HL_A_DIRECTION), x, y);
+  const int direction = (int)hl_attr_int(inst, HL_A_DIRECTION);
+  x = hl_b_bitcast_convert(b, hl_b_convert(b, x, wide), integer);
+  y = hl_b_bitcast_convert(b, hl_b_convert(b, y, wide), integer);
+  if (!x || !y || !is_signed)
+    return hl_b_compare(b, direction, x, y);
+  const Marks marks = marks_like(b, x);
+  const bool has_negative_zero = format->bits == 0 || format->nan != HL_NAN_FNUZ;
+  return hl_b_compare(b, direction, in_order(b, x, &marks, has_negative_zero),
+                      in_order(b, y, &marks, has_negative_zero));
 }
 
 const HlRule rules_comparison[] = {
@@ -98,7 +112,7 @@ const HlRule rules_comparison[] = {
      "compare(x, y), type=TOTALORDER => compare(ordered bits of x, of y)", "floats"},
     {0}};
 
-// --- stochastic-convert ---------------------------------------------------------------------------
+// --- stochastic-convert -------------------------------------------------------------------------
 
 // Random bits are compared with the part cut off, scaled to the same number of bits. Out of the
 // integers' range the nearest one is taken, for nan 0.
@@ -121,8 +135,8 @@ static HlInst *expand_stochastic_convert(HlPass *p, HlBuild *b, HlInst *inst) {
     scale *= 2;
   HlInst *scaled = hl_b_binary(b, HL_OP_MULTIPLY, rest, hl_b_like(b, rest, scale));
   HlInst *goes_up = hl_b_compare(b, HL_WORD_direction_LT, random, hl_b_convert(b, scaled, bits));
-  HlInst *rounded = hl_b_select(
-      b, goes_up, hl_b_binary(b, HL_OP_ADD, whole, hl_b_like_int(b, whole, 1)), whole);
+  HlInst *rounded =
+      hl_b_select(b, goes_up, hl_b_binary(b, HL_OP_ADD, whole, hl_b_like_int(b, whole, 1)), whole);
   HlInst *result = hl_b_select(b, is_negative, hl_b_unary(b, HL_OP_NEGATE, rounded), rounded);
   const int64_t max = (int64_t)(((uint64_t)1 << (to_bits - 1)) - 1), min = -max - 1;
   HlInst *high = hl_b_like_int(b, whole, max), *low = hl_b_like_int(b, whole, min);

@@ -16,7 +16,7 @@
 
 extern const HlRule rules_rng[], rules_rng_bits[];
 
-// --- Words and numbers of 64 bits -----------------------------------------------------------------
+// --- Words and numbers of 64 bits ---------------------------------------------------------------
 
 static HlInst *spread(HlBuild *b, HlInst *scalar, const HlShape *like) {
   return hl_b_broadcast(b, scalar, like->rank, like->dim, (HlI64s){0});
@@ -65,8 +65,8 @@ static Counter advance(HlBuild *b, Counter c, HlInst *n) {
   HlInst *low = hl_b_binary(b, HL_OP_ADD, base, n);
   HlInst *carries = hl_b_compare(b, HL_WORD_direction_LT, low, base);
   HlInst *next = hl_b_binary(b, HL_OP_ADD, c.high, hl_b_like_int(b, c.high, 1));
-  HlInst *high = hl_b_select(b, carries, next ? spread(b, next, n->shape) : NULL,
-                             spread(b, c.high, n->shape));
+  HlInst *high =
+      hl_b_select(b, carries, next ? spread(b, next, n->shape) : NULL, spread(b, c.high, n->shape));
   return (Counter){low, high};
 }
 
@@ -142,8 +142,8 @@ static HlInst *count_from(HlBuild *b, HlInst *start, int rank, const int64_t *di
   for (int d = rank - 1; d >= 0; d--) {
     if (dim[d] != 1) {
       HlInst *at = hl_b_iota(b, HL_U64, rank, dim, d);
-      HlInst *moved = at ? hl_b_binary(b, HL_OP_MULTIPLY, at, hl_b_like_int(b, at, (int64_t)stride))
-                         : NULL;
+      HlInst *moved =
+          at ? hl_b_binary(b, HL_OP_MULTIPLY, at, hl_b_like_int(b, at, (int64_t)stride)) : NULL;
       sum = hl_b_binary(b, HL_OP_ADD, sum, moved);
     }
     stride *= (uint64_t)dim[d];
@@ -167,7 +167,8 @@ static int split_dim(const HlShape *shape) {
 // Numbers of 32 bits; *used is how many counters they took.
 static HlInst *threefry_words(HlBuild *b, HlInst *key, HlInst *start, const HlShape *shape,
                               int64_t *used) {
-  const int split = shape->rank > 0 ? split_dim(shape) : 0, rank = shape->rank > 0 ? shape->rank : 1;
+  const int split = shape->rank > 0 ? split_dim(shape) : 0,
+            rank = shape->rank > 0 ? shape->rank : 1;
   HlMark mark = hl_arena_mark(hl_cx_scratch(b->cx));
   int64_t *half = HL_ARRAY(hl_cx_scratch(b->cx), int64_t, rank + 1);
   int64_t *whole = HL_ARRAY(hl_cx_scratch(b->cx), int64_t, rank);
@@ -323,11 +324,9 @@ static HlInst *normal_floats(HlBuild *b, HlInst *key, Counter start, const HlSha
   HlInst *size = hl_b_binary(b, HL_OP_MAXIMUM, first, hl_b_like(b, first, 1e-7));
   size = hl_b_binary(b, HL_OP_MULTIPLY, hl_b_like(b, first, -2), hl_b_unary(b, HL_OP_LOG, size));
   size = hl_b_unary(b, HL_OP_SQRT, size);
-  HlInst *angle =
-      hl_b_binary(b, HL_OP_MULTIPLY, hl_b_like(b, second, 6.283185307179586), second);
-  HlInst *both[2] = {
-      hl_b_binary(b, HL_OP_MULTIPLY, hl_b_unary(b, HL_OP_SINE, angle), size),
-      hl_b_binary(b, HL_OP_MULTIPLY, hl_b_unary(b, HL_OP_COSINE, angle), size)};
+  HlInst *angle = hl_b_binary(b, HL_OP_MULTIPLY, hl_b_like(b, second, 6.283185307179586), second);
+  HlInst *both[2] = {hl_b_binary(b, HL_OP_MULTIPLY, hl_b_unary(b, HL_OP_SINE, angle), size),
+                     hl_b_binary(b, HL_OP_MULTIPLY, hl_b_unary(b, HL_OP_COSINE, angle), size)};
   HlInst *flat = hl_b_reshape(b, hl_b_concatenate(b, 2, both, 1), 1, &all);
   flat = hl_b_reshape(b, hl_b_slice_dim(b, flat, 0, 0, n), shape->rank, shape->dim);
   if (!flat)
@@ -361,9 +360,9 @@ static HlInst *build_rng(HlBuild *b, const HlInst *inst) {
   return x ? hl_b_convert(b, x, dtype) : NULL;
 }
 
-// Each place draws with a key of its own, a function of how many instructions the module has made.
-static HlInst *place_key(HlPass *p, HlBuild *b) {
-  HlRng rng = {.state = p->m->next_serial};
+// Each place draws with a key of its own, a function of its name.
+static HlInst *place_key(HlBuild *b, const HlInst *inst) {
+  HlRng rng = {.state = hl_hash_bytes(inst->name->text, inst->name->n, 0)};
   return hl_b_scalar_int(b, HL_U64, (int64_t)hl_rng_u64(&rng));
 }
 
@@ -383,14 +382,15 @@ static HlInst *expand_rng(HlPass *p, HlBuild *b, HlInst *inst) {
   hl_set_root(nested.comp, root);
   const int64_t two = 2;
   HlAttr delta = {.key = HL_A_DELTA, .i = hl_shape_elements(inst->shape)};
-  HlInst *key = place_key(p, b);
-  HlInst *state = hl_b_op(b, HL_OP_RNG_GET_AND_UPDATE_STATE,
-                          hl_shape_array(p->m->shapes, HL_U64, 1, &two), 0, NULL, 1, &delta, 0, NULL);
+  HlInst *key = place_key(b, inst);
+  HlInst *state =
+      hl_b_op(b, HL_OP_RNG_GET_AND_UPDATE_STATE, hl_shape_array(p->m->shapes, HL_U64, 1, &two), 0,
+              NULL, 1, &delta, 0, NULL);
   HlInst *operands[4] = {key, state, inst->operands[0], inst->operands[1]};
   return hl_b_call(b, nested.comp, 4, operands);
 }
 
-const HlRule rules_rng[] = {
-    {HL_OP_RNG, expand_rng, "rng-expander",
-     "rng(a, b) => call(key, rng-get-and-update-state(), a, b) of Philox", ""},
-    {0}};
+const HlRule rules_rng[] = {{HL_OP_RNG, expand_rng, "rng-expander",
+                             "rng(a, b) => call(key, rng-get-and-update-state(), a, b) of Philox",
+                             ""},
+                            {0}};

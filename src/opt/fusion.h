@@ -17,12 +17,17 @@ HlInst *fusion_wrap(HlArena *scratch, HlInst *inst, int kind, const char *name, 
 // A copy of a producer goes into a fusion that reads it; the producer itself stays where it is.
 // A producer that is a fusion has its body copied. Returns what stands for the producer inside.
 HlInst *fusion_fuse(HlArena *scratch, HlInst *fusion, HlInst *producer);
+// The same for an instruction that the fusion does not read: its copy is not used yet.
+HlInst *fusion_take_in(HlArena *scratch, HlInst *fusion, HlInst *inst);
 // The one user of a fusion's result goes into it and becomes its root. Returns the fusion that stands
 // for both.
 HlInst *fusion_fuse_user(HlArena *scratch, HlInst *fusion, HlInst *user);
-// A sibling or producer goes into a fusion, and what it computes becomes one more result. Its other
-// users read that; it is erased. The fusion becomes a tuple, its users get-tuple-elements.
-void fusion_add_result(HlArena *scratch, HlInst *fusion, HlInst *inst);
+// What a sibling or producer computes becomes one more result of a fusion (fusion_results.c). Both are
+// erased; their users read elements of the tuple that the new fusion gives. A sibling or producer
+// may have several results itself. The caller knows that neither depends on the other but directly.
+HlInst *fusion_add_result(HlArena *scratch, HlInst *fusion, HlInst *inst);
+// Erases an instruction without uses; of a fusion also the body, if nobody else calls it.
+void fusion_erase(HlInst *inst);
 // Gives the parameters of the body names with their numbers.
 void fusion_name_params(HlInst *fusion);
 // Which operand; -1: none.
@@ -58,6 +63,17 @@ bool fusion_breaks_in_place(const HlInst *producer, const HlInst *consumer);
 bool fusion_opens_block(const HlInst *inst);
 // Someone other than the consumer uses the producer.
 bool fusion_duplicates(const HlInst *producer, const HlInst *consumer);
+
+// --- What depends on what (fusion_reach.c) ----------------------------------------------------------------
+
+typedef struct FusionReach {
+  HlArena *arena;
+  uint32_t *seen, n_ids, round;
+  HlBuf stack;                 // of const HlInst *; the owner frees it
+} FusionReach;
+// `b` depends on `a`, by operands or control edges, on a way that does not only consist of the edge from a to
+// b if `direct` is allowed. What is too far apart to tell counts as dependent.
+bool fusion_reaches(FusionReach *r, const HlInst *a, const HlInst *b, bool direct_allowed);
 
 // --- The engine (fusion.c) ----------------------------------------------------------------------------
 

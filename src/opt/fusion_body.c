@@ -178,6 +178,15 @@ HlInst *fusion_fuse(HlArena *scratch, HlInst *fusion, HlInst *producer) {
   return copy;
 }
 
+HlInst *fusion_take_in(HlArena *scratch, HlInst *fusion, HlInst *inst) {
+  HlMark mark = hl_arena_mark(scratch);
+  Args args = args_of(scratch, fusion, (int)inst->n_operands);
+  HlInst *copy = inst->op == HL_OP_FUSION ? copy_fusion(&args, inst) : copy_inst(&args, inst);
+  hl_set_operands(fusion, args.n, args.outer);
+  hl_arena_release(scratch, mark);
+  return copy;
+}
+
 // --- Users --------------------------------------------------------------------------------------
 
 HlInst *fusion_fuse_user(HlArena *scratch, HlInst *fusion, HlInst *user) {
@@ -197,6 +206,15 @@ HlInst *fusion_fuse_user(HlArena *scratch, HlInst *fusion, HlInst *user) {
   hl_erase(fusion);
   hl_arena_release(scratch, mark);
   return grown;
+}
+
+// --- Erasing ------------------------------------------------------------------------------------
+
+void fusion_erase(HlInst *inst) {
+  HlComp *body = inst->op == HL_OP_FUSION ? fusion_body(inst) : NULL;
+  hl_erase(inst);
+  if (body && !body->first_call)
+    hl_comp_erase(body);
 }
 
 // --- Names --------------------------------------------------------------------------------------

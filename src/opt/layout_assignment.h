@@ -135,8 +135,12 @@ void layout_want_array_use(Layouts *a, HlInst *user, int operand, LayoutOrder or
 void layout_want_result(Layouts *a, HlInst *inst, const LayoutOrder *order, LayoutWeight weight);
 void layout_want_root(Layouts *a);                                     // the computation's result
 void layout_follow(Layouts *a);                                        // until nothing is left to follow
+// Common wishes: results and operands row-major; a result row-major but for one dimension most major.
+void layout_want_row_major(Layouts *a, HlInst *inst);
+void layout_want_major(Layouts *a, HlInst *inst, int64_t dim);
+LayoutOrder layout_column_major(Layouts *a, int rank);
 
-// --- layout_target.c: what the targets want -------------------------------------------------------------
+// --- layout_cpu.c, layout_gpu.c: what the targets want ---------------------------------------------------
 
 void layout_cpu_wishes(Layouts *a);
 void layout_gpu_wishes(Layouts *a);

@@ -1,5 +1,7 @@
 // opt/layout_choose.c: which layout of an operand goes with which layout of the result.
 
+#include <string.h>
+
 #include "opt/layout_assignment.h"
 #include "opt/layouts.h"
 
@@ -171,6 +173,31 @@ static LayoutOrder operand_of_broadcast(Layouts *a, const HlInst *inst, LayoutOr
   return out;
 }
 
+// The reduced dimensions most minor, the others in the result's order.
+static LayoutOrder operand_of_reduce(Layouts *a, const HlInst *inst, LayoutOrder order) {
+  HlI64s dims = hl_dims(inst);
+  int rank = inst->operands[0]->shape->rank, n = 0;
+  int64_t *kept = HL_ARRAY(a->arena, int64_t, rank + 1), *out = HL_ARRAY(a->arena, int64_t, rank + 1);
+  for (int k = 0; k < rank; k++)
+    if (hl_i64s_find(dims, k) < 0)
+      kept[n++] = k;
+  n = 0;
+  for (int k = dims.n - 1; k >= 0; k--)
+    out[n++] = dims.at[k];
+  for (int k = 0; k < inst->shape->rank; k++)
+    out[n++] = kept[order[k]];
+  return out;
+}
+
+// Long rows are summed faster when they lie together; on GPUs that decides.
+static bool wants_rows(const Layouts *a, const HlInst *inst) {
+  HlI64s dims = hl_dims(inst);
+  int64_t n = 1;
+  for (int k = 0; k < dims.n; k++)
+    n *= inst->operands[0]->shape->dim[dims.at[k]];
+  return strcmp(a->p->target, "gpu") == 0 && n >= 32;
+}
+
 LayoutOrder layout_of_result(Layouts *a, const HlInst *inst, int operand, LayoutOrder order) {
   const HlShape *from = inst->operands[operand]->shape;
   if (inst->op == HL_OP_REDUCE)
@@ -190,5 +217,7 @@ LayoutOrder layout_of_operand(Layouts *a, const HlInst *inst, int operand, Layou
     return operand_of_broadcast(a, inst, order);
   if (inst->op == HL_OP_RESHAPE)
     return across_reshape(a, inst->shape, to, order);
+  if (inst->op == HL_OP_REDUCE && operand == 0 && hl_shape_is_array(inst->shape))
+    return wants_rows(a, inst) ? operand_of_reduce(a, inst, order) : NULL;
   return inst->op == HL_OP_TRANSPOSE ? operand_of_transpose(a, hl_dims(inst), order) : NULL;
 }

@@ -381,3 +381,52 @@ void layout_follow(Layouts *a) {
     take_added(a);
   }
 }
+
+// --- Common wishes -------------------------------------------------------------------------------------
+
+LayoutOrder layout_column_major(Layouts *a, int rank) {
+  int64_t *order = HL_ARRAY(a->arena, int64_t, rank + 1);
+  for (int k = 0; k < rank; k++)
+    order[k] = k;
+  return order;
+}
+
+// Row-major, but for one dimension that is the most major of all.
+static LayoutOrder with_major(Layouts *a, int rank, int64_t dim) {
+  int64_t *order = HL_ARRAY(a->arena, int64_t, rank + 1);
+  int n = 0;
+  for (int k = rank - 1; k >= 0; k--)
+    if (k != dim)
+      order[n++] = k;
+  order[n] = dim;
+  return order;
+}
+
+static LayoutOrder *row_major_leaves(Layouts *a, const HlShape *shape) {
+  int n = layout_n_leaves(shape);
+  const HlShape **leaf = HL_ARRAY(a->arena, const HlShape *, n + 1);
+  LayoutOrder *order = HL_ARRAY(a->arena, LayoutOrder, n + 1);
+  layout_flatten(shape, leaf);
+  for (int k = 0; k < n; k++)
+    if (hl_is_array_dtype(leaf[k]->dtype))
+      order[k] = layout_row_major(a, leaf[k]->rank);
+  return order;
+}
+
+void layout_want_row_major(Layouts *a, HlInst *inst) {
+  layout_want_result(a, inst, row_major_leaves(a, inst->shape), layout_must(a));
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    layout_want_use(a, inst, (int)k, row_major_leaves(a, inst->operands[k]->shape), layout_must(a));
+}
+
+// The result of a collective with one dimension most major.
+void layout_want_major(Layouts *a, HlInst *inst, int64_t dim) {
+  int n = layout_n_leaves(inst->shape);
+  const HlShape **leaf = HL_ARRAY(a->arena, const HlShape *, n + 1);
+  LayoutOrder *order = HL_ARRAY(a->arena, LayoutOrder, n + 1);
+  layout_flatten(inst->shape, leaf);
+  for (int k = 0; k < n; k++)
+    if (dim < leaf[k]->rank)
+      order[k] = with_major(a, leaf[k]->rank, dim);
+  layout_want_result(a, inst, order, layout_must(a));
+}

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MAX_RANK = 64 };      // beyond it nothing is found to be a bitcast
+enum { MAX_RANK = 64 };  // beyond it nothing is found to be a bitcast
 
 int64_t hl_memory_space(const HlShape *shape) {
   return shape->layout && shape->layout->extra ? shape->layout->extra->memory_space : 0;
@@ -104,7 +104,7 @@ static bool find_groups(const HlShape *from, const HlShape *to, int *of_from, in
 // group are not row-major neighbours in memory.
 static int group_order(const HlShape *shape, const int *of, int n_dims, int *list) {
   int n = 0, last = -1;
-  int64_t below = 0;           // the dimension met last, which must be the next one of its group
+  int64_t below = 0;  // the dimension met last, which must be the next one of its group
   uint64_t closed = 0;
   for (int k = 0; k < n_dims; k++) {
     int64_t d = shape->layout->minor_to_major.at[k];
@@ -161,7 +161,7 @@ const HlShape *hl_align_layouts(HlShapes *shapes, const HlShape *from, const HlS
   if (n < 0)
     return NULL;
   int64_t order[MAX_RANK];
-  int end[MAX_RANK];           // of each group in `to`: one past its last dimension
+  int end[MAX_RANK];  // of each group in `to`: one past its last dimension
   for (int d = 0; d < to->rank; d++)
     if (of_to[d] >= 0)
       end[of_to[d]] = d + 1;

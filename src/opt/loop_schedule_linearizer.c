@@ -1,10 +1,12 @@
 // opt/loop_schedule_linearizer.c
 //
-// loop-schedule-linearizer: where a body overwrites a part of a slot, whatever else reads the slot is made
-// to go first, by control edges: the write can then happen in place and no copy of the slot is needed.
+// loop-schedule-linearizer: where a body overwrites a part of a slot, whatever else reads the slot
+// is made to go first, by control edges: the write can then happen in place and no copy of the slot
+// is needed.
 //
-//   a = element of the state, r = f(a)        r goes before w:
-//   w = dynamic-update-slice(a, ...)     =>   w = dynamic-update-slice(a, ...), control-predecessors={r}
+//   r = f(a)                                  r = f(a)
+//   w = dynamic-update-slice(a, ...)     =>   w = dynamic-update-slice(a, ...),
+//                                                 control-predecessors={r}
 
 #include "opt/loops.h"
 
@@ -51,19 +53,13 @@ static bool goes_before(const HlInst *first, const HlInst *then) {
   return false;
 }
 
-// The readers of slot k beside its writer and the root. -1: one of them needs what is written, so that
-// a copy cannot be helped; or the state is used as a whole.
-static int find_readers(const HlInst *loop, int k, const HlInst *writer, const bool *depends,
-                        HlInst **out) {
-  const HlComp *body = hl_while_body(loop);
+// The readers of slot k beside its writer and the root. -1: one of them needs what is written, so
+// that a copy cannot be helped.
+static int find_readers(const LoopElements *elements, int k, const HlInst *writer,
+                        const bool *depends, HlInst **out) {
   int n = 0;
-  for (HlUse *use = body->params[0]->first_use; use; use = use->next) {
-    int slot = loop_slot_of(use->user);
-    if (slot < 0)
-      return -1;
-    if (slot != k)
-      continue;
-    for (HlUse *read = use->user->first_use; read; read = read->next) {
+  for (HlInst *inst = elements->first[k]; inst; inst = elements->next[inst->id])
+    for (HlUse *read = inst->first_use; read; read = read->next) {
       HlInst *reader = read->user;
       if (reader == writer && read->number == 0)
         continue;
@@ -72,17 +68,26 @@ static int find_readers(const HlInst *loop, int k, const HlInst *writer, const b
       if (n == 0 || out[n - 1] != reader)
         out[n++] = reader;
     }
-  }
   return n;
 }
 
-static void order_slot(HlPass *p, const HlInst *loop, int k) {
+static int count_readers(const LoopElements *elements, int k) {
+  int n = 0;
+  for (HlInst *inst = elements->first[k]; inst; inst = elements->next[inst->id])
+    for (HlUse *read = inst->first_use; read; read = read->next)
+      n++;
+  return n;
+}
+
+// A slot whose only reader is its writer needs no order, and no search.
+static void order_slot(HlPass *p, const HlInst *loop, const LoopElements *elements, int k) {
   HlInst *writer = writer_of(loop, k);
-  if (!writer)
+  int most = writer ? count_readers(elements, k) : 0;
+  if (most < 2)
     return;
   const bool *depends = find_dependents(p, writer);
-  HlInst **readers = HL_ARRAY(p->arena, HlInst *, writer->comp->n_insts * 2 + 1);
-  int n = find_readers(loop, k, writer, depends, readers), n_new = 0;
+  HlInst **readers = HL_ARRAY(p->arena, HlInst *, most);
+  int n = find_readers(elements, k, writer, depends, readers), n_new = 0;
   for (int j = 0; j < n; j++)
     if (!goes_before(readers[j], writer))
       readers[n_new++] = readers[j];
@@ -92,14 +97,20 @@ static void order_slot(HlPass *p, const HlInst *loop, int k) {
     hl_add_control(readers[j], writer);
 }
 
+static void order_loop(HlPass *p, const HlInst *loop) {
+  LoopElements elements = loop_elements(p, hl_while_body(loop));
+  for (int k = 0; !elements.has_other && k < loop_slots(loop); k++) {
+    HlMark mark = hl_arena_mark(p->arena);
+    order_slot(p, loop, &elements, k);
+    hl_arena_release(p->arena, mark);
+  }
+}
+
 bool pass_loop_schedule_linearizer(HlPass *p) {
   int n;
   HlInst **loops = loop_all(p, &n);
-  for (int j = 0; j < n; j++)
-    for (int k = 0; loop_is_plain(loops[j]) && k < loop_slots(loops[j]); k++) {
-      HlMark mark = hl_arena_mark(p->arena);
-      order_slot(p, loops[j], k);
-      hl_arena_release(p->arena, mark);
-    }
+  for (int k = 0; k < n; k++)
+    if (loop_is_plain(loops[k]))
+      order_loop(p, loops[k]);
   return true;
 }

@@ -15,7 +15,7 @@
 typedef struct Slice {
   HlInst **inst;  // those to be computed, operands first
   int n;
-  int slot;       // the one slot read; -1: none
+  int slot;  // the one slot read; -1: none
 } Slice;
 
 static bool is_computable(const HlInst *inst) {
@@ -111,9 +111,8 @@ bool loop_counter(HlPass *p, const HlInst *loop, LoopCounter *out) {
   int64_t limit, span;
   bool or_equal;
   if (!loop_is_plain(loop) || loop->operands[0]->op != HL_OP_TUPLE ||
-      !read_limit(loop, &out->slot, &limit, &or_equal) ||
-      !read_step(loop, out->slot, &out->step) || out->step <= 0 ||
-      !loop_constant_int(through_copies(loop_init(loop, out->slot)), &out->init))
+      !read_limit(loop, &out->slot, &limit, &or_equal) || !read_step(loop, out->slot, &out->step) ||
+      out->step <= 0 || !loop_constant_int(through_copies(loop_init(loop, out->slot)), &out->init))
     return false;
   HlDtype dtype = loop->shape->element[out->slot]->dtype;
   if (hl_is_unsigned(dtype) && (out->init < 0 || limit < 0))

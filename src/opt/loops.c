@@ -75,6 +75,23 @@ bool loop_constant_int(const HlInst *inst, int64_t *out) {
   return true;
 }
 
+LoopElements loop_elements(HlPass *p, const HlComp *comp) {
+  const HlInst *state = comp->params[0];
+  LoopElements all = {.first = HL_ARRAY(p->arena, HlInst *, state->shape->rank + 1),
+                      .next = HL_ARRAY(p->arena, HlInst *, comp->next_id)};
+  for (const HlUse *use = state->last_use; use; use = use->prev) {
+    int slot = loop_slot_of(use->user);
+    if (slot < 0) {
+      all.has_other = true;
+      continue;
+    }
+    all.next[use->user->id] = all.first[slot];
+    all.first[slot] = use->user;
+  }
+  all.has_other |= comp->root == state;
+  return all;
+}
+
 bool loop_calls_any(HlPass *p, const HlComp *comp, const HlOp *ops, int n) {
   HlMark mark = hl_arena_mark(p->arena);
   bool *seen = HL_ARRAY(p->arena, bool, p->m->next_comp_id);
@@ -184,8 +201,7 @@ static void copy_needed(LoopPart *part, const bool *needed) {
     }
     for (uint32_t k = 0; k < inst->n_operands; k++)
       operands[k] = loop_part_copy(part, inst->operands[k]);
-    part->map[inst->id] =
-        hl_inst_copy(part->b.comp, inst, NULL, (int)inst->n_operands, operands);
+    part->map[inst->id] = hl_inst_copy(part->b.comp, inst, NULL, (int)inst->n_operands, operands);
   }
   copy_control(part);
 }
@@ -210,8 +226,8 @@ static HlInst *new_parameter(HlComp *comp, const HlShape *state, const HlInst *l
 static LoopPart open_part(HlPass *p, const HlBuild *b, const LoopPlan *plan, LoopPlace place,
                           const HlShape *state) {
   const HlComp *from = hl_called(plan->loop, place == LOOP_IN_BODY ? 0 : 1);
-  const char *name = hl_arena_printf(p->arena, "%s%s%s", plan->prefix, from->name->text,
-                                     plan->suffix);
+  const char *name =
+      hl_arena_printf(p->arena, "%s%s%s", plan->prefix, from->name->text, plan->suffix);
   LoopPart part = {.p = p, .place = place, .loop = plan->loop, .from = from, .at = plan->at};
   part.b = hl_b_nested(b, name);
   part.b.metadata = NULL;
@@ -325,8 +341,8 @@ HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan) {
   HlInst *loop = body ? new_loop(p, b, plan, condition, body, init) : NULL;
   if (!loop || same_shape(plan, loop->shape))
     return loop;
-  LoopPart after = {.p = p, .place = LOOP_AFTER, .b = *b, .loop = plan->loop, .state = loop,
-                    .at = plan->at};
+  LoopPart after = {
+      .p = p, .place = LOOP_AFTER, .b = *b, .loop = plan->loop, .state = loop, .at = plan->at};
   after.slot = HL_ARRAY(p->arena, HlInst *, loop_slots(plan->loop) + 1);
   if (plan->open)
     plan->open(&after, plan->user);

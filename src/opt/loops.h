@@ -1,8 +1,9 @@
 // opt/loops.h: what passes of while loops share: the slots of a loop's state, how often it turns,
 // and making a loop anew with another state.
 //
-// A plain loop carries a tuple; slot k of it is element k. In body and condition a slot is read by a
-// get-tuple-element of the parameter; the body's root tuple says what the slot holds in the next turn.
+// A plain loop carries a tuple; slot k of it is element k. In body and condition a slot is read by
+// a get-tuple-element of the parameter; the body's root tuple says what the slot holds in the next
+// turn.
 #ifndef OPT_LOOPS_H
 #define OPT_LOOPS_H
 
@@ -26,6 +27,13 @@ HlInst *loop_next(const HlInst *loop, int k);
 bool loop_is_invariant(const HlInst *loop, int k);  // the body passes slot k through
 // The only value of an integer constant of one element.
 bool loop_constant_int(const HlInst *inst, int64_t *out);
+// The elements of a body's or condition's parameter by slot: the first one, then each one's next of the
+// same slot by its id. has_other: something uses the state as a whole.
+typedef struct LoopElements {
+  HlInst **first, **next;
+  bool has_other;
+} LoopElements;
+LoopElements loop_elements(HlPass *p, const HlComp *comp);
 // Some instruction of these ops stands in the computation or what it calls.
 bool loop_calls_any(HlPass *p, const HlComp *comp, const HlOp *ops, int n);
 // The while instructions of all computations, callees first, in p->arena.
@@ -33,8 +41,8 @@ HlInst **loop_all(HlPass *p, int *n);
 
 // --- Turns --------------------------------------------------------------------------------------
 
-// The one slot that decides how often the loop turns: the condition is computed from it alone, and so
-// is its next value, by scalars; -1: there is none.
+// The one slot that decides how often the loop turns: the condition is computed from it alone, and
+// so is its next value, by scalars; -1: there is none.
 int loop_induction_slot(HlPass *p, const HlInst *loop);
 // A counter from `init` by a positive `step` while it is below a bound, `turns` times.
 typedef struct LoopCounter {
@@ -50,8 +58,8 @@ int64_t loop_turns(HlPass *p, const HlInst *loop, int64_t tries);
 
 typedef enum LoopPlace { LOOP_IN_BODY, LOOP_IN_CONDITION, LOOP_AFTER } LoopPlace;
 
-// One of the three places where the old state's slots need values in terms of the new state: the new
-// body, the new condition, and behind the new loop.
+// One of the three places where the old state's slots need values in terms of the new state: the
+// new body, the new condition, and behind the new loop.
 typedef struct LoopPart {
   HlPass *p;
   LoopPlace place;
@@ -78,7 +86,8 @@ typedef struct LoopPlan {
   // Instructions of the old body whose copies `next` asks for (loop_part_copy).
   HlInst *const *used;
   int n_used;
-  // The next value of a new slot that `from` has no old slot for, in the new body. May be NULL: none.
+  // The next value of a new slot that `from` has no old slot for, in the new body. May be NULL:
+  // none.
   HlInst *(*next)(LoopPart *part, int k, void *user);
   void *user;
 } LoopPlan;
@@ -87,12 +96,12 @@ typedef struct LoopPlan {
 HlInst *loop_part_slot(LoopPart *part, int k);
 // The copy of an instruction of the old body or condition.
 HlInst *loop_part_copy(LoopPart *part, const HlInst *inst);
-// Builds the new loop and, from it, a tuple like the old loop's result, to be committed in its place
-// (the caller calls hl_begin and hl_commit). NULL after reporting.
+// Builds the new loop and, from it, a tuple like the old loop's result, to be committed in its
+// place (the caller calls hl_begin and hl_commit). NULL after reporting.
 HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan);
-// One turn of the body in b's computation: from the values of all slots to the next ones. Collectives
-// get channels of their own from *channel on (see loop_free_channel); NULL: they keep theirs, as those
-// of one turn may.
+// One turn of the body in b's computation: from the values of all slots to the next ones.
+// Collectives get channels of their own from *channel on (see loop_free_channel); NULL: they keep
+// theirs, as those of one turn may.
 void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,
                int64_t *channel);
 int64_t loop_free_channel(HlPass *p);  // no instruction of the module has it or a greater one
@@ -103,8 +112,8 @@ void loop_drop_comp(HlPass *p, HlComp *comp);
 
 // --- Backend configs ----------------------------------------------------------------------------
 
-// The loop's backend config with one field set to a JSON text (NULL: removed), fields in alphabetical
-// order, in p->arena.
+// The loop's backend config with one field set to a JSON text (NULL: removed), fields in
+// alphabetical order, in p->arena.
 const char *loop_config_with(HlPass *p, const char *config, const char *field, const char *value);
 // The JSON text of a field, or NULL.
 const char *loop_config_field(HlPass *p, const char *config, const char *field);

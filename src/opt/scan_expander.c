@@ -29,9 +29,14 @@ static bool read_scan(HlPass *p, HlBuild *b, HlInst *inst, Scan *s) {
   if (!f->root || carries < 0 || carries > (int64_t)inst->n_operands || carries > results ||
       f->n_params != (int)inst->n_operands)
     return false;
-  *s = (Scan){.p = p, .b = b, .inst = inst, .n_carries = (int)carries, .along = (int)along,
-              .n_inputs = (int)inst->n_operands - (int)carries, .n_outputs = results - (int)carries};
-  const HlShape *stacked = s->n_inputs > 0 ? inst->operands[0]->shape
+  *s = (Scan){.p = p,
+              .b = b,
+              .inst = inst,
+              .n_carries = (int)carries,
+              .along = (int)along,
+              .n_inputs = (int)inst->n_operands - (int)carries,
+              .n_outputs = results - (int)carries};
+  const HlShape *stacked = s->n_inputs > 0                  ? inst->operands[0]->shape
                            : hl_shape_is_tuple(inst->shape) ? inst->shape->element[0]
                                                             : inst->shape;
   if (s->n_inputs + s->n_outputs == 0 || along < 0 || along >= stacked->rank)
@@ -167,6 +172,6 @@ static HlInst *expand_scan(HlPass *p, HlBuild *b, HlInst *inst) {
                                         : results[0];
 }
 
-const HlRule rules_scan[] = {
-    {HL_OP_SCAN, expand_scan, "scan_expander", "scan(xs, c), to_apply=f => while of f on slices", ""},
-    {0}};
+const HlRule rules_scan[] = {{HL_OP_SCAN, expand_scan, "scan_expander",
+                              "scan(xs, c), to_apply=f => while of f on slices", ""},
+                             {0}};

@@ -1,7 +1,8 @@
 // opt/while_all_reduce.c
 //
-// while-loop-all-reduce-code-motion: what every turn sums over the devices and adds to a slot that nothing
-// else in the loop reads, each device adds up by itself; one all-reduce behind the loop does the rest.
+// while-loop-all-reduce-code-motion: what every turn sums over the devices and adds to a slot that
+// nothing else in the loop reads, each device adds up by itself; one all-reduce behind the loop
+// does the rest.
 //
 //   (i, s) = while((0, s0)), body: (i + 1, s + all-reduce(x))
 //   =>  (i, l) = while((0, 0)), body: (i + 1, l + x);  s = s0 + all-reduce(l)
@@ -17,26 +18,22 @@ bool pass_while_all_reduce(HlPass *p);
 typedef struct Sums {
   HlPass *p;
   HlInst *loop;
-  HlInst **sum;         // by slot: the all-reduce in the body; NULL: the slot stays
+  HlInst **sum;                   // by slot: the all-reduce in the body; NULL: the slot stays
+  LoopElements elements, tested;  // of the body, of the condition
 } Sums;
 
 // The only use of slot k in the body, or NULL if there are others, there or in the condition.
-static HlInst *only_reader(const HlInst *loop, int k) {
+static HlInst *only_reader(const Sums *s, int k) {
   HlInst *reader = NULL;
-  const HlComp *body = hl_while_body(loop), *condition = hl_while_condition(loop);
-  for (const HlUse *use = condition->params[0]->first_use; use; use = use->next)
-    if (loop_slot_of(use->user) != k ? loop_slot_of(use->user) < 0 : use->user->first_use != NULL)
+  for (HlInst *inst = s->tested.first[k]; inst; inst = s->tested.next[inst->id])
+    if (inst->first_use || inst->comp->root == inst)
       return NULL;
-  for (const HlUse *use = body->params[0]->first_use; use; use = use->next) {
-    int slot = loop_slot_of(use->user);
-    if (slot < 0)
-      return NULL;
-    for (const HlUse *read = use->user->first_use; slot == k && read; read = read->next) {
+  for (HlInst *inst = s->elements.first[k]; inst; inst = s->elements.next[inst->id])
+    for (const HlUse *read = inst->first_use; read; read = read->next) {
       if (reader)
         return NULL;
       reader = read->user;
     }
-  }
   return reader;
 }
 
@@ -48,9 +45,10 @@ static bool can_move(const HlInst *sum, const HlInst *into) {
 }
 
 // The all-reduce that slot k gathers; NULL: it does something else.
-static HlInst *gathered(const HlInst *loop, int k) {
+static HlInst *gathered(const Sums *s, int k) {
+  const HlInst *loop = s->loop;
   HlInst *into = loop_next(loop, k);
-  if (into->n_operands != 2 || only_reader(loop, k) != into || hl_has_control(into) ||
+  if (into->n_operands != 2 || only_reader(s, k) != into || hl_has_control(into) ||
       into->first_use != into->last_use || into->shape != loop->shape->element[k])
     return NULL;
   if (into->op != HL_OP_ADD && into->op != HL_OP_MULTIPLY && into->op != HL_OP_MAXIMUM &&
@@ -72,8 +70,9 @@ static HlInst *neutral(HlBuild *b, HlOp op, const HlShape *shape) {
   else if (hl_is_float(dtype))
     x = hl_b_scalar(b, dtype, is_max ? -INFINITY : INFINITY);
   else if (hl_is_signed(dtype))
-    x = hl_b_scalar_int(b, dtype, is_max ? -(int64_t)((uint64_t)1 << (bits - 2)) * 2
-                                         : (int64_t)(((uint64_t)1 << (bits - 1)) - 1));
+    x = hl_b_scalar_int(b, dtype,
+                        is_max ? -(int64_t)((uint64_t)1 << (bits - 2)) * 2
+                               : (int64_t)(((uint64_t)1 << (bits - 1)) - 1));
   else
     x = hl_b_scalar_int(b, dtype, is_max ? 0 : -1);
   return hl_b_broadcast(b, x, shape->rank, shape->dim, (HlI64s){0});
@@ -105,11 +104,17 @@ static HlInst *next(LoopPart *part, int k, void *user) {
 
 static void move_sums(HlPass *p, HlInst *loop) {
   const int n = loop_slots(loop);
-  Sums s = {p, loop, HL_ARRAY(p->arena, HlInst *, n + 1)};
+  Sums s = {.p = p,
+            .loop = loop,
+            .sum = HL_ARRAY(p->arena, HlInst *, n + 1),
+            .elements = loop_elements(p, hl_while_body(loop)),
+            .tested = loop_elements(p, hl_while_condition(loop))};
+  if (s.elements.has_other || s.tested.has_other)
+    return;
   int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1), n_used = 0;
   HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1), **used = HL_ARRAY(p->arena, HlInst *, n + 1);
   for (int k = 0; k < n; k++) {
-    s.sum[k] = gathered(loop, k);
+    s.sum[k] = gathered(&s, k);
     at[k] = from[k] = s.sum[k] ? -1 : k;
     if (s.sum[k])
       used[n_used++] = s.sum[k]->operands[0];
@@ -121,8 +126,17 @@ static void move_sums(HlPass *p, HlInst *loop) {
   for (int k = 0; k < n; k++)
     init[k] = s.sum[k] ? neutral(&b, (HlOp)loop_next(loop, k)->op, loop->shape->element[k])
                        : hl_b_element(&b, loop->operands[0], k);
-  LoopPlan plan = {.loop = loop, .prefix = "", .suffix = ".clone", .n = n, .init = init, .at = at,
-                   .from = from, .open = open, .next = next, .used = used, .n_used = n_used,
+  LoopPlan plan = {.loop = loop,
+                   .prefix = "",
+                   .suffix = ".clone",
+                   .n = n,
+                   .init = init,
+                   .at = at,
+                   .from = from,
+                   .open = open,
+                   .next = next,
+                   .used = used,
+                   .n_used = n_used,
                    .user = &s};
   loop_commit(p, loop, loop_rebuild(p, &b, &plan));
 }

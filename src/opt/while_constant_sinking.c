@@ -1,8 +1,8 @@
 // opt/while_constant_sinking.c
 //
-// while-loop-constant-sinking: a slot that the body passes through and that starts with a constant is
-// that constant wherever body and condition read it. The slot stays, unread: simplify-while-loops
-// takes it away.
+// while-loop-constant-sinking: a slot that the body passes through and that starts with a constant
+// is that constant wherever body and condition read it. The slot stays, unread:
+// simplify-while-loops takes it away.
 //
 //   (i, k) = while((0, 5)), body: (i + k, k)   =>   (i, k) = while((0, 5)), body: (i + 5, k)
 
@@ -26,15 +26,14 @@ static HlInst *value_of(HlPass *p, const HlInst *loop, int k) {
   return hl_is_constant(constant) && is_small && !hl_has_control(init) ? init : NULL;
 }
 
-// Something other than the body's root reads slot k: in the body only the element that the root passes
-// on counts.
-static bool is_read(const HlInst *loop, int k) {
+// Something other than the body's root reads slot k: in the body only the element that the root
+// passes on counts.
+static bool is_read(const HlInst *loop, const LoopElements *tested, int k) {
   const HlInst *through = loop_next(loop, k);
   if (through->first_use != through->last_use)
     return true;
-  const HlComp *condition = hl_while_condition(loop);
-  for (const HlUse *use = condition->params[0]->first_use; use; use = use->next)
-    if (loop_slot_of(use->user) == k && (use->user->first_use || use->user == condition->root))
+  for (HlInst *inst = tested->first[k]; inst; inst = tested->next[inst->id])
+    if (inst->first_use || inst->comp->root == inst)
       return true;
   return false;
 }
@@ -63,11 +62,12 @@ static void sink_constants(HlPass *p, HlInst *loop) {
   int n = loop_slots(loop);
   Sink sink = {HL_ARRAY(p->arena, HlInst *, n + 1)};
   int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1);
+  LoopElements tested = loop_elements(p, hl_while_condition(loop));
   bool found = false;
   for (int k = 0; k < n; k++) {
     at[k] = from[k] = k;
     HlInst *value = value_of(p, loop, k);
-    if (!value || !is_read(loop, k))
+    if (!value || !is_read(loop, &tested, k))
       continue;
     sink.value[k] = value;
     from[k] = -1;
@@ -80,8 +80,16 @@ static void sink_constants(HlPass *p, HlInst *loop) {
   HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1);
   for (int k = 0; k < n; k++)
     init[k] = hl_b_element(&b, loop->operands[0], k);
-  LoopPlan plan = {.loop = loop, .prefix = "", .suffix = ".sunk", .n = n, .init = init,
-                   .at = at, .from = from, .open = open, .next = pass_through, .user = &sink};
+  LoopPlan plan = {.loop = loop,
+                   .prefix = "",
+                   .suffix = ".sunk",
+                   .n = n,
+                   .init = init,
+                   .at = at,
+                   .from = from,
+                   .open = open,
+                   .next = pass_through,
+                   .user = &sink};
   loop_commit(p, loop, loop_rebuild(p, &b, &plan));
 }
 

@@ -1,8 +1,8 @@
 // opt/while_fusible_sinking.c
 //
 // while-loop-fusible-sinking: what a loop carries along unchanged and what is cheaply computed from
-// something smaller is computed anew in each turn, where it can be fused with its reader: the loop carries
-// the smaller things.
+// something smaller is computed anew in each turn, where it can be fused with its reader: the loop
+// carries the smaller things.
 //
 //   b = f32[1000] broadcast(x)
 //   while((0, b)), body: (i + g(b), b)   =>   while((0, x)), body: (i + g(broadcast(x)), x)
@@ -16,15 +16,15 @@ enum { MAX_GROUP = 16 };
 
 // The instructions that make one slot's start, and what they start from.
 typedef struct Group {
-  HlInst *inst[MAX_GROUP];   // operands first
+  HlInst *inst[MAX_GROUP];  // operands first
   HlInst *leaf[MAX_GROUP];
   int n, n_leaves;
 } Group;
 
 typedef struct Sink {
   HlInst *loop;
-  Group *group;              // by slot; n == 0: stays
-  HlInst **leaf;             // new slots' starts, behind those that stay
+  Group *group;   // by slot; n == 0: stays
+  HlInst **leaf;  // new slots' starts, behind those that stay
   int n_kept, n_leaves;
 } Sink;
 
@@ -108,9 +108,8 @@ static void open(LoopPart *part, void *user) {
   for (int k = 0; k < loop_slots(s->loop); k++) {
     if (s->group[k].n == 0)
       continue;
-    part->slot[k] = part->place == LOOP_AFTER
-                        ? hl_b_element(&part->b, s->loop->operands[0], k)
-                        : build_group(part, s, &s->group[k]);
+    part->slot[k] = part->place == LOOP_AFTER ? hl_b_element(&part->b, s->loop->operands[0], k)
+                                              : build_group(part, s, &s->group[k]);
   }
 }
 
@@ -131,7 +130,7 @@ static void sink_into(HlPass *p, HlInst *loop) {
   if (loop->operands[0]->op != HL_OP_TUPLE)
     return;
   Sink s = {.loop = loop, .group = HL_ARRAY(p->arena, Group, n + 1)};
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n * (MAX_GROUP + 1) + 1);
+  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n *(MAX_GROUP + 1) + 1);
   HlInst **init = HL_ARRAY(p->arena, HlInst *, n * (MAX_GROUP + 1) + 1);
   bool found = false;
   for (int k = 0; k < n; k++) {
@@ -157,8 +156,15 @@ static void sink_into(HlPass *p, HlInst *loop) {
       }
   HlBuild b;
   hl_begin(p, "sink", loop, &b);
-  LoopPlan plan = {.loop = loop, .prefix = "", .suffix = ".sunk", .n = s.n_kept + s.n_leaves,
-                   .init = init, .at = at, .from = from, .open = open, .next = pass_through,
+  LoopPlan plan = {.loop = loop,
+                   .prefix = "",
+                   .suffix = ".sunk",
+                   .n = s.n_kept + s.n_leaves,
+                   .init = init,
+                   .at = at,
+                   .from = from,
+                   .open = open,
+                   .next = pass_through,
                    .user = &s};
   loop_commit(p, loop, loop_rebuild(p, &b, &plan));
 }

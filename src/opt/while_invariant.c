@@ -6,7 +6,8 @@
 //   (i, x) = while((0, x0)), body: (i + f(x), x)
 //   =>  (i, x, y) = while((0, x0, f(x0))), body: (i + y, x, y)
 //
-// Ops that cost little beside what they read are not worth a slot; they move only below one that is.
+// Ops that cost little beside what they read are not worth a slot; they move only below one that
+// is.
 //
 // while-loop-expensive-invariant-code-motion: the same, but only matrix products, convolutions and
 // the like move, and only where the new slot is no larger than the slots that it is computed from.
@@ -27,11 +28,11 @@ typedef struct Hoist {
   double ratio;        // most output bytes for an input byte; < 0: any
   bool *is_invariant;  // by id
   bool *is_worth;
-  HlInst **hoisted;    // those that get a slot
+  HlInst **hoisted;  // those that get a slot
   int n;
 } Hoist;
 
-// --- What stays the same, and what of it is worth a slot ------------------------------------------
+// --- What stays the same, and what of it is worth a slot ----------------------------------------
 
 static bool has_text(const HlInst *inst, HlAttrKey key, const char *const *words, int n) {
   const char *text = hl_attr_text(inst, key);
@@ -43,16 +44,16 @@ static bool has_text(const HlInst *inst, HlAttrKey key, const char *const *words
 
 static bool may_hoist_from(HlPass *p, const HlInst *loop) {
   static const char *const barriers[] = {"SPMDFullToShardShape", "SPMDShardToFullShape",
-                                         "SPMDShardShapeToFull", "MoveToHost", "MoveToDevice",
-                                         "annotate_device_placement"};
+                                         "SPMDShardShapeToFull", "MoveToHost",
+                                         "MoveToDevice",         "annotate_device_placement"};
   const HlDict *dict = hl_attr_ptr(loop, HL_A_FRONTEND_ATTRIBUTES);
   for (int k = 0; dict && k < dict->n; k++)
     if (strcmp(dict->key[k]->text, "_xla_disable_loop_instr_hoisting") == 0)
       return false;
   for (const HlInst *inst = hl_while_body(loop)->first; inst; inst = inst->next)
     if (inst->op == HL_OP_DOMAIN ||
-        (inst->op == HL_OP_CUSTOM_CALL && has_text(inst, HL_A_CUSTOM_CALL_TARGET, barriers,
-                                                   HL_COUNT_OF(barriers))))
+        (inst->op == HL_OP_CUSTOM_CALL &&
+         has_text(inst, HL_A_CUSTOM_CALL_TARGET, barriers, HL_COUNT_OF(barriers))))
       return false;
   int64_t turns = loop_turns(p, loop, 1);
   return turns < 0 || turns > 1;
@@ -62,8 +63,8 @@ static bool may_hoist_from(HlPass *p, const HlInst *loop) {
 // often they meet: such ops stay where they are.
 static bool may_move(const HlInst *inst) {
   return inst->op != HL_OP_PARAMETER && inst->op != HL_OP_AFTER_ALL && inst->op != HL_OP_WHILE &&
-         !(hl_op_info[inst->op].traits & (HL_T_COLLECTIVE | HL_T_ASYNC)) &&
-         !hl_has_control(inst) && hl_is_pure(inst) && !hl_shape_is_dynamic(inst->shape) &&
+         !(hl_op_info[inst->op].traits & (HL_T_COLLECTIVE | HL_T_ASYNC)) && !hl_has_control(inst) &&
+         hl_is_pure(inst) && !hl_shape_is_dynamic(inst->shape) &&
          (inst->op != HL_OP_CONSTANT || hl_is_constant(inst));
 }
 
@@ -131,8 +132,8 @@ static bool find_invariant(Hoist *h) {
   for (const HlInst *inst = h->body->first; inst; inst = inst->next) {
     int slot = loop_slot_of(inst);
     if (slot >= 0) {
-      h->is_invariant[inst->id] =
-          loop_is_invariant(h->loop, slot) && hl_shape_is_array(inst->shape) && !hl_has_control(inst);
+      h->is_invariant[inst->id] = loop_is_invariant(h->loop, slot) &&
+                                  hl_shape_is_array(inst->shape) && !hl_has_control(inst);
       has_seed |= h->is_invariant[inst->id];
       continue;
     }
@@ -165,7 +166,7 @@ static void find_hoisted(Hoist *h) {
       h->hoisted[h->n++] = inst;
 }
 
-// --- The loop with more slots ---------------------------------------------------------------------
+// --- The loop with more slots -------------------------------------------------------------------
 
 // Copies of the hoisted instructions, and of what they need, in front of the loop.
 static void build_outside(const Hoist *h, HlBuild *b, HlInst **out) {
@@ -199,8 +200,7 @@ static void build_outside(const Hoist *h, HlBuild *b, HlInst **out) {
 static void open(LoopPart *part, void *user) {
   const Hoist *h = user;
   for (int k = 0; part->place == LOOP_IN_BODY && k < h->n; k++)
-    part->map[h->hoisted[k]->id] =
-        hl_b_element(&part->b, part->state, loop_slots(part->loop) + k);
+    part->map[h->hoisted[k]->id] = hl_b_element(&part->b, part->state, loop_slots(part->loop) + k);
 }
 
 static HlInst *pass_through(LoopPart *part, int k, void *user) {
@@ -222,8 +222,16 @@ static void hoist(Hoist *h) {
   build_outside(h, &b, init + n);
   for (int k = 0; k < h->n; k++)
     from[n + k] = -1;
-  LoopPlan plan = {.loop = h->loop, .prefix = "wide.", .suffix = "", .n = n + h->n, .init = init,
-                   .at = at, .from = from, .open = open, .next = pass_through, .user = h};
+  LoopPlan plan = {.loop = h->loop,
+                   .prefix = "wide.",
+                   .suffix = "",
+                   .n = n + h->n,
+                   .init = init,
+                   .at = at,
+                   .from = from,
+                   .open = open,
+                   .next = pass_through,
+                   .user = h};
   loop_commit(p, h->loop, loop_rebuild(p, &b, &plan));
 }
 
@@ -231,8 +239,13 @@ static void hoist_from(HlPass *p, HlInst *loop, bool expensive_only) {
   if (!loop_is_plain(loop) || !may_hoist_from(p, loop))
     return;
   const HlComp *body = hl_while_body(loop);
-  Hoist h = {.p = p, .loop = loop, .body = body, .expensive_only = expensive_only,
-             .reshapes = true, .other = true, .ratio = -1};
+  Hoist h = {.p = p,
+             .loop = loop,
+             .body = body,
+             .expensive_only = expensive_only,
+             .reshapes = true,
+             .other = true,
+             .ratio = -1};
   if (!expensive_only) {
     h.constants = hl_pass_flag(p, "hoist_constants");
     h.reshapes = hl_pass_flag(p, "hoist_reshapes");

@@ -2,14 +2,14 @@
 //
 // Loops whose body does several turns at once.
 //
-// loop-double-buffer-transformer: two turns a time, so that what one turn sends can be under way while
-// the next computes; of an odd number the first turn goes in front. Or all turns in one body.
+// loop-double-buffer-transformer: two turns a time, so that what one turn sends can be under way
+// while the next computes; of an odd number the first turn goes in front. Or all turns in one body.
 //
 //   x = while(x0), 5 turns of f   =>   x1 = f(x0);  x = while(x1), 2 turns of f(f(.))
 //
-// while_loop_pipeline_unroller: where slots hand values on (b' = a, c' = b), as many turns a time as
-// it takes until a value is used up: then nothing needs to be copied from slot to slot. What is left
-// over is done by the loop as it was, behind.
+// while_loop_pipeline_unroller: where slots hand values on (b' = a, c' = b), as many turns a time
+// as it takes until a value is used up: then nothing needs to be copied from slot to slot. What is
+// left over is done by the loop as it was, behind.
 
 #include <inttypes.h>
 #include <string.h>
@@ -20,14 +20,14 @@
 bool pass_while_double_buffer(HlPass *p);
 bool pass_while_pipeline_unroller(HlPass *p);
 
-// --- A body of several turns ------------------------------------------------------------------------
+// --- A body of several turns --------------------------------------------------------------------
 
 static HlComp *body_of_turns(HlPass *p, HlBuild *b, const HlInst *loop, int64_t turns,
                              int64_t *channel) {
   const int n = loop_slots(loop);
   HlInst **slot = HL_ARRAY(p->arena, HlInst *, n + 1);
-  HlBuild body = hl_b_nested(
-      b, hl_arena_printf(p->arena, "%s.double_buffered", hl_while_body(loop)->name->text));
+  HlBuild body =
+      hl_b_nested(b, hl_arena_printf(p->arena, "%s.turns", hl_while_body(loop)->name->text));
   body.metadata = NULL;
   HlInst *state = hl_b_parameter(&body, loop->shape, hl_while_body(loop)->params[0]->name->text);
   for (int k = 0; k < n; k++)
@@ -41,7 +41,7 @@ static HlComp *body_of_turns(HlPass *p, HlBuild *b, const HlInst *loop, int64_t 
   return body.comp;
 }
 
-// --- loop-double-buffer-transformer -----------------------------------------------------------------
+// --- loop-double-buffer-transformer -------------------------------------------------------------
 
 static bool has_collective(const HlComp *comp) {
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
@@ -70,10 +70,10 @@ static void note_turns(HlPass *p, HlInst *loop, int64_t turns, int64_t skipped, 
   const char *known = loop_config_field(p, config, "known_init_step");
   if (known) {
     int64_t init = number_in(p, known, "init"), step = number_in(p, known, "step");
-    config = loop_config_with(
-        p, config, "known_init_step",
-        hl_arena_printf(p->arena, "{\"init\":\"%" PRId64 "\",\"step\":\"%" PRId64 "\"}",
-                        init + skipped * step, step * each));
+    config = loop_config_with(p, config, "known_init_step",
+                              hl_arena_printf(p->arena,
+                                              "{\"init\":\"%" PRId64 "\",\"step\":\"%" PRId64 "\"}",
+                                              init + skipped * step, step * each));
   }
   hl_set_text(loop, HL_A_BACKEND_CONFIG, config);
 }
@@ -86,7 +86,8 @@ static void gather_turns(HlPass *p, HlInst *loop, int64_t turns, int64_t each) {
   int64_t channel = loop_free_channel(p), first = turns % each;
   HlInst *init = loop->operands[0];
   if (first > 0) {
-    HlInst **slot = HL_ARRAY(p->arena, HlInst *, n + 1), **next = HL_ARRAY(p->arena, HlInst *, n + 1);
+    HlInst **slot = HL_ARRAY(p->arena, HlInst *, n + 1),
+           **next = HL_ARRAY(p->arena, HlInst *, n + 1);
     for (int k = 0; k < n; k++)
       slot[k] = hl_b_element(&b, init, k);
     loop_turn(p, &b, loop, slot, next, &channel);
@@ -103,7 +104,8 @@ static void gather_turns(HlPass *p, HlInst *loop, int64_t turns, int64_t each) {
 
 bool pass_while_double_buffer(HlPass *p) {
   const char *strategy = hl_pass_text(p, "unroll_strategy");
-  const bool is_full = strcmp(strategy, "full_unroll") == 0, is_auto = strcmp(strategy, "auto") == 0;
+  const bool is_full = strcmp(strategy, "full_unroll") == 0,
+             is_auto = strcmp(strategy, "auto") == 0;
   int n;
   HlInst **loops = loop_all(p, &n);
   for (int k = 0; k < n; k++) {
@@ -119,10 +121,10 @@ bool pass_while_double_buffer(HlPass *p) {
   return true;
 }
 
-// --- while_loop_pipeline_unroller -------------------------------------------------------------------
+// --- while_loop_pipeline_unroller ---------------------------------------------------------------
 
-// How many turns a value stays in the state as it is handed from slot to slot, at most; a value that
-// goes round for ever counts as long as its circle. 0: none is handed on.
+// How many turns a value stays in the state as it is handed from slot to slot, at most; a value
+// that goes round for ever counts as long as its circle. 0: none is handed on.
 static int pipeline_depth(HlPass *p, const HlInst *loop) {
   const int n = loop_slots(loop);
   int *from = HL_ARRAY(p->arena, int, n + 1);   // the slot that slot k takes over; -1: none
@@ -154,7 +156,7 @@ static int pipeline_depth(HlPass *p, const HlInst *loop) {
 // The loop's counter is below a bound.
 static HlComp *condition_below(HlPass *p, HlBuild *b, const HlInst *loop, int slot, int64_t bound) {
   const HlComp *old = hl_while_condition(loop);
-  HlBuild test = hl_b_nested(b, hl_arena_printf(p->arena, "%s.unrolled", old->name->text));
+  HlBuild test = hl_b_nested(b, hl_arena_printf(p->arena, "%s.rounds", old->name->text));
   test.metadata = NULL;
   HlInst *state = hl_b_parameter(&test, loop->shape, old->params[0]->name->text);
   HlInst *i = hl_b_element(&test, state, slot);

@@ -1,14 +1,14 @@
 // opt/while_simplify.c
 //
-// simplify-while-loops: makes the state of loops smaller and takes loops away that turn never or once.
-// Of each loop the first rewrite that changes its state ends the visit; the next run goes on.
+// simplify-while-loops: makes the state of loops smaller and takes loops away that turn never or
+// once. Of each loop the first rewrite that changes its state ends the visit; the next run goes on.
 //
 //   repeated-slot    slots that start with one value and pass it through, or write the same update
 //                    into it, become one
 //   flatten          tuples inside the state become slots of their own
-//   dead-slot        slots that neither the condition, side effects nor anything behind the loop needs
+//   dead-slot        slots that neither condition nor side effects nor what follows the loop need
 //   constant-slot    slots that start with a constant and get the same constant each turn
-//   constant-scalar  a scalar slot passed through and started with a constant: readers get the constant
+//   constant-scalar  a scalar slot passed through from a constant: readers get the constant
 //   trip-count-0/1   while(init) => init;  while(init) => body(init)
 //   counter          slots that grow by constants: x = x0 + turns * c
 //
@@ -24,13 +24,13 @@
 typedef struct Slots {
   HlPass *p;
   HlInst *loop;
-  HlInst *init;     // the old init tuple
+  HlInst *init;  // the old init tuple
   int n, n_new;
   int *at, *from;
-  HlInst **start;   // of the new slots
-  int64_t *step;    // counter: what a slot grows by; 0: no counter
-  int counter;      // counter: the new slot that counts turns
-  HlInst **value;   // constant-slot: the constant
+  HlInst **start;  // of the new slots
+  int64_t *step;   // counter: what a slot grows by; 0: no counter
+  int counter;     // counter: the new slot that counts turns
+  HlInst **value;  // constant-slot: the constant
 } Slots;
 
 static Slots all_slots(HlPass *p, HlInst *loop) {
@@ -54,9 +54,16 @@ static bool rebuild(Slots *s, const char *rule, void (*open)(LoopPart *, void *)
   for (int k = 0; k < s->n_new; k++)
     if (s->from[k] >= 0)
       s->start[k] = hl_b_element(&b, s->init, s->from[k]);
-  LoopPlan plan = {.loop = s->loop, .prefix = "", .suffix = ".clone", .n = s->n_new,
-                   .init = s->start, .at = s->at, .from = s->from,
-                   .open = open, .next = next, .user = s};
+  LoopPlan plan = {.loop = s->loop,
+                   .prefix = "",
+                   .suffix = ".clone",
+                   .n = s->n_new,
+                   .init = s->start,
+                   .at = s->at,
+                   .from = s->from,
+                   .open = open,
+                   .next = next,
+                   .user = s};
   return loop_commit(s->p, s->loop, loop_rebuild(s->p, &b, &plan));
 }
 
@@ -78,7 +85,7 @@ static int by_init(const void *a, const void *b) {
 static const HlInst *own_update(const HlInst *loop, int k) {
   const HlInst *next = loop_next(loop, k);
   return next->op == HL_OP_DYNAMIC_UPDATE_SLICE && loop_slot_of(next->operands[0]) == k ? next
-                                                                                       : NULL;
+                                                                                        : NULL;
 }
 
 static bool same_update(const HlInst *a, const HlInst *b) {
@@ -114,7 +121,9 @@ static bool merge_repeated(HlPass *p, HlInst *loop) {
     if (k == 0 || starts[k].init != starts[k - 1].init)
       through = updated = -1;
     int slot = starts[k].slot;
-    int *first = loop_is_invariant(loop, slot) ? &through : own_update(loop, slot) ? &updated : NULL;
+    int *first = loop_is_invariant(loop, slot) ? &through
+                 : own_update(loop, slot)      ? &updated
+                                               : NULL;
     if (!first)
       continue;
     if (*first < 0)
@@ -204,9 +213,18 @@ static bool flatten(HlPass *p, HlInst *loop) {
   HlBuild b;
   hl_begin(p, "flatten", loop, &b);
   add_leaves(&s, &b, s.init, s.start, &s.n_new);
-  LoopPlan plan = {.loop = loop, .prefix = "", .suffix = ".clone", .n = n, .init = s.start,
-                   .at = s.at, .from = s.from, .open = open_nested, .next = next_leaf,
-                   .used = hl_while_body(loop)->root->operands, .n_used = s.n, .user = &s};
+  LoopPlan plan = {.loop = loop,
+                   .prefix = "",
+                   .suffix = ".clone",
+                   .n = n,
+                   .init = s.start,
+                   .at = s.at,
+                   .from = s.from,
+                   .open = open_nested,
+                   .next = next_leaf,
+                   .used = hl_while_body(loop)->root->operands,
+                   .n_used = s.n,
+                   .user = &s};
   return loop_commit(p, loop, loop_rebuild(p, &b, &plan));
 }
 
@@ -215,7 +233,7 @@ static bool flatten(HlPass *p, HlInst *loop) {
 // Marks what instructions of a computation need, and the slots read.
 typedef struct Need {
   const HlInst *loop;
-  bool *inst;             // by id, of the computation at hand
+  bool *inst;  // by id, of the computation at hand
   bool *slot;
   const HlInst **waiting;
   int n;
@@ -339,12 +357,12 @@ static bool drop_constant(HlPass *p, HlInst *loop) {
 
 // --- constant-scalar ----------------------------------------------------------------------------
 
-static void use_constant(HlComp *comp, int slot, const HlInst *constant) {
+static void use_constant(const LoopElements *elements, HlComp *comp, int slot,
+                         const HlInst *constant) {
   HlInst *copy = NULL;
-  for (HlUse *use = comp->params[0]->first_use, *next; use; use = next) {
-    next = use->next;
-    HlInst *element = use->user;
-    if (loop_slot_of(element) != slot || hl_has_control(element))
+  for (HlInst *element = elements->first[slot], *next; element; element = next) {
+    next = elements->next[element->id];
+    if (hl_has_control(element))
       continue;
     if (!copy)
       copy = hl_inst_copy(comp, constant, NULL, 0, NULL);
@@ -354,14 +372,16 @@ static void use_constant(HlComp *comp, int slot, const HlInst *constant) {
 }
 
 static void spread_constants(HlPass *p, HlInst *loop) {
+  HlComp *body = hl_while_body(loop), *condition = hl_while_condition(loop);
+  LoopElements in_body = loop_elements(p, body), in_condition = loop_elements(p, condition);
   for (int k = 0; k < loop_slots(loop); k++) {
     HlInst *init = loop_init(loop, k);
     if (!init || !hl_is_constant(init) || !hl_shape_is_scalar(init->shape) ||
         !loop_is_invariant(loop, k) || hl_has_control(loop_next(loop, k)) ||
         !hl_change(p, "constant-scalar", loop, init))
       continue;
-    use_constant(hl_while_body(loop), k, init);
-    use_constant(hl_while_condition(loop), k, init);
+    use_constant(&in_body, body, k, init);
+    use_constant(&in_condition, condition, k, init);
   }
 }
 
@@ -464,8 +484,8 @@ static bool merge_counters(HlPass *p, HlInst *loop) {
     if (widest == HL_NO_DTYPE || hl_dtype_bytes(dtype) > hl_dtype_bytes(widest))
       widest = dtype;
     if (s.step[k] == 1 && starts_at_zero(loop, k) &&
-        (s.counter < 0 || hl_dtype_bytes(dtype) >
-                              hl_dtype_bytes(loop->shape->element[s.counter]->dtype)))
+        (s.counter < 0 ||
+         hl_dtype_bytes(dtype) > hl_dtype_bytes(loop->shape->element[s.counter]->dtype)))
       s.counter = k;
   }
   if (found < 2)
@@ -491,9 +511,16 @@ static bool merge_counters(HlPass *p, HlInst *loop) {
   }
   if (is_new)
     s.start[s.n] = hl_b_scalar_int(&b, widest, 0);
-  LoopPlan plan = {.loop = loop, .prefix = "", .suffix = ".clone", .n = s.n_new,
-                   .init = s.start, .at = s.at, .from = s.from,
-                   .open = open_counter, .next = next_counter, .user = &s};
+  LoopPlan plan = {.loop = loop,
+                   .prefix = "",
+                   .suffix = ".clone",
+                   .n = s.n_new,
+                   .init = s.start,
+                   .at = s.at,
+                   .from = s.from,
+                   .open = open_counter,
+                   .next = next_counter,
+                   .user = &s};
   return loop_commit(p, loop, loop_rebuild(p, &b, &plan));
 }
 

@@ -1,8 +1,8 @@
 // opt/while_small.c
 //
 // small-while-loop-hoisting: a loop whose turn touches few bytes becomes the only instruction of a
-// computation that is called, and the call says that it is small: the CPU then compiles it as one kernel
-// in place of running it instruction by instruction.
+// computation that is called, and the call says that it is small: the CPU then compiles it as one
+// kernel in place of running it instruction by instruction.
 //
 //   w = while(x), ...   =>   w = call(x), to_apply=w_computation,
 //                                frontend_attributes={xla_cpu_small_call="true"}
@@ -15,12 +15,27 @@
 bool pass_while_small(HlPass *p);
 
 static bool is_small(HlPass *p, const HlInst *loop) {
-  static const HlOp foreign[] = {
-      HL_OP_CUSTOM_CALL, HL_OP_INFEED, HL_OP_OUTFEED, HL_OP_SCATTER, HL_OP_SORT, HL_OP_FFT,
-      HL_OP_PARTITION_ID, HL_OP_REPLICA_ID, HL_OP_ALL_REDUCE, HL_OP_ALL_REDUCE_START,
-      HL_OP_ALL_REDUCE_DONE, HL_OP_REDUCE_SCATTER, HL_OP_ALL_GATHER, HL_OP_ALL_GATHER_START,
-      HL_OP_ALL_GATHER_DONE, HL_OP_ALL_TO_ALL, HL_OP_RAGGED_ALL_TO_ALL, HL_OP_COLLECTIVE_BROADCAST,
-      HL_OP_COLLECTIVE_PERMUTE, HL_OP_COLLECTIVE_PERMUTE_START, HL_OP_COLLECTIVE_PERMUTE_DONE};
+  static const HlOp foreign[] = {HL_OP_CUSTOM_CALL,
+                                 HL_OP_INFEED,
+                                 HL_OP_OUTFEED,
+                                 HL_OP_SCATTER,
+                                 HL_OP_SORT,
+                                 HL_OP_FFT,
+                                 HL_OP_PARTITION_ID,
+                                 HL_OP_REPLICA_ID,
+                                 HL_OP_ALL_REDUCE,
+                                 HL_OP_ALL_REDUCE_START,
+                                 HL_OP_ALL_REDUCE_DONE,
+                                 HL_OP_REDUCE_SCATTER,
+                                 HL_OP_ALL_GATHER,
+                                 HL_OP_ALL_GATHER_START,
+                                 HL_OP_ALL_GATHER_DONE,
+                                 HL_OP_ALL_TO_ALL,
+                                 HL_OP_RAGGED_ALL_TO_ALL,
+                                 HL_OP_COLLECTIVE_BROADCAST,
+                                 HL_OP_COLLECTIVE_PERMUTE,
+                                 HL_OP_COLLECTIVE_PERMUTE_START,
+                                 HL_OP_COLLECTIVE_PERMUTE_DONE};
   const HlComp *body = hl_while_body(loop), *condition = hl_while_condition(loop);
   if (loop_calls_any(p, body, foreign, HL_COUNT_OF(foreign)) ||
       loop_calls_any(p, condition, foreign, HL_COUNT_OF(foreign)))
@@ -55,8 +70,7 @@ static void mark_small(HlModule *m, HlInst *call) {
 static void hoist(HlPass *p, HlInst *loop) {
   HlBuild b;
   hl_begin(p, "small", loop, &b);
-  HlBuild nested =
-      hl_b_nested(&b, hl_arena_printf(p->arena, "%s_computation", loop->name->text));
+  HlBuild nested = hl_b_nested(&b, hl_arena_printf(p->arena, "%s_computation", loop->name->text));
   HlInst *state = hl_b_parameter(&nested, loop->operands[0]->shape, loop->operands[0]->name->text);
   hl_set_root(nested.comp, hl_inst_copy(nested.comp, loop, NULL, 1, &state));
   HlInst *call = hl_b_call(&b, nested.comp, 1, &loop->operands[0]);

@@ -1,7 +1,7 @@
 // opt/while_trip_count.c
 //
-// while-loop-trip-count-annotator: writes into each loop's backend config which slot decides how often
-// it turns, and how often that is.
+// while-loop-trip-count-annotator: writes into each loop's backend config which slot decides how
+// often it turns, and how often that is.
 //
 //   w = while(init), ...   =>   w = while(init), ..., backend_config={"known_induction_variable":
 //                               {"tuple_index":"0"}, "known_init_step":{"init":"0","step":"1"},

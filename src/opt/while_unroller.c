@@ -4,8 +4,8 @@
 //
 //   (i, x) = while((0, x0)), condition: i < 2, body: (i + 1, f(x, i))   =>   f(f(x0, 0), 1)
 //
-// Only full unrolling exists (unroll_factor=-1), as in XLA. With wrap_in_trivial_loop the turns stand in
-// the body of a loop that turns once, so that what is around sees a loop still.
+// Only full unrolling exists (unroll_factor=-1), as in XLA. With wrap_in_trivial_loop the turns
+// stand in the body of a loop that turns once, so that what is around sees a loop still.
 
 #include "opt/loops.h"
 
@@ -42,8 +42,7 @@ static HlInst *build_turns(HlPass *p, HlBuild *b, const HlInst *loop, const Loop
     loop_turn(p, b, loop, slot, next, turn > 0 ? &channel : NULL);
     slot = next;
   }
-  slot[counter->slot] =
-      hl_b_scalar_int(b, dtype, counter->init + counter->turns * counter->step);
+  slot[counter->slot] = hl_b_scalar_int(b, dtype, counter->init + counter->turns * counter->step);
   return hl_b_tuple(b, n, slot);
 }
 
@@ -62,7 +61,8 @@ static HlInst *wrap(HlPass *p, HlBuild *b, const HlInst *loop, const LoopCounter
                                       hl_b_scalar_int(&test, HL_S32, 1)));
   state = hl_b_parameter(&body, init->shape, "state");
   HlInst *end = build_turns(p, &body, loop, counter, state);
-  HlInst **next = HL_ARRAY(p->arena, HlInst *, n + 2), **results = HL_ARRAY(p->arena, HlInst *, n + 1);
+  HlInst **next = HL_ARRAY(p->arena, HlInst *, n + 2),
+         **results = HL_ARRAY(p->arena, HlInst *, n + 1);
   for (int k = 0; k < n; k++)
     next[k] = hl_b_element(&body, end, k);
   next[n] = hl_b_binary(&body, HL_OP_ADD, hl_b_element(&body, state, n),

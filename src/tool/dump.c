@@ -16,6 +16,7 @@
 #include "hilo/cost.h"
 #include "hilo/proto.h"
 #include "hilo/text.h"
+#include "hilo/view.h"
 #include "tool/regex.h"
 
 enum { NAME_MAX_BYTES = 255 };
@@ -206,11 +207,62 @@ static bool put_text(HlDumper *d, const HlModule *m, const char *suffix) {
   return ok;
 }
 
+static bool put_dot(HlDumper *d, const HlModule *m, const char *suffix) {
+  HlViewOptions options = {0};
+  HlBuf out = {0};
+  hl_view_dot(d->cx, m->entry, &options, &out);
+  bool ok = put(d, hl_arena_printf(d->arena, "%s.dot", suffix), false, out.at, out.n);
+  hl_buf_free(&out);
+  return ok;
+}
+
+static bool put_page(HlDumper *d, const HlModule *m, const char *suffix, bool closed) {
+  HlViewOptions options = {.closed_fusions = closed};
+  HlBuf out = {0};
+  hl_view_page(d->cx, m, &options, &out);
+  bool ok = put(d, hl_arena_printf(d->arena, "%s%s.html", suffix, closed ? ".top_level" : ""),
+                false, out.at, out.n);
+  hl_buf_free(&out);
+  return ok;
+}
+
+static bool has_fusions(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    if (comp->is_fusion)
+      return true;
+  return false;
+}
+
+static bool put_pages(HlDumper *d, const HlModule *m, const char *suffix) {
+  return put_page(d, m, suffix, false) && (!has_fusions(m) || put_page(d, m, suffix, true));
+}
+
+// Where the page is; XLA has no renderer of its own and says so here.
+static bool put_url(HlDumper *d, const HlModule *m, const char *suffix) {
+  if (!d->flags->xla_dump_hlo_as_html && !d->to_stdout && !put_page(d, m, suffix, false))
+    return false;
+  const char *page = file_name(d, hl_arena_printf(d->arena, "%s.html", suffix));
+  char *whole = d->to_stdout ? NULL : realpath(d->directory, NULL);
+  const char *url = hl_arena_printf(d->arena, "file://%s/%s", whole ? whole : "", page);
+  free(whole);
+  const char *name = hl_arena_printf(d->arena, "%s.url", suffix);
+  printf("%s --> %s\n", file_name(d, name), url);
+  return put(d, name, true, url, strlen(url));
+}
+
+static bool put_pictures(HlDumper *d, const HlModule *m, const char *suffix) {
+  const HlFlags *flags = d->flags;
+  return !m->entry || ((!flags->xla_dump_hlo_as_dot || put_dot(d, m, suffix)) &&
+                       (!flags->xla_dump_hlo_as_html || put_pages(d, m, suffix)) &&
+                       (!flags->xla_dump_hlo_as_url || put_url(d, m, suffix)));
+}
+
 bool hl_dumper_module(HlDumper *d, const HlModule *m, const char *suffix) {
   if (!d->on || d->flags->xla_dump_hlo_unoptimized_snapshots)
     return true;
   return (!d->as_text || put_text(d, m, suffix)) &&
-         (!d->flags->xla_dump_hlo_as_proto || put_proto(d, m, suffix));
+         (!d->flags->xla_dump_hlo_as_proto || put_proto(d, m, suffix)) &&
+         put_pictures(d, m, suffix);
 }
 
 // --- Between passes -----------------------------------------------------------------------------

@@ -1,0 +1,294 @@
+// opt/priority_fusion.c
+//
+// priority-fusion: XLA's fusion for GPUs. Every producer has a price: the time that is saved when it
+// is computed inside the kernels of all its users instead of by one of its own. The dearest goes
+// first; then its operands and the new kernels are priced again.
+//
+//   e = exponential(x)                 f = fusion(x, y), kind=kLoop, calls={
+//   a = add(e, y)            =>          ROOT add(exponential(x), y)
+//   m = multiply(e, y)                 }
+//                                      g = fusion(x, y), kind=kLoop, calls={ ROOT multiply(..) }
+//
+// Nothing is fused where that costs time, say where a user reads each element many times and
+// computing it is dear, or where an update in place would overwrite what is still read.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "opt/gpu_fusible.h"
+#include "opt/passes.h"
+
+// A producer that waits. The one of the highest price, among equals the newest, goes first.
+typedef struct Entry {
+  double price;
+  HlInst *inst;
+  uint32_t version;            // entries of older versions are void
+} Entry;
+
+typedef struct Queue {
+  HlPass *p;
+  HlComp *comp;
+  HlBuf heap;                  // of Entry
+  uint32_t *version;           // by id
+  GpuCost **cost;              // by id
+  uint32_t *seen;              // by id: the step in which it was met
+  uint32_t step;
+} Queue;
+
+// --- The heap -----------------------------------------------------------------------------------
+
+static Entry *entry(const Queue *q, size_t k) {
+  return &((Entry *)(void *)q->heap.at)[k];
+}
+
+static size_t n_entries(const Queue *q) {
+  return q->heap.n / sizeof(Entry);
+}
+
+static bool goes_first(const Entry *a, const Entry *b) {
+  return a->price != b->price ? a->price > b->price : a->inst->id > b->inst->id;
+}
+
+static void swap(Queue *q, size_t a, size_t b) {
+  Entry kept = *entry(q, a);
+  *entry(q, a) = *entry(q, b);
+  *entry(q, b) = kept;
+}
+
+static void push(Queue *q, Entry new) {
+  hl_buf_add(&q->heap, &new, sizeof new);
+  for (size_t k = n_entries(q) - 1; k > 0 && goes_first(entry(q, k), entry(q, (k - 1) / 2));
+       k = (k - 1) / 2)
+    swap(q, k, (k - 1) / 2);
+}
+
+static Entry pop(Queue *q) {
+  Entry top = *entry(q, 0);
+  swap(q, 0, n_entries(q) - 1);
+  q->heap.n -= sizeof(Entry);
+  for (size_t k = 0;;) {
+    size_t first = k;
+    for (size_t child = 2 * k + 1; child <= 2 * k + 2; child++)
+      if (child < n_entries(q) && goes_first(entry(q, child), entry(q, first)))
+        first = child;
+    if (first == k)
+      return top;
+    swap(q, k, first);
+    k = first;
+  }
+}
+
+// --- May they be fused --------------------------------------------------------------------------
+
+static bool has_kernel(const HlInst *inst) {
+  if (hl_has_control(inst))
+    return false;
+  switch (inst->op) {
+  case HL_OP_CONSTANT:
+  case HL_OP_IOTA:
+  case HL_OP_REDUCE:
+  case HL_OP_SCATTER: return true;
+  case HL_OP_RNG:
+  case HL_OP_MAP: return false;
+  case HL_OP_FUSION: return !fusion_is_custom(inst);
+  default: return gpu_is_loop_fusible(inst);
+  }
+}
+
+static const HlInst *scatter_of(const HlInst *inst) {
+  const HlInst *root = inst->op == HL_OP_FUSION ? fusion_body(inst)->root : inst;
+  return root->op == HL_OP_SCATTER ? root : NULL;
+}
+
+// The buffer that a scatter writes into is what the producer makes or reads.
+static bool feeds_scatter(const HlInst *producer, const HlInst *consumer) {
+  const HlInst *scatter = scatter_of(consumer);
+  if (!scatter)
+    return false;
+  const HlInst *buffer = scatter->operands[0];
+  if (scatter != consumer) {
+    if (buffer->op != HL_OP_PARAMETER)
+      return false;
+    buffer = consumer->operands[hl_parameter_number(buffer)];
+  }
+  return buffer == producer || fusion_operand_index(producer, buffer) >= 0;
+}
+
+static const GpuCost *cost_of(Queue *q, const HlInst *inst) {
+  GpuCost **cost = &q->cost[inst->id];
+  if (!*cost) {
+    *cost = HL_NEW(q->p->arena, GpuCost);
+    **cost = gpu_cost(q->p->arena, inst);
+  }
+  return *cost;
+}
+
+static bool may_fuse(Queue *q, const HlInst *producer, const HlInst *consumer) {
+  if (producer == q->comp->root || !hl_shape_is_array(producer->shape) || !has_kernel(producer) ||
+      !has_kernel(consumer) || consumer->op == HL_OP_BITCAST || consumer->op == HL_OP_CONSTANT)
+    return false;
+  if (scatter_of(producer) || feeds_scatter(producer, consumer))
+    return false;
+  const GpuCost *of_producer = cost_of(q, producer), *of_consumer = cost_of(q, consumer);
+  // The inner one of two reductions would be computed again and again.
+  if (of_producer->reduces_many && of_consumer->reduces_many)
+    return false;
+  if (of_producer->emitter == GPU_REDUCTION &&
+      gpu_emitter_of_both(producer, of_producer->emitter, consumer, of_consumer->emitter) ==
+          GPU_LOOP)
+    return false;
+  return gpu_fits(consumer, of_consumer->needs, producer, of_producer->needs, false) &&
+         !fusion_breaks_in_place(producer, consumer) &&
+         gpu_code_fused(producer, of_producer, consumer, of_consumer) <= GPU_MAX_CODE;
+}
+
+// --- Prices -------------------------------------------------------------------------------------
+
+// Uses of one user count once.
+static bool is_first_use(const HlUse *use) {
+  return !use->prev || use->prev->user != use->user;
+}
+
+static double price_of_bitcast(Queue *q, const HlInst *bitcast) {
+  for (const HlUse *use = bitcast->first_use; use; use = use->next)
+    if (may_fuse(q, bitcast, use->user))
+      return INFINITY;
+  return -INFINITY;
+}
+
+static double price(Queue *q, const HlInst *producer) {
+  if (producer->op == HL_OP_BITCAST)
+    return price_of_bitcast(q, producer);
+  double saved = 0;
+  bool stays = false, has_user = false;
+  for (const HlUse *use = producer->first_use; use; use = use->next) {
+    const HlInst *user = use->user;
+    if (!is_first_use(use))
+      continue;
+    if (user->op == HL_OP_BITCAST) {
+      stays = true;
+      continue;
+    }
+    if (!may_fuse(q, producer, user))
+      return -INFINITY;
+    const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
+    saved += gpu_time(user, of_user) - gpu_time_fused(producer, of_producer, user, of_user);
+    has_user = true;
+  }
+  if (!has_user)
+    return -INFINITY;
+  return stays ? saved : saved + gpu_launch_time + gpu_time(producer, cost_of(q, producer));
+}
+
+static void enqueue(Queue *q, HlInst *inst) {
+  q->version[inst->id]++;
+  if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_PARAMETER || inst->op == HL_OP_TUPLE ||
+      inst->op == HL_OP_GET_TUPLE_ELEMENT || !has_kernel(inst) || !inst->first_use)
+    return;
+  double of_inst = price(q, inst);
+  if (of_inst >= 0)
+    push(q, (Entry){of_inst, inst, q->version[inst->id]});
+}
+
+// --- Fusing -------------------------------------------------------------------------------------
+
+static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
+  HlArena *scratch = q->p->arena;
+  int kind = gpu_kind(gpu_emitter_of_both(producer, cost_of(q, producer)->emitter, consumer,
+                                          cost_of(q, consumer)->emitter));
+  HlInst *fusion = consumer->op == HL_OP_FUSION
+                       ? consumer
+                       : fusion_wrap(scratch, consumer, kind, "fusion", "fused_computation");
+  hl_set_int(fusion, HL_A_KIND, kind);
+  fusion_fuse(scratch, fusion, producer);
+  q->cost[fusion->id] = NULL;
+  return fusion;
+}
+
+static HlInst **users_of(Queue *q, const HlInst *producer, int *n) {
+  *n = 0;
+  for (const HlUse *use = producer->first_use; use; use = use->next)
+    *n += is_first_use(use);
+  HlInst **users = HL_ARRAY(q->p->arena, HlInst *, *n + 1);
+  *n = 0;
+  for (const HlUse *use = producer->first_use; use; use = use->next)
+    if (is_first_use(use))
+      users[(*n)++] = use->user;
+  return users;
+}
+
+static void enqueue_once(Queue *q, HlInst *inst) {
+  if (q->seen[inst->id] == q->step)
+    return;
+  q->seen[inst->id] = q->step;
+  enqueue(q, inst);
+}
+
+// Prices of what the fusions read, of them, and of those that share a user with the producer, have changed.
+static void enqueue_around(Queue *q, HlInst *const *fusions, int n) {
+  for (int k = 0; k < n; k++) {
+    for (uint32_t o = 0; o < fusions[k]->n_operands; o++)
+      enqueue_once(q, fusions[k]->operands[o]);
+    enqueue_once(q, fusions[k]);
+  }
+}
+
+static void fuse_into_users(Queue *q, HlInst *producer) {
+  int n, n_fused = 0;
+  HlInst **users = users_of(q, producer, &n);
+  q->step++;
+  for (int k = 0; k < n; k++)
+    if (users[k]->op != HL_OP_BITCAST && hl_alive(users[k]) && may_fuse(q, producer, users[k]) &&
+        hl_change(q->p, "fuse", users[k], producer))
+      users[n_fused++] = fuse(q, producer, users[k]);
+  if (n_fused == 0)
+    return;
+  if (!producer->first_use)
+    fusion_erase(producer);
+  enqueue_around(q, users, n_fused);
+}
+
+// Scalars are written into the code of whoever uses them.
+static void fuse_constants(Queue *q) {
+  int n;
+  HlInst **insts = hl_pass_insts(q->p, q->comp, &n);
+  for (int k = 0; k < n; k++)
+    if (insts[k]->op == HL_OP_CONSTANT && hl_is_effective_scalar(insts[k]->shape))
+      fuse_into_users(q, insts[k]);
+}
+
+static void fuse_comp(HlPass *p, HlComp *comp) {
+  HlMark mark = hl_arena_mark(p->arena);
+  uint32_t n_ids = comp->next_id + comp->n_insts;
+  Queue q = {.p = p,
+             .comp = comp,
+             .version = HL_ARRAY(p->arena, uint32_t, n_ids),
+             .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
+             .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
+  int n;
+  HlInst **insts = hl_pass_insts(p, comp, &n);
+  for (int k = 0; k < n; k++)
+    enqueue(&q, insts[k]);
+  while (q.heap.n > 0) {
+    Entry next = pop(&q);
+    if (next.version == q.version[next.inst->id] && hl_alive(next.inst))
+      fuse_into_users(&q, next.inst);
+  }
+  // Prices of constants are never asked for: they cost nothing where they are used.
+  fuse_constants(&q);
+  for (HlInst *inst = comp->first; inst; inst = inst->next)
+    if (inst->op == HL_OP_FUSION && q.version[inst->id] > 0)
+      fusion_name_params(inst);
+  hl_buf_free(&q.heap);
+  hl_arena_release(p->arena, mark);
+}
+
+bool pass_priority_fusion(HlPass *p) {
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int k = 0; k < n; k++)
+    if (gpu_fuses_in(comps[k]))
+      fuse_comp(p, comps[k]);
+  return true;
+}
