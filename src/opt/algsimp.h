@@ -4,8 +4,8 @@
 // algsimp_query.c      what rules ask: signs, constants, and the small things they build
 // algsimp_arith.c ...  the rules, by family; their rows stand in the .def files:
 //
-//   algsimp_arith.def  arithmetic, logic, compare, select, conditional (A, L)
 //   algsimp_move.def   converts, broadcasts, reshapes, slices (C, B, R, S)
+//   algsimp_arith.def  arithmetic, logic, compare, select, conditional (A, L)
 //   algsimp_dot.def    dots, convolutions, reductions, collectives (D, E)
 //
 // A row is RULE(op, function, name, law, when); op without HL_OP_, COUNT for all ops. At each

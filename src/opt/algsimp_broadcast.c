@@ -44,7 +44,7 @@ HlInst *alg_b3_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_broadcast(b, x, inst->shape, (HlI64s){dims, x->shape->rank});
 }
 
-// --- Below the users --------------------------------------------------------------------------------
+// --- Below the users -----------------------------------------------------------------------------
 
 // The broadcast that the others must be like: the first of more than a scalar, or of a scalar if
 // there is no other.
@@ -93,12 +93,12 @@ HlInst *alg_b7_sink(HlPass *p, HlBuild *b, HlInst *inst) {
       operands[k] = alg_broadcast(b, operands[k], small, (HlI64s){0});
   }
   const HlShape *shape = hl_shape_with_dtype(p->m->shapes, small, inst->shape->dtype);
-  HlInst *moved = hl_inst_copy(inst->comp, inst, shape, (int)inst->n_operands, operands);
-  hl_remove_attr(moved, HL_A_SHARDING);
+  HlInst *moved = alg_moved(inst, shape, (int)inst->n_operands, operands);
   return alg_broadcast(b, moved, inst->shape, hl_dims(lead));
 }
 
-// Whatever an op moves or picks of an array whose elements are all one scalar is made of that scalar.
+// Whatever an op moves or picks of an array whose elements are all one scalar is made of that
+// scalar.
 HlInst *alg_b8_of_scalar(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   HlInst *scalar = hl_scalar_broadcast(inst->operands[0]);
@@ -107,10 +107,10 @@ HlInst *alg_b8_of_scalar(HlPass *p, HlBuild *b, HlInst *inst) {
   return inst->shape->rank == 0 ? scalar : alg_broadcast(b, scalar, inst->shape, (HlI64s){0});
 }
 
-// --- What is broadcast --------------------------------------------------------------------------------
+// --- What is broadcast ---------------------------------------------------------------------------
 
-// A user will move above this broadcast, which shall be as small as it is until then: one that took up
-// what is broadcast (an iota) would make the user work on the whole array.
+// A user will move above this broadcast, which shall be as small as it is until then: one that
+// took up what is broadcast (an iota) would make the user work on the whole array.
 static bool waits_for_user(const HlPass *p, const HlInst *inst) {
   for (const HlUse *use = inst->first_use; use; use = use->next)
     if (may_sink(p, use->user))

@@ -6,7 +6,7 @@
 
 #include "opt/algsimp_dims.h"
 
-// --- Reverse ----------------------------------------------------------------------------------------
+// --- Reverse -------------------------------------------------------------------------------------
 
 HlInst *alg_r17_of_ones(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
@@ -43,9 +43,7 @@ HlInst *alg_r18_of_binary(HlPass *p, HlBuild *b, HlInst *inst) {
   sides[1 - uniform] = hl_b_reverse(b, sides[1 - uniform], hl_dims(inst));
   if (!sides[1 - uniform])
     return NULL;
-  HlInst *moved = hl_inst_copy(inst->comp, op, inst->shape, 2, sides);
-  hl_remove_attr(moved, HL_A_SHARDING);
-  return moved;
+  return alg_moved(op, inst->shape, 2, sides);
 }
 
 HlInst *alg_r19_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -64,7 +62,7 @@ HlInst *alg_r19_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_reshape(b, hl_b_reverse(b, reshape->operands[0], (HlI64s){kept, n}), inst->shape);
 }
 
-// --- Concatenate ------------------------------------------------------------------------------------
+// --- Concatenate ---------------------------------------------------------------------------------
 
 static bool is_empty(const HlInst *inst) {
   return hl_shape_elements(inst->shape) == 0;
@@ -113,7 +111,8 @@ HlInst *alg_r21_concat_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
   return joined(b, inst, (int)n, operands);
 }
 
-// Slice `next` begins along the dimension where the slice before it ended, and is the same in all others.
+// Slice `next` begins along the dimension where the slice before it ended, and is the same in all
+// others.
 static bool goes_on(const HlInst *slice, const HlInst *next, int64_t dim, int64_t end) {
   if (next->op != HL_OP_SLICE || !alg_unstrided(next) || next->operands[0] != slice->operands[0])
     return false;

@@ -28,8 +28,8 @@ static HlInst *conv_like(HlPass *p, HlBuild *b, HlInst *conv, HlInst *x, HlInst 
   HlInst *operands[] = {x, kernel};
   HlInst *out = hl_inst_copy(b->comp, conv, NULL, 2, operands);
   HlAttr attr = {.key = HL_A_WINDOW};
-  attr.window = (HlWindow){
-      hl_arena_copy(hl_b_module(b)->arena, window, sizeof *window * (size_t)n), n};
+  attr.window =
+      (HlWindow){hl_arena_copy(hl_b_module(b)->arena, window, sizeof *window * (size_t)n), n};
   hl_set_attr(out, &attr);
   return out;
 }
@@ -89,7 +89,7 @@ HlInst *alg_d13_of_kernel_pad(HlPass *p, HlBuild *b, HlInst *conv) {
   return conv_like(p, b, conv, conv->operands[0], pad->operands[0], wider, window.n);
 }
 
-// --- Kernels of one point -------------------------------------------------------------------------
+// --- Kernels of one point ------------------------------------------------------------------------
 
 static bool is_one_point(HlWindow window) {
   for (int k = 0; k < window.n; k++) {
@@ -146,7 +146,8 @@ HlInst *alg_d15_one_point(HlPass *p, HlBuild *b, HlInst *conv) {
     return NULL;
   const int64_t rows = hl_shape_elements(x->shape) / in;
   const HlShape *left = hl_shape_array(shapes, x->shape->dtype, 2, (const int64_t[]){rows, in});
-  const HlShape *right = hl_shape_array(shapes, kernel->shape->dtype, 2, (const int64_t[]){in, out});
+  const HlShape *right =
+      hl_shape_array(shapes, kernel->shape->dtype, 2, (const int64_t[]){in, out});
   const int64_t one = 1, zero = 0;
   HlInst *dot = dot_like(b, conv, alg_bitcast(b, x, left), alg_bitcast(b, kernel, right),
                          (HlI64s){0}, (HlI64s){0}, (HlI64s){&one, 1}, (HlI64s){&zero, 1});

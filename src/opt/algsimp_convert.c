@@ -1,4 +1,4 @@
-// opt/algsimp_convert.c: algebraic rules of converts, bitcasts, copies, constants and iotas (C1 to C15).
+// opt/algsimp_convert.c: algebraic rules of converts, bitcasts, copies, constants, iotas (C1-C15).
 //
 //   c = f32[8] convert(bf16[8] x)
 //   ROOT r = bf16[8] convert(c)       =>   x          every bf16 is an f32
@@ -9,7 +9,7 @@
 
 #include "opt/algsimp_dims.h"
 
-// --- Convert ----------------------------------------------------------------------------------------
+// --- Convert -------------------------------------------------------------------------------------
 
 HlInst *alg_c1_same_type(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
@@ -132,7 +132,7 @@ HlInst *alg_c13_reduce_precision(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_existing(p, inst, inst->operands[0]);
 }
 
-// --- Bitcast-convert --------------------------------------------------------------------------------
+// --- Bitcast-convert -----------------------------------------------------------------------------
 
 // Whether `to` is what a bitcast-convert of `from` to its element type gives: equal sizes, or one
 // more dimension on the side of the narrower type, which makes up for the widths.
@@ -175,7 +175,8 @@ static bool ends_dense(const HlShape *shape) {
   return extra && extra->element_bits > 0 ? extra->element_bits == bits : bits % 8 == 0;
 }
 
-// Of arrays of different widths the longer one without its last dimension must lie as the other does.
+// Of arrays of different widths the longer one without its last dimension must lie as the other
+// does.
 static bool same_bytes(HlShapes *shapes, const HlShape *from, const HlShape *to) {
   if (from->rank == to->rank)
     return hl_shape_with_dtype(shapes, from, to->dtype) == to;
@@ -196,7 +197,7 @@ HlInst *alg_c6_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_bitcast(b, x, inst->shape);
 }
 
-// --- Bitcast ----------------------------------------------------------------------------------------
+// --- Bitcast -------------------------------------------------------------------------------------
 
 static bool may_touch_bitcast(const HlPass *p, const HlInst *inst) {
   return alg_sensitive(p) && (!inst->control || inst->control->n_preds == 0);
@@ -232,7 +233,7 @@ HlInst *alg_c7_through_unary(HlPass *p, HlBuild *b, HlInst *inst) {
   if (f->shape->dtype != dtype || inner->shape->dtype != dtype || x->shape->dtype != dtype ||
       !is_plain(inner->shape) || !is_plain(x->shape) || !is_plain(inst->shape))
     return NULL;
-  HlInst *moved = hl_inst_copy(inst->comp, f, x->shape, 1, &x);
+  HlInst *moved = alg_moved(f, x->shape, 1, &x);
   return alg_bitcast(b, moved, inst->shape);
 }
 
@@ -266,9 +267,10 @@ HlInst *alg_c7_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_broadcast(b, x->operands[0], inst->shape, (HlI64s){at, old.n});
 }
 
-// --- Copy -------------------------------------------------------------------------------------------
+// --- Copy ----------------------------------------------------------------------------------------
 
-// The first of two copies goes to a memory that neither its operand nor the second one's result is in.
+// The first of two copies goes to a memory that neither its operand nor the second one's result is
+// in.
 static bool goes_elsewhere(const HlInst *first, const HlInst *second) {
   int64_t space = hl_memory_space(first->shape);
   return space != hl_memory_space(second->shape) &&
@@ -286,7 +288,8 @@ HlInst *alg_c8_copies(HlPass *p, HlBuild *b, HlInst *inst) {
 
 enum { CHAIN = 64 };  // copies and reshapes above one another that are looked through
 
-// A copy or reshape of what lies in memory as its result does, perhaps some copies and reshapes higher up.
+// A copy or reshape of what lies in memory as its result does, perhaps some copies and reshapes
+// higher up.
 HlInst *alg_c8_r9_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_sensitive(p) ||
       hl_memory_space(inst->shape) != hl_memory_space(inst->operands[0]->shape))
@@ -354,7 +357,7 @@ HlInst *alg_c8_reshape_of_copy(HlPass *p, HlBuild *b, HlInst *inst) {
   return aligned == inst->shape ? view : alg_copy(b, view, inst->shape);
 }
 
-// --- Constant and iota --------------------------------------------------------------------------------
+// --- Constant and iota ---------------------------------------------------------------------------
 
 HlInst *alg_c9_uniform(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
@@ -425,7 +428,7 @@ HlInst *alg_c12_iota_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
   return extent == 0 || extent == 1 ? alg_full(b, inst->shape, 0) : NULL;
 }
 
-// --- Custom calls -------------------------------------------------------------------------------------
+// --- Custom calls --------------------------------------------------------------------------------
 
 static bool is_call_of(const HlInst *inst, const char *target) {
   return inst->op == HL_OP_CUSTOM_CALL &&

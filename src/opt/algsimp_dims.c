@@ -1,8 +1,8 @@
-// opt/algsimp_dims.c: what the rules about dimensions share: lists, reshapes told apart, results in a layout.
+// opt/algsimp_dims.c: what rules about dimensions share: lists, reshapes, results in a layout.
 
 #include "opt/algsimp_dims.h"
 
-// --- Questions ------------------------------------------------------------------------------------
+// --- Questions -----------------------------------------------------------------------------------
 
 static bool is_static(const HlShape *shape) {
   return hl_shape_is_array(shape) && !hl_shape_is_dynamic(shape);
@@ -80,7 +80,7 @@ int64_t alg_kept_dim(const HlShape *from, int64_t d, const HlShape *to, int64_t 
   return -1;
 }
 
-// --- Building ---------------------------------------------------------------------------------------
+// --- Building ------------------------------------------------------------------------------------
 
 HlInst *alg_shaped(HlInst *inst, const HlShape *shape) {
   if (inst && inst->shape != shape)
@@ -124,4 +124,11 @@ HlInst *alg_slice(HlBuild *b, HlInst *x, const int64_t *start, const int64_t *li
                   const int64_t *stride) {
   HlInst *slice = hl_b_slice(b, x, start, limit, stride);
   return slice ? alg_shaped(slice, alg_resized(b, x->shape, slice->shape->dim)) : NULL;
+}
+
+HlInst *alg_moved(const HlInst *op, const HlShape *shape, int n, HlInst *const *operands) {
+  HlInst *moved = hl_inst_copy(op->comp, op, shape, n, operands);
+  hl_remove_attr(moved, HL_A_SHARDING);
+  hl_remove_attr(moved, HL_A_ORIGIN);
+  return moved;
 }

@@ -1,4 +1,4 @@
-// opt/algsimp_dims.h: what the rules about dimensions share: lists, reshapes told apart, results in a layout.
+// opt/algsimp_dims.h: what rules about dimensions share: lists, reshapes, results in a layout.
 #ifndef HILO_OPT_ALGSIMP_DIMS_H
 #define HILO_OPT_ALGSIMP_DIMS_H
 
@@ -9,7 +9,7 @@ static inline bool alg_sensitive(const HlPass *p) {
   return alg_options(p)->layout_sensitive;
 }
 // Concatenates of more operands are not looked through: one after the other that would take long.
-enum { ALG_MOST_PARTS = 4096 };
+enum { ALG_MOST_PARTS = 1024 };
 // A zeroed list in scratch memory.
 static inline int64_t *alg_list(HlPass *p, int n) {
   return HL_ARRAY(p->arena, int64_t, n + 1);
@@ -19,7 +19,8 @@ bool alg_static(const HlInst *inst);
 bool alg_ascending(HlI64s dims);
 bool alg_has(HlI64s dims, int64_t d);
 
-// The instruction in this shape: of the same type and sizes, the layout being what is meant. NULL stays NULL.
+// The instruction in this shape: of the same type and sizes, the layout being what is meant. NULL
+// stays NULL.
 HlInst *alg_shaped(HlInst *inst, const HlShape *shape);
 // An array of these sizes; the layout has the order of `like` where the ranks are equal.
 const HlShape *alg_resized(HlBuild *b, const HlShape *like, const int64_t *dim);
@@ -33,13 +34,18 @@ HlInst *alg_copy(HlBuild *b, HlInst *x, const HlShape *to);
 HlInst *alg_slice(HlBuild *b, HlInst *x, const int64_t *start, const int64_t *limit,
                   const int64_t *stride);
 
-// How a reshape that only adds and drops dimensions of size 1 maps the others; -1: has no counterpart.
+// The op with other operands and another shape: without what belongs to the old shape.
+HlInst *alg_moved(const HlInst *op, const HlShape *shape, int n, HlInst *const *operands);
+
+// How a reshape that only adds and drops dimensions of size 1 maps the others; -1: has no
+// counterpart.
 typedef struct AlgOnes {
   int64_t *to_of, *from_of;  // by dimension of `from`, of `to`
   int n_dropped, n_added;
 } AlgOnes;
 bool alg_only_ones(HlPass *p, const HlShape *from, const HlShape *to, AlgOnes *out);
-// The dimension of `to` that is dimension d of `from`, from `first` on; -1 if a reshape cuts or joins it.
+// The dimension of `to` that is dimension d of `from`, from `first` on; -1 if a reshape cuts or
+// joins it.
 int64_t alg_kept_dim(const HlShape *from, int64_t d, const HlShape *to, int64_t first);
 
 // A slice's lists.
@@ -53,7 +59,8 @@ static inline int64_t alg_slice_stride(const HlInst *slice, int d) {
   return hl_attr_ints(slice, HL_A_SLICE).at[3 * d + 2];
 }
 bool alg_unstrided(const HlInst *slice);
-// The start indices of a dynamic slice (`first` 1) or update (2) are scalars, one a dimension, at least one.
+// The start indices of a dynamic slice (`first` 1) or update (2) are scalars, one a dimension, at
+// least one.
 bool alg_scalar_starts(const HlInst *inst, int first);
 // The body of an asynchronous operation: what it holds stays what it is.
 bool alg_in_async(const HlInst *inst);

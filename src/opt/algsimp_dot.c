@@ -36,8 +36,9 @@ HlInst *alg_d3_strength(HlPass *p, HlBuild *b, HlInst *dot) {
   DotDims d = dot_dims(p->arena, dot);
   bool vectors = d.free[0].n == 0 && d.free[1].n == 0;
   bool one_vector = d.free[0].n == 0 || d.free[1].n == 0;
-  if (!(alg_options(p)->enable_dot_strength_reduction ? one_vector
-                                                      : vectors && alg_options(p)->executing_on_cpu))
+  if (!(alg_options(p)->enable_dot_strength_reduction
+            ? one_vector
+            : vectors && alg_options(p)->executing_on_cpu))
     return NULL;
   return dot_as_sum(p->arena, b, dot, d);
 }
@@ -146,7 +147,7 @@ HlInst *alg_d6_of_slice(HlPass *p, HlBuild *b, HlInst *dot) {
   return NULL;
 }
 
-// --- Dimensions of size 1 --------------------------------------------------------------------------
+// --- Dimensions of size 1 ------------------------------------------------------------------------
 
 // Those of size 1 removed from a list of dimensions, the others counted without them.
 static HlI64s without_ones(HlPass *p, const HlShape *shape, HlI64s dims) {
@@ -191,7 +192,7 @@ HlInst *alg_d7_ones(HlPass *p, HlBuild *b, HlInst *dot) {
   return small ? hl_b_reshape(b, small, dot->shape->rank, dot->shape->dim) : NULL;
 }
 
-// --- Both operands transposed, operands in another order ----------------------------------------------
+// --- Both operands transposed, operands in another order -----------------------------------------
 
 // [batch, m, k] times [batch, k, n].
 static bool is_canonical(DotDims d, int rank) {
@@ -240,13 +241,11 @@ static bool is_parameter_like(const HlInst *inst) {
 
 HlInst *alg_d9_parameter_right(HlPass *p, HlBuild *b, HlInst *dot) {
   HlInst *x = dot->operands[0], *y = dot->operands[1];
-  if (!is_plain(p, dot) || !alg_options(p)->enable_move_dot_param_to_rhs ||
-      !is_parameter_like(x) || is_parameter_like(y) ||
-      hl_has_attr(dot, HL_A_OPERAND_PRECISION))
+  if (!is_plain(p, dot) || !alg_options(p)->enable_move_dot_param_to_rhs || !is_parameter_like(x) ||
+      is_parameter_like(y) || hl_has_attr(dot, HL_A_OPERAND_PRECISION))
     return NULL;
   DotDims d = dot_dims(p->arena, dot);
-  HlInst *swapped =
-      dot_like(b, dot, y, x, d.batch[1], d.batch[0], d.contract[1], d.contract[0]);
+  HlInst *swapped = dot_like(b, dot, y, x, d.batch[1], d.batch[0], d.contract[1], d.contract[0]);
   int n = d.batch[0].n;
   HlI64s order = dims_from(p->arena, 0, n);
   order = dims_joined(p->arena, order, dims_from(p->arena, n + d.free[1].n, d.free[0].n));

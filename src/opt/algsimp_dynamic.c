@@ -51,7 +51,7 @@ static bool zero_full_dims(HlBuild *b, const HlInst *inst, const HlShape *box, H
   return zero != NULL;
 }
 
-// --- Dynamic slice ------------------------------------------------------------------------------------
+// --- Dynamic slice -------------------------------------------------------------------------------
 
 HlInst *alg_s13_whole(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
@@ -172,7 +172,7 @@ HlInst *alg_s16_of_iota(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_reshape(b, value, inst->shape);
 }
 
-// --- Boxes in boxes -----------------------------------------------------------------------------------
+// --- Boxes in boxes ------------------------------------------------------------------------------
 
 static int64_t largest_of(HlDtype dtype) {
   int bits = hl_dtype_info[dtype].bits - (hl_is_signed(dtype) ? 1 : 0);
@@ -187,8 +187,9 @@ static HlInst *kept_inside(HlBuild *b, HlInst *index, int64_t last) {
   return hl_b_clamp(b, hl_b_scalar_int(b, dtype, 0), index, hl_b_scalar_int(b, dtype, top));
 }
 
-// Where a box of `inner` begins that starts at index j of a box of `outer`, which starts at index i of
-// the extent; all indices are clamped, the one returned will be. NULL: its type does not hold it.
+// Where a box of `inner` begins that starts at index j of a box of `outer`, which starts at index
+// i of the extent; all indices are clamped, the one returned will be. NULL: its type does not hold
+// it.
 static HlInst *start_within(HlBuild *b, HlInst *i, HlInst *j, int64_t extent, int64_t outer,
                             int64_t inner) {
   if (outer == inner)
@@ -236,7 +237,7 @@ HlInst *alg_s17_slice_slice(HlPass *p, HlBuild *b, HlInst *inst) {
   return starts ? result_slice(b, inst, x, starts) : NULL;
 }
 
-// --- Dynamic update slice -----------------------------------------------------------------------------
+// --- Dynamic update slice ------------------------------------------------------------------------
 
 // What is moved to the host is moved in the form of a dynamic update slice.
 static bool goes_to_host(const HlInst *inst) {

@@ -47,7 +47,7 @@ HlInst *alg_s22_of_few(HlPass *p, HlBuild *b, HlInst *inst) {
   return result;
 }
 
-// --- Gathers of padded arrays -------------------------------------------------------------------------
+// --- Gathers of padded arrays --------------------------------------------------------------------
 
 // Three lists over the dimensions of an array: what is padded.
 typedef struct Padding {
@@ -62,7 +62,8 @@ static bool pads(const Padding *padding, int64_t d) {
   return padding->low[d] || padding->high[d] || padding->interior[d];
 }
 
-// The dimension of the gather's result that an operand's dimension becomes which is taken whole; -1 if not such.
+// The dimension of the gather's result that an operand's dimension becomes which is taken whole;
+// -1 if not such.
 static int64_t passed_dim(const HlInst *gather, int64_t d) {
   HlI64s collapsed = hl_attr_ints(gather, HL_A_COLLAPSED_SLICE_DIMS);
   HlI64s batching = hl_attr_ints(gather, HL_A_OPERAND_BATCHING_DIMS);
@@ -77,7 +78,8 @@ static int64_t passed_dim(const HlInst *gather, int64_t d) {
   return k < offset.n ? offset.at[k] : -1;
 }
 
-// The dimension of the result that a batching dimension becomes, and that of the indices; -1 if not such.
+// The dimension of the result that a batching dimension becomes, and that of the indices; -1 if
+// not such.
 static int64_t batch_dim(const HlInst *gather, int64_t d, int64_t *of_indices) {
   int k = hl_i64s_find(hl_attr_ints(gather, HL_A_OPERAND_BATCHING_DIMS), d);
   if (k < 0)
@@ -92,7 +94,8 @@ static int64_t batch_dim(const HlInst *gather, int64_t d, int64_t *of_indices) {
   return -1;
 }
 
-// The array that was padded, in the form in which it is gathered from, and what was padded; NULL: not such.
+// The array that was padded, in the form in which it is gathered from, and what was padded; NULL:
+// not such.
 static HlInst *unpadded(HlPass *p, HlBuild *b, HlInst *x, Padding *padding, HlInst **value) {
   HlInst *pad = x->op == HL_OP_RESHAPE ? x->operands[0] : x;
   if (pad->op != HL_OP_PAD || !alg_static(pad) ||
@@ -118,46 +121,48 @@ static HlInst *unpadded(HlPass *p, HlBuild *b, HlInst *x, Padding *padding, HlIn
   return x == pad ? inner : hl_b_reshape(b, inner, x->shape->rank, sizes);
 }
 
-HlInst *alg_s23_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
-  HlInst *x = inst->operands[0], *index = inst->operands[1], *value;
-  int rank = inst->shape->rank;
-  if (alg_sensitive(p) || (x->op != HL_OP_PAD && x->op != HL_OP_RESHAPE) || !alg_static(inst) ||
-      hl_shape_elements(x->shape) == 0)
-    return NULL;
-  Padding of_x = new_padding(p, x->shape->rank), of_result = new_padding(p, rank);
-  HlInst *small = unpadded(p, b, x, &of_x, &value);
-  if (!small || hl_shape_elements(small->shape) == 0)
-    return NULL;
-  int64_t *sizes = alg_list(p, x->shape->rank), *start = alg_list(p, index->shape->rank);
-  int64_t *limit = alg_list(p, index->shape->rank);
-  bool cuts = false;
-  for (int d = 0; d < index->shape->rank; d++)
-    limit[d] = index->shape->dim[d];
-  for (int d = 0; d < x->shape->rank; d++) {
-    int64_t of_indices = -1, to = passed_dim(inst, d);
-    sizes[d] = hl_attr_ints(inst, HL_A_SLICE_SIZES).at[d];
-    if (!pads(&of_x, d))
-      continue;
-    if (to >= 0) {
-      sizes[d] = small->shape->dim[d];
-    } else {
-      to = batch_dim(inst, d, &of_indices);
-      if (to < 0 || of_x.interior[d])
-        return NULL;
-      start[of_indices] = of_x.low[d];
-      limit[of_indices] -= of_x.high[d];
-      cuts = true;
-    }
-    of_result.low[to] = of_x.low[d];
-    of_result.high[to] = of_x.high[d];
-    of_result.interior[to] = of_x.interior[d];
+// The gather of the array without padding: its slice sizes, the part of the indices that is left of
+// batches in the padding, and the padding of its result.
+typedef struct Unpadded {
+  int64_t *sizes, *start, *limit;
+  bool cuts;
+  Padding padding;
+} Unpadded;
+
+static Unpadded same_gather(HlPass *p, const HlInst *gather) {
+  const HlShape *x = gather->operands[0]->shape, *index = gather->operands[1]->shape;
+  Unpadded to = {alg_list(p, x->rank), alg_list(p, index->rank), alg_list(p, index->rank), false,
+                 new_padding(p, gather->shape->rank)};
+  for (int d = 0; d < x->rank; d++)
+    to.sizes[d] = hl_attr_ints(gather, HL_A_SLICE_SIZES).at[d];
+  for (int d = 0; d < index->rank; d++)
+    to.limit[d] = index->dim[d];
+  return to;
+}
+
+// Takes the padding of one dimension of the operand over to the result; false: it cannot go there.
+static bool take_over(const HlInst *gather, const HlShape *small, const Padding *from, int d,
+                      Unpadded *to) {
+  int64_t of_indices = -1, at = passed_dim(gather, d);
+  if (at >= 0) {
+    to->sizes[d] = small->dim[d];
+  } else {
+    at = batch_dim(gather, d, &of_indices);
+    if (at < 0 || from->interior[d])
+      return false;
+    to->start[of_indices] = from->low[d];
+    to->limit[of_indices] -= from->high[d];
+    to->cuts = true;
   }
-  bool changes = false;
-  for (int d = 0; d < rank; d++)
-    changes |= pads(&of_result, d);
-  if (!changes)
-    return NULL;
-  HlInst *operands[] = {small, cuts ? hl_b_slice(b, index, start, limit, NULL) : index};
+  to->padding.low[at] = from->low[d];
+  to->padding.high[at] = from->high[d];
+  to->padding.interior[at] = from->interior[d];
+  return true;
+}
+
+static HlInst *gather_of(HlPass *p, HlBuild *b, HlInst *inst, HlInst *x, const Unpadded *to) {
+  HlInst *index = inst->operands[1];
+  HlInst *operands[] = {x, to->cuts ? hl_b_slice(b, index, to->start, to->limit, NULL) : index};
   HlAttr *attrs = HL_ARRAY(p->m->arena, HlAttr, inst->n_attrs);
   int n = 0;
   for (int k = 0; k < inst->n_attrs; k++) {
@@ -165,14 +170,37 @@ HlInst *alg_s23_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
       continue;
     attrs[n] = inst->attrs[k];
     if (attrs[n].key == HL_A_SLICE_SIZES)
-      attrs[n].ints = hl_i64s_copy(p->m->arena, (HlI64s){sizes, x->shape->rank});
+      attrs[n].ints = hl_i64s_copy(p->m->arena, (HlI64s){to->sizes, x->shape->rank});
     n++;
   }
-  HlInst *gather = hl_b_op(b, HL_OP_GATHER, NULL, 2, operands, n, attrs, 0, NULL);
-  return hl_b_pad(b, gather, value, of_result.low, of_result.high, of_result.interior);
+  return hl_b_op(b, HL_OP_GATHER, NULL, 2, operands, n, attrs, 0, NULL);
 }
 
-// --- Scatter ------------------------------------------------------------------------------------------
+HlInst *alg_s23_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
+  HlInst *x = inst->operands[0], *value;
+  if (alg_sensitive(p) || (x->op != HL_OP_PAD && x->op != HL_OP_RESHAPE) || !alg_static(inst) ||
+      hl_shape_elements(x->shape) == 0)
+    return NULL;
+  Padding padding = new_padding(p, x->shape->rank);
+  HlInst *small = unpadded(p, b, x, &padding, &value);
+  if (!small || hl_shape_elements(small->shape) == 0)
+    return NULL;
+  Unpadded to = same_gather(p, inst);
+  bool changes = false;
+  for (int d = 0; d < x->shape->rank; d++) {
+    if (!pads(&padding, d))
+      continue;
+    if (!take_over(inst, small->shape, &padding, d, &to))
+      return NULL;
+    changes = true;
+  }
+  if (!changes)
+    return NULL;
+  return hl_b_pad(b, gather_of(p, b, inst, small, &to), value, to.padding.low, to.padding.high,
+                  to.padding.interior);
+}
+
+// --- Scatter -------------------------------------------------------------------------------------
 
 HlInst *alg_s24_of_nothing(HlPass *p, HlBuild *b, HlInst *inst) {
   int n = (int)(inst->n_operands - 1) / 2;
@@ -185,7 +213,8 @@ HlInst *alg_s24_of_nothing(HlPass *p, HlBuild *b, HlInst *inst) {
   return all && alg_same_shape(p, all->shape, inst->shape) ? all : NULL;
 }
 
-// No index, one window, and it is the whole array: every element is combined with that of the update.
+// No index, one window, and it is the whole array: every element is combined with that of the
+// update.
 HlInst *alg_s24_whole(HlPass *p, HlBuild *b, HlInst *inst) {
   if (inst->n_operands != 3 || !alg_static(inst) ||
       hl_shape_elements(inst->operands[1]->shape) != 0 || inst->operands[1]->shape->rank != 1 ||

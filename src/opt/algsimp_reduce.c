@@ -24,7 +24,7 @@ static HlInst *reduce_like(HlBuild *b, const HlInst *like, HlInst *x, HlI64s dim
   return x ? hl_b_op(b, HL_OP_REDUCE, NULL, 2, operands, 1, &attr, 1, &reducer) : NULL;
 }
 
-// --- Little or nothing to reduce --------------------------------------------------------------------
+// --- Little or nothing to reduce -----------------------------------------------------------------
 
 HlInst *alg_e1_empty(HlPass *p, HlBuild *b, HlInst *reduce) {
   (void)p;
@@ -52,14 +52,14 @@ HlInst *alg_e3_same_count(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlInst *x = reduce->operands[0];
   if (hl_shape_elements(x->shape) != hl_shape_elements(reduce->shape) ||
       x->shape->dtype != reduce->shape->dtype ||
-      !is_identity_of(hl_to_apply(reduce), reduce->operands[1]))
+      !reducer_has_identity(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   if (alg_sensitive(p) && !hl_reshape_is_bitcast(x->shape, reduce->shape))
     return NULL;
   return alg_reshape(b, x, reduce->shape);
 }
 
-// --- Through what is above --------------------------------------------------------------------------
+// --- Through what is above -----------------------------------------------------------------------
 
 HlInst *alg_e4_of_negate(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlInst *x = reduce->operands[0];
@@ -100,8 +100,7 @@ HlInst *alg_e5_of_transpose(HlPass *p, HlBuild *b, HlInst *reduce) {
 static bool same_value(const HlInst *a, const HlInst *b) {
   if (a == b)
     return true;
-  return hl_is_constant(a) && hl_is_constant(b) &&
-         hl_literal_equal(hl_constant(a), hl_constant(b));
+  return hl_is_constant(a) && hl_is_constant(b) && hl_literal_equal(hl_constant(a), hl_constant(b));
 }
 
 static bool same_reducer(const HlComp *a, const HlComp *b) {
@@ -118,7 +117,7 @@ HlInst *alg_e6_of_reduce(HlPass *p, HlBuild *b, HlInst *reduce) {
   if (!is_plain(p, reduce) || inner->op != HL_OP_REDUCE || inner->n_operands != 2 ||
       !all_static(inner) || !same_value(reduce->operands[1], inner->operands[1]) ||
       !same_reducer(hl_to_apply(reduce), hl_to_apply(inner)) ||
-      !may_repeat_init(hl_to_apply(reduce), reduce->operands[1]))
+      !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   HlI64s first = hl_dims(inner);
   HlI64s kept = dims_except(p->arena, inner->operands[0]->shape->rank, first, (HlI64s){0});
@@ -127,7 +126,7 @@ HlInst *alg_e6_of_reduce(HlPass *p, HlBuild *b, HlInst *reduce) {
   return reduce_like(b, reduce, inner->operands[0], all);
 }
 
-// --- Through reshapes -------------------------------------------------------------------------------
+// --- Through reshapes ----------------------------------------------------------------------------
 
 // For each dimension of the reshape's result the dimension of its operand that it is; -1: it was cut
 // or joined.
@@ -171,16 +170,17 @@ HlInst *alg_e7_of_reshape(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlI64s reduced = hl_dims(reduce);
   if (all_kept(from, x->shape->rank, reduced, false)) {
     HlI64s kept = dims_of_kept(p, from, x->shape->rank, reduced, false);
-    return reduce_like(b, reduce, x->operands[0], dims_except(p->arena, a->rank, kept, (HlI64s){0}));
+    return reduce_like(b, reduce, x->operands[0],
+                       dims_except(p->arena, a->rank, kept, (HlI64s){0}));
   }
   if (!all_kept(from, x->shape->rank, reduced, true))
     return NULL;
-  HlInst *small = reduce_like(b, reduce, x->operands[0],
-                              dims_of_kept(p, from, x->shape->rank, reduced, true));
+  HlInst *small =
+      reduce_like(b, reduce, x->operands[0], dims_of_kept(p, from, x->shape->rank, reduced, true));
   return small ? alg_reshape(b, small, reduce->shape) : NULL;
 }
 
-// --- Of concatenations and broadcasts ---------------------------------------------------------------
+// --- Of concatenations and broadcasts ------------------------------------------------------------
 
 static bool equal_operands(const HlInst *concat) {
   for (uint32_t k = 1; k < concat->n_operands; k++)
@@ -205,7 +205,7 @@ HlInst *alg_e8_of_concat(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlInst *x = reduce->operands[0];
   if (!is_plain(p, reduce) || x->op != HL_OP_CONCATENATE || x->n_operands < 2 ||
       hl_i64s_find(hl_dims(reduce), hl_dim(x)) < 0 ||
-      !may_repeat_init(hl_to_apply(reduce), reduce->operands[1]))
+      !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   if (!alg_options(p)->enable_unconditional_reduce_of_concat_replacement &&
       !(equal_operands(x) && reduce->shape->rank == 0))

@@ -11,7 +11,7 @@
 
 #include "opt/algsimp_dims.h"
 
-// --- Reshape ----------------------------------------------------------------------------------------
+// --- Reshape -------------------------------------------------------------------------------------
 
 HlInst *alg_r1_empty(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!alg_static(inst) || hl_shape_elements(inst->shape) != 0)
@@ -39,13 +39,13 @@ HlInst *alg_r2_reshape_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_reshape(b, inner->operands[0], inst->shape);
 }
 
-// Random numbers have no order: they are drawn in the result's shape. The old draw goes, too, so that
-// the number of numbers drawn stays the same; what stands for it has no use.
+// Random numbers have no order: they are drawn in the result's shape. The old draw goes, too, so
+// that the number of numbers drawn stays the same; what stands for it has no use.
 HlInst *alg_r3_of_rng(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *rng = inst->operands[0];
   if (rng->op != HL_OP_RNG || !hl_one_user(rng) || !alg_static(inst) || hl_sharding(rng))
     return NULL;
-  HlInst *drawn = hl_inst_copy(inst->comp, rng, inst->shape, (int)rng->n_operands, rng->operands);
+  HlInst *drawn = alg_moved(rng, inst->shape, (int)rng->n_operands, rng->operands);
   hl_also(p, rng, hl_b_op(b, HL_OP_RESHAPE, rng->shape, 1, &drawn, 0, NULL, 0, NULL));
   return drawn;
 }
@@ -61,7 +61,8 @@ static bool is_view(HlPass *p, const HlInst *inst, AlgOnes *ones) {
   return alg_static(inst) && alg_only_ones(p, from, inst->shape, ones);
 }
 
-// Takes the places `at` of n dimensions one instruction up; false where it does more than move them.
+// Takes the places `at` of n dimensions one instruction up; false where it does more than move
+// them.
 static bool step_up(HlPass *p, const HlInst *inst, int64_t *at, int n) {
   AlgOnes ones;
   HlMark mark = hl_arena_mark(p->arena);
@@ -95,8 +96,9 @@ HlInst *alg_r4_chain(HlPass *p, HlBuild *b, HlInst *inst) {
   return NULL;
 }
 
-// The runs of a transpose's dimensions that a reshape merges, one run a dimension of the reshape, each
-// a run of neighbours above the transpose as well: the first dimension of each up there. False if not such.
+// The runs of a transpose's dimensions that a reshape merges, one run a dimension of the reshape,
+// each a run of neighbours above the transpose as well: the first dimension of each up there.
+// False if not such.
 static bool merges_runs(const HlInst *reshape, const HlInst *transpose, int64_t *first) {
   HlI64s dims = hl_dims(transpose);
   const int64_t *size = transpose->shape->dim;
@@ -221,7 +223,7 @@ HlInst *alg_r8_of_update(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_b_dynamic_update_slice(b, x, small, start);
 }
 
-// --- Transpose --------------------------------------------------------------------------------------
+// --- Transpose -----------------------------------------------------------------------------------
 
 HlInst *alg_r10_identity(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
@@ -299,8 +301,8 @@ static int n_free(const HlInst *dot, int side) {
   return dot->operands[side]->shape->rank - batch.n - contract.n;
 }
 
-// Whether a transpose of a dot permutes the batch dimensions among themselves and changes the places of
-// the two sides' free dimensions as wholes.
+// Whether a transpose of a dot permutes the batch dimensions among themselves and changes the
+// places of the two sides' free dimensions as wholes.
 static bool swaps_sides(const HlInst *dot, HlI64s dims, int n_batch) {
   int n_left = n_free(dot, 0), n_right = n_free(dot, 1);
   for (int k = 0; k < n_batch; k++)
@@ -382,11 +384,12 @@ HlInst *alg_r15_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_bitcast(b, x, inst->shape);
 }
 
-// --- Space to depth -----------------------------------------------------------------------------------
+// --- Space to depth ------------------------------------------------------------------------------
 
 enum { MOST_CHUNKS = 5 };
 
-// The dimension of `whole` that `parts`, of one dimension more, cuts in two; -1 if it does not do just that.
+// The dimension of `whole` that `parts`, of one dimension more, cuts in two; -1 if it does not do
+// just that.
 static int cut_dim(const HlShape *whole, const HlShape *parts) {
   if (parts->rank != whole->rank + 1)
     return -1;
@@ -413,8 +416,8 @@ static bool moves_only(HlI64s dims, int cut, int to) {
   return true;
 }
 
-// f32[2,3,8] x as [2,3,2,4], transposed to [2,2,3,4] by {0,2,1,3}, as [4,3,4]: each chunk of x is a slice,
-// and they stand side by side along the dimension that follows the moved one.
+// f32[2,3,8] x as [2,3,2,4], transposed to [2,2,3,4] by {0,2,1,3}, as [4,3,4]: each chunk of x is
+// a slice, and they stand side by side along the dimension that follows the moved one.
 HlInst *alg_r16_space_to_depth(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *transpose = inst->operands[0];
   if (alg_sensitive(p) || !alg_options(p)->rewrite_reshape_transpose_as_slice_concatenate ||

@@ -39,7 +39,7 @@ static HlInst *result_slice(HlBuild *b, HlInst *inst, HlInst *x, const Box *box)
   return alg_shaped(hl_b_slice(b, x, box->start, box->limit, box->stride), inst->shape);
 }
 
-// --- Slices of slices and pads ------------------------------------------------------------------------
+// --- Slices of slices and pads -------------------------------------------------------------------
 
 HlInst *alg_s1_whole(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)b;
@@ -107,7 +107,7 @@ HlInst *alg_s2_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
   }
 }
 
-// --- Slices of what was joined, repeated, turned --------------------------------------------------------
+// --- Slices of what was joined, repeated, turned -------------------------------------------------
 
 // Only the operands that the slice meets are joined.
 HlInst *alg_s3_of_concat(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -265,7 +265,7 @@ HlInst *alg_s7_stride_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
   return changes ? result_slice(b, inst, inst->operands[0], &box) : NULL;
 }
 
-// --- Slices of dots -----------------------------------------------------------------------------------
+// --- Slices of dots ------------------------------------------------------------------------------
 
 // Dimension of the dot's result that dimension d of a side becomes; -1 if it is contracted.
 static int dim_of_result(const HlInst *dot, int side, int d) {
@@ -316,12 +316,10 @@ HlInst *alg_s8_of_dot(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!free_left || !free_right || !sides[0] || !sides[1] ||
       ratio < options->raise_slice_and_reduce_through_dot_threshold)
     return NULL;
-  HlInst *small = hl_inst_copy(inst->comp, dot, inst->shape, 2, sides);
-  hl_remove_attr(small, HL_A_SHARDING);
-  return small;
+  return alg_moved(dot, inst->shape, 2, sides);
 }
 
-// --- Pads -------------------------------------------------------------------------------------------
+// --- Pads ----------------------------------------------------------------------------------------
 
 HlInst *alg_s9_of_empty(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;

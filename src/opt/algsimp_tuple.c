@@ -3,7 +3,7 @@
 #include "opt/algsimp_dims.h"
 #include "opt/dots.h"
 
-// --- Sorts ------------------------------------------------------------------------------------------
+// --- Sorts ---------------------------------------------------------------------------------------
 
 HlInst *alg_e18_short_sort(HlPass *p, HlBuild *b, HlInst *sort) {
   const HlShape *x = sort->operands[0]->shape;
@@ -16,7 +16,7 @@ HlInst *alg_e18_short_sort(HlPass *p, HlBuild *b, HlInst *sort) {
   return hl_b_tuple(b, (int)sort->n_operands, sort->operands);
 }
 
-// --- Tuples -----------------------------------------------------------------------------------------
+// --- Tuples --------------------------------------------------------------------------------------
 
 HlInst *alg_e19_element(HlPass *p, HlBuild *b, HlInst *element) {
   (void)b;
@@ -61,7 +61,7 @@ HlInst *alg_e19_barrier(HlPass *p, HlBuild *b, HlInst *barrier) {
   return hl_b_tuple(b, all, out);
 }
 
-// --- Maps -------------------------------------------------------------------------------------------
+// --- Maps ----------------------------------------------------------------------------------------
 
 HlInst *alg_e20_inline(HlPass *p, HlBuild *b, HlInst *map) {
   HlInst *root = hl_to_apply(map)->root;
@@ -83,7 +83,7 @@ HlInst *alg_e20_inline(HlPass *p, HlBuild *b, HlInst *map) {
   return hl_inst_copy(b->comp, root, map->shape, (int)root->n_operands, operands);
 }
 
-// --- Collectives ------------------------------------------------------------------------------------
+// --- Collectives ---------------------------------------------------------------------------------
 
 HlInst *alg_e21_of_constant(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
@@ -95,7 +95,7 @@ HlInst *alg_e21_of_constant(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_spread(b, scalar, inst->shape);
 }
 
-// --- A maximum beside its place ---------------------------------------------------------------------
+// --- A maximum beside its place ------------------------------------------------------------------
 
 static bool is_compare(const HlInst *inst, int64_t direction, const HlInst *x, const HlInst *y) {
   return inst->op == HL_OP_COMPARE && hl_attr_int(inst, HL_A_DIRECTION) == direction &&
@@ -104,11 +104,10 @@ static bool is_compare(const HlInst *inst, int64_t direction, const HlInst *x, c
 
 // x is taken rather than y: x beats y, or is a nan.
 static bool prefers(const HlInst *inst, int64_t direction, const HlInst *x, const HlInst *y) {
-  return inst->op == HL_OP_OR &&
-         ((is_compare(inst->operands[0], direction, x, y) &&
-           is_compare(inst->operands[1], HL_WORD_direction_NE, x, x)) ||
-          (is_compare(inst->operands[1], direction, x, y) &&
-           is_compare(inst->operands[0], HL_WORD_direction_NE, x, x)));
+  return inst->op == HL_OP_OR && ((is_compare(inst->operands[0], direction, x, y) &&
+                                   is_compare(inst->operands[1], HL_WORD_direction_NE, x, x)) ||
+                                  (is_compare(inst->operands[1], direction, x, y) &&
+                                   is_compare(inst->operands[0], HL_WORD_direction_NE, x, x)));
 }
 
 // (x, i, y, j) -> (select(x beats y or is nan, x, y), ...), as JAX writes argmax.
@@ -146,7 +145,7 @@ HlInst *alg_e10_beside_argmax(HlPass *p, HlBuild *b, HlInst *reduce) {
   double worst = hl_literal_f64(hl_constant(reduce->operands[1]), 0);
   if (!(op == HL_OP_MAXIMUM ? worst < -1e308 : worst > 1e308))
     return NULL;
-  HlInst *both = find_argmax(reduce, op == HL_OP_MAXIMUM ? HL_WORD_direction_GT
-                                                         : HL_WORD_direction_LT);
+  HlInst *both =
+      find_argmax(reduce, op == HL_OP_MAXIMUM ? HL_WORD_direction_GT : HL_WORD_direction_LT);
   return both ? hl_b_element(b, both, 0) : NULL;
 }

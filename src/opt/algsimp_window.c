@@ -34,7 +34,7 @@ HlInst *alg_e14_single_elements(HlPass *p, HlBuild *b, HlInst *inst) {
     high[d] = w->pad_high;
     padded |= low[d] != 0 || high[d] != 0;
   }
-  if (padded && !may_repeat_init(reducer, init))
+  if (padded && !reducer_may_repeat(reducer, init))
     return NULL;
   if (padded)
     x = hl_b_pad(b, x, init, low, high, NULL);
@@ -51,10 +51,10 @@ HlInst *alg_e15_full_window(HlPass *p, HlBuild *b, HlInst *inst) {
   int n = 0;
   for (int d = 0; d < window.n; d++) {
     const HlWindowDim *w = &window.at[d];
-    if (is_unit_window(w))
+    if (window_is_unit(w))
       continue;
-    if (w->size != x->shape->dim[d] || w->pad_low != 0 || w->pad_high != 0 ||
-        w->lhs_dilate != 1 || w->rhs_dilate != 1)
+    if (w->size != x->shape->dim[d] || w->pad_low != 0 || w->pad_high != 0 || w->lhs_dilate != 1 ||
+        w->rhs_dilate != 1)
       return NULL;
     dims[n++] = d;
   }
@@ -85,7 +85,7 @@ static bool take_padding(const HlInst *pad, HlWindow window, HlWindowDim *out) {
     out[d] = *w;
     if (nothing)
       continue;
-    if (w->lhs_dilate != 1 || low < 0 || high < 0 || (interior != 0 && w->size != 1))
+    if (w->lhs_dilate != 1 || low < 0 || high < 0)
       return false;
     out[d].pad_low += low;
     out[d].pad_high += high;
@@ -97,10 +97,10 @@ static bool take_padding(const HlInst *pad, HlWindow window, HlWindowDim *out) {
 HlInst *alg_e16_of_pad(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *pad = inst->operands[0], *init = inst->operands[1];
   if (!is_plain(p, inst) || pad->op != HL_OP_PAD || !same_value(pad->operands[1], init) ||
-      !may_repeat_init(hl_to_apply(inst), init))
+      !reducer_may_repeat(hl_to_apply(inst), init))
     return NULL;
   HlWindow window = hl_window(inst);
-  HlWindowDim *wider = unit_window(p->arena, window.n);
+  HlWindowDim *wider = window_units(p->arena, window.n);
   if (!take_padding(pad, window, wider))
     return NULL;
   return window_reduce(p, b, 1, &pad->operands[0], &init, wider, hl_to_apply(inst));

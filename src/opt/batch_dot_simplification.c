@@ -32,7 +32,8 @@ static HlInst *simplify(HlPass *p, HlBuild *b, HlInst *dot) {
 }
 
 const HlRule batch_dot_simplification_rules[] = {
-    {HL_OP_DOT, simplify, "batch-dot-simplification", "dot(x, y) => reshape(dot(reshape(x), reshape(y)))",
+    {HL_OP_DOT, simplify, "batch-dot-simplification",
+     "dot(x, y) => reshape(dot(reshape(x), reshape(y)))",
      "leading batch dimensions, some of size 1, and one contracting dimension"},
     {0},
 };

@@ -32,7 +32,7 @@ static HlInst *with_row_numbers(HlPass *p, HlBuild *b, HlInst *indices, HlI64s b
   if (!indices)
     return NULL;
   if (index_dim == indices->shape->rank)
-    indices = with_ones_at(p, b, indices, (HlI64s){&index_dim, 1});
+    indices = dims_with_ones(p, b, indices, (HlI64s){&index_dim, 1});
   int rank = indices->shape->rank;
   int64_t *sizes = HL_ARRAY(p->arena, int64_t, rank);
   for (int d = 0; d < rank; d++)

@@ -10,7 +10,8 @@ static HlInst *canonicalize(HlPass *p, HlBuild *b, HlInst *broadcast) {
   if (hl_i64s_equal(dims, sorted) || !all_static(broadcast))
     return NULL;
   const HlShape *shape = broadcast->shape;
-  int64_t *back = HL_ARRAY(p->arena, int64_t, shape->rank);   // result dimension -> of the new broadcast
+  int64_t *back =
+      HL_ARRAY(p->arena, int64_t, shape->rank);  // result dimension -> of the new broadcast
   int64_t *sizes = HL_ARRAY(p->arena, int64_t, shape->rank);
   for (int d = 0; d < shape->rank; d++)
     back[d] = d;

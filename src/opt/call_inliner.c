@@ -18,7 +18,6 @@ typedef struct Inliner {
   HlPass *p;
   bool single_call_site;
   const char *preserve;  // names of composites, with ':' between
-  int64_t n_insts;
 } Inliner;
 
 static const char *frontend(const HlInst *inst, const char *key) {
@@ -62,11 +61,20 @@ static bool is_candidate(const Inliner *in, const HlInst *call) {
   return !in->single_call_site || callee->first_call == callee->last_call;
 }
 
-static bool check_size(Inliner *in, const HlComp *callee) {
-  const int64_t limit = hl_cx_limits(in->p->cx)->instructions;
-  in->n_insts += callee->n_insts;
-  return in->n_insts <= limit ||
-         hl_error_kind(in->p->cx, HL_LIMIT, hl_comp_pos(callee),
+// Whether the module with calls inlined is small enough. Callees come before callers.
+static bool check_size(const Inliner *in) {
+  HlPass *p = in->p;
+  const int64_t limit = hl_cx_limits(p->cx)->instructions;
+  int64_t *size = HL_ARRAY(p->arena, int64_t, p->m->next_comp_id + 1), total = 0;
+  for (const HlComp *comp = p->m->first; comp && total <= limit; comp = comp->next) {
+    int64_t *own = &size[comp->id];
+    *own = comp->n_insts;
+    for (const HlInst *inst = comp->first; inst && *own <= limit; inst = inst->next)
+      *own += is_candidate(in, inst) ? size[hl_to_apply(inst)->id] : 0;
+    total += *own;
+  }
+  return total <= limit ||
+         hl_error_kind(p->cx, HL_LIMIT, hl_module_pos(p->m),
                        "the module with calls inlined has more than %lld instructions",
                        (long long)limit);
 }
@@ -94,38 +102,36 @@ static void drop_composite_attributes(HlInst *inst) {
   hl_set_attr(inst, &attr);
 }
 
-static bool inline_in(Inliner *in, HlComp *comp) {
+static void inline_in(Inliner *in, HlComp *comp) {
   if (is_async_body(comp))
-    return true;
+    return;
   HlMark mark = hl_arena_mark(in->p->arena);
   int n;
   HlInst **insts = hl_pass_insts(in->p, comp, &n);
-  bool ok = true;
-  for (int k = 0; ok && k < n; k++) {
+  for (int k = 0; k < n; k++) {
     HlInst *call = insts[k];
     if (!is_candidate(in, call))
       continue;
     HlComp *callee = hl_to_apply(call);
     const bool is_composite = hl_attr_int(call, HL_A_IS_COMPOSITE);
-    ok = check_size(in, callee);
     const uint64_t first_serial = in->p->m->next_serial;
-    HlInst *by = ok ? inline_call(in->p, "inline", call, callee, (int)call->n_operands, call->operands)
-                    : NULL;
+    HlInst *by =
+        inline_call(in->p, "inline", call, callee, (int)call->n_operands, call->operands);
     if (by && is_composite && by->serial >= first_serial)
       drop_composite_attributes(by);
   }
   hl_arena_release(in->p->arena, mark);
-  return ok;
 }
 
 bool pass_call_inliner(HlPass *p) {
   Inliner in = {p, hl_pass_flag(p, "single_call_site"),
-                hl_pass_text(p, "composites_to_preserve"), hl_count_instructions(p->m)};
+                hl_pass_text(p, "composites_to_preserve")};
+  if (!check_size(&in))
+    return false;
   p->relay_control = true;
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  bool ok = true;
-  for (int k = 0; ok && k < n; k++)
-    ok = inline_in(&in, comps[k]);
-  return ok && (!p->changed || pass_dce(p));
+  for (int k = 0; k < n; k++)
+    inline_in(&in, comps[k]);
+  return !p->changed || pass_dce(p);
 }

@@ -1,20 +1,19 @@
 // opt/cholesky_expander.c: the factor of a positive definite matrix, in blocks of 128 columns.
 //
 // cholesky_expander. The op becomes a call. For each block of columns, from left to right: what the
-// columns before contribute is subtracted; the block on the diagonal is factored by a loop, a column a
-// turn; the columns below are solved with it.
+// columns before contribute is subtracted; the block on the diagonal is factored by a loop, a
+// column a turn; the columns below are solved with it.
 //
 //   for block j:   P = A[j:, j] - L[j:, :j] L[j, :j]^H
 //                  L[j, j]     = factor(P[0])
 //                  L[j+1:, j]  = P[1:] L[j, j]^-H
 //
-// The square root of a negative pivot is nan, and a matrix where that happens becomes nan throughout.
-// An upper factor is the transposed factor of the transposed matrix.
+// The square root of a negative pivot is nan, and a matrix where that happens becomes nan
+// throughout. An upper factor is the transposed factor of the transposed matrix.
 
 #include <math.h>
 
 #include "hilo/edit.h"
-#include "opt/gathers.h"
 #include "opt/matrices.h"
 
 extern const HlRule cholesky_expander_rules[];
@@ -50,9 +49,8 @@ static bool factor_column(HlPass *p, HlBuild *b, HlInst *i, HlInst **state, void
   HlInst *pivot = root(b, mat_at(p, b, rest, i, i, 1, 1), &bad);
   HlInst *rows = mat_row_numbers(b, a), *cols = mat_col_numbers(b, a);
   HlInst *at = hl_b_broadcast(b, i, a->shape->rank, a->shape->dim, (HlI64s){0});
-  HlInst *mask =
-      hl_b_binary(b, HL_OP_AND, hl_b_compare(b, HL_WORD_direction_GE, rows, cols),
-                  hl_b_compare(b, HL_WORD_direction_EQ, cols, at));
+  HlInst *mask = hl_b_binary(b, HL_OP_AND, hl_b_compare(b, HL_WORD_direction_GE, rows, cols),
+                             hl_b_compare(b, HL_WORD_direction_EQ, cols, at));
   HlInst *column = hl_b_binary(b, HL_OP_DIVIDE, rest, mat_stretch(p, b, pivot, a));
   state[1] = hl_b_binary(b, HL_OP_ADD, hl_b_select(b, mask, column, mat_full(b, a, 0)), l);
   state[2] = hl_b_binary(b, HL_OP_OR, state[2], bad);
@@ -66,7 +64,7 @@ static HlInst *factor_block(HlPass *p, HlBuild *b, HlInst *x, HlInst **bad) {
   HlInst *one = mat_slice(p, b, x, 0, 0, 1, 1);
   HlInst *state[] = {x, mat_full(b, x, 0),
                      hl_b_full(b, HL_PRED, x->shape->rank, one->shape->dim, 0)};
-  if (!counted_loop(p, b, "cholesky", n, 3, state, factor_column, NULL))
+  if (!mat_loop(p, b, "cholesky", n, 3, state, factor_column, NULL))
     return NULL;
   *bad = state[2];
   return state[1];

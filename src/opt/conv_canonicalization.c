@@ -1,8 +1,8 @@
 // opt/conv_canonicalization.c: convolutions in the one form that the CPU's library takes.
 //
-// convolution-canonicalization. Operands are transposed to batch, space, features and to kernel space,
-// in, out; the result comes in the operands' form and is transposed to what it was. Only in the entry
-// computation, as in XLA.
+// convolution-canonicalization. Operands are transposed to batch, space, features and to kernel
+// space, in, out; the result comes in the operands' form and is transposed to what it was. Only in
+// the entry computation, as in XLA.
 //
 //   c = convolution(x, k), dim_labels=bf01_oi01->bf01
 //   =>   c' = convolution(transpose(x), transpose(k)), dim_labels=b01f_01io->b01f
@@ -83,8 +83,7 @@ static HlInst *canonicalize(HlPass *p, HlBuild *b, HlInst *inst) {
   if (inst->comp != p->m->entry || !labels || hl_cpu_library_convolution(inst) ||
       hl_shape_is_dynamic(inst->shape))
     return NULL;
-  HlI64s output =
-      order_of(p, labels->output_batch, labels->output_spatial, labels->output_feature);
+  HlI64s output = order_of(p, labels->output_batch, labels->output_spatial, labels->output_feature);
   HlInst *operands[] = {
       transposed(p, b, hl_operand(inst, 0),
                  order_of(p, labels->input_batch, labels->input_spatial, labels->input_feature)),

@@ -1,14 +1,14 @@
 // opt/conv_operand_swapper.c: the smaller operand of a convolution is the kernel.
 //
 // conv-operand-swapper. A convolution is symmetric but for direction: with the roles of input and
-// kernel exchanged, and the new window running backwards, it gives the same sums. Work grows with the
-// size of the window, so the roles change where the old kernel is larger than the input.
+// kernel exchanged, and the new window running backwards, it gives the same sums. Work grows with
+// the size of the window, so the roles change where the old kernel is larger than the input.
 //
 //   c = convolution(x, k), 3x3 input, 28x28 kernel
 //   =>  c = convolution(reverse(k), x), 28x28 input, 3x3 kernel, reversed window
 //
-// Dimensions that the input and the kernel share whole (pure sums) and those that only number groups
-// stay as they are.
+// Dimensions that the input and the kernel share whole (pure sums) and those that only number
+// groups stay as they are.
 
 #include "hilo/edit.h"
 #include "hilo/pass.h"
@@ -17,8 +17,8 @@ extern const HlRule conv_operand_swapper_rules[];
 
 typedef struct Swap {
   HlWindowDim *window;
-  int64_t kernel, swapped;   // products of window sizes, before and after
-  int64_t *reversed;         // dimensions of the kernel that are reversed
+  int64_t kernel, swapped;  // products of window sizes, before and after
+  int64_t *reversed;        // dimensions of the kernel that are reversed
   int n_reversed;
 } Swap;
 
@@ -92,8 +92,9 @@ static void swap_precision(HlPass *p, HlInst *conv) {
 static bool may_swap(const HlInst *inst, const HlDimLabels *labels) {
   return labels && labels->input_spatial.n > 0 && hl_window(inst).n == labels->input_spatial.n &&
          hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT) <= 1 &&
-         hl_attr_int(inst, HL_A_BATCH_GROUP_COUNT) <= 1 && !hl_has_attr(inst, HL_A_SPARSITY_CONFIG) &&
-         !hl_shape_is_dynamic(inst->shape) && !hl_shape_is_dynamic(hl_operand(inst, 0)->shape) &&
+         hl_attr_int(inst, HL_A_BATCH_GROUP_COUNT) <= 1 &&
+         !hl_has_attr(inst, HL_A_SPARSITY_CONFIG) && !hl_shape_is_dynamic(inst->shape) &&
+         !hl_shape_is_dynamic(hl_operand(inst, 0)->shape) &&
          !hl_shape_is_dynamic(hl_operand(inst, 1)->shape);
 }
 
@@ -106,7 +107,8 @@ static HlInst *swap_operands(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *kernel = hl_operand(inst, 1);
   if (swap.n_reversed > 0)
-    kernel = hl_b_reverse(b, kernel, hl_i64s_copy(p->m->arena, (HlI64s){swap.reversed, swap.n_reversed}));
+    kernel = hl_b_reverse(b, kernel,
+                          hl_i64s_copy(p->m->arena, (HlI64s){swap.reversed, swap.n_reversed}));
   if (!kernel)
     return NULL;
   HlInst *operands[] = {kernel, hl_operand(inst, 0)};

@@ -47,9 +47,9 @@ static HlInst *narrowed(HlPass *p, HlBuild *b, HlInst *x) {
     HlInst **operands = HL_ARRAY(p->arena, HlInst *, step->n_operands);
     for (uint32_t k = 0; k < step->n_operands; k++)
       operands[k] = k == 0 ? narrow : step->operands[k];
-    narrow = hl_inst_copy(
-        b->comp, step, hl_shape_with_dtype(p->m->shapes, step->shape, narrow->shape->dtype),
-        (int)step->n_operands, operands);
+    narrow = hl_inst_copy(b->comp, step,
+                          hl_shape_with_dtype(p->m->shapes, step->shape, narrow->shape->dtype),
+                          (int)step->n_operands, operands);
   }
   return narrow;
 }
@@ -66,7 +66,8 @@ static HlInst *fold(HlPass *p, HlBuild *b, HlInst *inst) {
 const HlRule convert_operand_folding_rules[] = {
     {HL_OP_DOT, fold, "convert_operand_folding", "dot(convert(x), y) => dot(x, y)",
      "the convert loses nothing; also from above slices, reshapes, transposes, gathers"},
-    {HL_OP_CONVOLUTION, fold, "convert_operand_folding", "convolution(convert(x), y) => convolution(x, y)",
+    {HL_OP_CONVOLUTION, fold, "convert_operand_folding",
+     "convolution(convert(x), y) => convolution(x, y)",
      "the convert loses nothing; also from above slices, reshapes, transposes, gathers"},
     {0},
 };

@@ -1,7 +1,8 @@
 // opt/convolution_4d_expander.c: convolutions over four dimensions of which some are trivial.
 //
-// convolution_4d_expander. A spatial dimension where the input has size 1 and no padding contributes
-// nothing: it is reshaped away from input, kernel and result, and back after the convolution.
+// convolution_4d_expander. A spatial dimension where the input has size 1 and no padding
+// contributes nothing: it is reshaped away from input, kernel and result, and back after the
+// convolution.
 //
 //   x = f32[8,5,1,6,1,3], four spatial   =>   convolution over f32[8,5,6,3], two spatial
 
@@ -14,7 +15,7 @@ extern const HlRule convolution_4d_expander_rules[];
 typedef struct Shrunk {
   int64_t *dim;
   int rank;
-  int64_t *number;     // of each old dimension
+  int64_t *number;  // of each old dimension
 } Shrunk;
 
 static bool is_trivial(const HlInst *inst, const HlDimLabels *labels, int k) {

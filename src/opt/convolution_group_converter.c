@@ -1,17 +1,19 @@
 // opt/convolution_group_converter.c: convolutions with groups as convolutions without.
 //
 // convolution-group-converter. Groups of features (or, with batch_groups, of batches) are G small
-// convolutions side by side. One more spatial dimension numbers them: with the input dilated by G, a
-// window of size G and stride G - 1 the g-th step meets exactly the g-th group of input and kernel:
+// convolutions side by side. One more spatial dimension numbers them: with the input dilated by G,
+// a window of size G and stride G - 1 the g-th step meets exactly the g-th group of input and
+// kernel:
 //
 //   convolution(f32[8,9,6] x, f32[3,2,12] k), b0f_0io->b0f, feature_group_count=3
 //   =>  convolution(f32[8,9,3,2] x', f32[3,2,3,4] k'), window={size=3x3 stride=1x2 lhs_dilate=1x3},
 //       dim_labels=b01f_0i1o->b01f, then reshaped
 //
-// Groups of a single element go without it: with features the kernel is spread over all features, zero
-// outside its group; with batches everything is computed and the diagonal is summed up.
+// Groups of a single element go without it: with features the kernel is spread over all features,
+// zero outside its group; with batches everything is computed and the diagonal is summed up.
 //
-// With batch_groups=false XLA's CPU backend leaves f16 and f32, for which it has grouped convolutions.
+// With batch_groups=false XLA's CPU backend leaves f16 and f32, for which it has grouped
+// convolutions.
 
 #include <string.h>
 
@@ -55,8 +57,8 @@ static void add_window(HlPass *p, Conv *conv, int64_t groups) {
   HlWindowDim *at = HL_ARRAY(p->m->arena, HlWindowDim, conv->window.n + 1);
   if (conv->window.n > 0)
     memcpy(at, conv->window.at, sizeof *at * (size_t)conv->window.n);
-  at[conv->window.n] = (HlWindowDim){
-      .size = groups, .stride = groups - 1, .lhs_dilate = groups, .rhs_dilate = 1};
+  at[conv->window.n] =
+      (HlWindowDim){.size = groups, .stride = groups - 1, .lhs_dilate = groups, .rhs_dilate = 1};
   conv->window = (HlWindow){at, conv->window.n + 1};
 }
 
@@ -92,8 +94,8 @@ static HlInst *by_dimension(HlPass *p, HlBuild *b, HlInst *inst, int64_t grouped
   shift(&conv.labels.input_feature, grouped);
 
   int64_t out = old->kernel_output;
-  kernel = hl_b_reshape(b, kernel, kernel->shape->rank + 1,
-                        split_dims(p, kernel->shape, out, groups));
+  kernel =
+      hl_b_reshape(b, kernel, kernel->shape->rank + 1, split_dims(p, kernel->shape, out, groups));
   conv.labels.kernel_spatial = add_spatial(arena, old->kernel_spatial, out);
   shift(&conv.labels.kernel_input, out);
   shift(&conv.labels.kernel_output, out);
@@ -230,7 +232,8 @@ static HlInst *feature_groups(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 const HlRule convolution_group_rules[] = {
-    {HL_OP_CONVOLUTION, batch_groups, "batch-groups", "convolution(x, k) => reshape(convolution(reshape(x), reshape(k)))",
+    {HL_OP_CONVOLUTION, batch_groups, "batch-groups",
+     "convolution(x, k) => reshape(convolution(reshape(x), reshape(k)))",
      "batch groups; with the option batch_groups"},
     {HL_OP_CONVOLUTION, feature_groups, "feature-groups",
      "convolution(x, k) => reshape(convolution(reshape(x), reshape(k)))",

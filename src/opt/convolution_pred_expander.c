@@ -1,9 +1,10 @@
 // opt/convolution_pred_expander.c: convolutions of truth values as convolutions of small floats.
 //
-// convolution-pred-expander. Libraries have no convolution of pred; sums of ones are exact enough in
-// f16 to tell zero from more.
+// convolution-pred-expander. Libraries have no convolution of pred; sums of ones are exact enough
+// in f16 to tell zero from more.
 //
-//   c = pred convolution(x, k)   =>   c = pred convert(f16 convolution(f16 convert(x), f16 convert(k)))
+//   c = pred convolution(x, k)
+//   =>   c = pred convert(f16 convolution(f16 convert(x), f16 convert(k)))
 
 #include "hilo/pass.h"
 

@@ -21,8 +21,8 @@ static HlInst *canonicalize(HlPass *p, HlBuild *b, HlInst *inst) {
 static const char when[] = "x and y floats, the result integers";
 
 const HlRule convolution_type_canonicalizer_rules[] = {
-    {HL_OP_CONVOLUTION, canonicalize, "convolution", "convolution(x, y) => convert(convolution(x, y))",
-     when},
+    {HL_OP_CONVOLUTION, canonicalize, "convolution",
+     "convolution(x, y) => convert(convolution(x, y))", when},
     {HL_OP_DOT, canonicalize, "dot", "dot(x, y) => convert(dot(x, y))", when},
     {0},
 };

@@ -1,12 +1,11 @@
 // opt/copy_order.c: what runs before what, for the removal of copies.
 //
 // Within a computation the schedule decides, or without one what follows from operands and control
-// edges. Instructions of different computations are compared by the calls that lead to them. A
+// edges. Questions about copies and their surroundings are answered from tables of bits, 64 instructions at a time:
+// one walk over the computation finds everything that runs after any of them. Instructions of different computations are compared by the calls that lead to them. A
 // while's condition counts as before its body, earlier branches of a conditional as before later ones.
 
 #include "opt/copy_insertion.h"
-
-#include <string.h>
 
 // --- Set up -----------------------------------------------------------------------------------------
 
@@ -15,68 +14,118 @@ static bool is_step(const HlInst *caller) {
          caller->op == HL_OP_ASYNC_START;
 }
 
+enum { MAX_BLOCK_BYTES = 256 << 20 };
+
+// Numbers what the removal of copies asks about: copies, what they copy, and the users of both.
+static void number_columns(CopyOrder *o, const HlComp *comp) {
+  uint32_t n = 0, *column = NULL;
+  for (const HlInst *copy = comp->first; copy; copy = copy->next) {
+    if (copy->op != HL_OP_COPY)
+      continue;
+    if (!column)
+      column = o->column[comp->id] = HL_ARRAY(o->arena, uint32_t, comp->next_id + 1);
+    const HlInst *near[2] = {copy, copy->operands[0]};
+    for (int k = 0; k < 2; k++) {
+      if (column[near[k]->id] == 0)
+        column[near[k]->id] = ++n;
+      for (const HlUse *use = near[k]->first_use; use; use = use->next)
+        if (column[use->user->id] == 0)
+          column[use->user->id] = ++n;
+    }
+  }
+  if (n > 0)
+    o->block[comp->id] = HL_ARRAY(o->arena, uint64_t *, n / 64 + 1);
+}
+
 CopyOrder *copy_order_new(HlArena *arena, const HlFlow *flow) {
   const HlModule *m = flow->m;
   CopyOrder *o = HL_NEW(arena, CopyOrder);
   *o = (CopyOrder){.flow = flow, .arena = arena};
   o->caller = HL_ARRAY(arena, HlInst *, m->next_comp_id + 1);
   o->depth = HL_ARRAY(arena, int, m->next_comp_id + 1);
-  o->before = HL_ARRAY(arena, uint64_t **, m->next_comp_id + 1);
-  o->place = HL_ARRAY(arena, uint32_t *, m->next_comp_id + 1);
+  o->rank = HL_ARRAY(arena, uint32_t *, m->next_comp_id + 1);
+  o->stamp = HL_ARRAY(arena, uint32_t *, m->next_comp_id + 1);
+  o->column = HL_ARRAY(arena, uint32_t *, m->next_comp_id + 1);
+  o->block = HL_ARRAY(arena, uint64_t **, m->next_comp_id + 1);
+  uint32_t most = 0;
   for (const HlComp *comp = m->last; comp; comp = comp->prev) {  // callers before callees
     if (comp->first_call && comp->first_call == comp->last_call && is_step(comp->first_call->caller)) {
       o->caller[comp->id] = comp->first_call->caller;
       o->depth[comp->id] = o->depth[comp->first_call->caller->comp->id] + 1;
     }
-    if (comp->schedule) {
-      o->place[comp->id] = HL_ARRAY(arena, uint32_t, comp->next_id + 1);
-      for (uint32_t k = 0; k < comp->n_insts; k++)
-        o->place[comp->id][comp->schedule[k]->id] = k;
-    }
+    HlInst **order = comp->schedule ? comp->schedule : flow->post_order[comp->id];
+    o->rank[comp->id] = HL_ARRAY(arena, uint32_t, comp->next_id + 1);
+    o->stamp[comp->id] = HL_ARRAY(arena, uint32_t, comp->next_id + 1);
+    for (uint32_t k = 0; k < comp->n_insts; k++)
+      o->rank[comp->id][order[k]->id] = k;
+    if (!comp->schedule)
+      number_columns(o, comp);
+    most = comp->n_insts > most ? comp->n_insts : most;
   }
+  o->stack = HL_ARRAY(arena, const HlInst *, most + 1);
   return o;
 }
 
 // --- Within a computation ---------------------------------------------------------------------------
 
-// Bits of everything that `inst` depends on, itself included.
-static uint64_t *find_before(CopyOrder *o, const HlInst *inst) {
-  const HlComp *comp = inst->comp;
-  if (!o->before[comp->id])
-    o->before[comp->id] = HL_ARRAY(o->arena, uint64_t *, comp->next_id + 1);
-  uint64_t **slot = &o->before[comp->id][inst->id];
-  if (*slot)
-    return *slot;
-  uint64_t *bits = *slot = HL_ARRAY(o->arena, uint64_t, comp->next_id / 64 + 1);
-  HlMark mark = hl_arena_mark(o->arena);
-  const HlInst **stack = HL_ARRAY(o->arena, const HlInst *, comp->n_insts + 1);
+// Whether `b` depends on `a`: a walk back from `b` over what does not stand before `a`.
+static bool depends(CopyOrder *o, const HlInst *b, const HlInst *a) {
+  const HlComp *comp = b->comp;
+  const uint32_t *rank = o->rank[comp->id];
+  uint32_t *stamp = o->stamp[comp->id], now = ++o->now;
+  const HlInst **stack = o->stack;
   int depth = 0;
-  stack[depth++] = inst;
-  bits[inst->id / 64] |= 1ull << (inst->id % 64);
+  stack[depth++] = b;
+  stamp[b->id] = now;
   while (depth > 0) {
     const HlInst *at = stack[--depth];
     int n_preds = at->control ? at->control->n_preds : 0;
     for (int k = 0; k < (int)at->n_operands + n_preds; k++) {
       const HlInst *next =
           k < (int)at->n_operands ? at->operands[k] : at->control->preds[k - (int)at->n_operands];
-      uint64_t bit = 1ull << (next->id % 64);
-      if (bits[next->id / 64] & bit)
+      if (next == a)
+        return true;
+      if (rank[next->id] <= rank[a->id] || stamp[next->id] == now)
         continue;
-      bits[next->id / 64] |= bit;
+      stamp[next->id] = now;
       stack[depth++] = next;
     }
   }
-  hl_arena_release(o->arena, mark);
+  return false;
+}
+
+// The block's bits of everything in the computation: which of its 64 instructions run before or here.
+static const uint64_t *find_block(CopyOrder *o, const HlComp *comp, uint32_t block) {
+  uint64_t **slot = &o->block[comp->id][block];
+  if (*slot || o->block_bytes > MAX_BLOCK_BYTES)
+    return *slot;
+  o->block_bytes += 8 * (int64_t)comp->next_id;
+  uint64_t *bits = *slot = HL_ARRAY(o->arena, uint64_t, comp->next_id + 1);
+  const uint32_t *column = o->column[comp->id];
+  for (uint32_t k = 0; k < comp->n_insts; k++) {
+    const HlInst *inst = o->flow->post_order[comp->id][k];
+    uint64_t own = column[inst->id] > 0 && (column[inst->id] - 1) / 64 == block
+                       ? 1ull << ((column[inst->id] - 1) % 64)
+                       : 0;
+    for (uint32_t j = 0; j < inst->n_operands; j++)
+      own |= bits[inst->operands[j]->id];
+    for (int j = 0; inst->control && j < inst->control->n_preds; j++)
+      own |= bits[inst->control->preds[j]->id];
+    bits[inst->id] = own;
+  }
   return bits;
 }
 
 static bool runs_before_here(CopyOrder *o, const HlInst *a, const HlInst *b) {
-  if (a == b)
+  const HlComp *comp = a->comp;
+  const uint32_t *rank = o->rank[comp->id];
+  if (a == b || rank[a->id] > rank[b->id])
     return false;
-  const uint32_t *place = o->place[a->comp->id];
-  if (place)
-    return place[a->id] < place[b->id];
-  return (find_before(o, b)[a->id / 64] >> (a->id % 64)) & 1;
+  if (comp->schedule)
+    return true;
+  uint32_t column = o->column[comp->id] ? o->column[comp->id][a->id] : 0;
+  const uint64_t *bits = column > 0 ? find_block(o, comp, (column - 1) / 64) : NULL;
+  return bits ? (bits[b->id] >> ((column - 1) % 64)) & 1 : depends(o, b, a);
 }
 
 // --- Across computations ----------------------------------------------------------------------------

@@ -130,7 +130,8 @@ int hl_cpu_dot_column_major_operand(const HlInst *inst) {
   return inst->op == HL_OP_FUSION && inst->n_calls == 1 ? column_major_of_fusion(inst) : -1;
 }
 
-// --- Convolutions ---------------------------------------------------------------------------------
+// --- Convolutions
+// ---------------------------------------------------------------------------------
 
 static bool spatial_from(HlI64s dims, int64_t first) {
   for (int k = 0; k < dims.n; k++)
@@ -161,7 +162,8 @@ bool hl_cpu_library_convolution(const HlInst *inst) {
          labels->kernel_input == kernel->rank - 2 && labels->kernel_output == kernel->rank - 1;
 }
 
-// --- What YNN takes as it stands ------------------------------------------------------------------
+// --- What YNN takes as it stands
+// ------------------------------------------------------------------
 
 enum { SMALL_DOT = 8, MIN_REDUCE_ELEMENTS = 4096 };
 
@@ -214,8 +216,8 @@ static bool windows_do_not_overlap(const HlInst *inst) {
 }
 
 static bool library_takes_reduce(const HlInst *inst) {
-  static const TypePair sums[] = {{HL_F64, HL_F64}, {HL_F32, HL_F32}, {HL_F16, HL_F32},
-                                  {HL_BF16, HL_F32}, {HL_S8, HL_S32}, {HL_U8, HL_S32}};
+  static const TypePair sums[] = {{HL_F64, HL_F64},  {HL_F32, HL_F32}, {HL_F16, HL_F32},
+                                  {HL_BF16, HL_F32}, {HL_S8, HL_S32},  {HL_U8, HL_S32}};
   static const TypePair extremes[] = {{HL_U8, HL_U8},   {HL_S8, HL_S8},   {HL_BF16, HL_BF16},
                                       {HL_F16, HL_F16}, {HL_F32, HL_F32}, {HL_F64, HL_F64}};
   if (inst->n_operands != 2 || !hl_shape_is_array(inst->shape) ||

@@ -11,7 +11,10 @@
 // A sum of a small matrix-vector product and something else is an output fusion: the product is
 // computed by its own code, which adds as it writes.
 
+#include <string.h>
+
 #include "opt/fusion.h"
+#include "opt/gpu_fusible.h"
 #include "opt/passes.h"
 
 // --- What the emitters can do -------------------------------------------------------------------
@@ -158,6 +161,8 @@ static bool is_part_of_instruction(const HlComp *comp) {
 }
 
 bool pass_fusion(HlPass *p) {
+  if (strcmp(p->target, "gpu") == 0)
+    return gpu_run_fusion(p, hl_pass_flag(p, "may_duplicate"));
   FusionPolicy policy = {.may_duplicate = hl_pass_flag(p, "may_duplicate"),
                          .should_fuse = should_fuse,
                          .kind = choose_kind,

@@ -10,6 +10,7 @@
 // equal means: the same op and attributes, callees that compute the same, and the very same
 // operands, in either order where the op commutes. Iotas are cheaper made twice than kept, so two
 // equal ones stay two, but count as the same operand.
+#include "opt/effects.h"
 #include "opt/same.h"
 
 bool pass_cse(HlPass *p);
@@ -36,6 +37,7 @@ static Table table_new(HlArena *arena, size_t n) {
 typedef struct Cse {
   HlPass *p;
   Same same;
+  const bool *effects;
   bool ignore_control;
   HlInst **stands_for;  // by id, of the computation at hand: the first equal iota; NULL: itself
 } Cse;
@@ -142,7 +144,7 @@ static bool is_candidate(const Cse *cse, const HlInst *inst) {
   for (int k = 0; frontend && k < frontend->n; k++)
     if (hl_str_is(hl_str(frontend->key[k]->text), "MUST_FUSE"))
       return false;
-  return may_go(cse, inst) && hl_is_pure(inst);
+  return may_go(cse, inst) && !effects_has(cse->effects, inst);
 }
 
 static void merge_expressions(Cse *cse, HlComp *comp) {
@@ -209,6 +211,7 @@ static void merge_all(Cse *cse, HlComp *comp) {
 bool pass_cse(HlPass *p) {
   Cse cse = {.p = p,
              .same = same_new(p, hl_pass_flag(p, "layout_sensitive")),
+             .effects = effects_find(p),
              .ignore_control = hl_pass_flag(p, "ignore_control_dependencies")};
   p->relay_control = cse.ignore_control;
   int n;

@@ -16,6 +16,8 @@
 
 #include <string.h>
 
+#include "opt/effects.h"
+
 // A marker of sharding on a root, a parameter or a value with other users tells where that value
 // lives, though nobody reads the marker.
 static bool marks_sharding(const HlInst *inst) {
@@ -26,9 +28,9 @@ static bool marks_sharding(const HlInst *inst) {
   return operand == inst->comp->root || operand->op == HL_OP_PARAMETER || !hl_one_user(operand);
 }
 
-static bool is_dead(const HlInst *inst) {
+static bool is_dead(const HlInst *inst, const bool *effects) {
   return !inst->first_use && inst->comp->root != inst && inst->op != HL_OP_PARAMETER &&
-         !hl_has_control(inst) && !marks_sharding(inst) && hl_is_pure(inst);
+         !hl_has_control(inst) && !marks_sharding(inst) && !effects_has(effects, inst);
 }
 
 // --- Outputs of fusions -------------------------------------------------------------------------
@@ -156,25 +158,25 @@ static void drop_inputs(HlPass *p, HlComp *body) {
 // --- The walk -----------------------------------------------------------------------------------
 
 // Erases what is dead in one computation, users before what they use.
-static void sweep_body(HlPass *p, HlComp *body) {
+static void sweep_body(HlPass *p, HlComp *body, const bool *effects) {
   for (HlInst *inst = body->last, *prev; inst; inst = prev) {
     prev = inst->prev;
-    if (is_dead(inst))
+    if (is_dead(inst, effects))
       hl_remove(p, "dead", inst);
   }
 }
 
 // The same where there may be fusions. What a fusion no longer reads stands before it, and is met
 // later.
-static void sweep(HlPass *p, HlComp *comp) {
+static void sweep(HlPass *p, HlComp *comp, const bool *effects) {
   for (HlInst *inst = comp->last, *prev; inst; inst = prev) {
     if (inst->op == HL_OP_FUSION) {
       drop_outputs(p, inst);
-      sweep_body(p, hl_to_apply(inst));
+      sweep_body(p, hl_to_apply(inst), effects);
       drop_inputs(p, hl_to_apply(inst));
     }
     prev = inst->prev;
-    if (is_dead(inst))
+    if (is_dead(inst, effects))
       hl_remove(p, "dead", inst);
   }
 }
@@ -202,17 +204,18 @@ static bool was_swept(const HlComp *comp) {
   return true;
 }
 
-static void sweep_comp(HlPass *p, HlComp *comp) {
+static void sweep_comp(HlPass *p, HlComp *comp, const bool *effects) {
   HlInst **schedule = comp->schedule;
   const uint32_t n = comp->n_insts;
   HlMark mark = hl_arena_mark(p->arena);
-  sweep(p, comp);
+  sweep(p, comp, effects);
   restore_schedule(p, comp, schedule, n);
   hl_arena_release(p->arena, mark);
 }
 
 bool pass_dce(HlPass *p) {
   const bool was_scheduled = p->m->is_scheduled;
+  const bool *effects = effects_find(p);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
   for (int k = n - 1; k >= 0; k--) {
@@ -220,7 +223,7 @@ bool pass_dce(HlPass *p) {
       continue;
     if (comps[k] == p->m->entry || comps[k]->first_call) {
       if (!was_swept(comps[k]))
-        sweep_comp(p, comps[k]);
+        sweep_comp(p, comps[k], effects);
     } else if (hl_change(p, "uncalled", comps[k]->root, NULL)) {
       hl_comp_erase(comps[k]);
     }

@@ -8,7 +8,7 @@
 #include "opt/dots.h"
 #include "opt/layouts.h"
 
-// --- dot_dimension_sorter ---------------------------------------------------------------------------
+// --- dot_dimension_sorter ------------------------------------------------------------------------
 
 static bool are_neighbours(HlI64s sorted) {
   for (int k = 1; k < sorted.n; k++)
@@ -17,28 +17,27 @@ static bool are_neighbours(HlI64s sorted) {
   return true;
 }
 
-// The side whose order counts: where the dimensions are neighbours; of both the larger operand.
-static int leading_side(HlArena *arena, const HlInst *dot, DotDims d) {
-  bool near[2];
+// The side to be sorted: its dimensions are neighbours out of order, and the other side is not in order
+// either, nor could be where the first one cannot. -1: none.
+static int leading_side(HlArena *arena, DotDims d) {
+  bool near[2], in_order[2];
+  for (int s = 0; s < 2; s++) {
+    HlI64s sorted = dims_sorted(arena, d.contract[s]);
+    near[s] = are_neighbours(sorted);
+    in_order[s] = hl_i64s_equal(sorted, d.contract[s]);
+  }
   for (int s = 0; s < 2; s++)
-    near[s] = are_neighbours(dims_sorted(arena, d.contract[s]));
-  if (near[0] != near[1])
-    return near[0] ? 0 : 1;
-  if (!near[0])
-    return -1;
-  return hl_shape_elements(dot->operands[0]->shape) >= hl_shape_elements(dot->operands[1]->shape)
-             ? 0
-             : 1;
+    if (near[s] && !in_order[s] && (!near[1 - s] || !in_order[1 - s]))
+      return s;
+  return -1;
 }
 
 static HlInst *sort_dims(HlPass *p, HlBuild *b, HlInst *dot) {
   DotDims d = dot_dims(p->arena, dot);
-  int lead = d.contract[0].n < 2 ? -1 : leading_side(p->arena, dot, d);
+  int lead = d.contract[0].n < 2 ? -1 : leading_side(p->arena, d);
   if (lead < 0)
     return NULL;
   HlI64s sorted = dims_sorted(p->arena, d.contract[lead]);
-  if (hl_i64s_equal(sorted, d.contract[lead]))
-    return NULL;
   int64_t *place = HL_ARRAY(p->arena, int64_t, sorted.n);
   for (int k = 0; k < sorted.n; k++)
     place[k] = hl_i64s_find(d.contract[lead], sorted.at[k]);
@@ -50,11 +49,11 @@ static HlInst *sort_dims(HlPass *p, HlBuild *b, HlInst *dot) {
 const HlRule dot_dimension_sorter_rules[] = {
     {HL_OP_DOT, sort_dims, "dot_dimension_sorter",
      "dot contracting {2,1} with {1,0} => dot contracting {1,2} with {0,1}",
-     "in order they are neighbours"},
+     "on one side they are neighbours in order; the other side does not get worse"},
     {0},
 };
 
-// --- dot_dimension_merger ---------------------------------------------------------------------------
+// --- dot_dimension_merger ------------------------------------------------------------------------
 
 static bool ascend_by_one(HlI64s dims) {
   for (int k = 1; k < dims.n; k++)
@@ -106,12 +105,13 @@ static HlInst *merge_batch(HlPass *p, HlBuild *b, HlInst *dot) {
 }
 
 const HlRule dot_dimension_merger_rules[] = {
-    {HL_OP_DOT, merge_batch, "dot_dimension_merger", "dot(x, y) => reshape(dot(reshape(x), reshape(y)))",
+    {HL_OP_DOT, merge_batch, "dot_dimension_merger",
+     "dot(x, y) => reshape(dot(reshape(x), reshape(y)))",
      "several batch dimensions, neighbours in both operands and in memory"},
     {0},
 };
 
-// --- dot_normalizer ---------------------------------------------------------------------------------
+// --- dot_normalizer ------------------------------------------------------------------------------
 
 static HlInst *with_last_one(HlPass *p, HlBuild *b, HlInst *x) {
   const int64_t one = 1;
@@ -135,7 +135,7 @@ const HlRule dot_normalizer_rules[] = {
     {0},
 };
 
-// --- operand_converter ------------------------------------------------------------------------------
+// --- operand_converter ---------------------------------------------------------------------------
 
 // The type of both that holds more; HL_NO_DTYPE where neither is the other, wider.
 static HlDtype wider(HlDtype a, HlDtype b) {

@@ -101,7 +101,8 @@ static void merge_users(HlPass *p, HlInst *x, const int *level, uint32_t n_ids, 
     n_uses += use->user->op == HL_OP_DOT;
   if (n_uses < 2)
     return;
-  HlInst **dots = HL_ARRAY(p->arena, HlInst *, n_uses), **group = HL_ARRAY(p->arena, HlInst *, n_uses);
+  HlInst **dots = HL_ARRAY(p->arena, HlInst *, n_uses),
+         **group = HL_ARRAY(p->arena, HlInst *, n_uses);
   int *side = HL_ARRAY(p->arena, int, n_uses), n_dots = 0;
   for (const HlUse *use = x->first_use; use; use = use->next)
     if (use->user->op == HL_OP_DOT && use->user->id < n_ids) {

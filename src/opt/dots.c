@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-// --- Lists of dimensions ----------------------------------------------------------------------------
+// --- Lists of dimensions -------------------------------------------------------------------------
 
 HlI64s dims_from(HlArena *arena, int64_t first, int n) {
   int64_t *list = HL_ARRAY(arena, int64_t, n + 1);
@@ -76,13 +76,13 @@ bool all_static(const HlInst *inst) {
   return !hl_shape_is_dynamic(inst->shape);
 }
 
-// --- Dots -------------------------------------------------------------------------------------------
+// --- Dots ----------------------------------------------------------------------------------------
 
 DotDims dot_dims(HlArena *arena, const HlInst *dot) {
-  DotDims d = {.batch = {hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS),
-                         hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS)},
-               .contract = {hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS),
-                            hl_attr_ints(dot, HL_A_RHS_CONTRACTING_DIMS)}};
+  DotDims d = {
+      .batch = {hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS), hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS)},
+      .contract = {hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS),
+                   hl_attr_ints(dot, HL_A_RHS_CONTRACTING_DIMS)}};
   for (int side = 0; side < 2; side++)
     d.free[side] =
         dims_except(arena, dot->operands[side]->shape->rank, d.batch[side], d.contract[side]);
@@ -97,8 +97,7 @@ static void keep_attr(HlInst *dot, const HlInst *like, HlAttrKey key) {
 
 HlInst *dot_like(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, HlI64s x_batch,
                  HlI64s y_batch, HlI64s x_contract, HlI64s y_contract) {
-  HlInst *dot =
-      hl_b_dot(b, x, y, x_batch, y_batch, x_contract, y_contract, like->shape->dtype);
+  HlInst *dot = hl_b_dot(b, x, y, x_batch, y_batch, x_contract, y_contract, like->shape->dtype);
   if (dot) {
     keep_attr(dot, like, HL_A_OPERAND_PRECISION);
     keep_attr(dot, like, HL_A_ALGORITHM);
@@ -107,32 +106,30 @@ HlInst *dot_like(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, HlI64s x_
 }
 
 HlInst *dot_of(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, DotDims dims) {
-  return dot_like(b, like, x, y, dims.batch[0], dims.batch[1], dims.contract[0],
-                  dims.contract[1]);
+  return dot_like(b, like, x, y, dims.batch[0], dims.batch[1], dims.contract[0], dims.contract[1]);
 }
 
-// --- Dots as products and sums ---------------------------------------------------------------------
+// --- Dots as products and sums -------------------------------------------------------------------
 
 // One side with its dimensions in the order batch, contracting (or free, if nothing is contracted), in
 // the type of the result.
 static HlInst *ordered(HlArena *arena, HlBuild *b, HlInst *x, DotDims d, int side, HlDtype dtype) {
-  HlI64s order = dims_joined(arena, d.batch[side],
-                             dims_joined(arena, d.free[side], d.contract[side]));
+  HlI64s order =
+      dims_joined(arena, d.batch[side], dims_joined(arena, d.free[side], d.contract[side]));
   x = hl_b_convert(b, x, dtype);
   return x ? hl_b_transpose(b, x, order) : NULL;
 }
 
 // The ordered side broadcast to [batch, left free, right free, contracting].
-static HlInst *spread_out(HlArena *arena, HlBuild *b, HlInst *x, DotDims d, int side, HlI64s sizes) {
+static HlInst *spread_out(HlArena *arena, HlBuild *b, HlInst *x, DotDims d, int side,
+                          HlI64s sizes) {
   if (!x)
     return NULL;
   int n_batch = d.batch[0].n;
   int n_free[2] = {d.free[0].n, d.free[1].n};
   HlI64s to = dims_from(arena, 0, n_batch);
-  to = dims_joined(arena, to,
-                   dims_from(arena, n_batch + (side ? n_free[0] : 0), n_free[side]));
-  to = dims_joined(arena, to,
-                   dims_from(arena, n_batch + n_free[0] + n_free[1], d.contract[0].n));
+  to = dims_joined(arena, to, dims_from(arena, n_batch + (side ? n_free[0] : 0), n_free[side]));
+  to = dims_joined(arena, to, dims_from(arena, n_batch + n_free[0] + n_free[1], d.contract[0].n));
   return to.n == sizes.n ? x : hl_b_broadcast(b, x, sizes.n, sizes.at, to);
 }
 
@@ -140,8 +137,7 @@ static HlInst *spread_out(HlArena *arena, HlBuild *b, HlInst *x, DotDims d, int 
 HlInst *dot_products(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d, HlDtype dtype) {
   const HlShape *x = dot->operands[0]->shape;
   HlI64s contract = dims_mapped(arena, d.contract[0], x->dim);
-  HlI64s sizes =
-      dims_joined(arena, (HlI64s){dot->shape->dim, dot->shape->rank}, contract);
+  HlI64s sizes = dims_joined(arena, (HlI64s){dot->shape->dim, dot->shape->rank}, contract);
   HlInst *side[2];
   for (int k = 0; k < 2; k++)
     side[k] = spread_out(arena, b, ordered(arena, b, dot->operands[k], d, k, dtype), d, k, sizes);
@@ -162,7 +158,7 @@ HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d) {
   return reduced ? hl_b_convert(b, reduced, dtype) : NULL;
 }
 
-// --- Data movement that is written out even where nothing moves -------------------------------------
+// --- Data movement that is written out even where nothing moves ----------------------------------
 
 HlInst *made_transpose(HlBuild *b, HlInst *x, HlI64s permutation) {
   if (!x)
@@ -174,7 +170,6 @@ HlInst *made_transpose(HlBuild *b, HlInst *x, HlI64s permutation) {
 HlInst *made_reshape(HlBuild *b, HlInst *x, HlI64s sizes) {
   if (!x)
     return NULL;
-  const HlShape *shape =
-      hl_shape_array(hl_b_module(b)->shapes, x->shape->dtype, sizes.n, sizes.at);
+  const HlShape *shape = hl_shape_array(hl_b_module(b)->shapes, x->shape->dtype, sizes.n, sizes.at);
   return hl_b_op(b, HL_OP_RESHAPE, shape, 1, &x, 0, NULL, 0, NULL);
 }

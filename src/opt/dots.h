@@ -12,8 +12,8 @@ typedef struct DotDims {
 DotDims dot_dims(HlArena *arena, const HlInst *dot);
 
 // A dot of x and y with the precision, algorithm and result type of `like`.
-HlInst *dot_like(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, HlI64s x_batch, HlI64s y_batch,
-                 HlI64s x_contract, HlI64s y_contract);
+HlInst *dot_like(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, HlI64s x_batch,
+                 HlI64s y_batch, HlI64s x_contract, HlI64s y_contract);
 // The same with the parts given as one; `free` is not read.
 HlInst *dot_of(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, DotDims dims);
 
@@ -25,7 +25,7 @@ HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d);
 // All sizes are known when compiling, of the operands and of the result.
 bool all_static(const HlInst *inst);
 
-// --- Lists of dimensions -----------------------------------------------------------------------------
+// --- Lists of dimensions -------------------------------------------------------------------------
 
 // first, first + 1, ... (n of them).
 HlI64s dims_from(HlArena *arena, int64_t first, int n);

@@ -1,8 +1,8 @@
 // opt/dynamic_dimension_simplifier.c: shortens the detours of sizes computed at run time.
 //
 // dynamic-dimension-simplifier. Sizes of dynamic dimensions travel as scalars that are reshaped to
-// [1], concatenated, sliced apart and reshaped back. Each rule removes one such step; one walk a rule,
-// in the table's order.
+// [1], concatenated, sliced apart and reshaped back. Each rule removes one such step; one walk a
+// rule, in the table's order.
 //
 //   v = s32[2] concatenate(a, b)         =>   r = s32[] reshape(b)
 //   r = s32[] reshape(slice(v, [1:2]))
@@ -78,7 +78,8 @@ const HlRule dynamic_dimension_rules[] = {
      "vectors; the slice is just a"},
     {HL_OP_RESHAPE, reshape_of_broadcast, "reshape-broadcast", "reshape(broadcast(a)) => a",
      "scalar to [1] to scalar"},
-    {HL_OP_RESHAPE, reshape_of_reshape, "reshape-reshape", "reshape(reshape(a)) => a", "equal shapes"},
+    {HL_OP_RESHAPE, reshape_of_reshape, "reshape-reshape", "reshape(reshape(a)) => a",
+     "equal shapes"},
     {HL_OP_CONVERT, nothing, "convert", "convert(a) => a", "equal shapes"},
     {HL_OP_RESHAPE, nothing, "reshape", "reshape(a) => a", "equal shapes"},
     {0},

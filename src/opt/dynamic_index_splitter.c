@@ -1,9 +1,10 @@
 // opt/dynamic_index_splitter.c: start indices of dynamic slices and updates as scalars.
 //
-// dynamic-index-splitter. An old form gives all start indices as one vector; it is taken apart. Slices of
-// scalars are the scalar itself, updates of scalars the update.
+// dynamic-index-splitter. An old form gives all start indices as one vector; it is taken apart.
+// Slices of scalars are the scalar itself, updates of scalars the update.
 //
-//   d = dynamic-slice(x, i), i = s32[2]   =>   d = dynamic-slice(x, reshape(i[0:1]), reshape(i[1:2]))
+//   d = dynamic-slice(x, i), i = s32[2]
+//   =>   d = dynamic-slice(x, reshape(i[0:1]), reshape(i[1:2]))
 
 #include "hilo/edit.h"
 #include "hilo/pass.h"
@@ -37,8 +38,8 @@ const HlRule dynamic_index_splitter_rules[] = {
     {HL_OP_DYNAMIC_SLICE, of_scalar, "scalar", "dynamic-slice(x) => x", "x is a scalar"},
     {HL_OP_DYNAMIC_UPDATE_SLICE, of_scalar, "scalar", "dynamic-update-slice(x, u) => u",
      "x is a scalar"},
-    {HL_OP_DYNAMIC_SLICE, split, "split", "dynamic-slice(x, i) => dynamic-slice(x, i[0], i[1], ...)",
-     "i is a vector"},
+    {HL_OP_DYNAMIC_SLICE, split, "split",
+     "dynamic-slice(x, i) => dynamic-slice(x, i[0], i[1], ...)", "i is a vector"},
     {HL_OP_DYNAMIC_UPDATE_SLICE, split, "split",
      "dynamic-update-slice(x, u, i) => dynamic-update-slice(x, u, i[0], i[1], ...)",
      "i is a vector"},

@@ -126,7 +126,8 @@ static HlInst *expand_stochastic_convert(HlPass *p, HlBuild *b, HlInst *inst) {
     from = HL_F32;  // the scale below would be infinite
   x = hl_b_convert(b, x, from);
   int n_bits = hl_dtype_info[bits].bits, to_bits = hl_dtype_info[to].bits;
-  HlInst *is_negative = hl_b_compare(b, HL_WORD_direction_LT, x, hl_b_like(b, x, 0));
+  HlInst *sign = hl_b_unary(b, HL_OP_SIGN, x);
+  HlInst *is_negative = hl_b_compare(b, HL_WORD_direction_LT, sign, hl_b_like(b, x, 0));
   HlInst *magnitude = hl_b_unary(b, HL_OP_ABS, x);
   HlInst *floor = hl_b_unary(b, HL_OP_FLOOR, magnitude), *whole = hl_b_convert(b, floor, to);
   HlInst *rest = hl_b_binary(b, HL_OP_SUBTRACT, magnitude, floor);

@@ -27,11 +27,15 @@ static HlInst *low_word(HlBuild *b, HlInst *x) {
 }
 
 static HlInst *high_word(HlBuild *b, HlInst *x) {
+  if (!x)
+    return NULL;
   HlInst *moved = hl_b_binary(b, HL_OP_SHIFT_RIGHT_LOGICAL, x, hl_b_like_int(b, x, 32));
   return hl_b_convert(b, moved, HL_U32);
 }
 
 static HlInst *join_words(HlBuild *b, HlInst *low, HlInst *high) {
+  if (!low || !high)
+    return NULL;
   HlInst *top = hl_b_convert(b, high, HL_U64);
   top = hl_b_binary(b, HL_OP_SHIFT_LEFT, top, hl_b_like_int(b, top, 32));
   return hl_b_binary(b, HL_OP_OR, hl_b_convert(b, low, HL_U64), top);
@@ -42,12 +46,14 @@ static HlInst *element(HlBuild *b, HlInst *vector, int64_t k) {
   return hl_b_reshape(b, hl_b_slice_dim(b, vector, 0, k, k + 1), 0, NULL);
 }
 
-static HlInst *vector_of(HlBuild *b, int n, HlInst *const *scalar) {
-  HlInst *parts[4];
+static HlInst *as_vector(HlBuild *b, HlInst *scalar) {
   const int64_t one = 1;
-  for (int k = 0; k < n; k++)
-    parts[k] = hl_b_reshape(b, scalar[k], 1, &one);
-  return hl_b_concatenate(b, n, parts, 0);
+  return hl_b_reshape(b, scalar, 1, &one);
+}
+
+static HlInst *append(HlBuild *b, HlInst *first, HlInst *rest) {
+  HlInst *parts[2] = {first, rest};
+  return hl_b_concatenate(b, 2, parts, 0);
 }
 
 // --- Philox -------------------------------------------------------------------------------------
@@ -56,6 +62,12 @@ static HlInst *vector_of(HlBuild *b, int n, HlInst *const *scalar) {
 typedef struct Counter {
   HlInst *low, *high;
 } Counter;
+
+// A counter from its two numbers: XLA takes them apart into words and puts them together again.
+static Counter counter_of(HlBuild *b, HlInst *low, HlInst *high) {
+  return (Counter){join_words(b, low_word(b, low), high_word(b, low)),
+                   join_words(b, low_word(b, high), high_word(b, high))};
+}
 
 // The counter `n` further; n is a scalar, or an array: then so is the result.
 static Counter advance(HlBuild *b, Counter c, HlInst *n) {
@@ -164,30 +176,38 @@ static int split_dim(const HlShape *shape) {
   return longest;
 }
 
+// One number of 32 bits.
+static HlInst *threefry_word(HlBuild *b, HlInst *key, HlInst *start) {
+  const int64_t one = 1;
+  HlInst *out[2];
+  if (!threefry(b, key, count_from(b, start, 1, &one), out))
+    return NULL;
+  return hl_b_reshape(b, out[0], 0, NULL);
+}
+
 // Numbers of 32 bits; *used is how many counters they took.
 static HlInst *threefry_words(HlBuild *b, HlInst *key, HlInst *start, const HlShape *shape,
                               int64_t *used) {
-  const int split = shape->rank > 0 ? split_dim(shape) : 0,
-            rank = shape->rank > 0 ? shape->rank : 1;
-  HlMark mark = hl_arena_mark(hl_cx_scratch(b->cx));
-  int64_t *half = HL_ARRAY(hl_cx_scratch(b->cx), int64_t, rank + 1);
-  int64_t *whole = HL_ARRAY(hl_cx_scratch(b->cx), int64_t, rank);
   *used = 1;
-  for (int d = 0; d < rank; d++) {
-    int64_t size = shape->rank > 0 ? shape->dim[d] : 1;
-    int64_t count = d == split ? (size + 1) / 2 : size;
+  if (shape->rank == 0)
+    return threefry_word(b, key, start);
+  const int split = split_dim(shape);
+  const int64_t size = shape->dim[split];
+  HlMark mark = hl_arena_mark(hl_cx_scratch(b->cx));
+  int64_t *half = HL_ARRAY(hl_cx_scratch(b->cx), int64_t, shape->rank + 1);
+  int64_t *whole = HL_ARRAY(hl_cx_scratch(b->cx), int64_t, shape->rank);
+  for (int d = 0; d < shape->rank; d++) {
+    int64_t count = d == split ? (size + 1) / 2 : shape->dim[d];
     half[d + (d > split)] = count;
-    whole[d] = d == split ? 2 * count : size;
+    whole[d] = d == split ? 2 * count : count;
     *used *= count;
   }
   half[split + 1] = 1;
   HlInst *out[2], *bits = NULL;
-  if (threefry(b, key, count_from(b, start, rank + 1, half), out)) {
-    bits = hl_b_reshape(b, hl_b_concatenate(b, 2, out, split + 1), rank, whole);
-    int64_t size = shape->rank > 0 ? shape->dim[split] : 1;
+  if (threefry(b, key, count_from(b, start, shape->rank + 1, half), out)) {
+    bits = hl_b_reshape(b, hl_b_concatenate(b, 2, out, split + 1), shape->rank, whole);
     if (whole[split] != size)
       bits = hl_b_slice_dim(b, bits, split, 0, size);
-    bits = hl_b_reshape(b, bits, shape->rank, shape->dim);
   }
   hl_arena_release(hl_cx_scratch(b->cx), mark);
   return bits;
@@ -221,22 +241,23 @@ static HlInst *build_generator(HlBuild *b, const HlInst *inst, bool is_threefry)
   const int bits = hl_dtype_info[shape->dtype].bits > 32 ? 64 : 32;
   HlInst *state = hl_b_parameter(b, state_shape, "state");
   HlInst *key = element(b, state, 0);
-  HlInst *next[3] = {key}, *random;
+  HlInst *next, *random;
   if (is_threefry) {
     int64_t used;
-    HlInst *start = element(b, state, 1);
-    random = threefry_bits(b, key, start, shape, bits, &used);
-    next[1] = hl_b_binary(b, HL_OP_ADD, start, hl_b_scalar_int(b, HL_U64, used));
+    HlInst *start = hl_b_slice_dim(b, state, 0, 1, 2);
+    random = threefry_bits(b, key, hl_b_reshape(b, start, 0, NULL), shape, bits, &used);
+    next = start ? hl_b_binary(b, HL_OP_ADD, start, hl_b_like_int(b, start, used)) : NULL;
   } else {
-    Counter start = {element(b, state, 1), state_shape->dim[0] == 3 ? element(b, state, 2) : key};
+    const bool is_long = state_shape->dim[0] == 3;
+    HlInst *high = is_long ? element(b, state, 2) : key;
+    Counter start = counter_of(b, element(b, state, 1), high);
     random = philox_bits(b, key, start, shape, bits);
-    HlInst *n = hl_b_scalar_int(b, HL_U64, philox_blocks(shape, bits));
-    Counter end = advance(b, start, n);
-    next[1] = end.low;
-    next[2] = end.high;
+    Counter end = advance(b, start, hl_b_scalar_int(b, HL_U64, philox_blocks(shape, bits)));
+    next = append(b, as_vector(b, end.low), as_vector(b, end.high));
+    if (!is_long)
+      next = hl_b_slice_dim(b, next, 0, 0, 1);
   }
-  HlInst *results[2] = {vector_of(b, (int)state_shape->dim[0], next),
-                        as_type(b, random, shape->dtype)};
+  HlInst *results[2] = {append(b, as_vector(b, key), next), as_type(b, random, shape->dtype)};
   return hl_b_tuple(b, 2, results);
 }
 
@@ -343,7 +364,7 @@ static HlInst *build_rng(HlBuild *b, const HlInst *inst) {
   HlInst *state = hl_b_parameter(b, hl_shape_array(shapes, HL_U64, 1, &two), "state");
   HlInst *first = hl_b_parameter(b, inst->operands[0]->shape, "a_or_mean");
   HlInst *second = hl_b_parameter(b, inst->operands[1]->shape, "b_or_sigma");
-  Counter start = {element(b, state, 0), element(b, state, 1)};
+  Counter start = counter_of(b, element(b, state, 0), element(b, state, 1));
   if (hl_is_integral(dtype)) {
     int bits = hl_dtype_info[dtype].bits > 32 ? 64 : 32;
     return uniform_ints(b, philox_bits(b, key, start, inst->shape, bits), first, second);

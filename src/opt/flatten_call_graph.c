@@ -13,16 +13,22 @@
 
 bool pass_flatten_call_graph(HlPass *p);
 
-typedef struct Flatten {
-  HlPass *p;
-  int64_t n_insts;  // of the module
-} Flatten;
-
-static bool check_size(Flatten *f, const HlComp *comp) {
-  const int64_t limit = hl_cx_limits(f->p->cx)->instructions;
-  f->n_insts += comp->n_insts;
-  return f->n_insts <= limit ||
-         hl_error_kind(f->p->cx, HL_LIMIT, hl_comp_pos(comp),
+// Whether the module written out is small enough. Callees come before callers: the size of a
+// computation is its own and that of all it calls, as often as it does.
+static bool check_size(HlPass *p) {
+  const int64_t limit = hl_cx_limits(p->cx)->instructions;
+  int64_t *size = HL_ARRAY(p->arena, int64_t, p->m->next_comp_id + 1), total = 0;
+  for (const HlComp *comp = p->m->first; comp; comp = comp->next) {
+    int64_t *own = &size[comp->id];
+    *own = comp->n_insts;
+    for (const HlInst *inst = comp->first; inst && *own <= limit; inst = inst->next)
+      for (int k = 0; k < inst->n_calls; k++)
+        *own = *own <= limit ? *own + size[hl_called(inst, k)->id] : *own;
+    if (!comp->first_call)
+      total = total <= limit ? total + *own : total;
+  }
+  return total <= limit ||
+         hl_error_kind(p->cx, HL_LIMIT, hl_module_pos(p->m),
                        "the module written out without shared computations has more than %lld "
                        "instructions",
                        (long long)limit);
@@ -47,52 +53,49 @@ static const HlCall **calls_of(HlArena *arena, const HlComp *comp, int *n) {
 }
 
 // Gives one caller, which may call the computation several times, copies of it.
-static bool split_caller(Flatten *f, HlComp *comp, HlInst *caller, bool keep_first) {
-  HlComp **to = HL_ARRAY(f->p->arena, HlComp *, caller->n_calls);
-  bool changed = false, ok = true;
+static void split_caller(HlPass *p, HlComp *comp, HlInst *caller, bool keep_first) {
+  HlComp **to = HL_ARRAY(p->arena, HlComp *, caller->n_calls);
+  bool changed = false;
   for (int k = 0; k < caller->n_calls; k++) {
     to[k] = hl_called(caller, k);
     if (to[k] != comp)
       continue;
     if (keep_first) {
       keep_first = false;
-    } else if (ok && hl_change(f->p, "shared", caller, NULL)) {
-      ok = check_size(f, comp);
-      to[k] = ok ? hl_comp_copy(f->p->m, comp, "clone", false, NULL) : comp;
+    } else if (hl_change(p, "shared", caller, NULL)) {
+      to[k] = hl_comp_copy(p->m, comp, "clone", false, NULL);
       changed = true;
     }
   }
   if (changed)
     hl_set_calls(caller, caller->n_calls, to);
-  return ok;
 }
 
-static bool split(Flatten *f, HlComp *comp) {
+static void split(HlPass *p, HlComp *comp) {
   if (comp->first_call == comp->last_call)
-    return true;
-  HlMark mark = hl_arena_mark(f->p->arena);
+    return;
+  HlMark mark = hl_arena_mark(p->arena);
   int n;
-  const HlCall **calls = calls_of(f->p->arena, comp, &n);
+  const HlCall **calls = calls_of(p->arena, comp, &n);
   const HlInst *last = NULL;
-  bool ok = true, is_taken = false;
+  bool is_taken = false;
   for (const HlCall *call = comp->first_call; call; call = call->next)
     is_taken |= is_async(call);
-  for (int k = 0; ok && k < n; k++) {
+  for (int k = 0; k < n; k++) {
     HlInst *caller = calls[k]->caller;
     if (caller != last)  // calls of one caller stand together
-      ok = split_caller(f, comp, caller, k == 0 && !is_taken);
+      split_caller(p, comp, caller, k == 0 && !is_taken);
     last = caller;
   }
-  hl_arena_release(f->p->arena, mark);
-  return ok;
+  hl_arena_release(p->arena, mark);
 }
 
 bool pass_flatten_call_graph(HlPass *p) {
-  Flatten f = {p, hl_count_instructions(p->m)};
+  if (!check_size(p))
+    return false;
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
-  bool ok = true;
-  for (int k = n - 1; ok && k >= 0; k--)
-    ok = split(&f, comps[k]);
-  return ok;
+  for (int k = n - 1; k >= 0; k--)
+    split(p, comps[k]);
+  return true;
 }

@@ -1,4 +1,5 @@
-// opt/float_normalization.c: computes in a wider type what the target cannot compute in a narrow one.
+// opt/float_normalization.c: computes in a wider type what the target cannot compute in a narrow
+// one.
 //
 // float-normalization-T for each narrow type T: an op that the target does not have for T gets its
 // operands converted to the wider type H and its result converted back, so that every value between
@@ -7,12 +8,12 @@
 //   a = T[4] add(x, y)     =>     a' = H[4] add(H convert(x), H convert(y))
 //                                 a  = T[4] convert(a')
 //
-// Computations it calls (a reducer) are copied and given parameters and a result of type H. Reducers of
-// collectives run inside a library and may not convert: they are written anew in H if they are a
-// single op; otherwise the collective stays.
+// Computations it calls (a reducer) are copied and given parameters and a result of type H.
+// Reducers of collectives run inside a library and may not convert: they are written anew in H if
+// they are a single op; otherwise the collective stays.
 //
-// bf16-mixed-precision-removal does the same where an op mixes bf16 and f32, element_type_converter wherever
-// a type occurs that its options name.
+// bf16-mixed-precision-removal does the same where an op mixes bf16 and f32, element_type_converter
+// wherever a type occurs that its options name.
 //
 // With allow_excess_precision a later convert of `a` back to H reads a' itself. XLA's CPU backend
 // has almost no op for the narrow types; XLA's GPU backend moves data and does bf16 arithmetic.
@@ -22,6 +23,7 @@
 #include "hilo/edit.h"
 #include "hilo/pass.h"
 #include "opt/cpu_dot.h"
+#include "opt/float_normalization.h"
 #include "opt/types.h"
 
 typedef struct Norm {
@@ -29,8 +31,8 @@ typedef struct Norm {
   HlDtype low, high;
   bool gpu;
   bool excess;
-  bool mixed_only;      // ops of the narrow type alone are fine
-  bool everywhere;      // no op of the narrow type is
+  bool mixed_only;  // ops of the narrow type alone are fine
+  bool everywhere;  // no op of the narrow type is
 } Norm;
 
 // --- Which types --------------------------------------------------------------------------------
@@ -54,7 +56,8 @@ static Norm norm_of(HlPass *p) {  // its name says for which type
                 .excess = hl_pass_flag(p, "allow_excess_precision")};
 }
 
-// --- What the target can do -----------------------------------------------------------------------
+// --- What the target can do
+// -----------------------------------------------------------------------
 
 // Ops that are no arithmetic of their own, whose meaning is in the bits, or whose callees get
 // normalized themselves.
@@ -116,18 +119,15 @@ static bool moves_data(HlOp op) {
   }
 }
 
-static bool gpu_computes(const Norm *n, const HlInst *inst);
-
-static bool gpu_computes_all(const Norm *n, const HlComp *comp) {
+static bool gpu_computes_all(const HlComp *comp, HlDtype low) {
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
-    if (inst->op != HL_OP_PARAMETER && !gpu_computes(n, inst))
+    if (inst->op != HL_OP_PARAMETER && !hl_gpu_computes(inst, low))
       return false;
   return true;
 }
 
-// A GPU of compute capability 9.0.
-static bool gpu_computes(const Norm *n, const HlInst *inst) {
-  bool is_packed = hl_dtype_info[n->low].bits < 8;
+bool hl_gpu_computes(const HlInst *inst, HlDtype low) {
+  bool is_packed = hl_dtype_info[low].bits < 8;
   if ((hl_op_info[inst->op].traits & HL_T_COLLECTIVE) && is_packed)
     return false;
   if (moves_data((HlOp)inst->op))
@@ -149,9 +149,9 @@ static bool gpu_computes(const Norm *n, const HlInst *inst) {
   case HL_OP_NEGATE:
   case HL_OP_ADD:
   case HL_OP_MULTIPLY:
-  case HL_OP_SUBTRACT: return n->low == HL_BF16;
+  case HL_OP_SUBTRACT: return low == HL_BF16;
   case HL_OP_REDUCE:
-  case HL_OP_SORT: return gpu_computes_all(n, hl_to_apply(inst));
+  case HL_OP_SORT: return gpu_computes_all(hl_to_apply(inst), low);
   default: return false;
   }
 }
@@ -169,11 +169,12 @@ static bool target_computes(const Norm *n, const HlInst *inst) {
   if (n->mixed_only || n->everywhere)
     return n->mixed_only && !mixes(n, inst);
   if (n->gpu)
-    return gpu_computes(n, inst);
+    return hl_gpu_computes(inst, n->low);
   return n->low == HL_BF16 && hl_cpu_library_takes(inst);
 }
 
-// --- Computations that stay as they are -------------------------------------------------------------
+// --- Computations that stay as they are
+// -------------------------------------------------------------
 
 static bool is_reducing_collective(const HlInst *inst) {
   return inst->op == HL_OP_ALL_REDUCE || inst->op == HL_OP_REDUCE_SCATTER;
@@ -337,7 +338,8 @@ static void normalize(const Norm *n, HlInst *inst) {
   hl_commit(n->p, back);
 }
 
-// --- The passes -----------------------------------------------------------------------------------
+// --- The passes
+// -----------------------------------------------------------------------------------
 
 static bool run(const Norm *n) {
   HlPass *p = n->p;
@@ -379,7 +381,7 @@ bool pass_element_type_converter(HlPass *p) {
             .high = hl_dtype_by_text(hl_str(to)),
             .everywhere = true};
   if (n.low == HL_NO_DTYPE || n.high == HL_NO_DTYPE || n.low == n.high)
-    return hl_error(p->cx, (HlPos){0}, "expected two element types as from and to, but got '%s' and '%s'",
-                    from, to);
+    return hl_error(p->cx, (HlPos){0},
+                    "expected two element types as from and to, but got '%s' and '%s'", from, to);
   return run(&n);
 }

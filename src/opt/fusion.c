@@ -85,6 +85,8 @@ int fuser_n_reduces(Fuser *f, const HlInst *fusion) {
 
 static HlInst *wrap_consumer(Fuser *f, HlInst *producer, HlInst *consumer, int kind) {
   if (consumer->op == HL_OP_FUSION) {
+    if (fusion_own_body(consumer))
+      f->code[consumer->id] = NULL;
     if (fusion_kind(consumer) != kind)
       hl_set_int(consumer, HL_A_KIND, kind);
     return consumer;

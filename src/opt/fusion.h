@@ -14,6 +14,9 @@
 
 // A fusion with a copy of `inst` inside takes its place; `inst` is erased.
 HlInst *fusion_wrap(HlArena *scratch, HlInst *inst, int kind, const char *name, const char *body_name);
+// A body that other fusions call too stays as it is: this fusion gets a copy. True if so. All that
+// follows sees to it.
+bool fusion_own_body(HlInst *fusion);
 // A copy of a producer goes into a fusion that reads it; the producer itself stays where it is.
 // A producer that is a fusion has its body copied. Returns what stands for the producer inside.
 HlInst *fusion_fuse(HlArena *scratch, HlInst *fusion, HlInst *producer);

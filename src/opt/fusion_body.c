@@ -46,7 +46,17 @@ static void args_reserve(Args *args, int more) {
   args->capacity = capacity;
 }
 
-static Args args_of(HlArena *scratch, const HlInst *fusion, int more) {
+bool fusion_own_body(HlInst *fusion) {
+  HlComp *body = fusion_body(fusion);
+  if (body->first_call == body->last_call)
+    return false;
+  HlComp *copy = hl_comp_copy(body->module, body, "clone", false, NULL);
+  hl_set_calls(fusion, 1, &copy);
+  return true;
+}
+
+static Args args_of(HlArena *scratch, HlInst *fusion, int more) {
+  fusion_own_body(fusion);
   Args args = {.scratch = scratch, .body = fusion_body(fusion)};
   args_reserve(&args, (int)fusion->n_operands + more);
   args.n = (int)fusion->n_operands;

@@ -87,8 +87,13 @@ static bool fuses_into_users(Fuser *f, const HlInst *producer) {
 // not everything between will fuse.
 enum { MAX_BETWEEN = 2000 };
 
+typedef struct Placed {
+  HlInst *inst;
+  int place;
+} Placed;
+
 typedef struct Between {
-  HlInst *at[MAX_BETWEEN];
+  Placed at[MAX_BETWEEN];
   int n;
 } Between;
 
@@ -99,7 +104,7 @@ static bool add_between(const Fuser *f, Between *between, uint32_t *seen, HlInst
   seen[inst->id] = producer->id + 1;
   if (between->n == MAX_BETWEEN)
     return false;
-  between->at[between->n++] = inst;
+  between->at[between->n++] = (Placed){inst, f->place[inst->id]};
   return true;
 }
 
@@ -110,16 +115,11 @@ static bool find_between(const Fuser *f, Between *between, uint32_t *seen, const
     if (!add_between(f, between, seen, use->user, producer))
       return false;
   for (int k = 0; k < between->n; k++)
-    for (uint32_t o = 0; o < between->at[k]->n_operands; o++)
-      if (!add_between(f, between, seen, between->at[k]->operands[o], producer))
+    for (uint32_t o = 0; o < between->at[k].inst->n_operands; o++)
+      if (!add_between(f, between, seen, between->at[k].inst->operands[o], producer))
         return false;
   return true;
 }
-
-typedef struct Placed {
-  HlInst *inst;
-  int place;
-} Placed;
 
 static int by_place(const void *a, const void *b) {
   int x = ((const Placed *)a)->place, y = ((const Placed *)b)->place;
@@ -127,16 +127,12 @@ static int by_place(const void *a, const void *b) {
 }
 
 // Marks in `on_path` (with the producer's id + 1) what depends on the producer, and tries each step.
-static bool steps_fuse(Fuser *f, const Between *between, uint32_t *on_path,
-                       const HlInst *producer) {
-  Placed *order = HL_ARRAY(f->p->arena, Placed, between->n);
-  for (int k = 0; k < between->n; k++)
-    order[k] = (Placed){between->at[k], f->place[between->at[k]->id]};
-  qsort(order, (size_t)between->n, sizeof *order, by_place);
+static bool steps_fuse(Fuser *f, Between *between, uint32_t *on_path, const HlInst *producer) {
+  qsort(between->at, (size_t)between->n, sizeof *between->at, by_place);
   uint32_t mark = producer->id + 1;
   on_path[producer->id] = mark;
   for (int k = 0; k < between->n; k++) {
-    HlInst *inst = order[k].inst;
+    HlInst *inst = between->at[k].inst;
     for (uint32_t o = 0; o < inst->n_operands; o++) {
       const HlInst *operand = inst->operands[o];
       if (on_path[operand->id] != mark)
@@ -155,7 +151,6 @@ static bool has_one_user(const HlInst *inst) {
 }
 
 void fuser_find_keep_whole(Fuser *f, HlInst *const *post_order, int n) {
-  HlMark mark = hl_arena_mark(f->p->arena);
   Between *between = HL_NEW(f->p->arena, Between);
   uint32_t *seen = HL_ARRAY(f->p->arena, uint32_t, f->comp->next_id);
   uint32_t *on_path = HL_ARRAY(f->p->arena, uint32_t, f->comp->next_id);
@@ -163,13 +158,10 @@ void fuser_find_keep_whole(Fuser *f, HlInst *const *post_order, int n) {
     HlInst *producer = post_order[k];
     if (is_effectively_unary(producer) || writes_no_less(producer))
       continue;
-    HlMark here = hl_arena_mark(f->p->arena);
     bool ok = fusion_is_fusible(producer) && fuses_into_users(f, producer) &&
               (has_one_user(producer) ||
                (find_between(f, between, seen, producer) &&
                 steps_fuse(f, between, on_path, producer)));
     f->keep_whole[producer->id] = !ok;
-    hl_arena_release(f->p->arena, here);
   }
-  hl_arena_release(f->p->arena, mark);
 }

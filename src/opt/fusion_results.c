@@ -71,12 +71,12 @@ static const HlShape *shape_of(HlArena *scratch, HlModule *m, const Results *res
 HlInst *fusion_add_result(HlArena *scratch, HlInst *fusion, HlInst *inst) {
   HlMark mark = hl_arena_mark(scratch);
   HlModule *m = fusion->comp->module;
-  HlComp *body = fusion_body(fusion);
   bool was_tuple = has_tuple_root(fusion), adds_tuple = hl_shape_is_tuple(inst->shape);
   int n_old = was_tuple ? fusion->shape->rank : 1, n_new = adds_tuple ? inst->shape->rank : 1;
-  HlInst *old_root = body->root;
   HlInst *copy = fusion_operand_index(fusion, inst) >= 0 ? fusion_fuse(scratch, fusion, inst)
                                                          : fusion_take_in(scratch, fusion, inst);
+  HlComp *body = fusion_body(fusion);
+  HlInst *old_root = body->root;
   Results results = {.inner = HL_ARRAY(scratch, HlInst *, n_old + n_new)};
   add_results(&results, old_root, was_tuple);
   add_results(&results, copy, adds_tuple);

@@ -11,11 +11,12 @@
 
 typedef struct Gather {
   const HlInst *inst;
-  HlI64s offset, lost, map, sizes;   // lost: collapsed and batching dimensions, which the result lacks
+  HlI64s offset, lost, map,
+      sizes;  // lost: collapsed and batching dimensions, which the result lacks
   HlI64s batching, indices_batching;
   int64_t index_dim;
-  HlI64s batch;                      // sizes of what counts index vectors
-  HlI64s window;                     // sizes of what a slice leaves in the result
+  HlI64s batch;   // sizes of what counts index vectors
+  HlI64s window;  // sizes of what a slice leaves in the result
 } Gather;
 
 static Gather read_gather(HlPass *p, const HlInst *inst) {
@@ -27,7 +28,7 @@ static Gather read_gather(HlPass *p, const HlInst *inst) {
               .indices_batching = hl_attr_ints(inst, HL_A_START_INDICES_BATCHING_DIMS),
               .index_dim = hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM)};
   g.lost = dims_joined(p->arena, hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS), g.batching);
-  g.batch = index_batch(p->arena, inst->operands[1]->shape, g.index_dim);
+  g.batch = gather_batch_sizes(p->arena, inst->operands[1]->shape, g.index_dim);
   HlI64s kept = dims_except(p->arena, g.sizes.n, g.lost, (HlI64s){0});
   g.window = dims_mapped(p->arena, kept, g.sizes.at);
   return g;
@@ -50,7 +51,7 @@ static bool is_whole_operand(const HlInst *gather) {
 static bool slice_starts(HlPass *p, HlBuild *b, const Gather *g, HlInst *indices, HlInst *i,
                          HlInst **starts) {
   HlInst **vector = HL_ARRAY(p->arena, HlInst *, g->map.n + 1);
-  if (!index_vector(p, b, indices, i, vector))
+  if (!gather_index_vector(p, b, indices, i, vector))
     return false;
   HlDtype dtype = indices->shape->dtype;
   for (int d = 0; d < g->sizes.n; d++) {
@@ -60,12 +61,12 @@ static bool slice_starts(HlPass *p, HlBuild *b, const Gather *g, HlInst *indices
       continue;
     }
     if (row < 0) {
-      starts[d] = zero_of(b, dtype);
+      starts[d] = gather_zero(b, dtype);
       continue;
     }
     int64_t at = g->indices_batching.at[row];
     int k = (int)(at > g->index_dim ? at - 1 : at);
-    starts[d] = hl_b_convert(b, row_coordinate(b, i, g->batch, k), dtype);
+    starts[d] = hl_b_convert(b, gather_row_coordinate(b, i, g->batch, k), dtype);
   }
   return true;
 }
@@ -84,7 +85,7 @@ static bool gather_row(HlPass *p, HlBuild *b, HlInst *i, HlInst **state, void *u
   HlInst **to = HL_ARRAY(p->arena, HlInst *, acc->shape->rank);
   for (int d = 0; d < acc->shape->rank; d++) {
     sizes[d] = d == 0 ? 1 : acc->shape->dim[d];
-    to[d] = d == 0 ? i : zero_of(b, HL_S32);
+    to[d] = d == 0 ? i : gather_zero(b, HL_S32);
   }
   state[2] = hl_b_dynamic_update_slice(b, acc, hl_b_reshape(b, slice, acc->shape->rank, sizes), to);
   return state[2];
@@ -100,11 +101,11 @@ static HlInst *unflatten(HlPass *p, HlBuild *b, const Gather *g, HlInst *rows) {
   int next_batch = 0, next_offset = g->batch.n;
   for (int d = 0; d < sizes.n; d++)
     place[d] = hl_i64s_find(g->offset, d) >= 0 ? next_offset++ : next_batch++;
-  return moved(b, out, (HlI64s){place, sizes.n});
+  return dims_moved(b, out, (HlI64s){place, sizes.n});
 }
 
 static HlInst *expand_whole(HlPass *p, HlBuild *b, const Gather *g) {
-  HlInst *x = without_dims(p, b, g->inst->operands[0], g->lost);
+  HlInst *x = dims_dropped(p, b, g->inst->operands[0], g->lost);
   const HlShape *out = g->inst->shape;
   return x ? hl_b_broadcast(b, x, out->rank, out->dim, dims_sorted(p->arena, g->offset)) : NULL;
 }
@@ -112,11 +113,10 @@ static HlInst *expand_whole(HlPass *p, HlBuild *b, const Gather *g) {
 static HlInst *expand_loop(HlPass *p, HlBuild *b, Gather *g, int64_t n) {
   HlI64s acc = dims_joined(p->arena, (HlI64s){&n, 1}, g->window);
   HlInst *state[] = {g->inst->operands[0],
-                     flat_indices(p, b, g->inst->operands[1], g->index_dim),
+                     gather_flat_indices(p, b, g->inst->operands[1], g->index_dim),
                      hl_b_full(b, g->inst->shape->dtype, acc.n, acc.at, 0)};
-  if (!counted_loop(p, b, "gather", n, 3, state, gather_row, g))
-    return NULL;
-  return unflatten(p, b, g, state[2]);
+  HlInst *loop = counted_loop(p, b, "gather", n, 3, state, gather_row, g);
+  return loop ? unflatten(p, b, g, hl_b_element(b, loop, 3)) : NULL;
 }
 
 static HlInst *expand(HlPass *p, HlBuild *b, HlInst *gather) {
@@ -131,7 +131,8 @@ static HlInst *expand(HlPass *p, HlBuild *b, HlInst *gather) {
 }
 
 const HlRule gather_expander_rules[] = {
-    {HL_OP_GATHER, expand, "gather_expander", "gather(x, i) => while: dynamic-slice, dynamic-update-slice",
+    {HL_OP_GATHER, expand, "gather_expander",
+     "gather(x, i) => while: dynamic-slice, dynamic-update-slice",
      "simple: one index vector, or slices that are the whole operand"},
     {0},
 };

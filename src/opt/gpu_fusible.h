@@ -54,6 +54,9 @@ bool gpu_share_threads(const HlInst *a, const HlInst *b);
 // The entry, or a body of control flow: what becomes kernels.
 bool gpu_fuses_in(const HlComp *comp);
 
+// The pass `fusion` for GPUs (gpu_fusion.c).
+bool gpu_run_fusion(HlPass *p, bool may_duplicate);
+
 // --- Cost (gpu_cost.c) ----------------------------------------------------------------------------
 
 typedef struct GpuCost {

@@ -1,5 +1,5 @@
-// opt/layout_apply.c: writes decided layouts into the module: every result gets its layout, and a copy
-// is made where a user wants an operand to lie otherwise.
+// opt/layout_apply.c: writes decided layouts into the module: every result gets its layout, and a
+// copy is made where a user wants an operand to lie otherwise.
 
 #include "hilo/edit.h"
 #include "opt/layout_assignment.h"
@@ -43,7 +43,8 @@ static const HlShape *decided_shape(Layouts *a, const LayoutComp *c, const HlIns
   return shape_in(a, inst->shape, order);
 }
 
-// --- Is there anything to do ----------------------------------------------------------------------
+// --- Is there anything to do
+// ----------------------------------------------------------------------
 
 static bool agrees(const LayoutComp *c, const HlInst *read, const LayoutOrder *order) {
   LayoutBuffer **leaves = layout_leaves(c, read);
@@ -95,7 +96,8 @@ static HlInst *copied(Layouts *a, HlInst *x, const HlShape *wanted) {
   } else {
     HlInst **element = HL_ARRAY(a->arena, HlInst *, wanted->rank + 1);
     for (int k = 0; k < wanted->rank; k++) {
-      HlInst *take = hl_inst_new(x->comp, HL_OP_GET_TUPLE_ELEMENT, x->shape->element[k], NULL, 1, &x);
+      HlInst *take =
+          hl_inst_new(x->comp, HL_OP_GET_TUPLE_ELEMENT, x->shape->element[k], NULL, 1, &x);
       hl_set_int(take, HL_A_INDEX, k);
       element[k] = copied(a, take, wanted->element[k]);
     }

@@ -2,8 +2,9 @@
 //
 // layout-assignment. The interface of the entry computation and some ops are particular about
 // layouts; everything between may be chosen so that few copies are needed. Wishes go out from
-// where layouts are fixed and spread along the graph (layout_wish.c); what nobody wished for becomes
-// row-major. Where a user still wants an array in another order than it is made in, a copy is put:
+// where layouts are fixed and spread along the graph (layout_wish.c); what nobody wished for
+// becomes row-major. Where a user still wants an array in another order than it is made in, a copy
+// is put:
 //
 //   x = f32[4,8]{1,0} parameter(0)          x = f32[4,8]{1,0} parameter(0)
 //   t = f32[8,4]{1,0} transpose(x)    =>    t = f32[8,4]{0,1} transpose(x)      (moves no byte)
@@ -21,7 +22,8 @@
 
 #include "hilo/edit.h"
 
-// --- Orders of whole shapes -----------------------------------------------------------------------
+// --- Orders of whole shapes
+// -----------------------------------------------------------------------
 
 // The orders of a shape's leaves as they stand; row-major where there is none.
 static LayoutOrder *orders_of_shape(Layouts *a, const HlShape *shape) {
@@ -61,10 +63,12 @@ static bool same_orders(const HlShape *shape, const LayoutOrder *x, const Layout
   return true;
 }
 
-// --- What ops are particular about ------------------------------------------------------------------
+// --- What ops are particular about
+// ------------------------------------------------------------------
 
 static bool is_constrained_collective(const HlInst *inst) {
-  return (hl_op_info[inst->op].traits & HL_T_COLLECTIVE) && hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT);
+  return (hl_op_info[inst->op].traits & HL_T_COLLECTIVE) &&
+         hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT);
 }
 
 static void constrain_collective(Layouts *a, HlInst *inst) {
@@ -176,7 +180,8 @@ static void constrain_conditional(Layouts *a, HlInst *inst) {
   layout_want_result(a, inst, best->result, layout_must(a));
 }
 
-// --- One computation in one round -------------------------------------------------------------------
+// --- One computation in one round
+// -------------------------------------------------------------------
 
 static void mandatory_wishes(Layouts *a, LayoutComp *c) {
   for (uint32_t k = 0; k < c->comp->n_insts; k++) {
@@ -302,8 +307,8 @@ static bool must_copy_operand(const HlInst *inst, int operand) {
   return false;
 }
 
-// An operand that its user writes into or hands through, and that must lie in a given order, becomes
-// a copy of its own, whose layout can be chosen.
+// An operand that its user writes into or hands through, and that must lie in a given order,
+// becomes a copy of its own, whose layout can be chosen.
 static void copy_shared_operands(HlPass *p, HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     HlInst *x = inst->operands[k];

@@ -1,5 +1,5 @@
-// opt/layout_assignment.h: the parts of layout-assignment among each other. The algorithm is told in
-// layout_assignment.c.
+// opt/layout_assignment.h: the parts of layout-assignment among each other. The algorithm is told
+// in layout_assignment.c.
 #ifndef HILO_OPT_LAYOUT_ASSIGNMENT_H
 #define HILO_OPT_LAYOUT_ASSIGNMENT_H
 
@@ -22,8 +22,8 @@ enum {
   LAYOUT_MOST_CHANGES = 2
 };
 
-// An instruction through which an array can be seen: the one that defines it, or an element taken out
-// of a tuple that holds it.
+// An instruction through which an array can be seen: the one that defines it, or an element taken
+// out of a tuple that holds it.
 typedef struct LayoutHolder {
   HlInst *inst;
   struct LayoutHolder *next;
@@ -101,7 +101,8 @@ static inline LayoutWeight layout_must(const Layouts *a) {
   return (LayoutWeight){true, true, a->priority};
 }
 
-// --- layout_points.c: which arrays there are, and through which instructions they pass -----------------
+// --- layout_points.c: which arrays there are, and through which instructions they pass
+// -----------------
 
 LayoutComp *layout_comp_new(Layouts *a, HlComp *comp);
 // Leaves of a shape, tokens included, in order: written to `out`, returns how many.
@@ -112,7 +113,8 @@ int layout_leaf_at(const HlShape *shape, HlI64s path);
 // The operand is handed through: its buffers are those of the result.
 bool layout_forwards(const HlInst *inst, int operand);
 
-// --- layout_choose.c: which layout follows from which ---------------------------------------------------
+// --- layout_choose.c: which layout follows from which
+// ---------------------------------------------------
 
 LayoutOrder layout_row_major(Layouts *a, int rank);
 LayoutOrder layout_order_of(const HlShape *array);                     // as it stands; NULL: none
@@ -125,27 +127,33 @@ bool layout_goes_deep(const HlInst *inst);
 LayoutOrder layout_of_result(Layouts *a, const HlInst *inst, int operand, LayoutOrder order);
 LayoutOrder layout_of_operand(Layouts *a, const HlInst *inst, int operand, LayoutOrder order);
 
-// --- layout_wish.c: wishes and what follows from them ---------------------------------------------------
+// --- layout_wish.c: wishes and what follows from them
+// ---------------------------------------------------
 
 void layout_want_buffer(Layouts *a, LayoutBuffer *buffer, LayoutOrder order, LayoutWeight weight);
 // All leaves of an operand; NULL entries are not asked for.
-void layout_want_use(Layouts *a, HlInst *user, int operand, const LayoutOrder *order, LayoutWeight weight);
-void layout_want_array_use(Layouts *a, HlInst *user, int operand, LayoutOrder order, LayoutWeight weight);
+void layout_want_use(Layouts *a, HlInst *user, int operand, const LayoutOrder *order,
+                     LayoutWeight weight);
+void layout_want_array_use(Layouts *a, HlInst *user, int operand, LayoutOrder order,
+                           LayoutWeight weight);
 // The result of an instruction, leaf by leaf, and what must lie like it.
 void layout_want_result(Layouts *a, HlInst *inst, const LayoutOrder *order, LayoutWeight weight);
 void layout_want_root(Layouts *a);                                     // the computation's result
-void layout_follow(Layouts *a);                                        // until nothing is left to follow
-// Common wishes: results and operands row-major; a result row-major but for one dimension most major.
+void layout_follow(Layouts *a);                                      // until nothing is left to follow
+// Common wishes: results and operands row-major; a result row-major but for one dimension most
+// major.
 void layout_want_row_major(Layouts *a, HlInst *inst);
 void layout_want_major(Layouts *a, HlInst *inst, int64_t dim);
 LayoutOrder layout_column_major(Layouts *a, int rank);
 
-// --- layout_cpu.c, layout_gpu.c: what the targets want ---------------------------------------------------
+// --- layout_cpu.c, layout_gpu.c: what the targets want
+// ---------------------------------------------------
 
 void layout_cpu_wishes(Layouts *a);
 void layout_gpu_wishes(Layouts *a);
 
-// --- layout_apply.c: writing the decision into the module -------------------------------------------------
+// --- layout_apply.c: writing the decision into the module
+// -------------------------------------------------
 
 bool layout_apply(Layouts *a);
 

@@ -27,7 +27,8 @@ bool layout_same(LayoutOrder x, LayoutOrder y, int rank) {
   return true;
 }
 
-// --- What kind of op it is ------------------------------------------------------------------------
+// --- What kind of op it is
+// ------------------------------------------------------------------------
 
 bool layout_is_kept(const HlInst *inst) {
   if (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE)
@@ -91,7 +92,8 @@ bool layout_goes_deep(const HlInst *inst) {
   case HL_OP_FUSION: return hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM;
   case HL_OP_RESHAPE: {
     const HlShape *from = inst->operands[0]->shape;
-    return from->rank == 1 || (from->rank != inst->shape->rank && moves_ones_only(from, inst->shape));
+    return from->rank == 1 ||
+           (from->rank != inst->shape->rank && moves_ones_only(from, inst->shape));
   }
   case HL_OP_GATHER:
   case HL_OP_SCATTER:
@@ -100,7 +102,8 @@ bool layout_goes_deep(const HlInst *inst) {
   }
 }
 
-// --- From one side to the other -------------------------------------------------------------------
+// --- From one side to the other
+// -------------------------------------------------------------------
 
 static const HlShape *laid_out(Layouts *a, const HlShape *array, LayoutOrder order) {
   HlLayout layout = {{order, array->rank}, NULL};
@@ -177,7 +180,8 @@ static LayoutOrder operand_of_broadcast(Layouts *a, const HlInst *inst, LayoutOr
 static LayoutOrder operand_of_reduce(Layouts *a, const HlInst *inst, LayoutOrder order) {
   HlI64s dims = hl_dims(inst);
   int rank = inst->operands[0]->shape->rank, n = 0;
-  int64_t *kept = HL_ARRAY(a->arena, int64_t, rank + 1), *out = HL_ARRAY(a->arena, int64_t, rank + 1);
+  int64_t *kept = HL_ARRAY(a->arena, int64_t, rank + 1),
+          *out = HL_ARRAY(a->arena, int64_t, rank + 1);
   for (int k = 0; k < rank; k++)
     if (hl_i64s_find(dims, k) < 0)
       kept[n++] = k;

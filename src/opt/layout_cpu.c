@@ -62,7 +62,8 @@ void layout_cpu_wishes(Layouts *a) {
     if (cpu_wants_row_major(inst))
       layout_want_row_major(a, inst);
     else if ((columns = column_major_operand(inst, known)) >= 0)
-      layout_want_array_use(a, inst, columns, layout_column_major(a, inst->operands[columns]->shape->rank),
+      layout_want_array_use(a, inst, columns,
+                            layout_column_major(a, inst->operands[columns]->shape->rank),
                             layout_must(a));
     else if (inst->op == HL_OP_REDUCE_SCATTER || inst->op == HL_OP_ALL_GATHER)
       layout_want_major(a, inst, hl_attr_int(inst, HL_A_DIMENSION));

@@ -1,15 +1,15 @@
 // opt/layout_gpu.c: what XLA's GPU backend wants of layouts, beyond what holds everywhere.
 //
 // Matrix products go to libraries that take a batch of matrices, each row- or column-major with any
-// stride between matrices: the dimensions of a group (batch, rows, columns) must lie together, in order,
-// and batch not most minor.
+// stride between matrices: the dimensions of a group (batch, rows, columns) must lie together, in
+// order, and batch not most minor.
 
 #include "opt/layout_assignment.h"
 
 // --- Matrices -----------------------------------------------------------------------------------
 
 typedef struct Groups {
-  HlI64s of[3];        // batch, rows, columns
+  HlI64s of[3];  // batch, rows, columns
 } Groups;
 
 static int group_of(const Groups *groups, int64_t dim, int64_t *place) {
@@ -53,7 +53,8 @@ static LayoutOrder grouped_order(Layouts *a, const HlI64s *group, int n, int ran
   return order;
 }
 
-// --- Dots -----------------------------------------------------------------------------------------
+// --- Dots
+// -----------------------------------------------------------------------------------------
 
 static HlI64s free_dims(Layouts *a, int rank, HlI64s batch, HlI64s contract) {
   int64_t *list = HL_ARRAY(a->arena, int64_t, rank + 1);
@@ -83,7 +84,8 @@ static void want_minor_contraction(Layouts *a, HlInst *dot, int operand, HlI64s 
   const HlShape *shape = dot->operands[operand]->shape;
   LayoutOrder order = layout_order_of(shape);
   const Groups groups = {{batch, others, contract}};
-  if (!order || !contraction_is_minor(order, contract) || !forms_matrix(&groups, order, shape->rank))
+  if (!order || !contraction_is_minor(order, contract) ||
+      !forms_matrix(&groups, order, shape->rank))
     order = grouped_order(a, groups.of, 3, shape->rank);
   layout_want_array_use(a, dot, operand, order, layout_must(a));
 }
@@ -103,7 +105,8 @@ static void want_matrix(Layouts *a, HlInst *dot, int operand, HlI64s batch, HlI6
 // The result's groups: batch, rows of the left side, columns of the right.
 static Groups result_groups(Layouts *a, const HlInst *dot) {
   int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
-  int n_rows = dot->operands[0]->shape->rank - n_batch - hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS).n;
+  int n_rows =
+      dot->operands[0]->shape->rank - n_batch - hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS).n;
   int64_t *list = HL_ARRAY(a->arena, int64_t, dot->shape->rank + 1);
   for (int k = 0; k < dot->shape->rank; k++)
     list[k] = k;

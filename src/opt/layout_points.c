@@ -1,8 +1,9 @@
 // opt/layout_points.c: which arrays a computation has and through which instructions they pass.
 //
 // Every array has one instruction that defines it. Tuples are only bundles: `tuple` and
-// `get-tuple-element` hand arrays through, and whoever sees an array through them sees the same array.
-// Loops, conditionals, calls and parameters define theirs anew; their agreement is made elsewhere.
+// `get-tuple-element` hand arrays through, and whoever sees an array through them sees the same
+// array. Loops, conditionals, calls and parameters define theirs anew; their agreement is made
+// elsewhere.
 
 #include "opt/layout_assignment.h"
 

@@ -1,10 +1,11 @@
 // opt/layout_wish.c: wishes for layouts, which of two wins, and what follows from a wish that won.
 //
-// A wish is about a buffer (the array as it is made) or about a use (the array as one user reads it);
-// where the two end up different a copy will stand between. A wish that changes something is followed:
+// A wish is about a buffer (the array as it is made) or about a use (the array as one user reads
+// it); where the two end up different a copy will stand between. A wish that changes something is
+// followed:
 //
-//   about a buffer:   its definer's operands, if its op ties them; its users, so that they need no copy
-//   about a use:      the buffers it reads; the user's other operands and its result, if its op ties them
+//   about a buffer:   its definer's operands, if its op ties them; its users, to spare copies
+//   about a use:      the buffers it reads; the user's other operands and result, if tied
 //   about the result: the buffers that make up the root
 //
 // What is depth-first is followed before everything noted earlier, so that one wish spreads through
@@ -14,7 +15,8 @@
 
 enum { MOST_USE_CHANGES = 8 };  // of one use: equal mandatory wishes must not take turns for ever
 
-// --- The list of what is to be followed ---------------------------------------------------------------
+// --- The list of what is to be followed
+// ---------------------------------------------------------------
 
 static LayoutItem *new_item(Layouts *a, LayoutBuffer *buffer, LayoutUse *use, LayoutWeight weight) {
   LayoutItem *item = a->spare;
@@ -122,7 +124,8 @@ static LayoutWeight weight_of_use(const HlInst *user, int operand, LayoutWeight 
 }
 
 static bool is_constrained_collective(const HlInst *inst) {
-  return (hl_op_info[inst->op].traits & HL_T_COLLECTIVE) && hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT);
+  return (hl_op_info[inst->op].traits & HL_T_COLLECTIVE) &&
+         hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT);
 }
 
 static bool same_leaves(const HlShape *shape, const LayoutOrder *x, const LayoutOrder *y) {
@@ -155,8 +158,7 @@ void layout_want_use(Layouts *a, HlInst *user, int operand, const LayoutOrder *o
       return;
     use->changes++;
   }
-  use->order =
-      hl_arena_copy(a->arena, order, sizeof *order * (size_t)layout_n_leaves(shape));
+  use->order = hl_arena_copy(a->arena, order, sizeof *order * (size_t)layout_n_leaves(shape));
   use->weight = weight;
   add_item(a, new_item(a, NULL, use, weight));
 }
@@ -382,7 +384,8 @@ void layout_follow(Layouts *a) {
   }
 }
 
-// --- Common wishes -------------------------------------------------------------------------------------
+// --- Common wishes
+// -------------------------------------------------------------------------------------
 
 LayoutOrder layout_column_major(Layouts *a, int rank) {
   int64_t *order = HL_ARRAY(a->arena, int64_t, rank + 1);

@@ -1,13 +1,13 @@
-// opt/layouts.c: when moving dimensions about moves no bytes: reshapes and transposes that are bitcasts.
+// opt/layouts.c: when moving dimensions moves no bytes: reshapes, transposes that are bitcasts.
 //
 // A reshape falls into groups of neighbouring dimensions with equal products, as small as possible:
 //
 //   [7, 9, 2, 15] -> [63, 6, 5]   =   [7, 9] -> [63]   and   [2, 15] -> [6, 5]
 //
 // Inside a group that is not one dimension to one dimension an element keeps its place only where
-// both sides lie in row-major order without gaps; the groups themselves may lie in any order, the same on
-// both sides. So a shape is described, for this question, by the sequence of its groups from minor
-// to major. Dimensions of size 1 say nothing about places and are left out.
+// both sides lie in row-major order without gaps; the groups themselves may lie in any order, the
+// same on both sides. So a shape is described, for this question, by the sequence of its groups
+// from minor to major. Dimensions of size 1 say nothing about places and are left out.
 
 #include "opt/layouts.h"
 
@@ -36,7 +36,7 @@ bool hl_same_order(const HlShape *a, const HlShape *b) {
   return hl_i64s_equal(a->layout->minor_to_major, b->layout->minor_to_major);
 }
 
-// --- What can be compared at all --------------------------------------------------------------------
+// --- What can be compared at all -----------------------------------------------------------------
 
 // A layout whose order is a permutation of the dimensions, and elements one after the other.
 static bool is_dense(const HlShape *shape) {
@@ -65,7 +65,7 @@ static bool in_one_place(const HlShape *from, const HlShape *to) {
   return hl_memory_space(from) == hl_memory_space(to) && element_bits(from) == element_bits(to);
 }
 
-// --- Groups -----------------------------------------------------------------------------------------
+// --- Groups --------------------------------------------------------------------------------------
 
 // Multiplies `product` by the next dimension of a side, which joins the group.
 static bool take(const HlShape *side, int *next, int64_t *product, int group, int *of) {
@@ -176,7 +176,7 @@ const HlShape *hl_align_layouts(HlShapes *shapes, const HlShape *from, const HlS
   return with_order(shapes, from, to, order);
 }
 
-// --- Transposes -------------------------------------------------------------------------------------
+// --- Transposes ----------------------------------------------------------------------------------
 
 static bool is_permutation(HlI64s dims, int rank) {
   if (dims.n != rank || rank > MAX_RANK)
@@ -190,8 +190,8 @@ static bool is_permutation(HlI64s dims, int rank) {
   return true;
 }
 
-// The dimensions of `from` from minor to major, seen through the transpose from `to`'s side, must be
-// those of `from`, sizes of 1 aside.
+// The dimensions of `from` from minor to major, seen through the transpose from `to`'s side, must
+// be those of `from`, sizes of 1 aside.
 bool hl_transpose_is_bitcast(const HlShape *from, const HlShape *to, HlI64s dims) {
   if (!is_dense(from) || !is_dense(to) || from->dtype != to->dtype || !in_one_place(from, to) ||
       from->rank != to->rank || !is_permutation(dims, from->rank))

@@ -1,4 +1,4 @@
-// opt/layouts.h: when moving dimensions about moves no bytes: reshapes and transposes that are bitcasts.
+// opt/layouts.h: when moving dimensions moves no bytes: reshapes, transposes that are bitcasts.
 #ifndef HILO_OPT_LAYOUTS_H
 #define HILO_OPT_LAYOUTS_H
 
@@ -14,7 +14,8 @@ bool hl_transpose_is_bitcast(const HlShape *from, const HlShape *to, HlI64s dims
 // `to` in the layout that makes the reshape of `from` a bitcast; NULL if none does. Dimensions of
 // size 1 become the most major ones, in descending order.
 const HlShape *hl_align_layouts(HlShapes *shapes, const HlShape *from, const HlShape *to);
-// `to` in the layout that makes the transpose of `from` by `dims` a bitcast; NULL where `from` has none.
+// `to` in the layout that makes the transpose of `from` by `dims` a bitcast; NULL where `from` has
+// none.
 const HlShape *hl_align_transpose(HlShapes *shapes, const HlShape *from, const HlShape *to,
                                   HlI64s dims);
 // Both have the same minor-to-major order, and so do the elements of tuples.

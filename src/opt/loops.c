@@ -142,7 +142,13 @@ HlInst *loop_part_slot(LoopPart *part, int k) {
 
 HlInst *loop_part_copy(LoopPart *part, const HlInst *inst) {
   int slot = loop_slot_of(inst);
-  return slot >= 0 ? loop_part_slot(part, slot) : part->map[inst->id];
+  if (slot < 0)
+    return part->map[inst->id];
+  const bool is_new = !part->slot[slot];
+  HlInst *copy = loop_part_slot(part, slot);
+  if (is_new)
+    hl_inherit(copy, inst);
+  return copy;
 }
 
 // The old state as a whole, where an instruction uses it so.
@@ -216,6 +222,77 @@ static void sweep(HlComp *comp) {
   }
 }
 
+// --- Shardings of the state ---------------------------------------------------------------------
+
+// What a new slot that is no old one is sharded like: as what it starts with.
+static const HlSharding *sharding_of_start(HlPass *p, const HlInst *init) {
+  static const HlSharding replicated = {.kind = HL_SHARDING_REPLICATED, .device = -1};
+  const HlSharding *own = hl_sharding(init);
+  return own ? own : hl_sharding_copy(p->m, &replicated);
+}
+
+// The old slot that stands in a new one's place; -1: none.
+static int old_slot(const LoopPlan *plan, int k) {
+  if (plan->from[k] >= 0)
+    return plan->from[k];
+  return k < loop_slots(plan->loop) && plan->at[k] == k ? k : -1;
+}
+
+// The new state is the old one's leaves, tuples inside being gone.
+static bool keeps_leaves(const LoopPlan *plan, const HlShape *state) {
+  bool keeps = hl_shape_leaves(state) == hl_shape_leaves(plan->loop->shape);
+  for (int k = 0; k < plan->n; k++)
+    keeps &= plan->from[k] < 0;
+  for (int k = 0; k < loop_slots(plan->loop); k++)
+    keeps &= plan->at[k] < 0;
+  return keeps;
+}
+
+// The sharding of the old state, as one of the new state: element by element, one for each leaf.
+// NULL: there was none, or it cannot be told.
+static const HlSharding *new_sharding(HlPass *p, const LoopPlan *plan, const HlSharding *old,
+                                      const HlShape *state) {
+  if (!old || old->kind != HL_SHARDING_TUPLE)
+    return old;
+  const HlShape *before = plan->loop->shape;
+  if (hl_shape_leaves(before) != old->n_elements)
+    return NULL;
+  if (keeps_leaves(plan, state))
+    return old;
+  int *first = HL_ARRAY(p->arena, int, before->rank + 1), n = 0;
+  for (int k = 0; k < before->rank; k++)
+    first[k + 1] = first[k] + (int)hl_shape_leaves(before->element[k]);
+  const HlSharding **element =
+      HL_ARRAY(p->m->arena, const HlSharding *, hl_shape_leaves(state) + 1);
+  for (int k = 0; k < plan->n; k++) {
+    int slot = old_slot(plan, k);
+    if (slot < 0 && hl_shape_is_tuple(state->element[k]))
+      return NULL;
+    if (slot < 0)
+      element[n++] = sharding_of_start(p, plan->init[k]);
+    for (int leaf = slot < 0 ? 0 : first[slot]; slot >= 0 && leaf < first[slot + 1]; leaf++)
+      element[n++] = old->element[leaf];
+  }
+  HlSharding *sharding = HL_NEW(p->m->arena, HlSharding);
+  *sharding = *old;
+  sharding->element = element;
+  sharding->n_elements = n;
+  return sharding;
+}
+
+// Gives an instruction of the new state what its old one says beside its operands.
+static void inherit_state(HlPass *p, const LoopPlan *plan, HlInst *to, const HlInst *from) {
+  const HlSharding *sharding = new_sharding(p, plan, hl_sharding(from), to->shape);
+  hl_inherit(to, from);
+  hl_remove_attr(to, HL_A_SHARDING);
+  if (!sharding)
+    return;
+  HlAttr attr = {.key = HL_A_SHARDING, .ptr = sharding};
+  hl_set_attr(to, &attr);
+}
+
+// --- Body and condition -------------------------------------------------------------------------
+
 static HlInst *new_parameter(HlComp *comp, const HlShape *state, const HlInst *like,
                              const char *prefix) {
   HlModule *m = comp->module;
@@ -233,6 +310,7 @@ static LoopPart open_part(HlPass *p, const HlBuild *b, const LoopPlan *plan, Loo
   part.b.metadata = NULL;
   part.b.comp->execution_thread = from->execution_thread;
   part.state = new_parameter(part.b.comp, state, from->params[0], plan->prefix);
+  inherit_state(p, plan, part.state, from->params[0]);
   part.slot = HL_ARRAY(p->arena, HlInst *, loop_slots(plan->loop) + 1);
   part.map = HL_ARRAY(p->arena, HlInst *, from->next_id);
   if (plan->open)
@@ -267,30 +345,11 @@ static HlComp *new_body(HlPass *p, const HlBuild *b, const LoopPlan *plan, const
     if (!next[k])
       return NULL;
   }
-  hl_set_root(part.b.comp, hl_b_tuple(&part.b, plan->n, next));
+  HlInst *root = hl_b_tuple(&part.b, plan->n, next);
+  inherit_state(p, plan, root, part.from->root);
+  hl_set_root(part.b.comp, root);
   sweep(part.b.comp);
   return part.b.comp;
-}
-
-// A sharding of the state goes along where its slots are arrays and have one each.
-static void keep_sharding(HlPass *p, HlInst *loop, const LoopPlan *plan) {
-  const HlSharding *old = hl_sharding(plan->loop);
-  hl_remove_attr(loop, HL_A_SHARDING);
-  if (!old || old->kind != HL_SHARDING_TUPLE || old->n_elements != loop_slots(plan->loop) ||
-      hl_shape_leaves(plan->loop->shape) != old->n_elements)
-    return;
-  const HlSharding **element = HL_ARRAY(p->m->arena, const HlSharding *, plan->n + 1);
-  for (int k = 0; k < plan->n; k++) {
-    if (plan->from[k] < 0 || !hl_shape_is_array(loop->shape->element[k]))
-      return;
-    element[k] = old->element[plan->from[k]];
-  }
-  HlSharding *sharding = HL_NEW(p->m->arena, HlSharding);
-  *sharding = *old;
-  sharding->element = element;
-  sharding->n_elements = plan->n;
-  HlAttr attr = {.key = HL_A_SHARDING, .ptr = sharding};
-  hl_set_attr(loop, &attr);
 }
 
 static void keep_config(HlPass *p, HlInst *loop, const LoopPlan *plan) {
@@ -327,7 +386,7 @@ static HlInst *new_loop(HlPass *p, HlBuild *b, const LoopPlan *plan, HlComp *con
   if (same_shape(plan, loop->shape))
     return loop;
   hl_remove_attr(loop, HL_A_ORIGIN);
-  keep_sharding(p, loop, plan);
+  inherit_state(p, plan, loop, plan->loop);
   keep_config(p, loop, plan);
   return loop;
 }

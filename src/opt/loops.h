@@ -27,8 +27,8 @@ HlInst *loop_next(const HlInst *loop, int k);
 bool loop_is_invariant(const HlInst *loop, int k);  // the body passes slot k through
 // The only value of an integer constant of one element.
 bool loop_constant_int(const HlInst *inst, int64_t *out);
-// The elements of a body's or condition's parameter by slot: the first one, then each one's next of the
-// same slot by its id. has_other: something uses the state as a whole.
+// The elements of a body's or condition's parameter by slot: the first one, then each one's next
+// of the same slot by its id. has_other: something uses the state as a whole.
 typedef struct LoopElements {
   HlInst **first, **next;
   bool has_other;

@@ -71,6 +71,14 @@ HlInst *mat_one_batch(HlPass *p, HlBuild *b, HlInst *x) {
   return hl_b_reshape(b, x, 3, (const int64_t[]){n, mat_rows(x), mat_cols(x)});
 }
 
+bool mat_loop(HlPass *p, HlBuild *b, const char *name, int64_t trips, int n, HlInst **state,
+              LoopStep *step, void *user) {
+  HlInst *loop = counted_loop(p, b, name, trips, n, state, step, user);
+  for (int k = 0; loop && k < n; k++)
+    state[k] = hl_b_element(b, loop, k + 1);
+  return loop;
+}
+
 // --- Products -----------------------------------------------------------------------------------
 
 HlInst *mat_transpose(HlPass *p, HlBuild *b, HlInst *x) {
@@ -130,8 +138,7 @@ HlInst *mat_stretch(HlPass *p, HlBuild *b, HlInst *x, HlInst *like) {
       dims[n++] = k;
     }
   HlInst *small = hl_b_reshape(b, x, n, sizes);
-  return n == rank ? small
-                   : hl_b_broadcast(b, small, rank, like->shape->dim, (HlI64s){dims, n});
+  return n == rank ? small : hl_b_broadcast(b, small, rank, like->shape->dim, (HlI64s){dims, n});
 }
 
 static HlInst *by(HlPass *p, HlBuild *b, HlInst *vector, HlInst *like, int skipped) {
@@ -171,8 +178,8 @@ HlInst *mat_col_numbers(HlBuild *b, HlInst *like) {
 }
 
 HlInst *mat_identity_like(HlPass *p, HlBuild *b, HlInst *like) {
-  HlInst *on = hl_b_compare(b, HL_WORD_direction_EQ, mat_row_numbers(b, like),
-                            mat_col_numbers(b, like));
+  HlInst *on =
+      hl_b_compare(b, HL_WORD_direction_EQ, mat_row_numbers(b, like), mat_col_numbers(b, like));
   return like ? hl_b_convert(b, on, like->shape->dtype) : NULL;
 }
 

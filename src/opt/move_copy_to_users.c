@@ -1,7 +1,7 @@
 // opt/move_copy_to_users.c: changes the order of dimensions as late as possible.
 //
-// move_copy_to_users. An op that reads a copy into another layout can as well read what was copied, and its
-// result be copied: further down the copy is often smaller, or meets its reverse.
+// move_copy_to_users. An op that reads a copy into another layout can as well read what was copied,
+// and its result be copied: further down the copy is often smaller, or meets its reverse.
 //
 //   c = f32[8,9]{0,1} copy(f32[8,9]{1,0} x)        s = f32[2,9]{1,0} slice(x)
 //   s = f32[2,9]{0,1} slice(c)               =>    r = f32[2,9]{0,1} copy(s)

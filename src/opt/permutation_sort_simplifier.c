@@ -36,8 +36,8 @@ static HlComp *overwrite(HlBuild *b, HlDtype dtype) {
 static HlInst *put_in_place(HlBuild *b, HlInst *keys, HlInst *values) {
   HlModule *m = hl_b_module(b);
   const int64_t n = values->shape->dim[0];
-  HlInst *operands[] = {hl_b_like(b, values, 0),
-                        hl_b_reshape(b, keys, 2, (const int64_t[]){n, 1}), values};
+  HlInst *operands[] = {hl_b_like(b, values, 0), hl_b_reshape(b, keys, 2, (const int64_t[]){n, 1}),
+                        values};
   HlI64s first = dims_from(m->arena, 0, 1);
   HlAttr attrs[] = {{.key = HL_A_UPDATE_WINDOW_DIMS, .ints = {0}},
                     {.key = HL_A_INSERTED_WINDOW_DIMS, .ints = first},
@@ -45,9 +45,9 @@ static HlInst *put_in_place(HlBuild *b, HlInst *keys, HlInst *values) {
                     {.key = HL_A_INDEX_VECTOR_DIM, .i = 1},
                     {.key = HL_A_UNIQUE_INDICES, .i = 1}};
   HlComp *combine = overwrite(b, values->shape->dtype);
-  return combine ? hl_b_op(b, HL_OP_SCATTER, NULL, 3, operands, HL_COUNT_OF(attrs), attrs, 1,
-                           &combine)
-                 : NULL;
+  return combine
+             ? hl_b_op(b, HL_OP_SCATTER, NULL, 3, operands, HL_COUNT_OF(attrs), attrs, 1, &combine)
+             : NULL;
 }
 
 static HlInst *simplify(HlPass *p, HlBuild *b, HlInst *sort) {

@@ -9,6 +9,9 @@
 //   m = multiply(e, y)                 }
 //                                      g = fusion(x, y), kind=kLoop, calls={ ROOT multiply(..) }
 //
+// fusion_merger does the same for fusions alone, in the order of the program; older releases run it after
+// `fusion`.
+//
 // Nothing is fused where that costs time, say where a user reads each element many times and
 // computing it is dear, or where an update in place would overwrite what is still read.
 
@@ -282,6 +285,39 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
       fusion_name_params(inst);
   hl_buf_free(&q.heap);
   hl_arena_release(p->arena, mark);
+}
+
+// --- fusion_merger ------------------------------------------------------------------------------
+
+// Fusions that are loops go into all their users, where that saves time.
+static void merge_comp(HlPass *p, HlComp *comp) {
+  HlMark mark = hl_arena_mark(p->arena);
+  uint32_t n_ids = comp->next_id + comp->n_insts;
+  Queue q = {.p = p,
+             .comp = comp,
+             .version = HL_ARRAY(p->arena, uint32_t, n_ids),
+             .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
+             .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
+  int n;
+  HlInst **insts = hl_pass_insts(p, comp, &n);
+  for (int k = 0; k < n; k++)
+    if (hl_alive(insts[k]) && insts[k]->op == HL_OP_FUSION && insts[k]->first_use &&
+        fusion_kind(insts[k]) == HL_WORD_fusion_kind_LOOP && price(&q, insts[k]) >= 0)
+      fuse_into_users(&q, insts[k]);
+  for (HlInst *inst = comp->first; inst; inst = inst->next)
+    if (inst->op == HL_OP_FUSION && q.version[inst->id] > 0)
+      fusion_name_params(inst);
+  hl_buf_free(&q.heap);
+  hl_arena_release(p->arena, mark);
+}
+
+bool pass_fusion_merger(HlPass *p) {
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int k = 0; k < n; k++)
+    if (gpu_fuses_in(comps[k]))
+      merge_comp(p, comps[k]);
+  return true;
 }
 
 bool pass_priority_fusion(HlPass *p) {

@@ -1,14 +1,15 @@
-// opt/reduce_decomposer.c: reductions whose result lies the way the kept dimensions do in the operand.
+// opt/reduce_decomposer.c: reductions whose result lies the way the kept dimensions do in the
+// operand.
 //
-// reduce-decomposer. A reduction that also changes the order of the kept dimensions becomes one that
-// does not, and a copy; the operands of a variadic reduction get one common order first.
+// reduce-decomposer. A reduction that also changes the order of the kept dimensions becomes one
+// that does not, and a copy; the operands of a variadic reduction get one common order first.
 //
 //   r = f32[2,3]{0,1} reduce(f32[2,3,4]{2,1,0} x), dims={2}
 //   =>   s = f32[2,3]{1,0} reduce(x), dims={2}
 //        r = f32[2,3]{0,1} copy(s)
 //
-// Where the only user converts the result to another type, the copy follows the conversion, so that a
-// fusion may take both in one.
+// Where the only user converts the result to another type, the copy follows the conversion, so that
+// a fusion may take both in one.
 
 #include <string.h>
 
@@ -18,7 +19,8 @@
 
 extern const HlRule reduce_decomposer_rules[];
 
-// --- The layout that the operand gives ----------------------------------------------------------------
+// --- The layout that the operand gives
+// ----------------------------------------------------------------
 
 // The array in the order in which its dimensions lie in the operand, of which `reduced` are gone.
 static const HlShape *in_kept_order(HlPass *p, const HlShape *array, const HlShape *operand,
@@ -47,7 +49,8 @@ static bool is_laid_out(const HlInst *inst) {
   return inst->n_operands > 0;
 }
 
-// The shape with the layouts that a reduction gives by itself; NULL: it has it, or nothing can be said.
+// The shape with the layouts that a reduction gives by itself; NULL: it has it, or nothing can be
+// said.
 static const HlShape *natural_shape(HlPass *p, const HlInst *inst) {
   if (!is_laid_out(inst))
     return NULL;

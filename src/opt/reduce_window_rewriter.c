@@ -18,19 +18,19 @@
 typedef struct Scan {
   HlInst *inst;
   HlComp *combine;
-  int n, rank, dim;              // arrays; the scanned dimension
+  int n, rank, dim;  // arrays; the scanned dimension
   int64_t length, base;
   bool forward, exclusive;
   HlInst **init;
 } Scan;
 
-// --- What is a scan ---------------------------------------------------------------------------------
+// --- What is a scan ------------------------------------------------------------------------------
 
 // The only dimension with a window that does something; -1 if there is none or more than one.
 static int find_scanned(HlWindow window) {
   int found = -1;
   for (int d = 0; d < window.n; d++) {
-    if (is_unit_window(&window.at[d]))
+    if (window_is_unit(&window.at[d]))
       continue;
     if (found >= 0)
       return -1;
@@ -63,12 +63,12 @@ static bool is_long_scan(HlInst *inst, Scan *scan) {
   const HlInst *root = scan->combine->root;
   if (root->shape->dtype == HL_TUPLE && root->op != HL_OP_TUPLE)
     return false;
-  if (!may_repeat_init(scan->combine, scan->init[0]))
+  if (!reducer_may_repeat(scan->combine, scan->init[0]))
     return false;
   return scan->length > scan->base && is_scan_window(&window.at[scan->dim], scan->length, scan);
 }
 
-// --- Blocks -----------------------------------------------------------------------------------------
+// --- Blocks --------------------------------------------------------------------------------------
 
 // Swaps the scanned dimension with the last one; its own inverse.
 static HlI64s scanned_last(HlPass *p, const Scan *s) {
@@ -80,8 +80,8 @@ static HlI64s scanned_last(HlPass *p, const Scan *s) {
   return (HlI64s){order, s->rank};
 }
 
-static HlInst *pad_last(HlPass *p, HlBuild *b, HlInst *x, HlInst *value, int64_t low,
-                        int64_t high, int dim) {
+static HlInst *pad_last(HlPass *p, HlBuild *b, HlInst *x, HlInst *value, int64_t low, int64_t high,
+                        int dim) {
   if (!x || (low == 0 && high == 0))
     return x;
   int64_t *lows = HL_ARRAY(p->arena, int64_t, x->shape->rank);
@@ -106,7 +106,7 @@ static HlInst *in_blocks(HlPass *p, HlBuild *b, const Scan *s, HlInst *x, int64_
 // A scan along the last of `rank` dimensions by one window.
 static HlInst *scan_last(HlPass *p, HlBuild *b, const Scan *s, HlInst *const *x, int rank,
                          int64_t size, int64_t pad) {
-  HlWindowDim *window = unit_window(p->arena, rank);
+  HlWindowDim *window = window_units(p->arena, rank);
   window[rank - 1].size = size;
   *(s->forward ? &window[rank - 1].pad_low : &window[rank - 1].pad_high) = pad;
   return window_reduce(p, b, s->n, x, s->init, window, s->combine);
@@ -128,28 +128,26 @@ static HlInst *before_block(HlPass *p, HlBuild *b, const Scan *s, HlInst *totals
     return NULL;
   int64_t n = blocks->dim[s->rank - 1], from = s->forward ? 0 : 1;
   HlInst *kept = hl_b_slice_dim(b, totals, s->rank - 1, from, from + n);
-  return kept ? hl_b_broadcast(b, kept, blocks->rank, blocks->dim,
-                               dims_from(p->arena, 0, s->rank))
+  return kept ? hl_b_broadcast(b, kept, blocks->rank, blocks->dim, dims_from(p->arena, 0, s->rank))
               : NULL;
 }
 
 static HlInst *combine_blocks(HlPass *p, HlBuild *b, const Scan *s, HlInst *const *operands,
                               int k) {
   HlComp *reducer = reducer_element(b, s->combine, k);
-  HlAttr dims = {.key = HL_A_DIMENSIONS,
-                 .ints = dims_from(hl_b_module(b)->arena, 0, s->rank + 1)};
+  HlAttr dims = {.key = HL_A_DIMENSIONS, .ints = dims_from(hl_b_module(b)->arena, 0, s->rank + 1)};
   (void)p;
   return hl_b_op(b, HL_OP_MAP, NULL, 2 * s->n, operands, 1, &dims, 1, &reducer);
 }
 
-// --- The whole --------------------------------------------------------------------------------------
+// --- The whole -----------------------------------------------------------------------------------
 
 static HlInst *restore(HlPass *p, HlBuild *b, const Scan *s, HlInst *blocks, HlI64s order,
                        const HlShape *padded, HlInst *init) {
   if (!blocks)
     return NULL;
   HlInst *out = hl_b_reshape(b, blocks, padded->rank, padded->dim);
-  out = moved(b, out, order);
+  out = dims_moved(b, out, order);
   if (out && out->shape->dim[s->dim] != s->length)
     out = hl_b_slice_dim(b, out, s->dim, 0, s->length);
   if (!s->exclusive)
@@ -167,20 +165,20 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst **totals = HL_ARRAY(p->arena, HlInst *, s.n);
   HlInst **both = HL_ARRAY(p->arena, HlInst *, 2 * s.n), **out = HL_ARRAY(p->arena, HlInst *, s.n);
   for (int k = 0; k < s.n; k++) {
-    x[k] = moved(b, inst->operands[k], order);
+    x[k] = dims_moved(b, inst->operands[k], order);
     x[k] = pad_last(p, b, x[k], s.init[k], 0, blocks * s.base - s.length, s.rank - 1);
     tiled[k] = in_blocks(p, b, &s, x[k], blocks);
   }
   HlInst *inner = scan_last(p, b, &s, tiled, s.rank + 1, s.base, s.base - 1);
   for (int k = 0; k < s.n; k++) {
-    both[k] = result_of(b, inner, k);
+    both[k] = window_result(b, inner, k);
     totals[k] = block_total(b, &s, both[k]);
   }
   HlInst *outer = scan_last(p, b, &s, totals, s.rank, blocks, blocks);
   if (!outer)
     return NULL;
   for (int k = 0; k < s.n; k++)
-    both[s.n + k] = before_block(p, b, &s, result_of(b, outer, k), tiled[k]->shape);
+    both[s.n + k] = before_block(p, b, &s, window_result(b, outer, k), tiled[k]->shape);
   for (int k = 0; k < s.n; k++) {
     HlInst *sum = combine_blocks(p, b, &s, both, k);
     out[k] = restore(p, b, &s, sum, order, x[k]->shape, s.init[k]);
@@ -191,7 +189,7 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *inst) {
 const HlRule reduce_window_rewriter_rules[] = {
     {HL_OP_REDUCE_WINDOW, rewrite, "scan", "cumulative sum => sums in blocks, and of blocks",
      "one window as long as its dimension, looking back or ahead only, longer than base_length"},
-    {HL_OP_REDUCE_WINDOW, resize_window, "rank-1",
+    {HL_OP_REDUCE_WINDOW, window_resize, "rank-1",
      "reduce-window(x) => reshape(reduce-window(reshape(x)))", "x of rank 1"},
     {0},
 };

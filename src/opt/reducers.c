@@ -29,7 +29,7 @@ static bool is_all_ones(const HlInst *init) {
   return hl_is_all_int(init, hl_is_unsigned(dtype) ? extreme_int(dtype, false) : -1);
 }
 
-bool is_identity_of(const HlComp *reducer, const HlInst *init) {
+bool reducer_has_identity(const HlComp *reducer, const HlInst *init) {
   switch (hl_reducer(reducer)) {
   case HL_OP_ADD:
   case HL_OP_OR:
@@ -42,11 +42,11 @@ bool is_identity_of(const HlComp *reducer, const HlInst *init) {
   }
 }
 
-bool may_repeat_init(const HlComp *reducer, const HlInst *init) {
+bool reducer_may_repeat(const HlComp *reducer, const HlInst *init) {
   switch (hl_reducer(reducer)) {
   case HL_OP_ADD:
   case HL_OP_XOR:
-  case HL_OP_MULTIPLY: return is_identity_of(reducer, init);
+  case HL_OP_MULTIPLY: return reducer_has_identity(reducer, init);
   default: return true;
   }
 }
@@ -55,8 +55,8 @@ HlComp *reducer_element(HlBuild *b, HlComp *reducer, int k) {
   if (reducer->root->shape->dtype != HL_TUPLE)
     return reducer;
   HlBuild bare = {.cx = b->cx, .comp = b->comp, .loc = b->loc};
-  HlBuild in = hl_b_nested(
-      &bare, hl_arena_printf(hl_b_module(b)->arena, "%s.clone", reducer->name->text));
+  HlBuild in =
+      hl_b_nested(&bare, hl_arena_printf(hl_b_module(b)->arena, "%s.clone", reducer->name->text));
   int n = reducer->n_params;
   HlInst **params = HL_ARRAY(hl_b_module(b)->arena, HlInst *, n);
   for (int j = 0; j < n; j++)

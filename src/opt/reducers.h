@@ -6,9 +6,9 @@
 
 // Folding this initial value in more than once, or where nothing is folded, makes no difference to what
 // is folded: known of add, multiply, min, max, and, or, xor; taken for granted of other reducers, as the op does.
-bool may_repeat_init(const HlComp *reducer, const HlInst *init);
+bool reducer_may_repeat(const HlComp *reducer, const HlInst *init);
 // Folding it with any value gives that value. Of unknown reducers: false.
-bool is_identity_of(const HlComp *reducer, const HlInst *init);
+bool reducer_has_identity(const HlComp *reducer, const HlInst *init);
 // Of a reducer that returns a tuple the computation of element k alone; else the reducer itself.
 HlComp *reducer_element(HlBuild *b, HlComp *reducer, int k);
 

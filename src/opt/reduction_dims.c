@@ -12,7 +12,7 @@
 #include "opt/layouts.h"
 #include "opt/reducers.h"
 
-// --- Reductions of bitcasts -------------------------------------------------------------------------
+// --- Reductions of bitcasts ----------------------------------------------------------------------
 
 static bool has_layout(const HlShape *shape) {
   return hl_shape_is_array(shape) && shape->layout && !shape->layout->extra &&
@@ -20,7 +20,7 @@ static bool has_layout(const HlShape *shape) {
 }
 
 static HlInst *bitcast(HlBuild *b, HlInst *x, const HlShape *to) {
-  return x ? hl_b_op(b, HL_OP_BITCAST, to, 1, &x, 0, NULL, 0, NULL) : NULL;
+  return !x || x->shape == to ? x : hl_b_op(b, HL_OP_BITCAST, to, 1, &x, 0, NULL, 0, NULL);
 }
 
 static const HlShape *result_shape(const HlInst *reduce) {
@@ -37,7 +37,8 @@ static bool is_known(const HlInst *reduce) {
 static HlInst *reduce_as(HlPass *p, HlBuild *b, HlInst *reduce, const HlShape *in, HlI64s dims,
                          const HlShape *out) {
   int n = (int)reduce->n_operands / 2;
-  HlInst **operands = HL_ARRAY(p->arena, HlInst *, 2 * n), **parts = HL_ARRAY(p->arena, HlInst *, n);
+  HlInst **operands = HL_ARRAY(p->arena, HlInst *, 2 * n),
+         **parts = HL_ARRAY(p->arena, HlInst *, n);
   for (int k = 0; k < n; k++) {
     HlInst *x = reduce->operands[k];
     const HlShape *shape = hl_shape_with_dtype(p->m->shapes, in, x->shape->dtype);
@@ -167,7 +168,8 @@ static HlInst *group_dims(HlPass *p, HlBuild *b, HlInst *reduce) {
     return NULL;
   const HlShape *x = reduce->operands[0]->shape;
   HlI64s reduced = hl_dims(reduce);
-  int64_t *sizes = HL_ARRAY(p->arena, int64_t, x->rank), *dims = HL_ARRAY(p->arena, int64_t, x->rank);
+  int64_t *sizes = HL_ARRAY(p->arena, int64_t, x->rank),
+          *dims = HL_ARRAY(p->arena, int64_t, x->rank);
   int rank = 0, n = 0;
   bool was_reduced = false;
   for (int d = 0; d < x->rank; d++) {
@@ -193,7 +195,7 @@ const HlRule reduction_dimension_grouper_rules[] = {
     {0},
 };
 
-// --- Two reductions ---------------------------------------------------------------------------------
+// --- Two reductions ------------------------------------------------------------------------------
 
 enum { SMALL_DIM = 8 };
 
@@ -215,7 +217,7 @@ static HlInst *reduce_along(HlPass *p, HlBuild *b, HlInst *like, HlInst *x, HlI6
 static HlInst *split_dims(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlI64s dims = dims_sorted(p->arena, hl_dims(reduce));
   if (reduce->n_operands != 2 || !hl_shape_is_array(reduce->shape) || !all_static(reduce) ||
-      are_neighbours(dims) || !may_repeat_init(hl_to_apply(reduce), reduce->operands[1]))
+      are_neighbours(dims) || !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   const HlShape *x = reduce->operands[0]->shape;
   int64_t first = dims.at[0];
@@ -239,7 +241,7 @@ const HlRule reduction_splitter_rules[] = {
     {0},
 };
 
-// --- tree-reduction-rewriter ------------------------------------------------------------------------
+// --- tree-reduction-rewriter ---------------------------------------------------------------------
 
 // Of row-major x: rows end in the reduced dimension, columns have one behind it.
 static int64_t longest_without_race(HlPass *p, const HlShape *x, int64_t d) {
@@ -264,7 +266,7 @@ static HlInst *in_parts(HlPass *p, HlBuild *b, HlInst *x, HlInst *init, int64_t 
 static HlInst *split_long(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlI64s dims = hl_dims(reduce);
   if (reduce->n_operands != 2 || dims.n != 1 || !hl_shape_is_array(reduce->shape) ||
-      !is_known(reduce) || !may_repeat_init(hl_to_apply(reduce), reduce->operands[1]))
+      !is_known(reduce) || !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   HlInst *x = reduce->operands[0];
   int64_t d = dims.at[0], n = x->shape->dim[d];
@@ -279,7 +281,8 @@ static HlInst *split_long(HlPass *p, HlBuild *b, HlInst *reduce) {
 }
 
 const HlRule gpu_tree_reduction_rewriter_rules[] = {
-    {HL_OP_REDUCE, split_long, "tree-reduction-rewriter", "reduce(x) => reduce(reduce(reshape(pad(x))))",
+    {HL_OP_REDUCE, split_long, "tree-reduction-rewriter",
+     "reduce(x) => reduce(reduce(reshape(pad(x))))",
      "one reduced dimension, longer than the limit of its kind; x row-major"},
     {0},
 };

@@ -1,8 +1,8 @@
 // opt/reshape_decomposer.c: makes the bytes that a reshape moves visible.
 //
-// reshape-decomposer. Once layouts are assigned a reshape either moves nothing, and is a bitcast, or
-// it moves bytes, and then a copy says so: on the side where one layout makes the rest a bitcast, on both
-// sides where none does.
+// reshape-decomposer. Once layouts are assigned a reshape either moves nothing, and is a bitcast,
+// or it moves bytes, and then a copy says so: on the side where one layout makes the rest a
+// bitcast, on both sides where none does.
 //
 //   r = f32[2,6]{0,1} reshape(f32[12]{0} x)   =>   b = f32[2,6]{1,0} bitcast(x)
 //                                                  r = f32[2,6]{0,1} copy(b)

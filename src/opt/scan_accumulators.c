@@ -51,6 +51,8 @@ static int written_dim(const HlInst *loop, const LoopElements *elements, int k,
       elements->next[only->id] || only->first_use != only->last_use)
     return -1;
   const HlShape *shape = next->shape;
+  if ((int)next->n_operands != shape->rank + 2)
+    return -1;
   int along = piece_dim(shape, next->operands[1]->shape, next->operands + 2, counter->slot);
   return along >= 0 && shape->dim[along] == counter->turns ? along : -1;
 }
@@ -67,6 +69,7 @@ static bool is_read_along(const HlInst *loop, const LoopElements *elements, int 
       if (reader == root && use->number == k)
         continue;
       if (reader->op != HL_OP_DYNAMIC_SLICE || use->number != 0 ||
+          (int)reader->n_operands != inst->shape->rank + 1 ||
           piece_dim(inst->shape, reader->shape, reader->operands + 1, counter) != along)
         return false;
     }

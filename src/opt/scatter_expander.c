@@ -16,9 +16,9 @@
 
 typedef struct Scatter {
   const HlInst *inst;
-  int n;                             // arrays
+  int n;  // arrays
   HlI64s map, batching, indices_batching, batch;
-  HlI64s window;                     // sizes, one for each dimension of the operand
+  HlI64s window;  // sizes, one for each dimension of the operand
   int64_t index_dim;
 } Scatter;
 
@@ -29,25 +29,24 @@ static Scatter read_scatter(HlPass *p, const HlInst *inst, HlI64s lost) {
                .batching = hl_attr_ints(inst, HL_A_INPUT_BATCHING_DIMS),
                .indices_batching = hl_attr_ints(inst, HL_A_SCATTER_INDICES_BATCHING_DIMS),
                .index_dim = hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM)};
-  s.batch = index_batch(p->arena, scatter_indices(inst)->shape, s.index_dim);
+  s.batch = gather_batch_sizes(p->arena, scatter_indices(inst)->shape, s.index_dim);
   HlI64s dims = hl_attr_ints(inst, HL_A_UPDATE_WINDOW_DIMS);
   int rank = inst->operands[0]->shape->rank;
   int64_t *sizes = HL_ARRAY(p->arena, int64_t, rank + 1);
   for (int d = 0, next = 0; d < rank; d++)
-    sizes[d] = hl_i64s_find(lost, d) >= 0
-                   ? 1
-                   : scatter_update(inst, 0)->shape->dim[dims.at[next++]];
+    sizes[d] =
+        hl_i64s_find(lost, d) >= 0 ? 1 : scatter_update(inst, 0)->shape->dim[dims.at[next++]];
   s.window = (HlI64s){sizes, rank};
   return s;
 }
 
-// --- One row ----------------------------------------------------------------------------------------
+// --- One row -------------------------------------------------------------------------------------
 
 // Where the window of row i starts: a scalar for each dimension of the operand.
 static bool window_starts(HlPass *p, HlBuild *b, const Scatter *s, HlInst *indices, HlInst *i,
                           HlInst **starts) {
   HlInst **vector = HL_ARRAY(p->arena, HlInst *, s->map.n + 1);
-  if (!index_vector(p, b, indices, i, vector))
+  if (!gather_index_vector(p, b, indices, i, vector))
     return false;
   HlDtype dtype = indices->shape->dtype;
   for (int d = 0; d < s->window.n; d++) {
@@ -57,9 +56,9 @@ static bool window_starts(HlPass *p, HlBuild *b, const Scatter *s, HlInst *indic
     } else if (row >= 0) {
       int64_t at = s->indices_batching.at[row];
       int k = (int)(at > s->index_dim ? at - 1 : at);
-      starts[d] = hl_b_convert(b, row_coordinate(b, i, s->batch, k), dtype);
+      starts[d] = hl_b_convert(b, gather_row_coordinate(b, i, s->batch, k), dtype);
     } else {
-      starts[d] = zero_of(b, dtype);
+      starts[d] = gather_zero(b, dtype);
     }
   }
   return true;
@@ -103,7 +102,7 @@ static bool is_inside(HlPass *p, HlBuild *b, const Scatter *s, HlInst *const *st
   if (hl_dtype_info[dtype].bits < 32)
     dtype = HL_S32;
   else if (dtype == HL_U32)
-    dtype = HL_S64;                  // bounds may be negative
+    dtype = HL_S64;  // bounds may be negative
   HlInst *vector = as_vector(p, b, s, starts, dtype);
   if (!vector)
     return false;
@@ -121,7 +120,7 @@ static HlInst *update_row(HlPass *p, HlBuild *b, const Scatter *s, HlInst *updat
   HlInst **starts = HL_ARRAY(p->arena, HlInst *, rank);
   int64_t *sizes = HL_ARRAY(p->arena, int64_t, rank);
   for (int d = 0; d < rank; d++) {
-    starts[d] = d == 0 ? i : zero_of(b, HL_S32);
+    starts[d] = d == 0 ? i : gather_zero(b, HL_S32);
     sizes[d] = d == 0 ? 1 : updates->shape->dim[d];
   }
   HlInst *row = hl_b_dynamic_slice(b, updates, starts, sizes);
@@ -130,12 +129,9 @@ static HlInst *update_row(HlPass *p, HlBuild *b, const Scatter *s, HlInst *updat
 
 static HlInst *combine(HlPass *p, HlBuild *b, const Scatter *s, int k, HlInst *const *operands) {
   HlComp *combiner = reducer_element(b, hl_to_apply(s->inst), k);
-  HlAttr dims = {.key = HL_A_DIMENSIONS,
-                 .ints = dims_from(hl_b_module(b)->arena, 0, s->window.n)};
+  HlAttr dims = {.key = HL_A_DIMENSIONS, .ints = dims_from(hl_b_module(b)->arena, 0, s->window.n)};
   (void)p;
-  return combiner
-             ? hl_b_op(b, HL_OP_MAP, NULL, 2 * s->n, operands, 1, &dims, 1, &combiner)
-             : NULL;
+  return combiner ? hl_b_op(b, HL_OP_MAP, NULL, 2 * s->n, operands, 1, &dims, 1, &combiner) : NULL;
 }
 
 // State: operands, indices [rows, parts], updates [rows, window...].
@@ -160,7 +156,7 @@ static bool scatter_row(HlPass *p, HlBuild *b, HlInst *i, HlInst **state, void *
   return true;
 }
 
-// --- Which scatters ---------------------------------------------------------------------------------
+// --- Which scatters ------------------------------------------------------------------------------
 
 static bool is_associative(const HlInst *scatter) {
   HlDtype dtype = scatter->operands[0]->shape->dtype;
@@ -184,7 +180,7 @@ static bool is_wanted(HlPass *p, const HlInst *scatter, int64_t rows) {
   return true;
 }
 
-// --- Expansion --------------------------------------------------------------------------------------
+// --- Expansion -----------------------------------------------------------------------------------
 
 static HlInst *arrays(HlBuild *b, const Scatter *s, HlInst *const *of) {
   return s->inst->shape->dtype == HL_TUPLE ? hl_b_tuple(b, s->n, of) : of[0];
@@ -192,16 +188,17 @@ static HlInst *arrays(HlBuild *b, const Scatter *s, HlInst *const *of) {
 
 static HlInst *expand_loop(HlPass *p, HlBuild *b, Scatter *s, int64_t rows, HlI64s lost) {
   HlInst **state = HL_ARRAY(p->arena, HlInst *, 2 * s->n + 1);
-  state[s->n] = flat_indices(p, b, scatter_indices(s->inst), s->index_dim);
+  state[s->n] = gather_flat_indices(p, b, scatter_indices(s->inst), s->index_dim);
   HlI64s window = hl_attr_ints(s->inst, HL_A_UPDATE_WINDOW_DIMS);
   for (int k = 0; k < s->n; k++) {
     state[k] = s->inst->operands[k];
     state[s->n + 1 + k] =
-        flat_update(p, b, scatter_update(s->inst, k), window, dims_sorted(p->arena, lost));
+        gather_flat_update(p, b, scatter_update(s->inst, k), window, dims_sorted(p->arena, lost));
   }
-  if (!counted_loop(p, b, "scatter", rows, 2 * s->n + 1, state, scatter_row, s))
-    return NULL;
-  return arrays(b, s, state);
+  HlInst *loop = counted_loop(p, b, "scatter", rows, 2 * s->n + 1, state, scatter_row, s);
+  for (int k = 0; loop && k < s->n; k++)
+    state[k] = hl_b_element(b, loop, k + 1);
+  return loop ? arrays(b, s, state) : NULL;
 }
 
 static HlInst *expand(HlPass *p, HlBuild *b, HlInst *scatter) {

@@ -39,11 +39,11 @@ static HlInst *simple_scatter(HlPass *p, HlBuild *b, HlInst *scatter, HlI64s win
   HlArena *arena = hl_b_module(b)->arena;
   int n = scatter_n(scatter), rank = scatter->operands[0]->shape->rank;
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, 2 * n + 1);
-  operands[n] = flat_indices(p, b, scatter_indices(scatter),
-                             hl_attr_int(scatter, HL_A_INDEX_VECTOR_DIM));
+  operands[n] = gather_flat_indices(p, b, scatter_indices(scatter),
+                                    hl_attr_int(scatter, HL_A_INDEX_VECTOR_DIM));
   for (int k = 0; k < n; k++) {
     operands[k] = scatter->operands[k];
-    operands[n + 1 + k] = flat_update(p, b, scatter_update(scatter, k), window, inserted);
+    operands[n + 1 + k] = gather_flat_update(p, b, scatter_update(scatter, k), window, inserted);
   }
   HlAttr attrs[] = {
       {.key = HL_A_UPDATE_WINDOW_DIMS, .ints = dims_from(arena, 1, rank)},

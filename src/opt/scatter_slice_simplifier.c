@@ -86,7 +86,8 @@ static HlInst *simplify(HlPass *p, HlBuild *b, HlInst *slice) {
 }
 
 const HlRule scatter_slice_simplifier_rules[] = {
-    {HL_OP_SLICE, simplify, "scatter-slice-simplifier", "slice(scatter(x, i, u)) => scatter(slice(x), i, u)",
+    {HL_OP_SLICE, simplify, "scatter-slice-simplifier",
+     "slice(scatter(x, i, u)) => scatter(slice(x), i, u)",
      "all that is used is a front part, shorter in dimensions of single rows"},
     {0},
 };

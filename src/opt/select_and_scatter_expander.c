@@ -19,8 +19,8 @@ static HlComp *selector(HlPass *p, HlBuild *b, HlInst *sas, int rank) {
   const HlShape *value = hl_shape_scalar(shapes, sas->operands[0]->shape->dtype);
   const HlShape *place = hl_shape_scalar(shapes, HL_S32);
   HlBuild bare = {.cx = b->cx, .comp = b->comp, .loc = b->loc};
-  HlBuild in = hl_b_nested(&bare, hl_arena_printf(p->arena, "%s.reduce_window",
-                                                  hl_called(sas, 0)->name->text));
+  HlBuild in = hl_b_nested(
+      &bare, hl_arena_printf(p->arena, "%s.reduce_window", hl_called(sas, 0)->name->text));
   HlInst **x = HL_ARRAY(p->arena, HlInst *, rank + 1), **y = HL_ARRAY(p->arena, HlInst *, rank + 1);
   for (int k = 0; k <= rank; k++)
     x[k] = hl_b_parameter(&in, k == 0 ? value : place, k == 0 ? "operand_lhs" : "iota_lhs");
@@ -61,7 +61,7 @@ static HlInst *selected_places(HlPass *p, HlBuild *b, HlInst *sas, int rank) {
   HlInst **parts = HL_ARRAY(p->arena, HlInst *, rank);
   const int64_t last = rank;
   for (int d = 0; d < rank; d++)
-    parts[d] = with_ones_at(p, b, hl_b_element(b, found, d + 1), (HlI64s){&last, 1});
+    parts[d] = dims_with_ones(p, b, hl_b_element(b, found, d + 1), (HlI64s){&last, 1});
   return hl_b_concatenate(b, rank, parts, rank);
 }
 

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "opt/effects.h"
 #include "opt/inline.h"
 
 bool pass_simplify_conditional(HlPass *p);
@@ -318,7 +319,7 @@ static int known_branch(const HlInst *cond) {
 }
 
 static bool remove_conditional(HlPass *p, HlInst *cond) {
-  if (hl_has_control(cond) || !hl_is_pure(cond))
+  if (hl_has_control(cond))
     return false;
   const int known = known_branch(cond);
   if (known >= 0)
@@ -350,13 +351,16 @@ static HlInst **find_conditionals(HlPass *p, int *n) {
 
 bool pass_simplify_conditional(HlPass *p) {
   int n;
+  const bool *effects = effects_find(p);
   HlInst **conds = find_conditionals(p, &n);
   for (int k = 0; k < n; k++) {
     HlMark mark = hl_arena_mark(p->arena);
+    const bool has_effects = effects_has(effects, conds[k]);
     merge_results(p, conds[k]);
     drop_results(p, conds[k]);
     drop_all_results(p, conds[k]);
-    remove_conditional(p, conds[k]);
+    if (!has_effects)
+      remove_conditional(p, conds[k]);
     hl_arena_release(p->arena, mark);
   }
   for (int k = 0; k < n; k++)

@@ -26,8 +26,8 @@ static HlComp *stable_comparator(HlPass *p, HlBuild *b, const HlInst *sort, int 
   HlBuild in = hl_b_nested(&bare, hl_arena_printf(p->arena, "%s.stable", less->name->text));
   HlInst **x = HL_ARRAY(p->arena, HlInst *, 2 * n), **turned = HL_ARRAY(p->arena, HlInst *, 2 * n);
   for (int k = 0; k < 2 * n; k++) {
-    const HlShape *shape = k < less->n_params ? less->params[k]->shape
-                                              : hl_shape_scalar(p->m->shapes, HL_S32);
+    const HlShape *shape =
+        k < less->n_params ? less->params[k]->shape : hl_shape_scalar(p->m->shapes, HL_S32);
     x[k] = hl_b_parameter(&in, shape, NULL);
   }
   for (int k = 0; k < 2 * n; k++)
@@ -52,15 +52,13 @@ static HlInst *expand(HlPass *p, HlBuild *b, HlInst *sort) {
     operands[k] = sort->operands[k];
   if (count < 0) {
     HlAttr along = {.key = HL_A_IOTA_DIMENSION, .i = hl_dim(sort)};
-    const HlShape *shape =
-        hl_shape_with_dtype(p->m->shapes, sort->operands[0]->shape, HL_S32);
+    const HlShape *shape = hl_shape_with_dtype(p->m->shapes, sort->operands[0]->shape, HL_S32);
     count = n;
     operands[n++] = hl_b_op(b, HL_OP_IOTA, shape, 0, NULL, 1, &along, 0, NULL);
   }
   HlComp *less = stable_comparator(p, b, sort, n, count);
   HlAttr attr = {.key = HL_A_DIMENSION, .i = hl_dim(sort)};
-  HlInst *out =
-      less ? hl_b_op(b, HL_OP_SORT, NULL, n, operands, 1, &attr, 1, &less) : NULL;
+  HlInst *out = less ? hl_b_op(b, HL_OP_SORT, NULL, n, operands, 1, &attr, 1, &less) : NULL;
   if (n == n_old || !out)
     return out;
   HlInst **parts = HL_ARRAY(p->arena, HlInst *, n_old);

@@ -1,8 +1,9 @@
-// opt/sub_byte_size.c: says in layouts that elements narrower than a byte are packed, or takes it away.
+// opt/sub_byte_size.c: says in layouts that elements narrower than a byte are packed, or takes it
+// away.
 //
-// sub-byte-size-setter gives every array of a 2- or 4-bit type the width E(2) or E(4) in its layout, and
-// takes it from all others; sub-byte-size-removal takes it from all. Shapes on both sides of calls,
-// loops and tuples must agree, so a module changes as a whole: that is one rewrite.
+// sub-byte-size-setter gives every array of a 2- or 4-bit type the width E(2) or E(4) in its
+// layout, and takes it from all others; sub-byte-size-removal takes it from all. Shapes on both
+// sides of calls, loops and tuples must agree, so a module changes as a whole: that is one rewrite.
 //
 //   x = s4[8]{0} parameter(0)   =>   x = s4[8]{0:E(4)} parameter(0)
 

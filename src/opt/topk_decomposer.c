@@ -13,8 +13,8 @@ static HlComp *comparator(HlBuild *b, HlDtype dtype, bool largest) {
   HlInst *y = hl_b_parameter(&in, hl_shape_scalar(shapes, dtype), "p.0.rhs");
   HlInst *px = hl_b_parameter(&in, hl_shape_scalar(shapes, HL_S32), "p.1.lhs");
   HlInst *py = hl_b_parameter(&in, hl_shape_scalar(shapes, HL_S32), "p.1.rhs");
-  HlInst *before = hl_b_compare_total(
-      &in, largest ? HL_WORD_direction_GT : HL_WORD_direction_LT, x, y);
+  HlInst *before =
+      hl_b_compare_total(&in, largest ? HL_WORD_direction_GT : HL_WORD_direction_LT, x, y);
   if (!px || !py || !before)
     return NULL;
   hl_set_root(in.comp, before);
@@ -33,16 +33,16 @@ static HlInst *decompose(HlBuild *b, HlInst *topk, HlComp *before) {
   HlInst *sort = hl_b_op(b, HL_OP_SORT, NULL, 2, both, 2, attrs, 1, &before);
   HlInst *parts[2];
   for (int k = 0; sort && k < 2; k++)
-    parts[k] = hl_b_slice_dim(b, hl_b_element(b, sort, k), last, 0,
-                              topk->shape->element[k]->dim[last]);
+    parts[k] =
+        hl_b_slice_dim(b, hl_b_element(b, sort, k), last, 0, topk->shape->element[k]->dim[last]);
   return sort ? hl_b_tuple(b, 2, parts) : NULL;
 }
 
 static HlInst *decompose_topk(HlPass *p, HlBuild *b, HlInst *topk) {
   (void)p;
-  return decompose(b, topk,
-                   comparator(b, topk->operands[0]->shape->dtype,
-                              hl_attr_int(topk, HL_A_LARGEST) != 0));
+  return decompose(
+      b, topk,
+      comparator(b, topk->operands[0]->shape->dtype, hl_attr_int(topk, HL_A_LARGEST) != 0));
 }
 
 // Calls whose comparator takes values and places, as it would in the sort.

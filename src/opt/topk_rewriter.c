@@ -8,7 +8,7 @@
 // and reshaped before it where that is not so, and what it returns likewise after it.
 #include "opt/dots.h"
 
-// --- Comparators ------------------------------------------------------------------------------------
+// --- Comparators ---------------------------------------------------------------------------------
 
 static bool is_int_constant(const HlInst *inst, int64_t value) {
   while (inst->op == HL_OP_CONVERT)
@@ -37,8 +37,8 @@ static bool is_turned(const HlInst *inst, const HlInst *bits, const HlInst *valu
 static bool orders_as_parameter(const HlInst *inst, int k) {
   if (inst->op == HL_OP_PARAMETER) {
     HlDtype dtype = inst->shape->dtype;
-    return hl_parameter_number(inst) == k && (dtype == HL_F32 || dtype == HL_BF16 ||
-                                              dtype == HL_S32 || dtype == HL_U32);
+    return hl_parameter_number(inst) == k &&
+           (dtype == HL_F32 || dtype == HL_BF16 || dtype == HL_S32 || dtype == HL_U32);
   }
   if (inst->op != HL_OP_SELECT)
     return false;
@@ -57,12 +57,11 @@ static bool orders_as_parameter(const HlInst *inst, int k) {
 
 static bool is_greater_than(const HlComp *comp) {
   const HlInst *root = comp->root;
-  return root->op == HL_OP_COMPARE &&
-         hl_attr_int(root, HL_A_DIRECTION) == HL_WORD_direction_GT &&
+  return root->op == HL_OP_COMPARE && hl_attr_int(root, HL_A_DIRECTION) == HL_WORD_direction_GT &&
          orders_as_parameter(root->operands[0], 0) && orders_as_parameter(root->operands[1], 1);
 }
 
-// --- Sorts of which the first k are taken -----------------------------------------------------------
+// --- Sorts of which the first k are taken --------------------------------------------------------
 
 static bool counts_along(const HlInst *iota, int64_t dim) {
   if (iota->op == HL_OP_IOTA)
@@ -128,7 +127,7 @@ static int64_t find_k(const HlInst *sort) {
   return k;
 }
 
-// --- The call ---------------------------------------------------------------------------------------
+// --- The call ------------------------------------------------------------------------------------
 
 // Swaps the sorted dimension with the last one; its own inverse.
 static HlI64s sorted_last(HlPass *p, const HlInst *sort) {
@@ -203,6 +202,7 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *slice) {
 
 const HlRule topk_rewriter_rules[] = {
     {HL_OP_SLICE, rewrite, "topk-rewriter", "slice(sort(x, iota), [0:k]) => custom-call(x) TopK",
-     "descending; every use takes the first k along the sorted dimension and all of the others; f32"},
+     "descending; every use takes the first k along the sorted dimension and all of the others; "
+     "f32"},
     {0},
 };

@@ -8,8 +8,7 @@
 static bool is_long_topk(const HlInst *call, int64_t limit, int64_t *k) {
   if (call->n_operands != 1 || call->n_calls != 1 || !all_static(call) ||
       !hl_str_is(hl_str(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET)), "TopK") ||
-      call->shape->dtype != HL_TUPLE || call->shape->rank != 2 ||
-      hl_called(call, 0)->n_params != 4)
+      call->shape->dtype != HL_TUPLE || call->shape->rank != 2 || hl_called(call, 0)->n_params != 4)
     return false;
   const HlShape *x = call->operands[0]->shape;
   *k = call->shape->element[0]->dim[call->shape->element[0]->rank - 1];
@@ -21,8 +20,7 @@ static HlInst *topk_of_rows(HlPass *p, HlBuild *b, const HlInst *call, HlInst *r
   const int64_t dim[] = {rows->shape->dim[0], k};
   const HlShape *parts[] = {hl_shape_array(p->m->shapes, rows->shape->dtype, 2, dim),
                             hl_shape_array(p->m->shapes, HL_S32, 2, dim)};
-  HlInst *copy =
-      hl_inst_copy(b->comp, call, hl_shape_tuple(p->m->shapes, 2, parts), 1, &rows);
+  HlInst *copy = hl_inst_copy(b->comp, call, hl_shape_tuple(p->m->shapes, 2, parts), 1, &rows);
   hl_remove_attr(copy, HL_A_OPERAND_LAYOUT_CONSTRAINTS);
   return copy;
 }
@@ -33,8 +31,7 @@ static HlInst *split(HlPass *p, HlBuild *b, HlInst *call) {
     return NULL;
   const int64_t n = call->operands[0]->shape->dim[0] / limit, flat = n * k;
   const int64_t rows[] = {n, limit}, best[] = {n, k};
-  HlInst *top =
-      topk_of_rows(p, b, call, hl_b_reshape(b, call->operands[0], 2, rows), k);
+  HlInst *top = topk_of_rows(p, b, call, hl_b_reshape(b, call->operands[0], 2, rows), k);
   HlInst *part = hl_b_iota(b, HL_S32, 2, best, 0);
   HlInst *start = hl_b_binary(b, HL_OP_MULTIPLY, part, hl_b_like_int(b, part, limit));
   HlInst *place = hl_b_binary(b, HL_OP_ADD, hl_b_element(b, top, 1), start);

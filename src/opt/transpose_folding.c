@@ -36,7 +36,8 @@ static HlInst *fold(HlPass *p, HlBuild *b, HlInst *dot) {
 }
 
 const HlRule transpose_folding_rules[] = {
-    {HL_OP_DOT, fold, "transpose-folding", "dot(transpose(x), y) => dot(x, y) over the other dimension",
+    {HL_OP_DOT, fold, "transpose-folding",
+     "dot(transpose(x), y) => dot(x, y) over the other dimension",
      "the transpose keeps the batch dimensions in place; either side"},
     {0},
 };

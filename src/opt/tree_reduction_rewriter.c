@@ -36,10 +36,10 @@ static HlInst *split(HlPass *p, HlBuild *b, HlInst *reduce) {
   if (reduce->n_operands != 2 || reduce->shape->dtype == HL_TUPLE || !is_long(reduce, size) ||
       !all_static(reduce) || hl_shape_elements(reduce->operands[0]->shape) == 0)
     return NULL;
-  if (!may_repeat_init(hl_to_apply(reduce), reduce->operands[1]))
+  if (!reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   HlInst *x = reduce->operands[0];
-  HlWindowDim *window = unit_window(p->arena, x->shape->rank);
+  HlWindowDim *window = window_units(p->arena, x->shape->rank);
   HlI64s dims = hl_dims(reduce);
   for (int k = 0; k < dims.n; k++)
     window[dims.at[k]] = windows_over(x->shape->dim[dims.at[k]], size);

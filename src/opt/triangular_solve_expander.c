@@ -1,15 +1,14 @@
 // opt/triangular_solve_expander.c: solving with a triangular matrix as products of matrices.
 //
-// triangular_solve_expander. The op becomes a call. The blocks on the diagonal, of at most 128 rows, are
-// inverted all at once by a loop that makes one row a turn; then, block by block,
+// triangular_solve_expander. The op becomes a call. The blocks on the diagonal, of at most 128
+// rows, are inverted all at once by a loop that makes one row a turn; then, block by block,
 //
 //   X[j] = inverse(A[j, j]) (B[j] - A[j, done] X[done])
 //
-// from the first block down or from the last one up, as the triangle asks. Many small systems are solved row by
-// row instead, written out.
+// from the first block down or from the last one up, as the triangle asks. Many small systems are
+// solved row by row instead, written out.
 
 #include "hilo/edit.h"
-#include "opt/gathers.h"
 #include "opt/matrices.h"
 
 extern const HlRule triangular_solve_expander_rules[];
@@ -85,10 +84,12 @@ static HlInst *solve_rows(const Solve *s, HlInst *a, HlInst *x) {
   return x;
 }
 
-// --- Inverses of the diagonal blocks ----------------------------------------------------------------
+// --- Inverses of the diagonal blocks
+// ----------------------------------------------------------------
 
 // The block at `first`, of `size` rows, filled up to `full` with ones on the diagonal.
-static HlInst *diagonal_block(const Solve *s, HlInst *a, int64_t first, int64_t size, int64_t full) {
+static HlInst *diagonal_block(const Solve *s, HlInst *a, int64_t first, int64_t size,
+                              int64_t full) {
   HlPass *p = s->p;
   HlBuild *b = s->b;
   HlInst *block = mat_slice(p, b, a, first, first, first + size, first + size);
@@ -99,7 +100,8 @@ static HlInst *diagonal_block(const Solve *s, HlInst *a, int64_t first, int64_t 
   high[rank - 2] = high[rank - 1] = full - size;
   HlInst *padded = hl_b_pad(b, block, hl_b_scalar(b, a->shape->dtype, 0), low, high, NULL);
   HlInst *rows = mat_row_numbers(b, padded);
-  HlInst *is_old = padded ? hl_b_compare(b, HL_WORD_direction_LT, rows, hl_b_like_int(b, rows, size)) : NULL;
+  HlInst *is_old =
+      padded ? hl_b_compare(b, HL_WORD_direction_LT, rows, hl_b_like_int(b, rows, size)) : NULL;
   return hl_b_select(b, is_old, padded, padded ? mat_identity_like(p, b, padded) : NULL);
 }
 
@@ -128,8 +130,7 @@ typedef struct Invert {
 static bool invert_row(HlPass *p, HlBuild *b, HlInst *i, HlInst **state, void *user) {
   const Invert *invert = user;
   HlInst *next = hl_b_binary(b, HL_OP_ADD, i, number(b, 1));
-  HlInst *j =
-      invert->lower ? next : hl_b_binary(b, HL_OP_SUBTRACT, number(b, invert->n - 1), next);
+  HlInst *j = invert->lower ? next : hl_b_binary(b, HL_OP_SUBTRACT, number(b, invert->n - 1), next);
   HlInst *zero = number(b, 0);
   HlInst *row = mat_at(p, b, state[1], j, zero, 1, invert->n);
   HlInst *update = hl_b_unary(b, HL_OP_NEGATE, mat_dot(p, b, row, false, state[0], false));
@@ -137,7 +138,8 @@ static bool invert_row(HlPass *p, HlBuild *b, HlInst *i, HlInst **state, void *u
   return state[0];
 }
 
-// Rows that are not done yet stand as rows of minus one, so that a row's own one comes out by itself.
+// Rows that are not done yet stand as rows of minus one, so that a row's own one comes out by
+// itself.
 static HlInst *invert_blocks(const Solve *s, HlInst *blocks) {
   HlPass *p = s->p;
   HlBuild *b = s->b;
@@ -153,7 +155,7 @@ static HlInst *invert_blocks(const Solve *s, HlInst *blocks) {
   HlInst *one = hl_b_full(b, blocks->shape->dtype, 3, one_dim, 1);
   HlInst *state[] = {mat_update(p, b, minus, one, number(b, first), number(b, first)), scaled};
   Invert invert = {n, s->lower};
-  if (!state[0] || !scaled || !counted_loop(p, b, "invert", n - 1, 2, state, invert_row, &invert))
+  if (!state[0] || !scaled || !mat_loop(p, b, "invert", n - 1, 2, state, invert_row, &invert))
     return NULL;
   return hl_b_binary(b, HL_OP_DIVIDE, state[0], mat_by_row(p, b, diagonal, blocks));
 }
@@ -201,8 +203,8 @@ static HlInst *solve_blocks(const Solve *s, HlInst *a, HlInst *rhs) {
     HlInst *inverse = inverse_of(s, inverses, a, j, count, end - first);
     HlInst *rest = row_of(s, rhs, first, end);
     if (i > 0) {
-      HlInst *by = backwards ? block_ties(s, a, first, end, end, n)
-                             : block_ties(s, a, first, end, 0, first);
+      HlInst *by =
+          backwards ? block_ties(s, a, first, end, end, n) : block_ties(s, a, first, end, 0, first);
       rest = hl_b_binary(b, HL_OP_SUBTRACT, rest, tied(s, by, x));
     }
     HlInst *found = tied(s, inverse, rest);
@@ -232,9 +234,9 @@ static HlInst *only_triangle(const Solve *s, HlInst *a) {
 static HlInst *solve(const Solve *s, HlInst *a, HlInst *rhs) {
   int64_t n = mat_rows(a), batch = hl_shape_elements(a->shape) / (n * n);
   if (n == 1)
-    return s->unit ? rhs
-                   : hl_b_binary(s->b, HL_OP_DIVIDE, rhs,
-                                 mat_stretch(s->p, s->b, conj_of(s, a), rhs));
+    return s->unit
+               ? rhs
+               : hl_b_binary(s->b, HL_OP_DIVIDE, rhs, mat_stretch(s->p, s->b, conj_of(s, a), rhs));
   if (batch > BLOCK / 16 && n < BLOCK / 4)
     return solve_rows(s, a, rhs);
   return solve_blocks(s, only_triangle(s, a), rhs);

@@ -9,6 +9,8 @@
 //   dead-slot        slots that neither condition nor side effects nor what follows the loop need
 //   constant-slot    slots that start with a constant and get the same constant each turn
 //   constant-scalar  a scalar slot passed through from a constant: readers get the constant
+//   compare          (by option) a comparison of the loop's counter with a constant that every turn
+//                    decides alike
 //   trip-count-0/1   while(init) => init;  while(init) => body(init)
 //   counter          slots that grow by constants: x = x0 + turns * c
 //
@@ -355,6 +357,44 @@ static bool drop_constant(HlPass *p, HlInst *loop) {
   return s.n_new > 0 && s.n_new < s.n && rebuild(&s, "constant-slot", open_constant, NULL);
 }
 
+// --- compare ------------------------------------------------------------------------------------
+
+// What counter < bound (or >) is in every turn: 1 or 0; -1: now this, now that.
+static int always(const LoopCounter *counter, int64_t direction, int64_t bound) {
+  const int64_t least = counter->init;
+  const int64_t most = counter->init + (counter->turns - 1) * counter->step;
+  if (direction == HL_WORD_direction_LT)
+    return most < bound ? 1 : least >= bound ? 0 : -1;
+  if (direction == HL_WORD_direction_GT)
+    return least > bound ? 1 : most <= bound ? 0 : -1;
+  return -1;
+}
+
+static bool decide_compares(HlPass *p, HlInst *loop) {
+  LoopCounter counter;
+  if (!hl_pass_flag(p, "simplify_compare_instrs") || !loop_counter(p, loop, &counter) ||
+      counter.turns < 1)
+    return false;
+  bool changed = false;
+  int n;
+  HlInst **insts = hl_pass_insts(p, hl_while_body(loop), &n);
+  for (int k = 0; k < n; k++) {
+    HlInst *inst = insts[k];
+    int64_t bound;
+    if (!hl_alive(inst) || inst->op != HL_OP_COMPARE ||
+        loop_slot_of(inst->operands[0]) != counter.slot ||
+        !loop_constant_int(inst->operands[1], &bound))
+      continue;
+    int value = always(&counter, hl_attr_int(inst, HL_A_DIRECTION), bound);
+    if (value < 0)
+      continue;
+    HlBuild b;
+    hl_begin(p, "compare", inst, &b);
+    changed |= hl_commit(p, hl_b_scalar_int(&b, HL_PRED, value));
+  }
+  return changed;
+}
+
 // --- constant-scalar ----------------------------------------------------------------------------
 
 static void use_constant(const LoopElements *elements, HlComp *comp, int slot,
@@ -529,7 +569,8 @@ static bool merge_counters(HlPass *p, HlInst *loop) {
 static void simplify_loop(HlPass *p, HlInst *loop) {
   if (!loop_is_plain(loop) || !loop_owns_comps(loop))
     return;
-  if (merge_repeated(p, loop) || flatten(p, loop) || drop_dead(p, loop) || drop_constant(p, loop))
+  if (merge_repeated(p, loop) || flatten(p, loop) || drop_dead(p, loop) || drop_constant(p, loop) ||
+      decide_compares(p, loop))
     return;
   static const HlOp transfers[] = {HL_OP_SEND, HL_OP_SEND_DONE, HL_OP_RECV, HL_OP_RECV_DONE};
   if (loop_calls_any(p, hl_while_body(loop), transfers, HL_COUNT_OF(transfers)) ||

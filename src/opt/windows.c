@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-HlWindowDim *unit_window(HlArena *arena, int rank) {
+HlWindowDim *window_units(HlArena *arena, int rank) {
   HlWindowDim *window = HL_ARRAY(arena, HlWindowDim, rank + 1);
   for (int d = 0; d < rank; d++)
     window[d] = (HlWindowDim){.size = 1, .stride = 1, .lhs_dilate = 1, .rhs_dilate = 1};
   return window;
 }
 
-bool is_unit_window(const HlWindowDim *dim) {
+bool window_is_unit(const HlWindowDim *dim) {
   return dim->size == 1 && dim->stride == 1 && dim->pad_low == 0 && dim->pad_high == 0 &&
          dim->lhs_dilate == 1 && dim->rhs_dilate == 1;
 }
@@ -31,7 +31,7 @@ HlInst *window_reduce(HlPass *p, HlBuild *b, int n, HlInst *const *x, HlInst *co
   return hl_b_op(b, HL_OP_REDUCE_WINDOW, NULL, 2 * n, operands, 1, &attr, 1, &combine);
 }
 
-HlInst *result_of(HlBuild *b, HlInst *inst, int k) {
+HlInst *window_result(HlBuild *b, HlInst *inst, int k) {
   if (!inst)
     return NULL;
   return inst->shape->dtype == HL_TUPLE ? hl_b_element(b, inst, k) : inst;

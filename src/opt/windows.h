@@ -5,15 +5,15 @@
 #include "opt/gathers.h"
 
 // Windows of size 1 everywhere, to be changed; in the arena.
-HlWindowDim *unit_window(HlArena *arena, int rank);
-bool is_unit_window(const HlWindowDim *dim);
+HlWindowDim *window_units(HlArena *arena, int rank);
+bool window_is_unit(const HlWindowDim *dim);
 // reduce-window of n arrays, the window copied.
 HlInst *window_reduce(HlPass *p, HlBuild *b, int n, HlInst *const *x, HlInst *const *init,
                       const HlWindowDim *window, HlComp *combine);
 // Element k of what an op with one or several results returns.
-HlInst *result_of(HlBuild *b, HlInst *inst, int k);
+HlInst *window_result(HlBuild *b, HlInst *inst, int k);
 
 // The rules of reduce-window-resizer, which reduce-window-rewriter tries, too.
-HlRuleFn resize_window;
+HlRuleFn window_resize;
 
 #endif

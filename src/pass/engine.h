@@ -38,9 +38,13 @@ struct HlEngine {
   bool failed;           // a pass broke a rule of the engine
   bool broken;           // the result that `break_rule` asks for has been made wrong
   HlModule *m;
+  bool ops_known;              // has_op holds since nothing has changed
+  bool has_op[HL_OP_COUNT];    // which ops the module has outside fusion bodies
   Building building;
 };
 
+// walk.c: whether the module, outside fusion bodies, has an instruction of some rule's op.
+bool pass_has_ops(HlEngine *engine, const HlRule *rules);
 // rewrite.c: ends the newest change in place.
 void pass_close_change(HlEngine *engine);
 

@@ -128,6 +128,7 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
   if (e->options.dry)
     return false;
   p->changed = true;
+  e->ops_known = false;
   return true;
 }
 

@@ -52,6 +52,18 @@ static bool verify_after(HlEngine *e, const char *pass) {
   return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "the module is invalid after pass %s", pass);
 }
 
+// Whether callees already come before callers, which sorting would see to.
+static bool is_sorted(HlArena *arena, const HlModule *m) {
+  uint32_t *place = HL_ARRAY(arena, uint32_t, m->next_comp_id + 1), n = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    place[comp->id] = n++;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlCall *call = comp->first_call; call; call = call->next)
+      if (place[call->caller->comp->id] <= place[comp->id])
+        return false;
+  return true;
+}
+
 static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
   HlArena *arena = hl_arena_new();
   *p = (HlPass){.cx = e->cx,
@@ -64,10 +76,11 @@ static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
   int64_t n_errors = hl_cx_n_errors(e->cx);
   bool ok = item->pass->run ? item->pass->run(p) : hl_run_rules(p, item->pass->rules, 1);
   pass_close_change(e);
+  ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;
+  ok = ok && (!p->changed || is_sorted(arena, e->m) || hl_sort_comps(e->cx, e->m));
   hl_arena_free(arena);
   p->arena = NULL;
-  ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;
-  return ok && (!p->changed || hl_sort_comps(e->cx, e->m));
+  return ok;
 }
 
 static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
@@ -179,6 +192,7 @@ static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *it
 
 bool hl_engine_run(HlEngine *e, HlModule *m, const char *pipeline) {
   e->m = m;
+  e->ops_known = false;
   const HlEngineOptions *options = &e->options;
   const HlPipelineItem *all =
       hl_pipeline_parse(e->cx, e->arena, options->passes, options->pipelines, pipeline);

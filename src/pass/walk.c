@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "hilo/pass.h"
+#include "pass/engine.h"
 
 bool hl_alive(const HlInst *inst) {
   const HlComp *comp = inst->comp;
@@ -80,7 +80,27 @@ static bool walk_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
   return changed;
 }
 
+static void note_ops(HlEngine *e) {
+  memset(e->has_op, 0, sizeof e->has_op);
+  for (const HlComp *comp = e->m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->is_fusion ? NULL : comp->first; inst; inst = inst->next)
+      e->has_op[inst->op] = true;
+  e->ops_known = true;
+}
+
+// Most passes with rules look for ops that the module does not have: they should cost nothing.
+bool pass_has_ops(HlEngine *e, const HlRule *rules) {
+  if (!e->ops_known)
+    note_ops(e);
+  for (const HlRule *rule = rules; rule->name; rule++)
+    if (rule->op == HL_OP_COUNT || e->has_op[rule->op])
+      return true;
+  return false;
+}
+
 bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
+  if (!pass_has_ops(p->engine, rules))
+    return true;
   const RuleIndex *index = index_rules(p, rules);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);

@@ -1,0 +1,230 @@
+// opt/horizontal_fusion.c
+//
+// horizontal_loop_fusion: small kernels that do not depend on each other, and whose results go to the same place,
+// become one kernel: the results are laid end to end, and each is a slice.
+//
+//   a = f32[4] fusion(x), kind=kLoop        h = (f32[4], f32[6]) fusion(x, y), kind=kInput, calls={
+//   b = f32[6] fusion(y), kind=kLoop   =>     c = concatenate(.., ..)
+//   t = tuple(a, b)                           ROOT tuple(slice(c), slice(c)) }
+//
+// horizontal_input_fusion: the same for reductions of equal shapes; they become results of one fusion.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "opt/gpu_fusible.h"
+#include "opt/passes.h"
+
+// --- Candidates ---------------------------------------------------------------------------------
+
+enum {
+  MAX_ELEMENTS = 128 * 2048,   // beyond that a kernel keeps the machine busy alone
+  MAX_INSTRUCTIONS = 30,
+  MAX_TOGETHER = 32,
+  MAX_OPERANDS = 64
+};
+
+static bool has_only_user(const HlInst *inst, const HlInst *user) {
+  return inst->first_use && !fusion_duplicates(inst, user) && inst != inst->comp->root;
+}
+
+static bool is_small_loop(const HlInst *inst, const HlInst *user) {
+  if (hl_has_control(inst) || !has_only_user(inst, user) || !hl_shape_is_array(inst->shape) ||
+      hl_shape_elements(inst->shape) > MAX_ELEMENTS || inst->n_operands > MAX_OPERANDS ||
+      (inst->shape->layout && !hl_layout_is_default(inst->shape->layout)))
+    return false;
+  if (inst->op != HL_OP_FUSION)
+    return inst->n_operands > 0 && fusion_is_elementwise(inst) && inst->op != HL_OP_COPY;
+  const HlInst *root = fusion_body(inst)->root;
+  return fusion_kind(inst) == HL_WORD_fusion_kind_LOOP && root->op != HL_OP_TUPLE &&
+         root->op != HL_OP_DYNAMIC_UPDATE_SLICE && root->op != HL_OP_PARAMETER &&
+         fusion_body(inst)->n_insts <= MAX_INSTRUCTIONS;
+}
+
+static bool is_reduction(const HlInst *inst, const HlInst *user) {
+  return inst->op == HL_OP_FUSION && !hl_has_control(inst) && has_only_user(inst, user) &&
+         gpu_emitter(inst) == GPU_REDUCTION && !hl_shape_is_tuple(inst->shape);
+}
+
+typedef bool IsCandidate(const HlInst *inst, const HlInst *user);
+
+typedef struct Group {
+  HlPass *p;
+  HlInst *user;
+  HlInst **at;
+  int n;
+  FusionReach reach;
+} Group;
+
+static int by_type_and_size(const void *a, const void *b) {
+  const HlInst *x = *(HlInst *const *)a, *y = *(HlInst *const *)b;
+  if (x->shape->dtype != y->shape->dtype)
+    return x->shape->dtype < y->shape->dtype ? -1 : 1;
+  uint32_t of_x = x->op == HL_OP_FUSION ? fusion_body(x)->n_insts : 1;
+  uint32_t of_y = y->op == HL_OP_FUSION ? fusion_body(y)->n_insts : 1;
+  if (of_x != of_y)
+    return of_x < of_y ? -1 : 1;
+  return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void find_candidates(Group *group, IsCandidate *is_candidate) {
+  HlInst *user = group->user;
+  group->at = HL_ARRAY(group->p->arena, HlInst *, user->n_operands + 1);
+  group->n = 0;
+  for (uint32_t k = 0; k < user->n_operands; k++) {
+    HlInst *inst = user->operands[k];
+    if (is_candidate(inst, user) && inst->last_use->number == (int)k)
+      group->at[group->n++] = inst;
+  }
+  qsort(group->at, (size_t)group->n, sizeof *group->at, by_type_and_size);
+}
+
+// --- Loops --------------------------------------------------------------------------------------
+
+static HlInst *as_fusion(Group *group, HlInst *inst) {
+  if (inst->op == HL_OP_FUSION)
+    return inst;
+  return fusion_wrap(group->p->arena, inst, HL_WORD_fusion_kind_LOOP, "fusion",
+                     "fused_computation");
+}
+
+static HlInst *flatten(HlBuild *b, HlInst *inst) {
+  int64_t n = hl_shape_elements(inst->shape);
+  return hl_b_reshape(b, inst, 1, &n);
+}
+
+// Lays the results of a fusion of several end to end, and makes each a slice.
+static bool put_end_to_end(Group *group, HlComp *body, HlInst *const *results, int n,
+                           HlInst **slices) {
+  HlBuild b = {.cx = group->p->cx, .comp = body};
+  HlInst **flat = HL_ARRAY(group->p->arena, HlInst *, n);
+  for (int k = 0; k < n; k++)
+    flat[k] = flatten(&b, results[k]);
+  HlInst *joined = hl_b_concatenate(&b, n, flat, 0);
+  int64_t at = 0;
+  for (int k = 0; k < n; k++) {
+    int64_t size = hl_shape_elements(results[k]->shape);
+    slices[k] = hl_b_slice_dim(&b, joined, 0, at, at + size);
+    at += size;
+    if (!slices[k])
+      return false;
+  }
+  return true;
+}
+
+// One fusion for the candidates from `first` on; each is replaced by its slice.
+static bool fuse_loops(Group *group, int first, int n) {
+  HlArena *arena = group->p->arena;
+  HlModule *m = group->p->m;
+  HlInst *fusion = as_fusion(group, group->at[first]);
+  HlInst **old = HL_ARRAY(arena, HlInst *, n), **results = HL_ARRAY(arena, HlInst *, n);
+  HlInst **slices = HL_ARRAY(arena, HlInst *, n);
+  old[0] = fusion;
+  results[0] = fusion_body(fusion)->root;
+  for (int k = 1; k < n; k++) {
+    old[k] = group->at[first + k];
+    results[k] = fusion_take_in(arena, fusion, old[k]);
+  }
+  HlComp *body = fusion_body(fusion);
+  if (!put_end_to_end(group, body, results, n, slices))
+    return false;
+  HlBuild inner = {.cx = group->p->cx, .comp = body};
+  hl_set_root(body, hl_b_tuple(&inner, n, slices));
+  const HlSym *name = hl_fresh_name(m, "horizontal_fusion");
+  HlInst *joined = hl_inst_new(fusion->comp, HL_OP_FUSION, body->root->shape, name,
+                               (int)fusion->n_operands, fusion->operands);
+  hl_copy_attrs(joined, fusion);
+  hl_set_int(joined, HL_A_KIND, HL_WORD_fusion_kind_INPUT);
+  hl_set_calls(joined, 1, &body);
+  fusion_name_params(joined);
+  for (int k = 0; k < n; k++) {
+    HlBuild b = {.cx = group->p->cx, .comp = fusion->comp, .metadata = hl_metadata(old[k])};
+    HlInst *part = hl_b_element(&b, joined, k);
+    HlAttr none = {0};
+    HlInst *by = old[k]->shape->rank == 1
+                     ? part
+                     : hl_b_op(&b, HL_OP_BITCAST, old[k]->shape, 1, &part, 0, &none, 0, NULL);
+    if (!by)
+      return false;
+    hl_replace_uses(old[k], by);
+    fusion_erase(old[k]);
+  }
+  return true;
+}
+
+static bool goes_with(Group *group, int first, int k) {
+  const HlInst *a = group->at[first], *b = group->at[k];
+  if (a->shape->dtype != b->shape->dtype)
+    return false;
+  for (int j = first; j < k; j++)
+    if (fusion_reaches(&group->reach, group->at[j], b, false) ||
+        fusion_reaches(&group->reach, b, group->at[j], false))
+      return false;
+  return true;
+}
+
+static bool fuse_all_loops(Group *group) {
+  for (int first = 0; first + 1 < group->n;) {
+    int n = 1;
+    int64_t operands = group->at[first]->n_operands;
+    while (first + n < group->n && n < MAX_TOGETHER && goes_with(group, first, first + n) &&
+           operands + group->at[first + n]->n_operands + n + 1 <= MAX_OPERANDS)
+      operands += group->at[first + n++]->n_operands;
+    if (n > 1 && hl_change(group->p, "loops", group->at[first], group->at[first + 1]) &&
+        !fuse_loops(group, first, n))
+      return false;
+    first += n;
+  }
+  return true;
+}
+
+// --- Reductions ---------------------------------------------------------------------------------
+
+static void fuse_all_reductions(Group *group) {
+  for (int first = 0; first < group->n; first++)
+    for (int k = first + 1; group->at[first] && k < group->n; k++) {
+      HlInst *a = group->at[first], *b = group->at[k];
+      if (!b || !gpu_share_threads(a, b) || !gpu_fits(a, gpu_needs(a), b, gpu_needs(b), true) ||
+          fusion_reaches(&group->reach, a, b, false) ||
+          fusion_reaches(&group->reach, b, a, false) || !hl_change(group->p, "reductions", a, b))
+        continue;
+      group->at[first] = fusion_add_result(group->p->arena, a, b);
+      fusion_name_params(group->at[first]);
+      group->at[k] = NULL;
+    }
+}
+
+// --- Passes -------------------------------------------------------------------------------------
+
+static bool run(HlPass *p, IsCandidate *is_candidate, bool of_loops) {
+  int n_comps;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
+  Group group = {.p = p, .reach = {.arena = p->arena}};
+  bool ok = true;
+  for (int c = 0; ok && c < n_comps; c++) {
+    if (!gpu_fuses_in(comps[c]))
+      continue;
+    int n;
+    HlInst **insts = hl_pass_insts(p, comps[c], &n);
+    for (int k = n - 1; ok && k >= 0; k--) {
+      if (!hl_alive(insts[k]) || insts[k]->n_operands < 2)
+        continue;
+      group.user = insts[k];
+      find_candidates(&group, is_candidate);
+      if (of_loops)
+        ok = fuse_all_loops(&group);
+      else
+        fuse_all_reductions(&group);
+    }
+  }
+  hl_buf_free(&group.reach.stack);
+  return ok;
+}
+
+bool pass_horizontal_loop_fusion(HlPass *p) {
+  return run(p, is_small_loop, true);
+}
+
+bool pass_horizontal_input_fusion(HlPass *p) {
+  return run(p, is_reduction, false);
+}

@@ -1,0 +1,495 @@
+// opt/rematerialization.c: computes values again instead of keeping them, where memory is short.
+//
+// Needs a schedule. Each computation is walked in its order with the bytes alive at each point. Where
+// they exceed the limit, of the values that wait for later users the one whose recomputation frees most is
+// made again just before the first of those users:
+//
+//   a = exp(x)                     a = exp(x)
+//   b = f(a)                       b = f(a)
+//   c = g(x)       (too much)  =>  c = g(x)
+//   d = h(c)                       d = h(c)
+//                                  a.remat = exp(x)
+//   e = k(a, d)                    e = k(a.remat, d)
+//
+// A value that nobody has read yet is only moved. What steps in between call counts with its own peak; it is reduced
+// afterwards with what is left at the call. Values seen through tuples and bitcasts, tuples, and whatever has a
+// side effect, runs other steps or has control edges stay as they are.
+
+#include <string.h>
+
+#include "hilo/buffers.h"
+#include "hilo/pass.h"
+
+bool pass_rematerialization(HlPass *p);
+
+typedef struct Item {          // an instruction in the order being made
+  HlInst *inst;
+  int32_t prev, next;
+  uint64_t label;              // grows along the order
+  int64_t bytes;               // of its own value, if that is simple
+  int64_t others;              // of its other values
+  int64_t frees;               // bytes of values that are not simple and end here
+  int64_t callee;              // the most that what it calls needs
+  uint32_t left;               // uses to come
+  int32_t live_at;             // in the list of live items, -1: not live
+  bool simple, placed, refused;
+} Item;
+
+typedef struct Walk {
+  HlPass *p;
+  HlArena *arena;
+  const HlFlow *flow;
+  const HlLive *live;
+  HlComp *comp;
+  Item *item;                  // item 0 is the end of the circular order
+  int32_t n, capacity;
+  int32_t *item_of;            // by instruction id
+  uint32_t n_ids;
+  int32_t *alive;              // simple items that are live
+  int32_t n_alive, alive_capacity;
+  int64_t usage, limit;
+} Walk;
+
+typedef struct Job {
+  HlPass *p;
+  HlArena *arena;
+  const HlFlow *flow;
+  const HlLive *live;
+  HlInst ***order;             // by comp->id: the orders at the start, then those made
+  uint32_t *n_order;
+  int64_t *peak;               // by comp->id
+  int64_t *limit;              // by comp->id: what is left for it
+} Job;
+
+// --- Setting up a computation -----------------------------------------------------------------------------
+
+static int32_t add_item(Walk *w, HlInst *inst) {
+  if (w->n == w->capacity) {
+    int32_t capacity = 2 * w->capacity;
+    Item *more = HL_ARRAY(w->arena, Item, capacity);
+    memcpy(more, w->item, sizeof *more * (size_t)w->n);
+    w->item = more;
+    w->capacity = capacity;
+  }
+  if (inst && inst->id >= w->n_ids) {
+    uint32_t n = 2 * (inst->id + 1);
+    int32_t *more = HL_ARRAY(w->arena, int32_t, n);
+    memcpy(more, w->item_of, sizeof *more * w->n_ids);
+    w->item_of = more;
+    w->n_ids = n;
+  }
+  w->item[w->n] = (Item){.inst = inst, .live_at = -1};
+  if (inst)
+    w->item_of[inst->id] = w->n;
+  return w->n++;
+}
+
+static Item *item_at(const Walk *w, const HlInst *inst) {
+  return &w->item[w->item_of[inst->id]];
+}
+
+static bool is_simple(const HlFlow *flow, const HlInst *inst) {
+  uint32_t value = hl_value_of(flow, inst);
+  if (!hl_shape_is_array(inst->shape) || value == HL_NO_VALUE || inst->op == HL_OP_PARAMETER ||
+      inst == inst->comp->root || hl_value_inst(flow, value) != inst)
+    return false;
+  return flow->value[value].n_positions == 1 && flow->buffer[flow->value[value].buffer].n == 1;
+}
+
+// The instruction of the computation that runs at a time of the flattened schedule, or calls what does.
+static HlInst *caller_at(const Walk *w, int64_t time) {
+  HlInst *inst = time < w->live->n ? w->live->sequence[time] : NULL;
+  while (inst && inst->comp != w->comp)
+    inst = inst->comp->first_call ? inst->comp->first_call->caller : NULL;
+  return inst;
+}
+
+// Values of an instruction: simple ones are tracked by their users, others end where the analysis says.
+static void add_values(Walk *w, int32_t k, bool entry) {
+  const HlFlow *flow = w->flow;
+  HlInst *inst = w->item[k].inst;
+  uint32_t slot = hl_slot(flow, inst);
+  w->item[k].simple = is_simple(flow, inst);
+  for (uint32_t j = slot; j < slot + flow->slot_size[slot]; j++) {
+    uint32_t value = flow->value_at[j];
+    if (value == HL_NO_VALUE || flow->value[value].slot != j ||
+        (inst->op == HL_OP_PARAMETER && !entry))
+      continue;
+    const HlBuffer *buffer = &flow->buffer[flow->value[value].buffer];
+    if (buffer->n > 1 && flow->buffer_value[buffer->first] != value)
+      continue;  // counted with the first value of its buffer
+    int64_t bytes = hl_value_bytes(flow, value);
+    if (w->item[k].simple) {
+      w->item[k].bytes = bytes;
+      continue;
+    }
+    w->item[k].others += bytes;
+    HlInst *end = caller_at(w, w->live->range[value].end);
+    if (end && end != w->comp->root && inst->op != HL_OP_PARAMETER && buffer->n == 1)
+      item_at(w, end)->frees += bytes;
+  }
+}
+
+static int64_t callee_peak(const Job *job, const HlInst *inst) {
+  int64_t most = 0;
+  if (inst->op != HL_OP_CALL && inst->op != HL_OP_WHILE && inst->op != HL_OP_CONDITIONAL)
+    return 0;
+  for (int k = 0; k < inst->n_calls; k++)
+    if (job->peak[hl_called(inst, k)->id] > most)
+      most = job->peak[hl_called(inst, k)->id];
+  return most;
+}
+
+static void relabel(Walk *w) {
+  uint64_t label = 0;
+  for (int32_t k = w->item[0].next; k != 0; k = w->item[k].next)
+    w->item[k].label = label += (uint64_t)1 << 32;
+}
+
+static Walk start_walk(Job *job, HlArena *arena, HlComp *comp) {
+  uint32_t n = job->n_order[comp->id];
+  Walk w = {.p = job->p, .arena = arena, .flow = job->flow, .live = job->live, .comp = comp};
+  w.capacity = (int32_t)n + 64;
+  w.item = HL_ARRAY(arena, Item, w.capacity);
+  w.n_ids = comp->next_id + 64;
+  w.item_of = HL_ARRAY(arena, int32_t, w.n_ids);
+  w.alive_capacity = (int32_t)n + 64;
+  w.alive = HL_ARRAY(arena, int32_t, w.alive_capacity);
+  add_item(&w, NULL);
+  for (uint32_t k = 0; k < n; k++) {
+    int32_t item = add_item(&w, job->order[comp->id][k]);
+    w.item[item].prev = item - 1;
+    w.item[item - 1].next = item;
+  }
+  w.item[0].prev = w.n - 1;
+  w.item[w.n - 1].next = 0;
+  relabel(&w);
+  for (int32_t k = 1; k < w.n; k++) {
+    add_values(&w, k, comp == comp->module->entry);
+    w.item[k].callee = callee_peak(job, w.item[k].inst);
+    for (const HlUse *use = w.item[k].inst->first_use; use; use = use->next)
+      w.item[k].left++;
+  }
+  return w;
+}
+
+// --- Walking ------------------------------------------------------------------------------------------------
+
+static void make_live(Walk *w, int32_t k) {
+  if (!w->item[k].simple || w->item[k].left == 0)
+    return;
+  if (w->n_alive == w->alive_capacity) {
+    int32_t *more = HL_ARRAY(w->arena, int32_t, 2 * w->alive_capacity);
+    memcpy(more, w->alive, sizeof *more * (size_t)w->n_alive);
+    w->alive = more;
+    w->alive_capacity *= 2;
+  }
+  w->item[k].live_at = w->n_alive;
+  w->alive[w->n_alive++] = k;
+}
+
+static void make_dead(Walk *w, int32_t k) {
+  int32_t at = w->item[k].live_at;
+  if (at < 0)
+    return;
+  w->alive[at] = w->alive[--w->n_alive];
+  w->item[w->alive[at]].live_at = at;
+  w->item[k].live_at = -1;
+  w->usage -= w->item[k].bytes;
+}
+
+static int64_t start_item(Walk *w, int32_t k) {
+  w->usage += w->item[k].others + (w->item[k].left > 0 ? w->item[k].bytes : 0);
+  make_live(w, k);
+  return w->usage + w->item[k].callee;
+}
+
+static void end_item(Walk *w, int32_t k) {
+  const HlInst *inst = w->item[k].inst;
+  w->item[k].placed = true;
+  w->usage -= w->item[k].frees;
+  for (uint32_t j = 0; j < inst->n_operands; j++) {
+    Item *operand = item_at(w, inst->operands[j]);
+    if (--operand->left == 0)
+      make_dead(w, w->item_of[inst->operands[j]->id]);
+  }
+}
+
+static int64_t find_peak(Job *job, HlArena *arena, HlComp *comp) {
+  Walk w = start_walk(job, arena, comp);
+  int64_t peak = 0;
+  for (int32_t k = w.item[0].next; k != 0; k = w.item[k].next) {
+    int64_t usage = start_item(&w, k);
+    peak = usage > peak ? usage : peak;
+    end_item(&w, k);
+  }
+  return peak;
+}
+
+// --- Choosing ----------------------------------------------------------------------------------------------
+
+static bool may_repeat(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_PARAMETER:
+  case HL_OP_CONSTANT:
+  case HL_OP_CALL:
+  case HL_OP_CONDITIONAL:
+  case HL_OP_WHILE:
+  case HL_OP_CUSTOM_CALL:
+  case HL_OP_RNG:
+    return false;
+  case HL_OP_COPY:
+    return inst->shape != inst->operands[0]->shape;
+  default:
+    return !hl_has_control(inst) && hl_is_pure(inst) &&
+           !(hl_op_info[inst->op].traits & (HL_T_COLLECTIVE | HL_T_ASYNC));
+  }
+}
+
+// An input, a constant or an element of an input that nothing is written over.
+static bool stays_anyway(const Walk *w, const HlInst *inst) {
+  uint32_t value = hl_value_of(w->flow, inst);
+  if (value == HL_NO_VALUE || w->flow->buffer[w->flow->value[value].buffer].n > 1)
+    return false;
+  while (inst->op == HL_OP_GET_TUPLE_ELEMENT || inst->op == HL_OP_BITCAST)
+    inst = inst->operands[0];
+  return inst->op == HL_OP_PARAMETER || inst->op == HL_OP_CONSTANT;
+}
+
+// Bytes that are free from now until the first user to come, if the value is made again for it: its own less
+// those of operands that must be kept longer.
+static int64_t bytes_saved(const Walk *w, int32_t k, int32_t now) {
+  const HlInst *inst = w->item[k].inst, *current = w->item[now].inst;
+  for (uint32_t j = 0; j < current->n_operands; j++)
+    if (current->operands[j] == inst)
+      return 0;
+  int64_t saved = w->item[k].bytes;
+  for (uint32_t j = 0; j < inst->n_operands; j++) {
+    const Item *operand = item_at(w, inst->operands[j]);
+    if (operand->simple)
+      saved -= operand->live_at < 0 && operand->inst->op != HL_OP_CONSTANT ? operand->bytes : 0;
+    else if (!stays_anyway(w, inst->operands[j]))
+      return 0;  // when it ends is not known exactly
+  }
+  return saved;
+}
+
+static bool has_placed_user(const Walk *w, const HlInst *inst) {
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (item_at(w, use->user)->placed)
+      return true;
+  return false;
+}
+
+static int32_t choose(const Walk *w, int32_t now) {
+  int32_t best = -1;
+  int64_t most = 0;
+  bool best_moves = false;
+  for (int32_t k = 0; k < w->n_alive; k++) {
+    int32_t candidate = w->alive[k];
+    const HlInst *inst = w->item[candidate].inst;
+    if (candidate == now || w->item[candidate].refused || !may_repeat(inst))
+      continue;
+    int64_t saved = bytes_saved(w, candidate, now);
+    if (saved <= 0)
+      continue;
+    bool moves = !has_placed_user(w, inst);
+    if (best < 0 || moves > best_moves || (moves == best_moves && saved > most) ||
+        (moves == best_moves && saved == most && w->item[candidate].label < w->item[best].label)) {
+      best = candidate;
+      most = saved;
+      best_moves = moves;
+    }
+  }
+  return best;
+}
+
+// --- Doing it ------------------------------------------------------------------------------------------------
+
+static int32_t first_user_to_come(const Walk *w, const HlInst *inst) {
+  int32_t first = -1;
+  for (const HlUse *use = inst->first_use; use; use = use->next) {
+    int32_t user = w->item_of[use->user->id];
+    if (!w->item[user].placed && (first < 0 || w->item[user].label < w->item[first].label))
+      first = user;
+  }
+  return first;
+}
+
+static void insert_before(Walk *w, int32_t k, int32_t next) {
+  int32_t prev = w->item[next].prev;
+  w->item[k].prev = prev;
+  w->item[k].next = next;
+  w->item[prev].next = k;
+  w->item[next].prev = k;
+  uint64_t low = prev == 0 ? 0 : w->item[prev].label, high = w->item[next].label;
+  w->item[k].label = low + (high - low) / 2;
+  if (w->item[k].label == low)
+    relabel(w);
+}
+
+static void drop_item(Walk *w, int32_t k) {
+  w->item[w->item[k].prev].next = w->item[k].next;
+  w->item[w->item[k].next].prev = w->item[k].prev;
+}
+
+static HlInst *make_again(Walk *w, const HlInst *inst) {
+  HlModule *m = w->comp->module;
+  HlInst *again = hl_inst_copy(w->comp, inst, NULL, (int)inst->n_operands, inst->operands);
+  hl_inherit(again, inst);
+  hl_set_name(again, hl_fresh_name(m, hl_arena_printf(w->arena, "%s.remat", inst->name->text)));
+  if (inst->op == HL_OP_FUSION) {  // each fusion has a body of its own
+    HlComp *body = hl_comp_copy(m, hl_to_apply(inst), "remat", false, NULL);
+    hl_set_calls(again, 1, &body);
+  }
+  return again;
+}
+
+static bool repeat(Walk *w, int32_t k, int32_t now) {
+  HlInst *inst = w->item[k].inst;
+  int32_t next = first_user_to_come(w, inst);
+  w->item[k].refused = next < 0 || next == now || !hl_change(w->p, "recompute", inst, w->item[next].inst);
+  if (w->item[k].refused)
+    return false;
+  bool moved = !has_placed_user(w, inst);
+  HlInst *again = make_again(w, inst);
+  int32_t made = add_item(w, again);
+  w->item[made].simple = true;
+  w->item[made].bytes = w->item[k].bytes;
+  HlUse *after;
+  for (HlUse *use = inst->first_use; use; use = after) {
+    after = use->next;
+    if (item_at(w, use->user)->placed)
+      continue;
+    hl_set_operand(use->user, use->number, again);
+    w->item[made].left++;
+  }
+  for (uint32_t j = 0; j < again->n_operands; j++) {  // its operands are needed once more
+    int32_t operand = w->item_of[again->operands[j]->id];
+    if (w->item[operand].left++ == 0 && w->item[operand].simple && w->item[operand].placed) {
+      w->usage += w->item[operand].bytes;
+      make_live(w, operand);
+    }
+  }
+  insert_before(w, made, next);
+  w->item[k].left = 0;
+  make_dead(w, k);
+  if (moved) {
+    drop_item(w, k);
+    hl_erase(inst);
+  }
+  return true;
+}
+
+static void reduce_walk(Walk *w) {
+  for (int32_t k = w->item[0].next; k != 0; k = w->item[k].next) {
+    int64_t usage = start_item(w, k);
+    bool allocates = w->item[k].bytes + w->item[k].others + w->item[k].callee > 0;
+    while (allocates && usage > w->limit) {
+      int32_t best = choose(w, k);
+      if (best < 0)
+        break;
+      repeat(w, best, k);
+      usage = w->usage + w->item[k].callee;
+    }
+    end_item(w, k);
+  }
+}
+
+// --- The pass --------------------------------------------------------------------------------------------------
+
+static void reduce(Job *job, HlComp *comp) {
+  HlArena *arena = hl_arena_new();
+  Walk w = start_walk(job, arena, comp);
+  w.limit = job->limit[comp->id];
+  reduce_walk(&w);
+  uint32_t n = 0;
+  HlInst **order = HL_ARRAY(job->arena, HlInst *, comp->n_insts + 1);
+  for (int32_t k = w.item[0].next; k != 0; k = w.item[k].next)
+    order[n++] = w.item[k].inst;
+  job->order[comp->id] = order;
+  job->n_order[comp->id] = n;
+  hl_arena_free(arena);
+}
+
+// What is left for computations that are called: the limit less what is alive at the call.
+static void hand_down(Job *job, HlComp *comp) {
+  HlArena *arena = hl_arena_new();
+  Walk w = start_walk(job, arena, comp);
+  for (int32_t k = w.item[0].next; k != 0; k = w.item[k].next) {
+    int64_t left = job->limit[comp->id] - (start_item(&w, k) - w.item[k].callee);
+    const HlInst *inst = w.item[k].inst;
+    for (int j = 0; w.item[k].callee > 0 && j < inst->n_calls; j++)
+      job->limit[hl_called(inst, j)->id] = left;
+    end_item(&w, k);
+  }
+  hl_arena_free(arena);
+}
+
+static void find_peaks(Job *job) {
+  for (HlComp *comp = job->p->m->first; comp; comp = comp->next) {  // callees first
+    if (comp->is_fusion)
+      continue;
+    HlArena *arena = hl_arena_new();
+    job->peak[comp->id] = find_peak(job, arena, comp);
+    hl_arena_free(arena);
+  }
+}
+
+static bool runs_as_step(const HlComp *comp) {
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    if (call->caller->op == HL_OP_CALL || call->caller->op == HL_OP_WHILE ||
+        call->caller->op == HL_OP_CONDITIONAL)
+      return true;
+  return comp == comp->module->entry;
+}
+
+// The flow analysis describes the program as it was: each computation asks it before it is changed itself.
+static void run(Job *job, int64_t limit) {
+  HlModule *m = job->p->m;
+  job->order = HL_ARRAY(job->arena, HlInst **, m->next_comp_id + 1);
+  job->n_order = HL_ARRAY(job->arena, uint32_t, m->next_comp_id + 1);
+  job->peak = HL_ARRAY(job->arena, int64_t, m->next_comp_id + 1);
+  job->limit = HL_ARRAY(job->arena, int64_t, m->next_comp_id + 1);
+  for (HlComp *comp = m->first; comp; comp = comp->next) {
+    job->n_order[comp->id] = comp->n_insts;
+    if (comp->schedule)
+      job->order[comp->id] = hl_arena_copy(job->arena, comp->schedule,
+                                           sizeof *comp->schedule * comp->n_insts);
+    else
+      job->order[comp->id] = hl_print_order(job->arena, comp);
+    job->limit[comp->id] = INT64_MAX;
+  }
+  find_peaks(job);
+  job->limit[m->entry->id] = limit;
+  for (HlComp *comp = m->last; comp; comp = comp->prev) {  // callers first
+    if (!runs_as_step(comp) || job->peak[comp->id] <= job->limit[comp->id])
+      continue;
+    hand_down(job, comp);
+    reduce(job, comp);
+  }
+}
+
+bool pass_rematerialization(HlPass *p) {
+  int64_t limit = hl_pass_int(p, "memory_limit_bytes");
+  HlModule *m = p->m;
+  if (limit <= 0)
+    return true;
+  if (!m->is_scheduled)
+    return hl_error(p->cx, hl_module_pos(m), "rematerialization needs a schedule: run a scheduler first");
+  Job job = {.p = p, .arena = hl_arena_new()};
+  job.flow = hl_flow_new(p->cx, job.arena, m, true);
+  bool fine = job.flow != NULL, before = p->changed;
+  if (fine) {
+    job.live = hl_live_new(job.arena, job.flow, NULL);
+    p->changed = false;
+    run(&job, limit - hl_shape_buffer_bytes(m->entry->root->shape, 8));
+    for (HlComp *comp = m->first; p->changed && comp; comp = comp->next)
+      if (!comp->is_fusion)
+        hl_set_schedule(comp, job.order[comp->id]);
+    m->is_scheduled = true;
+    p->changed |= before;
+  }
+  hl_arena_free(job.arena);
+  return fine;
+}
