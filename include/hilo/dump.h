@@ -26,6 +26,8 @@ bool hl_dumper_is_on(const HlDumper *dumper);
 bool hl_dumper_begin(HlDumper *dumper, const HlModule *m);
 // One state in every form asked for: "before_optimizations", "cpu_after_optimizations".
 bool hl_dumper_module(HlDumper *dumper, const HlModule *m, const char *suffix);
+// The reports of a scheduled module's buffer assignment beside that state, where text is asked for.
+bool hl_dumper_buffers(HlDumper *dumper, const HlModule *m, const char *suffix);
 // Any other file about the module: "cpu_after_optimizations-buffer-assignment.txt".
 bool hl_dumper_text(HlDumper *dumper, const char *suffix, const char *bytes, size_t n);
 // For HlEngineOptions.after and .stage, with the dumper as user.

@@ -153,7 +153,9 @@ static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
             hl_dumper_module(plan->dumper, m, "before_optimizations") &&
             hl_engine_run(engine, m, plan->passes);
   cli_progress(cli, NULL);
-  ok = ok && hl_dumper_module(plan->dumper, m, after_suffix(options.target)) &&
+  const char *after = after_suffix(options.target);
+  ok = ok && hl_dumper_module(plan->dumper, m, after) &&
+       (!m->is_scheduled || hl_dumper_buffers(plan->dumper, m, after)) &&
        hl_dumper_end(plan->dumper, m, engine);
   if (ok && cli_flag(cli, "--stats"))
     cli_print_steps(cli, engine);

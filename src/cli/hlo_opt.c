@@ -126,6 +126,7 @@ static bool run_pipeline(HloOpt *opt, HlModule *m, HlDumper *dumper, const char 
   HlEngine *engine = hl_engine_new(opt->cx, &options);
   bool ok = engine && hl_dumper_begin(dumper, m) && hl_dumper_module(dumper, m, before) &&
             hl_engine_run(engine, m, text) && hl_dumper_module(dumper, m, after) &&
+            (!m->is_scheduled || hl_dumper_buffers(dumper, m, after)) &&
             hl_dumper_end(dumper, m, engine);
   hl_engine_free(engine);
   hl_buf_free(&off);

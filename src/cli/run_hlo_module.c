@@ -66,7 +66,8 @@ static bool run_passes(Tool *t, HlModule *m, const char *platform, const char *p
   bool ok = engine && (!dumper || (hl_dumper_begin(dumper, m) &&
                                    hl_dumper_module(dumper, m, "before_optimizations")));
   ok = ok && hl_engine_run(engine, m, passes) &&
-       (!dumper || (hl_dumper_module(dumper, m, after) && hl_dumper_end(dumper, m, engine)));
+       (!dumper || (hl_dumper_module(dumper, m, after) &&
+            (!m->is_scheduled || hl_dumper_buffers(dumper, m, after)) && hl_dumper_end(dumper, m, engine)));
   hl_engine_free(engine);
   return ok;
 }

@@ -1,9 +1,10 @@
 // opt/algsimp_conv.c: algebraic rules of convolutions (D12, D13, D15).
 //
-// Padding with zeros is the window's business, and a convolution that looks at single points is a dot:
+// Padding with zeros is the window's business, and a convolution that looks at single points is a
+// dot:
 //
 //   q = f32[1,10,3] pad(x [1,8,3], 0), padding=0_0x1_1x0_0
-//   c = convolution(q, k), window={size=3}               =>   convolution(x, k), window={size=3 pad=1_1}
+//   c = convolution(q, k), window={size=3}  =>  convolution(x, k), window={size=3 pad=1_1}
 #include "opt/algsimp_dims.h"
 #include "opt/dots.h"
 

@@ -3,7 +3,7 @@
 // Dots that multiply nothing up, or hardly anything, become elementwise; data movement above a dot
 // goes where it costs less, to constants, or below:
 //
-//   d = f32[3,4] dot(concatenate(x [3,2], y [3,5]), c [7,4])    =>    dot(x, c[0:2]) + dot(y, c[2:7])
+//   d = f32[3,4] dot(concatenate(x [3,2], y [3,5]), c [7,4])  =>  dot(x, c[0:2]) + dot(y, c[2:7])
 #include "opt/algsimp_dims.h"
 #include "opt/dots.h"
 
@@ -45,8 +45,8 @@ HlInst *alg_d3_strength(HlPass *p, HlBuild *b, HlInst *dot) {
 
 // --- Operands that are moved or joined -----------------------------------------------------------
 
-// How many dimensions of t the reshape x merges into its dimension `at`, all others being as they are;
-// 0: the reshape is another one.
+// How many dimensions of t the reshape x merges into its dimension `at`, all others being as they
+// are; 0: the reshape is another one.
 static int merged_dims(const HlShape *t, const HlShape *x, int64_t at) {
   int n = t->rank - x->rank + 1;
   if (n < 2)
@@ -66,7 +66,8 @@ static bool permutes_only(HlI64s order, int64_t at, int n) {
   return true;
 }
 
-// The constant with its contracting dimension cut as t's, put into the order of A, and joined again.
+// The constant with its contracting dimension cut as t's, put into the order of A, and joined
+// again.
 static HlInst *reordered(HlPass *p, HlBuild *b, HlInst *c, int64_t at, const HlInst *t,
                          int64_t t_at, int n) {
   int rank = c->shape->rank + n - 1;

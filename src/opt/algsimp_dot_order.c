@@ -31,8 +31,8 @@ static bool all_of_side(DotDims inner, HlI64s dims, int side, int64_t *out) {
   return true;
 }
 
-// Operand `side` of the inner dot, in which the outer dot contracts `dims`, times the outer operand,
-// each on its side; then the inner dot's other operand times that.
+// Operand `side` of the inner dot, in which the outer dot contracts `dims`, times the outer
+// operand, each on its side; then the inner dot's other operand times that.
 static HlInst *reordered(HlPass *p, HlBuild *b, HlInst *outer, HlInst *inner, int side,
                          HlI64s dims) {
   DotDims in = dot_dims(p->arena, inner), out = dot_dims(p->arena, outer);

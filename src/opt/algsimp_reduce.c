@@ -128,8 +128,8 @@ HlInst *alg_e6_of_reduce(HlPass *p, HlBuild *b, HlInst *reduce) {
 
 // --- Through reshapes ----------------------------------------------------------------------------
 
-// For each dimension of the reshape's result the dimension of its operand that it is; -1: it was cut
-// or joined.
+// For each dimension of the reshape's result the dimension of its operand that it is; -1: it was
+// cut or joined.
 static int64_t *kept_dims(HlPass *p, const HlInst *reshape) {
   const HlShape *to = reshape->shape;
   int64_t *from = alg_list(p, to->rank), next = 0;

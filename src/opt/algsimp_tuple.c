@@ -1,5 +1,5 @@
-// opt/algsimp_tuple.c: algebraic rules of sorts, maps, tuples and collectives (E18 to E21), and of maxima
-// found beside their places (E10).
+// opt/algsimp_tuple.c: algebraic rules of sorts, maps, tuples and collectives (E18 to E21), and of
+// maxima found beside their places (E10).
 #include "opt/algsimp_dims.h"
 #include "opt/dots.h"
 

@@ -2,8 +2,8 @@
 //
 // Windows of one element, windows as long as the array, and padding written beside the window:
 //
-//   q = f32[10] pad(x [8], 0), padding=1_1
-//   w = f32[8] reduce-window(q, 0), window={size=3}   =>   reduce-window(x, 0), window={size=3 pad=1_1}
+//   q = f32[10] pad(x [8], 0), padding=1_1                w = f32[8] reduce-window(x, 0),
+//   w = f32[8] reduce-window(q, 0), window={size=3}  =>         window={size=3 pad=1_1}
 #include "opt/algsimp_dims.h"
 #include "opt/reducers.h"
 #include "opt/windows.h"

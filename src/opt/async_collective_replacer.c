@@ -56,8 +56,9 @@ static HlInst *start_of(const HlInst *done) {
   HlInst *at = done->operands[0];
   while (at->op == HL_OP_ASYNC_UPDATE)
     at = at->operands[0];
-  return at->op == HL_OP_ASYNC_START && at->n_calls == 1 && lone_collective(hl_called(at, 0)) ? at
-                                                                                             : NULL;
+  return at->op == HL_OP_ASYNC_START && at->n_calls == 1 && lone_collective(hl_called(at, 0))
+             ? at
+             : NULL;
 }
 
 // Marks of order between the halves of a collective have no meaning for the whole.

@@ -1,5 +1,5 @@
-// opt/barriers.c: cse_barrier_expander: removes optimisation barriers once nothing is left to be kept
-// apart.
+// opt/barriers.c: cse_barrier_expander: removes optimisation barriers once nothing is left to be
+// kept apart.
 //
 //   b = (f32[], f32[]) opt-barrier(t)      =>   t
 

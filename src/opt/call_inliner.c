@@ -56,7 +56,8 @@ static bool is_candidate(const Inliner *in, const HlInst *call) {
     return false;
   const HlComp *callee = hl_to_apply(call);
   const char *wish = frontend(call, "inlineable");
-  if ((wish && strcmp(wish, "true") != 0) || callee->execution_thread != call->comp->execution_thread)
+  if ((wish && strcmp(wish, "true") != 0) ||
+      callee->execution_thread != call->comp->execution_thread)
     return false;
   return !in->single_call_site || callee->first_call == callee->last_call;
 }
@@ -115,8 +116,7 @@ static void inline_in(Inliner *in, HlComp *comp) {
     HlComp *callee = hl_to_apply(call);
     const bool is_composite = hl_attr_int(call, HL_A_IS_COMPOSITE);
     const uint64_t first_serial = in->p->m->next_serial;
-    HlInst *by =
-        inline_call(in->p, "inline", call, callee, (int)call->n_operands, call->operands);
+    HlInst *by = inline_call(in->p, "inline", call, callee, (int)call->n_operands, call->operands);
     if (by && is_composite && by->serial >= first_serial)
       drop_composite_attributes(by);
   }
@@ -124,8 +124,7 @@ static void inline_in(Inliner *in, HlComp *comp) {
 }
 
 bool pass_call_inliner(HlPass *p) {
-  Inliner in = {p, hl_pass_flag(p, "single_call_site"),
-                hl_pass_text(p, "composites_to_preserve")};
+  Inliner in = {p, hl_pass_flag(p, "single_call_site"), hl_pass_text(p, "composites_to_preserve")};
   if (!check_size(&in))
     return false;
   p->relay_control = true;

@@ -1,5 +1,5 @@
-// opt/call_sharing.c: computation-deduplicator and unflatten-call-graph: one computation in place of
-// several that compute the same.
+// opt/call_sharing.c: computation-deduplicator and unflatten-call-graph: one computation in place
+// of several that compute the same.
 //
 //   a = f32[] reduce(x, z), to_apply=add.1           a = f32[] reduce(x, z), to_apply=add.1
 //   b = f32[] reduce(y, z), to_apply=add.2     =>    b = f32[] reduce(y, z), to_apply=add.1

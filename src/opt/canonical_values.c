@@ -1,7 +1,7 @@
 // opt/canonical_values.c: literal-canonicalizer and shape-canonicalizer: equal values share memory.
 //
-// Nothing changes in the program: large constants with equal values come to hold one literal. Shapes
-// are shared from the start, as the module interns them.
+// Nothing changes in the program: large constants with equal values come to hold one literal.
+// Shapes are shared from the start, as the module interns them.
 
 #include "hilo/pass.h"
 
@@ -21,8 +21,8 @@ typedef struct Shared {
 static const HlLiteral *first_equal(Shared *shared, const HlLiteral *value) {
   size_t k = hl_literal_hash(value) & shared->mask;
   for (; shared->at[k]; k = (k + 1) & shared->mask)
-    if (shared->at[k] == value ||
-        (hl_shape_equal(shared->at[k]->shape, value->shape) && hl_literal_equal(shared->at[k], value)))
+    if (shared->at[k] == value || (hl_shape_equal(shared->at[k]->shape, value->shape) &&
+                                   hl_literal_equal(shared->at[k], value)))
       return shared->at[k];
   return shared->at[k] = value;
 }

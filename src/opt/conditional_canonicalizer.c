@@ -63,8 +63,7 @@ static void canonicalize(HlPass *p, HlInst *cond) {
       operands[k + 1] = hl_b_tuple(&b, 1, &operand);
     new[k] = argument || result ? wrap_branch(&b, old[k], argument, result) : old[k];
   }
-  const HlShape *shape =
-      result ? hl_shape_tuple(p->m->shapes, 1, &cond->shape) : cond->shape;
+  const HlShape *shape = result ? hl_shape_tuple(p->m->shapes, 1, &cond->shape) : cond->shape;
   HlInst *by = hl_inst_copy(cond->comp, cond, shape, n + 1, operands);
   hl_set_calls(by, n, new);
   b.metadata = hl_metadata(cond);
@@ -76,7 +75,8 @@ bool pass_conditional_canonicalizer(HlPass *p) {
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++)
-    for (HlInst *inst = hl_comp_alive(comps[k]) ? comps[k]->first : NULL, *next; inst; inst = next) {
+    for (HlInst *inst = hl_comp_alive(comps[k]) ? comps[k]->first : NULL, *next; inst;
+         inst = next) {
       next = inst->next;
       HlMark mark = hl_arena_mark(p->arena);
       if (inst->op == HL_OP_CONDITIONAL && needs_wrapping(inst))

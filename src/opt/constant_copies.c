@@ -48,7 +48,8 @@ bool pass_hlo_constant_splitter(HlPass *p) {
 
 // --- Into fusions -------------------------------------------------------------------------------
 //
-//   f = f32[4] fusion(x, c), calls={p0 * broadcast(p1)}, c = 2   =>   fusion(x), calls={p0 * broadcast(2)}
+//   c = f32[] constant(2)
+//   f = f32[4] fusion(x, c), calls={p0 * p1}          =>   f = f32[4] fusion(x), calls={p0 * 2}
 
 // `left`: operands that the fusion has apart from those sunk already.
 typedef bool MaySinkFn(const HlInst *fusion, int k, int left);

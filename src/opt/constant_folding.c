@@ -25,7 +25,7 @@ typedef struct Folding {
   uint32_t n_comps;
 } Folding;
 
-// --- What may be folded ---------------------------------------------------------------------------
+// --- What may be folded --------------------------------------------------------------------------
 
 static bool is_constant_like(const HlInst *inst) {
   if (inst->op == HL_OP_BROADCAST)

@@ -71,8 +71,9 @@ static void move_down(HlPass *p, HlInst *inst) {
   HlBuild b;
   hl_begin(p, "down", inst, &b);
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    operands[k] = inst->operands[k]->op == HL_OP_CONVERT ? inst->operands[k]->operands[0]
-                                                         : hl_b_convert(&b, inst->operands[k], from);
+    operands[k] = inst->operands[k]->op == HL_OP_CONVERT
+                      ? inst->operands[k]->operands[0]
+                      : hl_b_convert(&b, inst->operands[k], from);
   HlInst *moved =
       hl_inst_copy(inst->comp, inst, shape_in(p, inst, from), (int)inst->n_operands, operands);
   hl_commit(p, hl_b_convert(&b, moved, inst->shape->dtype));

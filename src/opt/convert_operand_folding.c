@@ -1,7 +1,7 @@
 // opt/convert_operand_folding.c: dots and convolutions read narrow operands and give wide results.
 //
-// A convert to a wider type that loses nothing, in front of a dot or a convolution, is left out, also
-// from above slices, reshapes and the like, which then move fewer bytes.
+// A convert to a wider type that loses nothing, in front of a dot or a convolution, is left out,
+// also from above slices, reshapes and the like, which then move fewer bytes.
 //
 //   c = s32[3,5] convert(s8[3,5] x)
 //   t = s32[5,3] transpose(c)                     t = s8[5,3] transpose(x)

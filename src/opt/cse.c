@@ -15,7 +15,7 @@
 
 bool pass_cse(HlPass *p);
 
-// --- A hash table of instructions -----------------------------------------------------------------
+// --- A hash table of instructions ----------------------------------------------------------------
 
 typedef struct Slot {
   uint64_t hash;
@@ -153,7 +153,8 @@ static void merge_expressions(Cse *cse, HlComp *comp) {
   for (HlInst *inst = comp->first, *next; inst; inst = next) {
     next = inst->next;
     if (inst->op == HL_OP_IOTA) {
-      cse->stands_for[inst->id] = first_equal(cse, &table, expression_hash(cse, inst), inst, same_iota);
+      cse->stands_for[inst->id] =
+          first_equal(cse, &table, expression_hash(cse, inst), inst, same_iota);
       continue;
     }
     if (!is_candidate(cse, inst))

@@ -1,5 +1,5 @@
-// opt/dot_decomposer.c: brings every dot into the form libraries take: leading batch dimensions, then
-// at most one free and exactly one contracting dimension on each side.
+// opt/dot_decomposer.c: brings every dot into the form libraries take: leading batch dimensions,
+// then at most one free and exactly one contracting dimension on each side.
 //
 // Free dimensions are merged into one by transposing and reshaping each operand, contracting ones
 // likewise; the result is reshaped back. A merged free dimension of size 1 is left out.
@@ -16,7 +16,8 @@ static bool is_canonical(DotDims d) {
 }
 
 // The operand with its dimensions in the order batch, first, second, the last two merged into one
-// each; the free one (first of the left operand, second of the right one) only if it is not of size 1.
+// each; the free one (first of the left operand, second of the right one) only if it is not of size
+// 1.
 static HlInst *canonical_operand(HlPass *p, HlBuild *b, HlInst *x, DotDims d, int side,
                                  int64_t free, int64_t contract) {
   HlI64s merged = side == 0 ? dims_joined(p->arena, d.free[0], d.contract[0])

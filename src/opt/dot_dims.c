@@ -1,10 +1,10 @@
-// opt/dot_dims.c: dots in the form GPU kernels want: contracting dimensions in order, batch dimensions as
-// one, at least one contracting dimension, operands of one type.
+// opt/dot_dims.c: dots in the form GPU kernels want: contracting dimensions in order, batch
+// dimensions as one, at least one contracting dimension, operands of one type.
 //
-//   dot_dimension_sorter   contracting {2,1} with {1,0}    =>   {1,2} with {0,1}
-//   dot_dimension_merger   batch {0,1} with {0,1}          =>   reshapes, batch {0} with {0}
-//   dot_normalizer         x [3] by y [4]                  =>   x [3,1] by y [4,1], contracting 1 with 1
-//   operand_converter      dot(f32 x, bf16 y)              =>   dot(x, convert(y))
+//   dot_dimension_sorter   contracting {2,1} with {1,0}  =>  {1,2} with {0,1}
+//   dot_dimension_merger   batch {0,1} with {0,1}         =>  reshapes, batch {0} with {0}
+//   dot_normalizer         x [3] by y [4]                 =>  x [3,1] by y [4,1], contracting 1, 1
+//   operand_converter      dot(f32 x, bf16 y)             =>  dot(x, convert(y))
 #include "opt/dots.h"
 #include "opt/layouts.h"
 
@@ -17,8 +17,8 @@ static bool are_neighbours(HlI64s sorted) {
   return true;
 }
 
-// The side to be sorted: its dimensions are neighbours out of order, and the other side is not in order
-// either, nor could be where the first one cannot. -1: none.
+// The side to be sorted: its dimensions are neighbours out of order, and the other side is not in
+// order either, nor could be where the first one cannot. -1: none.
 static int leading_side(HlArena *arena, DotDims d) {
   bool near[2], in_order[2];
   for (int s = 0; s < 2; s++) {

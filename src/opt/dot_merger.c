@@ -4,8 +4,9 @@
 //   d2 = f32[3,6] dot(x,       w2 [5,6])   =>   d = f32[3,10] dot(x, w)
 //                                               d1 = slice(d)[:, 0:4], d2 = slice(d)[:, 4:10]
 //
-// No dot may depend on another that it is merged with. That is told by levels: the largest number of
-// dots on a way from the computation's parameters. Dots of one level cannot depend on each other.
+// No dot may depend on another that it is merged with. That is told by levels: the largest number
+// of dots on a way from the computation's parameters. Dots of one level cannot depend on each
+// other.
 #include "opt/dots.h"
 
 static int *find_levels(HlPass *p, const HlComp *comp) {

@@ -111,8 +111,8 @@ HlInst *dot_of(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, DotDims dim
 
 // --- Dots as products and sums -------------------------------------------------------------------
 
-// One side with its dimensions in the order batch, contracting (or free, if nothing is contracted), in
-// the type of the result.
+// One side with its dimensions in the order batch, contracting (or free, if nothing is contracted),
+// in the type of the result.
 static HlInst *ordered(HlArena *arena, HlBuild *b, HlInst *x, DotDims d, int side, HlDtype dtype) {
   HlI64s order =
       dims_joined(arena, d.batch[side], dims_joined(arena, d.free[side], d.contract[side]));

@@ -1,4 +1,5 @@
-// opt/dots.h: what passes over dots share: which dimension plays which part, and dots like other dots.
+// opt/dots.h: what passes over dots share: which dimension plays which part, and dots like other
+// dots.
 #ifndef HILO_OPT_DOTS_H
 #define HILO_OPT_DOTS_H
 

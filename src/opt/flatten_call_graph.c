@@ -5,8 +5,8 @@
 //   b = f32[] call(y), to_apply=f     =>   b = f32[] call(y), to_apply=f.clone
 //
 // After it a computation has one caller, so that layouts, buffers and copies may be chosen for that
-// caller alone. Callers come before callees: a copy shares what it calls with its original, and that
-// is split in its turn. The result is as large as the program written out without calls: it may be
+// caller alone. Callers come before callees: a copy shares what it calls with its original, and
+// that is split in its turn. The result is as large as the program written out without calls: it may be
 // far larger than the module.
 
 #include "hilo/pass.h"

@@ -5,7 +5,9 @@
 //
 //   r = f32[8] tanh(x)     =>     r = f32[8] fusion(x), kind=kLoop, calls={ ROOT tanh(x) }
 
-#include "opt/fusion.h"
+#include <string.h>
+
+#include "opt/gpu_fusible.h"
 #include "opt/layouts.h"
 #include "opt/passes.h"
 
@@ -52,6 +54,15 @@ static bool is_wrapped(const HlInst *inst) {
   }
 }
 
+// Kernels for GPUs are made of fusions alone.
+static bool is_wrapped_for_gpu(const HlInst *inst) {
+  if (inst->op == HL_OP_FUSION || inst->op == HL_OP_CONSTANT || inst->op == HL_OP_BITCAST)
+    return false;
+  if (inst->op == HL_OP_COPY)
+    return changes_layout(inst);
+  return gpu_is_loop_fusible_producer(inst) || gpu_is_input_fusible(inst);
+}
+
 // Bodies of control flow; what other instructions call is part of their code.
 static bool is_body_of_code(const HlComp *comp) {
   if (!comp->first_call)
@@ -69,11 +80,16 @@ static bool is_body_of_code(const HlComp *comp) {
   return true;
 }
 
+static bool is_for_gpu(const HlPass *p) {
+  return strcmp(p->target, "gpu") == 0;
+}
+
 static void wrap(HlPass *p, HlInst *inst) {
   const char *text = hl_op_text((HlOp)inst->op);
+  int kind = is_for_gpu(p) ? gpu_kind(gpu_emitter(inst)) : HL_WORD_fusion_kind_LOOP;
   const char *name = hl_arena_printf(p->arena, "wrapped_%s", text);
   const char *body = hl_arena_printf(p->arena, "wrapped_%s_computation", text);
-  fusion_wrap(p->arena, inst, HL_WORD_fusion_kind_LOOP, name, body);
+  fusion_wrap(p->arena, inst, kind, name, body);
 }
 
 bool pass_fusion_wrapper(HlPass *p) {
@@ -85,8 +101,8 @@ bool pass_fusion_wrapper(HlPass *p) {
     int n;
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++)
-      if (is_wrapped(insts[k]) && !hl_has_control(insts[k]) &&
-          hl_change(p, "wrap", insts[k], NULL))
+      if ((is_for_gpu(p) ? is_wrapped_for_gpu(insts[k]) : is_wrapped(insts[k])) &&
+          !hl_has_control(insts[k]) && hl_change(p, "wrap", insts[k], NULL))
         wrap(p, insts[k]);
   }
   return true;

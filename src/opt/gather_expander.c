@@ -1,7 +1,7 @@
 // opt/gather_expander.c: gathers as loops that slice out one box after the other.
 //
-// simple: only gathers of one index vector, whose loop runs once and is then inlined, and gathers whose
-// slices are the whole operand, where no index can matter, since starts are clamped.
+// simple: only gathers of one index vector, whose loop runs once and is then inlined, and gathers
+// whose slices are the whole operand, where no index can matter, since starts are clamped.
 //
 //   g = f32[2,8] gather(f32[9,8] x, s32[2,1] i),      acc = zeros [2,8]
 //     slice_sizes={1,8}, collapsed {0}            =>  for r in 0..2:

@@ -1,12 +1,12 @@
-// opt/gather_simplifier.c: brings gathers into one form: indices [n, k], result [n, slice...] with no
-// dimension collapsed.
+// opt/gather_simplifier.c: brings gathers into one form: indices [n, k], result [n, slice...] with
+// no dimension collapsed.
 //
 // Collapsed dimensions are reshaped away after it, rows become the dimensions that the indices had,
 // and a transpose puts the slice's dimensions where the result had them.
 //
-//   g = f32[5,8] gather(f32[9,8] x, s32[5] i),         i' = s32[5,1] reshape(i)
-//     offset_dims={1}, collapsed_slice_dims={0},  =>   g' = f32[5,1,8] gather(x, i'), offset_dims={1,2}
-//     index_vector_dim=1                               g  = f32[5,8] reshape(g')
+//   g = f32[5,8] gather(f32[9,8] x, s32[5] i),      i' = s32[5,1] reshape(i)
+//     offset_dims={1}, collapsed_slice_dims={0}  =>  g' = f32[5,1,8] gather(x, i')
+//                                                  g  = f32[5,8] reshape(g')
 #include "opt/gathers.h"
 
 typedef struct Gather {

@@ -26,13 +26,13 @@ HlInst *dims_with_ones(HlPass *p, HlBuild *b, HlInst *x,
 HlInst *dims_dropped(HlPass *p, HlBuild *b, HlInst *x, HlI64s dims);  // of size 1, by place in x
 HlInst *dims_merged_first(HlPass *p, HlBuild *b, HlInst *x,
                           int n);  // the first n dimensions as one
-// The updates of a scatter as [n, window...], the window having all dimensions of the operand. What is in
-// `inserted` becomes dimensions of size 1.
+// The updates of a scatter as [n, window...], the window having all dimensions of the operand. What
+// is in `inserted` becomes dimensions of size 1.
 HlInst *gather_flat_update(HlPass *p, HlBuild *b, HlInst *update, HlI64s window_dims,
                            HlI64s inserted);
 
-// A loop that counts from 0 to `trips`. `step` gets the counter and the state, and leaves there the next
-// state. The result is a tuple: the counter, then the state; NULL after reporting.
+// A loop that counts from 0 to `trips`. `step` gets the counter and the state, and leaves there the
+// next state. The result is a tuple: the counter, then the state; NULL after reporting.
 typedef bool LoopStep(HlPass *p, HlBuild *b, HlInst *i, HlInst **state, void *user);
 HlInst *counted_loop(HlPass *p, HlBuild *b, const char *name, int64_t trips, int n,
                      HlInst *const *state, LoopStep *step, void *user);

@@ -1,5 +1,5 @@
-// opt/gemv_rewriter.c: products of a matrix and a vector as products of matrices, one of them a single
-// row or column.
+// opt/gemv_rewriter.c: products of a matrix and a vector as products of matrices, one of them a
+// single row or column.
 //
 //   d = f32[32] dot(f32[64] v, f32[64,32] m)   =>   d' = f32[1,32] dot(reshape(v) [64,1], m)
 //                                                   d  = f32[32] reshape(d')

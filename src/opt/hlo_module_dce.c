@@ -7,8 +7,8 @@
 //                                                            =>
 //   body { ... e = f32[4] get-tuple-element(p), index=1      ROOT t = (s32[], f32[4]) tuple(i, e) }
 //
-// A slot of a loop that neither the condition nor, however indirectly, a result depends on is passed
-// on unchanged; what computed it is then dead. dce cleans up.
+// A slot of a loop that neither the condition nor, however indirectly, a result depends on is
+// passed on unchanged; what computed it is then dead. dce cleans up.
 
 #include "opt/dce.h"
 #include "opt/effects.h"
@@ -60,7 +60,7 @@ static void need(Liveness *l, HlInst *inst, int element) {
     note(l, inst, &live[k], k);
 }
 
-// --- What a need calls for ------------------------------------------------------------------------
+// --- What a need calls for -----------------------------------------------------------------------
 
 // What a caller passes for a parameter of a computation it calls.
 static void need_argument(Liveness *l, const HlCall *call, int64_t number, int element) {
@@ -114,9 +114,7 @@ static void follow(Liveness *l, HlInst *inst, int element) {
     return;
   case HL_OP_CALL:
   case HL_OP_FUSION: need_results(l, inst, element); return;
-  default:
-    need_all_operands(l, inst);
-    need_results(l, inst, WHOLE);
+  default: need_all_operands(l, inst); need_results(l, inst, WHOLE);
   }
 }
 
@@ -161,7 +159,8 @@ static void pass_slots_on(Liveness *l, HlInst *loop) {
         !hl_change(l->p, "dead-slot", loop, NULL))
       continue;
     HlInst *param = body->params[0];
-    HlInst *slot = hl_inst_new(body, HL_OP_GET_TUPLE_ELEMENT, param->shape->element[k], NULL, 1, &param);
+    HlInst *slot =
+        hl_inst_new(body, HL_OP_GET_TUPLE_ELEMENT, param->shape->element[k], NULL, 1, &param);
     hl_set_int(slot, HL_A_INDEX, k);
     hl_set_operand(root, k, slot);
   }

@@ -368,11 +368,12 @@ static void keep_config(HlPass *p, HlInst *loop, const LoopPlan *plan) {
               loop_config_with(p, config, "known_induction_variable", value));
 }
 
-static bool same_shape(const LoopPlan *plan, const HlShape *state) {
+// The new state is the old one: each slot has its place, shape and next value still.
+static bool same_state(const LoopPlan *plan, const HlShape *state) {
   if (plan->n != loop_slots(plan->loop) || state != plan->loop->shape)
     return false;
   for (int k = 0; k < plan->n; k++)
-    if (plan->at[k] != k)
+    if (plan->at[k] != k || plan->from[k] != k)
       return false;
   return true;
 }
@@ -383,7 +384,7 @@ static HlInst *new_loop(HlPass *p, HlBuild *b, const LoopPlan *plan, HlComp *con
   if (!loop)
     return NULL;
   hl_copy_attrs(loop, plan->loop);
-  if (same_shape(plan, loop->shape))
+  if (same_state(plan, loop->shape))
     return loop;
   hl_remove_attr(loop, HL_A_ORIGIN);
   inherit_state(p, plan, loop, plan->loop);
@@ -398,7 +399,7 @@ HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan) {
   HlComp *condition = new_condition(p, b, plan, init->shape);
   HlComp *body = new_body(p, b, plan, init->shape);
   HlInst *loop = body ? new_loop(p, b, plan, condition, body, init) : NULL;
-  if (!loop || same_shape(plan, loop->shape))
+  if (!loop || same_state(plan, loop->shape))
     return loop;
   LoopPart after = {
       .p = p, .place = LOOP_AFTER, .b = *b, .loop = plan->loop, .state = loop, .at = plan->at};

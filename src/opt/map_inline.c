@@ -42,6 +42,7 @@ static HlInst *inline_map(HlPass *p, HlBuild *b, HlInst *map) {
 }
 
 const HlRule map_inline_rules[] = {
-    {HL_OP_MAP, inline_map, "map-inline", "map(x..., f) => f(x...)", "f is one elementwise op, a parameter or a constant"},
+    {HL_OP_MAP, inline_map, "map-inline", "map(x..., f) => f(x...)",
+     "f is one elementwise op, a parameter or a constant"},
     {0},
 };

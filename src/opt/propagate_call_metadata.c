@@ -5,8 +5,8 @@
 //   f { n = f32[] negate(p), metadata={op_name="neg"} }      =>  op_name="step/neg"
 //
 // So a name tells where an operation ran, as it would after inlining. Bodies of loops and
-// conditionals in what is called belong to it; other calls have names of their own, and callers come
-// before callees.
+// conditionals in what is called belong to it; other calls have names of their own, and callers
+// come before callees.
 
 #include "opt/inline.h"
 

@@ -1,5 +1,5 @@
-// opt/reduce_window_resizer.c: reduce-windows of rank 1 get a second dimension, of size 1: what comes
-// after (layouts, kernels) need not know windows of rank 1.
+// opt/reduce_window_resizer.c: reduce-windows of rank 1 get a second dimension, of size 1: what
+// comes after (layouts, kernels) need not know windows of rank 1.
 //
 //   w = f32[10] reduce-window(f32[100] x, init),         x' = f32[100,1] reshape(x)
 //     window={size=10 stride=10}                    =>   w' = f32[10,1] reduce-window(x', init),

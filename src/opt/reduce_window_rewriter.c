@@ -1,5 +1,5 @@
-// opt/reduce_window_rewriter.c: cumulative sums (products, maxima, ...) as trees instead of windows as
-// long as the array, which cost n * n.
+// opt/reduce_window_rewriter.c: cumulative sums (products, maxima, ...) as trees instead of windows
+// as long as the array, which cost n * n.
 //
 // A scan is a reduce-window with one dimension of size n whose window has size n and looks back (or
 // ahead) only: padded by n - 1 (inclusive) or n (exclusive) on one side. It is cut into blocks of
@@ -10,8 +10,8 @@
 //            blocks of 3 => [3 4 5]  => [3  7 12]  + totals [0 3 15] => [ 6 10 15]
 //                           [6 7 8]     [6 13 21]                       [21 28 36]
 //
-// The reducer is taken to be associative, as the op demands, and the initial value to be its identity
-// unless it is known not to be.
+// The reducer is taken to be associative, as the op demands, and the initial value to be its
+// identity unless it is known not to be.
 #include "opt/reducers.h"
 #include "opt/windows.h"
 

@@ -4,8 +4,9 @@
 
 #include "hilo/pass.h"
 
-// Folding this initial value in more than once, or where nothing is folded, makes no difference to what
-// is folded: known of add, multiply, min, max, and, or, xor; taken for granted of other reducers, as the op does.
+// Folding this initial value in more than once, or where nothing is folded, makes no difference to
+// what is folded: known of add, multiply, min, max, and, or, xor; taken for granted of other
+// reducers, as the op does.
 bool reducer_may_repeat(const HlComp *reducer, const HlInst *init);
 // Folding it with any value gives that value. Of unknown reducers: false.
 bool reducer_has_identity(const HlComp *reducer, const HlInst *init);

@@ -1,4 +1,5 @@
-// opt/reduction_dims.c: reductions in the form GPU kernels know: rows or columns of a matrix, perhaps batched.
+// opt/reduction_dims.c: reductions in the form GPU kernels know: rows or columns of a matrix,
+// perhaps batched.
 //
 //   reduction-degenerate-dim-remover   [8,1,4] over 2       =>   [8,4] over 1
 //   reduction-layout-normalizer        [8,4]{0,1} over 1    =>   [4,8]{1,0} over 0
@@ -32,8 +33,8 @@ static bool is_known(const HlInst *reduce) {
          has_layout(result_shape(reduce)) && hl_shape_elements(reduce->operands[0]->shape) > 0;
 }
 
-// The reduction of the inputs seen as `in`, along `dims`, whose results, `out` in that view, are seen
-// again as they were.
+// The reduction of the inputs seen as `in`, along `dims`, whose results, `out` in that view, are
+// seen again as they were.
 static HlInst *reduce_as(HlPass *p, HlBuild *b, HlInst *reduce, const HlShape *in, HlI64s dims,
                          const HlShape *out) {
   int n = (int)reduce->n_operands / 2;

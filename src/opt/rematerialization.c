@@ -12,7 +12,7 @@
 //   e = k(a, d)                    e = k(a.remat, d)
 //
 // A value that nobody has read yet is only moved. What steps in between call counts with its own peak; it is reduced
-// afterwards with what is left at the call. Values seen through tuples and bitcasts, tuples, and whatever has a
+// afterwards with what is left at the call. No value is made again twice. Values seen through tuples and bitcasts, tuples, and whatever has a
 // side effect, runs other steps or has control edges stay as they are.
 
 #include <string.h>
@@ -356,6 +356,7 @@ static bool repeat(Walk *w, int32_t k, int32_t now) {
   int32_t made = add_item(w, again);
   w->item[made].simple = true;
   w->item[made].bytes = w->item[k].bytes;
+  w->item[made].refused = w->item[k].refused = true;  // once each: else two could move past each other for ever
   HlUse *after;
   for (HlUse *use = inst->first_use; use; use = after) {
     after = use->next;

@@ -41,7 +41,7 @@ static bool is_identity(const HlInst *rearrange) {
   return true;
 }
 
-// --- What can be rearranged for nothing -----------------------------------------------------------
+// --- What can be rearranged for nothing ----------------------------------------------------------
 
 static bool is_sorted(HlI64s list) {
   for (int k = 1; k < list.n; k++)
@@ -66,7 +66,8 @@ static bool leaves_dims(const HlInst *reshape, HlI64s dims) {
     for (int d = 0; d < dims.at[k]; d++)
       before *= from->dim[d];
     int d = 0;
-    while (d < to->rank && (found < before || to->dim[d] != from->dim[dims.at[k]]) && found <= before)
+    while (d < to->rank && (found < before || to->dim[d] != from->dim[dims.at[k]]) &&
+           found <= before)
       found *= to->dim[d++];
     if (d == to->rank || found != before)
       return false;
@@ -136,7 +137,8 @@ static bool is_candidate(const Mover *m, const HlInst *inst) {
     return false;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     const HlInst *operand = inst->operands[k];
-    if (is_rearrange(operand) ? !same_rearrange(operand, rearrange) : !is_free(m, operand, rearrange))
+    if (is_rearrange(operand) ? !same_rearrange(operand, rearrange)
+                              : !is_free(m, operand, rearrange))
       return false;
   }
   return true;

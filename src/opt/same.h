@@ -6,8 +6,8 @@
 
 typedef struct Same {
   HlArena *arena;
-  bool layouts;     // shapes are compared with their layouts
-  uint64_t *hash;   // of computations by id, once asked for; 0: not yet
+  bool layouts;         // shapes are compared with their layouts
+  uint64_t *hash;       // of computations by id, once asked for; 0: not yet
   const HlComp **peer;  // by id: a computation found, or for the moment taken, to be the same
   uint32_t n_comps;
 } Same;

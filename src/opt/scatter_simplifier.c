@@ -1,5 +1,5 @@
-// opt/scatter_simplifier.c: brings scatters into one form: indices [n, k], updates [n, window...] with
-// no dimension inserted, the window's dimensions in order.
+// opt/scatter_simplifier.c: brings scatters into one form: indices [n, k], updates [n, window...]
+// with no dimension inserted, the window's dimensions in order.
 //
 //   s = f32[9,8] scatter(x, s32[5] i, f32[5,8] u),       i' = s32[5,1] reshape(i)
 //     update_window_dims={1}, inserted_window_dims={0}   u' = f32[5,1,8] reshape(u)

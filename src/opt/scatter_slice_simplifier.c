@@ -25,7 +25,8 @@ static bool find_front(const HlInst *scatter, int64_t *front) {
   return true;
 }
 
-// Dimensions that get shorter are indexed, one row a window: a longer window would be dropped whole.
+// Dimensions that get shorter are indexed, one row a window: a longer window would be dropped
+// whole.
 static bool may_shorten(const HlInst *scatter, const int64_t *front, bool *any) {
   HlI64s rows = hl_attr_ints(scatter, HL_A_INSERTED_WINDOW_DIMS);
   HlI64s indexed = hl_attr_ints(scatter, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS);

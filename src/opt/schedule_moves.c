@@ -30,7 +30,7 @@ static bool differs(const HlComp *comp, HlInst *const *order) {
   return false;
 }
 
-// --- instruction-hoister: parameters and constants come first -------------------------------------
+// --- instruction-hoister: parameters and constants come first ------------------------------------
 
 static bool is_hoisted(const HlPass *p, const HlInst *inst) {
   return !(inst->control && inst->control->n_preds > 0) &&
@@ -53,7 +53,7 @@ bool pass_instruction_hoister(HlPass *p) {
   return reschedule(p, "hoist", hoist);
 }
 
-// --- constant-deferring: a constant comes just before its first user --------------------------------
+// --- constant-deferring: a constant comes just before its first user -----------------------------
 
 static bool defer(HlPass *p, HlComp *comp, HlInst **order) {
   bool *done = HL_ARRAY(p->arena, bool, comp->next_id);
@@ -78,7 +78,7 @@ bool pass_constant_deferring(HlPass *p) {
   return reschedule(p, "defer", defer);
 }
 
-// --- root-instruction-sinker: the root comes last -------------------------------------------------
+// --- root-instruction-sinker: the root comes last ------------------------------------------------
 
 // A new root that is the old one again: its elements, or the same bytes.
 static HlInst *repeat_root(HlPass *p, HlInst *root) {

@@ -1,11 +1,11 @@
-// opt/select_and_scatter_expander.c: select-and-scatter as a reduce-window that finds the selected places
-// and a scatter of the sources to them.
+// opt/select_and_scatter_expander.c: select-and-scatter as a reduce-window that finds the selected
+// places and a scatter of the sources to them.
 //
-// The reduce-window carries each element's place along, one number a dimension; -1 says "not an element",
-// the initial value, which any element beats.
+// The reduce-window carries each element's place along, one number a dimension; -1 says "not an
+// element", the initial value, which any element beats.
 //
-//   select-and-scatter(x, s, init)   =>   (v, i0, i1) = reduce-window(x, iota 0, iota 1, init, -1, -1)
-//                                         scatter(broadcast(init), [i0, i1], s)
+//   select-and-scatter(x, s, init)  =>  (v, i, j) = reduce-window(x, iota 0, iota 1, init, -1, -1)
+//                                       scatter(broadcast(init), [i, j], s)
 #include "opt/windows.h"
 
 static HlInst *graft_select(HlBuild *in, HlInst *sas, HlInst *x, HlInst *y) {

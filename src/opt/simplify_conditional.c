@@ -6,10 +6,10 @@
 //   f = f32[4] add(y, y)
 //   c = f32[4] select(p, t, f)
 //
-// Two branches that cost next to nothing are both computed and one result is selected; a conditional
-// with one branch, or with an index known at compile time, is that branch. Results that nobody
-// reads, results that are the same in every branch, and elements of arguments that a branch does not
-// read are dropped.
+// Two branches that cost next to nothing are both computed and one result is selected; a
+// conditional with one branch, or with an index known at compile time, is that branch. Results that nobody
+// reads, results that are the same in every branch, and elements of arguments that a branch does
+// not read are dropped.
 
 #include <string.h>
 
@@ -215,7 +215,7 @@ static void drop_arguments(HlPass *p, HlInst *cond, int b) {
     hl_erase(old);
 }
 
-// --- This by that ---------------------------------------------------------------------------------
+// --- This by that --------------------------------------------------------------------------------
 
 static bool is_cheap(const HlInst *inst) {
   switch (inst->op) {
@@ -330,7 +330,7 @@ static bool remove_conditional(HlPass *p, HlInst *cond) {
          is_cheap_branch(hl_called(cond, 1)) && compute_both(p, cond);
 }
 
-// --- All conditionals -----------------------------------------------------------------------------
+// --- All conditionals ----------------------------------------------------------------------------
 
 static HlInst **find_conditionals(HlPass *p, int *n) {
   const bool *channels = find_channels(p);

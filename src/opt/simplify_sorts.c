@@ -1,6 +1,7 @@
 // opt/simplify_sorts.c: sorts carry along only what somebody uses.
 //
-// An operand whose sorted form nobody takes, and which the comparator does not look at, is left out.
+// An operand whose sorted form nobody takes, and which the comparator does not look at, is left
+// out.
 //
 //   s = (f32[9], s32[9]) sort(x, y), to_apply=by_first       s = f32[9] sort(x), to_apply=by_first
 //   a = f32[9] get-tuple-element(s), index=0            =>   (which is a)

@@ -28,7 +28,8 @@ typedef struct Sinker {
 
 static bool is_on_slices(const HlInst *inst) {
   if (inst->n_operands == 0 || !inst->first_use || !hl_is_elementwise(inst) ||
-      inst->operands[0]->op != HL_OP_SLICE || hl_shape_is_dynamic(inst->operands[0]->operands[0]->shape))
+      inst->operands[0]->op != HL_OP_SLICE ||
+      hl_shape_is_dynamic(inst->operands[0]->operands[0]->shape))
     return false;
   const HlInst *first = inst->operands[0];
   for (uint32_t k = 1; k < inst->n_operands; k++) {
@@ -91,9 +92,9 @@ static void sink(Sinker *s, HlInst *inst) {
     sources[k] = inst->operands[k]->operands[0];
   HlBuild b;
   hl_begin(s->p, "sink", inst, &b);
-  HlInst *all =
-      hl_inst_copy(inst->comp, inst, hl_shape_with_dtype(s->p->m->shapes, whole, inst->shape->dtype),
-                   (int)inst->n_operands, sources);
+  HlInst *all = hl_inst_copy(inst->comp, inst,
+                             hl_shape_with_dtype(s->p->m->shapes, whole, inst->shape->dtype),
+                             (int)inst->n_operands, sources);
   hl_remove_attr(all, HL_A_SHARDING);
   for (int k = 1; k < n; k++)
     hl_also(s->p, group[k], slice_like(all, group[k]->operands[0], group[k]->shape));
@@ -163,7 +164,8 @@ static HlInst *hoist_over_transpose(HlPass *p, HlBuild *b, HlInst *slice) {
     limit[d] = box.at[3 * k + 1];
     stride[d] = box.at[3 * k + 2];
   }
-  return hl_b_transpose(b, hl_b_slice(b, transpose->operands[0], start, limit, stride), permutation);
+  return hl_b_transpose(b, hl_b_slice(b, transpose->operands[0], start, limit, stride),
+                        permutation);
 }
 
 static bool is_plain_binary(const HlInst *inst, const HlInst *slice) {

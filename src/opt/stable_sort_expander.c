@@ -1,11 +1,12 @@
-// opt/stable_sort_expander.c: stable sorts by an explicit last resort, for sorts that keep no order:
-// of equal keys the one that came first is less.
+// opt/stable_sort_expander.c: stable sorts by an explicit last resort, for sorts that keep no
+// order: of equal keys the one that came first is less.
 //
 // An operand that counts along the sorted dimension is used if there is one, else one is added.
 //
-//   s = sort(x), is_stable=true,         i = s32[9] iota()
-//     to_apply=less                  =>  t = (f32[9], s32[9]) sort(x, i), to_apply=less or equal and i < j
-//                                        s = get-tuple-element(t), index=0
+//   s = sort(x), is_stable=true,      i = s32[9] iota()
+//     to_apply=less               =>  t = (f32[9], s32[9]) sort(x, i), to_apply=less, or equal and
+//                                       the place is less
+//                                     s = get-tuple-element(t), index=0
 #include "opt/dots.h"
 
 // The operand that counts along the sorted dimension; -1 if there is none.

@@ -1,4 +1,5 @@
-// opt/topk_decomposer.c: the k largest as a stable descending sort of values and places, and a slice.
+// opt/topk_decomposer.c: the k largest as a stable descending sort of values and places, and a
+// slice.
 //
 //   t = (f32[4], s32[4]) topk(x), k=4    =>    s = (f32[9], s32[9]) sort(x, iota), is_stable=true
 //                                              t = (slice of s#0 [0:4], slice of s#1 [0:4])

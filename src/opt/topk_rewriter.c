@@ -1,11 +1,12 @@
-// opt/topk_rewriter.c: a descending sort of which only the first k are taken becomes a call of TopK.
+// opt/topk_rewriter.c: a descending sort of which only the first k are taken becomes a call of
+// TopK.
 //
 //   s = (f32[9], s32[9]) sort(x, iota), to_apply=greater     t = (f32[4], s32[4]) custom-call(x),
 //   v = slice(s#0), slice={[0:4]}                       =>         custom_call_target="TopK"
 //   i = slice(s#1), slice={[0:4]}                            v = t#0, i = t#1
 //
-// A sort of values alone does as well. The call takes a vector or the rows of a matrix: x is transposed
-// and reshaped before it where that is not so, and what it returns likewise after it.
+// A sort of values alone does as well. The call takes a vector or the rows of a matrix: x is
+// transposed and reshaped before it where that is not so, and what it returns likewise after it.
 #include "opt/dots.h"
 
 // --- Comparators ---------------------------------------------------------------------------------
@@ -21,7 +22,8 @@ static bool is_bits_of(const HlInst *inst, HlDtype as, const HlInst *value) {
          inst->operands[0] == value;
 }
 
-// The bits of a negative number, turned so that they order as the number does: max ^ bits, or max - bits.
+// The bits of a negative number, turned so that they order as the number does: max ^ bits, or max -
+// bits.
 static bool is_turned(const HlInst *inst, const HlInst *bits, const HlInst *value) {
   if (inst->op == HL_OP_XOR)
     return (is_int_constant(inst->operands[0], INT32_MAX) && inst->operands[1] == bits) ||

@@ -1,8 +1,9 @@
-// opt/topk_splitter.c: the k largest of a very long vector: those of its parts, and of them the k largest.
+// opt/topk_splitter.c: the k largest of a very long vector: those of its parts, and of them the k
+// largest.
 //
-//   t = TopK(x [4096]), k=4         =>    u = TopK(reshape(x) [4,1024])           values and places [4,4]
-//     (parts of 1024)                     s = sort(values, places + part * 1024)  [16]
-//                                         t = (slice(s#0), slice(s#1))
+//   t = TopK(x [4096]), k=4  =>  u = TopK(reshape(x) [4,1024]): values and places, [4,4] each
+//     (parts of 1024)              s = sort(values, places + part * 1024), [16] each
+//                                  t = (slice(s#0), slice(s#1))
 #include "opt/dots.h"
 
 static bool is_long_topk(const HlInst *call, int64_t limit, int64_t *k) {

@@ -1,8 +1,8 @@
 // opt/transpose_folding.c: a dot reads its operand untransposed.
 //
-// Where an operand of a dot is a transpose that swaps the one free and the one contracting dimension
-// and leaves the batch dimensions where they are, the dot contracts the other dimension instead:
-// matrix products do that for free.
+// Where an operand of a dot is a transpose that swaps the one free and the one contracting
+// dimension and leaves the batch dimensions where they are, the dot contracts the other dimension
+// instead: matrix products do that for free.
 //
 //   t = f32[5,3] transpose(w), dimensions={1,0}
 //   d = dot(x, t), contracting 1 with 0          =>   d = dot(x, w), contracting 1 with 1

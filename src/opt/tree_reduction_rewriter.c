@@ -1,13 +1,13 @@
-// opt/tree_reduction_rewriter.c: long reductions in two steps, so that fewer numbers of equal size are
-// added to one big one: windows first, then what is left of them.
+// opt/tree_reduction_rewriter.c: long reductions in two steps, so that fewer numbers of equal size
+// are added to one big one: windows first, then what is left of them.
 //
 //   r = f32[] reduce(f32[4096] x, 0), dimensions={0}   =>
 //
 //   w = f32[128] reduce-window(x, 0), window={size=32 stride=32}
 //   r = f32[] reduce(w, 0), dimensions={0}
 //
-// Windows that reach beyond the end are padded with the initial value, which may be
-// folded in any number of times. What is left is reduced in two steps again, when the pass runs again.
+// Windows that reach beyond the end are padded with the initial value, which may be folded in any
+// number of times. What is left is reduced in two steps again, when the pass runs again.
 #include "opt/reducers.h"
 #include "opt/windows.h"
 

@@ -1,7 +1,7 @@
-// opt/variadic_op_splitter.c: concatenations of very many operands in two steps, since a kernel takes only
-// so many parameters.
+// opt/variadic_op_splitter.c: concatenations of very many operands in two steps, since a kernel
+// takes only so many parameters.
 //
-//   concatenate(x0, .. x199)    =>    concatenate(concatenate(x0 .. x127), concatenate(x128 .. x199))
+//   concatenate(x0, .. x199)  =>  concatenate(concatenate(x0 .. x127), concatenate(x128 .. x199))
 #include "opt/dots.h"
 
 static HlInst *split(HlPass *p, HlBuild *b, HlInst *concat) {

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
+#include "hilo/buffers.h"
 #include "hilo/cost.h"
 #include "hilo/proto.h"
 #include "hilo/text.h"
@@ -263,6 +264,38 @@ bool hl_dumper_module(HlDumper *d, const HlModule *m, const char *suffix) {
   return (!d->as_text || put_text(d, m, suffix)) &&
          (!d->flags->xla_dump_hlo_as_proto || put_proto(d, m, suffix)) &&
          put_pictures(d, m, suffix);
+}
+
+// --- Buffers ------------------------------------------------------------------------------------
+
+static bool put_report(HlDumper *d, const char *suffix, const char *report, HlBuf *out) {
+  bool ok = hl_dumper_text(d, hl_arena_printf(d->arena, "%s-%s.txt", suffix, report),
+                           out->at ? out->at : "", out->n);
+  out->n = 0;
+  return ok;
+}
+
+bool hl_dumper_buffers(HlDumper *d, const HlModule *m, const char *suffix) {
+  if (!d->on || !d->as_text || d->flags->xla_dump_hlo_unoptimized_snapshots)
+    return true;
+  HlArena *arena = hl_arena_new();
+  HlBuf out = {0};
+  const HlBuffersOptions options = {.alignment = 64, .constants = true};  // as XLA:CPU
+  const HlBuffers *buffers = hl_buffers_new(d->cx, arena, m, &options);
+  bool ok = buffers != NULL;
+  if (ok) {
+    hl_buffers_print(&out, buffers);
+    ok = put_report(d, suffix, "buffer-assignment", &out);
+    hl_buffers_print_values(d->cx, &out, buffers);
+    ok = put_report(d, suffix, "buffer-assignment-values", &out) && ok;
+    hl_buffers_print_live(&out, buffers);
+    ok = put_report(d, suffix, "live-range", &out) && ok;
+    hl_buffers_print_usage(&out, buffers);
+    ok = put_report(d, suffix, "memory-usage-report", &out) && ok;
+  }
+  hl_buf_free(&out);
+  hl_arena_free(arena);
+  return ok;
 }
 
 // --- Between passes -----------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+// opt/cpu_multi_output_fusion.c
+//
+// cpu_multi_output_fusion: loop fusions of one shape that read the same arrays become one of several results, those
+// first that share most bytes.
+//
+//   a = f32[8] fusion(x, y), kind=kLoop         t = (f32[8], f32[8]) fusion(x, y, z), kind=kLoop
+//   b = f32[8] fusion(x, z), kind=kLoop   =>    a = f32[8] get-tuple-element(t), index=0
+//                                               b = f32[8] get-tuple-element(t), index=1
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "hilo/cost.h"
+#include "opt/fusion.h"
+#include "opt/passes.h"
+
+enum { MAX_OPERANDS = 20, MAX_USERS = 64 };
+
+typedef struct Pair {
+  HlInst *a, *b;
+  int64_t shared_bytes;
+} Pair;
+
+static bool is_candidate(const HlInst *inst) {
+  return inst->op == HL_OP_FUSION && fusion_kind(inst) == HL_WORD_fusion_kind_LOOP &&
+         hl_shape_is_array(inst->shape) && inst->n_operands < MAX_OPERANDS &&
+         !hl_has_control(inst) && inst->first_use;
+}
+
+static int64_t shared_bytes(const HlInst *a, const HlInst *b) {
+  int64_t bytes = 0;
+  for (uint32_t k = 0; k < a->n_operands; k++)
+    if (fusion_operand_index(b, a->operands[k]) >= 0 && !hl_is_effective_scalar(a->operands[k]->shape))
+      bytes += hl_leaf_bytes(a->operands[k]->shape);
+  return bytes;
+}
+
+// Pairs are noted at the first operand that both read, so that each is noted once.
+static void note_pairs(const HlInst *operand, HlBuf *pairs) {
+  HlInst *users[MAX_USERS];
+  int n = 0;
+  for (const HlUse *use = operand->first_use; use && n < MAX_USERS; use = use->next)
+    if (is_candidate(use->user))
+      users[n++] = use->user;
+  for (int i = 0; i < n; i++)
+    for (int j = i + 1; j < n; j++) {
+      if (users[i] == users[j] || users[i]->shape != users[j]->shape)
+        continue;
+      Pair pair = {users[i], users[j], shared_bytes(users[i], users[j])};
+      int first = 0;
+      while (fusion_operand_index(pair.b, pair.a->operands[first]) < 0 ||
+             hl_is_effective_scalar(pair.a->operands[first]->shape))
+        first++;
+      if (pair.a->operands[first] == operand)
+        hl_buf_add(pairs, &pair, sizeof pair);
+    }
+}
+
+static int most_bytes_first(const void *a, const void *b) {
+  const Pair *x = a, *y = b;
+  if (x->shared_bytes != y->shared_bytes)
+    return x->shared_bytes > y->shared_bytes ? -1 : 1;
+  if (x->a->id != y->a->id)
+    return x->a->id < y->a->id ? -1 : 1;
+  return x->b->id < y->b->id ? -1 : x->b->id > y->b->id;
+}
+
+static void merge(HlPass *p, FusionReach *reach, const Pair *pair) {
+  if (!hl_alive(pair->a) || !hl_alive(pair->b) || fusion_reaches(reach, pair->a, pair->b, false) ||
+      fusion_reaches(reach, pair->b, pair->a, false) ||
+      !hl_change(p, "sibling", pair->a, pair->b))
+    return;
+  fusion_name_params(fusion_add_result(p->arena, pair->a, pair->b));
+}
+
+static void fuse_comp(HlPass *p, HlComp *comp) {
+  HlMark mark = hl_arena_mark(p->arena);
+  FusionReach reach = {.arena = p->arena};
+  HlBuf pairs = {0};
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    if (hl_shape_is_array(inst->shape) && !hl_is_effective_scalar(inst->shape))
+      note_pairs(inst, &pairs);
+  size_t n = pairs.n / sizeof(Pair);
+  if (n > 1)
+    qsort(pairs.at, n, sizeof(Pair), most_bytes_first);
+  for (size_t k = 0; k < n; k++)
+    merge(p, &reach, &((const Pair *)(const void *)pairs.at)[k]);
+  hl_buf_free(&pairs);
+  hl_buf_free(&reach.stack);
+  hl_arena_release(p->arena, mark);
+}
+
+bool pass_cpu_multi_output_fusion(HlPass *p) {
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int k = 0; k < n; k++)
+    fuse_comp(p, comps[k]);
+  return true;
+}
