@@ -86,9 +86,10 @@ static int by_label(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-// Gives the instructions around one new labels: those of the smallest range of labels, of sizes that are
-// powers of two, that is thin enough. The wider the range, the thinner it must be, so that it is long
-// before it must be spread again: a move costs log n labels on average, wherever moves go.
+// Gives the instructions around one new labels: those of the smallest range of labels, of sizes
+// that are powers of two, that is thin enough. The wider the range, the thinner it must be, so that
+// it is long before it must be spread again: a move costs log n labels on average, wherever moves
+// go.
 static void make_room(HlComp *comp, HlInst *at) {
   uint64_t label = ir_label(at);
   const HlInst *first = at, *last = at;

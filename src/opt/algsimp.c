@@ -31,6 +31,7 @@ const AlgLeftOut algsimp_left_out[] = {
     {"A29", "of integers: B to the power -C is no fraction, so the product is not the quotient"},
     {"A38", "abs(x * x) of integers: the product wraps and may be negative"},
     {"A50", "pow(A, -1) of integers: 1/A divides by zero where the power does not"},
+    {"A50", "pow(A, 0) of s1: the type has no 1"},
     {"A52", "of complex numbers: the power is of the principal logarithm, which is not A"},
     {"A54", "log(exp(A)) of complex numbers: the principal logarithm is not A"},
     {"A55", "of complex numbers: the two differ by a multiple of 2 * pi * i"},

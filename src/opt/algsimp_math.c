@@ -25,7 +25,8 @@ static HlInst *product(HlBuild *b, HlInst *x, HlInst *y) {
 // pow(A, 0) => 1; pow(A, 1) => A; pow(A, 2) => A * A; pow(A, 3) => A * (A * A); pow(A, -1) => 1 / A
 HlInst *alg_power_of_constant(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0], *exponent = inst->operands[1];
-  if (hl_is_all(exponent, 0))
+  const bool has_one = inst->shape->dtype != HL_S1;  // which is -1 or 0
+  if (has_one && hl_is_all(exponent, 0))
     return alg_full(b, inst->shape, 1);
   if (hl_is_all(exponent, 1))
     return alg_existing(p, inst, x);

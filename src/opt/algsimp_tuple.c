@@ -120,9 +120,12 @@ static bool finds_extreme(const HlComp *comp, int64_t direction) {
          prefers(pick->operands[0], direction, x, y);
 }
 
+enum { MOST_USES = 64 };  // that are looked through: many maxima of one array stay cheap
+
 static HlInst *find_argmax(const HlInst *reduce, int64_t direction) {
   const HlInst *x = reduce->operands[0];
-  for (const HlUse *use = x->first_use; use; use = use->next) {
+  int n = 0;
+  for (const HlUse *use = x->first_use; use && n < MOST_USES; use = use->next, n++) {
     HlInst *other = use->user;
     if (other->op == HL_OP_REDUCE && other->n_operands == 4 && use->number == 0 &&
         other->operands[1]->op == HL_OP_IOTA && hl_is_constant(other->operands[2]) &&

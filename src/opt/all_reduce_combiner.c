@@ -1,7 +1,7 @@
 // opt/all_reduce_combiner.c
 //
-// all-reduce-combiner, cpu-all-reduce-combiner: sums over devices that do not depend on each other are
-// exchanged at once.
+// all-reduce-combiner, cpu-all-reduce-combiner: sums over devices that do not depend on each other
+// are exchanged at once.
 //
 //   r = f32[8] all-reduce(x), to_apply=add       c = (f32[8], f32[4]) all-reduce(x, y), to_apply=add
 //   s = f32[4] all-reduce(y), to_apply=add   =>  r = f32[8] get-tuple-element(c), index=0
@@ -25,8 +25,8 @@ typedef struct Combiner {
   HlPass *p;
   HlComp *comp;
   int64_t max_bytes, max_count;
-  int *batch_of;               // by id: the newest batch of this key that it depends on or is in; 0: none
-  uint8_t *done;               // by id: its key has been dealt with
+  int *batch_of;  // by id: the newest batch of this key that it depends on or is in; 0: none
+  uint8_t *done;  // by id: its key has been dealt with
   bool failed;
 } Combiner;
 
@@ -101,8 +101,8 @@ static int newest_batch(const Combiner *c, const HlInst *inst) {
   return newest;
 }
 
-// All that go together with `like`, in batches. Dependence is followed from operands to users; what a closed
-// batch became is not looked at again, since what comes later belongs to later batches.
+// All that go together with `like`, in batches. Dependence is followed from operands to users; what
+// a closed batch became is not looked at again, since what comes later belongs to later batches.
 static void combine_like(Combiner *c, const HlInst *like) {
   HlMark mark = hl_arena_mark(c->p->arena);
   int n;
@@ -134,15 +134,19 @@ static void combine_like(Combiner *c, const HlInst *like) {
   hl_arena_release(c->p->arena, mark);
 }
 
+enum { MAX_KEYS = 64 };  // each takes a walk over the computation
+
 static void combine_comp(Combiner *c, HlComp *comp) {
   HlMark mark = hl_arena_mark(c->p->arena);
   c->comp = comp;
   c->done = HL_ARRAY(c->p->arena, uint8_t, comp->next_id + 2 * comp->n_insts + 1);
-  int n;
+  int n, keys = 0;
   HlInst **insts = hl_pass_insts(c->p, comp, &n);
-  for (int k = 0; k < n; k++)
-    if (hl_alive(insts[k]) && is_candidate(insts[k]) && !c->done[insts[k]->id])
+  for (int k = 0; k < n && keys < MAX_KEYS; k++)
+    if (hl_alive(insts[k]) && is_candidate(insts[k]) && !c->done[insts[k]->id]) {
       combine_like(c, insts[k]);
+      keys++;
+    }
   hl_arena_release(c->p->arena, mark);
 }
 

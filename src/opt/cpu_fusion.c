@@ -1,8 +1,8 @@
 // opt/cpu_fusion.c
 //
-// fusion: XLA's instruction fusion for CPUs. A kernel is one loop nest that computes each element of its
-// result from elements of its operands; everything that can be computed so is fused until the
-// code would be repeated, something expensive computed twice, or reading become slow.
+// fusion: XLA's instruction fusion for CPUs. A kernel is one loop nest that computes each element
+// of its result from elements of its operands; everything that can be computed so is fused until
+// the code would be repeated, something expensive computed twice, or reading become slow.
 //
 //   b = f32[8,4] broadcast(s)                     f = f32[8,4] fusion(x, s), kind=kLoop, calls={
 //   r = f32[8,4] add(x, b)              =>          ROOT add(x, broadcast(s))
@@ -73,7 +73,8 @@ static bool may_take_product(const HlInst *add) {
 
 enum { SMALL_VECTOR_BYTES = 16 * 1024 };
 
-// A matrix that is computed while it is multiplied by a vector that stays in the cache need not be written.
+// A matrix that is computed while it is multiplied by a vector that stays in the cache need not be
+// written.
 static bool is_matrix_of_small_product(const HlInst *dot, int operand) {
   if (dot->op != HL_OP_DOT || dot->shape->rank > 1)
     return false;

@@ -1,7 +1,7 @@
 // opt/cpu_multi_output_fusion.c
 //
-// cpu_multi_output_fusion: loop fusions of one shape that read the same arrays become one of several results, those
-// first that share most bytes.
+// cpu_multi_output_fusion: loop fusions of one shape that read the same arrays become one of
+// several results, those first that share most bytes.
 //
 //   a = f32[8] fusion(x, y), kind=kLoop         t = (f32[8], f32[8]) fusion(x, y, z), kind=kLoop
 //   b = f32[8] fusion(x, z), kind=kLoop   =>    a = f32[8] get-tuple-element(t), index=0
@@ -30,7 +30,8 @@ static bool is_candidate(const HlInst *inst) {
 static int64_t shared_bytes(const HlInst *a, const HlInst *b) {
   int64_t bytes = 0;
   for (uint32_t k = 0; k < a->n_operands; k++)
-    if (fusion_operand_index(b, a->operands[k]) >= 0 && !hl_is_effective_scalar(a->operands[k]->shape))
+    if (fusion_operand_index(b, a->operands[k]) >= 0 &&
+        !hl_is_effective_scalar(a->operands[k]->shape))
       bytes += hl_leaf_bytes(a->operands[k]->shape);
   return bytes;
 }
@@ -67,8 +68,7 @@ static int most_bytes_first(const void *a, const void *b) {
 
 static void merge(HlPass *p, FusionReach *reach, const Pair *pair) {
   if (!hl_alive(pair->a) || !hl_alive(pair->b) || fusion_reaches(reach, pair->a, pair->b, false) ||
-      fusion_reaches(reach, pair->b, pair->a, false) ||
-      !hl_change(p, "sibling", pair->a, pair->b))
+      fusion_reaches(reach, pair->b, pair->a, false) || !hl_change(p, "sibling", pair->a, pair->b))
     return;
   fusion_name_params(fusion_add_result(p->arena, pair->a, pair->b));
 }

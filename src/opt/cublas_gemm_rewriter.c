@@ -1,7 +1,7 @@
 // opt/cublas_gemm_rewriter.c
 //
-// cublas-gemm-rewriter: dots become calls of cuBLAS, which also multiplies by a number, adds a matrix and, by
-// cublasLt, adds a bias to each row and takes the maximum with 0.
+// cublas-gemm-rewriter: dots become calls of cuBLAS, which also multiplies by a number, adds a
+// matrix and, by cublasLt, adds a bias to each row and takes the maximum with 0.
 //
 //   d = f32[8,4] dot(x, y), ...             g = f32[8,4] custom-call(x, y, c),
 //   m = f32[8,4] multiply(d, bc(2))   =>          custom_call_target="__cublas$gemm",
@@ -36,8 +36,7 @@ static const char *precision_text(HlArena *arena, const HlInst *dot) {
   HlI64s words = hl_attr_ints(dot, HL_A_OPERAND_PRECISION);
   const char *text = "";
   for (int k = 0; k < 2; k++) {
-    const char *word =
-        k < words.n ? hl_enum_text(&hl_enums[HL_ENUM_precision], words.at[k]) : NULL;
+    const char *word = k < words.n ? hl_enum_text(&hl_enums[HL_ENUM_precision], words.at[k]) : NULL;
     char *upper = hl_arena_printf(arena, "%s", word ? word : "default");
     for (char *at = upper; *at; at++)
       *at = (char)toupper((unsigned char)*at);
@@ -69,14 +68,14 @@ static const char *config_of_dot(HlArena *arena, const HlInst *dot) {
       "\"algorithm\":\"ALG_UNSET\"},\"epilogue\":\"DEFAULT\",\"lhs_stride\":\"%lld\","
       "\"rhs_stride\":\"%lld\"}}",
       dims_text(arena, hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS)),
-      dims_text(arena, hl_attr_ints(dot, HL_A_RHS_CONTRACTING_DIMS)),
-      dims_text(arena, lhs_batch), dims_text(arena, rhs_batch), precision_text(arena, dot),
+      dims_text(arena, hl_attr_ints(dot, HL_A_RHS_CONTRACTING_DIMS)), dims_text(arena, lhs_batch),
+      dims_text(arena, rhs_batch), precision_text(arena, dot),
       stride_of(dot->operands[0]->shape, lhs_batch), stride_of(dot->operands[1]->shape, rhs_batch));
 }
 
 // A call that may change: the configuration, and what it says.
 typedef struct Gemm {
-  json_t *all, *config;        // config: of the product, inside all
+  json_t *all, *config;  // config: of the product, inside all
   double alpha, beta;
   Epilogue epilogue;
 } Gemm;
@@ -160,8 +159,8 @@ static HlInst *from_dot(HlPass *p, HlBuild *b, HlInst *dot) {
   return new_call(b, dot->shape, target, config_of_dot(p->arena, dot), 2, dot->operands);
 }
 
-// Rewrites the call by `change`, which returns false where it does not apply. Operands are the call's
-// own and perhaps one more.
+// Rewrites the call by `change`, which returns false where it does not apply. Operands are the
+// call's own and perhaps one more.
 static HlInst *extend(HlPass *p, HlBuild *b, HlInst *call, HlInst *outer, const Gemm *gemm,
                       HlInst *more) {
   int n = (int)call->n_operands;
@@ -246,10 +245,14 @@ static HlInst *relu(HlPass *p, HlBuild *b, HlInst *max) {
 }
 
 const HlRule cublas_gemm_rules[] = {
-    {HL_OP_DOT, from_dot, "gemm", "dot(x, y) => gemm(x, y)", "of types and shapes that cuBLAS knows"},
-    {HL_OP_MULTIPLY, scale, "scale", "multiply(gemm, bc(c)) => gemm with alpha c", "nobody else uses the product"},
-    {HL_OP_ADD, add, "add", "add(gemm, c) => gemm with beta 1, or with a bias", "nobody else uses the product"},
-    {HL_OP_MAXIMUM, relu, "relu", "maximum(gemm, 0) => gemm with relu", "cublasLt; nobody else uses the product"},
+    {HL_OP_DOT, from_dot, "gemm", "dot(x, y) => gemm(x, y)",
+     "of types and shapes that cuBLAS knows"},
+    {HL_OP_MULTIPLY, scale, "scale", "multiply(gemm, bc(c)) => gemm with alpha c",
+     "nobody else uses the product"},
+    {HL_OP_ADD, add, "add", "add(gemm, c) => gemm with beta 1, or with a bias",
+     "nobody else uses the product"},
+    {HL_OP_MAXIMUM, relu, "relu", "maximum(gemm, 0) => gemm with relu",
+     "cublasLt; nobody else uses the product"},
     {0}};
 
 // Users of a call come after it, but calls made in a round are met in the next one.

@@ -1,7 +1,7 @@
 // opt/cublas_pad_for_gemms.c
 //
-// cublas-pad-for-gemms: dots of an element type are padded with zeros so that their sizes are multiples of what
-// the fast units work on; the result is a slice.
+// cublas-pad-for-gemms: dots of an element type are padded with zeros so that their sizes are
+// multiples of what the fast units work on; the result is a slice.
 //
 //   d = f16[5,7] dot(x, y)    =>    d = f16[5,7] slice(dot(pad(x), pad(y)))
 
@@ -51,13 +51,13 @@ static bool is_leading(HlI64s dims) {
 
 static HlInst *pad_dot(HlPass *p, HlBuild *b, HlInst *dot) {
   const HlShape *shape[3] = {dot->operands[0]->shape, dot->operands[1]->shape, dot->shape};
-  HlDtype dtype = hl_dtype_by_text((HlStr){hl_pass_text(p, "type"), strlen(hl_pass_text(p, "type"))});
+  HlDtype dtype =
+      hl_dtype_by_text((HlStr){hl_pass_text(p, "type"), strlen(hl_pass_text(p, "type"))});
   int64_t multiple = hl_pass_int(p, "multiple");
   HlI64s batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS);
   if (multiple < 2 || !all_static(dot) || !is_leading(batch) ||
       !is_leading(hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS)) ||
-      hl_has_attr(dot, HL_A_SPARSITY_CONFIG) ||
-      hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS).n != 1)
+      hl_has_attr(dot, HL_A_SPARSITY_CONFIG) || hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS).n != 1)
     return NULL;
   const int64_t *sizes[3];
   double before = 0, after = 0;
@@ -79,7 +79,7 @@ static HlInst *pad_dot(HlPass *p, HlBuild *b, HlInst *dot) {
   return hl_b_slice(b, wide, start, dot->shape->dim, NULL);
 }
 
-const HlRule cublas_pad_rules[] = {
-    {HL_OP_DOT, pad_dot, "cublas-pad-for-gemms", "dot(x, y) => slice(dot(pad(x), pad(y)))",
-     "of the element type; bytes grow by at most 35 %"},
-    {0}};
+const HlRule cublas_pad_rules[] = {{HL_OP_DOT, pad_dot, "cublas-pad-for-gemms",
+                                    "dot(x, y) => slice(dot(pad(x), pad(y)))",
+                                    "of the element type; bytes grow by at most 35 %"},
+                                   {0}};

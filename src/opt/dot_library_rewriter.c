@@ -1,7 +1,8 @@
 // opt/dot_library_rewriter.c
 //
-// dot-library-rewriter: puts what the library YNNPACK computes into custom fusions, which XLA:CPU hands to it as a
-// whole: dots and convolutions alone, reductions with all around them that the library knows.
+// dot-library-rewriter: puts what the library YNNPACK computes into custom fusions, which XLA:CPU
+// hands to it as a whole: dots and convolutions alone, reductions with all around them that the
+// library knows.
 //
 //   d = f32[32,64] dot(x, w), ...  =>  d = f32[32,64] fusion(x, w), kind=kCustom, calls={ ROOT dot(..) },
 //                                          backend_config={... "kind":"__ynn_fusion" ...}
@@ -17,16 +18,16 @@
 typedef struct Rewriter {
   HlPass *p;
   HlComp *comp;
-  bool *fused;         // by id: is in a fusion, though it may still stand here for others
-  uint32_t *visited;   // by id: the round in which it was waiting
+  bool *fused;        // by id: is in a fusion, though it may still stand here for others
+  uint32_t *visited;  // by id: the round in which it was waiting
   uint32_t n_ids;
   uint32_t round;
-  HlBuf waiting;       // of Candidate
+  HlBuf waiting;  // of Candidate
 } Rewriter;
 
 typedef struct Candidate {
   HlInst *inst;
-  bool down;           // it uses the fusion; else the fusion uses it
+  bool down;  // it uses the fusion; else the fusion uses it
 } Candidate;
 
 static const char library_config[] =
@@ -161,8 +162,8 @@ static bool starts_fusion(const HlInst *inst) {
 static void start(Rewriter *r, HlInst *inst) {
   bool grows = inst->op == HL_OP_REDUCE || inst->op == HL_OP_REDUCE_WINDOW;
   r->fused[inst->id] = true;
-  HlInst *fusion = fusion_wrap(r->p->arena, inst, HL_WORD_fusion_kind_CUSTOM, "ynn_fusion",
-                               "fused_computation");
+  HlInst *fusion =
+      fusion_wrap(r->p->arena, inst, HL_WORD_fusion_kind_CUSTOM, "ynn_fusion", "fused_computation");
   hl_set_text(fusion, HL_A_BACKEND_CONFIG, library_config);
   reserve(r);
   while (grows && take_neighbours(r, &fusion))

@@ -51,13 +51,15 @@ static bool agree(const HlInst *a, DotDims da, const HlInst *b, DotDims db, int 
          same_attr(a, b, HL_A_OPERAND_PRECISION) && same_attr(a, b, HL_A_ALGORITHM);
 }
 
+enum { MOST_USES = 1024 };  // that are looked through for one group
+
 // The dots that use `x` on this side and go together with `first`; the first of them is `first`.
 static int find_group(HlPass *p, const HlInst *x, int shared, HlInst *first, const int *level,
                       uint32_t n_ids, HlInst **group) {
   DotDims d = dot_dims(p->arena, first);
-  int n = 0;
+  int n = 0, n_seen = 0;
   int64_t most = hl_pass_int(p, "max_size");
-  for (const HlUse *use = x->first_use; use; use = use->next) {
+  for (const HlUse *use = x->first_use; use && n_seen < MOST_USES; use = use->next, n_seen++) {
     HlInst *dot = use->user;
     if (dot->op != HL_OP_DOT || use->number != shared || dot->id >= n_ids ||
         level[dot->id] != level[first->id] || dot->operands[0] == dot->operands[1])

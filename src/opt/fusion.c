@@ -1,9 +1,9 @@
 // opt/fusion.c: the fusion engine.
 //
 // Instructions wait in a queue, users first. Each tries to take in its operands, the nearest one
-// first: for c = f(a, b), b = g(a) that is b, so that a need not be copied twice. On the first success the
-// consumer is a fusion, and stands in the queue again with its new operands. A producer whose last
-// user took it in is erased; the others go on being computed for the rest.
+// first: for c = f(a, b), b = g(a) that is b, so that a need not be copied twice. On the first
+// success the consumer is a fusion, and stands in the queue again with its new operands. A producer
+// whose last user took it in is erased; the others go on being computed for the rest.
 //
 //   a = exponential(x)             f = fusion(x, y), calls={
 //   r = add(a, y)           =>       ROOT add(exponential(x), y)

@@ -22,12 +22,13 @@ bool fusion_own_body(HlInst *fusion);
 HlInst *fusion_fuse(HlArena *scratch, HlInst *fusion, HlInst *producer);
 // The same for an instruction that the fusion does not read: its copy is not used yet.
 HlInst *fusion_take_in(HlArena *scratch, HlInst *fusion, HlInst *inst);
-// The one user of a fusion's result goes into it and becomes its root. Returns the fusion that stands
-// for both.
+// The one user of a fusion's result goes into it and becomes its root. Returns the fusion that
+// stands for both.
 HlInst *fusion_fuse_user(HlArena *scratch, HlInst *fusion, HlInst *user);
-// What a sibling or producer computes becomes one more result of a fusion (fusion_results.c). Both are
-// erased; their users read elements of the tuple that the new fusion gives. A sibling or producer
-// may have several results itself. The caller knows that neither depends on the other but directly.
+// What a sibling or producer computes becomes one more result of a fusion (fusion_results.c). Both
+// are erased; their users read elements of the tuple that the new fusion gives. A sibling or
+// producer may have several results itself. The caller knows that neither depends on the other but
+// directly.
 HlInst *fusion_add_result(HlArena *scratch, HlInst *fusion, HlInst *inst);
 // Erases an instruction without uses; of a fusion also the body, if nobody else calls it.
 void fusion_erase(HlInst *inst);
@@ -74,8 +75,8 @@ typedef struct FusionReach {
   uint32_t *seen, n_ids, round;
   HlBuf stack;                 // of const HlInst *; the owner frees it
 } FusionReach;
-// `b` depends on `a`, by operands or control edges, on a way that does not only consist of the edge from a to
-// b if `direct` is allowed. What is too far apart to tell counts as dependent.
+// `b` depends on `a`, by operands or control edges, on a way that does not only consist of the edge
+// from a to b if `direct` is allowed. What is too far apart to tell counts as dependent.
 bool fusion_reaches(FusionReach *r, const HlInst *a, const HlInst *b, bool direct_allowed);
 
 // --- The engine (fusion.c) ----------------------------------------------------------------------------
@@ -91,7 +92,8 @@ typedef struct FusionPolicy {
   bool (*skips)(const HlComp *comp);
 } FusionPolicy;
 
-// Goes over the module's computations, users first, and fuses what the policy wants. The rule's name is "fuse".
+// Goes over the module's computations, users first, and fuses what the policy wants. The rule's
+// name is "fuse".
 bool fusion_run(HlPass *p, const FusionPolicy *policy);
 
 // For policies: the rules that hold for every target. No fusion across the root, no copies of

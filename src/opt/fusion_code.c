@@ -1,8 +1,8 @@
 // opt/fusion_code.c: how often an emitter writes out the code of an instruction inside a fusion.
 //
-// Code is written from the root back, for an index into the result. An instruction of the same shape
-// as its user is asked for the same index, and what was computed for that is used again; one of
-// another shape is asked for a new index by each such user. So each value has a set of index
+// Code is written from the root back, for an index into the result. An instruction of the same
+// shape as its user is asked for the same index, and what was computed for that is used again; one
+// of another shape is asked for a new index by each such user. So each value has a set of index
 // givers, and is written once for each time each of them is.
 //
 //   root = f32[8] add(x, b)       index givers of x: the fusion (written 1 time)
@@ -104,7 +104,8 @@ FusionCode *fusion_code_of(HlArena *arena, const HlInst *fusion) {
   return code;
 }
 
-// Uses of the value, counting those inside a fusion that reads it; more than one are not counted on.
+// Uses of the value, counting those inside a fusion that reads it; more than one are not counted
+// on.
 static bool is_used_again(const HlInst *inst) {
   int n = 0;
   for (const HlUse *use = inst->first_use; use && n < 2; use = use->next) {
@@ -129,13 +130,15 @@ void fusion_code_fused(HlArena *arena, FusionCode *code, const HlInst *fusion, i
                        const HlInst *copy) {
   Givers of_copy = *operand_givers(code, at);
   size_t n = code->givers.n / sizeof(Givers) - 1;
-  memmove(operand_givers(code, at), operand_givers(code, at + 1), (n - (size_t)at) * sizeof(Givers));
+  memmove(operand_givers(code, at), operand_givers(code, at + 1),
+          (n - (size_t)at) * sizeof(Givers));
   reserve(arena, &code->givers, sizeof(Givers) * (fusion->n_operands + 1));
   for (size_t k = n; k < fusion->n_operands; k++)
     memset(operand_givers(code, (int)k), 0, sizeof(Givers));
   code->givers.n = sizeof(Givers) * fusion->n_operands;
   set_count(arena, code, copy->id, (uint8_t)times_written(code, &of_copy));
-  // An operand that the body computes itself by now was none of the fusion's when the copy was made.
+  // An operand that the body computes itself by now was none of the fusion's when the copy was
+  // made.
   for (uint32_t k = 0; k < copy->n_operands; k++) {
     const HlInst *param = copy->operands[k];
     give_operand(copy, &of_copy, param, operand_givers(code, (int)hl_parameter_number(param)));

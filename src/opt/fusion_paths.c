@@ -69,23 +69,16 @@ static bool writes_no_less(const HlInst *inst) {
 
 // --- Paths --------------------------------------------------------------------------------------
 
-static bool fuses(Fuser *f, HlInst *consumer, const HlInst *producer) {
-  for (uint32_t k = 0; k < consumer->n_operands; k++)
-    if (consumer->operands[k] == producer && !f->policy->should_fuse(f, consumer, (int)k))
-      return false;
-  return true;
-}
-
 static bool fuses_into_users(Fuser *f, const HlInst *producer) {
   for (const HlUse *use = producer->first_use; use; use = use->next)
-    if (!fusion_is_fusible(use->user) || !fuses(f, use->user, producer))
+    if (!fusion_is_fusible(use->user) || !f->policy->should_fuse(f, use->user, use->number))
       return false;
   return true;
 }
 
 // What stands between a producer and its users. Where it is more than this, they are far apart, and
 // not everything between will fuse.
-enum { MAX_BETWEEN = 2000 };
+enum { MAX_BETWEEN = 2000, MAX_STEPS = 10 * MAX_BETWEEN };
 
 typedef struct Placed {
   HlInst *inst;
@@ -114,9 +107,11 @@ static bool find_between(const Fuser *f, Between *between, uint32_t *seen, const
   for (const HlUse *use = producer->first_use; use; use = use->next)
     if (!add_between(f, between, seen, use->user, producer))
       return false;
+  int steps = 0;
   for (int k = 0; k < between->n; k++)
     for (uint32_t o = 0; o < between->at[k].inst->n_operands; o++)
-      if (!add_between(f, between, seen, between->at[k].inst->operands[o], producer))
+      if (++steps > MAX_STEPS ||
+          !add_between(f, between, seen, between->at[k].inst->operands[o], producer))
         return false;
   return true;
 }
@@ -126,7 +121,8 @@ static int by_place(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
-// Marks in `on_path` (with the producer's id + 1) what depends on the producer, and tries each step.
+// Marks in `on_path` (with the producer's id + 1) what depends on the producer, and tries each
+// step.
 static bool steps_fuse(Fuser *f, Between *between, uint32_t *on_path, const HlInst *producer) {
   qsort(between->at, (size_t)between->n, sizeof *between->at, by_place);
   uint32_t mark = producer->id + 1;
@@ -159,9 +155,8 @@ void fuser_find_keep_whole(Fuser *f, HlInst *const *post_order, int n) {
     if (is_effectively_unary(producer) || writes_no_less(producer))
       continue;
     bool ok = fusion_is_fusible(producer) && fuses_into_users(f, producer) &&
-              (has_one_user(producer) ||
-               (find_between(f, between, seen, producer) &&
-                steps_fuse(f, between, on_path, producer)));
+              (has_one_user(producer) || (find_between(f, between, seen, producer) &&
+                                          steps_fuse(f, between, on_path, producer)));
     f->keep_whole[producer->id] = !ok;
   }
 }

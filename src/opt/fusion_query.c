@@ -158,7 +158,8 @@ static FusionUse use_after(FusionUse outer, FusionUse inner) {
   return outer > inner ? outer : inner;
 }
 
-// Two reads of one value: only where both keep the order an element is at hand when it is read again.
+// Two reads of one value: only where both keep the order an element is at hand when it is read
+// again.
 static FusionUse use_both(FusionUse a, FusionUse b) {
   if (a == FUSION_USE_NONE)
     return b;
@@ -186,7 +187,7 @@ static FusionUse use_in_body(const HlComp *body, const HlInst *param) {
 static FusionUse use_in_dot(const HlInst *dot, int operand) {
   bool makes_vector = dot->shape->rank <= 1;
   return makes_vector && dot->operands[1 - operand]->shape->rank <= 1 ? FUSION_USE_ONCE
-                                                                       : FUSION_USE_AGAIN;
+                                                                      : FUSION_USE_AGAIN;
 }
 
 FusionUse fusion_use(const HlInst *inst, int operand) {
@@ -208,7 +209,8 @@ FusionUse fusion_use(const HlInst *inst, int operand) {
     return operand < body->n_params ? use_in_body(body, body->params[operand]) : FUSION_USE_AGAIN;
   }
   default:
-    return fusion_is_elementwise(inst) && hl_shape_same_dims(inst->operands[operand]->shape, inst->shape)
+    return fusion_is_elementwise(inst) &&
+                   hl_shape_same_dims(inst->operands[operand]->shape, inst->shape)
                ? FUSION_USE_ONCE
                : FUSION_USE_AGAIN;
   }

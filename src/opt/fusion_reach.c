@@ -1,4 +1,5 @@
-// opt/fusion_reach.c: does one instruction depend on another? Backwards, over what stands between them.
+// opt/fusion_reach.c: does one instruction depend on another? Backwards, over what stands between
+// them.
 
 #include <string.h>
 

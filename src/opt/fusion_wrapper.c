@@ -1,7 +1,7 @@
 // opt/fusion_wrapper.c
 //
-// fusion-wrapper: puts operations that stand alone into fusions of their own, since it is fusions that become
-// kernels.
+// fusion-wrapper: puts operations that stand alone into fusions of their own, since it is fusions
+// that become kernels.
 //
 //   r = f32[8] tanh(x)     =>     r = f32[8] fusion(x), kind=kLoop, calls={ ROOT tanh(x) }
 

@@ -1,16 +1,16 @@
 // opt/gpu_cost.c: what a kernel costs on a GPU: operations, bytes, code, and the time for them.
 //
-// Inside a fusion every value is computed as often as its users ask for it: elementwise users ask as
-// often as they are asked themselves, others by how much they read of it. The numbers of the machine are those
-// of an H100.
+// Inside a fusion every value is computed as often as its users ask for it: elementwise users ask
+// as often as they are asked themselves, others by how much they read of it. The numbers of the
+// machine are those of an H100.
 
 #include "opt/gpu_fusible.h"
 
 const double gpu_launch_time = 1.0;
 
-static const double CLOCK = 1.98e3;            // cycles a microsecond
+static const double CLOCK = 1.98e3;  // cycles a microsecond
 static const double CORES = 132, FPUS = 128, THREADS = 128;
-static const double DRAM = 3.35e6;             // bytes a microsecond
+static const double DRAM = 3.35e6;  // bytes a microsecond
 static const double L2_BYTES = 50e6, L1_BYTES = 256e3;
 static const double L2_SPEED = 2.5, L1_SPEED = 8;
 static const double OVERLAP = 0.95;
@@ -98,8 +98,7 @@ static double reads_of(const HlInst *inst, int operand) {
   case HL_OP_GATHER: return operand == 0 ? out / in : 1;
   case HL_OP_DYNAMIC_UPDATE_SLICE:
     return operand == 0 ? (in - elements(inst->operands[1]->shape)) / in : 1;
-  case HL_OP_REDUCE:
-    return operand < (int)inst->n_operands / 2 ? 1 : elements(inst->shape);
+  case HL_OP_REDUCE: return operand < (int)inst->n_operands / 2 ? 1 : elements(inst->shape);
   case HL_OP_REDUCE_WINDOW:
     return operand < (int)inst->n_operands / 2 ? out * window_size(inst) / in : 1;
   case HL_OP_PAD: return operand == 0 ? 1 : out - elements(inst->operands[0]->shape);
@@ -110,15 +109,14 @@ static double reads_of(const HlInst *inst, int operand) {
 static bool passes_roots_on(const HlInst *inst) {
   return fusion_is_elementwise(inst) || inst->op == HL_OP_TUPLE ||
          inst->op == HL_OP_GET_TUPLE_ELEMENT ||
-         (inst->op == HL_OP_BITCAST &&
-          hl_shape_same_dims(inst->operands[0]->shape, inst->shape));
+         (inst->op == HL_OP_BITCAST && hl_shape_same_dims(inst->operands[0]->shape, inst->shape));
 }
 
 // --- Fusions ------------------------------------------------------------------------------------
 
 typedef struct Node {
   double reads, emissions;
-  const HlInst *root;          // the user that set the index it is asked for; NULL: several
+  const HlInst *root;  // the user that set the index it is asked for; NULL: several
 } Node;
 
 static void ask(Node *node, const HlInst *root, double reads, double emissions) {

@@ -278,13 +278,18 @@ int gpu_n_results(const HlInst *inst) {
   return hl_shape_is_tuple(inst->shape) ? inst->shape->rank : 1;
 }
 
-enum { MAX_ARGUMENTS = 96, MAX_REDUCTIONS = 8, SHARED_BYTES = 48 * 1024 };
+enum {
+  MAX_ARGUMENTS = 96,
+  TOO_MANY = 4 * MAX_ARGUMENTS,
+  MAX_REDUCTIONS = 8,
+  SHARED_BYTES = 48 * 1024
+};
 
 static GpuNeeds needs_of_op(const HlInst *inst) {
   if (!gpu_is_block_reduction(inst))
     return (GpuNeeds){0, emitter_of_op(inst) == GPU_TRANSPOSE
-                          ? (WARP + 1) * WARP * hl_dtype_bytes(inst->shape->dtype)
-                          : 0};
+                             ? (WARP + 1) * WARP * hl_dtype_bytes(inst->shape->dtype)
+                             : 0};
   Folded folded = fold_reduction(inst);
   GpuNeeds needs = {1, 0};
   for (uint32_t k = 0; k < inst->n_operands / 2; k++) {
@@ -316,9 +321,12 @@ static int n_own_operands(const HlInst *of, const HlInst *other) {
   return n;
 }
 
-bool gpu_fits(const HlInst *a, GpuNeeds of_a, const HlInst *b, GpuNeeds of_b, bool is_multi_output) {
+bool gpu_fits(const HlInst *a, GpuNeeds of_a, const HlInst *b, GpuNeeds of_b,
+              bool is_multi_output) {
   if (of_a.reductions + of_b.reductions > MAX_REDUCTIONS ||
       of_a.shared_bytes + of_b.shared_bytes > SHARED_BYTES)
+    return false;
+  if (a->n_operands > TOO_MANY || b->n_operands > TOO_MANY)
     return false;
   int results = gpu_n_results(a) + (is_multi_output ? gpu_n_results(b) : 0);
   if ((int)a->n_operands + (int)b->n_operands + results - 1 <= MAX_ARGUMENTS)

@@ -1,4 +1,5 @@
-// opt/gpu_fusible.h: what XLA's emitters for GPUs can put into one kernel, and what such a kernel costs.
+// opt/gpu_fusible.h: what XLA's emitters for GPUs can put into one kernel, and what such a kernel
+// costs.
 #ifndef HILO_OPT_GPU_FUSIBLE_H
 #define HILO_OPT_GPU_FUSIBLE_H
 
@@ -16,7 +17,8 @@ typedef enum GpuEmitter {
   GPU_LIBRARY                  // custom fusions
 } GpuEmitter;
 GpuEmitter gpu_emitter(const HlInst *inst);
-// Of the fusion that `producer` and `consumer` would become, which have these emitters by themselves.
+// Of the fusion that `producer` and `consumer` would become, which have these emitters by
+// themselves.
 GpuEmitter gpu_emitter_of_both(const HlInst *producer, GpuEmitter of_producer, const HlInst *consumer,
                                GpuEmitter of_consumer);
 int gpu_kind(GpuEmitter emitter);

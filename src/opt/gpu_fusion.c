@@ -1,13 +1,15 @@
 // opt/gpu_fusion.c
 //
-// fusion, for GPUs: producers go into consumers one by one, wherever the emitters can write the code and
-// nothing expensive is computed twice. XLA did so until 2023, and HloEnv does; priority-fusion came after it.
+// fusion, for GPUs: producers go into consumers one by one, wherever the emitters can write the
+// code and nothing expensive is computed twice. XLA did so until 2023, and HloEnv does;
+// priority-fusion came after it.
 //
 //   e = exponential(x)       =>     a = fusion(x, y), kind=kLoop, calls={ ROOT add(exponential(x), y) }
 //   a = add(e, y)
 //
-// general-fusion is HloEnv's: it offers every pair of a producer and a consumer that could be one kernel,
-// whether it pays or not. Where the producer's result is needed elsewhere too, the kernel gives both.
+// general-fusion is HloEnv's: it offers every pair of a producer and a consumer that could be one
+// kernel, whether it pays or not. Where the producer's result is needed elsewhere too, the kernel
+// gives both.
 
 #include "opt/gpu_fusible.h"
 #include "opt/passes.h"
@@ -59,8 +61,8 @@ bool gpu_run_fusion(HlPass *p, bool may_duplicate) {
 
 static bool is_candidate(const HlInst *inst) {
   return inst->op != HL_OP_TUPLE && inst->op != HL_OP_GET_TUPLE_ELEMENT &&
-         inst->op != HL_OP_CUSTOM_CALL && inst->op != HL_OP_CONSTANT &&
-         !fusion_is_custom(inst) && fusion_is_fusible(inst);
+         inst->op != HL_OP_CUSTOM_CALL && inst->op != HL_OP_CONSTANT && !fusion_is_custom(inst) &&
+         fusion_is_fusible(inst);
 }
 
 // The producer's result is needed by others, and one kernel can give both.
@@ -83,8 +85,12 @@ static HlInst *as_fusion(HlPass *p, HlInst *consumer, int kind) {
   return fusion_wrap(p->arena, consumer, kind, "fusion", "fused_computation");
 }
 
+enum { MAX_OPERANDS = 512 };  // more than any kernel takes
+
 // Tries the operands of one consumer; true if one went in, so that there are others now.
 static bool fuse_any(HlPass *p, FusionReach *reach, HlInst *consumer) {
+  if (consumer->n_operands > MAX_OPERANDS)
+    return false;
   for (uint32_t k = 0; k < consumer->n_operands; k++) {
     HlInst *producer = consumer->operands[k];
     bool is_repeated = (uint32_t)fusion_operand_index(consumer, producer) != k;

@@ -1,7 +1,8 @@
 // opt/gpu_multi_output.c
 //
-// multi_output_fusion: XLA's pass for GPUs that lets one kernel have several results, so that what they read
-// is read once: siblings, which read the same producer, and a producer with one of its users.
+// multi_output_fusion: XLA's pass for GPUs that lets one kernel have several results, so that what
+// they read is read once: siblings, which read the same producer, and a producer with one of its
+// users.
 //
 //   a = f32[8] fusion(x), kind=kLoop, ...        t = (f32[8], f32[8]) fusion(x), kind=kLoop, ...
 //   b = f32[8] fusion(x), kind=kLoop, ...   =>   a = f32[8] get-tuple-element(t), index=0
@@ -75,8 +76,9 @@ bool gpu_share_threads(const HlInst *a, const HlInst *b) {
     return by_a != GPU_TRANSPOSE && by_b != GPU_TRANSPOSE;
   if (by_a != by_b)
     return false;
-  return by_a == GPU_REDUCTION ? same_reduction(of_a, of_b)
-                               : of_a->op == of_b->op && hl_i64s_equal(hl_dims(of_a), hl_dims(of_b));
+  return by_a == GPU_REDUCTION
+             ? same_reduction(of_a, of_b)
+             : of_a->op == of_b->op && hl_i64s_equal(hl_dims(of_a), hl_dims(of_b));
 }
 
 // --- Siblings -----------------------------------------------------------------------------------
@@ -132,8 +134,8 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
       if (!users[j] || !may_be_siblings(m, users[i], users[j]) ||
           !hl_change(m->p, "sibling", users[i], users[j]))
         continue;
-      GpuEmitter by_both = gpu_emitter(users[i]) == GPU_LOOP ? gpu_emitter(users[j])
-                                                             : gpu_emitter(users[i]);
+      GpuEmitter by_both =
+          gpu_emitter(users[i]) == GPU_LOOP ? gpu_emitter(users[j]) : gpu_emitter(users[i]);
       users[i] = fusion_add_result(m->p->arena, users[i], users[j]);
       hl_set_int(users[i], HL_A_KIND, gpu_kind(by_both));
       fusion_name_params(users[i]);

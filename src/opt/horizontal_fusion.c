@@ -1,13 +1,14 @@
 // opt/horizontal_fusion.c
 //
-// horizontal_loop_fusion: small kernels that do not depend on each other, and whose results go to the same place,
-// become one kernel: the results are laid end to end, and each is a slice.
+// horizontal_loop_fusion: small kernels that do not depend on each other, and whose results go to
+// the same place, become one kernel: the results are laid end to end, and each is a slice.
 //
 //   a = f32[4] fusion(x), kind=kLoop        h = (f32[4], f32[6]) fusion(x, y), kind=kInput, calls={
 //   b = f32[6] fusion(y), kind=kLoop   =>     c = concatenate(.., ..)
 //   t = tuple(a, b)                           ROOT tuple(slice(c), slice(c)) }
 //
-// horizontal_input_fusion: the same for reductions of equal shapes; they become results of one fusion.
+// horizontal_input_fusion: the same for reductions of equal shapes; they become results of one
+// fusion.
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 // --- Candidates ---------------------------------------------------------------------------------
 
 enum {
-  MAX_ELEMENTS = 128 * 2048,   // beyond that a kernel keeps the machine busy alone
+  MAX_ELEMENTS = 128 * 2048,  // beyond that a kernel keeps the machine busy alone
   MAX_INSTRUCTIONS = 30,
   MAX_TOGETHER = 32,
   MAX_OPERANDS = 64

@@ -1,7 +1,7 @@
 // opt/priority_fusion.c
 //
-// priority-fusion: XLA's fusion for GPUs. Every producer has a price: the time that is saved when it
-// is computed inside the kernels of all its users instead of by one of its own. The dearest goes
+// priority-fusion: XLA's fusion for GPUs. Every producer has a price: the time that is saved when
+// it is computed inside the kernels of all its users instead of by one of its own. The dearest goes
 // first; then its operands and the new kernels are priced again.
 //
 //   e = exponential(x)                 f = fusion(x, y), kind=kLoop, calls={
@@ -9,8 +9,8 @@
 //   m = multiply(e, y)                 }
 //                                      g = fusion(x, y), kind=kLoop, calls={ ROOT multiply(..) }
 //
-// fusion_merger does the same for fusions alone, in the order of the program; older releases run it after
-// `fusion`.
+// fusion_merger does the same for fusions alone, in the order of the program; older releases run it
+// after `fusion`.
 //
 // Nothing is fused where that costs time, say where a user reads each element many times and
 // computing it is dear, or where an update in place would overwrite what is still read.
@@ -26,16 +26,16 @@
 typedef struct Entry {
   double price;
   HlInst *inst;
-  uint32_t version;            // entries of older versions are void
+  uint32_t version;  // entries of older versions are void
 } Entry;
 
 typedef struct Queue {
   HlPass *p;
   HlComp *comp;
-  HlBuf heap;                  // of Entry
-  uint32_t *version;           // by id
-  GpuCost **cost;              // by id
-  uint32_t *seen;              // by id: the step in which it was met
+  HlBuf heap;         // of Entry
+  uint32_t *version;  // by id
+  GpuCost **cost;     // by id
+  uint32_t *seen;     // by id: the step in which it was met
   uint32_t step;
 } Queue;
 
@@ -221,14 +221,25 @@ static HlInst **users_of(Queue *q, const HlInst *producer, int *n) {
   return users;
 }
 
+// Pricing what many use takes long, and one user more or less changes little: it is priced once.
+enum { MANY_USERS = 64 };
+
+static bool has_many_users(const HlInst *inst) {
+  int n = 0;
+  for (const HlUse *use = inst->first_use; use && n <= MANY_USERS; use = use->next)
+    n++;
+  return n > MANY_USERS;
+}
+
 static void enqueue_once(Queue *q, HlInst *inst) {
-  if (q->seen[inst->id] == q->step)
+  if (q->seen[inst->id] == q->step || (q->version[inst->id] > 0 && has_many_users(inst)))
     return;
   q->seen[inst->id] = q->step;
   enqueue(q, inst);
 }
 
-// Prices of what the fusions read, of them, and of those that share a user with the producer, have changed.
+// Prices of what the fusions read, of them, and of those that share a user with the producer, have
+// changed.
 static void enqueue_around(Queue *q, HlInst *const *fusions, int n) {
   for (int k = 0; k < n; k++) {
     for (uint32_t o = 0; o < fusions[k]->n_operands; o++)

@@ -1,7 +1,7 @@
 // opt/rename_fusions.c
 //
-// rename_fusions: fusions for GPUs are named after what they are: kind and the operations that give their
-// results.
+// rename_fusions: fusions for GPUs are named after what they are: kind and the operations that give
+// their results.
 //
 //   fusion.7 = f32[8] fusion(x), kind=kLoop, calls=fused_computation.7
 //     =>  loop_add_fusion = f32[8] fusion(x), kind=kLoop, calls=fused_add

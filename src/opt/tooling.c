@@ -1,5 +1,6 @@
 // opt/tooling.c: passes for people and tools: control-dep-remover, defuser, despecializer,
-// sanitize-constant-names, add-original-value, hlo-cycle-detection, domain_remover.
+// sanitize-constant-names, rename-instructions, add-original-value, hlo-cycle-detection,
+// domain_remover.
 
 #include <string.h>
 
@@ -9,6 +10,7 @@ bool pass_control_dep_remover(HlPass *p);
 bool pass_defuser(HlPass *p);
 bool pass_despecializer(HlPass *p);
 bool pass_sanitize_constant_names(HlPass *p);
+bool pass_rename_instructions(HlPass *p);
 bool pass_add_original_value(HlPass *p);
 bool pass_hlo_cycle_detection(HlPass *p);
 
@@ -85,6 +87,34 @@ bool pass_sanitize_constant_names(HlPass *p) {
     for (HlInst *inst = comp->first; inst; inst = inst->next)
       if (inst->op == HL_OP_CONSTANT)
         sanitize(p, inst);
+  return true;
+}
+
+static bool may_be_fused(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_PARAMETER:
+  case HL_OP_CUSTOM_CALL:
+  case HL_OP_FUSION:
+  case HL_OP_DOMAIN:
+  case HL_OP_WHILE:
+  case HL_OP_CONDITIONAL:
+  case HL_OP_CALL: return false;
+  case HL_OP_RNG: return hl_n_users(inst) <= 1;
+  default: return !hl_has_side_effect(inst);
+  }
+}
+
+// What fusion may copy is "NAME.0": the copies count up from there.
+bool pass_rename_instructions(HlPass *p) {
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int k = 0; k < n; k++)
+    for (HlInst *inst = comps[k]->first; inst; inst = inst->next) {
+      if (!may_be_fused(inst) || !hl_change(p, "name", inst, NULL))
+        continue;
+      const char *wish = hl_arena_printf(p->arena, "%s.0", inst->name->text);
+      hl_set_name(inst, hl_fresh_name(p->m, wish));
+    }
   return true;
 }
 

@@ -70,8 +70,7 @@ static bool takes_pad(const HlInst *pad) {
 // --- Arithmetic ---------------------------------------------------------------------------------
 
 static bool computes_with(HlDtype dtype) {
-  return dtype == HL_F64 || dtype == HL_F32 || dtype == HL_BF16 || dtype == HL_S8 ||
-         dtype == HL_U8;
+  return dtype == HL_F64 || dtype == HL_F32 || dtype == HL_BF16 || dtype == HL_S8 || dtype == HL_U8;
 }
 
 static bool takes_elementwise(const HlInst *inst) {

@@ -182,10 +182,12 @@ bool hl_dumper_text(HlDumper *d, const char *suffix, const char *bytes, size_t n
 
 // --- A state in every form ----------------------------------------------------------------------
 
-static void print_module(const HlDumper *d, const HlModule *m, HlBuf *out) {
+// As it came a module is printed with its computations as they came.
+static void print_module(const HlDumper *d, const HlModule *m, bool as_read, HlBuf *out) {
   HlTextOptions options =
       hl_text_options(d->flags->xla_dump_hlo_as_long_text ? HL_TEXT_DEFAULT : HL_TEXT_SHORT);
   options.large_constants = d->flags->xla_dump_large_constants;
+  options.list_order = as_read;
   if (d->flags->xla_dump_disable_metadata)
     options.metadata = options.frames = false;
   hl_text_print(d->cx, m, &options, out);
@@ -202,7 +204,7 @@ static bool put_proto(HlDumper *d, const HlModule *m, const char *suffix) {
 
 static bool put_text(HlDumper *d, const HlModule *m, const char *suffix) {
   HlBuf out = {0};
-  print_module(d, m, &out);
+  print_module(d, m, strncmp(suffix, "before_", 7) == 0, &out);
   bool ok = put(d, hl_arena_printf(d->arena, "%s.txt", suffix), true, out.at, out.n);
   hl_buf_free(&out);
   return ok;
@@ -303,6 +305,8 @@ bool hl_dumper_buffers(HlDumper *d, const HlModule *m, const char *suffix) {
 // XLA's rule: the pass that ran or the one to come matches; after a pass that changed nothing only
 // when the expression is not exactly ".*".
 static bool wants_step(const HlDumper *d, const HlStep *step) {
+  if (strcmp(step->pipeline, "scheduling") == 0)  // no pipeline of XLA's, whose scheduler runs between two
+    return false;
   if (!d->on || !d->pass_re || (d->pipeline_re && !regex_matches(d->pipeline_re, step->pipeline)))
     return false;
   bool is_start = strcmp(step->pass, "pipeline-start") == 0;
@@ -313,7 +317,7 @@ static bool wants_step(const HlDumper *d, const HlStep *step) {
 
 static bool put_delta(HlDumper *d, const HlModule *m, const char *name) {
   HlBuf text = {0};
-  print_module(d, m, &text);
+  print_module(d, m, false, &text);
   hl_history_write(&d->history, name, (HlStr){d->last.at ? d->last.at : "", d->last.n},
                    (HlStr){text.at, text.n});
   hl_buf_free(&d->last);

@@ -39,7 +39,7 @@ def dump(start, flags, folder, timeout):
 
 
 def start_of(folder):
-    for pattern in ("*before_optimizations.hlo.pb", "*before_optimizations.txt"):
+    for pattern in ("*.before_optimizations.txt", "*.before_optimizations.hlo.pb"):
         for found in sorted(glob.glob(os.path.join(folder, pattern))):
             return found
     return None
@@ -61,8 +61,8 @@ def check_names(t, label, theirs, ours):
 
 def check_text(t, label, theirs, ours):
     """The text before optimisations, which both print from the same module."""
-    a = sorted(glob.glob(os.path.join(theirs, "*before_optimizations.txt")))
-    b = sorted(glob.glob(os.path.join(ours, "*before_optimizations.txt")))
+    a = sorted(glob.glob(os.path.join(theirs, "*.before_optimizations.txt")))
+    b = sorted(glob.glob(os.path.join(ours, "*.before_optimizations.txt")))
     if not a or not b:
         return
     if open(a[0]).read() == open(b[0]).read():
@@ -80,7 +80,7 @@ def check_reads(t, label, folder, xla):
         if answer.get("ok"):
             t.ok(os.path.basename(path))
         else:
-            t.fail(label, f"XLA does not read {os.path.basename(path)}: {answer.get("error")}")
+            t.fail(label, f"XLA does not read {os.path.basename(path)}: {answer.get('error')}")
 
 
 FORMATS = ["--xla_dump_hlo_as_text", "--xla_dump_hlo_as_proto", "--xla_dump_hlo_as_dot", "--xla_dump_hlo_as_url",
