@@ -89,7 +89,8 @@ void hl_also(HlPass *p, HlInst *old, HlInst *by);
 // operands that died with it are erased (parameters and side effects stay). A replacement that is
 // new inherits metadata, sharding and frontend attributes, and takes over the old layout where both have the same
 // dimensions. False, and all that was built is erased again, when the engine says no, when the old
-// instruction has control edges (see relay_control) or a sharding that would be lost.
+// instruction has control edges (see relay_control) or a sharding that would be lost, or when it is what
+// an async-start runs.
 bool hl_commit(HlPass *p, HlInst *by);
 void hl_drop(HlPass *p);
 // One rewrite whole: begin, commit.

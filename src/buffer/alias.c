@@ -12,9 +12,9 @@
 typedef struct Merge {
   HlFlow *flow;
   HlArena *scratch;
-  uint32_t *set;      // by value: the set it belongs to (a value, found by union-find)
-  uint32_t *size;     // of a set
-  uint32_t *list;     // values that must share with the one at hand
+  uint32_t *set;   // by value: the set it belongs to (a value, found by union-find)
+  uint32_t *size;  // of a set
+  uint32_t *list;  // values that must share with the one at hand
   uint32_t n, capacity;
   HlInPlace **pairs;  // by first slot of an instruction, once asked for
   int *n_pairs;
@@ -172,9 +172,8 @@ void flow_merge(HlFlow *flow, HlArena *scratch) {
     look_at_definition(&m, value->slot);
     for (uint32_t k = 0; k < value->n_positions; k++)
       look_at_position(&m, flow->position[value->first_position + k]);
-    HlArena *arena = scratch;
     int n;
-    const HlValueUse *use = hl_value_uses(arena, flow, v, &n);
+    const HlValueUse *use = hl_value_uses(scratch, flow, v, &n);
     for (int k = 0; k < n; k++)
       look_at_use(&m, &use[k]);
     if (m.n > 1)

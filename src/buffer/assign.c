@@ -11,14 +11,14 @@
 #include "buffer/flow.h"
 #include "buffer/heap.h"
 
-typedef struct Stay {          // a value in an allocation, for some time
+typedef struct Stay {  // a value in an allocation, for some time
   HlRange range;
   uint32_t value;
 } Stay;
 
-typedef struct Draw {          // an allocation being filled
+typedef struct Draw {  // an allocation being filled
   HlAllocation out;
-  Stay *stay;                  // by start
+  Stay *stay;  // by start
   int n_stays, capacity;
 } Draw;
 
@@ -29,11 +29,11 @@ typedef struct Assign {
   const HlBuffersOptions *options;
   Draw *draw;
   int n, capacity;
-  int32_t *draw_of;            // by value, -1: none
-  int32_t *reusable;           // allocations that later buffers may go into
+  int32_t *draw_of;   // by value, -1: none
+  int32_t *reusable;  // allocations that later buffers may go into
   int n_reusable;
-  bool *deferred;              // by value: for the heap
-  uint32_t **position;         // [comp->id][inst->id]
+  bool *deferred;       // by value: for the heap
+  uint32_t **position;  // [comp->id][inst->id]
   int64_t *buffer_size;
 } Assign;
 
@@ -119,7 +119,7 @@ static void number_positions(Assign *a) {
   }
 }
 
-// --- Order of buffers -----------------------------------------------------------------------------
+// --- Order of buffers ----------------------------------------------------------------------------
 
 typedef struct Candidate {
   int64_t size;
@@ -151,7 +151,7 @@ static Candidate candidate(const Assign *a, uint32_t b) {
   return c;
 }
 
-// --- Allocations ------------------------------------------------------------------------------------
+// --- Allocations ---------------------------------------------------------------------------------
 
 static void add_place(Assign *a, int draw, uint32_t value, int64_t offset, int64_t size) {
   HlAllocation *out = &a->draw[draw].out;
@@ -223,7 +223,7 @@ static Draw *new_for_buffer(Assign *a, uint32_t b) {
   return &a->draw[a->n - 1];
 }
 
-// --- Reuse --------------------------------------------------------------------------------------------
+// --- Reuse ---------------------------------------------------------------------------------------
 
 static bool uses(const HlInst *user, const HlInst *operand) {
   for (uint32_t k = 0; k < user->n_operands; k++)
@@ -277,7 +277,8 @@ static bool fits(const Assign *a, int draw, uint32_t value) {
   HlRange range = a->live->range[value];
   if (copies_from(a, draw, value))
     return false;
-  for (int k = first_stay(d, range.start); k < d->n_stays && d->stay[k].range.start <= range.end; k++)
+  for (int k = first_stay(d, range.start); k < d->n_stays && d->stay[k].range.start <= range.end;
+       k++)
     if (interfere(a, value, d->stay[k].value))
       return false;
   return true;
@@ -314,7 +315,7 @@ static bool try_operands(Assign *a, uint32_t b) {
   return false;
 }
 
-// --- One buffer ---------------------------------------------------------------------------------------
+// --- One buffer ----------------------------------------------------------------------------------
 
 static bool is_aliased_parameter(const HlFlow *flow, const HlInst *parameter, uint32_t slot) {
   HlAliases aliases = flow->m->input_output_alias;
@@ -409,7 +410,7 @@ static void assign_heap(Assign *a) {
     add_place(a, a->n - 1, heap.place[k].value, heap.place[k].offset, heap.place[k].size);
 }
 
-// --- The result -----------------------------------------------------------------------------------------
+// --- The result ----------------------------------------------------------------------------------
 
 static void mark_live_out(Assign *a) {
   const HlFlow *flow = a->flow;
@@ -451,8 +452,8 @@ static void combine_temps(Assign *a) {
   HlAllocation *into = &a->draw[first].out;
   for (int k = first + 1; k < n; k++) {
     const HlAllocation *from = &a->draw[k].out;
-    int64_t base = (into->size + a->options->alignment - 1) / a->options->alignment *
-                   a->options->alignment;
+    int64_t base =
+        (into->size + a->options->alignment - 1) / a->options->alignment * a->options->alignment;
     into->size = base + from->size;
     for (int j = 0; j < from->n_places; j++)
       add_place(a, first, from->place[j].value, base + from->place[j].offset, from->place[j].size);

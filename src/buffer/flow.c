@@ -19,12 +19,12 @@ typedef struct Work {
   Drafts drafts;
   uint32_t **priority;  // [comp->id][inst->id]
   uint8_t **queued;
-  HlInst **heap;        // by priority, smallest first
+  HlInst **heap;  // by priority, smallest first
   uint32_t n_heap;
-  CallContext *context; // by comp->id
+  CallContext *context;  // by comp->id
 } Work;
 
-// --- The worklist: a binary heap -------------------------------------------------------------------
+// --- The worklist: a binary heap -----------------------------------------------------------------
 
 static uint32_t rank_of(const Work *w, const HlInst *inst) {
   return w->priority[inst->comp->id][inst->id];
@@ -62,12 +62,12 @@ static HlInst *dequeue(Work *w) {
   return top;
 }
 
-// --- Order of execution ----------------------------------------------------------------------------
+// --- Order of execution --------------------------------------------------------------------------
 
 typedef struct Frame {
   HlComp *comp;
-  uint32_t at;   // in its post order
-  int step;      // called computations of that instruction already walked
+  uint32_t at;  // in its post order
+  int step;     // called computations of that instruction already walked
 } Frame;
 
 // Numbers instructions by a walk from the entry into everything that runs as a step.
@@ -100,7 +100,7 @@ static void number_priorities(Work *w) {
   }
 }
 
-// --- Definitions -----------------------------------------------------------------------------------
+// --- Definitions ---------------------------------------------------------------------------------
 
 static void define(Work *w, uint32_t slot) {
   w->flow->value_at[slot] = draft_add(&w->drafts, slot, false);
@@ -145,49 +145,35 @@ static void define_values(Work *w, const HlInst *inst) {
   case HL_OP_DOMAIN:
   case HL_OP_OPT_BARRIER:
   case HL_OP_COPY_DONE:
-  case HL_OP_ALL_REDUCE_DONE:
-    return;
+  case HL_OP_ALL_REDUCE_DONE: return;
   case HL_OP_PARAMETER:
     if (w->context[inst->comp->id] != CALLED_AS_STEP || !inst->comp->first_call)
       define_all(w, inst);
     return;
   case HL_OP_COPY:
-  case HL_OP_TUPLE:
-    define(w, slot);
-    return;
+  case HL_OP_TUPLE: define(w, slot); return;
   case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_UPDATE:
-    define_tuples_and(w, inst, 2, -1);
-    return;
-  case HL_OP_ASYNC_DONE:
-    define_tuples_and(w, inst, INT64_MAX, -1);
-    return;
+  case HL_OP_ASYNC_UPDATE: define_tuples_and(w, inst, 2, -1); return;
+  case HL_OP_ASYNC_DONE: define_tuples_and(w, inst, INT64_MAX, -1); return;
   case HL_OP_COPY_START:
     define(w, slot);
     define_child(w, inst, 0);
     define_child(w, inst, 2);
     return;
-  case HL_OP_ALL_GATHER_START:
-    define_tuples_and(w, inst, 1, -1);
-    return;
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-    define_tuples_and(w, inst, 1, -1);
-    return;
+  case HL_OP_ALL_GATHER_START: define_tuples_and(w, inst, 1, -1); return;
+  case HL_OP_COLLECTIVE_PERMUTE_START: define_tuples_and(w, inst, 1, -1); return;
   case HL_OP_ALL_GATHER_DONE:
   case HL_OP_COLLECTIVE_PERMUTE_DONE:
     if (hl_shape_is_tuple(inst->shape))
       define(w, slot);
     return;
   case HL_OP_RECV_DONE:
-  case HL_OP_SEND:
-    define_tuples_and(w, inst, 1, -1);
-    return;
-  default:
-    define_all(w, inst);
+  case HL_OP_SEND: define_tuples_and(w, inst, 1, -1); return;
+  default: define_all(w, inst);
   }
 }
 
-// --- Values that pass through ----------------------------------------------------------------------
+// --- Values that pass through --------------------------------------------------------------------
 
 static bool pass_slot(HlFlow *flow, uint32_t to, uint32_t from) {
   if (flow->value_at[to] == flow->value_at[from])
@@ -328,7 +314,8 @@ static bool update_async_start(HlFlow *flow, const HlInst *inst) {
   for (uint32_t k = 0; inputs != HL_NO_VALUE && k < inst->n_operands; k++)
     changed |= pass_leaves(flow, hl_slot_child(flow, inputs, k), hl_slot(flow, inst->operands[k]));
   if (inst->n_calls > 0)
-    changed |= pass_leaves(flow, hl_slot_child(flow, slot, 1), hl_slot(flow, hl_called(inst, 0)->root));
+    changed |=
+        pass_leaves(flow, hl_slot_child(flow, slot, 1), hl_slot(flow, hl_called(inst, 0)->root));
   return changed;
 }
 
@@ -362,51 +349,39 @@ static bool update(Work *w, const HlInst *inst) {
   case HL_OP_ADD_DEPENDENCY:
   case HL_OP_DOMAIN:
   case HL_OP_OPT_BARRIER:
-  case HL_OP_ALL_REDUCE_DONE:
-    return pass_tree(flow, slot, from);
-  case HL_OP_CALL:
-    return pass_tree(flow, slot, hl_slot(flow, hl_to_apply(inst)->root));
+  case HL_OP_ALL_REDUCE_DONE: return pass_tree(flow, slot, from);
+  case HL_OP_CALL: return pass_tree(flow, slot, hl_slot(flow, hl_to_apply(inst)->root));
   case HL_OP_WHILE:
     return phi(w, inst, 2, (uint32_t[]){hl_slot(flow, hl_while_body(inst)->root), from});
-  case HL_OP_CONDITIONAL:
-    return update_conditional(w, inst);
-  case HL_OP_PARAMETER:
-    return update_parameter(w, inst);
+  case HL_OP_CONDITIONAL: return update_conditional(w, inst);
+  case HL_OP_PARAMETER: return update_parameter(w, inst);
   case HL_OP_GET_TUPLE_ELEMENT:
     return pass_tree(flow, slot, hl_slot_child(flow, from, hl_attr_int(inst, HL_A_INDEX)));
-  case HL_OP_TUPLE:
-    return update_tuple(flow, inst);
+  case HL_OP_TUPLE: return update_tuple(flow, inst);
   case HL_OP_COPY: {
     bool changed = false;
     for (uint32_t k = 1; k < flow->slot_size[slot]; k++)
       changed |= pass_slot(flow, slot + k, from + k);
     return changed;
   }
-  case HL_OP_ASYNC_START:
-    return update_async_start(flow, inst);
-  case HL_OP_ASYNC_UPDATE:
-    return update_async_update(flow, inst);
-  case HL_OP_COPY_START:
-    return pass_tree(flow, hl_slot_child(flow, slot, 1), from);
-  case HL_OP_COPY_DONE:
-    return pass_tree(flow, slot, hl_slot_child(flow, from, 0));
+  case HL_OP_ASYNC_START: return update_async_start(flow, inst);
+  case HL_OP_ASYNC_UPDATE: return update_async_update(flow, inst);
+  case HL_OP_COPY_START: return pass_tree(flow, hl_slot_child(flow, slot, 1), from);
+  case HL_OP_COPY_DONE: return pass_tree(flow, slot, hl_slot_child(flow, from, 0));
   case HL_OP_ASYNC_DONE:
   case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-    return pass_leaves(flow, slot, hl_slot_child(flow, from, 1));
+  case HL_OP_COLLECTIVE_PERMUTE_DONE: return pass_leaves(flow, slot, hl_slot_child(flow, from, 1));
   case HL_OP_RECV_DONE:
   case HL_OP_SEND:
     return pass_leaves(flow, hl_slot_child(flow, slot, 0),
                        inst->op == HL_OP_SEND ? from : hl_slot_child(flow, from, 0));
   case HL_OP_ALL_GATHER_START:
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-    return update_start(flow, inst);
-  default:
-    return false;
+  case HL_OP_COLLECTIVE_PERMUTE_START: return update_start(flow, inst);
+  default: return false;
   }
 }
 
-// --- The fixed point -------------------------------------------------------------------------------
+// --- The fixed point -----------------------------------------------------------------------------
 
 static void enqueue_params(Work *w, const HlComp *comp) {
   for (int k = 0; k < comp->n_params; k++)
@@ -461,7 +436,7 @@ static void propagate(Work *w) {
   }
 }
 
-// --- The result ------------------------------------------------------------------------------------
+// --- The result ----------------------------------------------------------------------------------
 
 // Drafts become values: needless phis go, the others keep their ids.
 static void settle(Work *w) {
@@ -566,19 +541,16 @@ HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, bool merge) {
   return fine ? flow : NULL;
 }
 
-// --- Uses --------------------------------------------------------------------------------------------
+// --- Uses ----------------------------------------------------------------------------------------
 
 // Whether the user looks at the value at this slot of its operand, rather than pass it on unseen.
 static bool looks_at(const HlFlow *flow, const HlInst *user, uint32_t slot) {
   switch (user->op) {
   case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_COPY:
-    return slot == hl_slot(flow, flow->slot_inst[slot]);
+  case HL_OP_COPY: return slot == hl_slot(flow, flow->slot_inst[slot]);
   case HL_OP_DOMAIN:
-  case HL_OP_TUPLE:
-    return false;
-  default:
-    return true;
+  case HL_OP_TUPLE: return false;
+  default: return true;
   }
 }
 

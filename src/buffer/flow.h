@@ -23,8 +23,8 @@ HlComp *flow_step(const HlInst *inst, int k);
 typedef struct Draft {
   uint32_t slot;
   bool is_phi, deleted;
-  uint32_t by;                 // what a needless phi was replaced with, or itself
-  uint32_t *input;             // of a phi
+  uint32_t by;      // what a needless phi was replaced with, or itself
+  uint32_t *input;  // of a phi
   int n_inputs;
 } Draft;
 typedef struct Drafts {

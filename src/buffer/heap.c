@@ -11,17 +11,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-// --- Replay ---------------------------------------------------------------------------------------
+// --- Replay --------------------------------------------------------------------------------------
 
 // What holds one address for some time; several share an address: a group.
 typedef struct Interval {
   uint32_t value;
   int64_t size, start, end;
-  int32_t next;                // the next member of its group, -1: last
-  int32_t leader;              // the member that gets a place
+  int32_t next;    // the next member of its group, -1: last
+  int32_t leader;  // the member that gets a place
   // Of leaders, over all members:
   int32_t tail;
-  int64_t most, from, to;      // largest size, first start, last end
+  int64_t most, from, to;  // largest size, first start, last end
 } Interval;
 
 typedef struct Heap {
@@ -29,9 +29,9 @@ typedef struct Heap {
   const HlLive *live;
   const bool *wanted;
   int64_t alignment;
-  HlRange *range;              // by value; grows where an operand's place is taken over
-  int32_t *interval;           // by value, -1: none yet
-  int64_t *group_size;         // by value found by union-find
+  HlRange *range;       // by value; grows where an operand's place is taken over
+  int32_t *interval;    // by value, -1: none yet
+  int64_t *group_size;  // by value found by union-find
   uint32_t *group;
   int64_t now;
   Interval *at;
@@ -59,8 +59,13 @@ static void allocate(Heap *h, uint32_t value, int32_t leader) {
     h->at[h->at[leader].tail].next = h->n;
     h->at[leader].tail = h->n;
   }
-  h->at[h->n] = (Interval){.value = value, .size = size, .start = size > 0 ? h->now++ : 0, .end = -1,
-                           .next = -1, .leader = leader >= 0 ? leader : h->n, .tail = h->n};
+  h->at[h->n] = (Interval){.value = value,
+                           .size = size,
+                           .start = size > 0 ? h->now++ : 0,
+                           .end = -1,
+                           .next = -1,
+                           .leader = leader >= 0 ? leader : h->n,
+                           .tail = h->n};
   h->n++;
   h->live_bytes += size;
   if (h->live_bytes > h->peak_bytes)
@@ -82,9 +87,9 @@ static void share(Heap *h, uint32_t value, uint32_t with) {
   allocate(h, value, h->interval[with]);
 }
 
-// --- Taking over an operand's place --------------------------------------------------------------------
+// --- Taking over an operand's place --------------------------------------------------------------
 
-typedef struct Ends {          // the values that end at one time, in order
+typedef struct Ends {            // the values that end at one time, in order
   int32_t *first, *next, *last;  // by time; by value; by time
 } Ends;
 
@@ -115,7 +120,8 @@ static bool take_over(Heap *h, uint32_t value, int64_t time, bool *freed) {
     bool direct = false;
     for (uint32_t j = 0; j < inst->n_operands; j++)
       direct |= inst->operands[j] == definer;
-    if (!direct || !hl_can_share(flow, h->scratch, flow->value[operand].slot, flow->value[value].slot))
+    if (!direct ||
+        !hl_can_share(flow, h->scratch, flow->value[operand].slot, flow->value[value].slot))
       continue;
     release(h, operand);
     freed[operand] = true;
@@ -219,7 +225,7 @@ static Heap start(HlArena *scratch, const HlLive *live, const bool *wanted, int6
   return h;
 }
 
-// --- Placing ---------------------------------------------------------------------------------------
+// --- Placing -------------------------------------------------------------------------------------
 
 typedef struct Chunk {
   int64_t offset, end;
@@ -236,23 +242,23 @@ static int by_offset(const void *a, const void *b) {
 // newest have no rank yet.
 enum { MAX_FRESH = 256 };
 typedef struct Tree {
-  int64_t width;               // a power of two above all times
-  int64_t *latest;             // 2 * width nodes; -1: nothing
-  int32_t *chunk_at;           // by start time
-  Chunk *chunk;                // by number
+  int64_t width;      // a power of two above all times
+  int64_t *latest;    // 2 * width nodes; -1: nothing
+  int32_t *chunk_at;  // by start time
+  Chunk *chunk;       // by number
   int n, n_ranked;
-  int32_t *rank;               // by number, of the ranked
+  int32_t *rank;  // by number, of the ranked
   Chunk *ranked;
-  uint64_t *mark;              // by rank
-  Chunk *met;                  // what a query found, by offset
+  uint64_t *mark;  // by rank
+  Chunk *met;      // what a query found, by offset
   int n_met;
-  Chunk fresh[MAX_FRESH];      // unranked ones that the query met
+  Chunk fresh[MAX_FRESH];  // unranked ones that the query met
   int n_fresh;
-  bool fresh_met[MAX_FRESH];   // by number from n_ranked on
+  bool fresh_met[MAX_FRESH];  // by number from n_ranked on
 } Tree;
 
 typedef struct Numbered {
-  Chunk chunk;                 // first, for by_offset
+  Chunk chunk;  // first, for by_offset
   int32_t number;
 } Numbered;
 

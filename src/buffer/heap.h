@@ -6,7 +6,7 @@
 
 typedef struct HeapResult {
   int64_t size;
-  HlPlace *place;              // one for each value asked for, in no order
+  HlPlace *place;  // one for each value asked for, in no order
   int n;
 } HeapResult;
 

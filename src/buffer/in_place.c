@@ -70,8 +70,8 @@ static bool find_overwritten(Pairs *p, Where output, Where *out, int depth) {
   for (int k = 0; k < inner.n; k++) {
     if (!hl_i64s_equal(inner.at[k].output, output.index))
       continue;
-    *out = trace_back(p->arena,
-                      (Where){output.inst->operands[inner.at[k].number], inner.at[k].index});
+    *out =
+        trace_back(p->arena, (Where){output.inst->operands[inner.at[k].number], inner.at[k].index});
     if (out->inst->op == HL_OP_FUSION) {
       Where deeper;
       if (find_overwritten(p, *out, &deeper, depth + 1))
@@ -120,12 +120,8 @@ static void add_pairs(Pairs *p, const HlInst *inst, int depth) {
   const HlI64s none = {NULL, 0};
   switch (inst->op) {
   case HL_OP_DYNAMIC_UPDATE_SLICE:
-  case HL_OP_SET_DIMENSION_SIZE:
-    add_pair(p, 0, none, none);
-    return;
-  case HL_OP_RAGGED_ALL_TO_ALL:
-    add_pair(p, 1, none, none);
-    return;
+  case HL_OP_SET_DIMENSION_SIZE: add_pair(p, 0, none, none); return;
+  case HL_OP_RAGGED_ALL_TO_ALL: add_pair(p, 1, none, none); return;
   case HL_OP_SCATTER:
   case HL_OP_ALL_REDUCE_START: {
     uint32_t n = inst->op == HL_OP_SCATTER ? inst->n_operands / 2 : inst->n_operands;
@@ -139,11 +135,8 @@ static void add_pairs(Pairs *p, const HlInst *inst, int depth) {
     add_declared(p, inst);
     return;
   case HL_OP_CUSTOM_CALL:
-  case HL_OP_ASYNC_START:
-    add_declared(p, inst);
-    return;
-  default:
-    return;
+  case HL_OP_ASYNC_START: add_declared(p, inst); return;
+  default: return;
   }
 }
 
@@ -242,23 +235,19 @@ static bool may_share(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32_
     return kind == HL_WORD_fusion_kind_OUTPUT && is_added_to_product(user, number);
   }
   case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-    return true;
+  case HL_OP_CONDITIONAL: return true;
   case HL_OP_DYNAMIC_UPDATE_SLICE:
   case HL_OP_SCATTER:
-  case HL_OP_SET_DIMENSION_SIZE:
-    return n == 1 && number == 0;
-  case HL_OP_TRIANGULAR_SOLVE:
-    return n == 1 && number == 1;
+  case HL_OP_SET_DIMENSION_SIZE: return n == 1 && number == 0;
+  case HL_OP_TRIANGULAR_SOLVE: return n == 1 && number == 1;
   case HL_OP_SORT:
     for (const HlUse *use = operand->first_use; use; use = use->next)
       if (use->user != user)
         return false;
-    return user->n_operands == 1 || (n == 1 && hl_slot_child(flow, hl_slot(flow, user), number) == user_slot);
-  case HL_OP_CALL:
-    return false;
-  default:
-    return is_elementwise_on(user, number);
+    return user->n_operands == 1 ||
+           (n == 1 && hl_slot_child(flow, hl_slot(flow, user), number) == user_slot);
+  case HL_OP_CALL: return false;
+  default: return is_elementwise_on(user, number);
   }
 }
 

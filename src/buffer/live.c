@@ -19,8 +19,8 @@ typedef struct Flatten {
   const HlFlow *flow;
   HlArena *scratch;
   HlInst **const *order;  // by comp->id, may be NULL
-  int64_t **time;       // [comp->id][inst->id], -1 where not reached
-  Span *span;           // by comp->id
+  int64_t **time;         // [comp->id][inst->id], -1 where not reached
+  Span *span;             // by comp->id
 } Flatten;
 
 typedef struct Frame {
@@ -137,7 +137,8 @@ static HlRange find_range(const Flatten *f, uint32_t value) {
     const HlInst *at = flow->slot_inst[flow->position[v->first_position + k]];
     if (time_of(f, at) < 0)
       continue;
-    range.end = max_time(range.end, at == at->comp->root ? f->span[at->comp->id].end : time_of(f, at));
+    range.end =
+        max_time(range.end, at == at->comp->root ? f->span[at->comp->id].end : time_of(f, at));
   }
   if (parameter && inst->comp == flow->m->entry && !is_aliased(flow, inst, v->slot))
     range.end = f->live->n;
@@ -146,7 +147,7 @@ static HlRange find_range(const Flatten *f, uint32_t value) {
   return range;
 }
 
-// --- Values of one buffer follow each other ----------------------------------------------------------
+// --- Values of one buffer follow each other ------------------------------------------------------
 
 typedef struct Ranked {
   HlRange range;

@@ -6,7 +6,7 @@
 #include "hilo/buffers.h"
 #include "hilo/text.h"
 
-// --- Pieces ---------------------------------------------------------------------------------------
+// --- Pieces --------------------------------------------------------------------------------------
 
 static void print_index(HlBuf *out, const HlFlow *flow, uint32_t slot) {
   HlMark mark = hl_arena_mark(flow->arena);
@@ -46,7 +46,7 @@ static void print_bytes(HlBuf *out, int64_t bytes) {
   hl_buf_printf(out, unit == 0 ? "%.1f%ciB" : "%.2f%ciB", (double)bytes / 1024, units[unit]);
 }
 
-// --- -buffer-assignment.txt ----------------------------------------------------------------------------
+// --- -buffer-assignment.txt ----------------------------------------------------------------------
 
 // The result of the module, if its own table is in the allocation.
 static const HlInst *output_of(const HlFlow *flow, const HlAllocation *a) {
@@ -102,7 +102,7 @@ void hl_buffers_print(HlBuf *out, const HlBuffers *buffers) {
   }
 }
 
-// --- -buffer-assignment-values.txt -----------------------------------------------------------------------
+// --- -buffer-assignment-values.txt ---------------------------------------------------------------
 
 static void print_uses(HlBuf *out, const HlFlow *flow, uint32_t value) {
   HlMark mark = hl_arena_mark(flow->arena);
@@ -160,9 +160,9 @@ void hl_buffers_print_values(HlCx *cx, HlBuf *out, const HlBuffers *buffers) {
   hl_arena_free(arena);
 }
 
-// --- -memory-usage-report.txt -------------------------------------------------------------------------------
+// --- -memory-usage-report.txt --------------------------------------------------------------------
 
-typedef struct Shared {        // the values at one offset of an allocation
+typedef struct Shared {  // the values at one offset of an allocation
   int64_t offset, size;
   int n;
   uint32_t last;

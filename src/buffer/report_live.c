@@ -6,10 +6,10 @@
 
 #include "hilo/buffers.h"
 
-// --- The peak ---------------------------------------------------------------------------------------
+// --- The peak ------------------------------------------------------------------------------------
 
-// The first time at which the values alive take the most bytes. As in XLA each value counts with the whole shape
-// of the instruction that defines it.
+// The first time at which the values alive take the most bytes. As in XLA each value counts with the
+// whole shape of the instruction that defines it.
 static int64_t peak_time(HlArena *arena, const HlLive *live) {
   const HlFlow *flow = live->flow;
   int64_t *delta = HL_ARRAY(arena, int64_t, live->n + 3);
@@ -75,7 +75,7 @@ static void print_index(HlBuf *out, HlI64s index) {
   hl_buf_putc(out, '}');
 }
 
-// --- Where it comes from --------------------------------------------------------------------------------
+// --- Where it comes from -------------------------------------------------------------------------
 
 // The path of names to a value: computations and the instructions that call them, from the entry on. A
 // computation with several callers counts at the first.
@@ -178,7 +178,7 @@ static int by_path(const void *a, const void *b) {
 typedef struct Node {
   const char *name;
   int64_t total, own;
-  int first, next;             // child, sibling; -1: none
+  int first, next;  // child, sibling; -1: none
 } Node;
 
 typedef struct Tree {
@@ -262,13 +262,14 @@ static void print_children(Tree *t, const Node *node, const char *prefix, bool f
   for (int k = 0; k < n; k++) {
     bool last = k == n - 1;
     print_node(t, child[k], prefix, first_level, last);
-    print_children(t, child[k], hl_arena_printf(t->arena, "%s%s", prefix, last ? "    " : "\u2502   "),
-                   false);
+    print_children(t, child[k],
+                   hl_arena_printf(t->arena, "%s%s", prefix, last ? "    " : "\u2502   "), false);
   }
   hl_arena_release(t->arena, mark);
 }
 
-static void print_origins(HlBuf *out, HlArena *arena, const HlFlow *flow, const Alive *alive, int n) {
+static void print_origins(HlBuf *out, HlArena *arena, const HlFlow *flow, const Alive *alive,
+                          int n) {
   Path *path = HL_ARRAY(arena, Path, n + 1);
   int nodes = 1;
   Tree tree = {.out = out, .arena = arena};
@@ -287,7 +288,7 @@ static void print_origins(HlBuf *out, HlArena *arena, const HlFlow *flow, const 
   print_children(&tree, &tree.node[0], "  ", true);
 }
 
-// --- The report -----------------------------------------------------------------------------------------
+// --- The report ----------------------------------------------------------------------------------
 
 void hl_buffers_print_live(HlBuf *out, const HlBuffers *buffers) {
   const HlLive *live = buffers->live;
@@ -304,7 +305,8 @@ void hl_buffers_print_live(HlBuf *out, const HlBuffers *buffers) {
     HlMark mark = hl_arena_mark(arena);
     print_index(out, hl_slot_index(arena, flow, flow->value[v].slot));
     hl_arena_release(arena, mark);
-    hl_buf_printf(out, ":%lld-%lld\n", (long long)live->range[v].start, (long long)live->range[v].end);
+    hl_buf_printf(out, ":%lld-%lld\n", (long long)live->range[v].start,
+                  (long long)live->range[v].end);
   }
   int64_t peak = peak_time(arena, live), sum = 0;
   int n;

@@ -11,10 +11,8 @@ static bool runs_as_step(const HlInst *caller) {
   case HL_OP_CONDITIONAL:
   case HL_OP_ASYNC_START:
   case HL_OP_ASYNC_UPDATE:
-  case HL_OP_ASYNC_DONE:
-    return true;
-  default:
-    return false;
+  case HL_OP_ASYNC_DONE: return true;
+  default: return false;
   }
 }
 

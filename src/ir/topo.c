@@ -127,8 +127,9 @@ static void move_before(HlInst *const *moved, size_t n, HlInst *user) {
     prev = moved[k];
     labels(comp)[moved[k]->id] = low += step;
   }
+  // All that moved then has the label of what stands before it.
   if (step == 0)
-    make_room(comp, user);
+    make_room(comp, moved[n - 1]);
 }
 
 void ir_put_before(HlInst *def, HlInst *user) {

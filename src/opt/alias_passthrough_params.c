@@ -8,8 +8,8 @@
 
 bool pass_alias_passthrough_params(HlPass *p);
 
-typedef struct Taken {         // by existing aliases and those made here
-  bool *output, *param;        // elements of the result, whole parameters
+typedef struct Taken {   // by existing aliases and those made here
+  bool *output, *param;  // elements of the result, whole parameters
 } Taken;
 
 static Taken find_taken(HlPass *p, const HlInst *root) {

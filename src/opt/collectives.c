@@ -120,8 +120,8 @@ bool coll_same_attr(const HlInst *a, const HlInst *b, HlAttrKey key) {
 // What decides, besides op, channel and reducer.
 static const HlAttrKey key_attrs[] = {HL_A_USE_GLOBAL_DEVICE_IDS, HL_A_REPLICA_GROUPS,
                                       HL_A_SOURCE_TARGET_PAIRS,   HL_A_DIMENSION,
-                                      HL_A_DIMENSIONS,            HL_A_MODE,
-                                      HL_A_PERMUTE_SLICE_SIZES,   HL_A_CONSTRAIN_LAYOUT};
+                                      HL_A_MODE,                  HL_A_PERMUTE_SLICE_SIZES,
+                                      HL_A_CONSTRAIN_LAYOUT};
 
 static bool same_reducer(const HlInst *a, const HlInst *b, bool any_type) {
   if (a->n_calls == 0 || b->n_calls == 0)
@@ -138,7 +138,7 @@ static bool has_channel(const HlInst *inst) {
 bool coll_same(const HlInst *a, const HlInst *b, bool any_type) {
   if (a->op != b->op || has_channel(a) != has_channel(b) || !same_reducer(a, b, any_type))
     return false;
-  for (size_t k = 0; k < HL_COUNT_OF(key_attrs); k++)
+  for (int k = 0; k < HL_COUNT_OF(key_attrs); k++)
     if (!coll_same_attr(a, b, key_attrs[k]))
       return false;
   return true;
@@ -148,7 +148,7 @@ uint64_t coll_hash(const HlInst *inst) {
   uint64_t hash = inst->op * 2u + has_channel(inst);
   if (inst->n_calls > 0)
     hash = hash * 31 + hl_reducer(hl_to_apply(inst));
-  for (size_t k = 0; k < HL_COUNT_OF(key_attrs); k++) {
+  for (int k = 0; k < HL_COUNT_OF(key_attrs); k++) {
     const HlAttr *attr = hl_attr(inst, key_attrs[k]);
     hash = hash * 0x9e3779b97f4a7c15u + (attr ? hl_attr_hash(attr) : 1);
     hash ^= hash >> 29;
@@ -191,15 +191,13 @@ HlInst *coll_new(HlBuild *b, HlOp op, const HlInst *like, const HlShape *shape, 
     return NULL;
   HlInst *made = hl_inst_new(b->comp, op, shape, NULL, 1, &operand);
   hl_set_loc(made, like->loc);
-  for (size_t k = 0; k < HL_COUNT_OF(kept); k++) {
+  for (int k = 0; k < HL_COUNT_OF(kept); k++) {
     const HlAttr *attr = hl_attr(like, kept[k]);
     if (attr)
       hl_set_attr(made, attr);
   }
-  if (dimension >= 0 && op == HL_OP_ALL_GATHER)
-    hl_set_ints(made, HL_A_DIMENSIONS, (HlI64s){&dimension, 1});
-  else if (dimension >= 0)
-    hl_set_ints(made, HL_A_DIMENSIONS, (HlI64s){&dimension, 1});
+  if (dimension >= 0)
+    hl_set_int(made, HL_A_DIMENSION, dimension);
   if (like->n_calls == 1 && (op == HL_OP_ALL_REDUCE || op == HL_OP_REDUCE_SCATTER)) {
     HlComp *reducer = hl_to_apply(like);
     hl_set_calls(made, 1, &reducer);
@@ -233,4 +231,227 @@ const HlShape *coll_resized(HlPass *p, const HlShape *shape, int64_t dim, int64_
   int64_t *dims = hl_arena_copy(p->arena, shape->dim, sizeof *dims * (size_t)shape->rank);
   dims[dim] = size;
   return hl_shape_array_full(p->m->shapes, shape->dtype, shape->rank, dims, NULL, shape->layout);
+}
+
+// --- Numbers that depend on the device -------------------------------------------------------------
+
+enum { MAX_TERMS = 64 };
+
+// An expression over the device's number: terms in the order in which they are computed.
+typedef struct Terms {
+  const HlInst *at[MAX_TERMS];
+  int n;
+} Terms;
+
+static int find_term(const Terms *terms, const HlInst *inst) {
+  for (int k = 0; k < terms->n; k++)
+    if (terms->at[k] == inst)
+      return k;
+  return -1;
+}
+
+static bool is_integer(const HlInst *inst) {
+  return hl_shape_is_array(inst->shape) && (hl_is_integral(inst->shape->dtype) ||
+                                            inst->shape->dtype == HL_PRED);
+}
+
+static bool is_small_integer(const HlInst *inst) {
+  return is_integer(inst) && hl_shape_elements(inst->shape) == 1;
+}
+
+// One element out of a constant list, at an index that depends on the device.
+static bool is_lookup(const HlInst *inst) {
+  return inst->op == HL_OP_DYNAMIC_SLICE && inst->n_operands == 2 &&
+         hl_is_constant(inst->operands[0]) && inst->operands[0]->shape->rank == 1 &&
+         is_integer(inst->operands[0]) && is_small_integer(inst);
+}
+
+// How many operands a term has that are terms themselves; -1: it is none.
+static int term_operands(const HlInst *inst) {
+  if (!is_small_integer(inst))
+    return -1;
+  switch (inst->op) {
+  case HL_OP_CONSTANT: return hl_is_constant(inst) ? 0 : -1;
+  case HL_OP_PARTITION_ID:
+  case HL_OP_REPLICA_ID: return 0;
+  case HL_OP_ADD:
+  case HL_OP_SUBTRACT:
+  case HL_OP_MULTIPLY:
+  case HL_OP_DIVIDE:
+  case HL_OP_REMAINDER:
+  case HL_OP_MINIMUM:
+  case HL_OP_MAXIMUM:
+  case HL_OP_COMPARE:
+  case HL_OP_CLAMP:
+  case HL_OP_SELECT:
+  case HL_OP_CONVERT:
+  case HL_OP_RESHAPE:
+  case HL_OP_BITCAST:
+  case HL_OP_COPY:
+  case HL_OP_BROADCAST: return (int)inst->n_operands;
+  case HL_OP_DYNAMIC_SLICE: return is_lookup(inst) ? 2 : -1;
+  default: return -1;
+  }
+}
+
+static bool find_terms(const HlInst *inst, Terms *terms) {
+  const HlInst *waiting[MAX_TERMS * 4];
+  int n = 0;
+  waiting[n++] = inst;
+  while (n > 0) {
+    const HlInst *top = waiting[n - 1];
+    int operands = term_operands(top), missing = 0;
+    if (operands < 0)
+      return false;
+    for (int k = is_lookup(top); k < operands; k++) {
+      const HlInst *operand = top->operands[k];
+      if (find_term(terms, operand) >= 0)
+        continue;
+      if (n == MAX_TERMS * 4)
+        return false;
+      waiting[n++] = operand;
+      missing++;
+    }
+    if (missing > 0)
+      continue;
+    n--;
+    if (find_term(terms, top) >= 0)
+      continue;
+    if (terms->n == MAX_TERMS)
+      return false;
+    terms->at[terms->n++] = top;
+  }
+  return true;
+}
+
+// The value as its type holds it.
+static int64_t wrap(HlDtype dtype, int64_t value) {
+  const int bits = hl_dtype_info[dtype].bits;
+  if (dtype == HL_PRED)
+    return value != 0;
+  if (bits >= 64)
+    return value;
+  const uint64_t low = (uint64_t)value & (((uint64_t)1 << bits) - 1);
+  if (hl_is_signed(dtype) && (low >> (bits - 1)))
+    return (int64_t)(low | ~(((uint64_t)1 << bits) - 1));
+  return (int64_t)low;
+}
+
+static int compare(HlDtype dtype, int64_t a, int64_t b) {
+  if (hl_is_signed(dtype))
+    return (a > b) - (a < b);
+  return ((uint64_t)a > (uint64_t)b) - ((uint64_t)a < (uint64_t)b);
+}
+
+static bool holds(int64_t direction, int order) {
+  switch (direction) {
+  case HL_WORD_direction_EQ: return order == 0;
+  case HL_WORD_direction_NE: return order != 0;
+  case HL_WORD_direction_LT: return order < 0;
+  case HL_WORD_direction_LE: return order <= 0;
+  case HL_WORD_direction_GT: return order > 0;
+  default: return order >= 0;
+  }
+}
+
+static int64_t look_up(const HlInst *inst, int64_t index, HlDtype index_type) {
+  const HlLiteral *list = hl_constant(inst->operands[0]);
+  if (compare(index_type, index, 0) < 0)
+    index = 0;
+  if (compare(index_type, index, list->n - 1) > 0)
+    index = list->n - 1;
+  return hl_literal_i64(list, index);
+}
+
+// False: the value is not fixed by the language, as that of a division by zero.
+static bool compute_term(const HlInst *inst, const int64_t *x, int64_t replica, int64_t partition,
+                         int64_t *out) {
+  const HlDtype dtype = inst->shape->dtype;
+  const HlDtype of = inst->n_operands > 0 ? inst->operands[0]->shape->dtype : dtype;
+  switch (inst->op) {
+  case HL_OP_CONSTANT: *out = hl_literal_i64(hl_constant(inst), 0); break;
+  case HL_OP_PARTITION_ID: *out = partition; break;
+  case HL_OP_REPLICA_ID: *out = replica; break;
+  case HL_OP_ADD: *out = (int64_t)((uint64_t)x[0] + (uint64_t)x[1]); break;
+  case HL_OP_SUBTRACT: *out = (int64_t)((uint64_t)x[0] - (uint64_t)x[1]); break;
+  case HL_OP_MULTIPLY: *out = (int64_t)((uint64_t)x[0] * (uint64_t)x[1]); break;
+  case HL_OP_DIVIDE:
+  case HL_OP_REMAINDER:
+    if (x[1] == 0 || dtype == HL_PRED || (hl_is_signed(dtype) && x[1] == -1))
+      return false;
+    if (hl_is_signed(dtype))
+      *out = inst->op == HL_OP_DIVIDE ? x[0] / x[1] : x[0] % x[1];
+    else
+      *out = (int64_t)(inst->op == HL_OP_DIVIDE ? (uint64_t)x[0] / (uint64_t)x[1]
+                                                : (uint64_t)x[0] % (uint64_t)x[1]);
+    break;
+  case HL_OP_MINIMUM: *out = compare(dtype, x[0], x[1]) < 0 ? x[0] : x[1]; break;
+  case HL_OP_MAXIMUM: *out = compare(dtype, x[0], x[1]) > 0 ? x[0] : x[1]; break;
+  case HL_OP_COMPARE: *out = holds(hl_attr_int(inst, HL_A_DIRECTION), compare(of, x[0], x[1])); break;
+  case HL_OP_CLAMP:
+    *out = compare(dtype, x[1], x[0]) < 0 ? x[0] : x[1];
+    *out = compare(dtype, *out, x[2]) > 0 ? x[2] : *out;
+    break;
+  case HL_OP_SELECT: *out = x[0] ? x[1] : x[2]; break;
+  case HL_OP_DYNAMIC_SLICE: *out = look_up(inst, x[1], inst->operands[1]->shape->dtype); break;
+  default: *out = x[0]; break;
+  }
+  *out = wrap(dtype, *out);
+  return true;
+}
+
+static bool compute_on(const Terms *terms, int64_t replica, int64_t partition, int64_t *out) {
+  int64_t value[MAX_TERMS];
+  for (int k = 0; k < terms->n; k++) {
+    const HlInst *inst = terms->at[k];
+    int64_t x[3] = {0};
+    for (int j = is_lookup(inst); j < term_operands(inst) && j < 3; j++)
+      x[j] = value[find_term(terms, inst->operands[j])];
+    if (!compute_term(inst, x, replica, partition, &value[k]))
+      return false;
+  }
+  *out = value[terms->n - 1];
+  return true;
+}
+
+int64_t *coll_value_by_device(HlPass *p, const HlInst *scalar) {
+  Terms terms = {.n = 0};
+  const int64_t n = coll_devices(p);
+  if (n <= 0 || n > 65536 || !find_terms(scalar, &terms))
+    return NULL;
+  int64_t *value = HL_ARRAY(p->arena, int64_t, n);
+  for (int64_t k = 0; k < n; k++)
+    if (!compute_on(&terms, k / p->m->num_partitions, k % p->m->num_partitions, &value[k]))
+      return NULL;
+  return value;
+}
+
+int coll_sliced_dim(const HlInst *slice) {
+  const HlShape *from = slice->operands[0]->shape;
+  int found = -1;
+  for (int d = 0; d < from->rank; d++)
+    if (slice->shape->dim[d] != from->dim[d]) {
+      if (found >= 0)
+        return -1;
+      found = d;
+    }
+  return found;
+}
+
+bool coll_takes_own_part(HlPass *p, const HlInst *slice, int dim, const CollGroups *groups) {
+  if ((int)slice->n_operands != slice->operands[0]->shape->rank + 1)
+    return false;
+  const CollPlace *places = coll_places(p, groups);
+  const int64_t *start = places ? coll_value_by_device(p, slice->operands[1 + dim]) : NULL;
+  if (!start)
+    return false;
+  const int64_t part = slice->shape->dim[dim], last = slice->operands[0]->shape->dim[dim] - part;
+  for (int64_t k = 0; k < coll_devices(p); k++) {
+    const HlDtype type = slice->operands[1 + dim]->shape->dtype;
+    int64_t at = compare(type, start[k], 0) < 0 ? 0 : start[k];
+    at = compare(type, at, last) > 0 ? last : at;
+    if (at != places[k].index * part)
+      return false;
+  }
+  return true;
 }

@@ -71,7 +71,5 @@ int64_t *coll_value_by_device(HlPass *p, const HlInst *scalar);
 int coll_sliced_dim(const HlInst *slice);
 // The dynamic slice takes, on each device, the part along `dim` with the device's number in its group.
 bool coll_takes_own_part(HlPass *p, const HlInst *slice, int dim, const CollGroups *groups);
-// All devices compute the same value: it comes from constants, or from all-reduces among everybody.
-bool coll_is_replicated(HlPass *p, const HlInst *inst);
 
 #endif

@@ -21,11 +21,11 @@ bool pass_copy_insertion(HlPass *p);
 
 typedef struct Job {
   HlPass *p;
-  HlArena *arena;              // of a stage
-  HlFlow *flow;                // of a stage; knows only instructions from before it
+  HlArena *arena;  // of a stage
+  HlFlow *flow;    // of a stage; knows only instructions from before it
 } Job;
 
-// --- Deep copies ------------------------------------------------------------------------------------
+// --- Deep copies ---------------------------------------------------------------------------------
 
 static HlInst *make_element(HlInst *tuple, int64_t k) {
   if (tuple->op == HL_OP_TUPLE)
@@ -34,8 +34,8 @@ static HlInst *make_element(HlInst *tuple, int64_t k) {
     if (use->user->op == HL_OP_GET_TUPLE_ELEMENT && hl_attr_int(use->user, HL_A_INDEX) == k &&
         !hl_has_control(use->user))
       return use->user;
-  HlInst *inst = hl_inst_new(tuple->comp, HL_OP_GET_TUPLE_ELEMENT, tuple->shape->element[k], NULL,
-                             1, &tuple);
+  HlInst *inst =
+      hl_inst_new(tuple->comp, HL_OP_GET_TUPLE_ELEMENT, tuple->shape->element[k], NULL, 1, &tuple);
   hl_set_int(inst, HL_A_INDEX, k);
   return inst;
 }
@@ -46,10 +46,10 @@ static HlInst *make_copy(HlInst *inst) {
 
 // What a deep copy of an instruction is made of.
 typedef struct Deep {
-  const HlFlow *flow;          // for the sizes of subshapes
+  const HlFlow *flow;  // for the sizes of subshapes
   HlArena *arena;
-  const bool *mask;            // by offset of a subshape; NULL: every array
-  HlInst **copy;               // by offset: the copy made of an array, or NULL
+  const bool *mask;  // by offset of a subshape; NULL: every array
+  HlInst **copy;     // by offset: the copy made of an array, or NULL
 } Deep;
 
 static bool wants(const Deep *d, uint32_t offset, const HlShape *shape) {
@@ -91,7 +91,7 @@ static Deep start_copy(const Job *job, const HlShape *shape, const bool *mask) {
   return (Deep){job->flow, job->arena, mask, HL_ARRAY(job->arena, HlInst *, count_slots(shape))};
 }
 
-// --- Users of what was copied -----------------------------------------------------------------------
+// --- Users of what was copied --------------------------------------------------------------------
 
 typedef struct Users {
   HlInst **at;
@@ -144,17 +144,15 @@ static void give_users(HlArena *arena, HlInst *inst, const Users *users, HlInst 
   erase_if_dead(by);
 }
 
-// --- Stage 1: copies wherever there might be interference ----------------------------------------------
+// --- Stage 1: copies wherever there might be interference ----------------------------------------
 
 // Results of what runs at the same time as others cannot be copied while that lasts.
 static bool is_in_flight(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_COPY_START:
   case HL_OP_SEND:
-  case HL_OP_RECV:
-    return true;
-  default:
-    return (hl_op_info[inst->op].traits & HL_T_ASYNC) && inst->op != HL_OP_ASYNC_DONE;
+  case HL_OP_RECV: return true;
+  default: return (hl_op_info[inst->op].traits & HL_T_ASYNC) && inst->op != HL_OP_ASYNC_DONE;
   }
 }
 
@@ -214,7 +212,8 @@ static void copy_branch_results(Job *job, HlInst *conditional) {
   for (uint32_t k = 0; k < flow->slot_size[slot]; k++) {
     uint32_t value = flow->value_at[slot + k];
     mask[k] = value != HL_NO_VALUE && flow->value[value].is_phi &&
-              hl_value_inst(flow, value) == conditional && hl_shape_is_array(flow->slot_shape[slot + k]);
+              hl_value_inst(flow, value) == conditional &&
+              hl_shape_is_array(flow->slot_shape[slot + k]);
     any |= mask[k];
   }
   if (!any || !hl_change(job->p, "branch-results", conditional, NULL))
@@ -332,11 +331,11 @@ static bool add_copies(Job *job) {
   return fine;
 }
 
-// --- Stage 3: copies for other reasons -------------------------------------------------------------------
+// --- Stage 3: copies for other reasons -----------------------------------------------------------
 
-typedef struct Marks {         // what is to be copied: by slot
+typedef struct Marks {  // what is to be copied: by slot
   bool *slot;
-  uint32_t *seen;              // slot + 1 by buffer, of the root being looked at
+  uint32_t *seen;  // slot + 1 by buffer, of the root being looked at
   bool any;
 } Marks;
 
@@ -489,7 +488,7 @@ static bool add_special_copies(Job *job) {
   return fine;
 }
 
-// --- The pass ---------------------------------------------------------------------------------------
+// --- The pass ------------------------------------------------------------------------------------
 
 // Loops and branches are told apart by what calls them: each must have one caller.
 static bool is_flat(HlPass *p) {

@@ -14,14 +14,15 @@
 typedef struct CopyOrder {
   const HlFlow *flow;
   HlArena *arena;
-  HlInst **caller;             // by comp->id: the only caller, or NULL
-  int *depth;                  // of calls, by comp->id
-  uint32_t **rank;             // [comp->id][inst->id]: places in the schedule, or in post order
-  uint32_t **stamp;            // [comp->id][inst->id]: the last walk that met it
+  HlInst **caller;   // by comp->id: the only caller, or NULL
+  int *depth;        // of calls, by comp->id
+  uint32_t **rank;   // [comp->id][inst->id]: places in the schedule, or in post order
+  uint32_t **stamp;  // [comp->id][inst->id]: the last walk that met it
   uint32_t now;
   const HlInst **stack;
-  uint32_t **column;           // [comp->id][inst->id]: number + 1 of what is asked about often; NULL: nothing
-  uint64_t ***block;           // [comp->id][column / 64][inst->id]: which of the 64 run before or here
+  uint32_t *
+      *column;  // [comp->id][inst->id]: number + 1 of what is asked about often; NULL: nothing
+  uint64_t ***block;  // [comp->id][column / 64][inst->id]: which of the 64 run before or here
   int64_t block_bytes;
 } CopyOrder;
 CopyOrder *copy_order_new(HlArena *arena, const HlFlow *flow);

@@ -1,13 +1,14 @@
 // opt/copy_order.c: what runs before what, for the removal of copies.
 //
 // Within a computation the schedule decides, or without one what follows from operands and control
-// edges. Questions about copies and their surroundings are answered from tables of bits, 64 instructions at a time:
-// one walk over the computation finds everything that runs after any of them. Instructions of different computations are compared by the calls that lead to them. A
-// while's condition counts as before its body, earlier branches of a conditional as before later ones.
+// edges. Questions about copies and their surroundings are answered from tables of bits, 64
+// instructions at a time: one walk over the computation finds everything that runs after any of
+// them. Instructions of different computations are compared by the calls that lead to them. A while's
+// condition counts as before its body, earlier branches of a conditional as before later ones.
 
 #include "opt/copy_insertion.h"
 
-// --- Set up -----------------------------------------------------------------------------------------
+// --- Set up --------------------------------------------------------------------------------------
 
 static bool is_step(const HlInst *caller) {
   return caller->op == HL_OP_CALL || caller->op == HL_OP_WHILE || caller->op == HL_OP_CONDITIONAL ||
@@ -49,7 +50,8 @@ CopyOrder *copy_order_new(HlArena *arena, const HlFlow *flow) {
   o->block = HL_ARRAY(arena, uint64_t **, m->next_comp_id + 1);
   uint32_t most = 0;
   for (const HlComp *comp = m->last; comp; comp = comp->prev) {  // callers before callees
-    if (comp->first_call && comp->first_call == comp->last_call && is_step(comp->first_call->caller)) {
+    if (comp->first_call && comp->first_call == comp->last_call &&
+        is_step(comp->first_call->caller)) {
       o->caller[comp->id] = comp->first_call->caller;
       o->depth[comp->id] = o->depth[comp->first_call->caller->comp->id] + 1;
     }
@@ -66,7 +68,7 @@ CopyOrder *copy_order_new(HlArena *arena, const HlFlow *flow) {
   return o;
 }
 
-// --- Within a computation ---------------------------------------------------------------------------
+// --- Within a computation ------------------------------------------------------------------------
 
 // Whether `b` depends on `a`: a walk back from `b` over what does not stand before `a`.
 static bool depends(CopyOrder *o, const HlInst *b, const HlInst *a) {
@@ -128,7 +130,7 @@ static bool runs_before_here(CopyOrder *o, const HlInst *a, const HlInst *b) {
   return bits ? (bits[b->id] >> ((column - 1) % 64)) & 1 : depends(o, b, a);
 }
 
-// --- Across computations ----------------------------------------------------------------------------
+// --- Across computations -------------------------------------------------------------------------
 
 bool copy_order_nested(const CopyOrder *o, const HlInst *inst, const HlComp *comp) {
   const HlComp *at = inst->comp;
@@ -138,13 +140,19 @@ bool copy_order_nested(const CopyOrder *o, const HlInst *inst, const HlComp *com
 }
 
 typedef enum Order {
-  SAME, BEFORE_START, BEFORE_END, EXCLUSIVE_BEFORE, EXCLUSIVE_AFTER, AFTER, UNORDERED
+  SAME,
+  BEFORE_START,
+  BEFORE_END,
+  EXCLUSIVE_BEFORE,
+  EXCLUSIVE_AFTER,
+  AFTER,
+  UNORDERED
 } Order;
 
 // The calls in one computation that lead to the two; false: there is no such computation. The last
 // computations passed on the way up are noted, NULL where an instruction is itself in it.
-static bool find_common(const CopyOrder *o, const HlInst **a, const HlInst **b, const HlComp **from_a,
-                        const HlComp **from_b) {
+static bool find_common(const CopyOrder *o, const HlInst **a, const HlInst **b,
+                        const HlComp **from_a, const HlComp **from_b) {
   *from_a = *from_b = NULL;
   while ((*a)->comp != (*b)->comp) {
     int depth_a = o->depth[(*a)->comp->id], depth_b = o->depth[(*b)->comp->id];
@@ -172,7 +180,8 @@ static int branch_of(const HlInst *conditional, const HlComp *comp) {
   return -1;
 }
 
-static Order compare_branches(const HlInst *conditional, const HlComp *from_a, const HlComp *from_b) {
+static Order compare_branches(const HlInst *conditional, const HlComp *from_a,
+                              const HlComp *from_b) {
   int a = branch_of(conditional, from_a), b = branch_of(conditional, from_b);
   if (b < 0)
     return BEFORE_END;
@@ -187,7 +196,8 @@ static Order compare(CopyOrder *o, const HlInst *a, const HlInst *b) {
   const HlComp *from_a, *from_b;
   if (!find_common(o, &a, &b, &from_a, &from_b))
     return UNORDERED;
-  if (a == b && a->op == HL_OP_WHILE && from_a == hl_while_condition(a) && from_b == hl_while_body(a))
+  if (a == b && a->op == HL_OP_WHILE && from_a == hl_while_condition(a) &&
+      from_b == hl_while_body(a))
     return BEFORE_END;
   if (a == b && a->op == HL_OP_CONDITIONAL && from_a != from_b)
     return compare_branches(a, from_a, from_b);
@@ -201,7 +211,7 @@ static bool runs_before(CopyOrder *o, const HlInst *a, const HlInst *b) {
   return order == BEFORE_START || order == BEFORE_END || order == EXCLUSIVE_BEFORE;
 }
 
-// --- Values -----------------------------------------------------------------------------------------
+// --- Values --------------------------------------------------------------------------------------
 
 static bool is_parameter_phi(const HlFlow *flow, uint32_t value) {
   return flow->value[value].is_phi && hl_value_inst(flow, value)->op == HL_OP_PARAMETER;
@@ -215,7 +225,8 @@ bool copy_order_defined(CopyOrder *o, uint32_t a, uint32_t b) {
     return false;
   if (at_a->op == HL_OP_PARAMETER && at_a->comp == entry)
     return true;
-  if (is_parameter_phi(flow, a) && !is_parameter_phi(flow, b) && copy_order_nested(o, at_b, at_a->comp))
+  if (is_parameter_phi(flow, a) && !is_parameter_phi(flow, b) &&
+      copy_order_nested(o, at_b, at_a->comp))
     return true;
   if (is_parameter_phi(flow, b) && copy_order_nested(o, at_a, at_b->comp))
     return false;
@@ -257,10 +268,8 @@ static bool ends_before(CopyOrder *o, const HlValueUse *use, uint32_t value, boo
     break;
   case EXCLUSIVE_BEFORE:
   case BEFORE_START:
-  case BEFORE_END:
-    return true;
-  default:
-    break;
+  case BEFORE_END: return true;
+  default: break;
   }
   if (user->op == HL_OP_WHILE) {  // the initial value: read before the body runs
     if (copy_order_nested(o, at, hl_while_body(user)))

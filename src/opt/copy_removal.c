@@ -15,7 +15,7 @@
 
 #include "opt/copy_insertion.h"
 
-typedef struct Node {          // a value in the circular list of its buffer
+typedef struct Node {  // a value in the circular list of its buffer
   uint32_t prev, next;
   bool is_head, removed;
   HlValueUse *use;
@@ -33,14 +33,14 @@ typedef struct Removal {
   HlArena *arena;
   const HlFlow *flow;
   CopyOrder *order;
-  Node *node;                  // by value
-  uint32_t **rank;             // [comp->id][inst->id]: order of execution
+  Node *node;       // by value
+  uint32_t **rank;  // [comp->id][inst->id]: order of execution
   Copy *copy;
   int n;
-  int32_t *copy_at;            // by value: the copy that makes it, -1: none
+  int32_t *copy_at;  // by value: the copy that makes it, -1: none
 } Removal;
 
-// --- Lists of values --------------------------------------------------------------------------------
+// --- Lists of values -----------------------------------------------------------------------------
 
 typedef struct Frame {
   const HlComp *comp;
@@ -74,8 +74,8 @@ static void rank_instructions(Removal *r) {
         depth--;
         continue;
       }
-      const HlInst *inst = (top->comp->schedule ? top->comp->schedule
-                                                : r->flow->post_order[top->comp->id])[top->at];
+      const HlInst *inst =
+          (top->comp->schedule ? top->comp->schedule : r->flow->post_order[top->comp->id])[top->at];
       if (inst->op != HL_OP_PARAMETER && top->call < inst->n_calls) {
         int call = top->call++;
         bool loop = inst->op == HL_OP_WHILE;  // the condition runs first
@@ -146,7 +146,7 @@ static uint32_t prev_of(const Removal *r, uint32_t value) {
   return r->node[value].is_head ? HL_NO_VALUE : r->node[value].prev;
 }
 
-// --- May it go --------------------------------------------------------------------------------------
+// --- May it go -----------------------------------------------------------------------------------
 
 static bool is_in_root_of(const HlFlow *flow, uint32_t value, const HlComp *comp) {
   const HlValue *v = &flow->value[value];
@@ -223,7 +223,7 @@ static Way find_way(Removal *r, const Copy *copy) {
   return KEEP;
 }
 
-// --- Letting it go ----------------------------------------------------------------------------------
+// --- Letting it go -------------------------------------------------------------------------------
 
 static void add_use(Removal *r, Node *node, HlValueUse use) {
   if (node->n_uses == node->capacity) {
@@ -289,8 +289,7 @@ static void find_copies(Removal *r) {
       continue;
     for (uint32_t id = 0; id < comp->next_id; id++) {
       HlInst *inst = comp->by_id[id];
-      if (!inst || inst->op != HL_OP_COPY ||
-          hl_value_of(flow, inst->operands[0]) == HL_NO_VALUE)
+      if (!inst || inst->op != HL_OP_COPY || hl_value_of(flow, inst->operands[0]) == HL_NO_VALUE)
         continue;
       uint32_t dest = hl_value_of(flow, inst);
       r->copy_at[dest] = r->n;

@@ -4,7 +4,9 @@
 // its outer dimensions are divided into so many parts. Code generation reads the parts from the backend
 // config:
 //
-//   a = f32[1024,1024] add(x, y)   =>   a = ... add(x, y), backend_config={"outer_dimension_partitions":["2"]}
+//   a = f32[1024,1024] add(x, y)
+//   =>
+//   a = f32[1024,1024] add(x, y), backend_config={"outer_dimension_partitions":["2"]}
 //
 // The option `threads` is the number of threads of the machine.
 
@@ -15,7 +17,7 @@
 
 bool pass_cpu_parallel_task_assigner(HlPass *p);
 
-// --- How many tasks ---------------------------------------------------------------------------------
+// --- How many tasks ------------------------------------------------------------------------------
 
 // Kernels that write a part of their operand: how much is not known yet.
 static bool may_update_in_place(const HlInst *inst) {
@@ -37,10 +39,8 @@ static bool may_update_in_place(const HlInst *inst) {
 static bool is_divisible(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_CONSTANT:
-  case HL_OP_RNG:
-    return false;
-  case HL_OP_FUSION:
-    return hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_LOOP;
+  case HL_OP_RNG: return false;
+  case HL_OP_FUSION: return hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_LOOP;
   case HL_OP_BROADCAST:
   case HL_OP_CONCATENATE:
   case HL_OP_DYNAMIC_SLICE:
@@ -52,12 +52,10 @@ static bool is_divisible(const HlInst *inst) {
   case HL_OP_RESHAPE:
   case HL_OP_REVERSE:
   case HL_OP_SLICE:
-  case HL_OP_TRANSPOSE:
-    return !hl_shape_is_tuple(inst->shape);
+  case HL_OP_TRANSPOSE: return !hl_shape_is_tuple(inst->shape);
   case HL_OP_CONVOLUTION:  // those of f16 and f32 run in a library
     return inst->shape->dtype != HL_F32 && inst->shape->dtype != HL_F16;
-  default:
-    return hl_is_elementwise(inst) && !hl_shape_is_tuple(inst->shape);
+  default: return hl_is_elementwise(inst) && !hl_shape_is_tuple(inst->shape);
   }
 }
 
@@ -78,7 +76,7 @@ static int64_t count_tasks(const HlInst *inst, int64_t threads) {
   return clip(floor((cost.flops + 2 * cost.transcendentals + 10 * bytes) / 100000), threads);
 }
 
-// --- Which dimensions -------------------------------------------------------------------------------
+// --- Which dimensions ----------------------------------------------------------------------------
 
 // As many outer dimensions as are needed for the tasks, and into how many parts each is divided.
 typedef struct Parts {
@@ -98,7 +96,8 @@ static Parts divide(HlArena *arena, const HlShape *shape, int64_t tasks) {
   Parts parts = {.at = HL_ARRAY(arena, int64_t, shape->rank + 1)};
   int64_t *size = HL_ARRAY(arena, int64_t, shape->rank + 1), elements = 1;
   for (int k = shape->rank - 1; k >= 0 && elements < tasks; k--) {
-    size[parts.n] = shape->dim[shape->layout ? shape->layout->minor_to_major.at[k] : shape->rank - 1 - k];
+    size[parts.n] =
+        shape->dim[shape->layout ? shape->layout->minor_to_major.at[k] : shape->rank - 1 - k];
     elements *= size[parts.n++];
   }
   parts.total = 1;
@@ -139,7 +138,7 @@ static const char *describe(HlArena *arena, const HlInst *inst, int64_t threads)
   return hl_arena_printf(arena, "%s]}", text);
 }
 
-// --- The pass ---------------------------------------------------------------------------------------
+// --- The pass ------------------------------------------------------------------------------------
 
 static bool is_control_flow(const HlInst *inst) {
   return inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_CALL;

@@ -56,8 +56,7 @@ static Norm norm_of(HlPass *p) {  // its name says for which type
                 .excess = hl_pass_flag(p, "allow_excess_precision")};
 }
 
-// --- What the target can do
-// -----------------------------------------------------------------------
+// --- What the target can do ----------------------------------------------------------------------
 
 // Ops that are no arithmetic of their own, whose meaning is in the bits, or whose callees get
 // normalized themselves.
@@ -79,6 +78,8 @@ static bool is_never_touched(const HlInst *inst) {
   case HL_OP_ASYNC_START:
   case HL_OP_ASYNC_UPDATE:
   case HL_OP_ASYNC_DONE:
+  case HL_OP_COPY_START:
+  case HL_OP_COPY_DONE:
   case HL_OP_OPT_BARRIER:
   case HL_OP_COUNT_LEADING_ZEROS:
   case HL_OP_POPCNT:
@@ -173,8 +174,7 @@ static bool target_computes(const Norm *n, const HlInst *inst) {
   return n->low == HL_BF16 && hl_cpu_library_takes(inst);
 }
 
-// --- Computations that stay as they are
-// -------------------------------------------------------------
+// --- Computations that stay as they are ----------------------------------------------------------
 
 static bool is_reducing_collective(const HlInst *inst) {
   return inst->op == HL_OP_ALL_REDUCE || inst->op == HL_OP_REDUCE_SCATTER;
@@ -338,8 +338,7 @@ static void normalize(const Norm *n, HlInst *inst) {
   hl_commit(n->p, back);
 }
 
-// --- The passes
-// -----------------------------------------------------------------------------------
+// --- The passes -----------------------------------------------------------------------------------
 
 static bool run(const Norm *n) {
   HlPass *p = n->p;

@@ -11,18 +11,18 @@
 
 bool pass_optimize_input_output_buffer_alias(HlPass *p);
 
-typedef struct Piece {         // an array of an input or of the output
+typedef struct Piece {  // an array of an input or of the output
   int64_t bytes, number, memory_space;
   HlI64s index;
   int order;
-  int donor;                   // its place in the header's list, or -1
+  int donor;  // its place in the header's list, or -1
 } Piece;
 
 typedef struct Pieces {
   HlPass *p;
   Piece *at;
   int n, capacity;
-  int64_t number;              // of the input being walked; -1: the output
+  int64_t number;  // of the input being walked; -1: the output
   bool donors_only;
 } Pieces;
 
@@ -60,7 +60,8 @@ static void add_piece(Pieces *list, const HlShape *shape, HlI64s index) {
     list->capacity = capacity;
   }
   int64_t space = shape->layout && shape->layout->extra ? shape->layout->extra->memory_space : 0;
-  list->at[list->n] = (Piece){hl_shape_buffer_bytes(shape, 8), list->number, space, index, list->n, donor};
+  list->at[list->n] =
+      (Piece){hl_shape_buffer_bytes(shape, 8), list->number, space, index, list->n, donor};
   list->n++;
 }
 
@@ -121,7 +122,8 @@ bool pass_optimize_input_output_buffer_alias(HlPass *p) {
   Pieces inputs = {.p = p, .donors_only = donors_only}, outputs = {.p = p, .number = -1};
   for (int k = 0; k < entry->n_params; k++) {
     inputs.number = k;
-    walk(&inputs, m->entry_params ? m->entry_params[k] : entry->params[k]->shape, (HlI64s){NULL, 0});
+    walk(&inputs, m->entry_params ? m->entry_params[k] : entry->params[k]->shape,
+         (HlI64s){NULL, 0});
   }
   walk(&outputs, m->entry_result ? m->entry_result : entry->root->shape, (HlI64s){NULL, 0});
   if (inputs.n == 0 || outputs.n == 0)

@@ -11,9 +11,10 @@
 //                                  a.remat = exp(x)
 //   e = k(a, d)                    e = k(a.remat, d)
 //
-// A value that nobody has read yet is only moved. What steps in between call counts with its own peak; it is reduced
-// afterwards with what is left at the call. No value is made again twice. Values seen through tuples and bitcasts, tuples, and whatever has a
-// side effect, runs other steps or has control edges stay as they are.
+// A value that nobody has read yet is only moved. What a step calls counts with its own peak; it is
+// reduced afterwards with what is left at the call. No value is made again twice. Tuples, values seen
+// through tuples and bitcasts, and whatever has a side effect, runs other steps or has control edges
+// stay as they are.
 
 #include <string.h>
 
@@ -22,16 +23,16 @@
 
 bool pass_rematerialization(HlPass *p);
 
-typedef struct Item {          // an instruction in the order being made
+typedef struct Item {  // an instruction in the order being made
   HlInst *inst;
   int32_t prev, next;
-  uint64_t label;              // grows along the order
-  int64_t bytes;               // of its own value, if that is simple
-  int64_t others;              // of its other values
-  int64_t frees;               // bytes of values that are not simple and end here
-  int64_t callee;              // the most that what it calls needs
-  uint32_t left;               // uses to come
-  int32_t live_at;             // in the list of live items, -1: not live
+  uint64_t label;   // grows along the order
+  int64_t bytes;    // of its own value, if that is simple
+  int64_t others;   // of its other values
+  int64_t frees;    // bytes of values that are not simple and end here
+  int64_t callee;   // the most that what it calls needs
+  uint32_t left;    // uses to come
+  int32_t live_at;  // in the list of live items, -1: not live
   bool simple, placed, refused;
 } Item;
 
@@ -41,11 +42,11 @@ typedef struct Walk {
   const HlFlow *flow;
   const HlLive *live;
   HlComp *comp;
-  Item *item;                  // item 0 is the end of the circular order
+  Item *item;  // item 0 is the end of the circular order
   int32_t n, capacity;
-  int32_t *item_of;            // by instruction id
+  int32_t *item_of;  // by instruction id
   uint32_t n_ids;
-  int32_t *alive;              // simple items that are live
+  int32_t *alive;  // simple items that are live
   int32_t n_alive, alive_capacity;
   int64_t usage, limit;
 } Walk;
@@ -55,13 +56,13 @@ typedef struct Job {
   HlArena *arena;
   const HlFlow *flow;
   const HlLive *live;
-  HlInst ***order;             // by comp->id: the orders at the start, then those made
+  HlInst ***order;  // by comp->id: the orders at the start, then those made
   uint32_t *n_order;
-  int64_t *peak;               // by comp->id
-  int64_t *limit;              // by comp->id: what is left for it
+  int64_t *peak;   // by comp->id
+  int64_t *limit;  // by comp->id: what is left for it
 } Job;
 
-// --- Setting up a computation -----------------------------------------------------------------------------
+// --- Setting up a computation --------------------------------------------------------------------
 
 static int32_t add_item(Walk *w, HlInst *inst) {
   if (w->n == w->capacity) {
@@ -173,7 +174,7 @@ static Walk start_walk(Job *job, HlArena *arena, HlComp *comp) {
   return w;
 }
 
-// --- Walking ------------------------------------------------------------------------------------------------
+// --- Walking -------------------------------------------------------------------------------------
 
 static void make_live(Walk *w, int32_t k) {
   if (!w->item[k].simple || w->item[k].left == 0)
@@ -226,7 +227,7 @@ static int64_t find_peak(Job *job, HlArena *arena, HlComp *comp) {
   return peak;
 }
 
-// --- Choosing ----------------------------------------------------------------------------------------------
+// --- Choosing ------------------------------------------------------------------------------------
 
 static bool may_repeat(const HlInst *inst) {
   switch (inst->op) {
@@ -236,10 +237,8 @@ static bool may_repeat(const HlInst *inst) {
   case HL_OP_CONDITIONAL:
   case HL_OP_WHILE:
   case HL_OP_CUSTOM_CALL:
-  case HL_OP_RNG:
-    return false;
-  case HL_OP_COPY:
-    return inst->shape != inst->operands[0]->shape;
+  case HL_OP_RNG: return false;
+  case HL_OP_COPY: return inst->shape != inst->operands[0]->shape;
   default:
     return !hl_has_control(inst) && hl_is_pure(inst) &&
            !(hl_op_info[inst->op].traits & (HL_T_COLLECTIVE | HL_T_ASYNC));
@@ -256,8 +255,8 @@ static bool stays_anyway(const Walk *w, const HlInst *inst) {
   return inst->op == HL_OP_PARAMETER || inst->op == HL_OP_CONSTANT;
 }
 
-// Bytes that are free from now until the first user to come, if the value is made again for it: its own less
-// those of operands that must be kept longer.
+// Bytes that are free from now until the first user to come, if the value is made again for it: its
+// own less those of operands that must be kept longer.
 static int64_t bytes_saved(const Walk *w, int32_t k, int32_t now) {
   const HlInst *inst = w->item[k].inst, *current = w->item[now].inst;
   for (uint32_t j = 0; j < current->n_operands; j++)
@@ -304,7 +303,7 @@ static int32_t choose(const Walk *w, int32_t now) {
   return best;
 }
 
-// --- Doing it ------------------------------------------------------------------------------------------------
+// --- Doing it ------------------------------------------------------------------------------------
 
 static int32_t first_user_to_come(const Walk *w, const HlInst *inst) {
   int32_t first = -1;
@@ -348,7 +347,8 @@ static HlInst *make_again(Walk *w, const HlInst *inst) {
 static bool repeat(Walk *w, int32_t k, int32_t now) {
   HlInst *inst = w->item[k].inst;
   int32_t next = first_user_to_come(w, inst);
-  w->item[k].refused = next < 0 || next == now || !hl_change(w->p, "recompute", inst, w->item[next].inst);
+  w->item[k].refused =
+      next < 0 || next == now || !hl_change(w->p, "recompute", inst, w->item[next].inst);
   if (w->item[k].refused)
     return false;
   bool moved = !has_placed_user(w, inst);
@@ -356,7 +356,8 @@ static bool repeat(Walk *w, int32_t k, int32_t now) {
   int32_t made = add_item(w, again);
   w->item[made].simple = true;
   w->item[made].bytes = w->item[k].bytes;
-  w->item[made].refused = w->item[k].refused = true;  // once each: else two could move past each other for ever
+  // Once each: else two could move past each other for ever.
+  w->item[made].refused = w->item[k].refused = true;
   HlUse *after;
   for (HlUse *use = inst->first_use; use; use = after) {
     after = use->next;
@@ -397,7 +398,7 @@ static void reduce_walk(Walk *w) {
   }
 }
 
-// --- The pass --------------------------------------------------------------------------------------------------
+// --- The pass ------------------------------------------------------------------------------------
 
 static void reduce(Job *job, HlComp *comp) {
   HlArena *arena = hl_arena_new();
@@ -445,7 +446,7 @@ static bool runs_as_step(const HlComp *comp) {
   return comp == comp->module->entry;
 }
 
-// The flow analysis describes the program as it was: each computation asks it before it is changed itself.
+// The flow analysis describes the program as it was: each computation asks it before it is changed.
 static void run(Job *job, int64_t limit) {
   HlModule *m = job->p->m;
   job->order = HL_ARRAY(job->arena, HlInst **, m->next_comp_id + 1);
@@ -455,8 +456,8 @@ static void run(Job *job, int64_t limit) {
   for (HlComp *comp = m->first; comp; comp = comp->next) {
     job->n_order[comp->id] = comp->n_insts;
     if (comp->schedule)
-      job->order[comp->id] = hl_arena_copy(job->arena, comp->schedule,
-                                           sizeof *comp->schedule * comp->n_insts);
+      job->order[comp->id] =
+          hl_arena_copy(job->arena, comp->schedule, sizeof *comp->schedule * comp->n_insts);
     else
       job->order[comp->id] = hl_print_order(job->arena, comp);
     job->limit[comp->id] = INT64_MAX;
@@ -477,7 +478,8 @@ bool pass_rematerialization(HlPass *p) {
   if (limit <= 0)
     return true;
   if (!m->is_scheduled)
-    return hl_error(p->cx, hl_module_pos(m), "rematerialization needs a schedule: run a scheduler first");
+    return hl_error(p->cx, hl_module_pos(m),
+                    "rematerialization needs a schedule: run a scheduler first");
   Job job = {.p = p, .arena = hl_arena_new()};
   job.flow = hl_flow_new(p->cx, job.arena, m, true);
   bool fine = job.flow != NULL, before = p->changed;

@@ -7,8 +7,8 @@
 //   depth first:    a b c d t      one of a, c is alive at a time
 //   breadth first:  a c b d t      both are, but they may run side by side
 //
-// XLA:CPU goes breadth first, so that its threads find work; `hlo-memory-scheduler` takes of three orders the one
-// that needs the least memory.
+// XLA:CPU goes breadth first, so that its threads find work; `hlo-memory-scheduler` takes of three
+// orders the one that needs the least memory.
 
 #include <string.h>
 
@@ -19,7 +19,7 @@ bool pass_memory_scheduler(HlPass *p);
 bool pass_trivial_scheduler(HlPass *p);
 bool pass_descheduler(HlPass *p);
 
-// --- Making and setting schedules -----------------------------------------------------------------------
+// --- Making and setting schedules ----------------------------------------------------------------
 
 // The orders of all computations that run, by id, in the arena; fusions have none.
 static HlInst ***order_all(HlArena *arena, const HlFlow *flow, ScheduleFn *schedule) {
@@ -32,8 +32,9 @@ static HlInst ***order_all(HlArena *arena, const HlFlow *flow, ScheduleFn *sched
 
 static bool is_scheduled_so(const HlModule *m, HlInst **const *order) {
   for (const HlComp *comp = m->first; comp; comp = comp->next)
-    if (!comp->is_fusion && (!comp->schedule || memcmp(comp->schedule, order[comp->id],
-                                                       sizeof *comp->schedule * comp->n_insts) != 0))
+    if (!comp->is_fusion &&
+        (!comp->schedule ||
+         memcmp(comp->schedule, order[comp->id], sizeof *comp->schedule * comp->n_insts) != 0))
       return false;
   return m->is_scheduled;
 }
@@ -58,10 +59,11 @@ static bool run(HlPass *p, ScheduleFn *schedule) {
   return flow != NULL;
 }
 
-// --- The passes -------------------------------------------------------------------------------------
+// --- The passes ----------------------------------------------------------------------------------
 
 bool pass_cpu_scheduler(HlPass *p) {
-  return run(p, hl_pass_flag(p, "memory_optimized") ? schedule_depth_first : schedule_breadth_first);
+  return run(p,
+             hl_pass_flag(p, "memory_optimized") ? schedule_depth_first : schedule_breadth_first);
 }
 
 bool pass_trivial_scheduler(HlPass *p) {

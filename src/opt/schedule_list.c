@@ -1,7 +1,7 @@
 // opt/schedule_list.c: list scheduling: of all that is ready, what frees the most memory runs next.
 //
-// An instruction's priority is the bytes that die with it less the bytes it defines; ties go to the one with more
-// users, then to what became ready last. Scalars come first of all.
+// An instruction's priority is the bytes that die with it less the bytes it defines; ties go to the
+// one with more users, then to what became ready last. Scalars come first of all.
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 typedef struct Ready {
   int64_t freed, users;
-  uint64_t serial;             // later entries win
+  uint64_t serial;  // later entries win
   HlInst *inst;
 } Ready;
 
@@ -18,17 +18,17 @@ typedef struct List {
   HlArena *arena;
   const HlFlow *flow;
   const HlComp *comp;
-  uint32_t *left;              // by value: unscheduled uses
-  uint32_t *stamp;             // by value: the last instruction that asked
+  uint32_t *left;   // by value: unscheduled uses
+  uint32_t *stamp;  // by value: the last instruction that asked
   uint32_t clock;
-  uint32_t *waits;             // by id
-  Ready *current;              // by id: the entry in force; inst NULL: not ready
+  uint32_t *waits;  // by id
+  Ready *current;   // by id: the entry in force; inst NULL: not ready
   Ready *heap;
   size_t n, capacity;
   uint64_t serial;
 } List;
 
-// --- Values read ------------------------------------------------------------------------------------
+// --- Values read ---------------------------------------------------------------------------------
 
 typedef void OnValue(List *l, uint32_t value, void *user);
 
@@ -67,7 +67,7 @@ static void take_use(List *l, uint32_t value, void *user) {
     *(bool *)user = true;
 }
 
-// --- Priorities -------------------------------------------------------------------------------------
+// --- Priorities ----------------------------------------------------------------------------------
 
 static int64_t bytes_defined(const List *l, const HlInst *inst) {
   const HlFlow *flow = l->flow;
@@ -82,7 +82,8 @@ static int64_t bytes_defined(const List *l, const HlInst *inst) {
 static Ready priority(List *l, HlInst *inst) {
   if (hl_is_effective_scalar(inst->shape))
     return (Ready){INT64_MAX, INT64_MAX, 0, inst};
-  bool configured = *hl_attr_text(inst, HL_A_INFEED_CONFIG) || *hl_attr_text(inst, HL_A_OUTFEED_CONFIG);
+  bool configured =
+      *hl_attr_text(inst, HL_A_INFEED_CONFIG) || *hl_attr_text(inst, HL_A_OUTFEED_CONFIG);
   int64_t freed = 0;
   if (inst->op == HL_OP_OUTFEED && configured) {
     freed = INT32_MAX;
@@ -95,7 +96,7 @@ static Ready priority(List *l, HlInst *inst) {
   return (Ready){freed, hl_n_users(inst), 0, inst};
 }
 
-// --- The queue: a heap; entries no longer in force are passed over ----------------------------------------
+// --- The queue: a heap; entries no longer in force are passed over -------------------------------
 
 static bool is_less(const Ready *a, const Ready *b) {
   if (a->freed != b->freed)
@@ -158,7 +159,7 @@ static void refresh(List *l, const HlInst *done) {
     }
 }
 
-// --- The order --------------------------------------------------------------------------------------
+// --- The order -----------------------------------------------------------------------------------
 
 static void start(List *l) {
   const HlFlow *flow = l->flow;

@@ -5,19 +5,19 @@
 
 #include "opt/schedule.h"
 
-// --- Post order -------------------------------------------------------------------------------------
+// --- Post order ----------------------------------------------------------------------------------
 
 HlInst **schedule_post_order(HlArena *arena, const HlFlow *flow, const HlComp *comp) {
   (void)flow;
   return hl_post_order(arena, comp);
 }
 
-// --- Breadth first: what became ready first runs first ---------------------------------------------------
+// --- Breadth first: what became ready first runs first -------------------------------------------
 
 typedef struct Queue {
   HlInst **at;
   uint32_t n;
-  uint32_t *waits;             // by id: for how many operands and control predecessors
+  uint32_t *waits;  // by id: for how many operands and control predecessors
 } Queue;
 
 static void arrive(Queue *q, HlInst *inst) {
@@ -58,7 +58,7 @@ HlInst **schedule_breadth_first(HlArena *arena, const HlFlow *flow, const HlComp
   return q.at;
 }
 
-// --- Depth first ------------------------------------------------------------------------------------
+// --- Depth first ---------------------------------------------------------------------------------
 
 typedef struct Weight {
   int64_t extra_users, bytes;
@@ -69,8 +69,8 @@ typedef struct Walk {
   uint32_t n;
   HlInst **stack;
   size_t depth;
-  uint8_t *state;              // by id
-  const Weight *weight;        // by id; NULL: operands in their order
+  uint8_t *state;        // by id
+  const Weight *weight;  // by id; NULL: operands in their order
 } Walk;
 enum { NEW, OPEN, DONE };
 
@@ -146,7 +146,8 @@ static HlInst **walk_all(HlArena *arena, const HlComp *comp, const Weight *weigh
   w.state = HL_ARRAY(arena, uint8_t, comp->next_id + 1);
   for (uint32_t id = 0; id < comp->next_id; id++) {
     HlInst *inst = comp->by_id[id];
-    if (inst && !inst->first_use && inst != comp->root && !(inst->control && inst->control->n_succs > 0))
+    if (inst && !inst->first_use && inst != comp->root &&
+        !(inst->control && inst->control->n_succs > 0))
       walk_from(arena, &w, inst);
   }
   walk_from(arena, &w, comp->root);

@@ -104,7 +104,7 @@ static bool may_be_fused(const HlInst *inst) {
   }
 }
 
-// What fusion may copy is "NAME.0": the copies count up from there.
+// What fusion may copy gets a number behind its name, from which the copies count up.
 bool pass_rename_instructions(HlPass *p) {
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
@@ -140,19 +140,37 @@ static const HlOrigin *origin_of_leaves(HlModule *m, const HlSym *name, const Hl
   return origin;
 }
 
+static bool fits(const HlOrigin *origin, const HlShape *shape) {
+  if (!origin || !hl_shape_is_tuple(shape))
+    return origin && origin->kind != HL_ORIGIN_TUPLE;
+  if (origin->kind != HL_ORIGIN_TUPLE || origin->n != shape->rank)
+    return false;
+  for (int k = 0; k < origin->n; k++)
+    if (!fits(origin->element[k], shape->element[k]))
+      return false;
+  return true;
+}
+
+// The origin that an operand has, or will get once it is asked for.
+static const HlOrigin *origin_of_operand(HlModule *m, const HlInst *inst) {
+  const HlOrigin *origin = hl_attr_ptr(inst, HL_A_ORIGIN);
+  return fits(origin, inst->shape) ? origin
+                                   : origin_of_leaves(m, inst->name, inst->shape, (HlI64s){NULL, 0});
+}
+
 // What only takes apart or puts together has the origins of what it takes and puts.
 static const HlOrigin *origin_of(HlModule *m, const HlInst *inst) {
   if (inst->op == HL_OP_TUPLE) {
     HlOrigin *origin = HL_NEW(m->arena, HlOrigin);
     const HlOrigin **element = HL_ARRAY(m->arena, const HlOrigin *, inst->n_operands + 1);
     for (uint32_t k = 0; k < inst->n_operands; k++)
-      element[k] = hl_attr_ptr(inst->operands[k], HL_A_ORIGIN);
+      element[k] = origin_of_operand(m, inst->operands[k]);
     *origin = (HlOrigin){.kind = HL_ORIGIN_TUPLE, .element = element, .n = (int)inst->n_operands};
     return origin;
   }
   if (inst->op == HL_OP_GET_TUPLE_ELEMENT) {
     const HlOrigin *whole = hl_attr_ptr(inst->operands[0], HL_A_ORIGIN);
-    if (whole && whole->kind == HL_ORIGIN_TUPLE)
+    if (fits(whole, inst->operands[0]->shape))
       return whole->element[hl_attr_int(inst, HL_A_INDEX)];
   }
   return origin_of_leaves(m, inst->name, inst->shape, (HlI64s){NULL, 0});

@@ -204,9 +204,14 @@ static bool shape_error(HlPass *p, const HlInst *old, const HlInst *by) {
                        hl_shape_text(p->cx, by->shape));
 }
 
+// What an async-start runs is one instruction: nothing can be built beside it.
+static bool is_started(const HlComp *comp) {
+  return comp->first_call && comp->first_call->caller->op == HL_OP_ASYNC_START;
+}
+
 static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
   bool is_new = by->serial >= p->engine->building.first_serial;
-  if (old == by)
+  if (old == by || is_started(old->comp))
     return false;
   if (!stands_for(old->shape, by->shape)) {
     if (hl_shape_compatible(old->shape, by->shape))

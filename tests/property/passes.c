@@ -2,6 +2,8 @@
 //
 //   property_passes                       MODULES modules
 //   property_passes COUNT FIRST [PASS]    modules of seeds FIRST to FIRST + COUNT - 1, one pass or pipeline only
+//   property_passes --module SEED         writes the module of a seed; `hilo opt FILE --passes=PASS
+//                                         --check-each --seed=SEED` then names the rewrite at fault
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -53,12 +55,16 @@ static void program_free(Program *p) {
   hl_cx_free(p->cx);
 }
 
+static HlModule *module_of(HlCx *cx, uint64_t seed) {
+  GenOptions options = property_options(seed / 2, true);
+  return seed % 2 ? gen_algebra(cx, seed, 30 + (int)(seed % 50)) : gen_module(cx, &options);
+}
+
 // False when the seed gives no module that runs.
 static bool program_new(Program *p, uint64_t seed) {
   *p = (Program){.cx = hl_cx_new(), .seed = seed};
   hl_cx_limits(p->cx)->eval_steps = 2000000;
-  GenOptions options = property_options(seed / 2, true);
-  p->m = seed % 2 ? gen_algebra(p->cx, seed, 30 + (int)(seed % 50)) : gen_module(p->cx, &options);
+  p->m = module_of(p->cx, seed);
   if (!p->m)
     return false;
   p->args = calloc((size_t)p->m->entry->n_params + 1, sizeof *p->args);
@@ -176,6 +182,22 @@ static int run_program(uint64_t seed, const char *only, const char *target) {
   return failures;
 }
 
+static int print_module(uint64_t seed) {
+  HlCx *cx = hl_cx_new();
+  HlModule *m = module_of(cx, seed);
+  if (!m)
+    return 1;
+  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  options.large_constants = true;
+  HlBuf out = {0};
+  hl_text_print(cx, m, &options, &out);
+  fwrite(out.at, 1, out.n, stdout);
+  hl_buf_free(&out);
+  hl_module_free(m);
+  hl_cx_free(cx);
+  return 0;
+}
+
 static void passes_keep_results(void **state) {
   (void)state;
   int failures = 0;
@@ -185,6 +207,8 @@ static void passes_keep_results(void **state) {
 }
 
 int main(int argc, char **argv) {
+  if (argc == 3 && strcmp(argv[1], "--module") == 0)
+    return print_module(strtoull(argv[2], NULL, 10));
   if (argc > 2) {
     uint64_t count = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10);
     int failures = 0;
