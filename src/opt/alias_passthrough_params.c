@@ -8,7 +8,7 @@
 
 bool pass_alias_passthrough_params(HlPass *p);
 
-typedef struct Taken {   // by existing aliases and those made here
+typedef struct Taken {   // by aliases, given away, or by those made here
   bool *output, *param;  // elements of the result, whole parameters
 } Taken;
 
@@ -23,6 +23,9 @@ static Taken find_taken(HlPass *p, const HlInst *root) {
     if (alias->index.n == 0 && alias->number < m->entry->n_params)
       taken.param[alias->number] = true;
   }
+  for (int k = 0; k < m->n_buffer_donor; k++)
+    if (m->buffer_donor[k].number < m->entry->n_params)
+      taken.param[m->buffer_donor[k].number] = true;
   return taken;
 }
 

@@ -43,6 +43,20 @@ static int64_t largest_id(HlI64Lists lists) {
   return largest;
 }
 
+// The inner groups that an outer group meets, each once, all of union `u`; those of no union join it
+// if `may_join`.
+static bool meet(const int *inner_of, int *united, int *met, HlI64s list, int g, int u,
+                 bool may_join) {
+  for (int k = 0; k < list.n; k++) {
+    const int from = inner_of[list.at[k]];
+    if (from < 0 || met[from] == g || united[from] != (may_join ? -1 : u))
+      return false;
+    met[from] = g;
+    united[from] = u;
+  }
+  return true;
+}
+
 // For each inner group, the number of the union it becomes part of: that of the first outer group
 // which meets it. False: unions that overlap, or that do not hold the same devices before and after.
 static bool find_unions(HlPass *p, HlI64Lists inner, HlI64Lists outer, int **out, int *n_unions) {
@@ -53,36 +67,21 @@ static bool find_unions(HlPass *p, HlI64Lists inner, HlI64Lists outer, int **out
   if (!inner_of || !outer_of)
     return false;
   int *united = HL_ARRAY(p->arena, int, inner.n), *met = HL_ARRAY(p->arena, int, inner.n);
-  int *size = HL_ARRAY(p->arena, int, outer.n), *of_outer = HL_ARRAY(p->arena, int, outer.n);
+  int *size = HL_ARRAY(p->arena, int, outer.n + 1), *of_outer = HL_ARRAY(p->arena, int, outer.n);
   for (int g = 0; g < inner.n; g++)
     united[g] = met[g] = -1;
   *n_unions = 0;
   for (int g = 0; g < outer.n; g++) {
     const HlI64s list = outer.at[g];
-    for (int k = 0; k < list.n; k++) {
-      int from = inner_of[list.at[k]];
-      if (from < 0 || met[from] == g)
-        return false;
-      met[from] = g;
-      int with = k == 0 ? from : inner_of[list.at[0]];
-      if (k > 0 && united[from] >= 0 && united[from] != united[with])
-        return false;
-      if (united[with] < 0)
-        united[with] = (*n_unions)++;
-      if (united[from] < 0) {
-        // A union grows only by the first outer group that meets it.
-        if (size[united[with]] > 0)
-          return false;
-        united[from] = united[with];
-      }
-    }
-    of_outer[g] = united[inner_of[list.at[0]]];
-    int members = 0;
-    for (int k = 0; k < inner.n; k++)
-      members += united[k] == of_outer[g];
-    if (members != list.n)
+    const int first = inner_of[list.at[0]];
+    if (first < 0)
       return false;
-    size[of_outer[g]] = members;
+    const bool is_new = united[first] < 0;
+    of_outer[g] = is_new ? (*n_unions)++ : united[first];
+    if (is_new)
+      size[of_outer[g]] = list.n;
+    if (list.n != size[of_outer[g]] || !meet(inner_of, united, met, list, g, of_outer[g], is_new))
+      return false;
   }
   for (int64_t id = 0; id < n_ids; id++)
     if ((inner_of[id] >= 0) != (outer_of[id] >= 0) ||

@@ -28,9 +28,117 @@ static bool marks_sharding(const HlInst *inst) {
   return operand == inst->comp->root || operand->op == HL_OP_PARAMETER || !hl_one_user(operand);
 }
 
+static bool may_go(const HlInst *inst, const bool *effects) {
+  return inst->comp->root != inst && inst->op != HL_OP_PARAMETER && !hl_has_control(inst) &&
+         !marks_sharding(inst) && !effects_has(effects, inst);
+}
+
+// The link before this one of a chain of asynchronous operations, or NULL.
+static HlInst *link_before(const HlInst *inst) {
+  if (!hl_is_async((HlOp)inst->op) || inst->n_operands != 1 ||
+      !hl_is_async((HlOp)inst->operands[0]->op) || hl_n_users(inst->operands[0]) > 1)
+    return NULL;
+  return inst->operands[0];
+}
+
 static bool is_dead(const HlInst *inst, const bool *effects) {
-  return !inst->first_use && inst->comp->root != inst && inst->op != HL_OP_PARAMETER &&
-         !hl_has_control(inst) && !marks_sharding(inst) && !effects_has(effects, inst);
+  if (inst->first_use || !may_go(inst, effects))
+    return false;
+  for (const HlInst *link = link_before(inst); link; link = link_before(link))
+    if (!may_go(link, effects))
+      return false;
+  return true;
+}
+
+// A chain goes as a whole: a start without an end would not be valid.
+static void erase_chain(HlInst *inst) {
+  while (inst) {
+    HlInst *before = link_before(inst);
+    hl_erase(inst);
+    inst = before;
+  }
+}
+
+// Erases the instruction if it is dead, and returns the one with which the walk backwards goes on.
+static HlInst *visit(HlPass *p, HlInst *inst, const bool *effects) {
+  HlInst *prev = inst->prev;
+  if (!is_dead(inst, effects) || !hl_change(p, "dead", inst, NULL))
+    return prev;
+  if (!link_before(inst)) {
+    hl_erase(inst);
+    return prev;
+  }
+  HlInst *next = inst->next;
+  HlComp *comp = inst->comp;
+  erase_chain(inst);
+  return next ? next->prev : comp->last;
+}
+
+// --- Inputs of fusions --------------------------------------------------------------------------
+
+// Whether the body's parameters without uses may go: it has one caller, a fusion whose operands
+// nothing else counts.
+HlInst *dce_caller_with_loose_inputs(const HlComp *body) {
+  if (!body->is_fusion || !body->first_call || body->first_call != body->last_call)
+    return NULL;
+  HlInst *fusion = body->first_call->caller;
+  if (fusion->op != HL_OP_FUSION || (int)fusion->n_operands != body->n_params ||
+      hl_has_attr(fusion, HL_A_OUTPUT_TO_OPERAND_ALIASING) ||
+      hl_attr_int(fusion, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM)
+    return NULL;
+  return fusion;
+}
+
+static bool is_unread(const HlInst *param) {
+  return !param->first_use && param != param->comp->root && !hl_has_control(param);
+}
+
+// All at once, so that a long list of operands is written once.
+void dce_drop_unread_inputs(HlPass *p, HlInst *fusion) {
+  HlComp *body = hl_to_apply(fusion);
+  const int n = body->n_params;
+  HlInst **operands = HL_ARRAY(p->arena, HlInst *, n), **params = HL_ARRAY(p->arena, HlInst *, n);
+  int kept = 0;
+  for (int k = 0; k < n; k++) {
+    if (is_unread(body->params[k]))
+      continue;
+    params[kept] = body->params[k];
+    operands[kept++] = fusion->operands[k];
+  }
+  for (int k = n - 1; k >= 0; k--)
+    if (is_unread(body->params[k]))
+      hl_erase(body->params[k]);
+  for (int k = 0; k < kept; k++)
+    if (hl_parameter_number(params[k]) != k)
+      hl_set_int(params[k], HL_A_PARAMETER_NUMBER, k);
+  hl_finish_params(p->cx, body);
+  hl_set_operands(fusion, kept, operands);
+}
+
+static int n_unread(const HlComp *body) {
+  int n = 0;
+  for (int k = 0; k < body->n_params; k++)
+    n += is_unread(body->params[k]);
+  return n;
+}
+
+static void drop_inputs(HlPass *p, HlComp *body) {
+  HlInst *fusion = dce_caller_with_loose_inputs(body);
+  if (fusion && n_unread(body) > 0 && hl_change(p, "unread-input", fusion, NULL))
+    dce_drop_unread_inputs(p, fusion);
+}
+
+// What made an output that is gone, and what only that read, goes in the same step: in a valid
+// fusion everything is read.
+static void clean_body(HlPass *p, HlInst *fusion, const bool *effects) {
+  HlComp *body = hl_to_apply(fusion);
+  for (HlInst *inst = body->last, *prev; inst; inst = prev) {
+    prev = inst->prev;
+    if (is_dead(inst, effects))
+      hl_erase(inst);
+  }
+  if (dce_caller_with_loose_inputs(body) && n_unread(body) > 0)
+    dce_drop_unread_inputs(p, fusion);
 }
 
 // --- Outputs of fusions -------------------------------------------------------------------------
@@ -86,7 +194,7 @@ static void keep_outputs(HlPass *p, HlInst *fusion, const int *place, int n) {
     hl_set_int(use->user, HL_A_INDEX, place[hl_attr_int(use->user, HL_A_INDEX)]);
 }
 
-static void drop_outputs(HlPass *p, HlInst *fusion) {
+static void drop_outputs(HlPass *p, HlInst *fusion, const bool *effects) {
   if (!has_loose_outputs(fusion))
     return;
   const int n = fusion->shape->rank;
@@ -103,81 +211,27 @@ static void drop_outputs(HlPass *p, HlInst *fusion) {
     keep_one_output(fusion, last);
   else
     keep_outputs(p, fusion, place, kept);
-}
-
-// --- Inputs of fusions --------------------------------------------------------------------------
-
-// Whether the body's parameters without uses may go: it has one caller, a fusion whose operands
-// nothing else counts.
-HlInst *dce_caller_with_loose_inputs(const HlComp *body) {
-  if (!body->is_fusion || !body->first_call || body->first_call != body->last_call)
-    return NULL;
-  HlInst *fusion = body->first_call->caller;
-  if (fusion->op != HL_OP_FUSION || (int)fusion->n_operands != body->n_params ||
-      hl_has_attr(fusion, HL_A_OUTPUT_TO_OPERAND_ALIASING) ||
-      hl_attr_int(fusion, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM)
-    return NULL;
-  return fusion;
-}
-
-static bool is_unread(const HlInst *param) {
-  return !param->first_use && param != param->comp->root && !hl_has_control(param);
-}
-
-// All at once, so that a long list of operands is written once.
-void dce_drop_unread_inputs(HlPass *p, HlInst *fusion) {
-  HlComp *body = hl_to_apply(fusion);
-  const int n = body->n_params;
-  HlInst **operands = HL_ARRAY(p->arena, HlInst *, n), **params = HL_ARRAY(p->arena, HlInst *, n);
-  int kept = 0;
-  for (int k = 0; k < n; k++) {
-    if (is_unread(body->params[k]))
-      continue;
-    params[kept] = body->params[k];
-    operands[kept++] = fusion->operands[k];
-  }
-  for (int k = n - 1; k >= 0; k--)
-    if (is_unread(body->params[k]))
-      hl_erase(body->params[k]);
-  for (int k = 0; k < kept; k++)
-    if (hl_parameter_number(params[k]) != k)
-      hl_set_int(params[k], HL_A_PARAMETER_NUMBER, k);
-  hl_finish_params(p->cx, body);
-  hl_set_operands(fusion, kept, operands);
-}
-
-static void drop_inputs(HlPass *p, HlComp *body) {
-  HlInst *fusion = dce_caller_with_loose_inputs(body);
-  int unread = 0;
-  for (int k = 0; fusion && k < body->n_params; k++)
-    unread += is_unread(body->params[k]);
-  if (unread > 0 && hl_change(p, "unread-input", fusion, NULL))
-    dce_drop_unread_inputs(p, fusion);
+  clean_body(p, fusion, effects);
 }
 
 // --- The walk -----------------------------------------------------------------------------------
 
 // Erases what is dead in one computation, users before what they use.
 static void sweep_body(HlPass *p, HlComp *body, const bool *effects) {
-  for (HlInst *inst = body->last, *prev; inst; inst = prev) {
-    prev = inst->prev;
-    if (is_dead(inst, effects))
-      hl_remove(p, "dead", inst);
-  }
+  for (HlInst *inst = body->last; inst;)
+    inst = visit(p, inst, effects);
 }
 
 // The same where there may be fusions. What a fusion no longer reads stands before it, and is met
 // later.
 static void sweep(HlPass *p, HlComp *comp, const bool *effects) {
-  for (HlInst *inst = comp->last, *prev; inst; inst = prev) {
+  for (HlInst *inst = comp->last; inst;) {
     if (inst->op == HL_OP_FUSION) {
-      drop_outputs(p, inst);
+      drop_outputs(p, inst, effects);
       sweep_body(p, hl_to_apply(inst), effects);
       drop_inputs(p, hl_to_apply(inst));
     }
-    prev = inst->prev;
-    if (is_dead(inst, effects))
-      hl_remove(p, "dead", inst);
+    inst = visit(p, inst, effects);
   }
 }
 

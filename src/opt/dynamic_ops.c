@@ -425,7 +425,7 @@ static HlComp *new_comparator(const Op *o) {
 // Elements beyond the size are sorted behind all others.
 static HlInst *expand_sort(const Op *o) {
   HlInst **size = common_sizes(o, o->n);
-  const int64_t along = hl_attr_ints(o->inst, HL_A_DIMENSIONS).n > 0 ? hl_dims(o->inst).at[0] : 0;
+  const int64_t along = hl_dim(o->inst);
   if (!size[along])
     return write_all(o, copy_with(o, data_of(o)), size);
   HlInst **operands = HL_ARRAY(o->p->arena, HlInst *, o->n + 2);
@@ -433,7 +433,7 @@ static HlInst *expand_sort(const Op *o) {
     operands[k] = o->in[k].data;
   operands[o->n] = dyn_mask(o->p, o->b, (DynValue){operands[0], size}, (HlI64s){&along, 1});
   HlComp *comparator = new_comparator(o);
-  HlAttr attrs[] = {{.key = HL_A_DIMENSIONS, .ints = hl_dims(o->inst)},
+  HlAttr attrs[] = {{.key = HL_A_DIMENSION, .i = along},
                     {.key = HL_A_IS_STABLE, .i = hl_attr_int(o->inst, HL_A_IS_STABLE)}};
   HlInst *sorted = hl_b_op(o->b, HL_OP_SORT, NULL, o->n + 1, operands, HL_COUNT_OF(attrs), attrs, 1,
                            &comparator);

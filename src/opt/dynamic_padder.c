@@ -193,7 +193,7 @@ static bool pad_call(HlPass *p, HlInst *call) {
 static bool pad_element(HlPass *p, HlInst *inst) {
   HlInst *tuple = inst->operands[0];
   const int64_t k = hl_attr_int(inst, HL_A_INDEX);
-  if (tuple->op == HL_OP_TUPLE && has_dynamic(inst->shape))
+  if (tuple->op == HL_OP_TUPLE && has_dynamic(tuple->shape))
     return hl_replace(p, "element", inst, tuple->operands[k]);
   DynValue value;
   if (!dyn_is_call(tuple, "PadToStatic") || tuple->n_operands != 1 ||
@@ -245,9 +245,9 @@ static bool is_wanted(const HlInst *inst) {
   return wanted;
 }
 
-static void rewrite(HlPass *p, HlInst *inst) {
+static bool rewrite(HlPass *p, HlInst *inst) {
   if (dyn_is_call(inst, "SliceToDynamic") || dyn_is_call(inst, "PadToStatic"))
-    return;
+    return false;
   bool done = false;
   switch (inst->op) {
   case HL_OP_WHILE: done = pad_loop(p, inst); break;
@@ -257,27 +257,24 @@ static void rewrite(HlPass *p, HlInst *inst) {
   case HL_OP_GET_DIMENSION_SIZE: done = fold_static_size(p, inst) || expand(p, inst); break;
   default: done = inst->n_operands > 0 && expand(p, inst);
   }
-  if (!done && hl_alive(inst) && dyn_is_array(inst->shape) && is_wanted(inst) &&
-      hl_change(p, "border", inst, NULL))
-    dyn_wrap(p, inst);
+  if (done || !dyn_is_array(inst->shape) || !is_wanted(inst) ||
+      !hl_change(p, "border", inst, NULL))
+    return done;
+  dyn_wrap(p, inst);
+  return true;
 }
 
-// Instructions made on the way are met, too: they stand at the end.
+// Again as long as something happens: calls leave instructions that were not there before.
 static void rewrite_comp(HlPass *p, HlComp *comp) {
   int n;
-  bool again = true;
-  while (again && hl_comp_alive(comp)) {
-    const uint32_t first_new = comp->next_id;
+  for (bool again = true; again;) {
+    again = false;
     HlMark mark = hl_arena_mark(p->arena);
     HlInst **insts = hl_pass_insts(p, comp, &n);
     for (int k = 0; k < n; k++)
       if (hl_alive(insts[k]))
-        rewrite(p, insts[k]);
+        again |= rewrite(p, insts[k]);
     hl_arena_release(p->arena, mark);
-    again = false;
-    for (const HlInst *inst = comp->last; inst && !again; inst = inst->prev)
-      again = inst->id >= first_new && (inst->op == HL_OP_CALL || inst->op == HL_OP_WHILE ||
-                                        inst->op == HL_OP_CONDITIONAL);
   }
 }
 

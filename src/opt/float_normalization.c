@@ -75,11 +75,6 @@ static bool is_never_touched(const HlInst *inst) {
   case HL_OP_CONDITIONAL:
   case HL_OP_BITCAST_CONVERT:
   case HL_OP_BITCAST:
-  case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_ASYNC_DONE:
-  case HL_OP_COPY_START:
-  case HL_OP_COPY_DONE:
   case HL_OP_OPT_BARRIER:
   case HL_OP_COUNT_LEADING_ZEROS:
   case HL_OP_POPCNT:
@@ -89,7 +84,7 @@ static bool is_never_touched(const HlInst *inst) {
   case HL_OP_STOCHASTIC_CONVERT:
   case HL_OP_RNG_BIT_GENERATOR:
   case HL_OP_SCAN: return true;
-  default: return hl_has_side_effect(inst);
+  default: return hl_has_side_effect(inst) || hl_is_async((HlOp)inst->op);
   }
 }
 
@@ -231,7 +226,17 @@ static bool is_rewritten(const Norm *n, HlComp *comp) {
 
 // --- One instruction ----------------------------------------------------------------------------
 
+// The parts of a complex number are of the type that goes with it.
+static bool has_complex(const HlInst *inst) {
+  bool found = hl_is_complex(inst->shape->dtype);
+  for (uint32_t k = 0; !found && k < inst->n_operands; k++)
+    found = hl_is_complex(inst->operands[k]->shape->dtype);
+  return found;
+}
+
 static bool uses_low(const Norm *n, const HlInst *inst) {
+  if (has_complex(inst))
+    return false;
   bool found = hl_has_type(inst->shape, n->low);
   for (uint32_t k = 0; !found && k < inst->n_operands; k++)
     found = hl_has_type(inst->operands[k]->shape, n->low);

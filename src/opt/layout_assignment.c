@@ -93,6 +93,13 @@ static void constrain_parameter(Layouts *a, LayoutComp *c, HlInst *inst) {
     layout_want_result(a, inst, c->param[number], layout_must(a));
 }
 
+// A bitcast says what the same bytes are in two given orders.
+static void constrain_bitcast(Layouts *a, HlInst *inst) {
+  const HlInst *operand = inst->operands[0];
+  layout_want_result(a, inst, orders_of_shape(a, inst->shape), layout_must(a));
+  layout_want_use(a, inst, 0, orders_of_shape(a, operand->shape), layout_must(a));
+}
+
 static bool is_constrained_call(const HlInst *inst) {
   return inst->op == HL_OP_CUSTOM_CALL && hl_has_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS);
 }
@@ -192,6 +199,8 @@ static void mandatory_wishes(Layouts *a, LayoutComp *c) {
       constrain_outfeed(a, inst);
     else if (inst->op == HL_OP_PARAMETER)
       constrain_parameter(a, c, inst);
+    else if (inst->op == HL_OP_BITCAST)
+      constrain_bitcast(a, inst);
     else if (is_constrained_collective(inst))
       constrain_collective(a, inst);
   }
@@ -337,16 +346,13 @@ static void own_branches(HlPass *p, HlInst *inst) {
   }
 }
 
-static bool prepare(HlPass *p) {
+static void prepare(HlPass *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
-      if (inst->op == HL_OP_BITCAST && !comp->is_fusion)
-        return hl_inst_error(p->cx, inst, "layouts are assigned before there are bitcasts");
       copy_shared_operands(p, inst);
       if (inst->op == HL_OP_CONDITIONAL)
         own_branches(p, inst);
     }
-  return true;
 }
 
 static void fix_entry(Layouts *a) {
@@ -383,7 +389,8 @@ static void set_up(Layouts *a, HlPass *p) {
 
 bool pass_layout_assignment(HlPass *p);
 bool pass_layout_assignment(HlPass *p) {
-  if (!prepare(p) || (p->changed && !hl_sort_comps(p->cx, p->m)))
+  prepare(p);
+  if (p->changed && !hl_sort_comps(p->cx, p->m))
     return false;
   Layouts a;
   set_up(&a, p);

@@ -33,14 +33,26 @@ static HlInst *whole_tuple(const HlInst *tuple) {
   return hl_shape_compatible(whole->shape, tuple->shape) ? whole : NULL;
 }
 
+// Whether the other elements are read without this tuple: in a fusion's body everything must be.
+static bool can_spare(const HlInst *tuple, int kept) {
+  if (!tuple->comp->is_fusion || hl_n_users(tuple) > 1 || tuple == tuple->comp->root)
+    return true;
+  for (uint32_t k = 0; k < tuple->n_operands; k++)
+    if (tuple->operands[k] != tuple->operands[kept] && hl_n_users(tuple->operands[k]) < 2)
+      return false;
+  return true;
+}
+
 static void simplify(HlPass *p, HlInst *inst) {
   if (inst->op == HL_OP_TUPLE) {
     HlInst *whole = whole_tuple(inst);
     if (whole)
       hl_replace(p, "whole-tuple", inst, whole);
   } else if (inst->op == HL_OP_GET_TUPLE_ELEMENT && inst->operands[0]->op == HL_OP_TUPLE) {
-    hl_replace(p, "element-of-tuple", inst,
-               inst->operands[0]->operands[hl_attr_int(inst, HL_A_INDEX)]);
+    const HlInst *tuple = inst->operands[0];
+    const int k = (int)hl_attr_int(inst, HL_A_INDEX);
+    if (can_spare(tuple, k))
+      hl_replace(p, "element-of-tuple", inst, tuple->operands[k]);
   }
 }
 

@@ -95,6 +95,24 @@ bool hl_is_effective_scalar(const HlShape *shape) {
   return hl_shape_is_array(shape) && hl_shape_elements(shape) == 1;
 }
 
+bool hl_is_async(HlOp op) {
+  switch (op) {
+  case HL_OP_ALL_GATHER_START:
+  case HL_OP_ALL_GATHER_DONE:
+  case HL_OP_ALL_REDUCE_START:
+  case HL_OP_ALL_REDUCE_DONE:
+  case HL_OP_COLLECTIVE_PERMUTE_START:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE:
+  case HL_OP_COPY_START:
+  case HL_OP_COPY_DONE:
+  case HL_OP_SEND:
+  case HL_OP_SEND_DONE:
+  case HL_OP_RECV:
+  case HL_OP_RECV_DONE: return true;
+  default: return hl_op_info[op].traits & HL_T_ASYNC;
+  }
+}
+
 // --- Computations -------------------------------------------------------------------------------
 
 HlOp hl_reducer(const HlComp *comp) {

@@ -295,6 +295,16 @@ static HlInst *broken(HlPass *p, HlInst *by) {
   return wrong ? wrong : by;
 }
 
+// Erases what was replaced. A replacement of the same op is the old instruction in another form: it goes on
+// under its name, by which people and decisions know it.
+static void retire(HlPass *p, HlInst *old, HlInst *by) {
+  if (old->first_use || old->op == HL_OP_PARAMETER)
+    return;
+  erase_with_operands(p, old);
+  if (by->serial >= p->engine->building.first_serial && by->op == old->op)
+    hl_set_name(by, old->name);
+}
+
 bool hl_commit(HlPass *p, HlInst *by) {
   Building *building = &p->engine->building;
   HlInst *old = building->old;
@@ -310,11 +320,10 @@ bool hl_commit(HlPass *p, HlInst *by) {
   for (size_t k = 0; k < n; k++)
     put_in_place(p, also[k].old, also[k].by);
   building->old = NULL;
-  if (!old->first_use && old->op != HL_OP_PARAMETER)
-    erase_with_operands(p, old);
+  retire(p, old, by);
   for (size_t k = 0; k < n; k++)
-    if (hl_alive(also[k].old) && !also[k].old->first_use && also[k].old->op != HL_OP_PARAMETER)
-      erase_with_operands(p, also[k].old);
+    if (hl_alive(also[k].old))
+      retire(p, also[k].old, also[k].by);
   return true;
 }
 
