@@ -12,6 +12,8 @@ extern "C" {
 typedef struct HlCheckEachOptions {
   double tolerance;            // < 0: the bounds of hl_compare
   uint64_t seed;               // of the made-up inputs
+  const char *args;            // .npz of inputs; NULL: those recorded, else made up
+  const HlRecorded *recorded;  // a snapshot's, or NULL
   // Called after every evaluation (how many so far), for progress; may be NULL.
   void (*progress)(void *user, const char *what, int n);
   void *user;
@@ -29,7 +31,7 @@ typedef struct HlCheckEach {
   HlMismatch mismatch;         // there
 } HlCheckEach;
 
-// Evaluates the module on made-up inputs, runs the pipeline over a copy and evaluates after every pass that changed it,
+// Evaluates the module, runs the pipeline over a copy and evaluates after every pass that changed it,
 // until a result differs; then runs again with less and less fuel. `m` stays as it is. False after reporting; what
 // was found is in *out: free with hl_check_each_free.
 bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEngineOptions *engine,

@@ -42,6 +42,9 @@ typedef struct HlReplay {
 
 // Runs and compares; false after reporting. A mismatch is not an error: see n_different. Free in either case.
 bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded, const HlReplayOptions *options, HlReplay *out);
+// The inputs alone: devices, n_params, args and inputs are set. Free in either case.
+bool hl_replay_inputs(HlCx *cx, const HlModule *m, const HlRecorded *recorded, const HlReplayOptions *options,
+                      HlReplay *out);
 void hl_replay_free(HlReplay *replay);
 
 #ifdef __cplusplus

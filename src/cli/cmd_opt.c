@@ -174,9 +174,12 @@ static void say_progress(void *user, const char *what, int n) {
 }
 
 // Says which pass and rewrite change a result.
-static bool check_each(Cli *cli, const Plan *plan, const HlModule *m, HlBuf *out) {
+static bool check_each(Cli *cli, const Plan *plan, const HlModule *m, const HlRecorded *recorded,
+                       HlBuf *out) {
   HlCheckEachOptions options = {.tolerance = plan->tolerance,
                                 .seed = (uint64_t)plan->seed,
+                                .args = cli_value(cli, "--args"),
+                                .recorded = recorded,
                                 .progress = say_progress,
                                 .user = cli};
   HlCheckEach check;
@@ -209,7 +212,7 @@ static int run_file(Cli *cli, const Plan *plan) {
       hl_buf_puts(&out, "// -----\n\n");
     if (cli_flag(cli, "--default-layouts"))
       hl_default_entry_layout(file.modules[k]);
-    ok = checks ? check_each(cli, plan, file.modules[k], &out)
+    ok = checks ? check_each(cli, plan, file.modules[k], &file.recorded, &out)
                 : run_passes(cli, plan, file.modules[k], &out);
   }
   const char *path = cli_value(cli, "-o");
@@ -256,6 +259,7 @@ static const CliOption options[] = {
     {"--check-each", NULL,
      "evaluate before and after every pass; name the first pass, and the first rewrite, that "
      "changes a result"},
+    {"--args", "A.npz", "of --check-each: inputs a0, a1, ...; default: recorded or made up"},
     {"--tolerance", "T", "of --check-each: as for 'hilo run'"},
     {"--seed", "N", "of --check-each: of the made-up inputs"},
     {"--dump-to", "DIR", "as --xla_dump_to"},

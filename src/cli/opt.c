@@ -58,6 +58,7 @@ int cli_list_rules(const Cli *cli) {
       hl_buf_puts(&out, first ? " {" : ",\n {");
       json_pair(&out, "pass", hl_passes.at[k].name, ",");
       json_pair(&out, "rule", rule->name, ",");
+      json_pair(&out, "op", rule->op == HL_OP_COUNT ? "" : hl_op_info[rule->op].text, ",");
       json_pair(&out, "law", rule->law, ",");
       json_pair(&out, "when", rule->when, "}");
       first = false;

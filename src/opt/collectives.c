@@ -2,6 +2,7 @@
 
 #include "opt/collectives.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "opt/loops.h"
@@ -60,6 +61,60 @@ CollGroups coll_groups(HlPass *p, const HlInst *inst) {
   if (groups.mode == COLL_BOTH && groups.size > 0)
     groups.size *= p->m->num_partitions;
   return groups;
+}
+
+bool coll_ids_are_devices(const HlPass *p, CollMode mode) {
+  switch (mode) {
+  case COLL_FLATTENED: return true;
+  case COLL_PARTITION: return p->m->replica_count == 1;
+  default: return p->m->num_partitions == 1;
+  }
+}
+
+static HlInst *own_id(HlPass *p, HlBuild *b, CollMode mode) {
+  if (mode == COLL_BOTH && p->m->num_partitions > 1)
+    return NULL;
+  HlInst *replica = NULL, *partition = NULL;
+  if (mode != COLL_PARTITION && (mode != COLL_FLATTENED || p->m->replica_count > 1))
+    replica = hl_b_op(b, HL_OP_REPLICA_ID, NULL, 0, NULL, 0, NULL, 0, NULL);
+  if (mode == COLL_PARTITION || mode == COLL_FLATTENED)
+    partition = hl_b_op(b, HL_OP_PARTITION_ID, NULL, 0, NULL, 0, NULL, 0, NULL);
+  if (!replica || !partition)
+    return replica ? replica : partition;
+  HlInst *row = hl_b_binary(b, HL_OP_MULTIPLY, replica,
+                            hl_b_scalar_int(b, HL_U32, p->m->num_partitions));
+  return hl_b_binary(b, HL_OP_ADD, row, partition);
+}
+
+HlInst *coll_place_in_group(HlPass *p, HlBuild *b, const CollGroups *groups) {
+  const int64_t n = ids_of_mode(p, groups->mode);
+  HlInst *id = own_id(p, b, groups->mode);
+  if (!id || n <= 0 || n > 65536)
+    return NULL;
+  HlLiteral *places =
+      hl_literal_new(p->cx, hl_shape_array(p->m->shapes, HL_U32, 1, &n));
+  if (!places)
+    return NULL;
+  bool is_id = true;
+  for (int g = 0; g < groups->lists.n; g++)
+    for (int k = 0; k < groups->lists.at[g].n; k++) {
+      const int64_t member = groups->lists.at[g].at[k];
+      if (member < 0 || member >= n) {
+        hl_literal_unref(places);
+        return NULL;
+      }
+      hl_literal_set_i64(places, member, k);
+      is_id &= member == k;
+    }
+  HlInst *place = id;
+  if (!is_id) {
+    HlInst *list = hl_constant_new(b->comp, places, NULL);
+    const int64_t one = 1;
+    place = hl_b_dynamic_slice(b, list, &id, &one);
+    place = place ? hl_b_reshape(b, place, 0, NULL) : NULL;
+  }
+  hl_literal_unref(places);
+  return place;
 }
 
 // Notes a member's place on every device that its id stands for; false: no such device, or twice.
@@ -225,6 +280,32 @@ int64_t coll_next_channel(HlPass *p) {
 void coll_fresh_channel(HlPass *p, HlInst *inst) {
   if (has_channel(inst))
     hl_set_int(inst, HL_A_CHANNEL_ID, coll_next_channel(p));
+}
+
+static HlInst *limit(HlBuild *b, HlDtype dtype, bool lowest) {
+  const int bits = hl_dtype_info[dtype].bits;
+  if (dtype == HL_PRED)
+    return hl_b_scalar(b, dtype, !lowest);
+  if (hl_is_float(dtype))
+    return hl_b_scalar(b, dtype, lowest ? -INFINITY : INFINITY);
+  if (hl_is_signed(dtype))
+    return hl_b_scalar_int(b, dtype,
+                           lowest ? -(int64_t)((uint64_t)1 << (bits - 2)) * 2
+                                  : (int64_t)(((uint64_t)1 << (bits - 1)) - 1));
+  return hl_is_unsigned(dtype) ? hl_b_scalar_int(b, dtype, lowest ? 0 : -1) : NULL;
+}
+
+HlInst *coll_identity(HlBuild *b, HlOp op, HlDtype dtype) {
+  switch (op) {
+  case HL_OP_ADD: return hl_b_scalar(b, dtype, 0);
+  case HL_OP_MULTIPLY: return hl_b_scalar(b, dtype, 1);
+  case HL_OP_MAXIMUM: return limit(b, dtype, true);
+  case HL_OP_MINIMUM: return limit(b, dtype, false);
+  case HL_OP_OR:
+  case HL_OP_XOR: return dtype == HL_PRED ? hl_b_scalar(b, dtype, 0) : hl_b_scalar_int(b, dtype, 0);
+  case HL_OP_AND: return dtype == HL_PRED ? hl_b_scalar(b, dtype, 1) : hl_b_scalar_int(b, dtype, -1);
+  default: return NULL;
+  }
 }
 
 const HlShape *coll_resized(HlPass *p, const HlShape *shape, int64_t dim, int64_t size) {

@@ -30,6 +30,10 @@ typedef struct CollPlace {
 } CollPlace;
 CollPlace *coll_places(HlPass *p, const CollGroups *groups);
 int64_t coll_devices(const HlPass *p);
+// The ids of the mode are the numbers of devices.
+bool coll_ids_are_devices(const HlPass *p, CollMode mode);
+// The place of the device at hand in its group, as a u32 scalar; NULL where no op says it.
+HlInst *coll_place_in_group(HlPass *p, HlBuild *b, const CollGroups *groups);
 // The replica_groups attribute of lists; they are copied into the module.
 void coll_set_groups(HlInst *inst, HlI64Lists lists);
 
@@ -59,6 +63,8 @@ bool coll_run_rules(HlPass *p, const HlRule *rules, int rounds);
 void coll_fresh_channel(HlPass *p, HlInst *inst);  // if it has one; only under coll_run_rules
 int64_t coll_next_channel(HlPass *p);
 
+// What the op folds into any value without changing it, as a scalar; NULL: not known.
+HlInst *coll_identity(HlBuild *b, HlOp op, HlDtype dtype);
 // The shape with another size of one dimension, static and of the same layout.
 const HlShape *coll_resized(HlPass *p, const HlShape *shape, int64_t dim, int64_t size);
 

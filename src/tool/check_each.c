@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hilo/eval.h"
+#include "hilo/replay.h"
 
 typedef struct Check {
   HlCx *cx;
@@ -18,8 +19,8 @@ typedef struct Check {
   const HlCheckEachOptions *options;
   HlCheckEach *out;
   HlEvalOptions eval;
-  int devices, n_args;
-  HlLiteral ***args;      // [devices][n_args]
+  HlReplay inputs;        // the arguments of each device
+  int devices;
   HlLiteral **expected;   // [devices]
   int64_t rewrites;       // before the step looked at
   int n_steps;            // so far
@@ -33,7 +34,8 @@ static bool evaluate(Check *c, const HlModule *m, HlLiteral **results) {
   c->out->evaluations++;
   if (c->options->progress)
     c->options->progress(c->options->user, "evaluating", c->out->evaluations);
-  return hl_eval(c->cx, m, &c->eval, (const HlLiteral *const *const *)c->args, results);
+  return hl_eval(c->cx, m, &c->eval, (const HlLiteral *const *const *)c->inputs.args,
+                 results);
 }
 
 static void unref_all(HlLiteral **at, int n) {
@@ -154,17 +156,13 @@ static bool find_rewrite(Check *c) {
 }
 
 static bool prepare(Check *c) {
-  HlArena *arena = c->out->arena;
   c->eval = (HlEvalOptions){.elided = HL_ELIDED_ZERO, .seed = c->options->seed, .no_checks = true};
-  c->devices = hl_eval_devices(c->m, &c->eval);
-  c->n_args = c->m->entry->n_params;
-  c->args = HL_ARRAY(arena, HlLiteral **, c->devices + 1);
-  c->expected = HL_ARRAY(arena, HlLiteral *, c->devices + 1);
-  for (int d = 0; d < c->devices; d++) {
-    c->args[d] = HL_ARRAY(arena, HlLiteral *, c->n_args + 1);
-    if (!hl_fake_args(c->cx, c->m, c->options->seed + (uint64_t)d, c->args[d]))
-      return false;
-  }
+  const HlReplayOptions how = {
+      .args = c->options->args, .seed = c->options->seed, .eval = c->eval};
+  if (!hl_replay_inputs(c->cx, c->m, c->options->recorded, &how, &c->inputs))
+    return false;
+  c->devices = c->inputs.devices;
+  c->expected = HL_ARRAY(c->out->arena, HlLiteral *, c->devices + 1);
   return evaluate(c, c->m, c->expected);
 }
 
@@ -183,9 +181,8 @@ bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline,
     out->mismatch = mismatch;
     out->leaf = leaf;
   }
-  for (int d = 0; d < c.devices; d++)
-    unref_all(c.args[d], c.n_args);
   unref_all(c.expected, c.devices);
+  hl_replay_free(&c.inputs);
   return ok;
 }
 

@@ -231,8 +231,8 @@ static bool save(HlCx *cx, const char *path, HlReplay *out) {
   return hl_npz_write(cx, path, out->n_leaves, names, values);
 }
 
-bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
-               const HlReplayOptions *options, HlReplay *out) {
+bool hl_replay_inputs(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
+                      const HlReplayOptions *options, HlReplay *out) {
   *out = (HlReplay){.arena = hl_arena_new()};
   out->devices = hl_eval_devices(m, &options->eval);
   if (out->devices > hl_cx_limits(cx)->devices)
@@ -240,7 +240,12 @@ bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
                          "the program runs on %d devices; the limit is %lld", out->devices,
                          (long long)hl_cx_limits(cx)->devices);
   out->results = HL_ARRAY(out->arena, HlLiteral *, out->devices);
-  if (!gather_args(cx, m, recorded, options, out) || !run_all(cx, m, options, out))
+  return gather_args(cx, m, recorded, options, out);
+}
+
+bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
+               const HlReplayOptions *options, HlReplay *out) {
+  if (!hl_replay_inputs(cx, m, recorded, options, out) || !run_all(cx, m, options, out))
     return false;
   list_leaves(out);
   return compare_all(cx, m, recorded, options, out) &&

@@ -105,6 +105,20 @@ static bool same(Program *p, const HlLiteral *actual) {
   return equal;
 }
 
+static bool has_op(const HlModule *m, HlOp op) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->op == op)
+        return true;
+  return false;
+}
+
+// Other results are right, too: other random numbers were drawn, or a type of less precision was asked for.
+static bool may_differ(const Program *p, const HlModule *copy, const char *passes) {
+  return (has_op(p->m, HL_OP_RNG) && !has_op(copy, HL_OP_RNG)) ||
+         strcmp(passes, "element_type_converter") == 0;
+}
+
 // Runs passes over a copy and compares; `site` NULL: without decisions. False after saying what is wrong.
 static bool run(Program *p, const char *passes, const char *target, const HlRewrite *site) {
   HlDecision decision = {0};
@@ -126,7 +140,7 @@ static bool run(Program *p, const char *passes, const char *target, const HlRewr
     show(p, passes, "the pass fails", site);
   else if (!(ok = evaluate(p, copy, &actual)))
     show(p, passes, "what comes out does not run", site);
-  else if (!(ok = same(p, actual)))
+  else if (!(ok = may_differ(p, copy, passes) || same(p, actual)))
     show(p, passes, "the result changes", site);
   hl_literal_unref(actual);
   hl_engine_free(engine);
