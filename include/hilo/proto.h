@@ -37,6 +37,28 @@ HlModule *hl_proto_read(HlCx *cx, HlSource *source, HlRecorded *recorded);
 // False after reporting, with nothing appended that could be used.
 bool hl_proto_write(HlCx *cx, const HlModule *m, HlProtoForm form, bool as_text, const HlRecorded *recorded,
                     HlBuf *out);
+// An unoptimised snapshot in the layout that is not bound to 2 GiB (tools.md 2.5): the message's length, the message
+// with the sizes of the arguments in place of them, then the arguments one after the other. hl_proto_read takes both.
+bool hl_proto_write_packed(HlCx *cx, const HlModule *m, const HlRecorded *recorded, HlBuf *out);
+// One value as LiteralProto.
+bool hl_proto_write_literal(HlCx *cx, const HlLiteral *literal, bool as_text, HlBuf *out);
+
+// What run_hlo_module keeps of its runs (RunHloModuleLiterals). Every literal is a reference.
+typedef struct HlRun {
+  int n_arguments;
+  HlLiteral **arguments;
+  HlLiteral *result, *reference;  // or NULL
+} HlRun;
+typedef struct HlRuns {
+  HlArena *arena;
+  HlRun *at;
+  int n;
+} HlRuns;
+// Binary or text, a list of runs or a single one. False after reporting, and `out` is {0}.
+bool hl_runs_read(HlCx *cx, HlSource *source, HlRuns *out);
+bool hl_runs_write(HlCx *cx, const HlRuns *runs, bool as_text, HlBuf *out);
+void hl_runs_free(HlRuns *runs);
+
 // The module as JSON in proto3's mapping.
 bool hl_proto_write_json(HlCx *cx, const HlModule *m, HlBuf *out);
 

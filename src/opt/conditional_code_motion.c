@@ -190,15 +190,19 @@ typedef struct Out {
   bool **gone;       // by branch, by id
   int *place;        // by id in branch 0: its place among the new results, or -1
   HlInst **outside;  // by id in branch 0: what stands for it behind the conditional
+  HlInst **copies;   // by id in branch 0: constants there
   int n_left;
 } Out;
 
-static HlInst *result(const Out *o, int b, int k) {
-  HlInst *root = hl_called(o->cond, b)->root;
-  return hl_shape_is_tuple(o->cond->shape) ? root->operands[k] : root;
+static HlInst **results_at(const Out *o, int k, HlInst **out) {
+  for (int b = 0; b < o->n_branches; b++) {
+    HlInst *root = hl_called(o->cond, b)->root;
+    out[b] = hl_shape_is_tuple(o->cond->shape) ? root->operands[k] : root;
+  }
+  return out;
 }
 
-// Pairs instructions up. The same one with two partners is not one place: -1.
+// Pairs instructions up: false if the first has other partners already.
 static bool meet(Out *o, HlInst *const *insts) {
   HlInst ***peers = &o->peers[insts[0]->id];
   if (!*peers) {
@@ -254,8 +258,6 @@ static bool pays(const Out *o, HlInst *const *peers, HlInst **scratch) {
 }
 
 static bool can_leave(Out *o, HlInst *const *peers, HlInst **scratch) {
-  if (is_at_hand(o, peers))
-    return true;
   for (int b = 0; b < o->n_branches; b++)
     if (!is_movable(peers[b]) || !is_free_to_leave(o, b, peers[b]) ||
         !same_inst(&o->m->same, peers[0], peers[b]))
@@ -265,13 +267,12 @@ static bool can_leave(Out *o, HlInst *const *peers, HlInst **scratch) {
 
 static void leave(Out *o, HlInst *const *peers, HlInst **scratch) {
   o->leaves[peers[0]->id] = true;
-  if (is_at_hand(o, peers))
-    return;
   for (int b = 0; b < o->n_branches; b++)
     o->gone[b][peers[b]->id] = true;
   o->n_left++;
   for (uint32_t k = 0; k < peers[0]->n_operands; k++)
-    meet(o, operands_at(o, peers, k, scratch));
+    if (!is_at_hand(o, operands_at(o, peers, k, scratch)))
+      meet(o, scratch);
 }
 
 // Two partners of one instruction: those that were met second are looked up by nobody, so whoever
@@ -279,7 +280,8 @@ static void leave(Out *o, HlInst *const *peers, HlInst **scratch) {
 static bool operands_can_meet(Out *o, HlInst *const *peers, HlInst **scratch) {
   for (uint32_t k = 0; k < peers[0]->n_operands; k++) {
     HlInst *const *met = o->peers[peers[0]->operands[k]->id];
-    operands_at(o, peers, k, scratch);
+    if (is_at_hand(o, operands_at(o, peers, k, scratch)))
+      continue;
     if (met && memcmp(met, scratch, sizeof *met * (size_t)o->n_branches) != 0)
       return false;
     for (uint32_t j = 0; j < k; j++)
@@ -294,9 +296,8 @@ static bool choose_what_leaves(Out *o) {
   HlComp *branch = hl_called(o->cond, 0);
   HlInst **scratch = HL_ARRAY(o->m->p->arena, HlInst *, o->n_branches);
   for (int k = 0; k < o->n_results; k++) {
-    for (int b = 0; b < o->n_branches; b++)
-      scratch[b] = result(o, b, k);
-    if (!meet(o, scratch))
+    results_at(o, k, scratch);
+    if (!is_at_hand(o, scratch) && !meet(o, scratch))
       return false;  // results paired in two ways: rare, and not worth the bookkeeping
   }
   for (HlInst *inst = branch->last; inst; inst = inst->prev) {
@@ -330,20 +331,33 @@ static HlInst *rest_of_conditional(Out *o) {
   return with_branches(o->cond, made);
 }
 
-// What stands behind the conditional for an instruction of the branches.
-static HlInst *behind(Out *o, HlBuild *b, HlInst *rest, HlInst *inst) {
-  HlInst **memo = &o->outside[inst->id];
-  if (*memo)
-    return *memo;
-  if (!o->leaves[inst->id])
-    return *memo = hl_b_element(b, rest, o->place[inst->id]);
-  HlInst *value = outside_value(o->cond, 0, inst);
-  if (value)
-    return *memo = value;
-  HlInst **operands = HL_ARRAY(o->m->p->arena, HlInst *, inst->n_operands + 1);
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    operands[k] = o->outside[inst->operands[k]->id];  // operands stand before users
-  return *memo = copy_at(o->cond->comp, inst, operands);
+// What stands behind the conditional for a value that is at hand.
+static HlInst *at_hand(Out *o, const HlInst *inst) {
+  HlInst *value = outside_value(o->cond, 0, inst), **copy = &o->copies[inst->id];
+  if (!value && !*copy)
+    *copy = copy_at(o->cond->comp, inst, NULL);
+  return value ? value : *copy;
+}
+
+// What stands there for instructions of the branches that were met.
+static HlInst *behind(Out *o, HlInst *const *peers) {
+  return is_at_hand(o, peers) ? at_hand(o, peers[0]) : o->outside[peers[0]->id];
+}
+
+static void put_behind(Out *o, HlBuild *b, HlInst *rest, HlInst **scratch) {
+  for (HlInst *inst = hl_called(o->cond, 0)->first; inst; inst = inst->next) {
+    HlInst *const *peers = o->peers[inst->id];
+    if (!peers)
+      continue;
+    if (!o->leaves[inst->id]) {
+      o->outside[inst->id] = hl_b_element(b, rest, o->place[inst->id]);
+      continue;
+    }
+    HlInst **operands = HL_ARRAY(o->m->p->arena, HlInst *, inst->n_operands + 1);
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      operands[k] = behind(o, operands_at(o, peers, k, scratch));
+    o->outside[inst->id] = copy_at(o->cond->comp, inst, operands);
+  }
 }
 
 static bool move_out(Motion *m, HlInst *cond) {
@@ -359,7 +373,8 @@ static bool move_out(Motion *m, HlInst *cond) {
            .leaves = HL_ARRAY(p->arena, bool, first->next_id + 1),
            .gone = HL_ARRAY(p->arena, bool *, cond->n_calls),
            .place = HL_ARRAY(p->arena, int, first->next_id + 1),
-           .outside = HL_ARRAY(p->arena, HlInst *, first->next_id + 1)};
+           .outside = HL_ARRAY(p->arena, HlInst *, first->next_id + 1),
+           .copies = HL_ARRAY(p->arena, HlInst *, first->next_id + 1)};
   for (int b = 0; b < o.n_branches; b++)
     o.gone[b] = HL_ARRAY(p->arena, bool, hl_called(cond, b)->next_id + 1);
   if (!choose_what_leaves(&o))
@@ -367,12 +382,11 @@ static bool move_out(Motion *m, HlInst *cond) {
   HlBuild b;
   hl_begin(p, "out", cond, &b);
   HlInst *rest = rest_of_conditional(&o);
-  for (HlInst *inst = first->first; inst; inst = inst->next)
-    if (o.peers[inst->id])
-      behind(&o, &b, rest, inst);
+  HlInst **scratch = HL_ARRAY(p->arena, HlInst *, o.n_branches);
+  put_behind(&o, &b, rest, scratch);
   HlInst **results = HL_ARRAY(p->arena, HlInst *, o.n_results + 1);
   for (int k = 0; k < o.n_results; k++)
-    results[k] = o.outside[result(&o, 0, k)->id];
+    results[k] = behind(&o, results_at(&o, k, scratch));
   return commit(p, cond, is_tuple ? hl_b_tuple(&b, o.n_results, results) : results[0]);
 }
 

@@ -158,7 +158,7 @@ static bool scatter_row(HlPass *p, HlBuild *b, HlInst *i, HlInst **state, void *
 
 // --- Which scatters ------------------------------------------------------------------------------
 
-static bool is_associative(const HlInst *scatter) {
+bool scatter_is_associative(const HlInst *scatter) {
   HlDtype dtype = scatter->operands[0]->shape->dtype;
   switch (hl_reducer(hl_to_apply(scatter))) {
   case HL_OP_MINIMUM:
@@ -176,7 +176,7 @@ static bool is_wanted(HlPass *p, const HlInst *scatter, int64_t rows) {
   if (hl_pass_flag(p, "simple"))
     return rows == 1;
   if (hl_pass_flag(p, "indeterministic"))
-    return rows > 1 && !hl_attr_int(scatter, HL_A_UNIQUE_INDICES) && !is_associative(scatter);
+    return rows > 1 && !hl_attr_int(scatter, HL_A_UNIQUE_INDICES) && !scatter_is_associative(scatter);
   return true;
 }
 
@@ -217,9 +217,22 @@ static HlInst *expand(HlPass *p, HlBuild *b, HlInst *scatter) {
   return expand_loop(p, b, &s, rows, lost);
 }
 
+// Those that a GPU has no atomic update for: several arrays at once, and very wide elements.
+static HlInst *expand_for_gpu(HlPass *p, HlBuild *b, HlInst *scatter) {
+  const bool has_atomics =
+      scatter_n(scatter) == 1 && hl_dtype_info[scatter->operands[0]->shape->dtype].bits <= 64;
+  return has_atomics ? NULL : expand(p, b, scatter);
+}
+
 const HlRule scatter_expander_rules[] = {
     {HL_OP_SCATTER, expand, "scatter_expander",
      "scatter(x, i, u) => while: dynamic-slice, map, select, dynamic-update-slice",
      "simple: one index vector; indeterministic: where the order of updates shows"},
+    {0},
+};
+const HlRule gpu_scatter_expander_rules[] = {
+    {HL_OP_SCATTER, expand_for_gpu, "gpu_scatter_expander",
+     "scatter(x.., i, u..) => while: dynamic-slice, map, select, dynamic-update-slice",
+     "several arrays, or elements of more than 64 bits"},
     {0},
 };

@@ -1,11 +1,7 @@
 // opt/table.c: the tables of passes and pipelines, from passes.def and pipelines.def.
 #include "hilo/opt.h"
 
-#define PASS(function, name, options, meaning) bool function(HlPass *p);
-#define RULES(table, name, options, meaning) extern const HlRule table[];
-#define PASS_RULES(function, table, name, options, meaning) \
-  PASS(function, name, options, meaning) RULES(table, name, options, meaning)
-#include "opt/passes.def"
+#include "opt/passes.h"
 
 static const HlPassInfo passes[] = {
 #define PASS(function, name, options, meaning) {name, function, options, meaning, NULL},
@@ -15,6 +11,8 @@ static const HlPassInfo passes[] = {
 };
 const HlPassTable hl_passes = {passes, HL_COUNT_OF(passes)};
 
+// A pipeline is longer than the 4,095 characters that ISO C promises of a string.
+#pragma GCC diagnostic ignored "-Woverlength-strings"
 static const HlPipelineInfo pipelines[] = {
 #define PIPELINE(name, meaning, text) {name, text, meaning},
 #include "opt/pipelines.def"

@@ -232,13 +232,17 @@ static bool all_may(HlPass *p, HlInst *by) {
   return may_stand_for(p, building->old, by);
 }
 
-static void relay_control(HlInst *old, HlInst *by) {
+// What stood before `old` now stands before `by`. If `by` was there already, it may itself stand before that:
+// then only what waited for both waits on.
+static void relay_control(HlInst *old, HlInst *by, bool is_new) {
   HlControl *control = old->control;
   while (control && control->n_preds > 0) {
     HlInst *pred = control->preds[control->n_preds - 1];
     hl_remove_control(pred, old);
-    if (pred != by)
+    if (is_new && pred != by)
       hl_add_control(pred, by);
+    for (uint32_t k = 0; !is_new && k < control->n_succs; k++)
+      hl_add_control(pred, control->succs[k]);
   }
   while (control && control->n_succs > 0) {
     HlInst *succ = control->succs[control->n_succs - 1];
@@ -273,13 +277,14 @@ static void erase_with_operands(HlPass *p, HlInst *inst) {
 }
 
 static void put_in_place(HlPass *p, HlInst *old, HlInst *by) {
-  if (by->serial >= p->engine->building.first_serial) {
+  bool is_new = by->serial >= p->engine->building.first_serial;
+  if (is_new) {
     hl_inherit(by, old);
     if (by->shape != old->shape)
       hl_set_shape(by, old->shape);
   }
   if (hl_has_control(old))
-    relay_control(old, by);
+    relay_control(old, by, is_new);
   hl_replace_uses(old, by);
 }
 

@@ -1,6 +1,7 @@
 // Literals as protos, both ways. In protos elements stand in the order of the literal's layout, in
 // Hilo's literals in row-major order; sub-byte integers take a byte each with the high bits clear.
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/message.h"
@@ -216,6 +217,95 @@ HlLiteral *proto_read_literal(ProtoReader *r, HlPos pos, const LiteralMsg *from)
   return read_literal(r, pos, from, hl_shape_static(r->m->shapes, shape));
 }
 
+// --- As XLA keeps them in memory -----------------------------------------------------------------------
+
+// Elements smaller than a byte share one, the first in the low bits.
+static int raw_bits(HlDtype dtype) {
+  int bits = hl_dtype_info[dtype].bits;
+  return bits < 8 && 8 % bits == 0 ? bits : 8 * (int)hl_dtype_bytes(dtype);
+}
+
+static int64_t raw_bytes(const HlShape *shape, int64_t n) {
+  int bits = raw_bits(shape->dtype);
+  return bits < 8 ? (n * bits + 7) / 8 : n * (bits / 8);
+}
+
+static const char *take(HlStr *rest, int64_t n) {
+  if (n < 0 || (size_t)n > rest->n)
+    return NULL;
+  const char *at = rest->at;
+  *rest = (HlStr){at + n, rest->n - (size_t)n};
+  return at;
+}
+
+static HlLiteral *raw_damaged(ProtoReader *r, const HlStr *rest) {
+  hl_error(r->cx, wire_pos(r->source, rest->at), "damaged snapshot: an argument cannot be read");
+  return NULL;
+}
+
+static HlLiteral *read_raw_array(ProtoReader *r, HlStr *rest, const HlShape *shape) {
+  int64_t n = hl_shape_elements(shape);
+  if (n == INT64_MAX || n > (int64_t)rest->n * 8)
+    return raw_damaged(r, rest);
+  if (hl_shape_is_dynamic(shape) && !take(rest, 4 * (int64_t)shape->rank))  // sizes at run time
+    return raw_damaged(r, rest);
+  const char *from = take(rest, raw_bytes(shape, n));
+  HlLiteral *out = from ? hl_literal_new(r->cx, hl_shape_static(r->m->shapes, shape)) : NULL;
+  if (!from)
+    return raw_damaged(r, rest);
+  int bits = raw_bits(shape->dtype);
+  if (!out || n == 0)
+    return out;
+  if (bits >= 8) {
+    copy_in(out, IN_BYTES, from);
+    return out;
+  }
+  HlMark mark = hl_arena_mark(r->arena);
+  char *wide = hl_arena_alloc(r->arena, (size_t)n);
+  for (int64_t k = 0; k < n; k++)
+    wide[k] = (char)((unsigned char)from[k * bits / 8] >> (k * bits % 8) & ((1 << bits) - 1));
+  copy_in(out, IN_BYTES, wide);
+  hl_arena_release(r->arena, mark);
+  return out;
+}
+
+static HlLiteral *read_raw(ProtoReader *r, HlStr *rest, const HlShape *shape) {
+  if (hl_is_array_dtype(shape->dtype))
+    return read_raw_array(r, rest, shape);
+  if (shape->dtype != HL_TUPLE)
+    return hl_literal_new(r->cx, shape);
+  HlLiteral **element = calloc((size_t)shape->rank + 1, sizeof *element);
+  int made = 0;
+  while (element && made < shape->rank &&
+         (element[made] = read_raw(r, rest, shape->element[made])))
+    made++;
+  HlLiteral *out =
+      element && made == shape->rank ? hl_literal_tuple(r->cx, made, element) : NULL;
+  for (int k = 0; k < made; k++)
+    hl_literal_unref(element[k]);
+  free(element);
+  return out;
+}
+
+HlLiteral *proto_read_raw(ProtoReader *r, HlStr *rest) {
+  const char *length = take(rest, 8);
+  uint64_t n = 0;
+  for (int k = 7; length && k >= 0; k--)
+    n = n << 8 | (unsigned char)length[k];
+  const char *at = length && n <= rest->n ? take(rest, (int64_t)n) : NULL;
+  if (!at)
+    return raw_damaged(r, rest);
+  HlStr bytes = {at, (size_t)n};
+  HlMark mark = hl_arena_mark(r->arena);
+  const ProtobufCMessageDescriptor *type = &xla__shape_proto__descriptor;
+  const ShapeMsg *msg = wire_check(r->cx, r->source, bytes, type)
+                            ? (const ShapeMsg *)wire_unpack(r->cx, r->source, r->arena, bytes, type)
+                            : NULL;
+  const HlShape *shape = msg ? proto_read_shape(r, wire_pos(r->source, at), msg) : NULL;
+  hl_arena_release(r->arena, mark);
+  return shape ? read_raw(r, rest, shape) : NULL;
+}
+
 // --- Writing -----------------------------------------------------------------------------------------
 
 static void copy_out(const HlLiteral *lit, const HlShape *shape, Storage storage, void *to) {
@@ -266,4 +356,41 @@ LiteralMsg *proto_literal(ProtoWriter *w, const HlLiteral *literal, const HlShap
     write_array(w, literal, shape, out);
   }
   return out;
+}
+
+static void put_raw(HlArena *arena, const HlLiteral *literal, const HlShape *shape, HlBuf *out) {
+  for (int k = 0; shape->dtype == HL_TUPLE && k < shape->rank; k++)
+    put_raw(arena, literal->element[k], shape->element[k], out);
+  if (!hl_is_array_dtype(shape->dtype))
+    return;
+  for (int k = 0; hl_shape_is_dynamic(shape) && k < shape->rank; k++) {
+    int32_t size = (int32_t)(literal->extent ? literal->extent[k] : shape->dim[k]);
+    hl_buf_add(out, &size, sizeof size);
+  }
+  HlMark mark = hl_arena_mark(arena);
+  unsigned char *wide =
+      hl_arena_alloc(arena, (size_t)(literal->n * hl_dtype_bytes(shape->dtype)) + 1);
+  copy_out(literal, shape, IN_BYTES, wide);
+  int bits = raw_bits(shape->dtype);
+  int64_t n = raw_bytes(shape, literal->n);
+  for (int64_t k = 0; bits < 8 && k < literal->n; k++) {
+    unsigned char element = wide[k];
+    if (k * bits % 8 == 0)
+      wide[k * bits / 8] = 0;
+    wide[k * bits / 8] |= (unsigned char)(element << (k * bits % 8));
+  }
+  hl_buf_add(out, wide, (size_t)n);
+  hl_arena_release(arena, mark);
+}
+
+void proto_put_raw(HlCx *cx, const HlLiteral *literal, HlBuf *out) {
+  ProtoWriter w = {.cx = cx, .arena = hl_arena_new()};
+  HlBuf shape = {0};
+  wire_put_packed(&shape, &proto_shape(&w, literal->shape)->base);
+  for (int k = 0; k < 8; k++)
+    hl_buf_putc(out, (char)((uint64_t)shape.n >> (8 * k)));
+  hl_buf_add(out, shape.at, shape.n);
+  put_raw(w.arena, literal, literal->shape, out);
+  hl_buf_free(&shape);
+  hl_arena_free(w.arena);
 }

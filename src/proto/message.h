@@ -3,6 +3,7 @@
 #define PROTO_MESSAGE_H
 
 #include "hilo/edit.h"
+#include "hilo/proto.h"
 #include "proto/wire.h"
 #include "proto/xla.pb-c.h"
 
@@ -44,6 +45,8 @@ const HlMesh *proto_read_mesh(ProtoReader *r, const Xla__MeshProto *from);
 HlAxes proto_read_axes(ProtoReader *r, size_t n, Xla__AxisRefProto *const *from);
 HlI64s proto_ints(ProtoReader *r, size_t n, const int64_t *from);  // copied into the module
 HlI64s proto_ints32(ProtoReader *r, size_t n, const int32_t *from);
+// The literal behind a message's place in a packed snapshot: reads a shape and elements at the front of *rest, moves on.
+HlLiteral *proto_read_raw(ProtoReader *r, HlStr *rest);  // NULL: reported
 // The attributes of an instruction, set on it.
 bool proto_read_attrs(ProtoReader *r, HlInst *inst, const InstMsg *from);
 // Old opcodes that are comparisons now: the direction, or -1.
@@ -77,6 +80,16 @@ int32_t *proto_ids32(ProtoWriter *w, HlI64s ints);
 bool proto_put_module(HlCx *cx, const HlModule *m, HlBuf *out);
 // Appends a literal.
 bool proto_put_literal(HlCx *cx, const HlLiteral *literal, uint32_t field, HlBuf *out);
+
+// Appends a literal as XLA serialises it: the length of its shape, the shape, and the elements as they lie in memory,
+// those smaller than a byte packed.
+void proto_put_raw(HlCx *cx, const HlLiteral *literal, HlBuf *out);
+
+// packed.c: the message and the arguments of a packed snapshot; false if the bytes are none.
+bool packed_split(HlStr bytes, HlStr *message, HlStr *arguments);
+bool packed_read(ProtoReader *r, HlStr message, HlStr arguments, HlRecorded *out);
+// Makes room for one more device's arguments: `n` NULLs. NULL after reporting.
+HlLiteral **recorded_add_device(HlCx *cx, HlPos pos, int n, HlRecorded *out);
 
 // Text protos: to and from the wire by a message's descriptor.
 bool pbtxt_to_wire(HlCx *cx, HlSource *source, const ProtobufCMessageDescriptor *type, HlBuf *out);

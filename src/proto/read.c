@@ -548,23 +548,33 @@ static bool read_literals(ProtoReader *r, HlStr bytes, uint32_t number, HlLitera
   return true;
 }
 
-static bool read_argument_set(ProtoReader *r, HlStr bytes, uint32_t number, HlRecorded *out) {
-  int n = 0, count = count_fields(bytes, number);
-  if (out->devices > 0 && count != out->n_arguments)
-    return hl_error(r->cx, wire_pos(r->source, bytes.at),
-                    "device %d has %d arguments, device 0 has %d", out->devices, count,
-                    out->n_arguments);
+HlLiteral **recorded_add_device(HlCx *cx, HlPos pos, int n, HlRecorded *out) {
+  if (out->devices >= hl_cx_limits(cx)->devices) {
+    hl_error_kind(cx, HL_LIMIT, pos, "arguments of too many devices");
+    return NULL;
+  }
+  if (out->devices > 0 && n != out->n_arguments) {
+    hl_error(cx, pos, "device %d has %d arguments, device 0 has %d", out->devices, n,
+             out->n_arguments);
+    return NULL;
+  }
   HlLiteral ***grown = realloc(out->arguments, ((size_t)out->devices + 1) * sizeof *grown);
-  HlLiteral **list = calloc((size_t)count + 1, sizeof *list);
+  HlLiteral **list = calloc((size_t)n + 1, sizeof *list);
+  out->arguments = grown ? grown : out->arguments;
   if (!grown || !list) {
     free(list);
-    out->arguments = grown ? grown : out->arguments;
-    return hl_error_kind(r->cx, HL_LIMIT, (HlPos){0}, "out of memory");
+    hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory");
+    return NULL;
   }
-  out->arguments = grown;
   out->arguments[out->devices++] = list;
-  out->n_arguments = count;
-  return read_literals(r, bytes, number, list, count, &n);
+  out->n_arguments = n;
+  return list;
+}
+
+static bool read_argument_set(ProtoReader *r, HlStr bytes, uint32_t number, HlRecorded *out) {
+  int n = 0, count = count_fields(bytes, number);
+  HlLiteral **list = recorded_add_device(r->cx, wire_pos(r->source, bytes.at), count, out);
+  return list && read_literals(r, bytes, number, list, count, &n);
 }
 
 static bool read_recorded(ProtoReader *r, HlStr bytes, HlProtoForm form, HlRecorded *out) {
@@ -578,13 +588,8 @@ static bool read_recorded(ProtoReader *r, HlStr bytes, HlProtoForm form, HlRecor
   if (form != HL_PROTO_UNOPTIMIZED_SNAPSHOT)
     return true;
   for (HlStr at = bytes; wire_next(&at, &f);)
-    if (f.number == 2 && f.type == WIRE_BYTES) {
-      if (out->devices >= hl_cx_limits(r->cx)->devices)
-        return hl_error_kind(r->cx, HL_LIMIT, wire_pos(r->source, f.start),
-                             "arguments of too many devices");
-      if (!read_argument_set(r, f.bytes, 1, out))
-        return false;
-    }
+    if (f.number == 2 && f.type == WIRE_BYTES && !read_argument_set(r, f.bytes, 1, out))
+      return false;
   return true;
 }
 
@@ -605,9 +610,10 @@ static void read_config(HlModule *m, const Xla__HloModuleConfigProto *c) {
 }
 
 static bool read_beside_module(HlCx *cx, HlSource *source, HlModule *m, HlStr bytes,
-                               HlProtoForm form, HlRecorded *recorded) {
+                               const HlStr *packed, HlProtoForm form, HlRecorded *recorded) {
   ProtoReader r = {.cx = cx, .source = source, .arena = hl_arena_new(), .m = m};
-  bool ok = !recorded || read_recorded(&r, bytes, form, recorded);
+  bool ok = !recorded || (packed ? packed_read(&r, bytes, *packed, recorded)
+                                 : read_recorded(&r, bytes, form, recorded));
   WireField f;
   if (ok && form == HL_PROTO_WITH_CONFIG && wire_find(bytes, 2, WIRE_BYTES, &f)) {
     Xla__HloModuleConfigProto *config = (Xla__HloModuleConfigProto *)wire_unpack(
@@ -620,12 +626,13 @@ static bool read_beside_module(HlCx *cx, HlSource *source, HlModule *m, HlStr by
   return ok;
 }
 
-static HlModule *read_form(HlCx *cx, HlSource *source, HlStr bytes, HlProtoForm form,
-                           HlRecorded *recorded) {
+// `packed`: the arguments of a packed snapshot, or NULL.
+static HlModule *read_form(HlCx *cx, HlSource *source, HlStr bytes, const HlStr *packed,
+                           HlProtoForm form, HlRecorded *recorded) {
   if (!wire_check(cx, source, bytes, descriptors[form]))
     return NULL;
   HlModule *m = read_module_message(cx, source, module_part(bytes, form), "module");
-  if (m && !read_beside_module(cx, source, m, bytes, form, recorded)) {
+  if (m && !read_beside_module(cx, source, m, bytes, packed, form, recorded)) {
     hl_module_free(m);
     m = NULL;
   }
@@ -644,12 +651,15 @@ HlModule *hl_proto_read(HlCx *cx, HlSource *source, HlRecorded *recorded) {
     hl_error(cx, (HlPos){source, 1}, "not a proto of a module");
     return NULL;
   }
+  HlStr message, packed;
+  if (!is_text && form == HL_PROTO_UNOPTIMIZED_SNAPSHOT && packed_split(bytes, &message, &packed))
+    return read_form(cx, source, message, &packed, form, recorded);
   if (!is_text)
-    return read_form(cx, source, bytes, form, recorded);
+    return read_form(cx, source, bytes, NULL, form, recorded);
   HlBuf wire = {0};
   HlModule *m = NULL;
   if (pbtxt_to_wire(cx, source, descriptors[form], &wire))
-    m = read_form(cx, source, (HlStr){wire.at ? wire.at : "", wire.n}, form, recorded);
+    m = read_form(cx, source, (HlStr){wire.at ? wire.at : "", wire.n}, NULL, form, recorded);
   hl_buf_free(&wire);
   return m;
 }

@@ -110,6 +110,10 @@ HlProtoForm hl_proto_sniff(HlStr bytes, bool *is_text) {
     return form;
   if (has_computations(bytes))
     return HL_PROTO_MODULE;
+  HlStr message, arguments;
+  if (packed_split(bytes, &message, &arguments) && wire_find(message, 1, WIRE_BYTES, &outer) &&
+      has_computations(outer.bytes))
+    return HL_PROTO_UNOPTIMIZED_SNAPSHOT;
   if (!wire_find(bytes, 1, WIRE_BYTES, &outer))
     return HL_PROTO_NONE;
   if (has_computations(outer.bytes))
