@@ -108,6 +108,7 @@ void hl_buf_u64(HlBuf *buf, uint64_t value);
 void hl_buf_printf(HlBuf *buf, const char *format, ...) HL_PRINTF(2, 3);
 void hl_buf_vprintf(HlBuf *buf, const char *format, va_list args);
 void hl_buf_c_escape(HlBuf *buf, const char *bytes, size_t n);  // absl::CEscape's rules (hlo.md 1.5)
+void hl_buf_xml(HlBuf *buf, const char *text);       // with &, <, > and " as entities
 void hl_buf_json_string(HlBuf *buf, const char *bytes, size_t n);  // quoted; invalid UTF-8 as \ufffd
 
 // --- Sources: what was read, kept for locations ----------------------------------------------------

@@ -21,6 +21,8 @@ HlCost hl_cost_comp(const HlComp *comp);
 HlCost hl_cost_module(const HlModule *m);
 // Of every computation, by comp->id (m->next_comp_id of them), in the arena.
 HlCost *hl_cost_comps(HlArena *arena, const HlModule *m);
+// Of one instruction, given those: for asking about many.
+HlCost hl_cost_inst_by(const HlInst *inst, const HlCost *comps);
 // How often a while runs its body: what its backend config says, or found from a counter that starts
 // at a constant, grows by a constant and is compared with a constant; -1: not known.
 int64_t hl_trip_count(const HlInst *loop);

@@ -46,6 +46,9 @@ void hl_file_free(HlFile *file);
 // sort keys, init values, divisors and trip counts are respected, also through loops, calls and
 // fusions. Fills out[k] for each entry parameter with a new reference; on failure false and none.
 bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
+// The same with floats of all sizes: a sign and 2^u, u uniform over the type's exponents, where the program has no
+// wishes; rarely 0, -0, 1, -1 or an infinity.
+bool hl_fake_large_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out);
 
 // Which leaves of the entry's result hold eigen- or singular vectors, known up to sign (real) or phase
 // (complex) only: 0 no, 1 as columns of the last two dimensions, 2 as rows. One entry per flattened

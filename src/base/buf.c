@@ -182,3 +182,17 @@ void hl_buf_json_string(HlBuf *buf, const char *bytes, size_t n) {
   }
   hl_buf_putc(buf, '"');
 }
+
+void hl_buf_xml(HlBuf *buf, const char *text) {
+  for (; *text; text++) {
+    const char *entity = *text == '&'   ? "&amp;"
+                         : *text == '<' ? "&lt;"
+                         : *text == '>' ? "&gt;"
+                         : *text == '"' ? "&quot;"
+                                        : NULL;
+    if (entity)
+      hl_buf_puts(buf, entity);
+    else
+      hl_buf_putc(buf, *text);
+  }
+}

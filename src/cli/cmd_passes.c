@@ -47,26 +47,16 @@ static int height_of(const HlPipelineItem *item) {
   return height;
 }
 
-static void xml_text(HlBuf *out, const char *text) {
-  for (; *text; text++) {
-    const char *name = *text == '&' ? "&amp;" : *text == '<' ? "&lt;" : *text == '>' ? "&gt;" : NULL;
-    if (name)
-      hl_buf_puts(out, name);
-    else
-      hl_buf_putc(out, *text);
-  }
-}
-
 static void draw_label(HlBuf *out, const HlPipelineItem *item, int x, int y, bool bold) {
   hl_buf_printf(out, "<text x=\"%d\" y=\"%d\"%s>", x, y, bold ? " font-weight=\"bold\"" : "");
-  xml_text(out, item->name);
+  hl_buf_xml(out, item->name);
   if (item->fixed_point)
     hl_buf_puts(out, " &#8635;");
   if (item->condition)
     hl_buf_printf(out, " (%sif %s)", item->unless ? "not " : "", item->condition);
   if (item->pass) {
     hl_buf_puts(out, "<title>");
-    xml_text(out, item->pass->meaning);
+    hl_buf_xml(out, item->pass->meaning);
     hl_buf_puts(out, "</title>");
   }
   hl_buf_puts(out, "</text>\n");

@@ -108,8 +108,10 @@ static void print_snippet(HlBuf *out, const HlRewrite *r) {
   if (!r->before)
     return;
   print_indented(out, r->before);
+  if (!r->after || !*r->after)
+    return;
   hl_buf_puts(out, "  =>\n");
-  print_indented(out, r->after ? r->after : "");
+  print_indented(out, r->after);
 }
 
 static void rewrite_json(HlBuf *out, const HlRewrite *r) {

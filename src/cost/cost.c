@@ -100,6 +100,10 @@ HlCost hl_cost_inst(const HlInst *inst) {
   return cost;
 }
 
+HlCost hl_cost_inst_by(const HlInst *inst, const HlCost *comps) {
+  return inst_cost(inst, comps);
+}
+
 HlCost hl_cost_module(const HlModule *m) {
   return m->entry ? hl_cost_comp(m->entry) : (HlCost){0};
 }

@@ -53,7 +53,7 @@ static void store_factor(const Z *work, Z *out, int64_t n, bool lower, bool good
     for (int64_t j = 0; j < n; j++) {
       const Z value = lower ? work[i * n + j] : (Z){work[j * n + i].re, -work[j * n + i].im};
       const bool inside = lower ? j <= i : j >= i;
-      out[i * n + j] = !good ? (Z){NAN, NAN} : inside ? value : (Z){0, 0};
+      out[i * n + j] = !good ? (Z){NAN, 0} : inside ? value : (Z){0, 0};
     }
 }
 

@@ -63,10 +63,10 @@ static int64_t clip(double tasks, int64_t most) {
   return tasks < 1 ? 1 : tasks > (double)most ? most : (int64_t)tasks;
 }
 
-static int64_t count_tasks(const HlInst *inst, int64_t threads) {
+static int64_t count_tasks(const HlInst *inst, const HlCost *comps, int64_t threads) {
   if (may_update_in_place(inst) || !is_divisible(inst))
     return 1;
-  HlCost cost = hl_cost_inst(inst);
+  HlCost cost = hl_cost_inst_by(inst, comps);
   double bytes = cost.bytes_read + cost.bytes_written;
   bytes = bytes < 1 ? 1 : bytes;
   if (cost.flops <= bytes) {  // memory is the limit: one thread for a level-2 cache, few in all
@@ -124,9 +124,10 @@ static const HlShape *indexing_shape(const HlInst *inst) {
 }
 
 // The parts as they stand in the backend config, or NULL: not worth dividing.
-static const char *describe(HlArena *arena, const HlInst *inst, int64_t threads) {
+static const char *describe(HlArena *arena, const HlInst *inst, const HlCost *comps,
+                            int64_t threads) {
   const HlShape *shape = indexing_shape(inst);
-  int64_t tasks = hl_shape_is_array(shape) ? count_tasks(inst, threads) : 1;
+  int64_t tasks = hl_shape_is_array(shape) ? count_tasks(inst, comps, threads) : 1;
   if (tasks <= 1)
     return NULL;
   Parts parts = divide(arena, shape, tasks);
@@ -144,9 +145,9 @@ static bool is_control_flow(const HlInst *inst) {
   return inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_CALL;
 }
 
-static void assign(HlPass *p, HlInst *inst, int64_t threads) {
+static void assign(HlPass *p, HlInst *inst, const HlCost *comps, int64_t threads) {
   HlMark mark = hl_arena_mark(p->arena);
-  const char *config = describe(p->arena, inst, threads);
+  const char *config = describe(p->arena, inst, comps, threads);
   bool same = config && hl_str_is(hl_str(hl_attr_text(inst, HL_A_BACKEND_CONFIG)), config);
   if (config && !same && hl_change(p, "partition", inst, NULL))
     hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
@@ -155,6 +156,8 @@ static void assign(HlPass *p, HlInst *inst, int64_t threads) {
 
 bool pass_cpu_parallel_task_assigner(HlPass *p) {
   int64_t threads = hl_pass_int(p, "threads");
+  // Backend configs of what is no loop change no costs.
+  const HlCost *comps = hl_cost_comps(p->arena, p->m);
   HlComp **list = HL_ARRAY(p->arena, HlComp *, p->m->n_comps + 1);
   bool *seen = HL_ARRAY(p->arena, bool, p->m->next_comp_id + 1);
   int n = 0;
@@ -163,7 +166,7 @@ bool pass_cpu_parallel_task_assigner(HlPass *p) {
   for (int at = 0; at < n; at++)
     for (HlInst *inst = list[at]->first; inst; inst = inst->next) {
       if (!is_control_flow(inst)) {
-        assign(p, inst, threads);
+        assign(p, inst, comps, threads);
         continue;
       }
       for (int k = 0; k < inst->n_calls; k++) {

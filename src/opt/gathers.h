@@ -15,6 +15,9 @@ static inline HlInst *scatter_update(const HlInst *scatter, int k) {
   return scatter->operands[scatter_n(scatter) + 1 + k];
 }
 
+// The order of updates of one place makes no difference.
+bool scatter_is_associative(const HlInst *scatter);
+
 // The indices as [n, k]: n index vectors of k parts each.
 HlInst *gather_flat_indices(HlPass *p, HlBuild *b, HlInst *indices, int64_t index_dim);
 // The sizes of the dimensions of the indices that count index vectors.

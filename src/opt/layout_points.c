@@ -35,8 +35,7 @@ static bool hands_all_through(const HlInst *inst) {
   case HL_OP_GET_TUPLE_ELEMENT:
   case HL_OP_ADD_DEPENDENCY:
   case HL_OP_DOMAIN:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_BITCAST: return true;
+  case HL_OP_OPT_BARRIER: return true;
   case HL_OP_COPY: return inst->shape->dtype == HL_TUPLE;
   default: return false;
   }

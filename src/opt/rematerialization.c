@@ -11,10 +11,16 @@
 //                                  a.remat = exp(x)
 //   e = k(a, d)                    e = k(a.remat, d)
 //
-// A value that nobody has read yet is only moved. What a step calls counts with its own peak; it is
-// reduced afterwards with what is left at the call. No value is made again twice. Tuples, values seen
-// through tuples and bitcasts, and whatever has a side effect, runs other steps or has control edges
-// stay as they are.
+// A value that nobody has read yet is only moved. Where no single instruction helps, because what it is made
+// from is gone as well, a block of instructions is made again: twice as large each time, up to
+// block_size_limit. With `compress`, a value whose tiled layout wastes room waits in a denser
+// layout instead: `a.compressed = copy(a)`, and `a.uncompressed = copy(a.compressed)` before the
+// user.
+//
+// What a step calls counts with its own peak; it is reduced afterwards with what is left at the
+// call. The whole is done again, with what lives when found anew, as long as that helps. Tuples,
+// values seen through tuples and bitcasts, and whatever has a side effect, runs other steps or has
+// control edges stay as they are.
 
 #include <string.h>
 
@@ -34,7 +40,17 @@ typedef struct Item {  // an instruction in the order being made
   uint32_t left;    // uses to come
   int32_t live_at;  // in the list of live items, -1: not live
   bool simple, placed, refused;
+  bool again;       // made here: only a first user that is through lets it be made once more
 } Item;
+
+enum { BLOCK_MAX = 64, ROUNDS = 8 };
+
+// Instructions that are made again together, operands first; the last one is what is wanted.
+typedef struct Block {
+  int32_t item[BLOCK_MAX];
+  int n;
+  int64_t saved;
+} Block;
 
 typedef struct Walk {
   HlPass *p;
@@ -49,6 +65,9 @@ typedef struct Walk {
   int32_t *alive;  // simple items that are live
   int32_t n_alive, alive_capacity;
   int64_t usage, limit;
+  int64_t least_bytes;  // smaller values are left alone
+  int block_limit;
+  bool compress;
 } Walk;
 
 typedef struct Job {
@@ -255,22 +274,55 @@ static bool stays_anyway(const Walk *w, const HlInst *inst) {
   return inst->op == HL_OP_PARAMETER || inst->op == HL_OP_CONSTANT;
 }
 
-// Bytes that are free from now until the first user to come, if the value is made again for it: its
-// own less those of operands that must be kept longer.
-static int64_t bytes_saved(const Walk *w, int32_t k, int32_t now) {
+static bool is_in(const Block *block, int32_t k) {
+  for (int j = 0; j < block->n; j++)
+    if (block->item[j] == k)
+      return true;
+  return false;
+}
+
+// An operand that is gone is made again, too, if the block may grow, or must be kept longer.
+static bool add_operand(const Walk *w, Block *block, const HlInst *inst, int limit) {
+  const int32_t k = w->item_of[inst->id];
+  const Item *item = &w->item[k];
+  if (!item->simple)
+    return stays_anyway(w, inst);  // else when it ends is not known exactly
+  if (item->live_at >= 0 || inst->op == HL_OP_CONSTANT || is_in(block, k))
+    return true;
+  if (block->n < limit && item->placed && may_repeat(inst))
+    block->item[block->n++] = k;
+  else
+    block->saved -= item->bytes;
+  return true;
+}
+
+static void sort_block(const Walk *w, Block *block) {
+  for (int j = 1; j < block->n; j++)
+    for (int i = j; i > 0; i--) {
+      int32_t *a = &block->item[i - 1], *b = &block->item[i], swap = *a;
+      if (w->item[*a].label < w->item[*b].label)
+        break;
+      *a = *b;
+      *b = swap;
+    }
+}
+
+// What must be made again to have item k again, and the bytes that are free from now until the
+// first user to come: its own less those of operands that must be kept longer.
+static Block find_block(const Walk *w, int32_t k, int32_t now, int limit) {
   const HlInst *inst = w->item[k].inst, *current = w->item[now].inst;
+  Block block = {.item = {k}, .n = 1, .saved = w->item[k].bytes};
   for (uint32_t j = 0; j < current->n_operands; j++)
     if (current->operands[j] == inst)
-      return 0;
-  int64_t saved = w->item[k].bytes;
-  for (uint32_t j = 0; j < inst->n_operands; j++) {
-    const Item *operand = item_at(w, inst->operands[j]);
-    if (operand->simple)
-      saved -= operand->live_at < 0 && operand->inst->op != HL_OP_CONSTANT ? operand->bytes : 0;
-    else if (!stays_anyway(w, inst->operands[j]))
-      return 0;  // when it ends is not known exactly
+      return (Block){0};
+  for (int j = 0; j < block.n; j++) {
+    inst = w->item[block.item[j]].inst;
+    for (uint32_t o = 0; o < inst->n_operands; o++)
+      if (!add_operand(w, &block, inst->operands[o], limit))
+        return (Block){0};
   }
-  return saved;
+  sort_block(w, &block);
+  return block;
 }
 
 static bool has_placed_user(const Walk *w, const HlInst *inst) {
@@ -280,24 +332,80 @@ static bool has_placed_user(const Walk *w, const HlInst *inst) {
   return false;
 }
 
-static int32_t choose(const Walk *w, int32_t now) {
-  int32_t best = -1;
-  int64_t most = 0;
+static bool is_candidate(const Walk *w, int32_t k, int32_t now) {
+  const Item *item = &w->item[k];
+  return k != now && !item->refused && item->bytes >= w->least_bytes &&
+         (!item->again || has_placed_user(w, item->inst));
+}
+
+// The block of at most `limit` instructions that saves most; n is 0 if none does.
+static Block choose(const Walk *w, int32_t now, int limit) {
+  Block best = {0};
+  int32_t best_item = -1;
   bool best_moves = false;
-  for (int32_t k = 0; k < w->n_alive; k++) {
-    int32_t candidate = w->alive[k];
-    const HlInst *inst = w->item[candidate].inst;
-    if (candidate == now || w->item[candidate].refused || !may_repeat(inst))
+  for (int32_t j = 0; j < w->n_alive; j++) {
+    int32_t k = w->alive[j];
+    if (!is_candidate(w, k, now) || !may_repeat(w->item[k].inst))
       continue;
-    int64_t saved = bytes_saved(w, candidate, now);
-    if (saved <= 0)
+    Block block = find_block(w, k, now, limit);
+    if (block.n == 0 || block.saved <= 0)
       continue;
-    bool moves = !has_placed_user(w, inst);
-    if (best < 0 || moves > best_moves || (moves == best_moves && saved > most) ||
-        (moves == best_moves && saved == most && w->item[candidate].label < w->item[best].label)) {
-      best = candidate;
-      most = saved;
+    bool moves = block.n == 1 && !has_placed_user(w, w->item[k].inst);
+    if (best.n == 0 || moves > best_moves || (moves == best_moves && block.saved > best.saved) ||
+        (moves == best_moves && block.saved == best.saved &&
+         w->item[k].label < w->item[best_item].label)) {
+      best = block;
+      best_item = k;
       best_moves = moves;
+    }
+  }
+  return best;
+}
+
+// The densest order of dimensions for an array in tiles, by exchanging pairs; its own shape if that is it.
+static const HlShape *dense_shape(const Walk *w, const HlShape *shape) {
+  const HlLayout *layout = shape->layout;
+  if (!hl_shape_is_array(shape) || shape->rank < 2 || !layout || !layout->extra ||
+      layout->extra->n_tiles == 0 || layout->minor_to_major.n != shape->rank)
+    return shape;
+  HlShapes *shapes = w->comp->module->shapes;
+  const HlShape *best = shape;
+  int64_t *order = hl_arena_copy(w->arena, layout->minor_to_major.at,
+                                 sizeof *order * (size_t)shape->rank);
+  for (int i = 0; i < shape->rank; i++)
+    for (int j = i + 1; j < shape->rank; j++) {
+      int64_t swap = order[i];
+      order[i] = order[j];
+      order[j] = swap;
+      HlLayout other = {{order, shape->rank}, layout->extra};
+      const HlShape *made = hl_shape_with_layout(shapes, shape, &other);
+      if (hl_shape_buffer_bytes(made, 8) < hl_shape_buffer_bytes(best, 8)) {
+        best = made;
+        continue;
+      }
+      order[j] = order[i];
+      order[i] = swap;
+    }
+  return best;
+}
+
+// The value that a denser layout makes smaller by more than `saved` bytes, and that by most; -1:
+// none.
+static int32_t choose_to_compress(const Walk *w, int32_t now, int64_t saved) {
+  int32_t best = -1;
+  const HlInst *current = w->item[now].inst;
+  for (int32_t j = 0; w->compress && j < w->n_alive; j++) {
+    const int32_t k = w->alive[j];
+    const HlInst *inst = w->item[k].inst;
+    bool used = w->item[k].again || !is_candidate(w, k, now) || !has_placed_user(w, inst);
+    for (uint32_t o = 0; o < current->n_operands; o++)
+      used |= current->operands[o] == inst;
+    if (used || hl_has_control(inst))
+      continue;
+    const int64_t less = w->item[k].bytes - hl_shape_buffer_bytes(dense_shape(w, inst->shape), 8);
+    if (less > saved) {
+      saved = less;
+      best = k;
     }
   }
   return best;
@@ -344,55 +452,123 @@ static HlInst *make_again(Walk *w, const HlInst *inst) {
   return again;
 }
 
-static bool repeat(Walk *w, int32_t k, int32_t now) {
-  HlInst *inst = w->item[k].inst;
-  int32_t next = first_user_to_come(w, inst);
-  w->item[k].refused =
-      next < 0 || next == now || !hl_change(w->p, "recompute", inst, w->item[next].inst);
-  if (w->item[k].refused)
-    return false;
-  bool moved = !has_placed_user(w, inst);
-  HlInst *again = make_again(w, inst);
-  int32_t made = add_item(w, again);
+// An instruction of the walk's own; its operands are needed once more.
+static int32_t add_made(Walk *w, HlInst *inst, int64_t bytes) {
+  int32_t made = add_item(w, inst);
   w->item[made].simple = true;
-  w->item[made].bytes = w->item[k].bytes;
-  // Once each: else two could move past each other for ever.
-  w->item[made].refused = w->item[k].refused = true;
-  HlUse *after;
-  for (HlUse *use = inst->first_use; use; use = after) {
-    after = use->next;
-    if (item_at(w, use->user)->placed)
-      continue;
-    hl_set_operand(use->user, use->number, again);
-    w->item[made].left++;
-  }
-  for (uint32_t j = 0; j < again->n_operands; j++) {  // its operands are needed once more
-    int32_t operand = w->item_of[again->operands[j]->id];
+  w->item[made].again = true;
+  w->item[made].bytes = bytes;
+  for (uint32_t j = 0; j < inst->n_operands; j++) {
+    int32_t operand = w->item_of[inst->operands[j]->id];
     if (w->item[operand].left++ == 0 && w->item[operand].simple && w->item[operand].placed) {
       w->usage += w->item[operand].bytes;
       make_live(w, operand);
     }
   }
-  insert_before(w, made, next);
-  w->item[k].left = 0;
-  make_dead(w, k);
-  if (moved) {
-    drop_item(w, k);
+  return made;
+}
+
+// Users to come read another one from now on.
+static void redirect(Walk *w, HlInst *inst, int32_t to) {
+  HlUse *after;
+  for (HlUse *use = inst->first_use; use; use = after) {
+    after = use->next;
+    if (item_at(w, use->user)->placed || use->user == w->item[to].inst)
+      continue;
+    hl_set_operand(use->user, use->number, w->item[to].inst);
+    w->item[to].left++;
+    w->item[w->item_of[inst->id]].left--;
+  }
+}
+
+// What the copies in the block replaced, and nobody reads any more, was only moved.
+static void drop_unread(Walk *w, const Block *block) {
+  for (int j = block->n - 1; j >= 0; j--) {
+    HlInst *inst = w->item[block->item[j]].inst;
+    if (inst->first_use || inst == w->comp->root)
+      continue;
+    make_dead(w, block->item[j]);
+    drop_item(w, block->item[j]);
     hl_erase(inst);
   }
-  return true;
+}
+
+static void repeat(Walk *w, const Block *block, int32_t now) {
+  int32_t k = block->item[block->n - 1];
+  HlInst *inst = w->item[k].inst;
+  int32_t next = first_user_to_come(w, inst);
+  w->item[k].refused =
+      next < 0 || next == now || !hl_change(w->p, "recompute", inst, w->item[next].inst);
+  if (w->item[k].refused)
+    return;
+  int32_t made[BLOCK_MAX];
+  for (int j = 0; j < block->n; j++) {
+    const HlInst *from = w->item[block->item[j]].inst;
+    HlInst *again = make_again(w, from);
+    for (uint32_t o = 0; o < again->n_operands; o++)
+      for (int i = 0; i < j; i++)
+        if (from->operands[o] == w->item[block->item[i]].inst)
+          hl_set_operand(again, (int)o, w->item[made[i]].inst);
+    made[j] = add_made(w, again, w->item[block->item[j]].bytes);
+    insert_before(w, made[j], next);
+  }
+  redirect(w, inst, made[block->n - 1]);
+  if (w->item[k].left == 0)
+    make_dead(w, k);
+  drop_unread(w, block);
+}
+
+static HlInst *copy_as(Walk *w, HlInst *of, const HlShape *shape, const HlInst *like,
+                       const char *suffix) {
+  HlModule *m = w->comp->module;
+  const char *name = hl_arena_printf(w->arena, "%s.%s", like->name->text, suffix);
+  HlInst *copy = hl_inst_new(w->comp, HL_OP_COPY, shape, hl_fresh_name(m, name), 1, &of);
+  hl_inherit(copy, like);
+  return copy;
+}
+
+// The dense copy follows the value; the other one comes before the first user to come.
+static void compress(Walk *w, int32_t k, int32_t now) {
+  HlInst *inst = w->item[k].inst;
+  int32_t next = first_user_to_come(w, inst);
+  w->item[k].refused =
+      next < 0 || next == now || !hl_change(w->p, "compress", inst, w->item[next].inst);
+  if (w->item[k].refused)
+    return;
+  const HlShape *dense = dense_shape(w, inst->shape);
+  int32_t packed = add_made(w, copy_as(w, inst, dense, inst, "compressed"),
+                            hl_shape_buffer_bytes(dense, 8));
+  insert_before(w, packed, w->item[k].next);
+  int32_t whole = add_made(w, copy_as(w, w->item[packed].inst, inst->shape, inst, "uncompressed"),
+                           w->item[k].bytes);
+  insert_before(w, whole, next);
+  w->item[packed].placed = true;
+  w->item[k].left--;  // the dense copy is through
+  redirect(w, inst, whole);
+  w->usage += w->item[packed].bytes;
+  make_live(w, packed);
+  if (w->item[k].left == 0)
+    make_dead(w, k);
+}
+
+// One step towards the limit at item k: false if there is none.
+static bool improve(Walk *w, int32_t k) {
+  Block best = {0};
+  for (int limit = 1; limit <= w->block_limit && best.n == 0; limit *= 2)
+    best = choose(w, k, limit);
+  const int32_t packed = choose_to_compress(w, k, best.saved);
+  if (packed >= 0)
+    compress(w, packed, k);
+  else if (best.n > 0)
+    repeat(w, &best, k);
+  return packed >= 0 || best.n > 0;
 }
 
 static void reduce_walk(Walk *w) {
   for (int32_t k = w->item[0].next; k != 0; k = w->item[k].next) {
-    int64_t usage = start_item(w, k);
+    start_item(w, k);
     bool allocates = w->item[k].bytes + w->item[k].others + w->item[k].callee > 0;
-    while (allocates && usage > w->limit) {
-      int32_t best = choose(w, k);
-      if (best < 0)
-        break;
-      repeat(w, best, k);
-      usage = w->usage + w->item[k].callee;
+    while (allocates && w->usage + w->item[k].callee > w->limit && improve(w, k)) {
     }
     end_item(w, k);
   }
@@ -404,6 +580,10 @@ static void reduce(Job *job, HlComp *comp) {
   HlArena *arena = hl_arena_new();
   Walk w = start_walk(job, arena, comp);
   w.limit = job->limit[comp->id];
+  w.least_bytes = hl_pass_int(job->p, "min_remat_size");
+  w.compress = hl_pass_flag(job->p, "compress");
+  const int64_t most = hl_pass_int(job->p, "block_size_limit");
+  w.block_limit = most < BLOCK_MAX ? (int)most : BLOCK_MAX;
   reduce_walk(&w);
   uint32_t n = 0;
   HlInst **order = HL_ARRAY(job->arena, HlInst *, comp->n_insts + 1);
@@ -447,7 +627,7 @@ static bool runs_as_step(const HlComp *comp) {
 }
 
 // The flow analysis describes the program as it was: each computation asks it before it is changed.
-static void run(Job *job, int64_t limit) {
+static void start(Job *job) {
   HlModule *m = job->p->m;
   job->order = HL_ARRAY(job->arena, HlInst **, m->next_comp_id + 1);
   job->n_order = HL_ARRAY(job->arena, uint32_t, m->next_comp_id + 1);
@@ -463,6 +643,10 @@ static void run(Job *job, int64_t limit) {
     job->limit[comp->id] = INT64_MAX;
   }
   find_peaks(job);
+}
+
+static void run(Job *job, int64_t limit) {
+  HlModule *m = job->p->m;
   job->limit[m->entry->id] = limit;
   for (HlComp *comp = m->last; comp; comp = comp->prev) {  // callers first
     if (!runs_as_step(comp) || job->peak[comp->id] <= job->limit[comp->id])
@@ -470,6 +654,33 @@ static void run(Job *job, int64_t limit) {
     hand_down(job, comp);
     reduce(job, comp);
   }
+}
+
+// The most bytes alive at a time; with a limit, after trying to get below it: `changed` if that did
+// something. -1 after reporting.
+static int64_t one_round(HlPass *p, int64_t limit, bool *changed) {
+  Job job = {.p = p, .arena = hl_arena_new()};
+  HlModule *m = p->m;
+  int64_t peak = -1;
+  const bool before = p->changed;
+  *changed = false;
+  job.flow = hl_flow_new(p->cx, job.arena, m, true);
+  if (job.flow) {
+    job.live = hl_live_new(job.arena, job.flow, NULL);
+    start(&job);
+    peak = job.peak[m->entry->id];
+    p->changed = false;
+    if (peak > limit)
+      run(&job, limit);
+    for (HlComp *comp = m->first; p->changed && comp; comp = comp->next)
+      if (!comp->is_fusion)
+        hl_set_schedule(comp, job.order[comp->id]);
+    m->is_scheduled = true;
+    *changed = p->changed;
+    p->changed |= before;
+  }
+  hl_arena_free(job.arena);
+  return peak;
 }
 
 bool pass_rematerialization(HlPass *p) {
@@ -480,19 +691,21 @@ bool pass_rematerialization(HlPass *p) {
   if (!m->is_scheduled)
     return hl_error(p->cx, hl_module_pos(m),
                     "rematerialization needs a schedule: run a scheduler first");
-  Job job = {.p = p, .arena = hl_arena_new()};
-  job.flow = hl_flow_new(p->cx, job.arena, m, true);
-  bool fine = job.flow != NULL, before = p->changed;
-  if (fine) {
-    job.live = hl_live_new(job.arena, job.flow, NULL);
-    p->changed = false;
-    run(&job, limit - hl_shape_buffer_bytes(m->entry->root->shape, 8));
-    for (HlComp *comp = m->first; p->changed && comp; comp = comp->next)
-      if (!comp->is_fusion)
-        hl_set_schedule(comp, job.order[comp->id]);
-    m->is_scheduled = true;
-    p->changed |= before;
+  const int64_t own = limit - hl_shape_buffer_bytes(m->entry->root->shape, 8);
+  bool changed = true;
+  int64_t peak = INT64_MAX;
+  for (int round = 0; changed && round < ROUNDS; round++) {
+    const int64_t before = peak;
+    peak = one_round(p, own, &changed);
+    if (peak < 0)
+      return false;
+    if (peak <= own)
+      return true;
+    if (peak >= before)
+      break;
   }
-  hl_arena_free(job.arena);
-  return fine;
+  hl_warn(p->cx, hl_module_pos(m),
+          "%lld bytes are needed where %lld are there: nothing more can be computed again",
+          (long long)(peak + limit - own), (long long)limit);
+  return true;
 }

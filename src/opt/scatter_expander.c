@@ -176,7 +176,8 @@ static bool is_wanted(HlPass *p, const HlInst *scatter, int64_t rows) {
   if (hl_pass_flag(p, "simple"))
     return rows == 1;
   if (hl_pass_flag(p, "indeterministic"))
-    return rows > 1 && !hl_attr_int(scatter, HL_A_UNIQUE_INDICES) && !scatter_is_associative(scatter);
+    return rows > 1 && !hl_attr_int(scatter, HL_A_UNIQUE_INDICES) &&
+           !scatter_is_associative(scatter);
   return true;
 }
 

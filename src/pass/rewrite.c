@@ -232,24 +232,21 @@ static bool all_may(HlPass *p, HlInst *by) {
   return may_stand_for(p, building->old, by);
 }
 
-// What stood before `old` now stands before `by`. If `by` was there already, it may itself stand before that:
-// then only what waited for both waits on.
+// What waits for `old` waits for `by`, and a new `by` for what `old` waited for. One that was there already may itself
+// come before that: then it does not wait, and the two sides are joined when `old` is erased.
 static void relay_control(HlInst *old, HlInst *by, bool is_new) {
   HlControl *control = old->control;
-  while (control && control->n_preds > 0) {
+  for (int k = 0; k < control->n_succs; k++)
+    if (control->succs[k] != by)
+      hl_add_control(by, control->succs[k]);
+  while (is_new && control->n_preds > 0) {
     HlInst *pred = control->preds[control->n_preds - 1];
     hl_remove_control(pred, old);
-    if (is_new && pred != by)
+    if (pred != by)
       hl_add_control(pred, by);
-    for (uint32_t k = 0; !is_new && k < control->n_succs; k++)
-      hl_add_control(pred, control->succs[k]);
   }
-  while (control && control->n_succs > 0) {
-    HlInst *succ = control->succs[control->n_succs - 1];
-    hl_remove_control(old, succ);
-    if (succ != by)
-      hl_add_control(by, succ);
-  }
+  while (is_new && control->n_succs > 0)
+    hl_remove_control(old, control->succs[control->n_succs - 1]);
 }
 
 static bool may_erase(const HlInst *inst) {

@@ -85,8 +85,7 @@ bool proto_put_literal(HlCx *cx, const HlLiteral *literal, uint32_t field, HlBuf
 // those smaller than a byte packed.
 void proto_put_raw(HlCx *cx, const HlLiteral *literal, HlBuf *out);
 
-// packed.c: the message and the arguments of a packed snapshot; false if the bytes are none.
-bool packed_split(HlStr bytes, HlStr *message, HlStr *arguments);
+// packed.c: the arguments of a packed snapshot.
 bool packed_read(ProtoReader *r, HlStr message, HlStr arguments, HlRecorded *out);
 // Makes room for one more device's arguments: `n` NULLs. NULL after reporting.
 HlLiteral **recorded_add_device(HlCx *cx, HlPos pos, int n, HlRecorded *out);

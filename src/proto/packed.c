@@ -10,24 +10,6 @@
 
 // --- Packed snapshots ---------------------------------------------------------------------------
 
-// A module's own message starts with a tag, too, but is not as long as that tag says.
-bool packed_split(HlStr bytes, HlStr *message, HlStr *arguments) {
-  uint64_t length = 0;
-  size_t k = 0;
-  do {
-    if (k >= bytes.n || k > 8)
-      return false;
-    length |= (uint64_t)((unsigned char)bytes.at[k] & 127) << (7 * k);
-  } while ((unsigned char)bytes.at[k++] & 128);
-  WireField first;
-  if (length == 0 || length > bytes.n - k)
-    return false;
-  *message = (HlStr){bytes.at + k, (size_t)length};
-  *arguments = (HlStr){message->at + length, bytes.n - k - (size_t)length};
-  HlStr rest = *message;
-  return wire_next(&rest, &first) && first.number <= 3;
-}
-
 static int count_arguments(HlStr partition) {
   WireField f;
   int n = 0;

@@ -102,6 +102,22 @@ static HlProtoForm form_of_pbtxt(HlStr s) {
   return HL_PROTO_NONE;
 }
 
+bool packed_split(HlStr bytes, HlStr *message, HlStr *arguments) {
+  uint64_t length = 0;
+  size_t k = 0;
+  do {
+    if (k >= bytes.n || k > 8)
+      return false;
+    length |= (uint64_t)((unsigned char)bytes.at[k] & 127) << (7 * k);
+  } while ((unsigned char)bytes.at[k++] & 128);
+  WireField module;
+  if (length == 0 || length > bytes.n - k)
+    return false;
+  *message = (HlStr){bytes.at + k, (size_t)length};
+  *arguments = (HlStr){message->at + length, bytes.n - k - (size_t)length};
+  return wire_find(*message, 1, WIRE_BYTES, &module) && has_computations(module.bytes);
+}
+
 HlProtoForm hl_proto_sniff(HlStr bytes, bool *is_text) {
   WireField outer, inner;
   HlProtoForm form = form_of_pbtxt(bytes);
@@ -111,8 +127,7 @@ HlProtoForm hl_proto_sniff(HlStr bytes, bool *is_text) {
   if (has_computations(bytes))
     return HL_PROTO_MODULE;
   HlStr message, arguments;
-  if (packed_split(bytes, &message, &arguments) && wire_find(message, 1, WIRE_BYTES, &outer) &&
-      has_computations(outer.bytes))
+  if (packed_split(bytes, &message, &arguments))
     return HL_PROTO_UNOPTIMIZED_SNAPSHOT;
   if (!wire_find(bytes, 1, WIRE_BYTES, &outer))
     return HL_PROTO_NONE;

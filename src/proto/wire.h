@@ -40,6 +40,8 @@ void wire_put_message(HlBuf *out, uint32_t number, const ProtobufCMessage *messa
 // Unpacks a checked message into the arena; NULL after reporting.
 ProtobufCMessage *wire_unpack(HlCx *cx, const HlSource *source, HlArena *arena, HlStr message,
                               const ProtobufCMessageDescriptor *type);
+// sniff.c: the message and the arguments of a packed snapshot (packed.c); false if the bytes are none.
+bool packed_split(HlStr bytes, HlStr *message, HlStr *arguments);
 HlPos wire_pos(const HlSource *source, const char *at);
 
 #endif

@@ -33,6 +33,39 @@ static double draw_float(HlRng *rng, Range r, Need n) {
   return (n.flags & NEED_NONZERO) && fabs(x) < away ? x + (x < 0 ? -away : away) : x;
 }
 
+// A number of any size, the named ones once in a million each.
+static double draw_large(HlRng *rng, HlDtype dtype) {
+  static const double named[] = {0, -0.0, 1, -1, INFINITY, -INFINITY};
+  int64_t chance = hl_rng_below(rng, 1000000);
+  if (chance < HL_COUNT_OF(named))
+    return named[chance];
+  const HlFloatFormat *format = &hl_dtype_info[dtype].format;
+  double least = dtype == HL_F64 ? -1022 : dtype == HL_F32 ? -126 : 1 - format->bias;
+  double most = dtype == HL_F64   ? 1024
+                : dtype == HL_F32 ? 128
+                                  : (1 << format->exponent_bits) - 1 - format->bias;
+  double x = exp2(least + hl_rng_unit(rng) * (most - least));
+  return hl_rng_u64(rng) >> 63 ? -x : x;
+}
+
+// Where a wish stands in the way the usual numbers are drawn.
+static bool is_free(Need n) {
+  return !(n.flags & ~NEED_NONZERO) && n.lo == -INFINITY && n.hi == INFINITY;
+}
+
+static void fill_large(HlLiteral *out, HlRng *rng) {
+  HlDtype part = hl_is_complex(out->shape->dtype)
+                     ? (out->shape->dtype == HL_C128 ? HL_F64 : HL_F32)
+                     : out->shape->dtype;
+  for (int64_t k = 0; k < out->n; k++) {
+    double x = draw_large(rng, part);
+    if (hl_is_complex(out->shape->dtype))
+      hl_literal_set_complex(out, k, x, draw_large(rng, part));
+    else
+      hl_literal_set_f64(out, k, x);
+  }
+}
+
 static void fill_floats(HlLiteral *out, Need n, HlRng *rng) {
   Range r = float_interval(n);
   if (out->shape->dtype == HL_F32) {
@@ -201,10 +234,13 @@ static void fill_all(HlLiteral *out, double value) {
       hl_literal_set_f64(out, k, value);
 }
 
-static void fill_array(HlLiteral *out, Need n, HlRng *rng) {
+static void fill_array(HlLiteral *out, Need n, bool large, HlRng *rng) {
   HlDtype dtype = out->shape->dtype;
   if (n.flags & NEED_FIXED)
     fill_all(out, n.fixed);
+  else if (large && is_free(n) && dtype != HL_F8E8M0FNU &&
+           (hl_is_complex(dtype) || hl_is_float(dtype)))
+    fill_large(out, rng);
   else if ((n.flags & NEED_DISTINCT) && fill_distinct(out, n, rng))
     ;
   else if (hl_is_complex(dtype))
@@ -219,16 +255,16 @@ static void fill_array(HlLiteral *out, Need n, HlRng *rng) {
     raise_diagonals(out);
 }
 
-static void fill(HlLiteral *out, const Need *need, int *leaf, HlRng *rng) {
+static void fill(HlLiteral *out, const Need *need, bool large, int *leaf, HlRng *rng) {
   if (out->shape->dtype == HL_TUPLE) {
     for (int k = 0; k < out->shape->rank; k++)
-      fill(out->element[k], need, leaf, rng);
+      fill(out->element[k], need, large, leaf, rng);
     return;
   }
   Need n = need ? fake_settled(need[*leaf]) : fake_free();
   ++*leaf;
   if (out->data && out->n > 0)
-    fill_array(out, n, rng);
+    fill_array(out, n, large, rng);
 }
 
 static bool check_size(HlCx *cx, const HlModule *m) {
@@ -244,7 +280,7 @@ static bool check_size(HlCx *cx, const HlModule *m) {
   return true;
 }
 
-bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out) {
+static bool make_args(HlCx *cx, const HlModule *m, uint64_t seed, bool large, HlLiteral **out) {
   if (!m->entry)
     return hl_error(cx, hl_module_pos(m), "the module has no entry computation");
   int n = m->entry->n_params, done = 0;
@@ -261,7 +297,7 @@ bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out) {
     int leaf = 0;
     if (!(out[done] = hl_literal_new(cx, p->shape)))
       break;
-    fill(out[done], known ? fake_need(&f, p, 0) : NULL, &leaf, &rng);
+    fill(out[done], known ? fake_need(&f, p, 0) : NULL, large, &leaf, &rng);
   }
   hl_arena_free(arena);
   for (int k = 0; done < n && k < done; k++) {
@@ -269,4 +305,12 @@ bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out) {
     out[k] = NULL;
   }
   return done == n;
+}
+
+bool hl_fake_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out) {
+  return make_args(cx, m, seed, false, out);
+}
+
+bool hl_fake_large_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **out) {
+  return make_args(cx, m, seed, true, out);
 }

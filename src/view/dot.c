@@ -5,18 +5,15 @@
 #include "view/graph.h"
 
 static void html_text(HlBuf *out, const char *text) {
-  for (; *text; text++) {
-    const char *name = *text == '&'    ? "&amp;"
-                       : *text == '<'  ? "&lt;"
-                       : *text == '>'  ? "&gt;"
-                       : *text == '"'  ? "&quot;"
-                       : *text == '\n' ? "<br/>"
-                                       : NULL;
-    if (name)
-      hl_buf_puts(out, name);
-    else
-      hl_buf_putc(out, *text);
+  HlArena *arena = hl_arena_new();
+  for (size_t n; *text; text += n) {
+    n = strcspn(text, "\n");
+    hl_buf_xml(out, hl_arena_strndup(arena, text, n));
+    n += text[n] == '\n';
+    if (n > 0 && text[n - 1] == '\n')
+      hl_buf_puts(out, "<br/>");
   }
+  hl_arena_free(arena);
 }
 
 static void put_id(HlBuf *out, const HlInst *inst) {

@@ -4,20 +4,6 @@
 
 #include "view/graph.h"
 
-static void xml_text(HlBuf *out, const char *text) {
-  for (; *text; text++) {
-    const char *name = *text == '&'    ? "&amp;"
-                       : *text == '<'  ? "&lt;"
-                       : *text == '>'  ? "&gt;"
-                       : *text == '"'  ? "&quot;"
-                                       : NULL;
-    if (name)
-      hl_buf_puts(out, name);
-    else
-      hl_buf_putc(out, *text);
-  }
-}
-
 // --- Pieces -------------------------------------------------------------------------------------
 
 static void put_graph(HlBuf *out, const ViewGraph *g, double left, double top);
@@ -38,7 +24,7 @@ static void put_lines(HlBuf *out, const ViewNode *node, double x, double top) {
   for (int k = 0; k < node->n_lines; k++) {
     hl_buf_printf(out, "<text x=\"%.0f\" y=\"%.0f\" fill=\"%s\"%s>", x, top + 14.0 * (k + 1),
                   node->inside ? "black" : node->colours->text, k == 0 ? " class=\"b\"" : "");
-    xml_text(out, node->line[k]);
+    hl_buf_xml(out, node->line[k]);
     hl_buf_puts(out, "</text>");
   }
 }
@@ -46,12 +32,12 @@ static void put_lines(HlBuf *out, const ViewNode *node, double x, double top) {
 static void put_node(HlBuf *out, const ViewNode *node, double left, double top) {
   double x = left + node->x, y = top + node->y;
   hl_buf_puts(out, "<g class=\"n\" id=\"");
-  xml_text(out, node->inst->name->text);
+  hl_buf_xml(out, node->inst->name->text);
   hl_buf_puts(out, "\"><title>");
-  xml_text(out, node->inst->name->text);
+  hl_buf_xml(out, node->inst->name->text);
   if (*node->hint) {
     hl_buf_putc(out, '\n');
-    xml_text(out, node->hint);
+    hl_buf_xml(out, node->hint);
   }
   hl_buf_puts(out, "</title>");
   put_box(out, node, x, y);
@@ -70,9 +56,9 @@ static void put_edge(HlBuf *out, const ViewGraph *g, const ViewEdge *edge, doubl
     x1 += (to->w - 20) * ((edge->operand + 0.5) / to->inst->n_operands - 0.5);
   double bend = (y1 - y0) / 2;
   hl_buf_printf(out, "<path class=\"e%s\" data-f=\"", edge->operand < 0 ? " c" : "");
-  xml_text(out, from->inst->name->text);
+  hl_buf_xml(out, from->inst->name->text);
   hl_buf_puts(out, "\" data-t=\"");
-  xml_text(out, to->inst->name->text);
+  hl_buf_xml(out, to->inst->name->text);
   hl_buf_printf(out, "\" marker-end=\"url(#%s)\" d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f\"/>\n",
                 edge->small ? "h" : "a", x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1);
 }
@@ -164,14 +150,14 @@ void hl_view_page(HlCx *cx, const HlModule *m, const HlViewOptions *options, HlB
   ViewGraph **graphs = HL_ARRAY(arena, ViewGraph *, m->n_comps + 1);
   int n = m->entry ? list_graphs(cx, arena, m, options, graphs) : 0;
   hl_buf_puts(out, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
-  xml_text(out, m->name->text);
+  hl_buf_xml(out, m->name->text);
   hl_buf_printf(out, "</title><style>%s%s</style></head><body>\n<div id=\"list\"><b>", style,
                 page_style);
-  xml_text(out, m->name->text);
+  hl_buf_xml(out, m->name->text);
   hl_buf_puts(out, "</b><p><input id=\"find\" placeholder=\"find\"></p>\n");
   for (int k = 0; k < n; k++) {
     hl_buf_printf(out, "<a href=\"#frame%d\">", k);
-    xml_text(out, first_line(arena, graphs[k]->title));
+    hl_buf_xml(out, first_line(arena, graphs[k]->title));
     hl_buf_printf(out, " (%d)</a>\n", graphs[k]->n_nodes);
   }
   hl_buf_puts(out, "<p>wheel: zoom, drag: move,<br>j, k: next, previous</p></div><div id=\"view\">\n");

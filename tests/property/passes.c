@@ -113,10 +113,15 @@ static bool has_op(const HlModule *m, HlOp op) {
   return false;
 }
 
-// Other results are right, too: other random numbers were drawn, or a type of less precision was asked for.
+// Passes whose purpose is another precision.
+static bool changes_precision(const char *pass) {
+  return strcmp(pass, "element_type_converter") == 0 ||
+         strcmp(pass, "simplify-fp-conversions") == 0;
+}
+
+// Other results are right, too: other random numbers were drawn, or other precision was asked for.
 static bool may_differ(const Program *p, const HlModule *copy, const char *passes) {
-  return (has_op(p->m, HL_OP_RNG) && !has_op(copy, HL_OP_RNG)) ||
-         strcmp(passes, "element_type_converter") == 0;
+  return (has_op(p->m, HL_OP_RNG) && !has_op(copy, HL_OP_RNG)) || changes_precision(passes);
 }
 
 // Runs passes over a copy and compares; `site` NULL: without decisions. False after saying what is wrong.
@@ -130,6 +135,7 @@ static bool run(Program *p, const char *passes, const char *target, const HlRewr
                              .fuel = -1,
                              .explain = -1,
                              .verify_each = true,
+                             .disable = changes_precision(passes) ? NULL : "simplify-fp-conversions",
                              .decisions = site ? &decision : NULL,
                              .n_decisions = site ? 1 : 0};
   HlModule *copy = hl_clone(p->cx, p->m);

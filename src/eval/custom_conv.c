@@ -1,0 +1,198 @@
+// eval/custom_conv.c: __cudnn$conv..., the convolutions in programs compiled for GPUs, and their
+// gradients. Each is computed as the convolution that HLO writes for it.
+//
+// Window and dim_labels of a call describe the forward convolution: of the gradient of the input, the
+// "input" is the result and the "output" the first operand; of the gradient of the filter, the "kernel" is
+// the result and the "output" the second operand. Numbers stand as JSON in backend_config.
+
+#include <string.h>
+
+#include "eval/custom.h"
+
+// A convolution is a kernel's: everything it reads stands here.
+typedef struct Form {
+  HlDimLabels labels;
+  HlWindowDim *at;
+  int n;
+  int64_t feature_groups, batch_groups;
+} Form;
+
+static bool read_form(Interp *in, const HlInst *inst, Form *form) {
+  const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
+  const HlWindow window = hl_window(inst);
+  if (!labels || labels->input_spatial.n != window.n || labels->kernel_spatial.n != window.n ||
+      labels->output_spatial.n != window.n)
+    return hl_inst_error(in->ev.cx, inst, "dim_labels do not fit the window");
+  *form = (Form){.labels = *labels,
+                 .at = HL_ARRAY(in->frames, HlWindowDim, window.n + 1),
+                 .n = window.n,
+                 .feature_groups = hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT),
+                 .batch_groups = 1};
+  for (int k = 0; k < window.n; k++)
+    form->at[k] = window.at[k];
+  return true;
+}
+
+// Labels that name a dimension of an array once each.
+static bool names_all(HlI64s spatial, int64_t a, int64_t b, int rank) {
+  if (rank != spatial.n + 2 || rank > 64)
+    return false;
+  uint64_t seen = 0;
+  for (int k = -2; k < spatial.n; k++) {
+    const int64_t dim = k == -2 ? a : k == -1 ? b : spatial.at[k];
+    if (dim < 0 || dim >= rank || (seen >> dim & 1))
+      return false;
+    seen |= (uint64_t)1 << dim;
+  }
+  return true;
+}
+
+static bool fits(const HlDimLabels *l, const HlShape *x, const HlShape *k, const HlShape *y) {
+  return names_all(l->input_spatial, l->input_batch, l->input_feature, x->rank) &&
+         names_all(l->kernel_spatial, l->kernel_input, l->kernel_output, k->rank) &&
+         names_all(l->output_spatial, l->output_batch, l->output_feature, y->rank);
+}
+
+// The gradient of the input slides the reversed window over the dilated gradient of the result.
+static void turn_to_input(Form *form) {
+  const HlDimLabels l = form->labels;
+  form->labels = (HlDimLabels){.input_batch = l.output_batch,
+                               .input_feature = l.output_feature,
+                               .input_spatial = l.output_spatial,
+                               .kernel_input = l.kernel_output,
+                               .kernel_output = l.kernel_input,
+                               .kernel_spatial = l.kernel_spatial,
+                               .output_batch = l.input_batch,
+                               .output_feature = l.input_feature,
+                               .output_spatial = l.input_spatial};
+  for (int k = 0; k < form->n; k++) {
+    HlWindowDim *w = &form->at[k];
+    w->pad_low = (w->size - 1) * w->rhs_dilate - w->pad_low;
+    w->lhs_dilate = w->stride;
+    w->stride = 1;
+    w->reversal = true;
+  }
+}
+
+// The gradient of the filter slides the dilated gradient of the result over the input, and sums over
+// images.
+static void turn_to_filter(Form *form, const HlShape *gradient) {
+  const HlDimLabels l = form->labels;
+  form->labels = (HlDimLabels){.input_batch = l.input_feature,
+                               .input_feature = l.input_batch,
+                               .input_spatial = l.input_spatial,
+                               .kernel_input = l.output_batch,
+                               .kernel_output = l.output_feature,
+                               .kernel_spatial = l.output_spatial,
+                               .output_batch = l.kernel_input,
+                               .output_feature = l.kernel_output,
+                               .output_spatial = l.kernel_spatial};
+  for (int k = 0; k < form->n; k++) {
+    HlWindowDim *w = &form->at[k];
+    const int64_t stride = w->rhs_dilate;
+    w->rhs_dilate = w->stride;
+    w->stride = stride;
+    w->size = gradient->dim[l.output_spatial.at[k]];
+  }
+  form->batch_groups = form->feature_groups;
+  form->feature_groups = 1;
+}
+
+static bool convolve(Interp *in, const HlInst *inst, const Form *form,
+                     const HlLiteral *const *operand, HlLiteral *result) {
+  const HlAttr attrs[] = {
+      {.key = HL_A_WINDOW, .window = {form->at, form->n}},
+      {.key = HL_A_DIM_LABELS, .ptr = &form->labels},
+      {.key = HL_A_FEATURE_GROUP_COUNT, .i = form->feature_groups},
+      {.key = HL_A_BATCH_GROUP_COUNT, .i = form->batch_groups},
+  };
+  HlInst conv = *inst;
+  conv.op = HL_OP_CONVOLUTION;
+  conv.attrs = attrs;
+  conv.n_attrs = HL_COUNT_OF(attrs);
+  conv.n_operands = 2;
+  return hl_kernel(HL_OP_CONVOLUTION)(&in->ev, &conv, operand, result);
+}
+
+static HlLiteral *array_result(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                               HlLiteral *out) {
+  HlLiteral *result = custom_result(out, 0);  // a work space may come behind it
+  bool good = result && hl_shape_is_array(result->shape) && inst->n_operands >= 2;
+  for (uint32_t k = 0; good && k < inst->n_operands; k++)
+    good = hl_shape_is_array(operand[k]->shape);
+  if (!good)
+    hl_inst_error(in->ev.cx, inst, "expected arrays");
+  return good ? result : NULL;
+}
+
+static bool run(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *result) {
+  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
+  const bool is_input = strcmp(target, "__cudnn$convBackwardInput") == 0;
+  const bool is_filter = strcmp(target, "__cudnn$convBackwardFilter") == 0;
+  const HlShape *x = operand[0]->shape, *y = operand[1]->shape, *to = result->shape;
+  Form form;
+  if (!read_form(in, inst, &form))
+    return false;
+  if (!(is_input    ? fits(&form.labels, to, y, x)
+        : is_filter ? fits(&form.labels, x, to, y)
+                    : fits(&form.labels, x, y, to)))
+    return hl_inst_error(in->ev.cx, inst, "dim_labels do not fit the arrays");
+  if (is_input)
+    turn_to_input(&form);
+  if (is_filter)
+    turn_to_filter(&form, y);
+  return convolve(in, inst, &form, operand, result);
+}
+
+bool custom_conv(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
+  HlLiteral *result = array_result(in, inst, operand, out);
+  const HlMark mark = hl_arena_mark(in->frames);
+  const bool good = result && run(in, inst, operand, result);
+  hl_arena_release(in->frames, mark);
+  return good;
+}
+
+// --- With bias, side input and activation --------------------------------------------------------
+
+// 1: relu; 0: none; -1 after reporting.
+static int read_activation(Interp *in, const HlInst *inst) {
+  const char *at = strstr(hl_attr_text(inst, HL_A_BACKEND_CONFIG), "\"activation_mode\"");
+  at = at ? at + 17 + strspn(at + 17, " :\"") : "kNone";
+  if (strncmp(at, "kNone", 5) == 0 || strncmp(at, "0", 1) == 0)
+    return 0;
+  if (strncmp(at, "kRelu\"", 6) == 0 || strncmp(at, "2\"", 2) == 0)
+    return 1;
+  hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: no kernel for the activation %.12s",
+                inst->name->text, at);
+  return -1;
+}
+
+bool custom_conv_fused(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                       HlLiteral *out) {
+  HlLiteral *result = array_result(in, inst, operand, out);
+  if (!result)
+    return false;
+  if (inst->n_operands < 3 || inst->n_operands > 4)
+    return hl_inst_error(in->ev.cx, inst, "%u operands instead of 3 or 4", inst->n_operands);
+  const HlLiteral *bias = operand[2], *side = inst->n_operands > 3 ? operand[3] : NULL;
+  const int relu = read_activation(in, inst);
+  if (relu < 0 || !custom_conv(in, inst, operand, out))
+    return false;
+  const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
+  const HlShape *shape = result->shape;
+  const int64_t features = shape->dim[labels->output_feature];
+  if (bias->n != features || (side && !hl_shape_same_dims(side->shape, shape)))
+    return hl_inst_error(in->ev.cx, inst, "the bias or side input does not fit the result");
+  int64_t inner = 1;
+  for (int k = (int)labels->output_feature + 1; k < shape->rank; k++)
+    inner *= shape->dim[k];
+  const double scale = custom_float(inst, "conv_result_scale", 1);
+  const double side_scale = custom_float(inst, "side_input_scale", 0);
+  for (int64_t k = 0; k < result->n; k++) {
+    double value = scale * hl_literal_f64(result, k) + hl_literal_f64(bias, k / inner % features);
+    if (side)
+      value += side_scale * hl_literal_f64(side, k);
+    hl_literal_set_complex(result, k, relu && value < 0 ? 0 : value, 0);
+  }
+  return true;
+}
