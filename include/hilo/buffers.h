@@ -152,6 +152,10 @@ void hl_buffers_print_values(HlCx *cx, HlBuf *out, const HlBuffers *buffers); //
 void hl_buffers_print_usage(HlBuf *out, const HlBuffers *buffers);            // -memory-usage-report.txt
 void hl_buffers_print_live(HlBuf *out, const HlBuffers *buffers);             // -live-range.txt
 
+// The allocations by falling size, in the arena, and the table of one of them, as the usage report has it.
+int *hl_buffers_by_size(HlArena *arena, const HlBuffers *buffers);
+void hl_buffers_print_table(HlBuf *out, const HlBuffers *buffers, int allocation);
+
 // Bytes of temporaries if memory never fragmented: the most that values of the flow need at one time.
 int64_t hl_minimum_memory(HlArena *arena, const HlLive *live);
 

@@ -30,9 +30,22 @@ bool hl_dumper_module(HlDumper *dumper, const HlModule *m, const char *suffix);
 bool hl_dumper_buffers(HlDumper *dumper, const HlModule *m, const char *suffix);
 // Any other file about the module: "cpu_after_optimizations-buffer-assignment.txt".
 bool hl_dumper_text(HlDumper *dumper, const char *suffix, const char *bytes, size_t n);
-// For HlEngineOptions.after and .stage, with the dumper as user.
+// For HlEngineOptions.after, .stage and .rewrite, with the dumper as user.
 bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step);
 bool hl_dumper_stage(void *dumper, const HlModule *m, const char *pass, const char *stage);
+void hl_dumper_rewrite(void *dumper, const char *pass, const char *rule, const HlInst *inst, const HlInst *with);
+
+// One execution of the module that was begun.
+typedef struct HlExecution {
+  const HlModule *came, *ran;            // as it came, and as it was executed
+  int devices, n_arguments;
+  HlLiteral *const *const *arguments;    // [devices][n_arguments]
+  HlLiteral *const *results;             // [devices]; NULL: the execution failed
+  const char *platform;
+} HlExecution;
+// Its snapshots, where they are asked for: the module as it ran with arguments and result, a file for each device; the
+// module as it came with the arguments of all devices.
+bool hl_dumper_execution(HlDumper *dumper, const HlExecution *execution);
 // The module is done: its line of the index (hilo-index.jsonl) and, if asked for, its metadata file. The engine is the one
 // that ran over it, or NULL.
 bool hl_dumper_end(HlDumper *dumper, const HlModule *m, const HlEngine *engine);
@@ -43,6 +56,7 @@ bool hl_dumper_end(HlDumper *dumper, const HlModule *m, const HlEngine *engine);
 // state is had again.
 typedef struct HlHistory HlHistory;
 HlHistory *hl_history_read(HlCx *cx, const char *path);  // NULL after reporting
+HlHistory *hl_history_read_source(HlCx *cx, HlSource *source);
 void hl_history_free(HlHistory *history);
 int hl_history_steps(const HlHistory *history);
 // "0003 simplification algsimp", and how many lines went and came.

@@ -70,6 +70,8 @@ void hl_set_loc(HlInst *inst, HlLoc loc);
 void hl_set_schedule(HlComp *comp, HlInst *const *order);  // n_insts of them; NULL drops it
 // Removes an instruction that has no uses (control edges are joined across it).
 void hl_erase(HlInst *inst);
+// Forgets ops that no longer stand in the computation: worth a walk for those who did not find one.
+void hl_comp_count_ops(HlComp *comp);
 void hl_comp_erase(HlComp *comp);                    // and its instructions; nobody may call it
 
 // Makes instruction names and computation names unique module-wide by XLA's rules (hlo.md 1.8), in

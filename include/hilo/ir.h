@@ -415,6 +415,7 @@ typedef enum HlOp {
 #include "hilo/ops.def"
   HL_OP_COUNT
 } HlOp;
+enum { HL_OP_WORDS = (HL_OP_COUNT + 63) / 64 };  // of a set of ops
 
 enum {
   HL_T_ELEMENTWISE = 1,        // result element i depends on operand elements i alone
@@ -504,6 +505,7 @@ struct HlComp {
   HlInst **schedule;           // n_insts in order of execution, or NULL
   HlLoc loc;
   HlInst **by_id;              // next_id entries; NULL where erased
+  uint64_t ops[HL_OP_WORDS];   // ops that stand in it and, until hl_comp_count_ops, those that did
 };
 
 typedef struct HlFileLocation {
@@ -577,6 +579,11 @@ HlWindow hl_window(const HlInst *inst);
 static inline HlI64s hl_dims(const HlInst *inst) { return hl_attr_ints(inst, HL_A_DIMENSIONS); }
 static inline int64_t hl_dim(const HlInst *inst) { return hl_attr_int(inst, HL_A_DIMENSION); }
 static inline bool hl_has_attr(const HlInst *inst, HlAttrKey key) { return hl_attr(inst, key) != NULL; }
+
+// False: no instruction of the computation is of this op.
+static inline bool hl_comp_may_have(const HlComp *comp, HlOp op) {
+  return comp->ops[op / 64] >> (op % 64) & 1;
+}
 
 static inline HlInst *hl_operand(const HlInst *inst, int k) { return inst->operands[k]; }
 static inline HlComp *hl_called(const HlInst *inst, int k) { return inst->calls[k].comp; }

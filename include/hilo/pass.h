@@ -90,7 +90,7 @@ void hl_also(HlPass *p, HlInst *old, HlInst *by);
 // new inherits metadata, sharding and frontend attributes, and takes over the old layout where both have the same
 // dimensions. False, and all that was built is erased again, when the engine says no, when the old
 // instruction has control edges (see relay_control) or a sharding that would be lost, or when it is what
-// an async-start runs.
+// an async-start runs or a link of its chain on which another follows.
 bool hl_commit(HlPass *p, HlInst *by);
 void hl_drop(HlPass *p);
 // One rewrite whole: begin, commit.
@@ -229,6 +229,8 @@ typedef struct HlEngineOptions {
   bool (*after)(void *user, const HlModule *m, const HlStep *step);
   // Stages inside a pass that dumps show as steps of a pipeline of the pass's name (copy-insertion). May be NULL.
   bool (*stage)(void *user, const HlModule *m, const char *pass, const char *stage);
+  // Called before each rewrite that happens, with its parties as they still are; `with` may be NULL. May be NULL.
+  void (*rewrite)(void *user, const char *pass, const char *rule, const HlInst *inst, const HlInst *with);
   void *user;
 } HlEngineOptions;
 

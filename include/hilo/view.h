@@ -11,6 +11,10 @@ extern "C" {
 typedef struct HlViewOptions {
   bool closed_fusions;         // a fusion is one node; else its body is drawn in a box
   bool names_only;             // no shapes and attributes in the nodes
+  const HlInst *centre;        // only what is near this instruction; NULL: all
+  int radius;                  // how near: steps over operands and users
+  int max_nodes;               // fewer steps where there would be more; 0: any number
+  const HlInst *marked;        // painted red; NULL: none
 } HlViewOptions;
 
 // All append to `out`. Node ids are the instructions' names, so that two pictures of one module agree.
@@ -21,6 +25,15 @@ void hl_view_svg(HlCx *cx, const HlComp *comp, const HlViewOptions *options, HlB
 // A page with a picture of every computation that is no fusion body: pan, zoom, search, j and k to go from one to
 // the next. It loads nothing from the network.
 void hl_view_page(HlCx *cx, const HlModule *m, const HlViewOptions *options, HlBuf *out);
+// The same with a frame for each instruction of the entry and what is two steps around it.
+void hl_view_page_by_inst(HlCx *cx, const HlModule *m, HlBuf *out);
+
+// A page made frame by frame, each drawn as the module is then.
+typedef struct HlPage HlPage;
+HlPage *hl_page_new(const char *title);
+void hl_page_free(HlPage *page);  // NULL is fine
+void hl_page_add(HlCx *cx, HlPage *page, const HlComp *comp, const HlViewOptions *options, const char *title);
+void hl_page_page(const HlPage *page, HlBuf *out);
 
 #ifdef __cplusplus
 }

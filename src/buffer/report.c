@@ -289,20 +289,32 @@ static int by_allocation(const void *a, const void *b) {
   return x->number < y->number ? -1 : x->number > y->number;
 }
 
+int *hl_buffers_by_size(HlArena *arena, const HlBuffers *buffers) {
+  Sized *list = HL_ARRAY(arena, Sized, buffers->n + 1);
+  int *numbers = HL_ARRAY(arena, int, buffers->n + 1);
+  for (int k = 0; k < buffers->n; k++)
+    list[k] = (Sized){buffers->allocation[k].size, k};
+  qsort(list, (size_t)buffers->n, sizeof *list, by_allocation);
+  for (int k = 0; k < buffers->n; k++)
+    numbers[k] = list[k].number;
+  return numbers;
+}
+
+void hl_buffers_print_table(HlBuf *out, const HlBuffers *buffers, int allocation) {
+  print_table(out, buffers->flow, &buffers->allocation[allocation]);
+}
+
 void hl_buffers_print_usage(HlBuf *out, const HlBuffers *buffers) {
   hl_buf_printf(out, "Memory Space: default (color=0)\nTotal bytes: %lld (",
                 (long long)buffers->total);
   print_bytes(out, buffers->total);
   hl_buf_puts(out, ")\n");
   HlArena *arena = hl_arena_new();
-  Sized *list = HL_ARRAY(arena, Sized, buffers->n + 1);
-  for (int k = 0; k < buffers->n; k++)
-    list[k] = (Sized){buffers->allocation[k].size, k};
-  qsort(list, (size_t)buffers->n, sizeof *list, by_allocation);
+  const int *list = hl_buffers_by_size(arena, buffers);
   int64_t sum = 0;
   for (int k = 0; k < buffers->n; k++) {
-    print_table(out, buffers->flow, &buffers->allocation[list[k].number]);
-    sum += list[k].size;
+    print_table(out, buffers->flow, &buffers->allocation[list[k]]);
+    sum += buffers->allocation[list[k]].size;
     if (k >= SHOWN && is_small(buffers->total - sum, buffers->total))
       break;
   }

@@ -60,6 +60,19 @@ static bool read_dump_form(Cli *cli, HlDumpAs *out) {
   return false;
 }
 
+static bool check_choices(Cli *cli) {
+  const char *target = cli_value(cli, "--target");
+  if (target && strcmp(target, "cpu") != 0 && strcmp(target, "gpu") != 0) {
+    cli_usage(cli, "unknown --target '%s': cpu or gpu", target);
+    return false;
+  }
+  if (cli_value(cli, "--passes") && cli_value(cli, "--pipeline")) {
+    cli_usage(cli, "--passes and --pipeline exclude each other");
+    return false;
+  }
+  return true;
+}
+
 static void fill_engine(Cli *cli, Plan *plan) {
   const char *pipeline = cli_value(cli, "--pipeline"), *target = cli_value(cli, "--target");
   const HlFlags *flags = &plan->flags;
@@ -93,7 +106,7 @@ static int read_plan(Cli *cli, Plan *plan) {
   HlDumpAs as;
   *plan = (Plan){0};
   hl_flags_init(&plan->flags);
-  if (!read_text_options(cli, &plan->text) || !read_dump_form(cli, &as))
+  if (!read_text_options(cli, &plan->text) || !read_dump_form(cli, &as) || !check_choices(cli))
     return CLI_USAGE;
   hl_flags_free(&plan->flags);
   if (!read_flags(cli, &plan->flags))
@@ -136,6 +149,12 @@ static bool at_stage(void *user, const HlModule *m, const char *pass, const char
   return hl_dumper_stage(listener->dumper, m, pass, stage);
 }
 
+static void at_rewrite(void *user, const char *pass, const char *rule, const HlInst *inst,
+                       const HlInst *with) {
+  Listener *listener = user;
+  hl_dumper_rewrite(listener->dumper, pass, rule, inst, with);
+}
+
 static const char *after_suffix(const char *target) {
   if (strcmp(target, "cpu") == 0)
     return "cpu_after_optimizations";
@@ -147,6 +166,7 @@ static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
   HlEngineOptions options = plan->engine;
   options.after = after_step;
   options.stage = at_stage;
+  options.rewrite = at_rewrite;
   options.user = &listener;
   HlEngine *engine = hl_engine_new(cli->cx, &options);
   bool ok = engine && hl_dumper_begin(plan->dumper, m) &&
@@ -215,6 +235,8 @@ static int run_file(Cli *cli, const Plan *plan) {
     ok = checks ? check_each(cli, plan, file.modules[k], &file.recorded, &out)
                 : run_passes(cli, plan, file.modules[k], &out);
   }
+  if (plan->engine.dry && !checks)
+    cli_end_rewrites(cli, &out);
   const char *path = cli_value(cli, "-o");
   if (ok && !status)
     hl_write_file(cli->cx, path ? path : "-", out.at ? out.at : "", out.n);

@@ -55,6 +55,7 @@ static const Target targets[] = {
     {"dynamic_ducc_fft", custom_fft},
     {"__cublas$gemm", custom_gemm},
     {"__cublas$lt$matmul", custom_gemm},
+    {"__cublas$triangularSolve", custom_triangular_solve},
     {"__cudnn$convForward", custom_conv},
     {"__cudnn$convBackwardInput", custom_conv},
     {"__cudnn$convBackwardFilter", custom_conv},

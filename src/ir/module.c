@@ -81,6 +81,12 @@ static void comp_unlink(HlComp *comp) {
   comp->prev = comp->next = NULL;
 }
 
+void hl_comp_count_ops(HlComp *comp) {
+  memset(comp->ops, 0, sizeof comp->ops);
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    comp->ops[inst->op / 64] |= (uint64_t)1 << (inst->op % 64);
+}
+
 void hl_comp_erase(HlComp *comp) {
   assert(!comp->first_call);
   HlModule *m = comp->module;
@@ -177,6 +183,7 @@ HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands) {
                                                               (size_t)n_operands);
   HlInst *inst = (HlInst *)block;
   inst->op = (uint16_t)op;
+  comp->ops[op / 64] |= (uint64_t)1 << (op % 64);
   inst->comp = comp;
   inst->n_operands = (uint32_t)n_operands;
   if (n_operands > 0) {

@@ -68,8 +68,9 @@ static bool may_move(const Group *g, const HlInst *inst) {
       hl_has_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING) || inst->n_operands == 0 ||
       !passes_elements(inst, inst->op == HL_OP_SELECT))
     return false;
+  const HlShape *narrow = hl_shape_with_dtype(g->p->m->shapes, inst->shape, HL_BF16);
   for (const HlUse *use = inst->first_use; use; use = use->next)
-    if (!(is_rounding(use->user) && use->user->shape->layout == inst->shape->layout) &&
+    if (!(is_rounding(use->user) && use->user->shape == narrow) &&
         !(g->moves[use->user->id] && passes_elements(use->user, use->number)))
       return false;
   return true;

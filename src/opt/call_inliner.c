@@ -4,8 +4,10 @@
 //   ROOT c = f32[] call(x), to_apply=f              =>   ROOT n.1 = f32[] negate(x)
 //
 // Callees come before callers, so that what is copied into a caller has no more calls of its own to
-// be inlined. With single_call_site only computations that are called once are inlined: the program
-// does not grow.
+// be inlined. Where calls are nested so deeply that copies of copies would be most of the work,
+// callers come first, and calls that come in with a body are inlined in their turn; the program is
+// the same, but for numbers in names. With single_call_site only computations that are called once
+// are inlined: the program does not grow.
 
 #include <string.h>
 
@@ -16,8 +18,9 @@ bool pass_call_inliner(HlPass *p);
 
 typedef struct Inliner {
   HlPass *p;
-  bool single_call_site;
   const char *preserve;  // names of composites, with ':' between
+  bool *called_once;     // by id of computation, before anything is copied; NULL: it does not matter
+  bool callers_first;
 } Inliner;
 
 static const char *frontend(const HlInst *inst, const char *key) {
@@ -59,22 +62,42 @@ static bool is_candidate(const Inliner *in, const HlInst *call) {
   if ((wish && strcmp(wish, "true") != 0) ||
       callee->execution_thread != call->comp->execution_thread)
     return false;
-  return !in->single_call_site || callee->first_call == callee->last_call;
+  return !in->called_once || in->called_once[callee->id];
 }
 
-// Whether the module with calls inlined is small enough. Callees come before callers.
-static bool check_size(const Inliner *in) {
+static bool *find_called_once(HlPass *p) {
+  bool *once = HL_ARRAY(p->arena, bool, p->m->next_comp_id + 1);
+  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
+    once[comp->id] = comp->first_call == comp->last_call;
+  return once;
+}
+
+// Whether somebody still needs the computation when all calls that may be are inlined.
+static bool stays(const Inliner *in, const HlComp *comp) {
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    if (!is_candidate(in, call->caller))
+      return true;
+  return !comp->first_call;
+}
+
+// Whether the module with calls inlined is small enough. Callees come before callers: the size of a
+// computation is its own and that of all it calls. Decides the order, too: with callees first every
+// computation is built in its full size, with callers first only those that stay.
+static bool measure(Inliner *in) {
+  enum { SMALL = 1 << 20 };
   HlPass *p = in->p;
   const int64_t limit = hl_cx_limits(p->cx)->instructions;
-  int64_t *size = HL_ARRAY(p->arena, int64_t, p->m->next_comp_id + 1), total = 0;
-  for (const HlComp *comp = p->m->first; comp && total <= limit; comp = comp->next) {
+  int64_t *size = HL_ARRAY(p->arena, int64_t, p->m->next_comp_id + 1), all = 0, final = 0;
+  for (const HlComp *comp = p->m->first; comp && final <= limit; comp = comp->next) {
     int64_t *own = &size[comp->id];
     *own = comp->n_insts;
     for (const HlInst *inst = comp->first; inst && *own <= limit; inst = inst->next)
       *own += is_candidate(in, inst) ? size[hl_to_apply(inst)->id] : 0;
-    total += *own;
+    all = all <= limit ? all + *own : all;
+    final += stays(in, comp) ? *own : 0;
   }
-  return total <= limit ||
+  in->callers_first = all > SMALL && all / 4 > final;
+  return final <= limit ||
          hl_error_kind(p->cx, HL_LIMIT, hl_module_pos(p->m),
                        "the module with calls inlined has more than %lld instructions",
                        (long long)limit);
@@ -103,34 +126,59 @@ static void drop_composite_attributes(HlInst *inst) {
   hl_set_attr(inst, &attr);
 }
 
-static void inline_in(Inliner *in, HlComp *comp) {
+// The calls among the copies of a callee's instructions.
+static void note_calls(const Inliner *in, const HlComp *callee, HlInst *const *map, uint64_t first_serial,
+                       HlBuf *waiting) {
+  for (uint32_t id = 0; id < callee->next_id; id++)
+    if (map[id] && map[id]->serial >= first_serial && is_candidate(in, map[id]))
+      hl_buf_add(waiting, &map[id], sizeof map[id]);
+}
+
+static void inline_one(Inliner *in, HlInst *call, HlBuf *waiting) {
+  HlPass *p = in->p;
+  HlComp *callee = hl_to_apply(call);
+  const bool is_composite = hl_attr_int(call, HL_A_IS_COMPOSITE);
+  const uint64_t first_serial = p->m->next_serial;
+  HlMark mark = hl_arena_mark(p->arena);
+  HlInst **map;
+  HlInst *by = inline_call_mapped(p, "inline", call, callee, (int)call->n_operands,
+                                  call->operands, &map);
+  if (by && is_composite && by->serial >= first_serial)
+    drop_composite_attributes(by);
+  if (by && in->callers_first)
+    note_calls(in, callee, map, first_serial, waiting);
+  hl_arena_release(p->arena, mark);
+}
+
+static void inline_in(Inliner *in, const HlComp *comp) {
   if (is_async_body(comp))
     return;
-  HlMark mark = hl_arena_mark(in->p->arena);
-  int n;
-  HlInst **insts = hl_pass_insts(in->p, comp, &n);
-  for (int k = 0; k < n; k++) {
-    HlInst *call = insts[k];
-    if (!is_candidate(in, call))
-      continue;
-    HlComp *callee = hl_to_apply(call);
-    const bool is_composite = hl_attr_int(call, HL_A_IS_COMPOSITE);
-    const uint64_t first_serial = in->p->m->next_serial;
-    HlInst *by = inline_call(in->p, "inline", call, callee, (int)call->n_operands, call->operands);
-    if (by && is_composite && by->serial >= first_serial)
-      drop_composite_attributes(by);
+  HlBuf waiting = {0};
+  for (HlInst *inst = comp->last; inst; inst = inst->prev)  // the last waits longest
+    if (is_candidate(in, inst))
+      hl_buf_add(&waiting, &inst, sizeof inst);
+  while (waiting.n > 0) {
+    waiting.n -= sizeof(HlInst *);
+    HlInst *call = *(HlInst **)(void *)(waiting.at + waiting.n);
+    if (hl_alive(call))
+      inline_one(in, call, &waiting);
   }
-  hl_arena_release(in->p->arena, mark);
+  hl_buf_free(&waiting);
 }
 
 bool pass_call_inliner(HlPass *p) {
-  Inliner in = {p, hl_pass_flag(p, "single_call_site"), hl_pass_text(p, "composites_to_preserve")};
-  if (!check_size(&in))
+  Inliner in = {.p = p, .preserve = hl_pass_text(p, "composites_to_preserve")};
+  if (hl_pass_flag(p, "single_call_site"))
+    in.called_once = find_called_once(p);
+  if (!measure(&in))
     return false;
   p->relay_control = true;
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++)
-    inline_in(&in, comps[k]);
+  for (int k = 0; k < n; k++) {
+    const HlComp *comp = comps[in.callers_first ? n - 1 - k : k];
+    if (!in.callers_first || comp->first_call || comp == p->m->entry)
+      inline_in(&in, comp);
+  }
   return !p->changed || pass_dce(p);
 }

@@ -60,7 +60,7 @@ static HlInst **own_start(HlPass *p, HlBuild *b, const HlInst *inst, int rank, i
     return NULL;
   HlInst *place = coll_place_in_group(p, b, &groups);
   HlInst *at = place ? hl_b_binary(b, HL_OP_MULTIPLY, place, hl_b_scalar_int(b, HL_U32, size)) : NULL;
-  HlInst *zero = hl_b_scalar_int(b, HL_U32, 0);
+  HlInst *zero = rank > 1 ? hl_b_scalar_int(b, HL_U32, 0) : NULL;
   HlInst **start = HL_ARRAY(p->arena, HlInst *, rank + 1);
   for (int d = 0; d < rank; d++)
     start[d] = d == along ? at : zero;

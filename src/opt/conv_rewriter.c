@@ -150,6 +150,32 @@ static bool reverses_window(const HlInst *reverse, const HlDimLabels *labels) {
   return true;
 }
 
+static bool has_one_spatial(const HlShape *filter, const HlDimLabels *labels, int64_t dim) {
+  bool is_spatial = false;
+  for (int k = 0; k < labels->kernel_spatial.n; k++) {
+    int64_t at = labels->kernel_spatial.at[k];
+    is_spatial |= at == dim;
+    if (at != dim && filter->dim[at] != 1)
+      return false;
+  }
+  return is_spatial;
+}
+
+// Whether it reverses all of the window, to whose filter a dimension of size 1 was added since.
+static bool reverses_kept_dim(const HlInst *reverse, const HlShape *to, const HlDimLabels *labels) {
+  HlI64s dims = hl_dims(reverse);
+  const HlShape *from = reverse->shape;
+  if (dims.n != 1)
+    return false;
+  for (int at = 0, k = 0; k < to->rank; k++) {
+    bool is_kept = at < from->rank && to->dim[k] == from->dim[at];
+    if (is_kept && at == dims.at[0])
+      return has_one_spatial(to, labels, k);
+    at += is_kept;
+  }
+  return false;
+}
+
 // The filter before it was reversed; NULL: it was not.
 static HlInst *unreversed(HlPass *p, HlBuild *b, HlInst *conv, const HlDimLabels *labels) {
   HlInst *filter = conv->operands[1], *flat = one_dimensional(conv);
@@ -159,24 +185,8 @@ static HlInst *unreversed(HlPass *p, HlBuild *b, HlInst *conv, const HlDimLabels
     is_single &= window.at[k].size == 1;
   if (filter->op == HL_OP_REVERSE && reverses_window(filter, labels))
     return filter->operands[0];
-  // What reverses the filter before the new dimension came in leaves its other dimensions alone.
-  if (flat && flat->op == HL_OP_REVERSE) {
-    HlInst *whole = hl_b_reverse(b, filter, hl_i64s_copy(p->m->arena, labels->kernel_spatial));
-    HlInst *again = whole ? hl_b_reshape(b, flat->operands[0], filter->shape->rank,
-                                         filter->shape->dim)
-                          : NULL;
-    int64_t spatial = filter->shape->dim[labels->kernel_spatial.at[0]] == 1
-                          ? labels->kernel_spatial.at[1]
-                          : labels->kernel_spatial.at[0];
-    int64_t before = 0;
-    for (int k = 0, at = 0; k < filter->shape->rank; k++) {
-      if (k == spatial)
-        before = at;
-      at += filter->shape->dim[k] == flat->shape->dim[at < flat->shape->rank ? at : at - 1];
-    }
-    HlI64s dims = hl_dims(flat);
-    return dims.n == 1 && dims.at[0] == before ? again : NULL;
-  }
+  if (flat && flat->op == HL_OP_REVERSE && reverses_kept_dim(flat, filter->shape, labels))
+    return hl_b_reshape(b, flat->operands[0], filter->shape->rank, filter->shape->dim);
   if (!has_dilated_base(window))
     return NULL;
   if (is_single)
@@ -188,10 +198,11 @@ static HlInst *unreversed(HlPass *p, HlBuild *b, HlInst *conv, const HlDimLabels
 
 static HlInst *as_input_gradient(HlPass *p, HlBuild *b, HlInst *conv, ConvCall *call) {
   const HlDimLabels *l = call->labels;
-  if (call->groups > 1 || hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT) > 1)
+  if (call->groups > 1 || hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT) > 1 ||
+      !input_window(p, conv, l, &call->window))
     return NULL;
   HlInst *filter = unreversed(p, b, conv, l);
-  if (!filter || !input_window(p, conv, l, &call->window))
+  if (!filter)
     return NULL;
   HlDimLabels *labels = HL_NEW(p->m->arena, HlDimLabels);
   *labels = (HlDimLabels){.input_batch = l->output_batch,

@@ -17,6 +17,8 @@
 
 #include <string.h>
 
+#include "opt/passes.h"
+
 bool pass_copy_insertion(HlPass *p);
 
 typedef struct Job {
@@ -491,24 +493,25 @@ static bool add_special_copies(Job *job) {
 // --- The pass ------------------------------------------------------------------------------------
 
 // Loops and branches are told apart by what calls them: each must have one caller.
-static bool is_flat(HlPass *p) {
-  for (const HlComp *comp = p->m->first; comp; comp = comp->next) {
+static bool is_flat(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next) {
     int n = 0;
     for (const HlCall *call = comp->first_call; call; call = call->next)
       n += call->caller->op == HL_OP_WHILE || call->caller->op == HL_OP_CONDITIONAL ||
            call->caller->op == HL_OP_CALL;
     if (n > 1)
-      return hl_error(p->cx, hl_comp_pos(comp),
-                      "computation '%s' has several callers: run flatten-call-graph before "
-                      "copy-insertion",
-                      comp->name->text);
+      return false;
   }
   return true;
 }
 
 bool pass_copy_insertion(HlPass *p) {
   Job job = {.p = p};
-  return is_flat(p) && add_copies(&job) &&
+  if (!is_flat(p->m) && !pass_flatten_call_graph(p))
+    return false;
+  if (!is_flat(p->m))  // flattening was not allowed
+    return true;
+  return add_copies(&job) &&
          hl_pass_stage(p, "after adding copies to resolve interference") && copy_removal(p) &&
          hl_pass_stage(p, "after removing unnecessary copies") && add_special_copies(&job) &&
          hl_pass_stage(p, "after adding special-case copies");

@@ -23,6 +23,11 @@ HlInst *dot_products(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d, HlDtype
 // The dot as their sum, added up in f32 where the type is a smaller float.
 HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d);
 
+// x in another type, each block multiplied by its element of the scale (a scalar one means none),
+// and whether the scale divides x into blocks of equal size (src/opt/scaled_dot_rewriter.c).
+HlInst *dot_scaled(HlPass *p, HlBuild *b, HlInst *x, HlInst *scale, HlDtype dtype);
+bool dot_scale_fits(const HlInst *scale, const HlShape *x);
+
 // All sizes are known when compiling, of the operands and of the result.
 bool all_static(const HlInst *inst);
 

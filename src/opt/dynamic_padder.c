@@ -20,8 +20,7 @@
 #include "opt/dynamic_dims.h"
 #include "opt/inline.h"
 #include "opt/loops.h"
-
-bool pass_dynamic_padder(HlPass *p);
+#include "opt/passes.h"
 
 static bool has_dynamic(const HlShape *shape) {
   return hl_shape_is_dynamic(shape) && !hl_shape_is_unbounded(shape);

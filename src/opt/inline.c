@@ -104,19 +104,25 @@ void inline_finish(HlPass *p, const HlMetadata *of, const HlComp *callee, HlInst
   hl_buf_free(&waiting);
 }
 
-HlInst *inline_call(HlPass *p, const char *rule, HlInst *inst, HlComp *callee, int n,
-                    HlInst *const *operands) {
+HlInst *inline_call_mapped(HlPass *p, const char *rule, HlInst *inst, HlComp *callee, int n,
+                           HlInst *const *operands, HlInst ***map) {
   const HlMetadata *metadata = hl_metadata(inst);
-  HlMark mark = hl_arena_mark(p->arena);
   HlBuild b;
   hl_begin(p, rule, inst, &b);
   const uint64_t first_serial = p->m->next_serial;
-  HlInst **map, *root = inline_body(p, inst, callee, n, operands, &map);
+  HlInst *root = inline_body(p, inst, callee, n, operands, map);
   // Nothing new is there that what came after the call could be made to wait for.
   const bool is_lost = hl_has_control(inst) && !is_new(root, first_serial);
-  const bool done = hl_commit(p, is_lost ? NULL : root);
-  if (done)
-    inline_finish(p, metadata, callee, map);
+  if (!hl_commit(p, is_lost ? NULL : root))
+    return NULL;
+  inline_finish(p, metadata, callee, *map);
+  return root;
+}
+
+HlInst *inline_call(HlPass *p, const char *rule, HlInst *inst, HlComp *callee, int n,
+                    HlInst *const *operands) {
+  HlMark mark = hl_arena_mark(p->arena);
+  HlInst **map, *by = inline_call_mapped(p, rule, inst, callee, n, operands, &map);
   hl_arena_release(p->arena, mark);
-  return done ? root : NULL;
+  return by;
 }

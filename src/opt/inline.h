@@ -15,6 +15,9 @@ void inline_finish(HlPass *p, const HlMetadata *of, const HlComp *callee, HlInst
 // All of it: inst replaced by the body of the callee. What stands in its place, NULL if it stayed.
 HlInst *inline_call(HlPass *p, const char *rule, HlInst *inst, HlComp *callee, int n,
                     HlInst *const *operands);
+// The same; copies by the callee's ids as of inline_body.
+HlInst *inline_call_mapped(HlPass *p, const char *rule, HlInst *inst, HlComp *callee, int n,
+                           HlInst *const *operands, HlInst ***map);
 
 // Puts a prefix before the instruction's op_name, "PREFIX/NAME", unless it begins with it or gets
 // too long. True if it changed.

@@ -117,16 +117,20 @@ bool loop_calls_any(HlPass *p, const HlComp *comp, const HlOp *ops, int n) {
 }
 
 HlInst **loop_all(HlPass *p, int *n) {
-  int count = 0;
-  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      count += inst->op == HL_OP_WHILE;
-  HlInst **all = HL_ARRAY(p->arena, HlInst *, count + 1);
-  *n = 0;
-  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
+  HlBuf found = {0};
+  for (HlComp *comp = p->m->first; comp; comp = comp->next) {
+    if (!hl_comp_may_have(comp, HL_OP_WHILE))
+      continue;
+    const size_t before = found.n;
     for (HlInst *inst = comp->first; inst; inst = inst->next)
       if (inst->op == HL_OP_WHILE)
-        all[(*n)++] = inst;
+        hl_buf_add(&found, &inst, sizeof inst);
+    if (found.n == before)
+      hl_comp_count_ops(comp);
+  }
+  *n = (int)(found.n / sizeof(HlInst *));
+  HlInst **all = hl_arena_copy(p->arena, found.at, found.n);
+  hl_buf_free(&found);
   return all;
 }
 

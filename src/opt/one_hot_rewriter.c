@@ -8,8 +8,7 @@
 // What is not picked is no longer multiplied by zero, so infinities elsewhere in w no longer count.
 
 #include "opt/dots.h"
-
-extern const HlRule one_hot_rules[];
+#include "opt/passes.h"
 
 typedef struct OneHot {
   HlInst *index;  // its dimensions are the free ones of the operand, in order

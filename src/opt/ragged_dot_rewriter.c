@@ -12,8 +12,7 @@
 // repeated; where it is a batch dimension, groups change nothing.
 
 #include "opt/dots.h"
-
-extern const HlRule ragged_dot_rules[];
+#include "opt/passes.h"
 
 typedef struct Ragged {
   HlPass *p;

@@ -3,9 +3,7 @@
 //   r = f32[4] real(f32[4] x)   =>   x
 //   i = f32[4] imag(f32[4] x)   =>   broadcast(0)
 
-#include "hilo/pass.h"
-
-extern const HlRule real_imag_rules[];
+#include "opt/passes.h"
 
 static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;

@@ -9,8 +9,7 @@
 // The scale of an operand divides it into blocks; a scalar scale means none.
 
 #include "opt/dots.h"
-
-extern const HlRule scaled_dot_rules[];
+#include "opt/passes.h"
 
 // Each element of the scale for a whole block of x.
 static HlInst *stretched(HlPass *p, HlBuild *b, HlInst *scale, const HlShape *x) {
@@ -27,7 +26,7 @@ static HlInst *stretched(HlPass *p, HlBuild *b, HlInst *scale, const HlShape *x)
   return hl_b_reshape(b, hl_b_broadcast(b, scale, n, dim, (HlI64s){from, x->rank}), x->rank, x->dim);
 }
 
-static bool divides(const HlInst *scale, const HlShape *x) {
+bool dot_scale_fits(const HlInst *scale, const HlShape *x) {
   if (scale->shape->rank == 0)
     return true;
   bool fits = scale->shape->rank == x->rank;
@@ -36,7 +35,7 @@ static bool divides(const HlInst *scale, const HlShape *x) {
   return fits;
 }
 
-static HlInst *scaled(HlPass *p, HlBuild *b, HlInst *x, HlInst *scale, HlDtype dtype) {
+HlInst *dot_scaled(HlPass *p, HlBuild *b, HlInst *x, HlInst *scale, HlDtype dtype) {
   HlInst *value = hl_b_convert(b, x, dtype);
   if (scale->shape->rank == 0)
     return value;
@@ -47,11 +46,12 @@ static HlInst *scaled(HlPass *p, HlBuild *b, HlInst *x, HlInst *scale, HlDtype d
 static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
   HlInst *const *in = dot->operands;
   const HlDtype dtype = dot->shape->dtype;
-  if (!all_static(dot) || !hl_is_float(dtype) || !divides(in[2], in[0]->shape) ||
-      !divides(in[3], in[1]->shape))
+  if (!all_static(dot) || !hl_is_float(dtype) || !dot_scale_fits(in[2], in[0]->shape) ||
+      !dot_scale_fits(in[3], in[1]->shape))
     return NULL;
   DotDims dims = dot_dims(p->arena, dot);
-  return dot_of(b, dot, scaled(p, b, in[0], in[2], dtype), scaled(p, b, in[1], in[3], dtype), dims);
+  HlInst *x = dot_scaled(p, b, in[0], in[2], dtype), *y = dot_scaled(p, b, in[1], in[3], dtype);
+  return dot_of(b, dot, x, y, dims);
 }
 
 const HlRule scaled_dot_rules[] = {

@@ -12,8 +12,7 @@
 // update. Index vectors are taken as places in the array laid flat.
 
 #include "opt/gathers.h"
-
-extern const HlRule scatter_determinism_rules[];
+#include "opt/passes.h"
 
 typedef struct Scatter {
   HlPass *p;

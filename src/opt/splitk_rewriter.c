@@ -8,8 +8,7 @@
 //       r = f32[64,64] reduce(d), dimensions={0}, to_apply=add
 
 #include "opt/dots.h"
-
-extern const HlRule splitk_rules[];
+#include "opt/passes.h"
 
 typedef struct Product {
   int64_t b, m, n, k;

@@ -56,6 +56,7 @@ void hl_engine_free(HlEngine *e) {
   hl_buf_free(&e->steps);
   hl_buf_free(&e->rewrites);
   hl_buf_free(&e->dead);
+  hl_buf_free(&e->idle);
   hl_buf_free(&e->building.also);
   hl_arena_free(e->arena);
 }

@@ -22,6 +22,13 @@ typedef struct Building {
   HlBuf also;  // of Pair
 } Building;
 
+// A pass that found nothing to do in the module as it was at an epoch.
+typedef struct Idle {
+  const HlPassInfo *pass;
+  const char *args;
+  int64_t epoch;
+} Idle;
+
 struct HlEngine {
   HlCx *cx;
   HlEngineOptions options;
@@ -38,13 +45,19 @@ struct HlEngine {
   bool failed;           // a pass broke a rule of the engine
   bool broken;           // the result that `break_rule` asks for has been made wrong
   HlModule *m;
-  bool ops_known;              // has_op holds since nothing has changed
-  bool has_op[HL_OP_COUNT];    // which ops the module has outside fusion bodies
+  bool ops_known;               // `ops` holds since nothing has changed
+  uint64_t ops[HL_OP_WORDS];    // which ops the module may have outside fusion bodies
+  int64_t epoch;                // passes that changed something, so far
+  int64_t n_insts;              // of the module; -1: to be counted
+  HlBuf idle;                   // of Idle
   Building building;
 };
 
-// walk.c: whether the module, outside fusion bodies, has an instruction of some rule's op.
-bool pass_has_ops(HlEngine *engine, const HlRule *rules);
+// Whether nothing has been built since hl_begin.
+static inline bool pass_built_nothing(const HlPass *p) {
+  return p->m->next_serial == p->engine->building.first_serial &&
+         p->m->next_comp_id == p->engine->building.first_comp;
+}
 // rewrite.c: ends the newest change in place.
 void pass_close_change(HlEngine *engine);
 

@@ -3,6 +3,7 @@
 // Names may hold blanks ("HLO passes through layout assignment"). A name without a list is a pass or,
 // failing that, a row of the pipeline table, whose text is read in its place.
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "hilo/pass.h"
@@ -93,28 +94,64 @@ static bool unknown_name(Reader *r, const char *name) {
   return false;
 }
 
-// Whether the row has an option of this name.
-static bool has_option(const HlPassInfo *pass, const char *name, size_t n) {
+// The default in the row of the option of this name; NULL if it has none of the name.
+static const char *default_of(const HlPassInfo *pass, const char *name, size_t n) {
   for (const char *at = pass->options; at && *at;) {
     size_t length = strcspn(at, "= ");
     if (length == n && memcmp(at, name, n) == 0)
-      return true;
+      return at + length + (at[length] == '=');
     at += strcspn(at, " ");
     at += strspn(at, " ");
   }
-  return false;
+  return NULL;
+}
+
+static bool is_one_of(const char *at, size_t n, const char *a, const char *b) {
+  return (strlen(a) == n && memcmp(at, a, n) == 0) || (strlen(b) == n && memcmp(at, b, n) == 0);
+}
+
+static bool is_number(const char *at, size_t n, bool whole) {
+  char *end;
+  if (n == 0 || n > 30 || !memchr("+-.0123456789", *at, 13))
+    return false;
+  if (whole)
+    strtoll(at, &end, 10);
+  else
+    strtod(at, &end);
+  return end == at + n;
+}
+
+// A value is of its default's kind: true or false, a whole number, a number, or any text. NULL if so.
+static const char *wanted_instead(const char *value, size_t n, const char *like) {
+  size_t length = strcspn(like, " ");
+  if (is_one_of(like, length, "true", "false"))
+    return is_one_of(value, n, "true", "false") || is_one_of(value, n, "1", "0") ? NULL
+                                                                               : "true or false";
+  if (is_number(like, length, true))
+    return is_number(value, n, true) ? NULL : "a whole number";
+  if (is_number(like, length, false))
+    return is_number(value, n, false) ? NULL : "a number";
+  return NULL;
+}
+
+static bool check_option(Reader *r, const HlPipelineItem *item, const char *at) {
+  int n = (int)strcspn(at, "= "), n_value = at[n] == '=' ? (int)strcspn(at + n + 1, " ") : 4;
+  const char *value = at[n] == '=' ? at + n + 1 : "true", *like = default_of(item->pass, at, (size_t)n);
+  if (!like) {
+    hl_error(r->cx, (HlPos){0}, "the pass %s has no option '%.*s'", item->name, n, at);
+    hl_hint(r->cx, *item->pass->options ? "its options are: %s" : "it has no options%s",
+            item->pass->options);
+    return false;
+  }
+  const char *wanted = wanted_instead(value, (size_t)n_value, like);
+  return !wanted || hl_error(r->cx, (HlPos){0}, "the option %.*s of %s takes %s, but got '%.*s'", n,
+                             at, item->name, wanted, n_value, value);
 }
 
 static bool check_options(Reader *r, const HlPipelineItem *item) {
   for (const char *at = item->args; at && *at;) {
-    size_t n = strcspn(at, "= ");
-    if (!has_option(item->pass, at, n)) {
-      hl_error(r->cx, (HlPos){0}, "the pass %s has no option '%.*s'", item->name, (int)n,
-               at);
-      hl_hint(r->cx, *item->pass->options ? "its options are: %s" : "it has no options%s",
-              item->pass->options);
+    if (!check_option(r, item, at))
       return false;
-    }
     at += strcspn(at, " ");
     at += strspn(at, " ");
   }

@@ -127,6 +127,8 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
   e->n_rewrites++;
   if (e->options.dry)
     return false;
+  if (e->options.rewrite)
+    e->options.rewrite(e->options.user, p->info->name, rule, inst, with);
   p->changed = true;
   e->ops_known = false;
   return true;
@@ -209,9 +211,15 @@ static bool is_started(const HlComp *comp) {
   return comp->first_call && comp->first_call->caller->op == HL_OP_ASYNC_START;
 }
 
+// A link of a chain of asynchronous operations on which another follows.
+static bool is_awaited(const HlInst *inst) {
+  return hl_is_async((HlOp)inst->op) && inst->first_use &&
+         hl_is_async((HlOp)inst->first_use->user->op);
+}
+
 static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
   bool is_new = by->serial >= p->engine->building.first_serial;
-  if (old == by || is_started(old->comp))
+  if (old == by || is_started(old->comp) || (is_awaited(old) && by->op != old->op))
     return false;
   if (!stands_for(old->shape, by->shape)) {
     if (hl_shape_compatible(old->shape, by->shape))

@@ -52,6 +52,12 @@ static bool verify_after(HlEngine *e, const char *pass) {
   return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "the module is invalid after pass %s", pass);
 }
 
+static int64_t count_instructions(HlEngine *e) {
+  if (e->n_insts < 0)
+    e->n_insts = hl_count_instructions(e->m);
+  return e->n_insts;
+}
+
 // Whether callees already come before callers, which sorting would see to.
 static bool is_sorted(HlArena *arena, const HlModule *m) {
   uint32_t *place = HL_ARRAY(arena, uint32_t, m->next_comp_id + 1), n = 0;
@@ -83,20 +89,54 @@ static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
   return ok;
 }
 
+// What a pass found to do depends on the module and its options alone: one that found nothing finds
+// nothing again until another pass changes something. Pipelines run to a fixed point end in a round of such.
+static Idle *idle_of(HlEngine *e, const HlPipelineItem *item) {
+  Idle *all = (Idle *)(void *)e->idle.at;
+  for (size_t k = 0; k < e->idle.n / sizeof *all; k++)
+    if (all[k].pass == item->pass &&
+        strcmp(all[k].args ? all[k].args : "", item->args ? item->args : "") == 0)
+      return &all[k];
+  return NULL;
+}
+
+static bool is_idle(HlEngine *e, const HlPipelineItem *item) {
+  const Idle *idle = e->options.dry ? NULL : idle_of(e, item);
+  return idle && idle->epoch == e->epoch;
+}
+
+static void note_outcome(HlEngine *e, const HlPipelineItem *item, bool changed) {
+  if (changed) {
+    e->epoch++;
+    e->n_insts = -1;
+    return;
+  }
+  Idle *idle = idle_of(e, item);
+  if (idle) {
+    idle->epoch = e->epoch;
+  } else {
+    Idle fresh = {item->pass, item->args, e->epoch};
+    hl_buf_add(&e->idle, &fresh, sizeof fresh);
+  }
+}
+
 static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
                      bool *changed) {
   HlStep step = {.pipeline = pipeline,
                  .pass = item->name,
                  .next = next,
-                 .before = hl_count_instructions(e->m)};
+                 .before = count_instructions(e)};
   int64_t rewrites = e->n_rewrites;
   double start = hl_now();
-  HlPass p;
-  if (!call_pass(e, item, &p))
-    return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "pass %s failed", item->name);
+  HlPass p = {0};
+  if (!is_idle(e, item)) {
+    if (!call_pass(e, item, &p))
+      return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "pass %s failed", item->name);
+    note_outcome(e, item, p.changed);
+  }
   step.seconds = hl_now() - start;
   step.changed = p.changed;
-  step.after = hl_count_instructions(e->m);
+  step.after = count_instructions(e);
   step.rewrites = e->n_rewrites - rewrites;
   *changed |= p.changed;
   if (p.changed && e->options.verify_each && !verify_after(e, item->name))
@@ -134,7 +174,7 @@ static bool run_list(HlEngine *e, const HlPipelineItem *list, int depth, bool wh
   int n;
   const HlPipelineItem **items = enabled_items(e, list, depth, whole, &n);
   if (starts(items, n, depth)) {
-    int64_t count = hl_count_instructions(e->m);
+    int64_t count = count_instructions(e);
     HlStep start = {.pipeline = list->name,
                     .pass = "pipeline-start",
                     .next = n > 0 ? items[0]->name : "pipeline-end",
@@ -159,7 +199,7 @@ static bool run_nested(HlEngine *e, const char *pipeline, const HlPipelineItem *
                  .pass = item->name,
                  .next = next,
                  .is_pipeline = true,
-                 .before = hl_count_instructions(e->m)};
+                 .before = count_instructions(e)};
   double start = hl_now();
   for (int round = 0; round < (item->fixed_point ? MAX_ROUNDS : 1); round++) {
     bool round_changed = false;
@@ -170,7 +210,7 @@ static bool run_nested(HlEngine *e, const char *pipeline, const HlPipelineItem *
       break;
   }
   step.seconds = hl_now() - start;
-  step.after = hl_count_instructions(e->m);
+  step.after = count_instructions(e);
   *changed |= step.changed;
   return depth == 0 || tell(e, &step);
 }
@@ -193,6 +233,8 @@ static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *it
 bool hl_engine_run(HlEngine *e, HlModule *m, const char *pipeline) {
   e->m = m;
   e->ops_known = false;
+  e->idle.n = 0;
+  e->n_insts = -1;
   const HlEngineOptions *options = &e->options;
   const HlPipelineItem *all =
       hl_pipeline_parse(e->cx, e->arena, options->passes, options->pipelines, pipeline);

@@ -36,6 +36,7 @@ HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n) {
 typedef struct RuleIndex {
   const HlRule **at[HL_OP_COUNT];
   int n[HL_OP_COUNT];
+  uint64_t ops[HL_OP_WORDS];  // that have a rule
 } RuleIndex;
 
 static RuleIndex *index_rules(HlPass *p, const HlRule *rules) {
@@ -49,6 +50,7 @@ static RuleIndex *index_rules(HlPass *p, const HlRule *rules) {
       count += rules[k].op == (HlOp)op || rules[k].op == HL_OP_COUNT;
     if (count == 0)
       continue;
+    index->ops[op / 64] |= (uint64_t)1 << (op % 64);
     index->at[op] = HL_ARRAY(p->arena, const HlRule *, count);
     for (int k = 0; k < n; k++)
       if (rules[k].op == (HlOp)op || rules[k].op == HL_OP_COUNT)
@@ -62,50 +64,71 @@ static bool try_rules(HlPass *p, const RuleIndex *index, HlInst *inst) {
     const HlRule *rule = index->at[inst->op][k];
     HlBuild b;
     hl_begin(p, rule->name, inst, &b);
-    if (hl_commit(p, rule->apply(p, &b, inst)))
+    HlInst *by = rule->apply(p, &b, inst);
+    if (!by && pass_built_nothing(p))
+      p->engine->building.old = NULL;
+    else if (hl_commit(p, by))
       return true;
   }
   return false;
 }
 
+// The instructions that some rule is about. Forgets on the way the ops that have gone.
+static HlInst **insts_with_rules(HlPass *p, const RuleIndex *index, HlComp *comp, int *n) {
+  HlInst **all = HL_ARRAY(p->arena, HlInst *, comp->n_insts + 1);
+  memset(comp->ops, 0, sizeof comp->ops);
+  *n = 0;
+  for (HlInst *inst = comp->first; inst; inst = inst->next) {
+    comp->ops[inst->op / 64] |= (uint64_t)1 << (inst->op % 64);
+    if (index->n[inst->op] > 0)
+      all[(*n)++] = inst;
+  }
+  return all;
+}
+
 static bool walk_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
   int n;
-  HlInst **insts = hl_pass_insts(p, comp, &n);
+  HlInst **insts = insts_with_rules(p, index, comp, &n);
   bool changed = false;
   for (int k = 0; k < n; k++)
-    if (index->n[insts[k]->op] > 0 && hl_alive(insts[k]))
+    if (hl_alive(insts[k]))
       changed |= try_rules(p, index, insts[k]);
   hl_arena_release(p->arena, mark);
   return changed;
 }
 
-static void note_ops(HlEngine *e) {
-  memset(e->has_op, 0, sizeof e->has_op);
-  for (const HlComp *comp = e->m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->is_fusion ? NULL : comp->first; inst; inst = inst->next)
-      e->has_op[inst->op] = true;
-  e->ops_known = true;
+static bool share_ops(const uint64_t *a, const uint64_t *b) {
+  bool share = false;
+  for (int k = 0; k < HL_OP_WORDS; k++)
+    share |= (a[k] & b[k]) != 0;
+  return share;
 }
 
 // Most passes with rules look for ops that the module does not have: they should cost nothing.
-bool pass_has_ops(HlEngine *e, const HlRule *rules) {
-  if (!e->ops_known)
-    note_ops(e);
+static bool has_ops(HlEngine *e, const HlRule *rules) {
+  if (!e->ops_known) {
+    memset(e->ops, 0, sizeof e->ops);
+    for (const HlComp *comp = e->m->first; comp; comp = comp->next)
+      for (int k = 0; k < HL_OP_WORDS && !comp->is_fusion; k++)
+        e->ops[k] |= comp->ops[k];
+    e->ops_known = true;
+  }
   for (const HlRule *rule = rules; rule->name; rule++)
-    if (rule->op == HL_OP_COUNT || e->has_op[rule->op])
+    if (rule->op == HL_OP_COUNT || (e->ops[rule->op / 64] >> (rule->op % 64) & 1))
       return true;
   return false;
 }
 
 bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
-  if (!pass_has_ops(p->engine, rules))
+  if (!has_ops(p->engine, rules))
     return true;
   const RuleIndex *index = index_rules(p, rules);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++)
-    for (int round = 0; round < rounds && hl_comp_alive(comps[k]); round++)
+    for (int round = 0; round < rounds && hl_comp_alive(comps[k]) &&
+                        share_ops(index->ops, comps[k]->ops); round++)
       if (!walk_comp(p, index, comps[k]))
         break;
   return true;

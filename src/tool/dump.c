@@ -3,7 +3,7 @@
 // A file's name is [TIMESTAMP.]module_NNNN.NAME.SUFFIX. What goes to standard output stands between a
 // line that opens it and one that closes it; what is not text is refused there.
 
-#include "hilo/dump.h"
+#include "tool/dump.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,27 +18,8 @@
 #include "hilo/proto.h"
 #include "hilo/text.h"
 #include "hilo/view.h"
-#include "tool/regex.h"
 
 enum { NAME_MAX_BYTES = 255 };
-
-struct HlDumper {
-  HlCx *cx;
-  const HlFlags *flags;
-  HlDumpAs as;
-  HlArena *arena;
-  Regex *module_re, *pass_re, *pipeline_re;
-  bool only_changes;        // the pass expression is exactly ".*"
-  bool to_stdout, wanted;   // some form is asked for
-  bool as_text;
-  const char *directory;
-  int number;               // of the module begun; -1: none yet
-  bool on;                  // for the module begun
-  const char *name;         // its name, as it stands in file names
-  int64_t timestamp;
-  int step;                 // dumps between passes so far
-  HlBuf last, history;      // of the delta form: the newest text, the history
-};
 
 // --- Starting -----------------------------------------------------------------------------------
 
@@ -87,8 +68,11 @@ void hl_dumper_free(HlDumper *d) {
   regex_free(d->module_re);
   regex_free(d->pass_re);
   regex_free(d->pipeline_re);
+  dump_fusions_begin(d);
   hl_buf_free(&d->last);
   hl_buf_free(&d->history);
+  hl_buf_free(&d->notes);
+  hl_buf_free(&d->fusions);
   hl_arena_free(d->arena);
 }
 
@@ -120,21 +104,26 @@ static char *file_safe(HlArena *arena, const char *name) {
   return safe;
 }
 
+static int64_t now_usec(void) {
+  struct timeval now;
+  gettimeofday(&now, NULL);
+  return (int64_t)now.tv_sec * 1000000 + now.tv_usec;
+}
+
 bool hl_dumper_begin(HlDumper *d, const HlModule *m) {
   d->number++;
-  d->step = 0;
-  d->last.n = d->history.n = 0;
+  d->step = d->executions = 0;
+  d->last.n = d->history.n = d->notes.n = 0;
+  dump_fusions_begin(d);
   int64_t limit = d->flags->xla_dump_max_hlo_modules;
   d->on = d->wanted && (!d->module_re || regex_matches(d->module_re, m->name->text)) &&
-          (limit < 0 || d->number < limit);
+          (limit < 0 || d->dumped < limit);
   if (!d->on)
     return true;
+  d->dumped++;
+  d->begun_usec = now_usec();
   d->name = file_safe(d->arena, m->name->text);
-  if (d->flags->xla_dump_include_timestamp) {
-    struct timeval now;
-    gettimeofday(&now, NULL);
-    d->timestamp = (int64_t)now.tv_sec * 1000000 + now.tv_usec;
-  }
+  d->timestamp = d->begun_usec;
   if (!d->to_stdout && *d->directory && !make_directory(d))
     return false;
   HlBuf out = {0};
@@ -146,38 +135,54 @@ bool hl_dumper_begin(HlDumper *d, const HlModule *m) {
 
 // --- One file -----------------------------------------------------------------------------------
 
-static const char *file_name(const HlDumper *d, const char *suffix) {
-  const char *name = d->name;
-  for (;;) {
-    const char *stamp =
-        d->flags->xla_dump_include_timestamp
-            ? hl_arena_printf(d->arena, "%lld.", (long long)d->timestamp)
-            : "";
-    const char *file = hl_arena_printf(d->arena, "%smodule_%04d%s%s.%s", stamp, d->number,
-                                       *name ? "." : "", name, suffix);
-    if (strlen(file) <= NAME_MAX_BYTES || !*name)
-      return file;
-    name = "";
-  }
+// Without the module's name, and then with the middle of the suffix cut, where it would be too long for a file.
+const char *dump_file_name(const HlDumper *d, const char *suffix) {
+  const char *stamp = d->flags->xla_dump_include_timestamp
+                          ? hl_arena_printf(d->arena, "%lld.", (long long)d->timestamp)
+                          : "";
+  const char *file = hl_arena_printf(d->arena, "%smodule_%04d.%s.%s", stamp, d->number, d->name,
+                                     suffix);
+  if (strlen(file) <= NAME_MAX_BYTES)
+    return file;
+  file = hl_arena_printf(d->arena, "%smodule_%04d.", stamp, d->number);
+  size_t room = NAME_MAX_BYTES - strlen(file), n = strlen(suffix);
+  enum { KEPT = 8 };  // of the start, where steps have their number
+  return n <= room ? hl_arena_printf(d->arena, "%s%s", file, suffix)
+                   : hl_arena_printf(d->arena, "%s%.*s~%s", file, KEPT, suffix,
+                                     suffix + (n - room + KEPT + 1));
 }
 
-static bool put(HlDumper *d, const char *suffix, bool is_text, const char *bytes, size_t n) {
-  const char *file = file_name(d, suffix);
+// The pass that ran knows its files by the metadata.
+static void note_file(HlDumper *d, const char *file) {
+  if (!d->in_step || d->notes.n == 0)
+    return;
+  StepNote *note = (StepNote *)(void *)(d->notes.at + d->notes.n) - 1;
+  note->files = hl_arena_printf(d->arena, "%s  dump_filenames: \"%s%s%s\"\n", note->files,
+                                d->to_stdout ? "" : d->directory, d->to_stdout ? "" : "/", file);
+}
+
+bool dump_put_file(HlDumper *d, const char *file, bool is_text, const char *bytes, size_t n) {
+  note_file(d, file);
   if (!d->to_stdout)
-    return hl_write_file(d->cx, hl_arena_printf(d->arena, "%s/%s", d->directory, file), bytes, n);
+    return hl_write_file(d->cx, hl_arena_printf(d->arena, "%s/%s", d->directory, file),
+                         bytes ? bytes : "", n);
   if (!is_text) {
     fprintf(stderr, "Refusing to write %s to stdout. Pass --xla_dump_to=<path> to write to a file.\n",
             file);
     return true;
   }
   printf("*** Begin %s ***\n", file);
-  fwrite(bytes, 1, n, stdout);
+  fwrite(bytes ? bytes : "", 1, n, stdout);
   printf("\n*** End %s ***\n", file);
   return true;
 }
 
+bool dump_put(HlDumper *d, const char *suffix, bool is_text, const char *bytes, size_t n) {
+  return dump_put_file(d, dump_file_name(d, suffix), is_text, bytes, n);
+}
+
 bool hl_dumper_text(HlDumper *d, const char *suffix, const char *bytes, size_t n) {
-  return !d->on || put(d, suffix, true, bytes, n);
+  return !d->on || dump_put(d, suffix, true, bytes, n);
 }
 
 // --- A state in every form ----------------------------------------------------------------------
@@ -197,7 +202,7 @@ static bool put_proto(HlDumper *d, const HlModule *m, const char *suffix) {
   HlBuf out = {0};
   bool ok = hl_proto_write(d->cx, m, HL_PROTO_HLO, false, NULL, &out);
   const char *ending = d->flags->xla_dump_compress_protos ? ".hlo.pb.gz" : ".hlo.pb";
-  ok = ok && put(d, hl_arena_printf(d->arena, "%s%s", suffix, ending), false, out.at, out.n);
+  ok = ok && dump_put(d, hl_arena_printf(d->arena, "%s%s", suffix, ending), false, out.at, out.n);
   hl_buf_free(&out);
   return ok;
 }
@@ -205,7 +210,7 @@ static bool put_proto(HlDumper *d, const HlModule *m, const char *suffix) {
 static bool put_text(HlDumper *d, const HlModule *m, const char *suffix) {
   HlBuf out = {0};
   print_module(d, m, strncmp(suffix, "before_", 7) == 0, &out);
-  bool ok = put(d, hl_arena_printf(d->arena, "%s.txt", suffix), true, out.at, out.n);
+  bool ok = dump_put(d, hl_arena_printf(d->arena, "%s.txt", suffix), true, out.at, out.n);
   hl_buf_free(&out);
   return ok;
 }
@@ -214,7 +219,7 @@ static bool put_dot(HlDumper *d, const HlModule *m, const char *suffix) {
   HlViewOptions options = {0};
   HlBuf out = {0};
   hl_view_dot(d->cx, m->entry, &options, &out);
-  bool ok = put(d, hl_arena_printf(d->arena, "%s.dot", suffix), false, out.at, out.n);
+  bool ok = dump_put(d, hl_arena_printf(d->arena, "%s.dot", suffix), false, out.at, out.n);
   hl_buf_free(&out);
   return ok;
 }
@@ -223,7 +228,7 @@ static bool put_page(HlDumper *d, const HlModule *m, const char *suffix, bool cl
   HlViewOptions options = {.closed_fusions = closed};
   HlBuf out = {0};
   hl_view_page(d->cx, m, &options, &out);
-  bool ok = put(d, hl_arena_printf(d->arena, "%s%s.html", suffix, closed ? ".top_level" : ""),
+  bool ok = dump_put(d, hl_arena_printf(d->arena, "%s%s.html", suffix, closed ? ".top_level" : ""),
                 false, out.at, out.n);
   hl_buf_free(&out);
   return ok;
@@ -244,13 +249,13 @@ static bool put_pages(HlDumper *d, const HlModule *m, const char *suffix) {
 static bool put_url(HlDumper *d, const HlModule *m, const char *suffix) {
   if (!d->flags->xla_dump_hlo_as_html && !d->to_stdout && !put_page(d, m, suffix, false))
     return false;
-  const char *page = file_name(d, hl_arena_printf(d->arena, "%s.html", suffix));
+  const char *page = dump_file_name(d, hl_arena_printf(d->arena, "%s.html", suffix));
   char *whole = d->to_stdout ? NULL : realpath(d->directory, NULL);
   const char *url = hl_arena_printf(d->arena, "file://%s/%s", whole ? whole : "", page);
   free(whole);
   const char *name = hl_arena_printf(d->arena, "%s.url", suffix);
-  printf("%s --> %s\n", file_name(d, name), url);
-  return put(d, name, true, url, strlen(url));
+  printf("%s --> %s\n", dump_file_name(d, name), url);
+  return dump_put(d, name, true, url, strlen(url));
 }
 
 static bool put_pictures(HlDumper *d, const HlModule *m, const char *suffix) {
@@ -277,15 +282,27 @@ static bool put_report(HlDumper *d, const char *suffix, const char *report, HlBu
   return ok;
 }
 
+static bool put_usage_proto(HlDumper *d, const char *suffix, const HlBuffers *buffers) {
+  HlBuf out = {0};
+  dump_usage_message(buffers, &out);
+  bool ok = dump_put(d, hl_arena_printf(d->arena, "%s-memory-usage-report.pb", suffix), false,
+                     out.at, out.n);
+  hl_buf_free(&out);
+  return ok;
+}
+
 bool hl_dumper_buffers(HlDumper *d, const HlModule *m, const char *suffix) {
-  if (!d->on || !d->as_text || d->flags->xla_dump_hlo_unoptimized_snapshots)
+  if (!d->on || d->flags->xla_dump_hlo_unoptimized_snapshots ||
+      (!d->as_text && !d->flags->xla_dump_hlo_as_proto))
     return true;
   HlArena *arena = hl_arena_new();
   HlBuf out = {0};
   const HlBuffersOptions options = {.alignment = 64, .constants = true};  // as XLA:CPU
   const HlBuffers *buffers = hl_buffers_new(d->cx, arena, m, &options);
   bool ok = buffers != NULL;
-  if (ok) {
+  if (ok && d->flags->xla_dump_hlo_as_proto)
+    ok = put_usage_proto(d, suffix, buffers);
+  if (ok && d->as_text) {
     hl_buffers_print(&out, buffers);
     ok = put_report(d, suffix, "buffer-assignment", &out);
     hl_buffers_print_values(d->cx, &out, buffers);
@@ -327,11 +344,17 @@ static bool put_delta(HlDumper *d, const HlModule *m, const char *name) {
 
 static bool put_step(HlDumper *d, const HlModule *m, const char *name) {
   const char *numbered = hl_arena_printf(d->arena, "%04d.%s", d->step++, name);
-  return d->as == HL_DUMP_DELTA ? put_delta(d, m, numbered) : hl_dumper_module(d, m, numbered);
+  d->in_step = true;
+  bool ok = d->as == HL_DUMP_DELTA ? put_delta(d, m, numbered) : hl_dumper_module(d, m, numbered);
+  d->in_step = false;
+  return ok;
 }
 
 bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step) {
   HlDumper *d = dumper;
+  StepNote note = {now_usec(), ""};
+  if (d->on && d->flags->xla_dump_module_metadata)
+    hl_buf_add(&d->notes, &note, sizeof note);
   if (!wants_step(d, step))
     return true;
   return put_step(d, m, file_safe(d->arena, hl_arena_printf(d->arena, "%s.after_%s.before_%s",
@@ -400,15 +423,26 @@ static bool append_index(HlDumper *d, const HlModule *m, const HlStep *steps, in
                              strerror(errno));
 }
 
+// XLA's HloModuleMetadataProto as text. Its file is named by the number alone.
 static bool put_metadata(HlDumper *d, const HlStep *steps, int n) {
+  const StepNote *notes = (const StepNote *)(const void *)d->notes.at;
+  int n_notes = (int)(d->notes.n / sizeof *notes);
   HlBuf out = {0};
-  for (int k = 0; k < n; k++)
+  hl_buf_printf(&out, "canonical_module_id: %d\n", d->number);
+  for (int k = 0; k < n; k++) {
+    const HlStep *s = &steps[k];
+    int64_t end = k < n_notes ? notes[k].end_usec : d->begun_usec;
+    hl_buf_printf(&out, "pass_metadata {\n  pass_id: %d\n  pass_name: \"%s\"\n", k + 1, s->pass);
+    hl_buf_printf(&out, "  pipeline_name: \"%s\"\n%s", s->pipeline,
+                  k < n_notes ? notes[k].files : "");
+    hl_buf_puts(&out, s->changed ? "  module_changed: true\n" : "");
     hl_buf_printf(&out,
-                  "pass_metadata {\n  pass_id: %d\n  pass_name: \"%s\"\n  pipeline_name: \"%s\"\n"
-                  "  module_changed: %s\n  duration_usec: %.0f\n}\n",
-                  k + 1, steps[k].pass, steps[k].pipeline, steps[k].changed ? "true" : "false",
-                  steps[k].seconds * 1e6);
-  bool ok = hl_dumper_text(d, "metadata.textproto", out.at ? out.at : "", out.n);
+                  "  module_id: %d\n  start_timestamp_usec: %lld\n"
+                  "  end_timestamp_usec: %lld\n}\n",
+                  d->number, (long long)(end - (int64_t)(s->seconds * 1e6)), (long long)end);
+  }
+  const char *file = hl_arena_printf(d->arena, "module_%04d.metadata.textproto", d->number);
+  bool ok = dump_put_file(d, file, true, out.at, out.n);
   hl_buf_free(&out);
   return ok;
 }
@@ -421,6 +455,8 @@ bool hl_dumper_end(HlDumper *d, const HlModule *m, const HlEngine *engine) {
   if (d->history.n > 0 && !hl_dumper_text(d, "history", d->history.at, d->history.n))
     return false;
   if (d->flags->xla_dump_module_metadata && !put_metadata(d, steps, n))
+    return false;
+  if (!dump_fusions_end(d))
     return false;
   return d->to_stdout || !*d->directory || append_index(d, m, steps, n);
 }

@@ -115,25 +115,28 @@ static bool read_steps(HlCx *cx, HlHistory *h) {
   return h->n > 0 || damaged(cx, h, 0);
 }
 
-HlHistory *hl_history_read(HlCx *cx, const char *path) {
-  HlSource *source = hl_read_file(cx, path);
-  if (!source)
-    return NULL;
+HlHistory *hl_history_read_source(HlCx *cx, HlSource *source) {
   HlStr text = hl_source_bytes(source);
   if (text.n < strlen(magic) || memcmp(text.at, magic, strlen(magic)) != 0) {
     hl_error(cx, (HlPos){source, 1}, "this is no history: expected '%.*s'",
              (int)strlen(magic) - 1, magic);
-    hl_source_unref(source);
     return NULL;
   }
   HlArena *arena = hl_arena_new();
   HlHistory *h = HL_NEW(arena, HlHistory);
-  *h = (HlHistory){.arena = arena, .source = source, .lines = lines_split(arena, text)};
+  *h = (HlHistory){.arena = arena, .source = hl_source_ref(source), .lines = lines_split(arena, text)};
   h->steps = HL_ARRAY(arena, Step, h->lines.n + 1);
   if (read_steps(cx, h))
     return h;
   hl_history_free(h);
   return NULL;
+}
+
+HlHistory *hl_history_read(HlCx *cx, const char *path) {
+  HlSource *source = hl_read_file(cx, path);
+  HlHistory *h = source ? hl_history_read_source(cx, source) : NULL;
+  hl_source_unref(source);
+  return h;
 }
 
 void hl_history_free(HlHistory *h) {

@@ -27,6 +27,7 @@ static const ViewColours dark_orange = {"#ffb74d", "#c88719", "black"};
 static const ViewColours purple = {"#e1bee7", "#af8eb5", "black"};
 static const ViewColours grey = {"#cfd8dc", "#9ea7aa", "black"};
 static const ViewColours brown = {"#bcaaa4", "#8c7b75", "black"};
+static const ViewColours dark_red = {"#b71c1c", "#7f0000", "white"};
 static const ViewColours dark_green = {"#2e7d32", "#005005", "white"};
 
 static bool is_small(const HlShape *shape) {
@@ -243,7 +244,7 @@ static ViewNode make_node(Builder *b, const HlInst *inst) {
   return (ViewNode){.inst = inst,
                     .line = hl_arena_copy(b->arena, words.line, sizeof *words.line * (size_t)words.n),
                     .n_lines = words.n,
-                    .colours = colours_of(inst),
+                    .colours = inst == b->options->marked ? &dark_red : colours_of(inst),
                     .ellipse = inst->op == HL_OP_WHILE,
                     .is_root = inst == inst->comp->root,
                     .hint = hint_of(b->arena, inst),
@@ -280,7 +281,74 @@ static void add_edges(ViewGraph *g, const int *node, int to) {
   }
 }
 
+// --- What is near -------------------------------------------------------------------------------
+
+enum { MANY_USERS = 16 };  // nobody looks at what so many use for its users' sake
+
+// A step over these is no step.
+static bool is_free_step(const HlInst *inst) {
+  return inst->op == HL_OP_BITCAST || inst->op == HL_OP_GET_TUPLE_ELEMENT;
+}
+
+typedef struct Near {
+  const HlInst **at;  // those found, nearest first
+  int *steps;
+  int n;
+  bool *found;        // by id
+} Near;
+
+static void reach(Near *near, const HlInst *inst, int steps, int radius) {
+  if (near->found[inst->id] || steps > radius)
+    return;
+  near->found[inst->id] = true;
+  near->steps[near->n] = steps;
+  near->at[near->n++] = inst;
+}
+
+static int count_users(const HlInst *inst) {
+  int n = 0;
+  for (const HlUse *use = inst->first_use; use && n <= MANY_USERS; use = use->next)
+    n++;
+  return n;
+}
+
+static void look_around(Near *near, const HlInst *inst, int steps, bool is_start, int radius) {
+  int next = steps + (is_free_step(inst) && !is_start ? 0 : 1);
+  for (uint32_t k = 0; (inst->op != HL_OP_TUPLE || is_start) && k < inst->n_operands; k++)
+    reach(near, inst->operands[k], next - (next > steps && is_free_step(inst->operands[k])), radius);
+  if (inst->op == HL_OP_CONSTANT || count_users(inst) > MANY_USERS)
+    return;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    reach(near, use->user, next - (next > steps && is_free_step(use->user)), radius);
+}
+
+// Which instructions, by id, are at most so many steps away.
+static bool *find_near(HlArena *arena, const HlInst *centre, int radius, int *n) {
+  const HlComp *comp = centre->comp;
+  Near near = {HL_ARRAY(arena, const HlInst *, comp->n_insts + 1),
+               HL_ARRAY(arena, int, comp->n_insts + 1), 0,
+               HL_ARRAY(arena, bool, comp->next_id + 1)};
+  reach(&near, centre, 0, radius);
+  for (int k = 0; k < near.n; k++)
+    look_around(&near, near.at[k], near.steps[k], k == 0, radius);
+  *n = near.n;
+  return near.found;
+}
+
+// NULL: all of the computation is drawn.
+static const bool *chosen(Builder *b, const HlComp *comp) {
+  const HlViewOptions *options = b->options;
+  if (!options->centre || options->centre->comp != comp)
+    return NULL;
+  int n, radius = options->radius;
+  const bool *near = find_near(b->arena, options->centre, radius, &n);
+  while (options->max_nodes > 0 && n > options->max_nodes && radius > 1)
+    near = find_near(b->arena, options->centre, --radius, &n);
+  return near;
+}
+
 static ViewGraph *build(Builder *b, const HlComp *comp, const char *title) {
+  const bool *near = chosen(b, comp);
   ViewGraph *g = HL_NEW(b->arena, ViewGraph);
   int *node = HL_ARRAY(b->arena, int, comp->next_id + 1);
   size_t edges = 0;
@@ -289,8 +357,9 @@ static ViewGraph *build(Builder *b, const HlComp *comp, const char *title) {
   g->nodes = HL_ARRAY(b->arena, ViewNode, comp->n_insts + 1);
   for (const HlInst *inst = comp->first; inst; inst = inst->next) {
     edges += inst->n_operands + (inst->control ? (size_t)inst->control->n_preds : 0);
-    node[inst->id] = is_hidden(inst) ? -1 : g->n_nodes;
-    if (!is_hidden(inst))
+    bool hidden = (near && !near[inst->id]) || (is_hidden(inst) && inst != b->options->centre);
+    node[inst->id] = hidden ? -1 : g->n_nodes;
+    if (!hidden)
       g->nodes[g->n_nodes++] = make_node(b, inst);
   }
   g->edges = HL_ARRAY(b->arena, ViewEdge, edges + 1);

@@ -145,28 +145,85 @@ static int list_graphs(HlCx *cx, HlArena *arena, const HlModule *m, const HlView
   return n;
 }
 
+struct HlPage {
+  HlArena *arena;
+  const char *title;
+  int n;
+  HlBuf list, pictures;
+};
+
+HlPage *hl_page_new(const char *title) {
+  HlArena *arena = hl_arena_new();
+  HlPage *page = HL_NEW(arena, HlPage);
+  *page = (HlPage){.arena = arena, .title = hl_arena_printf(arena, "%s", title)};
+  return frames;
+}
+
+void hl_page_free(HlPage *page) {
+  if (!page)
+    return;
+  hl_buf_free(&page->list);
+  hl_buf_free(&page->pictures);
+  hl_arena_free(page->arena);
+}
+
+static void add_frame(HlArena *arena, HlPage *page, ViewGraph *g, const char *title) {
+  hl_buf_printf(&page->list, "<a href=\"#frame%d\">", page->n);
+  hl_buf_xml(&page->list, title);
+  hl_buf_puts(&page->list, "</a>\n");
+  hl_buf_printf(&page->pictures, "<div class=\"frame\" id=\"frame%d\">", page->n++);
+  view_layout(arena, g);
+  put_svg(&page->pictures, g);
+  hl_buf_puts(&page->pictures, "</div>\n");
+}
+
+void hl_page_add(HlCx *cx, HlPage *page, const HlComp *comp, const HlViewOptions *options,
+                   const char *title) {
+  HlArena *arena = hl_arena_new();
+  add_frame(arena, page, view_graph(cx, arena, comp, options), title);
+  hl_arena_free(arena);
+}
+
+void hl_page_page(const HlPage *page, HlBuf *out) {
+  hl_buf_puts(out, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
+  hl_buf_xml(out, page->title);
+  hl_buf_printf(out, "</title><style>%s%s</style></head><body>\n<div id=\"list\"><b>", style,
+                page_style);
+  hl_buf_xml(out, page->title);
+  hl_buf_puts(out, "</b><p><input id=\"find\" placeholder=\"find\"></p>\n");
+  hl_buf_add(out, page->list.at, page->list.n);
+  hl_buf_puts(out, "<p>wheel: zoom, drag: move,<br>j, k: next, previous</p></div><div id=\"view\">\n");
+  hl_buf_add(out, page->pictures.at, page->pictures.n);
+  hl_buf_printf(out, "</div><script>%s</script></body></html>\n", script);
+}
+
 void hl_view_page(HlCx *cx, const HlModule *m, const HlViewOptions *options, HlBuf *out) {
   HlArena *arena = hl_arena_new();
   ViewGraph **graphs = HL_ARRAY(arena, ViewGraph *, m->n_comps + 1);
   int n = m->entry ? list_graphs(cx, arena, m, options, graphs) : 0;
-  hl_buf_puts(out, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
-  hl_buf_xml(out, m->name->text);
-  hl_buf_printf(out, "</title><style>%s%s</style></head><body>\n<div id=\"list\"><b>", style,
-                page_style);
-  hl_buf_xml(out, m->name->text);
-  hl_buf_puts(out, "</b><p><input id=\"find\" placeholder=\"find\"></p>\n");
-  for (int k = 0; k < n; k++) {
-    hl_buf_printf(out, "<a href=\"#frame%d\">", k);
-    hl_buf_xml(out, first_line(arena, graphs[k]->title));
-    hl_buf_printf(out, " (%d)</a>\n", graphs[k]->n_nodes);
+  HlPage *page = hl_page_new(m->name->text);
+  for (int k = 0; k < n; k++)
+    add_frame(arena, page, graphs[k],
+              hl_arena_printf(arena, "%s (%d)", first_line(arena, graphs[k]->title),
+                              graphs[k]->n_nodes));
+  hl_page_page(page, out);
+  hl_page_free(page);
+  hl_arena_free(arena);
+}
+
+void hl_view_page_by_inst(HlCx *cx, const HlModule *m, HlBuf *out) {
+  HlArena *arena = hl_arena_new();
+  HlPage *page = hl_page_new(hl_arena_printf(arena, "%s %s", m->name->text,
+                                                   m->entry ? m->entry->name->text : ""));
+  for (const HlInst *inst = m->entry ? m->entry->first : NULL; inst; inst = inst->next) {
+    HlViewOptions options = {.closed_fusions = true,
+                             .centre = inst,
+                             .radius = 2,
+                             .max_nodes = 100,
+                             .marked = inst};
+    hl_page_add(cx, page, m->entry, &options, inst->name->text);
   }
-  hl_buf_puts(out, "<p>wheel: zoom, drag: move,<br>j, k: next, previous</p></div><div id=\"view\">\n");
-  for (int k = 0; k < n; k++) {
-    hl_buf_printf(out, "<div class=\"frame\" id=\"frame%d\">", k);
-    view_layout(arena, graphs[k]);
-    put_svg(out, graphs[k]);
-    hl_buf_puts(out, "</div>\n");
-  }
-  hl_buf_printf(out, "</div><script>%s</script></body></html>\n", script);
+  hl_page_page(page, out);
+  hl_page_free(page);
   hl_arena_free(arena);
 }

@@ -1,0 +1,79 @@
+// tool/dump_fusion.c: a page for each computation with a frame for each decision to fuse: the consumer's
+// surroundings as they were, the producer in red.
+//
+//   COMPUTATION.module_0000.NAME._fusion.html
+
+#include <stdio.h>
+#include <string.h>
+
+#include "hilo/view.h"
+#include "tool/dump.h"
+
+// Drawn around the consumer; fewer steps where that would be too much to look at.
+enum { RADIUS = 4, MAX_NODES = 100 };
+
+typedef struct Page {
+  const char *comp;
+  HlPage *frames;
+} Page;
+
+static Page *pages_of(const HlDumper *d, int *n) {
+  *n = (int)(d->fusions.n / sizeof(Page));
+  return (Page *)(void *)d->fusions.at;
+}
+
+void dump_fusions_begin(HlDumper *d) {
+  int n;
+  Page *page = pages_of(d, &n);
+  for (int k = 0; k < n; k++)
+    hl_page_free(page[k].frames);
+  d->fusions.n = 0;
+}
+
+static HlPage *page_of(HlDumper *d, const HlComp *comp) {
+  int n;
+  Page *page = pages_of(d, &n);
+  for (int k = n - 1; k >= 0; k--)
+    if (strcmp(page[k].comp, comp->name->text) == 0)
+      return page[k].frames;
+  Page made = {hl_arena_printf(d->arena, "%s", comp->name->text),
+               hl_page_new(hl_arena_printf(d->arena, "Fusion Explorer: %s_%s",
+                                             comp->module->name->text, comp->name->text))};
+  hl_buf_add(&d->fusions, &made, sizeof made);
+  return made.frames;
+}
+
+void hl_dumper_rewrite(void *dumper, const char *pass, const char *rule, const HlInst *inst,
+                       const HlInst *with) {
+  HlDumper *d = dumper;
+  if (!d->on || !d->flags->xla_dump_fusion_visualization || !with || !strstr(pass, "fusion"))
+    return;
+  HlViewOptions options = {
+      .closed_fusions = true, .centre = inst, .marked = with, .radius = RADIUS,
+      .max_nodes = MAX_NODES};
+  hl_page_add(d->cx, frames_of(d, inst->comp), inst->comp, &options,
+                hl_arena_printf(d->arena, "Fusing |%s| into |%s| by %s %s", with->name->text,
+                                inst->name->text, pass, rule));
+}
+
+// Without the module's name where the file's name would be too long.
+static const char *page_name(const HlDumper *d, const char *comp) {
+  const char *name = hl_arena_printf(d->arena, "%.100s.module_%04d.%s._fusion.html", comp,
+                                     d->number, d->name);
+  return strlen(name) <= 255
+             ? name
+             : hl_arena_printf(d->arena, "%.100s.module_%04d._fusion.html", comp, d->number);
+}
+
+bool dump_fusions_end(HlDumper *d) {
+  int n;
+  const Page *page = pages_of(d, &n);
+  bool ok = true;
+  for (int k = 0; ok && k < n; k++) {
+    HlBuf out = {0};
+    hl_page_page(page[k].frames, &out);
+    ok = dump_put_file(d, page_name(d, page[k].comp), false, out.at, out.n);
+    hl_buf_free(&out);
+  }
+  return ok;
+}

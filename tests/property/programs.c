@@ -1,0 +1,208 @@
+// Passes keep what real programs compute: each pass alone and each pipeline over the corpus' JAX programs and
+// a tenth of its snapshots, on the inputs recorded with them, the verifier after every pass.
+//
+//   property_programs                      all of it (skipped without HILO_CORPUS)
+//   property_programs PASS|- FILE...       one pass or pipeline (-: all) on files; FILE.npz beside or args.npz: inputs
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hilo/opt.h"
+#include "hilo/replay.h"
+#include "support/property.h"
+
+enum { SKIPPED = 77, EVERY = 10, MAX_INSTRUCTIONS = 3000 };
+
+typedef struct Program {
+  HlCx *cx;
+  const char *path;
+  HlModule *m;
+  HlReplay inputs;
+  HlLiteral **expected;  // by device
+} Program;
+
+static const HlEvalOptions eval_options = {.elided = HL_ELIDED_ZERO, .seed = 42};
+
+static bool evaluate(Program *p, const HlModule *m, HlLiteral **out) {
+  return hl_eval(p->cx, m, &eval_options, (const HlLiteral *const *const *)p->inputs.args, out);
+}
+
+static void drop(Program *p, HlLiteral **results) {
+  for (int d = 0; d < p->inputs.devices; d++)
+    hl_literal_unref(results[d]);
+}
+
+static bool same(Program *p, HlLiteral *const *actual) {
+  HlArena *arena = hl_arena_new();
+  bool equal = true;
+  for (int d = 0; equal && d < p->inputs.devices; d++) {
+    int n, n_expected;
+    const HlLiteral **a = hl_flatten(arena, actual[d], &n);
+    const HlLiteral **e = hl_flatten(arena, p->expected[d], &n_expected);
+    HlMismatch *found = HL_ARRAY(arena, HlMismatch, n + 1);
+    HlCompareOptions how = {.tolerance = -1};
+    how.vectors = hl_vector_leaves(arena, p->m, &how.n_vectors);
+    equal = n == n_expected && hl_compare(p->cx, n, a, e, &how, found);
+    for (int k = 0; !equal && n == n_expected && k < n; k++)
+      if (!found[k].equal)
+        fprintf(stderr, "r%d: %lld of %lld differ, the worst is %g, expected %g\n", k,
+                (long long)found[k].n_different, (long long)found[k].n, found[k].actual,
+                found[k].expected);
+  }
+  hl_arena_free(arena);
+  return equal;
+}
+
+// Passes whose purpose is another precision or other trip counts, and those that draw other random numbers.
+static bool may_differ(const char *passes) {
+  return strcmp(passes, "element_type_converter") == 0 ||
+         strcmp(passes, "simplify-fp-conversions") == 0 || strcmp(passes, "rng-expander") == 0 ||
+         strcmp(passes, "hlo_control_flow_flattening") == 0;
+}
+
+static bool run(Program *p, const char *passes, const char *target) {
+  HlEngineOptions options = {.passes = &hl_passes,
+                             .pipelines = &hl_pipelines,
+                             .target = target,
+                             .fuel = -1,
+                             .explain = -1,
+                             .verify_each = true,
+                             .disable = may_differ(passes) ? NULL : "simplify-fp-conversions"};
+  HlModule *copy = hl_clone(p->cx, p->m);
+  HlEngine *engine = hl_engine_new(p->cx, &options);
+  HlLiteral **actual = calloc((size_t)p->inputs.devices + 1, sizeof *actual);
+  const char *wrong = !hl_engine_run(engine, copy, passes)       ? "the pass fails"
+                      : !evaluate(p, copy, actual)               ? "what comes out does not run"
+                      : !may_differ(passes) && !same(p, actual) ? "the result changes"
+                                                                 : NULL;
+  if (wrong) {
+    fprintf(stderr, "%s, %s for %s: %s\n", p->path, passes, target, wrong);
+    property_print_errors(p->cx, stderr);
+  }
+  drop(p, actual);
+  free(actual);
+  hl_engine_free(engine);
+  hl_module_free(copy);
+  hl_cx_clear(p->cx);
+  return !wrong;
+}
+
+// --- Programs -----------------------------------------------------------------------------------
+
+static int run_all(Program *p, const char *only) {
+  static const char *const targets[] = {"cpu", "gpu"};
+  int failures = 0;
+  for (int k = 0; k < hl_passes.n; k++)
+    if (!only || strcmp(only, hl_passes.at[k].name) == 0)
+      for (int t = 0; t < 2; t++)
+        failures += !run(p, hl_passes.at[k].name, targets[t]);
+  for (int k = 0; k < hl_pipelines.n; k++)
+    if (!only || strcmp(only, hl_pipelines.at[k].name) == 0)
+      failures += !run(p, hl_pipelines.at[k].name, hl_pipelines.at[k].name);
+  return failures;
+}
+
+// Programs that do not run as they are (no kernel for a call) are not asked about.
+static int run_file(const char *path, const char *args, const char *only, int *n) {
+  Program p = {.cx = hl_cx_new(), .path = path};
+  HlFile file = {0};
+  int failures = 0;
+  bool has_args = args && access(args, R_OK) == 0;
+  const HlReplayOptions how = {.args = has_args ? args : NULL, .seed = 42, .eval = eval_options};
+  if (hl_load(p.cx, path, NULL, &file) && file.n == 1 &&
+      hl_count_instructions(file.modules[0]) <= MAX_INSTRUCTIONS) {
+    p.m = file.modules[0];
+    bool ok = hl_replay_inputs(p.cx, p.m, &file.recorded, &how, &p.inputs);
+    p.expected = calloc((size_t)p.inputs.devices + 1, sizeof *p.expected);
+    if (ok && evaluate(&p, p.m, p.expected)) {
+      ++*n;
+      hl_cx_clear(p.cx);
+      failures = run_all(&p, only);
+    }
+    drop(&p, p.expected);
+    free(p.expected);
+    hl_replay_free(&p.inputs);
+  }
+  hl_file_free(&file);
+  hl_cx_free(p.cx);
+  return failures;
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static char **list(const char *folder, int *n) {
+  DIR *dir = opendir(folder);
+  char **names = NULL;
+  *n = 0;
+  for (struct dirent *e; dir && (e = readdir(dir));) {
+    if (e->d_name[0] == '.')
+      continue;
+    names = realloc(names, sizeof *names * (size_t)(*n + 1));
+    names[*n] = malloc(strlen(folder) + strlen(e->d_name) + 2);
+    sprintf(names[(*n)++], "%s/%s", folder, e->d_name);
+  }
+  if (dir)
+    closedir(dir);
+  if (names)
+    qsort(names, (size_t)*n, sizeof *names, by_name);
+  return names;
+}
+
+static void free_list(char **names, int n) {
+  for (int k = 0; k < n; k++)
+    free(names[k]);
+  free(names);
+}
+
+static int run_jax(const char *corpus, int *n) {
+  char folder[4096], path[4096], args[4096];
+  snprintf(folder, sizeof folder, "%s/jax", corpus);
+  int n_cases, failures = 0;
+  char **cases = list(folder, &n_cases);
+  for (int k = 0; k < n_cases; k++) {
+    snprintf(path, sizeof path, "%.4000s/before.hlo", cases[k]);
+    snprintf(args, sizeof args, "%.4000s/args.npz", cases[k]);
+    failures += run_file(path, args, NULL, n);
+  }
+  free_list(cases, n_cases);
+  return failures;
+}
+
+static int run_snapshots(const char *corpus, int *n) {
+  char folder[4096];
+  snprintf(folder, sizeof folder, "%s/jax_tests", corpus);
+  int n_suites, failures = 0, count = 0;
+  char **suites = list(folder, &n_suites);
+  for (int s = 0; s < n_suites; s++) {
+    int n_files;
+    char **files = list(suites[s], &n_files);
+    for (int k = 0; k < n_files; k++)
+      if (count++ % EVERY == 0)
+        failures += run_file(files[k], NULL, NULL, n);
+    free_list(files, n_files);
+  }
+  free_list(suites, n_suites);
+  return failures;
+}
+
+int main(int argc, char **argv) {
+  int n = 0, failures = 0;
+  if (argc > 2) {
+    for (int k = 2; k < argc; k++)
+      failures += run_file(argv[k], NULL, strcmp(argv[1], "-") == 0 ? NULL : argv[1], &n);
+  } else {
+    const char *corpus = getenv("HILO_CORPUS");
+    if (!corpus || access(corpus, R_OK) != 0) {
+      printf("skipped: no corpus; set HILO_CORPUS\n");
+      return SKIPPED;
+    }
+    failures = run_jax(corpus, &n) + run_snapshots(corpus, &n);
+  }
+  printf("%d programs, %d passes, %d pipelines: %d failures\n", n, hl_passes.n, hl_pipelines.n,
+         failures);
+  return failures > 0;
+}
