@@ -34,10 +34,9 @@ idle = {"shape-canonicalizer", "hlo-cycle-detection"}
 
 
 def run(*args):
+    """What hilo prints; None where it refuses."""
     done = subprocess.run([hilo, *args], capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"hilo {shlex.join(args)}: {done.stderr}")
-    return done.stdout
+    return done.stdout if done.returncode == 0 else None
 
 
 def split_passes(text):
@@ -73,10 +72,12 @@ def modules_of(text):
 def met_by(item, target, path, k, module):
     """What the pass could rewrite or, in a real run, made in a file's module k: pairs of rule and op."""
     command = ("opt", f"--passes={item}", *target, f"--module={k}", str(path))
-    met = {(rewrite["rule"], op) for rewrite in json.loads(run(*command, "--dry", "--json"))
-           for op in opcode.findall(rewrite["before"]) or [""]}
+    could, did = run(*command, "--dry", "--json"), run(*command, "--provenance")
+    if could is None or did is None:
+        return {("refuses", "")}  # a pass that checks
+    met = {(rewrite["rule"], op) for rewrite in json.loads(could) for op in opcode.findall(rewrite["before"]) or [""]}
     ops = dict(instruction.findall(module))
-    made = re.findall(r"^.*: .* (\S+) from (\S+) in \S+$", run(*command, "--provenance"), re.M)
+    made = re.findall(r"^.*: .* (\S+) from (\S+) in \S+$", did, re.M)
     return met | {(rule, ops.get(name, "")) for rule, name in made}
 
 
@@ -89,12 +90,15 @@ def runs_of(path):
             for k, item in enumerate(items):
                 if k > 0:
                     before, source = source, Path(folder, f"{k}.hlo")
-                    source.write_text(run("opt", f"--passes={items[k - 1]}", *target, str(before)))
+                    source.write_text(run("opt", f"--passes={items[k - 1]}", *target, str(before)) or "")
+                name = re.match(r"\s*([\w-]+)", item)
+                if not name:
+                    break  # the shell makes the list
                 modules = modules_of(source.read_text())
                 for at, module in enumerate(modules):
                     if only is None or only == at:
                         met = met_by(item, target, source, at, module)
-                        yield re.match(r"[\w-]+", item)[0], met, set(opcode.findall(module))
+                        yield name[1], met, set(opcode.findall(module))
 
 
 def serves(path, rule):

@@ -30,6 +30,7 @@ bool hl_flags_word(HlCx *cx, HlFlags *flags, const char *word);
 bool hl_flags_text(HlCx *cx, HlFlags *flags, const char *value);
 // A file of DebugOptions as text proto: lines `name: value`.
 bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path);
+bool hl_flags_debug_options_source(HlCx *cx, HlFlags *flags, const HlSource *source);
 // Appends the flags that differ from their defaults as such lines.
 void hl_flags_print(const HlFlags *flags, HlBuf *out);
 // "--NAME  meaning" of every flag, for help.

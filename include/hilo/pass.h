@@ -134,6 +134,7 @@ HlOp hl_reducer(const HlComp *comp);
 // A link of a chain from a start over updates to a done: async-start, copy-done, all-gather-start, send ...
 // Each but the last has exactly one user, the next.
 bool hl_is_async(HlOp op);
+bool hl_awaits(HlOp op);                           // a link that is not the first
 // Neither it nor what it calls, however deep, has a side effect.
 bool hl_is_pure(const HlInst *inst);
 // Elementwise in the sense of fusion and B7: every element from the same element of each operand.

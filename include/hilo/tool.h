@@ -61,6 +61,7 @@ typedef struct HlCompareOptions {
   const int *vectors;          // hl_vector_leaves, or NULL
   int n_vectors;
   double abs_bound, rel_bound; // without a tolerance, in place of tools.md 9's for every type; 0: those
+  unsigned char *mask;         // of one leaf: set to 1 at each element that differs; NULL
 } HlCompareOptions;
 typedef struct HlMismatch {
   bool same_shape, equal;      // equal within the bounds

@@ -33,7 +33,7 @@ typedef struct HlPage HlPage;
 HlPage *hl_page_new(const char *title);
 void hl_page_free(HlPage *page);  // NULL is fine
 void hl_page_add(HlCx *cx, HlPage *page, const HlComp *comp, const HlViewOptions *options, const char *title);
-void hl_page_page(const HlPage *page, HlBuf *out);
+void hl_page_print(const HlPage *page, HlBuf *out);
 
 #ifdef __cplusplus
 }

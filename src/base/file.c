@@ -147,12 +147,17 @@ static bool write_in_place(HlCx *cx, const char *path, HlStr bytes) {
   return ok || write_error(cx, path, code);
 }
 
-// Opens a file beside `path` that did not exist; its name, on the heap, goes to *name.
+// Opens a file beside `path` that did not exist; its name, on the heap, goes to *name. The start of a long name is
+// enough: the whole of it and what is added might be too long.
 static int open_beside(const char *path, char **name) {
+  enum { KEPT = 200 };
+  const char *slash = strrchr(path, '/');
+  const size_t folder = slash ? (size_t)(slash + 1 - path) : 0, n = strlen(path);
+  const int kept = (int)(n - folder > KEPT ? folder + KEPT : n);
   HlBuf buf = {0};
   for (int k = 0;; k++) {
     buf.n = 0;
-    hl_buf_printf(&buf, "%s.%ld-%d.tmp", path, (long)getpid(), k);
+    hl_buf_printf(&buf, "%.*s.%ld-%d.tmp", kept, path, (long)getpid(), k);
     const int fd = open(buf.at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd >= 0 || errno != EEXIST || k == 1000) {
       *name = buf.at;

@@ -1,4 +1,5 @@
 // hilo docs: the reference pages that derive from the tables.
+#include <ctype.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -107,7 +108,8 @@ static int print_passes(void) {
 // --- Rules --------------------------------------------------------------------------------------
 
 static void print_rules_of(const HlPassInfo *pass) {
-  printf("\n## %s\n\n%s.\n\n| rule | law | condition |\n|---|---|---|\n", pass->name, pass->meaning);
+  printf("\n## %s\n\n%c%s.\n\n| rule | law | condition |\n|---|---|---|\n", pass->name,
+         toupper((unsigned char)pass->meaning[0]), pass->meaning + 1);
   for (const HlRule *rule = pass->rules; rule->name; rule++) {
     printf("| %s | ", rule->name);
     print_code_cell(rule->law);

@@ -1,11 +1,13 @@
 // hilo run: replays a module on saved or made-up inputs, compares, times, saves.
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "cli/load.h"
 #include "cli/select.h"
+#include "hilo/dump.h"
 #include "hilo/replay.h"
 #include "hilo/verify.h"
 
@@ -204,8 +206,24 @@ static int give_up(Cli *cli, const char *path) {
   return cli_flush(cli);
 }
 
+// The snapshot of a run, a failed one's too as far as its arguments were known.
+static bool dump_replay(HlDumper *dumper, const HlModule *m, const HlReplay *r, bool ran) {
+  for (int d = 0; d < r->devices; d++)
+    for (int k = 0; k < r->n_params; k++)
+      if (!r->args || !r->args[d] || !r->args[d][k])
+        return true;
+  HlExecution execution = {.came = m,
+                           .ran = m,
+                           .devices = r->devices,
+                           .n_arguments = r->n_params,
+                           .arguments = (HlLiteral *const *const *)r->args,
+                           .results = ran ? r->results : NULL,
+                           .platform = "Interpreter"};
+  return hl_dumper_execution(dumper, &execution) && hl_dumper_end(dumper, m, NULL);
+}
+
 static int run_module(Cli *cli, const char *path, const HlModule *m, const HlRecorded *recorded,
-                      HlReplayOptions *options) {
+                      HlDumper *dumper, HlReplayOptions *options) {
   if (!hl_verify(cli->cx, m, NULL))
     return give_up(cli, path);
   Progress progress = {.cli = cli, .started = hl_now()};
@@ -214,7 +232,11 @@ static int run_module(Cli *cli, const char *path, const HlModule *m, const HlRec
     options->eval.user = &progress;
   }
   HlReplay replay;
-  bool ok = hl_replay(cli->cx, m, recorded, options, &replay);
+  bool ok = hl_dumper_begin(dumper, m) && hl_dumper_module(dumper, m, "before_optimizations");
+  if (!ok)
+    return give_up(cli, path);
+  ok = hl_replay(cli->cx, m, recorded, options, &replay);
+  ok = dump_replay(dumper, m, &replay, ok) && ok;
   int status = ok ? cli_flush(cli) : give_up(cli, path);
   if (ok) {
     bool values = cli_flag(cli, "--print");
@@ -282,16 +304,41 @@ static bool check_platform(Cli *cli, const char *option) {
 }
 
 // Several modules: as JSON they are an array.
-static int run_all(Cli *cli, const HlFile *file, HlReplayOptions *options) {
+static int run_all(Cli *cli, const HlFile *file, HlDumper *dumper, HlReplayOptions *options) {
   int status = CLI_OK;
   for (int k = 0; k < file->n; k++) {
     if (cli->json)
       fputs(k ? "," : "[", stdout);
     status = cli_worse(status,
-                       run_module(cli, cli->files[0], file->modules[k], &file->recorded, options));
+                       run_module(cli, cli->files[0], file->modules[k], &file->recorded, dumper,
+                                  options));
   }
   if (cli->json)
     puts("]");
+  return status;
+}
+
+static bool read_flags(Cli *cli, HlFlags *flags) {
+  bool ok = hl_flags_text(cli->cx, flags, getenv("XLA_FLAGS"));
+  for (int k = 0; ok && k < cli->n_xla_flags; k++)
+    ok = hl_flags_word(cli->cx, flags, cli->xla_flags[k]);
+  return ok;
+}
+
+static int run_file(Cli *cli, HlDumper *dumper, HlReplayOptions *options) {
+  HlFile file;
+  HlLoadOptions how = cli_load_options(cli);
+  how.consts_as_parameters = false;
+  if (!hl_load(cli->cx, cli->files[0], &how, &file))
+    return give_up(cli, cli->files[0]);
+  int status = CLI_OK;
+  if (cli_value(cli, "--module") || file.n == 1) {
+    const HlModule *m = cli_select(cli, &file, cli->files[0]);
+    status = m ? run_module(cli, cli->files[0], m, &file.recorded, dumper, options) : CLI_USAGE;
+  } else {
+    status = run_all(cli, &file, dumper, options);
+  }
+  hl_file_free(&file);
   return status;
 }
 
@@ -303,19 +350,13 @@ static int run(Cli *cli) {
     return CLI_USAGE;
   if (!check_platform(cli, "--platform") || !check_platform(cli, "--reference"))
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
-  HlFile file;
-  HlLoadOptions how = cli_load_options(cli);
-  how.consts_as_parameters = false;
-  if (!hl_load(cli->cx, cli->files[0], &how, &file))
-    return give_up(cli, cli->files[0]);
-  int status = CLI_OK;
-  if (cli_value(cli, "--module") || file.n == 1) {
-    const HlModule *m = cli_select(cli, &file, cli->files[0]);
-    status = m ? run_module(cli, cli->files[0], m, &file.recorded, &options) : CLI_USAGE;
-  } else {
-    status = run_all(cli, &file, &options);
-  }
-  hl_file_free(&file);
+  HlFlags flags;
+  hl_flags_init(&flags);
+  HlDumper *dumper =
+      read_flags(cli, &flags) ? hl_dumper_new(cli->cx, &flags, HL_DUMP_FULL) : NULL;
+  int status = dumper ? run_file(cli, dumper, &options) : give_up(cli, cli->files[0]);
+  hl_dumper_free(dumper);
+  hl_flags_free(&flags);
   return status;
 }
 
@@ -357,8 +398,13 @@ const CliCommand cli_run = {
         "compare. Checks inside\n"
         "the program (check.expect_eq and others) run with it. Of MLIR main runs, or --entry, or "
         "without main every\n"
-        "function without parameters, in each section; as JSON several runs are an array.",
+        "function without parameters, in each section; as JSON several runs are an array. XLA's "
+        "flags are taken\n"
+        "from XLA_FLAGS and from the command line: --xla_dump_to with --xla_dump_hlo_snapshots "
+        "keeps what went in\n"
+        "and what came out.",
     .options = options,
     .reports = true,
+    .xla_flags = true,
     .run = run,
 };

@@ -3,10 +3,12 @@
 #include <string.h>
 
 #include "cli/dropin.h"
+#include "hilo/buffers.h"
 #include "hilo/dump.h"
 #include "hilo/opt.h"
 #include "hilo/proto.h"
 #include "hilo/text.h"
+#include "hilo/view.h"
 
 typedef struct HloOpt {
   HlCx *cx;
@@ -26,11 +28,16 @@ typedef struct Stage {
 static const char needs_code[] = "it shows what LLVM makes, and code is not generated here";
 static const Stage stages[] = {
     {"transforms", "hlo", NULL, "", NULL},
+    {"transforms", "html", NULL, "", NULL},
     {"cpu", "hlo", "cpu", "scheduling,HLO passes after scheduling", NULL},
+    {"cpu", "html", "cpu", "scheduling,HLO passes after scheduling", NULL},
     {"cpu", "hlo-backend", "cpu", "", NULL},
+    {"cpu", "buffer-assignment", "cpu", "", NULL},
     {"cpu", "llvm-before-optimizations", NULL, "", needs_code},
     {"gpu", "hlo", "gpu", "scheduling", NULL},
+    {"gpu", "html", "gpu", "scheduling", NULL},
     {"gpu", "hlo-backend", "gpu", "", NULL},
+    {"gpu", "buffer-assignment", "gpu", "", NULL},
     {"gpu", "llvm", NULL, "", needs_code},
     {"gpu", "llvm-before-optimizations", NULL, "", needs_code},
     {"gpu", "llvm-after-optimizations", NULL, "", needs_code},
@@ -122,6 +129,7 @@ static bool run_pipeline(HloOpt *opt, HlModule *m, HlDumper *dumper, const char 
                              .disable_all = flags->xla_disable_all_hlo_passes,
                              .after = hl_dumper_step,
                              .stage = hl_dumper_stage,
+                             .rewrite = hl_dumper_rewrite,
                              .user = dumper};
   HlEngine *engine = hl_engine_new(opt->cx, &options);
   bool ok = engine && hl_dumper_begin(dumper, m) && hl_dumper_module(dumper, m, before) &&
@@ -150,9 +158,34 @@ static bool transform(HloOpt *opt, HlModule *m, HlDumper *dumper) {
                       "before_optimizations", after);
 }
 
+// A binary proto where the output's name says so, else as text.
+static bool print_proto(HloOpt *opt, const HlModule *m, HlBuf *out) {
+  size_t n = strlen(opt->o);
+  bool as_binary = (n > 3 && strcmp(opt->o + n - 3, ".pb") == 0) ||
+                   (n > 6 && strcmp(opt->o + n - 6, ".pb.gz") == 0);
+  return hl_proto_write(opt->cx, m, as_binary ? HL_PROTO_HLO : HL_PROTO_MODULE, !as_binary, NULL,
+                        out);
+}
+
+static bool print_buffers(HloOpt *opt, const HlModule *m, HlBuf *out) {
+  HlArena *arena = hl_arena_new();
+  const HlBuffersOptions options = {.alignment = 64, .constants = true};  // as XLA:CPU
+  const HlBuffers *buffers = hl_buffers_new(opt->cx, arena, m, &options);
+  if (buffers)
+    hl_buffers_print(out, buffers);
+  hl_arena_free(arena);
+  return buffers != NULL;
+}
+
 static bool print_module(HloOpt *opt, const HlModule *m, HlBuf *out) {
   if (opt->emit_proto)
-    return hl_proto_write(opt->cx, m, HL_PROTO_MODULE, true, NULL, out);
+    return print_proto(opt, m, out);
+  if (!*opt->passes && strcmp(opt->stage, "html") == 0) {
+    hl_view_page_by_inst(opt->cx, m, out);
+    return true;
+  }
+  if (!*opt->passes && strcmp(opt->stage, "buffer-assignment") == 0)
+    return print_buffers(opt, m, out);
   HlTextOptions text = hl_text_options(HL_TEXT_DEFAULT);
   hl_text_print(opt->cx, m, &text, out);
   return true;
@@ -189,12 +222,12 @@ static int run(HloOpt *opt, int argc, char **argv, HlArena *arena) {
       {"o", DROPIN_TEXT, &opt->o, "where to write; -: standard output"},
       {"platform", DROPIN_TEXT, &opt->platform, "transforms, cpu or gpu"},
       {"format", DROPIN_TEXT, &opt->format, "the input's form; told by its content in any case"},
-      {"stage", DROPIN_TEXT, &opt->stage, "what to print: hlo, hlo-backend"},
+      {"stage", DROPIN_TEXT, &opt->stage, "what to print: hlo, html, hlo-backend, buffer-assignment"},
       {"list-stages", DROPIN_BOOL, &opt->list_stages, "the platform's stages"},
       {"passes", DROPIN_TEXT, &opt->passes, "run exactly these, in order"},
       {"list-passes", DROPIN_BOOL, &opt->list_passes, "the names of all passes"},
       {"split-input-file", DROPIN_BOOL, &opt->split_input_file, "cut the input at '// -----'"},
-      {"emit-proto", DROPIN_BOOL, &opt->emit_proto, "print text protos, run nothing"},
+      {"emit-proto", DROPIN_BOOL, &opt->emit_proto, "print protos, run nothing: text, or binary with -o=NAME.pb"},
       {"debug_options_file", DROPIN_TEXT, &opt->debug_options_file, "DebugOptions as text proto"},
       {NULL, DROPIN_BOOL, NULL, NULL},
   };

@@ -1,10 +1,10 @@
 // cli/opt.c: prints what 'hilo opt' found, reads its decisions.
 #include "cli/opt.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/decisions.h"
 #include "hilo/opt.h"
 #include "hilo/text.h"
 
@@ -200,53 +200,12 @@ void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check
 
 // --- Decisions ----------------------------------------------------------------------------------
 
-// A member that must be text where it is there; "" where it is not.
-static bool read_member(CliDecisions *to, const json_t *object, const char *key, const char **out) {
-  const json_t *value = json_object_get(object, key);
-  *out = value && json_is_string(value) ? hl_arena_printf(to->arena, "%s", json_string_value(value)) : "";
-  return !value || json_is_string(value);
-}
-
-// False if it is no decision. One that says nothing would allow everything.
-static bool read_decision(CliDecisions *to, const json_t *item) {
-  HlDecision *d = &to->at[to->n];
-  *d = (HlDecision){0};
-  if (!json_is_object(item) || !read_member(to, item, "pass", &d->pass) ||
-      !read_member(to, item, "rule", &d->rule) ||
-      !read_member(to, item, "computation", &d->comp) ||
-      !read_member(to, item, "instruction", &d->inst) || !read_member(to, item, "with", &d->with))
-    return false;
-  to->n++;
-  return *d->pass || *d->rule || *d->comp || *d->inst || *d->with;
-}
-
-static bool read_list(Cli *cli, const HlSource *source, const json_t *list, CliDecisions *out) {
-  HlPos start = {source, 1};
-  if (!json_is_array(list))
-    return hl_error(cli->cx, start, "expected a list of decisions: [{\"pass\": ..., \"rule\": ..., ...}]");
-  size_t n = json_array_size(list);
-  out->at = HL_ARRAY(out->arena, HlDecision, n + 1);
-  for (size_t k = 0; k < n; k++)
-    if (!read_decision(out, json_array_get(list, k)))
-      return hl_error(cli->cx, start,
-                      "decision %zu: expected an object with some of pass, rule, computation, "
-                      "instruction and with, as text",
-                      k);
-  return true;
-}
-
 bool cli_read_decisions(Cli *cli, const char *path, CliDecisions *out) {
   HlSource *source = hl_read_file(cli->cx, path);
   if (!source)
     return false;
   out->arena = hl_arena_new();
-  json_error_t error;
-  HlStr text = hl_source_bytes(source);
-  json_t *list = json_loadb(text.at, text.n, 0, &error);
-  bool ok = list ? read_list(cli, source, list, out)
-                 : hl_error(cli->cx, (HlPos){source, (HlLoc)error.position + 1},
-                            "cannot read JSON: %s", error.text);
-  json_decref(list);
+  bool ok = hl_decisions_read(cli->cx, source, out->arena, &out->at, &out->n);
   hl_source_unref(source);
   return ok;
 }

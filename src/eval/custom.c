@@ -56,6 +56,7 @@ static const Target targets[] = {
     {"__cublas$gemm", custom_gemm},
     {"__cublas$lt$matmul", custom_gemm},
     {"__cublas$triangularSolve", custom_triangular_solve},
+    {"__cub$DeviceRadixSort", custom_radix_sort},
     {"__cudnn$convForward", custom_conv},
     {"__cudnn$convBackwardInput", custom_conv},
     {"__cudnn$convBackwardFilter", custom_conv},

@@ -20,6 +20,7 @@ CustomKernel custom_topk, custom_approx_topk;  // custom_topk.c
 CustomKernel custom_threefry;                  // custom_threefry.c
 CustomKernel custom_fft;                       // custom_fft.c
 CustomKernel custom_gemm;                      // custom_gemm.c
+CustomKernel custom_radix_sort;                // custom_sort.c
 CustomKernel custom_triangular_solve;          // custom_solve.c
 CustomKernel custom_conv, custom_conv_fused;   // custom_conv.c
 CustomKernel custom_pivots_to_permutation;     // lapack_solve.c

@@ -125,7 +125,8 @@ static HlLiteral *array_result(Interp *in, const HlInst *inst, const HlLiteral *
   return good ? result : NULL;
 }
 
-static bool run(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *result) {
+static bool run(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                HlLiteral *result) {
   const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
   const bool is_input = strcmp(target, "__cudnn$convBackwardInput") == 0;
   const bool is_filter = strcmp(target, "__cudnn$convBackwardFilter") == 0;

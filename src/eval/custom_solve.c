@@ -6,9 +6,9 @@
 
 static int64_t read_transpose(const HlInst *inst) {
   const char *text = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  return strstr(text, "\"ADJOINT\"")      ? HL_WORD_transpose_a_ADJOINT
+  return strstr(text, "\"ADJOINT\"")     ? HL_WORD_transpose_a_ADJOINT
          : strstr(text, "\"TRANSPOSE\"") ? HL_WORD_transpose_a_TRANSPOSE
-                                          : HL_WORD_transpose_a_NO_TRANSPOSE;
+                                         : HL_WORD_transpose_a_NO_TRANSPOSE;
 }
 
 bool custom_triangular_solve(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
@@ -33,7 +33,6 @@ bool custom_triangular_solve(Interp *in, const HlInst *inst, const HlLiteral *co
   if (!inferred)
     return false;
   if (!hl_shape_same_dims(inferred, result->shape))
-    return hl_inst_error(in->ev.cx, inst, "the solution is %s",
-                         hl_shape_text(in->ev.cx, inferred));
+    return hl_inst_error(in->ev.cx, inst, "the solution is %s", hl_shape_text(in->ev.cx, inferred));
   return hl_kernel(HL_OP_TRIANGULAR_SOLVE)(&in->ev, &solve, operand, result);
 }

@@ -38,14 +38,8 @@ const AlgLeftOut algsimp_left_out[] = {
     {"A56", "of complex numbers: the root of z * z is z or -z, not its size"},
     {"L7", "x >= 0 of floats: false where x is nan, unless enable_floats_are_real"},
     {"S10", "pad(pad(A, v), v) => pad(A, v): XLA's pass has no such rule; it is sound"},
-    {"D11", "moving reverse, pad, slice, broadcast, reduce across a dot: for "
-            "use_associative_reordering, which no pipeline turns on"},
-    {"D14", "swapping the operands of a convolution: worth it only where a library computes the "
-            "swapped one faster"},
-    {"D16", "convolutions with kernels of single points as sums of products: not written"},
-    {"D17", "convolutions of bf16 computed in f32: float-normalization-bf16 does it"},
-    {"E22", "collecting scalar factors around dots: for enable_scalar_multiply_reduction, which no "
-            "CPU or GPU pipeline turns on"},
+    {"D11", "moving slice and reduce across a dot: the dot gets larger"},
+    {"E22", "factors behind a select: only those that every operand has anyway"},
     {0},
 };
 

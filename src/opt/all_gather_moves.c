@@ -33,7 +33,8 @@ static HlInst *gather_rows(HlPass *p, HlBuild *b, HlInst *inst, const HlInst *br
   const int64_t along = hl_dim(inst), parts = parts_of(inst);
   const HlI64s dims = hl_dims(broadcast);
   const int rank = broadcast->shape->rank;
-  int64_t *size = HL_ARRAY(p->arena, int64_t, rank + 1), *to = HL_ARRAY(p->arena, int64_t, rank + 1);
+  int64_t *size = HL_ARRAY(p->arena, int64_t, rank + 1),
+          *to = HL_ARRAY(p->arena, int64_t, rank + 1);
   size[0] = 1;
   for (int d = 0; d < x->shape->rank; d++)
     size[d + 1] = x->shape->dim[d];
@@ -153,8 +154,8 @@ static int gathered_dim(const HlShape *to, const HlInst *all) {
 
 static HlInst *reshape_parts(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *all = inst->operands[0];
-  if (all->op != HL_OP_ALL_GATHER || !coll_is_plain(all) || !hl_one_user(all) || parts_of(all) <= 1 ||
-      hl_shape_is_dynamic(inst->shape) || hl_shape_elements(inst->shape) == 0)
+  if (all->op != HL_OP_ALL_GATHER || !coll_is_plain(all) || !hl_one_user(all) ||
+      parts_of(all) <= 1 || hl_shape_is_dynamic(inst->shape) || hl_shape_elements(inst->shape) == 0)
     return NULL;
   const int along = gathered_dim(inst->shape, all);
   if (along < 0)
@@ -179,6 +180,6 @@ static HlInst *reshape_sum(HlPass *p, HlBuild *b, HlInst *inst) {
 const HlRule collective_reorderer_rules[] = {
     {HL_OP_RESHAPE, reshape_parts, "all-gather", "reshape(all-gather(x)) => all-gather(reshape(x))",
      "each part is reshaped by itself; nobody else uses it"},
-    {HL_OP_ALL_REDUCE, reshape_sum, "all-reduce", "all-reduce(reshape(x)) => reshape(all-reduce(x))",
-     "nobody else uses the reshape"},
+    {HL_OP_ALL_REDUCE, reshape_sum, "all-reduce",
+     "all-reduce(reshape(x)) => reshape(all-reduce(x))", "nobody else uses the reshape"},
     {0}};

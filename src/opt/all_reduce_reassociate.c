@@ -149,18 +149,23 @@ static HlInst *one_sliced_all_reduce(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_inst_copy(b->comp, x, NULL, (int)x->n_operands, operands);
 }
 
-#define REASSOCIATE(op, text)                                                                     \
-  {HL_OP_##op, one_all_reduce, "sum", text "(all-reduce(x), all-reduce(y)) => all-reduce(" text "(x, y))", \
-   "of the same reducer"},                                                                        \
-  {HL_OP_##op, one_sliced_all_reduce, "slice",                                                    \
-   text "(dynamic-slice(all-reduce(x)), dynamic-slice(all-reduce(y))) => dynamic-slice(all-reduce(" text "(x, y)))", \
-   "of the same reducer, at the same place"}
+#define REASSOCIATE(op, text)                                                                   \
+  {HL_OP_##op, one_all_reduce, "sum",                                                           \
+   text "(all-reduce(x), all-reduce(y)) => all-reduce(" text "(x, y))", "of the same reducer"}, \
+  {                                                                                             \
+    HL_OP_##op, one_sliced_all_reduce, "slice",                                                 \
+        text "(dynamic-slice(all-reduce(x)), dynamic-slice(all-reduce(y))) => "                 \
+             "dynamic-slice(all-reduce(" text "(x, y)))",                                       \
+        "of the same reducer, at the same place"                                                \
+  }
 
-const HlRule all_reduce_reassociate_rules[] = {
-    REASSOCIATE(ADD, "add"),         REASSOCIATE(MULTIPLY, "multiply"),
-    REASSOCIATE(MINIMUM, "minimum"), REASSOCIATE(MAXIMUM, "maximum"),
-    REASSOCIATE(AND, "and"),         REASSOCIATE(OR, "or"),
-    {0}};
+const HlRule all_reduce_reassociate_rules[] = {REASSOCIATE(ADD, "add"),
+                                               REASSOCIATE(MULTIPLY, "multiply"),
+                                               REASSOCIATE(MINIMUM, "minimum"),
+                                               REASSOCIATE(MAXIMUM, "maximum"),
+                                               REASSOCIATE(AND, "and"),
+                                               REASSOCIATE(OR, "or"),
+                                               {0}};
 
 bool pass_all_reduce_reassociate(HlPass *p) {
   if (coll_any_constrains_layout(p->m, HL_OP_ALL_REDUCE))
@@ -183,16 +188,20 @@ static HlInst *one_reduce_scatter(HlPass *p, HlBuild *b, HlInst *inst) {
   return all;
 }
 
-#define SCATTERED(op, text)                                                                       \
-  {HL_OP_##op, one_reduce_scatter, "reduce-scatter-reassociate",                                  \
-   text "(reduce-scatter(x), reduce-scatter(y)) => reduce-scatter(" text "(x, y))",               \
-   "of the same reducer"}
+#define SCATTERED(op, text)                                                              \
+  {                                                                                      \
+    HL_OP_##op, one_reduce_scatter, "reduce-scatter-reassociate",                        \
+        text "(reduce-scatter(x), reduce-scatter(y)) => reduce-scatter(" text "(x, y))", \
+        "of the same reducer"                                                            \
+  }
 
-const HlRule reduce_scatter_reassociate_rules[] = {
-    SCATTERED(ADD, "add"),         SCATTERED(MULTIPLY, "multiply"),
-    SCATTERED(MINIMUM, "minimum"), SCATTERED(MAXIMUM, "maximum"),
-    SCATTERED(AND, "and"),         SCATTERED(OR, "or"),
-    {0}};
+const HlRule reduce_scatter_reassociate_rules[] = {SCATTERED(ADD, "add"),
+                                                   SCATTERED(MULTIPLY, "multiply"),
+                                                   SCATTERED(MINIMUM, "minimum"),
+                                                   SCATTERED(MAXIMUM, "maximum"),
+                                                   SCATTERED(AND, "and"),
+                                                   SCATTERED(OR, "or"),
+                                                   {0}};
 
 bool pass_reduce_scatter_reassociate(HlPass *p) {
   if (coll_any_constrains_layout(p->m, HL_OP_REDUCE_SCATTER))
@@ -220,5 +229,6 @@ static HlInst *gather_once(HlPass *p, HlBuild *b, HlInst *inst) {
 
 const HlRule all_gather_optimizer_rules[] = {
     {HL_OP_COUNT, gather_once, "all-gather-optimizer",
-     "op(all-gather(x), all-gather(y)) => all-gather(op(x, y))", "commutative; nobody else uses them"},
+     "op(all-gather(x), all-gather(y)) => all-gather(op(x, y))",
+     "commutative; nobody else uses them"},
     {0}};

@@ -135,10 +135,10 @@ static HlInst *fold_all_reduces(HlPass *p, HlBuild *b, HlInst *outer) {
   return all;
 }
 
-const HlRule all_reduce_folder_rules[] = {
-    {HL_OP_ALL_REDUCE, fold_all_reduces, "all-reduce-folder",
-     "all-reduce(all-reduce(x)) => all-reduce(x)", "the groups make up larger ones"},
-    {0}};
+const HlRule all_reduce_folder_rules[] = {{HL_OP_ALL_REDUCE, fold_all_reduces, "all-reduce-folder",
+                                           "all-reduce(all-reduce(x)) => all-reduce(x)",
+                                           "the groups make up larger ones"},
+                                          {0}};
 
 // --- all-reduce-simplifier ------------------------------------------------------------------------
 
@@ -205,8 +205,9 @@ static HlInst *of_equal_values(HlPass *p, HlBuild *b, HlInst *inst, const Alike 
   case HL_OP_ADD:
     if (hl_is_integral(dtype))
       return hl_b_binary(b, HL_OP_MULTIPLY, x, hl_b_like_int(b, x, groups.size));
-    return hl_is_float(dtype) ? hl_b_binary(b, HL_OP_MULTIPLY, x, hl_b_like(b, x, (double)groups.size))
-                              : NULL;
+    return hl_is_float(dtype)
+               ? hl_b_binary(b, HL_OP_MULTIPLY, x, hl_b_like(b, x, (double)groups.size))
+               : NULL;
   case HL_OP_MINIMUM:
   case HL_OP_MAXIMUM:
   case HL_OP_AND:
@@ -264,7 +265,8 @@ static int64_t elements_before(const HlShape *shape, int dim) {
 // The slice, perhaps of a reshape, is along what `gather` gathers along, in as many parts.
 static bool is_along(const HlInst *slice, int dim, const HlInst *gather) {
   const HlShape *x = gather->operands[0]->shape, *cut = slice->operands[0]->shape;
-  const int64_t along = hl_dim(gather), parts = gather->shape->dim[along] / (x->dim[along] ? x->dim[along] : 1);
+  const int64_t along = hl_dim(gather),
+                parts = gather->shape->dim[along] / (x->dim[along] ? x->dim[along] : 1);
   return dim >= 0 && slice->shape->dim[dim] * parts == cut->dim[dim] &&
          elements_before(cut, dim) == elements_before(gather->shape, (int)along);
 }
@@ -367,7 +369,8 @@ static HlInst *permute_in_place_of_gather(HlPass *p, HlBuild *b, HlInst *slice) 
 
 const HlRule all_gather_to_permute_rules[] = {
     {HL_OP_DYNAMIC_SLICE, permute_in_place_of_gather, "all-gather-to-collective-permute-simplifier",
-     "dynamic-slice(all-gather(x)) => collective-permute(x)", "each device takes another one's part"},
+     "dynamic-slice(all-gather(x)) => collective-permute(x)",
+     "each device takes another one's part"},
     {0}};
 
 // --- reduce-scatter-creator ---------------------------------------------------------------------------

@@ -22,8 +22,7 @@ static int64_t group_size(HlPass *p, const HlInst *inst) {
     if (lists.n > 0 && lists.at[0].n > 0)
       return lists.at[0].n;
   }
-  return hl_has_attr(inst, HL_A_CHANNEL_ID) ? p->m->replica_count * p->m->num_partitions
-                                            : p->m->replica_count;
+  return hl_has_attr(inst, HL_A_CHANNEL_ID) ? p->m->num_partitions : p->m->replica_count;
 }
 
 static HlInst *raise_rank(HlPass *p, HlBuild *b, HlInst *inst, int64_t split, int64_t parts) {

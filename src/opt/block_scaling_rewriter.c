@@ -52,8 +52,8 @@ static HlInst *scaled_dot(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   const HlDtype dtype = inst->shape->dtype;
   HlInst *left = dot_scaled(p, b, in[0], in[2], dtype);
-  HlInst *right = inst->n_operands == 4 ? dot_scaled(p, b, in[1], in[3], dtype)
-                                        : hl_b_convert(b, in[1], dtype);
+  HlInst *right =
+      inst->n_operands == 4 ? dot_scaled(p, b, in[1], in[3], dtype) : hl_b_convert(b, in[1], dtype);
   HlI64s batch = dims_from(p->arena, 0, x->rank - 2);
   HlI64s contract = dims_from(p->arena, x->rank - 1, 1);
   HlInst *dot = hl_b_dot(b, left, right, batch, batch, contract, contract, dtype);

@@ -7,7 +7,8 @@
 // be inlined. Where calls are nested so deeply that copies of copies would be most of the work,
 // callers come first, and calls that come in with a body are inlined in their turn; the program is
 // the same, but for numbers in names. With single_call_site only computations that are called once
-// are inlined: the program does not grow.
+// are inlined: the program does not grow. keep_shmap_bodies leaves what Shardy partitions by hand:
+// computations whose names contain "shmap_body" or "xla.sdy.manual_computation_body".
 
 #include <string.h>
 
@@ -20,7 +21,7 @@ typedef struct Inliner {
   HlPass *p;
   const char *preserve;  // names of composites, with ':' between
   bool *called_once;     // by id of computation, before anything is copied; NULL: it does not matter
-  bool callers_first;
+  bool callers_first, keep_shmap_bodies;
 } Inliner;
 
 static const char *frontend(const HlInst *inst, const char *key) {
@@ -54,13 +55,19 @@ static bool is_async_body(const HlComp *comp) {
   return false;
 }
 
+static bool is_shmap_body(const HlComp *comp) {
+  return strstr(comp->name->text, "shmap_body") ||
+         strstr(comp->name->text, "xla.sdy.manual_computation_body");
+}
+
 static bool is_candidate(const Inliner *in, const HlInst *call) {
   if (call->op != HL_OP_CALL || hl_has_attr(call, HL_A_BACKEND_CONFIG) || is_preserved(in, call))
     return false;
   const HlComp *callee = hl_to_apply(call);
   const char *wish = frontend(call, "inlineable");
   if ((wish && strcmp(wish, "true") != 0) ||
-      callee->execution_thread != call->comp->execution_thread)
+      callee->execution_thread != call->comp->execution_thread ||
+      (in->keep_shmap_bodies && is_shmap_body(callee)))
     return false;
   return !in->called_once || in->called_once[callee->id];
 }
@@ -126,6 +133,82 @@ static void drop_composite_attributes(HlInst *inst) {
   hl_set_attr(inst, &attr);
 }
 
+// A wish that a call's body be one kernel is its instructions' wish now.
+static const char *const fusion_wishes[] = {"MUST_FUSE", "MAXIMAL_FUSE", "mosaic_fusion_group"};
+
+static bool is_fusion_wish(const HlSym *key) {
+  for (size_t k = 0; k < HL_COUNT_OF(fusion_wishes); k++)
+    if (strcmp(key->text, fusion_wishes[k]) == 0)
+      return true;
+  return false;
+}
+
+static bool takes_fusion_wish(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_PARAMETER:
+  case HL_OP_CONSTANT:
+  case HL_OP_TUPLE:
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_CALL:
+  case HL_OP_WHILE:
+  case HL_OP_CONDITIONAL:
+  case HL_OP_CUSTOM_CALL: return false;
+  default: return hl_shape_is_array(inst->shape) && hl_is_pure(inst);
+  }
+}
+
+// The two dictionaries as one; where both have a key, it is the first one's. Both are sorted.
+static const HlDict *joined(HlModule *m, const HlDict *a, const HlDict *b) {
+  HlDict *out = HL_NEW(m->arena, HlDict);
+  const HlSym **keys = HL_ARRAY(m->arena, const HlSym *, a->n + b->n);
+  const HlSym **values = HL_ARRAY(m->arena, const HlSym *, a->n + b->n);
+  for (int i = 0, j = 0; i < a->n || j < b->n;) {
+    const int order = i == a->n   ? 1
+                      : j == b->n ? -1
+                                  : strcmp(a->key[i]->text, b->key[j]->text);
+    keys[out->n] = order <= 0 ? a->key[i] : b->key[j];
+    values[out->n++] = order <= 0 ? a->value[i] : b->value[j];
+    i += order <= 0;
+    j += order >= 0;
+  }
+  out->key = keys;
+  out->value = values;
+  return out;
+}
+
+// NULL: the call has none.
+static const HlDict *wishes_of(HlPass *p, const HlInst *call) {
+  const HlDict *all = hl_attr_ptr(call, HL_A_FRONTEND_ATTRIBUTES);
+  HlDict *out = HL_NEW(p->m->arena, HlDict);
+  for (int k = 0; all && k < all->n; k++) {
+    if (!is_fusion_wish(all->key[k]))
+      continue;
+    const HlSym **keys = HL_ARRAY(p->m->arena, const HlSym *, out->n + 1);
+    const HlSym **values = HL_ARRAY(p->m->arena, const HlSym *, out->n + 1);
+    for (int j = 0; j < out->n; j++) {
+      keys[j] = out->key[j];
+      values[j] = out->value[j];
+    }
+    keys[out->n] = all->key[k];
+    values[out->n] = all->value[k];
+    *out = (HlDict){keys, values, out->n + 1};
+  }
+  return out->n > 0 ? out : NULL;
+}
+
+static void pass_on_wishes(HlModule *m, const HlDict *wishes, const HlComp *callee,
+                           HlInst *const *map, uint64_t first_serial) {
+  const HlDict none = {0};
+  for (uint32_t id = 0; id < callee->next_id; id++) {
+    if (!map[id] || !hl_alive(map[id]) || map[id]->serial < first_serial ||
+        !takes_fusion_wish(map[id]))
+      continue;
+    const HlDict *own = hl_attr_ptr(map[id], HL_A_FRONTEND_ATTRIBUTES);
+    HlAttr attr = {.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = joined(m, wishes, own ? own : &none)};
+    hl_set_attr(map[id], &attr);
+  }
+}
+
 // The calls among the copies of a callee's instructions.
 static void note_calls(const Inliner *in, const HlComp *callee, HlInst *const *map, uint64_t first_serial,
                        HlBuf *waiting) {
@@ -138,6 +221,7 @@ static void inline_one(Inliner *in, HlInst *call, HlBuf *waiting) {
   HlPass *p = in->p;
   HlComp *callee = hl_to_apply(call);
   const bool is_composite = hl_attr_int(call, HL_A_IS_COMPOSITE);
+  const HlDict *wishes = wishes_of(p, call);
   const uint64_t first_serial = p->m->next_serial;
   HlMark mark = hl_arena_mark(p->arena);
   HlInst **map;
@@ -145,6 +229,8 @@ static void inline_one(Inliner *in, HlInst *call, HlBuf *waiting) {
                                   call->operands, &map);
   if (by && is_composite && by->serial >= first_serial)
     drop_composite_attributes(by);
+  if (by && wishes)
+    pass_on_wishes(p->m, wishes, callee, map, first_serial);
   if (by && in->callers_first)
     note_calls(in, callee, map, first_serial, waiting);
   hl_arena_release(p->arena, mark);
@@ -167,7 +253,8 @@ static void inline_in(Inliner *in, const HlComp *comp) {
 }
 
 bool pass_call_inliner(HlPass *p) {
-  Inliner in = {.p = p, .preserve = hl_pass_text(p, "composites_to_preserve")};
+  Inliner in = {.p = p, .preserve = hl_pass_text(p, "composites_to_preserve"),
+                .keep_shmap_bodies = hl_pass_flag(p, "keep_shmap_bodies")};
   if (hl_pass_flag(p, "single_call_site"))
     in.called_once = find_called_once(p);
   if (!measure(&in))
@@ -175,10 +262,12 @@ bool pass_call_inliner(HlPass *p) {
   p->relay_control = true;
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++) {
-    const HlComp *comp = comps[in.callers_first ? n - 1 - k : k];
-    if (!in.callers_first || comp->first_call || comp == p->m->entry)
-      inline_in(&in, comp);
-  }
+  for (int k = 0; in.callers_first && k < n; k++)  // before calls go
+    comps[k] = stays(&in, comps[k]) ? comps[k] : NULL;
+  for (int k = n - 1; in.callers_first && k >= 0; k--)
+    if (comps[k])
+      inline_in(&in, comps[k]);
+  for (int k = 0; !in.callers_first && k < n; k++)
+    inline_in(&in, comps[k]);
   return !p->changed || pass_dce(p);
 }

@@ -64,8 +64,8 @@ static HlInst *start_by_call(HlPass *p, HlBuild *b, const HlInst *inst) {
   HlInst *copy = hl_inst_copy(inner.comp, inst, NULL, (int)inst->n_operands, params);
   hl_set_root(inner.comp, copy);
   HlInst *start =
-      hl_inst_new(b->comp, HL_OP_ASYNC_START, in_and_out(p, operand_shapes(p, inst, true), inst), NULL,
-                  (int)inst->n_operands, inst->operands);
+      hl_inst_new(b->comp, HL_OP_ASYNC_START, in_and_out(p, operand_shapes(p, inst, true), inst),
+                  NULL, (int)inst->n_operands, inst->operands);
   hl_set_calls(start, 1, &inner.comp);
   hl_inherit(start, inst);
   return start;
@@ -126,7 +126,8 @@ bool pass_async_collective_creator(HlPass *p) {
   int n, n_insts;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++) {
-    const bool is_wrapped = comps[k]->first_call && comps[k]->first_call->caller->op == HL_OP_ASYNC_START;
+    const bool is_wrapped =
+        comps[k]->first_call && comps[k]->first_call->caller->op == HL_OP_ASYNC_START;
     if (comps[k]->schedule || is_wrapped)
       continue;
     HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
@@ -269,7 +270,8 @@ static void join_halves(HlPass *p, HlComp *comp) {
   HlInst **order = hl_arena_copy(p->arena, comp->schedule, n * sizeof *order);
   HlInst **instead = HL_ARRAY(p->arena, HlInst *, n + 1);
   int *place = HL_ARRAY(p->arena, int, comp->next_id + 1);
-  int *busy = HL_ARRAY(p->arena, int, n + 1);  // instructions before this place that compute something
+  int *busy =
+      HL_ARRAY(p->arena, int, n + 1);  // instructions before this place that compute something
   for (uint32_t k = 0; k < n; k++) {
     place[order[k]->id] = (int)k;
     busy[k + 1] = busy[k] + !(computes_nothing(order[k]) || finished_by(order[k]));

@@ -23,7 +23,7 @@ typedef struct Combiner {
   HlOp op;
   int64_t max_bytes, max_count;
   bool any_type;
-  int *batch_of;               // by id: the newest batch of this key that it depends on or is in; 0: none
+  int *batch_of;  // by id: the newest batch of this key that it depends on or is in; 0: none
 } Combiner;
 
 typedef struct Batch {
@@ -164,8 +164,8 @@ static void combine_comp(Combiner *c, HlComp *comp) {
   Member *member = HL_ARRAY(c->p->arena, Member, comp->n_insts + 1);
   for (HlInst *inst = comp->first; inst; inst = inst->next, at++)
     if (is_candidate(c, inst))
-      member[n++] = (Member){
-          inst, coll_hash(inst) + (c->any_type ? 0 : (uint64_t)inst->shape->dtype), at};
+      member[n++] =
+          (Member){inst, coll_hash(inst) + (c->any_type ? 0 : (uint64_t)inst->shape->dtype), at};
   qsort(member, (size_t)n, sizeof *member, by_key);
   Member *others = HL_ARRAY(c->p->arena, Member, n + 1);
   for (int k = 0; k < n;) {

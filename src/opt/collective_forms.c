@@ -9,7 +9,7 @@
 
 #include "opt/collectives.h"
 
-#define DECLARE(name) \
+#define DECLARE(name)          \
   bool pass_##name(HlPass *p); \
   extern const HlRule name##_rules[]
 DECLARE(all_reduce_decomposer);
@@ -35,16 +35,17 @@ static HlInst *gather_and_reduce(HlPass *p, HlBuild *b, HlInst *inst) {
   for (int d = 0; d < x->shape->rank; d++)
     dim[d + 1] = x->shape->dim[d];
   HlInst *row = hl_b_reshape(b, x, x->shape->rank + 1, dim);
-  HlInst *all = row ? coll_new(b, HL_OP_ALL_GATHER, inst, coll_resized(p, row->shape, 0, groups.size), row, 0)
-                    : NULL;
+  HlInst *all =
+      row ? coll_new(b, HL_OP_ALL_GATHER, inst, coll_resized(p, row->shape, 0, groups.size), row, 0)
+          : NULL;
   const int64_t first = 0;
   return all ? hl_b_reduce(b, op, all, init, (HlI64s){&first, 1}) : NULL;
 }
 
-const HlRule all_reduce_decomposer_rules[] = {
-    {HL_OP_ALL_REDUCE, gather_and_reduce, "all-reduce-decomposer",
-     "all-reduce(x) => reduce(all-gather(x))", ""},
-    {0}};
+const HlRule all_reduce_decomposer_rules[] = {{HL_OP_ALL_REDUCE, gather_and_reduce,
+                                               "all-reduce-decomposer",
+                                               "all-reduce(x) => reduce(all-gather(x))", ""},
+                                              {0}};
 
 bool pass_all_reduce_decomposer(HlPass *p) {
   return coll_run_rules(p, all_reduce_decomposer_rules, 1);
@@ -59,7 +60,8 @@ static HlInst **own_start(HlPass *p, HlBuild *b, const HlInst *inst, int rank, i
   if (groups.size <= 0)
     return NULL;
   HlInst *place = coll_place_in_group(p, b, &groups);
-  HlInst *at = place ? hl_b_binary(b, HL_OP_MULTIPLY, place, hl_b_scalar_int(b, HL_U32, size)) : NULL;
+  HlInst *at =
+      place ? hl_b_binary(b, HL_OP_MULTIPLY, place, hl_b_scalar_int(b, HL_U32, size)) : NULL;
   HlInst *zero = rank > 1 ? hl_b_scalar_int(b, HL_U32, 0) : NULL;
   HlInst **start = HL_ARRAY(p->arena, HlInst *, rank + 1);
   for (int d = 0; d < rank; d++)
@@ -69,11 +71,13 @@ static HlInst **own_start(HlPass *p, HlBuild *b, const HlInst *inst, int rank, i
 
 static HlInst *reduce_and_slice(HlPass *p, HlBuild *b, HlInst *inst) {
   const HlShape *part = inst->shape;
-  HlInst **start = coll_is_plain(inst) ? own_start(p, b, inst, part->rank, hl_dim(inst), part->dim[hl_dim(inst)])
-                                       : NULL;
+  HlInst **start = coll_is_plain(inst)
+                       ? own_start(p, b, inst, part->rank, hl_dim(inst), part->dim[hl_dim(inst)])
+                       : NULL;
   if (!start)
     return NULL;
-  HlInst *all = coll_new(b, HL_OP_ALL_REDUCE, inst, inst->operands[0]->shape, inst->operands[0], -1);
+  HlInst *all =
+      coll_new(b, HL_OP_ALL_REDUCE, inst, inst->operands[0]->shape, inst->operands[0], -1);
   coll_fresh_channel(p, all);
   return hl_b_dynamic_slice(b, all, start, part->dim);
 }
@@ -121,14 +125,15 @@ bool pass_all_gather_decomposer(HlPass *p) {
 // Allowed where devices whose sums meet hold the same part, and both ways the same values meet.
 
 typedef struct Meeting {
-  HlI64Lists sums, parts;      // of the all-reduce, of the reduce-scatter
+  HlI64Lists sums, parts;  // of the all-reduce, of the reduce-scatter
   const CollPlace *in_sums, *in_parts;
-  int *count;                  // by device
+  int *count;  // by device
 } Meeting;
 
 // Adds `by` for every value that reaches `device` through a group of `first`, then of `second`.
-static void count_values(const Meeting *m, int64_t device, HlI64Lists first, const CollPlace *in_first,
-                         HlI64Lists second, const CollPlace *in_second, int by) {
+static void count_values(const Meeting *m, int64_t device, HlI64Lists first,
+                         const CollPlace *in_first, HlI64Lists second, const CollPlace *in_second,
+                         int by) {
   const HlI64s via = first.at[in_first[device].group];
   for (int k = 0; k < via.n; k++) {
     const HlI64s from = second.at[in_second[via.at[k]].group];
@@ -230,7 +235,7 @@ bool pass_all_reduce_contiguous(HlPass *p) {
 typedef struct Levels {
   HlI64s *within, *between;
   int n_within, n_between;
-  int64_t per_host;            // members of a group on each of its hosts
+  int64_t per_host;  // members of a group on each of its hosts
 } Levels;
 
 // Sorts the members of a group by host; false: not as many on each, or but one host or one device a host.
@@ -240,7 +245,8 @@ static bool split_group(HlPass *p, HlI64s group, int64_t devices_per_host, Level
     largest = group.at[k] / devices_per_host > largest ? group.at[k] / devices_per_host : largest;
   if (largest > 1 << 20)
     return false;
-  int *host_of = HL_ARRAY(p->arena, int, largest + 1), *count = HL_ARRAY(p->arena, int, group.n + 1);
+  int *host_of = HL_ARRAY(p->arena, int, largest + 1),
+      *count = HL_ARRAY(p->arena, int, group.n + 1);
   int n_hosts = 0;
   for (int k = 0; k < group.n; k++) {
     int *host = &host_of[group.at[k] / devices_per_host];
@@ -255,7 +261,8 @@ static bool split_group(HlPass *p, HlI64s group, int64_t devices_per_host, Level
   if (n_hosts < 2 || each < 2 || (levels->per_host && levels->per_host != each))
     return false;
   levels->per_host = each;
-  int64_t *rows = HL_ARRAY(p->arena, int64_t, group.n), *columns = HL_ARRAY(p->arena, int64_t, group.n);
+  int64_t *rows = HL_ARRAY(p->arena, int64_t, group.n),
+          *columns = HL_ARRAY(p->arena, int64_t, group.n);
   for (int k = 0; k < n_hosts; k++)
     count[k] = 0;
   for (int k = 0; k < group.n; k++) {
@@ -301,10 +308,10 @@ static HlInst *by_levels(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_b_reshape(b, all, inst->shape->rank, inst->shape->dim);
 }
 
-const HlRule blueconnect_rules[] = {
-    {HL_OP_ALL_REDUCE, by_levels, "all-reduce-blueconnect",
-     "all-reduce(x) => all-gather(all-reduce(reduce-scatter(x)))", "as many members on each host"},
-    {0}};
+const HlRule blueconnect_rules[] = {{HL_OP_ALL_REDUCE, by_levels, "all-reduce-blueconnect",
+                                     "all-reduce(x) => all-gather(all-reduce(reduce-scatter(x)))",
+                                     "as many members on each host"},
+                                    {0}};
 
 bool pass_blueconnect(HlPass *p) {
   return coll_run_rules(p, blueconnect_rules, 1);

@@ -16,9 +16,9 @@ bool pass_collective_permute_motion(HlPass *p);
 
 typedef struct Motion {
   HlInst *loop;
-  HlInst **sent;               // by slot: the collective-permute at the end of a turn; NULL: none
+  HlInst **sent;  // by slot: the collective-permute at the end of a turn; NULL: none
   LoopCounter counter;
-  int64_t channel;             // the next one free
+  int64_t channel;  // the next one free
 } Motion;
 
 // Only the next state takes it, and once.

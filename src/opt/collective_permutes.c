@@ -102,7 +102,8 @@ static bool has_cycle(HlPass *p, HlI64s pairs) {
   if (largest > 1 << 20)
     return true;
   int64_t *next = HL_ARRAY(p->arena, int64_t, largest + 2);
-  bool *seen = HL_ARRAY(p->arena, bool, largest + 2), *is_target = HL_ARRAY(p->arena, bool, largest + 2);
+  bool *seen = HL_ARRAY(p->arena, bool, largest + 2),
+       *is_target = HL_ARRAY(p->arena, bool, largest + 2);
   for (int64_t k = 0; k <= largest; k++)
     next[k] = -1;
   for (int k = 0; k + 1 < pairs.n; k += 2) {
@@ -214,7 +215,8 @@ static HlInst *send_and_receive(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *sent[2] = {x, after};
   HlInst *recv = transfer(p, b, HL_OP_RECV, inst, hl_shape_tuple(shapes, 3, three), 1, &after);
   HlInst *send = transfer(p, b, HL_OP_SEND, inst, hl_shape_tuple(shapes, 3, three), 2, sent);
-  HlInst *recv_done = transfer(p, b, HL_OP_RECV_DONE, inst, hl_shape_tuple(shapes, 2, two), 1, &recv);
+  HlInst *recv_done =
+      transfer(p, b, HL_OP_RECV_DONE, inst, hl_shape_tuple(shapes, 2, two), 1, &recv);
   HlInst *send_done = transfer(p, b, HL_OP_SEND_DONE, inst, token, 1, &send);
   hl_add_control(recv, send);
   hl_add_control(send, recv_done);

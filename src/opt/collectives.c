@@ -33,7 +33,7 @@ int64_t coll_devices(const HlPass *p) {
 }
 
 static int64_t ids_of_mode(const HlPass *p, CollMode mode) {
-  return mode == COLL_PARTITION ? p->m->num_partitions
+  return mode == COLL_PARTITION   ? p->m->num_partitions
          : mode == COLL_FLATTENED ? coll_devices(p)
                                   : p->m->replica_count;
 }
@@ -81,8 +81,8 @@ static HlInst *own_id(HlPass *p, HlBuild *b, CollMode mode) {
     partition = hl_b_op(b, HL_OP_PARTITION_ID, NULL, 0, NULL, 0, NULL, 0, NULL);
   if (!replica || !partition)
     return replica ? replica : partition;
-  HlInst *row = hl_b_binary(b, HL_OP_MULTIPLY, replica,
-                            hl_b_scalar_int(b, HL_U32, p->m->num_partitions));
+  HlInst *row =
+      hl_b_binary(b, HL_OP_MULTIPLY, replica, hl_b_scalar_int(b, HL_U32, p->m->num_partitions));
   return hl_b_binary(b, HL_OP_ADD, row, partition);
 }
 
@@ -91,8 +91,7 @@ HlInst *coll_place_in_group(HlPass *p, HlBuild *b, const CollGroups *groups) {
   HlInst *id = own_id(p, b, groups->mode);
   if (!id || n <= 0 || n > 65536)
     return NULL;
-  HlLiteral *places =
-      hl_literal_new(p->cx, hl_shape_array(p->m->shapes, HL_U32, 1, &n));
+  HlLiteral *places = hl_literal_new(p->cx, hl_shape_array(p->m->shapes, HL_U32, 1, &n));
   if (!places)
     return NULL;
   bool is_id = true;
@@ -123,9 +122,7 @@ static bool note_member(const HlPass *p, CollMode mode, int64_t id, CollPlace pl
   const int64_t partitions = p->m->num_partitions, replicas = p->m->replica_count;
   if (id < 0 || id >= ids_of_mode(p, mode))
     return false;
-  const int64_t times = mode == COLL_PARTITION   ? replicas
-                        : mode == COLL_FLATTENED ? 1
-                                                 : partitions;
+  const int64_t times = mode == COLL_PARTITION ? replicas : mode == COLL_FLATTENED ? 1 : partitions;
   for (int64_t k = 0; k < times; k++) {
     const int64_t device = mode == COLL_PARTITION   ? k * partitions + id
                            : mode == COLL_FLATTENED ? id
@@ -173,9 +170,12 @@ bool coll_same_attr(const HlInst *a, const HlInst *b, HlAttrKey key) {
 }
 
 // What decides, besides op, channel and reducer.
-static const HlAttrKey key_attrs[] = {HL_A_USE_GLOBAL_DEVICE_IDS, HL_A_REPLICA_GROUPS,
-                                      HL_A_SOURCE_TARGET_PAIRS,   HL_A_DIMENSION,
-                                      HL_A_MODE,                  HL_A_PERMUTE_SLICE_SIZES,
+static const HlAttrKey key_attrs[] = {HL_A_USE_GLOBAL_DEVICE_IDS,
+                                      HL_A_REPLICA_GROUPS,
+                                      HL_A_SOURCE_TARGET_PAIRS,
+                                      HL_A_DIMENSION,
+                                      HL_A_MODE,
+                                      HL_A_PERMUTE_SLICE_SIZES,
                                       HL_A_CONSTRAIN_LAYOUT};
 
 static bool same_reducer(const HlInst *a, const HlInst *b, bool any_type) {
@@ -240,8 +240,9 @@ HlInst *coll_copy(HlBuild *b, const HlInst *like, const HlShape *shape, int n,
 
 HlInst *coll_new(HlBuild *b, HlOp op, const HlInst *like, const HlShape *shape, HlInst *operand,
                  int64_t dimension) {
-  static const HlAttrKey kept[] = {HL_A_CHANNEL_ID, HL_A_REPLICA_GROUPS, HL_A_USE_GLOBAL_DEVICE_IDS,
-                                   HL_A_METADATA, HL_A_FRONTEND_ATTRIBUTES, HL_A_BACKEND_CONFIG};
+  static const HlAttrKey kept[] = {
+      HL_A_CHANNEL_ID, HL_A_REPLICA_GROUPS,      HL_A_USE_GLOBAL_DEVICE_IDS,
+      HL_A_METADATA,   HL_A_FRONTEND_ATTRIBUTES, HL_A_BACKEND_CONFIG};
   if (!operand || !shape)
     return NULL;
   HlInst *made = hl_inst_new(b->comp, op, shape, NULL, 1, &operand);
@@ -303,7 +304,8 @@ HlInst *coll_identity(HlBuild *b, HlOp op, HlDtype dtype) {
   case HL_OP_MINIMUM: return limit(b, dtype, false);
   case HL_OP_OR:
   case HL_OP_XOR: return dtype == HL_PRED ? hl_b_scalar(b, dtype, 0) : hl_b_scalar_int(b, dtype, 0);
-  case HL_OP_AND: return dtype == HL_PRED ? hl_b_scalar(b, dtype, 1) : hl_b_scalar_int(b, dtype, -1);
+  case HL_OP_AND:
+    return dtype == HL_PRED ? hl_b_scalar(b, dtype, 1) : hl_b_scalar_int(b, dtype, -1);
   default: return NULL;
   }
 }
@@ -332,8 +334,8 @@ static int find_term(const Terms *terms, const HlInst *inst) {
 }
 
 static bool is_integer(const HlInst *inst) {
-  return hl_shape_is_array(inst->shape) && (hl_is_integral(inst->shape->dtype) ||
-                                            inst->shape->dtype == HL_PRED);
+  return hl_shape_is_array(inst->shape) &&
+         (hl_is_integral(inst->shape->dtype) || inst->shape->dtype == HL_PRED);
 }
 
 static bool is_small_integer(const HlInst *inst) {
@@ -468,7 +470,9 @@ static bool compute_term(const HlInst *inst, const int64_t *x, int64_t replica, 
     break;
   case HL_OP_MINIMUM: *out = compare(dtype, x[0], x[1]) < 0 ? x[0] : x[1]; break;
   case HL_OP_MAXIMUM: *out = compare(dtype, x[0], x[1]) > 0 ? x[0] : x[1]; break;
-  case HL_OP_COMPARE: *out = holds(hl_attr_int(inst, HL_A_DIRECTION), compare(of, x[0], x[1])); break;
+  case HL_OP_COMPARE:
+    *out = holds(hl_attr_int(inst, HL_A_DIRECTION), compare(of, x[0], x[1]));
+    break;
   case HL_OP_CLAMP:
     *out = compare(dtype, x[1], x[0]) < 0 ? x[0] : x[1];
     *out = compare(dtype, *out, x[2]) > 0 ? x[2] : *out;

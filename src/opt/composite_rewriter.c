@@ -19,7 +19,7 @@ static const char *frontend(const HlInst *inst, const char *key) {
   return "";
 }
 
-// --- dimension_numbers = [[[1], [0]], [[], []]] ---------------------------------------------------
+// --- dimension_numbers = [[[1], [0]], [[], []]] --------------------------------------------------
 
 static bool take(const char **at, char c) {
   *at += strspn(*at, " ");
@@ -103,17 +103,17 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *call) {
       !is_supported(call->operands[1], call->operands[3], d.contract[1]))
     return NULL;
   HlArena *arena = hl_b_module(b)->arena;
-  HlAttr attrs[] = {
-      {.key = HL_A_LHS_BATCH_DIMS, .ints = hl_i64s_copy(arena, d.batch[0])},
-      {.key = HL_A_LHS_CONTRACTING_DIMS, .ints = hl_i64s_copy(arena, d.contract[0])},
-      {.key = HL_A_RHS_BATCH_DIMS, .ints = hl_i64s_copy(arena, d.batch[1])},
-      {.key = HL_A_RHS_CONTRACTING_DIMS, .ints = hl_i64s_copy(arena, d.contract[1])}};
+  HlAttr attrs[] = {{.key = HL_A_LHS_BATCH_DIMS, .ints = hl_i64s_copy(arena, d.batch[0])},
+                    {.key = HL_A_LHS_CONTRACTING_DIMS, .ints = hl_i64s_copy(arena, d.contract[0])},
+                    {.key = HL_A_RHS_BATCH_DIMS, .ints = hl_i64s_copy(arena, d.batch[1])},
+                    {.key = HL_A_RHS_CONTRACTING_DIMS, .ints = hl_i64s_copy(arena, d.contract[1])}};
   return hl_b_op(b, HL_OP_SCALED_DOT, call->shape, 4, call->operands, HL_COUNT_OF(attrs), attrs, 0,
                  NULL);
 }
 
 const HlRule composite_rules[] = {
-    {HL_OP_CALL, rewrite, "composite-rewriter", "xla.scaled_dot(x, y, s, t) => scaled-dot(x, y, s, t)",
+    {HL_OP_CALL, rewrite, "composite-rewriter",
+     "xla.scaled_dot(x, y, s, t) => scaled-dot(x, y, s, t)",
      "a composite call; types and blocks that libraries take"},
     {0},
 };

@@ -127,7 +127,9 @@ static HlInst *legalize(HlPass *p, HlBuild *b, HlInst *inst) {
 
 static const double MAX_GROWTH = 1.35;  // of all bytes read and written
 
-static int64_t features_to(int64_t n) { return n == 3 ? 4 : (n + 7) / 8 * 8; }
+static int64_t features_to(int64_t n) {
+  return n == 3 ? 4 : (n + 7) / 8 * 8;
+}
 
 static const HlShape *part_shape(const HlInst *conv, int operand) {
   return operand < 0 ? conv->shape->element[0] : conv->operands[operand]->shape;
@@ -135,8 +137,10 @@ static const HlShape *part_shape(const HlInst *conv, int operand) {
 
 // The dimensions of an array that count the input's and the result's features, or -1.
 static void feature_dims(const HlDimLabels *labels, ConvPart part, int64_t dim[2]) {
-  dim[0] = part == CONV_INPUT ? labels->input_feature : part == CONV_FILTER ? labels->kernel_input : -1;
-  dim[1] = part == CONV_OUTPUT  ? labels->output_feature
+  dim[0] = part == CONV_INPUT    ? labels->input_feature
+           : part == CONV_FILTER ? labels->kernel_input
+                                 : -1;
+  dim[1] = part == CONV_OUTPUT   ? labels->output_feature
            : part == CONV_FILTER ? labels->kernel_output
                                  : -1;
 }
@@ -253,7 +257,8 @@ const HlRule cudnn_pad_rules[] = {
     {0},
 };
 const HlRule cudnn_simplify_padding_rules[] = {
-    {HL_OP_PAD, simplify, "cudnn_simplify_padding", "pad(slice(cudnn(x, pad(k))[0])) => cudnn(x, pad(k))[0]",
+    {HL_OP_PAD, simplify, "cudnn_simplify_padding",
+     "pad(slice(cudnn(x, pad(k))[0])) => cudnn(x, pad(k))[0]",
      "what is cut off and added again is zero"},
     {0},
 };

@@ -66,8 +66,7 @@ static bool looks_forward(const HlInst *conv, const HlDimLabels *labels) {
   for (int k = 0; k < labels->kernel_spatial.n; k++)
     n_small += conv->operands[1]->shape->dim[labels->kernel_spatial.at[k]] <=
                conv->shape->dim[labels->output_spatial.at[k]];
-  return labels->kernel_spatial.n == 0 || n_small > 1 ||
-         (n_small == 1 && !one_dimensional(conv));
+  return labels->kernel_spatial.n == 0 || n_small > 1 || (n_small == 1 && !one_dimensional(conv));
 }
 
 static bool filter_window(HlPass *p, const HlInst *conv, const HlDimLabels *labels, HlWindow *to) {
@@ -234,7 +233,8 @@ static bool has_one_direction(HlWindow window) {
 static HlInst *features_of_groups(HlPass *p, HlBuild *b, HlInst *x, const HlDimLabels *l,
                                   int64_t groups) {
   int rank = x->shape->rank, at = 0;
-  int64_t *split = HL_ARRAY(p->arena, int64_t, rank + 1), *order = HL_ARRAY(p->arena, int64_t, rank + 1);
+  int64_t *split = HL_ARRAY(p->arena, int64_t, rank + 1),
+          *order = HL_ARRAY(p->arena, int64_t, rank + 1);
   int64_t *joined = HL_ARRAY(p->arena, int64_t, rank);
   for (int k = 0; k < rank; k++) {
     split[k + (k > l->input_batch)] = x->shape->dim[k];
@@ -288,8 +288,8 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *conv) {
                           .labels = labels,
                           .groups = hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT),
                           .precision = hl_attr_ints(conv, HL_A_OPERAND_PRECISION)};
-  static HlInst *(*const forms[])(HlPass *, HlBuild *, HlInst *, ConvCall *) = {
-      as_input_gradient, as_filter_gradient, as_forward};
+  static HlInst *(*const forms[])(HlPass *, HlBuild *, HlInst *,
+                                  ConvCall *) = {as_input_gradient, as_filter_gradient, as_forward};
   HlInst *made = NULL;
   for (int k = 0; k < HL_COUNT_OF(forms) && !made; k++) {
     ConvCall call = whole;
@@ -299,7 +299,7 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *conv) {
 }
 
 const HlRule conv_rewriter_rules[] = {
-    {HL_OP_CONVOLUTION, rewrite, "conv-rewriter",
-     "convolution(x, k) => cudnn(x, k)[0]", "of f16, bf16, f32 or f64; up to 3 spatial dimensions"},
+    {HL_OP_CONVOLUTION, rewrite, "conv-rewriter", "convolution(x, k) => cudnn(x, k)[0]",
+     "of f16, bf16, f32 or f64; up to 3 spatial dimensions"},
     {0},
 };

@@ -51,10 +51,10 @@ bool conv_read_extra(const HlInst *call, ConvExtra *extra) {
   json_t *all = json_loads(hl_attr_text(call, HL_A_BACKEND_CONFIG), 0, NULL);
   const json_t *config = json_object_get(all, "cudnn_conv_backend_config");
   const char *mode = json_string_value(json_object_get(config, "activation_mode"));
-  *extra = (ConvExtra){
-      .result_scale = json_number_value(json_object_get(config, "conv_result_scale")),
-      .side_scale = json_number_value(json_object_get(config, "side_input_scale")),
-      .relu = mode && strcmp(mode, "kRelu") == 0};
+  *extra =
+      (ConvExtra){.result_scale = json_number_value(json_object_get(config, "conv_result_scale")),
+                  .side_scale = json_number_value(json_object_get(config, "side_input_scale")),
+                  .relu = mode && strcmp(mode, "kRelu") == 0};
   bool known = mode && (extra->relu || strcmp(mode, "kNone") == 0);
   json_decref(all);
   return known;

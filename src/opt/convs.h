@@ -38,10 +38,10 @@ bool conv_read_extra(const HlInst *call, ConvExtra *extra);
 // What all kinds of calls have.
 typedef struct ConvCall {
   ConvKind kind;
-  const HlShape *result;      // of the array
-  HlWindow window;            // in the module's arena, as the labels
+  const HlShape *result;  // of the array
+  HlWindow window;        // in the module's arena, as the labels
   const HlDimLabels *labels;
-  int64_t groups;             // of features
+  int64_t groups;  // of features
   HlI64s precision;
 } ConvCall;
 ConvCall conv_of_call(const HlInst *call);

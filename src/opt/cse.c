@@ -130,10 +130,14 @@ static void merge_iota_operands(Cse *cse, HlInst *inst) {
     HlInst *first = cse->stands_for[inst->operands[k]->id];
     if (!first || first == inst->operands[k])
       continue;
+    HlInst *second = inst->operands[k];
     for (uint32_t j = 0; j < k && j < 4; j++)
       if (operand(cse, inst, j) == first && inst->operands[j] != inst->operands[k] &&
           hl_change(cse->p, "iota-operand", inst, NULL))
         hl_set_operand(inst, (int)k, inst->operands[j]);
+    // A fusion's body may hold nothing that nobody uses.
+    if (!second->first_use && second != inst->comp->root && !hl_has_control(second))
+      hl_erase(second);
   }
 }
 

@@ -63,8 +63,8 @@ static HlInst *extended(HlPass *p, HlBuild *b, const Found *found, HlInst *bias,
 static HlInst *scale(HlPass *p, HlBuild *b, HlInst *multiply) {
   Found found;
   const HlLiteral *by = NULL;
-  if (!find(multiply, &found) || found.kind != CONV_FORWARD ||
-      !(by = hl_splat(found.other)) || !isfinite(hl_literal_f64(by, 0)))
+  if (!find(multiply, &found) || found.kind != CONV_FORWARD || !(by = hl_splat(found.other)) ||
+      !isfinite(hl_literal_f64(by, 0)))
     return NULL;
   ConvCall call = conv_of_call(found.conv);
   found.extra.result_scale *= hl_literal_f64(by, 0);

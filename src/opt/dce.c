@@ -10,7 +10,8 @@
 //   ROOT n = f32[4] negate(x)
 //
 // A fusion with several outputs loses those that nobody reads, and then what made them; a parameter
-// of a fusion's body that nobody reads goes together with the fusion's operand.
+// of a fusion's body that nobody reads goes together with the fusion's operand. With
+// use_call_analysis so do parameters of computations that only calls run.
 
 #include "opt/dce.h"
 
@@ -35,10 +36,8 @@ static bool may_go(const HlInst *inst, const bool *effects) {
 
 // The link before this one of a chain of asynchronous operations, or NULL.
 static HlInst *link_before(const HlInst *inst) {
-  if (!hl_is_async((HlOp)inst->op) || inst->n_operands != 1 ||
-      !hl_is_async((HlOp)inst->operands[0]->op) || hl_n_users(inst->operands[0]) > 1)
-    return NULL;
-  return inst->operands[0];
+  const bool is_last = hl_awaits((HlOp)inst->op) && hl_n_users(inst->operands[0]) <= 1;
+  return is_last ? inst->operands[0] : NULL;
 }
 
 static bool is_dead(const HlInst *inst, const bool *effects) {
@@ -267,11 +266,64 @@ static void sweep_comp(HlPass *p, HlComp *comp, const bool *effects) {
   hl_arena_release(p->arena, mark);
 }
 
+// --- Inputs of calls ----------------------------------------------------------------------------
+
+static bool has_loose_callers(const HlComp *comp) {
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    if (call->caller->op != HL_OP_CALL || (int)call->caller->n_operands != comp->n_params ||
+        hl_has_attr(call->caller, HL_A_OUTPUT_TO_OPERAND_ALIASING) ||
+        hl_attr_int(call->caller, HL_A_IS_COMPOSITE))
+      return false;
+  return comp->first_call && !comp->is_fusion;
+}
+
+// Takes the parameters that nobody reads from a computation, and the operands from its calls.
+static void drop_call_inputs(HlPass *p, HlComp *comp) {
+  if (!has_loose_callers(comp) || n_unread(comp) == 0 ||
+      !hl_change(p, "unread-call-input", comp->first_call->caller, NULL))
+    return;
+  const int n = comp->n_params;
+  bool *unread = HL_ARRAY(p->arena, bool, n);
+  HlInst **operands = HL_ARRAY(p->arena, HlInst *, n);
+  for (int k = 0; k < n; k++)
+    unread[k] = is_unread(comp->params[k]);
+  for (const HlCall *call = comp->first_call; call; call = call->next) {
+    int kept = 0;
+    for (int k = 0; k < n; k++)
+      if (!unread[k])
+        operands[kept++] = call->caller->operands[k];
+    hl_set_operands(call->caller, kept, operands);
+  }
+  HlInst **params = hl_arena_copy(p->arena, comp->params, sizeof *params * (size_t)n);
+  for (int k = 0, kept = 0; k < n; k++) {
+    if (unread[k])
+      hl_erase(params[k]);
+    else
+      hl_set_int(params[k], HL_A_PARAMETER_NUMBER, kept++);
+  }
+  hl_finish_params(p->cx, comp);
+}
+
+// Callees first: what a call no longer takes is dead in its caller, which comes later.
+static void drop_all_call_inputs(HlPass *p, HlComp *const *comps, int n, const bool *effects) {
+  for (int k = 0; k < n; k++) {
+    if (!has_loose_callers(comps[k]))
+      continue;
+    HlInst **schedule = comps[k]->schedule;
+    const uint32_t n_insts = comps[k]->n_insts;
+    sweep(p, comps[k], effects);
+    drop_call_inputs(p, comps[k]);
+    restore_schedule(p, comps[k], schedule, n_insts);
+  }
+}
+
 bool pass_dce(HlPass *p) {
   const bool was_scheduled = p->m->is_scheduled;
   const bool *effects = effects_find(p);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
+  if (p->info->run == pass_dce && hl_pass_flag(p, "use_call_analysis"))
+    drop_all_call_inputs(p, comps, n, effects);
   for (int k = n - 1; k >= 0; k--) {
     if (!hl_comp_alive(comps[k]))
       continue;

@@ -144,15 +144,15 @@ HlInst *dot_products(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d, HlDtype
   return side[0] && side[1] ? hl_b_binary(b, HL_OP_MULTIPLY, side[0], side[1]) : NULL;
 }
 
-// Floats of less than 32 bits are summed up in f32.
+// Floats of less than 32 bits are multiplied and summed up in f32, as dots do: a product rounded to
+// their own type would be another number.
 static HlDtype sum_dtype(HlDtype dtype) {
   return hl_is_float(dtype) && dtype != HL_F64 ? HL_F32 : dtype;
 }
 
 HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d) {
   HlDtype dtype = dot->shape->dtype, sum = sum_dtype(dtype);
-  HlInst *all = dot_products(arena, b, dot, d, dtype);
-  all = all ? hl_b_convert(b, all, sum) : NULL;
+  HlInst *all = dot_products(arena, b, dot, d, sum);
   HlI64s last = dims_from(arena, dot->shape->rank, d.contract[0].n);
   HlInst *reduced = all ? hl_b_reduce(b, HL_OP_ADD, all, hl_b_scalar(b, sum, 0), last) : NULL;
   return reduced ? hl_b_convert(b, reduced, dtype) : NULL;

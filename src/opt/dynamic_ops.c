@@ -248,8 +248,8 @@ static HlInst *write_all(const Op *o, HlInst *data, HlInst **size) {
     return dyn_write(o->p, o->b, (DynValue){data, size}, shape);
   HlInst **part = HL_ARRAY(o->p->arena, HlInst *, shape->rank + 1);
   for (int k = 0; k < shape->rank; k++) {
-    part[k] = dyn_write(o->p, o->b, (DynValue){hl_b_element(o->b, data, k), size},
-                        shape->element[k]);
+    part[k] =
+        dyn_write(o->p, o->b, (DynValue){hl_b_element(o->b, data, k), size}, shape->element[k]);
     if (!part[k])
       return NULL;
   }
@@ -304,8 +304,8 @@ static HlInst *expand_dot(const Op *o) {
   out.size = HL_ARRAY(o->p->arena, HlInst *, o->inst->shape->rank + 1);
   int at = 0;
   for (int k = 0; k < dims.batch[0].n; k++)
-    out.size[at++] = dyn_min(o->b, o->in[0].size[dims.batch[0].at[k]],
-                             o->in[1].size[dims.batch[1].at[k]]);
+    out.size[at++] =
+        dyn_min(o->b, o->in[0].size[dims.batch[0].at[k]], o->in[1].size[dims.batch[1].at[k]]);
   for (int side = 0; side < 2; side++) {
     DynValue x = o->in[side];
     for (int k = 0; k < dims.free[side].n; k++)
@@ -415,7 +415,8 @@ static HlComp *new_comparator(const Op *o) {
   for (int k = 0; k < old->n_params; k++)
     args[k] = hl_b_parameter(&in, old->params[k]->shape, old->params[k]->name->text);
   const HlShape *truth = hl_shape_scalar(o->p->m->shapes, HL_PRED);
-  HlInst *x = hl_b_parameter(&in, truth, "inside.lhs"), *y = hl_b_parameter(&in, truth, "inside.rhs");
+  HlInst *x = hl_b_parameter(&in, truth, "inside.lhs"),
+         *y = hl_b_parameter(&in, truth, "inside.rhs");
   HlInst *before = hl_graft(in.comp, old, old->n_params, args, NULL);
   HlInst *same = hl_b_compare(&in, HL_WORD_direction_EQ, x, y);
   hl_set_root(in.comp, hl_b_select(&in, same, before, x));

@@ -152,15 +152,16 @@ static bool pad_conditional(HlPass *p, HlInst *cond) {
   HlBuild b;
   hl_begin(p, "conditional", cond, &b);
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, n + 1), *by;
-  HlComp **branch = HL_ARRAY(p->arena, HlComp *, n + 1), **old = HL_ARRAY(p->arena, HlComp *, n + 1);
+  HlComp **branch = HL_ARRAY(p->arena, HlComp *, n + 1),
+         **old = HL_ARRAY(p->arena, HlComp *, n + 1);
   operands[0] = cond->operands[0];
   for (int k = 0; k < n; k++) {
     HlInst *x = cond->operands[k + 1];
     const bool argument = has_dynamic(x->shape);
     old[k] = hl_called(cond, k);
     operands[k + 1] = argument ? flat_tuple(p, &b, x) : x;
-    branch[k] = operands[k + 1] ? flat_comp(p, &b, old[k], operands[k + 1]->shape, argument, result)
-                                : NULL;
+    branch[k] =
+        operands[k + 1] ? flat_comp(p, &b, old[k], operands[k + 1]->shape, argument, result) : NULL;
     if (!branch[k]) {
       hl_drop(p);
       return false;
@@ -197,8 +198,7 @@ static bool pad_element(HlPass *p, HlInst *inst) {
   DynValue value;
   if (!dyn_is_call(tuple, "PadToStatic") || tuple->n_operands != 1 ||
       !dyn_is_call(tuple->operands[0], "SliceToDynamic") ||
-      !dyn_read(p, tuple->operands[0], &value) ||
-      tuple->shape->rank != value.data->shape->rank + 1)
+      !dyn_read(p, tuple->operands[0], &value) || tuple->shape->rank != value.data->shape->rank + 1)
     return false;
   HlBuild b;
   hl_begin(p, "element", inst, &b);
@@ -256,8 +256,7 @@ static bool rewrite(HlPass *p, HlInst *inst) {
   case HL_OP_GET_DIMENSION_SIZE: done = fold_static_size(p, inst) || expand(p, inst); break;
   default: done = inst->n_operands > 0 && expand(p, inst);
   }
-  if (done || !dyn_is_array(inst->shape) || !is_wanted(inst) ||
-      !hl_change(p, "border", inst, NULL))
+  if (done || !dyn_is_array(inst->shape) || !is_wanted(inst) || !hl_change(p, "border", inst, NULL))
     return done;
   dyn_wrap(p, inst);
   return true;

@@ -122,30 +122,36 @@ static HlInst *op2(const Reshape *r, HlOp op, HlInst *x, HlInst *y) {
 
 // Which element of the result this is, counted without what lies beyond the sizes.
 static HlInst *place_in_result(const Reshape *r) {
-  HlInst *place = everywhere(r, dyn_number(r->b, 0)), *stride = dyn_number(r->b, 1);
-  const DynValue to = {NULL, r->size};
-  for (int d = r->to->rank - 1; d >= 0; d--) {
+  const int last = r->to->rank - 1;
+  if (last < 0)
+    return dyn_number(r->b, 0);
+  HlInst *place = hl_b_iota(r->b, HL_S32, r->to->rank, r->to->dim, last), *stride = NULL;
+  for (int d = last - 1; d >= 0; d--) {
+    HlInst *size = r->size[d + 1] ? r->size[d + 1] : dyn_number(r->b, r->to->dim[d + 1]);
+    stride = stride ? op2(r, HL_OP_MULTIPLY, stride, size) : size;
     HlInst *i = hl_b_iota(r->b, HL_S32, r->to->rank, r->to->dim, d);
     place = op2(r, HL_OP_ADD, place, op2(r, HL_OP_MULTIPLY, i, everywhere(r, stride)));
-    HlInst *size = to.size[d] ? to.size[d] : dyn_number(r->b, r->to->dim[d]);
-    stride = op2(r, HL_OP_MULTIPLY, stride, size);
   }
   return place;
 }
 
 // Where that element stands in the operand's buffer.
 static HlInst *place_in_buffer(const Reshape *r) {
-  HlInst *left = place_in_result(r), *place = everywhere(r, dyn_number(r->b, 0));
+  HlInst *left = place_in_result(r), *place = NULL;
   int64_t stride = 1;
   for (int d = r->from->rank - 1; d >= 0; d--) {
-    HlInst *size = everywhere(r, dyn_max(r->b, dyn_size(r->b, r->x, d), 1));
-    HlInst *i = op2(r, HL_OP_REMAINDER, left, size);
-    left = op2(r, HL_OP_DIVIDE, left, size);
-    place = op2(r, HL_OP_ADD, place,
-                op2(r, HL_OP_MULTIPLY, i, everywhere(r, dyn_number(r->b, stride))));
+    HlInst *i = left;
+    if (d > 0) {
+      HlInst *size = everywhere(r, dyn_max(r->b, dyn_size(r->b, r->x, d), 1));
+      i = op2(r, HL_OP_REMAINDER, left, size);
+      left = op2(r, HL_OP_DIVIDE, left, size);
+    }
+    if (stride != 1)
+      i = op2(r, HL_OP_MULTIPLY, i, everywhere(r, dyn_number(r->b, stride)));
+    place = place ? op2(r, HL_OP_ADD, place, i) : i;
     stride *= r->from->dim[d];
   }
-  return place;
+  return place ? place : everywhere(r, dyn_number(r->b, 0));
 }
 
 static HlInst *look_up(const Reshape *r) {
@@ -179,7 +185,8 @@ HlInst *dyn_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
     find_groups(&r);
   if (inst->op == HL_OP_RESHAPE ? !find_sizes(&r) : !given_sizes(&r))
     return NULL;
-  HlInst *data = same_bounds && all_keep_places(&r) ? hl_b_reshape(b, r.x.data, r.to->rank, r.to->dim)
-                                                    : look_up(&r);
+  HlInst *data = same_bounds && all_keep_places(&r)
+                     ? hl_b_reshape(b, r.x.data, r.to->rank, r.to->dim)
+                     : look_up(&r);
   return dyn_write(p, b, (DynValue){data, r.size}, inst->shape);
 }

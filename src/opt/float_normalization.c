@@ -58,10 +58,17 @@ static Norm norm_of(HlPass *p) {  // its name says for which type
 
 // --- What the target can do ----------------------------------------------------------------------
 
+// A type without infinities: what overflows in it becomes another value than in a wider type.
+static bool has_no_infinity(HlDtype dtype) {
+  const HlFloatFormat *format = &hl_dtype_info[dtype].format;
+  return format->bits != 0 && format->nan != HL_NAN_IEEE;
+}
+
 // Ops that are no arithmetic of their own, whose meaning is in the bits, or whose callees get
 // normalized themselves.
 static bool is_never_touched(const HlInst *inst) {
   switch (inst->op) {
+  case HL_OP_REDUCE_PRECISION: return has_no_infinity(inst->shape->dtype);
   case HL_OP_TUPLE:
   case HL_OP_GET_TUPLE_ELEMENT:
   case HL_OP_CONSTANT:

@@ -119,7 +119,7 @@ bool loop_calls_any(HlPass *p, const HlComp *comp, const HlOp *ops, int n) {
 HlInst **loop_all(HlPass *p, int *n) {
   HlBuf found = {0};
   for (HlComp *comp = p->m->first; comp; comp = comp->next) {
-    if (!hl_comp_may_have(comp, HL_OP_WHILE))
+    if (comp->is_fusion || !hl_comp_may_have(comp, HL_OP_WHILE))
       continue;
     const size_t before = found.n;
     for (HlInst *inst = comp->first; inst; inst = inst->next)
@@ -372,12 +372,12 @@ static void keep_config(HlPass *p, HlInst *loop, const LoopPlan *plan) {
               loop_config_with(p, config, "known_induction_variable", value));
 }
 
-// The new state is the old one: each slot has its place, shape and next value still.
-static bool same_state(const LoopPlan *plan, const HlShape *state) {
+// The new state has the old one's form: each slot has its place and shape still.
+static bool same_shape(const LoopPlan *plan, const HlShape *state) {
   if (plan->n != loop_slots(plan->loop) || state != plan->loop->shape)
     return false;
   for (int k = 0; k < plan->n; k++)
-    if (plan->at[k] != k || plan->from[k] != k)
+    if (plan->at[k] != k)
       return false;
   return true;
 }
@@ -388,7 +388,7 @@ static HlInst *new_loop(HlPass *p, HlBuild *b, const LoopPlan *plan, HlComp *con
   if (!loop)
     return NULL;
   hl_copy_attrs(loop, plan->loop);
-  if (same_state(plan, loop->shape))
+  if (same_shape(plan, loop->shape))
     return loop;
   hl_remove_attr(loop, HL_A_ORIGIN);
   inherit_state(p, plan, loop, plan->loop);
@@ -403,14 +403,17 @@ HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan) {
   HlComp *condition = new_condition(p, b, plan, init->shape);
   HlComp *body = new_body(p, b, plan, init->shape);
   HlInst *loop = body ? new_loop(p, b, plan, condition, body, init) : NULL;
-  if (!loop || same_state(plan, loop->shape))
-    return loop;
+  if (!loop)
+    return NULL;
   LoopPart after = {
       .p = p, .place = LOOP_AFTER, .b = *b, .loop = plan->loop, .state = loop, .at = plan->at};
   after.slot = HL_ARRAY(p->arena, HlInst *, loop_slots(plan->loop) + 1);
   if (plan->open)
     plan->open(&after, plan->user);
-  return whole_state(&after);
+  bool is_whole = same_shape(plan, loop->shape);
+  for (int k = 0; k < loop_slots(plan->loop); k++)
+    is_whole = is_whole && !after.slot[k];
+  return is_whole ? loop : whole_state(&after);
 }
 
 void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,

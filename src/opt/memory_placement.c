@@ -22,7 +22,7 @@
 
 enum { DEVICE = 0, HOST = 5 };
 
-// --- convert-memory-placement-to-internal-annotations ---------------------------------------------
+// --- convert-memory-placement-to-internal-annotations --------------------------------------------
 
 static const char *target_of(const char *placement) {
   static const char *const targets[][2] = {{"pinned_host", "MoveToHost"},
@@ -60,7 +60,7 @@ bool pass_convert_memory_placement(HlPass *p) {
   return true;
 }
 
-// --- memory-space-propagation ---------------------------------------------------------------------
+// --- memory-space-propagation --------------------------------------------------------------------
 
 // A shape with the memory spaces of another one of the same form.
 static const HlShape *with_spaces(HlPass *p, const HlShape *shape, const HlShape *of) {
@@ -150,7 +150,7 @@ bool pass_memory_space_propagation(HlPass *p) {
   return true;
 }
 
-// --- host-memory-transfer-asyncifier --------------------------------------------------------------
+// --- host-memory-transfer-asyncifier -------------------------------------------------------------
 
 static HlInst *start_copy(HlPass *p, HlBuild *b, HlInst *copy) {
   HlInst *x = copy->operands[0];
@@ -160,8 +160,8 @@ static HlInst *start_copy(HlPass *p, HlBuild *b, HlInst *copy) {
     return NULL;
   HlShapes *shapes = p->m->shapes;
   const HlShape *part[] = {copy->shape, x->shape, hl_shape_scalar(shapes, HL_U32)};
-  HlInst *start = hl_b_op(b, HL_OP_COPY_START, hl_shape_tuple(shapes, 3, part), 1, &x, 0, NULL, 0,
-                          NULL);
+  HlInst *start =
+      hl_b_op(b, HL_OP_COPY_START, hl_shape_tuple(shapes, 3, part), 1, &x, 0, NULL, 0, NULL);
   return start ? hl_b_op(b, HL_OP_COPY_DONE, copy->shape, 1, &start, 0, NULL, 0, NULL) : NULL;
 }
 

@@ -2,8 +2,9 @@
 //
 // one-hot-rewriter: a dot with a one-hot matrix picks rows: a gather does that without arithmetic.
 //
-//   h = f32[n,k] convert(compare(broadcast(i), iota), EQ)      in = 0 <= i < k
-//   r = f32[n,m] dot(h, f32[k,m] w)                        =>  r = select(in, gather(w, clamp(i)), 0)
+//   h = f32[n,k] convert(compare(broadcast(i), iota), EQ)
+//   r = f32[n,m] dot(h, f32[k,m] w)
+//   =>  r = select(0 <= i < k, gather(w, clamp(i)), 0)
 //
 // What is not picked is no longer multiplied by zero, so infinities elsewhere in w no longer count.
 

@@ -43,12 +43,12 @@ static HlInst *group_ends(const Ragged *r, HlInst *sizes) {
     dim[d] = sizes->shape->dim[d];
   dim[rank] = r->n_groups;
   HlInst *all = hl_b_broadcast(r->b, sizes, rank + 1, dim, dims_from(r->p->arena, 0, rank));
-  HlInst *counts = hl_b_compare(r->b, HL_WORD_direction_LE,
-                                hl_b_iota(r->b, HL_S32, rank + 1, dim, rank - 1),
-                                hl_b_iota(r->b, HL_S32, rank + 1, dim, rank));
+  HlInst *counts =
+      hl_b_compare(r->b, HL_WORD_direction_LE, hl_b_iota(r->b, HL_S32, rank + 1, dim, rank - 1),
+                   hl_b_iota(r->b, HL_S32, rank + 1, dim, rank));
   HlInst *zero = hl_b_scalar_int(r->b, sizes->shape->dtype, 0);
-  HlInst *counted = hl_b_select(
-      r->b, counts, all, hl_b_broadcast(r->b, zero, rank + 1, dim, (HlI64s){NULL, 0}));
+  HlInst *counted =
+      hl_b_select(r->b, counts, all, hl_b_broadcast(r->b, zero, rank + 1, dim, (HlI64s){NULL, 0}));
   return hl_b_reduce(r->b, HL_OP_ADD, counted, zero, one_dim(r->p, rank - 1));
 }
 
@@ -89,8 +89,7 @@ static HlInst *grouped(const Ragged *r) {
   HlI64s at = dims_of_sizes(r);
   HlInst *place = hl_b_iota(b, sizes->shape->dtype, rank, dim, r->dim + 1);
   HlInst *inside = hl_b_binary(
-      b, HL_OP_AND,
-      hl_b_compare(b, HL_WORD_direction_LE, spread(r, starts, at, dim, rank), place),
+      b, HL_OP_AND, hl_b_compare(b, HL_WORD_direction_LE, spread(r, starts, at, dim, rank), place),
       hl_b_compare(b, HL_WORD_direction_LT, place, spread(r, ends, at, dim, rank)));
   HlInst *all = spread(r, r->x, dims_from(r->p->arena, 1, rank - 1), dim, rank);
   return hl_b_select(b, inside, all, hl_b_full(b, r->x->shape->dtype, rank, dim, 0));

@@ -17,6 +17,8 @@ typedef struct Mover {
   HlPass *p;
   bool cheap_1d;  // reshape_of_1d_broadcast_is_cheap
   bool *moves;    // by id of the computation at hand: the op is to move above its rearrangements
+  bool *asked;    // by id: a rearrangement that was asked whether it stays
+  HlBuf candidates;  // of HlInst *, of the computation at hand
 } Mover;
 
 static bool is_rearrange(const HlInst *inst) {
@@ -165,11 +167,17 @@ static void keep_users(Mover *m, HlInst *rearrange, HlBuf *waiting) {
   }
 }
 
-static void prune(Mover *m, HlComp *comp) {
+static void prune(Mover *m, HlInst *const *candidates, size_t n) {
   HlBuf waiting = {0};
-  for (HlInst *inst = comp->first; inst; inst = inst->next)
-    if (is_rearrange(inst) && inst->first_use && stays(m, inst))
-      hl_buf_add(&waiting, &inst, sizeof inst);
+  for (size_t c = 0; c < n; c++)
+    for (uint32_t k = 0; k < candidates[c]->n_operands; k++) {
+      HlInst *operand = candidates[c]->operands[k];
+      if (!is_rearrange(operand) || m->asked[operand->id])
+        continue;
+      m->asked[operand->id] = true;
+      if (stays(m, operand))
+        hl_buf_add(&waiting, &operand, sizeof operand);
+    }
   while (waiting.n > 0) {
     waiting.n -= sizeof(HlInst *);
     keep_users(m, *(HlInst **)(void *)(waiting.at + waiting.n), &waiting);
@@ -226,16 +234,23 @@ static void move(Mover *m, HlInst *inst) {
 }
 
 static void move_in(Mover *m, HlComp *comp) {
-  m->moves = HL_ARRAY(m->p->arena, bool, comp->next_id);
-  bool any = false;
-  for (HlInst *inst = comp->first; inst; inst = inst->next)
-    any |= m->moves[inst->id] = is_candidate(m, inst);
-  if (!any)
+  if (!hl_comp_may_have(comp, HL_OP_RESHAPE) && !hl_comp_may_have(comp, HL_OP_TRANSPOSE))
     return;
-  prune(m, comp);
-  int n;
-  HlInst **insts = hl_pass_insts(m->p, comp, &n);
-  for (int k = 0; k < n; k++)
+  HlBuf *candidates = &m->candidates;
+  candidates->n = 0;
+  for (HlInst *inst = comp->first; inst; inst = inst->next)
+    if (is_candidate(m, inst))
+      hl_buf_add(candidates, &inst, sizeof inst);
+  const size_t n = candidates->n / sizeof(HlInst *);
+  if (n == 0)
+    return;
+  HlInst **insts = (HlInst **)(void *)candidates->at;
+  m->moves = HL_ARRAY(m->p->arena, bool, comp->next_id);
+  m->asked = HL_ARRAY(m->p->arena, bool, comp->next_id);
+  for (size_t k = 0; k < n; k++)
+    m->moves[insts[k]->id] = true;
+  prune(m, insts, n);
+  for (size_t k = 0; k < n; k++)
     if (m->moves[insts[k]->id] && hl_alive(insts[k]))
       move(m, insts[k]);
 }
@@ -249,5 +264,6 @@ bool pass_reshape_mover(HlPass *p) {
     move_in(&m, comps[k]);
     hl_arena_release(p->arena, mark);
   }
+  hl_buf_free(&m.candidates);
   return true;
 }

@@ -2,7 +2,7 @@
 //
 // scaled-dot-rewriter: a scaled-dot is a dot of operands that are multiplied by their scales first.
 //
-//   r = bf16[m,n] scaled-dot(f8e4m3fn[m,64] x, f8e4m3fn[64,n] y, f8e8m0fnu[m,2] s, f8e8m0fnu[2,n] t)
+//   r = bf16[m,n] scaled-dot(f8e5m2[m,64] x, f8e5m2[64,n] y, f8e8m0fnu[m,2] s, f8e8m0fnu[2,n] t)
 //   =>  x' = bf16[m,64] multiply(convert(x), reshape(broadcast(convert(s), [m,2,32])))
 //       r = dot(x', y')
 //
@@ -23,7 +23,8 @@ static HlInst *stretched(HlPass *p, HlBuild *b, HlInst *scale, const HlShape *x)
     if (blocks != x->dim[d])
       dim[n++] = x->dim[d] / blocks;
   }
-  return hl_b_reshape(b, hl_b_broadcast(b, scale, n, dim, (HlI64s){from, x->rank}), x->rank, x->dim);
+  return hl_b_reshape(b, hl_b_broadcast(b, scale, n, dim, (HlI64s){from, x->rank}), x->rank,
+                      x->dim);
 }
 
 bool dot_scale_fits(const HlInst *scale, const HlShape *x) {
@@ -56,6 +57,7 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
 
 const HlRule scaled_dot_rules[] = {
     {HL_OP_SCALED_DOT, rewrite, "scaled-dot-rewriter",
-     "scaled-dot(x, y, s, t) => dot(x * broadcast(s), y * broadcast(t))", "static shapes of floats"},
+     "scaled-dot(x, y, s, t) => dot(x * broadcast(s), y * broadcast(t))",
+     "static shapes of floats"},
     {0},
 };

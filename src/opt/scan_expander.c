@@ -167,18 +167,17 @@ static HlInst *expand_scan(HlPass *p, HlBuild *b, HlInst *inst) {
   Scan s;
   if (!read_scan(p, b, inst, &s))
     return NULL;
-  const int n = 1 + s.n_carries + s.n_inputs + s.n_outputs;
-  HlInst **state = first_state(&s, b);
-  if (s.turns > 0) {  // else there is no slice to be read
-    HlInst *loop = build_loop(&s, b, hl_b_tuple(b, n, state));
-    for (int k = 0; k < n; k++)
-      state[k] = hl_b_element(b, loop, k);
-  }
+  const int outputs = 1 + s.n_carries + s.n_inputs;
+  HlInst **start = first_state(&s, b), *loop = NULL;
+  if (s.turns > 0)  // else there is no slice to be read
+    loop = build_loop(&s, b, hl_b_tuple(b, outputs + s.n_outputs, start));
+  if (s.turns > 0 && !loop)
+    return NULL;
   HlInst **results = HL_ARRAY(p->arena, HlInst *, s.n_outputs + s.n_carries + 1);
   for (int k = 0; k < s.n_outputs; k++)
-    results[k] = state[1 + s.n_carries + s.n_inputs + k];
+    results[k] = loop ? hl_b_element(b, loop, outputs + k) : start[outputs + k];
   for (int k = 0; k < s.n_carries; k++)
-    results[s.n_outputs + k] = state[1 + k];
+    results[s.n_outputs + k] = loop ? hl_b_element(b, loop, 1 + k) : start[1 + k];
   return hl_shape_is_tuple(inst->shape) ? hl_b_tuple(b, s.n_outputs + s.n_carries, results)
                                         : results[0];
 }

@@ -94,7 +94,8 @@ static HlInst *delayed(const Scatter *s, HlInst *x, int64_t w, HlInst *value) {
 
 static HlInst *combined(const Scatter *s, HlInst *before, HlInst *update) {
   HlInst *operands[] = {before, update};
-  HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = hl_i64s_copy(s->p->m->arena, (HlI64s){(int64_t[]){0}, 1})};
+  HlAttr attr = {.key = HL_A_DIMENSIONS,
+                 .ints = hl_i64s_copy(s->p->m->arena, (HlI64s){(int64_t[]){0}, 1})};
   HlComp *combiner = s->combiner;
   return hl_b_op(s->b, HL_OP_MAP, NULL, 2, operands, 1, &attr, 1, &combiner);
 }
@@ -116,7 +117,8 @@ static HlInst *last_places(const Scatter *s, HlInst *place) {
   const int64_t low = -1, high = 1;
   HlInst *next = hl_b_pad(s->b, place, hl_b_scalar_int(s->b, HL_S32, -1), &low, &high, NULL);
   HlInst *is_last = hl_b_compare(s->b, HL_WORD_direction_NE, place, next);
-  HlInst *outside = hl_b_binary(s->b, HL_OP_ADD, full(s, s->places), hl_b_iota(s->b, HL_S32, 1, &s->n, 0));
+  HlInst *outside =
+      hl_b_binary(s->b, HL_OP_ADD, full(s, s->places), hl_b_iota(s->b, HL_S32, 1, &s->n, 0));
   HlInst *fits = hl_b_compare(s->b, HL_WORD_direction_LT, place, full(s, s->places));
   return hl_b_select(s->b, hl_b_binary(s->b, HL_OP_AND, is_last, fits), place, outside);
 }
@@ -134,7 +136,8 @@ static HlInst *unique_scatter(const Scatter *s, HlInst *place, HlInst *update) {
       {.key = HL_A_UNIQUE_INDICES, .i = 1},
   };
   HlComp *combiner = s->combiner;
-  HlInst *flat = hl_b_op(s->b, HL_OP_SCATTER, NULL, 3, operands, HL_COUNT_OF(attrs), attrs, 1, &combiner);
+  HlInst *flat =
+      hl_b_op(s->b, HL_OP_SCATTER, NULL, 3, operands, HL_COUNT_OF(attrs), attrs, 1, &combiner);
   return hl_b_reshape(s->b, flat, shape->rank, shape->dim);
 }
 
@@ -142,11 +145,13 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *scatter) {
   const int64_t n = hl_shape_elements(scatter_update(scatter, 0)->shape);
   if (!is_wanted(scatter, n))
     return NULL;
-  Scatter s = {p, b, scatter, hl_to_apply(scatter), n, hl_shape_elements(scatter->operands[0]->shape)};
+  Scatter s = {
+      p, b, scatter, hl_to_apply(scatter), n, hl_shape_elements(scatter->operands[0]->shape)};
   HlInst *operands[] = {flat_places(&s), hl_b_reshape(b, scatter_update(scatter, 0), 1, &n)};
   HlComp *compare = comparator(&s);
   HlAttr attrs[] = {{.key = HL_A_DIMENSION, .i = 0}, {.key = HL_A_IS_STABLE, .i = 1}};
-  HlInst *sorted = hl_b_op(b, HL_OP_SORT, NULL, 2, operands, HL_COUNT_OF(attrs), attrs, 1, &compare);
+  HlInst *sorted =
+      hl_b_op(b, HL_OP_SORT, NULL, 2, operands, HL_COUNT_OF(attrs), attrs, 1, &compare);
   HlInst *place = hl_b_element(b, sorted, 0), *update = hl_b_element(b, sorted, 1);
   update = fold_places(&s, place, update);
   return update ? unique_scatter(&s, last_places(&s, place), update) : NULL;

@@ -51,7 +51,7 @@ static Stream stream_of(const HlInst *start) {
   case HL_OP_SEND:
   case HL_OP_RECV: return STREAM_NONE;
   case HL_OP_ASYNC_START: {
-    const HlComp *called = hl_calls(start)[0];
+    const HlComp *called = hl_called(start, 0);
     bool is_collective = hl_op_info[called->root->op].traits & HL_T_COLLECTIVE;
     return is_collective ? STREAM_COLLECTIVE : STREAM_COMPUTE;
   }
@@ -72,8 +72,7 @@ static int64_t time_of(const HlInst *inst) {
   case HL_OP_CALL:
   case HL_OP_CONDITIONAL:
   case HL_OP_WHILE: return HEAVY;
-  case HL_OP_FUSION:
-    return hl_attr_int(inst, HL_A_FUSION_KIND) == HL_WORD_fusion_kind_LOOP ? LOOP : HEAVY;
+  case HL_OP_FUSION: return hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_LOOP ? LOOP : HEAVY;
   default: return SMALL;
   }
 }
@@ -114,13 +113,13 @@ static HlInst *pop(Heap *heap) {
 // --- One computation -------------------------------------------------------------------------------
 
 typedef struct Scheduling {
-  int64_t now;           // counted from the end
-  int64_t *wanted;       // by id: not before this time
-  uint32_t *waits;       // by id: for how many users and control successors
-  uint32_t *place;       // by id: in the old schedule
-  HlInst **done;         // by id of a start: what waits for it
-  Heap plain, early;     // wanted now, by old place; wanted later, by time
-  Heap waiting[3];       // waits whose stream is taken, by old place
+  int64_t now;        // counted from the end
+  int64_t *wanted;    // by id: not before this time
+  uint32_t *waits;    // by id: for how many users and control successors
+  uint32_t *place;    // by id: in the old schedule
+  HlInst **done;      // by id of a start: what waits for it
+  Heap plain, early;  // wanted now, by old place; wanted later, by time
+  Heap waiting[3];    // waits whose stream is taken, by old place
   int under_way[3], limit[3];
 } Scheduling;
 

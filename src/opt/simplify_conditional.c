@@ -336,7 +336,7 @@ static HlInst **find_conditionals(HlPass *p, int *n) {
   const bool *channels = find_channels(p);
   HlBuf found = {0};
   for (const HlComp *comp = p->m->first; comp; comp = comp->next)
-    for (HlInst *inst = comp->first; inst; inst = inst->next) {
+    for (HlInst *inst = comp->is_fusion ? NULL : comp->first; inst; inst = inst->next) {
       bool skip = inst->op != HL_OP_CONDITIONAL || inst->n_calls == 0 || hl_sharding(inst);
       for (int k = 0; !skip && k < inst->n_calls; k++)
         skip = channels[hl_called(inst, k)->id];

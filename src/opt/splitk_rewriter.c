@@ -49,7 +49,14 @@ static int64_t power_of_two_below(int64_t n) {
 // XLA's measured bounds: how much arithmetic for 256 bits read keeps a core busy, and how long
 // what is left of the contracted dimension must be.
 static int64_t choose_parts(Product d, int64_t cores) {
-  enum { BUSY = 240, SHORTEST_READ = 768, SHORTEST_COMPUTED = 1220, MOST = 128, ROWS = 64, COLUMNS = 128 };
+  enum {
+    BUSY = 240,
+    SHORTEST_READ = 768,
+    SHORTEST_COMPUTED = 1220,
+    MOST = 128,
+    ROWS = 64,
+    COLUMNS = 128
+  };
   const double read = (double)d.m * (double)d.k * (double)d.bits[0] +
                       (double)d.n * (double)d.k * (double)d.bits[1] +
                       (double)d.m * (double)d.n * (double)d.bits[2];
@@ -70,7 +77,8 @@ static HlInst *split(HlPass *p, HlBuild *b, HlInst *x, int64_t d, int64_t parts)
   const HlShape *shape = x->shape;
   const int64_t missing = (parts - shape->dim[d] % parts) % parts;
   if (missing > 0) {
-    int64_t *low = HL_ARRAY(p->arena, int64_t, shape->rank), *high = HL_ARRAY(p->arena, int64_t, shape->rank);
+    int64_t *low = HL_ARRAY(p->arena, int64_t, shape->rank),
+            *high = HL_ARRAY(p->arena, int64_t, shape->rank);
     low[d] = missing;
     x = hl_b_pad(b, x, hl_b_scalar(b, shape->dtype, 0), low, high, NULL);
   }

@@ -14,7 +14,13 @@
 
 bool pass_while_small(HlPass *p);
 
-static bool is_small(HlPass *p, const HlInst *loop) {
+// By id of the computations there were when the pass began. Hoisting changes neither.
+typedef struct Facts {
+  const HlCost *cost;
+  bool *foreign;  // it or what it calls has an op that no small loop may have
+} Facts;
+
+static Facts find_facts(HlPass *p) {
   static const HlOp foreign[] = {HL_OP_CUSTOM_CALL,
                                  HL_OP_INFEED,
                                  HL_OP_OUTFEED,
@@ -36,12 +42,25 @@ static bool is_small(HlPass *p, const HlInst *loop) {
                                  HL_OP_COLLECTIVE_PERMUTE,
                                  HL_OP_COLLECTIVE_PERMUTE_START,
                                  HL_OP_COLLECTIVE_PERMUTE_DONE};
-  const HlComp *body = hl_while_body(loop), *condition = hl_while_condition(loop);
-  if (loop_calls_any(p, body, foreign, HL_COUNT_OF(foreign)) ||
-      loop_calls_any(p, condition, foreign, HL_COUNT_OF(foreign)))
+  bool is_foreign[HL_OP_COUNT] = {false};
+  for (size_t k = 0; k < HL_COUNT_OF(foreign); k++)
+    is_foreign[foreign[k]] = true;
+  Facts facts = {hl_cost_comps(p->arena, p->m), HL_ARRAY(p->arena, bool, p->m->next_comp_id + 1)};
+  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst && !facts.foreign[comp->id]; inst = inst->next) {
+      facts.foreign[comp->id] = is_foreign[inst->op];
+      for (int k = 0; k < inst->n_calls; k++)
+        facts.foreign[comp->id] |= facts.foreign[hl_called(inst, k)->id];
+    }
+  return facts;
+}
+
+static bool is_small(HlPass *p, const Facts *facts, const HlInst *loop) {
+  const uint32_t body = hl_while_body(loop)->id, condition = hl_while_condition(loop)->id;
+  if (facts->foreign[body] || facts->foreign[condition])
     return false;
-  HlCost turn = hl_cost_comp(body), test = hl_cost_comp(condition);
-  double bytes = turn.bytes_read + turn.bytes_written + test.bytes_read + test.bytes_written;
+  const HlCost *turn = &facts->cost[body], *test = &facts->cost[condition];
+  double bytes = turn->bytes_read + turn->bytes_written + test->bytes_read + test->bytes_written;
   return bytes < (double)hl_pass_int(p, "small_buffer_access_size");
 }
 
@@ -82,9 +101,12 @@ static void hoist(HlPass *p, HlInst *loop) {
 bool pass_while_small(HlPass *p) {
   int n;
   HlInst **loops = loop_all(p, &n);
+  if (n == 0)
+    return true;
+  const Facts facts = find_facts(p);
   for (int k = 0; k < n; k++)
     if (hl_alive(loops[k]) && loop_is_plain(loops[k]) && !hl_has_control(loops[k]) &&
-        !is_hoisted(loops[k]) && is_small(p, loops[k]))
+        !is_hoisted(loops[k]) && is_small(p, &facts, loops[k]))
       hoist(p, loops[k]);
   return true;
 }

@@ -55,8 +55,9 @@ struct HlEngine {
 
 // Whether nothing has been built since hl_begin.
 static inline bool pass_built_nothing(const HlPass *p) {
-  return p->m->next_serial == p->engine->building.first_serial &&
-         p->m->next_comp_id == p->engine->building.first_comp;
+  const Building *building = &p->engine->building;
+  return p->m->next_serial == building->first_serial &&
+         p->m->next_comp_id == building->first_comp && building->also.n == 0;
 }
 // rewrite.c: ends the newest change in place.
 void pass_close_change(HlEngine *engine);

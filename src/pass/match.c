@@ -95,21 +95,30 @@ bool hl_is_effective_scalar(const HlShape *shape) {
   return hl_shape_is_array(shape) && hl_shape_elements(shape) == 1;
 }
 
+bool hl_awaits(HlOp op) {
+  switch (op) {
+  case HL_OP_ALL_GATHER_DONE:
+  case HL_OP_ALL_REDUCE_DONE:
+  case HL_OP_ASYNC_DONE:
+  case HL_OP_ASYNC_UPDATE:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE:
+  case HL_OP_COPY_DONE:
+  case HL_OP_RECV_DONE:
+  case HL_OP_SEND_DONE: return true;
+  default: return false;
+  }
+}
+
 bool hl_is_async(HlOp op) {
   switch (op) {
   case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_GATHER_DONE:
   case HL_OP_ALL_REDUCE_START:
-  case HL_OP_ALL_REDUCE_DONE:
+  case HL_OP_ASYNC_START:
   case HL_OP_COLLECTIVE_PERMUTE_START:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
   case HL_OP_COPY_START:
-  case HL_OP_COPY_DONE:
-  case HL_OP_SEND:
-  case HL_OP_SEND_DONE:
   case HL_OP_RECV:
-  case HL_OP_RECV_DONE: return true;
-  default: return hl_op_info[op].traits & HL_T_ASYNC;
+  case HL_OP_SEND: return true;
+  default: return hl_awaits(op);
   }
 }
 
@@ -127,34 +136,62 @@ HlOp hl_reducer(const HlComp *comp) {
   return in_order || commutes ? (HlOp)root->op : HL_OP_COUNT;
 }
 
-enum { PURE_STACK = 256 };
+// Computations met and still to be looked at: a few on the stack, as nearly always; else by id.
+enum { PURE_FEW = 32 };
+typedef struct Purity {
+  const HlModule *m;
+  const HlComp *few[PURE_FEW];
+  const HlComp **met;  // in the order met; `few` at first
+  bool *is_met;        // by id; NULL while they are few
+  int n;
+} Purity;
 
-// Computations wait on a small stack; what calls more of them than fit counts as impure.
+static void purity_grow(Purity *s) {
+  s->is_met = HL_ARRAY(s->m->arena, bool, s->m->next_comp_id + 1);
+  s->met = HL_ARRAY(s->m->arena, const HlComp *, s->m->n_comps + 1);
+  for (int k = 0; k < s->n; k++) {
+    s->met[k] = s->few[k];
+    s->is_met[s->few[k]->id] = true;
+  }
+}
+
+static void purity_meet(Purity *s, const HlComp *comp) {
+  for (int k = 0; !s->is_met && k < s->n; k++)
+    if (s->few[k] == comp)
+      return;
+  if (!s->is_met && s->n == PURE_FEW)
+    purity_grow(s);
+  if (s->is_met && s->is_met[comp->id])
+    return;
+  if (s->is_met)
+    s->is_met[comp->id] = true;
+  s->met[s->n++] = comp;
+}
+
+static bool callees_are_pure(Purity *s, const HlInst *inst) {
+  for (int c = 0; c < inst->n_calls; c++)
+    purity_meet(s, hl_called(inst, c));
+  for (int k = 0; k < s->n; k++)
+    for (const HlInst *inner = s->met[k]->first; inner; inner = inner->next) {
+      if (hl_has_side_effect(inner))
+        return false;
+      for (int c = 0; c < inner->n_calls; c++)
+        purity_meet(s, hl_called(inner, c));
+    }
+  return true;
+}
+
 bool hl_is_pure(const HlInst *inst) {
   if (hl_has_side_effect(inst))
     return false;
   if (inst->n_calls == 0)
     return true;
-  const HlComp *stack[PURE_STACK];
-  int n = 0;
-  for (int c = 0; c < inst->n_calls; c++) {
-    if (n == PURE_STACK)
-      return false;
-    stack[n++] = hl_called(inst, c);
-  }
-  while (n > 0) {
-    const HlComp *comp = stack[--n];
-    for (const HlInst *inner = comp->first; inner; inner = inner->next) {
-      if (hl_has_side_effect(inner))
-        return false;
-      for (int c = 0; c < inner->n_calls; c++) {
-        if (n == PURE_STACK)
-          return false;
-        stack[n++] = hl_called(inner, c);
-      }
-    }
-  }
-  return true;
+  Purity s = {.m = inst->comp->module};
+  s.met = s.few;
+  HlMark mark = hl_arena_mark(s.m->arena);
+  bool pure = callees_are_pure(&s, inst);
+  hl_arena_release(s.m->arena, mark);
+  return pure;
 }
 
 bool hl_is_elementwise(const HlInst *inst) {

@@ -52,13 +52,18 @@ static bool unexpected(Reader *r, const char *wanted) {
 
 // --- Names --------------------------------------------------------------------------------------
 
-// XLA's names mix '-' and '_': nobody should have to remember which stands where.
+// XLA's names mix '-', '_' and neither: nobody should have to remember which stands where.
 static bool same_name(HlStr name, const char *row) {
-  size_t k = 0;
-  for (; k < name.n && row[k]; k++)
-    if (name.at[k] != row[k] && !(strchr("-_", name.at[k]) && strchr("-_", row[k])))
+  const char *at = name.at, *end = name.at + name.n;
+  for (;;) {
+    while (at < end && (*at == '-' || *at == '_'))
+      at++;
+    row += strspn(row, "-_");
+    if (at == end || !*row)
+      return at == end && !*row;
+    if (*at++ != *row++)
       return false;
-  return k == name.n && !row[k];
+  }
 }
 
 const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name) {

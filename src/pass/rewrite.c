@@ -211,10 +211,9 @@ static bool is_started(const HlComp *comp) {
   return comp->first_call && comp->first_call->caller->op == HL_OP_ASYNC_START;
 }
 
-// A link of a chain of asynchronous operations on which another follows.
+// A link of a chain of asynchronous operations on which another follows: an update, or the end.
 static bool is_awaited(const HlInst *inst) {
-  return hl_is_async((HlOp)inst->op) && inst->first_use &&
-         hl_is_async((HlOp)inst->first_use->user->op);
+  return inst->first_use && hl_awaits((HlOp)inst->first_use->user->op);
 }
 
 static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {

@@ -59,17 +59,23 @@ static RuleIndex *index_rules(HlPass *p, const HlRule *rules) {
   return index;
 }
 
+// Nearly every rule says no at once: a rewrite is begun anew only after one that has built something.
 static bool try_rules(HlPass *p, const RuleIndex *index, HlInst *inst) {
-  for (int k = 0; k < index->n[inst->op]; k++) {
+  Building *building = &p->engine->building;
+  HlBuild fresh;
+  for (int k = 0, n = index->n[inst->op]; k < n; k++) {
     const HlRule *rule = index->at[inst->op][k];
-    HlBuild b;
-    hl_begin(p, rule->name, inst, &b);
+    if (!building->old)
+      hl_begin(p, rule->name, inst, &fresh);
+    building->rule = rule->name;
+    HlBuild b = fresh;
     HlInst *by = rule->apply(p, &b, inst);
     if (!by && pass_built_nothing(p))
-      p->engine->building.old = NULL;
-    else if (hl_commit(p, by))
+      continue;
+    if (hl_commit(p, by))
       return true;
   }
+  building->old = NULL;
   return false;
 }
 

@@ -89,7 +89,7 @@ static void note(HlMismatch *out, int64_t k, bool fine, double a, double e, doub
 }
 
 static void compare_floats(const HlLiteral *actual, const HlLiteral *expected, const Bounds *b,
-                           HlMismatch *out) {
+                           unsigned char *mask, HlMismatch *out) {
   bool complex_parts = hl_is_complex(expected->shape->dtype);
   for (int64_t k = 0; k < expected->n; k++) {
     double abs_error, rel_error, abs_imag = 0, rel_imag = 0;
@@ -111,12 +111,17 @@ static void compare_floats(const HlLiteral *actual, const HlLiteral *expected, c
       }
     }
     note(out, k, fine, a, e, abs_error, rel_error);
+    if (mask)
+      mask[k] = !fine;
   }
 }
 
-static void compare_exact(const HlLiteral *actual, const HlLiteral *expected, HlMismatch *out) {
+static void compare_exact(const HlLiteral *actual, const HlLiteral *expected, unsigned char *mask,
+                          HlMismatch *out) {
   for (int64_t k = 0; k < expected->n; k++) {
     int64_t a = hl_literal_i64(actual, k), e = hl_literal_i64(expected, k);
+    if (mask)
+      mask[k] = a != e;
     if (a != e)
       note(out, k, false, (double)a, (double)e, fabs((double)a - (double)e),
            e ? fabs(((double)a - (double)e) / (double)e) : INFINITY);
@@ -219,9 +224,9 @@ static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
     actual = copy;
   if (hl_is_float(expected->shape->dtype) || hl_is_complex(expected->shape->dtype)) {
     Bounds b = bounds_for(expected, options);
-    compare_floats(actual, expected, &b, out);
+    compare_floats(actual, expected, &b, options->mask, out);
   } else {
-    compare_exact(actual, expected, out);
+    compare_exact(actual, expected, options->mask, out);
   }
   hl_literal_unref(copy);
   out->equal = out->n_different == 0;

@@ -96,7 +96,7 @@ static bool make_directory(HlDumper *d) {
                        strerror(errno));
 }
 
-static char *file_safe(HlArena *arena, const char *name) {
+char *dump_file_safe(HlArena *arena, const char *name) {
   char *safe = hl_arena_strndup(arena, name, strlen(name));
   for (char *c = safe; *c; c++)
     if (strchr("/\\[] ", *c))
@@ -122,7 +122,7 @@ bool hl_dumper_begin(HlDumper *d, const HlModule *m) {
     return true;
   d->dumped++;
   d->begun_usec = now_usec();
-  d->name = file_safe(d->arena, m->name->text);
+  d->name = dump_file_safe(d->arena, m->name->text);
   d->timestamp = d->begun_usec;
   if (!d->to_stdout && *d->directory && !make_directory(d))
     return false;
@@ -157,8 +157,12 @@ static void note_file(HlDumper *d, const char *file) {
   if (!d->in_step || d->notes.n == 0)
     return;
   StepNote *note = (StepNote *)(void *)(d->notes.at + d->notes.n) - 1;
+  HlBuf name = {0};
+  if (!d->to_stdout)
+    hl_buf_c_escape(&name, d->directory, strlen(d->directory));
   note->files = hl_arena_printf(d->arena, "%s  dump_filenames: \"%s%s%s\"\n", note->files,
-                                d->to_stdout ? "" : d->directory, d->to_stdout ? "" : "/", file);
+                                name.at ? name.at : "", d->to_stdout ? "" : "/", file);
+  hl_buf_free(&name);
 }
 
 bool dump_put_file(HlDumper *d, const char *file, bool is_text, const char *bytes, size_t n) {
@@ -357,7 +361,7 @@ bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step) {
     hl_buf_add(&d->notes, &note, sizeof note);
   if (!wants_step(d, step))
     return true;
-  return put_step(d, m, file_safe(d->arena, hl_arena_printf(d->arena, "%s.after_%s.before_%s",
+  return put_step(d, m, dump_file_safe(d->arena, hl_arena_printf(d->arena, "%s.after_%s.before_%s",
                                                             step->pipeline, step->pass,
                                                             step->next)));
 }
@@ -367,7 +371,7 @@ bool hl_dumper_stage(void *dumper, const HlModule *m, const char *pass, const ch
   if (!d->on || !d->pass_re || !regex_matches(d->pass_re, pass))
     return true;
   return put_step(d, m,
-                  file_safe(d->arena, hl_arena_printf(d->arena, "%s.%s", pass, stage)));
+                  dump_file_safe(d->arena, hl_arena_printf(d->arena, "%s.%s", pass, stage)));
 }
 
 // --- The end of a module ------------------------------------------------------------------------

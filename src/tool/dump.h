@@ -35,6 +35,8 @@ struct HlDumper {
   HlBuf last, history;      // of the delta form: the newest text, the history
 };
 
+// What has a meaning in paths replaced.
+char *dump_file_safe(HlArena *arena, const char *name);
 const char *dump_file_name(const HlDumper *d, const char *suffix);
 bool dump_put(HlDumper *d, const char *suffix, bool is_text, const char *bytes, size_t n);
 bool dump_put_file(HlDumper *d, const char *file, bool is_text, const char *bytes, size_t n);

@@ -4,7 +4,8 @@
 //   module_0000.NAME.execution_0000.device_0001.hlo_snapshot.pb    the same, device 1
 //   module_0000.NAME.execution_0000.hlo_unoptimized_snapshot.pb    the module as it came, all devices
 //
-// The last one is a packed snapshot (proto/packed.c) where protos are asked for, and has a .txt beside it where text is.
+// The last one is a packed snapshot (proto/packed.c) where protos are asked for, and has a .txt beside it where
+// text is.
 
 #include "hilo/proto.h"
 #include "tool/dump.h"

@@ -51,13 +51,14 @@ void hl_dumper_rewrite(void *dumper, const char *pass, const char *rule, const H
   HlViewOptions options = {
       .closed_fusions = true, .centre = inst, .marked = with, .radius = RADIUS,
       .max_nodes = MAX_NODES};
-  hl_page_add(d->cx, frames_of(d, inst->comp), inst->comp, &options,
+  hl_page_add(d->cx, page_of(d, inst->comp), inst->comp, &options,
                 hl_arena_printf(d->arena, "Fusing |%s| into |%s| by %s %s", with->name->text,
                                 inst->name->text, pass, rule));
 }
 
 // Without the module's name where the file's name would be too long.
-static const char *page_name(const HlDumper *d, const char *comp) {
+static const char *page_name(const HlDumper *d, const char *computation) {
+  const char *comp = dump_file_safe(d->arena, computation);
   const char *name = hl_arena_printf(d->arena, "%.100s.module_%04d.%s._fusion.html", comp,
                                      d->number, d->name);
   return strlen(name) <= 255
@@ -71,7 +72,7 @@ bool dump_fusions_end(HlDumper *d) {
   bool ok = true;
   for (int k = 0; ok && k < n; k++) {
     HlBuf out = {0};
-    hl_page_page(page[k].frames, &out);
+    hl_page_print(page[k].frames, &out);
     ok = dump_put_file(d, page_name(d, page[k].comp), false, out.at, out.n);
     hl_buf_free(&out);
   }

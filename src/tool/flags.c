@@ -162,6 +162,30 @@ bool hl_flags_text(HlCx *cx, HlFlags *flags, const char *value) {
 
 // --- DebugOptions as text -----------------------------------------------------------------------
 
+// The character that an escape after '\\' stands for: \n, \t, \r, three octal or two hexadecimal digits, itself.
+static char read_escape(const char **at, const char *end) {
+  static const char names[] = "ntr", meant[] = "\n\t\r";
+  const char *name = strchr(names, **at);
+  if (**at && name) {
+    ++*at;
+    return meant[name - names];
+  }
+  int base = **at == 'x' || **at == 'X' ? 16 : 8, value = 0, n = 0;
+  const char *digit = *at + (base == 16);
+  for (; digit < end && n < (base == 16 ? 2 : 3); digit++, n++) {
+    int d = *digit >= '0' && *digit <= '9'               ? *digit - '0'
+            : (*digit | 32) >= 'a' && (*digit | 32) <= 'f' ? (*digit | 32) - 'a' + 10
+                                                           : 16;
+    if (d >= base)
+      break;
+    value = value * base + d;
+  }
+  if (n == 0)
+    return *(*at)++;
+  *at = digit;
+  return (char)value;
+}
+
 static bool read_line(HlCx *cx, HlFlags *flags, HlStr line) {
   while (line.n > 0 && strchr(" \t", *line.at))
     line = (HlStr){line.at + 1, line.n - 1};
@@ -172,9 +196,9 @@ static bool read_line(HlCx *cx, HlFlags *flags, HlStr line) {
   HlBuf value = {0};
   const char *at = skip_blanks(colon + 1, false), *end = line.at + line.n;
   bool quoted = at < end && *at == '"';
-  for (at += quoted; at < end && (!quoted || *at != '"'); at++) {
-    at += quoted && *at == '\\' && at + 1 < end;
-    hl_buf_putc(&value, *at);
+  for (at += quoted; at < end && (!quoted || *at != '"');) {
+    char c = *at++;
+    hl_buf_putc(&value, quoted && c == '\\' && at < end ? read_escape(&at, end) : c);
   }
   while (!quoted && value.n > 0 && strchr(" \t\r", value.at[value.n - 1]))
     value.at[--value.n] = 0;
@@ -183,10 +207,7 @@ static bool read_line(HlCx *cx, HlFlags *flags, HlStr line) {
   return ok;
 }
 
-bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path) {
-  HlSource *source = hl_read_file(cx, path);
-  if (!source)
-    return false;
+bool hl_flags_debug_options_source(HlCx *cx, HlFlags *flags, const HlSource *source) {
   HlStr text = hl_source_bytes(source);
   bool ok = true;
   while (ok && text.n > 0) {
@@ -196,6 +217,12 @@ bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path) {
     n += newline != NULL;
     text = (HlStr){text.at + n, text.n - n};
   }
+  return ok;
+}
+
+bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path) {
+  HlSource *source = hl_read_file(cx, path);
+  bool ok = source && hl_flags_debug_options_source(cx, flags, source);
   hl_source_unref(source);
   return ok;
 }

@@ -156,7 +156,7 @@ HlPage *hl_page_new(const char *title) {
   HlArena *arena = hl_arena_new();
   HlPage *page = HL_NEW(arena, HlPage);
   *page = (HlPage){.arena = arena, .title = hl_arena_printf(arena, "%s", title)};
-  return frames;
+  return page;
 }
 
 void hl_page_free(HlPage *page) {
@@ -184,7 +184,7 @@ void hl_page_add(HlCx *cx, HlPage *page, const HlComp *comp, const HlViewOptions
   hl_arena_free(arena);
 }
 
-void hl_page_page(const HlPage *page, HlBuf *out) {
+void hl_page_print(const HlPage *page, HlBuf *out) {
   hl_buf_puts(out, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
   hl_buf_xml(out, page->title);
   hl_buf_printf(out, "</title><style>%s%s</style></head><body>\n<div id=\"list\"><b>", style,
@@ -206,7 +206,7 @@ void hl_view_page(HlCx *cx, const HlModule *m, const HlViewOptions *options, HlB
     add_frame(arena, page, graphs[k],
               hl_arena_printf(arena, "%s (%d)", first_line(arena, graphs[k]->title),
                               graphs[k]->n_nodes));
-  hl_page_page(page, out);
+  hl_page_print(page, out);
   hl_page_free(page);
   hl_arena_free(arena);
 }
@@ -223,7 +223,7 @@ void hl_view_page_by_inst(HlCx *cx, const HlModule *m, HlBuf *out) {
                              .marked = inst};
     hl_page_add(cx, page, m->entry, &options, inst->name->text);
   }
-  hl_page_page(page, out);
+  hl_page_print(page, out);
   hl_page_free(page);
   hl_arena_free(arena);
 }

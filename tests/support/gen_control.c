@@ -217,12 +217,16 @@ HlInst *rule_while(Gen *g, HlOp op) {
     shape[k] = in[k]->shape;
   }
   const HlShape *state = hl_shape_tuple(g->m->shapes, n, shape);
-  HlComp *calls[2] = {while_body(g, state), while_condition(g, state, gen_between(g, 0, 3))};
+  HlComp *body = while_body(g, state);
+  int64_t turns = gen_between(g, 0, 3);
+  HlComp *calls[2] = {body, while_condition(g, state, turns)};
   HlInst *init = gen_tuple(g, n, in);
   HlInst *inst = gen_make(g, op, state, 1, &init);
   hl_set_calls(inst, 2, calls);
   if (gen_chance(g, 20))
-    hl_set_text(inst, HL_A_BACKEND_CONFIG, "{\"known_trip_count\":{\"n\":\"3\"}}");
+    hl_set_text(inst, HL_A_BACKEND_CONFIG,
+                hl_arena_printf(g->m->arena, "{\"known_trip_count\":{\"n\":\"%lld\"}}",
+                                (long long)turns));
   return gen_element(g, gen_done(g, inst), gen_below(g, n));
 }
 

@@ -1,0 +1,95 @@
+// eval/custom_sort.c: __cub$DeviceRadixSort, sorts of programs compiled for GPUs: of keys along the last dimension,
+// by their bits, and of an array that follows them. Equal keys keep their order.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/custom.h"
+
+typedef struct Key {
+  uint64_t bits;  // in the order of unsigned numbers
+  int64_t from;
+} Key;
+
+// A key's bits such that they compare as unsigned numbers: signs are turned, negative floats whole.
+static uint64_t ordered_bits(HlDtype dtype, const char *at) {
+  const int bytes = hl_dtype_bytes(dtype);
+  const uint64_t sign = (uint64_t)1 << (8 * bytes - 1), all = sign | (sign - 1);
+  uint8_t b8;
+  uint16_t b16;
+  uint32_t b32;
+  uint64_t bits = 0;
+  switch (bytes) {
+  case 1: memcpy(&b8, at, 1), bits = b8; break;
+  case 2: memcpy(&b16, at, 2), bits = b16; break;
+  case 4: memcpy(&b32, at, 4), bits = b32; break;
+  default: memcpy(&bits, at, 8); break;
+  }
+  if (hl_is_float(dtype))
+    return bits & sign ? ~bits & all : bits | sign;
+  return hl_is_signed(dtype) ? bits ^ sign : bits;
+}
+
+static int ascending(const void *a, const void *b) {
+  const Key *x = a, *y = b;
+  if (x->bits != y->bits)
+    return x->bits < y->bits ? -1 : 1;
+  return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static int descending(const void *a, const void *b) {
+  const Key *x = a, *y = b;
+  if (x->bits != y->bits)
+    return x->bits > y->bits ? -1 : 1;
+  return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static void permute(const Key *line, int64_t n, int64_t first, const HlLiteral *from,
+                    HlLiteral *to) {
+  const size_t bytes = (size_t)hl_dtype_bytes(from->shape->dtype);
+  const char *source = from->data;
+  char *target = to->data;
+  for (int64_t k = 0; k < n; k++)
+    memcpy(target + (size_t)(first + k) * bytes, source + (size_t)(first + line[k].from) * bytes,
+           bytes);
+}
+
+static bool fits(const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
+  const int n = (int)inst->n_operands;
+  if (n < 1 || n > 2 || custom_result_count(out) < n)
+    return false;
+  for (int k = 0; k < n; k++) {
+    const HlLiteral *to = custom_result(out, k), *from = operand[k];
+    if (!hl_shape_is_array(from->shape) || from->shape->rank < 1 ||
+        !hl_shape_same_dims(from->shape, operand[0]->shape) ||
+        !hl_shape_same_dims(from->shape, to->shape) || from->shape->dtype != to->shape->dtype ||
+        hl_literal_is_elided(from))
+      return false;
+  }
+  const HlDtype dtype = operand[0]->shape->dtype;
+  return hl_dtype_bytes(dtype) <= 8 && (hl_is_float(dtype) || hl_is_integral(dtype));
+}
+
+bool custom_radix_sort(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                       HlLiteral *out) {
+  if (!fits(inst, operand, out))
+    return hl_inst_error(in->ev.cx, inst, "expected keys, and perhaps values of their shape");
+  const HlLiteral *keys = operand[0];
+  const HlDtype dtype = keys->shape->dtype;
+  const size_t bytes = (size_t)hl_dtype_bytes(dtype);
+  const int64_t n = keys->shape->dim[keys->shape->rank - 1];
+  const bool down = custom_int(inst, "descending", 0) != 0;
+  Key *line = malloc(sizeof *line * (size_t)(n + 1));
+  if (!line)
+    return hl_inst_error(in->ev.cx, inst, "no memory for a line of %lld keys", (long long)n);
+  for (int64_t first = 0; first < keys->n; first += n) {
+    for (int64_t k = 0; k < n; k++)
+      line[k] =
+          (Key){ordered_bits(dtype, (const char *)keys->data + (size_t)(first + k) * bytes), k};
+    qsort(line, (size_t)n, sizeof *line, down ? descending : ascending);
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      permute(line, n, first, operand[k], custom_result(out, (int)k));
+  }
+  free(line);
+  return true;
+}

@@ -1,0 +1,52 @@
+// tool/decisions.c: decisions from JSON.
+
+#include "hilo/decisions.h"
+
+#include <jansson.h>
+
+// A member that must be text where it is there; "" where it is not.
+static bool read_member(HlArena *arena, const json_t *object, const char *key, const char **out) {
+  const json_t *value = json_object_get(object, key);
+  *out = value && json_is_string(value) ? hl_arena_printf(arena, "%s", json_string_value(value)) : "";
+  return !value || json_is_string(value);
+}
+
+// False if it is no decision. One that says nothing would allow everything.
+static bool read_decision(HlArena *arena, const json_t *item, HlDecision *d) {
+  return json_is_object(item) && read_member(arena, item, "pass", &d->pass) &&
+         read_member(arena, item, "rule", &d->rule) &&
+         read_member(arena, item, "computation", &d->comp) &&
+         read_member(arena, item, "instruction", &d->inst) &&
+         read_member(arena, item, "with", &d->with) &&
+         (*d->pass || *d->rule || *d->comp || *d->inst || *d->with);
+}
+
+static bool read_list(HlCx *cx, HlSource *source, const json_t *list, HlArena *arena,
+                      HlDecision **out, int *n) {
+  HlPos start = {source, 1};
+  if (!json_is_array(list))
+    return hl_error(cx, start,
+                    "expected a list of decisions: [{\"pass\": ..., \"rule\": ..., ...}]");
+  size_t count = json_array_size(list);
+  *out = HL_ARRAY(arena, HlDecision, count + 1);
+  for (size_t k = 0; k < count; k++, ++*n)
+    if (!read_decision(arena, json_array_get(list, k), &(*out)[k]))
+      return hl_error(cx, start,
+                      "decision %zu: expected an object with some of pass, rule, computation, "
+                      "instruction and with, as text",
+                      k);
+  return true;
+}
+
+bool hl_decisions_read(HlCx *cx, HlSource *source, HlArena *arena, HlDecision **out, int *n) {
+  json_error_t error;
+  HlStr text = hl_source_bytes(source);
+  json_t *list = json_loadb(text.at, text.n, 0, &error);
+  *out = NULL;
+  *n = 0;
+  bool ok = list ? read_list(cx, source, list, arena, out, n)
+                 : hl_error(cx, (HlPos){source, (HlLoc)error.position + 1}, "cannot read JSON: %s",
+                            error.text);
+  json_decref(list);
+  return ok;
+}
