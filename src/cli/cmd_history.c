@@ -55,9 +55,10 @@ const CliCommand cli_history = {
     .name = "history",
     .usage = "FILE.history [--step=N] [-o OUT]",
     .summary = "list or print the states between passes",
-    .about = "Reads what 'hilo opt --dump-as=delta' wrote: lists the steps with how many lines went "
-             "and came, or prints\n"
-             "the whole module after one of them.",
+    .about =
+        "Reads what 'hilo opt --dump-as=delta' wrote: lists the steps with how many lines went "
+        "and came, or prints\n"
+        "the whole module after one of them.",
     .options = options,
     .reports = true,
     .run = run,

@@ -79,7 +79,9 @@ static void fill_engine(Cli *cli, Plan *plan) {
   HlEngineOptions *e = &plan->engine;
   *e = (HlEngineOptions){.passes = &hl_passes,
                          .pipelines = &hl_pipelines,
-                         .target = target ? target : pipeline ? pipeline : "",
+                         .target = target     ? target
+                                   : pipeline ? pipeline
+                                              : "",
                          .fuel = -1,
                          .explain = -1,
                          .pass_fuel = *flags->xla_fuel ? flags->xla_fuel : NULL,
@@ -208,8 +210,8 @@ static bool check_each(Cli *cli, const Plan *plan, const HlModule *m, const HlRe
   if (ok)
     cli_print_check(cli, m, &check, out);
   if (ok && check.differs)
-    hl_error_kind(cli->cx, HL_DIFFERS, (HlPos){0},
-                  "pass %s changes a result of module %s", check.step.pass, m->name->text);
+    hl_error_kind(cli->cx, HL_DIFFERS, (HlPos){0}, "pass %s changes a result of module %s",
+                  check.step.pass, m->name->text);
   hl_check_each_free(&check);
   return ok;
 }
@@ -286,7 +288,8 @@ static const CliOption options[] = {
     {"--seed", "N", "of --check-each: of the made-up inputs"},
     {"--dump-to", "DIR", "as --xla_dump_to"},
     {"--dump-pass", "RE", "as --xla_dump_hlo_pass_re"},
-    {"--dump-as", "FORM", "of the states between passes: full (default), or delta, for 'hilo history'"},
+    {"--dump-as", "FORM",
+     "of the states between passes: full (default), or delta, for 'hilo history'"},
     {"--break-rule", "RULE", "for tests: make the first result of this rule wrong"},
     CLI_MODULE_OPTION,
     CLI_LOAD_OPTIONS,

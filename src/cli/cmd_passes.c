@@ -112,9 +112,9 @@ static int unknown(Cli *cli, const char *name) {
   for (int k = 0; k < hl_pipelines.n && n < 1024; k++)
     names[n++] = hl_pipelines.at[k].name;
   const char *near = hl_nearest(hl_str(name), names, n);
-  return cli_usage(cli, near ? "no pass or pipeline '%s'; did you mean '%s'?"
-                             : "no pass or pipeline '%s'",
-                   name, near);
+  return cli_usage(
+      cli, near ? "no pass or pipeline '%s'; did you mean '%s'?" : "no pass or pipeline '%s'", name,
+      near);
 }
 
 static int show(Cli *cli, const char *name, HlBuf *out) {

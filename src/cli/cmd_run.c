@@ -309,9 +309,8 @@ static int run_all(Cli *cli, const HlFile *file, HlDumper *dumper, HlReplayOptio
   for (int k = 0; k < file->n; k++) {
     if (cli->json)
       fputs(k ? "," : "[", stdout);
-    status = cli_worse(status,
-                       run_module(cli, cli->files[0], file->modules[k], &file->recorded, dumper,
-                                  options));
+    status = cli_worse(
+        status, run_module(cli, cli->files[0], file->modules[k], &file->recorded, dumper, options));
   }
   if (cli->json)
     puts("]");
@@ -352,8 +351,7 @@ static int run(Cli *cli) {
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
   HlFlags flags;
   hl_flags_init(&flags);
-  HlDumper *dumper =
-      read_flags(cli, &flags) ? hl_dumper_new(cli->cx, &flags, HL_DUMP_FULL) : NULL;
+  HlDumper *dumper = read_flags(cli, &flags) ? hl_dumper_new(cli->cx, &flags, HL_DUMP_FULL) : NULL;
   int status = dumper ? run_file(cli, dumper, &options) : give_up(cli, cli->files[0]);
   hl_dumper_free(dumper);
   hl_flags_free(&flags);

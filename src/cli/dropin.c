@@ -43,8 +43,8 @@ static bool read_flag(HlCx *cx, const DropinFlag *flag, const char *value) {
 }
 
 // The tool's own flags; XLA's are put aside into `later`, which has room for argc words.
-static bool read_own(HlCx *cx, int argc, char **argv, const DropinFlag *table,
-                     const char **later, int *n_later, DropinWords *out) {
+static bool read_own(HlCx *cx, int argc, char **argv, const DropinFlag *table, const char **later,
+                     int *n_later, DropinWords *out) {
   bool only_files = false;
   for (int k = 0; k < argc; k++) {
     const char *word = argv[k];

@@ -87,8 +87,8 @@ static const Stage *find_stage(HloOpt *opt, const char *platform) {
     if (strcmp(stages[k].platform, platform) == 0 && strcmp(stages[k].name, opt->stage) == 0) {
       if (!stages[k].missing)
         return &stages[k];
-      hl_error_kind(opt->cx, HL_UNSUPPORTED, (HlPos){0}, "there is no stage %s: %s",
-                    opt->stage, stages[k].missing);
+      hl_error_kind(opt->cx, HL_UNSUPPORTED, (HlPos){0}, "there is no stage %s: %s", opt->stage,
+                    stages[k].missing);
       return NULL;
     }
   hl_error(opt->cx, (HlPos){0}, "platform %s has no stage %s", platform, opt->stage);
@@ -222,12 +222,14 @@ static int run(HloOpt *opt, int argc, char **argv, HlArena *arena) {
       {"o", DROPIN_TEXT, &opt->o, "where to write; -: standard output"},
       {"platform", DROPIN_TEXT, &opt->platform, "transforms, cpu or gpu"},
       {"format", DROPIN_TEXT, &opt->format, "the input's form; told by its content in any case"},
-      {"stage", DROPIN_TEXT, &opt->stage, "what to print: hlo, html, hlo-backend, buffer-assignment"},
+      {"stage", DROPIN_TEXT, &opt->stage,
+       "what to print: hlo, html, hlo-backend, buffer-assignment"},
       {"list-stages", DROPIN_BOOL, &opt->list_stages, "the platform's stages"},
       {"passes", DROPIN_TEXT, &opt->passes, "run exactly these, in order"},
       {"list-passes", DROPIN_BOOL, &opt->list_passes, "the names of all passes"},
       {"split-input-file", DROPIN_BOOL, &opt->split_input_file, "cut the input at '// -----'"},
-      {"emit-proto", DROPIN_BOOL, &opt->emit_proto, "print protos, run nothing: text, or binary with -o=NAME.pb"},
+      {"emit-proto", DROPIN_BOOL, &opt->emit_proto,
+       "print protos, run nothing: text, or binary with -o=NAME.pb"},
       {"debug_options_file", DROPIN_TEXT, &opt->debug_options_file, "DebugOptions as text proto"},
       {NULL, DROPIN_BOOL, NULL, NULL},
   };
@@ -248,8 +250,7 @@ static int run(HloOpt *opt, int argc, char **argv, HlArena *arena) {
     fprintf(stderr, "hlo-opt: expected one input file, or - for standard input\n");
     return CLI_USAGE;
   }
-  return *opt->passes && !passes_exist(opt) ? dropin_flush(opt->cx)
-                                            : run_file(opt, words.files[0]);
+  return *opt->passes && !passes_exist(opt) ? dropin_flush(opt->cx) : run_file(opt, words.files[0]);
 }
 
 int dropin_hlo_opt(int argc, char **argv) {

@@ -104,9 +104,10 @@ static void print_table(Table *table) {
 
 void isolate_run(TwoSides *t, const HlModule *m, uint64_t seed, int *failed, int *runs) {
   if (t->run_test_hlo_passes || t->run_reference_hlo_passes)
-    hl_warn(t->cx, (HlPos){0},
-            "passes run over the isolated instructions, too: for a module that is optimised already "
-            "give --run_test_hlo_passes=false --run_reference_hlo_passes=false");
+    hl_warn(
+        t->cx, (HlPos){0},
+        "passes run over the isolated instructions, too: for a module that is optimised already "
+        "give --run_test_hlo_passes=false --run_reference_hlo_passes=false");
   dropin_flush(t->cx);
   int n_comps, size = 16;
   HlComp **comps = hl_control_flow_comps(t->arena, m, &n_comps);

@@ -151,8 +151,8 @@ void cli_print_provenance(const HlEngine *engine, const HlModule *m, HlBuf *out)
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
       const HlRewrite *r = hl_origin_of(engine, inst);
       if (r)
-        hl_buf_printf(out, "%s: %s %s from %s in %s\n", inst->name->text, r->pass, r->rule,
-                      r->inst, r->comp);
+        hl_buf_printf(out, "%s: %s %s from %s in %s\n", inst->name->text, r->pass, r->rule, r->inst,
+                      r->comp);
       else
         hl_buf_printf(out, "%s: was there\n", inst->name->text);
     }

@@ -104,8 +104,7 @@ static bool read_given(Tool *t) {
 static bool run_once(Tool *t, const HlModule *m, const HlRecorded *recorded, int64_t iteration,
                      HlDumper *dumper) {
   Trial trial;
-  uint64_t seed =
-      t->different_random_seeds ? (uint64_t)iteration : 42 + (uint64_t)iteration;
+  uint64_t seed = t->different_random_seeds ? (uint64_t)iteration : 42 + (uint64_t)iteration;
   bool ok = trial_arguments(&t->sides, m, recorded, seed, &trial) &&
             (!*t->input_literals_file || take_given(t, m, iteration, &trial)) &&
             trial_run(&t->sides, m, dumper, &trial);
@@ -159,7 +158,8 @@ static bool platforms_exist(Tool *t) {
 
 static int run(Tool *t, int argc, char **argv) {
   const DropinFlag table[] = {
-      {"platform", DROPIN_TEXT, &t->sides.platform, "whose passes to run: CPU, CUDA, Interpreter (none)"},
+      {"platform", DROPIN_TEXT, &t->sides.platform,
+       "whose passes to run: CPU, CUDA, Interpreter (none)"},
       {"reference_platform", DROPIN_TEXT, &t->sides.reference_platform,
        "what to compare with; default: Interpreter; empty: nothing"},
       {"input_format", DROPIN_TEXT, &t->input_format, "told by the content in any case"},
@@ -168,12 +168,15 @@ static int run(Tool *t, int argc, char **argv) {
        "the iteration is the seed"},
       {"random_init_input_literals", DROPIN_BOOL, &t->sides.random_init_input_literals,
        "false: zeros as inputs"},
-      {"use_large_float_range", DROPIN_BOOL, &t->sides.use_large_float_range, "inputs of all sizes"},
-      {"abs_error_bound", DROPIN_NUMBER, &t->sides.abs_error_bound, "a mismatch is beyond this ..."},
+      {"use_large_float_range", DROPIN_BOOL, &t->sides.use_large_float_range,
+       "inputs of all sizes"},
+      {"abs_error_bound", DROPIN_NUMBER, &t->sides.abs_error_bound,
+       "a mismatch is beyond this ..."},
       {"rel_error_bound", DROPIN_NUMBER, &t->sides.rel_error_bound, "... and beyond this"},
       {"run_test_hlo_passes", DROPIN_BOOL, &t->sides.run_test_hlo_passes,
        "false for a module that is optimised already"},
-      {"run_reference_hlo_passes", DROPIN_BOOL, &t->sides.run_reference_hlo_passes, "the same there"},
+      {"run_reference_hlo_passes", DROPIN_BOOL, &t->sides.run_reference_hlo_passes,
+       "the same there"},
       {"print_literals", DROPIN_BOOL, &t->sides.print_literals, "print arguments and results"},
       {"output_literals_file", DROPIN_TEXT, &t->output_literals_file,
        "write arguments and results there: RunHloModuleLiterals; as text if so named"},
@@ -195,9 +198,10 @@ static int run(Tool *t, int argc, char **argv) {
     return CLI_OK;
   }
   if (ok && (words.n_files == 0 || !*t->sides.platform))
-    ok = hl_error(t->sides.cx, (HlPos){0}, words.n_files == 0 ? "no file given"
-                                                        : "--platform=CPU, CUDA or Interpreter "
-                                                          "must be given");
+    ok = hl_error(t->sides.cx, (HlPos){0},
+                  words.n_files == 0 ? "no file given"
+                                     : "--platform=CPU, CUDA or Interpreter "
+                                       "must be given");
   if (!ok) {
     dropin_flush(t->sides.cx);
     return CLI_USAGE;

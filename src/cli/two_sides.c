@@ -10,16 +10,19 @@
 #include "hilo/eval.h"
 #include "hilo/opt.h"
 
-const char *const outcome_names[OUTCOMES] = {
-    [MATCHED] = "MATCHED",         [RAN] = "RAN",
-    [SKIPPED] = "SKIPPED",         [DID_NOT_RUN] = "DIDN'T RUN",
-    [OTHER_ERROR] = "OTHER ERROR", [COMPILATION_ERROR] = "COMPILATION ERROR",
-    [RUNTIME_ERROR] = "RUNTIME ERROR", [MISMATCH] = "MISMATCH"};
+const char *const outcome_names[OUTCOMES] = {[MATCHED] = "MATCHED",
+                                             [RAN] = "RAN",
+                                             [SKIPPED] = "SKIPPED",
+                                             [DID_NOT_RUN] = "DIDN'T RUN",
+                                             [OTHER_ERROR] = "OTHER ERROR",
+                                             [COMPILATION_ERROR] = "COMPILATION ERROR",
+                                             [RUNTIME_ERROR] = "RUNTIME ERROR",
+                                             [MISMATCH] = "MISMATCH"};
 
 const char *sides_pipeline(const char *platform) {
-  static const char *const known[][2] = {{"CPU", "cpu"},    {"cpu", "cpu"},  {"Host", "cpu"},
-                                         {"host", "cpu"},   {"CUDA", "gpu"}, {"cuda", "gpu"},
-                                         {"gpu", "gpu"},    {"GPU", "gpu"},  {"ROCM", "gpu"},
+  static const char *const known[][2] = {{"CPU", "cpu"},      {"cpu", "cpu"},      {"Host", "cpu"},
+                                         {"host", "cpu"},     {"CUDA", "gpu"},     {"cuda", "gpu"},
+                                         {"gpu", "gpu"},      {"GPU", "gpu"},      {"ROCM", "gpu"},
                                          {"Interpreter", ""}, {"interpreter", ""}, {"default", ""}};
   for (int k = 0; k < HL_COUNT_OF(known); k++)
     if (strcmp(known[k][0], platform) == 0)
@@ -62,8 +65,8 @@ static const char *after_suffix(const char *pipeline) {
 // The module under test, through its passes and with its dumps.
 static bool compile_test(TwoSides *t, HlModule *m, HlDumper *dumper, HlEngine **engine) {
   const char *pipeline = sides_pipeline(t->platform), *after = after_suffix(pipeline);
-  if (dumper && !(hl_dumper_begin(dumper, m) &&
-                  hl_dumper_module(dumper, m, "before_optimizations")))
+  if (dumper &&
+      !(hl_dumper_begin(dumper, m) && hl_dumper_module(dumper, m, "before_optimizations")))
     return false;
   if (t->run_test_hlo_passes && *pipeline && !run_passes(t, m, pipeline, pipeline, dumper, engine))
     return false;
@@ -152,9 +155,9 @@ static void print_literals(const char *what, int n, HlLiteral *const *values) {
 // Writes a value as a proto and as text, says where.
 static bool put_value(TwoSides *t, const char *what, const HlLiteral *value) {
   const char *folder = getenv("TMPDIR");
-  const char *stem = hl_arena_printf(t->arena, "%s/hilo-%ld-%04d-%s",
-                                     folder && *folder ? folder : "/tmp", (long)getpid(),
-                                     t->mismatch_files, what);
+  const char *stem =
+      hl_arena_printf(t->arena, "%s/hilo-%ld-%04d-%s", folder && *folder ? folder : "/tmp",
+                      (long)getpid(), t->mismatch_files, what);
   HlBuf proto = {0}, text = {0};
   hl_proto_write_literal(t->cx, value, false, &proto);
   hl_shape_print(&text, value->shape, false);
@@ -195,25 +198,25 @@ static void say_mismatch(int device, int leaf, const HlMismatch *m, const HlComp
     fprintf(stderr, "Result %d of device %d has another shape or type\n", leaf, device);
     return;
   }
-  fprintf(stderr,
-          "Mismatch count %lld (%.4f%%) in result %d of device %d: %lld elements; abs bound %g, rel "
-          "bound %g\n"
-          "  nan mismatches %lld, infinities %lld\n"
-          "  worst: actual %g, expected %g, index %lld, rel error %g, abs error %g\n"
-          "  would pass at abs %g or rel %g\n",
-          (long long)m->n_different, 100.0 * (double)m->n_different / (double)(m->n ? m->n : 1),
-          leaf, device, (long long)m->n, how->abs_bound, how->rel_bound, (long long)m->n_nan,
-          (long long)m->n_inf, m->actual, m->expected, (long long)m->worst, m->worst_rel,
-          m->worst_abs, m->pass_abs, m->pass_rel);
+  fprintf(
+      stderr,
+      "Mismatch count %lld (%.4f%%) in result %d of device %d: %lld elements; abs bound %g, rel "
+      "bound %g\n"
+      "  nan mismatches %lld, infinities %lld\n"
+      "  worst: actual %g, expected %g, index %lld, rel error %g, abs error %g\n"
+      "  would pass at abs %g or rel %g\n",
+      (long long)m->n_different, 100.0 * (double)m->n_different / (double)(m->n ? m->n : 1), leaf,
+      device, (long long)m->n, how->abs_bound, how->rel_bound, (long long)m->n_nan,
+      (long long)m->n_inf, m->actual, m->expected, (long long)m->worst, m->worst_rel, m->worst_abs,
+      m->pass_abs, m->pass_rel);
 }
 
 static bool compare_device(TwoSides *t, const HlModule *m, const Trial *trial, int device) {
   int n, n_expected;
   const HlLiteral **a = hl_flatten(t->arena, trial->results[device], &n);
   const HlLiteral **e = hl_flatten(t->arena, trial->expected[device], &n_expected);
-  HlCompareOptions how = {.tolerance = -1,
-                          .abs_bound = t->abs_error_bound,
-                          .rel_bound = t->rel_error_bound};
+  HlCompareOptions how = {
+      .tolerance = -1, .abs_bound = t->abs_error_bound, .rel_bound = t->rel_error_bound};
   how.vectors = hl_vector_leaves(t->arena, m, &how.n_vectors);
   HlMismatch *found = HL_ARRAY(t->arena, HlMismatch, n + 1);
   if (n != n_expected)

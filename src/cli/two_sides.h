@@ -20,7 +20,14 @@ typedef struct TwoSides {
 
 // What became of one side, or of both, in the words of the table of isolated instructions.
 typedef enum Outcome {
-  MATCHED, RAN, SKIPPED, DID_NOT_RUN, OTHER_ERROR, COMPILATION_ERROR, RUNTIME_ERROR, MISMATCH,
+  MATCHED,
+  RAN,
+  SKIPPED,
+  DID_NOT_RUN,
+  OTHER_ERROR,
+  COMPILATION_ERROR,
+  RUNTIME_ERROR,
+  MISMATCH,
   OUTCOMES
 } Outcome;
 extern const char *const outcome_names[OUTCOMES];
@@ -28,7 +35,7 @@ extern const char *const outcome_names[OUTCOMES];
 typedef struct Trial {
   Outcome test, reference;
   int devices, n_arguments;
-  HlLiteral ***arguments;        // [devices][n_arguments]
+  HlLiteral ***arguments;           // [devices][n_arguments]
   HlLiteral **results, **expected;  // [devices]; NULL where that side did not run
 } Trial;
 

@@ -291,7 +291,7 @@ const HlMlType *mp_quant(MpParser *p);  // after !quant.uniform
 const HlMlAttr *mp_attr(MpParser *p,
                         const HlMlType *expected);  // `expected`: of what has no `: type`; or NULL
 const HlMlAttr *mp_symbol(MpParser *p);
-const HlMlAttr *mp_string(MpParser *p);                // "text" (parse_struct.c)
+const HlMlAttr *mp_string(MpParser *p);    // "text" (parse_struct.c)
 const HlSym *mp_symbol_name(MpParser *p);  // @name or @"name", no nesting
 const HlMlAttr *mp_number(MpParser *p, const HlMlType *expected);
 const HlMlAttr *mp_array(MpParser *p, int from);  // of the attributes pushed since

@@ -84,7 +84,7 @@ typedef struct MlLower {
   int n_regions;  // made so far; numbers their computations
   int depth;
   MlFrames *frames;
-  int n_strange;               // attributes that are dropped; the first of them, and its op
+  int n_strange;  // attributes that are dropped; the first of them, and its op
   const HlSym *strange;
   const HlMlOp *strange_op;
 } MlLower;

@@ -117,8 +117,7 @@ HlInst *alg_d11_mirror(HlPass *p, HlBuild *b, HlInst *dot) {
     HlInst *moved = dot->operands[s], *other = dot->operands[1 - s];
     if (moved->op != HL_OP_REVERSE && moved->op != HL_OP_PAD && moved->op != HL_OP_BROADCAST)
       continue;
-    if (!hl_one_user(moved) || moved == other ||
-        gain(moved, other) <= 1 ||
+    if (!hl_one_user(moved) || moved == other || gain(moved, other) <= 1 ||
         gain(moved, other) < alg_options(p)->associative_reordering_threshold)
       continue;
     DotDims d = dot_dims(p->arena, dot);
@@ -187,8 +186,8 @@ HlInst *alg_d16_points(HlPass *p, HlBuild *b, HlInst *conv) {
     }
   }
   HlInst *parts = hl_b_reshape(b, conv->operands[0], rank + 1, split);
-  parts = parts ? hl_b_transpose(b, parts, hl_i64s_copy(p->m->arena, (HlI64s){order, rank + 1}))
-                : NULL;
+  parts =
+      parts ? hl_b_transpose(b, parts, hl_i64s_copy(p->m->arena, (HlI64s){order, rank + 1})) : NULL;
   int64_t flat[] = {groups, each};
   const bool turned = labels->kernel_input < labels->kernel_output;
   HlInst *weights = turned ? hl_b_reshape(b, conv->operands[1], 2, (int64_t[]){each, groups})

@@ -124,8 +124,7 @@ static void sort_members(Group *g) {  // by heap: lists may be long
       at = 0;
     }
     for (int child; (child = 2 * at + 1) < size; at = child) {
-      if (child + 1 < size &&
-          g->place[g->member[child + 1]->id] > g->place[g->member[child]->id])
+      if (child + 1 < size && g->place[g->member[child + 1]->id] > g->place[g->member[child]->id])
         child++;
       if (g->place[g->member[child]->id] <= g->place[g->member[at]->id])
         break;
@@ -168,8 +167,8 @@ static void narrow_group(Group *g) {
     const HlInst *inst = g->member[k];
     HlInst **operands = HL_ARRAY(p->arena, HlInst *, inst->n_operands + 1);
     for (uint32_t j = 0; j < inst->n_operands; j++)
-      operands[j] = passes_elements(inst, (int)j) ? g->narrow[inst->operands[j]->id]
-                                                  : inst->operands[j];
+      operands[j] =
+          passes_elements(inst, (int)j) ? g->narrow[inst->operands[j]->id] : inst->operands[j];
     const HlShape *shape = hl_shape_with_dtype(p->m->shapes, inst->shape, HL_BF16);
     g->narrow[inst->id] = hl_inst_copy(g->comp, inst, shape, (int)inst->n_operands, operands);
     hl_inherit(g->narrow[inst->id], inst);

@@ -20,7 +20,7 @@ bool pass_call_inliner(HlPass *p);
 typedef struct Inliner {
   HlPass *p;
   const char *preserve;  // names of composites, with ':' between
-  bool *called_once;     // by id of computation, before anything is copied; NULL: it does not matter
+  bool *called_once;  // by id of computation, before anything is copied; NULL: it does not matter
   bool callers_first, keep_shmap_bodies;
 } Inliner;
 
@@ -163,9 +163,7 @@ static const HlDict *joined(HlModule *m, const HlDict *a, const HlDict *b) {
   const HlSym **keys = HL_ARRAY(m->arena, const HlSym *, a->n + b->n);
   const HlSym **values = HL_ARRAY(m->arena, const HlSym *, a->n + b->n);
   for (int i = 0, j = 0; i < a->n || j < b->n;) {
-    const int order = i == a->n   ? 1
-                      : j == b->n ? -1
-                                  : strcmp(a->key[i]->text, b->key[j]->text);
+    const int order = i == a->n ? 1 : j == b->n ? -1 : strcmp(a->key[i]->text, b->key[j]->text);
     keys[out->n] = order <= 0 ? a->key[i] : b->key[j];
     values[out->n++] = order <= 0 ? a->value[i] : b->value[j];
     i += order <= 0;
@@ -210,8 +208,8 @@ static void pass_on_wishes(HlModule *m, const HlDict *wishes, const HlComp *call
 }
 
 // The calls among the copies of a callee's instructions.
-static void note_calls(const Inliner *in, const HlComp *callee, HlInst *const *map, uint64_t first_serial,
-                       HlBuf *waiting) {
+static void note_calls(const Inliner *in, const HlComp *callee, HlInst *const *map,
+                       uint64_t first_serial, HlBuf *waiting) {
   for (uint32_t id = 0; id < callee->next_id; id++)
     if (map[id] && map[id]->serial >= first_serial && is_candidate(in, map[id]))
       hl_buf_add(waiting, &map[id], sizeof map[id]);
@@ -225,8 +223,8 @@ static void inline_one(Inliner *in, HlInst *call, HlBuf *waiting) {
   const uint64_t first_serial = p->m->next_serial;
   HlMark mark = hl_arena_mark(p->arena);
   HlInst **map;
-  HlInst *by = inline_call_mapped(p, "inline", call, callee, (int)call->n_operands,
-                                  call->operands, &map);
+  HlInst *by =
+      inline_call_mapped(p, "inline", call, callee, (int)call->n_operands, call->operands, &map);
   if (by && is_composite && by->serial >= first_serial)
     drop_composite_attributes(by);
   if (by && wishes)
@@ -253,7 +251,8 @@ static void inline_in(Inliner *in, const HlComp *comp) {
 }
 
 bool pass_call_inliner(HlPass *p) {
-  Inliner in = {.p = p, .preserve = hl_pass_text(p, "composites_to_preserve"),
+  Inliner in = {.p = p,
+                .preserve = hl_pass_text(p, "composites_to_preserve"),
                 .keep_shmap_bodies = hl_pass_flag(p, "keep_shmap_bodies")};
   if (hl_pass_flag(p, "single_call_site"))
     in.called_once = find_called_once(p);

@@ -19,7 +19,7 @@ bool pass_call_parameter_cleanup(HlPass *p);
 typedef struct Cleanup {
   HlPass *p;
   HlComp *comp;
-  int *result;   // by old result: its place among the new ones, or -1: parameter `passed`
+  int *result;  // by old result: its place among the new ones, or -1: parameter `passed`
   int *passed;
   int n_results, n_kept, n_operands;
   int *operand;  // by new parameter: the old one
@@ -105,8 +105,8 @@ static HlInst *new_call(Cleanup *c, HlBuild *b, HlInst *call, HlComp *comp) {
     return made;
   HlInst **results = HL_ARRAY(c->p->arena, HlInst *, c->n_results + 1);
   for (int k = 0; k < c->n_results; k++)
-    results[k] = c->result[k] < 0 ? call->operands[c->passed[k]]
-                                  : hl_b_element(b, made, c->result[k]);
+    results[k] =
+        c->result[k] < 0 ? call->operands[c->passed[k]] : hl_b_element(b, made, c->result[k]);
   return hl_b_tuple(b, c->n_results, results);
 }
 

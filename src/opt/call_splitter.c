@@ -27,7 +27,7 @@ typedef struct Split {
   bool *is_first;     // by id
   HlInst **crossing;  // values of the first part that the second one reads
   int n_crossing;
-  HlInst **map;       // by id: copies in the part that is being made
+  HlInst **map;  // by id: copies in the part that is being made
 } Split;
 
 static void find_first_part(Split *s, const HlInst *boundary) {
@@ -86,8 +86,8 @@ static void erase_unread(HlComp *comp) {
 }
 
 static HlComp *make_part(Split *s, const HlBuild *b, bool first) {
-  HlBuild part = hl_b_nested(b, hl_arena_printf(s->p->arena, "%s.%s", s->comp->name->text,
-                                                first ? "first" : "second"));
+  HlBuild part = hl_b_nested(
+      b, hl_arena_printf(s->p->arena, "%s.%s", s->comp->name->text, first ? "first" : "second"));
   part.metadata = NULL;
   s->map = HL_ARRAY(s->p->arena, HlInst *, s->comp->next_id + 1);
   for (int k = 0; k < s->comp->n_params; k++)
@@ -156,8 +156,8 @@ bool pass_call_splitter(HlPass *p) {
     HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
     for (int j = 0; j < n_insts; j++) {
       HlInst *call = insts[j];
-      if (call->op != HL_OP_CALL || hl_attr_int(call, HL_A_IS_COMPOSITE) ||
-          hl_has_control(call) || hl_sharding(call))
+      if (call->op != HL_OP_CALL || hl_attr_int(call, HL_A_IS_COMPOSITE) || hl_has_control(call) ||
+          hl_sharding(call))
         continue;
       const HlInst *boundary = hl_find_inst(hl_to_apply(call), (HlStr){name, strlen(name)});
       if (boundary && boundary->op != HL_OP_PARAMETER)

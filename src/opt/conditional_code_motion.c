@@ -109,7 +109,7 @@ typedef struct Classes {
   const HlInst **shown;  // by class: an instruction of it; NULL: from outside
   const uint32_t **in;   // by class: classes of the branch in which that is
   uint32_t n;
-  uint32_t *table;       // of classes
+  uint32_t *table;  // of classes
   uint32_t mask;
 } Classes;
 
@@ -221,9 +221,8 @@ static bool is_same_value(const Out *o, HlInst *const *peers) {
 
 // Taken from outside, or made there anew for nothing.
 static bool is_at_hand(const Out *o, HlInst *const *peers) {
-  return is_same_value(o, peers) &&
-         (outside_value(o->cond, 0, peers[0]) || peers[0]->op == HL_OP_CONSTANT ||
-          peers[0]->op == HL_OP_IOTA);
+  return is_same_value(o, peers) && (outside_value(o->cond, 0, peers[0]) ||
+                                     peers[0]->op == HL_OP_CONSTANT || peers[0]->op == HL_OP_IOTA);
 }
 
 // What uses it leaves, too, or is the root's list of results.
@@ -397,7 +396,7 @@ typedef struct In {
   HlInst *cond;
   HlInst **moved;  // users of the results, operands first
   int n_moved, n_best;
-  int32_t *left;   // by id: uses by what is not moved; -1: no value of the conditional
+  int32_t *left;  // by id: uses by what is not moved; -1: no value of the conditional
 } In;
 
 static bool is_element(const In *in, const HlInst *inst) {

@@ -511,8 +511,7 @@ bool pass_copy_insertion(HlPass *p) {
     return false;
   if (!is_flat(p->m))  // flattening was not allowed
     return true;
-  return add_copies(&job) &&
-         hl_pass_stage(p, "after adding copies to resolve interference") && copy_removal(p) &&
-         hl_pass_stage(p, "after removing unnecessary copies") && add_special_copies(&job) &&
-         hl_pass_stage(p, "after adding special-case copies");
+  return add_copies(&job) && hl_pass_stage(p, "after adding copies to resolve interference") &&
+         copy_removal(p) && hl_pass_stage(p, "after removing unnecessary copies") &&
+         add_special_copies(&job) && hl_pass_stage(p, "after adding special-case copies");
 }

@@ -6,10 +6,10 @@
 #include "hilo/ir.h"
 
 typedef enum HlCpuDot {
-  HL_CPU_DOT_NAIVE,            // three loops
-  HL_CPU_DOT_GEMV,             // tiled matrix times vector
-  HL_CPU_DOT_GEMM,             // tiled matrix product written out as code
-  HL_CPU_DOT_LIBRARY           // a call of Eigen's or YNN's product
+  HL_CPU_DOT_NAIVE,   // three loops
+  HL_CPU_DOT_GEMV,    // tiled matrix times vector
+  HL_CPU_DOT_GEMM,    // tiled matrix product written out as code
+  HL_CPU_DOT_LIBRARY  // a call of Eigen's or YNN's product
 } HlCpuDot;
 
 // The strategy for a dot in dot_decomposer's form: one contracting dimension, at most one free one

@@ -141,7 +141,10 @@ static void merge_iota_operands(Cse *cse, HlInst *inst) {
   }
 }
 
+// Links of asynchronous chains stay: each start has its own end.
 static bool is_candidate(const Cse *cse, const HlInst *inst) {
+  if (hl_is_async((HlOp)inst->op))
+    return false;
   if (inst->n_operands == 0 && inst->op != HL_OP_PARTITION_ID && inst->op != HL_OP_REPLICA_ID)
     return false;
   const HlDict *frontend = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);

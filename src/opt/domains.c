@@ -22,8 +22,7 @@ static bool is_same(const HlSharding *a, const HlSharding *b) {
 
 // Taking an element of a tuple, or putting one together, moves nothing.
 static bool is_wiring(const HlInst *inst) {
-  return inst->op == HL_OP_GET_TUPLE_ELEMENT || inst->op == HL_OP_TUPLE ||
-         inst->op == HL_OP_DOMAIN;
+  return inst->op == HL_OP_GET_TUPLE_ELEMENT || inst->op == HL_OP_TUPLE || inst->op == HL_OP_DOMAIN;
 }
 
 static bool is_border(const HlInst *inst, const HlInst *operand) {

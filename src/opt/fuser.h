@@ -11,15 +11,16 @@ struct Fuser {
   HlPass *p;
   const FusionPolicy *policy;
   HlComp *comp;
-  uint32_t n_ids;              // ids below may occur: today's, and one for each instruction that becomes a fusion
-  int *place;                  // by id: number in the post-order; -1: not queued
-  bool *keep_whole;            // by id: must not be copied into some of its users only
-  bool **again;                // by id, of fusions: which operands are read more than once
-  FusionCode **code;           // by id, of fusions
-  int *n_reduces;              // by id, of fusions: inside, plus one; 0: not counted yet
-  HlInst **queue;              // users at the end; NULL where taken out
+  uint32_t
+      n_ids;   // ids below may occur: today's, and one for each instruction that becomes a fusion
+  int *place;  // by id: number in the post-order; -1: not queued
+  bool *keep_whole;   // by id: must not be copied into some of its users only
+  bool **again;       // by id, of fusions: which operands are read more than once
+  FusionCode **code;  // by id, of fusions
+  int *n_reduces;     // by id, of fusions: inside, plus one; 0: not counted yet
+  HlInst **queue;     // users at the end; NULL where taken out
   int n_queue;
-  HlBuf candidates;            // scratch: operands to be tried
+  HlBuf candidates;  // scratch: operands to be tried
 };
 
 // --- fusion_code.c

@@ -13,7 +13,8 @@
 // None of these asks the engine; callers do (hl_change). `scratch` is only used during the call.
 
 // A fusion with a copy of `inst` inside takes its place; `inst` is erased.
-HlInst *fusion_wrap(HlArena *scratch, HlInst *inst, int kind, const char *name, const char *body_name);
+HlInst *fusion_wrap(HlArena *scratch, HlInst *inst, int kind, const char *name,
+                    const char *body_name);
 // A body that other fusions call too stays as it is: this fusion gets a copy. True if so. All that
 // follows sees to it.
 bool fusion_own_body(HlInst *fusion);
@@ -37,17 +38,21 @@ void fusion_name_params(HlInst *fusion);
 // Which operand; -1: none.
 int fusion_operand_index(const HlInst *fusion, const HlInst *operand);
 
-static inline HlComp *fusion_body(const HlInst *fusion) { return hl_called(fusion, 0); }
-static inline int fusion_kind(const HlInst *fusion) { return (int)hl_attr_int(fusion, HL_A_KIND); }
+static inline HlComp *fusion_body(const HlInst *fusion) {
+  return hl_called(fusion, 0);
+}
+static inline int fusion_kind(const HlInst *fusion) {
+  return (int)hl_attr_int(fusion, HL_A_KIND);
+}
 
 // --- What is known of single instructions (fusion_query.c) ------------------------------------------------
 
 // How a result's elements read the elements of an operand.
 typedef enum FusionUse {
   FUSION_USE_NONE,
-  FUSION_USE_ONCE,             // each once, in the same order
-  FUSION_USE_PERMUTED,         // each at most once, in another order
-  FUSION_USE_AGAIN             // some more than once
+  FUSION_USE_ONCE,      // each once, in the same order
+  FUSION_USE_PERMUTED,  // each at most once, in another order
+  FUSION_USE_AGAIN      // some more than once
 } FusionUse;
 FusionUse fusion_use(const HlInst *inst, int operand);
 // Each element of the result is computed from the same element of each operand; constants and
@@ -73,7 +78,7 @@ bool fusion_duplicates(const HlInst *producer, const HlInst *consumer);
 typedef struct FusionReach {
   HlArena *arena;
   uint32_t *seen, n_ids, round;
-  HlBuf stack;                 // of const HlInst *; the owner frees it
+  HlBuf stack;  // of const HlInst *; the owner frees it
 } FusionReach;
 // `b` depends on `a`, by operands or control edges, on a way that does not only consist of the edge
 // from a to b if `direct` is allowed. What is too far apart to tell counts as dependent.
@@ -84,7 +89,7 @@ bool fusion_reaches(FusionReach *r, const HlInst *a, const HlInst *b, bool direc
 typedef struct Fuser Fuser;
 
 typedef struct FusionPolicy {
-  bool may_duplicate;          // producers with several users are copied
+  bool may_duplicate;  // producers with several users are copied
   bool (*should_fuse)(Fuser *f, HlInst *consumer, int operand);
   int (*kind)(const HlInst *producer, const HlInst *consumer);
   bool (*is_expensive)(const HlInst *inst);

@@ -9,18 +9,18 @@
 
 // The code that a kernel's results decide.
 typedef enum GpuEmitter {
-  GPU_LOOP,                    // a thread an element
-  GPU_REDUCTION,               // threads of a block work on one result together
-  GPU_TRANSPOSE,               // tiles go through shared memory
+  GPU_LOOP,       // a thread an element
+  GPU_REDUCTION,  // threads of a block work on one result together
+  GPU_TRANSPOSE,  // tiles go through shared memory
   GPU_SCATTER,
   GPU_CONCATENATE,
-  GPU_LIBRARY                  // custom fusions
+  GPU_LIBRARY  // custom fusions
 } GpuEmitter;
 GpuEmitter gpu_emitter(const HlInst *inst);
 // Of the fusion that `producer` and `consumer` would become, which have these emitters by
 // themselves.
-GpuEmitter gpu_emitter_of_both(const HlInst *producer, GpuEmitter of_producer, const HlInst *consumer,
-                               GpuEmitter of_consumer);
+GpuEmitter gpu_emitter_of_both(const HlInst *producer, GpuEmitter of_producer,
+                               const HlInst *consumer, GpuEmitter of_consumer);
 int gpu_kind(GpuEmitter emitter);
 // The op that decides it; inside the body for a fusion.
 const HlInst *gpu_hero(const HlInst *inst);
@@ -64,9 +64,9 @@ bool gpu_run_fusion(HlPass *p, bool may_duplicate);
 typedef struct GpuCost {
   double flops;
   double bytes_out;
-  double *reads;               // by operand: how often each element is read, on average
-  double *emissions;           // by operand: how often the code of what computes it is written out
-  double code;                 // instructions of code
+  double *reads;      // by operand: how often each element is read, on average
+  double *emissions;  // by operand: how often the code of what computes it is written out
+  double code;        // instructions of code
   GpuEmitter emitter;
   GpuNeeds needs;
   bool reduces_many;

@@ -74,7 +74,8 @@ static void find_candidates(Group *group, IsCandidate *is_candidate) {
   group->n = 0;
   for (uint32_t k = 0; k < user->n_operands; k++) {
     HlInst *inst = user->operands[k];
-    if (is_candidate(inst, user) && inst->last_use->number == (int)k)
+    // A sharding is of one result: it would be lost.
+    if (is_candidate(inst, user) && !hl_sharding(inst) && inst->last_use->number == (int)k)
       group->at[group->n++] = inst;
   }
   qsort(group->at, (size_t)group->n, sizeof *group->at, by_type_and_size);

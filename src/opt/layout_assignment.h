@@ -11,14 +11,14 @@ typedef const int64_t *LayoutOrder;
 // How much a wish counts.
 typedef struct LayoutWeight {
   bool mandatory;
-  bool depth_first;     // its consequences are followed at once
+  bool depth_first;  // its consequences are followed at once
   int64_t priority;
 } LayoutWeight;
 
 enum {
   LAYOUT_ROUNDS = 2,
-  LAYOUT_LATER = 3,     // priority of a layout that the module's interface gives
-  LAYOUT_UNSET = -2,    // of a computation whose interface is not known yet
+  LAYOUT_LATER = 3,   // priority of a layout that the module's interface gives
+  LAYOUT_UNSET = -2,  // of a computation whose interface is not known yet
   LAYOUT_MOST_CHANGES = 2
 };
 
@@ -44,7 +44,7 @@ typedef struct LayoutBuffer {
 typedef struct LayoutUse {
   HlInst *user;
   int number;
-  LayoutOrder *order;   // of each leaf; NULL: not wanted yet
+  LayoutOrder *order;  // of each leaf; NULL: not wanted yet
   LayoutWeight weight;
   int changes;
 } LayoutUse;
@@ -52,21 +52,21 @@ typedef struct LayoutUse {
 // What is known about one computation.
 typedef struct LayoutComp {
   HlComp *comp;
-  HlInst **insts;             // n_insts in order of creation: the order in which wishes are made
-  LayoutBuffer ***leaf;       // by instruction id: the buffer of each leaf (NULL: a token)
-  LayoutUse **use;            // by instruction id: of each operand
-  LayoutBuffer **buffers;     // all that its instructions define, in list order
+  HlInst **insts;          // n_insts in order of creation: the order in which wishes are made
+  LayoutBuffer ***leaf;    // by instruction id: the buffer of each leaf (NULL: a token)
+  LayoutUse **use;         // by instruction id: of each operand
+  LayoutBuffer **buffers;  // all that its instructions define, in list order
   int n_buffers;
-  LayoutOrder **param;        // interface: of each parameter's leaves; NULL: not known
-  LayoutOrder *result;        // NULL: not known
+  LayoutOrder **param;  // interface: of each parameter's leaves; NULL: not known
+  LayoutOrder *result;  // NULL: not known
   int64_t priority;
-  bool bends;                 // a branch whose result must follow another branch's
+  bool bends;  // a branch whose result must follow another branch's
   bool is_entry;
 } LayoutComp;
 
 typedef struct LayoutItem {
-  LayoutBuffer *buffer;       // or
-  LayoutUse *use;             // or, both NULL, the computation's result
+  LayoutBuffer *buffer;  // or
+  LayoutUse *use;        // or, both NULL, the computation's result
   bool depth_first;
   int64_t priority;
   struct LayoutItem *next;
@@ -76,15 +76,15 @@ typedef struct Layouts {
   HlPass *p;
   HlShapes *shapes;
   HlArena *arena;
-  LayoutComp **by_comp;       // by computation id; NULL: none of ours
+  LayoutComp **by_comp;  // by computation id; NULL: none of ours
   uint32_t n_by_comp;
-  LayoutComp **order;         // in the order of work
+  LayoutComp **order;  // in the order of work
   int n;
   bool callers_first;
-  int64_t priority;           // number of the round
+  int64_t priority;  // number of the round
   LayoutComp *now;
-  LayoutItem *added, *last_added;        // wishes since the last step
-  LayoutItem *waiting, *last_waiting;    // to be followed up
+  LayoutItem *added, *last_added;      // wishes since the last step
+  LayoutItem *waiting, *last_waiting;  // to be followed up
   LayoutItem *spare;
 } Layouts;
 
@@ -117,7 +117,7 @@ bool layout_forwards(const HlInst *inst, int operand);
 // ---------------------------------------------------
 
 LayoutOrder layout_row_major(Layouts *a, int rank);
-LayoutOrder layout_order_of(const HlShape *array);                     // as it stands; NULL: none
+LayoutOrder layout_order_of(const HlShape *array);  // as it stands; NULL: none
 bool layout_same(LayoutOrder x, LayoutOrder y, int rank);
 // Operands and results of the same rank must lie in the same order.
 bool layout_is_kept(const HlInst *inst);
@@ -138,8 +138,8 @@ void layout_want_array_use(Layouts *a, HlInst *user, int operand, LayoutOrder or
                            LayoutWeight weight);
 // The result of an instruction, leaf by leaf, and what must lie like it.
 void layout_want_result(Layouts *a, HlInst *inst, const LayoutOrder *order, LayoutWeight weight);
-void layout_want_root(Layouts *a);                                     // the computation's result
-void layout_follow(Layouts *a);                                      // until nothing is left to follow
+void layout_want_root(Layouts *a);  // the computation's result
+void layout_follow(Layouts *a);     // until nothing is left to follow
 // Common wishes: results and operands row-major; a result row-major but for one dimension most
 // major.
 void layout_want_row_major(Layouts *a, HlInst *inst);

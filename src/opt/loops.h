@@ -17,7 +17,9 @@ bool loop_is_plain(const HlInst *loop);
 bool loop_is_open(const HlInst *loop);
 // Body and condition belong to this loop alone.
 bool loop_owns_comps(const HlInst *loop);
-static inline int loop_slots(const HlInst *loop) { return loop->shape->rank; }
+static inline int loop_slots(const HlInst *loop) {
+  return loop->shape->rank;
+}
 // The slot that a value inside body or condition is, or -1.
 int loop_slot_of(const HlInst *inst);
 // What slot k starts with: an operand of the init, if that is a `tuple`; else NULL.
@@ -63,23 +65,23 @@ typedef enum LoopPlace { LOOP_IN_BODY, LOOP_IN_CONDITION, LOOP_AFTER } LoopPlace
 typedef struct LoopPart {
   HlPass *p;
   LoopPlace place;
-  HlBuild b;             // builds here; without metadata inside
-  const HlInst *loop;    // the old one
-  const HlComp *from;    // what is copied; NULL behind the loop
-  HlInst *state;         // the new state here: the parameter, or the new loop
-  HlInst **slot;         // what stands for each slot of the old state; NULL: not asked for yet
-  const int *at;         // where old slots are in the new state; -1: nowhere
-  HlInst **map;          // by id of the copied instruction
+  HlBuild b;           // builds here; without metadata inside
+  const HlInst *loop;  // the old one
+  const HlComp *from;  // what is copied; NULL behind the loop
+  HlInst *state;       // the new state here: the parameter, or the new loop
+  HlInst **slot;       // what stands for each slot of the old state; NULL: not asked for yet
+  const int *at;       // where old slots are in the new state; -1: nowhere
+  HlInst **map;        // by id of the copied instruction
 } LoopPart;
 
 // What is to become of a loop's state.
 typedef struct LoopPlan {
   HlInst *loop;
-  const char *prefix, *suffix;     // of the new computations' names
-  int n;                           // slots of the new state
-  HlInst **init;                   // what they start with
-  const int *at;                   // for each old slot its new place, or -1
-  const int *from;                 // for each new slot the old one that gives its next value, or -1
+  const char *prefix, *suffix;  // of the new computations' names
+  int n;                        // slots of the new state
+  HlInst **init;                // what they start with
+  const int *at;                // for each old slot its new place, or -1
+  const int *from;              // for each new slot the old one that gives its next value, or -1
   // Gives values (part->slot, or part->map of an instruction that is not to be copied) to old slots
   // that have no place. What is made and not used is erased. May be NULL.
   void (*open)(LoopPart *part, void *user);

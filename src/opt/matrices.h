@@ -5,8 +5,12 @@
 #include "hilo/pass.h"
 #include "opt/gathers.h"
 
-static inline int64_t mat_rows(const HlInst *x) { return x->shape->dim[x->shape->rank - 2]; }
-static inline int64_t mat_cols(const HlInst *x) { return x->shape->dim[x->shape->rank - 1]; }
+static inline int64_t mat_rows(const HlInst *x) {
+  return x->shape->dim[x->shape->rank - 2];
+}
+static inline int64_t mat_cols(const HlInst *x) {
+  return x->shape->dim[x->shape->rank - 1];
+}
 
 // All return NULL after reporting, and when an operand is NULL.
 HlInst *mat_slice(HlPass *p, HlBuild *b, HlInst *x, int64_t row, int64_t col, int64_t row_end,

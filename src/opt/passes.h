@@ -6,7 +6,9 @@
 
 #define PASS(function, ...) bool function(HlPass *p);
 #define RULES(table, ...) extern const HlRule table[];
-#define PASS_RULES(function, table, ...) bool function(HlPass *p); extern const HlRule table[];
+#define PASS_RULES(function, table, ...) \
+  bool function(HlPass *p);              \
+  extern const HlRule table[];
 #include "opt/passes.def"
 
 #endif

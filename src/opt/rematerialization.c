@@ -40,7 +40,7 @@ typedef struct Item {  // an instruction in the order being made
   uint32_t left;    // uses to come
   int32_t live_at;  // in the list of live items, -1: not live
   bool simple, placed, refused;
-  bool again;       // made here: only a first user that is through lets it be made once more
+  bool again;  // made here: only a first user that is through lets it be made once more
 } Item;
 
 enum { BLOCK_MAX = 64, ROUNDS = 8 };
@@ -118,7 +118,7 @@ static bool is_simple(const HlFlow *flow, const HlInst *inst) {
 
 // The instruction of the computation that runs at a time of the flattened schedule, or calls what does.
 static HlInst *caller_at(const Walk *w, int64_t time) {
-  HlInst *inst = time < w->live->n ? w->live->sequence[time] : NULL;
+  HlInst *inst = time >= 0 && time < w->live->n ? w->live->sequence[time] : NULL;
   while (inst && inst->comp != w->comp)
     inst = inst->comp->first_call ? inst->comp->first_call->caller : NULL;
   return inst;
@@ -370,8 +370,8 @@ static const HlShape *dense_shape(const Walk *w, const HlShape *shape) {
     return shape;
   HlShapes *shapes = w->comp->module->shapes;
   const HlShape *best = shape;
-  int64_t *order = hl_arena_copy(w->arena, layout->minor_to_major.at,
-                                 sizeof *order * (size_t)shape->rank);
+  int64_t *order =
+      hl_arena_copy(w->arena, layout->minor_to_major.at, sizeof *order * (size_t)shape->rank);
   for (int i = 0; i < shape->rank; i++)
     for (int j = i + 1; j < shape->rank; j++) {
       int64_t swap = order[i];
@@ -536,8 +536,8 @@ static void compress(Walk *w, int32_t k, int32_t now) {
   if (w->item[k].refused)
     return;
   const HlShape *dense = dense_shape(w, inst->shape);
-  int32_t packed = add_made(w, copy_as(w, inst, dense, inst, "compressed"),
-                            hl_shape_buffer_bytes(dense, 8));
+  int32_t packed =
+      add_made(w, copy_as(w, inst, dense, inst, "compressed"), hl_shape_buffer_bytes(dense, 8));
   insert_before(w, packed, w->item[k].next);
   int32_t whole = add_made(w, copy_as(w, w->item[packed].inst, inst->shape, inst, "uncompressed"),
                            w->item[k].bytes);

@@ -15,9 +15,9 @@ bool pass_reshape_mover(HlPass *p);
 
 typedef struct Mover {
   HlPass *p;
-  bool cheap_1d;  // reshape_of_1d_broadcast_is_cheap
-  bool *moves;    // by id of the computation at hand: the op is to move above its rearrangements
-  bool *asked;    // by id: a rearrangement that was asked whether it stays
+  bool cheap_1d;     // reshape_of_1d_broadcast_is_cheap
+  bool *moves;       // by id of the computation at hand: the op is to move above its rearrangements
+  bool *asked;       // by id: a rearrangement that was asked whether it stays
   HlBuf candidates;  // of HlInst *, of the computation at hand
 } Mover;
 

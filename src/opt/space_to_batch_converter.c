@@ -23,10 +23,10 @@ typedef struct Cut {
   HlPass *p;
   HlBuild *b;
   const HlDimLabels *labels;
-  HlWindowDim window;     // of the dimension that is cut
+  HlWindowDim window;  // of the dimension that is cut
   int64_t batch, pieces;
-  int64_t rows, halo;     // of results in a piece; more rows that their windows reach
-  int64_t results;        // of the whole dimension
+  int64_t rows, halo;  // of results in a piece; more rows that their windows reach
+  int64_t results;     // of the whole dimension
 } Cut;
 
 // Two dimensions first, then the others.
@@ -92,9 +92,9 @@ static HlInst *padded(const Cut *c, HlInst *x) {
 }
 
 static HlInst *pieces_of(const Cut *c, HlInst *input) {
-  HlInst *x = hl_b_transpose(c->b, input,
-                             order_of(c->p, c->labels->input_batch, c->labels->input_spatial.at[0],
-                                      input->shape->rank));
+  HlInst *x = hl_b_transpose(
+      c->b, input,
+      order_of(c->p, c->labels->input_batch, c->labels->input_spatial.at[0], input->shape->rank));
   x = x ? padded(c, x) : NULL;
   if (!x)
     return NULL;
@@ -105,8 +105,8 @@ static HlInst *pieces_of(const Cut *c, HlInst *input) {
     HlInst *both[] = {piece, hl_b_slice_dim(c->b, halo, 2, 0, c->halo)};
     piece = hl_b_concatenate(c->b, 2, both, 2);
   }
-  return piece ? reshape_front(c->b, piece, 2,
-                               (int64_t[]){c->batch * c->pieces, c->rows + c->halo}, 3)
+  return piece ? reshape_front(c->b, piece, 2, (int64_t[]){c->batch * c->pieces, c->rows + c->halo},
+                               3)
                : NULL;
 }
 
@@ -133,8 +133,7 @@ static void set_labels(const Cut *c, HlInst *conv, HlI64s in, HlI64s out) {
 // The padding is in the pieces already.
 static void set_window(const Cut *c, HlInst *conv) {
   const HlWindow window = hl_window(conv);
-  HlWindowDim *dims =
-      hl_arena_copy(c->p->m->arena, window.at, sizeof *dims * (size_t)window.n);
+  HlWindowDim *dims = hl_arena_copy(c->p->m->arena, window.at, sizeof *dims * (size_t)window.n);
   dims[0].pad_low = dims[0].pad_high = 0;
   hl_set_attr(conv, &(HlAttr){.key = HL_A_WINDOW, .window = {dims, window.n}});
 }

@@ -6,7 +6,8 @@
 static const HlPassInfo passes[] = {
 #define PASS(function, name, options, meaning) {name, function, options, meaning, NULL},
 #define RULES(table, name, options, meaning) {name, NULL, options, meaning, table},
-#define PASS_RULES(function, table, name, options, meaning) {name, function, options, meaning, table},
+#define PASS_RULES(function, table, name, options, meaning) \
+  {name, function, options, meaning, table},
 #include "opt/passes.def"
 };
 const HlPassTable hl_passes = {passes, HL_COUNT_OF(passes)};

@@ -154,8 +154,9 @@ static bool fits(const HlOrigin *origin, const HlShape *shape) {
 // The origin that an operand has, or will get once it is asked for.
 static const HlOrigin *origin_of_operand(HlModule *m, const HlInst *inst) {
   const HlOrigin *origin = hl_attr_ptr(inst, HL_A_ORIGIN);
-  return fits(origin, inst->shape) ? origin
-                                   : origin_of_leaves(m, inst->name, inst->shape, (HlI64s){NULL, 0});
+  return fits(origin, inst->shape)
+             ? origin
+             : origin_of_leaves(m, inst->name, inst->shape, (HlI64s){NULL, 0});
 }
 
 // What only takes apart or puts together has the origins of what it takes and puts.

@@ -124,7 +124,8 @@ static HlInst *gathered(Sums *s, int k) {
       into->op != HL_OP_MINIMUM)
     return NULL;
   for (int side = 0; side < 2; side++)
-    if (loop_slot_of(into->operands[1 - side]) == k && can_move(into->operands[side], (HlOp)into->op))
+    if (loop_slot_of(into->operands[1 - side]) == k &&
+        can_move(into->operands[side], (HlOp)into->op))
       return into->operands[side];
   return NULL;
 }
@@ -225,8 +226,9 @@ static void move_sums(HlPass *p, HlInst *loop) {
   HlBuild b;
   hl_begin(p, "all-reduce", loop, &b);
   for (int k = 0; k < n; k++)
-    init[k] = s.sum[k] && !is_written(&s, k) ? neutral(&b, (HlOp)loop_next(loop, k)->op, loop->shape->element[k])
-                       : hl_b_element(&b, loop->operands[0], k);
+    init[k] = s.sum[k] && !is_written(&s, k)
+                  ? neutral(&b, (HlOp)loop_next(loop, k)->op, loop->shape->element[k])
+                  : hl_b_element(&b, loop->operands[0], k);
   LoopPlan plan = {.loop = loop,
                    .prefix = "",
                    .suffix = ".clone",

@@ -22,8 +22,8 @@ static bool read_pass_fuel(HlEngine *e) {
                       (int)length, at);
     HlStr pass = {at, (size_t)(eq - at)};
     if (!hl_pass_find(e->options.passes, pass))
-      hl_warn(e->cx, (HlPos){0}, "fuel is given to a pass '%.*s' that does not exist",
-              (int)pass.n, pass.at);
+      hl_warn(e->cx, (HlPos){0}, "fuel is given to a pass '%.*s' that does not exist", (int)pass.n,
+              pass.at);
     e->pass_fuel[e->n_pass_fuel++] = (Fuel){pass, left};
     at += length;
     at += *at == ',';

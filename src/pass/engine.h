@@ -38,18 +38,18 @@ struct HlEngine {
   HlBuf dead;      // of HlInst *: scratch of erasing
   Fuel *pass_fuel;
   int n_pass_fuel;
-  int64_t fuel;          // left; < 0: no limit
-  int64_t n_rewrites;    // asked and answered yes, in all
-  bool change_open;      // the newest rewrite was a change in place: what is built belongs to it
-  HlInst *change_inst;   // of it, when it is to be explained
-  bool failed;           // a pass broke a rule of the engine
-  bool broken;           // the result that `break_rule` asks for has been made wrong
+  int64_t fuel;         // left; < 0: no limit
+  int64_t n_rewrites;   // asked and answered yes, in all
+  bool change_open;     // the newest rewrite was a change in place: what is built belongs to it
+  HlInst *change_inst;  // of it, when it is to be explained
+  bool failed;          // a pass broke a rule of the engine
+  bool broken;          // the result that `break_rule` asks for has been made wrong
   HlModule *m;
-  bool ops_known;               // `ops` holds since nothing has changed
-  uint64_t ops[HL_OP_WORDS];    // which ops the module may have outside fusion bodies
-  int64_t epoch;                // passes that changed something, so far
-  int64_t n_insts;              // of the module; -1: to be counted
-  HlBuf idle;                   // of Idle
+  bool ops_known;             // `ops` holds since nothing has changed
+  uint64_t ops[HL_OP_WORDS];  // which ops the module may have outside fusion bodies
+  int64_t epoch;              // passes that changed something, so far
+  int64_t n_insts;            // of the module; -1: to be counted
+  HlBuf idle;                 // of Idle
   Building building;
 };
 

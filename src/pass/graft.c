@@ -7,8 +7,7 @@
 HlInst *hl_inst_copy(HlComp *to, const HlInst *inst, const HlShape *shape, int n,
                      HlInst *const *operands) {
   const HlSym *name = hl_fresh_name(to->module, inst->name->text);
-  HlInst *copy =
-      hl_inst_new(to, (HlOp)inst->op, shape ? shape : inst->shape, name, n, operands);
+  HlInst *copy = hl_inst_new(to, (HlOp)inst->op, shape ? shape : inst->shape, name, n, operands);
   hl_copy_attrs(copy, inst);
   hl_set_loc(copy, inst->loc);
   if (inst->n_calls > 0) {
@@ -96,8 +95,7 @@ static void copy_callees(HlModule *m, HlComp *top, const char *suffix) {
   hl_buf_free(&waiting);
 }
 
-HlComp *hl_comp_copy(HlModule *m, const HlComp *comp, const char *suffix, bool deep,
-                     HlInst **map) {
+HlComp *hl_comp_copy(HlModule *m, const HlComp *comp, const char *suffix, bool deep, HlInst **map) {
   HlComp *copy = copy_comp(m, comp, suffix, map);
   if (deep)
     copy_callees(m, copy, suffix);

@@ -45,8 +45,8 @@ static const char *read_word(Reader *r, const char *stops) {
 
 static bool unexpected(Reader *r, const char *wanted) {
   if (*r->at)
-    return hl_error(r->cx, (HlPos){0}, "a pipeline reads '%.20s' where %s was expected",
-                    r->at, wanted);
+    return hl_error(r->cx, (HlPos){0}, "a pipeline reads '%.20s' where %s was expected", r->at,
+                    wanted);
   return hl_error(r->cx, (HlPos){0}, "a pipeline ends where %s was expected", wanted);
 }
 
@@ -131,7 +131,7 @@ static const char *wanted_instead(const char *value, size_t n, const char *like)
   size_t length = strcspn(like, " ");
   if (is_one_of(like, length, "true", "false"))
     return is_one_of(value, n, "true", "false") || is_one_of(value, n, "1", "0") ? NULL
-                                                                               : "true or false";
+                                                                                 : "true or false";
   if (is_number(like, length, true))
     return is_number(value, n, true) ? NULL : "a whole number";
   if (is_number(like, length, false))
@@ -141,7 +141,8 @@ static const char *wanted_instead(const char *value, size_t n, const char *like)
 
 static bool check_option(Reader *r, const HlPipelineItem *item, const char *at) {
   int n = (int)strcspn(at, "= "), n_value = at[n] == '=' ? (int)strcspn(at + n + 1, " ") : 4;
-  const char *value = at[n] == '=' ? at + n + 1 : "true", *like = default_of(item->pass, at, (size_t)n);
+  const char *value = at[n] == '=' ? at + n + 1 : "true",
+             *like = default_of(item->pass, at, (size_t)n);
   if (!like) {
     hl_error(r->cx, (HlPos){0}, "the pass %s has no option '%.*s'", item->name, n, at);
     hl_hint(r->cx, *item->pass->options ? "its options are: %s" : "it has no options%s",
@@ -198,8 +199,7 @@ static bool read_item(Reader *r, HlPipelineItem *item) {
     item->unless = accept(r, '!');
     item->condition = read_word(r, ",()*");
     if (strcmp(item->condition, "spmd") != 0)
-      return hl_error(r->cx, (HlPos){0}, "a pipeline has no condition '%s'",
-                      item->condition);
+      return hl_error(r->cx, (HlPos){0}, "a pipeline has no condition '%s'", item->condition);
   }
   bool ok = accept(r, '(') ? read_list(r, item, ')') : resolve(r, item);
   item->fixed_point = ok && accept(r, '*');
@@ -208,8 +208,8 @@ static bool read_item(Reader *r, HlPipelineItem *item) {
 
 static bool read_list(Reader *r, HlPipelineItem *list, char end) {
   if (r->depth >= MAX_NESTING)
-    return hl_error_kind(r->cx, HL_LIMIT, (HlPos){0},
-                         "pipelines are nested more than %d deep", MAX_NESTING);
+    return hl_error_kind(r->cx, HL_LIMIT, (HlPos){0}, "pipelines are nested more than %d deep",
+                         MAX_NESTING);
   r->depth++;
   HlBuf items = {0};
   bool ok = true;

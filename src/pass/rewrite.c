@@ -98,8 +98,7 @@ void pass_close_change(HlEngine *e) {
     e->change_inst = NULL;
     const char *made = text_of_new(e, inst->comp, rewrite->from, NULL);
     const char *kept = hl_alive(inst) ? text_of(e, inst) : "";
-    rewrite->after =
-        hl_arena_printf(e->arena, "%s%s%s", made, *made && *kept ? "\n" : "", kept);
+    rewrite->after = hl_arena_printf(e->arena, "%s%s%s", made, *made && *kept ? "\n" : "", kept);
   }
 }
 
@@ -199,11 +198,10 @@ static bool stands_for(const HlShape *a, const HlShape *b) {
 // A replacement of another shape is a mistake of the rule, not of the input.
 static bool shape_error(HlPass *p, const HlInst *old, const HlInst *by) {
   p->engine->failed = true;
-  return hl_error_kind(p->cx, HL_FAILED, (HlPos){0},
-                       "rule %s of %s replaces %s of shape %s by %s of shape %s",
-                       p->engine->building.rule, p->info->name, old->name->text,
-                       hl_shape_text(p->cx, old->shape), by->name->text,
-                       hl_shape_text(p->cx, by->shape));
+  return hl_error_kind(
+      p->cx, HL_FAILED, (HlPos){0}, "rule %s of %s replaces %s of shape %s by %s of shape %s",
+      p->engine->building.rule, p->info->name, old->name->text, hl_shape_text(p->cx, old->shape),
+      by->name->text, hl_shape_text(p->cx, by->shape));
 }
 
 // What an async-start runs is one instruction: nothing can be built beside it.
@@ -226,6 +224,9 @@ static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
     return shape_error(p, old, by);
   }
   if (hl_has_control(old) && !p->relay_control)
+    return false;
+  // A start that something waits for could not go with its end.
+  if (hl_awaits((HlOp)old->op) && hl_has_control(old->operands[0]) && !p->keep_operands)
     return false;
   return is_new || !hl_sharding(old) || hl_sharding(by);
 }

@@ -120,12 +120,10 @@ static void note_outcome(HlEngine *e, const HlPipelineItem *item, bool changed) 
   }
 }
 
-static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
-                     bool *changed) {
-  HlStep step = {.pipeline = pipeline,
-                 .pass = item->name,
-                 .next = next,
-                 .before = count_instructions(e)};
+static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *item,
+                     const char *next, bool *changed) {
+  HlStep step = {
+      .pipeline = pipeline, .pass = item->name, .next = next, .before = count_instructions(e)};
   int64_t rewrites = e->n_rewrites;
   double start = hl_now();
   HlPass p = {0};
@@ -146,12 +144,12 @@ static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *it
 
 // --- Pipelines ----------------------------------------------------------------------------------
 
-static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
-                     int depth, bool whole, bool *changed);
+static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *item,
+                     const char *next, int depth, bool whole, bool *changed);
 
 // The items that run, in the engine's arena, so that each knows the name of the one after it.
-static const HlPipelineItem **enabled_items(const HlEngine *e, const HlPipelineItem *list, int depth,
-                                      bool whole, int *n) {
+static const HlPipelineItem **enabled_items(const HlEngine *e, const HlPipelineItem *list,
+                                            int depth, bool whole, int *n) {
   const HlPipelineItem **items = HL_ARRAY(e->arena, const HlPipelineItem *, list->n + 1);
   *n = 0;
   for (int k = 0; k < list->n; k++)
@@ -170,7 +168,8 @@ static bool starts(const HlPipelineItem *const *items, int n, int depth) {
   return false;
 }
 
-static bool run_list(HlEngine *e, const HlPipelineItem *list, int depth, bool whole, bool *changed) {
+static bool run_list(HlEngine *e, const HlPipelineItem *list, int depth, bool whole,
+                     bool *changed) {
   int n;
   const HlPipelineItem **items = enabled_items(e, list, depth, whole, &n);
   if (starts(items, n, depth)) {
@@ -192,8 +191,8 @@ static bool run_list(HlEngine *e, const HlPipelineItem *list, int depth, bool wh
 }
 
 // A nested pipeline is a pass of its parent, too: its end is a step there.
-static bool run_nested(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
-                       int depth, bool whole, bool *changed) {
+static bool run_nested(HlEngine *e, const char *pipeline, const HlPipelineItem *item,
+                       const char *next, int depth, bool whole, bool *changed) {
   whole = whole || is_listed(e->options.enable_only, item->name);
   HlStep step = {.pipeline = pipeline,
                  .pass = item->name,
@@ -215,8 +214,8 @@ static bool run_nested(HlEngine *e, const char *pipeline, const HlPipelineItem *
   return depth == 0 || tell(e, &step);
 }
 
-static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *item, const char *next,
-                     int depth, bool whole, bool *changed) {
+static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *item,
+                     const char *next, int depth, bool whole, bool *changed) {
   if (!item->pass)
     return run_nested(e, pipeline, item, next, depth, whole, changed);
   for (int round = 0; round < (item->fixed_point ? MAX_ROUNDS : 1); round++) {

@@ -133,8 +133,8 @@ bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++)
-    for (int round = 0; round < rounds && hl_comp_alive(comps[k]) &&
-                        share_ops(index->ops, comps[k]->ops); round++)
+    for (int round = 0;
+         round < rounds && hl_comp_alive(comps[k]) && share_ops(index->ops, comps[k]->ops); round++)
       if (!walk_comp(p, index, comps[k]))
         break;
   return true;

@@ -276,11 +276,9 @@ static HlLiteral *read_raw(ProtoReader *r, HlStr *rest, const HlShape *shape) {
     return hl_literal_new(r->cx, shape);
   HlLiteral **element = calloc((size_t)shape->rank + 1, sizeof *element);
   int made = 0;
-  while (element && made < shape->rank &&
-         (element[made] = read_raw(r, rest, shape->element[made])))
+  while (element && made < shape->rank && (element[made] = read_raw(r, rest, shape->element[made])))
     made++;
-  HlLiteral *out =
-      element && made == shape->rank ? hl_literal_tuple(r->cx, made, element) : NULL;
+  HlLiteral *out = element && made == shape->rank ? hl_literal_tuple(r->cx, made, element) : NULL;
   for (int k = 0; k < made; k++)
     hl_literal_unref(element[k]);
   free(element);

@@ -112,8 +112,8 @@ bool hl_runs_write(HlCx *cx, const HlRuns *runs, bool as_text, HlBuf *out) {
 
 static HlLiteral *read_value(ProtoReader *r, HlStr bytes) {
   HlMark mark = hl_arena_mark(r->arena);
-  LiteralMsg *msg = (LiteralMsg *)wire_unpack(r->cx, r->source, r->arena, bytes,
-                                              &xla__literal_proto__descriptor);
+  LiteralMsg *msg =
+      (LiteralMsg *)wire_unpack(r->cx, r->source, r->arena, bytes, &xla__literal_proto__descriptor);
   HlLiteral *out = msg ? proto_read_literal(r, wire_pos(r->source, bytes.at), msg) : NULL;
   hl_arena_release(r->arena, mark);
   return out;
@@ -156,7 +156,8 @@ static bool read_runs(ProtoReader *r, HlStr bytes, bool single, HlRuns *out) {
 static bool looks_like_text(HlStr bytes) {
   while (bytes.n > 0 && strchr(" \t\r\n", *bytes.at))
     bytes = (HlStr){bytes.at + 1, bytes.n - 1};
-  static const char *const starts[] = {"#", "iterations", "arguments", "result", "reference_result"};
+  static const char *const starts[] = {"#", "iterations", "arguments", "result",
+                                       "reference_result"};
   for (int k = 0; k < HL_COUNT_OF(starts); k++)
     if (bytes.n >= strlen(starts[k]) && memcmp(bytes.at, starts[k], strlen(starts[k])) == 0)
       return true;
@@ -173,15 +174,13 @@ bool hl_runs_read(HlCx *cx, HlSource *source, HlRuns *out) {
   bool is_text = looks_like_text(bytes);
   WireField f;
   bool single = is_text ? is_single_text(bytes) : !wire_find(bytes, 1, WIRE_BYTES, &f);
-  const ProtobufCMessageDescriptor *type =
-      single ? &xla__run_hlo_module_iteration_literals__descriptor
-             : &xla__run_hlo_module_literals__descriptor;
+  const ProtobufCMessageDescriptor *type = single
+                                               ? &xla__run_hlo_module_iteration_literals__descriptor
+                                               : &xla__run_hlo_module_literals__descriptor;
   HlBuf wire = {0};
   *out = (HlRuns){.arena = hl_arena_new()};
-  ProtoReader r = {.cx = cx,
-                   .source = source,
-                   .arena = hl_arena_new(),
-                   .m = hl_module_new("literals", source)};
+  ProtoReader r = {
+      .cx = cx, .source = source, .arena = hl_arena_new(), .m = hl_module_new("literals", source)};
   bool ok = !is_text || pbtxt_to_wire(cx, source, type, &wire);
   if (is_text)
     bytes = (HlStr){wire.at ? wire.at : "", wire.n};

@@ -19,12 +19,12 @@ typedef struct Check {
   const HlCheckEachOptions *options;
   HlCheckEach *out;
   HlEvalOptions eval;
-  HlReplay inputs;        // the arguments of each device
+  HlReplay inputs;  // the arguments of each device
   int devices;
-  HlLiteral **expected;   // [devices]
-  int64_t rewrites;       // before the step looked at
-  int n_steps;            // so far
-  int only;               // evaluate at this step alone, then stop; -1: at every step that changed
+  HlLiteral **expected;  // [devices]
+  int64_t rewrites;      // before the step looked at
+  int n_steps;           // so far
+  int only;              // evaluate at this step alone, then stop; -1: at every step that changed
   bool failed, differs;
 } Check;
 
@@ -34,8 +34,7 @@ static bool evaluate(Check *c, const HlModule *m, HlLiteral **results) {
   c->out->evaluations++;
   if (c->options->progress)
     c->options->progress(c->options->user, "evaluating", c->out->evaluations);
-  return hl_eval(c->cx, m, &c->eval, (const HlLiteral *const *const *)c->inputs.args,
-                 results);
+  return hl_eval(c->cx, m, &c->eval, (const HlLiteral *const *const *)c->inputs.args, results);
 }
 
 static void unref_all(HlLiteral **at, int n) {
@@ -129,9 +128,9 @@ static bool run(Check *c, int64_t fuel, int only, int64_t explain, HlRewrite *re
     const HlRewrite *r = &all[explain];
     HlArena *arena = c->out->arena;
 #define KEEP(text) hl_arena_strndup(arena, (text) ? (text) : "", (text) ? strlen(text) : 0)
-    *rewrite = (HlRewrite){KEEP(r->pass), KEEP(r->rule), KEEP(r->comp), KEEP(r->inst),
-                           KEEP(r->with), r->step,       r->from,       r->to,
-                           KEEP(r->before), KEEP(r->after)};
+    *rewrite =
+        (HlRewrite){KEEP(r->pass), KEEP(r->rule), KEEP(r->comp), KEEP(r->inst),   KEEP(r->with),
+                    r->step,       r->from,       r->to,         KEEP(r->before), KEEP(r->after)};
 #undef KEEP
   }
   hl_engine_free(engine);
@@ -157,8 +156,7 @@ static bool find_rewrite(Check *c) {
 
 static bool prepare(Check *c) {
   c->eval = (HlEvalOptions){.elided = HL_ELIDED_ZERO, .seed = c->options->seed, .no_checks = true};
-  const HlReplayOptions how = {
-      .args = c->options->args, .seed = c->options->seed, .eval = c->eval};
+  const HlReplayOptions how = {.args = c->options->args, .seed = c->options->seed, .eval = c->eval};
   if (!hl_replay_inputs(c->cx, c->m, c->options->recorded, &how, &c->inputs))
     return false;
   c->devices = c->inputs.devices;
@@ -166,12 +164,11 @@ static bool prepare(Check *c) {
   return evaluate(c, c->m, c->expected);
 }
 
-bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline,
-                   const HlEngineOptions *engine, const HlCheckEachOptions *options,
-                   HlCheckEach *out) {
+bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEngineOptions *engine,
+                   const HlCheckEachOptions *options, HlCheckEach *out) {
   *out = (HlCheckEach){.arena = hl_arena_new()};
-  Check c = {.cx = cx, .m = m, .pipeline = pipeline, .engine = *engine, .options = options,
-             .out = out};
+  Check c = {
+      .cx = cx, .m = m, .pipeline = pipeline, .engine = *engine, .options = options, .out = out};
   bool ok = prepare(&c) && run(&c, -1, -1, -1, NULL);
   if (ok && c.differs) {
     out->differs = true;

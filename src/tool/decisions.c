@@ -7,7 +7,8 @@
 // A member that must be text where it is there; "" where it is not.
 static bool read_member(HlArena *arena, const json_t *object, const char *key, const char **out) {
   const json_t *value = json_object_get(object, key);
-  *out = value && json_is_string(value) ? hl_arena_printf(arena, "%s", json_string_value(value)) : "";
+  *out =
+      value && json_is_string(value) ? hl_arena_printf(arena, "%s", json_string_value(value)) : "";
   return !value || json_is_string(value);
 }
 

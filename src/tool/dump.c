@@ -55,8 +55,7 @@ HlDumper *hl_dumper_new(HlCx *cx, const HlFlags *flags, HlDumpAs as) {
   d->only_changes = strcmp(flags->xla_dump_hlo_pass_re, ".*") == 0;
   if (compile_one(cx, "xla_dump_hlo_module_re", flags->xla_dump_hlo_module_re, &d->module_re) &&
       compile_one(cx, "xla_dump_hlo_pass_re", flags->xla_dump_hlo_pass_re, &d->pass_re) &&
-      compile_one(cx, "xla_dump_hlo_pipeline_re", flags->xla_dump_hlo_pipeline_re,
-                  &d->pipeline_re))
+      compile_one(cx, "xla_dump_hlo_pipeline_re", flags->xla_dump_hlo_pipeline_re, &d->pipeline_re))
     return d;
   hl_dumper_free(d);
   return NULL;
@@ -140,8 +139,8 @@ const char *dump_file_name(const HlDumper *d, const char *suffix) {
   const char *stamp = d->flags->xla_dump_include_timestamp
                           ? hl_arena_printf(d->arena, "%lld.", (long long)d->timestamp)
                           : "";
-  const char *file = hl_arena_printf(d->arena, "%smodule_%04d.%s.%s", stamp, d->number, d->name,
-                                     suffix);
+  const char *file =
+      hl_arena_printf(d->arena, "%smodule_%04d.%s.%s", stamp, d->number, d->name, suffix);
   if (strlen(file) <= NAME_MAX_BYTES)
     return file;
   file = hl_arena_printf(d->arena, "%smodule_%04d.", stamp, d->number);
@@ -171,7 +170,8 @@ bool dump_put_file(HlDumper *d, const char *file, bool is_text, const char *byte
     return hl_write_file(d->cx, hl_arena_printf(d->arena, "%s/%s", d->directory, file),
                          bytes ? bytes : "", n);
   if (!is_text) {
-    fprintf(stderr, "Refusing to write %s to stdout. Pass --xla_dump_to=<path> to write to a file.\n",
+    fprintf(stderr,
+            "Refusing to write %s to stdout. Pass --xla_dump_to=<path> to write to a file.\n",
             file);
     return true;
   }
@@ -233,7 +233,7 @@ static bool put_page(HlDumper *d, const HlModule *m, const char *suffix, bool cl
   HlBuf out = {0};
   hl_view_page(d->cx, m, &options, &out);
   bool ok = dump_put(d, hl_arena_printf(d->arena, "%s%s.html", suffix, closed ? ".top_level" : ""),
-                false, out.at, out.n);
+                     false, out.at, out.n);
   hl_buf_free(&out);
   return ok;
 }
@@ -326,7 +326,8 @@ bool hl_dumper_buffers(HlDumper *d, const HlModule *m, const char *suffix) {
 // XLA's rule: the pass that ran or the one to come matches; after a pass that changed nothing only
 // when the expression is not exactly ".*".
 static bool wants_step(const HlDumper *d, const HlStep *step) {
-  if (strcmp(step->pipeline, "scheduling") == 0)  // no pipeline of XLA's, whose scheduler runs between two
+  if (strcmp(step->pipeline, "scheduling") ==
+      0)  // no pipeline of XLA's, whose scheduler runs between two
     return false;
   if (!d->on || !d->pass_re || (d->pipeline_re && !regex_matches(d->pipeline_re, step->pipeline)))
     return false;
@@ -361,17 +362,17 @@ bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step) {
     hl_buf_add(&d->notes, &note, sizeof note);
   if (!wants_step(d, step))
     return true;
-  return put_step(d, m, dump_file_safe(d->arena, hl_arena_printf(d->arena, "%s.after_%s.before_%s",
-                                                            step->pipeline, step->pass,
-                                                            step->next)));
+  return put_step(
+      d, m,
+      dump_file_safe(d->arena, hl_arena_printf(d->arena, "%s.after_%s.before_%s", step->pipeline,
+                                               step->pass, step->next)));
 }
 
 bool hl_dumper_stage(void *dumper, const HlModule *m, const char *pass, const char *stage) {
   HlDumper *d = dumper;
   if (!d->on || !d->pass_re || !regex_matches(d->pass_re, pass))
     return true;
-  return put_step(d, m,
-                  dump_file_safe(d->arena, hl_arena_printf(d->arena, "%s.%s", pass, stage)));
+  return put_step(d, m, dump_file_safe(d->arena, hl_arena_printf(d->arena, "%s.%s", pass, stage)));
 }
 
 // --- The end of a module ------------------------------------------------------------------------
@@ -423,8 +424,8 @@ static bool append_index(HlDumper *d, const HlModule *m, const HlStep *steps, in
   if (file)
     ok = fclose(file) == 0 && ok;
   hl_buf_free(&out);
-  return ok || hl_error_kind(d->cx, HL_FAILED, (HlPos){0}, "cannot write %s: %s", path,
-                             strerror(errno));
+  return ok ||
+         hl_error_kind(d->cx, HL_FAILED, (HlPos){0}, "cannot write %s: %s", path, strerror(errno));
 }
 
 // XLA's HloModuleMetadataProto as text. Its file is named by the number alone.

@@ -9,7 +9,7 @@
 // What the metadata says of a pass besides what the engine knows.
 typedef struct StepNote {
   int64_t end_usec;
-  const char *files;        // lines of it
+  const char *files;  // lines of it
 } StepNote;
 
 struct HlDumper {
@@ -18,21 +18,21 @@ struct HlDumper {
   HlDumpAs as;
   HlArena *arena;
   Regex *module_re, *pass_re, *pipeline_re;
-  bool only_changes;        // the pass expression is exactly ".*"
-  bool to_stdout, wanted;   // some form is asked for
+  bool only_changes;       // the pass expression is exactly ".*"
+  bool to_stdout, wanted;  // some form is asked for
   bool as_text;
   const char *directory;
-  int number;               // of the module begun; -1: none yet
-  int dumped;               // modules written so far, this one too
-  bool on;                  // for the module begun
-  const char *name;         // its name, as it stands in file names
+  int number;        // of the module begun; -1: none yet
+  int dumped;        // modules written so far, this one too
+  bool on;           // for the module begun
+  const char *name;  // its name, as it stands in file names
   int64_t timestamp, begun_usec;
-  int step;                 // dumps between passes so far
-  int executions;           // of this module so far
-  bool in_step;             // the file being written belongs to the newest step
-  HlBuf notes;              // of StepNote, one a step
-  HlBuf fusions;            // of the pages of fusions: dump_fusion.c
-  HlBuf last, history;      // of the delta form: the newest text, the history
+  int step;             // dumps between passes so far
+  int executions;       // of this module so far
+  bool in_step;         // the file being written belongs to the newest step
+  HlBuf notes;          // of StepNote, one a step
+  HlBuf fusions;        // of the pages of fusions: dump_fusion.c
+  HlBuf last, history;  // of the delta form: the newest text, the history
 };
 
 // What has a meaning in paths replaced.

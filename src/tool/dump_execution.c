@@ -14,8 +14,8 @@ static bool put_proto(HlDumper *d, const HlModule *m, HlProtoForm form, bool as_
                       const HlRecorded *recorded, const char *suffix) {
   HlBuf out = {0};
   bool ok = hl_proto_write(d->cx, m, form, as_text, recorded, &out) &&
-            dump_put(d, hl_arena_printf(d->arena, "%s.%s", suffix, as_text ? "txt" : "pb"),
-                     as_text, out.at, out.n);
+            dump_put(d, hl_arena_printf(d->arena, "%s.%s", suffix, as_text ? "txt" : "pb"), as_text,
+                     out.at, out.n);
   hl_buf_free(&out);
   return ok;
 }
@@ -73,10 +73,9 @@ bool hl_dumper_execution(HlDumper *d, const HlExecution *e) {
   HlArena *arena = hl_arena_new();
   HlRecorded all = record(arena, e);
   const char *execution = hl_arena_printf(d->arena, "execution_%04d", d->executions++);
-  bool ok = (!flags->xla_dump_hlo_snapshots || !e->results ||
-             put_snapshots(d, e, &all, execution)) &&
-            (!flags->xla_dump_hlo_unoptimized_snapshots ||
-             put_unoptimized(d, e, &all, execution));
+  bool ok =
+      (!flags->xla_dump_hlo_snapshots || !e->results || put_snapshots(d, e, &all, execution)) &&
+      (!flags->xla_dump_hlo_unoptimized_snapshots || put_unoptimized(d, e, &all, execution));
   hl_arena_free(arena);
   return ok;
 }

@@ -38,7 +38,7 @@ static HlPage *page_of(HlDumper *d, const HlComp *comp) {
       return page[k].frames;
   Page made = {hl_arena_printf(d->arena, "%s", comp->name->text),
                hl_page_new(hl_arena_printf(d->arena, "Fusion Explorer: %s_%s",
-                                             comp->module->name->text, comp->name->text))};
+                                           comp->module->name->text, comp->name->text))};
   hl_buf_add(&d->fusions, &made, sizeof made);
   return made.frames;
 }
@@ -48,19 +48,21 @@ void hl_dumper_rewrite(void *dumper, const char *pass, const char *rule, const H
   HlDumper *d = dumper;
   if (!d->on || !d->flags->xla_dump_fusion_visualization || !with || !strstr(pass, "fusion"))
     return;
-  HlViewOptions options = {
-      .closed_fusions = true, .centre = inst, .marked = with, .radius = RADIUS,
-      .max_nodes = MAX_NODES};
+  HlViewOptions options = {.closed_fusions = true,
+                           .centre = inst,
+                           .marked = with,
+                           .radius = RADIUS,
+                           .max_nodes = MAX_NODES};
   hl_page_add(d->cx, page_of(d, inst->comp), inst->comp, &options,
-                hl_arena_printf(d->arena, "Fusing |%s| into |%s| by %s %s", with->name->text,
-                                inst->name->text, pass, rule));
+              hl_arena_printf(d->arena, "Fusing |%s| into |%s| by %s %s", with->name->text,
+                              inst->name->text, pass, rule));
 }
 
 // Without the module's name where the file's name would be too long.
 static const char *page_name(const HlDumper *d, const char *computation) {
   const char *comp = dump_file_safe(d->arena, computation);
-  const char *name = hl_arena_printf(d->arena, "%.100s.module_%04d.%s._fusion.html", comp,
-                                     d->number, d->name);
+  const char *name =
+      hl_arena_printf(d->arena, "%.100s.module_%04d.%s._fusion.html", comp, d->number, d->name);
   return strlen(name) <= 255
              ? name
              : hl_arena_printf(d->arena, "%.100s.module_%04d._fusion.html", comp, d->number);

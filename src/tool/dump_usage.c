@@ -12,8 +12,7 @@ static void put_allocation(const HlBuffers *buffers, int number, int64_t sum, Hl
   message.index = number;
   message.size = a->size;
   message.cumulative_size = sum;
-  message.cumulative_fraction =
-      buffers->total > 0 ? (double)sum / (double)buffers->total : 0;
+  message.cumulative_fraction = buffers->total > 0 ? (double)sum / (double)buffers->total : 0;
   message.values = HL_ARRAY(arena, char *, a->n_places + 1);
   for (int k = 0; k < a->n_places; k++)
     message.values[message.n_values++] =

@@ -54,9 +54,8 @@ static bool is_free(Need n) {
 }
 
 static void fill_large(HlLiteral *out, HlRng *rng) {
-  HlDtype part = hl_is_complex(out->shape->dtype)
-                     ? (out->shape->dtype == HL_C128 ? HL_F64 : HL_F32)
-                     : out->shape->dtype;
+  HlDtype part = hl_is_complex(out->shape->dtype) ? (out->shape->dtype == HL_C128 ? HL_F64 : HL_F32)
+                                                  : out->shape->dtype;
   for (int64_t k = 0; k < out->n; k++) {
     double x = draw_large(rng, part);
     if (hl_is_complex(out->shape->dtype))

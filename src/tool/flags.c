@@ -101,8 +101,7 @@ bool hl_flags_word(HlCx *cx, HlFlags *flags, const char *word) {
   if (strncmp(word, "--", 2) != 0)
     return hl_error(cx, (HlPos){0}, "expected a flag --NAME=VALUE, but got '%s'", word);
   const char *name = word + 2, *eq = strchr(name, '=');
-  return set(cx, flags, (HlStr){name, eq ? (size_t)(eq - name) : strlen(name)},
-             eq ? eq + 1 : NULL);
+  return set(cx, flags, (HlStr){name, eq ? (size_t)(eq - name) : strlen(name)}, eq ? eq + 1 : NULL);
 }
 
 // --- A list of them -----------------------------------------------------------------------------
@@ -173,7 +172,7 @@ static char read_escape(const char **at, const char *end) {
   int base = **at == 'x' || **at == 'X' ? 16 : 8, value = 0, n = 0;
   const char *digit = *at + (base == 16);
   for (; digit < end && n < (base == 16 ? 2 : 3); digit++, n++) {
-    int d = *digit >= '0' && *digit <= '9'               ? *digit - '0'
+    int d = *digit >= '0' && *digit <= '9'                 ? *digit - '0'
             : (*digit | 32) >= 'a' && (*digit | 32) <= 'f' ? (*digit | 32) - 'a' + 10
                                                            : 16;
     if (d >= base)

@@ -83,7 +83,8 @@ static int count_of(HlStr line) {
 static bool damaged(HlCx *cx, const HlHistory *h, int line) {
   const char *at = line < h->lines.n ? h->lines.at[line].at : hl_source_bytes(h->source).at;
   HlLoc loc = (HlLoc)(at - hl_source_bytes(h->source).at) + 1;
-  return hl_error(cx, (HlPos){h->source, loc}, "a damaged history: expected '@ NAME', =N, -N or +N");
+  return hl_error(cx, (HlPos){h->source, loc},
+                  "a damaged history: expected '@ NAME', =N, -N or +N");
 }
 
 // Reads the commands; `n` is how many lines the state has, to be checked against.
@@ -118,13 +119,14 @@ static bool read_steps(HlCx *cx, HlHistory *h) {
 HlHistory *hl_history_read_source(HlCx *cx, HlSource *source) {
   HlStr text = hl_source_bytes(source);
   if (text.n < strlen(magic) || memcmp(text.at, magic, strlen(magic)) != 0) {
-    hl_error(cx, (HlPos){source, 1}, "this is no history: expected '%.*s'",
-             (int)strlen(magic) - 1, magic);
+    hl_error(cx, (HlPos){source, 1}, "this is no history: expected '%.*s'", (int)strlen(magic) - 1,
+             magic);
     return NULL;
   }
   HlArena *arena = hl_arena_new();
   HlHistory *h = HL_NEW(arena, HlHistory);
-  *h = (HlHistory){.arena = arena, .source = hl_source_ref(source), .lines = lines_split(arena, text)};
+  *h = (HlHistory){
+      .arena = arena, .source = hl_source_ref(source), .lines = lines_split(arena, text)};
   h->steps = HL_ARRAY(arena, Step, h->lines.n + 1);
   if (read_steps(cx, h))
     return h;

@@ -95,8 +95,7 @@ static void extend(const Lines *before, const Lines *after, int *from) {
   for (int k = 0; k < after->n; k++) {
     int next = (k > 0 ? from[k - 1] : -1) + 1;
     bool follows = k == 0 || from[k - 1] >= 0;
-    if (from[k] < 0 && follows && next < before->n &&
-        hl_str_equal(before->at[next], after->at[k]))
+    if (from[k] < 0 && follows && next < before->n && hl_str_equal(before->at[next], after->at[k]))
       from[k] = next;
   }
   int limit = before->n;

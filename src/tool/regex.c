@@ -37,6 +37,6 @@ void regex_free(Regex *regex) {
 }
 
 bool regex_matches(const Regex *regex, const char *text) {
-  return regex && pcre2_match(regex->code, (PCRE2_SPTR)text, strlen(text), 0, 0, regex->data,
-                              NULL) >= 0;
+  return regex &&
+         pcre2_match(regex->code, (PCRE2_SPTR)text, strlen(text), 0, 0, regex->data, NULL) >= 0;
 }

@@ -30,8 +30,9 @@ static void put_node(HlBuf *out, const ViewNode *node) {
     html_text(out, node->line[k]);
     hl_buf_puts(out, k == 0 ? "</b>" : "");
   }
-  hl_buf_printf(out, ">, shape=%s, style=\"filled\", fillcolor=\"%s\", color=\"%s\", "
-                     "fontcolor=\"%s\", tooltip=\"",
+  hl_buf_printf(out,
+                ">, shape=%s, style=\"filled\", fillcolor=\"%s\", color=\"%s\", "
+                "fontcolor=\"%s\", tooltip=\"",
                 node->ellipse ? "ellipse" : "rect", node->colours->fill, node->colours->border,
                 node->colours->text);
   html_text(out, *node->hint ? node->hint : " ");

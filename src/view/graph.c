@@ -9,11 +9,11 @@
 #include "hilo/text.h"
 
 enum {
-  SMALL_ARRAY = 4096,    // elements; below, arrows are hollow and parameters light
-  SHOWN_ELEMENTS = 8,    // of a constant that is a word
-  MAX_WORD = 64,         // characters of a line
-  MAX_INLINED = 32,      // operand lines of a node
-  MAX_DEPTH = 8          // of boxes in boxes
+  SMALL_ARRAY = 4096,  // elements; below, arrows are hollow and parameters light
+  SHOWN_ELEMENTS = 8,  // of a constant that is a word
+  MAX_WORD = 64,       // characters of a line
+  MAX_INLINED = 32,    // operand lines of a node
+  MAX_DEPTH = 8        // of boxes in boxes
 };
 
 // --- Colours ------------------------------------------------------------------------------------
@@ -109,8 +109,7 @@ static bool is_word(const HlInst *inst) {
   if (inst->op == HL_OP_CONSTANT)
     return true;
   return inst->op == HL_OP_BROADCAST && inst->comp->is_fusion &&
-         inst->operands[0]->op == HL_OP_CONSTANT &&
-         hl_shape_is_scalar(inst->operands[0]->shape);
+         inst->operands[0]->op == HL_OP_CONSTANT && hl_shape_is_scalar(inst->operands[0]->shape);
 }
 
 static const char *text_of_constant(Words *w, const HlInst *inst) {
@@ -151,7 +150,7 @@ static const char *trivial_op(const HlComp *comp) {
 
 // What stands after the operands in the instruction's text, up to its called computations and metadata.
 static void say_attributes(Words *w, const HlInst *inst) {
-  static const HlAttrKey shown[] = {HL_A_DIMENSIONS, HL_A_REPLICA_GROUPS,
+  static const HlAttrKey shown[] = {HL_A_DIMENSIONS,          HL_A_REPLICA_GROUPS,
                                     HL_A_SOURCE_TARGET_PAIRS, HL_A_CUSTOM_CALL_TARGET,
                                     HL_A_FEATURE_GROUP_COUNT, HL_A_DIRECTION};
   HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
@@ -189,9 +188,9 @@ static void say_all(Words *w, const HlInst *inst, const HlViewOptions *options) 
   if (inst->op == HL_OP_PARAMETER)
     say(w, inst->name->text);
   else if (inst->op == HL_OP_FUSION)
-    say(w, hl_arena_printf(w->arena, "fusion:%s",
-                           hl_enum_text(hl_attr_info[HL_A_KIND].words,
-                                        hl_attr_int(inst, HL_A_KIND))));
+    say(w,
+        hl_arena_printf(w->arena, "fusion:%s",
+                        hl_enum_text(hl_attr_info[HL_A_KIND].words, hl_attr_int(inst, HL_A_KIND))));
   else if (strncmp(inst->name->text, op, strlen(op)) != 0)
     say(w, op);
   if (options->names_only)
@@ -233,16 +232,15 @@ static const char *hint_of(HlArena *arena, const HlInst *inst) {
     return "";
   return hl_arena_printf(arena, "%s%s%s%s", d->op_name ? d->op_name->text : "",
                          d->source_file ? "\n" : "", d->source_file ? d->source_file->text : "",
-                         d->source_line
-                             ? hl_arena_printf(arena, ":%d", (int)d->source_line)
-                             : "");
+                         d->source_line ? hl_arena_printf(arena, ":%d", (int)d->source_line) : "");
 }
 
 static ViewNode make_node(Builder *b, const HlInst *inst) {
   Words words = {.cx = b->cx, .arena = b->arena};
   say_all(&words, inst, b->options);
   return (ViewNode){.inst = inst,
-                    .line = hl_arena_copy(b->arena, words.line, sizeof *words.line * (size_t)words.n),
+                    .line =
+                        hl_arena_copy(b->arena, words.line, sizeof *words.line * (size_t)words.n),
                     .n_lines = words.n,
                     .colours = inst == b->options->marked ? &dark_red : colours_of(inst),
                     .ellipse = inst->op == HL_OP_WHILE,
@@ -252,8 +250,7 @@ static ViewNode make_node(Builder *b, const HlInst *inst) {
 }
 
 static bool is_hidden(const HlInst *inst) {
-  return is_word(inst) ||
-         (inst->op == HL_OP_GET_TUPLE_ELEMENT && inst != inst->comp->root);
+  return is_word(inst) || (inst->op == HL_OP_GET_TUPLE_ELEMENT && inst != inst->comp->root);
 }
 
 // The node that an operand's edge comes from: elements of tuples are looked through; -1: a word.
@@ -294,7 +291,7 @@ typedef struct Near {
   const HlInst **at;  // those found, nearest first
   int *steps;
   int n;
-  bool *found;        // by id
+  bool *found;  // by id
 } Near;
 
 static void reach(Near *near, const HlInst *inst, int steps, int radius) {
@@ -315,7 +312,8 @@ static int count_users(const HlInst *inst) {
 static void look_around(Near *near, const HlInst *inst, int steps, bool is_start, int radius) {
   int next = steps + (is_free_step(inst) && !is_start ? 0 : 1);
   for (uint32_t k = 0; (inst->op != HL_OP_TUPLE || is_start) && k < inst->n_operands; k++)
-    reach(near, inst->operands[k], next - (next > steps && is_free_step(inst->operands[k])), radius);
+    reach(near, inst->operands[k], next - (next > steps && is_free_step(inst->operands[k])),
+          radius);
   if (inst->op == HL_OP_CONSTANT || count_users(inst) > MANY_USERS)
     return;
   for (const HlUse *use = inst->first_use; use; use = use->next)
@@ -375,7 +373,7 @@ ViewGraph *view_graph(HlCx *cx, HlArena *arena, const HlComp *comp, const HlView
                      : comp->first_call ? hl_arena_printf(arena, "called by %s",
                                                           comp->first_call->caller->name->text)
                                         : "";
-  return build(&b, comp,
-               hl_arena_printf(arena, "%s\nComputation %s\n%s", m->name->text, comp->name->text,
-                               role));
+  return build(
+      &b, comp,
+      hl_arena_printf(arena, "%s\nComputation %s\n%s", m->name->text, comp->name->text, role));
 }

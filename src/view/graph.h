@@ -12,21 +12,21 @@ typedef struct ViewGraph ViewGraph;
 
 typedef struct ViewNode {
   const HlInst *inst;
-  const char **line;    // the first is bold
+  const char **line;  // the first is bold
   int n_lines;
   const ViewColours *colours;
   bool ellipse, is_root;
-  const char *hint;     // shown when pointed at
-  ViewGraph *inside;    // the body of a fusion or of a called computation, or NULL
-  int rank;             // layout: the row, 0 on top
-  double x, y, w, h;    // layout: centre and size
+  const char *hint;   // shown when pointed at
+  ViewGraph *inside;  // the body of a fusion or of a called computation, or NULL
+  int rank;           // layout: the row, 0 on top
+  double x, y, w, h;  // layout: centre and size
 } ViewNode;
 
 typedef struct ViewEdge {
-  int from, to;         // nodes of the graph
-  int operand;          // its number; -1: a control edge, -2: a called computation's root
-  bool small;           // of a small array
-  bool several;         // the user has several operands: the number is worth saying
+  int from, to;  // nodes of the graph
+  int operand;   // its number; -1: a control edge, -2: a called computation's root
+  bool small;    // of a small array
+  bool several;  // the user has several operands: the number is worth saying
 } ViewEdge;
 
 struct ViewGraph {
@@ -36,7 +36,7 @@ struct ViewGraph {
   int n_nodes;
   ViewEdge *edges;
   int n_edges;
-  double w, h;          // layout
+  double w, h;  // layout
 };
 
 ViewGraph *view_graph(HlCx *cx, HlArena *arena, const HlComp *comp, const HlViewOptions *options);

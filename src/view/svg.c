@@ -12,12 +12,16 @@ static void put_box(HlBuf *out, const ViewNode *node, double x, double y) {
   const ViewColours *c = node->colours;
   const char *fill = node->inside ? "#f5f5f5" : c->fill;
   if (node->ellipse)
-    hl_buf_printf(out, "<ellipse cx=\"%.0f\" cy=\"%.0f\" rx=\"%.0f\" ry=\"%.0f\" fill=\"%s\" stroke=\"%s\"/>",
-                  x, y, node->w / 2, node->h / 2, fill, c->border);
+    hl_buf_printf(
+        out, "<ellipse cx=\"%.0f\" cy=\"%.0f\" rx=\"%.0f\" ry=\"%.0f\" fill=\"%s\" stroke=\"%s\"/>",
+        x, y, node->w / 2, node->h / 2, fill, c->border);
   else
-    hl_buf_printf(out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" rx=\"3\" fill=\"%s\" stroke=\"%s\"%s/>",
+    hl_buf_printf(out,
+                  "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\" rx=\"3\" fill=\"%s\" "
+                  "stroke=\"%s\"%s/>",
                   x - node->w / 2, y - node->h / 2, node->w, node->h, fill,
-                  node->is_root ? "#8c7b75" : c->border, node->is_root ? " stroke-width=\"3\"" : "");
+                  node->is_root ? "#8c7b75" : c->border,
+                  node->is_root ? " stroke-width=\"3\"" : "");
 }
 
 static void put_lines(HlBuf *out, const ViewNode *node, double x, double top) {
@@ -48,7 +52,8 @@ static void put_node(HlBuf *out, const ViewNode *node, double left, double top) 
   hl_buf_puts(out, "</g>\n");
 }
 
-static void put_edge(HlBuf *out, const ViewGraph *g, const ViewEdge *edge, double left, double top) {
+static void put_edge(HlBuf *out, const ViewGraph *g, const ViewEdge *edge, double left,
+                     double top) {
   const ViewNode *from = &g->nodes[edge->from], *to = &g->nodes[edge->to];
   double x0 = left + from->x, y0 = top + from->y + from->h / 2;
   double x1 = left + to->x, y1 = top + to->y - to->h / 2;
@@ -59,7 +64,8 @@ static void put_edge(HlBuf *out, const ViewGraph *g, const ViewEdge *edge, doubl
   hl_buf_xml(out, from->inst->name->text);
   hl_buf_puts(out, "\" data-t=\"");
   hl_buf_xml(out, to->inst->name->text);
-  hl_buf_printf(out, "\" marker-end=\"url(#%s)\" d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f\"/>\n",
+  hl_buf_printf(out,
+                "\" marker-end=\"url(#%s)\" d=\"M%.0f %.0fC%.0f %.0f %.0f %.0f %.0f %.0f\"/>\n",
                 edge->small ? "h" : "a", x0, y0, x0, y0 + bend, x1, y1 - bend, x1, y1);
 }
 
@@ -70,23 +76,23 @@ static void put_graph(HlBuf *out, const ViewGraph *g, double left, double top) {
     put_node(out, &g->nodes[k], left, top);
 }
 
-static const char style[] =
-    "text{font:12px sans-serif;text-anchor:middle}.b{font-weight:bold}"
-    ".e{fill:none;stroke:#616161}.c{stroke-dasharray:2 3}"
-    ".in{stroke:#d32f2f;stroke-width:3}.out{stroke:#1976d2;stroke-width:3}"
-    ".hit>rect,.hit>ellipse{stroke:#b71c1c;stroke-width:4}";
+static const char style[] = "text{font:12px sans-serif;text-anchor:middle}.b{font-weight:bold}"
+                            ".e{fill:none;stroke:#616161}.c{stroke-dasharray:2 3}"
+                            ".in{stroke:#d32f2f;stroke-width:3}.out{stroke:#1976d2;stroke-width:3}"
+                            ".hit>rect,.hit>ellipse{stroke:#b71c1c;stroke-width:4}";
 
 static void put_svg(HlBuf *out, const ViewGraph *g) {
   const double margin = 20;
-  hl_buf_printf(out,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-                "viewBox=\"0 0 %.0f %.0f\">\n<style>%s</style>\n<defs>"
-                "<marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" "
-                "markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#616161\"/></marker>"
-                "<marker id=\"h\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" "
-                "markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"white\" "
-                "stroke=\"#616161\"/></marker></defs>\n",
-                g->w + 2 * margin, g->h + 2 * margin, g->w + 2 * margin, g->h + 2 * margin, style);
+  hl_buf_printf(
+      out,
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+      "viewBox=\"0 0 %.0f %.0f\">\n<style>%s</style>\n<defs>"
+      "<marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" "
+      "markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#616161\"/></marker>"
+      "<marker id=\"h\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" "
+      "markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"white\" "
+      "stroke=\"#616161\"/></marker></defs>\n",
+      g->w + 2 * margin, g->h + 2 * margin, g->w + 2 * margin, g->h + 2 * margin, style);
   put_graph(out, g, margin, margin);
   hl_buf_puts(out, "</svg>\n");
 }
@@ -104,28 +110,45 @@ void hl_view_svg(HlCx *cx, const HlComp *comp, const HlViewOptions *options, HlB
 static const char page_style[] =
     "body{margin:0;font:14px sans-serif;display:flex;height:100vh}"
     "#list{width:240px;overflow:auto;border-right:1px solid #9e9e9e;padding:8px;flex:none}"
-    "#list a{display:block;padding:2px;color:inherit;text-decoration:none}#list .on{background:#e0e0e0}"
-    "#view{flex:1;overflow:hidden;cursor:grab;position:relative}.frame{display:none}.frame.on{display:block}"
+    "#list a{display:block;padding:2px;color:inherit;text-decoration:none}#list "
+    ".on{background:#e0e0e0}"
+    "#view{flex:1;overflow:hidden;cursor:grab;position:relative}.frame{display:none}.frame.on{"
+    "display:block}"
     "svg{transform-origin:0 0}input{width:95%}";
 
 static const char script[] =
-    "const F=[...document.querySelectorAll('.frame')],L=[...document.querySelectorAll('#list a')],V=document.getElementById('view');"
+    "const F=[...document.querySelectorAll('.frame')],L=[...document.querySelectorAll('#list "
+    "a')],V=document.getElementById('view');"
     "let at=0,x=0,y=0,s=1;const cur=()=>F[at].querySelector('svg');"
     "const put=()=>{cur().style.transform=`translate(${x}px,${y}px) scale(${s})`};"
-    "const show=k=>{if(k<0||k>=F.length)return;F[at].classList.remove('on');L[at].classList.remove('on');at=k;"
-    "F[at].classList.add('on');L[at].classList.add('on');const b=cur();s=Math.min(1,V.clientWidth/b.width.baseVal.value);x=y=0;put()};"
+    "const "
+    "show=k=>{if(k<0||k>=F.length)return;F[at].classList.remove('on');L[at].classList.remove('on');"
+    "at=k;"
+    "F[at].classList.add('on');L[at].classList.add('on');const "
+    "b=cur();s=Math.min(1,V.clientWidth/b.width.baseVal.value);x=y=0;put()};"
     "L.forEach((a,k)=>a.onclick=e=>{e.preventDefault();show(k)});"
-    "document.onkeydown=e=>{if(e.target.tagName=='INPUT')return;if(e.key=='j')show(at+1);if(e.key=='k')show(at-1)};"
-    "V.onwheel=e=>{e.preventDefault();const f=e.deltaY<0?1.15:1/1.15,r=V.getBoundingClientRect(),a=e.clientX-r.left,b=e.clientY-r.top;"
+    "document.onkeydown=e=>{if(e.target.tagName=='INPUT')return;if(e.key=='j')show(at+1);if(e.key=="
+    "'k')show(at-1)};"
+    "V.onwheel=e=>{e.preventDefault();const "
+    "f=e.deltaY<0?1.15:1/1.15,r=V.getBoundingClientRect(),a=e.clientX-r.left,b=e.clientY-r.top;"
     "x=a-(a-x)*f;y=b-(b-y)*f;s*=f;put()};"
-    "V.onmousedown=e=>{let a=e.clientX-x,b=e.clientY-y;document.onmousemove=e=>{x=e.clientX-a;y=e.clientY-b;put()};"
+    "V.onmousedown=e=>{let "
+    "a=e.clientX-x,b=e.clientY-y;document.onmousemove=e=>{x=e.clientX-a;y=e.clientY-b;put()};"
     "document.onmouseup=()=>document.onmousemove=null};"
-    "V.onmouseover=e=>{document.querySelectorAll('.in,.out').forEach(p=>p.classList.remove('in','out'));const n=e.target.closest('.n');"
-    "if(n)F[at].querySelectorAll('.e').forEach(p=>{if(p.dataset.t==n.id)p.classList.add('in');if(p.dataset.f==n.id)p.classList.add('out')})};"
-    "document.getElementById('find').oninput=e=>{const q=e.target.value;document.querySelectorAll('.hit').forEach(n=>n.classList.remove('hit'));"
-    "if(!q)return;let first=-1;F.forEach((f,k)=>f.querySelectorAll('.n').forEach(n=>{if(n.textContent.includes(q)){n.classList.add('hit');"
-    "if(first<0){first=k}}}));if(first>=0&&!F[at].querySelector('.hit'))show(first);const h=F[at].querySelector('.hit');"
-    "if(h){const r=h.getBoundingClientRect(),v=V.getBoundingClientRect();x+=v.left+v.width/2-r.left-r.width/2;y+=v.top+v.height/2-r.top-r.height/2;put()}};"
+    "V.onmouseover=e=>{document.querySelectorAll('.in,.out').forEach(p=>p.classList.remove('in','"
+    "out'));const n=e.target.closest('.n');"
+    "if(n)F[at].querySelectorAll('.e').forEach(p=>{if(p.dataset.t==n.id)p.classList.add('in');if(p."
+    "dataset.f==n.id)p.classList.add('out')})};"
+    "document.getElementById('find').oninput=e=>{const "
+    "q=e.target.value;document.querySelectorAll('.hit').forEach(n=>n.classList.remove('hit'));"
+    "if(!q)return;let "
+    "first=-1;F.forEach((f,k)=>f.querySelectorAll('.n').forEach(n=>{if(n.textContent.includes(q)){"
+    "n.classList.add('hit');"
+    "if(first<0){first=k}}}));if(first>=0&&!F[at].querySelector('.hit'))show(first);const "
+    "h=F[at].querySelector('.hit');"
+    "if(h){const "
+    "r=h.getBoundingClientRect(),v=V.getBoundingClientRect();x+=v.left+v.width/2-r.left-r.width/"
+    "2;y+=v.top+v.height/2-r.top-r.height/2;put()}};"
     "show(0);";
 
 static const char *first_line(HlArena *arena, const char *text) {
@@ -178,7 +201,7 @@ static void add_frame(HlArena *arena, HlPage *page, ViewGraph *g, const char *ti
 }
 
 void hl_page_add(HlCx *cx, HlPage *page, const HlComp *comp, const HlViewOptions *options,
-                   const char *title) {
+                 const char *title) {
   HlArena *arena = hl_arena_new();
   add_frame(arena, page, view_graph(cx, arena, comp, options), title);
   hl_arena_free(arena);
@@ -192,7 +215,8 @@ void hl_page_print(const HlPage *page, HlBuf *out) {
   hl_buf_xml(out, page->title);
   hl_buf_puts(out, "</b><p><input id=\"find\" placeholder=\"find\"></p>\n");
   hl_buf_add(out, page->list.at, page->list.n);
-  hl_buf_puts(out, "<p>wheel: zoom, drag: move,<br>j, k: next, previous</p></div><div id=\"view\">\n");
+  hl_buf_puts(out,
+              "<p>wheel: zoom, drag: move,<br>j, k: next, previous</p></div><div id=\"view\">\n");
   hl_buf_add(out, page->pictures.at, page->pictures.n);
   hl_buf_printf(out, "</div><script>%s</script></body></html>\n", script);
 }
@@ -203,9 +227,9 @@ void hl_view_page(HlCx *cx, const HlModule *m, const HlViewOptions *options, HlB
   int n = m->entry ? list_graphs(cx, arena, m, options, graphs) : 0;
   HlPage *page = hl_page_new(m->name->text);
   for (int k = 0; k < n; k++)
-    add_frame(arena, page, graphs[k],
-              hl_arena_printf(arena, "%s (%d)", first_line(arena, graphs[k]->title),
-                              graphs[k]->n_nodes));
+    add_frame(
+        arena, page, graphs[k],
+        hl_arena_printf(arena, "%s (%d)", first_line(arena, graphs[k]->title), graphs[k]->n_nodes));
   hl_page_print(page, out);
   hl_page_free(page);
   hl_arena_free(arena);
@@ -213,14 +237,11 @@ void hl_view_page(HlCx *cx, const HlModule *m, const HlViewOptions *options, HlB
 
 void hl_view_page_by_inst(HlCx *cx, const HlModule *m, HlBuf *out) {
   HlArena *arena = hl_arena_new();
-  HlPage *page = hl_page_new(hl_arena_printf(arena, "%s %s", m->name->text,
-                                                   m->entry ? m->entry->name->text : ""));
+  HlPage *page = hl_page_new(
+      hl_arena_printf(arena, "%s %s", m->name->text, m->entry ? m->entry->name->text : ""));
   for (const HlInst *inst = m->entry ? m->entry->first : NULL; inst; inst = inst->next) {
-    HlViewOptions options = {.closed_fusions = true,
-                             .centre = inst,
-                             .radius = 2,
-                             .max_nodes = 100,
-                             .marked = inst};
+    HlViewOptions options = {
+        .closed_fusions = true, .centre = inst, .radius = 2, .max_nodes = 100, .marked = inst};
     hl_page_add(cx, page, m->entry, &options, inst->name->text);
   }
   hl_page_print(page, out);

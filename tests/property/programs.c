@@ -73,10 +73,10 @@ static bool run(Program *p, const char *passes, const char *target) {
   HlModule *copy = hl_clone(p->cx, p->m);
   HlEngine *engine = hl_engine_new(p->cx, &options);
   HlLiteral **actual = calloc((size_t)p->inputs.devices + 1, sizeof *actual);
-  const char *wrong = !hl_engine_run(engine, copy, passes)       ? "the pass fails"
-                      : !evaluate(p, copy, actual)               ? "what comes out does not run"
+  const char *wrong = !hl_engine_run(engine, copy, passes)      ? "the pass fails"
+                      : !evaluate(p, copy, actual)              ? "what comes out does not run"
                       : !may_differ(passes) && !same(p, actual) ? "the result changes"
-                                                                 : NULL;
+                                                                : NULL;
   if (wrong) {
     fprintf(stderr, "%s, %s for %s: %s\n", p->path, passes, target, wrong);
     property_print_errors(p->cx, stderr);

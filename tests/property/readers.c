@@ -18,15 +18,19 @@ static const char *const histories[] = {
     "hilo-history 1\n@ first\n+1\n@ not a step\n@ second\n=1\n",
 };
 static const char *const flag_lists[] = {
-    "--xla_dump_to=/tmp/x --xla_dump_hlo_as_text --xla_fuel='a=1,b=2' --xla_dump_hlo_pass_re=\"a\\\"b.*\"",
-    "--xla_dump_max_hlo_modules=-3 --xla_enable_dumping=FALSE --no_such_flag=1 stop --xla_dump_hlo_as_dot",
+    "--xla_dump_to=/tmp/x --xla_dump_hlo_as_text --xla_fuel='a=1,b=2' "
+    "--xla_dump_hlo_pass_re=\"a\\\"b.*\"",
+    "--xla_dump_max_hlo_modules=-3 --xla_enable_dumping=FALSE --no_such_flag=1 stop "
+    "--xla_dump_hlo_as_dot",
 };
 static const char *const option_lists[] = {
-    "xla_dump_to: \"a\\\\b\\n\\303\\251\"\nxla_dump_hlo_as_text: true\n# c\nxla_dump_max_hlo_modules: 12\n",
+    "xla_dump_to: \"a\\\\b\\n\\303\\251\"\nxla_dump_hlo_as_text: true\n# "
+    "c\nxla_dump_max_hlo_modules: 12\n",
     "xla_fuel: \"dce=1\"\nunknown_one: 7\n  xla_disable_all_hlo_passes: 1\n",
 };
 static const char *const decision_lists[] = {
-    "[{\"pass\": \"algsimp\", \"rule\": \"A1\", \"computation\": \"main\", \"instruction\": \"a\", \"with\": \"\"}, {}]",
+    "[{\"pass\": \"algsimp\", \"rule\": \"A1\", \"computation\": \"main\", \"instruction\": \"a\", "
+    "\"with\": \"\"}, {}]",
     "[{\"pass\": 1}, null, [], \"text\", {\"rule\": \"\\u0041\"}]",
 };
 

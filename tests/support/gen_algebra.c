@@ -66,9 +66,9 @@ static HlInst *partner(Pool *p, HlInst *x) {
 // --- Ops ----------------------------------------------------------------------------------------
 
 static HlInst *unary(Pool *p) {
-  static const HlOp ops[] = {HL_OP_NEGATE, HL_OP_ABS,  HL_OP_NEGATE, HL_OP_SIGN, HL_OP_TANH,
-                             HL_OP_EXPONENTIAL, HL_OP_SQRT, HL_OP_RSQRT, HL_OP_LOG,
-                             HL_OP_LOGISTIC, HL_OP_FLOOR, HL_OP_COSINE};
+  static const HlOp ops[] = {HL_OP_NEGATE, HL_OP_ABS,         HL_OP_NEGATE, HL_OP_SIGN,
+                             HL_OP_TANH,   HL_OP_EXPONENTIAL, HL_OP_SQRT,   HL_OP_RSQRT,
+                             HL_OP_LOG,    HL_OP_LOGISTIC,    HL_OP_FLOOR,  HL_OP_COSINE};
   HlInst *x = any_of(p, is_number);
   if (!x || hl_is_unsigned(x->shape->dtype))
     return NULL;
@@ -81,9 +81,9 @@ static HlInst *unary(Pool *p) {
 }
 
 static HlInst *binary(Pool *p) {
-  static const HlOp ops[] = {HL_OP_ADD, HL_OP_SUBTRACT, HL_OP_MULTIPLY, HL_OP_MAXIMUM,
-                             HL_OP_MINIMUM, HL_OP_MULTIPLY, HL_OP_ADD, HL_OP_DIVIDE,
-                             HL_OP_REMAINDER};
+  static const HlOp ops[] = {HL_OP_ADD,     HL_OP_SUBTRACT, HL_OP_MULTIPLY,
+                             HL_OP_MAXIMUM, HL_OP_MINIMUM,  HL_OP_MULTIPLY,
+                             HL_OP_ADD,     HL_OP_DIVIDE,   HL_OP_REMAINDER};
   HlInst *x = any_of(p, is_number);
   if (!x)
     return NULL;
@@ -258,7 +258,7 @@ static HlInst *reduce(Pool *p) {
   HlInst *start = hl_is_float(t) && op == HL_OP_MAXIMUM   ? hl_b_scalar(&p->b, t, -1e30)
                   : hl_is_float(t) && op == HL_OP_MINIMUM ? hl_b_scalar(&p->b, t, 1e30)
                   : hl_is_float(t)                        ? hl_b_scalar(&p->b, t, init)
-                                                          : hl_b_scalar_int(&p->b, t, (int64_t)init);
+                                   : hl_b_scalar_int(&p->b, t, (int64_t)init);
   return hl_b_reduce(&p->b, op, x, start, (HlI64s){dims, n});
 }
 
@@ -326,8 +326,8 @@ static HlInst *loop(Pool *p) {
   HlBuild condition = hl_b_nested(&p->b, "condition"), body = hl_b_nested(&p->b, "body");
   HlInst *in = hl_b_parameter(&condition, state->shape, "state");
   HlInst *limit = hl_b_scalar_int(&condition, HL_S32, below(p, 5));
-  hl_set_root(condition.comp,
-              hl_b_compare(&condition, HL_WORD_direction_LT, hl_b_element(&condition, in, 0), limit));
+  hl_set_root(condition.comp, hl_b_compare(&condition, HL_WORD_direction_LT,
+                                           hl_b_element(&condition, in, 0), limit));
   in = hl_b_parameter(&body, state->shape, "state");
   HlInst *next = hl_b_binary(&body, HL_OP_ADD, hl_b_element(&body, in, 0),
                              hl_b_scalar_int(&body, HL_S32, 1 + below(p, 2)));
@@ -350,9 +350,10 @@ static HlInst *loop(Pool *p) {
 typedef HlInst *Make(Pool *p);
 
 static HlInst *grow(Pool *p, int n) {
-  static Make *const makes[] = {unary,   binary,  binary,  binary, logic,   compare, select,
-                                convert, broadcast, reshape, transpose, slice, pad, reverse,
-                                concatenate, reduce, dot, dynamic, iota, binary, unary, reshape, loop};
+  static Make *const makes[] = {unary,  binary,  binary,      binary,  logic,     compare,
+                                select, convert, broadcast,   reshape, transpose, slice,
+                                pad,    reverse, concatenate, reduce,  dot,       dynamic,
+                                iota,   binary,  unary,       reshape, loop};
   for (int k = 0; k < n; k++) {
     HlInst *made = makes[below(p, HL_COUNT_OF(makes))](p);
     if (made && hl_shape_is_array(made->shape) && hl_shape_elements(made->shape) <= MAX_ELEMENTS &&
@@ -367,16 +368,16 @@ HlModule *gen_algebra(HlCx *cx, uint64_t seed, int n) {
     HlDtype type;
     int rank;
     int64_t dim[3];
-  } inputs[] = {{HL_F32, 2, {4, 6}}, {HL_F32, 1, {6}}, {HL_F32, 0, {0}},   {HL_S32, 2, {4, 6}},
+  } inputs[] = {{HL_F32, 2, {4, 6}},  {HL_F32, 1, {6}}, {HL_F32, 0, {0}},       {HL_S32, 2, {4, 6}},
                 {HL_PRED, 2, {4, 6}}, {HL_S32, 0, {0}}, {HL_F32, 3, {2, 1, 6}}, {HL_U32, 1, {4}}};
   HlModule *m = hl_module_new("algebra", NULL);
   HlComp *main = hl_comp_new(m, "main", 4);
   hl_comp_set_entry(main);
   Pool p = {.b = {.cx = cx, .comp = main}, .rng = {seed * 7919 + 17}};
   for (int k = 0; k < HL_COUNT_OF(inputs); k++)
-    keep(&p, hl_b_parameter(
-                 &p.b, hl_shape_array(m->shapes, inputs[k].type, inputs[k].rank, inputs[k].dim),
-                 "p"));
+    keep(&p,
+         hl_b_parameter(
+             &p.b, hl_shape_array(m->shapes, inputs[k].type, inputs[k].rank, inputs[k].dim), "p"));
   grow(&p, n);
   HlInst *out[8];
   int n_out = 0;

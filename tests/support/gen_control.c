@@ -224,9 +224,9 @@ HlInst *rule_while(Gen *g, HlOp op) {
   HlInst *inst = gen_make(g, op, state, 1, &init);
   hl_set_calls(inst, 2, calls);
   if (gen_chance(g, 20))
-    hl_set_text(inst, HL_A_BACKEND_CONFIG,
-                hl_arena_printf(g->m->arena, "{\"known_trip_count\":{\"n\":\"%lld\"}}",
-                                (long long)turns));
+    hl_set_text(
+        inst, HL_A_BACKEND_CONFIG,
+        hl_arena_printf(g->m->arena, "{\"known_trip_count\":{\"n\":\"%lld\"}}", (long long)turns));
   return gen_element(g, gen_done(g, inst), gen_below(g, n));
 }
 

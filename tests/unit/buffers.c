@@ -11,13 +11,15 @@
 static const char loop[] =
     "HloModule m, is_scheduled=true\n"
     "b {\n  p = (s32[], f32[8]) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n"
-    "  x = f32[8] get-tuple-element(p), index=1\n  n = s32[] add(i, i)\n  e = f32[8] exponential(x)\n"
+    "  x = f32[8] get-tuple-element(p), index=1\n  n = s32[] add(i, i)\n  e = f32[8] "
+    "exponential(x)\n"
     "  y = f32[8] add(e, x)\n  ROOT t = (s32[], f32[8]) tuple(n, y)\n}\n"
     "c {\n  q = (s32[], f32[8]) parameter(0)\n  j = s32[] get-tuple-element(q), index=0\n"
     "  k = s32[] constant(9)\n  ROOT l = pred[] compare(j, k), direction=LT\n}\n"
     "ENTRY main {\n  a = s32[] parameter(0)\n  z = f32[8] parameter(1)\n  ca = s32[] copy(a)\n"
     "  cz = f32[8] copy(z)\n  u = (s32[], f32[8]) tuple(ca, cz)\n"
-    "  w = (s32[], f32[8]) while(u), condition=c, body=b\n  g = f32[8] get-tuple-element(w), index=1\n"
+    "  w = (s32[], f32[8]) while(u), condition=c, body=b\n  g = f32[8] get-tuple-element(w), "
+    "index=1\n"
     "  s = f32[8] negate(g)\n  ROOT d = f32[8] multiply(s, s)\n}\n";
 
 typedef struct Fixture {
@@ -116,31 +118,34 @@ static void test_places(void **state) {
 
 static void test_report(void **state) {
   (void)state;
-  Fixture f = start("HloModule m, is_scheduled=true\n"
-                    "ENTRY main {\n  x = f32[4] parameter(0)\n  n = f32[4] negate(x)\n"
-                    "  e = f32[4,4] broadcast(n), dimensions={0}\n  ROOT t = (f32[4,4]) tuple(e)\n}\n");
+  Fixture f =
+      start("HloModule m, is_scheduled=true\n"
+            "ENTRY main {\n  x = f32[4] parameter(0)\n  n = f32[4] negate(x)\n"
+            "  e = f32[4,4] broadcast(n), dimensions={0}\n  ROOT t = (f32[4,4]) tuple(e)\n}\n");
   HlBuf out = {0};
   hl_buffers_print(&out, f.buffers);
-  assert_string_equal(
-      out.at, "BufferAssignment:\n"
-              "allocation 0: size 64, maybe-live-out:\n"
-              " value: <2 e @0> (size=64,offset=0): f32[4,4]{1,0}\n"
-              "allocation 1: size 16, parameter 0, shape |f32[4]| at ShapeIndex {}:\n"
-              " value: <0 x @0> (size=16,offset=0): f32[4]{0}\n"
-              "allocation 2: size 8, output shape is |(f32[4,4])|, maybe-live-out:\n"
-              " value: <3 t{} @0> (size=8,offset=0): (f32[4,4]{1,0})\n"
-              "allocation 3: size 16, preallocated-temp:\n"
-              " value: <1 n @0> (size=16,offset=0): f32[4]{0}\n");
+  assert_string_equal(out.at,
+                      "BufferAssignment:\n"
+                      "allocation 0: size 64, maybe-live-out:\n"
+                      " value: <2 e @0> (size=64,offset=0): f32[4,4]{1,0}\n"
+                      "allocation 1: size 16, parameter 0, shape |f32[4]| at ShapeIndex {}:\n"
+                      " value: <0 x @0> (size=16,offset=0): f32[4]{0}\n"
+                      "allocation 2: size 8, output shape is |(f32[4,4])|, maybe-live-out:\n"
+                      " value: <3 t{} @0> (size=8,offset=0): (f32[4,4]{1,0})\n"
+                      "allocation 3: size 16, preallocated-temp:\n"
+                      " value: <1 n @0> (size=16,offset=0): f32[4]{0}\n");
   out.n = 0;
   hl_buffers_print_live(&out, f.buffers);
-  assert_non_null(strstr(out.at, "  Live ranges at 3 (peak):\n    e{}: 64 bytes (cumulative: 64 bytes)\n"));
+  assert_non_null(
+      strstr(out.at, "  Live ranges at 3 (peak):\n    e{}: 64 bytes (cumulative: 64 bytes)\n"));
   out.n = 0;
   hl_buffers_print_values(f.cx, &out, f.buffers);
   assert_non_null(strstr(out.at, "<2 e @0>\n positions:\n  e\n  t {0}\n uses:\n  t, operand 0\n"));
   out.n = 0;
   hl_buffers_print_usage(&out, f.buffers);
   assert_non_null(strstr(out.at, "Total bytes: 104 (104B)\n"));
-  assert_non_null(strstr(out.at, "       64B(100%);        64B;            0;                1; f32[4,4]\n"));
+  assert_non_null(
+      strstr(out.at, "       64B(100%);        64B;            0;                1; f32[4,4]\n"));
   hl_buf_free(&out);
   stop(&f);
 }
@@ -164,8 +169,8 @@ static void test_called_both_ways(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_loop_state), cmocka_unit_test(test_live_ranges),
-      cmocka_unit_test(test_places),     cmocka_unit_test(test_report),
+      cmocka_unit_test(test_loop_state),       cmocka_unit_test(test_live_ranges),
+      cmocka_unit_test(test_places),           cmocka_unit_test(test_report),
       cmocka_unit_test(test_called_both_ways),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,15 +16,14 @@
 #include "hilo/tool.h"
 #include "hilo/verify.h"
 
-static const char program[] =
-    "HloModule m\n\n"
-    "ENTRY main {\n"
-    "  p = pred[9] parameter(0)\n"
-    "  s = s4[3] parameter(1)\n"
-    "  t = (f32[2,2]{0,1}, c64[1]) parameter(2)\n"
-    "  b = bf16[2] parameter(3)\n"
-    "  ROOT r = bf16[2] add(b, b)\n"
-    "}\n";
+static const char program[] = "HloModule m\n\n"
+                              "ENTRY main {\n"
+                              "  p = pred[9] parameter(0)\n"
+                              "  s = s4[3] parameter(1)\n"
+                              "  t = (f32[2,2]{0,1}, c64[1]) parameter(2)\n"
+                              "  b = bf16[2] parameter(3)\n"
+                              "  ROOT r = bf16[2] add(b, b)\n"
+                              "}\n";
 
 static HlModule *read_text(HlCx *cx, const char *text) {
   HlSource *source = hl_source_new("test", text, strlen(text), false);
@@ -243,18 +242,19 @@ static void names_stay_in_the_folder(void **state) {
 static void every_instruction_stands_alone(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
-  HlModule *m = read_text(cx, "HloModule m, is_scheduled=true\n"
-                              "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
-                              "  ROOT s = f32[] add(x, y) }\n"
-                              "body { i = (f32[4]) parameter(0)\n"
-                              "  e = f32[4] get-tuple-element(i), index=0\n"
-                              "  n = f32[4] multiply(e, e)\n  ROOT o = (f32[4]) tuple(n) }\n"
-                              "cond { i = (f32[4]) parameter(0)\n  ROOT f = pred[] constant(false) }\n"
-                              "ENTRY main { p = f32[4] parameter(0)\n z = f32[] constant(0)\n"
-                              "  t = (f32[4]) tuple(p)\n"
-                              "  w = (f32[4]) while(t), condition=cond, body=body\n"
-                              "  g = f32[4] get-tuple-element(w), index=0\n"
-                              "  ROOT r = f32[] reduce(g, z), dimensions={0}, to_apply=add }\n");
+  HlModule *m =
+      read_text(cx, "HloModule m, is_scheduled=true\n"
+                    "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+                    "  ROOT s = f32[] add(x, y) }\n"
+                    "body { i = (f32[4]) parameter(0)\n"
+                    "  e = f32[4] get-tuple-element(i), index=0\n"
+                    "  n = f32[4] multiply(e, e)\n  ROOT o = (f32[4]) tuple(n) }\n"
+                    "cond { i = (f32[4]) parameter(0)\n  ROOT f = pred[] constant(false) }\n"
+                    "ENTRY main { p = f32[4] parameter(0)\n z = f32[] constant(0)\n"
+                    "  t = (f32[4]) tuple(p)\n"
+                    "  w = (f32[4]) while(t), condition=cond, body=body\n"
+                    "  g = f32[4] get-tuple-element(w), index=0\n"
+                    "  ROOT r = f32[] reduce(g, z), dimensions={0}, to_apply=add }\n");
   HlArena *arena = hl_arena_new();
   int n, made = 0;
   HlComp **comps = hl_control_flow_comps(arena, m, &n);

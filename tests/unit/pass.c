@@ -23,9 +23,9 @@ static HlInst *double_negate(HlPass *p, HlBuild *b, HlInst *inst) {
 
 static HlInst *double_by_sum(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
-  return hl_is_all(inst->operands[1], 2) ? hl_b_binary(b, HL_OP_ADD, inst->operands[0],
-                                                       inst->operands[0])
-                                         : NULL;
+  return hl_is_all(inst->operands[1], 2)
+             ? hl_b_binary(b, HL_OP_ADD, inst->operands[0], inst->operands[0])
+             : NULL;
 }
 
 // Builds something and then thinks better of it.
@@ -48,8 +48,7 @@ static bool erase_unused(HlPass *p) {
   int n;
   HlInst **insts = hl_pass_insts(p, p->m->entry, &n);
   for (int k = n - 1; k >= 0; k--)
-    if (!insts[k]->first_use && insts[k] != p->m->entry->root &&
-        insts[k]->op != HL_OP_PARAMETER)
+    if (!insts[k]->first_use && insts[k] != p->m->entry->root && insts[k]->op != HL_OP_PARAMETER)
       hl_remove(p, "unused", insts[k]);
   return true;
 }
@@ -70,18 +69,17 @@ static const HlPassTable passes = {rows, HL_COUNT_OF(rows)};
 static const HlPipelineInfo named[] = {{"both", "inner(rules, unused_code)*", "two"}};
 static const HlPipelineTable pipelines = {named, 1};
 
-static const char program[] =
-    "HloModule m\n"
-    "ENTRY main {\n"
-    "  x = f32[4] parameter(0)\n"
-    "  c = f32[] constant(2)\n"
-    "  two = f32[4] broadcast(c), dimensions={}\n"
-    "  a = f32[4] multiply(x, two)\n"
-    "  n = f32[4] negate(a)\n"
-    "  nn = f32[4] negate(n)\n"
-    "  dead = f32[4] exponential(x)\n"
-    "  ROOT r = f32[4] multiply(nn, two)\n"
-    "}\n";
+static const char program[] = "HloModule m\n"
+                              "ENTRY main {\n"
+                              "  x = f32[4] parameter(0)\n"
+                              "  c = f32[] constant(2)\n"
+                              "  two = f32[4] broadcast(c), dimensions={}\n"
+                              "  a = f32[4] multiply(x, two)\n"
+                              "  n = f32[4] negate(a)\n"
+                              "  nn = f32[4] negate(n)\n"
+                              "  dead = f32[4] exponential(x)\n"
+                              "  ROOT r = f32[4] multiply(nn, two)\n"
+                              "}\n";
 
 // --- Runs ---------------------------------------------------------------------------------------
 
@@ -182,11 +180,10 @@ static void decisions_pick(void **state) {
 static void control_edges_are_kept(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
-  HlModule *m = hl_text_parse(cx,
-                              "HloModule m\nENTRY main {\n  x = f32[] parameter(0)\n"
-                              "  e = f32[] exponential(x)\n  n = f32[] negate(x)\n"
-                              "  nn = f32[] negate(n), control-predecessors={e}\n"
-                              "  ROOT t = (f32[], f32[]) tuple(nn, e)\n}\n");
+  HlModule *m = hl_text_parse(cx, "HloModule m\nENTRY main {\n  x = f32[] parameter(0)\n"
+                                  "  e = f32[] exponential(x)\n  n = f32[] negate(x)\n"
+                                  "  nn = f32[] negate(n), control-predecessors={e}\n"
+                                  "  ROOT t = (f32[], f32[]) tuple(nn, e)\n}\n");
   HlEngineOptions options = {.passes = &passes, .fuel = -1, .explain = -1};
   HlEngine *engine = hl_engine_new(cx, &options);
   assert_true(hl_engine_run(engine, m, "rules"));
@@ -214,7 +211,8 @@ static void pipelines_are_text(void **state) {
   // Two rounds of start and two passes. The outermost pipeline ends without a step.
   assert_int_equal(steps, 6);
   end(&r);
-  r = run("asks{on mode=simple}, first (unused-code, nested name(rules)*)", (HlEngineOptions){.fuel = -1});
+  r = run("asks{on mode=simple}, first (unused-code, nested name(rules)*)",
+          (HlEngineOptions){.fuel = -1});
   assert_true(r.ok);
   int n;
   const HlStep *all = hl_engine_steps(r.engine, &n);
@@ -250,8 +248,8 @@ static void passes_are_chosen(void **state) {
 
 static void bad_pipelines_are_told(void **state) {
   (void)state;
-  static const char *const bad[] = {"nothing", "rules{x}", "rules,", "a(rules", "rules)",
-                                    "a?never(rules)", "rules{", "*", "asks{size"};
+  static const char *const bad[] = {"nothing",        "rules{x}", "rules,", "a(rules",  "rules)",
+                                    "a?never(rules)", "rules{",   "*",      "asks{size"};
   for (int k = 0; k < HL_COUNT_OF(bad); k++) {
     Run r = run(bad[k], (HlEngineOptions){.fuel = -1});
     assert_false(r.ok);
@@ -264,8 +262,8 @@ static void bad_pipelines_are_told(void **state) {
 
 static void history_gives_every_state(void **state) {
   (void)state;
-  static const char *const states[] = {"a\nb\nc\n", "a\nx\nc\nd\n", "", "c\nc\nc\n", "a\nc\nb\nc\n",
-                                       "a\nc\nb\nc\n"};
+  static const char *const states[] = {"a\nb\nc\n", "a\nx\nc\nd\n", "",
+                                       "c\nc\nc\n", "a\nc\nb\nc\n", "a\nc\nb\nc\n"};
   HlBuf out = {0};
   const char *before = "";
   for (int k = 0; k < HL_COUNT_OF(states); k++) {
