@@ -507,7 +507,8 @@ static bool is_flat(const HlModule *m) {
 
 bool pass_copy_insertion(HlPass *p) {
   Job job = {.p = p};
-  if (!is_flat(p->m) && !pass_flatten_call_graph(p))
+  // The engine puts computations in order between passes; here they are needed in order at once.
+  if (!is_flat(p->m) && !(pass_flatten_call_graph(p) && hl_sort_comps(p->cx, p->m)))
     return false;
   if (!is_flat(p->m))  // flattening was not allowed
     return true;

@@ -257,9 +257,19 @@ static void relay_control(HlInst *old, HlInst *by, bool is_new) {
     hl_remove_control(old, control->succs[control->n_succs - 1]);
 }
 
+// Links of asynchronous work go together, from what awaits back to the start, or not at all.
+static bool chain_may_go(const HlInst *inst) {
+  for (; hl_awaits((HlOp)inst->op); inst = inst->operands[0]) {
+    const HlInst *before = inst->operands[0];
+    if (hl_has_control(before) || !hl_one_user(before) || !hl_is_pure(before))
+      return false;
+  }
+  return true;
+}
+
 static bool may_erase(const HlInst *inst) {
-  return !inst->first_use && inst->comp->root != inst && inst->op != HL_OP_PARAMETER &&
-         !hl_has_control(inst) && hl_is_pure(inst);
+  return !inst->first_use && chain_may_go(inst) && inst->comp->root != inst &&
+         inst->op != HL_OP_PARAMETER && !hl_has_control(inst) && hl_is_pure(inst);
 }
 
 // Erases an instruction without uses, and then what only it needed.
