@@ -1,9 +1,9 @@
 // opt/algsimp_minmax.c: algebraic rules of maximum, minimum and clamp (A42 to A49).
 //
 // Each rule of maximum has a mirror image; one function serves both and tells them apart by the op.
-#include <math.h>
 
 #include "opt/algsimp.h"
+#include "opt/reducers.h"
 
 static HlOp mirror(const HlInst *inst) {
   return inst->op == HL_OP_MAXIMUM ? HL_OP_MINIMUM : HL_OP_MAXIMUM;
@@ -14,38 +14,12 @@ HlInst *alg_extreme_of_same(HlPass *p, HlBuild *b, HlInst *inst) {
   return inst->operands[0] == inst->operands[1] ? alg_existing(p, inst, inst->operands[0]) : NULL;
 }
 
-static bool is_least_int(HlDtype dtype, int64_t value) {
-  int bits = hl_dtype_info[dtype].bits;
-  return hl_is_unsigned(dtype) ? value == 0 : value == (int64_t)(UINT64_MAX << (bits - 1));
-}
-
-static bool is_greatest_int(HlDtype dtype, int64_t value) {
-  int bits = hl_dtype_info[dtype].bits - hl_is_signed(dtype);
-  uint64_t most = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
-  return (uint64_t)value == most;
-}
-
-// Every element is what every other number is at least (or, for a minimum, at most).
-static bool is_neutral(const HlInst *extreme, const HlInst *x) {
-  const HlLiteral *value = hl_splat(x);
-  if (!value)
-    return false;
-  bool is_max = extreme->op == HL_OP_MAXIMUM;
-  HlDtype dtype = value->shape->dtype;
-  if (hl_is_float(dtype))
-    return hl_literal_f64(value, 0) == (is_max ? -INFINITY : INFINITY);
-  if (!hl_is_integral(dtype))
-    return false;
-  int64_t v = hl_literal_i64(value, 0);
-  return is_max ? is_least_int(dtype, v) : is_greatest_int(dtype, v);
-}
-
 // max(x, -inf) => x
 HlInst *alg_extreme_of_neutral(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!hl_is_integral(inst->shape->dtype) && !alg_options(p)->minmax_propagate_nan)
     return NULL;
   for (int k = 1; k >= 0; k--)
-    if (is_neutral(inst, inst->operands[k]))
+    if (reducer_is_extreme(inst->operands[k], inst->op == HL_OP_MAXIMUM))
       return alg_existing(p, inst, inst->operands[1 - k]);
   return NULL;
 }

@@ -8,9 +8,8 @@
 //   =>  y = reduce-window(x, 0), window={size=n pad=n-1_0}, to_apply=add
 //       c = the last element of y
 
-#include <math.h>
-
 #include "hilo/pass.h"
+#include "opt/reducers.h"
 
 extern const HlRule rules_associative_scan[];
 
@@ -33,26 +32,6 @@ static HlOp scanned_op(const HlComp *comp) {
   case HL_OP_AND:
   case HL_OP_OR: return (HlOp)inst->op;
   default: return HL_OP_COUNT;
-  }
-}
-
-static bool is_neutral(HlOp op, const HlInst *init) {
-  const HlDtype dtype = init->shape->dtype;
-  const int bits = hl_dtype_info[dtype].bits;
-  const bool is_max = op == HL_OP_MAXIMUM;
-  switch (op) {
-  case HL_OP_ADD: return dtype != HL_PRED && hl_is_all(init, 0);
-  case HL_OP_MULTIPLY: return dtype != HL_PRED && hl_is_all(init, 1);
-  case HL_OP_OR: return hl_is_all_int(init, 0);
-  case HL_OP_AND: return hl_is_all_int(init, dtype == HL_PRED ? 1 : -1);
-  default:
-    if (hl_is_float(dtype))
-      return hl_is_all(init, is_max ? -INFINITY : INFINITY);
-    if (hl_is_signed(dtype)) {
-      const int64_t max = (int64_t)(((uint64_t)1 << (bits - 1)) - 1);
-      return hl_is_all_int(init, is_max ? -max - 1 : max);
-    }
-    return is_max && hl_is_unsigned(dtype) && hl_is_all_int(init, 0);
   }
 }
 
@@ -86,8 +65,8 @@ static HlInst *rewrite_scan(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *x = hl_operand(inst, 0), *init = hl_operand(inst, 1);
   const int along = (int)hl_dim(inst);
-  if (hl_shape_is_dynamic(x->shape) || hl_is_complex(x->shape->dtype) || !is_neutral(op, init) ||
-      x->shape->dim[along] == 0)
+  if (hl_shape_is_dynamic(x->shape) || hl_is_complex(x->shape->dtype) ||
+      !reducer_is_identity(op, init) || x->shape->dim[along] == 0)
     return NULL;
   const int64_t n = x->shape->dim[along];
   HlInst *y = cumulative(p, b, op, x, scalar_of(b, init), along);

@@ -27,7 +27,7 @@ static HlInst *gather_and_reduce(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!coll_is_plain(inst) || op == HL_OP_COUNT)
     return NULL;
   const CollGroups groups = coll_groups(p, inst);
-  HlInst *init = groups.size > 0 ? coll_identity(b, op, x->shape->dtype) : NULL;
+  HlInst *init = groups.size > 0 ? reducer_identity(b, op, x->shape->dtype) : NULL;
   if (!init)
     return NULL;
   int64_t *dim = HL_ARRAY(p->arena, int64_t, x->shape->rank + 1);

@@ -2,7 +2,6 @@
 
 #include "opt/collectives.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "opt/loops.h"
@@ -281,33 +280,6 @@ int64_t coll_next_channel(HlPass *p) {
 void coll_fresh_channel(HlPass *p, HlInst *inst) {
   if (has_channel(inst))
     hl_set_int(inst, HL_A_CHANNEL_ID, coll_next_channel(p));
-}
-
-static HlInst *limit(HlBuild *b, HlDtype dtype, bool lowest) {
-  const int bits = hl_dtype_info[dtype].bits;
-  if (dtype == HL_PRED)
-    return hl_b_scalar(b, dtype, !lowest);
-  if (hl_is_float(dtype))
-    return hl_b_scalar(b, dtype, lowest ? -INFINITY : INFINITY);
-  if (hl_is_signed(dtype))
-    return hl_b_scalar_int(b, dtype,
-                           lowest ? -(int64_t)((uint64_t)1 << (bits - 2)) * 2
-                                  : (int64_t)(((uint64_t)1 << (bits - 1)) - 1));
-  return hl_is_unsigned(dtype) ? hl_b_scalar_int(b, dtype, lowest ? 0 : -1) : NULL;
-}
-
-HlInst *coll_identity(HlBuild *b, HlOp op, HlDtype dtype) {
-  switch (op) {
-  case HL_OP_ADD: return hl_b_scalar(b, dtype, 0);
-  case HL_OP_MULTIPLY: return hl_b_scalar(b, dtype, 1);
-  case HL_OP_MAXIMUM: return limit(b, dtype, true);
-  case HL_OP_MINIMUM: return limit(b, dtype, false);
-  case HL_OP_OR:
-  case HL_OP_XOR: return dtype == HL_PRED ? hl_b_scalar(b, dtype, 0) : hl_b_scalar_int(b, dtype, 0);
-  case HL_OP_AND:
-    return dtype == HL_PRED ? hl_b_scalar(b, dtype, 1) : hl_b_scalar_int(b, dtype, -1);
-  default: return NULL;
-  }
 }
 
 const HlShape *coll_resized(HlPass *p, const HlShape *shape, int64_t dim, int64_t size) {

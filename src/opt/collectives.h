@@ -4,6 +4,7 @@
 #define OPT_COLLECTIVES_H
 
 #include "hilo/pass.h"
+#include "opt/reducers.h"
 
 // --- Who takes part -----------------------------------------------------------------------------
 
@@ -63,8 +64,6 @@ bool coll_run_rules(HlPass *p, const HlRule *rules, int rounds);
 void coll_fresh_channel(HlPass *p, HlInst *inst);  // if it has one; only under coll_run_rules
 int64_t coll_next_channel(HlPass *p);
 
-// What the op folds into any value without changing it, as a scalar; NULL: not known.
-HlInst *coll_identity(HlBuild *b, HlOp op, HlDtype dtype);
 // The shape with another size of one dimension, static and of the same layout.
 const HlShape *coll_resized(HlPass *p, const HlShape *shape, int64_t dim, int64_t size);
 

@@ -61,7 +61,7 @@ static void select_result(HlPass *p, HlInst *cond) {
 bool pass_conditional_to_select(HlPass *p) {
   const bool *embedded = find_embedded(p);
   int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++) {
     if (!embedded[comps[k]->id])
       continue;

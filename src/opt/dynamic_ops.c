@@ -4,8 +4,6 @@
 // Elements beyond the sizes may be anything. Where they would flow into elements within (sums,
 // products, windows, sorting) they are replaced first; elsewhere they stay where they are.
 
-#include <math.h>
-
 #include "opt/dynamic_dims.h"
 #include "opt/gathers.h"
 #include "opt/reducers.h"
@@ -214,22 +212,10 @@ static HlInst *expand_pad(const Op *o) {
 // taken to be such.
 static HlInst *neutral(const Op *o, HlInst *init) {
   const HlComp *reducer = hl_to_apply(o->inst);
-  const HlDtype dtype = init->shape->dtype;
-  const bool is_int = hl_is_integral(dtype);
   if (hl_shape_is_tuple(reducer->root->shape) || reducer_has_identity(reducer, init))
     return init;
-  switch (hl_reducer(reducer)) {
-  case HL_OP_ADD:
-  case HL_OP_OR:
-  case HL_OP_XOR: return hl_b_scalar(o->b, dtype, 0);
-  case HL_OP_MULTIPLY: return hl_b_scalar(o->b, dtype, 1);
-  case HL_OP_AND: return hl_b_scalar_int(o->b, dtype, dtype == HL_PRED ? 1 : -1);
-  case HL_OP_MAXIMUM:
-    return is_int || dtype == HL_PRED ? init : hl_b_scalar(o->b, dtype, -(double)INFINITY);
-  case HL_OP_MINIMUM:
-    return is_int || dtype == HL_PRED ? init : hl_b_scalar(o->b, dtype, (double)INFINITY);
-  default: return init;
-  }
+  HlInst *identity = reducer_identity(o->b, hl_reducer(reducer), init->shape->dtype);
+  return identity ? identity : init;
 }
 
 // The operands with what lies beyond the sizes made neutral in these dimensions.

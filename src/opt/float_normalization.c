@@ -64,11 +64,17 @@ static bool has_no_infinity(HlDtype dtype) {
   return format->bits != 0 && format->nan != HL_NAN_IEEE;
 }
 
+// A type without zero, which is what a device gets that nobody sends to.
+static bool has_no_zero(HlDtype dtype) {
+  return hl_dtype_info[dtype].format.nan == HL_NAN_E8M0;
+}
+
 // Ops that are no arithmetic of their own, whose meaning is in the bits, or whose callees get
 // normalized themselves.
 static bool is_never_touched(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_REDUCE_PRECISION: return has_no_infinity(inst->shape->dtype);
+  case HL_OP_COLLECTIVE_PERMUTE: return has_no_zero(inst->shape->dtype);
   case HL_OP_TUPLE:
   case HL_OP_GET_TUPLE_ELEMENT:
   case HL_OP_CONSTANT:

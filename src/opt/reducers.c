@@ -12,14 +12,36 @@ static int64_t extreme_int(HlDtype dtype, bool least) {
   return least ? -most - 1 : most;
 }
 
-// The least or greatest value of the type is what `init` is everywhere.
-static bool is_extreme(const HlInst *init, bool least) {
-  HlDtype dtype = init->shape->dtype;
+// Small floats may have no infinity: their largest finite numbers are found from the top of their bits.
+static double extreme_float(HlDtype dtype, bool least) {
+  const HlFloatFormat *format = &hl_dtype_info[dtype].format;
+  if (format->bits == 0 || format->nan == HL_NAN_IEEE)
+    return least ? -INFINITY : INFINITY;
+  const bool is_signed = format->nan != HL_NAN_E8M0;
+  const uint32_t sign = is_signed ? (uint32_t)1 << (format->bits - 1) : 0;
+  uint32_t bits = is_signed ? sign - 1 : ((uint32_t)1 << format->bits) - 1;
+  while (!isfinite(hl_float_decode(format, bits)))
+    bits--;
+  if (least && !is_signed)
+    return hl_float_decode(format, 0);
+  return hl_float_decode(format, least ? bits | sign : bits);
+}
+
+HlInst *reducer_extreme(HlBuild *b, HlDtype dtype, bool least) {
   if (dtype == HL_PRED)
-    return hl_is_all_int(init, least ? 0 : 1);
+    return hl_b_scalar_int(b, dtype, !least);
   if (hl_is_integral(dtype))
-    return hl_is_all_int(init, extreme_int(dtype, least));
-  return hl_is_float(dtype) && hl_is_all(init, least ? -INFINITY : INFINITY);
+    return hl_b_scalar_int(b, dtype, extreme_int(dtype, least));
+  return hl_is_float(dtype) ? hl_b_scalar(b, dtype, extreme_float(dtype, least)) : NULL;
+}
+
+bool reducer_is_extreme(const HlInst *x, bool least) {
+  HlDtype dtype = x->shape->dtype;
+  if (dtype == HL_PRED)
+    return hl_is_all_int(x, least ? 0 : 1);
+  if (hl_is_integral(dtype))
+    return hl_is_all_int(x, extreme_int(dtype, least));
+  return hl_is_float(dtype) && hl_is_all(x, extreme_float(dtype, least));
 }
 
 static bool is_all_ones(const HlInst *init) {
@@ -29,17 +51,34 @@ static bool is_all_ones(const HlInst *init) {
   return hl_is_all_int(init, hl_is_unsigned(dtype) ? extreme_int(dtype, false) : -1);
 }
 
-bool reducer_has_identity(const HlComp *reducer, const HlInst *init) {
-  switch (hl_reducer(reducer)) {
+HlInst *reducer_identity(HlBuild *b, HlOp op, HlDtype dtype) {
+  switch (op) {
+  case HL_OP_ADD:
+  case HL_OP_OR:
+  case HL_OP_XOR: return hl_b_scalar(b, dtype, 0);
+  case HL_OP_MULTIPLY: return hl_b_scalar(b, dtype, 1);
+  case HL_OP_MAXIMUM: return reducer_extreme(b, dtype, true);
+  case HL_OP_MINIMUM: return reducer_extreme(b, dtype, false);
+  case HL_OP_AND: return hl_b_scalar_int(b, dtype, dtype == HL_PRED ? 1 : -1);
+  default: return NULL;
+  }
+}
+
+bool reducer_is_identity(HlOp op, const HlInst *init) {
+  switch (op) {
   case HL_OP_ADD:
   case HL_OP_OR:
   case HL_OP_XOR: return hl_is_all(init, 0) || hl_is_all_int(init, 0);
   case HL_OP_MULTIPLY: return hl_is_all(init, 1);
-  case HL_OP_MAXIMUM: return is_extreme(init, true);
-  case HL_OP_MINIMUM: return is_extreme(init, false);
+  case HL_OP_MAXIMUM: return reducer_is_extreme(init, true);
+  case HL_OP_MINIMUM: return reducer_is_extreme(init, false);
   case HL_OP_AND: return is_all_ones(init);
   default: return false;
   }
+}
+
+bool reducer_has_identity(const HlComp *reducer, const HlInst *init) {
+  return reducer_is_identity(hl_reducer(reducer), init);
 }
 
 bool reducer_may_repeat(const HlComp *reducer, const HlInst *init) {

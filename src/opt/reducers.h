@@ -9,6 +9,12 @@
 // reducers, as the op does.
 bool reducer_may_repeat(const HlComp *reducer, const HlInst *init);
 // Folding it with any value gives that value. Of unknown reducers: false.
+// The least or the greatest number of a type: an infinity where it has one.
+HlInst *reducer_extreme(HlBuild *b, HlDtype dtype, bool least);
+bool reducer_is_extreme(const HlInst *x, bool least);
+// What folded with anything by the op leaves it as it is. NULL for ops without such.
+HlInst *reducer_identity(HlBuild *b, HlOp op, HlDtype dtype);
+bool reducer_is_identity(HlOp op, const HlInst *init);
 bool reducer_has_identity(const HlComp *reducer, const HlInst *init);
 // Of a reducer that returns a tuple the computation of element k alone; else the reducer itself.
 HlComp *reducer_element(HlBuild *b, HlComp *reducer, int k);

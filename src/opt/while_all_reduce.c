@@ -16,9 +16,8 @@
 //   =>  (i, l) = while((0, zeros)), body: (i + 1, dynamic-update-slice(l, x, i));
 //       a = all-reduce(l)
 
-#include <math.h>
-
 #include "opt/loops.h"
+#include "opt/reducers.h"
 
 bool pass_while_all_reduce(HlPass *p);
 
@@ -131,20 +130,7 @@ static HlInst *gathered(Sums *s, int k) {
 }
 
 static HlInst *neutral(HlBuild *b, HlOp op, const HlShape *shape) {
-  const HlDtype dtype = shape->dtype;
-  const int bits = hl_dtype_info[dtype].bits;
-  const bool is_max = op == HL_OP_MAXIMUM;
-  HlInst *x;
-  if (op == HL_OP_ADD || op == HL_OP_MULTIPLY)
-    x = hl_b_scalar(b, dtype, op == HL_OP_MULTIPLY);
-  else if (hl_is_float(dtype))
-    x = hl_b_scalar(b, dtype, is_max ? -INFINITY : INFINITY);
-  else if (hl_is_signed(dtype))
-    x = hl_b_scalar_int(b, dtype,
-                        is_max ? -(int64_t)((uint64_t)1 << (bits - 2)) * 2
-                               : (int64_t)(((uint64_t)1 << (bits - 1)) - 1));
-  else
-    x = hl_b_scalar_int(b, dtype, is_max ? 0 : -1);
+  HlInst *x = reducer_identity(b, op, shape->dtype);
   return hl_b_broadcast(b, x, shape->rank, shape->dim, (HlI64s){0});
 }
 
