@@ -165,6 +165,8 @@ static Lines apply(const HlHistory *h, HlArena *arena, const Step *step, const L
   for (int k = step->first; k < step->end; k++) {
     char kind = *h->lines.at[k].at;
     int n = count_of(h->lines.at[k]);
+    if (n == 0)
+      continue;
     const HlStr *from = kind == '+' ? &h->lines.at[k + 1] : &before->at[at];
     if (kind != '-')
       for (int j = 0; j < n; j++)
