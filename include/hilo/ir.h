@@ -301,6 +301,7 @@ typedef struct HlGroups {      // replica_groups
   const HlMesh *mesh;          // MESH
   HlAxes axes;
 } HlGroups;
+bool hl_i64_lists_equal(HlI64Lists a, HlI64Lists b);
 // The groups as lists whatever the form, in the arena.
 HlI64Lists hl_groups_lists(HlArena *arena, const HlGroups *groups);
 // The ids an iota spells: prod(dims) of them.
@@ -607,6 +608,15 @@ typedef struct HlAsyncLately {
 } HlAsyncLately;
 const HlInst *hl_async_chain_start(HlAsyncLately *lately, const HlInst *inst);
 const HlInst *hl_async_wrapped(HlAsyncLately *lately, const HlInst *inst);
+// Whether an op is a link of asynchronous work (a start, an update, a done; send and recv are starts), and
+// whether one that is not the first: its operand 0 is the link before it.
+bool hl_is_async(HlOp op);
+bool hl_awaits(HlOp op);
+// How the ids in replica_groups and source_target_pairs are meant (hlo.md 4.10): replicas, each partition by
+// itself; partitions, each replica by itself; replicas with all their partitions; replica * partitions + partition.
+typedef enum HlGroupMode { HL_CROSS_REPLICA, HL_CROSS_PARTITION, HL_CROSS_BOTH, HL_FLATTENED } HlGroupMode;
+HlGroupMode hl_group_mode(const HlInst *inst);
+bool hl_has_global_ids(HlOp op);                                   // use_global_device_ids is an attribute of the op
 bool hl_has_side_effect(const HlInst *inst);                       // itself, not what it calls
 
 // Where an instruction, computation or module stands in its source.

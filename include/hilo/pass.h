@@ -131,10 +131,6 @@ HlInst *hl_scalar_broadcast(const HlInst *inst);
 bool hl_is_effective_scalar(const HlShape *shape); // array of one element
 // The reducer of a reduce-like op: the binary op of its two parameters; HL_OP_COUNT: something else.
 HlOp hl_reducer(const HlComp *comp);
-// A link of a chain from a start over updates to a done: async-start, copy-done, all-gather-start, send ...
-// Each but the last has exactly one user, the next.
-bool hl_is_async(HlOp op);
-bool hl_awaits(HlOp op);                           // a link that is not the first
 // Neither it nor what it calls, however deep, has a side effect.
 bool hl_is_pure(const HlInst *inst);
 // Elementwise in the sense of fusion and B7: every element from the same element of each operand.

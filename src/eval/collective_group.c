@@ -2,45 +2,29 @@
 
 #include "eval/collective.h"
 
-// How the ids of replica groups are meant (hlo.md 4.10).
-typedef enum Mode { CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, FLATTENED } Mode;
-
-static bool has_flag(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_GATHER_START: return true;
-  default: return false;
-  }
-}
-
-static bool mode_of(Interp *in, const HlInst *inst, Mode *mode) {
-  const bool channel = hl_attr_int(inst, HL_A_CHANNEL_ID) > 0;
-  const bool global = has_flag(inst) && hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) != 0;
-  if (global && !channel)
+static bool mode_of(Interp *in, const HlInst *inst, HlGroupMode *mode) {
+  if (hl_has_global_ids((HlOp)inst->op) && hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) != 0 &&
+      hl_attr_int(inst, HL_A_CHANNEL_ID) <= 0)
     return hl_inst_error(in->ev.cx, inst, "use_global_device_ids=true needs a channel_id");
-  *mode = !channel         ? CROSS_REPLICA
-          : global         ? FLATTENED
-          : has_flag(inst) ? CROSS_BOTH
-                           : CROSS_PARTITION;
+  *mode = hl_group_mode(inst);
   return true;
 }
 
-static int64_t own_id(const Interp *in, Mode mode) {
-  return mode == CROSS_PARTITION ? in->partition : mode == FLATTENED ? in->device : in->replica;
+static int64_t own_id(const Interp *in, HlGroupMode mode) {
+  return mode == HL_CROSS_PARTITION ? in->partition
+         : mode == HL_FLATTENED     ? in->device
+                                    : in->replica;
 }
 
-static int64_t id_limit(const Interp *in, Mode mode) {
+static int64_t id_limit(const Interp *in, HlGroupMode mode) {
   const Cluster *cluster = in->cluster;
-  return mode == CROSS_PARTITION ? cluster->partitions
-         : mode == FLATTENED     ? cluster->n_devices
-                                 : cluster->replicas;
+  return mode == HL_CROSS_PARTITION ? cluster->partitions
+         : mode == HL_FLATTENED     ? cluster->n_devices
+                                    : cluster->replicas;
 }
 
 // The ids of the group that holds `own`, or everybody's where no groups are written. n = 0: none.
-static HlI64s ids_of_group(Interp *in, const HlInst *inst, Mode mode) {
+static HlI64s ids_of_group(Interp *in, const HlInst *inst, HlGroupMode mode) {
   const HlGroups *groups = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);
   const HlI64Lists lists = groups ? hl_groups_lists(in->frames, groups) : (HlI64Lists){NULL, 0};
   bool some = false;
@@ -58,20 +42,20 @@ static HlI64s ids_of_group(Interp *in, const HlInst *inst, Mode mode) {
   return (HlI64s){all, (int)n};
 }
 
-static int64_t device_of_id(const Interp *in, Mode mode, int64_t id) {
+static int64_t device_of_id(const Interp *in, HlGroupMode mode, int64_t id) {
   const int64_t partitions = in->cluster->partitions;
-  return mode == CROSS_PARTITION ? in->replica * partitions + id
-         : mode == FLATTENED     ? id
-                                 : id * partitions + in->partition;
+  return mode == HL_CROSS_PARTITION ? in->replica * partitions + id
+         : mode == HL_FLATTENED     ? id
+                                    : id * partitions + in->partition;
 }
 
 // A proto of a module does not say on how many devices it runs: then the caller must.
-static bool too_few(const Interp *in, const HlInst *inst, Mode mode, int64_t id) {
+static bool too_few(const Interp *in, const HlInst *inst, HlGroupMode mode, int64_t id) {
   hl_inst_error(in->ev.cx, inst, "replica_groups name %lld, but there are only %lld %s",
                 (long long)id, (long long)id_limit(in, mode),
-                mode == CROSS_PARTITION ? "partitions"
-                : mode == FLATTENED     ? "devices"
-                                        : "replicas");
+                mode == HL_CROSS_PARTITION ? "partitions"
+                : mode == HL_FLATTENED     ? "devices"
+                                           : "replicas");
   hl_hint(in->ev.cx,
           "the module says %lld replicas and %lld partitions; --replicas=N and "
           "--partitions=N say otherwise",
@@ -80,11 +64,11 @@ static bool too_few(const Interp *in, const HlInst *inst, Mode mode, int64_t id)
 }
 
 bool collective_group(Interp *in, const HlInst *inst, Group *group) {
-  Mode mode = CROSS_REPLICA;
+  HlGroupMode mode = HL_CROSS_REPLICA;
   if (!mode_of(in, inst, &mode))
     return false;
   const HlI64s ids = ids_of_group(in, inst, mode);
-  const int each = mode == CROSS_BOTH ? in->cluster->partitions : 1;
+  const int each = mode == HL_CROSS_BOTH ? in->cluster->partitions : 1;
   int64_t *device = HL_ARRAY(in->frames, int64_t, (int64_t)ids.n * each + 1);
   *group = (Group){device, ids.n * each, -1};
   for (int k = 0; k < ids.n; k++) {
@@ -95,7 +79,7 @@ bool collective_group(Interp *in, const HlInst *inst, Group *group) {
                            (long long)ids.at[k]);
     for (int p = 0; p < each; p++)
       device[in->cluster->is_process_grid ? p * ids.n + k : k * each + p] =
-          mode == CROSS_BOTH ? ids.at[k] * each + p : device_of_id(in, mode, ids.at[k]);
+          mode == HL_CROSS_BOTH ? ids.at[k] * each + p : device_of_id(in, mode, ids.at[k]);
   }
   for (int k = 0; k < group->n; k++)
     if (device[k] == in->device)
@@ -104,7 +88,8 @@ bool collective_group(Interp *in, const HlInst *inst, Group *group) {
 }
 
 int collective_peer(const Interp *in, const HlInst *inst, int64_t id) {
-  const Mode mode = hl_attr_int(inst, HL_A_CHANNEL_ID) > 0 ? CROSS_PARTITION : CROSS_REPLICA;
+  const HlGroupMode mode =
+      hl_attr_int(inst, HL_A_CHANNEL_ID) > 0 ? HL_CROSS_PARTITION : HL_CROSS_REPLICA;
   return id < 0 || id >= id_limit(in, mode) ? -1 : (int)device_of_id(in, mode, id);
 }
 

@@ -106,6 +106,56 @@ bool hl_has_side_effect(const HlInst *inst) {
   return (traits & HL_T_COLLECTIVE) && hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT) != 0;
 }
 
+bool hl_awaits(HlOp op) {
+  switch (op) {
+  case HL_OP_ALL_GATHER_DONE:
+  case HL_OP_ALL_REDUCE_DONE:
+  case HL_OP_ASYNC_DONE:
+  case HL_OP_ASYNC_UPDATE:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE:
+  case HL_OP_COPY_DONE:
+  case HL_OP_RECV_DONE:
+  case HL_OP_SEND_DONE: return true;
+  default: return false;
+  }
+}
+
+bool hl_is_async(HlOp op) {
+  switch (op) {
+  case HL_OP_ALL_GATHER_START:
+  case HL_OP_ALL_REDUCE_START:
+  case HL_OP_ASYNC_START:
+  case HL_OP_COLLECTIVE_PERMUTE_START:
+  case HL_OP_COPY_START:
+  case HL_OP_RECV:
+  case HL_OP_SEND: return true;
+  default: return hl_awaits(op);
+  }
+}
+
+// --- Groups of devices ----------------------------------------------------------------------------
+
+bool hl_has_global_ids(HlOp op) {
+  switch (op) {
+  case HL_OP_ALL_REDUCE:
+  case HL_OP_ALL_REDUCE_START:
+  case HL_OP_REDUCE_SCATTER:
+  case HL_OP_ALL_GATHER:
+  case HL_OP_ALL_GATHER_START: return true;
+  default: return false;
+  }
+}
+
+HlGroupMode hl_group_mode(const HlInst *inst) {
+  if (hl_attr_int(inst, HL_A_CHANNEL_ID) <= 0)
+    return HL_CROSS_REPLICA;
+  if (!hl_has_global_ids((HlOp)inst->op))
+    return HL_CROSS_PARTITION;
+  return hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) ? HL_FLATTENED : HL_CROSS_BOTH;
+}
+
+// --- Places ---------------------------------------------------------------------------------------
+
 HlPos hl_pos(const HlInst *inst) {
   return (HlPos){inst->comp->module->source, inst->loc};
 }

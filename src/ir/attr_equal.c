@@ -60,7 +60,7 @@ uint64_t ir_aliases_hash(HlAliases aliases) {
   return h;
 }
 
-static bool lists_equal(HlI64Lists a, HlI64Lists b) {
+bool hl_i64_lists_equal(HlI64Lists a, HlI64Lists b) {
   if (a.n != b.n)
     return false;
   for (int k = 0; k < a.n; k++)
@@ -155,7 +155,7 @@ bool ir_axes_equal(HlAxes a, HlAxes b) {
 
 static bool groups_equal(const HlGroups *a, const HlGroups *b) {
   return a->form == b->form && a->n_groups == b->n_groups && a->group_size == b->group_size &&
-         lists_equal(a->list, b->list) && iota_equal(a->iota, b->iota) &&
+         hl_i64_lists_equal(a->list, b->list) && iota_equal(a->iota, b->iota) &&
          ir_mesh_equal(a->mesh, b->mesh) && ir_axes_equal(a->axes, b->axes);
 }
 
@@ -323,7 +323,7 @@ bool hl_attr_equal(const HlAttr *a, const HlAttr *b) {
   case HL_KIND_OF_PAIRS:
   case HL_KIND_OF_PRECISION:
   case HL_KIND_OF_BOOLS: return hl_i64s_equal(a->ints, b->ints);
-  case HL_KIND_OF_INT_LISTS: return lists_equal(a->lists, b->lists);
+  case HL_KIND_OF_INT_LISTS: return hl_i64_lists_equal(a->lists, b->lists);
   case HL_KIND_OF_WINDOW: return window_equal(a->window, b->window);
   case HL_KIND_OF_SHAPES: return shapes_equal(a->shapes, b->shapes);
   case HL_KIND_OF_ALIASING: return ir_aliases_equal(a->aliases, b->aliases);

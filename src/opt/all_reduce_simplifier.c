@@ -120,7 +120,7 @@ static bool has_written_groups(HlPass *p, const HlInst *inst) {
 static HlInst *fold_all_reduces(HlPass *p, HlBuild *b, HlInst *outer) {
   HlInst *inner = outer->operands[0];
   if (!coll_is_plain(outer) || inner->op != HL_OP_ALL_REDUCE || !coll_is_plain(inner) ||
-      !hl_one_user(inner) || coll_mode(inner) != coll_mode(outer) ||
+      !hl_one_user(inner) || hl_group_mode(inner) != hl_group_mode(outer) ||
       !has_written_groups(p, inner) || !has_written_groups(p, outer) ||
       hl_reducer(hl_to_apply(inner)) == HL_OP_COUNT ||
       hl_reducer(hl_to_apply(inner)) != hl_reducer(hl_to_apply(outer)) ||
@@ -336,9 +336,9 @@ static int64_t *givers(HlPass *p, const HlInst *slice, int dim, const CollGroups
 }
 
 // Ids of groups, devices and source-target pairs are the same numbers.
-static bool ids_are_devices(const HlPass *p, CollMode mode) {
-  return (mode == COLL_FLATTENED && p->m->replica_count == 1) ||
-         (mode == COLL_REPLICA && p->m->num_partitions == 1);
+static bool ids_are_devices(const HlPass *p, HlGroupMode mode) {
+  return (mode == HL_FLATTENED && p->m->replica_count == 1) ||
+         (mode == HL_CROSS_REPLICA && p->m->num_partitions == 1);
 }
 
 static HlInst *permute_in_place_of_gather(HlPass *p, HlBuild *b, HlInst *slice) {

@@ -44,15 +44,6 @@ static bool split_group(HlPass *p, HlI64s group, const int64_t *start, int64_t p
   return true;
 }
 
-static bool same_lists(HlI64Lists a, HlI64Lists b) {
-  if (a.n != b.n)
-    return false;
-  for (int k = 0; k < a.n; k++)
-    if (!hl_i64s_equal(a.at[k], b.at[k]))
-      return false;
-  return true;
-}
-
 // The groups that all-reduces of a computation have, each once.
 typedef struct Known {
   HlI64Lists *at;
@@ -69,7 +60,7 @@ static Known find_known(HlPass *p, const HlComp *comp) {
     const CollGroups groups = coll_groups(p, inst);
     bool is_new = coll_ids_are_devices(p, groups.mode);
     for (int k = 0; k < known.n && is_new; k++)
-      is_new = !same_lists(known.at[k], groups.lists);
+      is_new = !hl_i64_lists_equal(known.at[k], groups.lists);
     if (is_new)
       known.at[known.n++] = groups.lists;
   }
@@ -78,7 +69,7 @@ static Known find_known(HlPass *p, const HlComp *comp) {
 
 static bool is_known(const Known *known, HlI64Lists lists) {
   for (int k = 0; k < known->n; k++)
-    if (same_lists(known->at[k], lists))
+    if (hl_i64_lists_equal(known->at[k], lists))
       return true;
   return false;
 }

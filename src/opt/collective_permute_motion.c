@@ -65,6 +65,8 @@ static HlInst *next(LoopPart *part, int k, void *user) {
 }
 
 static void move_permutes(HlPass *p, HlInst *loop) {
+  if (!loop_owns_comps(loop))
+    return;
   const int n = loop_slots(loop);
   Motion m = {.loop = loop, .sent = HL_ARRAY(p->arena, HlInst *, n + 1)};
   if (!loop_counter(p, loop, &m.counter) || m.counter.turns < 1 ||
@@ -107,11 +109,6 @@ static void move_permutes(HlPass *p, HlInst *loop) {
 }
 
 bool pass_collective_permute_motion(HlPass *p) {
-  int n;
-  HlInst **loops = loop_all(p, &n);
-  for (int k = 0; k < n; k++)
-    if (hl_comp_alive(loops[k]->comp) && hl_alive(loops[k]) && loop_is_plain(loops[k]) &&
-        loop_owns_comps(loops[k]) && !hl_has_control(loops[k]))
-      move_permutes(p, loops[k]);
+  loop_each(p, move_permutes);
   return true;
 }

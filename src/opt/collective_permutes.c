@@ -31,7 +31,7 @@ static bool is_plain_permute(const HlInst *inst) {
 }
 
 static bool is_of_partitions(const HlInst *inst) {
-  return coll_mode(inst) == COLL_PARTITION;
+  return hl_group_mode(inst) == HL_CROSS_PARTITION;
 }
 
 // --- collective-select-folder -----------------------------------------------------------------------

@@ -150,6 +150,8 @@ static HlInst *zeros(HlBuild *b, const HlShape *shape) {
 }
 
 static void pipeline_forward(HlPass *p, HlInst *loop) {
+  if (!loop_owns_comps(loop))
+    return;
   const int n = loop_slots(loop);
   Pipeline pl = {.p = p,
                  .loop = loop,
@@ -204,18 +206,9 @@ static void pipeline_forward(HlPass *p, HlInst *loop) {
   loop_commit(p, loop, loop_rebuild(p, &b, &plan));
 }
 
-static bool run(HlPass *p, void (*pipeline)(HlPass *, HlInst *)) {
-  int n;
-  HlInst **loops = loop_all(p, &n);
-  for (int k = 0; k < n; k++)
-    if (hl_comp_alive(loops[k]->comp) && hl_alive(loops[k]) && loop_is_plain(loops[k]) &&
-        loop_owns_comps(loops[k]) && !hl_has_control(loops[k]))
-      pipeline(p, loops[k]);
-  return true;
-}
-
 bool pass_collective_pipeliner_forward(HlPass *p) {
-  return run(p, pipeline_forward);
+  loop_each(p, pipeline_forward);
+  return true;
 }
 
 // --- backward -------------------------------------------------------------------------------------
@@ -310,6 +303,8 @@ static HlInst *next_backward(LoopPart *part, int k, void *user) {
 }
 
 static void pipeline_backward(HlPass *p, HlInst *loop) {
+  if (!loop_owns_comps(loop))
+    return;
   const int n = loop_slots(loop);
   Pipeline pl = {.p = p, .loop = loop, .n = n};
   if (!finds_turns(&pl) || !(pl.all = find_backward(&pl)))
@@ -347,5 +342,6 @@ static void pipeline_backward(HlPass *p, HlInst *loop) {
 }
 
 bool pass_collective_pipeliner_backward(HlPass *p) {
-  return run(p, pipeline_backward);
+  loop_each(p, pipeline_backward);
+  return true;
 }

@@ -8,33 +8,14 @@
 
 // --- Who takes part -----------------------------------------------------------------------------
 
-static bool has_global_flag(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_GATHER_START: return true;
-  default: return false;
-  }
-}
-
-CollMode coll_mode(const HlInst *inst) {
-  if (hl_attr_int(inst, HL_A_CHANNEL_ID) <= 0)
-    return COLL_REPLICA;
-  if (!has_global_flag(inst))
-    return COLL_PARTITION;
-  return hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) ? COLL_FLATTENED : COLL_BOTH;
-}
-
 int64_t coll_devices(const HlPass *p) {
   return p->m->replica_count * p->m->num_partitions;
 }
 
-static int64_t ids_of_mode(const HlPass *p, CollMode mode) {
-  return mode == COLL_PARTITION   ? p->m->num_partitions
-         : mode == COLL_FLATTENED ? coll_devices(p)
-                                  : p->m->replica_count;
+static int64_t ids_of_mode(const HlPass *p, HlGroupMode mode) {
+  return mode == HL_CROSS_PARTITION ? p->m->num_partitions
+         : mode == HL_FLATTENED     ? coll_devices(p)
+                                    : p->m->replica_count;
 }
 
 static HlI64Lists everybody(HlPass *p, int64_t n) {
@@ -48,7 +29,7 @@ static HlI64Lists everybody(HlPass *p, int64_t n) {
 
 CollGroups coll_groups(HlPass *p, const HlInst *inst) {
   const HlGroups *written = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);
-  CollGroups groups = {.mode = coll_mode(inst)};
+  CollGroups groups = {.mode = hl_group_mode(inst)};
   if (written)
     groups.lists = hl_groups_lists(p->arena, written);
   if (groups.lists.n == 0 || (groups.lists.n == 1 && groups.lists.at[0].n == 0))
@@ -57,26 +38,26 @@ CollGroups coll_groups(HlPass *p, const HlInst *inst) {
   for (int k = 1; k < groups.lists.n; k++)
     if (groups.lists.at[k].n != groups.size)
       groups.size = -1;
-  if (groups.mode == COLL_BOTH && groups.size > 0)
+  if (groups.mode == HL_CROSS_BOTH && groups.size > 0)
     groups.size *= p->m->num_partitions;
   return groups;
 }
 
-bool coll_ids_are_devices(const HlPass *p, CollMode mode) {
+bool coll_ids_are_devices(const HlPass *p, HlGroupMode mode) {
   switch (mode) {
-  case COLL_FLATTENED: return true;
-  case COLL_PARTITION: return p->m->replica_count == 1;
+  case HL_FLATTENED: return true;
+  case HL_CROSS_PARTITION: return p->m->replica_count == 1;
   default: return p->m->num_partitions == 1;
   }
 }
 
-static HlInst *own_id(HlPass *p, HlBuild *b, CollMode mode) {
-  if (mode == COLL_BOTH && p->m->num_partitions > 1)
+static HlInst *own_id(HlPass *p, HlBuild *b, HlGroupMode mode) {
+  if (mode == HL_CROSS_BOTH && p->m->num_partitions > 1)
     return NULL;
   HlInst *replica = NULL, *partition = NULL;
-  if (mode != COLL_PARTITION && (mode != COLL_FLATTENED || p->m->replica_count > 1))
+  if (mode != HL_CROSS_PARTITION && (mode != HL_FLATTENED || p->m->replica_count > 1))
     replica = hl_b_op(b, HL_OP_REPLICA_ID, NULL, 0, NULL, 0, NULL, 0, NULL);
-  if (mode == COLL_PARTITION || mode == COLL_FLATTENED)
+  if (mode == HL_CROSS_PARTITION || mode == HL_FLATTENED)
     partition = hl_b_op(b, HL_OP_PARTITION_ID, NULL, 0, NULL, 0, NULL, 0, NULL);
   if (!replica || !partition)
     return replica ? replica : partition;
@@ -116,16 +97,18 @@ HlInst *coll_place_in_group(HlPass *p, HlBuild *b, const CollGroups *groups) {
 }
 
 // Notes a member's place on every device that its id stands for; false: no such device, or twice.
-static bool note_member(const HlPass *p, CollMode mode, int64_t id, CollPlace place,
+static bool note_member(const HlPass *p, HlGroupMode mode, int64_t id, CollPlace place,
                         CollPlace *places) {
   const int64_t partitions = p->m->num_partitions, replicas = p->m->replica_count;
   if (id < 0 || id >= ids_of_mode(p, mode))
     return false;
-  const int64_t times = mode == COLL_PARTITION ? replicas : mode == COLL_FLATTENED ? 1 : partitions;
+  const int64_t times = mode == HL_CROSS_PARTITION ? replicas
+                        : mode == HL_FLATTENED     ? 1
+                                                   : partitions;
   for (int64_t k = 0; k < times; k++) {
-    const int64_t device = mode == COLL_PARTITION   ? k * partitions + id
-                           : mode == COLL_FLATTENED ? id
-                                                    : id * partitions + k;
+    const int64_t device = mode == HL_CROSS_PARTITION ? k * partitions + id
+                           : mode == HL_FLATTENED     ? id
+                                                      : id * partitions + k;
     if (places[device].index >= 0)
       return false;
     places[device] = place;
@@ -135,7 +118,7 @@ static bool note_member(const HlPass *p, CollMode mode, int64_t id, CollPlace pl
 
 CollPlace *coll_places(HlPass *p, const CollGroups *groups) {
   const int64_t n = coll_devices(p);
-  if (n <= 0 || n > 65536 || (groups->mode == COLL_BOTH && p->m->num_partitions > 1))
+  if (n <= 0 || n > 65536 || (groups->mode == HL_CROSS_BOTH && p->m->num_partitions > 1))
     return NULL;
   CollPlace *places = HL_ARRAY(p->arena, CollPlace, n);
   for (int64_t k = 0; k < n; k++)

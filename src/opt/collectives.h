@@ -8,17 +8,8 @@
 
 // --- Who takes part -----------------------------------------------------------------------------
 
-// How the ids of replica groups and of source-target pairs are meant.
-typedef enum CollMode {
-  COLL_REPLICA,    // replicas; each partition by itself
-  COLL_PARTITION,  // partitions; each replica by itself
-  COLL_BOTH,       // replicas, with all their partitions
-  COLL_FLATTENED   // replica * partitions + partition
-} CollMode;
-CollMode coll_mode(const HlInst *inst);
-
 typedef struct CollGroups {
-  CollMode mode;
+  HlGroupMode mode;
   HlI64Lists lists;  // written or not: everybody's one group then
   int64_t size;      // devices in each group; -1: groups of different sizes
 } CollGroups;
@@ -32,7 +23,7 @@ typedef struct CollPlace {
 CollPlace *coll_places(HlPass *p, const CollGroups *groups);
 int64_t coll_devices(const HlPass *p);
 // The ids of the mode are the numbers of devices.
-bool coll_ids_are_devices(const HlPass *p, CollMode mode);
+bool coll_ids_are_devices(const HlPass *p, HlGroupMode mode);
 // The place of the device at hand in its group, as a u32 scalar; NULL where no op says it.
 HlInst *coll_place_in_group(HlPass *p, HlBuild *b, const CollGroups *groups);
 // The replica_groups attribute of lists; they are copied into the module.

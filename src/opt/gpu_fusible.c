@@ -366,3 +366,11 @@ bool gpu_fuses_in(const HlComp *comp) {
     }
   return true;
 }
+
+void gpu_each_comp(HlPass *p, void (*visit)(HlPass *p, HlComp *comp)) {
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int k = 0; k < n; k++)
+    if (gpu_fuses_in(comps[k]))
+      visit(p, comps[k]);
+}

@@ -55,6 +55,8 @@ bool gpu_share_threads(const HlInst *a, const HlInst *b);
 
 // The entry, or a body of control flow: what becomes kernels.
 bool gpu_fuses_in(const HlComp *comp);
+// Visits the computations in which there is fusing.
+void gpu_each_comp(HlPass *p, void (*visit)(HlPass *p, HlComp *comp));
 
 // The pass `fusion` for GPUs (gpu_fusion.c).
 bool gpu_run_fusion(HlPass *p, bool may_duplicate);

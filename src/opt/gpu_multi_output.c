@@ -207,10 +207,6 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
 }
 
 bool pass_multi_output_fusion(HlPass *p) {
-  int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++)
-    if (gpu_fuses_in(comps[k]))
-      fuse_comp(p, comps[k]);
+  gpu_each_comp(p, fuse_comp);
   return true;
 }

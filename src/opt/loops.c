@@ -134,6 +134,15 @@ HlInst **loop_all(HlPass *p, int *n) {
   return all;
 }
 
+void loop_each(HlPass *p, void (*visit)(HlPass *p, HlInst *loop)) {
+  int n;
+  HlInst **loops = loop_all(p, &n);
+  for (int k = 0; k < n; k++)
+    if (hl_comp_alive(loops[k]->comp) && hl_alive(loops[k]) && loop_is_plain(loops[k]) &&
+        !hl_has_control(loops[k]))
+      visit(p, loops[k]);
+}
+
 // --- A loop made anew ---------------------------------------------------------------------------
 
 HlInst *loop_part_slot(LoopPart *part, int k) {

@@ -40,6 +40,8 @@ LoopElements loop_elements(HlPass *p, const HlComp *comp);
 bool loop_calls_any(HlPass *p, const HlComp *comp, const HlOp *ops, int n);
 // The while instructions of all computations, callees first, in p->arena.
 HlInst **loop_all(HlPass *p, int *n);
+// Visits those of them that are still there, plain and free of control edges when their turn comes.
+void loop_each(HlPass *p, void (*visit)(HlPass *p, HlInst *loop));
 
 // --- Turns --------------------------------------------------------------------------------------
 

@@ -272,14 +272,26 @@ static void fuse_constants(Queue *q) {
       fuse_into_users(q, insts[k]);
 }
 
+static Queue start_queue(HlPass *p, HlComp *comp) {
+  uint32_t n_ids = comp->next_id + comp->n_insts;
+  return (Queue){.p = p,
+                 .comp = comp,
+                 .version = HL_ARRAY(p->arena, uint32_t, n_ids),
+                 .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
+                 .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
+}
+
+// Names the parameters of what was fused.
+static void end_queue(Queue *q) {
+  for (HlInst *inst = q->comp->first; inst; inst = inst->next)
+    if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0)
+      fusion_name_params(inst);
+  hl_buf_free(&q->heap);
+}
+
 static void fuse_comp(HlPass *p, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
-  uint32_t n_ids = comp->next_id + comp->n_insts;
-  Queue q = {.p = p,
-             .comp = comp,
-             .version = HL_ARRAY(p->arena, uint32_t, n_ids),
-             .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
-             .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
+  Queue q = start_queue(p, comp);
   int n;
   HlInst **insts = hl_pass_insts(p, comp, &n);
   for (int k = 0; k < n; k++)
@@ -291,10 +303,7 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
   }
   // Prices of constants are never asked for: they cost nothing where they are used.
   fuse_constants(&q);
-  for (HlInst *inst = comp->first; inst; inst = inst->next)
-    if (inst->op == HL_OP_FUSION && q.version[inst->id] > 0)
-      fusion_name_params(inst);
-  hl_buf_free(&q.heap);
+  end_queue(&q);
   hl_arena_release(p->arena, mark);
 }
 
@@ -303,39 +312,23 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
 // Fusions that are loops go into all their users, where that saves time.
 static void merge_comp(HlPass *p, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
-  uint32_t n_ids = comp->next_id + comp->n_insts;
-  Queue q = {.p = p,
-             .comp = comp,
-             .version = HL_ARRAY(p->arena, uint32_t, n_ids),
-             .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
-             .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
+  Queue q = start_queue(p, comp);
   int n;
   HlInst **insts = hl_pass_insts(p, comp, &n);
   for (int k = 0; k < n; k++)
     if (hl_alive(insts[k]) && insts[k]->op == HL_OP_FUSION && insts[k]->first_use &&
         fusion_kind(insts[k]) == HL_WORD_fusion_kind_LOOP && price(&q, insts[k]) >= 0)
       fuse_into_users(&q, insts[k]);
-  for (HlInst *inst = comp->first; inst; inst = inst->next)
-    if (inst->op == HL_OP_FUSION && q.version[inst->id] > 0)
-      fusion_name_params(inst);
-  hl_buf_free(&q.heap);
+  end_queue(&q);
   hl_arena_release(p->arena, mark);
 }
 
 bool pass_fusion_merger(HlPass *p) {
-  int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++)
-    if (gpu_fuses_in(comps[k]))
-      merge_comp(p, comps[k]);
+  gpu_each_comp(p, merge_comp);
   return true;
 }
 
 bool pass_priority_fusion(HlPass *p) {
-  int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++)
-    if (gpu_fuses_in(comps[k]))
-      fuse_comp(p, comps[k]);
+  gpu_each_comp(p, fuse_comp);
   return true;
 }

@@ -231,11 +231,6 @@ static void move_sums(HlPass *p, HlInst *loop) {
 }
 
 bool pass_while_all_reduce(HlPass *p) {
-  int n;
-  HlInst **loops = loop_all(p, &n);
-  for (int k = 0; k < n; k++)
-    if (hl_comp_alive(loops[k]->comp) && hl_alive(loops[k]) && loop_is_plain(loops[k]) &&
-        !hl_has_control(loops[k]))
-      move_sums(p, loops[k]);
+  loop_each(p, move_sums);
   return true;
 }

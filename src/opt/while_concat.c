@@ -167,11 +167,6 @@ static void join_slots(HlPass *p, HlInst *loop) {
 }
 
 bool pass_while_concat(HlPass *p) {
-  int n;
-  HlInst **loops = loop_all(p, &n);
-  for (int k = 0; k < n; k++)
-    if (hl_comp_alive(loops[k]->comp) && hl_alive(loops[k]) && loop_is_plain(loops[k]) &&
-        !hl_has_control(loops[k]))
-      join_slots(p, loops[k]);
+  loop_each(p, join_slots);
   return true;
 }

@@ -170,11 +170,6 @@ static void sink_into(HlPass *p, HlInst *loop) {
 }
 
 bool pass_while_fusible_sinking(HlPass *p) {
-  int n;
-  HlInst **loops = loop_all(p, &n);
-  for (int k = 0; k < n; k++)
-    if (hl_comp_alive(loops[k]->comp) && hl_alive(loops[k]) && loop_is_plain(loops[k]) &&
-        !hl_has_control(loops[k]))
-      sink_into(p, loops[k]);
+  loop_each(p, sink_into);
   return true;
 }

@@ -95,33 +95,6 @@ bool hl_is_effective_scalar(const HlShape *shape) {
   return hl_shape_is_array(shape) && hl_shape_elements(shape) == 1;
 }
 
-bool hl_awaits(HlOp op) {
-  switch (op) {
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_ASYNC_DONE:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-  case HL_OP_COPY_DONE:
-  case HL_OP_RECV_DONE:
-  case HL_OP_SEND_DONE: return true;
-  default: return false;
-  }
-}
-
-bool hl_is_async(HlOp op) {
-  switch (op) {
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_ASYNC_START:
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-  case HL_OP_COPY_START:
-  case HL_OP_RECV:
-  case HL_OP_SEND: return true;
-  default: return hl_awaits(op);
-  }
-}
-
 // --- Computations -------------------------------------------------------------------------------
 
 HlOp hl_reducer(const HlComp *comp) {

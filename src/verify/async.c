@@ -183,30 +183,9 @@ static bool check_origin_of_end(Verify *v, const HlInst *inst, const Pair *pair)
                        two ? hl_op_text(pair->end[1]) : "", hl_op_text(op));
 }
 
-static bool is_of_a_chain(HlOp op) {
-  switch (op) {
-  case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_ASYNC_DONE:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-  case HL_OP_COPY_START:
-  case HL_OP_COPY_DONE:
-  case HL_OP_SEND:
-  case HL_OP_SEND_DONE:
-  case HL_OP_RECV:
-  case HL_OP_RECV_DONE: return true;
-  default: return false;
-  }
-}
-
 bool verify_async(Verify *v, const HlInst *inst) {
   HlOp op = (HlOp)inst->op;
-  if (!is_of_a_chain(op))
+  if (!hl_is_async(op))
     return true;
   if (op == HL_OP_ASYNC_START && !check_async_start(v, inst))
     return false;
