@@ -56,7 +56,9 @@ HlInst *reducer_identity(HlBuild *b, HlOp op, HlDtype dtype) {
   case HL_OP_ADD:
   case HL_OP_OR:
   case HL_OP_XOR: return hl_b_scalar(b, dtype, 0);
-  case HL_OP_MULTIPLY: return hl_b_scalar(b, dtype, 1);
+  // The one of a signed bit is its -1.
+  case HL_OP_MULTIPLY:
+    return hl_is_integral(dtype) ? hl_b_scalar_int(b, dtype, 1) : hl_b_scalar(b, dtype, 1);
   case HL_OP_MAXIMUM: return reducer_extreme(b, dtype, true);
   case HL_OP_MINIMUM: return reducer_extreme(b, dtype, false);
   case HL_OP_AND: return hl_b_scalar_int(b, dtype, dtype == HL_PRED ? 1 : -1);

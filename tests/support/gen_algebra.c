@@ -75,7 +75,8 @@ static HlInst *unary(Pool *p) {
   HlOp op = ops[below(p, hl_is_float(x->shape->dtype) ? HL_COUNT_OF(ops) : 4)];
   if (op == HL_OP_SQRT || op == HL_OP_RSQRT || op == HL_OP_LOG)
     x = hl_b_binary(&p->b, HL_OP_ADD, hl_b_unary(&p->b, HL_OP_ABS, x), hl_b_like(&p->b, x, 0.5));
-  if (op == HL_OP_EXPONENTIAL)
+  // Of a large angle the last bit alone is another angle.
+  if (op == HL_OP_EXPONENTIAL || op == HL_OP_COSINE)
     x = hl_b_unary(&p->b, HL_OP_TANH, x);
   return hl_b_unary(&p->b, op, x);
 }
