@@ -55,11 +55,19 @@ bool hl_fake_large_args(HlCx *cx, const HlModule *m, uint64_t seed, HlLiteral **
 // leaf, in the arena.
 int *hl_vector_leaves(HlArena *arena, const HlModule *m, int *n);
 
+// The bound for relative and absolute errors of a float or complex type (tools.md 9).
+double hl_rounding(HlDtype dtype);
+// For each flattened leaf of the entry's result the largest bound of a type that takes part in computing it, 0 if none
+// does; in the arena.
+double *hl_leaf_roundings(HlArena *arena, const HlModule *m, int *n);
+
 // How two results compare (design 3, tools.md 9).
 typedef struct HlCompareOptions {
   double tolerance;            // |a-e| <= T*max(1, max|e|) + 10*T*|e|; < 0: the bounds of tools.md 9
   const int *vectors;          // hl_vector_leaves, or NULL
   int n_vectors;
+  const double *roundings;     // hl_leaf_roundings, or NULL: by the results' own types
+  int n_roundings;
   double abs_bound, rel_bound; // without a tolerance, in place of tools.md 9's for every type; 0: those
   unsigned char *mask;         // of one leaf: set to 1 at each element that differs; NULL
 } HlCompareOptions;

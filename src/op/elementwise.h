@@ -62,6 +62,9 @@ bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in
             const Elementwise *op);
 // Narrows n elements of the class's type back to a storage type.
 void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n);
+// The bits of n elements of another type of less than a byte as elements of this one: signs are
+// extended anew. `from` may be `out`.
+void ew_recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64_t n);
 
 // The loop of a block. Whole tiles have a length known to the compiler, so that it uses SIMD.
 #define EW_EACH(tile, ...)                    \

@@ -37,8 +37,7 @@ static bool is_small_float(HlDtype dtype) {
   return hl_is_float(dtype) && hl_dtype_info[dtype].bits < 8;
 }
 
-// Elements of less than a byte keep to their own width: signs are extended anew.
-static void recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64_t n) {
+void ew_recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     const uint64_t value = from[i];
     if (is_small_float(to))
@@ -65,7 +64,7 @@ bool eval_bitcast_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const
   if (!fits)
     return hl_inst_error(ev->cx, inst, "operand and result differ in bits");
   if (from_bits == to_bits && to_bits < 8)
-    recast_sub_byte(to, in[0]->data, out->data, n_out);
+    ew_recast_sub_byte(to, in[0]->data, out->data, n_out);
   else if (from_bits > to_bits && to_bits < 8)
     split_sub_byte(in[0]->data, out->data, n_out, to, from_bits);
   else if (from_bits < to_bits && from_bits < 8)

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "op/elementwise.h"
 #include "op/kernel.h"
 
 // Strides of a row-major array, in the scratch arena.
@@ -365,6 +366,9 @@ bool eval_bitcast(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Hl
   } else {
     memcpy(out->data, memory, (size_t)bytes);
   }
+  if (hl_dtype_info[out->shape->dtype].bits < 8 && out->shape->dtype != HL_PRED &&
+      in[0]->shape->dtype != out->shape->dtype)
+    ew_recast_sub_byte(out->shape->dtype, out->data, out->data, out->n);
   hl_arena_release(hl_cx_scratch(cx), mark);
   return true;
 }

@@ -22,6 +22,8 @@ typedef struct Check {
   HlReplay inputs;  // the arguments of each device
   int devices;
   HlLiteral **expected;  // [devices]
+  double *roundings;     // of the leaves, as the module at first computes them
+  int n_roundings;
   int64_t rewrites;      // before the step looked at
   int n_steps;           // so far
   int only;              // evaluate at this step alone, then stop; -1: at every step that changed
@@ -49,6 +51,8 @@ static bool same_on(Check *c, int device, const HlLiteral *actual) {
   const HlLiteral **e = hl_flatten(arena, c->expected[device], &n_expected);
   HlCompareOptions how = {.tolerance = c->options->tolerance};
   how.vectors = hl_vector_leaves(arena, c->m, &how.n_vectors);
+  how.roundings = c->roundings;
+  how.n_roundings = c->n_roundings;
   HlMismatch *mismatches = HL_ARRAY(arena, HlMismatch, n + 1);
   if (n != n_expected)
     return false;
@@ -161,6 +165,7 @@ static bool prepare(Check *c) {
     return false;
   c->devices = c->inputs.devices;
   c->expected = HL_ARRAY(c->out->arena, HlLiteral *, c->devices + 1);
+  c->roundings = hl_leaf_roundings(c->out->arena, c->m, &c->n_roundings);
   return evaluate(c, c->m, c->expected);
 }
 

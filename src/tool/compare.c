@@ -17,35 +17,29 @@ typedef struct Bounds {
   double abs, rel;          // without a tolerance
 } Bounds;
 
-static double rounding(HlDtype t) {
-  switch (t) {
-  case HL_F64:
-  case HL_C128: return 1e-6;
-  case HL_F16: return 1e-2;
-  case HL_BF16: return 2e-2;
-  case HL_F32:
-  case HL_C64: return 1e-3;
-  default: return 0.25;
-  }
-}
-
 static double magnitude(const HlLiteral *lit, int64_t k) {
   double re = hl_literal_f64(lit, k);
   return hl_is_complex(lit->shape->dtype) ? hypot(re, hl_literal_imag(lit, k)) : fabs(re);
 }
 
-static Bounds bounds_for(const HlLiteral *expected, const HlCompareOptions *options) {
-  double r = rounding(expected->shape->dtype), tolerance = options->tolerance;
+// `rounding`: of what the leaf was computed in, 0 if not known. Errors of coarse types are measured
+// against the leaf's largest number, as sums of such numbers cancel.
+static Bounds bounds_for(const HlLiteral *expected, const HlCompareOptions *options,
+                         double rounding) {
+  double r = fmax(hl_rounding(expected->shape->dtype), rounding), tolerance = options->tolerance;
   Bounds b = {.tolerance = tolerance, .scale = 1, .abs = r, .rel = r};
   if (options->abs_bound > 0)
     b.abs = options->abs_bound;
   if (options->rel_bound > 0)
     b.rel = options->rel_bound;
-  for (int64_t k = 0; tolerance >= 0 && k < expected->n; k++) {
+  const bool is_coarse = rounding > hl_rounding(HL_F32);
+  for (int64_t k = 0; (tolerance >= 0 || is_coarse) && k < expected->n; k++) {
     double x = magnitude(expected, k);
     if (isfinite(x) && x > b.scale)
       b.scale = x;
   }
+  if (is_coarse && options->abs_bound <= 0)
+    b.abs *= b.scale;
   return b;
 }
 
@@ -209,7 +203,8 @@ static HlLiteral *without_rest(HlCx *cx, const HlLiteral *actual, const HlLitera
 }
 
 static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected,
-                         const HlCompareOptions *options, int vectors, HlMismatch *out) {
+                         const HlCompareOptions *options, int vectors, double rounding,
+                         HlMismatch *out) {
   *out = (HlMismatch){.first = -1, .worst = -1, .n = expected->n};
   out->same_shape = hl_shape_same_dims(actual->shape, expected->shape) &&
                     actual->n == expected->n &&
@@ -223,7 +218,7 @@ static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
   if (copy)
     actual = copy;
   if (hl_is_float(expected->shape->dtype) || hl_is_complex(expected->shape->dtype)) {
-    Bounds b = bounds_for(expected, options);
+    Bounds b = bounds_for(expected, options, rounding);
     compare_floats(actual, expected, &b, options->mask, out);
   } else {
     compare_exact(actual, expected, options->mask, out);
@@ -241,7 +236,8 @@ bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral
     options = &usual;
   for (int k = 0; k < n; k++) {
     int vectors = k < options->n_vectors ? options->vectors[k] : 0;
-    if (!compare_leaf(cx, actual[k], expected[k], options, vectors, &out[k]))
+    double rounding = k < options->n_roundings ? options->roundings[k] : 0;
+    if (!compare_leaf(cx, actual[k], expected[k], options, vectors, rounding, &out[k]))
       equal = false;
   }
   return equal;
