@@ -88,6 +88,7 @@ typedef struct HlI64s {
 } HlI64s;
 int hl_i64s_find(HlI64s list, int64_t value);        // first index, or -1
 bool hl_i64s_equal(HlI64s a, HlI64s b);
+int hl_i64s_compare(HlI64s a, HlI64s b);            // < 0, 0, > 0: as words in a dictionary
 HlI64s hl_i64s_copy(HlArena *arena, HlI64s list);
 
 // --- Growing byte buffers ------------------------------------------------------------------------

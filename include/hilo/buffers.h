@@ -54,9 +54,10 @@ typedef struct HlFlow {
   HlInst ***post_order;        // by comp->id: hl_post_order
 } HlFlow;
 
-// Values alone (one buffer each when `merge` is false), or with the buffers. NULL after reporting: a computation that is
-// called both as a step of the program and by a reduction, say.
-HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, bool merge);
+// Values alone (one buffer each), or with the buffers; without the bodies of fusions first_slot and post_order are NULL
+// there. NULL after reporting: a computation that is called both as a step of the program and by a reduction, say.
+enum { HL_FLOW_MERGE = 1, HL_FLOW_NO_FUSIONS = 2 };
+HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, int what);
 static inline uint32_t hl_slot(const HlFlow *flow, const HlInst *inst) {
   return flow->first_slot[inst->comp->id][inst->id];
 }
@@ -129,7 +130,16 @@ typedef struct HlAllocation {
   HlI64s parameter_index;
   HlPlace *place;              // by ascending value id
   int n_places;
+  uint32_t *peak;              // values that hold the most of it at one time
+  int n_peak;
 } HlAllocation;
+
+// What happened in the memory of temporaries, in order of time.
+typedef enum HlHeapKind { HL_HEAP_ALLOCATE, HL_HEAP_FREE, HL_HEAP_SHARE } HlHeapKind;
+typedef struct HlHeapEvent {
+  HlHeapKind kind;
+  uint32_t value, with;        // with: whose place the value takes over or shares
+} HlHeapEvent;
 
 typedef struct HlBuffersOptions {
   int64_t alignment;           // of temporaries; 64 for XLA:CPU
@@ -142,6 +152,9 @@ typedef struct HlBuffers {
   HlAllocation *allocation;
   int n;
   int64_t total;               // bytes of all allocations
+  HlHeapEvent *event;          // of the temporaries that were packed
+  int n_events;
+  int heap;                    // the allocation that holds them, -1: none
 } HlBuffers;
 // NULL after reporting.
 HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlBuffersOptions *options);
@@ -151,6 +164,9 @@ void hl_buffers_print(HlBuf *out, const HlBuffers *buffers);                  //
 void hl_buffers_print_values(HlCx *cx, HlBuf *out, const HlBuffers *buffers); // -buffer-assignment-values.txt
 void hl_buffers_print_usage(HlBuf *out, const HlBuffers *buffers);            // -memory-usage-report.txt
 void hl_buffers_print_live(HlBuf *out, const HlBuffers *buffers);             // -live-range.txt
+
+// All of it as XLA's BufferAssignmentProto, appended. Instructions have the numbers of hl_proto_write.
+void hl_buffers_write(HlBuf *out, const HlBuffers *buffers);
 
 // The allocations by falling size, in the arena, and the table of one of them, as the usage report has it.
 int *hl_buffers_by_size(HlArena *arena, const HlBuffers *buffers);

@@ -26,14 +26,15 @@ bool hl_dumper_is_on(const HlDumper *dumper);
 bool hl_dumper_begin(HlDumper *dumper, const HlModule *m);
 // One state in every form asked for: "before_optimizations", "cpu_after_optimizations".
 bool hl_dumper_module(HlDumper *dumper, const HlModule *m, const char *suffix);
-// The reports of a scheduled module's buffer assignment beside that state, where text is asked for.
-bool hl_dumper_buffers(HlDumper *dumper, const HlModule *m, const char *suffix);
+// The last state: of a scheduled module the proto holds the buffer assignment, too, and its reports lie beside.
+bool hl_dumper_result(HlDumper *dumper, const HlModule *m, const char *suffix);
 // Any other file about the module: "cpu_after_optimizations-buffer-assignment.txt".
 bool hl_dumper_text(HlDumper *dumper, const char *suffix, const char *bytes, size_t n);
-// For HlEngineOptions.after, .stage and .rewrite, with the dumper as user.
+// For HlEngineOptions.after, .stage, .rewrite and, where pages of fusions are wanted, .refused; with the dumper as user.
 bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step);
 bool hl_dumper_stage(void *dumper, const HlModule *m, const char *pass, const char *stage);
 void hl_dumper_rewrite(void *dumper, const char *pass, const char *rule, const HlInst *inst, const HlInst *with);
+void hl_dumper_refused(void *dumper, const char *pass, const char *why, const HlInst *inst, const HlInst *with);
 
 // One execution of the module that was begun.
 typedef struct HlExecution {

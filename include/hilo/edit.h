@@ -20,6 +20,7 @@ HlModule *hl_module_new(const char *name, HlSource *source);
 HlComp *hl_comp_new(HlModule *m, const char *name, size_t name_length);
 void hl_comp_set_entry(HlComp *comp);
 void hl_comp_set_fusion(HlComp *comp);              // it is the body of a fusion
+void hl_comp_set_thread(HlComp *comp, const HlSym *thread);  // execution_thread; NULL: main
 // Restores "callees before callers" in the module's list, stable; false (reported) on recursion.
 bool hl_sort_comps(HlCx *cx, HlModule *m);
 // Declares the order in which a computation's instructions were created (all n_insts of them): ids and
@@ -64,6 +65,7 @@ void hl_remove_control(HlInst *pred, HlInst *succ);
 void hl_set_shape(HlInst *inst, const HlShape *shape);
 void hl_set_root(HlComp *comp, HlInst *root);
 bool hl_stands_before(const HlInst *a, const HlInst *b);  // in the list of their computation; in constant time
+uint64_t hl_place(const HlInst *inst);               // a number that grows along the list; until the next edit
 void hl_set_name(HlInst *inst, const HlSym *name);
 void hl_comp_set_name(HlComp *comp, const HlSym *name);
 void hl_set_loc(HlInst *inst, HlLoc loc);
@@ -84,16 +86,48 @@ const HlSym *hl_fresh_comp_name(HlModule *m, const char *wish);
 // The wish with what is not legal in a name replaced (hlo.md 1.8); in the arena, or `wish` itself.
 HlStr hl_sanitise_name(HlArena *arena, HlStr wish);
 
+// The journal. While a module keeps one, each computation lists the ids of its instructions that are made, get other
+// operands, attributes, calls, control edges, another shape, become the root or cease to be, or (with HL_LOST_USE added)
+// lose a use, in the order in which that happens. So whoever has seen a computation need only look
+// at what was touched since. Ids may stand there several times; the instruction may have been erased.
+void hl_journal(HlModule *m, bool keep);             // begins one that is empty, or ends it
+enum { HL_LOST_USE = INT32_MIN };
+typedef struct HlTouched {
+  const uint32_t *id;
+  size_t n;
+} HlTouched;
+HlTouched hl_touched(const HlComp *comp);            // valid until the next edit
+void hl_touch(HlInst *inst);                         // lists it as if it had been edited
+void hl_touched_cut(HlComp *comp, size_t n);         // forgets all but the first n: they were undone
+
 const HlSym *hl_sym(HlModule *m, const char *text);  // interned in the module
 const HlMetadata *hl_intern_metadata(HlModule *m, const HlMetadata *metadata);  // its symbols must be the module's
 // Puts the modules's frames into the canonical order XLA gives them on load (hlo.md 1.4): only those
 // reachable from instructions, oldest ancestor first; metadata ids are rewritten; bad ids become 0.
 void hl_intern_frames(HlModule *m);
-// Sets the entry layout from the entry's parameters and root where it is not set.
+
+// --- The module's header --------------------------------------------------------------------------
+
+// Lists are copied; what they point to (names, indices, shapes, shardings) must live in the module.
+void hl_module_set_name(HlModule *m, const HlSym *name);
+void hl_set_scheduled(HlModule *m, bool scheduled);  // the orders themselves: hl_set_schedule
+void hl_set_devices(HlModule *m, int64_t replicas, int64_t partitions);
+void hl_set_module_attributes(HlModule *m, HlDict attributes);  // frontend_attributes
+// Which results may or must take which parameters' buffers. Put into the header's order: by output.
+void hl_set_aliases(HlModule *m, int n, const HlAlias *alias);
+void hl_set_donors(HlModule *m, int n, const HlDonor *donor);
+// The entry's interface: n shapes of parameters, the result's. NULL: as the entry itself has them.
+void hl_set_entry_layout(HlModule *m, int n, const HlShape *const *params, const HlShape *result);
+// Sets of the entry layout what is not set, from the entry's parameters and root.
 void hl_complete_entry_layout(HlModule *m);
 // Gives the entry's parameters and result the default layouts, whatever was written: what PJRT's clients (JAX) ask
 // of the compiler when they say nothing.
 void hl_default_entry_layout(HlModule *m);
+// How the parameters and the result were cut before partitioning; an entry may be NULL.
+void hl_set_spmd_shardings(HlModule *m, int n, const HlSharding *const *params, const HlSharding *result);
+// Drops all that the header says of the entry, for a module that gets another one: layouts, aliases, donors, shardings,
+// schedule.
+void hl_forget_interface(HlModule *m);
 
 #ifdef __cplusplus
 }

@@ -100,6 +100,7 @@ typedef struct HlShape {
 // Makes and interns shapes; lives in an arena. A module has one (`m->shapes`).
 typedef struct HlShapes HlShapes;
 HlShapes *hl_shapes_new(HlArena *arena);
+bool hl_shapes_have_dtype(const HlShapes *shapes, HlDtype dtype);  // an array of it was ever made
 
 // All return interned shapes; arguments are copied. hl_shape_array gives the default (descending)
 // layout; `dynamic` may be NULL.
@@ -584,6 +585,13 @@ static inline bool hl_has_attr(const HlInst *inst, HlAttrKey key) { return hl_at
 // False: no instruction of the computation is of this op.
 static inline bool hl_comp_may_have(const HlComp *comp, HlOp op) {
   return comp->ops[op / 64] >> (op % 64) & 1;
+}
+// False: none is of an op of the set.
+static inline bool hl_comp_may_have_any(const HlComp *comp, const uint64_t *ops) {
+  for (int k = 0; k < HL_OP_WORDS; k++)
+    if (comp->ops[k] & ops[k])
+      return true;
+  return false;
 }
 
 static inline HlInst *hl_operand(const HlInst *inst, int k) { return inst->operands[k]; }

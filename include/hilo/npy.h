@@ -21,6 +21,7 @@ typedef struct HlNpz {
 
 // Reads a .npz, or a .npy as one array named "arr_0". Of a failed read nothing is left in *out.
 bool hl_npz_read(HlCx *cx, const HlSource *source, HlNpz *out);
+bool hl_npz_load(HlCx *cx, const char *path, HlNpz *out);  // the same of a file
 void hl_npz_free(HlNpz *npz);
 // The array of a name, the last one if there are several; NULL if there is none.
 const HlLiteral *hl_npz_find(const HlNpz *npz, const char *name);

@@ -31,6 +31,10 @@ typedef struct HlEngine HlEngine;      // private to src/pass
 // the computation, or one built with `b` (which appends to inst's computation, with inst's
 // metadata). NULL: does not apply; what was built meanwhile is dropped by the engine.
 typedef HlInst *HlRuleFn(HlPass *p, HlBuild *b, HlInst *inst);
+// How many operands of operands deep rules look at most, broadcasts and reshapes of a constant left out. They may also ask
+// for users of what they look at, and look into called computations. A pass whose rules look
+// farther has a function of its own.
+enum { HL_RULE_REACH = 8 };
 typedef struct HlRule {
   HlOp op;                             // of the instructions it looks at; HL_OP_COUNT: all
   HlRuleFn *apply;
@@ -51,11 +55,18 @@ typedef struct HlPassInfo {
   const HlRule *rules;                 // ends with a NULL name; NULL: none
 } HlPassInfo;
 
+typedef struct HlPassAlias {
+  const char *name, *pass;             // what other releases call the pass
+} HlPassAlias;
+
 typedef struct HlPassTable {
   const HlPassInfo *at;
   int n;
+  const HlPassAlias *alias;
+  int n_aliases;
 } HlPassTable;
-const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name);  // NULL if none
+// By name or alias; '-', '_' and letters' case do not matter. NULL if none.
+const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name);
 
 // One run of one pass over one module.
 struct HlPass {
@@ -65,6 +76,7 @@ struct HlPass {
   const HlPassInfo *info;
   const char *target;                  // "cpu", "gpu", or "" : whose pipeline this is
   bool relay_control;                  // hl_commit hands control edges on to the replacement instead of refusing
+  int reach;                           // HL_RULE_REACH, or 0 if rules look anywhere: hl_run_rules always goes over all
   bool keep_operands;                  // hl_commit erases the replaced instruction only, not operands that became dead
   bool changed;                        // set with every yes
   void *user;                          // the pass's own state; rules reach it here
@@ -98,6 +110,10 @@ bool hl_replace(HlPass *p, const char *rule, HlInst *inst, HlInst *by);
 // Asks for a change in place around `inst`; `with` is the other party (a producer to be fused, say) or NULL.
 // True: do it now. Everything built until the next question counts as made by this rule.
 bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with);
+// Tells of a rewrite that the pass decided against, and why; `why` lives as long as the pass. Nothing else comes of it, so a
+// pass that would have to look for refusals first asks whether anybody wants to know.
+void hl_refuse(HlPass *p, const HlInst *inst, const HlInst *with, const char *why);
+bool hl_wants_refusals(const HlPass *p);
 // Asks to erase a dead instruction, and does it: true if erased.
 bool hl_remove(HlPass *p, const char *rule, HlInst *inst);
 
@@ -110,8 +126,14 @@ HlComp **hl_pass_comps(HlPass *p, HlComps which, int *n);
 HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n);
 bool hl_alive(const HlInst *inst);
 bool hl_comp_alive(const HlComp *comp);
+// What the pass, with its options, has not seen yet of a computation, in list order: all of it when it first asks; later
+// what was touched since (hilo/edit.h) and, for a reach above 0, users of that, theirs and so on, so many steps down, and what
+// shares an operand with it. For passes that decide by what is near; one such reader a pass. In a dry run always all.
+HlInst **hl_pass_news(HlPass *p, HlComp *comp, int reach, int *n);
+bool hl_pass_has_news(HlPass *p, HlComp *comp);      // whether there are any; they count as seen
 // Goes over every instruction of every computation that is no fusion body, operands first, and tries the rules of its op in
 // the table's order; instructions made on the way are met in the next round. `rounds`: at most so many per computation, until nothing changes.
+// With p->reach set, it goes over the news alone.
 bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds);
 
 // --- What passes ask about instructions (src/pass/match.c) ---------------------------------------------
@@ -155,9 +177,11 @@ HlInst *hl_graft(HlComp *to, const HlComp *comp, int n, HlInst *const *operands,
 //
 //   pipeline := item {"," item}
 //   item     := name ["{" option {" " option} "}"] ["?" ["!"] condition] ["(" pipeline ")"] ["*"]
+//             | "(" pipeline ")" ["*"]
 //   option   := name ["=" value]        (a bare name: =true)
 //
-// A name with a list is a pipeline of that name, inside; "*" runs to a fixed point (25 rounds at most). Conditions: spmd
+// A name with a list is a pipeline of that name, inside; a list without a name holds passes that XLA runs outside its
+// pipelines, so that its dumps do not show them. "*" runs to a fixed point (25 rounds at most). Conditions: spmd
 // (more than one partition). A name alone that is a row of pipelines.def stands for that row.
 typedef struct HlPipelineInfo {
   const char *name, *text, *meaning;
@@ -185,7 +209,7 @@ const HlPipelineItem *hl_pipeline_parse(HlCx *cx, HlArena *arena, const HlPassTa
 
 // What became of one pass.
 typedef struct HlStep {
-  const char *pipeline;                // innermost
+  const char *pipeline;                // innermost; "" outside of any
   const char *pass, *next;             // next: the pass after it in the pipeline, or "pipeline-end"
   bool is_pipeline;                    // a nested pipeline that ended, as a pass of its parent
   bool changed;
@@ -202,7 +226,8 @@ typedef struct HlRewrite {
   const char *before, *after;          // dry runs, and the one `explain` asks for: text
 } HlRewrite;
 
-// A rewrite that is allowed: all that is not empty must agree.
+// A rewrite that is allowed: all that is not empty must agree. What a rewrite has made goes by the names of what it was about,
+// too, so that a list from a dry run holds for what earlier rewrites of the same list have left (src/pass/decide.c).
 typedef struct HlDecision {
   const char *pass, *rule, *comp, *inst, *with;
 } HlDecision;
@@ -218,6 +243,7 @@ typedef struct HlEngineOptions {
   int n_decisions;
   int64_t explain;                     // the rewrite of this number keeps its before and after text; < 0: none
   bool verify_each;
+  bool whole;                          // tests only: to every pass all is news each time it runs
   const char *break_rule;              // tests only: the first result of this rule is negated; NULL
   const char *disable, *enable_only;   // comma-separated names of passes and pipelines; NULL
   bool disable_all;
@@ -228,6 +254,8 @@ typedef struct HlEngineOptions {
   bool (*stage)(void *user, const HlModule *m, const char *pass, const char *stage);
   // Called before each rewrite that happens, with its parties as they still are; `with` may be NULL. May be NULL.
   void (*rewrite)(void *user, const char *pass, const char *rule, const HlInst *inst, const HlInst *with);
+  // Called for each rewrite that a pass decided against and tells of (hl_refuse). May be NULL.
+  void (*refused)(void *user, const char *pass, const char *why, const HlInst *inst, const HlInst *with);
   void *user;
 } HlEngineOptions;
 
@@ -242,6 +270,9 @@ const HlRewrite *hl_engine_rewrites(const HlEngine *engine, int64_t *n);
 const HlRewrite *hl_origin_of(const HlEngine *engine, const HlInst *inst);
 // Tells the engine's `stage` hook; for passes.
 bool hl_pass_stage(HlPass *p, const char *stage);
+// Runs a pipeline inside a pass that has changed the module; its passes are steps of it, not of the pass's own
+// pipeline. False after reporting.
+bool hl_pass_nested(HlPass *p, const char *pipeline);
 
 #ifdef __cplusplus
 }

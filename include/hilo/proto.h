@@ -37,6 +37,11 @@ HlModule *hl_proto_read(HlCx *cx, HlSource *source, HlRecorded *recorded);
 // False after reporting, with nothing appended that could be used.
 bool hl_proto_write(HlCx *cx, const HlModule *m, HlProtoForm form, bool as_text, const HlRecorded *recorded,
                     HlBuf *out);
+// The number that hl_proto_write gives an instruction: its computation's here, by comp->id and in the arena, over its own.
+int64_t *hl_proto_comp_ids(HlArena *arena, const HlModule *m);
+static inline int64_t hl_proto_inst_id(const int64_t *comp_ids, const HlInst *inst) {
+  return (int64_t)((uint64_t)comp_ids[inst->comp->id] << 32 | inst->id);
+}
 // An unoptimised snapshot in the layout that is not bound to 2 GiB (tools.md 2.5): the message's length, the message
 // with the sizes of the arguments in place of them, then the arguments one after the other. hl_proto_read takes both.
 bool hl_proto_write_packed(HlCx *cx, const HlModule *m, const HlRecorded *recorded, HlBuf *out);

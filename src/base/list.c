@@ -27,6 +27,13 @@ bool hl_i64s_equal(HlI64s a, HlI64s b) {
   return a.n == b.n && (a.n == 0 || memcmp(a.at, b.at, (size_t)a.n * sizeof *a.at) == 0);
 }
 
+int hl_i64s_compare(HlI64s a, HlI64s b) {
+  for (int k = 0; k < a.n && k < b.n; k++)
+    if (a.at[k] != b.at[k])
+      return a.at[k] < b.at[k] ? -1 : 1;
+  return a.n - b.n;
+}
+
 HlI64s hl_i64s_copy(HlArena *arena, HlI64s list) {
   return (HlI64s){hl_arena_copy(arena, list.at, (size_t)list.n * sizeof *list.at), list.n};
 }

@@ -50,6 +50,9 @@ static void add_at(Merge *m, const HlInst *inst, uint32_t offset) {
 }
 
 static const HlInPlace *pairs_of(Merge *m, const HlInst *inst, int *n) {
+  *n = 0;
+  if (!flow_may_be_in_place((HlOp)inst->op))
+    return NULL;
   uint32_t slot = hl_slot(m->flow, inst);
   if (m->n_pairs[slot] < 0)
     m->pairs[slot] = hl_in_place(m->scratch, inst, &m->n_pairs[slot]);
@@ -90,15 +93,15 @@ static void look_at_position(Merge *m, uint32_t slot) {
   }
 }
 
-static void look_at_use(Merge *m, const HlValueUse *use) {
+static void look_at_use(Merge *m, const HlUse *use, uint32_t slot) {
   const HlFlow *flow = m->flow;
   if (use->user->op == HL_OP_WHILE)
-    add_at(m, use->user, use->slot - hl_slot(flow, use->user->operands[0]));
+    add_at(m, use->user, slot - hl_slot(flow, use->user->operands[0]));
   int n;
   const HlInPlace *pair = pairs_of(m, use->user, &n);
   for (int k = 0; k < n; k++) {
-    if ((uint32_t)pair[k].number != use->number ||
-        hl_slot_at(flow, use->user->operands[use->number], pair[k].index) != use->slot)
+    if (pair[k].number != use->number ||
+        hl_slot_at(flow, use->user->operands[use->number], pair[k].index) != slot)
       continue;
     uint32_t output = hl_slot_at(flow, use->user, pair[k].output);
     if (output != HL_NO_VALUE)
@@ -172,10 +175,12 @@ void flow_merge(HlFlow *flow, HlArena *scratch) {
     look_at_definition(&m, value->slot);
     for (uint32_t k = 0; k < value->n_positions; k++)
       look_at_position(&m, flow->position[value->first_position + k]);
-    int n;
-    const HlValueUse *use = hl_value_uses(scratch, flow, v, &n);
-    for (int k = 0; k < n; k++)
-      look_at_use(&m, &use[k]);
+    for (uint32_t k = 0; k < value->n_positions; k++) {
+      uint32_t slot = flow->position[value->first_position + k];
+      for (const HlUse *use = flow->slot_inst[slot]->first_use; use; use = use->next)
+        if (flow_is_use(flow, use, slot, value))
+          look_at_use(&m, use, slot);
+    }
     if (m.n > 1)
       unite(&m);
   }

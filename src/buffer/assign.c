@@ -35,6 +35,8 @@ typedef struct Assign {
   bool *deferred;       // by value: for the heap
   uint32_t **position;  // [comp->id][inst->id]
   int64_t *buffer_size;
+  HlHeapEvent *event;
+  int n_events;
 } Assign;
 
 enum { OUTSIDE, GLOBAL, THREAD_LOCAL };
@@ -220,6 +222,10 @@ static Draw *new_draw(Assign *a, int64_t size) {
 static Draw *new_for_buffer(Assign *a, uint32_t b) {
   new_draw(a, a->buffer_size[b]);
   add_buffer(a, a->n - 1, b);
+  HlAllocation *out = &a->draw[a->n - 1].out;
+  out->peak =
+      hl_arena_copy(a->arena, &a->flow->buffer_value[a->flow->buffer[b].first], sizeof *out->peak);
+  out->n_peak = 1;
   return &a->draw[a->n - 1];
 }
 
@@ -404,8 +410,12 @@ static void assign_heap(Assign *a) {
     any = a->deferred[v];
   if (!any)
     return;
-  HeapResult heap = heap_place(a->scratch, a->live, a->deferred, a->options->alignment);
-  new_draw(a, heap.size);
+  HeapResult heap = heap_place(a->arena, a->live, a->deferred, a->options->alignment);
+  Draw *d = new_draw(a, heap.size);
+  d->out.peak = heap.peak;
+  d->out.n_peak = heap.n_peak;
+  a->event = heap.event;
+  a->n_events = heap.n_events;
   for (int k = 0; k < heap.n; k++)
     add_place(a, a->n - 1, heap.place[k].value, heap.place[k].offset, heap.place[k].size);
 }
@@ -450,6 +460,16 @@ static void combine_temps(Assign *a) {
   if (first == n)
     return;
   HlAllocation *into = &a->draw[first].out;
+  int n_peak = 0;
+  for (int k = first; k < n; k++)
+    n_peak += a->draw[k].out.n_peak;
+  uint32_t *peak = HL_ARRAY(a->arena, uint32_t, n_peak + 1);
+  n_peak = 0;
+  for (int k = first; k < n; k++)
+    for (int j = 0; j < a->draw[k].out.n_peak; j++)
+      peak[n_peak++] = a->draw[k].out.peak[j];
+  into->peak = peak;
+  into->n_peak = n_peak;
   for (int k = first + 1; k < n; k++) {
     const HlAllocation *from = &a->draw[k].out;
     int64_t base =
@@ -471,6 +491,10 @@ static HlBuffers *finish(Assign *a) {
   combine_temps(a);
   HlBuffers *out = HL_NEW(a->arena, HlBuffers);
   *out = (HlBuffers){.flow = a->flow, .live = a->live, .n = a->n};
+  out->event = a->event;
+  out->n_events = a->n_events;
+  out->heap =
+      a->n_events > 0 ? a->n - 1 : -1;  // what was packed is with the temporaries, at the end
   out->allocation = HL_ARRAY(a->arena, HlAllocation, a->n + 1);
   for (int k = 0; k < a->n; k++) {
     HlAllocation *allocation = &out->allocation[k];

@@ -17,52 +17,76 @@ typedef struct Work {
   HlFlow *flow;
   HlArena *scratch;
   Drafts drafts;
-  uint32_t **priority;  // [comp->id][inst->id]
-  uint8_t **queued;
-  HlInst **heap;  // by priority, smallest first
-  uint32_t n_heap;
+  uint32_t
+      *rank;  // by first slot: when an instruction runs; HL_NO_VALUE: it passes nothing through
+  HlInst **by_rank;   // those that do
+  uint64_t *waiting;  // bits by rank
+  uint32_t n_ranks, next;
   CallContext *context;  // by comp->id
 } Work;
 
-// --- The worklist: a binary heap -----------------------------------------------------------------
+// --- The worklist: bits in the order of execution ------------------------------------------------
 
-static uint32_t rank_of(const Work *w, const HlInst *inst) {
-  return w->priority[inst->comp->id][inst->id];
-}
-
-static void enqueue(Work *w, HlInst *inst) {
-  uint8_t *queued = &w->queued[inst->comp->id][inst->id];
-  if (*queued)
+static void enqueue(Work *w, const HlInst *inst) {
+  uint32_t rank = w->rank[hl_slot(w->flow, inst)];
+  if (rank == HL_NO_VALUE)
     return;
-  *queued = 1;
-  uint32_t at = w->n_heap++, rank = rank_of(w, inst);
-  while (at > 0 && rank_of(w, w->heap[(at - 1) / 2]) > rank) {
-    w->heap[at] = w->heap[(at - 1) / 2];
-    at = (at - 1) / 2;
-  }
-  w->heap[at] = inst;
+  w->waiting[rank / 64] |= (uint64_t)1 << (rank % 64);
+  w->next = rank < w->next ? rank : w->next;
 }
 
+// The first that waits; NULL: none does.
 static HlInst *dequeue(Work *w) {
-  HlInst *top = w->heap[0], *last = w->heap[--w->n_heap];
-  uint32_t at = 0, rank = rank_of(w, last);
-  for (;;) {
-    uint32_t child = 2 * at + 1;
-    if (child >= w->n_heap)
-      break;
-    if (child + 1 < w->n_heap && rank_of(w, w->heap[child + 1]) < rank_of(w, w->heap[child]))
-      child++;
-    if (rank_of(w, w->heap[child]) >= rank)
-      break;
-    w->heap[at] = w->heap[child];
-    at = child;
+  for (uint32_t word = w->next / 64; word <= w->n_ranks / 64; word++) {
+    if (w->waiting[word] == 0)
+      continue;
+    uint32_t rank = word * 64 + (uint32_t)__builtin_ctzll(w->waiting[word]);
+    w->waiting[word] &= w->waiting[word] - 1;
+    w->next = rank + 1;
+    return w->by_rank[rank];
   }
-  w->heap[at] = last;
-  w->queued[top->comp->id][top->id] = 0;
-  return top;
+  return NULL;
 }
 
 // --- Order of execution --------------------------------------------------------------------------
+
+// Whether values stand in the instruction that are not its own.
+static bool passes_through(const Work *w, const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_ADD_DEPENDENCY:
+  case HL_OP_ALL_GATHER_DONE:
+  case HL_OP_ALL_GATHER_START:
+  case HL_OP_ALL_REDUCE_DONE:
+  case HL_OP_ASYNC_DONE:
+  case HL_OP_ASYNC_START:
+  case HL_OP_ASYNC_UPDATE:
+  case HL_OP_BITCAST:
+  case HL_OP_CALL:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE:
+  case HL_OP_COLLECTIVE_PERMUTE_START:
+  case HL_OP_CONDITIONAL:
+  case HL_OP_COPY_DONE:
+  case HL_OP_COPY_START:
+  case HL_OP_DOMAIN:
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_RECV_DONE:
+  case HL_OP_SEND:
+  case HL_OP_TUPLE:
+  case HL_OP_WHILE: return true;
+  case HL_OP_COPY: return hl_shape_is_tuple(inst->shape);
+  case HL_OP_PARAMETER:
+    return w->context[inst->comp->id] == CALLED_AS_STEP && inst->comp->first_call;
+  default: return false;
+  }
+}
+
+static void give_rank(Work *w, HlInst *inst) {
+  if (!passes_through(w, inst))
+    return;
+  w->by_rank[w->n_ranks] = inst;
+  w->rank[hl_slot(w->flow, inst)] = w->n_ranks++;
+}
 
 typedef struct Frame {
   HlComp *comp;
@@ -70,22 +94,18 @@ typedef struct Frame {
   int step;     // called computations of that instruction already walked
 } Frame;
 
-// Numbers instructions by a walk from the entry into everything that runs as a step.
-static void number_priorities(Work *w) {
-  HlFlow *flow = w->flow;
-  uint32_t next = 0;
-  Frame *stack = HL_ARRAY(w->scratch, Frame, flow->m->n_comps + 1);
-  uint8_t *entered = HL_ARRAY(w->scratch, uint8_t, flow->m->next_comp_id + 1);
+// A walk into everything that runs as a step.
+static void rank_from(Work *w, HlComp *start, Frame *stack, uint8_t *entered) {
   int depth = 0;
-  stack[depth++] = (Frame){flow->m->entry, 0, 0};
-  entered[flow->m->entry->id] = 1;
+  stack[depth++] = (Frame){start, 0, 0};
+  entered[start->id] = 1;
   while (depth > 0) {
     Frame *top = &stack[depth - 1];
     if (top->at == top->comp->n_insts) {
       depth--;
       continue;
     }
-    HlInst *inst = flow->post_order[top->comp->id][top->at];
+    HlInst *inst = w->flow->post_order[top->comp->id][top->at];
     if (top->step < flow_n_steps(inst)) {
       HlComp *callee = flow_step(inst, top->step++);
       if (!entered[callee->id]) {
@@ -94,10 +114,29 @@ static void number_priorities(Work *w) {
       }
       continue;
     }
-    w->priority[inst->comp->id][inst->id] = next++;
+    give_rank(w, inst);
     top->at++;
     top->step = 0;
   }
+}
+
+// Ranks what passes values through, as it runs from the entry; what is not reached so comes first.
+static void rank_instructions(Work *w) {
+  HlFlow *flow = w->flow;
+  w->rank = HL_ARRAY(w->scratch, uint32_t, flow->n_slots + 1);
+  memset(w->rank, 0xff, sizeof *w->rank * flow->n_slots);
+  w->by_rank = HL_ARRAY(w->scratch, HlInst *, flow->n_slots + 1);
+  Frame *stack = HL_ARRAY(w->scratch, Frame, flow->m->n_comps + 1);
+  uint8_t *entered = HL_ARRAY(w->scratch, uint8_t, flow->m->next_comp_id + 1);
+  for (const HlComp *comp = flow->m->first; comp; comp = comp->next)
+    if (w->context[comp->id] != CALLED_AS_STEP && flow->post_order[comp->id])
+      for (uint32_t k = 0; k < comp->n_insts; k++)
+        give_rank(w, flow->post_order[comp->id][k]);
+  rank_from(w, flow->m->entry, stack, entered);
+  for (HlComp *comp = flow->m->first; comp; comp = comp->next)
+    if (w->context[comp->id] == CALLED_AS_STEP && !entered[comp->id])
+      rank_from(w, comp, stack, entered);
+  w->waiting = HL_ARRAY(w->scratch, uint64_t, w->n_ranks / 64 + 1);
 }
 
 // --- Definitions ---------------------------------------------------------------------------------
@@ -417,23 +456,12 @@ static void enqueue_dependants(Work *w, const HlInst *inst) {
 }
 
 static void propagate(Work *w) {
-  HlFlow *flow = w->flow;
-  uint32_t n = 0;
-  for (const HlComp *comp = flow->m->first; comp; comp = comp->next) {
-    w->priority[comp->id] = HL_ARRAY(w->scratch, uint32_t, comp->next_id + 1);
-    w->queued[comp->id] = HL_ARRAY(w->scratch, uint8_t, comp->next_id + 1);
-    n += comp->n_insts;
-  }
-  w->heap = HL_ARRAY(w->scratch, HlInst *, n + 1);
-  number_priorities(w);
-  for (const HlComp *comp = flow->m->first; comp; comp = comp->next)
-    for (uint32_t k = 0; k < comp->n_insts; k++)
-      enqueue(w, flow->post_order[comp->id][k]);
-  while (w->n_heap > 0) {
-    const HlInst *inst = dequeue(w);
+  rank_instructions(w);
+  for (uint32_t rank = 0; rank < w->n_ranks; rank++)
+    w->waiting[rank / 64] |= (uint64_t)1 << (rank % 64);
+  for (const HlInst *inst = dequeue(w); inst; inst = dequeue(w))
     if (update(w, inst))
       enqueue_dependants(w, inst);
-  }
 }
 
 // --- The result ----------------------------------------------------------------------------------
@@ -505,13 +533,15 @@ static bool find_contexts(HlCx *cx, Work *w) {
   return true;
 }
 
-static void run(Work *w) {
+static void run(Work *w, bool fusions) {
   HlFlow *flow = w->flow;
-  flow_number_slots(flow);
+  flow_number_slots(flow, fusions);
   flow->value_at = HL_ARRAY(flow->arena, uint32_t, flow->n_slots + 1);
   memset(flow->value_at, 0xff, sizeof *flow->value_at * flow->n_slots);
   flow->post_order = HL_ARRAY(flow->arena, HlInst **, flow->m->next_comp_id + 1);
   for (HlComp *comp = flow->m->first; comp; comp = comp->next) {
+    if (!flow->first_slot[comp->id])
+      continue;
     HlInst **order = flow->post_order[comp->id] = hl_post_order(flow->arena, comp);
     for (uint32_t k = 0; k < comp->n_insts; k++)
       define_values(w, order[k]);
@@ -521,18 +551,16 @@ static void run(Work *w) {
   list_positions(flow);
 }
 
-HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, bool merge) {
+HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, int what) {
   HlArena *scratch = hl_arena_new();
   HlFlow *flow = HL_NEW(arena, HlFlow);
   flow->m = m;
   flow->arena = arena;
   Work w = {.flow = flow, .scratch = scratch, .drafts = {.arena = scratch}};
-  w.priority = HL_ARRAY(scratch, uint32_t *, m->next_comp_id + 1);
-  w.queued = HL_ARRAY(scratch, uint8_t *, m->next_comp_id + 1);
   bool fine = find_contexts(cx, &w);
   if (fine) {
-    run(&w);
-    if (merge)
+    run(&w, !(what & HL_FLOW_NO_FUSIONS));
+    if (what & HL_FLOW_MERGE)
       flow_merge(flow, scratch);
     else
       flow_split(flow);
@@ -564,6 +592,10 @@ static bool stands_in_root(const HlFlow *flow, const HlInst *user, const HlValue
   return false;
 }
 
+bool flow_is_use(const HlFlow *flow, const HlUse *use, uint32_t slot, const HlValue *value) {
+  return looks_at(flow, use->user, slot) || stands_in_root(flow, use->user, value);
+}
+
 HlValueUse *hl_value_uses(HlArena *arena, const HlFlow *flow, uint32_t value, int *n) {
   const HlValue *v = &flow->value[value];
   size_t most = 1;
@@ -576,7 +608,7 @@ HlValueUse *hl_value_uses(HlArena *arena, const HlFlow *flow, uint32_t value, in
   for (uint32_t k = 0; k < v->n_positions; k++) {
     uint32_t slot = flow->position[v->first_position + k];
     for (const HlUse *use = flow->slot_inst[slot]->first_use; use; use = use->next)
-      if (looks_at(flow, use->user, slot) || stands_in_root(flow, use->user, v))
+      if (flow_is_use(flow, use, slot, v))
         out[(*n)++] = (HlValueUse){use->user, (uint32_t)use->number, slot};
   }
   return out;

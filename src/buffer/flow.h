@@ -14,7 +14,11 @@
 typedef enum CallContext { CALLED_NEVER, CALLED_AS_STEP, CALLED_EMBEDDED, CALLED_BOTH } CallContext;
 CallContext flow_context(const HlComp *comp);
 
-void flow_number_slots(HlFlow *flow);
+void flow_number_slots(HlFlow *flow, bool fusions);
+// Whether the user looks at a value that stands at the slot of its operand, or returns it.
+bool flow_is_use(const HlFlow *flow, const HlUse *use, uint32_t slot, const HlValue *value);
+// Ops that ever write in place.
+bool flow_may_be_in_place(HlOp op);
 // Visits the called computations that run as steps, a while's condition first, in the order they run.
 int flow_n_steps(const HlInst *inst);
 HlComp *flow_step(const HlInst *inst, int k);

@@ -36,6 +36,8 @@ typedef struct Heap {
   int64_t now;
   Interval *at;
   int n;
+  HlHeapEvent *event;  // two for each interval
+  int n_events;
   int64_t live_bytes, peak_bytes;
 } Heap;
 
@@ -51,7 +53,11 @@ static int64_t size_of(Heap *h, uint32_t value) {
   return h->group_size[find_group(h, value)];
 }
 
-static void allocate(Heap *h, uint32_t value, int32_t leader) {
+static void note(Heap *h, HlHeapKind kind, uint32_t value, uint32_t with) {
+  h->event[h->n_events++] = (HlHeapEvent){kind, value, with};
+}
+
+static void hold(Heap *h, uint32_t value, int32_t leader) {
   int64_t size = size_of(h, value);
   h->interval[value] = h->n;
   if (leader >= 0) {
@@ -72,7 +78,13 @@ static void allocate(Heap *h, uint32_t value, int32_t leader) {
     h->peak_bytes = h->live_bytes;
 }
 
+static void allocate(Heap *h, uint32_t value) {
+  note(h, HL_HEAP_ALLOCATE, value, HL_NO_VALUE);
+  hold(h, value, -1);
+}
+
 static void release(Heap *h, uint32_t value) {
+  note(h, HL_HEAP_FREE, value, HL_NO_VALUE);
   Interval *interval = &h->at[h->interval[value]];
   h->live_bytes -= interval->size;
   interval->end = interval->size > 0 ? h->now++ : 0;
@@ -84,7 +96,8 @@ static void share(Heap *h, uint32_t value, uint32_t with) {
   int64_t size = h->group_size[a] > h->group_size[b] ? h->group_size[a] : h->group_size[b];
   h->group[b] = a;
   h->group_size[a] = size;
-  allocate(h, value, h->interval[with]);
+  note(h, HL_HEAP_SHARE, value, with);
+  hold(h, value, h->interval[with]);
 }
 
 // --- Taking over an operand's place --------------------------------------------------------------
@@ -188,7 +201,7 @@ static void replay(Heap *h) {
       if (*first >= 0) {
         share(h, value, (uint32_t)*first);
       } else if (!take_over(h, value, time, freed)) {
-        allocate(h, value, -1);
+        allocate(h, value);
         *first = (int32_t)value;
       }
     }
@@ -209,6 +222,7 @@ static Heap start(HlArena *scratch, const HlLive *live, const bool *wanted, int6
   h.group = HL_ARRAY(scratch, uint32_t, n + 1);
   h.group_size = HL_ARRAY(scratch, int64_t, n + 1);
   h.at = HL_ARRAY(scratch, Interval, n + 1);
+  h.event = HL_ARRAY(scratch, HlHeapEvent, 2 * (size_t)n + 1);
   start_groups(&h);
   replay(&h);
   for (int k = 0; k < h.n; k++) {  // groups may have grown since
@@ -428,13 +442,58 @@ static int64_t place_all(const Heap *h, Compare *compare, int64_t *offset) {
   return size;
 }
 
+// --- The peak ------------------------------------------------------------------------------------
+
+typedef struct Peak {
+  int64_t *bytes;   // by value
+  int32_t *holds;   // by value: how many values hold the place it was the first to have
+  uint32_t *first;  // by value: the first to have its place
+} Peak;
+
+// Bytes in use after an event, less those before.
+static int64_t step(Peak *p, const HlHeapEvent *e) {
+  int64_t bytes = p->bytes[e->value];
+  if (e->kind == HL_HEAP_FREE)
+    return --p->holds[p->first[e->value]] == 0 ? -bytes : 0;
+  p->first[e->value] = e->kind == HL_HEAP_SHARE ? e->with : e->value;
+  return p->holds[p->first[e->value]]++ == 0 ? bytes : 0;
+}
+
+// The values there after the event with which the use is greatest first, one for each place.
+static void find_peak(const Heap *h, HlArena *arena, HeapResult *r) {
+  uint32_t n = h->live->flow->n_values;
+  Peak p = {HL_ARRAY(h->scratch, int64_t, n + 1), HL_ARRAY(h->scratch, int32_t, n + 1),
+            HL_ARRAY(h->scratch, uint32_t, n + 1)};
+  for (int k = 0; k < r->n; k++)
+    p.bytes[r->place[k].value] = r->place[k].size;
+  int64_t sum = 0, most = 0;
+  int end = 0;
+  for (int k = 0; k < h->n_events; k++) {
+    sum += step(&p, &h->event[k]);
+    if (sum > most) {
+      most = sum;
+      end = k + 1;
+    }
+  }
+  bool *there = HL_ARRAY(h->scratch, bool, n + 1), *listed = HL_ARRAY(h->scratch, bool, n + 1);
+  for (int k = 0; k < end; k++)
+    there[h->event[k].value] = h->event[k].kind != HL_HEAP_FREE;
+  r->peak = HL_ARRAY(arena, uint32_t, h->n + 1);
+  for (uint32_t v = 0; v < n; v++)
+    if (there[v] && !listed[p.first[v]]) {
+      listed[p.first[v]] = true;
+      r->peak[r->n_peak++] = v;
+    }
+}
+
 HeapResult heap_place(HlArena *arena, const HlLive *live, const bool *wanted, int64_t alignment) {
   HlArena *scratch = hl_arena_new();
   Heap h = start(scratch, live, wanted, alignment);
   int64_t *spatial = HL_ARRAY(scratch, int64_t, h.n + 1);
   int64_t *temporal = HL_ARRAY(scratch, int64_t, h.n + 1);
   int64_t size = place_all(&h, by_space, spatial), size2 = place_all(&h, by_time, temporal);
-  HeapResult result = {size <= size2 ? size : size2, HL_ARRAY(arena, HlPlace, h.n + 1), h.n};
+  HeapResult result = {
+      .size = size <= size2 ? size : size2, .place = HL_ARRAY(arena, HlPlace, h.n + 1), .n = h.n};
   for (int k = 0; k < h.n; k++) {
     const Interval *leader = &h.at[h.at[k].leader];
     bool empty = h.at[k].size == 0;
@@ -442,6 +501,9 @@ HeapResult heap_place(HlArena *arena, const HlLive *live, const bool *wanted, in
         (HlPlace){h.at[k].value, empty ? 0 : (size <= size2 ? spatial : temporal)[h.at[k].leader],
                   empty ? 0 : leader->most};
   }
+  result.event = hl_arena_copy(arena, h.event, sizeof *h.event * (size_t)h.n_events);
+  result.n_events = h.n_events;
+  find_peak(&h, arena, &result);
   hl_arena_free(scratch);
   return result;
 }

@@ -8,6 +8,10 @@ typedef struct HeapResult {
   int64_t size;
   HlPlace *place;  // one for each value asked for, in no order
   int n;
+  HlHeapEvent *event;
+  int n_events;
+  uint32_t *peak;  // the values there when most is in use, ascending
+  int n_peak;
 } HeapResult;
 
 // Places the values for which `wanted` is set; sizes of buffers are those of their largest values.

@@ -82,10 +82,10 @@ static bool find_overwritten(Pairs *p, Where output, Where *out, int depth) {
   return false;
 }
 
-static bool may_write_in_place(HlOp op) {
+bool flow_may_be_in_place(HlOp op) {
   return op == HL_OP_DYNAMIC_UPDATE_SLICE || op == HL_OP_SCATTER || op == HL_OP_ALL_REDUCE_START ||
          op == HL_OP_FUSION || op == HL_OP_CUSTOM_CALL || op == HL_OP_SET_DIMENSION_SIZE ||
-         op == HL_OP_RAGGED_ALL_TO_ALL;
+         op == HL_OP_RAGGED_ALL_TO_ALL || op == HL_OP_ASYNC_START;
 }
 
 // Goes over the leaves of the fusion's shape.
@@ -102,7 +102,7 @@ static void add_fusion_leaves(Pairs *p, const HlInst *fusion, const HlShape *sha
     return;
   }
   Where made = trace_back(p->arena, (Where){hl_to_apply(fusion)->root, index}), over;
-  if (may_write_in_place((HlOp)made.inst->op) && find_overwritten(p, made, &over, depth) &&
+  if (flow_may_be_in_place((HlOp)made.inst->op) && find_overwritten(p, made, &over, depth) &&
       over.inst->op == HL_OP_PARAMETER)
     add_pair(p, hl_parameter_number(over.inst), over.index, index);
 }
@@ -203,7 +203,7 @@ static bool is_added_to_product(const HlInst *fusion, int64_t number) {
 
 static bool in_place_at(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32_t user_slot) {
   const HlInst *user = flow->slot_inst[user_slot];
-  if (!may_write_in_place((HlOp)user->op) && user->op != HL_OP_ASYNC_START)
+  if (!flow_may_be_in_place((HlOp)user->op))
     return false;
   int n;
   const HlInPlace *pair = hl_in_place(arena, user, &n);

@@ -57,10 +57,12 @@ static uint32_t fill_slots(HlFlow *flow, HlInst *inst, const HlShape *shape, uin
 }
 
 // In the order XLA walks a module: list order of computations, creation order of instructions.
-void flow_number_slots(HlFlow *flow) {
+void flow_number_slots(HlFlow *flow, bool fusions) {
   const HlModule *m = flow->m;
   flow->first_slot = HL_ARRAY(flow->arena, uint32_t *, m->next_comp_id + 1);
   for (const HlComp *comp = m->first; comp; comp = comp->next) {
+    if (comp->is_fusion && !fusions)
+      continue;
     uint32_t *first = flow->first_slot[comp->id] =
         HL_ARRAY(flow->arena, uint32_t, comp->next_id + 1);
     for (uint32_t id = 0; id < comp->next_id; id++) {
@@ -73,7 +75,7 @@ void flow_number_slots(HlFlow *flow) {
   flow->slot_shape = HL_ARRAY(flow->arena, const HlShape *, flow->n_slots + 1);
   flow->slot_size = HL_ARRAY(flow->arena, uint32_t, flow->n_slots + 1);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (uint32_t id = 0; id < comp->next_id; id++)
+    for (uint32_t id = 0; flow->first_slot[comp->id] && id < comp->next_id; id++)
       if (comp->by_id[id])
         fill_slots(flow, comp->by_id[id], comp->by_id[id]->shape, flow->first_slot[comp->id][id]);
 }

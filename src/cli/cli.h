@@ -69,6 +69,8 @@ typedef struct CliFiles {
   int skipped;
 } CliFiles;
 bool cli_expand(Cli *cli, CliFiles *out);
+// The files of a command that wants some: the exit status if there are none, to be returned then.
+int cli_take_files(Cli *cli, CliFiles *out);
 void cli_files_free(CliFiles *files);
 // Loads one of them. False after reporting, or when a file found in a directory is no module at all:
 // then it is counted as skipped and *skipped is true.

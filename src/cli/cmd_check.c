@@ -110,16 +110,13 @@ static void print_total(int checked, int bad, int skipped) {
 }
 
 static int run(Cli *cli) {
-  if (cli->n_files == 0)
-    return cli_usage(cli, "no file given");
   CliFiles files;
-  if (!cli_expand(cli, &files)) {
-    cli_files_free(&files);
-    return cli_flush(cli);
-  }
+  int status = cli_take_files(cli, &files);
+  if (status)
+    return status;
   HlBuf json = {0};
   hl_buf_putc(&json, '[');
-  int status = CLI_OK, bad = 0, checked = 0;
+  int bad = 0, checked = 0;
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "checking %d of %d: %s", k + 1, files.n, files.at[k]);

@@ -157,6 +157,12 @@ static void at_rewrite(void *user, const char *pass, const char *rule, const HlI
   hl_dumper_rewrite(listener->dumper, pass, rule, inst, with);
 }
 
+static void at_refusal(void *user, const char *pass, const char *why, const HlInst *inst,
+                       const HlInst *with) {
+  Listener *listener = user;
+  hl_dumper_refused(listener->dumper, pass, why, inst, with);
+}
+
 static const char *after_suffix(const char *target) {
   if (strcmp(target, "cpu") == 0)
     return "cpu_after_optimizations";
@@ -169,6 +175,7 @@ static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
   options.after = after_step;
   options.stage = at_stage;
   options.rewrite = at_rewrite;
+  options.refused = plan->flags.xla_dump_fusion_visualization ? at_refusal : NULL;
   options.user = &listener;
   HlEngine *engine = hl_engine_new(cli->cx, &options);
   bool ok = engine && hl_dumper_begin(plan->dumper, m) &&
@@ -176,9 +183,7 @@ static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
             hl_engine_run(engine, m, plan->passes);
   cli_progress(cli, NULL);
   const char *after = after_suffix(options.target);
-  ok = ok && hl_dumper_module(plan->dumper, m, after) &&
-       (!m->is_scheduled || hl_dumper_buffers(plan->dumper, m, after)) &&
-       hl_dumper_end(plan->dumper, m, engine);
+  ok = ok && hl_dumper_result(plan->dumper, m, after) && hl_dumper_end(plan->dumper, m, engine);
   if (ok && cli_flag(cli, "--stats"))
     cli_print_steps(cli, engine);
   if (ok && options.dry)

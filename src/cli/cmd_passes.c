@@ -16,8 +16,12 @@ static void print_pass(const HlPassInfo *pass, HlBuf *out) {
                   rule->when);
 }
 
+static const char *label_of(const HlPipelineItem *item) {
+  return *item->name ? item->name : "(outside pipelines)";
+}
+
 static void print_item(const HlPipelineItem *item, int depth, HlBuf *out) {
-  hl_buf_printf(out, "%*s%s%s%s%s", 2 * depth, "", item->name, item->args ? " {" : "",
+  hl_buf_printf(out, "%*s%s%s%s%s", 2 * depth, "", label_of(item), item->args ? " {" : "",
                 item->args ? item->args : "", item->args ? "}" : "");
   if (item->condition)
     hl_buf_printf(out, " [%sif %s]", item->unless ? "not " : "", item->condition);
@@ -49,7 +53,7 @@ static int height_of(const HlPipelineItem *item) {
 
 static void draw_label(HlBuf *out, const HlPipelineItem *item, int x, int y, bool bold) {
   hl_buf_printf(out, "<text x=\"%d\" y=\"%d\"%s>", x, y, bold ? " font-weight=\"bold\"" : "");
-  hl_buf_xml(out, item->name);
+  hl_buf_xml(out, label_of(item));
   if (item->fixed_point)
     hl_buf_puts(out, " &#8635;");
   if (item->condition)
@@ -124,6 +128,8 @@ static int show(Cli *cli, const char *name, HlBuf *out) {
   const HlPassInfo *pass = hl_pass_find(&hl_passes, hl_str(name));
   if (!pass)
     return unknown(cli, name);
+  if (cli_flag(cli, "--graph"))
+    return cli_usage(cli, "'%s' is a pass: --graph draws pipelines", name);
   print_pass(pass, out);
   return CLI_OK;
 }

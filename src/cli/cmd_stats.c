@@ -299,16 +299,12 @@ static void report_total(const Cli *cli, int skipped, Report *r) {
 }
 
 static int run(Cli *cli) {
-  if (cli->n_files == 0)
-    return cli_usage(cli, "no file given");
   CliFiles files;
-  if (!cli_expand(cli, &files)) {
-    cli_files_free(&files);
-    return cli_flush(cli);
-  }
+  int status = cli_take_files(cli, &files);
+  if (status)
+    return status;
   Report report = {0};
   hl_buf_puts(&report.json, "{\"modules\": [");
-  int status = CLI_OK;
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k]);

@@ -112,6 +112,15 @@ bool cli_expand(Cli *cli, CliFiles *out) {
   return true;
 }
 
+int cli_take_files(Cli *cli, CliFiles *out) {
+  if (cli->n_files == 0)
+    return cli_usage(cli, "no file given");
+  if (cli_expand(cli, out))
+    return CLI_OK;
+  cli_files_free(out);
+  return cli_flush(cli);
+}
+
 void cli_files_free(CliFiles *files) {
   for (int k = 0; k < files->n; k++)
     free(files->at[k]);

@@ -21,21 +21,26 @@ typedef struct HloOpt {
 typedef struct Stage {
   const char *platform, *name;
   const char *pipeline;  // NULL: none
-  const char *disable;   // pipelines of it that come later
+  const char *disable;   // passes and pipelines of it that come later
   const char *missing;
 } Stage;
 
+// What XLA leaves to the backend: on the CPU from the schedule on, on GPUs also copies.
+static const char cpu_backend[] = "cpu-scheduler,HLO passes after scheduling";
+static const char gpu_backend[] = "pre-scheduling-copy-insertion,pre-scheduling-passes,"
+                                  "hlo-memory-scheduler,latency-hiding-scheduler,"
+                                  "post-scheduling-passes";
 static const char needs_code[] = "it shows what LLVM makes, and code is not generated here";
 static const Stage stages[] = {
     {"transforms", "hlo", NULL, "", NULL},
     {"transforms", "html", NULL, "", NULL},
-    {"cpu", "hlo", "cpu", "scheduling,HLO passes after scheduling", NULL},
-    {"cpu", "html", "cpu", "scheduling,HLO passes after scheduling", NULL},
+    {"cpu", "hlo", "cpu", cpu_backend, NULL},
+    {"cpu", "html", "cpu", cpu_backend, NULL},
     {"cpu", "hlo-backend", "cpu", "", NULL},
     {"cpu", "buffer-assignment", "cpu", "", NULL},
     {"cpu", "llvm-before-optimizations", NULL, "", needs_code},
-    {"gpu", "hlo", "gpu", "scheduling", NULL},
-    {"gpu", "html", "gpu", "scheduling", NULL},
+    {"gpu", "hlo", "gpu", gpu_backend, NULL},
+    {"gpu", "html", "gpu", gpu_backend, NULL},
     {"gpu", "hlo-backend", "gpu", "", NULL},
     {"gpu", "buffer-assignment", "gpu", "", NULL},
     {"gpu", "llvm", NULL, "", needs_code},
@@ -130,11 +135,12 @@ static bool run_pipeline(HloOpt *opt, HlModule *m, HlDumper *dumper, const char 
                              .after = hl_dumper_step,
                              .stage = hl_dumper_stage,
                              .rewrite = hl_dumper_rewrite,
+                             .refused =
+                                 flags->xla_dump_fusion_visualization ? hl_dumper_refused : NULL,
                              .user = dumper};
   HlEngine *engine = hl_engine_new(opt->cx, &options);
   bool ok = engine && hl_dumper_begin(dumper, m) && hl_dumper_module(dumper, m, before) &&
-            hl_engine_run(engine, m, text) && hl_dumper_module(dumper, m, after) &&
-            (!m->is_scheduled || hl_dumper_buffers(dumper, m, after)) &&
+            hl_engine_run(engine, m, text) && hl_dumper_result(dumper, m, after) &&
             hl_dumper_end(dumper, m, engine);
   hl_engine_free(engine);
   hl_buf_free(&off);

@@ -114,10 +114,8 @@ static bool run_once(Tool *t, const HlModule *m, const HlRecorded *recorded, int
 }
 
 static void run_module(Tool *t, HlModule *m, const HlRecorded *recorded, HlDumper *dumper) {
-  if (t->num_replicas > 0)
-    m->replica_count = t->num_replicas;
-  if (t->num_partitions > 0)
-    m->num_partitions = t->num_partitions;
+  hl_set_devices(m, t->num_replicas > 0 ? t->num_replicas : m->replica_count,
+                 t->num_partitions > 0 ? t->num_partitions : m->num_partitions);
   if (t->isolate_instructions) {
     isolate_run(&t->sides, m, 42, &t->failed, &t->runs);
     return;
@@ -156,6 +154,30 @@ static bool platforms_exist(Tool *t) {
   return true;
 }
 
+static bool numbers_make_sense(Tool *t) {
+  const struct {
+    const char *flag;
+    double value, least;
+  } numbers[] = {{"iterations", (double)t->iterations, 0},
+                 {"num_replicas", (double)t->num_replicas, -1},
+                 {"num_partitions", (double)t->num_partitions, -1},
+                 {"abs_error_bound", t->sides.abs_error_bound, 0},
+                 {"rel_error_bound", t->sides.rel_error_bound, 0}};
+  for (int k = 0; k < HL_COUNT_OF(numbers); k++)
+    if (!(numbers[k].value >= numbers[k].least))
+      return hl_error(t->sides.cx, (HlPos){0}, "--%s=%g makes no sense: it must be %g or more",
+                      numbers[k].flag, numbers[k].value, numbers[k].least);
+  return true;
+}
+
+static bool words_make_sense(Tool *t, const DropinWords *words) {
+  if (words->n_files == 0)
+    return hl_error(t->sides.cx, (HlPos){0}, "no file given");
+  if (!*t->sides.platform)
+    return hl_error(t->sides.cx, (HlPos){0}, "--platform=CPU, CUDA or Interpreter must be given");
+  return numbers_make_sense(t);
+}
+
 static int run(Tool *t, int argc, char **argv) {
   const DropinFlag table[] = {
       {"platform", DROPIN_TEXT, &t->sides.platform,
@@ -186,8 +208,8 @@ static int run(Tool *t, int argc, char **argv) {
        "run every instruction as a module of its own"},
       {"force_fake_data", DROPIN_BOOL, &t->sides.force_fake_data,
        "made-up inputs also for a snapshot that has its own"},
-      {"num_replicas", DROPIN_INT, &t->num_replicas, "0: what the module says"},
-      {"num_partitions", DROPIN_INT, &t->num_partitions, "0: what the module says"},
+      {"num_replicas", DROPIN_INT, &t->num_replicas, "0 or -1: what the module says"},
+      {"num_partitions", DROPIN_INT, &t->num_partitions, "0 or -1: what the module says"},
       {"debug_options_file", DROPIN_TEXT, &t->debug_options_file, "DebugOptions as text proto"},
       {NULL, DROPIN_BOOL, NULL, NULL},
   };
@@ -197,12 +219,7 @@ static int run(Tool *t, int argc, char **argv) {
     dropin_help("run_hlo_module --platform=CPU [flags] FILE...", table);
     return CLI_OK;
   }
-  if (ok && (words.n_files == 0 || !*t->sides.platform))
-    ok = hl_error(t->sides.cx, (HlPos){0},
-                  words.n_files == 0 ? "no file given"
-                                     : "--platform=CPU, CUDA or Interpreter "
-                                       "must be given");
-  if (!ok) {
+  if (!ok || !words_make_sense(t, &words)) {
     dropin_flush(t->sides.cx);
     return CLI_USAGE;
   }

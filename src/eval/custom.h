@@ -16,16 +16,17 @@ CustomKernel custom_expect_serialized_eq, custom_probe, custom_print;
 void custom_free_probes(Interp *in);
 CustomKernel custom_run_parallel;  // custom_parallel.c
 CustomKernel custom_x64_low, custom_x64_high, custom_x64_combine;
-CustomKernel custom_topk, custom_approx_topk;  // custom_topk.c
-CustomKernel custom_threefry;                  // custom_threefry.c
-CustomKernel custom_fft;                       // custom_fft.c
-CustomKernel custom_gemm;                      // custom_gemm.c
-CustomKernel custom_radix_sort;                // custom_sort.c
-CustomKernel custom_triangular_solve;          // custom_solve.c
-CustomKernel custom_conv, custom_conv_fused;   // custom_conv.c
-CustomKernel custom_pivots_to_permutation;     // lapack_solve.c
-CustomKernel custom_tridiagonal_perturbed;     // tridiagonal.c
-CustomKernel custom_lapack;                    // custom_lapack.c, for all targets that are its own
+CustomKernel custom_topk, custom_approx_topk;           // custom_topk.c
+CustomKernel custom_threefry;                           // custom_threefry.c
+CustomKernel custom_fft;                                // custom_fft.c
+CustomKernel custom_gemm;                               // custom_gemm.c
+CustomKernel custom_radix_sort;                         // custom_sort.c
+CustomKernel custom_triangular_solve, custom_cholesky;  // custom_solve.c
+CustomKernel custom_conv, custom_conv_fused;            // custom_conv.c
+CustomKernel custom_norm;                               // custom_norm.c
+CustomKernel custom_pivots_to_permutation;              // lapack_solve.c
+CustomKernel custom_tridiagonal_perturbed;              // tridiagonal.c
+CustomKernel custom_lapack;  // custom_lapack.c, for all targets that are its own
 bool custom_is_lapack(const char *target);
 // The names of LAPACK's targets, in the arena; *n of them.
 const char **custom_lapack_names(HlArena *arena, int *n);

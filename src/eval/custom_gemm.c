@@ -84,30 +84,106 @@ static bool read_gemm(Interp *in, const HlInst *inst, const char *text,
   return true;
 }
 
-// The product itself, by the kernel of dot, after its shape rule has agreed with the result.
-static bool run_dot(Interp *in, const HlInst *inst, const char *text,
-                    const HlLiteral *const *operand, HlLiteral *result) {
+// The algorithm of the product, spelt ALG_DOT_F16_F16_F32 and the like; 0: unset.
+static int64_t json_algorithm(HlArena *arena, const char *text) {
+  const char *at = json_value(text, "algorithm");
+  const size_t skipped = at ? strlen("\"ALG_") : 0;
+  int64_t value = 0;
+  if (!at || strncmp(at, "\"ALG_", skipped) != 0)
+    return 0;
+  const size_t n = strcspn(at + skipped, "\"");
+  const HlStr word = {hl_arena_printf(arena, "%.*s", (int)n, at + skipped), n};
+  return hl_enum_value(&hl_enums[HL_ENUM_dot_algorithm], word, &value) ? value : 0;
+}
+
+// An operand without the batch dimensions that the other one has is the same for all of the batch:
+// a copy for each. NULL after reporting; the caller lets go of it.
+static HlLiteral *repeated(Interp *in, const HlLiteral *matrix, const HlShape *other,
+                           HlI64s batch) {
+  const HlShape *shape = matrix->shape;
+  int64_t *dim = HL_ARRAY(in->frames, int64_t, shape->rank + batch.n), times = 1;
+  for (int k = 0; k < batch.n; k++)
+    times *= dim[k] = other->dim[batch.at[k]];
+  for (int k = 0; k < shape->rank; k++)
+    dim[batch.n + k] = shape->dim[k];
+  HlLiteral *all = hl_literal_new(
+      in->ev.cx, hl_shape_array(in->shapes, shape->dtype, shape->rank + batch.n, dim));
+  const size_t bytes = (size_t)matrix->n * (size_t)hl_dtype_bytes(shape->dtype);
+  for (int64_t k = 0; all && bytes > 0 && k < times; k++)
+    memcpy((char *)all->data + (size_t)k * bytes, matrix->data, bytes);
+  return all;
+}
+
+typedef struct Product {
+  HlI64s batch[2], contract[2];
+  const HlLiteral *side[2];
+} Product;
+
+// `*made` is to be let go of.
+static bool repeat_side(Interp *in, const HlInst *inst, Product *d, int k, HlLiteral **made) {
+  const HlI64s batch = d->batch[1 - k];
+  const HlShape *other = d->side[1 - k]->shape;
+  for (int i = 0; i < batch.n; i++)
+    if (batch.at[i] < 0 || batch.at[i] >= other->rank)
+      return hl_inst_error(in->ev.cx, inst, "batch dimension %lld is not there",
+                           (long long)batch.at[i]);
+  *made = repeated(in, d->side[k], other, batch);
+  int64_t *first = HL_ARRAY(in->frames, int64_t, batch.n + 1);
+  int64_t *contract = HL_ARRAY(in->frames, int64_t, d->contract[k].n + 1);
+  for (int i = 0; i < batch.n; i++)
+    first[i] = i;
+  for (int i = 0; i < d->contract[k].n; i++)
+    contract[i] = d->contract[k].at[i] + batch.n;
+  d->batch[k] = (HlI64s){first, batch.n};
+  d->contract[k].at = contract;
+  d->side[k] = *made;
+  return *made != NULL;
+}
+
+// By the kernel of dot, after its shape rule has agreed with the result.
+static bool run_product(Interp *in, const HlInst *inst, const Product *d, int64_t algorithm,
+                        HlLiteral *result) {
   const HlAttr attrs[] = {
-      {.key = HL_A_LHS_BATCH_DIMS, .ints = json_list(in->frames, text, "lhs_batch_dimensions")},
-      {.key = HL_A_LHS_CONTRACTING_DIMS,
-       .ints = json_list(in->frames, text, "lhs_contracting_dimensions")},
-      {.key = HL_A_RHS_BATCH_DIMS, .ints = json_list(in->frames, text, "rhs_batch_dimensions")},
-      {.key = HL_A_RHS_CONTRACTING_DIMS,
-       .ints = json_list(in->frames, text, "rhs_contracting_dimensions")},
+      {.key = HL_A_ALGORITHM, .i = algorithm},
+      {.key = HL_A_LHS_BATCH_DIMS, .ints = d->batch[0]},
+      {.key = HL_A_LHS_CONTRACTING_DIMS, .ints = d->contract[0]},
+      {.key = HL_A_RHS_BATCH_DIMS, .ints = d->batch[1]},
+      {.key = HL_A_RHS_CONTRACTING_DIMS, .ints = d->contract[1]},
   };
   HlInst dot = *inst;
   dot.op = HL_OP_DOT;
   dot.attrs = attrs;
   dot.n_attrs = HL_COUNT_OF(attrs);
   dot.n_operands = 2;
-  const HlShape *shapes[] = {operand[0]->shape, operand[1]->shape};
-  const HlShape *inferred = hl_infer(
-      &(HlInfer){.cx = in->ev.cx, .shapes = in->shapes, .inst = &dot, .in = shapes, .n = 2});
+  const HlShape *shapes[] = {d->side[0]->shape, d->side[1]->shape};
+  const HlShape *inferred = hl_infer(&(HlInfer){.cx = in->ev.cx,
+                                                .shapes = in->shapes,
+                                                .inst = &dot,
+                                                .in = shapes,
+                                                .n = 2,
+                                                .declared = result->shape});
   if (!inferred)
     return false;
   if (!hl_shape_same_dims(inferred, result->shape))
     return hl_inst_error(in->ev.cx, inst, "the product is %s", hl_shape_text(in->ev.cx, inferred));
-  return hl_kernel(HL_OP_DOT)(&in->ev, &dot, operand, result);
+  return hl_kernel(HL_OP_DOT)(&in->ev, &dot, d->side, result);
+}
+
+static bool run_dot(Interp *in, const HlInst *inst, const char *text,
+                    const HlLiteral *const *operand, HlLiteral *result) {
+  Product d = {.batch = {json_list(in->frames, text, "lhs_batch_dimensions"),
+                         json_list(in->frames, text, "rhs_batch_dimensions")},
+               .contract = {json_list(in->frames, text, "lhs_contracting_dimensions"),
+                            json_list(in->frames, text, "rhs_contracting_dimensions")},
+               .side = {operand[0], operand[1]}};
+  HlLiteral *made = NULL;
+  bool good = true;
+  for (int k = 0; k < 2 && good && !made; k++)
+    if (d.batch[k].n == 0 && d.batch[1 - k].n > 0)
+      good = repeat_side(in, inst, &d, k, &made);
+  good = good && run_product(in, inst, &d, json_algorithm(in->frames, text), result);
+  hl_literal_unref(made);
+  return good;
 }
 
 static void finish(const Gemm *g, HlLiteral *result) {

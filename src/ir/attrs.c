@@ -96,6 +96,7 @@ static int put_sorted(HlAttr *list, int n, const HlAttr *attr) {
 }
 
 void hl_set_attrs(HlInst *inst, const HlAttr *attrs, int n) {
+  hl_touch(inst);
   HlAttr fresh[HL_ATTR_COUNT];
   int n_fresh = 0;
   for (int k = 0; k < n; k++) {
@@ -138,6 +139,7 @@ void hl_set_text(HlInst *inst, HlAttrKey key, const char *value) {
 }
 
 void hl_remove_attr(HlInst *inst, HlAttrKey key) {
+  hl_touch(inst);
   HlAttr *list = (HlAttr *)inst->attrs;
   for (int k = 0; k < inst->n_attrs; k++) {
     if (list[k].key != key)

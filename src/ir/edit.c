@@ -31,6 +31,7 @@ static void use_remove(HlInst *user, int number) {
   HlInst *used = user->operands[number];
   *(use->prev ? &use->prev->next : &used->first_use) = use->next;
   *(use->next ? &use->next->prev : &used->last_use) = use->prev;
+  ir_touch_used(used);
 }
 
 void hl_set_operand(HlInst *inst, int number, HlInst *to) {
@@ -38,6 +39,7 @@ void hl_set_operand(HlInst *inst, int number, HlInst *to) {
   if (inst->operands[number] == to)
     return;
   graph_changed(inst->comp);
+  hl_touch(inst);
   use_remove(inst, number);
   ir_use_add(inst, number, to);
   ir_put_before(to, inst);
@@ -45,6 +47,7 @@ void hl_set_operand(HlInst *inst, int number, HlInst *to) {
 
 void hl_set_operands(HlInst *inst, int n, HlInst *const *operands) {
   graph_changed(inst->comp);
+  hl_touch(inst);
   HlArena *arena = inst->comp->module->arena;
   HlInst **old = inst->operands;
   for (uint32_t k = 0; k < inst->n_operands; k++)
@@ -83,13 +86,14 @@ void hl_replace_uses(HlInst *of, HlInst *by) {
       next = use->next;
       if (use->user == by)
         continue;
+      hl_touch(use->user);
       use_remove(use->user, use->number);
       ir_use_add(use->user, use->number, by);
     }
     ir_put_before(by, first);
   }
   if (of->comp->root == of)
-    of->comp->root = by;
+    hl_set_root(of->comp, by);
 }
 
 // --- Calls --------------------------------------------------------------------------------------
@@ -108,6 +112,7 @@ static void call_remove(HlCall *call) {
 }
 
 void hl_set_calls(HlInst *inst, int n, HlComp *const *comps) {
+  hl_touch(inst);
   for (int k = 0; k < inst->n_calls; k++)
     call_remove(&inst->calls[k]);
   if (n > HL_MAX_CALLS)
@@ -166,6 +171,8 @@ void hl_add_control(HlInst *pred, HlInst *succ) {
   if (has_control(pred, succ))
     return;
   graph_changed(pred->comp);
+  hl_touch(pred);
+  hl_touch(succ);
   HlArena *arena = pred->comp->module->arena;
   HlControl *from = control_of(pred), *to = control_of(succ);
   list_push(arena, &from->succs, &from->n_succs, succ);
@@ -177,6 +184,8 @@ void hl_remove_control(HlInst *pred, HlInst *succ) {
   if (!pred->control || !succ->control)
     return;
   graph_changed(pred->comp);
+  hl_touch(pred);
+  hl_touch(succ);
   list_cut(pred->control->succs, &pred->control->n_succs, succ);
   list_cut(succ->control->preds, &succ->control->n_preds, pred);
 }
@@ -184,17 +193,26 @@ void hl_remove_control(HlInst *pred, HlInst *succ) {
 // --- Single fields ------------------------------------------------------------------------------
 
 void hl_set_shape(HlInst *inst, const HlShape *shape) {
+  hl_touch(inst);
   inst->shape = shape;
 }
 
 void hl_set_root(HlComp *comp, HlInst *root) {
   assert(!root || root->comp == comp);
+  if (comp->root)
+    hl_touch(comp->root);
   comp->root = root;
+  if (root)
+    hl_touch(root);
 }
 
 bool hl_stands_before(const HlInst *a, const HlInst *b) {
   assert(a->comp == b->comp);
   return ir_label(a) < ir_label(b);
+}
+
+uint64_t hl_place(const HlInst *inst) {
+  return ir_label(inst);
 }
 
 void hl_set_name(HlInst *inst, const HlSym *name) {
@@ -211,6 +229,10 @@ void hl_comp_set_fusion(HlComp *comp) {
   comp->is_fusion = true;
 }
 
+void hl_comp_set_thread(HlComp *comp, const HlSym *thread) {
+  comp->execution_thread = thread;
+}
+
 void hl_set_loc(HlInst *inst, HlLoc loc) {
   inst->loc = loc;
 }
@@ -222,40 +244,6 @@ void hl_set_schedule(HlComp *comp, HlInst *const *order) {
     comp->schedule = NULL;
     comp->module->is_scheduled = false;
   }
-}
-
-void hl_complete_entry_layout(HlModule *m) {
-  if (!m->entry)
-    return;
-  if (!m->entry_params) {
-    int n = m->entry->n_params;
-    const HlShape **params = HL_ARRAY(m->arena, const HlShape *, n > 0 ? n : 1);
-    for (int k = 0; k < n; k++)
-      params[k] = m->entry->params[k]
-                      ? hl_shape_with_default_layout(m->shapes, m->entry->params[k]->shape)
-                      : hl_shape_tuple(m->shapes, 0, NULL);
-    m->entry_params = params;
-    m->n_entry_params = n;
-  }
-  if (!m->entry_result && m->entry->root)
-    m->entry_result = hl_shape_with_default_layout(m->shapes, m->entry->root->shape);
-}
-
-static const HlShape *default_layout(HlModule *m, const HlShape *shape) {
-  return hl_shape_with_default_layout(m->shapes, hl_shape_without_layout(m->shapes, shape));
-}
-
-void hl_default_entry_layout(HlModule *m) {
-  if (!m->entry || !m->entry->root)
-    return;
-  m->entry_params = NULL;
-  m->entry_result = NULL;
-  hl_complete_entry_layout(m);
-  const HlShape **params = HL_ARRAY(m->arena, const HlShape *, m->n_entry_params + 1);
-  for (int k = 0; k < m->n_entry_params; k++)
-    params[k] = default_layout(m, m->entry_params[k]);
-  m->entry_params = params;
-  m->entry_result = default_layout(m, m->entry_result);
 }
 
 // --- Erasing ------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ HlModule *hl_module_new(const char *name, HlSource *source) {
 static void comp_free_state(HlComp *comp) {
   hl_buf_free(&ir_comp_state(comp)->by_id);
   hl_buf_free(&ir_comp_state(comp)->label);
+  hl_buf_free(&ir_comp_state(comp)->touched);
   comp->by_id = NULL;
 }
 
@@ -231,6 +232,7 @@ HlInst *hl_inst_new(HlComp *comp, HlOp op, const HlShape *shape, const HlSym *na
   if (name)
     ir_inst_name_note(comp->module, name);
   inst->name = name ? name : hl_fresh_name(comp->module, hl_op_text(op));
+  hl_touch(inst);
   return inst;
 }
 

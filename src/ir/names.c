@@ -108,6 +108,7 @@ struct Names {
   uint32_t n_next;
   Used *slot;  // open addressing
   size_t n, capacity;
+  const HlSym *newest;  // given last: whoever asked for it is about to use it
 };
 
 static Names *names_new(void) {
@@ -171,15 +172,18 @@ static int64_t *next_of(Names *names, uint32_t root) {
 
 // The number that a wish for (root, number) gets.
 static int64_t take_number(Names *names, uint32_t root, int64_t number) {
-  if (used_add(names, root, number))
-    return number;
   int64_t *next = next_of(names, root);
+  bool is_taken = number >= 0 && number < *next;
+  if (!is_taken && used_add(names, root, number))
+    return number;
   while (!used_add(names, root, *next))
     ++*next;
   return (*next)++;
 }
 
 static void note(Names *names, const HlSym *sym) {
+  if (sym == names->newest)
+    return;
   Split split = split_name((HlStr){sym->text, sym->n});
   used_add(names, hl_syms_add(names->roots, sym->text, split.root)->index, split.number);
 }
@@ -196,28 +200,28 @@ void ir_comp_name_note(HlModule *m, const HlSym *name) {
     note(names, name);
 }
 
+enum { NUMBER_ROOM = 64 };  // for a dot and a number, and what a buffer keeps free
+
 // The name that a wish gets, interned in the module.
 static const HlSym *take_name(Names *names, HlModule *m, HlStr wish, const HlSym *as_wished) {
-  HlMark mark = hl_arena_mark(names->arena);
   HlStr legal = hl_sanitise_name(names->arena, wish);
   bool is_same = legal.at == wish.at && as_wished;
   Split split = split_name(legal);
-  HlBuf text = {0};
-  hl_buf_add(&text, legal.at, split.root);
-  hl_arena_release(names->arena, mark);
   int64_t number =
-      take_number(names, hl_syms_add(names->roots, text.at, split.root)->index, split.number);
-  if (is_same && number == split.number && is_normal(wish)) {
-    hl_buf_free(&text);
+      take_number(names, hl_syms_add(names->roots, legal.at, split.root)->index, split.number);
+  if (is_same && number == split.number && is_normal(wish))
     return as_wished;
-  }
+  HlMark mark = hl_arena_mark(names->arena);
+  HlBuf text = {.capacity = split.root + NUMBER_ROOM};  // in the arena: it does not grow
+  text.at = hl_arena_alloc(names->arena, text.capacity);
+  hl_buf_add(&text, legal.at, split.root);
   if (number != 0 || split.has_number) {
     hl_buf_putc(&text, '.');
     hl_buf_i64(&text, number);
   }
-  const HlSym *sym = hl_syms_add(m->syms, text.at, text.n);
-  hl_buf_free(&text);
-  return sym;
+  names->newest = hl_syms_add(m->syms, text.at, text.n);
+  hl_arena_release(names->arena, mark);
+  return names->newest;
 }
 
 // --- Whole modules ------------------------------------------------------------------------------

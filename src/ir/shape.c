@@ -10,7 +10,9 @@ struct HlShapes {
   HlArena *arena;
   const HlShape **slot;  // open addressing; capacity is a power of two
   uint32_t n, capacity;
+  uint64_t dtypes;  // bits
 };
+_Static_assert(HL_DTYPE_COUNT <= 64, "element types are bits of a word");
 
 HlShapes *hl_shapes_new(HlArena *arena) {
   HlShapes *shapes = HL_NEW(arena, HlShapes);
@@ -18,6 +20,10 @@ HlShapes *hl_shapes_new(HlArena *arena) {
   shapes->capacity = 64;
   shapes->slot = HL_ARRAY(arena, const HlShape *, shapes->capacity);
   return shapes;
+}
+
+bool hl_shapes_have_dtype(const HlShapes *shapes, HlDtype dtype) {
+  return shapes->dtypes >> dtype & 1;
 }
 
 // --- Hashes -------------------------------------------------------------------------------------
@@ -207,6 +213,7 @@ static const HlShape *add_array(HlShapes *shapes, const HlShape *key) {
   }
   if (key->dynamic)
     shape->dynamic = memcpy(dim + rank + n_order, key->dynamic, rank);
+  shapes->dtypes |= (uint64_t)1 << shape->dtype;
   insert(shapes, shape);
   return shape;
 }

@@ -13,12 +13,14 @@ typedef struct ModuleState {
   HlBuf metadata;  // of const HlMetadata *: an open-addressing table
   uint32_t n_metadata;
   Names *inst_names, *comp_names;  // NULL until somebody asks for a fresh name
+  bool keeps_journal;
 } ModuleState;
 
 typedef struct CompState {
   HlComp comp;  // first
   HlBuf by_id;  // of HlInst *
   HlBuf label;  // of uint64_t by id: place in the list; empty while ids say it
+  HlBuf touched;  // of uint32_t: the journal
   int params_capacity;
 } CompState;
 
@@ -43,6 +45,8 @@ void ir_params_note(HlInst *inst, int64_t number);
 void ir_hold_literal(HlModule *m, const HlLiteral *literal);
 // edit.c
 void ir_use_add(HlInst *user, int number, HlInst *used);
+// journal.c
+void ir_touch_used(HlInst *used);  // which has lost a use
 // topo.c: keeps definitions before uses
 uint64_t ir_label(const HlInst *inst);
 void ir_label_append(HlInst *inst);

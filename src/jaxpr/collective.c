@@ -490,7 +490,7 @@ static bool read_mesh(Rule *r, MeshScope *mesh) {
   if (m->num_partitions > 1 && m->num_partitions != total)
     return jx_refuse(r, "meshes of %lld and %lld devices in one program",
                      (long long)m->num_partitions, (long long)total);
-  m->num_partitions = total;
+  hl_set_devices(m, m->replica_count, total);
   return true;
 }
 
@@ -552,7 +552,7 @@ static bool xla_pmap(Rule *r) {
     return jx_fail(r, "an axis of size %lld", (long long)axis.size);
   if (r->lo->m->num_partitions > 1 && r->lo->m->num_partitions != axis.size)
     return jx_refuse(r, "meshes of different sizes in one program");
-  r->lo->m->num_partitions = axis.size;
+  hl_set_devices(r->lo->m, r->lo->m->replica_count, axis.size);
   if (name)
     axis.name = name->text;
   const Axes all = {.n = 1};

@@ -523,12 +523,7 @@ static bool cond(Rule *r) {
   }
   HlInst *inst = hl_b_op(r->b, HL_OP_CONDITIONAL, NULL, branches->n + 1, operands, 0, NULL,
                          branches->n, comps);
-  if (n_out == 1)
-    return jx_give(r, inst);
-  bool ok = inst != NULL;
-  for (int k = 0; ok && k < n_out; k++)
-    ok = jx_give(r, hl_b_element(r->b, inst, k));
-  return ok;
+  return jx_give_all(r, inst, n_out);
 }
 
 // The number of the first entry that names the CPU, or that names none.
@@ -584,12 +579,7 @@ static bool ffi_call(Rule *r) {
                     {.key = HL_A_API_VERSION, .i = version},
                     {.key = HL_A_HAS_SIDE_EFFECT, .i = jx_param_flag(r, "has_side_effect")}};
   HlInst *inst = hl_b_op(r->b, HL_OP_CUSTOM_CALL, shape, r->n, r->in, 3, attrs, 0, NULL);
-  if (n == 1)
-    return jx_give(r, inst);
-  bool ok = inst != NULL;
-  for (int k = 0; ok && k < n; k++)
-    ok = jx_give(r, hl_b_element(r->b, inst, k));
-  return ok;
+  return jx_give_all(r, inst, n);
 }
 
 static bool reference(Rule *r) {

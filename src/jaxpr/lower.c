@@ -43,6 +43,15 @@ bool jx_give(Rule *r, HlInst *inst) {
   return true;
 }
 
+bool jx_give_all(Rule *r, HlInst *inst, int n) {
+  if (n == 1)
+    return jx_give(r, inst);
+  bool ok = inst != NULL;
+  for (int k = 0; ok && k < n; k++)
+    ok = jx_give(r, hl_b_element(r->b, inst, k));
+  return ok;
+}
+
 bool jx_want(const Rule *r, int operands) {
   return r->n == operands || jx_fail(r, "expected %d operands, found %d", operands, r->n);
 }

@@ -48,16 +48,6 @@ static bool reduce_op(Rule *r) {
 
 // --- Any computation over dimensions ------------------------------------------------------------------------------
 
-// Gives the elements of a tuple, or the one result.
-static bool give_results(Rule *r, HlInst *inst, int n) {
-  if (n == 1)
-    return jx_give(r, inst);
-  bool ok = inst != NULL;
-  for (int k = 0; ok && k < n; k++)
-    ok = jx_give(r, hl_b_element(r->b, inst, k));
-  return ok;
-}
-
 // The jaxpr of a reducer as a computation of 2n scalars.
 static HlComp *reducer(Rule *r, const Jaxpr *jaxpr, int n) {
   const HlShape **shapes = HL_ARRAY(r->lo->arena, const HlShape *, 2 * n + 1);
@@ -79,7 +69,7 @@ static bool reduce_any(Rule *r) {
   HlComp *comp = reducer(r, jaxpr, n);
   HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = hl_i64s_copy(r->lo->m->arena, dims)};
   return comp &&
-         give_results(r, hl_b_op(r->b, HL_OP_REDUCE, NULL, r->n, r->in, 1, &attr, 1, &comp), n);
+         jx_give_all(r, hl_b_op(r->b, HL_OP_REDUCE, NULL, r->n, r->in, 1, &attr, 1, &comp), n);
 }
 
 // --- argmax, argmin ---------------------------------------------------------------------------------------------------

@@ -62,12 +62,7 @@ static bool sort(Rule *r) {
   HlAttr attrs[] = {{.key = HL_A_DIMENSION, .i = dim},
                     {.key = HL_A_IS_STABLE, .i = jx_param_flag(r, "is_stable")}};
   HlInst *inst = hl_b_op(r->b, HL_OP_SORT, NULL, r->n, r->in, 2, attrs, 1, &comp);
-  if (r->n == 1)
-    return jx_give(r, inst);
-  bool ok = inst != NULL;
-  for (int k = 0; ok && k < r->n; k++)
-    ok = jx_give(r, hl_b_element(r->b, inst, k));
-  return ok;
+  return jx_give_all(r, inst, r->n);
 }
 
 // The permutation that exchanges dimension `axis` with the last.

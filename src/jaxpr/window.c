@@ -65,12 +65,7 @@ static bool reduce_window(Rule *r) {
   HlComp *comp = jx_lower_comp(r->lo, jaxpr, "region", r->lo->path, r->n, shapes);
   HlInst *inst =
       comp ? hl_b_op(r->b, HL_OP_REDUCE_WINDOW, NULL, r->n, r->in, 1, &attr, 1, &comp) : NULL;
-  if (n == 1)
-    return jx_give(r, inst);
-  bool ok = inst != NULL;
-  for (int k = 0; ok && k < n; k++)
-    ok = jx_give(r, hl_b_element(r->b, inst, k));
-  return ok;
+  return jx_give_all(r, inst, n);
 }
 
 // HL_WORD_direction_GE or LE of `select_prim`, or -1 after reporting.

@@ -478,7 +478,7 @@ static HlComp *build_func(MlLower *l, HlBuild *b, const HlMlOp *func, const HlSy
   own.comp->loc = func->loc;
   const HlSym *thread = hl_ml_attr_sym(func, "execution_thread");
   if (thread && strcmp(thread->text, "main") != 0)
-    own.comp->execution_thread = ml_sym(l, thread);
+    hl_comp_set_thread(own.comp, ml_sym(l, thread));
   bool ok = build_body(l, &own, func, block);
   ml_leave(l, undo);
   return ok ? own.comp : NULL;

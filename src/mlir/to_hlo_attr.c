@@ -393,8 +393,8 @@ static int count_results(const HlMlOp *func) {
 
 static bool entry_aliases(MlLower *l) {
   const HlMlBlock *block = hl_ml_body(l->entry, 0);
-  HlAlias *alias = HL_ARRAY(l->m->arena, HlAlias, block->n_args + 1);
-  HlDonor *donor = HL_ARRAY(l->m->arena, HlDonor, block->n_args + 1);
+  HlAlias *alias = HL_ARRAY(l->arena, HlAlias, block->n_args + 1);
+  HlDonor *donor = HL_ARRAY(l->arena, HlDonor, block->n_args + 1);
   int n_alias = 0, n_donor = 0, n_results = count_results(l->entry);
   for (int k = 0; k < block->n_args; k++) {
     const HlMlAttr *output = ml_func_attr(l->entry, "arg_attrs", k, "tf.aliasing_output");
@@ -411,9 +411,8 @@ static bool entry_aliases(MlLower *l) {
       donor[n_donor++] = (HlDonor){.number = k};
     }
   }
-  l->m->input_output_alias = (HlAliases){alias, n_alias};
-  l->m->buffer_donor = donor;
-  l->m->n_buffer_donor = n_donor;
+  hl_set_aliases(l->m, n_alias, alias);
+  hl_set_donors(l->m, n_donor, donor);
   return true;
 }
 
@@ -421,7 +420,7 @@ static bool entry_aliases(MlLower *l) {
 static void module_aliases(MlLower *l, const HlMlAttr *list) {
   if (list->kind != HL_ML_A_ARRAY || list->n == 0)
     return;
-  HlAlias *alias = HL_ARRAY(l->m->arena, HlAlias, list->n);
+  HlAlias *alias = HL_ARRAY(l->arena, HlAlias, list->n);
   for (int k = 0; k < list->n; k++) {
     const HlMlAttr *how = hl_ml_field(list->list[k], "alias"),
                    *kind = how ? hl_ml_field(how, "kind") : NULL;
@@ -431,7 +430,7 @@ static void module_aliases(MlLower *l, const HlMlAttr *list) {
                          .index = ml_field_ints(l, how, "parameter_index"),
                          .kind = must ? HL_WORD_alias_kind_MUST : HL_WORD_alias_kind_MAY};
   }
-  l->m->input_output_alias = (HlAliases){alias, list->n};
+  hl_set_aliases(l->m, list->n, alias);
 }
 
 // A shape with the layout of a dense list; of a tuple, with those of an array of such.
@@ -456,15 +455,14 @@ static void entry_layouts(MlLower *l) {
       hl_ml_attr(l->tree->module, "mhlo.xla_entry_computation_parameter_layouts");
   const HlMlAttr *result = hl_ml_attr(l->tree->module, "mhlo.xla_entry_computation_result_layout");
   const HlComp *entry = l->m->entry;
+  const HlShape **shape = NULL;
   if (params && params->kind == HL_ML_A_ARRAY && params->n == entry->n_params) {
-    const HlShape **shape = HL_ARRAY(l->m->arena, const HlShape *, params->n + 1);
+    shape = HL_ARRAY(l->arena, const HlShape *, params->n + 1);
     for (int k = 0; k < params->n; k++)
       shape[k] = laid_out(l, entry->params[k]->shape, params->list[k]);
-    l->m->entry_params = shape;
-    l->m->n_entry_params = params->n;
   }
-  if (result)
-    l->m->entry_result = laid_out(l, entry->root->shape, result);
+  hl_set_entry_layout(l->m, entry->n_params, shape,
+                      result ? laid_out(l, entry->root->shape, result) : NULL);
 }
 
 bool ml_module_attrs(MlLower *l) {
@@ -472,8 +470,8 @@ bool ml_module_attrs(MlLower *l) {
   const HlMlAttr *frontend = hl_ml_attr(module, "mhlo.frontend_attributes");
   const HlMlAttr *aliases = hl_ml_attr(module, "mhlo.input_output_alias");
   const HlMlAttr *output = hl_ml_attr(module, "mhlo.spmd_output_sharding");
-  l->m->num_partitions = hl_ml_attr_int(module, "mhlo.num_partitions", 1);
-  l->m->replica_count = hl_ml_attr_int(module, "mhlo.num_replicas", 1);
+  hl_set_devices(l->m, hl_ml_attr_int(module, "mhlo.num_replicas", 1),
+                 hl_ml_attr_int(module, "mhlo.num_partitions", 1));
   l->m->use_auto_spmd = ml_attr_true(module, "mhlo.use_auto_spmd_partitioning");
   l->m->is_dynamic = ml_attr_true(module, "mhlo.is_dynamic");
   if (frontend && !ml_frontend(l, module, frontend, &l->m->frontend_attributes))

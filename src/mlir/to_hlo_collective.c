@@ -336,7 +336,7 @@ static bool start_async(MlLower *l, HlBuild *b, const HlMlOp *op, HlComp *comp,
     return false;
   HlAttr attr = {.key = HL_A_ASYNC_EXECUTION_THREAD, .sym = thread ? ml_sym(l, thread) : NULL};
   if (thread && !comp->execution_thread)
-    comp->execution_thread = ml_sym(l, thread);
+    hl_comp_set_thread(comp, ml_sym(l, thread));
   const HlShape *shape = async_shape(l, op->n_operands, in, comp->root->shape);
   return ml_set(l, &op->results[0],
                 hl_b_op(b, HL_OP_ASYNC_START, shape, (int)op->n_operands, in, thread != NULL, &attr,

@@ -410,7 +410,7 @@ bool ml_lower_fusion(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlComp *comp = in && shape ? ml_region_comp(l, b, op, 0) : NULL;
   if (!comp)
     return false;
-  comp->is_fusion = true;
+  hl_comp_set_fusion(comp);
   HlAttr attr = {.key = HL_A_KIND,
                  .i = hl_ml_attr_int(op, "fusion_kind", HL_WORD_fusion_kind_LOOP)};
   return ml_set_results(

@@ -89,6 +89,13 @@ bool hl_npz_read(HlCx *cx, const HlSource *source, HlNpz *out) {
   return ok;
 }
 
+bool hl_npz_load(HlCx *cx, const char *path, HlNpz *out) {
+  HlSource *source = hl_read_file(cx, path);
+  bool ok = source && hl_npz_read(cx, source, out);
+  hl_source_unref(source);
+  return ok;
+}
+
 void hl_npz_free(HlNpz *npz) {
   for (int k = 0; k < npz->n; k++) {
     free(npz->names[k]);

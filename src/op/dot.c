@@ -100,7 +100,7 @@ bool eval_dot(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLite
   DotSide lhs, rhs;
   if (!dot_sides(ev, inst, in, wide, &lhs, &rhs))
     return false;
-  const bool ok = dot_product(ev, inst, wide, &lhs, &rhs, out);
+  const bool ok = dot_by_algorithm(ev, inst, &lhs, &rhs, out);
   free(lhs.data);
   free(rhs.data);
   return ok;

@@ -33,5 +33,8 @@ int64_t dot_size(const HlShape *shape, HlI64s dims);  // product of the named di
 // The whole product into `out`; frees neither side.
 bool dot_product(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *lhs, const DotSide *rhs,
                  HlLiteral *out);
+// The same in the precision that the dot's algorithm asks for (dot_algorithm.c); the sides' data is used
+// up, and may be gone.
+bool dot_by_algorithm(HlEval *ev, const HlInst *inst, DotSide *lhs, DotSide *rhs, HlLiteral *out);
 
 #endif

@@ -38,8 +38,10 @@ const AlgLeftOut algsimp_left_out[] = {
     {"A56", "of complex numbers: the root of z * z is z or -z, not its size"},
     {"L7", "x >= 0 of floats: false where x is nan, unless enable_floats_are_real"},
     {"S10", "pad(pad(A, v), v) => pad(A, v): XLA's pass has no such rule; it is sound"},
-    {"D11", "moving slice and reduce across a dot: the dot gets larger"},
-    {"E22", "factors behind a select: only those that every operand has anyway"},
+    {"D11",
+     "moving slice and reduce across a dot: the dot gets larger, which no threshold from 1 allows"},
+    {"E22",
+     "a factor of one side of a select: the other side, unless it is zero, does not have it"},
     {0},
 };
 
@@ -57,5 +59,6 @@ bool pass_algsimp(HlPass *p) {
           hl_pass_float(p, "raise_slice_and_reduce_through_dot_threshold"),
   };
   p->user = &options;
+  p->reach = HL_RULE_REACH;
   return hl_run_rules(p, algsimp_rules, options.run_to_fixed_point ? MOST_ROUNDS : 1);
 }

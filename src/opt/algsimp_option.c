@@ -5,6 +5,8 @@
 //
 //   dot(pad(a [4], 0, padding=0_96), b [100])  =>  dot(a, b[0:4])
 //   transpose(a * 2) dot (b * 3)               =>  transpose(a) dot b, times 6 where it is smallest
+#include <math.h>
+
 #include "opt/algsimp_dims.h"
 #include "opt/dots.h"
 
@@ -222,7 +224,7 @@ HlInst *alg_d17_widen(HlPass *p, HlBuild *b, HlInst *conv) {
 
 // --- E22: constant factors around a product -------------------------------------------------------
 
-enum { MOST_STEPS = 8 };
+enum { MOST_STEPS = HL_RULE_REACH - 2 };  // the factor and what it is follow
 
 // x of multiply(x, broadcast(c)), c a scalar constant, and c; NULL: no such thing.
 static HlInst *without_factor(HlInst *inst, double *factor) {
@@ -238,22 +240,43 @@ static HlInst *without_factor(HlInst *inst, double *factor) {
   return NULL;
 }
 
-// The operand without a factor that stands before it, or before what only moves its elements.
+// The operand whose elements, times a factor, are those of the result without it; -1: none. Zeros are
+// what they were, whatever the factor.
+static int carrier(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_TRANSPOSE:
+  case HL_OP_RESHAPE: return 0;
+  case HL_OP_SELECT:
+    return hl_is_all(inst->operands[2], 0) ? 1 : hl_is_all(inst->operands[1], 0) ? 2 : -1;
+  default: return -1;
+  }
+}
+
+static HlInst *copy_with(HlBuild *b, const HlInst *inst, int at, HlInst *x) {
+  HlInst *operands[3];
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    operands[k] = (int)k == at ? x : inst->operands[k];
+  return hl_inst_copy(b->comp, inst, NULL, (int)inst->n_operands, operands);
+}
+
+// The operand without a factor that stands before it, or before what only moves its elements or
+// masks them.
 static HlInst *strip(HlBuild *b, HlInst *inst, double *factor) {
   HlInst *moved[MOST_STEPS];
+  double found = 1;
   int n = 0;
   HlInst *x = NULL;
-  while (!(x = without_factor(inst, factor))) {
-    if ((inst->op != HL_OP_TRANSPOSE && inst->op != HL_OP_RESHAPE) || !hl_one_user(inst) ||
-        n == MOST_STEPS)
+  while (!(x = without_factor(inst, &found))) {
+    if (carrier(inst) < 0 || !hl_one_user(inst) || n == MOST_STEPS)
       return NULL;
     moved[n++] = inst;
-    inst = inst->operands[0];
+    inst = inst->operands[carrier(inst)];
   }
-  if (!hl_one_user(inst))
+  if (!hl_one_user(inst) || !isfinite(found))
     return NULL;
+  *factor *= found;
   while (n-- > 0)
-    x = hl_inst_copy(b->comp, moved[n], NULL, 1, &x);
+    x = copy_with(b, moved[n], carrier(moved[n]), x);
   return x;
 }
 

@@ -29,14 +29,6 @@ static Taken find_taken(HlPass *p, const HlInst *root) {
   return taken;
 }
 
-static int by_output(const void *a, const void *b) {
-  HlI64s x = ((const HlAlias *)a)->output, y = ((const HlAlias *)b)->output;
-  for (int k = 0; k < x.n && k < y.n; k++)
-    if (x.at[k] != y.at[k])
-      return x.at[k] < y.at[k] ? -1 : 1;
-  return x.n - y.n;
-}
-
 bool pass_alias_passthrough_params(HlPass *p) {
   HlModule *m = p->m;
   HlInst *root = m->entry->root;
@@ -44,7 +36,7 @@ bool pass_alias_passthrough_params(HlPass *p) {
     return true;
   Taken taken = find_taken(p, root);
   int old = m->input_output_alias.n, n = old;
-  HlAlias *alias = HL_ARRAY(m->arena, HlAlias, old + (int)root->n_operands);
+  HlAlias *alias = HL_ARRAY(p->arena, HlAlias, old + (int)root->n_operands);
   for (int k = 0; k < old; k++)
     alias[k] = m->input_output_alias.at[k];
   for (uint32_t k = 0; k < root->n_operands; k++) {
@@ -58,9 +50,7 @@ bool pass_alias_passthrough_params(HlPass *p) {
     taken.param[number] = true;
     alias[n++] = (HlAlias){{index, 1}, number, {NULL, 0}, HL_WORD_alias_kind_MAY};
   }
-  if (n == old)
-    return true;
-  qsort(alias, (size_t)n, sizeof *alias, by_output);
-  m->input_output_alias = (HlAliases){alias, n};
+  if (n > old)
+    hl_set_aliases(m, n, alias);
   return true;
 }

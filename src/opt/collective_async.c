@@ -314,7 +314,7 @@ bool pass_async_collectives_to_sync(HlPass *p) {
     all &= !scheduled || comps[k]->schedule;
   }
   if (all)
-    p->m->is_scheduled = was_scheduled;
+    hl_set_scheduled(p->m, was_scheduled);
   return true;
 }
 

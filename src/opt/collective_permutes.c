@@ -15,6 +15,7 @@
 
 #include "hilo/cost.h"
 #include "opt/collectives.h"
+#include "opt/frontend.h"
 
 extern const HlRule collective_select_folder_rules[];
 bool pass_permute_cycle_decomposer(HlPass *p);
@@ -165,39 +166,13 @@ static const char *pairs_text(HlPass *p, HlI64s pairs) {
   return text;
 }
 
-// The frontend attributes of `inst` and one more, sorted by name.
-static void set_frontend(HlPass *p, HlInst *to, const HlInst *inst, const char *name,
-                         const char *value) {
-  const HlDict *old = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
-  const int n = old ? old->n : 0;
-  const HlSym **key = HL_ARRAY(p->m->arena, const HlSym *, n + 1);
-  const HlSym **text = HL_ARRAY(p->m->arena, const HlSym *, n + 1);
-  int at = 0;
-  bool is_in = false;
-  for (int k = 0; k <= n; k++) {
-    const int order = k < n ? strcmp(old->key[k]->text, name) : 1;
-    if (!is_in && order >= 0) {
-      key[at] = hl_sym(p->m, name);
-      text[at++] = hl_sym(p->m, value);
-      is_in = true;
-    }
-    if (k < n && order != 0) {
-      key[at] = old->key[k];
-      text[at++] = old->value[k];
-    }
-  }
-  HlDict *dict = HL_NEW(p->m->arena, HlDict);
-  *dict = (HlDict){key, text, at};
-  hl_set_attr(to, &(HlAttr){.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict});
-}
-
 static HlInst *transfer(HlPass *p, HlBuild *b, HlOp op, const HlInst *like, const HlShape *shape,
                         int n, HlInst *const *operands) {
   HlInst *made = hl_inst_new(b->comp, op, shape, NULL, n, operands);
   hl_inherit(made, like);
   hl_remove_attr(made, HL_A_SHARDING);
   hl_set_int(made, HL_A_CHANNEL_ID, hl_attr_int(like, HL_A_CHANNEL_ID));
-  set_frontend(p, made, like, "_xla_send_recv_source_target_pairs", pairs_text(p, pairs_of(like)));
+  frontend_set(made, like, "_xla_send_recv_source_target_pairs", pairs_text(p, pairs_of(like)));
   return made;
 }
 

@@ -18,6 +18,13 @@
 //         body: use(y), (i + 1, all-gather(dynamic-slice(w, i + 1)))
 //
 // The last turn exchanges what nobody uses.
+//
+// collective-pipeliner-forwardsink: what all turns exchange and write side by side into an array, is exchanged at
+// once behind the loop.
+//
+//   (i, a) = while((0, a0)), body: (i + 1, dynamic-update-slice(a, all-reduce(f(i)), i))
+//   =>  (i, b) = while((0, 0)), body: (i + 1, dynamic-update-slice(b, f(i), i))
+//       a = all-reduce(b)
 
 #include <string.h>
 
@@ -26,6 +33,7 @@
 
 bool pass_collective_pipeliner_forward(HlPass *p);
 bool pass_collective_pipeliner_backward(HlPass *p);
+bool pass_collective_pipeliner_sink(HlPass *p);
 
 typedef struct Pipeline {
   HlPass *p;
@@ -33,7 +41,7 @@ typedef struct Pipeline {
   LoopCounter counter;
   int64_t channel;  // the next one free
   int n;            // slots of the old state
-  HlInst **moved;   // forward, by slot: the collective; NULL: none
+  HlInst **moved;   // forward, sink: by slot: the collective; NULL: none
   int *place;       // forward, by slot: of its operand in the new state
   HlInst *all;      // backward: the collective
   HlInst **needs;   // backward: what it is computed by, operands first, itself last
@@ -343,5 +351,176 @@ static void pipeline_backward(HlPass *p, HlInst *loop) {
 
 bool pass_collective_pipeliner_backward(HlPass *p) {
   loop_each(p, pipeline_backward);
+  return true;
+}
+
+// --- forwardsink ----------------------------------------------------------------------------------
+
+// Sizes with one more in front.
+static const HlShape *stacked(const Pipeline *pl, const HlShape *shape, int64_t count) {
+  int64_t *dim = HL_ARRAY(pl->p->arena, int64_t, shape->rank + 1);
+  dim[0] = count;
+  for (int d = 0; d < shape->rank; d++)
+    dim[d + 1] = shape->dim[d];
+  return hl_shape_array(pl->p->m->shapes, shape->dtype, shape->rank + 1, dim);
+}
+
+// The turns write slot k from its first row to its last.
+static bool fills(const Pipeline *pl, int k) {
+  const HlInst *update = loop_next(pl->loop, k);
+  const HlShape *whole = update->shape, *row = update->operands[1]->shape;
+  if (whole->rank == 0 || hl_shape_is_dynamic(whole) || row->dim[0] != 1 ||
+      whole->dim[0] != pl->counter.turns || pl->counter.init != 0 || pl->counter.step != 1 ||
+      loop_slot_of(update->operands[2]) != pl->counter.slot)
+    return false;
+  for (int d = 1; d < whole->rank; d++) {
+    int64_t start;
+    if (row->dim[d] != whole->dim[d] || !loop_constant_int(update->operands[2 + d], &start) ||
+        start != 0)
+      return false;
+  }
+  return true;
+}
+
+// It does to all rows at once what it does to one.
+static bool is_stackable(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_ALL_REDUCE:
+  case HL_OP_ALL_GATHER:
+  case HL_OP_REDUCE_SCATTER:
+  case HL_OP_COLLECTIVE_PERMUTE:
+  case HL_OP_COLLECTIVE_BROADCAST:
+  case HL_OP_RESHAPE:
+  case HL_OP_CONVERT:
+  case HL_OP_TRANSPOSE:
+  case HL_OP_COPY: return true;
+  case HL_OP_ALL_TO_ALL: return hl_has_attr(inst, HL_A_DIMENSION);
+  default: return false;
+  }
+}
+
+static HlInst *sinkable(const Pipeline *pl, int k) {
+  HlInst *all = written_into(pl, k);
+  if (!all || !fills(pl, k) || hl_shape_is_dynamic(all->operands[0]->shape))
+    return NULL;
+  for (const HlInst *inst = loop_next(pl->loop, k)->operands[1]; inst != all;
+       inst = inst->operands[0])
+    if (!is_stackable(inst))
+      return NULL;
+  return is_stackable(all) ? all : NULL;
+}
+
+// The operation on rows x that `inst` is on one row.
+static HlInst *on_rows(const Pipeline *pl, HlBuild *b, const HlInst *inst, HlInst *x) {
+  const HlShape *shape = stacked(pl, inst->shape, pl->counter.turns);
+  if (inst->op == HL_OP_RESHAPE)
+    return hl_b_reshape(b, x, shape->rank, shape->dim);
+  HlInst *made = (hl_op_info[inst->op].traits & HL_T_COLLECTIVE)
+                     ? coll_copy(b, inst, shape, 1, &x)
+                     : hl_inst_copy(b->comp, inst, shape, 1, &x);
+  if (hl_has_attr(inst, HL_A_DIMENSION))
+    hl_set_int(made, HL_A_DIMENSION, hl_dim(inst) + 1);
+  const HlI64s dims = hl_dims(inst);
+  if (dims.n == 0)
+    return made;
+  const bool permutes = inst->op == HL_OP_TRANSPOSE;
+  int64_t *moved = HL_ARRAY(pl->p->arena, int64_t, dims.n + 1);
+  for (int k = 0; k < dims.n; k++)
+    moved[k + permutes] = dims.at[k] + 1;
+  hl_set_ints(made, HL_A_DIMENSIONS, (HlI64s){moved, dims.n + permutes});
+  return made;
+}
+
+static HlInst *exchange_rows(LoopPart *part, const Pipeline *pl, int k) {
+  const HlInst *all = pl->moved[k], *row = loop_next(pl->loop, k)->operands[1];
+  const HlShape *whole = pl->loop->shape->element[k];
+  int n = 0;
+  for (const HlInst *at = row; at != all; at = at->operands[0])
+    n++;
+  const HlInst **way = HL_ARRAY(pl->p->arena, const HlInst *, n + 2);
+  way[n + 1] = NULL;
+  for (const HlInst *at = row;; at = at->operands[0]) {
+    way[n--] = at;
+    if (at == all)
+      break;
+  }
+  HlInst *x = hl_b_element(&part->b, part->state, k);
+  for (const HlInst **at = way; *at; at++)
+    x = on_rows(pl, &part->b, *at, x);
+  x = hl_b_reshape(&part->b, x, whole->rank, whole->dim);
+  hl_set_shape(x, whole);
+  return x;
+}
+
+static void open_sink(LoopPart *part, void *user) {
+  const Pipeline *pl = user;
+  for (int k = 0; part->place == LOOP_AFTER && k < pl->n; k++)
+    if (pl->moved[k])
+      part->slot[k] = exchange_rows(part, pl, k);
+}
+
+static HlInst *next_sink(LoopPart *part, int k, void *user) {
+  const Pipeline *pl = user;
+  HlBuild *b = &part->b;
+  const HlInst *update = loop_next(pl->loop, k);
+  HlInst *x = loop_part_copy(part, pl->moved[k]->operands[0]);
+  const HlShape *row = stacked(pl, x->shape, 1);
+  const int n = 2 + row->rank;
+  HlInst **operands = HL_ARRAY(pl->p->arena, HlInst *, n);
+  operands[0] = hl_b_element(b, part->state, k);
+  operands[1] = hl_b_reshape(b, x, row->rank, row->dim);
+  operands[2] = loop_part_slot(part, pl->counter.slot);
+  for (int d = 1; d < row->rank; d++)
+    operands[2 + d] = hl_b_scalar_int(b, operands[2]->shape->dtype, 0);
+  return hl_inst_copy(b->comp, update, operands[0]->shape, n, operands);
+}
+
+static void pipeline_sink(HlPass *p, HlInst *loop) {
+  if (!loop_owns_comps(loop))
+    return;
+  const int n = loop_slots(loop);
+  Pipeline pl = {.p = p, .loop = loop, .n = n, .moved = HL_ARRAY(p->arena, HlInst *, n + 1)};
+  if (!finds_turns(&pl))
+    return;
+  const LoopElements tested = loop_elements(p, hl_while_condition(loop));
+  const LoopElements elements = loop_elements(p, hl_while_body(loop));
+  if (tested.has_other || elements.has_other)
+    return;
+  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1), n_moved = 0;
+  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1), **used = HL_ARRAY(p->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++) {
+    HlInst *all = sinkable(&pl, k);
+    if (all && !is_read_elsewhere(&elements, k, loop_next(loop, k)) &&
+        !is_read_elsewhere(&tested, k, NULL)) {
+      pl.moved[k] = all;
+      used[n_moved++] = all->operands[0];
+    }
+    at[k] = from[k] = pl.moved[k] ? -1 : k;
+  }
+  if (n_moved == 0)
+    return;
+  HlBuild b;
+  hl_begin(p, "sink", loop, &b);
+  for (int k = 0; k < n; k++)
+    init[k] = pl.moved[k]
+                  ? zeros(&b, stacked(&pl, pl.moved[k]->operands[0]->shape, pl.counter.turns))
+                  : hl_b_element(&b, loop->operands[0], k);
+  LoopPlan plan = {.loop = loop,
+                   .prefix = "",
+                   .suffix = ".clone",
+                   .n = n,
+                   .init = init,
+                   .at = at,
+                   .from = from,
+                   .open = open_sink,
+                   .next = next_sink,
+                   .used = used,
+                   .n_used = n_moved,
+                   .user = &pl};
+  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+}
+
+bool pass_collective_pipeliner_sink(HlPass *p) {
+  loop_each(p, pipeline_sink);
   return true;
 }

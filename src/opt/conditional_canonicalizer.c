@@ -18,7 +18,7 @@ bool pass_conditional_canonicalizer(HlPass *p);
 static HlComp *wrap_branch(HlBuild *b, HlComp *branch, bool argument, bool result) {
   HlBuild in = hl_b_nested(b, branch->name->text);
   in.metadata = NULL;
-  in.comp->execution_thread = branch->execution_thread;
+  hl_comp_set_thread(in.comp, branch->execution_thread);
   const HlShape *shape = branch->params[0]->shape;
   HlModule *m = hl_b_module(b);
   HlInst *param = hl_b_parameter(&in, argument ? hl_shape_tuple(m->shapes, 1, &shape) : shape,

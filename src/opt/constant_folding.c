@@ -14,15 +14,19 @@
 
 bool pass_constant_folding(HlPass *p);
 
-enum { MOST_ELEMENTS = 45000000, MOST_STEPS = 10000000 };
-
-typedef enum Foldable { UNKNOWN, YES, NO } Foldable;
+enum {
+  MOST_ELEMENTS = 45000000,
+  MOST_STEPS = 10000000,
+  REACH =
+      4  // through a broadcast and tuples in tuples; what lies farther down is news once this is folded
+};
 
 typedef struct Folding {
   HlPass *p;
   bool aggressive;
-  uint8_t *comp;  // Foldable, by id
+  bool *comp;  // by id, of those that are called: may be folded
   uint32_t n_comps;
+  bool comps_known;  // found when first asked for
 } Folding;
 
 // --- What may be folded --------------------------------------------------------------------------
@@ -87,9 +91,22 @@ static bool is_foldable_comp(const Folding *f, const HlComp *comp) {
     if (!is_foldable_inside(f, inst))
       return false;
     for (int k = 0; k < inst->n_calls; k++)
-      if (hl_called(inst, k)->id >= f->n_comps || f->comp[hl_called(inst, k)->id] != YES)
+      if (hl_called(inst, k)->id >= f->n_comps || !f->comp[hl_called(inst, k)->id])
         return false;
   }
+  return true;
+}
+
+static bool calls_foldable(Folding *f, const HlInst *inst) {
+  if (inst->n_calls > 0 && !f->comps_known) {
+    f->comps_known = true;
+    for (const HlComp *comp = f->p->m->first; comp; comp = comp->next)
+      if (comp->id < f->n_comps)
+        f->comp[comp->id] = comp->first_call && is_foldable_comp(f, comp);
+  }
+  for (int k = 0; k < inst->n_calls; k++)
+    if (hl_called(inst, k)->id >= f->n_comps || !f->comp[hl_called(inst, k)->id])
+      return false;
   return true;
 }
 
@@ -133,10 +150,7 @@ static bool may_fold(Folding *f, const HlInst *inst) {
   if (!is_foldable_op(inst) || (inst->op == HL_OP_WHILE && !f->aggressive) ||
       (inst->op == HL_OP_PAD && inst->operands[0]->op == HL_OP_BROADCAST))
     return false;
-  for (int k = 0; k < inst->n_calls; k++)
-    if (f->comp[hl_called(inst, k)->id] != YES)
-      return false;
-  return (f->aggressive || is_small(inst)) && has_plain_shapes(inst);
+  return calls_foldable(f, inst) && (f->aggressive || is_small(inst)) && has_plain_shapes(inst);
 }
 
 // --- Computing ----------------------------------------------------------------------------------
@@ -277,25 +291,25 @@ static void propagate_arguments(Folding *f, HlComp *comp) {
 }
 
 static void fold_in(Folding *f, HlComp *comp) {
-  HlMark mark = hl_arena_mark(f->p->arena);
   propagate_arguments(f, comp);
-  int n;
-  HlInst **insts = hl_pass_insts(f->p, comp, &n);
-  for (int k = 0; k < n; k++)
-    if (hl_alive(insts[k]) && may_fold(f, insts[k]))
-      fold(f, insts[k]);
-  hl_arena_release(f->p->arena, mark);
+  int n = 1;
+  while (n > 0) {
+    HlMark mark = hl_arena_mark(f->p->arena);
+    HlInst **insts = hl_pass_news(f->p, comp, REACH, &n);
+    for (int k = 0; k < n; k++)
+      if (hl_alive(insts[k]) && may_fold(f, insts[k]))
+        fold(f, insts[k]);
+    hl_arena_release(f->p->arena, mark);
+  }
 }
 
 bool pass_constant_folding(HlPass *p) {
   Folding f = {.p = p,
                .aggressive = hl_pass_flag(p, "aggressive"),
-               .comp = HL_ARRAY(p->arena, uint8_t, p->m->next_comp_id + 1),
+               .comp = HL_ARRAY(p->arena, bool, p->m->next_comp_id + 1),
                .n_comps = p->m->next_comp_id};
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
-  for (int k = 0; k < n; k++)
-    f.comp[comps[k]->id] = is_foldable_comp(&f, comps[k]) ? YES : NO;
   for (int k = n - 1; k >= 0; k--)
     if (!comps[k]->is_fusion)
       fold_in(&f, comps[k]);

@@ -305,7 +305,7 @@ static bool is_wrapped(const HlComp *comp) {
 
 static bool start_stage(Job *job) {
   job->arena = hl_arena_new();
-  job->flow = hl_flow_new(job->p->cx, job->arena, job->p->m, true);
+  job->flow = hl_flow_new(job->p->cx, job->arena, job->p->m, HL_FLOW_MERGE | HL_FLOW_NO_FUSIONS);
   return job->flow != NULL;
 }
 
@@ -395,7 +395,7 @@ static void mark_clashes(const Job *job, Marks *marks, uint32_t value) {
 static void mark_values(const Job *job, Marks *marks) {
   const HlFlow *flow = job->flow;
   for (uint32_t v = 0; v < flow->n_values; v++) {
-    if (hl_value_inst(flow, v)->comp->is_fusion || flow->buffer[flow->value[v].buffer].n < 2)
+    if (flow->buffer[flow->value[v].buffer].n < 2)
       continue;
     if (is_read_only(job, v))
       mark_slot(job, marks, flow->value[v].slot);

@@ -9,6 +9,12 @@
 #include "hilo/buffers.h"
 #include "hilo/pass.h"
 
+// Which of 64 instructions run before others: bits by rank, from that of the first of the 64.
+typedef struct CopyBlock {
+  uint32_t first, n;  // n: found so far
+  uint64_t *bits;
+} CopyBlock;
+
 // What runs before what, asked about instructions of all computations. The graph must not change
 // meanwhile.
 typedef struct CopyOrder {
@@ -22,7 +28,7 @@ typedef struct CopyOrder {
   const HlInst **stack;
   uint32_t *
       *column;  // [comp->id][inst->id]: number + 1 of what is asked about often; NULL: nothing
-  uint64_t ***block;  // [comp->id][column / 64][inst->id]: which of the 64 run before or here
+  CopyBlock **block;  // [comp->id][column / 64]
   int64_t block_bytes;
 } CopyOrder;
 CopyOrder *copy_order_new(HlArena *arena, const HlFlow *flow);

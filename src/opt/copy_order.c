@@ -17,7 +17,8 @@ static bool is_step(const HlInst *caller) {
 
 enum { MAX_BLOCK_BYTES = 256 << 20 };
 
-// Numbers what the removal of copies asks about: copies, what they copy, and the users of both.
+// Numbers what the removal of copies asks about, as it runs: copies, what they copy, and the users of
+// both.
 static void number_columns(CopyOrder *o, const HlComp *comp) {
   uint32_t n = 0, *column = NULL;
   for (const HlInst *copy = comp->first; copy; copy = copy->next) {
@@ -27,15 +28,22 @@ static void number_columns(CopyOrder *o, const HlComp *comp) {
       column = o->column[comp->id] = HL_ARRAY(o->arena, uint32_t, comp->next_id + 1);
     const HlInst *near[2] = {copy, copy->operands[0]};
     for (int k = 0; k < 2; k++) {
-      if (column[near[k]->id] == 0)
-        column[near[k]->id] = ++n;
+      column[near[k]->id] = 1;
       for (const HlUse *use = near[k]->first_use; use; use = use->next)
-        if (column[use->user->id] == 0)
-          column[use->user->id] = ++n;
+        column[use->user->id] = 1;
     }
   }
-  if (n > 0)
-    o->block[comp->id] = HL_ARRAY(o->arena, uint64_t *, n / 64 + 1);
+  if (!column)
+    return;
+  o->block[comp->id] = HL_ARRAY(o->arena, CopyBlock, comp->n_insts / 64 + 1);
+  for (uint32_t k = 0; k < comp->n_insts; k++) {
+    uint32_t *at = &column[o->flow->post_order[comp->id][k]->id];
+    if (*at == 0)
+      continue;
+    if (n % 64 == 0)
+      o->block[comp->id][n / 64].first = k;
+    *at = ++n;
+  }
 }
 
 CopyOrder *copy_order_new(HlArena *arena, const HlFlow *flow) {
@@ -47,9 +55,11 @@ CopyOrder *copy_order_new(HlArena *arena, const HlFlow *flow) {
   o->rank = HL_ARRAY(arena, uint32_t *, m->next_comp_id + 1);
   o->stamp = HL_ARRAY(arena, uint32_t *, m->next_comp_id + 1);
   o->column = HL_ARRAY(arena, uint32_t *, m->next_comp_id + 1);
-  o->block = HL_ARRAY(arena, uint64_t **, m->next_comp_id + 1);
+  o->block = HL_ARRAY(arena, CopyBlock *, m->next_comp_id + 1);
   uint32_t most = 0;
   for (const HlComp *comp = m->last; comp; comp = comp->prev) {  // callers before callees
+    if (!flow->post_order[comp->id])
+      continue;
     if (comp->first_call && comp->first_call == comp->last_call &&
         is_step(comp->first_call->caller)) {
       o->caller[comp->id] = comp->first_call->caller;
@@ -96,26 +106,35 @@ static bool depends(CopyOrder *o, const HlInst *b, const HlInst *a) {
   return false;
 }
 
-// The block's bits of everything in the computation: which of its 64 instructions run before or here.
-static const uint64_t *find_block(CopyOrder *o, const HlComp *comp, uint32_t block) {
-  uint64_t **slot = &o->block[comp->id][block];
-  if (*slot || o->block_bytes > MAX_BLOCK_BYTES)
-    return *slot;
-  o->block_bytes += 8 * (int64_t)comp->next_id;
-  uint64_t *bits = *slot = HL_ARRAY(o->arena, uint64_t, comp->next_id + 1);
-  const uint32_t *column = o->column[comp->id];
-  for (uint32_t k = 0; k < comp->n_insts; k++) {
-    const HlInst *inst = o->flow->post_order[comp->id][k];
-    uint64_t own = column[inst->id] > 0 && (column[inst->id] - 1) / 64 == block
-                       ? 1ull << ((column[inst->id] - 1) % 64)
-                       : 0;
-    for (uint32_t j = 0; j < inst->n_operands; j++)
-      own |= bits[inst->operands[j]->id];
-    for (int j = 0; inst->control && j < inst->control->n_preds; j++)
-      own |= bits[inst->control->preds[j]->id];
-    bits[inst->id] = own;
+// Which of the block's 64 instructions run before an instruction or are it, from the first of them on.
+static uint64_t own_bits(const CopyOrder *o, const CopyBlock *b, uint32_t number,
+                         const HlInst *inst) {
+  const uint32_t *rank = o->rank[inst->comp->id];
+  uint32_t column = o->column[inst->comp->id][inst->id];
+  uint64_t own = column > 0 && (column - 1) / 64 == number ? (uint64_t)1 << ((column - 1) % 64) : 0;
+  for (uint32_t j = 0; j < inst->n_operands; j++)
+    if (rank[inst->operands[j]->id] >= b->first)
+      own |= b->bits[rank[inst->operands[j]->id] - b->first];
+  for (int j = 0; inst->control && j < inst->control->n_preds; j++)
+    if (rank[inst->control->preds[j]->id] >= b->first)
+      own |= b->bits[rank[inst->control->preds[j]->id] - b->first];
+  return own;
+}
+
+// The block's bits up to and with the instruction of a rank: they are found as far as somebody asks. NULL:
+// there are too many.
+static const CopyBlock *find_block(CopyOrder *o, const HlComp *comp, uint32_t number, uint32_t to) {
+  CopyBlock *b = &o->block[comp->id][number];
+  uint32_t n = comp->n_insts - b->first;
+  if (!b->bits) {
+    if (o->block_bytes > MAX_BLOCK_BYTES)
+      return NULL;
+    o->block_bytes += 8 * (int64_t)n;
+    b->bits = HL_ARRAY(o->arena, uint64_t, n);
   }
-  return bits;
+  for (; b->n < n && b->first + b->n <= to; b->n++)
+    b->bits[b->n] = own_bits(o, b, number, o->flow->post_order[comp->id][b->first + b->n]);
+  return b;
 }
 
 static bool runs_before_here(CopyOrder *o, const HlInst *a, const HlInst *b) {
@@ -126,8 +145,9 @@ static bool runs_before_here(CopyOrder *o, const HlInst *a, const HlInst *b) {
   if (comp->schedule)
     return true;
   uint32_t column = o->column[comp->id] ? o->column[comp->id][a->id] : 0;
-  const uint64_t *bits = column > 0 ? find_block(o, comp, (column - 1) / 64) : NULL;
-  return bits ? (bits[b->id] >> ((column - 1) % 64)) & 1 : depends(o, b, a);
+  const CopyBlock *block = column > 0 ? find_block(o, comp, (column - 1) / 64, rank[b->id]) : NULL;
+  return block ? (block->bits[rank[b->id] - block->first] >> ((column - 1) % 64)) & 1
+               : depends(o, b, a);
 }
 
 // --- Across computations -------------------------------------------------------------------------

@@ -49,7 +49,7 @@ typedef struct Frame {
 } Frame;
 
 static void enter(Removal *r, Frame *stack, int *depth, const HlComp *comp, uint32_t *next) {
-  if (r->rank[comp->id])
+  if (r->rank[comp->id] || !r->flow->post_order[comp->id])
     return;
   r->rank[comp->id] = HL_ARRAY(r->arena, uint32_t, comp->next_id + 1);
   for (int k = 0; k < comp->n_params; k++)
@@ -279,7 +279,7 @@ static void find_copies(Removal *r) {
   const HlFlow *flow = r->flow;
   int n = 0;
   for (const HlComp *comp = flow->m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    for (const HlInst *inst = comp->is_fusion ? NULL : comp->first; inst; inst = inst->next)
       n += inst->op == HL_OP_COPY;
   r->copy = HL_ARRAY(r->arena, Copy, n + 1);
   r->copy_at = HL_ARRAY(r->arena, int32_t, flow->n_values + 1);
@@ -307,7 +307,8 @@ static void cut_control(HlInst *inst) {
 
 bool copy_removal(HlPass *p) {
   HlArena *arena = hl_arena_new();
-  Removal r = {.p = p, .arena = arena, .flow = hl_flow_new(p->cx, arena, p->m, true)};
+  Removal r = {.p = p, .arena = arena};
+  r.flow = hl_flow_new(p->cx, arena, p->m, HL_FLOW_MERGE | HL_FLOW_NO_FUSIONS);
   if (r.flow)
     find_copies(&r);
   if (r.n > 0) {

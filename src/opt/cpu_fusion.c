@@ -105,37 +105,57 @@ static bool is_better_alone(const HlInst *inst) {
 
 enum { MAX_REDUCES = 5 };
 
-static bool suits_fusion(Fuser *f, const HlInst *producer, HlInst *consumer, int operand) {
-  // Kernels of many reductions take the compiler too long.
-  if (producer->op == HL_OP_REDUCE && fuser_n_reduces(f, consumer) > MAX_REDUCES)
-    return false;
-  return !fuser_repeats_code(f, consumer, operand);
+// Of the two by themselves.
+static const char *refuses_pair(const HlInst *producer, const HlInst *consumer) {
+  if (fusion_is_custom(consumer))
+    return "a library computes the consumer";
+  if (producer->op == HL_OP_FUSION)
+    return "the producer is a fusion already";
+  if (producer->op == HL_OP_CONSTANT && !hl_is_effective_scalar(producer->shape))
+    return "the constant is an array";
+  return NULL;
 }
 
-static bool should_fuse(Fuser *f, HlInst *consumer, int operand) {
+// Of what the code would be.
+static const char *refuses_code(const HlInst *producer, const HlInst *consumer) {
+  if (may_take_product(producer))
+    return "the producer itself may take in a product";
+  if (!is_loop_fusible(producer))
+    return "no loop over elements computes the producer";
+  return is_better_alone(producer) || is_better_alone(consumer)
+             ? "a concatenation copies whole parts by itself"
+             : NULL;
+}
+
+static const char *refuses_fusion(Fuser *f, const HlInst *producer, HlInst *consumer, int operand) {
+  if (producer->op == HL_OP_REDUCE && fuser_n_reduces(f, consumer) > MAX_REDUCES)
+    return "kernels of many reductions take the compiler too long";
+  if (fuser_repeats_code(f, consumer, operand))
+    return "the producer's code would be written out too many times";
+  return fusion_kind(consumer) == HL_WORD_fusion_kind_LOOP || is_loop_fusible(consumer)
+             ? NULL
+             : "the consumer is no loop over elements";
+}
+
+static const char *refuses(Fuser *f, HlInst *consumer, int operand) {
   const HlInst *producer = consumer->operands[operand];
-  if (fusion_is_custom(consumer) || producer->op == HL_OP_FUSION)
-    return false;
-  if (producer->op == HL_OP_CONSTANT && !hl_is_effective_scalar(producer->shape))
-    return false;
-  if (makes_output_fusion(producer, consumer))
-    return true;
-  if (may_take_product(producer) || !is_loop_fusible(producer) || is_better_alone(producer) ||
-      is_better_alone(consumer))
-    return false;
-  if (is_expensive(producer) && fuser_reuses(f, consumer, operand))
-    return false;
-  if (!fuser_may_fuse(f, consumer, operand))
-    return false;
-  bool is_fusion = consumer->op == HL_OP_FUSION;
-  if (is_fusion && !suits_fusion(f, producer, consumer, operand))
-    return false;
-  // A constant alone is no reason to make a fusion.
-  if (!is_fusion && producer->op == HL_OP_CONSTANT)
-    return false;
-  if (is_fusion)
-    return fusion_kind(consumer) == HL_WORD_fusion_kind_LOOP || is_loop_fusible(consumer);
-  return is_matrix_of_small_product(consumer, operand) || is_loop_fusible(consumer);
+  const char *why = refuses_pair(producer, consumer);
+  if (why || makes_output_fusion(producer, consumer))
+    return why;
+  why = refuses_code(producer, consumer);
+  if (!why && is_expensive(producer) && fuser_reuses(f, consumer, operand))
+    why = "the consumer would compute something expensive again and again";
+  if (!why)
+    why = fuser_refuses(f, consumer, operand);
+  if (why)
+    return why;
+  if (consumer->op == HL_OP_FUSION)
+    return refuses_fusion(f, producer, consumer, operand);
+  if (producer->op == HL_OP_CONSTANT)
+    return "a constant alone is no reason to make a fusion";
+  return is_matrix_of_small_product(consumer, operand) || is_loop_fusible(consumer)
+             ? NULL
+             : "no loop over elements computes the consumer";
 }
 
 static int choose_kind(const HlInst *producer, const HlInst *consumer) {
@@ -165,7 +185,7 @@ bool pass_fusion(HlPass *p) {
   if (strcmp(p->target, "gpu") == 0)
     return gpu_run_fusion(p, hl_pass_flag(p, "may_duplicate"));
   FusionPolicy policy = {.may_duplicate = hl_pass_flag(p, "may_duplicate"),
-                         .should_fuse = should_fuse,
+                         .refuses = refuses,
                          .kind = choose_kind,
                          .is_expensive = is_expensive,
                          .skips = is_part_of_instruction};

@@ -221,16 +221,24 @@ static void sweep_body(HlPass *p, HlComp *body, const bool *effects) {
     inst = visit(p, inst, effects);
 }
 
-// The same where there may be fusions. What a fusion no longer reads stands before it, and is met
-// later.
+// The same where there may be fusions, of the news alone. What is no longer read stands before what read it.
+static void sweep_inst(HlPass *p, HlInst *inst, const bool *effects) {
+  if (inst->op == HL_OP_FUSION) {
+    drop_outputs(p, inst, effects);
+    sweep_body(p, hl_to_apply(inst), effects);
+    drop_inputs(p, hl_to_apply(inst));
+  }
+  visit(p, inst, effects);
+}
+
+// What had uses before others were erased is news again.
 static void sweep(HlPass *p, HlComp *comp, const bool *effects) {
-  for (HlInst *inst = comp->last; inst;) {
-    if (inst->op == HL_OP_FUSION) {
-      drop_outputs(p, inst, effects);
-      sweep_body(p, hl_to_apply(inst), effects);
-      drop_inputs(p, hl_to_apply(inst));
-    }
-    inst = visit(p, inst, effects);
+  int n = 1;
+  while (n > 0) {
+    HlInst **insts = hl_pass_news(p, comp, 0, &n);
+    for (int k = n - 1; k >= 0; k--)
+      if (hl_alive(insts[k]))
+        sweep_inst(p, insts[k], effects);
   }
 }
 
@@ -251,6 +259,8 @@ static void restore_schedule(HlPass *p, HlComp *comp, HlInst *const *old, uint32
 static bool was_swept(const HlComp *comp) {
   if (!comp->is_fusion)
     return false;
+  if (!hl_comp_may_have(comp, HL_OP_FUSION))
+    return true;
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
     if (inst->op == HL_OP_FUSION)
       return false;
@@ -334,6 +344,6 @@ bool pass_dce(HlPass *p) {
       hl_comp_erase(comps[k]);
     }
   }
-  p->m->is_scheduled = was_scheduled;
+  hl_set_scheduled(p->m, was_scheduled);
   return true;
 }

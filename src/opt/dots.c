@@ -134,13 +134,31 @@ static HlInst *spread_out(HlArena *arena, HlBuild *b, HlInst *x, DotDims d, int 
 }
 
 // All products that a dot sums up: [batch, left free, right free, contracting].
+// The type to which a dot's algorithm rounds f32 operands; of those that add up products of parts, and of tf32: none,
+// since f32 itself is no less precise.
+static HlDtype rounded_type(const HlInst *dot) {
+  switch (hl_attr_int(dot, HL_A_ALGORITHM)) {
+  case HL_WORD_dot_algorithm_F16_F16_F16:
+  case HL_WORD_dot_algorithm_F16_F16_F32: return HL_F16;
+  case HL_WORD_dot_algorithm_BF16_BF16_BF16:
+  case HL_WORD_dot_algorithm_BF16_BF16_F32: return HL_BF16;
+  default: return HL_NO_DTYPE;
+  }
+}
+
+static HlInst *rounded(HlBuild *b, const HlInst *dot, HlInst *x) {
+  const HlDtype dtype = rounded_type(dot);
+  return dtype != HL_NO_DTYPE && x->shape->dtype == HL_F32 ? hl_b_convert(b, x, dtype) : x;
+}
+
 HlInst *dot_products(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d, HlDtype dtype) {
   const HlShape *x = dot->operands[0]->shape;
   HlI64s contract = dims_mapped(arena, d.contract[0], x->dim);
   HlI64s sizes = dims_joined(arena, (HlI64s){dot->shape->dim, dot->shape->rank}, contract);
   HlInst *side[2];
   for (int k = 0; k < 2; k++)
-    side[k] = spread_out(arena, b, ordered(arena, b, dot->operands[k], d, k, dtype), d, k, sizes);
+    side[k] = spread_out(
+        arena, b, ordered(arena, b, rounded(b, dot, dot->operands[k]), d, k, dtype), d, k, sizes);
   return side[0] && side[1] ? hl_b_binary(b, HL_OP_MULTIPLY, side[0], side[1]) : NULL;
 }
 

@@ -1,4 +1,5 @@
-// opt/dynamic_dimension_simplifier.c: shortens the detours of sizes computed at run time.
+// opt/dynamic_dimension_simplifier.c: shortens the detours of sizes computed at run time, and writes
+// down sizes that are known: hlo-get-dimension-size-rewriter.
 //
 // dynamic-dimension-simplifier. Sizes of dynamic dimensions travel as scalars that are reshaped to
 // [1], concatenated, sliced apart and reshaped back. Each rule removes one such step; one walk a
@@ -9,8 +10,8 @@
 
 #include "hilo/edit.h"
 #include "hilo/pass.h"
-
-extern const HlRule dynamic_dimension_rules[];
+#include "opt/dynamic_dims.h"
+#include "opt/passes.h"
 
 static HlInst *flatten_concat(HlPass *p, HlBuild *b, HlInst *inst) {
   uint32_t n = 0;
@@ -85,7 +86,6 @@ const HlRule dynamic_dimension_rules[] = {
     {0},
 };
 
-bool pass_dynamic_dimension_simplifier(HlPass *p);
 bool pass_dynamic_dimension_simplifier(HlPass *p) {
   for (const HlRule *rule = dynamic_dimension_rules; rule->name; rule++) {
     HlRule one[2] = {*rule, {0}};
@@ -94,3 +94,20 @@ bool pass_dynamic_dimension_simplifier(HlPass *p) {
   }
   return true;
 }
+
+// --- hlo-get-dimension-size-rewriter ------------------------------------------------------------
+
+static HlInst *known_size(HlPass *p, HlBuild *b, HlInst *inst) {
+  (void)p;
+  const HlShape *shape = inst->operands[0]->shape;
+  int64_t d = hl_dim(inst);
+  if (!hl_shape_is_array(shape) || dyn_is_dim(shape, (int)d))
+    return NULL;
+  return hl_b_scalar_int(b, inst->shape->dtype, shape->dim[d]);
+}
+
+const HlRule rules_dimension_size[] = {
+    {HL_OP_GET_DIMENSION_SIZE, known_size, "known-size", "get-dimension-size(x) => n",
+     "a static dimension of n elements"},
+    {0},
+};

@@ -98,7 +98,7 @@ static HlComp *flat_comp(HlPass *p, const HlBuild *b, const HlComp *old, const H
                          bool flat_argument, bool flat_result) {
   HlBuild in = hl_b_nested(b, old->name->text);
   in.metadata = NULL;
-  in.comp->execution_thread = old->execution_thread;
+  hl_comp_set_thread(in.comp, old->execution_thread);
   const HlInst *parameter = old->params[0];
   HlInst *arg = hl_b_parameter(&in, state, parameter->name->text);
   if (flat_argument)
@@ -295,7 +295,8 @@ static void drop_result_slice(HlPass *p) {
     return;
   hl_set_root(entry, value.data);
   if (p->m->entry_result)
-    p->m->entry_result = hl_shape_static(p->m->shapes, p->m->entry_result);
+    hl_set_entry_layout(p->m, p->m->n_entry_params, p->m->entry_params,
+                        hl_shape_static(p->m->shapes, p->m->entry_result));
   if (!root->first_use)
     hl_erase(root);
 }

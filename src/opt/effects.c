@@ -11,15 +11,22 @@ bool effects_has(const bool *effects, const HlInst *inst) {
   return false;
 }
 
-// Callees come before callers.
-const bool *effects_find(HlPass *p) {
+static bool may_have_effects(HlOp op) {
   const uint32_t may = HL_T_SIDE_EFFECT | HL_T_COLLECTIVE | HL_T_CALLS;
-  bool asks[HL_OP_COUNT];
+  return op == HL_OP_CUSTOM_CALL || (hl_op_info[op].traits & may);
+}
+
+// Callees come before callers. Computations that nobody calls are not asked about.
+const bool *effects_find(HlPass *p) {
+  uint64_t may[HL_OP_WORDS] = {0};
   for (int op = 0; op < HL_OP_COUNT; op++)
-    asks[op] = op == HL_OP_CUSTOM_CALL || (hl_op_info[op].traits & may);
+    may[op / 64] |= (uint64_t)may_have_effects((HlOp)op) << (op % 64);
   bool *effects = HL_ARRAY(p->arena, bool, p->m->next_comp_id + 1);
-  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
+  for (const HlComp *comp = p->m->first; comp; comp = comp->next) {
+    if (!comp->first_call || !hl_comp_may_have_any(comp, may))
+      continue;
     for (const HlInst *inst = comp->first; inst && !effects[comp->id]; inst = inst->next)
-      effects[comp->id] = asks[inst->op] && effects_has(effects, inst);
+      effects[comp->id] = (may[inst->op / 64] >> (inst->op % 64) & 1) && effects_has(effects, inst);
+  }
   return effects;
 }

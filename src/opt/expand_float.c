@@ -20,15 +20,22 @@ extern const HlRule rules_logistic[], rules_comparison[], rules_stochastic_conve
 
 // --- logistic -----------------------------------------------------------------------------------
 
+// In types of a byte or less the power is out of range for most x, and some have no infinity to say
+// so: logistic(-8) would be nan.
 static HlInst *expand_logistic(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
-  HlInst *x = hl_operand(inst, 0), *one = hl_b_like(b, x, 1);
+  HlDtype dtype = inst->shape->dtype;
+  bool is_narrow = hl_is_float(dtype) && hl_dtype_info[dtype].bits < 16;
+  HlInst *x = hl_b_convert(b, hl_operand(inst, 0), is_narrow ? HL_F32 : dtype);
+  HlInst *one = hl_b_like(b, x, 1);
   HlInst *power = hl_b_unary(b, HL_OP_EXPONENTIAL, hl_b_unary(b, HL_OP_NEGATE, x));
-  return hl_b_binary(b, HL_OP_DIVIDE, one, hl_b_binary(b, HL_OP_ADD, one, power));
+  HlInst *quotient = hl_b_binary(b, HL_OP_DIVIDE, one, hl_b_binary(b, HL_OP_ADD, one, power));
+  return hl_b_convert(b, quotient, dtype);
 }
 
 const HlRule rules_logistic[] = {
-    {HL_OP_LOGISTIC, expand_logistic, "logistic-expander", "logistic(x) => 1 / (1 + exp(-x))", ""},
+    {HL_OP_LOGISTIC, expand_logistic, "logistic-expander",
+     "logistic(x) => 1 / (1 + exp(-x)), of types of a byte or less by way of f32", ""},
     {0}};
 
 // --- comparison ---------------------------------------------------------------------------------

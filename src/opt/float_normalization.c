@@ -360,6 +360,8 @@ static void normalize(const Norm *n, HlInst *inst) {
 
 static bool run(const Norm *n) {
   HlPass *p = n->p;
+  if (!hl_shapes_have_dtype(p->m->shapes, n->low))
+    return true;
   p->relay_control = true;
   int n_comps;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n_comps);

@@ -30,14 +30,19 @@ static bool may_always_be_copied(const HlInst *inst) {
                                           hl_dtype_info[inst->shape->dtype].bits;
 }
 
-bool fuser_may_fuse(Fuser *f, HlInst *consumer, int operand) {
+const char *fuser_refuses(Fuser *f, HlInst *consumer, int operand) {
   const HlInst *producer = consumer->operands[operand];
   if (producer == f->comp->root)
-    return false;
-  if (fusion_duplicates(producer, consumer) && !may_always_be_copied(producer) &&
-      (!f->policy->may_duplicate || f->policy->is_expensive(producer)))
-    return false;
-  return !fusion_breaks_in_place(producer, consumer);
+    return "the producer is the result of the computation";
+  if (fusion_duplicates(producer, consumer) && !may_always_be_copied(producer)) {
+    if (!f->policy->may_duplicate)
+      return "others need the producer, too, and nothing is computed twice";
+    if (f->policy->is_expensive(producer))
+      return "others need the producer, too, and it is expensive to compute twice";
+  }
+  return fusion_breaks_in_place(producer, consumer)
+             ? "the consumer writes over what the producer reads"
+             : NULL;
 }
 
 static bool *again_of_fusion(Fuser *f, const HlInst *fusion) {
@@ -140,6 +145,7 @@ static HlInst *fuse(Fuser *f, HlInst *producer, HlInst *consumer) {
 
 typedef struct Candidate {
   int operand, place;
+  const char *refusal;
 } Candidate;
 
 static int nearest_first(const void *a, const void *b) {
@@ -150,17 +156,17 @@ static int nearest_first(const void *a, const void *b) {
 }
 
 // The operands that are still in the queue. They stay valid until the next call.
-static const Candidate *candidates(Fuser *f, const HlInst *consumer, int *n) {
+static Candidate *candidates(Fuser *f, const HlInst *consumer, int *n) {
   f->candidates.n = 0;
   for (uint32_t k = 0; k < consumer->n_operands; k++) {
-    Candidate found = {(int)k, f->place[consumer->operands[k]->id]};
+    Candidate found = {(int)k, f->place[consumer->operands[k]->id], NULL};
     if (found.place >= 0)
       hl_buf_add(&f->candidates, &found, sizeof found);
   }
   *n = (int)(f->candidates.n / sizeof(Candidate));
   if (*n > 1)
     qsort(f->candidates.at, (size_t)*n, sizeof(Candidate), nearest_first);
-  return (const Candidate *)(const void *)f->candidates.at;
+  return (Candidate *)(void *)f->candidates.at;
 }
 
 static void enqueue(Fuser *f, HlInst *inst) {
@@ -186,21 +192,31 @@ static void erase_if_dead(Fuser *f, HlInst *producer) {
   hl_erase(producer);
 }
 
-// Takes in one operand of the consumer, if one is to be.
+static const char *refusal(Fuser *f, HlInst *consumer, int operand) {
+  return f->keep_whole[consumer->operands[operand]->id]
+             ? "a copy for each user would read more than there is to write"
+             : f->policy->refuses(f, consumer, operand);
+}
+
+// Takes in one operand of the consumer, if one is to be; else that was the last word on all.
 static bool fuse_one(Fuser *f, HlInst *consumer) {
   int n;
-  const Candidate *order = candidates(f, consumer, &n);
+  Candidate *order = candidates(f, consumer, &n);
   for (int k = 0; k < n; k++) {
     HlInst *producer = consumer->operands[order[k].operand];
-    if (!fusion_is_fusible(producer) || f->keep_whole[producer->id] ||
-        !f->policy->should_fuse(f, consumer, order[k].operand) ||
-        !hl_change(f->p, "fuse", consumer, producer))
+    if (!fusion_is_fusible(producer))
+      continue;
+    order[k].refusal = refusal(f, consumer, order[k].operand);
+    if (order[k].refusal || !hl_change(f->p, "fuse", consumer, producer))
       continue;
     HlInst *fusion = fuse(f, producer, consumer);
     enqueue(f, fusion);
     erase_if_dead(f, producer);
     return true;
   }
+  for (int k = 0; k < n; k++)
+    if (order[k].refusal && consumer->op != HL_OP_TUPLE)
+      hl_refuse(f->p, consumer, consumer->operands[order[k].operand], order[k].refusal);
   return false;
 }
 

@@ -90,7 +90,7 @@ typedef struct Fuser Fuser;
 
 typedef struct FusionPolicy {
   bool may_duplicate;  // producers with several users are copied
-  bool (*should_fuse)(Fuser *f, HlInst *consumer, int operand);
+  const char *(*refuses)(Fuser *f, HlInst *consumer, int operand);  // NULL: fuse; or why not
   int (*kind)(const HlInst *producer, const HlInst *consumer);
   bool (*is_expensive)(const HlInst *inst);
   // Nothing of this computation is fused. May be NULL.
@@ -102,8 +102,8 @@ typedef struct FusionPolicy {
 bool fusion_run(HlPass *p, const FusionPolicy *policy);
 
 // For policies: the rules that hold for every target. No fusion across the root, no copies of
-// expensive producers, nothing that breaks an update in place.
-bool fuser_may_fuse(Fuser *f, HlInst *consumer, int operand);
+// expensive producers, nothing that breaks an update in place. NULL: none says no; or why not.
+const char *fuser_refuses(Fuser *f, HlInst *consumer, int operand);
 // The consumer reads elements of this operand more than once.
 bool fuser_reuses(Fuser *f, HlInst *consumer, int operand);
 // Fusing this operand into a fusion would have its code written out too many times.

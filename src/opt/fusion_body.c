@@ -125,7 +125,7 @@ static HlComp *new_body(const HlInst *inst, const char *name) {
   const HlSym *sym = hl_fresh_comp_name(m, name);
   HlComp *body = hl_comp_new(m, sym->text, sym->n);
   hl_comp_set_fusion(body);
-  body->execution_thread = inst->comp->execution_thread;
+  hl_comp_set_thread(body, inst->comp->execution_thread);
   return body;
 }
 

@@ -71,7 +71,7 @@ static bool writes_no_less(const HlInst *inst) {
 
 static bool fuses_into_users(Fuser *f, const HlInst *producer) {
   for (const HlUse *use = producer->first_use; use; use = use->next)
-    if (!fusion_is_fusible(use->user) || !f->policy->should_fuse(f, use->user, use->number))
+    if (!fusion_is_fusible(use->user) || f->policy->refuses(f, use->user, use->number))
       return false;
   return true;
 }
@@ -135,7 +135,7 @@ static bool steps_fuse(Fuser *f, Between *between, uint32_t *on_path, const HlIn
         continue;
       on_path[inst->id] = mark;
       if (!fusion_is_fusible(inst) || f->keep_whole[operand->id] ||
-          !f->policy->should_fuse(f, inst, (int)o))
+          f->policy->refuses(f, inst, (int)o))
         return false;
     }
   }

@@ -25,19 +25,26 @@ static bool can_share_kernel(const HlInst *producer, const HlInst *consumer) {
          (gpu_is_input_fusible(consumer) || gpu_is_loop_fusible(consumer));
 }
 
-static bool should_fuse(Fuser *f, HlInst *consumer, int operand) {
+static const char *refuses(Fuser *f, HlInst *consumer, int operand) {
   const HlInst *producer = consumer->operands[operand];
-  if (producer->op == HL_OP_FUSION || !can_share_kernel(producer, consumer))
-    return false;
+  if (producer->op == HL_OP_FUSION)
+    return "the producer is a fusion already";
+  if (!can_share_kernel(producer, consumer))
+    return "no emitter puts the two into one kernel";
   if (gpu_is_expensive(producer) && fuser_reuses(f, consumer, operand))
-    return false;
-  // Threads that reduce neighbouring elements would read them from far apart.
+    return "the consumer would compute something expensive again and again";
   if (gpu_emitter(consumer) == GPU_REDUCTION && gpu_is_transposing(producer))
-    return false;
-  if (gpu_repeats_windows(producer, consumer) || !fuser_may_fuse(f, consumer, operand) ||
-      !gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), false))
-    return false;
-  return consumer->op != HL_OP_FUSION || !fuser_repeats_code(f, consumer, operand);
+    return "threads that reduce neighbouring elements would read them from far apart";
+  if (gpu_repeats_windows(producer, consumer))
+    return "windows would be computed again for every window that reads them";
+  const char *why = fuser_refuses(f, consumer, operand);
+  if (why)
+    return why;
+  if (!gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), false))
+    return "a kernel has no room for the arguments, reductions or shared memory of both";
+  return consumer->op == HL_OP_FUSION && fuser_repeats_code(f, consumer, operand)
+             ? "the producer's code would be written out too many times"
+             : NULL;
 }
 
 static int choose_kind(const HlInst *producer, const HlInst *consumer) {
@@ -50,7 +57,7 @@ static bool skips(const HlComp *comp) {
 
 bool gpu_run_fusion(HlPass *p, bool may_duplicate) {
   FusionPolicy policy = {.may_duplicate = may_duplicate,
-                         .should_fuse = should_fuse,
+                         .refuses = refuses,
                          .kind = choose_kind,
                          .is_expensive = gpu_is_expensive,
                          .skips = skips};

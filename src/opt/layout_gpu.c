@@ -2,8 +2,12 @@
 //
 // Matrix products go to libraries that take a batch of matrices, each row- or column-major with any
 // stride between matrices: the dimensions of a group (batch, rows, columns) must lie together, in
-// order, and batch not most minor.
+// order, and batch not most minor. cuDNN's convolutions run best where the features of a point lie together:
+// batch, rows, columns, features, and likewise for the filter.
 
+#include <string.h>
+
+#include "opt/convs.h"
 #include "opt/layout_assignment.h"
 
 // --- Matrices -----------------------------------------------------------------------------------
@@ -197,6 +201,86 @@ static void want_columns(Layouts *a, HlInst *inst) {
   }
 }
 
+// --- Calls of libraries ---------------------------------------------------------------------------
+
+// Features come last, except where the library has no such kernels, and vectors of features always.
+static bool features_last(const HlInst *call, const HlDimLabels *labels) {
+  const HlDtype dtype = call->operands[0]->shape->dtype;
+  const bool is_vector =
+      dtype == HL_S8 && labels->input_spatial.n == 2 && call->operands[0]->shape->rank == 5;
+  if (hl_is_integral(dtype) || hl_dtype_info[dtype].bits <= 8)
+    return !is_vector;
+  return dtype != HL_F64 && labels->input_spatial.n <= 2;
+}
+
+// From major to minor: batch (of a filter the result's features), features before or behind the spatial
+// dimensions, and what no label names.
+static LayoutOrder conv_order(Layouts *a, const HlShape *shape, const HlDimLabels *labels,
+                              ConvPart part, bool is_last) {
+  const HlI64s spatial = conv_spatial(labels, part);
+  const int64_t first[] = {labels->input_batch, labels->kernel_output, labels->output_batch};
+  const int64_t feature[] = {labels->input_feature, labels->kernel_input, labels->output_feature};
+  if (shape->rank < spatial.n + 2)
+    return NULL;
+  int64_t *major = HL_ARRAY(a->arena, int64_t, shape->rank);
+  int64_t *order = HL_ARRAY(a->arena, int64_t, shape->rank);
+  int n = 0;
+  major[n++] = first[part];
+  if (!is_last)
+    major[n++] = feature[part];
+  for (int k = 0; k < spatial.n; k++)
+    major[n++] = spatial.at[k];
+  if (is_last)
+    major[n++] = feature[part];
+  for (int64_t d = 0; d < shape->rank && n < shape->rank; d++)
+    if (hl_i64s_find((HlI64s){major, n}, d) < 0)
+      major[n++] = d;
+  for (int k = 0; k < shape->rank; k++)
+    order[k] = major[shape->rank - 1 - k];
+  return order;
+}
+
+static void want_conv(Layouts *a, HlInst *call, ConvKind kind) {
+  const HlDimLabels *labels = hl_attr_ptr(call, HL_A_DIM_LABELS);
+  if (!labels || call->n_operands < 2)
+    return;
+  const bool is_last = features_last(call, labels);
+  for (int k = 0; k < (int)call->n_operands; k++) {
+    const HlShape *shape = call->operands[k]->shape;
+    LayoutOrder order = conv_order(a, shape, labels, conv_part(kind, k), is_last);
+    if (order && k != 2)  // the bias is a vector
+      layout_want_array_use(a, call, k, order, layout_must(a));
+  }
+  LayoutBuffer *result = layout_leaves(a->now, call)[0];
+  LayoutOrder order = conv_order(a, result->array, labels, conv_part(kind, -1), is_last);
+  if (order)
+    layout_want_buffer(a, result, order, layout_must(a));
+}
+
+static bool works_on_rows(const char *target) {
+  return strcmp(target, "TopK") == 0 || strcmp(target, "__gpu$TopK") == 0 ||
+         strcmp(target, "__cub$DeviceRadixSort") == 0;
+}
+
+static void want_rows(Layouts *a, HlInst *call) {
+  for (uint32_t k = 0; k < call->n_operands; k++)
+    if (hl_shape_is_array(call->operands[k]->shape) && call->operands[k]->shape->rank > 1)
+      layout_want_array_use(a, call, (int)k, layout_row_major(a, call->operands[k]->shape->rank),
+                            layout_must(a));
+  LayoutBuffer **leaves = layout_leaves(a->now, call);
+  for (int k = 0; k < layout_n_leaves(call->shape); k++)
+    if (leaves[k] && leaves[k]->array->rank > 1)
+      layout_want_buffer(a, leaves[k], layout_row_major(a, leaves[k]->array->rank), layout_must(a));
+}
+
+static void want_call(Layouts *a, HlInst *call) {
+  ConvKind kind;
+  if (conv_kind(call, &kind))
+    want_conv(a, call, kind);
+  else if (works_on_rows(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET)))
+    want_rows(a, call);
+}
+
 static void want(Layouts *a, HlInst *inst) {
   switch (inst->op) {
   case HL_OP_DOT: want_dot(a, inst); break;
@@ -213,6 +297,10 @@ static void want(Layouts *a, HlInst *inst) {
       layout_want_major(a, inst, hl_dim(inst));
     break;
   case HL_OP_RAGGED_ALL_TO_ALL: layout_want_major(a, inst, 0); break;
+  case HL_OP_CUSTOM_CALL:
+    if (!hl_has_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS))
+      want_call(a, inst);
+    break;
   default: break;
   }
 }

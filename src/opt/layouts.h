@@ -22,5 +22,7 @@ const HlShape *hl_align_transpose(HlShapes *shapes, const HlShape *from, const H
 bool hl_same_order(const HlShape *a, const HlShape *b);
 // S(n) of an array's layout; 0 by default.
 int64_t hl_memory_space(const HlShape *shape);
+// The array in another memory, in its layout or, where it has none, the default one.
+const HlShape *hl_with_memory_space(HlShapes *shapes, const HlShape *shape, int64_t space);
 
 #endif

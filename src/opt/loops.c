@@ -321,7 +321,7 @@ static LoopPart open_part(HlPass *p, const HlBuild *b, const LoopPlan *plan, Loo
   LoopPart part = {.p = p, .place = place, .loop = plan->loop, .from = from, .at = plan->at};
   part.b = hl_b_nested(b, name);
   part.b.metadata = NULL;
-  part.b.comp->execution_thread = from->execution_thread;
+  hl_comp_set_thread(part.b.comp, from->execution_thread);
   part.state = new_parameter(part.b.comp, state, from->params[0], plan->prefix);
   inherit_state(p, plan, part.state, from->params[0]);
   part.slot = HL_ARRAY(p->arena, HlInst *, loop_slots(plan->loop) + 1);

@@ -1,5 +1,5 @@
 // opt/markers.c: passes that remove custom calls which only mark something, once nobody needs the
-// mark: sharding-remover, shardy-xla, strip-memory-placement-annotations, control-dep-rewriter.
+// mark: sharding-remover, strip-memory-placement-annotations, control-dep-rewriter.
 //
 //   y = f32[8] custom-call(x), custom_call_target="Sharding", sharding={...}     =>   x
 
@@ -8,7 +8,6 @@
 #include "hilo/pass.h"
 
 bool pass_sharding_remover(HlPass *p);
-bool pass_shardy_one_partition(HlPass *p);
 bool pass_strip_memory_placement(HlPass *p);
 bool pass_control_dep_rewriter(HlPass *p);
 
@@ -53,56 +52,6 @@ bool pass_sharding_remover(HlPass *p) {
       else if (is_marker(inst, groups, 1) && !inst->first_use && inst != comps[k]->root)
         hl_remove(p, "group", inst);
     }
-  return true;
-}
-
-// --- Shardy -------------------------------------------------------------------------------------
-
-static bool is_of_shardy(const HlSym *key) {
-  return strncmp(key->text, "xla.sdy.", 8) == 0;
-}
-
-static int count_of_shardy(HlDict dict) {
-  int n = 0;
-  for (int k = 0; k < dict.n; k++)
-    n += is_of_shardy(dict.key[k]);
-  return n;
-}
-
-static HlDict without_shardy(HlModule *m, HlDict old) {
-  const HlSym **keys = HL_ARRAY(m->arena, const HlSym *, old.n);
-  const HlSym **values = HL_ARRAY(m->arena, const HlSym *, old.n);
-  HlDict dict = {keys, values, 0};
-  for (int k = 0; k < old.n; k++) {
-    if (is_of_shardy(old.key[k]))
-      continue;
-    keys[dict.n] = old.key[k];
-    values[dict.n++] = old.value[k];
-  }
-  return dict;
-}
-
-static void strip_shardy(HlPass *p, HlInst *inst) {
-  const HlDict *old = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
-  if (!old || count_of_shardy(*old) == 0 || !hl_change(p, "attributes", inst, NULL))
-    return;
-  HlDict *dict = HL_NEW(p->m->arena, HlDict);
-  *dict = without_shardy(p->m, *old);
-  HlAttr attr = {.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict};
-  hl_set_attr(inst, &attr);
-}
-
-// What Shardy's partitioner would read is void on one partition; on several, that partitioner is
-// another pass, and this one leaves everything as it is.
-bool pass_shardy_one_partition(HlPass *p) {
-  if (p->m->num_partitions > 1)
-    return true;
-  for (HlComp *comp = p->m->first; comp; comp = comp->next)
-    for (HlInst *inst = comp->first; inst; inst = inst->next)
-      strip_shardy(p, inst);
-  if (count_of_shardy(p->m->frontend_attributes) > 0 &&
-      hl_change(p, "meshes", p->m->entry->root, NULL))
-    p->m->frontend_attributes = without_shardy(p->m, p->m->frontend_attributes);
   return true;
 }
 

@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "opt/frontend.h"
 #include "opt/layouts.h"
 #include "opt/passes.h"
 
@@ -36,21 +37,13 @@ static const char *target_of(const char *placement) {
   return NULL;
 }
 
-static const char *placement_of(const HlInst *inst) {
-  const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
-  for (int k = 0; dict && k < dict->n; k++)
-    if (strcmp(dict->key[k]->text, "_xla_buffer_placement") == 0)
-      return dict->value[k]->text;
-  return "";
-}
-
 bool pass_convert_memory_placement(HlPass *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       if (inst->op != HL_OP_CUSTOM_CALL || inst->n_operands != 1 ||
           strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "annotate_device_placement") != 0)
         continue;
-      const char *target = target_of(placement_of(inst));
+      const char *target = target_of(frontend_get(inst, "_xla_buffer_placement"));
       if (!target || !hl_change(p, "target", inst, NULL))
         continue;
       hl_set_text(inst, HL_A_CUSTOM_CALL_TARGET, target);
@@ -72,15 +65,9 @@ static const HlShape *with_spaces(HlPass *p, const HlShape *shape, const HlShape
       part[k] = with_spaces(p, shape->element[k], of->element[k]);
     return hl_shape_tuple(p->m->shapes, shape->rank, part);
   }
-  if (!shape->layout || !of->layout || hl_memory_space(shape) == hl_memory_space(of))
+  if (!shape->layout || !of->layout)
     return shape;
-  HlLayoutExtra extra = shape->layout->extra ? *shape->layout->extra
-                                             : (HlLayoutExtra){.tail_padding_alignment = 1,
-                                                               .index_type = HL_NO_DTYPE,
-                                                               .pointer_type = HL_NO_DTYPE};
-  extra.memory_space = hl_memory_space(of);
-  HlLayout layout = {shape->layout->minor_to_major, &extra};
-  return hl_shape_with_layout(p->m->shapes, shape, &layout);
+  return hl_with_memory_space(p->m->shapes, shape, hl_memory_space(of));
 }
 
 // Parameters and the root of a fusion's body with what they must agree with, and values that are

@@ -88,28 +88,19 @@ static int by_bytes(const void *a, const void *b) {
   return x->order - y->order;
 }
 
-static int by_output(const void *a, const void *b) {
-  HlI64s x = ((const HlAlias *)a)->output, y = ((const HlAlias *)b)->output;
-  for (int k = 0; k < x.n && k < y.n; k++)
-    if (x.at[k] != y.at[k])
-      return x.at[k] < y.at[k] ? -1 : 1;
-  return x.n - y.n;
-}
-
-// The header lists aliases by output; what became an alias is no donor any more.
-static void set_aliases(HlModule *m, int n, const HlAlias *more, const bool *taken) {
+// What became an alias is no donor any more.
+static void add_aliases(HlPass *p, int n, const HlAlias *more, const bool *taken) {
+  HlModule *m = p->m;
   int old = m->input_output_alias.n, left = 0;
-  HlAlias *at = HL_ARRAY(m->arena, HlAlias, old + n);
+  HlAlias *alias = HL_ARRAY(p->arena, HlAlias, old + n);
   for (int k = 0; k < old + n; k++)
-    at[k] = k < old ? m->input_output_alias.at[k] : more[k - old];
-  qsort(at, (size_t)(old + n), sizeof *at, by_output);
-  m->input_output_alias = (HlAliases){at, old + n};
-  HlDonor *donor = HL_ARRAY(m->arena, HlDonor, m->n_buffer_donor + 1);
+    alias[k] = k < old ? m->input_output_alias.at[k] : more[k - old];
+  hl_set_aliases(m, old + n, alias);
+  HlDonor *donor = HL_ARRAY(p->arena, HlDonor, m->n_buffer_donor + 1);
   for (int k = 0; k < m->n_buffer_donor; k++)
     if (!taken[k])
       donor[left++] = m->buffer_donor[k];
-  m->buffer_donor = donor;
-  m->n_buffer_donor = left;
+  hl_set_donors(m, left, donor);
 }
 
 bool pass_optimize_input_output_buffer_alias(HlPass *p) {
@@ -147,6 +138,6 @@ bool pass_optimize_input_output_buffer_alias(HlPass *p) {
     o += order >= 0;
   }
   if (n > 0)
-    set_aliases(m, n, alias, taken);
+    add_aliases(p, n, alias, taken);
   return true;
 }

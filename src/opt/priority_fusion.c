@@ -127,23 +127,35 @@ static const GpuCost *cost_of(Queue *q, const HlInst *inst) {
   return *cost;
 }
 
-static bool may_fuse(Queue *q, const HlInst *producer, const HlInst *consumer) {
-  if (producer == q->comp->root || !hl_shape_is_array(producer->shape) || !has_kernel(producer) ||
-      !has_kernel(consumer) || consumer->op == HL_OP_BITCAST || consumer->op == HL_OP_CONSTANT)
-    return false;
-  if (scatter_of(producer) || feeds_scatter(producer, consumer))
-    return false;
+// NULL: the two may be one kernel; or why not.
+static const char *refuses(Queue *q, const HlInst *producer, const HlInst *consumer) {
+  if (producer == q->comp->root)
+    return "the producer is the result of the computation";
+  if (!hl_shape_is_array(producer->shape) || !has_kernel(producer) || !has_kernel(consumer) ||
+      consumer->op == HL_OP_BITCAST || consumer->op == HL_OP_CONSTANT)
+    return "no kernel of ours computes one of the two";
+  if (scatter_of(producer))
+    return "the producer is a scatter";
+  if (feeds_scatter(producer, consumer))
+    return "the consumer scatters into what the producer makes or reads";
   const GpuCost *of_producer = cost_of(q, producer), *of_consumer = cost_of(q, consumer);
-  // The inner one of two reductions would be computed again and again.
   if (of_producer->reduces_many && of_consumer->reduces_many)
-    return false;
+    return "the inner one of two reductions would be computed again and again";
   if (of_producer->emitter == GPU_REDUCTION &&
       gpu_emitter_of_both(producer, of_producer->emitter, consumer, of_consumer->emitter) ==
           GPU_LOOP)
-    return false;
-  return gpu_fits(consumer, of_consumer->needs, producer, of_producer->needs, false) &&
-         !fusion_breaks_in_place(producer, consumer) &&
-         gpu_code_fused(producer, of_producer, consumer, of_consumer) <= GPU_MAX_CODE;
+    return "blocks of threads would no longer reduce together";
+  if (!gpu_fits(consumer, of_consumer->needs, producer, of_producer->needs, false))
+    return "a kernel has no room for the arguments, reductions or shared memory of both";
+  if (fusion_breaks_in_place(producer, consumer))
+    return "the consumer writes over what the producer reads";
+  return gpu_code_fused(producer, of_producer, consumer, of_consumer) > GPU_MAX_CODE
+             ? "the code of both is too long for a kernel"
+             : NULL;
+}
+
+static bool may_fuse(Queue *q, const HlInst *producer, const HlInst *consumer) {
+  return !refuses(q, producer, consumer);
 }
 
 // --- Prices -------------------------------------------------------------------------------------
@@ -281,8 +293,52 @@ static Queue start_queue(HlPass *p, HlComp *comp) {
                  .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
 }
 
+// --- What was not fused --------------------------------------------------------------------------
+
+static bool computes(const HlInst *inst) {
+  return inst->op != HL_OP_BITCAST && has_kernel(inst);
+}
+
+// A producer goes into all its users or none: who of them says no, if none does it takes time.
+static const char *refuses_users(Queue *q, const HlInst *producer, const HlInst **user) {
+  const HlInst *other = NULL;
+  for (const HlUse *use = producer->first_use; use; use = use->next) {
+    if (!computes(use->user)) {
+      other = use->user->op == HL_OP_BITCAST ? other : use->user;
+      continue;
+    }
+    *user = use->user;
+    const char *why = refuses(q, producer, *user);
+    if (why)
+      return why;
+  }
+  return other ? hl_arena_printf(q->p->arena, "|%s| needs the producer, too", other->name->text)
+               : NULL;
+}
+
+static void tell_refusal(Queue *q, const HlInst *producer) {
+  const HlInst *user = NULL;
+  const char *why = refuses_users(q, producer, &user);
+  double saved = why || !user ? 0 : price(q, producer);
+  if (saved < 0)
+    why = hl_arena_printf(q->p->arena, "it would take %.2f us longer", -saved);
+  if (user && why)
+    hl_refuse(q->p, user, producer, why);
+}
+
+static void tell_refusals(Queue *q) {
+  if (!hl_wants_refusals(q->p))
+    return;
+  int n;
+  HlInst **insts = hl_pass_insts(q->p, q->comp, &n);
+  for (int k = 0; k < n; k++)
+    if (insts[k]->op != HL_OP_CONSTANT && has_kernel(insts[k]))
+      tell_refusal(q, insts[k]);
+}
+
 // Names the parameters of what was fused.
 static void end_queue(Queue *q) {
+  tell_refusals(q);
   for (HlInst *inst = q->comp->first; inst; inst = inst->next)
     if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0)
       fusion_name_params(inst);

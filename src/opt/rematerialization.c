@@ -15,7 +15,8 @@
 // from is gone as well, a block of instructions is made again: twice as large each time, up to
 // block_size_limit. With `compress`, a value whose tiled layout wastes room waits in a denser
 // layout instead: `a.compressed = copy(a)`, and `a.uncompressed = copy(a.compressed)` before the
-// user.
+// user. With `host_offload`, values wait in the host's memory, sent by copy-start and copy-done after
+// the last user so far and fetched again before the next one.
 //
 // What a step calls counts with its own peak; it is reduced afterwards with what is left at the
 // call. The whole is done again, with what lives when found anew, as long as that helps. Tuples,
@@ -26,6 +27,7 @@
 
 #include "hilo/buffers.h"
 #include "hilo/pass.h"
+#include "opt/layouts.h"
 
 bool pass_rematerialization(HlPass *p);
 
@@ -43,7 +45,7 @@ typedef struct Item {  // an instruction in the order being made
   bool again;  // made here: only a first user that is through lets it be made once more
 } Item;
 
-enum { BLOCK_MAX = 64, ROUNDS = 8 };
+enum { BLOCK_MAX = 64, ROUNDS = 8, HOST = 5 };
 
 // Instructions that are made again together, operands first; the last one is what is wanted.
 typedef struct Block {
@@ -67,7 +69,7 @@ typedef struct Walk {
   int64_t usage, limit;
   int64_t least_bytes;  // smaller values are left alone
   int block_limit;
-  bool compress;
+  bool compress, recompute, offload;
 } Walk;
 
 typedef struct Job {
@@ -138,7 +140,9 @@ static void add_values(Walk *w, int32_t k, bool entry) {
     const HlBuffer *buffer = &flow->buffer[flow->value[value].buffer];
     if (buffer->n > 1 && flow->buffer_value[buffer->first] != value)
       continue;  // counted with the first value of its buffer
-    int64_t bytes = hl_value_bytes(flow, value);
+    const HlShape *shape = flow->slot_shape[j];
+    const bool on_host = hl_shape_is_array(shape) && hl_memory_space(shape) == HOST;
+    int64_t bytes = on_host ? 0 : hl_value_bytes(flow, value);
     if (w->item[k].simple) {
       w->item[k].bytes = bytes;
       continue;
@@ -259,7 +263,7 @@ static bool may_repeat(const HlInst *inst) {
   case HL_OP_RNG: return false;
   case HL_OP_COPY: return inst->shape != inst->operands[0]->shape;
   default:
-    return !hl_has_control(inst) && hl_is_pure(inst) &&
+    return !hl_has_control(inst) && hl_is_pure(inst) && !hl_is_async((HlOp)inst->op) &&
            !(hl_op_info[inst->op].traits & (HL_T_COLLECTIVE | HL_T_ASYNC));
   }
 }
@@ -411,6 +415,27 @@ static int32_t choose_to_compress(const Walk *w, int32_t now, int64_t saved) {
   return best;
 }
 
+// The largest value of more than `saved` bytes that was used, and that nobody needs now; -1: none.
+static int32_t choose_to_offload(const Walk *w, int32_t now, int64_t saved) {
+  int32_t best = -1;
+  const HlInst *current = w->item[now].inst;
+  for (int32_t j = 0; w->offload && j < w->n_alive; j++) {
+    const int32_t k = w->alive[j];
+    const HlInst *inst = w->item[k].inst;
+    bool used = w->item[k].again || !is_candidate(w, k, now) || hl_has_control(inst) ||
+                inst->op == HL_OP_CONSTANT || hl_is_async((HlOp)inst->op) ||
+                hl_memory_space(inst->shape) != 0 || hl_shape_is_dynamic(inst->shape);
+    for (uint32_t o = 0; o < current->n_operands; o++)
+      used |= current->operands[o] == inst;
+    const bool is_first = best >= 0 && w->item[k].label < w->item[best].label;
+    if (used || w->item[k].bytes < saved || (w->item[k].bytes == saved && !is_first))
+      continue;
+    saved = w->item[k].bytes;
+    best = k;
+  }
+  return best;
+}
+
 // --- Doing it ------------------------------------------------------------------------------------
 
 static int32_t first_user_to_come(const Walk *w, const HlInst *inst) {
@@ -551,17 +576,83 @@ static void compress(Walk *w, int32_t k, int32_t now) {
     make_dead(w, k);
 }
 
+// The last user so far, or the value itself.
+static int32_t last_user(const Walk *w, int32_t k) {
+  int32_t last = k;
+  for (const HlUse *use = w->item[k].inst->first_use; use; use = use->next) {
+    const int32_t user = w->item_of[use->user->id];
+    if (w->item[user].placed && w->item[user].label > w->item[last].label)
+      last = user;
+  }
+  return last;
+}
+
+static HlInst *named_as(Walk *w, HlInst *inst, const HlInst *like, const char *suffix) {
+  const char *name = hl_arena_printf(w->arena, "%s.%s", like->name->text, suffix);
+  hl_set_name(inst, hl_fresh_name(w->comp->module, name));
+  hl_inherit(inst, like);
+  hl_remove_attr(inst, HL_A_SHARDING);
+  return inst;
+}
+
+static HlInst *start_transfer(Walk *w, HlInst *of, const HlShape *to, const HlInst *like,
+                              const char *suffix) {
+  HlShapes *shapes = w->comp->module->shapes;
+  const HlShape *part[] = {to, of->shape, hl_shape_scalar(shapes, HL_U32)};
+  HlInst *inst =
+      hl_inst_new(w->comp, HL_OP_COPY_START, hl_shape_tuple(shapes, 3, part), NULL, 1, &of);
+  return named_as(w, inst, like, suffix);
+}
+
+static HlInst *end_transfer(Walk *w, HlInst *of, const HlInst *like, const char *suffix) {
+  HlInst *inst = hl_inst_new(w->comp, HL_OP_COPY_DONE, of->shape->element[0], NULL, 1, &of);
+  return named_as(w, inst, like, suffix);
+}
+
+// Sent from the last user on, until now; fetched before the first user to come. What is on its way counts
+// where it comes from.
+static void offload(Walk *w, int32_t k, int32_t now) {
+  HlInst *inst = w->item[k].inst;
+  const int32_t next = first_user_to_come(w, inst);
+  w->item[k].refused =
+      next < 0 || next == now || !hl_change(w->p, "offload", inst, w->item[next].inst);
+  if (w->item[k].refused)
+    return;
+  const HlShape *host = hl_with_memory_space(w->comp->module->shapes, inst->shape, HOST);
+  const int32_t after = last_user(w, k);
+  const int32_t send = add_made(w, start_transfer(w, inst, host, inst, "to_host"), 0);
+  insert_before(w, send, w->item[after].next);
+  const int32_t sent = add_made(w, end_transfer(w, w->item[send].inst, inst, "on_host"), 0);
+  insert_before(w, sent, now);
+  w->item[send].placed = w->item[sent].placed = true;
+  w->item[k].left--;  // it is sent
+  w->item[send].left--;
+  const int32_t fetch =
+      add_made(w, start_transfer(w, w->item[sent].inst, inst->shape, inst, "to_device"), 0);
+  insert_before(w, fetch, next);
+  const int32_t back =
+      add_made(w, end_transfer(w, w->item[fetch].inst, inst, "again"), w->item[k].bytes);
+  insert_before(w, back, next);
+  redirect(w, inst, back);
+  if (w->item[k].left == 0)
+    make_dead(w, k);
+}
+
 // One step towards the limit at item k: false if there is none.
 static bool improve(Walk *w, int32_t k) {
   Block best = {0};
-  for (int limit = 1; limit <= w->block_limit && best.n == 0; limit *= 2)
+  for (int limit = 1; w->recompute && limit <= w->block_limit && best.n == 0; limit *= 2)
     best = choose(w, k, limit);
   const int32_t packed = choose_to_compress(w, k, best.saved);
+  const bool moves = best.n == 1 && !has_placed_user(w, w->item[best.item[0]].inst);
+  const int32_t sent = packed < 0 && !moves ? choose_to_offload(w, k, best.saved) : -1;
   if (packed >= 0)
     compress(w, packed, k);
+  else if (sent >= 0)
+    offload(w, sent, k);
   else if (best.n > 0)
     repeat(w, &best, k);
-  return packed >= 0 || best.n > 0;
+  return packed >= 0 || sent >= 0 || best.n > 0;
 }
 
 static void reduce_walk(Walk *w) {
@@ -582,6 +673,8 @@ static void reduce(Job *job, HlComp *comp) {
   w.limit = job->limit[comp->id];
   w.least_bytes = hl_pass_int(job->p, "min_remat_size");
   w.compress = hl_pass_flag(job->p, "compress");
+  w.recompute = hl_pass_flag(job->p, "recompute");
+  w.offload = hl_pass_flag(job->p, "host_offload");
   const int64_t most = hl_pass_int(job->p, "block_size_limit");
   w.block_limit = most < BLOCK_MAX ? (int)most : BLOCK_MAX;
   reduce_walk(&w);
@@ -675,7 +768,7 @@ static int64_t one_round(HlPass *p, int64_t limit, bool *changed) {
     for (HlComp *comp = m->first; p->changed && comp; comp = comp->next)
       if (!comp->is_fusion)
         hl_set_schedule(comp, job.order[comp->id]);
-    m->is_scheduled = true;
+    hl_set_scheduled(m, true);
     *changed = p->changed;
     p->changed |= before;
   }

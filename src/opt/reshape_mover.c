@@ -9,9 +9,15 @@
 // constant, a broadcast that is one as well the other way round. And it must pay: a rearrangement
 // that has another user stays where it is, so those that use it stay too.
 
+#include <stdlib.h>
+
 #include "hilo/pass.h"
 
 bool pass_reshape_mover(HlPass *p);
+
+enum {
+  REACH = 4
+};  // from what a broadcast broadcasts, through it and a rearrangement, to who may move
 
 typedef struct Mover {
   HlPass *p;
@@ -146,6 +152,51 @@ static bool is_candidate(const Mover *m, const HlInst *inst) {
   return true;
 }
 
+static void consider(Mover *m, HlInst *inst) {
+  if (m->moves[inst->id] || !is_candidate(m, inst))
+    return;
+  m->moves[inst->id] = true;
+  hl_buf_add(&m->candidates, &inst, sizeof inst);
+}
+
+static void consider_users(Mover *m, const HlInst *rearrange) {
+  if (m->asked[rearrange->id])
+    return;
+  m->asked[rearrange->id] = true;
+  for (const HlUse *use = rearrange->first_use; use; use = use->next)
+    consider(m, use->user);
+}
+
+static int by_place(const void *a, const void *b) {
+  const HlInst *x = *(HlInst *const *)a, *y = *(HlInst *const *)b;
+  return x == y ? 0 : hl_stands_before(x, y) ? -1 : 1;
+}
+
+// Those among the news, and those that share a rearrangement with one of them and so decide with it.
+static HlInst **find_candidates(Mover *m, HlComp *comp, size_t *n) {
+  int n_news;
+  HlInst **news = hl_pass_news(m->p, comp, REACH, &n_news);
+  m->moves = HL_ARRAY(m->p->arena, bool, comp->next_id);
+  m->asked = HL_ARRAY(m->p->arena, bool, comp->next_id);
+  m->candidates.n = 0;
+  for (int k = 0; k < n_news; k++) {
+    consider(m, news[k]);
+    if (is_rearrange(news[k]))
+      consider_users(m, news[k]);
+  }
+  for (size_t k = 0; k < m->candidates.n / sizeof(HlInst *); k++) {
+    const HlInst *inst = ((HlInst **)(void *)m->candidates.at)[k];
+    for (uint32_t o = 0; o < inst->n_operands; o++)
+      if (is_rearrange(inst->operands[o]))
+        consider_users(m, inst->operands[o]);
+  }
+  *n = m->candidates.n / sizeof(HlInst *);
+  HlInst **all = (HlInst **)(void *)m->candidates.at;
+  if (*n > 1)
+    qsort(all, *n, sizeof *all, by_place);
+  return all;
+}
+
 static bool stays(const Mover *m, const HlInst *rearrange) {
   for (const HlUse *use = rearrange->first_use; use; use = use->next)
     if (!m->moves[use->user->id])
@@ -236,19 +287,11 @@ static void move(Mover *m, HlInst *inst) {
 static void move_in(Mover *m, HlComp *comp) {
   if (!hl_comp_may_have(comp, HL_OP_RESHAPE) && !hl_comp_may_have(comp, HL_OP_TRANSPOSE))
     return;
-  HlBuf *candidates = &m->candidates;
-  candidates->n = 0;
-  for (HlInst *inst = comp->first; inst; inst = inst->next)
-    if (is_candidate(m, inst))
-      hl_buf_add(candidates, &inst, sizeof inst);
-  const size_t n = candidates->n / sizeof(HlInst *);
+  size_t n;
+  HlInst **insts = find_candidates(m, comp, &n);
   if (n == 0)
     return;
-  HlInst **insts = (HlInst **)(void *)candidates->at;
-  m->moves = HL_ARRAY(m->p->arena, bool, comp->next_id);
   m->asked = HL_ARRAY(m->p->arena, bool, comp->next_id);
-  for (size_t k = 0; k < n; k++)
-    m->moves[insts[k]->id] = true;
   prune(m, insts, n);
   for (size_t k = 0; k < n; k++)
     if (m->moves[insts[k]->id] && hl_alive(insts[k]))

@@ -22,9 +22,10 @@ bool pass_descheduler(HlPass *p);
 // --- Making and setting schedules ----------------------------------------------------------------
 
 // The orders of all computations that run, by id, in the arena; fusions have none.
-static HlInst ***order_all(HlArena *arena, const HlFlow *flow, ScheduleFn *schedule) {
-  HlInst ***order = HL_ARRAY(arena, HlInst **, flow->m->next_comp_id + 1);
-  for (const HlComp *comp = flow->m->first; comp; comp = comp->next)
+static HlInst ***order_all(HlArena *arena, const HlModule *m, const HlFlow *flow,
+                           ScheduleFn *schedule) {
+  HlInst ***order = HL_ARRAY(arena, HlInst **, m->next_comp_id + 1);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
     if (!comp->is_fusion)
       order[comp->id] = schedule(arena, flow, comp);
   return order;
@@ -47,38 +48,40 @@ static void set_schedules(HlPass *p, HlInst **const *order) {
   for (HlComp *comp = m->first; comp; comp = comp->next)
     if (!comp->is_fusion)
       hl_set_schedule(comp, order[comp->id]);
-  m->is_scheduled = true;
+  hl_set_scheduled(m, true);
 }
 
-static bool run(HlPass *p, ScheduleFn *schedule) {
+// An order that looks at values, or one that does not.
+static bool run(HlPass *p, ScheduleFn *schedule, bool values) {
   HlArena *arena = hl_arena_new();
-  const HlFlow *flow = hl_flow_new(p->cx, arena, p->m, false);
-  if (flow)
-    set_schedules(p, order_all(arena, flow, schedule));
+  const HlFlow *flow = values ? hl_flow_new(p->cx, arena, p->m, HL_FLOW_NO_FUSIONS) : NULL;
+  bool fine = flow || !values;
+  if (fine)
+    set_schedules(p, order_all(arena, p->m, flow, schedule));
   hl_arena_free(arena);
-  return flow != NULL;
+  return fine;
 }
 
 // --- The passes ----------------------------------------------------------------------------------
 
 bool pass_cpu_scheduler(HlPass *p) {
-  return run(p,
-             hl_pass_flag(p, "memory_optimized") ? schedule_depth_first : schedule_breadth_first);
+  return hl_pass_flag(p, "memory_optimized") ? run(p, schedule_depth_first, true)
+                                             : run(p, schedule_breadth_first, false);
 }
 
 bool pass_trivial_scheduler(HlPass *p) {
-  return run(p, schedule_visit);
+  return run(p, schedule_visit, false);
 }
 
 // The order among the three that needs the least memory; the first of equals.
 static bool run_best(HlPass *p) {
   static ScheduleFn *const all[] = {schedule_list, schedule_depth_first, schedule_post_order};
   HlArena *arena = hl_arena_new();
-  const HlFlow *flow = hl_flow_new(p->cx, arena, p->m, true);
+  const HlFlow *flow = hl_flow_new(p->cx, arena, p->m, HL_FLOW_MERGE);
   HlInst ***best = NULL;
   int64_t least = INT64_MAX;
   for (int k = 0; flow && k < HL_COUNT_OF(all); k++) {
-    HlInst ***order = order_all(arena, flow, all[k]);
+    HlInst ***order = order_all(arena, p->m, flow, all[k]);
     int64_t bytes = hl_minimum_memory(arena, hl_live_new(arena, flow, order));
     if (!best || bytes < least) {
       best = order;
@@ -95,16 +98,17 @@ bool pass_memory_scheduler(HlPass *p) {
   static const struct {
     const char *name;
     ScheduleFn *schedule;
-  } kinds[] = {{"list", schedule_list},
-               {"dfs", schedule_depth_first},
-               {"bfs", schedule_breadth_first},
-               {"postorder", schedule_post_order}};
+    bool values;
+  } kinds[] = {{"list", schedule_list, true},
+               {"dfs", schedule_depth_first, true},
+               {"bfs", schedule_breadth_first, false},
+               {"postorder", schedule_post_order, false}};
   const char *wanted = hl_pass_text(p, "algorithm");
   if (strcmp(wanted, "default") == 0)
     return run_best(p);
   for (int k = 0; k < HL_COUNT_OF(kinds); k++)
     if (strcmp(wanted, kinds[k].name) == 0)
-      return run(p, kinds[k].schedule);
+      return run(p, kinds[k].schedule, kinds[k].values);
   return hl_error(p->cx, (HlPos){0},
                   "hlo-memory-scheduler: found algorithm '%s', expected default, list, dfs, bfs or "
                   "postorder",
@@ -116,6 +120,6 @@ bool pass_descheduler(HlPass *p) {
     return true;
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     hl_set_schedule(comp, NULL);
-  p->m->is_scheduled = false;
+  hl_set_scheduled(p->m, false);
   return true;
 }

@@ -119,6 +119,6 @@ bool pass_root_instruction_sinker(HlPass *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     if (comp->schedule && !comp->is_fusion && comp->n_insts > 0)
       sink_root(p, comp);
-  p->m->is_scheduled = was_scheduled;
+  hl_set_scheduled(p->m, was_scheduled);
   return true;
 }

@@ -332,11 +332,15 @@ static bool remove_conditional(HlPass *p, HlInst *cond) {
 
 // --- All conditionals ----------------------------------------------------------------------------
 
+static bool has_conditionals(const HlComp *comp) {
+  return !comp->is_fusion && hl_comp_may_have(comp, HL_OP_CONDITIONAL);
+}
+
 static HlInst **find_conditionals(HlPass *p, int *n) {
   const bool *channels = find_channels(p);
   HlBuf found = {0};
   for (const HlComp *comp = p->m->first; comp; comp = comp->next)
-    for (HlInst *inst = comp->is_fusion ? NULL : comp->first; inst; inst = inst->next) {
+    for (HlInst *inst = has_conditionals(comp) ? comp->first : NULL; inst; inst = inst->next) {
       bool skip = inst->op != HL_OP_CONDITIONAL || inst->n_calls == 0 || hl_sharding(inst);
       for (int k = 0; !skip && k < inst->n_calls; k++)
         skip = channels[hl_called(inst, k)->id];
@@ -350,6 +354,11 @@ static HlInst **find_conditionals(HlPass *p, int *n) {
 }
 
 bool pass_simplify_conditional(HlPass *p) {
+  const HlComp *comp = p->m->first;
+  while (comp && !has_conditionals(comp))
+    comp = comp->next;
+  if (!comp)
+    return true;
   int n;
   const bool *effects = effects_find(p);
   HlInst **conds = find_conditionals(p, &n);

@@ -55,14 +55,12 @@ static HlInst *first_unlike(HlPass *p, bool packs) {
 
 static void size_interface(HlPass *p, bool packs) {
   HlModule *m = p->m;
-  if (m->entry_params) {
-    const HlShape **params = HL_ARRAY(m->arena, const HlShape *, m->n_entry_params + 1);
-    for (int k = 0; k < m->n_entry_params; k++)
-      params[k] = sized(p, m->entry_params[k], packs);
-    m->entry_params = params;
-  }
-  if (m->entry_result)
-    m->entry_result = sized(p, m->entry_result, packs);
+  const HlShape **params =
+      m->entry_params ? HL_ARRAY(p->arena, const HlShape *, m->n_entry_params + 1) : NULL;
+  for (int k = 0; k < m->n_entry_params; k++)
+    params[k] = sized(p, m->entry_params[k], packs);
+  hl_set_entry_layout(m, m->n_entry_params, params,
+                      m->entry_result ? sized(p, m->entry_result, packs) : NULL);
 }
 
 bool pass_sub_byte_size(HlPass *p);

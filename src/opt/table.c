@@ -10,7 +10,19 @@ static const HlPassInfo passes[] = {
   {name, function, options, meaning, table},
 #include "opt/passes.def"
 };
-const HlPassTable hl_passes = {passes, HL_COUNT_OF(passes)};
+
+// Names of earlier releases, which HloEnv's pipelines are written with.
+static const HlPassAlias aliases[] = {
+    {"bf16-normalization", "float-normalization-bf16"},
+    {"gpu-conv-rewriter", "conv-rewriter"},
+    {"gpu-conv-padding-legalization", "conv-padding-legalization"},
+    {"gpu-convert-async-collectives-to-sync", "convert-async-collectives-to-sync"},
+    {"gpu-sanitize-constant-names", "sanitize-constant-names"},
+    {"gpu-tree-reduction-rewriter", "tree-reduction-rewriter"},
+    {"subcomputation-unification", "computation-deduplicator"},
+};
+
+const HlPassTable hl_passes = {passes, HL_COUNT_OF(passes), aliases, HL_COUNT_OF(aliases)};
 
 // A pipeline is longer than the 4,095 characters that ISO C promises of a string.
 #pragma GCC diagnostic ignored "-Woverlength-strings"

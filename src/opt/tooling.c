@@ -1,18 +1,19 @@
-// opt/tooling.c: passes for people and tools: control-dep-remover, defuser, despecializer,
+// opt/tooling.c: passes for people and tools: control-dep-remover, defuser,
 // sanitize-constant-names, rename-instructions, add-original-value, hlo-cycle-detection,
-// domain_remover.
+// hlo-verifier, domain_remover.
 
 #include <string.h>
 
 #include "hilo/pass.h"
+#include "hilo/verify.h"
 
 bool pass_control_dep_remover(HlPass *p);
 bool pass_defuser(HlPass *p);
-bool pass_despecializer(HlPass *p);
 bool pass_sanitize_constant_names(HlPass *p);
 bool pass_rename_instructions(HlPass *p);
 bool pass_add_original_value(HlPass *p);
 bool pass_hlo_cycle_detection(HlPass *p);
+bool pass_hlo_verifier(HlPass *p);
 
 // --- Order and fusions --------------------------------------------------------------------------
 
@@ -56,14 +57,6 @@ bool pass_defuser(HlPass *p) {
     hl_arena_release(p->arena, mark);
   }
   return true;
-}
-
-// Back to what a front end might have written.
-bool pass_despecializer(HlPass *p) {
-  for (HlComp *comp = p->m->first; comp; comp = comp->next)
-    if (comp->schedule && hl_change(p, "schedule", comp->root, NULL))
-      hl_set_schedule(comp, NULL);
-  return pass_control_dep_remover(p) && pass_defuser(p);
 }
 
 // --- Names --------------------------------------------------------------------------------------
@@ -193,6 +186,12 @@ bool pass_add_original_value(HlPass *p) {
 // Instructions cannot go round, as their list is in order; calls could.
 bool pass_hlo_cycle_detection(HlPass *p) {
   return hl_sort_comps(p->cx, p->m);
+}
+
+bool pass_hlo_verifier(HlPass *p) {
+  HlVerifyOptions options = {.layout_sensitive = hl_pass_flag(p, "layout_sensitive"),
+                             .allow_mixed_precision = hl_pass_flag(p, "allow_mixed_precision")};
+  return hl_verify(p->cx, p->m, &options);
 }
 
 // --- Domains ------------------------------------------------------------------------------------

@@ -7,9 +7,13 @@
 //   r = f32[] reduce(w, 0), dimensions={0}
 //
 // Windows that reach beyond the end are padded with the initial value, which may be folded in any
-// number of times. What is left is reduced in two steps again, when the pass runs again.
+// number of times. What is left is reduced in two steps again, when the pass runs again. XLA:CPU leaves alone
+// what its library is going to compute.
+#include <string.h>
+
 #include "opt/reducers.h"
 #include "opt/windows.h"
+#include "opt/ynn.h"
 
 static bool is_long(const HlInst *reduce, int64_t size) {
   HlI64s dims = hl_dims(reduce);
@@ -36,7 +40,8 @@ static HlInst *split(HlPass *p, HlBuild *b, HlInst *reduce) {
   if (reduce->n_operands != 2 || reduce->shape->dtype == HL_TUPLE || !is_long(reduce, size) ||
       !all_static(reduce) || hl_shape_elements(reduce->operands[0]->shape) == 0)
     return NULL;
-  if (!reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
+  if (!reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]) ||
+      (strcmp(p->target, "cpu") == 0 && ynn_takes(reduce)))
     return NULL;
   HlInst *x = reduce->operands[0];
   HlWindowDim *window = window_units(p->arena, x->shape->rank);

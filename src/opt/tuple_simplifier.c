@@ -15,6 +15,8 @@
 
 bool pass_tuple_simplifier(HlPass *p);
 
+enum { REACH = 2 };  // from a tuple through its elements to a tuple of them
+
 static bool takes_element(const HlInst *inst, const HlInst *of, int k) {
   return inst->op == HL_OP_GET_TUPLE_ELEMENT && inst->operands[0] == of &&
          hl_attr_int(inst, HL_A_INDEX) == k;
@@ -56,6 +58,19 @@ static void simplify(HlPass *p, HlInst *inst) {
   }
 }
 
+// What is taken from a tuple that was new may be taken apart itself, and is news then.
+static void simplify_news(HlPass *p, HlComp *comp) {
+  int n = 1;
+  while (n > 0) {
+    HlMark mark = hl_arena_mark(p->arena);
+    HlInst **insts = hl_pass_news(p, comp, REACH, &n);
+    for (int k = 0; k < n; k++)
+      if (hl_alive(insts[k]))
+        simplify(p, insts[k]);
+    hl_arena_release(p->arena, mark);
+  }
+}
+
 bool pass_tuple_simplifier(HlPass *p) {
   const bool exclude_entry = hl_pass_flag(p, "exclude_entry_computation");
   p->relay_control = true;
@@ -64,10 +79,9 @@ bool pass_tuple_simplifier(HlPass *p) {
   for (int k = 0; k < n; k++) {
     if (exclude_entry && comps[k] == p->m->entry)
       continue;
-    for (HlInst *inst = comps[k]->first, *next; inst; inst = next) {
-      next = inst->next;
-      simplify(p, inst);
-    }
+    if (hl_comp_may_have(comps[k], HL_OP_TUPLE) &&
+        hl_comp_may_have(comps[k], HL_OP_GET_TUPLE_ELEMENT))
+      simplify_news(p, comps[k]);
   }
   return true;
 }

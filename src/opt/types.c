@@ -55,19 +55,26 @@ HlInst *hl_convert_to(HlBuild *b, HlInst *x, const HlShape *shape) {
   return hl_b_tuple(b, shape->rank, element);
 }
 
-// Gives a parameter the other type; those who used it use its conversion back.
+// Gives a parameter the other type. Those who convert it to that type have what they want; the
+// others use its conversion back.
 static bool swap_param(HlBuild *b, HlInst *param, HlDtype from, HlDtype to) {
   if (!hl_has_type(param->shape, from))
     return true;
   const HlShape *narrow = param->shape;
-  const HlUse *last = param->last_use;
   hl_set_shape(param, hl_swap_type(param->comp->module->shapes, narrow, from, to));
-  HlInst *back = hl_convert_to(b, param, narrow);
-  if (!back)
-    return false;
-  for (HlUse *use = last ? param->first_use : NULL, *next; use; use = next) {
+  HlInst *back = NULL;
+  for (HlUse *use = param->first_use, *last = param->last_use, *next; use; use = next) {
+    HlInst *user = use->user;
     next = use == last ? NULL : use->next;
-    hl_set_operand(use->user, use->number, back);
+    if (user->op == HL_OP_CONVERT && user->shape == param->shape && !user->control) {
+      hl_replace_uses(user, param);
+      hl_erase(user);
+    } else {
+      back = back ? back : hl_convert_to(b, param, narrow);
+      if (!back)
+        return false;
+      hl_set_operand(user, use->number, back);
+    }
   }
   return true;
 }

@@ -94,14 +94,6 @@ static void sink_constants(HlPass *p, HlInst *loop) {
 }
 
 bool pass_while_constant_sinking(HlPass *p) {
-  int n;
-  HlInst **loops = loop_all(p, &n);
-  for (int k = 0; k < n; k++) {
-    if (!hl_comp_alive(loops[k]->comp) || !hl_alive(loops[k]) || !loop_is_plain(loops[k]))
-      continue;
-    HlMark mark = hl_arena_mark(p->arena);
-    sink_constants(p, loops[k]);
-    hl_arena_release(p->arena, mark);
-  }
+  loop_each(p, sink_constants);
   return true;
 }

@@ -30,13 +30,13 @@ static void replace_by_constant(HlPass *p, HlInst *inst) {
 }
 
 bool pass_zero_sized_hlo_elimination(HlPass *p) {
-  int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++)
-    for (HlInst *inst = comps[k]->first, *next; inst; inst = next) {
-      next = inst->next;
-      if (is_candidate(inst))
-        replace_by_constant(p, inst);
-    }
+  int n_comps, n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
+  for (int k = 0; k < n_comps; k++) {
+    HlInst **insts = hl_pass_news(p, comps[k], 0, &n);
+    for (int i = 0; i < n; i++)
+      if (hl_alive(insts[i]) && is_candidate(insts[i]))
+        replace_by_constant(p, insts[i]);
+  }
   return true;
 }

@@ -1,5 +1,6 @@
 // pass/engine.c: makes an engine and answers what happened in it.
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,9 @@ static bool read_pass_fuel(HlEngine *e) {
     size_t length = strcspn(at, ",");
     const char *eq = memchr(at, '=', length);
     char *end = NULL;
+    errno = 0;
     int64_t left = eq ? strtoll(eq + 1, &end, 10) : 0;
-    if (!eq || end != at + length || end == eq + 1 || left < 0)
+    if (!eq || end != at + length || end == eq + 1 || left < 0 || errno == ERANGE)
       return hl_error(e->cx, (HlPos){0}, "expected PASS=N in the list of fuels, but got '%.*s'",
                       (int)length, at);
     HlStr pass = {at, (size_t)(eq - at)};
@@ -56,7 +58,14 @@ void hl_engine_free(HlEngine *e) {
   hl_buf_free(&e->steps);
   hl_buf_free(&e->rewrites);
   hl_buf_free(&e->dead);
-  hl_buf_free(&e->idle);
+  pass_forget_watches(e);
+  hl_buf_free(&e->watches);
+  hl_buf_free(&e->told);
+  hl_buf_free(&e->found);
+  hl_buf_free(&e->kin);
+  hl_buf_free(&e->about);
+  hl_buf_free(&e->aliases);
+  hl_buf_free(&e->with_aliases);
   hl_buf_free(&e->building.also);
   hl_arena_free(e->arena);
 }
@@ -72,17 +81,21 @@ const HlRewrite *hl_engine_rewrites(const HlEngine *e, int64_t *n) {
 }
 
 // Serials grow with the rewrites, so that the one that made an instruction is found by halving.
-const HlRewrite *hl_origin_of(const HlEngine *e, const HlInst *inst) {
+const HlRewrite *pass_origin_of(const HlEngine *e, uint64_t serial) {
   int64_t low = 0, high;
   const HlRewrite *all = hl_engine_rewrites(e, &high);
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
-    if (all[middle].to <= inst->serial)
+    if (all[middle].to <= serial)
       low = middle + 1;
     else
       high = middle;
   }
   int64_t n;
   hl_engine_rewrites(e, &n);
-  return low < n && all[low].from <= inst->serial ? &all[low] : NULL;
+  return low < n && all[low].from <= serial ? &all[low] : NULL;
+}
+
+const HlRewrite *hl_origin_of(const HlEngine *e, const HlInst *inst) {
+  return pass_origin_of(e, inst->serial);
 }

@@ -18,16 +18,18 @@ typedef struct Building {
   const char *rule;
   HlInst *old;  // NULL: none
   uint64_t first_serial;
+  size_t first_touched;
   uint32_t first_comp;
   HlBuf also;  // of Pair
 } Building;
 
-// A pass that found nothing to do in the module as it was at an epoch.
-typedef struct Idle {
+// What a pass, with its options, has seen of the module.
+typedef struct Watch {
   const HlPassInfo *pass;
   const char *args;
-  int64_t epoch;
-} Idle;
+  int64_t idle;  // the epoch at which it found nothing to do; -1: none
+  HlBuf read;    // of size_t by id of the computation: 1 + how much of its journal; 0: never looked
+} Watch;
 
 struct HlEngine {
   HlCx *cx;
@@ -49,7 +51,14 @@ struct HlEngine {
   uint64_t ops[HL_OP_WORDS];  // which ops the module may have outside fusion bodies
   int64_t epoch;              // passes that changed something, so far
   int64_t n_insts;            // of the module; -1: to be counted
-  HlBuf idle;                 // of Idle
+  HlBuf watches;              // of Watch *
+  Watch *watch;               // of the pass that runs
+  HlBuf told;     // of size_t by id of the computation: how much of its journal callers know of
+  HlBuf found;    // of HlInst *: scratch of news.c
+  HlBuf kin;      // decide.c, of each rewrite: whom it was about
+  HlBuf about;    // of size_t by serial: the newest rewrite about an instruction
+  HlBuf aliases, with_aliases;  // of decide.c: scratch
+  int64_t asked;  // questions of decide.c so far
   Building building;
 };
 
@@ -61,5 +70,19 @@ static inline bool pass_built_nothing(const HlPass *p) {
 }
 // rewrite.c: ends the newest change in place.
 void pass_close_change(HlEngine *engine);
+// decide.c: whether the list of decisions allows the rewrite, and notes one that happens.
+bool pass_is_decided(HlEngine *engine, const char *pass, const char *rule, const HlInst *inst,
+                     const HlInst *with);
+void pass_note_kin(HlEngine *engine, const HlInst *inst, const HlInst *with);
+// engine.c: the rewrite that made the instruction of a serial, or NULL.
+const HlRewrite *pass_origin_of(const HlEngine *engine, uint64_t serial);
+// news.c: what the pass has seen; none has seen anything any more.
+Watch *pass_watch(HlEngine *engine, const HlPipelineItem *item);
+void pass_forget_watches(HlEngine *engine);
+// As hl_pass_news, but only those of a set of ops; NULL: of all. And the same of everything.
+HlInst **pass_news(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n);
+HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n);
+// Those who call a computation are touched if it has changed since they last were.
+void pass_tell_callers(HlEngine *engine, HlComp *comp);
 
 #endif

@@ -64,7 +64,7 @@ static HlComp *copy_comp(HlModule *m, const HlComp *comp, const char *suffix, Hl
   const HlSym *name = hl_fresh_comp_name(m, wish);
   HlComp *copy = hl_comp_new(m, name->text, name->n);
   copy->is_fusion = comp->is_fusion;
-  copy->execution_thread = comp->execution_thread;
+  hl_comp_set_thread(copy, comp->execution_thread);
   copy->loc = comp->loc;
   HlInst **own = map ? map : HL_ARRAY(m->arena, HlInst *, comp->next_id);
   copy_body(copy, comp, own);

@@ -3,6 +3,8 @@
 // Names may hold blanks ("HLO passes through layout assignment"). A name without a list is a pass or,
 // failing that, a row of the pipeline table, whose text is read in its place.
 
+#include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,16 +54,16 @@ static bool unexpected(Reader *r, const char *wanted) {
 
 // --- Names --------------------------------------------------------------------------------------
 
-// XLA's names mix '-', '_' and neither: nobody should have to remember which stands where.
+// XLA's names mix '-', '_', ' ', capitals and none of these: nobody should have to remember which stands where.
 static bool same_name(HlStr name, const char *row) {
   const char *at = name.at, *end = name.at + name.n;
   for (;;) {
-    while (at < end && (*at == '-' || *at == '_'))
+    while (at < end && strchr("-_ ", *at))
       at++;
-    row += strspn(row, "-_");
+    row += strspn(row, "-_ ");
     if (at == end || !*row)
       return at == end && !*row;
-    if (*at++ != *row++)
+    if (tolower((unsigned char)*at++) != tolower((unsigned char)*row++))
       return false;
   }
 }
@@ -73,6 +75,9 @@ const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name) {
   for (int k = 0; k < table->n; k++)
     if (same_name(name, table->at[k].name))
       return &table->at[k];
+  for (int k = 0; k < table->n_aliases; k++)
+    if (same_name(name, table->alias[k].name))
+      return hl_pass_find(table, hl_str(table->alias[k].pass));
   return NULL;
 }
 
@@ -119,11 +124,12 @@ static bool is_number(const char *at, size_t n, bool whole) {
   char *end;
   if (n == 0 || n > 30 || !memchr("+-.0123456789", *at, 13))
     return false;
+  errno = 0;
   if (whole)
     strtoll(at, &end, 10);
   else
     strtod(at, &end);
-  return end == at + n;
+  return end == at + n && errno != ERANGE;
 }
 
 // A value is of its default's kind: true or false, a whole number, a number, or any text. NULL if so.
@@ -188,7 +194,7 @@ static bool resolve(Reader *r, HlPipelineItem *item) {
 
 static bool read_item(Reader *r, HlPipelineItem *item) {
   item->name = read_word(r, ",(){}*?");
-  if (!*item->name)
+  if (!*item->name && *r->at != '(')
     return unexpected(r, "the name of a pass");
   if (accept(r, '{')) {
     item->args = read_word(r, "}");

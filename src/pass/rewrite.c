@@ -9,23 +9,6 @@
 
 // --- May it happen ------------------------------------------------------------------------------
 
-static bool agrees(const char *wanted, const char *found) {
-  return !wanted || !*wanted || strcmp(wanted, found) == 0;
-}
-
-static bool is_decided(const HlEngine *e, const HlRewrite *rewrite) {
-  if (!e->options.decisions)
-    return true;
-  for (int k = 0; k < e->options.n_decisions; k++) {
-    const HlDecision *d = &e->options.decisions[k];
-    if (agrees(d->pass, rewrite->pass) && agrees(d->rule, rewrite->rule) &&
-        agrees(d->comp, rewrite->comp) && agrees(d->inst, rewrite->inst) &&
-        agrees(d->with, rewrite->with))
-      return true;
-  }
-  return false;
-}
-
 static Fuel *fuel_of(HlEngine *e, const char *pass) {
   for (int k = 0; k < e->n_pass_fuel; k++)
     if (hl_str_is(e->pass_fuel[k].pass, pass))
@@ -115,7 +98,8 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
                        .step = (int)(e->steps.n / sizeof(HlStep)),
                        .from = first_serial,
                        .to = p->m->next_serial};
-  if (!is_decided(e, &rewrite) || (!e->options.dry && !takes_fuel(e, p->info->name)))
+  if (!pass_is_decided(e, p->info->name, rule, inst, with) ||
+      (!e->options.dry && !takes_fuel(e, p->info->name)))
     return false;
   if (explains(e)) {
     rewrite.before = with ? hl_arena_printf(e->arena, "%s\n%s", text_of(e, with), text_of(e, inst))
@@ -128,6 +112,7 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
     return false;
   if (e->options.rewrite)
     e->options.rewrite(e->options.user, p->info->name, rule, inst, with);
+  pass_note_kin(e, inst, with);
   p->changed = true;
   e->ops_known = false;
   return true;
@@ -143,6 +128,7 @@ void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
   e->building.old = inst;
   e->building.first_serial = p->m->next_serial;
   e->building.first_comp = p->m->next_comp_id;
+  e->building.first_touched = hl_touched(inst->comp).n;
   e->building.also.n = 0;
   *b = (HlBuild){.cx = p->cx, .comp = inst->comp, .metadata = hl_metadata(inst), .loc = inst->loc};
 }
@@ -174,6 +160,7 @@ void hl_drop(HlPass *p) {
   Building *building = &p->engine->building;
   assert(building->old);
   erase_built(p->m, building->old->comp, building->first_serial, building->first_comp);
+  hl_touched_cut(building->old->comp, building->first_touched);
   building->old = NULL;
 }
 
@@ -364,6 +351,16 @@ bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with) {
   e->change_open = true;
   e->change_inst = explain ? inst : NULL;
   return true;
+}
+
+bool hl_wants_refusals(const HlPass *p) {
+  return p->engine->options.refused;
+}
+
+void hl_refuse(HlPass *p, const HlInst *inst, const HlInst *with, const char *why) {
+  const HlEngineOptions *options = &p->engine->options;
+  if (options->refused)
+    options->refused(options->user, p->info->name, why, inst, with);
 }
 
 bool hl_remove(HlPass *p, const char *rule, HlInst *inst) {

@@ -78,10 +78,13 @@ static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
                 .info = item->pass,
                 .target = e->options.target ? e->options.target : "",
                 .engine = e,
-                .args = item->args};
+                .args = item->args,
+                .reach = item->pass->run ? 0 : HL_RULE_REACH};
   int64_t n_errors = hl_cx_n_errors(e->cx);
   bool ok = item->pass->run ? item->pass->run(p) : hl_run_rules(p, item->pass->rules, 1);
   pass_close_change(e);
+  for (HlComp *comp = p->changed ? e->m->first : NULL; comp; comp = comp->next)
+    pass_tell_callers(e, comp);
   ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;
   ok = ok && (!p->changed || is_sorted(arena, e->m) || hl_sort_comps(e->cx, e->m));
   hl_arena_free(arena);
@@ -91,32 +94,16 @@ static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
 
 // What a pass found to do depends on the module and its options alone: one that found nothing finds
 // nothing again until another pass changes something. Pipelines run to a fixed point end in a round of such.
-static Idle *idle_of(HlEngine *e, const HlPipelineItem *item) {
-  Idle *all = (Idle *)(void *)e->idle.at;
-  for (size_t k = 0; k < e->idle.n / sizeof *all; k++)
-    if (all[k].pass == item->pass &&
-        strcmp(all[k].args ? all[k].args : "", item->args ? item->args : "") == 0)
-      return &all[k];
-  return NULL;
+static bool is_idle(const HlEngine *e) {
+  return !e->options.dry && e->watch->idle == e->epoch;
 }
 
-static bool is_idle(HlEngine *e, const HlPipelineItem *item) {
-  const Idle *idle = e->options.dry ? NULL : idle_of(e, item);
-  return idle && idle->epoch == e->epoch;
-}
-
-static void note_outcome(HlEngine *e, const HlPipelineItem *item, bool changed) {
+static void note_outcome(HlEngine *e, bool changed) {
   if (changed) {
     e->epoch++;
     e->n_insts = -1;
-    return;
-  }
-  Idle *idle = idle_of(e, item);
-  if (idle) {
-    idle->epoch = e->epoch;
   } else {
-    Idle fresh = {item->pass, item->args, e->epoch};
-    hl_buf_add(&e->idle, &fresh, sizeof fresh);
+    e->watch->idle = e->epoch;
   }
 }
 
@@ -127,10 +114,11 @@ static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *it
   int64_t rewrites = e->n_rewrites;
   double start = hl_now();
   HlPass p = {0};
-  if (!is_idle(e, item)) {
+  e->watch = pass_watch(e, item);
+  if (!is_idle(e)) {
     if (!call_pass(e, item, &p))
       return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "pass %s failed", item->name);
-    note_outcome(e, item, p.changed);
+    note_outcome(e, p.changed);
   }
   step.seconds = hl_now() - start;
   step.changed = p.changed;
@@ -229,14 +217,31 @@ static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *it
   return true;
 }
 
+bool hl_pass_nested(HlPass *p, const char *pipeline) {
+  HlEngine *e = p->engine;
+  pass_close_change(e);
+  e->ops_known = false;
+  e->n_insts = -1;
+  e->epoch++;
+  const HlPipelineItem *all = hl_pipeline_parse(e->cx, e->arena, e->options.passes,
+                                                e->options.pipelines, pipeline);
+  Watch *outer = e->watch;
+  bool changed = false, ok = all && run_list(e, all, 0, false, &changed);
+  e->watch = outer;
+  return ok;
+}
+
 bool hl_engine_run(HlEngine *e, HlModule *m, const char *pipeline) {
   e->m = m;
   e->ops_known = false;
-  e->idle.n = 0;
   e->n_insts = -1;
+  pass_forget_watches(e);
+  hl_journal(m, true);
   const HlEngineOptions *options = &e->options;
   const HlPipelineItem *all =
       hl_pipeline_parse(e->cx, e->arena, options->passes, options->pipelines, pipeline);
   bool changed = false;
-  return all && run_list(e, all, 0, false, &changed);
+  const bool ok = all && run_list(e, all, 0, false, &changed);
+  hl_journal(m, false);
+  return ok;
 }

@@ -79,17 +79,11 @@ static bool try_rules(HlPass *p, const RuleIndex *index, HlInst *inst) {
   return false;
 }
 
-// The instructions that some rule is about. Forgets on the way the ops that have gone.
+// The instructions that some rule is about.
 static HlInst **insts_with_rules(HlPass *p, const RuleIndex *index, HlComp *comp, int *n) {
-  HlInst **all = HL_ARRAY(p->arena, HlInst *, comp->n_insts + 1);
-  memset(comp->ops, 0, sizeof comp->ops);
-  *n = 0;
-  for (HlInst *inst = comp->first; inst; inst = inst->next) {
-    comp->ops[inst->op / 64] |= (uint64_t)1 << (inst->op % 64);
-    if (index->n[inst->op] > 0)
-      all[(*n)++] = inst;
-  }
-  return all;
+  if (p->reach > 0 && !p->engine->options.whole)
+    return pass_news(p, comp, p->reach, index->ops, n);
+  return pass_all_insts(p, comp, index->ops, n);
 }
 
 static bool walk_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
@@ -102,13 +96,6 @@ static bool walk_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
       changed |= try_rules(p, index, insts[k]);
   hl_arena_release(p->arena, mark);
   return changed;
-}
-
-static bool share_ops(const uint64_t *a, const uint64_t *b) {
-  bool share = false;
-  for (int k = 0; k < HL_OP_WORDS; k++)
-    share |= (a[k] & b[k]) != 0;
-  return share;
 }
 
 // Most passes with rules look for ops that the module does not have: they should cost nothing.
@@ -132,10 +119,14 @@ bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
   const RuleIndex *index = index_rules(p, rules);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++)
+  for (int k = 0; k < n; k++) {
     for (int round = 0;
-         round < rounds && hl_comp_alive(comps[k]) && share_ops(index->ops, comps[k]->ops); round++)
+         round < rounds && hl_comp_alive(comps[k]) && hl_comp_may_have_any(comps[k], index->ops);
+         round++)
       if (!walk_comp(p, index, comps[k]))
         break;
+    if (p->changed && hl_comp_alive(comps[k]))
+      pass_tell_callers(p->engine, comps[k]);
+  }
   return true;
 }

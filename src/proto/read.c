@@ -93,7 +93,7 @@ static bool read_calls(Body *b, HlInst *inst, const InstMsg *from) {
   hl_set_calls(inst, (int)n, comps);
   for (size_t k = 0; k < n; k++)
     if (inst->op == HL_OP_FUSION)
-      comps[k]->is_fusion = true;
+      hl_comp_set_fusion(comps[k]);
   return true;
 }
 
@@ -270,7 +270,7 @@ static bool read_comp(ProtoReader *r, HlStr bytes, const ModuleMsg *head, int *n
   b.comp->loc = wire_pos(r->source, bytes.at).loc;
   b.comp->is_fusion |= from->is_fusion_computation != 0;
   if (from->execution_thread[0] && strcmp(from->execution_thread, "main") != 0)
-    b.comp->execution_thread = hl_sym(r->m, from->execution_thread);
+    hl_comp_set_thread(b.comp, hl_sym(r->m, from->execution_thread));
   b.insts = HL_ARRAY(r->arena, InstId, n + 1);
   bool ok = n > 0 || hl_error(r->cx, hl_comp_pos(b.comp),
                               "the computation '%s' has no instructions", from->name);
@@ -320,7 +320,7 @@ static void read_frames(ProtoReader *r, const Xla__StackFrameIndexProto *from) {
 static void read_aliases(ProtoReader *r, const ModuleMsg *from) {
   if (from->input_output_alias) {
     size_t n = from->input_output_alias->n_entries;
-    HlAlias *at = HL_ARRAY(r->m->arena, HlAlias, n);
+    HlAlias *at = HL_ARRAY(r->arena, HlAlias, n);
     for (size_t k = 0; k < n; k++) {
       const Xla__AliasEntryProto *e = from->input_output_alias->entries[k];
       at[k] = (HlAlias){
@@ -328,18 +328,17 @@ static void read_aliases(ProtoReader *r, const ModuleMsg *from) {
           proto_ints(r, e->n_parameter_shape_index, e->parameter_shape_index),
           e->kind == XLA__KIND__MUST_ALIAS ? HL_WORD_alias_kind_MUST : HL_WORD_alias_kind_MAY};
     }
-    r->m->input_output_alias = (HlAliases){at, (int)n};
+    hl_set_aliases(r->m, (int)n, at);
   }
   if (from->buffer_donor) {
     size_t n = from->buffer_donor->n_entries;
-    HlDonor *at = HL_ARRAY(r->m->arena, HlDonor, n);
+    HlDonor *at = HL_ARRAY(r->arena, HlDonor, n);
     for (size_t k = 0; k < n; k++) {
       const Xla__BufferDonorEntryProto *e = from->buffer_donor->entries[k];
       at[k] = (HlDonor){e->parameter_number,
                         proto_ints(r, e->n_parameter_shape_index, e->parameter_shape_index)};
     }
-    r->m->buffer_donor = at;
-    r->m->n_buffer_donor = (int)n;
+    hl_set_donors(r->m, (int)n, at);
   }
 }
 
@@ -347,7 +346,7 @@ static void read_aliases(ProtoReader *r, const ModuleMsg *from) {
 static bool read_entry_layout(ProtoReader *r, const Xla__ProgramShapeProto *from) {
   if (!from)
     return true;
-  const HlShape **params = HL_ARRAY(r->m->arena, const HlShape *, from->n_parameters + 1);
+  const HlShape **params = HL_ARRAY(r->arena, const HlShape *, from->n_parameters + 1);
   HlPos pos = hl_module_pos(r->m);
   for (size_t k = 0; k < from->n_parameters; k++)
     if (!(params[k] = proto_read_shape(r, pos, from->parameters[k])))
@@ -357,24 +356,23 @@ static bool read_entry_layout(ProtoReader *r, const Xla__ProgramShapeProto *from
   const HlShape *result = proto_read_shape(r, pos, from->result);
   if (!result)
     return false;
-  r->m->entry_params = params;
-  r->m->n_entry_params = (int)from->n_parameters;
-  r->m->entry_result = hl_shape_with_default_layout(r->m->shapes, result);
+  hl_set_entry_layout(r->m, (int)from->n_parameters, params,
+                      hl_shape_with_default_layout(r->m->shapes, result));
   return true;
 }
 
 static bool read_shardings(ProtoReader *r, const ModuleMsg *from) {
   HlPos pos = hl_module_pos(r->m);
+  const HlSharding *result = NULL;
   if (from->spmd_output_sharding &&
-      !(r->m->spmd_output_sharding = proto_read_sharding(r, pos, from->spmd_output_sharding)))
+      !(result = proto_read_sharding(r, pos, from->spmd_output_sharding)))
     return false;
   size_t n = from->n_spmd_parameters_shardings;
-  const HlSharding **at = HL_ARRAY(r->m->arena, const HlSharding *, n);
+  const HlSharding **at = HL_ARRAY(r->arena, const HlSharding *, n);
   for (size_t k = 0; k < n; k++)
     if (!(at[k] = proto_read_sharding(r, pos, from->spmd_parameters_shardings[k])))
       return false;
-  r->m->spmd_parameter_shardings = at;
-  r->m->n_spmd_parameter_shardings = (int)n;
+  hl_set_spmd_shardings(r->m, (int)n, at, result);
   return true;
 }
 

@@ -235,12 +235,16 @@ static void write_tail(ProtoWriter *w, ModuleMsg *out) {
   out->frontend_attributes = proto_dict(w, &m->frontend_attributes);
 }
 
+int64_t *hl_proto_comp_ids(HlArena *arena, const HlModule *m) {
+  int64_t *ids = HL_ARRAY(arena, int64_t, m->next_comp_id + 1), id = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    ids[comp->id] = id++;
+  return ids;
+}
+
 bool proto_put_module(HlCx *cx, const HlModule *m, HlBuf *out) {
   ProtoWriter w = {.cx = cx, .m = m, .arena = hl_arena_new()};
-  w.comp_ids = HL_ARRAY(w.arena, int64_t, m->next_comp_id + 1);
-  int64_t id = 0;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    w.comp_ids[comp->id] = id++;
+  w.comp_ids = hl_proto_comp_ids(w.arena, m);
   ModuleMsg head = XLA__HLO_MODULE_PROTO__INIT, tail = XLA__HLO_MODULE_PROTO__INIT;
   head.name = (char *)m->name->text;
   head.entry_computation_name = (char *)m->entry->name->text;

@@ -148,21 +148,6 @@ static void name_after_entry(Parser *p) {
   hl_buf_free(&name);
 }
 
-static const HlShape *default_layout(const Parser *p, const HlShape *shape) {
-  return hl_shape_with_default_layout(p->m->shapes, hl_shape_without_layout(p->m->shapes, shape));
-}
-
-// The entry of a single instruction has default layouts, whatever the instruction says.
-static void set_default_entry_layout(Parser *p) {
-  HlModule *m = p->m;
-  const HlShape **params = HL_ARRAY(m->arena, const HlShape *, m->entry->n_params + 1);
-  for (int k = 0; k < m->entry->n_params; k++)
-    params[k] = default_layout(p, m->entry->params[k]->shape);
-  m->entry_params = params;
-  m->n_entry_params = m->entry->n_params;
-  m->entry_result = default_layout(p, m->entry->root->shape);
-}
-
 static bool finish_module(Parser *p, const char *at, bool headerless) {
   HlModule *m = p->m;
   if (headerless)
@@ -181,8 +166,9 @@ static bool finish_module(Parser *p, const char *at, bool headerless) {
   m->is_scheduled |= p->single;
   if (m->frames.n_frames || p->any_frame)
     hl_intern_frames(m);
+  // The entry of a single instruction has default layouts, whatever the instruction says.
   if (p->single)
-    set_default_entry_layout(p);
+    hl_default_entry_layout(m);
   hl_complete_entry_layout(m);
   return check_aliases(p, at) && check_async(p);
 }

@@ -212,6 +212,12 @@ bool parse_attributes(Parser *p, ParseInst *inst, bool allowed);
 // Reads one attribute's value; *key becomes HL_ATTR_COUNT when nothing is to be stored.
 typedef bool ParseAttrFn(Parser *p, ParseInst *inst, HlAttr *out);
 extern ParseAttrFn *const parse_kind[HL_ATTR_KIND_COUNT];
+#define ATTR_KIND(id, member, meaning) ParseAttrFn parse_##id;
+#include "hilo/attrs.def"
+// Whether the text has the attribute, even one that is not stored.
+static inline bool parse_was_seen(const ParseInst *inst, int key) {
+  return inst->seen[key >> 6] >> (key & 63) & 1;
+}
 const HlAttr *parse_seen(const ParseInst *inst, HlAttrKey key);
 void parse_add_attr(ParseInst *inst, const HlAttr *attr);
 void parse_drop_attr(ParseInst *inst, HlAttrKey key);
@@ -224,6 +230,10 @@ bool parse_check_op(Parser *p, ParseInst *inst);
 bool parse_at_shape(Parser *p);
 bool parse_shape(Parser *p, const HlShape **out);
 bool parse_bool(Parser *p, bool *out);
+bool parse_int32(Parser *p, int32_t *out);
+bool parse_enum(Parser *p, const HlEnum *words, int64_t *out);  // one of its words
+bool parse_eat_name(Parser *p, const char *name);               // `name=` if it stands here
+bool parse_dxd(Parser *p, const char *name);  // "3x3": an integer per dimension, left on the stack
 // {1,2,3} with the given brackets and delimiter, left on the stack of integers.
 bool parse_int_list(Parser *p, char open, char close, char delimiter, const char *what);
 bool parse_shape_index(Parser *p, HlI64s *out);

@@ -152,7 +152,7 @@ static void reach(Parser *p, HlComp *comp, const HlSym *thread, bool *seen) {
   if (seen[comp->id])
     return;
   seen[comp->id] = true;
-  comp->execution_thread = thread;
+  hl_comp_set_thread(comp, thread);
   parse_push_ptr(p, comp);
 }
 

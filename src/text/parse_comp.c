@@ -478,7 +478,7 @@ static bool read_comp_attributes(Parser *p, HlComp *comp) {
     HlStr text;
     if (!lex_string(&p->in, &text))
       return false;
-    comp->execution_thread = hl_str_is(text, "main") ? NULL : parse_sym(p, text);
+    hl_comp_set_thread(comp, hl_str_is(text, "main") ? NULL : parse_sym(p, text));
   }
   return true;
 }

@@ -31,19 +31,10 @@ static bool read_aliases(Parser *p) {
   HlAlias *sorted = HL_ARRAY(p->m->arena, HlAlias, list.n);
   int n = 0;
   for (int k = 0; k < list.n; k++) {
-    const HlI64s index = list.at[k].output;
-    int at = n, order = 1;
-    for (; at > 0; at--) {
-      const HlI64s other = sorted[at - 1].output;
-      order = 0;
-      for (int d = 0; order == 0 && d < other.n && d < index.n; d++)
-        order = (other.at[d] < index.at[d]) - (other.at[d] > index.at[d]);
-      if (order == 0)
-        order = (other.n < index.n) - (other.n > index.n);
-      if (order >= 0)
-        break;
-    }
-    if (at > 0 && order == 0)
+    int at = n;
+    while (at > 0 && hl_i64s_compare(sorted[at - 1].output, list.at[k].output) > 0)
+      at--;
+    if (at > 0 && hl_i64s_equal(sorted[at - 1].output, list.at[k].output))
       continue;
     memmove(sorted + at + 1, sorted + at, sizeof *sorted * (size_t)(n - at));
     sorted[at] = list.at[k];
@@ -56,10 +47,7 @@ static bool read_aliases(Parser *p) {
 static int compare_donors(const HlDonor *a, const HlDonor *b) {
   if (a->number != b->number)
     return a->number < b->number ? -1 : 1;
-  for (int d = 0; d < a->index.n && d < b->index.n; d++)
-    if (a->index.at[d] != b->index.at[d])
-      return a->index.at[d] < b->index.at[d] ? -1 : 1;
-  return a->index.n - b->index.n;
+  return hl_i64s_compare(a->index, b->index);
 }
 
 // { (0, {}), (3, {1}) }, sorted, each once.
@@ -294,13 +282,8 @@ static bool read_row(Parser *p, const char *const *names, int n, int32_t *values
       return lex_expected(&p->in, "%s= to %s=, each once", names[0], names[n - 1]);
     seen |= 1u << k;
     lex_move(&p->in, end + 1);
-    int64_t value;
-    const char *value_at = p->in.at;
-    if (!lex_int(&p->in, &value))
+    if (!parse_int32(p, &values[k]))
       return false;
-    if (value != (int32_t)value)
-      return parse_error(p, value_at, "value %lld is out of range for int32", (long long)value);
-    values[k] = (int32_t)value;
   }
   for (int k = 0; k < n; k++)
     if (!(seen & 1u << k))

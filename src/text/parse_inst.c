@@ -280,10 +280,6 @@ void parse_drop_attr(ParseInst *inst, HlAttrKey key) {
     }
 }
 
-static inline bool was_seen(const ParseInst *inst, int key) {
-  return inst->seen[key >> 6] >> (key & 63) & 1;
-}
-
 static bool read_attribute(Parser *p, ParseInst *inst) {
   const char *s = p->in.at, *end = lex_is(*s, LEX_START) ? lex_ident_end(s) : s;
   if (end == s || *end != '=')
@@ -298,7 +294,7 @@ static bool read_attribute(Parser *p, ParseInst *inst) {
       return parse_kind[HL_KIND_OF_ONE_INT](p, inst, &dropped);
     return unexpected_attr(p, inst, name);
   }
-  if (was_seen(inst, key))
+  if (parse_was_seen(inst, key))
     return parse_error(p, s, "attribute %.*s already exists", (int)name.n, name.at);
   inst->seen[key >> 6] |= 1ull << (key & 63);
   HlAttr *attr = &inst->attrs[inst->n_attrs];
@@ -316,7 +312,7 @@ static bool missing_attr(Parser *p, const ParseInst *inst, const char *name) {
 static bool check_required(Parser *p, const ParseInst *inst, HlOp op) {
   for (const uint16_t *k = hl_op_info[op].attrs; *k != HL_ATTR_END; k++) {
     const int key = *k & ~HL_ATTR_REQUIRED;
-    if (*k & HL_ATTR_REQUIRED && !was_seen(inst, key) && *hl_attr_info[key].text)
+    if (*k & HL_ATTR_REQUIRED && !parse_was_seen(inst, key) && *hl_attr_info[key].text)
       return missing_attr(p, inst, hl_attr_info[key].text);
   }
   return true;
@@ -334,7 +330,7 @@ bool parse_attributes(Parser *p, ParseInst *inst, bool allowed) {
   if (op == HL_OP_ASYNC_START)
     return inst->wrapped < HL_OP_COUNT
                ? check_required(p, inst, inst->wrapped)
-               : was_seen(inst, HL_A_CALLS) || missing_attr(p, inst, "calls");
+               : parse_was_seen(inst, HL_A_CALLS) || missing_attr(p, inst, "calls");
   return check_required(p, inst, op);
 }
 
@@ -513,211 +509,13 @@ static bool read_constant(Parser *p, ParseInst *inst) {
   return lex_need(&p->in, ')', "after the literal");
 }
 
-// --- Building ------------------------------------------------------------------------------------
-
-// Computations in the order in which ir.h wants them, on the stack.
-static int order_comps(Parser *p, const ParseInst *inst) {
-  const int base = p->ptrs.n;
-  for (int k = 0; k < inst->n_comps; k++)
-    parse_push_ptr(p, p->ptrs.at[inst->comps + k]);
-  if (inst->n_comps || !inst->single_comp[0])
-    return base;
-  const bool swap = inst->comp_key[0] == HL_A_CONDITION || inst->comp_key[0] == HL_A_SCATTER ||
-                    inst->comp_key[0] == HL_A_FALSE_COMPUTATION;
-  const int n = inst->single_comp[1] ? 2 : 1;
-  for (int k = 0; k < n; k++)
-    parse_push_ptr(p, inst->single_comp[swap && n == 2 ? 1 - k : k]);
-  return base;
-}
-
-static const HlShape *infer_shape(Parser *p, const ParseInst *inst, HlComp *comp,
-                                  HlInst *const *operands, int comps) {
-  const int n_calls = p->ptrs.n - comps, base = p->ptrs.n;
-  HlAttr attrs[PARSE_MAX_ATTRS];
-  for (int k = 0; k < inst->n_attrs; k++) {
-    int at = k;
-    for (; at > 0 && attrs[at - 1].key > inst->attrs[k].key; at--)
-      attrs[at] = attrs[at - 1];
-    attrs[at] = inst->attrs[k];
-  }
-  HlCall *calls = HL_ARRAY(p->m->arena, HlCall, n_calls);
-  for (int k = 0; k < n_calls; k++)
-    calls[k].comp = (HlComp *)(uintptr_t)p->ptrs.at[comps + k];
-  for (int k = 0; k < inst->n_ops; k++)
-    parse_push_ptr(p, operands[k]->shape);
-  const HlInst draft = {.op = (uint16_t)inst->op,
-                        .n_attrs = (uint16_t)inst->n_attrs,
-                        .n_calls = (uint16_t)n_calls,
-                        .n_operands = (uint32_t)inst->n_ops,
-                        .loc = lex_pos(&p->in, inst->name_at).loc,
-                        .comp = comp,
-                        .name = inst->name,
-                        .operands = (HlInst **)(uintptr_t)operands,
-                        .attrs = attrs,
-                        .calls = calls};
-  const HlInfer question = {.cx = p->cx,
-                            .shapes = p->m->shapes,
-                            .inst = &draft,
-                            .in = (const HlShape *const *)(p->ptrs.at + base),
-                            .n = inst->n_ops};
-  const HlShape *shape = hl_infer(&question);
-  p->ptrs.n = base;
-  return shape;
-}
-
-static const HlShape *tuple_of(Parser *p, const HlShape *a, const HlShape *b, const HlShape *c) {
-  const HlShape *const elements[] = {a, b, c};
-  return hl_shape_tuple(p->m->shapes, c ? 3 : 2, elements);
-}
-
-// The shape of the ops that XLA makes without looking at what is written.
-static const HlShape *forced_shape(Parser *p, const ParseInst *inst, HlInst *const *operands) {
-  HlShapes *shapes = p->m->shapes;
-  const HlShape *token = hl_shape_token(shapes), *u32 = hl_shape_scalar(shapes, HL_U32);
-  switch (inst->op) {
-  case HL_OP_AFTER_ALL:
-  case HL_OP_SEND_DONE:
-  case HL_OP_OUTFEED: return token;
-  case HL_OP_ADD_DEPENDENCY: return operands[0]->shape;
-  case HL_OP_SEND: return tuple_of(p, operands[0]->shape, u32, token);
-  case HL_OP_RECV: return tuple_of(p, inst->shape->element[0], u32, token);
-  case HL_OP_RECV_DONE: return tuple_of(p, operands[0]->shape->element[0], token, NULL);
-  case HL_OP_INFEED: return tuple_of(p, inst->shape->element[0], token, NULL);
-  default: return inst->shape;
-  }
-}
-
-static void add_empty(ParseInst *inst, HlAttrKey key) {
-  if (!was_seen(inst, key))
-    parse_add_attr(inst, &(HlAttr){.key = key});
-}
-
-static void add_no_groups(Parser *p, ParseInst *inst) {
-  if (!was_seen(inst, HL_A_REPLICA_GROUPS))
-    parse_add_attr(inst,
-                   &(HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = HL_NEW(p->m->arena, HlGroups)});
-}
-
-// What is taken straight out of a `tuple` has the origin of what was put in, if it says no other.
-static void add_element_origin(ParseInst *inst, const HlInst *tuple) {
-  const HlAttr *index = parse_seen(inst, HL_A_INDEX);
-  if (tuple->op != HL_OP_TUPLE || !index || index->i < 0 || index->i >= tuple->n_operands ||
-      was_seen(inst, HL_A_ORIGIN))
-    return;
-  const void *origin = hl_attr_ptr(tuple->operands[index->i], HL_A_ORIGIN);
-  if (origin)
-    parse_add_attr(inst, &(HlAttr){.key = HL_A_ORIGIN, .ptr = origin});
-}
-
-// Attributes that an op has even where the text is silent.
-static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands) {
-  switch (inst->op) {
-  case HL_OP_BROADCAST: add_empty(inst, HL_A_DIMENSIONS); break;
-  case HL_OP_DOT:
-  case HL_OP_RAGGED_DOT:
-  case HL_OP_SCALED_DOT:
-    add_empty(inst, HL_A_LHS_CONTRACTING_DIMS);
-    add_empty(inst, HL_A_RHS_CONTRACTING_DIMS);
-    break;
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_TO_ALL:
-  case HL_OP_RAGGED_ALL_TO_ALL:
-  case HL_OP_COLLECTIVE_BROADCAST: add_no_groups(p, inst); break;
-  case HL_OP_TOPK:
-    if (!was_seen(inst, HL_A_LARGEST))
-      parse_add_attr(inst, &(HlAttr){.key = HL_A_LARGEST, .i = 1});
-    break;
-  case HL_OP_SCAN:
-    if (!was_seen(inst, HL_A_IS_ASSOCIATIVE))
-      parse_add_attr(inst, &(HlAttr){.key = HL_A_IS_ASSOCIATIVE, .i = 2});
-    break;
-  case HL_OP_GET_TUPLE_ELEMENT: add_element_origin(inst, operands[0]); break;
-  case HL_OP_OUTFEED:
-    if (!was_seen(inst, HL_A_OUTFEED_SHAPE))
-      parse_add_attr(inst, &(HlAttr){.key = HL_A_OUTFEED_SHAPE, .ptr = operands[0]->shape});
-    break;
-  case HL_OP_MAP: {
-    parse_drop_attr(inst, HL_A_DIMENSIONS);
-    const int base = p->ints.n;
-    for (int k = 0; inst->shape->dtype != HL_TUPLE && k < inst->shape->rank; k++)
-      parse_push_int(p, k);
-    parse_add_attr(inst, &(HlAttr){.key = HL_A_DIMENSIONS, .ints = parse_take_ints(p, base)});
-    break;
-  }
-  case HL_OP_COMPARE: {  // the default type of the operands is not kept
-    const HlAttr *type = parse_seen(inst, HL_A_COMPARISON_TYPE);
-    if (type && type->i == hl_default_comparison_type(operands[0]->shape->dtype))
-      parse_drop_attr(inst, HL_A_COMPARISON_TYPE);
-    break;
-  }
-  default: break;
-  }
-}
-
-static void add_extra(Parser *p, ParseInst *inst) {
-  HlDict *dict = HL_NEW(p->m->arena, HlDict);
-  dict->n = inst->n_extra;
-  const HlSym **keys = HL_ARRAY(p->m->arena, const HlSym *, 2 * dict->n), **values = keys + dict->n;
-  for (int k = 0; k < dict->n; k++) {
-    int at = k;
-    for (; at > 0 && strcmp(keys[at - 1]->text, inst->extra[2 * k]->text) > 0; at--) {
-      keys[at] = keys[at - 1];
-      values[at] = values[at - 1];
-    }
-    keys[at] = inst->extra[2 * k];
-    values[at] = inst->extra[2 * k + 1];
-  }
-  dict->key = keys;
-  dict->value = values;
-  parse_add_attr(inst, &(HlAttr){.key = HL_A_EXTRA, .ptr = dict});
-}
-
-// The sharding in its form for the instruction's shape.
-static void fit_sharding(Parser *p, ParseInst *inst) {
-  if (HL_LIKELY(!was_seen(inst, HL_A_SHARDING)))
-    return;
-  for (int k = 0; k < inst->n_attrs; k++)
-    if (inst->attrs[k].key == HL_A_SHARDING)
-      inst->attrs[k].ptr = parse_sharding_for(p, inst->attrs[k].ptr, inst->shape);
-}
+// --- Instructions --------------------------------------------------------------------------------
 
 static void release_literals(ParseInst *inst) {
   for (int k = 0; k < inst->n_attrs; k++)
     if (inst->attrs[k].key == HL_A_VALUE || inst->attrs[k].key == HL_A_LITERAL)
       hl_literal_unref((HlLiteral *)(uintptr_t)inst->attrs[k].ptr);
 }
-
-HlInst *parse_build(Parser *p, ParseInst *inst, HlComp *comp, HlInst *const *operands) {
-  const int comps = order_comps(p, inst);
-  if (HL_UNLIKELY(!inst->shape)) {
-    inst->shape = infer_shape(p, inst, comp, operands, comps);
-    if (!inst->shape) {
-      p->ptrs.n = comps;
-      return NULL;
-    }
-  }
-  inst->shape = forced_shape(p, inst, operands);
-  add_silent_attrs(p, inst, operands);
-  fit_sharding(p, inst);
-  if (HL_UNLIKELY(inst->n_extra))
-    add_extra(p, inst);
-  HlInst *made = hl_inst_new(comp, inst->op, inst->shape, inst->name, inst->n_ops, operands);
-  if (inst->n_attrs)
-    hl_set_attrs(made, inst->attrs, inst->n_attrs);
-  if (p->ptrs.n > comps)
-    hl_set_calls(made, p->ptrs.n - comps, (HlComp *const *)(void *)(p->ptrs.at + comps));
-  if (inst->op == HL_OP_FUSION)
-    hl_called(made, 0)->is_fusion = true;
-  p->ptrs.n = comps;
-  hl_set_loc(made, lex_pos(&p->in, inst->name_at).loc);
-  return made;
-}
-
-// --- Instructions --------------------------------------------------------------------------------
 
 static const HlSym *anonymous_name(Parser *p, HlOp op) {
   for (;;) {

@@ -102,14 +102,7 @@ static bool read_field(Parser *p, HlMetadata *out, uint32_t *seen) {
     *(const HlSym **)to = text.n ? parse_sym(p, text) : NULL;
     return true;
   }
-  int64_t value;
-  const char *value_at = p->in.at;
-  if (!lex_int(&p->in, &value))
-    return false;
-  if (value != (int32_t)value)
-    return parse_error(p, value_at, "value %lld is out of range for int32", (long long)value);
-  *(int32_t *)to = (int32_t)value;
-  return true;
+  return parse_int32(p, to);
 }
 
 static bool read_metadata(Parser *p, const HlMetadata **out) {

@@ -4,6 +4,8 @@
 
 #include <jansson.h>
 
+#include "hilo/opt.h"
+
 // A member that must be text where it is there; "" where it is not.
 static bool read_member(HlArena *arena, const json_t *object, const char *key, const char **out) {
   const json_t *value = json_object_get(object, key);
@@ -22,6 +24,17 @@ static bool read_decision(HlArena *arena, const json_t *item, HlDecision *d) {
          (*d->pass || *d->rule || *d->comp || *d->inst || *d->with);
 }
 
+// The pass under the name its rewrites are noted with; a misspelt one would silently allow nothing.
+static bool resolve_pass(HlCx *cx, HlPos at, size_t number, HlDecision *d) {
+  if (!*d->pass)
+    return true;
+  const HlPassInfo *pass = hl_pass_find(&hl_passes, hl_str(d->pass));
+  if (!pass)
+    return hl_error(cx, at, "decision %zu: no pass is named '%s'", number, d->pass);
+  d->pass = pass->name;
+  return true;
+}
+
 static bool read_list(HlCx *cx, HlSource *source, const json_t *list, HlArena *arena,
                       HlDecision **out, int *n) {
   HlPos start = {source, 1};
@@ -36,6 +49,8 @@ static bool read_list(HlCx *cx, HlSource *source, const json_t *list, HlArena *a
                       "decision %zu: expected an object with some of pass, rule, computation, "
                       "instruction and with, as text",
                       k);
+    else if (!resolve_pass(cx, start, k, &(*out)[k]))
+      return false;
   return true;
 }
 

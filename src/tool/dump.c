@@ -18,6 +18,7 @@
 #include "hilo/proto.h"
 #include "hilo/text.h"
 #include "hilo/view.h"
+#include "proto/wire.h"
 
 enum { NAME_MAX_BYTES = 255 };
 
@@ -202,9 +203,21 @@ static void print_module(const HlDumper *d, const HlModule *m, bool as_read, HlB
   hl_text_print(d->cx, m, &options, out);
 }
 
-static bool put_proto(HlDumper *d, const HlModule *m, const char *suffix) {
+static void add_buffers(HlBuf *out, const HlBuffers *buffers) {
+  enum { BUFFER_ASSIGNMENT = 3 };  // of HloProto
+  HlBuf bytes = {0};
+  hl_buffers_write(&bytes, buffers);
+  wire_put_bytes(out, BUFFER_ASSIGNMENT, bytes.at, bytes.n);
+  hl_buf_free(&bytes);
+}
+
+// `buffers`: where its values are, or NULL.
+static bool put_proto(HlDumper *d, const HlModule *m, const char *suffix,
+                      const HlBuffers *buffers) {
   HlBuf out = {0};
   bool ok = hl_proto_write(d->cx, m, HL_PROTO_HLO, false, NULL, &out);
+  if (buffers)
+    add_buffers(&out, buffers);
   const char *ending = d->flags->xla_dump_compress_protos ? ".hlo.pb.gz" : ".hlo.pb";
   ok = ok && dump_put(d, hl_arena_printf(d->arena, "%s%s", suffix, ending), false, out.at, out.n);
   hl_buf_free(&out);
@@ -269,12 +282,19 @@ static bool put_pictures(HlDumper *d, const HlModule *m, const char *suffix) {
                        (!flags->xla_dump_hlo_as_url || put_url(d, m, suffix)));
 }
 
-bool hl_dumper_module(HlDumper *d, const HlModule *m, const char *suffix) {
-  if (!d->on || d->flags->xla_dump_hlo_unoptimized_snapshots)
-    return true;
+static bool wants_states(const HlDumper *d) {
+  return d->on && !d->flags->xla_dump_hlo_unoptimized_snapshots;
+}
+
+static bool put_state(HlDumper *d, const HlModule *m, const char *suffix,
+                      const HlBuffers *buffers) {
   return (!d->as_text || put_text(d, m, suffix)) &&
-         (!d->flags->xla_dump_hlo_as_proto || put_proto(d, m, suffix)) &&
+         (!d->flags->xla_dump_hlo_as_proto || put_proto(d, m, suffix, buffers)) &&
          put_pictures(d, m, suffix);
+}
+
+bool hl_dumper_module(HlDumper *d, const HlModule *m, const char *suffix) {
+  return !wants_states(d) || put_state(d, m, suffix, NULL);
 }
 
 // --- Buffers ------------------------------------------------------------------------------------
@@ -295,28 +315,30 @@ static bool put_usage_proto(HlDumper *d, const char *suffix, const HlBuffers *bu
   return ok;
 }
 
-bool hl_dumper_buffers(HlDumper *d, const HlModule *m, const char *suffix) {
-  if (!d->on || d->flags->xla_dump_hlo_unoptimized_snapshots ||
-      (!d->as_text && !d->flags->xla_dump_hlo_as_proto))
-    return true;
-  HlArena *arena = hl_arena_new();
+static bool put_reports(HlDumper *d, const char *suffix, const HlBuffers *buffers) {
   HlBuf out = {0};
+  hl_buffers_print(&out, buffers);
+  bool ok = put_report(d, suffix, "buffer-assignment", &out);
+  hl_buffers_print_values(d->cx, &out, buffers);
+  ok = put_report(d, suffix, "buffer-assignment-values", &out) && ok;
+  hl_buffers_print_live(&out, buffers);
+  ok = put_report(d, suffix, "live-range", &out) && ok;
+  hl_buffers_print_usage(&out, buffers);
+  ok = put_report(d, suffix, "memory-usage-report", &out) && ok;
+  hl_buf_free(&out);
+  return ok;
+}
+
+bool hl_dumper_result(HlDumper *d, const HlModule *m, const char *suffix) {
+  bool as_proto = d->flags->xla_dump_hlo_as_proto;
+  if (!wants_states(d) || !m->is_scheduled || (!d->as_text && !as_proto))
+    return hl_dumper_module(d, m, suffix);
+  HlArena *arena = hl_arena_new();
   const HlBuffersOptions options = {.alignment = 64, .constants = true};  // as XLA:CPU
   const HlBuffers *buffers = hl_buffers_new(d->cx, arena, m, &options);
-  bool ok = buffers != NULL;
-  if (ok && d->flags->xla_dump_hlo_as_proto)
-    ok = put_usage_proto(d, suffix, buffers);
-  if (ok && d->as_text) {
-    hl_buffers_print(&out, buffers);
-    ok = put_report(d, suffix, "buffer-assignment", &out);
-    hl_buffers_print_values(d->cx, &out, buffers);
-    ok = put_report(d, suffix, "buffer-assignment-values", &out) && ok;
-    hl_buffers_print_live(&out, buffers);
-    ok = put_report(d, suffix, "live-range", &out) && ok;
-    hl_buffers_print_usage(&out, buffers);
-    ok = put_report(d, suffix, "memory-usage-report", &out) && ok;
-  }
-  hl_buf_free(&out);
+  bool ok = put_state(d, m, suffix, buffers) && buffers;
+  ok = ok && (!as_proto || put_usage_proto(d, suffix, buffers));
+  ok = ok && (!d->as_text || put_reports(d, suffix, buffers));
   hl_arena_free(arena);
   return ok;
 }
@@ -326,10 +348,9 @@ bool hl_dumper_buffers(HlDumper *d, const HlModule *m, const char *suffix) {
 // XLA's rule: the pass that ran or the one to come matches; after a pass that changed nothing only
 // when the expression is not exactly ".*".
 static bool wants_step(const HlDumper *d, const HlStep *step) {
-  if (strcmp(step->pipeline, "scheduling") ==
-      0)  // no pipeline of XLA's, whose scheduler runs between two
-    return false;
-  if (!d->on || !d->pass_re || (d->pipeline_re && !regex_matches(d->pipeline_re, step->pipeline)))
+  const bool in_pipeline = *step->pipeline != 0;
+  if (!d->on || !in_pipeline || !d->pass_re ||
+      (d->pipeline_re && !regex_matches(d->pipeline_re, step->pipeline)))
     return false;
   bool is_start = strcmp(step->pass, "pipeline-start") == 0;
   if (!regex_matches(d->pass_re, step->pass) && !regex_matches(d->pass_re, step->next))

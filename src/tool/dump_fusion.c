@@ -1,5 +1,5 @@
-// tool/dump_fusion.c: a page for each computation with a frame for each decision to fuse: the consumer's
-// surroundings as they were, the producer in red.
+// tool/dump_fusion.c: a page for each computation with a frame for each decision to fuse or not to
+// fuse: the consumer's surroundings as they were, the producer in red.
 //
 //   COMPUTATION.module_0000.NAME._fusion.html
 
@@ -15,6 +15,7 @@ enum { RADIUS = 4, MAX_NODES = 100 };
 typedef struct Page {
   const char *comp;
   HlPage *frames;
+  HlBuf refusals;  // hashes of the titles of what was not fused
 } Page;
 
 static Page *pages_of(const HlDumper *d, int *n) {
@@ -25,37 +26,72 @@ static Page *pages_of(const HlDumper *d, int *n) {
 void dump_fusions_begin(HlDumper *d) {
   int n;
   Page *page = pages_of(d, &n);
-  for (int k = 0; k < n; k++)
+  for (int k = 0; k < n; k++) {
     hl_page_free(page[k].frames);
+    hl_buf_free(&page[k].refusals);
+  }
   d->fusions.n = 0;
 }
 
-static HlPage *page_of(HlDumper *d, const HlComp *comp) {
+static Page *page_of(HlDumper *d, const HlComp *comp) {
   int n;
   Page *page = pages_of(d, &n);
   for (int k = n - 1; k >= 0; k--)
     if (strcmp(page[k].comp, comp->name->text) == 0)
-      return page[k].frames;
-  Page made = {hl_arena_printf(d->arena, "%s", comp->name->text),
-               hl_page_new(hl_arena_printf(d->arena, "Fusion Explorer: %s_%s",
-                                           comp->module->name->text, comp->name->text))};
+      return &page[k];
+  Page made = {.comp = hl_arena_printf(d->arena, "%s", comp->name->text),
+               .frames = hl_page_new(hl_arena_printf(d->arena, "Fusion Explorer: %s_%s",
+                                                     comp->module->name->text, comp->name->text))};
   hl_buf_add(&d->fusions, &made, sizeof made);
-  return made.frames;
+  page = pages_of(d, &n);
+  return &page[n - 1];
 }
 
-void hl_dumper_rewrite(void *dumper, const char *pass, const char *rule, const HlInst *inst,
-                       const HlInst *with) {
-  HlDumper *d = dumper;
-  if (!d->on || !d->flags->xla_dump_fusion_visualization || !with || !strstr(pass, "fusion"))
-    return;
+// Pipelines that run until nothing changes ask again. Beside drawing a frame looking through the
+// list costs nothing.
+static bool is_new_refusal(Page *page, const char *title) {
+  uint64_t hash = hl_hash_bytes(title, strlen(title), 0);
+  const uint64_t *seen = (const uint64_t *)(const void *)page->refusals.at;
+  for (size_t k = 0; k < page->refusals.n / sizeof hash; k++)
+    if (seen[k] == hash)
+      return false;
+  hl_buf_add(&page->refusals, &hash, sizeof hash);
+  return true;
+}
+
+static bool is_decision(const HlDumper *d, const char *pass, const HlInst *with) {
+  return d->on && d->flags->xla_dump_fusion_visualization && with && strstr(pass, "fusion");
+}
+
+static void add_frame(HlDumper *d, Page *page, const HlInst *inst, const HlInst *with,
+                      const char *title) {
   HlViewOptions options = {.closed_fusions = true,
                            .centre = inst,
                            .marked = with,
                            .radius = RADIUS,
                            .max_nodes = MAX_NODES};
-  hl_page_add(d->cx, page_of(d, inst->comp), inst->comp, &options,
+  hl_page_add(d->cx, page->frames, inst->comp, &options, title);
+}
+
+void hl_dumper_rewrite(void *dumper, const char *pass, const char *rule, const HlInst *inst,
+                       const HlInst *with) {
+  HlDumper *d = dumper;
+  if (is_decision(d, pass, with))
+    add_frame(d, page_of(d, inst->comp), inst, with,
               hl_arena_printf(d->arena, "Fusing |%s| into |%s| by %s %s", with->name->text,
                               inst->name->text, pass, rule));
+}
+
+void hl_dumper_refused(void *dumper, const char *pass, const char *why, const HlInst *inst,
+                       const HlInst *with) {
+  HlDumper *d = dumper;
+  if (!is_decision(d, pass, with))
+    return;
+  Page *page = page_of(d, inst->comp);
+  const char *title = hl_arena_printf(d->arena, "Not fusing |%s| into |%s| by %s: %s",
+                                      with->name->text, inst->name->text, pass, why);
+  if (is_new_refusal(page, title))
+    add_frame(d, page, inst, with, title);
 }
 
 // Without the module's name where the file's name would be too long.

@@ -78,26 +78,13 @@ static HlComp *only_this(HlCx *cx, HlModule *m, const HlInst *inst) {
   return comp;
 }
 
-// What the module says of its entry does not hold any more.
-static void forget_interface(HlModule *m) {
-  m->entry_params = NULL;
-  m->n_entry_params = 0;
-  m->entry_result = NULL;
-  m->input_output_alias.n = 0;
-  m->n_buffer_donor = 0;
-  m->spmd_to_parameters.n = m->spmd_to_output.n = 0;
-  m->spmd_output_sharding = NULL;
-  m->n_spmd_parameter_shardings = 0;
-  m->is_scheduled = false;
-}
-
 HlModule *hl_isolate(HlCx *cx, const HlInst *inst) {
   HlModule *m = hl_clone(cx, inst->comp->module);
   if (!m)
     return NULL;
   const HlInst *same = same_in(m, inst);
   HlComp *entry = only_this(cx, m, same);
-  forget_interface(m);
+  hl_forget_interface(m);
   hl_comp_set_entry(entry);
   for (HlComp *comp = m->last, *prev; comp; comp = prev) {  // callers come after callees
     prev = comp->prev;
@@ -107,7 +94,8 @@ HlModule *hl_isolate(HlCx *cx, const HlInst *inst) {
       hl_set_schedule(comp, NULL);
   }
   hl_complete_entry_layout(m);
-  m->name = inst->name->n > 0 ? hl_sym(m, inst->name->text) : m->name;
+  if (inst->name->n > 0)
+    hl_module_set_name(m, hl_sym(m, inst->name->text));
   if (hl_sort_comps(cx, m))
     return m;
   hl_module_free(m);

@@ -173,14 +173,6 @@ bool hl_load_lower(HlCx *cx, const HlLoadOptions *options, HlFile *file) {
 
 // --- jaxpr ------------------------------------------------------------------------------------------------
 
-// c0, c1, ... of the array file.
-static bool read_consts(HlCx *cx, const char *path, HlNpz *npz) {
-  HlSource *source = hl_read_file(cx, path);
-  bool ok = source && hl_npz_read(cx, source, npz);
-  hl_source_unref(source);
-  return ok;
-}
-
 // The arrays PREFIX0, PREFIX1, ... of the file, in the arena; *n of them.
 static const HlLiteral **numbered(HlArena *arena, const HlNpz *npz, const char *prefix, int *n) {
   const HlLiteral **out = HL_ARRAY(arena, const HlLiteral *, npz->n + 1);
@@ -194,7 +186,7 @@ static const HlLiteral **numbered(HlArena *arena, const HlNpz *npz, const char *
 // Old texts do not print the types of inputs: they are those given, or those of the arguments.
 bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *file) {
   HlNpz npz = {0};
-  if (options->args && !read_consts(cx, options->args, &npz))
+  if (options->args && !hl_npz_load(cx, options->args, &npz))
     return false;
   HlArena *arena = hl_arena_new();
   HlJaxprOptions how = {.missing = options->consts_as_parameters ? HL_JAXPR_CONSTS_PARAMETERS

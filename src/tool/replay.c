@@ -26,13 +26,6 @@ static HlLiteral **numbered(HlArena *arena, const HlNpz *npz, int device, char l
   return out;
 }
 
-static bool read_npz(HlCx *cx, const char *path, HlNpz *out) {
-  HlSource *source = hl_read_file(cx, path);
-  bool ok = source && hl_npz_read(cx, source, out);
-  hl_source_unref(source);
-  return ok;
-}
-
 static bool device_args_from(HlCx *cx, const HlModule *m, const HlNpz *npz, int device,
                              HlReplay *out) {
   int n, next = 0;
@@ -55,7 +48,7 @@ static bool device_args_from(HlCx *cx, const HlModule *m, const HlNpz *npz, int 
 
 static bool args_from_file(HlCx *cx, const HlModule *m, const char *path, HlReplay *out) {
   HlNpz npz = {0};
-  bool ok = read_npz(cx, path, &npz);
+  bool ok = hl_npz_load(cx, path, &npz);
   for (int d = 0; ok && d < out->devices; d++)
     ok = device_args_from(cx, m, &npz, d, out);
   hl_npz_free(&npz);
@@ -193,7 +186,7 @@ static bool compare_device(HlCx *cx, const HlModule *m, int device, int n_expect
 static bool compare_with_file(HlCx *cx, const HlModule *m, const HlReplayOptions *options,
                               HlReplay *out) {
   HlNpz npz = {0};
-  bool ok = read_npz(cx, options->expect, &npz);
+  bool ok = hl_npz_load(cx, options->expect, &npz);
   for (int d = 0; ok && d < out->devices; d++) {
     int n;
     HlLiteral **expected = numbered(out->arena, &npz, d, 'r', &n);

@@ -11,7 +11,7 @@
 
 #include "hilo/opt.h"
 #include "hilo/replay.h"
-#include "support/property.h"
+#include "support/passes.h"
 
 enum { SKIPPED = 77, EVERY = 10, MAX_INSTRUCTIONS = 3000 };
 
@@ -38,73 +38,47 @@ static void drop(Program *p, HlLiteral **results) {
     hl_literal_unref(results[d]);
 }
 
-static bool same(Program *p, HlLiteral *const *actual) {
-  HlArena *arena = hl_arena_new();
-  bool equal = true;
-  for (int d = 0; equal && d < p->inputs.devices; d++) {
-    int n, n_expected;
-    const HlLiteral **a = hl_flatten(arena, actual[d], &n);
-    const HlLiteral **e = hl_flatten(arena, p->expected[d], &n_expected);
-    HlMismatch *found = HL_ARRAY(arena, HlMismatch, n + 1);
-    HlCompareOptions how = {.tolerance = -1};
-    how.vectors = hl_vector_leaves(arena, p->m, &how.n_vectors);
-    equal = n == n_expected && hl_compare(p->cx, n, a, e, &how, found);
-    for (int k = 0; !equal && n == n_expected && k < n; k++)
-      if (!found[k].equal)
-        fprintf(stderr, "r%d: %lld of %lld differ, the worst is %g, expected %g\n", k,
-                (long long)found[k].n_different, (long long)found[k].n, found[k].actual,
-                found[k].expected);
-  }
-  hl_arena_free(arena);
-  return equal;
+static bool same(const Program *p, HlLiteral *const *actual) {
+  for (int d = 0; d < p->inputs.devices; d++)
+    if (!passes_same(p->cx, p->m, actual[d], p->expected[d]))
+      return false;
+  return true;
 }
 
-// Passes whose purpose is another precision or other trip counts, and those that draw other random numbers.
 static bool may_differ(const char *passes) {
-  return strcmp(passes, "element_type_converter") == 0 ||
-         strcmp(passes, "simplify-fp-conversions") == 0 || strcmp(passes, "rng-expander") == 0 ||
-         strcmp(passes, "hlo_control_flow_flattening") == 0;
+  const bool draws_anew = strcmp(passes, "rng-expander") == 0;
+  return draws_anew || passes_change_values(passes);
 }
 
 static bool run(Program *p, const char *passes, const char *target) {
-  HlEngineOptions options = {.passes = &hl_passes,
-                             .pipelines = &hl_pipelines,
-                             .target = target,
-                             .fuel = -1,
-                             .explain = -1,
-                             .verify_each = true,
-                             .disable = may_differ(passes) ? NULL : "simplify-fp-conversions"};
+  if (passes_partition(p->m, passes))
+    return true;
+  const HlEngineOptions options = passes_options(passes, target);
   HlModule *copy = hl_clone(p->cx, p->m);
   HlEngine *engine = hl_engine_new(p->cx, &options);
   HlLiteral **actual = calloc((size_t)p->inputs.devices + 1, sizeof *actual);
-  const char *wrong = !hl_engine_run(engine, copy, passes)      ? "the pass fails"
-                      : !evaluate(p, copy, actual)              ? "what comes out does not run"
-                      : !may_differ(passes) && !same(p, actual) ? "the result changes"
-                                                                : NULL;
-  if (wrong) {
-    fprintf(stderr, "%s, %s for %s: %s\n", p->path, passes, target, wrong);
-    property_print_errors(p->cx, stderr);
-  }
+  bool ok = true;
+  if (!hl_engine_run(engine, copy, passes))
+    ok = passes_blame(p->cx, p->path, passes, "the pass fails");
+  else if (!evaluate(p, copy, actual))
+    ok = passes_blame(p->cx, p->path, passes, "what comes out does not run");
+  else if (!may_differ(passes) && !same(p, actual))
+    ok = passes_blame(p->cx, p->path, passes, "the result changes");
   drop(p, actual);
   free(actual);
   hl_engine_free(engine);
   hl_module_free(copy);
   hl_cx_clear(p->cx);
-  return !wrong;
+  return ok;
 }
 
 // --- Programs -----------------------------------------------------------------------------------
-
-// It finds fault with every module that domain_isolator has not been over.
-static bool is_verifier(const char *pass) {
-  return strcmp(pass, "domain_verifier") == 0;
-}
 
 static int run_all(Program *p, const char *only) {
   static const char *const targets[] = {"cpu", "gpu"};
   int failures = 0;
   for (int k = 0; k < hl_passes.n; k++)
-    if (is_verifier(hl_passes.at[k].name))
+    if (passes_complain(hl_passes.at[k].name))
       continue;
     else if (!only || strcmp(only, hl_passes.at[k].name) == 0)
       for (int t = 0; t < 2; t++)

@@ -6,7 +6,9 @@
 #include <cmocka.h>
 
 #include "hilo/buffers.h"
+#include "hilo/proto.h"
 #include "hilo/text.h"
+#include "proto/xla.pb-c.h"
 
 static const char loop[] =
     "HloModule m, is_scheduled=true\n"
@@ -150,6 +152,114 @@ static void test_report(void **state) {
   stop(&f);
 }
 
+// --- The message ---------------------------------------------------------------------------------
+
+static Xla__BufferAssignmentProto *message_of(const Fixture *f) {
+  HlBuf out = {0};
+  hl_buffers_write(&out, f->buffers);
+  Xla__BufferAssignmentProto *a =
+      xla__buffer_assignment_proto__unpack(NULL, out.n, (const uint8_t *)out.at);
+  assert_non_null(a);
+  hl_buf_free(&out);
+  return a;
+}
+
+static int64_t number_of(const Fixture *f, const char *comp, const char *name) {
+  return hl_proto_inst_id(hl_proto_comp_ids(f->arena, f->m), inst(f, comp, name));
+}
+
+// The loop's state starts with cz; the parameters of its computations, its result and what the body
+// ends with share cz's memory.
+static void test_message_of_values(void **state) {
+  (void)state;
+  Fixture f = start(loop);
+  Xla__BufferAssignmentProto *a = message_of(&f);
+  int64_t cz = f.buffers->flow->value[value_at(&f, "main", "cz")].id;
+  int found = 0, aliases = 0;
+  bool of_loop = false;
+  for (size_t k = 0; k < a->n_logical_buffers; k++) {
+    const Xla__LogicalBufferProto *v = a->logical_buffers[k];
+    if (v->id != cz)
+      continue;
+    found++;
+    assert_int_equal(v->size, 32);
+    assert_int_equal(v->defined_at->n_shape_index, 0);
+    assert_int_equal(v->defined_at->instruction_id, number_of(&f, "main", "cz"));
+  }
+  for (size_t k = 0; k < a->n_buffer_aliases; k++) {
+    const Xla__BufferLocation *where = a->buffer_aliases[k]->location;
+    if (a->buffer_aliases[k]->source_buffer_id != cz)
+      continue;
+    aliases++;
+    of_loop |= where->instruction_id == number_of(&f, "main", "w") && where->n_shape_index == 1 &&
+               where->shape_index[0] == 1;
+  }
+  assert_int_equal(found, 1);
+  assert_int_equal(aliases,
+                   4);  // the parameters p and q, the loop, and y, which the body ends with
+  assert_true(of_loop);
+  xla__buffer_assignment_proto__free_unpacked(a, NULL);
+  stop(&f);
+}
+
+static void test_message_of_allocations(void **state) {
+  (void)state;
+  Fixture f = start(loop);
+  Xla__BufferAssignmentProto *a = message_of(&f);
+  assert_int_equal(a->n_buffer_allocations, f.buffers->n);
+  assert_int_equal(a->n_peak_buffers, f.buffers->n);
+  for (size_t k = 0; k < a->n_buffer_allocations; k++) {
+    const Xla__BufferAllocationProto *m = a->buffer_allocations[k];
+    const HlAllocation *is = &f.buffers->allocation[k];
+    assert_int_equal(m->size, is->size);
+    assert_int_equal(m->is_entry_computation_parameter, is->is_parameter);
+    assert_int_equal(m->n_assigned, is->n_places);
+    for (size_t j = 0; j < m->n_assigned; j++) {
+      assert_int_equal(m->assigned[j]->offset, is->place[j].offset);
+      assert_int_equal(m->assigned[j]->size, is->place[j].size);
+    }
+  }
+  xla__buffer_assignment_proto__free_unpacked(a, NULL);
+  stop(&f);
+}
+
+// n takes memory, e takes it over, r needs its own: most is in use while both e and r are there.
+static void test_message_of_heap(void **state) {
+  (void)state;
+  Fixture f = start("HloModule m, is_scheduled=true\n"
+                    "ENTRY main {\n  x = f32[64] parameter(0)\n  n = f32[64] negate(x)\n"
+                    "  e = f32[64] exponential(n)\n  r = f32[64] reverse(e), dimensions={0}\n"
+                    "  s = f32[64] add(e, r)\n  h = f32[8] slice(s), slice={[0:8]}\n"
+                    "  ROOT t = f32[8] negate(h)\n}\n");
+  Xla__BufferAssignmentProto *a = message_of(&f);
+  static const struct {
+    Xla__HeapEvent__Kind kind;
+    const char *name;
+  } expected[] = {
+      {XLA__HEAP_EVENT__KIND__ALLOC, "n"},      {XLA__HEAP_EVENT__KIND__FREE, "n"},
+      {XLA__HEAP_EVENT__KIND__SHARE_WITH, "e"}, {XLA__HEAP_EVENT__KIND__ALLOC, "r"},
+      {XLA__HEAP_EVENT__KIND__FREE, "e"},       {XLA__HEAP_EVENT__KIND__SHARE_WITH, "s"},
+      {XLA__HEAP_EVENT__KIND__FREE, "r"},       {XLA__HEAP_EVENT__KIND__FREE, "s"},
+  };
+  assert_int_equal(a->n_heap_simulator_traces, 1);
+  const Xla__HeapSimulatorTrace *trace = a->heap_simulator_traces[0];
+  assert_true(trace->whole_module_simulation);
+  assert_int_equal(trace->n_events, HL_COUNT_OF(expected));
+  for (size_t k = 0; k < trace->n_events; k++) {
+    assert_int_equal(trace->events[k]->kind, expected[k].kind);
+    assert_string_equal(trace->events[k]->instruction_name, expected[k].name);
+    assert_string_equal(trace->events[k]->computation_name, "main");
+  }
+  const Xla__PeakBuffers *peak = a->peak_buffers[trace->buffer_allocation_index];
+  assert_int_equal(peak->n_logical_buffer_ids, 2);
+  assert_int_equal(peak->logical_buffer_ids[0],
+                   f.buffers->flow->value[value_at(&f, "main", "e")].id);
+  assert_int_equal(peak->logical_buffer_ids[1],
+                   f.buffers->flow->value[value_at(&f, "main", "r")].id);
+  xla__buffer_assignment_proto__free_unpacked(a, NULL);
+  stop(&f);
+}
+
 static void test_called_both_ways(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
@@ -169,9 +279,14 @@ static void test_called_both_ways(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_loop_state),       cmocka_unit_test(test_live_ranges),
-      cmocka_unit_test(test_places),           cmocka_unit_test(test_report),
+      cmocka_unit_test(test_loop_state),
+      cmocka_unit_test(test_live_ranges),
+      cmocka_unit_test(test_places),
+      cmocka_unit_test(test_report),
       cmocka_unit_test(test_called_both_ways),
+      cmocka_unit_test(test_message_of_values),
+      cmocka_unit_test(test_message_of_allocations),
+      cmocka_unit_test(test_message_of_heap),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,17 +158,40 @@ static void remove_folder(const char *folder) {
   assert_int_equal(system(command), 0);
 }
 
-static void the_limit_is_of_whole_modules(void **state) {
-  (void)state;
-  char folder[] = "/tmp/hilo-dump-XXXXXX";
-  assert_non_null(mkdtemp(folder));
-  HlCx *cx = hl_cx_new();
-  HlModule *m = read_text(cx, program);
+// A module and a folder of its own to dump it to.
+typedef struct Bench {
+  HlCx *cx;
+  HlModule *m;
   HlFlags flags;
-  hl_flags_init(&flags);
-  flags.xla_dump_to = folder;
-  flags.xla_dump_max_hlo_modules = 2;
-  HlDumper *d = hl_dumper_new(cx, &flags, HL_DUMP_FULL);
+  char folder[32];
+} Bench;
+
+static int set_up(void **state) {
+  Bench *b = calloc(1, sizeof *b);
+  strcpy(b->folder, "/tmp/hilo-dump-XXXXXX");
+  b->cx = hl_cx_new();
+  b->m = read_text(b->cx, program);
+  hl_flags_init(&b->flags);
+  b->flags.xla_dump_to = mkdtemp(b->folder);
+  *state = b;
+  return b->flags.xla_dump_to ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+  Bench *b = *state;
+  remove_folder(b->folder);
+  hl_flags_free(&b->flags);
+  hl_module_free(b->m);
+  hl_cx_free(b->cx);
+  free(b);
+  return 0;
+}
+
+static void the_limit_is_of_whole_modules(void **state) {
+  Bench *b = *state;
+  HlModule *m = b->m;
+  b->flags.xla_dump_max_hlo_modules = 2;
+  HlDumper *d = hl_dumper_new(b->cx, &b->flags, HL_DUMP_FULL);
   for (int k = 0; k < 3; k++) {
     assert_true(hl_dumper_begin(d, m));
     assert_true(hl_dumper_module(d, m, "before_optimizations"));
@@ -176,65 +199,42 @@ static void the_limit_is_of_whole_modules(void **state) {
     assert_true(hl_dumper_end(d, m, NULL));
   }
   hl_dumper_free(d);
-  assert_true(exists(folder, "module_0001.m.after_optimizations.txt"));
-  assert_false(exists(folder, "module_0002.m.before_optimizations.txt"));
-  hl_flags_free(&flags);
-  hl_module_free(m);
-  hl_cx_free(cx);
-  remove_folder(folder);
+  assert_true(exists(b->folder, "module_0001.m.after_optimizations.txt"));
+  assert_false(exists(b->folder, "module_0002.m.before_optimizations.txt"));
 }
 
 static void long_names_are_cut(void **state) {
-  (void)state;
-  char folder[] = "/tmp/hilo-dump-XXXXXX", name[601];
-  assert_non_null(mkdtemp(folder));
-  HlCx *cx = hl_cx_new();
-  HlModule *m = read_text(cx, program);
-  HlFlags flags;
-  hl_flags_init(&flags);
-  flags.xla_dump_to = folder;
+  Bench *b = *state;
+  HlModule *m = b->m;
+  char name[601];
   for (int n = 180; n <= 600; n += 5) {  // across the limit, byte by byte nearly
     memset(name, 'n', (size_t)n);
     name[n] = 0;
-    HlDumper *d = hl_dumper_new(cx, &flags, HL_DUMP_FULL);
-    m->name = hl_sym(m, name);
+    HlDumper *d = hl_dumper_new(b->cx, &b->flags, HL_DUMP_FULL);
+    hl_module_set_name(m, hl_sym(m, name));
     assert_true(hl_dumper_begin(d, m));
     assert_true(hl_dumper_module(d, m, "before_optimizations"));
     assert_true(hl_dumper_text(d, name, "x", 1));
     hl_dumper_free(d);
   }
-  assert_true(exists(folder, "module_0000.before_optimizations.txt"));
-  hl_flags_free(&flags);
-  hl_module_free(m);
-  hl_cx_free(cx);
-  remove_folder(folder);
+  assert_true(exists(b->folder, "module_0000.before_optimizations.txt"));
 }
 
 // A name from a proto may hold anything.
 static void names_stay_in_the_folder(void **state) {
-  (void)state;
-  char folder[] = "/tmp/hilo-dump-XXXXXX";
-  assert_non_null(mkdtemp(folder));
-  HlCx *cx = hl_cx_new();
-  HlModule *m = read_text(cx, program);
-  HlFlags flags;
-  hl_flags_init(&flags);
-  flags.xla_dump_to = folder;
-  flags.xla_dump_fusion_visualization = true;
-  m->name = hl_sym(m, "../../a b[0]");
+  Bench *b = *state;
+  HlModule *m = b->m;
+  b->flags.xla_dump_fusion_visualization = true;
+  hl_module_set_name(m, hl_sym(m, "../../a b[0]"));
   hl_comp_set_name(m->entry, hl_sym(m, "../c"));
-  HlDumper *d = hl_dumper_new(cx, &flags, HL_DUMP_FULL);
+  HlDumper *d = hl_dumper_new(b->cx, &b->flags, HL_DUMP_FULL);
   assert_true(hl_dumper_begin(d, m));
   assert_true(hl_dumper_text(d, "x", "x", 1));
   hl_dumper_rewrite(d, "fusion", "fuse", m->entry->root, m->entry->params[3]);
   assert_true(hl_dumper_end(d, m, NULL));
   hl_dumper_free(d);
-  assert_true(exists(folder, "module_0000..._.._a_b_0_.x"));
-  assert_true(exists(folder, ".._c.module_0000..._.._a_b_0_._fusion.html"));
-  hl_flags_free(&flags);
-  hl_module_free(m);
-  hl_cx_free(cx);
-  remove_folder(folder);
+  assert_true(exists(b->folder, "module_0000..._.._a_b_0_.x"));
+  assert_true(exists(b->folder, ".._c.module_0000..._.._a_b_0_._fusion.html"));
 }
 
 // --- Isolated instructions ------------------------------------------------------------------------
@@ -282,9 +282,9 @@ int main(void) {
       cmocka_unit_test(packed_snapshots_round_trip),
       cmocka_unit_test(packed_bits_are_xlas),
       cmocka_unit_test(runs_round_trip),
-      cmocka_unit_test(the_limit_is_of_whole_modules),
-      cmocka_unit_test(long_names_are_cut),
-      cmocka_unit_test(names_stay_in_the_folder),
+      cmocka_unit_test_setup_teardown(the_limit_is_of_whole_modules, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(long_names_are_cut, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(names_stay_in_the_folder, set_up, tear_down),
       cmocka_unit_test(every_instruction_stands_alone),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

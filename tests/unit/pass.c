@@ -65,7 +65,8 @@ static const HlPassInfo rows[] = {
     {"unused_code", erase_unused, "", "erases", NULL},
     {"asks", options_arrive, "on=false size=7 mode=all", "looks at its options", NULL},
 };
-static const HlPassTable passes = {rows, HL_COUNT_OF(rows)};
+static const HlPassAlias aliases[] = {{"a-rule", "rules"}};
+static const HlPassTable passes = {rows, HL_COUNT_OF(rows), aliases, HL_COUNT_OF(aliases)};
 static const HlPipelineInfo named[] = {{"both", "inner(rules, unused_code)*", "two"}};
 static const HlPipelineTable pipelines = {named, 1};
 
@@ -246,6 +247,16 @@ static void passes_are_chosen(void **state) {
   end(&r);
 }
 
+static void names_are_found(void **state) {
+  (void)state;
+  static const char *const spelled[] = {"unused_code", "unused-code", "UnusedCode", "unused code"};
+  for (int k = 0; k < HL_COUNT_OF(spelled); k++)
+    assert_ptr_equal(hl_pass_find(&passes, hl_str(spelled[k])), &rows[1]);
+  assert_ptr_equal(hl_pass_find(&passes, hl_str("a_rule")), &rows[0]);
+  assert_null(hl_pass_find(&passes, hl_str("unused")));
+  assert_null(hl_pass_find(&passes, hl_str("a-rules")));
+}
+
 static void bad_pipelines_are_told(void **state) {
   (void)state;
   static const char *const bad[] = {"nothing",        "rules{x}", "rules,", "a(rules",  "rules)",
@@ -299,6 +310,7 @@ int main(void) {
       cmocka_unit_test(control_edges_are_kept),
       cmocka_unit_test(pipelines_are_text),
       cmocka_unit_test(passes_are_chosen),
+      cmocka_unit_test(names_are_found),
       cmocka_unit_test(bad_pipelines_are_told),
       cmocka_unit_test(history_gives_every_state),
   };

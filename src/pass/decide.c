@@ -1,0 +1,131 @@
+// pass/decide.c: which rewrites a list of decisions allows.
+//
+// Decisions know instructions by the names a dry run showed, when nothing had been rewritten yet. Once something has, what
+// took an instruction's place stands for it: a decision about `b` holds for whatever rewrites of `b` have made.
+//
+//   dry run: fuse a into b, fuse b into c        a = sine(x)              a = sine(x)
+//                                                b = negate(a)        =>  f = fusion(a), calls={b; c}
+//                                                c = cosine(b)            (fuse a into b: a into f)
+//
+// A fusion stands for all that it has swallowed when something is fused into it, but only for its own result when
+// it is itself fused into something: fusing `a` into `c` elsewhere is no wish to fuse what else has swallowed `a`.
+
+#include <string.h>
+
+#include "pass/engine.h"
+
+// What a rewrite that happened was about, beside its names in HlRewrite.
+typedef struct Kin {
+  uint64_t inst, with;  // serials; 0: none
+  size_t older;         // 1 + the last rewrite about the same instruction before; 0: none
+  int64_t met,
+      made;  // the question in which it was last met, as one about an instruction and as one's origin
+} Kin;
+
+static Kin *kin_at(const HlEngine *e, size_t number) {
+  return &((Kin *)(void *)e->kin.at)[number];
+}
+
+static const HlRewrite *rewrite_at(const HlEngine *e, size_t number) {
+  return &((const HlRewrite *)(const void *)e->rewrites.at)[number];
+}
+
+// 1 + the newest rewrite about the instruction of this serial; 0: none.
+static size_t newest_about(const HlEngine *e, uint64_t serial) {
+  return serial < e->about.n / sizeof(size_t) ? ((size_t *)(void *)e->about.at)[serial] : 0;
+}
+
+void pass_note_kin(HlEngine *e, const HlInst *inst, const HlInst *with) {
+  if (!e->options.decisions)
+    return;
+  while (e->about.n / sizeof(size_t) <= inst->serial) {
+    size_t none = 0;
+    hl_buf_add(&e->about, &none, sizeof none);
+  }
+  size_t *newest = &((size_t *)(void *)e->about.at)[inst->serial];
+  Kin kin = {.inst = inst->serial, .with = with ? with->serial : 0, .older = *newest};
+  hl_buf_add(&e->kin, &kin, sizeof kin);
+  *newest = e->kin.n / sizeof kin;
+}
+
+// --- What stands for what -------------------------------------------------------------------------
+
+// An instruction as it is called now, or was when a rewrite was about it.
+typedef struct Alias {
+  const char *comp, *name;
+  uint64_t serial;
+} Alias;
+
+static void add_alias(HlBuf *to, const char *comp, const char *name, uint64_t serial) {
+  Alias alias = {comp, name, serial};
+  hl_buf_add(to, &alias, sizeof alias);
+}
+
+// What was fused into the instruction, in place.
+static void add_swallowed(HlEngine *e, uint64_t serial, HlBuf *to) {
+  for (size_t k = newest_about(e, serial); k > 0; k = kin_at(e, k - 1)->older) {
+    Kin *kin = kin_at(e, k - 1);
+    if (kin->met == e->asked)
+      return;  // and so were the older ones
+    kin->met = e->asked;
+    if (*rewrite_at(e, k - 1)->with)
+      add_alias(to, rewrite_at(e, k - 1)->comp, rewrite_at(e, k - 1)->with, kin->with);
+  }
+}
+
+// What the instruction was made from.
+static void add_origin(HlEngine *e, uint64_t serial, HlBuf *to) {
+  const HlRewrite *origin = pass_origin_of(e, serial);
+  if (!origin)
+    return;
+  Kin *kin = kin_at(e, (size_t)(origin - rewrite_at(e, 0)));
+  if (kin->made != e->asked)
+    add_alias(to, origin->comp, origin->inst, kin->inst);
+  kin->made = e->asked;
+}
+
+// All that the instruction stands for, itself first.
+static void find_aliases(HlEngine *e, const HlInst *inst, bool swallowed, HlBuf *to) {
+  to->n = 0;
+  e->asked++;
+  add_alias(to, inst->comp->name->text, inst->name->text, inst->serial);
+  for (size_t k = 0; k < to->n / sizeof(Alias); k++) {
+    const uint64_t serial = ((Alias *)(void *)to->at)[k].serial;
+    if (swallowed)
+      add_swallowed(e, serial, to);
+    add_origin(e, serial, to);
+  }
+}
+
+// --- Decisions ----------------------------------------------------------------------------------
+
+static bool agrees(const char *wanted, const char *found) {
+  return !wanted || !*wanted || strcmp(wanted, found) == 0;
+}
+
+static bool has_alias(const HlBuf *aliases, const char *comp, const char *name) {
+  const Alias *alias = (const Alias *)(const void *)aliases->at;
+  for (size_t k = 0; k < aliases->n / sizeof *alias; k++)
+    if (agrees(comp, alias[k].comp) && agrees(name, alias[k].name))
+      return true;
+  return false;
+}
+
+bool pass_is_decided(HlEngine *e, const char *pass, const char *rule, const HlInst *inst,
+                     const HlInst *with) {
+  if (!e->options.decisions)
+    return true;
+  find_aliases(e, inst, true, &e->aliases);
+  e->with_aliases.n = 0;
+  if (with)
+    find_aliases(e, with, false, &e->with_aliases);
+  for (int k = 0; k < e->options.n_decisions; k++) {
+    const HlDecision *d = &e->options.decisions[k];
+    const bool any_with = !d->with || !*d->with;
+    if (agrees(d->pass, pass) && agrees(d->rule, rule) &&
+        has_alias(&e->aliases, d->comp, d->inst) &&
+        (any_with || has_alias(&e->with_aliases, NULL, d->with)))
+      return true;
+  }
+  return false;
+}

@@ -1,0 +1,236 @@
+// pass/news.c: what has changed since a pass last looked, so that it need not look at all of it again.
+//
+// A pipeline runs a pass many times over a module of which little has changed. The module keeps a
+// journal of what is touched (hilo/edit.h); for each pass, told apart by its options, the engine notes how far it has read
+// each computation's journal. The news of a computation are what the journal has listed since, and
+// what lies near it: rules look a few operands up, so an instruction may match anew because of
+// one that it uses; and at users, so one may match because of one that uses it or shares an operand with
+// it. A computation that a pass meets for the first time is all news.
+//
+// Rules look into called computations too: when one has changed, those who call it are touched.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pass/engine.h"
+
+static size_t *by_comp(HlBuf *list, const HlComp *comp) {
+  size_t need = (comp->id + 1) * sizeof(size_t);
+  if (list->n < need) {
+    hl_buf_grow(list, need - list->n);
+    memset(list->at + list->n, 0, need - list->n);
+    list->n = need;
+  }
+  return &((size_t *)(void *)list->at)[comp->id];
+}
+
+Watch *pass_watch(HlEngine *e, const HlPipelineItem *item) {
+  Watch **all = (Watch **)(void *)e->watches.at;
+  for (size_t k = 0; k < e->watches.n / sizeof *all; k++)
+    if (all[k]->pass == item->pass &&
+        strcmp(all[k]->args ? all[k]->args : "", item->args ? item->args : "") == 0) {
+      if (e->options.dry || e->options.whole)
+        all[k]->read.n = 0;
+      return all[k];
+    }
+  Watch *fresh = HL_NEW(e->arena, Watch);
+  *fresh = (Watch){.pass = item->pass, .args = item->args, .idle = -1};
+  hl_buf_add(&e->watches, &fresh, sizeof fresh);
+  return fresh;
+}
+
+void pass_forget_watches(HlEngine *e) {
+  Watch **all = (Watch **)(void *)e->watches.at;
+  for (size_t k = 0; k < e->watches.n / sizeof *all; k++)
+    hl_buf_free(&all[k]->read);
+  e->watches.n = e->told.n = 0;
+}
+
+void pass_tell_callers(HlEngine *e, HlComp *comp) {
+  size_t *told = by_comp(&e->told, comp);
+  size_t n = hl_touched(comp).n;
+  if (*told == n)
+    return;
+  *told = n;
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    hl_touch(call->caller);
+}
+
+// --- What is near -------------------------------------------------------------------------------
+
+typedef struct Near {
+  const HlComp *comp;
+  uint64_t *met;  // bits by id
+  HlBuf *found;   // of HlInst *
+} Near;
+
+static void near_add(Near *near, HlInst *inst) {
+  uint64_t *word = &near->met[inst->id / 64], bit = (uint64_t)1 << (inst->id % 64);
+  if (*word & bit)
+    return;
+  *word |= bit;
+  hl_buf_add(near->found, &inst, sizeof inst);
+}
+
+static size_t near_n(const Near *near) {
+  return near->found->n / sizeof(HlInst *);
+}
+
+static HlInst *near_at(const Near *near, size_t k) {
+  return ((HlInst **)(void *)near->found->at)[k];
+}
+
+static void add_users(Near *near, const HlInst *inst) {
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    near_add(near, use->user);
+}
+
+enum { FEW = 8 };  // uses: to tell all users of it costs little
+
+static bool has_few_uses(const HlInst *inst) {
+  int n = 0;
+  for (const HlUse *use = inst->first_use; use && n <= FEW; use = use->next)
+    n++;
+  return n <= FEW;
+}
+
+// The instruction of an entry of the journal, if it is there still.
+static HlInst *touched_inst(const HlComp *comp, uint32_t entry) {
+  return comp->by_id[entry & ~(uint32_t)HL_LOST_USE];
+}
+
+// That one of many uses has gone is no news to the other users.
+static void add_touched(Near *near, const uint32_t *entry, size_t n, bool all) {
+  for (size_t k = 0; k < n; k++) {
+    HlInst *inst = touched_inst(near->comp, entry[k]);
+    if (inst && (all || !(entry[k] & (uint32_t)HL_LOST_USE) || has_few_uses(inst)))
+      near_add(near, inst);
+  }
+}
+
+static void add_near(Near *near, int reach) {
+  const size_t n = near_n(near);
+  for (size_t begin = 0, end = n; reach-- > 0 && begin < end; begin = end, end = near_n(near))
+    for (size_t k = begin; k < end; k++)
+      add_users(near, near_at(near, k));
+  for (size_t k = 0; k < n; k++)
+    for (uint32_t o = 0; o < near_at(near, k)->n_operands; o++) {
+      HlInst *operand = near_at(near, k)->operands[o];
+      near_add(near, operand);
+      if (has_few_uses(operand))
+        add_users(near, operand);
+    }
+}
+
+typedef struct Placed {
+  uint64_t place;
+  HlInst *inst;
+} Placed;
+
+static int by_place(const void *a, const void *b) {
+  const uint64_t x = ((const Placed *)a)->place, y = ((const Placed *)b)->place;
+  return x < y ? -1 : x > y;
+}
+
+// Sorts by place in the list, each once. How many are left.
+static size_t sort_by_place(HlPass *p, HlInst **all, size_t n) {
+  HlMark mark = hl_arena_mark(p->arena);
+  Placed *placed = HL_ARRAY(p->arena, Placed, n + 1);
+  for (size_t k = 0; k < n; k++)
+    placed[k] = (Placed){hl_place(all[k]), all[k]};
+  qsort(placed, n, sizeof *placed, by_place);
+  size_t n_kept = 0;
+  for (size_t k = 0; k < n; k++)
+    if (k == 0 || placed[k].inst != placed[k - 1].inst)
+      all[n_kept++] = placed[k].inst;
+  hl_arena_release(p->arena, mark);
+  return n_kept;
+}
+
+static bool is_of(const HlInst *inst, const uint64_t *ops) {
+  return !ops || (ops[inst->op / 64] >> (inst->op % 64) & 1);
+}
+
+// All of the computation. Forgets on the way the ops that have gone.
+HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
+  HlInst **all = HL_ARRAY(p->arena, HlInst *, comp->n_insts + 1);
+  memset(comp->ops, 0, sizeof comp->ops);
+  *n = 0;
+  for (HlInst *inst = comp->first; inst; inst = inst->next) {
+    comp->ops[inst->op / 64] |= (uint64_t)1 << (inst->op % 64);
+    if (is_of(inst, ops))
+      all[(*n)++] = inst;
+  }
+  return all;
+}
+
+static bool are_few(const HlComp *comp, size_t n) {
+  return n < comp->n_insts / 4;
+}
+
+// In the order of the computation's list, each once: sorted if they are few, else found by a walk.
+static HlInst **in_order(HlPass *p, const Near *near, const uint64_t *ops, int *n) {
+  HlInst **all = hl_arena_copy(p->arena, near->found->at, near->found->n);
+  size_t n_found = 0;
+  for (size_t k = 0; k < near_n(near); k++)
+    if (is_of(all[k], ops))
+      all[n_found++] = all[k];
+  *n = (int)n_found;
+  if (are_few(near->comp, n_found)) {
+    sort_by_place(p, all, n_found);
+    return all;
+  }
+  int k = 0;
+  for (HlInst *inst = near->comp->first; inst; inst = inst->next)
+    if ((near->met[inst->id / 64] >> (inst->id % 64) & 1) && is_of(inst, ops))
+      all[k++] = inst;
+  return all;
+}
+
+// The same of what was touched alone, if it is little: at a cost that does not grow with the computation.
+static HlInst **only_touched(HlPass *p, const HlComp *comp, const uint32_t *entry, size_t n_entries,
+                             int *n) {
+  HlInst **all = HL_ARRAY(p->arena, HlInst *, n_entries);
+  size_t n_found = 0;
+  for (size_t k = 0; k < n_entries; k++)
+    if (touched_inst(comp, entry[k]))
+      all[n_found++] = touched_inst(comp, entry[k]);
+  *n = (int)sort_by_place(p, all, n_found);
+  return all;
+}
+
+// --- News ---------------------------------------------------------------------------------------
+
+bool hl_pass_has_news(HlPass *p, HlComp *comp) {
+  size_t *read = by_comp(&p->engine->watch->read, comp), now = hl_touched(comp).n + 1;
+  bool has = *read != now;
+  *read = now;
+  return has;
+}
+
+HlInst **hl_pass_news(HlPass *p, HlComp *comp, int reach, int *n) {
+  return pass_news(p, comp, reach, NULL, n);
+}
+
+HlInst **pass_news(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n) {
+  HlEngine *e = p->engine;
+  const HlTouched touched = hl_touched(comp);
+  size_t *read = by_comp(&e->watch->read, comp), from = *read;
+  *n = 0;
+  *read = touched.n + 1;
+  if (from == 0)
+    return pass_all_insts(p, comp, ops, n);
+  if (from == touched.n + 1)
+    return NULL;
+  const uint32_t *entry = touched.id + from - 1;
+  const size_t n_entries = touched.n + 1 - from;
+  if (reach == 0 && are_few(comp, n_entries))
+    return only_touched(p, comp, entry, n_entries, n);
+  Near near = {comp, HL_ARRAY(p->arena, uint64_t, comp->next_id / 64 + 1), &e->found};
+  near.found->n = 0;
+  add_touched(&near, entry, n_entries, false);
+  if (reach > 0)
+    add_near(&near, reach);
+  add_touched(&near, entry, n_entries, true);
+  return in_order(p, &near, ops, n);
+}

@@ -1,0 +1,186 @@
+// Specs as sharding attributes, and copies of constants for uses that are cut differently.
+#include "spmd/export.h"
+
+#include <string.h>
+
+#include "spmd/step.h"
+
+void sp_export_start(SpExport *e, HlPass *p, const SpGraph *graph) {
+  *e = (SpExport){.p = p, .graph = graph, .cache_size = SP_CACHE};
+  e->cache = hl_arena_alloc(p->arena, SP_CACHE * sizeof *e->cache);
+}
+
+bool sp_spec_equal(const SpSpec *a, const SpSpec *b) {
+  if (a->rank != b->rank || a->manual != b->manual || a->unreduced != b->unreduced ||
+      a->known != b->known)
+    return false;
+  for (int d = 0; d < a->rank; d++)
+    if (!sp_axes_equal(&a->dim[d].axes, &b->dim[d].axes))
+      return false;
+  return true;
+}
+
+static uint64_t spec_hash(const SpSpec *spec) {
+  uint64_t hash = hl_hash_mix(spec->manual, spec->unreduced);
+  for (int d = 0; d < spec->rank; d++)
+    hash = hl_hash_bytes(spec->dim[d].axes.at, spec->dim[d].axes.n, hash + (uint64_t)d);
+  return hash;
+}
+
+const HlSharding *sp_export_sharding(SpExport *e, const SpSpec *spec) {
+  struct SpCached *cached = &e->cache[spec_hash(spec) % SP_CACHE];
+  if (cached->spec && sp_spec_equal(cached->spec, spec))
+    return cached->sharding;
+  const HlTiles *tiles = sp_spec_tiles(e->p->arena, sp_graph_mesh(e->graph), spec);
+  *cached = (struct SpCached){spec, hl_tiles_sharding(e->p->m, tiles)};
+  return cached->sharding;
+}
+
+static const HlSharding *replicated(SpExport *e) {
+  HlSharding *sharding = HL_NEW(e->p->m->arena, HlSharding);
+  sharding->kind = HL_SHARDING_REPLICATED;
+  return sharding;
+}
+
+const HlSharding *sp_export_value(SpExport *e, const HlInst *inst) {
+  const int64_t n = hl_shape_leaves(inst->shape);
+  if (!hl_shape_is_tuple(inst->shape)) {
+    const SpSpec *spec = n == 1 ? sp_graph_spec(e->graph, inst, 0) : NULL;
+    if (!spec || spec->fixed || !spec->known)
+      return NULL;
+    return sp_export_sharding(e, spec);
+  }
+  bool any = false;
+  for (int64_t k = 0; k < n; k++) {
+    const SpSpec *spec = sp_graph_spec(e->graph, inst, k);
+    any |= spec && spec->known;
+    if (spec && spec->fixed)
+      return NULL;
+  }
+  if (!any)
+    return NULL;
+  HlSharding *sharding = HL_NEW(e->p->m->arena, HlSharding);
+  const HlSharding **element = HL_ARRAY(e->p->m->arena, const HlSharding *, n + 1);
+  for (int64_t k = 0; k < n; k++) {
+    const SpSpec *spec = sp_graph_spec(e->graph, inst, k);
+    element[k] = spec && spec->known ? sp_export_sharding(e, spec) : replicated(e);
+  }
+  *sharding = (HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = (int)n};
+  return sharding;
+}
+
+void sp_export_set(SpExport *e, HlInst *inst, const HlSharding *sharding) {
+  const HlSharding *old = hl_sharding(inst);
+  if (!sharding || (old && hl_sharding_equal(old, sharding)) ||
+      !hl_change(e->p, "sharding", inst, NULL))
+    return;
+  const HlAttr attr = {.key = HL_A_SHARDING, .ptr = sharding};
+  hl_set_attr(inst, &attr);
+}
+
+// --- Copies for uses ------------------------------------------------------------------------------------
+
+// One use of something that splits, and how it wants it.
+typedef struct Wanted {
+  HlInst *user;  // NULL: the computation's result
+  int operand;
+  const SpSpec *spec;
+  bool served;
+  struct Wanted *next;
+} Wanted;
+
+static void want(HlArena *arena, Wanted **lists, HlInst *user, int operand, const SpSpec *spec) {
+  Wanted *wanted = HL_NEW(arena, Wanted);
+  const uint32_t id = user->operands[operand]->id;
+  *wanted = (Wanted){user, operand, spec, false, lists[id]};
+  lists[id] = wanted;
+}
+
+// What the operands have to be for a result of this spec.
+static void want_operands(SpExport *e, Wanted **lists, HlInst *inst, const SpSpec *spec) {
+  SpRule rule;
+  HlArena *arena = e->p->arena;
+  SpSpec **specs = HL_ARRAY(arena, SpSpec *, inst->n_operands + 2);
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    specs[k] = HL_NEW(arena, SpSpec);
+    const int rank = inst->operands[k]->shape->rank;
+    *specs[k] = (SpSpec){.rank = rank, .manual = spec->manual, .known = spec->manual != 0};
+    specs[k]->dim = HL_ARRAY(arena, SpDim, rank + 1);
+  }
+  specs[inst->n_operands] = (SpSpec *)spec;
+  if (sp_rule_of(arena, inst, &rule) && rule.n_factors > 0)
+    sp_step(sp_graph_mesh(e->graph), &rule, specs,
+            &(SpWays){.plain = SP_BACKWARD, .special = SP_BACKWARD, .priority = UINT8_MAX});
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (inst->operands[k]->id < inst->comp->next_id && sp_graph_splits(e->graph, inst->operands[k]))
+      want(arena, lists, inst, (int)k, specs[k]);
+}
+
+// Serves all uses that want it as `first` does: the number of those that want it otherwise.
+static int serve(SpExport *e, Wanted **lists, HlInst *inst, Wanted *first, HlInst *as) {
+  int others = 0;
+  for (Wanted *w = first; w; w = w->next) {
+    if (w->served)
+      continue;
+    if (!sp_spec_equal(w->spec, first->spec)) {
+      others++;
+      continue;
+    }
+    w->served = true;
+    if (as != inst && w->user)
+      hl_set_operand(w->user, w->operand, as);
+    else if (as != inst)
+      hl_set_root(inst->comp, as);
+  }
+  if (first->spec->known && (first->spec->rank > 0 || first->spec->manual))
+    sp_export_set(e, as, sp_export_sharding(e, first->spec));
+  want_operands(e, lists, as, first->spec);
+  return others;
+}
+
+static void split(SpExport *e, Wanted **lists, HlInst *inst) {
+  HlInst *as = inst;
+  for (Wanted *w = lists[inst->id]; w; w = w->next) {
+    if (w->served)
+      continue;
+    if (w != lists[inst->id]) {
+      if (!hl_change(e->p, "split", inst, w->user))
+        return;
+      as = hl_inst_copy(inst->comp, inst, NULL, (int)inst->n_operands, inst->operands);
+      hl_remove_attr(as, HL_A_SHARDING);
+    }
+    if (serve(e, lists, inst, w, as) == 0)
+      return;
+  }
+}
+
+static void split_comp(SpExport *e, HlComp *comp) {
+  HlArena *arena = e->p->arena;
+  int n;
+  HlInst **insts = hl_pass_insts(e->p, comp, &n);
+  Wanted **lists = HL_ARRAY(arena, Wanted *, comp->next_id + 1);
+  for (int i = n - 1; i >= 0; i--) {
+    HlInst *inst = insts[i];
+    if (!sp_graph_splits(e->graph, inst)) {
+      for (uint32_t k = 0; k < inst->n_operands; k++) {
+        const SpSpec *spec = sp_graph_use(e->graph, inst, (int)k);
+        if (spec && sp_graph_splits(e->graph, inst->operands[k]))
+          want(arena, lists, inst, (int)k, spec);
+      }
+      continue;
+    }
+    if (inst == comp->root) {
+      Wanted *wanted = HL_NEW(arena, Wanted);
+      *wanted = (Wanted){NULL, 0, sp_graph_spec(e->graph, inst, 0), false, lists[inst->id]};
+      lists[inst->id] = wanted;
+    }
+    split(e, lists, inst);
+  }
+}
+
+void sp_export_split(SpExport *e) {
+  int n;
+  HlComp **comps = hl_pass_comps(e->p, HL_COMPS_NO_FUSION, &n);
+  for (int k = 0; k < n; k++)
+    split_comp(e, comps[k]);
+}

@@ -1,0 +1,28 @@
+// spmd/export.h: what propagation found, as attributes of the module.
+#ifndef SPMD_EXPORT_H
+#define SPMD_EXPORT_H
+
+#include "spmd/propagate.h"
+
+typedef struct SpExport {
+  HlPass *p;
+  const SpGraph *graph;
+  enum { SP_CACHE = 256 } cache_size;
+  struct SpCached {  // shardings made lately, by a hash of the spec
+    const SpSpec *spec;
+    const HlSharding *sharding;
+  } * cache;
+} SpExport;
+
+void sp_export_start(SpExport *e, HlPass *p, const SpGraph *graph);
+// The sharding of a spec, in the module's arena.
+const HlSharding *sp_export_sharding(SpExport *e, const SpSpec *spec);
+// The sharding of an instruction's value by what is known of its leaves: NULL when that is nothing.
+const HlSharding *sp_export_value(SpExport *e, const HlInst *inst);
+// Asks to give an instruction this sharding; nothing to do where it has it.
+void sp_export_set(SpExport *e, HlInst *inst, const HlSharding *sharding);
+bool sp_spec_equal(const SpSpec *a, const SpSpec *b);  // the same cuts and subgroups
+// Gives what is computed from constants the sharding of its uses, and uses of different shardings their own copies.
+void sp_export_split(SpExport *e);
+
+#endif

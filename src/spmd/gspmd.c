@@ -1,0 +1,384 @@
+// spmd/gspmd.c: sharding-propagation: from the sharding attributes of some instructions to those of all.
+//
+//   x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+//   y = f32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[1,4]<=[4]}
+//   ROOT z = f32[8,4] tanh(y)
+// =>
+//   x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+//   copy = f32[8,4] copy(x), sharding={devices=[1,4]<=[4]}
+//   ROOT z = f32[8,4] tanh(copy), sharding={devices=[1,4]<=[4]}
+//
+// What the program says is kept as it is: only dimensions named in unspecified_dims of a "Sharding" are open, and
+// parameters and results of the entry where the module's header allows it. Values about which nothing comes to be known are
+// replicated. Between SPMDFullToShardShape and SPMDShardToFullShape the program has some devices' order for itself:
+// everything that hangs together there is manual. Shardings of one group (shard_as, shard_like) are made alike.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hilo/edit.h"
+#include "hilo/pass.h"
+#include "spmd/export.h"
+#include "spmd/propagate.h"
+#include "spmd/rule.h"
+
+bool pass_sharding_propagation(HlPass *p);
+
+typedef struct Gspmd {
+  HlPass *p;
+  HlModule *m;
+  SpMesh *mesh;
+  SpGraph *graph;
+  SpExport export;
+} Gspmd;
+
+static bool is_target(const HlInst *inst, const char *target) {
+  return inst->op == HL_OP_CUSTOM_CALL &&
+         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
+}
+
+static bool is_border(const HlInst *inst) {
+  return is_target(inst, "SPMDFullToShardShape") || is_target(inst, "SPMDShardToFullShape");
+}
+
+// --- What the program says -----------------------------------------------------------------------------
+
+// The dimensions of "unspecified_dims=[0,2]" are open.
+static void open_dims(const HlInst *inst, SpSpec *spec) {
+  const HlSym *config = hl_attr_ptr(inst, HL_A_BACKEND_CONFIG);
+  const char *at = config ? strstr(config->text, "unspecified_dims=[") : NULL;
+  if (!at)
+    return;
+  at += strlen("unspecified_dims=[");
+  while (*at >= '0' && *at <= '9') {
+    char *end;
+    const long d = strtol(at, &end, 10);
+    if (d < spec->rank)
+      spec->dim[d].closed = false;
+    at = end + (*end == ',');
+  }
+}
+
+static void close_dims(SpSpec *spec) {
+  spec->known = spec->given = true;
+  for (int d = 0; d < spec->rank; d++)
+    spec->dim[d].closed = true;
+}
+
+static void import_leaf(Gspmd *g, const HlInst *inst, const HlSharding *sharding, SpSpec *spec) {
+  if (!spec || spec->given || !sharding || sharding->kind == HL_SHARDING_UNKNOWN)
+    return;
+  const HlTiles *tiles = hl_tiles_of(g->p->arena, sharding, spec->rank, g->mesh->n_devices);
+  if (!tiles || !sp_spec_of_tiles(g->mesh, tiles, spec)) {
+    spec->fixed = true;
+    return;
+  }
+  close_dims(spec);
+  open_dims(inst, spec);
+}
+
+static bool is_allowed(HlI64s flags, int64_t k) {
+  return flags.n == 1 ? flags.at[0] : k < flags.n && flags.at[k];
+}
+
+static void import_inst(Gspmd *g, const HlInst *inst) {
+  if (inst == g->m->entry->root && is_allowed(g->m->spmd_to_output, 0))
+    return;  // what is said of it may be changed
+  const HlSharding *sharding = hl_sharding(inst);
+  for (int64_t k = 0; sharding && k < hl_shape_leaves(inst->shape); k++)
+    import_leaf(g, inst, hl_sharding_leaf(sharding, k), sp_graph_spec(g->graph, inst, k));
+}
+
+// Parameters and results that must stay as they are, and of which nothing is said, are whole.
+static void close_entry(Gspmd *g) {
+  const HlComp *entry = g->m->entry;
+  for (int k = 0; k < entry->n_params; k++)
+    for (int64_t leaf = 0; leaf < hl_shape_leaves(entry->params[k]->shape); leaf++) {
+      SpSpec *spec = sp_graph_spec(g->graph, entry->params[k], leaf);
+      if (spec && !spec->given && !is_allowed(g->m->spmd_to_parameters, k))
+        close_dims(spec);
+    }
+  for (int64_t leaf = 0; leaf < hl_shape_leaves(entry->root->shape); leaf++) {
+    SpSpec *spec = sp_graph_spec(g->graph, entry->root, leaf);
+    if (spec && !spec->given && !is_allowed(g->m->spmd_to_output, leaf))
+      close_dims(spec);
+  }
+}
+
+// A value made for one constraint alone is made as the constraint has it.
+static void apply_constraints(Gspmd *g) {
+  for (HlComp *comp = g->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next) {
+      const HlInst *operand = is_target(inst, "Sharding") ? inst->operands[0] : NULL;
+      const HlSharding *sharding = hl_sharding(inst);
+      if (!operand || !sharding || sharding->shard_group || operand->op == HL_OP_PARAMETER ||
+          operand->first_use->next || hl_has_attr(inst, HL_A_BACKEND_CONFIG) ||
+          !hl_shape_is_array(operand->shape))
+        continue;
+      import_leaf(g, inst, sharding, sp_graph_spec(g->graph, operand, 0));
+    }
+}
+
+static void import_all(Gspmd *g) {
+  static const bool parameters_first[] = {true, false};
+  for (int turn = 0; turn < 2; turn++)
+    for (HlComp *comp = g->m->first; comp; comp = comp->next)
+      for (HlInst *inst = comp->first; inst; inst = inst->next)
+        if ((inst->op == HL_OP_PARAMETER || inst->op == HL_OP_CUSTOM_CALL) ==
+            parameters_first[turn])
+          import_inst(g, inst);
+  apply_constraints(g);
+  close_entry(g);
+}
+
+// --- Groups ----------------------------------------------------------------------------------------------
+
+typedef struct Member {
+  int64_t group;
+  const HlInst *inst;
+} Member;
+
+static int by_group(const void *a, const void *b) {
+  const Member *x = a, *y = b;
+  if (x->group != y->group)
+    return x->group < y->group ? -1 : 1;
+  return (x->inst->serial > y->inst->serial) - (x->inst->serial < y->inst->serial);
+}
+
+static void link_groups(Gspmd *g) {
+  int64_t n = 0;
+  Member *members = HL_ARRAY(g->p->arena, Member, hl_count_instructions(g->m) + 1);
+  for (HlComp *comp = g->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next) {
+      const HlSharding *sharding = hl_sharding(inst);
+      if (sharding && sharding->shard_group && hl_shape_is_array(inst->shape))
+        members[n++] = (Member){sharding->shard_group_id, inst};
+    }
+  qsort(members, (size_t)n, sizeof *members, by_group);
+  for (int64_t k = 1; k < n; k++) {
+    SpSpec *specs[] = {sp_graph_spec(g->graph, members[k - 1].inst, 0),
+                       sp_graph_spec(g->graph, members[k].inst, 0)};
+    if (members[k].group == members[k - 1].group &&
+        hl_shape_same_dims(members[k - 1].inst->shape, members[k].inst->shape))
+      sp_graph_link(g->graph, 2, specs, members[k].inst->shape);
+  }
+}
+
+// --- Manual parts ------------------------------------------------------------------------------------------
+
+typedef struct Flood {
+  const HlInst **stack;
+  int depth, room;
+  HlArena *arena;
+} Flood;
+
+static void flood_push(Flood *flood, const HlInst *inst) {
+  if (flood->depth == flood->room) {
+    const int room = flood->room ? 2 * flood->room : 64;
+    const HlInst **stack = HL_ARRAY(flood->arena, const HlInst *, room);
+    if (flood->depth > 0)
+      memcpy(stack, flood->stack, (size_t)flood->depth * sizeof *stack);
+    flood->stack = stack;
+    flood->room = room;
+  }
+  flood->stack[flood->depth++] = inst;
+}
+
+// Marks an instruction's values; true if some were not.
+static bool mark(Gspmd *g, const HlInst *inst, uint32_t manual) {
+  bool marked = false;
+  const bool all = manual == (uint32_t)((1ull << g->mesh->n_digits) - 1);
+  for (int64_t k = 0; k < hl_shape_leaves(inst->shape); k++) {
+    SpSpec *spec = sp_graph_spec(g->graph, inst, k);
+    if (!spec || spec->manual || spec->given || spec->fixed)
+      continue;
+    spec->manual = manual;
+    spec->known = marked = true;
+    for (int d = 0; all && d < spec->rank; d++)
+      spec->dim[d].closed = true;
+  }
+  return marked;
+}
+
+static void flood_comp(Gspmd *g, Flood *flood, const HlComp *comp, uint32_t manual) {
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    if (mark(g, inst, manual))
+      flood_push(flood, inst);
+}
+
+static void flood_from(Gspmd *g, Flood *flood, const HlInst *inst, uint32_t manual) {
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (!is_target(use->user, "SPMDShardToFullShape") && mark(g, use->user, manual))
+      flood_push(flood, use->user);
+  for (uint32_t k = 0; k < inst->n_operands && !is_target(inst, "SPMDFullToShardShape"); k++)
+    if (mark(g, inst->operands[k], manual))
+      flood_push(flood, inst->operands[k]);
+  if (inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_CALL)
+    for (int c = 0; c < inst->n_calls; c++)
+      flood_comp(g, flood, hl_called(inst, c), manual);
+}
+
+static uint32_t manual_of(const Gspmd *g, const HlInst *inst) {
+  for (int64_t k = 0; k < hl_shape_leaves(inst->shape); k++) {
+    const SpSpec *spec = sp_graph_spec(g->graph, inst, k);
+    if (spec && spec->manual)
+      return spec->manual;
+  }
+  return 0;
+}
+
+static void spread_manual(Gspmd *g) {
+  Flood flood = {.arena = g->p->arena};
+  for (HlComp *comp = g->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next)
+      if (manual_of(g, inst))
+        flood_push(&flood, inst);
+  while (flood.depth > 0) {
+    const HlInst *inst = flood.stack[--flood.depth];
+    flood_from(g, &flood, inst, manual_of(g, inst));
+  }
+}
+
+// What is cut along other axes than the program's own goes on over the border.
+static void link_border(Gspmd *g, const HlInst *inst) {
+  const bool inwards = is_target(inst, "SPMDFullToShardShape");
+  SpSpec *outer = sp_graph_spec(g->graph, inwards ? inst->operands[0] : inst, 0);
+  SpSpec *inner = sp_graph_spec(g->graph, inwards ? inst : inst->operands[0], 0);
+  if (!outer || !inner || outer->rank != inner->rank || outer->fixed || inner->fixed)
+    return;
+  SpAxes *own = HL_ARRAY(g->p->arena, SpAxes, outer->rank + 1);
+  for (int d = 0; d < outer->rank; d++)
+    for (int a = 0; a < outer->dim[d].axes.n; a++) {
+      const int digit = outer->dim[d].axes.at[a];
+      if (!(inner->manual >> digit & 1))
+        break;
+      sp_axes_add(&own[d], digit);
+    }
+  outer->replicated |= inner->manual & ~sp_spec_used(outer);
+  sp_graph_link_manual(g->graph, outer, inner, own);
+}
+
+static void link_borders(Gspmd *g) {
+  for (HlComp *comp = g->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next)
+      if (is_border(inst) && inst->n_operands == 1 && hl_shape_is_array(inst->shape))
+        link_border(g, inst);
+}
+
+// --- Export ------------------------------------------------------------------------------------------------
+
+// Bodies of reductions and the like have no shardings.
+static bool is_control(const HlInst *caller) {
+  return caller->op == HL_OP_WHILE || caller->op == HL_OP_CONDITIONAL || caller->op == HL_OP_CALL;
+}
+
+static bool *reached_comps(Gspmd *g) {
+  bool *reached = HL_ARRAY(g->p->arena, bool, g->m->next_comp_id);
+  reached[g->m->entry->id] = true;
+  for (const HlComp *comp = g->m->last; comp; comp = comp->prev)
+    for (const HlCall *call = comp->first_call; call; call = call->next)
+      reached[comp->id] |= is_control(call->caller) && reached[call->caller->comp->id];
+  return reached;
+}
+
+// The scalar a reduction starts from, a value to pad with: nobody asks how it is cut.
+static bool is_aside(const HlInst *inst) {
+  if (inst->op != HL_OP_CONSTANT || inst->shape->rank > 0)
+    return false;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (hl_op_info[use->user->op].traits & HL_T_ELEMENTWISE || use->user->op == HL_OP_BROADCAST ||
+        use->user->op == HL_OP_TUPLE || use->user->op == HL_OP_RESHAPE)
+      return false;
+  return true;
+}
+
+// What nothing is known of is replicated.
+static void settle(Gspmd *g, const bool *reached) {
+  for (HlComp *comp = g->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next)
+      for (int64_t k = 0; reached[comp->id] && k < hl_shape_leaves(inst->shape); k++) {
+        SpSpec *spec = sp_graph_spec(g->graph, inst, k);
+        if (spec && !is_aside(inst))
+          spec->known = true;
+      }
+}
+
+// Parameters and results that took a sharding on the way have it only where their sizes divide.
+static void even_out(Gspmd *g, const HlInst *inst) {
+  for (int64_t k = 0; k < hl_shape_leaves(inst->shape); k++) {
+    SpSpec *spec = sp_graph_spec(g->graph, inst, k);
+    const HlShape *shape = sp_leaf_shape(inst->shape, k);
+    for (int d = 0; spec && !spec->given && !spec->fixed && d < spec->rank; d++)
+      if (shape->dim[d] % sp_axes_size(g->mesh, &spec->dim[d].axes))
+        spec->dim[d].axes.n = 0;
+  }
+}
+
+static void set_attributes(Gspmd *g, const bool *reached) {
+  for (HlComp *comp = g->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next) {
+      const HlSharding *old = hl_sharding(inst);
+      const bool may_change = !old || old->shard_group || old->kind == HL_SHARDING_UNKNOWN ||
+                              is_target(inst, "Sharding") || is_border(inst) ||
+                              (inst == g->m->entry->root && is_allowed(g->m->spmd_to_output, 0));
+      if (reached[comp->id] && may_change)
+        sp_export_set(&g->export, inst, sp_export_value(&g->export, inst));
+    }
+}
+
+static void export_constraint(Gspmd *g, HlInst *inst) {
+  const HlAttr *sharding = hl_attr(inst, HL_A_SHARDING);
+  if (inst->n_operands != 1 || !hl_shape_compatible(inst->shape, inst->operands[0]->shape) ||
+      !hl_change(g->p, "constraint", inst, NULL))
+    return;
+  HlInst *copy = hl_inst_new(inst->comp, HL_OP_COPY, inst->shape, NULL, 1, inst->operands);
+  hl_inherit(copy, inst);
+  if (sharding)
+    hl_set_attr(copy, sharding);
+  hl_replace_uses(inst, copy);
+  for (int k = 0; inst->control && k < inst->control->n_preds; k++)
+    hl_add_control(inst->control->preds[k], copy);
+  for (int k = 0; inst->control && k < inst->control->n_succs; k++)
+    hl_add_control(copy, inst->control->succs[k]);
+  hl_erase(inst);
+}
+
+static void export_all(Gspmd *g) {
+  const bool *reached = reached_comps(g);
+  sp_export_start(&g->export, g->p, g->graph);
+  settle(g, reached);
+  for (int k = 0; k < g->m->entry->n_params; k++)
+    even_out(g, g->m->entry->params[k]);
+  even_out(g, g->m->entry->root);
+  set_attributes(g, reached);
+  for (HlComp *comp = g->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first, *next; inst; inst = next) {
+      next = inst->next;
+      if (is_target(inst, "Sharding"))
+        export_constraint(g, inst);
+    }
+}
+
+static bool says_anything(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (hl_sharding(inst))
+        return true;
+  return false;
+}
+
+bool pass_sharding_propagation(HlPass *p) {
+  if (p->m->num_partitions <= 1 || !says_anything(p->m))
+    return true;
+  Gspmd g = {.p = p, .m = p->m, .mesh = sp_mesh_of_module(p->arena, p->m)};
+  if (!g.mesh)
+    return hl_error(p->cx, hl_module_pos(p->m), "%lld partitions are more than can be arranged",
+                    (long long)p->m->num_partitions);
+  g.graph = sp_graph_new(p->arena, p->m, g.mesh, false);
+  import_all(&g);
+  spread_manual(&g);
+  link_groups(&g);
+  link_borders(&g);
+  sp_graph_run(g.graph);
+  export_all(&g);
+  return true;
+}

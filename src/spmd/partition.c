@@ -1,0 +1,251 @@
+// spmd/partition.c: spmd-partitioning: a program on whole arrays becomes the program of one device.
+//
+//   x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+//   y = f32[4,6] parameter(1), sharding={replicated}
+//   ROOT d = f32[8,6] dot(x, y), ..., sharding={replicated}
+// =>
+//   param = f32[2,4] parameter(0)
+//   param.1 = f32[4,6] parameter(1)
+//   dot = f32[2,6] dot(param, param.1), ...
+//   ROOT all-gather = f32[8,6] all-gather(dot), ...
+//
+// All devices run the same program, each on its own tiles. Every instruction says by its sharding which tile a device
+// is to hold of its result; one that says nothing is computed whole by everybody. The copy of an instruction is made by
+// its op's rule: it asks for the operands in the sharding in which the op needs no word from other
+// devices, or least, and an exchange is put in where an operand is cut otherwise. An op without a rule of its own gets
+// its operands whole, and its result is sliced: right for every op, and never cheap.
+//
+// A loop's body, a branch and what is called are copied when the copy of the caller gets there, on a stack of
+// computations under way. The old ones are erased at the end: half of a partitioned program means nothing, so all of it
+// is one change. The clean-up is a pipeline of its own inside, as in XLA.
+
+#include <string.h>
+
+#include "spmd/partition.h"
+
+bool pass_spmd_partitioning(HlPass *p);
+
+// --- Rules ------------------------------------------------------------------------------------------
+
+static PartRule *const partition_rules[HL_OP_COUNT] = {
+    [HL_OP_PARAMETER] = part_parameter,
+    [HL_OP_CONSTANT] = part_constant,
+    [HL_OP_TUPLE] = part_tuple,
+    [HL_OP_GET_TUPLE_ELEMENT] = part_element,
+    [HL_OP_OPT_BARRIER] = part_barrier,
+    [HL_OP_ADD_DEPENDENCY] = part_barrier,
+    [HL_OP_BITCAST_CONVERT] = part_bitcast_convert,
+    [HL_OP_BROADCAST] = part_broadcast,
+    [HL_OP_TRANSPOSE] = part_transpose,
+    [HL_OP_RESHAPE] = part_reshape,
+    [HL_OP_REVERSE] = part_reverse,
+    [HL_OP_IOTA] = part_iota,
+    [HL_OP_CONCATENATE] = part_concatenate,
+    [HL_OP_SLICE] = part_slice,
+    [HL_OP_PAD] = part_pad,
+    [HL_OP_REDUCE] = part_reduce,
+    [HL_OP_REDUCE_WINDOW] = part_reduce_window,
+    [HL_OP_SELECT_AND_SCATTER] = part_select_and_scatter,
+    [HL_OP_DOT] = part_dot,
+    [HL_OP_CONVOLUTION] = part_convolution,
+    [HL_OP_GATHER] = part_gather,
+    [HL_OP_SCATTER] = part_scatter,
+    [HL_OP_SORT] = part_sort,
+    [HL_OP_TOPK] = part_topk,
+    [HL_OP_DYNAMIC_SLICE] = part_dynamic_slice,
+    [HL_OP_DYNAMIC_UPDATE_SLICE] = part_dynamic_update_slice,
+    [HL_OP_CHOLESKY] = part_batched,
+    [HL_OP_TRIANGULAR_SOLVE] = part_batched,
+    [HL_OP_RNG] = part_rng,
+    [HL_OP_WHILE] = part_while,
+    [HL_OP_CONDITIONAL] = part_conditional,
+    [HL_OP_CALL] = part_call,
+    [HL_OP_CUSTOM_CALL] = part_custom_call,
+};
+
+static PartRule *rule_of(const HlInst *inst) {
+  if (partition_rules[inst->op])
+    return partition_rules[inst->op];
+  if (hl_is_async((HlOp)inst->op))
+    return part_async;
+  return hl_op_info[inst->op].traits & HL_T_ELEMENTWISE || inst->op == HL_OP_COPY ? part_elementwise
+                                                                                  : part_default;
+}
+
+// --- Computations -------------------------------------------------------------------------------------
+
+PartComp *part_enter(Part *pt, const HlComp *from, const char *name, const HlTiles *const *argument,
+                     const HlTiles *const *result) {
+  const HlSym *fresh = hl_fresh_comp_name(pt->m, name);
+  PartComp *c = HL_NEW(pt->arena, PartComp);
+  *c = (PartComp){.pt = pt,
+                  .below = pt->top,
+                  .from = from,
+                  .to = hl_comp_new(pt->m, fresh->text, fresh->n),
+                  .value = HL_ARRAY(pt->arena, PartValue, from->next_id + 1),
+                  .order = hl_post_order(pt->arena, from),
+                  .n = (int)from->n_insts,
+                  .result = result,
+                  .argument = argument};
+  c->to->loc = from->loc;
+  c->to->execution_thread = from->execution_thread;
+  c->b = (HlBuild){.cx = pt->p->cx, .comp = c->to, .loc = from->loc};
+  return pt->top = c;
+}
+
+static bool is_manual(PartComp *c, const HlInst *inst) {
+  const HlSharding *s = hl_sharding(inst);
+  if (!s || s->kind == HL_SHARDING_TUPLE)
+    return s && s->n_elements > 0 && s->element[0]->kind == HL_SHARDING_MANUAL;
+  return s->kind == HL_SHARDING_MANUAL && c->pt->n_devices > 1;
+}
+
+// Ops that look into what they carry have rules that hold in a manual part as elsewhere.
+static bool is_structure(HlOp op) {
+  return op == HL_OP_PARAMETER || op == HL_OP_TUPLE || op == HL_OP_GET_TUPLE_ELEMENT ||
+         op == HL_OP_WHILE || op == HL_OP_CONDITIONAL || op == HL_OP_CALL;
+}
+
+static bool changes_view(const HlInst *inst) {
+  return inst->op == HL_OP_CUSTOM_CALL &&
+         strncmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "SPMD", 4) == 0;
+}
+
+static void copy_control(PartComp *c, const HlInst *inst) {
+  HlInst *succ = c->value[inst->id].local;
+  for (int k = 0; inst->control && k < inst->control->n_preds; k++) {
+    HlInst *pred = c->value[inst->control->preds[k]->id].local;
+    if (pred && pred != succ && hl_stands_before(pred, succ))
+      hl_add_control(pred, succ);
+  }
+}
+
+static bool visit(PartComp *c, HlInst *inst) {
+  const int64_t errors = hl_cx_n_errors(c->b.cx);
+  c->b.metadata = hl_metadata(inst);
+  c->b.loc = inst->loc;
+  bool done = hl_has_side_effect(inst) && !changes_view(inst) && part_one_device(c, inst);
+  if (!done && is_manual(c, inst) && !is_structure((HlOp)inst->op) && !changes_view(inst))
+    done = part_as_it_is(c, inst);
+  else if (!done)
+    done = rule_of(inst)(c, inst);
+  if (done && hl_cx_n_errors(c->b.cx) == errors) {
+    copy_control(c, inst);
+    return true;
+  }
+  return hl_cx_n_errors(c->b.cx) == errors
+             ? hl_inst_error(c->b.cx, inst, "%s cannot be partitioned", hl_op_text((HlOp)inst->op))
+             : false;
+}
+
+// The root as the caller wants it; the entry's as it says.
+static bool finish(PartComp *c) {
+  const HlInst *root = c->from->root;
+  const HlTiles *const *result = c->result ? c->result : part_tiles(c, root);
+  c->b.metadata = hl_metadata(root);
+  HlInst *local = result ? part_value_as(c, root, result) : NULL;
+  if (!part_keep(c, root, local, result))
+    return false;
+  hl_set_root(c->to, local);
+  c->pt->top = c->below;
+  return true;
+}
+
+static bool copy_all(Part *pt) {
+  while (pt->top) {
+    PartComp *c = pt->top;
+    if (!(c->at < c->n ? visit(c, c->order[c->at++]) : finish(c)))
+      return false;
+  }
+  return true;
+}
+
+// --- The module ------------------------------------------------------------------------------------------
+
+// The layouts that the caller of the program sees, of the tiles.
+static void set_entry_layout(Part *pt, const PartComp *entry) {
+  HlModule *m = pt->m;
+  const HlComp *old = entry->from;
+  hl_complete_entry_layout(m);
+  const HlShape **params = HL_ARRAY(m->arena, const HlShape *, m->n_entry_params + 1);
+  const HlSharding **sharding = HL_ARRAY(m->arena, const HlSharding *, m->n_entry_params + 1);
+  for (int k = 0; k < m->n_entry_params; k++) {
+    params[k] = part_local_shape(pt, m->entry_params[k], entry->value[old->params[k]->id].tiles);
+    sharding[k] = hl_sharding(old->params[k]);
+  }
+  m->entry_params = params;
+  m->entry_result = part_local_shape(pt, m->entry_result, entry->value[old->root->id].tiles);
+  m->spmd_parameter_shardings = sharding;
+  m->n_spmd_parameter_shardings = m->n_entry_params;
+  m->spmd_output_sharding = hl_sharding(old->root);
+}
+
+static bool is_alias_of_equals(const HlModule *m, const HlAlias *alias) {
+  const HlShape *out = hl_shape_at(m->entry_result, alias->output);
+  const HlShape *in = alias->number < m->n_entry_params
+                          ? hl_shape_at(m->entry_params[alias->number], alias->index)
+                          : NULL;
+  return in && out && hl_shape_compatible(in, out);
+}
+
+// A parameter and a result that are cut differently no longer fit into one buffer.
+static void keep_fitting_aliases(HlModule *m) {
+  HlAlias *kept = HL_ARRAY(m->arena, HlAlias, m->input_output_alias.n + 1);
+  int n = 0;
+  for (int k = 0; k < m->input_output_alias.n; k++)
+    if (is_alias_of_equals(m, &m->input_output_alias.at[k]))
+      kept[n++] = m->input_output_alias.at[k];
+  m->input_output_alias = (HlAliases){kept, n};
+}
+
+// Callers come after callees: from the last on, what nobody calls any more goes.
+static void erase_old(Part *pt, HlComp *old) {
+  HlComp *prev = old->prev;
+  hl_comp_erase(old);
+  for (HlComp *comp = prev; comp; comp = prev) {
+    prev = comp->prev;
+    if (!comp->first_call && comp != pt->m->entry)
+      hl_comp_erase(comp);
+  }
+}
+
+static int64_t first_free_channel(const HlModule *m) {
+  int64_t most = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+      const int64_t id =
+          hl_has_attr(inst, HL_A_CHANNEL_ID) ? hl_attr_int(inst, HL_A_CHANNEL_ID) : 0;
+      most = id > most ? id : most;
+    }
+  return most + 1;
+}
+
+static bool partition(Part *pt) {
+  HlComp *old = pt->m->entry;
+  PartComp *entry =
+      part_enter(pt, old, hl_arena_printf(pt->arena, "%s_spmd", old->name->text), NULL, NULL);
+  if (!copy_all(pt))
+    return false;
+  hl_comp_set_entry(entry->to);
+  set_entry_layout(pt, entry);
+  keep_fitting_aliases(pt->m);
+  if (!hl_sort_comps(pt->p->cx, pt->m))
+    return false;
+  erase_old(pt, old);
+  return true;
+}
+
+bool pass_spmd_partitioning(HlPass *p) {
+  HlModule *m = p->m;
+  if (m->num_partitions < 2 || !m->entry)
+    return true;
+  if (!hl_change(p, "partition", m->entry->root, NULL))
+    return true;
+  Part pt = {.p = p,
+             .m = m,
+             .arena = p->arena,
+             .n_devices = m->num_partitions,
+             .n_replicas = m->replica_count,
+             .next_channel = first_free_channel(m)};
+  return partition(&pt) && hl_pass_nested(p, "spmd-cleanup(dce, tuple-simplifier, dce, cse)");
+}

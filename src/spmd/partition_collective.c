@@ -1,0 +1,153 @@
+// spmd/partition_collective.c: the collectives the partitioner makes, each with a channel of its own.
+//
+// Groups are lists of partitions. An all-reduce and an all-gather name devices (replica * partitions + partition) and
+// have the groups once for every replica; an all-to-all and a permute name partitions.
+
+#include <string.h>
+
+#include "spmd/partition.h"
+
+// --- Groups -----------------------------------------------------------------------------------------
+
+static HlI64Lists of_all_replicas(Part *pt, HlI64Lists groups) {
+  const int64_t n = groups.n * pt->n_replicas;
+  HlI64s *at = HL_ARRAY(pt->m->arena, HlI64s, n + 1);
+  for (int64_t k = 0; k < n; k++) {
+    const HlI64s from = groups.at[k % groups.n];
+    int64_t *id = HL_ARRAY(pt->m->arena, int64_t, from.n + 1);
+    for (int j = 0; j < from.n; j++)
+      id[j] = k / groups.n * pt->n_devices + from.at[j];
+    at[k] = (HlI64s){id, from.n};
+  }
+  return (HlI64Lists){at, (int)n};
+}
+
+static const HlGroups *listed(Part *pt, HlI64Lists lists, bool by_device) {
+  HlGroups *groups = HL_NEW(pt->m->arena, HlGroups);
+  Part one = *pt;
+  one.n_replicas = by_device ? pt->n_replicas : 1;
+  *groups = (HlGroups){.form = HL_GROUPS_LIST, .list = of_all_replicas(&one, lists)};
+  return groups;
+}
+
+// The grid as a mesh with an axis for each of its dimensions; NULL where its devices are in no regular order.
+static const HlMesh *mesh_of(Part *pt, const HlTiles *t) {
+  const HlSharding *s = hl_tiles_sharding(pt->m, t);
+  if (s->kind != HL_SHARDING_TILED || s->devices.n > 0)
+    return NULL;
+  HlMesh *mesh = HL_NEW(pt->m->arena, HlMesh);
+  const HlSym **axis = HL_ARRAY(pt->m->arena, const HlSym *, s->tile.n);
+  for (int k = 0; k < s->tile.n; k++)
+    axis[k] = hl_sym(pt->m, hl_arena_printf(pt->arena, "axis_%d", k));
+  *mesh = (HlMesh){.axis = axis, .size = s->tile.at, .n = s->tile.n, .maximal_device = -1};
+  if (s->iota.dims.n > 1)
+    mesh->iota = s->iota;
+  return mesh;
+}
+
+// Which axis of that mesh the replicas are: the last one.
+static int axis_of(const HlTiles *t, const HlMesh *mesh, int dim) {
+  return dim < t->rank ? dim : mesh->n - 1;
+}
+
+// Of one dimension (rank + 2: the replicas), in groups of its `factor` minor parts.
+const HlGroups *part_groups(PartComp *c, const HlTiles *t, int dim, int64_t factor,
+                            bool by_device) {
+  Part *pt = c->pt;
+  const int64_t parts = dim < t->rank ? t->parts[dim] : t->replicas;
+  const HlMesh *mesh = !by_device || pt->n_replicas == 1 ? mesh_of(pt, t) : NULL;
+  if (!mesh)
+    return listed(pt, part_minor_groups(c, t, dim, factor), by_device);
+  HlGroups *groups = HL_NEW(pt->m->arena, HlGroups);
+  HlAxisRef *ref = HL_NEW(pt->m->arena, HlAxisRef);
+  *ref = (HlAxisRef){.axis = axis_of(t, mesh, dim)};
+  if (factor != parts)
+    *ref = (HlAxisRef){ref->axis, parts / factor, factor};
+  *groups = (HlGroups){.form = HL_GROUPS_MESH, .mesh = mesh, .axes = {ref, 1}};
+  return groups;
+}
+
+static HlAttr channel(PartComp *c) {
+  return (HlAttr){.key = HL_A_CHANNEL_ID, .i = c->pt->next_channel++};
+}
+
+const HlGroups *part_groups_of_dim(PartComp *c, const HlTiles *t, int dim) {
+  return part_groups(c, t, dim, dim < t->rank ? t->parts[dim] : t->replicas, true);
+}
+
+const HlGroups *part_groups_along(PartComp *c, const HlTiles *t, const bool *along) {
+  return listed(c->pt, hl_tiles_groups(c->pt->arena, t, along), true);
+}
+
+// --- All-reduce ------------------------------------------------------------------------------------
+
+HlInst *part_all_reduce(PartComp *c, HlInst *x, const HlComp *reducer, const HlGroups *groups) {
+  if (!x || !reducer)
+    return NULL;
+  Part *pt = c->pt;
+  HlComp *own = hl_comp_copy(pt->m, reducer, "clone", false, NULL);
+  const HlAttr attrs[] = {channel(c),
+                          {.key = HL_A_REPLICA_GROUPS, .ptr = groups},
+                          {.key = HL_A_USE_GLOBAL_DEVICE_IDS, .i = 1}};
+  return hl_b_op(&c->b, HL_OP_ALL_REDUCE, x->shape, 1, &x, 3, attrs, 1, &own);
+}
+
+// A computation of its own, which the all-reduce then has a copy of.
+static HlComp *scalar_reducer(PartComp *c, HlOp op, HlDtype dtype) {
+  HlBuild bare = {.cx = c->b.cx, .comp = c->to, .loc = c->b.loc};
+  HlBuild nested = hl_b_nested(&bare, hl_op_text(op));
+  const HlShape *shape = hl_shape_scalar(c->pt->m->shapes, dtype);
+  HlInst *x = hl_b_parameter(&nested, shape, "x"), *y = hl_b_parameter(&nested, shape, "y");
+  HlInst *root = hl_b_binary(&nested, op, x, y);
+  if (root)
+    hl_set_root(nested.comp, root);
+  return root ? nested.comp : NULL;
+}
+
+HlInst *part_all_reduce_op(PartComp *c, HlInst *x, HlOp op, const HlGroups *groups) {
+  if (!x)
+    return NULL;
+  HlComp *reducer = scalar_reducer(c, op, x->shape->dtype);
+  HlInst *sum = part_all_reduce(c, x, reducer, groups);
+  if (reducer)
+    hl_comp_erase(reducer);
+  return sum;
+}
+
+// --- The others -------------------------------------------------------------------------------------
+
+HlInst *part_all_gather(PartComp *c, HlInst *x, int dim, const HlGroups *groups, int64_t n) {
+  if (!x)
+    return NULL;
+  Part *pt = c->pt;
+  int64_t *size = HL_ARRAY(pt->arena, int64_t, x->shape->rank + 1);
+  memcpy(size, x->shape->dim, sizeof *size * (size_t)x->shape->rank);
+  size[dim] *= n;
+  const HlShape *shape = hl_shape_array_full(pt->m->shapes, x->shape->dtype, x->shape->rank, size,
+                                             NULL, x->shape->layout);
+  const HlAttr attrs[] = {channel(c),
+                          {.key = HL_A_REPLICA_GROUPS, .ptr = groups},
+                          {.key = HL_A_DIMENSION, .i = dim},
+                          {.key = HL_A_USE_GLOBAL_DEVICE_IDS, .i = 1}};
+  return hl_b_op(&c->b, HL_OP_ALL_GATHER, shape, 1, &x, 4, attrs, 0, NULL);
+}
+
+HlInst *part_all_to_all(PartComp *c, HlInst *x, int dim, const HlGroups *groups) {
+  if (!x)
+    return NULL;
+  const HlAttr attrs[] = {
+      channel(c), {.key = HL_A_REPLICA_GROUPS, .ptr = groups}, {.key = HL_A_DIMENSION, .i = dim}};
+  return hl_b_op(&c->b, HL_OP_ALL_TO_ALL, x->shape, 1, &x, 3, attrs, 0, NULL);
+}
+
+HlInst *part_permute(PartComp *c, HlInst *x, int n, const int64_t *source, const int64_t *target) {
+  if (!x)
+    return NULL;
+  int64_t *pair = HL_ARRAY(c->pt->m->arena, int64_t, 2 * n + 1);
+  for (int k = 0; k < n; k++) {
+    pair[2 * k] = source[k];
+    pair[2 * k + 1] = target[k];
+  }
+  const HlAttr attrs[] = {channel(c), {.key = HL_A_SOURCE_TARGET_PAIRS, .ints = {pair, 2 * n}}};
+  return hl_b_op(&c->b, HL_OP_COLLECTIVE_PERMUTE, x->shape, 1, &x, 2, attrs, 0, NULL);
+}

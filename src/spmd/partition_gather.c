@@ -1,0 +1,314 @@
+// spmd/partition_gather.c: gather and scatter.
+//
+// Three kinds of dimensions can be cut without a word between devices: those of slices taken whole, those of
+// the indices, and batch dimensions. Where the operand is cut along a dimension that indices point into, one element
+// at a time (rows of a table), a device looks up what lies in its own part: the indices become local; a gather has zeros
+// for the others and an all-reduce adds up, a scatter drops what is outside anyway. Where a scatter's indices are cut
+// but not its operand, each device folds its own updates in, and an all-reduce folds the devices' results.
+
+#include "spmd/partition.h"
+
+enum { OPERAND, INDICES, SLICES };  // SLICES: a gather's result, a scatter's updates
+
+// The attributes of both by one set of names.
+typedef struct Indexing {
+  HlI64s window_dims;  // of SLICES: offset_dims, update_window_dims
+  HlI64s collapsed;    // of OPERAND: collapsed_slice_dims, inserted_window_dims
+  HlI64s index_map;    // of OPERAND: start_index_map, scatter_dims_to_operand_dims
+  HlI64s operand_batch, index_batch;
+  int64_t vector_dim;
+} Indexing;
+
+static Indexing indexing_of(const HlInst *inst) {
+  const bool is_gather = inst->op == HL_OP_GATHER;
+  return (Indexing){
+      hl_attr_ints(inst, is_gather ? HL_A_OFFSET_DIMS : HL_A_UPDATE_WINDOW_DIMS),
+      hl_attr_ints(inst, is_gather ? HL_A_COLLAPSED_SLICE_DIMS : HL_A_INSERTED_WINDOW_DIMS),
+      hl_attr_ints(inst, is_gather ? HL_A_START_INDEX_MAP : HL_A_SCATTER_DIMS_TO_OPERAND_DIMS),
+      hl_attr_ints(inst, is_gather ? HL_A_OPERAND_BATCHING_DIMS : HL_A_INPUT_BATCHING_DIMS),
+      hl_attr_ints(inst, is_gather ? HL_A_START_INDICES_BATCHING_DIMS
+                                   : HL_A_SCATTER_INDICES_BATCHING_DIMS),
+      hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM)};
+}
+
+static PartLoop loop_of(Part *pt, const Indexing *ix, int result, const HlShape *operand,
+                        const HlShape *indices, const HlShape *slices) {
+  PartLoop loop = part_loop(pt, result, operand, indices, slices);
+  for (int d = 0, w = 0; d < operand->rank; d++) {
+    if (hl_i64s_find(ix->operand_batch, d) >= 0)
+      continue;
+    if (hl_i64s_find(ix->collapsed, d) >= 0) {
+      if (hl_i64s_find(ix->index_map, d) >= 0)
+        part_loop_add(&loop, d, -1, -1);
+      continue;
+    }
+    const int64_t o = ix->window_dims.at[w++];
+    if (slices->dim[o] == operand->dim[d])
+      part_loop_add(&loop, d, -1, o);
+  }
+  for (int i = 0, o = 0; i < indices->rank; i++) {
+    if (i == ix->vector_dim)
+      continue;
+    while (hl_i64s_find(ix->window_dims, o) >= 0)
+      o++;
+    const int batch = hl_i64s_find(ix->index_batch, i);
+    part_loop_add(&loop, batch >= 0 ? ix->operand_batch.at[batch] : -1, i, o++);
+  }
+  return loop;
+}
+
+// --- Local indices -------------------------------------------------------------------------------------
+
+typedef struct Local {
+  HlInst *indices;  // of the device's own part
+  HlInst *outside;  // pred of the indices' batch: some index is not in it; only of gathers
+} Local;
+
+// A dimension of the operand that single elements are taken from, which is cut.
+static bool is_cut_by_index(const Indexing *ix, const HlTiles *operand, int component) {
+  const int64_t d = ix->index_map.at[component];
+  return hl_i64s_find(ix->collapsed, d) >= 0 && operand->parts[d] > 1;
+}
+
+// One scalar for each component of the index vectors, everywhere.
+static HlInst *vector(PartComp *c, HlInst *like, int64_t dim, int n, HlInst **scalar) {
+  const int64_t one = 1;
+  const HlShape *shape = like->shape;
+  if (dim == shape->rank)
+    return hl_b_broadcast(&c->b, scalar[0], shape->rank, shape->dim, (HlI64s){0});
+  for (int k = 0; k < n; k++)
+    scalar[k] = hl_b_reshape(&c->b, scalar[k], 1, &one);
+  HlInst *all = n == 1 ? scalar[0] : hl_b_concatenate(&c->b, n, scalar, 0);
+  return hl_b_broadcast(&c->b, all, shape->rank, shape->dim, (HlI64s){&dim, 1});
+}
+
+static HlDtype wide_enough(HlDtype t) {
+  return t == HL_U32 || t == HL_S64 ? HL_S64 : HL_S32;
+}
+
+static HlInst *any_component(PartComp *c, HlInst *x, int64_t dim) {
+  if (!x || dim == x->shape->rank)
+    return x;
+  HlInst *no = hl_b_scalar_int(&c->b, HL_PRED, 0);
+  return hl_b_reduce(&c->b, HL_OP_OR, x, no, (HlI64s){&dim, 1});
+}
+
+static Local local_indices(PartComp *c, const HlInst *inst, const Indexing *ix, HlInst *x,
+                           const HlShape *operand, const HlTiles *t) {
+  HlBuild *b = &c->b;
+  const int n = ix->index_map.n;
+  const bool is_gather = inst->op == HL_OP_GATHER;
+  const HlDtype type = wide_enough(x->shape->dtype);
+  HlInst **last = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
+         **begin = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
+         **end = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
+         **least = HL_ARRAY(c->pt->arena, HlInst *, n + 1);
+  const int64_t most = type == HL_S64 ? INT64_MAX : INT32_MAX,
+                fewest = type == HL_S64 ? INT64_MIN : INT32_MIN;
+  for (int k = 0; k < n; k++) {
+    const int64_t d = ix->index_map.at[k], size = operand->dim[d];
+    const bool is_cut = is_cut_by_index(ix, t, k);
+    const int64_t tile = hl_tile_size(size, t->parts[d]);
+    least[k] = hl_b_scalar_int(b, type, is_cut ? 0 : fewest);
+    last[k] = hl_b_scalar_int(b, type, is_cut ? size - 1 : most);
+    begin[k] = is_cut ? part_offset(c, type, t, (int)d, size) : hl_b_scalar_int(b, type, 0);
+    end[k] =
+        is_cut ? hl_b_binary(b, HL_OP_ADD, begin[k], hl_b_scalar_int(b, type, tile - 1)) : last[k];
+    // What is not cut is never outside.
+    if (!is_cut && is_gather)
+      last[k] = hl_b_scalar_int(b, type, most);
+  }
+  x = hl_b_convert(b, x, type);
+  if (!x)
+    return (Local){0};
+  HlInst *from = vector(c, x, ix->vector_dim, n, begin);
+  if (!is_gather)
+    return (Local){hl_b_binary(b, HL_OP_SUBTRACT, x, from), NULL};
+  HlInst *inside = hl_b_clamp(b, vector(c, x, ix->vector_dim, n, least), x,
+                              vector(c, x, ix->vector_dim, n, last));
+  // A component that is not cut begins at 0 and may be negative: it counts as inside by its least value.
+  for (int k = 0; k < n; k++)
+    if (!is_cut_by_index(ix, t, k))
+      begin[k] = hl_b_scalar_int(b, type, fewest);
+    else
+      begin[k] =
+          part_offset(c, type, t, (int)ix->index_map.at[k], operand->dim[ix->index_map.at[k]]);
+  HlInst *below =
+      hl_b_compare(b, HL_WORD_direction_LT, inside, vector(c, x, ix->vector_dim, n, begin));
+  HlInst *above =
+      hl_b_compare(b, HL_WORD_direction_GT, inside, vector(c, x, ix->vector_dim, n, end));
+  HlInst *outside = hl_b_binary(b, HL_OP_OR, below, above);
+  return (Local){hl_b_binary(b, HL_OP_SUBTRACT, inside, from),
+                 any_component(c, outside, ix->vector_dim)};
+}
+
+static bool indexes_cut(const Indexing *ix, const HlTiles *operand) {
+  for (int k = 0; k < ix->index_map.n; k++)
+    if (is_cut_by_index(ix, operand, k))
+      return true;
+  return false;
+}
+
+static bool same_manual(PartComp *c, const HlInst *inst, const HlTiles *own) {
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const HlTiles *t = part_tiles_now(c, hl_operand(inst, (int)k));
+    if (t->manual != own->manual || t->unreduced > 1 ||
+        hl_shape_is_dynamic(hl_operand(inst, (int)k)->shape))
+      return false;
+  }
+  return own->unreduced == 1 && !hl_shape_is_dynamic(inst->shape);
+}
+
+// --- Gather -----------------------------------------------------------------------------------------------
+
+static HlI64s local_slice_sizes(PartComp *c, const HlInst *inst, const PartLoop *loop,
+                                const HlTiles *operand) {
+  const HlI64s sizes = hl_attr_ints(inst, HL_A_SLICE_SIZES);
+  int64_t *own = hl_arena_copy(c->pt->arena, sizes.at, sizeof *own * (size_t)sizes.n);
+  for (int k = 0; k < loop->rank; k++) {
+    const int d = loop->dim[OPERAND][k];
+    if (d >= 0 && loop->dim[SLICES][k] >= 0 && loop->dim[INDICES][k] < 0)
+      own[d] = hl_tile_size(sizes.at[d], operand->parts[d]);
+  }
+  return (HlI64s){own, sizes.n};
+}
+
+static HlInst *zeros_outside(PartComp *c, const HlInst *inst, const Indexing *ix, HlInst *x,
+                             HlInst *outside) {
+  if (!x || !outside)
+    return NULL;
+  int64_t *dims = HL_ARRAY(c->pt->arena, int64_t, x->shape->rank + 1);
+  int n = 0;
+  for (int k = 0; k < inst->shape->rank; k++)
+    if (hl_i64s_find(ix->window_dims, k) < 0)
+      dims[n++] = k;
+  outside = hl_b_broadcast(&c->b, outside, x->shape->rank, x->shape->dim, (HlI64s){dims, n});
+  return hl_b_select(&c->b, outside, hl_b_like_int(&c->b, x, 0), x);
+}
+
+static HlInst *add_up(PartComp *c, const PartLoop *loop, HlInst *x, const HlTiles *t, HlOp op) {
+  for (int k = loop->rank - 1; x && k >= 0; k--)
+    if (part_loop_sums(loop, k) && t->parts[k] > 1)
+      x = part_all_reduce_op(
+          c, x, op, part_loop_groups(c, loop, loop->dim[OPERAND][k] < 0 ? INDICES : OPERAND, t, k));
+  return x;
+}
+
+bool part_gather(PartComp *c, HlInst *inst) {
+  Part *pt = c->pt;
+  const HlTiles *const *own = part_tiles(c, inst);
+  if (!own || !same_manual(c, inst, own[0]))
+    return own && part_default(c, inst);
+  const HlShape *operand = hl_operand(inst, OPERAND)->shape,
+                *indices = hl_operand(inst, INDICES)->shape;
+  const Indexing ix = indexing_of(inst);
+  const PartLoop loop = loop_of(pt, &ix, SLICES, operand, indices, inst->shape);
+  const HlTiles *t = part_loop_tiles(pt, &loop, SLICES, own[0], PART_ALL_DIMS);
+  const HlTiles *rows = part_loop_tiles(pt, &loop, OPERAND,
+                                        part_tiles_now(c, hl_operand(inst, OPERAND)), PART_SUMMED);
+  if (hl_tiles_is_cut(rows) && indices->dtype != HL_U64) {
+    const bool smaller = hl_shape_elements(inst->shape) <= hl_shape_elements(operand);
+    t = part_merged_or(pt, t, rows, smaller ? rows : t);
+  }
+  const HlTiles *of_operand = part_loop_array(pt, &loop, OPERAND, t),
+                *of_result = part_loop_array(pt, &loop, SLICES, t);
+  HlInst *x[] = {part_operand(c, inst, OPERAND, of_operand),
+                 part_operand(c, inst, INDICES, part_loop_array(pt, &loop, INDICES, t))};
+  Local local = {x[1], NULL};
+  const bool crosses = x[0] && x[1] && indexes_cut(&ix, of_operand);
+  if (crosses)
+    local = local_indices(c, inst, &ix, x[1], operand, of_operand);
+  x[1] = local.indices;
+  HlInst *out = part_copy_anew(c, inst, part_local_shape(pt, inst->shape, &of_result), 2, x);
+  if (out)
+    hl_set_ints(out, HL_A_SLICE_SIZES, local_slice_sizes(c, inst, &loop, of_operand));
+  if (out && crosses) {
+    out = zeros_outside(c, inst, &ix, out, local.outside);
+    out = add_up(c, &loop, out, t, inst->shape->dtype == HL_PRED ? HL_OP_OR : HL_OP_ADD);
+  }
+  return part_set(c, inst, out, of_result);
+}
+
+// --- Scatter ------------------------------------------------------------------------------------------------
+
+// By which fold the devices' results can be put together; HL_OP_COUNT: none.
+static HlOp fold_of(const HlInst *inst) {
+  const HlOp op = inst->n_operands == 3 ? hl_reducer(hl_to_apply(inst)) : HL_OP_COUNT;
+  const bool known = op == HL_OP_ADD || op == HL_OP_MULTIPLY || op == HL_OP_MAXIMUM ||
+                     op == HL_OP_MINIMUM || op == HL_OP_AND || op == HL_OP_OR;
+  return known ? op : HL_OP_COUNT;
+}
+
+// One of the devices along cut indices starts from the operand, the others from what changes nothing. What may be
+// folded in twice needs no such care.
+static HlInst *once(PartComp *c, const PartLoop *loop, HlInst *x, const HlTiles *t, HlOp op) {
+  if (!x || (op != HL_OP_ADD && op != HL_OP_MULTIPLY))
+    return x;
+  int64_t *first = HL_ARRAY(c->pt->arena, int64_t, t->n),
+          *at = HL_ARRAY(c->pt->arena, int64_t, t->rank + 1);
+  for (int64_t d = 0; d < t->n; d++) {
+    first[d] = 1;
+    hl_tiles_at(t, d, at);
+    for (int k = 0; k < loop->rank; k++)
+      if (part_loop_sums(loop, k) && at[k] > 0)
+        first[d] = 0;
+  }
+  HlInst *number = part_number(c, HL_S32, first);
+  HlInst *is_first =
+      number ? hl_b_compare(&c->b, HL_WORD_direction_NE, number, part_scalar_index(c, 0)) : NULL;
+  return hl_b_select(&c->b, is_first, x, hl_b_like_int(&c->b, x, op == HL_OP_MULTIPLY));
+}
+
+static bool sums_cut(const PartLoop *loop, const HlTiles *t) {
+  for (int k = 0; k < loop->rank; k++)
+    if (part_loop_sums(loop, k) && t->parts[k] > 1)
+      return true;
+  return false;
+}
+
+// Indices beyond the end of an uneven tile would be garbage: such a cut is dropped.
+static const HlTiles *even_sums(PartComp *c, const PartLoop *loop, const HlTiles *t) {
+  bool *drop = HL_ARRAY(c->pt->arena, bool, t->rank + 1);
+  for (int k = 0; k < t->rank; k++)
+    drop[k] =
+        part_loop_sums(loop, k) && loop->shape[INDICES]->dim[loop->dim[INDICES][k]] % t->parts[k];
+  return part_without(c, t, drop);
+}
+
+bool part_scatter(PartComp *c, HlInst *inst) {
+  Part *pt = c->pt;
+  const HlTiles *const *own = part_tiles(c, inst);
+  if (!own || !same_manual(c, inst, own[0]))
+    return own && part_default(c, inst);
+  const int n = (int)inst->n_operands, half = n / 2;
+  const HlShape *operand = hl_operand(inst, 0)->shape, *indices = hl_operand(inst, half)->shape;
+  const HlShape *updates = hl_operand(inst, half + 1)->shape;
+  const Indexing ix = indexing_of(inst);
+  const PartLoop loop = loop_of(pt, &ix, OPERAND, operand, indices, updates);
+  const HlTiles *t = part_loop_tiles(pt, &loop, OPERAND, own[0], PART_ALL_DIMS);
+  const HlOp op = fold_of(inst);
+  const HlTiles *by_index = part_loop_tiles(
+      pt, &loop, SLICES, part_tiles_now(c, hl_operand(inst, half + 1)), PART_SUMMED);
+  by_index = even_sums(c, &loop, by_index);
+  if (op != HL_OP_COUNT && hl_tiles_is_cut(by_index))
+    t = part_merged_or(pt, t, by_index, hl_tiles_is_cut(t) ? t : by_index);
+  const HlTiles *of_operand = part_loop_array(pt, &loop, OPERAND, t);
+  if (indices->dtype == HL_U64 && indexes_cut(&ix, of_operand))
+    return part_default(c, inst);
+  HlInst **x = HL_ARRAY(pt->arena, HlInst *, n + 1);
+  for (int k = 0; k < half; k++) {
+    x[k] = part_operand(c, inst, k, of_operand);
+    x[half + 1 + k] = part_operand(c, inst, half + 1 + k, part_loop_array(pt, &loop, SLICES, t));
+  }
+  x[half] = part_operand(c, inst, half, part_loop_array(pt, &loop, INDICES, t));
+  if (x[half] && indexes_cut(&ix, of_operand))
+    x[half] = local_indices(c, inst, &ix, x[half], operand, of_operand).indices;
+  const bool folds = sums_cut(&loop, t);
+  if (folds)
+    x[0] = once(c, &loop, x[0], t, op);
+  const HlTiles **tiles = HL_ARRAY(pt->arena, const HlTiles *, half + 1);
+  for (int k = 0; k < half; k++)
+    tiles[k] = of_operand;
+  HlInst *out = part_copy_anew(c, inst, part_local_shape(pt, inst->shape, tiles), n, x);
+  return part_set_leaves(c, inst, out && folds ? add_up(c, &loop, out, t, op) : out, tiles);
+}

@@ -1,0 +1,246 @@
+// spmd/partition_value.c: what stands for a value on one device, and how it is found in the sharding a rule wants.
+
+#include <assert.h>
+#include <string.h>
+
+#include "spmd/partition.h"
+
+// --- Shardings ------------------------------------------------------------------------------------
+
+const HlTiles *part_replicated(Part *pt, int rank) {
+  return hl_tiles_replicated(pt->arena, rank, pt->n_devices);
+}
+
+const HlTiles *part_uncut(Part *pt, const HlTiles *like, int rank) {
+  int *from = HL_ARRAY(pt->arena, int, rank + 1);
+  for (int k = 0; k < rank; k++)
+    from[k] = -1;
+  if (!like || like->manual == 1)
+    return part_replicated(pt, rank);
+  const HlTiles *t = hl_tiles_map(pt->arena, like, rank, from);
+  if (t->unreduced == 1)
+    return t;
+  // A sum that is not complete is none of the program's own subgroups.
+  int64_t *ones = HL_ARRAY(pt->arena, int64_t, rank + 1);
+  for (int k = 0; k < rank; k++)
+    ones[k] = 1;
+  return hl_tiles_new(pt->arena, rank, ones, t->manual, 1, t->unreduced * t->replicas, t->device);
+}
+
+bool part_is_manual(const HlTiles *tiles) {
+  return tiles->kind == HL_TILES_MANUAL;
+}
+
+// What is held by one device is computed by all: it is the same everywhere, so it is there, too. An array whose
+// sizes are known only at run time is not cut.
+static const HlTiles *usable(PartComp *c, const HlTiles *t, const HlShape *leaf) {
+  if (t->kind == HL_TILES_MAXIMAL)
+    return part_replicated(c->pt, t->rank);
+  return hl_shape_is_dynamic(leaf) && hl_tiles_is_cut(t) ? part_uncut(c->pt, t, t->rank) : t;
+}
+
+const HlTiles *part_tiles_of(PartComp *c, const HlInst *inst, const HlSharding *sharding,
+                             const HlShape *leaf) {
+  const int rank = hl_shape_is_array(leaf) ? leaf->rank : 0;
+  if (!sharding || !hl_shape_is_array(leaf))
+    return part_replicated(c->pt, rank);
+  const HlTiles *t = hl_tiles_of(c->pt->arena, sharding, rank, c->pt->n_devices);
+  if (t)
+    return usable(c, t, leaf);
+  hl_inst_error(c->pt->p->cx, inst, "its sharding does not fit %s on %lld partitions",
+                hl_shape_text(c->pt->p->cx, leaf), (long long)c->pt->n_devices);
+  return NULL;
+}
+
+// Goes over the leaves of a shape in order, from *k on.
+static bool fill_leaves(PartComp *c, const HlInst *inst, const HlSharding *sharding,
+                        const HlShape *shape, const HlTiles *like, const HlTiles **out, int *k) {
+  if (hl_shape_is_tuple(shape)) {
+    for (int e = 0; e < shape->rank; e++)
+      if (!fill_leaves(c, inst, sharding, shape->element[e], like, out, k))
+        return false;
+    return true;
+  }
+  const HlSharding *own = hl_sharding_leaf(sharding, *k);
+  out[*k] = own ? part_tiles_of(c, inst, own, shape)
+                : part_uncut(c->pt, like, hl_shape_is_array(shape) ? shape->rank : 0);
+  return out[(*k)++] != NULL;
+}
+
+// Whose subgroups an instruction without a sharding lives in: those of an operand that has some.
+static const HlTiles *subgroups_of_operands(PartComp *c, const HlInst *inst) {
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const PartValue *v = &c->value[inst->operands[k]->id];
+    for (int l = 0; v->local && l < v->n; l++)
+      if (v->tiles[l]->manual > 1)
+        return v->tiles[l];
+  }
+  return NULL;
+}
+
+const HlTiles *const *part_tiles(PartComp *c, const HlInst *inst) {
+  const HlSharding *sharding = hl_sharding(inst);
+  const HlTiles **out = HL_ARRAY(c->pt->arena, const HlTiles *, hl_shape_leaves(inst->shape) + 1);
+  int n = 0;
+  const HlTiles *like = sharding ? NULL : subgroups_of_operands(c, inst);
+  return fill_leaves(c, inst, sharding, inst->shape, like, out, &n) ? out : NULL;
+}
+
+static const HlShape *local_shape(Part *pt, const HlShape *global, const HlTiles *const *tiles,
+                                  int *k) {
+  if (!hl_shape_is_tuple(global)) {
+    const HlTiles *t = tiles[(*k)++];
+    return hl_shape_is_array(global) && hl_tiles_is_cut(t) ? hl_tiles_shape(pt->m, t, global)
+                                                           : global;
+  }
+  const HlShape **element = HL_ARRAY(pt->arena, const HlShape *, global->rank + 1);
+  for (int e = 0; e < global->rank; e++)
+    element[e] = local_shape(pt, global->element[e], tiles, k);
+  return hl_shape_tuple(pt->m->shapes, global->rank, element);
+}
+
+const HlShape *part_local_shape(Part *pt, const HlShape *global, const HlTiles *const *tiles) {
+  int k = 0;
+  return local_shape(pt, global, tiles, &k);
+}
+
+const HlTiles *part_without(PartComp *c, const HlTiles *tiles, const bool *drop) {
+  for (int k = 0; k < tiles->rank; k++)
+    if (drop[k] && tiles->parts[k] > 1)
+      return hl_tiles_drop(c->pt->arena, tiles, drop);
+  return tiles;
+}
+
+const HlTiles *part_move_cut(PartComp *c, const HlTiles *tiles, int dim, int n,
+                             const HlShape *const *shapes) {
+  const int rank = tiles->rank;
+  int *from = HL_ARRAY(c->pt->arena, int, rank + 1), to = -1;
+  for (int k = 0; k < rank; k++)
+    from[k] = k == dim ? -1 : k;
+  if (tiles->parts[dim] == 1)
+    return tiles;
+  for (int k = 0; k < rank && to < 0; k++) {
+    bool fits = k != dim && tiles->parts[k] == 1;
+    for (int s = 0; s < n; s++)
+      fits = fits && shapes[s]->dim[k] % tiles->parts[dim] == 0 && shapes[s]->dim[k] > 0;
+    to = fits ? k : to;
+  }
+  if (to >= 0)
+    from[to] = dim;
+  return hl_tiles_map(c->pt->arena, tiles, rank, from);
+}
+
+// --- Values ---------------------------------------------------------------------------------------
+
+PartValue *part_value(PartComp *c, const HlInst *inst) {
+  PartValue *v = &c->value[inst->id];
+  assert(v->local);
+  return v;
+}
+
+const HlTiles *part_tiles_now(PartComp *c, const HlInst *inst) {
+  return part_value(c, inst)->tiles[0];
+}
+
+static HlInst *array_as(PartComp *c, PartValue *v, const HlTiles *tiles) {
+  if (!hl_shape_is_array(v->global) || hl_tiles_equal(v->tiles[0], tiles))
+    return v->local;
+  for (const PartMoved *moved = v->moved; moved; moved = moved->next)
+    if (hl_tiles_equal(moved->tiles, tiles))
+      return moved->local;
+  PartMoved *moved = HL_NEW(c->pt->arena, PartMoved);
+  *moved = (PartMoved){tiles, part_reshard(c, v->local, v->global, v->tiles[0], tiles), v->moved};
+  v->moved = moved->local ? moved : v->moved;
+  return moved->local;
+}
+
+HlInst *part_operand(PartComp *c, const HlInst *inst, int k, const HlTiles *tiles) {
+  return array_as(c, part_value(c, inst->operands[k]), tiles);
+}
+
+// Takes a tuple apart, changes its leaves and puts it together again.
+static HlInst *leaves_as(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *const *from,
+                         const HlTiles *const *to, int *k) {
+  if (!x)
+    return NULL;
+  if (!hl_shape_is_tuple(global)) {
+    const int at = (*k)++;
+    return hl_shape_is_array(global) ? part_reshard(c, x, global, from[at], to[at]) : x;
+  }
+  HlInst **element = HL_ARRAY(c->pt->arena, HlInst *, global->rank + 1);
+  for (int e = 0; e < global->rank; e++)
+    element[e] = leaves_as(c, hl_b_element(&c->b, x, e), global->element[e], from, to, k);
+  return hl_b_tuple(&c->b, global->rank, element);
+}
+
+static bool all_equal(const PartValue *v, const HlTiles *const *tiles) {
+  for (int k = 0; k < v->n; k++)
+    if (!hl_tiles_equal(v->tiles[k], tiles[k]))
+      return false;
+  return true;
+}
+
+HlInst *part_value_as(PartComp *c, const HlInst *inst, const HlTiles *const *tiles) {
+  PartValue *v = part_value(c, inst);
+  if (!hl_shape_is_tuple(v->global))
+    return array_as(c, v, tiles[0]);
+  int k = 0;
+  return all_equal(v, tiles) ? v->local : leaves_as(c, v->local, v->global, v->tiles, tiles, &k);
+}
+
+bool part_keep(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *const *tiles) {
+  if (!local)
+    return false;
+  c->value[inst->id] =
+      (PartValue){local, inst->shape, tiles, (int)hl_shape_leaves(inst->shape), NULL};
+  return true;
+}
+
+bool part_set_leaves(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *const *tiles) {
+  const HlTiles *const *own = part_tiles(c, inst);
+  if (!own || !part_keep(c, inst, local, tiles))
+    return false;
+  HlInst *moved = part_value_as(c, inst, own);
+  return moved && part_keep(c, inst, moved, own);
+}
+
+bool part_set(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *tiles) {
+  const HlTiles **one = HL_NEW(c->pt->arena, const HlTiles *);
+  *one = tiles;
+  return part_set_leaves(c, inst, local, one);
+}
+
+// --- Copies ---------------------------------------------------------------------------------------
+
+HlInst *part_copy(PartComp *c, const HlInst *inst, const HlShape *shape, int n,
+                  HlInst *const *operands) {
+  for (int k = 0; k < n; k++)
+    if (!operands[k])
+      return NULL;
+  HlInst *copy = hl_inst_copy(c->to, inst, shape, n, operands);
+  hl_remove_attr(copy, HL_A_SHARDING);
+  return copy;
+}
+
+HlInst *part_copy_anew(PartComp *c, const HlInst *inst, const HlShape *shape, int n,
+                       HlInst *const *operands) {
+  HlComp **calls = HL_ARRAY(c->pt->arena, HlComp *, inst->n_calls + 1);
+  for (int k = 0; k < n; k++)
+    if (!operands[k])
+      return NULL;
+  const HlSym *name = hl_fresh_name(c->pt->m, hl_op_text((HlOp)inst->op));
+  HlInst *copy = hl_inst_new(c->to, (HlOp)inst->op, shape, name, n, operands);
+  hl_copy_attrs(copy, inst);
+  hl_remove_attr(copy, HL_A_SHARDING);
+  hl_set_loc(copy, inst->loc);
+  for (int k = 0; k < inst->n_calls; k++)
+    calls[k] = hl_called(inst, k);
+  if (inst->n_calls > 0)
+    hl_set_calls(copy, inst->n_calls, calls);
+  return copy;
+}
+
+HlInst *part_copy_as(PartComp *c, const HlInst *inst, const HlTiles *tiles, int n,
+                     HlInst *const *operands) {
+  return part_copy(c, inst, part_local_shape(c->pt, inst->shape, &tiles), n, operands);
+}

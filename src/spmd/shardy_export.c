@@ -1,0 +1,273 @@
+// Shardy's results written into the module: attributes, copies for constraints, the entry's results.
+#include <string.h>
+
+#include "hilo/edit.h"
+#include "spmd/rule.h"
+#include "spmd/shardy.h"
+
+void sp_shardy_replace(HlInst *old, HlInst *by, const HlSharding *sharding) {
+  const HlSym *name = old->name;
+  if (sharding) {
+    const HlAttr attr = {.key = HL_A_SHARDING, .ptr = sharding};
+    hl_set_attr(by, &attr);
+  }
+  hl_replace_uses(old, by);
+  for (int k = 0; old->control && k < old->control->n_preds; k++)
+    hl_add_control(old->control->preds[k], by);
+  for (int k = 0; old->control && k < old->control->n_succs; k++)
+    hl_add_control(by, old->control->succs[k]);
+  hl_erase(old);
+  hl_set_name(by, name);
+}
+
+// What a parameter or a result of the entry can be outside: dimensions that divide evenly, and whole axes of the mesh.
+static const SpSpec *outside(Shardy *s, const SpSpec *spec, const HlShape *shape) {
+  SpSpec *result = HL_NEW(s->p->arena, SpSpec);
+  *result = *spec;
+  result->dim = HL_ARRAY(s->p->arena, SpDim, spec->rank + 1);
+  for (int d = 0; d < spec->rank; d++) {
+    const SpAxes *axes = &spec->dim[d].axes;
+    int64_t parts = 1;
+    for (int a = 0, whole = 0; a < axes->n; a++) {
+      const int digit = axes->at[a];
+      const bool starts = s->mesh->axis_start >> digit & 1;
+      if (a == whole && !starts)
+        break;
+      parts *= s->mesh->size[digit];
+      if (a > whole && digit != axes->at[a - 1] + 1)
+        break;
+      if (!(s->mesh->axis_end >> digit & 1))
+        continue;
+      if (shape->dim[d] % parts)
+        break;
+      whole = a + 1;
+      result->dim[d].axes = *axes;
+      result->dim[d].axes.n = (uint8_t)whole;
+    }
+  }
+  return result;
+}
+
+// --- Attributes ------------------------------------------------------------------------------------
+
+// Loop state is cut as the loop has it, on the way in and at the end of each turn.
+static const HlInst *state_of(const HlInst *inst) {
+  if (inst->op != HL_OP_TUPLE)
+    return inst;
+  const HlCall *call = inst->comp->first_call;
+  if (inst == inst->comp->root && call && !call->next && call->caller->op == HL_OP_WHILE)
+    return call->caller;
+  const HlUse *use = inst->first_use;
+  return use && !use->next && use->user->op == HL_OP_WHILE ? use->user : inst;
+}
+
+// Of a scalar that is computed there is nothing to say.
+static bool is_plain_scalar(Shardy *s, const HlInst *inst) {
+  return hl_shape_is_scalar(inst->shape) && inst->op != HL_OP_PARAMETER &&
+         inst->op != HL_OP_GET_TUPLE_ELEMENT && inst->op != HL_OP_CUSTOM_CALL &&
+         inst->op != HL_OP_CONDITIONAL && inst->op != HL_OP_CALL && !hl_sharding(inst) &&
+         sp_graph_spec(s->graph, inst, 0)->manual == 0;
+}
+
+// Parameters of the entry and elements of a value with a sharding say theirs even where it is nothing.
+static const HlSharding *said(Shardy *s, const HlInst *inst) {
+  const HlSharding *sharding = sp_export_value(&s->export, state_of(inst));
+  const bool must = (inst->op == HL_OP_PARAMETER && inst->comp == s->m->entry) ||
+                    (inst->op == HL_OP_GET_TUPLE_ELEMENT && hl_sharding(inst->operands[0]));
+  if (sharding && is_plain_scalar(s, inst))
+    return NULL;
+  if (sharding && inst->op == HL_OP_PARAMETER && inst->comp == s->m->entry &&
+      hl_shape_is_array(inst->shape) && !sp_graph_spec(s->graph, inst, 0)->given)
+    return sp_export_sharding(&s->export,
+                              outside(s, sp_graph_spec(s->graph, inst, 0), inst->shape));
+  if (sharding || !must || hl_sharding(inst))
+    return sharding;
+  HlSharding *nothing = HL_NEW(s->m->arena, HlSharding);
+  nothing->kind = HL_SHARDING_REPLICATED;
+  return hl_shape_is_tuple(inst->shape) ? NULL : nothing;
+}
+
+static void set_attributes(Shardy *s) {
+  for (HlComp *comp = s->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next)
+      if (!sp_graph_splits(s->graph, inst) && inst != s->result_root)
+        sp_export_set(&s->export, inst, said(s, inst));
+}
+
+// --- Markers -----------------------------------------------------------------------------------------
+
+static void export_constraint(Shardy *s, HlInst *inst) {
+  if (!hl_change(s->p, "constraint", inst, NULL))
+    return;
+  HlInst *copy = hl_inst_new(inst->comp, HL_OP_COPY, inst->shape, NULL, 1, inst->operands);
+  hl_inherit(copy, inst);
+  sp_shardy_replace(inst, copy, NULL);
+}
+
+static bool is_passing(const HlInst *inst) {
+  return inst->n_operands == 1 && hl_shape_is_array(inst->shape) &&
+         hl_shape_compatible(inst->shape, inst->operands[0]->shape);
+}
+
+// A same-shape reshape of a result, which nobody reads: readers of MLIR leave them behind.
+static void erase_echoes(HlInst *marker) {
+  for (HlUse *use = marker->first_use, *next; use; use = next) {
+    next = use->next;
+    HlInst *user = use->user;
+    if (user->op == HL_OP_RESHAPE && !user->first_use && user != user->comp->root &&
+        !hl_has_control(user))
+      hl_erase(user);
+  }
+}
+
+static void drop_marker(Shardy *s, HlInst *inst) {
+  if (!hl_change(s->p, "marker", inst, NULL))
+    return;
+  erase_echoes(inst);
+  hl_replace_uses(inst, inst->operands[0]);
+  hl_erase(inst);
+}
+
+static void drop_group(Shardy *s, HlInst *inst) {
+  if (inst->first_use || inst == inst->comp->root || !hl_change(s->p, "group", inst, NULL))
+    return;
+  hl_erase(inst);
+}
+
+static void export_markers(Shardy *s) {
+  for (HlComp *comp = s->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first, *next; inst; inst = next) {
+      next = inst->next;
+      if (sp_is_target(inst, "xla.sdy.ShardingGroup"))
+        drop_group(s, inst);
+      else if (sp_is_target(inst, "Sharding") && is_passing(inst))
+        export_constraint(s, inst);
+      else if (sp_is_target(inst, "xla.sdy.PropagationBarrier") && is_passing(inst))
+        drop_marker(s, inst);
+    }
+}
+
+// --- Results of the entry ------------------------------------------------------------------------------
+
+// What is said of each leaf of the result: by a marker, if there is one, else what was found.
+typedef struct Results {
+  int64_t n;
+  const SpSpec **spec;  // NULL: nothing is known
+} Results;
+
+static Results find_results(Shardy *s) {
+  const HlInst *root = s->m->entry->root;
+  Results r = {hl_shape_leaves(root->shape), NULL};
+  r.spec = HL_ARRAY(s->p->arena, const SpSpec *, r.n + 1);
+  for (int64_t k = 0; k < r.n; k++) {
+    const SpSpec *spec = sp_graph_spec(s->graph, root, k);
+    if (s->result[k])
+      r.spec[k] = s->result[k];
+    else if (spec && spec->known && !spec->fixed)
+      r.spec[k] = outside(s, spec, sp_leaf_shape(root->shape, k));
+  }
+  return r;
+}
+
+static const HlSharding *result_sharding(Shardy *s, const Results *r, int64_t k) {
+  static const HlSharding replicated = {.kind = HL_SHARDING_REPLICATED};
+  return r->spec[k] ? sp_export_sharding(&s->export, r->spec[k])
+                    : hl_sharding_copy(s->m, &replicated);
+}
+
+static const HlSharding *tuple_sharding(Shardy *s, const Results *r) {
+  HlSharding *sharding = HL_NEW(s->m->arena, HlSharding);
+  const HlSharding **element = HL_ARRAY(s->m->arena, const HlSharding *, r->n + 1);
+  for (int64_t k = 0; k < r->n; k++)
+    element[k] = result_sharding(s, r, k);
+  *sharding = (HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = (int)r->n};
+  return sharding;
+}
+
+static bool any_known(const Results *r) {
+  for (int64_t k = 0; k < r->n; k++)
+    if (r->spec[k])
+      return true;
+  return false;
+}
+
+// A single result that is cut otherwise outside: as an element of a tuple it has a sharding of its own.
+static void wrap_root(Shardy *s, const Results *r) {
+  HlComp *entry = s->m->entry;
+  HlInst *root = entry->root;
+  const HlSharding *own = hl_sharding(root), *wanted = result_sharding(s, r, 0);
+  if (!own || hl_sharding_equal(own, wanted) || !hl_change(s->p, "result", root, NULL))
+    return;
+  HlInst *tuple = hl_inst_new(entry, HL_OP_TUPLE, hl_shape_tuple(s->m->shapes, 1, &root->shape),
+                              NULL, 1, &root);
+  HlSharding *of_tuple = HL_NEW(s->m->arena, HlSharding);
+  *of_tuple = (HlSharding){.kind = HL_SHARDING_TUPLE,
+                           .element = hl_arena_copy(s->m->arena, &own, sizeof(void *)),
+                           .n_elements = 1};
+  HlAttr attr = {.key = HL_A_SHARDING, .ptr = of_tuple};
+  hl_set_attr(tuple, &attr);
+  HlInst *element = hl_inst_new(entry, HL_OP_GET_TUPLE_ELEMENT, root->shape, NULL, 1, &tuple);
+  hl_set_int(element, HL_A_INDEX, 0);
+  attr.ptr = wanted;
+  hl_set_attr(element, &attr);
+  hl_set_root(entry, element);
+}
+
+// element(tuple(x)) at the root, all of one sharding, is x. True: it was.
+static bool unwrap_root(Shardy *s, const Results *r) {
+  HlComp *entry = s->m->entry;
+  HlInst *root = entry->root, *tuple = root->operands[0], *value = tuple->operands[0];
+  if (r->spec[0] && !hl_sharding(value))
+    sp_export_set(&s->export, value, result_sharding(s, r, 0));
+  if ((r->spec[0] && hl_sharding(value) &&
+       !hl_sharding_equal(hl_sharding(value), result_sharding(s, r, 0))) ||
+      hl_has_control(root) || !hl_change(s->p, "result", root, NULL))
+    return false;
+  hl_set_root(entry, value);
+  if (root->first_use)
+    return true;
+  hl_erase(root);
+  if (!tuple->first_use && !hl_has_control(tuple))
+    hl_erase(tuple);
+  return true;
+}
+
+static bool is_wrapped(const HlInst *root) {
+  return root->op == HL_OP_GET_TUPLE_ELEMENT && root->operands[0]->op == HL_OP_TUPLE &&
+         root->operands[0]->n_operands == 1;
+}
+
+static void drop_result_markers(Shardy *s) {
+  int n;
+  HlInst **insts = hl_pass_insts(s->p, s->m->entry, &n);
+  for (int k = 0; k < n; k++)
+    if (hl_alive(insts[k]) && sp_is_target(insts[k], "xla.sdy.FuncResultSharding") &&
+        is_passing(insts[k]))
+      drop_marker(s, insts[k]);
+}
+
+static void export_results(Shardy *s) {
+  const Results r = find_results(s);
+  drop_result_markers(s);
+  HlInst *root = s->m->entry->root;
+  if (hl_shape_is_tuple(root->shape)) {
+    if (any_known(&r))
+      sp_export_set(&s->export, root, tuple_sharding(s, &r));
+    return;
+  }
+  if (is_wrapped(root) && (unwrap_root(s, &r) || !r.spec[0]))
+    return;
+  if (is_wrapped(root) || (!hl_sharding(root) && r.spec[0]))
+    sp_export_set(&s->export, root, result_sharding(s, &r, 0));
+  else
+    wrap_root(s, &r);
+}
+
+void sp_shardy_export(Shardy *s) {
+  sp_export_start(&s->export, s->p, s->graph);
+  set_attributes(s);
+  sp_export_split(&s->export);
+  export_results(s);
+  sp_export_manual(s);
+  export_markers(s);
+}
