@@ -24,8 +24,8 @@ static void tell(const HlInst *inst, uint32_t what) {
   if (!ir_module_state(inst->comp->module)->keeps_journal)
     return;
   HlBuf *touched = &ir_comp_state(inst->comp)->touched;
-  const uint32_t *end = (const uint32_t *)(const void *)(touched->at + touched->n);
-  if (touched->n == 0 || end[-1] != what)
+  const HlTouched before = hl_touched(inst->comp);
+  if (before.n == 0 || before.id[before.n - 1] != what)
     hl_buf_add(touched, &what, sizeof what);
 }
 

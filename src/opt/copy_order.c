@@ -121,8 +121,8 @@ static uint64_t own_bits(const CopyOrder *o, const CopyBlock *b, uint32_t number
   return own;
 }
 
-// The block's bits up to and with the instruction of a rank: they are found as far as somebody asks. NULL:
-// there are too many.
+// The block's bits up to and with the instruction of a rank: they are found as far as somebody
+// asks. NULL: there are too many.
 static const CopyBlock *find_block(CopyOrder *o, const HlComp *comp, uint32_t number, uint32_t to) {
   CopyBlock *b = &o->block[comp->id][number];
   uint32_t n = comp->n_insts - b->first;

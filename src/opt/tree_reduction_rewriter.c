@@ -7,8 +7,8 @@
 //   r = f32[] reduce(w, 0), dimensions={0}
 //
 // Windows that reach beyond the end are padded with the initial value, which may be folded in any
-// number of times. What is left is reduced in two steps again, when the pass runs again. XLA:CPU leaves alone
-// what its library is going to compute.
+// number of times. What is left is reduced in two steps again, when the pass runs again. XLA:CPU
+// leaves alone what its library is going to compute.
 #include <string.h>
 
 #include "opt/reducers.h"

@@ -220,7 +220,7 @@ HlInst **pass_news(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int 
   *read = touched.n + 1;
   if (from == 0)
     return pass_all_insts(p, comp, ops, n);
-  if (from == touched.n + 1)
+  if (from > touched.n)
     return NULL;
   const uint32_t *entry = touched.id + from - 1;
   const size_t n_entries = touched.n + 1 - from;
@@ -232,5 +232,5 @@ HlInst **pass_news(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int 
   if (reach > 0)
     add_near(&near, reach);
   add_touched(&near, entry, n_entries, true);
-  return in_order(p, &near, ops, n);
+  return near_n(&near) > 0 ? in_order(p, &near, ops, n) : NULL;
 }

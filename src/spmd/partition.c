@@ -9,15 +9,17 @@
 //   dot = f32[2,6] dot(param, param.1), ...
 //   ROOT all-gather = f32[8,6] all-gather(dot), ...
 //
-// All devices run the same program, each on its own tiles. Every instruction says by its sharding which tile a device
-// is to hold of its result; one that says nothing is computed whole by everybody. The copy of an instruction is made by
-// its op's rule: it asks for the operands in the sharding in which the op needs no word from other
-// devices, or least, and an exchange is put in where an operand is cut otherwise. An op without a rule of its own gets
-// its operands whole, and its result is sliced: right for every op, and never cheap.
+// All devices run the same program, each on its own tiles. Every instruction says by its sharding
+// which tile a device is to hold of its result; one that says nothing is computed whole by
+// everybody. The copy of an instruction is made by its op's rule: it asks for the operands in the
+// sharding in which the op needs no word from other devices, or least, and an exchange is put in
+// where an operand is cut otherwise. An op without a rule of its own gets its operands whole, and
+// its result is sliced: right for every op, and never cheap.
 //
-// A loop's body, a branch and what is called are copied when the copy of the caller gets there, on a stack of
-// computations under way. The old ones are erased at the end: half of a partitioned program means nothing, so all of it
-// is one change. The clean-up is a pipeline of its own inside, as in XLA.
+// A loop's body, a branch and what is called are copied when the copy of the caller gets there, on
+// a stack of computations under way. The old ones are erased at the end: half of a partitioned
+// program means nothing, so all of it is one change. The clean-up is a pipeline of its own inside,
+// as in XLA.
 
 #include <string.h>
 
@@ -25,7 +27,7 @@
 
 bool pass_spmd_partitioning(HlPass *p);
 
-// --- Rules ------------------------------------------------------------------------------------------
+// --- Rules ----------------------------------------------------------------------------------------
 
 static PartRule *const partition_rules[HL_OP_COUNT] = {
     [HL_OP_PARAMETER] = part_parameter,
@@ -72,7 +74,7 @@ static PartRule *rule_of(const HlInst *inst) {
                                                                                   : part_default;
 }
 
-// --- Computations -------------------------------------------------------------------------------------
+// --- Computations ---------------------------------------------------------------------------------
 
 PartComp *part_enter(Part *pt, const HlComp *from, const char *name, const HlTiles *const *argument,
                      const HlTiles *const *result) {
@@ -160,7 +162,7 @@ static bool copy_all(Part *pt) {
   return true;
 }
 
-// --- The module ------------------------------------------------------------------------------------------
+// --- The module -----------------------------------------------------------------------------------
 
 // The layouts that the caller of the program sees, of the tiles.
 static void set_entry_layout(Part *pt, const PartComp *entry) {

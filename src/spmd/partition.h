@@ -1,11 +1,13 @@
-// spmd/partition.h: what the partitioner's files share: values, their shardings, and the steps of an exchange.
+// spmd/partition.h: what the partitioner's files share: values, their shardings, and the steps of
+// an exchange.
 //
-// The partitioner writes a second copy of each computation, in which every array has the sizes of the tile that
-// one device holds. A PartValue is an instruction of the program together with what stands for it in the
-// copy; a rule (one per op, partition_rules) makes the copy of one instruction out of those of its operands.
+// The partitioner writes a second copy of each computation, in which every array has the sizes of
+// the tile that one device holds. A PartValue is an instruction of the program together with what
+// stands for it in the copy; a rule (one per op, partition_rules) makes the copy of one instruction
+// out of those of its operands.
 //
-// What lies beyond the end of an array in a short or empty tile is garbage. Whoever reads it, as a sum
-// along a cut dimension does, masks it first.
+// What lies beyond the end of an array in a short or empty tile is garbage. Whoever reads it, as a
+// sum along a cut dimension does, masks it first.
 #ifndef SPMD_PARTITION_H
 #define SPMD_PARTITION_H
 
@@ -28,6 +30,14 @@ typedef struct PartValue {
   PartMoved *moved;             // arrays only
 } PartValue;
 
+// Grids are as large as the devices are many, and programs have few different ones: the newest are kept.
+enum { PART_LATELY = 32 };
+typedef struct PartLately {
+  const HlSharding *sharding;
+  int rank;
+  const HlTiles *tiles;
+} PartLately;
+
 // All of the module.
 typedef struct Part {
   HlPass *p;
@@ -35,6 +45,9 @@ typedef struct Part {
   HlArena *arena;
   int64_t n_devices, n_replicas;
   int64_t next_channel;
+  PartLately lately[PART_LATELY];
+  unsigned n_lately;            // ever put there
+  const HlTiles *whole[PART_LATELY];  // replicated, by rank
   struct PartComp *top;         // the computation in hand; the ones below it wait for it
 } Part;
 
@@ -55,7 +68,8 @@ typedef struct PartComp {
 
 // --- Values (partition_value.c) -------------------------------------------------------------------
 
-// The shardings of an instruction's leaves: as it says, and where it says nothing, not cut. NULL: reported.
+// The shardings of an instruction's leaves: as it says, and where it says nothing, not cut. NULL:
+// reported.
 const HlTiles *const *part_tiles(PartComp *c, const HlInst *inst);
 const HlTiles *part_tiles_of(PartComp *c, const HlInst *inst, const HlSharding *sharding, const HlShape *leaf);
 // The shape of what a device has of it; leaf shardings in order.
@@ -63,7 +77,6 @@ const HlShape *part_local_shape(Part *pt, const HlShape *global, const HlTiles *
 const HlTiles *part_replicated(Part *pt, int rank);
 // Not cut, for an array of this rank, with the subgroups of `like` that a program handles itself.
 const HlTiles *part_uncut(Part *pt, const HlTiles *like, int rank);
-bool part_is_manual(const HlTiles *tiles);       // nothing but manual
 
 PartValue *part_value(PartComp *c, const HlInst *inst);
 const HlTiles *part_tiles_now(PartComp *c, const HlInst *inst);  // of an array, as it was made
@@ -71,12 +84,14 @@ const HlTiles *part_tiles_now(PartComp *c, const HlInst *inst);  // of an array,
 HlInst *part_operand(PartComp *c, const HlInst *inst, int k, const HlTiles *tiles);
 // A value of any shape, leaf by leaf.
 HlInst *part_value_as(PartComp *c, const HlInst *inst, const HlTiles *const *tiles);
-// Gives the instruction its copy, which is cut as `tiles` say, and brings it into the sharding the instruction has.
+// Gives the instruction its copy, which is cut as `tiles` say, and brings it into the sharding the
+// instruction has.
 bool part_set(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *tiles);
 // The same for any shape, as it is: it stays in this sharding.
 bool part_keep(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *const *tiles);
 bool part_set_leaves(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *const *tiles);
-// A copy of the instruction on other operands: attributes, computations, name; without its sharding.
+// A copy of the instruction on other operands: attributes, computations, name; without its
+// sharding.
 HlInst *part_copy(PartComp *c, const HlInst *inst, const HlShape *shape, int n, HlInst *const *operands);
 // The copy of an instruction whose one result is cut as tiles say.
 HlInst *part_copy_as(PartComp *c, const HlInst *inst, const HlTiles *tiles, int n, HlInst *const *operands);
@@ -84,14 +99,16 @@ HlInst *part_copy_as(PartComp *c, const HlInst *inst, const HlTiles *tiles, int 
 HlInst *part_copy_anew(PartComp *c, const HlInst *inst, const HlShape *shape, int n, HlInst *const *operands);
 // A view of tiles in which the marked dimensions are not cut.
 const HlTiles *part_without(PartComp *c, const HlTiles *tiles, const bool *drop);
-// The cut of one dimension moved to another one that it divides (in all of n shapes) and that is not cut; dropped if there is none.
+// The cut of one dimension moved to another one that it divides (in all of n shapes) and that is
+// not cut; dropped if there is none.
 const HlTiles *part_move_cut(PartComp *c, const HlTiles *tiles, int dim, int n, const HlShape *const *shapes);
 
-// --- Exchanges (partition_exchange.c) -----------------------------------------------------------------
+// --- Exchanges (partition_exchange.c) -------------------------------------------------------------
 
 HlInst *part_reshard(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *from, const HlTiles *to);
-// Groups of devices that differ in the `factor` minor parts of one dimension (rank + 2: the replicas), by device number over
-// all replicas, or of partitions; as lists of partitions; and of devices that differ along all the marked dimensions.
+// Groups of devices that differ in the `factor` minor parts of one dimension (rank + 2: the
+// replicas), by device number over all replicas, or of partitions; as lists of partitions; and of
+// devices that differ along all the marked dimensions.
 const HlGroups *part_groups(PartComp *c, const HlTiles *tiles, int dim, int64_t factor, bool by_device);
 HlI64Lists part_minor_groups(PartComp *c, const HlTiles *tiles, int dim, int64_t factor);
 const HlGroups *part_groups_of_dim(PartComp *c, const HlTiles *tiles, int dim);  // all its parts, by device number
@@ -99,11 +116,12 @@ const HlGroups *part_groups_along(PartComp *c, const HlTiles *tiles, const bool 
 HlInst *part_all_reduce(PartComp *c, HlInst *x, const HlComp *reducer, const HlGroups *groups);
 HlInst *part_all_reduce_op(PartComp *c, HlInst *x, HlOp op, const HlGroups *groups);
 HlInst *part_all_gather(PartComp *c, HlInst *x, int dim, const HlGroups *groups, int64_t n);  // groups of n
-// Position m of `dim` (one for each of a group) goes to member m, which puts what it gets from member k at k.
+// Position m of `dim` (one for each of a group) goes to member m, which puts what it gets from
+// member k at k.
 HlInst *part_all_to_all(PartComp *c, HlInst *x, int dim, const HlGroups *groups);
 HlInst *part_permute(PartComp *c, HlInst *x, int n, const int64_t *source, const int64_t *target);
 
-// --- Numbers that depend on the device (partition_index.c) -----------------------------------------------
+// --- Numbers that depend on the device (partition_index.c) ----------------------------------------
 
 HlInst *part_id(PartComp *c);
 // The number of this device out of a table with one for each; a constant where they are equal.
@@ -116,15 +134,17 @@ HlInst *part_offset_by_ordinal(PartComp *c, const HlTiles *tiles, int dim, int64
 HlInst *part_ordinal(PartComp *c, const HlTiles *tiles, int dim);
 // This device's place in the grid's last subgroup is the first one (pred[]).
 HlInst *part_is_first_replica(PartComp *c, const HlTiles *tiles);
-// x with `value`, a scalar, wherever one of the marked dimensions (NULL: all) is beyond the array's end.
+// x with `value`, a scalar, wherever one of the marked dimensions (NULL: all) is beyond the array's
+// end.
 HlInst *part_mask(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *tiles, const bool *dims, HlInst *value);
 // pred of shape `like`: low <= begin + index along dim < high.
 HlInst *part_in_range(PartComp *c, const HlShape *like, int dim, HlInst *begin, int64_t low, int64_t high);
 HlInst *part_scalar_index(PartComp *c, int64_t value);  // s32[]
 
-// --- Windows (partition_window.c) -------------------------------------------------------------------------
+// --- Windows (partition_window.c) -----------------------------------------------------------------
 
-// What a device wants along one dimension: `length` elements from start + ordinal * step on, as indices of the whole array.
+// What a device wants along one dimension: `length` elements from start + ordinal * step on, as
+// indices of the whole array.
 typedef struct PartReach {
   int64_t start, step, length;
 } PartReach;
@@ -133,15 +153,16 @@ HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles
                     HlInst *fill);
 // They exchange less than all of it.
 bool part_window_pays(const HlShape *global, const HlTiles *tiles, int dim, PartReach reach);
-// The array moved by so many elements towards the end of dim, from which they come back to the front; tiles are even.
+// The array moved by so many elements towards the end of dim, from which they come back to the
+// front; tiles are even.
 HlInst *part_rotate(PartComp *c, HlInst *x, const HlTiles *tiles, int dim, int64_t by);
 // What the windows of a tile of results read.
 PartReach part_window_reach(const HlWindowDim *w, int64_t tile);
 
-// --- Loops over all dimensions (partition_loop.c) -----------------------------------------------------------
+// --- Loops over all dimensions (partition_loop.c) -------------------------------------------------
 
-// A product, a gather or a scatter is a loop over dimensions that its three arrays share. One sharding of the loop says what
-// each device computes, and with it how each array is to be cut.
+// A product, a gather or a scatter is a loop over dimensions that its three arrays share. One
+// sharding of the loop says what each device computes, and with it how each array is to be cut.
 enum { PART_LOOP_ARRAYS = 3 };
 typedef struct PartLoop {
   int rank;
@@ -152,7 +173,8 @@ typedef struct PartLoop {
 PartLoop part_loop(Part *pt, int result, const HlShape *a, const HlShape *b, const HlShape *c);
 void part_loop_add(PartLoop *loop, int64_t a, int64_t b, int64_t c);
 static inline bool part_loop_sums(const PartLoop *loop, int k) { return loop->dim[loop->result][k] < 0; }
-// An array's sharding as one of the loop: of all its dimensions, those the result has not, or those it has.
+// An array's sharding as one of the loop: of all its dimensions, those the result has not, or those
+// it has.
 enum { PART_ALL_DIMS, PART_SUMMED, PART_KEPT };
 const HlTiles *part_loop_tiles(Part *pt, const PartLoop *loop, int array, const HlTiles *tiles, int which);
 const HlTiles *part_loop_array(Part *pt, const PartLoop *loop, int array, const HlTiles *tiles);
@@ -161,15 +183,15 @@ const HlGroups *part_loop_groups(PartComp *c, const PartLoop *loop, int array, c
 // The common refinement, or `other` where there is none.
 const HlTiles *part_merged_or(Part *pt, const HlTiles *a, const HlTiles *b, const HlTiles *other);
 
-// --- Control flow (partition_control.c) ---------------------------------------------------------------------
+// --- Control flow (partition_control.c) -----------------------------------------------------------
 
 // Starts a copy of a computation; it is written before the one in hand goes on.
 PartComp *part_enter(Part *pt, const HlComp *from, const char *name, const HlTiles *const *argument,
                      const HlTiles *const *result);
 
-// --- Rules -----------------------------------------------------------------------------------------------------
+// --- Rules ----------------------------------------------------------------------------------------
 
-// Makes the copy of an instruction. False: it does not apply (and has built nothing that matters), or reported.
+// Makes the copy of an instruction. False: reported, or, of part_one_device, it does not apply.
 typedef bool PartRule(PartComp *c, HlInst *inst);
 PartRule part_default, part_elementwise, part_constant, part_parameter, part_tuple, part_element, part_barrier;
 PartRule part_broadcast, part_transpose, part_reshape, part_reverse, part_iota, part_concatenate;

@@ -1,13 +1,15 @@
-// spmd/partition_collective.c: the collectives the partitioner makes, each with a channel of its own.
+// spmd/partition_collective.c: the collectives the partitioner makes, each with a channel of its
+// own.
 //
-// Groups are lists of partitions. An all-reduce and an all-gather name devices (replica * partitions + partition) and
-// have the groups once for every replica; an all-to-all and a permute name partitions.
+// Groups are lists of partitions. An all-reduce and an all-gather name devices (replica *
+// partitions + partition) and have the groups once for every replica; an all-to-all and a permute
+// name partitions.
 
 #include <string.h>
 
 #include "spmd/partition.h"
 
-// --- Groups -----------------------------------------------------------------------------------------
+// --- Groups ---------------------------------------------------------------------------------------
 
 static HlI64Lists of_all_replicas(Part *pt, HlI64Lists groups) {
   const int64_t n = groups.n * pt->n_replicas;
@@ -30,7 +32,8 @@ static const HlGroups *listed(Part *pt, HlI64Lists lists, bool by_device) {
   return groups;
 }
 
-// The grid as a mesh with an axis for each of its dimensions; NULL where its devices are in no regular order.
+// The grid as a mesh with an axis for each of its dimensions; NULL where its devices are in no
+// regular order.
 static const HlMesh *mesh_of(Part *pt, const HlTiles *t) {
   const HlSharding *s = hl_tiles_sharding(pt->m, t);
   if (s->kind != HL_SHARDING_TILED || s->devices.n > 0)
@@ -79,7 +82,7 @@ const HlGroups *part_groups_along(PartComp *c, const HlTiles *t, const bool *alo
   return listed(c->pt, hl_tiles_groups(c->pt->arena, t, along), true);
 }
 
-// --- All-reduce ------------------------------------------------------------------------------------
+// --- All-reduce -----------------------------------------------------------------------------------
 
 HlInst *part_all_reduce(PartComp *c, HlInst *x, const HlComp *reducer, const HlGroups *groups) {
   if (!x || !reducer)
@@ -114,7 +117,7 @@ HlInst *part_all_reduce_op(PartComp *c, HlInst *x, HlOp op, const HlGroups *grou
   return sum;
 }
 
-// --- The others -------------------------------------------------------------------------------------
+// --- The others -----------------------------------------------------------------------------------
 
 HlInst *part_all_gather(PartComp *c, HlInst *x, int dim, const HlGroups *groups, int64_t n) {
   if (!x)

@@ -1,11 +1,12 @@
-// spmd/partition_control.c: parameters, loops, branches, calls, and the calls that say how to partition.
+// spmd/partition_control.c: parameters, loops, branches, calls, and the calls that say how to
+// partition.
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "spmd/partition.h"
 
-// --- Parameters -------------------------------------------------------------------------------------
+// --- Parameters -----------------------------------------------------------------------------------
 
 // A parameter is as the caller gives it: a call's by the operands, the entry's by its own sharding.
 bool part_parameter(PartComp *c, HlInst *inst) {
@@ -32,7 +33,7 @@ bool part_parameter(PartComp *c, HlInst *inst) {
                                           : part_keep(c, inst, p, tiles);
 }
 
-// --- Loops, branches, calls ----------------------------------------------------------------------------
+// --- Loops, branches, calls -----------------------------------------------------------------------
 
 static HlComp *enter(PartComp *c, const HlComp *from, const HlTiles *const *argument,
                      const HlTiles *const *result) {
@@ -100,9 +101,10 @@ bool part_call(PartComp *c, HlInst *inst) {
   return copy && part_keep(c, inst, with_calls(copy, 1, &comp), own);
 }
 
-// --- Custom calls ------------------------------------------------------------------------------------------
+// --- Custom calls ---------------------------------------------------------------------------------
 
-// From here on the device's part counts as an array of its own, or such arrays count as parts of one.
+// From here on the device's part counts as an array of its own, or such arrays count as parts of
+// one.
 static bool change_view(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
   if (!own)
@@ -116,7 +118,8 @@ static bool change_view(PartComp *c, HlInst *inst) {
   return part_keep(c, inst, hl_b_op(&c->b, HL_OP_COPY, x->shape, 1, &x, 0, NULL, 0, NULL), own);
 }
 
-// Arrays of which a call says that it does the same for each element of their leading dimensions: those may be cut.
+// Arrays of which a call says that it does the same for each element of their leading dimensions:
+// those may be cut.
 static int64_t batch_dims(const HlInst *inst) {
   const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
   for (int k = 0; dict && k < dict->n; k++)
@@ -188,7 +191,7 @@ bool part_custom_call(PartComp *c, HlInst *inst) {
   return n_batch > 0 ? batched_call(c, inst, n_batch) : part_default(c, inst);
 }
 
-// --- One device -------------------------------------------------------------------------------------------
+// --- One device -----------------------------------------------------------------------------------
 
 static const HlSharding *maximal(const HlInst *inst) {
   const HlSharding *s = hl_sharding(inst);
@@ -227,8 +230,8 @@ static HlInst *everybodys(PartComp *c, HlInst *x, const HlShape *shape) {
                             part_groups_of_dim(c, t, t->rank + 2));
 }
 
-// What must happen on one device alone happens in a branch; the others have zeros, and then the result is
-// everybody's.
+// What must happen on one device alone happens in a branch; the others have zeros, and then the
+// result is everybody's.
 bool part_one_device(PartComp *c, HlInst *inst) {
   const HlSharding *on = maximal(inst);
   if (!on)

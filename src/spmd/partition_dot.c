@@ -1,13 +1,14 @@
 // spmd/partition_dot.c: products: dot and convolution.
 //
-// A product is a loop over all its dimensions: those the operands and the result share in twos and threes. One
-// sharding of this loop says what each device computes, and with it how both operands and the result have to be cut:
+// A product is a loop over all its dimensions: those the operands and the result share in twos and
+// threes. One sharding of this loop says what each device computes, and with it how both operands
+// and the result have to be cut:
 //
 //   dot [b,i,k] x [b,k,j] -> [b,i,j]      loop [b,i,j,k]       lhs takes b,i,k   rhs takes b,k,j   result takes b,i,j
 //
-// Where k is cut, every device has a summand of the result, and an all-reduce along k adds them up. The loop is cut as
-// the result is wanted, and along k where both operands are cut alike there; if both cannot be, k wins, since
-// the sum is then smaller than what would have to be gathered.
+// Where k is cut, every device has a summand of the result, and an all-reduce along k adds them up.
+// The loop is cut as the result is wanted, and along k where both operands are cut alike there; if
+// both cannot be, k wins, since the sum is then smaller than what would have to be gathered.
 
 #include <string.h>
 
@@ -15,9 +16,10 @@
 
 enum { LHS, RHS, OUT };
 
-// --- Sharding of the loop -----------------------------------------------------------------------------
+// --- Sharding of the loop -------------------------------------------------------------------------
 
-// All devices are along the summed dimensions of one operand, and its elements are more than the summands.
+// All devices are along the summed dimensions of one operand, and its elements are more than the
+// summands.
 static bool sums_cheaply(const PartLoop *loop, int array, const HlTiles *t) {
   return hl_tiles_is_cut(t) && hl_tiles_n_tiles(t) * t->manual == t->n &&
          hl_shape_elements(loop->shape[array]) > hl_shape_elements(loop->shape[OUT]);
@@ -65,7 +67,8 @@ static HlInst *add_up(PartComp *c, const PartLoop *loop, HlInst *x, const HlTile
   return x;
 }
 
-// An operand cut as the loop wants it. What is beyond its end along a summed dimension must not count.
+// An operand cut as the loop wants it. What is beyond its end along a summed dimension must not
+// count.
 static HlInst *operand_for(PartComp *c, const PartLoop *loop, HlInst *inst, int array,
                            const HlTiles *t) {
   const HlTiles *own = part_loop_array(c->pt, loop, array, t);
@@ -93,9 +96,10 @@ static bool can_be_cut(PartComp *c, const HlInst *inst, const HlTiles *const *ow
          !hl_shape_is_dynamic(hl_operand(inst, RHS)->shape);
 }
 
-// --- Dot --------------------------------------------------------------------------------------------
+// --- Dot ------------------------------------------------------------------------------------------
 
-// The result's dimensions are the batch, then what is left of the lhs, then what is left of the rhs.
+// The result's dimensions are the batch, then what is left of the lhs, then what is left of the
+// rhs.
 static PartLoop dot_loop(PartComp *c, const HlInst *inst) {
   PartLoop loop = part_loop(c->pt, OUT, hl_operand(inst, LHS)->shape, hl_operand(inst, RHS)->shape,
                             inst->shape);
@@ -130,11 +134,11 @@ bool part_dot(PartComp *c, HlInst *inst) {
   return part_set(c, inst, add_up(c, &loop, x, t), out);
 }
 
-// --- Convolution -------------------------------------------------------------------------------------------
+// --- Convolution ----------------------------------------------------------------------------------
 
-// A convolution's loop. Along a spatial dimension either the result is cut, and a tile of it reads a stretch of the lhs, or
-// the kernel is, as in gradients of kernels, where it is as large as the image: the tile of the kernel meets a
-// stretch of the lhs and gives a summand of the result.
+// A convolution's loop. Along a spatial dimension either the result is cut, and a tile of it reads
+// a stretch of the lhs, or the kernel is, as in gradients of kernels, where it is as large as the
+// image: the tile of the kernel meets a stretch of the lhs and gives a summand of the result.
 typedef struct Conv {
   PartLoop loop;
   const HlDimLabels *labels;
@@ -149,7 +153,8 @@ static bool kernel_is_the_larger(const HlInst *inst, const HlDimLabels *l, const
   return w->size > inst->shape->dim[l->output_spatial.at[k]] && w->lhs_dilate == 1 && !w->reversal;
 }
 
-// Groups of features stay whole: the lhs' features are cut as the result's are, not summed across devices.
+// Groups of features stay whole: the lhs' features are cut as the result's are, not summed across
+// devices.
 static Conv conv_of(PartComp *c, const HlInst *inst) {
   Conv conv = {.labels = hl_attr_ptr(inst, HL_A_DIM_LABELS),
                .window = hl_window(inst),

@@ -1,16 +1,17 @@
-// spmd/partition_exchange.c: brings an array from one sharding into another, by the cheapest exchange there is.
+// spmd/partition_exchange.c: brings an array from one sharding into another, by the cheapest
+// exchange there is.
 //
-// In order: nothing where every device has its part already; a new broadcast of a scalar; a slice where each
-// device's new part lies in its old one; and else steps that bring the number of parts of each dimension nearer to
-// what is wanted, until one of these does it:
+// In order: nothing where every device has its part already; a new broadcast of a scalar; a slice
+// where each device's new part lies in its old one; and else steps that bring the number of parts
+// of each dimension nearer to what is wanted, until one of these does it:
 //
 //   all-to-all   a factor of the parts moves from one dimension to another
 //   all-gather   the parts of a dimension become fewer
 //   slice        the parts of a dimension become more, out of replicas
 //   permute      the numbers are right, only the devices are not
 //
-// Each step needs tiles whose borders meet. Where they do not, as with 5 elements in 4 and in 2 parts, the array is
-// gathered whole and sliced.
+// Each step needs tiles whose borders meet. Where they do not, as with 5 elements in 4 and in 2
+// parts, the array is gathered whole and sliced.
 
 #include <string.h>
 
@@ -32,9 +33,10 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a;
 }
 
-// --- Grids -----------------------------------------------------------------------------------------
+// --- Grids ----------------------------------------------------------------------------------------
 
-// Steps in the grid: step[k] from one tile along k to the next; step[rank] from one manual subgroup to the next.
+// Steps in the grid: step[k] from one tile along k to the next; step[rank] from one manual subgroup
+// to the next.
 static int64_t *steps_of(PartComp *c, const HlTiles *t) {
   int64_t *step = HL_ARRAY(c->pt->arena, int64_t, t->rank + 1), at = t->unreduced * t->replicas;
   step[t->rank] = at;
@@ -46,8 +48,8 @@ static int64_t *steps_of(PartComp *c, const HlTiles *t) {
   return step;
 }
 
-// The grid after a factor of the parts of `dim` (its minor part) went to be the minor part of the parts of `to`, or, if
-// `to` is -1, the major part of the replicas.
+// The grid after a factor of the parts of `dim` (its minor part) went to be the minor part of the
+// parts of `to`, or, if `to` is -1, the major part of the replicas.
 static const HlTiles *moved_factor(PartComp *c, const HlTiles *t, int dim, int to, int64_t factor) {
   int64_t *parts = hl_arena_copy(c->pt->arena, t->parts, sizeof *parts * (size_t)t->rank);
   int64_t *device = HL_ARRAY(c->pt->arena, int64_t, t->n), replicas = t->replicas;
@@ -126,7 +128,7 @@ static const HlTiles *with_replicas(PartComp *c, const HlTiles *t, bool manual) 
                       t->replicas * t->unreduced * (manual ? t->manual : 1), t->device);
 }
 
-// --- Sizes -----------------------------------------------------------------------------------------
+// --- Sizes ----------------------------------------------------------------------------------------
 
 // Tiles of `parts` parts joined by `factor` are the tiles of parts / factor parts.
 static bool joins(int64_t size, int64_t parts, int64_t factor) {
@@ -170,7 +172,7 @@ static HlInst *resize(PartComp *c, HlInst *x, int dim, int64_t size) {
   return hl_b_pad(&c->b, x, hl_b_scalar_int(&c->b, x->shape->dtype, 0), none, high, NULL);
 }
 
-// --- Steps -------------------------------------------------------------------------------------------
+// --- Steps ----------------------------------------------------------------------------------------
 
 // How far into its old tile along k each device's new one ends, at most.
 static int64_t furthest_end(const State *s, const HlTiles *to, int k) {
@@ -187,7 +189,8 @@ static int64_t furthest_end(const State *s, const HlTiles *to, int k) {
   return most;
 }
 
-// Where it begins there: 0 where nothing changes; by the number of the tile where all of the dimension was there.
+// Where it begins there: 0 where nothing changes; by the number of the tile where all of the
+// dimension was there.
 static HlInst *begin_in_old(const State *s, const HlTiles *to, int k) {
   PartComp *c = s->c;
   const int64_t size = s->global->dim[k];
@@ -222,7 +225,8 @@ static void all_to_all(State *s, int dim, int to, int64_t factor) {
     s->x = resize(c, s->x, to, hl_tile_size(s->global->dim[to], factor) * factor);
   if (!s->x)
     return;
-  // [.., to, ..] as [.., factor, to / factor, ..]; what comes in stands in the order of the members.
+  // [.., to, ..] as [.., factor, to / factor, ..]; what comes in stands in the order of the
+  // members.
   int64_t *size = HL_ARRAY(c->pt->arena, int64_t, rank + 2),
           *perm = HL_ARRAY(c->pt->arena, int64_t, rank + 2);
   int n = 0, at = 0;
@@ -275,7 +279,7 @@ static void gather_all(State *s) {
       gather(s, k, s->tiles->parts[k]);
 }
 
-// --- The way -----------------------------------------------------------------------------------------
+// --- The way --------------------------------------------------------------------------------------
 
 // Moves a factor from a dimension that has too many parts to one that has too few.
 static bool try_all_to_all(State *s, const HlTiles *to) {
@@ -295,8 +299,8 @@ static bool try_all_to_all(State *s, const HlTiles *to) {
   return false;
 }
 
-// The wanted grid with the parts of each dimension cut further, to what they are now. What this leaves is that
-// gathering by the minor parts gives the wanted grid.
+// The wanted grid with the parts of each dimension cut further, to what they are now. What this
+// leaves is that gathering by the minor parts gives the wanted grid.
 static const HlTiles *refined(State *s, const HlTiles *to) {
   const HlTiles *t = to;
   for (int k = 0; k < to->rank; k++) {
@@ -360,7 +364,7 @@ static void walk_to(State *s, const HlTiles *to) {
   }
 }
 
-// --- Subgroups ------------------------------------------------------------------------------------------
+// --- Subgroups ------------------------------------------------------------------------------------
 
 static HlInst *complete_sum(PartComp *c, HlInst *x, const HlTiles *t) {
   bool *along = HL_ARRAY(c->pt->arena, bool, t->rank + 3);

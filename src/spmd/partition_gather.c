@@ -1,10 +1,11 @@
 // spmd/partition_gather.c: gather and scatter.
 //
-// Three kinds of dimensions can be cut without a word between devices: those of slices taken whole, those of
-// the indices, and batch dimensions. Where the operand is cut along a dimension that indices point into, one element
-// at a time (rows of a table), a device looks up what lies in its own part: the indices become local; a gather has zeros
-// for the others and an all-reduce adds up, a scatter drops what is outside anyway. Where a scatter's indices are cut
-// but not its operand, each device folds its own updates in, and an all-reduce folds the devices' results.
+// Three kinds of dimensions can be cut without a word between devices: those of slices taken whole,
+// those of the indices, and batch dimensions. Where the operand is cut along a dimension that
+// indices point into, one element at a time (rows of a table), a device looks up what lies in its
+// own part: the indices become local; a gather has zeros for the others and an all-reduce adds up,
+// a scatter drops what is outside anyway. Where a scatter's indices are cut but not its operand,
+// each device folds its own updates in, and an all-reduce folds the devices' results.
 
 #include "spmd/partition.h"
 
@@ -57,7 +58,7 @@ static PartLoop loop_of(Part *pt, const Indexing *ix, int result, const HlShape 
   return loop;
 }
 
-// --- Local indices -------------------------------------------------------------------------------------
+// --- Local indices --------------------------------------------------------------------------------
 
 typedef struct Local {
   HlInst *indices;  // of the device's own part
@@ -126,7 +127,8 @@ static Local local_indices(PartComp *c, const HlInst *inst, const Indexing *ix, 
     return (Local){hl_b_binary(b, HL_OP_SUBTRACT, x, from), NULL};
   HlInst *inside = hl_b_clamp(b, vector(c, x, ix->vector_dim, n, least), x,
                               vector(c, x, ix->vector_dim, n, last));
-  // A component that is not cut begins at 0 and may be negative: it counts as inside by its least value.
+  // A component that is not cut begins at 0 and may be negative: it counts as inside by its least
+  // value.
   for (int k = 0; k < n; k++)
     if (!is_cut_by_index(ix, t, k))
       begin[k] = hl_b_scalar_int(b, type, fewest);
@@ -159,7 +161,7 @@ static bool same_manual(PartComp *c, const HlInst *inst, const HlTiles *own) {
   return own->unreduced == 1 && !hl_shape_is_dynamic(inst->shape);
 }
 
-// --- Gather -----------------------------------------------------------------------------------------------
+// --- Gather ---------------------------------------------------------------------------------------
 
 static HlI64s local_slice_sizes(PartComp *c, const HlInst *inst, const PartLoop *loop,
                                 const HlTiles *operand) {
@@ -229,7 +231,7 @@ bool part_gather(PartComp *c, HlInst *inst) {
   return part_set(c, inst, out, of_result);
 }
 
-// --- Scatter ------------------------------------------------------------------------------------------------
+// --- Scatter --------------------------------------------------------------------------------------
 
 // By which fold the devices' results can be put together; HL_OP_COUNT: none.
 static HlOp fold_of(const HlInst *inst) {
@@ -239,8 +241,8 @@ static HlOp fold_of(const HlInst *inst) {
   return known ? op : HL_OP_COUNT;
 }
 
-// One of the devices along cut indices starts from the operand, the others from what changes nothing. What may be
-// folded in twice needs no such care.
+// One of the devices along cut indices starts from the operand, the others from what changes
+// nothing. What may be folded in twice needs no such care.
 static HlInst *once(PartComp *c, const PartLoop *loop, HlInst *x, const HlTiles *t, HlOp op) {
   if (!x || (op != HL_OP_ADD && op != HL_OP_MULTIPLY))
     return x;

@@ -90,7 +90,7 @@ HlInst *part_offset_by_ordinal(PartComp *c, const HlTiles *tiles, int dim, int64
   return hl_b_reshape(&c->b, hl_b_dynamic_slice(&c->b, all, &ordinal, &one), 0, NULL);
 }
 
-// --- Masks --------------------------------------------------------------------------------------------
+// --- Masks ----------------------------------------------------------------------------------------
 
 static HlInst *spread(PartComp *c, HlInst *scalar, const HlShape *like) {
   return hl_b_broadcast(&c->b, scalar, like->rank, like->dim, (HlI64s){0});

@@ -1,5 +1,5 @@
-// spmd/partition_ops.c: rules of ops that handle every element, or every line of elements, by itself, and the rule that
-// holds for all.
+// spmd/partition_ops.c: rules of ops that handle every element, or every line of elements, by
+// itself, and the rule that holds for all.
 
 #include <string.h>
 
@@ -9,7 +9,7 @@ static HlInst **operand_array(PartComp *c, int n) {
   return HL_ARRAY(c->pt->arena, HlInst *, n + 1);
 }
 
-// --- Any op -----------------------------------------------------------------------------------------
+// --- Any op ---------------------------------------------------------------------------------------
 
 // An operand not cut, in the subgroups of the result.
 static HlInst *whole_operand(PartComp *c, const HlInst *inst, int k, const HlTiles *const *own,
@@ -38,8 +38,8 @@ bool part_default(PartComp *c, HlInst *inst) {
   return part_set_leaves(c, inst, part_copy(c, inst, inst->shape, n, operand), whole);
 }
 
-// Links of asynchronous work: what passes between them cannot be taken apart, so only the first one's operands and the
-// last one's result change their sharding.
+// Links of asynchronous work: what passes between them cannot be taken apart, so only the first
+// one's operands and the last one's result change their sharding.
 bool part_async(PartComp *c, HlInst *inst) {
   const int n = (int)inst->n_operands;
   const HlTiles *const *own = part_tiles(c, inst);
@@ -68,7 +68,8 @@ bool part_as_it_is(PartComp *c, HlInst *inst) {
   return own && part_keep(c, inst, part_copy(c, inst, inst->shape, n, operand), own);
 }
 
-// Every element of the result comes from the same one of the operands; scalars among them serve all.
+// Every element of the result comes from the same one of the operands; scalars among them serve
+// all.
 bool part_elementwise(PartComp *c, HlInst *inst) {
   const int n = (int)inst->n_operands;
   const HlTiles *const *own = part_tiles(c, inst);
@@ -112,7 +113,7 @@ bool part_bitcast_convert(PartComp *c, HlInst *inst) {
   return part_set(c, inst, part_copy_as(c, inst, t, 1, &x), t);
 }
 
-// --- Leaves and tuples ------------------------------------------------------------------------------------
+// --- Leaves and tuples ----------------------------------------------------------------------------
 
 bool part_constant(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
@@ -177,7 +178,7 @@ bool part_barrier(PartComp *c, HlInst *inst) {
          part_keep(c, inst, part_copy(c, inst, x->shape, (int)inst->n_operands, operand), tiles);
 }
 
-// --- Movement ---------------------------------------------------------------------------------------------
+// --- Movement -------------------------------------------------------------------------------------
 
 bool part_broadcast(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
@@ -207,8 +208,8 @@ bool part_transpose(PartComp *c, HlInst *inst) {
   return part_set(c, inst, part_copy_as(c, inst, t, 1, &x), t);
 }
 
-// Tiles of both shapes hold the same elements in the same order: every dimension that is cut unevenly stands
-// on the other side, too, with the same before it.
+// Tiles of both shapes hold the same elements in the same order: every dimension that is cut
+// unevenly stands on the other side, too, with the same before it.
 static bool reshapes_tile_by_tile(const HlShape *from, const HlTiles *a, const HlShape *to,
                                   const HlTiles *b) {
   int64_t before = 1;
@@ -306,7 +307,8 @@ bool part_iota(PartComp *c, HlInst *inst) {
   return part_set(c, inst, x, t);
 }
 
-// By how much concatenate(x[k:], x[:k]) moves x towards the end, around which it comes back; 0: it is something else.
+// By how much concatenate(x[k:], x[:k]) moves x towards the end, around which it comes back; 0: it
+// is something else.
 static int64_t rotation(const HlInst *inst) {
   const HlInst *a = hl_operand(inst, 0), *b = inst->n_operands == 2 ? hl_operand(inst, 1) : NULL;
   if (!b || a->op != HL_OP_SLICE || b->op != HL_OP_SLICE || hl_operand(a, 0) != hl_operand(b, 0))
@@ -345,7 +347,7 @@ bool part_concatenate(PartComp *c, HlInst *inst) {
   return part_set(c, inst, part_copy_as(c, inst, t, n, operand), t);
 }
 
-// --- Lines and boxes ------------------------------------------------------------------------------------------
+// --- Lines and boxes ------------------------------------------------------------------------------
 
 // All leaves of a result in one sharding.
 static bool set_all(PartComp *c, HlInst *inst, const HlTiles *t, int n, HlInst *const *operand) {
@@ -398,7 +400,8 @@ bool part_batched(PartComp *c, HlInst *inst) {
   return part_set(c, inst, part_copy_as(c, inst, t, n, operand), t);
 }
 
-// Dimensions that are not taken whole are not cut. The place along the others is 0 whatever it says.
+// Dimensions that are not taken whole are not cut. The place along the others is 0 whatever it
+// says.
 static const HlTiles *without_boxes(PartComp *c, const HlTiles *t, const HlShape *array,
                                     const HlShape *box) {
   bool *drop = HL_ARRAY(c->pt->arena, bool, array->rank + 1);
@@ -443,8 +446,8 @@ bool part_dynamic_update_slice(PartComp *c, HlInst *inst) {
   return part_set(c, inst, part_copy_anew(c, inst, shape, (int)inst->n_operands, operand), t);
 }
 
-// Random numbers of hidden state are different on each device, but those who hold the same tile must have the same:
-// the first one's are everybody's.
+// Random numbers of hidden state are different on each device, but those who hold the same tile
+// must have the same: the first one's are everybody's.
 bool part_rng(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
   if (!own)

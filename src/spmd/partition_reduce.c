@@ -1,7 +1,8 @@
 // spmd/partition_reduce.c: sums and other folds of dimensions.
 //
-// Each device folds the tile it has. Where a folded dimension is cut, the devices along it then fold what they got: an
-// all-reduce, or, of several arrays at once (argmax), an all-gather of the candidates and a last fold.
+// Each device folds the tile it has. Where a folded dimension is cut, the devices along it then
+// fold what they got: an all-reduce, or, of several arrays at once (argmax), an all-gather of the
+// candidates and a last fold.
 
 #include "hilo/eval.h"
 #include "spmd/partition.h"

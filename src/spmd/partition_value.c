@@ -1,4 +1,5 @@
-// spmd/partition_value.c: what stands for a value on one device, and how it is found in the sharding a rule wants.
+// spmd/partition_value.c: what stands for a value on one device, and how it is found in the
+// sharding a rule wants.
 
 #include <assert.h>
 #include <string.h>
@@ -8,7 +9,11 @@
 // --- Shardings ------------------------------------------------------------------------------------
 
 const HlTiles *part_replicated(Part *pt, int rank) {
-  return hl_tiles_replicated(pt->arena, rank, pt->n_devices);
+  if (rank >= PART_LATELY)
+    return hl_tiles_replicated(pt->arena, rank, pt->n_devices);
+  if (!pt->whole[rank])
+    pt->whole[rank] = hl_tiles_replicated(pt->arena, rank, pt->n_devices);
+  return pt->whole[rank];
 }
 
 const HlTiles *part_uncut(Part *pt, const HlTiles *like, int rank) {
@@ -27,16 +32,25 @@ const HlTiles *part_uncut(Part *pt, const HlTiles *like, int rank) {
   return hl_tiles_new(pt->arena, rank, ones, t->manual, 1, t->unreduced * t->replicas, t->device);
 }
 
-bool part_is_manual(const HlTiles *tiles) {
-  return tiles->kind == HL_TILES_MANUAL;
-}
-
-// What is held by one device is computed by all: it is the same everywhere, so it is there, too. An array whose
-// sizes are known only at run time is not cut.
+// What is held by one device is computed by all: it is the same everywhere, so it is there, too. An
+// array whose sizes are known only at run time is not cut.
 static const HlTiles *usable(PartComp *c, const HlTiles *t, const HlShape *leaf) {
   if (t->kind == HL_TILES_MAXIMAL)
     return part_replicated(c->pt, t->rank);
   return hl_shape_is_dynamic(leaf) && hl_tiles_is_cut(t) ? part_uncut(c->pt, t, t->rank) : t;
+}
+
+static const HlTiles *grid_of(Part *pt, const HlSharding *sharding, int rank) {
+  for (int k = 0; k < PART_LATELY; k++) {
+    const PartLately *l = &pt->lately[k];
+    if (l->tiles && l->rank == rank &&
+        (l->sharding == sharding || hl_sharding_equal(l->sharding, sharding)))
+      return l->tiles;
+  }
+  const HlTiles *t = hl_tiles_of(pt->arena, sharding, rank, pt->n_devices);
+  if (t)
+    pt->lately[pt->n_lately++ % PART_LATELY] = (PartLately){sharding, rank, t};
+  return t;
 }
 
 const HlTiles *part_tiles_of(PartComp *c, const HlInst *inst, const HlSharding *sharding,
@@ -44,7 +58,7 @@ const HlTiles *part_tiles_of(PartComp *c, const HlInst *inst, const HlSharding *
   const int rank = hl_shape_is_array(leaf) ? leaf->rank : 0;
   if (!sharding || !hl_shape_is_array(leaf))
     return part_replicated(c->pt, rank);
-  const HlTiles *t = hl_tiles_of(c->pt->arena, sharding, rank, c->pt->n_devices);
+  const HlTiles *t = grid_of(c->pt, sharding, rank);
   if (t)
     return usable(c, t, leaf);
   hl_inst_error(c->pt->p->cx, inst, "its sharding does not fit %s on %lld partitions",

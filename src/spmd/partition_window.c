@@ -1,9 +1,11 @@
-// spmd/partition_window.c: ops whose tiles read beyond the edges of the operand's tiles: slices, pads and windows.
+// spmd/partition_window.c: ops whose tiles read beyond the edges of the operand's tiles: slices,
+// pads and windows.
 //
-// What a device needs of its neighbours' tiles, they send: the last elements of the tile before, the first ones of the tile
-// after, and those of tiles further away. All devices run the same program, so each gets as much as the one that needs
-// most; where needs differ, each then cuts its own out of what it got, and elements beyond the array's ends are
-// overwritten by the value that counts there.
+// What a device needs of its neighbours' tiles, they send: the last elements of the tile before,
+// the first ones of the tile after, and those of tiles further away. All devices run the same
+// program, so each gets as much as the one that needs most; where needs differ, each then cuts its
+// own out of what it got, and elements beyond the array's ends are overwritten by the value that
+// counts there.
 //
 //   tile i        |  0  1  2  3 |  4  5  6  7 |  8  9 10 11 |
 //   3-wide window  -1 ........ 4   3 ....... 8   7 ...... 12      one element from each side
@@ -12,7 +14,7 @@
 
 #include "spmd/partition.h"
 
-// --- Exchange -----------------------------------------------------------------------------------------
+// --- Exchange -------------------------------------------------------------------------------------
 
 typedef struct Halo {
   int64_t left, right;  // how many elements come from before and after
@@ -51,7 +53,8 @@ bool part_window_pays(const HlShape *global, const HlTiles *tiles, int dim, Part
   return tile > 0 && reach.length > 0 && halo.left + halo.right < (parts - 1) * tile;
 }
 
-// What stands `distance` tiles before (or after, if negative): `size` elements next to this tile's side.
+// What stands `distance` tiles before (or after, if negative): `size` elements next to this tile's
+// side.
 static HlInst *from_neighbour(PartComp *c, HlInst *x, const HlTiles *t, int dim, int64_t distance,
                               int64_t size) {
   int64_t inner = t->manual * t->unreduced * t->replicas, n = 0;
@@ -169,7 +172,7 @@ HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles
   return hl_b_select(&c->b, in, own, value);
 }
 
-// --- Slices -----------------------------------------------------------------------------------------------
+// --- Slices ---------------------------------------------------------------------------------------
 
 bool part_slice(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
@@ -210,10 +213,10 @@ bool part_slice(PartComp *c, HlInst *inst) {
   return part_set(c, inst, copy, t);
 }
 
-// --- Pads -----------------------------------------------------------------------------------------------------
+// --- Pads -----------------------------------------------------------------------------------------
 
-// What a tile of the result takes from the operand, and how it is padded then. With gaps between elements the tiles must
-// begin at the same place between two elements.
+// What a tile of the result takes from the operand, and how it is padded then. With gaps between
+// elements the tiles must begin at the same place between two elements.
 typedef struct PadDim {
   bool moves;  // cut and padded
   bool fits;   // by neighbours
@@ -270,7 +273,7 @@ bool part_pad(PartComp *c, HlInst *inst) {
   return part_set(c, inst, copy, t);
 }
 
-// --- Folding windows ----------------------------------------------------------------------------------------
+// --- Folding windows ------------------------------------------------------------------------------
 
 static bool is_trivial(const HlWindowDim *w) {
   return w->size == 1 && w->stride == 1 && w->pad_low == 0 && w->pad_high == 0 &&

@@ -1,6 +1,7 @@
-// The partitioned program computes what the program computes: random modules with random shardings on their
-// instructions run whole on one device, and partitioned on several, each given its tiles of the arguments. What a device
-// then has of the result must be its tile. Elements beyond the end of an argument are nan, so that nobody reads them.
+// The partitioned program computes what the program computes: random modules with random shardings
+// on their instructions run whole on one device, and partitioned on several, each given its tiles
+// of the arguments. What a device then has of the result must be its tile. Elements beyond the end
+// of an argument are nan, so that nobody reads them.
 //
 //   property_spmd                    MODULES modules
 //   property_spmd COUNT FIRST        modules of seeds FIRST to FIRST + COUNT - 1
@@ -24,7 +25,7 @@
 #include "support/gen_algebra.h"
 #include "support/property.h"
 
-enum { MODULES = 600, MAX_DEVICES = 64 };
+enum { MODULES = 3000, MAX_DEVICES = 64 };
 
 // --- Shardings ------------------------------------------------------------------------------------
 
@@ -88,7 +89,7 @@ static const HlSharding *random_sharding(HlModule *m, HlRng *rng, const HlShape 
 static void put_shardings(HlModule *m, HlRng *rng) {
   static const int64_t counts[] = {2, 3, 4, 6, 8};
   m->num_partitions = counts[hl_rng_below(rng, HL_COUNT_OF(counts))];
-  m->replica_count = 1;
+  m->replica_count = hl_rng_below(rng, 4) ? 1 : 2;
   for (HlComp *comp = m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       const HlSharding *s = hl_rng_below(rng, 4) ? random_sharding(m, rng, inst->shape) : NULL;
@@ -98,7 +99,7 @@ static void put_shardings(HlModule *m, HlRng *rng) {
     }
 }
 
-// --- Tiles of literals --------------------------------------------------------------------------------
+// --- Tiles of literals ----------------------------------------------------------------------------
 
 typedef struct Box {
   int64_t start[32], size[32];
@@ -191,7 +192,7 @@ static HlLiteral *local_value(HlCx *cx, HlModule *m, const HlLiteral *global, co
   return tuple;
 }
 
-// --- One module ------------------------------------------------------------------------------------------
+// --- One module -----------------------------------------------------------------------------------
 
 typedef struct Case {
   HlCx *cx;
@@ -262,7 +263,8 @@ static bool same_on(Case *c, const HlLiteral *actual, int64_t device) {
   const HlShape *shape = c->m->entry->root->shape;
   const HlSharding *s = hl_sharding(c->m->entry->root);
   bool same = n == n_expected;
-  // Tokens are leaves of the sharding, not of the values: only results without them are compared by tile.
+  // Tokens are leaves of the sharding, not of the values: only results without them are compared by
+  // tile.
   const bool by_tile = hl_shape_leaves(shape) == n;
   for (int k = 0; same && k < n; k++)
     same = same_leaf(c, a[k], e[k], tiles_of_leaf(c->m, by_tile ? s : NULL, k, e[k]->shape), device,
@@ -272,21 +274,21 @@ static bool same_on(Case *c, const HlLiteral *actual, int64_t device) {
 }
 
 static bool run_partitioned(Case *c, HlModule *m) {
-  const int64_t n = m->num_partitions;
+  const int64_t partitions = m->num_partitions, n = m->replica_count * partitions;
   HlLiteral *results[MAX_DEVICES] = {NULL}, **args[MAX_DEVICES];
   for (int64_t d = 0; d < n; d++) {
     args[d] = calloc((size_t)c->n_args + 1, sizeof *args[d]);
     for (int k = 0; k < c->n_args; k++) {
       int64_t leaf = 0;
-      args[d][k] =
-          local_value(c->cx, c->m, c->args[k], hl_sharding(c->m->entry->params[k]), d, &leaf);
+      args[d][k] = local_value(c->cx, c->m, c->args[k], hl_sharding(c->m->entry->params[k]),
+                               d % partitions, &leaf);
     }
   }
   const HlEvalOptions options = {.elided = HL_ELIDED_ZERO, .no_checks = true};
   bool ok = hl_eval(c->cx, m, &options, (const HlLiteral *const *const *)args, results) ||
             broken(c, "what comes out does not run");
   for (int64_t d = 0; ok && d < n; d++)
-    ok = same_on(c, results[d], d) || broken(c, "the result changes");
+    ok = same_on(c, results[d], d % partitions) || broken(c, "the result changes");
   for (int64_t d = 0; d < n; d++) {
     hl_literal_unref(results[d]);
     for (int k = 0; k < c->n_args; k++)
@@ -298,7 +300,7 @@ static bool run_partitioned(Case *c, HlModule *m) {
 
 // True also for what does not run as it is.
 static bool check(Case *c, int *n_run) {
-  if (c->m->num_partitions > MAX_DEVICES || !evaluate_whole(c)) {
+  if (c->m->num_partitions * c->m->replica_count > MAX_DEVICES || !evaluate_whole(c)) {
     hl_cx_clear(c->cx);
     return true;
   }
@@ -326,7 +328,7 @@ static void case_free(Case *c) {
   hl_literal_unref(c->expected);
 }
 
-// --- Modules -----------------------------------------------------------------------------------------------
+// --- Modules --------------------------------------------------------------------------------------
 
 // What differs from device to device by itself.
 static bool depends_on_devices(const HlModule *m) {

@@ -109,7 +109,8 @@ def check_steps(t, label, theirs, ours):
 
 FORMATS = ["--xla_dump_hlo_as_text", "--xla_dump_hlo_as_proto", "--xla_dump_hlo_as_dot", "--xla_dump_hlo_as_url",
            "--xla_dump_hlo_as_html", "--xla_dump_hlo_snapshots", "--xla_cpu_enable_fast_min_max=false"]
-CASES = [("all_formats", FORMATS), ("every_pass", ["--xla_dump_hlo_pass_re=.*"]), ("spmd", ["--xla_dump_hlo_pass_re=.*spmd.*|.*propagation.*|.*shard.*"])]
+CASES = [("all_formats", FORMATS), ("every_pass", ["--xla_dump_hlo_pass_re=.*"]),
+         ("spmd", ["--xla_dump_hlo_pass_re=.*spmd.*|.*propagation.*|.*shard.*"])]
 
 
 def main():
