@@ -56,12 +56,21 @@ static uint32_t fill_slots(HlFlow *flow, HlInst *inst, const HlShape *shape, uin
   return next;
 }
 
+// A fusion that runs other computations as steps passes values on to them.
+static bool may_run_steps(const HlComp *comp) {
+  static const HlOp ops[] = {HL_OP_CALL, HL_OP_WHILE, HL_OP_CONDITIONAL, HL_OP_ASYNC_START};
+  for (size_t k = 0; k < HL_COUNT_OF(ops); k++)
+    if (hl_comp_may_have(comp, ops[k]))
+      return true;
+  return false;
+}
+
 // In the order XLA walks a module: list order of computations, creation order of instructions.
 void flow_number_slots(HlFlow *flow, bool fusions) {
   const HlModule *m = flow->m;
   flow->first_slot = HL_ARRAY(flow->arena, uint32_t *, m->next_comp_id + 1);
   for (const HlComp *comp = m->first; comp; comp = comp->next) {
-    if (comp->is_fusion && !fusions)
+    if (comp->is_fusion && !fusions && !may_run_steps(comp))
       continue;
     uint32_t *first = flow->first_slot[comp->id] =
         HL_ARRAY(flow->arena, uint32_t, comp->next_id + 1);

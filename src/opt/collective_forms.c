@@ -100,10 +100,14 @@ static HlInst *place_and_add(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst **start = own_start(p, b, inst, whole->rank, hl_dim(inst), x->shape->dim[hl_dim(inst)]);
   if (!start)
     return NULL;
-  HlInst *zeros = hl_b_full(b, dtype, whole->rank, whole->dim, 0);
+  HlOp add = dtype == HL_PRED ? HL_OP_OR : HL_OP_ADD;
+  HlInst *zero = reducer_identity(b, add, dtype);
+  if (!zero)
+    return NULL;
+  HlInst *zeros = hl_b_broadcast(b, zero, whole->rank, whole->dim, (HlI64s){0});
   HlInst *mine = hl_b_dynamic_update_slice(b, zeros, x, start);
   HlInst *all = coll_new(b, HL_OP_ALL_REDUCE, inst, whole, mine, -1);
-  HlComp *adds = hl_b_scalar_comp(b, dtype == HL_PRED ? HL_OP_OR : HL_OP_ADD, dtype);
+  HlComp *adds = hl_b_scalar_comp(b, add, dtype);
   if (!all || !adds)
     return NULL;
   hl_set_calls(all, 1, &adds);
@@ -113,7 +117,7 @@ static HlInst *place_and_add(HlPass *p, HlBuild *b, HlInst *inst) {
 
 const HlRule all_gather_decomposer_rules[] = {
     {HL_OP_ALL_GATHER, place_and_add, "all_gather_decomposer",
-     "all-gather(x) => all-reduce(dynamic-update-slice(0, x))", ""},
+     "all-gather(x) => all-reduce(dynamic-update-slice(0, x))", "the type has a zero"},
     {0}};
 
 bool pass_all_gather_decomposer(HlPass *p) {

@@ -44,6 +44,10 @@ bool reducer_is_extreme(const HlInst *x, bool least) {
   return hl_is_float(dtype) && hl_is_all(x, extreme_float(dtype, least));
 }
 
+bool reducer_has_zero(HlDtype dtype) {
+  return hl_dtype_info[dtype].format.nan != HL_NAN_E8M0 || hl_dtype_info[dtype].format.bits == 0;
+}
+
 static bool is_all_ones(const HlInst *init) {
   HlDtype dtype = init->shape->dtype;
   if (dtype == HL_PRED)
@@ -52,6 +56,8 @@ static bool is_all_ones(const HlInst *init) {
 }
 
 HlInst *reducer_identity(HlBuild *b, HlOp op, HlDtype dtype) {
+  if (op == HL_OP_ADD && !reducer_has_zero(dtype))
+    return NULL;
   switch (op) {
   case HL_OP_ADD:
   case HL_OP_OR:
