@@ -32,7 +32,8 @@ typedef struct HlCheckEach {
 } HlCheckEach;
 
 // Evaluates the module, runs the pipeline over a copy and evaluates after every pass that changed it,
-// until a result differs; then runs again with less and less fuel. `m` stays as it is. False after reporting; what
+// until a result differs; then runs again with less and less fuel. Once the module is partitioned each device is given
+// its part of the arguments and has to come to its part of the result. `m` stays as it is. False after reporting; what
 // was found is in *out: free with hl_check_each_free.
 bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEngineOptions *engine,
                    const HlCheckEachOptions *options, HlCheckEach *out);

@@ -66,6 +66,7 @@ void hl_set_shape(HlInst *inst, const HlShape *shape);
 void hl_set_root(HlComp *comp, HlInst *root);
 bool hl_stands_before(const HlInst *a, const HlInst *b);  // in the list of their computation; in constant time
 uint64_t hl_place(const HlInst *inst);               // a number that grows along the list; until the next edit
+bool hl_listed_by_id(const HlComp *comp);            // ids grow along the list; false: perhaps not
 void hl_set_name(HlInst *inst, const HlSym *name);
 void hl_comp_set_name(HlComp *comp, const HlSym *name);
 void hl_set_loc(HlInst *inst, HlLoc loc);

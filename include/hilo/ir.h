@@ -507,6 +507,7 @@ struct HlComp {
   HlInst **schedule;           // n_insts in order of execution, or NULL
   HlLoc loc;
   HlInst **by_id;              // next_id entries; NULL where erased
+  const uint8_t *op_by_id;     // next_id entries; HL_OP_COUNT where erased
   uint64_t ops[HL_OP_WORDS];   // ops that stand in it and, until hl_comp_count_ops, those that did
 };
 

@@ -212,6 +212,7 @@ typedef struct HlStep {
   const char *pipeline;                // innermost; "" outside of any
   const char *pass, *next;             // next: the pass after it in the pipeline, or "pipeline-end"
   bool is_pipeline;                    // a nested pipeline that ended, as a pass of its parent
+  bool is_inside;                      // of a pipeline inside a pass (hl_pass_nested): the pass's own step comes later
   bool changed;
   double seconds;
   int64_t before, after;               // instructions of the module

@@ -26,12 +26,16 @@ void ir_use_add(HlInst *user, int number, HlInst *used) {
   used->last_use = use;
 }
 
-static void use_remove(HlInst *user, int number) {
+static void use_unlink(HlInst *user, int number) {
   HlUse *use = &user->uses_made[number];
   HlInst *used = user->operands[number];
   *(use->prev ? &use->prev->next : &used->first_use) = use->next;
   *(use->next ? &use->next->prev : &used->last_use) = use->prev;
-  ir_touch_used(used);
+}
+
+static void use_remove(HlInst *user, int number) {
+  use_unlink(user, number);
+  ir_touch_used(user->operands[number]);
 }
 
 void hl_set_operand(HlInst *inst, int number, HlInst *to) {
@@ -45,13 +49,27 @@ void hl_set_operand(HlInst *inst, int number, HlInst *to) {
   ir_put_before(to, inst);
 }
 
+// Tells of the operands that are used less often than before.
+static void touch_lost(HlInst *inst, int n, HlInst *const *operands) {
+  for (int k = 0; k < n; k++)
+    operands[k]->flags |= IR_MARKED;
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    if (!(inst->operands[k]->flags & IR_MARKED))
+      ir_touch_used(inst->operands[k]);
+    inst->operands[k]->flags &= (uint16_t)~IR_MARKED;
+  }
+  for (int k = 0; k < n; k++)
+    operands[k]->flags &= (uint16_t)~IR_MARKED;
+}
+
 void hl_set_operands(HlInst *inst, int n, HlInst *const *operands) {
   graph_changed(inst->comp);
   hl_touch(inst);
+  touch_lost(inst, n, operands);
   HlArena *arena = inst->comp->module->arena;
   HlInst **old = inst->operands;
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    use_remove(inst, (int)k);
+    use_unlink(inst, (int)k);
   bool fits = (uint32_t)n <= inst->n_operands;
   if (fits && n > 0 && operands != old)
     memmove(old, operands, sizeof *old * (size_t)n);
@@ -215,6 +233,10 @@ uint64_t hl_place(const HlInst *inst) {
   return ir_label(inst);
 }
 
+bool hl_listed_by_id(const HlComp *comp) {
+  return ir_comp_state(comp)->label.n == 0;
+}
+
 void hl_set_name(HlInst *inst, const HlSym *name) {
   inst->name = name;
   ir_inst_name_note(inst->comp->module, name);
@@ -277,6 +299,7 @@ void hl_erase(HlInst *inst) {
   ir_list_remove(comp, inst);
   inst->prev = inst->next = NULL;
   comp->by_id[inst->id] = NULL;
+  ir_comp_state(comp)->op.at[inst->id] = (char)HL_OP_COUNT;
   comp->n_insts--;
   if (comp->root == inst)
     comp->root = NULL;

@@ -4,13 +4,20 @@
 
 void hl_journal(HlModule *m, bool keep) {
   ir_module_state(m)->keeps_journal = keep;
-  for (HlComp *comp = m->first; comp; comp = comp->next)
+  for (HlComp *comp = m->first; comp; comp = comp->next) {
     hl_buf_free(&ir_comp_state(comp)->touched);
+    ir_comp_state(comp)->n_seen = 0;
+  }
+}
+
+static HlTouched entries(const HlBuf *touched) {
+  return (HlTouched){(const uint32_t *)(const void *)touched->at, touched->n / sizeof(uint32_t)};
 }
 
 HlTouched hl_touched(const HlComp *comp) {
-  const HlBuf *touched = &ir_comp_state(comp)->touched;
-  return (HlTouched){(const uint32_t *)(const void *)touched->at, touched->n / sizeof(uint32_t)};
+  const HlTouched all = entries(&ir_comp_state(comp)->touched);
+  ir_comp_state(comp)->n_seen = all.n;
+  return all;
 }
 
 void hl_touched_cut(HlComp *comp, size_t n) {
@@ -19,14 +26,15 @@ void hl_touched_cut(HlComp *comp, size_t n) {
     touched->n = n * sizeof(uint32_t);
 }
 
-// What happens to one instruction several times in a row is told once.
+// What happens to one instruction several times in a row is told once, unless somebody has read on
+// meanwhile.
 static void tell(const HlInst *inst, uint32_t what) {
   if (!ir_module_state(inst->comp->module)->keeps_journal)
     return;
-  HlBuf *touched = &ir_comp_state(inst->comp)->touched;
-  const HlTouched before = hl_touched(inst->comp);
-  if (before.n == 0 || before.id[before.n - 1] != what)
-    hl_buf_add(touched, &what, sizeof what);
+  CompState *state = ir_comp_state(inst->comp);
+  const HlTouched before = entries(&state->touched);
+  if (before.n <= state->n_seen || before.id[before.n - 1] != what)
+    hl_buf_add(&state->touched, &what, sizeof what);
 }
 
 void hl_touch(HlInst *inst) {

@@ -20,9 +20,11 @@ HlModule *hl_module_new(const char *name, HlSource *source) {
 
 static void comp_free_state(HlComp *comp) {
   hl_buf_free(&ir_comp_state(comp)->by_id);
+  hl_buf_free(&ir_comp_state(comp)->op);
   hl_buf_free(&ir_comp_state(comp)->label);
   hl_buf_free(&ir_comp_state(comp)->touched);
   comp->by_id = NULL;
+  comp->op_by_id = NULL;
 }
 
 void hl_module_free(HlModule *m) {
@@ -122,13 +124,21 @@ static HlComp *next_callee(SortFrame *frame, const uint8_t *state) {
   return NULL;
 }
 
+// Where the callees of a computation are looked for from; NULL: nothing in it calls.
+static HlInst *first_to_look_at(const HlComp *comp) {
+  for (int op = 0; op < HL_OP_COUNT; op++)
+    if (hl_comp_may_have(comp, (HlOp)op) && (hl_op_info[op].traits & HL_T_CALLS))
+      return comp->first;
+  return NULL;
+}
+
 // Appends a computation to the order after all it calls.
 static bool sort_visit(HlCx *cx, HlComp *start, uint8_t *state, SortFrame *stack, HlComp **order,
                        uint32_t *n) {
   if (state[start->id] == CLOSED)
     return true;
   uint32_t depth = 0;
-  stack[depth++] = (SortFrame){start, start->first, 0};
+  stack[depth++] = (SortFrame){start, first_to_look_at(start), 0};
   state[start->id] = OPEN;
   while (depth > 0) {
     SortFrame *top = &stack[depth - 1];
@@ -143,7 +153,7 @@ static bool sort_visit(HlCx *cx, HlComp *start, uint8_t *state, SortFrame *stack
                       callee->name->text);
     } else {
       state[callee->id] = OPEN;
-      stack[depth++] = (SortFrame){callee, callee->first, 0};
+      stack[depth++] = (SortFrame){callee, first_to_look_at(callee), 0};
     }
   }
   return true;
@@ -176,6 +186,14 @@ bool hl_sort_comps(HlCx *cx, HlModule *m) {
 
 // --- Instructions -------------------------------------------------------------------------------
 
+_Static_assert(HL_OP_COUNT <= UINT8_MAX, "an op and HL_OP_COUNT fit into a byte");
+
+void ir_op_note(const HlInst *inst) {
+  HlBuf *op = &ir_comp_state(inst->comp)->op;
+  hl_buf_putc(op, (char)inst->op);
+  inst->comp->op_by_id = (const uint8_t *)op->at;
+}
+
 // One block holds an instruction, its edges and its operands.
 HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands) {
   HlModule *m = comp->module;
@@ -196,6 +214,7 @@ HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands) {
   inst->serial = m->next_serial++;
   hl_buf_add(&state->by_id, &inst, sizeof inst);
   comp->by_id = (HlInst **)(void *)state->by_id.at;
+  ir_op_note(inst);
   return inst;
 }
 

@@ -96,9 +96,11 @@ static bool is_normal(HlStr s) {
 
 // --- The set of numbers in use ------------------------------------------------------------------
 
+// Numbers of a root come close together, so that a bit each, 64 to a slot, takes little memory.
 typedef struct Used {
-  uint32_t root;  // index of the root's symbol, plus 1; 0: an empty slot
-  int64_t number;
+  uint32_t root;   // index of the root's symbol, plus 1; 0: an empty slot
+  int64_t block;   // numbers 64 * block and on
+  uint64_t taken;  // a bit for each
 } Used;
 
 struct Names {
@@ -127,8 +129,8 @@ void ir_names_free(Names *names) {
 }
 
 static size_t used_slot(const Used *slot, size_t capacity, Used key) {
-  size_t at = hl_hash_mix(key.root, (uint64_t)key.number) & (capacity - 1);
-  while (slot[at].root && (slot[at].root != key.root || slot[at].number != key.number))
+  size_t at = hl_hash_mix(key.root, (uint64_t)key.block) & (capacity - 1);
+  while (slot[at].root && (slot[at].root != key.root || slot[at].block != key.block))
     at = (at + 1) & (capacity - 1);
   return at;
 }
@@ -147,13 +149,16 @@ static void used_grow(Names *names) {
 static bool used_add(Names *names, uint32_t root, int64_t number) {
   if (names->n * 2 >= names->capacity)
     used_grow(names);
-  Used key = {root + 1, number};
-  size_t at = used_slot(names->slot, names->capacity, key);
-  if (names->slot[at].root)
-    return false;
-  names->slot[at] = key;
-  names->n++;
-  return true;
+  const Used key = {.root = root + 1, .block = number >> 6};
+  const uint64_t bit = (uint64_t)1 << (number & 63);
+  Used *used = &names->slot[used_slot(names->slot, names->capacity, key)];
+  if (!used->root) {
+    *used = key;
+    names->n++;
+  }
+  const bool is_free = !(used->taken & bit);
+  used->taken |= bit;
+  return is_free;
 }
 
 static int64_t *next_of(Names *names, uint32_t root) {
@@ -200,7 +205,7 @@ void ir_comp_name_note(HlModule *m, const HlSym *name) {
     note(names, name);
 }
 
-enum { NUMBER_ROOM = 64 };  // for a dot and a number, and what a buffer keeps free
+enum { NUMBER_ROOM = 64, SHORT = 256 };  // for a dot and a number, and what a buffer keeps free
 
 // The name that a wish gets, interned in the module.
 static const HlSym *take_name(Names *names, HlModule *m, HlStr wish, const HlSym *as_wished) {
@@ -212,8 +217,11 @@ static const HlSym *take_name(Names *names, HlModule *m, HlStr wish, const HlSym
   if (is_same && number == split.number && is_normal(wish))
     return as_wished;
   HlMark mark = hl_arena_mark(names->arena);
-  HlBuf text = {.capacity = split.root + NUMBER_ROOM};  // in the arena: it does not grow
-  text.at = hl_arena_alloc(names->arena, text.capacity);
+  char room[SHORT];
+  // Not on the heap: it does not grow.
+  HlBuf text = {.at = room, .capacity = split.root + NUMBER_ROOM};
+  if (text.capacity > SHORT)
+    text.at = hl_arena_alloc(names->arena, text.capacity);
   hl_buf_add(&text, legal.at, split.root);
   if (number != 0 || split.has_number) {
     hl_buf_putc(&text, '.');

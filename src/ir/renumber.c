@@ -15,6 +15,9 @@ void hl_set_creation_order(HlComp *comp, HlInst *const *order) {
   }
   comp->next_id = comp->next_order = comp->n_insts;
   CompState *state = ir_comp_state(comp);
+  state->op.n = 0;
+  for (uint32_t k = 0; k < comp->n_insts; k++)
+    ir_op_note(order[k]);
   state->by_id.n = sizeof(HlInst *) * comp->n_insts;
   state->label.n = 0;
   if (!as_listed)

@@ -17,10 +17,12 @@ typedef struct ModuleState {
 } ModuleState;
 
 typedef struct CompState {
-  HlComp comp;  // first
-  HlBuf by_id;  // of HlInst *
-  HlBuf label;  // of uint64_t by id: place in the list; empty while ids say it
+  HlComp comp;    // first
+  HlBuf by_id;    // of HlInst *
+  HlBuf op;       // of uint8_t by id
+  HlBuf label;    // of uint64_t by id: place in the list; empty while ids say it
   HlBuf touched;  // of uint32_t: the journal
+  size_t n_seen;  // entries of it that somebody has asked for
   int params_capacity;
 } CompState;
 
@@ -38,6 +40,7 @@ enum { IR_MARKED = 0x8000 };  // of HlInst.flags: scratch of one call into src/i
 
 // module.c
 HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands);  // with an id, in no list yet
+void ir_op_note(const HlInst *inst);                           // the newest of its computation
 void ir_list_append(HlComp *comp, HlInst *inst);
 void ir_list_insert_after(HlComp *comp, HlInst *inst, HlInst *prev);  // prev NULL: first
 void ir_list_remove(HlComp *comp, HlInst *inst);

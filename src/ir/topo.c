@@ -48,10 +48,13 @@ void ir_relabel(HlComp *comp) {
 
 // --- Moving -------------------------------------------------------------------------------------
 
+enum { FEW = 16 };
+
 typedef struct Found {
   HlInst **at;
   size_t n, capacity;
   HlArena *arena;
+  HlInst *few[FEW];  // where nearly all find room
 } Found;
 
 static void found_add(Found *found, HlInst *inst, uint64_t after) {
@@ -59,10 +62,9 @@ static void found_add(Found *found, HlInst *inst, uint64_t after) {
     return;
   inst->flags |= IR_MARKED;
   if (found->n == found->capacity) {
-    size_t capacity = found->capacity ? found->capacity * 2 : 64;
+    size_t capacity = found->capacity * 2;
     HlInst **grown = HL_ARRAY(found->arena, HlInst *, capacity);
-    if (found->n > 0)
-      memcpy(grown, found->at, sizeof *grown * found->n);
+    memcpy(grown, found->at, sizeof *grown * found->n);
     found->at = grown;
     found->capacity = capacity;
   }
@@ -140,14 +142,19 @@ void ir_put_before(HlInst *def, HlInst *user) {
   if (ir_comp_state(comp)->label.n == 0)
     ir_relabel(comp);
   HlMark mark = hl_arena_mark(comp->module->arena);
-  Found found = {.arena = comp->module->arena};
+  Found found;
+  found.at = found.few;
+  found.n = 0;
+  found.capacity = FEW;
+  found.arena = comp->module->arena;
   find_needed(&found, def, ir_label(user));
   bool is_cycle = user->flags & IR_MARKED;
   for (size_t k = 0; k < found.n; k++)
     found.at[k]->flags &= (uint16_t)~IR_MARKED;
   assert(!is_cycle);
   if (!is_cycle) {
-    qsort(found.at, found.n, sizeof found.at[0], by_label);
+    if (found.n > 1)
+      qsort(found.at, found.n, sizeof found.at[0], by_label);
     move_before(found.at, found.n, user);
   }
   hl_arena_release(comp->module->arena, mark);

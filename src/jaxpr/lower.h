@@ -85,9 +85,9 @@ struct Rule {
 
 bool jx_fail(const Rule *r, const char *format, ...) HL_PRINTF(2, 3);    // invalid input
 bool jx_refuse(const Rule *r, const char *format, ...) HL_PRINTF(2, 3);  // HL_UNSUPPORTED
-bool jx_give(Rule *r, HlInst *inst);        // one more result; false: NULL
+bool jx_give(Rule *r, HlInst *inst);             // one more result; false: NULL
 bool jx_give_all(Rule *r, HlInst *inst, int n);  // n results: the elements of a tuple, or the one
-bool jx_want(const Rule *r, int operands);  // else reports
+bool jx_want(const Rule *r, int operands);       // else reports
 bool jx_want_at_least(const Rule *r, int operands);
 const Value *jx_param(const Rule *r, const char *name);  // NULL: not written
 bool jx_param_int(const Rule *r, const char *name,

@@ -144,41 +144,42 @@ const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const 
 
 // --- Rules by family: from_hlo_shape.c, from_hlo_math.c, from_hlo_flow.c, from_hlo_comm.c ---------------------
 
-#define FH_RULES(X)                                                                                \
-  X(PARAMETER, parameter)                                                                          \
-  X(CONSTANT, constant)                                                                            \
-  X(TUPLE, tuple)                                                                                  \
-  X(GET_TUPLE_ELEMENT, get_tuple_element)                                                          \
-  X(COPY, copy)                                                                                    \
-  X(BITCAST, bitcast) X(BITCAST_CONVERT, bitcast_convert) X(BROADCAST, broadcast) X(               \
-      DYNAMIC_SLICE, dynamic_slice) X(DYNAMIC_UPDATE_SLICE, dynamic_update_slice)                  \
-      X(DYNAMIC_RESHAPE, dynamic_reshape) X(TOPK, topk) X(TUPLE_SELECT, tuple_select) X(           \
-          ALTERNATIVES, first) X(ABS, abs) X(ERF, chlo) X(ACOS, chlo) X(ACOSH, chlo) X(ASIN, chlo) \
-          X(ASINH, chlo) X(ATANH, chlo) X(COSH, chlo) X(SINH, chlo) X(MULHI, chlo) X(DOT, dot)     \
-              X(RAGGED_DOT, ragged_dot) X(SCALED_DOT, scaled_dot) X(CONVOLUTION, convolution) X(   \
-                  RNG, rng) X(RNG_BIT_GENERATOR, rng_bit_generator)                                \
-                  X(STOCHASTIC_CONVERT, stochastic_convert) X(CALL, call) X(                       \
-                      FUSION, fusion) X(WHILE, while) X(CONDITIONAL, conditional) X(MAP, map)      \
-                      X(SCAN, scan) X(REDUCE_WINDOW, reduce_window) X(                             \
-                          SELECT_AND_SCATTER,                                                      \
-                          select_and_scatter) X(ASYNC_START, async_start)                          \
-                          X(ASYNC_UPDATE, async_update) X(ASYNC_DONE, async_done) X(               \
-                              COPY_START,                                                          \
-                              copy_start) X(COPY_DONE, copy_done)                                  \
-                              X(ADD_DEPENDENCY, add_dependency) X(AFTER_ALL, after_all) X(         \
-                                  DOMAIN,                                                          \
-                                  domain) X(TRACE, trace) X(CUSTOM_CALL, custom_call)              \
-                                  X(ALL_REDUCE, all_reduce) X(ALL_REDUCE_START, all_reduce) X(     \
-                                      ALL_REDUCE_DONE, first) X(REDUCE_SCATTER, reduce_scatter)    \
-                                      X(ALL_GATHER, all_gather) X(ALL_GATHER_START, all_gather)    \
-                                          X(ALL_GATHER_DONE, second) X(ALL_TO_ALL, all_to_all)     \
-                                              X(RAGGED_ALL_TO_ALL, ragged_all_to_all) X(           \
-                                                  COLLECTIVE_PERMUTE, collective_permute)          \
-                                                  X(COLLECTIVE_PERMUTE_START, collective_permute)  \
-                                                      X(COLLECTIVE_PERMUTE_DONE, second)           \
-                                                          X(SEND, send) X(SEND_DONE, last)         \
-                                                              X(RECV, recv)                        \
-                                                                  X(RECV_DONE, recv_done)          \
+#define FH_RULES(X)                                                                               \
+  X(PARAMETER, parameter)                                                                         \
+  X(CONSTANT, constant)                                                                           \
+  X(TUPLE, tuple)                                                                                 \
+  X(GET_TUPLE_ELEMENT, get_tuple_element)                                                         \
+  X(COPY, copy)                                                                                   \
+  X(BITCAST, bitcast)                                                                             \
+  X(BITCAST_CONVERT, bitcast_convert) X(BROADCAST, broadcast) X(DYNAMIC_SLICE, dynamic_slice) X(  \
+      DYNAMIC_UPDATE_SLICE, dynamic_update_slice) X(DYNAMIC_RESHAPE, dynamic_reshape)             \
+      X(TOPK, topk) X(TUPLE_SELECT, tuple_select) X(ALTERNATIVES, first) X(ABS, abs) X(           \
+          ERF, chlo) X(ACOS, chlo) X(ACOSH, chlo) X(ASIN, chlo) X(ASINH, chlo) X(ATANH, chlo)     \
+          X(COSH, chlo) X(SINH, chlo) X(MULHI, chlo) X(DOT, dot) X(RAGGED_DOT, ragged_dot) X(     \
+              SCALED_DOT, scaled_dot) X(CONVOLUTION, convolution) X(RNG, rng)                     \
+              X(RNG_BIT_GENERATOR, rng_bit_generator) X(STOCHASTIC_CONVERT,                       \
+                                                        stochastic_convert) X(CALL, call)         \
+                  X(FUSION, fusion) X(WHILE, while) X(CONDITIONAL, conditional) X(MAP, map)       \
+                      X(SCAN, scan) X(REDUCE_WINDOW, reduce_window) X(                            \
+                          SELECT_AND_SCATTER,                                                     \
+                          select_and_scatter) X(ASYNC_START, async_start)                         \
+                          X(ASYNC_UPDATE, async_update) X(ASYNC_DONE, async_done) X(              \
+                              COPY_START,                                                         \
+                              copy_start) X(COPY_DONE, copy_done)                                 \
+                              X(ADD_DEPENDENCY, add_dependency) X(AFTER_ALL, after_all) X(        \
+                                  DOMAIN,                                                         \
+                                  domain) X(TRACE, trace) X(CUSTOM_CALL, custom_call)             \
+                                  X(ALL_REDUCE, all_reduce) X(ALL_REDUCE_START, all_reduce) X(    \
+                                      ALL_REDUCE_DONE, first) X(REDUCE_SCATTER, reduce_scatter)   \
+                                      X(ALL_GATHER, all_gather) X(ALL_GATHER_START, all_gather)   \
+                                          X(ALL_GATHER_DONE, second) X(ALL_TO_ALL, all_to_all)    \
+                                              X(RAGGED_ALL_TO_ALL, ragged_all_to_all) X(          \
+                                                  COLLECTIVE_PERMUTE, collective_permute)         \
+                                                  X(COLLECTIVE_PERMUTE_START, collective_permute) \
+                                                      X(COLLECTIVE_PERMUTE_DONE, second)          \
+                                                          X(SEND, send) X(SEND_DONE, last)        \
+                                                              X(RECV, recv)                       \
+                                                                  X(RECV_DONE, recv_done)         \
                                                                       X(INFEED, infeed)
 #define FH_DECLARE(op, name) bool fh_rule_##name(Fh *f, const HlInst *inst, FhValue *out);
 FH_RULES(FH_DECLARE)

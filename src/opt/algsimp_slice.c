@@ -193,7 +193,16 @@ HlInst *alg_s4_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   Box box = new_box(p, x->shape->rank);
   if (!cut_front(x->shape, hl_shape_elements(inst->shape), &box))
     return NULL;
-  return alg_reshape(b, sliced(b, x, &box), inst->shape);
+  HlInst *front = sliced(b, x, &box);
+  if (!front)
+    return NULL;
+  // Not x's layout: ops that want operands of one shape would meet another one in place of the reshape.
+  if (hl_shape_compatible(front->shape, inst->shape))
+    return alg_shaped(front, inst->shape);
+  const HlShape *cut = front->shape;
+  return alg_reshape(
+      b, alg_shaped(front, hl_shape_array(p->m->shapes, cut->dtype, cut->rank, cut->dim)),
+      inst->shape);
 }
 
 // Window padding alone, below: the last window of each folded dimension sees the whole of it.

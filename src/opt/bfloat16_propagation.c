@@ -10,8 +10,13 @@
 // minimum and clamp, as rounding keeps the order. A group of such operations changes as a whole: all that
 // anybody reads of it must be rounded, and no more elements may be rounded than before. Half the
 // bytes then go through memory, and between devices.
+//
+// A loop carries in bf16 what is bf16 whenever a turn ends, or is only read to be rounded; a fusion
+// writes in bf16 what everybody rounds:
+//
+//   body: f32[8] s -> convert(f(bf16[8] convert(s)))    =>    body: bf16[8] s -> f(s)
 
-#include "hilo/pass.h"
+#include "opt/loops.h"
 
 bool pass_bfloat16_propagation(HlPass *p);
 
@@ -204,10 +209,244 @@ static void in_computation(HlPass *p, HlComp *comp) {
       narrow_group(&g);
 }
 
+// --- Loops --------------------------------------------------------------------------------------
+
+typedef struct Narrowing {
+  HlPass *p;
+  HlInst *loop;
+  const HlShape **shape;  // by slot: the bf16 form; NULL: stays
+  HlInst **value;         // by slot: the bf16 value that the body widens for it; NULL: none
+  LoopElements body, condition;
+  HlInst *result;  // the new loop
+} Narrowing;
+
+// The bf16 value that this one is, in f32.
+static HlInst *widened_from(const HlInst *inst, const HlShape *narrow) {
+  HlInst *from = inst ? widened(inst) : NULL;
+  return from && from->shape == narrow && !hl_has_control(inst) ? from : NULL;
+}
+
+// How many round what is read here; -1: somebody does not.
+static int count_roundings(const HlInst *read, const HlShape *narrow) {
+  int n = 0;
+  for (const HlUse *use = read->first_use; use; use = use->next) {
+    if (use->user->op == HL_OP_TUPLE && use->user == read->comp->root &&
+        loop_slot_of(read) == use->number)
+      continue;
+    if (!is_rounding(use->user) || use->user->shape != narrow)
+      return -1;
+    n++;
+  }
+  return n;
+}
+
+static int count_inside(const LoopElements *elements, int k, const HlShape *narrow) {
+  int n = 0;
+  for (const HlInst *read = elements->first[k]; read; read = elements->next[read->id]) {
+    const int more = count_roundings(read, narrow);
+    if (more < 0 || read->comp->root == read || hl_has_control(read))
+      return -1;
+    n += more;
+  }
+  return n;
+}
+
+static int count_behind(const HlInst *loop, int k, const HlShape *narrow) {
+  int n = 0;
+  for (const HlUse *use = loop->first_use; use; use = use->next) {
+    if (hl_attr_int(use->user, HL_A_INDEX) != k)
+      continue;
+    int more = use->user->comp->root == use->user ? -1 : 0;
+    for (const HlUse *read = use->user->first_use; read && more >= 0; read = read->next)
+      more = is_rounding(read->user) && read->user->shape == narrow ? more + 1 : -1;
+    if (more < 0)
+      return -1;
+    n += more;
+  }
+  return n;
+}
+
+// The slot holds bf16 whenever a turn ends; or everybody rounds it, at least as often as the new loop would.
+static bool may_narrow(const Narrowing *w, int k, const HlShape *narrow) {
+  const HlInst *init = loop_init(w->loop, k);
+  const bool invariant = loop_is_invariant(w->loop, k);
+  const bool next_known = invariant || widened_from(loop_next(w->loop, k), narrow);
+  const bool init_known = widened_from(init, narrow) != NULL;
+  if (next_known && init_known)
+    return true;
+  const int in_body = count_inside(&w->body, k, narrow), behind = count_behind(w->loop, k, narrow);
+  const int in_condition = count_inside(&w->condition, k, narrow);
+  if (in_body < 0 || behind < 0 || in_condition < 0)
+    return false;
+  const int each_turn = in_body + in_condition, more = !next_known;
+  return each_turn >= more && (init_known || behind > 0 || each_turn > more);
+}
+
+static HlInst *with_shape(HlInst *inst, const HlShape *shape) {
+  if (inst)
+    hl_set_shape(inst, shape);
+  return inst;
+}
+
+// Who rounds the slot gets it as it is; others get it widened.
+static void read_narrow(LoopPart *part, void *user) {
+  Narrowing *w = user;
+  if (part->place == LOOP_AFTER)
+    w->result = part->state;
+  for (int k = 0; k < loop_slots(w->loop); k++) {
+    if (!w->shape[k])
+      continue;
+    HlInst *element = hl_b_element(&part->b, part->state, k);
+    part->slot[k] = with_shape(hl_b_convert(&part->b, element, HL_F32), w->loop->shape->element[k]);
+    if (part->place == LOOP_AFTER)
+      continue;
+    const LoopElements *elements = part->place == LOOP_IN_BODY ? &w->body : &w->condition;
+    for (const HlInst *read = elements->first[k]; read; read = elements->next[read->id])
+      for (const HlUse *use = read->first_use; use; use = use->next)
+        if (is_rounding(use->user) && use->user->shape == w->shape[k])
+          part->map[use->user->id] = element;
+  }
+}
+
+static HlInst *next_narrow(LoopPart *part, int k, void *user) {
+  const Narrowing *w = user;
+  if (loop_is_invariant(w->loop, k))
+    return hl_b_element(&part->b, part->state, k);
+  if (w->value[k])
+    return loop_part_copy(part, w->value[k]);
+  HlInst *wide = loop_part_copy(part, loop_next(w->loop, k));
+  return with_shape(hl_b_convert(&part->b, wide, HL_BF16), w->shape[k]);
+}
+
+// What rounds the results of the old loop takes those of the new one.
+static void take_results(Narrowing *w, HlBuild *b) {
+  for (const HlUse *use = w->loop->first_use; use; use = use->next) {
+    const int k = (int)hl_attr_int(use->user, HL_A_INDEX);
+    HlInst *element = NULL;
+    for (const HlUse *read = use->user->first_use; read && w->shape[k]; read = read->next) {
+      if (!is_rounding(read->user) || read->user->shape != w->shape[k])
+        continue;
+      if (!element)
+        element = hl_b_element(b, w->result, k);
+      hl_also(w->p, read->user, element);
+    }
+  }
+}
+
+static void rebuild_loop(Narrowing *w) {
+  HlPass *p = w->p;
+  const int n = loop_slots(w->loop);
+  int *at = HL_ARRAY(p->arena, int, n + 1);
+  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1);
+  HlInst **used = HL_ARRAY(p->arena, HlInst *, n + 1);
+  LoopPlan plan = {.loop = w->loop,
+                   .prefix = "",
+                   .suffix = ".bf16",
+                   .n = n,
+                   .init = init,
+                   .at = at,
+                   .from = at,
+                   .open = read_narrow,
+                   .used = used,
+                   .next = next_narrow,
+                   .user = w};
+  HlBuild b;
+  hl_begin(p, "loop", w->loop, &b);
+  for (int k = 0; k < n; k++) {
+    at[k] = w->shape[k] ? -1 : k;
+    init[k] = hl_b_element(&b, w->loop->operands[0], k);
+    if (!w->shape[k])
+      continue;
+    HlInst *from = widened_from(init[k], w->shape[k]);
+    init[k] = from ? from : with_shape(hl_b_convert(&b, init[k], HL_BF16), w->shape[k]);
+    if (!loop_is_invariant(w->loop, k))
+      used[plan.n_used++] = w->value[k] ? w->value[k] : loop_next(w->loop, k);
+  }
+  HlInst *by = loop_rebuild(p, &b, &plan);
+  if (by)
+    take_results(w, &b);
+  if (by)
+    loop_commit(p, w->loop, by);
+  else
+    hl_drop(p);
+}
+
+static void narrow_loop(HlPass *p, HlInst *loop) {
+  if (!loop_is_open(loop) || !loop_owns_comps(loop) || hl_sharding(loop) ||
+      hl_has_control(hl_while_body(loop)->root) || !hl_shapes_have_dtype(p->m->shapes, HL_BF16))
+    return;
+  const int n = loop_slots(loop);
+  Narrowing w = {.p = p, .loop = loop};
+  w.shape = HL_ARRAY(p->arena, const HlShape *, n + 1);
+  w.value = HL_ARRAY(p->arena, HlInst *, n + 1);
+  w.body = loop_elements(p, hl_while_body(loop));
+  w.condition = loop_elements(p, hl_while_condition(loop));
+  bool any = false;
+  for (int k = 0; k < n; k++) {
+    const HlShape *shape = loop->shape->element[k];
+    if (shape->dtype != HL_F32 || hl_shape_is_dynamic(shape))
+      continue;
+    const HlShape *narrow = hl_shape_with_dtype(p->m->shapes, shape, HL_BF16);
+    if (!may_narrow(&w, k, narrow))
+      continue;
+    w.shape[k] = narrow;
+    w.value[k] = widened_from(loop_next(loop, k), narrow);
+    any = true;
+  }
+  if (any)
+    rebuild_loop(&w);
+}
+
+// --- Fusions ------------------------------------------------------------------------------------
+
+static bool everybody_rounds(const HlInst *inst, const HlShape *narrow) {
+  if (!inst->first_use || inst->comp->root == inst)
+    return false;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (!is_rounding(use->user) || use->user->shape != narrow)
+      return false;
+  return true;
+}
+
+static void narrow_fusion(HlPass *p, HlInst *fusion) {
+  HlComp *body = hl_to_apply(fusion);
+  if (fusion->shape->dtype != HL_F32 || hl_shape_is_dynamic(fusion->shape) ||
+      hl_has_control(fusion) || hl_sharding(fusion) ||
+      hl_attr_int(fusion, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM ||
+      hl_has_attr(fusion, HL_A_OUTPUT_TO_OPERAND_ALIASING))
+    return;
+  const HlShape *narrow = hl_shape_with_dtype(p->m->shapes, fusion->shape, HL_BF16);
+  if (!everybody_rounds(fusion, narrow))
+    return;
+  HlBuild b;
+  HlInst *first = fusion->first_use->user;
+  hl_begin(p, "fusion", first, &b);
+  HlComp *comp = hl_comp_copy(p->m, body, "bf16", false, NULL);
+  HlBuild in = {.cx = p->cx, .comp = comp};
+  HlInst *from = widened_from(comp->root, narrow);
+  hl_set_root(comp, from ? from : with_shape(hl_b_convert(&in, comp->root, HL_BF16), narrow));
+  HlInst *by =
+      hl_inst_copy(fusion->comp, fusion, narrow, (int)fusion->n_operands, fusion->operands);
+  hl_remove_attr(by, HL_A_ORIGIN);
+  hl_set_calls(by, 1, &comp);
+  for (const HlUse *use = fusion->first_use; use; use = use->next)
+    if (use->user != first)
+      hl_also(p, use->user, by);
+  if (hl_commit(p, by))
+    loop_drop_comp(p, body);
+}
+
 bool pass_bfloat16_propagation(HlPass *p) {
+  loop_each(p, narrow_loop);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++)
+  for (int k = 0; k < n; k++) {
+    int n_insts;
+    HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
+    for (int j = 0; j < n_insts; j++)
+      if (hl_alive(insts[j]) && insts[j]->op == HL_OP_FUSION)
+        narrow_fusion(p, insts[j]);
     in_computation(p, comps[k]);
+  }
   return true;
 }

@@ -10,7 +10,8 @@
 //   d = (f32[]) call(x), to_apply=f
 //   c = tuple(get-tuple-element(d), index=0, y)
 //
-// Only computations that nothing but calls runs; all callers change in one step.
+// Only computations that nothing but calls runs, and outside fusions, which must use what they are
+// given; all callers change in one step.
 
 #include "hilo/pass.h"
 
@@ -29,8 +30,9 @@ static bool can_change(const HlComp *comp) {
   if (!comp->first_call || comp->is_fusion)
     return false;
   for (const HlCall *call = comp->first_call; call; call = call->next)
-    if (call->caller->op != HL_OP_CALL || hl_has_control(call->caller) ||
-        hl_sharding(call->caller) || hl_has_attr(call->caller, HL_A_OUTPUT_TO_OPERAND_ALIASING) ||
+    if (call->caller->op != HL_OP_CALL || call->caller->comp->is_fusion ||
+        hl_has_control(call->caller) || hl_sharding(call->caller) ||
+        hl_has_attr(call->caller, HL_A_OUTPUT_TO_OPERAND_ALIASING) ||
         hl_attr_int(call->caller, HL_A_IS_COMPOSITE))
       return false;
   return !hl_has_control(comp->root) && !hl_shape_is_dynamic(comp->root->shape);

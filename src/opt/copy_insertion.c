@@ -247,6 +247,62 @@ static void copy_overwritten(Job *job, HlInst *inst) {
   }
 }
 
+// What starts here and is awaited in the next turn of the loop; NULL: it is awaited elsewhere.
+static HlInst *next_turns_done(const HlInst *start) {
+  const HlComp *comp = start->comp;
+  const HlCall *call = comp->first_call;
+  if (!call || call->caller->op != HL_OP_WHILE || hl_while_body(call->caller) != comp ||
+      start->first_use->user != comp->root)
+    return NULL;
+  for (const HlUse *use = comp->params[0]->first_use; use; use = use->next) {
+    const HlInst *element = use->user;
+    if (element->op != HL_OP_GET_TUPLE_ELEMENT ||
+        hl_attr_int(element, HL_A_INDEX) != start->first_use->number)
+      continue;
+    HlInst *done = element->first_use ? element->first_use->user : NULL;
+    return done && hl_n_users(element) == 1 && hl_awaits((HlOp)done->op) ? done : NULL;
+  }
+  return NULL;
+}
+
+static HlInst *copy_first_operand(HlInst *start) {
+  if (start->n_operands == 0 || !hl_shape_is_array(start->operands[0]->shape))
+    return NULL;
+  HlInst *copy = make_copy(start->operands[0]);
+  hl_set_operand(start, 0, copy);
+  return copy;
+}
+
+// What is under way when a turn of a loop ends has memory of its own: what is sent is copied into it once
+// it is free again, and what came is copied out of it before it is used again.
+static void copy_in_flight(Job *job, HlInst *start) {
+  const HlUse *use = start->first_use;
+  if (!use || use != start->last_use || use->user->op != HL_OP_TUPLE)
+    return;
+  const HlInst *tuple = use->user;
+  if (tuple->first_use && tuple->first_use == tuple->last_use &&
+      tuple->first_use->user->op == HL_OP_WHILE) {
+    if (start->n_operands > 0 && hl_shape_is_array(start->operands[0]->shape) &&
+        hl_change(job->p, "in-flight", start, tuple->first_use->user))
+      copy_first_operand(start);
+    return;
+  }
+  HlInst *done = next_turns_done(start);
+  if (!done || hl_reaches(job->p, start, done) || !hl_change(job->p, "in-flight", start, done))
+    return;
+  HlInst *sent = copy_first_operand(start);
+  if (sent)
+    hl_add_control(done, sent);
+  hl_add_control(done, start);
+  Users users = users_of(job->arena, done);
+  Deep deep = start_copy(job, done->shape, NULL);
+  HlInst *copy = users.n > 0 ? deep_copy(&deep, done, 0) : done;
+  give_users(job->arena, done, &users, copy);
+  for (uint32_t k = 0; k < count_slots(done->shape); k++)
+    if (deep.copy[k])
+      hl_add_control(deep.copy[k], start);
+}
+
 // Inputs that outputs are written over: both are copied, the input's copy before the output's.
 static void copy_aliased(Job *job) {
   HlModule *m = job->p->m;
@@ -323,6 +379,9 @@ static bool add_copies(Job *job) {
         copy_loop_state(job, order[k]);
       else if (order[k]->op == HL_OP_CONDITIONAL)
         copy_branch_results(job, order[k]);
+      else if (hl_alive(order[k]) && (order[k]->op == HL_OP_SEND || order[k]->op == HL_OP_RECV ||
+                                      order[k]->op == HL_OP_COPY_START))
+        copy_in_flight(job, order[k]);
       else if (hl_alive(order[k]))
         copy_overwritten(job, order[k]);
     }

@@ -158,17 +158,21 @@ static bool has_loose_outputs(const HlInst *fusion) {
   return true;
 }
 
-static void keep_one_output(HlInst *fusion, int kept) {
+// The output may be a tuple itself: those who take parts of it read the fusion afterwards.
+static void keep_one_output(HlPass *p, HlInst *fusion, int kept) {
   HlComp *body = hl_to_apply(fusion);
   HlInst *root = body->root;
   hl_set_shape(fusion, fusion->shape->element[kept]);
   hl_set_root(body, root->operands[kept]);
   hl_erase(root);
-  while (fusion->first_use && fusion->first_use->user->op == HL_OP_GET_TUPLE_ELEMENT) {
-    HlInst *element = fusion->first_use->user;
-    hl_set_operands(element, 0, NULL);
-    hl_replace_uses(element, fusion);
-    hl_erase(element);
+  int n = 0;
+  HlInst **element = HL_ARRAY(p->arena, HlInst *, hl_n_users(fusion) + 1);
+  for (const HlUse *use = fusion->first_use; use; use = use->next)
+    element[n++] = use->user;
+  for (int k = 0; k < n; k++) {
+    hl_set_operands(element[k], 0, NULL);
+    hl_replace_uses(element[k], fusion);
+    hl_erase(element[k]);
   }
 }
 
@@ -207,7 +211,7 @@ static void drop_outputs(HlPass *p, HlInst *fusion, const bool *effects) {
   if (kept == n || kept == 0 || !hl_change(p, "unread-output", fusion, NULL))
     return;
   if (kept == 1)
-    keep_one_output(fusion, last);
+    keep_one_output(p, fusion, last);
   else
     keep_outputs(p, fusion, place, kept);
   clean_body(p, fusion, effects);
@@ -231,14 +235,22 @@ static void sweep_inst(HlPass *p, HlInst *inst, const bool *effects) {
   visit(p, inst, effects);
 }
 
+// A marker of sharding may go once it is the last to use a value.
+static void visit_last_marker(HlPass *p, HlInst *inst, const bool *effects) {
+  if (hl_one_user(inst) && inst->first_use->user->op == HL_OP_CUSTOM_CALL)
+    visit(p, inst->first_use->user, effects);
+}
+
 // What had uses before others were erased is news again.
 static void sweep(HlPass *p, HlComp *comp, const bool *effects) {
   int n = 1;
   while (n > 0) {
     HlInst **insts = hl_pass_news(p, comp, 0, &n);
     for (int k = n - 1; k >= 0; k--)
-      if (hl_alive(insts[k]))
+      if (hl_alive(insts[k])) {
+        visit_last_marker(p, insts[k], effects);
         sweep_inst(p, insts[k], effects);
+      }
   }
 }
 

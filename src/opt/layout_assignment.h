@@ -72,6 +72,8 @@ typedef struct LayoutItem {
   struct LayoutItem *next;
 } LayoutItem;
 
+enum { LAYOUT_MOST_RANK = 16 };  // of the row-major orders that are kept
+
 typedef struct Layouts {
   HlPass *p;
   HlShapes *shapes;
@@ -86,6 +88,7 @@ typedef struct Layouts {
   LayoutItem *added, *last_added;      // wishes since the last step
   LayoutItem *waiting, *last_waiting;  // to be followed up
   LayoutItem *spare;
+  LayoutOrder row_major[LAYOUT_MOST_RANK];  // by rank; NULL: not asked for yet
 } Layouts;
 
 static inline LayoutComp *layout_comp(const Layouts *a, const HlComp *comp) {

@@ -6,9 +6,13 @@
 #include "opt/layouts.h"
 
 LayoutOrder layout_row_major(Layouts *a, int rank) {
+  if (rank < LAYOUT_MOST_RANK && a->row_major[rank])
+    return a->row_major[rank];
   int64_t *order = HL_ARRAY(a->arena, int64_t, rank + 1);
   for (int k = 0; k < rank; k++)
     order[k] = rank - 1 - k;
+  if (rank < LAYOUT_MOST_RANK)
+    a->row_major[rank] = order;
   return order;
 }
 

@@ -93,7 +93,7 @@ static LayoutBuffer **handed_through(Layouts *a, LayoutComp *c, const HlInst *in
 
 static void own_leaves(Layouts *a, HlInst *inst, LayoutBuffer **leaves, HlBuf *buffers) {
   int n = layout_n_leaves(inst->shape);
-  const HlShape **shape = HL_ARRAY(a->arena, const HlShape *, n);
+  const HlShape *one, **shape = n == 1 ? &one : HL_ARRAY(a->arena, const HlShape *, n);
   layout_flatten(inst->shape, shape);
   for (int k = 0; k < n; k++) {
     if (!hl_is_array_dtype(shape[k]->dtype))

@@ -407,7 +407,7 @@ static LayoutOrder with_major(Layouts *a, int rank, int64_t dim) {
 
 static LayoutOrder *row_major_leaves(Layouts *a, const HlShape *shape) {
   int n = layout_n_leaves(shape);
-  const HlShape **leaf = HL_ARRAY(a->arena, const HlShape *, n + 1);
+  const HlShape *one, **leaf = n == 1 ? &one : HL_ARRAY(a->arena, const HlShape *, n);
   LayoutOrder *order = HL_ARRAY(a->arena, LayoutOrder, n + 1);
   layout_flatten(shape, leaf);
   for (int k = 0; k < n; k++)

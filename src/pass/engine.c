@@ -38,6 +38,7 @@ HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options) {
   HlEngine *e = HL_NEW(arena, HlEngine);
   e->cx = cx;
   e->arena = arena;
+  e->scratch = hl_arena_new();
   e->options = *options;
   e->fuel = options->fuel;
   if (options->disable && *options->disable && options->enable_only && *options->enable_only) {
@@ -67,6 +68,7 @@ void hl_engine_free(HlEngine *e) {
   hl_buf_free(&e->aliases);
   hl_buf_free(&e->with_aliases);
   hl_buf_free(&e->building.also);
+  hl_arena_free(e->scratch);
   hl_arena_free(e->arena);
 }
 

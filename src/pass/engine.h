@@ -34,10 +34,11 @@ typedef struct Watch {
 struct HlEngine {
   HlCx *cx;
   HlEngineOptions options;
-  HlArena *arena;  // names and texts of steps and rewrites
-  HlBuf steps;     // of HlStep
-  HlBuf rewrites;  // of HlRewrite
-  HlBuf dead;      // of HlInst *: scratch of erasing
+  HlArena *arena;    // names and texts of steps and rewrites
+  HlArena *scratch;  // of the passes, one after the other: its memory is fresh once
+  HlBuf steps;       // of HlStep
+  HlBuf rewrites;    // of HlRewrite
+  HlBuf dead;        // of HlInst *: scratch of erasing
   Fuel *pass_fuel;
   int n_pass_fuel;
   int64_t fuel;         // left; < 0: no limit
@@ -51,14 +52,15 @@ struct HlEngine {
   uint64_t ops[HL_OP_WORDS];  // which ops the module may have outside fusion bodies
   int64_t epoch;              // passes that changed something, so far
   int64_t n_insts;            // of the module; -1: to be counted
+  int n_inside;               // pipelines under way inside passes
   HlBuf watches;              // of Watch *
   Watch *watch;               // of the pass that runs
-  HlBuf told;     // of size_t by id of the computation: how much of its journal callers know of
-  HlBuf found;    // of HlInst *: scratch of news.c
-  HlBuf kin;      // decide.c, of each rewrite: whom it was about
-  HlBuf about;    // of size_t by serial: the newest rewrite about an instruction
+  HlBuf told;   // of size_t by id of the computation: how much of its journal callers know of
+  HlBuf found;  // of HlInst *: scratch of news.c
+  HlBuf kin;    // decide.c, of each rewrite: whom it was about
+  HlBuf about;  // of size_t by serial: the newest rewrite about an instruction
   HlBuf aliases, with_aliases;  // of decide.c: scratch
-  int64_t asked;  // questions of decide.c so far
+  int64_t asked;                // questions of decide.c so far
   Building building;
 };
 

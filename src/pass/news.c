@@ -60,15 +60,23 @@ void pass_tell_callers(HlEngine *e, HlComp *comp) {
 
 typedef struct Near {
   const HlComp *comp;
-  uint64_t *met;  // bits by id
-  HlBuf *found;   // of HlInst *
+  uint64_t *met;    // bits by id
+  uint64_t *asked;  // bits by id: those whose users are known
+  HlBuf *found;     // of HlInst *
 } Near;
 
+static bool has_bit(const uint64_t *bits, uint32_t id) {
+  return bits[id / 64] >> (id % 64) & 1;
+}
+
+static void set_bit(uint64_t *bits, uint32_t id) {
+  bits[id / 64] |= (uint64_t)1 << (id % 64);
+}
+
 static void near_add(Near *near, HlInst *inst) {
-  uint64_t *word = &near->met[inst->id / 64], bit = (uint64_t)1 << (inst->id % 64);
-  if (*word & bit)
+  if (has_bit(near->met, inst->id))
     return;
-  *word |= bit;
+  set_bit(near->met, inst->id);
   hl_buf_add(near->found, &inst, sizeof inst);
 }
 
@@ -81,6 +89,7 @@ static HlInst *near_at(const Near *near, size_t k) {
 }
 
 static void add_users(Near *near, const HlInst *inst) {
+  set_bit(near->asked, inst->id);
   for (const HlUse *use = inst->first_use; use; use = use->next)
     near_add(near, use->user);
 }
@@ -102,6 +111,8 @@ static HlInst *touched_inst(const HlComp *comp, uint32_t entry) {
 // That one of many uses has gone is no news to the other users.
 static void add_touched(Near *near, const uint32_t *entry, size_t n, bool all) {
   for (size_t k = 0; k < n; k++) {
+    if (has_bit(near->met, entry[k] & ~(uint32_t)HL_LOST_USE))
+      continue;
     HlInst *inst = touched_inst(near->comp, entry[k]);
     if (inst && (all || !(entry[k] & (uint32_t)HL_LOST_USE) || has_few_uses(inst)))
       near_add(near, inst);
@@ -116,7 +127,10 @@ static void add_near(Near *near, int reach) {
   for (size_t k = 0; k < n; k++)
     for (uint32_t o = 0; o < near_at(near, k)->n_operands; o++) {
       HlInst *operand = near_at(near, k)->operands[o];
+      if (has_bit(near->asked, operand->id))
+        continue;
       near_add(near, operand);
+      set_bit(near->asked, operand->id);
       if (has_few_uses(operand))
         add_users(near, operand);
     }
@@ -132,13 +146,41 @@ static int by_place(const void *a, const void *b) {
   return x < y ? -1 : x > y;
 }
 
+enum { SHORT = 64 };  // a list that qsort sorts faster
+
+// By bytes of the place, the lowest first; those in which all are alike are skipped. Which of the two lists has
+// become the sorted one.
+static Placed *sort_placed(Placed *from, Placed *to, size_t n) {
+  uint64_t differ = 0;
+  for (size_t k = 1; k < n; k++)
+    differ |= from[k].place ^ from[0].place;
+  for (int shift = 0; shift < 64; shift += 8) {
+    if (!(differ >> shift & 0xff))
+      continue;
+    size_t start[257] = {0};
+    for (size_t k = 0; k < n; k++)
+      start[(from[k].place >> shift & 0xff) + 1]++;
+    for (int byte = 0; byte < 256; byte++)
+      start[byte + 1] += start[byte];
+    for (size_t k = 0; k < n; k++)
+      to[start[from[k].place >> shift & 0xff]++] = from[k];
+    Placed *sorted = to;
+    to = from;
+    from = sorted;
+  }
+  return from;
+}
+
 // Sorts by place in the list, each once. How many are left.
 static size_t sort_by_place(HlPass *p, HlInst **all, size_t n) {
   HlMark mark = hl_arena_mark(p->arena);
   Placed *placed = HL_ARRAY(p->arena, Placed, n + 1);
   for (size_t k = 0; k < n; k++)
     placed[k] = (Placed){hl_place(all[k]), all[k]};
-  qsort(placed, n, sizeof *placed, by_place);
+  if (n <= SHORT)
+    qsort(placed, n, sizeof *placed, by_place);
+  else
+    placed = sort_placed(placed, HL_ARRAY(p->arena, Placed, n), n);
   size_t n_kept = 0;
   for (size_t k = 0; k < n; k++)
     if (k == 0 || placed[k].inst != placed[k - 1].inst)
@@ -147,44 +189,64 @@ static size_t sort_by_place(HlPass *p, HlInst **all, size_t n) {
   return n_kept;
 }
 
-static bool is_of(const HlInst *inst, const uint64_t *ops) {
-  return !ops || (ops[inst->op / 64] >> (inst->op % 64) & 1);
+static bool is_of(uint8_t op, const uint64_t *ops) {
+  return !ops || (ops[op / 64] >> (op % 64) & 1);
 }
 
-// All of the computation. Forgets on the way the ops that have gone.
-HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
-  HlInst **all = HL_ARRAY(p->arena, HlInst *, comp->n_insts + 1);
+// How many are of the ops. Forgets on the way the ops that have gone.
+static size_t count_of(HlComp *comp, const uint64_t *ops) {
+  size_t count[HL_OP_COUNT + 1] = {0}, n = 0;
+  for (uint32_t id = 0; id < comp->next_id; id++)
+    count[comp->op_by_id[id]]++;
   memset(comp->ops, 0, sizeof comp->ops);
-  *n = 0;
-  for (HlInst *inst = comp->first; inst; inst = inst->next) {
-    comp->ops[inst->op / 64] |= (uint64_t)1 << (inst->op % 64);
-    if (is_of(inst, ops))
-      all[(*n)++] = inst;
+  for (int op = 0; op < HL_OP_COUNT; op++) {
+    if (count[op] > 0)
+      comp->ops[op / 64] |= (uint64_t)1 << (op % 64);
+    if (is_of((uint8_t)op, ops))
+      n += count[op];
   }
+  return n;
+}
+
+// All of the computation. Few are found by their ids and sorted: that does not touch the others.
+HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
+  const size_t n_found = count_of(comp, ops);
+  HlInst **all = HL_ARRAY(p->arena, HlInst *, n_found + 1);
+  *n = (int)n_found;
+  size_t k = 0;
+  if (n_found > comp->n_insts / 2) {
+    for (HlInst *inst = comp->first; inst; inst = inst->next)
+      if (is_of((uint8_t)inst->op, ops))
+        all[k++] = inst;
+    return all;
+  }
+  for (uint32_t id = 0; k < n_found; id++)
+    if (comp->by_id[id] && is_of(comp->op_by_id[id], ops))
+      all[k++] = comp->by_id[id];
+  if (!hl_listed_by_id(comp))
+    sort_by_place(p, all, n_found);
+  return all;
+}
+
+// In the order of the computation's list, each once.
+static HlInst **in_order(HlPass *p, const Near *near, const uint64_t *ops, int *n) {
+  const HlComp *comp = near->comp;
+  HlInst **all = HL_ARRAY(p->arena, HlInst *, near_n(near));
+  size_t n_found = 0;
+  for (uint32_t word = 0; word <= comp->next_id / 64; word++)
+    for (uint64_t left = near->met[word]; left; left &= left - 1) {
+      const uint32_t id = word * 64 + (uint32_t)__builtin_ctzll(left);
+      if (is_of(comp->op_by_id[id], ops))
+        all[n_found++] = comp->by_id[id];
+    }
+  *n = (int)n_found;
+  if (!hl_listed_by_id(comp))
+    sort_by_place(p, all, n_found);
   return all;
 }
 
 static bool are_few(const HlComp *comp, size_t n) {
   return n < comp->n_insts / 4;
-}
-
-// In the order of the computation's list, each once: sorted if they are few, else found by a walk.
-static HlInst **in_order(HlPass *p, const Near *near, const uint64_t *ops, int *n) {
-  HlInst **all = hl_arena_copy(p->arena, near->found->at, near->found->n);
-  size_t n_found = 0;
-  for (size_t k = 0; k < near_n(near); k++)
-    if (is_of(all[k], ops))
-      all[n_found++] = all[k];
-  *n = (int)n_found;
-  if (are_few(near->comp, n_found)) {
-    sort_by_place(p, all, n_found);
-    return all;
-  }
-  int k = 0;
-  for (HlInst *inst = near->comp->first; inst; inst = inst->next)
-    if ((near->met[inst->id / 64] >> (inst->id % 64) & 1) && is_of(inst, ops))
-      all[k++] = inst;
-  return all;
 }
 
 // The same of what was touched alone, if it is little: at a cost that does not grow with the computation.
@@ -226,7 +288,9 @@ HlInst **pass_news(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int 
   const size_t n_entries = touched.n + 1 - from;
   if (reach == 0 && are_few(comp, n_entries))
     return only_touched(p, comp, entry, n_entries, n);
-  Near near = {comp, HL_ARRAY(p->arena, uint64_t, comp->next_id / 64 + 1), &e->found};
+  const size_t n_words = comp->next_id / 64 + 1;
+  Near near = {comp, HL_ARRAY(p->arena, uint64_t, n_words), HL_ARRAY(p->arena, uint64_t, n_words),
+               &e->found};
   near.found->n = 0;
   add_touched(&near, entry, n_entries, false);
   if (reach > 0)

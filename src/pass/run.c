@@ -41,7 +41,8 @@ static bool is_enabled(const HlEngine *e, const HlPipelineItem *item, int depth,
 
 // --- One pass -----------------------------------------------------------------------------------
 
-static bool tell(HlEngine *e, const HlStep *step) {
+static bool tell(HlEngine *e, HlStep *step) {
+  step->is_inside = e->n_inside > 0;
   hl_buf_add(&e->steps, step, sizeof *step);
   return !e->options.after || e->options.after(e->options.user, e->m, step);
 }
@@ -71,7 +72,8 @@ static bool is_sorted(HlArena *arena, const HlModule *m) {
 }
 
 static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
-  HlArena *arena = hl_arena_new();
+  HlArena *arena = e->scratch;
+  HlMark mark = hl_arena_mark(arena);
   *p = (HlPass){.cx = e->cx,
                 .m = e->m,
                 .arena = arena,
@@ -87,7 +89,7 @@ static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
     pass_tell_callers(e, comp);
   ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;
   ok = ok && (!p->changed || is_sorted(arena, e->m) || hl_sort_comps(e->cx, e->m));
-  hl_arena_free(arena);
+  hl_arena_release(arena, mark);
   p->arena = NULL;
   return ok;
 }
@@ -223,10 +225,12 @@ bool hl_pass_nested(HlPass *p, const char *pipeline) {
   e->ops_known = false;
   e->n_insts = -1;
   e->epoch++;
-  const HlPipelineItem *all = hl_pipeline_parse(e->cx, e->arena, e->options.passes,
-                                                e->options.pipelines, pipeline);
+  const HlPipelineItem *all =
+      hl_pipeline_parse(e->cx, e->arena, e->options.passes, e->options.pipelines, pipeline);
   Watch *outer = e->watch;
+  e->n_inside++;
   bool changed = false, ok = all && run_list(e, all, 0, false, &changed);
+  e->n_inside--;
   e->watch = outer;
   return ok;
 }

@@ -42,31 +42,32 @@ static const HlSharding *replicated(SpExport *e) {
   return sharding;
 }
 
-const HlSharding *sp_export_value(SpExport *e, const HlInst *inst) {
-  const int64_t n = hl_shape_leaves(inst->shape);
-  if (!hl_shape_is_tuple(inst->shape)) {
-    const SpSpec *spec = n == 1 ? sp_graph_spec(e->graph, inst, 0) : NULL;
-    if (!spec || spec->fixed || !spec->known)
-      return NULL;
-    return sp_export_sharding(e, spec);
-  }
+const HlSharding *sp_export_specs(SpExport *e, const HlShape *shape, const SpSpec *const *spec) {
+  const int64_t n = hl_shape_leaves(shape);
   bool any = false;
   for (int64_t k = 0; k < n; k++) {
-    const SpSpec *spec = sp_graph_spec(e->graph, inst, k);
-    any |= spec && spec->known;
-    if (spec && spec->fixed)
+    any |= spec[k] && spec[k]->known;
+    if (spec[k] && spec[k]->fixed)
       return NULL;
   }
   if (!any)
     return NULL;
+  if (!hl_shape_is_tuple(shape))
+    return sp_export_sharding(e, spec[0]);
   HlSharding *sharding = HL_NEW(e->p->m->arena, HlSharding);
   const HlSharding **element = HL_ARRAY(e->p->m->arena, const HlSharding *, n + 1);
-  for (int64_t k = 0; k < n; k++) {
-    const SpSpec *spec = sp_graph_spec(e->graph, inst, k);
-    element[k] = spec && spec->known ? sp_export_sharding(e, spec) : replicated(e);
-  }
+  for (int64_t k = 0; k < n; k++)
+    element[k] = spec[k] && spec[k]->known ? sp_export_sharding(e, spec[k]) : replicated(e);
   *sharding = (HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = (int)n};
   return sharding;
+}
+
+const HlSharding *sp_export_value(SpExport *e, const HlInst *inst) {
+  const int64_t n = hl_shape_leaves(inst->shape);
+  const SpSpec **spec = HL_ARRAY(e->p->arena, const SpSpec *, n + 1);
+  for (int64_t k = 0; k < n; k++)
+    spec[k] = sp_graph_spec(e->graph, inst, k);
+  return sp_export_specs(e, inst->shape, spec);
 }
 
 void sp_export_set(SpExport *e, HlInst *inst, const HlSharding *sharding) {

@@ -19,6 +19,8 @@ void sp_export_start(SpExport *e, HlPass *p, const SpGraph *graph);
 const HlSharding *sp_export_sharding(SpExport *e, const SpSpec *spec);
 // The sharding of an instruction's value by what is known of its leaves: NULL when that is nothing.
 const HlSharding *sp_export_value(SpExport *e, const HlInst *inst);
+// The same of a value of this shape from the specs of its leaves (NULL: nothing is known).
+const HlSharding *sp_export_specs(SpExport *e, const HlShape *shape, const SpSpec *const *spec);
 // Asks to give an instruction this sharding; nothing to do where it has it.
 void sp_export_set(SpExport *e, HlInst *inst, const HlSharding *sharding);
 bool sp_spec_equal(const SpSpec *a, const SpSpec *b);  // the same cuts and subgroups

@@ -17,6 +17,7 @@
 
 #include "hilo/edit.h"
 #include "hilo/pass.h"
+#include "spmd/alike.h"
 #include "spmd/export.h"
 #include "spmd/propagate.h"
 #include "spmd/rule.h"
@@ -168,10 +169,15 @@ static void link_groups(Gspmd *g) {
 typedef struct Flood {
   const HlInst **stack;
   int depth, room;
+  bool **seen;  // by computation and instruction
   HlArena *arena;
 } Flood;
 
 static void flood_push(Flood *flood, const HlInst *inst) {
+  bool *seen = &flood->seen[inst->comp->id][inst->id];
+  if (*seen)
+    return;
+  *seen = true;
   if (flood->depth == flood->room) {
     const int room = flood->room ? 2 * flood->room : 64;
     const HlInst **stack = HL_ARRAY(flood->arena, const HlInst *, room);
@@ -183,12 +189,13 @@ static void flood_push(Flood *flood, const HlInst *inst) {
   flood->stack[flood->depth++] = inst;
 }
 
-// Marks an instruction's values; true if some were not.
+// Marks an instruction's values; true if one is marked then, be it because it is another's, too.
 static bool mark(Gspmd *g, const HlInst *inst, uint32_t manual) {
   bool marked = false;
   const bool all = manual == (uint32_t)((1ull << g->mesh->n_digits) - 1);
   for (int64_t k = 0; k < hl_shape_leaves(inst->shape); k++) {
     SpSpec *spec = sp_graph_spec(g->graph, inst, k);
+    marked |= spec && spec->manual;
     if (!spec || spec->manual || spec->given || spec->fixed)
       continue;
     spec->manual = manual;
@@ -199,22 +206,40 @@ static bool mark(Gspmd *g, const HlInst *inst, uint32_t manual) {
   return marked;
 }
 
+static void flood_to(Gspmd *g, Flood *flood, const HlInst *inst, uint32_t manual) {
+  if (!flood->seen[inst->comp->id][inst->id] && mark(g, inst, manual))
+    flood_push(flood, inst);
+}
+
 static void flood_comp(Gspmd *g, Flood *flood, const HlComp *comp, uint32_t manual) {
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
-    if (mark(g, inst, manual))
-      flood_push(flood, inst);
+    flood_to(g, flood, inst, manual);
+}
+
+static bool is_control(const HlInst *caller) {
+  return caller->op == HL_OP_WHILE || caller->op == HL_OP_CONDITIONAL || caller->op == HL_OP_CALL;
+}
+
+// What a computation is given and gives is its caller's, but a condition's verdict.
+static void flood_callers(Gspmd *g, Flood *flood, const HlInst *inst, uint32_t manual) {
+  for (const HlCall *call = inst->comp->first_call; call; call = call->next) {
+    const HlInst *caller = call->caller;
+    const bool is_verdict = caller->op == HL_OP_WHILE && inst->comp == hl_while_condition(caller);
+    if (is_control(caller) &&
+        (inst->op == HL_OP_PARAMETER || (inst == inst->comp->root && !is_verdict)))
+      flood_to(g, flood, caller, manual);
+  }
 }
 
 static void flood_from(Gspmd *g, Flood *flood, const HlInst *inst, uint32_t manual) {
   for (const HlUse *use = inst->first_use; use; use = use->next)
-    if (!is_target(use->user, "SPMDShardToFullShape") && mark(g, use->user, manual))
-      flood_push(flood, use->user);
+    if (!is_target(use->user, "SPMDShardToFullShape"))
+      flood_to(g, flood, use->user, manual);
   for (uint32_t k = 0; k < inst->n_operands && !is_target(inst, "SPMDFullToShardShape"); k++)
-    if (mark(g, inst->operands[k], manual))
-      flood_push(flood, inst->operands[k]);
-  if (inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_CALL)
-    for (int c = 0; c < inst->n_calls; c++)
-      flood_comp(g, flood, hl_called(inst, c), manual);
+    flood_to(g, flood, inst->operands[k], manual);
+  for (int c = 0; is_control(inst) && c < inst->n_calls; c++)
+    flood_comp(g, flood, hl_called(inst, c), manual);
+  flood_callers(g, flood, inst, manual);
 }
 
 static uint32_t manual_of(const Gspmd *g, const HlInst *inst) {
@@ -227,7 +252,9 @@ static uint32_t manual_of(const Gspmd *g, const HlInst *inst) {
 }
 
 static void spread_manual(Gspmd *g) {
-  Flood flood = {.arena = g->p->arena};
+  Flood flood = {.arena = g->p->arena, .seen = HL_ARRAY(g->p->arena, bool *, g->m->next_comp_id)};
+  for (const HlComp *comp = g->m->first; comp; comp = comp->next)
+    flood.seen[comp->id] = HL_ARRAY(g->p->arena, bool, comp->next_id);
   for (HlComp *comp = g->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next)
       if (manual_of(g, inst))
@@ -267,10 +294,6 @@ static void link_borders(Gspmd *g) {
 // --- Export ------------------------------------------------------------------------------------------------
 
 // Bodies of reductions and the like have no shardings.
-static bool is_control(const HlInst *caller) {
-  return caller->op == HL_OP_WHILE || caller->op == HL_OP_CONDITIONAL || caller->op == HL_OP_CALL;
-}
-
 static bool *reached_comps(Gspmd *g) {
   bool *reached = HL_ARRAY(g->p->arena, bool, g->m->next_comp_id);
   reached[g->m->entry->id] = true;
@@ -313,15 +336,27 @@ static void even_out(Gspmd *g, const HlInst *inst) {
   }
 }
 
+static bool is_kept(const void *who, const HlInst *inst) {
+  const Gspmd *g = who;
+  const HlSharding *old = hl_sharding(inst);
+  return old && !old->shard_group && old->kind != HL_SHARDING_UNKNOWN &&
+         !is_target(inst, "Sharding") && !is_border(inst) &&
+         (inst != g->m->entry->root || !is_allowed(g->m->spmd_to_output, 0));
+}
+
 static void set_attributes(Gspmd *g, const bool *reached) {
+  SpAlike alike = {.export = &g->export,
+                   .m = g->m,
+                   .is_kept = is_kept,
+                   .who = g,
+                   .finds = true,
+                   .keeps_result = !is_allowed(g->m->spmd_to_output, 0)};
+  sp_alike_find(&alike);
   for (HlComp *comp = g->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
-      const HlSharding *old = hl_sharding(inst);
-      const bool may_change = !old || old->shard_group || old->kind == HL_SHARDING_UNKNOWN ||
-                              is_target(inst, "Sharding") || is_border(inst) ||
-                              (inst == g->m->entry->root && is_allowed(g->m->spmd_to_output, 0));
-      if (reached[comp->id] && may_change)
-        sp_export_set(&g->export, inst, sp_export_value(&g->export, inst));
+      const HlSharding *agreed = sp_alike_of(&alike, inst);
+      if (reached[comp->id] && (agreed || !is_kept(g, inst)))
+        sp_export_set(&g->export, inst, agreed ? agreed : sp_export_value(&g->export, inst));
     }
 }
 

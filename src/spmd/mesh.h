@@ -10,16 +10,16 @@
 
 #include "spmd/tiles.h"
 
-enum { SP_DIGITS = 20 };   // most digits of a mesh: as many as MOST_DEVICES has
+enum { SP_DIGITS = 20 };  // most digits of a mesh: as many as MOST_DEVICES has
 
 typedef struct SpMesh {
   int64_t n_devices;
   int n_digits;
-  int64_t size[SP_DIGITS];    // of each digit, major first
-  int64_t step[SP_DIGITS];    // places between neighbours along it
+  int64_t size[SP_DIGITS];        // of each digit, major first
+  int64_t step[SP_DIGITS];        // places between neighbours along it
   uint32_t axis_start, axis_end;  // digits that are an axis' first, its last
-  const int64_t *device;      // by place, or NULL: the places themselves
-  const int64_t *place;       // by device, or NULL
+  const int64_t *device;          // by place, or NULL: the places themselves
+  const int64_t *place;           // by device, or NULL
 } SpMesh;
 
 // Digits, major to minor.
@@ -30,20 +30,20 @@ typedef struct SpAxes {
 
 typedef struct SpDim {
   SpAxes axes;
-  bool closed;                // takes no further axes
-  uint8_t priority;           // of the user's; 0 is the first
+  bool closed;       // takes no further axes
+  uint8_t priority;  // of the user's; 0 is the first
 } SpDim;
 
 // The sharding of one array. What is neither in a dimension nor in one of the sets is replicated, and free to be used.
 typedef struct SpSpec {
-  int number;                 // among the values of a graph
+  int number;  // among the values of a graph
   int rank;
-  bool known;                 // somebody said something, or propagation did
-  bool fixed;                 // not expressible by digits or of no concern: nothing passes
-  bool given;                 // the program said so: it is not taken back
+  bool known;  // somebody said something, or propagation did
+  bool fixed;  // not expressible by digits or of no concern: nothing passes
+  bool given;  // the program said so: it is not taken back
   SpDim *dim;
-  uint32_t replicated;        // digits that must cut no dimension
-  uint32_t unreduced, manual; // digits of the subgroups
+  uint32_t replicated;         // digits that must cut no dimension
+  uint32_t unreduced, manual;  // digits of the subgroups
 } SpSpec;
 
 // A mesh of these axes; `devices` (n of them, or NULL) by place. NULL: not 1 ... 2^20 devices.
@@ -55,10 +55,12 @@ bool sp_mesh_digits(const SpMesh *mesh, int axis, int64_t pre, int64_t size, SpA
 
 int64_t sp_axes_size(const SpMesh *mesh, const SpAxes *axes);
 uint32_t sp_axes_set(const SpAxes *axes);
-static inline void sp_axes_add(SpAxes *axes, int digit) { axes->at[axes->n++] = (uint8_t)digit; }
+static inline void sp_axes_add(SpAxes *axes, int digit) {
+  axes->at[axes->n++] = (uint8_t)digit;
+}
 bool sp_axes_starts(const SpAxes *axes, const SpAxes *with);  // `axes` starts with `with`
 bool sp_axes_equal(const SpAxes *a, const SpAxes *b);
-uint32_t sp_spec_used(const SpSpec *spec);                    // digits of dimensions and subgroups
+uint32_t sp_spec_used(const SpSpec *spec);  // digits of dimensions and subgroups
 
 // Writes the tiles in digits into spec (whose rank and dim are set). False: they cannot be, spec is unchanged.
 bool sp_spec_of_tiles(const SpMesh *mesh, const HlTiles *tiles, SpSpec *spec);

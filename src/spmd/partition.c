@@ -90,7 +90,7 @@ PartComp *part_enter(Part *pt, const HlComp *from, const char *name, const HlTil
                   .result = result,
                   .argument = argument};
   c->to->loc = from->loc;
-  c->to->execution_thread = from->execution_thread;
+  hl_comp_set_thread(c->to, from->execution_thread);
   c->b = (HlBuild){.cx = pt->p->cx, .comp = c->to, .loc = from->loc};
   return pt->top = c;
 }
@@ -169,17 +169,15 @@ static void set_entry_layout(Part *pt, const PartComp *entry) {
   HlModule *m = pt->m;
   const HlComp *old = entry->from;
   hl_complete_entry_layout(m);
-  const HlShape **params = HL_ARRAY(m->arena, const HlShape *, m->n_entry_params + 1);
-  const HlSharding **sharding = HL_ARRAY(m->arena, const HlSharding *, m->n_entry_params + 1);
+  const HlShape **params = HL_ARRAY(pt->arena, const HlShape *, m->n_entry_params + 1);
+  const HlSharding **sharding = HL_ARRAY(pt->arena, const HlSharding *, m->n_entry_params + 1);
   for (int k = 0; k < m->n_entry_params; k++) {
     params[k] = part_local_shape(pt, m->entry_params[k], entry->value[old->params[k]->id].tiles);
     sharding[k] = hl_sharding(old->params[k]);
   }
-  m->entry_params = params;
-  m->entry_result = part_local_shape(pt, m->entry_result, entry->value[old->root->id].tiles);
-  m->spmd_parameter_shardings = sharding;
-  m->n_spmd_parameter_shardings = m->n_entry_params;
-  m->spmd_output_sharding = hl_sharding(old->root);
+  const HlShape *result = part_local_shape(pt, m->entry_result, entry->value[old->root->id].tiles);
+  hl_set_spmd_shardings(m, m->n_entry_params, sharding, hl_sharding(old->root));
+  hl_set_entry_layout(m, m->n_entry_params, params, result);
 }
 
 static bool is_alias_of_equals(const HlModule *m, const HlAlias *alias) {
@@ -191,13 +189,14 @@ static bool is_alias_of_equals(const HlModule *m, const HlAlias *alias) {
 }
 
 // A parameter and a result that are cut differently no longer fit into one buffer.
-static void keep_fitting_aliases(HlModule *m) {
-  HlAlias *kept = HL_ARRAY(m->arena, HlAlias, m->input_output_alias.n + 1);
+static void keep_fitting_aliases(Part *pt) {
+  HlModule *m = pt->m;
+  HlAlias *kept = HL_ARRAY(pt->arena, HlAlias, m->input_output_alias.n + 1);
   int n = 0;
   for (int k = 0; k < m->input_output_alias.n; k++)
     if (is_alias_of_equals(m, &m->input_output_alias.at[k]))
       kept[n++] = m->input_output_alias.at[k];
-  m->input_output_alias = (HlAliases){kept, n};
+  hl_set_aliases(m, n, kept);
 }
 
 // Callers come after callees: from the last on, what nobody calls any more goes.
@@ -230,7 +229,7 @@ static bool partition(Part *pt) {
     return false;
   hl_comp_set_entry(entry->to);
   set_entry_layout(pt, entry);
-  keep_fitting_aliases(pt->m);
+  keep_fitting_aliases(pt);
   if (!hl_sort_comps(pt->p->cx, pt->m))
     return false;
   erase_old(pt, old);

@@ -27,7 +27,7 @@ typedef struct PartValue {
   const HlShape *global;        // the shape of all of it
   const HlTiles *const *tiles;  // of each leaf; one for what is not a tuple
   int n;
-  PartMoved *moved;             // arrays only
+  PartMoved *moved;  // arrays only
 } PartValue;
 
 // Grids are as large as the devices are many, and programs have few different ones: the newest are kept.
@@ -46,9 +46,9 @@ typedef struct Part {
   int64_t n_devices, n_replicas;
   int64_t next_channel;
   PartLately lately[PART_LATELY];
-  unsigned n_lately;            // ever put there
+  unsigned n_lately;                  // ever put there
   const HlTiles *whole[PART_LATELY];  // replicated, by rank
-  struct PartComp *top;         // the computation in hand; the ones below it wait for it
+  struct PartComp *top;               // the computation in hand; the ones below it wait for it
 } Part;
 
 // One computation.
@@ -57,13 +57,14 @@ typedef struct PartComp {
   struct PartComp *below;
   const HlComp *from;
   HlComp *to;
-  HlBuild b;                    // builds in `to`
-  PartValue *value;             // by id in `from`
-  HlInst **order;               // the instructions of `from`, and how far the copy has come
+  HlBuild b;         // builds in `to`
+  PartValue *value;  // by id in `from`
+  HlInst **order;    // the instructions of `from`, and how far the copy has come
   int n, at;
-  HlInst *id;                   // partition-id
-  const HlTiles *const *result; // how the caller wants the root; NULL: as it is
-  const HlTiles *const *argument;  // how the caller gives the parameters, all leaves in a row; NULL: as they say
+  HlInst *id;                    // partition-id
+  const HlTiles *const *result;  // how the caller wants the root; NULL: as it is
+  const HlTiles *const
+      *argument;  // how the caller gives the parameters, all leaves in a row; NULL: as they say
 } PartComp;
 
 // --- Values (partition_value.c) -------------------------------------------------------------------
@@ -71,7 +72,8 @@ typedef struct PartComp {
 // The shardings of an instruction's leaves: as it says, and where it says nothing, not cut. NULL:
 // reported.
 const HlTiles *const *part_tiles(PartComp *c, const HlInst *inst);
-const HlTiles *part_tiles_of(PartComp *c, const HlInst *inst, const HlSharding *sharding, const HlShape *leaf);
+const HlTiles *part_tiles_of(PartComp *c, const HlInst *inst, const HlSharding *sharding,
+                             const HlShape *leaf);
 // The shape of what a device has of it; leaf shardings in order.
 const HlShape *part_local_shape(Part *pt, const HlShape *global, const HlTiles *const *tiles);
 const HlTiles *part_replicated(Part *pt, int rank);
@@ -92,30 +94,38 @@ bool part_keep(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *co
 bool part_set_leaves(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *const *tiles);
 // A copy of the instruction on other operands: attributes, computations, name; without its
 // sharding.
-HlInst *part_copy(PartComp *c, const HlInst *inst, const HlShape *shape, int n, HlInst *const *operands);
+HlInst *part_copy(PartComp *c, const HlInst *inst, const HlShape *shape, int n,
+                  HlInst *const *operands);
 // The copy of an instruction whose one result is cut as tiles say.
-HlInst *part_copy_as(PartComp *c, const HlInst *inst, const HlTiles *tiles, int n, HlInst *const *operands);
+HlInst *part_copy_as(PartComp *c, const HlInst *inst, const HlTiles *tiles, int n,
+                     HlInst *const *operands);
 // A copy that is named after its op.
-HlInst *part_copy_anew(PartComp *c, const HlInst *inst, const HlShape *shape, int n, HlInst *const *operands);
+HlInst *part_copy_anew(PartComp *c, const HlInst *inst, const HlShape *shape, int n,
+                       HlInst *const *operands);
 // A view of tiles in which the marked dimensions are not cut.
 const HlTiles *part_without(PartComp *c, const HlTiles *tiles, const bool *drop);
 // The cut of one dimension moved to another one that it divides (in all of n shapes) and that is
 // not cut; dropped if there is none.
-const HlTiles *part_move_cut(PartComp *c, const HlTiles *tiles, int dim, int n, const HlShape *const *shapes);
+const HlTiles *part_move_cut(PartComp *c, const HlTiles *tiles, int dim, int n,
+                             const HlShape *const *shapes);
 
 // --- Exchanges (partition_exchange.c) -------------------------------------------------------------
 
-HlInst *part_reshard(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *from, const HlTiles *to);
+HlInst *part_reshard(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *from,
+                     const HlTiles *to);
 // Groups of devices that differ in the `factor` minor parts of one dimension (rank + 2: the
 // replicas), by device number over all replicas, or of partitions; as lists of partitions; and of
 // devices that differ along all the marked dimensions.
-const HlGroups *part_groups(PartComp *c, const HlTiles *tiles, int dim, int64_t factor, bool by_device);
+const HlGroups *part_groups(PartComp *c, const HlTiles *tiles, int dim, int64_t factor,
+                            bool by_device);
 HlI64Lists part_minor_groups(PartComp *c, const HlTiles *tiles, int dim, int64_t factor);
-const HlGroups *part_groups_of_dim(PartComp *c, const HlTiles *tiles, int dim);  // all its parts, by device number
+const HlGroups *part_groups_of_dim(PartComp *c, const HlTiles *tiles,
+                                   int dim);  // all its parts, by device number
 const HlGroups *part_groups_along(PartComp *c, const HlTiles *tiles, const bool *along);
 HlInst *part_all_reduce(PartComp *c, HlInst *x, const HlComp *reducer, const HlGroups *groups);
 HlInst *part_all_reduce_op(PartComp *c, HlInst *x, HlOp op, const HlGroups *groups);
-HlInst *part_all_gather(PartComp *c, HlInst *x, int dim, const HlGroups *groups, int64_t n);  // groups of n
+HlInst *part_all_gather(PartComp *c, HlInst *x, int dim, const HlGroups *groups,
+                        int64_t n);  // groups of n
 // Position m of `dim` (one for each of a group) goes to member m, which puts what it gets from
 // member k at k.
 HlInst *part_all_to_all(PartComp *c, HlInst *x, int dim, const HlGroups *groups);
@@ -136,9 +146,11 @@ HlInst *part_ordinal(PartComp *c, const HlTiles *tiles, int dim);
 HlInst *part_is_first_replica(PartComp *c, const HlTiles *tiles);
 // x with `value`, a scalar, wherever one of the marked dimensions (NULL: all) is beyond the array's
 // end.
-HlInst *part_mask(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *tiles, const bool *dims, HlInst *value);
+HlInst *part_mask(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *tiles,
+                  const bool *dims, HlInst *value);
 // pred of shape `like`: low <= begin + index along dim < high.
-HlInst *part_in_range(PartComp *c, const HlShape *like, int dim, HlInst *begin, int64_t low, int64_t high);
+HlInst *part_in_range(PartComp *c, const HlShape *like, int dim, HlInst *begin, int64_t low,
+                      int64_t high);
 HlInst *part_scalar_index(PartComp *c, int64_t value);  // s32[]
 
 // --- Windows (partition_window.c) -----------------------------------------------------------------
@@ -149,8 +161,8 @@ typedef struct PartReach {
   int64_t start, step, length;
 } PartReach;
 // Neighbours exchange what is needed; elements outside the array are `fill` (NULL: garbage).
-HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *tiles, int dim, PartReach reach,
-                    HlInst *fill);
+HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *tiles, int dim,
+                    PartReach reach, HlInst *fill);
 // They exchange less than all of it.
 bool part_window_pays(const HlShape *global, const HlTiles *tiles, int dim, PartReach reach);
 // The array moved by so many elements towards the end of dim, from which they come back to the
@@ -166,20 +178,24 @@ PartReach part_window_reach(const HlWindowDim *w, int64_t tile);
 enum { PART_LOOP_ARRAYS = 3 };
 typedef struct PartLoop {
   int rank;
-  int result;                          // which array is the result
-  int *dim[PART_LOOP_ARRAYS];          // which dimension of the array a dimension of the loop is, or -1
+  int result;                  // which array is the result
+  int *dim[PART_LOOP_ARRAYS];  // which dimension of the array a dimension of the loop is, or -1
   const HlShape *shape[PART_LOOP_ARRAYS];
 } PartLoop;
 PartLoop part_loop(Part *pt, int result, const HlShape *a, const HlShape *b, const HlShape *c);
 void part_loop_add(PartLoop *loop, int64_t a, int64_t b, int64_t c);
-static inline bool part_loop_sums(const PartLoop *loop, int k) { return loop->dim[loop->result][k] < 0; }
+static inline bool part_loop_sums(const PartLoop *loop, int k) {
+  return loop->dim[loop->result][k] < 0;
+}
 // An array's sharding as one of the loop: of all its dimensions, those the result has not, or those
 // it has.
 enum { PART_ALL_DIMS, PART_SUMMED, PART_KEPT };
-const HlTiles *part_loop_tiles(Part *pt, const PartLoop *loop, int array, const HlTiles *tiles, int which);
+const HlTiles *part_loop_tiles(Part *pt, const PartLoop *loop, int array, const HlTiles *tiles,
+                               int which);
 const HlTiles *part_loop_array(Part *pt, const PartLoop *loop, int array, const HlTiles *tiles);
 // Those along dimension k of the loop, which the array has: by its mesh where nothing else is cut.
-const HlGroups *part_loop_groups(PartComp *c, const PartLoop *loop, int array, const HlTiles *tiles, int k);
+const HlGroups *part_loop_groups(PartComp *c, const PartLoop *loop, int array, const HlTiles *tiles,
+                                 int k);
 // The common refinement, or `other` where there is none.
 const HlTiles *part_merged_or(Part *pt, const HlTiles *a, const HlTiles *b, const HlTiles *other);
 
@@ -193,11 +209,15 @@ PartComp *part_enter(Part *pt, const HlComp *from, const char *name, const HlTil
 
 // Makes the copy of an instruction. False: reported, or, of part_one_device, it does not apply.
 typedef bool PartRule(PartComp *c, HlInst *inst);
-PartRule part_default, part_elementwise, part_constant, part_parameter, part_tuple, part_element, part_barrier;
+PartRule part_default, part_elementwise, part_constant, part_parameter, part_tuple, part_element,
+    part_barrier;
 PartRule part_broadcast, part_transpose, part_reshape, part_reverse, part_iota, part_concatenate;
-PartRule part_slice, part_pad, part_reduce_window, part_select_and_scatter, part_reduce, part_dot, part_convolution;
-PartRule part_gather, part_scatter, part_sort, part_topk, part_dynamic_slice, part_dynamic_update_slice;
-PartRule part_batched, part_rng, part_while, part_conditional, part_call, part_custom_call, part_one_device;
+PartRule part_slice, part_pad, part_reduce_window, part_select_and_scatter, part_reduce, part_dot,
+    part_convolution;
+PartRule part_gather, part_scatter, part_sort, part_topk, part_dynamic_slice,
+    part_dynamic_update_slice;
+PartRule part_batched, part_rng, part_while, part_conditional, part_call, part_custom_call,
+    part_one_device;
 PartRule part_as_it_is, part_async, part_bitcast_convert;
 
 #endif

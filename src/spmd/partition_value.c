@@ -53,14 +53,28 @@ static const HlTiles *grid_of(Part *pt, const HlSharding *sharding, int rank) {
   return t;
 }
 
+// Devices that hold something of their own, or a part of a sum: this cannot be had by other means.
+static bool is_more_than_a_cut(const HlSharding *s) {
+  if (s->kind == HL_SHARDING_MANUAL || s->kind == HL_SHARDING_UNREDUCED)
+    return true;
+  if (s->kind == HL_SHARDING_NAMED)
+    return s->manual.n > 0 || s->unreduced.n > 0;
+  return s->kind == HL_SHARDING_TILED &&
+         (hl_i64s_find(s->last_tile_dims, HL_SHARDING_MANUAL) >= 0 ||
+          hl_i64s_find(s->last_tile_dims, HL_SHARDING_UNREDUCED) >= 0);
+}
+
+// A cut for other devices than there are says nothing: the array is whole.
 const HlTiles *part_tiles_of(PartComp *c, const HlInst *inst, const HlSharding *sharding,
                              const HlShape *leaf) {
   const int rank = hl_shape_is_array(leaf) ? leaf->rank : 0;
-  if (!sharding || !hl_shape_is_array(leaf))
+  if (!sharding || !hl_shape_is_array(leaf) || sharding->kind == HL_SHARDING_UNKNOWN)
     return part_replicated(c->pt, rank);
   const HlTiles *t = grid_of(c->pt, sharding, rank);
   if (t)
     return usable(c, t, leaf);
+  if (!is_more_than_a_cut(sharding))
+    return part_replicated(c->pt, rank);
   hl_inst_error(c->pt->p->cx, inst, "its sharding does not fit %s on %lld partitions",
                 hl_shape_text(c->pt->p->cx, leaf), (long long)c->pt->n_devices);
   return NULL;

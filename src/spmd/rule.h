@@ -8,23 +8,23 @@
 
 #include "hilo/ir.h"
 
-typedef struct SpFactors {      // of one dimension, major first
+typedef struct SpFactors {  // of one dimension, major first
   int n;
   const int *at;
 } SpFactors;
 
-typedef struct SpTensor {       // an operand or a leaf of the result
-  int rank;                     // -1: not an array; nothing to say
+typedef struct SpTensor {  // an operand or a leaf of the result
+  int rank;                // -1: not an array; nothing to say
   SpFactors *dim;
 } SpTensor;
 
 typedef struct SpRule {
   HlArena *arena;
   int n_factors, capacity;
-  int64_t *size;                // of each factor
-  bool *special;                // of each: summed, permuted, or otherwise not simply passed on
-  bool elementwise;             // of an operation on single elements
-  int n_operands, n_results;    // tensors: the operands, then the leaves of the result
+  int64_t *size;              // of each factor
+  bool *special;              // of each: summed, permuted, or otherwise not simply passed on
+  bool elementwise;           // of an operation on single elements
+  int n_operands, n_results;  // tensors: the operands, then the leaves of the result
   SpTensor *tensor;
 } SpRule;
 

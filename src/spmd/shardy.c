@@ -84,7 +84,7 @@ static void strip_all(HlPass *p) {
       strip(p, inst);
   if (count_of_shardy(p->m->frontend_attributes) > 0 &&
       hl_change(p, "meshes", p->m->entry->root, NULL))
-    p->m->frontend_attributes = without_shardy(p->m, p->m->frontend_attributes);
+    hl_set_module_attributes(p->m, without_shardy(p->m, p->m->frontend_attributes));
 }
 
 // --- Reading what the program says -----------------------------------------------------------------

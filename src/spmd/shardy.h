@@ -10,8 +10,8 @@
 typedef struct SpBorder {
   HlInst *inst;
   bool inwards;
-  uint32_t manual;         // the digits the program has for itself
-  SpSpec **global;         // of each value that crosses, as it is cut outside
+  uint32_t manual;  // the digits the program has for itself
+  SpSpec **global;  // of each value that crosses, as it is cut outside
   int n;
 } SpBorder;
 
@@ -19,14 +19,14 @@ typedef struct Shardy {
   HlPass *p;
   HlModule *m;
   SpMeshes meshes;
-  const SpNamedMesh *main; // NULL: the module has none
+  const SpNamedMesh *main;  // NULL: the module has none
   SpMesh *mesh;
   SpGraph *graph;
   SpExport export;
   SpBorder *border;
   int n_borders, border_room;
   const HlInst *result_root;  // the entry's root if it says how its values are handed out, or NULL
-  SpSpec **result;         // by leaf of the entry's result: what its root says of it, or NULL
+  SpSpec **result;            // by leaf of the entry's result: what its root says of it, or NULL
 } Shardy;
 
 // The value of a frontend attribute, or NULL.

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "spmd/alike.h"
 #include "spmd/rule.h"
 #include "spmd/shardy.h"
 
@@ -87,11 +88,26 @@ static const HlSharding *said(Shardy *s, const HlInst *inst) {
   return hl_shape_is_tuple(inst->shape) ? NULL : nothing;
 }
 
+// A sharding that is no cut of the mesh is not read, and not replaced.
+static bool is_kept(const void *who, const HlInst *inst) {
+  const Shardy *s = who;
+  bool fixed = false;
+  for (int64_t k = 0; hl_sharding(inst) && k < hl_shape_leaves(inst->shape) && !fixed; k++) {
+    const SpSpec *spec = sp_graph_spec(s->graph, inst, k);
+    fixed = spec && spec->fixed;
+  }
+  return fixed;
+}
+
 static void set_attributes(Shardy *s) {
+  SpAlike alike = {.export = &s->export, .m = s->m, .is_kept = is_kept, .who = s};
+  sp_alike_find(&alike);
   for (HlComp *comp = s->m->first; comp; comp = comp->next)
-    for (HlInst *inst = comp->first; inst; inst = inst->next)
-      if (!sp_graph_splits(s->graph, inst) && inst != s->result_root)
-        sp_export_set(&s->export, inst, said(s, inst));
+    for (HlInst *inst = comp->first; inst; inst = inst->next) {
+      const HlSharding *agreed = sp_alike_of(&alike, inst);
+      if (agreed || (!sp_graph_splits(s->graph, inst) && inst != s->result_root))
+        sp_export_set(&s->export, inst, agreed ? agreed : said(s, inst));
+    }
 }
 
 // --- Markers -----------------------------------------------------------------------------------------

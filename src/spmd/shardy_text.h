@@ -11,7 +11,7 @@ typedef struct SpNamedMesh {
   int n_axes;
   HlStr *axis;
   int64_t *size;
-  int64_t *devices;   // by place, or NULL: in order
+  int64_t *devices;  // by place, or NULL: in order
   int64_t n_devices;
 } SpNamedMesh;
 typedef struct SpMeshes {

@@ -10,7 +10,8 @@
 typedef struct SpWays {
   int plain, special;
   int priority;
-  bool first_wins;       // of tensors that disagree the first is followed; else none beyond what they have in common
+  bool
+      first_wins;  // of tensors that disagree the first is followed; else none beyond what they have in common
 } SpWays;
 // Lets the axes of each factor flow between the tensors (spec of each, or NULL). True: some spec has changed.
 bool sp_step(const SpMesh *mesh, const SpRule *rule, SpSpec *const *spec, const SpWays *ways);

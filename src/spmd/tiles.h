@@ -65,10 +65,14 @@ bool hl_tiles_equal(const HlTiles *a, const HlTiles *b);  // every device holds 
 // `a` cuts finer than b or equally: the tile of every device by a lies in the tile of that device by b. `shape` is the
 // array's (tiles may be uneven), or NULL when sizes are known to divide.
 bool hl_tiles_refines(const HlTiles *a, const HlTiles *b, const HlShape *shape);
-bool hl_tiles_is_cut(const HlTiles *tiles);               // some dimension has several parts
-static inline bool hl_tiles_cuts(const HlTiles *t, int dim) { return t->parts[dim] > 1; }
-int64_t hl_tiles_n_tiles(const HlTiles *tiles);           // the product of the parts
-static inline int64_t hl_tile_size(int64_t size, int64_t parts) { return (size + parts - 1) / parts; }
+bool hl_tiles_is_cut(const HlTiles *tiles);  // some dimension has several parts
+static inline bool hl_tiles_cuts(const HlTiles *t, int dim) {
+  return t->parts[dim] > 1;
+}
+int64_t hl_tiles_n_tiles(const HlTiles *tiles);  // the product of the parts
+static inline int64_t hl_tile_size(int64_t size, int64_t parts) {
+  return (size + parts - 1) / parts;
+}
 // Which tile a device holds: its place along each of the rank dimensions, into `at`. False: it holds none (MAXIMAL).
 bool hl_tiles_at(const HlTiles *tiles, int64_t device, int64_t *at);
 // Where a device's tile starts, and its size, along one dimension of this size: [start, start + size), cut off at the end.
@@ -89,8 +93,10 @@ HlI64Lists hl_tiles_groups(HlArena *arena, const HlTiles *tiles, const bool *alo
 // A sharding of rank `rank` whose dimension d is cut as dimension from[d] of `tiles` is, or not at all where
 // from[d] is -1. What is cut in dimensions that nobody takes becomes replicas. No dimension may be taken twice.
 const HlTiles *hl_tiles_map(HlArena *arena, const HlTiles *tiles, int rank, const int *from);
-const HlTiles *hl_tiles_transpose(HlArena *arena, const HlTiles *tiles, HlI64s perm);  // result d from operand perm[d]
-const HlTiles *hl_tiles_drop(HlArena *arena, const HlTiles *tiles, const bool *drop);  // same rank; dropped: 1 part, more replicas
+const HlTiles *hl_tiles_transpose(HlArena *arena, const HlTiles *tiles,
+                                  HlI64s perm);  // result d from operand perm[d]
+const HlTiles *hl_tiles_drop(HlArena *arena, const HlTiles *tiles,
+                             const bool *drop);  // same rank; dropped: 1 part, more replicas
 // Through a row-major reshape from -> to: the cuts that survive it; the rest becomes replicas. *whole, if not NULL:
 // nothing was lost.
 const HlTiles *hl_tiles_reshape(HlArena *arena, const HlTiles *tiles, const HlShape *from,

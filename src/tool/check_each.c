@@ -2,7 +2,11 @@
 // rewrite that does.
 //
 // Passes are deterministic, so that a run with F rewrites of fuel makes the first F rewrites of the
-// full run: the guilty one is found by halving F between the rewrites before and after the pass.
+// full run: the guilty one is found by halving F between the rewrites before and after the pass. The
+// passes of a pipeline inside a pass are part of that pass.
+//
+// A partitioned module is given each device's part of the arguments, and each device's result is
+// compared with its part of the whole one (spmd/local.h).
 
 #include "hilo/check_each.h"
 
@@ -10,6 +14,7 @@
 
 #include "hilo/eval.h"
 #include "hilo/replay.h"
+#include "spmd/local.h"
 
 typedef struct Check {
   HlCx *cx;
@@ -24,10 +29,11 @@ typedef struct Check {
   HlLiteral **expected;  // [devices]
   double *roundings;     // of the leaves, as the module at first computes them
   int n_roundings;
-  int64_t rewrites;      // before the step looked at
-  int n_steps;           // so far
-  int only;              // evaluate at this step alone, then stop; -1: at every step that changed
-  bool failed, differs;
+  int64_t rewrites;       // before the step looked at
+  int n_steps, n_inside;  // so far; of these inside a pass
+  int only;               // evaluate at this step alone, then stop; -1: at every step that changed
+  int guilty;             // the first step after which a result differs, not counting those inside
+  bool differs;
 } Check;
 
 // --- Evaluating ---------------------------------------------------------------------------------
@@ -36,7 +42,8 @@ static bool evaluate(Check *c, const HlModule *m, HlLiteral **results) {
   c->out->evaluations++;
   if (c->options->progress)
     c->options->progress(c->options->user, "evaluating", c->out->evaluations);
-  return hl_eval(c->cx, m, &c->eval, (const HlLiteral *const *const *)c->inputs.args, results);
+  return sp_eval_local(c->cx, m, c->m, &c->eval, (const HlLiteral *const *const *)c->inputs.args,
+                       results);
 }
 
 static void unref_all(HlLiteral **at, int n) {
@@ -44,11 +51,11 @@ static void unref_all(HlLiteral **at, int n) {
     hl_literal_unref(at[k]);
 }
 
-static bool same_on(Check *c, int device, const HlLiteral *actual) {
+static bool same_values(Check *c, const HlLiteral *actual, const HlLiteral *expected) {
   int n, n_expected;
   HlArena *arena = c->out->arena;
   const HlLiteral **a = hl_flatten(arena, actual, &n);
-  const HlLiteral **e = hl_flatten(arena, c->expected[device], &n_expected);
+  const HlLiteral **e = hl_flatten(arena, expected, &n_expected);
   HlCompareOptions how = {.tolerance = c->options->tolerance};
   how.vectors = hl_vector_leaves(arena, c->m, &how.n_vectors);
   how.roundings = c->roundings;
@@ -69,6 +76,15 @@ static bool same_on(Check *c, int device, const HlLiteral *actual) {
   return false;
 }
 
+static bool same_on(Check *c, const HlModule *m, int device, const HlLiteral *actual) {
+  SpPair pair = sp_pair(c->cx, m, c->m, device, actual, c->expected[device]);
+  bool same = pair.actual && same_values(c, pair.actual, pair.expected);
+  if (!pair.actual)
+    c->out->mismatch = (HlMismatch){0};
+  sp_pair_free(&pair);
+  return same;
+}
+
 // Whether the module still computes what it did. Failure to evaluate counts as a difference: the
 // original could be evaluated.
 static bool still_same(Check *c, const HlModule *m) {
@@ -78,7 +94,7 @@ static bool still_same(Check *c, const HlModule *m) {
   if (!same)
     hl_cx_forget(c->cx, n_diags);
   for (int d = 0; same && d < c->devices; d++)
-    same = same_on(c, d, results[d]);
+    same = same_on(c, m, d, results[d]);
   unref_all(results, c->devices);
   return same;
 }
@@ -89,7 +105,13 @@ static bool still_same(Check *c, const HlModule *m) {
 static bool after_step(void *user, const HlModule *m, const HlStep *step) {
   Check *c = user;
   int number = c->n_steps++;
-  bool looks = c->only < 0 ? step->changed && step->rewrites > 0 : number == c->only;
+  if (step->is_inside) {
+    c->n_inside++;
+    return true;
+  }
+  // How many steps there are inside a pass may depend on the fuel.
+  int outer = number - c->n_inside;
+  bool looks = c->only < 0 ? step->changed && step->rewrites > 0 : outer == c->only;
   if (!looks) {
     c->rewrites += c->only < 0 ? step->rewrites : 0;
     return true;
@@ -106,6 +128,7 @@ static bool after_step(void *user, const HlModule *m, const HlStep *step) {
     c->out->step.pass = hl_arena_printf(arena, "%s", step->pass);
     c->out->step.next = hl_arena_printf(arena, "%s", step->next);
     c->out->number = number;
+    c->guilty = outer;
   }
   return false;
 }
@@ -120,7 +143,7 @@ static bool run(Check *c, int64_t fuel, int only, int64_t explain, HlRewrite *re
   options.after = after_step;
   options.user = c;
   c->only = only;
-  c->n_steps = 0;
+  c->n_steps = c->n_inside = 0;
   c->rewrites = only < 0 ? 0 : c->rewrites;
   c->differs = false;
   int64_t n_errors = hl_cx_n_errors(c->cx);
@@ -147,7 +170,7 @@ static bool find_rewrite(Check *c) {
   int64_t low = c->rewrites, high = low + c->out->step.rewrites;
   while (low + 1 < high) {
     int64_t middle = low + (high - low) / 2;
-    if (!run(c, middle, c->out->number, -1, NULL))
+    if (!run(c, middle, c->guilty, -1, NULL))
       return false;
     if (c->differs)
       high = middle;
@@ -155,7 +178,7 @@ static bool find_rewrite(Check *c) {
       low = middle;
   }
   c->out->fuel = high;
-  return run(c, high, c->out->number, high - 1, &c->out->rewrite);
+  return run(c, high, c->guilty, high - 1, &c->out->rewrite);
 }
 
 static bool prepare(Check *c) {

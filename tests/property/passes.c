@@ -16,42 +16,48 @@
 #include "hilo/opt.h"
 #include "hilo/text.h"
 #include "hilo/tool.h"
+#include "spmd/local.h"
 #include "support/gen_algebra.h"
 #include "support/passes.h"
 #include "support/property.h"
 
-enum { MODULES = 240, OPPORTUNITIES = 40 };
+enum { MODULES = 240, OPPORTUNITIES = 40, MAX_DEVICES = 64 };
 
 typedef struct Program {
   HlCx *cx;
   HlModule *m;
   HlLiteral **args;
-  HlLiteral *expected;
+  int devices;
+  HlLiteral *expected[MAX_DEVICES];
   uint64_t seed;
 } Program;
 
+static const HlEvalOptions eval_options = {.elided = HL_ELIDED_ZERO, .no_checks = true};
+
 static bool evaluate(Program *p, const HlModule *m, HlLiteral **out) {
-  const HlLiteral *const *args = (const HlLiteral *const *)p->args;
-  HlEvalOptions options = {.elided = HL_ELIDED_ZERO, .no_checks = true};
-  const HlLiteral *const *device[64];
-  HlLiteral *results[64] = {NULL};
-  int devices = hl_eval_devices(m, &options);
-  if (devices > 64)
-    return false;
-  for (int d = 0; d < devices; d++)
-    device[d] = args;
-  bool ok = hl_eval(p->cx, m, &options, device, results);
-  *out = results[0];
-  for (int d = 1; d < devices; d++)
+  const HlLiteral *const *args[MAX_DEVICES];
+  for (int d = 0; d < p->devices; d++)
+    args[d] = (const HlLiteral *const *)p->args;
+  return sp_eval_local(p->cx, m, p->m, &eval_options, args, out);
+}
+
+static bool same(const Program *p, const HlModule *m, HlLiteral *const *actual) {
+  for (int d = 0; d < p->devices; d++)
+    if (!passes_same(p->cx, m, p->m, d, actual[d], p->expected[d]))
+      return false;
+  return true;
+}
+
+static void drop(const Program *p, HlLiteral **results) {
+  for (int d = 0; d < p->devices; d++)
     hl_literal_unref(results[d]);
-  return ok;
 }
 
 static void program_free(Program *p) {
   for (int k = 0; p->args && k < p->m->entry->n_params; k++)
     hl_literal_unref(p->args[k]);
   free(p->args);
-  hl_literal_unref(p->expected);
+  drop(p, p->expected);
   hl_module_free(p->m);
   hl_cx_free(p->cx);
 }
@@ -68,8 +74,12 @@ static bool program_new(Program *p, uint64_t seed) {
   p->m = module_of(p->cx, seed);
   if (!p->m)
     return false;
+  const int devices = hl_eval_devices(p->m, &eval_options);
+  if (devices > MAX_DEVICES)
+    return false;
+  p->devices = devices;
   p->args = calloc((size_t)p->m->entry->n_params + 1, sizeof *p->args);
-  if (!hl_fake_args(p->cx, p->m, seed, p->args) || !evaluate(p, p->m, &p->expected)) {
+  if (!hl_fake_args(p->cx, p->m, seed, p->args) || !evaluate(p, p->m, p->expected)) {
     hl_cx_clear(p->cx);
     return false;
   }
@@ -89,14 +99,6 @@ static bool blame(const Program *p, const char *passes, const char *what, const 
   return passes_blame(p->cx, program, passes, text);
 }
 
-static bool has_op(const HlModule *m, HlOp op) {
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (inst->op == op)
-        return true;
-  return false;
-}
-
 static bool is_finite(const HlLiteral *value) {
   HlArena *arena = hl_arena_new();
   int n;
@@ -112,19 +114,16 @@ static bool is_finite(const HlLiteral *value) {
   return finite;
 }
 
-// Other results are right, too: rng draws anew wherever it comes to stand; a ragged-dot written out
-// multiplies what is outside a group, which may be no number, by 0; equations, normalisations and
-// grouped convolutions written out meet infinities and nans in another order; other values were asked
-// for.
-static bool may_differ(const Program *p, const char *passes, const HlLiteral *actual) {
-  static const HlOp written_out[] = {HL_OP_TRIANGULAR_SOLVE,     HL_OP_CHOLESKY,
-                                     HL_OP_CONVOLUTION,          HL_OP_BATCH_NORM_TRAINING,
-                                     HL_OP_BATCH_NORM_INFERENCE, HL_OP_BATCH_NORM_GRAD};
-  bool finite = is_finite(p->expected) && is_finite(actual), has_any = false;
-  for (int k = 0; k < HL_COUNT_OF(written_out); k++)
-    has_any = has_any || has_op(p->m, written_out[k]);
-  return has_op(p->m, HL_OP_RNG) || has_op(p->m, HL_OP_RAGGED_DOT) || (has_any && !finite) ||
-         passes_change_values(passes);
+static bool all_finite(const Program *p, HlLiteral *const *results) {
+  for (int d = 0; d < p->devices; d++)
+    if (!is_finite(results[d]))
+      return false;
+  return true;
+}
+
+static bool may_differ(const Program *p, const char *passes, HlLiteral *const *actual) {
+  const bool finite = all_finite(p, p->expected) && all_finite(p, actual);
+  return passes_may_differ(p->m, finite) || passes_change_values(passes);
 }
 
 // Runs passes over a copy and compares; `site` NULL: without decisions. False after saying what is wrong.
@@ -137,15 +136,15 @@ static bool run(Program *p, const char *passes, const char *target, const HlRewr
   options.n_decisions = site ? 1 : 0;
   HlModule *copy = hl_clone(p->cx, p->m);
   HlEngine *engine = hl_engine_new(p->cx, &options);
-  HlLiteral *actual = NULL;
+  HlLiteral *actual[MAX_DEVICES] = {NULL};
   bool ok = true;
   if (!hl_engine_run(engine, copy, passes))
     ok = blame(p, passes, "the pass fails", site);
-  else if (!evaluate(p, copy, &actual))
+  else if (!evaluate(p, copy, actual))
     ok = blame(p, passes, "what comes out does not run", site);
-  else if (!may_differ(p, passes, actual) && !passes_same(p->cx, p->m, actual, p->expected))
+  else if (!may_differ(p, passes, actual) && !same(p, copy, actual))
     ok = blame(p, passes, "the result changes", site);
-  hl_literal_unref(actual);
+  drop(p, actual);
   hl_engine_free(engine);
   hl_module_free(copy);
   hl_cx_clear(p->cx);
@@ -201,14 +200,15 @@ static int run_program(uint64_t seed, const char *only, const char *target) {
   if (program_new(&p, seed)) {
     for (int k = 0; k < hl_passes.n; k++) {
       const char *pass = hl_passes.at[k].name;
-      if ((only ? strcmp(only, pass) != 0 : passes_complain(pass)) || passes_partition(p.m, pass))
+      if ((only ? strcmp(only, pass) != 0 : passes_complain(pass)) ||
+          passes_lose_devices(p.m, pass))
         continue;
       failures += !run(&p, pass, target, NULL);
       failures += run_sites(&p, pass, target);
     }
     for (int k = 0; k < hl_pipelines.n; k++)
       if ((!only || strcmp(only, hl_pipelines.at[k].name) == 0) &&
-          !passes_partition(p.m, hl_pipelines.at[k].name)) {
+          !passes_lose_devices(p.m, hl_pipelines.at[k].name)) {
         failures += !run(&p, hl_pipelines.at[k].name, hl_pipelines.at[k].name, NULL);
         failures += !news_suffice(&p, hl_pipelines.at[k].name);
       }

@@ -11,6 +11,7 @@
 
 #include "hilo/opt.h"
 #include "hilo/replay.h"
+#include "spmd/local.h"
 #include "support/passes.h"
 
 enum { SKIPPED = 77, EVERY = 10, MAX_INSTRUCTIONS = 3000 };
@@ -30,7 +31,8 @@ typedef struct Count {
 static const HlEvalOptions eval_options = {.elided = HL_ELIDED_ZERO, .seed = 42};
 
 static bool evaluate(Program *p, const HlModule *m, HlLiteral **out) {
-  return hl_eval(p->cx, m, &eval_options, (const HlLiteral *const *const *)p->inputs.args, out);
+  return sp_eval_local(p->cx, m, p->m, &eval_options,
+                       (const HlLiteral *const *const *)p->inputs.args, out);
 }
 
 static void drop(Program *p, HlLiteral **results) {
@@ -38,9 +40,9 @@ static void drop(Program *p, HlLiteral **results) {
     hl_literal_unref(results[d]);
 }
 
-static bool same(const Program *p, HlLiteral *const *actual) {
+static bool same(const Program *p, const HlModule *m, HlLiteral *const *actual) {
   for (int d = 0; d < p->inputs.devices; d++)
-    if (!passes_same(p->cx, p->m, actual[d], p->expected[d]))
+    if (!passes_same(p->cx, m, p->m, d, actual[d], p->expected[d]))
       return false;
   return true;
 }
@@ -51,7 +53,7 @@ static bool may_differ(const char *passes) {
 }
 
 static bool run(Program *p, const char *passes, const char *target) {
-  if (passes_partition(p->m, passes))
+  if (passes_lose_devices(p->m, passes))
     return true;
   const HlEngineOptions options = passes_options(passes, target);
   HlModule *copy = hl_clone(p->cx, p->m);
@@ -62,7 +64,7 @@ static bool run(Program *p, const char *passes, const char *target) {
     ok = passes_blame(p->cx, p->path, passes, "the pass fails");
   else if (!evaluate(p, copy, actual))
     ok = passes_blame(p->cx, p->path, passes, "what comes out does not run");
-  else if (!may_differ(passes) && !same(p, actual))
+  else if (!may_differ(passes) && !same(p, copy, actual))
     ok = passes_blame(p->cx, p->path, passes, "the result changes");
   drop(p, actual);
   free(actual);

@@ -6,6 +6,7 @@
 
 #include "hilo/opt.h"
 #include "hilo/tool.h"
+#include "spmd/local.h"
 #include "support/property.h"
 
 bool passes_complain(const char *pass) {
@@ -16,6 +17,24 @@ bool passes_change_values(const char *passes) {
   return strcmp(passes, "element_type_converter") == 0 ||
          strcmp(passes, "hlo_control_flow_flattening") == 0 ||
          strcmp(passes, "simplify-fp-conversions") == 0;
+}
+
+static bool has_op(const HlModule *m, HlOp op) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->op == op)
+        return true;
+  return false;
+}
+
+bool passes_may_differ(const HlModule *m, bool finite) {
+  static const HlOp written_out[] = {HL_OP_TRIANGULAR_SOLVE,     HL_OP_CHOLESKY,
+                                     HL_OP_CONVOLUTION,          HL_OP_BATCH_NORM_TRAINING,
+                                     HL_OP_BATCH_NORM_INFERENCE, HL_OP_BATCH_NORM_GRAD};
+  bool has_any = false;
+  for (int k = 0; k < HL_COUNT_OF(written_out); k++)
+    has_any = has_any || has_op(m, written_out[k]);
+  return has_op(m, HL_OP_RNG) || has_op(m, HL_OP_RAGGED_DOT) || (has_any && !finite);
 }
 
 HlEngineOptions passes_options(const char *passes, const char *target) {
@@ -29,6 +48,35 @@ HlEngineOptions passes_options(const char *passes, const char *target) {
                                passes_change_values(passes) ? NULL : "simplify-fp-conversions"};
 }
 
+// --- Devices --------------------------------------------------------------------------------------
+
+bool passes_depend_on_devices(const HlModule *m) {
+  static const HlOp ops[] = {
+      HL_OP_PARTITION_ID, HL_OP_REPLICA_ID, HL_OP_RNG,  HL_OP_RNG_GET_AND_UPDATE_STATE,
+      HL_OP_INFEED,       HL_OP_OUTFEED,    HL_OP_SEND, HL_OP_RECV,
+      HL_OP_SEND_DONE,    HL_OP_RECV_DONE};
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+      if (hl_op_info[inst->op].traits & HL_T_COLLECTIVE)
+        return true;
+      for (int k = 0; k < HL_COUNT_OF(ops); k++)
+        if (inst->op == ops[k])
+          return true;
+    }
+  return false;
+}
+
+bool passes_lose_devices(const HlModule *m, const char *passes) {
+  static const char partitioner[] = "spmd-partitioning";
+  bool partitions = strcmp(passes, partitioner) == 0;
+  for (int k = 0; k < hl_pipelines.n; k++)
+    if (strcmp(passes, hl_pipelines.at[k].name) == 0)
+      partitions = strstr(hl_pipelines.at[k].text, partitioner) != NULL;
+  return partitions && m->num_partitions > 1 && passes_depend_on_devices(m);
+}
+
+// --- Comparing ------------------------------------------------------------------------------------
+
 static void print_mismatches(const HlMismatch *found, int n) {
   for (int k = 0; k < n; k++)
     if (!found[k].equal)
@@ -37,16 +85,8 @@ static void print_mismatches(const HlMismatch *found, int n) {
               found[k].expected);
 }
 
-bool passes_partition(const HlModule *m, const char *passes) {
-  static const char partitioner[] = "spmd-partitioning";
-  bool partitions = strcmp(passes, partitioner) == 0;
-  for (int k = 0; k < hl_pipelines.n; k++)
-    if (strcmp(passes, hl_pipelines.at[k].name) == 0)
-      partitions = strstr(hl_pipelines.at[k].text, partitioner) != NULL;
-  return partitions && m->num_partitions > 1;
-}
-
-bool passes_same(HlCx *cx, const HlModule *m, const HlLiteral *actual, const HlLiteral *expected) {
+static bool same_values(HlCx *cx, const HlModule *m, const HlLiteral *actual,
+                        const HlLiteral *expected) {
   HlArena *arena = hl_arena_new();
   int n, n_expected;
   const HlLiteral **a = hl_flatten(arena, actual, &n);
@@ -62,6 +102,14 @@ bool passes_same(HlCx *cx, const HlModule *m, const HlLiteral *actual, const HlL
     print_mismatches(found, n);
   hl_arena_free(arena);
   return equal;
+}
+
+bool passes_same(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
+                 const HlLiteral *actual, const HlLiteral *expected) {
+  SpPair pair = sp_pair(cx, m, whole, device, actual, expected);
+  bool same = pair.actual && same_values(cx, whole, pair.actual, pair.expected);
+  sp_pair_free(&pair);
+  return same;
 }
 
 bool passes_blame(HlCx *cx, const char *program, const char *passes, const char *what) {

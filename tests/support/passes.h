@@ -10,10 +10,18 @@ HlEngineOptions passes_options(const char *passes, const char *target);
 bool passes_complain(const char *pass);
 // Passes whose purpose is another precision, or a program that only takes as long.
 bool passes_change_values(const char *passes);
-// It makes the program of one device out of this module, which takes and gives other shapes: property_spmd sees to that.
-bool passes_partition(const HlModule *m, const char *passes);
-// Within the bounds of rounding; false after writing to stderr which leaves differ. `m`: the module that gave `expected`.
-bool passes_same(HlCx *cx, const HlModule *m, const HlLiteral *actual, const HlLiteral *expected);
+// Other results are right, too: rng draws anew wherever it comes to stand; a ragged-dot written out multiplies what is
+// outside a group, which may be no number, by 0; equations, normalisations and grouped convolutions written out meet
+// infinities and nans in another order, if results are not all finite.
+bool passes_may_differ(const HlModule *m, bool finite);
+// Its devices do different things by themselves: there is no one program of which each could do a part.
+bool passes_depend_on_devices(const HlModule *m);
+// They partition a module that is already written for one device of several.
+bool passes_lose_devices(const HlModule *m, const char *passes);
+// Whether a device's result of `m`, run by sp_eval_local, is its part of what `whole` gave on it, within the bounds of
+// rounding; false after writing to stderr which leaves differ.
+bool passes_same(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
+                 const HlLiteral *actual, const HlLiteral *expected);
 // Fails with a line on stderr: the context's errors, or what else is wrong.
 bool passes_blame(HlCx *cx, const char *program, const char *passes, const char *what);
 
