@@ -151,7 +151,8 @@ const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const 
   X(GET_TUPLE_ELEMENT, get_tuple_element)                                                         \
   X(COPY, copy)                                                                                   \
   X(BITCAST, bitcast)                                                                             \
-  X(BITCAST_CONVERT, bitcast_convert) X(BROADCAST, broadcast) X(DYNAMIC_SLICE, dynamic_slice) X(  \
+  X(BITCAST_CONVERT, bitcast_convert)                                                             \
+  X(BROADCAST, broadcast) X(DYNAMIC_SLICE, dynamic_slice) X(                                      \
       DYNAMIC_UPDATE_SLICE, dynamic_update_slice) X(DYNAMIC_RESHAPE, dynamic_reshape)             \
       X(TOPK, topk) X(TUPLE_SELECT, tuple_select) X(ALTERNATIVES, first) X(ABS, abs) X(           \
           ERF, chlo) X(ACOS, chlo) X(ACOSH, chlo) X(ASIN, chlo) X(ASINH, chlo) X(ATANH, chlo)     \

@@ -448,7 +448,7 @@ static void test_comp_order(void **state) {
   assert_true(hl_sort_comps(cx, m));
   assert_ptr_equal(m->last, entry);
   assert_ptr_equal(m->first, d);
-  hl_set_calls(c->root, 1, &b);  // b and c call each other
+  call(c, HL_OP_CALL, 1, &b);  // b and c call each other
   assert_false(hl_sort_comps(cx, m));
   assert_int_equal(hl_cx_n_errors(cx), 1);
   hl_set_calls(c->root, 0, NULL);
