@@ -34,7 +34,9 @@ bool passes_may_differ(const HlModule *m, bool finite) {
   bool has_any = false;
   for (int k = 0; k < HL_COUNT_OF(written_out); k++)
     has_any = has_any || has_op(m, written_out[k]);
-  return has_op(m, HL_OP_RNG) || has_op(m, HL_OP_RAGGED_DOT) || (has_any && !finite);
+  // A result that says whether numbers are finite is finite itself.
+  const bool may_hide = has_op(m, HL_OP_IS_FINITE);
+  return has_op(m, HL_OP_RNG) || has_op(m, HL_OP_RAGGED_DOT) || (has_any && (!finite || may_hide));
 }
 
 HlEngineOptions passes_options(const char *passes, const char *target) {
