@@ -24,6 +24,7 @@
 #include "hilo/pass.h"
 #include "opt/cpu_dot.h"
 #include "opt/float_normalization.h"
+#include "opt/reducers.h"
 #include "opt/types.h"
 
 typedef struct Norm {
@@ -306,9 +307,10 @@ static HlInst *widened(const Norm *n, HlBuild *b, const HlInst *inst) {
   return widen_calls(n, b, inst, wide) ? wide : NULL;
 }
 
-// Users that convert the result to the wide type again may have it before it is rounded.
+// Users that convert the result to the wide type again may have it before it is rounded. Rounding to
+// a type without zero is more than that: zero and what is below it become nan.
 static void bypass_converts(const Norm *n, HlInst *inst, HlInst *wide) {
-  if (!n->excess || !hl_shape_is_array(inst->shape))
+  if (!n->excess || !reducer_has_zero(n->low) || !hl_shape_is_array(inst->shape))
     return;
   for (const HlUse *use = inst->first_use; use; use = use->next)
     if (use->user->op == HL_OP_CONVERT && use->user->shape->dtype == n->high &&
