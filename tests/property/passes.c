@@ -217,22 +217,6 @@ static int run_program(uint64_t seed, const char *only, const char *target) {
   return failures;
 }
 
-static int print_module(uint64_t seed) {
-  HlCx *cx = hl_cx_new();
-  HlModule *m = module_of(cx, seed);
-  if (!m)
-    return 1;
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-  options.large_constants = true;
-  HlBuf out = {0};
-  hl_text_print(cx, m, &options, &out);
-  fwrite(out.at, 1, out.n, stdout);
-  hl_buf_free(&out);
-  hl_module_free(m);
-  hl_cx_free(cx);
-  return 0;
-}
-
 static void passes_keep_results(void **state) {
   (void)state;
   int failures = 0;
@@ -243,7 +227,7 @@ static void passes_keep_results(void **state) {
 
 int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "--module") == 0)
-    return print_module(strtoull(argv[2], NULL, 10));
+    return passes_print_module(module_of, strtoull(argv[2], NULL, 10));
   if (argc > 2) {
     uint64_t count = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10);
     int failures = 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hilo/opt.h"
+#include "hilo/text.h"
 #include "hilo/tool.h"
 #include "spmd/local.h"
 #include "support/property.h"
@@ -118,4 +119,20 @@ bool passes_blame(HlCx *cx, const char *program, const char *passes, const char 
   fprintf(stderr, "%s, %s: %s\n", program, passes, what);
   property_print_errors(cx, stderr);
   return false;
+}
+
+int passes_print_module(HlModule *(*module_of)(HlCx *, uint64_t), uint64_t seed) {
+  HlCx *cx = hl_cx_new();
+  HlModule *m = module_of(cx, seed);
+  if (!m)
+    return 1;
+  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  options.large_constants = true;
+  HlBuf out = {0};
+  hl_text_print(cx, m, &options, &out);
+  fwrite(out.at, 1, out.n, stdout);
+  hl_buf_free(&out);
+  hl_module_free(m);
+  hl_cx_free(cx);
+  return 0;
 }

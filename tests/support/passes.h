@@ -25,4 +25,7 @@ bool passes_same(HlCx *cx, const HlModule *m, const HlModule *whole, int device,
 // Fails with a line on stderr: the context's errors, or what else is wrong.
 bool passes_blame(HlCx *cx, const char *program, const char *passes, const char *what);
 
+// Prints the module of a seed with all its constants: 0, or 1 if the seed gives none.
+int passes_print_module(HlModule *(*module_of)(HlCx *, uint64_t), uint64_t seed);
+
 #endif
