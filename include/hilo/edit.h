@@ -21,6 +21,7 @@ HlComp *hl_comp_new(HlModule *m, const char *name, size_t name_length);
 void hl_comp_set_entry(HlComp *comp);
 void hl_comp_set_fusion(HlComp *comp);              // it is the body of a fusion
 void hl_comp_set_thread(HlComp *comp, const HlSym *thread);  // execution_thread; NULL: main
+void hl_comp_set_loc(HlComp *comp, HlLoc loc);
 // Restores "callees before callers" in the module's list, stable; false (reported) on recursion.
 bool hl_sort_comps(HlCx *cx, HlModule *m);
 // Declares the order in which a computation's instructions were created (all n_insts of them): ids and

@@ -7,32 +7,12 @@
 #include "hilo/base.h"
 
 #include <math.h>
-#include <string.h>
 
-static uint64_t f64_bits(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-static uint32_t f32_bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
-static float f32_of(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
-}
+#include "base/bits.h"
 
 // 2^e for a normal result.
 static double power_of_two(int e) {
-  const uint64_t bits = (uint64_t)(e + 1023) << 52;
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
+  return hl_f64_of_bits((uint64_t)(e + 1023) << 52);
 }
 
 // The code of the largest finite value.
@@ -95,7 +75,7 @@ static uint64_t shift_round(uint64_t value, int shift) {
 
 // Only an exponent: the nearest power of two, halfway up; nothing below the least, nan outside.
 static uint32_t encode_e8m0(double value) {
-  const uint64_t bits = f64_bits(value);
+  const uint64_t bits = hl_f64_bits(value);
   if (!(value > 0) || isinf(value))
     return 0xff;
   const int code = (int)(bits >> 52) - 1023 + 127 + (int)(bits >> 51 & 1);
@@ -105,7 +85,7 @@ static uint32_t encode_e8m0(double value) {
 uint32_t hl_float_encode(const HlFloatFormat *f, double value) {
   if (f->nan == HL_NAN_E8M0)
     return encode_e8m0(value);
-  const uint64_t bits = f64_bits(value);
+  const uint64_t bits = hl_f64_bits(value);
   const uint32_t sign = (uint32_t)(bits >> 63) << (f->bits - 1);
   if (isnan(value))
     return nan_code(f, sign);
@@ -129,33 +109,34 @@ uint32_t hl_float_encode(const HlFloatFormat *f, double value) {
 float hl_f16_to_f32(uint16_t bits) {
   const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, code = bits & 0x7fff;
   if (code >= 0x7c00)  // inf, nan with its payload
-    return f32_of(sign | 0x7f800000 | (code & 0x3ff) << 13);
+    return hl_f32_of_bits(sign | 0x7f800000 | (code & 0x3ff) << 13);
   if (code >= 0x400)
-    return f32_of(sign | ((code << 13) + ((127 - 15) << 23)));
-  return f32_of(sign | f32_bits((float)code * 0x1p-24f));
+    return hl_f32_of_bits(sign | ((code << 13) + ((127 - 15) << 23)));
+  return hl_f32_of_bits(sign | hl_f32_bits((float)code * 0x1p-24f));
 }
 
 // nan becomes the plain quiet nan of its sign, as Eigen does it.
 uint16_t hl_f16_from_f32(float value) {
-  const uint32_t bits = f32_bits(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+  const uint32_t bits = hl_f32_bits(value), sign = bits >> 16 & 0x8000,
+                 magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000)
     return (uint16_t)(sign | 0x7e00);
   if (magnitude >= 0x47800000)  // 65536
     return (uint16_t)(sign | 0x7c00);
   if (magnitude < 0x38800000) {  // below the least normal: adding 0.5 lets the hardware round
-    const float shifted = f32_of(magnitude) + 0.5f;
-    return (uint16_t)(sign | (f32_bits(shifted) - f32_bits(0.5f)));
+    const float shifted = hl_f32_of_bits(magnitude) + 0.5f;
+    return (uint16_t)(sign | (hl_f32_bits(shifted) - hl_f32_bits(0.5f)));
   }
   const uint32_t odd = magnitude >> 13 & 1;
   return (uint16_t)(sign | (magnitude - ((127 - 15) << 23) + 0xfff + odd) >> 13);
 }
 
 float hl_bf16_to_f32(uint16_t bits) {
-  return f32_of((uint32_t)bits << 16);
+  return hl_f32_of_bits((uint32_t)bits << 16);
 }
 
 uint16_t hl_bf16_from_f32(float value) {
-  const uint32_t bits = f32_bits(value);
+  const uint32_t bits = hl_f32_bits(value);
   if ((bits & 0x7fffffff) > 0x7f800000)
     return (uint16_t)((bits >> 16 & 0x8000) | 0x7fc0);
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);

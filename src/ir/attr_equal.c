@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/bits.h"
 #include "ir/state.h"
 
 // --- Parts --------------------------------------------------------------------------------------
@@ -196,16 +197,10 @@ static bool accuracy_equal(const HlAccuracy *a, const HlAccuracy *b) {
                           : a->mode == b->mode;
 }
 
-static uint64_t double_bits(double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 static uint64_t accuracy_hash(const HlAccuracy *accuracy) {
   if (!accuracy->has_tolerance)
     return (uint64_t)accuracy->mode;
-  uint64_t h = hl_hash_mix(double_bits(accuracy->atol + 0.0), double_bits(accuracy->rtol + 0.0));
+  uint64_t h = hl_hash_mix(hl_f64_bits(accuracy->atol + 0.0), hl_f64_bits(accuracy->rtol + 0.0));
   return hl_hash_mix(h, (uint64_t)accuracy->ulps);
 }
 
@@ -245,7 +240,7 @@ static bool statistics_equal(const HlStatistics *a, const HlStatistics *b) {
     return false;
   for (int k = 0; k < a->n; k++)
     if (!ir_sym_equal(a->name[k], b->name[k]) ||
-        double_bits(a->value[k]) != double_bits(b->value[k]))
+        hl_f64_bits(a->value[k]) != hl_f64_bits(b->value[k]))
       return false;
   return true;
 }
@@ -253,7 +248,7 @@ static bool statistics_equal(const HlStatistics *a, const HlStatistics *b) {
 static uint64_t statistics_hash(const HlStatistics *statistics) {
   uint64_t h = (uint64_t)statistics->visualizing_index;
   for (int k = 0; k < statistics->n; k++)
-    h = hl_hash_mix(h ^ sym_hash(statistics->name[k]), double_bits(statistics->value[k]));
+    h = hl_hash_mix(h ^ sym_hash(statistics->name[k]), hl_f64_bits(statistics->value[k]));
   return h;
 }
 
@@ -314,7 +309,7 @@ bool hl_attr_equal(const HlAttr *a, const HlAttr *b) {
   case HL_KIND_OF_TRISTATE:
   case HL_KIND_OF_ENUM:
   case HL_KIND_OF_ONE_INT: return a->i == b->i;
-  case HL_KIND_OF_FLOAT: return double_bits(a->f) == double_bits(b->f);
+  case HL_KIND_OF_FLOAT: return hl_f64_bits(a->f) == hl_f64_bits(b->f);
   case HL_KIND_OF_TEXT:
   case HL_KIND_OF_DICT_TEXT: return ir_sym_equal(a->sym, b->sym);
   case HL_KIND_OF_INTS:
@@ -363,7 +358,7 @@ static uint64_t value_hash(const HlAttr *attr, HlAttrKind kind) {
   case HL_KIND_OF_TRISTATE:
   case HL_KIND_OF_ENUM:
   case HL_KIND_OF_ONE_INT: return (uint64_t)attr->i;
-  case HL_KIND_OF_FLOAT: return double_bits(attr->f);
+  case HL_KIND_OF_FLOAT: return hl_f64_bits(attr->f);
   case HL_KIND_OF_TEXT:
   case HL_KIND_OF_DICT_TEXT: return sym_hash(attr->sym);
   case HL_KIND_OF_INTS:

@@ -255,6 +255,10 @@ void hl_comp_set_thread(HlComp *comp, const HlSym *thread) {
   comp->execution_thread = thread;
 }
 
+void hl_comp_set_loc(HlComp *comp, HlLoc loc) {
+  comp->loc = loc;
+}
+
 void hl_set_loc(HlInst *inst, HlLoc loc) {
   inst->loc = loc;
 }

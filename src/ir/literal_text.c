@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
+
 // --- Elements ------------------------------------------------------------------------------------
 
 // A nan of a format with a payload: the payload, unless it is that of the plain quiet nan.
@@ -16,19 +18,15 @@ static void put_payload(HlBuf *out, uint64_t bits, int mantissa_bits) {
 }
 
 static void put_f32_element(HlBuf *out, const float *at) {
-  uint32_t bits;
   put_f32(out, *at);
-  memcpy(&bits, at, sizeof bits);
   if (isnan(*at))
-    put_payload(out, bits, 23);
+    put_payload(out, hl_f32_bits(*at), 23);
 }
 
 static void put_f64_element(HlBuf *out, const double *at) {
-  uint64_t bits;
   put_f64(out, *at);
-  memcpy(&bits, at, sizeof bits);
   if (isnan(*at))
-    put_payload(out, bits, 52);
+    put_payload(out, hl_f64_bits(*at), 52);
 }
 
 // Small floats always take as many digits as tell all values of the type apart.

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
+
 enum { LEAST_POWER = -64, MOST_POWER = 64, MOST_EXACT_POWER = 27 };
 
 // 10^k for k from -64 to 64, cut to 64 bits; exact for 0 to 27.
@@ -108,8 +110,7 @@ static bool round_product(uint64_t hi, uint64_t lo, int shift, bool exact, uint6
 // The first n digits (at most 17) of a positive finite value, rounded to nearest even; false when
 // this way cannot tell them.
 static bool decimal_of(double value, int n, Decimal *out) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
+  const uint64_t bits = hl_f64_bits(value);
   const int field = (int)(bits >> 52);
   uint64_t mantissa = bits & (((uint64_t)1 << 52) - 1);
   mantissa |= field ? (uint64_t)1 << 52 : 0;
@@ -262,9 +263,8 @@ void put_f32(HlBuf *out, float single) {
     put_shorter(out, value, true, 6, 9);
     return;
   }
-  uint64_t bits;
-  memcpy(&bits, &back, sizeof bits);
-  if ((bits & 0x1fffffff) == 0x10000000)  // between two floats: rounding twice might mislead
+  if ((hl_f64_bits(back) & 0x1fffffff) ==
+      0x10000000)  // between two floats: rounding twice might mislead
     put_shorter(out, value, true, 6, 9);
   else
     put_decimal(out, (float)back == (float)value ? six : nine);

@@ -538,58 +538,60 @@ static bool shard_map(Rule *r) {
   return ok;
 }
 
+// Operand k as a device sees it: its row along the mapped dimension; all of it where none is. NULL after reporting.
+static HlInst *take_row(Rule *r, int k, const Value *mapped, const Axes *all) {
+  HlInst *x = r->in[k];
+  const HlShape *s = x->shape;
+  const int64_t size = r->lo->mesh->axis->size;
+  int64_t dim = 0;
+  if (mapped && !jx_value_int(mapped, &dim))
+    return x;
+  if (dim < 0 || dim >= s->rank || s->dim[dim] != size) {
+    jx_fail(r, "operand %d is %s, expected size %lld in dimension %lld", k, jx_type_text(r->lo, s),
+            (long long)size, (long long)dim);
+    return NULL;
+  }
+  Spec *spec = HL_NEW(r->lo->arena, Spec);
+  spec->dim[dim] = *all;
+  return remove_dim(r->b, to_local(r, x, spec), dim);
+}
+
+// Gives result k: what the devices have, side by side along the mapped dimension.
+static bool give_rows(Rule *r, int k, HlInst *x, const Value *mapped, const Axes *all) {
+  int64_t dim = 0;
+  if (mapped && !jx_value_int(mapped, &dim))
+    return jx_give(r, x);
+  if (dim < 0 || dim > x->shape->rank)
+    return jx_fail(r, "result %d along dimension %lld", k, (long long)dim);
+  return jx_give(r, gather_along(r, insert_dim(r->b, x, dim), all, dim));
+}
+
 // pmap of old: every device takes one row along the mapped axis.
 static bool xla_pmap(Rule *r) {
+  HlModule *m = r->lo->m;
+  const Axes all = {.n = 1};
   MeshAxis axis = {.name = {"", 0}};
-  MeshScope mesh = {.n = 1, .axis = &axis};
-  Rule inner;
+  MeshScope mesh = {.n = 1, .axis = &axis}, *outer = r->lo->mesh;
   const Jaxpr *jaxpr = jx_param_jaxpr(r, "call_jaxpr");
-  const Value *name = jx_param(r, "axis_name"), *in_axes = jx_param(r, "in_axes"),
-              *out_axes = jx_param(r, "out_axes");
+  const Value *name = jx_param(r, "axis_name");
   if (!jaxpr || !jx_param_int(r, "axis_size", &axis.size))
     return false;
   if (axis.size < 1 || axis.size > hl_cx_limits(r->lo->cx)->devices)
     return jx_fail(r, "an axis of size %lld", (long long)axis.size);
-  if (r->lo->m->num_partitions > 1 && r->lo->m->num_partitions != axis.size)
+  if (m->num_partitions > 1 && m->num_partitions != axis.size)
     return jx_refuse(r, "meshes of different sizes in one program");
-  hl_set_devices(r->lo->m, r->lo->m->replica_count, axis.size);
+  hl_set_devices(m, m->replica_count, axis.size);
   if (name)
     axis.name = name->text;
-  const Axes all = {.n = 1};
-  MeshScope *outer = r->lo->mesh;
-  r->lo->mesh = &mesh;
   HlInst **args = HL_ARRAY(r->lo->arena, HlInst *, r->n + 1);
+  Rule inner;
   bool ok = true;
-  for (int k = 0; ok && k < r->n; k++) {
-    const Value *mapped = item_of(in_axes, k);
-    int64_t dim = 0;
-    args[k] = r->in[k];
-    if (mapped && !jx_value_int(mapped, &dim))
-      continue;
-    const HlShape *s = args[k]->shape;
-    if (dim < 0 || dim >= s->rank || s->dim[dim] != axis.size) {
-      ok = jx_fail(r, "operand %d is %s, expected size %lld in dimension %lld", k,
-                   jx_type_text(r->lo, s), (long long)axis.size, (long long)dim);
-      break;
-    }
-    Spec *spec = HL_NEW(r->lo->arena, Spec);
-    spec->dim[dim] = all;
-    args[k] = remove_dim(r->b, to_local(r, args[k], spec), dim);
-    ok = args[k] != NULL;
-  }
-  ok = ok && run_mapped(r, jaxpr, &mesh, args, &inner);
   r->lo->mesh = &mesh;
-  for (int k = 0; ok && k < inner.made; k++) {
-    const Value *mapped = item_of(out_axes, k);
-    int64_t dim = 0;
-    if (mapped && !jx_value_int(mapped, &dim)) {
-      ok = jx_give(r, inner.out[k]);
-      continue;
-    }
-    if (dim < 0 || dim > inner.out[k]->shape->rank)
-      ok = jx_fail(r, "result %d along dimension %lld", k, (long long)dim);
-    ok = ok && jx_give(r, gather_along(r, insert_dim(r->b, inner.out[k], dim), &all, dim));
-  }
+  for (int k = 0; ok && k < r->n; k++)
+    ok = (args[k] = take_row(r, k, item_of(jx_param(r, "in_axes"), k), &all)) != NULL;
+  ok = ok && run_mapped(r, jaxpr, &mesh, args, &inner);
+  for (int k = 0; ok && k < inner.made; k++)
+    ok = give_rows(r, k, inner.out[k], item_of(jx_param(r, "out_axes"), k), &all);
   r->lo->mesh = outer;
   return ok;
 }

@@ -1,7 +1,7 @@
 // Lowers calls of nested jaxprs, loops and conditionals.
 #include <stdio.h>
-#include <string.h>
 
+#include "base/room.h"
 #include "jaxpr/lower.h"
 
 // --- Calls -------------------------------------------------------------------------------------------------------
@@ -114,13 +114,7 @@ static int add_state(Rule *r, State *s, HlInst *value, bool once) {
   for (int k = 0; once && k < s->n; k++)
     if (s->value[k] == value)
       return k;
-  if (s->n == s->capacity) {
-    s->capacity = s->capacity ? 2 * s->capacity : 16;
-    HlInst **grown = HL_ARRAY(r->lo->arena, HlInst *, s->capacity);
-    if (s->n > 0)
-      memcpy(grown, s->value, sizeof(HlInst *) * (size_t)s->n);
-    s->value = grown;
-  }
+  s->value = base_room(r->lo->arena, s->value, (size_t)s->n, &s->capacity, sizeof *s->value);
   s->value[s->n] = value;
   return s->n++;
 }

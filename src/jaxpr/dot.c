@@ -151,17 +151,9 @@ static bool conv_list(const Rule *r, const char *name, int n, HlI64s *out) {
   return jx_param_ints(r, name, out) && jx_want_rank(r, name, *out, n);
 }
 
-static bool conv_general_dilated(Rule *r) {
-  HlI64s lhs, rhs, result, stride, lhs_dilation, rhs_dilation, padding;
-  HlDtype preferred;
-  if (!jx_want(r, 2))
-    return false;
-  const int rank = r->in[0]->shape->rank, n = rank - 2;
-  if (rank < 2 || r->in[1]->shape->rank != rank)
-    return jx_fail(r, "operands of ranks %d and %d, expected equal ones of at least 2", rank,
-                   r->in[1]->shape->rank);
-  if (!read_spec(r, "lhs_spec", rank, &lhs) || !read_spec(r, "rhs_spec", rank, &rhs) ||
-      !read_spec(r, "out_spec", rank, &result) || !conv_list(r, "window_strides", n, &stride) ||
+static bool conv_window(const Rule *r, int n, HlI64s kernel, HlWindow *out) {
+  HlI64s stride, lhs_dilation, rhs_dilation, padding;
+  if (!conv_list(r, "window_strides", n, &stride) ||
       !conv_list(r, "lhs_dilation", n, &lhs_dilation) ||
       !conv_list(r, "rhs_dilation", n, &rhs_dilation) ||
       !jx_param_pairs(r, "padding", 2, &padding) ||
@@ -169,12 +161,17 @@ static bool conv_general_dilated(Rule *r) {
     return false;
   HlWindowDim *dim = HL_ARRAY(r->lo->m->arena, HlWindowDim, n + 1);
   for (int d = 0; d < n; d++)
-    dim[d] = (HlWindowDim){.size = r->in[1]->shape->dim[rhs.at[d + 2]],
+    dim[d] = (HlWindowDim){.size = r->in[1]->shape->dim[kernel.at[d + 2]],
                            .stride = stride.at[d],
                            .pad_low = padding.at[2 * d],
                            .pad_high = padding.at[2 * d + 1],
                            .lhs_dilate = lhs_dilation.at[d],
                            .rhs_dilate = rhs_dilation.at[d]};
+  *out = (HlWindow){dim, n};
+  return true;
+}
+
+static const HlDimLabels *conv_labels(const Rule *r, HlI64s lhs, HlI64s rhs, HlI64s result) {
   HlDimLabels *labels = HL_NEW(r->lo->m->arena, HlDimLabels);
   *labels = (HlDimLabels){.input_batch = lhs.at[0],
                           .input_feature = lhs.at[1],
@@ -185,9 +182,25 @@ static bool conv_general_dilated(Rule *r) {
                           .input_spatial = spatial(r, lhs),
                           .kernel_spatial = spatial(r, rhs),
                           .output_spatial = spatial(r, result)};
+  return labels;
+}
+
+static bool conv_general_dilated(Rule *r) {
+  HlI64s lhs, rhs, result;
+  HlWindow window;
+  HlDtype preferred;
+  if (!jx_want(r, 2))
+    return false;
+  const int rank = r->in[0]->shape->rank;
+  if (rank < 2 || r->in[1]->shape->rank != rank)
+    return jx_fail(r, "operands of ranks %d and %d, expected equal ones of at least 2", rank,
+                   r->in[1]->shape->rank);
+  if (!read_spec(r, "lhs_spec", rank, &lhs) || !read_spec(r, "rhs_spec", rank, &rhs) ||
+      !read_spec(r, "out_spec", rank, &result) || !conv_window(r, rank - 2, rhs, &window))
+    return false;
   HlAttr attrs[5] = {
-      {.key = HL_A_WINDOW, .window = {dim, n}},
-      {.key = HL_A_DIM_LABELS, .ptr = labels},
+      {.key = HL_A_WINDOW, .window = window},
+      {.key = HL_A_DIM_LABELS, .ptr = conv_labels(r, lhs, rhs, result)},
       {.key = HL_A_FEATURE_GROUP_COUNT, .i = jx_param_int_or(r, "feature_group_count", 1)},
       {.key = HL_A_BATCH_GROUP_COUNT, .i = jx_param_int_or(r, "batch_group_count", 1)}};
   int n_attrs = 4 + precision_attr(r, &attrs[4]);

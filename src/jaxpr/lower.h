@@ -81,8 +81,11 @@ struct Rule {
   HlInst **out;
 };
 
-// --- Errors, results, parameters (lower.c) --------------------------------------------------------------
+// --- Errors, results, parameters (rule.c) --------------------------------------------------------------
 
+static inline HlPos jx_pos(const Lower *lo, HlLoc loc) {
+  return (HlPos){lo->tree->source, loc};
+}
 bool jx_fail(const Rule *r, const char *format, ...) HL_PRINTF(2, 3);    // invalid input
 bool jx_refuse(const Rule *r, const char *format, ...) HL_PRINTF(2, 3);  // HL_UNSUPPORTED
 bool jx_give(Rule *r, HlInst *inst);             // one more result; false: NULL

@@ -25,12 +25,13 @@ static inline void jx_leave(Reader *r) {
   r->nesting--;
 }
 void jx_skip_space(Reader *r);
+const char *jx_skip_blanks_at(const char *at);  // within the line
+const char *jx_skip_space_at(const char *at);
 // The word that starts at `at` (letters, digits and _), perhaps empty.
 HlStr jx_peek_word(const Reader *r, const char *at);
+bool jx_at_word(const Reader *r, const char *at, const char *word);
 // Over one balanced group whose opening bracket stands at `at`: just behind it, or NULL if it is not closed.
 const char *jx_skip_group(const Reader *r, const char *at);
-// `list` of *n entries with room for one more.
-void *jx_room_for_one(HlArena *arena, void *list, int n, int *capacity, size_t size);
 
 bool jx_read_params(Reader *r, Eqn *eqn);                          // at `[`
 bool jx_at_jaxpr(const Reader *r);                                 // `{ lambda` or `let NAME = {`
@@ -41,6 +42,8 @@ HlStr jx_peek_name(const Reader *r);                               // of a varia
 bool jx_read_aval(Reader *r, const Aval **out);
 bool jx_read_binder(Reader *r, Jaxpr *jaxpr, Binder *b);
 bool jx_read_binders(Reader *r, Jaxpr *jaxpr, char end, Binder **list, int *n);  // `end` included
+bool jx_is_literal_word(HlStr word);  // nan, inf, True, False
+bool jx_at_literal(const Reader *r, const Jaxpr *jaxpr);
 // An operand; `dropped`: which of the variables `_` the name `_` stands for.
 bool jx_read_atom(Reader *r, const Jaxpr *jaxpr, int dropped, Atom *atom);
 bool jx_read_get(Reader *r, Jaxpr *jaxpr, Eqn *eqn);  // whole equations

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/room.h"
 #include "jaxpr/read.h"
 
 static bool add_operand(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity) {
-  eqn->in = jx_room_for_one(r->arena, eqn->in, eqn->n_in, capacity, sizeof(Atom));
+  eqn->in = base_room(r->arena, eqn->in, (size_t)eqn->n_in, capacity, sizeof(Atom));
   return jx_read_atom(r, jaxpr, jaxpr->n_dropped - 1, &eqn->in[eqn->n_in]) && ++eqn->n_in > 0;
 }
 
@@ -71,7 +72,7 @@ static bool read_place(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity) {
     jx_skip_space(r);
     if (*r->at == ']')
       break;
-    eqn->index = jx_room_for_one(r->arena, eqn->index, eqn->n_index, &room, sizeof(Index));
+    eqn->index = base_room(r->arena, eqn->index, (size_t)eqn->n_index, &room, sizeof(Index));
     if (!read_index(r, jaxpr, eqn, capacity, &eqn->index[eqn->n_index]))
       return false;
     eqn->n_index++;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/room.h"
 #include "jaxpr/read.h"
 
 static bool read_value(Reader *r, Value **out);
@@ -72,8 +73,8 @@ static bool read_string(Reader *r, Value **out) {
 
 static void append_item(Reader *r, Value *list, int *capacity, Value *item, HlStr key) {
   int keys = *capacity;
-  list->key = jx_room_for_one(r->arena, list->key, list->n, &keys, sizeof *list->key);
-  list->item = jx_room_for_one(r->arena, list->item, list->n, capacity, sizeof(Value *));
+  list->key = base_room(r->arena, list->key, (size_t)list->n, &keys, sizeof *list->key);
+  list->item = base_room(r->arena, list->item, (size_t)list->n, capacity, sizeof(Value *));
   list->item[list->n] = item;
   list->key[list->n++] = key;
 }
@@ -232,7 +233,7 @@ bool jx_read_params(Reader *r, Eqn *eqn) {
       return jx_reader_error(r, open, "'[' is not closed");
     if (!at_param(r, r->at))
       return jx_reader_error(r, r->at, "expected a parameter, name=value, or ']'");
-    eqn->param = jx_room_for_one(r->arena, eqn->param, eqn->n_params, &capacity, sizeof(Param));
+    eqn->param = base_room(r->arena, eqn->param, (size_t)eqn->n_params, &capacity, sizeof(Param));
     Param *p = &eqn->param[eqn->n_params];
     p->name = jx_peek_word(r, r->at);
     r->at += p->name.n + 1;

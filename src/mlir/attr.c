@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/bits.h"
+
 // --- Making -----------------------------------------------------------------------------------------
 
 static void count_attr(HlMlAttr *attr, const HlMlAttr *inner) {
@@ -93,48 +95,39 @@ const HlMlAttr *hl_ml_i64(HlMlTree *tree, int64_t value) {
   return hl_ml_int(tree, i64_type(tree), value);
 }
 
-// The pattern of a number in a float type; f80 and f128 are kept as f64.
-static uint64_t float_bits(const HlMlType *type, double value) {
+uint64_t ml_float_bits(const HlMlType *type, double value) {
   const HlFloatFormat *format = &hl_dtype_info[type->dtype].format;
   if (format->bits)
     return hl_float_encode(format, value);
-  if (type->width == 32 || type->width == 19) {
-    float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    if (type->width == 32)
-      return bits;
-    bool is_nan = value != value;
-    return is_nan ? bits >> 13 : (bits + 0xfff + (bits >> 13 & 1)) >> 13;
-  }
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
+  if (type->width != 32 && type->width != 19)
+    return hl_f64_bits(value);
+  const uint32_t bits = hl_f32_bits((float)value);
+  if (type->width == 32)
+    return bits;
+  const bool is_nan = value != value;
+  return is_nan ? bits >> 13 : (bits + 0xfff + (bits >> 13 & 1)) >> 13;
 }
 
-static double float_value(const HlMlType *type, uint64_t bits) {
+double ml_float_value(const HlMlType *type, uint64_t bits) {
   const HlFloatFormat *format = &hl_dtype_info[type->dtype].format;
   if (format->bits)
     return hl_float_decode(format, (uint32_t)bits);
-  if (type->width == 32 || type->width == 19) {
-    uint32_t pattern = (uint32_t)(type->width == 32 ? bits : bits << 13);
-    float value;
-    memcpy(&value, &pattern, sizeof value);
-    return value;
+  switch (type->width) {
+  case 32: return hl_f32_of_bits((uint32_t)bits);
+  case 19: return hl_f32_of_bits((uint32_t)bits << 13);
+  default: return hl_f64_of_bits(bits);
   }
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  return value;
 }
 
 const HlMlAttr *hl_ml_float_bits(HlMlTree *tree, const HlMlType *type, uint64_t bits) {
-  return keep(
-      tree,
-      (HlMlAttr){.kind = HL_ML_A_FLOAT, .type = type, .f = float_value(type, bits), .bits = bits});
+  return keep(tree, (HlMlAttr){.kind = HL_ML_A_FLOAT,
+                               .type = type,
+                               .f = ml_float_value(type, bits),
+                               .bits = bits});
 }
 
 const HlMlAttr *hl_ml_float(HlMlTree *tree, const HlMlType *type, double value) {
-  return hl_ml_float_bits(tree, type, float_bits(type, value));
+  return hl_ml_float_bits(tree, type, ml_float_bits(type, value));
 }
 
 const HlMlAttr *hl_ml_string(HlMlTree *tree, const char *text, size_t n) {

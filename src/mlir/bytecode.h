@@ -268,12 +268,13 @@ static inline void mlb_leave(MlbReader *r) {
   r->depth--;
 }
 
-// bytecode_attr.c, bytecode_type.c. NULL: failed.
+// bytecode_attr.c, bytecode_type.c, bytecode_location.c. NULL: failed.
 const HlMlAttr *mlb_attr_at(MlbReader *r, const uint8_t *at, uint64_t index);
 const HlMlAttr *mlb_attr(MlbReader *r, MlbCursor *c);
 bool mlb_optional_attr(MlbReader *r, MlbCursor *c, const HlMlAttr **out);
 const HlMlType *mlb_type_at(MlbReader *r, const uint8_t *at, uint64_t index);
 const HlMlType *mlb_type(MlbReader *r, MlbCursor *c);
+const HlMlLocation *mlb_location_at(MlbReader *r, const uint8_t *at, uint64_t index);
 const HlMlLocation *mlb_location(MlbReader *r, MlbCursor *c);
 const HlMlAttr **mlb_attrs(MlbReader *r, MlbCursor *c, int *n);
 const HlMlType **mlb_types(MlbReader *r, MlbCursor *c, int *n);
@@ -296,7 +297,6 @@ const HlMlAttr *mlb_dense(MlbReader *r, const uint8_t *at, const HlMlType *type,
 const HlMlAttr *mlb_attr_of_text(MlbReader *r, MlbCursor *c);
 const HlMlType *mlb_type_of_text(MlbReader *r, MlbCursor *c);
 void mlb_end_text(MlbReader *r);
-const HlMlLocation *mlb_location_at(MlbReader *r, const uint8_t *at, uint64_t index);
 const HlMlType *mlb_quant_type(MlbReader *r, MlbCursor *c);
 const HlMlType *mlb_quant_body(MlbReader *r, MlbCursor *c, bool is_per_axis);
 // vhlo_attr.c

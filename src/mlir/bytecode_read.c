@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bits.h"
+
 // --- Failing -------------------------------------------------------------------------------------
 
 static HlPos pos_of(const MlbReader *r, const uint8_t *at) {
@@ -128,10 +130,7 @@ const HlSym *mlb_string(MlbReader *r, MlbCursor *c) {
 }
 
 double mlb_f64(MlbReader *r, MlbCursor *c) {
-  uint64_t bits = (uint64_t)mlb_svarint(r, c);
-  double out;
-  memcpy(&out, &bits, sizeof out);
-  return out;
+  return hl_f64_of_bits((uint64_t)mlb_svarint(r, c));
 }
 
 // --- Sections ------------------------------------------------------------------------------------

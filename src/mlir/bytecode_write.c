@@ -1,4 +1,4 @@
-// Writes portable artifacts: pools, and the sections of the file.
+// Writes portable artifacts: pools, their entries, and the sections of the file.
 #include "mlir/bytecode_write.h"
 
 #include <stdlib.h>
@@ -173,6 +173,38 @@ MlwRow *mlw_learn_row(MlwWriter *w, uint16_t row) {
 uint32_t mlw_op_name(MlwWriter *w, const char *dialect, const char *name) {
   uint32_t string = mlw_string(w, name, strlen(name));
   return mlw_add(&w->op_names, mlw_dialect(w, dialect), true, &string, sizeof string);
+}
+
+// --- Entries -------------------------------------------------------------------------------------
+
+size_t mlw_begin(MlwWriter *w, int code) {
+  size_t from = w->stack.n;
+  mlw_varint(&w->stack, (uint64_t)code);
+  return from;
+}
+
+uint32_t mlw_end(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect) {
+  uint32_t index =
+      mlw_add(pool, mlw_dialect(w, dialect), true, w->stack.at + from, w->stack.n - from);
+  w->stack.n = from;
+  return index;
+}
+
+// What dialect a text belongs to: what stands between its first character and a dot or a bracket.
+static const char *dialect_of_text(MlwWriter *w, const char *text) {
+  if (text[0] != '#' && text[0] != '!')
+    return "builtin";
+  size_t n = strcspn(text + 1, ".<");
+  return hl_arena_strndup(w->arena, text + 1, n);
+}
+
+uint32_t mlw_text(MlwWriter *w, size_t from, MlwPool *pool) {
+  put_end(&w->stack);
+  const uint32_t dialect = mlw_dialect(w, dialect_of_text(w, w->stack.at + from));
+  put_char(&w->stack, 0);
+  const uint32_t index = mlw_add(pool, dialect, false, w->stack.at + from, w->stack.n - from);
+  w->stack.n = from;
+  return index;
 }
 
 // --- Sections ------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #ifndef HILO_MLIR_BYTECODE_WRITE_H
 #define HILO_MLIR_BYTECODE_WRITE_H
 
+#include "base/bits.h"
 #include "mlir/bytecode.h"
 
 typedef struct MlwEntry {
@@ -71,6 +72,10 @@ bool mlw_fail(MlwWriter *w, const char *format, ...)
     HL_PRINTF(2, 3);  // HL_UNSUPPORTED, at the op; false
 // "WHAT needs version SINCE of VHLO, ...".
 bool mlw_needs(MlwWriter *w, int since, const char *what, ...) HL_PRINTF(3, 4);
+// The same of something in the op, where the target is older.
+static inline bool mlw_wants(MlwWriter *w, int since, const char *what) {
+  return w->vhlo >= since || mlw_needs(w, since, "%s in %s", what, w->op->name->text);
+}
 
 void mlw_varint(HlBuf *out, uint64_t value);
 static inline void mlw_svarint(HlBuf *out, int64_t value) {
@@ -93,14 +98,27 @@ static inline MlwRow *mlw_row(MlwWriter *w, const HlMlOp *op) {
   return row->is_known ? row : mlw_learn_row(w, op->row);
 }
 
-// bytecode_put.c: entries. Numbers; 0 after a failure.
+// Entries: what is appended to w->stack and begun is cut off again and becomes one. Numbers; 0 after a failure.
+size_t mlw_begin(MlwWriter *w, int code);
+uint32_t mlw_end(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect);
+uint32_t mlw_text(MlwWriter *w, size_t from, MlwPool *pool);  // of text, which says its dialect
+// bytecode_put_type.c, bytecode_put_attr.c, bytecode_put_location.c
 uint32_t mlw_type(MlwWriter *w, const HlMlType *type, MlwForm form);
 uint32_t mlw_attr(MlwWriter *w, const HlMlAttr *attr, MlwForm form);
 uint32_t mlw_location(MlwWriter *w, const HlMlLocation *location);  // NULL: unknown
-// Appending to w->stack; what was begun is cut off again and becomes an entry.
-size_t mlw_begin(MlwWriter *w, int code);
-uint32_t mlw_end(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect);
-uint32_t mlw_text(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect);  // of text
+// Their numbers appended. What they refer to is an entry before it is named.
+static inline void mlw_put_type(MlwWriter *w, const HlMlType *type, MlwForm form) {
+  const uint32_t index = mlw_type(w, type, form);
+  mlw_varint(&w->stack, index);
+}
+static inline void mlw_put_attr(MlwWriter *w, const HlMlAttr *attr, MlwForm form) {
+  const uint32_t index = mlw_attr(w, attr, form);
+  mlw_varint(&w->stack, index);
+}
+static inline void mlw_put_double(HlBuf *out, double value) {
+  mlw_svarint(out, (int64_t)hl_f64_bits(value));
+}
+uint32_t mlw_native_string(MlwWriter *w, const HlSym *sym);
 uint32_t mlw_dict(MlwWriter *w, int n, const HlMlNamed *named,
                   MlwForm form);  // builtin's, values in a form
 uint32_t mlw_vhlo_ints(MlwWriter *w, int rank, const int64_t *dim,

@@ -70,7 +70,7 @@ typedef struct Fh {
 // Writes an instruction: `out` has room for its leaves. False after reporting.
 typedef bool FhRule(Fh *f, const HlInst *inst, FhValue *out);
 
-// --- from_hlo.c: the module, computations, values ------------------------------------------------------
+// --- from_hlo.c, from_hlo_inst.c: the module, computations, values ------------------------------------------------------
 
 bool fh_error(Fh *f, const HlInst *inst, const char *format, ...)
     HL_PRINTF(3, 4);  // HL_UNSUPPORTED; always false
@@ -81,9 +81,13 @@ bool fh_inline(Fh *f, const HlComp *comp, const FhValue *args, FhValue *out);
 // parameters' in the element type), a return of values of the types `results`.
 bool fh_region(Fh *f, HlMlOp *op, int region, const HlComp *comp, const HlMlType *const *args,
                const HlMlType *const *results);
+// The leaves of the parameters as arguments of a block, by parameter; `args` as above or NULL. NULL after reporting.
+const FhValue *fh_block_args(Fh *f, HlMlBlock *block, const HlComp *comp,
+                             const HlMlType *const *args);
 // A region without arguments that is the computation of given values.
 bool fh_branch(Fh *f, HlMlOp *op, int region, const HlComp *comp, FhValue arg);
 const HlSym *fh_function(Fh *f, const HlComp *comp);  // which will be written as a function
+bool fh_has_layout(const HlShape *shape);             // other than the default one
 FhValue fh_value(Fh *f, int64_t n);                   // room for leaves, all NULL
 
 static inline FhValue fh_operand(const Fh *f, const HlInst *inst, int k) {
@@ -114,7 +118,7 @@ void fh_widen(Fh *f, FhValue *in);
 // Region `k`, the computation `k`, of an op that folds or compares scalars.
 bool fh_scalar_region(Fh *f, HlMlOp *op, int k, const HlInst *inst);
 
-// --- from_hlo_attr.c: types, attributes, locations ------------------------------------------------------
+// --- from_hlo_attr.c, from_hlo_op_attr.c, from_hlo_location.c: types, attributes, locations ------------------------------------------------------
 
 const HlMlType *fh_type(Fh *f, const HlShape *shape);  // NULL after reporting
 // Appends the types of a shape's leaves; false after reporting.
@@ -130,6 +134,9 @@ const HlMlAttr *fh_i32s(Fh *f, int n, const int32_t *values);  // array<i32: ...
 const HlMlAttr *fh_text(Fh *f, const char *text);
 const HlMlAttr *fh_enum(Fh *f, const char *name, int64_t value);
 const HlMlAttr *fh_struct(Fh *f, const char *name, int n, const HlMlNamed *field);
+static inline const HlMlAttr *fh_string(Fh *f, const HlSym *sym) {
+  return hl_ml_string(f->tree, sym->text, sym->n);
+}
 HlMlNamed fh_named(Fh *f, const char *name, const HlMlAttr *value);
 const HlMlAttr *fh_string_dict(Fh *f, const HlDict *dict);
 const HlMlAttr *fh_sharding(Fh *f, const HlSharding *sharding);
@@ -144,46 +151,8 @@ const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const 
 
 // --- Rules by family: from_hlo_shape.c, from_hlo_math.c, from_hlo_flow.c, from_hlo_comm.c ---------------------
 
-#define FH_RULES(X)                                                                               \
-  X(PARAMETER, parameter)                                                                         \
-  X(CONSTANT, constant)                                                                           \
-  X(TUPLE, tuple)                                                                                 \
-  X(GET_TUPLE_ELEMENT, get_tuple_element)                                                         \
-  X(COPY, copy)                                                                                   \
-  X(BITCAST, bitcast)                                                                             \
-  X(BITCAST_CONVERT, bitcast_convert)                                                             \
-  X(BROADCAST, broadcast) X(DYNAMIC_SLICE, dynamic_slice) X(                                      \
-      DYNAMIC_UPDATE_SLICE, dynamic_update_slice) X(DYNAMIC_RESHAPE, dynamic_reshape)             \
-      X(TOPK, topk) X(TUPLE_SELECT, tuple_select) X(ALTERNATIVES, first) X(ABS, abs) X(           \
-          ERF, chlo) X(ACOS, chlo) X(ACOSH, chlo) X(ASIN, chlo) X(ASINH, chlo) X(ATANH, chlo)     \
-          X(COSH, chlo) X(SINH, chlo) X(MULHI, chlo) X(DOT, dot) X(RAGGED_DOT, ragged_dot) X(     \
-              SCALED_DOT, scaled_dot) X(CONVOLUTION, convolution) X(RNG, rng)                     \
-              X(RNG_BIT_GENERATOR, rng_bit_generator) X(STOCHASTIC_CONVERT,                       \
-                                                        stochastic_convert) X(CALL, call)         \
-                  X(FUSION, fusion) X(WHILE, while) X(CONDITIONAL, conditional) X(MAP, map)       \
-                      X(SCAN, scan) X(REDUCE_WINDOW, reduce_window) X(                            \
-                          SELECT_AND_SCATTER,                                                     \
-                          select_and_scatter) X(ASYNC_START, async_start)                         \
-                          X(ASYNC_UPDATE, async_update) X(ASYNC_DONE, async_done) X(              \
-                              COPY_START,                                                         \
-                              copy_start) X(COPY_DONE, copy_done)                                 \
-                              X(ADD_DEPENDENCY, add_dependency) X(AFTER_ALL, after_all) X(        \
-                                  DOMAIN,                                                         \
-                                  domain) X(TRACE, trace) X(CUSTOM_CALL, custom_call)             \
-                                  X(ALL_REDUCE, all_reduce) X(ALL_REDUCE_START, all_reduce) X(    \
-                                      ALL_REDUCE_DONE, first) X(REDUCE_SCATTER, reduce_scatter)   \
-                                      X(ALL_GATHER, all_gather) X(ALL_GATHER_START, all_gather)   \
-                                          X(ALL_GATHER_DONE, second) X(ALL_TO_ALL, all_to_all)    \
-                                              X(RAGGED_ALL_TO_ALL, ragged_all_to_all) X(          \
-                                                  COLLECTIVE_PERMUTE, collective_permute)         \
-                                                  X(COLLECTIVE_PERMUTE_START, collective_permute) \
-                                                      X(COLLECTIVE_PERMUTE_DONE, second)          \
-                                                          X(SEND, send) X(SEND_DONE, last)        \
-                                                              X(RECV, recv)                       \
-                                                                  X(RECV_DONE, recv_done)         \
-                                                                      X(INFEED, infeed)
-#define FH_DECLARE(op, name) bool fh_rule_##name(Fh *f, const HlInst *inst, FhValue *out);
-FH_RULES(FH_DECLARE)
-#undef FH_DECLARE
+#define RULE(op, name) bool fh_rule_##name(Fh *f, const HlInst *inst, FhValue *out);
+#include "mlir/from_hlo.def"
+#undef RULE
 
 #endif

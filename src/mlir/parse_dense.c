@@ -156,21 +156,6 @@ static void put_bits(Dense *d, uint64_t bits) {
   }
 }
 
-static uint64_t float_bits(MpParser *p, const HlMlType *type, double value) {
-  if (type->dtype == HL_F32) {
-    const float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    return bits;
-  }
-  if (type->dtype == HL_F64) {
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-  }
-  return hl_ml_float(p->tree, type, value)->bits;
-}
-
 static bool put_number(MpParser *p, Dense *d, const char *at, const MlNumber *number) {
   const HlMlType *type = d->part;
   uint64_t bits;
@@ -181,7 +166,7 @@ static bool put_number(MpParser *p, Dense *d, const char *at, const MlNumber *nu
                                           (type->width < 64 && number->magnitude >> type->width)))
       return mp_error(p, at, "hexadecimal float constant out of range for type '%s'",
                       hl_ml_type_text(p->cx, type));
-    bits = number->kind == ML_NUMBER_HEX ? number->magnitude : float_bits(p, type, number->f);
+    bits = number->kind == ML_NUMBER_HEX ? number->magnitude : ml_float_bits(type, number->f);
   } else {
     if (number->kind == ML_NUMBER_FLOAT)
       return mp_error(p, at, "expected integer elements, but parsed floating-point");

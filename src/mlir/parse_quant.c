@@ -5,7 +5,8 @@
 #include "mlir/parse.h"
 
 #include <math.h>
-#include <string.h>
+
+#include "base/bits.h"
 
 // i8, u8, or a float type.
 static bool storage_type(MpParser *p, HlMlQuant *quant) {
@@ -89,9 +90,7 @@ static bool one_scale(MpParser *p) {
     if (!ml_lex_int(&p->in, &zero_point))
       return false;
   }
-  int64_t bits;
-  memcpy(&bits, &number.f, sizeof bits);
-  mp_push_int(p, bits);
+  mp_push_int(p, (int64_t)hl_f64_bits(number.f));
   mp_push_int(p, zero_point);
   return true;
 }
@@ -114,7 +113,7 @@ static void take_scales(MpParser *p, HlMlQuant *quant, int base) {
   double *scale = HL_ARRAY(p->arena, double, n);
   int64_t *zero_point = HL_ARRAY(p->arena, int64_t, n);
   for (int k = 0; k < n; k++) {
-    memcpy(&scale[k], &p->ints.at[base + 2 * k], sizeof *scale);
+    scale[k] = hl_f64_of_bits((uint64_t)p->ints.at[base + 2 * k]);
     zero_point[k] = p->ints.at[base + 2 * k + 1];
   }
   quant->scale = scale;

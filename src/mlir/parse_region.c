@@ -101,16 +101,6 @@ static void forget_labels(MpParser *p) {
 
 // --- Blocks ------------------------------------------------------------------------------------------------
 
-static void append_block(HlMlRegion *region, HlMlBlock *block) {
-  block->region = region;
-  block->number = region->last ? region->last->number + 1 : 0;
-  if (region->last)
-    region->last->next = block;
-  else
-    region->first = block;
-  region->last = block;
-}
-
 bool mp_one_arg(MpParser *p, MpArg *arg) {
   *arg = (MpArg){.at = p->in.at};
   arg->name = mp_value_name(p);
@@ -154,13 +144,13 @@ static bool labelled_block(MpParser *p, HlMlRegion *region) {
     return mp_error(p, at, "redefinition of block '^%s'", name->text);
   label->is_defined = true;
   HlMlBlock *block = label->block;
-  append_block(region, block);
+  ml_append_block(region, block);
   return block_args(p, block) && ml_lex_need(&p->in, ':') && block_ops(p, block);
 }
 
 static bool entry_block(MpParser *p, HlMlRegion *region, int n_args, const MpArg *args) {
   HlMlBlock *block = HL_NEW(p->arena, HlMlBlock);
-  append_block(region, block);
+  ml_append_block(region, block);
   for (int k = 0; k < n_args; k++)
     if (!add_arg(p, block, &args[k]))
       return false;

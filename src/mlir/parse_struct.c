@@ -288,42 +288,56 @@ typedef struct ConvPart {
 
 enum { MAX_CONV_RANK = 1 << 16 };
 
-// "[b, 0, 1, f]": where the two letters and the spatial dimensions stand.
-static bool conv_part(MpParser *p, const char letters[2], ConvPart *out) {
-  const char *begin = p->in.at;
-  if (!ml_lex_need(&p->in, '['))
-    return false;
-  const int base = p->ints.n;  // pairs: which dimension it is, or -1 and -2
+enum { CONV_FIRST = -1, CONV_SECOND = -2, CONV_UNKNOWN = -3 };  // what is no spatial dimension
+
+static bool conv_dim(MpParser *p, const char letters[2], int64_t *out) {
+  const char *at = p->in.at;
+  if (ml_lex_is(*at, ML_DIGIT))
+    return ml_lex_int(&p->in, out);
+  if (*at == '?') {
+    *out = CONV_UNKNOWN;
+    ml_lex_move(&p->in, at + 1);
+    return true;
+  }
+  HlStr word = ml_lex_word(&p->in);
+  if (word.n != 1 || (*word.at != letters[0] && *word.at != letters[1]))
+    return mp_error(p, at, "unexpected dimension, expecting %c, %c or a number", letters[0],
+                    letters[1]);
+  *out = *word.at == letters[0] ? CONV_FIRST : CONV_SECOND;
+  return true;
+}
+
+// The dimensions are appended to p->ints.
+static bool conv_dims(MpParser *p, const char letters[2]) {
+  const int base = p->ints.n;
   do {
     const char *at = p->in.at;
-    int64_t which = -1;
-    if (ml_lex_is(*at, ML_DIGIT)) {
-      if (!ml_lex_int(&p->in, &which))
-        return false;
-    } else if (*at == '?') {
-      which = -3;
-      ml_lex_move(&p->in, at + 1);
-    } else {
-      HlStr word = ml_lex_word(&p->in);
-      if (word.n != 1 || (*word.at != letters[0] && *word.at != letters[1]))
-        return mp_error(p, at, "unexpected dimension, expecting %c, %c or a number", letters[0],
-                        letters[1]);
-      which = *word.at == letters[0] ? -1 : -2;
-    }
+    int64_t which;
+    if (!conv_dim(p, letters, &which))
+      return false;
     for (int k = base; k < p->ints.n; k++)
-      if (which != -3 && p->ints.at[k] == which)
+      if (which != CONV_UNKNOWN && p->ints.at[k] == which)
         return mp_error(p, at, "duplicate dimension");
     if (p->ints.n - base >= MAX_CONV_RANK / 64)
       return mp_error(p, at, "too many dimensions");
     mp_push_int(p, which);
   } while (ml_lex_eat(&p->in, ','));
+  return true;
+}
+
+// "[b, 0, 1, f]": where the two letters and the spatial dimensions stand.
+static bool conv_part(MpParser *p, const char letters[2], ConvPart *out) {
+  const char *begin = p->in.at;
+  const int base = p->ints.n;
+  if (!ml_lex_need(&p->in, '[') || !conv_dims(p, letters))
+    return false;
   const int n = p->ints.n - base;
   *out = (ConvPart){-1, -1, HL_ARRAY(p->arena, int64_t, n), 0};
   for (int k = 0; k < n; k++) {
     const int64_t which = p->ints.at[base + k];
-    if (which == -1)
+    if (which == CONV_FIRST)
       out->first = k;
-    else if (which == -2)
+    else if (which == CONV_SECOND)
       out->second = k;
     else if (which >= 0 && which < n)
       out->spatial[which] = k + 1;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
+
 // --- Floats -----------------------------------------------------------------------------------------
 
 enum { EXACT = 64 };  // digits asked of the C library: more than are looked at
@@ -74,25 +76,8 @@ static int significant_digits(const HlMlType *type) {
 }
 
 static uint64_t parse_bits(const HlMlType *type, const char *text) {
-  if (type->dtype == HL_F32) {
-    float value = strtof(text, NULL);
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-  }
-  double value = strtod(text, NULL);
-  const HlFloatFormat *format = &hl_dtype_info[type->dtype].format;
-  if (format->bits)
-    return hl_float_encode(format, value);
-  if (type->width == 19) {
-    float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    return (bits + 0xfff + (bits >> 13 & 1)) >> 13;
-  }
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return bits;
+  return type->dtype == HL_F32 ? hl_f32_bits(strtof(text, NULL))
+                               : ml_float_bits(type, strtod(text, NULL));
 }
 
 // 1.250000e+00: six digits, and whether that is the number exactly.
@@ -163,22 +148,12 @@ bool mlp_float(HlBuf *out, const HlMlType *type, uint64_t bits, double value) {
 }
 
 uint64_t mlp_float_at(const HlMlType *type, const void *at, double *value) {
-  const HlFloatFormat *format = &hl_dtype_info[type->dtype].format;
+  const int width = hl_dtype_info[type->dtype].format.bits, bytes = hl_ml_element_bytes(type);
   uint64_t bits = 0;
-  int bytes = hl_ml_element_bytes(type);
   memcpy(&bits, at, (size_t)(bytes < 8 ? bytes : 8));
-  if (format->bits) {
-    if (format->bits < 8)
-      bits &= (1u << format->bits) - 1;
-    *value = hl_float_decode(format, (uint32_t)bits);
-  } else if (type->width == 32 || type->width == 19) {
-    uint32_t pattern = (uint32_t)(type->width == 32 ? bits : bits << 13);
-    float narrow;
-    memcpy(&narrow, &pattern, sizeof narrow);
-    *value = narrow;
-  } else {
-    memcpy(value, &bits, sizeof *value);
-  }
+  if (width && width < 8)
+    bits &= (1u << width) - 1;
+  *value = ml_float_value(type, bits);
   return bits;
 }
 

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/bits.h"
+
 void mlp_dim(Printer *p, int64_t size) {
   if (size == HL_UNBOUNDED)
     put_char(p->out, '?');
@@ -53,9 +55,7 @@ static void print_function(Printer *p, const HlMlType *type) {
 static void print_double(Printer *p, double value) {
   static const HlMlType f64 = {.kind = HL_ML_FLOAT, .width = 64, .dtype = HL_F64};
   size_t start = p->out->n;
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  if (!mlp_float(p->out, &f64, bits, value) || !isfinite(value))
+  if (!mlp_float(p->out, &f64, hl_f64_bits(value), value) || !isfinite(value))
     return;
   p->out->n = start;
   hl_buf_printf(p->out, "%.1f", value);

@@ -1,6 +1,8 @@
 // mlir/to_hlo.h: what the files that carry MLIR programs to HLO share.
 //
-// to_hlo.c              modules, functions, blocks; the table of lowerings; the default one
+// to_hlo.c              modules and functions
+// to_hlo_op.c           blocks and ops; the table of lowerings; the default one
+// to_hlo_value.c        what values are in the computation being built; errors
 // to_hlo_elementwise.c  compare, select
 // to_hlo_bits.c         conversions of i1 and complex numbers
 // to_hlo_shape.c        constants, iotas, broadcasts, slices, pads, gathers, dots, convolutions
@@ -58,6 +60,9 @@ typedef struct MlConversion {
   uint32_t n_uses;
 } MlConversion;
 MlConversion *ml_conversion(const HlMlTree *tree);
+// A table of n entries with room for new_n, zeroed from the old ones on; how many to have room for where n are needed.
+void *ml_grow(HlArena *arena, void *table, uint32_t n, uint32_t new_n, size_t size);
+uint32_t ml_more_than(uint32_t n);
 
 typedef enum MlFuncState { ML_FUNC_NEW, ML_FUNC_OPEN, ML_FUNC_DONE } MlFuncState;
 typedef struct MlFunc {
@@ -91,7 +96,7 @@ typedef struct MlLower {
 
 typedef bool MlLowerFn(MlLower *l, HlBuild *b, const HlMlOp *op);
 
-// --- Values, blocks, computations (to_hlo.c) ---------------------------------------------------------
+// --- Values, blocks, computations ---------------------------------------------------------
 
 // The instruction of a value in the computation being built; NULL after reporting.
 HlInst *ml_value(MlLower *l, HlBuild *b, const HlMlOp *user, const HlMlValue *value);
@@ -190,7 +195,7 @@ const HlMetadata *ml_name_metadata(MlLower *l, const HlMlLocation *location,
                                    const char **name);  // op_name alone
 void ml_frames_done(MlLower *l);
 
-// --- Lowerings, by row (to_hlo.c has the table) -------------------------------------------------------------
+// --- Lowerings, by row (to_hlo_op.c has the table) -------------------------------------------------------------
 
 MlLowerFn ml_lower_convert, ml_lower_bitcast_convert, ml_lower_reduce_precision;
 MlLowerFn ml_lower_compare, ml_lower_select, ml_lower_clamp, ml_lower_complex_math,

@@ -1,7 +1,7 @@
 // Lowers ops with regions: their blocks become computations, what they use from outside is passed in.
 #include "mlir/to_hlo.h"
 
-#include <string.h>
+#include "base/room.h"
 
 // --- Regions as computations -----------------------------------------------------------------------
 
@@ -86,14 +86,7 @@ static void capture(MlLower *l, Captured *c, const HlMlValue *value) {
   if (l->seen[value->index] == l->walk || (value->def && ml_is_constant(value->def)))
     return;
   l->seen[value->index] = l->walk;
-  if (c->n == c->capacity) {
-    int capacity = c->capacity ? 2 * c->capacity : 16;
-    const HlMlValue **at = HL_ARRAY(l->arena, const HlMlValue *, capacity);
-    if (c->n > 0)
-      memcpy(at, c->at, sizeof *at * (size_t)c->n);
-    c->at = at;
-    c->capacity = capacity;
-  }
+  c->at = base_room(l->arena, c->at, (size_t)c->n, &c->capacity, sizeof *c->at);
   c->at[c->n++] = value;
 }
 

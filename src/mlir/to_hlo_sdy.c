@@ -178,63 +178,84 @@ static const HlMlAttr *dim_axes(const HlMlAttr *dims, int k) {
   return hl_ml_field(dims->list[k], "axes");
 }
 
+// What becomes of the dimensions, and of what follows them: devices that hold their own, or parts of a sum.
+typedef struct Tiling {
+  int64_t *tile, *last;
+  int n_tile, n_last;
+  bool is_cut;  // some dimension is
+} Tiling;
+
+static bool tile_dims(MlLower *l, const HlMlOp *at, Mesh *mesh, const HlMlAttr *dims, int rank,
+                      Tiling *t) {
+  for (int k = 0; k < rank; k++) {
+    if (!use_axes(l, at, mesh, dim_axes(dims, k), &t->tile[t->n_tile]))
+      return false;
+    t->is_cut |= t->tile[t->n_tile++] > 1;
+  }
+  return true;
+}
+
+static bool tile_last(MlLower *l, const HlMlOp *at, Mesh *mesh, const HlMlAttr *axes,
+                      HlShardingKind kind, Tiling *t) {
+  int64_t pieces;
+  if (!use_axes(l, at, mesh, axes, &pieces))
+    return false;
+  if (pieces > 1) {
+    t->tile[t->n_tile++] = pieces;
+    t->last[t->n_last++] = kind;
+  }
+  return true;
+}
+
+// The sharding of it; devices that no axis in use tells apart hold the same.
+static const HlSharding *sharding_of(MlLower *l, const Mesh *mesh, Tiling *t) {
+  HlSharding *sharding = HL_NEW(l->m->arena, HlSharding);
+  const int64_t rest = count_unused(mesh);
+  if (!t->is_cut && (t->n_last == 0 || (t->n_last == 1 && rest == 1))) {
+    sharding->kind = t->n_last == 0 ? HL_SHARDING_REPLICATED : (HlShardingKind)t->last[0];
+    return sharding;
+  }
+  sharding->kind = HL_SHARDING_TILED;
+  sharding->replicate_last = rest > 1 && t->n_last == 0;
+  if (rest > 1)
+    t->tile[t->n_tile++] = rest;
+  if (rest > 1 && t->n_last > 0)
+    t->last[t->n_last++] = HL_SHARDING_REPLICATED;
+  if (t->n_last > 0)
+    sharding->last_tile_dims = (HlI64s){t->last, t->n_last};
+  sharding->tile = (HlI64s){t->tile, t->n_tile};
+  arrange(l, mesh, sharding);
+  return hl_sharding_canonical(l->m->arena, sharding);
+}
+
 bool ml_sdy_sharding(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlMlAttr *manual,
                      const HlSharding **out) {
+  HlArena *arena = l->m->arena;
   Mesh mesh;
-  HlSharding *sharding = HL_NEW(l->m->arena, HlSharding);
-  *out = sharding;
-  if (attr->kind != HL_ML_A_STRUCT || !read_mesh(l, at, hl_ml_field(attr, "mesh_or_ref"), &mesh))
-    return attr->kind == HL_ML_A_STRUCT ? false : ml_bad(l, at, "expected a sharding of sdy");
+  if (attr->kind != HL_ML_A_STRUCT)
+    return ml_bad(l, at, "expected a sharding of sdy");
+  if (!read_mesh(l, at, hl_ml_field(attr, "mesh_or_ref"), &mesh))
+    return false;
   if (mesh.n == 0 && mesh.devices.n == 1) {
+    HlSharding *sharding = HL_NEW(arena, HlSharding);
     *sharding = (HlSharding){.kind = HL_SHARDING_MAXIMAL, .device = mesh.devices.at[0]};
+    *out = sharding;
     return true;
   }
-  const HlMlAttr *dims = hl_ml_field(attr, "dim_shardings"),
-                 *unreduced = hl_ml_field(attr, "unreduced_axes");
-  int rank = dims && dims->kind == HL_ML_A_ARRAY ? dims->n : 0, n_last = 0;
+  const HlMlAttr *dims = hl_ml_field(attr, "dim_shardings");
+  const HlMlAttr *unreduced = hl_ml_field(attr, "unreduced_axes");
+  const int rank = dims && dims->kind == HL_ML_A_ARRAY ? dims->n : 0;
   for (int k = 0; k < rank; k++)
     if (!cut_all(l, at, &mesh, dim_axes(dims, k)))
       return false;
   if (!cut_all(l, at, &mesh, manual) || !cut_all(l, at, &mesh, unreduced))
     return false;
-  int64_t *tile = HL_ARRAY(l->m->arena, int64_t, rank + 3),
-          *last = HL_ARRAY(l->m->arena, int64_t, 3), pieces;
-  bool any = false;
-  for (int k = 0; k < rank; k++) {
-    if (!use_axes(l, at, &mesh, dim_axes(dims, k), &tile[k]))
-      return false;
-    any |= tile[k] > 1;
-  }
-  if (!use_axes(l, at, &mesh, manual, &pieces))
+  Tiling t = {.tile = HL_ARRAY(arena, int64_t, rank + 3), .last = HL_ARRAY(arena, int64_t, 3)};
+  if (!tile_dims(l, at, &mesh, dims, rank, &t) ||
+      !tile_last(l, at, &mesh, manual, HL_SHARDING_MANUAL, &t) ||
+      !tile_last(l, at, &mesh, unreduced, HL_SHARDING_UNREDUCED, &t))
     return false;
-  if (pieces > 1) {
-    tile[rank + n_last] = pieces;
-    last[n_last++] = HL_SHARDING_MANUAL;
-  }
-  if (!use_axes(l, at, &mesh, unreduced, &pieces))
-    return false;
-  if (pieces > 1) {
-    tile[rank + n_last] = pieces;
-    last[n_last++] = HL_SHARDING_UNREDUCED;
-  }
-  int64_t rest = count_unused(&mesh);
-  if (!any && n_last <= 1 && (n_last == 0 || rest == 1)) {
-    sharding->kind = n_last == 0 ? HL_SHARDING_REPLICATED : (HlShardingKind)last[0];
-    return true;
-  }
-  sharding->kind = HL_SHARDING_TILED;
-  if (rest > 1 && n_last == 0)
-    sharding->replicate_last = true;
-  else if (rest > 1)
-    last[n_last] = HL_SHARDING_REPLICATED;
-  int n_tile = rank + n_last + (rest > 1);
-  if (rest > 1)
-    tile[rank + n_last] = rest;
-  if (n_last > 0)
-    sharding->last_tile_dims = (HlI64s){last, n_last + (rest > 1)};
-  sharding->tile = (HlI64s){tile, n_tile};
-  arrange(l, &mesh, sharding);
-  *out = hl_sharding_canonical(l->m->arena, sharding);
+  *out = sharding_of(l, &mesh, &t);
   return true;
 }
 

@@ -30,20 +30,30 @@ static void name_spread(MlLower *l, const HlBuild *b, HlInst *inst) {
     hl_set_name(inst, hl_fresh_name(l->m, b->name));
 }
 
+// One of many equal elements is never written out.
+static HlInst *make_constant(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlAttr *value) {
+  const HlMlType *type = value->type;
+  const bool is_splat =
+      value->kind == HL_ML_A_DENSE && value->n_elements == 1 && hl_ml_elements(type) > 1;
+  HlMlAttr element = *value;
+  if (is_splat)
+    element.type = hl_ml_tensor_type(l->tree, 0, NULL, type->element[0], NULL);
+  HlLiteral *literal = hl_ml_literal(l->cx, hl_ml_pos(l->tree, op), &element);
+  HlInst *inst = literal ? hl_b_constant(b, literal) : NULL;
+  hl_literal_unref(literal);
+  return inst && is_splat ? hl_b_broadcast(b, inst, type->rank, type->dim, (HlI64s){0}) : inst;
+}
+
 bool ml_lower_constant(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlMlAttr *value = hl_ml_attr(op, "value");
   if (!value || (value->kind != HL_ML_A_DENSE && value->kind != HL_ML_A_RESOURCE))
     return ml_unsupported(l, op, "%s without a dense value cannot be carried to HLO",
                           op->name->text);
-  HlLiteral *literal = hl_ml_literal(l->cx, hl_ml_pos(l->tree, op), value);
-  if (!literal)
-    return false;
   HlBuild own = *b;
   own.name = NULL;
   own.metadata = NULL;
   own.frontend = (HlDict){0};
-  HlInst *inst = with_layout(l, op, hl_b_constant(&own, literal));
-  hl_literal_unref(literal);
+  HlInst *inst = with_layout(l, op, make_constant(l, &own, op, value));
   if (inst && inst->op == HL_OP_BROADCAST)
     name_spread(l, b, inst);
   return ml_set_results(l, b, op, inst);

@@ -97,8 +97,7 @@ HlMlOp *hl_ml_op(HlMlTree *tree, HlMlBlock *block, const char *name, int n_opera
   return op;
 }
 
-HlMlBlock *hl_ml_block(HlMlTree *tree, HlMlRegion *region) {
-  HlMlBlock *block = HL_NEW(tree->arena, HlMlBlock);
+void ml_append_block(HlMlRegion *region, HlMlBlock *block) {
   block->region = region;
   block->number = region->last ? region->last->number + 1 : 0;
   if (region->last)
@@ -106,6 +105,11 @@ HlMlBlock *hl_ml_block(HlMlTree *tree, HlMlRegion *region) {
   else
     region->first = block;
   region->last = block;
+}
+
+HlMlBlock *hl_ml_block(HlMlTree *tree, HlMlRegion *region) {
+  HlMlBlock *block = HL_NEW(tree->arena, HlMlBlock);
+  ml_append_block(region, block);
   return block;
 }
 

@@ -39,6 +39,7 @@ enum { ML_MAX_DEPTH = UINT16_MAX };
 // results have no types, and it has no name.
 HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint32_t n_regions,
                   uint32_t n_successors);
+void ml_append_block(HlMlRegion *region, HlMlBlock *block);
 // A new op in front of another, with that one's location.
 HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, const char *name, int n_operands,
                      HlMlValue *const *operands, int n_results, const HlMlType *const *types,
@@ -56,6 +57,9 @@ uint64_t ml_attr_hash(const HlMlAttr *attr);  // equal attributes of two trees h
 static inline uint32_t ml_add_size(uint32_t a, uint32_t b) {
   return a + b < a ? UINT32_MAX : a + b;
 }
+// The pattern of a number in a float type, and back. f80 and f128 are kept as f64, tf32 in 19 bits.
+uint64_t ml_float_bits(const HlMlType *type, double value);
+double ml_float_value(const HlMlType *type, uint64_t bits);
 // Whether an inherent attribute says what its absence says (its row's default).
 bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value);
 

@@ -172,6 +172,8 @@ typedef struct MlFold {
   HlI64s allowed;  // sizes that an argument's dimensions may have, in order
 } MlFold;
 bool mv_check_fold(MlVerify *v, const HlMlOp *op, const HlMlBlock *body, const MlFold *fold);
+// The op's region folds its first n operands into the n behind them.
+bool mv_check_inputs_fold(MlVerify *v, const HlMlOp *op, int n, HlI64s allowed);
 // The element type of what the region returns at k; of `otherwise` if it returns nothing there.
 const HlMlType *mv_accumulator(const HlMlBlock *body, int k, const HlMlType *otherwise);
 

@@ -104,6 +104,16 @@ bool mv_check_fold(MlVerify *v, const HlMlOp *op, const HlMlBlock *body, const M
   return true;
 }
 
+bool mv_check_inputs_fold(MlVerify *v, const HlMlOp *op, int n, HlI64s allowed) {
+  const HlMlType **input = HL_ARRAY(v->arena, const HlMlType *, 2 * n), **init = input + n;
+  for (int k = 0; k < n; k++) {
+    input[k] = mv_in(op, k);
+    init[k] = mv_in(op, n + k);
+  }
+  const MlFold fold = {.n = n, .input = input, .init = init, .allowed = allowed};
+  return mv_check_fold(v, op, hl_ml_body(op, 0), &fold);
+}
+
 const HlMlType *mv_accumulator(const HlMlBlock *body, int k, const HlMlType *otherwise) {
   const HlMlOp *end = mv_return(body);
   const HlMlType *type = (uint32_t)k < end->n_operands ? mv_in(end, k) : otherwise;
@@ -146,19 +156,11 @@ bool mv_rule_reduce(MlVerify *v, const HlMlOp *op) {
       shape.bound[shape.rank] = bounds.at[d];
     shape.rank++;
   }
-  const HlMlBlock *body = hl_ml_body(op, 0);
-  const HlMlType **input = HL_ARRAY(v->arena, const HlMlType *, 2 * inputs.n);
-  const HlMlType **init = input + inputs.n;
-  for (int k = 0; k < inputs.n; k++) {
-    input[k] = mv_in(op, k);
-    init[k] = mv_in(op, inputs.n + k);
-  }
-  const MlFold fold = {
-      .n = inputs.n, .input = input, .init = init, .allowed = {shape.dim, shape.rank}};
-  if (!mv_check_fold(v, op, body, &fold) || !mv_has_results(v, op, inputs.n))
+  if (!mv_check_inputs_fold(v, op, inputs.n, (HlI64s){shape.dim, shape.rank}) ||
+      !mv_has_results(v, op, inputs.n))
     return false;
   for (int k = 0; k < inputs.n; k++) {
-    shape.element = mv_accumulator(body, k, input[k]);
+    shape.element = mv_accumulator(hl_ml_body(op, 0), k, mv_in(op, k));
     if (!mv_result_is(v, op, k, &shape))
       return false;
   }

@@ -273,19 +273,11 @@ bool mv_rule_reduce_window(MlVerify *v, const HlMlOp *op) {
   if (!inputs_agree(v, op, inputs, w.n) ||
       !mv_padding(v, op, hl_ml_attr(op, "padding"), &w.low, &w.high) || !mv_check_window(v, op, &w))
     return false;
-  const HlMlBlock *body = hl_ml_body(op, 0);
-  const HlMlType **input = HL_ARRAY(v->arena, const HlMlType *, 2 * inputs.n);
-  const HlMlType **init = input + inputs.n;
-  for (int k = 0; k < inputs.n; k++) {
-    input[k] = mv_in(op, k);
-    init[k] = mv_in(op, inputs.n + k);
-  }
-  const MlFold fold = {.n = inputs.n, .input = input, .init = init, .allowed = w.size};
-  if (!mv_check_fold(v, op, body, &fold) || !mv_has_results(v, op, inputs.n))
+  if (!mv_check_inputs_fold(v, op, inputs.n, w.size) || !mv_has_results(v, op, inputs.n))
     return false;
   for (int k = 0; k < inputs.n; k++) {
-    MlShape shape = mv_shape_of(v, input[k]);
-    shape.element = mv_accumulator(body, k, input[k]);
+    MlShape shape = mv_shape_of(v, mv_in(op, k));
+    shape.element = mv_accumulator(hl_ml_body(op, 0), k, mv_in(op, k));
     for (int d = 0; d < shape.rank; d++) {
       shape.dim[d] = mv_window_size(&w, d, shape.dim[d]);
       if (shape.bound)

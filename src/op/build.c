@@ -291,7 +291,7 @@ HlBuild hl_b_nested(const HlBuild *b, const char *name) {
   const HlSym *sym = hl_fresh_comp_name(m, name);
   HlBuild nested = *b;
   nested.comp = hl_comp_new(m, sym->text, sym->n);
-  nested.comp->loc = b->loc;
+  hl_comp_set_loc(nested.comp, b->loc);
   return nested;
 }
 

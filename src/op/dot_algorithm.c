@@ -11,8 +11,8 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/bits.h"
 #include "op/matmul.h"
 
 enum { MAX_PARTS = 3, MAX_PRODUCTS = 9 };
@@ -42,24 +42,12 @@ static bool find_algorithm(const HlInst *inst, Algorithm *out) {
   }
 }
 
-static uint32_t bits_of(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-
-static double float_of(uint32_t bits) {
-  float x;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
 // To the nearest number of 10 bits behind the leading one, ties to even.
 static double rounded_to_tf32(float x) {
   if (!isfinite(x))
     return x;
-  const uint32_t bits = bits_of(x);
-  return float_of((bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000);
+  const uint32_t bits = hl_f32_bits(x);
+  return hl_f32_of_bits((bits + 0xFFF + (bits >> 13 & 1)) & 0xFFFFE000);
 }
 
 static void round_all(const Algorithm *a, double *data, int64_t n) {
@@ -80,7 +68,7 @@ static void round_all(const Algorithm *a, double *data, int64_t n) {
 static void cut(const Algorithm *a, double *rest, double *high, int64_t n) {
   const uint32_t mask = a->narrow == HL_BF16 ? 0xFFFF0000 : 0xFFFFE000;
   for (int64_t k = 0; k < n; k++) {
-    high[k] = float_of(bits_of((float)rest[k]) & mask);
+    high[k] = hl_f32_of_bits(hl_f32_bits((float)rest[k]) & mask);
     rest[k] = (float)(rest[k] - high[k]);
   }
 }

@@ -6,8 +6,8 @@
 #include "op/expand.h"
 
 #include <float.h>
-#include <string.h>
 
+#include "base/bits.h"
 #include "hilo/op.h"
 
 // --- Constants ----------------------------------------------------------------------------------
@@ -23,10 +23,8 @@ static HlInst *constant(Expand *e, uint64_t bits, bool is_int) {
   for (int k = 0; k < e->n; k++)
     if (e->bits[k] == bits)
       return e->constant[k];
-  double value;
-  memcpy(&value, &bits, sizeof value);
-  HlInst *inst =
-      is_int ? hl_b_like_int(e->b, e->like, (int64_t)bits) : hl_b_like(e->b, e->like, value);
+  HlInst *inst = is_int ? hl_b_like_int(e->b, e->like, (int64_t)bits)
+                        : hl_b_like(e->b, e->like, hl_f64_of_bits(bits));
   if (e->n < EXPAND_CONSTANTS) {
     e->bits[e->n] = bits;
     e->constant[e->n++] = inst;
@@ -35,9 +33,7 @@ static HlInst *constant(Expand *e, uint64_t bits, bool is_int) {
 }
 
 HlInst *ex_number(Expand *e, double value) {
-  uint64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  return constant(e, bits, false);
+  return constant(e, hl_f64_bits(value), false);
 }
 
 HlInst *ex_int(Expand *e, int64_t value) {

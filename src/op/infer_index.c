@@ -454,6 +454,38 @@ static bool scan_operands(const HlInfer *q, const InferComp *comp, int n_carries
   return true;
 }
 
+// How long the scan is where no input says so: as the declared outputs say; -1: they do not.
+static int64_t declared_scan_size(const HlInfer *q, int64_t at) {
+  const HlShape *first = q->declared;
+  if (!first)
+    return -1;
+  if (hl_shape_is_tuple(first) && first->rank > 0)
+    first = first->element[0];
+  return hl_is_array_dtype(first->dtype) && at < first->rank ? first->dim[at] : -1;
+}
+
+// Outputs, with one more dimension, then carries.
+static const HlShape **scan_results(const HlInfer *q, const InferComp *comp, int n, int n_outputs,
+                                    int64_t at, int64_t size) {
+  const HlShape *root = comp->result,
+                **result = HL_ARRAY(hl_cx_scratch(q->cx), const HlShape *, n + 1);
+  const int n_inputs = q->n - (n - n_outputs);
+  const bool dynamic = n_inputs > 0 && infer_dynamic(q->in[0], (int)at);
+  for (int k = 0; k < n; k++) {
+    const HlShape *element = hl_shape_is_tuple(root) ? root->element[k] : root;
+    result[k] = k < n_outputs ? insert_dim(q, element, at, size, dynamic) : element;
+    if (result[k] == NULL)
+      return NULL;
+    const int param = n_inputs + k - n_outputs;
+    if (k >= n_outputs && !hl_shape_compatible(element, infer_param(comp, param))) {
+      hl_infer_error(q, "shapes of parameter %d and root in to_apply computation are inconsistent",
+                     param);
+      return NULL;
+    }
+  }
+  return result;
+}
+
 const HlShape *infer_scan(const HlInfer *q) {
   int64_t at = hl_dim(q->inst), n_carries = hl_attr_int(q->inst, HL_A_NUM_CARRIES), size = -1;
   InferComp comp;
@@ -464,9 +496,8 @@ const HlShape *infer_scan(const HlInfer *q) {
   if (n_carries < 0 || n_carries > q->n)
     return hl_infer_error(q, "scan instruction has %" PRId64 " carries, but only %d operands",
                           n_carries, q->n);
-  const HlShape *root = comp.result;
-  bool is_tuple = hl_shape_is_tuple(root);
-  int n_results = is_tuple ? root->rank : 1, n_outputs = n_results - (int)n_carries;
+  bool is_tuple = hl_shape_is_tuple(comp.result);
+  const int n_results = is_tuple ? comp.result->rank : 1, n_outputs = n_results - (int)n_carries;
   if (n_outputs < 0)
     return hl_infer_error(q, "scan instruction has %" PRId64 " carries, but only %d results",
                           n_carries, n_results);
@@ -474,27 +505,13 @@ const HlShape *infer_scan(const HlInfer *q) {
     return hl_infer_error(q, "scan instruction has no inputs or outputs");
   if (!scan_operands(q, &comp, (int)n_carries, at, &size))
     return NULL;
-  if (size < 0 && q->declared != NULL) {  // only outputs tell the size
-    const HlShape *first = hl_shape_is_tuple(q->declared) && q->declared->rank > 0
-                               ? q->declared->element[0]
-                               : q->declared;
-    size = hl_is_array_dtype(first->dtype) && at < first->rank ? first->dim[at] : -1;
-  }
+  if (size < 0)
+    size = declared_scan_size(q, at);
   if (size < 0 && n_outputs > 0)
     return hl_infer_error(q, "cannot infer shape for scan with no inputs");
-  const HlShape **result = HL_ARRAY(hl_cx_scratch(q->cx), const HlShape *, n_results + 1);
-  for (int k = 0; k < n_results; k++) {
-    const HlShape *element = is_tuple ? root->element[k] : root;
-    bool dynamic = q->n > n_carries && infer_dynamic(q->in[0], (int)at);
-    result[k] = k < n_outputs ? insert_dim(q, element, at, size, dynamic) : element;
-    if (result[k] == NULL)
-      return NULL;
-    if (k >= n_outputs &&
-        !hl_shape_compatible(element, infer_param(&comp, q->n - (int)n_carries + k - n_outputs)))
-      return hl_infer_error(
-          q, "shapes of parameter %d and root in to_apply computation are inconsistent",
-          q->n - (int)n_carries + k - n_outputs);
-  }
+  const HlShape **result = scan_results(q, &comp, n_results, n_outputs, at, size);
+  if (!result)
+    return NULL;
   // One result may be written with or without a tuple around it, whatever the computation does.
   if (n_results == 1 && q->declared != NULL)
     is_tuple = hl_shape_is_tuple(q->declared);

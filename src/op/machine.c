@@ -8,8 +8,8 @@
 // through the interpreter.
 
 #include <math.h>
-#include <string.h>
 
+#include "base/bits.h"
 #include "op/fold.h"
 
 enum {
@@ -190,6 +190,28 @@ static bool is_real_scalar(const HlShape *shape) {
   return hl_shape_is_scalar(shape) && !hl_is_complex(shape->dtype);
 }
 
+static bool compile_step(Machine *m, const HlInst *inst, int *slot_of) {
+  if (inst->n_operands < 1 || inst->n_operands > 3)
+    return false;
+  const HlDtype from = inst->operands[inst->op == HL_OP_SELECT ? 1 : 0]->shape->dtype;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!is_real_scalar(inst->operands[k]->shape))
+      return false;
+  const int what = refined_way(inst, from);
+  if (what == M_NONE)
+    return false;
+  Step *step = &m->step[m->n_steps++];
+  *step =
+      (Step){.what = (uint8_t)what, .dtype = (uint8_t)inst->shape->dtype, .from = (uint8_t)from};
+  step->detail = (uint8_t)(inst->op == HL_OP_COMPARE ? hl_attr_int(inst, HL_A_DIRECTION) : 0);
+  step->n = (uint8_t)inst->n_operands;
+  step->a = slot_of[inst->operands[0]->id];
+  step->b = inst->n_operands > 1 ? slot_of[inst->operands[1]->id] : 0;
+  step->c = inst->n_operands > 2 ? slot_of[inst->operands[2]->id] : 0;
+  step->out = slot_of[inst->id] = m->n_slots++;
+  return true;
+}
+
 // Gives an instruction its slot: of a parameter, a constant, its operand, or a new step.
 static bool compile(Machine *m, const HlInst *inst, int *slot_of) {
   if (!is_real_scalar(inst->shape))
@@ -218,27 +240,8 @@ static bool compile(Machine *m, const HlInst *inst, int *slot_of) {
       return false;
     slot_of[inst->id] = slot_of[inst->operands[0]->id];
     return true;
-  default: break;
+  default: return compile_step(m, inst, slot_of);
   }
-  if (inst->n_operands < 1 || inst->n_operands > 3)
-    return false;
-  const HlDtype from = inst->operands[inst->op == HL_OP_SELECT ? 1 : 0]->shape->dtype;
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    if (!is_real_scalar(inst->operands[k]->shape))
-      return false;
-  const int what = refined_way(inst, from);
-  if (what == M_NONE)
-    return false;
-  Step *step = &m->step[m->n_steps++];
-  *step =
-      (Step){.what = (uint8_t)what, .dtype = (uint8_t)inst->shape->dtype, .from = (uint8_t)from};
-  step->detail = (uint8_t)(inst->op == HL_OP_COMPARE ? hl_attr_int(inst, HL_A_DIRECTION) : 0);
-  step->n = (uint8_t)inst->n_operands;
-  step->a = slot_of[inst->operands[0]->id];
-  step->b = inst->n_operands > 1 ? slot_of[inst->operands[1]->id] : 0;
-  step->c = inst->n_operands > 2 ? slot_of[inst->operands[2]->id] : 0;
-  step->out = slot_of[inst->id] = m->n_slots++;
-  return true;
 }
 
 static bool set_results(HlArena *arena, Machine *m, const HlComp *comp, const int *slot_of) {
@@ -285,8 +288,7 @@ Machine *machine_new(HlArena *arena, const HlComp *comp) {
 
 // The order of the bits: -nan < -inf < ... < -0 < +0 < ... < inf < nan.
 static int64_t total_key(double value) {
-  int64_t bits;
-  memcpy(&bits, &value, sizeof bits);
+  const int64_t bits = (int64_t)hl_f64_bits(value);
   return bits < 0 ? bits ^ INT64_MAX : bits;
 }
 

@@ -364,6 +364,54 @@ static void read_sparsity(Attrs *a) {
     put_ptr(a, HL_A_SPARSITY_CONFIG, hl_arena_copy(a->r->m->arena, &s, sizeof s));
 }
 
+static void read_dimension(Attrs *a) {
+  if (a->from->n_dimensions == 1)
+    put_int(a, HL_A_DIMENSION, a->from->dimensions[0]);
+  else if (a->from->n_dimensions > 1)
+    a->ok = hl_error(a->r->cx, a->pos, "'%s' takes one dimension, not %zu", a->from->opcode,
+                     a->from->n_dimensions);
+}
+
+// Options of a triangular solve or, `lower` alone, of a cholesky.
+static void read_solver(Attrs *a, HlAttrKey key) {
+  const Xla__TriangularSolveOptions *solve = a->from->triangular_solve_options;
+  const Xla__CholeskyOptions *cholesky = a->from->cholesky_options;
+  if (key == HL_A_LEFT_SIDE)
+    put_int(a, key, solve && solve->left_side);
+  else if (key == HL_A_LOWER)
+    put_int(a, key, (solve && solve->lower) || (cholesky && cholesky->lower));
+  else if (key == HL_A_UNIT_DIAGONAL)
+    put_int(a, key, solve && solve->unit_diagonal);
+  else if (solve)
+    put_int(a, key, (int64_t)solve->transpose_a);
+}
+
+static void read_prefetch(Attrs *a, HlAttrKey key) {
+  const InstMsg *f = a->from;
+  if (f->prefetch_case == XLA__HLO_INSTRUCTION_PROTO__PREFETCH_CROSS_PROGRAM_PREFETCH_INDEX)
+    put_int(a, key, f->cross_program_prefetch_index);
+  else if (f->is_cross_program_prefetch)
+    put_int(a, key, 0);
+}
+
+static void read_replication(Attrs *a, HlAttrKey key) {
+  const Xla__ParameterReplication *replication = a->from->parameter_replication;
+  if (!replication || replication->n_replicated_at_leaf_buffers == 0)
+    return;
+  const HlI64s leaves = proto_ints32(a->r, replication->n_replicated_at_leaf_buffers,
+                                     replication->replicated_at_leaf_buffers);
+  put(a, (HlAttr){.key = key, .ints = leaves});
+}
+
+static void put_bytes(Attrs *a, HlAttrKey key, ProtobufCBinaryData bytes) {
+  put_text(a, key, (const char *)bytes.data, bytes.len);
+}
+
+// What stands for 0, which is what a message has that does not say.
+static void put_int_or(Attrs *a, HlAttrKey key, int64_t value, int64_t otherwise) {
+  put_int(a, key, value ? value : otherwise);
+}
+
 // An attribute with more to it than one field; nothing if the key is none of them.
 static void read_special(Attrs *a, HlAttrKey key) {
   const InstMsg *f = a->from;
@@ -371,13 +419,7 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_PARAMETER_NUMBER: put_int(a, key, f->parameter_number); break;
   case HL_A_VALUE:
   case HL_A_LITERAL: read_literal_attr(a, key); break;
-  case HL_A_DIMENSION:
-    if (f->n_dimensions == 1)
-      put_int(a, key, f->dimensions[0]);
-    else if (f->n_dimensions > 1)
-      a->ok = hl_error(a->r->cx, a->pos, "'%s' takes one dimension, not %zu", f->opcode,
-                       f->n_dimensions);
-    break;
+  case HL_A_DIMENSION: read_dimension(a); break;
   case HL_A_INFERRED_DIMENSION:
   case HL_A_IOTA_DIMENSION:
     if (f->n_dimensions > 0)
@@ -388,12 +430,8 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_PADDING: read_padding(a); break;
   case HL_A_WINDOW: read_window(a); break;
   case HL_A_DIM_LABELS: read_dim_labels(a); break;
-  case HL_A_FEATURE_GROUP_COUNT:
-    put_int(a, key, f->feature_group_count ? f->feature_group_count : 1);
-    break;
-  case HL_A_BATCH_GROUP_COUNT:
-    put_int(a, key, f->batch_group_count ? f->batch_group_count : 1);
-    break;
+  case HL_A_FEATURE_GROUP_COUNT: put_int_or(a, key, f->feature_group_count, 1); break;
+  case HL_A_BATCH_GROUP_COUNT: put_int_or(a, key, f->batch_group_count, 1); break;
   case HL_A_CONVOLUTION_KIND: put_int(a, key, (int64_t)f->conv_kind); break;
   case HL_A_SPARSITY_CONFIG: read_sparsity(a); break;
   case HL_A_OPERAND_PRECISION: read_precision(a); break;
@@ -404,20 +442,9 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_LHS_CONTRACTING_DIMS: read_dot_dims(a); break;
   case HL_A_FFT_TYPE: put_int(a, key, (int64_t)f->fft_type); break;
   case HL_A_LEFT_SIDE:
-    put_int(a, key, f->triangular_solve_options && f->triangular_solve_options->left_side);
-    break;
   case HL_A_LOWER:
-    put_int(a, key,
-            (f->triangular_solve_options && f->triangular_solve_options->lower) ||
-                (f->cholesky_options && f->cholesky_options->lower));
-    break;
   case HL_A_UNIT_DIAGONAL:
-    put_int(a, key, f->triangular_solve_options && f->triangular_solve_options->unit_diagonal);
-    break;
-  case HL_A_TRANSPOSE_A:
-    if (f->triangular_solve_options)
-      put_int(a, key, (int64_t)f->triangular_solve_options->transpose_a);
-    break;
+  case HL_A_TRANSPOSE_A: read_solver(a, key); break;
   case HL_A_EPSILON: put(a, (HlAttr){.key = key, .f = (double)f->epsilon}); break;
   case HL_A_DIRECTION: read_direction(a); break;
   case HL_A_COMPARISON_TYPE: read_comparison_type(a); break;
@@ -427,12 +454,8 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_REPLICA_GROUPS: read_groups(a); break;
   case HL_A_SOURCE_TARGET_PAIRS: read_pairs(a); break;
   case HL_A_PERMUTE_SLICE_SIZES: read_permute_sizes(a); break;
-  case HL_A_INFEED_CONFIG:
-    put_text(a, key, (const char *)f->infeed_config.data, f->infeed_config.len);
-    break;
-  case HL_A_OUTFEED_CONFIG:
-    put_text(a, key, (const char *)f->outfeed_config.data, f->outfeed_config.len);
-    break;
+  case HL_A_INFEED_CONFIG: put_bytes(a, key, f->infeed_config); break;
+  case HL_A_OUTFEED_CONFIG: put_bytes(a, key, f->outfeed_config); break;
   case HL_A_OUTFEED_SHAPE:
     if (f->outfeed_shape)
       put_ptr(a, key, proto_read_shape(a->r, a->pos, f->outfeed_shape));
@@ -444,29 +467,16 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_OUTPUT_TO_OPERAND_ALIASING: read_aliasing(a); break;
   case HL_A_SCHEDULE: put_int(a, key, (int64_t)f->custom_call_schedule); break;
   case HL_A_API_VERSION:
-    put_int(a, key,
-            f->custom_call_api_version ? (int64_t)f->custom_call_api_version
-                                       : HL_WORD_api_version_ORIGINAL);
+    put_int_or(a, key, (int64_t)f->custom_call_api_version, HL_WORD_api_version_ORIGINAL);
     break;
   case HL_A_KIND: read_enum_text(a, key, f->fusion_kind); break;
   case HL_A_ASYNC_EXECUTION_THREAD:
     if (strcmp(f->async_execution_thread, "main") != 0)
       put_text(a, key, f->async_execution_thread, strlen(f->async_execution_thread));
     break;
-  case HL_A_CROSS_PROGRAM_PREFETCH_INDEX:
-    if (f->prefetch_case == XLA__HLO_INSTRUCTION_PROTO__PREFETCH_CROSS_PROGRAM_PREFETCH_INDEX)
-      put_int(a, key, f->cross_program_prefetch_index);
-    else if (f->is_cross_program_prefetch)
-      put_int(a, key, 0);
-    break;
+  case HL_A_CROSS_PROGRAM_PREFETCH_INDEX: read_prefetch(a, key); break;
   case HL_A_DOMAIN: read_domain(a); break;
-  case HL_A_PARAMETER_REPLICATION:
-    if (f->parameter_replication && f->parameter_replication->n_replicated_at_leaf_buffers > 0)
-      put(a, (HlAttr){.key = key,
-                      .ints =
-                          proto_ints32(a->r, f->parameter_replication->n_replicated_at_leaf_buffers,
-                                       f->parameter_replication->replicated_at_leaf_buffers)});
-    break;
+  case HL_A_PARAMETER_REPLICATION: read_replication(a, key); break;
   default: break;
   }
 }

@@ -14,6 +14,35 @@
 
 static bool read_shape(Parser *p, const HlShape **out);
 
+// Over the array or token that starts at `s`; its layout is left where it may be something else. NULL as below.
+static inline const char *raw_array(const char *s, bool is_element) {
+  while (lex_is(*s, LEX_IDENT))
+    s++;
+  if (*s != '[')
+    return *s == ')' ? s : NULL;
+  for (s++; lex_is(*s, LEX_SHAPE); s++) {
+  }
+  if (*s++ != ']')
+    return NULL;
+  if (*s != '{')
+    return s;
+  if (!lex_is(s[1], LEX_DIGIT) && s[1] != ':')
+    return is_element ? NULL : s;
+  for (s++; lex_is(*s, LEX_SHAPE); s++) {
+  }
+  return *s == '}' ? s + 1 : NULL;
+}
+
+// Over a blank and a comment, /*index=5*/, between elements.
+static inline const char *raw_gap(const char *s) {
+  s += *s == ' ';
+  if (*s != '/' || s[1] != '*')
+    return s;
+  for (s += 2; lex_is(*s, LEX_IDENT) || *s == '='; s++) {
+  }
+  return *s == '*' && s[1] == '/' ? s + 2 : NULL;
+}
+
 // The end of a shape that has no white space and no comments outside of tuples, or NULL where only
 // parsing tells.
 static const char *raw_end(const char *s) {
@@ -23,41 +52,19 @@ static const char *raw_end(const char *s) {
       depth++;
       s++;
     } else {
-      while (lex_is(*s, LEX_IDENT))
-        s++;
-      if (*s == '[') {
-        for (s++; lex_is(*s, LEX_SHAPE); s++) {
-        }
-        if (*s++ != ']')
-          return NULL;
-        if (*s == '{') {
-          if (!lex_is(s[1], LEX_DIGIT) && s[1] != ':')
-            return depth ? NULL : s;
-          for (s++; lex_is(*s, LEX_SHAPE); s++) {
-          }
-          if (*s++ != '}')
-            return NULL;
-        }
-      } else if (*s != ')') {
+      s = raw_array(s, depth > 0);
+      if (!s)
         return NULL;
-      }
-      while (depth && *s == ')') {
+      for (; depth && *s == ')'; s++)
         depth--;
-        s++;
-      }
       if (!depth)
         return s;
       if (*s++ != ',')
         return NULL;
     }
-    if (*s == ' ')
-      s++;
-    if (*s == '/' && s[1] == '*') {  // /*index=5*/
-      for (s += 2; lex_is(*s, LEX_IDENT) || *s == '='; s++) {
-      }
-      if (*s++ != '*' || *s++ != '/')
-        return NULL;
-    }
+    s = raw_gap(s);
+    if (!s)
+      return NULL;
   }
 }
 

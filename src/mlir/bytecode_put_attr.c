@@ -1,241 +1,8 @@
-// Writes portable artifacts: types, attributes and locations, as VHLO's or as those of builtin, StableHLO and sdy.
-#include <stdlib.h>
+// Writes portable artifacts: attributes, as VHLO's or as those of builtin, StableHLO and sdy.
 #include <string.h>
 
 #include "ir/put.h"
 #include "mlir/bytecode_write.h"
-
-size_t mlw_begin(MlwWriter *w, int code) {
-  size_t from = w->stack.n;
-  mlw_varint(&w->stack, (uint64_t)code);
-  return from;
-}
-
-uint32_t mlw_end(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect) {
-  uint32_t index =
-      mlw_add(pool, mlw_dialect(w, dialect), true, w->stack.at + from, w->stack.n - from);
-  w->stack.n = from;
-  return index;
-}
-
-uint32_t mlw_text(MlwWriter *w, size_t from, MlwPool *pool, const char *dialect) {
-  put_char(&w->stack, 0);
-  uint32_t index =
-      mlw_add(pool, mlw_dialect(w, dialect), false, w->stack.at + from, w->stack.n - from);
-  w->stack.n = from;
-  return index;
-}
-
-static bool needs(MlwWriter *w, int min, const char *what) {
-  return w->vhlo >= min || mlw_needs(w, min, "%s in %s", what, w->op->name->text);
-}
-
-static void put_double(HlBuf *out, double value) {
-  int64_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  mlw_svarint(out, bits);
-}
-
-// --- Types ---------------------------------------------------------------------------------------
-
-// A list of types; each is an entry before it is named.
-static void put_types(MlwWriter *w, int n, const HlMlType *const *type, MlwForm form) {
-  mlw_varint(&w->stack, (uint64_t)n);
-  for (int k = 0; k < n; k++) {
-    uint32_t index = mlw_type(w, type[k], form);
-    mlw_varint(&w->stack, index);
-  }
-}
-
-static void put_type(MlwWriter *w, const HlMlType *type, MlwForm form) {
-  uint32_t index = mlw_type(w, type, form);
-  mlw_varint(&w->stack, index);
-}
-
-static void put_attr(MlwWriter *w, const HlMlAttr *attr, MlwForm form) {
-  uint32_t index = mlw_attr(w, attr, form);
-  mlw_varint(&w->stack, index);
-}
-
-static void put_sizes(MlwWriter *w, const HlMlType *type) {
-  mlw_ints(&w->stack, (HlI64s){type->dim, type->rank});
-}
-
-// What dialect a text belongs to: what stands between its first character and a dot or a bracket.
-static const char *dialect_of_text(MlwWriter *w, const char *text) {
-  if (text[0] != '#' && text[0] != '!')
-    return "builtin";
-  size_t n = strcspn(text + 1, ".<");
-  return hl_arena_strndup(w->arena, text + 1, n);
-}
-
-static uint32_t text_type(MlwWriter *w, const HlMlType *type) {
-  size_t from = w->stack.n;
-  hl_ml_type_print(&w->stack, type);
-  put_end(&w->stack);
-  return mlw_text(w, from, &w->types, dialect_of_text(w, w->stack.at + from));
-}
-
-static uint32_t unsupported_type(MlwWriter *w, const HlMlType *type) {
-  HlBuf text = {0};
-  hl_ml_type_print(&text, type);
-  mlw_fail(w, "the type %s in %s has no form in VHLO", text.at, w->op->name->text);
-  hl_buf_free(&text);
-  return 0;
-}
-
-static void put_quant(MlwWriter *w, const HlMlQuant *quant, MlwForm form) {
-  mlw_varint(&w->stack, quant->is_signed);
-  put_type(w, quant->storage, form);
-  put_type(w, quant->expressed, form);
-  if (quant->axis < 0) {
-    put_double(&w->stack, quant->scale[0]);
-    mlw_svarint(&w->stack, quant->zero_point[0]);
-  } else {
-    mlw_varint(&w->stack, (uint64_t)quant->axis);
-  }
-  mlw_svarint(&w->stack, quant->min);
-  mlw_svarint(&w->stack, quant->max);
-  if (quant->axis < 0)
-    return;
-  mlw_varint(&w->stack, (uint64_t)quant->n);
-  for (int k = 0; k < quant->n; k++)
-    put_double(&w->stack, quant->scale[k]);
-  mlw_ints(&w->stack, (HlI64s){quant->zero_point, quant->n});
-}
-
-static uint32_t vhlo_quant(MlwWriter *w, const HlMlType *type) {
-  const HlMlQuant *quant = type->quant;
-  if (quant->block_axes.n)
-    return unsupported_type(w, type);
-  if (quant->axis >= 0)
-    needs(w, vhlo_version(0, 18), "a type that is quantised per axis");
-  size_t from = mlw_begin(w, quant->axis < 0 ? VHLO_T_QUANT : VHLO_T_QUANT_PER_AXIS);
-  put_quant(w, quant, MLW_VHLO);
-  return mlw_end(w, from, &w->types, "vhlo");
-}
-
-// Types without parts, which vhlo.def lists by text.
-static uint32_t vhlo_simple(MlwWriter *w, const HlMlType *type) {
-  HlBuf text = {0};
-  hl_ml_type_print(&text, type);
-  const VhloCode *row = vhlo_type_by_text((HlStr){text.at, text.n});
-  if (row)
-    needs(w, row->min, text.at);
-  hl_buf_free(&text);
-  if (!row)
-    return unsupported_type(w, type);
-  size_t from = mlw_begin(w, row->code);
-  return mlw_end(w, from, &w->types, "vhlo");
-}
-
-static uint32_t vhlo_type(MlwWriter *w, const HlMlType *type) {
-  size_t from;
-  switch ((HlMlTypeKind)type->kind) {
-  case HL_ML_COMPLEX:
-  case HL_ML_UNRANKED:
-    from = mlw_begin(w, type->kind == HL_ML_COMPLEX ? VHLO_T_COMPLEX : VHLO_T_UNRANKED);
-    put_type(w, type->element[0], MLW_VHLO);
-    break;
-  case HL_ML_TUPLE:
-  case HL_ML_FUTURE:
-    if (type->kind == HL_ML_FUTURE)
-      needs(w, vhlo_version(1, 15), "!stablehlo.future");
-    from = mlw_begin(w, type->kind == HL_ML_TUPLE ? VHLO_T_TUPLE : VHLO_T_FUTURE);
-    put_types(w, type->n, type->element, MLW_VHLO);
-    break;
-  case HL_ML_FUNCTION:
-    from = mlw_begin(w, VHLO_T_FUNCTION);
-    put_types(w, type->n_inputs, type->element, MLW_VHLO);
-    put_types(w, type->n - type->n_inputs, type->element + type->n_inputs, MLW_VHLO);
-    break;
-  case HL_ML_TENSOR:
-    from = mlw_begin(w, type->encoding ? VHLO_T_TENSOR_WITH : VHLO_T_TENSOR);
-    if (type->encoding)
-      put_attr(w, type->encoding, MLW_VHLO);
-    put_sizes(w, type);
-    put_type(w, type->element[0], MLW_VHLO);
-    break;
-  case HL_ML_MEMREF:
-    if (type->encoding)
-      return unsupported_type(w, type);
-    needs(w, vhlo_version(1, 13), "memref");
-    from = mlw_begin(w, VHLO_T_BUFFER);
-    put_sizes(w, type);
-    put_type(w, type->element[0], MLW_VHLO);
-    break;
-  case HL_ML_QUANT: return vhlo_quant(w, type);
-  default: return vhlo_simple(w, type);
-  }
-  return mlw_end(w, from, &w->types, "vhlo");
-}
-
-static int float_code(const HlMlType *type) {
-  for (int code = 0; code < MLB_FLOAT_CODES; code++)
-    if (mlb_float_of_code[code] && strcmp(mlb_float_of_code[code], type->text->text) == 0)
-      return code;
-  return -1;
-}
-
-static uint32_t native_type(MlwWriter *w, const HlMlType *type) {
-  size_t from = w->stack.n;
-  switch ((HlMlTypeKind)type->kind) {
-  case HL_ML_INT:
-    mlw_begin(w, MLB_T_INTEGER);
-    mlw_varint(&w->stack, (uint64_t)type->width << 2 | type->sign);
-    break;
-  case HL_ML_FLOAT:
-    if (float_code(type) < 0)
-      return text_type(w, type);
-    mlw_begin(w, float_code(type));
-    break;
-  case HL_ML_INDEX: mlw_begin(w, MLB_T_INDEX); break;
-  case HL_ML_NONE: mlw_begin(w, MLB_T_NONE); break;
-  case HL_ML_COMPLEX:
-  case HL_ML_UNRANKED:
-    mlw_begin(w, type->kind == HL_ML_COMPLEX ? MLB_T_COMPLEX : MLB_T_UNRANKED);
-    put_type(w, type->element[0], MLW_NATIVE);
-    break;
-  case HL_ML_TUPLE:
-    mlw_begin(w, MLB_T_TUPLE);
-    put_types(w, type->n, type->element, MLW_NATIVE);
-    break;
-  case HL_ML_FUNCTION:
-    mlw_begin(w, MLB_T_FUNCTION);
-    put_types(w, type->n_inputs, type->element, MLW_NATIVE);
-    put_types(w, type->n - type->n_inputs, type->element + type->n_inputs, MLW_NATIVE);
-    break;
-  case HL_ML_TENSOR:
-    mlw_begin(w, type->encoding ? MLB_T_TENSOR_WITH : MLB_T_TENSOR);
-    if (type->encoding)
-      put_attr(w, type->encoding, MLW_NATIVE);
-    put_sizes(w, type);
-    put_type(w, type->element[0], MLW_NATIVE);
-    break;
-  case HL_ML_TOKEN:
-    if (type->is_mhlo)
-      return text_type(w, type);
-    mlw_begin(w, 0);
-    return mlw_end(w, from, &w->types, "stablehlo");
-  case HL_ML_FUTURE:
-    mlw_begin(w, 1);
-    put_types(w, type->n, type->element, MLW_NATIVE);
-    return mlw_end(w, from, &w->types, "stablehlo");
-  default: return text_type(w, type);
-  }
-  return mlw_end(w, from, &w->types, "builtin");
-}
-
-uint32_t mlw_type(MlwWriter *w, const HlMlType *type, MlwForm form) {
-  uint32_t index;
-  if (w->failed)
-    return 0;
-  if (mlw_seen(&w->type_memo[form], type, &index))
-    return index;
-  index = form == MLW_VHLO ? vhlo_type(w, type) : native_type(w, type);
-  mlw_see(&w->type_memo[form], type, index);
-  return index;
-}
 
 // --- Attributes: what both forms have ------------------------------------------------------------
 
@@ -257,11 +24,10 @@ static uint32_t unsupported_attr(MlwWriter *w, const HlMlAttr *attr, int since) 
 static uint32_t text_attr(MlwWriter *w, const HlMlAttr *attr) {
   size_t from = w->stack.n;
   hl_ml_attr_print(&w->stack, attr);
-  put_end(&w->stack);
-  return mlw_text(w, from, &w->attrs, dialect_of_text(w, w->stack.at + from));
+  return mlw_text(w, from, &w->attrs);
 }
 
-static uint32_t native_string(MlwWriter *w, const HlSym *sym) {
+uint32_t mlw_native_string(MlwWriter *w, const HlSym *sym) {
   size_t from = mlw_begin(w, MLB_STRING_ATTR);
   uint32_t string = mlw_sym(w, sym);
   mlw_varint(&w->stack, string);
@@ -278,9 +44,9 @@ uint32_t mlw_dict(MlwWriter *w, int n, const HlMlNamed *named, MlwForm form) {
   size_t from = mlw_begin(w, MLB_DICT);
   mlw_varint(&w->stack, (uint64_t)n);
   for (int k = 0; k < n; k++) {
-    uint32_t name = native_string(w, named[k].name);
+    uint32_t name = mlw_native_string(w, named[k].name);
     mlw_varint(&w->stack, name);
-    put_attr(w, named[k].value, form);
+    mlw_put_attr(w, named[k].value, form);
   }
   return mlw_end(w, from, &w->attrs, "builtin");
 }
@@ -404,7 +170,7 @@ static uint32_t vhlo_list(MlwWriter *w, const HlMlAttr *attr) {
   size_t from = mlw_begin(w, VHLO_ARRAY);
   mlw_varint(&w->stack, (uint64_t)attr->n);
   for (int k = 0; k < attr->n; k++)
-    put_attr(w, attr->list[k], MLW_VHLO);
+    mlw_put_attr(w, attr->list[k], MLW_VHLO);
   return mlw_end(w, from, &w->attrs, "vhlo");
 }
 
@@ -414,7 +180,7 @@ static uint32_t vhlo_dict(MlwWriter *w, const HlMlAttr *attr) {
   for (int k = 0; k < attr->n; k++) {
     uint32_t name = mlw_vhlo_string(w, attr->dict[k].name->text, attr->dict[k].name->n);
     mlw_varint(&w->stack, name);
-    put_attr(w, attr->dict[k].value, MLW_VHLO);
+    mlw_put_attr(w, attr->dict[k].value, MLW_VHLO);
   }
   return mlw_end(w, from, &w->attrs, "vhlo");
 }
@@ -446,7 +212,7 @@ static void put_optional(MlwWriter *w, const HlMlAttr *value, MlbFlavor flavor, 
   else
     put_char(&w->stack, value != NULL);
   if (value)
-    put_attr(w, value, form);
+    mlw_put_attr(w, value, form);
 }
 
 static void put_string_field(MlwWriter *w, const HlMlAttr *value, MlbFlavor flavor) {
@@ -456,13 +222,13 @@ static void put_string_field(MlwWriter *w, const HlMlAttr *value, MlbFlavor flav
 
 static void put_list_field(MlwWriter *w, const HlMlAttr *value, MlbFlavor flavor) {
   if (flavor == MLB_VHLO) {
-    put_attr(w, value, MLW_VHLO);
+    mlw_put_attr(w, value, MLW_VHLO);
     return;
   }
   int n = value ? value->n : 0;
   mlw_varint(&w->stack, (uint64_t)n);
   for (int k = 0; k < n; k++)
-    put_attr(w, value->list[k], MLW_NATIVE);
+    mlw_put_attr(w, value->list[k], MLW_NATIVE);
 }
 
 static void put_field(MlwWriter *w, const MlField *field, const HlMlAttr *value, MlbFlavor flavor) {
@@ -481,7 +247,7 @@ static void put_field(MlwWriter *w, const MlField *field, const HlMlAttr *value,
     mlw_ints(&w->stack, ints);
     return;
   case ML_K_BOOL: put_char(&w->stack, value && value->i); return;
-  case ML_K_F64: put_double(&w->stack, value ? value->f : 0); return;
+  case ML_K_F64: mlw_put_double(&w->stack, value ? value->f : 0); return;
   case ML_K_STRUCT:
   case ML_K_DENSE: put_optional(w, value, flavor, field->kind == ML_K_DENSE, form); return;
   case ML_K_ARRAY: put_list_field(w, value, flavor); return;
@@ -490,11 +256,11 @@ static void put_field(MlwWriter *w, const MlField *field, const HlMlAttr *value,
   if (!value)
     mlw_fail(w, "an attribute without '%s'", field->name);
   else if (field->kind == ML_K_TYPE)
-    put_type(w, value->type, form);
+    mlw_put_type(w, value->type, form);
   else if (field->kind == ML_K_STRING)
     put_string_field(w, value, flavor);
   else
-    put_attr(w, value, form);
+    mlw_put_attr(w, value, form);
 }
 
 static void put_fields(MlwWriter *w, const HlMlAttr *attr, const MlStruct *row, int n_fields,
@@ -565,7 +331,7 @@ static uint32_t native_enum(MlwWriter *w, const HlMlAttr *attr) {
 // --- Attributes: builtin -------------------------------------------------------------------------
 
 static uint32_t native_symbol(MlwWriter *w, const HlMlAttr *attr) {
-  uint32_t root = native_string(w, attr->sym);
+  uint32_t root = mlw_native_string(w, attr->sym);
   size_t from = mlw_begin(w, attr->n ? MLB_NESTED_SYMBOL : MLB_SYMBOL);
   mlw_varint(&w->stack, root);
   if (attr->n)
@@ -597,7 +363,7 @@ static uint32_t native_number(MlwWriter *w, const HlMlAttr *attr) {
     return mlw_end(w, bool_at, &w->attrs, "builtin");
   }
   size_t from = mlw_begin(w, is_float ? MLB_FLOAT : MLB_INTEGER);
-  put_type(w, type, MLW_NATIVE);
+  mlw_put_type(w, type, MLW_NATIVE);
   put_bits(&w->stack, is_float ? attr->bits : (uint64_t)attr->i,
            type->kind == HL_ML_INDEX ? 64 : type->width);
   return mlw_end(w, from, &w->attrs, "builtin");
@@ -605,7 +371,7 @@ static uint32_t native_number(MlwWriter *w, const HlMlAttr *attr) {
 
 static uint32_t native_dense(MlwWriter *w, const HlMlAttr *attr) {
   size_t from = mlw_begin(w, MLB_DENSE);
-  put_type(w, attr->type, MLW_NATIVE);
+  mlw_put_type(w, attr->type, MLW_NATIVE);
   put_elements(w, attr, is_uniform(attr));
   return mlw_end(w, from, &w->attrs, "builtin");
 }
@@ -613,7 +379,7 @@ static uint32_t native_dense(MlwWriter *w, const HlMlAttr *attr) {
 static uint32_t native_dense_array(MlwWriter *w, const HlMlAttr *attr) {
   size_t from = mlw_begin(w, MLB_DENSE_ARRAY),
          n = (size_t)attr->n_elements * (size_t)hl_ml_element_bytes(attr->type);
-  put_type(w, attr->type, MLW_NATIVE);
+  mlw_put_type(w, attr->type, MLW_NATIVE);
   mlw_varint(&w->stack, (uint64_t)attr->n_elements);
   mlw_varint(&w->stack, n);
   put(&w->stack, n ? attr->data : "", n);
@@ -629,14 +395,14 @@ static uint32_t native_attr(MlwWriter *w, const HlMlAttr *attr) {
   case HL_ML_A_FLOAT: return native_number(w, attr);
   case HL_ML_A_STRING:
     if (!attr->type)
-      return native_string(w, attr->sym);
+      return mlw_native_string(w, attr->sym);
     from = mlw_begin(w, MLB_TYPED_STRING);
     mlw_varint(&w->stack, mlw_sym(w, attr->sym));
-    put_type(w, attr->type, MLW_NATIVE);
+    mlw_put_type(w, attr->type, MLW_NATIVE);
     return mlw_end(w, from, &w->attrs, "builtin");
   case HL_ML_A_TYPE:
     from = mlw_begin(w, MLB_TYPE_ATTR);
-    put_type(w, attr->type, MLW_NATIVE);
+    mlw_put_type(w, attr->type, MLW_NATIVE);
     return mlw_end(w, from, &w->attrs, "builtin");
   case HL_ML_A_SYMBOL: return native_symbol(w, attr);
   case HL_ML_A_ARRAY:
@@ -674,7 +440,7 @@ static uint32_t vhlo_attr(MlwWriter *w, const HlMlAttr *attr) {
     return attr->n ? mixed_attr(w, attr) : mlw_vhlo_string(w, attr->sym->text, attr->sym->n);
   case HL_ML_A_TYPE:
     from = mlw_begin(w, VHLO_TYPE_ATTR);
-    put_type(w, attr->type, MLW_VHLO);
+    mlw_put_type(w, attr->type, MLW_VHLO);
     return mlw_end(w, from, &w->attrs, "vhlo");
   case HL_ML_A_ARRAY: return vhlo_list(w, attr);
   case HL_ML_A_DICT: return vhlo_dict(w, attr);
@@ -685,7 +451,7 @@ static uint32_t vhlo_attr(MlwWriter *w, const HlMlAttr *attr) {
     row = vhlo_enum_by_name((HlStr){attr->name->text, attr->name->n});
     if (!row)
       return mixed_attr(w, attr);
-    needs(w, row->min, row->name);
+    mlw_wants(w, row->min, row->name);
     return mlw_vhlo_enum(w, row->code, (uint64_t)attr->i);
   case HL_ML_A_STRUCT:
     row = vhlo_struct_by_name((HlStr){attr->name->text, attr->name->n});
@@ -693,7 +459,7 @@ static uint32_t vhlo_attr(MlwWriter *w, const HlMlAttr *attr) {
       return ml_find_dialect((HlStr){attr->name->text, attr->name->n}) == HL_ML_STABLEHLO
                  ? unsupported_attr(w, attr, 0)
                  : mixed_attr(w, attr);
-    needs(w, row->min, row->name);
+    mlw_wants(w, row->min, row->name);
     from = mlw_begin(w, row->code);
     put_fields(w, attr, ml_find_struct(hl_str(row->name)), MLB_MAX_ATTRS, MLB_VHLO);
     return mlw_end(w, from, &w->attrs, "vhlo");
@@ -714,81 +480,5 @@ uint32_t mlw_attr(MlwWriter *w, const HlMlAttr *attr, MlwForm form) {
   index = form == MLW_VHLO ? vhlo_attr(w, attr) : native_attr(w, attr);
   w->depth--;
   mlw_see(&w->attr_memo[form], attr, index);
-  return index;
-}
-
-// --- Locations -----------------------------------------------------------------------------------
-
-static void put_child(MlwWriter *w, const HlMlLocation *location) {
-  uint32_t index = mlw_location(w, location);
-  mlw_varint(&w->stack, index);
-}
-
-static void put_path(MlwWriter *w, const HlSym *sym) {
-  uint32_t index = native_string(w, sym);
-  mlw_varint(&w->stack, index);
-}
-
-// Readers of before 1.9 know no ranges: their start is written.
-static size_t put_file(MlwWriter *w, const HlMlLocation *location) {
-  bool is_range = location->is_range && w->vhlo >= vhlo_version(1, 9);
-  bool is_line = location->line == location->end_line;
-  size_t from = mlw_begin(w, is_range ? MLB_RANGE : MLB_FILE);
-  put_path(w, location->sym);
-  if (is_range)
-    mlw_varint(&w->stack, is_line ? 3 : 4);
-  mlw_varint(&w->stack, (uint64_t)location->line);
-  mlw_varint(&w->stack, (uint64_t)location->column);
-  if (is_range && !is_line)
-    mlw_varint(&w->stack, (uint64_t)location->end_line);
-  if (is_range)
-    mlw_varint(&w->stack, (uint64_t)location->end_column);
-  return from;
-}
-
-static size_t put_location(MlwWriter *w, const HlMlLocation *location) {
-  size_t from = w->stack.n;
-  switch ((HlMlLocationKind)location->kind) {
-  case HL_ML_LOC_FILE: return put_file(w, location);
-  case HL_ML_LOC_NAME:
-    mlw_begin(w, MLB_NAME);
-    put_path(w, location->sym);
-    put_child(w, location->n ? location->child[0] : NULL);
-    break;
-  case HL_ML_LOC_CALLSITE:
-    mlw_begin(w, MLB_CALLSITE);
-    put_child(w, location->child[0]);
-    put_child(w, location->child[1]);
-    break;
-  case HL_ML_LOC_FUSED:
-    mlw_begin(w, location->metadata ? MLB_FUSED_WITH : MLB_FUSED);
-    mlw_varint(&w->stack, (uint64_t)location->n);
-    for (int k = 0; k < location->n; k++)
-      put_child(w, location->child[k]);
-    if (location->metadata)
-      put_attr(w, location->metadata, MLW_NATIVE);
-    break;
-  default: mlw_begin(w, MLB_UNKNOWN); break;
-  }
-  return from;
-}
-
-uint32_t mlw_location(MlwWriter *w, const HlMlLocation *location) {
-  static const HlMlLocation unknown = {.kind = HL_ML_LOC_UNKNOWN};
-  uint32_t index;
-  if (w->failed)
-    return 0;
-  if (!location)
-    location = &unknown;
-  if (mlw_seen(&w->location_memo, location, &index))
-    return index;
-  if (++w->depth > hl_cx_limits(w->cx)->nesting) {
-    mlw_fail(w, "locations nested deeper than %d levels", hl_cx_limits(w->cx)->nesting);
-    return 0;
-  }
-  size_t from = put_location(w, location);
-  w->depth--;
-  index = mlw_end(w, from, &w->attrs, "builtin");
-  mlw_see(&w->location_memo, location, index);
   return index;
 }
