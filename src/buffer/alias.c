@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/room.h"
 #include "buffer/flow.h"
 
 typedef struct Merge {
@@ -15,7 +16,8 @@ typedef struct Merge {
   uint32_t *set;   // by value: the set it belongs to (a value, found by union-find)
   uint32_t *size;  // of a set
   uint32_t *list;  // values that must share with the one at hand
-  uint32_t n, capacity;
+  uint32_t n;
+  int capacity;
   HlInPlace **pairs;  // by first slot of an instruction, once asked for
   int *n_pairs;
 } Merge;
@@ -31,14 +33,7 @@ static uint32_t find_set(Merge *m, uint32_t value) {
 static void add(Merge *m, uint32_t value) {
   if (value == HL_NO_VALUE)
     return;
-  if (m->n == m->capacity) {
-    uint32_t capacity = m->capacity > 0 ? 2 * m->capacity : 64;
-    uint32_t *list = HL_ARRAY(m->scratch, uint32_t, capacity);
-    if (m->n > 0)
-      memcpy(list, m->list, sizeof *list * m->n);
-    m->list = list;
-    m->capacity = capacity;
-  }
+  m->list = base_room(m->scratch, m->list, m->n, &m->capacity, sizeof *m->list);
   m->list[m->n++] = value;
 }
 

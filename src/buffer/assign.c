@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/room.h"
 #include "buffer/flow.h"
 #include "buffer/heap.h"
 
@@ -182,14 +183,7 @@ static int first_stay(const Draw *d, int64_t time) {
 }
 
 static void add_stay(Assign *a, Draw *d, uint32_t value) {
-  if (d->n_stays == d->capacity) {
-    int capacity = d->capacity > 0 ? 2 * d->capacity : 4;
-    Stay *stay = HL_ARRAY(a->scratch, Stay, capacity);
-    if (d->n_stays > 0)
-      memcpy(stay, d->stay, sizeof *stay * (size_t)d->n_stays);
-    d->stay = stay;
-    d->capacity = capacity;
-  }
+  d->stay = base_room(a->scratch, d->stay, (size_t)d->n_stays, &d->capacity, sizeof *d->stay);
   HlRange range = a->live->range[value];
   int at = d->n_stays++;
   for (; at > 0 && d->stay[at - 1].range.start > range.start; at--)
@@ -207,14 +201,7 @@ static void add_buffer(Assign *a, int draw, uint32_t b) {
 }
 
 static Draw *new_draw(Assign *a, int64_t size) {
-  if (a->n == a->capacity) {
-    int capacity = a->capacity > 0 ? 2 * a->capacity : 64;
-    Draw *draw = HL_ARRAY(a->scratch, Draw, capacity);
-    if (a->n > 0)
-      memcpy(draw, a->draw, sizeof *draw * (size_t)a->n);
-    a->draw = draw;
-    a->capacity = capacity;
-  }
+  a->draw = base_room(a->scratch, a->draw, (size_t)a->n, &a->capacity, sizeof *a->draw);
   a->draw[a->n] = (Draw){.out = {.size = size}};
   return &a->draw[a->n++];
 }

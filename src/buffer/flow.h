@@ -34,7 +34,8 @@ typedef struct Draft {
 typedef struct Drafts {
   HlArena *arena;
   Draft *at;
-  uint32_t n, capacity;
+  uint32_t n;
+  int capacity;
 } Drafts;
 uint32_t draft_add(Drafts *d, uint32_t slot, bool is_phi);
 void draft_set_inputs(Drafts *d, uint32_t phi, int n, const uint32_t *input);

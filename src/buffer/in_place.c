@@ -217,9 +217,15 @@ static bool in_place_at(const HlFlow *flow, HlArena *arena, uint32_t slot, uint3
   return false;
 }
 
+// What lies in the memory that b(..) stands for.
+static const HlShape *stored_shape(const HlShape *shape) {
+  return shape->dtype == HL_BUFFER ? shape->element[0] : shape;
+}
+
 static bool may_share(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32_t user_slot) {
   const HlInst *operand = flow->slot_inst[slot], *user = flow->slot_inst[user_slot];
-  if (operand->op == HL_OP_CONSTANT || flow->slot_shape[slot] != flow->slot_shape[user_slot])
+  if (operand->op == HL_OP_CONSTANT ||
+      stored_shape(flow->slot_shape[slot]) != stored_shape(flow->slot_shape[user_slot]))
     return false;
   if (in_place_at(flow, arena, slot, user_slot))
     return true;

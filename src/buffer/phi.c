@@ -8,17 +8,11 @@
 
 #include <string.h>
 
+#include "base/room.h"
 #include "buffer/flow.h"
 
 uint32_t draft_add(Drafts *d, uint32_t slot, bool is_phi) {
-  if (d->n == d->capacity) {
-    uint32_t capacity = d->capacity > 0 ? 2 * d->capacity : 256;
-    Draft *at = HL_ARRAY(d->arena, Draft, capacity);
-    if (d->n > 0)
-      memcpy(at, d->at, sizeof *at * d->n);
-    d->at = at;
-    d->capacity = capacity;
-  }
+  d->at = base_room(d->arena, d->at, d->n, &d->capacity, sizeof *d->at);
   d->at[d->n] = (Draft){.slot = slot, .is_phi = is_phi, .by = d->n};
   return d->n++;
 }

@@ -5,19 +5,13 @@
 
 #include "hilo/buffers.h"
 #include "hilo/text.h"
+#include "ir/put.h"
 
 // --- Pieces --------------------------------------------------------------------------------------
 
 static void print_index(HlBuf *out, const HlFlow *flow, uint32_t slot) {
   HlMark mark = hl_arena_mark(flow->arena);
-  HlI64s index = hl_slot_index(flow->arena, flow, slot);
-  hl_buf_putc(out, '{');
-  for (int k = 0; k < index.n; k++) {
-    if (k > 0)
-      hl_buf_putc(out, ',');
-    hl_buf_i64(out, index.at[k]);
-  }
-  hl_buf_putc(out, '}');
+  put_braced(out, hl_slot_index(flow->arena, flow, slot));
   hl_arena_release(flow->arena, mark);
 }
 
@@ -164,8 +158,8 @@ void hl_buffers_print_values(HlCx *cx, HlBuf *out, const HlBuffers *buffers) {
 
 typedef struct Shared {  // the values at one offset of an allocation
   int64_t offset, size;
-  int n;
-  uint32_t last;
+  int first, n;   // in the list by offset
+  uint32_t last;  // value
 } Shared;
 
 static int by_offset(const void *a, const void *b) {
@@ -230,41 +224,49 @@ static bool is_small(int64_t rest, int64_t total) {
   return (double)rest < (double)((float)total * 0.05f);
 }
 
-static void print_table(HlBuf *out, const HlFlow *flow, const HlAllocation *a) {
-  HlArena *arena = hl_arena_new();
-  HlPlace **place = HL_ARRAY(arena, HlPlace *, a->n_places + 1);
+// The groups of places at one offset, largest first; fills in the list by offset.
+static Shared *find_shared(HlArena *arena, const HlAllocation *a, HlPlace **place, int *n) {
   Shared *shared = HL_ARRAY(arena, Shared, a->n_places + 1);
-  int *first = HL_ARRAY(arena, int, flow->n_values + 1);  // by last value: where its group starts
-  int n = 0;
-  int64_t total = 0, sum = 0;
+  *n = 0;
   for (int k = 0; k < a->n_places; k++)
     place[k] = &a->place[k];
   qsort(place, (size_t)a->n_places, sizeof *place, by_offset);
   for (int k = 0; k < a->n_places; k++) {
-    if (n == 0 || shared[n - 1].offset != place[k]->offset)
-      shared[n++] = (Shared){.offset = place[k]->offset};
-    Shared *s = &shared[n - 1];
+    if (*n == 0 || shared[*n - 1].offset != place[k]->offset)
+      shared[(*n)++] = (Shared){.offset = place[k]->offset, .first = k};
+    Shared *s = &shared[*n - 1];
     s->size = place[k]->size > s->size ? place[k]->size : s->size;
     s->n++;
     s->last = place[k]->value;
-    first[s->last] = k - s->n + 1;
   }
+  qsort(shared, (size_t)*n, sizeof *shared, by_size);
+  return shared;
+}
+
+static void print_sizes(HlBuf *out, const Shared *shared, int64_t sum, int64_t total) {
+  HlBuf so_far = {0}, size = {0};
+  print_bytes(&so_far, sum);
+  print_bytes(&size, shared->size);
+  hl_buf_printf(out, "  %9s(%3.0f%%); %10s; %12lld; %16d; ", so_far.at,
+                100. * (double)sum / (double)total, size.at, (long long)shared->offset, shared->n);
+  hl_buf_free(&so_far);
+  hl_buf_free(&size);
+}
+
+static void print_table(HlBuf *out, const HlFlow *flow, const HlAllocation *a) {
+  HlArena *arena = hl_arena_new();
+  HlPlace **place = HL_ARRAY(arena, HlPlace *, a->n_places + 1);
+  int n;
+  const Shared *shared = find_shared(arena, a, place, &n);
+  int64_t total = 0, sum = 0;
   for (int k = 0; k < n; k++)
     total += shared[k].size;
-  qsort(shared, (size_t)n, sizeof *shared, by_size);
   hl_buf_puts(out, "  cumulative_size;       size;       offset; used_by_n_values; shapes_list\n"
                    "  ------------------------------------------------------------\n");
   for (int k = 0; k < n; k++) {
     sum += shared[k].size;
-    HlBuf so_far = {0}, size = {0};
-    print_bytes(&so_far, sum);
-    print_bytes(&size, shared[k].size);
-    hl_buf_printf(out, "  %9s(%3.0f%%); %10s; %12lld; %16d; ", so_far.at,
-                  100. * (double)sum / (double)total, size.at, (long long)shared[k].offset,
-                  shared[k].n);
-    hl_buf_free(&so_far);
-    hl_buf_free(&size);
-    print_shapes(out, arena, flow, place + first[shared[k].last], shared[k].n);
+    print_sizes(out, &shared[k], sum, total);
+    print_shapes(out, arena, flow, place + shared[k].first, shared[k].n);
     hl_buf_putc(out, '\n');
     if (k >= SHOWN && is_small(total - sum, total)) {
       hl_buf_printf(out,

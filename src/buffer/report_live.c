@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hilo/buffers.h"
+#include "ir/put.h"
 
 // --- The peak ------------------------------------------------------------------------------------
 
@@ -63,16 +64,6 @@ static Alive *find_alive(HlArena *arena, const HlLive *live, int64_t time, int *
                              hl_slot_index(arena, flow, flow->value[v].slot)};
   qsort(list, (size_t)*n, sizeof *list, by_bytes);
   return list;
-}
-
-static void print_index(HlBuf *out, HlI64s index) {
-  hl_buf_putc(out, '{');
-  for (int k = 0; k < index.n; k++) {
-    if (k > 0)
-      hl_buf_putc(out, ',');
-    hl_buf_i64(out, index.at[k]);
-  }
-  hl_buf_putc(out, '}');
 }
 
 // --- Where it comes from -------------------------------------------------------------------------
@@ -155,7 +146,7 @@ static Path path_to(HlArena *arena, const Alive *alive, const HlFlow *flow) {
   if (alive->index.n > 0) {
     HlBuf text = {0};
     hl_buf_puts(&text, reversed[0]);
-    print_index(&text, alive->index);
+    put_braced(&text, alive->index);
     reversed[0] = hl_arena_strndup(arena, text.at, text.n);
     hl_buf_free(&text);
   }
@@ -303,7 +294,7 @@ void hl_buffers_print_live(HlBuf *out, const HlBuffers *buffers) {
       continue;
     hl_buf_printf(out, "    %s", hl_value_inst(flow, v)->name->text);
     HlMark mark = hl_arena_mark(arena);
-    print_index(out, hl_slot_index(arena, flow, flow->value[v].slot));
+    put_braced(out, hl_slot_index(arena, flow, flow->value[v].slot));
     hl_arena_release(arena, mark);
     hl_buf_printf(out, ":%lld-%lld\n", (long long)live->range[v].start,
                   (long long)live->range[v].end);
@@ -315,7 +306,7 @@ void hl_buffers_print_live(HlBuf *out, const HlBuffers *buffers) {
   for (int k = 0; k < n; k++) {
     sum += alive[k].bytes;
     hl_buf_printf(out, "    %s", alive[k].name);
-    print_index(out, alive[k].index);
+    put_braced(out, alive[k].index);
     hl_buf_printf(out, ": %lld bytes (cumulative: %lld bytes)\n", (long long)alive[k].bytes,
                   (long long)sum);
   }

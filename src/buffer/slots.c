@@ -2,6 +2,8 @@
 
 #include "buffer/flow.h"
 
+#include "base/room.h"
+
 // --- Calls --------------------------------------------------------------------------------------
 
 static bool runs_as_step(const HlInst *caller) {
@@ -110,8 +112,8 @@ uint32_t hl_slot_at(const HlFlow *flow, const HlInst *inst, HlI64s index) {
 
 HlI64s hl_slot_index(HlArena *arena, const HlFlow *flow, uint32_t slot) {
   uint32_t at = hl_slot(flow, flow->slot_inst[slot]);
-  int n = 0, capacity = 4;
-  int64_t *index = HL_ARRAY(arena, int64_t, capacity);
+  int n = 0, capacity = 0;
+  int64_t *index = NULL;
   while (at != slot) {
     int64_t k = 0;
     uint32_t child = at + 1;
@@ -121,13 +123,7 @@ HlI64s hl_slot_index(HlArena *arena, const HlFlow *flow, uint32_t slot) {
     }
     for (; child + flow->slot_size[child] <= slot; k++)
       child += flow->slot_size[child];
-    if (n == capacity) {
-      int64_t *more = HL_ARRAY(arena, int64_t, 2 * capacity);
-      for (int j = 0; j < n; j++)
-        more[j] = index[j];
-      index = more;
-      capacity *= 2;
-    }
+    index = base_room(arena, index, (size_t)n, &capacity, sizeof *index);
     index[n++] = k;
     at = child;
   }

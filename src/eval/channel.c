@@ -71,18 +71,20 @@ static Route route_of(const Interp *in, const HlInst *inst, const HlSym *pairs) 
   return route;
 }
 
-// The pairs of a recv-done: its own, or those of the recv of its channel.
-static const HlSym *pairs_of_done(const HlInst *done) {
-  const HlSym *pairs = pairs_text(done);
-  const HlInst *operand = done->operands[0];
-  if (pairs || operand->op == HL_OP_RECV)
-    return pairs ? pairs : pairs_text(operand);
-  for (const HlComp *comp = done->comp->module->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (inst->op == HL_OP_RECV &&
-          hl_attr_int(inst, HL_A_CHANNEL_ID) == hl_attr_int(done, HL_A_CHANNEL_ID) &&
-          pairs_text(inst))
-        return pairs_text(inst);
+// The pairs of a recv, or of a recv-done: its own, or those of the recv of its channel.
+static const HlSym *pairs_of(const HlInst *inst) {
+  const HlSym *pairs = pairs_text(inst);
+  if (pairs || inst->op == HL_OP_RECV)
+    return pairs;
+  const HlInst *operand = inst->operands[0];
+  if (operand->op == HL_OP_RECV)
+    return pairs_text(operand);
+  for (const HlComp *comp = inst->comp->module->first; comp; comp = comp->next)
+    for (const HlInst *recv = comp->first; recv; recv = recv->next)
+      if (recv->op == HL_OP_RECV &&
+          hl_attr_int(recv, HL_A_CHANNEL_ID) == hl_attr_int(inst, HL_A_CHANNEL_ID) &&
+          pairs_text(recv))
+        return pairs_text(recv);
   return NULL;
 }
 
@@ -117,18 +119,19 @@ static HlLiteral *send(Interp *in, const HlInst *inst, const HlLiteral *value) {
   return tuple_with(in, inst, value);
 }
 
-// Where a recv-done finds its message; false: it gets zeros, being no target.
+// Where a recv or its done finds the message; false: it gets zeros, being no target.
 static bool find_sender(Interp *in, const HlInst *inst, MeetKey *key) {
   if (hl_attr_int(inst, HL_A_IS_HOST_TRANSFER)) {
     *key = key_of_hosts(inst);
     return true;
   }
-  const Route route = route_of(in, inst, pairs_of_done(inst));
+  const Route route = route_of(in, inst, pairs_of(inst));
   *key = key_between(in, inst, route.given ? route.source : in->device, in->device);
   return !route.given || route.source >= 0;
 }
 
-static HlLiteral *recv_done(Interp *in, const HlInst *inst) {
+// What comes for a recv, as the first element of a tuple of the shape of `inst`: it or its done.
+static HlLiteral *receive(Interp *in, const HlInst *inst) {
   if (hl_attr_int(inst, HL_A_IS_HOST_TRANSFER) && !in->cluster->is_process_grid) {
     hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst),
                   "%s: receiving from the host is not supported", inst->name->text);
@@ -157,10 +160,54 @@ bool eval_transfer(Interp *in, const HlInst *inst, const HlLiteral *const *opera
   switch (inst->op) {
   case HL_OP_SEND: *out = send(in, inst, operand[0]); break;
   case HL_OP_RECV: *out = tuple_with(in, inst, NULL); break;
-  case HL_OP_RECV_DONE: *out = recv_done(in, inst); break;
+  case HL_OP_RECV_DONE: *out = receive(in, inst); break;
   default: *out = interp_new(in, inst, inst->shape);
   }
   return *out != NULL;
+}
+
+// The tuple with what has come for its elements that are recvs.
+static HlLiteral *receive_elements(Interp *in, const HlInst *tuple, const HlLiteral *value) {
+  const int n = value->shape->rank;
+  const HlMark mark = hl_arena_mark(in->frames);
+  HlLiteral **element = HL_ARRAY(in->frames, HlLiteral *, n + 1), *out = NULL;
+  bool good = true;
+  for (int k = 0; good && k < n; k++) {
+    const HlInst *from = tuple->operands[k];
+    element[k] = from->op == HL_OP_RECV ? receive(in, from) : hl_literal_ref(value->element[k]);
+    good = element[k] != NULL;
+  }
+  if (good)
+    out = interp_tuple(in, n, element);
+  collective_drop(in, element, n);
+  hl_arena_release(in->frames, mark);
+  return out;
+}
+
+// Sends post when their group starts, and recvs take when its end is awaited: all devices have
+// posted by then.
+bool transfer_await(Interp *in, const HlInst *done, HlLiteral **value) {
+  const HlInst *root = hl_async_wrapped(NULL, done);
+  HlLiteral *out = NULL;
+  if (root && root->op == HL_OP_RECV)
+    out = receive(in, root);
+  else if (root && root->op == HL_OP_TUPLE && transfer_is_awaited(done))
+    out = receive_elements(in, root, *value);
+  else
+    return true;
+  interp_drop(in, *value);
+  *value = out;
+  return out != NULL;
+}
+
+bool transfer_is_awaited(const HlInst *done) {
+  const HlInst *root = hl_async_wrapped(NULL, done);
+  if (!root || root->op != HL_OP_TUPLE)
+    return root && root->op == HL_OP_RECV;
+  for (uint32_t k = 0; k < root->n_operands; k++)
+    if (root->operands[k]->op == HL_OP_RECV)
+      return true;
+  return false;
 }
 
 // --- infeed, outfeed -----------------------------------------------------------------------------

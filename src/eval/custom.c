@@ -23,6 +23,7 @@ static const Target targets[] = {
     {"annotate_device_placement", custom_identity},
     {"MoveToHost", custom_identity},
     {"MoveToDevice", custom_identity},
+    {"HostExecute", custom_host_execute},
     {"LayoutConstraint", custom_identity},
     {"AssumeGatherIndicesInBound", custom_identity},
     {"optimization_barrier", custom_identity},

@@ -8,8 +8,9 @@
 typedef bool CustomKernel(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                           HlLiteral *out);
 
-CustomKernel custom_identity;  // custom_annotation.c: one operand, passed on
-CustomKernel custom_zeros;     // the result as it is
+CustomKernel custom_identity;      // custom_annotation.c: one operand, passed on
+CustomKernel custom_zeros;         // the result as it is
+CustomKernel custom_host_execute;  // what the called computation gives
 CustomKernel custom_expect_eq, custom_expect_almost_eq, custom_expect_close,
     custom_check_eq;  // custom_check.c
 CustomKernel custom_expect_serialized_eq, custom_probe, custom_print;

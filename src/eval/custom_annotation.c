@@ -1,4 +1,5 @@
-// eval/custom_annotation.c: custom calls that only mark a value, and those that split 64-bit numbers.
+// eval/custom_annotation.c: custom calls that only mark a value or where something runs, and those
+// that split 64-bit numbers.
 
 #include "eval/custom.h"
 
@@ -21,6 +22,20 @@ bool custom_identity(Interp *in, const HlInst *inst, const HlLiteral *const *ope
 
 bool custom_zeros(Interp *in, const HlInst *inst, const HlLiteral *const *operand, HlLiteral *out) {
   return true;
+}
+
+bool custom_host_execute(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                         HlLiteral *out) {
+  const HlComp *comp = inst->n_calls == 1 ? hl_called(inst, 0) : NULL;
+  bool fits = comp && comp->root && comp->n_params == (int)inst->n_operands;
+  for (int k = 0; fits && k < comp->n_params; k++)
+    fits = comp->params[k] && hl_shape_compatible(comp->params[k]->shape, operand[k]->shape);
+  if (!fits)
+    return hl_inst_error(in->ev.cx, inst, "a computation that takes the operands is missing");
+  HlLiteral *result = interp_call(in, comp, operand, comp->n_params);
+  const bool good = result && custom_copy(in, inst, result, out);
+  interp_drop(in, result);
+  return good;
 }
 
 // --- 64-bit numbers as two of 32 bits ------------------------------------------------------------

@@ -35,7 +35,7 @@ static bool drive_copy_done(Interp *in, const HlInst *inst, const HlLiteral *con
 
 static bool drive_async_done(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                              HlLiteral **out) {
-  return drive_element(in, inst, operand[0], 1, out);
+  return drive_element(in, inst, operand[0], 1, out) && transfer_await(in, inst, out);
 }
 
 static bool drive_tuple_select(Interp *in, const HlInst *inst, const HlLiteral *const *operand,

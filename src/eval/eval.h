@@ -39,7 +39,11 @@ typedef bool DrivenOp(Interp *in, const HlInst *inst, const HlLiteral *const *op
 // collective-broadcast, collective-permute, and their -start forms; and their -done forms.
 DrivenOp eval_collective;
 DrivenOp eval_collective_done;
-DrivenOp eval_transfer;   // send, send-done, recv, recv-done
+DrivenOp eval_transfer;  // send, send-done, recv, recv-done
+// Of sends and recvs that an async-start runs: puts into its result (owned) what has come for the
+// recvs that are the root of the computation or elements of it; and whether there are such.
+bool transfer_await(Interp *in, const HlInst *done, HlLiteral **result);
+bool transfer_is_awaited(const HlInst *done);
 DrivenOp eval_feed;       // infeed, outfeed
 DrivenOp eval_rng_state;  // rng-get-and-update-state
 // src/eval/custom.c: `out` is a zeroed literal of the result's shape.

@@ -2,6 +2,8 @@
 
 #include "eval/plan.h"
 
+#include <string.h>
+
 // --- Checking -----------------------------------------------------------------------------------
 
 // Whether the result may have another float type than the rule says: these kernels round to it.
@@ -86,13 +88,15 @@ static bool runs_computations(const HlInst *inst) {
   case HL_OP_WHILE:
   case HL_OP_CONDITIONAL:
   case HL_OP_ASYNC_START: return true;
+  case HL_OP_CUSTOM_CALL:
+    return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "HostExecute") == 0;
   default: return false;
   }
 }
 
 // Whether the instruction must run though nobody uses it. *failed: a computation of it has no plan.
 static bool has_effects(Interp *in, const HlInst *inst, bool *failed) {
-  if (hl_has_side_effect(inst))
+  if (hl_has_side_effect(inst) || (inst->op == HL_OP_ASYNC_DONE && transfer_is_awaited(inst)))
     return true;
   for (int k = 0; runs_computations(inst) && k < inst->n_calls; k++) {
     const CompPlan *plan = plan_of(in, hl_called(inst, k));
