@@ -92,7 +92,7 @@ HlInst *alg_d13_of_kernel_pad(HlPass *p, HlBuild *b, HlInst *conv) {
 
 // --- Kernels of one point ------------------------------------------------------------------------
 
-static bool is_one_point(HlWindow window) {
+bool alg_is_one_point(HlWindow window) {
   for (int k = 0; k < window.n; k++) {
     const HlWindowDim *w = &window.at[k];
     if (w->size != 1 || w->stride != 1 || w->pad_low != 0 || w->pad_high != 0 ||
@@ -133,7 +133,7 @@ static bool is_matrix_in_memory(const HlInst *conv, const HlDimLabels *labels) {
 
 HlInst *alg_d15_one_point(HlPass *p, HlBuild *b, HlInst *conv) {
   if (!alg_sensitive(p) || !alg_options(p)->enable_conv_simplification || !is_plain(conv) ||
-      !is_one_point(hl_window(conv)) || hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) != 1 ||
+      !alg_is_one_point(hl_window(conv)) || hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) != 1 ||
       hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT) != 1)
     return NULL;
   const HlDimLabels *labels = hl_attr_ptr(conv, HL_A_DIM_LABELS);

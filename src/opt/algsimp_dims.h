@@ -18,6 +18,7 @@ static inline int64_t *alg_list(HlPass *p, int n) {
 bool alg_static(const HlInst *inst);
 bool alg_ascending(HlI64s dims);
 bool alg_has(HlI64s dims, int64_t d);
+bool alg_is_one_point(HlWindow window);  // each element looks at one of the input, its own
 
 // The instruction in this shape: of the same type and sizes, the layout being what is meant. NULL
 // stays NULL.

@@ -142,16 +142,6 @@ HlInst *alg_d14_swap(HlPass *p, HlBuild *b, HlInst *conv) {
   return conv_operand_swapper_rules[0].apply(p, b, conv);
 }
 
-static bool looks_at_points(HlWindow window) {
-  for (int k = 0; k < window.n; k++) {
-    const HlWindowDim *w = &window.at[k];
-    if (w->size != 1 || w->stride != 1 || w->pad_low != 0 || w->pad_high != 0 ||
-        w->lhs_dilate != 1 || w->rhs_dilate != 1)
-      return false;
-  }
-  return true;
-}
-
 // The dimension of the result that stands for each dimension of the input.
 static HlI64s output_places(HlPass *p, const HlDimLabels *labels, int rank) {
   int64_t *place = alg_list(p, rank);
@@ -170,7 +160,7 @@ HlInst *alg_d16_points(HlPass *p, HlBuild *b, HlInst *conv) {
   const int64_t groups = hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT);
   if (alg_sensitive(p) || alg_options(p)->executing_on_cpu || !labels ||
       !alg_options(p)->enable_conv_simplification || !all_static(conv) ||
-      !looks_at_points(hl_window(conv)) || hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT) != 1 ||
+      !alg_is_one_point(hl_window(conv)) || hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT) != 1 ||
       groups < 2 || groups != conv->shape->dim[labels->output_feature] ||
       x->shape->dtype != conv->shape->dtype || kernel->shape->dtype != conv->shape->dtype)
     return NULL;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "opt/dce.h"
+#include "opt/frontend.h"
 #include "opt/inline.h"
 
 bool pass_call_inliner(HlPass *p);
@@ -23,14 +24,6 @@ typedef struct Inliner {
   bool *called_once;  // by id of computation, before anything is copied; NULL: it does not matter
   bool callers_first, keep_shmap_bodies;
 } Inliner;
-
-static const char *frontend(const HlInst *inst, const char *key) {
-  const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
-  for (int k = 0; dict && k < dict->n; k++)
-    if (strcmp(dict->key[k]->text, key) == 0)
-      return dict->value[k]->text;
-  return NULL;
-}
 
 static bool is_listed(const char *list, const char *name) {
   const size_t length = strlen(name);
@@ -44,8 +37,8 @@ static bool is_listed(const char *list, const char *name) {
 }
 
 static bool is_preserved(const Inliner *in, const HlInst *call) {
-  const char *name = frontend(call, "composite.name");
-  return hl_attr_int(call, HL_A_IS_COMPOSITE) && name && is_listed(in->preserve, name);
+  const char *name = frontend_get(call, "composite.name");
+  return hl_attr_int(call, HL_A_IS_COMPOSITE) && *name && is_listed(in->preserve, name);
 }
 
 static bool is_async_body(const HlComp *comp) {
@@ -64,8 +57,8 @@ static bool is_candidate(const Inliner *in, const HlInst *call) {
   if (call->op != HL_OP_CALL || hl_has_attr(call, HL_A_BACKEND_CONFIG) || is_preserved(in, call))
     return false;
   const HlComp *callee = hl_to_apply(call);
-  const char *wish = frontend(call, "inlineable");
-  if ((wish && strcmp(wish, "true") != 0) ||
+  const char *wish = frontend_get(call, "inlineable");
+  if ((*wish && strcmp(wish, "true") != 0) ||
       callee->execution_thread != call->comp->execution_thread ||
       (in->keep_shmap_bodies && is_shmap_body(callee)))
     return false;

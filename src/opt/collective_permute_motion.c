@@ -28,13 +28,6 @@ static bool can_move(const HlInst *inst, const HlInst *root) {
          inst->first_use->user == root && inst->shape == inst->operands[0]->shape;
 }
 
-static bool is_read(const LoopElements *elements, int k) {
-  for (const HlInst *inst = elements->first[k]; inst; inst = elements->next[inst->id])
-    if (inst->first_use || inst->comp->root == inst)
-      return true;
-  return false;
-}
-
 static HlInst *send(LoopPart *part, const HlInst *like, HlInst *x) {
   return coll_copy(&part->b, like, NULL, 1, &x);
 }
@@ -76,36 +69,21 @@ static void move_permutes(HlPass *p, HlInst *loop) {
   const LoopElements elements = loop_elements(p, hl_while_body(loop));
   if (tested.has_other || elements.has_other)
     return;
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1), n_used = 0;
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1), **used = HL_ARRAY(p->arena, HlInst *, n + 1);
+  LoopPlan plan = loop_plan_all(p, loop, 0);
+  plan.open = open, plan.next = next, plan.user = &m;
   for (int k = 0; k < n; k++) {
     HlInst *value = loop_next(loop, k);
-    if (can_move(value, hl_while_body(loop)->root) && !is_read(&tested, k))
-      m.sent[k] = value;
-    at[k] = from[k] = m.sent[k] ? -1 : k;
-    if (m.sent[k])
-      used[n_used++] = value->operands[0];
+    if (!can_move(value, hl_while_body(loop)->root) || loop_reads(&tested, k))
+      continue;
+    m.sent[k] = value;
+    loop_plan_take(&plan, k, value->operands[0]);
   }
-  if (n_used == 0)
+  if (plan.n_used == 0)
     return;
   m.channel = loop_free_channel(p);
   HlBuild b;
   hl_begin(p, "next-turn", loop, &b);
-  for (int k = 0; k < n; k++)
-    init[k] = hl_b_element(&b, loop->operands[0], k);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".clone",
-                   .n = n,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open,
-                   .next = next,
-                   .used = used,
-                   .n_used = n_used,
-                   .user = &m};
-  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+  loop_plan_commit(p, &b, &plan);
 }
 
 bool pass_collective_permute_motion(HlPass *p) {

@@ -172,46 +172,27 @@ static void pipeline_forward(HlPass *p, HlInst *loop) {
   const LoopElements elements = loop_elements(p, hl_while_body(loop));
   if (tested.has_other || elements.has_other)
     return;
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, 2 * n + 2), n_moved = 0;
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, 2 * n + 2),
-         **used = HL_ARRAY(p->arena, HlInst *, n + 1);
+  LoopPlan plan = loop_plan_all(p, loop, n + 1);
+  plan.open = open_forward, plan.next = next_forward, plan.user = &pl;
   for (int k = 0; k < n; k++) {
     HlInst *all = written_into(&pl, k);
-    if (all && !is_read_elsewhere(&elements, k, loop_next(loop, k)) &&
-        !is_read_elsewhere(&tested, k, NULL))
-      pl.moved[k] = all;
-    at[k] = from[k] = pl.moved[k] ? -1 : k;
-    if (!pl.moved[k])
+    if (!all || is_read_elsewhere(&elements, k, loop_next(loop, k)) ||
+        is_read_elsewhere(&tested, k, NULL))
       continue;
-    pl.place[k] = n + n_moved;
-    from[n + n_moved] = -1;
-    used[n_moved++] = all->operands[0];
+    pl.moved[k] = all;
+    pl.place[k] = loop_plan_add(&plan, NULL);
+    loop_plan_take(&plan, k, all->operands[0]);
   }
-  if (n_moved == 0)
+  if (plan.n_used == 0)
     return;
   pl.channel = loop_free_channel(p);
-  from[n + n_moved] = -1;
   HlBuild b;
   hl_begin(p, "forward", loop, &b);
-  for (int k = 0; k < n; k++) {
-    init[k] = hl_b_element(&b, loop->operands[0], k);
+  for (int k = 0; k < n; k++)
     if (pl.moved[k])
-      init[pl.place[k]] = zeros(&b, pl.moved[k]->operands[0]->shape);
-  }
-  init[n + n_moved] = init[pl.counter.slot];
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".clone",
-                   .n = n + n_moved + 1,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open_forward,
-                   .next = next_forward,
-                   .used = used,
-                   .n_used = n_moved,
-                   .user = &pl};
-  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+      plan.init[pl.place[k]] = zeros(&b, pl.moved[k]->operands[0]->shape);
+  loop_plan_add(&plan, hl_b_element(&b, loop->operands[0], pl.counter.slot));
+  loop_plan_commit(p, &b, &plan);
 }
 
 bool pass_collective_pipeliner_forward(HlPass *p) {
@@ -321,32 +302,17 @@ static void pipeline_backward(HlPass *p, HlInst *loop) {
   const LoopElements elements = loop_elements(p, hl_while_body(loop));
   if (tested.has_other || elements.has_other)
     return;
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1);
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1);
-  HlInst *used = loop_next(loop, pl.counter.slot);
+  LoopPlan plan = loop_plan_all(p, loop, 1);
+  plan.open = open_backward, plan.next = next_backward, plan.user = &pl;
   HlBuild b;
   hl_begin(p, "backward", loop, &b);
-  for (int k = 0; k < n; k++) {
-    at[k] = from[k] = k;
-    init[k] = hl_b_element(&b, loop->operands[0], k);
-  }
-  from[n] = -1;
-  init[n] = exchange_at(&pl, &b, init);
-  if (hl_attr_int(init[n], HL_A_CHANNEL_ID) > 0)
-    hl_set_int(init[n], HL_A_CHANNEL_ID, loop_free_channel(p));
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".clone",
-                   .n = n + 1,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open_backward,
-                   .next = next_backward,
-                   .used = &used,
-                   .n_used = 1,
-                   .user = &pl};
-  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+  loop_plan_start(&plan, &b);
+  HlInst *first = exchange_at(&pl, &b, plan.init);
+  if (hl_attr_int(first, HL_A_CHANNEL_ID) > 0)
+    hl_set_int(first, HL_A_CHANNEL_ID, loop_free_channel(p));
+  loop_plan_add(&plan, first);
+  loop_plan_use(&plan, loop_next(loop, pl.counter.slot));
+  loop_plan_commit(p, &b, &plan);
 }
 
 bool pass_collective_pipeliner_backward(HlPass *p) {
@@ -486,38 +452,24 @@ static void pipeline_sink(HlPass *p, HlInst *loop) {
   const LoopElements elements = loop_elements(p, hl_while_body(loop));
   if (tested.has_other || elements.has_other)
     return;
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1), n_moved = 0;
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1), **used = HL_ARRAY(p->arena, HlInst *, n + 1);
+  LoopPlan plan = loop_plan_all(p, loop, 0);
+  plan.open = open_sink, plan.next = next_sink, plan.user = &pl;
   for (int k = 0; k < n; k++) {
     HlInst *all = sinkable(&pl, k);
-    if (all && !is_read_elsewhere(&elements, k, loop_next(loop, k)) &&
-        !is_read_elsewhere(&tested, k, NULL)) {
-      pl.moved[k] = all;
-      used[n_moved++] = all->operands[0];
-    }
-    at[k] = from[k] = pl.moved[k] ? -1 : k;
+    if (!all || is_read_elsewhere(&elements, k, loop_next(loop, k)) ||
+        is_read_elsewhere(&tested, k, NULL))
+      continue;
+    pl.moved[k] = all;
+    loop_plan_take(&plan, k, all->operands[0]);
   }
-  if (n_moved == 0)
+  if (plan.n_used == 0)
     return;
   HlBuild b;
   hl_begin(p, "sink", loop, &b);
   for (int k = 0; k < n; k++)
-    init[k] = pl.moved[k]
-                  ? zeros(&b, stacked(&pl, pl.moved[k]->operands[0]->shape, pl.counter.turns))
-                  : hl_b_element(&b, loop->operands[0], k);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".clone",
-                   .n = n,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open_sink,
-                   .next = next_sink,
-                   .used = used,
-                   .n_used = n_moved,
-                   .user = &pl};
-  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+    if (pl.moved[k])
+      plan.init[k] = zeros(&b, stacked(&pl, pl.moved[k]->operands[0]->shape, pl.counter.turns));
+  loop_plan_commit(p, &b, &plan);
 }
 
 bool pass_collective_pipeliner_sink(HlPass *p) {

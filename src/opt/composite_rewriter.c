@@ -9,15 +9,8 @@
 #include <string.h>
 
 #include "opt/dots.h"
+#include "opt/frontend.h"
 #include "opt/passes.h"
-
-static const char *frontend(const HlInst *inst, const char *key) {
-  const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
-  for (int k = 0; dict && k < dict->n; k++)
-    if (strcmp(dict->key[k]->text, key) == 0)
-      return dict->value[k]->text;
-  return "";
-}
 
 // --- dimension_numbers = [[[1], [0]], [[], []]] --------------------------------------------------
 
@@ -94,8 +87,8 @@ static bool is_supported(const HlInst *x, const HlInst *scale, HlI64s contract) 
 static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *call) {
   DotDims d = {0};
   if (!hl_attr_int(call, HL_A_IS_COMPOSITE) || call->n_operands != 4 || !all_static(call) ||
-      strcmp(frontend(call, "composite.name"), "xla.scaled_dot") != 0 ||
-      !read_numbers(p, frontend(call, "composite.attributes"), &d))
+      strcmp(frontend_get(call, "composite.name"), "xla.scaled_dot") != 0 ||
+      !read_numbers(p, frontend_get(call, "composite.attributes"), &d))
     return NULL;
   if (d.contract[0].n != 1 || d.contract[1].n != 1 || d.batch[0].n > 1 ||
       d.batch[0].n != d.batch[1].n ||

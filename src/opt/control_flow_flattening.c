@@ -39,24 +39,12 @@ static void flatten(HlPass *p, HlInst *loop) {
   const int64_t most = hl_pass_int(p, "max_loop_count");
   int64_t turns = loop_turns(p, loop, 0);
   turns = turns < 0 ? hl_pass_int(p, "while_execution_count") : turns < most ? turns : most;
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1);
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1);
+  LoopPlan plan = loop_plan_all(p, loop, 1);
+  plan.suffix = ".flattened", plan.next = next_turn;
   HlBuild b;
   hl_begin(p, "flatten", loop, &b);
-  for (int k = 0; k < n; k++) {
-    at[k] = from[k] = k;
-    init[k] = hl_b_element(&b, loop->operands[0], k);
-  }
-  from[n] = -1;
-  init[n] = hl_b_scalar_int(&b, HL_S32, 0);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".flattened",
-                   .n = n + 1,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .next = next_turn};
+  loop_plan_add(&plan, hl_b_scalar_int(&b, HL_S32, 0));
+  loop_plan_start(&plan, &b);
   HlInst *by = loop_rebuild(p, &b, &plan), *made = by ? loop_behind(by) : NULL;
   if (made) {
     HlComp *old = hl_while_condition(made);

@@ -145,21 +145,16 @@ static void feature_dims(const HlDimLabels *labels, ConvPart part, int64_t dim[2
                                  : -1;
 }
 
-static HlInst *pad_features(HlPass *p, HlBuild *b, HlInst *inst) {
-  ConvKind kind;
-  HlInst *conv = conv_behind(inst, &kind);
-  if (!conv || kind == CONV_FUSED || conv->shape->element[0]->dtype != HL_F16 ||
-      hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) > 1)
-    return NULL;
-  ConvCall call = conv_of_call(conv);
-  int rank = call.result->rank;
-  int64_t *sizes[3];
+// The sizes of result, input and filter with padded features; false if nothing changes, or they grow too much.
+static bool padded_sizes(HlPass *p, HlInst *conv, ConvKind kind, const ConvCall *call,
+                         int64_t *sizes[3]) {
+  const int rank = call->result->rank;
   double before = 0, after = 0;
   bool changes = false;
   for (int k = -1; k < 2; k++) {
     const HlShape *shape = part_shape(conv, k);
     int64_t dims[2], *to = sizes[k + 1] = HL_ARRAY(p->arena, int64_t, rank);
-    feature_dims(call.labels, conv_part(kind, k), dims);
+    feature_dims(call->labels, conv_part(kind, k), dims);
     double n = 1, m = 1;
     for (int d = 0; d < rank; d++) {
       to[d] = d == dims[0]   ? features_to(shape->dim[d])
@@ -172,9 +167,20 @@ static HlInst *pad_features(HlPass *p, HlBuild *b, HlInst *inst) {
     before += n;
     after += m;
   }
-  if (!changes || after > MAX_GROWTH * before)
+  return changes && after <= MAX_GROWTH * before;
+}
+
+static HlInst *pad_features(HlPass *p, HlBuild *b, HlInst *inst) {
+  ConvKind kind;
+  HlInst *conv = conv_behind(inst, &kind);
+  if (!conv || kind == CONV_FUSED || conv->shape->element[0]->dtype != HL_F16 ||
+      hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) > 1)
     return NULL;
-  int64_t *low = HL_ARRAY(p->arena, int64_t, rank);
+  ConvCall call = conv_of_call(conv);
+  const int rank = call.result->rank;
+  int64_t *sizes[3], *low = HL_ARRAY(p->arena, int64_t, rank);
+  if (!padded_sizes(p, conv, kind, &call, sizes))
+    return NULL;
   HlInst *operands[2];
   for (int k = 0; k < 2; k++) {
     int64_t *high = HL_ARRAY(p->arena, int64_t, rank);

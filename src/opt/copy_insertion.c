@@ -186,8 +186,8 @@ static void copy_loop_state(Job *job, HlInst *loop) {
   bool any;
   const bool *mask = find_loop_mask(job, loop, &any);
   HlComp *body = hl_while_body(loop);
-  HlInst *param = body->params[0], *root = body->root;
-  if (!any || param == root || !hl_change(job->p, "loop-state", loop, NULL))
+  HlInst *param = body->params[0];
+  if (!any || param == body->root || !hl_change(job->p, "loop-state", loop, NULL))
     return;
   Deep init = start_copy(job, loop->shape, mask);
   HlInst *old_init = loop->operands[0];
@@ -195,13 +195,14 @@ static void copy_loop_state(Job *job, HlInst *loop) {
   erase_if_dead(old_init);
   Deep from = start_copy(job, loop->shape, mask), to = from;
   to.copy = HL_ARRAY(job->arena, HlInst *, count_slots(loop->shape));
-  HlInst *root_copy = deep_copy(&to, root, 0);
-  hl_set_root(body, root_copy);
-  erase_if_dead(root);
-  // The copies of the result are users, too: they must read the parameter's copies.
+  // The result is a user, too: it is copied from the parameter's copies. Those come first, so that
+  // they are also the first that may go.
   Users users = users_of(job->arena, param);
   HlInst *param_copy = deep_copy(&from, param, 0);
   give_users(job->arena, param, &users, param_copy);
+  HlInst *last = body->root, *root_copy = deep_copy(&to, last, 0);
+  hl_set_root(body, root_copy);
+  erase_if_dead(last);
   for (uint32_t k = 0; k < count_slots(loop->shape); k++)
     if (from.copy[k] && to.copy[k])
       hl_add_control(from.copy[k], to.copy[k]);
@@ -247,20 +248,45 @@ static void copy_overwritten(Job *job, HlInst *inst) {
   }
 }
 
-// What starts here and is awaited in the next turn of the loop; NULL: it is awaited elsewhere.
-static HlInst *next_turns_done(const HlInst *start) {
-  const HlComp *comp = start->comp;
+static bool is_call_of(const HlInst *inst, const char *target) {
+  return inst->op == HL_OP_CUSTOM_CALL &&
+         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
+}
+
+static bool starts_flight(const HlInst *inst) {
+  return inst->op == HL_OP_SEND || inst->op == HL_OP_RECV || inst->op == HL_OP_COPY_START ||
+         is_call_of(inst, "Pin") || is_call_of(inst, "CreateBuffer");
+}
+
+static HlInst *only_user(const HlInst *inst) {
+  return inst->first_use && inst->first_use == inst->last_use ? inst->first_use->user : NULL;
+}
+
+// The last that has the memory of `start` as a b(..) value, each the only user of the one before.
+static HlInst *last_holder(HlInst *start) {
+  for (HlInst *user; start->shape->dtype == HL_BUFFER; start = user) {
+    user = only_user(start);
+    if (!user || user->shape->dtype != HL_BUFFER)
+      break;
+  }
+  return start;
+}
+
+// What awaits in the next turn of the loop what `holder` has at the end of this one; NULL: it is
+// awaited elsewhere.
+static HlInst *next_turns_done(const HlInst *holder) {
+  const HlComp *comp = holder->comp;
   const HlCall *call = comp->first_call;
   if (!call || call->caller->op != HL_OP_WHILE || hl_while_body(call->caller) != comp ||
-      start->first_use->user != comp->root)
+      holder->first_use->user != comp->root)
     return NULL;
   for (const HlUse *use = comp->params[0]->first_use; use; use = use->next) {
-    const HlInst *element = use->user;
+    HlInst *element = use->user;
     if (element->op != HL_OP_GET_TUPLE_ELEMENT ||
-        hl_attr_int(element, HL_A_INDEX) != start->first_use->number)
+        hl_attr_int(element, HL_A_INDEX) != holder->first_use->number)
       continue;
-    HlInst *done = element->first_use ? element->first_use->user : NULL;
-    return done && hl_n_users(element) == 1 && hl_awaits((HlOp)done->op) ? done : NULL;
+    HlInst *done = only_user(last_holder(element));
+    return done && (hl_awaits((HlOp)done->op) || is_call_of(done, "Unpin")) ? done : NULL;
   }
   return NULL;
 }
@@ -274,22 +300,23 @@ static HlInst *copy_first_operand(HlInst *start) {
 }
 
 // What is under way when a turn of a loop ends has memory of its own: what is sent is copied into it once
-// it is free again, and what came is copied out of it before it is used again.
-static void copy_in_flight(Job *job, HlInst *start) {
-  const HlUse *use = start->first_use;
-  if (!use || use != start->last_use || use->user->op != HL_OP_TUPLE)
-    return;
-  const HlInst *tuple = use->user;
-  if (tuple->first_use && tuple->first_use == tuple->last_use &&
-      tuple->first_use->user->op == HL_OP_WHILE) {
-    if (start->n_operands > 0 && hl_shape_is_array(start->operands[0]->shape) &&
-        hl_change(job->p, "in-flight", start, tuple->first_use->user))
+// it is free again, and what came is copied out of it before it is used again. False: it is not like
+// that, and pinned memory is as any other that is written in place.
+static bool copy_in_flight(Job *job, HlInst *start) {
+  const bool is_pinned = start->op == HL_OP_CUSTOM_CALL;
+  const HlInst *holder = last_holder(start), *tuple = only_user(holder);
+  if (!tuple || tuple->op != HL_OP_TUPLE)
+    return !is_pinned;
+  const HlInst *loop = only_user(tuple);
+  if (loop && loop->op == HL_OP_WHILE) {
+    if (!is_pinned && start->n_operands > 0 && hl_shape_is_array(start->operands[0]->shape) &&
+        hl_change(job->p, "in-flight", start, loop))
       copy_first_operand(start);
-    return;
+    return !is_pinned;
   }
-  HlInst *done = next_turns_done(start);
+  HlInst *done = next_turns_done(holder);
   if (!done || hl_reaches(job->p, start, done) || !hl_change(job->p, "in-flight", start, done))
-    return;
+    return !is_pinned;
   HlInst *sent = copy_first_operand(start);
   if (sent)
     hl_add_control(done, sent);
@@ -301,6 +328,7 @@ static void copy_in_flight(Job *job, HlInst *start) {
   for (uint32_t k = 0; k < count_slots(done->shape); k++)
     if (deep.copy[k])
       hl_add_control(deep.copy[k], start);
+  return true;
 }
 
 // Inputs that outputs are written over: both are copied, the input's copy before the output's.
@@ -379,10 +407,7 @@ static bool add_copies(Job *job) {
         copy_loop_state(job, order[k]);
       else if (order[k]->op == HL_OP_CONDITIONAL)
         copy_branch_results(job, order[k]);
-      else if (hl_alive(order[k]) && (order[k]->op == HL_OP_SEND || order[k]->op == HL_OP_RECV ||
-                                      order[k]->op == HL_OP_COPY_START))
-        copy_in_flight(job, order[k]);
-      else if (hl_alive(order[k]))
+      else if (hl_alive(order[k]) && !(starts_flight(order[k]) && copy_in_flight(job, order[k])))
         copy_overwritten(job, order[k]);
     }
   }
@@ -549,6 +574,49 @@ static bool add_special_copies(Job *job) {
   return fine;
 }
 
+// --- What nobody needs ---------------------------------------------------------------------------
+
+// The value that the tuple takes apart and puts together again, or NULL.
+static HlInst *put_together(const HlInst *tuple) {
+  HlInst *whole = NULL;
+  for (uint32_t k = 0; k < tuple->n_operands; k++) {
+    const HlInst *part = tuple->operands[k];
+    if (part->op != HL_OP_GET_TUPLE_ELEMENT || hl_attr_int(part, HL_A_INDEX) != k ||
+        (whole && part->operands[0] != whole))
+      return NULL;
+    whole = part->operands[0];
+  }
+  return whole && whole->shape == tuple->shape ? whole : NULL;
+}
+
+// Erases what takes apart or puts together for nobody; the tuple of a deep copy of which no copy was
+// left is what was to be copied.
+static void drop_if_idle(HlInst *inst) {
+  HlInst *whole = inst->op == HL_OP_TUPLE ? put_together(inst) : NULL;
+  const uint32_t n = inst->n_operands;
+  HlInst **part = inst->operands;
+  if (whole)
+    hl_replace_uses(inst, whole);
+  if (inst->first_use || inst == inst->comp->root)
+    return;
+  hl_erase(inst);
+  for (uint32_t k = 0; whole && k < n; k++)
+    if (hl_alive(part[k]))
+      erase_if_dead(part[k]);
+}
+
+// Users before operands.
+static void drop_idle(HlModule *m, uint64_t first_serial) {
+  for (HlComp *comp = m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->last; inst;) {
+      HlInst *next = inst->next;
+      if (inst->serial >= first_serial && !hl_has_control(inst) &&
+          (inst->op == HL_OP_TUPLE || inst->op == HL_OP_GET_TUPLE_ELEMENT))
+        drop_if_idle(inst);
+      inst = hl_alive(inst) ? inst->prev : next ? next->prev : comp->last;
+    }
+}
+
 // --- The pass ------------------------------------------------------------------------------------
 
 // Loops and branches are told apart by what calls them: each must have one caller.
@@ -566,12 +634,16 @@ static bool is_flat(const HlModule *m) {
 
 bool pass_copy_insertion(HlPass *p) {
   Job job = {.p = p};
+  const uint64_t first_serial = p->m->next_serial;
   // The engine puts computations in order between passes; here they are needed in order at once.
   if (!is_flat(p->m) && !(pass_flatten_call_graph(p) && hl_sort_comps(p->cx, p->m)))
     return false;
   if (!is_flat(p->m))  // flattening was not allowed
     return true;
-  return add_copies(&job) && hl_pass_stage(p, "after adding copies to resolve interference") &&
-         copy_removal(p) && hl_pass_stage(p, "after removing unnecessary copies") &&
-         add_special_copies(&job) && hl_pass_stage(p, "after adding special-case copies");
+  if (!add_copies(&job) || !hl_pass_stage(p, "after adding copies to resolve interference") ||
+      !copy_removal(p) || !hl_pass_stage(p, "after removing unnecessary copies") ||
+      !add_special_copies(&job) || !hl_pass_stage(p, "after adding special-case copies"))
+    return false;
+  drop_idle(p->m, first_serial);
+  return true;
 }

@@ -273,8 +273,13 @@ static bool is_defined_at(const HlFlow *flow, const HlInst *inst) {
   return value != HL_NO_VALUE && hl_value_inst(flow, value) == inst;
 }
 
-// `escaped`: the value may come back into the conditional through a loop around it.
-static bool ends_before(CopyOrder *o, const HlValueUse *use, uint32_t value, bool *escaped) {
+// What the uses met so far tell of conditionals.
+typedef struct Branches {
+  bool exclusive;  // one is in another branch than the value
+  bool escaped;    // the value may come back into the conditional through a loop around it
+} Branches;
+
+static bool ends_before(CopyOrder *o, const HlValueUse *use, uint32_t value, Branches *met) {
   const HlFlow *flow = o->flow;
   const HlInst *user = use->user, *at = hl_value_inst(flow, value);
   switch (compare(o, user, at)) {
@@ -283,8 +288,8 @@ static bool ends_before(CopyOrder *o, const HlValueUse *use, uint32_t value, boo
       return true;
     break;
   case EXCLUSIVE_AFTER:
-    if (!*escaped)
-      return true;
+    if (!met->escaped)
+      return met->exclusive = true;
     break;
   case EXCLUSIVE_BEFORE:
   case BEFORE_START:
@@ -309,17 +314,17 @@ static bool ends_before(CopyOrder *o, const HlValueUse *use, uint32_t value, boo
     if (!copy_order_nested(o, at, hl_called(user, k)))
       continue;
     if (!is_defined_at(flow, user->operands[use->number]) && is_returned(o, value))
-      *escaped = true;
-    if (!*escaped)
+      met->escaped = true;
+    if (!met->exclusive)
       return true;
   }
   return at == user;
 }
 
 bool copy_order_uses_end(CopyOrder *o, int n, const HlValueUse *use, uint32_t value) {
-  bool escaped = false;
+  Branches met = {false, false};
   for (int k = 0; k < n; k++)
-    if (!ends_before(o, &use[k], value, &escaped))
+    if (!ends_before(o, &use[k], value, &met))
       return false;
   return true;
 }

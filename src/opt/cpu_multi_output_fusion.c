@@ -21,10 +21,22 @@ typedef struct Pair {
   int64_t shared_bytes;
 } Pair;
 
-static bool is_candidate(const HlInst *inst) {
+static bool is_loop(const HlInst *inst) {
   return inst->op == HL_OP_FUSION && fusion_kind(inst) == HL_WORD_fusion_kind_LOOP &&
-         hl_shape_is_array(inst->shape) && inst->n_operands < MAX_OPERANDS &&
-         !hl_has_control(inst) && inst->first_use;
+         inst->first_use;
+}
+
+// NULL: it comes into question; or why not.
+static const char *refuses_loop(const HlInst *loop) {
+  if (!hl_shape_is_array(loop->shape))
+    return "one of the two has several results";
+  if (hl_has_control(loop))
+    return "one of the two has edges of control";
+  return loop->n_operands >= MAX_OPERANDS ? "one of the two reads too many arrays" : NULL;
+}
+
+static bool is_candidate(const HlInst *inst) {
+  return is_loop(inst) && !refuses_loop(inst);
 }
 
 static int64_t shared_bytes(const HlInst *a, const HlInst *b) {
@@ -36,16 +48,16 @@ static int64_t shared_bytes(const HlInst *a, const HlInst *b) {
   return bytes;
 }
 
-// Pairs are noted at the first operand that both read, so that each is noted once.
-static void note_pairs(const HlInst *operand, HlBuf *pairs) {
+// Pairs are noted at the first operand that both read, so that each is noted once: those that come into question, or all.
+static void note_pairs(const HlInst *operand, bool all, HlBuf *pairs) {
   HlInst *users[MAX_USERS];
   int n = 0;
   for (const HlUse *use = operand->first_use; use && n < MAX_USERS; use = use->next)
-    if (is_candidate(use->user))
+    if (all ? is_loop(use->user) : is_candidate(use->user))
       users[n++] = use->user;
   for (int i = 0; i < n; i++)
     for (int j = i + 1; j < n; j++) {
-      if (users[i] == users[j] || users[i]->shape != users[j]->shape)
+      if (users[i] == users[j] || (users[i]->shape != users[j]->shape && !all))
         continue;
       Pair pair = {users[i], users[j], shared_bytes(users[i], users[j])};
       int first = 0;
@@ -66,25 +78,59 @@ static int most_bytes_first(const void *a, const void *b) {
   return x->b->id < y->b->id ? -1 : x->b->id > y->b->id;
 }
 
+// NULL: the two may be one; or why not.
+static const char *refuses(FusionReach *reach, const Pair *pair) {
+  const char *why = refuses_loop(pair->a);
+  why = why ? why : refuses_loop(pair->b);
+  if (why)
+    return why;
+  if (pair->a->shape != pair->b->shape)
+    return "the results have different shapes";
+  return fusion_reaches(reach, pair->a, pair->b, false) ||
+                 fusion_reaches(reach, pair->b, pair->a, false)
+             ? "one of the two depends on the other"
+             : NULL;
+}
+
 static void merge(HlPass *p, FusionReach *reach, const Pair *pair) {
-  if (!hl_alive(pair->a) || !hl_alive(pair->b) || fusion_reaches(reach, pair->a, pair->b, false) ||
-      fusion_reaches(reach, pair->b, pair->a, false) || !hl_change(p, "sibling", pair->a, pair->b))
+  if (!hl_alive(pair->a) || !hl_alive(pair->b) || refuses(reach, pair) ||
+      !hl_change(p, "sibling", pair->a, pair->b))
     return;
   fusion_name_params(fusion_add_result(p->arena, pair->a, pair->b));
+}
+
+static const Pair *find_pairs(const HlComp *comp, bool all, HlBuf *pairs, size_t *n) {
+  pairs->n = 0;
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    if (hl_shape_is_array(inst->shape) && !hl_is_effective_scalar(inst->shape))
+      note_pairs(inst, all, pairs);
+  *n = pairs->n / sizeof(Pair);
+  if (*n > 1)
+    qsort(pairs->at, *n, sizeof(Pair), most_bytes_first);
+  return (const Pair *)(const void *)pairs->at;
+}
+
+static void tell_refusals(HlPass *p, HlComp *comp, FusionReach *reach, HlBuf *pairs) {
+  if (!hl_wants_refusals(p))
+    return;
+  size_t n;
+  const Pair *pair = find_pairs(comp, true, pairs, &n);
+  for (size_t k = 0; k < n; k++) {
+    const char *why = refuses(reach, &pair[k]);
+    if (why)
+      hl_refuse(p, pair[k].a, pair[k].b, why);
+  }
 }
 
 static void fuse_comp(HlPass *p, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
   FusionReach reach = {.arena = p->arena};
   HlBuf pairs = {0};
-  for (const HlInst *inst = comp->first; inst; inst = inst->next)
-    if (hl_shape_is_array(inst->shape) && !hl_is_effective_scalar(inst->shape))
-      note_pairs(inst, &pairs);
-  size_t n = pairs.n / sizeof(Pair);
-  if (n > 1)
-    qsort(pairs.at, n, sizeof(Pair), most_bytes_first);
+  size_t n;
+  const Pair *pair = find_pairs(comp, false, &pairs, &n);
   for (size_t k = 0; k < n; k++)
-    merge(p, &reach, &((const Pair *)(const void *)pairs.at)[k]);
+    merge(p, &reach, &pair[k]);
+  tell_refusals(p, comp, &reach, &pairs);
   hl_buf_free(&pairs);
   hl_buf_free(&reach.stack);
   hl_arena_release(p->arena, mark);

@@ -4,12 +4,21 @@
 
 #include <string.h>
 
-const char *frontend_get(const HlInst *inst, const char *name) {
+static const HlSym *find(const HlInst *inst, const char *name) {
   const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
   for (int k = 0; dict && k < dict->n; k++)
     if (strcmp(dict->key[k]->text, name) == 0)
-      return dict->value[k]->text;
-  return "";
+      return dict->value[k];
+  return NULL;
+}
+
+bool frontend_has(const HlInst *inst, const char *name) {
+  return find(inst, name) != NULL;
+}
+
+const char *frontend_get(const HlInst *inst, const char *name) {
+  const HlSym *value = find(inst, name);
+  return value ? value->text : "";
 }
 
 void frontend_set(HlInst *to, const HlInst *from, const char *name, const char *value) {

@@ -4,6 +4,7 @@
 
 #include "hilo/edit.h"
 
+bool frontend_has(const HlInst *inst, const char *name);
 // The text under a name; "" if there is none.
 const char *frontend_get(const HlInst *inst, const char *name);
 // Gives `to` the frontend attributes of `from` (which may be `to`) and one more.

@@ -39,14 +39,26 @@ static bool has_update_root(const HlInst *inst) {
   return false;
 }
 
-bool gpu_may_be_result(const HlInst *inst) {
-  if (hl_has_control(inst) || fusion_is_custom(inst) || !has_only_elements_read(inst) ||
-      has_update_root(inst))
-    return false;
+// NULL: it may be a result among others; or why not.
+static const char *refuses_company(const HlInst *inst) {
+  if (hl_has_control(inst))
+    return "has edges of control";
+  if (fusion_is_custom(inst))
+    return "is computed by a library";
+  if (!has_only_elements_read(inst))
+    return "has a tuple of results that is read whole";
+  if (has_update_root(inst))
+    return "updates its operand in place";
   GpuEmitter emitter = gpu_emitter(inst);
-  if (inst->op == HL_OP_FUSION)
-    return emitter == GPU_LOOP || emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE;
-  return emitter == GPU_REDUCTION || (inst->n_operands > 0 && fusion_is_elementwise(inst));
+  const bool ok =
+      inst->op == HL_OP_FUSION
+          ? emitter == GPU_LOOP || emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE
+          : emitter == GPU_REDUCTION || (inst->n_operands > 0 && fusion_is_elementwise(inst));
+  return ok ? NULL : "has code that gives a single result";
+}
+
+bool gpu_may_be_result(const HlInst *inst) {
+  return !refuses_company(inst);
 }
 
 static bool same_threads(const HlShape *a, const HlShape *b) {
@@ -93,9 +105,18 @@ static bool are_apart(Merger *m, const HlInst *a, const HlInst *b) {
   return !fusion_reaches(&m->reach, a, b, false) && !fusion_reaches(&m->reach, b, a, false);
 }
 
-static bool may_be_siblings(Merger *m, const HlInst *a, const HlInst *b) {
-  return gpu_may_be_result(a) && gpu_may_be_result(b) && gpu_share_threads(a, b) &&
-         gpu_fits(a, gpu_needs(a), b, gpu_needs(b), true) && are_apart(m, a, b);
+static const char no_room[] =
+    "a kernel has no room for the arguments, reductions or shared memory of both";
+
+// NULL: one kernel may give the results of both; or why not.
+static const char *refuses_siblings(Merger *m, const HlInst *a, const HlInst *b) {
+  if (!gpu_may_be_result(a) || !gpu_may_be_result(b))
+    return "one of the two has code that gives a single result";
+  if (!gpu_share_threads(a, b))
+    return "the threads of the one do not go over the elements of the other";
+  if (!gpu_fits(a, gpu_needs(a), b, gpu_needs(b), true))
+    return no_room;
+  return are_apart(m, a, b) ? NULL : "one of the two depends on the other";
 }
 
 static int rank_of(const HlInst *inst) {
@@ -131,7 +152,7 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
     if (!users[i] || users[i]->op != HL_OP_FUSION)
       continue;
     for (int j = i + 1; j < n; j++) {
-      if (!users[j] || !may_be_siblings(m, users[i], users[j]) ||
+      if (!users[j] || refuses_siblings(m, users[i], users[j]) ||
           !hl_change(m->p, "sibling", users[i], users[j]))
         continue;
       GpuEmitter by_both =
@@ -146,37 +167,49 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
 
 // --- Producer and consumer ----------------------------------------------------------------------
 
-static bool may_give_result(const HlInst *producer) {
-  return hl_shape_is_array(producer->shape) && !hl_has_control(producer) &&
-         gpu_emitter(producer) == GPU_LOOP && gpu_is_loop_fusible(producer) &&
-         !gpu_is_transposing(producer) && !has_update_root(producer) &&
-         producer->op != HL_OP_BITCAST;
+// NULL: what computes the producer may go into a user's kernel and still be a result; or why not.
+static const char *refuses_to_give(const HlInst *producer) {
+  if (!hl_shape_is_array(producer->shape))
+    return "the producer has several results already";
+  if (hl_has_control(producer))
+    return "the producer has edges of control";
+  if (gpu_emitter(producer) != GPU_LOOP || !gpu_is_loop_fusible(producer) ||
+      producer->op == HL_OP_BITCAST)
+    return "the producer is no loop";
+  if (gpu_is_transposing(producer))
+    return "the producer reads elements that lie far apart";
+  return has_update_root(producer) ? "the producer updates its operand in place" : NULL;
 }
 
-static bool may_join(Merger *m, const HlInst *producer, const HlInst *consumer) {
-  if (!gpu_may_be_result(consumer) || !same_threads(producer->shape, loop_shape(consumer)) ||
-      !gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), true) ||
-      fusion_reaches(&m->reach, producer, consumer, true))
-    return false;
+// NULL: the consumer's kernel may give the producer's result, too; or why not.
+static const char *refuses_producer(Merger *m, const HlInst *producer, const HlInst *consumer) {
+  if (!gpu_may_be_result(consumer))
+    return "the consumer has code that gives a single result";
+  if (!same_threads(producer->shape, loop_shape(consumer)))
+    return "the consumer's threads do not go over the producer's elements";
+  if (!gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), true))
+    return no_room;
+  if (fusion_reaches(&m->reach, producer, consumer, true))
+    return "the consumer depends on the producer by a third one, too";
   HlMark mark = hl_arena_mark(m->p->arena);
   GpuCost of_producer = gpu_cost(m->p->arena, producer);
   GpuCost of_consumer = gpu_cost(m->p->arena, consumer);
-  bool ok = gpu_code_fused(producer, &of_producer, consumer, &of_consumer) <= GPU_MAX_CODE;
+  bool is_long = gpu_code_fused(producer, &of_producer, consumer, &of_consumer) > GPU_MAX_CODE;
   hl_arena_release(m->p->arena, mark);
-  return ok;
+  return is_long ? "the code of both is too long for a kernel" : NULL;
 }
 
 static HlInst *best_consumer(Merger *m, const HlInst *producer) {
   int n;
   HlInst **users = candidates(m, producer, &n);
   for (int k = 0; k < n; k++)
-    if (may_join(m, producer, users[k]))
+    if (!refuses_producer(m, producer, users[k]))
       return users[k];
   return NULL;
 }
 
 static void fuse_with_consumer(Merger *m, HlInst *producer) {
-  if (!may_give_result(producer) || producer == m->comp->root ||
+  if (refuses_to_give(producer) || producer == m->comp->root ||
       !fusion_duplicates(producer, producer->first_use->user))
     return;
   HlInst *consumer = best_consumer(m, producer);
@@ -187,6 +220,75 @@ static void fuse_with_consumer(Merger *m, HlInst *producer) {
     consumer = fusion_wrap(m->p->arena, consumer, kind, "fusion", "fused_computation");
   fusion_name_params(fusion_add_result(m->p->arena, consumer, producer));
 }
+
+// --- What was not fused ---------------------------------------------------------------------------
+
+enum { MAX_TOLD = 64 };  // pairs of users of one producer
+
+static bool has_kernel(const HlInst *inst) {
+  return inst->op == HL_OP_FUSION || inst->op == HL_OP_REDUCE ||
+         (inst->op != HL_OP_BITCAST && gpu_is_loop_fusible(inst));
+}
+
+static int kernels_reading(Merger *m, const HlInst *producer, HlInst **users) {
+  int n = 0;
+  for (const HlUse *use = producer->first_use; use && n < MAX_USERS; use = use->next) {
+    bool is_repeated = use->prev && use->prev->user == use->user;
+    if (!is_repeated && use->user->first_use && has_kernel(use->user))
+      users[n++] = use->user;
+  }
+  qsort(users, (size_t)n, sizeof *users, fusions_first);
+  return n;
+}
+
+static const char *of_one(Merger *m, const HlInst *inst) {
+  const char *why = refuses_company(inst);
+  return why ? hl_arena_printf(m->p->arena, "|%s| %s", inst->name->text, why) : NULL;
+}
+
+static void tell_siblings(Merger *m, HlInst *const *users, int n) {
+  int told = 0;
+  for (int i = 0; i < n && users[i]->op == HL_OP_FUSION; i++)
+    for (int j = i + 1; j < n && told < MAX_TOLD; j++) {
+      const char *why = of_one(m, users[i]);
+      why = why ? why : of_one(m, users[j]);
+      why = why ? why : refuses_siblings(m, users[i], users[j]);
+      if (why)
+        hl_refuse(m->p, users[i], users[j], why);
+      told += why != NULL;
+    }
+}
+
+static void tell_consumers(Merger *m, HlInst *producer, HlInst *const *users, int n) {
+  const char *gives = refuses_to_give(producer);
+  for (int k = 0; k < n; k++) {
+    const char *why = gives ? gives : of_one(m, users[k]);
+    why = why ? why : refuses_producer(m, producer, users[k]);
+    if (why)
+      hl_refuse(m->p, users[k], producer, why);
+  }
+}
+
+static void tell_refusals(Merger *m) {
+  if (!hl_wants_refusals(m->p))
+    return;
+  int n_insts;
+  HlInst **insts = hl_pass_insts(m->p, m->comp, &n_insts);
+  HlInst **users = HL_ARRAY(m->p->arena, HlInst *, MAX_USERS);
+  for (int k = 0; k < n_insts; k++) {
+    HlInst *producer = insts[k];
+    if (!producer->first_use || producer->op == HL_OP_CONSTANT || fusion_is_custom(producer))
+      continue;
+    const int n = kernels_reading(m, producer, users);
+    if (!hl_is_effective_scalar(producer->shape))
+      tell_siblings(m, users, n);
+    if (has_kernel(producer) && producer != m->comp->root &&
+        fusion_duplicates(producer, producer->first_use->user))
+      tell_consumers(m, producer, users, n);
+  }
+}
+
+// --- The pass -------------------------------------------------------------------------------------
 
 static void fuse_comp(HlPass *p, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
@@ -202,6 +304,7 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
     if (producer->first_use)
       fuse_with_consumer(&m, producer);
   }
+  tell_refusals(&m);
   hl_buf_free(&m.reach.stack);
   hl_arena_release(p->arena, mark);
 }

@@ -29,25 +29,45 @@ static bool has_only_user(const HlInst *inst, const HlInst *user) {
   return inst->first_use && !fusion_duplicates(inst, user) && inst != inst->comp->root;
 }
 
-static bool is_small_loop(const HlInst *inst, const HlInst *user) {
-  if (hl_has_control(inst) || !has_only_user(inst, user) || !hl_shape_is_array(inst->shape) ||
-      hl_shape_elements(inst->shape) > MAX_ELEMENTS || inst->n_operands > MAX_OPERANDS ||
-      (inst->shape->layout && !hl_layout_is_default(inst->shape->layout)))
-    return false;
+// NULL: it may be one of several loops in a kernel; or why not.
+static const char *refuses_loop(const HlInst *inst, const HlInst *user) {
+  if (hl_has_control(inst))
+    return "has edges of control";
+  if (!has_only_user(inst, user))
+    return "has another user, too";
+  if (!hl_shape_is_array(inst->shape))
+    return "has several results";
+  if (hl_shape_elements(inst->shape) > MAX_ELEMENTS)
+    return "keeps the machine busy alone";
+  if (inst->n_operands > MAX_OPERANDS)
+    return "reads too many arrays";
+  if (inst->shape->layout && !hl_layout_is_default(inst->shape->layout))
+    return "has a layout that is not the default one";
   if (inst->op != HL_OP_FUSION)
-    return inst->n_operands > 0 && fusion_is_elementwise(inst) && inst->op != HL_OP_COPY;
+    return inst->n_operands > 0 && fusion_is_elementwise(inst) && inst->op != HL_OP_COPY
+               ? NULL
+               : "is no loop";
   const HlInst *root = fusion_body(inst)->root;
-  return fusion_kind(inst) == HL_WORD_fusion_kind_LOOP && root->op != HL_OP_TUPLE &&
-         root->op != HL_OP_DYNAMIC_UPDATE_SLICE && root->op != HL_OP_PARAMETER &&
-         fusion_body(inst)->n_insts <= MAX_INSTRUCTIONS;
+  if (fusion_kind(inst) != HL_WORD_fusion_kind_LOOP || root->op == HL_OP_TUPLE ||
+      root->op == HL_OP_PARAMETER)
+    return "is no loop";
+  if (root->op == HL_OP_DYNAMIC_UPDATE_SLICE)
+    return "updates its operand in place";
+  return fusion_body(inst)->n_insts > MAX_INSTRUCTIONS ? "has long code" : NULL;
 }
 
-static bool is_reduction(const HlInst *inst, const HlInst *user) {
-  return inst->op == HL_OP_FUSION && !hl_has_control(inst) && has_only_user(inst, user) &&
-         gpu_emitter(inst) == GPU_REDUCTION && !hl_shape_is_tuple(inst->shape);
+// The same for reductions.
+static const char *refuses_reduction(const HlInst *inst, const HlInst *user) {
+  if (inst->op != HL_OP_FUSION || gpu_emitter(inst) != GPU_REDUCTION)
+    return "is no fusion that reduces";
+  if (hl_has_control(inst))
+    return "has edges of control";
+  if (!has_only_user(inst, user))
+    return "has another user, too";
+  return hl_shape_is_tuple(inst->shape) ? "has several results" : NULL;
 }
 
-typedef bool IsCandidate(const HlInst *inst, const HlInst *user);
+typedef const char *Refuses(const HlInst *inst, const HlInst *user);
 
 typedef struct Group {
   HlPass *p;
@@ -68,17 +88,41 @@ static int by_type_and_size(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static void find_candidates(Group *group, IsCandidate *is_candidate) {
+static bool is_of_kind(const HlInst *inst, bool of_loops) {
+  if (inst->op == HL_OP_FUSION)
+    return of_loops ? fusion_kind(inst) == HL_WORD_fusion_kind_LOOP
+                    : gpu_emitter(inst) == GPU_REDUCTION;
+  return of_loops && inst->n_operands > 0 && fusion_is_elementwise(inst);
+}
+
+// Tells of the other kernels of the kind among the operands: they do not go with the first candidate.
+static void tell_left_out(const Group *group, Refuses *refuses) {
+  for (uint32_t k = 0; k < group->user->n_operands; k++) {
+    const HlInst *inst = group->user->operands[k];
+    if (!is_of_kind(inst, refuses == refuses_loop))
+      continue;
+    const char *why = refuses(inst, group->user);
+    if (!why && hl_sharding(inst))
+      why = "has a sharding";
+    if (why && inst->last_use->number == (int)k)
+      hl_refuse(group->p, group->at[0], inst,
+                hl_arena_printf(group->p->arena, "|%s| %s", inst->name->text, why));
+  }
+}
+
+static void find_candidates(Group *group, Refuses *refuses) {
   HlInst *user = group->user;
   group->at = HL_ARRAY(group->p->arena, HlInst *, user->n_operands + 1);
   group->n = 0;
   for (uint32_t k = 0; k < user->n_operands; k++) {
     HlInst *inst = user->operands[k];
     // A sharding is of one result: it would be lost.
-    if (is_candidate(inst, user) && !hl_sharding(inst) && inst->last_use->number == (int)k)
+    if (!refuses(inst, user) && !hl_sharding(inst) && inst->last_use->number == (int)k)
       group->at[group->n++] = inst;
   }
   qsort(group->at, (size_t)group->n, sizeof *group->at, by_type_and_size);
+  if (group->n > 0 && hl_wants_refusals(group->p))
+    tell_left_out(group, refuses);
 }
 
 // --- Loops --------------------------------------------------------------------------------------
@@ -154,24 +198,34 @@ static bool fuse_loops(Group *group, int first, int n) {
   return true;
 }
 
-static bool goes_with(Group *group, int first, int k) {
+// NULL: candidate k goes with those from `first` on, which read so many arrays; or why not.
+static const char *refuses_together(Group *group, int first, int k, int64_t operands) {
   const HlInst *a = group->at[first], *b = group->at[k];
+  if (k - first == MAX_TOGETHER)
+    return "so many are together already";
   if (a->shape->dtype != b->shape->dtype)
-    return false;
+    return "the results have different types";
   for (int j = first; j < k; j++)
     if (fusion_reaches(&group->reach, group->at[j], b, false) ||
         fusion_reaches(&group->reach, b, group->at[j], false))
-      return false;
-  return true;
+      return "one of them depends on another";
+  return operands + b->n_operands + (k - first) + 1 > MAX_OPERANDS
+             ? "together they would read too many arrays"
+             : NULL;
 }
 
 static bool fuse_all_loops(Group *group) {
   for (int first = 0; first + 1 < group->n;) {
     int n = 1;
     int64_t operands = group->at[first]->n_operands;
-    while (first + n < group->n && n < MAX_TOGETHER && goes_with(group, first, first + n) &&
-           operands + group->at[first + n]->n_operands + n + 1 <= MAX_OPERANDS)
-      operands += group->at[first + n++]->n_operands;
+    const char *why = NULL;
+    for (; first + n < group->n; operands += group->at[first + n++]->n_operands) {
+      why = refuses_together(group, first, first + n, operands);
+      if (why)
+        break;
+    }
+    if (why)
+      hl_refuse(group->p, group->at[first], group->at[first + n], why);
     if (n > 1 && hl_change(group->p, "loops", group->at[first], group->at[first + 1]) &&
         !fuse_loops(group, first, n))
       return false;
@@ -182,13 +236,26 @@ static bool fuse_all_loops(Group *group) {
 
 // --- Reductions ---------------------------------------------------------------------------------
 
+static const char *refuses_pair(Group *group, const HlInst *a, const HlInst *b) {
+  if (!gpu_share_threads(a, b))
+    return "the threads of the one do not go over the elements of the other";
+  if (!gpu_fits(a, gpu_needs(a), b, gpu_needs(b), true))
+    return "a kernel has no room for the arguments, reductions or shared memory of both";
+  return fusion_reaches(&group->reach, a, b, false) || fusion_reaches(&group->reach, b, a, false)
+             ? "one of the two depends on the other"
+             : NULL;
+}
+
 static void fuse_all_reductions(Group *group) {
   for (int first = 0; first < group->n; first++)
     for (int k = first + 1; group->at[first] && k < group->n; k++) {
       HlInst *a = group->at[first], *b = group->at[k];
-      if (!b || !gpu_share_threads(a, b) || !gpu_fits(a, gpu_needs(a), b, gpu_needs(b), true) ||
-          fusion_reaches(&group->reach, a, b, false) ||
-          fusion_reaches(&group->reach, b, a, false) || !hl_change(group->p, "reductions", a, b))
+      if (!b)
+        continue;
+      const char *why = refuses_pair(group, a, b);
+      if (why)
+        hl_refuse(group->p, a, b, why);
+      if (why || !hl_change(group->p, "reductions", a, b))
         continue;
       group->at[first] = fusion_add_result(group->p->arena, a, b);
       fusion_name_params(group->at[first]);
@@ -198,7 +265,7 @@ static void fuse_all_reductions(Group *group) {
 
 // --- Passes -------------------------------------------------------------------------------------
 
-static bool run(HlPass *p, IsCandidate *is_candidate, bool of_loops) {
+static bool run(HlPass *p, Refuses *refuses, bool of_loops) {
   int n_comps;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
   Group group = {.p = p, .reach = {.arena = p->arena}};
@@ -212,7 +279,7 @@ static bool run(HlPass *p, IsCandidate *is_candidate, bool of_loops) {
       if (!hl_alive(insts[k]) || insts[k]->n_operands < 2)
         continue;
       group.user = insts[k];
-      find_candidates(&group, is_candidate);
+      find_candidates(&group, refuses);
       if (of_loops)
         ok = fuse_all_loops(&group);
       else
@@ -224,9 +291,9 @@ static bool run(HlPass *p, IsCandidate *is_candidate, bool of_loops) {
 }
 
 bool pass_horizontal_loop_fusion(HlPass *p) {
-  return run(p, is_small_loop, true);
+  return run(p, refuses_loop, true);
 }
 
 bool pass_horizontal_input_fusion(HlPass *p) {
-  return run(p, is_reduction, false);
+  return run(p, refuses_reduction, false);
 }

@@ -19,318 +19,16 @@
 //   h = f32[1,4] custom-call(x), "MoveToHost"          =>
 //   u = f32[9,4] dynamic-update-slice(z, h, i, o)           u = f32[9,4]{1,0:S(5)} dynamic-update-slice(z, x, i, o)
 //
-// What lies on the host follows from the buffers of the whole program: all values that share memory with one that
-// was sent there do, and what is computed from them, which the mark _xla_compute_type="host" then leaves
-// to the host. Buffers that flow into each other are one region, and a region is one rewrite. A region
-// that would reach what cannot lie there (asynchronous work, collectives, tuples of operations) keeps
-// its marks.
-
-#include "opt/host_offload.h"
+// What lies on the host is found first (opt/host_regions.c): all that shares memory with a value that was sent
+// there, and what is computed from it, which the mark _xla_compute_type="host" then leaves to the host.
+// Buffers that flow into each other are one region, and a region is one rewrite. A region that would
+// reach what cannot lie there (asynchronous work, collectives, tuples of operations) keeps its marks.
 
 #include <string.h>
 
 #include "opt/frontend.h"
-#include "opt/layouts.h"
+#include "opt/host_regions.h"
 #include "opt/passes.h"
-
-// --- Regions ------------------------------------------------------------------------------------
-
-typedef enum State {
-  OUTSIDE,
-  ENTERED,  // shares memory with a value on the host, but is made on the device: copied
-  MADE      // comes to be on the host
-} State;
-
-typedef enum ActionKind { HOSTED, UPDATED, FETCHED, SLICED, COMPUTED, WRITTEN, FREED } ActionKind;
-typedef struct Action {
-  ActionKind kind;
-  HlInst *inst;
-  uint32_t buffer;  // of its region
-  uint32_t next;    // of the same region
-} Action;
-
-typedef struct Offload {
-  HlPass *p;
-  HlArena *arena;
-  HlFlow *flow;
-  uint8_t *state;    // by value
-  uint32_t *parent;  // by buffer: another of its region, itself for one; HL_NO_VALUE: on the device
-  bool *bad;         // by buffer: the region it is the first of stays
-  HlInst **seed;     // by buffer: what asked for it
-  bool *on_host;     // by slot
-  bool *placed;      // by slot: its region was changed; of a tuple's first one: its shape was set
-  HlBuf tuples;      // with elements that were put on the host
-  bool *acted;       // by first slot: there is an action for it
-  bool *is_state;    // by buffer: some computation's parameter is there
-  HlInst **instead;  // by first slot: what replaced the instruction
-  uint64_t newest;   // serials from here on are not in `flow`
-  uint32_t *queue;   // values whose state has changed
-  uint32_t n_queue;
-  HlBuf actions;
-} Offload;
-
-static uint32_t find_region(Offload *o, uint32_t buffer) {
-  while (o->parent[buffer] != buffer) {
-    o->parent[buffer] = o->parent[o->parent[buffer]];
-    buffer = o->parent[buffer];
-  }
-  return buffer;
-}
-
-static uint32_t buffer_at(const Offload *o, uint32_t slot) {
-  return o->flow->value[o->flow->value_at[slot]].buffer;
-}
-
-static void refuse(Offload *o, uint32_t buffer) {
-  o->bad[find_region(o, buffer)] = true;
-}
-
-static void unite(Offload *o, uint32_t a, uint32_t b) {
-  const uint32_t x = find_region(o, a), y = find_region(o, b);
-  const uint32_t first = x < y ? x : y, other = x < y ? y : x;
-  o->parent[other] = first;
-  o->bad[first] |= o->bad[other];
-}
-
-static void set_state(Offload *o, uint32_t value, State state) {
-  if (o->state[value] >= state)
-    return;
-  o->state[value] = (uint8_t)state;
-  o->queue[o->n_queue++] = value;
-}
-
-// The value at the slot, and what shares its memory, lies on the host, in the region of `with`.
-static void join(Offload *o, uint32_t slot, State state, uint32_t with) {
-  const HlFlow *flow = o->flow;
-  const uint32_t value = flow->value_at[slot];
-  if (value == HL_NO_VALUE) {
-    refuse(o, with);
-    return;
-  }
-  const uint32_t buffer = flow->value[value].buffer;
-  if (o->parent[buffer] == HL_NO_VALUE) {
-    o->parent[buffer] = buffer;
-    const HlBuffer *all = &flow->buffer[buffer];
-    for (uint32_t k = all->first; k < all->first + all->n; k++) {
-      const uint32_t other = flow->buffer_value[k];
-      set_state(o, other, flow->value[other].is_phi ? MADE : ENTERED);
-    }
-  }
-  set_state(o, value, state);
-  if (with != HL_NO_VALUE)
-    unite(o, buffer, with);
-}
-
-static void act(Offload *o, ActionKind kind, HlInst *inst, uint32_t buffer) {
-  bool *acted = &o->acted[hl_slot(o->flow, inst)];
-  if (*acted)
-    return;
-  *acted = true;
-  hl_buf_add(&o->actions, &(Action){kind, inst, buffer, HL_NO_VALUE}, sizeof(Action));
-}
-
-// --- Who uses what lies on the host -------------------------------------------------------------------
-
-static bool is_use_by_fetch(const HlUse *use) {
-  return host_is_to_device(use->user);
-}
-
-typedef struct Fetches {
-  Offload *o;
-  uint32_t buffer;
-} Fetches;
-
-static void free_mark(void *user, HlInst *mark) {
-  const Fetches *f = user;
-  act(f->o, FREED, mark, f->buffer);
-}
-
-// All paths from the slice lead to MoveToDevice at once: the slice itself fetches.
-static bool is_fetched(Offload *o, HlInst *slice, uint32_t buffer) {
-  return host_leads_only(slice, is_use_by_fetch, NULL, NULL) &&
-         host_leads_only(slice, is_use_by_fetch, free_mark, &(Fetches){o, buffer});
-}
-
-// Fetches already: written by who knows of both memories, or by an earlier run.
-static bool is_placed(const HlInst *from, const HlInst *user) {
-  return (user->op == HL_OP_COPY || user->op == HL_OP_DYNAMIC_SLICE) &&
-         hl_memory_space(from->shape) == HOST_SPACE && hl_memory_space(user->shape) != HOST_SPACE;
-}
-
-static void enter_callee(Offload *o, const HlComp *callee, int64_t number, uint32_t offset,
-                         uint32_t buffer) {
-  if (number < callee->n_params && callee->params[number])
-    join(o, hl_slot(o->flow, callee->params[number]) + offset, MADE, buffer);
-  else
-    refuse(o, buffer);
-}
-
-// An operation on an array on the host.
-static void use_array(Offload *o, HlInst *inst, HlInst *user, int number, uint32_t buffer) {
-  const uint32_t result = hl_slot(o->flow, user);
-  if (host_is_to_device(user)) {
-    act(o, FETCHED, user, buffer);
-  } else if (host_is_to_host(user)) {
-    join(o, result, MADE, buffer);
-  } else if (user->op == HL_OP_CUSTOM_CALL) {  // reads the host's memory itself
-    if (o->flow->value_at[result] != HL_NO_VALUE && buffer_at(o, result) == buffer)
-      join(o, result, MADE, buffer);
-  } else if (!hl_shape_is_array(user->shape) || hl_is_async(user->op) ||
-             (hl_op_info[user->op].traits & (HL_T_COLLECTIVE | HL_T_SIDE_EFFECT))) {
-    refuse(o, buffer);
-  } else if (user->op == HL_OP_DYNAMIC_UPDATE_SLICE && number < 2) {
-    join(o, result, MADE, buffer);
-  } else if (is_placed(inst, user) ||
-             (user->op == HL_OP_DYNAMIC_SLICE && number == 0 && is_fetched(o, user, buffer))) {
-    return;
-  } else if (user->op == HL_OP_SLICE && !hl_shape_is_dynamic(inst->shape) &&
-             is_fetched(o, user, buffer)) {
-    act(o, SLICED, user, buffer);
-  } else {
-    join(o, result, MADE, buffer);
-    if (!host_is_free_reshape(user))
-      act(o, COMPUTED, user, buffer);
-  }
-}
-
-static void use_slot(Offload *o, uint32_t slot, HlInst *inst, const HlUse *use) {
-  const uint32_t offset = slot - hl_slot(o->flow, inst), buffer = buffer_at(o, slot);
-  HlInst *user = use->user;
-  if (user->op == HL_OP_CALL)
-    enter_callee(o, hl_to_apply(user), use->number, offset, buffer);
-  else if (user->op == HL_OP_CONDITIONAL && use->number == 0)
-    refuse(o, buffer);
-  else if (user->op == HL_OP_CONDITIONAL)
-    enter_callee(o, hl_called(user, use->number - 1), 0, offset, buffer);
-  else if (host_forwards(user->op))
-    return;
-  else if (offset > 0)
-    refuse(o, buffer);
-  else
-    use_array(o, inst, user, use->number, buffer);
-}
-
-// Updates that follow each other write into one array. A part that stands in a loop's own state is to be
-// copied, so that it can be written while the state is being replaced.
-static void put_update_on_host(Offload *o, HlInst *update, uint32_t buffer) {
-  HlInst *over = update->operands[0], *part = update->operands[1];
-  if (over->op == HL_OP_DYNAMIC_UPDATE_SLICE && hl_one_user(over))
-    join(o, hl_slot(o->flow, over), MADE, buffer);
-  while (host_is_to_host(part) || part->op == HL_OP_BITCAST)
-    part = part->operands[0];
-  const uint32_t slot = hl_slot(o->flow, part);
-  if (update->comp != o->p->m->entry && part->op != HL_OP_COPY &&
-      o->flow->value_at[slot] != HL_NO_VALUE && o->is_state[buffer_at(o, slot)])
-    act(o, WRITTEN, update, buffer);
-}
-
-static void put_on_host(Offload *o, uint32_t slot) {
-  if (o->on_host[slot])
-    return;
-  o->on_host[slot] = true;
-  HlInst *inst = o->flow->slot_inst[slot];
-  const uint32_t buffer = buffer_at(o, slot);
-  if (hl_is_async(inst->op) || (inst->op == HL_OP_COPY && slot != hl_slot(o->flow, inst)) ||
-      !host_is_step(inst->comp) || !hl_shape_is_array(o->flow->slot_shape[slot]) ||
-      (inst->op == HL_OP_PARAMETER && inst->comp->first_call != inst->comp->last_call))
-    refuse(o, buffer);
-  for (const HlUse *use = inst->first_use; use; use = use->next)
-    use_slot(o, slot, inst, use);
-  if (inst->op == HL_OP_DYNAMIC_UPDATE_SLICE)
-    put_update_on_host(o, inst, buffer);
-}
-
-static void spread(Offload *o) {
-  for (uint32_t k = 0; k < o->n_queue; k++) {
-    const HlValue *value = &o->flow->value[o->queue[k]];
-    for (uint32_t j = 0; j < value->n_positions; j++) {
-      const uint32_t slot = o->flow->position[value->first_position + j];
-      if (slot != value->slot || o->state[o->queue[k]] == MADE)
-        put_on_host(o, slot);
-    }
-  }
-}
-
-// --- Where regions start --------------------------------------------------------------------------------
-
-static void start(Offload *o, HlInst *inst, uint32_t slot, uint32_t with) {
-  join(o, slot, MADE, with);
-  const uint32_t value = o->flow->value_at[slot];
-  if (value == HL_NO_VALUE)
-    return;
-  HlInst **seed = &o->seed[o->flow->value[value].buffer];
-  *seed = *seed ? *seed : inst;
-}
-
-typedef struct Updates {
-  Offload *o;
-  HlInst *mark;
-  uint32_t buffer;  // of the first one
-} Updates;
-
-static void start_update(void *user, HlInst *update) {
-  Updates *u = user;
-  const uint32_t slot = hl_slot(u->o->flow, update);
-  start(u->o, u->mark, slot, u->buffer);
-  if (u->buffer == HL_NO_VALUE && u->o->flow->value_at[slot] != HL_NO_VALUE)
-    u->buffer = buffer_at(u->o, slot);
-}
-
-static void start_mark(Offload *o, HlInst *mark) {
-  if (!mark->first_use && mark != mark->comp->root) {
-    hl_remove(o->p, "unused", mark);
-    return;
-  }
-  Updates updates = {o, mark, HL_NO_VALUE};
-  if (host_leads_only(mark, host_is_part_of_update, NULL, NULL)) {
-    host_leads_only(mark, host_is_part_of_update, start_update, &updates);
-    if (updates.buffer != HL_NO_VALUE)
-      act(o, UPDATED, mark, updates.buffer);
-    return;
-  }
-  const uint32_t slot = hl_slot(o->flow, mark);
-  start(o, mark, slot, HL_NO_VALUE);
-  act(o, HOSTED, mark, buffer_at(o, slot));
-}
-
-static void start_marks(Offload *o) {
-  int n;
-  HlComp **comps = hl_pass_comps(o->p, HL_COMPS_NO_FUSION, &n);
-  for (int k = n - 1; k >= 0; k--)
-    for (HlInst *inst = comps[k]->first, *next; inst && host_is_step(comps[k]); inst = next) {
-      next = inst->next;
-      if (host_is_to_host(inst))
-        start_mark(o, inst);
-    }
-}
-
-// The subshapes of a shape in the order of slots, appended.
-static void list_subshapes(HlBuf *out, const HlShape *shape) {
-  hl_buf_add(out, &shape, sizeof(const HlShape *));
-  for (int k = 0; hl_shape_is_tuple(shape) && k < shape->rank; k++)
-    list_subshapes(out, shape->element[k]);
-}
-
-static bool is_host_array(const HlShape *shape) {
-  return hl_shape_is_array(shape) && hl_memory_space(shape) == HOST_SPACE;
-}
-
-// Parameters that the caller passes in the host's memory.
-static void start_params(Offload *o) {
-  const HlModule *m = o->p->m;
-  for (int k = 0; k < m->entry->n_params; k++) {
-    HlInst *param = m->entry->params[k];
-    HlBuf shapes = {0};
-    list_subshapes(&shapes,
-                   m->entry_params && k < m->n_entry_params ? m->entry_params[k] : param->shape);
-    const uint32_t slot = hl_slot(o->flow, param), n = o->flow->slot_size[slot];
-    const HlShape *const *at = (const HlShape *const *)(const void *)shapes.at;
-    for (uint32_t j = 0; j < n && n == shapes.n / sizeof *at; j++)
-      if (is_host_array(at[j]) || is_host_array(o->flow->slot_shape[slot + j]))
-        start(o, param, slot + j, HL_NO_VALUE);
-    hl_buf_free(&shapes);
-  }
-}
 
 // --- Changing a region ------------------------------------------------------------------------------------
 
@@ -390,7 +88,7 @@ static void replace_slice(Offload *o, HlInst *slice) {
   replace(o, slice, dynamic);
 }
 
-static void apply(Offload *o, const Action *action) {
+static void apply(Offload *o, const HostAction *action) {
   HlInst *inst = action->inst, *x = inst->n_operands > 0 ? inst->operands[0] : NULL;
   switch (action->kind) {
   case HOSTED:
@@ -536,50 +234,8 @@ static void place_tuples(Offload *o) {
 
 // --- The pass -----------------------------------------------------------------------------------
 
-// Links the actions of each region, in the order they were found; the first of each by buffer.
-static uint32_t *link_actions(Offload *o) {
-  uint32_t *first = HL_ARRAY(o->arena, uint32_t, o->flow->n_buffers + 1);
-  Action *at = (Action *)(void *)o->actions.at;
-  for (uint32_t k = 0; k < o->flow->n_buffers; k++)
-    first[k] = HL_NO_VALUE;
-  for (uint32_t k = (uint32_t)(o->actions.n / sizeof *at); k-- > 0;) {
-    const uint32_t region = find_region(o, at[k].buffer);
-    at[k].next = first[region];
-    first[region] = k;
-  }
-  return first;
-}
-
-// A value of a tuple that an operation gives cannot be copied alone.
-static void refuse_parts(Offload *o) {
-  const HlFlow *flow = o->flow;
-  for (uint32_t v = 0; v < flow->n_values; v++) {
-    const HlInst *inst = hl_value_inst(flow, v);
-    if (o->state[v] == ENTERED && flow->value[v].slot != hl_slot(flow, inst))
-      refuse(o, flow->value[v].buffer);
-  }
-}
-
-// Buffers of each region: `next` of each, the first being find_region's.
-static uint32_t *link_buffers(Offload *o) {
-  uint32_t *next = HL_ARRAY(o->arena, uint32_t, o->flow->n_buffers + 1);
-  for (uint32_t k = 0; k < o->flow->n_buffers; k++)
-    next[k] = HL_NO_VALUE;
-  for (uint32_t k = o->flow->n_buffers; k-- > 0;) {
-    if (o->parent[k] == HL_NO_VALUE)
-      continue;
-    const uint32_t region = find_region(o, k);
-    if (region == k)
-      continue;
-    next[k] = next[region];
-    next[region] = k;
-    if (!o->seed[region])
-      o->seed[region] = o->seed[k];
-  }
-  return next;
-}
-
-static void change_region(Offload *o, uint32_t region, const uint32_t *next, uint32_t action) {
+static void change_region(Offload *o, uint32_t region) {
+  const uint32_t *next = o->next_buffer, action = o->first_action[region];
   bool any = action != HL_NO_VALUE;
   for (uint32_t k = region; k != HL_NO_VALUE && !any; k = next[k])
     any = is_unplaced(o, k) || each_entering(o, k, NULL);
@@ -589,17 +245,15 @@ static void change_region(Offload *o, uint32_t region, const uint32_t *next, uin
     place(o, k);
   for (uint32_t k = region; k != HL_NO_VALUE; k = next[k])
     each_entering(o, k, enter);
-  const Action *at = (const Action *)(const void *)o->actions.at;
+  const HostAction *at = (const HostAction *)(const void *)o->actions.at;
   for (uint32_t k = action; k != HL_NO_VALUE; k = at[k].next)
     apply(o, &at[k]);
 }
 
 static void change_regions(Offload *o) {
-  refuse_parts(o);
-  const uint32_t *action = link_actions(o), *next = link_buffers(o);
   for (uint32_t k = 0; k < o->flow->n_buffers; k++)
     if (o->parent[k] == k && !o->bad[k] && o->seed[k])
-      change_region(o, k, next, action[k]);
+      change_region(o, k);
   place_tuples(o);
 }
 
@@ -625,14 +279,14 @@ static void place_result(HlPass *p) {
   if (!wanted || wanted == root->shape || !hl_shape_compatible(wanted, root->shape))
     return;
   if (!hl_shape_is_tuple(wanted)) {
-    if (is_host_array(root->shape) && !is_host_array(wanted) && hl_change(p, "result", root, NULL))
+    if (host_is_array(root->shape) && !host_is_array(wanted) && hl_change(p, "result", root, NULL))
       hl_set_root(m->entry,
                   moved(root, hl_with_memory_space(m->shapes, root->shape, DEVICE_SPACE)));
     return;
   }
   bool any = false;
   for (int k = 0; k < wanted->rank; k++)
-    any |= is_host_array(root->shape->element[k]) && !is_host_array(wanted->element[k]);
+    any |= host_is_array(root->shape->element[k]) && !host_is_array(wanted->element[k]);
   if (!any || !hl_change(p, "result", root, NULL))
     return;
   HlBuild b = {.cx = p->cx, .comp = m->entry, .metadata = hl_metadata(root), .loc = root->loc};
@@ -640,7 +294,7 @@ static void place_result(HlPass *p) {
   for (int k = 0; k < wanted->rank; k++) {
     element[k] = hl_b_element(&b, root, k);
     const HlShape *shape = element[k]->shape;
-    if (is_host_array(shape) && !is_host_array(wanted->element[k]))
+    if (host_is_array(shape) && !host_is_array(wanted->element[k]))
       element[k] = moved(element[k], hl_with_memory_space(m->shapes, shape, DEVICE_SPACE));
   }
   HlInst *tuple = hl_b_tuple(&b, wanted->rank, element);
@@ -650,18 +304,8 @@ static void place_result(HlPass *p) {
     hl_erase(root);
 }
 
-static void find_states(Offload *o) {
-  const HlFlow *flow = o->flow;
-  for (uint32_t slot = 0; slot < flow->n_slots; slot++) {
-    const HlInst *inst = flow->slot_inst[slot];
-    if (inst->op == HL_OP_PARAMETER && inst->comp != o->p->m->entry &&
-        flow->value_at[slot] != HL_NO_VALUE)
-      o->is_state[buffer_at(o, slot)] = true;
-  }
-}
-
 static bool has_host_array(const HlShape *shape) {
-  bool any = is_host_array(shape);
+  bool any = host_is_array(shape);
   for (int k = 0; hl_shape_is_tuple(shape) && k < shape->rank; k++)
     any |= has_host_array(shape->element[k]);
   return any;
@@ -682,27 +326,11 @@ static bool has_work(const HlModule *m) {
 bool pass_host_offloader(HlPass *p) {
   if (!has_work(p->m))
     return true;
-  Offload o = {.p = p, .arena = p->arena, .newest = p->m->next_serial};
-  o.flow = hl_flow_new(p->cx, o.arena, p->m, true);
-  if (!o.flow)
+  Offload o;
+  if (!host_find_regions(&o, p))
     return false;
-  const uint32_t n_values = o.flow->n_values, n_buffers = o.flow->n_buffers;
-  o.state = HL_ARRAY(o.arena, uint8_t, n_values + 1);
-  o.queue = HL_ARRAY(o.arena, uint32_t, 2 * n_values + 1);
-  o.parent = HL_ARRAY(o.arena, uint32_t, n_buffers + 1);
-  o.bad = HL_ARRAY(o.arena, bool, n_buffers + 1);
-  o.seed = HL_ARRAY(o.arena, HlInst *, n_buffers + 1);
-  o.is_state = HL_ARRAY(o.arena, bool, n_buffers + 1);
-  o.on_host = HL_ARRAY(o.arena, bool, o.flow->n_slots + 1);
-  o.placed = HL_ARRAY(o.arena, bool, o.flow->n_slots + 1);
-  o.acted = HL_ARRAY(o.arena, bool, o.flow->n_slots + 1);
-  o.instead = HL_ARRAY(o.arena, HlInst *, o.flow->n_slots + 1);
-  for (uint32_t k = 0; k < n_buffers; k++)
-    o.parent[k] = HL_NO_VALUE;
-  find_states(&o);
-  start_params(&o);
-  start_marks(&o);
-  spread(&o);
+  o.placed = HL_ARRAY(p->arena, bool, o.flow->n_slots + 1);
+  o.instead = HL_ARRAY(p->arena, HlInst *, o.flow->n_slots + 1);
   change_regions(&o);
   remove_marks(&o);
   place_result(p);

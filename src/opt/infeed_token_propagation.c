@@ -201,38 +201,18 @@ static HlInst *next_token(LoopPart *part, int k, void *user) {
 
 static void carry_by_loop(Carrier *c) {
   HlPass *p = c->s->p;
-  HlInst *loop = c->old, *used[FEEDS];
-  const int slots = loop_slots(loop);
+  HlInst *loop = c->old;
+  LoopPlan plan = loop_plan_all(p, loop, FEEDS);
+  plan.suffix = ".token", plan.open = open_part, plan.next = next_token, plan.user = c;
   HlBuild b;
   hl_begin(p, "loop", loop, &b);
-  find_tokens(c, &b, slots);
-  int *at = HL_ARRAY(p->arena, int, slots + FEEDS);
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, slots + FEEDS);
-  for (int k = 0; k < slots; k++) {
-    at[k] = k;
-    init[k] = hl_b_element(&b, loop->operands[0], k);
-  }
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".token",
-                   .n = slots,
-                   .init = init,
-                   .at = at,
-                   .from = at,
-                   .open = open_part,
-                   .used = used,
-                   .next = next_token,
-                   .user = c};
+  find_tokens(c, &b, loop_slots(loop));
   for (int feed = 0; feed < FEEDS; feed++)
     if (c->token[feed]) {
-      at[plan.n] = -1;
-      init[plan.n++] = c->token[feed];
-      used[plan.n_used++] = c->inner[feed].end;
+      loop_plan_add(&plan, c->token[feed]);
+      loop_plan_use(&plan, c->inner[feed].end);
     }
-  HlInst *by = loop_rebuild(p, &b, &plan);
-  if (!by)
-    hl_drop(p);
-  else if (loop_commit(p, loop, by))
+  if (loop_plan_commit(p, &b, &plan))
     for (int feed = 0; feed < FEEDS; feed++)
       if (c->token[feed])
         join(c, feed);

@@ -305,6 +305,9 @@ static void lay_out_comp(Layouts *a, LayoutComp *c) {
 // --- Before it starts ---------------------------------------------------------------------------
 
 static bool must_copy_operand(const HlInst *inst, int operand) {
+  const HlCall *call = inst->comp->first_call;
+  if (call && call->caller->op == HL_OP_ASYNC_START)  // has room for nothing else
+    return false;
   if (inst->op == HL_OP_SEND)
     return operand == 0;
   const HlAttr *aliasing = hl_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING);

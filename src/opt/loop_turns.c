@@ -81,14 +81,18 @@ static const HlInst *through_copies(const HlInst *inst) {
   return inst;
 }
 
-// What the body adds to the slot each turn.
-static bool read_step(const HlInst *loop, int slot, int64_t *step) {
+// What the body adds to the slot each turn, in one sum or in several.
+static bool read_step(const HlInst *loop, int slot, bool several, int64_t *step) {
   const HlInst *next = through_copies(loop_next(loop, slot));
-  if (next->op != HL_OP_ADD)
-    return false;
-  const HlInst *a = through_copies(next->operands[0]), *b = through_copies(next->operands[1]);
-  return (loop_slot_of(a) == slot && loop_constant_int(b, step)) ||
-         (loop_slot_of(b) == slot && loop_constant_int(a, step));
+  int n = 0;
+  for (*step = 0; next->op == HL_OP_ADD; n++) {
+    const HlInst *a = through_copies(next->operands[0]), *b = through_copies(next->operands[1]);
+    int64_t more;
+    next = loop_constant_int(b, &more) ? a : b;
+    if ((next == b && !loop_constant_int(a, &more)) || __builtin_add_overflow(*step, more, step))
+      return false;
+  }
+  return loop_slot_of(next) == slot && (n == 1 || (several && n > 1));
 }
 
 // slot < limit, slot <= limit, and the same written the other way round.
@@ -106,13 +110,13 @@ static bool read_limit(const HlInst *loop, int *slot, int64_t *limit, bool *or_e
   return *slot >= 0 && loop_constant_int(flipped ? a : b, limit);
 }
 
-bool loop_counter(HlPass *p, const HlInst *loop, LoopCounter *out) {
-  (void)p;
+static bool read_counter(const HlInst *loop, bool several, LoopCounter *out) {
   int64_t limit, span;
   bool or_equal;
   if (!loop_is_plain(loop) || loop->operands[0]->op != HL_OP_TUPLE ||
-      !read_limit(loop, &out->slot, &limit, &or_equal) || !read_step(loop, out->slot, &out->step) ||
-      out->step <= 0 || !loop_constant_int(through_copies(loop_init(loop, out->slot)), &out->init))
+      !read_limit(loop, &out->slot, &limit, &or_equal) ||
+      !read_step(loop, out->slot, several, &out->step) || out->step <= 0 ||
+      !loop_constant_int(through_copies(loop_init(loop, out->slot)), &out->init))
     return false;
   HlDtype dtype = loop->shape->element[out->slot]->dtype;
   if (hl_is_unsigned(dtype) && (out->init < 0 || limit < 0))
@@ -129,6 +133,15 @@ bool loop_counter(HlPass *p, const HlInst *loop, LoopCounter *out) {
     return false;
   int value_bits = bits - hl_is_signed(dtype);
   return value_bits >= 63 || last < (int64_t)1 << value_bits;
+}
+
+bool loop_counter(HlPass *p, const HlInst *loop, LoopCounter *out) {
+  (void)p;
+  return read_counter(loop, false, out);
+}
+
+bool loop_counter_of_sums(const HlInst *loop, LoopCounter *out) {
+  return read_counter(loop, true, out);
 }
 
 // --- By running ---------------------------------------------------------------------------------

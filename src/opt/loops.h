@@ -36,6 +36,7 @@ typedef struct LoopElements {
   bool has_other;
 } LoopElements;
 LoopElements loop_elements(HlPass *p, const HlComp *comp);
+bool loop_reads(const LoopElements *elements, int k);  // some element of slot k is used
 // Some instruction of these ops stands in the computation or what it calls.
 bool loop_calls_any(HlPass *p, const HlComp *comp, const HlOp *ops, int n);
 // The while instructions of all computations, callees first, in p->arena.
@@ -54,6 +55,8 @@ typedef struct LoopCounter {
   int64_t init, step, turns;
 } LoopCounter;
 bool loop_counter(HlPass *p, const HlInst *loop, LoopCounter *out);
+bool loop_counter_of_sums(const HlInst *loop,
+                          LoopCounter *out);  // also if it adds several times a turn
 // How often the loop turns: by its counter, else found by running the scalars of the induction slot
 // for at most `tries` turns; -1: not known.
 int64_t loop_turns(HlPass *p, const HlInst *loop, int64_t tries);
@@ -82,19 +85,35 @@ typedef struct LoopPlan {
   const char *prefix, *suffix;  // of the new computations' names
   int n;                        // slots of the new state
   HlInst **init;                // what they start with
-  const int *at;                // for each old slot its new place, or -1
-  const int *from;              // for each new slot the old one that gives its next value, or -1
+  int *at;                      // for each old slot its new place, or -1
+  int *from;                    // for each new slot the old one that gives its next value, or -1
   // Gives values (part->slot, or part->map of an instruction that is not to be copied) to old slots
   // that have no place. What is made and not used is erased. May be NULL.
   void (*open)(LoopPart *part, void *user);
   // Instructions of the old body whose copies `next` asks for (loop_part_copy).
-  HlInst *const *used;
+  HlInst **used;
   int n_used;
-  // The next value of a new slot that `from` has no old slot for, in the new body. May be NULL:
-  // none.
+  // The next value of a new slot that `from` has no old slot for, in the new body. NULL: it stays
+  // what it is.
   HlInst *(*next)(LoopPart *part, int k, void *user);
   void *user;
 } LoopPlan;
+
+// A plan of no slots, or of all old slots in their places, with room for the old ones and `more`.
+LoopPlan loop_plan(HlPass *p, HlInst *loop, int more);
+LoopPlan loop_plan_all(HlPass *p, HlInst *loop, int more);
+// The next new slot is the old slot k.
+void loop_plan_keep(LoopPlan *plan, int k);
+// The next new slot is none of the old ones: returns its number. `init` may be set later.
+int loop_plan_add(LoopPlan *plan, HlInst *init);
+// Of a plan of all old slots: something else takes the place of slot k, computed by `used`.
+void loop_plan_take(LoopPlan *plan, int k, HlInst *used);
+void loop_plan_use(LoopPlan *plan, HlInst *inst);
+// Fills in what slots start with that were given nothing yet: the same as the old slot that gives
+// their next value or, where there is none, whose place they take.
+void loop_plan_start(LoopPlan *plan, HlBuild *b);
+// Does that, rebuilds and commits; the caller has called hl_begin.
+bool loop_plan_commit(HlPass *p, HlBuild *b, LoopPlan *plan);
 
 // The value of an old slot in a part.
 HlInst *loop_part_slot(LoopPart *part, int k);
@@ -113,6 +132,18 @@ int64_t loop_free_channel(HlPass *p);  // no instruction of the module has it or
 bool loop_commit(HlPass *p, HlInst *loop, HlInst *by);
 // Erases a computation that nobody calls, and what only it called.
 void loop_drop_comp(HlPass *p, HlComp *comp);
+
+// --- Turns one after another (while_unroller.c) -----------------------------------------------------
+
+// The loop turns so few times, and is so small, that its turns may be written out.
+bool loop_may_unroll(HlPass *p, const HlInst *loop, const LoopCounter *counter);
+// Writes them out in b's computation; `slot` are the values of all slots before, and then after.
+void loop_all_turns(HlPass *p, HlBuild *b, const HlInst *loop, const LoopCounter *counter,
+                    HlInst **slot);
+// A loop that turns once. `slot` (n, and room for one more) are what its slots start with; `fill` makes
+// of them, in the body, what they hold after the turn; and then they are the loop's results.
+HlInst *loop_trivial(HlBuild *b, const char *condition, const char *body, int n, HlInst **slot,
+                     void (*fill)(HlBuild *b, HlInst **slot, void *user), void *user);
 
 // --- Backend configs ----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "base/room.h"
 #include "hilo/pass.h"
 
 bool pass_optimize_input_output_buffer_alias(HlPass *p);
@@ -51,14 +52,8 @@ static void add_piece(Pieces *list, const HlShape *shape, HlI64s index) {
   if (has_alias(m, list->number, index) ||
       (input && (hl_shape_is_dynamic(shape) || (donor < 0 && list->donors_only))))
     return;
-  if (list->n == list->capacity) {
-    int capacity = list->capacity > 0 ? 2 * list->capacity : 64;
-    Piece *at = HL_ARRAY(list->p->arena, Piece, capacity);
-    for (int k = 0; k < list->n; k++)
-      at[k] = list->at[k];
-    list->at = at;
-    list->capacity = capacity;
-  }
+  list->at =
+      base_room(list->p->arena, list->at, (size_t)list->n, &list->capacity, sizeof *list->at);
   int64_t space = shape->layout && shape->layout->extra ? shape->layout->extra->memory_space : 0;
   list->at[list->n] =
       (Piece){hl_shape_buffer_bytes(shape, 8), list->number, space, index, list->n, donor};

@@ -145,28 +145,17 @@ static void unify(HlPass *p, HlInst *loop) {
   Unify u = {loop, HL_ARRAY(p->arena, int, n + 1), HL_ARRAY(p->arena, int, n + 1)};
   if (!find_pairs(p, &u, &counter))
     return;
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1), n_new = 0;
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1);
+  LoopPlan plan = loop_plan(p, loop, 0);
+  plan.suffix = ".unified", plan.open = open, plan.user = &u;
   for (int k = 0; k < n; k++) {
-    at[k] = -1;
     if (u.same[k] >= 0)
       continue;
-    at[k] = n_new;
-    from[n_new] = k;
-    init[n_new++] = loop_init(loop, u.read[k] >= 0 ? u.read[k] : k);
+    plan.init[plan.n] = loop_init(loop, u.read[k] >= 0 ? u.read[k] : k);
+    loop_plan_keep(&plan, k);
   }
   HlBuild b;
   hl_begin(p, "unify", loop, &b);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".unified",
-                   .n = n_new,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open,
-                   .user = &u};
-  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+  loop_plan_commit(p, &b, &plan);
 }
 
 bool pass_scan_accumulators(HlPass *p) {

@@ -4,8 +4,8 @@
 // one with more users, then to what became ready last. Scalars come first of all.
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "base/room.h"
 #include "opt/schedule.h"
 
 typedef struct Ready {
@@ -24,7 +24,8 @@ typedef struct List {
   uint32_t *waits;  // by id
   Ready *current;   // by id: the entry in force; inst NULL: not ready
   Ready *heap;
-  size_t n, capacity;
+  size_t n;
+  int capacity;
   uint64_t serial;
 } List;
 
@@ -109,14 +110,7 @@ static bool is_less(const Ready *a, const Ready *b) {
 static void push(List *l, Ready ready) {
   ready.serial = ++l->serial;
   l->current[ready.inst->id] = ready;
-  if (l->n == l->capacity) {
-    size_t capacity = l->capacity > 0 ? 2 * l->capacity : 256;
-    Ready *heap = HL_ARRAY(l->arena, Ready, capacity);
-    if (l->n > 0)
-      memcpy(heap, l->heap, sizeof *heap * l->n);
-    l->heap = heap;
-    l->capacity = capacity;
-  }
+  l->heap = base_room(l->arena, l->heap, l->n, &l->capacity, sizeof *l->heap);
   size_t at = l->n++;
   for (; at > 0 && is_less(&l->heap[(at - 1) / 2], &ready); at = (at - 1) / 2)
     l->heap[at] = l->heap[(at - 1) / 2];

@@ -19,6 +19,7 @@ static const HlPassAlias aliases[] = {
     {"gpu-convert-async-collectives-to-sync", "convert-async-collectives-to-sync"},
     {"gpu-sanitize-constant-names", "sanitize-constant-names"},
     {"gpu-tree-reduction-rewriter", "tree-reduction-rewriter"},
+    {"host-offloading-prepare", "host-offloading-prepare-elide-move-to-host"},
     {"subcomputation-unification", "computation-deduplicator"},
 };
 

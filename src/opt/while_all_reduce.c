@@ -32,9 +32,8 @@ typedef struct Sums {
 // The only use of slot k in the body, or NULL if there are others, there or in the condition.
 static HlInst *only_reader(const Sums *s, int k) {
   HlInst *reader = NULL;
-  for (HlInst *inst = s->tested.first[k]; inst; inst = s->tested.next[inst->id])
-    if (inst->first_use || inst->comp->root == inst)
-      return NULL;
+  if (loop_reads(&s->tested, k))
+    return NULL;
   for (HlInst *inst = s->elements.first[k]; inst; inst = s->elements.next[inst->id])
     for (const HlUse *read = inst->first_use; read; read = read->next) {
       if (reader)
@@ -191,43 +190,28 @@ static void move_sums(HlPass *p, HlInst *loop) {
             .tested = loop_elements(p, hl_while_condition(loop))};
   if (s.elements.has_other || s.tested.has_other)
     return;
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1), n_used = 0;
-  int64_t n_operands = 0;
+  int n_operands = 0;
   for (int k = 0; k < n; k++) {
     s.sum[k] = gathered(&s, k);
-    at[k] = from[k] = s.sum[k] ? -1 : k;
-    n_operands += s.sum[k] ? loop_next(loop, k)->n_operands : 0;
+    n_operands += s.sum[k] ? (int)loop_next(loop, k)->n_operands : 0;
   }
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1);
-  HlInst **used = HL_ARRAY(p->arena, HlInst *, n_operands + 1);
-  for (int k = 0; k < n; k++) {
-    const HlInst *into = loop_next(loop, k);
-    if (s.sum[k])
-      used[n_used++] = s.sum[k]->operands[0];
-    for (uint32_t j = 2; s.sum[k] && is_written(&s, k) && j < into->n_operands; j++)
-      used[n_used++] = into->operands[j];
-  }
-  if (n_used == 0)
+  if (n_operands == 0)
     return;
+  LoopPlan plan = loop_plan_all(p, loop, n_operands);
+  plan.open = open, plan.next = next, plan.user = &s;
   HlBuild b;
   hl_begin(p, "all-reduce", loop, &b);
-  for (int k = 0; k < n; k++)
-    init[k] = s.sum[k] && !is_written(&s, k)
-                  ? neutral(&b, (HlOp)loop_next(loop, k)->op, loop->shape->element[k])
-                  : hl_b_element(&b, loop->operands[0], k);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".clone",
-                   .n = n,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open,
-                   .next = next,
-                   .used = used,
-                   .n_used = n_used,
-                   .user = &s};
-  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+  for (int k = 0; k < n; k++) {
+    const HlInst *into = loop_next(loop, k);
+    if (!s.sum[k])
+      continue;
+    loop_plan_take(&plan, k, s.sum[k]->operands[0]);
+    if (!is_written(&s, k))
+      plan.init[k] = neutral(&b, (HlOp)into->op, loop->shape->element[k]);
+    for (uint32_t j = 2; j < into->n_operands; j++)
+      loop_plan_use(&plan, into->operands[j]);
+  }
+  loop_plan_commit(p, &b, &plan);
 }
 
 bool pass_while_all_reduce(HlPass *p) {

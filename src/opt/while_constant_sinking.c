@@ -30,12 +30,7 @@ static HlInst *value_of(HlPass *p, const HlInst *loop, int k) {
 // passes on counts.
 static bool is_read(const HlInst *loop, const LoopElements *tested, int k) {
   const HlInst *through = loop_next(loop, k);
-  if (through->first_use != through->last_use)
-    return true;
-  for (HlInst *inst = tested->first[k]; inst; inst = tested->next[inst->id])
-    if (inst->first_use || inst->comp->root == inst)
-      return true;
-  return false;
+  return through->first_use != through->last_use || loop_reads(tested, k);
 }
 
 static void open(LoopPart *part, void *user) {
@@ -53,44 +48,26 @@ static void open(LoopPart *part, void *user) {
   }
 }
 
-static HlInst *pass_through(LoopPart *part, int k, void *user) {
-  (void)user;
-  return hl_b_element(&part->b, part->state, k);
-}
-
 static void sink_constants(HlPass *p, HlInst *loop) {
-  int n = loop_slots(loop);
+  const int n = loop_slots(loop);
   Sink sink = {HL_ARRAY(p->arena, HlInst *, n + 1)};
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + 1);
+  LoopPlan plan = loop_plan_all(p, loop, 0);
+  plan.suffix = ".sunk", plan.open = open, plan.user = &sink;
   LoopElements tested = loop_elements(p, hl_while_condition(loop));
   bool found = false;
   for (int k = 0; k < n; k++) {
-    at[k] = from[k] = k;
     HlInst *value = value_of(p, loop, k);
     if (!value || !is_read(loop, &tested, k))
       continue;
     sink.value[k] = value;
-    from[k] = -1;
+    plan.from[k] = -1;
     found = true;
   }
   if (!found)
     return;
   HlBuild b;
   hl_begin(p, "sink", loop, &b);
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + 1);
-  for (int k = 0; k < n; k++)
-    init[k] = hl_b_element(&b, loop->operands[0], k);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".sunk",
-                   .n = n,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open,
-                   .next = pass_through,
-                   .user = &sink};
-  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+  loop_plan_commit(p, &b, &plan);
 }
 
 bool pass_while_constant_sinking(HlPass *p) {

@@ -24,8 +24,8 @@ typedef struct Group {
 typedef struct Sink {
   HlInst *loop;
   Group *group;   // by slot; n == 0: stays
-  HlInst **leaf;  // new slots' starts, behind those that stay
-  int n_kept, n_leaves;
+  LoopPlan plan;  // of the slots that stay and, behind them, the leaves
+  int n_kept;
 } Sink;
 
 static bool is_cheap(const HlInst *inst) {
@@ -70,9 +70,9 @@ static bool find_group(HlInst *top, Group *g) {
 }
 
 static int leaf_slot(const Sink *s, const HlInst *leaf) {
-  for (int k = 0; k < s->n_leaves; k++)
-    if (s->leaf[k] == leaf)
-      return s->n_kept + k;
+  for (int k = s->n_kept; k < s->plan.n; k++)
+    if (s->plan.init[k] == leaf)
+      return k;
   return -1;
 }
 
@@ -113,11 +113,6 @@ static void open(LoopPart *part, void *user) {
   }
 }
 
-static HlInst *pass_through(LoopPart *part, int k, void *user) {
-  (void)user;
-  return hl_b_element(&part->b, part->state, k);
-}
-
 static bool fits(const Group *g) {
   for (int k = 0; k < g->n; k++)
     if (g->inst[k]->n_operands > 3)
@@ -130,43 +125,25 @@ static void sink_into(HlPass *p, HlInst *loop) {
   if (loop->operands[0]->op != HL_OP_TUPLE)
     return;
   Sink s = {.loop = loop, .group = HL_ARRAY(p->arena, Group, n + 1)};
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n *(MAX_GROUP + 1) + 1);
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n * (MAX_GROUP + 1) + 1);
-  bool found = false;
+  s.plan = loop_plan(p, loop, n * MAX_GROUP);
+  s.plan.suffix = ".sunk", s.plan.open = open, s.plan.user = &s;
   for (int k = 0; k < n; k++) {
-    at[k] = -1;
     if (loop_is_invariant(loop, k) && find_group(loop_init(loop, k), &s.group[k]) &&
-        fits(&s.group[k])) {
-      found = true;
+        fits(&s.group[k]))
       continue;
-    }
     s.group[k].n = s.group[k].n_leaves = 0;
-    at[k] = s.n_kept;
-    from[s.n_kept] = k;
-    init[s.n_kept++] = loop_init(loop, k);
+    loop_plan_keep(&s.plan, k);
   }
-  if (!found)
+  s.n_kept = s.plan.n;
+  if (s.n_kept == n)
     return;
-  s.leaf = init + s.n_kept;
   for (int k = 0; k < n; k++)
     for (int j = 0; j < s.group[k].n_leaves; j++)
-      if (leaf_slot(&s, s.group[k].leaf[j]) < 0) {
-        from[s.n_kept + s.n_leaves] = -1;
-        s.leaf[s.n_leaves++] = s.group[k].leaf[j];
-      }
+      if (leaf_slot(&s, s.group[k].leaf[j]) < 0)
+        loop_plan_add(&s.plan, s.group[k].leaf[j]);
   HlBuild b;
   hl_begin(p, "sink", loop, &b);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".sunk",
-                   .n = s.n_kept + s.n_leaves,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open,
-                   .next = pass_through,
-                   .user = &s};
-  loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+  loop_plan_commit(p, &b, &s.plan);
 }
 
 bool pass_while_fusible_sinking(HlPass *p) {

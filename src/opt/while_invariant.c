@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "hilo/cost.h"
+#include "opt/frontend.h"
 #include "opt/loops.h"
 
 bool pass_while_invariant(HlPass *p);
@@ -46,10 +47,8 @@ static bool may_hoist_from(HlPass *p, const HlInst *loop) {
   static const char *const barriers[] = {"SPMDFullToShardShape", "SPMDShardToFullShape",
                                          "SPMDShardShapeToFull", "MoveToHost",
                                          "MoveToDevice",         "annotate_device_placement"};
-  const HlDict *dict = hl_attr_ptr(loop, HL_A_FRONTEND_ATTRIBUTES);
-  for (int k = 0; dict && k < dict->n; k++)
-    if (strcmp(dict->key[k]->text, "_xla_disable_loop_instr_hoisting") == 0)
-      return false;
+  if (frontend_has(loop, "_xla_disable_loop_instr_hoisting"))
+    return false;
   for (const HlInst *inst = hl_while_body(loop)->first; inst; inst = inst->next)
     if (inst->op == HL_OP_DOMAIN ||
         (inst->op == HL_OP_CUSTOM_CALL &&
@@ -203,36 +202,17 @@ static void open(LoopPart *part, void *user) {
     part->map[h->hoisted[k]->id] = hl_b_element(&part->b, part->state, loop_slots(part->loop) + k);
 }
 
-static HlInst *pass_through(LoopPart *part, int k, void *user) {
-  (void)user;
-  return hl_b_element(&part->b, part->state, k);
-}
-
 static void hoist(Hoist *h) {
   HlPass *p = h->p;
-  int n = loop_slots(h->loop);
-  int *at = HL_ARRAY(p->arena, int, n + 1), *from = HL_ARRAY(p->arena, int, n + h->n + 1);
-  HlInst **init = HL_ARRAY(p->arena, HlInst *, n + h->n + 1);
+  HlInst **copy = HL_ARRAY(p->arena, HlInst *, h->n + 1);
+  LoopPlan plan = loop_plan_all(p, h->loop, h->n);
+  plan.prefix = "wide.", plan.suffix = "", plan.open = open, plan.user = h;
   HlBuild b;
   hl_begin(p, "hoist", h->loop, &b);
-  for (int k = 0; k < n; k++) {
-    at[k] = from[k] = k;
-    init[k] = hl_b_element(&b, h->loop->operands[0], k);
-  }
-  build_outside(h, &b, init + n);
+  build_outside(h, &b, copy);
   for (int k = 0; k < h->n; k++)
-    from[n + k] = -1;
-  LoopPlan plan = {.loop = h->loop,
-                   .prefix = "wide.",
-                   .suffix = "",
-                   .n = n + h->n,
-                   .init = init,
-                   .at = at,
-                   .from = from,
-                   .open = open,
-                   .next = pass_through,
-                   .user = h};
-  loop_commit(p, h->loop, loop_rebuild(p, &b, &plan));
+    loop_plan_add(&plan, copy[k]);
+  loop_plan_commit(p, &b, &plan);
 }
 
 static void hoist_from(HlPass *p, HlInst *loop, bool expensive_only) {

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "opt/frontend.h"
 #include "opt/loops.h"
 
 // What one rewrite decides about each old slot.
@@ -27,46 +28,22 @@ typedef struct Slots {
   HlPass *p;
   HlInst *loop;
   HlInst *init;  // the old init tuple
-  int n, n_new;
-  int *at, *from;
-  HlInst **start;  // of the new slots
+  int n;
+  LoopPlan plan;
   int64_t *step;   // counter: what a slot grows by; 0: no counter
   int counter;     // counter: the new slot that counts turns
   HlInst **value;  // constant-slot: the constant
 } Slots;
 
 static Slots all_slots(HlPass *p, HlInst *loop) {
-  Slots s = {.p = p, .loop = loop, .init = loop->operands[0], .n = loop_slots(loop)};
-  s.at = HL_ARRAY(p->arena, int, s.n + 1);
-  s.from = HL_ARRAY(p->arena, int, s.n + 2);
-  s.start = HL_ARRAY(p->arena, HlInst *, s.n + 2);
-  return s;
+  return (Slots){.p = p, .loop = loop, .init = loop->operands[0], .n = loop_slots(loop)};
 }
 
-static void keep_slot(Slots *s, int k) {
-  s->at[k] = s->n_new;
-  s->from[s->n_new++] = k;
-}
-
-// Asks for the rewrite; the new slots that come from old ones start as those did.
-static bool rebuild(Slots *s, const char *rule, void (*open)(LoopPart *, void *),
-                    HlInst *(*next)(LoopPart *, int, void *)) {
+static bool rebuild(Slots *s, const char *rule, void (*open)(LoopPart *, void *)) {
   HlBuild b;
   hl_begin(s->p, rule, s->loop, &b);
-  for (int k = 0; k < s->n_new; k++)
-    if (s->from[k] >= 0)
-      s->start[k] = hl_b_element(&b, s->init, s->from[k]);
-  LoopPlan plan = {.loop = s->loop,
-                   .prefix = "",
-                   .suffix = ".clone",
-                   .n = s->n_new,
-                   .init = s->start,
-                   .at = s->at,
-                   .from = s->from,
-                   .open = open,
-                   .next = next,
-                   .user = s};
-  return loop_commit(s->p, s->loop, loop_rebuild(s->p, &b, &plan));
+  s->plan.open = open, s->plan.user = s;
+  return loop_plan_commit(s->p, &b, &s->plan);
 }
 
 // --- repeated-slot ------------------------------------------------------------------------------
@@ -135,25 +112,25 @@ static bool merge_repeated(HlPass *p, HlInst *loop) {
   }
   if (!found)
     return false;
+  s.plan = loop_plan(p, loop, 0);
   for (int k = 0; k < s.n; k++)
     if (same[k] < 0)
-      keep_slot(&s, k);
+      loop_plan_keep(&s.plan, k);
     else
-      s.at[k] = s.at[same[k]];
-  return rebuild(&s, "repeated-slot", NULL, NULL);
+      s.plan.at[k] = s.plan.at[same[k]];
+  return rebuild(&s, "repeated-slot", NULL);
 }
 
 // --- flatten ------------------------------------------------------------------------------------
 
 // The leaves of a value of a shape, as new slots that start with them.
-static void add_leaves(Slots *s, HlBuild *b, HlInst *value, HlInst **leaves, int *n) {
-  (void)s;
+static void add_leaves(LoopPlan *plan, HlBuild *b, HlInst *value) {
   if (!hl_shape_is_tuple(value->shape)) {
-    leaves[(*n)++] = value;
+    loop_plan_add(plan, value);
     return;
   }
   for (int k = 0; k < value->shape->rank; k++)
-    add_leaves(s, b, hl_b_element(b, value, k), leaves, n);
+    add_leaves(plan, b, hl_b_element(b, value, k));
 }
 
 // A tuple of a shape from the new slots on from *at.
@@ -204,30 +181,14 @@ static bool flatten(HlPass *p, HlInst *loop) {
     nested |= hl_shape_is_tuple(loop->shape->element[k]);
   if (!nested)
     return false;
-  Slots s = all_slots(p, loop);
-  int n = (int)hl_shape_leaves(loop->shape);
-  s.from = HL_ARRAY(p->arena, int, n + 1);
-  s.start = HL_ARRAY(p->arena, HlInst *, n + 1);
-  for (int k = 0; k < n; k++)
-    s.from[k] = -1;
-  for (int k = 0; k < s.n; k++)
-    s.at[k] = -1;
+  LoopPlan plan = loop_plan(p, loop, (int)hl_shape_leaves(loop->shape));
+  plan.open = open_nested, plan.next = next_leaf;
+  for (int k = 0; k < loop_slots(loop); k++)
+    loop_plan_use(&plan, loop_next(loop, k));
   HlBuild b;
   hl_begin(p, "flatten", loop, &b);
-  add_leaves(&s, &b, s.init, s.start, &s.n_new);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".clone",
-                   .n = n,
-                   .init = s.start,
-                   .at = s.at,
-                   .from = s.from,
-                   .open = open_nested,
-                   .next = next_leaf,
-                   .used = hl_while_body(loop)->root->operands,
-                   .n_used = s.n,
-                   .user = &s};
-  return loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+  add_leaves(&plan, &b, loop->operands[0]);
+  return loop_plan_commit(p, &b, &plan);
 }
 
 // --- dead-slot ----------------------------------------------------------------------------------
@@ -288,7 +249,7 @@ static void open_dead(LoopPart *part, void *user) {
   Slots *s = user;
   if (part->place == LOOP_AFTER)
     for (int k = 0; k < s->n; k++)
-      if (s->at[k] < 0)
+      if (s->plan.at[k] < 0)
         part->slot[k] = hl_b_element(&part->b, s->init, k);
 }
 
@@ -318,12 +279,11 @@ static bool drop_dead(HlPass *p, HlInst *loop) {
     }
   }
   need_all(&needed, true);
-  for (int k = 0; k < s.n; k++) {
-    s.at[k] = -1;
+  s.plan = loop_plan(p, loop, 0);
+  for (int k = 0; k < s.n; k++)
     if (needed.slot[k])
-      keep_slot(&s, k);
-  }
-  return s.n_new > 0 && s.n_new < s.n && rebuild(&s, "dead-slot", open_dead, NULL);
+      loop_plan_keep(&s.plan, k);
+  return s.plan.n > 0 && s.plan.n < s.n && rebuild(&s, "dead-slot", open_dead);
 }
 
 // --- constant-slot ------------------------------------------------------------------------------
@@ -348,13 +308,13 @@ static void open_constant(LoopPart *part, void *user) {
 static bool drop_constant(HlPass *p, HlInst *loop) {
   Slots s = all_slots(p, loop);
   s.value = HL_ARRAY(p->arena, HlInst *, s.n + 1);
+  s.plan = loop_plan(p, loop, 0);
   for (int k = 0; k < s.n; k++) {
     s.value[k] = same_constant(loop, k);
-    s.at[k] = -1;
     if (!s.value[k])
-      keep_slot(&s, k);
+      loop_plan_keep(&s.plan, k);
   }
-  return s.n_new > 0 && s.n_new < s.n && rebuild(&s, "constant-slot", open_constant, NULL);
+  return s.plan.n > 0 && s.plan.n < s.n && rebuild(&s, "constant-slot", open_constant);
 }
 
 // --- compare ------------------------------------------------------------------------------------
@@ -428,11 +388,7 @@ static void spread_constants(HlPass *p, HlInst *loop) {
 // --- trip-count ---------------------------------------------------------------------------------
 
 static bool keeps_single_turn(const HlInst *loop) {
-  const HlDict *dict = hl_attr_ptr(loop, HL_A_FRONTEND_ATTRIBUTES);
-  for (int k = 0; dict && k < dict->n; k++)
-    if (strcmp(dict->key[k]->text, "skip-simplify-while-loops_trip-count-one") == 0)
-      return strcmp(dict->value[k]->text, "true") == 0;
-  return false;
+  return strcmp(frontend_get(loop, "skip-simplify-while-loops_trip-count-one"), "true") == 0;
 }
 
 static bool unroll_rare(HlPass *p, HlInst *loop) {
@@ -505,63 +461,53 @@ static HlInst *next_counter(LoopPart *part, int k, void *user) {
   return hl_b_binary(&part->b, HL_OP_ADD, old, hl_b_scalar_int(&part->b, old->shape->dtype, 1));
 }
 
+// Finds the slots that count, and the one to count turns by: none where a new slot must. False: too few.
+static bool find_counters(Slots *s, HlDtype *widest) {
+  const HlShape *state = s->loop->shape;
+  int found = 0;
+  *widest = HL_NO_DTYPE;
+  s->step = HL_ARRAY(s->p->arena, int64_t, s->n + 1);
+  s->counter = -1;
+  for (int k = 0; k < s->n; k++) {
+    s->step[k] = growth(s->loop, k);
+    if (s->step[k] == 0)
+      continue;
+    found++;
+    const HlDtype dtype = state->element[k]->dtype;
+    if (*widest == HL_NO_DTYPE || hl_dtype_bytes(dtype) > hl_dtype_bytes(*widest))
+      *widest = dtype;
+    if (s->step[k] == 1 && starts_at_zero(s->loop, k) &&
+        (s->counter < 0 ||
+         hl_dtype_bytes(dtype) > hl_dtype_bytes(state->element[s->counter]->dtype)))
+      s->counter = k;
+  }
+  // A counter narrower than a slot wraps around sooner than the slot does.
+  if (s->counter >= 0 &&
+      hl_dtype_bytes(state->element[s->counter]->dtype) < hl_dtype_bytes(*widest))
+    s->counter = -1;
+  return found > 1;
+}
+
 static bool merge_counters(HlPass *p, HlInst *loop) {
   static const HlOp domain = HL_OP_DOMAIN;
   if (loop_calls_any(p, hl_while_body(loop), &domain, 1))
     return false;
   Slots s = all_slots(p, loop);
-  s.step = HL_ARRAY(p->arena, int64_t, s.n + 1);
-  s.counter = -1;
-  HlDtype widest = HL_NO_DTYPE;
-  int found = 0;
-  for (int k = 0; k < s.n; k++) {
-    s.at[k] = s.from[k] = k;
-    s.step[k] = growth(loop, k);
-    if (s.step[k] == 0)
-      continue;
-    found++;
-    HlDtype dtype = loop->shape->element[k]->dtype;
-    if (widest == HL_NO_DTYPE || hl_dtype_bytes(dtype) > hl_dtype_bytes(widest))
-      widest = dtype;
-    if (s.step[k] == 1 && starts_at_zero(loop, k) &&
-        (s.counter < 0 ||
-         hl_dtype_bytes(dtype) > hl_dtype_bytes(loop->shape->element[s.counter]->dtype)))
-      s.counter = k;
-  }
-  if (found < 2)
+  HlDtype widest;
+  if (!find_counters(&s, &widest))
     return false;
-  s.n_new = s.n;
-  // A counter narrower than a slot wraps around sooner than the slot does.
-  if (s.counter >= 0 &&
-      hl_dtype_bytes(loop->shape->element[s.counter]->dtype) < hl_dtype_bytes(widest))
-    s.counter = -1;
-  bool is_new = s.counter < 0;
-  if (is_new) {
-    s.counter = s.n;
-    s.from[s.n_new++] = -1;
-  } else {
-    s.step[s.counter] = 0;
-  }
+  s.plan = loop_plan_all(p, loop, 1);
+  s.plan.open = open_counter, s.plan.next = next_counter, s.plan.user = &s;
   HlBuild b;
   hl_begin(p, "counter", loop, &b);
-  for (int k = 0; k < s.n; k++) {
-    s.start[k] = hl_b_element(&b, s.init, k);
+  if (s.counter < 0)
+    s.counter = loop_plan_add(&s.plan, hl_b_scalar_int(&b, widest, 0));
+  else
+    s.step[s.counter] = 0;
+  for (int k = 0; k < s.n; k++)
     if (s.step[k] != 0)
-      s.from[k] = -1;
-  }
-  if (is_new)
-    s.start[s.n] = hl_b_scalar_int(&b, widest, 0);
-  LoopPlan plan = {.loop = loop,
-                   .prefix = "",
-                   .suffix = ".clone",
-                   .n = s.n_new,
-                   .init = s.start,
-                   .at = s.at,
-                   .from = s.from,
-                   .open = open_counter,
-                   .next = next_counter,
-                   .user = &s};
-  return loop_commit(p, loop, loop_rebuild(p, &b, &plan));
+      s.plan.from[k] = -1;
+  return loop_plan_commit(p, &b, &s.plan);
 }
 
 // --- The pass -----------------------------------------------------------------------------------

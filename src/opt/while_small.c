@@ -7,9 +7,8 @@
 //   w = while(x), ...   =>   w = call(x), to_apply=w_computation,
 //                                frontend_attributes={xla_cpu_small_call="true"}
 
-#include <string.h>
-
 #include "hilo/cost.h"
+#include "opt/frontend.h"
 #include "opt/loops.h"
 
 bool pass_while_small(HlPass *p);
@@ -69,21 +68,7 @@ static bool is_hoisted(const HlInst *loop) {
   const HlComp *comp = loop->comp;
   if (comp->root != loop || loop->operands[0]->op != HL_OP_PARAMETER || !comp->first_call)
     return false;
-  const HlDict *dict = hl_attr_ptr(comp->first_call->caller, HL_A_FRONTEND_ATTRIBUTES);
-  for (int k = 0; dict && k < dict->n; k++)
-    if (strcmp(dict->key[k]->text, "xla_cpu_small_call") == 0)
-      return true;
-  return false;
-}
-
-static void mark_small(HlModule *m, HlInst *call) {
-  HlDict *dict = HL_NEW(m->arena, HlDict);
-  const HlSym **words = HL_ARRAY(m->arena, const HlSym *, 2);
-  words[0] = hl_sym(m, "xla_cpu_small_call");
-  words[1] = hl_sym(m, "true");
-  *dict = (HlDict){words, words + 1, 1};
-  HlAttr attr = {.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict};
-  hl_set_attr(call, &attr);
+  return frontend_has(comp->first_call->caller, "xla_cpu_small_call");
 }
 
 static void hoist(HlPass *p, HlInst *loop) {
@@ -94,7 +79,7 @@ static void hoist(HlPass *p, HlInst *loop) {
   hl_set_root(nested.comp, hl_inst_copy(nested.comp, loop, NULL, 1, &state));
   HlInst *call = hl_b_call(&b, nested.comp, 1, &loop->operands[0]);
   if (call)
-    mark_small(p->m, call);
+    frontend_set(call, call, "xla_cpu_small_call", "true");
   hl_commit(p, call);
 }
 

@@ -63,9 +63,10 @@ static HlComp *copy_comp(HlModule *m, const HlComp *comp, const char *suffix, Hl
   const char *wish = hl_arena_printf(m->arena, "%s.%s", comp->name->text, suffix);
   const HlSym *name = hl_fresh_comp_name(m, wish);
   HlComp *copy = hl_comp_new(m, name->text, name->n);
-  copy->is_fusion = comp->is_fusion;
+  if (comp->is_fusion)
+    hl_comp_set_fusion(copy);
   hl_comp_set_thread(copy, comp->execution_thread);
-  copy->loc = comp->loc;
+  hl_comp_set_loc(copy, comp->loc);
   HlInst **own = map ? map : HL_ARRAY(m->arena, HlInst *, comp->next_id);
   copy_body(copy, comp, own);
   if (comp->root)

@@ -201,6 +201,32 @@ static bool is_awaited(const HlInst *inst) {
   return inst->first_use && hl_awaits((HlOp)inst->first_use->user->op);
 }
 
+// Where a value crosses into or out of a manual part its sharding says which elements a device has.
+static bool crosses_border(const HlInst *inst) {
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (use->user->op == HL_OP_CUSTOM_CALL) {
+      const char *target = hl_attr_text(use->user, HL_A_CUSTOM_CALL_TARGET);
+      if (strcmp(target, "SPMDFullToShardShape") == 0 ||
+          strcmp(target, "SPMDShardToFullShape") == 0)
+        return true;
+    }
+  return false;
+}
+
+// What a loop's body or a branch results in is cut as the loop or the other branches say.
+static bool is_bound_result(const HlInst *inst) {
+  const HlCall *call = inst == inst->comp->root ? inst->comp->first_call : NULL;
+  return call && (call->caller->op == HL_OP_WHILE || call->caller->op == HL_OP_CONDITIONAL);
+}
+
+// Elsewhere any sharding of an array does.
+static bool keeps_sharding(const HlInst *old, const HlInst *by) {
+  const HlSharding *had = hl_sharding(old), *has = hl_sharding(by);
+  if (has && is_bound_result(old) && (!had || !hl_sharding_equal(had, has)))
+    return false;
+  return !had || (has && (hl_sharding_equal(had, has) || !crosses_border(old)));
+}
+
 static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
   bool is_new = by->serial >= p->engine->building.first_serial;
   if (old == by || is_started(old->comp) || (is_awaited(old) && by->op != old->op))
@@ -215,7 +241,7 @@ static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
   // A start that something waits for could not go with its end.
   if (hl_awaits((HlOp)old->op) && hl_has_control(old->operands[0]) && !p->keep_operands)
     return false;
-  return is_new || !hl_sharding(old) || hl_sharding(by);
+  return is_new || keeps_sharding(old, by);
 }
 
 static bool all_may(HlPass *p, HlInst *by) {

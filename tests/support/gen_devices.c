@@ -233,7 +233,8 @@ static HlInst *token(Gen *g) {
   return gen_done(g, gen_make(g, HL_OP_AFTER_ALL, hl_shape_token(g->m->shapes), 0, NULL));
 }
 
-// A device sends to itself.
+// A device sends to itself. Every other channel waits for nothing between its halves, so that
+// channels can be on their way together.
 HlInst *rule_send(Gen *g, HlOp op) {
   int64_t channel = g->next_channel++;
   HlInst *in[2] = {gen_any(g, ANY, 0, 3), token(g)};
@@ -246,11 +247,13 @@ HlInst *rule_send(Gen *g, HlOp op) {
   HlInst *sent = gen_make(g, HL_OP_SEND_DONE, in[1]->shape, 1, &send);
   hl_set_int(sent, HL_A_CHANNEL_ID, channel);
   gen_done(g, sent);
-  HlInst *recv = gen_make(g, HL_OP_RECV, flight, 1, &sent);
+  HlInst *recv = gen_make(g, HL_OP_RECV, flight, 1, channel % 2 ? &sent : &in[1]);
   hl_set_int(recv, HL_A_CHANNEL_ID, channel);
   gen_done(g, recv);
   HlInst *received = gen_make(g, HL_OP_RECV_DONE, hl_shape_tuple(g->m->shapes, 2, two), 1, &recv);
   hl_set_int(received, HL_A_CHANNEL_ID, channel);
+  if (channel % 2 == 0)
+    hl_add_control(send, received);
   return gen_element(g, gen_done(g, received), 0);
 }
 
