@@ -22,6 +22,7 @@ typedef struct HlCheckEachOptions {
 typedef struct HlCheckEach {
   HlArena *arena;
   int evaluations;
+  const char *judged_after;    // the pass after which it could first be evaluated; NULL: it could at once
   bool differs;                // else every pass kept the results
   HlStep step;                 // the first pass after which a result differs
   int number;                  // of that step, from 0
@@ -33,8 +34,9 @@ typedef struct HlCheckEach {
 
 // Evaluates the module, runs the pipeline over a copy and evaluates after every pass that changed it,
 // until a result differs; then runs again with less and less fuel. Once the module is partitioned each device is given
-// its part of the arguments and has to come to its part of the result. `m` stays as it is. False after reporting; what
-// was found is in *out: free with hl_check_each_free.
+// its part of the arguments and has to come to its part of the result. A module with manual parts of which it is not told
+// what crosses into them is judged from the first pass on after which it is. `m` stays as it is. False after reporting;
+// what was found is in *out: free with hl_check_each_free.
 bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEngineOptions *engine,
                    const HlCheckEachOptions *options, HlCheckEach *out);
 void hl_check_each_free(HlCheckEach *check);

@@ -165,6 +165,10 @@ static void check_json(const HlModule *m, const HlCheckEach *check, HlBuf *out) 
   json_pair(out, "module", m->name->text, ",");
   hl_buf_printf(out, "\"evaluations\":%d,\"differs\":%s", check->evaluations,
                 check->differs ? "true" : "false");
+  if (check->judged_after) {
+    hl_buf_puts(out, ",");
+    json_pair(out, "judged_after", check->judged_after, "");
+  }
   if (check->differs) {
     hl_buf_printf(out, ",\"step\":%d,", check->number);
     json_pair(out, "pipeline", check->step.pipeline, ",");
@@ -181,6 +185,11 @@ void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check
     check_json(m, check, out);
     return;
   }
+  if (check->judged_after)
+    hl_buf_printf(out,
+                  "module %s: judged after pass %s only, as before it does not say what crosses "
+                  "into its manual parts\n",
+                  m->name->text, check->judged_after);
   if (!check->differs) {
     hl_buf_printf(out, "module %s: every pass kept the results (%d evaluations)\n", m->name->text,
                   check->evaluations);

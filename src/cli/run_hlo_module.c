@@ -178,6 +178,23 @@ static bool words_make_sense(Tool *t, const DropinWords *words) {
   return numbers_make_sense(t);
 }
 
+static int run_files(Tool *t, const DropinWords *words) {
+  HlDumper *dumper = platforms_exist(t) && read_given(t)
+                         ? hl_dumper_new(t->sides.cx, &t->sides.flags, HL_DUMP_FULL)
+                         : NULL;
+  if (!dumper)
+    return dropin_flush(t->sides.cx);
+  int status = CLI_OK;
+  for (int k = 0; k < words->n_files; k++)
+    if (!run_file(t, words->files[k], dumper))
+      status = cli_worse(status, dropin_flush(t->sides.cx));
+  hl_dumper_free(dumper);
+  if (!write_kept(t))
+    status = cli_worse(status, dropin_flush(t->sides.cx));
+  fprintf(stderr, "%d/%d runs failed.\n", t->failed, t->runs);
+  return cli_worse(status, t->failed ? CLI_DIFFERENT : CLI_OK);
+}
+
 static int run(Tool *t, int argc, char **argv) {
   const DropinFlag table[] = {
       {"platform", DROPIN_TEXT, &t->sides.platform,
@@ -223,20 +240,7 @@ static int run(Tool *t, int argc, char **argv) {
     dropin_flush(t->sides.cx);
     return CLI_USAGE;
   }
-  HlDumper *dumper = platforms_exist(t) && read_given(t)
-                         ? hl_dumper_new(t->sides.cx, &t->sides.flags, HL_DUMP_FULL)
-                         : NULL;
-  if (!dumper)
-    return dropin_flush(t->sides.cx);
-  int status = CLI_OK;
-  for (int k = 0; k < words.n_files; k++)
-    if (!run_file(t, words.files[k], dumper))
-      status = cli_worse(status, dropin_flush(t->sides.cx));
-  hl_dumper_free(dumper);
-  if (!write_kept(t))
-    status = cli_worse(status, dropin_flush(t->sides.cx));
-  fprintf(stderr, "%d/%d runs failed.\n", t->failed, t->runs);
-  return cli_worse(status, t->failed ? CLI_DIFFERENT : CLI_OK);
+  return run_files(t, &words);
 }
 
 int dropin_run_hlo_module(int argc, char **argv) {

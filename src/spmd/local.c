@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "spmd/tiles.h"
+#include "spmd/whole.h"
 
 // How one value is cut, for one partition. Its leaves are gone through in order: `leaf` is the next.
 typedef struct Cut {
@@ -201,6 +202,17 @@ static bool cut_args(HlCx *cx, HlArena *arena, const HlModule *m, const HlModule
   return true;
 }
 
+// What is whole outside manual parts only is written out before.
+static bool eval_whole(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
+                       const HlLiteral *const *const *args, HlLiteral **results) {
+  if (!sp_has_borders(m))
+    return hl_eval(cx, m, options, args, results);
+  HlModule *runs = sp_without_borders(cx, m);
+  const bool ok = runs && hl_eval(cx, runs, options, args, results);
+  hl_module_free(runs);
+  return ok;
+}
+
 bool sp_eval_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlEvalOptions *options,
                    const HlLiteral *const *const *args, HlLiteral **results) {
   const int devices = hl_eval_devices(whole, options), n = whole->entry->n_params;
@@ -209,7 +221,7 @@ bool sp_eval_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlE
   if (hl_eval_devices(m, options) != devices || m->entry->n_params != n)
     return hl_error(cx, hl_module_pos(m), "it no longer has the devices or the parameters it had");
   if (!sp_is_local(m, whole))
-    return hl_eval(cx, m, options, args, results);
+    return eval_whole(cx, m, options, args, results);
   HlArena *arena = hl_arena_new();
   HlLiteral ***local = HL_ARRAY(arena, HlLiteral **, devices + 1);
   bool ok = true;

@@ -58,11 +58,18 @@ static PartRule *const partition_rules[HL_OP_COUNT] = {
     [HL_OP_DYNAMIC_UPDATE_SLICE] = part_dynamic_update_slice,
     [HL_OP_CHOLESKY] = part_batched,
     [HL_OP_TRIANGULAR_SOLVE] = part_batched,
+    [HL_OP_FFT] = part_fft,
     [HL_OP_RNG] = part_rng,
     [HL_OP_WHILE] = part_while,
     [HL_OP_CONDITIONAL] = part_conditional,
     [HL_OP_CALL] = part_call,
     [HL_OP_CUSTOM_CALL] = part_custom_call,
+    [HL_OP_ALL_REDUCE] = part_collective,
+    [HL_OP_ALL_GATHER] = part_collective,
+    [HL_OP_REDUCE_SCATTER] = part_collective,
+    [HL_OP_ALL_TO_ALL] = part_collective,
+    [HL_OP_COLLECTIVE_PERMUTE] = part_collective,
+    [HL_OP_COLLECTIVE_BROADCAST] = part_collective,
 };
 
 static PartRule *rule_of(const HlInst *inst) {
@@ -89,7 +96,7 @@ PartComp *part_enter(Part *pt, const HlComp *from, const char *name, const HlTil
                   .n = (int)from->n_insts,
                   .result = result,
                   .argument = argument};
-  c->to->loc = from->loc;
+  hl_comp_set_loc(c->to, from->loc);
   hl_comp_set_thread(c->to, from->execution_thread);
   c->b = (HlBuild){.cx = pt->p->cx, .comp = c->to, .loc = from->loc};
   return pt->top = c;
@@ -123,6 +130,10 @@ static void copy_control(PartComp *c, const HlInst *inst) {
 }
 
 static bool visit(PartComp *c, HlInst *inst) {
+  if (c->value[inst->id].local) {  // made along with another one
+    copy_control(c, inst);
+    return true;
+  }
   const int64_t errors = hl_cx_n_errors(c->b.cx);
   c->b.metadata = hl_metadata(inst);
   c->b.loc = inst->loc;
@@ -168,7 +179,6 @@ static bool copy_all(Part *pt) {
 static void set_entry_layout(Part *pt, const PartComp *entry) {
   HlModule *m = pt->m;
   const HlComp *old = entry->from;
-  hl_complete_entry_layout(m);
   const HlShape **params = HL_ARRAY(pt->arena, const HlShape *, m->n_entry_params + 1);
   const HlSharding **sharding = HL_ARRAY(pt->arena, const HlSharding *, m->n_entry_params + 1);
   for (int k = 0; k < m->n_entry_params; k++) {
@@ -223,6 +233,7 @@ static int64_t first_free_channel(const HlModule *m) {
 
 static bool partition(Part *pt) {
   HlComp *old = pt->m->entry;
+  hl_complete_entry_layout(pt->m);
   PartComp *entry =
       part_enter(pt, old, hl_arena_printf(pt->arena, "%s_spmd", old->name->text), NULL, NULL);
   if (!copy_all(pt))
@@ -236,6 +247,22 @@ static bool partition(Part *pt) {
   return true;
 }
 
+static PartWindowing windowing_of(const HlPass *p) {
+  const int64_t mib = hl_pass_int(p, "threshold_for_windowed_einsum_mib");
+  return (PartWindowing){
+      .least_bytes = mib > INT64_MAX >> 20 ? INT64_MAX : mib * (1 << 20),
+      .least_total = hl_pass_int(p, "total_bytes_windowed_einsum_threshold"),
+      .most_steps = hl_pass_int(p, "max_windowed_einsum_iteration"),
+      .gathers = hl_pass_flag(p, "enable_windowed_einsum_for_all_gather"),
+      .scatters = hl_pass_flag(p, "enable_windowed_einsum_for_reduce_scatter"),
+      .unrolls = hl_pass_flag(p, "unroll_windowed_einsum"),
+      .both_ways = hl_pass_flag(p, "bidirectional_windowed_einsum"),
+      .partly = hl_pass_flag(p, "partial_windowed_einsum"),
+      .spares_shared = !hl_pass_flag(p, "skip_checking_windowed_einsum_users"),
+      .once_an_operand = hl_pass_flag(p, "disable_ag_rewrite_for_multiple_consumers"),
+  };
+}
+
 bool pass_spmd_partitioning(HlPass *p) {
   HlModule *m = p->m;
   if (m->num_partitions < 2 || !m->entry)
@@ -247,6 +274,7 @@ bool pass_spmd_partitioning(HlPass *p) {
              .arena = p->arena,
              .n_devices = m->num_partitions,
              .n_replicas = m->replica_count,
-             .next_channel = first_free_channel(m)};
+             .next_channel = first_free_channel(m),
+             .windowing = windowing_of(p)};
   return partition(&pt) && hl_pass_nested(p, "spmd-cleanup(dce, tuple-simplifier, dce, cse)");
 }

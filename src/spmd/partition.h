@@ -28,6 +28,7 @@ typedef struct PartValue {
   const HlTiles *const *tiles;  // of each leaf; one for what is not a tuple
   int n;
   PartMoved *moved;  // arrays only
+  bool began_loop;   // a loop of a product began with it (partition_einsum.c)
 } PartValue;
 
 // Grids are as large as the devices are many, and programs have few different ones: the newest are kept.
@@ -38,6 +39,18 @@ typedef struct PartLately {
   const HlTiles *tiles;
 } PartLately;
 
+// Which products become loops that hand tiles on (partition_einsum.c).
+typedef struct PartWindowing {
+  int64_t least_bytes;      // of what would be exchanged whole; below 0: none
+  int64_t least_total;      // of both operands, instead; below 0: by least_bytes
+  int64_t most_steps;
+  bool gathers, scatters;   // operands may go round, results may
+  bool unrolls, both_ways;
+  bool partly;              // also where a ring is only some of the devices of the operand's own cuts
+  bool spares_shared;       // not where others need the same exchange
+  bool once_an_operand;     // not where such a loop has an operand already
+} PartWindowing;
+
 // All of the module.
 typedef struct Part {
   HlPass *p;
@@ -45,6 +58,7 @@ typedef struct Part {
   HlArena *arena;
   int64_t n_devices, n_replicas;
   int64_t next_channel;
+  PartWindowing windowing;
   PartLately lately[PART_LATELY];
   unsigned n_lately;                  // ever put there
   const HlTiles *whole[PART_LATELY];  // replicated, by rank
@@ -136,6 +150,9 @@ HlInst *part_permute(PartComp *c, HlInst *x, int n, const int64_t *source, const
 HlInst *part_id(PartComp *c);
 // The number of this device out of a table with one for each; a constant where they are equal.
 HlInst *part_number(PartComp *c, HlDtype dtype, const int64_t *by_device);
+// Numbers as a constant, and the one at an index.
+HlInst *part_table(PartComp *c, HlDtype dtype, const int64_t *value, int64_t n);
+HlInst *part_entry(PartComp *c, HlInst *table, HlInst *index);
 // Where the device's tile begins along a dimension of this size.
 HlInst *part_offset(PartComp *c, HlDtype dtype, const HlTiles *tiles, int dim, int64_t size);
 // The same in s32, in two steps: which tile, and where that begins.
@@ -156,15 +173,18 @@ HlInst *part_scalar_index(PartComp *c, int64_t value);  // s32[]
 // --- Windows (partition_window.c) -----------------------------------------------------------------
 
 // What a device wants along one dimension: `length` elements from start + ordinal * step on, as
-// indices of the whole array.
+// indices of the whole array. Nobody reads what it gets of those from `end` on, if that is above 0.
+// With a divisor above 1 it is 1 / divisor of that, rounded down, and read up to where the next one
+// begins.
 typedef struct PartReach {
-  int64_t start, step, length;
+  int64_t start, step, length, end, divisor;
 } PartReach;
 // Neighbours exchange what is needed; elements outside the array are `fill` (NULL: garbage).
 HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *tiles, int dim,
                     PartReach reach, HlInst *fill);
 // They exchange less than all of it.
-bool part_window_pays(const HlShape *global, const HlTiles *tiles, int dim, PartReach reach);
+bool part_window_pays(Part *pt, const HlShape *global, const HlTiles *tiles, int dim,
+                      PartReach reach);
 // The array moved by so many elements towards the end of dim, from which they come back to the
 // front; tiles are even.
 HlInst *part_rotate(PartComp *c, HlInst *x, const HlTiles *tiles, int dim, int64_t by);
@@ -199,11 +219,28 @@ const HlGroups *part_loop_groups(PartComp *c, const PartLoop *loop, int array, c
 // The common refinement, or `other` where there is none.
 const HlTiles *part_merged_or(Part *pt, const HlTiles *a, const HlTiles *b, const HlTiles *other);
 
+// --- Products (partition_dot.c, partition_einsum.c) -----------------------------------------------
+
+// The loop of a dot: batch, what is the lhs' own, what is the rhs' own, what is summed.
+PartLoop part_dot_loop(PartComp *c, const HlInst *inst);
+// An operand of a product, cut so.
+HlInst *part_product_operand(PartComp *c, HlInst *inst, const PartLoop *loop, int array,
+                             const HlTiles *tiles);
+// Makes the copy of a dot a loop in which tiles go round, where that is wanted: true, and *done is
+// what a rule says. `t` cuts the loop, `own` is the result's sharding.
+bool part_windowed_dot(PartComp *c, HlInst *inst, const PartLoop *loop, const HlTiles *t,
+                       const HlTiles *own, bool *done);
+
 // --- Control flow (partition_control.c) -----------------------------------------------------------
 
 // Starts a copy of a computation; it is written before the one in hand goes on.
 PartComp *part_enter(Part *pt, const HlComp *from, const char *name, const HlTiles *const *argument,
                      const HlTiles *const *result);
+
+// --- The first of a line (partition_sort.c) --------------------------------------------------------
+
+// A call of TopK whose line is cut into parts of more than it takes.
+bool part_is_topk_call(PartComp *c, const HlInst *inst);
 
 // --- Rules ----------------------------------------------------------------------------------------
 
@@ -214,10 +251,10 @@ PartRule part_default, part_elementwise, part_constant, part_parameter, part_tup
 PartRule part_broadcast, part_transpose, part_reshape, part_reverse, part_iota, part_concatenate;
 PartRule part_slice, part_pad, part_reduce_window, part_select_and_scatter, part_reduce, part_dot,
     part_convolution;
-PartRule part_gather, part_scatter, part_sort, part_topk, part_dynamic_slice,
+PartRule part_gather, part_scatter, part_sort, part_topk, part_topk_call, part_dynamic_slice,
     part_dynamic_update_slice;
-PartRule part_batched, part_rng, part_while, part_conditional, part_call, part_custom_call,
+PartRule part_batched, part_fft, part_rng, part_while, part_conditional, part_call, part_custom_call,
     part_one_device;
-PartRule part_as_it_is, part_async, part_bitcast_convert;
+PartRule part_as_it_is, part_async, part_collective, part_bitcast_convert;
 
 #endif

@@ -1,5 +1,5 @@
 // spmd/partition_collective.c: the collectives the partitioner makes, each with a channel of its
-// own.
+// own, and those that the program has.
 //
 // Groups are lists of partitions. An all-reduce and an all-gather name devices (replica *
 // partitions + partition) and have the groups once for every replica; an all-to-all and a permute
@@ -153,4 +153,70 @@ HlInst *part_permute(PartComp *c, HlInst *x, int n, const int64_t *source, const
   }
   const HlAttr attrs[] = {channel(c), {.key = HL_A_SOURCE_TARGET_PAIRS, .ints = {pair, 2 * n}}};
   return hl_b_op(&c->b, HL_OP_COLLECTIVE_PERMUTE, x->shape, 1, &x, 2, attrs, 0, NULL);
+}
+
+// --- The program's own ----------------------------------------------------------------------------
+
+// All of a list of partitions hold the same tile.
+static bool hold_the_same(Part *pt, const HlTiles *t, HlI64s devices) {
+  int64_t *first = HL_ARRAY(pt->arena, int64_t, t->rank + 1),
+          *at = HL_ARRAY(pt->arena, int64_t, t->rank + 1);
+  for (int k = 0; k < devices.n; k++) {
+    hl_tiles_at(t, devices.at[k] % pt->n_devices, k ? at : first);
+    if (k && memcmp(at, first, sizeof *at * (size_t)t->rank) != 0)
+      return false;
+  }
+  return true;
+}
+
+// What goes from device to device meets what belongs to it: in a part of the program that says itself
+// what some axes of the mesh do, the others may cut. Between replicas it always does.
+static bool stays_in_tiles(PartComp *c, const HlInst *inst, const HlTiles *t) {
+  const HlGroupMode mode = hl_group_mode(inst);
+  if (!hl_tiles_is_cut(t) || mode == HL_CROSS_REPLICA)
+    return true;
+  if (t->manual == 1 || mode == HL_CROSS_BOTH)
+    return false;
+  Part *pt = c->pt;
+  if (inst->op == HL_OP_COLLECTIVE_PERMUTE) {
+    const HlI64s pairs = hl_attr_ints(inst, HL_A_SOURCE_TARGET_PAIRS);
+    for (int k = 0; k + 1 < pairs.n; k += 2)
+      if (!hold_the_same(pt, t, (HlI64s){pairs.at + k, 2}))
+        return false;
+    return true;
+  }
+  const HlGroups *groups = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);
+  const HlI64Lists lists = groups ? hl_groups_lists(pt->arena, groups) : (HlI64Lists){0};
+  for (int k = 0; k < lists.n; k++)
+    if (!hold_the_same(pt, t, lists.at[k]))
+      return false;
+  return lists.n > 0;
+}
+
+// Tile by tile, but for the dimension along which it takes apart or puts together.
+bool part_collective(PartComp *c, HlInst *inst) {
+  Part *pt = c->pt;
+  const HlTiles *const *own = part_tiles(c, inst);
+  const int n = (int)inst->n_operands;
+  const HlTiles **tiles = HL_ARRAY(pt->arena, const HlTiles *, n + 1);
+  HlInst **operand = HL_ARRAY(pt->arena, HlInst *, n + 1);
+  bool fits = own && hl_shape_leaves(inst->shape) == n && !hl_has_attr(inst, HL_A_CONSTRAIN_LAYOUT);
+  for (int k = 0; fits && k < n; k++) {
+    const HlShape *shape = hl_operand(inst, k)->shape;
+    fits = hl_shape_is_array(shape) && shape->rank == own[k]->rank && own[k]->unreduced == 1 &&
+           !hl_shape_is_dynamic(shape);
+    if (!fits)
+      break;
+    bool *drop = HL_ARRAY(pt->arena, bool, shape->rank + 1);
+    if (hl_has_attr(inst, HL_A_DIMENSION) && hl_dim(inst) < shape->rank)
+      drop[hl_dim(inst)] = true;
+    tiles[k] = part_without(c, own[k], drop);
+    fits = stays_in_tiles(c, inst, tiles[k]);
+  }
+  if (!fits)
+    return own && part_default(c, inst);
+  for (int k = 0; k < n; k++)
+    operand[k] = part_operand(c, inst, k, tiles[k]);
+  const HlShape *shape = part_local_shape(pt, inst->shape, tiles);
+  return part_set_leaves(c, inst, part_copy(c, inst, shape, n, operand), tiles);
 }

@@ -187,6 +187,8 @@ bool part_custom_call(PartComp *c, HlInst *inst) {
     const PartValue *v = part_value(c, hl_operand(inst, 0));
     return part_set_leaves(c, inst, v->local, v->tiles);
   }
+  if (part_is_topk_call(c, inst))
+    return part_topk_call(c, inst);
   const int64_t n_batch = batch_dims(inst);
   return n_batch > 0 ? batched_call(c, inst, n_batch) : part_default(c, inst);
 }

@@ -67,24 +67,28 @@ static HlInst *add_up(PartComp *c, const PartLoop *loop, HlInst *x, const HlTile
   return x;
 }
 
-// An operand cut as the loop wants it. What is beyond its end along a summed dimension must not
-// count.
-static HlInst *operand_for(PartComp *c, const PartLoop *loop, HlInst *inst, int array,
-                           const HlTiles *t) {
-  const HlTiles *own = part_loop_array(c->pt, loop, array, t);
-  bool *summed = HL_ARRAY(c->pt->arena, bool, own->rank + 1), uneven = false;
+// What is beyond an operand's end along a summed dimension must not count.
+HlInst *part_product_operand(PartComp *c, HlInst *inst, const PartLoop *loop, int array,
+                             const HlTiles *tiles) {
+  bool *summed = HL_ARRAY(c->pt->arena, bool, tiles->rank + 1), uneven = false;
   for (int k = 0; k < loop->rank; k++) {
     const int d = loop->dim[array][k];
     if (d >= 0 && part_loop_sums(loop, k)) {
       summed[d] = true;
-      uneven = uneven || loop->shape[array]->dim[d] % own->parts[d] != 0;
+      uneven = uneven || loop->shape[array]->dim[d] % tiles->parts[d] != 0;
     }
   }
-  HlInst *x = part_operand(c, inst, array, own);
+  HlInst *x = part_operand(c, inst, array, tiles);
   if (!x || !uneven)
     return x;
-  return part_mask(c, x, loop->shape[array], own, summed,
+  return part_mask(c, x, loop->shape[array], tiles, summed,
                    hl_b_scalar_int(&c->b, x->shape->dtype, 0));
+}
+
+// An operand cut as the loop wants it.
+static HlInst *operand_for(PartComp *c, const PartLoop *loop, HlInst *inst, int array,
+                           const HlTiles *t) {
+  return part_product_operand(c, inst, loop, array, part_loop_array(c->pt, loop, array, t));
 }
 
 static bool can_be_cut(PartComp *c, const HlInst *inst, const HlTiles *const *own) {
@@ -100,7 +104,7 @@ static bool can_be_cut(PartComp *c, const HlInst *inst, const HlTiles *const *ow
 
 // The result's dimensions are the batch, then what is left of the lhs, then what is left of the
 // rhs.
-static PartLoop dot_loop(PartComp *c, const HlInst *inst) {
+PartLoop part_dot_loop(PartComp *c, const HlInst *inst) {
   PartLoop loop = part_loop(c->pt, OUT, hl_operand(inst, LHS)->shape, hl_operand(inst, RHS)->shape,
                             inst->shape);
   const HlI64s lhs_batch = hl_attr_ints(inst, HL_A_LHS_BATCH_DIMS),
@@ -125,9 +129,12 @@ bool part_dot(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
   if (!own || inst->n_operands != 2 || !can_be_cut(c, inst, own))
     return own && part_default(c, inst);
-  const PartLoop loop = dot_loop(c, inst);
+  bool done = false;
+  const PartLoop loop = part_dot_loop(c, inst);
   const HlTiles *t = choose(c, &loop, part_tiles_now(c, hl_operand(inst, LHS)),
                             part_tiles_now(c, hl_operand(inst, RHS)), own[0]);
+  if (part_windowed_dot(c, inst, &loop, t, own[0], &done))
+    return done;
   HlInst *operand[] = {operand_for(c, &loop, inst, LHS, t), operand_for(c, &loop, inst, RHS, t)};
   const HlTiles *out = part_loop_array(c->pt, &loop, OUT, t);
   HlInst *x = part_copy_anew(c, inst, part_local_shape(c->pt, inst->shape, &out), 2, operand);
@@ -189,7 +196,7 @@ static PartReach conv_reach(const Conv *conv, int k, int64_t parts) {
     return part_window_reach(w, hl_tile_size(size, parts));
   const int64_t tile = hl_tile_size(w->size, parts);
   return (PartReach){-w->pad_low, tile * w->rhs_dilate,
-                     (size - 1) * w->stride + (tile - 1) * w->rhs_dilate + 1};
+                     (size - 1) * w->stride + (tile - 1) * w->rhs_dilate + 1, 0, 0};
 }
 
 // Without the cuts that are not worth it, or cannot be.
@@ -201,7 +208,7 @@ static const HlTiles *worthwhile(PartComp *c, const Conv *conv, const HlTiles *t
     const int64_t parts = t->parts[conv->first + k];
     const int dim = (int)conv->labels->input_spatial.at[k];
     drop[conv->first + k] = parts > 1 && (conv->window.at[k].lhs_dilate != 1 ||
-                                          !part_window_pays(conv->loop.shape[LHS], lhs, dim,
+                                          !part_window_pays(c->pt, conv->loop.shape[LHS], lhs, dim,
                                                             conv_reach(conv, k, parts)));
   }
   return part_without(c, t, drop);

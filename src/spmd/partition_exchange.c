@@ -255,7 +255,37 @@ static void all_to_all(State *s, int dim, int to, int64_t factor) {
   s->x = resize(c, x ? hl_b_reshape(&c->b, x, rank, size) : NULL, dim, tile(s, dim));
 }
 
+// What added to a number leaves it as it is: 0 does not where it is -0.
+static HlInst *neutral(HlBuild *b, HlDtype dtype) {
+  return hl_is_float(dtype) ? hl_b_scalar(b, dtype, -0.0) : hl_b_scalar_int(b, dtype, 0);
+}
+
+static bool adds_exactly(HlDtype dtype) {
+  return dtype == HL_F32 || dtype == HL_F64 || dtype == HL_F16 || dtype == HL_BF16 ||
+         dtype == HL_PRED || hl_is_integral(dtype);
+}
+
+// All of the dimension lies in the first tile: the others add nothing to it.
+static void take_first(State *s, int dim) {
+  PartComp *c = s->c;
+  HlInst *ordinal = part_ordinal(c, s->tiles, dim);
+  HlInst *is_first =
+      ordinal ? hl_b_compare(&c->b, HL_WORD_direction_EQ, ordinal, part_scalar_index(c, 0)) : NULL;
+  HlInst *none = s->x ? neutral(&c->b, s->x->shape->dtype) : NULL;
+  none =
+      none ? hl_b_broadcast(&c->b, none, s->x->shape->rank, s->x->shape->dim, (HlI64s){0}) : NULL;
+  s->x = part_all_reduce_op(c, hl_b_select(&c->b, is_first, s->x, none),
+                            s->x && s->x->shape->dtype == HL_PRED ? HL_OP_OR : HL_OP_ADD,
+                            part_groups_of_dim(c, s->tiles, dim));
+  s->tiles = moved_factor(c, s->tiles, dim, -1, s->tiles->parts[dim]);
+}
+
 static void gather(State *s, int dim, int64_t factor) {
+  if (factor == s->tiles->parts[dim] && s->global->dim[dim] <= tile(s, dim) &&
+      adds_exactly(s->global->dtype)) {
+    take_first(s, dim);
+    return;
+  }
   s->x = part_all_gather(s->c, s->x, dim, part_groups(s->c, s->tiles, dim, factor, true), factor);
   s->tiles = moved_factor(s->c, s->tiles, dim, -1, factor);
   s->x = resize(s->c, s->x, dim, tile(s, dim));

@@ -7,6 +7,7 @@
 // a scatter drops what is outside anyway. Where a scatter's indices are cut but not its operand,
 // each device folds its own updates in, and an all-reduce folds the devices' results.
 
+#include "spmd/parallel.h"
 #include "spmd/partition.h"
 
 enum { OPERAND, INDICES, SLICES };  // SLICES: a gather's result, a scatter's updates
@@ -18,18 +19,42 @@ typedef struct Indexing {
   HlI64s index_map;    // of OPERAND: start_index_map, scatter_dims_to_operand_dims
   HlI64s operand_batch, index_batch;
   int64_t vector_dim;
+  // By dimension of OPERAND, the one of INDICES along which its index counts; -1.
+  const int *counted;
 } Indexing;
 
-static Indexing indexing_of(const HlInst *inst) {
+// Indices that count take each element of the dimension once, in order.
+static const int *counted_dims(Part *pt, const HlInst *inst, HlI64s collapsed) {
+  const HlInst *operand = hl_operand(inst, OPERAND),
+               *indices =
+                   hl_operand(inst, inst->op == HL_OP_GATHER ? 1 : (int)inst->n_operands / 2);
+  int *dims = sp_parallel_dims(pt->arena, inst, indices);
+  bool *taken = HL_ARRAY(pt->arena, bool, indices->shape->rank + 1);
+  for (int d = 0; d < operand->shape->rank; d++) {
+    const int i = dims[d];
+    const bool fits = i >= 0 && !taken[i] && hl_i64s_find(collapsed, d) >= 0 &&
+                      operand->shape->dim[d] == indices->shape->dim[i] &&
+                      indices->shape->dtype != HL_U64;
+    dims[d] = fits ? i : -1;
+    if (fits)
+      taken[i] = true;
+  }
+  return dims;
+}
+
+static Indexing indexing_of(Part *pt, const HlInst *inst) {
   const bool is_gather = inst->op == HL_OP_GATHER;
+  const HlI64s collapsed =
+      hl_attr_ints(inst, is_gather ? HL_A_COLLAPSED_SLICE_DIMS : HL_A_INSERTED_WINDOW_DIMS);
   return (Indexing){
       hl_attr_ints(inst, is_gather ? HL_A_OFFSET_DIMS : HL_A_UPDATE_WINDOW_DIMS),
-      hl_attr_ints(inst, is_gather ? HL_A_COLLAPSED_SLICE_DIMS : HL_A_INSERTED_WINDOW_DIMS),
+      collapsed,
       hl_attr_ints(inst, is_gather ? HL_A_START_INDEX_MAP : HL_A_SCATTER_DIMS_TO_OPERAND_DIMS),
       hl_attr_ints(inst, is_gather ? HL_A_OPERAND_BATCHING_DIMS : HL_A_INPUT_BATCHING_DIMS),
       hl_attr_ints(inst, is_gather ? HL_A_START_INDICES_BATCHING_DIMS
                                    : HL_A_SCATTER_INDICES_BATCHING_DIMS),
-      hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM)};
+      hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM),
+      counted_dims(pt, inst, collapsed)};
 }
 
 static PartLoop loop_of(Part *pt, const Indexing *ix, int result, const HlShape *operand,
@@ -39,7 +64,7 @@ static PartLoop loop_of(Part *pt, const Indexing *ix, int result, const HlShape 
     if (hl_i64s_find(ix->operand_batch, d) >= 0)
       continue;
     if (hl_i64s_find(ix->collapsed, d) >= 0) {
-      if (hl_i64s_find(ix->index_map, d) >= 0)
+      if (hl_i64s_find(ix->index_map, d) >= 0 && ix->counted[d] < 0)
         part_loop_add(&loop, d, -1, -1);
       continue;
     }
@@ -53,7 +78,10 @@ static PartLoop loop_of(Part *pt, const Indexing *ix, int result, const HlShape 
     while (hl_i64s_find(ix->window_dims, o) >= 0)
       o++;
     const int batch = hl_i64s_find(ix->index_batch, i);
-    part_loop_add(&loop, batch >= 0 ? ix->operand_batch.at[batch] : -1, i, o++);
+    int64_t d = batch >= 0 ? ix->operand_batch.at[batch] : -1;
+    for (int k = 0; d < 0 && k < operand->rank; k++)
+      d = ix->counted[k] == i ? k : -1;
+    part_loop_add(&loop, d, i, o++);
   }
   return loop;
 }
@@ -65,10 +93,14 @@ typedef struct Local {
   HlInst *outside;  // pred of the indices' batch: some index is not in it; only of gathers
 } Local;
 
-// A dimension of the operand that single elements are taken from, which is cut.
+// A dimension of the operand that single elements are taken from, which is cut. Where the indices
+// count along it, and are cut alike, all are inside.
 static bool is_cut_by_index(const Indexing *ix, const HlTiles *operand, int component) {
   const int64_t d = ix->index_map.at[component];
   return hl_i64s_find(ix->collapsed, d) >= 0 && operand->parts[d] > 1;
+}
+static bool may_be_outside(const Indexing *ix, const HlTiles *operand, int component) {
+  return is_cut_by_index(ix, operand, component) && ix->counted[ix->index_map.at[component]] < 0;
 }
 
 // One scalar for each component of the index vectors, everywhere.
@@ -94,11 +126,11 @@ static HlInst *any_component(PartComp *c, HlInst *x, int64_t dim) {
   return hl_b_reduce(&c->b, HL_OP_OR, x, no, (HlI64s){&dim, 1});
 }
 
-static Local local_indices(PartComp *c, const HlInst *inst, const Indexing *ix, HlInst *x,
-                           const HlShape *operand, const HlTiles *t) {
+// Those of a scatter and those that count are not outside, or nobody minds: then there are no masks.
+static Local local_indices(PartComp *c, const Indexing *ix, HlInst *x, const HlShape *operand,
+                           const HlTiles *t, bool masks) {
   HlBuild *b = &c->b;
   const int n = ix->index_map.n;
-  const bool is_gather = inst->op == HL_OP_GATHER;
   const HlDtype type = wide_enough(x->shape->dtype);
   HlInst **last = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
          **begin = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
@@ -108,29 +140,26 @@ static Local local_indices(PartComp *c, const HlInst *inst, const Indexing *ix, 
                 fewest = type == HL_S64 ? INT64_MIN : INT32_MIN;
   for (int k = 0; k < n; k++) {
     const int64_t d = ix->index_map.at[k], size = operand->dim[d];
-    const bool is_cut = is_cut_by_index(ix, t, k);
+    const bool tested = may_be_outside(ix, t, k);
     const int64_t tile = hl_tile_size(size, t->parts[d]);
-    least[k] = hl_b_scalar_int(b, type, is_cut ? 0 : fewest);
-    last[k] = hl_b_scalar_int(b, type, is_cut ? size - 1 : most);
-    begin[k] = is_cut ? part_offset(c, type, t, (int)d, size) : hl_b_scalar_int(b, type, 0);
+    begin[k] = is_cut_by_index(ix, t, k) ? part_offset(c, type, t, (int)d, size)
+                                         : hl_b_scalar_int(b, type, 0);
+    least[k] = hl_b_scalar_int(b, type, tested ? 0 : fewest);
+    last[k] = hl_b_scalar_int(b, type, tested ? size - 1 : most);
     end[k] =
-        is_cut ? hl_b_binary(b, HL_OP_ADD, begin[k], hl_b_scalar_int(b, type, tile - 1)) : last[k];
-    // What is not cut is never outside.
-    if (!is_cut && is_gather)
-      last[k] = hl_b_scalar_int(b, type, most);
+        tested ? hl_b_binary(b, HL_OP_ADD, begin[k], hl_b_scalar_int(b, type, tile - 1)) : last[k];
   }
   x = hl_b_convert(b, x, type);
   if (!x)
     return (Local){0};
   HlInst *from = vector(c, x, ix->vector_dim, n, begin);
-  if (!is_gather)
+  if (!masks)
     return (Local){hl_b_binary(b, HL_OP_SUBTRACT, x, from), NULL};
   HlInst *inside = hl_b_clamp(b, vector(c, x, ix->vector_dim, n, least), x,
                               vector(c, x, ix->vector_dim, n, last));
-  // A component that is not cut begins at 0 and may be negative: it counts as inside by its least
-  // value.
+  // A component that is not tested may be negative: it counts as inside by its least value.
   for (int k = 0; k < n; k++)
-    if (!is_cut_by_index(ix, t, k))
+    if (!may_be_outside(ix, t, k))
       begin[k] = hl_b_scalar_int(b, type, fewest);
     else
       begin[k] =
@@ -147,6 +176,13 @@ static Local local_indices(PartComp *c, const HlInst *inst, const Indexing *ix, 
 static bool indexes_cut(const Indexing *ix, const HlTiles *operand) {
   for (int k = 0; k < ix->index_map.n; k++)
     if (is_cut_by_index(ix, operand, k))
+      return true;
+  return false;
+}
+
+static bool any_outside(const Indexing *ix, const HlTiles *operand) {
+  for (int k = 0; k < ix->index_map.n; k++)
+    if (may_be_outside(ix, operand, k))
       return true;
   return false;
 }
@@ -203,7 +239,7 @@ bool part_gather(PartComp *c, HlInst *inst) {
     return own && part_default(c, inst);
   const HlShape *operand = hl_operand(inst, OPERAND)->shape,
                 *indices = hl_operand(inst, INDICES)->shape;
-  const Indexing ix = indexing_of(inst);
+  const Indexing ix = indexing_of(pt, inst);
   const PartLoop loop = loop_of(pt, &ix, SLICES, operand, indices, inst->shape);
   const HlTiles *t = part_loop_tiles(pt, &loop, SLICES, own[0], PART_ALL_DIMS);
   const HlTiles *rows = part_loop_tiles(pt, &loop, OPERAND,
@@ -217,9 +253,9 @@ bool part_gather(PartComp *c, HlInst *inst) {
   HlInst *x[] = {part_operand(c, inst, OPERAND, of_operand),
                  part_operand(c, inst, INDICES, part_loop_array(pt, &loop, INDICES, t))};
   Local local = {x[1], NULL};
-  const bool crosses = x[0] && x[1] && indexes_cut(&ix, of_operand);
-  if (crosses)
-    local = local_indices(c, inst, &ix, x[1], operand, of_operand);
+  const bool crosses = x[0] && x[1] && any_outside(&ix, of_operand);
+  if (x[0] && x[1] && indexes_cut(&ix, of_operand))
+    local = local_indices(c, &ix, x[1], operand, of_operand, crosses);
   x[1] = local.indices;
   HlInst *out = part_copy_anew(c, inst, part_local_shape(pt, inst->shape, &of_result), 2, x);
   if (out)
@@ -268,13 +304,37 @@ static bool sums_cut(const PartLoop *loop, const HlTiles *t) {
   return false;
 }
 
-// Indices beyond the end of an uneven tile would be garbage: such a cut is dropped.
+// Indices beyond the end of an uneven tile are garbage. Those of most types can say that they point to
+// nothing; of others such a cut is dropped.
+static bool can_point_nowhere(const Indexing *ix, const HlShape *indices) {
+  return indices->dtype != HL_U64 && ix->index_map.n > 0;
+}
+
 static const HlTiles *even_sums(PartComp *c, const PartLoop *loop, const HlTiles *t) {
   bool *drop = HL_ARRAY(c->pt->arena, bool, t->rank + 1);
   for (int k = 0; k < t->rank; k++)
     drop[k] =
         part_loop_sums(loop, k) && loop->shape[INDICES]->dim[loop->dim[INDICES][k]] % t->parts[k];
   return part_without(c, t, drop);
+}
+
+// Batches of the operand's are the exception: what is beyond the end stays there.
+static HlInst *nowhere_beyond(PartComp *c, const PartLoop *loop, const Indexing *ix, HlInst *x,
+                              const HlTiles *t) {
+  bool *dims = HL_ARRAY(c->pt->arena, bool, t->rank + 1), uneven = false;
+  for (int k = 0; k < loop->rank; k++) {
+    const int i = loop->dim[INDICES][k], d = loop->dim[OPERAND][k];
+    if (i < 0 || (d >= 0 && ix->counted[d] != i))
+      continue;
+    dims[i] = true;
+    uneven = uneven || loop->shape[INDICES]->dim[i] % t->parts[i] != 0;
+  }
+  if (!x || !uneven || !can_point_nowhere(ix, loop->shape[INDICES]))
+    return x;
+  x = hl_b_convert(&c->b, x, wide_enough(x->shape->dtype));
+  return x ? part_mask(c, x, loop->shape[INDICES], t, dims,
+                       hl_b_scalar_int(&c->b, x->shape->dtype, -1))
+           : NULL;
 }
 
 bool part_scatter(PartComp *c, HlInst *inst) {
@@ -285,13 +345,14 @@ bool part_scatter(PartComp *c, HlInst *inst) {
   const int n = (int)inst->n_operands, half = n / 2;
   const HlShape *operand = hl_operand(inst, 0)->shape, *indices = hl_operand(inst, half)->shape;
   const HlShape *updates = hl_operand(inst, half + 1)->shape;
-  const Indexing ix = indexing_of(inst);
+  const Indexing ix = indexing_of(pt, inst);
   const PartLoop loop = loop_of(pt, &ix, OPERAND, operand, indices, updates);
   const HlTiles *t = part_loop_tiles(pt, &loop, OPERAND, own[0], PART_ALL_DIMS);
   const HlOp op = fold_of(inst);
   const HlTiles *by_index = part_loop_tiles(
       pt, &loop, SLICES, part_tiles_now(c, hl_operand(inst, half + 1)), PART_SUMMED);
-  by_index = even_sums(c, &loop, by_index);
+  if (!can_point_nowhere(&ix, indices))
+    by_index = even_sums(c, &loop, by_index);
   if (op != HL_OP_COUNT && hl_tiles_is_cut(by_index))
     t = part_merged_or(pt, t, by_index, hl_tiles_is_cut(t) ? t : by_index);
   const HlTiles *of_operand = part_loop_array(pt, &loop, OPERAND, t);
@@ -302,9 +363,11 @@ bool part_scatter(PartComp *c, HlInst *inst) {
     x[k] = part_operand(c, inst, k, of_operand);
     x[half + 1 + k] = part_operand(c, inst, half + 1 + k, part_loop_array(pt, &loop, SLICES, t));
   }
-  x[half] = part_operand(c, inst, half, part_loop_array(pt, &loop, INDICES, t));
+  const HlTiles *of_indices = part_loop_array(pt, &loop, INDICES, t);
+  x[half] = part_operand(c, inst, half, of_indices);
   if (x[half] && indexes_cut(&ix, of_operand))
-    x[half] = local_indices(c, inst, &ix, x[half], operand, of_operand).indices;
+    x[half] = local_indices(c, &ix, x[half], operand, of_operand, false).indices;
+  x[half] = nowhere_beyond(c, &loop, &ix, x[half], of_indices);
   const bool folds = sums_cut(&loop, t);
   if (folds)
     x[0] = once(c, &loop, x[0], t, op);

@@ -27,7 +27,7 @@ static bool is_own_number(const int64_t *value, int64_t n) {
   return true;
 }
 
-static HlInst *table(PartComp *c, HlDtype dtype, const int64_t *value, int64_t n) {
+HlInst *part_table(PartComp *c, HlDtype dtype, const int64_t *value, int64_t n) {
   const HlShape *shape = hl_shape_array(c->pt->m->shapes, dtype, 1, &n);
   HlLiteral *literal = hl_literal_new(c->b.cx, shape);
   if (!literal)
@@ -40,14 +40,19 @@ static HlInst *table(PartComp *c, HlDtype dtype, const int64_t *value, int64_t n
   return inst;
 }
 
+HlInst *part_entry(PartComp *c, HlInst *table, HlInst *index) {
+  const int64_t one = 1;
+  return hl_b_reshape(&c->b, hl_b_dynamic_slice(&c->b, table, &index, &one), 0, NULL);
+}
+
 HlInst *part_number(PartComp *c, HlDtype dtype, const int64_t *by_device) {
-  const int64_t n = c->pt->n_devices, one = 1;
+  const int64_t n = c->pt->n_devices;
   if (all_equal(by_device, n))
     return hl_b_scalar_int(&c->b, dtype, by_device[0]);
   if (dtype == HL_U32 && is_own_number(by_device, n))
     return part_id(c);
-  HlInst *all = table(c, dtype, by_device, n), *id = part_id(c);
-  return hl_b_reshape(&c->b, hl_b_dynamic_slice(&c->b, all, &id, &one), 0, NULL);
+  HlInst *all = part_table(c, dtype, by_device, n);
+  return part_entry(c, all, part_id(c));
 }
 
 static int64_t *ordinals(PartComp *c, const HlTiles *tiles, int dim) {
@@ -81,13 +86,12 @@ HlInst *part_is_first_replica(PartComp *c, const HlTiles *tiles) {
 }
 
 HlInst *part_offset_by_ordinal(PartComp *c, const HlTiles *tiles, int dim, int64_t size) {
-  const int64_t parts = tiles->parts[dim], one = 1;
+  const int64_t parts = tiles->parts[dim];
   int64_t *offset = HL_ARRAY(c->pt->arena, int64_t, parts);
   for (int64_t k = 0; k < parts; k++)
     offset[k] = k * hl_tile_size(size, parts);
-  HlInst *all = table(c, HL_S32, offset, parts);
-  HlInst *ordinal = part_number(c, HL_U32, ordinals(c, tiles, dim));
-  return hl_b_reshape(&c->b, hl_b_dynamic_slice(&c->b, all, &ordinal, &one), 0, NULL);
+  HlInst *all = part_table(c, HL_S32, offset, parts);
+  return part_entry(c, all, part_number(c, HL_U32, ordinals(c, tiles, dim)));
 }
 
 // --- Masks ----------------------------------------------------------------------------------------

@@ -349,41 +349,6 @@ bool part_concatenate(PartComp *c, HlInst *inst) {
 
 // --- Lines and boxes ------------------------------------------------------------------------------
 
-// All leaves of a result in one sharding.
-static bool set_all(PartComp *c, HlInst *inst, const HlTiles *t, int n, HlInst *const *operand) {
-  const int64_t n_leaves = hl_shape_leaves(inst->shape);
-  const HlTiles **tiles = HL_ARRAY(c->pt->arena, const HlTiles *, n_leaves + 1);
-  for (int64_t k = 0; k < n_leaves; k++)
-    tiles[k] = t;
-  return part_set_leaves(
-      c, inst, part_copy(c, inst, part_local_shape(c->pt, inst->shape, tiles), n, operand), tiles);
-}
-
-bool part_sort(PartComp *c, HlInst *inst) {
-  const HlTiles *const *own = part_tiles(c, inst);
-  if (!own)
-    return false;
-  const int n = (int)inst->n_operands;
-  HlInst **operand = operand_array(c, n);
-  const HlShape *one[] = {hl_operand(inst, 0)->shape};
-  const HlTiles *t = part_move_cut(c, own[0], (int)hl_dim(inst), 1, one);
-  for (int k = 0; k < n; k++)
-    operand[k] = part_operand(c, inst, k, t);
-  return set_all(c, inst, t, n, operand);
-}
-
-// The last dimension whole, the others by themselves.
-bool part_topk(PartComp *c, HlInst *inst) {
-  const HlTiles *const *own = part_tiles(c, inst);
-  if (!own)
-    return false;
-  bool *drop = HL_ARRAY(c->pt->arena, bool, own[0]->rank + 1);
-  drop[own[0]->rank - 1] = true;
-  const HlTiles *t = part_without(c, own[0], drop);
-  HlInst *x = part_operand(c, inst, 0, t);
-  return set_all(c, inst, t, 1, &x);
-}
-
 // The last two dimensions whole: factorisations.
 bool part_batched(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);

@@ -219,8 +219,10 @@ HlInst *part_value_as(PartComp *c, const HlInst *inst, const HlTiles *const *til
 bool part_keep(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *const *tiles) {
   if (!local)
     return false;
-  c->value[inst->id] =
-      (PartValue){local, inst->shape, tiles, (int)hl_shape_leaves(inst->shape), NULL};
+  c->value[inst->id] = (PartValue){.local = local,
+                                   .global = inst->shape,
+                                   .tiles = tiles,
+                                   .n = (int)hl_shape_leaves(inst->shape)};
   return true;
 }
 

@@ -9,6 +9,8 @@
 //
 //   tile i        |  0  1  2  3 |  4  5  6  7 |  8  9 10 11 |
 //   3-wide window  -1 ........ 4   3 ....... 8   7 ...... 12      one element from each side
+//
+// What lies far away in one tile, as the first few elements of an array do, is sent by itself.
 
 #include <string.h>
 
@@ -28,60 +30,104 @@ static int64_t at_most(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
+static int64_t begin_of(PartReach reach, int64_t k) {
+  const int64_t at = reach.start + k * reach.step, by = at_least(reach.divisor, 1);
+  return at >= 0 ? at / by : -((-at + by - 1) / by);
+}
+
+// What somebody reads of the k-th window: [first, end). False: nothing.
+typedef struct Wanted {
+  int64_t first, end;
+} Wanted;
+
+static bool is_wanted(int64_t size, PartReach reach, int64_t k, Wanted *wanted) {
+  const int64_t begin = begin_of(reach, k);
+  wanted->first = at_least(begin, 0);
+  wanted->end = at_most(begin + reach.length, reach.end > 0 ? at_most(size, reach.end) : size);
+  if (reach.divisor > 1)
+    wanted->end = at_most(wanted->end, begin_of(reach, k + 1));
+  return wanted->first < wanted->end;
+}
+
+// Windows of which nobody reads anything may lie anywhere, unless all are like that.
 static Halo halo_of(int64_t size, int64_t parts, PartReach reach) {
   const int64_t tile = hl_tile_size(size, parts);
   Halo halo = {0};
-  for (int64_t i = 0; i < parts; i++) {
-    const int64_t begin = reach.start + i * reach.step;
-    const int64_t first = at_least(begin, 0), end = at_most(begin + reach.length, size);
-    if (first < end) {
-      halo.left = at_least(halo.left, i * tile - first);
-      halo.right = at_least(halo.right, end - (i + 1) * tile);
+  Wanted wanted;
+  bool any = false;
+  for (int64_t i = 0; i < parts; i++)
+    if (is_wanted(size, reach, i, &wanted)) {
+      halo.left = at_least(halo.left, i * tile - wanted.first);
+      halo.right = at_least(halo.right, wanted.end - (i + 1) * tile);
+      any = true;
     }
-  }
   for (int64_t i = 0; i < parts; i++) {
-    const int64_t begin = reach.start + i * reach.step;
+    const int64_t begin = begin_of(reach, i);
+    if (any && !is_wanted(size, reach, i, &wanted))
+      continue;
     halo.low = at_least(halo.low, i * tile - halo.left - begin);
     halo.high = at_least(halo.high, begin + reach.length - (i + 1) * tile - halo.right);
   }
+  halo.high = at_least(halo.high, reach.length - (halo.low + halo.left + tile + halo.right));
   return halo;
 }
 
-bool part_window_pays(const HlShape *global, const HlTiles *tiles, int dim, PartReach reach) {
-  const int64_t parts = tiles->parts[dim], tile = hl_tile_size(global->dim[dim], parts);
-  const Halo halo = halo_of(global->dim[dim], parts, reach);
-  return tile > 0 && reach.length > 0 && halo.left + halo.right < (parts - 1) * tile;
+static int64_t n_messages(Halo halo, int64_t tile) {
+  return (halo.left + tile - 1) / tile + (halo.right + tile - 1) / tile;
+}
+
+// How far apart in the grid neighbours along dim are.
+static int64_t stride_of(const HlTiles *t, int dim) {
+  int64_t inner = t->manual * t->unreduced * t->replicas;
+  for (int k = dim + 1; k < t->rank; k++)
+    inner *= t->parts[k];
+  return inner;
+}
+
+// Sends x: that of tile k goes to tile to[k]; -1: nowhere.
+static HlInst *send(PartComp *c, HlInst *x, const HlTiles *t, int dim, const int64_t *to) {
+  const int64_t inner = stride_of(t, dim);
+  int64_t *source = HL_ARRAY(c->pt->arena, int64_t, t->n),
+          *target = HL_ARRAY(c->pt->arena, int64_t, t->n), n = 0;
+  for (int64_t place = 0; place < t->n; place++) {
+    const int64_t at = place / inner % t->parts[dim];
+    if (to[at] < 0)
+      continue;
+    source[n] = t->device[place];
+    target[n++] = t->device[place + (to[at] - at) * inner];
+  }
+  return n ? part_permute(c, x, (int)n, source, target) : x;
+}
+
+static int64_t *to_nobody(Part *pt, int64_t parts) {
+  int64_t *to = HL_ARRAY(pt->arena, int64_t, parts);
+  for (int64_t k = 0; k < parts; k++)
+    to[k] = -1;
+  return to;
 }
 
 // What stands `distance` tiles before (or after, if negative): `size` elements next to this tile's
 // side.
-static HlInst *from_neighbour(PartComp *c, HlInst *x, const HlTiles *t, int dim, int64_t distance,
-                              int64_t size) {
-  int64_t inner = t->manual * t->unreduced * t->replicas, n = 0;
-  for (int k = dim + 1; k < t->rank; k++)
-    inner *= t->parts[k];
-  int64_t *source = HL_ARRAY(c->pt->arena, int64_t, t->n),
-          *target = HL_ARRAY(c->pt->arena, int64_t, t->n);
-  for (int64_t place = 0; place < t->n; place++) {
-    const int64_t at = place / inner % t->parts[dim];
-    if (at + distance < 0 || at + distance >= t->parts[dim])
-      continue;
-    source[n] = t->device[place];
-    target[n++] = t->device[place + distance * inner];
+static HlInst *from_neighbour(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *t,
+                              int dim, int64_t distance, int64_t size, PartReach reach) {
+  const int64_t tile = x->shape->dim[dim], parts = t->parts[dim];
+  int64_t *to = to_nobody(c->pt, parts);
+  for (int64_t k = 0; k < parts; k++) {
+    Wanted wanted;
+    const int64_t from = k - distance, begin = from * tile;
+    if (from >= 0 && from < parts && is_wanted(global->dim[dim], reach, k, &wanted) &&
+        wanted.first < begin + tile && wanted.end > begin)
+      to[from] = k;
   }
-  const int64_t tile = x->shape->dim[dim];
   if (size < tile)
     x = hl_b_slice_dim(&c->b, x, dim, distance > 0 ? tile - size : 0, distance > 0 ? tile : size);
-  return part_permute(c, x, (int)n, source, target);
+  return send(c, x, t, dim, to);
 }
 
 // The k-th tile to the (k + distance)-th, around the end.
 static HlInst *around(PartComp *c, HlInst *x, const HlTiles *t, int dim, int64_t distance) {
-  int64_t inner = t->manual * t->unreduced * t->replicas;
-  for (int k = dim + 1; k < t->rank; k++)
-    inner *= t->parts[k];
   int64_t *target = HL_ARRAY(c->pt->arena, int64_t, t->n);
-  const int64_t parts = t->parts[dim];
+  const int64_t parts = t->parts[dim], inner = stride_of(t, dim);
   if (distance % parts == 0)
     return x;
   for (int64_t place = 0; place < t->n; place++) {
@@ -106,7 +152,8 @@ HlInst *part_rotate(PartComp *c, HlInst *x, const HlTiles *t, int dim, int64_t b
 }
 
 // The tile with what comes from both sides.
-static HlInst *with_neighbours(PartComp *c, HlInst *x, const HlTiles *t, int dim, Halo halo) {
+static HlInst *with_neighbours(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *t,
+                               int dim, Halo halo, PartReach reach) {
   const int64_t tile = x->shape->dim[dim];
   const int64_t before = (halo.left + tile - 1) / tile, after = (halo.right + tile - 1) / tile;
   if (before + after == 0)
@@ -114,10 +161,12 @@ static HlInst *with_neighbours(PartComp *c, HlInst *x, const HlTiles *t, int dim
   HlInst **piece = HL_ARRAY(c->pt->arena, HlInst *, before + after + 2);
   int n = 0;
   for (int64_t k = before; k > 0; k--)
-    piece[n++] = from_neighbour(c, x, t, dim, k, at_most(tile, halo.left - (k - 1) * tile));
+    piece[n++] =
+        from_neighbour(c, x, global, t, dim, k, at_most(tile, halo.left - (k - 1) * tile), reach);
   piece[n++] = x;
   for (int64_t k = 1; k <= after; k++)
-    piece[n++] = from_neighbour(c, x, t, dim, -k, at_most(tile, halo.right - (k - 1) * tile));
+    piece[n++] =
+        from_neighbour(c, x, global, t, dim, -k, at_most(tile, halo.right - (k - 1) * tile), reach);
   return hl_b_concatenate(&c->b, n, piece, dim);
 }
 
@@ -139,35 +188,180 @@ static HlInst *by_tile(PartComp *c, const HlTiles *t, int dim, int64_t first, in
   return first ? hl_b_binary(&c->b, HL_OP_ADD, x, part_scalar_index(c, first)) : x;
 }
 
-static HlInst *own_cut(PartComp *c, HlInst *x, const HlTiles *t, int dim, int64_t first,
-                       int64_t step, int64_t length) {
+// The number of this device's tile out of a table with one for each.
+static HlInst *number_of_tile(PartComp *c, const HlTiles *t, int dim, const int64_t *table) {
+  int64_t *value = HL_ARRAY(c->pt->arena, int64_t, t->n),
+          *at = HL_ARRAY(c->pt->arena, int64_t, t->rank + 1);
+  for (int64_t d = 0; d < t->n; d++) {
+    hl_tiles_at(t, d, at);
+    value[d] = table[at[dim]];
+  }
+  return part_number(c, HL_S32, value);
+}
+
+// Where this device's window begins, and where in an array that begins at `zero` by tile 0 and goes
+// on by `tile` for each.
+static HlInst *begin_in(PartComp *c, const HlTiles *t, int dim, PartReach reach, int64_t zero,
+                        int64_t tile) {
+  if (reach.divisor <= 1)
+    return by_tile(c, t, dim, reach.start - zero, reach.step - tile);
+  int64_t *value = HL_ARRAY(c->pt->arena, int64_t, t->parts[dim]);
+  for (int64_t k = 0; k < t->parts[dim]; k++)
+    value[k] = begin_of(reach, k) - zero - k * tile;
+  return number_of_tile(c, t, dim, value);
+}
+
+// All windows that somebody reads begin at the same place, *first, of such an array.
+static bool begins_alike(int64_t size, int64_t parts, PartReach reach, int64_t zero, int64_t tile,
+                         int64_t *first) {
+  Wanted wanted;
+  int64_t n = 0;
+  *first = 0;
+  for (int64_t k = 0; k < parts; k++) {
+    if (!is_wanted(size, reach, k, &wanted))
+      continue;
+    const int64_t at = begin_of(reach, k) - zero - k * tile;
+    if (n++ > 0 && at != *first)
+      return false;
+    *first = at;
+  }
+  return true;
+}
+
+// A device's window, cut out of what it has and what it got: an array that begins at `zero` and goes
+// on by `tile` for each.
+static HlInst *own_cut(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *t, int dim,
+                       PartReach reach, int64_t zero) {
+  const int64_t length = reach.length, tile = hl_tile_size(global->dim[dim], t->parts[dim]);
+  int64_t first;
   if (!x)
     return NULL;
-  if (step == 0)
+  if (begins_alike(global->dim[dim], t->parts[dim], reach, zero, tile, &first))
     return x->shape->dim[dim] == length ? x : hl_b_slice_dim(&c->b, x, dim, first, first + length);
   HlInst **start = HL_ARRAY(c->pt->arena, HlInst *, t->rank + 1);
   int64_t *size = hl_arena_copy(c->pt->arena, x->shape->dim, sizeof *size * (size_t)t->rank);
   for (int k = 0; k < t->rank; k++)
-    start[k] = k == dim ? by_tile(c, t, dim, first, step) : part_scalar_index(c, 0);
+    start[k] = k == dim ? begin_in(c, t, dim, reach, zero, tile) : part_scalar_index(c, 0);
   size[dim] = length;
   return hl_b_dynamic_slice(&c->b, x, start, size);
+}
+
+// --- Choices --------------------------------------------------------------------------------------
+
+// Windows each of which lies in one tile, perhaps far away, as the first few elements of an array
+// do. Those that lie at the same place of tiles of their own are sent at once.
+typedef struct Choice {
+  int64_t offset;  // in the sender's tile
+  bool is_own;     // nothing is sent
+  int64_t *to;     // whose it is, by the sender's tile; -1: nobody's
+} Choice;
+
+// NULL: some lie across tiles, or these are too many. The first choice is for those that want nothing,
+// too.
+static Choice *choices_of(Part *pt, int64_t size, int64_t parts, PartReach reach, int *n) {
+  enum { MOST = 64 };
+  const int64_t tile = hl_tile_size(size, parts);
+  Choice *choice = HL_ARRAY(pt->arena, Choice, MOST);
+  Wanted wanted;
+  *n = 0;
+  for (int64_t i = 0; i < parts; i++) {
+    if (!is_wanted(size, reach, i, &wanted))
+      continue;
+    const int64_t from = wanted.first / tile, offset = begin_of(reach, i) - from * tile;
+    int k = 0;
+    while (k < *n && (choice[k].offset != offset || choice[k].is_own != (from == i) ||
+                      choice[k].to[from] >= 0))
+      k++;
+    if (offset < 0 || offset + reach.length > tile || k == MOST)
+      return NULL;
+    if (k == *n)
+      choice[(*n)++] = (Choice){offset, from == i, to_nobody(pt, parts)};
+    choice[k].to[from] = i;
+  }
+  return *n > 0 ? choice : NULL;
+}
+
+// This costs no more messages than the neighbours' sides, and less is sent.
+static Choice *cheap_choices(Part *pt, int64_t size, int64_t parts, PartReach reach, Halo halo,
+                             int *n) {
+  const int64_t most = n_messages(halo, hl_tile_size(size, parts));
+  Choice *choice = most > 0 ? choices_of(pt, size, parts, reach, n) : NULL;
+  int64_t messages = 0;
+  for (int k = 0; choice && k < *n; k++)
+    messages += !choice[k].is_own;
+  return choice && messages <= most && messages * reach.length < halo.left + halo.right ? choice
+                                                                                        : NULL;
+}
+
+// This device's tile is one that this choice is for (pred[]).
+static HlInst *is_for(PartComp *c, const HlTiles *t, int dim, const int64_t *to) {
+  int64_t *value = HL_ARRAY(c->pt->arena, int64_t, t->parts[dim]), n = 0, last = 0;
+  for (int64_t k = 0; k < t->parts[dim]; k++)
+    if (to[k] >= 0) {
+      value[to[k]] = 1;
+      last = to[k];
+      n++;
+    }
+  if (n == 1) {
+    HlInst *ordinal = part_ordinal(c, t, dim);
+    return ordinal ? hl_b_compare(&c->b, HL_WORD_direction_EQ, ordinal, part_scalar_index(c, last))
+                   : NULL;
+  }
+  HlInst *number = number_of_tile(c, t, dim, value);
+  return number ? hl_b_compare(&c->b, HL_WORD_direction_NE, number, part_scalar_index(c, 0)) : NULL;
+}
+
+static HlInst *chosen(PartComp *c, HlInst *x, const HlTiles *t, int dim, int64_t length,
+                      const Choice *choice, int n) {
+  HlInst *all = NULL;
+  for (int k = 0; x && k < n; k++) {
+    HlInst *piece = x;
+    if (length < x->shape->dim[dim])
+      piece = hl_b_slice_dim(&c->b, x, dim, choice[k].offset, choice[k].offset + length);
+    if (piece && !choice[k].is_own)
+      piece = send(c, piece, t, dim, choice[k].to);
+    all = all ? hl_b_select(&c->b, is_for(c, t, dim, choice[k].to), piece, all) : piece;
+  }
+  return all;
+}
+
+// --- Windows --------------------------------------------------------------------------------------
+
+bool part_window_pays(Part *pt, const HlShape *global, const HlTiles *tiles, int dim,
+                      PartReach reach) {
+  const int64_t size = global->dim[dim], parts = tiles->parts[dim],
+                tile = hl_tile_size(size, parts);
+  if (tile == 0 || reach.length <= 0)
+    return false;
+  const Halo halo = halo_of(size, parts, reach);
+  int n;
+  return halo.left + halo.right < (parts - 1) * tile ||
+         cheap_choices(pt, size, parts, reach, halo, &n);
 }
 
 HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *t, int dim,
                     PartReach reach, HlInst *fill) {
   if (!x)
     return NULL;
-  const int64_t size = global->dim[dim], parts = t->parts[dim], tile = hl_tile_size(size, parts);
+  const int64_t size = global->dim[dim], parts = t->parts[dim];
   const Halo halo = halo_of(size, parts, reach);
-  HlInst *all = padded(c, with_neighbours(c, x, t, dim, halo), dim, halo, fill);
-  HlInst *own =
-      own_cut(c, all, t, dim, reach.start + halo.left + halo.low, reach.step - tile, reach.length);
-  const int64_t end = reach.start + (parts - 1) * reach.step + reach.length;
+  int n_choices;
+  const Choice *choice = cheap_choices(c->pt, size, parts, reach, halo, &n_choices);
+  HlInst *own;
+  if (choice) {
+    own = chosen(c, x, t, dim, reach.length, choice, n_choices);
+  } else {
+    HlInst *all = padded(c, with_neighbours(c, x, global, t, dim, halo, reach), dim, halo, fill);
+    own = own_cut(c, all, global, t, dim, reach, -halo.left - halo.low);
+  }
+  const int64_t end = begin_of(reach, parts - 1) + reach.length;
   if (!own || !fill || (reach.start >= 0 && end <= size))
     return own;
-  HlInst *in = part_in_range(c, own->shape, dim, by_tile(c, t, dim, 0, reach.step),
-                             reach.start < 0 ? -reach.start : INT64_MIN,
-                             end > size ? size - reach.start : INT64_MAX);
+  HlInst *begin =
+      reach.divisor > 1 ? begin_in(c, t, dim, reach, 0, 0) : by_tile(c, t, dim, 0, reach.step);
+  const int64_t zero = reach.divisor > 1 ? 0 : reach.start;
+  HlInst *in = part_in_range(c, own->shape, dim, begin, reach.start < 0 ? -zero : INT64_MIN,
+                             end > size ? size - zero : INT64_MAX);
   HlInst *value = hl_b_broadcast(&c->b, fill, own->shape->rank, own->shape->dim, (HlI64s){0});
   return hl_b_select(&c->b, in, own, value);
 }
@@ -185,9 +379,10 @@ bool part_slice(PartComp *c, HlInst *inst) {
   PartReach *reach = HL_ARRAY(c->pt->arena, PartReach, rank + 1);
   for (int k = 0; k < rank; k++) {
     const int64_t stride = at.at[3 * k + 2], tile = hl_tile_size(to->dim[k], own[0]->parts[k]);
-    reach[k] = (PartReach){at.at[3 * k], tile * stride, (tile - 1) * stride + 1};
+    reach[k] =
+        (PartReach){at.at[3 * k], tile * stride, (tile - 1) * stride + 1, at.at[3 * k + 1], 0};
     drop[k] = own[0]->parts[k] > 1 && from->dim[k] != to->dim[k] &&
-              !part_window_pays(from, own[0], k, reach[k]);
+              !part_window_pays(c->pt, from, own[0], k, reach[k]);
   }
   const HlTiles *t = part_without(c, own[0], drop);
   HlInst *x = part_operand(c, inst, 0, t);
@@ -216,28 +411,58 @@ bool part_slice(PartComp *c, HlInst *inst) {
 // --- Pads -----------------------------------------------------------------------------------------
 
 // What a tile of the result takes from the operand, and how it is padded then. With gaps between
-// elements the tiles must begin at the same place between two elements.
+// elements the tiles begin at different places between two elements: then they are padded alike, and
+// each device cuts off what it has too much at the front.
 typedef struct PadDim {
   bool moves;  // cut and padded
   bool fits;   // by neighbours
   PartReach reach;
-  int64_t left[3];  // low, high, interior
+  int64_t left[3];       // low, high, interior
+  const int64_t *front;  // what is too much, by tile; NULL: nothing
 } PadDim;
 
-static PadDim pad_dim(const HlShape *from, const HlShape *to, const HlTiles *t, int k,
+// Tile i begins `front` before ... after the first element of the operand that it has.
+static void pad_with_gaps(Part *pt, PadDim *dim, int64_t tile, int64_t parts) {
+  const int64_t low = dim->left[0], gap = dim->left[2] + 1, n = (tile + gap - 1) / gap;
+  dim->reach = (PartReach){gap - 1 - low, tile, n, 0, gap};
+  if (tile % gap == 0)
+    dim->reach = (PartReach){begin_of(dim->reach, 0), n, n, 0, 0};
+  int64_t *front = HL_ARRAY(pt->arena, int64_t, parts);
+  bool alike = true;
+  for (int64_t k = 0; k < parts; k++) {
+    front[k] = gap - 1 - (low + begin_of(dim->reach, k) * gap - k * tile);
+    alike = alike && front[k] == front[0];
+  }
+  dim->front = alike ? NULL : front;
+  dim->left[0] = alike ? gap - 1 - front[0] : gap - 1;
+  dim->left[1] = tile - ((n - 1) * gap + 1) - (alike ? dim->left[0] : 0);
+}
+
+static PadDim pad_dim(Part *pt, const HlShape *from, const HlShape *to, const HlTiles *t, int k,
                       const int64_t *p) {
   PadDim dim = {.left = {p[0], p[1], p[2]}};
-  const int64_t tile = hl_tile_size(to->dim[k], t->parts[k]), gap = p[2] + 1;
+  const int64_t tile = hl_tile_size(to->dim[k], t->parts[k]);
   dim.moves = t->parts[k] > 1 && (p[0] || p[1] || p[2]);
-  if (!dim.moves || tile % gap != 0)
+  if (!dim.moves || tile == 0)
     return dim;
-  const int64_t n = tile / gap, first = p[0] > 0 ? -(p[0] / gap) : (-p[0] + gap - 1) / gap;
-  const int64_t low = first * gap + p[0];
-  dim.reach = (PartReach){first, n, n};
-  dim.left[0] = low;
-  dim.left[1] = tile - low - ((n - 1) * gap + 1);
-  dim.fits = n > 0 && part_window_pays(from, t, k, dim.reach);
+  pad_with_gaps(pt, &dim, tile, t->parts[k]);
+  dim.fits = part_window_pays(pt, from, t, k, dim.reach);
   return dim;
+}
+
+// Cuts off what is too much.
+static HlInst *cut_fronts(PartComp *c, HlInst *x, const HlShape *to, const HlTiles *t,
+                          const PadDim *dim) {
+  HlInst **start = HL_ARRAY(c->pt->arena, HlInst *, t->rank + 1);
+  int64_t *size = HL_ARRAY(c->pt->arena, int64_t, t->rank + 1);
+  bool any = false;
+  for (int k = 0; k < t->rank; k++) {
+    const bool cuts = dim[k].fits && dim[k].front;
+    size[k] = hl_tile_size(to->dim[k], t->parts[k]);
+    start[k] = cuts ? number_of_tile(c, t, k, dim[k].front) : part_scalar_index(c, 0);
+    any = any || cuts;
+  }
+  return any ? hl_b_dynamic_slice(&c->b, x, start, size) : x;
 }
 
 bool part_pad(PartComp *c, HlInst *inst) {
@@ -250,7 +475,7 @@ bool part_pad(PartComp *c, HlInst *inst) {
   bool *drop = HL_ARRAY(c->pt->arena, bool, rank + 1);
   PadDim *dim = HL_ARRAY(c->pt->arena, PadDim, rank + 1);
   for (int k = 0; k < rank; k++) {
-    dim[k] = pad_dim(from, to, own[0], k, &padding.at[3 * k]);
+    dim[k] = pad_dim(c->pt, from, to, own[0], k, &padding.at[3 * k]);
     drop[k] = dim[k].moves && !dim[k].fits;
   }
   const HlTiles *t = part_without(c, own[0], drop);
@@ -267,10 +492,19 @@ bool part_pad(PartComp *c, HlInst *inst) {
   }
   if (operand[0] && none)
     return part_set(c, inst, operand[0], t);
-  HlInst *copy = operand[0] ? part_copy_as(c, inst, t, 2, operand) : NULL;
+  if (!operand[0])
+    return false;
+  const HlShape *x = operand[0]->shape;
+  int64_t *size = HL_ARRAY(c->pt->arena, int64_t, rank + 1);
+  for (int k = 0; k < rank; k++)
+    size[k] = left[3 * k] + left[3 * k + 1] +
+              (x->dim[k] > 0 ? x->dim[k] + (x->dim[k] - 1) * left[3 * k + 2] : 0);
+  const HlShape *shape =
+      hl_shape_array_full(c->pt->m->shapes, to->dtype, rank, size, NULL, to->layout);
+  HlInst *copy = part_copy(c, inst, shape, 2, operand);
   if (copy)
     hl_set_ints(copy, HL_A_PADDING, (HlI64s){left, padding.n});
-  return part_set(c, inst, copy, t);
+  return part_set(c, inst, cut_fronts(c, copy, to, t, dim), t);
 }
 
 // --- Folding windows ------------------------------------------------------------------------------
@@ -282,7 +516,7 @@ static bool is_trivial(const HlWindowDim *w) {
 
 PartReach part_window_reach(const HlWindowDim *w, int64_t tile) {
   return (PartReach){-w->pad_low, tile * w->stride,
-                     (tile - 1) * w->stride + (w->size - 1) * w->rhs_dilate + 1};
+                     (tile - 1) * w->stride + (w->size - 1) * w->rhs_dilate + 1, 0, 0};
 }
 
 bool part_reduce_window(PartComp *c, HlInst *inst) {
@@ -299,7 +533,7 @@ bool part_reduce_window(PartComp *c, HlInst *inst) {
     const HlWindowDim *w = &window.at[k];
     const PartReach reach = part_window_reach(w, hl_tile_size(to->dim[k], own[0]->parts[k]));
     drop[k] = own[0]->parts[k] > 1 && !is_trivial(w) &&
-              (w->lhs_dilate != 1 || !part_window_pays(from, own[0], k, reach));
+              (w->lhs_dilate != 1 || !part_window_pays(c->pt, from, own[0], k, reach));
   }
   const HlTiles *t = part_without(c, own[0], drop);
   HlWindowDim *left = hl_arena_copy(c->pt->m->arena, window.at, sizeof *left * (size_t)window.n);

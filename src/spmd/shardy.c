@@ -238,14 +238,23 @@ static void link_groups(Shardy *s) {
   }
 }
 
+bool sp_module_meshes(HlCx *cx, HlArena *arena, const HlModule *m, SpMeshes *meshes,
+                      const SpNamedMesh **main) {
+  const char *text = sp_dict_text(m->frontend_attributes, "xla.sdy.meshes");
+  *main = NULL;
+  if (text && !sp_read_meshes(arena, text, meshes))
+    return hl_error(cx, hl_module_pos(m), "xla.sdy.meshes is not readable: %s", text);
+  for (int k = 0; k < meshes->n && !*main; k++)
+    if (meshes->at[k].n_axes > 0 && meshes->at[k].n_devices == m->num_partitions)
+      *main = &meshes->at[k];
+  return true;
+}
+
 static bool start(Shardy *s, HlPass *p) {
   *s = (Shardy){.p = p, .m = p->m};
   const char *text = sp_dict_text(p->m->frontend_attributes, "xla.sdy.meshes");
-  if (text && !sp_read_meshes(p->arena, text, &s->meshes))
-    return hl_error(p->cx, hl_module_pos(p->m), "xla.sdy.meshes is not readable: %s", text);
-  for (int k = 0; k < s->meshes.n && !s->main; k++)
-    if (s->meshes.at[k].n_axes > 0 && s->meshes.at[k].n_devices == p->m->num_partitions)
-      s->main = &s->meshes.at[k];
+  if (!sp_module_meshes(p->cx, p->arena, p->m, &s->meshes, &s->main))
+    return false;
   if (s->main)
     s->mesh = sp_mesh_new(p->arena, s->main->n_axes, s->main->size, s->main->devices);
   else

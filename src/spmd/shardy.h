@@ -33,9 +33,13 @@ typedef struct Shardy {
 const char *sp_attribute(const HlInst *inst, const char *key);
 const char *sp_dict_text(HlDict dict, const char *key);
 bool sp_is_target(const HlInst *inst, const char *target);
+// The meshes that the module names, and the first of all its partitions (NULL: none). False after reporting.
+bool sp_module_meshes(HlCx *cx, HlArena *arena, const HlModule *m, SpMeshes *meshes,
+                      const SpNamedMesh **main);
 
 // Manual computations: their borders and the axes inside (shardy_manual.c).
 void sp_import_manual(Shardy *s);
+SpAxes sp_own_axes(const SpAxes *axes, uint32_t manual);  // the program's own at the head of a dimension
 void sp_export_manual(Shardy *s);
 // All that was found, as attributes and copies (shardy_export.c).
 void sp_shardy_export(Shardy *s);

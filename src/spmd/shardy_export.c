@@ -51,13 +51,17 @@ static const SpSpec *outside(Shardy *s, const SpSpec *spec, const HlShape *shape
 
 // --- Attributes ------------------------------------------------------------------------------------
 
-// Loop state is cut as the loop has it, on the way in and at the end of each turn.
+// Loop state is cut as the loop has it, on the way in and at the end of each turn; what a branch
+// results in, as the conditional has it.
 static const HlInst *state_of(const HlInst *inst) {
+  const HlCall *call = inst->comp->first_call;
+  const HlInst *caller = inst == inst->comp->root && call && !call->next ? call->caller : NULL;
+  if (caller && caller->op == HL_OP_CONDITIONAL)
+    return caller;
   if (inst->op != HL_OP_TUPLE)
     return inst;
-  const HlCall *call = inst->comp->first_call;
-  if (inst == inst->comp->root && call && !call->next && call->caller->op == HL_OP_WHILE)
-    return call->caller;
+  if (caller && caller->op == HL_OP_WHILE)
+    return caller;
   const HlUse *use = inst->first_use;
   return use && !use->next && use->user->op == HL_OP_WHILE ? use->user : inst;
 }

@@ -97,8 +97,7 @@ static void mark_calls(Shardy *s, const SpBorder *border, bool *marked) {
   }
 }
 
-// The program's own axes at the head of a dimension.
-static SpAxes own_axes(const SpAxes *axes, uint32_t manual) {
+SpAxes sp_own_axes(const SpAxes *axes, uint32_t manual) {
   SpAxes own = {0};
   for (int a = 0; a < axes->n && manual >> axes->at[a] & 1; a++)
     sp_axes_add(&own, axes->at[a]);
@@ -151,7 +150,7 @@ static void link_border(Shardy *s, const SpBorder *border) {
     }
     SpAxes *own = HL_ARRAY(s->p->arena, SpAxes, global->rank + 1);
     for (int d = 0; d < global->rank; d++)
-      own[d] = own_axes(&global->dim[d].axes, border->manual);
+      own[d] = sp_own_axes(&global->dim[d].axes, border->manual);
     sp_graph_link_manual(s->graph, global, local, own);
   }
 }
@@ -199,12 +198,29 @@ static HlInst *cross(Shardy *s, const SpBorder *border, int k, const SpSpec *loc
   return crossed;
 }
 
-static const SpSpec *local_spec(Shardy *s, const SpBorder *border, int k) {
+static const SpSpec *found_inside(Shardy *s, const SpBorder *border, int k) {
   const HlInst *inst = border->inst;
   if (border->inwards)
     return sp_graph_spec(s->graph, inst, k);
   const SpSpec *use = sp_graph_use(s->graph, inst, k);
   return use ? use : sp_graph_spec(s->graph, inst->operands[k], 0);
+}
+
+// Right inside the border a value is cut as outside but for the program's own axes: what a device has does not change there.
+static const SpSpec *local_spec(Shardy *s, const SpBorder *border, int k) {
+  const SpSpec *found = found_inside(s, border, k), *global = border->global[k];
+  if (!found || found->rank != global->rank)
+    return found;
+  SpSpec *local = hl_arena_copy(s->p->arena, found, sizeof *local);
+  local->dim = HL_ARRAY(s->p->arena, SpDim, local->rank + 1);
+  for (int d = 0; d < local->rank; d++) {
+    const SpAxes *axes = &global->dim[d].axes;
+    local->dim[d] = found->dim[d];
+    local->dim[d].axes = (SpAxes){0};
+    for (int a = sp_own_axes(axes, border->manual).n; a < axes->n; a++)
+      sp_axes_add(&local->dim[d].axes, axes->at[a]);
+  }
+  return local;
 }
 
 static void export_border(Shardy *s, const SpBorder *border) {

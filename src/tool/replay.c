@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hilo/npy.h"
+#include "spmd/whole.h"
 
 // The arrays PREFIX0, PREFIX1, ... of an array file, in the arena; device 0 may leave its prefix out.
 static HlLiteral **numbered(HlArena *arena, const HlNpz *npz, int device, char letter, int *n) {
@@ -140,6 +141,16 @@ static bool run_all(HlCx *cx, const HlModule *m, const HlReplayOptions *options,
   return true;
 }
 
+// Manual parts are written out before.
+static bool run_whole(HlCx *cx, const HlModule *m, const HlReplayOptions *options, HlReplay *out) {
+  if (!sp_has_borders(m))
+    return run_all(cx, m, options, out);
+  HlModule *runs = sp_without_borders(cx, m);
+  const bool ok = runs && run_all(cx, runs, options, out);
+  hl_module_free(runs);
+  return ok;
+}
+
 static void list_leaves(HlReplay *out) {
   int capacity = 0;
   for (int d = 0; d < out->devices; d++) {
@@ -238,7 +249,7 @@ bool hl_replay_inputs(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
 
 bool hl_replay(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
                const HlReplayOptions *options, HlReplay *out) {
-  if (!hl_replay_inputs(cx, m, recorded, options, out) || !run_all(cx, m, options, out))
+  if (!hl_replay_inputs(cx, m, recorded, options, out) || !run_whole(cx, m, options, out))
     return false;
   list_leaves(out);
   return compare_all(cx, m, recorded, options, out) &&

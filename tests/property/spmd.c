@@ -5,7 +5,9 @@
 //
 //   property_spmd                       MODULES modules
 //   property_spmd COUNT FIRST [PASSES]  modules of seeds FIRST to FIRST + COUNT - 1; one pipeline only
+//   property_spmd --einsum COUNT FIRST  the same of products that become loops, at whatever size, in all forms
 //   property_spmd --module SEED         writes the module of a seed, with its shardings
+//   property_spmd --einsum-module SEED  the same of a product
 //   property_spmd FILE...               files as they are, partitioned by the shardings they have
 #include <ctype.h>
 #include <math.h>
@@ -24,10 +26,12 @@
 #include "spmd/local.h"
 #include "spmd/tiles.h"
 #include "support/gen_algebra.h"
+#include "support/gen_einsum.h"
+#include "support/gen_far.h"
 #include "support/passes.h"
 #include "support/property.h"
 
-enum { MODULES = 3000, MAX_DEVICES = 64 };
+enum { MODULES = 3000, EINSUMS = 2000, MAX_DEVICES = 64 };
 
 // --- Shardings ------------------------------------------------------------------------------------
 
@@ -88,6 +92,63 @@ static const HlSharding *random_sharding(HlModule *m, HlRng *rng, const HlShape 
   return n > 0 ? tuple : NULL;
 }
 
+// Those among which no two shardings may differ, as the verifier has it: around a loop, and what
+// branches result in.
+static int bound_together(HlInst *inst, HlInst **all) {
+  int n = 0;
+  all[n++] = inst;
+  if (inst->op == HL_OP_WHILE) {
+    all[n++] = hl_while_body(inst)->root;
+    all[n++] = hl_while_body(inst)->params[0];
+    all[n++] = hl_while_condition(inst)->params[0];
+  } else {
+    for (int k = 0; k < inst->n_calls; k++)
+      all[n++] = hl_called(inst, k)->root;
+  }
+  return n;
+}
+
+static void put_sharding(HlInst *inst, const HlSharding *s) {
+  hl_remove_attr(inst, HL_A_SHARDING);
+  if (s)
+    hl_set_attr(inst, &(HlAttr){.key = HL_A_SHARDING, .ptr = s});
+}
+
+// All that have one get the first one's. With `drop` all lose theirs, if that is not so. False: it was so.
+static bool bind(HlModule *m, HlInst *inst, bool drop) {
+  HlInst **all = HL_ARRAY(m->arena, HlInst *, inst->n_calls + 4);
+  const int n = bound_together(inst, all);
+  const HlSharding *first = NULL;
+  bool differ = false;
+  for (int k = 0; k < n; k++) {
+    const HlSharding *s = hl_sharding(all[k]);
+    first = first ? first : s;
+    differ = differ || (s && !hl_sharding_equal(s, first));
+  }
+  for (int k = 0; differ && k < n; k++)
+    if (hl_sharding(all[k]))
+      put_sharding(all[k], drop ? NULL : first);
+  return differ;
+}
+
+// What is the root of one body and the loop around another is bound to both: where that does not come
+// out even, they have none.
+static void bind_all(HlModule *m) {
+  bool changed = true;
+  for (int round = 0; changed; round++) {
+    changed = false;
+    for (HlComp *comp = m->last; comp; comp = comp->prev)
+      for (HlInst *inst = comp->first; inst; inst = inst->next)
+        if (inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL)
+          changed = bind(m, inst, round >= 4) || changed;
+  }
+}
+
+// What an asynchronous op wraps is written with it, and has no words for a sharding of its own.
+static bool is_wrapped(const HlComp *comp) {
+  return comp->first_call && hl_is_async((HlOp)comp->first_call->caller->op);
+}
+
 static void put_shardings(HlModule *m, HlRng *rng) {
   static const int64_t counts[] = {2, 3, 4, 6, 8};
   m->num_partitions = counts[hl_rng_below(rng, HL_COUNT_OF(counts))];
@@ -95,10 +156,9 @@ static void put_shardings(HlModule *m, HlRng *rng) {
   for (HlComp *comp = m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       const HlSharding *s = hl_rng_below(rng, 4) ? random_sharding(m, rng, inst->shape) : NULL;
-      hl_remove_attr(inst, HL_A_SHARDING);
-      if (s && !comp->is_fusion)
-        hl_set_attr(inst, &(HlAttr){.key = HL_A_SHARDING, .ptr = s});
+      put_sharding(inst, comp->is_fusion || is_wrapped(comp) ? NULL : s);
     }
+  bind_all(m);
 }
 
 // --- One module -----------------------------------------------------------------------------------
@@ -188,24 +248,40 @@ static bool run_partitioned(Case *c, const HlModule *m) {
 // The partitioner alone, and among all the others.
 static const char *const pipelines[] = {"spmd-partitioning", "cpu", "gpu"};
 
-static bool run_passes(Case *c, const char *passes) {
+static bool has_loop(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->op == HL_OP_WHILE)
+        return true;
+  return false;
+}
+
+static bool run_passes(Case *c, const char *passes, int *n_loops) {
   const HlEngineOptions options = passes_options(passes, passes);
   HlModule *copy = hl_clone(c->cx, c->m);
   HlEngine *engine = hl_engine_new(c->cx, &options);
   c->passes = passes;
   const bool ok = (hl_engine_run(engine, copy, passes) || broken(c, "the pass fails")) &&
                   run_partitioned(c, copy);
+  *n_loops += has_loop(copy);
   hl_engine_free(engine);
   hl_module_free(copy);
   return ok;
 }
 
-// Shardings at random may contradict each other around a loop, which the partitioner alone bears.
-static bool bears_all(Case *c) {
-  const bool valid = hl_verify(c->cx, c->m, NULL);
-  hl_cx_clear(c->cx);
-  return valid && !passes_may_differ(c->m, true);
-}
+// The forms of loops that products of large arrays become, of arrays of any size, and what becomes of
+// them on a GPU.
+#define WINDOWED "spmd-partitioning{threshold_for_windowed_einsum_mib=0"
+static const char *const windowed[] = {
+    WINDOWED " partial_windowed_einsum}",
+    WINDOWED " unroll_windowed_einsum}",
+    WINDOWED " bidirectional_windowed_einsum}",
+    WINDOWED " unroll_windowed_einsum skip_checking_windowed_einsum_users"
+             " disable_ag_rewrite_for_multiple_consumers}, collective-permute-motion, "
+             "windowed-einsum-handler",
+    WINDOWED " bidirectional_windowed_einsum}, windowed-einsum-handler, algsimp, constant_folding,"
+             " simplify-while-loops, while-loop-invariant-code-motion, tuple-simplifier, cse, dce",
+};
 
 // True also for what does not run as it is.
 static bool check(Case *c, const char *only, int *n_run) {
@@ -213,11 +289,14 @@ static bool check(Case *c, const char *only, int *n_run) {
     hl_cx_clear(c->cx);
     return true;
   }
-  const int n = bears_all(c) ? HL_COUNT_OF(pipelines) : 1;
+  if (!hl_verify(c->cx, c->m, NULL))
+    return broken(c, "it is not valid");
+  const int n = passes_may_differ(c->m, true) ? 1 : HL_COUNT_OF(pipelines);
   bool ok = true;
+  int n_loops = 0;
   for (int k = 0; k < n; k++)
     if (!only || strcmp(only, pipelines[k]) == 0)
-      ok = run_passes(c, pipelines[k]) && ok;
+      ok = run_passes(c, pipelines[k], &n_loops) && ok;
   ++*n_run;
   return ok;
 }
@@ -231,9 +310,15 @@ static void case_free(Case *c) {
 
 // --- Modules --------------------------------------------------------------------------------------
 
+static HlModule *any_module(HlCx *cx, uint64_t seed) {
+  const GenOptions options = property_options(seed / 2, true);
+  if (seed % 8 == 7)
+    return gen_far(cx, seed);
+  return seed % 2 ? gen_algebra(cx, seed, 10 + (int)(seed % 30)) : gen_module(cx, &options);
+}
+
 static HlModule *module_of(HlCx *cx, uint64_t seed) {
-  GenOptions options = property_options(seed / 2, true);
-  HlModule *m = seed % 2 ? gen_algebra(cx, seed, 10 + (int)(seed % 30)) : gen_module(cx, &options);
+  HlModule *m = any_module(cx, seed);
   if (!m || passes_depend_on_devices(m)) {
     hl_module_free(m);
     return NULL;
@@ -272,6 +357,30 @@ static int check_file(const char *path, int *n_run) {
   return !ok;
 }
 
+// One product, in every form; counts those that are loops then.
+static int check_einsum(uint64_t seed, int *n_loops) {
+  char name[32];
+  snprintf(name, sizeof name, "einsum %llu", (unsigned long long)seed);
+  Case c = {.cx = hl_cx_new(), .name = name};
+  c.m = gen_einsum(c.cx, seed);
+  bool ok = c.m && evaluate_whole(&c);
+  for (int k = 0; ok && k < HL_COUNT_OF(windowed); k++)
+    ok = run_passes(&c, windowed[k], n_loops);
+  case_free(&c);
+  hl_module_free(c.m);
+  hl_cx_free(c.cx);
+  return !ok;
+}
+
+static void windowed_products_compute_the_same(void **state) {
+  (void)state;
+  int failures = 0, n_loops = 0;
+  for (uint64_t seed = 0; seed < EINSUMS; seed++)
+    failures += check_einsum(seed, &n_loops);
+  assert_int_equal(failures, 0);
+  assert_true(n_loops > 2 * EINSUMS);
+}
+
 static void partitioned_programs_compute_the_same(void **state) {
   (void)state;
   int failures = 0, n_run = 0;
@@ -285,7 +394,13 @@ int main(int argc, char **argv) {
   int failures = 0, n_run = 0;
   if (argc == 3 && strcmp(argv[1], "--module") == 0)
     return passes_print_module(module_of, strtoull(argv[2], NULL, 10));
-  if (argc >= 3 && isdigit((unsigned char)argv[1][0])) {
+  if (argc == 3 && strcmp(argv[1], "--einsum-module") == 0)
+    return passes_print_module(gen_einsum, strtoull(argv[2], NULL, 10));
+  if (argc == 4 && strcmp(argv[1], "--einsum") == 0) {
+    const uint64_t count = strtoull(argv[2], NULL, 10), first = strtoull(argv[3], NULL, 10);
+    for (uint64_t k = 0; k < count; k++)
+      failures += check_einsum(first + k, &n_run);
+  } else if (argc >= 3 && isdigit((unsigned char)argv[1][0])) {
     const uint64_t count = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10);
     for (uint64_t k = 0; k < count; k++)
       failures += check_seed(first + k, argc > 3 ? argv[3] : NULL, &n_run);
@@ -293,7 +408,8 @@ int main(int argc, char **argv) {
     for (int k = 1; k < argc; k++)
       failures += check_file(argv[k], &n_run);
   } else {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(partitioned_programs_compute_the_same)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(partitioned_programs_compute_the_same),
+                                       cmocka_unit_test(windowed_products_compute_the_same)};
     return cmocka_run_group_tests(tests, NULL, NULL);
   }
   printf("%d failures, %d run\n", failures, n_run);

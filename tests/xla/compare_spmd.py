@@ -3,8 +3,8 @@
   compare_spmd.py [--files GLOB] [--verbose]
 
 Each program is compiled by jaxlib for 8 devices; hilo partitions what XLA's partitioner got (after shardy-xla), and the
-collectives of both are counted by kind. hilo runs both on 8 devices, with equal results. How many programs come out the
-same but for names is told, too.
+collectives of both are counted by kind. hilo runs both on 8 devices, with equal results (not those called einsum, which
+are too large). How many programs come out the same but for names is told, too.
 """
 import collections
 import glob
@@ -22,6 +22,17 @@ COLLECTIVE = re.compile(r" (all-reduce|all-gather|all-to-all|collective-permute|
 
 # Programs that XLA's partitioner (jaxlib 0.10.2) gets wrong: their results are not asked for.
 WRONG = {"conv_kernel_grad": "it adds up over all devices, of which every two hold the same summand: twice the gradient"}
+
+# Programs in which hilo exchanges less often than XLA's partitioner: not the same kinds, and fewer in all.
+FEWER = {
+    "sort_first": "the first k of each part are gathered; XLA does so where the indices are an iota and nans are minded",
+    "sort_first_pairs": "the same",
+    "associative_scan": "a tile that is spread out needs no elements for the gaps",
+    "associative_scan_line": "the same",
+    "associative_scan_pairs": "the same",
+    "partly_scatter": "what the program does along an axis leaves the cuts along another one alone",
+    "partly_all_to_all": "the same",
+}
 
 
 # --- Programs ------------------------------------------------------------------------------------------------
@@ -45,6 +56,8 @@ def programs():
     index = jax.ShapeDtypeStruct((16,), np.int32)
     scalar = jax.ShapeDtypeStruct((), np.int32)
     pred = jax.ShapeDtypeStruct((), np.bool_)
+    cube = jax.ShapeDtypeStruct((2, 8, 64), np.complex64)
+    large = (2**18, 2**18)
 
     def dot(a, b):
         return a @ b
@@ -71,6 +84,21 @@ def programs():
 
     def branch(p, a):
         return lax.cond(p, lambda a: a.sum(0), lambda a: a.max(0), a)
+
+    def sort_first(a):
+        return jnp.sort(a * 2, 1)[:, :4]
+
+    def sort_first_pairs(a):
+        values, places = lax.sort((a * -2, lax.broadcasted_iota(np.int32, a.shape, 1)), num_keys=1)
+        return -values[:, :4], places[:, :4]
+
+    def scan_pairs(a, b):
+        return lax.associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, b))
+
+    def partly(f, into, out):
+        """Along x by hand, along y by the partitioner."""
+        spec = PartitionSpec
+        return lambda a: jax.shard_map(f, mesh=mesh, in_specs=spec(*into), out_specs=spec(*out), axis_names={"x"})(a)
 
     def mlp(x, w, v):
         return jnp.tanh(x @ w) @ v
@@ -120,7 +148,38 @@ def programs():
         ("mlp", mlp, (x, y, s("y")), x, m, m, m), ("mlp_sequence", mlp, (x, y, s("y")), flat, m, m, m),
         ("while", loop, (x,), x, m), ("scan", scan, (cx,), (x, cx), m), ("cond", branch, (none, x), none, pred, m),
         ("softmax", lambda a: jax.nn.softmax(a, -1), (y,), y, m), ("shard_map", shard_map, (xy,), y, m),
+        ("top_k_values", lambda a: lax.top_k(a, 4)[0], (cx,), none, m),
+        ("top_k_line", lambda a: lax.top_k(a, 4), (x,), none, (64,)),
+        ("sort_first", sort_first, (cx,), none, m), ("sort_first_pairs", sort_first_pairs, (cx,), none, m),
+        ("fft_columns", lambda a: jnp.fft.fft(a), (cx,), cx, jax.ShapeDtypeStruct((8, 64), np.complex64)),
+        ("fft_some", lambda a: jnp.fft.fft(a), (s(None, None, "x"),), s(None, None, "x"), cube),
+        ("fft_all", lambda a: jnp.fft.fft(a), (s(None, None, ("x", "y")),), s(None, None, ("x", "y")), cube),
+        ("ifft_all", lambda a: jnp.fft.ifft(a), (s(None, None, ("x", "y")),), s(None, None, ("x", "y")), cube),
+        ("associative_scan", lambda a: lax.associative_scan(jnp.add, a), (x,), x, m),
+        ("associative_scan_line", lambda a: lax.associative_scan(jnp.add, a), (x,), x, (64,)),
+        ("associative_scan_pairs", scan_pairs, (x, x), (x, x), (16, 8), (16, 8)),
+        ("partly_dot", partly(lambda a: lax.psum(a @ a.T, "x"), (None, "x"), ()), (s("y", "x"),), s("y"), m),
+        ("partly_max", partly(lambda a: lax.pmax(a * 2, "x"), ("x",), ()), (xy,), y, m),
+        ("partly_permute", partly(lambda a: lax.ppermute(a * 2, "x", [(0, 1), (1, 2), (2, 3)]), ("x",), ("x",)), (xy,), xy, m),
+        ("partly_scatter", partly(lambda a: lax.psum_scatter(a * 2, "x", tiled=True), ("x",), ("x",)), (xy,), xy, m),
+        ("partly_all_to_all", partly(lambda a: lax.all_to_all(a * 2, "x", 0, 0, tiled=True), ("x",), ("x",)), (xy,), xy, m),
         ("normal", lambda k: jax.random.normal(k, m), (none,), x, jax.ShapeDtypeStruct((2,), np.uint32)),
+        # Products of 256 GiB and more a side, in whose loops tiles go round.
+        ("einsum_summed", dot, (flat, flat), flat, large, large),
+        ("einsum_columns", dot, (flat, s(None, ("x", "y"))), flat, large, large),
+        ("einsum_rows", dot, (flat, s(None, ("x", "y"))), s(None, ("x", "y")), large, large),
+        ("einsum_result", dot, (s(None, ("x", "y")), flat), flat, large, large),
+        ("einsum_result_columns", dot, (s(None, ("x", "y")), flat), s(None, ("x", "y")), large, large),
+        ("einsum_rings", dot, (xy, xy), xy, large, large), ("einsum_replicas", dot, (x, x), x, large, large),
+        ("einsum_wide", dot, (xy, xy), xy, (2**20, 2**18), large), ("einsum_square", lambda a: a @ a, (flat,), flat, large),
+        ("einsum_result_rings", dot, (xy, s("y")), xy, (2**20, 2**20), (2**20, 2**20)),
+        ("einsum_batch", batch_dot, (s(None, ("x", "y")), flat), s(None, ("x", "y")), (8, 2**17, 2**17), (8, 2**17, 2**17)),
+        ("einsum_shared", lambda a, b, c: (a @ b, c @ b), (flat, flat, flat), (flat, flat), large, large, large),
+        ("einsum_twice", lambda a, b, c: (a @ b, a @ c), (flat, flat, flat), (flat, flat), large, large, large),
+        ("einsum_two_summed", lambda a, b: jnp.einsum("ijk,jkl->il", a, b), (flat, xy), flat,
+         (2**18, 2**12, 2**12), (2**12, 2**12, 2**18)),
+        ("einsum_partly", lambda a, b: jnp.einsum("ijk,kl->ijl", a, b), (xy, s(None, "y")), s("x", None, "y"),
+         (2**12, 2**12, 2**18), large),
     ]
 
 
@@ -174,11 +233,12 @@ def compare(t, name, start, end, folder, timeout):
         return False
     ours, theirs = open(mine).read(), open(end).read()
     a, b = count(ours), count(theirs)
-    why = f"hilo has {dict(a)}, XLA {dict(b)}" if a != b else None
+    good = sum(a.values()) < sum(b.values()) if name in FEWER else a == b
+    why = None if good else f"hilo has {dict(a)}, XLA {dict(b)}"
     if name in WRONG:
         print(f"{name}: XLA's own is wrong: {WRONG[name]}")
     else:
-        why = why or same_results(end, mine, folder, timeout)
+        why = why or (None if name.startswith("einsum") else same_results(end, mine, folder, timeout))
     if why:
         t.fail(name, why)
     else:
