@@ -208,13 +208,16 @@ static HlInst *expand_pad(const Op *o) {
 
 // --- Reductions ---------------------------------------------------------------------------------
 
-// What folded with anything leaves it unchanged, of this reducer; else the initial value, which is
-// taken to be such.
+// What folded with anything leaves it unchanged, of this reducer, or at least finite complex numbers;
+// else the initial value, which is taken to be such.
 static HlInst *neutral(const Op *o, HlInst *init) {
   const HlComp *reducer = hl_to_apply(o->inst);
   if (hl_shape_is_tuple(reducer->root->shape) || reducer_has_identity(reducer, init))
     return init;
-  HlInst *identity = reducer_identity(o->b, hl_reducer(reducer), init->shape->dtype);
+  const HlDtype dtype = init->shape->dtype;
+  if (hl_reducer(reducer) == HL_OP_MULTIPLY && hl_is_complex(dtype))
+    return hl_b_scalar(o->b, dtype, 1);
+  HlInst *identity = reducer_identity(o->b, hl_reducer(reducer), dtype);
   return identity ? identity : init;
 }
 

@@ -58,6 +58,8 @@ static bool is_all_ones(const HlInst *init) {
 HlInst *reducer_identity(HlBuild *b, HlOp op, HlDtype dtype) {
   if (op == HL_OP_ADD && !reducer_has_zero(dtype))
     return NULL;
+  if (op == HL_OP_MULTIPLY && hl_is_complex(dtype))
+    return NULL;
   switch (op) {
   case HL_OP_ADD:
   case HL_OP_OR:
@@ -77,7 +79,7 @@ bool reducer_is_identity(HlOp op, const HlInst *init) {
   case HL_OP_ADD:
   case HL_OP_OR:
   case HL_OP_XOR: return hl_is_all(init, 0) || hl_is_all_int(init, 0);
-  case HL_OP_MULTIPLY: return hl_is_all(init, 1);
+  case HL_OP_MULTIPLY: return !hl_is_complex(init->shape->dtype) && hl_is_all(init, 1);
   case HL_OP_MAXIMUM: return reducer_is_extreme(init, true);
   case HL_OP_MINIMUM: return reducer_is_extreme(init, false);
   case HL_OP_AND: return is_all_ones(init);

@@ -13,7 +13,8 @@ HlInst *reducer_extreme(HlBuild *b, HlDtype dtype, bool least);
 bool reducer_is_extreme(const HlInst *x, bool least);
 // f8e8m0fnu has powers of two only.
 bool reducer_has_zero(HlDtype dtype);
-// What folded with anything by the op leaves it as it is. NULL for ops and types without such.
+// What folded with anything by the op leaves it as it is. NULL for ops and types without such: among
+// complex numbers one is not, as (inf, y) * (1, 0) has the part inf * 0.
 HlInst *reducer_identity(HlBuild *b, HlOp op, HlDtype dtype);
 // Folding it with any value gives that value. Of unknown reducers: false.
 bool reducer_is_identity(HlOp op, const HlInst *init);
