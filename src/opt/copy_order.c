@@ -17,16 +17,17 @@ static bool is_step(const HlInst *caller) {
 
 enum { MAX_BLOCK_BYTES = 256 << 20 };
 
-// Numbers what the removal of copies asks about, as it runs: copies, what they copy, and the users of
-// both.
+// Numbers what the removal of copies asks about, as it runs: copies, what they copy, calls, since
+// what is inside is compared by them, and the users of all these.
 static void number_columns(CopyOrder *o, const HlComp *comp) {
   uint32_t n = 0, *column = NULL;
-  for (const HlInst *copy = comp->first; copy; copy = copy->next) {
-    if (copy->op != HL_OP_COPY)
+  for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+    const bool is_copy = inst->op == HL_OP_COPY;
+    if (!is_copy && !is_step(inst))
       continue;
     if (!column)
       column = o->column[comp->id] = HL_ARRAY(o->arena, uint32_t, comp->next_id + 1);
-    const HlInst *near[2] = {copy, copy->operands[0]};
+    const HlInst *near[2] = {inst, is_copy ? inst->operands[0] : inst};
     for (int k = 0; k < 2; k++) {
       column[near[k]->id] = 1;
       for (const HlUse *use = near[k]->first_use; use; use = use->next)

@@ -38,7 +38,10 @@ typedef struct Removal {
   Copy *copy;
   int n;
   int32_t *copy_at;  // by value: the copy that makes it, -1: none
+  int64_t effort;    // steps that are left for comparing values
 } Removal;
+
+enum { EFFORT = 1 << 28 };
 
 // --- Lists of values -----------------------------------------------------------------------------
 
@@ -156,8 +159,17 @@ static bool is_in_root_of(const HlFlow *flow, uint32_t value, const HlComp *comp
   return false;
 }
 
+// Takes a step for each use and each level of calls around the value.
+static bool may_compare(Removal *r, const Node *node, uint32_t b) {
+  const int depth = r->order->depth[hl_value_inst(r->flow, b)->comp->id];
+  r->effort -= (int64_t)(node->n_uses + 1) * (depth + 1);
+  return r->effort >= 0;
+}
+
 static bool is_before(Removal *r, uint32_t a, uint32_t b) {
   const Node *node = node_at(r, a);
+  if (!may_compare(r, node, b))
+    return false;
   if (node->n_uses == 0)
     return copy_order_defined(r->order, a, b);
   if (is_in_root_of(r->flow, a, hl_value_inst(r->flow, b)->comp))
@@ -165,7 +177,8 @@ static bool is_before(Removal *r, uint32_t a, uint32_t b) {
   return copy_order_uses_end(r->order, node->n_uses, node->use, b);
 }
 
-// Every value from `a` back to the head has ended when any from `b` on to the tail is defined.
+// Every value from `a` back to the head has ended when any from `b` on to the tail is defined. Lists
+// of very many values, as of a thousand loops in a row, are not compared to the end: copies stay.
 static bool is_range_before(Removal *r, uint32_t a, uint32_t b) {
   for (uint32_t z = b; z != HL_NO_VALUE; z = next_of(r, z))
     for (uint32_t y = a; y != HL_NO_VALUE; y = prev_of(r, y))
@@ -307,7 +320,7 @@ static void cut_control(HlInst *inst) {
 
 bool copy_removal(HlPass *p) {
   HlArena *arena = hl_arena_new();
-  Removal r = {.p = p, .arena = arena};
+  Removal r = {.p = p, .arena = arena, .effort = EFFORT};
   r.flow = hl_flow_new(p->cx, arena, p->m, HL_FLOW_MERGE | HL_FLOW_NO_FUSIONS);
   if (r.flow)
     find_copies(&r);

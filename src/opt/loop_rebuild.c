@@ -365,28 +365,28 @@ void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, H
     next[k] = loop_part_copy(&part, wanted[k]);
   for (const HlInst *inst = body->first; channel && inst; inst = inst->next)
     if (part.map[inst->id] && hl_has_attr(inst, HL_A_CHANNEL_ID) &&
-        (hl_op_info[inst->op].traits & HL_T_COLLECTIVE))
+        (hl_op_info[inst->op].traits & HL_T_COLLECTIVE)) {
+      *channel = *channel > 0 ? *channel : loop_free_channel(p);
       hl_set_int(part.map[inst->id], HL_A_CHANNEL_ID, (*channel)++);
+    }
 }
 
 void loop_drop_comp(HlPass *p, HlComp *comp) {
-  HlComp **waiting = HL_ARRAY(p->arena, HlComp *, p->m->next_comp_id);
-  bool *seen = HL_ARRAY(p->arena, bool, p->m->next_comp_id);
-  int n = 0;
-  waiting[n++] = comp;
-  while (n > 0) {
-    HlComp *next = waiting[--n];
-    seen[next->id] = false;
-    if (!hl_comp_alive(next) || next->first_call || next == p->m->entry)
+  HlBuf waiting = {0};
+  hl_buf_add(&waiting, &comp, sizeof comp);
+  while (waiting.n > 0) {
+    waiting.n -= sizeof comp;
+    memcpy(&comp, waiting.at + waiting.n, sizeof comp);
+    if (!hl_comp_alive(comp) || comp->first_call || comp == p->m->entry)
       continue;
-    for (const HlInst *inst = next->first; inst; inst = inst->next)
-      for (int k = 0; k < inst->n_calls; k++)
-        if (!seen[hl_called(inst, k)->id]) {
-          seen[hl_called(inst, k)->id] = true;
-          waiting[n++] = hl_called(inst, k);
-        }
-    hl_comp_erase(next);
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      for (int k = 0; k < inst->n_calls; k++) {
+        HlComp *called = hl_called(inst, k);
+        hl_buf_add(&waiting, &called, sizeof called);
+      }
+    hl_comp_erase(comp);
   }
+  hl_buf_free(&waiting);
 }
 
 bool loop_commit(HlPass *p, HlInst *loop, HlInst *by) {

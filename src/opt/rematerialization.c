@@ -57,10 +57,11 @@ static int64_t find_peak(RematJob *job, HlComp *comp) {
   return peak;
 }
 
-// The smallest block that helps here and does no harm elsewhere.
+// The smallest block that helps here and does no harm elsewhere. Each try looks at all that is alive.
 static RematBlock best_block(RematWalk *w, int32_t k) {
+  enum { TRIES = 64 };
   for (int limit = 1; w->recompute && limit <= w->block_limit; limit *= 2)
-    for (;;) {
+    for (int n = 0; n < TRIES; n++) {
       const RematBlock block = remat_choose(w, k, limit);
       if (block.n > 0 && w->job->careful && remat_makes_worse(w, &block, k))
         w->item[block.item[block.n - 1]].worse_at = remat_place(k, limit);
@@ -148,11 +149,13 @@ static bool runs_as_step(const HlComp *comp) {
   return comp == comp->module->entry;
 }
 
+// Above all but those that counting up never meets.
 static int64_t free_channel(const HlModule *m) {
   int64_t most = 0;
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (hl_attr_int(inst, HL_A_CHANNEL_ID) > most)
+      if (hl_attr_int(inst, HL_A_CHANNEL_ID) > most &&
+          hl_attr_int(inst, HL_A_CHANNEL_ID) < INT64_MAX / 2)
         most = hl_attr_int(inst, HL_A_CHANNEL_ID);
   return most + 1;
 }
@@ -253,7 +256,7 @@ bool pass_rematerialization(HlPass *p) {
   if (!m->is_scheduled)
     return hl_error(p->cx, hl_module_pos(m),
                     "rematerialization needs a schedule: run a scheduler first");
-  const int64_t own = limit - hl_shape_buffer_bytes(m->entry->root->shape, 8);
+  const int64_t own = limit - remat_summand(hl_shape_buffer_bytes(m->entry->root->shape, 8));
   Plan plan = {.need = find_need(p, m)};
   if (plan.need < 0 || !try_rounds(p, own, false, &plan) || !try_rounds(p, own, true, &plan) ||
       !follow(p, own, &plan))

@@ -47,6 +47,12 @@ typedef struct RematUse {  // through views
 
 enum { REMAT_HOST = 5 };  // the host's memory space
 
+// Bytes as they are summed up: arrays may be of any size, but more than 16 TiB is no more than that.
+static inline int64_t remat_summand(int64_t bytes) {
+  const int64_t most = (int64_t)1 << 44;
+  return bytes < most ? bytes : most;
+}
+
 // One go over a module.
 typedef struct RematJob {
   HlPass *p;

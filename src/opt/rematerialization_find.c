@@ -56,7 +56,13 @@ static bool add_operand(const RematWalk *w, RematBlock *block, const HlInst *ope
   return true;
 }
 
+// Operands come behind their users as they are found: turned around, they are nearly in order.
 static void sort_block(const RematWalk *w, RematBlock *block) {
+  for (int j = 0, i = block->n - 1; j < i; j++, i--) {
+    const int32_t swap = block->item[j];
+    block->item[j] = block->item[i];
+    block->item[i] = swap;
+  }
   for (int j = 1; j < block->n; j++)
     for (int i = j; i > 0; i--) {
       int32_t *a = &block->item[i - 1], *b = &block->item[i], swap = *a;
@@ -116,6 +122,15 @@ static bool is_candidate(RematWalk *w, int32_t k, int32_t now) {
          (!item->again || remat_has_placed_user(w, k));
 }
 
+// Whether item k, which saves its own bytes at most, could be a better choice.
+static bool may_beat(RematWalk *w, int32_t k, const RematBlock *best, int32_t best_item,
+                     bool best_moves) {
+  const int64_t most = remat_bytes(&w->item[k]);
+  if (most > best->saved || (most == best->saved && w->item[k].label < w->item[best_item].label))
+    return !best_moves || !remat_has_placed_user(w, k);
+  return !best_moves && !remat_has_placed_user(w, k);
+}
+
 RematBlock remat_choose(RematWalk *w, int32_t now, int limit) {
   RematBlock best = {0};
   int32_t best_item = -1;
@@ -124,6 +139,8 @@ RematBlock remat_choose(RematWalk *w, int32_t now, int limit) {
     int32_t k = w->alive[j];
     if (!is_candidate(w, k, now) || !may_repeat(w->item[k].inst) ||
         w->item[k].worse_at == remat_place(now, limit))
+      continue;
+    if (best.n > 0 && !may_beat(w, k, &best, best_item, best_moves))
       continue;
     RematBlock block = find_block(w, k, now, limit);
     if (block.n == 0 || block.saved <= 0 || !keeps_order(w, &block))

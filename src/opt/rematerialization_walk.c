@@ -243,7 +243,7 @@ static void add_values(RematWalk *w, int32_t k) {
       continue;
     const HlShape *shape = flow->slot_shape[j];
     const bool on_host = hl_shape_is_array(shape) && hl_memory_space(shape) == REMAT_HOST;
-    const int64_t bytes = on_host ? 0 : hl_value_bytes(flow, value);
+    const int64_t bytes = on_host ? 0 : remat_summand(hl_value_bytes(flow, value));
     if (w->item[k].leaf && j >= first) {
       w->item[k].leaf[j - first].bytes = bytes;
       continue;

@@ -77,6 +77,19 @@ static bool set_results(Cut *c, const HlWindowDim *w, int64_t results) {
   return c->rows <= 2 * c->step;
 }
 
+// Steps go forwards, and sums of a few products of these numbers can be told.
+static bool is_ordinary(const HlWindowDim *w) {
+  const int64_t positive[] = {w->size, w->stride, w->lhs_dilate, w->rhs_dilate},
+                pad[] = {w->pad_low, w->pad_high};
+  const int64_t most = INT32_MAX / 2;
+  bool ok = true;
+  for (int k = 0; k < HL_COUNT_OF(positive); k++)
+    ok &= positive[k] >= 1 && positive[k] <= most;
+  for (int k = 0; k < HL_COUNT_OF(pad); k++)
+    ok &= pad[k] >= -most && pad[k] <= most;
+  return ok;
+}
+
 static bool find_cut(HlPass *p, const HlInst *conv, const HlDimLabels *labels, int spatial,
                      Cut *c) {
   const HlWindowDim *w = &hl_window(conv).at[spatial];
@@ -84,10 +97,12 @@ static bool find_cut(HlPass *p, const HlInst *conv, const HlDimLabels *labels, i
   *c = (Cut){.spatial = spatial,
              .pieces = hl_pass_int(p, "number_of_splits"),
              .total = conv->shape->dim[labels->output_spatial.at[spatial]]};
+  if (!is_ordinary(w) || size > INT32_MAX || c->total > INT32_MAX)
+    return false;
   const int64_t reach = (w->size - 1) * w->rhs_dilate + 1;
   const int64_t space = size + w->pad_high + (w->lhs_dilate > 1 ? 0 : w->pad_low);
   // Small images do not pay; a window dilated beyond the results is that of a filter's gradient.
-  if (c->pieces < 2 || c->total < 1 || space < 2 * c->pieces ||
+  if (c->pieces < 2 || c->total < 1 || space / 2 < c->pieces ||
       (w->rhs_dilate > 1 && w->size >= c->total))
     return false;
   const int64_t unit = w->lhs_dilate / common_divisor(w->lhs_dilate, w->stride);
@@ -119,11 +134,13 @@ static bool find_cuts(Cutter *c) {
   if (!may_cut(c->p, c->conv, labels))
     return false;
   c->labels = *labels;
-  c->n = (int)hl_pass_int(c->p, "count_of_dimensions_to_convert");
-  const int64_t n_spatial = labels->input_spatial.n;
-  const int64_t end = n_spatial - hl_pass_int(c->p, "dimension_from_end_to_convert") + 1;
-  if (c->n < 1 || end < c->n || end > n_spatial)
+  const int64_t n = hl_pass_int(c->p, "count_of_dimensions_to_convert"),
+                last = hl_pass_int(c->p, "dimension_from_end_to_convert"),
+                n_spatial = labels->input_spatial.n;
+  if (last < 1 || last > n_spatial || n < 1 || n > n_spatial - last + 1)
     return false;
+  const int64_t end = n_spatial - last + 1;
+  c->n = (int)n;
   c->cut = HL_ARRAY(c->p->arena, Cut, c->n);
   c->in = HL_ARRAY(c->p->arena, HlI64s, c->n);
   c->out = HL_ARRAY(c->p->arena, HlI64s, c->n);

@@ -32,7 +32,7 @@ void loop_all_turns(HlPass *p, HlBuild *b, const HlInst *loop, const LoopCounter
                     HlInst **slot) {
   const int n = loop_slots(loop);
   HlDtype dtype = loop->shape->element[counter->slot]->dtype;
-  int64_t channel = loop_free_channel(p);
+  int64_t channel = 0;  // found when a collective wants one
   for (int64_t turn = 0; turn < counter->turns; turn++) {
     slot[counter->slot] = hl_b_scalar_int(b, dtype, counter->init + turn * counter->step);
     HlInst **next = HL_ARRAY(p->arena, HlInst *, n + 1);

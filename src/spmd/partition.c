@@ -220,13 +220,14 @@ static void erase_old(Part *pt, HlComp *old) {
   }
 }
 
+// Above all but those that counting up never meets.
 static int64_t first_free_channel(const HlModule *m) {
   int64_t most = 0;
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
       const int64_t id =
           hl_has_attr(inst, HL_A_CHANNEL_ID) ? hl_attr_int(inst, HL_A_CHANNEL_ID) : 0;
-      most = id > most ? id : most;
+      most = id > most && id < INT64_MAX / 2 ? id : most;
     }
   return most + 1;
 }
@@ -250,7 +251,9 @@ static bool partition(Part *pt) {
 static PartWindowing windowing_of(const HlPass *p) {
   const int64_t mib = hl_pass_int(p, "threshold_for_windowed_einsum_mib");
   return (PartWindowing){
-      .least_bytes = mib > INT64_MAX >> 20 ? INT64_MAX : mib * (1 << 20),
+      .least_bytes = mib < 0                 ? -1
+                     : mib > INT64_MAX >> 20 ? INT64_MAX
+                                             : mib * (1 << 20),
       .least_total = hl_pass_int(p, "total_bytes_windowed_einsum_threshold"),
       .most_steps = hl_pass_int(p, "max_windowed_einsum_iteration"),
       .gathers = hl_pass_flag(p, "enable_windowed_einsum_for_all_gather"),

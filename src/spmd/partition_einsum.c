@@ -80,9 +80,13 @@ static bool same_places(PartComp *c, const HlTiles *a, int j, const HlTiles *b, 
   return true;
 }
 
-static int64_t bytes_of(PartComp *c, const HlShape *global, const HlTiles *tiles) {
-  const HlShape *shape = part_local_shape(c->pt, global, &tiles);
-  return hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
+// Of arrays of any size; whoever asks only compares.
+static double bytes_in(const HlShape *shape) {
+  return (double)hl_shape_elements(shape) * (double)hl_dtype_bytes(shape->dtype);
+}
+
+static double bytes_of(PartComp *c, const HlShape *global, const HlTiles *tiles) {
+  return bytes_in(part_local_shape(c->pt, global, &tiles));
 }
 
 static bool is_own(const PartLoop *loop, int array, int k) {
@@ -112,9 +116,9 @@ static int which_goes_round(Einsum *e, const HlTiles *const *now) {
   e->partly = e->c->pt->windowing.partly && rhs_may && lhs_now == lhs * rhs;
   if (!lhs_may || !rhs_may)
     return lhs_may || e->partly ? LHS : rhs_may ? RHS : -1;
-  const int64_t of_lhs = bytes_of(e->c, loop->shape[LHS], now[LHS]),
-                of_rhs = bytes_of(e->c, loop->shape[RHS], now[RHS]);
-  return lhs * of_rhs < rhs * of_lhs ? LHS : RHS;
+  const double of_lhs = bytes_of(e->c, loop->shape[LHS], now[LHS]),
+               of_rhs = bytes_of(e->c, loop->shape[RHS], now[RHS]);
+  return (double)lhs * of_rhs < (double)rhs * of_lhs ? LHS : RHS;
 }
 
 // Notes that tiles go round along dimension k, too; false: it is of another kind than those before.
@@ -215,12 +219,9 @@ static bool began_a_loop(PartComp *c, const HlInst *x) {
 static bool is_large(const Einsum *e) {
   const PartWindowing *how = &e->c->pt->windowing;
   const HlTiles *whole = part_loop_array(e->c->pt, e->loop, e->moves, e->tiles);
-  int64_t both = 0;
   if (how->least_total < 0)
-    return bytes_of(e->c, e->loop->shape[e->moves], whole) >= how->least_bytes;
-  for (int k = 0; k < OUT; k++)
-    both += hl_shape_elements(e->loop->shape[k]) * hl_dtype_bytes(e->loop->shape[k]->dtype);
-  return both >= how->least_total;
+    return bytes_of(e->c, e->loop->shape[e->moves], whole) >= (double)how->least_bytes;
+  return bytes_in(e->loop->shape[LHS]) + bytes_in(e->loop->shape[RHS]) >= (double)how->least_total;
 }
 
 static bool is_forbidden(const HlInst *inst) {
@@ -246,10 +247,8 @@ static bool is_wanted(const Einsum *e) {
 static bool may_be_large(const Einsum *e) {
   const PartWindowing *how = &e->c->pt->windowing;
   bool any = how->least_total >= 0;
-  for (int k = LHS; k <= OUT; k++) {
-    const HlShape *shape = e->loop->shape[k];
-    any |= hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype) >= how->least_bytes;
-  }
+  for (int k = LHS; k <= OUT; k++)
+    any |= bytes_in(e->loop->shape[k]) >= (double)how->least_bytes;
   return any && how->least_bytes >= 0;
 }
 

@@ -141,7 +141,7 @@ static int64_t first_taken(const HlInst *inst, int dim) {
           (d != dim && at.at[3 * d + 1] != inst->shape->dim[d]))
         return 0;
     const int64_t k = at.at[3 * dim + 1];
-    if (taken && k != taken)
+    if (k == 0 || (taken && k != taken))
       return 0;
     taken = k;
   }
@@ -291,8 +291,8 @@ static bool first_of_parts(PartComp *c, HlInst *inst, const Line *line, HlComp *
 static bool is_much_less(const Line *line, const HlShape *result) {
   const int64_t bytes = hl_dtype_bytes(line->shape->dtype),
                 both = bytes + hl_dtype_bytes(result->element[1]->dtype);
-  return 4 * both * line->k <=
-         bytes * hl_tile_size(line->shape->dim[line->dim], line->tiles->parts[line->dim]);
+  const int64_t tile = hl_tile_size(line->shape->dim[line->dim], line->tiles->parts[line->dim]);
+  return 4.0 * (double)both * (double)line->k <= (double)bytes * (double)tile;
 }
 
 bool part_topk(PartComp *c, HlInst *inst) {
@@ -311,22 +311,49 @@ bool part_topk(PartComp *c, HlInst *inst) {
   return set_all(c, inst, t, 1, &x);
 }
 
-static bool is_topk_call(const HlInst *inst) {
-  const HlShape *shape = inst->shape;
-  return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "TopK") == 0 &&
-         inst->n_operands == 1 && inst->n_calls == 1 &&
-         !hl_has_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS) && hl_called(inst, 0)->n_params == 4 &&
-         hl_shape_is_tuple(shape) && shape->rank == 2 && hl_shape_is_array(shape->element[0]) &&
-         shape->element[0]->rank > 0 && hl_is_integral(shape->element[1]->dtype) &&
-         hl_shape_same_dims(shape->element[0], shape->element[1]) &&
-         hl_operand(inst, 0)->shape->rank == shape->element[0]->rank;
+// A comparator (x, y, place of x, place of y) -> pred[].
+static bool compares(const HlComp *comparator, HlDtype dtype, HlDtype places) {
+  bool ok = comparator->n_params == 4 && hl_shape_is_scalar(comparator->root->shape) &&
+            comparator->root->shape->dtype == HL_PRED;
+  for (int k = 0; ok && k < 4; k++) {
+    const HlShape *shape = comparator->params[k]->shape;
+    ok = hl_shape_is_scalar(shape) && shape->dtype == (k < 2 ? dtype : places);
+  }
+  return ok;
 }
 
-// Its comparator takes values and places, as it would in the sort.
+// Values and places of the first k of each line of x: a call may say anything of itself.
+static bool is_topk_of(const HlShape *x, const HlShape *out) {
+  if (!hl_shape_is_array(x) || x->rank == 0 || !hl_shape_is_tuple(out) || out->rank != 2)
+    return false;
+  const HlShape *values = out->element[0], *places = out->element[1];
+  if (!hl_shape_is_array(values) || !hl_shape_is_array(places) || values->dtype != x->dtype ||
+      !hl_is_integral(places->dtype) || values->rank != x->rank ||
+      !hl_shape_same_dims(values, places))
+    return false;
+  for (int d = 0; d < x->rank; d++)
+    if (d == x->rank - 1 ? values->dim[d] > x->dim[d] : values->dim[d] != x->dim[d])
+      return false;
+  return true;
+}
+
+static bool is_topk_call(const HlInst *inst) {
+  return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "TopK") == 0 &&
+         inst->n_operands == 1 && inst->n_calls == 1 &&
+         !hl_has_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS) &&
+         is_topk_of(hl_operand(inst, 0)->shape, inst->shape) &&
+         compares(hl_called(inst, 0), inst->shape->element[0]->dtype,
+                  inst->shape->element[1]->dtype);
+}
+
+// Its comparator takes values and places, as it would in the sort; only the values are an operand.
 static Line line_of_call(PartComp *c, const HlInst *inst) {
   const HlShape *values = inst->shape->element[0];
   const int last = values->rank - 1;
-  return line_of(c, inst, last, values->dim[last], order_of(hl_called(inst, 0)));
+  Order order = order_of(hl_called(inst, 0));
+  if (order.operand > 0)
+    order.operand = -1;
+  return line_of(c, inst, last, values->dim[last], order);
 }
 
 bool part_is_topk_call(PartComp *c, const HlInst *inst) {

@@ -256,11 +256,13 @@ static bool write_all_out(Whole *w) {
   return true;
 }
 
+// Above all but those that counting up never meets.
 static int64_t free_channel(const HlModule *m) {
   int64_t most = 0;
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (hl_attr_int(inst, HL_A_CHANNEL_ID) > most)
+      if (hl_attr_int(inst, HL_A_CHANNEL_ID) > most &&
+          hl_attr_int(inst, HL_A_CHANNEL_ID) < INT64_MAX / 2)
         most = hl_attr_int(inst, HL_A_CHANNEL_ID);
   return most + 1;
 }
