@@ -267,6 +267,8 @@ bool hl_engine_run(HlEngine *engine, HlModule *m, const char *pipeline);
 // What happened: all steps, all rewrites, in order; the engine's.
 const HlStep *hl_engine_steps(const HlEngine *engine, int *n);
 const HlRewrite *hl_engine_rewrites(const HlEngine *engine, int64_t *n);
+// Whether the result that `break_rule` asks for has been made wrong.
+bool hl_engine_broke(const HlEngine *engine);
 // Where an instruction came from: the rewrite that made it, or NULL if it was there before.
 const HlRewrite *hl_origin_of(const HlEngine *engine, const HlInst *inst);
 // Tells the engine's `stage` hook; for passes.

@@ -85,7 +85,7 @@ static void fill_engine(Cli *cli, Plan *plan) {
                          .fuel = -1,
                          .explain = -1,
                          .pass_fuel = *flags->xla_fuel ? flags->xla_fuel : NULL,
-                         .dry = cli_flag(cli, "--dry"),
+                         .dry = cli_flag(cli, "--dry") || cli_flag(cli, "--dry-all"),
                          .verify_each = cli_flag(cli, "--verify-each"),
                          .break_rule = cli_value(cli, "--break-rule"),
                          .disable = flags->xla_disable_hlo_passes,
@@ -103,6 +103,40 @@ static bool read_numbers(Cli *cli, Plan *plan) {
          cli_number(cli, "--tolerance", &plan->tolerance);
 }
 
+static bool has_item(const HlPipelineItem *item, HlStr name) {
+  if (hl_str_is(name, item->name))
+    return true;
+  for (int k = 0; k < item->n; k++)
+    if (has_item(&item->items[k], name))
+      return true;
+  return false;
+}
+
+// A name that is misspelt would silently neither disable nor enable anything.
+static void warn_unknown_names(Cli *cli, const char *flag, const char *list,
+                               const HlPipelineItem *all) {
+  for (const char *at = list; *at;) {
+    HlStr name = {at, strcspn(at, ",")};
+    if (name.n > 0 && !hl_pass_find(&hl_passes, name) && !has_item(all, name))
+      hl_warn(cli->cx, (HlPos){0}, "--%s names '%.*s', which is no pass and not in the pipeline",
+              flag, (int)name.n, name.at);
+    at += name.n;
+    at += *at == ',';
+  }
+}
+
+static bool check_names(Cli *cli, const Plan *plan) {
+  HlArena *arena = hl_arena_new();
+  const HlPipelineItem *all =
+      hl_pipeline_parse(cli->cx, arena, &hl_passes, &hl_pipelines, plan->passes);
+  if (all) {
+    warn_unknown_names(cli, "xla_disable_hlo_passes", plan->engine.disable, all);
+    warn_unknown_names(cli, "xla_enable_hlo_passes_only", plan->engine.enable_only, all);
+  }
+  hl_arena_free(arena);
+  return all != NULL;
+}
+
 // An exit status, or -1 to go on.
 static int read_plan(Cli *cli, Plan *plan) {
   HlDumpAs as;
@@ -116,6 +150,8 @@ static int read_plan(Cli *cli, Plan *plan) {
   fill_engine(cli, plan);
   if (!read_numbers(cli, plan))
     return CLI_USAGE;
+  if (!check_names(cli, plan))
+    return cli_flush(cli);
   if (cli_value(cli, "--decisions")) {
     if (!cli_read_decisions(cli, cli_value(cli, "--decisions"), &plan->decisions))
       return cli_flush(cli);
@@ -169,6 +205,32 @@ static const char *after_suffix(const char *target) {
   return strcmp(target, "gpu") == 0 ? "gpu_after_optimizations" : "after_optimizations";
 }
 
+static void warn_unbroken(Cli *cli, const HlModule *m, bool broke) {
+  if (cli_value(cli, "--break-rule") && !broke)
+    hl_warn(cli->cx, (HlPos){0}, "rule '%s' replaced nothing in module %s: no result is wrong",
+            cli_value(cli, "--break-rule"), m->name->text);
+}
+
+// How long --dry makes changes in place in copies, to show what they leave.
+enum { DRY_SECONDS = 2 };
+
+static bool print_dry(Cli *cli, const Plan *plan, const HlModule *m, const HlEngine *engine,
+                      HlBuf *out) {
+  HlDryResults results;
+  const double seconds = cli_flag(cli, "--dry-all") ? -1 : DRY_SECONDS;
+  bool ok = hl_dry_results(cli->cx, m, plan->passes, &plan->engine, engine, seconds, &results);
+  if (results.n_left_out > 0)
+    hl_note(cli->cx, (HlPos){0},
+            "module %s: of %lld opportunities the last %lld that change in place are listed "
+            "without what they would "
+            "leave; --dry-all takes the time",
+            m->name->text, (long long)results.n, (long long)results.n_left_out);
+  if (ok)
+    cli_print_rewrites(cli, engine, &results, out);
+  hl_dry_results_free(&results);
+  return ok;
+}
+
 static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
   Listener listener = {cli, plan->dumper};
   HlEngineOptions options = plan->engine;
@@ -184,12 +246,14 @@ static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
   cli_progress(cli, NULL);
   const char *after = after_suffix(options.target);
   ok = ok && hl_dumper_result(plan->dumper, m, after) && hl_dumper_end(plan->dumper, m, engine);
+  if (ok)
+    warn_unbroken(cli, m, hl_engine_broke(engine));
   if (ok && cli_flag(cli, "--stats"))
     cli_print_steps(cli, engine);
   if (ok && options.dry)
-    cli_print_rewrites(cli, engine, out);
+    ok = print_dry(cli, plan, m, engine, out);
   if (ok && cli_flag(cli, "--provenance"))
-    cli_print_provenance(engine, m, out);
+    cli_print_provenance(cli, engine, m, out);
   else if (ok && !options.dry)
     hl_text_print(cli->cx, m, &plan->text, out);
   hl_engine_free(engine);
@@ -213,6 +277,8 @@ static bool check_each(Cli *cli, const Plan *plan, const HlModule *m, const HlRe
   bool ok = hl_check_each(cli->cx, m, plan->passes, &plan->engine, &options, &check);
   cli_progress(cli, NULL);
   if (ok)
+    warn_unbroken(cli, m, check.broke);
+  if (ok)
     cli_print_check(cli, m, &check, out);
   if (ok && check.differs)
     hl_error_kind(cli->cx, HL_DIFFERS, (HlPos){0}, "pass %s changes a result of module %s",
@@ -221,34 +287,46 @@ static bool check_each(Cli *cli, const Plan *plan, const HlModule *m, const HlRe
   return ok;
 }
 
-static int run_file(Cli *cli, const Plan *plan) {
+static int run_file(Cli *cli, const Plan *plan, CliFiles *files, int which, HlBuf *out) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
-  if (!hl_load(cli->cx, cli->files[0], &how, &file)) {
-    hl_file_free(&file);
-    return cli_flush(cli);
-  }
-  HlBuf out = {0};
-  bool checks = cli_flag(cli, "--check-each"), ok = true;
-  const HlModule *only = cli_value(cli, "--module") ? cli_select(cli, &file, cli->files[0]) : NULL;
+  bool skipped, ok = true;
+  if (!cli_load(cli, files, which, &how, &file, &skipped))
+    return skipped ? CLI_OK : cli_flush(cli);
+  bool checks = cli_flag(cli, "--check-each");
+  bool reports = checks || plan->engine.dry || cli_flag(cli, "--provenance");
+  const HlModule *only =
+      cli_value(cli, "--module") ? cli_select(cli, &file, files->at[which]) : NULL;
   int status = cli_value(cli, "--module") && !only ? CLI_USAGE : CLI_OK;
+  if (!status)
+    cli_check_decisions(cli, &plan->decisions, file.modules, file.n);
   for (int k = 0; ok && !status && k < file.n; k++) {
     if (only && file.modules[k] != only)
       continue;
-    if (out.n > 0 && !checks && !plan->engine.dry)
-      hl_buf_puts(&out, "// -----\n\n");
+    if (out->n > 0 && !reports)
+      hl_buf_puts(out, "// -----\n\n");
     if (cli_flag(cli, "--default-layouts"))
       hl_default_entry_layout(file.modules[k]);
-    ok = checks ? check_each(cli, plan, file.modules[k], &file.recorded, &out)
-                : run_passes(cli, plan, file.modules[k], &out);
+    ok = checks ? check_each(cli, plan, file.modules[k], &file.recorded, out)
+                : run_passes(cli, plan, file.modules[k], out);
   }
-  if (plan->engine.dry && !checks)
-    cli_end_rewrites(cli, &out);
+  hl_file_free(&file);
+  return cli_worse(status, cli_flush(cli));
+}
+
+static int run_files(Cli *cli, const Plan *plan, CliFiles *files) {
+  HlBuf out = {0};
+  int status = CLI_OK;
+  for (int k = 0; k < files->n && (!status || status == CLI_DIFFERENT); k++)
+    status = cli_worse(status, run_file(cli, plan, files, k, &out));
+  if (cli_flag(cli, "--check-each"))
+    cli_end_checks(cli, &out);
+  else if (plan->engine.dry || cli_flag(cli, "--provenance"))
+    cli_end_list(cli, &out);
   const char *path = cli_value(cli, "-o");
-  if (ok && !status)
+  if (!status || status == CLI_DIFFERENT)
     hl_write_file(cli->cx, path ? path : "-", out.at ? out.at : "", out.n);
   hl_buf_free(&out);
-  hl_file_free(&file);
   return cli_worse(status, cli_flush(cli));
 }
 
@@ -257,13 +335,16 @@ static int run(Cli *cli) {
     return cli_list_passes(cli);
   if (cli_flag(cli, "--list-rules"))
     return cli_list_rules(cli);
-  if (cli->n_files != 1)
-    return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
+  CliFiles files;
+  int status = cli_take_files(cli, &files);
+  if (status)
+    return status;
   Plan plan;
-  int status = read_plan(cli, &plan);
+  status = read_plan(cli, &plan);
   if (status < 0)
-    status = run_file(cli, &plan);
+    status = run_files(cli, &plan, &files);
   free_plan(&plan);
+  cli_files_free(&files);
   return status;
 }
 
@@ -282,7 +363,8 @@ static const CliOption options[] = {
     {"--stats", NULL, "say on standard error what each pass did and how long it took"},
     {"--provenance", NULL, "print for each instruction which pass and rule made it, from what"},
     {"--fuel", "N", "stop after N rewrites"},
-    {"--dry", NULL, "list what could be rewritten, change nothing"},
+    {"--dry", NULL, "list what could be rewritten, and by what; change nothing"},
+    {"--dry-all", NULL, "--dry, for as long as it takes to show what each would leave"},
     {"--decisions", "F.json", "make only the rewrites listed there (as --dry --json lists them)"},
     {"--verify-each", NULL, "check the module after every pass"},
     {"--check-each", NULL,
@@ -303,7 +385,7 @@ static const CliOption options[] = {
 
 const CliCommand cli_opt = {
     .name = "opt",
-    .usage = "FILE [--passes=LIST | --pipeline=NAME] [-o OUT]",
+    .usage = "FILE... [--passes=LIST | --pipeline=NAME] [-o OUT]",
     .summary = "run passes over a module",
     .about = "Runs passes, or a whole pipeline, and prints the module that comes out. XLA's flags "
              "(--xla_dump_to,\n"

@@ -16,6 +16,31 @@ static void print_pass(const HlPassInfo *pass, HlBuf *out) {
                   rule->when);
 }
 
+static void json_text(HlBuf *out, const char *key, const char *value) {
+  hl_buf_printf(out, "\"%s\":", key);
+  hl_buf_json_string(out, value, strlen(value));
+}
+
+static void pass_json(const HlPassInfo *pass, HlBuf *out) {
+  hl_buf_puts(out, "{\"kind\":\"pass\",");
+  json_text(out, "name", pass->name);
+  hl_buf_putc(out, ',');
+  json_text(out, "options", pass->options);
+  hl_buf_putc(out, ',');
+  json_text(out, "meaning", pass->meaning);
+  hl_buf_puts(out, ",\"rules\":[");
+  for (const HlRule *rule = pass->rules; rule && rule->name; rule++) {
+    hl_buf_puts(out, rule == pass->rules ? "{" : ",{");
+    json_text(out, "rule", rule->name);
+    hl_buf_putc(out, ',');
+    json_text(out, "law", rule->law);
+    hl_buf_putc(out, ',');
+    json_text(out, "when", rule->when);
+    hl_buf_putc(out, '}');
+  }
+  hl_buf_puts(out, "]}");
+}
+
 static const char *label_of(const HlPipelineItem *item) {
   return *item->name ? item->name : "(outside pipelines)";
 }
@@ -28,6 +53,21 @@ static void print_item(const HlPipelineItem *item, int depth, HlBuf *out) {
   hl_buf_puts(out, item->fixed_point ? " *\n" : "\n");
   for (int k = 0; k < item->n; k++)
     print_item(&item->items[k], depth + 1, out);
+}
+
+static void item_json(const HlPipelineItem *item, HlBuf *out) {
+  hl_buf_printf(out, "{\"kind\":\"%s\",", item->pass ? "pass" : "pipeline");
+  json_text(out, "name", item->name);
+  hl_buf_putc(out, ',');
+  json_text(out, "options", item->args ? item->args : "");
+  hl_buf_printf(out, ",\"until_fixed\":%s,", item->fixed_point ? "true" : "false");
+  json_text(out, item->unless ? "unless" : "if", item->condition ? item->condition : "");
+  hl_buf_puts(out, ",\"items\":[");
+  for (int k = 0; k < item->n; k++) {
+    hl_buf_puts(out, k > 0 ? "," : "");
+    item_json(&item->items[k], out);
+  }
+  hl_buf_puts(out, "]}");
 }
 
 static const HlPipelineInfo *find_pipeline(const char *name) {
@@ -80,13 +120,73 @@ static int draw_item(HlBuf *out, const HlPipelineItem *item, int x, int y, int d
   return y + height;
 }
 
-static void draw(const HlPipelineItem *item, HlBuf *out) {
+static void draw_svg(const HlPipelineItem *item, HlBuf *out) {
   hl_buf_printf(out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
                 "font-family=\"sans-serif\" font-size=\"12\">\n",
                 WIDTH, height_of(item) + 2 * PAD);
   draw_item(out, item, PAD, PAD, 0);
   hl_buf_puts(out, "</svg>\n");
+}
+
+static void dot_label(HlBuf *out, const HlPipelineItem *item) {
+  HlBuf label = {0};
+  hl_buf_printf(&label, "%s%s", label_of(item), item->fixed_point ? " *" : "");
+  if (item->condition)
+    hl_buf_printf(&label, " (%sif %s)", item->unless ? "not " : "", item->condition);
+  hl_buf_puts(out, "label=");
+  hl_buf_json_string(out, label.at, label.n);
+  hl_buf_free(&label);
+}
+
+// A node for a pass, a cluster for a pipeline; returns the next node's number.
+static int dot_item(HlBuf *out, const HlPipelineItem *item, int number, int depth) {
+  if (item->pass) {
+    hl_buf_printf(out, "%*sn%d [", 2 * depth, "", number);
+    dot_label(out, item);
+    hl_buf_puts(out, "];\n");
+    return number + 1;
+  }
+  // Nodes before it give clusters their numbers, their depth makes those different.
+  hl_buf_printf(out, "%*ssubgraph cluster_%d_%d {\n%*s", 2 * depth, "", number, depth,
+                2 * depth + 2, "");
+  dot_label(out, item);
+  hl_buf_puts(out, ";\n");
+  for (int k = 0; k < item->n; k++)
+    number = dot_item(out, &item->items[k], number, depth + 1);
+  hl_buf_printf(out, "%*s}\n", 2 * depth, "");
+  return number;
+}
+
+// Graphviz: one pass after the other.
+static void draw_dot(const HlPipelineItem *item, HlBuf *out) {
+  hl_buf_puts(out, "digraph passes {\n  node [shape=box];\n");
+  int n = dot_item(out, item, 0, 1);
+  for (int k = 1; k < n; k++)
+    hl_buf_printf(out, "  n%d -> n%d;\n", k - 1, k);
+  hl_buf_puts(out, "}\n");
+}
+
+static bool ends_with(const char *name, const char *ending) {
+  size_t n = strlen(name), m = strlen(ending);
+  return n >= m && strcmp(name + n - m, ending) == 0;
+}
+
+// The file's name tells the form.
+static void draw(const char *path, const HlPipelineItem *item, HlBuf *out) {
+  if (path && (ends_with(path, ".dot") || ends_with(path, ".gv"))) {
+    draw_dot(item, out);
+    return;
+  }
+  bool is_page = path && ends_with(path, ".html");
+  if (is_page) {
+    hl_buf_puts(out, "<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>");
+    hl_buf_xml(out, item->name);
+    hl_buf_puts(out, "</title></head><body>\n");
+  }
+  draw_svg(item, out);
+  if (is_page)
+    hl_buf_puts(out, "</body></html>\n");
 }
 
 // --- The command --------------------------------------------------------------------------------
@@ -101,7 +201,9 @@ static int show_pipeline(Cli *cli, const HlPipelineInfo *row, HlBuf *out) {
     top.n = all->n;
   }
   if (all && cli_flag(cli, "--graph"))
-    draw(&top, out);
+    draw(cli_value(cli, "-o"), &top, out);
+  else if (all && cli->json)
+    item_json(&top, out);
   else if (all)
     print_item(&top, 0, out);
   hl_arena_free(arena);
@@ -130,7 +232,10 @@ static int show(Cli *cli, const char *name, HlBuf *out) {
     return unknown(cli, name);
   if (cli_flag(cli, "--graph"))
     return cli_usage(cli, "'%s' is a pass: --graph draws pipelines", name);
-  print_pass(pass, out);
+  if (cli->json)
+    pass_json(pass, out);
+  else
+    print_pass(pass, out);
   return CLI_OK;
 }
 
@@ -141,8 +246,14 @@ static int run(Cli *cli) {
     return cli_list_passes(cli);
   HlBuf out = {0};
   int status = CLI_OK;
-  for (int k = 0; k < cli->n_files && !status; k++)
+  bool as_list = cli->json && cli->n_files > 0 && !cli_flag(cli, "--graph");
+  for (int k = 0; k < cli->n_files && !status; k++) {
+    if (as_list)
+      hl_buf_puts(&out, k > 0 ? ",\n " : "[\n ");
     status = show(cli, cli->files[k], &out);
+  }
+  if (as_list)
+    hl_buf_puts(&out, "\n]\n");
   if (cli->n_files == 0)
     status = show(cli, "cpu", &out);
   const char *path = cli_value(cli, "-o");
@@ -154,7 +265,8 @@ static int run(Cli *cli) {
 
 static const CliOption options[] = {
     {"--rules", NULL, "every rule of every pass, with its law"},
-    {"--graph", NULL, "draw a pipeline (SVG; 'cpu' when none is named)"},
+    {"--graph", NULL,
+     "draw a pipeline ('cpu' when none is named) as SVG, or as dot or html if OUT is so named"},
     {"-o", "OUT", "where to write (default: standard output)"},
     {NULL, NULL, NULL},
 };

@@ -59,6 +59,13 @@ static const char *platform_of(const char *name) {
   return name;
 }
 
+static bool is_platform(const char *name) {
+  for (int k = 0; k < HL_COUNT_OF(stages); k++)
+    if (strcmp(stages[k].platform, name) == 0)
+      return true;
+  return false;
+}
+
 // --- Lists --------------------------------------------------------------------------------------
 
 static int by_text(const void *a, const void *b) {
@@ -101,7 +108,19 @@ static const Stage *find_stage(HloOpt *opt, const char *platform) {
   return NULL;
 }
 
-// The tool's own words for a pass that is not there.
+// The tool's own words.
+static bool no_pass(HloOpt *opt, HlStr name) {
+  const char *names[1024];
+  int n = 0;
+  for (; n < hl_passes.n && n < HL_COUNT_OF(names); n++)
+    names[n] = hl_passes.at[n].name;
+  const char *near = hl_nearest(name, names, n);
+  hl_error(opt->cx, (HlPos){0}, "Pass %.*s not found.", (int)name.n, name.at);
+  if (near)
+    hl_hint(opt->cx, "did you mean '%s'? --list-passes names them all", near);
+  return false;
+}
+
 static bool passes_exist(HloOpt *opt) {
   for (const char *at = opt->passes; *at;) {
     size_t n = strcspn(at, ",");
@@ -109,7 +128,7 @@ static bool passes_exist(HloOpt *opt) {
     if (name.n > n)
       name.n = n;
     if (at[name.n] != '(' && !hl_pass_find(&hl_passes, name))
-      return hl_error(opt->cx, (HlPos){0}, "Pass %.*s not found.", (int)name.n, name.at);
+      return no_pass(opt, name);
     at += n;
     at += *at == ',';
   }
@@ -250,6 +269,10 @@ static int run(HloOpt *opt, int argc, char **argv, HlArena *arena) {
   }
   if (opt->list_passes)
     return list_passes();
+  if (!is_platform(platform_of(opt->platform))) {
+    fprintf(stderr, "hlo-opt: no platform '%s': transforms, cpu or gpu\n", opt->platform);
+    return CLI_USAGE;
+  }
   if (opt->list_stages)
     return list_stages(platform_of(opt->platform));
   if (words.n_files != 1) {

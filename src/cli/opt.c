@@ -125,11 +125,14 @@ static void rewrite_json(HlBuf *out, const HlRewrite *r) {
   json_pair(out, "after", r->after ? r->after : "", "}");
 }
 
-void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out) {
+void cli_print_rewrites(const Cli *cli, const HlEngine *engine, const HlDryResults *results,
+                        HlBuf *out) {
   int64_t n;
   const HlRewrite *rewrites = hl_engine_rewrites(engine, &n);
   for (int64_t k = 0; k < n; k++) {
-    const HlRewrite *r = &rewrites[k];
+    HlRewrite rewrite = rewrites[k];
+    const HlRewrite *r = &rewrite;
+    rewrite.after = results->after[k];
     if (cli->json) {
       hl_buf_puts(out, out->n > 0 ? ",\n" : "[\n");
       rewrite_json(out, r);
@@ -141,16 +144,30 @@ void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out) {
   }
 }
 
-void cli_end_rewrites(const Cli *cli, HlBuf *out) {
+void cli_end_list(const Cli *cli, HlBuf *out) {
   if (cli->json)
     hl_buf_puts(out, out->n > 0 ? "\n]\n" : "[]\n");
 }
 
-void cli_print_provenance(const HlEngine *engine, const HlModule *m, HlBuf *out) {
+static void provenance_json(HlBuf *out, const HlInst *inst, const HlRewrite *r) {
+  hl_buf_puts(out, out->n > 0 ? ",\n {" : "[\n {");
+  json_pair(out, "computation", inst->comp->name->text, ",");
+  json_pair(out, "instruction", inst->name->text, r ? "," : "}");
+  if (!r)
+    return;
+  json_pair(out, "pass", r->pass, ",");
+  json_pair(out, "rule", r->rule, ",");
+  json_pair(out, "from", r->inst, ",");
+  json_pair(out, "from_computation", r->comp, "}");
+}
+
+void cli_print_provenance(const Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out) {
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
       const HlRewrite *r = hl_origin_of(engine, inst);
-      if (r)
+      if (cli->json)
+        provenance_json(out, inst, r);
+      else if (r)
         hl_buf_printf(out, "%s: %s %s from %s in %s\n", inst->name->text, r->pass, r->rule, r->inst,
                       r->comp);
       else
@@ -207,6 +224,22 @@ void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check
   print_snippet(out, r);
 }
 
+void cli_end_checks(const Cli *cli, HlBuf *out) {
+  size_t first = out->n > 0 ? strcspn(out->at, "\n") + 1 : 0;
+  if (!cli->json || first >= out->n)
+    return;
+  HlBuf list = {0};
+  hl_buf_puts(&list, "[\n");
+  for (const char *at = out->at, *end = out->at + out->n; at < end;) {
+    size_t n = strcspn(at, "\n");  // an object is a line
+    hl_buf_add(&list, at, n);
+    at += n + 1;
+    hl_buf_puts(&list, at < end ? ",\n" : "\n]\n");
+  }
+  hl_buf_free(out);
+  *out = list;
+}
+
 // --- Decisions ----------------------------------------------------------------------------------
 
 bool cli_read_decisions(Cli *cli, const char *path, CliDecisions *out) {
@@ -217,6 +250,35 @@ bool cli_read_decisions(Cli *cli, const char *path, CliDecisions *out) {
   bool ok = hl_decisions_read(cli->cx, source, out->arena, &out->at, &out->n);
   hl_source_unref(source);
   return ok;
+}
+
+static bool is_known(const char *name, HlModule *const *modules, int n) {
+  if (!*name)
+    return true;
+  for (int k = 0; k < n; k++)
+    if (hl_syms_find(modules[k]->syms, name, strlen(name)))
+      return true;
+  return false;
+}
+
+void cli_check_decisions(Cli *cli, const CliDecisions *decisions, HlModule *const *modules, int n) {
+  int first = -1, stale = 0;
+  for (int k = 0; k < decisions->n; k++) {
+    const HlDecision *d = &decisions->at[k];
+    if (is_known(d->inst, modules, n) && is_known(d->comp, modules, n) &&
+        is_known(d->with, modules, n))
+      continue;
+    first = first < 0 ? k : first;
+    stale++;
+  }
+  if (stale == 0)
+    return;
+  const HlDecision *d = &decisions->at[first];
+  hl_warn(
+      cli->cx, (HlPos){0},
+      "%d of %d decisions name what the file does not have; the first is decision %d:%s%s%s%s%s%s",
+      stale, decisions->n, first, *d->inst ? " " : "", d->inst, *d->comp ? " in " : "", d->comp,
+      *d->with ? " with " : "", d->with);
 }
 
 void cli_decisions_free(CliDecisions *decisions) {

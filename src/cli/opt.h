@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "hilo/check_each.h"
+#include "hilo/dry.h"
 #include "hilo/pass.h"
 
 int cli_list_passes(const Cli *cli);
@@ -11,13 +12,16 @@ int cli_list_rules(const Cli *cli);
 
 // A line a pass that changed something, on standard error.
 void cli_print_steps(const Cli *cli, const HlEngine *engine);
-// What a dry run found: text, or JSON that --decisions reads back. Several modules go into one list, which the
-// second function ends.
-void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out);
-void cli_end_rewrites(const Cli *cli, HlBuf *out);
+// What a dry run found: text, or JSON that --decisions reads back.
+void cli_print_rewrites(const Cli *cli, const HlEngine *engine, const HlDryResults *results,
+                        HlBuf *out);
 // For each instruction the rewrite that made it.
-void cli_print_provenance(const HlEngine *engine, const HlModule *m, HlBuf *out);
+void cli_print_provenance(const Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out);
+// Of both the JSON of several modules is one list, which this ends.
+void cli_end_list(const Cli *cli, HlBuf *out);
 void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check, HlBuf *out);
+// The JSON of several modules becomes a list.
+void cli_end_checks(const Cli *cli, HlBuf *out);
 
 // A list of decisions from a JSON file: [{"pass": ..., "rule": ..., "computation": ..., "instruction": ..., "with": ...}].
 typedef struct CliDecisions {
@@ -26,6 +30,8 @@ typedef struct CliDecisions {
   int n;
 } CliDecisions;
 bool cli_read_decisions(Cli *cli, const char *path, CliDecisions *out);
+// Warns of decisions about instructions that none of the modules has: nothing would come of them.
+void cli_check_decisions(Cli *cli, const CliDecisions *decisions, HlModule *const *modules, int n);
 void cli_decisions_free(CliDecisions *decisions);
 
 #endif

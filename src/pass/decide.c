@@ -10,6 +10,7 @@
 // A fusion stands for all that it has swallowed when something is fused into it, but only for its own result when
 // it is itself fused into something: fusing `a` into `c` elsewhere is no wish to fuse what else has swallowed `a`.
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "pass/engine.h"
@@ -103,11 +104,57 @@ static bool agrees(const char *wanted, const char *found) {
   return !wanted || !*wanted || strcmp(wanted, found) == 0;
 }
 
-static bool has_alias(const HlBuf *aliases, const char *comp, const char *name) {
+static bool has_alias(const HlBuf *aliases, const char *name) {
   const Alias *alias = (const Alias *)(const void *)aliases->at;
   for (size_t k = 0; k < aliases->n / sizeof *alias; k++)
-    if (agrees(comp, alias[k].comp) && agrees(name, alias[k].name))
+    if (strcmp(name, alias[k].name) == 0)
       return true;
+  return false;
+}
+
+static int by_inst(const void *a, const void *b) {
+  const HlDecision *const *x = a, *const *y = b;
+  return strcmp((*x)->inst ? (*x)->inst : "", (*y)->inst ? (*y)->inst : "");
+}
+
+// The decisions by the names of their instructions; first those that name none.
+static const HlDecision *const *sorted(HlEngine *e) {
+  const int n = e->options.n_decisions;
+  if (e->decisions)
+    return e->decisions;
+  e->decisions = HL_ARRAY(e->arena, const HlDecision *, n + 1);
+  for (int k = 0; k < n; k++)
+    e->decisions[k] = &e->options.decisions[k];
+  qsort(e->decisions, (size_t)n, sizeof *e->decisions, by_inst);
+  return e->decisions;
+}
+
+// The first decision about instructions of this name, or where it would stand.
+static int first_about(HlEngine *e, const char *name) {
+  const HlDecision *const *all = sorted(e);
+  int low = 0, high = e->options.n_decisions;
+  while (low < high) {
+    int middle = low + (high - low) / 2;
+    if (strcmp(all[middle]->inst ? all[middle]->inst : "", name) < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+// Whether a decision about instructions of this name, and that computation, allows the rewrite.
+static bool allows(HlEngine *e, const char *name, const char *comp, const char *pass,
+                   const char *rule) {
+  const HlDecision *const *all = sorted(e);
+  for (int k = first_about(e, name); k < e->options.n_decisions; k++) {
+    const HlDecision *d = all[k];
+    if (strcmp(d->inst ? d->inst : "", name) != 0)
+      return false;
+    if (agrees(d->pass, pass) && agrees(d->rule, rule) && agrees(d->comp, comp) &&
+        (!d->with || !*d->with || has_alias(&e->with_aliases, d->with)))
+      return true;
+  }
   return false;
 }
 
@@ -119,13 +166,10 @@ bool pass_is_decided(HlEngine *e, const char *pass, const char *rule, const HlIn
   e->with_aliases.n = 0;
   if (with)
     find_aliases(e, with, false, &e->with_aliases);
-  for (int k = 0; k < e->options.n_decisions; k++) {
-    const HlDecision *d = &e->options.decisions[k];
-    const bool any_with = !d->with || !*d->with;
-    if (agrees(d->pass, pass) && agrees(d->rule, rule) &&
-        has_alias(&e->aliases, d->comp, d->inst) &&
-        (any_with || has_alias(&e->with_aliases, NULL, d->with)))
+  const Alias *alias = (const Alias *)(const void *)e->aliases.at;
+  for (size_t k = 0; k < e->aliases.n / sizeof *alias; k++)
+    if (allows(e, alias[k].name, alias[k].comp, pass, rule) ||
+        allows(e, "", alias[k].comp, pass, rule))
       return true;
-  }
   return false;
 }

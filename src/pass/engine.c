@@ -82,6 +82,10 @@ const HlRewrite *hl_engine_rewrites(const HlEngine *e, int64_t *n) {
   return (const HlRewrite *)(const void *)e->rewrites.at;
 }
 
+bool hl_engine_broke(const HlEngine *e) {
+  return e->broken;
+}
+
 // Serials grow with the rewrites, so that the one that made an instruction is found by halving.
 const HlRewrite *pass_origin_of(const HlEngine *e, uint64_t serial) {
   int64_t low = 0, high;

@@ -59,8 +59,9 @@ struct HlEngine {
   HlBuf found;  // of HlInst *: scratch of news.c
   HlBuf kin;    // decide.c, of each rewrite: whom it was about
   HlBuf about;  // of size_t by serial: the newest rewrite about an instruction
-  HlBuf aliases, with_aliases;  // of decide.c: scratch
-  int64_t asked;                // questions of decide.c so far
+  HlBuf aliases, with_aliases;   // of decide.c: scratch
+  int64_t asked;                 // questions of decide.c so far
+  const HlDecision **decisions;  // of decide.c: by instruction; NULL: not sorted yet
   Building building;
 };
 

@@ -116,6 +116,30 @@ static const char *default_of(const HlPassInfo *pass, const char *name, size_t n
   return NULL;
 }
 
+// The name nearest to one that is not there, among a pass's options; NULL if none is near.
+static const char *nearest_option(Reader *r, const HlPassInfo *pass, const char *name, size_t n) {
+  const char *names[64];
+  int count = 0;
+  for (const char *at = pass->options; *at && count < HL_COUNT_OF(names);) {
+    names[count++] = hl_arena_strndup(r->arena, at, strcspn(at, "= "));
+    at += strcspn(at, " ");
+    at += strspn(at, " ");
+  }
+  return hl_nearest((HlStr){name, n}, names, count);
+}
+
+static bool no_option(Reader *r, const HlPipelineItem *item, const char *at, int n) {
+  const char *near = nearest_option(r, item->pass, at, (size_t)n);
+  hl_error(r->cx, (HlPos){0}, "the pass %s has no option '%.*s'", item->name, n, at);
+  if (near)
+    hl_hint(r->cx, "did you mean '%s'? 'hilo passes %s' names them all", near, item->name);
+  else if (*item->pass->options)
+    hl_hint(r->cx, "its options are: %s", item->pass->options);
+  else
+    hl_hint(r->cx, "it has no options");
+  return false;
+}
+
 static bool is_one_of(const char *at, size_t n, const char *a, const char *b) {
   return (strlen(a) == n && memcmp(at, a, n) == 0) || (strlen(b) == n && memcmp(at, b, n) == 0);
 }
@@ -149,12 +173,8 @@ static bool check_option(Reader *r, const HlPipelineItem *item, const char *at) 
   int n = (int)strcspn(at, "= "), n_value = at[n] == '=' ? (int)strcspn(at + n + 1, " ") : 4;
   const char *value = at[n] == '=' ? at + n + 1 : "true",
              *like = default_of(item->pass, at, (size_t)n);
-  if (!like) {
-    hl_error(r->cx, (HlPos){0}, "the pass %s has no option '%.*s'", item->name, n, at);
-    hl_hint(r->cx, *item->pass->options ? "its options are: %s" : "it has no options%s",
-            item->pass->options);
-    return false;
-  }
+  if (!like)
+    return no_option(r, item, at, n);
   const char *wanted = wanted_instead(value, (size_t)n_value, like);
   return !wanted || hl_error(r->cx, (HlPos){0}, "the option %.*s of %s takes %s, but got '%.*s'", n,
                              at, item->name, wanted, n_value, value);

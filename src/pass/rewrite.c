@@ -33,11 +33,11 @@ static HlRewrite *newest(HlEngine *e) {
   return &((HlRewrite *)(void *)e->rewrites.at)[e->rewrites.n / sizeof(HlRewrite) - 1];
 }
 
-// The instructions of a computation with serials from `first` on, a line each.
-static void print_new(HlEngine *e, const HlComp *comp, uint64_t first, HlBuf *out) {
+// The instructions with serials from `first` on, a line each, of those from `at` to the end of a computation.
+static void print_new(HlEngine *e, const HlInst *at, uint64_t first, HlBuf *out) {
   HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
   options.metadata = options.frames = false;
-  for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+  for (const HlInst *inst = at; inst; inst = inst->next) {
     if (inst->serial < first)
       continue;
     if (out->n > 0)
@@ -46,10 +46,24 @@ static void print_new(HlEngine *e, const HlComp *comp, uint64_t first, HlBuf *ou
   }
 }
 
-static const char *text_of_new(HlEngine *e, const HlComp *comp, uint64_t first, const HlInst *by) {
+// Of a change in place: what is new may stand anywhere.
+static const char *text_of_change(HlEngine *e, const HlComp *comp, uint64_t first) {
   HlBuf out = {0};
-  print_new(e, comp, first, &out);
-  if (by && by->serial < first)
+  print_new(e, comp->first, first, &out);
+  const char *text = hl_arena_strndup(e->arena, out.at ? out.at : "", out.n);
+  hl_buf_free(&out);
+  return text;
+}
+
+// Of a rewrite "this by that": what is new stands at the end.
+static const char *text_of_built(HlEngine *e, const HlComp *comp, uint64_t first,
+                                 const HlInst *by) {
+  HlBuf out = {0};
+  const HlInst *at = NULL;
+  for (const HlInst *inst = comp->last; inst && inst->serial >= first; inst = inst->prev)
+    at = inst;
+  print_new(e, at, first, &out);
+  if (by->serial < first)
     hl_buf_puts(&out, by->name->text);
   const char *text = hl_arena_strndup(e->arena, out.at ? out.at : "", out.n);
   hl_buf_free(&out);
@@ -79,7 +93,7 @@ void pass_close_change(HlEngine *e) {
   if (e->change_inst) {
     HlInst *inst = e->change_inst;
     e->change_inst = NULL;
-    const char *made = text_of_new(e, inst->comp, rewrite->from, NULL);
+    const char *made = text_of_change(e, inst->comp, rewrite->from);
     const char *kept = hl_alive(inst) ? text_of(e, inst) : "";
     rewrite->after = hl_arena_printf(e->arena, "%s%s%s", made, *made && *kept ? "\n" : "", kept);
   }
@@ -104,7 +118,7 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
   if (explains(e)) {
     rewrite.before = with ? hl_arena_printf(e->arena, "%s\n%s", text_of(e, with), text_of(e, inst))
                           : text_of(e, inst);
-    rewrite.after = by ? text_of_new(e, inst->comp, first_serial, by) : "";
+    rewrite.after = by ? text_of_built(e, inst->comp, first_serial, by) : "";
   }
   hl_buf_add(&e->rewrites, &rewrite, sizeof rewrite);
   e->n_rewrites++;

@@ -170,6 +170,8 @@ static bool run(Check *c, int64_t fuel, int only, int64_t explain, HlRewrite *re
   int64_t n_errors = hl_cx_n_errors(c->cx);
   HlEngine *engine = hl_engine_new(c->cx, &options);
   bool ok = engine && hl_engine_run(engine, copy, c->pipeline);
+  if (engine && hl_engine_broke(engine))
+    c->out->broke = true;
   int64_t n = 0;
   const HlRewrite *all = engine ? hl_engine_rewrites(engine, &n) : NULL;
   if (rewrite && explain >= 0 && explain < n) {

@@ -49,10 +49,9 @@ HlDumper *hl_dumper_new(HlCx *cx, const HlFlags *flags, HlDumpAs as) {
   HlDumper *d = HL_NEW(arena, HlDumper);
   *d = (HlDumper){.cx = cx, .flags = flags, .as = as, .arena = arena, .number = -1};
   d->directory = directory_of(flags);
-  bool only_url = flags->xla_dump_hlo_as_url && !flags->xla_dump_hlo_as_text;
   d->wanted = flags->xla_enable_dumping && (*d->directory || has_form(flags));
   d->as_text = flags->xla_dump_hlo_as_text || !has_form(flags);
-  d->to_stdout = strcmp(d->directory, "-") == 0 || (!*d->directory && !only_url);
+  d->to_stdout = strcmp(d->directory, "-") == 0 || !*d->directory;
   d->only_changes = strcmp(flags->xla_dump_hlo_pass_re, ".*") == 0;
   if (compile_one(cx, "xla_dump_hlo_module_re", flags->xla_dump_hlo_module_re, &d->module_re) &&
       compile_one(cx, "xla_dump_hlo_pass_re", flags->xla_dump_hlo_pass_re, &d->pass_re) &&
@@ -114,6 +113,7 @@ bool hl_dumper_begin(HlDumper *d, const HlModule *m) {
   d->number++;
   d->step = d->executions = 0;
   d->last.n = d->history.n = d->notes.n = 0;
+  d->n_history_put = 0;
   dump_fusions_begin(d);
   int64_t limit = d->flags->xla_dump_max_hlo_modules;
   d->on = d->wanted && (!d->module_re || regex_matches(d->module_re, m->name->text)) &&
@@ -165,17 +165,20 @@ static void note_file(HlDumper *d, const char *file) {
   hl_buf_free(&name);
 }
 
+// Nothing that failed.
+static bool refuse(const char *file) {
+  fprintf(stderr, "Refusing to write %s to stdout. Pass --xla_dump_to=<path> to write to a file.\n",
+          file);
+  return true;
+}
+
 bool dump_put_file(HlDumper *d, const char *file, bool is_text, const char *bytes, size_t n) {
   note_file(d, file);
   if (!d->to_stdout)
     return hl_write_file(d->cx, hl_arena_printf(d->arena, "%s/%s", d->directory, file),
                          bytes ? bytes : "", n);
-  if (!is_text) {
-    fprintf(stderr,
-            "Refusing to write %s to stdout. Pass --xla_dump_to=<path> to write to a file.\n",
-            file);
-    return true;
-  }
+  if (!is_text)
+    return refuse(file);
   printf("*** Begin %s ***\n", file);
   fwrite(bytes ? bytes : "", 1, n, stdout);
   printf("\n*** End %s ***\n", file);
@@ -264,13 +267,15 @@ static bool put_pages(HlDumper *d, const HlModule *m, const char *suffix) {
 
 // Where the page is; XLA has no renderer of its own and says so here.
 static bool put_url(HlDumper *d, const HlModule *m, const char *suffix) {
-  if (!d->flags->xla_dump_hlo_as_html && !d->to_stdout && !put_page(d, m, suffix, false))
+  const char *name = hl_arena_printf(d->arena, "%s.url", suffix);
+  if (d->to_stdout)
+    return refuse(dump_file_name(d, name));
+  if (!d->flags->xla_dump_hlo_as_html && !put_page(d, m, suffix, false))
     return false;
   const char *page = dump_file_name(d, hl_arena_printf(d->arena, "%s.html", suffix));
-  char *whole = d->to_stdout ? NULL : realpath(d->directory, NULL);
+  char *whole = realpath(d->directory, NULL);
   const char *url = hl_arena_printf(d->arena, "file://%s/%s", whole ? whole : "", page);
   free(whole);
-  const char *name = hl_arena_printf(d->arena, "%s.url", suffix);
   printf("%s --> %s\n", dump_file_name(d, name), url);
   return dump_put(d, name, true, url, strlen(url));
 }
@@ -358,6 +363,21 @@ static bool wants_step(const HlDumper *d, const HlStep *step) {
   return is_start || !d->only_changes || step->changed;
 }
 
+// The history's file grows with every step: a run that fails or is stopped leaves what it went through.
+static bool grow_history(HlDumper *d) {
+  if (d->to_stdout || !*d->directory)
+    return true;
+  const char *path = hl_arena_printf(d->arena, "%s/%s", d->directory, dump_file_name(d, "history"));
+  FILE *file = fopen(path, d->n_history_put == 0 ? "wb" : "ab");
+  size_t n = d->history.n - d->n_history_put;
+  bool ok = file && fwrite(d->history.at + d->n_history_put, 1, n, file) == n;
+  if (file && fclose(file) != 0)
+    ok = false;
+  d->n_history_put = d->history.n;
+  return ok ||
+         hl_error_kind(d->cx, HL_FAILED, (HlPos){0}, "cannot write %s: %s", path, strerror(errno));
+}
+
 static bool put_delta(HlDumper *d, const HlModule *m, const char *name) {
   HlBuf text = {0};
   print_module(d, m, false, &text);
@@ -365,7 +385,7 @@ static bool put_delta(HlDumper *d, const HlModule *m, const char *name) {
                    (HlStr){text.at, text.n});
   hl_buf_free(&d->last);
   d->last = text;
-  return true;
+  return grow_history(d);
 }
 
 static bool put_step(HlDumper *d, const HlModule *m, const char *name) {
@@ -478,7 +498,8 @@ bool hl_dumper_end(HlDumper *d, const HlModule *m, const HlEngine *engine) {
     return true;
   int n = 0;
   const HlStep *steps = engine ? hl_engine_steps(engine, &n) : NULL;
-  if (d->history.n > 0 && !hl_dumper_text(d, "history", d->history.at, d->history.n))
+  if (d->to_stdout && d->history.n > 0 &&
+      !hl_dumper_text(d, "history", d->history.at, d->history.n))
     return false;
   if (d->flags->xla_dump_module_metadata && !put_metadata(d, steps, n))
     return false;

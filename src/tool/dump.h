@@ -27,12 +27,13 @@ struct HlDumper {
   bool on;           // for the module begun
   const char *name;  // its name, as it stands in file names
   int64_t timestamp, begun_usec;
-  int step;             // dumps between passes so far
-  int executions;       // of this module so far
-  bool in_step;         // the file being written belongs to the newest step
-  HlBuf notes;          // of StepNote, one a step
-  HlBuf fusions;        // of the pages of fusions: dump_fusion.c
-  HlBuf last, history;  // of the delta form: the newest text, the history
+  int step;              // dumps between passes so far
+  int executions;        // of this module so far
+  bool in_step;          // the file being written belongs to the newest step
+  HlBuf notes;           // of StepNote, one a step
+  HlBuf fusions;         // of the pages of fusions: dump_fusion.c
+  HlBuf last, history;   // of the delta form: the newest text, the history
+  size_t n_history_put;  // bytes of it that are in its file
 };
 
 // What has a meaning in paths replaced.
