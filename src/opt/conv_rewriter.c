@@ -13,6 +13,13 @@
 //       c = get-tuple-element(t), index=0
 //
 // Window and labels of the gradients' calls are those of the forward convolution they belong to.
+//
+// conv-kind-assignment instead leaves convolutions as they are and notes which of the three they are, for a
+// fusion that cuDNN's compiler takes. XLA lets the kind dgrad imply that the filter is reversed; here the window says so,
+// too, so that a convolution means the same with and without its kind.
+//
+//   c = convolution(x, reverse(k)), window={size=3x3}
+//   =>  c = convolution(x, k), window={size=3x3 rhs_reversal=1x1}, convolution_kind=dgrad
 
 #include "hilo/edit.h"
 #include "opt/convs.h"
@@ -301,5 +308,105 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *conv) {
 const HlRule conv_rewriter_rules[] = {
     {HL_OP_CONVOLUTION, rewrite, "conv-rewriter", "convolution(x, k) => cudnn(x, k)[0]",
      "of f16, bf16, f32 or f64; up to 3 spatial dimensions"},
+    {0},
+};
+
+// --- Kinds ----------------------------------------------------------------------------------------
+
+static bool has_kind(const HlInst *conv) {
+  return hl_attr_int(conv, HL_A_CONVOLUTION_KIND) != HL_WORD_convolution_kind_UNSET;
+}
+
+static bool can_have_kind(const HlInst *conv) {
+  const HlShape *shapes[] = {conv->shape, conv->operands[0]->shape, conv->operands[1]->shape};
+  for (int k = 0; k < HL_COUNT_OF(shapes); k++) {
+    const HlDtype dtype = shapes[k]->dtype;
+    const bool is_f8 = hl_is_float(dtype) && hl_dtype_info[dtype].bits <= 8;
+    if ((!hl_is_float(dtype) && !hl_is_integral(dtype)) || hl_shape_elements(shapes[k]) == 0 ||
+        (is_f8 && dtype != HL_F8E4M3FN && dtype != HL_F8E5M2))
+      return false;
+  }
+  return !has_kind(conv) && all_static(conv) && !hl_has_attr(conv, HL_A_SPARSITY_CONFIG);
+}
+
+static HlInst *of_kind(HlBuild *b, HlInst *conv, HlInst *x, HlInst *filter, int64_t kind) {
+  HlInst *operands[] = {x, filter};
+  HlInst *made = x && filter ? hl_inst_copy(b->comp, conv, NULL, 2, operands) : NULL;
+  if (made)
+    hl_set_int(made, HL_A_CONVOLUTION_KIND, kind);
+  return made;
+}
+
+static HlInst *kind_of_input_gradient(HlPass *p, HlBuild *b, HlInst *conv,
+                                      const HlDimLabels *labels) {
+  HlWindow forward, window = hl_window(conv);
+  if (hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) > 1 ||
+      hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT) > 1 || !input_window(p, conv, labels, &forward))
+    return NULL;
+  HlInst *filter = unreversed(p, b, conv, labels);
+  HlInst *made =
+      filter ? of_kind(b, conv, conv->operands[0], filter, HL_WORD_convolution_kind_DGRAD) : NULL;
+  if (!made || filter == conv->operands[1])
+    return made;
+  HlWindowDim *at = HL_ARRAY(p->m->arena, HlWindowDim, window.n + 1);
+  for (int k = 0; k < window.n; k++) {
+    at[k] = window.at[k];
+    at[k].reversal = true;
+  }
+  hl_set_attr(made, &(HlAttr){.key = HL_A_WINDOW, .window = {at, window.n}});
+  return made;
+}
+
+// As many images and features as go in come out, by a filter that is not larger than the result, dilated or not.
+static bool is_plainly_forward(const HlInst *conv, const HlDimLabels *l) {
+  const HlShape *input = conv->operands[0]->shape, *filter = conv->operands[1]->shape;
+  bool is_small = input->dim[l->input_batch] == conv->shape->dim[l->output_batch] &&
+                  filter->dim[l->kernel_output] == conv->shape->dim[l->output_feature];
+  for (int k = 0; k < l->kernel_spatial.n; k++)
+    is_small &= filter->dim[l->kernel_spatial.at[k]] <= conv->shape->dim[l->output_spatial.at[k]];
+  return is_small;
+}
+
+static HlInst *kind_of_filter_gradient(HlPass *p, HlBuild *b, HlInst *conv,
+                                       const HlDimLabels *labels) {
+  HlWindow forward;
+  if (hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) > 1 || is_plainly_forward(conv, labels) ||
+      (looks_forward(conv, labels) && !has_dilated_window(hl_window(conv))) ||
+      !filter_window(p, conv, labels, &forward))
+    return NULL;
+  return of_kind(b, conv, conv->operands[0], conv->operands[1], HL_WORD_convolution_kind_WGRAD);
+}
+
+static HlInst *kind_of_forward(HlPass *p, HlBuild *b, HlInst *conv, const HlDimLabels *labels) {
+  const int64_t groups = hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT);
+  if (!has_one_direction(hl_window(conv)) || labels->input_spatial.n > 3 ||
+      (groups > 1 && hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) > 1))
+    return NULL;
+  HlInst *x = conv->operands[0];
+  if (groups > 1)
+    x = features_of_groups(p, b, x, labels, groups);
+  HlInst *made = of_kind(b, conv, x, conv->operands[1], HL_WORD_convolution_kind_FPROP);
+  if (made && groups > 1) {
+    hl_set_int(made, HL_A_BATCH_GROUP_COUNT, 1);
+    hl_set_int(made, HL_A_FEATURE_GROUP_COUNT, groups);
+  }
+  return made;
+}
+
+static HlInst *with_kind(HlPass *p, HlBuild *b, HlInst *conv) {
+  const HlDimLabels *labels = hl_attr_ptr(conv, HL_A_DIM_LABELS);
+  if (!labels || !hl_pass_flag(p, "enable") || !can_have_kind(conv) ||
+      hl_window(conv).n != labels->input_spatial.n)
+    return NULL;
+  HlInst *made = kind_of_input_gradient(p, b, conv, labels);
+  if (!made)
+    made = kind_of_filter_gradient(p, b, conv, labels);
+  return made ? made : kind_of_forward(p, b, conv, labels);
+}
+
+const HlRule conv_kind_rules[] = {
+    {HL_OP_CONVOLUTION, with_kind, "conv-kind-assignment",
+     "convolution(x, k) => convolution(x, k), convolution_kind=fprop, dgrad or wgrad",
+     "of real numbers; no kind yet"},
     {0},
 };

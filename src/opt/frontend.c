@@ -45,3 +45,26 @@ void frontend_set(HlInst *to, const HlInst *from, const char *name, const char *
   *dict = (HlDict){key, text, at};
   hl_set_attr(to, &(HlAttr){.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict});
 }
+
+bool frontend_remove(HlInst *inst, const char *name) {
+  if (!frontend_has(inst, name))
+    return false;
+  HlModule *m = inst->comp->module;
+  const HlDict *old = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
+  const HlSym **key = HL_ARRAY(m->arena, const HlSym *, old->n);
+  const HlSym **text = HL_ARRAY(m->arena, const HlSym *, old->n);
+  int at = 0;
+  for (int k = 0; k < old->n; k++)
+    if (strcmp(old->key[k]->text, name) != 0) {
+      key[at] = old->key[k];
+      text[at++] = old->value[k];
+    }
+  if (at == 0) {
+    hl_remove_attr(inst, HL_A_FRONTEND_ATTRIBUTES);
+    return true;
+  }
+  HlDict *dict = HL_NEW(m->arena, HlDict);
+  *dict = (HlDict){key, text, at};
+  hl_set_attr(inst, &(HlAttr){.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict});
+  return true;
+}

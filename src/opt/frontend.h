@@ -9,5 +9,7 @@ bool frontend_has(const HlInst *inst, const char *name);
 const char *frontend_get(const HlInst *inst, const char *name);
 // Gives `to` the frontend attributes of `from` (which may be `to`) and one more.
 void frontend_set(HlInst *to, const HlInst *from, const char *name, const char *value);
+// Takes one away; false: there was none.
+bool frontend_remove(HlInst *inst, const char *name);
 
 #endif
