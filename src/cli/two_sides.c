@@ -9,6 +9,7 @@
 
 #include "hilo/eval.h"
 #include "hilo/opt.h"
+#include "spmd/local.h"
 
 const char *const outcome_names[OUTCOMES] = {[MATCHED] = "MATCHED",
                                              [RAN] = "RAN",
@@ -137,6 +138,8 @@ void trial_free(Trial *trial) {
     hl_literal_unref(trial->results[d]);
     hl_literal_unref(trial->expected[d]);
   }
+  hl_module_free(trial->tested);
+  hl_module_free(trial->referred);
   *trial = (Trial){0};
 }
 
@@ -214,10 +217,24 @@ static void say_mismatch(int device, int leaf, const HlMismatch *m, const HlComp
       m->pass_abs, m->pass_rel);
 }
 
-static bool compare_device(TwoSides *t, const HlModule *m, const Trial *trial, int device) {
+// Of a device's two results the parts that both sides have: all of them, or its tile where one side is
+// partitioned and the other is not.
+static SpPair pair_of(TwoSides *t, const HlModule *m, const Trial *trial, int device) {
+  const HlLiteral *actual = trial->results[device], *expected = trial->expected[device];
+  const bool is_local = sp_is_local(trial->tested, m);
+  if (is_local == sp_is_local(trial->referred, m))
+    return (SpPair){hl_literal_ref(actual), hl_literal_ref(expected)};
+  if (is_local)
+    return sp_pair(t->cx, trial->tested, m, device, actual, expected);
+  SpPair swapped = sp_pair(t->cx, trial->referred, m, device, expected, actual);
+  return (SpPair){swapped.expected, swapped.actual};
+}
+
+static bool compare_values(TwoSides *t, const HlModule *m, int device, const HlLiteral *actual,
+                           const HlLiteral *expected) {
   int n, n_expected;
-  const HlLiteral **a = hl_flatten(t->arena, trial->results[device], &n);
-  const HlLiteral **e = hl_flatten(t->arena, trial->expected[device], &n_expected);
+  const HlLiteral **a = hl_flatten(t->arena, actual, &n);
+  const HlLiteral **e = hl_flatten(t->arena, expected, &n_expected);
   HlCompareOptions how = {
       .tolerance = -1, .abs_bound = t->abs_error_bound, .rel_bound = t->rel_error_bound};
   how.vectors = hl_vector_leaves(t->arena, m, &how.n_vectors);
@@ -234,6 +251,15 @@ static bool compare_device(TwoSides *t, const HlModule *m, const Trial *trial, i
   return false;
 }
 
+static bool compare_device(TwoSides *t, const HlModule *m, const Trial *trial, int device) {
+  SpPair pair = pair_of(t, m, trial, device);
+  bool equal = pair.actual && compare_values(t, m, device, pair.actual, pair.expected);
+  if (!pair.actual && !t->quiet)
+    fprintf(stderr, "The result of device %d is not its part of the whole result\n", device);
+  sp_pair_free(&pair);
+  return equal;
+}
+
 // --- Running ------------------------------------------------------------------------------------
 
 static void say_start(const TwoSides *t, const char *platform) {
@@ -246,9 +272,12 @@ static void say_end(const TwoSides *t, double start) {
     fprintf(stderr, "... compiled and ran in %.3gs.\n", hl_now() - start);
 }
 
-static bool evaluate(TwoSides *t, const HlModule *m, const Trial *trial, HlLiteral **results) {
+// Runs what a side's passes have made of `whole`, whose arguments the trial has.
+static bool evaluate(TwoSides *t, const HlModule *m, const HlModule *whole, const Trial *trial,
+                     HlLiteral **results) {
   HlEvalOptions eval = {.elided = HL_ELIDED_RANDOM, .seed = 42};
-  return hl_eval(t->cx, m, &eval, (const HlLiteral *const *const *)trial->arguments, results);
+  return sp_eval_local(t->cx, m, whole, &eval, (const HlLiteral *const *const *)trial->arguments,
+                       results);
 }
 
 // The snapshots of the run, whether it succeeded or not, and the end of the module's dumps.
@@ -267,15 +296,14 @@ static bool dump_run(TwoSides *t, HlDumper *dumper, const HlModule *came, const 
 static bool run_test(TwoSides *t, const HlModule *m, HlDumper *dumper, Trial *trial) {
   double start = hl_now();
   say_start(t, t->platform);
-  HlModule *copy = hl_clone(t->cx, m);
+  HlModule *copy = trial->tested = hl_clone(t->cx, m);
   HlEngine *engine = NULL;
   trial->test = COMPILATION_ERROR;
   bool compiled = copy && compile_test(t, copy, dumper, &engine);
   if (compiled)
-    trial->test = evaluate(t, copy, trial, trial->results) ? RAN : RUNTIME_ERROR;
+    trial->test = evaluate(t, copy, m, trial, trial->results) ? RAN : RUNTIME_ERROR;
   bool dumped = !dumper || !compiled || dump_run(t, dumper, m, copy, engine, trial);
   hl_engine_free(engine);
-  hl_module_free(copy);
   if (trial->test == RAN)
     say_end(t, start);
   return trial->test == RAN && dumped;
@@ -284,11 +312,10 @@ static bool run_test(TwoSides *t, const HlModule *m, HlDumper *dumper, Trial *tr
 static bool run_reference(TwoSides *t, const HlModule *m, const char *platform, Trial *trial) {
   double start = hl_now();
   say_start(t, platform);
-  HlModule *copy = hl_clone(t->cx, m);
+  HlModule *copy = trial->referred = hl_clone(t->cx, m);
   trial->reference = COMPILATION_ERROR;
   if (copy && compile_reference(t, copy, platform))
-    trial->reference = evaluate(t, copy, trial, trial->expected) ? RAN : RUNTIME_ERROR;
-  hl_module_free(copy);
+    trial->reference = evaluate(t, copy, m, trial, trial->expected) ? RAN : RUNTIME_ERROR;
   if (trial->reference == RAN)
     say_end(t, start);
   return trial->reference == RAN;

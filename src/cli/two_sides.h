@@ -37,6 +37,7 @@ typedef struct Trial {
   int devices, n_arguments;
   HlLiteral ***arguments;           // [devices][n_arguments]
   HlLiteral **results, **expected;  // [devices]; NULL where that side did not run
+  HlModule *tested, *referred;      // what ran on each side, which may be partitioned
 } Trial;
 
 // The pipeline of a platform, "" for none; NULL: there is no such platform.
