@@ -292,6 +292,16 @@ static HlInst *first_narrow(const Work *w, const Groups *g, int group) {
   return NULL;
 }
 
+// Of a constant inside a fusion only the bf16 form may be left with users; there nothing may stand without.
+static void drop_wide_constants(HlModule *m) {
+  for (HlComp *comp = m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first, *next; comp->is_fusion && inst; inst = next) {
+      next = inst->next;
+      if (bf16_is_constant(inst) && !inst->first_use && inst != comp->root && !hl_has_control(inst))
+        hl_erase(inst);
+    }
+}
+
 // False: nothing was changed.
 static bool change_groups(Work *w) {
   const Groups g = weigh_groups(w);
@@ -304,6 +314,8 @@ static bool change_groups(Work *w) {
     change_group(w, &g, group);
     any = true;
   }
+  if (any)
+    drop_wide_constants(w->at.m);
   return any;
 }
 
