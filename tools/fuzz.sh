@@ -7,5 +7,6 @@ mkdir -p "$work"
 seeds=(tests/fuzz/seeds/"$name")
 [ -d "${seeds[0]}" ] || seeds=(tests/golden tests/fixtures)
 export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0:$ASAN_OPTIONS
-exec "$program" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
+# What it finds is no skipped test, which its usual exit status of 77 would mean.
+exec "$program" -error_exitcode=1 -max_total_time="${FUZZ_SECONDS:-60}" -timeout=10 -rss_limit_mb=2048 -max_len=65536 \
   -print_final_stats=1 -artifact_prefix="$work-crash-" "$work" "${seeds[@]}"

@@ -6,12 +6,18 @@ enum { FEW_ELEMENTS = 10, MOST_ESSENTIAL = 500000 };
 
 // --- The sugar of async instructions -------------------------------------------------------------
 
-// Only parameters and the root.
+// Only the root and parameters, which are its operands one by one: the sugar shows nothing of them, and reads so.
 static bool is_one_instruction(const HlComp *comp) {
-  for (const HlInst *inst = comp->first; inst; inst = inst->next)
-    if (inst != comp->root && inst->op != HL_OP_PARAMETER)
+  const HlInst *root = comp->root;
+  if (!root || root->n_operands != (uint32_t)comp->n_params)
+    return false;
+  for (uint32_t k = 0; k < root->n_operands; k++)
+    if (root->operands[k] != comp->params[k])
       return false;
-  return comp->root != NULL;
+  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    if (inst != root && inst->op != HL_OP_PARAMETER)
+      return false;
+  return true;
 }
 
 bool print_is_sugar_body(const HlComp *comp) {
