@@ -625,6 +625,8 @@ bool hl_awaits(HlOp op);
 // itself; partitions, each replica by itself; replicas with all their partitions; replica * partitions + partition.
 typedef enum HlGroupMode { HL_CROSS_REPLICA, HL_CROSS_PARTITION, HL_CROSS_BOTH, HL_FLATTENED } HlGroupMode;
 HlGroupMode hl_group_mode(const HlInst *inst);
+// A channel id that no instruction has; nor those after it, short of half of all.
+int64_t hl_free_channel(const HlModule *m);
 bool hl_has_global_ids(HlOp op);                                   // use_global_device_ids is an attribute of the op
 bool hl_has_side_effect(const HlInst *inst);                       // itself, not what it calls
 

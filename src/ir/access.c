@@ -154,6 +154,17 @@ HlGroupMode hl_group_mode(const HlInst *inst) {
   return hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) ? HL_FLATTENED : HL_CROSS_BOTH;
 }
 
+int64_t hl_free_channel(const HlModule *m) {
+  int64_t next = 1;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+      const HlAttr *channel = hl_attr(inst, HL_A_CHANNEL_ID);
+      if (channel && channel->i >= next && channel->i < INT64_MAX / 2)
+        next = channel->i + 1;
+    }
+  return next;
+}
+
 // --- Places ---------------------------------------------------------------------------------------
 
 HlPos hl_pos(const HlInst *inst) {

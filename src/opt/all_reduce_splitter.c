@@ -117,7 +117,7 @@ static void split_sum(HlPass *p, HlInst *slice, const Known *known, int64_t *cha
 }
 
 bool pass_all_reduce_splitter(HlPass *p) {
-  int64_t channel = loop_free_channel(p);
+  int64_t channel = hl_free_channel(p->m);
   int n, n_insts;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++) {

@@ -214,7 +214,7 @@ bool pass_ar_crs_combiner(HlPass *p) {
   if (p->m->num_partitions < 2)
     return true;
   int n;
-  int64_t channel = loop_free_channel(p);
+  int64_t channel = hl_free_channel(p->m);
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++) {
     if (!hl_comp_may_have(comps[k], HL_OP_ALL_REDUCE))

@@ -16,9 +16,11 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "opt/async_halves.h"
 #include "opt/frontend.h"
 #include "opt/loops.h"
 #include "opt/passes.h"
+#include "opt/triton.h"
 
 // --- Two halves ---------------------------------------------------------------------------------
 
@@ -27,29 +29,6 @@ static const HlShape *operand_shapes(HlPass *p, const HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++)
     shape[k] = inst->operands[k]->shape;
   return hl_shape_tuple(p->m->shapes, (int)inst->n_operands, shape);
-}
-
-static void say_the_same(HlInst *half, const HlInst *inst) {
-  const HlAttr *config = hl_attr(inst, HL_A_BACKEND_CONFIG);
-  hl_inherit(half, inst);
-  hl_remove_attr(half, HL_A_SHARDING);
-  if (config)
-    hl_set_attr(half, config);
-}
-
-// What the instruction waited for the start waits for, and what waited for it waits for the end.
-static bool commit_halves(HlPass *p, const HlInst *inst, HlInst *start, HlInst *done) {
-  for (int k = 0; inst->control && k < inst->control->n_preds; k++)
-    hl_add_control(inst->control->preds[k], start);
-  if (!hl_commit(p, done))
-    return false;
-  for (int k = done->control ? done->control->n_preds : 0; k-- > 0;)
-    hl_remove_control(done->control->preds[k], done);
-  return true;
-}
-
-static bool is_async_body(const HlComp *comp) {
-  return comp->first_call && comp->first_call->caller->op == HL_OP_ASYNC_START;
 }
 
 // --- async-wrapper ------------------------------------------------------------------------------
@@ -66,22 +45,13 @@ static bool is_cublaslt(HlPass *p, const HlInst *inst) {
          calls_target(inst, "__cublas$lt$groupedMatmul");
 }
 
-static bool is_triton(HlPass *p, const HlInst *inst) {
-  if (inst->op != HL_OP_FUSION)
-    return false;
-  const char *config =
-      loop_config_field(p, hl_attr_text(inst, HL_A_BACKEND_CONFIG), "fusion_backend_config");
-  const char *kind = config ? loop_config_field(p, config, "kind") : NULL;
-  return kind && strcmp(kind, "\"__triton_gemm\"") == 0;
-}
-
 static const struct {
   const char *name;
   HlOp op;
   bool (*is)(HlPass *p, const HlInst *inst);  // NULL: all of the op
 } kinds[] = {
     {"cublaslt", HL_OP_CUSTOM_CALL, is_cublaslt},
-    {"triton", HL_OP_FUSION, is_triton},
+    {"triton", HL_OP_FUSION, triton_is_gemm},
     {"convolution", HL_OP_CONVOLUTION, NULL},
     {"copy", HL_OP_COPY, NULL},
     {"custom-call", HL_OP_CUSTOM_CALL, NULL},
@@ -150,9 +120,9 @@ static void wrap(HlPass *p, HlInst *inst) {
   HlInst *start = is_copy ? start_copy(p, &b, inst) : start_work(p, &b, inst);
   HlInst *done = hl_inst_new(b.comp, is_copy ? HL_OP_COPY_DONE : HL_OP_ASYNC_DONE, inst->shape,
                              NULL, 1, &start);
-  say_the_same(start, inst);
-  say_the_same(done, inst);
-  commit_halves(p, inst, start, done);
+  async_inherit(start, inst);
+  async_inherit(done, inst);
+  async_commit(p, inst, start, done);
 }
 
 // Marks what the entry reaches through calls, loops and conditionals.
@@ -182,7 +152,7 @@ bool pass_async_wrapper(HlPass *p) {
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   const bool *reached = reached_comps(p, comps, n);
   for (int c = 0; c < n; c++) {
-    if (!reached[comps[c]->id] || comps[c]->schedule || is_async_body(comps[c]))
+    if (!reached[comps[c]->id] || comps[c]->schedule || async_is_body(comps[c]))
       continue;
     HlInst **insts = hl_pass_insts(p, comps[c], &n_insts);
     for (int k = 0; k < n_insts; k++)
@@ -205,14 +175,14 @@ static void wrap_group(HlPass *p, HlInst *call) {
                               NULL, (int)call->n_operands, call->operands);
   hl_set_calls(start, 1, &group);
   HlInst *done = hl_inst_new(b.comp, HL_OP_ASYNC_DONE, call->shape, NULL, 1, &start);
-  say_the_same(start, call);
-  say_the_same(done, call);
+  async_inherit(start, call);
+  async_inherit(done, call);
   // A start may have to come as early as it can; its end is to come late.
   const char *config = hl_attr_text(call, HL_A_BACKEND_CONFIG);
   if (*config)
     hl_set_text(done, HL_A_BACKEND_CONFIG,
                 loop_config_with(p, config, "force_earliest_schedule", "false"));
-  commit_halves(p, call, start, done);
+  async_commit(p, call, start, done);
 }
 
 bool pass_collectives_group_wrapper(HlPass *p) {
@@ -220,7 +190,7 @@ bool pass_collectives_group_wrapper(HlPass *p) {
   int n, n_insts;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int c = 0; c < n; c++) {
-    if (comps[c]->schedule || is_async_body(comps[c]))
+    if (comps[c]->schedule || async_is_body(comps[c]))
       continue;
     HlInst **insts = hl_pass_insts(p, comps[c], &n_insts);
     for (int k = 0; k < n_insts; k++)

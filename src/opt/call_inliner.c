@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "opt/async_halves.h"
 #include "opt/dce.h"
 #include "opt/frontend.h"
 #include "opt/inline.h"
@@ -39,13 +40,6 @@ static bool is_listed(const char *list, const char *name) {
 static bool is_preserved(const Inliner *in, const HlInst *call) {
   const char *name = frontend_get(call, "composite.name");
   return hl_attr_int(call, HL_A_IS_COMPOSITE) && *name && is_listed(in->preserve, name);
-}
-
-static bool is_async_body(const HlComp *comp) {
-  for (const HlCall *call = comp->first_call; call; call = call->next)
-    if (hl_op_info[call->caller->op].traits & HL_T_ASYNC)
-      return true;
-  return false;
 }
 
 static bool is_shmap_body(const HlComp *comp) {
@@ -228,7 +222,7 @@ static void inline_one(Inliner *in, HlInst *call, HlBuf *waiting) {
 }
 
 static void inline_in(Inliner *in, const HlComp *comp) {
-  if (is_async_body(comp))
+  if (async_is_body(comp))
     return;
   HlBuf waiting = {0};
   for (HlInst *inst = comp->last; inst; inst = inst->prev)  // the last waits longest

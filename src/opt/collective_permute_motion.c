@@ -80,7 +80,7 @@ static void move_permutes(HlPass *p, HlInst *loop) {
   }
   if (plan.n_used == 0)
     return;
-  m.channel = loop_free_channel(p);
+  m.channel = hl_free_channel(p->m);
   HlBuild b;
   hl_begin(p, "next-turn", loop, &b);
   loop_plan_commit(p, &b, &plan);

@@ -185,7 +185,7 @@ static void pipeline_forward(HlPass *p, HlInst *loop) {
   }
   if (plan.n_used == 0)
     return;
-  pl.channel = loop_free_channel(p);
+  pl.channel = hl_free_channel(p->m);
   HlBuild b;
   hl_begin(p, "forward", loop, &b);
   for (int k = 0; k < n; k++)
@@ -309,7 +309,7 @@ static void pipeline_backward(HlPass *p, HlInst *loop) {
   loop_plan_start(&plan, &b);
   HlInst *first = exchange_at(&pl, &b, plan.init);
   if (hl_attr_int(first, HL_A_CHANNEL_ID) > 0)
-    hl_set_int(first, HL_A_CHANNEL_ID, loop_free_channel(p));
+    hl_set_int(first, HL_A_CHANNEL_ID, hl_free_channel(p->m));
   loop_plan_add(&plan, first);
   loop_plan_use(&plan, loop_next(loop, pl.counter.slot));
   loop_plan_commit(p, &b, &plan);

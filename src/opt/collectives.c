@@ -248,7 +248,7 @@ typedef struct CollState {
 } CollState;
 
 bool coll_run_rules(HlPass *p, const HlRule *rules, int rounds) {
-  CollState state = {loop_free_channel(p)};
+  CollState state = {hl_free_channel(p->m)};
   p->user = &state;
   bool good = hl_run_rules(p, rules, rounds);
   p->user = NULL;

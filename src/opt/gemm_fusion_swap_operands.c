@@ -9,23 +9,17 @@
 //   =>  t = f32[128,16]{0,1} dot(y, x)
 //       d = f32[16,128]{1,0} bitcast(t)
 
-#include <string.h>
-
 #include "hilo/edit.h"
 #include "opt/dots.h"
 #include "opt/layouts.h"
 #include "opt/loops.h"
 #include "opt/passes.h"
+#include "opt/triton.h"
 
 enum { BLOCK_ROWS = 64 };
 
 static bool is_for_triton(HlPass *p, const HlInst *inst) {
-  if (inst->op != HL_OP_FUSION || hl_attr_int(inst, HL_A_KIND) != HL_WORD_fusion_kind_CUSTOM)
-    return false;
-  const char *config = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  const char *inner = *config ? loop_config_field(p, config, "fusion_backend_config") : NULL;
-  const char *kind = inner ? loop_config_field(p, inner, "kind") : NULL;
-  return kind && strcmp(kind, "\"__triton_gemm\"") == 0;
+  return triton_is_gemm(p, inst) && hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM;
 }
 
 // --- Whether the other order is better -------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "opt/async_halves.h"
 #include "opt/host_offload.h"
 #include "opt/loops.h"
 #include "opt/passes.h"
@@ -73,14 +74,6 @@ static void set_thread(HlComp *comp) {
   hl_comp_set_thread(comp, hl_sym(comp->module, "host"));
 }
 
-static void say_the_same(HlInst *half, const HlInst *call) {
-  const HlAttr *config = hl_attr(call, HL_A_BACKEND_CONFIG);
-  hl_inherit(half, call);
-  hl_remove_attr(half, HL_A_SHARDING);
-  if (config)
-    hl_set_attr(half, config);
-}
-
 static HlInst *start(HlPass *p, HlBuild *b, HlInst *call) {
   HlComp *callee = hl_to_apply(call);
   Parcel parcel = {.b = b, .inner = hl_b_nested(b, callee->name->text)};
@@ -104,7 +97,7 @@ static HlInst *start(HlPass *p, HlBuild *b, HlInst *call) {
                              NULL, parcel.n, parcel.sent);
   hl_set_calls(made, 1, &work);
   hl_set_text(made, HL_A_ASYNC_EXECUTION_THREAD, "host");
-  say_the_same(made, call);
+  async_inherit(made, call);
   return made;
 }
 
@@ -113,18 +106,8 @@ static void run_on_host(HlPass *p, HlInst *call) {
   hl_begin(p, "host", call, &b);
   HlInst *started = start(p, &b, call);
   HlInst *done = hl_inst_new(b.comp, HL_OP_ASYNC_DONE, call->shape, NULL, 1, &started);
-  say_the_same(done, call);
-  for (int k = 0; call->control && k < call->control->n_preds; k++)
-    hl_add_control(call->control->preds[k], started);
-  if (!hl_commit(p, done))
-    return;
-  for (int k = done->control ? done->control->n_preds : 0; k-- > 0;)
-    hl_remove_control(done->control->preds[k], done);
-}
-
-// Bodies of asynchronous operations hold the one instruction that is started.
-static bool is_async_body(const HlComp *comp) {
-  return comp->first_call && comp->first_call->caller->op == HL_OP_ASYNC_START;
+  async_inherit(done, call);
+  async_commit(p, call, started, done);
 }
 
 bool pass_host_compute_asyncifier(HlPass *p) {
@@ -132,7 +115,7 @@ bool pass_host_compute_asyncifier(HlPass *p) {
   int n, n_insts;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int c = 0; c < n; c++) {
-    if (comps[c]->schedule || is_async_body(comps[c]))
+    if (comps[c]->schedule || async_is_body(comps[c]))
       continue;
     HlInst **insts = hl_pass_insts(p, comps[c], &n_insts);
     for (int k = 0; k < n_insts; k++)

@@ -366,7 +366,7 @@ void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, H
   for (const HlInst *inst = body->first; channel && inst; inst = inst->next)
     if (part.map[inst->id] && hl_has_attr(inst, HL_A_CHANNEL_ID) &&
         (hl_op_info[inst->op].traits & HL_T_COLLECTIVE)) {
-      *channel = *channel > 0 ? *channel : loop_free_channel(p);
+      *channel = *channel > 0 ? *channel : hl_free_channel(p->m);
       hl_set_int(part.map[inst->id], HL_A_CHANNEL_ID, (*channel)++);
     }
 }

@@ -139,14 +139,3 @@ void loop_each(HlPass *p, void (*visit)(HlPass *p, HlInst *loop)) {
         !hl_has_control(loops[k]))
       visit(p, loops[k]);
 }
-
-// Counting up from there never meets those beyond half of all.
-int64_t loop_free_channel(HlPass *p) {
-  int64_t next = 1;
-  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (hl_has_attr(inst, HL_A_CHANNEL_ID) && hl_attr_int(inst, HL_A_CHANNEL_ID) >= next &&
-          hl_attr_int(inst, HL_A_CHANNEL_ID) < INT64_MAX / 2)
-        next = hl_attr_int(inst, HL_A_CHANNEL_ID) + 1;
-  return next;
-}

@@ -123,11 +123,10 @@ HlInst *loop_part_copy(LoopPart *part, const HlInst *inst);
 // place (the caller calls hl_begin and hl_commit). NULL after reporting.
 HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan);
 // One turn of the body in b's computation: from the values of all slots to the next ones.
-// Collectives get channels of their own from *channel on (0: from loop_free_channel on); NULL: they
+// Collectives get channels of their own from *channel on (0: from hl_free_channel on); NULL: they
 // keep theirs, as those of one turn may.
 void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,
                int64_t *channel);
-int64_t loop_free_channel(HlPass *p);  // unused, as are those after it
 // hl_commit, then erases the old computations if nobody calls them any more.
 bool loop_commit(HlPass *p, HlInst *loop, HlInst *by);
 // Erases a computation that nobody calls, and what only it called.

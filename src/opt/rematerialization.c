@@ -149,17 +149,6 @@ static bool runs_as_step(const HlComp *comp) {
   return comp == comp->module->entry;
 }
 
-// Above all but those that counting up never meets.
-static int64_t free_channel(const HlModule *m) {
-  int64_t most = 0;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (hl_attr_int(inst, HL_A_CHANNEL_ID) > most &&
-          hl_attr_int(inst, HL_A_CHANNEL_ID) < INT64_MAX / 2)
-        most = hl_attr_int(inst, HL_A_CHANNEL_ID);
-  return most + 1;
-}
-
 // The flow analysis describes the program as it was: each computation asks it before it is changed. False after reporting.
 static bool start(RematJob *job) {
   HlModule *m = job->m;
@@ -180,7 +169,7 @@ static bool start(RematJob *job) {
       job->order[comp->id] = hl_print_order(job->arena, comp);
     job->limit[comp->id] = INT64_MAX;
   }
-  job->next_channel = free_channel(m);
+  job->next_channel = hl_free_channel(m);
   remat_find_counted(job);
   find_peaks(job);
   return true;

@@ -23,6 +23,7 @@
 #include "opt/frontend.h"
 #include "opt/loops.h"
 #include "opt/passes.h"
+#include "opt/triton.h"
 
 static const char attribute[] = "_scheduling_group_id";
 
@@ -138,12 +139,7 @@ static bool runs_beside(const HlInst *inst) {
 static bool is_matrix_product(HlPass *p, const HlInst *inst) {
   if (inst->op == HL_OP_CUSTOM_CALL)
     return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "__cublas$gemm") == 0;
-  if (inst->op != HL_OP_FUSION)
-    return false;
-  const char *config =
-      loop_config_field(p, hl_attr_text(inst, HL_A_BACKEND_CONFIG), "fusion_backend_config");
-  const char *kind = config ? loop_config_field(p, config, "kind") : NULL;
-  return kind && strcmp(kind, "\"__triton_gemm\"") == 0;
+  return triton_is_gemm(p, inst);
 }
 
 static bool find_notes(Notes *notes) {

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "hilo/edit.h"
+#include "opt/async_halves.h"
 #include "opt/gpu_fusible.h"
 #include "opt/loops.h"
 #include "opt/passes.h"
@@ -41,11 +42,6 @@ static int64_t queue_of_root(HlPass *p, const HlComp *body) {
   return queue;
 }
 
-static bool is_async_body(const HlComp *comp) {
-  const HlCall *call = comp->first_call;
-  return call && call->caller->op == HL_OP_ASYNC_START;
-}
-
 static void annotate(HlPass *p, HlInst *inst, int64_t queue) {
   if (queue != 0 && queue_of(p, inst) == 0 && hl_change(p, "annotate", inst, NULL))
     set_queue(p, inst, queue);
@@ -59,18 +55,6 @@ static void wrap(HlPass *p, HlInst *slice, int64_t queue) {
   set_queue(p, fusion_wrap(p->arena, slice, gpu_kind(gpu_emitter(slice)), name, body), queue);
 }
 
-// The channels that collectives use have queues, too.
-static int64_t next_channel(const HlModule *m) {
-  int64_t next = 1;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
-      const HlAttr *channel = hl_attr(inst, HL_A_CHANNEL_ID);
-      if (channel && channel->i >= next)
-        next = channel->i + 1;
-    }
-  return next;
-}
-
 static void visit(HlPass *p, HlInst *inst, int64_t queue) {
   switch (inst->op) {
   case HL_OP_FUSION: annotate(p, inst, queue_of_root(p, hl_called(inst, 0))); break;
@@ -80,7 +64,7 @@ static void visit(HlPass *p, HlInst *inst, int64_t queue) {
     break;
   case HL_OP_DYNAMIC_SLICE:
   case HL_OP_DYNAMIC_UPDATE_SLICE:
-    if (p->m->is_scheduled && is_async_body(inst->comp) && !hl_has_control(inst))
+    if (p->m->is_scheduled && async_is_body(inst->comp) && !hl_has_control(inst))
       wrap(p, inst, queue);
     break;
   default: break;
@@ -88,7 +72,8 @@ static void visit(HlPass *p, HlInst *inst, int64_t queue) {
 }
 
 bool pass_stream_attribute_annotator(HlPass *p) {
-  const int64_t queue = next_channel(p->m);
+  // The channels that collectives use have queues, too.
+  const int64_t queue = hl_free_channel(p->m);
   int n_comps;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
   for (int c = 0; c < n_comps; c++) {

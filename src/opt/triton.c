@@ -1,8 +1,12 @@
 // opt/triton.c: what Triton can compute, and how a fusion says that it does.
 
 #include "opt/triton.h"
+
+#include <string.h>
+
 #include "hilo/edit.h"
 #include "opt/dots.h"
+#include "opt/loops.h"
 
 static bool is_wide_float(HlDtype t) {
   return t == HL_F16 || t == HL_BF16 || t == HL_F32 || t == HL_F64;
@@ -145,4 +149,13 @@ void triton_take(HlPass *p, HlInst *fusion, HlInst *producer) {
   if (!producer->first_use && producer->comp->root != producer && !hl_has_control(producer) &&
       producer->op != HL_OP_PARAMETER)
     fusion_erase(producer);
+}
+
+bool triton_is_gemm(HlPass *p, const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION)
+    return false;
+  const char *config =
+      loop_config_field(p, hl_attr_text(inst, HL_A_BACKEND_CONFIG), "fusion_backend_config");
+  const char *kind = config ? loop_config_field(p, config, "kind") : NULL;
+  return kind && strcmp(kind, "\"__triton_gemm\"") == 0;
 }

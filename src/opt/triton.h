@@ -26,6 +26,9 @@ int triton_warps(int64_t tile);
 // `tile`: sizes of the result's tile; NULL: not decided yet.
 void triton_set_config(HlPass *p, HlInst *fusion, const char *kind, const HlI64s *tile, int warps);
 
+// A fusion that says so and is a matrix product.
+bool triton_is_gemm(HlPass *p, const HlInst *inst);
+
 // The producer of an operand of a fusion goes into it, and is erased if nobody else needs it.
 void triton_take(HlPass *p, HlInst *fusion, HlInst *producer);
 

@@ -89,20 +89,10 @@ static double operand_bytes(const HlInst *inst) {
   return n;
 }
 
-static bool has_one_user(const HlInst *inst) {
-  const HlInst *user = NULL;
-  for (const HlUse *use = inst->first_use; use; use = use->next) {
-    if (user && use->user != user)
-      return false;
-    user = use->user;
-  }
-  return user && inst->comp->root != inst;
-}
-
 static bool reads_only_own_inputs(const HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     const HlOp op = inst->operands[k]->op;
-    if ((op != HL_OP_PARAMETER && op != HL_OP_CONSTANT) || !has_one_user(inst->operands[k]))
+    if ((op != HL_OP_PARAMETER && op != HL_OP_CONSTANT) || !hl_one_user(inst->operands[k]))
       return false;
   }
   return true;
@@ -112,7 +102,7 @@ static bool is_worth_reading(const HlInst *inst) {
   const double read = operand_bytes(inst), made = triton_bytes(inst->shape);
   if (inst->op == HL_OP_CONVERT && read > made)
     return false;
-  return read - made <= TOLERANCE || (has_one_user(inst) && reads_only_own_inputs(inst));
+  return read - made <= TOLERANCE || (hl_one_user(inst) && reads_only_own_inputs(inst));
 }
 
 static bool may_join_side(const HlInst *inst) {
@@ -177,7 +167,7 @@ static void plan_side(Side *side, HlInst *operand) {
 
 static void plan_users(Plan *plan, HlInst *dot) {
   const HlInst *last = dot;
-  for (plan->n_users = 0; plan->n_users < MAX_USERS && has_one_user(last); plan->n_users++) {
+  for (plan->n_users = 0; plan->n_users < MAX_USERS && hl_one_user(last); plan->n_users++) {
     HlInst *user = last->first_use->user;
     if (!may_join_result(user, last))
       return;

@@ -39,16 +39,6 @@ typedef struct Diamond {
 
 // --- Ways up --------------------------------------------------------------------------------------
 
-static bool has_one_user(const HlInst *inst) {
-  const HlInst *user = NULL;
-  for (const HlUse *use = inst->first_use; use; use = use->next) {
-    if (user && use->user != user)
-      return false;
-    user = use->user;
-  }
-  return user && inst->comp->root != inst;
-}
-
 static bool is_same_type_bitcast(const HlInst *inst) {
   return inst->op == HL_OP_BITCAST && hl_shape_is_array(inst->operands[0]->shape) &&
          inst->shape->dtype == inst->operands[0]->shape->dtype &&
@@ -62,7 +52,7 @@ static HlInst *next_up(const HlInst *inst) {
 
 // It needs no more data than one operand, and nobody else needs what it computes.
 static bool may_join(const HlInst *inst) {
-  if (inst->n_operands < 1 || inst->n_operands > 2 || !has_one_user(inst) || hl_has_control(inst) ||
+  if (inst->n_operands < 1 || inst->n_operands > 2 || !hl_one_user(inst) || hl_has_control(inst) ||
       !triton_is_plain(inst))
     return false;
   if (inst->op == HL_OP_BITCAST)
@@ -107,11 +97,11 @@ static bool find_diamond(const Ways *ways, HlInst *root, Diamond *out) {
   if (root->n_operands != 2 || !triton_is_elementwise(root) || !is_good(root))
     return false;
   HlInst *broadcast = top_of(ways, root->operands[1]);
-  if (broadcast->op != HL_OP_BROADCAST || !is_good(broadcast) || !has_one_user(broadcast) ||
+  if (broadcast->op != HL_OP_BROADCAST || !is_good(broadcast) || !hl_one_user(broadcast) ||
       !goes_along_rows(broadcast))
     return false;
   HlInst *reduce = top_of(ways, broadcast->operands[0]);
-  if (!triton_is_row_reduction(reduce) || !is_good(reduce) || !has_one_user(reduce))
+  if (!triton_is_row_reduction(reduce) || !is_good(reduce) || !hl_one_user(reduce))
     return false;
   HlInst *producer = top_of(ways, reduce->operands[0]);
   if (top_of(ways, root->operands[0]) != producer || !triton_is_plain(producer) ||

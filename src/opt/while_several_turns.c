@@ -83,7 +83,7 @@ static void gather_turns(HlPass *p, HlInst *loop, int64_t turns, int64_t each) {
   const int n = loop_slots(loop);
   HlBuild b;
   hl_begin(p, each == 2 ? "double" : "full", loop, &b);
-  int64_t channel = loop_free_channel(p), first = turns % each;
+  int64_t channel = hl_free_channel(p->m), first = turns % each;
   HlInst *init = loop->operands[0];
   if (first > 0) {
     HlInst **slot = HL_ARRAY(p->arena, HlInst *, n + 1),
@@ -174,7 +174,7 @@ static void unroll_pipeline(HlPass *p, HlInst *loop) {
     return;
   HlBuild b;
   hl_begin(p, "pipeline", loop, &b);
-  int64_t channel = loop_free_channel(p), rounds = counter.turns / each;
+  int64_t channel = hl_free_channel(p->m), rounds = counter.turns / each;
   HlComp *condition =
       condition_below(p, &b, loop, counter.slot, counter.init + rounds * each * counter.step);
   HlComp *body = body_of_turns(p, &b, loop, each, &channel);

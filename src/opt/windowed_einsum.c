@@ -486,7 +486,7 @@ static void handle(HlPass *p, HlInst *loop, int64_t queue) {
 }
 
 bool pass_windowed_einsum_handler(HlPass *p) {
-  const int64_t queue = loop_free_channel(p);
+  const int64_t queue = hl_free_channel(p->m);
   int n;
   HlInst **loops = loop_all(p, &n);
   for (int k = 0; k < n; k++)

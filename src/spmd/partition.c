@@ -220,18 +220,6 @@ static void erase_old(Part *pt, HlComp *old) {
   }
 }
 
-// Above all but those that counting up never meets.
-static int64_t first_free_channel(const HlModule *m) {
-  int64_t most = 0;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
-      const int64_t id =
-          hl_has_attr(inst, HL_A_CHANNEL_ID) ? hl_attr_int(inst, HL_A_CHANNEL_ID) : 0;
-      most = id > most && id < INT64_MAX / 2 ? id : most;
-    }
-  return most + 1;
-}
-
 static bool partition(Part *pt) {
   HlComp *old = pt->m->entry;
   hl_complete_entry_layout(pt->m);
@@ -277,7 +265,7 @@ bool pass_spmd_partitioning(HlPass *p) {
              .arena = p->arena,
              .n_devices = m->num_partitions,
              .n_replicas = m->replica_count,
-             .next_channel = first_free_channel(m),
+             .next_channel = hl_free_channel(m),
              .windowing = windowing_of(p)};
   return partition(&pt) && hl_pass_nested(p, "spmd-cleanup(dce, tuple-simplifier, dce, cse)");
 }

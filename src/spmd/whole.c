@@ -256,23 +256,12 @@ static bool write_all_out(Whole *w) {
   return true;
 }
 
-// Above all but those that counting up never meets.
-static int64_t free_channel(const HlModule *m) {
-  int64_t most = 0;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (hl_attr_int(inst, HL_A_CHANNEL_ID) > most &&
-          hl_attr_int(inst, HL_A_CHANNEL_ID) < INT64_MAX / 2)
-        most = hl_attr_int(inst, HL_A_CHANNEL_ID);
-  return most + 1;
-}
-
 HlModule *sp_without_borders(HlCx *cx, const HlModule *m) {
   HlArena *arena = hl_arena_new();
   Whole w = {.cx = cx, .m = hl_clone(cx, m), .arena = arena, .n = m->num_partitions};
   bool ok = w.m && sp_module_meshes(cx, arena, m, &w.meshes, &w.main);
   if (ok) {
-    w.next_channel = free_channel(m);
+    w.next_channel = hl_free_channel(m);
     if (w.main)
       w.mesh = sp_mesh_new(arena, w.main->n_axes, w.main->size, w.main->devices);
     hl_set_scheduled(w.m, false);
