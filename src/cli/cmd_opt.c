@@ -221,9 +221,8 @@ static bool print_dry(Cli *cli, const Plan *plan, const HlModule *m, const HlEng
   bool ok = hl_dry_results(cli->cx, m, plan->passes, &plan->engine, engine, seconds, &results);
   if (results.n_left_out > 0)
     hl_note(cli->cx, (HlPos){0},
-            "module %s: of %lld opportunities the last %lld that change in place are listed "
-            "without what they would "
-            "leave; --dry-all takes the time",
+            "module %s: of %lld opportunities, the last %lld changes in place are listed without "
+            "what they would leave; --dry-all takes the time",
             m->name->text, (long long)results.n, (long long)results.n_left_out);
   if (ok)
     cli_print_rewrites(cli, engine, &results, out);
