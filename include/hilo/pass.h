@@ -108,8 +108,17 @@ void hl_drop(HlPass *p);
 // One rewrite whole: begin, commit.
 bool hl_replace(HlPass *p, const char *rule, HlInst *inst, HlInst *by);
 // Asks for a change in place around `inst`; `with` is the other party (a producer to be fused, say) or NULL.
-// True: do it now. Everything built until the next question counts as made by this rule.
+// True: do it now, and then say hl_changed. Until then ask nothing, and keep nothing of what was edited in the pass's own
+// state: it may be undone.
 bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with);
+// Ends the change in place: what was built since counts as made by its rule. True: it holds. False, and all that was edited
+// since hl_change is as it was: the run is dry; the pass goes on as if hl_change had said no.
+//
+//   if (!hl_change(p, "cap the layout", inst, NULL))
+//     return false;
+//   hl_set_shape(inst, shape);
+//   return hl_changed(p);
+bool hl_changed(HlPass *p);
 // Tells of a rewrite that the pass decided against, and why; `why` lives as long as the pass. Nothing else comes of it, so a
 // pass that would have to look for refusals first asks whether anybody wants to know.
 void hl_refuse(HlPass *p, const HlInst *inst, const HlInst *with, const char *why);

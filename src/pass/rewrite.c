@@ -393,6 +393,12 @@ bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with) {
   return true;
 }
 
+bool hl_changed(HlPass *p) {
+  assert(p->engine->change_open && !p->engine->building.old);
+  pass_close_change(p->engine);
+  return true;
+}
+
 bool hl_wants_refusals(const HlPass *p) {
   return p->engine->options.refused;
 }
@@ -408,7 +414,7 @@ bool hl_remove(HlPass *p, const char *rule, HlInst *inst) {
   if (!hl_change(p, rule, inst, NULL))
     return false;
   hl_erase(inst);
-  return true;
+  return hl_changed(p);
 }
 
 bool hl_pass_stage(HlPass *p, const char *stage) {
