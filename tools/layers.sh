@@ -1,12 +1,16 @@
 #!/bin/bash
 # Fails on an include that looks sideways or up. The numbers of the folders are in src/LAYERS; a public
-# header include/hilo/NAME.h belongs to the folder NAME, or to the one that a "header" row gives.
+# header include/hilo/NAME.h belongs to the folder NAME, or to the one that a "header" row gives. Large folders
+# have rooms, which are numbered ("room" rows) and have few exceptions ("allow" rows). A folder holds MOST files at most.
 cd "$(dirname "$0")/.." || exit 2
-declare -A number home
-while read -r a b c; do
+MOST=60
+declare -A number home room allowed
+while read -r a b c reason; do
   case $a in
     '' | '#'*) ;;
     header) home[$b]=$c ;;
+    room) room[$b]=$c ;;
+    allow) allowed["$b $c"]=${reason:?"$b: an allow row gives its reason"} ;;
     *) number[$a]=$b ;;
   esac
 done < src/LAYERS
@@ -27,6 +31,15 @@ look() {
   fi
 }
 
+# Compares the rooms of a file and of what it includes, both by their paths under src.
+look_inside() {
+  local file=$1 line=$2 target=$3 from=${1%/*} to=${3%/*}
+  [ "$from" != "$to" ] && [ -n "${room[$to]}" ] && [ "${from%%/*}" = "${to%%/*}" ] || return
+  [ -n "${allowed["$file $target"]}" ] && return
+  [ "${room[$to]}" -lt "${room[$from]:-0}" ] ||
+    complain "src/$file:$line" "room $from (${room[$from]:-0}) includes $to (${room[$to]})"
+}
+
 owner() { echo "${home[$1]:-${1%%.*}}"; }
 
 while IFS=: read -r file line text; do
@@ -44,6 +57,15 @@ while IFS=: read -r file line text; do
     *) continue ;;
   esac
   look "$file" "$from" "$line" "$to"
+  case $file in src/*) look_inside "${file#src/}" "$line" "$target" ;; esac
 done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]' src include --include='*.[ch]' --include='*.def')
+
+for folder in $(find src -mindepth 1 -type d); do
+  name=${folder#src/} n=$(find "$folder" -maxdepth 1 -type f | wc -l)
+  case $name in
+    */*) [ -n "${room[$name]}" ] || complain "$folder" "the room is not in src/LAYERS" ;;
+  esac
+  [ "$n" -le $MOST ] || complain "$folder" "$n files in one folder, at most $MOST: it needs rooms"
+done
 [ $bad = 0 ] && echo "layers: every include looks down"
 exit $bad

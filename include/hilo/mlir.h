@@ -222,7 +222,7 @@ struct HlMlValue {
 };
 
 struct HlMlOp {
-  uint16_t row;                // HlMlRow of src/mlir/dialect.h; 0: an op without a row, carried
+  uint16_t row;                // HlMlRow of src/mlir/tree/dialect.h; 0: an op without a row, carried
   uint8_t dialect;             // as spelt: mhlo.add has the row of stablehlo.add
   uint32_t n_regions, n_successors;
   uint32_t n_operands, n_results, n_attrs;
@@ -277,7 +277,7 @@ struct HlMlTree {
   const char *producer;        // of bytecode, or NULL
   HlMlResource *resources;
   int n_resources;
-  void *types;                 // the tables of interned types, shared attributes and symbols: src/mlir/tree.h
+  void *types;                 // the tables of interned types, shared attributes and symbols: src/mlir/tree/tree.h
 };
 
 HlMlTree *hl_ml_new(HlSource *source);               // with an empty module; source may be NULL

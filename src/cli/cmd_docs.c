@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "hilo/op.h"
 #include "hilo/opt.h"
-#include "opt/algsimp.h"
+#include "opt/algsimp/algsimp.h"
 
 // --- Ops ----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@
 #include "hilo/opt.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
-#include "opt/algsimp.h"
+#include "opt/algsimp/algsimp.h"
 #include "support/property.h"
 
 // --- What laws may change -----------------------------------------------------------------------

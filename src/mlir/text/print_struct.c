@@ -1,0 +1,450 @@
+// Prints struct attributes of the dialects: #stablehlo.dot<..>, #sdy.sharding<..>.
+#include "mlir/text/print.h"
+
+#include <stdio.h>
+
+static HlI64s ints(const HlMlAttr *attr, const char *name) {
+  const HlMlAttr *list = hl_ml_field(attr, name);
+  if (!list || list->kind != HL_ML_A_DENSE_ARRAY || hl_ml_element_bytes(list->type) != 8)
+    return (HlI64s){0};
+  return (HlI64s){list->data, (int)list->n_elements};
+}
+
+// The part of a name behind its dialect.
+static const char *last_name(const HlMlAttr *attr) {
+  const char *dot = strchr(attr->name->text, '.');
+  return dot ? dot + 1 : attr->name->text;
+}
+
+static bool is_named(const HlMlAttr *attr, const char *name) {
+  return strcmp(last_name(attr), name) == 0;
+}
+
+// --- Plain fields -----------------------------------------------------------------------------------
+
+static void print_i64_list(Printer *p, HlI64s list) {
+  put_char(p->out, '[');
+  for (int k = 0; k < list.n; k++) {
+    if (k)
+      PUT(p->out, ", ");
+    mlp_dim(p, list.at[k]);
+  }
+  put_char(p->out, ']');
+}
+
+static bool is_absent(const HlMlAttr *value) {
+  switch ((HlMlAttrKind)value->kind) {
+  case HL_ML_A_INT: return value->i == 0;
+  case HL_ML_A_FLOAT: return value->f == 0;
+  case HL_ML_A_DENSE_ARRAY: return value->n_elements == 0;
+  default: return false;
+  }
+}
+
+static void print_field(Printer *p, const HlMlNamed *named) {
+  const HlMlAttr *value = named->value;
+  put_sym(p->out, named->name);
+  PUT(p->out, " = ");
+  if (value->kind == HL_ML_A_DENSE_ARRAY && hl_ml_element_bytes(value->type) == 8)
+    print_i64_list(p, (HlI64s){value->data, (int)value->n_elements});
+  else if (value->kind == HL_ML_A_STRUCT && is_named(value, "sub_axis_info"))
+    mlp_struct_body(p, value);
+  else
+    mlp_attr(p, value, PR_NO_TYPE);
+}
+
+// These spell all their fields, whatever they are.
+static bool spells_all(const HlMlAttr *attr) {
+  return is_named(attr, "channel_handle") || is_named(attr, "output_operand_alias") ||
+         is_named(attr, "dot_algorithm") || is_named(attr, "mesh_axis");
+}
+
+static void print_fields(Printer *p, const HlMlAttr *attr) {
+  bool all = spells_all(attr), any = false;
+  put_char(p->out, '<');
+  for (int k = 0; k < attr->n; k++) {
+    if (!all && is_absent(attr->dict[k].value))
+      continue;
+    if (any)
+      PUT(p->out, ", ");
+    any = true;
+    print_field(p, &attr->dict[k]);
+  }
+  put_char(p->out, '>');
+}
+
+static void print_sub_axis(Printer *p, const HlMlAttr *attr) {
+  put_char(p->out, '(');
+  hl_buf_i64(p->out, hl_ml_field_int(attr, "pre_size", 0));
+  put_char(p->out, ')');
+  hl_buf_i64(p->out, hl_ml_field_int(attr, "size", 0));
+}
+
+// #stablehlo.mesh<axes=[<name = "x", size = 2>], device_ids=dense<..> : ..>
+static void print_hlo_mesh(Printer *p, const HlMlAttr *attr) {
+  const HlMlAttr *axes = hl_ml_field(attr, "axes"), *ids = hl_ml_field(attr, "device_ids");
+  PUT(p->out, "<axes=[");
+  for (int k = 0; axes && k < axes->n; k++) {
+    if (k)
+      PUT(p->out, ", ");
+    mlp_struct_body(p, axes->list[k]);
+  }
+  put_char(p->out, ']');
+  if (ids) {
+    PUT(p->out, ", device_ids=");
+    mlp_attr(p, ids, PR_TYPE);
+  }
+  put_char(p->out, '>');
+}
+
+// --- Dimension numbers of convolutions ------------------------------------------------------------------
+
+enum { MAX_CONV_RANK = 64 };
+
+typedef struct ConvDims {
+  char label[MAX_CONV_RANK][12];
+  int n;
+  bool is_bad;
+} ConvDims;
+
+static void set_label(ConvDims *dims, int64_t at, const char *label) {
+  if (at < 0 || at >= MAX_CONV_RANK || (at < dims->n && dims->label[at][0])) {
+    dims->is_bad = true;
+    return;
+  }
+  for (; dims->n <= at; dims->n++)
+    dims->label[dims->n][0] = 0;
+  snprintf(dims->label[at], sizeof dims->label[at], "%s", label);
+}
+
+static ConvDims conv_dims(const HlMlAttr *attr, const char *first, const char *first_label,
+                          const char *second, const char *second_label, const char *spatial) {
+  ConvDims dims = {.n = 0};
+  set_label(&dims, hl_ml_field_int(attr, first, 0), first_label);
+  set_label(&dims, hl_ml_field_int(attr, second, 0), second_label);
+  HlI64s at = ints(attr, spatial);
+  for (int k = 0; k < at.n && k < MAX_CONV_RANK; k++) {
+    char label[12];
+    snprintf(label, sizeof label, "%d", k);
+    set_label(&dims, at.at[k], label);
+  }
+  return dims;
+}
+
+static void print_conv_dims(Printer *p, const ConvDims *dims) {
+  put_char(p->out, '[');
+  for (int k = 0; k < dims->n; k++) {
+    if (k)
+      PUT(p->out, ", ");
+    put_text(p->out, dims->label[k][0] ? dims->label[k] : "?");
+  }
+  put_char(p->out, ']');
+}
+
+typedef struct Conv {
+  ConvDims input, kernel, output;
+} Conv;
+
+static Conv conv_of(const HlMlAttr *attr) {
+  return (Conv){conv_dims(attr, "input_batch_dimension", "b", "input_feature_dimension", "f",
+                          "input_spatial_dimensions"),
+                conv_dims(attr, "kernel_input_feature_dimension", "i",
+                          "kernel_output_feature_dimension", "o", "kernel_spatial_dimensions"),
+                conv_dims(attr, "output_batch_dimension", "b", "output_feature_dimension", "f",
+                          "output_spatial_dimensions")};
+}
+
+static bool is_regular(const Conv *conv) {
+  return !conv->input.is_bad && !conv->kernel.is_bad && !conv->output.is_bad;
+}
+
+bool mlp_is_regular_conv(const HlMlAttr *attr) {
+  Conv conv = conv_of(attr);
+  return is_regular(&conv);
+}
+
+static void print_conv(Printer *p, const HlMlAttr *attr) {
+  Conv conv = conv_of(attr);
+  if (!is_regular(&conv)) {
+    PUT(p->out, "raw ");
+    for (int k = 0; k < attr->n; k++) {
+      if (k)
+        PUT(p->out, ", ");
+      print_field(p, &attr->dict[k]);
+    }
+    return;
+  }
+  print_conv_dims(p, &conv.input);
+  put_char(p->out, 'x');
+  print_conv_dims(p, &conv.kernel);
+  PUT(p->out, "->");
+  print_conv_dims(p, &conv.output);
+}
+
+// --- sdy ----------------------------------------------------------------------------------------------
+
+typedef void PrintItem(Printer *p, const HlMlAttr *item);
+
+static void print_items(Printer *p, const HlMlAttr *list, PrintItem *print) {
+  for (int k = 0; list && k < list->n; k++) {
+    if (k)
+      PUT(p->out, ", ");
+    print(p, list->list[k]);
+  }
+}
+
+static void print_quoted(Printer *p, const HlMlAttr *item) {
+  if (item && item->sym)
+    mlp_string(p, item->sym->text, item->sym->n);
+}
+
+static void print_axis(Printer *p, const HlMlAttr *axis) {
+  const HlMlAttr *sub = hl_ml_field(axis, "sub_axis_info");
+  print_quoted(p, hl_ml_field(axis, "name"));
+  if (sub) {
+    put_char(p->out, ':');
+    print_sub_axis(p, sub);
+  }
+}
+
+static void print_mesh_axis(Printer *p, const HlMlAttr *axis) {
+  print_quoted(p, hl_ml_field(axis, "name"));
+  put_char(p->out, '=');
+  hl_buf_i64(p->out, hl_ml_field_int(axis, "size", 0));
+}
+
+static void print_mesh(Printer *p, const HlMlAttr *mesh) {
+  HlI64s devices = ints(mesh, "device_ids");
+  PUT(p->out, "<[");
+  print_items(p, hl_ml_field(mesh, "axes"), print_mesh_axis);
+  put_char(p->out, ']');
+  if (devices.n) {
+    PUT(p->out, ", device_ids=");
+    print_i64_list(p, devices);
+  }
+  put_char(p->out, '>');
+}
+
+static void print_axes(Printer *p, const HlMlAttr *axes) {
+  put_char(p->out, '{');
+  print_items(p, axes, print_axis);
+  put_char(p->out, '}');
+}
+
+static void print_dim_sharding(Printer *p, const HlMlAttr *dim) {
+  const HlMlAttr *axes = hl_ml_field(dim, "axes"), *priority = hl_ml_field(dim, "priority");
+  put_char(p->out, '{');
+  print_items(p, axes, print_axis);
+  if (!hl_ml_field_int(dim, "is_closed", 0))
+    put_text(p->out, axes && axes->n ? ", ?" : "?");
+  put_char(p->out, '}');
+  if (priority) {
+    put_char(p->out, 'p');
+    hl_buf_i64(p->out, priority->i);
+  }
+}
+
+static void print_sharding(Printer *p, const HlMlAttr *attr) {
+  const HlMlAttr *mesh = hl_ml_field(attr, "mesh_or_ref"),
+                 *replicated = hl_ml_field(attr, "replicated_axes");
+  const HlMlAttr *unreduced = hl_ml_field(attr, "unreduced_axes");
+  put_char(p->out, '<');
+  if (mesh && mesh->kind == HL_ML_A_STRUCT) {
+    PUT(p->out, "mesh");
+    print_mesh(p, mesh);
+  } else if (mesh) {
+    mlp_attr(p, mesh, PR_TYPE);
+  }
+  PUT(p->out, ", [");
+  print_items(p, hl_ml_field(attr, "dim_shardings"), print_dim_sharding);
+  put_char(p->out, ']');
+  if (replicated && replicated->n) {
+    PUT(p->out, ", replicated=");
+    print_axes(p, replicated);
+  }
+  if (unreduced && unreduced->n) {
+    int64_t op = hl_ml_field_int(attr, "unreduced_op", 0);
+    PUT(p->out, ", unreduced=");
+    put_text(p->out, op == 1 ? "max" : op == 2 ? "min" : "");
+    print_axes(p, unreduced);
+  }
+  put_char(p->out, '>');
+}
+
+// Factors are i, j, .. z, z_1, z_2, ..
+static void print_factor(Printer *p, int64_t factor) {
+  if (factor < 18) {
+    put_char(p->out, (char)('i' + factor));
+    return;
+  }
+  PUT(p->out, "z_");
+  hl_buf_i64(p->out, factor - 17);
+}
+
+static void print_dim_mapping(Printer *p, const HlMlAttr *dim) {
+  HlI64s factors = ints(dim, "factor_indices");
+  for (int k = 0; k < factors.n; k++)
+    print_factor(p, factors.at[k]);
+  if (!factors.n)
+    put_char(p->out, '*');
+}
+
+static void print_tensor_mapping(Printer *p, const HlMlAttr *tensor) {
+  put_char(p->out, '[');
+  print_items(p, hl_ml_field(tensor, "dim_mappings"), print_dim_mapping);
+  put_char(p->out, ']');
+}
+
+static void print_factors(Printer *p, const HlMlAttr *rule, const char *name, const char *word) {
+  HlI64s factors = ints(rule, name);
+  if (!factors.n)
+    return;
+  put_char(p->out, ' ');
+  put_text(p->out, word);
+  PUT(p->out, "={");
+  for (int k = 0; k < factors.n; k++) {
+    if (k)
+      PUT(p->out, ", ");
+    print_factor(p, factors.at[k]);
+  }
+  put_char(p->out, '}');
+}
+
+static void print_rule(Printer *p, const HlMlAttr *rule) {
+  HlI64s sizes = ints(rule, "factor_sizes");
+  PUT(p->out, "<(");
+  print_items(p, hl_ml_field(rule, "operand_mappings"), print_tensor_mapping);
+  PUT(p->out, ")->(");
+  print_items(p, hl_ml_field(rule, "result_mappings"), print_tensor_mapping);
+  PUT(p->out, ") {");
+  for (int k = 0; k < sizes.n; k++) {
+    if (k)
+      PUT(p->out, ", ");
+    print_factor(p, k);
+    put_char(p->out, '=');
+    hl_buf_i64(p->out, sizes.at[k]);
+  }
+  put_char(p->out, '}');
+  print_factors(p, rule, "reduction_factors", "reduction");
+  print_factors(p, rule, "need_replication_factors", "need_replication");
+  print_factors(p, rule, "permutation_factors", "permutation");
+  print_factors(p, rule, "blocked_propagation_factors", "blocked_propagation");
+  if (hl_ml_field_int(rule, "is_custom", 0))
+    PUT(p->out, ", custom");
+  put_char(p->out, '>');
+}
+
+static void print_per_value(Printer *p, const HlMlAttr *attr) {
+  put_char(p->out, '[');
+  print_items(p, hl_ml_field(attr, "shardings"), print_sharding);
+  put_char(p->out, ']');
+}
+
+static void print_manual_axes(Printer *p, const HlMlAttr *attr) {
+  put_char(p->out, '{');
+  print_items(p, hl_ml_field(attr, "axes"), print_quoted);
+  put_char(p->out, '}');
+}
+
+static void print_axis_list(Printer *p, const HlMlAttr *attr) {
+  print_axes(p, hl_ml_field(attr, "value"));
+}
+
+static void print_axis_lists(Printer *p, const HlMlAttr *attr) {
+  put_char(p->out, '[');
+  print_items(p, hl_ml_field(attr, "value"), print_axis_list);
+  put_char(p->out, ']');
+}
+
+static void print_param(Printer *p, const HlMlAttr *attr) {
+  print_axes(p, hl_ml_field(attr, "axes"));
+  PUT(p->out, ": ");
+  hl_buf_i64(p->out, hl_ml_field_int(attr, "src_dim", 0));
+  PUT(p->out, "->");
+  hl_buf_i64(p->out, hl_ml_field_int(attr, "tgt_dim", 0));
+}
+
+static void print_params(Printer *p, const HlMlAttr *attr) {
+  put_char(p->out, '[');
+  print_items(p, hl_ml_field(attr, "value"), print_param);
+  put_char(p->out, ']');
+}
+
+// --- Any struct -----------------------------------------------------------------------------------------
+
+typedef struct Own {
+  const char *name;
+  PrintItem *print;
+  // Of the attribute: #d<name body>, #d.name<body>, #d.name body with its own.
+  enum { BARE, ANGLED, SELF } brackets;
+} Own;
+
+static const Own owns[] = {
+    {"sdy.mesh", print_mesh, SELF},
+    {"sdy.sharding", print_sharding, SELF},
+    {"sdy.op_sharding_rule", print_rule, SELF},
+    {"sdy.sharding_per_value", print_per_value, ANGLED},
+    {"sdy.manual_axes", print_manual_axes, BARE},
+    {"sdy.mesh_axis", print_mesh_axis, BARE},
+    {"sdy.sub_axis_info", print_sub_axis, BARE},
+    {"stablehlo.sub_axis_info", print_sub_axis, BARE},
+    {"sdy.axis_ref", print_axis, BARE},
+    {"sdy.dimension_sharding", print_dim_sharding, BARE},
+    {"sdy.tensor_mapping", print_tensor_mapping, BARE},
+    {"sdy.axis_ref_list", print_axis_list, BARE},
+    {"sdy.list_of_axis_ref_lists", print_axis_lists, BARE},
+    {"sdy.all_to_all_param", print_param, BARE},
+    {"sdy.all_to_all_param_list", print_params, BARE},
+    {"stablehlo.mesh", print_hlo_mesh, SELF},
+    {"mhlo.mesh", print_hlo_mesh, SELF},
+    {"stablehlo.conv", print_conv, ANGLED},
+    {"mhlo.conv", print_conv, ANGLED},
+};
+
+static const Own *find_own(const HlMlAttr *attr) {
+  for (int k = 0; k < HL_COUNT_OF(owns); k++)
+    if (strcmp(owns[k].name, attr->name->text) == 0)
+      return &owns[k];
+  return NULL;
+}
+
+void mlp_struct_body(Printer *p, const HlMlAttr *attr) {
+  const Own *own = find_own(attr);
+  if (own)
+    own->print(p, attr);
+  else
+    print_fields(p, attr);
+}
+
+static void print_bounds(Printer *p, const HlMlAttr *attr) {
+  HlI64s bounds = ints(attr, "bounds");
+  PUT(p->out, "#stablehlo.bounds<");
+  for (int k = 0; k < bounds.n; k++) {
+    if (k)
+      PUT(p->out, ", ");
+    mlp_dim(p, bounds.at[k]);
+  }
+  put_char(p->out, '>');
+}
+
+void mlp_struct(Printer *p, const HlMlAttr *attr) {
+  if (strcmp(attr->name->text, "stablehlo.type_extensions") == 0) {
+    print_bounds(p, attr);
+    return;
+  }
+  const Own *own = find_own(attr);
+  put_char(p->out, '#');
+  if (own && own->brackets == BARE) {
+    const char *name = last_name(attr);
+    put(p->out, attr->name->text, (size_t)(name - attr->name->text) - 1);
+    put_char(p->out, '<');
+    put_text(p->out, name);
+  } else {
+    put_sym(p->out, attr->name);
+    if (own && own->brackets == ANGLED)
+      put_char(p->out, '<');
+  }
+  mlp_struct_body(p, attr);
+  if (own && own->brackets != SELF)
+    put_char(p->out, '>');
+}

@@ -1,0 +1,96 @@
+// Turns composites and custom calls of known names back into the ops that they were made of.
+#include <string.h>
+
+#include "mlir/to_hlo/to_hlo.h"
+
+// Ops that travel under other names: `chlo.X`, `mhlo.X`.
+static const struct {
+  const char *name, *op;
+} known[] = {{"top_k", "chlo.top_k"}, {"topk", "chlo.top_k"},  {"tan", "stablehlo.tan"},
+             {"erf", "chlo.erf"},     {"acos", "chlo.acos"},   {"acosh", "chlo.acosh"},
+             {"asin", "chlo.asin"},   {"asinh", "chlo.asinh"}, {"atanh", "chlo.atanh"},
+             {"cosh", "chlo.cosh"},   {"sinh", "chlo.sinh"},   {"ragged_dot", "chlo.ragged_dot"}};
+
+static const char *known_op(const HlSym *name) {
+  if (!name || (strncmp(name->text, "chlo.", 5) != 0 && strncmp(name->text, "mhlo.", 5) != 0))
+    return NULL;
+  for (int k = 0; k < HL_COUNT_OF(known); k++)
+    if (strcmp(name->text + 5, known[k].name) == 0)
+      return known[k].op;
+  return NULL;
+}
+
+// The op that a composite or call stands for, and the dictionary of its attributes; NULL: none.
+static const char *stands_for(const HlMlOp *op, const HlMlAttr **attrs) {
+  if (op->row == ML_STABLEHLO_COMPOSITE) {
+    *attrs = hl_ml_attr(op, "composite_attributes");
+    return op->n_regions == 0 ? known_op(hl_ml_attr_sym(op, "name")) : NULL;
+  }
+  if (op->row != ML_STABLEHLO_CUSTOM_CALL)
+    return NULL;
+  *attrs = hl_ml_attr(op, "mhlo.attributes");
+  return known_op(hl_ml_attr_sym(op, "call_target_name"));
+}
+
+// The new op's attributes are the dictionary's, and what is discardable of the old one's.
+static void take_attributes(HlMlTree *tree, HlMlOp *fresh, const HlMlOp *op,
+                            const HlMlAttr *attrs) {
+  if (attrs && attrs->kind == HL_ML_A_DICT)
+    for (int k = 0; k < attrs->n; k++)
+      if (ml_find_attr(ml_row_of(fresh), hl_str(attrs->dict[k].name->text)))
+        hl_ml_set(tree, fresh, attrs->dict[k].name->text, attrs->dict[k].value);
+  for (uint32_t k = 0; k < op->n_attrs; k++) {
+    const char *name = op->attrs[k].name->text;
+    if (strcmp(name, "mhlo.sharding") == 0 || strcmp(name, "mhlo.frontend_attributes") == 0 ||
+        strcmp(name, "sdy.sharding") == 0)
+      hl_ml_set(tree, fresh, name, op->attrs[k].value);
+  }
+}
+
+// Results of fresh ops in place of the old ones', by the index of the old value.
+typedef struct Replaced {
+  HlMlValue **by;
+  uint32_t n;
+} Replaced;
+
+static void recompose_op(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *attrs,
+                         Replaced *replaced) {
+  const HlMlType **types = HL_ARRAY(tree->arena, const HlMlType *, op->n_results + 1);
+  for (uint32_t k = 0; k < op->n_results; k++)
+    types[k] = op->results[k].type;
+  HlMlOp *fresh =
+      hl_ml_op(tree, NULL, name, (int)op->n_operands, op->operands, (int)op->n_results, types, 0);
+  fresh->location = op->location;
+  fresh->loc = op->loc;
+  take_attributes(tree, fresh, op, attrs);
+  hl_ml_place_before(fresh, op);
+  for (uint32_t k = 0; k < op->n_results; k++)
+    if (op->results[k].index < replaced->n)
+      replaced->by[op->results[k].index] = &fresh->results[k];
+  hl_ml_unlink(op);
+}
+
+static void recompose_region(HlMlTree *tree, HlMlRegion *region, Replaced *replaced) {
+  for (HlMlBlock *block = region->first; block; block = block->next)
+    for (HlMlOp *op = block->first, *next; op; op = next) {
+      next = op->next;
+      for (uint32_t k = 0; k < op->n_operands; k++)
+        if (op->operands[k]->index < replaced->n && replaced->by[op->operands[k]->index])
+          op->operands[k] = replaced->by[op->operands[k]->index];
+      for (uint32_t k = 0; k < op->n_regions; k++)
+        recompose_region(tree, &op->regions[k], replaced);
+      const HlMlAttr *attrs = NULL;
+      const char *name = stands_for(op, &attrs);
+      if (name)
+        recompose_op(tree, op, name, attrs, replaced);
+    }
+}
+
+bool ml_recompose(HlCx *cx, HlMlTree *tree) {
+  HlArena *scratch = hl_cx_scratch(cx);
+  HlMark mark = hl_arena_mark(scratch);
+  Replaced replaced = {HL_ARRAY(scratch, HlMlValue *, tree->n_values + 1), tree->n_values};
+  recompose_region(tree, &tree->module->regions[0], &replaced);
+  hl_arena_release(scratch, mark);
+  return true;
+}

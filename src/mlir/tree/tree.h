@@ -1,0 +1,66 @@
+// mlir/tree/tree.h: what the files of the tree, and those that change trees, share.
+#ifndef HILO_MLIR_TREE_H
+#define HILO_MLIR_TREE_H
+
+#include <string.h>
+
+#include "mlir/tree/dialect.h"
+
+typedef struct MlRowOf {  // what the name of an op means, remembered by symbol
+  bool is_known;
+  uint8_t dialect;
+  uint16_t row;
+} MlRowOf;
+
+typedef struct MlTables {
+  const HlMlType **slot;  // interned types, open addressing; a power of two of slots
+  uint32_t n_slots, n_types;
+  MlRowOf *row;  // by symbol
+  uint32_t n_rows;
+  const HlMlType *i64, *i1;
+  const HlMlAttr *unit, *yes, *no;
+  const HlMlLocation *unknown;
+  const HlSym *sym_name;
+  bool has_aliases;  // an attribute is a location, or only carried: both may be printed by alias
+  HlMlOp **symbol;   // module-level ops by the index of their symbol; built when asked for
+  uint32_t n_symbols;
+  uint32_t changes;  // of the module's block when it was built
+  bool has_symbols;  // no symbol was renamed since
+  void *conversion;  // what conversions to HLO share: to_hlo.h
+} MlTables;
+
+static inline MlTables *ml_tables(const HlMlTree *tree) {
+  return tree->types;
+}
+
+enum { ML_MAX_DEPTH = UINT16_MAX };
+
+// An op in one piece of memory with its results, regions, operands and successors, which the caller fills in; its
+// results have no types, and it has no name.
+HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint32_t n_regions,
+                  uint32_t n_successors);
+void ml_append_block(HlMlRegion *region, HlMlBlock *block);
+// A new op in front of another, with that one's location.
+HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, const char *name, int n_operands,
+                     HlMlValue *const *operands, int n_results, const HlMlType *const *types,
+                     int n_regions);
+// A sorted copy; of entries with one name the last stays. *n_left is how many.
+HlMlNamed *ml_sort_named(HlMlTree *tree, int n, const HlMlNamed *named, int *n_left);
+// Whether two names, of one tree or of two, are the same; NULL is one too.
+static inline bool ml_same_sym(const HlSym *a, const HlSym *b) {
+  return a == b ||
+         (a && b && a->hash == b->hash && a->n == b->n && memcmp(a->text, b->text, a->n) == 0);
+}
+int ml_compare_syms(const HlSym *a,
+                    const HlSym *b);          // by their bytes: the order of an op's attributes
+uint64_t ml_attr_hash(const HlMlAttr *attr);  // equal attributes of two trees have the same
+static inline uint32_t ml_add_size(uint32_t a, uint32_t b) {
+  return a + b < a ? UINT32_MAX : a + b;
+}
+// The pattern of a number in a float type, and back. f80 and f128 are kept as f64, tf32 in 19 bits.
+uint64_t ml_float_bits(const HlMlType *type, double value);
+double ml_float_value(const HlMlType *type, uint64_t bits);
+// Whether an inherent attribute says what its absence says (its row's default).
+bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value);
+
+#endif

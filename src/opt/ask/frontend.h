@@ -1,0 +1,15 @@
+// opt/ask/frontend.h: single entries of frontend_attributes.
+#ifndef HILO_OPT_FRONTEND_H
+#define HILO_OPT_FRONTEND_H
+
+#include "hilo/edit.h"
+
+bool frontend_has(const HlInst *inst, const char *name);
+// The text under a name; "" if there is none.
+const char *frontend_get(const HlInst *inst, const char *name);
+// Gives `to` the frontend attributes of `from` (which may be `to`) and one more.
+void frontend_set(HlInst *to, const HlInst *from, const char *name, const char *value);
+// Takes one away; false: there was none.
+bool frontend_remove(HlInst *inst, const char *name);
+
+#endif

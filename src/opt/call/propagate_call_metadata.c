@@ -1,0 +1,50 @@
+// opt/call/propagate_call_metadata.c: propagate-call-metadata: names of operations inside what is called
+// get the name of the call in front.
+//
+//   c = f32[] call(x), to_apply=f, metadata={op_name="step"}
+//   f { n = f32[] negate(p), metadata={op_name="neg"} }      =>  op_name="step/neg"
+//
+// So a name tells where an operation ran, as it would after inlining. Bodies of loops and
+// conditionals in what is called belong to it; other calls have names of their own, and callers
+// come before callees.
+
+#include "opt/ask/inline.h"
+
+bool pass_propagate_call_metadata(HlPass *p);
+
+// A body that is reached again need not be gone into: it has the prefix by then.
+static void prefix_body(HlPass *p, const HlInst *call, HlComp *body, HlBuf *waiting) {
+  const HlSym *prefix = hl_metadata(call)->op_name;
+  bool changed = false;
+  for (HlInst *inst = body->first; inst; inst = inst->next)
+    if (inline_needs_prefix(inst, prefix) && hl_change(p, "prefix", inst, call))
+      changed |= inline_prefix(inst, prefix);
+  for (HlInst *inst = changed ? body->first : NULL; inst; inst = inst->next)
+    for (int k = 0; k < inst->n_calls; k++) {
+      HlComp *inner = hl_called(inst, k);
+      if (inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL)
+        hl_buf_add(waiting, &inner, sizeof inner);
+    }
+}
+
+static void propagate(HlPass *p, const HlInst *call) {
+  HlBuf waiting = {0};
+  HlComp *body = hl_to_apply(call);
+  hl_buf_add(&waiting, &body, sizeof body);
+  while (waiting.n > 0) {
+    waiting.n -= sizeof body;
+    body = *(HlComp **)(void *)(waiting.at + waiting.n);
+    prefix_body(p, call, body, &waiting);
+  }
+  hl_buf_free(&waiting);
+}
+
+bool pass_propagate_call_metadata(HlPass *p) {
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int k = n - 1; k >= 0; k--)
+    for (const HlInst *inst = comps[k]->first; inst; inst = inst->next)
+      if (inst->op == HL_OP_CALL && hl_metadata(inst) && hl_metadata(inst)->op_name)
+        propagate(p, inst);
+  return true;
+}

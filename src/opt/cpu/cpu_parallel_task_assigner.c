@@ -1,0 +1,181 @@
+// opt/cpu/cpu_parallel_task_assigner.c: splits large kernels among the threads of a CPU.
+//
+// An instruction whose elements can be computed each on its own gets a number of tasks by its cost, and
+// its outer dimensions are divided into so many parts. Code generation reads the parts from the backend
+// config:
+//
+//   a = f32[1024,1024] add(x, y)
+//   =>
+//   a = f32[1024,1024] add(x, y), backend_config={"outer_dimension_partitions":["2"]}
+//
+// The option `threads` is the number of threads of the machine.
+
+#include <math.h>
+
+#include "hilo/cost.h"
+#include "hilo/pass.h"
+
+bool pass_cpu_parallel_task_assigner(HlPass *p);
+
+// --- How many tasks ------------------------------------------------------------------------------
+
+// Kernels that write a part of their operand: how much is not known yet.
+static bool may_update_in_place(const HlInst *inst) {
+  if (inst->op == HL_OP_DYNAMIC_UPDATE_SLICE)
+    return true;
+  if (inst->op != HL_OP_FUSION || hl_attr_int(inst, HL_A_KIND) != HL_WORD_fusion_kind_LOOP)
+    return false;
+  const HlInst *root = hl_to_apply(inst)->root;
+  while (root->op == HL_OP_BITCAST)
+    root = root->operands[0];
+  if (root->op != HL_OP_DYNAMIC_UPDATE_SLICE)
+    return false;
+  const HlInst *target = root->operands[0];
+  while (target->op == HL_OP_BITCAST || target->op == HL_OP_COPY)
+    target = target->operands[0];
+  return target->op == HL_OP_PARAMETER;
+}
+
+static bool is_divisible(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_CONSTANT:
+  case HL_OP_RNG: return false;
+  case HL_OP_FUSION: return hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_LOOP;
+  case HL_OP_BROADCAST:
+  case HL_OP_CONCATENATE:
+  case HL_OP_DYNAMIC_SLICE:
+  case HL_OP_GATHER:
+  case HL_OP_IOTA:
+  case HL_OP_PAD:
+  case HL_OP_REDUCE:
+  case HL_OP_REDUCE_WINDOW:
+  case HL_OP_RESHAPE:
+  case HL_OP_REVERSE:
+  case HL_OP_SLICE:
+  case HL_OP_TRANSPOSE: return !hl_shape_is_tuple(inst->shape);
+  case HL_OP_CONVOLUTION:  // those of f16 and f32 run in a library
+    return inst->shape->dtype != HL_F32 && inst->shape->dtype != HL_F16;
+  default: return hl_is_elementwise(inst) && !hl_shape_is_tuple(inst->shape);
+  }
+}
+
+static int64_t clip(double tasks, int64_t most) {
+  return tasks < 1 ? 1 : tasks > (double)most ? most : (int64_t)tasks;
+}
+
+static int64_t count_tasks(const HlInst *inst, const HlCost *comps, int64_t threads) {
+  if (may_update_in_place(inst) || !is_divisible(inst))
+    return 1;
+  HlCost cost = hl_cost_inst_by(inst, comps);
+  double bytes = cost.bytes_read + cost.bytes_written;
+  bytes = bytes < 1 ? 1 : bytes;
+  if (cost.flops <= bytes) {  // memory is the limit: one thread for a level-2 cache, few in all
+    int64_t most = (int64_t)ceil(sqrt((double)threads));
+    return clip(floor(bytes / (256 << 10)), most < threads ? most : threads);
+  }
+  return clip(floor((cost.flops + 2 * cost.transcendentals + 10 * bytes) / 100000), threads);
+}
+
+// --- Which dimensions ----------------------------------------------------------------------------
+
+// As many outer dimensions as are needed for the tasks, and into how many parts each is divided.
+typedef struct Parts {
+  int64_t *at;
+  int n;
+  int64_t total;
+} Parts;
+
+static int64_t product(const Parts *parts) {
+  int64_t total = 1;
+  for (int k = 0; k < parts->n; k++)
+    total *= parts->at[k];
+  return total;
+}
+
+static Parts divide(HlArena *arena, const HlShape *shape, int64_t tasks) {
+  Parts parts = {.at = HL_ARRAY(arena, int64_t, shape->rank + 1)};
+  int64_t *size = HL_ARRAY(arena, int64_t, shape->rank + 1), elements = 1;
+  for (int k = shape->rank - 1; k >= 0 && elements < tasks; k--) {
+    size[parts.n] =
+        shape->dim[shape->layout ? shape->layout->minor_to_major.at[k] : shape->rank - 1 - k];
+    elements *= size[parts.n++];
+  }
+  parts.total = 1;
+  if (parts.n == 0 || elements == 0)
+    return parts;
+  tasks = elements < tasks ? elements : tasks;
+  int64_t each = (int64_t)pow((double)tasks, 1.0 / parts.n);
+  for (int k = 0; k < parts.n; k++)
+    parts.at[k] = size[k] < each ? size[k] : each;
+  for (int k = 0; k < parts.n && product(&parts) < tasks; k++) {
+    int64_t others = product(&parts) / parts.at[k], wanted = tasks / others;
+    wanted = wanted < size[k] ? wanted : size[k];
+    parts.at[k] = wanted > parts.at[k] ? wanted : parts.at[k];
+  }
+  parts.total = product(&parts);
+  return parts;
+}
+
+static const HlShape *indexing_shape(const HlInst *inst) {
+  const HlShape *shape = inst->shape;
+  for (int depth = 0; depth < 2 && hl_shape_is_tuple(shape) && shape->rank > 0; depth++)
+    shape = shape->element[0];
+  return shape;
+}
+
+// The parts as they stand in the backend config, or NULL: not worth dividing.
+static const char *describe(HlArena *arena, const HlInst *inst, const HlCost *comps,
+                            int64_t threads) {
+  const HlShape *shape = indexing_shape(inst);
+  int64_t tasks = hl_shape_is_array(shape) ? count_tasks(inst, comps, threads) : 1;
+  if (tasks <= 1)
+    return NULL;
+  Parts parts = divide(arena, shape, tasks);
+  if (parts.total <= 1)
+    return NULL;
+  const char *text = "{\"outer_dimension_partitions\":[";
+  for (int k = 0; k < parts.n; k++)
+    text = hl_arena_printf(arena, "%s%s\"%lld\"", text, k > 0 ? "," : "", (long long)parts.at[k]);
+  return hl_arena_printf(arena, "%s]}", text);
+}
+
+// --- The pass ------------------------------------------------------------------------------------
+
+static bool is_control_flow(const HlInst *inst) {
+  return inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_CALL;
+}
+
+static void assign(HlPass *p, HlInst *inst, const HlCost *comps, int64_t threads) {
+  HlMark mark = hl_arena_mark(p->arena);
+  const char *config = describe(p->arena, inst, comps, threads);
+  bool same = config && hl_str_is(hl_str(hl_attr_text(inst, HL_A_BACKEND_CONFIG)), config);
+  if (config && !same && hl_change(p, "partition", inst, NULL))
+    hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
+  hl_arena_release(p->arena, mark);
+}
+
+bool pass_cpu_parallel_task_assigner(HlPass *p) {
+  int64_t threads = hl_pass_int(p, "threads");
+  // Backend configs of what is no loop change no costs.
+  const HlCost *comps = hl_cost_comps(p->arena, p->m);
+  HlComp **list = HL_ARRAY(p->arena, HlComp *, p->m->n_comps + 1);
+  bool *seen = HL_ARRAY(p->arena, bool, p->m->next_comp_id + 1);
+  int n = 0;
+  list[n++] = p->m->entry;
+  seen[p->m->entry->id] = true;
+  for (int at = 0; at < n; at++)
+    for (HlInst *inst = list[at]->first; inst; inst = inst->next) {
+      if (!is_control_flow(inst)) {
+        assign(p, inst, comps, threads);
+        continue;
+      }
+      for (int k = 0; k < inst->n_calls; k++) {
+        HlComp *callee = hl_called(inst, k);
+        if (seen[callee->id] || (inst->op == HL_OP_WHILE && k > 0))
+          continue;
+        seen[callee->id] = true;
+        list[n++] = callee;
+      }
+    }
+  return true;
+}

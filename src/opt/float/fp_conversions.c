@@ -1,0 +1,29 @@
+// opt/float/fp_conversions.c: simplify-fp-conversions: a chain of converts between floats is one convert.
+//
+//   a = bf16[4] convert(x), x: f32[4]
+//   b = f32[4] convert(a)                    =>   x
+//
+// What the types between would have rounded away is kept: this is for programs that allow excess
+// precision.
+
+#include "hilo/pass.h"
+
+static bool makes_float(const HlInst *inst) {
+  return inst->op == HL_OP_CONVERT && hl_is_float(inst->shape->dtype);
+}
+
+static HlInst *shorten_chain(HlPass *p, HlBuild *b, HlInst *convert) {
+  (void)p;
+  if (!makes_float(convert) || !makes_float(convert->operands[0]))
+    return NULL;
+  HlInst *source = convert->operands[0];
+  while (makes_float(source))
+    source = source->operands[0];
+  return hl_b_convert(b, source, convert->shape->dtype);
+}
+
+const HlRule fp_conversions_rules[] = {
+    {HL_OP_CONVERT, shorten_chain, "simplify-fp-conversions", "convert(convert(x)) => convert(x)",
+     "both give floats"},
+    {0},
+};

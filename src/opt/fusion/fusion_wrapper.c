@@ -1,0 +1,109 @@
+// opt/fusion/fusion_wrapper.c
+//
+// fusion-wrapper: puts operations that stand alone into fusions of their own, since it is fusions
+// that become kernels.
+//
+//   r = f32[8] tanh(x)     =>     r = f32[8] fusion(x), kind=kLoop, calls={ ROOT tanh(x) }
+
+#include <string.h>
+
+#include "opt/ask/layouts.h"
+#include "opt/fusion/gpu_fusible.h"
+#include "opt/passes.h"
+
+// Operations that run as code of their own, or need no code.
+static bool stands_alone(HlOp op) {
+  switch (op) {
+  case HL_OP_ACOS:
+  case HL_OP_ACOSH:
+  case HL_OP_ASIN:
+  case HL_OP_ASINH:
+  case HL_OP_ATANH:
+  case HL_OP_COSH:
+  case HL_OP_LOGISTIC:
+  case HL_OP_SINH:
+  case HL_OP_STOCHASTIC_CONVERT: return true;
+  default: return false;
+  }
+}
+
+// A copy that only moves bytes is a memcpy, not a kernel.
+static bool changes_layout(const HlInst *copy) {
+  const HlShape *from = copy->operands[0]->shape;
+  return hl_shape_is_array(copy->shape) && !hl_is_complex(copy->shape->dtype) &&
+         hl_dtype_info[copy->shape->dtype].bits >= 8 && !hl_same_order(from, copy->shape);
+}
+
+static bool is_wrapped(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_COPY: return changes_layout(inst);
+  case HL_OP_BITCAST_CONVERT:
+  case HL_OP_BROADCAST:
+  case HL_OP_DYNAMIC_SLICE:
+  case HL_OP_GATHER:
+  case HL_OP_IOTA:
+  case HL_OP_MAP:
+  case HL_OP_PAD:
+  case HL_OP_REDUCE:
+  case HL_OP_REDUCE_WINDOW:
+  case HL_OP_RESHAPE:
+  case HL_OP_REVERSE:
+  case HL_OP_SCATTER:
+  case HL_OP_SLICE: return true;
+  default: return hl_op_info[inst->op].traits & HL_T_ELEMENTWISE && !stands_alone((HlOp)inst->op);
+  }
+}
+
+// Kernels for GPUs are made of fusions alone.
+static bool is_wrapped_for_gpu(const HlInst *inst) {
+  if (inst->op == HL_OP_FUSION || inst->op == HL_OP_CONSTANT || inst->op == HL_OP_BITCAST)
+    return false;
+  if (inst->op == HL_OP_COPY)
+    return changes_layout(inst);
+  return gpu_is_loop_fusible_producer(inst) || gpu_is_input_fusible(inst);
+}
+
+// Bodies of control flow; what other instructions call is part of their code.
+static bool is_body_of_code(const HlComp *comp) {
+  if (!comp->first_call)
+    return comp == comp->module->entry;
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    switch (call->caller->op) {
+    case HL_OP_CALL:
+    case HL_OP_CONDITIONAL:
+    case HL_OP_WHILE:
+    case HL_OP_ASYNC_START:
+    case HL_OP_ASYNC_UPDATE:
+    case HL_OP_ASYNC_DONE: break;
+    default: return false;
+    }
+  return true;
+}
+
+static bool is_for_gpu(const HlPass *p) {
+  return strcmp(p->target, "gpu") == 0;
+}
+
+static void wrap(HlPass *p, HlInst *inst) {
+  const char *text = hl_op_text((HlOp)inst->op);
+  int kind = is_for_gpu(p) ? gpu_kind(gpu_emitter(inst)) : HL_WORD_fusion_kind_LOOP;
+  const char *name = hl_arena_printf(p->arena, "wrapped_%s", text);
+  const char *body = hl_arena_printf(p->arena, "wrapped_%s_computation", text);
+  fusion_wrap(p->arena, inst, kind, name, body);
+}
+
+bool pass_fusion_wrapper(HlPass *p) {
+  int n_comps;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
+  for (int c = 0; c < n_comps; c++) {
+    if (!is_body_of_code(comps[c]))
+      continue;
+    int n;
+    HlInst **insts = hl_pass_insts(p, comps[c], &n);
+    for (int k = 0; k < n; k++)
+      if ((is_for_gpu(p) ? is_wrapped_for_gpu(insts[k]) : is_wrapped(insts[k])) &&
+          !hl_has_control(insts[k]) && hl_change(p, "wrap", insts[k], NULL))
+        wrap(p, insts[k]);
+  }
+  return true;
+}

@@ -1,0 +1,376 @@
+// opt/fusion/gpu_fusible.c: what XLA's emitters for GPUs can put into one kernel.
+
+#include "opt/fusion/gpu_fusible.h"
+
+enum { WARP = 32 };
+
+// --- Reductions ---------------------------------------------------------------------------------
+
+// A reduction as one over three dimensions, in the order of memory. Of rows: the first and the last
+// are reduced; of columns: the middle one is.
+typedef struct Folded {
+  bool is_folded, of_rows;
+  int64_t dim[3];
+} Folded;
+
+static bool is_reduced(HlI64s dims, int64_t d) {
+  for (int k = 0; k < dims.n; k++)
+    if (dims.at[k] == d)
+      return true;
+  return false;
+}
+
+static int64_t dim_in_memory(const HlShape *shape, int k) {
+  HlI64s order = shape->layout ? shape->layout->minor_to_major : (HlI64s){0};
+  return order.n == shape->rank ? order.at[shape->rank - 1 - k] : k;
+}
+
+static Folded fold_reduction(const HlInst *reduce) {
+  const HlShape *shape = reduce->operands[0]->shape;
+  HlI64s dims = hl_dims(reduce);
+  bool reduced[4] = {0};
+  int64_t size[4] = {0};
+  int n = 0;
+  for (int k = 0; k < shape->rank; k++) {
+    int64_t d = dim_in_memory(shape, k);
+    bool is = is_reduced(dims, d);
+    if (shape->dim[d] == 1)
+      continue;
+    if (n > 0 && reduced[n - 1] == is) {
+      size[n - 1] *= shape->dim[d];
+      continue;
+    }
+    if (n == 3)
+      return (Folded){0};
+    reduced[n] = is;
+    size[n++] = shape->dim[d];
+  }
+  if (n == 0)
+    return (Folded){.is_folded = true, .of_rows = true, .dim = {1, 1, 1}};
+  Folded folded = {.is_folded = true, .of_rows = reduced[n - 1], .dim = {1, 1, 1}};
+  for (int k = 0; k < n; k++)
+    folded.dim[3 - n + k] = size[k];
+  return folded;
+}
+
+static bool pays(const Folded *folded) {
+  int64_t major = folded->dim[1], minor = folded->dim[2];
+  if (folded->of_rows)
+    return minor >= WARP || (minor > 0 && WARP % minor == 0);
+  return !(major < WARP || (major < 2 * WARP && minor < WARP) || (major < 4 * WARP && minor < 8) ||
+           (major < 8 * WARP && minor < 3));
+}
+
+bool gpu_is_block_reduction(const HlInst *inst) {
+  if (inst->op != HL_OP_REDUCE || inst->n_operands == 0 ||
+      !hl_shape_is_array(inst->operands[0]->shape))
+    return false;
+  Folded folded = fold_reduction(inst);
+  return folded.is_folded && pays(&folded);
+}
+
+// --- Fusible ------------------------------------------------------------------------------------
+
+static bool has_equal_width(const HlInst *bitcast) {
+  const HlShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
+  return hl_shape_is_array(from) && hl_shape_is_array(to) &&
+         hl_dtype_info[from->dtype].bits == hl_dtype_info[to->dtype].bits;
+}
+
+bool gpu_is_loop_fusible(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_BITCAST: return has_equal_width(inst);
+  case HL_OP_BROADCAST:
+  case HL_OP_CONCATENATE:
+  case HL_OP_DYNAMIC_SLICE:
+  case HL_OP_DYNAMIC_UPDATE_SLICE:
+  case HL_OP_GATHER:
+  case HL_OP_PAD:
+  case HL_OP_REDUCE_WINDOW:
+  case HL_OP_RESHAPE:
+  case HL_OP_REVERSE:
+  case HL_OP_SLICE:
+  case HL_OP_TRANSPOSE: return true;
+  case HL_OP_REDUCE: return !gpu_is_block_reduction(inst);
+  case HL_OP_FUSION: return fusion_kind(inst) == HL_WORD_fusion_kind_LOOP;
+  case HL_OP_RNG: return false;
+  default: return inst->n_operands > 0 && fusion_is_elementwise(inst);
+  }
+}
+
+bool gpu_is_loop_fusible_producer(const HlInst *inst) {
+  if (inst->op == HL_OP_IOTA || inst->op == HL_OP_CONSTANT)
+    return true;
+  if (inst->op == HL_OP_REDUCE)
+    return hl_shape_is_array(inst->shape);
+  return gpu_is_loop_fusible(inst);
+}
+
+bool gpu_is_input_fusible(const HlInst *inst) {
+  if (inst->op == HL_OP_FUSION)
+    return fusion_kind(inst) == HL_WORD_fusion_kind_INPUT;
+  return inst->op == HL_OP_SCATTER || gpu_is_block_reduction(inst);
+}
+
+static bool moves_minor_dimension(const HlInst *inst) {
+  const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
+  if (inst->op == HL_OP_COPY)
+    return from->rank > 1 && hl_shape_is_array(from) &&
+           dim_in_memory(from, from->rank - 1) != dim_in_memory(to, to->rank - 1);
+  if (inst->op != HL_OP_TRANSPOSE || to->rank < 2)
+    return false;
+  HlI64s dims = hl_dims(inst);
+  return dims.at[dim_in_memory(to, to->rank - 1)] != dim_in_memory(from, from->rank - 1);
+}
+
+bool gpu_is_transposing(const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION)
+    return inst->n_operands > 0 && moves_minor_dimension(inst);
+  for (const HlInst *inner = fusion_body(inst)->first; inner; inner = inner->next)
+    if (inner->n_operands > 0 && moves_minor_dimension(inner))
+      return true;
+  return false;
+}
+
+// Devices have instructions for these.
+bool gpu_is_expensive(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_DIVIDE:
+  case HL_OP_EXPONENTIAL:
+  case HL_OP_RSQRT:
+  case HL_OP_SQRT:
+    if (inst->shape->dtype == HL_F32 || inst->shape->dtype == HL_F16)
+      return false;
+    break;
+  default: break;
+  }
+  return fusion_is_expensive(inst);
+}
+
+// --- Emitters -----------------------------------------------------------------------------------
+
+static GpuEmitter emitter_of_op(const HlInst *inst) {
+  if (gpu_is_block_reduction(inst))
+    return GPU_REDUCTION;
+  switch (inst->op) {
+  case HL_OP_SCATTER: return GPU_SCATTER;
+  case HL_OP_CONCATENATE: return GPU_CONCATENATE;
+  case HL_OP_TRANSPOSE:
+  case HL_OP_COPY: return moves_minor_dimension(inst) ? GPU_TRANSPOSE : GPU_LOOP;
+  default: return GPU_LOOP;
+  }
+}
+
+static bool passes_hero_on(const HlInst *inst) {
+  return inst->op != HL_OP_PARAMETER && inst->op != HL_OP_CONSTANT &&
+         (inst->op == HL_OP_BITCAST || (inst->op != HL_OP_FUSION && fusion_is_elementwise(inst)));
+}
+
+enum { HERO_WALK = 64 };
+
+// The op that decides how a result is computed: behind elementwise operations one reduction or
+// transpose, if there is just one.
+static const HlInst *hero_of(const HlInst *result) {
+  const HlInst *seen[HERO_WALK], *hero = NULL;
+  int n = 1;
+  seen[0] = result;
+  for (int k = 0; k < n; k++) {
+    const HlInst *inst = seen[k];
+    GpuEmitter emitter = emitter_of_op(inst);
+    if (emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE) {
+      if (hero && hero != inst)
+        return result;
+      hero = inst;
+      continue;
+    }
+    for (uint32_t o = 0; passes_hero_on(inst) && o < inst->n_operands; o++) {
+      bool is_new = true;
+      for (int s = 0; is_new && s < n; s++)
+        is_new = seen[s] != inst->operands[o];
+      if (is_new && n == HERO_WALK)
+        return result;
+      if (is_new)
+        seen[n++] = inst->operands[o];
+    }
+  }
+  return hero ? hero : result;
+}
+
+const HlInst *gpu_hero(const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION || fusion_is_custom(inst))
+    return inst;
+  const HlInst *root = fusion_body(inst)->root;
+  if (root->op != HL_OP_TUPLE)
+    return hero_of(root);
+  const HlInst *hero = NULL;
+  for (uint32_t k = 0; k < root->n_operands; k++) {
+    const HlInst *next = hero_of(root->operands[k]);
+    if (!hero || emitter_of_op(hero) == GPU_LOOP)
+      hero = next;
+  }
+  return hero ? hero : root;
+}
+
+GpuEmitter gpu_emitter(const HlInst *inst) {
+  return fusion_is_custom(inst) ? GPU_LIBRARY : emitter_of_op(gpu_hero(inst));
+}
+
+// The consumer's parameter for the producer reaches the result by elementwise operations only.
+static bool is_epilogue(const HlInst *producer, const HlInst *consumer) {
+  if (consumer->op != HL_OP_FUSION)
+    return passes_hero_on(consumer);
+  const HlComp *body = fusion_body(consumer);
+  return body->root->op != HL_OP_TUPLE && fusion_is_elementwise(consumer) &&
+         fusion_operand_index(consumer, producer) >= 0;
+}
+
+GpuEmitter gpu_emitter_of_both(const HlInst *producer, GpuEmitter of_producer,
+                               const HlInst *consumer, GpuEmitter of_consumer) {
+  if (of_consumer != GPU_LOOP)
+    return of_consumer;
+  bool leads = of_producer == GPU_REDUCTION || of_producer == GPU_TRANSPOSE;
+  return leads && is_epilogue(producer, consumer) ? of_producer : GPU_LOOP;
+}
+
+int gpu_kind(GpuEmitter emitter) {
+  switch (emitter) {
+  case GPU_LOOP: return HL_WORD_fusion_kind_LOOP;
+  case GPU_LIBRARY: return HL_WORD_fusion_kind_CUSTOM;
+  default: return HL_WORD_fusion_kind_INPUT;
+  }
+}
+
+// --- Limits -------------------------------------------------------------------------------------
+
+static bool has_windows(const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION)
+    return inst->op == HL_OP_REDUCE_WINDOW;
+  for (const HlInst *inner = fusion_body(inst)->first; inner; inner = inner->next)
+    if (inner->op == HL_OP_REDUCE_WINDOW)
+      return true;
+  return false;
+}
+
+static bool reads_again(const HlInst *inst) {
+  if (inst->op == HL_OP_GATHER)
+    return hl_shape_elements(inst->shape) > hl_shape_elements(inst->operands[0]->shape);
+  if (inst->op != HL_OP_REDUCE_WINDOW)
+    return false;
+  HlWindow window = hl_window(inst);
+  for (int k = 0; k < window.n; k++)
+    if (window.at[k].size > window.at[k].stride)
+      return true;
+  return false;
+}
+
+bool gpu_repeats_windows(const HlInst *producer, const HlInst *consumer) {
+  if (!has_windows(producer))
+    return false;
+  if (consumer->op != HL_OP_FUSION)
+    return reads_again(consumer);
+  for (const HlInst *inner = fusion_body(consumer)->first; inner; inner = inner->next)
+    if (reads_again(inner))
+      return true;
+  return false;
+}
+
+int gpu_n_results(const HlInst *inst) {
+  return hl_shape_is_tuple(inst->shape) ? inst->shape->rank : 1;
+}
+
+enum {
+  MAX_ARGUMENTS = 96,
+  TOO_MANY = 4 * MAX_ARGUMENTS,
+  MAX_REDUCTIONS = 8,
+  SHARED_BYTES = 48 * 1024
+};
+
+static GpuNeeds needs_of_op(const HlInst *inst) {
+  if (!gpu_is_block_reduction(inst))
+    return (GpuNeeds){0, emitter_of_op(inst) == GPU_TRANSPOSE
+                             ? (WARP + 1) * WARP * hl_dtype_bytes(inst->shape->dtype)
+                             : 0};
+  Folded folded = fold_reduction(inst);
+  GpuNeeds needs = {1, 0};
+  for (uint32_t k = 0; k < inst->n_operands / 2; k++) {
+    int64_t bytes = hl_dtype_bytes(inst->operands[k]->shape->dtype);
+    needs.shared_bytes += folded.of_rows ? WARP * bytes : WARP * (4 * WARP + 1) * bytes;
+  }
+  return needs;
+}
+
+GpuNeeds gpu_needs(const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION)
+    return needs_of_op(inst);
+  GpuNeeds needs = {0};
+  for (const HlInst *inner = fusion_body(inst)->first; inner; inner = inner->next) {
+    if (inner->op != HL_OP_REDUCE && inner->op != HL_OP_TRANSPOSE && inner->op != HL_OP_COPY)
+      continue;
+    GpuNeeds more = needs_of_op(inner);
+    needs.reductions += more.reductions;
+    needs.shared_bytes += more.shared_bytes;
+  }
+  return needs;
+}
+
+// Operands that only one of the two has.
+static int n_own_operands(const HlInst *of, const HlInst *other) {
+  int n = 0;
+  for (uint32_t k = 0; k < of->n_operands; k++)
+    n += of->operands[k] != other && fusion_operand_index(other, of->operands[k]) < 0;
+  return n;
+}
+
+bool gpu_fits(const HlInst *a, GpuNeeds of_a, const HlInst *b, GpuNeeds of_b,
+              bool is_multi_output) {
+  if (of_a.reductions + of_b.reductions > MAX_REDUCTIONS ||
+      of_a.shared_bytes + of_b.shared_bytes > SHARED_BYTES)
+    return false;
+  if (a->n_operands > TOO_MANY || b->n_operands > TOO_MANY)
+    return false;
+  int results = gpu_n_results(a) + (is_multi_output ? gpu_n_results(b) : 0);
+  if ((int)a->n_operands + (int)b->n_operands + results - 1 <= MAX_ARGUMENTS)
+    return true;
+  int n = (int)b->n_operands - (fusion_operand_index(b, a) >= 0) + n_own_operands(a, b);
+  return n + results <= MAX_ARGUMENTS || n <= (int)b->n_operands;
+}
+
+// --- Nested reductions --------------------------------------------------------------------------
+
+enum { MANY_ELEMENTS = 16 };
+
+bool gpu_reduces_many(const HlInst *inst) {
+  if (inst->op == HL_OP_REDUCE) {
+    int64_t out = hl_shape_is_array(inst->shape) ? hl_shape_elements(inst->shape) : 0;
+    return out > 0 && hl_shape_elements(inst->operands[0]->shape) / out >= MANY_ELEMENTS;
+  }
+  if (inst->op != HL_OP_FUSION)
+    return false;
+  for (const HlInst *inner = fusion_body(inst)->first; inner; inner = inner->next)
+    if (inner->op == HL_OP_REDUCE && gpu_reduces_many(inner))
+      return true;
+  return false;
+}
+
+// --- Computations -------------------------------------------------------------------------------
+
+bool gpu_fuses_in(const HlComp *comp) {
+  if (!comp->first_call)
+    return comp == comp->module->entry;
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    switch (call->caller->op) {
+    case HL_OP_CALL:
+    case HL_OP_CONDITIONAL:
+    case HL_OP_WHILE: break;
+    default: return false;
+    }
+  return true;
+}
+
+void gpu_each_comp(HlPass *p, void (*visit)(HlPass *p, HlComp *comp)) {
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int k = 0; k < n; k++)
+    if (gpu_fuses_in(comps[k]))
+      visit(p, comps[k]);
+}

@@ -1,0 +1,89 @@
+// opt/fusion/gpu_fusible.h: what XLA's emitters for GPUs can put into one kernel, and what such a kernel
+// costs.
+#ifndef HILO_OPT_GPU_FUSIBLE_H
+#define HILO_OPT_GPU_FUSIBLE_H
+
+#include "opt/fusion/fusion.h"
+
+// --- Kinds of code (gpu_fusible.c) ----------------------------------------------------------------------
+
+// The code that a kernel's results decide.
+typedef enum GpuEmitter {
+  GPU_LOOP,       // a thread an element
+  GPU_REDUCTION,  // threads of a block work on one result together
+  GPU_TRANSPOSE,  // tiles go through shared memory
+  GPU_SCATTER,
+  GPU_CONCATENATE,
+  GPU_LIBRARY  // custom fusions
+} GpuEmitter;
+GpuEmitter gpu_emitter(const HlInst *inst);
+// Of the fusion that `producer` and `consumer` would become, which have these emitters by
+// themselves.
+GpuEmitter gpu_emitter_of_both(const HlInst *producer, GpuEmitter of_producer,
+                               const HlInst *consumer, GpuEmitter of_consumer);
+int gpu_kind(GpuEmitter emitter);
+// The op that decides it; inside the body for a fusion.
+const HlInst *gpu_hero(const HlInst *inst);
+
+// A reduction of neighbouring dimensions, large enough that a block of threads pays.
+bool gpu_is_block_reduction(const HlInst *inst);
+bool gpu_is_loop_fusible(const HlInst *inst);
+bool gpu_is_loop_fusible_producer(const HlInst *inst);
+// Its code starts from its inputs: block reductions, scatters and fusions of them.
+bool gpu_is_input_fusible(const HlInst *inst);
+// Neighbouring results read elements that lie far apart.
+bool gpu_is_transposing(const HlInst *inst);
+bool gpu_is_expensive(const HlInst *inst);
+// Windows that are computed again for every window that reads them.
+bool gpu_repeats_windows(const HlInst *producer, const HlInst *consumer);
+// What blocks of threads need.
+typedef struct GpuNeeds {
+  int64_t reductions, shared_bytes;
+} GpuNeeds;
+GpuNeeds gpu_needs(const HlInst *inst);
+// Operands, results, reductions and shared memory stay within what a kernel may have.
+bool gpu_fits(const HlInst *a, GpuNeeds of_a, const HlInst *b, GpuNeeds of_b, bool is_multi_output);
+// It reduces many elements to each of its results.
+bool gpu_reduces_many(const HlInst *inst);
+int gpu_n_results(const HlInst *inst);
+// --- Several results (gpu_multi_output.c)
+
+// Its result may be one of several of a kernel.
+bool gpu_may_be_result(const HlInst *inst);
+// The threads that compute the one can compute the other as well.
+bool gpu_share_threads(const HlInst *a, const HlInst *b);
+
+// The entry, or a body of control flow: what becomes kernels.
+bool gpu_fuses_in(const HlComp *comp);
+// Visits the computations in which there is fusing.
+void gpu_each_comp(HlPass *p, void (*visit)(HlPass *p, HlComp *comp));
+
+// The pass `fusion` for GPUs (gpu_fusion.c).
+bool gpu_run_fusion(HlPass *p, bool may_duplicate);
+
+// --- Cost (gpu_cost.c) ----------------------------------------------------------------------------
+
+typedef struct GpuCost {
+  double flops;
+  double bytes_out;
+  double *reads;      // by operand: how often each element is read, on average
+  double *emissions;  // by operand: how often the code of what computes it is written out
+  double code;        // instructions of code
+  GpuEmitter emitter;
+  GpuNeeds needs;
+  bool reduces_many;
+} GpuCost;
+
+GpuCost gpu_cost(HlArena *arena, const HlInst *inst);
+// Time of the kernel that is `inst`, in microseconds.
+double gpu_time(const HlInst *inst, const GpuCost *cost);
+// Time of the kernel of a consumer with a producer inside.
+double gpu_time_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
+                      const GpuCost *of_consumer);
+// Size of the code of both in one.
+double gpu_code_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
+                      const GpuCost *of_consumer);
+enum { GPU_MAX_CODE = 10000 };
+extern const double gpu_launch_time;  // of one kernel, in microseconds
+
+#endif

@@ -1,0 +1,315 @@
+// opt/fusion/gpu_multi_output.c
+//
+// multi_output_fusion: XLA's pass for GPUs that lets one kernel have several results, so that what
+// they read is read once: siblings, which read the same producer, and a producer with one of its
+// users.
+//
+//   a = f32[8] fusion(x), kind=kLoop, ...        t = (f32[8], f32[8]) fusion(x), kind=kLoop, ...
+//   b = f32[8] fusion(x), kind=kLoop, ...   =>   a = f32[8] get-tuple-element(t), index=0
+//                                                b = f32[8] get-tuple-element(t), index=1
+//
+// The results must be computed by the same arrangement of threads.
+
+#include <stdlib.h>
+
+#include "opt/ask/layouts.h"
+#include "opt/fusion/gpu_fusible.h"
+#include "opt/passes.h"
+
+// --- What goes together -------------------------------------------------------------------------
+
+static bool has_only_elements_read(const HlInst *inst) {
+  if (!hl_shape_is_tuple(inst->shape))
+    return true;
+  if (inst->comp->root == inst)
+    return false;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (use->user->op != HL_OP_GET_TUPLE_ELEMENT)
+      return false;
+  return true;
+}
+
+static bool has_update_root(const HlInst *inst) {
+  const HlInst *root = inst->op == HL_OP_FUSION ? fusion_body(inst)->root : inst;
+  if (root->op != HL_OP_TUPLE)
+    return root->op == HL_OP_DYNAMIC_UPDATE_SLICE;
+  for (uint32_t k = 0; k < root->n_operands; k++)
+    if (root->operands[k]->op == HL_OP_DYNAMIC_UPDATE_SLICE)
+      return true;
+  return false;
+}
+
+// NULL: it may be a result among others; or why not.
+static const char *refuses_company(const HlInst *inst) {
+  if (hl_has_control(inst))
+    return "has edges of control";
+  if (fusion_is_custom(inst))
+    return "is computed by a library";
+  if (!has_only_elements_read(inst))
+    return "has a tuple of results that is read whole";
+  if (has_update_root(inst))
+    return "updates its operand in place";
+  GpuEmitter emitter = gpu_emitter(inst);
+  const bool ok =
+      inst->op == HL_OP_FUSION
+          ? emitter == GPU_LOOP || emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE
+          : emitter == GPU_REDUCTION || (inst->n_operands > 0 && fusion_is_elementwise(inst));
+  return ok ? NULL : "has code that gives a single result";
+}
+
+bool gpu_may_be_result(const HlInst *inst) {
+  return !refuses_company(inst);
+}
+
+static bool same_threads(const HlShape *a, const HlShape *b) {
+  return hl_shape_is_array(a) && hl_shape_is_array(b) && hl_shape_same_dims(a, b) &&
+         hl_same_order(a, b);
+}
+
+// What threads go over.
+static const HlShape *loop_shape(const HlInst *inst) {
+  const HlInst *hero = gpu_hero(inst);
+  if (gpu_is_block_reduction(hero))
+    return hero->operands[0]->shape;
+  const HlShape *shape = hero->shape;
+  return hl_shape_is_tuple(shape) && shape->rank > 0 ? shape->element[0] : shape;
+}
+
+static bool same_reduction(const HlInst *a, const HlInst *b) {
+  return hl_i64s_equal(hl_dims(a), hl_dims(b));
+}
+
+bool gpu_share_threads(const HlInst *a, const HlInst *b) {
+  if (!same_threads(loop_shape(a), loop_shape(b)))
+    return false;
+  const HlInst *of_a = gpu_hero(a), *of_b = gpu_hero(b);
+  GpuEmitter by_a = gpu_emitter(a), by_b = gpu_emitter(b);
+  if (by_a == GPU_LOOP || by_b == GPU_LOOP)
+    return by_a != GPU_TRANSPOSE && by_b != GPU_TRANSPOSE;
+  if (by_a != by_b)
+    return false;
+  return by_a == GPU_REDUCTION
+             ? same_reduction(of_a, of_b)
+             : of_a->op == of_b->op && hl_i64s_equal(hl_dims(of_a), hl_dims(of_b));
+}
+
+// --- Siblings -----------------------------------------------------------------------------------
+
+typedef struct Merger {
+  HlPass *p;
+  HlComp *comp;
+  FusionReach reach;
+} Merger;
+
+static bool are_apart(Merger *m, const HlInst *a, const HlInst *b) {
+  return !fusion_reaches(&m->reach, a, b, false) && !fusion_reaches(&m->reach, b, a, false);
+}
+
+static const char no_room[] =
+    "a kernel has no room for the arguments, reductions or shared memory of both";
+
+// NULL: one kernel may give the results of both; or why not.
+static const char *refuses_siblings(Merger *m, const HlInst *a, const HlInst *b) {
+  if (!gpu_may_be_result(a) || !gpu_may_be_result(b))
+    return "one of the two has code that gives a single result";
+  if (!gpu_share_threads(a, b))
+    return "the threads of the one do not go over the elements of the other";
+  if (!gpu_fits(a, gpu_needs(a), b, gpu_needs(b), true))
+    return no_room;
+  return are_apart(m, a, b) ? NULL : "one of the two depends on the other";
+}
+
+static int rank_of(const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION)
+    return 2;
+  return hl_shape_is_tuple(inst->shape) ? 0 : 1;
+}
+
+static int fusions_first(const void *a, const void *b) {
+  const HlInst *x = *(HlInst *const *)a, *y = *(HlInst *const *)b;
+  int by_rank = rank_of(x) - rank_of(y);
+  return by_rank ? by_rank : (x->id < y->id ? -1 : x->id > y->id);
+}
+
+enum { MAX_USERS = 256 };  // of one producer that are compared with each other
+
+static HlInst **candidates(Merger *m, const HlInst *producer, int *n) {
+  HlInst **users = HL_ARRAY(m->p->arena, HlInst *, MAX_USERS);
+  *n = 0;
+  for (const HlUse *use = producer->first_use; use && *n < MAX_USERS; use = use->next) {
+    bool is_repeated = use->prev && use->prev->user == use->user;
+    if (!is_repeated && use->user->first_use && gpu_may_be_result(use->user))
+      users[(*n)++] = use->user;
+  }
+  qsort(users, (size_t)*n, sizeof *users, fusions_first);
+  return users;
+}
+
+static void fuse_siblings(Merger *m, const HlInst *producer) {
+  int n;
+  HlInst **users = candidates(m, producer, &n);
+  for (int i = 0; i < n; i++) {
+    if (!users[i] || users[i]->op != HL_OP_FUSION)
+      continue;
+    for (int j = i + 1; j < n; j++) {
+      if (!users[j] || refuses_siblings(m, users[i], users[j]) ||
+          !hl_change(m->p, "sibling", users[i], users[j]))
+        continue;
+      GpuEmitter by_both =
+          gpu_emitter(users[i]) == GPU_LOOP ? gpu_emitter(users[j]) : gpu_emitter(users[i]);
+      users[i] = fusion_add_result(m->p->arena, users[i], users[j]);
+      hl_set_int(users[i], HL_A_KIND, gpu_kind(by_both));
+      fusion_name_params(users[i]);
+      users[j] = NULL;
+    }
+  }
+}
+
+// --- Producer and consumer ----------------------------------------------------------------------
+
+// NULL: what computes the producer may go into a user's kernel and still be a result; or why not.
+static const char *refuses_to_give(const HlInst *producer) {
+  if (!hl_shape_is_array(producer->shape))
+    return "the producer has several results already";
+  if (hl_has_control(producer))
+    return "the producer has edges of control";
+  if (gpu_emitter(producer) != GPU_LOOP || !gpu_is_loop_fusible(producer) ||
+      producer->op == HL_OP_BITCAST)
+    return "the producer is no loop";
+  if (gpu_is_transposing(producer))
+    return "the producer reads elements that lie far apart";
+  return has_update_root(producer) ? "the producer updates its operand in place" : NULL;
+}
+
+// NULL: the consumer's kernel may give the producer's result, too; or why not.
+static const char *refuses_producer(Merger *m, const HlInst *producer, const HlInst *consumer) {
+  if (!gpu_may_be_result(consumer))
+    return "the consumer has code that gives a single result";
+  if (!same_threads(producer->shape, loop_shape(consumer)))
+    return "the consumer's threads do not go over the producer's elements";
+  if (!gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), true))
+    return no_room;
+  if (fusion_reaches(&m->reach, producer, consumer, true))
+    return "the consumer depends on the producer by a third one, too";
+  HlMark mark = hl_arena_mark(m->p->arena);
+  GpuCost of_producer = gpu_cost(m->p->arena, producer);
+  GpuCost of_consumer = gpu_cost(m->p->arena, consumer);
+  bool is_long = gpu_code_fused(producer, &of_producer, consumer, &of_consumer) > GPU_MAX_CODE;
+  hl_arena_release(m->p->arena, mark);
+  return is_long ? "the code of both is too long for a kernel" : NULL;
+}
+
+static HlInst *best_consumer(Merger *m, const HlInst *producer) {
+  int n;
+  HlInst **users = candidates(m, producer, &n);
+  for (int k = 0; k < n; k++)
+    if (!refuses_producer(m, producer, users[k]))
+      return users[k];
+  return NULL;
+}
+
+static void fuse_with_consumer(Merger *m, HlInst *producer) {
+  if (refuses_to_give(producer) || producer == m->comp->root ||
+      !fusion_duplicates(producer, producer->first_use->user))
+    return;
+  HlInst *consumer = best_consumer(m, producer);
+  if (!consumer || !hl_change(m->p, "producer", consumer, producer))
+    return;
+  int kind = gpu_kind(gpu_emitter(consumer));
+  if (consumer->op != HL_OP_FUSION)
+    consumer = fusion_wrap(m->p->arena, consumer, kind, "fusion", "fused_computation");
+  fusion_name_params(fusion_add_result(m->p->arena, consumer, producer));
+}
+
+// --- What was not fused ---------------------------------------------------------------------------
+
+enum { MAX_TOLD = 64 };  // pairs of users of one producer
+
+static bool has_kernel(const HlInst *inst) {
+  return inst->op == HL_OP_FUSION || inst->op == HL_OP_REDUCE ||
+         (inst->op != HL_OP_BITCAST && gpu_is_loop_fusible(inst));
+}
+
+static int kernels_reading(Merger *m, const HlInst *producer, HlInst **users) {
+  int n = 0;
+  for (const HlUse *use = producer->first_use; use && n < MAX_USERS; use = use->next) {
+    bool is_repeated = use->prev && use->prev->user == use->user;
+    if (!is_repeated && use->user->first_use && has_kernel(use->user))
+      users[n++] = use->user;
+  }
+  qsort(users, (size_t)n, sizeof *users, fusions_first);
+  return n;
+}
+
+static const char *of_one(Merger *m, const HlInst *inst) {
+  const char *why = refuses_company(inst);
+  return why ? hl_arena_printf(m->p->arena, "|%s| %s", inst->name->text, why) : NULL;
+}
+
+static void tell_siblings(Merger *m, HlInst *const *users, int n) {
+  int told = 0;
+  for (int i = 0; i < n && users[i]->op == HL_OP_FUSION; i++)
+    for (int j = i + 1; j < n && told < MAX_TOLD; j++) {
+      const char *why = of_one(m, users[i]);
+      why = why ? why : of_one(m, users[j]);
+      why = why ? why : refuses_siblings(m, users[i], users[j]);
+      if (why)
+        hl_refuse(m->p, users[i], users[j], why);
+      told += why != NULL;
+    }
+}
+
+static void tell_consumers(Merger *m, HlInst *producer, HlInst *const *users, int n) {
+  const char *gives = refuses_to_give(producer);
+  for (int k = 0; k < n; k++) {
+    const char *why = gives ? gives : of_one(m, users[k]);
+    why = why ? why : refuses_producer(m, producer, users[k]);
+    if (why)
+      hl_refuse(m->p, users[k], producer, why);
+  }
+}
+
+static void tell_refusals(Merger *m) {
+  if (!hl_wants_refusals(m->p))
+    return;
+  int n_insts;
+  HlInst **insts = hl_pass_insts(m->p, m->comp, &n_insts);
+  HlInst **users = HL_ARRAY(m->p->arena, HlInst *, MAX_USERS);
+  for (int k = 0; k < n_insts; k++) {
+    HlInst *producer = insts[k];
+    if (!producer->first_use || producer->op == HL_OP_CONSTANT || fusion_is_custom(producer))
+      continue;
+    const int n = kernels_reading(m, producer, users);
+    if (!hl_is_effective_scalar(producer->shape))
+      tell_siblings(m, users, n);
+    if (has_kernel(producer) && producer != m->comp->root &&
+        fusion_duplicates(producer, producer->first_use->user))
+      tell_consumers(m, producer, users, n);
+  }
+}
+
+// --- The pass -------------------------------------------------------------------------------------
+
+static void fuse_comp(HlPass *p, HlComp *comp) {
+  HlMark mark = hl_arena_mark(p->arena);
+  Merger m = {.p = p, .comp = comp, .reach = {.arena = p->arena}};
+  HlInst **order = hl_post_order(p->arena, comp);
+  int n = (int)comp->n_insts;
+  for (int k = n - 1; k >= 0; k--) {
+    HlInst *producer = order[k];
+    if (!hl_alive(producer) || producer->op == HL_OP_CONSTANT || fusion_is_custom(producer))
+      continue;
+    if (!hl_is_effective_scalar(producer->shape))
+      fuse_siblings(&m, producer);
+    if (producer->first_use)
+      fuse_with_consumer(&m, producer);
+  }
+  tell_refusals(&m);
+  hl_buf_free(&m.reach.stack);
+  hl_arena_release(p->arena, mark);
+}
+
+bool pass_multi_output_fusion(HlPass *p) {
+  gpu_each_comp(p, fuse_comp);
+  return true;
+}

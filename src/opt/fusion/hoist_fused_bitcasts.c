@@ -1,0 +1,467 @@
+// opt/fusion/hoist_fused_bitcasts.c
+//
+// hoist-fused-bitcasts: for GPUs: in kernels of matrix products, bitcasts and reshapes move out to where the
+// kernel is called, so that the code inside sees dimensions of the matrices only.
+//
+//   f = fusion(x, y), calls={                         b = f32[8,16] bitcast(x)
+//     x = f32[128], y = f32[16,4]                     f = fusion(b, y), calls={
+//     n = f32[128] negate(x)                    =>      x = f32[8,16], y = f32[16,4]
+//     b = f32[8,16] bitcast(n)                          n = f32[8,16] negate(x)
+//     ROOT d = f32[8,4] dot(b, y) }                     ROOT d = f32[8,4] dot(n, y) }
+//
+// Before the product they move up to the parameters, behind it down to the root. On the way the shapes of
+// elementwise operations change, and those of broadcasts and transposes where no group of dimensions that a
+// bitcast joins or divides is torn apart. Arrays are row-major.
+
+#include <string.h>
+
+#include "hilo/edit.h"
+#include "opt/fusion/fusion.h"
+#include "opt/passes.h"
+
+// --- Groups of dimensions -------------------------------------------------------------------------
+
+// Dimensions [a, a_end) of the one shape hold the same elements as [b, b_end) of the other.
+typedef struct Group {
+  int a, a_end, b, b_end;
+} Group;
+typedef struct Groups {
+  Group *at;
+  int n;
+} Groups;
+
+// The finest ones; sizes of 1 go with a neighbour.
+static bool find_groups(HlArena *arena, const HlShape *a, const HlShape *b, Groups *out) {
+  *out = (Groups){HL_ARRAY(arena, Group, a->rank + 1), 0};
+  int i = 0, j = 0;
+  if (hl_shape_elements(a) == 0 || a->rank == 0 || b->rank == 0)
+    return false;
+  while (i < a->rank && j < b->rank) {
+    Group *g = &out->at[out->n++];
+    *g = (Group){.a = i, .b = j};
+    int64_t of_a = a->dim[i++], of_b = b->dim[j++];
+    while (of_a != of_b)
+      if (of_a < of_b && i < a->rank)
+        of_a *= a->dim[i++];
+      else if (of_b < of_a && j < b->rank)
+        of_b *= b->dim[j++];
+      else
+        return false;
+    g->a_end = i;
+    g->b_end = j;
+  }
+  out->at[out->n - 1].a_end = a->rank;
+  out->at[out->n - 1].b_end = b->rank;
+  return true;
+}
+
+static const HlShape *with_sizes(HlShapes *shapes, HlDtype dtype, HlI64s sizes) {
+  return hl_shape_array(shapes, dtype, sizes.n, sizes.at);
+}
+
+// What becomes of an instruction's other end, and of its `dimensions`.
+typedef struct Moved {
+  const HlShape *shape;
+  HlI64s dims;
+} Moved;
+
+// list[from..to) counts up by one.
+static bool counts_up(const int64_t *list, int from, int to) {
+  for (int k = from + 1; k < to; k++)
+    if (list[k] != list[k - 1] + 1)
+      return false;
+  return true;
+}
+
+// A transpose by `permutation`, whose result takes the shape `to`: its operand, and its permutation then.
+static bool through_transpose(HlArena *arena, HlShapes *shapes, const HlShape *result,
+                              HlI64s permutation, const HlShape *to, Moved *out) {
+  Groups groups;
+  if (!find_groups(arena, result, to, &groups))
+    return false;
+  int64_t *sizes = HL_ARRAY(arena, int64_t, to->rank);
+  int64_t *dims = HL_ARRAY(arena, int64_t, to->rank);
+  int64_t next = 0;
+  for (int d = 0; d < result->rank; d++)  // operand's dimensions, in order
+    for (int g = 0; g < groups.n; g++) {
+      const Group *group = &groups.at[g];
+      if (permutation.at[group->a] != d)
+        continue;
+      if (!counts_up(permutation.at, group->a, group->a_end))
+        return false;
+      for (int k = group->b; k < group->b_end; k++) {
+        dims[k] = next;
+        sizes[next++] = to->dim[k];
+      }
+    }
+  *out = (Moved){with_sizes(shapes, result->dtype, (HlI64s){sizes, to->rank}), {dims, to->rank}};
+  return next == to->rank;
+}
+
+// A broadcast whose result takes the shape `to`: its operand and dimensions then.
+static bool above_broadcast(HlArena *arena, HlShapes *shapes, const HlInst *broadcast,
+                            const HlShape *to, Moved *out) {
+  Groups groups;
+  const HlI64s old = hl_dims(broadcast);
+  if (!find_groups(arena, broadcast->shape, to, &groups))
+    return false;
+  int64_t *sizes = HL_ARRAY(arena, int64_t, to->rank);
+  int64_t *dims = HL_ARRAY(arena, int64_t, to->rank);
+  int n = 0, met = 0;
+  for (int g = 0; g < groups.n; g++) {
+    const Group *group = &groups.at[g];
+    int inside = 0;
+    for (int d = group->a; d < group->a_end; d++)
+      if (hl_i64s_find(old, d) >= 0) {
+        if (old.at[met++] != d)  // not in order
+          return false;
+        inside++;
+      }
+    if (inside != 0 && inside != group->a_end - group->a)
+      return false;
+    for (int k = group->b; k < group->b_end && inside; k++) {
+      dims[n] = k;
+      sizes[n++] = to->dim[k];
+    }
+  }
+  *out = (Moved){with_sizes(shapes, broadcast->shape->dtype, (HlI64s){sizes, n}), {dims, n}};
+  return true;
+}
+
+// One whose operand takes the shape `to`: its result and dimensions then.
+static bool below_broadcast(HlArena *arena, HlShapes *shapes, const HlInst *broadcast,
+                            const HlShape *to, Moved *out) {
+  Groups groups;
+  const HlI64s old = hl_dims(broadcast);
+  const HlShape *result = broadcast->shape;
+  if (!find_groups(arena, broadcast->operands[0]->shape, to, &groups))
+    return false;
+  int64_t *sizes = HL_ARRAY(arena, int64_t, result->rank + to->rank);
+  int64_t *dims = HL_ARRAY(arena, int64_t, to->rank);
+  int n = 0, g = 0;
+  for (int d = 0; d < result->rank; d++) {
+    if (hl_i64s_find(old, d) < 0) {
+      sizes[n++] = result->dim[d];
+      continue;
+    }
+    const Group *group = &groups.at[g++];
+    if (g > groups.n || old.at[group->a] != d || !counts_up(old.at, group->a, group->a_end))
+      return false;
+    for (int k = group->b; k < group->b_end; k++) {
+      dims[k] = n;
+      sizes[n++] = to->dim[k];
+    }
+    d += group->a_end - group->a - 1;
+  }
+  *out = (Moved){with_sizes(shapes, result->dtype, (HlI64s){sizes, n}), {dims, to->rank}};
+  return g == groups.n;
+}
+
+// --- Plans ----------------------------------------------------------------------------------------
+
+// The shapes and dimensions that instructions of a body are to have, by id; NULL: as before.
+typedef struct Plan {
+  HlPass *p;
+  HlInst *fusion;
+  HlComp *body;
+  HlInst *bitcast;
+  bool *inside;        // by id: before the bitcast
+  const bool *behind;  // by id, of n_behind: computed from a product
+  uint32_t n_behind;
+  const HlShape **shape;
+  HlI64s *dims;
+} Plan;
+
+static bool is_bitcast(const HlInst *inst) {
+  return (inst->op == HL_OP_BITCAST || inst->op == HL_OP_RESHAPE) &&
+         hl_shape_is_array(inst->shape) && hl_shape_is_array(inst->operands[0]->shape) &&
+         inst->shape->dtype == inst->operands[0]->shape->dtype;
+}
+
+static bool is_row_major(const HlShape *shape) {
+  return hl_shape_is_array(shape) && !hl_shape_is_dynamic(shape) &&
+         (!shape->layout || hl_layout_is_default(shape->layout));
+}
+
+static bool wish(Plan *plan, const HlInst *inst, const HlShape *sizes) {
+  const HlShape *shape =
+      hl_shape_array(plan->p->m->shapes, inst->shape->dtype, sizes->rank, sizes->dim);
+  if (!is_row_major(inst->shape) || (plan->shape[inst->id] && plan->shape[inst->id] != shape))
+    return false;
+  plan->shape[inst->id] = shape;
+  return true;
+}
+
+static Plan new_plan(HlPass *p, HlInst *fusion, HlInst *bitcast) {
+  HlComp *body = fusion_body(fusion);
+  return (Plan){.p = p,
+                .fusion = fusion,
+                .body = body,
+                .bitcast = bitcast,
+                .inside = HL_ARRAY(p->arena, bool, body->next_id),
+                .shape = HL_ARRAY(p->arena, const HlShape *, body->next_id),
+                .dims = HL_ARRAY(p->arena, HlI64s, body->next_id)};
+}
+
+static bool keeps_sizes(const HlInst *inst) {
+  if (!(hl_op_info[inst->op].traits & HL_T_ELEMENTWISE))
+    return false;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!hl_shape_is_array(inst->operands[k]->shape) ||
+        !hl_shape_same_dims(inst->operands[k]->shape, inst->shape))
+      return false;
+  return true;
+}
+
+// Up: what the operands of an instruction with a new shape must be.
+static bool plan_operands(Plan *plan, const HlInst *inst) {
+  HlArena *arena = plan->p->arena;
+  HlShapes *shapes = plan->p->m->shapes;
+  const HlShape *to = plan->shape[inst->id];
+  Moved moved;
+  switch (inst->op) {
+  case HL_OP_PARAMETER: return true;
+  case HL_OP_BITCAST:
+  case HL_OP_RESHAPE: return is_bitcast(inst);
+  case HL_OP_BROADCAST:
+    if (!above_broadcast(arena, shapes, inst, to, &moved))
+      return false;
+    plan->dims[inst->id] = moved.dims;
+    return inst->operands[0]->shape->rank == 0 || wish(plan, inst->operands[0], moved.shape);
+  case HL_OP_TRANSPOSE:
+    if (!through_transpose(arena, shapes, inst->shape, hl_dims(inst), to, &moved))
+      return false;
+    plan->dims[inst->id] = moved.dims;
+    return wish(plan, inst->operands[0], moved.shape);
+  default:
+    for (uint32_t k = 0; keeps_sizes(inst) && k < inst->n_operands; k++)
+      if (!wish(plan, inst->operands[k], to))
+        return false;
+    return keeps_sizes(inst) && inst->n_operands > 0;
+  }
+}
+
+static bool used_outside(const Plan *plan, const HlInst *inst) {
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (use->user != plan->bitcast && !plan->inside[use->user->id])
+      return true;
+  return inst == plan->body->root;
+}
+
+static bool plan_up(Plan *plan) {
+  HlInst *bitcast = plan->bitcast;
+  if (!is_row_major(bitcast->shape) || bitcast == plan->body->root ||
+      !wish(plan, bitcast->operands[0], bitcast->shape))
+    return false;
+  plan->inside[bitcast->operands[0]->id] = true;
+  for (const HlInst *inst = bitcast->prev; inst; inst = inst->prev) {
+    if (!plan->inside[inst->id])
+      continue;
+    if (plan->shape[inst->id] && (used_outside(plan, inst) || !plan_operands(plan, inst)))
+      return false;
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      plan->inside[inst->operands[k]->id] = true;
+  }
+  return true;
+}
+
+// A bitcast of another operand is of use only if it can move on, up.
+static bool others_may_follow(const Plan *plan, const HlInst *inst) {
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const uint32_t id = inst->operands[k]->id;
+    if (!plan->shape[id] && id < plan->n_behind && plan->behind[id])
+      return false;
+  }
+  return true;
+}
+
+// Down: what an instruction must be that reads one with a new shape.
+static bool plan_result(Plan *plan, const HlInst *inst, const HlShape *operand) {
+  HlArena *arena = plan->p->arena;
+  HlShapes *shapes = plan->p->m->shapes;
+  Moved moved;
+  switch (inst->op) {
+  case HL_OP_BITCAST:
+  case HL_OP_RESHAPE: return is_bitcast(inst) && is_row_major(inst->shape);
+  case HL_OP_BROADCAST:
+    if (!below_broadcast(arena, shapes, inst, operand, &moved))
+      return false;
+    plan->dims[inst->id] = moved.dims;
+    return wish(plan, inst, moved.shape);
+  case HL_OP_TRANSPOSE: {
+    const HlI64s order = hl_dims(inst);
+    int64_t *inverse = HL_ARRAY(arena, int64_t, order.n + 1);
+    for (int k = 0; k < order.n; k++)
+      inverse[order.at[k]] = k;
+    if (!through_transpose(arena, shapes, inst->operands[0]->shape, (HlI64s){inverse, order.n},
+                           operand, &moved))
+      return false;
+    int64_t *back = HL_ARRAY(arena, int64_t, moved.dims.n + 1);
+    for (int k = 0; k < moved.dims.n; k++)
+      back[moved.dims.at[k]] = k;
+    plan->dims[inst->id] = (HlI64s){back, moved.dims.n};
+    return wish(plan, inst, moved.shape);
+  }
+  default: return keeps_sizes(inst) && others_may_follow(plan, inst) && wish(plan, inst, operand);
+  }
+}
+
+static bool plan_down(Plan *plan) {
+  HlInst *bitcast = plan->bitcast;
+  const HlShape *from = bitcast->operands[0]->shape;
+  if (!is_row_major(from) || !wish(plan, bitcast, from))
+    return false;
+  for (const HlInst *inst = bitcast->next; inst; inst = inst->next)
+    for (uint32_t k = 0; k < inst->n_operands; k++) {
+      const HlShape *operand = plan->shape[inst->operands[k]->id];
+      if (operand && !plan_result(plan, inst, operand))
+        return false;
+    }
+  return true;
+}
+
+// --- Changes --------------------------------------------------------------------------------------
+
+static HlInst *bitcast_to(HlInst *x, const HlShape *sizes) {
+  HlShapes *shapes = x->comp->module->shapes;
+  const HlShape *shape = hl_shape_array(shapes, x->shape->dtype, sizes->rank, sizes->dim);
+  return hl_inst_new(x->comp, HL_OP_BITCAST, shape, NULL, 1, &x);
+}
+
+static void reshape_insts(const Plan *plan, HlInst *const *insts, int n) {
+  for (int k = 0; k < n; k++) {
+    HlInst *inst = insts[k];
+    if (inst == plan->bitcast || !plan->shape[inst->id])
+      continue;
+    hl_set_shape(inst, plan->shape[inst->id]);
+    hl_remove_attr(inst, HL_A_SHARDING);
+    if (inst->op == HL_OP_BROADCAST || inst->op == HL_OP_TRANSPOSE)
+      hl_set_ints(inst, HL_A_DIMENSIONS, plan->dims[inst->id]);
+  }
+}
+
+// Bitcasts to the shape that their operand has by now.
+static void erase_idle(HlComp *body) {
+  for (HlInst *inst = body->first, *next; inst; inst = next) {
+    next = inst->next;
+    if (!is_bitcast(inst) || inst->shape != inst->operands[0]->shape || inst == body->root)
+      continue;
+    hl_replace_uses(inst, inst->operands[0]);
+    hl_erase(inst);
+  }
+}
+
+static void drop_bitcast(const Plan *plan) {
+  hl_replace_uses(plan->bitcast, plan->bitcast->operands[0]);
+  hl_erase(plan->bitcast);
+  erase_idle(plan->body);
+}
+
+static void move_up(const Plan *plan) {
+  int n;
+  HlInst **insts = hl_pass_insts(plan->p, plan->body, &n);
+  reshape_insts(plan, insts, n);
+  for (int k = 0; k < plan->body->n_params; k++) {
+    const HlShape *shape = plan->shape[plan->body->params[k]->id];
+    HlInst *outer = plan->fusion->operands[k];
+    if (shape && !hl_shape_same_dims(shape, outer->shape))
+      hl_set_operand(plan->fusion, k, bitcast_to(outer, shape));
+  }
+  drop_bitcast(plan);
+}
+
+// Operands that do not come from the bitcast get one of their own.
+static void adapt_operands(const Plan *plan, HlInst *inst) {
+  if (inst == plan->bitcast || !plan->shape[inst->id] || !keeps_sizes(inst))
+    return;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!plan->shape[inst->operands[k]->id])
+      hl_set_operand(inst, (int)k, bitcast_to(inst->operands[k], plan->shape[inst->id]));
+}
+
+static void move_down(const Plan *plan) {
+  int n;
+  HlInst **insts = hl_pass_insts(plan->p, plan->body, &n);
+  const HlShape *root = plan->shape[plan->body->root->id];
+  for (int k = 0; k < n; k++)
+    adapt_operands(plan, insts[k]);
+  reshape_insts(plan, insts, n);
+  drop_bitcast(plan);
+  if (!root)
+    return;
+  HlInst *outer = bitcast_to(plan->fusion, plan->fusion->shape);
+  hl_inherit(outer, plan->fusion);
+  hl_replace_uses(plan->fusion, outer);
+  hl_set_shape(plan->fusion, root);
+  hl_remove_attr(plan->fusion, HL_A_SHARDING);
+}
+
+// --- The pass -------------------------------------------------------------------------------------
+
+static bool is_product(const HlInst *inst) {
+  return inst->op == HL_OP_DOT || inst->op == HL_OP_SCALED_DOT;
+}
+
+// Not cuDNN's own fusions, which want their dimensions as they are.
+static bool is_for_pass(const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION || inst->calls[0].comp->first_call->next ||
+      strstr(hl_attr_text(inst, HL_A_BACKEND_CONFIG), "__cudnn$fusion") ||
+      hl_has_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING) || !hl_shape_is_array(inst->shape))
+    return false;
+  const HlComp *body = hl_called(inst, 0);
+  return hl_comp_may_have(body, HL_OP_DOT) || hl_comp_may_have(body, HL_OP_SCALED_DOT);
+}
+
+static bool *find_behind(HlPass *p, const HlComp *body) {
+  bool *behind = HL_ARRAY(p->arena, bool, body->next_id);
+  for (const HlInst *inst = body->first; inst; inst = inst->next) {
+    behind[inst->id] = is_product(inst);
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      behind[inst->id] |= behind[inst->operands[k]->id];
+  }
+  return behind;
+}
+
+static void move(Plan *plan, bool is_down) {
+  if (!(is_down ? plan_down(plan) : plan_up(plan)) ||
+      !hl_change(plan->p, is_down ? "down" : "up", plan->bitcast, plan->fusion))
+    return;
+  if (is_down)
+    move_down(plan);
+  else
+    move_up(plan);
+}
+
+// Down first: what is moved there may ask for bitcasts of parameters, which then go up.
+static void visit(HlPass *p, HlInst *fusion) {
+  for (int is_down = 1; is_down >= 0; is_down--) {
+    HlComp *body = fusion_body(fusion);
+    int n;
+    HlInst **insts = hl_pass_insts(p, body, &n);
+    const uint32_t n_ids = body->next_id;
+    const bool *behind = find_behind(p, body);
+    for (int k = n - 1; k >= 0; k--) {
+      if (!hl_alive(insts[k]) || !is_bitcast(insts[k]) || behind[insts[k]->id] != (is_down == 1))
+        continue;
+      const HlMark mark = hl_arena_mark(p->arena);
+      Plan plan = new_plan(p, fusion, insts[k]);
+      plan.behind = behind;
+      plan.n_behind = n_ids;
+      move(&plan, is_down == 1);
+      hl_arena_release(p->arena, mark);
+    }
+  }
+}
+
+bool pass_hoist_fused_bitcasts(HlPass *p) {
+  int n_comps;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
+  for (int c = 0; c < n_comps; c++) {
+    int n;
+    HlInst **insts = hl_pass_insts(p, comps[c], &n);
+    for (int k = 0; k < n; k++)
+      if (hl_alive(insts[k]) && is_for_pass(insts[k]))
+        visit(p, insts[k]);
+  }
+  return true;
+}

@@ -1,0 +1,427 @@
+// opt/gpu/dynamic_slice_fusion.c
+//
+// dynamic-slice-fusion-rewriter: for GPUs: what a library reads or writes of a larger array needs
+// no copy, since a part that lies in one piece is an address. Slices of operands and updates of
+// slices by results join calls of cuBLAS and reduce-scatters in a fusion.
+//
+//   s = f32[1,8,32] slice(x), slice={[1:2],...}     f = fusion(x, y), kind=kCustom, calls={
+//   b = f32[8,32] bitcast(s)                   =>     s = slice(x), b = bitcast(s),
+//   g = (f32[8,32], s8[..]) custom-call(b, y)         ROOT g = custom-call(b, y) }
+//
+// Where a part begins must be known before the kernel runs: by constants or from a loop's counter.
+// It must begin where the library wants arrays to begin. Parts are reached through bitcasts.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "opt/ask/layouts.h"
+#include "opt/ask/loops.h"
+#include "opt/fusion/custom_fusion.h"
+#include "opt/passes.h"
+
+enum {
+  ALIGNMENT = 128,
+  MAX_INIT = 64
+};  // MAX_INIT: instructions that make a counter's first value
+
+static const char static_config[] =
+    "{\"fusion_backend_config\":{\"kind\":\"__custom_fusion\",\"custom_fusion_config\":"
+    "{\"name\":\"address_computation\",\"kernel_index\":0}}}";
+static const char dynamic_config[] =
+    "{\"fusion_backend_config\":{\"kind\":\"__custom_fusion\",\"custom_fusion_config\":"
+    "{\"name\":\"dynamic_address_computation\",\"kernel_index\":0}}}";
+
+typedef struct Rewriter {
+  HlPass *p;
+  HlComp *comp;
+  CustomFusion custom;
+  FusionReach reach;
+  bool asked_counter;
+  bool *from_counter;  // by id: computed from the counter and constants alone; NULL: no counter
+  uint32_t n_ids;
+  HlBuf before;  // of HlInst *: slices and bitcasts of operands
+  HlBuf after;   // the same: ways from results to updates
+} Rewriter;
+
+// One way from a result to the array that it updates: places in `after`.
+typedef struct Way {
+  int first, end;  // none: first == end
+} Way;
+
+// --- Parts in one piece -------------------------------------------------------------------------
+
+// The k-th dimension from the innermost one; -1: the layout is broken.
+static int64_t inner_dim(const HlShape *shape, int k) {
+  if (!shape->layout)
+    return shape->rank - 1 - k;
+  HlI64s order = shape->layout->minor_to_major;
+  const int64_t dim = k < order.n ? order.at[k] : -1;
+  return dim < shape->rank ? dim : -1;
+}
+
+static bool is_plain(const HlShape *shape) {
+  return hl_shape_is_array(shape) && !hl_shape_is_dynamic(shape) &&
+         !(shape->layout && shape->layout->extra) && hl_dtype_info[shape->dtype].bits >= 8 &&
+         hl_shape_elements(shape) < INT64_MAX / 64;
+}
+
+// Outside of the outermost dimension that is taken whole, all but one are of size 1.
+static bool is_one_piece(const HlShape *whole, const HlShape *part) {
+  bool cut = false;
+  for (int k = 0; k < part->rank; k++) {
+    const int64_t dim = inner_dim(part, k);
+    if (dim < 0 || (cut && part->dim[dim] != 1))
+      return false;
+    cut |= part->dim[dim] < whole->dim[dim];
+  }
+  return true;
+}
+
+// `range`: start, limit and stride of a slice by dimension; NULL: not known.
+static bool is_aligned(const HlShape *whole, const HlShape *part, const int64_t *range) {
+  if (!is_plain(whole) || !is_plain(part) || !hl_same_order(whole, part) ||
+      !is_one_piece(whole, part))
+    return false;
+  int64_t stride = hl_dtype_info[part->dtype].bits / 8;
+  for (int k = 0; k < part->rank; k++) {
+    const int64_t dim = inner_dim(part, k);
+    if (stride % ALIGNMENT == 0)
+      return true;
+    if (part->dim[dim] < whole->dim[dim])
+      return range && stride * range[3 * dim] % ALIGNMENT == 0;
+    stride *= part->dim[dim];
+  }
+  return true;
+}
+
+static bool is_aligned_slice(const HlInst *slice) {
+  HlI64s range = hl_attr_ints(slice, HL_A_SLICE);
+  for (int k = 2; k < range.n; k += 3)
+    if (range.at[k] != 1)
+      return false;
+  return is_aligned(slice->operands[0]->shape, slice->shape, range.at);
+}
+
+// --- Where parts begin --------------------------------------------------------------------------
+
+static bool is_made_of_constants(const HlInst *init) {
+  const HlInst *stack[MAX_INIT] = {init};
+  int n = 1;
+  for (int met = 0; n > 0; met++) {
+    const HlInst *inst = stack[--n];
+    if (inst->op == HL_OP_CONSTANT)
+      continue;
+    if (inst->n_operands == 0 || inst->n_operands > (uint32_t)(MAX_INIT - n) || met > MAX_INIT)
+      return false;
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      stack[n++] = inst->operands[k];
+  }
+  return true;
+}
+
+// The loop whose body this is; NULL: there is none, or somebody else calls it, too.
+static HlInst *loop_of(const HlComp *comp) {
+  if (!comp->first_call || comp->first_call != comp->last_call)
+    return NULL;
+  HlInst *loop = comp->first_call->caller;
+  return loop->op == HL_OP_WHILE && hl_while_body(loop) == comp && comp->n_params == 1 ? loop
+                                                                                       : NULL;
+}
+
+// The only element of the body's parameter of this number, or NULL.
+static const HlInst *only_element(const HlInst *param, int slot) {
+  const HlInst *found = NULL;
+  for (const HlUse *use = param->first_use; use; use = use->next) {
+    if (use->user->op != HL_OP_GET_TUPLE_ELEMENT || hl_attr_int(use->user, HL_A_INDEX) != slot)
+      continue;
+    if (found)
+      return NULL;
+    found = use->user;
+  }
+  return found;
+}
+
+// Operands stand before users: one walk.
+static void mark_from_counter(Rewriter *r, const HlInst *counter) {
+  r->n_ids = r->comp->next_id;
+  r->from_counter = HL_ARRAY(r->p->arena, bool, r->n_ids);
+  for (const HlInst *inst = r->comp->first; inst; inst = inst->next) {
+    bool good = inst == counter || inst->op == HL_OP_CONSTANT || inst->n_operands > 0;
+    for (uint32_t k = 0; good && inst != counter && k < inst->n_operands; k++)
+      good = r->from_counter[inst->operands[k]->id];
+    r->from_counter[inst->id] = good;
+  }
+}
+
+static void find_counter(Rewriter *r) {
+  r->asked_counter = true;
+  const HlInst *loop = loop_of(r->comp);
+  const int slot = loop ? loop_induction_slot(r->p, loop) : -1;
+  const HlInst *next = r->comp->root;
+  if (slot < 0 || loop->operands[0]->op != HL_OP_TUPLE || next->op != HL_OP_TUPLE ||
+      !is_made_of_constants(loop->operands[0]->operands[slot]))
+    return;
+  const HlInst *counter = only_element(r->comp->params[0], slot);
+  if (!counter)
+    return;
+  mark_from_counter(r, counter);
+  if (!r->from_counter[next->operands[slot]->id])
+    r->from_counter = NULL;
+}
+
+static bool is_known_start(Rewriter *r, const HlInst *start) {
+  if (start->op == HL_OP_CONSTANT) {
+    const HlDtype dtype = start->shape->dtype;
+    return dtype == HL_S32 || dtype == HL_S64 || dtype == HL_U32 || dtype == HL_U64;
+  }
+  if (!r->asked_counter)
+    find_counter(r);
+  return r->from_counter && start->id < r->n_ids && r->from_counter[start->id];
+}
+
+static bool has_known_starts(Rewriter *r, const HlInst *inst, uint32_t first) {
+  for (uint32_t k = first; k < inst->n_operands; k++)
+    if (!is_known_start(r, inst->operands[k]))
+      return false;
+  return true;
+}
+
+// --- What goes in -------------------------------------------------------------------------------
+
+static bool is_slice(Rewriter *r, const HlInst *inst) {
+  if (inst->op == HL_OP_SLICE)
+    return is_aligned_slice(inst);
+  return inst->op == HL_OP_DYNAMIC_SLICE &&
+         is_aligned(inst->operands[0]->shape, inst->shape, NULL) && has_known_starts(r, inst, 1);
+}
+
+static HlInst **listed(const HlBuf *list) {
+  return (HlInst **)(void *)list->at;
+}
+
+static int count(const HlBuf *list) {
+  return (int)(list->n / sizeof(HlInst *));
+}
+
+// The slice that an operand is, with the bitcasts behind it, in the order of the list.
+static void find_slice(Rewriter *r, HlInst *operand) {
+  int n = 1;
+  HlInst *slice = operand;
+  for (; slice->op == HL_OP_BITCAST; n++) {
+    if (hl_has_control(slice))
+      return;
+    slice = slice->operands[0];
+  }
+  if (hl_has_control(slice) || !is_slice(r, slice))
+    return;
+  const int at = count(&r->before);
+  hl_buf_grow(&r->before, sizeof slice * (size_t)n);
+  r->before.n += sizeof slice * (size_t)n;
+  for (int k = n - 1; k >= 0; k--) {
+    listed(&r->before)[at + k] = operand;
+    operand = k > 0 ? operand->operands[0] : NULL;
+  }
+}
+
+// What is written over must be there on its own.
+static bool is_overwritten(const HlInst *hero, int operand) {
+  const HlAttr *attr = hl_attr(hero, HL_A_OUTPUT_TO_OPERAND_ALIASING);
+  for (int k = 0; attr && k < attr->aliases.n; k++)
+    if (attr->aliases.at[k].number == operand)
+      return true;
+  return false;
+}
+
+static void find_slices(Rewriter *r, const HlInst *hero) {
+  r->before.n = 0;
+  for (uint32_t k = 0; k < hero->n_operands; k++)
+    if (!is_overwritten(hero, (int)k))
+      find_slice(r, hero->operands[k]);
+}
+
+// Puts part of a result into an array that does not depend on the result itself.
+static bool is_update(Rewriter *r, const HlInst *hero, const HlInst *inst, const HlInst *by) {
+  if (inst->op != HL_OP_DYNAMIC_UPDATE_SLICE || inst->operands[1] != by || hl_has_control(inst) ||
+      !is_aligned(inst->shape, by->shape, NULL) || !has_known_starts(r, inst, 2))
+    return false;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (k != 1 &&
+        (inst->operands[k] == by || fusion_reaches(&r->reach, hero, inst->operands[k], false)))
+      return false;
+  return true;
+}
+
+// The way from a result, or from the element of several that it begins with.
+static Way find_update(Rewriter *r, const HlInst *hero, HlInst *element) {
+  const size_t before = r->after.n;
+  const HlInst *by = hero;
+  HlInst *at = element ? element : hl_one_user(hero) ? hero->first_use->user : NULL;
+  for (; at; at = by->first_use->user) {
+    hl_buf_add(&r->after, &at, sizeof at);
+    if (at != element && is_update(r, hero, at, by))
+      return (Way){(int)(before / sizeof at), count(&r->after)};
+    if ((at != element && at->op != HL_OP_BITCAST) || !hl_one_user(at) || hl_has_control(at))
+      break;
+    by = at;
+  }
+  r->after.n = before;
+  return (Way){0};
+}
+
+// By number of the result. An element that is taken several times is left alone.
+static Way *find_updates(Rewriter *r, HlInst *hero) {
+  r->after.n = 0;
+  const bool is_tuple = hl_shape_is_tuple(hero->shape);
+  const int n = is_tuple ? hero->shape->rank : 1;
+  Way *ways = HL_ARRAY(r->p->arena, Way, n);
+  if (!is_tuple) {
+    ways[0] = find_update(r, hero, NULL);
+    return ways;
+  }
+  HlInst **element = HL_ARRAY(r->p->arena, HlInst *, n);
+  bool *again = HL_ARRAY(r->p->arena, bool, n);
+  if (hero == r->comp->root)
+    return ways;
+  for (const HlUse *use = hero->first_use; use; use = use->next) {
+    if (use->user->op != HL_OP_GET_TUPLE_ELEMENT)
+      return ways;
+    const int64_t k = hl_attr_int(use->user, HL_A_INDEX);
+    again[k] |= element[k] != NULL;
+    element[k] = use->user;
+  }
+  for (int k = 0; k < n; k++)
+    if (element[k] && !again[k])
+      ways[k] = find_update(r, hero, element[k]);
+  return ways;
+}
+
+// --- The fusion ---------------------------------------------------------------------------------
+
+static bool is_dynamic(const HlBuf *list) {
+  for (int k = 0; k < count(list); k++)
+    if (listed(list)[k]->op == HL_OP_DYNAMIC_SLICE ||
+        listed(list)[k]->op == HL_OP_DYNAMIC_UPDATE_SLICE)
+      return true;
+  return false;
+}
+
+static HlInst *element_of(HlInst *tuple, int k) {
+  const HlShape *shape = tuple->shape->element[k];
+  HlInst *made = hl_inst_new(tuple->comp, HL_OP_GET_TUPLE_ELEMENT, shape, NULL, 1, &tuple);
+  hl_set_int(made, HL_A_INDEX, k);
+  return made;
+}
+
+static HlInst *add_way(Rewriter *r, Way way) {
+  HlInst *last = NULL;
+  for (int k = way.first; k < way.end; k++)
+    last = custom_fusion_add(&r->custom, listed(&r->after)[k]);
+  return last;
+}
+
+static HlInst *build(Rewriter *r, HlInst *hero, const Way *ways) {
+  CustomFusion *f = &r->custom;
+  custom_fusion_begin(f, "dynamic-slice-fusion");
+  for (int k = 0; k < count(&r->before); k++)
+    if (!custom_fusion_inner(f, listed(&r->before)[k]))
+      custom_fusion_add(f, listed(&r->before)[k]);
+  HlInst *root = custom_fusion_add(f, hero);
+  if (hl_shape_is_tuple(hero->shape)) {
+    const int n = hero->shape->rank;
+    HlInst **results = HL_ARRAY(r->p->arena, HlInst *, n);
+    const HlShape **shapes = HL_ARRAY(r->p->arena, const HlShape *, n);
+    for (int k = 0; k < n; k++) {
+      results[k] = ways[k].end ? add_way(r, ways[k]) : element_of(root, k);
+      shapes[k] = results[k]->shape;
+    }
+    const HlShape *shape = hl_shape_tuple(r->p->m->shapes, n, shapes);
+    root = hl_inst_new(f->body, HL_OP_TUPLE, shape, NULL, n, results);
+  } else if (ways[0].end) {
+    root = add_way(r, ways[0]);
+  }
+  const char *config =
+      is_dynamic(&r->before) || is_dynamic(&r->after) ? dynamic_config : static_config;
+  HlInst *fusion = custom_fusion_end(f, root, "address_computation", config);
+  hl_inherit(fusion, hero);
+  if (r->after.n > 0) {
+    hl_remove_attr(fusion, HL_A_SHARDING);
+    hl_remove_attr(fusion, HL_A_ORIGIN);
+  }
+  return fusion;
+}
+
+static HlInst *last_of(const Rewriter *r, Way way) {
+  return listed(&r->after)[way.end - 1];
+}
+
+static void fuse(Rewriter *r, HlInst *hero, const Way *ways) {
+  HlInst *fusion = build(r, hero, ways);
+  if (hl_shape_is_tuple(hero->shape)) {
+    for (int k = 0; k < hero->shape->rank; k++)
+      if (ways[k].end)
+        hl_replace_uses(last_of(r, ways[k]), element_of(fusion, k));
+    custom_fusion_clean(listed(&r->after), count(&r->after));
+    hl_replace_uses(hero, fusion);
+  } else {
+    hl_replace_uses(ways[0].end ? last_of(r, ways[0]) : hero, fusion);
+    custom_fusion_clean(listed(&r->after), count(&r->after));
+  }
+  hl_erase(hero);
+  custom_fusion_clean(listed(&r->before), count(&r->before));
+}
+
+// --- The pass -----------------------------------------------------------------------------------
+
+// Flat, and more than one result if any are listed at all.
+static bool has_good_shape(const HlShape *shape) {
+  if (!hl_shape_is_tuple(shape))
+    return hl_shape_is_array(shape);
+  for (int k = 0; k < shape->rank; k++)
+    if (!hl_shape_is_array(shape->element[k]))
+      return false;
+  return shape->rank > 1;
+}
+
+static bool is_hero(const HlInst *inst) {
+  if (inst->op == HL_OP_CUSTOM_CALL) {
+    if (strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "__cublas$gemm") != 0)
+      return false;
+  } else if (inst->op != HL_OP_REDUCE_SCATTER) {
+    return false;
+  }
+  return has_good_shape(inst->shape) && !hl_has_control(inst);
+}
+
+static void visit(Rewriter *r, HlInst *hero) {
+  find_slices(r, hero);
+  const Way *ways = find_updates(r, hero);
+  const int n_after = count(&r->after);
+  HlInst *with = n_after > 0       ? listed(&r->after)[n_after - 1]
+                 : r->before.n > 0 ? listed(&r->before)[0]
+                                   : NULL;
+  if (with && hl_change(r->p, "slice", hero, with))
+    fuse(r, hero, ways);
+}
+
+bool pass_dynamic_slice_fusion(HlPass *p) {
+  if (!hl_pass_flag(p, "enable"))
+    return true;
+  int n_comps;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
+  for (int c = 0; c < n_comps; c++) {
+    const HlMark mark = hl_arena_mark(p->arena);
+    Rewriter r = {.p = p, .comp = comps[c], .reach.arena = p->arena};
+    r.custom = custom_fusion_of(p->arena, comps[c]);
+    int n;
+    HlInst **insts = hl_pass_insts(p, comps[c], &n);
+    for (int k = 0; k < n; k++)
+      if (hl_alive(insts[k]) && is_hero(insts[k]))
+        visit(&r, insts[k]);
+    hl_buf_free(&r.custom.operands);
+    hl_buf_free(&r.reach.stack);
+    hl_buf_free(&r.before);
+    hl_buf_free(&r.after);
+    hl_arena_release(p->arena, mark);
+  }
+  return true;
+}

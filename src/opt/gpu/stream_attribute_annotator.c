@@ -1,0 +1,87 @@
+// opt/gpu/stream_attribute_annotator.c
+//
+// stream-attribute-annotator: notes on instructions in which of a GPU's queues they are put. Queue 0 takes
+// what runs one after the other.
+//
+//   calls={ ROOT all-reduce(..),                     f = fusion(x), calls=...,
+//     backend_config={"operation_queue_id":"1"} }  =>    backend_config={"operation_queue_id":"1"}
+//
+// A fusion goes where its root says. With a schedule, copies that are started and then waited for, and
+// slices inside asynchronous computations, get a queue of their own; such a slice becomes a fusion, since
+// it is fusions that become kernels.
+
+#include <stdlib.h>
+
+#include "hilo/edit.h"
+#include "opt/ask/async_halves.h"
+#include "opt/ask/loops.h"
+#include "opt/fusion/gpu_fusible.h"
+#include "opt/passes.h"
+
+static int64_t queue_of(HlPass *p, const HlInst *inst) {
+  const char *config = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
+  const char *text = *config ? loop_config_field(p, config, "operation_queue_id") : NULL;
+  return text ? strtoll(text + (*text == '"'), NULL, 10) : 0;
+}
+
+static void set_queue(HlPass *p, HlInst *inst, int64_t queue) {
+  const char *value = hl_arena_printf(p->arena, "\"%lld\"", (long long)queue);
+  hl_set_text(
+      inst, HL_A_BACKEND_CONFIG,
+      loop_config_with(p, hl_attr_text(inst, HL_A_BACKEND_CONFIG), "operation_queue_id", value));
+}
+
+// The queue of the root, if nothing before it is to run in yet another one; 0: none.
+static int64_t queue_of_root(HlPass *p, const HlComp *body) {
+  const int64_t queue = body->root->op == HL_OP_TUPLE ? 0 : queue_of(p, body->root);
+  for (const HlInst *inst = body->first; inst && queue != 0; inst = inst->next) {
+    const int64_t other = queue_of(p, inst);
+    if (other != 0 && other != queue)
+      return 0;
+  }
+  return queue;
+}
+
+static void annotate(HlPass *p, HlInst *inst, int64_t queue) {
+  if (queue != 0 && queue_of(p, inst) == 0 && hl_change(p, "annotate", inst, NULL))
+    set_queue(p, inst, queue);
+}
+
+static void wrap(HlPass *p, HlInst *slice, int64_t queue) {
+  if (!hl_change(p, "wrap", slice, NULL))
+    return;
+  const char *name = hl_arena_printf(p->arena, "wrapped_%s", hl_op_text((HlOp)slice->op));
+  const char *body = hl_arena_printf(p->arena, "%s_computation", name);
+  set_queue(p, fusion_wrap(p->arena, slice, gpu_kind(gpu_emitter(slice)), name, body), queue);
+}
+
+static void visit(HlPass *p, HlInst *inst, int64_t queue) {
+  switch (inst->op) {
+  case HL_OP_FUSION: annotate(p, inst, queue_of_root(p, hl_called(inst, 0))); break;
+  case HL_OP_COPY_START:
+    if (p->m->is_scheduled)
+      annotate(p, inst, queue);
+    break;
+  case HL_OP_DYNAMIC_SLICE:
+  case HL_OP_DYNAMIC_UPDATE_SLICE:
+    if (p->m->is_scheduled && async_is_body(inst->comp) && !hl_has_control(inst))
+      wrap(p, inst, queue);
+    break;
+  default: break;
+  }
+}
+
+bool pass_stream_attribute_annotator(HlPass *p) {
+  // The channels that collectives use have queues, too.
+  const int64_t queue = hl_free_channel(p->m);
+  int n_comps;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
+  for (int c = 0; c < n_comps; c++) {
+    int n;
+    HlInst **insts = hl_pass_insts(p, comps[c], &n);
+    for (int k = 0; k < n; k++)
+      if (hl_alive(insts[k]))
+        visit(p, insts[k], queue);
+  }
+  return true;
+}

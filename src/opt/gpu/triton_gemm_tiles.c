@@ -1,0 +1,324 @@
+// opt/gpu/triton_gemm_tiles.c
+//
+// For GPUs: kernels of matrix products whose sizes of blocks have been measured say so in the words
+// of Triton's emitter, which knows tiles of results only.
+//
+// convert_triton_gemm_config:
+//
+//   f = f32[64,128] fusion(x, y), calls={                f = f32[64,128] fusion(x, y), calls={
+//     ROOT d = dot(x, y) },                         =>     ROOT d = dot(x, y), {"sizes":["32"]} },
+//   "kind":"__triton_gemm",                              "kind":"__triton_nested_gemm_fusion",
+//   "triton_gemm_config":{"block_m":"16",                "block_level_fusion_config":{..
+//   "block_n":"64","block_k":"32",..}                    "output_tiles":[{"sizes":["16","64"]}],..}
+//
+// nest_gemm_fusion does the same, but puts what each operand of the dot is computed from into a
+// fusion of its own inside the kernel, which bears the operand's tile:
+//
+//     l = fusion(x), calls={..}, [{"sizes":["16","32"]}]
+//     r = fusion(y), calls={..}, [{"sizes":["32","64"]}]
+//     ROOT d = dot(l, r)
+//
+// The tile of the dot's result is [1, .., block_m, block_n]. That of the kernel's result follows
+// from it through elementwise operations, transposes, and bitcasts and reshapes that only bring or
+// take dimensions of size 1; where something else lies between, the kernel stays as it is, as it
+// does with more than one dot.
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hilo/edit.h"
+#include "opt/ask/dots.h"
+#include "opt/gpu/triton.h"
+#include "opt/passes.h"
+
+static const char nested_kind[] = "__triton_nested_gemm_fusion";
+
+// --- Configurations -------------------------------------------------------------------------------
+
+typedef struct Blocks {
+  json_t *all, *fusion;  // fusion: its part of all
+  int64_t m, n, k, warps, ctas, stages;
+} Blocks;
+
+// A number, which may be written as text; 0: it is not there.
+static int64_t number(const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  const char *text = json_string_value(value);
+  return text ? strtoll(text, NULL, 10) : (int64_t)json_integer_value(value);
+}
+
+// False: it has none. The caller lets go of blocks->all.
+static bool read_blocks(const HlInst *inst, Blocks *out) {
+  *out = (Blocks){0};
+  const char *text = inst->op == HL_OP_FUSION ? hl_attr_text(inst, HL_A_BACKEND_CONFIG) : NULL;
+  if (!text || !strstr(text, "triton_gemm_config"))
+    return false;
+  out->all = json_loads(text, 0, NULL);
+  out->fusion = json_object_get(out->all, "fusion_backend_config");
+  const json_t *config = json_object_get(out->fusion, "triton_gemm_config");
+  out->m = number(config, "block_m");
+  out->n = number(config, "block_n");
+  out->k = number(config, "block_k");
+  out->warps = number(config, "num_warps");
+  out->ctas = number(config, "num_ctas");
+  out->stages = number(config, "num_stages");
+  return out->m > 0 && out->n > 0 && out->k > 0 && number(config, "split_k") <= 1;
+}
+
+static json_t *sizes_json(HlI64s sizes) {
+  json_t *list = json_array();
+  for (int k = 0; k < sizes.n; k++)
+    json_array_append_new(list, json_sprintf("%lld", (long long)sizes.at[k]));
+  return list;
+}
+
+static json_t *level_json(const Blocks *blocks, HlI64s tile) {
+  return json_pack("{s:o, s:[{s:o}], s:I, s:I}", "num_warps",
+                   json_sprintf("%lld", (long long)blocks->warps), "output_tiles", "sizes",
+                   sizes_json(tile), "num_ctas", (json_int_t)(blocks->ctas ? blocks->ctas : 1),
+                   "num_stages", (json_int_t)(blocks->stages ? blocks->stages : 1));
+}
+
+static void set_json(HlInst *inst, const json_t *json) {
+  char *text = json_dumps(json, JSON_COMPACT);
+  if (text)
+    hl_set_text(inst, HL_A_BACKEND_CONFIG, text);
+  free(text);
+}
+
+static void set_level(HlInst *fusion, const Blocks *blocks, HlI64s tile) {
+  json_object_del(blocks->fusion, "triton_gemm_config");
+  json_object_set_new(blocks->fusion, "kind", json_string(nested_kind));
+  json_object_set_new(blocks->fusion, "block_level_fusion_config", level_json(blocks, tile));
+  set_json(fusion, blocks->all);
+}
+
+// --- Tiles ----------------------------------------------------------------------------------------
+
+// The tile of the one dimension that is summed over, and of the one that is not.
+static bool side_tile(HlArena *arena, const HlInst *dot, int side, int64_t contract,
+                      int64_t free_size, HlI64s *out) {
+  const DotDims d = dot_dims(arena, dot);
+  const int rank = dot->operands[side]->shape->rank;
+  if (d.contract[side].n != 1 || d.free[side].n != 1)
+    return false;
+  int64_t *tile = HL_ARRAY(arena, int64_t, rank + 1);
+  for (int k = 0; k < rank; k++)
+    tile[k] = 1;
+  tile[d.contract[side].at[0]] = contract;
+  tile[d.free[side].at[0]] = free_size;
+  *out = (HlI64s){tile, rank};
+  return true;
+}
+
+// Dimensions that have a tile and those that do not go together like the sizes that are not 1.
+static bool tile_of_view(const HlInst *inst, const int64_t *tile, int64_t *out) {
+  const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
+  if (!triton_only_ones_differ(from, to))
+    return false;
+  int i = 0;
+  for (int k = 0; k < to->rank; k++) {
+    out[k] = 1;
+    if (to->dim[k] == 1)
+      continue;
+    while (from->dim[i] == 1)
+      i++;
+    out[k] = tile[i++];
+  }
+  return true;
+}
+
+// The tile of a result, given that of one operand.
+static bool next_tile(const HlInst *inst, const HlShape *from, const int64_t *tile, int64_t *out) {
+  switch (inst->op) {
+  case HL_OP_TRANSPOSE:
+    for (int k = 0; k < inst->shape->rank; k++)
+      out[k] = tile[hl_dims(inst).at[k]];
+    return true;
+  case HL_OP_BITCAST:
+  case HL_OP_RESHAPE: return tile_of_view(inst, tile, out);
+  default:
+    if (!hl_is_elementwise(inst) || !hl_shape_same_dims(inst->shape, from))
+      return false;
+    for (int k = 0; k < inst->shape->rank; k++)
+      out[k] = tile[k];
+    return true;
+  }
+}
+
+// The tile of the body's result; `insts` are its instructions, operands first.
+static bool result_tile(HlPass *p, const HlInst *dot, const Blocks *blocks, HlInst *const *insts,
+                        int n, HlI64s *out) {
+  const HlComp *body = dot->comp;
+  int64_t **tile = HL_ARRAY(p->arena, int64_t *, body->next_id + 1);
+  for (int k = 0; k < n; k++) {
+    const HlInst *inst = insts[k];
+    const int rank = inst->shape->rank;
+    if (inst == dot) {
+      tile[inst->id] = HL_ARRAY(p->arena, int64_t, rank + 1);
+      for (int d = 0; d < rank; d++)
+        tile[inst->id][d] = d == rank - 1 ? blocks->n : d == rank - 2 ? blocks->m : 1;
+      continue;
+    }
+    for (uint32_t i = 0; i < inst->n_operands && !tile[inst->id]; i++) {
+      const HlInst *from = inst->operands[i];
+      if (!tile[from->id])
+        continue;
+      tile[inst->id] = HL_ARRAY(p->arena, int64_t, rank + 1);
+      if (!hl_shape_is_array(inst->shape) ||
+          !next_tile(inst, from->shape, tile[from->id], tile[inst->id]))
+        return false;
+    }
+  }
+  *out = (HlI64s){tile[body->root->id], body->root->shape->rank};
+  return out->at != NULL;
+}
+
+// --- Kernels --------------------------------------------------------------------------------------
+
+typedef struct Kernel {
+  HlInst *fusion, *dot, **insts;
+  int n;
+  Blocks blocks;
+  HlI64s result, side[2];
+} Kernel;
+
+// False: nothing to do. The caller lets go of blocks.all.
+static bool read_kernel(HlPass *p, HlInst *fusion, Kernel *out) {
+  *out = (Kernel){.fusion = fusion};
+  if (!read_blocks(fusion, &out->blocks) || fusion_kind(fusion) != HL_WORD_fusion_kind_CUSTOM)
+    return false;
+  out->insts = hl_pass_insts(p, fusion_body(fusion), &out->n);
+  for (int k = 0; k < out->n; k++)
+    if (out->insts[k]->op == HL_OP_DOT) {
+      if (out->dot)
+        return false;
+      out->dot = out->insts[k];
+    }
+  const Blocks *b = &out->blocks;
+  return out->dot && out->dot->shape->rank >= 2 &&
+         side_tile(p->arena, out->dot, 0, b->k, b->m, &out->side[0]) &&
+         side_tile(p->arena, out->dot, 1, b->k, b->n, &out->side[1]) &&
+         result_tile(p, out->dot, b, out->insts, out->n, &out->result);
+}
+
+// Of a body that other kernels call as well this kernel gets its own: read again, from the copy.
+static bool own_kernel(HlPass *p, Kernel *kernel) {
+  if (!fusion_own_body(kernel->fusion))
+    return true;
+  HlInst *fusion = kernel->fusion;
+  json_decref(kernel->blocks.all);
+  return read_kernel(p, fusion, kernel);
+}
+
+static void convert(HlPass *p, Kernel *kernel) {
+  json_t *old = json_loads(hl_attr_text(kernel->dot, HL_A_BACKEND_CONFIG), 0, NULL);
+  json_t *config = old ? old : json_object();
+  json_t *sizes = json_object_get(config, "sizes");
+  if (!sizes) {
+    sizes = json_array();
+    json_object_set_new(config, "sizes", sizes);
+  }
+  json_array_append_new(sizes, json_sprintf("%lld", (long long)kernel->blocks.k));
+  set_json(kernel->dot, config);
+  json_decref(config);
+  set_level(kernel->fusion, &kernel->blocks, kernel->result);
+}
+
+// --- Nesting --------------------------------------------------------------------------------------
+
+// A fusion, in the body, of what an operand of the dot is computed from.
+static HlInst *nest(HlPass *p, const Kernel *kernel, HlInst *operand) {
+  HlComp *body = operand->comp;
+  HlModule *m = body->module;
+  bool *inside = HL_ARRAY(p->arena, bool, body->next_id + 1);
+  HlInst **copy = HL_ARRAY(p->arena, HlInst *, body->next_id + 1);
+  HlInst **inputs = HL_ARRAY(p->arena, HlInst *, kernel->n + 1);
+  int n_inputs = 0;
+  inside[operand->id] = true;
+  for (int k = kernel->n - 1; k >= 0; k--)
+    for (uint32_t i = 0; inside[kernel->insts[k]->id] && i < kernel->insts[k]->n_operands; i++)
+      inside[kernel->insts[k]->operands[i]->id] = true;
+  const HlSym *name = hl_fresh_comp_name(m, "block_fusion_computation");
+  HlComp *nested = hl_comp_new(m, name->text, name->n);
+  hl_comp_set_fusion(nested);
+  hl_comp_set_thread(nested, body->execution_thread);
+  for (int k = 0; k < kernel->n; k++) {
+    HlInst *inst = kernel->insts[k];
+    if (!inside[inst->id])
+      continue;
+    if (inst->op == HL_OP_PARAMETER) {
+      const char *wish = hl_arena_printf(p->arena, "parameter_%d", n_inputs);
+      copy[inst->id] = hl_parameter_new(nested, n_inputs, inst->shape, hl_fresh_name(m, wish));
+      inputs[n_inputs++] = inst;
+      continue;
+    }
+    HlInst **operands = HL_ARRAY(p->arena, HlInst *, inst->n_operands + 1);
+    for (uint32_t i = 0; i < inst->n_operands; i++)
+      operands[i] = copy[inst->operands[i]->id];
+    copy[inst->id] = hl_inst_copy(nested, inst, NULL, (int)inst->n_operands, operands);
+  }
+  hl_set_root(nested, copy[operand->id]);
+  HlInst *fusion = hl_inst_new(body, HL_OP_FUSION, operand->shape, hl_fresh_name(m, "block_fusion"),
+                               n_inputs, inputs);
+  hl_set_int(fusion, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
+  hl_set_calls(fusion, 1, &nested);
+  return fusion;
+}
+
+static void nest_side(HlPass *p, const Kernel *kernel, int side) {
+  HlInst *fusion = nest(p, kernel, kernel->dot->operands[side]);
+  json_t *config =
+      json_pack("{s:{s:s, s:o}}", "fusion_backend_config", "kind", nested_kind,
+                "block_level_fusion_config", level_json(&kernel->blocks, kernel->side[side]));
+  set_json(fusion, config);
+  json_decref(config);
+  hl_set_operand(kernel->dot, side, fusion);
+}
+
+static void nest_kernel(HlPass *p, Kernel *kernel) {
+  for (int side = 0; side < 2; side++)
+    nest_side(p, kernel, side);
+  for (int k = kernel->n - 1; k >= 0; k--) {
+    HlInst *inst = kernel->insts[k];
+    if (!inst->first_use && inst != inst->comp->root && inst->op != HL_OP_PARAMETER)
+      hl_erase(inst);
+  }
+  set_level(kernel->fusion, &kernel->blocks, kernel->result);
+}
+
+// --- Passes ---------------------------------------------------------------------------------------
+
+static void visit_fusion(HlPass *p, HlInst *inst, const char *rule,
+                         void (*change)(HlPass *p, Kernel *kernel)) {
+  if (inst->op != HL_OP_FUSION)
+    return;
+  HlMark mark = hl_arena_mark(p->arena);
+  Kernel kernel;
+  if (read_kernel(p, inst, &kernel) && hl_change(p, rule, inst, NULL) && own_kernel(p, &kernel))
+    change(p, &kernel);
+  json_decref(kernel.blocks.all);
+  hl_arena_release(p->arena, mark);
+}
+
+static void visit_all(HlPass *p, const char *rule, void (*change)(HlPass *p, Kernel *kernel)) {
+  int n_comps;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
+  for (int c = 0; c < n_comps; c++) {
+    int n;
+    HlInst **insts = hl_pass_insts(p, comps[c], &n);
+    for (int k = 0; k < n; k++)
+      visit_fusion(p, insts[k], rule, change);
+  }
+}
+
+bool pass_convert_triton_gemm_config(HlPass *p) {
+  visit_all(p, "tile", convert);
+  return true;
+}
+
+bool pass_nest_gemm_fusion(HlPass *p) {
+  visit_all(p, "nest", nest_kernel);
+  return true;
+}

@@ -1,0 +1,204 @@
+// opt/gpu/triton_softmax_rewriter.c
+//
+// triton-softmax-rewriter: for GPUs: rows of which each element is combined with a sum or extremum
+// of its row become one kernel, which has a row in its registers and so reads it once.
+//
+//   m = f32[64] reduce(x), dimensions={1}            f = f32[64,512] fusion(x), kind=kCustom, calls={
+//   b = f32[64,512] broadcast(m), dimensions={0} =>    m = reduce(x), b = broadcast(m),
+//   s = f32[64,512] subtract(x, b)                     ROOT s = subtract(x, b) }, "kind":"__triton"
+//
+// On the three ways, from x to the reduction, from there to s and from x to s, there may be
+// operations of one operand, or with a constant or a broadcast parameter as the other one, and
+// bitcasts. A softmax has two such diamonds, of the maximum and of the sum; each becomes a kernel.
+//
+// Tiles are rows: a kernel's block has the row with the same number of every array. This holds
+// where all arrays are row-major, the reduction is along the last dimension, what is broadcast goes
+// along all the other ones, and bitcasts leave the last dimension as it is (those of what was
+// reduced: anything). A row, its length rounded up to a power of two, must not be longer than
+// Triton's largest tile.
+//
+// It pays if one kernel is not slower than two that each read x: so it does not where there are
+// fewer rows than the machine has processors and the rows are long.
+
+#include "hilo/edit.h"
+#include "opt/fusion/gpu_fusible.h"
+#include "opt/gpu/triton.h"
+#include "opt/passes.h"
+
+static const double CORES = 132, DRAM = 3.35e6;  // DRAM: bytes a microsecond
+
+// The way up from each instruction, through those that may simply join, ends here.
+typedef struct Ways {
+  HlInst **top;  // by id
+  uint32_t n;
+} Ways;
+
+typedef struct Diamond {
+  HlInst *root, *broadcast, *reduce, *producer;
+} Diamond;
+
+// --- Ways up --------------------------------------------------------------------------------------
+
+static bool is_same_type_bitcast(const HlInst *inst) {
+  return inst->op == HL_OP_BITCAST && hl_shape_is_array(inst->operands[0]->shape) &&
+         inst->shape->dtype == inst->operands[0]->shape->dtype &&
+         triton_is_plain(inst->operands[0]);
+}
+
+// The operand through which the way goes on.
+static HlInst *next_up(const HlInst *inst) {
+  return inst->operands[inst->n_operands > 1 && triton_is_splat(inst->operands[0])];
+}
+
+// It needs no more data than one operand, and nobody else needs what it computes.
+static bool may_join(const HlInst *inst) {
+  if (inst->n_operands < 1 || inst->n_operands > 2 || !hl_one_user(inst) || hl_has_control(inst) ||
+      !triton_is_plain(inst))
+    return false;
+  if (inst->op == HL_OP_BITCAST)
+    return is_same_type_bitcast(inst) && triton_has_type(inst);
+  if (!triton_is_elementwise(inst))
+    return false;
+  return inst->n_operands == 1 || inst->operands[0] == inst->operands[1] ||
+         triton_is_splat(inst->operands[0]) != triton_is_splat(inst->operands[1]);
+}
+
+static HlInst *top_of(const Ways *ways, HlInst *inst) {
+  return inst->id < ways->n && ways->top[inst->id] ? ways->top[inst->id] : inst;
+}
+
+// No bitcast on the way changes how long a row is.
+static bool keeps_rows(const HlInst *from, const HlInst *top, int64_t length) {
+  for (const HlInst *inst = from; inst != top; inst = next_up(inst)) {
+    const HlShape *shape = inst->shape;
+    if (shape->rank == 0 || shape->dim[shape->rank - 1] != length)
+      return false;
+  }
+  return top->shape->rank > 0 && top->shape->dim[top->shape->rank - 1] == length;
+}
+
+// --- Diamonds -------------------------------------------------------------------------------------
+
+static bool goes_along_rows(const HlInst *broadcast) {
+  const HlI64s dims = hl_dims(broadcast);
+  if (dims.n != broadcast->shape->rank - 1)
+    return false;
+  for (int k = 0; k < dims.n; k++)
+    if (dims.at[k] != k)
+      return false;
+  return true;
+}
+
+static bool is_good(const HlInst *inst) {
+  return !hl_has_control(inst) && triton_is_plain(inst) && triton_has_type(inst);
+}
+
+static bool find_diamond(const Ways *ways, HlInst *root, Diamond *out) {
+  if (root->n_operands != 2 || !triton_is_elementwise(root) || !is_good(root))
+    return false;
+  HlInst *broadcast = top_of(ways, root->operands[1]);
+  if (broadcast->op != HL_OP_BROADCAST || !is_good(broadcast) || !hl_one_user(broadcast) ||
+      !goes_along_rows(broadcast))
+    return false;
+  HlInst *reduce = top_of(ways, broadcast->operands[0]);
+  if (!triton_is_row_reduction(reduce) || !is_good(reduce) || !hl_one_user(reduce))
+    return false;
+  HlInst *producer = top_of(ways, reduce->operands[0]);
+  if (top_of(ways, root->operands[0]) != producer || !triton_is_plain(producer) ||
+      !triton_has_type(producer))
+    return false;
+  const int64_t length =
+      producer->shape->rank > 0 ? producer->shape->dim[producer->shape->rank - 1] : 0;
+  *out = (Diamond){root, broadcast, reduce, producer};
+  return length > 0 && keeps_rows(root->operands[0], producer, length) &&
+         keeps_rows(reduce->operands[0], producer, length) &&
+         keeps_rows(root->operands[1], broadcast, length);
+}
+
+// --- Whether it pays ------------------------------------------------------------------------------
+
+static int64_t tile_of(const Diamond *d) {
+  const HlShape *shape = d->root->shape;
+  int64_t tile = 1;
+  while (tile < shape->dim[shape->rank - 1] && tile <= TRITON_MAX_TILE)
+    tile *= 2;
+  return tile;
+}
+
+static bool pays(const Diamond *d) {
+  const double rows = (double)hl_shape_elements(d->reduce->shape);
+  const double read = triton_bytes(d->producer->shape), written = triton_bytes(d->root->shape);
+  const double busy = rows < CORES ? rows / CORES : 1;
+  const double as_one = gpu_launch_time + (read + written) / DRAM / busy;
+  const double as_two = 2 * gpu_launch_time + (2 * read + written) / DRAM;
+  return rows > 0 && as_one <= as_two;
+}
+
+// --- Fusions --------------------------------------------------------------------------------------
+
+// What lies between `from`, which the fusion reads, and `top`.
+static void take_way(HlPass *p, HlInst *fusion, HlInst *from, const HlInst *top) {
+  while (from != top) {
+    HlInst *next = next_up(from);
+    triton_take(p, fusion, from);
+    from = next;
+  }
+}
+
+// Numbers, and what repeats them or a parameter, are computed inside.
+static HlInst *next_small(const HlInst *fusion, const HlInst *producer) {
+  for (uint32_t k = 0; k < fusion->n_operands; k++) {
+    HlInst *inst = fusion->operands[k];
+    const bool is_number = hl_shape_is_scalar(inst->shape) &&
+                           (inst->op == HL_OP_CONSTANT ||
+                            (inst->op == HL_OP_CONVERT && inst->operands[0]->op == HL_OP_CONSTANT));
+    if (inst != producer && (is_number || triton_is_splat(inst)))
+      return inst;
+  }
+  return NULL;
+}
+
+static void fuse(HlPass *p, const Diamond *d) {
+  HlInst *left = d->root->operands[0], *right = d->root->operands[1];
+  HlInst *small = d->broadcast->operands[0], *wide = d->reduce->operands[0];
+  const HlShape *shape = d->root->shape;
+  const int warps = triton_warps(tile_of(d));
+  HlInst *fusion = fusion_wrap(p->arena, d->root, HL_WORD_fusion_kind_CUSTOM, "triton_softmax",
+                               "triton_softmax_computation");
+  take_way(p, fusion, right, d->broadcast);
+  triton_take(p, fusion, d->broadcast);
+  take_way(p, fusion, small, d->reduce);
+  triton_take(p, fusion, d->reduce);
+  take_way(p, fusion, wide, d->producer);
+  take_way(p, fusion, left, d->producer);
+  for (HlInst *inst = next_small(fusion, d->producer); inst; inst = next_small(fusion, d->producer))
+    triton_take(p, fusion, inst);
+  int64_t *sizes = HL_ARRAY(p->arena, int64_t, shape->rank + 1);
+  for (int k = 0; k < shape->rank; k++)
+    sizes[k] = k == shape->rank - 1 ? shape->dim[k] : 1;
+  const HlI64s tile = {sizes, shape->rank};
+  fusion_name_params(fusion);
+  triton_set_config(p, fusion, "__triton", &tile, warps);
+}
+
+static void visit_comp(HlPass *p, HlComp *comp) {
+  int n;
+  HlInst **insts = hl_pass_insts(p, comp, &n);
+  Ways ways = {HL_ARRAY(p->arena, HlInst *, comp->next_id + 1), comp->next_id};
+  for (int k = 0; k < n; k++) {
+    HlInst *inst = insts[k];
+    Diamond d;
+    if (!hl_alive(inst))
+      continue;
+    if (find_diamond(&ways, inst, &d) && tile_of(&d) <= TRITON_MAX_TILE && pays(&d) &&
+        hl_change(p, "diamond", inst, d.producer))
+      fuse(p, &d);
+    else if (may_join(inst))
+      ways.top[inst->id] = top_of(&ways, next_up(inst));
+  }
+}
+
+bool pass_triton_softmax_rewriter(HlPass *p) {
+  gpu_each_comp(p, visit_comp);
+  return true;
+}

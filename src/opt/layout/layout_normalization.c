@@ -1,0 +1,272 @@
+// opt/layout/layout_normalization.c: after layouts are assigned, every array row-major.
+//
+// layout_normalization. An op on arrays in another order does the same as an op on arrays whose
+// dimensions are renamed so that they come major to minor; a bitcast says that both are the same
+// bytes. What is left of layouts is the code of the ops, and the bitcasts between meet and vanish:
+//
+//   c = f32[3,4]{0,1} concatenate(x, y), dimensions={1}
+//   =>   d = f32[4,3]{1,0} concatenate(bitcast(x), bitcast(y)), dimensions={0}
+//        c = f32[3,4]{0,1} bitcast(d)
+//
+// A copy from one order to another becomes a transpose that moves the bytes. Constants, reductions,
+// products, calls and loops stay, with bitcasts before and behind.
+
+#include <string.h>
+
+#include "hilo/edit.h"
+#include "hilo/pass.h"
+#include "opt/ask/layouts.h"
+
+extern const HlRule layout_normalization_rules[];
+
+// A layout as a renaming of dimensions: place 0 is most major.
+typedef struct Renaming {
+  int rank;
+  int64_t *dim_at;    // the dimension at a place
+  int64_t *place_of;  // of a dimension
+} Renaming;
+
+static bool is_dense(const HlShape *shape) {
+  if (!hl_shape_is_array(shape) || !shape->layout || hl_shape_is_dynamic(shape) ||
+      shape->layout->minor_to_major.n != shape->rank)
+    return false;
+  const HlLayoutExtra *extra = shape->layout->extra;
+  return !extra || (extra->n_tiles == 0 && extra->n_splits == 0);
+}
+
+static bool is_row_major(const HlShape *shape) {
+  HlI64s order = shape->layout->minor_to_major;
+  for (int k = 0; k < order.n; k++)
+    if (order.at[k] != order.n - 1 - k)
+      return false;
+  return true;
+}
+
+static Renaming renaming_of(HlPass *p, const HlShape *shape) {
+  Renaming r = {shape->rank, HL_ARRAY(p->arena, int64_t, shape->rank + 1),
+                HL_ARRAY(p->arena, int64_t, shape->rank + 1)};
+  for (int k = 0; k < r.rank; k++) {
+    r.dim_at[k] = shape->layout->minor_to_major.at[r.rank - 1 - k];
+    r.place_of[r.dim_at[k]] = k;
+  }
+  return r;
+}
+
+// The same bytes, row-major.
+static const HlShape *normal_shape(HlPass *p, const HlShape *shape) {
+  Renaming r = renaming_of(p, shape);
+  int64_t *dim = HL_ARRAY(p->arena, int64_t, shape->rank + 1);
+  int64_t *order = HL_ARRAY(p->arena, int64_t, shape->rank + 1);
+  for (int k = 0; k < r.rank; k++) {
+    dim[k] = shape->dim[r.dim_at[k]];
+    order[k] = r.rank - 1 - k;
+  }
+  HlLayout layout = {{order, r.rank}, shape->layout->extra};
+  return hl_shape_array_full(p->m->shapes, shape->dtype, r.rank, dim, NULL, &layout);
+}
+
+static HlInst *bitcast(HlBuild *b, HlInst *x, const HlShape *shape) {
+  if (!x || x->shape == shape)
+    return x;
+  if (x->op == HL_OP_BITCAST && x->operands[0]->shape == shape)
+    return x->operands[0];
+  return hl_b_op(b, HL_OP_BITCAST, shape, 1, &x, 0, NULL, 0, NULL);
+}
+
+static HlInst *normal(HlPass *p, HlBuild *b, HlInst *x) {
+  return bitcast(b, x, normal_shape(p, x->shape));
+}
+
+static HlI64s permuted(HlPass *p, HlI64s list, int width, const Renaming *r) {
+  int64_t *out = HL_ARRAY(p->m->arena, int64_t, list.n + 1);
+  for (int k = 0; k < r->rank; k++)
+    memcpy(out + (ptrdiff_t)k * width, list.at + r->dim_at[k] * width, sizeof *out * (size_t)width);
+  return (HlI64s){out, list.n};
+}
+
+static HlI64s renamed(HlPass *p, HlI64s dims, const Renaming *r) {
+  int64_t *out = HL_ARRAY(p->m->arena, int64_t, dims.n + 1);
+  for (int k = 0; k < dims.n; k++)
+    out[k] = r->place_of[dims.at[k]];
+  return (HlI64s){out, dims.n};
+}
+
+// A copy of the instruction on renamed dimensions: a sharding by the old ones does not go along.
+static HlInst *normal_copy(HlPass *p, HlBuild *b, const HlInst *inst, HlInst *const *operands) {
+  HlInst *made =
+      hl_inst_copy(b->comp, inst, normal_shape(p, inst->shape), (int)inst->n_operands, operands);
+  if (hl_sharding(made))
+    hl_remove_attr(made, HL_A_SHARDING);
+  return made;
+}
+
+// --- Ops whose operands and result lie in one order ---------------------------------------------
+
+// The attributes of `inst`, with dimensions renamed, put on `made`.
+static void rename_attrs(HlPass *p, HlInst *made, const HlInst *inst, const Renaming *r) {
+  switch (inst->op) {
+  case HL_OP_CONCATENATE: hl_set_int(made, HL_A_DIMENSION, r->place_of[hl_dim(inst)]); break;
+  case HL_OP_REVERSE: hl_set_ints(made, HL_A_DIMENSIONS, renamed(p, hl_dims(inst), r)); break;
+  case HL_OP_SLICE:
+    hl_set_ints(made, HL_A_SLICE, permuted(p, hl_attr_ints(inst, HL_A_SLICE), 3, r));
+    break;
+  case HL_OP_PAD:
+    hl_set_ints(made, HL_A_PADDING, permuted(p, hl_attr_ints(inst, HL_A_PADDING), 3, r));
+    break;
+  case HL_OP_DYNAMIC_SLICE:
+    hl_set_ints(made, HL_A_DYNAMIC_SLICE_SIZES,
+                permuted(p, hl_attr_ints(inst, HL_A_DYNAMIC_SLICE_SIZES), 1, r));
+    break;
+  case HL_OP_REDUCE_WINDOW: {
+    HlWindow window = hl_window(inst);
+    HlWindowDim *at = HL_ARRAY(p->m->arena, HlWindowDim, window.n + 1);
+    for (int k = 0; k < window.n; k++)
+      at[k] = window.at[r->dim_at[k]];
+    HlAttr attr = {.key = HL_A_WINDOW, .window = {at, window.n}};
+    hl_set_attr(made, &attr);
+    break;
+  }
+  default: break;
+  }
+}
+
+// Start indices come in the order of dimensions.
+static void rename_starts(const HlInst *inst, HlInst **operands, const Renaming *r) {
+  int first = inst->op == HL_OP_DYNAMIC_SLICE ? 1 : inst->op == HL_OP_DYNAMIC_UPDATE_SLICE ? 2 : -1;
+  for (int k = 0; first > 0 && k < r->rank; k++)
+    operands[first + k] = inst->operands[first + r->dim_at[k]];
+}
+
+// A reduce-window with several operands gives a tuple, whose layouts are not changed here.
+static bool is_one_order(const HlInst *inst) {
+  bool has_scalar_starts = inst->op != HL_OP_DYNAMIC_SLICE || inst->operands[1]->shape->rank == 0;
+  has_scalar_starts = has_scalar_starts && (inst->op != HL_OP_DYNAMIC_UPDATE_SLICE ||
+                                            inst->operands[2]->shape->rank == 0);
+  if (!has_scalar_starts)
+    return false;
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const HlShape *x = inst->operands[k]->shape;
+    if (!is_dense(x) || (x->rank != 0 && !hl_same_order(x, inst->shape)))
+      return false;
+  }
+  return true;
+}
+
+static HlInst *same_order(HlPass *p, HlBuild *b, HlInst *inst) {
+  if (inst->shape->rank == 0 || !is_dense(inst->shape) || is_row_major(inst->shape) ||
+      !is_one_order(inst))
+    return NULL;
+  Renaming r = renaming_of(p, inst->shape);
+  HlInst **operands = HL_ARRAY(p->arena, HlInst *, inst->n_operands + 1);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    operands[k] =
+        inst->operands[k]->shape->rank == 0 ? inst->operands[k] : normal(p, b, inst->operands[k]);
+  rename_starts(inst, operands, &r);
+  HlInst *made =
+      hl_inst_copy(b->comp, inst, normal_shape(p, inst->shape), (int)inst->n_operands, operands);
+  rename_attrs(p, made, inst, &r);
+  return bitcast(b, made, inst->shape);
+}
+
+static HlInst *elementwise(HlPass *p, HlBuild *b, HlInst *inst) {
+  return hl_op_info[inst->op].traits & HL_T_ELEMENTWISE ? same_order(p, b, inst) : NULL;
+}
+
+// --- Ops that move dimensions -------------------------------------------------------------------
+
+static bool is_identity(HlI64s dims) {
+  for (int k = 0; k < dims.n; k++)
+    if (dims.at[k] != k)
+      return false;
+  return true;
+}
+
+static bool may_move(const HlInst *inst) {
+  const HlShape *x = inst->operands[0]->shape;
+  return is_dense(x) && is_dense(inst->shape) && (!is_row_major(x) || !is_row_major(inst->shape));
+}
+
+// Bytes where dimension `of[d]` of the operand is dimension d of the result.
+static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
+  HlInst *x = hl_operand(inst, 0);
+  Renaming from = renaming_of(p, x->shape), to = renaming_of(p, inst->shape);
+  int64_t *order = HL_ARRAY(p->m->arena, int64_t, to.rank + 1);
+  for (int k = 0; k < to.rank; k++)
+    order[k] = from.place_of[of ? of[to.dim_at[k]] : to.dim_at[k]];
+  HlInst *flat = normal(p, b, x);
+  HlI64s dims = {order, to.rank};
+  if (!is_identity(dims)) {
+    flat = hl_b_transpose(b, flat, dims);
+    if (flat)
+      hl_set_shape(flat, normal_shape(p, inst->shape));
+  }
+  return bitcast(b, flat, inst->shape);
+}
+
+static HlInst *copy(HlPass *p, HlBuild *b, HlInst *inst) {
+  bool moves = hl_shape_is_array(inst->shape) && may_move(inst) &&
+               !hl_same_order(inst->shape, hl_operand(inst, 0)->shape) &&
+               hl_memory_space(inst->shape) == hl_memory_space(hl_operand(inst, 0)->shape);
+  return moves ? move(p, b, inst, NULL) : NULL;
+}
+
+static HlInst *transpose(HlPass *p, HlBuild *b, HlInst *inst) {
+  return may_move(inst) ? move(p, b, inst, hl_dims(inst).at) : NULL;
+}
+
+static HlInst *reshape(HlPass *p, HlBuild *b, HlInst *inst) {
+  HlInst *x = hl_operand(inst, 0);
+  bool is_free = may_move(inst) && hl_reshape_is_bitcast(x->shape, inst->shape);
+  return is_free ? bitcast(b, x, inst->shape) : NULL;
+}
+
+static HlInst *broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
+  if (!may_move(inst))
+    return NULL;
+  HlInst *x = hl_operand(inst, 0);
+  Renaming from = renaming_of(p, x->shape), to = renaming_of(p, inst->shape);
+  int64_t *dims = HL_ARRAY(p->m->arena, int64_t, from.rank + 1);
+  for (int k = 0; k < from.rank; k++) {
+    dims[k] = to.place_of[hl_dims(inst).at[from.dim_at[k]]];
+    if (k > 0 && dims[k] < dims[k - 1])
+      return NULL;
+  }
+  HlInst *flat = normal(p, b, x);
+  HlInst *made = normal_copy(p, b, inst, &flat);
+  hl_set_ints(made, HL_A_DIMENSIONS, (HlI64s){dims, from.rank});
+  return bitcast(b, made, inst->shape);
+}
+
+static HlInst *iota(HlPass *p, HlBuild *b, HlInst *inst) {
+  if (!is_dense(inst->shape) || is_row_major(inst->shape))
+    return NULL;
+  Renaming r = renaming_of(p, inst->shape);
+  HlInst *made = normal_copy(p, b, inst, NULL);
+  hl_set_int(made, HL_A_IOTA_DIMENSION, r.place_of[hl_attr_int(inst, HL_A_IOTA_DIMENSION)]);
+  return bitcast(b, made, inst->shape);
+}
+
+static const char one_order[] = "operands and result in one order";
+
+const HlRule layout_normalization_rules[] = {
+    {HL_OP_COPY, copy, "copy", "copy(x) => bitcast(transpose(bitcast(x)))", "to another order"},
+    {HL_OP_TRANSPOSE, transpose, "transpose", "transpose(x) => bitcast(transpose(bitcast(x)))", ""},
+    {HL_OP_RESHAPE, reshape, "reshape", "reshape(x) => bitcast(x)", "no byte moves"},
+    {HL_OP_BROADCAST, broadcast, "broadcast", "broadcast(x) => bitcast(broadcast(bitcast(x)))",
+     "x and the result have their dimensions in one order"},
+    {HL_OP_IOTA, iota, "iota", "iota() => bitcast(iota())", ""},
+    {HL_OP_CONCATENATE, same_order, "concatenate",
+     "concatenate(x, ..) => bitcast(concatenate(bitcast(x), ..))", one_order},
+    {HL_OP_PAD, same_order, "pad", "pad(x, v) => bitcast(pad(bitcast(x), v))", one_order},
+    {HL_OP_REVERSE, same_order, "reverse", "reverse(x) => bitcast(reverse(bitcast(x)))", one_order},
+    {HL_OP_SLICE, same_order, "slice", "slice(x) => bitcast(slice(bitcast(x)))", one_order},
+    {HL_OP_DYNAMIC_SLICE, same_order, "dynamic-slice",
+     "dynamic-slice(x, i) => bitcast(dynamic-slice(bitcast(x), i))", one_order},
+    {HL_OP_DYNAMIC_UPDATE_SLICE, same_order, "dynamic-update-slice",
+     "dynamic-update-slice(x, u, i) => bitcast(dynamic-update-slice(bitcast(x), bitcast(u), i))",
+     one_order},
+    {HL_OP_REDUCE_WINDOW, same_order, "reduce-window",
+     "reduce-window(x, v) => bitcast(reduce-window(bitcast(x), v))", one_order},
+    {HL_OP_COUNT, elementwise, "elementwise", "f(x, ..) => bitcast(f(bitcast(x), ..))", one_order},
+    {0},
+};

@@ -1,0 +1,51 @@
+// opt/loop/while_trip_count.c
+//
+// while-loop-trip-count-annotator: writes into each loop's backend config which slot decides how
+// often it turns, and how often that is.
+//
+//   w = while(init), ...   =>   w = while(init), ..., backend_config={"known_induction_variable":
+//                               {"tuple_index":"0"}, "known_init_step":{"init":"0","step":"1"},
+//                               "known_trip_count":{"n":"20"}}
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "opt/ask/loops.h"
+
+static const char *annotated(HlPass *p, const HlInst *loop, const char *config) {
+  int slot = loop_induction_slot(p, loop);
+  if (slot < 0)
+    return config;
+  if (!loop_config_field(p, config, "dynamic_variables"))
+    config = loop_config_with(p, config, "dynamic_variables", "[]");
+  config = loop_config_with(p, config, "known_induction_variable",
+                            hl_arena_printf(p->arena, "{\"tuple_index\":\"%d\"}", slot));
+  LoopCounter counter;
+  int64_t turns;
+  if (loop_counter(p, loop, &counter) && counter.init >= 0) {
+    turns = counter.turns;
+    config = loop_config_with(p, config, "known_init_step",
+                              hl_arena_printf(p->arena,
+                                              "{\"init\":\"%" PRId64 "\",\"step\":\"%" PRId64 "\"}",
+                                              counter.init, counter.step));
+  } else {
+    turns = loop_turns(p, loop, 128);
+  }
+  if (turns < 0)
+    return config;
+  return loop_config_with(p, config, "known_trip_count",
+                          hl_arena_printf(p->arena, "{\"n\":\"%" PRId64 "\"}", turns));
+}
+
+bool pass_while_trip_count(HlPass *p);
+bool pass_while_trip_count(HlPass *p) {
+  int n;
+  HlInst **loops = loop_all(p, &n);
+  for (int k = 0; k < n; k++) {
+    const char *old = hl_attr_text(loops[k], HL_A_BACKEND_CONFIG);
+    const char *now = annotated(p, loops[k], old);
+    if (strcmp(old, now) != 0 && hl_change(p, "trip-count", loops[k], NULL))
+      hl_set_text(loops[k], HL_A_BACKEND_CONFIG, now);
+  }
+  return true;
+}

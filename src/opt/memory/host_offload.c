@@ -1,0 +1,74 @@
+// opt/memory/host_offload.c: the marks MoveToHost and MoveToDevice, and what may stand between them and what they are for.
+
+#include "opt/memory/host_offload.h"
+
+#include <string.h>
+
+#include "opt/ask/layouts.h"
+
+bool host_is_mark(const HlInst *inst, const char *target) {
+  return inst->op == HL_OP_CUSTOM_CALL && inst->n_operands == 1 && hl_shape_is_array(inst->shape) &&
+         hl_shape_compatible(inst->shape, inst->operands[0]->shape) &&
+         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
+}
+
+bool host_forwards(HlOp op) {
+  switch (op) {
+  case HL_OP_TUPLE:
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_BITCAST:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_ADD_DEPENDENCY:
+  case HL_OP_DOMAIN:
+  case HL_OP_WHILE:
+  case HL_OP_CALL:
+  case HL_OP_CONDITIONAL: return true;
+  default: return false;
+  }
+}
+
+bool host_is_free_reshape(const HlInst *inst) {
+  return inst->op == HL_OP_RESHAPE && hl_reshape_is_bitcast(inst->operands[0]->shape, inst->shape);
+}
+
+bool host_is_transparent(const HlInst *inst) {
+  return hl_shape_is_array(inst->shape) &&
+         (inst->op == HL_OP_BITCAST || inst->op == HL_OP_COPY || host_is_free_reshape(inst));
+}
+
+bool host_is_step(const HlComp *comp) {
+  if (comp->is_fusion || (!comp->first_call && comp != comp->module->entry))
+    return false;
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    if (call->caller->op != HL_OP_WHILE && call->caller->op != HL_OP_CALL &&
+        call->caller->op != HL_OP_CONDITIONAL)
+      return false;
+  return true;
+}
+
+bool host_leads_only(HlInst *from, bool (*is_end)(const HlUse *use),
+                     void (*visit)(void *user, HlInst *end), void *user) {
+  HlBuf todo = {0};
+  bool only = true;
+  hl_buf_add(&todo, &from, sizeof from);
+  while (only && todo.n > 0) {
+    HlInst *inst;
+    todo.n -= sizeof inst;
+    memcpy(&inst, todo.at + todo.n, sizeof inst);
+    only = inst->first_use != NULL && inst != inst->comp->root;
+    for (const HlUse *use = inst->first_use; only && use; use = use->next) {
+      if (!is_end(use)) {
+        only = host_is_transparent(use->user);
+        hl_buf_add(&todo, &use->user, sizeof use->user);
+      } else if (visit) {
+        visit(user, use->user);
+      }
+    }
+  }
+  hl_buf_free(&todo);
+  return only;
+}
+
+bool host_is_part_of_update(const HlUse *use) {
+  return use->user->op == HL_OP_DYNAMIC_UPDATE_SLICE && use->number == 1;
+}

@@ -1,0 +1,143 @@
+// opt/simplify/dot_merger.c: small dots that share an operand become one dot.
+//
+//   d1 = f32[3,4] dot(x [3,5], w1 [5,4])        w = f32[5,10] concatenate(w1, w2), dimensions={1}
+//   d2 = f32[3,6] dot(x,       w2 [5,6])   =>   d = f32[3,10] dot(x, w)
+//                                               d1 = slice(d)[:, 0:4], d2 = slice(d)[:, 4:10]
+//
+// No dot may depend on another that it is merged with. That is told by levels: the largest number
+// of dots on a way from the computation's parameters. Dots of one level cannot depend on each
+// other.
+#include "opt/ask/dots.h"
+
+static int *find_levels(HlPass *p, const HlComp *comp) {
+  int *level = HL_ARRAY(p->arena, int, comp->next_id);
+  for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+    int most = 0;
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      if (level[inst->operands[k]->id] > most)
+        most = level[inst->operands[k]->id];
+    for (int k = 0; inst->control && k < inst->control->n_preds; k++)
+      if (level[inst->control->preds[k]->id] > most)
+        most = level[inst->control->preds[k]->id];
+    level[inst->id] = most + (inst->op == HL_OP_DOT);
+  }
+  return level;
+}
+
+static int64_t bytes_of(const HlShape *shape) {
+  return hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
+}
+
+// One free dimension on the other side, which is what is joined; small; nobody orders it.
+static bool may_merge(const HlInst *dot, DotDims d, int shared, int64_t most) {
+  if (d.free[1 - shared].n != 1 || hl_has_control(dot) || hl_sharding(dot) || !all_static(dot))
+    return false;
+  return bytes_of(dot->operands[0]->shape) + bytes_of(dot->operands[1]->shape) +
+             bytes_of(dot->shape) <=
+         most;
+}
+
+static bool same_attr(const HlInst *a, const HlInst *b, HlAttrKey key) {
+  const HlAttr *x = hl_attr(a, key), *y = hl_attr(b, key);
+  return x && y ? hl_attr_equal(x, y) : x == y;
+}
+
+static bool agree(const HlInst *a, DotDims da, const HlInst *b, DotDims db, int shared) {
+  const HlShape *x = a->operands[1 - shared]->shape, *y = b->operands[1 - shared]->shape;
+  for (int s = 0; s < 2; s++)
+    if (!hl_i64s_equal(da.batch[s], db.batch[s]) || !hl_i64s_equal(da.contract[s], db.contract[s]))
+      return false;
+  return x->dtype == y->dtype && x->rank == y->rank && a->shape->dtype == b->shape->dtype &&
+         same_attr(a, b, HL_A_OPERAND_PRECISION) && same_attr(a, b, HL_A_ALGORITHM);
+}
+
+enum { MOST_USES = 1024 };  // that are looked through for one group
+
+// The dots that use `x` on this side and go together with `first`; the first of them is `first`.
+static int find_group(HlPass *p, const HlInst *x, int shared, HlInst *first, const int *level,
+                      uint32_t n_ids, HlInst **group) {
+  DotDims d = dot_dims(p->arena, first);
+  int n = 0, n_seen = 0;
+  int64_t most = hl_pass_int(p, "max_size");
+  for (const HlUse *use = x->first_use; use && n_seen < MOST_USES; use = use->next, n_seen++) {
+    HlInst *dot = use->user;
+    if (dot->op != HL_OP_DOT || use->number != shared || dot->id >= n_ids ||
+        level[dot->id] != level[first->id] || dot->operands[0] == dot->operands[1])
+      continue;
+    DotDims other = dot_dims(p->arena, dot);
+    if (may_merge(dot, other, shared, most) && agree(first, d, dot, other, shared))
+      group[n++] = dot;
+  }
+  return n;
+}
+
+static bool merge(HlPass *p, HlInst **group, int n, int shared) {
+  HlInst *first = group[0];
+  HlBuild b;
+  hl_begin(p, "dot-merger", first, &b);
+  DotDims d = dot_dims(p->arena, first);
+  HlInst **others = HL_ARRAY(p->arena, HlInst *, n), *sides[2];
+  for (int k = 0; k < n; k++)
+    others[k] = group[k]->operands[1 - shared];
+  int64_t free = d.free[1 - shared].at[0];
+  sides[shared] = first->operands[shared];
+  sides[1 - shared] = hl_b_concatenate(&b, n, others, free);
+  HlInst *all = dot_of(&b, first, sides[0], sides[1], d), *own = NULL;
+  int along = d.batch[0].n + (shared == 0 ? d.free[0].n : 0);
+  int64_t at = 0;
+  for (int k = 0; all && k < n; k++) {
+    int64_t size = others[k]->shape->dim[free];
+    HlInst *part = hl_b_slice_dim(&b, all, along, at, at + size);
+    if (k == 0)
+      own = part;
+    else
+      hl_also(p, group[k], part);
+    at += size;
+  }
+  return hl_commit(p, own);
+}
+
+// Each operand's dots are grouped from the first one that is left on.
+static void merge_users(HlPass *p, HlInst *x, const int *level, uint32_t n_ids, bool *done) {
+  int n_uses = 0;
+  for (const HlUse *use = x->first_use; use; use = use->next)
+    n_uses += use->user->op == HL_OP_DOT;
+  if (n_uses < 2)
+    return;
+  HlInst **dots = HL_ARRAY(p->arena, HlInst *, n_uses),
+         **group = HL_ARRAY(p->arena, HlInst *, n_uses);
+  int *side = HL_ARRAY(p->arena, int, n_uses), n_dots = 0;
+  for (const HlUse *use = x->first_use; use; use = use->next)
+    if (use->user->op == HL_OP_DOT && use->user->id < n_ids) {
+      dots[n_dots] = use->user;
+      side[n_dots++] = use->number;
+    }
+  for (int k = 0; k < n_dots; k++) {
+    if (!hl_alive(dots[k]) || done[dots[k]->id] || dots[k]->operands[side[k]] != x)
+      continue;
+    int n = find_group(p, x, side[k], dots[k], level, n_ids, group);
+    for (int j = 0; j < n; j++)
+      done[group[j]->id] = true;
+    if (n > 1)
+      merge(p, group, n, side[k]);
+  }
+}
+
+bool pass_dot_merger(HlPass *p);
+bool pass_dot_merger(HlPass *p) {
+  int n_comps;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
+  for (int c = 0; c < n_comps; c++) {
+    HlMark mark = hl_arena_mark(p->arena);
+    int n;
+    uint32_t n_ids = comps[c]->next_id;
+    HlInst **insts = hl_pass_insts(p, comps[c], &n);
+    const int *level = find_levels(p, comps[c]);
+    bool *done = HL_ARRAY(p->arena, bool, n_ids);
+    for (int k = 0; k < n; k++)
+      if (hl_alive(insts[k]))
+        merge_users(p, insts[k], level, n_ids, done);
+    hl_arena_release(p->arena, mark);
+  }
+  return true;
+}
