@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/lib/mutate.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+FUZZ_TEXT("text")
 
 // What does not read back, by the format's own flaws (hlo.md 10, 12 and 13): elided and tuple
 // constants, padding of scalars, negative zero, tokens in literals.
