@@ -26,24 +26,24 @@ static const char *const enum_words[] = {
 };
 static const char *const ml_ops[] = {
 #define ML_OP(id, name, ...) name,
-#include "mlir/ops.def"
+#include "mlir/tree/ops.def"
 };
 static const char *const ml_attrs[] = {
 #define ML_ATTR(op, name, ...) #name,
-#include "mlir/ops.def"
+#include "mlir/tree/ops.def"
 };
 static const char *const ml_words[] = {
 #define ML_WORD(id, word, value) #word,
-#include "mlir/attrs.def"
+#include "mlir/tree/attrs.def"
 };
 static const char *const ml_kinds[] = {
 #define ML_ENUM(id, name) name,
 #define ML_STRUCT(id, name, ...) name,
-#include "mlir/attrs.def"
+#include "mlir/tree/attrs.def"
 };
 static const char *const ml_fields[] = {
 #define ML_FIELD(id, name, kind) #name,
-#include "mlir/attrs.def"
+#include "mlir/tree/attrs.def"
 };
 // Ours beside the tables: what holds a program together.
 static const char *const text_frame[] = {
