@@ -63,7 +63,7 @@ double *hl_leaf_roundings(HlArena *arena, const HlModule *m, int *n);
 
 // How two results compare (design 3, tools.md 9).
 typedef struct HlCompareOptions {
-  double tolerance;            // |a-e| <= T*max(1, max|e|) + 10*T*|e|; < 0: the bounds of tools.md 9
+  HlMaybeFloat tolerance;      // |a-e| <= T*max(1, max|e|) + 10*T*|e|; not given: the bounds of tools.md 9
   const int *vectors;          // hl_vector_leaves, or NULL
   int n_vectors;
   const double *roundings;     // hl_leaf_roundings, or NULL: by the results' own types

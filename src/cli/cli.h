@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "hilo/flags.h"
 #include "hilo/ir.h"
 #include "hilo/tool.h"
 
@@ -47,6 +48,9 @@ static inline bool cli_flag(const Cli *cli, const char *name) {
 // A number option: false and a usage message when it is not one. `*out` keeps its value if absent.
 bool cli_number(const Cli *cli, const char *name, double *out);
 bool cli_integer(const Cli *cli, const char *name, int64_t low, int64_t high, int64_t *out);
+
+// XLA's flags, from XLA_FLAGS and then from the command line. False after reporting; free in either case.
+bool cli_xla_flags(const Cli *cli, HlFlags *out);
 
 // Says what is wrong with the call, on standard error; returns CLI_USAGE.
 int cli_usage(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);

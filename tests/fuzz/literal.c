@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   HlModule *m = parse(cx, &text);
   if (m && value_of(m) && !hl_literal_is_elided(value_of(m))) {
     HlBuf printed = {0};
-    HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
+    HlTextOptions options = {.preset = HL_TEXT_SHORT};
     hl_text_print(cx, m, &options, &printed);
     HlModule *again = parse(cx, &printed);
     if (!again || !value_of(again) || !same_values(value_of(m), value_of(again)))

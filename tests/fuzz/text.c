@@ -24,8 +24,8 @@ static bool is_printable(const HlModule *m) {
 }
 
 static void check_round_trip(HlCx *cx, const HlModule *m) {
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-  options.large_constants = true;
+  HlTextOptions options = {0};
+  options.large_constants = HL_ON;
   HlBuf text = {0};
   hl_text_print(cx, m, &options, &text);
   if (!is_printable(m) || text.n > 1 << 20 || !hl_verify(cx, m, NULL)) {

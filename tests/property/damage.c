@@ -138,7 +138,7 @@ static bool errors_are_located(const HlCx *cx) {
 }
 
 static void try_module(HlCx *cx, const HlModule *m) {
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  HlTextOptions options = {0};
   HlBuf text = {0};
   bool valid = hl_verify(cx, m, NULL);
   hl_text_print(cx, m, &options, &text);

@@ -160,8 +160,6 @@ static uint64_t hash_after(Program *p, const char *pipeline, bool whole) {
   HlEngineOptions options = {.passes = &hl_passes,
                              .pipelines = &hl_pipelines,
                              .target = pipeline,
-                             .fuel = -1,
-                             .explain = -1,
                              .whole = whole};
   HlModule *copy = hl_clone(p->cx, p->m);
   HlEngine *engine = hl_engine_new(p->cx, &options);

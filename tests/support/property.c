@@ -34,7 +34,7 @@ void property_print_errors(HlCx *cx, FILE *to) {
 }
 
 static void print_module(HlCx *cx, const HlModule *m) {
-  HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
+  HlTextOptions options = {.preset = HL_TEXT_SHORT};
   HlBuf text = {0};
   hl_text_print(cx, m, &options, &text);
   if (text.n < 20000)
