@@ -6,6 +6,7 @@
 #include "hilo/ir.h"
 #include "hilo/mlir.h"
 #include "hilo/proto.h"
+#include "hilo/target.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +16,10 @@ typedef enum HlFormat {
   HL_FORMAT_UNKNOWN, HL_FORMAT_TEXT, HL_FORMAT_PROTO, HL_FORMAT_PBTXT, HL_FORMAT_MLIR, HL_FORMAT_MLIR_BYTECODE,
   HL_FORMAT_JAXPR, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY
 } HlFormat;
+
+// The target that a word says: a name (hl_target_find), "native", or else a file that hl_proto_read_target reads. In the arena
+// or forever; NULL after reporting.
+const HlTarget *hl_target_load(HlCx *cx, HlArena *arena, const char *word);
 
 // How MLIR and jaxpr become modules.
 typedef struct HlLoadOptions {

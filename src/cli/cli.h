@@ -85,7 +85,7 @@ void cli_progress(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 
 // The commands, in the order --help shows them; each lives in cmd_<name>.c.
 #define CLI_COMMANDS(CMD) \
-  CMD(check) CMD(convert) CMD(stats) CMD(run) CMD(opt) CMD(passes) CMD(history) CMD(bench) CMD(docs)
+  CMD(check) CMD(convert) CMD(stats) CMD(run) CMD(opt) CMD(passes) CMD(targets) CMD(history) CMD(bench) CMD(docs)
 #define CMD(name) extern const CliCommand cli_##name;
 CLI_COMMANDS(CMD)
 #undef CMD
