@@ -77,6 +77,14 @@ void sp_export_set(SpExport *e, HlInst *inst, const HlSharding *sharding) {
     return;
   const HlAttr attr = {.key = HL_A_SHARDING, .ptr = sharding};
   hl_set_attr(inst, &attr);
+  hl_changed(e->p);
+}
+
+bool sp_export_changed(SpExport *e) {
+  const bool holds = hl_changed(e->p);
+  if (!holds)
+    memset(e->cache, 0, SP_CACHE * sizeof *e->cache);
+  return holds;
 }
 
 // --- Copies for uses ------------------------------------------------------------------------------------
@@ -117,40 +125,49 @@ static void want_operands(SpExport *e, Wanted **lists, HlInst *inst, const SpSpe
       want(arena, lists, inst, (int)k, specs[k]);
 }
 
-// Serves all uses that want it as `first` does: the number of those that want it otherwise.
-static int serve(SpExport *e, Wanted **lists, HlInst *inst, Wanted *first, HlInst *as) {
+static bool is_wanted_so(const Wanted *w, const Wanted *first) {
+  return !w->served && sp_spec_equal(w->spec, first->spec);
+}
+
+// A copy for the uses that want it as `first` does; NULL: it was not to be.
+static HlInst *split_off(SpExport *e, HlInst *inst, const Wanted *first) {
+  if (!hl_change(e->p, "split", inst, first->user))
+    return NULL;
+  HlInst *copy = hl_inst_copy(inst->comp, inst, NULL, (int)inst->n_operands, inst->operands);
+  hl_remove_attr(copy, HL_A_SHARDING);
+  for (const Wanted *w = first; w; w = w->next)
+    if (is_wanted_so(w, first) && w->user)
+      hl_set_operand(w->user, w->operand, copy);
+    else if (is_wanted_so(w, first))
+      hl_set_root(inst->comp, copy);
+  return hl_changed(e->p) ? copy : NULL;
+}
+
+// Notes the uses that want it as `first` does: the number of those that want it otherwise.
+static int note_served(Wanted *first) {
   int others = 0;
-  for (Wanted *w = first; w; w = w->next) {
-    if (w->served)
-      continue;
-    if (!sp_spec_equal(w->spec, first->spec)) {
-      others++;
-      continue;
-    }
-    w->served = true;
-    if (as != inst && w->user)
-      hl_set_operand(w->user, w->operand, as);
-    else if (as != inst)
-      hl_set_root(inst->comp, as);
+  for (Wanted *w = first->next; w; w = w->next) {
+    const bool is_served = is_wanted_so(w, first);
+    others += !w->served && !is_served;
+    w->served |= is_served;
   }
-  if (first->spec->known && (first->spec->rank > 0 || first->spec->manual))
-    sp_export_set(e, as, sp_export_sharding(e, first->spec));
-  want_operands(e, lists, as, first->spec);
+  first->served = true;
   return others;
 }
 
+// The first that want it get the instruction itself.
 static void split(SpExport *e, Wanted **lists, HlInst *inst) {
-  HlInst *as = inst;
   for (Wanted *w = lists[inst->id]; w; w = w->next) {
     if (w->served)
       continue;
-    if (w != lists[inst->id]) {
-      if (!hl_change(e->p, "split", inst, w->user))
-        return;
-      as = hl_inst_copy(inst->comp, inst, NULL, (int)inst->n_operands, inst->operands);
-      hl_remove_attr(as, HL_A_SHARDING);
-    }
-    if (serve(e, lists, inst, w, as) == 0)
+    HlInst *as = w == lists[inst->id] ? inst : split_off(e, inst, w);
+    if (!as)
+      return;
+    const int others = note_served(w);
+    if (w->spec->known && (w->spec->rank > 0 || w->spec->manual))
+      sp_export_set(e, as, sp_export_sharding(e, w->spec));
+    want_operands(e, lists, as, w->spec);
+    if (others == 0)
       return;
   }
 }

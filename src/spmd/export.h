@@ -23,6 +23,8 @@ const HlSharding *sp_export_value(SpExport *e, const HlInst *inst);
 const HlSharding *sp_export_specs(SpExport *e, const HlShape *shape, const SpSpec *const *spec);
 // Asks to give an instruction this sharding; nothing to do where it has it.
 void sp_export_set(SpExport *e, HlInst *inst, const HlSharding *sharding);
+// hl_changed; shardings made since hl_change are forgotten where it was undone.
+bool sp_export_changed(SpExport *e);
 bool sp_spec_equal(const SpSpec *a, const SpSpec *b);  // the same cuts and subgroups
 // Gives what is computed from constants the sharding of its uses, and uses of different shardings their own copies.
 void sp_export_split(SpExport *e);

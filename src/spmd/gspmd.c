@@ -375,6 +375,7 @@ static void export_constraint(Gspmd *g, HlInst *inst) {
   for (int k = 0; inst->control && k < inst->control->n_succs; k++)
     hl_add_control(copy, inst->control->succs[k]);
   hl_erase(inst);
+  hl_changed(g->p);
 }
 
 static void export_all(Gspmd *g) {

@@ -267,5 +267,8 @@ bool pass_spmd_partitioning(HlPass *p) {
              .n_replicas = m->replica_count,
              .next_channel = hl_free_channel(m),
              .windowing = windowing_of(p)};
-  return partition(&pt) && hl_pass_nested(p, "spmd-cleanup(dce, tuple-simplifier, dce, cse)");
+  const bool ok = partition(&pt);
+  if (!hl_changed(p) || !ok)
+    return ok;
+  return hl_pass_nested(p, "spmd-cleanup(dce, tuple-simplifier, dce, cse)");
 }

@@ -70,12 +70,12 @@ static void strip(HlPass *p, HlInst *inst) {
     return;
   HlDict *dict = HL_NEW(p->m->arena, HlDict);
   *dict = without_shardy(p->m, *old);
-  if (dict->n == 0) {
-    hl_remove_attr(inst, HL_A_FRONTEND_ATTRIBUTES);
-    return;
-  }
   const HlAttr attr = {.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict};
-  hl_set_attr(inst, &attr);
+  if (dict->n > 0)
+    hl_set_attr(inst, &attr);
+  else
+    hl_remove_attr(inst, HL_A_FRONTEND_ATTRIBUTES);
+  hl_changed(p);
 }
 
 static void strip_all(HlPass *p) {
@@ -83,8 +83,10 @@ static void strip_all(HlPass *p) {
     for (HlInst *inst = comp->first; inst; inst = inst->next)
       strip(p, inst);
   if (count_of_shardy(p->m->frontend_attributes) > 0 &&
-      hl_change(p, "meshes", p->m->entry->root, NULL))
+      hl_change(p, "meshes", p->m->entry->root, NULL)) {
     hl_set_module_attributes(p->m, without_shardy(p->m, p->m->frontend_attributes));
+    hl_changed(p);
+  }
 }
 
 // --- Reading what the program says -----------------------------------------------------------------

@@ -122,6 +122,7 @@ static void export_constraint(Shardy *s, HlInst *inst) {
   HlInst *copy = hl_inst_new(inst->comp, HL_OP_COPY, inst->shape, NULL, 1, inst->operands);
   hl_inherit(copy, inst);
   sp_shardy_replace(inst, copy, NULL);
+  hl_changed(s->p);
 }
 
 static bool is_passing(const HlInst *inst) {
@@ -146,12 +147,12 @@ static void drop_marker(Shardy *s, HlInst *inst) {
   erase_echoes(inst);
   hl_replace_uses(inst, inst->operands[0]);
   hl_erase(inst);
+  hl_changed(s->p);
 }
 
 static void drop_group(Shardy *s, HlInst *inst) {
-  if (inst->first_use || inst == inst->comp->root || !hl_change(s->p, "group", inst, NULL))
-    return;
-  hl_erase(inst);
+  if (!inst->first_use && inst != inst->comp->root)
+    hl_remove(s->p, "group", inst);
 }
 
 static void export_markers(Shardy *s) {
@@ -231,6 +232,7 @@ static void wrap_root(Shardy *s, const Results *r) {
   attr.ptr = wanted;
   hl_set_attr(element, &attr);
   hl_set_root(entry, element);
+  hl_changed(s->p);
 }
 
 // element(tuple(x)) at the root, all of one sharding, is x. True: it was.
@@ -244,12 +246,12 @@ static bool unwrap_root(Shardy *s, const Results *r) {
       hl_has_control(root) || !hl_change(s->p, "result", root, NULL))
     return false;
   hl_set_root(entry, value);
-  if (root->first_use)
-    return true;
-  hl_erase(root);
-  if (!tuple->first_use && !hl_has_control(tuple))
-    hl_erase(tuple);
-  return true;
+  if (!root->first_use) {
+    hl_erase(root);
+    if (!tuple->first_use && !hl_has_control(tuple))
+      hl_erase(tuple);
+  }
+  return hl_changed(s->p);
 }
 
 static bool is_wrapped(const HlInst *root) {

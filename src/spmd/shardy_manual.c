@@ -223,13 +223,8 @@ static const SpSpec *local_spec(Shardy *s, const SpBorder *border, int k) {
   return local;
 }
 
-static void export_border(Shardy *s, const SpBorder *border) {
+static void cross_all(Shardy *s, const SpBorder *border) {
   HlInst *inst = border->inst;
-  for (int k = 0; k < border->n; k++)
-    if (!local_spec(s, border, k))
-      return;
-  if (!hl_change(s->p, "border", inst, NULL))
-    return;
   HlInst **crossed = HL_ARRAY(s->p->arena, HlInst *, border->n + 1);
   for (int k = 0; k < border->n; k++)
     crossed[k] = cross(s, border, k, local_spec(s, border, k));
@@ -254,6 +249,16 @@ static void export_border(Shardy *s, const SpBorder *border) {
   sp_shardy_replace(inst, tuple, sp_export_value(&s->export, inst));
 }
 
+static void export_border(Shardy *s, const SpBorder *border) {
+  for (int k = 0; k < border->n; k++)
+    if (!local_spec(s, border, k))
+      return;
+  if (!hl_change(s->p, "border", border->inst, NULL))
+    return;
+  cross_all(s, border);
+  sp_export_changed(&s->export);
+}
+
 // The body may be inlined once the module is partitioned, and its name says so.
 static void rename_bodies(Shardy *s) {
   static const char old[] = "xla.sdy.manual_computation_body";
@@ -261,12 +266,13 @@ static void rename_bodies(Shardy *s) {
     if (strncmp(comp->name->text, old, sizeof old - 1) != 0 || !comp->first_call ||
         !hl_change(s->p, "body", comp->root, NULL))
       continue;
-    const char *wish = hl_arena_printf(s->m->arena, "xla.sdy.inlinable_manual_computation_body%s",
+    const char *wish = hl_arena_printf(s->p->arena, "xla.sdy.inlinable_manual_computation_body%s",
                                        comp->name->text + sizeof old - 1);
     hl_comp_set_name(comp, hl_fresh_comp_name(s->m, wish));
     for (HlCall *call = comp->first_call; call; call = call->next)
       if (sp_attribute(call->caller, "inlineable"))
         hl_remove_attr(call->caller, HL_A_FRONTEND_ATTRIBUTES);
+    hl_changed(s->p);
   }
 }
 

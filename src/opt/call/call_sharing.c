@@ -38,13 +38,17 @@ static void redirect(HlPass *p, HlInst *caller, HlComp *comp, HlComp *first) {
 }
 
 static void redirect_all(HlPass *p, HlComp *comp, HlComp *first) {
-  while (comp->first_call) {
+  for (bool is_called = true; is_called;) {
     HlInst *caller = comp->first_call->caller;
     if (!hl_change(p, "same", caller, NULL))
       return;
     redirect(p, caller, comp, first);
+    is_called = comp->first_call;
+    if (!is_called)
+      hl_comp_erase(comp);
+    if (!hl_changed(p))
+      return;
   }
-  hl_comp_erase(comp);
 }
 
 typedef bool MayShareFn(const HlComp *comp);

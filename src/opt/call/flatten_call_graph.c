@@ -38,37 +38,43 @@ static bool is_async(const HlCall *call) {
   return hl_op_info[call->caller->op].traits & HL_T_ASYNC;
 }
 
-// The callers by their calls, in the order in which they came to call it. What a started
-// computation is follows from its start, and steps of it may name the computation too: it stays.
-static const HlCall **calls_of(HlArena *arena, const HlComp *comp, int *n) {
+// The callers, each once, in the order in which they came to call it. What a started computation is follows from its
+// start, and steps of it may name the computation too: it stays.
+static HlInst **callers_of(HlArena *arena, const HlComp *comp, int *n) {
   *n = 0;
   for (const HlCall *call = comp->first_call; call; call = call->next)
     ++*n;
-  const HlCall **calls = HL_ARRAY(arena, const HlCall *, *n + 1);
+  HlInst **callers = HL_ARRAY(arena, HlInst *, *n + 1);
   *n = 0;
   for (const HlCall *call = comp->first_call; call; call = call->next)
-    if (!is_async(call))
-      calls[(*n)++] = call;
-  return calls;
+    if (!is_async(call) &&
+        (*n == 0 || callers[*n - 1] != call->caller))  // calls of one stand together
+      callers[(*n)++] = call->caller;
+  return callers;
+}
+
+static int n_calls_of(const HlInst *caller, const HlComp *comp) {
+  int n = 0;
+  for (int k = 0; k < caller->n_calls; k++)
+    n += hl_called(caller, k) == comp;
+  return n;
 }
 
 // Gives one caller, which may call the computation several times, copies of it.
 static void split_caller(HlPass *p, HlComp *comp, HlInst *caller, bool keep_first) {
+  if (n_calls_of(caller, comp) <= keep_first || !hl_change(p, "shared", caller, NULL))
+    return;
   HlComp **to = HL_ARRAY(p->arena, HlComp *, caller->n_calls);
-  bool changed = false;
   for (int k = 0; k < caller->n_calls; k++) {
     to[k] = hl_called(caller, k);
     if (to[k] != comp)
       continue;
-    if (keep_first) {
-      keep_first = false;
-    } else if (hl_change(p, "shared", caller, NULL)) {
+    if (!keep_first)
       to[k] = hl_comp_copy(p->m, comp, "clone", false, NULL);
-      changed = true;
-    }
+    keep_first = false;
   }
-  if (changed)
-    hl_set_calls(caller, caller->n_calls, to);
+  hl_set_calls(caller, caller->n_calls, to);
+  hl_changed(p);
 }
 
 static void split(HlPass *p, HlComp *comp) {
@@ -76,17 +82,12 @@ static void split(HlPass *p, HlComp *comp) {
     return;
   HlMark mark = hl_arena_mark(p->arena);
   int n;
-  const HlCall **calls = calls_of(p->arena, comp, &n);
-  const HlInst *last = NULL;
+  HlInst **callers = callers_of(p->arena, comp, &n);
   bool is_taken = false;
   for (const HlCall *call = comp->first_call; call; call = call->next)
     is_taken |= is_async(call);
-  for (int k = 0; k < n; k++) {
-    HlInst *caller = calls[k]->caller;
-    if (caller != last)  // calls of one caller stand together
-      split_caller(p, comp, caller, k == 0 && !is_taken);
-    last = caller;
-  }
+  for (int k = 0; k < n; k++)
+    split_caller(p, comp, callers[k], k == 0 && !is_taken);
   hl_arena_release(p->arena, mark);
 }
 

@@ -17,8 +17,10 @@ static void prefix_body(HlPass *p, const HlInst *call, HlComp *body, HlBuf *wait
   const HlSym *prefix = hl_metadata(call)->op_name;
   bool changed = false;
   for (HlInst *inst = body->first; inst; inst = inst->next)
-    if (inline_needs_prefix(inst, prefix) && hl_change(p, "prefix", inst, call))
-      changed |= inline_prefix(inst, prefix);
+    if (inline_needs_prefix(inst, prefix) && hl_change(p, "prefix", inst, call)) {
+      inline_prefix(inst, prefix);
+      changed |= hl_changed(p);
+    }
   for (HlInst *inst = changed ? body->first : NULL; inst; inst = inst->next)
     for (int k = 0; k < inst->n_calls; k++) {
       HlComp *inner = hl_called(inst, k);

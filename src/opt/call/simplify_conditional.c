@@ -109,8 +109,10 @@ static void merge_results(HlPass *p, HlInst *cond) {
   for (const HlUse *use = cond->first_use; use; use = use->next) {
     const int k = (int)hl_attr_int(use->user, HL_A_INDEX);
     if (first[k] != k && cond->shape->element[first[k]] == cond->shape->element[k] &&
-        hl_change(p, "same-results", use->user, cond))
+        hl_change(p, "same-results", use->user, cond)) {
       hl_set_int(use->user, HL_A_INDEX, first[k]);
+      hl_changed(p);
+    }
   }
 }
 
@@ -165,6 +167,7 @@ static void drop_results(HlPass *p, HlInst *cond) {
   hl_set_shape(cond, kept_shape(p, cond->shape, place, n));
   for (const HlUse *use = cond->first_use; use; use = use->next)
     hl_set_int(use->user, HL_A_INDEX, place[hl_attr_int(use->user, HL_A_INDEX)]);
+  hl_changed(p);
 }
 
 // A conditional that is there for its side effects returns nothing.
@@ -180,6 +183,7 @@ static void drop_all_results(HlPass *p, HlInst *cond) {
     set_root(branch, hl_inst_new(branch, HL_OP_TUPLE, empty, NULL, 0, NULL));
   }
   hl_set_shape(cond, empty);
+  hl_changed(p);
 }
 
 // --- Arguments ----------------------------------------------------------------------------------
@@ -213,6 +217,7 @@ static void drop_arguments(HlPass *p, HlInst *cond, int b) {
   hl_set_operand(cond, b + 1, kept_tuple(p, cond->comp, old, place, n));
   if (old->op == HL_OP_TUPLE && !old->first_use && old != old->comp->root && !hl_has_control(old))
     hl_erase(old);
+  hl_changed(p);
 }
 
 // --- This by that --------------------------------------------------------------------------------

@@ -175,9 +175,11 @@ static void annotate(HlPass *p, HlInst *inst, bool waits) {
   const char *own = loop_config_field(p, config, "collective_backend_config");
   own = loop_config_with(p, own ? own : "", "is_sync", waits ? "true" : "false");
   config = loop_config_with(p, config, "collective_backend_config", own);
-  if (strcmp(config, hl_attr_text(inst, HL_A_BACKEND_CONFIG)) != 0 &&
-      hl_change(p, "annotate", inst, NULL))
-    hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
+  if (strcmp(config, hl_attr_text(inst, HL_A_BACKEND_CONFIG)) == 0 ||
+      !hl_change(p, "annotate", inst, NULL))
+    return;
+  hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
+  hl_changed(p);
 }
 
 bool pass_async_collective_annotator(HlPass *p) {
@@ -353,8 +355,10 @@ static void link_comp(HlPass *p, HlComp *comp) {
     if (is_link(inst)) {
       // An end that stands behind this collective would make a circle.
       if (before && *newest < number && hl_stands_before(before, inst) &&
-          hl_change(p, "order", inst, before))
+          hl_change(p, "order", inst, before)) {
         hl_add_control(before, inst);
+        hl_changed(p);
+      }
       before = end_of(inst);
       ends[before->id] = ++number;
     }

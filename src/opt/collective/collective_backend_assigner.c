@@ -34,9 +34,11 @@ static void assign(HlPass *p, HlInst *inst, const char *mode) {
   const char *own = loop_config_field(p, config, "collective_backend_config");
   own = loop_config_with(p, own ? own : "", "collectives_mode", mode);
   config = loop_config_with(p, config, "collective_backend_config", own);
-  if (strcmp(config, hl_attr_text(inst, HL_A_BACKEND_CONFIG)) != 0 &&
-      hl_change(p, "assign", inst, NULL))
-    hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
+  if (strcmp(config, hl_attr_text(inst, HL_A_BACKEND_CONFIG)) == 0 ||
+      !hl_change(p, "assign", inst, NULL))
+    return;
+  hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
+  hl_changed(p);
 }
 
 bool pass_collective_backend_assigner(HlPass *p) {

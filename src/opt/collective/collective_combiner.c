@@ -90,8 +90,10 @@ static void combine(Combiner *c, const Batch *batch) {
 }
 
 static void close_batch(Combiner *c, Batch *batch) {
-  if (batch->n > 1 && hl_change(c->p, "combine", batch->at[0], batch->at[1]))
+  if (batch->n > 1 && hl_change(c->p, "combine", batch->at[0], batch->at[1])) {
     combine(c, batch);
+    hl_changed(c->p);
+  }
   batch->n = 0;
   batch->bytes = 0;
 }

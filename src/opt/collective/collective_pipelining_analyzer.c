@@ -194,7 +194,9 @@ bool pass_collective_pipelining_analyzer(HlPass *p) {
   for (int c = 0; c < n; c++)
     for (HlInst *inst = comps[c]->first; inst; inst = inst->next)
       if ((hl_op_info[inst->op].traits & HL_T_COLLECTIVE) && is_pipelineable(&a, inst) &&
-          !frontend_has(inst, "trivially_pipelineable") && hl_change(p, "mark", inst, NULL))
+          !frontend_has(inst, "trivially_pipelineable") && hl_change(p, "mark", inst, NULL)) {
         frontend_set(inst, inst, "trivially_pipelineable", "");
+        hl_changed(p);
+      }
   return true;
 }

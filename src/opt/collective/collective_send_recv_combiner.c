@@ -239,7 +239,8 @@ static const HlShape *shape_of_all(HlPass *p, int n, HlInst *const *inst) {
 
 static HlInst *start_group(Combiner *c, HlBuild *b, HlInst *const *member, int n) {
   HlPass *p = c->p;
-  HlBuild inner = hl_b_nested(b, hl_arena_printf(p->arena, "wrapped_send_recv_%d", c->n_groups));
+  HlBuild inner =
+      hl_b_nested(b, hl_arena_printf(p->arena, "wrapped_send_recv_%d", c->n_groups + 1));
   inner.metadata = NULL;
   uint32_t n_operands = 0;
   for (int k = 0; k < n; k++)
@@ -299,7 +300,6 @@ static void combine(Combiner *c, const Members *members) {
   HlInst **member = in_order(c, members, &n);
   if (n == 0 || !hl_change(c->p, "group", member[0], NULL))
     return;
-  c->n_groups++;
   HlBuild b = {
       .cx = c->p->cx, .comp = c->comp, .metadata = hl_metadata(member[0]), .loc = member[0]->loc};
   HlInst *start = start_group(c, &b, member, n);
@@ -317,6 +317,7 @@ static void combine(Combiner *c, const Members *members) {
     hl_erase(done);
     hl_erase(member[k]);
   }
+  c->n_groups += hl_changed(c->p);
 }
 
 static bool may_have_group(const HlComp *comp) {

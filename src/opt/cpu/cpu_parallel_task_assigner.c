@@ -149,8 +149,10 @@ static void assign(HlPass *p, HlInst *inst, const HlCost *comps, int64_t threads
   HlMark mark = hl_arena_mark(p->arena);
   const char *config = describe(p->arena, inst, comps, threads);
   bool same = config && hl_str_is(hl_str(hl_attr_text(inst, HL_A_BACKEND_CONFIG)), config);
-  if (config && !same && hl_change(p, "partition", inst, NULL))
+  if (config && !same && hl_change(p, "partition", inst, NULL)) {
     hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
+    hl_changed(p);
+  }
   hl_arena_release(p->arena, mark);
 }
 

@@ -66,6 +66,13 @@ static void wait(Rewriter *r, HlInst *inst, bool down) {
   hl_buf_add(&r->waiting, &candidate, sizeof candidate);
 }
 
+// Those that came after the first n bytes of the list.
+static void forget_waiting(Rewriter *r, size_t n) {
+  for (size_t k = n / sizeof(Candidate); k < r->waiting.n / sizeof(Candidate); k++)
+    r->visited[((Candidate *)(void *)r->waiting.at)[k].inst->id] = 0;
+  r->waiting.n = n;
+}
+
 // Nobody needs the operand but what is inside by now, or goes in with it.
 static bool is_only_for(const Rewriter *r, const HlInst *operand, const HlInst *fusion,
                         const HlInst *inst) {
@@ -100,6 +107,8 @@ static HlInst *merge(Rewriter *r, HlInst *fusion, HlInst *other, bool down) {
 }
 
 static HlInst *grow(Rewriter *r, HlInst *fusion, HlInst *inst, bool down) {
+  if (is_library_fusion(inst))
+    return merge(r, fusion, inst, down);
   if (down)
     return fusion_fuse_user(r->p->arena, fusion, inst);
   fusion_fuse(r->p->arena, fusion, inst);
@@ -116,6 +125,30 @@ static bool may_take(const HlInst *fusion, const HlInst *inst) {
   return !hl_has_control(inst) && inst->op != HL_OP_PARAMETER && ynn_takes(inst);
 }
 
+// Takes in a neighbour, and its neighbours wait next.
+static bool take(Rewriter *r, HlInst **fusion, Candidate next) {
+  if (!hl_change(r->p, "grow", *fusion, next.inst))
+    return false;
+  const size_t n_waiting = r->waiting.n;
+  const uint32_t id = next.inst->id;
+  if (!is_library_fusion(next.inst)) {
+    if (next.down)
+      add_user(r, next.inst);
+    else
+      add_operands(r, *fusion, next.inst);
+    r->fused[id] = true;
+  }
+  HlInst *grown = grow(r, *fusion, next.inst, next.down);
+  if (!hl_changed(r->p)) {
+    forget_waiting(r, n_waiting);
+    r->fused[id] = false;
+    return false;
+  }
+  *fusion = grown;
+  reserve(r);
+  return true;
+}
+
 // One round over the neighbours; the fusion may become another instruction.
 static bool take_neighbours(Rewriter *r, HlInst **fusion) {
   r->round++;
@@ -129,20 +162,8 @@ static bool take_neighbours(Rewriter *r, HlInst **fusion) {
     Candidate next = ((Candidate *)(void *)r->waiting.at)[k];
     if (fusion_body(*fusion)->n_insts >= MAX_SIZE)
       break;
-    if (!may_take(*fusion, next.inst) || !hl_change(r->p, "grow", *fusion, next.inst))
-      continue;
-    changed = true;
-    if (is_library_fusion(next.inst)) {
-      *fusion = merge(r, *fusion, next.inst, next.down);
-      continue;
-    }
-    r->fused[next.inst->id] = true;
-    if (next.down)
-      add_user(r, next.inst);
-    else
-      add_operands(r, *fusion, next.inst);
-    *fusion = grow(r, *fusion, next.inst, next.down);
-    reserve(r);
+    if (may_take(*fusion, next.inst))
+      changed |= take(r, fusion, next);
   }
   return changed;
 }
@@ -160,11 +181,16 @@ static bool starts_fusion(const HlInst *inst) {
 }
 
 static void start(Rewriter *r, HlInst *inst) {
-  bool grows = inst->op == HL_OP_REDUCE || inst->op == HL_OP_REDUCE_WINDOW;
-  r->fused[inst->id] = true;
+  if (!hl_change(r->p, "library", inst, NULL))
+    return;
+  const bool grows = inst->op == HL_OP_REDUCE || inst->op == HL_OP_REDUCE_WINDOW;
+  const uint32_t id = inst->id;
   HlInst *fusion =
       fusion_wrap(r->p->arena, inst, HL_WORD_fusion_kind_CUSTOM, "ynn_fusion", "fused_computation");
   hl_set_text(fusion, HL_A_BACKEND_CONFIG, library_config);
+  if (!hl_changed(r->p))
+    return;
+  r->fused[id] = true;
   reserve(r);
   while (grows && take_neighbours(r, &fusion))
     ;
@@ -189,8 +215,7 @@ static void rewrite_comp(HlPass *p, HlComp *comp) {
   HlInst **order = hl_post_order(p->arena, comp);
   int n = (int)comp->n_insts;
   for (int k = n - 1; k >= 0; k--)
-    if (!r.fused[order[k]->id] && starts_fusion(order[k]) &&
-        hl_change(p, "library", order[k], NULL))
+    if (!r.fused[order[k]->id] && starts_fusion(order[k]))
       start(&r, order[k]);
   hl_buf_free(&r.waiting);
   hl_arena_release(p->arena, mark);

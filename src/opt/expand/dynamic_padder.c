@@ -259,7 +259,7 @@ static bool rewrite(HlPass *p, HlInst *inst) {
   if (done || !dyn_is_array(inst->shape) || !is_wanted(inst) || !hl_change(p, "border", inst, NULL))
     return done;
   dyn_wrap(p, inst);
-  return true;
+  return hl_changed(p);
 }
 
 // Again as long as something happens: calls leave instructions that were not there before.
@@ -299,6 +299,7 @@ static void drop_result_slice(HlPass *p) {
                         hl_shape_static(p->m->shapes, p->m->entry_result));
   if (!root->first_use)
     hl_erase(root);
+  hl_changed(p);
 }
 
 bool pass_dynamic_padder(HlPass *p) {

@@ -28,6 +28,7 @@ typedef struct Work {
   HlInst **narrow;    // by entry: its bf16 form if it stays f32, its f32 form if it does not
   HlInst **rounding;  // by place: somebody who rounds it
   int *group;         // by class: towards the classes that change together
+  HlBuf other_forms;  // of uint32_t: entries of `narrow` that the change at hand has set
 } Work;
 
 static bool is_f32(const HlInst *inst) {
@@ -166,18 +167,27 @@ static HlInst *narrow_constant(HlPass *p, HlInst *inst) {
   return constant;
 }
 
+static HlInst *note_form(Work *w, const HlInst *inst, HlInst *form) {
+  const uint32_t entry = (uint32_t)bf16_entry(&w->at, inst);
+  hl_buf_add(&w->other_forms, &entry, sizeof entry);
+  return w->narrow[entry] = form;
+}
+
+static void forget_forms(Work *w) {
+  const uint32_t *entry = (const uint32_t *)(const void *)w->other_forms.at;
+  for (size_t k = 0; k < w->other_forms.n / sizeof *entry; k++)
+    w->narrow[entry[k]] = NULL;
+}
+
 // The bf16 form of a value that stays f32.
 static HlInst *rounded(Work *w, HlInst *inst) {
-  HlInst *from = bf16_widened(inst), **narrow = &w->narrow[bf16_entry(&w->at, inst)];
-  if (from)
-    return from;
-  if (!*narrow && bf16_is_constant(inst))
-    *narrow = narrow_constant(w->at.p, inst);
-  if (!*narrow)
-    *narrow = w->rounding[place_of(w, inst)];
-  if (!*narrow)
-    *narrow = converted(w->at.p, inst, HL_BF16);
-  return *narrow;
+  HlInst *from = bf16_widened(inst), *narrow = w->narrow[bf16_entry(&w->at, inst)];
+  if (from || narrow)
+    return from ? from : narrow;
+  if (bf16_is_constant(inst))
+    return note_form(w, inst, narrow_constant(w->at.p, inst));
+  HlInst *rounding = w->rounding[place_of(w, inst)];
+  return note_form(w, inst, rounding ? rounding : converted(w->at.p, inst, HL_BF16));
 }
 
 // The shape with those leaves narrow that are in the group.
@@ -246,7 +256,7 @@ static void list_readers(Work *w, HlInst *inst, int group, HlBuf *out) {
 }
 
 static void serve(Work *w, const Reader *reader) {
-  HlInst *from = reader->from, **wide = &w->narrow[bf16_entry(&w->at, from)];
+  HlInst *from = reader->from;
   if (reader->rounds) {
     HlInst *narrow = is_f32(from) ? rounded(w, from) : from;
     if (narrow != reader->user) {
@@ -255,16 +265,20 @@ static void serve(Work *w, const Reader *reader) {
     }
     return;
   }
-  if (!*wide)
-    *wide = converted(w->at.p, from, HL_F32);
+  HlInst *wide = w->narrow[bf16_entry(&w->at, from)];
+  if (!wide)
+    wide = note_form(w, from, converted(w->at.p, from, HL_F32));
   if (reader->user)
-    hl_set_operand(reader->user, reader->number, *wide);
+    hl_set_operand(reader->user, reader->number, wide);
   else
-    hl_set_root(from->comp, *wide);
+    hl_set_root(from->comp, wide);
 }
 
-static void change_group(Work *w, const Groups *g, int group) {
+static bool change_group(Work *w, const Groups *g, int group, HlInst *first) {
+  if (!hl_change(w->at.p, "narrow", first, NULL))
+    return false;
   HlBuf readers = {0};
+  w->other_forms.n = 0;
   const int from = g->places.start[group], to = g->places.start[group + 1];
   for (int k = from; k < to; k++)
     if (is_f32(w->at.owner[g->places.at[k]]))
@@ -282,6 +296,10 @@ static void change_group(Work *w, const Groups *g, int group) {
   for (size_t k = 0; k < readers.n / sizeof *reader; k++)
     serve(w, &reader[k]);
   hl_buf_free(&readers);
+  const bool holds = hl_changed(w->at.p);
+  if (!holds)
+    forget_forms(w);
+  return holds;
 }
 
 // The first that becomes narrow gives the change its name.
@@ -309,10 +327,7 @@ static bool change_groups(Work *w) {
   for (int group = 0; group < w->at.n_places; group++) {
     HlInst *inst =
         g.outside[group] && g.cost[group] <= g.gain[group] ? first_narrow(w, &g, group) : NULL;
-    if (!inst || !hl_change(w->at.p, "narrow", inst, NULL))
-      continue;
-    change_group(w, &g, group);
-    any = true;
+    any |= inst && change_group(w, &g, group, inst);
   }
   if (any)
     drop_wide_constants(w->at.m);
@@ -334,7 +349,9 @@ static bool once_over(HlPass *p) {
   find_groups(&w);
   find_weights(&w);
   find_roundings(&w);
-  return change_groups(&w);
+  const bool any = change_groups(&w);
+  hl_buf_free(&w.other_forms);
+  return any;
 }
 
 // What one group rounds is there for others, so there may be more to do.

@@ -223,6 +223,8 @@ static bool split_callers(const Norm *n, HlComp *comp) {
     for (int k = 0; k < caller->n_calls; k++)
       calls[k] = hl_called(caller, k) == comp ? kept : hl_called(caller, k);
     hl_set_calls(caller, caller->n_calls, calls);
+    if (!hl_changed(n->p))
+      return false;
     next = comp->first_call;  // of a caller that calls it twice both edges are gone
   }
   return true;

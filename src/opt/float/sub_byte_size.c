@@ -76,5 +76,6 @@ bool pass_sub_byte_size(HlPass *p) {
         hl_set_shape(inst, shape);
     }
   size_interface(p, packs);
+  hl_changed(p);
   return true;
 }

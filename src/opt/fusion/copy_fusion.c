@@ -189,8 +189,10 @@ bool pass_copy_fusion(HlPass *p) {
     int n;
     Copy *copies = find_copies(p, fusion, &n);
     if (n > 0 && n_results(fusion) + n <= MAX_RESULTS &&
-        hl_change(p, "fuse-copies", fusion, copies[0].copy))
+        hl_change(p, "fuse-copies", fusion, copies[0].copy)) {
       fuse(p, fusion, copies, n);
+      hl_changed(p);
+    }
   }
   return true;
 }

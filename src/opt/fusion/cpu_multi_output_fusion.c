@@ -97,6 +97,7 @@ static void merge(HlPass *p, FusionReach *reach, const Pair *pair) {
       !hl_change(p, "sibling", pair->a, pair->b))
     return;
   fusion_name_params(fusion_add_result(p->arena, pair->a, pair->b));
+  hl_changed(p);
 }
 
 static const Pair *find_pairs(const HlComp *comp, bool all, HlBuf *pairs, size_t *n) {

@@ -18,6 +18,7 @@ struct Fuser {
   bool **again;       // by id, of fusions: which operands are read more than once
   FusionCode **code;  // by id, of fusions
   int *n_reduces;     // by id, of fusions: inside, plus one; 0: not counted yet
+  bool *grew;         // by id, of fusions: it has taken something in
   HlInst **queue;     // users at the end; NULL where taken out
   int n_queue;
   HlBuf candidates;  // scratch: operands to be tried

@@ -185,11 +185,31 @@ static HlInst *dequeue(Fuser *f) {
   return NULL;
 }
 
-static void erase_if_dead(Fuser *f, HlInst *producer) {
-  if (producer->first_use)
-    return;
-  f->queue[f->place[producer->id]] = NULL;
-  hl_erase(producer);
+// What was noted of a fusion that is not there, or is what it was, after all.
+static void forget(Fuser *f, uint32_t id) {
+  f->again[id] = NULL;
+  f->code[id] = NULL;
+  f->n_reduces[id] = 0;
+}
+
+static bool take_in(Fuser *f, HlInst *producer, HlInst *consumer) {
+  if (!hl_change(f->p, "fuse", consumer, producer))
+    return false;
+  HlInst *fusion = fuse(f, producer, consumer);
+  const uint32_t id = fusion->id;
+  const int place = f->place[producer->id];
+  const bool is_dead = !producer->first_use;
+  if (is_dead)
+    hl_erase(producer);
+  if (!hl_changed(f->p)) {
+    forget(f, id);
+    return false;
+  }
+  if (is_dead)
+    f->queue[place] = NULL;
+  f->grew[id] = true;
+  enqueue(f, fusion);
+  return true;
 }
 
 static const char *refusal(Fuser *f, HlInst *consumer, int operand) {
@@ -207,12 +227,8 @@ static bool fuse_one(Fuser *f, HlInst *consumer) {
     if (!fusion_is_fusible(producer))
       continue;
     order[k].refusal = refusal(f, consumer, order[k].operand);
-    if (order[k].refusal || !hl_change(f->p, "fuse", consumer, producer))
-      continue;
-    HlInst *fusion = fuse(f, producer, consumer);
-    enqueue(f, fusion);
-    erase_if_dead(f, producer);
-    return true;
+    if (!order[k].refusal && take_in(f, producer, consumer))
+      return true;
   }
   for (int k = 0; k < n; k++)
     if (order[k].refusal && consumer->op != HL_OP_TUPLE)
@@ -231,6 +247,7 @@ static void start(Fuser *f, HlComp *comp) {
   f->again = HL_ARRAY(arena, bool *, f->n_ids);
   f->code = HL_ARRAY(arena, FusionCode *, f->n_ids);
   f->n_reduces = HL_ARRAY(arena, int, f->n_ids);
+  f->grew = HL_ARRAY(arena, bool, f->n_ids);
   f->queue = HL_ARRAY(arena, HlInst *, n + 1);
   f->n_queue = 0;
   for (int k = 0; k < n; k++)
@@ -245,8 +262,7 @@ static void fuse_comp(Fuser *f, HlComp *comp) {
   for (HlInst *inst = dequeue(f); inst; inst = dequeue(f)) {
     if (!fusion_is_fusible(inst))
       continue;
-    bool grew = fuse_one(f, inst);
-    if (!grew && inst->op == HL_OP_FUSION && f->again[inst->id])
+    if (!fuse_one(f, inst) && f->grew[inst->id])
       fusion_name_params(inst);
   }
   hl_arena_release(f->p->arena, mark);

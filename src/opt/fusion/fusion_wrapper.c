@@ -102,8 +102,10 @@ bool pass_fusion_wrapper(HlPass *p) {
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++)
       if ((is_for_gpu(p) ? is_wrapped_for_gpu(insts[k]) : is_wrapped(insts[k])) &&
-          !hl_has_control(insts[k]) && hl_change(p, "wrap", insts[k], NULL))
+          !hl_has_control(insts[k]) && hl_change(p, "wrap", insts[k], NULL)) {
         wrap(p, insts[k]);
+        hl_changed(p);
+      }
   }
   return true;
 }

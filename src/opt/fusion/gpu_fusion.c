@@ -108,7 +108,9 @@ static bool fuse_any(HlPass *p, FusionReach *reach, HlInst *consumer) {
       if (!hl_change(p, "both", consumer, producer))
         continue;
       fusion_name_params(fusion_add_result(p->arena, as_fusion(p, consumer, kind), producer));
-      return true;
+      if (hl_changed(p))
+        return true;
+      continue;
     }
     if (!may_be_one(producer, consumer) || !hl_change(p, "fuse", consumer, producer))
       continue;
@@ -117,7 +119,8 @@ static bool fuse_any(HlPass *p, FusionReach *reach, HlInst *consumer) {
     if (!producer->first_use)
       fusion_erase(producer);
     fusion_name_params(fusion);
-    return true;
+    if (hl_changed(p))
+      return true;
   }
   return false;
 }

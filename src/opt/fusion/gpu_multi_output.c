@@ -157,9 +157,12 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
         continue;
       GpuEmitter by_both =
           gpu_emitter(users[i]) == GPU_LOOP ? gpu_emitter(users[j]) : gpu_emitter(users[i]);
-      users[i] = fusion_add_result(m->p->arena, users[i], users[j]);
-      hl_set_int(users[i], HL_A_KIND, gpu_kind(by_both));
-      fusion_name_params(users[i]);
+      HlInst *both = fusion_add_result(m->p->arena, users[i], users[j]);
+      hl_set_int(both, HL_A_KIND, gpu_kind(by_both));
+      fusion_name_params(both);
+      if (!hl_changed(m->p))
+        continue;
+      users[i] = both;
       users[j] = NULL;
     }
   }
@@ -219,6 +222,7 @@ static void fuse_with_consumer(Merger *m, HlInst *producer) {
   if (consumer->op != HL_OP_FUSION)
     consumer = fusion_wrap(m->p->arena, consumer, kind, "fusion", "fused_computation");
   fusion_name_params(fusion_add_result(m->p->arena, consumer, producer));
+  hl_changed(m->p);
 }
 
 // --- What was not fused ---------------------------------------------------------------------------

@@ -430,6 +430,7 @@ static void move(Plan *plan, bool is_down) {
     move_down(plan);
   else
     move_up(plan);
+  hl_changed(plan->p);
 }
 
 // Down first: what is moved there may ask for bitcasts of parameters, which then go up.

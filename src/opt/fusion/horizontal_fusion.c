@@ -226,9 +226,12 @@ static bool fuse_all_loops(Group *group) {
     }
     if (why)
       hl_refuse(group->p, group->at[first], group->at[first + n], why);
-    if (n > 1 && hl_change(group->p, "loops", group->at[first], group->at[first + 1]) &&
-        !fuse_loops(group, first, n))
-      return false;
+    if (n > 1 && hl_change(group->p, "loops", group->at[first], group->at[first + 1])) {
+      const bool ok = fuse_loops(group, first, n);
+      hl_changed(group->p);
+      if (!ok)
+        return false;
+    }
     first += n;
   }
   return true;
@@ -257,8 +260,11 @@ static void fuse_all_reductions(Group *group) {
         hl_refuse(group->p, a, b, why);
       if (why || !hl_change(group->p, "reductions", a, b))
         continue;
-      group->at[first] = fusion_add_result(group->p->arena, a, b);
-      fusion_name_params(group->at[first]);
+      HlInst *both = fusion_add_result(group->p->arena, a, b);
+      fusion_name_params(both);
+      if (!hl_changed(group->p))
+        continue;
+      group->at[first] = both;
       group->at[k] = NULL;
     }
 }

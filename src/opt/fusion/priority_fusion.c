@@ -37,6 +37,7 @@ typedef struct Queue {
   GpuCost **cost;     // by id
   uint32_t *seen;     // by id: the step in which it was met
   uint32_t step;
+  bool grew;  // something was fused
 } Queue;
 
 // --- The heap -----------------------------------------------------------------------------------
@@ -266,12 +267,14 @@ static void fuse_into_users(Queue *q, HlInst *producer) {
   q->step++;
   for (int k = 0; k < n; k++)
     if (users[k]->op != HL_OP_BITCAST && hl_alive(users[k]) && may_fuse(q, producer, users[k]) &&
-        hl_change(q->p, "fuse", users[k], producer))
-      users[n_fused++] = fuse(q, producer, users[k]);
-  if (n_fused == 0)
-    return;
-  if (!producer->first_use)
-    fusion_erase(producer);
+        hl_change(q->p, "fuse", users[k], producer)) {
+      HlInst *fusion = fuse(q, producer, users[k]);
+      if (!producer->first_use)
+        fusion_erase(producer);
+      if (hl_changed(q->p))
+        users[n_fused++] = fusion;
+    }
+  q->grew |= n_fused > 0;
   enqueue_around(q, users, n_fused);
 }
 
@@ -339,7 +342,7 @@ static void tell_refusals(Queue *q) {
 // Names the parameters of what was fused.
 static void end_queue(Queue *q) {
   tell_refusals(q);
-  for (HlInst *inst = q->comp->first; inst; inst = inst->next)
+  for (HlInst *inst = q->grew ? q->comp->first : NULL; inst; inst = inst->next)
     if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0)
       fusion_name_params(inst);
   hl_buf_free(&q->heap);

@@ -59,6 +59,7 @@ static void rename_one(HlPass *p, HlInst *fusion) {
   HlComp *body = fusion_body(fusion);
   hl_set_name(fusion, hl_fresh_name(p->m, name));
   hl_comp_set_name(body, hl_fresh_comp_name(p->m, hl_arena_printf(p->arena, "fused_%s", heroes)));
+  hl_changed(p);
 }
 
 bool pass_rename_fusions(HlPass *p) {

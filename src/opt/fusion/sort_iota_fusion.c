@@ -43,8 +43,10 @@ bool pass_sort_iota_fusion(HlPass *p) {
     int n;
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++)
-      if (hl_alive(insts[k]) && sorts_iota(insts[k]) && hl_change(p, "fuse", insts[k], NULL))
+      if (hl_alive(insts[k]) && sorts_iota(insts[k]) && hl_change(p, "fuse", insts[k], NULL)) {
         fuse(p, insts[k]);
+        hl_changed(p);
+      }
   }
   return true;
 }

@@ -192,8 +192,10 @@ bool pass_custom_kernel_fusion(HlPass *p) {
     for (int k = 0; k < n; k++) {
       Group g;
       if (hl_alive(insts[k]) && (find_widening(insts[k], &g) || find_updating(&r, insts[k], &g)) &&
-          hl_change(p, g.kernel, result_of(&g), g.at[0]))
+          hl_change(p, g.kernel, result_of(&g), g.at[0])) {
         fuse(&r, &g);
+        hl_changed(p);
+      }
     }
     hl_buf_free(&r.custom.operands);
     hl_buf_free(&r.reach.stack);

@@ -399,8 +399,10 @@ static void visit(Rewriter *r, HlInst *hero) {
   HlInst *with = n_after > 0       ? listed(&r->after)[n_after - 1]
                  : r->before.n > 0 ? listed(&r->before)[0]
                                    : NULL;
-  if (with && hl_change(r->p, "slice", hero, with))
-    fuse(r, hero, ways);
+  if (!with || !hl_change(r->p, "slice", hero, with))
+    return;
+  fuse(r, hero, ways);
+  hl_changed(r->p);
 }
 
 bool pass_dynamic_slice_fusion(HlPass *p) {

@@ -190,6 +190,7 @@ static void visit_fusion(HlPass *p, HlInst *inst) {
       hl_change(p, "tile", inst, NULL)) {
     hl_set_int(inst, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
     set_config(inst, tile, largest);
+    hl_changed(p);
   }
   hl_arena_release(p->arena, mark);
 }

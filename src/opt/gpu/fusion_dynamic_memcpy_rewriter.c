@@ -350,8 +350,10 @@ static void annotate(HlPass *p, HlInst *fusion) {
   if (!is_taken(p, fusion) && find_piece(p, fusion, &piece) && find_offsets(p, &piece, &offsets)) {
     const char *config = config_of(p, &piece, &offsets);
     if (strcmp(config, hl_attr_text(fusion, HL_A_BACKEND_CONFIG)) != 0 &&
-        hl_change(p, "memcpy", fusion, NULL))
+        hl_change(p, "memcpy", fusion, NULL)) {
       hl_set_text(fusion, HL_A_BACKEND_CONFIG, config);
+      hl_changed(p);
+    }
   }
   hl_arena_release(p->arena, mark);
 }

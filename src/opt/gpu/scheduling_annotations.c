@@ -76,8 +76,11 @@ static int compare(const Annotation *a, const Annotation *b) {
   return a->turn != b->turn ? (a->turn < b->turn ? -1 : 1) : 0;
 }
 
-static bool drop(HlPass *p, HlInst *inst) {
-  return hl_change(p, "drop", inst, NULL) && frontend_remove(inst, attribute);
+static void drop(HlPass *p, HlInst *inst) {
+  if (!hl_change(p, "drop", inst, NULL))
+    return;
+  frontend_remove(inst, attribute);
+  hl_changed(p);
 }
 
 static void add_note(Notes *notes, HlInst *inst, const Annotation *says) {
@@ -178,8 +181,10 @@ static bool haul(HlPass *p, HlInst *fusion) {
                       found->name->text, inst->name->text, fusion->name->text);
     found = inst;
   }
-  if (found && hl_change(p, "haul", fusion, NULL))
+  if (found && hl_change(p, "haul", fusion, NULL)) {
     frontend_set(fusion, fusion, attribute, frontend_get(found, attribute));
+    hl_changed(p);
+  }
   return true;
 }
 
@@ -277,13 +282,14 @@ static void fill_after(Members *m, const HlInst *member) {
     end = next_in_chain(end);
   if (!end || m->of[end->id] != number)
     return;
-  const bool fills = hl_change(p, "fill", first, member);
   // A chain that could be filled is no gap, filled or not.
-  for (HlInst *gap = first; gap != end; gap = next_in_chain(gap)) {
+  for (HlInst *gap = first; gap != end; gap = next_in_chain(gap))
     m->of[gap->id] = number;
-    if (fills)
-      frontend_set(gap, gap, attribute, frontend_get(member, attribute));
-  }
+  if (!hl_change(p, "fill", first, member))
+    return;
+  for (HlInst *gap = first; gap != end; gap = next_in_chain(gap))
+    frontend_set(gap, gap, attribute, frontend_get(member, attribute));
+  hl_changed(p);
 }
 
 // --- Gaps ---------------------------------------------------------------------------------------

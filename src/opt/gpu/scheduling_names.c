@@ -17,6 +17,7 @@ static void annotate(HlPass *p, HlInst *inst) {
   metadata.scheduling_name = inst->name;
   const HlAttr attr = {.key = HL_A_METADATA, .ptr = hl_intern_metadata(p->m, &metadata)};
   hl_set_attr(inst, &attr);
+  hl_changed(p);
 }
 
 bool pass_scheduling_names(HlPass *p) {

@@ -43,8 +43,10 @@ static int64_t queue_of_root(HlPass *p, const HlComp *body) {
 }
 
 static void annotate(HlPass *p, HlInst *inst, int64_t queue) {
-  if (queue != 0 && queue_of(p, inst) == 0 && hl_change(p, "annotate", inst, NULL))
-    set_queue(p, inst, queue);
+  if (queue == 0 || queue_of(p, inst) != 0 || !hl_change(p, "annotate", inst, NULL))
+    return;
+  set_queue(p, inst, queue);
+  hl_changed(p);
 }
 
 static void wrap(HlPass *p, HlInst *slice, int64_t queue) {
@@ -53,6 +55,7 @@ static void wrap(HlPass *p, HlInst *slice, int64_t queue) {
   const char *name = hl_arena_printf(p->arena, "wrapped_%s", hl_op_text((HlOp)slice->op));
   const char *body = hl_arena_printf(p->arena, "%s_computation", name);
   set_queue(p, fusion_wrap(p->arena, slice, gpu_kind(gpu_emitter(slice)), name, body), queue);
+  hl_changed(p);
 }
 
 static void visit(HlPass *p, HlInst *inst, int64_t queue) {

@@ -289,8 +289,10 @@ static void visit_dot(HlPass *p, HlInst *dot) {
     plan_users(&plan, dot);
     if (!names_algorithm(dot, &is_known) && is_pure(&plan))
       hl_refuse(p, dot, NULL, "the library is faster at a product alone");
-    else if (hl_change(p, "fuse", dot, NULL))
+    else if (hl_change(p, "fuse", dot, NULL)) {
       fuse(p, dot, &plan);
+      hl_changed(p);
+    }
   }
   hl_arena_release(p->arena, mark);
 }

@@ -296,8 +296,11 @@ static void visit_fusion(HlPass *p, HlInst *inst, const char *rule,
     return;
   HlMark mark = hl_arena_mark(p->arena);
   Kernel kernel;
-  if (read_kernel(p, inst, &kernel) && hl_change(p, rule, inst, NULL) && own_kernel(p, &kernel))
-    change(p, &kernel);
+  if (read_kernel(p, inst, &kernel) && hl_change(p, rule, inst, NULL)) {
+    if (own_kernel(p, &kernel))
+      change(p, &kernel);
+    hl_changed(p);
+  }
   json_decref(kernel.blocks.all);
   hl_arena_release(p->arena, mark);
 }

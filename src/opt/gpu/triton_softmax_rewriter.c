@@ -158,7 +158,9 @@ static HlInst *next_small(const HlInst *fusion, const HlInst *producer) {
   return NULL;
 }
 
-static void fuse(HlPass *p, const Diamond *d) {
+static bool fuse(HlPass *p, const Diamond *d) {
+  if (!hl_change(p, "diamond", d->root, d->producer))
+    return false;
   HlInst *left = d->root->operands[0], *right = d->root->operands[1];
   HlInst *small = d->broadcast->operands[0], *wide = d->reduce->operands[0];
   const HlShape *shape = d->root->shape;
@@ -179,6 +181,7 @@ static void fuse(HlPass *p, const Diamond *d) {
   const HlI64s tile = {sizes, shape->rank};
   fusion_name_params(fusion);
   triton_set_config(p, fusion, "__triton", &tile, warps);
+  return hl_changed(p);
 }
 
 static void visit_comp(HlPass *p, HlComp *comp) {
@@ -190,10 +193,9 @@ static void visit_comp(HlPass *p, HlComp *comp) {
     Diamond d;
     if (!hl_alive(inst))
       continue;
-    if (find_diamond(&ways, inst, &d) && tile_of(&d) <= TRITON_MAX_TILE && pays(&d) &&
-        hl_change(p, "diamond", inst, d.producer))
-      fuse(p, &d);
-    else if (may_join(inst))
+    const bool fused =
+        find_diamond(&ways, inst, &d) && tile_of(&d) <= TRITON_MAX_TILE && pays(&d) && fuse(p, &d);
+    if (!fused && may_join(inst))
       ways.top[inst->id] = top_of(&ways, next_up(inst));
   }
 }

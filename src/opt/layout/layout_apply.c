@@ -185,5 +185,6 @@ bool layout_apply(Layouts *a) {
   for (HlComp *comp = a->p->m->first; comp; comp = comp->next)
     if (layout_comp(a, comp))
       apply_to(a, layout_comp(a, comp));
+  hl_changed(a->p);
   return true;
 }

@@ -331,6 +331,7 @@ static void copy_shared_operands(HlPass *p, HlInst *inst) {
     hl_set_loc(copy, x->loc);
     hl_inherit(copy, x);
     hl_set_operand(inst, (int)k, copy);
+    hl_changed(p);
   }
 }
 
@@ -346,6 +347,7 @@ static void own_branches(HlPass *p, HlInst *inst) {
       calls[i] = hl_called(inst, i);
     calls[k] = hl_comp_copy(p->m, branch, "clone", false, NULL);
     hl_set_calls(inst, inst->n_calls, calls);
+    hl_changed(p);
   }
 }
 

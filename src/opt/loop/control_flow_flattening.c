@@ -161,6 +161,7 @@ static void cut_feed(HlPass *p, HlInst *feed) {
   }
   hl_replace_uses(feed, by);
   hl_erase(feed);
+  hl_changed(p);
 }
 
 static void visit(HlPass *p, HlInst *inst) {

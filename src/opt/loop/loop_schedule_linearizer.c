@@ -95,6 +95,7 @@ static void order_slot(HlPass *p, const HlInst *loop, const LoopElements *elemen
     return;
   for (int j = 0; j < n_new; j++)
     hl_add_control(readers[j], writer);
+  hl_changed(p);
 }
 
 static void order_loop(HlPass *p, const HlInst *loop) {

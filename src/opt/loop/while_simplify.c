@@ -382,6 +382,7 @@ static void spread_constants(HlPass *p, HlInst *loop) {
       continue;
     use_constant(&in_body, body, k, init);
     use_constant(&in_condition, condition, k, init);
+    hl_changed(p);
   }
 }
 

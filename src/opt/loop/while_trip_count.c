@@ -44,8 +44,10 @@ bool pass_while_trip_count(HlPass *p) {
   for (int k = 0; k < n; k++) {
     const char *old = hl_attr_text(loops[k], HL_A_BACKEND_CONFIG);
     const char *now = annotated(p, loops[k], old);
-    if (strcmp(old, now) != 0 && hl_change(p, "trip-count", loops[k], NULL))
-      hl_set_text(loops[k], HL_A_BACKEND_CONFIG, now);
+    if (strcmp(old, now) == 0 || !hl_change(p, "trip-count", loops[k], NULL))
+      continue;
+    hl_set_text(loops[k], HL_A_BACKEND_CONFIG, now);
+    hl_changed(p);
   }
   return true;
 }

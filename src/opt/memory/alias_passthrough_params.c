@@ -42,15 +42,16 @@ bool pass_alias_passthrough_params(HlPass *p) {
   for (uint32_t k = 0; k < root->n_operands; k++) {
     const HlInst *param = root->operands[k];
     int64_t number = param->op == HL_OP_PARAMETER ? hl_parameter_number(param) : -1;
-    if (number < 0 || taken.param[number] || taken.output[k] ||
-        !hl_change(p, "pass-through", root, param))
+    if (number < 0 || taken.param[number] || taken.output[k])
       continue;
     int64_t *index = HL_ARRAY(m->arena, int64_t, 1);
     index[0] = k;
     taken.param[number] = true;
     alias[n++] = (HlAlias){{index, 1}, number, {NULL, 0}, HL_WORD_alias_kind_MAY};
   }
-  if (n > old)
+  if (n > old && hl_change(p, "pass-through", root, m->entry->params[alias[old].number])) {
     hl_set_aliases(m, n, alias);
+    hl_changed(p);
+  }
   return true;
 }

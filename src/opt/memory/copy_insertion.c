@@ -206,6 +206,7 @@ static void copy_loop_state(Job *job, HlInst *loop) {
   for (uint32_t k = 0; k < count_slots(loop->shape); k++)
     if (from.copy[k] && to.copy[k])
       hl_add_control(from.copy[k], to.copy[k]);
+  hl_changed(job->p);
 }
 
 static void copy_branch_results(Job *job, HlInst *conditional) {
@@ -231,6 +232,7 @@ static void copy_branch_results(Job *job, HlInst *conditional) {
     give_users(job->arena, root, &users, copy);
     erase_if_dead(root);
   }
+  hl_changed(job->p);
 }
 
 static void copy_overwritten(Job *job, HlInst *inst) {
@@ -242,9 +244,9 @@ static void copy_overwritten(Job *job, HlInst *inst) {
     HlInst *operand = inst->operands[number];
     if (copied[number] || !hl_change(job->p, "in-place", inst, operand))
       continue;
-    copied[number] = true;
     Deep deep = start_copy(job, operand->shape, NULL);
     hl_set_operand(inst, (int)number, deep_copy(&deep, operand, 0));
+    copied[number] = hl_changed(job->p);
   }
 }
 
@@ -310,8 +312,10 @@ static bool copy_in_flight(Job *job, HlInst *start) {
   const HlInst *loop = only_user(tuple);
   if (loop && loop->op == HL_OP_WHILE) {
     if (!is_pinned && start->n_operands > 0 && hl_shape_is_array(start->operands[0]->shape) &&
-        hl_change(job->p, "in-flight", start, loop))
+        hl_change(job->p, "in-flight", start, loop)) {
       copy_first_operand(start);
+      hl_changed(job->p);
+    }
     return !is_pinned;
   }
   HlInst *done = next_turns_done(holder);
@@ -328,7 +332,7 @@ static bool copy_in_flight(Job *job, HlInst *start) {
   for (uint32_t k = 0; k < count_slots(done->shape); k++)
     if (deep.copy[k])
       hl_add_control(deep.copy[k], start);
-  return true;
+  return hl_changed(job->p) || !is_pinned;
 }
 
 // Inputs that outputs are written over: both are copied, the input's copy before the output's.
@@ -378,6 +382,7 @@ static void copy_aliased(Job *job) {
   for (int k = 0; k < aliases.n; k++)
     if (from[k] && deep.copy[to[k]] && from[k] != deep.copy[to[k]])
       hl_add_control(from[k], deep.copy[to[k]]);
+  hl_changed(job->p);
 }
 
 static bool is_wrapped(const HlComp *comp) {
@@ -551,6 +556,7 @@ static void copy_marked(Job *job, const Marks *marks, HlInst *inst) {
   give_users(job->arena, inst, &users, copy);
   if (root)
     erase_if_dead(inst);
+  hl_changed(job->p);
 }
 
 static bool add_special_copies(Job *job) {

@@ -273,11 +273,16 @@ static void take_out(Removal *r, const Copy *copy) {
   }
 }
 
+// The graph is needed as it is until all is decided.
+static bool may_remove(Removal *r, HlInst *copy) {
+  return hl_change(r->p, "remove-copy", copy, NULL) && hl_changed(r->p);
+}
+
 static bool try_copy(Removal *r, Copy *copy) {
   if (copy->removed || copy->inst->shape != copy->inst->operands[0]->shape)
     return false;
   Way way = find_way(r, copy);
-  if (way == KEEP || !hl_change(r->p, "remove-copy", copy->inst, NULL))
+  if (way == KEEP || !may_remove(r, copy->inst))
     return false;
   if (way == FIRST)
     splice(r, copy->dest, copy->source);

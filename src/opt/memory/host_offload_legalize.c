@@ -32,6 +32,7 @@ static void split_broadcast(HlPass *p, HlInst *inst) {
     HlInst *own = hl_inst_copy(inst->comp, inst, NULL, 1, inst->operands);
     hl_set_operand(use->user, use->number, own);
   }
+  hl_changed(p);
 }
 
 static void split_broadcasts(HlPass *p) {
@@ -175,6 +176,7 @@ static void move_copies(Job *job, uint32_t buffer) {
           drop_copies(inst, to);
       }
     }
+  hl_changed(job->p);
 }
 
 static void move_from(void *user, HlInst *inst) {

@@ -234,6 +234,20 @@ static void place_tuples(Offload *o) {
 
 // --- The pass -----------------------------------------------------------------------------------
 
+// What was noted of a region whose change was undone.
+static void forget_region(Offload *o, uint32_t region) {
+  const HlFlow *flow = o->flow;
+  for (uint32_t buffer = region; buffer != HL_NO_VALUE; buffer = o->next_buffer[buffer])
+    for (uint32_t k = 0; k < flow->buffer[buffer].n; k++) {
+      const HlValue *value = &flow->value[flow->buffer_value[flow->buffer[buffer].first + k]];
+      for (uint32_t j = 0; j < value->n_positions; j++)
+        o->placed[flow->position[value->first_position + j]] = false;
+    }
+  const HostAction *at = (const HostAction *)(const void *)o->actions.at;
+  for (uint32_t k = o->first_action[region]; k != HL_NO_VALUE; k = at[k].next)
+    o->instead[hl_slot(flow, at[k].inst)] = NULL;
+}
+
 static void change_region(Offload *o, uint32_t region) {
   const uint32_t *next = o->next_buffer, action = o->first_action[region];
   bool any = action != HL_NO_VALUE;
@@ -241,6 +255,7 @@ static void change_region(Offload *o, uint32_t region) {
     any = is_unplaced(o, k) || each_entering(o, k, NULL);
   if (!any || !hl_change(o->p, "offload", o->seed[region], NULL))
     return;
+  const size_t n_tuples = o->tuples.n;
   for (uint32_t k = region; k != HL_NO_VALUE; k = next[k])
     place(o, k);
   for (uint32_t k = region; k != HL_NO_VALUE; k = next[k])
@@ -248,6 +263,10 @@ static void change_region(Offload *o, uint32_t region) {
   const HostAction *at = (const HostAction *)(const void *)o->actions.at;
   for (uint32_t k = action; k != HL_NO_VALUE; k = at[k].next)
     apply(o, &at[k]);
+  if (hl_changed(o->p))
+    return;
+  o->tuples.n = n_tuples;
+  forget_region(o, region);
 }
 
 static void change_regions(Offload *o) {
@@ -279,9 +298,10 @@ static void place_result(HlPass *p) {
   if (!wanted || wanted == root->shape || !hl_shape_compatible(wanted, root->shape))
     return;
   if (!hl_shape_is_tuple(wanted)) {
-    if (host_is_array(root->shape) && !host_is_array(wanted) && hl_change(p, "result", root, NULL))
-      hl_set_root(m->entry,
-                  moved(root, hl_with_memory_space(m->shapes, root->shape, DEVICE_SPACE)));
+    if (!host_is_array(root->shape) || host_is_array(wanted) || !hl_change(p, "result", root, NULL))
+      return;
+    hl_set_root(m->entry, moved(root, hl_with_memory_space(m->shapes, root->shape, DEVICE_SPACE)));
+    hl_changed(p);
     return;
   }
   bool any = false;
@@ -302,6 +322,7 @@ static void place_result(HlPass *p) {
   hl_set_root(m->entry, tuple);
   if (!root->first_use && root->op == HL_OP_TUPLE && !hl_has_control(root))
     hl_erase(root);
+  hl_changed(p);
 }
 
 static bool has_host_array(const HlShape *shape) {

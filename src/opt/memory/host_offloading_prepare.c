@@ -129,8 +129,10 @@ bool pass_host_prepare_convert(HlPass *p) {
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       HlInst *call = starts_on_host(inst) ? hl_called(inst, 0)->root : NULL;
       if (call && !call->first_use && !hl_has_control(call) && !call->comp->schedule &&
-          hl_change(p, "host-execute", call, inst))
+          hl_change(p, "host-execute", call, inst)) {
         execute_on_host(call);
+        hl_changed(p);
+      }
     }
   return true;
 }

@@ -176,6 +176,8 @@ static void join(Carrier *c, int feed) {
     hl_set_operand(outer->begin, token_operand(outer->begin), token_of(&b, c->new, c->slot[feed]));
     if (is_unused(outer->source) && !hl_has_control(outer->source))
       hl_erase(outer->source);
+    if (!hl_changed(p))
+      return;
     outer->begin = c->new;
     outer->source = token;
     outer->is_fed = false;

@@ -49,6 +49,7 @@ bool pass_convert_memory_placement(HlPass *p) {
       hl_set_text(inst, HL_A_CUSTOM_CALL_TARGET, target);
       hl_remove_attr(inst, HL_A_FRONTEND_ATTRIBUTES);
       hl_remove_attr(inst, HL_A_HAS_SIDE_EFFECT);
+      hl_changed(p);
     }
   return true;
 }
@@ -121,6 +122,7 @@ static void propagate(HlPass *p, HlInst *fusion) {
   for (int k = 0; k < places.n; k++)
     if (places.at[k]->shape != places.like[k])
       hl_set_shape(places.at[k], places.like[k]);
+  hl_changed(p);
 }
 
 // Outer fusions first, whose bodies hold the operands of inner ones.

@@ -124,7 +124,7 @@ bool pass_optimize_input_output_buffer_alias(HlPass *p) {
     int order = input->memory_space != output->memory_space
                     ? (input->memory_space < output->memory_space ? -1 : 1)
                     : (input->bytes > output->bytes ? -1 : input->bytes < output->bytes);
-    if (order == 0 && hl_change(p, "alias", entry->root, entry->params[input->number])) {
+    if (order == 0) {
       alias[n++] = (HlAlias){output->index, input->number, input->index, HL_WORD_alias_kind_MAY};
       if (input->donor >= 0)
         taken[input->donor] = true;
@@ -132,7 +132,9 @@ bool pass_optimize_input_output_buffer_alias(HlPass *p) {
     i += order <= 0;
     o += order >= 0;
   }
-  if (n > 0)
+  if (n > 0 && hl_change(p, "alias", entry->root, entry->params[alias[0].number])) {
     add_aliases(p, n, alias, taken);
+    hl_changed(p);
+  }
   return true;
 }

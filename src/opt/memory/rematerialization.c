@@ -36,7 +36,7 @@ bool pass_rematerialization(HlPass *p);
 
 // The bytes in use while each item runs, by number, as things are.
 static int64_t *find_usage(RematJob *job, HlArena *arena, HlComp *comp) {
-  RematWalk w = remat_start(job, arena, comp);
+  RematWalk w = remat_start(job, arena, comp, NULL);
   int64_t *usage = HL_ARRAY(arena, int64_t, w.n);
   for (int32_t k = w.item[0].next; k != 0; k = w.item[k].next) {
     remat_start_item(&w, k);
@@ -101,17 +101,20 @@ static void reduce_walk(RematJob *job, RematWalk *w) {
   for (int32_t k = w->item[0].next; k != 0; k = w->item[k].next) {
     remat_start_item(w, k);
     const bool allocates = w->item[k].n_leaves > 0 || w->item[k].others + w->item[k].callee > 0;
-    while (allocates && remat_usage(w, k) > w->limit && improve(w, k)) {
+    while (allocates && remat_usage(w, k) > w->limit && improve(w, k) && !w->undone) {
     }
+    if (w->undone)
+      return;
     hand_down(job, w, k);
     remat_end_item(w, k);
   }
 }
 
-static void reduce(RematJob *job, HlComp *comp) {
+// One walk over the computation; false: its change was undone, so that it is to be begun anew.
+static bool try_to_reduce(RematJob *job, HlComp *comp, bool *refused) {
   HlArena *arena = hl_arena_new();
-  const int64_t *usage = find_usage(job, arena, comp);
-  RematWalk w = remat_start(job, arena, comp);
+  const int64_t channel = job->next_channel, *usage = find_usage(job, arena, comp);
+  RematWalk w = remat_start(job, arena, comp, refused);
   for (int32_t k = 1; k < w.n; k++)
     w.item[k].at = usage[k];
   w.limit = job->limit[comp->id];
@@ -123,14 +126,25 @@ static void reduce(RematJob *job, HlComp *comp) {
   const int64_t most = hl_pass_int(job->p, "block_size_limit");
   w.block_limit = most < REMAT_BLOCK_MAX ? (int)most : REMAT_BLOCK_MAX;
   reduce_walk(job, &w);
-  uint32_t n = 0;
-  HlInst **order = HL_ARRAY(job->arena, HlInst *, comp->n_insts + 1);
-  for (int32_t k = w.item[0].next; k != 0; k = w.item[k].next)
-    order[n++] = w.item[k].inst;
-  job->order[comp->id] = order;
-  job->n_order[comp->id] = n;
+  if (w.undone) {
+    job->next_channel = channel;
+  } else {
+    uint32_t n = 0;
+    HlInst **order = HL_ARRAY(job->arena, HlInst *, comp->n_insts + 1);
+    for (int32_t k = w.item[0].next; k != 0; k = w.item[k].next)
+      order[n++] = w.item[k].inst;
+    job->order[comp->id] = order;
+    job->n_order[comp->id] = n;
+  }
   remat_end(&w);
   hl_arena_free(arena);
+  return !w.undone;
+}
+
+static void reduce(RematJob *job, HlComp *comp) {
+  bool *refused = HL_ARRAY(job->arena, bool, comp->next_id + 1);
+  while (!try_to_reduce(job, comp, refused)) {
+  }
 }
 
 // --- The module -----------------------------------------------------------------------------------

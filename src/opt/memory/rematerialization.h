@@ -88,13 +88,17 @@ typedef struct RematWalk {
   int64_t least_bytes;  // smaller values are left alone
   int block_limit;
   bool compress, recompute, offload;
+  bool *refused;  // by instruction id: changes of it were undone in an earlier walk; NULL: nothing is changed
+  bool undone;    // the newest change was: the walk is of no use any more
 } RematWalk;
 
 void remat_find_counted(RematJob *job);  // once the orders are known
-RematWalk remat_start(RematJob *job, HlArena *arena, HlComp *comp);
+RematWalk remat_start(RematJob *job, HlArena *arena, HlComp *comp, bool *refused);
 void remat_end(RematWalk *w);
-// hl_change; yes for a copy.
-bool remat_may_change(RematWalk *w, const char *rule, int32_t k, int32_t with);
+// Asks to change item k before `with`, which may be -1; a copy of the module is not asked about. After a yes remat_changed
+// ends the change.
+bool remat_change(RematWalk *w, const char *rule, int32_t k, int32_t with);
+void remat_changed(RematWalk *w, int32_t k);
 void remat_start_item(RematWalk *w, int32_t k);
 void remat_end_item(RematWalk *w, int32_t k);
 // The bytes in use while a step runs that has been started.

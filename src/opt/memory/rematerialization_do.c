@@ -102,10 +102,15 @@ static int32_t repeat_one(RematWalk *w, const RematBlock *block, int k, const in
   return item;
 }
 
+// The first user to come, if that is not now; -1 otherwise.
+static int32_t later_user(RematWalk *w, int32_t k, int32_t now) {
+  const int32_t next = remat_first_user_to_come(w, k);
+  return next == now ? -1 : next;
+}
+
 void remat_repeat(RematWalk *w, const RematBlock *block, int32_t now) {
-  const int32_t k = block->item[block->n - 1], next = remat_first_user_to_come(w, k);
-  w->item[k].refused = next < 0 || next == now || !remat_may_change(w, "recompute", k, next);
-  if (w->item[k].refused)
+  const int32_t k = block->item[block->n - 1], next = later_user(w, k, now);
+  if (!remat_change(w, "recompute", k, next))
     return;
   remat_foresee(w, block, now, next);
   int32_t made[REMAT_BLOCK_MAX];
@@ -114,6 +119,7 @@ void remat_repeat(RematWalk *w, const RematBlock *block, int32_t now) {
   redirect(w, k, made[block->n - 1], next);
   for (int j = block->n - 1; j >= 0; j--)  // what was only moved
     drop_unread(w, block->item[j]);
+  remat_changed(w, k);
 }
 
 // --- Compressing ----------------------------------------------------------------------------------
@@ -128,9 +134,8 @@ static HlInst *copy_as(RematWalk *w, HlInst *of, const HlShape *shape, const HlI
 // The dense copy follows the value; the other one comes before the first user to come.
 void remat_compress(RematWalk *w, int32_t k, int32_t now) {
   HlInst *inst = w->item[k].inst;
-  const int32_t next = remat_first_user_to_come(w, k);
-  w->item[k].refused = next < 0 || next == now || !remat_may_change(w, "compress", k, next);
-  if (w->item[k].refused)
+  const int32_t next = later_user(w, k, now);
+  if (!remat_change(w, "compress", k, next))
     return;
   const HlShape *dense = remat_dense_shape(w, inst->shape);
   HlInst *dense_copy = copy_as(w, inst, dense, inst, "compressed");
@@ -144,6 +149,7 @@ void remat_compress(RematWalk *w, int32_t k, int32_t now) {
   redirect(w, k, whole, next);
   w->usage += remat_bytes(&w->item[packed]);
   remat_make_live(w, packed);
+  remat_changed(w, k);
 }
 
 // --- Sending to the host --------------------------------------------------------------------------
@@ -182,9 +188,8 @@ static HlInst *end_transfer(RematWalk *w, HlInst *of, const HlInst *like, const 
 // where it comes from.
 void remat_offload(RematWalk *w, int32_t k, int32_t now) {
   HlInst *inst = w->item[k].inst;
-  const int32_t next = remat_first_user_to_come(w, k);
-  w->item[k].refused = next < 0 || next == now || !remat_may_change(w, "offload", k, next);
-  if (w->item[k].refused)
+  const int32_t next = later_user(w, k, now);
+  if (!remat_change(w, "offload", k, next))
     return;
   const HlShape *host = hl_with_memory_space(w->comp->module->shapes, inst->shape, REMAT_HOST);
   const int32_t after = last_user(w, k);
@@ -202,4 +207,5 @@ void remat_offload(RematWalk *w, int32_t k, int32_t now) {
   const int32_t back = remat_add(w, end_transfer(w, fetch, inst, "again"), k, 0);
   remat_insert(w, back, next);
   redirect(w, k, back, next);
+  remat_changed(w, k);
 }

@@ -278,9 +278,14 @@ static void count_use(RematWalk *w, const HlInst *operand) {
     leaf->left++;
 }
 
-RematWalk remat_start(RematJob *job, HlArena *arena, HlComp *comp) {
+RematWalk remat_start(RematJob *job, HlArena *arena, HlComp *comp, bool *refused) {
   uint32_t n = job->n_order[comp->id];
-  RematWalk w = {.job = job, .arena = arena, .flow = job->flow, .live = job->live, .comp = comp};
+  RematWalk w = {.job = job,
+                 .arena = arena,
+                 .flow = job->flow,
+                 .live = job->live,
+                 .comp = comp,
+                 .refused = refused};
   w.capacity = (int32_t)n + 64;
   w.item = HL_ARRAY(arena, RematItem, w.capacity);
   w.n_ids = comp->next_id + 64;
@@ -290,6 +295,7 @@ RematWalk remat_start(RematJob *job, HlArena *arena, HlComp *comp) {
   add_item(&w, NULL);
   for (uint32_t k = 0; k < n; k++) {
     int32_t item = add_item(&w, job->order[comp->id][k]);
+    w.item[item].refused = refused && refused[w.item[item].inst->id];
     w.item[item].prev = item - 1;
     w.item[item - 1].next = item;
   }
@@ -313,12 +319,25 @@ void remat_end(RematWalk *w) {
   hl_buf_free(&w->uses);
 }
 
-bool remat_may_change(RematWalk *w, const char *rule, int32_t k, int32_t with) {
+static bool is_asked(const RematJob *job) {
+  return job->m == job->p->m;
+}
+
+bool remat_change(RematWalk *w, const char *rule, int32_t k, int32_t with) {
+  RematItem *item = &w->item[k];
+  item->refused = with < 0;
+  if (item->refused)
+    return false;
+  item->refused = is_asked(w->job) && !hl_change(w->job->p, rule, item->inst, w->item[with].inst);
+  return !item->refused;
+}
+
+void remat_changed(RematWalk *w, int32_t k) {
   RematJob *job = w->job;
-  const bool yes =
-      job->m != job->p->m || hl_change(job->p, rule, w->item[k].inst, w->item[with].inst);
-  job->changed |= yes;
-  return yes;
+  const uint32_t id = w->item[k].inst->id;
+  if (is_asked(job) && !hl_changed(job->p))
+    w->undone = w->refused[id] = true;
+  job->changed |= !w->undone;
 }
 
 // --- Along the order ------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ static void set_schedules(HlPass *p, HlInst **const *order) {
     if (!comp->is_fusion)
       hl_set_schedule(comp, order[comp->id]);
   hl_set_scheduled(m, true);
+  hl_changed(p);
 }
 
 // An order that looks at values, or one that does not.
@@ -121,5 +122,6 @@ bool pass_descheduler(HlPass *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     hl_set_schedule(comp, NULL);
   hl_set_scheduled(p->m, false);
+  hl_changed(p);
   return true;
 }

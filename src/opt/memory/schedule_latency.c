@@ -228,8 +228,10 @@ bool pass_latency_hiding_scheduler(HlPass *p) {
       continue;
     HlMark mark = hl_arena_mark(p->arena);
     HlInst **order = schedule(p, comp);
-    if (order && hl_change(p, "hide", comp->root, NULL))
+    if (order && hl_change(p, "hide", comp->root, NULL)) {
       hl_set_schedule(comp, order);
+      hl_changed(p);
+    }
     hl_arena_release(p->arena, mark);
   }
   return true;

@@ -16,8 +16,10 @@ static bool reschedule(HlPass *p, const char *rule, ScheduleFn *make) {
       continue;
     HlMark mark = hl_arena_mark(p->arena);
     HlInst **order = HL_ARRAY(p->arena, HlInst *, comp->n_insts + 1);
-    if (make(p, comp, order) && hl_change(p, rule, comp->root, NULL))
+    if (make(p, comp, order) && hl_change(p, rule, comp->root, NULL)) {
       hl_set_schedule(comp, order);
+      hl_changed(p);
+    }
     hl_arena_release(p->arena, mark);
   }
   return true;
@@ -112,6 +114,7 @@ static void sink_root(HlPass *p, HlComp *comp) {
   for (HlInst *inst = comp->last; at > n; inst = inst->prev)
     order[--at] = inst;
   hl_set_schedule(comp, order);
+  hl_changed(p);
 }
 
 bool pass_root_instruction_sinker(HlPass *p) {

@@ -49,6 +49,7 @@ bool pass_literal_canonicalizer(HlPass *p) {
         continue;
       HlAttr value = {.key = HL_A_VALUE, .ptr = first};
       hl_set_attr(inst, &value);
+      hl_changed(p);
     }
   return true;
 }

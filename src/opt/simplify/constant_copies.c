@@ -28,6 +28,7 @@ static void split(HlPass *p, HlInst *constant) {
     for (uint32_t k = 0; k < user->n_operands; k++)
       if (user->operands[k] == constant)
         hl_set_operand(user, (int)k, copy);
+    hl_changed(p);
   }
 }
 
@@ -52,23 +53,29 @@ bool pass_hlo_constant_splitter(HlPass *p) {
 //   f = f32[4] fusion(x, c), calls={p0 * p1}          =>   f = f32[4] fusion(x), calls={p0 * 2}
 
 // `left`: operands that the fusion has apart from those sunk already.
-typedef bool MaySinkFn(const HlInst *fusion, int k, int left);
+typedef bool MaySinkFn(const HlInst *fusion, const HlInst *constant, int left);
 
+static bool sink(HlPass *p, HlInst *fusion, HlInst *param, const HlInst *constant) {
+  if (!hl_change(p, "sink", fusion, constant))
+    return false;
+  hl_replace_uses(param, hl_inst_copy(param->comp, constant, param->shape, 0, NULL));
+  dce_drop_unread_inputs(p, fusion);
+  return hl_changed(p);
+}
+
+// Goes by the operands that were there at first: sinking one drops what else is not read.
 static void sink_constants(HlPass *p, HlInst *fusion, MaySinkFn *may_sink) {
   HlComp *body = hl_to_apply(fusion);
-  int left = body->n_params;
   if (dce_caller_with_loose_inputs(body) != fusion)
     return;
-  for (int k = body->n_params - 1; k >= 0; k--) {
-    HlInst *param = body->params[k], *constant = fusion->operands[k];
-    if (constant->op != HL_OP_CONSTANT || hl_has_control(param) || !may_sink(fusion, k, left) ||
-        !hl_change(p, "sink", fusion, constant))
-      continue;
-    hl_replace_uses(param, hl_inst_copy(body, constant, param->shape, 0, NULL));
-    left--;
-  }
-  if (left < body->n_params)
-    dce_drop_unread_inputs(p, fusion);
+  const size_t size = sizeof(HlInst *) * (size_t)body->n_params;
+  HlInst **params = hl_arena_copy(p->arena, body->params, size);
+  HlInst **operands = hl_arena_copy(p->arena, fusion->operands, size);
+  int left = body->n_params;
+  for (int k = body->n_params - 1; k >= 0; k--)
+    if (operands[k]->op == HL_OP_CONSTANT && hl_alive(params[k]) && !hl_has_control(params[k]) &&
+        may_sink(fusion, operands[k], left) && sink(p, fusion, params[k], operands[k]))
+      left--;
 }
 
 // Callers before callees: a constant goes on into fusions inside the body.
@@ -84,9 +91,9 @@ static void sink_all(HlPass *p, MaySinkFn *may_sink) {
 }
 
 // A fusion keeps an operand, so that there is something to launch it on.
-static bool may_sink_scalar(const HlInst *fusion, int k, int left) {
+static bool may_sink_scalar(const HlInst *fusion, const HlInst *constant, int left) {
   const int64_t kind = hl_attr_int(fusion, HL_A_KIND);
-  return left > 1 && hl_shape_is_scalar(fusion->operands[k]->shape) &&
+  return left > 1 && hl_shape_is_scalar(constant->shape) &&
          (kind == HL_WORD_fusion_kind_LOOP || kind == HL_WORD_fusion_kind_OUTPUT);
 }
 
@@ -95,9 +102,10 @@ bool pass_fusion_constant_sinking(HlPass *p) {
   return !p->changed || pass_dce(p);
 }
 
-static bool may_sink_one_element(const HlInst *fusion, int k, int left) {
+static bool may_sink_one_element(const HlInst *fusion, const HlInst *constant, int left) {
+  (void)fusion;
   (void)left;
-  return hl_is_effective_scalar(fusion->operands[k]->shape);
+  return hl_is_effective_scalar(constant->shape);
 }
 
 bool pass_scalar_constant_sinker(HlPass *p) {

@@ -124,20 +124,26 @@ static uint64_t expression_hash(Cse *cse, const HlInst *inst) {
   return h;
 }
 
+// Takes another iota. A fusion's body may hold nothing that nobody uses.
+static void take_iota(HlInst *inst, uint32_t k, HlInst *first) {
+  HlInst *second = inst->operands[k];
+  hl_set_operand(inst, (int)k, first);
+  if (!second->first_use && second != inst->comp->root && !hl_has_control(second))
+    hl_erase(second);
+}
+
 // An instruction that takes two equal iotas takes the first of them twice.
 static void merge_iota_operands(Cse *cse, HlInst *inst) {
   for (uint32_t k = 1; k < inst->n_operands; k++) {
     HlInst *first = cse->stands_for[inst->operands[k]->id];
     if (!first || first == inst->operands[k])
       continue;
-    HlInst *second = inst->operands[k];
     for (uint32_t j = 0; j < k && j < 4; j++)
       if (operand(cse, inst, j) == first && inst->operands[j] != inst->operands[k] &&
-          hl_change(cse->p, "iota-operand", inst, NULL))
-        hl_set_operand(inst, (int)k, inst->operands[j]);
-    // A fusion's body may hold nothing that nobody uses.
-    if (!second->first_use && second != inst->comp->root && !hl_has_control(second))
-      hl_erase(second);
+          hl_change(cse->p, "iota-operand", inst, NULL)) {
+        take_iota(inst, k, inst->operands[j]);
+        hl_changed(cse->p);
+      }
   }
 }
 
@@ -201,8 +207,10 @@ static void merge_outputs(Cse *cse, const HlInst *fusion) {
       continue;
     const int64_t k = hl_attr_int(use->user, HL_A_INDEX);
     if (same_as[k] != k && fusion->shape->element[k] == fusion->shape->element[same_as[k]] &&
-        hl_change(cse->p, "fusion-output", use->user, fusion))
+        hl_change(cse->p, "fusion-output", use->user, fusion)) {
       hl_set_int(use->user, HL_A_INDEX, same_as[k]);
+      hl_changed(cse->p);
+    }
   }
 }
 

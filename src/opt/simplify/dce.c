@@ -63,13 +63,12 @@ static HlInst *visit(HlPass *p, HlInst *inst, const bool *effects) {
   HlInst *prev = inst->prev;
   if (!is_dead(inst, effects) || !hl_change(p, "dead", inst, NULL))
     return prev;
-  if (!link_before(inst)) {
-    hl_erase(inst);
-    return prev;
-  }
+  const bool is_alone = !link_before(inst);
   HlInst *next = inst->next;
   HlComp *comp = inst->comp;
   erase_chain(inst);
+  if (!hl_changed(p) || is_alone)
+    return prev;
   return next ? next->prev : comp->last;
 }
 
@@ -123,8 +122,10 @@ static int n_unread(const HlComp *body) {
 
 static void drop_inputs(HlPass *p, HlComp *body) {
   HlInst *fusion = dce_caller_with_loose_inputs(body);
-  if (fusion && n_unread(body) > 0 && hl_change(p, "unread-input", fusion, NULL))
-    dce_drop_unread_inputs(p, fusion);
+  if (!fusion || n_unread(body) == 0 || !hl_change(p, "unread-input", fusion, NULL))
+    return;
+  dce_drop_unread_inputs(p, fusion);
+  hl_changed(p);
 }
 
 // What made an output that is gone, and what only that read, goes in the same step: in a valid
@@ -215,6 +216,7 @@ static void drop_outputs(HlPass *p, HlInst *fusion, const bool *effects) {
   else
     keep_outputs(p, fusion, place, kept);
   clean_body(p, fusion, effects);
+  hl_changed(p);
 }
 
 // --- The walk -----------------------------------------------------------------------------------
@@ -324,6 +326,7 @@ static void drop_call_inputs(HlPass *p, HlComp *comp) {
       hl_set_int(params[k], HL_A_PARAMETER_NUMBER, kept++);
   }
   hl_finish_params(p->cx, comp);
+  hl_changed(p);
 }
 
 // Callees first: what a call no longer takes is dead in its caller, which comes later.
@@ -354,6 +357,7 @@ bool pass_dce(HlPass *p) {
         sweep_comp(p, comps[k], effects);
     } else if (hl_change(p, "uncalled", comps[k]->root, NULL)) {
       hl_comp_erase(comps[k]);
+      hl_changed(p);
     }
   }
   hl_set_scheduled(p->m, was_scheduled);

@@ -19,8 +19,10 @@
 // Back to what a front end might have written.
 bool pass_despecializer(HlPass *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
-    if (comp->schedule && hl_change(p, "schedule", comp->root, NULL))
+    if (comp->schedule && hl_change(p, "schedule", comp->root, NULL)) {
       hl_set_schedule(comp, NULL);
+      hl_changed(p);
+    }
   return pass_control_dep_remover(p) && pass_defuser(p) && pass_bf16_mixed_precision_removal(p) &&
          pass_sub_byte_size(p);
 }

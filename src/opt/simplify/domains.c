@@ -65,8 +65,10 @@ bool pass_domain_isolator(HlPass *p) {
     for (int j = 0; j < n_insts; j++)
       for (uint32_t k = 0; k < insts[j]->n_operands; k++) {
         HlInst *inst = insts[j], *operand = inst->operands[k];
-        if (is_border(inst, operand) && hl_change(p, "border", inst, operand))
-          hl_set_operand(inst, (int)k, make_border(p, operand, hl_sharding(inst)));
+        if (!is_border(inst, operand) || !hl_change(p, "border", inst, operand))
+          continue;
+        hl_set_operand(inst, (int)k, make_border(p, operand, hl_sharding(inst)));
+        hl_changed(p);
       }
   }
   return true;

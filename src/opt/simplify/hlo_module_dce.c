@@ -163,6 +163,7 @@ static void pass_slots_on(Liveness *l, HlInst *loop) {
         hl_inst_new(body, HL_OP_GET_TUPLE_ELEMENT, param->shape->element[k], NULL, 1, &param);
     hl_set_int(slot, HL_A_INDEX, k);
     hl_set_operand(root, k, slot);
+    hl_changed(l->p);
   }
 }
 

@@ -21,13 +21,19 @@ static bool is_marker(const HlInst *inst, const char *const *targets, int n) {
   return false;
 }
 
-// Replaces a marker by its operand, whatever sharding or order of execution it had.
-static void unmark(HlPass *p, HlInst *marker) {
+// Replaces a marker by its operand, whatever order of execution it had. Its sharding goes over to an operand without,
+// or is lost.
+static void unmark(HlPass *p, HlInst *marker, bool keeps_sharding) {
   if (marker->n_operands != 1 || !hl_shape_compatible(marker->shape, marker->operands[0]->shape) ||
       !hl_change(p, "marker", marker, NULL))
     return;
-  hl_replace_uses(marker, marker->operands[0]);
+  HlInst *operand = marker->operands[0];
+  const HlAttr *sharding = hl_attr(marker, HL_A_SHARDING);
+  if (keeps_sharding && sharding && !hl_sharding(operand))
+    hl_set_attr(operand, sharding);
+  hl_replace_uses(marker, operand);
   hl_erase(marker);
+  hl_changed(p);
 }
 
 // --- Sharding -----------------------------------------------------------------------------------
@@ -48,7 +54,7 @@ bool pass_sharding_remover(HlPass *p) {
     for (HlInst *inst = comps[k]->last, *prev; inst; inst = prev) {
       prev = inst->prev;
       if (is_marker(inst, targets, HL_COUNT_OF(targets)))
-        unmark(p, inst);
+        unmark(p, inst, false);
       else if (is_marker(inst, groups, 1) && !inst->first_use && inst != comps[k]->root)
         hl_remove(p, "group", inst);
     }
@@ -63,14 +69,8 @@ bool pass_strip_memory_placement(HlPass *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first, *next; inst; inst = next) {
       next = inst->next;
-      if (!is_marker(inst, targets, HL_COUNT_OF(targets)))
-        continue;
-      const HlAttr *sharding = hl_attr(inst, HL_A_SHARDING);
-      HlInst *operand = inst->n_operands == 1 ? inst->operands[0] : NULL;
-      const HlAttr kept = sharding ? *sharding : (HlAttr){0};
-      unmark(p, inst);
-      if (operand && sharding && !hl_alive(inst) && !hl_sharding(operand))
-        hl_set_attr(operand, &kept);
+      if (is_marker(inst, targets, HL_COUNT_OF(targets)))
+        unmark(p, inst, true);
     }
   return true;
 }
@@ -92,6 +92,7 @@ bool pass_control_dep_rewriter(HlPass *p) {
         continue;
       hl_add_control(before, after);
       hl_erase(inst);
+      hl_changed(p);
     }
   return true;
 }

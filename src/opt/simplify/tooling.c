@@ -27,8 +27,10 @@ static void drop_control(HlInst *inst) {
 bool pass_control_dep_remover(HlPass *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next)
-      if (hl_has_control(inst) && hl_change(p, "control", inst, NULL))
+      if (hl_has_control(inst) && hl_change(p, "control", inst, NULL)) {
         drop_control(inst);
+        hl_changed(p);
+      }
   return true;
 }
 
@@ -73,6 +75,7 @@ static void sanitize(HlPass *p, HlInst *constant) {
   while (hl_syms_find(p->m->syms, wish, strlen(wish)))  // perhaps a name already
     wish = hl_arena_printf(p->arena, "%s_", wish);
   hl_set_name(constant, hl_sym(p->m, wish));
+  hl_changed(p);
 }
 
 bool pass_sanitize_constant_names(HlPass *p) {
@@ -107,6 +110,7 @@ bool pass_rename_instructions(HlPass *p) {
         continue;
       const char *wish = hl_arena_printf(p->arena, "%s.0", inst->name->text);
       hl_set_name(inst, hl_fresh_name(p->m, wish));
+      hl_changed(p);
     }
   return true;
 }
@@ -175,8 +179,10 @@ bool pass_add_original_value(HlPass *p) {
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       HlAttr attr = {.key = HL_A_ORIGIN, .ptr = origin_of(p->m, inst)};
       const HlAttr *old = hl_attr(inst, HL_A_ORIGIN);
-      if ((!old || !hl_attr_equal(old, &attr)) && hl_change(p, "origin", inst, NULL))
-        hl_set_attr(inst, &attr);
+      if ((old && hl_attr_equal(old, &attr)) || !hl_change(p, "origin", inst, NULL))
+        continue;
+      hl_set_attr(inst, &attr);
+      hl_changed(p);
     }
   return true;
 }
