@@ -21,7 +21,7 @@ typedef struct HlLiteral HlLiteral;
 // --- Element types ------------------------------------------------------------------------------
 
 typedef enum HlDtype {
-#define DTYPE(id, text, proto, bits, kind, name) HL_##id,
+#define DTYPE(id, ...) HL_##id,
 #include "hilo/dtypes.def"
   HL_DTYPE_COUNT
 } HlDtype;

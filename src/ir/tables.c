@@ -13,7 +13,7 @@
 #define STORAGE(bits) (((bits) + 7) / 8)
 
 const HlDtypeInfo hl_dtype_info[HL_DTYPE_COUNT] = {
-#define DTYPE(id, text_, proto_, bits_, kind_, name_)                       \
+#define DTYPE(id, text_, proto_, bits_, kind_, name_, ...)                  \
   [HL_##id].text = text_, [HL_##id].name = name_, [HL_##id].proto = proto_, \
   [HL_##id].bits = bits_, [HL_##id].bytes = STORAGE(bits_), [HL_##id].kind = HL_KIND_##kind_,
 #define FLOAT_FORMAT(id, bits, exponent, mantissa, bias, nan) \

@@ -14,44 +14,27 @@ typedef struct Column {
 } Column;
 #define LIST(storage, field) \
   { storage, offsetof(LiteralMsg, n_##field), offsetof(LiteralMsg, field) }
-#define BYTES(field) \
+#define LIST_BOOLS(field) LIST(IN_BOOLS, field)
+#define LIST_BYTES(field) \
   { IN_BYTES, offsetof(LiteralMsg, field), 0 }
+#define LIST_S32S(field) LIST(IN_S32S, field)
+#define LIST_S64S(field) LIST(IN_S64S, field)
+#define LIST_FLOATS(field) LIST(IN_FLOATS, field)
+#define LIST_DOUBLES(field) LIST(IN_DOUBLES, field)
+#define LIST_NONE(field) \
+  { 0 }
 static const Column columns[HL_DTYPE_COUNT] = {
-    [HL_PRED] = LIST(IN_BOOLS, preds),
-    [HL_S1] = BYTES(s1s),
-    [HL_S2] = BYTES(s2s),
-    [HL_S4] = BYTES(s4s),
-    [HL_S8] = BYTES(s8s),
-    [HL_S16] = BYTES(s16s),
-    [HL_S32] = LIST(IN_S32S, s32s),
-    [HL_S64] = LIST(IN_S64S, s64s),
-    [HL_U1] = BYTES(u1s),
-    [HL_U2] = BYTES(u2s),
-    [HL_U4] = BYTES(u4s),
-    [HL_U8] = BYTES(u8s),
-    [HL_U16] = BYTES(u16s),
-    [HL_U32] = LIST(IN_S32S, u32s),
-    [HL_U64] = LIST(IN_S64S, u64s),
-    [HL_F4E2M1FN] = BYTES(f4e2m1fns),
-    [HL_F6E2M3FN] = BYTES(f6e2m3fns),
-    [HL_F6E3M2FN] = BYTES(f6e3m2fns),
-    [HL_F8E3M4] = BYTES(f8e3m4s),
-    [HL_F8E4M3] = BYTES(f8e4m3s),
-    [HL_F8E4M3FN] = BYTES(f8e4m3fns),
-    [HL_F8E4M3FNUZ] = BYTES(f8e4m3fnuzs),
-    [HL_F8E4M3B11FNUZ] = BYTES(f8e4m3b11fnuzs),
-    [HL_F8E5M2] = BYTES(f8e5m2s),
-    [HL_F8E5M2FNUZ] = BYTES(f8e5m2fnuzs),
-    [HL_F8E8M0FNU] = BYTES(f8e8m0fnus),
-    [HL_F16] = BYTES(f16s),
-    [HL_BF16] = BYTES(bf16s),
-    [HL_F32] = LIST(IN_FLOATS, f32s),
-    [HL_F64] = LIST(IN_DOUBLES, f64s),
-    [HL_C64] = LIST(IN_FLOATS, c64s),
-    [HL_C128] = LIST(IN_DOUBLES, c128s),
+#define DTYPE(id, text, proto, bits, kind, name, mlir, list, field) [HL_##id] = LIST_##list(field),
+#include "hilo/dtypes.def"
 };
 #undef LIST
-#undef BYTES
+#undef LIST_BOOLS
+#undef LIST_BYTES
+#undef LIST_S32S
+#undef LIST_S64S
+#undef LIST_FLOATS
+#undef LIST_DOUBLES
+#undef LIST_NONE
 
 // Bytes that one item of a storage takes in the message's memory.
 static size_t item_bytes(Storage storage) {

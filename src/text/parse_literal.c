@@ -37,16 +37,12 @@ static bool out_of_range(Parser *p, const char *at, double value, HlDtype dtype,
 
 // Bits of a nan's payload that a type keeps; 0: it has no payloads.
 static int payload_bits(HlDtype dtype) {
-  switch (dtype) {
-  case HL_F64: return 52;
-  case HL_F32: return 23;
-  case HL_F16: return 10;
-  case HL_BF16: return 7;
-  case HL_F8E5M2: return 2;
-  case HL_F8E4M3: return 3;
-  case HL_F8E3M4: return 4;
-  default: return 0;
-  }
+  if (dtype == HL_F64)
+    return 52;
+  if (dtype == HL_F32)
+    return 23;
+  const HlFloatFormat *format = &hl_dtype_info[dtype].format;
+  return format->bits && format->nan == HL_NAN_IEEE ? format->mantissa_bits : 0;
 }
 
 static void put_bits(const Array *a, uint64_t bits) {

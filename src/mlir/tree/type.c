@@ -112,27 +112,14 @@ typedef struct FloatName {
   HlDtype dtype;
 } FloatName;
 
-static const FloatName floats[] = {{"f32", 32, HL_F32},
-                                   {"bf16", 16, HL_BF16},
-                                   {"f16", 16, HL_F16},
-                                   {"f64", 64, HL_F64},
-                                   {"f8E4M3FN", 8, HL_F8E4M3FN},
-                                   {"f8E5M2", 8, HL_F8E5M2},
-                                   {"f8E4M3", 8, HL_F8E4M3},
-                                   {"f8E3M4", 8, HL_F8E3M4},
-                                   {"f8E4M3FNUZ", 8, HL_F8E4M3FNUZ},
-                                   {"f8E5M2FNUZ", 8, HL_F8E5M2FNUZ},
-                                   {"f8E4M3B11FNUZ", 8, HL_F8E4M3B11FNUZ},
-                                   {"f8E8M0FNU", 8, HL_F8E8M0FNU},
-                                   {"f6E2M3FN", 6, HL_F6E2M3FN},
-                                   {"f6E3M2FN", 6, HL_F6E3M2FN},
-                                   {"f4E2M1FN", 4, HL_F4E2M1FN},
-                                   {"tf32", 19, HL_NO_DTYPE},
-                                   {"f80", 80, HL_NO_DTYPE},
-                                   {"f128", 128, HL_NO_DTYPE}};
+// Those of HLO (of other types the name is empty), and those that have none there.
+static const FloatName floats[] = {
+#define DTYPE(id, text, proto, bits, kind, name, mlir, list, field) {mlir, bits, HL_##id},
+#include "hilo/dtypes.def"
+    {"tf32", 19, HL_NO_DTYPE}, {"f80", 80, HL_NO_DTYPE}, {"f128", 128, HL_NO_DTYPE}};
 
 static const FloatName *find_float(const char *text) {
-  for (int k = 0; k < HL_COUNT_OF(floats); k++)
+  for (int k = 0; *text && k < HL_COUNT_OF(floats); k++)
     if (strcmp(floats[k].text, text) == 0)
       return &floats[k];
   return NULL;
@@ -244,7 +231,7 @@ const HlMlType *hl_ml_tensor_type(HlMlTree *tree, int rank, const int64_t *dim,
 
 static const HlMlType *float_of_dtype(HlMlTree *tree, HlDtype dtype) {
   for (int k = 0; k < HL_COUNT_OF(floats); k++)
-    if (floats[k].dtype == dtype)
+    if (floats[k].dtype == dtype && *floats[k].text)
       return hl_ml_float_type(tree, floats[k].text);
   return NULL;
 }
