@@ -450,6 +450,7 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_COMPARISON_TYPE: read_comparison_type(a); break;
   case HL_A_OFFSET_DIMS: read_gather(a); break;
   case HL_A_UPDATE_WINDOW_DIMS: read_scatter(a); break;
+  case HL_A_TOPK_IS_STABLE: put_int(a, key, f->is_stable ? 1 : 0); break;
   case HL_A_IS_ASSOCIATIVE: put_int(a, key, (int64_t)f->is_associative); break;
   case HL_A_REPLICA_GROUPS: read_groups(a); break;
   case HL_A_SOURCE_TARGET_PAIRS: read_pairs(a); break;

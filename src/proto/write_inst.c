@@ -419,6 +419,7 @@ static void write_special(ProtoWriter *w, const HlInst *inst, const HlAttr *a, I
   case HL_A_COMPARISON_TYPE:
     out->comparison_type = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i);
     break;
+  case HL_A_TOPK_IS_STABLE: out->is_stable = a->i == 1; break;
   case HL_A_IS_ASSOCIATIVE: out->is_associative = (Xla__TriState)a->i; break;
   case HL_A_REPLICA_GROUPS: write_groups(w, a->ptr, out); break;
   case HL_A_SOURCE_TARGET_PAIRS: write_pairs(w, a->ints, out); break;

@@ -100,6 +100,25 @@ static void add_element_origin(ParseInst *inst, const HlInst *tuple) {
     parse_add_attr(inst, &(HlAttr){.key = HL_A_ORIGIN, .ptr = origin});
 }
 
+// Newer text says in which order values compare, older text of which type the comparison is. The type is what is kept,
+// unless it is the operands' default.
+static void keep_comparison_type(ParseInst *inst, HlDtype dtype) {
+  const int64_t usual = hl_default_comparison_type(dtype);
+  const HlAttr *order = parse_seen(inst, HL_A_COMPARISON_ORDER);
+  if (order) {
+    const bool total = order->i == HL_WORD_comparison_order_TOTAL;
+    const int64_t type = !total ? HL_WORD_comparison_type_FLOAT
+                         : usual == HL_WORD_comparison_type_FLOAT
+                             ? HL_WORD_comparison_type_TOTALORDER
+                             : usual;
+    parse_drop_attr(inst, HL_A_COMPARISON_ORDER);
+    parse_add_attr(inst, &(HlAttr){.key = HL_A_COMPARISON_TYPE, .i = type});
+  }
+  const HlAttr *type = parse_seen(inst, HL_A_COMPARISON_TYPE);
+  if (type && type->i == usual)
+    parse_drop_attr(inst, HL_A_COMPARISON_TYPE);
+}
+
 // Attributes that an op has even where the text is silent.
 static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands) {
   switch (inst->op) {
@@ -139,12 +158,7 @@ static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands
     parse_add_attr(inst, &(HlAttr){.key = HL_A_DIMENSIONS, .ints = parse_take_ints(p, base)});
     break;
   }
-  case HL_OP_COMPARE: {  // the default type of the operands is not kept
-    const HlAttr *type = parse_seen(inst, HL_A_COMPARISON_TYPE);
-    if (type && type->i == hl_default_comparison_type(operands[0]->shape->dtype))
-      parse_drop_attr(inst, HL_A_COMPARISON_TYPE);
-    break;
-  }
+  case HL_OP_COMPARE: keep_comparison_type(inst, operands[0]->shape->dtype); break;
   default: break;
   }
 }

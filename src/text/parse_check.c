@@ -191,6 +191,10 @@ bool parse_check_op(Parser *p, ParseInst *inst) {
   case HL_OP_SEND_DONE:
   case HL_OP_RECV_DONE: return check_channel(p, inst);
   case HL_OP_SCAN: return check_scan(p, inst);
+  case HL_OP_COMPARE:
+    return !parse_was_seen(inst, HL_A_COMPARISON_TYPE) ||
+           !parse_was_seen(inst, HL_A_COMPARISON_ORDER) ||
+           wrong(p, inst, "cannot specify both 'type' and 'order' of a comparison");
   default: return true;
   }
 }

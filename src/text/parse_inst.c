@@ -3,7 +3,7 @@
 // instruction = [ "ROOT" ] name "=" rhs
 // rhs         = [ shape ] opcode "(" operands ")" { "," attribute }
 // operands    = [ operand { "," operand } ]
-// operand     = [ shape ] name | rhs without attributes
+// operand     = [ shape ] name { "#" integer } | rhs without attributes
 //
 // Which attributes an op takes, and how many operands, says ops.def; what else XLA's parser asks of
 // single ops is in parse_check_op.
@@ -11,6 +11,7 @@
 #include "hilo/op.h"
 #include "text/parse.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 // --- Opcodes and attribute names -----------------------------------------------------------------
@@ -374,6 +375,44 @@ static bool wrong_operand_shape(Parser *p, const char *at, const HlShape *declar
   return false;
 }
 
+static bool count_instruction(Parser *p, const char *at) {
+  if (HL_LIKELY(++p->n_insts <= hl_cx_limits(p->cx)->instructions))
+    return true;
+  return parse_limit(p, at, "the module has more than %lld instructions",
+                     (long long)hl_cx_limits(p->cx)->instructions);
+}
+
+// The element `index` of a tuple that an operand names as `tuple#index`: one instruction a computation, made where it
+// is first used and found under the name as written, the `#` included.
+static bool take_element(Parser *p, const char *at, const HlSym *whole, HlInst *tuple,
+                         const HlSym **key, HlInst **out) {
+  int64_t index;
+  if (!lex_int(&p->in, &index))
+    return false;
+  HlArena *arena = p->m->arena;
+  const char *text = hl_arena_printf(arena, "%s#%" PRId64, whole->text, index);
+  *key = hl_sym(p->m, text);
+  const ParseDef *def = parse_find(p, *key);
+  *out = def ? def->inst : NULL;
+  if (def || !tuple)
+    return true;
+  if (tuple->shape->dtype != HL_TUPLE)
+    return parse_error(p, at, "'#' takes an element of a tuple, but %s has the shape %s",
+                       whole->text, hl_shape_text(p->cx, tuple->shape));
+  if (index < 0 || index >= tuple->shape->rank)
+    return parse_error(p, at, "element %" PRId64 " is out of bounds for %s of shape %s", index,
+                       whole->text, hl_shape_text(p->cx, tuple->shape));
+  if (!count_instruction(p, at))
+    return false;
+  const HlStr name = hl_sanitise_name(arena, (HlStr){text, strlen(text)});
+  *out = hl_inst_new(p->scope->comp, HL_OP_GET_TUPLE_ELEMENT, tuple->shape->element[index],
+                     hl_syms_add(p->m->syms, name.at, name.n), 1, &tuple);
+  hl_set_int(*out, HL_A_INDEX, index);
+  hl_set_loc(*out, lex_pos(&p->in, at).loc);
+  p->rename = true;
+  return parse_define(p, *key, at, *out);
+}
+
 static bool add_named_operand(Parser *p, ParseInst *inst, const HlSym *name, const HlShape *shape,
                               const char *at) {
   const ParseDef *def = parse_find(p, name);
@@ -383,7 +422,11 @@ static bool add_named_operand(Parser *p, ParseInst *inst, const HlSym *name, con
       return missing_operand(p, name, at);
     if (!make_operand(p, name, shape, at, &operand))
       return false;
-  } else if (HL_UNLIKELY(!operand)) {
+  }
+  while (HL_UNLIKELY(lex_eat(&p->in, '#')))
+    if (!take_element(p, at, name, operand, &name, &operand))
+      return false;
+  if (HL_UNLIKELY(!operand)) {
     inst->poisoned = true;
   } else if (shape && shape != operand->shape && !hl_shape_compatible(operand->shape, shape)) {
     return wrong_operand_shape(p, at, shape, operand->shape);
@@ -556,13 +599,6 @@ static bool read_arguments(Parser *p, ParseInst *inst, bool attributes) {
   if (hl_op_info[inst->op].traits & HL_T_ASYNC && !inst->poisoned && !parse_async_operands(p, inst))
     return false;
   return parse_attributes(p, inst, attributes) && (inst->poisoned || parse_check_op(p, inst));
-}
-
-static bool count_instruction(Parser *p, const char *at) {
-  if (HL_LIKELY(++p->n_insts <= hl_cx_limits(p->cx)->instructions))
-    return true;
-  return parse_limit(p, at, "the module has more than %lld instructions",
-                     (long long)hl_cx_limits(p->cx)->instructions);
 }
 
 static bool read_rhs(Parser *p, ParseInst *inst, HlInst **out) {
