@@ -15,7 +15,7 @@ while read -r a b c reason; do
   esac
 done < src/LAYERS
 
-bad=0 n_includes=0
+bad=0
 complain() {
   echo "$1: $2" >&2
   bad=1
@@ -43,7 +43,6 @@ look_inside() {
 owner() { echo "${home[$1]:-${1%%.*}}"; }
 
 while IFS=: read -r file line text; do
-  n_includes=$((n_includes + 1))
   target=$(sed -E 's/^[^"<]*["<]([^">]*)[">].*/\1/' <<<"$text")
   case $file in
     src/*) from=${file#src/} from=${from%%/*} ;;
@@ -68,6 +67,5 @@ for folder in $(find src -mindepth 1 -type d); do
   esac
   [ "$n" -le $MOST ] || complain "$folder" "$n files in one folder, at most $MOST: it needs rooms"
 done
-[ $n_includes -ge 1000 ] || complain src "only $n_includes includes found"
-[ $bad = 0 ] && echo "layers: each of $n_includes includes looks down"
+[ $bad = 0 ] && echo "layers: every include looks down"
 exit $bad

@@ -74,8 +74,8 @@ void hl_set_loc(HlInst *inst, HlLoc loc);
 void hl_set_schedule(HlComp *comp, HlInst *const *order);  // n_insts of them; NULL drops it
 // Removes an instruction that has no uses (control edges are joined across it).
 void hl_erase(HlInst *inst);
-// Forgets ops that no longer stand in the computation: worth a walk for those who did not find one.
-void hl_comp_count_ops(HlComp *comp);
+// How many instructions are of an op of the set (NULL: of any). Forgets on the way ops that no longer stand in the computation.
+size_t hl_comp_count_ops(HlComp *comp, const uint64_t *ops);
 void hl_comp_erase(HlComp *comp);                    // and its instructions; nobody may call it
 
 // Makes instruction names and computation names unique module-wide by XLA's rules (hlo.md 1.8), in
@@ -101,6 +101,28 @@ typedef struct HlTouched {
 HlTouched hl_touched(const HlComp *comp);            // valid until the next edit
 void hl_touch(HlInst *inst);                         // lists it as if it had been edited
 void hl_touched_cut(HlComp *comp, size_t n);         // forgets all but the first n: they were undone
+
+// --- Going back -----------------------------------------------------------------------------------
+
+// A point to which a module can go back. While one is open, every edit notes what was there before:
+//
+//   HlEditMark mark = hl_mark(m);
+//   ... any edits, any passes ...
+//   is_better(m) ? hl_forget(m, mark) : hl_undo(m, mark);
+//
+// Marks nest: both close theirs, and those opened since. After hl_undo the module is what it was, to the byte: text, protos,
+// hash, order of the list, of creation and of uses, ids, serials, schedule, header, journal, names already taken, references to literals, and
+// the arena, which is cut back. So whatever was got from the module since the mark is gone: instructions, but also shapes,
+// symbols and attributes that were not there before. What was erased since is there again, at its address.
+// Going back takes as long as the edits took; with no mark open, edits cost what they always did. A module that is asked for a
+// fresh name for the first time reads all its names: who opens many marks in a row asks once before.
+// Not undone: what passes and callers keep beside the module, and hl_compact, which may not be called meanwhile.
+typedef struct HlEditMark {
+  size_t depth;
+} HlEditMark;
+HlEditMark hl_mark(HlModule *m);
+void hl_undo(HlModule *m, HlEditMark mark);
+void hl_forget(HlModule *m, HlEditMark mark);        // keeps what was done since
 
 const HlSym *hl_sym(HlModule *m, const char *text);  // interned in the module
 const HlMetadata *hl_intern_metadata(HlModule *m, const HlMetadata *metadata);  // its symbols must be the module's

@@ -12,10 +12,10 @@ typedef struct HlReplayOptions {
   const char *args;            // .npz with a0, a1, ... (d1.a0, ... for other devices); NULL: recorded or made up
   const char *expect;          // .npz with r0, r1, ...; NULL: what a snapshot recorded
   const char *save;            // .npz to write the results to; NULL: nowhere
-  HlMaybeFloat tolerance;      // of HlCompareOptions
+  double tolerance;            // < 0: default bounds
   uint64_t seed;               // of made-up inputs
   int iterations;              // timed runs after the first
-  bool no_compare;             // run only
+  bool compare;                // false: run only
   HlEvalOptions eval;
 } HlReplayOptions;
 

@@ -171,6 +171,15 @@ void hl_arena_release(HlArena *arena, HlMark mark) {
     cut_chunk(arena->top, mark.used);
 }
 
+uint64_t base_arena_hash(const HlArena *arena) {
+  uint64_t hash = 0;
+#if !defined(HL_HAS_ASAN)
+  for (Chunk *chunk = arena->top; chunk; chunk = chunk->below)
+    hash = hl_hash_mix(hl_hash_bytes(chunk_memory(chunk), chunk->used, hash), (uintptr_t)chunk);
+#endif
+  return hash;
+}
+
 void *hl_arena_copy(HlArena *arena, const void *from, size_t size) {
   return size ? memcpy(hl_arena_alloc(arena, size), from, size) : NULL;
 }

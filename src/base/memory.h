@@ -14,4 +14,7 @@ char *base_vprintf(const char *format, va_list args);  // a heap string
 // Like hl_buf_grow, for sizes that input decides: false when there is no such memory.
 bool base_buf_try_grow(HlBuf *buf, size_t more);
 
+// A hash of all that is allocated in an arena, and where: what tests of undoing compare. 0 under the address sanitizer.
+uint64_t base_arena_hash(const HlArena *arena);
+
 #endif

@@ -5,7 +5,7 @@
 // matches is touched. The hash reads words, not bytes (after wyhash, https://github.com/wangyi-
 // fudan/wyhash): names are most of what a parser reads.
 
-#include "base/compiler.h"
+#include "base/undo.h"
 #include "hilo/base.h"
 
 #define FIRST_SLOTS 64
@@ -23,6 +23,7 @@ struct HlSyms {
   Slot *slots;
   uint32_t mask;  // number of slots - 1
   uint32_t count;
+  BaseUndo *undo;  // NULL: nothing need be noted
 };
 
 uint64_t hl_hash_mix(uint64_t a, uint64_t b) {
@@ -99,7 +100,7 @@ const HlSym *hl_syms_add(HlSyms *syms, const char *text, size_t n) {
   sym->index = syms->count++;
   if (n)
     memcpy((char *)sym + offsetof(HlSym, text), text, n);
-  *slot = (Slot){sym, hash, (uint32_t)n};
+  BASE_SET(syms->undo, *slot, ((Slot){sym, hash, (uint32_t)n}));
   if (syms->count > syms->mask / 2)
     grow_slots(syms);
   return sym;
@@ -111,4 +112,10 @@ const HlSym *hl_syms_find(const HlSyms *syms, const char *text, size_t n) {
 
 uint32_t hl_syms_count(const HlSyms *syms) {
   return syms->count;
+}
+
+void base_syms_watch(HlSyms *syms, BaseUndo *undo) {
+  syms->undo = undo;
+  if (undo)
+    base_undo_bytes(undo, syms, sizeof *syms);
 }

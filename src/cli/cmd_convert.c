@@ -93,11 +93,11 @@ static bool find_target(Cli *cli, const Target **out) {
 
 static bool find_options(Cli *cli, HlTextOptions *out) {
   const char *wish = cli_value(cli, "--print");
-  *out = (HlTextOptions){0};
+  *out = hl_text_options(HL_TEXT_DEFAULT);
   bool found = !wish;
   for (int k = 0; wish && k < HL_COUNT_OF(presets); k++)
     if (strcmp(presets[k].name, wish) == 0) {
-      out->preset = presets[k].preset;
+      *out = hl_text_options(presets[k].preset);
       found = true;
     }
   if (!found) {
@@ -108,9 +108,9 @@ static bool find_options(Cli *cli, HlTextOptions *out) {
     return false;
   }
   if (cli_flag(cli, "--large-constants"))
-    out->large_constants = HL_ON;
+    out->large_constants = true;
   if (cli_flag(cli, "--no-metadata"))
-    out->metadata = out->frames = HL_OFF;
+    out->metadata = out->frames = false;
   return true;
 }
 

@@ -74,32 +74,28 @@ static const Target targets[] = {
 
 // --- Callers' own kernels ------------------------------------------------------------------------
 
-typedef struct OwnKernel {
-  HlCustomCall *kernel;
-  void *user;
-} OwnKernel;
-
+// By the letter of C a function pointer does not convert to a void pointer, so its bytes are copied.
 static char *key_of(HlArena *arena, const char *target) {
   return hl_arena_printf(arena, "custom_call:%s", target);
 }
 
-void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel, void *user) {
-  const OwnKernel own = {kernel, user};
+void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel) {
+  void *value = NULL;
+  _Static_assert(sizeof value == sizeof kernel, "code and data pointers must have one size");
+  memcpy(&value, &kernel, sizeof value);
   HlArena *scratch = hl_cx_scratch(cx);
   const HlMark mark = hl_arena_mark(scratch);
-  const char *key = key_of(scratch, target);
-  const OwnKernel *before = hl_cx_lookup(cx, key);
-  if (!before || before->kernel != kernel || before->user != user)
-    hl_cx_register_copy(cx, key, &own, sizeof own);
+  hl_cx_register(cx, key_of(scratch, target), value);
   hl_arena_release(scratch, mark);
 }
 
-static const OwnKernel *registered(Interp *in, const char *target) {
+static HlCustomCall *registered(Interp *in, const char *target) {
+  HlCustomCall *kernel = NULL;
   const HlMark mark = hl_arena_mark(in->frames);
-  const OwnKernel *own =
-      in->registry ? hl_cx_lookup(in->registry, key_of(in->frames, target)) : NULL;
+  void *value = in->registry ? hl_cx_lookup(in->registry, key_of(in->frames, target)) : NULL;
   hl_arena_release(in->frames, mark);
-  return own;
+  memcpy(&kernel, &value, sizeof kernel);
+  return kernel;
 }
 
 // --- Finding a kernel ----------------------------------------------------------------------------
@@ -132,9 +128,9 @@ static bool unknown_target(Interp *in, const HlInst *inst, const char *target) {
 bool eval_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                       HlLiteral *out) {
   const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  const OwnKernel *own = registered(in, target);
+  HlCustomCall *own = registered(in, target);
   if (own)
-    return own->kernel(in->ev.cx, own->user, inst, operand, out);
+    return own(in->ev.cx, inst, operand, out);
   CustomKernel *kernel = built_in(target);
   return kernel ? kernel(in, inst, operand, out) : unknown_target(in, inst, target);
 }

@@ -77,7 +77,7 @@ static bool overwrite(HlInst *inst, const HlAttr *attr) {
   if (ir_attr_is_default(attr))
     hl_remove_attr(inst, attr->key);
   else
-    *own = *attr;
+    BASE_SET(ir_undo_of(inst), *own, *attr);
   return true;
 }
 
@@ -115,8 +115,8 @@ void hl_set_attrs(HlInst *inst, const HlAttr *attrs, int n) {
     list[k] = b == n_fresh || (a < inst->n_attrs && inst->attrs[a].key < fresh[b].key)
                   ? inst->attrs[a++]
                   : fresh[b++];
-  inst->attrs = list;
-  inst->n_attrs = (uint16_t)total;
+  BASE_SET(ir_undo_of(inst), inst->attrs, list);
+  BASE_SET(ir_undo_of(inst), inst->n_attrs, (uint16_t)total);
 }
 
 void hl_set_attr(HlInst *inst, const HlAttr *attr) {
@@ -144,8 +144,11 @@ void hl_remove_attr(HlInst *inst, HlAttrKey key) {
   for (int k = 0; k < inst->n_attrs; k++) {
     if (list[k].key != key)
       continue;
-    memmove(list + k, list + k + 1, sizeof *list * (size_t)(inst->n_attrs - k - 1));
-    inst->n_attrs--;
+    const size_t size = sizeof *list * (size_t)(inst->n_attrs - k - 1);
+    if (ir_undo_of(inst))
+      base_undo_bytes(ir_undo_of(inst), list + k, size);
+    memmove(list + k, list + k + 1, size);
+    BASE_SET(ir_undo_of(inst), inst->n_attrs, (uint16_t)(inst->n_attrs - 1));
     return;
   }
 }
@@ -171,7 +174,7 @@ void hl_inherit(HlInst *to, const HlInst *from) {
     hl_set_attr(to, &copy);
   }
   if (same && to->loc == 0)
-    to->loc = from->loc;
+    hl_set_loc(to, from->loc);
 }
 
 // --- Metadata -----------------------------------------------------------------------------------
@@ -208,7 +211,8 @@ static size_t metadata_slot(const HlMetadata *const *table, size_t capacity,
 }
 
 // Makes room in the table: at most half full, capacity a power of two.
-static void metadata_grow(ModuleState *state) {
+static void metadata_grow(HlModule *m) {
+  ModuleState *state = ir_module_state(m);
   size_t capacity = state->metadata.n / sizeof(HlMetadata *);
   if (2 * (state->n_metadata + 1) <= capacity)
     return;
@@ -222,19 +226,19 @@ static void metadata_grow(ModuleState *state) {
   for (size_t k = 0; k < capacity; k++)
     if (from[k])
       to[metadata_slot(to, more, from[k])] = from[k];
-  hl_buf_free(&state->metadata);
+  ir_buf_drop(ir_undo(m), &state->metadata);
   state->metadata = grown;
 }
 
 const HlMetadata *hl_intern_metadata(HlModule *m, const HlMetadata *metadata) {
   ModuleState *state = ir_module_state(m);
-  metadata_grow(state);
+  metadata_grow(m);
   const HlMetadata **table = (const HlMetadata **)(void *)state->metadata.at;
   size_t at = metadata_slot(table, state->metadata.n / sizeof *table, metadata);
   if (!table[at]) {
     HlMetadata *copy = hl_arena_copy(m->arena, metadata, sizeof *metadata);
     copy->profile_type = hl_i64s_copy(m->arena, metadata->profile_type);
-    table[at] = copy;
+    BASE_SET(ir_undo(m), table[at], copy);
     state->n_metadata++;
   }
   return table[at];

@@ -6,20 +6,25 @@ typedef struct Clone {
   HlCx *cx;
   const HlModule *from;
   HlModule *to;
-  HlComp **comp;  // by old id
-  HlInst **inst;  // by old id, of the computation at hand
+  HlComp **comp;   // by old id
+  HlInst ***inst;  // by old ids of computation and instruction
 } Clone;
 
 // --- Computations -------------------------------------------------------------------------------
 
+static HlInst *inst_of(const Clone *c, const HlInst *old) {
+  return c->inst[old->comp->id][old->id];
+}
+
 // All instructions without edges: creation order gives ids, the list its own order.
 static void clone_insts(Clone *c, const HlComp *from, HlComp *to) {
+  HlInst **map = c->inst[from->id] = HL_ARRAY(hl_cx_scratch(c->cx), HlInst *, from->next_id + 1);
   for (uint32_t id = 0; id < from->next_id; id++)
     if (from->by_id[id])
-      c->inst[id] = ir_inst_alloc(to, (HlOp)from->by_id[id]->op, (int)from->by_id[id]->n_operands);
+      map[id] = ir_inst_alloc(to, (HlOp)from->by_id[id]->op, (int)from->by_id[id]->n_operands);
   bool is_by_id = true;
   for (const HlInst *old = from->first; old; old = old->next) {
-    HlInst *inst = c->inst[old->id];
+    HlInst *inst = map[old->id];
     is_by_id &= !to->last || to->last->id < inst->id;
     ir_list_append(to, inst);
     inst->loc = old->loc;
@@ -37,48 +42,41 @@ static void clone_attrs(HlInst *inst, const HlInst *old) {
   hl_set_attrs(inst, copies, old->n_attrs);
 }
 
-static void clone_calls(Clone *c, HlInst *inst, const HlInst *old) {
-  HlMark mark = hl_arena_mark(hl_cx_scratch(c->cx));
-  HlComp **comps = HL_ARRAY(hl_cx_scratch(c->cx), HlComp *, old->n_calls);
-  for (int k = 0; k < old->n_calls; k++)
-    comps[k] = c->comp[old->calls[k].comp->id];
-  hl_set_calls(inst, old->n_calls, comps);
-  hl_arena_release(hl_cx_scratch(c->cx), mark);
-}
-
+// Edges come in the order in which they stand in the lists of what is used and called.
 static void clone_edges(Clone *c, const HlComp *from) {
   for (uint32_t id = 0; id < from->next_id; id++) {
     const HlInst *old = from->by_id[id];
     if (!old)
       continue;
-    HlInst *inst = c->inst[id];
-    for (uint32_t k = 0; k < old->n_operands; k++)
-      ir_use_add(inst, (int)k, c->inst[old->operands[k]->id]);
+    HlInst *inst = inst_of(c, old);
+    for (const HlUse *use = old->first_use; use; use = use->next)
+      ir_use_add(inst_of(c, use->user), use->number, inst);
     clone_attrs(inst, old);
-    if (old->n_calls > 0)
-      clone_calls(c, inst, old);
+    ir_calls_alloc(inst, old->n_calls);
     for (int k = 0; old->control && k < old->control->n_preds; k++)
-      hl_add_control(c->inst[old->control->preds[k]->id], inst);
+      hl_add_control(inst_of(c, old->control->preds[k]), inst);
   }
 }
 
+static void clone_calls(Clone *c, const HlComp *from) {
+  for (const HlCall *call = from->first_call; call; call = call->next)
+    ir_call_add(inst_of(c, call->caller), call->number, c->comp[from->id]);
+}
+
 static void clone_comp(Clone *c, const HlComp *from) {
-  HlMark mark = hl_arena_mark(hl_cx_scratch(c->cx));
   HlComp *to = c->comp[from->id];
-  c->inst = HL_ARRAY(hl_cx_scratch(c->cx), HlInst *, from->next_id + 1);
   clone_insts(c, from, to);
   clone_edges(c, from);
-  to->root = from->root ? c->inst[from->root->id] : NULL;
+  to->root = from->root ? inst_of(c, from->root) : NULL;
   to->execution_thread = ir_sym_copy(c->to, from->execution_thread);
   to->is_fusion = from->is_fusion;
   to->loc = from->loc;
   if (from->schedule) {
     HlInst **schedule = HL_ARRAY(c->to->arena, HlInst *, from->n_insts);
     for (uint32_t k = 0; k < from->n_insts; k++)
-      schedule[k] = c->inst[from->schedule[k]->id];
+      schedule[k] = inst_of(c, from->schedule[k]);
     to->schedule = schedule;
   }
-  hl_arena_release(hl_cx_scratch(c->cx), mark);
 }
 
 // --- The module's own fields --------------------------------------------------------------------
@@ -172,8 +170,11 @@ HlModule *hl_clone(HlCx *cx, const HlModule *m) {
   c.comp = HL_ARRAY(hl_cx_scratch(cx), HlComp *, m->next_comp_id + 1);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     c.comp[comp->id] = hl_comp_new(to, comp->name->text, comp->name->n);
+  c.inst = HL_ARRAY(hl_cx_scratch(cx), HlInst **, m->next_comp_id + 1);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     clone_comp(&c, comp);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    clone_calls(&c, comp);
   to->entry = m->entry ? c.comp[m->entry->id] : NULL;
   clone_fields(to, m);
   hl_arena_release(hl_cx_scratch(cx), mark);

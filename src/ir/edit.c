@@ -14,23 +14,31 @@ static void graph_changed(HlComp *comp) {
 
 // --- Uses ---------------------------------------------------------------------------------------
 
+// Makes `next` come after `prev` in the list of an instruction's uses; either may be none: at an end.
+static void link_uses(HlInst *used, HlUse *prev, HlUse *next) {
+  if (prev)
+    BASE_SET(ir_undo_of(prev->user), prev->next, next);
+  else
+    BASE_SET(ir_undo_of(used), used->first_use, next);
+  if (next)
+    BASE_SET(ir_undo_of(next->user), next->prev, prev);
+  else
+    BASE_SET(ir_undo_of(used), used->last_use, prev);
+}
+
 void ir_use_add(HlInst *user, int number, HlInst *used) {
   assert(used->comp == user->comp);
   HlUse *use = &user->uses_made[number];
-  user->operands[number] = used;
-  use->user = user;
-  use->number = number;
-  use->next = NULL;
-  use->prev = used->last_use;
-  *(used->last_use ? &used->last_use->next : &used->first_use) = use;
-  used->last_use = use;
+  BASE_SET(ir_undo_of(user), user->operands[number], used);
+  BASE_SET(ir_undo_of(user), *use,
+           ((HlUse){.user = user, .prev = used->last_use, .number = number}));
+  link_uses(used, used->last_use, use);
+  BASE_SET(ir_undo_of(used), used->last_use, use);
 }
 
 static void use_unlink(HlInst *user, int number) {
-  HlUse *use = &user->uses_made[number];
-  HlInst *used = user->operands[number];
-  *(use->prev ? &use->prev->next : &used->first_use) = use->next;
-  *(use->next ? &use->next->prev : &used->last_use) = use->prev;
+  const HlUse *use = &user->uses_made[number];
+  link_uses(user->operands[number], use->prev, use->next);
 }
 
 static void use_remove(HlInst *user, int number) {
@@ -68,16 +76,20 @@ void hl_set_operands(HlInst *inst, int n, HlInst *const *operands) {
   touch_lost(inst, n, operands);
   HlArena *arena = inst->comp->module->arena;
   HlInst **old = inst->operands;
+  BaseUndo *undo = ir_undo_of(inst);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     use_unlink(inst, (int)k);
   bool fits = (uint32_t)n <= inst->n_operands;
-  if (fits && n > 0 && operands != old)
+  if (fits && n > 0 && operands != old) {
+    if (undo)
+      base_undo_bytes(undo, old, sizeof *old * (size_t)n);
     memmove(old, operands, sizeof *old * (size_t)n);
-  if (!fits) {
-    inst->uses_made = HL_ARRAY(arena, HlUse, n);
-    inst->operands = hl_arena_copy(arena, operands, sizeof *operands * (size_t)n);
   }
-  inst->n_operands = (uint32_t)n;
+  if (!fits) {
+    BASE_SET(undo, inst->uses_made, HL_ARRAY(arena, HlUse, n));
+    BASE_SET(undo, inst->operands, hl_arena_copy(arena, operands, sizeof *operands * (size_t)n));
+  }
+  BASE_SET(undo, inst->n_operands, (uint32_t)n);
   for (int k = 0; k < n; k++) {
     ir_use_add(inst, k, inst->operands[k]);
     ir_put_before(inst->operands[k], inst);
@@ -116,17 +128,36 @@ void hl_replace_uses(HlInst *of, HlInst *by) {
 
 // --- Calls --------------------------------------------------------------------------------------
 
-static void call_add(HlInst *caller, int number, HlComp *comp) {
+// As link_uses, of the calls of a computation.
+static void link_calls(HlComp *comp, HlCall *prev, HlCall *next) {
+  ir_note_comp(comp);
+  if (prev)
+    BASE_SET(ir_undo_of(prev->caller), prev->next, next);
+  else
+    comp->first_call = next;
+  if (next)
+    BASE_SET(ir_undo_of(next->caller), next->prev, prev);
+  else
+    comp->last_call = prev;
+}
+
+void ir_call_add(HlInst *caller, int number, HlComp *comp) {
   HlCall *call = &caller->calls[number];
-  *call = (HlCall){.caller = caller, .prev = comp->last_call, .comp = comp, .number = number};
-  *(comp->last_call ? &comp->last_call->next : &comp->first_call) = call;
+  BASE_SET(ir_undo_of(caller), *call,
+           ((HlCall){.caller = caller, .prev = comp->last_call, .comp = comp, .number = number}));
+  link_calls(comp, comp->last_call, call);
   comp->last_call = call;
 }
 
-static void call_remove(HlCall *call) {
-  HlComp *comp = call->comp;
-  *(call->prev ? &call->prev->next : &comp->first_call) = call->next;
-  *(call->next ? &call->next->prev : &comp->last_call) = call->prev;
+void ir_calls_alloc(HlInst *inst, int n) {
+  if (n > inst->n_calls)
+    BASE_SET(ir_undo_of(inst), inst->calls, HL_ARRAY(inst->comp->module->arena, HlCall, n));
+  if (n != inst->n_calls)
+    BASE_SET(ir_undo_of(inst), inst->n_calls, (uint16_t)n);
+}
+
+static void call_remove(const HlCall *call) {
+  link_calls(call->comp, call->prev, call->next);
 }
 
 void hl_set_calls(HlInst *inst, int n, HlComp *const *comps) {
@@ -135,18 +166,16 @@ void hl_set_calls(HlInst *inst, int n, HlComp *const *comps) {
     call_remove(&inst->calls[k]);
   if (n > HL_MAX_CALLS)
     n = HL_MAX_CALLS;
-  if (n > inst->n_calls)
-    inst->calls = HL_ARRAY(inst->comp->module->arena, HlCall, n);
-  inst->n_calls = (uint16_t)n;
+  ir_calls_alloc(inst, n);
   for (int k = 0; k < n; k++)
-    call_add(inst, k, comps[k]);
+    ir_call_add(inst, k, comps[k]);
 }
 
 // --- Control edges ------------------------------------------------------------------------------
 
 static HlControl *control_of(HlInst *inst) {
   if (!inst->control)
-    inst->control = HL_NEW(inst->comp->module->arena, HlControl);
+    BASE_SET(ir_undo_of(inst), inst->control, HL_NEW(inst->comp->module->arena, HlControl));
   return inst->control;
 }
 
@@ -157,23 +186,29 @@ static int list_find(HlInst *const *list, int n, const HlInst *inst) {
   return -1;
 }
 
-// Lists grow at powers of two.
-static void list_push(HlArena *arena, HlInst ***list, int *n, HlInst *inst) {
+// Lists grow at powers of two. `of`: whose list it is.
+static void list_push(const HlInst *of, HlInst ***list, int *n, HlInst *inst) {
+  BaseUndo *undo = ir_undo_of(of);
   if ((*n & (*n - 1)) == 0) {
-    HlInst **grown = HL_ARRAY(arena, HlInst *, *n ? 2 * *n : 1);
+    HlInst **grown = HL_ARRAY(of->comp->module->arena, HlInst *, *n ? 2 * *n : 1);
     if (*n > 0)
       memcpy(grown, *list, sizeof *grown * (size_t)*n);
-    *list = grown;
+    BASE_SET(undo, *list, grown);
   }
-  (*list)[(*n)++] = inst;
+  BASE_SET(undo, (*list)[*n], inst);
+  BASE_SET(undo, *n, *n + 1);
 }
 
-static void list_cut(HlInst **list, int *n, const HlInst *inst) {
+static void list_cut(const HlInst *of, HlInst **list, int *n, const HlInst *inst) {
+  BaseUndo *undo = ir_undo_of(of);
   int at = list_find(list, *n, inst);
   if (at < 0)
     return;
-  memmove(list + at, list + at + 1, sizeof *list * (size_t)(*n - at - 1));
-  --*n;
+  const size_t size = sizeof *list * (size_t)(*n - at - 1);
+  if (undo)
+    base_undo_bytes(undo, list + at, size);
+  memmove(list + at, list + at + 1, size);
+  BASE_SET(undo, *n, *n - 1);
 }
 
 static bool has_control(const HlInst *pred, const HlInst *succ) {
@@ -191,10 +226,9 @@ void hl_add_control(HlInst *pred, HlInst *succ) {
   graph_changed(pred->comp);
   hl_touch(pred);
   hl_touch(succ);
-  HlArena *arena = pred->comp->module->arena;
   HlControl *from = control_of(pred), *to = control_of(succ);
-  list_push(arena, &from->succs, &from->n_succs, succ);
-  list_push(arena, &to->preds, &to->n_preds, pred);
+  list_push(pred, &from->succs, &from->n_succs, succ);
+  list_push(succ, &to->preds, &to->n_preds, pred);
   ir_put_before(pred, succ);
 }
 
@@ -204,21 +238,22 @@ void hl_remove_control(HlInst *pred, HlInst *succ) {
   graph_changed(pred->comp);
   hl_touch(pred);
   hl_touch(succ);
-  list_cut(pred->control->succs, &pred->control->n_succs, succ);
-  list_cut(succ->control->preds, &succ->control->n_preds, pred);
+  list_cut(pred, pred->control->succs, &pred->control->n_succs, succ);
+  list_cut(succ, succ->control->preds, &succ->control->n_preds, pred);
 }
 
 // --- Single fields ------------------------------------------------------------------------------
 
 void hl_set_shape(HlInst *inst, const HlShape *shape) {
   hl_touch(inst);
-  inst->shape = shape;
+  BASE_SET(ir_undo_of(inst), inst->shape, shape);
 }
 
 void hl_set_root(HlComp *comp, HlInst *root) {
   assert(!root || root->comp == comp);
   if (comp->root)
     hl_touch(comp->root);
+  ir_note_comp(comp);
   comp->root = root;
   if (root)
     hl_touch(root);
@@ -238,32 +273,37 @@ bool hl_listed_by_id(const HlComp *comp) {
 }
 
 void hl_set_name(HlInst *inst, const HlSym *name) {
-  inst->name = name;
+  BASE_SET(ir_undo_of(inst), inst->name, name);
   ir_inst_name_note(inst->comp->module, name);
 }
 
 void hl_comp_set_name(HlComp *comp, const HlSym *name) {
+  ir_note_comp(comp);
   comp->name = name;
   ir_comp_name_note(comp->module, name);
 }
 
 void hl_comp_set_fusion(HlComp *comp) {
+  ir_note_comp(comp);
   comp->is_fusion = true;
 }
 
 void hl_comp_set_thread(HlComp *comp, const HlSym *thread) {
+  ir_note_comp(comp);
   comp->execution_thread = thread;
 }
 
 void hl_comp_set_loc(HlComp *comp, HlLoc loc) {
+  ir_note_comp(comp);
   comp->loc = loc;
 }
 
 void hl_set_loc(HlInst *inst, HlLoc loc) {
-  inst->loc = loc;
+  BASE_SET(ir_undo_of(inst), inst->loc, loc);
 }
 
 void hl_set_schedule(HlComp *comp, HlInst *const *order) {
+  ir_note_comp(comp);
   if (order) {
     comp->schedule = hl_arena_copy(comp->module->arena, order, sizeof *order * comp->n_insts);
   } else if (comp->schedule) {
@@ -289,21 +329,24 @@ static void join_control(HlInst *inst) {
 void hl_erase(HlInst *inst) {
   assert(!inst->first_use);
   HlComp *comp = inst->comp;
+  BaseUndo *undo = ir_undo_of(inst);
   graph_changed(comp);
+  ir_note_comp(comp);
   if (inst->control)
     join_control(inst);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     use_remove(inst, (int)k);
-  inst->n_operands = 0;
+  BASE_SET(undo, inst->n_operands, 0);
   hl_set_calls(inst, 0, NULL);
   if (inst->op == HL_OP_PARAMETER)
     ir_params_note(inst, -1);
   while (comp->n_params > 0 && !comp->params[comp->n_params - 1])
     comp->n_params--;
   ir_list_remove(comp, inst);
-  inst->prev = inst->next = NULL;
-  comp->by_id[inst->id] = NULL;
-  ir_comp_state(comp)->op.at[inst->id] = (char)HL_OP_COUNT;
+  BASE_SET(undo, inst->prev, NULL);
+  BASE_SET(undo, inst->next, NULL);
+  BASE_SET(undo, comp->by_id[inst->id], NULL);
+  BASE_SET(undo, ir_comp_state(comp)->op.at[inst->id], (char)HL_OP_COUNT);
   comp->n_insts--;
   if (comp->root == inst)
     comp->root = NULL;

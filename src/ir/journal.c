@@ -5,7 +5,8 @@
 void hl_journal(HlModule *m, bool keep) {
   ir_module_state(m)->keeps_journal = keep;
   for (HlComp *comp = m->first; comp; comp = comp->next) {
-    hl_buf_free(&ir_comp_state(comp)->touched);
+    ir_note_comp(comp);
+    ir_buf_drop(ir_undo_comp(comp), &ir_comp_state(comp)->touched);
     ir_comp_state(comp)->n_seen = 0;
   }
 }
@@ -16,14 +17,20 @@ static HlTouched entries(const HlBuf *touched) {
 
 HlTouched hl_touched(const HlComp *comp) {
   const HlTouched all = entries(&ir_comp_state(comp)->touched);
+  ir_note_comp((HlComp *)comp);
   ir_comp_state(comp)->n_seen = all.n;
   return all;
 }
 
 void hl_touched_cut(HlComp *comp, size_t n) {
   HlBuf *touched = &ir_comp_state(comp)->touched;
-  if (n * sizeof(uint32_t) < touched->n)
-    touched->n = n * sizeof(uint32_t);
+  const size_t size = n * sizeof(uint32_t);
+  if (size >= touched->n)
+    return;
+  ir_note_comp(comp);
+  if (ir_undo_comp(comp))
+    base_undo_bytes(ir_undo_comp(comp), touched->at + size, touched->n - size);
+  touched->n = size;
 }
 
 // What happens to one instruction several times in a row is told once, unless somebody has read on
@@ -33,8 +40,11 @@ static void tell(const HlInst *inst, uint32_t what) {
     return;
   CompState *state = ir_comp_state(inst->comp);
   const HlTouched before = entries(&state->touched);
-  if (before.n <= state->n_seen || before.id[before.n - 1] != what)
-    hl_buf_add(&state->touched, &what, sizeof what);
+  if (before.n > state->n_seen && before.id[before.n - 1] == what)
+    return;
+  ir_note_comp(inst->comp);
+  base_undo_room(ir_undo_comp(inst->comp), &state->touched, sizeof what);
+  hl_buf_add(&state->touched, &what, sizeof what);
 }
 
 void hl_touch(HlInst *inst) {

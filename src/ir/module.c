@@ -19,10 +19,10 @@ HlModule *hl_module_new(const char *name, HlSource *source) {
 }
 
 static void comp_free_state(HlComp *comp) {
-  hl_buf_free(&ir_comp_state(comp)->by_id);
-  hl_buf_free(&ir_comp_state(comp)->op);
-  hl_buf_free(&ir_comp_state(comp)->label);
-  hl_buf_free(&ir_comp_state(comp)->touched);
+  CompState *state = ir_comp_state(comp);
+  HlBuf *const all[] = {&state->by_id, &state->op, &state->label, &state->touched};
+  for (int k = 0; k < HL_COUNT_OF(all); k++)
+    ir_buf_drop(ir_undo_comp(comp), all[k]);
   comp->by_id = NULL;
   comp->op_by_id = NULL;
 }
@@ -31,6 +31,7 @@ void hl_module_free(HlModule *m) {
   if (!m)
     return;
   ModuleState *state = ir_module_state(m);
+  ir_marks_free(state);
   for (HlComp *comp = m->first; comp; comp = comp->next)
     comp_free_state(comp);
   HlLiteral **literals = (HlLiteral **)(void *)state->literals.at;
@@ -48,7 +49,9 @@ void hl_module_free(HlModule *m) {
 
 void ir_hold_literal(HlModule *m, const HlLiteral *literal) {
   HlLiteral *held = hl_literal_ref(literal);
-  hl_buf_add(&ir_module_state(m)->literals, &held, sizeof(HlLiteral *));
+  HlBuf *literals = &ir_module_state(m)->literals;
+  base_undo_room(ir_undo(m), literals, sizeof held);
+  hl_buf_add(literals, &held, sizeof held);
 }
 
 const HlSym *hl_sym(HlModule *m, const char *text) {
@@ -63,12 +66,15 @@ HlComp *hl_comp_new(HlModule *m, const char *name, size_t name_length) {
   comp->id = m->next_comp_id++;
   comp->name = hl_syms_add(m->syms, name, name_length);
   comp->prev = m->last;
-  if (m->last)
+  if (m->last) {
+    ir_note_comp(m->last);
     m->last->next = comp;
-  else
+  } else {
     m->first = comp;
+  }
   m->last = comp;
   m->n_comps++;
+  ir_comp_made(comp);
   ir_comp_name_note(m, comp->name);
   return comp;
 }
@@ -79,15 +85,29 @@ void hl_comp_set_entry(HlComp *comp) {
 
 static void comp_unlink(HlComp *comp) {
   HlModule *m = comp->module;
+  ir_note_comp(comp);
+  if (comp->prev)
+    ir_note_comp(comp->prev);
+  if (comp->next)
+    ir_note_comp(comp->next);
   *(comp->prev ? &comp->prev->next : &m->first) = comp->next;
   *(comp->next ? &comp->next->prev : &m->last) = comp->prev;
   comp->prev = comp->next = NULL;
 }
 
-void hl_comp_count_ops(HlComp *comp) {
+size_t hl_comp_count_ops(HlComp *comp, const uint64_t *ops) {
+  size_t count[HL_OP_COUNT + 1] = {0}, n = 0;
+  for (uint32_t id = 0; id < comp->next_id; id++)
+    count[comp->op_by_id[id]]++;
+  ir_note_comp(comp);
   memset(comp->ops, 0, sizeof comp->ops);
-  for (const HlInst *inst = comp->first; inst; inst = inst->next)
-    comp->ops[inst->op / 64] |= (uint64_t)1 << (inst->op % 64);
+  for (int op = 0; op < HL_OP_COUNT; op++) {
+    if (count[op] > 0)
+      comp->ops[op / 64] |= (uint64_t)1 << (op % 64);
+    if (!ops || (ops[op / 64] >> (op % 64) & 1))
+      n += count[op];
+  }
+  return n;
 }
 
 void hl_comp_erase(HlComp *comp) {
@@ -162,6 +182,7 @@ static bool sort_visit(HlCx *cx, HlComp *start, uint8_t *state, SortFrame *stack
 static void relink_comps(HlModule *m, HlComp *const *order, uint32_t n) {
   m->first = m->last = NULL;
   for (uint32_t k = 0; k < n; k++) {
+    ir_note_comp(order[k]);
     order[k]->prev = m->last;
     order[k]->next = NULL;
     *(m->last ? &m->last->next : &m->first) = order[k];
@@ -190,6 +211,7 @@ _Static_assert(HL_OP_COUNT <= UINT8_MAX, "an op and HL_OP_COUNT fit into a byte"
 
 void ir_op_note(const HlInst *inst) {
   HlBuf *op = &ir_comp_state(inst->comp)->op;
+  base_undo_room(ir_undo_comp(inst->comp), op, 1);
   hl_buf_putc(op, (char)inst->op);
   inst->comp->op_by_id = (const uint8_t *)op->at;
 }
@@ -198,6 +220,7 @@ void ir_op_note(const HlInst *inst) {
 HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands) {
   HlModule *m = comp->module;
   CompState *state = ir_comp_state(comp);
+  ir_note_comp(comp);
   char *block = hl_arena_alloc(m->arena, sizeof(HlInst) + (sizeof(HlUse) + sizeof(HlInst *)) *
                                                               (size_t)n_operands);
   HlInst *inst = (HlInst *)block;
@@ -212,27 +235,41 @@ HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands) {
   inst->id = comp->next_id++;
   inst->order = comp->next_order++;
   inst->serial = m->next_serial++;
+  base_undo_room(ir_undo_comp(comp), &state->by_id, sizeof inst);
   hl_buf_add(&state->by_id, &inst, sizeof inst);
   comp->by_id = (HlInst **)(void *)state->by_id.at;
   ir_op_note(inst);
   return inst;
 }
 
+// Makes `next` stand after `prev`, either of which may be none: at an end of the list. The computation has been noted.
+static void link(HlComp *comp, HlInst *prev, HlInst *next) {
+  if (prev)
+    BASE_SET(ir_undo_of(prev), prev->next, next);
+  else
+    comp->first = next;
+  if (next)
+    BASE_SET(ir_undo_of(next), next->prev, prev);
+  else
+    comp->last = prev;
+}
+
 void ir_list_insert_after(HlComp *comp, HlInst *inst, HlInst *prev) {
-  inst->prev = prev;
-  inst->next = prev ? prev->next : comp->first;
-  *(inst->next ? &inst->next->prev : &comp->last) = inst;
-  *(prev ? &prev->next : &comp->first) = inst;
+  HlInst *next = prev ? prev->next : comp->first;
+  ir_note_comp(comp);
+  BASE_SET(ir_undo_of(inst), inst->prev, prev);
+  BASE_SET(ir_undo_of(inst), inst->next, next);
+  link(comp, prev, inst);
+  link(comp, inst, next);
 }
 
 void ir_list_remove(HlComp *comp, HlInst *inst) {
-  *(inst->prev ? &inst->prev->next : &comp->first) = inst->next;
-  *(inst->next ? &inst->next->prev : &comp->last) = inst->prev;
+  ir_note_comp(comp);
+  link(comp, inst->prev, inst->next);
 }
 
 void ir_list_append(HlComp *comp, HlInst *inst) {
-  inst->prev = comp->last;
-  *(comp->last ? &comp->last->next : &comp->first) = inst;
+  link(comp, comp->last, inst);
   comp->last = inst;
   comp->n_insts++;
 }
@@ -291,15 +328,17 @@ static void params_grow(HlComp *comp, int need) {
 void ir_params_note(HlInst *inst, int64_t number) {
   HlComp *comp = inst->comp;
   int64_t old = hl_parameter_number(inst);
+  BaseUndo *undo = ir_undo_comp(comp);
+  ir_note_comp(comp);
   if (old >= 0 && old < comp->n_params && comp->params[old] == inst)
-    comp->params[old] = NULL;
+    BASE_SET(undo, comp->params[old], NULL);
   if (number < 0 || number > 2 * (int64_t)comp->n_insts + 1024)
     return;
   params_grow(comp, (int)number + 1);
   if (number >= comp->n_params)
     comp->n_params = (int)number + 1;
   if (!comp->params[number])
-    comp->params[number] = inst;
+    BASE_SET(undo, comp->params[number], inst);
 }
 
 // Notes the parameters whose number was far beyond the instructions there were when they were made.
@@ -313,6 +352,7 @@ static void note_late_params(HlComp *comp) {
 
 bool hl_finish_params(HlCx *cx, HlComp *comp) {
   note_late_params(comp);
+  ir_note_comp(comp);
   while (comp->n_params > 0 && !comp->params[comp->n_params - 1])
     comp->n_params--;
   int64_t errors = hl_cx_n_errors(cx);

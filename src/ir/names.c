@@ -111,6 +111,7 @@ struct Names {
   Used *slot;  // open addressing
   size_t n, capacity;
   const HlSym *newest;  // given last: whoever asked for it is about to use it
+  BaseUndo *undo;       // NULL: nothing need be noted
 };
 
 static Names *names_new(void) {
@@ -123,9 +124,39 @@ static Names *names_new(void) {
   return names;
 }
 
-void ir_names_free(Names *names) {
+void ir_names_free(void *names) {
   if (names)
-    hl_arena_free(names->arena);
+    hl_arena_free(((Names *)names)->arena);
+}
+
+void ir_names_watch(Names *names, BaseUndo *undo) {
+  if (!names)
+    return;
+  names->undo = undo;
+  base_syms_watch(names->roots, undo);
+  if (undo)
+    base_undo_bytes(undo, names, sizeof *names);
+}
+
+HlArena *ir_names_arena(const Names *names) {
+  return names ? names->arena : NULL;
+}
+
+// Frees names of the module or, while a mark is open, puts them aside.
+static void drop_names(HlModule *m, Names **names) {
+  BaseUndo *undo = ir_undo(m);
+  if (undo)
+    base_undo_object(undo, (void **)names, ir_names_free);
+  else
+    ir_names_free(*names);
+  *names = NULL;
+}
+
+static Names *make_names(HlModule *m, Names **names) {
+  drop_names(m, names);
+  *names = names_new();
+  ir_names_watch(*names, ir_undo(m));
+  return *names;
 }
 
 static size_t used_slot(const Used *slot, size_t capacity, Used key) {
@@ -153,12 +184,13 @@ static bool used_add(Names *names, uint32_t root, int64_t number) {
   const uint64_t bit = (uint64_t)1 << (number & 63);
   Used *used = &names->slot[used_slot(names->slot, names->capacity, key)];
   if (!used->root) {
-    *used = key;
+    BASE_SET(names->undo, *used, key);
     names->n++;
   }
-  const bool is_free = !(used->taken & bit);
-  used->taken |= bit;
-  return is_free;
+  if (used->taken & bit)
+    return false;
+  BASE_SET(names->undo, used->taken, used->taken | bit);
+  return true;
 }
 
 static int64_t *next_of(Names *names, uint32_t root) {
@@ -181,6 +213,8 @@ static int64_t take_number(Names *names, uint32_t root, int64_t number) {
   bool is_taken = number >= 0 && number < *next;
   if (!is_taken && used_add(names, root, number))
     return number;
+  if (names->undo)
+    base_undo_bytes(names->undo, next, sizeof *next);
   while (!used_add(names, root, *next))
     ++*next;
   return (*next)++;
@@ -251,35 +285,32 @@ static bool inst_names_are_unique(HlModule *m) {
 
 static void unique_inst_names(HlModule *m) {
   ModuleState *state = ir_module_state(m);
-  ir_names_free(state->inst_names);
-  state->inst_names = NULL;
+  drop_names(m, &state->inst_names);
   if (inst_names_are_unique(m))
     return;
-  Names *names = names_new();
+  Names *names = make_names(m, &state->inst_names);
   for (HlComp *comp = m->first; comp; comp = comp->next)
     for (uint32_t id = 0; id < comp->next_id; id++) {
       HlInst *inst = comp->by_id[id];
       if (inst)
-        inst->name = take_name(names, m, (HlStr){inst->name->text, inst->name->n}, inst->name);
+        BASE_SET(ir_undo_of(inst), inst->name,
+                 take_name(names, m, (HlStr){inst->name->text, inst->name->n}, inst->name));
     }
-  state->inst_names = names;
 }
 
 void hl_unique_names(HlModule *m) {
-  ModuleState *state = ir_module_state(m);
   unique_inst_names(m);
-  ir_names_free(state->comp_names);
-  state->comp_names = NULL;
-  Names *names = names_new();
-  for (HlComp *comp = m->first; comp; comp = comp->next)
+  Names *names = make_names(m, &ir_module_state(m)->comp_names);
+  for (HlComp *comp = m->first; comp; comp = comp->next) {
+    ir_note_comp(comp);
     comp->name = take_name(names, m, (HlStr){comp->name->text, comp->name->n}, comp->name);
-  state->comp_names = names;
+  }
 }
 
 const HlSym *hl_fresh_name(HlModule *m, const char *wish) {
   ModuleState *state = ir_module_state(m);
   if (!state->inst_names) {
-    state->inst_names = names_new();
+    make_names(m, &state->inst_names);
     for (const HlComp *comp = m->first; comp; comp = comp->next)
       for (const HlInst *inst = comp->first; inst; inst = inst->next)
         if (inst->name)
@@ -291,7 +322,7 @@ const HlSym *hl_fresh_name(HlModule *m, const char *wish) {
 const HlSym *hl_fresh_comp_name(HlModule *m, const char *wish) {
   ModuleState *state = ir_module_state(m);
   if (!state->comp_names) {
-    state->comp_names = names_new();
+    make_names(m, &state->comp_names);
     for (const HlComp *comp = m->first; comp; comp = comp->next)
       note(state->comp_names, comp->name);
   }

@@ -4,13 +4,14 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hilo/ir.h"
+#include "ir/state.h"
 
 struct HlShapes {
   HlArena *arena;
   const HlShape **slot;  // open addressing; capacity is a power of two
   uint32_t n, capacity;
   uint64_t dtypes;  // bits
+  BaseUndo *undo;   // NULL: nothing need be noted
 };
 _Static_assert(HL_DTYPE_COUNT <= 64, "element types are bits of a word");
 
@@ -151,8 +152,14 @@ static void insert(HlShapes *shapes, const HlShape *shape) {
   uint32_t at = (uint32_t)shape->hash & (shapes->capacity - 1);
   while (shapes->slot[at])
     at = (at + 1) & (shapes->capacity - 1);
-  shapes->slot[at] = shape;
+  BASE_SET(shapes->undo, shapes->slot[at], shape);
   shapes->n++;
+}
+
+void ir_shapes_watch(HlShapes *shapes, BaseUndo *undo) {
+  shapes->undo = undo;
+  if (undo)
+    base_undo_bytes(undo, shapes, sizeof *shapes);
 }
 
 // Interned elements make comparing a tuple a comparison of pointers.

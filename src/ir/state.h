@@ -2,10 +2,22 @@
 #ifndef HILO_IR_STATE_H
 #define HILO_IR_STATE_H
 
+#include "base/undo.h"
 #include "hilo/edit.h"
 #include "hilo/ir.h"
 
 typedef struct Names Names;  // names.c
+
+// The marks that are open on a module (undo.c).
+typedef struct Marks {
+  BaseUndo undo;
+  HlBuf open;       // of Mark
+  uint32_t n_made;  // so far: their numbers
+  // Of the newest:
+  uint32_t number;
+  uint64_t first_serial;  // instructions from here on are younger
+  uint32_t first_comp;    // and computations
+} Marks;
 
 typedef struct ModuleState {
   HlModule m;      // first: a HlModule is always one of these
@@ -14,6 +26,8 @@ typedef struct ModuleState {
   uint32_t n_metadata;
   Names *inst_names, *comp_names;  // NULL until somebody asks for a fresh name
   bool keeps_journal;
+  Marks *marks;       // NULL: none is open. This and what follows is not undone
+  Marks *idle_marks;  // memory for them
 } ModuleState;
 
 typedef struct CompState {
@@ -24,6 +38,7 @@ typedef struct CompState {
   HlBuf touched;  // of uint32_t: the journal
   size_t n_seen;  // entries of it that somebody has asked for
   int params_capacity;
+  uint32_t noted;  // the mark since which it is noted as it was
 } CompState;
 
 static inline ModuleState *ir_module_state(const HlModule *m) {
@@ -31,6 +46,34 @@ static inline ModuleState *ir_module_state(const HlModule *m) {
 }
 static inline CompState *ir_comp_state(const HlComp *comp) {
   return (CompState *)comp;
+}
+
+// --- What undo must know --------------------------------------------------------------------------
+//
+// While a mark is open, whatever is older than it is noted before it is written: the module's own fields when the mark is
+// made, a computation's whole state with ir_note_comp, all else place by place with BASE_SET and base_undo_*. What is
+// younger needs no note: it goes.
+
+// Where to note what the module holds; NULL: no mark is open.
+static inline BaseUndo *ir_undo(const HlModule *m) {
+  return (BaseUndo *)ir_module_state(m)->marks;
+}
+// Where to note what an instruction holds; NULL also if it is younger than the mark.
+static inline BaseUndo *ir_undo_of(const HlInst *inst) {
+  const Marks *marks = ir_module_state(inst->comp->module)->marks;
+  return HL_UNLIKELY(marks != NULL) && inst->serial < marks->first_serial ? (BaseUndo *)marks
+                                                                          : NULL;
+}
+// Where to note what a computation's buffers hold; NULL also if it is younger.
+static inline BaseUndo *ir_undo_comp(const HlComp *comp) {
+  const Marks *marks = ir_module_state(comp->module)->marks;
+  return HL_UNLIKELY(marks != NULL) && comp->id < marks->first_comp ? (BaseUndo *)marks : NULL;
+}
+// Some fields of the computation or its state are about to be written.
+void ir_note_comp_state(HlComp *comp);
+static inline void ir_note_comp(HlComp *comp) {
+  if (HL_UNLIKELY(ir_module_state(comp->module)->marks != NULL))
+    ir_note_comp_state(comp);
 }
 
 // A copy of a list of n in another module's arena; NULL for none.
@@ -48,6 +91,8 @@ void ir_params_note(HlInst *inst, int64_t number);
 void ir_hold_literal(HlModule *m, const HlLiteral *literal);
 // edit.c
 void ir_use_add(HlInst *user, int number, HlInst *used);
+void ir_calls_alloc(HlInst *inst, int n);  // room for n calls, which ir_call_add makes
+void ir_call_add(HlInst *caller, int number, HlComp *comp);
 // journal.c
 void ir_touch_used(HlInst *used);  // which has lost a use
 // topo.c: keeps definitions before uses
@@ -58,7 +103,15 @@ void ir_relabel(HlComp *comp);
 // names.c
 void ir_inst_name_note(HlModule *m, const HlSym *name);
 void ir_comp_name_note(HlModule *m, const HlSym *name);
-void ir_names_free(Names *names);
+void ir_names_free(void *names);                       // a Names, or NULL
+void ir_names_watch(Names *names, BaseUndo *undo);     // notes it as it is; NULL: it is noted no more
+HlArena *ir_names_arena(const Names *names);           // NULL: none
+// shape.c
+void ir_shapes_watch(HlShapes *shapes, BaseUndo *undo);
+// undo.c
+void ir_marks_free(ModuleState *state);
+void ir_comp_made(HlComp *comp);                  // a new one
+void ir_buf_drop(BaseUndo *undo, HlBuf *buf);     // frees it; with `undo` it stays for who goes back
 // attrs.c
 bool ir_attr_is_default(const HlAttr *attr);
 // attr_copy.c: deep copies into a module

@@ -24,10 +24,15 @@ uint64_t ir_label(const HlInst *inst) {
   return labels(inst->comp)[inst->id];
 }
 
+static void set_label(const HlInst *inst, uint64_t label) {
+  BASE_SET(ir_undo_of(inst), labels(inst->comp)[inst->id], label);
+}
+
 void ir_label_append(HlInst *inst) {
   HlBuf *buf = &ir_comp_state(inst->comp)->label;
   uint64_t before = inst->prev ? ir_label(inst->prev) : 0;
   uint64_t label = before + ((uint64_t)1 << GAP_BITS);
+  base_undo_room(ir_undo_comp(inst->comp), buf, sizeof label);
   hl_buf_add(buf, &label, sizeof label);
   assert(buf->n == sizeof label * inst->comp->next_id);
   if (label < before)
@@ -37,8 +42,12 @@ void ir_label_append(HlInst *inst) {
 void ir_relabel(HlComp *comp) {
   HlBuf *buf = &ir_comp_state(comp)->label;
   size_t size = sizeof(uint64_t) * comp->next_id;
+  BaseUndo *undo = ir_undo_comp(comp);
+  ir_note_comp(comp);
   if (buf->n < size)
-    hl_buf_grow(buf, size - buf->n);
+    base_undo_room(undo, buf, size - buf->n);
+  if (undo)
+    base_undo_bytes(undo, buf->at, buf->n);
   memset(buf->at, 0, size);
   buf->n = size;
   uint64_t label = 0;
@@ -108,7 +117,7 @@ static void make_room(HlComp *comp, HlInst *at) {
     if ((double)n > most || step < 2)
       continue;
     for (const HlInst *inst = first;; inst = inst->next) {
-      labels(comp)[inst->id] = low += step;
+      set_label(inst, low += step);
       if (inst == last)
         return;
     }
@@ -127,7 +136,7 @@ static void move_before(HlInst *const *moved, size_t n, HlInst *user) {
   for (size_t k = 0; k < n; k++) {
     ir_list_insert_after(comp, moved[k], prev);
     prev = moved[k];
-    labels(comp)[moved[k]->id] = low += step;
+    set_label(moved[k], low += step);
   }
   // All that moved then has the label of what stands before it.
   if (step == 0)

@@ -193,24 +193,9 @@ static bool is_of(uint8_t op, const uint64_t *ops) {
   return !ops || (ops[op / 64] >> (op % 64) & 1);
 }
 
-// How many are of the ops. Forgets on the way the ops that have gone.
-static size_t count_of(HlComp *comp, const uint64_t *ops) {
-  size_t count[HL_OP_COUNT + 1] = {0}, n = 0;
-  for (uint32_t id = 0; id < comp->next_id; id++)
-    count[comp->op_by_id[id]]++;
-  memset(comp->ops, 0, sizeof comp->ops);
-  for (int op = 0; op < HL_OP_COUNT; op++) {
-    if (count[op] > 0)
-      comp->ops[op / 64] |= (uint64_t)1 << (op % 64);
-    if (is_of((uint8_t)op, ops))
-      n += count[op];
-  }
-  return n;
-}
-
 // All of the computation. Few are found by their ids and sorted: that does not touch the others.
 HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
-  const size_t n_found = count_of(comp, ops);
+  const size_t n_found = hl_comp_count_ops(comp, ops);
   HlInst **all = HL_ARRAY(p->arena, HlInst *, n_found + 1);
   *n = (int)n_found;
   size_t k = 0;

@@ -198,6 +198,7 @@ static bool put_recovery(ProtoWriter *w, HlBuf *out) {
 }
 
 static void write_shardings(ProtoWriter *w, ModuleMsg *out) {
+  static const HlSharding whole = {.kind = HL_SHARDING_REPLICATED};
   const HlModule *m = w->m;
   if (m->spmd_output_sharding)
     out->spmd_output_sharding = proto_sharding(w, m->spmd_output_sharding);
@@ -205,7 +206,8 @@ static void write_shardings(ProtoWriter *w, ModuleMsg *out) {
   out->spmd_parameters_shardings =
       HL_ARRAY(w->arena, ShardingMsg *, m->n_spmd_parameter_shardings + 1);
   for (int k = 0; k < m->n_spmd_parameter_shardings; k++)
-    out->spmd_parameters_shardings[k] = proto_sharding(w, m->spmd_parameter_shardings[k]);
+    out->spmd_parameters_shardings[k] =
+        proto_sharding(w, m->spmd_parameter_shardings[k] ? m->spmd_parameter_shardings[k] : &whole);
 }
 
 static void write_payloads(ProtoWriter *w, ModuleMsg *out) {

@@ -367,8 +367,9 @@ static void write_replication(ProtoWriter *w, HlI64s at, InstMsg *out) {
 }
 
 static void write_domain(ProtoWriter *w, const HlDomain *d, InstMsg *out) {
-  out->domain_entry_sharding = proto_sharding(w, d->exit);  // crossed: see read_domain
-  out->domain_exit_sharding = proto_sharding(w, d->entry);
+  // Crossed: see read_domain. Beside what has no sharding a domain has none on that side.
+  out->domain_entry_sharding = d->exit ? proto_sharding(w, d->exit) : NULL;
+  out->domain_exit_sharding = d->entry ? proto_sharding(w, d->entry) : NULL;
 }
 
 static void write_extra(ProtoWriter *w, const HlDict *dict, InstMsg *out) {

@@ -73,7 +73,7 @@ def main():
         pass
     o.close()
     fresh.close()
-    t.end(200, a)
+    t.end()
 
 
 if __name__ == "__main__":

@@ -317,11 +317,13 @@ static void describe_module(Fh *f) {
     fh_set(f, op, "mhlo.is_dynamic", hl_ml_bool(f->tree, true));
   if (m->spmd_output_sharding)
     fh_set(f, op, "mhlo.spmd_output_sharding", fh_sharding(f, m->spmd_output_sharding));
+  static const HlSharding whole = {.kind = HL_SHARDING_REPLICATED};
   if (m->n_spmd_parameter_shardings) {
     int n = m->n_spmd_parameter_shardings;
     const HlMlAttr **list = HL_ARRAY(f->arena, const HlMlAttr *, n);
     for (int k = 0; k < n; k++)
-      list[k] = fh_sharding(f, m->spmd_parameter_shardings[k]);
+      list[k] =
+          fh_sharding(f, m->spmd_parameter_shardings[k] ? m->spmd_parameter_shardings[k] : &whole);
     fh_set(f, op, "mhlo.spmd_parameters_shardings", hl_ml_array(f->tree, n, list));
   }
   describe_entry_layout(f);

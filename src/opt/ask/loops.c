@@ -123,7 +123,7 @@ HlInst **loop_all(HlPass *p, int *n) {
       if (inst->op == HL_OP_WHILE)
         hl_buf_add(&found, &inst, sizeof inst);
     if (found.n == before)
-      hl_comp_count_ops(comp);
+      hl_comp_count_ops(comp, NULL);
   }
   *n = (int)(found.n / sizeof(HlInst *));
   HlInst **all = hl_arena_copy(p->arena, found.at, found.n);
