@@ -75,7 +75,7 @@ static void a_map_is_a_sparse_array(void **state) {
 }
 
 static void a_map_takes_pointers(void **state) {
-  int things[3];
+  int things[3] = {0};
   Map map = {0};
   map_put_ptr(&map, &things[0], &things[1]);
   map_put_ptr(&map, NULL, &things[2]);
