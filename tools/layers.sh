@@ -40,16 +40,13 @@ look_inside() {
     complain "src/$file:$line" "room $from (${room[$from]:-0}) includes $to (${room[$to]})"
 }
 
-owner() { echo "${home[$1]:-${1%%.*}}"; }
-
-while IFS=: read -r file line text; do
-  target=$(sed -E 's/^[^"<]*["<]([^">]*)[">].*/\1/' <<<"$text")
+while IFS=: read -r file line target; do
   case $file in
     src/*) from=${file#src/} from=${from%%/*} ;;
-    include/hilo/*) from=$(owner "${file#include/hilo/}") ;;
+    include/hilo/*) name=${file#include/hilo/} from=${home[$name]:-${name%%.*}} ;;
   esac
   case $target in
-    hilo/*) name=${target#hilo/} to=$(owner "$name")
+    hilo/*) name=${target#hilo/} to=${home[$name]:-${name%%.*}}
       [ -e "include/hilo/$name" ] || complain "$file:$line" "no such public header: $target"
       [ -n "${number[$to]}" ] || complain "$file:$line" "$target belongs to no folder (add a header row to src/LAYERS)" ;;
     */*) to=${target%%/*}
@@ -58,7 +55,8 @@ while IFS=: read -r file line text; do
   esac
   look "$file" "$from" "$line" "$to"
   case $file in src/*) look_inside "${file#src/}" "$line" "$target" ;; esac
-done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]' src include --include='*.[ch]' --include='*.def')
+done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]' src include --include='*.[ch]' --include='*.def' |
+  sed -E 's/^([^:]*:[^:]*:)[^"<]*["<]([^">]*)[">].*/\1\2/')
 
 for folder in $(find src -mindepth 1 -type d); do
   name=${folder#src/} n=$(find "$folder" -maxdepth 1 -type f | wc -l)
