@@ -47,7 +47,6 @@ const AlgLeftOut algsimp_left_out[] = {
 
 enum { MOST_ROUNDS = 50 };
 
-bool pass_algsimp(HlPass *p);
 bool pass_algsimp(HlPass *p) {
   AlgSimp options = {
 #define X(flag) .flag = hl_pass_flag(p, #flag),

@@ -15,7 +15,7 @@
 #define HILO_OPT_ALGSIMP_H
 
 #include "hilo/op.h"
-#include "hilo/pass.h"
+#include "opt/passes.h"
 
 // The options of the pass, as they are in XLA's AlgebraicSimplifierOptions.
 #define ALGSIMP_FLAGS(X)                                     \
@@ -63,9 +63,6 @@ typedef struct AlgSimp {
 static inline const AlgSimp *alg_options(const HlPass *p) {
   return p->user;
 }
-
-// All rules, from the three .def files; ends with {0}.
-extern const HlRule algsimp_rules[];
 
 // Laws of XLA's pass that are not in the table, or not in full, and why. Ends with {0}.
 typedef struct AlgLeftOut {

@@ -9,8 +9,7 @@
 
 #include "opt/algsimp/dims.h"
 #include "opt/ask/dots.h"
-
-extern const HlRule conv_operand_swapper_rules[];
+#include "opt/passes.h"
 
 static bool is_plain_dot(const HlPass *p, const HlInst *dot) {
   return !alg_sensitive(p) && all_static(dot) && hl_is_float(dot->shape->dtype) &&

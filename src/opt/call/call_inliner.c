@@ -15,9 +15,8 @@
 #include "opt/ask/async_halves.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/inline.h"
+#include "opt/passes.h"
 #include "opt/simplify/dce.h"
-
-bool pass_call_inliner(HlPass *p);
 
 typedef struct Inliner {
   HlPass *p;

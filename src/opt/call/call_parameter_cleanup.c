@@ -13,9 +13,7 @@
 // Only computations that nothing but calls runs, and outside fusions, which must use what they are
 // given; all callers change in one step.
 
-#include "hilo/pass.h"
-
-bool pass_call_parameter_cleanup(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Cleanup {
   HlPass *p;

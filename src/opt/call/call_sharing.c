@@ -5,9 +5,7 @@
 //   b = f32[] reduce(y, z), to_apply=add.2     =>    b = f32[] reduce(y, z), to_apply=add.1
 
 #include "opt/ask/same.h"
-
-bool pass_computation_deduplicator(HlPass *p);
-bool pass_unflatten_call_graph(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Groups {
   HlComp **at;  // by hash, the first of each group; NULL: free

@@ -17,8 +17,7 @@
 #include <string.h>
 
 #include "opt/ask/loops.h"
-
-bool pass_call_splitter(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Split {
   HlPass *p;

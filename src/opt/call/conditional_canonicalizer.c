@@ -10,9 +10,7 @@
 //
 // Passes after it then find one form only: elements can be added and taken away.
 
-#include "hilo/pass.h"
-
-bool pass_conditional_canonicalizer(HlPass *p);
+#include "opt/passes.h"
 
 // A branch that takes or returns, where asked, what it did before in a tuple.
 static HlComp *wrap_branch(HlBuild *b, HlComp *branch, bool argument, bool result) {

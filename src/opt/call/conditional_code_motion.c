@@ -26,8 +26,7 @@
 #include "opt/ask/effects.h"
 #include "opt/ask/loops.h"
 #include "opt/ask/same.h"
-
-bool pass_conditional_code_motion(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Motion {
   HlPass *p;

@@ -11,8 +11,7 @@
 // for each.
 
 #include "opt/ask/inline.h"
-
-bool pass_conditional_to_select(HlPass *p);
+#include "opt/passes.h"
 
 static bool is_control_flow(const HlInst *inst) {
   return inst->op == HL_OP_CALL || inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL ||

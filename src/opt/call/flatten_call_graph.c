@@ -9,9 +9,7 @@
 // that is split in its turn. The result is as large as the program written out without calls: it may be
 // far larger than the module.
 
-#include "hilo/pass.h"
-
-bool pass_flatten_call_graph(HlPass *p);
+#include "opt/passes.h"
 
 // Whether the module written out is small enough. Callees come before callers: the size of a
 // computation is its own and that of all it calls, as often as it does.

@@ -9,8 +9,7 @@
 // come before callees.
 
 #include "opt/ask/inline.h"
-
-bool pass_propagate_call_metadata(HlPass *p);
+#include "opt/passes.h"
 
 // A body that is reached again need not be gone into: it has the prefix by then.
 static void prefix_body(HlPass *p, const HlInst *call, HlComp *body, HlBuf *waiting) {

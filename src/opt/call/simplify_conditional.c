@@ -15,8 +15,7 @@
 
 #include "opt/ask/effects.h"
 #include "opt/ask/inline.h"
-
-bool pass_simplify_conditional(HlPass *p);
+#include "opt/passes.h"
 
 // Whether devices meet in it: all of them must come by, whichever branch is taken.
 static bool has_channel(const HlInst *inst) {

@@ -8,9 +8,7 @@
 //                                   itself stand before it, and those before an all-reduce behind it.
 
 #include "opt/ask/collectives.h"
-
-extern const HlRule all_gather_broadcast_rules[], all_gather_degenerate_rules[],
-    canon_all_gather_rules[], collective_reorderer_rules[];
+#include "opt/passes.h"
 
 static int64_t parts_of(const HlInst *gather) {
   const int64_t along = hl_dim(gather), x = gather->operands[0]->shape->dim[along];

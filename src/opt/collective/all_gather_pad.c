@@ -12,9 +12,7 @@
 //   s = f32[8] select(partition-id == 0, all, 0)
 
 #include "opt/ask/collectives.h"
-
-extern const HlRule all_gather_pad_rules[];
-bool pass_all_gather_pad(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Parts {
   HlInst *gather;

@@ -13,8 +13,7 @@
 
 #include "opt/ask/collectives.h"
 #include "opt/ask/types.h"
-
-extern const HlRule rules_all_reduce_promotion[];
+#include "opt/passes.h"
 
 static const char *types_of(const HlPass *p) {
   const char *types = hl_pass_text(p, "types");

@@ -11,11 +11,7 @@
 // are put before the exchange.
 
 #include "opt/ask/collectives.h"
-
-bool pass_all_reduce_reassociate(HlPass *p);
-extern const HlRule all_reduce_reassociate_rules[];
-bool pass_reduce_scatter_reassociate(HlPass *p);
-extern const HlRule reduce_scatter_reassociate_rules[], all_gather_optimizer_rules[];
+#include "opt/passes.h"
 
 static bool is_exchange(const HlInst *inst, HlOp op) {
   return (HlOp)inst->op == op && coll_is_plain(inst) && hl_one_user(inst);

@@ -10,11 +10,7 @@
 //   s = f32[2] dynamic-slice(r, partition-id * 2)
 
 #include "opt/ask/collectives.h"
-
-extern const HlRule all_reduce_folder_rules[], all_reduce_simplifier_rules[],
-    all_gather_simplifier_rules[], all_gather_slice_rules[], all_gather_to_permute_rules[],
-    reduce_scatter_creator_rules[];
-bool pass_all_reduce_simplifier(HlPass *p);
+#include "opt/passes.h"
 
 // --- all-reduce-folder --------------------------------------------------------------------------
 //

@@ -12,8 +12,7 @@
 
 #include "opt/ask/collectives.h"
 #include "opt/ask/loops.h"
-
-bool pass_all_reduce_splitter(HlPass *p);
+#include "opt/passes.h"
 
 // How one group's members share the slices among them.
 typedef struct Split {

@@ -11,9 +11,7 @@
 // With decompose_to_tuple=false only the rank is raised to min_array_rank, by a split dimension of
 // the size of a group.
 
-#include "hilo/pass.h"
-
-extern const HlRule rules_all_to_all[];
+#include "opt/passes.h"
 
 static int64_t group_size(HlPass *p, const HlInst *inst) {
   const HlGroups *groups = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);

@@ -13,8 +13,7 @@
 
 #include "opt/ask/collectives.h"
 #include "opt/ask/loops.h"
-
-bool pass_ar_crs_combiner(HlPass *p);
+#include "opt/passes.h"
 
 // How many times more replicas than partitions there are for a sum over all to be the faster one.
 enum { MANY_REPLICAS = 8 };

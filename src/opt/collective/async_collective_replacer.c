@@ -6,9 +6,7 @@
 
 #include <string.h>
 
-#include "hilo/pass.h"
-
-bool pass_async_collective_replacer(HlPass *p);
+#include "opt/passes.h"
 
 // The op that a done of this kind waits for, or HL_OP_COUNT.
 static HlOp finished_op(HlOp done) {

@@ -11,11 +11,7 @@
 #include "hilo/cost.h"
 #include "opt/ask/collectives.h"
 #include "opt/ask/loops.h"
-
-bool pass_async_collective_creator(HlPass *p);
-bool pass_async_collective_annotator(HlPass *p);
-bool pass_async_collectives_to_sync(HlPass *p);
-bool pass_collectives_schedule_linearizer(HlPass *p);
+#include "opt/passes.h"
 
 // --- async-collective-creator -----------------------------------------------------------------------
 

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 
 #include "opt/ask/collectives.h"
-
-bool pass_all_gather_cse(HlPass *p);
-bool pass_schedule_aware_collective_cse(HlPass *p);
+#include "opt/passes.h"
 
 // A collective, what it is of, and where it stands in the computation.
 typedef struct Twin {

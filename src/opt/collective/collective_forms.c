@@ -8,16 +8,7 @@
 // all-reduce-blueconnect:     first within each host, then between hosts, then within each host
 
 #include "opt/ask/collectives.h"
-
-#define DECLARE(name)          \
-  bool pass_##name(HlPass *p); \
-  extern const HlRule name##_rules[]
-DECLARE(all_reduce_decomposer);
-DECLARE(reduce_scatter_decomposer);
-DECLARE(all_gather_decomposer);
-DECLARE(reduce_scatter_reorder);
-DECLARE(all_reduce_contiguous);
-DECLARE(blueconnect);
+#include "opt/passes.h"
 
 // --- all-reduce-decomposer ------------------------------------------------------------------------
 

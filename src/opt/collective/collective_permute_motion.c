@@ -11,8 +11,7 @@
 
 #include "opt/ask/collectives.h"
 #include "opt/ask/loops.h"
-
-bool pass_collective_permute_motion(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Motion {
   HlInst *loop;

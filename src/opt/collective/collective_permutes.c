@@ -16,12 +16,7 @@
 #include "hilo/cost.h"
 #include "opt/ask/collectives.h"
 #include "opt/ask/frontend.h"
-
-extern const HlRule collective_select_folder_rules[];
-bool pass_permute_cycle_decomposer(HlPass *p);
-extern const HlRule permute_cycle_rules[];
-bool pass_permute_decomposer(HlPass *p);
-extern const HlRule permute_decomposer_rules[];
+#include "opt/passes.h"
 
 static HlI64s pairs_of(const HlInst *inst) {
   return hl_attr_ints(inst, HL_A_SOURCE_TARGET_PAIRS);

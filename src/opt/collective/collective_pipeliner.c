@@ -30,10 +30,7 @@
 
 #include "opt/ask/collectives.h"
 #include "opt/ask/loops.h"
-
-bool pass_collective_pipeliner_forward(HlPass *p);
-bool pass_collective_pipeliner_backward(HlPass *p);
-bool pass_collective_pipeliner_sink(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Pipeline {
   HlPass *p;

@@ -10,8 +10,7 @@
 
 #include "opt/ask/collectives.h"
 #include "opt/ask/types.h"
-
-extern const HlRule collective_quantizer_rules[];
+#include "opt/passes.h"
 
 static bool moves_only(const HlInst *inst) {
   switch (inst->op) {

@@ -24,8 +24,6 @@
 #include "opt/ask/frontend.h"
 #include "opt/passes.h"
 
-bool pass_collective_send_recv_combiner(HlPass *p);
-
 // A send or recv.
 typedef struct Talk {
   HlInst *inst;

@@ -16,10 +16,7 @@
 //   y = out; of each part as many rows as its size are written over y from its place on
 
 #include "opt/ask/collectives.h"
-
-extern const HlRule ragged_all_to_all_rules[];
-extern const HlRule ragged_decomposer_rules[];
-bool pass_ragged_decomposer(HlPass *p);
+#include "opt/passes.h"
 
 // --- ragged-all-to-all-canonicalizer ------------------------------------------------------------
 

@@ -20,9 +20,7 @@
 //   y = ragged-all-to-all(from, out, ...), replica_groups={{0},{1},{2},{3}}
 
 #include "opt/ask/collectives.h"
-
-extern const HlRule ragged_hosts_rules[];
-bool pass_ragged_hosts(HlPass *p);
+#include "opt/passes.h"
 
 enum { X, OUT, FROM, SIZE, TO, RECEIVED, OPERANDS };
 

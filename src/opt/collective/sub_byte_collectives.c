@@ -14,8 +14,7 @@
 // how many there are in a byte.
 
 #include "opt/ask/collectives.h"
-
-extern const HlRule sub_byte_collective_rules[];
+#include "opt/passes.h"
 
 static int elements_of_byte(const HlShape *shape) {
   const int bits = hl_dtype_info[shape->dtype].bits;

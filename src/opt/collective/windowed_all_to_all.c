@@ -12,8 +12,7 @@
 
 #include "opt/ask/collectives.h"
 #include "opt/collective/windowed.h"
-
-extern const HlRule windowed_einsum_rules[];
+#include "opt/passes.h"
 
 // --- What lies between ----------------------------------------------------------------------------
 

@@ -28,8 +28,7 @@
 #include "opt/ask/frontend.h"
 #include "opt/ask/loops.h"
 #include "opt/collective/windowed.h"
-
-bool pass_windowed_einsum_handler(HlPass *p);
+#include "opt/passes.h"
 
 enum { LHS, RHS, RESULT };  // slots of such a loop, of which more follow
 

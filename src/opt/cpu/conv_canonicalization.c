@@ -9,10 +9,8 @@
 //        c  = transpose(c')
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
 #include "opt/ask/cpu_dot.h"
-
-extern const HlRule conv_canonicalization_rules[];
+#include "opt/passes.h"
 
 // first, spatial..., last
 static HlI64s order_of(HlPass *p, int64_t first, HlI64s spatial, int64_t last) {

@@ -13,9 +13,7 @@
 #include <math.h>
 
 #include "hilo/cost.h"
-#include "hilo/pass.h"
-
-bool pass_cpu_parallel_task_assigner(HlPass *p);
+#include "opt/passes.h"
 
 // --- How many tasks ------------------------------------------------------------------------------
 

@@ -8,10 +8,8 @@
 //   =>  y = reduce-window(x, 0), window={size=n pad=n-1_0}, to_apply=add
 //       c = the last element of y
 
-#include "hilo/pass.h"
 #include "opt/ask/reducers.h"
-
-extern const HlRule rules_associative_scan[];
+#include "opt/passes.h"
 
 // The op that gives both the output and the carry from the input and the carry; HL_OP_COUNT: none.
 static HlOp scanned_op(const HlComp *comp) {

@@ -15,8 +15,7 @@
 
 #include "hilo/edit.h"
 #include "opt/expand/matrices.h"
-
-extern const HlRule cholesky_expander_rules[];
+#include "opt/passes.h"
 
 enum { BLOCK = 128 };
 

@@ -7,9 +7,7 @@
 //   x = f32[8,5,1,6,1,3], four spatial   =>   convolution over f32[8,5,6,3], two spatial
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
-
-extern const HlRule convolution_4d_expander_rules[];
+#include "opt/passes.h"
 
 // Dimensions of one array of the convolution, some of which go.
 typedef struct Shrunk {

@@ -18,9 +18,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
-
-extern const HlRule convolution_group_rules[];
+#include "opt/passes.h"
 
 // A convolution's labels, window and sizes while a dimension is being added.
 typedef struct Conv {

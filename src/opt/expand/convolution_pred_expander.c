@@ -6,9 +6,7 @@
 //   c = pred convolution(x, k)
 //   =>   c = pred convert(f16 convolution(f16 convert(x), f16 convert(k)))
 
-#include "hilo/pass.h"
-
-extern const HlRule convolution_pred_expander_rules[];
+#include "opt/passes.h"
 
 static HlInst *expand(HlPass *p, HlBuild *b, HlInst *inst) {
   for (int k = 0; k < 2; k++)

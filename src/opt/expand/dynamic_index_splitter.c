@@ -7,9 +7,7 @@
 //   =>   d = dynamic-slice(x, reshape(i[0:1]), reshape(i[1:2]))
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
-
-extern const HlRule dynamic_index_splitter_rules[];
+#include "opt/passes.h"
 
 static int first_index(const HlInst *inst) {
   return inst->op == HL_OP_DYNAMIC_SLICE ? 1 : 2;

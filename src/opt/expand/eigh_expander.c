@@ -18,8 +18,7 @@
 
 #include "hilo/edit.h"
 #include "opt/expand/matrices.h"
-
-extern const HlRule eigh_expander_rules[];
+#include "opt/passes.h"
 
 typedef struct Config {
   int lower, sorted;

@@ -12,9 +12,7 @@
 // Types narrower than f32 are computed in f32: the variance of training is the difference of two
 // means, mean(x * x) - m * m, and would lose what digits a narrow type has.
 
-#include "hilo/pass.h"
-
-extern const HlRule rules_batch_norm[];
+#include "opt/passes.h"
 
 // The normalisation at hand.
 typedef struct Norm {

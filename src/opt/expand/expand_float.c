@@ -14,9 +14,7 @@
 
 #include <string.h>
 
-#include "hilo/pass.h"
-
-extern const HlRule rules_logistic[], rules_comparison[], rules_stochastic_convert[];
+#include "opt/passes.h"
 
 // --- logistic -----------------------------------------------------------------------------------
 

@@ -12,9 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "hilo/pass.h"
-
-extern const HlRule rules_rng[], rules_rng_bits[];
+#include "opt/passes.h"
 
 // --- Words and numbers of 64 bits ---------------------------------------------------------------
 

@@ -12,8 +12,7 @@
 
 #include "hilo/edit.h"
 #include "opt/expand/matrices.h"
-
-extern const HlRule qr_expander_rules[];
+#include "opt/passes.h"
 
 enum { BLOCK = 128 };
 

@@ -9,9 +9,7 @@
 //
 // A reverse scan reads and writes at n - 1 - i.
 
-#include "hilo/pass.h"
-
-extern const HlRule rules_scan[];
+#include "opt/passes.h"
 
 typedef struct Scan {
   HlPass *p;

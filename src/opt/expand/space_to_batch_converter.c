@@ -17,9 +17,7 @@
 // `results` results and takes results * stride / l rows. What the window's padding is beyond whole
 // rows remains padding of each piece.
 
-#include "hilo/pass.h"
-
-extern const HlRule space_to_batch_rules[];
+#include "opt/passes.h"
 
 // How one spatial dimension is cut.
 typedef struct Cut {

@@ -10,8 +10,7 @@
 
 #include "hilo/edit.h"
 #include "opt/expand/matrices.h"
-
-extern const HlRule triangular_solve_expander_rules[];
+#include "opt/passes.h"
 
 enum { BLOCK = 128 };
 

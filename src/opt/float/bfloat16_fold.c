@@ -12,6 +12,7 @@
 
 #include "hilo/edit.h"
 #include "opt/float/float_normalization.h"
+#include "opt/passes.h"
 
 typedef struct Fold {
   HlPass *p;
@@ -97,7 +98,6 @@ static void fold(const Fold *f, HlInst *inst) {
   hl_commit(f->p, made);
 }
 
-bool pass_bfloat16_fold(HlPass *p);
 bool pass_bfloat16_fold(HlPass *p) {
   Fold f = {p, hl_pass_flag(p, "mixed_dots")};
   if (strcmp(p->target, "cpu") == 0)

@@ -17,8 +17,7 @@
 
 #include "opt/ask/loops.h"
 #include "opt/float/bfloat16.h"
-
-bool pass_bfloat16_propagation(HlPass *p);
+#include "opt/passes.h"
 
 enum { TURNS = 16 };  // of a loop, where it matters
 

@@ -5,9 +5,7 @@
 //
 // Widening converts go down past concatenate, pad, reshape, slice and transpose, narrowing ones up.
 
-#include "hilo/pass.h"
-
-bool pass_convert_mover(HlPass *p);
+#include "opt/passes.h"
 
 static bool moves_data(const HlInst *inst) {
   return inst->op == HL_OP_CONCATENATE || inst->op == HL_OP_PAD || inst->op == HL_OP_RESHAPE ||

@@ -5,9 +5,7 @@
 //
 //   c = s32 convolution(f32 x, f32 k)   =>   c = s32 convert(f32 convolution(x, k))
 
-#include "hilo/pass.h"
-
-extern const HlRule convolution_type_canonicalizer_rules[];
+#include "opt/passes.h"
 
 static HlInst *canonicalize(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *operands[] = {hl_operand(inst, 0), hl_operand(inst, 1)};

@@ -15,11 +15,8 @@
 #include <string.h>
 
 #include "hilo/op.h"
-#include "hilo/pass.h"
 #include "opt/ask/cpu_dot.h"
-
-extern const HlRule rules_result_caster[], rules_operand_upcaster[], rules_change_type[],
-    rules_bitcast_dtypes[];
+#include "opt/passes.h"
 
 // --- Products -----------------------------------------------------------------------------------
 

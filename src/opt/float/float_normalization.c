@@ -21,11 +21,11 @@
 #include <string.h>
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
 #include "opt/ask/cpu_dot.h"
 #include "opt/ask/reducers.h"
 #include "opt/ask/types.h"
 #include "opt/float/float_normalization.h"
+#include "opt/passes.h"
 
 typedef struct Norm {
   HlPass *p;
@@ -384,19 +384,16 @@ static bool run(const Norm *n) {
   return true;
 }
 
-bool pass_float_normalization(HlPass *p);
 bool pass_float_normalization(HlPass *p) {
   Norm n = norm_of(p);
   return run(&n);
 }
 
-bool pass_bf16_mixed_precision_removal(HlPass *p);
 bool pass_bf16_mixed_precision_removal(HlPass *p) {
   Norm n = {.p = p, .low = HL_BF16, .high = HL_F32, .mixed_only = true};
   return run(&n);
 }
 
-bool pass_element_type_converter(HlPass *p);
 bool pass_element_type_converter(HlPass *p) {
   const char *from = hl_pass_text(p, "from"), *to = hl_pass_text(p, "to");
   Norm n = {.p = p,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
+#include "opt/passes.h"
 
 static int64_t wanted_bits(HlDtype dtype, bool packs) {
   int bits = hl_dtype_info[dtype].bits;
@@ -63,7 +63,6 @@ static void size_interface(HlPass *p, bool packs) {
                       m->entry_result ? sized(p, m->entry_result, packs) : NULL);
 }
 
-bool pass_sub_byte_size(HlPass *p);
 bool pass_sub_byte_size(HlPass *p) {
   bool packs = strcmp(p->info->name, "sub-byte-size-setter") == 0;
   HlInst *first = first_unlike(p, packs);

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "opt/passes.h"
 
 // --- Orders of whole shapes
 // -----------------------------------------------------------------------
@@ -392,7 +393,6 @@ static void set_up(Layouts *a, HlPass *p) {
   }
 }
 
-bool pass_layout_assignment(HlPass *p);
 bool pass_layout_assignment(HlPass *p) {
   prepare(p);
   if (p->changed && !hl_sort_comps(p->cx, p->m))

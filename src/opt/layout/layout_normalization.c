@@ -14,10 +14,8 @@
 #include <string.h>
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
 #include "opt/ask/layouts.h"
-
-extern const HlRule layout_normalization_rules[];
+#include "opt/passes.h"
 
 // A layout as a renaming of dimensions: place 0 is most major.
 typedef struct Renaming {

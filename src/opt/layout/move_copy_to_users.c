@@ -9,10 +9,8 @@
 // Reductions need no copy behind them.
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
 #include "opt/ask/layouts.h"
-
-extern const HlRule move_copy_to_users_rules[];
+#include "opt/passes.h"
 
 // What the first n operands are copies of, all in one order; NULL: they are not. Others stay.
 static HlInst **before_copies(HlPass *p, const HlInst *inst, uint32_t n) {

@@ -14,10 +14,8 @@
 #include <string.h>
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
 #include "opt/ask/layouts.h"
-
-extern const HlRule reduce_decomposer_rules[];
+#include "opt/passes.h"
 
 // --- The layout that the operand gives
 // ----------------------------------------------------------------
@@ -138,7 +136,6 @@ static bool run_some(HlPass *p, int first, int n) {
   return hl_run_rules(p, some, 1);
 }
 
-bool pass_reduce_decomposer(HlPass *p);
 bool pass_reduce_decomposer(HlPass *p) {
   return run_some(p, 0, 1) && run_some(p, 1, 2);
 }

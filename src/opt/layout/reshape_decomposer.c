@@ -8,10 +8,8 @@
 //                                                  r = f32[2,6]{0,1} copy(b)
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
 #include "opt/ask/layouts.h"
-
-extern const HlRule reshape_decomposer_rules[];
+#include "opt/passes.h"
 
 static HlInst *bitcast(HlBuild *b, HlInst *x, const HlShape *shape) {
   return hl_b_op(b, HL_OP_BITCAST, shape, 1, &x, 0, NULL, 0, NULL);

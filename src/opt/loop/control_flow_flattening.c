@@ -9,8 +9,7 @@
 //   (f32[4], token) infeed(t)   =>   tuple(0, t)
 
 #include "opt/ask/loops.h"
-
-bool pass_control_flow_flattening(HlPass *p);
+#include "opt/passes.h"
 
 static HlInst *next_turn(LoopPart *part, int k, void *user) {
   (void)user;

@@ -9,8 +9,7 @@
 //                                                 control-predecessors={r}
 
 #include "opt/ask/loops.h"
-
-bool pass_loop_schedule_linearizer(HlPass *p);
+#include "opt/passes.h"
 
 // The instruction that writes into slot k in place, or NULL.
 static HlInst *writer_of(const HlInst *loop, int k) {

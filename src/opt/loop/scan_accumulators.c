@@ -15,8 +15,7 @@
 // does not matter, and what is read of a is not written over yet.
 
 #include "opt/ask/loops.h"
-
-bool pass_scan_accumulators(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Unify {
   HlInst *loop;

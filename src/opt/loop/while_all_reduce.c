@@ -18,8 +18,7 @@
 
 #include "opt/ask/loops.h"
 #include "opt/ask/reducers.h"
-
-bool pass_while_all_reduce(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Sums {
   HlPass *p;

@@ -17,8 +17,7 @@
 
 #include "opt/ask/loops.h"
 #include "opt/ask/same.h"
-
-bool pass_while_concat(HlPass *p);
+#include "opt/passes.h"
 
 enum { EFFORT = 16 };  // values looked at, for each instruction of the body
 

@@ -7,8 +7,7 @@
 //   (i, k) = while((0, 5)), body: (i + k, k)   =>   (i, k) = while((0, 5)), body: (i + 5, k)
 
 #include "opt/ask/loops.h"
-
-bool pass_while_constant_sinking(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Sink {
   HlInst **value;  // by slot: what is made anew inside; NULL: the slot stays as it is

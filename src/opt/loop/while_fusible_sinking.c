@@ -9,8 +9,7 @@
 
 #include "hilo/cost.h"
 #include "opt/ask/loops.h"
-
-bool pass_while_fusible_sinking(HlPass *p);
+#include "opt/passes.h"
 
 enum { MAX_GROUP = 16 };
 

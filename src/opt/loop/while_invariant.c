@@ -17,9 +17,7 @@
 #include "hilo/cost.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/loops.h"
-
-bool pass_while_invariant(HlPass *p);
-bool pass_while_expensive_invariant(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Hoist {
   HlPass *p;

@@ -16,9 +16,7 @@
 
 #include "hilo/cost.h"
 #include "opt/ask/loops.h"
-
-bool pass_while_double_buffer(HlPass *p);
-bool pass_while_pipeline_unroller(HlPass *p);
+#include "opt/passes.h"
 
 // --- A body of several turns --------------------------------------------------------------------
 

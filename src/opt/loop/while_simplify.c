@@ -22,6 +22,7 @@
 
 #include "opt/ask/frontend.h"
 #include "opt/ask/loops.h"
+#include "opt/passes.h"
 
 // What one rewrite decides about each old slot.
 typedef struct Slots {
@@ -528,7 +529,6 @@ static void simplify_loop(HlPass *p, HlInst *loop) {
     merge_counters(p, loop);
 }
 
-bool pass_while_simplify(HlPass *p);
 bool pass_while_simplify(HlPass *p) {
   int n;
   HlInst **loops = loop_all(p, &n);

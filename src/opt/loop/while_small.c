@@ -10,8 +10,7 @@
 #include "hilo/cost.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/loops.h"
-
-bool pass_while_small(HlPass *p);
+#include "opt/passes.h"
 
 // By id of the computations there were when the pass began. Hoisting changes neither.
 typedef struct Facts {

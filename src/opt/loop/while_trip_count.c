@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "opt/ask/loops.h"
+#include "opt/passes.h"
 
 static const char *annotated(HlPass *p, const HlInst *loop, const char *config) {
   int slot = loop_induction_slot(p, loop);
@@ -37,7 +38,6 @@ static const char *annotated(HlPass *p, const HlInst *loop, const char *config) 
                           hl_arena_printf(p->arena, "{\"n\":\"%" PRId64 "\"}", turns));
 }
 
-bool pass_while_trip_count(HlPass *p);
 bool pass_while_trip_count(HlPass *p) {
   int n;
   HlInst **loops = loop_all(p, &n);

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "opt/ask/loops.h"
-
-bool pass_while_unroller(HlPass *p);
+#include "opt/passes.h"
 
 enum { MAX_TURNS = 64, MAX_BODY = 800, MAX_PRODUCT = 10000 };
 

@@ -4,9 +4,7 @@
 
 #include <stdlib.h>
 
-#include "hilo/pass.h"
-
-bool pass_alias_passthrough_params(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Taken {   // by aliases, given away, or by those made here
   bool *output, *param;  // elements of the result, whole parameters

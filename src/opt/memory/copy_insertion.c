@@ -19,8 +19,6 @@
 
 #include "opt/passes.h"
 
-bool pass_copy_insertion(HlPass *p);
-
 typedef struct Job {
   HlPass *p;
   HlArena *arena;  // of a stage

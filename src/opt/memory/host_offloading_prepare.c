@@ -21,9 +21,6 @@
 #include "opt/memory/host_offload.h"
 #include "opt/passes.h"
 
-bool pass_host_prepare_elide(HlPass *p);
-bool pass_host_prepare_convert(HlPass *p);
-
 // The start of a call that runs on the host.
 static bool starts_on_host(const HlInst *inst) {
   return inst->op == HL_OP_ASYNC_START && inst->n_calls == 1 &&

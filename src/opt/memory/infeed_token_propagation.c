@@ -13,8 +13,7 @@
 // outfeeds, is expected of each computation. Feeds with a configuration are left alone.
 
 #include "opt/ask/loops.h"
-
-bool pass_infeed_token_propagation(HlPass *p);
+#include "opt/passes.h"
 
 enum { FEEDS = 2 };
 static const HlOp feeds[FEEDS] = {HL_OP_INFEED, HL_OP_OUTFEED};

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 
 #include "base/room.h"
-#include "hilo/pass.h"
-
-bool pass_optimize_input_output_buffer_alias(HlPass *p);
+#include "opt/passes.h"
 
 typedef struct Piece {  // an array of an input or of the output
   int64_t bytes, number, memory_space;

@@ -27,10 +27,9 @@
 // after an instruction that a control edge puts behind it.
 
 #include "opt/memory/rematerialization.h"
+#include "opt/passes.h"
 
 enum { ROUNDS = 8 };
-
-bool pass_rematerialization(HlPass *p);
 
 // --- One computation ------------------------------------------------------------------------------
 

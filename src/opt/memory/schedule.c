@@ -13,11 +13,7 @@
 #include <string.h>
 
 #include "opt/memory/schedule.h"
-
-bool pass_cpu_scheduler(HlPass *p);
-bool pass_memory_scheduler(HlPass *p);
-bool pass_trivial_scheduler(HlPass *p);
-bool pass_descheduler(HlPass *p);
+#include "opt/passes.h"
 
 // --- Making and setting schedules ----------------------------------------------------------------
 

@@ -1,11 +1,7 @@
 // opt/memory/schedule_moves.c: passes that move instructions in the schedules of a scheduled module:
 // instruction-hoister, constant-deferring, root-instruction-sinker.
 
-#include "hilo/pass.h"
-
-bool pass_instruction_hoister(HlPass *p);
-bool pass_constant_deferring(HlPass *p);
-bool pass_root_instruction_sinker(HlPass *p);
+#include "opt/passes.h"
 
 typedef bool ScheduleFn(HlPass *p, HlComp *comp, HlInst **order);
 

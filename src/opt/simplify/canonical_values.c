@@ -3,10 +3,7 @@
 // Nothing changes in the program: large constants with equal values come to hold one literal.
 // Shapes are shared from the start, as the module interns them.
 
-#include "hilo/pass.h"
-
-bool pass_literal_canonicalizer(HlPass *p);
-bool pass_shape_canonicalizer(HlPass *p);
+#include "opt/passes.h"
 
 bool pass_shape_canonicalizer(HlPass *p) {
   (void)p;

@@ -1,11 +1,8 @@
 // opt/simplify/constant_copies.c: constants given to each who uses them: hlo-constant-splitter, and
 // fusion_constant_sinking and scalar-constant-sinker, which put them into fusions.
 
+#include "opt/passes.h"
 #include "opt/simplify/dce.h"
-
-bool pass_hlo_constant_splitter(HlPass *p);
-bool pass_fusion_constant_sinking(HlPass *p);
-bool pass_scalar_constant_sinker(HlPass *p);
 
 // --- hlo-constant-splitter ----------------------------------------------------------------------
 //

@@ -10,9 +10,7 @@
 // interpreter cannot compute stays as it is.
 #include "hilo/eval.h"
 #include "hilo/op.h"
-#include "hilo/pass.h"
-
-bool pass_constant_folding(HlPass *p);
+#include "opt/passes.h"
 
 enum {
   MOST_ELEMENTS = 45000000,

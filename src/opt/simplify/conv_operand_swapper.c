@@ -11,9 +11,7 @@
 // groups stay as they are.
 
 #include "hilo/edit.h"
-#include "hilo/pass.h"
-
-extern const HlRule conv_operand_swapper_rules[];
+#include "opt/passes.h"
 
 typedef struct Swap {
   HlWindowDim *window;

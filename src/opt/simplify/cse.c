@@ -12,8 +12,7 @@
 // equal ones stay two, but count as the same operand.
 #include "opt/ask/effects.h"
 #include "opt/ask/same.h"
-
-bool pass_cse(HlPass *p);
+#include "opt/passes.h"
 
 // --- A hash table of instructions ----------------------------------------------------------------
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "opt/ask/effects.h"
+#include "opt/passes.h"
 
 // A marker of sharding on a root, a parameter or a value with other users tells where that value
 // lives, though nobody reads the marker.

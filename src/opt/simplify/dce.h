@@ -4,8 +4,6 @@
 
 #include "hilo/pass.h"
 
-bool pass_dce(HlPass *p);
-
 // The fusion whose body this is, if operands may be taken from it; else NULL.
 HlInst *dce_caller_with_loose_inputs(const HlComp *body);
 // Takes the parameters that nobody reads from the body, and the operands from the fusion. Asks

@@ -11,10 +11,7 @@
 //   d = f32[4] domain(x), domain={kind="sharding", entry={maximal device=1}, exit={maximal device=0}}
 //   y = f32[4] negate(d), sharding={maximal device=1}
 
-#include "hilo/pass.h"
-
-bool pass_domain_isolator(HlPass *p);
-bool pass_domain_verifier(HlPass *p);
+#include "opt/passes.h"
 
 static bool is_same(const HlSharding *a, const HlSharding *b) {
   return a == b || (a && b && hl_sharding_equal(a, b));

@@ -8,6 +8,7 @@
 // of dots on a way from the computation's parameters. Dots of one level cannot depend on each
 // other.
 #include "opt/ask/dots.h"
+#include "opt/passes.h"
 
 static int *find_levels(HlPass *p, const HlComp *comp) {
   int *level = HL_ARRAY(p->arena, int, comp->next_id);
@@ -123,7 +124,6 @@ static void merge_users(HlPass *p, HlInst *x, const int *level, uint32_t n_ids, 
   }
 }
 
-bool pass_dot_merger(HlPass *p);
 bool pass_dot_merger(HlPass *p) {
   int n_comps;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);

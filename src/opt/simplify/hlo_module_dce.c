@@ -11,9 +11,8 @@
 // passed on unchanged; what computed it is then dead. dce cleans up.
 
 #include "opt/ask/effects.h"
+#include "opt/passes.h"
 #include "opt/simplify/dce.h"
-
-bool pass_hlo_module_dce(HlPass *p);
 
 // What is needed of an instruction: one element of its tuple, all of it, or that it is there.
 enum { WHOLE = -1, ANY = -2 };

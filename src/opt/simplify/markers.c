@@ -5,11 +5,7 @@
 
 #include <string.h>
 
-#include "hilo/pass.h"
-
-bool pass_sharding_remover(HlPass *p);
-bool pass_strip_memory_placement(HlPass *p);
-bool pass_control_dep_rewriter(HlPass *p);
+#include "opt/passes.h"
 
 static bool is_marker(const HlInst *inst, const char *const *targets, int n) {
   if (inst->op != HL_OP_CUSTOM_CALL)

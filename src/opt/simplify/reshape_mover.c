@@ -11,9 +11,7 @@
 
 #include <stdlib.h>
 
-#include "hilo/pass.h"
-
-bool pass_reshape_mover(HlPass *p);
+#include "opt/passes.h"
 
 enum {
   REACH = 4

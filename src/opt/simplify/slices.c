@@ -1,10 +1,7 @@
 // opt/simplify/slices.c: slices on the move: slice-sinker, slice-hoister, dead-dus-elimination.
 
 #include "opt/ask/same.h"
-
-bool pass_slice_sinker(HlPass *p);
-bool pass_slice_hoister(HlPass *p);
-bool pass_dead_dus_elimination(HlPass *p);
+#include "opt/passes.h"
 
 static bool same_slice(const HlInst *a, const HlInst *b) {
   return hl_i64s_equal(hl_attr_ints(a, HL_A_SLICE), hl_attr_ints(b, HL_A_SLICE));

@@ -4,16 +4,8 @@
 
 #include <string.h>
 
-#include "hilo/pass.h"
 #include "hilo/verify.h"
-
-bool pass_control_dep_remover(HlPass *p);
-bool pass_defuser(HlPass *p);
-bool pass_sanitize_constant_names(HlPass *p);
-bool pass_rename_instructions(HlPass *p);
-bool pass_add_original_value(HlPass *p);
-bool pass_hlo_cycle_detection(HlPass *p);
-bool pass_hlo_verifier(HlPass *p);
+#include "opt/passes.h"
 
 // --- Order and fusions --------------------------------------------------------------------------
 

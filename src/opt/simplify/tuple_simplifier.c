@@ -11,9 +11,7 @@
 // The walk goes from operands to users, so that elements of nested tuples resolve one level at a
 // time.
 
-#include "hilo/pass.h"
-
-bool pass_tuple_simplifier(HlPass *p);
+#include "opt/passes.h"
 
 enum { REACH = 2 };  // from a tuple through its elements to a tuple of them
 

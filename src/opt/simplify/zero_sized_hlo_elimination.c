@@ -4,9 +4,7 @@
 //
 // A parameter stays what it is, only its uses see the constant.
 
-#include "hilo/pass.h"
-
-bool pass_zero_sized_hlo_elimination(HlPass *p);
+#include "opt/passes.h"
 
 static bool is_empty_array(const HlShape *shape) {
   return hl_shape_is_array(shape) && !hl_shape_is_dynamic(shape) && hl_shape_elements(shape) == 0;
