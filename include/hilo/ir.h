@@ -421,18 +421,73 @@ enum { HL_OP_WORDS = (HL_OP_COUNT + 63) / 64 };  // of a set of ops
 
 enum {
   HL_T_ELEMENTWISE = 1,        // result element i depends on operand elements i alone
-  HL_T_COMMUTES = 2,
-  HL_T_CALLS = 4,              // may carry computations
-  HL_T_COLLECTIVE = 8,
-  HL_T_SIDE_EFFECT = 16,       // never dead (custom calls say so by an attribute)
-  HL_T_PINNED = 32,            // parameters
-  HL_T_WRITTEN = 64,           // text must write the shape
-  HL_T_EXACT = 128,            // verifier: declared shape equals the inferred one, layouts too
-  HL_T_MIXED = 256,            // verifier: operands may mix float types
-  HL_T_ASYNC = 512,
-  HL_T_ACCURACY = 1024         // takes result_accuracy
+  HL_T_COMMUTES = 1 << 1,
+  HL_T_CALLS = 1 << 2,         // may carry computations
+  HL_T_COLLECTIVE = 1 << 3,
+  HL_T_SIDE_EFFECT = 1 << 4,   // never dead (custom calls say so by an attribute)
+  HL_T_PINNED = 1 << 5,        // parameters
+  HL_T_WRITTEN = 1 << 6,       // text must write the shape
+  HL_T_EXACT = 1 << 7,         // verifier: declared shape equals the inferred one, layouts too
+  HL_T_MIXED = 1 << 8,         // verifier: operands may mix float types
+  HL_T_ASYNC = 1 << 9,         // a half of asynchronous work that is a computation
+  HL_T_ACCURACY = 1 << 10,     // takes result_accuracy
+  // What kind of work it is.
+  HL_T_REARRANGES = 1 << 11,   // moves elements to places that shapes, attributes and index operands tell
+  HL_T_VIEW = 1 << 12,         // the same elements under other dimensions; they may stay where they are in memory
+  HL_T_WIRE = 1 << 13,         // gives values that are there another name or order; nothing runs
+  HL_T_CONTROL = 1 << 14,      // runs what it calls step by step: call, while, conditional
+  HL_T_FOLDS = 1 << 15,        // combines elements by the computation it calls
+  HL_T_CONTRACTS = 1 << 16,    // sums of products of operands
+  HL_T_MATRIX = 1 << 17,       // heavy work on matrices and signals, often a library's
+  HL_T_CHEAP = 1 << 18,        // a few machine instructions an element: sooner done again than kept
+  HL_T_INTEGER = 1 << 19,      // defined on bits: integers and pred only
+  HL_T_DEVICE = 1 << 20,       // another value on every device, of no operand
+  // Laws, where nothing overflows or is rounded; of f(x) or f(x, y) on numbers other than nan.
+  HL_T_CHOOSES = 1 << 21,      // which of the elements it hands on depends on their values
+  HL_T_ONCE = 1 << 22,         // no operand's element stands twice in the result
+  HL_T_ASSOCIATES = 1 << 23,   // f(f(x, y), z) = f(x, f(y, z))
+  HL_T_IDEMPOTENT = 1 << 24,   // f(f(x)) = f(x); f(x, x) = x
+  HL_T_INVOLUTION = 1 << 25,   // f(f(x)) = x
+  HL_T_ODD = 1 << 26,          // f(-x) = -f(x)
+  HL_T_EVEN = 1 << 27,         // f(-x) = f(x)
+  HL_T_ALIGNED = 1 << 28       // dimension k of an array result goes with dimension k of operand 0 (elementwise ops, too)
 };
 enum { HL_ANY = -1 };
+
+// A value that an op knows: of its operand's type.
+typedef enum HlKnown { HL_KNOWN_NONE, HL_KNOWN_ZERO, HL_KNOWN_ONE, HL_KNOWN_ALL_ONES, HL_KNOWN_LOWEST, HL_KNOWN_HIGHEST } HlKnown;
+// Where the elements of a real result lie, whatever the operands are: anywhere, 0 to 1, -1 to 1, from 0 on.
+typedef enum HlBounds { HL_BOUNDS_ANY, HL_BOUNDS_UNIT, HL_BOUNDS_SIGNED_UNIT, HL_BOUNDS_NONNEGATIVE } HlBounds;
+// Which part of work in several instructions an op is: it is all of it, begins, continues or awaits it.
+typedef enum HlHalf { HL_HALF_NONE, HL_HALF_START, HL_HALF_UPDATE, HL_HALF_DONE } HlHalf;
+// Cost rules, as the column `flops` names them.
+typedef enum HlFlops {
+  HL_FLOPS_none, HL_FLOPS_count, HL_FLOPS_transcendental, HL_FLOPS_called, HL_FLOPS_reduce, HL_FLOPS_reduce_window,
+  HL_FLOPS_sort, HL_FLOPS_dot, HL_FLOPS_convolution, HL_FLOPS_fft, HL_FLOPS_cholesky, HL_FLOPS_triangular_solve,
+  HL_FLOPS_collective
+} HlFlops;
+
+// Sets of operands: bit k is operand k, up to the fourth.
+enum {
+  HL_EVERY = 0x80,             // all operands
+  HL_LEADING = 0x40            // the first ones, as many as there are results
+};
+
+// What is so of an op's values whatever its attributes; 0 says nothing. Laws hold where nothing overflows or is
+// rounded, and no operand is nan.
+typedef struct HlOpFacts {
+  uint8_t elements;            // each element of the result is an element of one of these operands (or the zero that
+                               // a collective fills in; of a bitcast between equal types)
+  uint8_t up, down;            // the result does not fall (rise) where elements of these rise, the others fixed
+  uint8_t linear;              // f(x + y) = f(x) + f(y), f(c x) = c f(x) of these operands taken together
+  uint8_t multilinear;         // the same of each of these, the others fixed
+  uint8_t in_place;            // operands that the result is written over where their memory may be had
+  uint8_t neutral;             // HlKnown e: f(x, e) = x, and f(e, x) = x where it commutes
+  uint8_t absorbing;           // HlKnown z: f(x, z) = z, and f(z, x) = z
+  uint8_t bounds;              // HlBounds
+  uint8_t half;                // HlHalf
+  uint8_t plain;               // HlOp: of a half: the whole, or its start where there is none
+} HlOpFacts;
 
 typedef struct HlOpInfo {
   const char *text;
@@ -440,11 +495,39 @@ typedef struct HlOpInfo {
   int n_operands;              // or HL_ANY
   uint32_t traits;
   const uint16_t *attrs;       // HlAttrKey in print order, HL_ATTR_REQUIRED or'ed; ends with HL_ATTR_END
+  uint8_t flops;               // HlFlops
+  HlOpFacts facts;
 } HlOpInfo;
 enum { HL_ATTR_REQUIRED = 0x4000, HL_ATTR_END = 0x7fff };
 extern const HlOpInfo hl_op_info[HL_OP_COUNT];
 HlOp hl_op_by_text(HlStr text);          // HL_OP_COUNT if none
 static inline const char *hl_op_text(HlOp op) { return hl_op_info[op].text; }
+// Whether the op has one of the traits (HL_T_*, or'ed).
+static inline bool hl_op_is(HlOp op, uint32_t traits) { return (hl_op_info[op].traits & traits) != 0; }
+static inline const HlOpFacts *hl_op_facts(HlOp op) { return &hl_op_info[op].facts; }
+// Hands elements on, computing nothing of them: which one stands where does not depend on their values.
+static inline bool hl_op_moves(HlOp op) { return hl_op_info[op].facts.elements != 0 && !hl_op_is(op, HL_T_CHOOSES); }
+// Operands in which, taken together, the op is linear: what moves elements is, too.
+static inline uint8_t hl_op_linear(HlOp op) {
+  return hl_op_info[op].facts.linear | (hl_op_moves(op) ? hl_op_info[op].facts.elements : 0);
+}
+// Whether operand k of n is in a set of operands (HlOpFacts), given how many results there are.
+static inline bool hl_operand_in(uint8_t set, int k, int n_results) {
+  return (set & HL_EVERY) || ((set & HL_LEADING) && k < n_results) || (k < 4 && (set >> k & 1));
+}
+// Whether the attribute (HlAttrKey) is one of the op's own.
+bool hl_op_has_attr(HlOp op, int key);
+// Rearranges by shapes and attributes alone: every operand is one whose elements move.
+static inline bool hl_op_places(HlOp op) {
+  const HlOpInfo *info = &hl_op_info[op];
+  return hl_op_is(op, HL_T_REARRANGES) &&
+         ((info->facts.elements & HL_EVERY) || info->facts.elements == (1 << info->n_operands) - 1);
+}
+static inline bool hl_op_is_transcendental(HlOp op) { return hl_op_info[op].flops == HL_FLOPS_transcendental; }
+// The half of asynchronous work that an op is; the op that is another half of what `plain` does, HL_OP_COUNT if none.
+static inline HlHalf hl_op_half(HlOp op) { return (HlHalf)hl_op_info[op].facts.half; }
+static inline HlOp hl_op_plain(HlOp op) { return hl_op_info[op].facts.half ? (HlOp)hl_op_info[op].facts.plain : op; }
+HlOp hl_op_half_of(HlOp plain, HlHalf half);
 
 // --- Instructions, computations, modules -----------------------------------------------------------
 

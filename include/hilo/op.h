@@ -35,6 +35,53 @@ const HlShape *hl_infer_inst(HlCx *cx, const HlInst *inst);
 // Reports about q->inst; returns NULL.
 const HlShape *hl_infer_error(const HlInfer *q, const char *format, ...) HL_PRINTF(2, 3);
 
+// --- Dimensions ------------------------------------------------------------------------------------
+
+// Which dimensions of an instruction's operands and results go together, as einsum says it by letters: factors.
+// `dot([i, k], [k, j]) -> [i, j]`; a dimension is several factors, major first, where a reshape cuts it:
+// `reshape([(i j)]) -> [i, j]`; it has none where nothing is known of it.
+typedef enum HlFactorKind {
+  HL_FACTOR_PASSED,   // result elements depend only on operand elements of the same place along it
+  HL_FACTOR_NEAR,     // ... of places near their own, sizes being equal: windows, shifts
+  HL_FACTOR_MIXED,    // ... of any place
+  HL_FACTOR_SUMMED    // of operands only: result elements take in all its places
+} HlFactorKind;
+typedef struct HlFactor {
+  int64_t size;
+  HlFactorKind kind;
+} HlFactor;
+typedef struct HlDimFactors {     // of one dimension, major first
+  int n;
+  const int *at;                  // into HlFactors.factor
+} HlDimFactors;
+typedef struct HlTensorFactors {  // of an operand or a leaf of the result
+  int rank;                       // -1: not an array; nothing to say
+  HlDimFactors *dim;
+} HlTensorFactors;
+typedef struct HlFactors {
+  HlArena *arena;
+  int n, capacity;
+  HlFactor *factor;
+  int n_operands, n_results;      // tensors: the operands, then the leaves of the result
+  HlTensorFactors *tensor;
+} HlFactors;
+
+// The rule of the instruction's op (column `dims`), in the arena. False: nothing is known.
+bool hl_factors_of(HlArena *arena, const HlInst *inst, HlFactors *out);
+// To write rules of one's own: tensors of the instruction without factors; a new factor, its number; appending it
+// to a dimension of a tensor.
+void hl_factors_start(HlArena *arena, const HlInst *inst, HlFactors *out);
+int hl_factors_add(HlFactors *rule, int64_t size, HlFactorKind kind);
+void hl_factors_put(HlFactors *rule, int tensor, int64_t dim, int factor);
+// Same dimensions everywhere: n tensors of a shape, of which the last n_results are results.
+void hl_factors_same(HlArena *arena, const HlShape *shape, int n, int n_results, HlFactors *out);
+// All arrays of the rank of the first result have its dimensions; those of other ranks beside them have none.
+bool hl_factors_like_result(const HlInst *inst, HlFactors *rule);
+// Dimensions before `end` go together in all tensors, of those behind nothing is known. False: some tensor has fewer.
+bool hl_factors_leading(const HlInst *inst, int end, HlFactors *rule);
+// Leaf k of a shape: an array, a token, or NULL.
+const HlShape *hl_leaf_shape(const HlShape *shape, int64_t k);
+
 // --- Reference kernels --------------------------------------------------------------------------------
 
 // The interpreter as kernels see it.

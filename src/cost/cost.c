@@ -6,7 +6,7 @@
 #include "cost/cost.h"
 
 static CostRule *const rules[HL_OP_COUNT] = {
-#define OP(id, text, in, traits, shape, kernel, flops, ...) [HL_OP_##id] = cost_##flops,
+#define OP(id, text, in, traits, shape, dims, kernel, flops, ...) [HL_OP_##id] = cost_##flops,
 #include "hilo/ops.def"
 };
 

@@ -107,43 +107,17 @@ bool hl_has_side_effect(const HlInst *inst) {
 }
 
 bool hl_awaits(HlOp op) {
-  switch (op) {
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_ASYNC_DONE:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-  case HL_OP_COPY_DONE:
-  case HL_OP_RECV_DONE:
-  case HL_OP_SEND_DONE: return true;
-  default: return false;
-  }
+  return hl_op_half(op) >= HL_HALF_UPDATE;
 }
 
 bool hl_is_async(HlOp op) {
-  switch (op) {
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_ASYNC_START:
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-  case HL_OP_COPY_START:
-  case HL_OP_RECV:
-  case HL_OP_SEND: return true;
-  default: return hl_awaits(op);
-  }
+  return hl_op_half(op) != HL_HALF_NONE;
 }
 
 // --- Groups of devices ----------------------------------------------------------------------------
 
 bool hl_has_global_ids(HlOp op) {
-  switch (op) {
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_GATHER_START: return true;
-  default: return false;
-  }
+  return hl_op_has_attr(op, HL_A_USE_GLOBAL_DEVICE_IDS);
 }
 
 HlGroupMode hl_group_mode(const HlInst *inst) {

@@ -84,10 +84,9 @@ enum {
 #include "hilo/attrs.def"
 };
 #define LIST(...) __VA_ARGS__
-#define OP(id, text, in, traits, shape, kernel, flops, attrs, meaning) \
+#define OP(id, text, in, traits, shape, dims, kernel, flops, attrs, ...) \
   static const uint16_t attrs_of_##id[] = {LIST attrs, HL_ATTR_END};
 #include "hilo/ops.def"
-#undef LIST
 
 // Traits without prefix; macros, because CALLS is an attribute too.
 #define ANY HL_ANY
@@ -102,11 +101,51 @@ enum {
 #define MIXED HL_T_MIXED
 #define ASYNC HL_T_ASYNC
 #define ACCURACY HL_T_ACCURACY
+#define REARRANGES HL_T_REARRANGES
+#define VIEW HL_T_VIEW
+#define WIRE HL_T_WIRE
+#define CONTROL HL_T_CONTROL
+#define FOLDS HL_T_FOLDS
+#define CONTRACTS HL_T_CONTRACTS
+#define MATRIX HL_T_MATRIX
+#define CHEAP HL_T_CHEAP
+#define INTEGER HL_T_INTEGER
+#define DEVICE HL_T_DEVICE
+#define CHOOSES HL_T_CHOOSES
+#define ONCE HL_T_ONCE
+#define ASSOCIATES HL_T_ASSOCIATES
+#define IDEMPOTENT HL_T_IDEMPOTENT
+#define INVOLUTION HL_T_INVOLUTION
+#define ODD HL_T_ODD
+#define EVEN HL_T_EVEN
+#define ALIGNED HL_T_ALIGNED
+// The words of facts, likewise.
+enum {
+  NO_FACTS = 0,
+  A = 1,
+  B = 2,
+  C = 4,
+  D = 8,
+  EVERY = HL_EVERY,
+  LEADING = HL_LEADING,
+  ZERO = HL_KNOWN_ZERO,
+  ONE = HL_KNOWN_ONE,
+  ALL_ONES = HL_KNOWN_ALL_ONES,
+  LOWEST = HL_KNOWN_LOWEST,
+  HIGHEST = HL_KNOWN_HIGHEST,
+  UNIT = HL_BOUNDS_UNIT,
+  SIGNED_UNIT = HL_BOUNDS_SIGNED_UNIT,
+  NONNEGATIVE = HL_BOUNDS_NONNEGATIVE,
+  START = HL_HALF_START,
+  UPDATE = HL_HALF_UPDATE,
+  DONE = HL_HALF_DONE
+};
 const HlOpInfo hl_op_info[HL_OP_COUNT] = {
-#define OP(id, text, in, traits, shape, kernel, flops, attrs, meaning) \
-  {text, meaning, in, traits, attrs_of_##id},
+#define OP(id, text, in, traits, shape, dims, kernel, flops, attrs, facts, meaning) \
+  {text, meaning, in, traits, attrs_of_##id, HL_FLOPS_##flops, {LIST facts}},
 #include "hilo/ops.def"
 };
+#undef LIST
 
 // --- Lookups ------------------------------------------------------------------------------------
 
@@ -132,6 +171,20 @@ HlOp hl_op_by_text(HlStr text) {
   for (int k = 0; k < HL_OP_COUNT; k++)
     if (is_word(hl_op_info[k].text, text))
       return (HlOp)k;
+  return HL_OP_COUNT;
+}
+
+bool hl_op_has_attr(HlOp op, int key) {
+  for (const uint16_t *a = hl_op_info[op].attrs; *a != HL_ATTR_END; a++)
+    if ((*a & ~HL_ATTR_REQUIRED) == key)
+      return true;
+  return false;
+}
+
+HlOp hl_op_half_of(HlOp plain, HlHalf half) {
+  for (int op = 0; op < HL_OP_COUNT; op++)
+    if (hl_op_half((HlOp)op) == half && hl_op_plain((HlOp)op) == plain)
+      return (HlOp)op;
   return HL_OP_COUNT;
 }
 

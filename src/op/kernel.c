@@ -3,7 +3,7 @@
 #include "op/kernel.h"
 
 static HlKernel *const kernels[HL_OP_COUNT] = {
-#define OP(id, text, in, traits, shape, kernel, ...) [HL_OP_##id] = eval_##kernel,
+#define OP(id, text, in, traits, shape, dims, kernel, ...) [HL_OP_##id] = eval_##kernel,
 #include "hilo/ops.def"
 };
 

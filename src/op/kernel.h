@@ -6,7 +6,7 @@
 #include "hilo/op.h"
 
 // Every eval_<kernel> of ops.def; eval_driver and eval_none stand for "no kernel" (kernel.c).
-#define OP(id, text, in, traits, shape, kernel, ...) HlKernel eval_##kernel;
+#define OP(id, text, in, traits, shape, dims, kernel, ...) HlKernel eval_##kernel;
 #include "hilo/ops.def"
 HlKernel eval_driver, eval_none;
 

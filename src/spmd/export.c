@@ -117,7 +117,7 @@ static void want_operands(SpExport *e, Wanted **lists, HlInst *inst, const SpSpe
     specs[k]->dim = HL_ARRAY(arena, SpDim, rank + 1);
   }
   specs[inst->n_operands] = (SpSpec *)spec;
-  if (sp_rule_of(arena, inst, &rule) && rule.n_factors > 0)
+  if (sp_rule_of(arena, inst, &rule) && rule.of.n > 0)
     sp_step(sp_graph_mesh(e->graph), &rule, specs,
             &(SpWays){.plain = SP_BACKWARD, .special = SP_BACKWARD, .priority = UINT8_MAX});
   for (uint32_t k = 0; k < inst->n_operands; k++)

@@ -329,7 +329,7 @@ static void settle(Gspmd *g, const bool *reached) {
 static void even_out(Gspmd *g, const HlInst *inst) {
   for (int64_t k = 0; k < hl_shape_leaves(inst->shape); k++) {
     SpSpec *spec = sp_graph_spec(g->graph, inst, k);
-    const HlShape *shape = sp_leaf_shape(inst->shape, k);
+    const HlShape *shape = hl_leaf_shape(inst->shape, k);
     for (int d = 0; spec && !spec->given && !spec->fixed && d < spec->rank; d++)
       if (shape->dim[d] % sp_axes_size(g->mesh, &spec->dim[d].axes))
         spec->dim[d].axes.n = 0;

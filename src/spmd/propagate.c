@@ -197,7 +197,7 @@ static void make_values(SpGraph *g, const HlInst *inst) {
   for (int64_t k = 0; k < leaves_of(inst->shape); k++) {
     if (leaf[k] != -2)
       continue;
-    const HlShape *shape = sp_leaf_shape(inst->shape, k);
+    const HlShape *shape = hl_leaf_shape(inst->shape, k);
     leaf[k] = shape && hl_shape_is_array(shape) ? new_spec(g, shape->rank) : -1;
   }
 }
@@ -329,7 +329,7 @@ static void node_of_inst(SpGraph *g, const HlInst *inst) {
     return;
   const HlMark mark = hl_arena_mark(g->arena);
   SpRule rule;
-  const bool ok = sp_rule_of(g->arena, inst, &rule) && rule.n_factors > 0;
+  const bool ok = sp_rule_of(g->arena, inst, &rule) && rule.of.n > 0;
   hl_arena_release(g->arena, mark);
   if (!ok)
     return;
@@ -406,7 +406,7 @@ static void link_while(SpGraph *g, const HlInst *inst) {
     int n = 2;
     add_parameter(g, hl_while_condition(inst), k, value, &n);
     add_parameter(g, hl_while_body(inst), k, value, &n);
-    link(g, sp_leaf_shape(inst->shape, k), n + 1, value);
+    link(g, hl_leaf_shape(inst->shape, k), n + 1, value);
   }
 }
 
@@ -422,7 +422,7 @@ static void link_branches(SpGraph *g, const HlInst *inst) {
     for (int b = 0; b < inst->n_calls; b++)
       value[b] = leaves_at(g, hl_called(inst, b)->root)[k];
     value[inst->n_calls] = leaves_at(g, inst)[k];
-    link(g, sp_leaf_shape(inst->shape, k), inst->n_calls + 1, value);
+    link(g, hl_leaf_shape(inst->shape, k), inst->n_calls + 1, value);
   }
 }
 
@@ -432,7 +432,7 @@ static void link_pair(SpGraph *g, const HlInst *user, int operand, const HlInst 
   for (int64_t k = 0; k < leaves_of(to->shape); k++) {
     const int value[] = {user ? value_of_operand(g, user, operand, k) : leaves_at(g, from)[k],
                          leaves_at(g, to)[k]};
-    link(g, sp_leaf_shape(to->shape, k), 2, value);
+    link(g, hl_leaf_shape(to->shape, k), 2, value);
   }
 }
 
@@ -454,14 +454,14 @@ static void link_apart(SpGraph *g, const HlInst *inst) {
     const HlInst *tuple = inst->operands[0];
     const int *from = leaves_at(g, tuple) + first_leaf(tuple->shape, hl_attr_int(inst, HL_A_INDEX));
     for (int64_t k = 0; k < leaves_of(inst->shape); k++)
-      link_values(g, sp_leaf_shape(inst->shape, k), from[k], own[k]);
+      link_values(g, hl_leaf_shape(inst->shape, k), from[k], own[k]);
     return;
   }
   for (uint32_t e = 0; e < inst->n_operands; e++) {
     const int *from = leaves_at(g, inst->operands[e]);
     const HlShape *shape = inst->operands[e]->shape;
     for (int64_t k = 0; k < leaves_of(shape); k++)
-      link_values(g, sp_leaf_shape(shape, k), from[k], *own++);
+      link_values(g, hl_leaf_shape(shape, k), from[k], *own++);
   }
 }
 
@@ -519,11 +519,11 @@ static bool stepped(SpGraph *g, int n, int level, int priority) {
     spec[k] = g->value[node->first + k] < 0 ? NULL : g->spec[g->value[node->first + k]];
   if (node->own)
     return sp_step_manual(g->mesh, spec[0], spec[1], node->own);
-  SpRule rule;
+  SpRule rule = {0};
   if (node->inst)
     sp_rule_of(g->arena, node->inst, &rule);
   else
-    sp_rule_identity(g->arena, node->shape, node->n, node->n_results, &rule);
+    hl_factors_same(g->arena, node->shape, node->n, node->n_results, &rule.of);
   return sp_step(g->mesh, &rule, spec, &ways);
 }
 

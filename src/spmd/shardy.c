@@ -143,7 +143,7 @@ static void import_result(Shardy *s, const HlInst *root) {
     if (!result->known || result->fixed)
       continue;
     s->result[k] = result;
-    sp_graph_link_result(s->graph, value, result, sp_leaf_shape(root->shape, k));
+    sp_graph_link_result(s->graph, value, result, hl_leaf_shape(root->shape, k));
   }
 }
 

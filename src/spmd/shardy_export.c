@@ -185,7 +185,7 @@ static Results find_results(Shardy *s) {
     if (s->result[k])
       r.spec[k] = s->result[k];
     else if (spec && spec->known && !spec->fixed)
-      r.spec[k] = outside(s, spec, sp_leaf_shape(root->shape, k));
+      r.spec[k] = outside(s, spec, hl_leaf_shape(root->shape, k));
   }
   return r;
 }

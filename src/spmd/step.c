@@ -17,7 +17,7 @@ typedef struct Cut {
 // --- Specs to factors --------------------------------------------------------------------------------
 
 // Gives the axes of a dimension to its factors, major first, as far as their sizes divide.
-static void project_dim(const SpMesh *mesh, const SpRule *rule, const SpFactors *factors,
+static void project_dim(const SpMesh *mesh, const SpRule *rule, const HlDimFactors *factors,
                         const SpDim *dim, Cut *cuts) {
   int a = 0;
   for (int f = 0; f < factors->n; f++) {
@@ -25,7 +25,7 @@ static void project_dim(const SpMesh *mesh, const SpRule *rule, const SpFactors 
     Cut *cut = &cuts[factor];
     const bool last = f == factors->n - 1;
     *cut = (Cut){.there = true, .closed = dim->closed, .minor_most = last};
-    int64_t left = rule->size[factor];
+    int64_t left = rule->of.factor[factor].size;
     for (; a < dim->axes.n; a++) {
       const int64_t size = mesh->size[dim->axes.at[a]];
       if (!last && (left == 1 || left % size != 0))
@@ -40,9 +40,9 @@ static void project_dim(const SpMesh *mesh, const SpRule *rule, const SpFactors 
   }
 }
 
-static Cut *project(const SpMesh *mesh, const SpRule *rule, const SpTensor *tensor,
+static Cut *project(const SpMesh *mesh, const SpRule *rule, const HlTensorFactors *tensor,
                     const SpSpec *spec, int priority, Cut *cuts) {
-  memset(cuts, 0, (size_t)rule->n_factors * sizeof *cuts);
+  memset(cuts, 0, (size_t)rule->of.n * sizeof *cuts);
   for (int d = 0; spec && d < tensor->rank; d++) {
     static const SpDim later = {.closed = true};
     const bool hidden = spec->dim[d].priority > priority;
@@ -58,10 +58,10 @@ static SpAxes agreed_axes(const SpRule *rule, Cut *const *cuts, int factor, int 
                           bool first_wins) {
   SpAxes axes = {0};
   bool grows = true;
-  const int n = rule->n_operands + rule->n_results;
+  const int n = rule->of.n_operands + rule->of.n_results;
   for (int turn = 0; turn < 2; turn++)
     for (int k = 0; k < n; k++) {
-      const bool source = (ways & (k < rule->n_operands ? SP_FORWARD : SP_BACKWARD)) != 0;
+      const bool source = (ways & (k < rule->of.n_operands ? SP_FORWARD : SP_BACKWARD)) != 0;
       const Cut *cut = &cuts[k][factor];
       if (!cut->there || source == (turn == 1))
         continue;
@@ -90,9 +90,9 @@ typedef struct Wish {
 
 static int64_t tensor_size(const SpRule *rule, int tensor) {
   int64_t size = 1;
-  for (int d = 0; d < rule->tensor[tensor].rank; d++)
-    for (int f = 0; f < rule->tensor[tensor].dim[d].n; f++) {
-      const int64_t factor = rule->size[rule->tensor[tensor].dim[d].at[f]];
+  for (int d = 0; d < rule->of.tensor[tensor].rank; d++)
+    for (int f = 0; f < rule->of.tensor[tensor].dim[d].n; f++) {
+      const int64_t factor = rule->of.factor[rule->of.tensor[tensor].dim[d].at[f]].size;
       if (factor > 0 && size <= INT64_MAX / factor)
         size *= factor;
     }
@@ -110,7 +110,7 @@ static bool comes_before(const Wish *a, const Wish *b) {
 static Wish make_wish(const SpRule *rule, Cut *const *cuts, const int64_t *size, int factor,
                       SpAxes axes) {
   Wish wish = {.factor = factor, .source = -1, .axes = axes};
-  for (int k = 0; k < rule->n_operands + rule->n_results; k++) {
+  for (int k = 0; k < rule->of.n_operands + rule->of.n_results; k++) {
     const Cut *cut = &cuts[k][factor];
     if (cut->there && sp_axes_starts(&cut->axes, &axes) &&
         (wish.source < 0 || size[k] > wish.elements)) {
@@ -123,14 +123,15 @@ static Wish make_wish(const SpRule *rule, Cut *const *cuts, const int64_t *size,
 
 static int collect_wishes(const SpMesh *mesh, const SpRule *rule, Cut *const *cuts,
                           const SpWays *ways, Wish *wishes) {
-  const int n = rule->n_operands + rule->n_results;
-  int64_t *size = HL_ARRAY(rule->arena, int64_t, n + 1);
+  const int n = rule->of.n_operands + rule->of.n_results;
+  int64_t *size = HL_ARRAY(rule->of.arena, int64_t, n + 1);
   for (int k = 0; k < n; k++)
     size[k] = tensor_size(rule, k);
   int n_wishes = 0;
-  for (int f = 0; f < rule->n_factors; f++) {
-    const SpAxes axes = agreed_axes(rule, cuts, f, rule->special[f] ? ways->special : ways->plain,
-                                    ways->first_wins);
+  for (int f = 0; f < rule->of.n; f++) {
+    const SpAxes axes = agreed_axes(
+        rule, cuts, f, rule->of.factor[f].kind != HL_FACTOR_PASSED ? ways->special : ways->plain,
+        ways->first_wins);
     if (axes.n == 0)
       continue;
     Wish wish = make_wish(rule, cuts, size, f, axes);
@@ -150,18 +151,18 @@ static SpAxes fitting(const SpMesh *mesh, const SpRule *rule, const Cut *cuts, c
                       uint32_t taboo) {
   const Cut *cut = &cuts[wish->factor];
   uint32_t used = taboo | sp_axes_set(&cut->overflow);
-  for (int f = 0; f < rule->n_factors; f++)
+  for (int f = 0; f < rule->of.n; f++)
     if (cuts[f].there && f != wish->factor)
       used |= sp_axes_set(&cuts[f].axes) | sp_axes_set(&cuts[f].overflow);
   SpAxes axes = wish->axes;
-  int64_t left = rule->size[wish->factor], parts = 1;
+  int64_t left = rule->of.factor[wish->factor].size, parts = 1;
   uint8_t whole = 0;  // so many make whole axes of the mesh
   for (uint8_t k = 0; k < axes.n; k++) {
     const int64_t size = mesh->size[axes.at[k]];
     parts *= size;
     if (used >> axes.at[k] & 1 || (!cut->minor_most && left % size != 0))
       axes.n = k;
-    else if (parts > rule->size[wish->factor])  // more parts than there are elements
+    else if (parts > rule->of.factor[wish->factor].size)  // more parts than there are elements
       axes.n = whole;
     if (mesh->axis_end >> axes.at[k] & 1)
       whole = (uint8_t)(k + 1);
@@ -172,7 +173,8 @@ static SpAxes fitting(const SpMesh *mesh, const SpRule *rule, const Cut *cuts, c
 
 // Operands of an operation on elements take no more than its results do: what the result cannot have is of no use there.
 static void limit_to_results(const SpRule *rule, Cut *const *cuts, int factor, SpAxes *axes) {
-  for (int k = rule->n_operands; rule->elementwise && k < rule->n_operands + rule->n_results; k++) {
+  for (int k = rule->of.n_operands;
+       rule->elementwise && k < rule->of.n_operands + rule->of.n_results; k++) {
     const Cut *cut = &cuts[k][factor];
     if (cut->there && cut->axes.n < axes->n && sp_axes_starts(axes, &cut->axes))
       *axes = cut->axes;
@@ -187,7 +189,7 @@ static bool expand(const SpMesh *mesh, const SpRule *rule, Cut *const *cuts, int
     if (!cut->there || cut->closed || cut->overflow.n > 0)
       continue;
     SpAxes axes = fitting(mesh, rule, cuts[tensor], &wishes[w], taboo);
-    if (tensor < rule->n_operands)
+    if (tensor < rule->of.n_operands)
       limit_to_results(rule, cuts, wishes[w].factor, &axes);
     if (axes.n > cut->axes.n && sp_axes_starts(&axes, &cut->axes)) {
       cut->axes = axes;
@@ -198,7 +200,7 @@ static bool expand(const SpMesh *mesh, const SpRule *rule, Cut *const *cuts, int
 }
 
 // The axes of a dimension from its factors: up to the first factor that is not cut wholly.
-static SpAxes dim_axes(const SpMesh *mesh, const SpRule *rule, const SpFactors *factors,
+static SpAxes dim_axes(const SpMesh *mesh, const SpRule *rule, const HlDimFactors *factors,
                        const Cut *cuts) {
   SpAxes axes = {0};
   for (int f = 0; f < factors->n; f++) {
@@ -207,13 +209,14 @@ static SpAxes dim_axes(const SpMesh *mesh, const SpRule *rule, const SpFactors *
       sp_axes_add(&axes, cut->axes.at[a]);
     for (int a = 0; a < cut->overflow.n; a++)
       sp_axes_add(&axes, cut->overflow.at[a]);
-    if (cut->overflow.n > 0 || sp_axes_size(mesh, &cut->axes) != rule->size[factors->at[f]])
+    if (cut->overflow.n > 0 ||
+        sp_axes_size(mesh, &cut->axes) != rule->of.factor[factors->at[f]].size)
       break;
   }
   return axes;
 }
 
-static bool write_back(const SpMesh *mesh, const SpRule *rule, const SpTensor *tensor,
+static bool write_back(const SpMesh *mesh, const SpRule *rule, const HlTensorFactors *tensor,
                        const Cut *cuts, SpSpec *spec) {
   bool changed = false;
   for (int d = 0; d < tensor->rank; d++) {
@@ -230,7 +233,7 @@ static bool write_back(const SpMesh *mesh, const SpRule *rule, const SpTensor *t
 }
 
 static bool takes_part(const SpRule *rule, int tensor, const SpSpec *spec) {
-  return spec && !spec->fixed && rule->tensor[tensor].rank == spec->rank;
+  return spec && !spec->fixed && rule->of.tensor[tensor].rank == spec->rank;
 }
 
 static bool update(const SpMesh *mesh, const SpRule *rule, Cut *const *cuts, int tensor,
@@ -239,12 +242,12 @@ static bool update(const SpMesh *mesh, const SpRule *rule, Cut *const *cuts, int
     return false;
   const uint32_t taboo = spec->replicated | spec->unreduced | spec->manual;
   return expand(mesh, rule, cuts, tensor, wishes, n, taboo) &&
-         write_back(mesh, rule, &rule->tensor[tensor], cuts[tensor], spec);
+         write_back(mesh, rule, &rule->of.tensor[tensor], cuts[tensor], spec);
 }
 
 bool sp_step(const SpMesh *mesh, const SpRule *rule, SpSpec *const *spec, const SpWays *ways) {
-  HlArena *arena = rule->arena;
-  const int n = rule->n_operands + rule->n_results;
+  HlArena *arena = rule->of.arena;
+  const int n = rule->of.n_operands + rule->of.n_results;
   bool any = false;
   for (int k = 0; k < n; k++)
     any |= spec[k] && spec[k]->known && !spec[k]->fixed;
@@ -252,14 +255,15 @@ bool sp_step(const SpMesh *mesh, const SpRule *rule, SpSpec *const *spec, const 
     return false;
   Cut **cuts = HL_ARRAY(arena, Cut *, n + 1);
   for (int k = 0; k < n; k++)
-    cuts[k] = project(mesh, rule, &rule->tensor[k], takes_part(rule, k, spec[k]) ? spec[k] : NULL,
-                      ways->priority, HL_ARRAY(arena, Cut, rule->n_factors));
-  Wish *wishes = HL_ARRAY(arena, Wish, rule->n_factors);
+    cuts[k] =
+        project(mesh, rule, &rule->of.tensor[k], takes_part(rule, k, spec[k]) ? spec[k] : NULL,
+                ways->priority, HL_ARRAY(arena, Cut, rule->of.n));
+  Wish *wishes = HL_ARRAY(arena, Wish, rule->of.n);
   const int n_wishes = collect_wishes(mesh, rule, cuts, ways, wishes);
   bool changed = false;
-  for (int k = rule->n_operands; k < n && n_wishes > 0; k++)
+  for (int k = rule->of.n_operands; k < n && n_wishes > 0; k++)
     changed |= update(mesh, rule, cuts, k, wishes, n_wishes, spec[k]);
-  for (int k = 0; k < rule->n_operands && n_wishes > 0; k++)
+  for (int k = 0; k < rule->of.n_operands && n_wishes > 0; k++)
     changed |= update(mesh, rule, cuts, k, wishes, n_wishes, spec[k]);
   return changed;
 }
