@@ -1,7 +1,8 @@
-# make            install what is missing, build build/hilo and build/libhilo.so
+# make            install what is missing, build build/hilo and build/libhilo.so: no tests, warnings are no errors
 # make demo       build, then check, count, replay and convert a bundled program
-# make test       every test: release and sanitized builds, fuzzing, the comparison with XLA
-# make fuzz       the fuzz targets alone (FUZZ_SECONDS each, 60 by default)
+# make tests      build everything in build/, the tests and benchmarks too; there warnings are errors from now on
+# make test       every test: release and sanitized builds, a fixed number of fuzzed inputs, the comparison with XLA
+# make fuzz       fuzzing by hand: FUZZ_SECONDS (600) for each of FUZZ_TARGETS (all), from all seeds there are
 # make bench      speed beside XLA's
 # make check      the rules of the architecture, by script
 # make install    PREFIX=/usr/local; program, library, headers, pkg-config, man pages, completion
@@ -10,30 +11,38 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
-WERROR ?= ON
-FUZZ_SECONDS ?= 60
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS ?= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 JAX := 0.10.2
-export FUZZ_SECONDS
 export HILO_CORPUS ?= $(CURDIR)/../shared/corpus
 export HILO_PYTHON ?= $(abspath $(BUILD))/venv/bin/python
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PACKAGES := gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
-	libpcre2-dev libcmocka-dev libjansson-dev libzstd-dev zlib1g-dev liblapack3 python3-venv
+	libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev liblapack3
 # The sanitizers' and the fuzzer's runtime is a package of its own in some releases, a part of clang in others.
-TEST_PACKAGES := clang libclang-rt-dev
+TEST_PACKAGES := libcmocka-dev python3-venv clang libclang-rt-dev
 HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed' && echo yes)
-CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX) -DHILO_WERROR=$(WERROR)
+CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 BUILD_IN = ninja -j $(JOBS) -C
 
-.PHONY: all deps test-deps venv build asan fuzz-build demo test fuzz bench check install format clean
+.PHONY: all build tests deps test-deps venv asan fuzz-build demo test fuzz bench check install format clean
 
 all: build
 
+# CMake's settings stay in the folder: who builds the tests once keeps -Werror there and rebuilds nothing.
 build: deps
-	@$(CONFIGURE) -B $(BUILD) > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }
-	@mv $(BUILD)-configure.log $(BUILD)/configure.log
+	@$(call configure,)
+	@$(BUILD_IN) $(BUILD) product
+
+tests: test-deps
+	@$(call configure,-DHILO_WERROR=ON)
 	@$(BUILD_IN) $(BUILD)
+
+define configure
+$(CONFIGURE) -B $(BUILD) $(1) > $(BUILD)-configure.log 2>&1 || { cat $(BUILD)-configure.log; exit 1; }; \
+  mv $(BUILD)-configure.log $(BUILD)/configure.log
+endef
 
 # ---- what is needed: nothing happens where all of it is there ----
 
@@ -45,13 +54,13 @@ test-deps:
 
 venv: $(BUILD)/venv/jax-$(JAX)
 
-$(BUILD)/venv/jax-$(JAX):
+$(BUILD)/venv/jax-$(JAX): | test-deps
 	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy
 	@touch $@
 
 # ---- the builds the tests use ----
 
-asan: deps
+asan: test-deps
 	@$(CONFIGURE) -B $(BUILD)/asan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g1" \
 	  -DHILO_WERROR=OFF -DHILO_SANITIZE=address,undefined -DHILO_TEST_PREFIX=asan. > /dev/null
 	@$(BUILD_IN) $(BUILD)/asan
@@ -68,17 +77,19 @@ demo: build
 	@tools/demo.sh $(BUILD)/hilo
 
 # One run of CTest over the three builds, so that one summary counts every test.
-test: build asan fuzz-build
+test: tests asan fuzz-build
 	@$(MAKE) --no-print-directory venv || \
 	  { [ -z "$$CI" ] || exit 1; echo "no Python with jax $(JAX): the tests beside XLA will be skipped"; }
 	@mkdir -p $(BUILD)/all
 	@printf 'subdirs("../tests" "../asan/tests" "../fuzz/tests")\n' > $(BUILD)/all/CTestTestfile.cmake
-	ctest --test-dir $(BUILD)/all --output-on-failure -j $(JOBS)
+	@tools/ctest.sh $(BUILD)/all -j $(JOBS)
 
 fuzz: fuzz-build
-	ctest --test-dir $(BUILD)/fuzz --output-on-failure -j $(JOBS)
+	@printf '%s\n' $(FUZZ_TARGETS) | \
+	  xargs -P $(JOBS) -I NAME tools/fuzz.sh NAME $(BUILD)/fuzz/tests $(FUZZ_SECONDS)
 
 bench: build venv
+	@$(BUILD_IN) $(BUILD) benches
 	$(HILO_PYTHON) bench/bench.py --hilo $(BUILD)/hilo
 	$(HILO_PYTHON) bench/mlir.py --hilo $(BUILD)/hilo
 	$(HILO_PYTHON) bench/passes.py --hilo $(BUILD)/hilo

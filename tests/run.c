@@ -559,13 +559,13 @@ int main(int argc, char **argv) {
   make_bin(&o);
   for (int i = 0; i < roots.n; i++)
     find_cases(roots.at[i], &o, &cases);
-  int failed = run_all(&cases, &o);
-  printf("%d passed, %d failed\n", cases.n - failed, failed);
+  const int n = cases.n, failed = run_all(&cases, &o);
+  printf("%d passed, %d failed\n", n - failed, failed);
   char sweep[PATH_MAX + 16];
   snprintf(sweep, sizeof sweep, "rm -rf '%s'", o.tmp);
   if (system(sweep) != 0)
     perror(sweep);
   clear(&cases);
   clear(&roots);
-  return failed > 0;
+  return failed > 0 || n == 0;
 }

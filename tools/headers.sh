@@ -2,8 +2,9 @@
 # Each public header compiles on its own, in C11 and in C++17.
 cd "$(dirname "$0")/.." || exit 2
 shopt -s nullglob
-bad=0
+bad=0 n=0
 for header in include/hilo/*.h; do
+  n=$((n + 1))
   echo "#include \"hilo/${header##*/}\"" |
     ${CC:-cc} -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Iinclude -x c - || bad=1
   if command -v "${CXX:-c++}" >/dev/null; then
@@ -11,5 +12,5 @@ for header in include/hilo/*.h; do
       ${CXX:-c++} -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -Iinclude -x c++ - || bad=1
   fi
 done
-[ $bad = 0 ] && echo "headers: each stands alone"
-exit $bad
+echo "headers: $n tried$([ $bad = 0 ] && echo ", each stands alone")"
+[ $bad = 0 ] && [ $n -ge 15 ]

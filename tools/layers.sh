@@ -15,7 +15,7 @@ while read -r a b c reason; do
   esac
 done < src/LAYERS
 
-bad=0
+bad=0 n_includes=0
 complain() {
   echo "$1: $2" >&2
   bad=1
@@ -41,6 +41,7 @@ look_inside() {
 }
 
 while IFS=: read -r file line target; do
+  n_includes=$((n_includes + 1))
   case $file in
     src/*) from=${file#src/} from=${from%%/*} ;;
     include/hilo/*) name=${file#include/hilo/} from=${home[$name]:-${name%%.*}} ;;
@@ -65,5 +66,6 @@ for folder in $(find src -mindepth 1 -type d); do
   esac
   [ "$n" -le $MOST ] || complain "$folder" "$n files in one folder, at most $MOST: it needs rooms"
 done
-[ $bad = 0 ] && echo "layers: every include looks down"
+[ $n_includes -ge 1000 ] || complain src "only $n_includes includes found"
+[ $bad = 0 ] && echo "layers: each of $n_includes includes looks down"
 exit $bad

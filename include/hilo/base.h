@@ -25,6 +25,26 @@ extern "C" {
 #endif
 #define HL_COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+// --- Options ----------------------------------------------------------------------------------
+//
+// A struct of options that is all zero means the defaults, for every such struct of the library: {0} will do, and
+// what is not named in a designated initialiser is as usual. Where a default is not "false" or "0", the field is one of these.
+
+// A choice of yes and no with a default of its own.
+typedef enum HlSwitch { HL_USUAL, HL_ON, HL_OFF } HlSwitch;
+static inline HlSwitch hl_switch(bool on) {
+  return on ? HL_ON : HL_OFF;
+}
+// A number that need not be given: {true, 3}.
+typedef struct HlMaybeInt {
+  bool given;
+  int64_t value;
+} HlMaybeInt;
+typedef struct HlMaybeFloat {
+  bool given;
+  double value;
+} HlMaybeFloat;
+
 // --- Arenas -----------------------------------------------------------------------------------
 
 // A region whose allocations are freed together. Memory is zeroed; allocation never returns NULL
@@ -208,6 +228,8 @@ const char *hl_nearest(HlStr word, const char *const *words, int n);
 // Things a higher layer registers for a lower one, by key ("custom_call:NAME", ...). Borrowed.
 void hl_cx_register(HlCx *cx, const char *key, void *value);
 void *hl_cx_lookup(const HlCx *cx, const char *key);  // NULL if nothing is registered
+// The same with a copy of the value, which lives as long as the context.
+void hl_cx_register_copy(HlCx *cx, const char *key, const void *value, size_t size);
 
 // --- Files ------------------------------------------------------------------------------------
 

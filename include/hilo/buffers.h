@@ -142,8 +142,8 @@ typedef struct HlHeapEvent {
 } HlHeapEvent;
 
 typedef struct HlBuffersOptions {
-  int64_t alignment;           // of temporaries; 64 for XLA:CPU
-  bool constants;              // they get allocations, as on the CPU
+  int64_t alignment;           // of temporaries; 0: 64, as XLA:CPU
+  bool no_constants;           // they get no allocations (on the CPU they do)
 } HlBuffersOptions;
 
 typedef struct HlBuffers {
@@ -156,7 +156,7 @@ typedef struct HlBuffers {
   int n_events;
   int heap;                    // the allocation that holds them, -1: none
 } HlBuffers;
-// NULL after reporting.
+// NULL after reporting. Options may be NULL.
 HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlBuffersOptions *options);
 
 // The reports, as XLA dumps them.

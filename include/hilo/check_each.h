@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 typedef struct HlCheckEachOptions {
-  double tolerance;            // < 0: the bounds of hl_compare
+  HlMaybeFloat tolerance;      // of HlCompareOptions
   uint64_t seed;               // of the made-up inputs
   const char *args;            // .npz of inputs; NULL: those recorded, else made up
   const HlRecorded *recorded;  // a snapshot's, or NULL

@@ -34,10 +34,12 @@ int hl_eval_devices(const HlModule *m, const HlEvalOptions *options);
 // One computation on one device, for folding and tests: a new reference, NULL on failure.
 HlLiteral *hl_eval_comp(HlCx *cx, const HlComp *comp, const HlLiteral *const *args, int n);
 
-// A custom call's kernel: computes `out` (a zeroed literal of the result's shape) from `in`.
-typedef bool HlCustomCall(HlCx *cx, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out);
-// Registers a kernel for a target in this context, before the built-in table.
-void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel);
+// A custom call's kernel: computes `out` (a zeroed literal of the result's shape) from `in`. False after reporting in
+// `cx`, which is that of the device's thread: with several devices kernels run at once.
+typedef bool HlCustomCall(HlCx *cx, void *user, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out);
+// Registers a kernel for a target in this context, before the built-in table and instead of one registered before. `user`
+// is handed to it; it stays the caller's, as long as the context may run the kernel.
+void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel, void *user);
 
 #ifdef __cplusplus
 }

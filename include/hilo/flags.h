@@ -8,21 +8,25 @@
 extern "C" {
 #endif
 
-// The flags that have an effect, each a field of its own name: rows of src/tool/flags.def. Start from hl_flags_init.
+// The flags that have an effect, each a field of its own name: rows of src/tool/flags.def. Start from {0}: no flag is given.
 typedef struct HlFlags {
-  HlArena *arena;              // of the texts
-  bool xla_disable_all_hlo_passes, xla_cpu_enable_fast_min_max, xla_dump_hlo_as_text, xla_dump_hlo_as_long_text,
-      xla_dump_hlo_as_proto, xla_dump_hlo_as_dot, xla_dump_hlo_as_url, xla_dump_hlo_as_html, xla_dump_hlo_snapshots,
-      xla_dump_hlo_unoptimized_snapshots, xla_dump_large_constants, xla_dump_disable_metadata, xla_dump_compress_protos,
-      xla_dump_include_timestamp, xla_dump_module_metadata, xla_dump_fusion_visualization, xla_enable_dumping,
-      xla_flags_reset;
-  int64_t xla_force_host_platform_device_count, xla_dump_max_hlo_modules;
+  HlArena *arena;              // of the texts that were read; NULL: none yet
+  bool xla_disable_all_hlo_passes, xla_dump_hlo_as_text, xla_dump_hlo_as_proto, xla_dump_hlo_as_dot, xla_dump_hlo_as_url,
+      xla_dump_hlo_as_html, xla_dump_hlo_snapshots, xla_dump_hlo_unoptimized_snapshots, xla_dump_large_constants,
+      xla_dump_disable_metadata, xla_dump_compress_protos, xla_dump_include_timestamp, xla_dump_module_metadata,
+      xla_dump_fusion_visualization, xla_flags_reset;
+  HlSwitch xla_cpu_enable_fast_min_max, xla_dump_hlo_as_long_text, xla_enable_dumping;  // usually on
+  HlMaybeInt xla_force_host_platform_device_count, xla_dump_max_hlo_modules;  // 1; no limit
+  // NULL is "".
   const char *xla_disable_hlo_passes, *xla_enable_hlo_passes_only, *xla_fuel, *xla_cpu_scheduler_type, *xla_dump_to,
       *xla_dump_hlo_module_re, *xla_dump_hlo_pass_re, *xla_dump_hlo_pipeline_re;
 } HlFlags;
 
-void hl_flags_init(HlFlags *flags);
-void hl_flags_free(HlFlags *flags);
+void hl_flags_free(HlFlags *flags);                    // what it was given; it is {0} then
+void hl_flags_copy(const HlFlags *from, HlFlags *out); // with texts of its own
+static inline const char *hl_flag_text(const char *value) {
+  return value ? value : "";
+}
 // One word, "--xla_dump_to=D" or "--xla_dump_hlo_as_text". A flag that is not known is a warning with the nearest name;
 // false after reporting a value that does not fit.
 bool hl_flags_word(HlCx *cx, HlFlags *flags, const char *word);

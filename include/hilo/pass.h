@@ -209,6 +209,7 @@ struct HlPipelineItem {
   int n;
   bool fixed_point;
   bool is_row;                         // a row of the table that is run to a fixed point
+  int place, n_passes;                 // how many passes are written before it; how many it is or holds
   const char *condition;               // NULL: always
   bool unless;                         // where the condition does not hold
 };
@@ -220,6 +221,8 @@ const HlPipelineItem *hl_pipeline_parse(HlCx *cx, HlArena *arena, const HlPassTa
 typedef struct HlStep {
   const char *pipeline;                // innermost; "" outside of any
   const char *pass, *next;             // next: the pass after it in the pipeline, or "pipeline-end"
+  int place, places;                   // of the next pass in the pipeline as written, from 1; how many there are
+  bool is_start;                       // no pass: the pipeline starts
   bool is_pipeline;                    // a nested pipeline that ended, as a pass of its parent
   bool is_inside;                      // of a pipeline inside a pass (hl_pass_nested): the pass's own step comes later
   bool changed;
@@ -242,16 +245,17 @@ typedef struct HlDecision {
   const char *pass, *rule, *comp, *inst, *with;
 } HlDecision;
 
+// What is 0 or NULL is as usual: no limit, no decisions, nobody listening.
 typedef struct HlEngineOptions {
-  const HlPassTable *passes;
-  const HlPipelineTable *pipelines;
-  const char *target;                  // "cpu", "gpu", ""
-  int64_t fuel;                        // rewrites; < 0: no limit
+  const HlPassTable *passes;           // what pipelines may name: hl_passes (hilo/opt.h), or one's own; NULL: none
+  const HlPipelineTable *pipelines;    // hl_pipelines; NULL: none
+  const char *target;                  // "cpu", "gpu"; NULL: neither
+  HlMaybeInt fuel;                     // so many rewrites and no more; not given: no limit
   const char *pass_fuel;               // "algsimp=5,dce=0" as --xla_fuel; NULL
   bool dry;
   const HlDecision *decisions;         // NULL: everything is allowed
   int n_decisions;
-  int64_t explain;                     // the rewrite of this number keeps its before and after text; < 0: none
+  int64_t explain;                     // the rewrite of this number, from 1, keeps its before and after text; 0: none
   bool verify_each;
   bool whole;                          // tests only: to every pass all is news each time it runs
   const char *break_rule;              // tests only: the first result of this rule is negated; NULL

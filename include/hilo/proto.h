@@ -4,6 +4,7 @@
 #define HILO_PROTO_H
 
 #include "hilo/ir.h"
+#include "hilo/target.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -63,6 +64,11 @@ typedef struct HlRuns {
 bool hl_runs_read(HlCx *cx, HlSource *source, HlRuns *out);
 bool hl_runs_write(HlCx *cx, const HlRuns *runs, bool as_text, HlBuf *out);
 void hl_runs_free(HlRuns *runs);
+
+// Reads what XLA writes of a GPU, gpu_target_config.pbtxt, or the same message in binary (GpuTargetConfigProto): what is not
+// said there is as in the row of hilo/target.h that is nearest. Unknown fields are named in warnings. In the arena; NULL
+// after reporting.
+const HlTarget *hl_proto_read_target(HlCx *cx, HlArena *arena, HlSource *source);
 
 // The module as JSON in proto3's mapping.
 bool hl_proto_write_json(HlCx *cx, const HlModule *m, HlBuf *out);

@@ -12,10 +12,10 @@ typedef struct HlReplayOptions {
   const char *args;            // .npz with a0, a1, ... (d1.a0, ... for other devices); NULL: recorded or made up
   const char *expect;          // .npz with r0, r1, ...; NULL: what a snapshot recorded
   const char *save;            // .npz to write the results to; NULL: nowhere
-  double tolerance;            // < 0: default bounds
+  HlMaybeFloat tolerance;      // of HlCompareOptions
   uint64_t seed;               // of made-up inputs
   int iterations;              // timed runs after the first
-  bool compare;                // false: run only
+  bool no_compare;             // run only
   HlEvalOptions eval;
 } HlReplayOptions;
 

@@ -28,19 +28,20 @@ typedef enum HlTextPreset {
   HL_TEXT_MODULE_FINGERPRINT
 } HlTextPreset;
 
-typedef struct HlTextOptions { // the switches of HloPrintOptions (hlo.md 5.1)
-  bool percent, signatures, operand_shapes, operand_names, index_comments, metadata, backend_config;
-  bool control_predecessors, large_constants, essential_constants, infeed_config, result_shape, layouts;
-  bool subcomputation_bodies;  // print called computations in full where they are used
-  bool canonical_names;        // tmp_N
-  bool print_ids;              // false: names cut at the first '.', module and computation names dropped
-  bool list_order;             // computations in the module's list order instead of DFS order
-  bool async_sugar, original_value, frames;
-  bool replica_group_lists;    // replica groups as {{0,1},{2,3}}, in whatever form they were written
+// The switches of HloPrintOptions (hlo.md 5.1), each as the preset has it where nothing is said.
+typedef struct HlTextOptions {
+  HlTextPreset preset;
+  HlSwitch percent, signatures, operand_shapes, operand_names, index_comments, metadata, backend_config;
+  HlSwitch control_predecessors, large_constants, essential_constants, infeed_config, result_shape, layouts;
+  HlSwitch subcomputation_bodies;  // print called computations in full where they are used
+  HlSwitch canonical_names;        // tmp_N
+  HlSwitch print_ids;              // off: names cut at the first '.', module and computation names dropped
+  HlSwitch list_order;             // computations in the module's list order instead of DFS order
+  HlSwitch async_sugar, original_value, frames;
+  HlSwitch replica_group_lists;    // replica groups as {{0,1},{2,3}}, in whatever form they were written
 } HlTextOptions;
-HlTextOptions hl_text_options(HlTextPreset preset);
 
-// Append to `out`; options may not be NULL. Bodies of subcomputation_bodies beyond the limit on
+// Append to `out`; options may be NULL. Bodies of subcomputation_bodies beyond the limit on
 // instructions are left out, with an error in the context.
 void hl_text_print(HlCx *cx, const HlModule *m, const HlTextOptions *options, HlBuf *out);
 void hl_text_print_comp(HlCx *cx, const HlComp *comp, const HlTextOptions *options, HlBuf *out);

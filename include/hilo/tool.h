@@ -6,6 +6,7 @@
 #include "hilo/ir.h"
 #include "hilo/mlir.h"
 #include "hilo/proto.h"
+#include "hilo/target.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +16,10 @@ typedef enum HlFormat {
   HL_FORMAT_UNKNOWN, HL_FORMAT_TEXT, HL_FORMAT_PROTO, HL_FORMAT_PBTXT, HL_FORMAT_MLIR, HL_FORMAT_MLIR_BYTECODE,
   HL_FORMAT_JAXPR, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY
 } HlFormat;
+
+// The target that a word says: a name (hl_target_find), "native", or else a file that hl_proto_read_target reads. In the arena
+// or forever; NULL after reporting.
+const HlTarget *hl_target_load(HlCx *cx, HlArena *arena, const char *word);
 
 // How MLIR and jaxpr become modules.
 typedef struct HlLoadOptions {
@@ -63,7 +68,7 @@ double *hl_leaf_roundings(HlArena *arena, const HlModule *m, int *n);
 
 // How two results compare (design 3, tools.md 9).
 typedef struct HlCompareOptions {
-  double tolerance;            // |a-e| <= T*max(1, max|e|) + 10*T*|e|; < 0: the bounds of tools.md 9
+  HlMaybeFloat tolerance;      // |a-e| <= T*max(1, max|e|) + 10*T*|e|; not given: the bounds of tools.md 9
   const int *vectors;          // hl_vector_leaves, or NULL
   int n_vectors;
   const double *roundings;     // hl_leaf_roundings, or NULL: by the results' own types

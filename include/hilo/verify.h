@@ -9,11 +9,11 @@ extern "C" {
 #endif
 
 typedef struct HlVerifyOptions { // all false as XLA's own defaults
-  bool layout_sensitive, allow_mixed_precision, broadcast_order, allow_unbounded, bitcast_size;
+  bool layout_sensitive, broadcast_order, allow_unbounded, bitcast_size;
+  HlSwitch allow_mixed_precision;  // usually for modules with tiled layouts only, as the compilers that make them allow
 } HlVerifyOptions;
 
-// Reports every broken rule; true if there is none. Without options (NULL) all are false, but that
-// modules with tiled layouts may mix float types, as the compilers that make them allow.
+// Reports every broken rule; true if there is none. Options may be NULL.
 bool hl_verify(HlCx *cx, const HlModule *m, const HlVerifyOptions *options);
 
 #ifdef __cplusplus

@@ -231,6 +231,11 @@ void hl_cx_register(HlCx *cx, const char *key, void *value) {
   cx->values[sym->index] = value;
 }
 
+void hl_cx_register_copy(HlCx *cx, const char *key, const void *value, size_t size) {
+  hl_cx_register(cx, key, NULL);
+  hl_cx_register(cx, key, hl_arena_copy(cx->arena, value, size));
+}
+
 void *hl_cx_lookup(const HlCx *cx, const char *key) {
   if (!cx->keys)
     return NULL;

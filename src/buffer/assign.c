@@ -27,7 +27,7 @@ typedef struct Assign {
   HlArena *arena, *scratch;
   const HlFlow *flow;
   const HlLive *live;
-  const HlBuffersOptions *options;
+  HlBuffersOptions options;
   Draw *draw;
   int n, capacity;
   int32_t *draw_of;   // by value, -1: none
@@ -339,7 +339,7 @@ static bool assign_special(Assign *a, uint32_t b, bool thread_local) {
   for (uint32_t k = 0; k < buffer->n; k++) {
     const HlInst *inst = hl_value_inst(flow, value[k]);
     if (inst->op == HL_OP_CONSTANT) {
-      if (a->options->constants)
+      if (!a->options.no_constants)
         new_for_buffer(a, b)->out.is_constant = true;
       return true;
     }
@@ -397,7 +397,7 @@ static void assign_heap(Assign *a) {
     any = a->deferred[v];
   if (!any)
     return;
-  HeapResult heap = heap_place(a->arena, a->live, a->deferred, a->options->alignment);
+  HeapResult heap = heap_place(a->arena, a->live, a->deferred, a->options.alignment);
   Draw *d = new_draw(a, heap.size);
   d->out.peak = heap.peak;
   d->out.n_peak = heap.n_peak;
@@ -460,7 +460,7 @@ static void combine_temps(Assign *a) {
   for (int k = first + 1; k < n; k++) {
     const HlAllocation *from = &a->draw[k].out;
     int64_t base =
-        (into->size + a->options->alignment - 1) / a->options->alignment * a->options->alignment;
+        (into->size + a->options.alignment - 1) / a->options.alignment * a->options.alignment;
     into->size = base + from->size;
     for (int j = 0; j < from->n_places; j++)
       add_place(a, first, from->place[j].value, base + from->place[j].offset, from->place[j].size);
@@ -499,7 +499,11 @@ HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m,
   if (!flow)
     return NULL;
   HlArena *scratch = hl_arena_new();
-  Assign a = {.arena = arena, .scratch = scratch, .flow = flow, .options = options};
+  Assign a = {.arena = arena, .scratch = scratch, .flow = flow};
+  if (options)
+    a.options = *options;
+  if (a.options.alignment == 0)
+    a.options.alignment = 64;
   a.live = hl_live_new(arena, flow, NULL);
   a.draw_of = HL_ARRAY(scratch, int32_t, flow->n_values + 1);
   memset(a.draw_of, 0xff, sizeof *a.draw_of * flow->n_values);

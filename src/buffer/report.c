@@ -139,7 +139,7 @@ static void print_value_at_length(HlCx *cx, HlBuf *out, const HlFlow *flow, uint
 
 void hl_buffers_print_values(HlCx *cx, HlBuf *out, const HlBuffers *buffers) {
   const HlFlow *flow = buffers->flow;
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  HlTextOptions options = {0};
   HlArena *arena = hl_arena_new();
   bool *used = HL_ARRAY(arena, bool, flow->n_values + 1);
   for (int k = 0; k < buffers->n; k++)

@@ -53,6 +53,14 @@ bool cli_integer(const Cli *cli, const char *name, int64_t low, int64_t high, in
   return true;
 }
 
+bool cli_xla_flags(const Cli *cli, HlFlags *out) {
+  *out = (HlFlags){0};
+  bool ok = hl_flags_text(cli->cx, out, getenv("XLA_FLAGS"));
+  for (int k = 0; ok && k < cli->n_xla_flags; k++)
+    ok = hl_flags_word(cli->cx, out, cli->xla_flags[k]);
+  return ok;
+}
+
 int cli_flush(Cli *cli) {
   HlBuf text = {0};
   cli_progress(cli, NULL);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "hilo/flags.h"
 #include "hilo/ir.h"
 #include "hilo/tool.h"
 
@@ -48,6 +49,9 @@ static inline bool cli_flag(const Cli *cli, const char *name) {
 bool cli_number(const Cli *cli, const char *name, double *out);
 bool cli_integer(const Cli *cli, const char *name, int64_t low, int64_t high, int64_t *out);
 
+// XLA's flags, from XLA_FLAGS and then from the command line. False after reporting; free in either case.
+bool cli_xla_flags(const Cli *cli, HlFlags *out);
+
 // Says what is wrong with the call, on standard error; returns CLI_USAGE.
 int cli_usage(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 // Prints the context's diagnostics from `first` on to standard error and forgets them; returns the exit
@@ -81,7 +85,7 @@ void cli_progress(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 
 // The commands, in the order --help shows them; each lives in cmd_<name>.c.
 #define CLI_COMMANDS(CMD) \
-  CMD(check) CMD(convert) CMD(stats) CMD(run) CMD(opt) CMD(passes) CMD(history) CMD(bench) CMD(docs)
+  CMD(check) CMD(convert) CMD(stats) CMD(run) CMD(opt) CMD(passes) CMD(targets) CMD(history) CMD(bench) CMD(docs)
 #define CMD(name) extern const CliCommand cli_##name;
 CLI_COMMANDS(CMD)
 #undef CMD

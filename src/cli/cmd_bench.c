@@ -33,7 +33,7 @@ static void time_parse(Bench *b) {
 }
 
 static void time_print(Bench *b) {
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  HlTextOptions options = {0};
   HlMlTextOptions of_tree = {.large_constants = true};
   HlBuf out = {0};
   if (b->tree)

@@ -93,11 +93,11 @@ static bool find_target(Cli *cli, const Target **out) {
 
 static bool find_options(Cli *cli, HlTextOptions *out) {
   const char *wish = cli_value(cli, "--print");
-  *out = hl_text_options(HL_TEXT_DEFAULT);
+  *out = (HlTextOptions){0};
   bool found = !wish;
   for (int k = 0; wish && k < HL_COUNT_OF(presets); k++)
     if (strcmp(presets[k].name, wish) == 0) {
-      *out = hl_text_options(presets[k].preset);
+      out->preset = presets[k].preset;
       found = true;
     }
   if (!found) {
@@ -108,9 +108,9 @@ static bool find_options(Cli *cli, HlTextOptions *out) {
     return false;
   }
   if (cli_flag(cli, "--large-constants"))
-    out->large_constants = true;
+    out->large_constants = HL_ON;
   if (cli_flag(cli, "--no-metadata"))
-    out->metadata = out->frames = false;
+    out->metadata = out->frames = HL_OFF;
   return true;
 }
 

@@ -1,5 +1,4 @@
 // hilo opt: runs passes over a module and prints what comes out.
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -7,20 +6,18 @@
 #include "cli/opt.h"
 #include "cli/select.h"
 #include "hilo/check_each.h"
-#include "hilo/dump.h"
 #include "hilo/edit.h"
 #include "hilo/opt.h"
+#include "hilo/session.h"
 #include "hilo/text.h"
 
 // What the options ask for.
 typedef struct Plan {
   HlTextOptions text;
-  HlEngineOptions engine;
-  HlFlags flags;
-  HlDumper *dumper;
-  const char *passes;
+  HlSession *session;
+  HlCompileOptions compile;
   CliDecisions decisions;
-  double tolerance;
+  HlMaybeFloat tolerance;
   int64_t seed;
 } Plan;
 
@@ -28,27 +25,16 @@ typedef struct Plan {
 
 static bool read_text_options(Cli *cli, HlTextOptions *out) {
   const char *wish = cli_value(cli, "--print");
-  *out = hl_text_options(wish && strcmp(wish, "short") == 0 ? HL_TEXT_SHORT : HL_TEXT_DEFAULT);
-  if (wish && strcmp(wish, "short") != 0 && strcmp(wish, "default") != 0) {
+  *out = (HlTextOptions){.large_constants = hl_switch(cli_flag(cli, "--large-constants"))};
+  if (wish && strcmp(wish, "short") == 0) {
+    out->preset = HL_TEXT_SHORT;
+  } else if (wish && strcmp(wish, "default") != 0) {
     cli_usage(cli, "unknown --print '%s': default or short", wish);
     return false;
   }
   if (cli_flag(cli, "--no-metadata"))
-    out->metadata = out->frames = false;
-  out->large_constants = cli_flag(cli, "--large-constants");
+    out->metadata = out->frames = HL_OFF;
   return true;
-}
-
-static bool read_flags(Cli *cli, HlFlags *flags) {
-  hl_flags_init(flags);
-  bool ok = hl_flags_text(cli->cx, flags, getenv("XLA_FLAGS"));
-  for (int k = 0; ok && k < cli->n_xla_flags; k++)
-    ok = hl_flags_word(cli->cx, flags, cli->xla_flags[k]);
-  if (cli_value(cli, "--dump-to"))
-    flags->xla_dump_to = cli_value(cli, "--dump-to");
-  if (cli_value(cli, "--dump-pass"))
-    flags->xla_dump_hlo_pass_re = cli_value(cli, "--dump-pass");
-  return ok;
 }
 
 static bool read_dump_form(Cli *cli, HlDumpAs *out) {
@@ -60,9 +46,17 @@ static bool read_dump_form(Cli *cli, HlDumpAs *out) {
   return false;
 }
 
+// Whose rules the passes follow: --target's, or those of the platform whose pipeline it is; NULL: nobody's.
+static const char *platform_word(const Cli *cli) {
+  const char *target = cli_value(cli, "--target"), *pipeline = cli_value(cli, "--pipeline");
+  const char *word = target ? target : pipeline;
+  const HlPlatform *platform = word ? hl_platform_find(word) : NULL;
+  return platform && *platform->target ? word : NULL;
+}
+
 static bool check_choices(Cli *cli) {
   const char *target = cli_value(cli, "--target");
-  if (target && strcmp(target, "cpu") != 0 && strcmp(target, "gpu") != 0) {
+  if (target && !platform_word(cli)) {
     cli_usage(cli, "unknown --target '%s': cpu or gpu", target);
     return false;
   }
@@ -73,34 +67,48 @@ static bool check_choices(Cli *cli) {
   return true;
 }
 
-static void fill_engine(Cli *cli, Plan *plan) {
-  const char *pipeline = cli_value(cli, "--pipeline"), *target = cli_value(cli, "--target");
-  const HlFlags *flags = &plan->flags;
-  HlEngineOptions *e = &plan->engine;
-  *e = (HlEngineOptions){.passes = &hl_passes,
-                         .pipelines = &hl_pipelines,
-                         .target = target     ? target
+static bool make_session(Cli *cli, HlDumpAs as, Plan *plan) {
+  HlFlags flags;
+  bool ok = cli_xla_flags(cli, &flags);
+  if (cli_value(cli, "--dump-to"))
+    flags.xla_dump_to = cli_value(cli, "--dump-to");
+  if (cli_value(cli, "--dump-pass"))
+    flags.xla_dump_hlo_pass_re = cli_value(cli, "--dump-pass");
+  const HlSessionOptions options = {.platform = platform_word(cli), .flags = &flags, .dump_as = as};
+  plan->session = ok ? hl_session_new(cli->cx, &options) : NULL;
+  hl_flags_free(&flags);
+  return plan->session;
+}
+
+static void say_progress(void *user, const HlProgress *at) {
+  if (at->phase == HL_PHASE_PASSES)
+    cli_progress(user, "%s: %s (%d of %d)", at->pipeline, at->pass, at->number, at->of);
+  else if (at->phase == HL_PHASE_BUFFERS)
+    cli_progress(user, "assigning buffers");
+}
+
+static void fill_options(Cli *cli, Plan *plan) {
+  const char *passes = cli_value(cli, "--passes"), *pipeline = cli_value(cli, "--pipeline");
+  plan->compile =
+      (HlCompileOptions){.passes = passes     ? passes
                                    : pipeline ? pipeline
-                                              : "",
-                         .fuel = -1,
-                         .explain = -1,
-                         .pass_fuel = *flags->xla_fuel ? flags->xla_fuel : NULL,
-                         .dry = cli_flag(cli, "--dry") || cli_flag(cli, "--dry-all"),
-                         .verify_each = cli_flag(cli, "--verify-each"),
-                         .break_rule = cli_value(cli, "--break-rule"),
-                         .disable = flags->xla_disable_hlo_passes,
-                         .enable_only = flags->xla_enable_hlo_passes_only,
-                         .disable_all = flags->xla_disable_all_hlo_passes};
-  plan->passes = cli_value(cli, "--passes") ? cli_value(cli, "--passes")
-                 : pipeline                 ? pipeline
-                                            : "simplify";
+                                              : "simplify",
+                         .engine = {.dry = cli_flag(cli, "--dry") || cli_flag(cli, "--dry-all"),
+                                    .verify_each = cli_flag(cli, "--verify-each"),
+                                    .break_rule = cli_value(cli, "--break-rule")},
+                         .default_layouts = cli_flag(cli, "--default-layouts"),
+                         .no_buffers = true,
+                         .progress = say_progress,
+                         .user = cli};
 }
 
 static bool read_numbers(Cli *cli, Plan *plan) {
-  plan->tolerance = -1;
-  return cli_integer(cli, "--fuel", 0, INT64_MAX, &plan->engine.fuel) &&
+  HlMaybeInt *fuel = &plan->compile.engine.fuel;
+  fuel->given = cli_value(cli, "--fuel");
+  plan->tolerance.given = cli_value(cli, "--tolerance");
+  return cli_integer(cli, "--fuel", 0, INT64_MAX, &fuel->value) &&
          cli_integer(cli, "--seed", 0, INT64_MAX, &plan->seed) &&
-         cli_number(cli, "--tolerance", &plan->tolerance);
+         cli_number(cli, "--tolerance", &plan->tolerance.value);
 }
 
 static bool has_item(const HlPipelineItem *item, HlStr name) {
@@ -115,7 +123,7 @@ static bool has_item(const HlPipelineItem *item, HlStr name) {
 // A name that is misspelt would silently neither disable nor enable anything.
 static void warn_unknown_names(Cli *cli, const char *flag, const char *list,
                                const HlPipelineItem *all) {
-  for (const char *at = list; *at;) {
+  for (const char *at = hl_flag_text(list); *at;) {
     HlStr name = {at, strcspn(at, ",")};
     if (name.n > 0 && !hl_pass_find(&hl_passes, name) && !has_item(all, name))
       hl_warn(cli->cx, (HlPos){0}, "--%s names '%.*s', which is no pass and not in the pipeline",
@@ -127,11 +135,12 @@ static void warn_unknown_names(Cli *cli, const char *flag, const char *list,
 
 static bool check_names(Cli *cli, const Plan *plan) {
   HlArena *arena = hl_arena_new();
+  const HlFlags *flags = hl_session_flags(plan->session);
   const HlPipelineItem *all =
-      hl_pipeline_parse(cli->cx, arena, &hl_passes, &hl_pipelines, plan->passes);
+      hl_pipeline_parse(cli->cx, arena, &hl_passes, &hl_pipelines, plan->compile.passes);
   if (all) {
-    warn_unknown_names(cli, "xla_disable_hlo_passes", plan->engine.disable, all);
-    warn_unknown_names(cli, "xla_enable_hlo_passes_only", plan->engine.enable_only, all);
+    warn_unknown_names(cli, "xla_disable_hlo_passes", flags->xla_disable_hlo_passes, all);
+    warn_unknown_names(cli, "xla_enable_hlo_passes_only", flags->xla_enable_hlo_passes_only, all);
   }
   hl_arena_free(arena);
   return all != NULL;
@@ -141,13 +150,11 @@ static bool check_names(Cli *cli, const Plan *plan) {
 static int read_plan(Cli *cli, Plan *plan) {
   HlDumpAs as;
   *plan = (Plan){0};
-  hl_flags_init(&plan->flags);
   if (!read_text_options(cli, &plan->text) || !read_dump_form(cli, &as) || !check_choices(cli))
     return CLI_USAGE;
-  hl_flags_free(&plan->flags);
-  if (!read_flags(cli, &plan->flags))
+  if (!make_session(cli, as, plan))
     return cli_flush(cli);
-  fill_engine(cli, plan);
+  fill_options(cli, plan);
   if (!read_numbers(cli, plan))
     return CLI_USAGE;
   if (!check_names(cli, plan))
@@ -155,55 +162,18 @@ static int read_plan(Cli *cli, Plan *plan) {
   if (cli_value(cli, "--decisions")) {
     if (!cli_read_decisions(cli, cli_value(cli, "--decisions"), &plan->decisions))
       return cli_flush(cli);
-    plan->engine.decisions = plan->decisions.at;
-    plan->engine.n_decisions = plan->decisions.n;
+    plan->compile.engine.decisions = plan->decisions.at;
+    plan->compile.engine.n_decisions = plan->decisions.n;
   }
-  plan->dumper = hl_dumper_new(cli->cx, &plan->flags, as);
-  return plan->dumper ? -1 : cli_flush(cli);
+  return -1;
 }
 
 static void free_plan(Plan *plan) {
   cli_decisions_free(&plan->decisions);
-  hl_dumper_free(plan->dumper);
-  hl_flags_free(&plan->flags);
+  hl_session_free(plan->session);
 }
 
 // --- Running ------------------------------------------------------------------------------------
-
-// What the engine's listener needs: the dumper, and the terminal.
-typedef struct Listener {
-  const Cli *cli;
-  HlDumper *dumper;
-} Listener;
-
-static bool after_step(void *user, const HlModule *m, const HlStep *step) {
-  Listener *listener = user;
-  cli_progress(listener->cli, "%s: %s", step->pipeline, step->next);
-  return hl_dumper_step(listener->dumper, m, step);
-}
-
-static bool at_stage(void *user, const HlModule *m, const char *pass, const char *stage) {
-  Listener *listener = user;
-  return hl_dumper_stage(listener->dumper, m, pass, stage);
-}
-
-static void at_rewrite(void *user, const char *pass, const char *rule, const HlInst *inst,
-                       const HlInst *with) {
-  Listener *listener = user;
-  hl_dumper_rewrite(listener->dumper, pass, rule, inst, with);
-}
-
-static void at_refusal(void *user, const char *pass, const char *why, const HlInst *inst,
-                       const HlInst *with) {
-  Listener *listener = user;
-  hl_dumper_refused(listener->dumper, pass, why, inst, with);
-}
-
-static const char *after_suffix(const char *target) {
-  if (strcmp(target, "cpu") == 0)
-    return "cpu_after_optimizations";
-  return strcmp(target, "gpu") == 0 ? "gpu_after_optimizations" : "after_optimizations";
-}
 
 static void warn_unbroken(Cli *cli, const HlModule *m, bool broke) {
   if (cli_value(cli, "--break-rule") && !broke)
@@ -214,11 +184,14 @@ static void warn_unbroken(Cli *cli, const HlModule *m, bool broke) {
 // How long --dry makes changes in place in copies, to show what they leave.
 enum { DRY_SECONDS = 2 };
 
-static bool print_dry(Cli *cli, const Plan *plan, const HlModule *m, const HlEngine *engine,
-                      HlBuf *out) {
+static bool print_dry(Cli *cli, const Plan *plan, const HlCompiled *compiled, HlBuf *out) {
   HlDryResults results;
+  HlArena *arena = hl_arena_new();
+  const HlModule *m = hl_compiled_module(compiled);
+  const HlEngine *engine = hl_compiled_engine(compiled);
+  const HlEngineOptions options = hl_session_engine(plan->session, &plan->compile, arena);
   const double seconds = cli_flag(cli, "--dry-all") ? -1 : DRY_SECONDS;
-  bool ok = hl_dry_results(cli->cx, m, plan->passes, &plan->engine, engine, seconds, &results);
+  bool ok = hl_dry_results(cli->cx, m, plan->compile.passes, &options, engine, seconds, &results);
   if (results.n_left_out > 0)
     hl_note(cli->cx, (HlPos){0},
             "module %s: of %lld opportunities, the last %lld changes in place are listed without "
@@ -227,53 +200,53 @@ static bool print_dry(Cli *cli, const Plan *plan, const HlModule *m, const HlEng
   if (ok)
     cli_print_rewrites(cli, engine, &results, out);
   hl_dry_results_free(&results);
+  hl_arena_free(arena);
   return ok;
+}
+
+static bool print_compiled(Cli *cli, const Plan *plan, const HlCompiled *compiled, HlBuf *out) {
+  const HlModule *m = hl_compiled_module(compiled);
+  const HlEngine *engine = hl_compiled_engine(compiled);
+  warn_unbroken(cli, m, hl_engine_broke(engine));
+  if (cli_flag(cli, "--stats"))
+    cli_print_steps(cli, engine);
+  if (plan->compile.engine.dry && !print_dry(cli, plan, compiled, out))
+    return false;
+  if (cli_flag(cli, "--provenance"))
+    cli_print_provenance(cli, engine, m, out);
+  else if (!plan->compile.engine.dry)
+    hl_text_print(cli->cx, m, &plan->text, out);
+  return true;
 }
 
 static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
-  Listener listener = {cli, plan->dumper};
-  HlEngineOptions options = plan->engine;
-  options.after = after_step;
-  options.stage = at_stage;
-  options.rewrite = at_rewrite;
-  options.refused = plan->flags.xla_dump_fusion_visualization ? at_refusal : NULL;
-  options.user = &listener;
-  HlEngine *engine = hl_engine_new(cli->cx, &options);
-  bool ok = engine && hl_dumper_begin(plan->dumper, m) &&
-            hl_dumper_module(plan->dumper, m, "before_optimizations") &&
-            hl_engine_run(engine, m, plan->passes);
+  HlCompiled *compiled =
+      hl_compile(cli->cx, plan->session, &(HlProgram){.take = m}, &plan->compile);
   cli_progress(cli, NULL);
-  const char *after = after_suffix(options.target);
-  ok = ok && hl_dumper_result(plan->dumper, m, after) && hl_dumper_end(plan->dumper, m, engine);
-  if (ok)
-    warn_unbroken(cli, m, hl_engine_broke(engine));
-  if (ok && cli_flag(cli, "--stats"))
-    cli_print_steps(cli, engine);
-  if (ok && options.dry)
-    ok = print_dry(cli, plan, m, engine, out);
-  if (ok && cli_flag(cli, "--provenance"))
-    cli_print_provenance(cli, engine, m, out);
-  else if (ok && !options.dry)
-    hl_text_print(cli->cx, m, &plan->text, out);
-  hl_engine_free(engine);
+  const bool ok = compiled && print_compiled(cli, plan, compiled, out);
+  hl_compiled_unref(compiled);
   return ok;
 }
 
-static void say_progress(void *user, const char *what, int n) {
+static void say_evaluations(void *user, const char *what, int n) {
   cli_progress(user, "%s, %d so far", what, n);
 }
 
 // Says which pass and rewrite change a result.
-static bool check_each(Cli *cli, const Plan *plan, const HlModule *m, const HlRecorded *recorded,
+static bool check_each(Cli *cli, const Plan *plan, HlModule *m, const HlRecorded *recorded,
                        HlBuf *out) {
   HlCheckEachOptions options = {.tolerance = plan->tolerance,
                                 .seed = (uint64_t)plan->seed,
                                 .args = cli_value(cli, "--args"),
                                 .recorded = recorded,
-                                .progress = say_progress,
+                                .progress = say_evaluations,
                                 .user = cli};
   HlCheckEach check;
-  bool ok = hl_check_each(cli->cx, m, plan->passes, &plan->engine, &options, &check);
+  HlArena *arena = hl_arena_new();
+  const HlEngineOptions engine = hl_session_engine(plan->session, &plan->compile, arena);
+  if (plan->compile.default_layouts)
+    hl_default_entry_layout(m);
+  bool ok = hl_check_each(cli->cx, m, plan->compile.passes, &engine, &options, &check);
   cli_progress(cli, NULL);
   if (ok)
     warn_unbroken(cli, m, check.broke);
@@ -283,7 +256,17 @@ static bool check_each(Cli *cli, const Plan *plan, const HlModule *m, const HlRe
     hl_error_kind(cli->cx, HL_DIFFERS, (HlPos){0}, "pass %s changes a result of module %s",
                   check.step.pass, m->name->text);
   hl_check_each_free(&check);
+  hl_arena_free(arena);
   return ok;
+}
+
+// Runs the passes over one module of the file, which is given away unless its results are checked.
+static bool run_module(Cli *cli, const Plan *plan, HlFile *file, int k, HlBuf *out) {
+  HlModule *m = file->modules[k];
+  if (cli_flag(cli, "--check-each"))
+    return check_each(cli, plan, m, &file->recorded, out);
+  file->modules[k] = NULL;
+  return run_passes(cli, plan, m, out);
 }
 
 static int run_file(Cli *cli, const Plan *plan, CliFiles *files, int which, HlBuf *out) {
@@ -292,8 +275,8 @@ static int run_file(Cli *cli, const Plan *plan, CliFiles *files, int which, HlBu
   bool skipped, ok = true;
   if (!cli_load(cli, files, which, &how, &file, &skipped))
     return skipped ? CLI_OK : cli_flush(cli);
-  bool checks = cli_flag(cli, "--check-each");
-  bool reports = checks || plan->engine.dry || cli_flag(cli, "--provenance");
+  bool reports =
+      cli_flag(cli, "--check-each") || plan->compile.engine.dry || cli_flag(cli, "--provenance");
   const HlModule *only =
       cli_value(cli, "--module") ? cli_select(cli, &file, files->at[which]) : NULL;
   int status = cli_value(cli, "--module") && !only ? CLI_USAGE : CLI_OK;
@@ -304,10 +287,7 @@ static int run_file(Cli *cli, const Plan *plan, CliFiles *files, int which, HlBu
       continue;
     if (out->n > 0 && !reports)
       hl_buf_puts(out, "// -----\n\n");
-    if (cli_flag(cli, "--default-layouts"))
-      hl_default_entry_layout(file.modules[k]);
-    ok = checks ? check_each(cli, plan, file.modules[k], &file.recorded, out)
-                : run_passes(cli, plan, file.modules[k], out);
+    ok = run_module(cli, plan, &file, k, out);
   }
   hl_file_free(&file);
   return cli_worse(status, cli_flush(cli));
@@ -320,7 +300,7 @@ static int run_files(Cli *cli, const Plan *plan, CliFiles *files) {
     status = cli_worse(status, run_file(cli, plan, files, k, &out));
   if (cli_flag(cli, "--check-each"))
     cli_end_checks(cli, &out);
-  else if (plan->engine.dry || cli_flag(cli, "--provenance"))
+  else if (plan->compile.engine.dry || cli_flag(cli, "--provenance"))
     cli_end_list(cli, &out);
   const char *path = cli_value(cli, "-o");
   if (!status || status == CLI_DIFFERENT)

@@ -7,9 +7,8 @@
 #include "cli/cli.h"
 #include "cli/load.h"
 #include "cli/select.h"
-#include "hilo/dump.h"
 #include "hilo/replay.h"
-#include "hilo/verify.h"
+#include "hilo/session.h"
 
 static const char *leaf_name(const HlReplayLeaf *leaf, char *room, size_t n) {
   if (leaf->device == 0)
@@ -207,48 +206,60 @@ static int give_up(Cli *cli, const char *path) {
 }
 
 // The snapshot of a run, a failed one's too as far as its arguments were known.
-static bool dump_replay(HlDumper *dumper, const HlModule *m, const HlReplay *r, bool ran) {
+static bool dump_replay(HlCx *cx, HlCompiled *compiled, const HlReplay *r, bool ran) {
   for (int d = 0; d < r->devices; d++)
     for (int k = 0; k < r->n_params; k++)
       if (!r->args || !r->args[d] || !r->args[d][k])
         return true;
-  HlExecution execution = {.came = m,
-                           .ran = m,
+  HlExecution execution = {.came = hl_compiled_module(compiled),
+                           .ran = hl_compiled_module(compiled),
                            .devices = r->devices,
                            .n_arguments = r->n_params,
                            .arguments = (HlLiteral *const *const *)r->args,
                            .results = ran ? r->results : NULL,
                            .platform = "Interpreter"};
-  return hl_dumper_execution(dumper, &execution) && hl_dumper_end(dumper, m, NULL);
+  return hl_compiled_dump_execution(cx, compiled, &execution);
 }
 
-static int run_module(Cli *cli, const char *path, const HlModule *m, const HlRecorded *recorded,
-                      HlDumper *dumper, HlReplayOptions *options) {
-  if (!hl_verify(cli->cx, m, NULL))
-    return give_up(cli, path);
+static void report(Cli *cli, const char *path, const HlModule *m, const HlReplay *replay) {
+  bool values = cli_flag(cli, "--print");
+  if (cli->json)
+    report_json(path, m, replay, values);
+  else if (values)
+    print_values(replay);
+  if (!cli->json && (!values || replay->n_compared > 0))
+    report_text(path, m, replay);
+}
+
+static int run_compiled(Cli *cli, const char *path, HlCompiled *compiled,
+                        const HlRecorded *recorded, const HlReplayOptions *options) {
+  HlReplay replay;
+  const HlModule *m = hl_compiled_module(compiled);
+  bool ok = hl_replay(cli->cx, m, recorded, options, &replay);
+  ok = dump_replay(cli->cx, compiled, &replay, ok) && ok;
+  int status = ok ? cli_flush(cli) : give_up(cli, path);
+  if (ok) {
+    report(cli, path, m, &replay);
+    status = cli_worse(status, replay.n_different ? CLI_DIFFERENT : CLI_OK);
+  }
+  hl_replay_free(&replay);
+  return status;
+}
+
+static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *file, int k,
+                      HlReplayOptions *options) {
+  const HlCompileOptions as_it_is = {.verify = true, .no_buffers = true, .after = ""};
+  const HlProgram program = {.take = file->modules[k]};
   Progress progress = {.cli = cli, .started = hl_now()};
   if (cli->progress) {
     options->eval.trace = show_progress;
     options->eval.user = &progress;
   }
-  HlReplay replay;
-  bool ok = hl_dumper_begin(dumper, m) && hl_dumper_module(dumper, m, "before_optimizations");
-  if (!ok)
-    return give_up(cli, path);
-  ok = hl_replay(cli->cx, m, recorded, options, &replay);
-  ok = dump_replay(dumper, m, &replay, ok) && ok;
-  int status = ok ? cli_flush(cli) : give_up(cli, path);
-  if (ok) {
-    bool values = cli_flag(cli, "--print");
-    if (cli->json)
-      report_json(path, m, &replay, values);
-    else if (values)
-      print_values(&replay);
-    if (!cli->json && (!values || replay.n_compared > 0))
-      report_text(path, m, &replay);
-    status = cli_worse(status, replay.n_different ? CLI_DIFFERENT : CLI_OK);
-  }
-  hl_replay_free(&replay);
+  file->modules[k] = NULL;
+  HlCompiled *compiled = hl_compile(cli->cx, session, &program, &as_it_is);
+  int status =
+      compiled ? run_compiled(cli, path, compiled, &file->recorded, options) : give_up(cli, path);
+  hl_compiled_unref(compiled);
   return status;
 }
 
@@ -267,12 +278,12 @@ static bool read_elided(Cli *cli, HlElided *out) {
 
 static bool read_options(Cli *cli, HlReplayOptions *out) {
   int64_t seed = 42, iterations = 0, replicas = 0, partitions = 0;
-  *out = (HlReplayOptions){.tolerance = -1,
-                           .compare = !cli_flag(cli, "--no-compare"),
+  *out = (HlReplayOptions){.tolerance.given = cli_value(cli, "--tolerance"),
+                           .no_compare = cli_flag(cli, "--no-compare"),
                            .args = cli_value(cli, "--args"),
                            .expect = cli_value(cli, "--expect"),
                            .save = cli_value(cli, "--save")};
-  if (!cli_number(cli, "--tolerance", &out->tolerance) ||
+  if (!cli_number(cli, "--tolerance", &out->tolerance.value) ||
       !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--iterations", 0, 1000000, &iterations) ||
       !cli_integer(cli, "--replicas", 1, 65536, &replicas) ||
@@ -281,7 +292,7 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
     return false;
   if (!cli_integer(cli, "--max-steps", 1, INT64_MAX, &hl_cx_limits(cli->cx)->eval_steps))
     return false;
-  out->eval.no_checks = !out->compare;
+  out->eval.no_checks = out->no_compare;
   out->seed = out->eval.seed = (uint64_t)seed;
   out->iterations = (int)iterations;
   out->eval.replicas = (int)replicas;
@@ -289,13 +300,14 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
   return true;
 }
 
-// Platforms other than the interpreter are not part of this build.
+// Programs of other platforms are not run here.
 static bool check_platform(Cli *cli, const char *option) {
   const char *wish = cli_value(cli, option);
-  if (!wish || strcmp(wish, "reference") == 0 ||
+  const HlPlatform *platform = wish ? hl_platform_find(wish) : NULL;
+  if (!wish || (platform && strcmp(platform->name, "reference") == 0) ||
       (strcmp(option, "--reference") == 0 && strcmp(wish, "none") == 0))
     return true;
-  if (strcmp(wish, "cpu") != 0 && strcmp(wish, "cuda") != 0) {
+  if (!platform || !platform->runs) {
     cli_usage(cli, "unknown platform '%s': reference", wish);
     return false;
   }
@@ -304,39 +316,34 @@ static bool check_platform(Cli *cli, const char *option) {
 }
 
 // Several modules: as JSON they are an array.
-static int run_all(Cli *cli, const HlFile *file, HlDumper *dumper, HlReplayOptions *options) {
+static int run_all(Cli *cli, HlSession *session, HlFile *file, HlReplayOptions *options) {
   int status = CLI_OK;
   for (int k = 0; k < file->n; k++) {
     if (cli->json)
       fputs(k ? "," : "[", stdout);
-    status = cli_worse(
-        status, run_module(cli, cli->files[0], file->modules[k], &file->recorded, dumper, options));
+    status = cli_worse(status, run_module(cli, cli->files[0], session, file, k, options));
   }
   if (cli->json)
     puts("]");
   return status;
 }
 
-static bool read_flags(Cli *cli, HlFlags *flags) {
-  bool ok = hl_flags_text(cli->cx, flags, getenv("XLA_FLAGS"));
-  for (int k = 0; ok && k < cli->n_xla_flags; k++)
-    ok = hl_flags_word(cli->cx, flags, cli->xla_flags[k]);
-  return ok;
+static int run_one(Cli *cli, HlSession *session, HlFile *file, HlReplayOptions *options) {
+  const HlModule *m = cli_select(cli, file, cli->files[0]);
+  for (int k = 0; m && k < file->n; k++)
+    if (file->modules[k] == m)
+      return run_module(cli, cli->files[0], session, file, k, options);
+  return CLI_USAGE;
 }
 
-static int run_file(Cli *cli, HlDumper *dumper, HlReplayOptions *options) {
+static int run_file(Cli *cli, HlSession *session, HlReplayOptions *options) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
   how.consts_as_parameters = false;
   if (!hl_load(cli->cx, cli->files[0], &how, &file))
     return give_up(cli, cli->files[0]);
-  int status = CLI_OK;
-  if (cli_value(cli, "--module") || file.n == 1) {
-    const HlModule *m = cli_select(cli, &file, cli->files[0]);
-    status = m ? run_module(cli, cli->files[0], m, &file.recorded, dumper, options) : CLI_USAGE;
-  } else {
-    status = run_all(cli, &file, dumper, options);
-  }
+  const bool one = cli_value(cli, "--module") || file.n == 1;
+  int status = one ? run_one(cli, session, &file, options) : run_all(cli, session, &file, options);
   hl_file_free(&file);
   return status;
 }
@@ -350,10 +357,10 @@ static int run(Cli *cli) {
   if (!check_platform(cli, "--platform") || !check_platform(cli, "--reference"))
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
   HlFlags flags;
-  hl_flags_init(&flags);
-  HlDumper *dumper = read_flags(cli, &flags) ? hl_dumper_new(cli->cx, &flags, HL_DUMP_FULL) : NULL;
-  int status = dumper ? run_file(cli, dumper, &options) : give_up(cli, cli->files[0]);
-  hl_dumper_free(dumper);
+  const bool ok = cli_xla_flags(cli, &flags);
+  HlSession *session = ok ? hl_session_new(cli->cx, &(HlSessionOptions){.flags = &flags}) : NULL;
+  int status = session ? run_file(cli, session, &options) : give_up(cli, cli->files[0]);
+  hl_session_free(session);
   hl_flags_free(&flags);
   return status;
 }

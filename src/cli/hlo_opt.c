@@ -3,10 +3,9 @@
 #include <string.h>
 
 #include "cli/dropin.h"
-#include "hilo/buffers.h"
-#include "hilo/dump.h"
 #include "hilo/opt.h"
 #include "hilo/proto.h"
+#include "hilo/session.h"
 #include "hilo/text.h"
 #include "hilo/view.h"
 
@@ -16,55 +15,6 @@ typedef struct HloOpt {
   const char *o, *platform, *format, *stage, *passes, *debug_options_file;
   bool list_stages, list_passes, split_input_file, emit_proto;
 } HloOpt;
-
-// The stages of a platform, in the order of the compiler; `missing` tells why one cannot be had here.
-typedef struct Stage {
-  const char *platform, *name;
-  const char *pipeline;  // NULL: none
-  const char *disable;   // passes and pipelines of it that come later
-  const char *missing;
-} Stage;
-
-// What XLA leaves to the backend: on the CPU from the schedule on, on GPUs also copies.
-static const char cpu_backend[] = "cpu-scheduler,HLO passes after scheduling";
-static const char gpu_backend[] = "pre-scheduling-copy-insertion,pre-scheduling-passes,"
-                                  "hlo-memory-scheduler,latency-hiding-scheduler,"
-                                  "post-scheduling-passes";
-static const char needs_code[] = "it shows what LLVM makes, and code is not generated here";
-static const Stage stages[] = {
-    {"transforms", "hlo", NULL, "", NULL},
-    {"transforms", "html", NULL, "", NULL},
-    {"cpu", "hlo", "cpu", cpu_backend, NULL},
-    {"cpu", "html", "cpu", cpu_backend, NULL},
-    {"cpu", "hlo-backend", "cpu", "", NULL},
-    {"cpu", "buffer-assignment", "cpu", "", NULL},
-    {"cpu", "llvm-before-optimizations", NULL, "", needs_code},
-    {"gpu", "hlo", "gpu", gpu_backend, NULL},
-    {"gpu", "html", "gpu", gpu_backend, NULL},
-    {"gpu", "hlo-backend", "gpu", "", NULL},
-    {"gpu", "buffer-assignment", "gpu", "", NULL},
-    {"gpu", "llvm", NULL, "", needs_code},
-    {"gpu", "llvm-before-optimizations", NULL, "", needs_code},
-    {"gpu", "llvm-after-optimizations", NULL, "", needs_code},
-    {"gpu", "ptx", NULL, "", needs_code},
-};
-
-static const char *platform_of(const char *name) {
-  static const char *const aliases[][2] = {{"CUDA", "gpu"}, {"cuda", "gpu"}, {"ROCM", "gpu"},
-                                           {"rocm", "gpu"}, {"Host", "cpu"}, {"host", "cpu"},
-                                           {"CPU", "cpu"},  {"GPU", "gpu"}};
-  for (int k = 0; k < HL_COUNT_OF(aliases); k++)
-    if (strcmp(aliases[k][0], name) == 0)
-      return aliases[k][1];
-  return name;
-}
-
-static bool is_platform(const char *name) {
-  for (int k = 0; k < HL_COUNT_OF(stages); k++)
-    if (strcmp(stages[k].platform, name) == 0)
-      return true;
-  return false;
-}
 
 // --- Lists --------------------------------------------------------------------------------------
 
@@ -85,26 +35,25 @@ static int list_passes(void) {
   return CLI_OK;
 }
 
-static int list_stages(const char *platform) {
-  for (int k = 0; k < HL_COUNT_OF(stages); k++)
-    if (strcmp(stages[k].platform, platform) == 0)
-      printf("%s\n", stages[k].name);
+static int list_stages(const HlPlatform *platform) {
+  for (int k = 0; k < platform->n_stages; k++)
+    printf("%s\n", platform->stages[k].name);
   return CLI_OK;
 }
 
 // --- One module ---------------------------------------------------------------------------------
 
-static const Stage *find_stage(HloOpt *opt, const char *platform) {
-  for (int k = 0; k < HL_COUNT_OF(stages); k++)
-    if (strcmp(stages[k].platform, platform) == 0 && strcmp(stages[k].name, opt->stage) == 0) {
-      if (!stages[k].missing)
-        return &stages[k];
-      hl_error_kind(opt->cx, HL_UNSUPPORTED, (HlPos){0}, "there is no stage %s: %s", opt->stage,
-                    stages[k].missing);
-      return NULL;
-    }
-  hl_error(opt->cx, (HlPos){0}, "platform %s has no stage %s", platform, opt->stage);
-  hl_hint(opt->cx, "--list-stages names them");
+static const HlStage *find_stage(HloOpt *opt, const HlPlatform *platform) {
+  const HlStage *stage = hl_stage_find(platform, opt->stage);
+  if (stage && !stage->missing)
+    return stage;
+  if (stage) {
+    hl_error_kind(opt->cx, HL_UNSUPPORTED, (HlPos){0}, "there is no stage %s: %s", opt->stage,
+                  stage->missing);
+  } else {
+    hl_error(opt->cx, (HlPos){0}, "platform %s has no stage %s", platform->name, opt->stage);
+    hl_hint(opt->cx, "--list-stages names them");
+  }
   return NULL;
 }
 
@@ -135,52 +84,31 @@ static bool passes_exist(HloOpt *opt) {
   return true;
 }
 
-static bool run_pipeline(HloOpt *opt, HlModule *m, HlDumper *dumper, const char *platform,
-                         const char *text, const char *disable, const char *before,
-                         const char *after) {
-  const HlFlags *flags = &opt->flags;
-  HlBuf off = {0};
-  hl_buf_printf(&off, "%s%s%s", flags->xla_disable_hlo_passes,
-                *flags->xla_disable_hlo_passes && *disable ? "," : "", disable);
-  HlEngineOptions options = {.passes = &hl_passes,
-                             .pipelines = &hl_pipelines,
-                             .target = platform,
-                             .fuel = -1,
-                             .explain = -1,
-                             .pass_fuel = *flags->xla_fuel ? flags->xla_fuel : NULL,
-                             .disable = off.at,
-                             .enable_only = flags->xla_enable_hlo_passes_only,
-                             .disable_all = flags->xla_disable_all_hlo_passes,
-                             .after = hl_dumper_step,
-                             .stage = hl_dumper_stage,
-                             .rewrite = hl_dumper_rewrite,
-                             .refused =
-                                 flags->xla_dump_fusion_visualization ? hl_dumper_refused : NULL,
-                             .user = dumper};
-  HlEngine *engine = hl_engine_new(opt->cx, &options);
-  bool ok = engine && hl_dumper_begin(dumper, m) && hl_dumper_module(dumper, m, before) &&
-            hl_engine_run(engine, m, text) && hl_dumper_result(dumper, m, after) &&
-            hl_dumper_end(dumper, m, engine);
-  hl_engine_free(engine);
-  hl_buf_free(&off);
-  return ok;
+// Puts what it compiles to in the module's place.
+static bool compile(HloOpt *opt, HlSession *session, const HlModule **m,
+                    const HlCompileOptions *options, HlCompiled **out) {
+  *out = hl_compile(opt->cx, session, &(HlProgram){.module = *m}, options);
+  if (*out)
+    *m = hl_compiled_module(*out);
+  return *out;
 }
 
-static bool transform(HloOpt *opt, HlModule *m, HlDumper *dumper) {
-  const char *platform = platform_of(opt->platform);
-  if (*opt->passes)
-    return run_pipeline(opt, m, dumper, platform, opt->passes, "", "before_optimization",
-                        "after_optimization");
-  const Stage *stage = find_stage(opt, platform);
+static bool transform(HloOpt *opt, HlSession *session, const HlModule **m, HlCompiled **out) {
+  const HlPlatform *platform = hl_session_platform(session);
+  if (*opt->passes) {
+    const HlCompileOptions passes = {.passes = opt->passes,
+                                     .no_buffers = true,
+                                     .before = "before_optimization",
+                                     .after = "after_optimization"};
+    return compile(opt, session, m, &passes, out);
+  }
+  const HlStage *stage = find_stage(opt, platform);
   if (!stage)
     return false;
   // A module that is scheduled has been through its passes.
-  if (!stage->pipeline || m->is_scheduled)
+  if (!*platform->pipeline || (*m)->is_scheduled)
     return true;
-  const char *after =
-      strcmp(platform, "cpu") == 0 ? "cpu_after_optimizations" : "gpu_after_optimizations";
-  return run_pipeline(opt, m, dumper, platform, stage->pipeline, stage->disable,
-                      "before_optimizations", after);
+  return compile(opt, session, m, &(HlCompileOptions){.stage = stage, .no_buffers = true}, out);
 }
 
 // A binary proto where the output's name says so, else as text.
@@ -194,41 +122,48 @@ static bool print_proto(HloOpt *opt, const HlModule *m, HlBuf *out) {
 
 static bool print_buffers(HloOpt *opt, const HlModule *m, HlBuf *out) {
   HlArena *arena = hl_arena_new();
-  const HlBuffersOptions options = {.alignment = 64, .constants = true};  // as XLA:CPU
-  const HlBuffers *buffers = hl_buffers_new(opt->cx, arena, m, &options);
+  const HlBuffers *buffers = hl_buffers_new(opt->cx, arena, m, NULL);
   if (buffers)
     hl_buffers_print(out, buffers);
   hl_arena_free(arena);
   return buffers != NULL;
 }
 
-static bool print_module(HloOpt *opt, const HlModule *m, HlBuf *out) {
+static bool print_module(HloOpt *opt, const HlModule *m, const HlStage *stage, HlBuf *out) {
+  const HlShown shown = *opt->passes || !stage ? HL_SHOWN_HLO : stage->shown;
   if (opt->emit_proto)
     return print_proto(opt, m, out);
-  if (!*opt->passes && strcmp(opt->stage, "html") == 0) {
-    hl_view_page_by_inst(opt->cx, m, out);
-    return true;
-  }
-  if (!*opt->passes && strcmp(opt->stage, "buffer-assignment") == 0)
+  if (shown == HL_SHOWN_BUFFERS)
     return print_buffers(opt, m, out);
-  HlTextOptions text = hl_text_options(HL_TEXT_DEFAULT);
-  hl_text_print(opt->cx, m, &text, out);
+  if (shown == HL_SHOWN_PAGE)
+    hl_view_page_by_inst(opt->cx, m, out);
+  else
+    hl_text_print(opt->cx, m, NULL, out);
   return true;
+}
+
+static bool run_module(HloOpt *opt, HlSession *session, const HlModule *m, HlBuf *out) {
+  HlCompiled *compiled = NULL;
+  const HlStage *stage = hl_stage_find(hl_session_platform(session), opt->stage);
+  const bool ok = (opt->emit_proto || transform(opt, session, &m, &compiled)) &&
+                  print_module(opt, m, stage, out);
+  hl_compiled_unref(compiled);
+  return ok;
 }
 
 static bool run_modules(HloOpt *opt, HlFile *file, HlBuf *out) {
   if (file->n > 1 && !opt->split_input_file)
     return hl_error(opt->cx, (HlPos){0},
                     "the file holds %d modules; --split-input-file takes them one by one", file->n);
-  HlDumper *dumper = hl_dumper_new(opt->cx, &opt->flags, HL_DUMP_FULL);
-  bool ok = dumper != NULL;
+  const HlSessionOptions options = {.platform = opt->platform, .flags = &opt->flags};
+  HlSession *session = hl_session_new(opt->cx, &options);
+  bool ok = session != NULL;
   for (int k = 0; ok && k < file->n; k++) {
     if (k > 0)
       hl_buf_putc(out, '\n');
-    ok = (opt->emit_proto || transform(opt, file->modules[k], dumper)) &&
-         print_module(opt, file->modules[k], out);
+    ok = run_module(opt, session, file->modules[k], out);
   }
-  hl_dumper_free(dumper);
+  hl_session_free(session);
   return ok;
 }
 
@@ -269,12 +204,13 @@ static int run(HloOpt *opt, int argc, char **argv, HlArena *arena) {
   }
   if (opt->list_passes)
     return list_passes();
-  if (!is_platform(platform_of(opt->platform))) {
+  const HlPlatform *platform = hl_platform_find(opt->platform);
+  if (!platform || platform->n_stages == 0) {
     fprintf(stderr, "hlo-opt: no platform '%s': transforms, cpu or gpu\n", opt->platform);
     return CLI_USAGE;
   }
   if (opt->list_stages)
-    return list_stages(platform_of(opt->platform));
+    return list_stages(platform);
   if (words.n_files != 1) {
     fprintf(stderr, "hlo-opt: expected one input file, or - for standard input\n");
     return CLI_USAGE;
@@ -291,7 +227,6 @@ int dropin_hlo_opt(int argc, char **argv) {
                 .stage = "hlo",
                 .passes = "",
                 .debug_options_file = ""};
-  hl_flags_init(&opt.flags);
   int status = run(&opt, argc, argv, arena);
   hl_flags_free(&opt.flags);
   hl_cx_free(opt.cx);

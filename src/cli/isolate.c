@@ -51,7 +51,7 @@ static void run_one(TwoSides *t, Table *table, const HlInst *inst, uint64_t seed
   *row = (Row){OTHER_ERROR, OTHER_ERROR, hl_arena_printf(t->arena, "%s", inst->name->text), ""};
   Trial trial = {0};
   if (alone && trial_arguments(t, alone, NULL, seed, &trial)) {
-    trial_run(t, alone, NULL, &trial);
+    trial_run(t, alone, &trial);
     row->test = trial.test;
     row->reference = trial.reference;
   }

@@ -101,19 +101,18 @@ static bool read_given(Tool *t) {
 
 // --- One file -----------------------------------------------------------------------------------
 
-static bool run_once(Tool *t, const HlModule *m, const HlRecorded *recorded, int64_t iteration,
-                     HlDumper *dumper) {
+static bool run_once(Tool *t, const HlModule *m, const HlRecorded *recorded, int64_t iteration) {
   Trial trial;
   uint64_t seed = t->different_random_seeds ? (uint64_t)iteration : 42 + (uint64_t)iteration;
   bool ok = trial_arguments(&t->sides, m, recorded, seed, &trial) &&
             (!*t->input_literals_file || take_given(t, m, iteration, &trial)) &&
-            trial_run(&t->sides, m, dumper, &trial);
+            trial_run(&t->sides, m, &trial);
   keep(t, &trial);
   trial_free(&trial);
   return ok;
 }
 
-static void run_module(Tool *t, HlModule *m, const HlRecorded *recorded, HlDumper *dumper) {
+static void run_module(Tool *t, HlModule *m, const HlRecorded *recorded) {
   hl_set_devices(m, t->num_replicas > 0 ? t->num_replicas : m->replica_count,
                  t->num_partitions > 0 ? t->num_partitions : m->num_partitions);
   if (t->isolate_instructions) {
@@ -124,35 +123,26 @@ static void run_module(Tool *t, HlModule *m, const HlRecorded *recorded, HlDumpe
     t->runs++;
     if (t->iterations != 1)
       fprintf(stderr, "\n=== Iteration %lld\n", (long long)i);
-    if (!run_once(t, m, recorded, i, dumper))
+    if (!run_once(t, m, recorded, i))
       t->failed++;
     dropin_flush(t->sides.cx);
   }
 }
 
-static bool run_file(Tool *t, const char *path, HlDumper *dumper) {
+static bool run_file(Tool *t, const char *path) {
   printf("\n ** Running %s** \n", path);
   fflush(stdout);
   HlFile file;
   bool ok = hl_load(t->sides.cx, path, NULL, &file);
   t->sides.arena = hl_arena_new();
   for (int k = 0; ok && k < file.n; k++)
-    run_module(t, file.modules[k], &file.recorded, dumper);
+    run_module(t, file.modules[k], &file.recorded);
   hl_arena_free(t->sides.arena);
   hl_file_free(&file);
   return ok;
 }
 
 // --- The command line ---------------------------------------------------------------------------
-
-static bool platforms_exist(Tool *t) {
-  const char *names[] = {t->sides.platform, t->sides.reference_platform};
-  for (int k = 0; k < 2; k++)
-    if (!sides_pipeline(names[k]) && (k == 0 || *names[k]))
-      return hl_error(t->sides.cx, (HlPos){0}, "no platform '%s': CPU, CUDA or Interpreter",
-                      names[k]);
-  return true;
-}
 
 static bool numbers_make_sense(Tool *t) {
   const struct {
@@ -179,16 +169,12 @@ static bool words_make_sense(Tool *t, const DropinWords *words) {
 }
 
 static int run_files(Tool *t, const DropinWords *words) {
-  HlDumper *dumper = platforms_exist(t) && read_given(t)
-                         ? hl_dumper_new(t->sides.cx, &t->sides.flags, HL_DUMP_FULL)
-                         : NULL;
-  if (!dumper)
+  if (!sides_begin(&t->sides) || !read_given(t))
     return dropin_flush(t->sides.cx);
   int status = CLI_OK;
   for (int k = 0; k < words->n_files; k++)
-    if (!run_file(t, words->files[k], dumper))
+    if (!run_file(t, words->files[k]))
       status = cli_worse(status, dropin_flush(t->sides.cx));
-  hl_dumper_free(dumper);
   if (!write_kept(t))
     status = cli_worse(status, dropin_flush(t->sides.cx));
   fprintf(stderr, "%d/%d runs failed.\n", t->failed, t->runs);
@@ -259,10 +245,10 @@ int dropin_run_hlo_module(int argc, char **argv) {
             .output_literals_file = "",
             .input_literals_file = "",
             .iterations = 1};
-  hl_flags_init(&t.sides.flags);
   int status = run(&t, argc, argv);
   free_kept(&t);
   hl_runs_free(&t.given);
+  sides_end(&t.sides);
   hl_flags_free(&t.sides.flags);
   hl_arena_free(arena);
   hl_cx_free(t.sides.cx);

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "hilo/eval.h"
-#include "hilo/opt.h"
 #include "spmd/local.h"
 
 const char *const outcome_names[OUTCOMES] = {[MATCHED] = "MATCHED",
@@ -20,70 +19,52 @@ const char *const outcome_names[OUTCOMES] = {[MATCHED] = "MATCHED",
                                              [RUNTIME_ERROR] = "RUNTIME ERROR",
                                              [MISMATCH] = "MISMATCH"};
 
-const char *sides_pipeline(const char *platform) {
-  static const char *const known[][2] = {{"CPU", "cpu"},      {"cpu", "cpu"},      {"Host", "cpu"},
-                                         {"host", "cpu"},     {"CUDA", "gpu"},     {"cuda", "gpu"},
-                                         {"gpu", "gpu"},      {"GPU", "gpu"},      {"ROCM", "gpu"},
-                                         {"Interpreter", ""}, {"interpreter", ""}, {"default", ""}};
-  for (int k = 0; k < HL_COUNT_OF(known); k++)
-    if (strcmp(known[k][0], platform) == 0)
-      return known[k][1];
+// --- Compiling ----------------------------------------------------------------------------------
+
+static const HlPlatform *find_platform(TwoSides *t, const char *word) {
+  const HlPlatform *platform = hl_platform_find(word);
+  if (platform && platform->runs)
+    return platform;
+  hl_error(t->cx, (HlPos){0}, "no platform '%s': CPU, CUDA or Interpreter", word);
   return NULL;
 }
 
-// --- Compiling ----------------------------------------------------------------------------------
-
-static bool run_passes(TwoSides *t, HlModule *m, const char *platform, const char *passes,
-                       HlDumper *dumper, HlEngine **out) {
-  HlEngineOptions options = {
-      .passes = &hl_passes,
-      .pipelines = &hl_pipelines,
-      .target = platform,
-      .fuel = -1,
-      .explain = -1,
-      .pass_fuel = *t->flags.xla_fuel ? t->flags.xla_fuel : NULL,
-      .disable = t->flags.xla_disable_hlo_passes,
-      .enable_only = t->flags.xla_enable_hlo_passes_only,
-      .disable_all = t->flags.xla_disable_all_hlo_passes,
-      .after = dumper ? hl_dumper_step : NULL,
-      .stage = dumper ? hl_dumper_stage : NULL,
-      .rewrite = dumper ? hl_dumper_rewrite : NULL,
-      .refused = dumper && t->flags.xla_dump_fusion_visualization ? hl_dumper_refused : NULL,
-      .user = dumper};
-  HlEngine *engine = hl_engine_new(t->cx, &options);
-  bool ok = engine && hl_engine_run(engine, m, passes);
-  if (out)
-    *out = engine;
-  else
-    hl_engine_free(engine);
-  return ok;
+bool sides_begin(TwoSides *t) {
+  const HlSessionOptions test = {.platform = t->platform, .flags = &t->flags};
+  const HlSessionOptions reference = {.platform = t->reference_platform, .flags = &t->flags};
+  if (!find_platform(t, t->platform) ||
+      (*t->reference_platform && !find_platform(t, t->reference_platform)))
+    return false;
+  t->test = hl_session_new(t->cx, &test);
+  t->reference = t->test && *t->reference_platform ? hl_session_new(t->cx, &reference) : NULL;
+  return t->test && (t->reference || !*t->reference_platform);
 }
 
-static const char *after_suffix(const char *pipeline) {
-  return strcmp(pipeline, "gpu") == 0   ? "gpu_after_optimizations"
-         : strcmp(pipeline, "cpu") == 0 ? "cpu_after_optimizations"
-                                        : "after_optimizations";
+void sides_end(TwoSides *t) {
+  hl_session_free(t->test);
+  hl_session_free(t->reference);
 }
 
 // The module under test, through its passes and with its dumps.
-static bool compile_test(TwoSides *t, HlModule *m, HlDumper *dumper, HlEngine **engine) {
-  const char *pipeline = sides_pipeline(t->platform), *after = after_suffix(pipeline);
-  if (dumper &&
-      !(hl_dumper_begin(dumper, m) && hl_dumper_module(dumper, m, "before_optimizations")))
-    return false;
-  if (t->run_test_hlo_passes && *pipeline && !run_passes(t, m, pipeline, pipeline, dumper, engine))
-    return false;
-  return !dumper || hl_dumper_result(dumper, m, after);
+static HlCompiled *compile_test(TwoSides *t, const HlModule *m) {
+  const HlCompileOptions options = {
+      .passes = t->run_test_hlo_passes ? NULL : "", .no_buffers = true, .no_dumps = t->quiet};
+  return hl_compile(t->cx, t->test, &(HlProgram){.module = m}, &options);
 }
 
-static bool compile_reference(TwoSides *t, HlModule *m, const char *platform) {
-  const char *pipeline = sides_pipeline(platform);
-  bool same = strcmp(sides_pipeline(t->platform), pipeline) == 0;
-  const char *plain =
-      "despecializer, AssumeGatherIndicesInBoundRewriteToCopy, ReduceWindowToReduceAndBroadcast";
-  return (same || run_passes(t, m, "cpu", plain, NULL, NULL)) &&
-         (!t->run_reference_hlo_passes || !*pipeline ||
-          run_passes(t, m, pipeline, pipeline, NULL, NULL));
+// What makes a program plain enough for another compiler, as XLA's tool has it, then the platform's own passes.
+static HlCompiled *compile_reference(TwoSides *t, const HlModule *m) {
+  const HlPlatform *platform = hl_session_platform(t->reference);
+  const bool same = platform == hl_session_platform(t->test);
+  const char *plain = same ? ""
+                           : "despecializer, AssumeGatherIndicesInBoundRewriteToCopy, "
+                             "ReduceWindowToReduceAndBroadcast";
+  const char *own = t->run_reference_hlo_passes ? platform->pipeline : "";
+  const HlCompileOptions options = {
+      .passes = hl_arena_printf(t->arena, "%s%s%s", plain, *plain && *own ? ", " : "", own),
+      .no_buffers = true,
+      .no_dumps = true};
+  return hl_compile(t->cx, t->reference, &(HlProgram){.module = m}, &options);
 }
 
 // --- Arguments ----------------------------------------------------------------------------------
@@ -138,8 +119,8 @@ void trial_free(Trial *trial) {
     hl_literal_unref(trial->results[d]);
     hl_literal_unref(trial->expected[d]);
   }
-  hl_module_free(trial->tested);
-  hl_module_free(trial->referred);
+  hl_compiled_unref(trial->tested);
+  hl_compiled_unref(trial->referred);
   *trial = (Trial){0};
 }
 
@@ -221,12 +202,14 @@ static void say_mismatch(int device, int leaf, const HlMismatch *m, const HlComp
 // partitioned and the other is not.
 static SpPair pair_of(TwoSides *t, const HlModule *m, const Trial *trial, int device) {
   const HlLiteral *actual = trial->results[device], *expected = trial->expected[device];
-  const bool is_local = sp_is_local(trial->tested, m);
-  if (is_local == sp_is_local(trial->referred, m))
+  const HlModule *tested = hl_compiled_module(trial->tested);
+  const HlModule *referred = hl_compiled_module(trial->referred);
+  const bool is_local = sp_is_local(tested, m);
+  if (is_local == sp_is_local(referred, m))
     return (SpPair){hl_literal_ref(actual), hl_literal_ref(expected)};
   if (is_local)
-    return sp_pair(t->cx, trial->tested, m, device, actual, expected);
-  SpPair swapped = sp_pair(t->cx, trial->referred, m, device, expected, actual);
+    return sp_pair(t->cx, tested, m, device, actual, expected);
+  SpPair swapped = sp_pair(t->cx, referred, m, device, expected, actual);
   return (SpPair){swapped.expected, swapped.actual};
 }
 
@@ -235,8 +218,7 @@ static bool compare_values(TwoSides *t, const HlModule *m, int device, const HlL
   int n, n_expected;
   const HlLiteral **a = hl_flatten(t->arena, actual, &n);
   const HlLiteral **e = hl_flatten(t->arena, expected, &n_expected);
-  HlCompareOptions how = {
-      .tolerance = -1, .abs_bound = t->abs_error_bound, .rel_bound = t->rel_error_bound};
+  HlCompareOptions how = {.abs_bound = t->abs_error_bound, .rel_bound = t->rel_error_bound};
   how.vectors = hl_vector_leaves(t->arena, m, &how.n_vectors);
   HlMismatch *found = HL_ARRAY(t->arena, HlMismatch, n + 1);
   if (n != n_expected)
@@ -273,37 +255,35 @@ static void say_end(const TwoSides *t, double start) {
 }
 
 // Runs what a side's passes have made of `whole`, whose arguments the trial has.
-static bool evaluate(TwoSides *t, const HlModule *m, const HlModule *whole, const Trial *trial,
-                     HlLiteral **results) {
-  HlEvalOptions eval = {.elided = HL_ELIDED_RANDOM, .seed = 42};
-  return sp_eval_local(t->cx, m, whole, &eval, (const HlLiteral *const *const *)trial->arguments,
-                       results);
+static Outcome evaluate(TwoSides *t, const HlCompiled *compiled, const HlModule *whole,
+                        const Trial *trial, HlLiteral **results) {
+  const HlEvalOptions eval = {.seed = 42};
+  if (!compiled)
+    return COMPILATION_ERROR;
+  return sp_eval_local(t->cx, hl_compiled_module(compiled), whole, &eval,
+                       (const HlLiteral *const *const *)trial->arguments, results)
+             ? RAN
+             : RUNTIME_ERROR;
 }
 
-// The snapshots of the run, whether it succeeded or not, and the end of the module's dumps.
-static bool dump_run(TwoSides *t, HlDumper *dumper, const HlModule *came, const HlModule *ran,
-                     const HlEngine *engine, const Trial *trial) {
+// The snapshots of the run, whether it succeeded or not.
+static bool dump_run(TwoSides *t, const HlModule *came, const Trial *trial) {
   HlExecution execution = {.came = came,
-                           .ran = ran,
+                           .ran = hl_compiled_module(trial->tested),
                            .devices = trial->devices,
                            .n_arguments = trial->n_arguments,
                            .arguments = (HlLiteral *const *const *)trial->arguments,
                            .results = trial->test == RAN ? trial->results : NULL,
                            .platform = t->platform};
-  return hl_dumper_execution(dumper, &execution) && hl_dumper_end(dumper, ran, engine);
+  return hl_compiled_dump_execution(t->cx, trial->tested, &execution);
 }
 
-static bool run_test(TwoSides *t, const HlModule *m, HlDumper *dumper, Trial *trial) {
+static bool run_test(TwoSides *t, const HlModule *m, Trial *trial) {
   double start = hl_now();
   say_start(t, t->platform);
-  HlModule *copy = trial->tested = hl_clone(t->cx, m);
-  HlEngine *engine = NULL;
-  trial->test = COMPILATION_ERROR;
-  bool compiled = copy && compile_test(t, copy, dumper, &engine);
-  if (compiled)
-    trial->test = evaluate(t, copy, m, trial, trial->results) ? RAN : RUNTIME_ERROR;
-  bool dumped = !dumper || !compiled || dump_run(t, dumper, m, copy, engine, trial);
-  hl_engine_free(engine);
+  trial->tested = compile_test(t, m);
+  trial->test = evaluate(t, trial->tested, m, trial, trial->results);
+  bool dumped = !trial->tested || dump_run(t, m, trial);
   if (trial->test == RAN)
     say_end(t, start);
   return trial->test == RAN && dumped;
@@ -312,10 +292,8 @@ static bool run_test(TwoSides *t, const HlModule *m, HlDumper *dumper, Trial *tr
 static bool run_reference(TwoSides *t, const HlModule *m, const char *platform, Trial *trial) {
   double start = hl_now();
   say_start(t, platform);
-  HlModule *copy = trial->referred = hl_clone(t->cx, m);
-  trial->reference = COMPILATION_ERROR;
-  if (copy && compile_reference(t, copy, platform))
-    trial->reference = evaluate(t, copy, m, trial, trial->expected) ? RAN : RUNTIME_ERROR;
+  trial->referred = compile_reference(t, m);
+  trial->reference = evaluate(t, trial->referred, m, trial, trial->expected);
   if (trial->reference == RAN)
     say_end(t, start);
   return trial->reference == RAN;
@@ -331,12 +309,12 @@ static bool compare_sides(TwoSides *t, const HlModule *m, const char *platform, 
   return equal;
 }
 
-bool trial_run(TwoSides *t, const HlModule *m, HlDumper *dumper, Trial *trial) {
+bool trial_run(TwoSides *t, const HlModule *m, Trial *trial) {
   const char *other = t->reference_platform;
   const char *platform = strcmp(other, "default") == 0 ? "Interpreter" : other;
   if (t->print_literals && trial->devices > 0)
     print_literals("Argument", trial->n_arguments, trial->arguments[0]);
-  if (!run_test(t, m, dumper, trial))
+  if (!run_test(t, m, trial))
     return false;
   if (t->print_literals)
     print_literals("Result on device", trial->devices, trial->results);

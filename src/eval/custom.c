@@ -74,28 +74,32 @@ static const Target targets[] = {
 
 // --- Callers' own kernels ------------------------------------------------------------------------
 
-// By the letter of C a function pointer does not convert to a void pointer, so its bytes are copied.
+typedef struct OwnKernel {
+  HlCustomCall *kernel;
+  void *user;
+} OwnKernel;
+
 static char *key_of(HlArena *arena, const char *target) {
   return hl_arena_printf(arena, "custom_call:%s", target);
 }
 
-void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel) {
-  void *value = NULL;
-  _Static_assert(sizeof value == sizeof kernel, "code and data pointers must have one size");
-  memcpy(&value, &kernel, sizeof value);
+void hl_register_custom_call(HlCx *cx, const char *target, HlCustomCall *kernel, void *user) {
+  const OwnKernel own = {kernel, user};
   HlArena *scratch = hl_cx_scratch(cx);
   const HlMark mark = hl_arena_mark(scratch);
-  hl_cx_register(cx, key_of(scratch, target), value);
+  const char *key = key_of(scratch, target);
+  const OwnKernel *before = hl_cx_lookup(cx, key);
+  if (!before || before->kernel != kernel || before->user != user)
+    hl_cx_register_copy(cx, key, &own, sizeof own);
   hl_arena_release(scratch, mark);
 }
 
-static HlCustomCall *registered(Interp *in, const char *target) {
-  HlCustomCall *kernel = NULL;
+static const OwnKernel *registered(Interp *in, const char *target) {
   const HlMark mark = hl_arena_mark(in->frames);
-  void *value = in->registry ? hl_cx_lookup(in->registry, key_of(in->frames, target)) : NULL;
+  const OwnKernel *own =
+      in->registry ? hl_cx_lookup(in->registry, key_of(in->frames, target)) : NULL;
   hl_arena_release(in->frames, mark);
-  memcpy(&kernel, &value, sizeof kernel);
-  return kernel;
+  return own;
 }
 
 // --- Finding a kernel ----------------------------------------------------------------------------
@@ -128,9 +132,9 @@ static bool unknown_target(Interp *in, const HlInst *inst, const char *target) {
 bool eval_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                       HlLiteral *out) {
   const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  HlCustomCall *own = registered(in, target);
+  const OwnKernel *own = registered(in, target);
   if (own)
-    return own(in->ev.cx, inst, operand, out);
+    return own->kernel(in->ev.cx, own->user, inst, operand, out);
   CustomKernel *kernel = built_in(target);
   return kernel ? kernel(in, inst, operand, out) : unknown_target(in, inst, target);
 }

@@ -6,6 +6,8 @@
 
 #include "pass/engine.h"
 
+static const HlPassTable no_passes = {0};
+
 // "algsimp=5,dce=0"
 static bool read_pass_fuel(HlEngine *e) {
   const char *at = e->options.pass_fuel;
@@ -40,7 +42,9 @@ HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options) {
   e->arena = arena;
   e->scratch = hl_arena_new();
   e->options = *options;
-  e->fuel = options->fuel;
+  if (!e->options.passes)
+    e->options.passes = &no_passes;
+  e->fuel = options->fuel.given ? options->fuel.value : -1;
   if (options->disable && *options->disable && options->enable_only && *options->enable_only) {
     hl_error(cx, (HlPos){0}, "passes can be disabled by name or enabled by name, not both");
     hl_engine_free(e);

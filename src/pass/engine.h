@@ -53,6 +53,7 @@ struct HlEngine {
   int64_t epoch;              // passes that changed something, so far
   int64_t n_insts;            // of the module; -1: to be counted
   int n_inside;               // pipelines under way inside passes
+  int place, places;          // of the pass that comes next, as HlStep has them
   HlBuf watches;              // of Watch *
   Watch *watch;               // of the pass that runs
   HlBuf told;   // of size_t by id of the computation: how much of its journal callers know of

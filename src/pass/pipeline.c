@@ -260,10 +260,22 @@ static bool read_list(Reader *r, HlPipelineItem *list, char end) {
   return ok;
 }
 
+// Numbers the passes as they are written.
+static int count_passes(HlPipelineItem *item, int place) {
+  item->place = place;
+  item->n_passes = item->pass != NULL;
+  for (int k = 0; k < item->n; k++)
+    item->n_passes += count_passes(&item->items[k], place + item->n_passes);
+  return item->n_passes;
+}
+
 const HlPipelineItem *hl_pipeline_parse(HlCx *cx, HlArena *arena, const HlPassTable *passes,
                                         const HlPipelineTable *pipelines, const char *text) {
   Reader r = {cx, arena, passes, pipelines, text, 0};
   HlPipelineItem *all = HL_NEW(arena, HlPipelineItem);
   all->name = "passes";
-  return read_list(&r, all, 0) ? all : NULL;
+  if (!read_list(&r, all, 0))
+    return NULL;
+  count_passes(all, 0);
+  return all;
 }

@@ -35,8 +35,8 @@ static HlRewrite *newest(HlEngine *e) {
 
 // The instructions with serials from `first` on, a line each, of those from `at` to the end of a computation.
 static void print_new(HlEngine *e, const HlInst *at, uint64_t first, HlBuf *out) {
-  HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
-  options.metadata = options.frames = false;
+  HlTextOptions options = {.preset = HL_TEXT_SHORT};
+  options.metadata = options.frames = HL_OFF;
   for (const HlInst *inst = at; inst; inst = inst->next) {
     if (inst->serial < first)
       continue;
@@ -71,8 +71,8 @@ static const char *text_of_built(HlEngine *e, const HlComp *comp, uint64_t first
 }
 
 static const char *text_of(HlEngine *e, const HlInst *inst) {
-  HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
-  options.metadata = options.frames = false;
+  HlTextOptions options = {.preset = HL_TEXT_SHORT};
+  options.metadata = options.frames = HL_OFF;
   HlBuf out = {0};
   hl_text_print_inst(e->cx, inst, &options, &out);
   const char *text = hl_arena_strndup(e->arena, out.at, out.n);
@@ -81,7 +81,7 @@ static const char *text_of(HlEngine *e, const HlInst *inst) {
 }
 
 static bool explains(const HlEngine *e) {
-  return e->options.dry || e->options.explain == e->n_rewrites;
+  return e->options.dry || e->options.explain == e->n_rewrites + 1;
 }
 
 void pass_close_change(HlEngine *e) {

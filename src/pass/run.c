@@ -41,8 +41,16 @@ static bool is_enabled(const HlEngine *e, const HlPipelineItem *item, int depth,
 
 // --- One pass -----------------------------------------------------------------------------------
 
+// Where the pipeline stands before this item; passes inside a pass do not count.
+static void set_place(HlEngine *e, int place) {
+  if (e->n_inside == 0)
+    e->place = place < e->places ? place + 1 : e->places;
+}
+
 static bool tell(HlEngine *e, HlStep *step) {
   step->is_inside = e->n_inside > 0;
+  step->place = e->place;
+  step->places = e->places;
   hl_buf_add(&e->steps, step, sizeof *step);
   return !e->options.after || e->options.after(e->options.user, e->m, step);
 }
@@ -127,6 +135,7 @@ static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *it
   step.after = count_instructions(e);
   step.rewrites = e->n_rewrites - rewrites;
   *changed |= p.changed;
+  set_place(e, item->place + 1);
   if (p.changed && e->options.verify_each && !verify_after(e, item->name))
     return false;
   return tell(e, &step);
@@ -164,9 +173,11 @@ static bool run_list(HlEngine *e, const HlPipelineItem *list, int depth, bool wh
   const HlPipelineItem **items = enabled_items(e, list, depth, whole, &n);
   if (starts(items, n, depth)) {
     int64_t count = count_instructions(e);
+    set_place(e, list->place);
     HlStep start = {.pipeline = list->name,
                     .pass = "pipeline-start",
                     .next = n > 0 ? items[0]->name : "pipeline-end",
+                    .is_start = true,
                     .before = count,
                     .after = count};
     if (!tell(e, &start))
@@ -245,6 +256,7 @@ bool hl_engine_run(HlEngine *e, HlModule *m, const char *pipeline) {
   const HlPipelineItem *all =
       hl_pipeline_parse(e->cx, e->arena, options->passes, options->pipelines, pipeline);
   bool changed = false;
+  e->places = all ? all->n_passes : 0;
   const bool ok = all && run_list(e, all, 0, false, &changed);
   hl_journal(m, false);
   return ok;

@@ -6,37 +6,49 @@
 
 // --- Options -------------------------------------------------------------------------------------
 
-HlTextOptions hl_text_options(HlTextPreset preset) {
-  HlTextOptions o = {.percent = true,
-                     .signatures = true,
-                     .operand_names = true,
-                     .index_comments = true,
-                     .metadata = true,
-                     .backend_config = true,
-                     .control_predecessors = true,
-                     .infeed_config = true,
-                     .result_shape = true,
-                     .layouts = true,
-                     .print_ids = true,
-                     .async_sugar = true,
-                     .original_value = true,
-                     .frames = true};
+static PrintHow how_of_preset(HlTextPreset preset) {
+  PrintHow how = {.percent = true,
+                  .signatures = true,
+                  .operand_names = true,
+                  .index_comments = true,
+                  .metadata = true,
+                  .backend_config = true,
+                  .control_predecessors = true,
+                  .infeed_config = true,
+                  .result_shape = true,
+                  .layouts = true,
+                  .print_ids = true,
+                  .async_sugar = true,
+                  .original_value = true,
+                  .frames = true};
   if (preset == HL_TEXT_DEFAULT)
-    return o;
-  o.percent = o.signatures = o.index_comments = o.metadata = o.frames = false;
-  o.control_predecessors = false;
+    return how;
+  how.percent = how.signatures = how.index_comments = how.metadata = how.frames = false;
+  how.control_predecessors = false;
   if (preset == HL_TEXT_SHORT) {
-    o.large_constants = true;
-    return o;
+    how.large_constants = true;
+    return how;
   }
-  o.backend_config = false;
-  o.operand_shapes = o.subcomputation_bodies = o.canonical_names = true;
+  how.backend_config = false;
+  how.operand_shapes = how.subcomputation_bodies = how.canonical_names = true;
   if (preset == HL_TEXT_CANONICAL)
-    return o;
-  o.infeed_config = o.print_ids = false;
-  o.essential_constants = o.list_order = o.replica_group_lists = true;
-  o.operand_shapes = preset == HL_TEXT_FINGERPRINT;
-  return o;
+    return how;
+  how.infeed_config = how.print_ids = false;
+  how.essential_constants = how.list_order = how.replica_group_lists = true;
+  how.operand_shapes = preset == HL_TEXT_FINGERPRINT;
+  return how;
+}
+
+static PrintHow how_of(const HlTextOptions *options) {
+  if (!options)
+    return how_of_preset(HL_TEXT_DEFAULT);
+  PrintHow how = how_of_preset(options->preset);
+#define S(name)                  \
+  if (options->name != HL_USUAL) \
+    how.name = options->name == HL_ON;
+  PRINT_SWITCHES(S)
+#undef S
+  return how;
 }
 
 // --- Texts printed before ------------------------------------------------------------------------
@@ -61,14 +73,14 @@ void print_shape(Print *p, const HlShape *shape) {
   if (print_memo(p, shape, &slot))
     return;
   const size_t from = p->out->n;
-  put_shape(p->out, shape, p->o->layouts);
+  put_shape(p->out, shape, p->how.layouts);
   print_memo_end(p, slot, shape, from);
 }
 
 void print_name(Print *p, const HlSym *name) {
-  if (p->o->percent)
+  if (p->how.percent)
     put_char(p->out, '%');
-  const char *dot = p->o->print_ids ? NULL : memchr(name->text, '.', name->n);
+  const char *dot = p->how.print_ids ? NULL : memchr(name->text, '.', name->n);
   put(p->out, name->text, dot ? (size_t)(dot - name->text) : name->n);
 }
 
@@ -88,7 +100,7 @@ static void print_signature(Print *p, const HlComp *comp) {
       PUT(p->out, ", ");
     if (!param)
       continue;
-    const char *dot = p->o->print_ids ? NULL : memchr(param->name->text, '.', param->name->n);
+    const char *dot = p->how.print_ids ? NULL : memchr(param->name->text, '.', param->name->n);
     put(p->out, param->name->text, dot ? (size_t)(dot - param->name->text) : param->name->n);
     PUT(p->out, ": ");
     put_shape(p->out, param->shape, false);
@@ -114,7 +126,7 @@ static void print_insts(Print *p, const HlComp *comp) {
   const uint32_t outer_next = p->next_canonical;
   const bool scheduled = !p->depth && is_scheduled(comp);
   HlInst *const *order = scheduled ? comp->schedule : hl_post_order(scratch, comp);
-  if (p->o->canonical_names) {
+  if (p->how.canonical_names) {
     p->canonical = HL_ARRAY(scratch, uint32_t, comp->next_id + 1);
     p->next_canonical = 0;
   }
@@ -141,7 +153,7 @@ static void print_braces(Print *p, const HlComp *comp) {
   p->indent -= 2;
   print_spaces(p, p->indent);
   put_char(p->out, '}');
-  if (p->o->print_ids && comp->execution_thread) {
+  if (p->how.print_ids && comp->execution_thread) {
     PUT(p->out, ", execution_thread=\"");
     put_sym(p->out, comp->execution_thread);
     put_char(p->out, '"');
@@ -157,20 +169,20 @@ void print_body(Print *p, const HlComp *comp) {
     return;
   }
   p->depth++;
-  if (p->o->signatures)
+  if (p->how.signatures)
     print_signature(p, comp);
   print_braces(p, comp);
   p->depth--;
 }
 
 static void print_comp(Print *p, const HlComp *comp) {
-  if (p->o->percent)
+  if (p->how.percent)
     put_char(p->out, '%');
-  if (p->o->print_ids) {
+  if (p->how.print_ids) {
     put_sym(p->out, comp->name);
     put_char(p->out, ' ');
   }
-  if (p->o->signatures)
+  if (p->how.signatures)
     print_signature(p, comp);
   print_braces(p, comp);
 }
@@ -251,8 +263,7 @@ static void print_recovery(Print *p, const HlRecovery *row) {
     PUT(out, ",\n  \"");
   if (row->module) {
     HlBuf inner = {0};
-    const HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-    hl_text_print(p->cx, row->module, &options, &inner);
+    hl_text_print(p->cx, row->module, NULL, &inner);
     put_char(out, '\n');
     print_indented(out, inner.at, inner.n);
     hl_buf_free(&inner);
@@ -300,7 +311,7 @@ static void print_recoveries(Print *p, const HlModule *m) {
 static void print_header(Print *p, const HlModule *m) {
   HlBuf *out = p->out;
   PUT(out, "HloModule ");
-  if (p->o->print_ids)
+  if (p->how.print_ids)
     put_sym(out, m->name);
   if (m->is_scheduled)
     PUT(out, ", is_scheduled=true");
@@ -388,7 +399,7 @@ static void print_frames(HlBuf *out, const HlFrames *frames) {
 
 static Print begin(HlCx *cx, const HlTextOptions *options, HlBuf *out) {
   return (Print){.out = out,
-                 .o = options,
+                 .how = how_of(options),
                  .cx = cx,
                  .memo = HL_ARRAY(hl_cx_scratch(cx), PrintMemo, PRINT_MEMOS),
                  .budget = hl_cx_limits(cx)->instructions / 8 + 1};
@@ -409,15 +420,15 @@ void hl_text_print(HlCx *cx, const HlModule *m, const HlTextOptions *options, Hl
   Print p = begin(cx, options, out);
   print_header(&p, m);
   put_char(out, '\n');
-  if (options->frames && options->metadata && m->frames.n_frames)
+  if (p.how.frames && p.how.metadata && m->frames.n_frames)
     print_frames(out, &m->frames);
   put_char(out, '\n');
-  HlComp **order = options->list_order ? NULL : hl_comp_order(scratch, m);
+  HlComp **order = p.how.list_order ? NULL : hl_comp_order(scratch, m);
   const HlComp *next = m->first;
   for (uint32_t k = 0; k < m->n_comps; k++) {
     const HlComp *comp = order ? order[k] : next;
     next = order ? NULL : comp->next;
-    if (options->async_sugar && print_is_sugar_body(comp))
+    if (p.how.async_sugar && print_is_sugar_body(comp))
       continue;
     if (comp == m->entry)
       PUT(out, "ENTRY ");

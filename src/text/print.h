@@ -17,9 +17,21 @@ typedef struct PrintMemo {
 } PrintMemo;
 enum { PRINT_MEMOS = 1024 };
 
+// What the options come to: the switches of HlTextOptions, decided.
+#define PRINT_SWITCHES(S)                                                                       \
+  S(percent) S(signatures) S(operand_shapes) S(operand_names) S(index_comments) S(metadata)     \
+  S(backend_config) S(control_predecessors) S(large_constants) S(essential_constants)           \
+  S(infeed_config) S(result_shape) S(layouts) S(subcomputation_bodies) S(canonical_names)       \
+  S(print_ids) S(list_order) S(async_sugar) S(original_value) S(frames) S(replica_group_lists)
+typedef struct PrintHow {
+#define S(name) bool name;
+  PRINT_SWITCHES(S)
+#undef S
+} PrintHow;
+
 typedef struct Print {
   HlBuf *out;
-  const HlTextOptions *o;
+  PrintHow how;
   HlCx *cx;
   PrintMemo *memo;      // PRINT_MEMOS of them
   uint32_t *canonical;  // tmp_N + 1 by instruction id, of the computation being printed

@@ -12,7 +12,7 @@ static void put_attr_name(HlBuf *out, const char *name) {
 
 static void print_called(Print *p, const char *name, const HlComp *comp) {
   put_attr_name(p->out, name);
-  if (p->o->subcomputation_bodies) {
+  if (p->how.subcomputation_bodies) {
     put_char(p->out, '\n');
     print_body(p, comp);
   } else {
@@ -21,7 +21,7 @@ static void print_called(Print *p, const char *name, const HlComp *comp) {
 }
 
 static void print_called_list(Print *p, const char *name, const HlInst *inst) {
-  const bool bodies = p->o->subcomputation_bodies;
+  const bool bodies = p->how.subcomputation_bodies;
   put_attr_name(p->out, name);
   put_text(p->out, bodies ? "{\n" : "{");
   for (int k = 0; k < inst->n_calls; k++) {
@@ -59,7 +59,7 @@ static void print_comp_attr(Print *p, const HlInst *inst, HlAttrKey key) {
   case HL_A_TO_APPLY:
     // Whole bodies of these stand after `calls=`, as XLA has it.
     if (inst->op == HL_OP_REDUCE_SCATTER || inst->op == HL_OP_SCAN)
-      name = p->o->subcomputation_bodies ? "calls" : name;
+      name = p->how.subcomputation_bodies ? "calls" : name;
     if (inst->op != HL_OP_CUSTOM_CALL)
       print_called(p, name, inst->calls[0].comp);
     break;
@@ -83,12 +83,12 @@ static bool shows(const Print *p, const HlInst *inst, const HlAttr *attr) {
   case HL_KIND_OF_PRECISION: return !is_default_precision(attr->ints);
   case HL_KIND_OF_ALIASING: return attr->aliases.n > 0;
   case HL_KIND_OF_TRISTATE: return attr->i != 0;
-  case HL_KIND_OF_BOOLS: return p->o->print_ids;
+  case HL_KIND_OF_BOOLS: return p->how.print_ids;
   case HL_KIND_OF_DICT: return !p->hide_frontend && attr->ptr && ((const HlDict *)attr->ptr)->n > 0;
   case HL_KIND_OF_STATISTICS: return attr->ptr && ((const HlStatistics *)attr->ptr)->n > 0;
-  case HL_KIND_OF_ORIGIN: return attr->ptr && p->o->original_value;
-  case HL_KIND_OF_METADATA: return p->o->metadata && attr->ptr && put_metadata_wanted(attr->ptr);
-  case HL_KIND_OF_DICT_TEXT: return p->o->backend_config && attr->sym && attr->sym->n;
+  case HL_KIND_OF_ORIGIN: return attr->ptr && p->how.original_value;
+  case HL_KIND_OF_METADATA: return p->how.metadata && attr->ptr && put_metadata_wanted(attr->ptr);
+  case HL_KIND_OF_DICT_TEXT: return p->how.backend_config && attr->sym && attr->sym->n;
   case HL_KIND_OF_SPARSITY: {
     const HlSparsity *s = attr->ptr;
     return s && (print_has_sparsity(s->lhs) || print_has_sparsity(s->rhs));
@@ -99,7 +99,7 @@ static bool shows(const Print *p, const HlInst *inst, const HlAttr *attr) {
   }
   case HL_KIND_OF_TEXT:
     if (attr->key == HL_A_INFEED_CONFIG || attr->key == HL_A_OUTFEED_CONFIG)
-      return p->o->infeed_config && attr->sym && attr->sym->n;
+      return p->how.infeed_config && attr->sym && attr->sym->n;
     return true;
   case HL_KIND_OF_SHAPE:
   case HL_KIND_OF_LITERAL:
@@ -185,14 +185,14 @@ static void print_async_own(Print *p, const HlInst *inst) {
   print_row(p, inst, HL_A_ASYNC_EXECUTION_THREAD, false);
   print_wrapped(p, inst, wrapped);
   print_row(p, inst, HL_A_OUTPUT_TO_OPERAND_ALIASING, false);
-  if (p->o->subcomputation_bodies)
+  if (p->how.subcomputation_bodies)
     print_comp_attr(p, inst, HL_A_CALLS);
 }
 
 // --- Attributes of every op ----------------------------------------------------------------------
 
 static void print_control(Print *p, const HlInst *inst) {
-  if (!p->o->control_predecessors || !inst->control || !inst->control->n_preds)
+  if (!p->how.control_predecessors || !inst->control || !inst->control->n_preds)
     return;
   PUT(p->out, ", control-predecessors={");
   for (int k = 0; k < inst->control->n_preds; k++) {

@@ -28,7 +28,7 @@ bool print_is_sugar_body(const HlComp *comp) {
 }
 
 const HlInst *print_sugar(Print *p, const HlInst *inst) {
-  if (!p->o->async_sugar)
+  if (!p->how.async_sugar)
     return NULL;
   const HlInst *wrapped = hl_async_wrapped(&p->async, inst);
   return wrapped && is_one_instruction(wrapped->comp) ? wrapped : NULL;
@@ -60,12 +60,12 @@ static void print_canonical(Print *p, const HlInst *inst) {
 
 static void print_operand(Print *p, const HlInst *operand) {
   bool space = false;
-  if (p->o->operand_shapes) {
+  if (p->how.operand_shapes) {
     print_shape(p, operand->shape);
     space = true;
   }
-  const bool canonical = p->o->canonical_names;
-  if (canonical ? !p->nested || !p->canonical : !p->o->operand_names)
+  const bool canonical = p->how.canonical_names;
+  if (canonical ? !p->nested || !p->canonical : !p->how.operand_names)
     return;
   if (space)
     put_char(p->out, ' ');
@@ -93,9 +93,9 @@ static void print_constant(Print *p, const HlInst *inst) {
   const bool few = hl_shape_is_array(inst->shape) && hl_shape_elements(inst->shape) <= FEW_ELEMENTS;
   if (!literal)
     PUT(p->out, "{...}");
-  else if (p->o->essential_constants)
+  else if (p->how.essential_constants)
     print_essential(p, inst, literal);
-  else if (few || p->o->large_constants)
+  else if (few || p->how.large_constants)
     put_literal(p->out, literal);
   else
     PUT(p->out, "{...}");
@@ -111,7 +111,7 @@ static void print_operands(Print *p, const HlInst *inst) {
     return;
   }
   for (uint32_t k = 0; k < inst->n_operands; k++) {
-    if (k && p->o->index_comments)
+    if (k && p->how.index_comments)
       put_comma(p->out, k);
     else if (k)
       PUT(p->out, ", ");
@@ -122,14 +122,14 @@ static void print_operands(Print *p, const HlInst *inst) {
 // --- Instructions --------------------------------------------------------------------------------
 
 void print_inst(Print *p, const HlInst *inst) {
-  if (!p->o->canonical_names) {
+  if (!p->how.canonical_names) {
     print_name(p, inst->name);
     PUT(p->out, " = ");
   } else if (p->nested && p->canonical) {
     print_canonical(p, inst);
     PUT(p->out, " = ");
   }
-  if (p->o->result_shape) {
+  if (p->how.result_shape) {
     print_shape(p, inst->shape);
     put_char(p->out, ' ');
   }

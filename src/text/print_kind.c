@@ -281,7 +281,7 @@ static void print_groups(Print *p, const HlInst *inst, const HlAttr *attr) {
     PUT(p->out, "{}");
   } else if (groups->form == HL_GROUPS_LIST) {
     put_lists(p->out, groups->list);
-  } else if (p->o->replica_group_lists) {
+  } else if (p->how.replica_group_lists) {
     HlArena *scratch = hl_cx_scratch(p->cx);
     const HlMark mark = hl_arena_mark(scratch);
     put_lists(p->out, hl_groups_lists(scratch, groups));
@@ -466,7 +466,7 @@ static void print_sharding(Print *p, const HlInst *inst, const HlAttr *attr) {
   if (print_memo(p, attr->ptr, &slot))
     return;
   const size_t from = p->out->n;
-  put_sharding(p->out, attr->ptr, p->o->metadata);
+  put_sharding(p->out, attr->ptr, p->how.metadata);
   print_memo_end(p, slot, attr->ptr, from);
 }
 
@@ -476,10 +476,10 @@ static void print_domain(Print *p, const HlInst *inst, const HlAttr *attr) {
   put_quoted(p->out, domain->kind);
   PUT(p->out, ", entry=");
   if (domain->entry)
-    put_sharding(p->out, domain->entry, p->o->metadata);
+    put_sharding(p->out, domain->entry, p->how.metadata);
   PUT(p->out, ", exit=");
   if (domain->exit)
-    put_sharding(p->out, domain->exit, p->o->metadata);
+    put_sharding(p->out, domain->exit, p->how.metadata);
   put_char(p->out, '}');
 }
 

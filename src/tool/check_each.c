@@ -154,7 +154,8 @@ static bool after_step(void *user, const HlModule *m, const HlStep *step) {
   return false;
 }
 
-static bool run(Check *c, int64_t fuel, int only, int64_t explain, HlRewrite *rewrite) {
+// With so much fuel, up to the step `only` or to the end; what the rewrite of number `explain` (from 1; 0: none) did.
+static bool run(Check *c, HlMaybeInt fuel, int only, int64_t explain, HlRewrite *rewrite) {
   HlModule *copy = hl_clone(c->cx, c->m);
   if (!copy)
     return false;
@@ -174,8 +175,8 @@ static bool run(Check *c, int64_t fuel, int only, int64_t explain, HlRewrite *re
     c->out->broke = true;
   int64_t n = 0;
   const HlRewrite *all = engine ? hl_engine_rewrites(engine, &n) : NULL;
-  if (rewrite && explain >= 0 && explain < n) {
-    const HlRewrite *r = &all[explain];
+  if (rewrite && explain > 0 && explain <= n) {
+    const HlRewrite *r = &all[explain - 1];
     HlArena *arena = c->out->arena;
 #define KEEP(text) hl_arena_strndup(arena, (text) ? (text) : "", (text) ? strlen(text) : 0)
     *rewrite =
@@ -193,7 +194,7 @@ static bool find_rewrite(Check *c) {
   int64_t low = c->rewrites, high = low + c->out->step.rewrites;
   while (low + 1 < high) {
     int64_t middle = low + (high - low) / 2;
-    if (!run(c, middle, c->guilty, -1, NULL))
+    if (!run(c, (HlMaybeInt){true, middle}, c->guilty, 0, NULL))
       return false;
     if (c->differs)
       high = middle;
@@ -201,7 +202,7 @@ static bool find_rewrite(Check *c) {
       low = middle;
   }
   c->out->fuel = high;
-  return run(c, high, c->guilty, high - 1, &c->out->rewrite);
+  return run(c, (HlMaybeInt){true, high}, c->guilty, high, &c->out->rewrite);
 }
 
 static bool prepare(Check *c) {
@@ -226,7 +227,7 @@ bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEn
   *out = (HlCheckEach){.arena = hl_arena_new()};
   Check c = {
       .cx = cx, .m = m, .pipeline = pipeline, .engine = *engine, .options = options, .out = out};
-  bool ok = prepare(&c) && run(&c, -1, -1, -1, NULL);
+  bool ok = prepare(&c) && run(&c, (HlMaybeInt){0}, -1, 0, NULL);
   if (ok && c.waits)
     ok = evaluate(&c, m, c.expected);  // once more, for the reason
   if (ok && c.differs) {

@@ -13,7 +13,7 @@
 #include "hilo/tool.h"
 
 typedef struct Bounds {
-  double tolerance, scale;  // scale: max(1, max|e|)
+  double tolerance, scale;  // tolerance: < 0: none; scale: max(1, max|e|)
   double abs, rel;          // without a tolerance
 } Bounds;
 
@@ -26,7 +26,8 @@ static double magnitude(const HlLiteral *lit, int64_t k) {
 // against the leaf's largest number, as sums of such numbers cancel.
 static Bounds bounds_for(const HlLiteral *expected, const HlCompareOptions *options,
                          double rounding) {
-  double r = fmax(hl_rounding(expected->shape->dtype), rounding), tolerance = options->tolerance;
+  double r = fmax(hl_rounding(expected->shape->dtype), rounding);
+  double tolerance = options->tolerance.given ? options->tolerance.value : -1;
   Bounds b = {.tolerance = tolerance, .scale = 1, .abs = r, .rel = r};
   if (options->abs_bound > 0)
     b.abs = options->abs_bound;
@@ -230,7 +231,7 @@ static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *exp
 
 bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral *const *expected,
                 const HlCompareOptions *options, HlMismatch *out) {
-  static const HlCompareOptions usual = {.tolerance = -1};
+  static const HlCompareOptions usual = {0};
   bool equal = true;
   if (!options)
     options = &usual;

@@ -25,7 +25,7 @@ enum { NAME_MAX_BYTES = 255 };
 // --- Starting -----------------------------------------------------------------------------------
 
 static const char *directory_of(const HlFlags *flags) {
-  const char *to = flags->xla_dump_to;
+  const char *to = hl_flag_text(flags->xla_dump_to);
   if (strcasecmp(to, "sponge") == 0 || strcasecmp(to, "test_undeclared_outputs_dir") == 0) {
     const char *outputs = getenv("TEST_UNDECLARED_OUTPUTS_DIR");
     return outputs ? outputs : "";
@@ -34,8 +34,8 @@ static const char *directory_of(const HlFlags *flags) {
 }
 
 static bool compile_one(HlCx *cx, const char *what, const char *pattern, Regex **out) {
-  *out = *pattern ? regex_new(cx, what, pattern) : NULL;
-  return !*pattern || *out;
+  *out = pattern && *pattern ? regex_new(cx, what, pattern) : NULL;
+  return !pattern || !*pattern || *out;
 }
 
 static bool has_form(const HlFlags *f) {
@@ -44,21 +44,34 @@ static bool has_form(const HlFlags *f) {
          f->xla_dump_hlo_unoptimized_snapshots;
 }
 
-HlDumper *hl_dumper_new(HlCx *cx, const HlFlags *flags, HlDumpAs as) {
+HlDumper *dump_new(HlCx *cx, const HlFlags *flags, HlDumpAs as, DumpCount *count) {
   HlArena *arena = hl_arena_new();
   HlDumper *d = HL_NEW(arena, HlDumper);
-  *d = (HlDumper){.cx = cx, .flags = flags, .as = as, .arena = arena, .number = -1};
+  *d = (HlDumper){.cx = cx, .flags = flags, .as = as, .arena = arena};
+  d->count = count ? count : &d->own;
   d->directory = directory_of(flags);
-  d->wanted = flags->xla_enable_dumping && (*d->directory || has_form(flags));
+  d->wanted = flags->xla_enable_dumping != HL_OFF && (*d->directory || has_form(flags));
   d->as_text = flags->xla_dump_hlo_as_text || !has_form(flags);
   d->to_stdout = strcmp(d->directory, "-") == 0 || !*d->directory;
-  d->only_changes = strcmp(flags->xla_dump_hlo_pass_re, ".*") == 0;
+  d->only_changes = strcmp(hl_flag_text(flags->xla_dump_hlo_pass_re), ".*") == 0;
   if (compile_one(cx, "xla_dump_hlo_module_re", flags->xla_dump_hlo_module_re, &d->module_re) &&
       compile_one(cx, "xla_dump_hlo_pass_re", flags->xla_dump_hlo_pass_re, &d->pass_re) &&
       compile_one(cx, "xla_dump_hlo_pipeline_re", flags->xla_dump_hlo_pipeline_re, &d->pipeline_re))
     return d;
   hl_dumper_free(d);
   return NULL;
+}
+
+HlDumper *hl_dumper_new(HlCx *cx, const HlFlags *flags, HlDumpAs as) {
+  return dump_new(cx, flags, as, NULL);
+}
+
+void dump_alone(HlDumper *d) {
+  d->count = &d->own;
+}
+
+void dump_report_to(HlDumper *d, HlCx *cx) {
+  d->cx = cx;
 }
 
 void hl_dumper_free(HlDumper *d) {
@@ -110,17 +123,16 @@ static int64_t now_usec(void) {
 }
 
 bool hl_dumper_begin(HlDumper *d, const HlModule *m) {
-  d->number++;
+  d->number = atomic_fetch_add(&d->count->begun, 1);
   d->step = d->executions = 0;
   d->last.n = d->history.n = d->notes.n = 0;
   d->n_history_put = 0;
   dump_fusions_begin(d);
-  int64_t limit = d->flags->xla_dump_max_hlo_modules;
+  const HlMaybeInt limit = d->flags->xla_dump_max_hlo_modules;
   d->on = d->wanted && (!d->module_re || regex_matches(d->module_re, m->name->text)) &&
-          (limit < 0 || d->dumped < limit);
+          (atomic_fetch_add(&d->count->dumped, 1) < limit.value || !limit.given || limit.value < 0);
   if (!d->on)
     return true;
-  d->dumped++;
   d->begun_usec = now_usec();
   d->name = dump_file_safe(d->arena, m->name->text);
   d->timestamp = d->begun_usec;
@@ -197,12 +209,12 @@ bool hl_dumper_text(HlDumper *d, const char *suffix, const char *bytes, size_t n
 
 // As it came a module is printed with its computations as they came.
 static void print_module(const HlDumper *d, const HlModule *m, bool as_read, HlBuf *out) {
-  HlTextOptions options =
-      hl_text_options(d->flags->xla_dump_hlo_as_long_text ? HL_TEXT_DEFAULT : HL_TEXT_SHORT);
-  options.large_constants = d->flags->xla_dump_large_constants;
-  options.list_order = as_read;
+  const bool is_short = d->flags->xla_dump_hlo_as_long_text == HL_OFF;
+  HlTextOptions options = {.preset = is_short ? HL_TEXT_SHORT : HL_TEXT_DEFAULT,
+                           .large_constants = hl_switch(d->flags->xla_dump_large_constants),
+                           .list_order = hl_switch(as_read)};
   if (d->flags->xla_dump_disable_metadata)
-    options.metadata = options.frames = false;
+    options.metadata = options.frames = HL_OFF;
   hl_text_print(d->cx, m, &options, out);
 }
 
@@ -335,12 +347,16 @@ static bool put_reports(HlDumper *d, const char *suffix, const HlBuffers *buffer
 }
 
 bool hl_dumper_result(HlDumper *d, const HlModule *m, const char *suffix) {
+  return dump_result(d, m, suffix, NULL);
+}
+
+bool dump_result(HlDumper *d, const HlModule *m, const char *suffix, const HlBuffers *buffers) {
   bool as_proto = d->flags->xla_dump_hlo_as_proto;
   if (!wants_states(d) || !m->is_scheduled || (!d->as_text && !as_proto))
     return hl_dumper_module(d, m, suffix);
   HlArena *arena = hl_arena_new();
-  const HlBuffersOptions options = {.alignment = 64, .constants = true};  // as XLA:CPU
-  const HlBuffers *buffers = hl_buffers_new(d->cx, arena, m, &options);
+  if (!buffers)
+    buffers = hl_buffers_new(d->cx, arena, m, NULL);
   bool ok = put_state(d, m, suffix, buffers) && buffers;
   ok = ok && (!as_proto || put_usage_proto(d, suffix, buffers));
   ok = ok && (!d->as_text || put_reports(d, suffix, buffers));

@@ -2,6 +2,8 @@
 #ifndef TOOL_DUMP_H
 #define TOOL_DUMP_H
 
+#include <stdatomic.h>
+
 #include "hilo/buffers.h"
 #include "hilo/dump.h"
 #include "tool/regex.h"
@@ -12,9 +14,15 @@ typedef struct StepNote {
   const char *files;  // lines of it
 } StepNote;
 
+// How many modules were begun, and how many dumped, by all the dumpers that share it.
+typedef struct DumpCount {
+  atomic_int begun, dumped;
+} DumpCount;
+
 struct HlDumper {
-  HlCx *cx;
+  HlCx *cx;  // that errors are reported to
   const HlFlags *flags;
+  DumpCount own, *count;  // count: own, or the session's
   HlDumpAs as;
   HlArena *arena;
   Regex *module_re, *pass_re, *pipeline_re;
@@ -22,8 +30,7 @@ struct HlDumper {
   bool to_stdout, wanted;  // some form is asked for
   bool as_text;
   const char *directory;
-  int number;        // of the module begun; -1: none yet
-  int dumped;        // modules written so far, this one too
+  int number;        // of the module begun
   bool on;           // for the module begun
   const char *name;  // its name, as it stands in file names
   int64_t timestamp, begun_usec;
@@ -35,6 +42,14 @@ struct HlDumper {
   HlBuf last, history;   // of the delta form: the newest text, the history
   size_t n_history_put;  // bytes of it that are in its file
 };
+
+// A dumper of one of the modules that share the count.
+HlDumper *dump_new(HlCx *cx, const HlFlags *flags, HlDumpAs as, DumpCount *count);
+// Its module will not change any more: from now on it does without the count. Its context may change, too.
+void dump_alone(HlDumper *d);
+void dump_report_to(HlDumper *d, HlCx *cx);
+// hl_dumper_result of a module whose buffers are known; NULL: not yet.
+bool dump_result(HlDumper *d, const HlModule *m, const char *suffix, const HlBuffers *buffers);
 
 // What has a meaning in paths replaced.
 char *dump_file_safe(HlArena *arena, const char *name);

@@ -8,18 +8,20 @@
 #include <string.h>
 #include <strings.h>
 
-typedef enum Kind { KIND_BOOL, KIND_INT, KIND_TEXT, KIND_IGNORED } Kind;
+typedef enum Kind { KIND_BOOL, KIND_SWITCH, KIND_INT, KIND_TEXT, KIND_IGNORED } Kind;
 
 typedef struct Flag {
   const char *name;
   Kind kind;
   size_t field;
+  int64_t usual;  // of an INT
   const char *meaning;
 } Flag;
 
 static const Flag table[] = {
-#define FLAG(field, kind, def, meaning) {#field, KIND_##kind, offsetof(HlFlags, field), meaning},
-#define IGNORED(field) {#field, KIND_IGNORED, 0, ""},
+#define FLAG(field, kind, usual, meaning) \
+  {#field, KIND_##kind, offsetof(HlFlags, field), usual, meaning},
+#define IGNORED(field) {#field, KIND_IGNORED, 0, 0, ""},
 #include "tool/flags.def"
 };
 
@@ -27,16 +29,25 @@ static void *field_of(const HlFlags *flags, const Flag *flag) {
   return (char *)(uintptr_t)flags + flag->field;
 }
 
-void hl_flags_init(HlFlags *flags) {
-  *flags = (HlFlags){.arena = hl_arena_new()};
-#define FLAG(field, kind, def, meaning) flags->field = (def);
-#define IGNORED(field)
-#include "tool/flags.def"
-}
-
 void hl_flags_free(HlFlags *flags) {
   hl_arena_free(flags->arena);
   *flags = (HlFlags){0};
+}
+
+static const char *keep(HlFlags *flags, const char *text) {
+  if (!flags->arena)
+    flags->arena = hl_arena_new();
+  return hl_arena_strndup(flags->arena, text, strlen(text));
+}
+
+void hl_flags_copy(const HlFlags *from, HlFlags *out) {
+  *out = *from;
+  out->arena = NULL;
+  for (int k = 0; k < HL_COUNT_OF(table); k++) {
+    const char **text = field_of(out, &table[k]);
+    if (table[k].kind == KIND_TEXT && *text)
+      *text = keep(out, *text);
+  }
 }
 
 // --- One flag -----------------------------------------------------------------------------------
@@ -68,13 +79,22 @@ static bool set_bool(bool *out, const char *value) {
   return true;
 }
 
-static bool set_int(int64_t *out, const char *value) {
+// What is as usual is as if nothing had been said.
+static bool set_switch(HlSwitch *out, const char *value) {
+  bool on = true;
+  if (!set_bool(&on, value))
+    return false;
+  *out = on ? HL_USUAL : HL_OFF;
+  return true;
+}
+
+static bool set_int(HlMaybeInt *out, const char *value, int64_t usual) {
   char *end = NULL;
   errno = 0;
   int64_t number = value ? strtoll(value, &end, 10) : 0;
   if (!value || !*value || *end || errno)
     return false;
-  *out = number;
+  *out = number == usual ? (HlMaybeInt){0} : (HlMaybeInt){true, number};
   return true;
 }
 
@@ -88,11 +108,12 @@ static bool set(HlCx *cx, HlFlags *flags, HlStr name, const char *value) {
   bool ok = true;
   if (flag->kind == KIND_BOOL)
     ok = set_bool(field_of(flags, flag), value);
+  else if (flag->kind == KIND_SWITCH)
+    ok = set_switch(field_of(flags, flag), value);
   else if (flag->kind == KIND_INT)
-    ok = set_int(field_of(flags, flag), value);
+    ok = set_int(field_of(flags, flag), value, flag->usual);
   else if (flag->kind == KIND_TEXT)
-    *(const char **)field_of(flags, flag) =
-        hl_arena_strndup(flags->arena, value ? value : "", value ? strlen(value) : 0);
+    *(const char **)field_of(flags, flag) = keep(flags, hl_flag_text(value));
   return ok || hl_error(cx, (HlPos){0}, "cannot read the value '%s' of flag --%s",
                         value ? value : "", flag->name);
 }
@@ -228,25 +249,26 @@ bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path) {
 
 // --- Printing -----------------------------------------------------------------------------------
 
-void hl_flags_print(const HlFlags *flags, HlBuf *out) {
-  HlFlags defaults;
-  hl_flags_init(&defaults);
-  for (int k = 0; k < HL_COUNT_OF(table); k++) {
-    const Flag *flag = &table[k];
-    if (flag->kind == KIND_IGNORED)
-      continue;
-    const void *value = field_of(flags, flag), *usual = field_of(&defaults, flag);
-    if (flag->kind == KIND_BOOL && *(const bool *)value != *(const bool *)usual)
-      hl_buf_printf(out, "%s: %s\n", flag->name, *(const bool *)value ? "true" : "false");
-    if (flag->kind == KIND_INT && *(const int64_t *)value != *(const int64_t *)usual)
-      hl_buf_printf(out, "%s: %lld\n", flag->name, (long long)*(const int64_t *)value);
-    if (flag->kind == KIND_TEXT && strcmp(*(char *const *)value, *(char *const *)usual) != 0) {
-      hl_buf_printf(out, "%s: \"", flag->name);
-      hl_buf_c_escape(out, *(char *const *)value, strlen(*(char *const *)value));
-      hl_buf_puts(out, "\"\n");
-    }
+static void print_flag(const Flag *flag, const void *value, HlBuf *out) {
+  const char *text = flag->kind == KIND_TEXT ? hl_flag_text(*(char *const *)value) : "";
+  const HlMaybeInt number = flag->kind == KIND_INT ? *(const HlMaybeInt *)value : (HlMaybeInt){0};
+  if (flag->kind == KIND_BOOL && *(const bool *)value)
+    hl_buf_printf(out, "%s: true\n", flag->name);
+  if (flag->kind == KIND_SWITCH && *(const HlSwitch *)value == HL_OFF)
+    hl_buf_printf(out, "%s: false\n", flag->name);
+  if (number.given && number.value != flag->usual)
+    hl_buf_printf(out, "%s: %lld\n", flag->name, (long long)number.value);
+  if (*text) {
+    hl_buf_printf(out, "%s: \"", flag->name);
+    hl_buf_c_escape(out, text, strlen(text));
+    hl_buf_puts(out, "\"\n");
   }
-  hl_flags_free(&defaults);
+}
+
+void hl_flags_print(const HlFlags *flags, HlBuf *out) {
+  for (int k = 0; k < HL_COUNT_OF(table); k++)
+    if (table[k].kind != KIND_IGNORED)
+      print_flag(&table[k], field_of(flags, &table[k]), out);
 }
 
 void hl_flags_help(HlBuf *out) {

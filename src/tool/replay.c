@@ -211,7 +211,7 @@ static bool compare_with_file(HlCx *cx, const HlModule *m, const HlReplayOptions
 
 static bool compare_all(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
                         const HlReplayOptions *options, HlReplay *out) {
-  if (!options->compare)
+  if (options->no_compare)
     return true;
   if (options->expect)
     return compare_with_file(cx, m, options, out);

@@ -73,7 +73,8 @@ static bool check_rng(Verify *v, const HlInst *inst) {
         "%s",
         verify_text(v, a), verify_text(v, b));
   HlDtype result = inst->shape->dtype;
-  bool mixed = v->options.allow_mixed_precision && hl_is_float(a->dtype) && hl_is_float(result);
+  bool mixed =
+      v->options.allow_mixed_precision == HL_ON && hl_is_float(a->dtype) && hl_is_float(result);
   if (a->dtype != b->dtype || (a->dtype != result && !mixed))
     return hl_inst_error(v->cx, inst,
                          "expected compatible element types for the result and the two operands of "
@@ -179,7 +180,7 @@ static bool check_conditional(Verify *v, const HlInst *inst) {
 
 // Operand types equal those of the computation's parameters, precision included.
 static bool check_applied_types(Verify *v, const HlInst *inst) {
-  if (v->options.allow_mixed_precision)
+  if (v->options.allow_mixed_precision == HL_ON)
     return true;
   const HlComp *comp = hl_to_apply(inst);
   for (uint32_t k = 0; k < inst->n_operands; k++) {

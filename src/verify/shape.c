@@ -136,7 +136,7 @@ static bool fits(const Verify *v, const HlInst *inst, const HlShape *wanted) {
   if (v->options.layout_sensitive && inst->op == HL_OP_COPY &&
       (memory_space(written) == HOST) != (memory_space(wanted) == HOST))
     return offload_fits(written, wanted);
-  if (v->options.allow_mixed_precision)
+  if (v->options.allow_mixed_precision == HL_ON)
     return hl_shape_compatible_ignoring_precision(written, wanted);
   return hl_shape_compatible(written, wanted);
 }
@@ -171,7 +171,7 @@ static void find_floats(const HlShape *shape, HlDtype *first, HlDtype *other) {
 }
 
 static bool one_precision(Verify *v, const HlInst *inst) {
-  if (v->options.allow_mixed_precision || (hl_op_info[inst->op].traits & HL_T_MIXED) != 0)
+  if (v->options.allow_mixed_precision == HL_ON || (hl_op_info[inst->op].traits & HL_T_MIXED) != 0)
     return true;
   HlDtype first = HL_NO_DTYPE, other = HL_NO_DTYPE;
   for (uint32_t k = 0; k < inst->n_operands && other == HL_NO_DTYPE; k++)

@@ -46,8 +46,8 @@ bool hl_verify(HlCx *cx, const HlModule *m, const HlVerifyOptions *options) {
   Verify v = {.cx = cx, .scratch = hl_cx_scratch(cx), .m = m};
   if (options != NULL)
     v.options = *options;
-  else
-    v.options.allow_mixed_precision = is_tiled(m);
+  if (v.options.allow_mixed_precision == HL_USUAL)
+    v.options.allow_mixed_precision = hl_switch(is_tiled(m));
   HlMark mark = hl_arena_mark(v.scratch);
   bool ok = verify_all(&v);
   hl_arena_release(v.scratch, mark);

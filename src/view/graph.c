@@ -153,8 +153,8 @@ static void say_attributes(Words *w, const HlInst *inst) {
   static const HlAttrKey shown[] = {HL_A_DIMENSIONS,          HL_A_REPLICA_GROUPS,
                                     HL_A_SOURCE_TARGET_PAIRS, HL_A_CUSTOM_CALL_TARGET,
                                     HL_A_FEATURE_GROUP_COUNT, HL_A_DIRECTION};
-  HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
-  options.metadata = options.backend_config = options.frames = false;
+  HlTextOptions options = {.preset = HL_TEXT_SHORT};
+  options.metadata = options.backend_config = options.frames = HL_OFF;
   for (int k = 0; k < HL_COUNT_OF(shown); k++) {
     if (!hl_has_attr(inst, shown[k]))
       continue;

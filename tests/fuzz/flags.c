@@ -10,10 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   HlCx *cx = hl_cx_new();
   HlSource *source = hl_source_new("input", data, n, false);
-  HlFlags flags, again;
+  HlFlags flags = {0}, again = {0};
   HlBuf text = {0}, second = {0}, list = {0};
-  hl_flags_init(&flags);
-  hl_flags_init(&again);
   hl_buf_puts(&list, "-");  // never a file's name
   hl_buf_add(&list, data, n);
   const bool ok = hl_flags_text(cx, &flags, list.at);

@@ -3,10 +3,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "fuzz/lib/mutate.h"
 #include "hilo/jaxpr.h"
 #include "hilo/verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+FUZZ_TEXT("jaxpr")
 
 // The listing of equations stays within the text.
 static void list_equations(const HlJaxpr *jaxpr, const HlSource *source) {

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/lib/mutate.h"
 #include "hilo/mlir.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+FUZZ_TEXT("mlir")
 
 static void free_all(HlMlTree **trees, int n) {
   for (int k = 0; k < n; k++)

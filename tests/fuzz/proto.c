@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   HlModule *m = read(cx, data, n);
   if (m) {
     HlBuf out = {0};
-    assert(hl_proto_write(cx, m, HL_PROTO_MODULE, false, NULL, &out));
+    assert(hl_proto_write(cx, m, HL_PROTO_WITH_CONFIG, false, NULL, &out));
     HlModule *again = read(cx, out.at, out.n);
     assert(again && hl_graph_hash(again) == hl_graph_hash(m));
     hl_module_free(again);

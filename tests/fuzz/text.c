@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz/lib/mutate.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+FUZZ_TEXT("text")
 
 // What does not read back, by the format's own flaws (hlo.md 10, 12 and 13): elided and tuple
 // constants, padding of scalars, negative zero, tokens in literals.
@@ -22,8 +24,8 @@ static bool is_printable(const HlModule *m) {
 }
 
 static void check_round_trip(HlCx *cx, const HlModule *m) {
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-  options.large_constants = true;
+  HlTextOptions options = {0};
+  options.large_constants = HL_ON;
   HlBuf text = {0};
   hl_text_print(cx, m, &options, &text);
   if (!is_printable(m) || text.n > 1 << 20 || !hl_verify(cx, m, NULL)) {

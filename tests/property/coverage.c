@@ -94,9 +94,9 @@ static int print_module(const char *seed) {
   HlCx *cx = hl_cx_new();
   GenOptions options = property_options(strtoull(seed, NULL, 10), getenv("HILO_RUNNABLE") != NULL);
   HlModule *m = gen_module(cx, &options);
-  HlTextOptions how = hl_text_options(HL_TEXT_DEFAULT);
+  HlTextOptions how = {0};
   HlBuf text = {0};
-  how.large_constants = true;
+  how.large_constants = HL_ON;
   if (m)
     hl_text_print(cx, m, &how, &text);
   else

@@ -16,8 +16,9 @@
 #include "hilo/text.h"
 #include "hilo/tool.h"
 #include "hilo/verify.h"
+#include "support/corpus.h"
 
-enum { MAX_BYTES = 65536, BATCH = 200, SECONDS = 10 };
+enum { MAX_BYTES = 65536, BATCH = 200, SECONDS = 10, LEAST = 4 };
 
 typedef enum Kind { TEXT, PROTO, MLIR, BYTECODE, JAXPR, KINDS } Kind;
 static const char *const kind_names[KINDS] = {"text", "proto", "mlir", "bytecode", "jaxpr"};
@@ -137,7 +138,7 @@ static bool errors_are_located(const HlCx *cx) {
 }
 
 static void try_module(HlCx *cx, const HlModule *m) {
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  HlTextOptions options = {0};
   HlBuf text = {0};
   bool valid = hl_verify(cx, m, NULL);
   hl_text_print(cx, m, &options, &text);
@@ -265,8 +266,7 @@ static void find_culprit(const Seeds *seeds, uint64_t first, int n) {
 }
 
 int main(int argc, char **argv) {
-  const char *corpus = getenv("HILO_CORPUS"),
-             *wish = argc > 1 ? argv[1] : getenv("HILO_ITERATIONS");
+  const char *corpus = test_corpus(), *wish = argc > 1 ? argv[1] : getenv("HILO_ITERATIONS");
   int n = wish ? atoi(wish) : 4000;
   uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   Seeds seeds = {.only = KINDS};
@@ -276,9 +276,17 @@ int main(int argc, char **argv) {
   HlCx *cx = hl_cx_new();
   add_folder(&seeds, cx, "tests/fixtures", 0);
   add_folder(&seeds, cx, "tests/golden", 0);
-  add_folder(&seeds, cx, corpus ? corpus : "../shared/corpus", 0);
+  bool complete = true;  // without a corpus, too
+  for (int kind = 0; kind < KINDS; kind++) {
+    int n_of_kind = 0;
+    for (int k = 0; k < seeds.n; k++)
+      n_of_kind += (int)seeds.kind[k] == kind;
+    complete = complete && n_of_kind >= LEAST;
+  }
+  if (corpus)
+    add_folder(&seeds, cx, corpus, 0);
   int failed = 0;
-  for (int done = 0; done < n && seeds.n > 0; done += BATCH) {
+  for (int done = 0; done < n && complete; done += BATCH) {
     int count = n - done < BATCH ? n - done : BATCH;
     int status = in_child(&seeds, seed + (uint64_t)done, count, false);
     if (status) {
@@ -292,5 +300,5 @@ int main(int argc, char **argv) {
   free(seeds.at);
   free(seeds.kind);
   hl_cx_free(cx);
-  return failed || seeds.n == 0;
+  return failed || !complete || n <= 0;
 }

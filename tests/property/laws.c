@@ -330,8 +330,6 @@ static bool run_pass(HlCx *cx, const Case *c, HlModule *m, Firing *out) {
   HlEngineOptions options = {.passes = &hl_passes,
                              .pipelines = &hl_pipelines,
                              .target = "",
-                             .fuel = -1,
-                             .explain = -1,
                              .verify_each = true,
                              .break_rule = c->broken ? c->rule : NULL};
   HlEngine *engine = hl_engine_new(cx, &options);

@@ -32,6 +32,11 @@ typedef struct Program {
   uint64_t seed;
 } Program;
 
+// How much was done: modules that run, runs of a pass or pipeline, opportunities taken alone.
+typedef struct Count {
+  int64_t modules, runs, sites;
+} Count;
+
 static const HlEvalOptions eval_options = {.elided = HL_ELIDED_ZERO, .no_checks = true};
 
 static bool evaluate(Program *p, const HlModule *m, HlLiteral **out) {
@@ -155,8 +160,6 @@ static uint64_t hash_after(Program *p, const char *pipeline, bool whole) {
   HlEngineOptions options = {.passes = &hl_passes,
                              .pipelines = &hl_pipelines,
                              .target = pipeline,
-                             .fuel = -1,
-                             .explain = -1,
                              .whole = whole};
   HlModule *copy = hl_clone(p->cx, p->m);
   HlEngine *engine = hl_engine_new(p->cx, &options);
@@ -174,7 +177,7 @@ static bool news_suffice(Program *p, const char *pipeline) {
 }
 
 // Every opportunity of a pass, alone.
-static int run_sites(Program *p, const char *pass, const char *target) {
+static int run_sites(Program *p, const char *pass, const char *target, Count *count) {
   HlEngineOptions options = passes_options(pass, target);
   options.dry = true;
   HlModule *copy = hl_clone(p->cx, p->m);
@@ -187,55 +190,65 @@ static int run_sites(Program *p, const char *pass, const char *target) {
     failures += !blame(p, pass, "the dry run changes the module", NULL);
   int64_t n;
   const HlRewrite *sites = hl_engine_rewrites(engine, &n);
-  for (int64_t k = 0; ok && k < n && k < OPPORTUNITIES; k++)
+  for (int64_t k = 0; ok && k < n && k < OPPORTUNITIES; k++, count->sites++)
     failures += !run(p, pass, target, &sites[k]);
   hl_engine_free(engine);
   hl_module_free(copy);
   return failures;
 }
 
-static int run_program(uint64_t seed, const char *only, const char *target) {
+static int run_program(uint64_t seed, const char *only, Count *count) {
+  const char *target = seed / 2 % 2 ? "gpu" : "cpu";
   Program p;
   int failures = 0;
   if (program_new(&p, seed)) {
+    count->modules++;
     for (int k = 0; k < hl_passes.n; k++) {
       const char *pass = hl_passes.at[k].name;
       if ((only ? strcmp(only, pass) != 0 : passes_complain(pass)) ||
           passes_lose_devices(p.m, pass))
         continue;
       failures += !run(&p, pass, target, NULL);
-      failures += run_sites(&p, pass, target);
+      failures += run_sites(&p, pass, target, count);
+      count->runs++;
     }
     for (int k = 0; k < hl_pipelines.n; k++)
       if ((!only || strcmp(only, hl_pipelines.at[k].name) == 0) &&
           !passes_lose_devices(p.m, hl_pipelines.at[k].name)) {
         failures += !run(&p, hl_pipelines.at[k].name, hl_pipelines.at[k].name, NULL);
         failures += !news_suffice(&p, hl_pipelines.at[k].name);
+        count->runs++;
       }
   }
   program_free(&p);
   return failures;
 }
 
+static int run_programs(uint64_t first, uint64_t n, const char *only, Count *count) {
+  int failures = 0;
+  for (uint64_t k = 0; k < n; k++)
+    failures += run_program(first + k, only, count);
+  printf("%lld modules, %lld runs of passes and pipelines, %lld opportunities alone: %d failures\n",
+         (long long)count->modules, (long long)count->runs, (long long)count->sites, failures);
+  return failures;
+}
+
 static void passes_keep_results(void **state) {
   (void)state;
-  int failures = 0;
-  for (uint64_t seed = 0; seed < MODULES; seed++)
-    failures += run_program(seed, NULL, seed / 2 % 2 ? "gpu" : "cpu");
-  assert_int_equal(failures, 0);
+  Count count = {0};
+  assert_int_equal(run_programs(0, MODULES, NULL, &count), 0);
+  assert_true(count.modules >= MODULES * 9 / 10);
+  assert_true(count.runs >= count.modules * (hl_passes.n + hl_pipelines.n) * 9 / 10);
+  assert_true(count.sites >= 10 * count.modules);
 }
 
 int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "--module") == 0)
     return passes_print_module(module_of, strtoull(argv[2], NULL, 10));
   if (argc > 2) {
-    uint64_t count = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10);
-    int failures = 0;
-    for (uint64_t k = 0; k < count; k++)
-      failures +=
-          run_program(first + k, argc > 3 ? argv[3] : NULL, (first + k) / 2 % 2 ? "gpu" : "cpu");
-    printf("%d failures\n", failures);
-    return failures > 0;
+    Count count = {0};
+    const uint64_t n = strtoull(argv[1], NULL, 10), first = strtoull(argv[2], NULL, 10);
+    return run_programs(first, n, argc > 3 ? argv[3] : NULL, &count) > 0 || count.runs == 0;
   }
   const struct CMUnitTest tests[] = {cmocka_unit_test(passes_keep_results)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -84,9 +84,8 @@ static void history_survives(void **state) {
 
 // What is printed reads back as the same.
 static void check_printed(HlCx *cx, const HlFlags *flags) {
-  HlFlags again;
+  HlFlags again = {0};
   HlBuf text = {0}, second = {0};
-  hl_flags_init(&again);
   hl_flags_print(flags, &text);
   hl_cx_clear(cx);
   HlSource *printed = hl_source_new("printed", text.at ? text.at : "", text.n, false);
@@ -106,12 +105,11 @@ static void flags_survive(void **state) {
   HlRng rng = {2};
   for (int k = 0; k < ROUNDS; k++) {
     HlCx *cx = hl_cx_new();
-    HlFlags flags;
+    HlFlags flags = {0};
     bool is_list = k % 2 == 0, ok = true;
     HlSource *source = is_list ? damage(&rng, flag_lists, HL_COUNT_OF(flag_lists))
                                : damage(&rng, option_lists, HL_COUNT_OF(option_lists));
     HlStr bytes = hl_source_bytes(source);
-    hl_flags_init(&flags);
     size_t blanks = strspn(bytes.at, " \t\r\n");
     if (!is_list)
       ok = hl_flags_debug_options_source(cx, &flags, source);

@@ -11,8 +11,8 @@
 #include "support/property.h"
 
 static void print(HlCx *cx, const HlModule *m, bool large, HlBuf *out) {
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-  options.large_constants = large;
+  HlTextOptions options = {0};
+  options.large_constants = hl_switch(large);
   hl_text_print(cx, m, &options, out);
 }
 

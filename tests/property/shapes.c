@@ -74,9 +74,9 @@ static bool holds(HlCx *cx, const HlModule *m, char *why, size_t room) {
 }
 
 static HlModule *through_text(HlCx *cx, const HlModule *m) {
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
+  HlTextOptions options = {0};
   HlBuf text = {0};
-  options.large_constants = true;
+  options.large_constants = HL_ON;
   hl_text_print(cx, m, &options, &text);
   HlModule *back = hl_text_parse(cx, text.at);
   hl_buf_free(&text);

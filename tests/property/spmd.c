@@ -205,7 +205,7 @@ static bool is_finite(const HlLiteral *x) {
 static bool same_leaf(Case *c, const HlLiteral *actual, const HlLiteral *expected, int device,
                       double rounding) {
   HlMismatch found = {0};
-  const HlCompareOptions how = {.tolerance = -1, .roundings = &rounding, .n_roundings = 1};
+  const HlCompareOptions how = {.roundings = &rounding, .n_roundings = 1};
   if (hl_compare(c->cx, 1, &actual, &expected, &how, &found) || !is_finite(expected))
     return true;
   fprintf(stderr, "%s: device %d: %lld of %lld differ, the worst is %g, expected %g\n", c->name,

@@ -79,8 +79,7 @@ static void run(Program *p, HlModule *m, const char *passes, const char *target,
   HlEngine *engine = hl_engine_new(p->cx, &options);
   out->n = 0;
   if (hl_engine_run(engine, m, passes)) {
-    HlTextOptions text = hl_text_options(HL_TEXT_DEFAULT);
-    hl_text_print(p->cx, m, &text, out);
+    hl_text_print(p->cx, m, NULL, out);
   } else {
     hl_buf_puts(out, "failed");
   }

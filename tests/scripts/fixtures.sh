@@ -1,7 +1,8 @@
 #!/bin/bash
 # The fixtures (real JAX programs): every form is valid, and running each gives XLA's results.
-failed=0
+failed=0 n=0
 try() {
+  n=$((n + 1))
   "$HILO" "$@" > /dev/null 2> "$HILO_BUILD/fixtures.err" || {
     echo "FAIL ($?) hilo $*"
     cat "$HILO_BUILD/fixtures.err"
@@ -14,4 +15,5 @@ for folder in tests/fixtures/*/; do
     try run "$folder$file" --args "${folder}args.npz" --expect "${folder}results.npz"
   done
 done
-exit $failed
+echo "$n commands"
+[ $failed = 0 ] && [ $n -ge 48 ]

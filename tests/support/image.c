@@ -39,9 +39,7 @@ static void print_comp(const HlComp *comp, HlBuf *out) {
 
 void image_print(HlCx *cx, const HlModule *m, HlBuf *out) {
   out->n = 0;
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-  options.large_constants = true;
-  hl_text_print(cx, m, &options, out);
+  hl_text_print(cx, m, &(HlTextOptions){.large_constants = HL_ON}, out);
   hl_buf_printf(out, "hash %llx, next %u %llu, symbols %u\n", (unsigned long long)hl_graph_hash(m),
                 m->next_comp_id, (unsigned long long)m->next_serial, hl_syms_count(m->syms));
   for (const HlComp *comp = m->first; comp; comp = comp->next)

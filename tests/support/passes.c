@@ -44,8 +44,6 @@ HlEngineOptions passes_options(const char *passes, const char *target) {
   return (HlEngineOptions){.passes = &hl_passes,
                            .pipelines = &hl_pipelines,
                            .target = target,
-                           .fuel = -1,
-                           .explain = -1,
                            .verify_each = true,
                            .disable =
                                passes_change_values(passes) ? NULL : "simplify-fp-conversions"};
@@ -95,7 +93,7 @@ static bool same_values(HlCx *cx, const HlModule *m, const HlLiteral *actual,
   const HlLiteral **a = hl_flatten(arena, actual, &n);
   const HlLiteral **e = hl_flatten(arena, expected, &n_expected);
   HlMismatch *found = HL_ARRAY(arena, HlMismatch, n + 1);
-  HlCompareOptions how = {.tolerance = -1};
+  HlCompareOptions how = {0};
   how.vectors = hl_vector_leaves(arena, m, &how.n_vectors);
   how.roundings = hl_leaf_roundings(arena, m, &how.n_roundings);
   if (how.n_vectors != n)
@@ -126,8 +124,8 @@ int passes_print_module(HlModule *(*module_of)(HlCx *, uint64_t), uint64_t seed)
   HlModule *m = module_of(cx, seed);
   if (!m)
     return 1;
-  HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-  options.large_constants = true;
+  HlTextOptions options = {0};
+  options.large_constants = HL_ON;
   HlBuf out = {0};
   hl_text_print(cx, m, &options, &out);
   fwrite(out.at, 1, out.n, stdout);

@@ -34,7 +34,7 @@ void property_print_errors(HlCx *cx, FILE *to) {
 }
 
 static void print_module(HlCx *cx, const HlModule *m) {
-  HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
+  HlTextOptions options = {.preset = HL_TEXT_SHORT};
   HlBuf text = {0};
   hl_text_print(cx, m, &options, &text);
   if (text.n < 20000)
@@ -66,5 +66,5 @@ int64_t property_check(const char *name, int64_t iterations, bool runnable, Prop
   for (; k < n && broken < 20; k++)
     broken += !check_seed(name, first_seed() + (uint64_t)k, runnable, property);
   fprintf(stderr, "%s: %lld of %lld modules\n", name, (long long)(k - broken), (long long)k);
-  return broken;
+  return k > 0 ? broken : 1;
 }

@@ -11,7 +11,7 @@
 typedef bool PropertyFn(HlCx *cx, const HlModule *m, char *why, size_t room);
 
 // Checks the property on modules of `iterations` seeds (HILO_ITERATIONS overrules, HILO_SEED says where to
-// begin). Returns how many broke it; each is printed with its seed.
+// begin). Returns how many broke it; each is printed with its seed. No module at all is a failure, too.
 int64_t property_check(const char *name, int64_t iterations, bool runnable, PropertyFn *property);
 // The module of iteration k: its rule to begin with goes round the opcodes.
 GenOptions property_options(uint64_t seed, bool runnable);

@@ -35,7 +35,7 @@ static Fixture start(const char *text) {
   Fixture f = {.cx = hl_cx_new(), .arena = hl_arena_new()};
   f.m = hl_text_parse(f.cx, text);
   assert_non_null(f.m);
-  HlBuffersOptions options = {64, true};
+  HlBuffersOptions options = {0};
   f.buffers = hl_buffers_new(f.cx, f.arena, f.m, &options);
   assert_non_null(f.buffers);
   return f;

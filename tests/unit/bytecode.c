@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/corpus.h"
+
 static HlMlTree *read_text(HlCx *cx, const char *text) {
   HlSource *source = hl_source_new("test", text, strlen(text), false);
   HlMlTree **trees;
@@ -447,18 +449,23 @@ static void check_file(const char *folder, const char *name) {
 }
 
 static void files_of_every_version_are_their_text(void **state) {
-  const char *corpus = getenv("HILO_CORPUS");
-  char folder[2048];
-  snprintf(folder, sizeof folder, "%s/stablehlo/vhlo", corpus ? corpus : "../shared/corpus");
-  DIR *dir = opendir(folder);
-  if (!dir)
+  const char *corpus = test_corpus();
+  if (!corpus)
     skip();
+  char folder[2048];
+  int n_files = 0;
+  snprintf(folder, sizeof folder, "%s/stablehlo/vhlo", corpus);
+  DIR *dir = opendir(folder);
+  assert_non_null(dir);
   for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
     size_t n = strlen(entry->d_name);
-    if (n > 3 && strcmp(entry->d_name + n - 3, ".bc") == 0)
+    if (n > 3 && strcmp(entry->d_name + n - 3, ".bc") == 0) {
       check_file(folder, entry->d_name);
+      n_files++;
+    }
   }
   closedir(dir);
+  assert_true(n_files >= 18);
 }
 
 int main(void) {

@@ -88,16 +88,20 @@ static void check_fails(const char *text, HlErrorKind kind, const char *part, co
 
 // --- The table -----------------------------------------------------------------------------------
 
-static bool twice(HlCx *cx, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+static bool times(HlCx *cx, void *user, const HlInst *inst, const HlLiteral *const *in,
+                  HlLiteral *out) {
+  const double *factor = user;
   for (int64_t k = 0; k < out->n; k++)
-    hl_literal_set_f64(out, k, 2 * hl_literal_f64(in[0], k));
+    hl_literal_set_f64(out, k, *factor * hl_literal_f64(in[0], k));
   return true;
 }
 
 static void own_kernels_come_first(void **state) {
   HlCx *cx = hl_cx_new();
-  hl_register_custom_call(cx, "twice", twice);
-  hl_register_custom_call(cx, "Sharding", twice);
+  double two = 2, three = 3;
+  hl_register_custom_call(cx, "twice", times, &three);
+  hl_register_custom_call(cx, "twice", times, &two);  // in its place
+  hl_register_custom_call(cx, "Sharding", times, &three);
   for (int k = 0; k < 2; k++) {
     HlLiteral *result =
         run(cx, k ? "HloModule m\nENTRY e { c = f32[2] constant({1, 2})\n"
@@ -105,7 +109,7 @@ static void own_kernels_come_first(void **state) {
                   : "HloModule m\nENTRY e { c = f32[2] constant({1, 2})\n"
                     "ROOT r = f32[2] custom-call(c), custom_call_target=\"Sharding\" }");
     assert_non_null(result);
-    assert_true(hl_literal_f64(result, 1) == 4);
+    assert_true(hl_literal_f64(result, 1) == (k ? 4 : 6));
     hl_literal_unref(result);
   }
   hl_cx_free(cx);

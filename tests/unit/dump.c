@@ -171,7 +171,6 @@ static int set_up(void **state) {
   strcpy(b->folder, "/tmp/hilo-dump-XXXXXX");
   b->cx = hl_cx_new();
   b->m = read_text(b->cx, program);
-  hl_flags_init(&b->flags);
   b->flags.xla_dump_to = mkdtemp(b->folder);
   *state = b;
   return b->flags.xla_dump_to ? 0 : -1;
@@ -190,7 +189,7 @@ static int tear_down(void **state) {
 static void the_limit_is_of_whole_modules(void **state) {
   Bench *b = *state;
   HlModule *m = b->m;
-  b->flags.xla_dump_max_hlo_modules = 2;
+  b->flags.xla_dump_max_hlo_modules = (HlMaybeInt){true, 2};
   HlDumper *d = hl_dumper_new(b->cx, &b->flags, HL_DUMP_FULL);
   for (int k = 0; k < 3; k++) {
     assert_true(hl_dumper_begin(d, m));

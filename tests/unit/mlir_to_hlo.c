@@ -52,7 +52,7 @@ static Program convert(const char *text) {
 static void expect(const char *text, const char *const *parts) {
   Program p = convert(text);
   HlBuf out = {0};
-  HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
+  HlTextOptions options = {.preset = HL_TEXT_SHORT};
   hl_text_print(p.cx, p.m, &options, &out);
   for (; *parts; parts++)
     if (!strstr(out.at, *parts))
@@ -227,7 +227,7 @@ static void test_several_entries(void **state) {
     assert_non_null(m);
     assert_true(hl_verify(p.cx, m, NULL));
     HlBuf out = {0};
-    HlTextOptions options = hl_text_options(HL_TEXT_SHORT);
+    HlTextOptions options = {.preset = HL_TEXT_SHORT};
     hl_text_print(p.cx, m, &options, &out);
     if (!strstr(out.at, rounds[k].has) || strstr(out.at, rounds[k].has_not) ||
         !strstr(out.at, "tanh("))

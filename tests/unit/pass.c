@@ -97,7 +97,6 @@ static Run run(const char *pipeline, HlEngineOptions options) {
   options.passes = &passes;
   options.pipelines = &pipelines;
   options.verify_each = true;
-  options.explain = -1;
   r.engine = hl_engine_new(r.cx, &options);
   assert_non_null(r.engine);
   r.ok = hl_engine_run(r.engine, r.m, pipeline);
@@ -118,7 +117,7 @@ static int64_t rewrites(const Run *r) {
 
 static void rules_fire(void **state) {
   (void)state;
-  Run r = run("rules", (HlEngineOptions){.fuel = -1});
+  Run r = run("rules", (HlEngineOptions){0});
   assert_true(r.ok);
   assert_int_equal(rewrites(&r), 3);
   const HlInst *root = r.m->entry->root;
@@ -139,12 +138,12 @@ static void rules_fire(void **state) {
 static void fuel_is_a_prefix(void **state) {
   (void)state;
   for (int fuel = 0; fuel <= 5; fuel++) {
-    Run r = run("both", (HlEngineOptions){.fuel = fuel});
+    Run r = run("both", (HlEngineOptions){.fuel = {true, fuel}});
     assert_true(r.ok);
     assert_int_equal(rewrites(&r), fuel < 4 ? fuel : 4);
     end(&r);
   }
-  Run r = run("both", (HlEngineOptions){.fuel = -1, .pass_fuel = "rules=1"});
+  Run r = run("both", (HlEngineOptions){.pass_fuel = "rules=1"});
   assert_true(r.ok);
   assert_int_equal(rewrites(&r), 2);
   end(&r);
@@ -152,9 +151,9 @@ static void fuel_is_a_prefix(void **state) {
 
 static void dry_runs_change_nothing(void **state) {
   (void)state;
-  Run r = run("both", (HlEngineOptions){.fuel = -1, .dry = true});
+  Run r = run("both", (HlEngineOptions){.dry = true});
   assert_true(r.ok);
-  Run untouched = run("", (HlEngineOptions){.fuel = -1});
+  Run untouched = run("", (HlEngineOptions){0});
   assert_true(hl_graph_equal(r.cx, r.m, untouched.m));
   int64_t n;
   const HlRewrite *all = hl_engine_rewrites(r.engine, &n);
@@ -170,7 +169,7 @@ static void dry_runs_change_nothing(void **state) {
 static void decisions_pick(void **state) {
   (void)state;
   const HlDecision wanted = {.rule = "M1", .inst = "r"};
-  Run r = run("both", (HlEngineOptions){.fuel = -1, .decisions = &wanted, .n_decisions = 1});
+  Run r = run("both", (HlEngineOptions){.decisions = &wanted, .n_decisions = 1});
   assert_true(r.ok);
   assert_int_equal(rewrites(&r), 1);
   assert_int_equal(r.m->entry->root->op, HL_OP_ADD);
@@ -185,7 +184,7 @@ static void control_edges_are_kept(void **state) {
                                   "  e = f32[] exponential(x)\n  n = f32[] negate(x)\n"
                                   "  nn = f32[] negate(n), control-predecessors={e}\n"
                                   "  ROOT t = (f32[], f32[]) tuple(nn, e)\n}\n");
-  HlEngineOptions options = {.passes = &passes, .fuel = -1, .explain = -1};
+  HlEngineOptions options = {.passes = &passes};
   HlEngine *engine = hl_engine_new(cx, &options);
   assert_true(hl_engine_run(engine, m, "rules"));
   int64_t n;
@@ -206,14 +205,13 @@ static bool count_steps(void *user, const HlModule *m, const HlStep *step) {
 static void pipelines_are_text(void **state) {
   (void)state;
   int steps = 0;
-  HlEngineOptions listen = {.fuel = -1, .after = count_steps, .user = &steps};
+  HlEngineOptions listen = {.after = count_steps, .user = &steps};
   Run r = run("both", listen);
   assert_true(r.ok);
   // Two rounds of start and two passes. The outermost pipeline ends without a step.
   assert_int_equal(steps, 6);
   end(&r);
-  r = run("asks{on mode=simple}, first (unused-code, nested name(rules)*)",
-          (HlEngineOptions){.fuel = -1});
+  r = run("asks{on mode=simple}, first (unused-code, nested name(rules)*)", (HlEngineOptions){0});
   assert_true(r.ok);
   int n;
   const HlStep *all = hl_engine_steps(r.engine, &n);
@@ -230,19 +228,19 @@ static void pipelines_are_text(void **state) {
 
 static void passes_are_chosen(void **state) {
   (void)state;
-  Run r = run("both", (HlEngineOptions){.fuel = -1, .disable = "rules"});
+  Run r = run("both", (HlEngineOptions){.disable = "rules"});
   assert_int_equal(rewrites(&r), 1);
   end(&r);
-  r = run("both", (HlEngineOptions){.fuel = -1, .enable_only = "rules"});
+  r = run("both", (HlEngineOptions){.enable_only = "rules"});
   assert_int_equal(rewrites(&r), 3);
   end(&r);
-  r = run("both", (HlEngineOptions){.fuel = -1, .disable = "inner"});
+  r = run("both", (HlEngineOptions){.disable = "inner"});
   assert_int_equal(rewrites(&r), 0);
   end(&r);
-  r = run("both", (HlEngineOptions){.fuel = -1, .disable_all = true});
+  r = run("both", (HlEngineOptions){.disable_all = true});
   assert_int_equal(rewrites(&r), 0);
   end(&r);
-  r = run("?", (HlEngineOptions){.fuel = -1});
+  r = run("?", (HlEngineOptions){0});
   assert_false(r.ok);
   end(&r);
 }
@@ -262,7 +260,7 @@ static void bad_pipelines_are_told(void **state) {
   static const char *const bad[] = {"nothing",        "rules{x}", "rules,", "a(rules",  "rules)",
                                     "a?never(rules)", "rules{",   "*",      "asks{size"};
   for (int k = 0; k < HL_COUNT_OF(bad); k++) {
-    Run r = run(bad[k], (HlEngineOptions){.fuel = -1});
+    Run r = run(bad[k], (HlEngineOptions){0});
     assert_false(r.ok);
     assert_true(hl_cx_n_errors(r.cx) > 0);
     end(&r);

@@ -159,7 +159,7 @@ def main():
         else:
             compare(t, label, Assignment(theirs), Assignment(dumped(folder + "/hilo")))
         shutil.rmtree(folder, ignore_errors=True)
-    t.end()
+    t.end(30, a)
 
 
 main()

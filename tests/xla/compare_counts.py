@@ -55,7 +55,7 @@ def main():
             else:
                 print(f"{case}/{form}: {text}")
                 t.ok(f"{case}/{form}")
-    t.end()
+    t.end(99, a)
 
 
 if __name__ == "__main__":

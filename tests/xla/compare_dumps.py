@@ -138,7 +138,7 @@ def main():
         check_reads(t, case, ours, xla)
         shutil.rmtree(ours, ignore_errors=True)
     xla.close()
-    t.end()
+    t.end(6, a)
 
 
 main()

@@ -90,7 +90,7 @@ def main():
     for _ in oracle.each(one, files, a.jobs):
         pass
     o.close()
-    t.end()
+    t.end(200, a)
 
 
 if __name__ == "__main__":

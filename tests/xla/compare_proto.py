@@ -73,7 +73,7 @@ def main():
         pass
     o.close()
     fresh.close()
-    t.end()
+    t.end(200, a)
 
 
 if __name__ == "__main__":

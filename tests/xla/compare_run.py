@@ -101,7 +101,7 @@ def main():
         one = lambda path: jax_case(t, root, path, a, tmp) if "snapshot" not in path else snapshot(t, root, path, a)
         for _ in oracle.each(one, oracle.spread(cases, a.limit) + oracle.spread(snaps, a.limit), a.jobs):
             pass
-    t.end()
+    t.end(1500, a)
 
 
 if __name__ == "__main__":

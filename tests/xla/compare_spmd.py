@@ -265,7 +265,7 @@ def main():
         same += compare(t, name, start, end[0], folder, a.timeout)
     print(f"{same} of {n} programs are XLA's but for names")
     shutil.rmtree(folder, ignore_errors=True)
-    t.end()
+    t.end(60, a)
 
 
 main()

@@ -250,7 +250,7 @@ def main():
             pass
     while not free.empty():
         free.get().stop()
-    t.end()
+    t.end(200, a)
 
 
 if __name__ == "__main__":

@@ -153,10 +153,12 @@ class Tally:
         if self.verbose:
             print(f"skip {name}: {why}", flush=True)
 
-    def end(self):
-        if not self.passed + self.failed + self.skipped:
-            sys.exit("nothing to compare: no file matches")
+    def end(self, least, a):
+        """Ends the test: `least` comparisons must have passed, one where the options `a` choose files."""
         print(f"{self.passed} passed, {self.failed} failed" + (f", {self.skipped} skipped" if self.skipped else ""))
+        if self.passed < (1 if a.files or a.limit else least):
+            print(f"too few: {least} are expected to pass where nothing is chosen")
+            sys.exit(1)
         sys.exit(1 if self.failed else 0)
 
 

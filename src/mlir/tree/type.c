@@ -156,8 +156,10 @@ static void measure(HlMlType *type) {
 static const HlMlType *copy_type(HlMlTree *tree, const HlMlType *from) {
   HlMlType *to = hl_arena_copy(tree->arena, from, sizeof *from);
   to->dim = hl_arena_copy(tree->arena, from->dim, (size_t)from->rank * sizeof *from->dim);
-  to->element =
-      hl_arena_copy(tree->arena, from->element, (size_t)from->n * sizeof(const HlMlType *));
+  const HlMlType **element = HL_ARRAY(tree->arena, const HlMlType *, from->n);
+  for (int k = 0; k < from->n; k++)
+    element[k] = from->element[k];
+  to->element = element;
   to->quant = from->quant ? copy_quant(tree, from->quant) : NULL;
   to->dtype = dtype_of(to);
   measure(to);

@@ -1,0 +1,349 @@
+// tests/fuzz/lib/seeds.c: seeds and dictionaries for the fuzz targets, of each target's own kind.
+//
+//   fuzz_seeds TARGET OUT FOLDER...    writes OUT/0000, OUT/0001, ... made of the files in the folders
+//   fuzz_seeds --dictionary TARGET     prints the words of the target's language as libFuzzer reads them
+//
+// What a file holds is told by its content. Programs are also converted: an HLO module gives a seed of its text, its
+// protos, StableHLO, artifacts, arrays, literals, a history and a list of decisions. The same files give the same seeds.
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "fuzz/lib/words.h"
+#include "hilo/dump.h"
+#include "hilo/jaxpr.h"
+#include "hilo/npy.h"
+#include "hilo/opt.h"
+#include "hilo/text.h"
+#include "hilo/tool.h"
+
+enum {
+  MOST_BYTES = 32768,
+  MOST_SEEDS = 4000,
+  MOST_DEPTH = 4,
+  MOST_CONSTANTS = 8,
+  MOST_DECISIONS = 20
+};
+
+typedef struct Out {
+  const char *folder;
+  int n;
+} Out;
+
+typedef struct Input {
+  HlCx *cx;
+  HlSource *source;
+  HlStr bytes;
+  HlFile file;  // its modules and trees; none where it is damaged or no program
+} Input;
+
+static void add(Out *out, const void *bytes, size_t n) {
+  char path[4096];
+  if (n == 0 || n > MOST_BYTES || out->n >= MOST_SEEDS)
+    return;
+  snprintf(path, sizeof path, "%s/%04d", out->folder, out->n++);
+  FILE *f = fopen(path, "wb");
+  if (!f || fwrite(bytes, 1, n, f) != n || fclose(f) != 0) {
+    perror(path);
+    exit(2);
+  }
+}
+
+static void add_buf(Out *out, HlBuf *bytes) {
+  add(out, bytes->at, bytes->n);
+  hl_buf_free(bytes);
+}
+
+// The text without the lines that are comments: a golden file's command and what it prints.
+static void add_text(Out *out, HlStr text, const char *comment) {
+  HlBuf kept = {0};
+  for (size_t at = 0, end; at < text.n; at = end) {
+    const char *stop = memchr(text.at + at, '\n', text.n - at);
+    end = stop ? (size_t)(stop - text.at) + 1 : text.n;
+    if (strncmp(text.at + at, comment, strlen(comment)) != 0)
+      hl_buf_add(&kept, text.at + at, end - at);
+  }
+  add_buf(out, &kept);
+}
+
+// --- Kinds --------------------------------------------------------------------------------------------------------
+
+static void text_seeds(Out *out, Input *in) {
+  if (hl_text_sniff(in->bytes))
+    add_text(out, in->bytes, "//");
+}
+
+static void jaxpr_seeds(Out *out, Input *in) {
+  if (hl_jaxpr_sniff(in->bytes))
+    add_text(out, in->bytes, "#");
+}
+
+static void mlir_seeds(Out *out, Input *in) {
+  static const HlMlTextOptions pretty = {.large_constants = true},
+                               generic = {.generic = true, .locations = true};
+  if (hl_ml_text_sniff(in->bytes))
+    add_text(out, in->bytes, "//");
+  for (int k = 0; k < in->file.n_trees; k++) {
+    HlBuf text = {0};
+    hl_ml_text_print(in->file.trees[k], &generic, &text);
+    add_buf(out, &text);
+  }
+  for (int k = 0; k < in->file.n; k++) {
+    HlMlTree *tree = hl_ml_from_hlo(in->cx, in->file.modules[k], k % 2 != 0);
+    HlBuf text = {0};
+    if (tree)
+      hl_ml_text_print(tree, &pretty, &text);
+    add_buf(out, &text);
+    hl_ml_free(tree);
+  }
+}
+
+static void add_artifact(Out *out, HlCx *cx, const HlMlTree *tree, HlMlVersion version) {
+  HlBuf bytes = {0};
+  if (hl_ml_artifact_write(cx, tree, version, &bytes))
+    add(out, bytes.at, bytes.n);
+  hl_buf_free(&bytes);
+}
+
+static void mlirbc_seeds(Out *out, Input *in) {
+  if (in->bytes.n > 4 && memcmp(in->bytes.at, "ML\xefR", 4) == 0)
+    add(out, in->bytes.at, in->bytes.n);
+  for (int k = 0; k < in->file.n_trees; k++) {
+    add_artifact(out, in->cx, in->file.trees[k], HL_ML_NEWEST);
+    add_artifact(out, in->cx, in->file.trees[k], HL_ML_OLDEST);
+  }
+  for (int k = 0; k < in->file.n; k++) {
+    HlMlTree *tree = hl_ml_from_hlo(in->cx, in->file.modules[k], false);
+    if (tree)
+      add_artifact(out, in->cx, tree, HL_ML_NEWEST);
+    hl_ml_free(tree);
+  }
+}
+
+static void proto_seeds(Out *out, Input *in) {
+  static const HlProtoForm forms[] = {HL_PROTO_MODULE, HL_PROTO_HLO, HL_PROTO_WITH_CONFIG};
+  if (in->file.format == HL_FORMAT_PROTO || in->file.format == HL_FORMAT_PBTXT)
+    add(out, in->bytes.at, in->bytes.n);
+  for (int k = 0; k < in->file.n; k++) {
+    HlBuf bytes = {0};
+    const int form = out->n % HL_COUNT_OF(forms);
+    if (hl_proto_write(in->cx, in->file.modules[k], forms[form], out->n % 5 == 0, NULL, &bytes))
+      add(out, bytes.at, bytes.n);
+    hl_buf_free(&bytes);
+  }
+}
+
+// The constants of a module, up to MOST_CONSTANTS.
+static int constants(const HlModule *m, const HlLiteral **value) {
+  int n = 0;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst && n < MOST_CONSTANTS; inst = inst->next)
+      if (inst->op == HL_OP_CONSTANT && hl_shape_is_array(inst->shape) &&
+          !hl_literal_is_elided(hl_constant(inst)))
+        value[n++] = hl_constant(inst);
+  return n;
+}
+
+static void npy_seeds(Out *out, Input *in) {
+  static const char *const names[MOST_CONSTANTS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+  if (in->file.format == HL_FORMAT_NPZ || (in->bytes.n > 2 && memcmp(in->bytes.at, "PK", 2) == 0))
+    add(out, in->bytes.at, in->bytes.n);
+  for (int k = 0; k < in->file.n; k++) {
+    const HlLiteral *value[MOST_CONSTANTS];
+    HlLiteral *arrays[MOST_CONSTANTS];
+    const int n = constants(in->file.modules[k], value);
+    for (int i = 0; i < n; i++)
+      arrays[i] = hl_literal_ref(value[i]);
+    HlBuf bytes = {0};
+    if (n > 0 && hl_npz_pack(in->cx, n, names, arrays, out->n % 2, &bytes)) {
+      const char *header = memmem(bytes.at, bytes.n, "\x93NUMPY", 6);
+      if (header && out->n % 4 == 0)  // its first array alone, and what follows
+        add(out, header, bytes.n - (size_t)(header - bytes.at));
+      add(out, bytes.at, bytes.n);
+    }
+    hl_buf_free(&bytes);
+    for (int i = 0; i < n; i++)
+      hl_literal_unref(arrays[i]);
+  }
+}
+
+// As fuzz/literal.c reads them: a byte for the type, one for the dimensions, the text.
+static void add_literal(Out *out, HlDtype dtype, int dims, const char *text, size_t n) {
+  HlBuf bytes = {0};
+  const char head[2] = {(char)(dtype - 1), (char)dims};
+  hl_buf_add(&bytes, head, 2);
+  hl_buf_add(&bytes, text, n);
+  add_buf(out, &bytes);
+}
+
+static void literal_seeds(Out *out, Input *in) {
+  static const int dims_of_rank[] = {0, 1, 2, 3, 4};
+  if (out->n == 0)
+    for (HlDtype dtype = 1; dtype < HL_TOKEN; dtype++) {
+      const FuzzWords words = fuzz_words("literal");
+      for (int k = 0; k < words.at[0].n; k++)
+        add_literal(out, dtype, 0, words.at[0].word[k], strlen(words.at[0].word[k]));
+      add_literal(out, dtype, 1, "{1, 0, -0.0}", strlen("{1, 0, -0.0}"));
+      add_literal(out, dtype, 2, "{{1, 2}, {nan, -inf}}", strlen("{{1, 2}, {nan, -inf}}"));
+    }
+  for (int k = 0; k < in->file.n; k++) {
+    const HlLiteral *value[MOST_CONSTANTS];
+    const int n = constants(in->file.modules[k], value);
+    for (int i = 0; i < n; i++) {
+      HlBuf text = {0};
+      hl_literal_print(&text, value[i]);
+      const char *inner = text.at ? strchr(text.at, ' ') : NULL;  // after its shape
+      const int rank = value[i]->shape->rank;
+      if (inner && rank < HL_COUNT_OF(dims_of_rank))
+        add_literal(out, value[i]->shape->dtype, dims_of_rank[rank], inner + 1,
+                    text.n - (size_t)(inner + 1 - text.at));
+      hl_buf_free(&text);
+    }
+  }
+}
+
+// The flags that golden files give to commands.
+static void flags_seeds(Out *out, Input *in) {
+  for (size_t at = 0; at < in->bytes.n;) {
+    const char *line = in->bytes.at + at, *stop = memchr(line, '\n', in->bytes.n - at);
+    const size_t n = stop ? (size_t)(stop - line) : in->bytes.n - at;
+    const char *first = memmem(line, n, "--xla_", 6);
+    if (first && memmem(line, n, "RUN:", 4))
+      add(out, first, n - (size_t)(first - line));
+    at += n + 1;
+  }
+}
+
+static void print_module(HlCx *cx, const HlModule *m, HlTextPreset preset, HlBuf *out) {
+  hl_text_print(cx, m, &(HlTextOptions){.preset = preset}, out);
+}
+
+static void history_seeds(Out *out, Input *in) {
+  for (int k = 0; k < in->file.n; k++) {
+    HlBuf text[2] = {{0}, {0}}, history = {0};
+    print_module(in->cx, in->file.modules[k], HL_TEXT_DEFAULT, &text[0]);
+    print_module(in->cx, in->file.modules[k], HL_TEXT_SHORT, &text[1]);
+    const HlStr a = {text[0].at, text[0].n}, b = {text[1].at, text[1].n};
+    hl_buf_puts(&history, "hilo-history 1\n");
+    hl_history_write(&history, "0000 start", (HlStr){"", 0}, a);
+    hl_history_write(&history, "0001 cpu algsimp", a, b);
+    hl_history_write(&history, "0002 cpu dce", b, a);
+    add_buf(out, &history);
+    hl_buf_free(&text[0]);
+    hl_buf_free(&text[1]);
+  }
+}
+
+// What a dry run of some passes finds.
+static void decisions_seeds(Out *out, Input *in) {
+  const HlEngineOptions options = {
+      .passes = &hl_passes, .pipelines = &hl_pipelines, .target = "cpu", .dry = true};
+  for (int k = 0; k < in->file.n && out->n < 200; k++) {
+    HlEngine *engine = hl_engine_new(in->cx, &options);
+    HlBuf text = {0};
+    int64_t n = 0;
+    const HlRewrite *site = hl_engine_run(engine, in->file.modules[k], "algsimp")
+                                ? hl_engine_rewrites(engine, &n)
+                                : NULL;
+    for (int64_t i = 0; i < n && i < MOST_DECISIONS; i++)
+      hl_buf_printf(&text,
+                    "%s{\"pass\": \"%s\", \"rule\": \"%s\", \"computation\": \"%s\", "
+                    "\"instruction\": \"%s\", "
+                    "\"with\": \"%s\"}",
+                    i ? ",\n " : "[", site[i].pass, site[i].rule, site[i].comp, site[i].inst,
+                    site[i].with);
+    if (n > 0)
+      hl_buf_puts(&text, "]\n");
+    add_buf(out, &text);
+    hl_engine_free(engine);
+  }
+}
+
+typedef void SeedsFn(Out *out, Input *in);
+static const struct Kind {
+  const char *target;
+  SeedsFn *fn;
+} kinds[] = {{"text", text_seeds},          {"proto", proto_seeds}, {"mlir", mlir_seeds},
+             {"mlirbc", mlirbc_seeds},      {"jaxpr", jaxpr_seeds}, {"npy", npy_seeds},
+             {"literal", literal_seeds},    {"flags", flags_seeds}, {"history", history_seeds},
+             {"decisions", decisions_seeds}};
+
+// --- Files --------------------------------------------------------------------------------------------------------
+
+static void add_file(Out *out, const struct Kind *kind, const char *path) {
+  static const HlLoadOptions how = {.trees_only = true, .consts_as_parameters = true};
+  Input in = {.cx = hl_cx_new()};
+  hl_cx_limits(in.cx)->instructions = 1 << 14;
+  in.source = hl_read_file(in.cx, path);
+  if (in.source) {
+    in.bytes = hl_source_bytes(in.source);
+    if (!hl_load_source(in.cx, in.source, &how, &in.file))
+      hl_cx_clear(in.cx);
+    kind->fn(out, &in);
+    hl_file_free(&in.file);
+    hl_source_unref(in.source);
+  }
+  hl_cx_free(in.cx);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+  return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void add_folder(Out *out, const struct Kind *kind, const char *path, int depth) {
+  struct dirent **entries = NULL;
+  const int n = scandir(path, &entries, NULL, by_name);
+  for (int k = 0; k < n; k++) {
+    char name[4096];
+    struct stat st;
+    if (entries[k]->d_name[0] != '.' &&
+        snprintf(name, sizeof name, "%s/%s", path, entries[k]->d_name) < (int)sizeof name &&
+        stat(name, &st) == 0) {
+      if (S_ISDIR(st.st_mode) && depth < MOST_DEPTH)
+        add_folder(out, kind, name, depth + 1);
+      else if (S_ISREG(st.st_mode) && st.st_size <= MOST_BYTES && out->n < MOST_SEEDS)
+        add_file(out, kind, name);
+    }
+    free(entries[k]);
+  }
+  free(entries);
+}
+
+// --- Dictionaries -------------------------------------------------------------------------------------------------
+
+static int print_dictionary(const char *target) {
+  const FuzzWords words = fuzz_words(target);
+  for (int c = 0; c < words.n; c++)
+    for (int k = 0; k < words.at[c].n; k++) {
+      const char *word = words.at[c].word[k];
+      if (*word == 0)
+        continue;
+      putchar('"');
+      for (; *word; word++)
+        if (*word == '"' || *word == '\\')
+          printf("\\%c", *word);
+        else if (*word < 32 || *word > 126)
+          printf("\\x%02x", (unsigned)(unsigned char)*word);
+        else
+          putchar(*word);
+      puts("\"");
+    }
+  return words.n == 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc == 3 && strcmp(argv[1], "--dictionary") == 0)
+    return print_dictionary(argv[2]);
+  for (int k = 0; argc > 3 && k < HL_COUNT_OF(kinds); k++)
+    if (strcmp(kinds[k].target, argv[1]) == 0) {
+      Out out = {.folder = argv[2]};
+      for (int i = 3; i < argc; i++)
+        add_folder(&out, &kinds[k], argv[i], 0);
+      printf("%d seeds\n", out.n);
+      return out.n == 0;
+    }
+  fprintf(stderr, "usage: fuzz_seeds TARGET OUT FOLDER... | --dictionary TARGET\n");
+  return 2;
+}
