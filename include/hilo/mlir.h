@@ -66,7 +66,7 @@ struct HlMlType {
   const int64_t *dim;          // HL_UNBOUNDED: `?`
   int n;                       // types in `element`
   int n_inputs;                // FUNCTION
-  const HlMlType *const *element;
+  const HlMlType *const *element;         // never NULL
   const HlMlAttr *encoding;    // TENSOR (#stablehlo.bounds is STRUCT "stablehlo.type_extensions"); NULL: none
   const HlMlQuant *quant;
   const HlSym *text;           // FLOAT: its spelling; OTHER: all of it

@@ -68,7 +68,7 @@ static void print_params(Printer *p, const HlMlOp *op, const HlMlType *type) {
 
 static void print_func_results(Printer *p, const HlMlOp *op, const HlMlType *type) {
   const HlMlAttr *attrs = hl_ml_attr(op, "res_attrs");
-  const HlMlType *const *result = type->n ? type->element + type->n_inputs : NULL;
+  const HlMlType *const *result = type->element + type->n_inputs;
   int n = type->n - type->n_inputs;
   if (!n)
     return;

@@ -37,7 +37,7 @@ static void print_shaped(Printer *p, const char *word, const HlMlType *type) {
 
 static void print_function(Printer *p, const HlMlType *type) {
   int n_results = type->n - type->n_inputs;
-  const HlMlType *const *result = type->n ? type->element + type->n_inputs : NULL;
+  const HlMlType *const *result = type->element + type->n_inputs;
   put_char(p->out, '(');
   print_list(p, type->n_inputs, type->element);
   PUT(p->out, ") -> ");
