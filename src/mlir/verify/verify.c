@@ -99,7 +99,7 @@ static bool check_end(MlVerify *v, const HlMlOp *op, int region, const HlMlBlock
 
 static bool check_region(MlVerify *v, const HlMlOp *op, int region, unsigned traits) {
   const HlMlBlock *first = op->regions[region].first;
-  if ((traits & (ML_ANY_REGION | ML_GRAPH_REGION)) == 0) {
+  if ((traits & ML_ANY_REGION) == 0) {
     if (first == NULL)
       return mv_bad(v, op, "region %d is empty, but should have a block", region);
     if (first->next != NULL)

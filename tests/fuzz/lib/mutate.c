@@ -339,7 +339,7 @@ static Lines inside(Text *t, int group, bool item) {
 
 static void copy_group(Text *t) {
   const int from = some_group(t), to = some_group(t);
-  if (from < 0)
+  if (from < 0 || to < 0)
     return;
   const bool items = pick(t, 2) == 0;
   const Lines source = inside(t, from, items), target = inside(t, to, items);
@@ -352,7 +352,7 @@ static void copy_group(Text *t) {
 // One more item: of the group itself or of another.
 static void add_item(Text *t) {
   const int from = some_group(t), to = pick(t, 2) ? from : some_group(t);
-  if (from < 0)
+  if (from < 0 || to < 0)
     return;
   const Lines source = inside(t, from, true), target = inside(t, to, true);
   HlBuf copy = {0};

@@ -1,0 +1,3 @@
+#loc = loc(unknown)
+"builtin.module"() ({
+}) : () -> () loc(#loc)
