@@ -34,5 +34,8 @@ if [ -n "$seconds" ]; then
 fi
 failures=(tests/fuzz/regressions/"$name"/*)
 [ ! -e "${failures[0]}" ] || "$program" "${options[@]}" "${failures[@]}" || exit 1
-n_seeds=$(find "${starts[@]}" -type f | wc -l)
-"$program" "${options[@]}" -seed=1 -runs=$((n_seeds + RUNS)) "$work/found" "${starts[@]}"
+# In an order of our own: that of a folder is the file system's.
+find "${starts[@]}" -type f | LC_ALL=C sort > "$work/list"
+paste -sd, "$work/list" | tr -d '\n' > "$work/seed_inputs"
+"$program" "${options[@]}" -use_cmp=0 -seed=1 -runs=$(($(wc -l < "$work/list") + RUNS)) \
+  -seed_inputs="@$work/seed_inputs" "$work/found"
