@@ -6,7 +6,7 @@
 # With SECONDS it runs that long from any seed, also from the real programs of HILO_CORPUS; what reaches new code stays in
 # FOLDER/corpus/NAME for the next time, and what fails in FOLDER/crashes/NAME-*.
 name=$1 folder=$2 seconds=$3
-RUNS=${FUZZ_RUNS:-4000}
+RUNS=${FUZZ_RUNS:-10000}
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 2
 program=$folder/fuzz_$name
