@@ -306,13 +306,11 @@ HlMlOp *hl_ml_copy_op(HlMlTree *tree, HlMlBlock *block, const HlMlOp *op, HlMlVa
 const HlMlAttr *hl_ml_attr(const HlMlOp *op, const char *name);          // NULL: absent
 const HlMlAttr *hl_ml_field(const HlMlAttr *of, const char *name);       // NULL: absent, or `of` no DICT or STRUCT
 int64_t hl_ml_attr_int(const HlMlOp *op, const char *name, int64_t absent);   // INT, BOOL, UNIT (1), ENUM
-int64_t hl_ml_field_int(const HlMlAttr *of, const char *name, int64_t absent);
 const HlSym *hl_ml_attr_sym(const HlMlOp *op, const char *name);         // STRING, SYMBOL, ENUM; NULL: absent
 // A list of integers however it is written: array<i64>, array<i1>, dense<> : tensor<Nxi64>, [1, 2]; in the
 // arena. Empty when it is absent (NULL) or no such list.
 HlI64s hl_ml_ints(HlArena *arena, const HlMlAttr *attr);
-HlI64s hl_ml_field_ints(HlArena *arena, const HlMlAttr *of, const char *name);
-HlI64s hl_ml_attr_ints(HlArena *arena, const HlMlOp *op, const char *name);
+const HlSym *hl_ml_symbol_name(const HlMlOp *op);    // what a module or function is called; NULL: it has no name
 HlMlOp *hl_ml_find_symbol(const HlMlTree *tree, const HlSym *name);      // at module level; NULL: none
 HlMlBlock *hl_ml_body(const HlMlOp *op, int region); // the first block of a region; NULL: empty
 HlPos hl_ml_pos(const HlMlTree *tree, const HlMlOp *op);
@@ -321,6 +319,7 @@ HlPos hl_ml_pos(const HlMlTree *tree, const HlMlOp *op);
 HlMlOp *hl_ml_next(const HlMlOp *op, const HlMlOp *within);
 int64_t hl_ml_count_ops(const HlMlTree *tree, int64_t *n_functions);  // regions included, the module itself not
 bool hl_ml_is(const HlMlOp *op, const char *name);   // "stablehlo.add"
+bool hl_ml_is_function(const HlMlOp *op);            // func.func
 // Reports at the op's place; always false.
 bool hl_ml_error(HlCx *cx, const HlMlTree *tree, const HlMlOp *op, const char *format, ...) HL_PRINTF(4, 5);
 // Structural equality of two trees: ops, types, attributes, edges; names of values, locations, alias names

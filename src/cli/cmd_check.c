@@ -72,7 +72,7 @@ static int check_module(Cli *cli, const char *path, const HlModule *m, HlBuf *js
 
 static int check_tree(Cli *cli, const char *path, const HlMlTree *tree, HlBuf *json) {
   hl_ml_verify(cli->cx, tree);
-  const HlSym *name = hl_ml_attr_sym(tree->module, "sym_name");
+  const HlSym *name = hl_ml_symbol_name(tree->module);
   Checked c = {.path = path, .name = name ? name->text : "(unnamed)", .is_tree = true};
   c.n = hl_ml_count_ops(tree, &c.n_parts);
   c.errors = hl_cx_n_errors(cli->cx);

@@ -101,8 +101,8 @@ static bool no_entry(HlCx *cx, const HlLoadOptions *options, const HlFile *file)
   for (int k = 0; k < file->n_trees; k++)
     for (const HlMlOp *op = hl_ml_body(file->trees[k]->module, 0)->first; op && n < MOST;
          op = op->next)
-      if (hl_ml_is(op, "func.func"))
-        names[n++] = hl_ml_attr_sym(op, "sym_name")->text;
+      if (hl_ml_is_function(op))
+        names[n++] = hl_ml_symbol_name(op)->text;
   const char *near = hl_nearest(hl_str(entry_name(options)), names, n);
   hl_error(cx, pos, "there is no function @%s", entry_name(options));
   if (near)

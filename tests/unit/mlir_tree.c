@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "hilo/mlir.h"
+#include "../../src/mlir/tree/tree.h"
 
 // --- Help -----------------------------------------------------------------------------------------
 
@@ -519,6 +519,45 @@ static void lossy_forms_are_not_used(void **state) {
   hl_ml_free(tree);
 }
 
+// Enumerators compare as names do, and are the indices of the first symbols of every tree.
+static void names_are_the_first_symbols(void **state) {
+  HlMlTree *tree = hl_ml_new(NULL);
+  for (int k = 1; k < ML_NAME_COUNT; k++) {
+    if (strcmp(ml_name_text[k - 1], ml_name_text[k]) >= 0)
+      fail_msg("names.def: '%s' stands behind '%s'", ml_name_text[k], ml_name_text[k - 1]);
+    const HlSym *sym = hl_ml_sym(tree, ml_name_text[k]);
+    assert_ptr_equal(sym, ml_name(tree, (MlName)k));
+    assert_int_equal(ml_name_of(sym), k);
+  }
+  assert_int_equal(ml_name_of(hl_ml_sym(tree, "a name of a file")), ML_A_NONE);
+  hl_ml_free(tree);
+}
+
+static void known_and_foreign_names_are_found_alike(void **state) {
+  HlMlTree *tree = hl_ml_new(NULL);
+  HlMlOp *op = op_of(tree, hl_ml_body(tree->module, 0), "stablehlo.iota", 0, NULL, f32x2(tree));
+  hl_ml_set(tree, op, "iota_dimension", hl_ml_i64(tree, 3));
+  ml_set_attr(tree, op, ML_A_DIMENSION, hl_ml_i64(tree, 4));
+  hl_ml_set(tree, op, "foreign", hl_ml_i64(tree, 5));
+  assert_int_equal(ml_attr_int(op, ML_A_IOTA_DIMENSION, -1), 3);
+  assert_int_equal(hl_ml_attr_int(op, "dimension", -1), 4);
+  assert_int_equal(hl_ml_attr_int(op, "foreign", -1), 5);
+  assert_int_equal(ml_attr_int(op, ML_A_DIMENSIONS, -1), -1);
+  assert_null(ml_attr(op, ML_A_NONE));
+  hl_ml_free(tree);
+}
+
+// Every @NAME of a pretty form is an attribute of its row.
+static void forms_name_attributes(void **state) {
+  for (int row = 1; row < ML_ROW_COUNT; row++)
+    for (const char *at = strchr(ml_row(row)->form, '@'); at; at = strchr(at + 1, '@')) {
+      const char *name = at + 1 + (at[1] == '+');
+      const HlStr text = {name, strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")};
+      if (!ml_find_attr_text(ml_row(row), text))
+        fail_msg("%s has no attribute '%.*s'", ml_row(row)->name, (int)text.n, text.at);
+    }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(types_are_interned),
@@ -531,6 +570,9 @@ int main(void) {
       cmocka_unit_test(literals_go_both_ways),
       cmocka_unit_test(structs_are_filled_in),
       cmocka_unit_test(attributes_of_ops_are_sorted),
+      cmocka_unit_test(names_are_the_first_symbols),
+      cmocka_unit_test(known_and_foreign_names_are_found_alike),
+      cmocka_unit_test(forms_name_attributes),
       cmocka_unit_test(ops_are_moved),
       cmocka_unit_test(copies_are_deep),
       cmocka_unit_test(copied_jumps_stay_inside),

@@ -387,7 +387,7 @@ static const HlMlAttr *read_field(MlbReader *r, MlbCursor *c, const MlStruct *ro
   const HlMlType *type;
   switch (field->kind) {
   case ML_K_I64:
-    if (strcmp(field->name, "priority") == 0)
+    if (field->name == ML_A_PRIORITY)
       return priority_field(r, c, absent);
     return int_field(r, c);
   case ML_K_I64S: return hl_ml_dense_i64s(r->tree, mlb_ints(r, c));
@@ -409,29 +409,31 @@ static const HlMlAttr *as_symbol(MlbReader *r, const HlMlAttr *value) {
 
 // What lists and parts in struct attributes are made of: by struct and field the name of a struct, "": a string.
 typedef struct MlbPart {
-  const char *of, *field, *part;
+  const char *of;
+  MlName field;
+  const char *part;
 } MlbPart;
 static const MlbPart parts[] = {
-    {"sdy.manual_axes", "axes", ""},
-    {"sdy.mesh", "axes", "sdy.mesh_axis"},
-    {"sdy.axis_ref", "sub_axis_info", "sdy.sub_axis_info"},
-    {"sdy.dimension_sharding", "axes", "sdy.axis_ref"},
-    {"sdy.sharding", "dim_shardings", "sdy.dimension_sharding"},
-    {"sdy.sharding", "replicated_axes", "sdy.axis_ref"},
-    {"sdy.sharding", "unreduced_axes", "sdy.axis_ref"},
-    {"sdy.sharding", "mesh_or_ref", "sdy.mesh"},
-    {"sdy.sharding_per_value", "shardings", "sdy.sharding"},
-    {"sdy.tensor_mapping", "dim_mappings", "sdy.dim_mapping"},
-    {"sdy.op_sharding_rule", "operand_mappings", "sdy.tensor_mapping"},
-    {"sdy.op_sharding_rule", "result_mappings", "sdy.tensor_mapping"},
-    {"sdy.axis_ref_list", "value", "sdy.axis_ref"},
-    {"sdy.list_of_axis_ref_lists", "value", "sdy.axis_ref_list"},
-    {"sdy.all_to_all_param", "axes", "sdy.axis_ref"},
-    {"sdy.all_to_all_param_list", "value", "sdy.all_to_all_param"},
-    {"stablehlo.axis_ref", "sub_axis_info", "stablehlo.sub_axis_info"},
-    {"stablehlo.mesh", "axes", "stablehlo.mesh_axis"},
-    {"stablehlo.replica_group_mesh_axes", "axes", "stablehlo.axis_ref"},
-    {"stablehlo.replica_group_mesh_axes", "mesh", "stablehlo.mesh"},
+    {"sdy.manual_axes", ML_A_AXES, ""},
+    {"sdy.mesh", ML_A_AXES, "sdy.mesh_axis"},
+    {"sdy.axis_ref", ML_A_SUB_AXIS_INFO, "sdy.sub_axis_info"},
+    {"sdy.dimension_sharding", ML_A_AXES, "sdy.axis_ref"},
+    {"sdy.sharding", ML_A_DIM_SHARDINGS, "sdy.dimension_sharding"},
+    {"sdy.sharding", ML_A_REPLICATED_AXES, "sdy.axis_ref"},
+    {"sdy.sharding", ML_A_UNREDUCED_AXES, "sdy.axis_ref"},
+    {"sdy.sharding", ML_A_MESH_OR_REF, "sdy.mesh"},
+    {"sdy.sharding_per_value", ML_A_SHARDINGS, "sdy.sharding"},
+    {"sdy.tensor_mapping", ML_A_DIM_MAPPINGS, "sdy.dim_mapping"},
+    {"sdy.op_sharding_rule", ML_A_OPERAND_MAPPINGS, "sdy.tensor_mapping"},
+    {"sdy.op_sharding_rule", ML_A_RESULT_MAPPINGS, "sdy.tensor_mapping"},
+    {"sdy.axis_ref_list", ML_A_VALUE, "sdy.axis_ref"},
+    {"sdy.list_of_axis_ref_lists", ML_A_VALUE, "sdy.axis_ref_list"},
+    {"sdy.all_to_all_param", ML_A_AXES, "sdy.axis_ref"},
+    {"sdy.all_to_all_param_list", ML_A_VALUE, "sdy.all_to_all_param"},
+    {"stablehlo.axis_ref", ML_A_SUB_AXIS_INFO, "stablehlo.sub_axis_info"},
+    {"stablehlo.mesh", ML_A_AXES, "stablehlo.mesh_axis"},
+    {"stablehlo.replica_group_mesh_axes", ML_A_AXES, "stablehlo.axis_ref"},
+    {"stablehlo.replica_group_mesh_axes", ML_A_MESH, "stablehlo.mesh"},
 };
 
 static bool is_part(const HlMlAttr *value, const char *part) {
@@ -444,7 +446,7 @@ static bool is_part(const HlMlAttr *value, const char *part) {
 static bool is_good_field(const MlStruct *row, const MlField *field, const HlMlAttr *value) {
   const char *part = NULL;
   for (int k = 0; k < HL_COUNT_OF(parts); k++)
-    if (strcmp(parts[k].of, row->name) == 0 && strcmp(parts[k].field, field->name) == 0)
+    if (strcmp(parts[k].of, row->name) == 0 && parts[k].field == field->name)
       part = parts[k].part;
   switch (field->kind) {
   case ML_K_STRING: return value->kind == HL_ML_A_STRING;
@@ -477,10 +479,10 @@ const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, const MlStruct *row, cons
     if (flavor == MLB_VHLO && field->kind == ML_K_ANY)
       value = as_symbol(r, value);
     if (!is_good_field(row, field, value)) {
-      mlb_fail(r, at, "'%s' of %s is not what it should be", field->name, row->name);
+      mlb_fail(r, at, "'%s' of %s is not what it should be", ml_name_text[field->name], row->name);
       return NULL;
     }
-    named[n++] = (HlMlNamed){.name = hl_ml_sym(r->tree, field->name), .value = value};
+    named[n++] = ml_named(r->tree, field->name, value);
   }
   return hl_ml_struct(r->tree, name, n, named);
 }

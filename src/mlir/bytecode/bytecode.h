@@ -8,7 +8,7 @@
 #define HILO_MLIR_BYTECODE_H
 
 #include "base/compiler.h"
-#include "mlir/tree/dialect.h"
+#include "mlir/tree/tree.h"
 
 enum {  // sections
   MLB_STRING,
@@ -145,7 +145,7 @@ bool vhlo_has_word(const VhloOp *op, const char *word);  // in `change`
 
 // One attribute of an op of VHLO: an attribute of its row, or a field of a struct attribute of its row.
 typedef struct VhloSlot {
-  const char *name;
+  MlName name;
   const MlAttrRow *attr;  // NULL: one more than the row has (+NAME)
   int field;              // of attr's struct; -1: all of it
   MlKind kind;

@@ -116,7 +116,7 @@ static uint32_t whole_dict(MlwWriter *w, const MlwAttrs *attrs, MlwForm form) {
   MlwPair *pair = HL_ARRAY(w->arena, MlwPair, attrs->n + attrs->n_rest);
   for (int k = 0; k < attrs->n; k++)
     if (!attrs->is_absent[k])
-      pair[n++] = (MlwPair){hl_str(attrs->name[k]), attrs->value[k]};
+      pair[n++] = (MlwPair){hl_str(ml_name_text[attrs->name[k]]), attrs->value[k]};
   for (int k = 0; k < attrs->n_rest; k++) {
     const HlSym *name = attrs->rest[k].name;
     pair[n++] = (MlwPair){{name->text, name->n}, mlw_attr(w, attrs->rest[k].value, form)};

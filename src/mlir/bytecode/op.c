@@ -32,7 +32,7 @@ static void sort_attrs(MlbReader *r, MlbOpName *name) {
   name->attr = HL_ARRAY(r->arena, const MlAttrRow *, n);
   for (name->n_attrs = 0; name->n_attrs < n; name->n_attrs++) {
     int at = name->n_attrs;
-    for (; at > 0 && strcmp(name->attr[at - 1]->name, rows[name->n_attrs].name) > 0; at--)
+    for (; at > 0 && name->attr[at - 1]->name > rows[name->n_attrs].name; at--)
       name->attr[at] = name->attr[at - 1];
     name->attr[at] = &rows[name->n_attrs];
   }
@@ -151,15 +151,15 @@ static bool read_native_properties(MlbReader *r, MlbCursor *c, const MlbOpName *
     else if (n_told > n_needed && c->at < c->end)
       mlb_optional_attr(r, c, &value);
     if (value && (value = mlb_normal(r, at, attr, value)) && !is_idle(name, attr, value))
-      out[(*n)++] = (HlMlNamed){.name = hl_ml_sym(r->tree, attr->name), .value = value};
+      out[(*n)++] = ml_named(r->tree, attr->name, value);
   }
   while (!has_segments && c->at < c->end && *c->at == 1)  // absent attributes of a newer library
     c->at++;
-  static const char *const segment_names[] = {"operandSegmentSizes", "resultSegmentSizes"};
+  static const MlName segment_names[] = {ML_A_OPERAND_SEGMENT_SIZES, ML_A_RESULT_SEGMENT_SIZES};
   for (int k = 0; has_segments && k < 2 && !r->failed; k++) {
     const HlMlAttr *value = read_segments(r, c);
     if (value)
-      out[(*n)++] = (HlMlNamed){.name = hl_ml_sym(r->tree, segment_names[k]), .value = value};
+      out[(*n)++] = ml_named(r->tree, segment_names[k], value);
   }
   return !r->failed;
 }
@@ -240,7 +240,7 @@ static void merge(MlbReader *r, HlMlOp *op, const HlMlNamed *a, uint32_t n_a, co
 
 static bool is_slot(const MlbOpName *name, const HlSym *of) {
   for (int k = 0; k < name->n_slots; k++)
-    if (hl_str_is((HlStr){of->text, of->n}, name->slot[k].name))
+    if (ml_is_name(of, name->slot[k].name))
       return true;
   return false;
 }
@@ -250,9 +250,9 @@ static bool split_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, c
                        HlMlOp *op) {
   const HlMlAttr *value[VHLO_MAX_SLOTS] = {0};
   for (int k = 0; k < name->n_slots; k++)
-    if (!dict || !(value[k] = hl_ml_field(dict, name->slot[k].name)))
+    if (!dict || !(value[k] = ml_field(dict, name->slot[k].name)))
       return mlb_fail(r, at, "'vhlo.%s_v%d' has no '%s'", name->vhlo->name, name->vhlo->version,
-                      name->slot[k].name);
+                      ml_name_text[name->slot[k].name]);
   HlMlNamed named[MLB_MAX_ATTRS];
   uint32_t n = 0, n_rest = 0;
   if (!vhlo_to_attrs(r, at, name, value, named, &n))
@@ -271,7 +271,7 @@ static bool set_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, con
   HlMlNamed *out = HL_ARRAY(r->tree->arena, HlMlNamed, dict->n);
   for (int k = 0; k < dict->n; k++) {
     const HlSym *sym = dict->dict[k].name;
-    const MlAttrRow *attr = ml_find_attr(ml_row(name->row), (HlStr){sym->text, sym->n});
+    const MlAttrRow *attr = ml_find_attr(ml_row(name->row), ml_name_of(sym));
     HlMlNamed named = dict->dict[k];
     if (attr && !(named.value = mlb_normal(r, at, attr, named.value)))
       return false;

@@ -236,7 +236,7 @@ static void put_field(MlwWriter *w, const MlField *field, const HlMlAttr *value,
   HlI64s ints = {0};
   switch (field->kind) {
   case ML_K_I64:
-    if (strcmp(field->name, "priority") == 0)
+    if (field->name == ML_A_PRIORITY)
       mlw_varint(&w->stack, value ? (uint64_t)value->i << 1 | 1 : 0);
     else
       mlw_svarint(&w->stack, value ? value->i : 0);
@@ -254,7 +254,7 @@ static void put_field(MlwWriter *w, const MlField *field, const HlMlAttr *value,
   default: break;
   }
   if (!value)
-    mlw_fail(w, "an attribute without '%s'", field->name);
+    mlw_fail(w, "an attribute without '%s'", ml_name_text[field->name]);
   else if (field->kind == ML_K_TYPE)
     mlw_put_type(w, value->type, form);
   else if (field->kind == ML_K_STRING)
@@ -266,18 +266,18 @@ static void put_field(MlwWriter *w, const MlField *field, const HlMlAttr *value,
 static void put_fields(MlwWriter *w, const HlMlAttr *attr, const MlStruct *row, int n_fields,
                        MlbFlavor flavor) {
   for (int k = 0; row->field[k].name && k < n_fields && !w->failed; k++)
-    put_field(w, &row->field[k], hl_ml_field(attr, row->field[k].name), flavor);
+    put_field(w, &row->field[k], ml_field(attr, row->field[k].name), flavor);
 }
 
-static bool has_parts(const HlMlAttr *attr, const char *field) {
-  const HlMlAttr *list = hl_ml_field(attr, field);
+static bool has_parts(const HlMlAttr *attr, MlName field) {
+  const HlMlAttr *list = ml_field(attr, field);
   return list && list->n > 0;
 }
 
 static bool has_unreduced(const HlMlAttr *attr) {
-  const HlMlAttr *list = hl_ml_field(attr, "shardings");
+  const HlMlAttr *list = ml_field(attr, ML_A_SHARDINGS);
   for (int k = 0; list && k < list->n; k++)
-    if (has_parts(list->list[k], "unreduced_axes"))
+    if (has_parts(list->list[k], ML_A_UNREDUCED_AXES))
       return true;
   return false;
 }
@@ -294,10 +294,10 @@ enum {
 static uint32_t sdy_struct(MlwWriter *w, const HlMlAttr *attr, const MlStruct *row) {
   int code = row->code, n_fields = MLB_MAX_ATTRS;
   if (code == SDY_SHARDING) {
-    const HlMlAttr *op = hl_ml_field(attr, "unreduced_op");
-    code = op && op->i                         ? SDY_SHARDING_OP
-           : has_parts(attr, "unreduced_axes") ? SDY_SHARDING_UNREDUCED
-                                               : SDY_SHARDING;
+    const HlMlAttr *op = ml_field(attr, ML_A_UNREDUCED_OP);
+    code = op && op->i                            ? SDY_SHARDING_OP
+           : has_parts(attr, ML_A_UNREDUCED_AXES) ? SDY_SHARDING_UNREDUCED
+                                                  : SDY_SHARDING;
     n_fields = code == SDY_SHARDING ? 3 : code == SDY_SHARDING_UNREDUCED ? 4 : 5;
   } else if (code == SDY_PER_VALUE && has_unreduced(attr)) {
     code = SDY_PER_VALUE_UNREDUCED;

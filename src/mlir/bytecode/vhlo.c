@@ -120,10 +120,10 @@ static HlStr next_word(const char **text) {
   return word;
 }
 
-static bool lacks(const VhloOp *op, const char *name) {
+static bool lacks(const VhloOp *op, MlName name) {
   const char *rest = op->change;
   for (HlStr word = next_word(&rest); word.n; word = next_word(&rest))
-    if (word.at[0] == '-' && hl_str_is((HlStr){word.at + 1, word.n - 1}, name))
+    if (word.at[0] == '-' && hl_str_is((HlStr){word.at + 1, word.n - 1}, ml_name_text[name]))
       return true;
   return false;
 }
@@ -143,7 +143,7 @@ bool vhlo_is_flattened(const MlAttrRow *attr) {
 static void add_slot(VhloSlot *slots, int *n, VhloSlot slot) {
   assert(*n < VHLO_MAX_SLOTS);
   int at = (*n)++;
-  for (; at > 0 && strcmp(slots[at - 1].name, slot.name) > 0; at--)
+  for (; at > 0 && slots[at - 1].name > slot.name; at--)
     slots[at] = slots[at - 1];
   slots[at] = slot;
 }
@@ -155,12 +155,12 @@ static bool is_channel(const MlAttrRow *attr) {
 static void add_fields(const VhloOp *op, const MlAttrRow *attr, VhloSlot *slots, int *n) {
   const MlStruct *row = ml_find_struct(hl_str(attr->more));
   for (int k = 0; row->field[k].name; k++) {
-    const char *name = row->field[k].name;
+    MlName name = row->field[k].name;
     if (is_channel(attr)) {
       if (k == 1 &&
           !ml_is_required(attr))  // the type is told where the handle must be: of send and recv
         continue;
-      name = k == 0 ? "channel_id" : "channel_type";
+      name = k == 0 ? ML_A_CHANNEL_ID : ML_A_CHANNEL_TYPE;
     }
     if (!lacks(op, name))
       add_slot(slots, n, (VhloSlot){name, attr, k, row->field[k].kind});
@@ -178,7 +178,7 @@ int vhlo_slots(const VhloOp *op, VhloSlot slots[VHLO_MAX_SLOTS]) {
       add_slot(slots, &n, (VhloSlot){attr->name, attr, -1, attr->kind});
   }
   if (vhlo_has_word(op, "+padding"))
-    add_slot(slots, &n, (VhloSlot){"padding", NULL, -1, ML_K_DENSE});
+    add_slot(slots, &n, (VhloSlot){ML_A_PADDING, NULL, -1, ML_K_DENSE});
   return n;
 }
 
@@ -246,7 +246,7 @@ bool vhlo_is_default(const MlOpRow *op, const MlAttrRow *attr, const HlMlAttr *v
   if (def[0] == 0 || def[0] == '!')
     return false;
   // VHLO has no default for it, though StableHLO has.
-  if (op == ml_row(ML_STABLEHLO_SELECT_AND_SCATTER) && strcmp(attr->name, "window_dimensions") == 0)
+  if (op == ml_row(ML_STABLEHLO_SELECT_AND_SCATTER) && attr->name == ML_A_WINDOW_DIMENSIONS)
     return false;
   if (attr->kind == ML_K_CONFIG && value->kind == HL_ML_A_DICT)
     return value->n == 0;

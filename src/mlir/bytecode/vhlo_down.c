@@ -12,12 +12,12 @@
 
 static const HlMlAttr *batching_dims(const HlMlOp *op) {
   if (op->row == ML_STABLEHLO_GATHER)
-    return hl_ml_field(hl_ml_attr(op, "dimension_numbers"), "operand_batching_dims");
-  return hl_ml_field(hl_ml_attr(op, "scatter_dimension_numbers"), "input_batching_dims");
+    return ml_field(ml_attr(op, ML_A_DIMENSION_NUMBERS), ML_A_OPERAND_BATCHING_DIMS);
+  return ml_field(ml_attr(op, ML_A_SCATTER_DIMENSION_NUMBERS), ML_A_INPUT_BATCHING_DIMS);
 }
 
 static bool has_mesh_groups(const HlMlOp *op) {
-  const HlMlAttr *groups = hl_ml_attr(op, "replica_groups");
+  const HlMlAttr *groups = ml_attr(op, ML_A_REPLICA_GROUPS);
   return groups && groups->kind == HL_ML_A_STRUCT;
 }
 
@@ -64,7 +64,7 @@ static void become(Down *d, const char *name, HlMlRow row, HlMlValue *x, HlMlVal
   op->operands[0] = x;
   op->operands[1] = y;
   op->n_operands = 2;
-  hl_ml_set(d->tree, op, "result_accuracy", NULL);
+  ml_set_attr(d->tree, op, ML_A_RESULT_ACCURACY, NULL);
 }
 
 // --- Tan -----------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ static HlMlValue *ones_like(Down *d, const HlMlType *type) {
   const double one = 1;
   hl_convert_elements(hl_ml_dtype(type), bits, HL_F64, &one, 1);
   HlMlValue *value = make(d, "stablehlo.constant", type, 0, NULL);
-  hl_ml_set(d->tree, value->def, "value", hl_ml_dense(d->tree, type, bits, 1, true));
+  ml_set_attr(d->tree, value->def, ML_A_VALUE, hl_ml_dense(d->tree, type, bits, 1, true));
   return value;
 }
 
@@ -97,11 +97,10 @@ static void expand_complex_tan(Down *d, HlMlValue *x) {
 // What asks for an accuracy stays, and is an error.
 static void expand_tan(Down *d) {
   const HlMlOp *op = d->at;
-  const HlMlAttr *accuracy = hl_ml_attr(op, "result_accuracy");
+  const HlMlAttr *accuracy = ml_attr(op, ML_A_RESULT_ACCURACY);
   if (op->n_operands != 1 || !hl_ml_is_tensor(op->operands[0]->type) ||
-      (accuracy &&
-       !vhlo_is_default(ml_row(op->row), ml_find_attr(ml_row(op->row), hl_str("result_accuracy")),
-                        accuracy)))
+      (accuracy && !vhlo_is_default(ml_row(op->row),
+                                    ml_find_attr(ml_row(op->row), ML_A_RESULT_ACCURACY), accuracy)))
     return;
   HlMlValue *x = op->operands[0];
   if (hl_ml_element(x->type)->kind != HL_ML_COMPLEX) {
@@ -115,17 +114,17 @@ static void expand_tan(Down *d) {
 // --- Batching dimensions -------------------------------------------------------------------------
 
 typedef struct Dims {  // the names of the parts in gather's and scatter's numbers
-  const char *numbers, *batching, *of_indices, *collapsed, *map;
+  MlName numbers, batching, of_indices, collapsed, map;
 } Dims;
-static const Dims gather_dims = {"dimension_numbers", "operand_batching_dims",
-                                 "start_indices_batching_dims", "collapsed_slice_dims",
-                                 "start_index_map"};
-static const Dims scatter_dims = {"scatter_dimension_numbers", "input_batching_dims",
-                                  "scatter_indices_batching_dims", "inserted_window_dims",
-                                  "scatter_dims_to_operand_dims"};
+static const Dims gather_dims = {ML_A_DIMENSION_NUMBERS, ML_A_OPERAND_BATCHING_DIMS,
+                                 ML_A_START_INDICES_BATCHING_DIMS, ML_A_COLLAPSED_SLICE_DIMS,
+                                 ML_A_START_INDEX_MAP};
+static const Dims scatter_dims = {ML_A_SCATTER_DIMENSION_NUMBERS, ML_A_INPUT_BATCHING_DIMS,
+                                  ML_A_SCATTER_INDICES_BATCHING_DIMS, ML_A_INSERTED_WINDOW_DIMS,
+                                  ML_A_SCATTER_DIMS_TO_OPERAND_DIMS};
 
-static HlI64s ints_of(Down *d, const HlMlAttr *numbers, const char *field) {
-  return hl_ml_field_ints(d->tree->arena, numbers, field);
+static HlI64s ints_of(Down *d, const HlMlAttr *numbers, MlName field) {
+  return ml_field_ints(d->tree->arena, numbers, field);
 }
 
 static HlI64s joined(Down *d, HlI64s a, HlI64s b, bool is_sorted) {
@@ -160,7 +159,7 @@ static const HlMlType *index_element(Down *d, const HlMlType *type, HlI64s dims)
 
 static HlMlValue *iota(Down *d, const HlMlType *type, int64_t dim) {
   HlMlValue *value = make(d, "stablehlo.iota", type, 0, NULL);
-  hl_ml_set(d->tree, value->def, "iota_dimension", hl_ml_i64(d->tree, dim));
+  ml_set_attr(d->tree, value->def, ML_A_IOTA_DIMENSION, hl_ml_i64(d->tree, dim));
   return value;
 }
 
@@ -186,7 +185,7 @@ static HlMlValue *with_iotas(Down *d, HlMlValue *indices, int64_t vector_dim, Hl
   dim[vector_dim] = width + dims.n;
   HlMlValue *out = make(d, "stablehlo.concatenate",
                         hl_ml_tensor_type(d->tree, rank, dim, element, NULL), dims.n + 1, part);
-  hl_ml_set(d->tree, out->def, "dimension", hl_ml_i64(d->tree, vector_dim));
+  ml_set_attr(d->tree, out->def, ML_A_DIMENSION, hl_ml_i64(d->tree, vector_dim));
   return out;
 }
 
@@ -196,12 +195,11 @@ static const HlMlAttr *new_numbers(Down *d, const HlMlAttr *old, const Dims *dim
   int n = 0;
   for (int k = 0; k < old->n && n < MLB_MAX_ATTRS; k++) {
     HlMlNamed named = old->dict[k];
-    const char *name = named.name->text;
-    if (strcmp(name, dims->batching) == 0 || strcmp(name, dims->of_indices) == 0)
+    if (ml_is_name(named.name, dims->batching) || ml_is_name(named.name, dims->of_indices))
       continue;
-    if (strcmp(name, dims->collapsed) == 0)
+    if (ml_is_name(named.name, dims->collapsed))
       named.value = hl_ml_dense_i64s(d->tree, collapsed);
-    if (strcmp(name, dims->map) == 0)
+    if (ml_is_name(named.name, dims->map))
       named.value = hl_ml_dense_i64s(d->tree, map);
     field[n++] = named;
   }
@@ -219,8 +217,8 @@ static void expand_batching(Down *d) {
   HlMlOp *op = d->at;
   const Dims *dims = op->row == ML_STABLEHLO_GATHER ? &gather_dims : &scatter_dims;
   uint32_t place = op->row == ML_STABLEHLO_GATHER ? 1 : op->n_operands / 2;
-  const HlMlAttr *numbers = hl_ml_attr(op, dims->numbers),
-                 *vector_dim = hl_ml_field(numbers, "index_vector_dim");
+  const HlMlAttr *numbers = ml_attr(op, dims->numbers),
+                 *vector_dim = ml_field(numbers, ML_A_INDEX_VECTOR_DIM);
   HlI64s batching = ints_of(d, numbers, dims->batching),
          of_indices = ints_of(d, numbers, dims->of_indices);
   if (place >= op->n_operands || !vector_dim || of_indices.n != batching.n)
@@ -232,9 +230,9 @@ static void expand_batching(Down *d) {
   HlI64s map = joined(d, batching, ints_of(d, numbers, dims->map), false);
   HlI64s collapsed = joined(d, batching, ints_of(d, numbers, dims->collapsed), true);
   op->operands[place] = with_iotas(d, op->operands[place], vector_dim->i, of_indices);
-  hl_ml_set(d->tree, op, dims->numbers, new_numbers(d, numbers, dims, collapsed, map));
+  ml_set_attr(d->tree, op, dims->numbers, new_numbers(d, numbers, dims, collapsed, map));
   if (!is_rising(of_indices) || !is_rising(map))
-    hl_ml_set(d->tree, op, "indices_are_sorted", NULL);
+    ml_set_attr(d->tree, op, ML_A_INDICES_ARE_SORTED, NULL);
 }
 
 // --- Replica groups ------------------------------------------------------------------------------
@@ -253,17 +251,17 @@ typedef struct Mesh {
 static bool read_mesh(Down *d, const HlMlAttr *attr, Mesh *out) {
   if (attr && attr->kind == HL_ML_A_SYMBOL) {
     const HlMlOp *op = hl_ml_find_symbol(d->from, attr->sym);
-    attr = op ? hl_ml_attr(op, "stablehlo.mesh") : NULL;
+    attr = op ? ml_attr(op, ML_A_STABLEHLO_MESH) : NULL;
     if (op && !attr)
-      attr = hl_ml_attr(op, "mesh");
+      attr = ml_attr(op, ML_A_MESH);
   }
-  const HlMlAttr *axes = hl_ml_field(attr, "axes"), *ids = hl_ml_field(attr, "device_ids");
+  const HlMlAttr *axes = ml_field(attr, ML_A_AXES), *ids = ml_field(attr, ML_A_DEVICE_IDS);
   if (!axes || axes->kind != HL_ML_A_ARRAY || axes->n > MAX_AXES)
     return false;
   *out = (Mesh){.n = axes->n, .devices = 1};
   for (int k = 0; k < axes->n; k++) {
-    const HlMlAttr *name = hl_ml_field(axes->list[k], "name"),
-                   *size = hl_ml_field(axes->list[k], "size");
+    const HlMlAttr *name = ml_field(axes->list[k], ML_A_NAME),
+                   *size = ml_field(axes->list[k], ML_A_SIZE);
     if (!name || !size || name->kind != HL_ML_A_STRING || size->kind != HL_ML_A_INT ||
         size->i < 1 || size->i > MAX_DEVICES / out->devices)
       return false;
@@ -283,11 +281,11 @@ static int64_t order_axes(const Mesh *mesh, const HlMlAttr *axes, int order[MAX_
   int64_t size = 1;
   int inner[MAX_AXES], n = 0;
   for (int k = 0; k < axes->n; k++) {
-    const HlMlAttr *name = hl_ml_field(axes->list[k], "name");
+    const HlMlAttr *name = ml_field(axes->list[k], ML_A_NAME);
     int at = 0;
     while (name && at < mesh->n && !ml_same_sym(mesh->name[at], name->sym))
       at++;
-    if (!name || at == mesh->n || is_within[at] || hl_ml_field(axes->list[k], "sub_axis_info"))
+    if (!name || at == mesh->n || is_within[at] || ml_field(axes->list[k], ML_A_SUB_AXIS_INFO))
       return 0;
     is_within[at] = true;
     inner[n++] = at;
@@ -303,10 +301,10 @@ static int64_t order_axes(const Mesh *mesh, const HlMlAttr *axes, int order[MAX_
 }
 
 static void list_groups(Down *d) {
-  const HlMlAttr *groups = hl_ml_attr(d->at, "replica_groups"), *axes = hl_ml_field(groups, "axes");
+  const HlMlAttr *groups = ml_attr(d->at, ML_A_REPLICA_GROUPS), *axes = ml_field(groups, ML_A_AXES);
   Mesh mesh;
   int order[MAX_AXES];
-  if (!axes || axes->kind != HL_ML_A_ARRAY || !read_mesh(d, hl_ml_field(groups, "mesh"), &mesh))
+  if (!axes || axes->kind != HL_ML_A_ARRAY || !read_mesh(d, ml_field(groups, ML_A_MESH), &mesh))
     return;
   int64_t in_group = order_axes(&mesh, axes, order);
   if (in_group == 0)
@@ -323,7 +321,7 @@ static void list_groups(Down *d) {
     device[k] = mesh.ids.n ? mesh.ids.at[index] : index;
   }
   const int64_t dim[] = {mesh.devices / in_group, in_group};
-  hl_ml_set(d->tree, d->at, "replica_groups", hl_ml_dense_ints(d->tree, 2, dim, device));
+  ml_set_attr(d->tree, d->at, ML_A_REPLICA_GROUPS, hl_ml_dense_ints(d->tree, 2, dim, device));
 }
 
 // --- The tree ------------------------------------------------------------------------------------

@@ -4,15 +4,16 @@
 
 #include <string.h>
 
-static int slot_of(const MlbOpName *name, const char *attr) {
+static int slot_of(const MlbOpName *name, MlName attr) {
   for (int k = 0; k < name->n_slots; k++)
-    if (strcmp(name->slot[k].name, attr) == 0)
+    if (name->slot[k].name == attr)
       return k;
   return -1;
 }
 
-static bool fail_kind_of(MlbReader *r, const uint8_t *at, const MlbOpName *name, const char *attr) {
-  return mlb_fail(r, at, "'%s' of %s is not what it should be", attr, name->name->text);
+static bool fail_kind_of(MlbReader *r, const uint8_t *at, const MlbOpName *name, MlName attr) {
+  return mlb_fail(r, at, "'%s' of %s is not what it should be", ml_name_text[attr],
+                  name->name->text);
 }
 
 enum { LONGEST_LIST = 1 << 20 };  // of what is told by dimension; a splat could claim any
@@ -53,7 +54,7 @@ static bool is_of_struct(const HlMlAttr *value, const char *name) {
 }
 
 // NULL: it is of another kind. `more` is as in ops.def.
-static const HlMlAttr *convert(MlbReader *r, MlKind kind, const char *attr, const char *more,
+static const HlMlAttr *convert(MlbReader *r, MlKind kind, MlName attr, const char *more,
                                const HlMlAttr *value) {
   switch (kind) {
   case ML_K_I64S: return as_list(r, value, HL_S64);
@@ -70,7 +71,7 @@ static const HlMlAttr *convert(MlbReader *r, MlKind kind, const char *attr, cons
   case ML_K_ENUM: return is_of_enum(value, more) ? value : NULL;
   case ML_K_DENSE: return value->kind == HL_ML_A_DENSE ? value : NULL;
   case ML_K_ARRAY:
-    if (strcmp(attr, "called_computations") == 0)
+    if (attr == ML_A_CALLED_COMPUTATIONS)
       return as_symbols(r, value);
     return value->kind == HL_ML_A_ARRAY ? value : NULL;
   case ML_K_DICT: return value->kind == HL_ML_A_DICT ? value : NULL;
@@ -117,7 +118,7 @@ const HlMlAttr *mlb_normal(MlbReader *r, const uint8_t *at, const MlAttrRow *att
       return value;
     break;
   }
-  mlb_fail(r, at, "'%s' is not what it should be", attr->name);
+  mlb_fail(r, at, "'%s' is not what it should be", ml_name_text[attr->name]);
   return NULL;
 }
 
@@ -144,17 +145,18 @@ static bool put_together(MlbReader *r, const uint8_t *at, const MlbOpName *name,
     if (!part)  // an older op without it
       part = row->field[k].kind == ML_K_I64S ? hl_ml_dense_i64s(r->tree, (HlI64s){0})
                                              : hl_ml_i64(r->tree, 0);
-    field[n++] = (HlMlNamed){.name = hl_ml_sym(r->tree, row->field[k].name), .value = part};
+    field[n++] = ml_named(r->tree, row->field[k].name, part);
   }
   if (n_none && n_none < n)
-    return mlb_fail(r, at, "'%s' of %s is told in part", attr->name, name->name->text);
+    return mlb_fail(r, at, "'%s' of %s is told in part", ml_name_text[attr->name],
+                    name->name->text);
   *out = n_none ? NULL : hl_ml_struct(r->tree, row->name, n, field);
   return true;
 }
 
 // Layouts are left out only together.
 static bool has_layouts(const MlbOpName *name, const HlMlAttr *const *value) {
-  int operand = slot_of(name, "operand_layouts"), result = slot_of(name, "result_layouts");
+  int operand = slot_of(name, ML_A_OPERAND_LAYOUTS), result = slot_of(name, ML_A_RESULT_LAYOUTS);
   return value[operand]->n != 0 || value[result]->n != 0;
 }
 
@@ -162,18 +164,17 @@ static bool is_left_out(const MlbOpName *name, const MlAttrRow *attr, const HlMl
                         int slot) {
   if (!vhlo_is_default(ml_row(name->row), attr, value[slot]))
     return false;
-  bool is_layout =
-      name->row == ML_STABLEHLO_CUSTOM_CALL &&
-      (strcmp(attr->name, "operand_layouts") == 0 || strcmp(attr->name, "result_layouts") == 0);
+  bool is_layout = name->row == ML_STABLEHLO_CUSTOM_CALL &&
+                   (attr->name == ML_A_OPERAND_LAYOUTS || attr->name == ML_A_RESULT_LAYOUTS);
   return !is_layout || !has_layouts(name, value);
 }
 
 static void add(MlbReader *r, HlMlNamed *out, uint32_t *n, const MlAttrRow *attr,
                 const HlMlAttr *value) {
   uint32_t at = (*n)++;
-  for (; at > 0 && strcmp(out[at - 1].name->text, attr->name) > 0; at--)
+  for (; at > 0 && ml_name_of(out[at - 1].name) > attr->name; at--)
     out[at] = out[at - 1];
-  out[at] = (HlMlNamed){.name = hl_ml_sym(r->tree, attr->name), .value = value};
+  out[at] = ml_named(r->tree, attr->name, value);
 }
 
 bool vhlo_to_attrs(MlbReader *r, const uint8_t *at, const MlbOpName *name,

@@ -8,9 +8,9 @@
 
 // How many spatial dimensions a window, or a convolution, has.
 static int64_t spatial_rank(MlwWriter *w, const HlMlOp *op) {
-  const HlMlAttr *dims = hl_ml_attr(op, "window_dimensions");
+  const HlMlAttr *dims = ml_attr(op, ML_A_WINDOW_DIMENSIONS);
   if (!dims)
-    dims = hl_ml_field(hl_ml_attr(op, "dimension_numbers"), "input_spatial_dimensions");
+    dims = ml_field(ml_attr(op, ML_A_DIMENSION_NUMBERS), ML_A_INPUT_SPATIAL_DIMENSIONS);
   return dims ? hl_ml_ints(w->arena, dims).n : 0;
 }
 
@@ -82,7 +82,7 @@ static uint32_t put_default(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot
   const char *def = slot->attr ? slot->attr->def : "zeros";
   int64_t value = 0;
   if (strcmp(def, "\"\"") == 0) {
-    bool is_typed = slot->kind == ML_K_CONFIG && hl_ml_attr_int(op, "api_version", 1) == 4;
+    bool is_typed = slot->kind == ML_K_CONFIG && ml_attr_int(op, ML_A_API_VERSION, 1) == 4;
     return is_typed ? mlw_vhlo_empty(w, VHLO_DICT) : mlw_vhlo_string(w, "", 0);
   }
   if (strcmp(def, "[]") == 0)
@@ -107,7 +107,7 @@ static uint32_t put_default(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot
     ml_enum_value(ml_find_enum(hl_str(slot->attr->more)), hl_str(def), &value);
     return mlw_vhlo_enum(w, vhlo_enum_by_name(hl_str(slot->attr->more))->code, (uint64_t)value);
   }
-  if (strcmp(slot->name, "api_version") == 0)
+  if (slot->name == ML_A_API_VERSION)
     return mlw_vhlo_enum(w, VHLO_API_VERSION, (uint64_t)number(def));
   return integer(w, "i64", number(def));
 }
@@ -120,8 +120,8 @@ static uint32_t put_field(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot,
   const MlStruct *row = ml_find_struct(hl_str(slot->attr->more));
   const MlField *field = &row->field[slot->field];
   if (!value)
-    return strcmp(slot->attr->name, "algorithm") == 0 ? none_type(w) : integer(w, "i64", 0);
-  const HlMlAttr *part = hl_ml_field(value, field->name);
+    return slot->attr->name == ML_A_ALGORITHM ? none_type(w) : integer(w, "i64", 0);
+  const HlMlAttr *part = ml_field(value, field->name);
   if (part)
     return mlw_attr(w, part, MLW_VHLO);
   if (field->kind == ML_K_I64S)
@@ -130,7 +130,8 @@ static uint32_t put_field(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot,
     return integer(w, "i64", 0);
   if (field->kind == ML_K_BOOL)
     return mlw_vhlo_enum(w, VHLO_BOOL, 0);
-  mlw_fail(w, "'%s' of %s has no '%s'", slot->attr->name, op->name->text, field->name);
+  mlw_fail(w, "'%s' of %s has no '%s'", ml_name_text[slot->attr->name], op->name->text,
+           ml_name_text[field->name]);
   return 0;
 }
 
@@ -145,7 +146,7 @@ static uint32_t put_value(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot,
                           const HlMlAttr *value) {
   bool has_default = !slot->attr || (slot->attr->def[0] != '!' && slot->attr->def[0] != 0);
   if (!value && !has_default && (slot->field < 0 || ml_is_required(slot->attr))) {
-    mlw_fail(w, "%s has no '%s'", op->name->text, slot->attr->name);
+    mlw_fail(w, "%s has no '%s'", op->name->text, ml_name_text[slot->attr->name]);
     return 0;
   }
   if (slot->field >= 0)
@@ -154,7 +155,7 @@ static uint32_t put_value(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot,
     return put_default(w, op, slot);
   if (slot->kind == ML_K_UNIT)
     return mlw_vhlo_enum(w, VHLO_BOOL, value->kind == HL_ML_A_UNIT || value->i != 0);
-  if (strcmp(slot->name, "api_version") == 0 && value->kind == HL_ML_A_INT)
+  if (slot->name == ML_A_API_VERSION && value->kind == HL_ML_A_INT)
     return mlw_vhlo_enum(w, VHLO_API_VERSION, (uint64_t)value->i);
   return mlw_attr(w, value, MLW_VHLO);
 }
@@ -173,18 +174,18 @@ static bool check_lacking(MlwWriter *w, const HlMlOp *op, const MlwRow *row) {
   int n_all = vhlo_slots(newest, all), n_some = row->n_slots;
   for (int k = 0; k < n_all; k++) {
     int j = 0;
-    while (j < n_some && strcmp(some[j].name, all[k].name) != 0)
+    while (j < n_some && some[j].name != all[k].name)
       j++;
     if (j < n_some)
       continue;
-    const HlMlAttr *value = hl_ml_attr(op, all[k].attr->name);
-    if (value && all[k].field >= 0 && strcmp(all[k].attr->name, "algorithm") != 0) {
-      value = hl_ml_field(value, all[k].name);
+    const HlMlAttr *value = ml_attr(op, all[k].attr->name);
+    if (value && all[k].field >= 0 && all[k].attr->name != ML_A_ALGORITHM) {
+      value = ml_field(value, all[k].name);
       if (value && hl_ml_ints(w->arena, value).n == 0)
         continue;
     }
     if (value && !vhlo_is_default(ml_row(op->row), all[k].attr, value))
-      return mlw_needs(w, newest->min, "%s with '%s'", op->name->text, all[k].name);
+      return mlw_needs(w, newest->min, "%s with '%s'", op->name->text, ml_name_text[all[k].name]);
   }
   return true;
 }
@@ -220,9 +221,9 @@ static bool check_op(MlwWriter *w, const HlMlOp *op, const MlwRow *row) {
                      vhlo_version(0, 17));
     break;
   case ML_STABLEHLO_CUSTOM_CALL: {
-    const HlMlAttr *config = hl_ml_attr(op, "backend_config");
+    const HlMlAttr *config = ml_attr(op, ML_A_BACKEND_CONFIG);
     if (w->vhlo < vhlo_version(1, 3) &&
-        ((config && config->kind == HL_ML_A_DICT) || hl_ml_attr_int(op, "api_version", 1) == 4))
+        ((config && config->kind == HL_ML_A_DICT) || ml_attr_int(op, ML_A_API_VERSION, 1) == 4))
       return too_old(w, op, "with a dictionary as backend_config", vhlo_version(1, 3));
     if (w->vhlo < vhlo_version(1, 17) && has_future(op))
       return too_old(w, op, "of a future", vhlo_version(1, 17));
@@ -242,10 +243,10 @@ static void gather_rest(MlwWriter *w, const HlMlOp *op, const MlwAttrs *props, b
   const MlOpRow *row = ml_row_of(op);
   for (uint32_t k = 0; k < op->n_attrs; k++) {
     const HlSym *name = op->attrs[k].name;
-    bool is_inherent = ml_find_attr(row, (HlStr){name->text, name->n}) != NULL;
+    bool is_inherent = ml_find_attr(row, ml_name_of(name)) != NULL;
     if (is_inherent && is_vhlo && op->dialect == HL_ML_FUNC) {
       int j = 0;
-      while (j < props->n && strcmp(props->name[j], name->text) != 0)
+      while (j < props->n && !ml_is_name(name, props->name[j]))
         j++;
       is_inherent = j < props->n;
     }
@@ -261,7 +262,7 @@ bool mlw_vhlo_attrs(MlwWriter *w, const HlMlOp *op, const MlwRow *row, MlwAttrs 
   out->n = row->n_slots;
   for (int k = 0; k < out->n && !w->failed; k++) {
     const VhloSlot *slot = &row->slot[k];
-    const HlMlAttr *value = slot->attr && op->n_attrs ? hl_ml_attr(op, slot->attr->name) : NULL;
+    const HlMlAttr *value = slot->attr && op->n_attrs ? ml_attr(op, slot->attr->name) : NULL;
     out->name[k] = slot->name;
     if (!value && row->absent[k]) {
       out->value[k] = row->absent[k] - 1;
@@ -290,19 +291,19 @@ bool mlw_native_attrs(MlwWriter *w, const HlMlOp *op, MlwAttrs *out) {
   const MlAttrRow *sorted[VHLO_MAX_SLOTS];
   for (const MlAttrRow *attr = ml_row_of(op)->attrs; attr->name; attr++) {
     int at = out->n++;
-    for (; at > 0 && strcmp(sorted[at - 1]->name, attr->name) > 0; at--)
+    for (; at > 0 && sorted[at - 1]->name > attr->name; at--)
       sorted[at] = sorted[at - 1];
     sorted[at] = attr;
   }
   for (int k = 0; k < out->n && !w->failed; k++) {
-    const HlMlAttr *value = hl_ml_attr(op, sorted[k]->name);
+    const HlMlAttr *value = ml_attr(op, sorted[k]->name);
     out->name[k] = sorted[k]->name;
     out->is_optional[k] = !ml_is_required(sorted[k]);
     out->is_absent[k] = !value;
     if (value)
       out->value[k] = native_value(w, sorted[k], value);
     else if (!out->is_optional[k])
-      return mlw_fail(w, "%s has no '%s'", op->name->text, sorted[k]->name);
+      return mlw_fail(w, "%s has no '%s'", op->name->text, ml_name_text[sorted[k]->name]);
   }
   if (w->failed)
     return false;

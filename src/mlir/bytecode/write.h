@@ -132,7 +132,7 @@ uint32_t mlw_vhlo_empty(MlwWriter *w, int code);  // an empty array or dictionar
 // vhlo_write.c: the attributes of an op. Values of its slots as numbers of attributes.
 typedef struct MlwAttrs {
   int n;  // of the properties
-  const char *name[VHLO_MAX_SLOTS];
+  MlName name[VHLO_MAX_SLOTS];
   uint32_t value[VHLO_MAX_SLOTS];
   bool is_absent[VHLO_MAX_SLOTS], is_optional[VHLO_MAX_SLOTS];  // of native ops
   int n_rest;

@@ -21,7 +21,7 @@ static const HlMlType *bounded_type(Fh *f, const HlShape *shape) {
     bound[k] = shape->dynamic[k] ? shape->dim[k] : HL_UNBOUNDED;
   }
   const HlMlNamed field =
-      fh_named(f, "bounds", hl_ml_dense_i64s(f->tree, (HlI64s){bound, shape->rank}));
+      fh_named(f, ML_A_BOUNDS, hl_ml_dense_i64s(f->tree, (HlI64s){bound, shape->rank}));
   const HlMlAttr *bounds = fh_struct(f, "stablehlo.type_extensions", 1, &field);
   const HlMlType *element = hl_ml_dtype_type(f->tree, shape->dtype);
   const HlMlType *type = hl_ml_tensor_type(f->tree, shape->rank, dim, element, bounds);
@@ -145,8 +145,8 @@ const HlMlAttr *fh_struct(Fh *f, const char *name, int n, const HlMlNamed *field
   return hl_ml_struct(f->tree, own_name(f, name, room, sizeof room), n, field);
 }
 
-HlMlNamed fh_named(Fh *f, const char *name, const HlMlAttr *value) {
-  return (HlMlNamed){.name = hl_ml_sym(f->tree, name), .value = value};
+HlMlNamed fh_named(Fh *f, MlName name, const HlMlAttr *value) {
+  return ml_named(f->tree, name, value);
 }
 
 const HlMlAttr *fh_string_dict(Fh *f, const HlDict *dict) {
@@ -200,8 +200,8 @@ const HlMlAttr *fh_groups(Fh *f, const HlInst *inst) {
 }
 
 const HlMlAttr *fh_channel(Fh *f, int64_t handle, int64_t type) {
-  const HlMlNamed field[2] = {fh_named(f, "handle", hl_ml_i64(f->tree, handle)),
-                              fh_named(f, "type", hl_ml_i64(f->tree, type))};
+  const HlMlNamed field[2] = {fh_named(f, ML_A_HANDLE, hl_ml_i64(f->tree, handle)),
+                              fh_named(f, ML_A_TYPE, hl_ml_i64(f->tree, type))};
   return fh_struct(f, "stablehlo.channel_handle", 2, field);
 }
 

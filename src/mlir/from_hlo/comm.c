@@ -124,11 +124,11 @@ static HlMlValue *put_all_to_all(Fh *f, const HlInst *inst, HlMlValue *in, const
   if (!groups)
     return NULL;
   HlMlOp *op = fh_op(f, "stablehlo.all_to_all", 1, &in, 1, &type, 0);
-  fh_set(f, op, "split_dimension", hl_ml_i64(f->tree, dim));
-  fh_set(f, op, "concat_dimension", hl_ml_i64(f->tree, dim));
-  fh_set(f, op, "split_count", hl_ml_i64(f->tree, n));
+  fh_set(f, op, ML_A_SPLIT_DIMENSION, hl_ml_i64(f->tree, dim));
+  fh_set(f, op, ML_A_CONCAT_DIMENSION, hl_ml_i64(f->tree, dim));
+  fh_set(f, op, ML_A_SPLIT_COUNT, hl_ml_i64(f->tree, n));
   bool ok = fh_fill(f, op, inst);
-  fh_set(f, op, "replica_groups", groups);
+  fh_set(f, op, ML_A_REPLICA_GROUPS, groups);
   return ok ? &op->results[0] : NULL;
 }
 
@@ -146,9 +146,9 @@ static HlMlValue *take(Fh *f, HlMlValue *all, int64_t k, const HlMlType *type) {
   dim[0] = 1;
   HlMlValue *cut =
       fh_make(f, "stablehlo.slice", 1, &all, fh_tensor(f, rank, dim, hl_ml_element(type)));
-  fh_set(f, cut->def, "start_indices", fh_ints(f, (HlI64s){start, rank}));
-  fh_set(f, cut->def, "limit_indices", fh_ints(f, (HlI64s){limit, rank}));
-  fh_set(f, cut->def, "strides", fh_ints(f, (HlI64s){stride, rank}));
+  fh_set(f, cut->def, ML_A_START_INDICES, fh_ints(f, (HlI64s){start, rank}));
+  fh_set(f, cut->def, ML_A_LIMIT_INDICES, fh_ints(f, (HlI64s){limit, rank}));
+  fh_set(f, cut->def, ML_A_STRIDES, fh_ints(f, (HlI64s){stride, rank}));
   return fh_make(f, "stablehlo.reshape", 1, &cut, type);
 }
 
@@ -167,7 +167,7 @@ static bool exchange_list(Fh *f, const HlInst *inst, FhValue in, FhValue *out) {
   dim[0] = in.n;
   const HlMlType *stacked = fh_tensor(f, type->rank + 1, dim, hl_ml_element(type));
   HlMlValue *all = fh_make(f, "stablehlo.concatenate", in.n, in.at, stacked);
-  fh_set(f, all->def, "dimension", hl_ml_i64(f->tree, 0));
+  fh_set(f, all->def, ML_A_DIMENSION, hl_ml_i64(f->tree, 0));
   all = put_all_to_all(f, inst, all, stacked, 0);
   for (int k = 0; all && k < in.n; k++)
     out->at[k] = take(f, all, k, type);
@@ -188,7 +188,7 @@ bool fh_rule_all_to_all(Fh *f, const HlInst *inst, FhValue *out) {
   if (!f->mhlo)
     return exchange_list(f, inst, in, out);
   HlMlOp *op = fh_op(f, "stablehlo.all_to_all", in.n, in.at, (int)n, types, 0);
-  fh_set(f, op, "replica_groups", fh_groups(f, inst));
+  fh_set(f, op, ML_A_REPLICA_GROUPS, fh_groups(f, inst));
   fh_results(op, out);
   return true;
 }
@@ -201,11 +201,11 @@ bool fh_rule_ragged_all_to_all(Fh *f, const HlInst *inst, FhValue *out) {
   HlMlOp *op = fh_op(f, "stablehlo.custom_call", in.n, in.at, 1, &type, 0);
   // XLA wants a channel; 0 is none.
   int64_t channel = hl_has_attr(inst, HL_A_CHANNEL_ID) ? hl_attr_int(inst, HL_A_CHANNEL_ID) : 0;
-  const HlMlNamed config[2] = {fh_named(f, "replica_groups", fh_groups(f, inst)),
-                               fh_named(f, "channel_id", hl_ml_i64(f->tree, channel))};
-  fh_set(f, op, "call_target_name", fh_text(f, "ragged_all_to_all"));
-  fh_set(f, op, "api_version", fh_i32(f, HL_WORD_api_version_TYPED_FFI));
-  fh_set(f, op, "backend_config", hl_ml_dict(f->tree, 2, config));
+  const HlMlNamed config[2] = {fh_named(f, ML_A_REPLICA_GROUPS, fh_groups(f, inst)),
+                               fh_named(f, ML_A_CHANNEL_ID, hl_ml_i64(f->tree, channel))};
+  fh_set(f, op, ML_A_CALL_TARGET_NAME, fh_text(f, "ragged_all_to_all"));
+  fh_set(f, op, ML_A_API_VERSION, fh_i32(f, HL_WORD_api_version_TYPED_FFI));
+  fh_set(f, op, ML_A_BACKEND_CONFIG, hl_ml_dict(f->tree, 2, config));
   out->at[0] = &op->results[0];
   return true;
 }
@@ -228,7 +228,7 @@ static void set_pairs(Fh *f, HlMlOp *op, const HlInst *inst) {
       at = end == at ? at + 1 : end;
     }
     if (n && n % 2 == 0)
-      fh_set(f, op, "source_target_pairs", fh_i64s_2d(f, n / 2, 2, ids));
+      fh_set(f, op, ML_A_SOURCE_TARGET_PAIRS, fh_i64s_2d(f, n / 2, 2, ids));
   }
 }
 
@@ -243,7 +243,7 @@ bool fh_rule_send(Fh *f, const HlInst *inst, FhValue *out) {
   fh_copy(out, fh_operand(f, inst, 0));
   out->at[n - 1] = &op->results[0];
   bool ok = fh_fill(f, op, inst);
-  hl_ml_set(f->tree, op, "source_target_pairs", NULL);
+  ml_set_attr(f->tree, op, ML_A_SOURCE_TARGET_PAIRS, NULL);
   set_pairs(f, op, inst);
   return ok;
 }
@@ -261,7 +261,7 @@ bool fh_rule_recv(Fh *f, const HlInst *inst, FhValue *out) {
     out->at[k] = &op->results[k];
   out->at[n - 1] = &op->results[n_data];
   bool ok = fh_fill(f, op, inst);
-  hl_ml_set(f->tree, op, "source_target_pairs", NULL);
+  ml_set_attr(f->tree, op, ML_A_SOURCE_TARGET_PAIRS, NULL);
   set_pairs(f, op, inst);
   return ok;
 }
@@ -301,7 +301,7 @@ bool fh_rule_infeed(Fh *f, const HlInst *inst, FhValue *out) {
   bool any = false;
   add_infeed_layouts(f, inst->shape, list, &n, &any);
   if (any && out->n)
-    fh_set(f, out->at[0]->def, "layout", hl_ml_array(f->tree, n, list));
+    fh_set(f, out->at[0]->def, ML_A_LAYOUT, hl_ml_array(f->tree, n, list));
   return true;
 }
 
@@ -325,7 +325,7 @@ static void take_tuple_apart(Fh *f, const HlShape *shape, HlMlValue *value, HlMl
   for (int k = 0; k < shape->rank; k++) {
     HlMlValue *element =
         fh_make(f, "stablehlo.get_tuple_element", 1, &value, fh_type(f, shape->element[k]));
-    fh_set(f, element->def, "index", fh_i32(f, k));
+    fh_set(f, element->def, ML_A_INDEX, fh_i32(f, k));
     take_tuple_apart(f, shape->element[k], element, leaves);
   }
 }
@@ -375,10 +375,10 @@ static void set_call_layouts(Fh *f, HlMlOp *op, const HlInst *inst) {
       HL_ARRAY(f->arena, const HlMlAttr *, inst->n_operands + op->n_results + 1);
   for (int k = 0; k < constraints->shapes.n; k++)
     list[k] = fh_layout(f, constraints->shapes.at[k]);
-  fh_set(f, op, "operand_layouts", hl_ml_array(f->tree, constraints->shapes.n, list));
+  fh_set(f, op, ML_A_OPERAND_LAYOUTS, hl_ml_array(f->tree, constraints->shapes.n, list));
   for (uint32_t k = 0; k < op->n_results; k++)
     list[k] = fh_layout(f, splits(inst->shape) ? inst->shape->element[k] : inst->shape);
-  fh_set(f, op, "result_layouts", hl_ml_array(f->tree, (int)op->n_results, list));
+  fh_set(f, op, ML_A_RESULT_LAYOUTS, hl_ml_array(f->tree, (int)op->n_results, list));
 }
 
 static void set_call_aliases(Fh *f, HlMlOp *op, const HlInst *inst) {
@@ -389,22 +389,22 @@ static void set_call_aliases(Fh *f, HlMlOp *op, const HlInst *inst) {
   for (int k = 0; k < attr->aliases.n; k++) {
     const HlAlias *alias = &attr->aliases.at[k];
     const HlMlNamed field[3] = {
-        fh_named(f, "output_tuple_indices", hl_ml_dense_i64s(f->tree, alias->output)),
-        fh_named(f, "operand_index", hl_ml_i64(f->tree, alias->number)),
-        fh_named(f, "operand_tuple_indices", hl_ml_dense_i64s(f->tree, alias->index))};
+        fh_named(f, ML_A_OUTPUT_TUPLE_INDICES, hl_ml_dense_i64s(f->tree, alias->output)),
+        fh_named(f, ML_A_OPERAND_INDEX, hl_ml_i64(f->tree, alias->number)),
+        fh_named(f, ML_A_OPERAND_TUPLE_INDICES, hl_ml_dense_i64s(f->tree, alias->index))};
     list[k] = fh_struct(f, "stablehlo.output_operand_alias", 3, field);
   }
-  fh_set(f, op, "output_operand_aliases", hl_ml_array(f->tree, attr->aliases.n, list));
+  fh_set(f, op, ML_A_OUTPUT_OPERAND_ALIASES, hl_ml_array(f->tree, attr->aliases.n, list));
 }
 
 // The typed interface has a dictionary, written as text in HLO.
 static bool set_call_config(Fh *f, HlMlOp *op, const HlInst *inst) {
   int64_t version = hl_attr_int(inst, HL_A_API_VERSION);
   const HlAttr *config = hl_attr(inst, HL_A_BACKEND_CONFIG);
-  fh_set(f, op, "api_version", fh_i32(f, version));
+  fh_set(f, op, ML_A_API_VERSION, fh_i32(f, version));
   if (version != HL_WORD_api_version_TYPED_FFI) {
     if (config)
-      fh_set(f, op, "backend_config", hl_ml_string(f->tree, config->sym->text, config->sym->n));
+      fh_set(f, op, ML_A_BACKEND_CONFIG, hl_ml_string(f->tree, config->sym->text, config->sym->n));
     return true;
   }
   const HlMlAttr *dict = config && config->sym->n
@@ -412,7 +412,7 @@ static bool set_call_config(Fh *f, HlMlOp *op, const HlInst *inst) {
                              : hl_ml_dict(f->tree, 0, NULL);
   if (!dict || dict->kind != HL_ML_A_DICT)
     return fh_error(f, inst, "its backend_config is not a dictionary: %.200s", config->sym->text);
-  fh_set(f, op, "backend_config", dict);
+  fh_set(f, op, ML_A_BACKEND_CONFIG, dict);
   return true;
 }
 
@@ -422,7 +422,7 @@ static void set_called(Fh *f, HlMlOp *op, const HlInst *inst) {
   const HlMlAttr **list = HL_ARRAY(f->arena, const HlMlAttr *, inst->n_calls);
   for (int k = 0; k < inst->n_calls; k++)
     list[k] = hl_ml_symbol(f->tree, fh_function(f, inst->calls[k].comp));
-  fh_set(f, op, "called_computations", hl_ml_array(f->tree, inst->n_calls, list));
+  fh_set(f, op, ML_A_CALLED_COMPUTATIONS, hl_ml_array(f->tree, inst->n_calls, list));
 }
 
 static HlMlOp *put_call(Fh *f, const HlInst *inst) {
@@ -454,7 +454,7 @@ static bool put_check(Fh *f, const HlInst *inst, const HlSym *target, FhValue *o
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
   HlMlOp *op = fh_op(f, target->text, in.n, in.at, (int)n, types, 0);
   for (int k = 0; dict && k < dict->n; k++)
-    fh_set(f, op, dict->dict[k].name->text, dict->dict[k].value);
+    hl_ml_set(f->tree, op, dict->dict[k].name->text, dict->dict[k].value);
   fh_results(op, out);
   return true;
 }
@@ -476,15 +476,15 @@ bool fh_rule_custom_call(Fh *f, const HlInst *inst, FhValue *out) {
   HlMlOp *op = put_call(f, inst);
   if (!op)
     return false;
-  fh_set(f, op, "call_target_name", hl_ml_string(f->tree, target->sym->text, target->sym->n));
-  fh_set(f, op, "has_side_effect",
+  fh_set(f, op, ML_A_CALL_TARGET_NAME, hl_ml_string(f->tree, target->sym->text, target->sym->n));
+  fh_set(f, op, ML_A_HAS_SIDE_EFFECT,
          hl_ml_bool(f->tree, hl_attr_int(inst, HL_A_HAS_SIDE_EFFECT) == 1));
   set_call_layouts(f, op, inst);
   set_call_aliases(f, op, inst);
   set_called(f, op, inst);
   const HlLiteral *literal = hl_attr_ptr(inst, HL_A_LITERAL);
   if (literal && !hl_literal_is_elided(literal) && hl_shape_is_array(literal->shape))
-    fh_set(f, op, "mhlo.literal", hl_ml_dense_of(f->tree, literal));
+    fh_set(f, op, ML_A_MHLO_LITERAL, hl_ml_dense_of(f->tree, literal));
   if (has_call_attrs(inst))
     fh_lose(f, FH_LOSS_CALL_ATTRS, inst);
   HlMlValue **leaves = out->at;

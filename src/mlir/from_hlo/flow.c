@@ -91,12 +91,12 @@ bool fh_rule_scan(Fh *f, const HlInst *inst, FhValue *out) {
   HlMlOp *op = fh_op(f, f->mhlo ? "mhlo.scan" : "chlo.scan", in.n, in.at, (int)n, types, 1);
   const int32_t operands[2] = {(int32_t)n_in, (int32_t)n_carries};
   const int32_t results[2] = {(int32_t)(n - n_carries), (int32_t)n_carries};
-  fh_set(f, op, "operandSegmentSizes", fh_i32s(f, 2, operands));
-  fh_set(f, op, "resultSegmentSizes", fh_i32s(f, 2, results));
+  fh_set(f, op, ML_A_OPERAND_SEGMENT_SIZES, fh_i32s(f, 2, operands));
+  fh_set(f, op, ML_A_RESULT_SEGMENT_SIZES, fh_i32s(f, 2, results));
   enum { TRUE = 1, FALSE };
   int64_t associative = hl_attr_int(inst, HL_A_IS_ASSOCIATIVE);
   if (associative == TRUE || associative == FALSE)
-    fh_set(f, op, "is_associative", hl_ml_bool(f->tree, associative == TRUE));
+    fh_set(f, op, ML_A_IS_ASSOCIATIVE, hl_ml_bool(f->tree, associative == TRUE));
   fh_results(op, out);
   return fh_fill(f, op, inst) && inst->n_calls &&
          fh_region(f, op, 0, inst->calls[0].comp, NULL, NULL);
@@ -123,21 +123,21 @@ static void keep_frontend(Fh *f, HlMlOp *op, const HlInst *inst) {
     ((const HlSym **)rest.key)[rest.n] = dict->key[k];
     ((const HlSym **)rest.value)[rest.n++] = dict->value[k];
   }
-  fh_set(f, op, "mhlo.frontend_attributes", fh_string_dict(f, &rest));
+  fh_set(f, op, ML_A_MHLO_FRONTEND_ATTRIBUTES, fh_string_dict(f, &rest));
 }
 
 static bool put_composite(Fh *f, const HlInst *inst, const HlSym *name, HlMlOp *op) {
   const HlSym *attrs = frontend(inst, "composite.attributes"),
               *version = frontend(inst, "composite.version");
-  fh_set(f, op, "name", hl_ml_string(f->tree, name->text, name->n));
-  fh_set(f, op, "decomposition", hl_ml_symbol(f->tree, fh_function(f, inst->calls[0].comp)));
+  fh_set(f, op, ML_A_NAME, hl_ml_string(f->tree, name->text, name->n));
+  fh_set(f, op, ML_A_DECOMPOSITION, hl_ml_symbol(f->tree, fh_function(f, inst->calls[0].comp)));
   if (version)
-    fh_set(f, op, "version", fh_i32(f, strtoll(version->text, NULL, 10)));
+    fh_set(f, op, ML_A_VERSION, fh_i32(f, strtoll(version->text, NULL, 10)));
   const HlMlAttr *dict = attrs ? fh_parse_attr(f, attrs->text, attrs->n) : NULL;
   if (attrs && (!dict || dict->kind != HL_ML_A_DICT))
     return fh_error(f, inst, "composite.attributes are not a dictionary: %s", attrs->text);
   if (dict)
-    fh_set(f, op, "composite_attributes", dict);
+    fh_set(f, op, ML_A_COMPOSITE_ATTRIBUTES, dict);
   keep_frontend(f, op, inst);
   return true;
 }
@@ -158,7 +158,7 @@ bool fh_rule_call(Fh *f, const HlInst *inst, FhValue *out) {
   fh_results(op, out);
   if (name)
     return put_composite(f, inst, name, op);
-  fh_set(f, op, "callee", hl_ml_symbol(f->tree, fh_function(f, comp)));
+  fh_set(f, op, ML_A_CALLEE, hl_ml_symbol(f->tree, fh_function(f, comp)));
   return true;
 }
 
@@ -225,8 +225,9 @@ bool fh_rule_conditional(Fh *f, const HlInst *inst, FhValue *out) {
 
 static void set_async(Fh *f, HlMlOp *op, const HlInst *start) {
   const char *thread = hl_attr_text(start, HL_A_ASYNC_EXECUTION_THREAD);
-  fh_set(f, op, "called_computation", hl_ml_symbol(f->tree, fh_function(f, start->calls[0].comp)));
-  fh_set(f, op, "execution_thread", fh_text(f, thread[0] ? thread : "main"));
+  fh_set(f, op, ML_A_CALLED_COMPUTATION,
+         hl_ml_symbol(f->tree, fh_function(f, start->calls[0].comp)));
+  fh_set(f, op, ML_A_EXECUTION_THREAD, fh_text(f, thread[0] ? thread : "main"));
 }
 
 // MHLO has a value that stands for all of a started op; it is the first leaf.
@@ -335,9 +336,9 @@ bool fh_rule_domain(Fh *f, const HlInst *inst, FhValue *out) {
   }
   HlMlValue *in = fh_in(f, inst, 0);
   out->at[0] = fh_make(f, "mhlo.domain", 1, &in, in->type);
-  fh_set(f, out->at[0]->def, "kind", fh_enum(f, "mhlo.kind", 0));
-  fh_set(f, out->at[0]->def, "entry_metadata", fh_sharding(f, domain->entry));
-  fh_set(f, out->at[0]->def, "exit_metadata", fh_sharding(f, domain->exit));
+  fh_set(f, out->at[0]->def, ML_A_KIND, fh_enum(f, "mhlo.kind", 0));
+  fh_set(f, out->at[0]->def, ML_A_ENTRY_METADATA, fh_sharding(f, domain->entry));
+  fh_set(f, out->at[0]->def, ML_A_EXIT_METADATA, fh_sharding(f, domain->exit));
   return true;
 }
 

@@ -86,7 +86,7 @@ typedef struct Attrs {  // attributes of an argument or a result, while they gat
   int n;
 } Attrs;
 
-static void add_attr(Fh *f, Attrs *attrs, const char *name, const HlMlAttr *value) {
+static void add_attr(Fh *f, Attrs *attrs, MlName name, const HlMlAttr *value) {
   if (attrs->n < HL_COUNT_OF(attrs->at))
     attrs->at[attrs->n++] = fh_named(f, name, value);
 }
@@ -107,12 +107,12 @@ static void describe_params(Fh *f, const HlComp *comp, Attrs *attrs) {
     for (int64_t k = 0; k < n; k++, at++) {
       const HlSharding *sharding = leaf_sharding(hl_sharding(param), k);
       if (sharding)
-        add_attr(f, &attrs[at], "mhlo.sharding", fh_sharding(f, sharding));
+        add_attr(f, &attrs[at], ML_A_MHLO_SHARDING, fh_sharding(f, sharding));
       if (frontend)
-        add_attr(f, &attrs[at], "mhlo.frontend_attributes", fh_string_dict(f, frontend));
+        add_attr(f, &attrs[at], ML_A_MHLO_FRONTEND_ATTRIBUTES, fh_string_dict(f, frontend));
       if (k < replicated.n) {
         const HlMlAttr *yes = hl_ml_bool(f->tree, replicated.at[k] != 0);
-        add_attr(f, &attrs[at], "mhlo.parameter_replication", hl_ml_array(f->tree, 1, &yes));
+        add_attr(f, &attrs[at], ML_A_MHLO_PARAMETER_REPLICATION, hl_ml_array(f->tree, 1, &yes));
       }
     }
   }
@@ -136,7 +136,7 @@ static void describe_aliases(Fh *f, Attrs *attrs) {
     int64_t n, arg = arg_at(m->entry, alias->number, alias->index);
     int64_t result = fh_leaf_at(m->entry->root->shape, alias->output, &n);
     if (arg >= 0 && n == 1)
-      add_attr(f, &attrs[arg], "tf.aliasing_output", fh_i32(f, result));
+      add_attr(f, &attrs[arg], ML_A_TF_ALIASING_OUTPUT, fh_i32(f, result));
     if (arg < 0 || n != 1 || alias->kind == HL_WORD_alias_kind_MUST)
       fh_lose(f, FH_LOSS_ALIAS, NULL);
   }
@@ -144,15 +144,15 @@ static void describe_aliases(Fh *f, Attrs *attrs) {
     int64_t arg = arg_at(m->entry, m->buffer_donor[k].number, m->buffer_donor[k].index);
     bool is_aliased = false;  // which says more
     for (int a = 0; arg >= 0 && a < attrs[arg].n; a++)
-      is_aliased |= strcmp(attrs[arg].at[a].name->text, "tf.aliasing_output") == 0;
+      is_aliased |= ml_is_name(attrs[arg].at[a].name, ML_A_TF_ALIASING_OUTPUT);
     if (arg >= 0 && !is_aliased)
-      add_attr(f, &attrs[arg], "jax.buffer_donor", hl_ml_bool(f->tree, true));
+      add_attr(f, &attrs[arg], ML_A_JAX_BUFFER_DONOR, hl_ml_bool(f->tree, true));
     else
       fh_lose(f, FH_LOSS_ALIAS, NULL);
   }
 }
 
-static void set_dicts(Fh *f, HlMlOp *op, const char *name, int64_t n, const Attrs *attrs) {
+static void set_dicts(Fh *f, HlMlOp *op, MlName name, int64_t n, const Attrs *attrs) {
   bool any = false;
   const HlMlAttr **dicts = HL_ARRAY(f->arena, const HlMlAttr *, n + 1);
   for (int64_t k = 0; k < n; k++) {
@@ -193,10 +193,10 @@ static void describe_function(Fh *f, HlMlOp *op, const HlComp *comp, int64_t n_a
   for (int64_t k = 0; k < n_results && root->op == HL_OP_TUPLE; k++) {
     const HlSharding *sharding = leaf_sharding(hl_sharding(root), k);
     if (sharding)
-      add_attr(f, &results[k], "mhlo.sharding", fh_sharding(f, sharding));
+      add_attr(f, &results[k], ML_A_MHLO_SHARDING, fh_sharding(f, sharding));
   }
-  set_dicts(f, op, "arg_attrs", n_args, args);
-  set_dicts(f, op, "res_attrs", n_results, results);
+  set_dicts(f, op, ML_A_ARG_ATTRS, n_args, args);
+  set_dicts(f, op, ML_A_RES_ATTRS, n_results, results);
 }
 
 static bool write_body(Fh *f, HlMlOp *op, const HlComp *comp) {
@@ -226,13 +226,13 @@ static bool write_function(Fh *f, const HlComp *comp) {
     return false;
   HlMlBlock *module = hl_ml_body(f->tree->module, 0);
   HlMlOp *op = hl_ml_op(f->tree, module, "func.func", 0, NULL, 0, NULL, 1);
-  fh_set(f, op, "sym_name", hl_ml_string_of(f->tree, fh_function(f, comp)));
-  fh_set(f, op, "sym_visibility", fh_text(f, comp == f->m->entry ? "public" : "private"));
-  fh_set(f, op, "function_type", hl_ml_type_attr(f->tree, type));
+  fh_set(f, op, ML_A_SYM_NAME, hl_ml_string_of(f->tree, fh_function(f, comp)));
+  fh_set(f, op, ML_A_SYM_VISIBILITY, fh_text(f, comp == f->m->entry ? "public" : "private"));
+  fh_set(f, op, ML_A_FUNCTION_TYPE, hl_ml_type_attr(f->tree, type));
   describe_function(f, op, comp, n_args, n_results);
   const char *thread = comp->execution_thread ? comp->execution_thread->text : "";
   if (f->mhlo && is_started(comp))
-    fh_set(f, op, "execution_thread", fh_text(f, thread[0] ? thread : "main"));
+    fh_set(f, op, ML_A_EXECUTION_THREAD, fh_text(f, thread[0] ? thread : "main"));
   bool ok = write_body(f, op, comp);
   hl_arena_release(f->arena, mark);
   return ok;
@@ -291,32 +291,32 @@ static void describe_entry_layout(Fh *f) {
     add_layouts(f, m->entry_params[p], layout, tiles, &n_args);
   add_layouts(f, m->entry_result, layout + n_args, tiles + n_args, &n_results);
   HlMlOp *op = f->tree->module;
-  fh_set(f, op, "mhlo.xla_entry_computation_parameter_layouts",
+  fh_set(f, op, ML_A_MHLO_XLA_ENTRY_COMPUTATION_PARAMETER_LAYOUTS,
          hl_ml_array(f->tree, (int)n_args, layout));
   const HlMlAttr *results = hl_ml_array(f->tree, (int)n_results, layout + n_args);
-  fh_set(f, op, "mhlo.xla_entry_computation_result_layout", results);
+  fh_set(f, op, ML_A_MHLO_XLA_ENTRY_COMPUTATION_RESULT_LAYOUT, results);
   if (!tiled)
     return;
-  fh_set(f, op, "mhlo.xla_entry_computation_parameter_tiles",
+  fh_set(f, op, ML_A_MHLO_XLA_ENTRY_COMPUTATION_PARAMETER_TILES,
          hl_ml_array(f->tree, (int)n_args, tiles));
-  fh_set(f, op, "mhlo.xla_entry_computation_result_tiles",
+  fh_set(f, op, ML_A_MHLO_XLA_ENTRY_COMPUTATION_RESULT_TILES,
          hl_ml_array(f->tree, (int)n_results, tiles + n_args));
 }
 
 static void describe_module(Fh *f) {
   const HlModule *m = f->m;
   HlMlOp *op = f->tree->module;
-  fh_set(f, op, "sym_name", hl_ml_string(f->tree, m->name->text, m->name->n));
-  fh_set(f, op, "mhlo.num_partitions", fh_i32(f, m->num_partitions));
-  fh_set(f, op, "mhlo.num_replicas", fh_i32(f, m->replica_count));
+  fh_set(f, op, ML_A_SYM_NAME, hl_ml_string(f->tree, m->name->text, m->name->n));
+  fh_set(f, op, ML_A_MHLO_NUM_PARTITIONS, fh_i32(f, m->num_partitions));
+  fh_set(f, op, ML_A_MHLO_NUM_REPLICAS, fh_i32(f, m->replica_count));
   if (m->frontend_attributes.n)
-    fh_set(f, op, "mhlo.frontend_attributes", fh_string_dict(f, &m->frontend_attributes));
+    fh_set(f, op, ML_A_MHLO_FRONTEND_ATTRIBUTES, fh_string_dict(f, &m->frontend_attributes));
   if (m->use_auto_spmd)
-    fh_set(f, op, "mhlo.use_auto_spmd_partitioning", hl_ml_bool(f->tree, true));
+    fh_set(f, op, ML_A_MHLO_USE_AUTO_SPMD_PARTITIONING, hl_ml_bool(f->tree, true));
   if (m->is_dynamic)
-    fh_set(f, op, "mhlo.is_dynamic", hl_ml_bool(f->tree, true));
+    fh_set(f, op, ML_A_MHLO_IS_DYNAMIC, hl_ml_bool(f->tree, true));
   if (m->spmd_output_sharding)
-    fh_set(f, op, "mhlo.spmd_output_sharding", fh_sharding(f, m->spmd_output_sharding));
+    fh_set(f, op, ML_A_MHLO_SPMD_OUTPUT_SHARDING, fh_sharding(f, m->spmd_output_sharding));
   static const HlSharding whole = {.kind = HL_SHARDING_REPLICATED};
   if (m->n_spmd_parameter_shardings) {
     int n = m->n_spmd_parameter_shardings;
@@ -324,7 +324,7 @@ static void describe_module(Fh *f) {
     for (int k = 0; k < n; k++)
       list[k] =
           fh_sharding(f, m->spmd_parameter_shardings[k] ? m->spmd_parameter_shardings[k] : &whole);
-    fh_set(f, op, "mhlo.spmd_parameters_shardings", hl_ml_array(f->tree, n, list));
+    fh_set(f, op, ML_A_MHLO_SPMD_PARAMETERS_SHARDINGS, hl_ml_array(f->tree, n, list));
   }
   describe_entry_layout(f);
   if (m->is_scheduled)

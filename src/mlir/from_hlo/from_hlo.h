@@ -5,7 +5,7 @@
 #ifndef HILO_MLIR_FROM_HLO_H
 #define HILO_MLIR_FROM_HLO_H
 
-#include "mlir/tree/dialect.h"
+#include "mlir/tree/tree.h"
 
 typedef struct FhValue {  // the leaves of an instruction's value
   HlMlValue **at;         // NULL: what no op gives, such as the context of an async op
@@ -105,7 +105,7 @@ HlMlOp *fh_op(Fh *f, const char *name, int n, HlMlValue *const *operands, int n_
               const HlMlType *const *types, int n_regions);
 HlMlValue *fh_make(Fh *f, const char *name, int n, HlMlValue *const *operands,
                    const HlMlType *type);
-void fh_set(Fh *f, HlMlOp *op, const char *name, const HlMlAttr *value);
+void fh_set(Fh *f, HlMlOp *op, MlName name, const HlMlAttr *value);
 void fh_results(const HlMlOp *op, FhValue *out);  // the results of an op are the leaves
 void fh_copy(FhValue *out, FhValue from);         // the same values
 // The attributes that the op's row and the instruction have in common.
@@ -137,7 +137,7 @@ const HlMlAttr *fh_struct(Fh *f, const char *name, int n, const HlMlNamed *field
 static inline const HlMlAttr *fh_string(Fh *f, const HlSym *sym) {
   return hl_ml_string(f->tree, sym->text, sym->n);
 }
-HlMlNamed fh_named(Fh *f, const char *name, const HlMlAttr *value);
+HlMlNamed fh_named(Fh *f, MlName name, const HlMlAttr *value);
 const HlMlAttr *fh_string_dict(Fh *f, const HlDict *dict);
 const HlMlAttr *fh_sharding(Fh *f, const HlSharding *sharding);
 const HlMlAttr *fh_layout(Fh *f, const HlShape *array);  // dense<[1, 0]> : tensor<2xindex>

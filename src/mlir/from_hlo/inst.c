@@ -76,9 +76,9 @@ HlMlValue *fh_make(Fh *f, const char *name, int n, HlMlValue *const *operands,
   return &fh_op(f, name, n, operands, 1, &type, 0)->results[0];
 }
 
-void fh_set(Fh *f, HlMlOp *op, const char *name, const HlMlAttr *value) {
+void fh_set(Fh *f, HlMlOp *op, MlName name, const HlMlAttr *value) {
   if (value)
-    hl_ml_set(f->tree, op, name, value);
+    ml_set_attr(f->tree, op, name, value);
 }
 
 bool fh_fill(Fh *f, HlMlOp *op, const HlInst *inst) {
@@ -93,7 +93,7 @@ bool fh_fill(Fh *f, HlMlOp *op, const HlInst *inst) {
 static void set_sharding(Fh *f, HlMlOp *op, const HlSharding *sharding, int leaf, int n_leaves) {
   if (sharding->kind == HL_SHARDING_TUPLE && op->n_results == 1 && sharding->n_elements == n_leaves)
     sharding = sharding->element[leaf];
-  fh_set(f, op, "mhlo.sharding", fh_sharding(f, sharding));
+  fh_set(f, op, ML_A_MHLO_SHARDING, fh_sharding(f, sharding));
 }
 
 // The op that gives a value, past what takes tuples apart.
@@ -118,8 +118,8 @@ static void decorate(Fh *f, const HlInst *inst, const FhValue *out, uint32_t fir
     last = op;
     if (sharding)
       set_sharding(f, last, sharding, k, out->n);
-    if (frontend && !hl_ml_attr(last, "mhlo.frontend_attributes"))
-      fh_set(f, last, "mhlo.frontend_attributes", fh_string_dict(f, frontend));
+    if (frontend && !ml_attr(last, ML_A_MHLO_FRONTEND_ATTRIBUTES))
+      fh_set(f, last, ML_A_MHLO_FRONTEND_ATTRIBUTES, fh_string_dict(f, frontend));
   }
   if (sharding && !last && inst->op != HL_OP_PARAMETER && inst != f->m->entry->root)
     fh_lose(f, FH_LOSS_SHARDING, inst);

@@ -76,7 +76,7 @@ static HlMlValue *splat(Fh *f, const HlMlType *type, double value) {
     return NULL;
   hl_literal_set_f64(literal, 0, value);
   HlMlOp *op = fh_op(f, "stablehlo.constant", 0, NULL, 1, &type, 0);
-  fh_set(f, op, "value", hl_ml_dense(f->tree, type, literal->data, 1, true));
+  fh_set(f, op, ML_A_VALUE, hl_ml_dense(f->tree, type, literal->data, 1, true));
   hl_literal_unref(literal);
   return &op->results[0];
 }
@@ -94,7 +94,7 @@ static HlMlValue *less(Fh *f, HlMlValue *x, HlMlValue *y) {
   HlMlValue *const in[2] = {x, y};
   const HlMlType *i1 = hl_ml_int_type(f->tree, 1, HL_ML_SIGNLESS);
   HlMlValue *pred = fh_make(f, "stablehlo.compare", 2, in, fh_with_element(f, x->type, i1));
-  fh_set(f, pred->def, "comparison_direction",
+  fh_set(f, pred->def, ML_A_COMPARISON_DIRECTION,
          fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
   return pred;
 }
@@ -173,7 +173,7 @@ static HlMlValue *scaled(Fh *f, HlMlValue *x, HlMlValue *scale, const HlMlType *
   scale = unary(f, "stablehlo.convert", scale, fh_with_element(f, scale->type, element));
   HlMlValue *spread =
       unary(f, "stablehlo.broadcast_in_dim", scale, fh_tensor(f, 2 * rank, dim, element));
-  fh_set(f, spread->def, "broadcast_dimensions", fh_ints(f, (HlI64s){into, rank}));
+  fh_set(f, spread->def, ML_A_BROADCAST_DIMENSIONS, fh_ints(f, (HlI64s){into, rank}));
   return binary(f, "stablehlo.multiply", x, unary(f, "stablehlo.reshape", spread, type));
 }
 
@@ -207,7 +207,7 @@ bool fh_rule_rng(Fh *f, const HlInst *inst, FhValue *out) {
   int64_t rank = inst->shape->rank;
   const HlMlType *vector = fh_tensor(f, 1, &rank, hl_ml_int_type(f->tree, 64, HL_ML_SIGNLESS));
   HlMlValue *shape = fh_make(f, "stablehlo.constant", 0, NULL, vector);
-  fh_set(f, shape->def, "value", hl_ml_dense_ints(f->tree, 1, &rank, inst->shape->dim));
+  fh_set(f, shape->def, ML_A_VALUE, hl_ml_dense_ints(f->tree, 1, &rank, inst->shape->dim));
   HlMlValue *const in[3] = {fh_in(f, inst, 0), fh_in(f, inst, 1), shape};
   out->at[0] = fh_make(f, "stablehlo.rng", 3, in, type);
   return fh_fill(f, out->at[0]->def, inst);

@@ -5,53 +5,53 @@
 
 // --- Attributes of structure ------------------------------------------------------------------------------
 
-static HlMlNamed list_field(Fh *f, const char *name, HlI64s values) {
+static HlMlNamed list_field(Fh *f, MlName name, HlI64s values) {
   return fh_named(f, name, hl_ml_dense_i64s(f->tree, values));
 }
 
-static HlMlNamed int_field(Fh *f, const char *name, int64_t value) {
+static HlMlNamed int_field(Fh *f, MlName name, int64_t value) {
   return fh_named(f, name, hl_ml_i64(f->tree, value));
 }
 
 static const HlMlAttr *gather_numbers(Fh *f, const HlInst *inst) {
   const HlMlNamed field[] = {
-      list_field(f, "offset_dims", hl_attr_ints(inst, HL_A_OFFSET_DIMS)),
-      list_field(f, "collapsed_slice_dims", hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS)),
-      list_field(f, "operand_batching_dims", hl_attr_ints(inst, HL_A_OPERAND_BATCHING_DIMS)),
-      list_field(f, "start_indices_batching_dims",
+      list_field(f, ML_A_OFFSET_DIMS, hl_attr_ints(inst, HL_A_OFFSET_DIMS)),
+      list_field(f, ML_A_COLLAPSED_SLICE_DIMS, hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS)),
+      list_field(f, ML_A_OPERAND_BATCHING_DIMS, hl_attr_ints(inst, HL_A_OPERAND_BATCHING_DIMS)),
+      list_field(f, ML_A_START_INDICES_BATCHING_DIMS,
                  hl_attr_ints(inst, HL_A_START_INDICES_BATCHING_DIMS)),
-      list_field(f, "start_index_map", hl_attr_ints(inst, HL_A_START_INDEX_MAP)),
-      int_field(f, "index_vector_dim", hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM))};
+      list_field(f, ML_A_START_INDEX_MAP, hl_attr_ints(inst, HL_A_START_INDEX_MAP)),
+      int_field(f, ML_A_INDEX_VECTOR_DIM, hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM))};
   return fh_struct(f, "stablehlo.gather", HL_COUNT_OF(field), field);
 }
 
 static const HlMlAttr *scatter_numbers(Fh *f, const HlInst *inst) {
   const HlMlNamed field[] = {
-      list_field(f, "update_window_dims", hl_attr_ints(inst, HL_A_UPDATE_WINDOW_DIMS)),
-      list_field(f, "inserted_window_dims", hl_attr_ints(inst, HL_A_INSERTED_WINDOW_DIMS)),
-      list_field(f, "input_batching_dims", hl_attr_ints(inst, HL_A_INPUT_BATCHING_DIMS)),
-      list_field(f, "scatter_indices_batching_dims",
+      list_field(f, ML_A_UPDATE_WINDOW_DIMS, hl_attr_ints(inst, HL_A_UPDATE_WINDOW_DIMS)),
+      list_field(f, ML_A_INSERTED_WINDOW_DIMS, hl_attr_ints(inst, HL_A_INSERTED_WINDOW_DIMS)),
+      list_field(f, ML_A_INPUT_BATCHING_DIMS, hl_attr_ints(inst, HL_A_INPUT_BATCHING_DIMS)),
+      list_field(f, ML_A_SCATTER_INDICES_BATCHING_DIMS,
                  hl_attr_ints(inst, HL_A_SCATTER_INDICES_BATCHING_DIMS)),
-      list_field(f, "scatter_dims_to_operand_dims",
+      list_field(f, ML_A_SCATTER_DIMS_TO_OPERAND_DIMS,
                  hl_attr_ints(inst, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS)),
-      int_field(f, "index_vector_dim", hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM))};
+      int_field(f, ML_A_INDEX_VECTOR_DIM, hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM))};
   return fh_struct(f, "stablehlo.scatter", HL_COUNT_OF(field), field);
 }
 
 static const HlMlAttr *dot_numbers(Fh *f, const HlInst *inst) {
   const HlMlNamed field[] = {
-      list_field(f, "lhs_batching_dimensions", hl_attr_ints(inst, HL_A_LHS_BATCH_DIMS)),
-      list_field(f, "rhs_batching_dimensions", hl_attr_ints(inst, HL_A_RHS_BATCH_DIMS)),
-      list_field(f, "lhs_contracting_dimensions", hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS)),
-      list_field(f, "rhs_contracting_dimensions", hl_attr_ints(inst, HL_A_RHS_CONTRACTING_DIMS)),
-      list_field(f, "lhs_ragged_dimensions", hl_attr_ints(inst, HL_A_LHS_RAGGED_DIMS)),
-      list_field(f, "rhs_group_dimensions", hl_attr_ints(inst, HL_A_RHS_GROUP_DIMS))};
+      list_field(f, ML_A_LHS_BATCHING_DIMENSIONS, hl_attr_ints(inst, HL_A_LHS_BATCH_DIMS)),
+      list_field(f, ML_A_RHS_BATCHING_DIMENSIONS, hl_attr_ints(inst, HL_A_RHS_BATCH_DIMS)),
+      list_field(f, ML_A_LHS_CONTRACTING_DIMENSIONS, hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS)),
+      list_field(f, ML_A_RHS_CONTRACTING_DIMENSIONS, hl_attr_ints(inst, HL_A_RHS_CONTRACTING_DIMS)),
+      list_field(f, ML_A_LHS_RAGGED_DIMENSIONS, hl_attr_ints(inst, HL_A_LHS_RAGGED_DIMS)),
+      list_field(f, ML_A_RHS_GROUP_DIMENSIONS, hl_attr_ints(inst, HL_A_RHS_GROUP_DIMS))};
   if (inst->op != HL_OP_RAGGED_DOT)
     return fh_struct(f, "stablehlo.dot", 4, field);
   if (!f->mhlo)
     return fh_struct(f, "chlo.ragged_dot", 6, field);
   const HlMlNamed nested[] = {
-      fh_named(f, "dot_dimension_numbers", fh_struct(f, "stablehlo.dot", 4, field)), field[4],
+      fh_named(f, ML_A_DOT_DIMENSION_NUMBERS, fh_struct(f, "stablehlo.dot", 4, field)), field[4],
       field[5]};
   return fh_struct(f, "mhlo.ragged_dot", 3, nested);
 }
@@ -60,15 +60,16 @@ static const HlMlAttr *conv_numbers(Fh *f, const HlInst *inst) {
   const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
   if (!labels)
     return NULL;
-  const HlMlNamed field[] = {int_field(f, "input_batch_dimension", labels->input_batch),
-                             int_field(f, "input_feature_dimension", labels->input_feature),
-                             list_field(f, "input_spatial_dimensions", labels->input_spatial),
-                             int_field(f, "kernel_input_feature_dimension", labels->kernel_input),
-                             int_field(f, "kernel_output_feature_dimension", labels->kernel_output),
-                             list_field(f, "kernel_spatial_dimensions", labels->kernel_spatial),
-                             int_field(f, "output_batch_dimension", labels->output_batch),
-                             int_field(f, "output_feature_dimension", labels->output_feature),
-                             list_field(f, "output_spatial_dimensions", labels->output_spatial)};
+  const HlMlNamed field[] = {
+      int_field(f, ML_A_INPUT_BATCH_DIMENSION, labels->input_batch),
+      int_field(f, ML_A_INPUT_FEATURE_DIMENSION, labels->input_feature),
+      list_field(f, ML_A_INPUT_SPATIAL_DIMENSIONS, labels->input_spatial),
+      int_field(f, ML_A_KERNEL_INPUT_FEATURE_DIMENSION, labels->kernel_input),
+      int_field(f, ML_A_KERNEL_OUTPUT_FEATURE_DIMENSION, labels->kernel_output),
+      list_field(f, ML_A_KERNEL_SPATIAL_DIMENSIONS, labels->kernel_spatial),
+      int_field(f, ML_A_OUTPUT_BATCH_DIMENSION, labels->output_batch),
+      int_field(f, ML_A_OUTPUT_FEATURE_DIMENSION, labels->output_feature),
+      list_field(f, ML_A_OUTPUT_SPATIAL_DIMENSIONS, labels->output_spatial)};
   return fh_struct(f, "stablehlo.conv", HL_COUNT_OF(field), field);
 }
 
@@ -119,13 +120,14 @@ static const HlMlAttr *algorithm(Fh *f, const HlInst *inst) {
   const struct Algorithm *a = &algorithms[word];
   const HlMlAttr *input = hl_ml_type_attr(f->tree, hl_ml_float_type(f->tree, a->input));
   const HlMlNamed field[] = {
-      fh_named(f, "lhs_precision_type", input),
-      fh_named(f, "rhs_precision_type", input),
-      fh_named(f, "accumulation_type", hl_ml_type_attr(f->tree, hl_ml_float_type(f->tree, a->sum))),
-      int_field(f, "lhs_component_count", 1),
-      int_field(f, "rhs_component_count", 1),
-      int_field(f, "num_primitive_operations", a->n_products),
-      fh_named(f, "allow_imprecise_accumulation", hl_ml_bool(f->tree, a->is_imprecise))};
+      fh_named(f, ML_A_LHS_PRECISION_TYPE, input),
+      fh_named(f, ML_A_RHS_PRECISION_TYPE, input),
+      fh_named(f, ML_A_ACCUMULATION_TYPE,
+               hl_ml_type_attr(f->tree, hl_ml_float_type(f->tree, a->sum))),
+      int_field(f, ML_A_LHS_COMPONENT_COUNT, 1),
+      int_field(f, ML_A_RHS_COMPONENT_COUNT, 1),
+      int_field(f, ML_A_NUM_PRIMITIVE_OPERATIONS, a->n_products),
+      fh_named(f, ML_A_ALLOW_IMPRECISE_ACCUMULATION, hl_ml_bool(f->tree, a->is_imprecise))};
   return fh_struct(f, "stablehlo.dot_algorithm", HL_COUNT_OF(field), field);
 }
 
@@ -136,11 +138,11 @@ static const HlMlAttr *accuracy(Fh *f, const HlInst *inst) {
   enum { TOLERANCE = 2 };
   const HlMlType *f64 = hl_ml_float_type(f->tree, "f64");
   const HlMlNamed field[] = {
-      fh_named(f, "atol", hl_ml_float(f->tree, f64, a->has_tolerance ? a->atol : 0)),
-      fh_named(f, "rtol", hl_ml_float(f->tree, f64, a->has_tolerance ? a->rtol : 0)),
-      int_field(f, "ulps", a->has_tolerance ? a->ulps : 0),
+      fh_named(f, ML_A_ATOL, hl_ml_float(f->tree, f64, a->has_tolerance ? a->atol : 0)),
+      fh_named(f, ML_A_RTOL, hl_ml_float(f->tree, f64, a->has_tolerance ? a->rtol : 0)),
+      int_field(f, ML_A_ULPS, a->has_tolerance ? a->ulps : 0),
       fh_named(
-          f, "mode",
+          f, ML_A_MODE,
           fh_enum(f, "stablehlo.result_accuracy_mode", a->has_tolerance ? TOLERANCE : a->mode))};
   return fh_struct(f, "stablehlo.result_accuracy", HL_COUNT_OF(field), field);
 }
@@ -268,71 +270,71 @@ static const HlMlAttr *dimensions(Fh *f, const HlInst *inst) {
 
 typedef const HlMlAttr *AttrFn(Fh *f, const HlInst *inst);
 static const struct AttrRule {
-  const char *name;  // of the op's attribute
-  int key;           // of HLO's, of the same kind; or
+  MlName name;  // of the op's attribute
+  int key;      // of HLO's, of the same kind; or
   AttrFn *make;
-} attr_rules[] = {{"dimension", HL_A_DIMENSION, NULL},
-                  {"all_gather_dim", HL_A_DIMENSION, NULL},
-                  {"scatter_dimension", HL_A_DIMENSION, NULL},
-                  {"permutation", HL_A_DIMENSIONS, NULL},
-                  {"iota_dimension", HL_A_IOTA_DIMENSION, NULL},
-                  {"k", HL_A_K, NULL},
-                  {"largest", HL_A_LARGEST, NULL},
-                  {"is_stable", HL_A_IS_STABLE, NULL},
-                  {"is_reverse", HL_A_IS_REVERSE, NULL},
-                  {"fft_type", HL_A_FFT_TYPE, NULL},
-                  {"fft_length", HL_A_FFT_LENGTH, NULL},
-                  {"lower", HL_A_LOWER, NULL},
-                  {"left_side", HL_A_LEFT_SIDE, NULL},
-                  {"unit_diagonal", HL_A_UNIT_DIAGONAL, NULL},
-                  {"transpose_a", HL_A_TRANSPOSE_A, NULL},
-                  {"epsilon", HL_A_EPSILON, NULL},
-                  {"feature_index", HL_A_FEATURE_INDEX, NULL},
-                  {"exponent_bits", HL_A_EXPONENT_BITS, NULL},
-                  {"mantissa_bits", HL_A_MANTISSA_BITS, NULL},
-                  {"comparison_direction", HL_A_DIRECTION, NULL},
-                  {"rng_distribution", HL_A_DISTRIBUTION, NULL},
-                  {"rng_algorithm", HL_A_RNG_ALGORITHM, NULL},
-                  {"indices_are_sorted", HL_A_INDICES_ARE_SORTED, NULL},
-                  {"unique_indices", HL_A_UNIQUE_INDICES, NULL},
-                  {"feature_group_count", HL_A_FEATURE_GROUP_COUNT, NULL},
-                  {"batch_group_count", HL_A_BATCH_GROUP_COUNT, NULL},
-                  {"is_host_transfer", HL_A_IS_HOST_TRANSFER, NULL},
-                  {"infeed_config", HL_A_INFEED_CONFIG, NULL},
-                  {"outfeed_config", HL_A_OUTFEED_CONFIG, NULL},
-                  {"delta", HL_A_DELTA, NULL},
-                  {"fusion_kind", HL_A_KIND, NULL},
-                  {"dimensions", -1, dimensions},
-                  {"dimension_numbers", -1, dimension_numbers},
-                  {"scatter_dimension_numbers", -1, scatter_numbers},
-                  {"dot_dimension_numbers", -1, dot_numbers},
-                  {"ragged_dot_dimension_numbers", -1, dot_numbers},
-                  {"precision_config", -1, precision},
-                  {"algorithm", -1, algorithm},
-                  {"result_accuracy", -1, accuracy},
-                  {"channel_handle", -1, channel},
-                  {"replica_groups", -1, fh_groups},
-                  {"use_global_device_ids", -1, unit_if_global},
-                  {"source_target_pairs", -1, pairs},
-                  {"start_indices", -1, starts},
-                  {"limit_indices", -1, limits},
-                  {"strides", -1, strides},
-                  {"slice_sizes", -1, slice_sizes},
-                  {"edge_padding_low", -1, pad_low},
-                  {"edge_padding_high", -1, pad_high},
-                  {"interior_padding", -1, pad_interior},
-                  {"window_dimensions", -1, window_sizes},
-                  {"window_strides", -1, window_strides},
-                  {"base_dilations", -1, base_dilations},
-                  {"window_dilations", -1, window_dilations},
-                  {"lhs_dilation", -1, base_dilations},
-                  {"rhs_dilation", -1, window_dilations},
-                  {"padding", -1, window_padding},
-                  {"window_reversal", -1, window_reversal}};
+} attr_rules[] = {{ML_A_DIMENSION, HL_A_DIMENSION, NULL},
+                  {ML_A_ALL_GATHER_DIM, HL_A_DIMENSION, NULL},
+                  {ML_A_SCATTER_DIMENSION, HL_A_DIMENSION, NULL},
+                  {ML_A_PERMUTATION, HL_A_DIMENSIONS, NULL},
+                  {ML_A_IOTA_DIMENSION, HL_A_IOTA_DIMENSION, NULL},
+                  {ML_A_K, HL_A_K, NULL},
+                  {ML_A_LARGEST, HL_A_LARGEST, NULL},
+                  {ML_A_IS_STABLE, HL_A_IS_STABLE, NULL},
+                  {ML_A_IS_REVERSE, HL_A_IS_REVERSE, NULL},
+                  {ML_A_FFT_TYPE, HL_A_FFT_TYPE, NULL},
+                  {ML_A_FFT_LENGTH, HL_A_FFT_LENGTH, NULL},
+                  {ML_A_LOWER, HL_A_LOWER, NULL},
+                  {ML_A_LEFT_SIDE, HL_A_LEFT_SIDE, NULL},
+                  {ML_A_UNIT_DIAGONAL, HL_A_UNIT_DIAGONAL, NULL},
+                  {ML_A_TRANSPOSE_A, HL_A_TRANSPOSE_A, NULL},
+                  {ML_A_EPSILON, HL_A_EPSILON, NULL},
+                  {ML_A_FEATURE_INDEX, HL_A_FEATURE_INDEX, NULL},
+                  {ML_A_EXPONENT_BITS, HL_A_EXPONENT_BITS, NULL},
+                  {ML_A_MANTISSA_BITS, HL_A_MANTISSA_BITS, NULL},
+                  {ML_A_COMPARISON_DIRECTION, HL_A_DIRECTION, NULL},
+                  {ML_A_RNG_DISTRIBUTION, HL_A_DISTRIBUTION, NULL},
+                  {ML_A_RNG_ALGORITHM, HL_A_RNG_ALGORITHM, NULL},
+                  {ML_A_INDICES_ARE_SORTED, HL_A_INDICES_ARE_SORTED, NULL},
+                  {ML_A_UNIQUE_INDICES, HL_A_UNIQUE_INDICES, NULL},
+                  {ML_A_FEATURE_GROUP_COUNT, HL_A_FEATURE_GROUP_COUNT, NULL},
+                  {ML_A_BATCH_GROUP_COUNT, HL_A_BATCH_GROUP_COUNT, NULL},
+                  {ML_A_IS_HOST_TRANSFER, HL_A_IS_HOST_TRANSFER, NULL},
+                  {ML_A_INFEED_CONFIG, HL_A_INFEED_CONFIG, NULL},
+                  {ML_A_OUTFEED_CONFIG, HL_A_OUTFEED_CONFIG, NULL},
+                  {ML_A_DELTA, HL_A_DELTA, NULL},
+                  {ML_A_FUSION_KIND, HL_A_KIND, NULL},
+                  {ML_A_DIMENSIONS, -1, dimensions},
+                  {ML_A_DIMENSION_NUMBERS, -1, dimension_numbers},
+                  {ML_A_SCATTER_DIMENSION_NUMBERS, -1, scatter_numbers},
+                  {ML_A_DOT_DIMENSION_NUMBERS, -1, dot_numbers},
+                  {ML_A_RAGGED_DOT_DIMENSION_NUMBERS, -1, dot_numbers},
+                  {ML_A_PRECISION_CONFIG, -1, precision},
+                  {ML_A_ALGORITHM, -1, algorithm},
+                  {ML_A_RESULT_ACCURACY, -1, accuracy},
+                  {ML_A_CHANNEL_HANDLE, -1, channel},
+                  {ML_A_REPLICA_GROUPS, -1, fh_groups},
+                  {ML_A_USE_GLOBAL_DEVICE_IDS, -1, unit_if_global},
+                  {ML_A_SOURCE_TARGET_PAIRS, -1, pairs},
+                  {ML_A_START_INDICES, -1, starts},
+                  {ML_A_LIMIT_INDICES, -1, limits},
+                  {ML_A_STRIDES, -1, strides},
+                  {ML_A_SLICE_SIZES, -1, slice_sizes},
+                  {ML_A_EDGE_PADDING_LOW, -1, pad_low},
+                  {ML_A_EDGE_PADDING_HIGH, -1, pad_high},
+                  {ML_A_INTERIOR_PADDING, -1, pad_interior},
+                  {ML_A_WINDOW_DIMENSIONS, -1, window_sizes},
+                  {ML_A_WINDOW_STRIDES, -1, window_strides},
+                  {ML_A_BASE_DILATIONS, -1, base_dilations},
+                  {ML_A_WINDOW_DILATIONS, -1, window_dilations},
+                  {ML_A_LHS_DILATION, -1, base_dilations},
+                  {ML_A_RHS_DILATION, -1, window_dilations},
+                  {ML_A_PADDING, -1, window_padding},
+                  {ML_A_WINDOW_REVERSAL, -1, window_reversal}};
 
-static const struct AttrRule *find_rule(const char *name) {
+static const struct AttrRule *find_rule(MlName name) {
   for (int k = 0; k < HL_COUNT_OF(attr_rules); k++)
-    if (strcmp(attr_rules[k].name, name) == 0)
+    if (attr_rules[k].name == name)
       return &attr_rules[k];
   return NULL;
 }
@@ -361,14 +363,14 @@ static const HlMlAttr *compare_type(Fh *f, const HlInst *inst) {
 
 const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const HlInst *inst,
                            bool *ok) {
-  if (strcmp(row->name, "compare_type") == 0)
+  if (row->name == ML_A_COMPARE_TYPE)
     return compare_type(f, inst);
   const struct AttrRule *rule = find_rule(row->name);
   const HlMlAttr *attr = !rule        ? NULL
                          : rule->make ? rule->make(f, inst)
                                       : plain_attr(f, row, inst, (HlAttrKey)rule->key);
-  if (!attr && ml_is_required(row) && !hl_ml_attr(op, row->name) && *ok)
+  if (!attr && ml_is_required(row) && !ml_attr(op, row->name) && *ok)
     *ok = fh_error(f, inst, "%s wants an attribute '%s' that it does not have", op->name->text,
-                   row->name);
+                   ml_name_text[row->name]);
   return attr;
 }

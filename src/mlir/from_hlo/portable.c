@@ -21,19 +21,19 @@ static const char *target_of(const HlMlOp *op) {
 static void as_call(HlMlTree *tree, HlMlOp *op, const char *target) {
   HlMlNamed attrs[2];
   int n = 0;
-  const HlMlAttr *k = hl_ml_attr(op, "k");
+  const HlMlAttr *k = ml_attr(op, ML_A_K);
   if (op->row == ML_CHLO_TOP_K && k) {
-    attrs[n++] = (HlMlNamed){.name = hl_ml_sym(tree, "k"), .value = k};
-    attrs[n++] = (HlMlNamed){.name = hl_ml_sym(tree, "largest"), .value = hl_ml_bool(tree, true)};
+    attrs[n++] = ml_named(tree, ML_A_K, k);
+    attrs[n++] = ml_named(tree, ML_A_LARGEST, hl_ml_bool(tree, true));
   }
-  hl_ml_set(tree, op, "k", NULL);
-  hl_ml_set(tree, op, "is_stable", NULL);
+  ml_set_attr(tree, op, ML_A_K, NULL);
+  ml_set_attr(tree, op, ML_A_IS_STABLE, NULL);
   op->name = hl_ml_sym(tree, "stablehlo.custom_call");
   op->row = ML_STABLEHLO_CUSTOM_CALL;
   op->dialect = HL_ML_STABLEHLO;
-  hl_ml_set(tree, op, "call_target_name", hl_ml_string_of(tree, hl_ml_sym(tree, target)));
-  hl_ml_set(tree, op, "mhlo.attributes", hl_ml_dict(tree, n, attrs));
-  hl_ml_set(tree, op, "mhlo.version", hl_ml_i64(tree, 1));
+  ml_set_attr(tree, op, ML_A_CALL_TARGET_NAME, hl_ml_string_of(tree, hl_ml_sym(tree, target)));
+  ml_set_attr(tree, op, ML_A_MHLO_ATTRIBUTES, hl_ml_dict(tree, n, attrs));
+  ml_set_attr(tree, op, ML_A_MHLO_VERSION, hl_ml_i64(tree, 1));
 }
 
 void hl_ml_make_portable(HlMlTree *tree) {

@@ -83,7 +83,7 @@ static bool constant_leaves(Fh *f, const HlInst *inst, const HlLiteral *literal,
   if (!is_known)
     fh_lose(f, FH_LOSS_ELIDED, inst);
   HlMlOp *op = fh_op(f, "stablehlo.constant", 0, NULL, 1, &type, 0);
-  fh_set(f, op, "value", is_known ? hl_ml_dense_of(f->tree, literal) : elided(f, type));
+  fh_set(f, op, ML_A_VALUE, is_known ? hl_ml_dense_of(f->tree, literal) : elided(f, type));
   *(*at)++ = &op->results[0];
   return true;
 }
@@ -137,7 +137,7 @@ static HlMlValue *transpose(Fh *f, HlMlValue *x, HlI64s permutation) {
     return x;
   HlMlValue *to = fh_make(f, "stablehlo.transpose", 1, &x,
                           fh_tensor(f, permutation.n, dim, hl_ml_element(x->type)));
-  fh_set(f, to->def, "permutation", fh_ints(f, permutation));
+  fh_set(f, to->def, ML_A_PERMUTATION, fh_ints(f, permutation));
   return to;
 }
 
@@ -271,7 +271,7 @@ bool fh_rule_broadcast(Fh *f, const HlInst *inst, FhValue *out) {
   FhValue in = fh_operands(f, inst, 0, 1);
   fh_unify(f, inst, &in);
   out->at[0] = fh_make(f, "stablehlo.broadcast_in_dim", 1, in.at, type);
-  fh_set(f, out->at[0]->def, "broadcast_dimensions", fh_ints(f, hl_dims(inst)));
+  fh_set(f, out->at[0]->def, ML_A_BROADCAST_DIMENSIONS, fh_ints(f, hl_dims(inst)));
   return true;
 }
 
@@ -287,9 +287,9 @@ static FhValue start_indices(Fh *f, const HlInst *inst, int from, int rank) {
     const int64_t end = k + 1;
     HlMlValue *cut =
         fh_make(f, "stablehlo.slice", 1, &all, fh_tensor(f, 1, &one, hl_ml_element(all->type)));
-    fh_set(f, cut->def, "start_indices", fh_ints(f, (HlI64s){&k, 1}));
-    fh_set(f, cut->def, "limit_indices", fh_ints(f, (HlI64s){&end, 1}));
-    fh_set(f, cut->def, "strides", fh_ints(f, (HlI64s){&one, 1}));
+    fh_set(f, cut->def, ML_A_START_INDICES, fh_ints(f, (HlI64s){&k, 1}));
+    fh_set(f, cut->def, ML_A_LIMIT_INDICES, fh_ints(f, (HlI64s){&end, 1}));
+    fh_set(f, cut->def, ML_A_STRIDES, fh_ints(f, (HlI64s){&one, 1}));
     starts.at[k] = reshape(f, cut, 0, NULL);
   }
   return starts;
@@ -334,7 +334,7 @@ bool fh_rule_dynamic_reshape(Fh *f, const HlInst *inst, FhValue *out) {
     sizes.at[k] = reshape(f, sizes.at[k], 1, &one);
   const HlMlType *vector = fh_tensor(f, 1, &rank, hl_ml_element(sizes.at[0]->type));
   HlMlValue *shape = fh_make(f, "stablehlo.concatenate", sizes.n, sizes.at, vector);
-  fh_set(f, shape->def, "dimension", hl_ml_i64(f->tree, 0));
+  fh_set(f, shape->def, ML_A_DIMENSION, hl_ml_i64(f->tree, 0));
   HlMlValue *const in[2] = {fh_in(f, inst, 0), shape};
   out->at[0] = fh_make(f, "stablehlo.dynamic_reshape", 2, in, type);
   return true;
@@ -351,10 +351,10 @@ static void put_less(Fh *f, HlMlOp *sort, bool is_float) {
       hl_ml_arg(f->tree, f->block, fh_tensor(f, 0, NULL, hl_ml_element(sort->operands[k]->type)));
   const HlMlType *i1 = fh_tensor(f, 0, NULL, hl_ml_int_type(f->tree, 1, HL_ML_SIGNLESS));
   HlMlValue *less = fh_make(f, "stablehlo.compare", 2, f->block->args, i1);
-  fh_set(f, less->def, "comparison_direction",
+  fh_set(f, less->def, ML_A_COMPARISON_DIRECTION,
          fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
   if (is_float)
-    fh_set(f, less->def, "compare_type",
+    fh_set(f, less->def, ML_A_COMPARE_TYPE,
            fh_enum(f, "stablehlo.comparison_type", HL_WORD_comparison_type_TOTALORDER));
   fh_op(f, "stablehlo.return", 1, &less, 0, NULL, 0);
   f->block = outer;
@@ -368,12 +368,12 @@ static bool put_smallest(Fh *f, const HlInst *inst, const HlMlType *const *types
     return hl_inst_error(f->cx, inst, "topk of a scalar");
   HlMlValue *place =
       fh_make(f, "stablehlo.iota", 0, NULL, fh_with_element(f, x->type, hl_ml_element(types[1])));
-  fh_set(f, place->def, "iota_dimension", hl_ml_i64(f->tree, last));
+  fh_set(f, place->def, ML_A_IOTA_DIMENSION, hl_ml_i64(f->tree, last));
   HlMlValue *const both[2] = {x, place};
   const HlMlType *const sorted_types[2] = {x->type, place->type};
   HlMlOp *sort = fh_op(f, "stablehlo.sort", 2, both, 2, sorted_types, 1);
-  fh_set(f, sort, "dimension", hl_ml_i64(f->tree, last));
-  fh_set(f, sort, "is_stable", hl_ml_bool(f->tree, true));
+  fh_set(f, sort, ML_A_DIMENSION, hl_ml_i64(f->tree, last));
+  fh_set(f, sort, ML_A_IS_STABLE, hl_ml_bool(f->tree, true));
   put_less(f, sort, hl_is_float(inst->operands[0]->shape->dtype));
   int64_t *zeros = HL_ARRAY(f->arena, int64_t, last + 1),
           *ones = HL_ARRAY(f->arena, int64_t, last + 1);
@@ -382,9 +382,9 @@ static bool put_smallest(Fh *f, const HlInst *inst, const HlMlType *const *types
   for (int k = 0; k < 2; k++) {
     HlMlValue *from = &sort->results[k];
     out->at[k] = fh_make(f, "stablehlo.slice", 1, &from, types[k]);
-    fh_set(f, out->at[k]->def, "start_indices", fh_ints(f, (HlI64s){zeros, last + 1}));
-    fh_set(f, out->at[k]->def, "limit_indices", fh_ints(f, (HlI64s){types[k]->dim, last + 1}));
-    fh_set(f, out->at[k]->def, "strides", fh_ints(f, (HlI64s){ones, last + 1}));
+    fh_set(f, out->at[k]->def, ML_A_START_INDICES, fh_ints(f, (HlI64s){zeros, last + 1}));
+    fh_set(f, out->at[k]->def, ML_A_LIMIT_INDICES, fh_ints(f, (HlI64s){types[k]->dim, last + 1}));
+    fh_set(f, out->at[k]->def, ML_A_STRIDES, fh_ints(f, (HlI64s){ones, last + 1}));
   }
   return true;
 }
@@ -400,7 +400,7 @@ bool fh_rule_topk(Fh *f, const HlInst *inst, FhValue *out) {
     return put_smallest(f, inst, types, out);
   HlMlValue *in = fh_in(f, inst, 0);
   HlMlOp *op = fh_op(f, "chlo.top_k", 1, &in, 2, types, 0);
-  fh_set(f, op, "k", hl_ml_i64(f->tree, hl_attr_int(inst, HL_A_K)));
+  fh_set(f, op, ML_A_K, hl_ml_i64(f->tree, hl_attr_int(inst, HL_A_K)));
   fh_results(op, out);
   return true;
 }

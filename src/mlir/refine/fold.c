@@ -89,7 +89,7 @@ static bool compares(int64_t direction, int64_t x, int64_t y) {
 
 static bool fold_elementwise(Fold *f) {
   const int row = f->op->row;
-  const int64_t direction = hl_ml_attr_int(f->op, "comparison_direction", 0);
+  const int64_t direction = ml_attr_int(f->op, ML_A_COMPARISON_DIRECTION, 0);
   for (int64_t k = 0; k < f->n; k++) {
     const int64_t x = at(f, 0, k);
     switch (row) {
@@ -112,7 +112,7 @@ static bool fold_elementwise(Fold *f) {
 }
 
 static bool fold_iota(Fold *f) {
-  const int64_t d = hl_ml_attr_int(f->op, "iota_dimension", 0);
+  const int64_t d = ml_attr_int(f->op, ML_A_IOTA_DIMENSION, 0);
   int64_t below = 1;
   for (int k = f->type->rank - 1; k > d; k--)
     below *= f->type->dim[k];
@@ -123,8 +123,8 @@ static bool fold_iota(Fold *f) {
 
 // One-dimensional only, as sizes are.
 static bool fold_slice(Fold *f) {
-  const HlI64s start = hl_ml_attr_ints(f->r->arena, f->op, "start_indices");
-  const HlI64s stride = hl_ml_attr_ints(f->r->arena, f->op, "strides");
+  const HlI64s start = ml_attr_ints(f->r->arena, f->op, ML_A_START_INDICES);
+  const HlI64s stride = ml_attr_ints(f->r->arena, f->op, ML_A_STRIDES);
   if (f->type->rank != 1 || start.n != 1 || stride.n != 1 || start.at[0] < 0 || stride.at[0] < 1)
     return false;
   for (int64_t k = 0; k < f->n; k++) {
@@ -170,7 +170,7 @@ static bool fold_by_row(Fold *f) {
 // Along the first dimension parts stand one after the other.
 static bool fold_concatenate(Refine *r, const HlMlOp *op, int64_t *out, int64_t n) {
   int64_t next = 0;
-  if (hl_ml_attr_int(op, "dimension", -1) != 0)
+  if (ml_attr_int(op, ML_A_DIMENSION, -1) != 0)
     return false;
   for (uint32_t k = 0; k < op->n_operands; k++) {
     const Known *part = refine_known(r, op->operands[k]);
@@ -184,7 +184,7 @@ static bool fold_concatenate(Refine *r, const HlMlOp *op, int64_t *out, int64_t 
 
 static bool fold_size(const HlMlOp *op, int64_t *out) {
   const HlMlType *type = op->operands[0]->type;
-  const int64_t d = hl_ml_attr_int(op, "dimension", -1);
+  const int64_t d = ml_attr_int(op, ML_A_DIMENSION, -1);
   if (!hl_ml_is_tensor(type) || d < 0 || d >= type->rank || type->dim[d] == HL_UNBOUNDED)
     return false;
   *out = type->dim[d];
@@ -192,7 +192,7 @@ static bool fold_size(const HlMlOp *op, int64_t *out) {
 }
 
 static bool fold_constant(Refine *r, const HlMlOp *op, int64_t *out, int64_t n) {
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   const HlI64s list =
       value && value->kind == HL_ML_A_DENSE ? hl_ml_ints(r->arena, value) : (HlI64s){0};
   if (list.n == 0 || (list.n != 1 && list.n != n))

@@ -46,19 +46,19 @@ static bool with_shape(Refine *r, HlMlOp **op, const char *name, uint32_t shape)
   if (!type)
     return false;
   HlMlOp *made = put_like(r, *op, name, (int)shape, (*op)->operands, type);
-  hl_ml_set(r->tree, made, "known_expanding_dimensions", NULL);
-  hl_ml_set(r->tree, made, "known_nonexpanding_dimensions", NULL);
+  ml_set_attr(r->tree, made, ML_A_KNOWN_EXPANDING_DIMENSIONS, NULL);
+  ml_set_attr(r->tree, made, ML_A_KNOWN_NONEXPANDING_DIMENSIONS, NULL);
   take_over(r, op, made);
   return true;
 }
 
-static void set_ints(Refine *r, HlMlOp *op, const char *name, HlI64s value) {
-  hl_ml_set(r->tree, op, name, hl_ml_dense_i64s(r->tree, value));
+static void set_ints(Refine *r, HlMlOp *op, MlName name, HlI64s value) {
+  ml_set_attr(r->tree, op, name, hl_ml_dense_i64s(r->tree, value));
 }
 
 // dynamic_pad, dynamic_gather, dynamic_conv, real_dynamic_slice: operands from `first` on become attributes.
 static bool with_attributes(Refine *r, HlMlOp **op, const char *name, uint32_t first,
-                            const char *const *attr) {
+                            const MlName *attr) {
   const HlMlOp *old = *op;
   for (uint32_t k = first; k < old->n_operands; k++)
     if (!refine_known(r, old->operands[k]))
@@ -77,7 +77,7 @@ static bool convolution(Refine *r, HlMlOp **op) {
   if (!padding || !hl_ml_is_tensor(type) || type->rank != 2)
     return true;
   HlMlOp *made = put_like(r, *op, "stablehlo.convolution", 2, old->operands, old->results[0].type);
-  hl_ml_set(r->tree, made, "padding", hl_ml_dense_ints(r->tree, 2, type->dim, padding->at.at));
+  ml_set_attr(r->tree, made, ML_A_PADDING, hl_ml_dense_ints(r->tree, 2, type->dim, padding->at.at));
   take_over(r, op, made);
   return true;
 }
@@ -101,9 +101,9 @@ static HlMlValue *scalar_of(Refine *r, HlMlOp *at, HlMlValue *list, int64_t k) {
   const HlMlType *element = hl_ml_element(list->type);
   HlMlValue *part = put_value(r, at, "stablehlo.slice", 1, &list,
                               hl_ml_tensor_type(r->tree, 1, &one, element, NULL));
-  set_ints(r, part->def, "start_indices", (HlI64s){&k, 1});
-  set_ints(r, part->def, "limit_indices", (HlI64s){&next, 1});
-  set_ints(r, part->def, "strides", (HlI64s){&one, 1});
+  set_ints(r, part->def, ML_A_START_INDICES, (HlI64s){&k, 1});
+  set_ints(r, part->def, ML_A_LIMIT_INDICES, (HlI64s){&next, 1});
+  set_ints(r, part->def, ML_A_STRIDES, (HlI64s){&one, 1});
   return put_value(r, at, "stablehlo.reshape", 1, &part,
                    hl_ml_tensor_type(r->tree, 0, NULL, element, NULL));
 }
@@ -125,13 +125,13 @@ static bool dynamic_slice(Refine *r, HlMlOp **op) {
   for (int k = 0; k < n; k++)
     operands[k + 1] = scalar_of(r, old, old->operands[1], k);
   HlMlOp *made = put_like(r, old, "stablehlo.dynamic_slice", n + 1, operands, type);
-  set_ints(r, made, "slice_sizes", sizes->at);
+  set_ints(r, made, ML_A_SLICE_SIZES, sizes->at);
   take_over(r, op, made);
   return true;
 }
 
 static bool real_dynamic_slice(Refine *r, HlMlOp **op) {
-  static const char *const attr[] = {"start_indices", "limit_indices", "strides"};
+  static const MlName attr[] = {ML_A_START_INDICES, ML_A_LIMIT_INDICES, ML_A_STRIDES};
   HlMlOp *old = *op;
   return with_attributes(r, op, "stablehlo.slice", 1, attr) && (*op != old || dynamic_slice(r, op));
 }
@@ -140,7 +140,7 @@ static bool real_dynamic_slice(Refine *r, HlMlOp **op) {
 
 // Operands that only tell sizes go once the result's type says the same.
 static bool drop_shape_operands(Refine *r, HlMlOp *op) {
-  const HlI64s which = hl_ml_attr_ints(r->arena, op, "indices_of_shape_operands");
+  const HlI64s which = ml_attr_ints(r->arena, op, ML_A_INDICES_OF_SHAPE_OPERANDS);
   if (which.n == 0)
     return true;
   if (!refine_types(r, op))
@@ -153,7 +153,7 @@ static bool drop_shape_operands(Refine *r, HlMlOp *op) {
     if (hl_i64s_find(which, k) < 0)
       op->operands[n++] = op->operands[k];
   op->n_operands = n;
-  hl_ml_set(r->tree, op, "indices_of_shape_operands", NULL);
+  ml_set_attr(r->tree, op, ML_A_INDICES_OF_SHAPE_OPERANDS, NULL);
   return true;
 }
 
@@ -166,7 +166,7 @@ static bool unwrap(Refine *r, HlMlOp *op) {
 
 // The function that a stand-in names as its body; NULL: none.
 static const HlMlOp *called_function(const Refine *r, const HlMlOp *op) {
-  const HlMlAttr *called = hl_ml_attr(op, "called_computations");
+  const HlMlAttr *called = ml_attr(op, ML_A_CALLED_COMPUTATIONS);
   const bool is_one = called && called->kind == HL_ML_A_ARRAY && called->n == 1;
   const HlMlOp *func = is_one ? hl_ml_find_symbol(r->tree, called->list[0]->sym) : NULL;
   return func && hl_ml_body(func, 0) ? func : NULL;
@@ -193,8 +193,8 @@ static void copy_body(Refine *r, HlMlRegion *to, const HlMlOp *func) {
 
 // A stand-in's body is a function of two scalars; its windows are operands.
 static bool reduce_window(Refine *r, HlMlOp **op) {
-  static const char *const attr[] = {"window_dimensions", "window_strides", "base_dilations",
-                                     "window_dilations"};
+  static const MlName attr[] = {ML_A_WINDOW_DIMENSIONS, ML_A_WINDOW_STRIDES, ML_A_BASE_DILATIONS,
+                                ML_A_WINDOW_DILATIONS};
   const HlMlOp *old = *op, *func = called_function(r, old);
   if (old->n_operands < 7 || (old->n_operands - 5) % 2 || !func)
     return true;
@@ -211,7 +211,7 @@ static bool reduce_window(Refine *r, HlMlOp **op) {
     set_ints(r, made, attr[k], refine_known(r, old->operands[n + k])->at);
   const HlI64s padding = refine_known(r, old->operands[n + 4])->at;
   const int64_t dim[] = {padding.n / 2, 2};
-  hl_ml_set(r->tree, made, "padding", hl_ml_dense_ints(r->tree, 2, dim, padding.at));
+  ml_set_attr(r->tree, made, ML_A_PADDING, hl_ml_dense_ints(r->tree, 2, dim, padding.at));
   copy_body(r, &made->regions[0], func);
   take_over(r, op, made);
   return true;
@@ -227,7 +227,7 @@ static bool rng_bit_generator(Refine *r, HlMlOp **op) {
                              hl_ml_tensor_type(r->tree, sizes->at.n, sizes->at.at, element, NULL)};
   HlMlOp *made =
       ml_op_before(r->tree, *op, "stablehlo.rng_bit_generator", 1, old->operands, 2, types, 0);
-  hl_ml_set(r->tree, made, "rng_algorithm", hl_ml_attr(old, "rng_algorithm"));
+  ml_set_attr(r->tree, made, ML_A_RNG_ALGORITHM, ml_attr(old, ML_A_RNG_ALGORITHM));
   take_over(r, op, made);
   return true;
 }
@@ -239,13 +239,13 @@ static bool top_k(Refine *r, HlMlOp **op) {
     return true;
   const HlMlType *types[] = {old->results[0].type, old->results[1].type};
   HlMlOp *made = ml_op_before(r->tree, *op, "chlo.top_k", 1, old->operands, 2, types, 0);
-  hl_ml_set(r->tree, made, "k", hl_ml_i64(r->tree, k->at.at[0]));
+  ml_set_attr(r->tree, made, ML_A_K, hl_ml_i64(r->tree, k->at.at[0]));
   take_over(r, op, made);
   return true;
 }
 
 static bool custom_call(Refine *r, HlMlOp **op) {
-  const HlSym *target = hl_ml_attr_sym(*op, "call_target_name");
+  const HlSym *target = ml_attr_sym(*op, ML_A_CALL_TARGET_NAME);
   const char *name = target ? target->text : "";
   if (strcmp(name, "stablehlo.shape_refinement_operand_wrapper") == 0 && (*op)->n_operands > 0 &&
       (*op)->n_results == 1)
@@ -260,8 +260,9 @@ static bool custom_call(Refine *r, HlMlOp **op) {
 }
 
 bool refine_op(Refine *r, HlMlOp **op) {
-  static const char *const pad[] = {"edge_padding_low", "edge_padding_high", "interior_padding"};
-  static const char *const gather[] = {"slice_sizes"};
+  static const MlName pad[] = {ML_A_EDGE_PADDING_LOW, ML_A_EDGE_PADDING_HIGH,
+                               ML_A_INTERIOR_PADDING};
+  static const MlName gather[] = {ML_A_SLICE_SIZES};
   switch ((*op)->row) {
   case ML_STABLEHLO_DYNAMIC_RESHAPE: return with_shape(r, op, "stablehlo.reshape", 1);
   case ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM:

@@ -117,7 +117,7 @@ static void retype_function(Refine *r, HlMlOp *func) {
   for (uint32_t k = 0; k < end->n_operands; k++)
     out[k] = end->operands[k]->type;
   const HlMlType *type = hl_ml_function_type(r->tree, body->n_args, in, (int)end->n_operands, out);
-  hl_ml_set(r->tree, func, "function_type", hl_ml_type_attr(r->tree, type));
+  ml_set_attr(r->tree, func, ML_A_FUNCTION_TYPE, hl_ml_type_attr(r->tree, type));
 }
 
 static bool has_body(const HlMlOp *func) {
@@ -171,8 +171,8 @@ static HlMlOp *copy_function(Refine *r, const HlMlOp *func, const HlSym *callee)
   }
   HlMlValue **map = refine_copies(r);
   HlMlOp *copy = hl_ml_copy_op(r->tree, hl_ml_body(r->tree->module, 0), func, map, r->n_copied);
-  hl_ml_set(r->tree, copy, "sym_name", hl_ml_string_of(r->tree, fresh_symbol(r, callee)));
-  hl_ml_set(r->tree, copy, "sym_visibility", hl_ml_string(r->tree, "private", 7));
+  ml_set_attr(r->tree, copy, ML_A_SYM_NAME, hl_ml_string_of(r->tree, fresh_symbol(r, callee)));
+  ml_set_attr(r->tree, copy, ML_A_SYM_VISIBILITY, hl_ml_string(r->tree, "private", 7));
   return copy;
 }
 
@@ -222,8 +222,8 @@ static bool wants_copy(Refine *r, const HlMlOp *call, const Callee *callee) {
   return computes_numbers || callee->is_dynamic || is_dynamic_op(call);
 }
 
-static bool refine_call(Refine *r, HlMlOp *call, const char *attr) {
-  const HlSym *callee = hl_ml_attr_sym(call, attr);
+static bool refine_call(Refine *r, HlMlOp *call, MlName attr) {
+  const HlSym *callee = ml_attr_sym(call, attr);
   const HlMlOp *func = callee ? callee_of(r, callee)->func : NULL;
   if (!func || !has_body(func) || hl_ml_body(func, 0)->n_args != (int)call->n_operands)
     return refine_error(r, call, "calls a function without a body, or with other arguments");
@@ -238,7 +238,7 @@ static bool refine_call(Refine *r, HlMlOp *call, const char *attr) {
     s = make_special(r, call, callee, func);
   if (!s)
     return false;
-  hl_ml_set(r->tree, call, attr, hl_ml_symbol(r->tree, hl_ml_attr_sym(s->func, "sym_name")));
+  ml_set_attr(r->tree, call, attr, hl_ml_symbol(r->tree, ml_attr_sym(s->func, ML_A_SYM_NAME)));
   const HlMlOp *end = hl_ml_body(s->func, 0)->last;
   for (uint32_t k = 0; k < call->n_results && k < end->n_operands; k++) {
     const Known *known = refine_known(r, end->operands[k]);
@@ -296,7 +296,7 @@ static bool refine_regions(Refine *r, HlMlOp *op) {
 
 // The message with {k} replaced by the k-th of the numbers that follow the condition.
 static const char *assertion_text(Refine *r, const HlMlOp *op) {
-  const HlSym *text = hl_ml_attr_sym(op, "error_message");
+  const HlSym *text = ml_attr_sym(op, ML_A_ERROR_MESSAGE);
   HlBuf out = {0};
   for (const char *at = text ? text->text : ""; *at; at++) {
     char *end = NULL;
@@ -318,7 +318,7 @@ static const char *assertion_text(Refine *r, const HlMlOp *op) {
 
 static bool is_assertion(const HlMlOp *op) {
   const HlSym *target =
-      op->row == ML_STABLEHLO_CUSTOM_CALL ? hl_ml_attr_sym(op, "call_target_name") : NULL;
+      op->row == ML_STABLEHLO_CUSTOM_CALL ? ml_attr_sym(op, ML_A_CALL_TARGET_NAME) : NULL;
   return target && strcmp(target->text, "shape_assertion") == 0 && op->n_operands > 0;
 }
 
@@ -342,9 +342,9 @@ static bool refine_one(Refine *r, HlMlOp *op) {
   if (is_assertion(op))
     return refine_assertion(r, op);
   if (op->row == ML_FUNC_CALL)
-    return refine_call(r, op, "callee");
+    return refine_call(r, op, ML_A_CALLEE);
   if (op->row == ML_STABLEHLO_COMPOSITE)
-    return refine_call(r, op, "decomposition");
+    return refine_call(r, op, ML_A_DECOMPOSITION);
   if (!refine_op(r, &op) || !refine_types(r, op) || !refine_regions(r, op))
     return false;
   refine_fold(r, op);
@@ -376,7 +376,7 @@ static void give_value(Refine *r, HlMlBlock *body, HlMlValue *arg, int64_t value
   HlLiteral holder = {
       .shape = hl_shape_scalar(shapes, hl_ml_dtype(arg->type)), .n = 1, .data = &room};
   hl_literal_set_i64(&holder, 0, value);
-  hl_ml_set(r->tree, constant, "value", hl_ml_dense(r->tree, arg->type, &room, 1, true));
+  ml_set_attr(r->tree, constant, ML_A_VALUE, hl_ml_dense(r->tree, arg->type, &room, 1, true));
   hl_ml_place_before(constant, first);
   refine_replace(r, arg, &constant->results[0]);
 }

@@ -7,7 +7,7 @@
 #ifndef HILO_MLIR_REFINE_H
 #define HILO_MLIR_REFINE_H
 
-#include "mlir/tree/dialect.h"
+#include "mlir/tree/tree.h"
 
 enum {
   REFINE_MAX_KNOWN = 1 << 16,   // elements of a value worth knowing

@@ -124,8 +124,8 @@ static HlMlOp *narrow_loop(Simplify *s, HlMlOp *op) {
   HlMlBlock *cond = only_block(op, 0), *body = only_block(op, 1);
   uint32_t n = op->n_operands, n_drop = 0;
   if (!cond || !body || op->n_results != n || cond->n_args != (int)n || body->n_args != (int)n ||
-      body->last->n_operands != n || hl_ml_attr(op, "mhlo.sharding") ||
-      hl_ml_attr(op, "sdy.sharding"))
+      body->last->n_operands != n || ml_attr(op, ML_A_MHLO_SHARDING) ||
+      ml_attr(op, ML_A_SDY_SHARDING))
     return op;
   bool *drop = HL_ARRAY(s->arena, bool, n + 1);
   for (uint32_t k = 0; k < n; k++)
@@ -224,8 +224,8 @@ static bool has_effect(const HlMlOp *op) {
   if (op->dialect != HL_ML_STABLEHLO && op->dialect != HL_ML_MHLO && op->dialect != HL_ML_CHLO)
     return true;
   if (op->row == ML_STABLEHLO_CUSTOM_CALL) {
-    const HlSym *target = hl_ml_attr_sym(op, "call_target_name");
-    return hl_ml_attr_int(op, "has_side_effect", 0) || !target ||
+    const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
+    return ml_attr_int(op, ML_A_HAS_SIDE_EFFECT, 0) || !target ||
            strncmp(target->text, "check.", 6) == 0;
   }
   if (op->row == ML_STABLEHLO_COMPOSITE || op->row == ML_MHLO_PRINT || op->row == ML_MHLO_FUSION)
@@ -248,7 +248,7 @@ static HlMlOp *narrow_sort(Simplify *s, HlMlOp *op) {
   HlMlBlock *block = only_block(op, 0);
   uint32_t n = op->n_operands, n_drop = 0;
   if (!block || op->n_results != n || block->n_args != 2 * (int)n ||
-      hl_ml_attr(op, "mhlo.sharding"))
+      ml_attr(op, ML_A_MHLO_SHARDING))
     return op;
   bool *drop = HL_ARRAY(s->arena, bool, n + 1), *drop_arg = HL_ARRAY(s->arena, bool, 2 * n + 1);
   for (uint32_t k = 0; k < n; k++) {
@@ -268,8 +268,8 @@ static HlMlOp *narrow_sort(Simplify *s, HlMlOp *op) {
 
 static bool joins(const HlMlOp *op, const HlMlOp *inner) {
   return inner && inner->row == ML_STABLEHLO_CONCATENATE && inner->n_results == 1 &&
-         hl_ml_attr_int(inner, "dimension", -1) == hl_ml_attr_int(op, "dimension", -1) &&
-         !hl_ml_attr(inner, "mhlo.sharding");
+         ml_attr_int(inner, ML_A_DIMENSION, -1) == ml_attr_int(op, ML_A_DIMENSION, -1) &&
+         !ml_attr(inner, ML_A_MHLO_SHARDING);
 }
 
 // A concatenation whose only user concatenates further becomes part of that.
@@ -389,10 +389,10 @@ bool ml_simplify(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
   HlMlOp **funcs = ml_reachable(s.arena, tree, entry, &n);
   sm_fold_start(&s);
   for (int k = 0; k < n; k++) {
-    MlFunc *func = ml_func(tree, hl_ml_attr_sym(funcs[k], "sym_name"));
+    MlFunc *func = ml_func(tree, ml_attr_sym(funcs[k], ML_A_SYM_NAME));
     if (!func->is_simplified)
       simplify_func(&s, funcs[k]);
-    ml_func(tree, hl_ml_attr_sym(funcs[k], "sym_name"))->is_simplified = true;
+    ml_func(tree, ml_attr_sym(funcs[k], ML_A_SYM_NAME))->is_simplified = true;
   }
   sm_fold_end(&s);
   hl_arena_free(s.arena);

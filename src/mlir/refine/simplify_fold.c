@@ -9,7 +9,7 @@ enum { MOST_ELEMENTS = 65536, MOST_COMPARED_BYTES = 4096 };
 const HlMlAttr *sm_constant(const HlMlValue *value) {
   if (!value->def || !ml_is_constant(value->def))
     return NULL;
-  const HlMlAttr *attr = hl_ml_attr(value->def, "value");
+  const HlMlAttr *attr = ml_attr(value->def, ML_A_VALUE);
   return attr && attr->kind == HL_ML_A_DENSE && attr->type && attr->type->kind == HL_ML_TENSOR
              ? attr
              : NULL;
@@ -34,9 +34,9 @@ static bool same_constant(const HlMlOp *a, const HlMlAttr *x, const HlMlOp *b, c
 }
 
 static HlMlOp **find_constant(HlMlOp **table, uint32_t n, HlMlOp *op) {
-  const HlMlAttr *attr = hl_ml_attr(op, "value");
+  const HlMlAttr *attr = ml_attr(op, ML_A_VALUE);
   uint64_t at = hash_constant(attr, op->results[0].type) % n;
-  while (table[at] && !same_constant(table[at], hl_ml_attr(table[at], "value"), op, attr))
+  while (table[at] && !same_constant(table[at], ml_attr(table[at], ML_A_VALUE), op, attr))
     at = (at + 1) % n;
   return &table[at];
 }
@@ -100,8 +100,8 @@ static bool is_small(const HlMlType *type) {
 
 static bool can_fold(const HlMlOp *op) {
   if (!is_foldable(op) || op->n_results != 1 || op->n_operands == 0 || op->n_regions > 0 ||
-      hl_ml_attr(op, "mhlo.sharding") || hl_ml_attr(op, "sdy.sharding") ||
-      hl_ml_attr(op, "mhlo.frontend_attributes"))
+      ml_attr(op, ML_A_MHLO_SHARDING) || ml_attr(op, ML_A_SDY_SHARDING) ||
+      ml_attr(op, ML_A_MHLO_FRONTEND_ATTRIBUTES))
     return false;
   for (uint32_t k = 0; k < op->n_operands; k++)
     if (!sm_constant(op->operands[k]))
@@ -214,7 +214,7 @@ bool sm_fold(Simplify *s, HlMlOp *op) {
 bool sm_becomes_constant(Simplify *s, HlMlOp *op, const HlMlAttr *value) {
   HlMlOp *constant =
       hl_ml_op(s->tree, NULL, "stablehlo.constant", 0, NULL, 1, &op->results[0].type, 0);
-  hl_ml_set(s->tree, constant, "value", value);
+  ml_set_attr(s->tree, constant, ML_A_VALUE, value);
   constant->location = op->location;
   constant->loc = op->loc;
   hl_ml_place_before(constant, op);

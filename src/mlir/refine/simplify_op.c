@@ -110,7 +110,7 @@ static bool select_op(Simplify *s, HlMlOp *op) {
 // An integer compared with itself, a truth value with a constant.
 static bool compare_op(Simplify *s, HlMlOp *op) {
   int64_t truth;
-  int64_t how = hl_ml_attr_int(op, "comparison_direction", 0);
+  int64_t how = ml_attr_int(op, ML_A_COMPARISON_DIRECTION, 0);
   if (hl_ml_dtype(op->operands[0]->type) == HL_PRED && sm_int(op->operands[1], &truth) &&
       how == (truth ? HL_WORD_direction_EQ : HL_WORD_direction_NE))
     return is(s, op, op->operands[0]);
@@ -139,13 +139,13 @@ static bool ascends(HlI64s list) {
 }
 
 static void become_reshape(Simplify *s, HlMlOp *op) {
-  const HlMlAttr *sharding = hl_ml_attr(op, "mhlo.sharding"),
-                 *frontend = hl_ml_attr(op, "mhlo.frontend_attributes");
+  const HlMlAttr *sharding = ml_attr(op, ML_A_MHLO_SHARDING),
+                 *frontend = ml_attr(op, ML_A_MHLO_FRONTEND_ATTRIBUTES);
   sm_become(s, op, op->dialect == HL_ML_MHLO ? "mhlo.reshape" : "stablehlo.reshape", 1);
   if (sharding)
-    hl_ml_set(s->tree, op, "mhlo.sharding", sharding);
+    ml_set_attr(s->tree, op, ML_A_MHLO_SHARDING, sharding);
   if (frontend)
-    hl_ml_set(s->tree, op, "mhlo.frontend_attributes", frontend);
+    ml_set_attr(s->tree, op, ML_A_MHLO_FRONTEND_ATTRIBUTES, frontend);
 }
 
 static bool reshape_op(Simplify *s, HlMlOp *op) {
@@ -158,10 +158,10 @@ static bool reshape_op(Simplify *s, HlMlOp *op) {
 // A broadcast of a broadcast is one.
 static void join_broadcasts(Simplify *s, HlMlOp *op) {
   HlMlOp *inner = def_of(op->operands[0], ML_STABLEHLO_BROADCAST_IN_DIM);
-  HlI64s outer = hl_ml_attr_ints(s->arena, op, "broadcast_dimensions");
-  if (!inner || hl_ml_attr(inner, "mhlo.sharding"))
+  HlI64s outer = ml_attr_ints(s->arena, op, ML_A_BROADCAST_DIMENSIONS);
+  if (!inner || ml_attr(inner, ML_A_MHLO_SHARDING))
     return;
-  HlI64s dims = hl_ml_attr_ints(s->arena, inner, "broadcast_dimensions");
+  HlI64s dims = ml_attr_ints(s->arena, inner, ML_A_BROADCAST_DIMENSIONS);
   int64_t *both = HL_ARRAY(s->arena, int64_t, dims.n + 1);
   for (int k = 0; k < dims.n; k++) {
     if (dims.at[k] < 0 || dims.at[k] >= outer.n)
@@ -169,13 +169,14 @@ static void join_broadcasts(Simplify *s, HlMlOp *op) {
     both[k] = outer.at[dims.at[k]];
   }
   op->operands[0] = inner->operands[0];
-  hl_ml_set(s->tree, op, "broadcast_dimensions", hl_ml_dense_i64s(s->tree, (HlI64s){both, dims.n}));
+  ml_set_attr(s->tree, op, ML_A_BROADCAST_DIMENSIONS,
+              hl_ml_dense_i64s(s->tree, (HlI64s){both, dims.n}));
 }
 
 static bool broadcast_op(Simplify *s, HlMlOp *op) {
   join_broadcasts(s, op);
   const HlMlType *from = op->operands[0]->type, *to = op->results[0].type;
-  HlI64s dims = hl_ml_attr_ints(s->arena, op, "broadcast_dimensions");
+  HlI64s dims = ml_attr_ints(s->arena, op, ML_A_BROADCAST_DIMENSIONS);
   if (from == to && is_identity_list(dims))
     return is(s, op, op->operands[0]);
   if (!hl_ml_is_static(from) || !hl_ml_is_static(to) ||
@@ -190,9 +191,9 @@ static bool slice_op(Simplify *s, HlMlOp *op) {
   if (is(s, op, op->operands[0]))
     return true;
   HlMlOp *whole = def_of(op->operands[0], ML_STABLEHLO_CONCATENATE);
-  int64_t dim = whole ? hl_ml_attr_int(whole, "dimension", -1) : -1, before = 0;
-  HlI64s start = hl_ml_attr_ints(s->arena, op, "start_indices"),
-         limit = hl_ml_attr_ints(s->arena, op, "limit_indices");
+  int64_t dim = whole ? ml_attr_int(whole, ML_A_DIMENSION, -1) : -1, before = 0;
+  HlI64s start = ml_attr_ints(s->arena, op, ML_A_START_INDICES),
+         limit = ml_attr_ints(s->arena, op, ML_A_LIMIT_INDICES);
   if (!whole || dim < 0 || dim >= start.n || dim >= limit.n ||
       !hl_ml_is_static(whole->results[0].type))
     return false;
@@ -205,8 +206,10 @@ static bool slice_op(Simplify *s, HlMlOp *op) {
       from[dim] -= before;
       to[dim] -= before;
       op->operands[0] = whole->operands[k];
-      hl_ml_set(s->tree, op, "start_indices", hl_ml_dense_i64s(s->tree, (HlI64s){from, start.n}));
-      hl_ml_set(s->tree, op, "limit_indices", hl_ml_dense_i64s(s->tree, (HlI64s){to, limit.n}));
+      ml_set_attr(s->tree, op, ML_A_START_INDICES,
+                  hl_ml_dense_i64s(s->tree, (HlI64s){from, start.n}));
+      ml_set_attr(s->tree, op, ML_A_LIMIT_INDICES,
+                  hl_ml_dense_i64s(s->tree, (HlI64s){to, limit.n}));
       return is(s, op, op->operands[0]);
     }
     before += size;
@@ -216,7 +219,7 @@ static bool slice_op(Simplify *s, HlMlOp *op) {
 
 // A slice whose place is known, kept inside.
 static bool dynamic_slice_op(Simplify *s, HlMlOp *op) {
-  HlI64s sizes = hl_ml_attr_ints(s->arena, op, "slice_sizes");
+  HlI64s sizes = ml_attr_ints(s->arena, op, ML_A_SLICE_SIZES);
   const HlMlType *type = op->operands[0]->type;
   int n = type->rank;
   if (!hl_ml_is_static(type) || sizes.n != n || op->n_operands != (uint32_t)n + 1)
@@ -232,16 +235,16 @@ static bool dynamic_slice_op(Simplify *s, HlMlOp *op) {
     stride[k] = 1;
   }
   sm_become(s, op, op->dialect == HL_ML_MHLO ? "mhlo.slice" : "stablehlo.slice", 1);
-  hl_ml_set(s->tree, op, "start_indices", hl_ml_dense_i64s(s->tree, (HlI64s){start, n}));
-  hl_ml_set(s->tree, op, "limit_indices", hl_ml_dense_i64s(s->tree, (HlI64s){limit, n}));
-  hl_ml_set(s->tree, op, "strides", hl_ml_dense_i64s(s->tree, (HlI64s){stride, n}));
+  ml_set_attr(s->tree, op, ML_A_START_INDICES, hl_ml_dense_i64s(s->tree, (HlI64s){start, n}));
+  ml_set_attr(s->tree, op, ML_A_LIMIT_INDICES, hl_ml_dense_i64s(s->tree, (HlI64s){limit, n}));
+  ml_set_attr(s->tree, op, ML_A_STRIDES, hl_ml_dense_i64s(s->tree, (HlI64s){stride, n}));
   return sm_fold(s, op) || slice_op(s, op);
 }
 
 static bool pad_op(Simplify *s, HlMlOp *op) {
-  HlI64s low = hl_ml_attr_ints(s->arena, op, "edge_padding_low"),
-         high = hl_ml_attr_ints(s->arena, op, "edge_padding_high");
-  HlI64s interior = hl_ml_attr_ints(s->arena, op, "interior_padding");
+  HlI64s low = ml_attr_ints(s->arena, op, ML_A_EDGE_PADDING_LOW),
+         high = ml_attr_ints(s->arena, op, ML_A_EDGE_PADDING_HIGH);
+  HlI64s interior = ml_attr_ints(s->arena, op, ML_A_INTERIOR_PADDING);
   for (int k = 0; k < low.n && k < high.n && k < interior.n; k++)
     if (low.at[k] != 0 || high.at[k] != 0 || interior.at[k] != 0)
       return false;
@@ -266,10 +269,10 @@ static bool moves_ones(const HlMlType *type, HlI64s perm) {
 }
 
 static bool transpose_op(Simplify *s, HlMlOp *op) {
-  HlI64s perm = hl_ml_attr_ints(s->arena, op, "permutation");
+  HlI64s perm = ml_attr_ints(s->arena, op, ML_A_PERMUTATION);
   HlMlOp *inner = def_of(op->operands[0], ML_STABLEHLO_TRANSPOSE);
-  if (inner && !hl_ml_attr(inner, "mhlo.sharding")) {
-    HlI64s first = hl_ml_attr_ints(s->arena, inner, "permutation");
+  if (inner && !ml_attr(inner, ML_A_MHLO_SHARDING)) {
+    HlI64s first = ml_attr_ints(s->arena, inner, ML_A_PERMUTATION);
     int64_t *both = HL_ARRAY(s->arena, int64_t, perm.n + 1);
     for (int k = 0; k < perm.n; k++) {
       if (perm.at[k] < 0 || perm.at[k] >= first.n)
@@ -278,7 +281,7 @@ static bool transpose_op(Simplify *s, HlMlOp *op) {
     }
     perm = (HlI64s){both, perm.n};
     op->operands[0] = inner->operands[0];
-    hl_ml_set(s->tree, op, "permutation", hl_ml_dense_i64s(s->tree, perm));
+    ml_set_attr(s->tree, op, ML_A_PERMUTATION, hl_ml_dense_i64s(s->tree, perm));
   }
   if (is_identity_list(perm))
     return is(s, op, op->operands[0]);
@@ -290,7 +293,7 @@ static bool transpose_op(Simplify *s, HlMlOp *op) {
 
 // Dimensions of size 1 may turn round as they like.
 static bool reverse_op(Simplify *s, HlMlOp *op) {
-  HlI64s dims = hl_ml_attr_ints(s->arena, op, "dimensions");
+  HlI64s dims = ml_attr_ints(s->arena, op, ML_A_DIMENSIONS);
   const HlMlType *type = op->operands[0]->type;
   for (int k = 0; k < dims.n; k++)
     if (dims.at[k] < 0 || dims.at[k] >= type->rank || type->dim[dims.at[k]] != 1)
@@ -300,7 +303,7 @@ static bool reverse_op(Simplify *s, HlMlOp *op) {
 
 // Operands without elements add nothing.
 static bool concatenate_op(Simplify *s, HlMlOp *op) {
-  int64_t dim = hl_ml_attr_int(op, "dimension", 0);
+  int64_t dim = ml_attr_int(op, ML_A_DIMENSION, 0);
   uint32_t kept = 0;
   for (uint32_t k = 0; k < op->n_operands; k++) {
     const HlMlType *type = op->operands[k]->type;
@@ -335,7 +338,7 @@ static bool part_op(Simplify *s, HlMlOp *op) {
   HlMlOp *whole;
   if (op->row == ML_STABLEHLO_GET_TUPLE_ELEMENT &&
       (whole = def_of(op->operands[0], ML_STABLEHLO_TUPLE))) {
-    int64_t index = hl_ml_attr_int(op, "index", 0);
+    int64_t index = ml_attr_int(op, ML_A_INDEX, 0);
     return index >= 0 && index < (int64_t)whole->n_operands && is(s, op, whole->operands[index]);
   }
   if ((whole = def_of(op->operands[0], ML_STABLEHLO_COMPLEX)) && whole->n_operands == 2) {
@@ -366,13 +369,13 @@ static const HlMlAttr *list_of(Simplify *s, const HlMlValue *value) {
 }
 
 static bool become_with(Simplify *s, HlMlOp *op, const char *name, uint32_t n_operands, int n,
-                        const char *const *names, const HlMlAttr *const *values) {
+                        const MlName *names, const HlMlAttr *const *values) {
   for (int k = 0; k < n; k++)
     if (!values[k])
       return false;
   sm_become(s, op, name, n_operands);
   for (int k = 0; k < n; k++)
-    hl_ml_set(s->tree, op, names[k], values[k]);
+    ml_set_attr(s->tree, op, names[k], values[k]);
   return true;
 }
 
@@ -388,37 +391,38 @@ static void make_static(Simplify *s, HlMlOp *op) {
   switch (op->row) {
   case ML_STABLEHLO_DYNAMIC_RESHAPE: sm_become(s, op, "stablehlo.reshape", 1); break;
   case ML_STABLEHLO_DYNAMIC_IOTA:
-    v[0] = hl_ml_attr(op, "iota_dimension");
-    become_with(s, op, "stablehlo.iota", 0, 1, (const char *const[]){"iota_dimension"}, v);
+    v[0] = ml_attr(op, ML_A_IOTA_DIMENSION);
+    become_with(s, op, "stablehlo.iota", 0, 1, (const MlName[]){ML_A_IOTA_DIMENSION}, v);
     break;
   case ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM:
-    v[0] = hl_ml_attr(op, "broadcast_dimensions");
+    v[0] = ml_attr(op, ML_A_BROADCAST_DIMENSIONS);
     become_with(s, op, "stablehlo.broadcast_in_dim", 1, 1,
-                (const char *const[]){"broadcast_dimensions"}, v);
+                (const MlName[]){ML_A_BROADCAST_DIMENSIONS}, v);
     break;
   case ML_STABLEHLO_DYNAMIC_PAD:
     for (int k = 0; k < 3; k++)
       v[k] = list_of(s, op->operands[2 + k]);
-    become_with(s, op, "stablehlo.pad", 2, 3,
-                (const char *const[]){"edge_padding_low", "edge_padding_high", "interior_padding"},
-                v);
+    become_with(
+        s, op, "stablehlo.pad", 2, 3,
+        (const MlName[]){ML_A_EDGE_PADDING_LOW, ML_A_EDGE_PADDING_HIGH, ML_A_INTERIOR_PADDING}, v);
     break;
   case ML_STABLEHLO_REAL_DYNAMIC_SLICE:
     for (int k = 0; k < 3; k++)
       v[k] = list_of(s, op->operands[1 + k]);
     become_with(s, op, "stablehlo.slice", 1, 3,
-                (const char *const[]){"start_indices", "limit_indices", "strides"}, v);
+                (const MlName[]){ML_A_START_INDICES, ML_A_LIMIT_INDICES, ML_A_STRIDES}, v);
     break;
   case ML_STABLEHLO_DYNAMIC_GATHER:
     v[0] = list_of(s, op->operands[2]);
-    v[1] = hl_ml_attr(op, "dimension_numbers");
-    v[2] = hl_ml_bool(s->tree, hl_ml_attr_int(op, "indices_are_sorted", 0));
+    v[1] = ml_attr(op, ML_A_DIMENSION_NUMBERS);
+    v[2] = hl_ml_bool(s->tree, ml_attr_int(op, ML_A_INDICES_ARE_SORTED, 0));
     become_with(s, op, "stablehlo.gather", 2, 3,
-                (const char *const[]){"slice_sizes", "dimension_numbers", "indices_are_sorted"}, v);
+                (const MlName[]){ML_A_SLICE_SIZES, ML_A_DIMENSION_NUMBERS, ML_A_INDICES_ARE_SORTED},
+                v);
     break;
   case ML_STABLEHLO_DYNAMIC_CONV:
     if ((v[0] = sm_constant(op->operands[2]))) {
-      hl_ml_set(s->tree, op, "padding", v[0]);
+      ml_set_attr(s->tree, op, ML_A_PADDING, v[0]);
       op->name = hl_ml_sym(s->tree, "stablehlo.convolution");
       op->row = ML_STABLEHLO_CONVOLUTION;
       op->n_operands = 2;
@@ -431,7 +435,7 @@ static void make_static(Simplify *s, HlMlOp *op) {
 // Counting along a dimension of size 1.
 static bool iota_op(Simplify *s, HlMlOp *op) {
   const HlMlType *type = op->results[0].type;
-  int64_t dim = hl_ml_attr_int(op, "iota_dimension", -1);
+  int64_t dim = ml_attr_int(op, ML_A_IOTA_DIMENSION, -1);
   HlDtype dtype = hl_ml_dtype(type);
   if (dim < 0 || dim >= type->rank || type->dim[dim] != 1 || !hl_ml_is_static(type) ||
       dtype == HL_NO_DTYPE || !hl_is_integral(dtype))
@@ -441,7 +445,7 @@ static bool iota_op(Simplify *s, HlMlOp *op) {
 
 // A reduction of no dimension is its operand.
 static bool reduce_op(Simplify *s, HlMlOp *op) {
-  return op->n_results == 1 && hl_ml_attr_ints(s->arena, op, "dimensions").n == 0 &&
+  return op->n_results == 1 && ml_attr_ints(s->arena, op, ML_A_DIMENSIONS).n == 0 &&
          is(s, op, op->operands[0]);
 }
 
@@ -452,8 +456,8 @@ bool sm_identity(Simplify *s, HlMlOp *op) {
     return iota_op(s, op);
   if (op->row == ML_STABLEHLO_REDUCE)
     return reduce_op(s, op);
-  if (op->n_results != 1 || op->n_operands == 0 || hl_ml_attr(op, "mhlo.sharding") ||
-      hl_ml_attr(op, "sdy.sharding"))
+  if (op->n_results != 1 || op->n_operands == 0 || ml_attr(op, ML_A_MHLO_SHARDING) ||
+      ml_attr(op, ML_A_SDY_SHARDING))
     return false;
   if (op->row == ML_STABLEHLO_SELECT)
     return select_op(s, op);

@@ -74,12 +74,12 @@ static Sizes sizes_of(Refine *r, const HlMlType *type) {
   return s;
 }
 
-static HlI64s ints(Refine *r, const HlMlOp *op, const char *name) {
-  return hl_ml_attr_ints(r->arena, op, name);
+static HlI64s ints(Refine *r, const HlMlOp *op, MlName name) {
+  return ml_attr_ints(r->arena, op, name);
 }
 
-static HlI64s field(Refine *r, const HlMlAttr *attr, const char *name) {
-  return hl_ml_field_ints(r->arena, attr, name);
+static HlI64s field(Refine *r, const HlMlAttr *attr, MlName name) {
+  return ml_field_ints(r->arena, attr, name);
 }
 
 // --- Rules ----------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ static bool broadcasts(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   if (!a || !b)
     return false;
   const HlMlType *large = a->rank >= b->rank ? a : b, *small = large == a ? b : a;
-  const HlI64s dims = ints(r, op, "broadcast_dimensions");
+  const HlI64s dims = ints(r, op, ML_A_BROADCAST_DIMENSIONS);
   *out = sizes_of(r, large);
   for (int d = 0; d < small->rank; d++) {
     const int64_t to = dims.n == small->rank ? dims.at[d] : large->rank - small->rank + d;
@@ -141,7 +141,7 @@ static bool broadcasts(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 }
 
 static bool transpose(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlI64s permutation = ints(r, op, "permutation");
+  const HlI64s permutation = ints(r, op, ML_A_PERMUTATION);
   const HlMlType *type = operand(op, 0);
   (void)k;
   if (!type || permutation.n != type->rank)
@@ -155,7 +155,7 @@ static bool transpose(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 }
 
 static bool concatenate(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const int64_t d = hl_ml_attr_int(op, "dimension", -1);
+  const int64_t d = ml_attr_int(op, ML_A_DIMENSION, -1);
   if (!elementwise(r, op, k, out) || d < 0 || d >= out->rank)
     return false;
   out->dim[d] = 0;
@@ -168,8 +168,8 @@ static bool concatenate(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 }
 
 static bool pad(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlI64s low = ints(r, op, "edge_padding_low"), high = ints(r, op, "edge_padding_high");
-  const HlI64s interior = ints(r, op, "interior_padding");
+  const HlI64s low = ints(r, op, ML_A_EDGE_PADDING_LOW), high = ints(r, op, ML_A_EDGE_PADDING_HIGH);
+  const HlI64s interior = ints(r, op, ML_A_INTERIOR_PADDING);
   (void)k;
   if (!like_operand(r, op, 0, out) || low.n != out->rank || high.n != out->rank ||
       interior.n != out->rank)
@@ -182,8 +182,8 @@ static bool pad(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 }
 
 static bool slice(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlI64s start = ints(r, op, "start_indices"), limit = ints(r, op, "limit_indices"),
-               by = ints(r, op, "strides");
+  const HlI64s start = ints(r, op, ML_A_START_INDICES), limit = ints(r, op, ML_A_LIMIT_INDICES),
+               by = ints(r, op, ML_A_STRIDES);
   (void)k;
   if (limit.n != start.n || by.n != start.n)
     return false;
@@ -195,7 +195,7 @@ static bool slice(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 }
 
 static bool broadcast(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlI64s sizes = ints(r, op, "broadcast_sizes");
+  const HlI64s sizes = ints(r, op, ML_A_BROADCAST_SIZES);
   const HlMlType *type = operand(op, 0);
   (void)k;
   if (!type)
@@ -207,7 +207,7 @@ static bool broadcast(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 }
 
 static bool reduce(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlI64s dims = ints(r, op, "dimensions");
+  const HlI64s dims = ints(r, op, ML_A_DIMENSIONS);
   const HlMlType *type = operand(op, k);
   if (!type)
     return false;
@@ -244,9 +244,11 @@ static int64_t or_else(HlI64s list, int k, int64_t absent) {
 }
 
 static bool reduce_window(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlI64s window = ints(r, op, "window_dimensions"), stride = ints(r, op, "window_strides");
-  const HlI64s base = ints(r, op, "base_dilations"), dilation = ints(r, op, "window_dilations");
-  const HlI64s padding = ints(r, op, "padding");
+  const HlI64s window = ints(r, op, ML_A_WINDOW_DIMENSIONS),
+               stride = ints(r, op, ML_A_WINDOW_STRIDES);
+  const HlI64s base = ints(r, op, ML_A_BASE_DILATIONS),
+               dilation = ints(r, op, ML_A_WINDOW_DILATIONS);
+  const HlI64s padding = ints(r, op, ML_A_PADDING);
   if (!like_operand(r, op, k, out) || window.n != out->rank)
     return false;
   for (int d = 0; d < out->rank; d++)
@@ -264,23 +266,23 @@ static bool at_dim(const HlMlType *type, int64_t d, int64_t *out) {
 }
 
 static bool convolution(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlMlAttr *n = hl_ml_attr(op, "dimension_numbers");
+  const HlMlAttr *n = ml_attr(op, ML_A_DIMENSION_NUMBERS);
   const HlMlType *x = operand(op, 0), *y = operand(op, 1);
-  const HlI64s xs = field(r, n, "input_spatial_dimensions"),
-               ys = field(r, n, "kernel_spatial_dimensions");
-  const HlI64s os = field(r, n, "output_spatial_dimensions");
-  const HlI64s stride = ints(r, op, "window_strides"), padding = ints(r, op, "padding");
-  const HlI64s base = ints(r, op, "lhs_dilation"), dilation = ints(r, op, "rhs_dilation");
-  const int64_t groups = hl_ml_attr_int(op, "batch_group_count", 1);
+  const HlI64s xs = field(r, n, ML_A_INPUT_SPATIAL_DIMENSIONS),
+               ys = field(r, n, ML_A_KERNEL_SPATIAL_DIMENSIONS);
+  const HlI64s os = field(r, n, ML_A_OUTPUT_SPATIAL_DIMENSIONS);
+  const HlI64s stride = ints(r, op, ML_A_WINDOW_STRIDES), padding = ints(r, op, ML_A_PADDING);
+  const HlI64s base = ints(r, op, ML_A_LHS_DILATION), dilation = ints(r, op, ML_A_RHS_DILATION);
+  const int64_t groups = ml_attr_int(op, ML_A_BATCH_GROUP_COUNT, 1);
   int64_t batch, features, size, window;
   (void)k;
   if (!n || !x || !y || xs.n != ys.n || os.n != xs.n || groups < 1)
     return false;
   *out = new_sizes(r, x->rank);
-  const int64_t ob = hl_ml_field_int(n, "output_batch_dimension", 0);
-  const int64_t of = hl_ml_field_int(n, "output_feature_dimension", 0);
-  if (!at_dim(x, hl_ml_field_int(n, "input_batch_dimension", 0), &batch) ||
-      !at_dim(y, hl_ml_field_int(n, "kernel_output_feature_dimension", 0), &features) || ob < 0 ||
+  const int64_t ob = ml_field_int(n, ML_A_OUTPUT_BATCH_DIMENSION, 0);
+  const int64_t of = ml_field_int(n, ML_A_OUTPUT_FEATURE_DIMENSION, 0);
+  if (!at_dim(x, ml_field_int(n, ML_A_INPUT_BATCH_DIMENSION, 0), &batch) ||
+      !at_dim(y, ml_field_int(n, ML_A_KERNEL_OUTPUT_FEATURE_DIMENSION, 0), &features) || ob < 0 ||
       ob >= out->rank || of < 0 || of >= out->rank)
     return false;
   out->dim[ob] = batch == HL_UNBOUNDED ? batch : batch / groups;
@@ -303,13 +305,13 @@ static void add_free(const HlMlType *type, HlI64s batch, HlI64s contract, Sizes 
 }
 
 static bool dot_general(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlMlAttr *n = hl_ml_attr(op, "dot_dimension_numbers");
+  const HlMlAttr *n = ml_attr(op, ML_A_DOT_DIMENSION_NUMBERS);
   const HlMlType *x = operand(op, 0), *y = operand(op, 1);
   (void)k;
   if (!n || !x || !y)
     return false;
-  const HlI64s xb = field(r, n, "lhs_batching_dimensions"),
-               yb = field(r, n, "rhs_batching_dimensions");
+  const HlI64s xb = field(r, n, ML_A_LHS_BATCHING_DIMENSIONS),
+               yb = field(r, n, ML_A_RHS_BATCHING_DIMENSIONS);
   *out = new_sizes(r, x->rank + y->rank);
   out->rank = 0;
   for (int d = 0; d < xb.n; d++) {
@@ -320,8 +322,8 @@ static bool dot_general(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
       return false;
     out->dim[out->rank++] = size;
   }
-  add_free(x, xb, field(r, n, "lhs_contracting_dimensions"), out);
-  add_free(y, yb, field(r, n, "rhs_contracting_dimensions"), out);
+  add_free(x, xb, field(r, n, ML_A_LHS_CONTRACTING_DIMENSIONS), out);
+  add_free(y, yb, field(r, n, ML_A_RHS_CONTRACTING_DIMENSIONS), out);
   return true;
 }
 
@@ -339,11 +341,13 @@ static bool dot(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 }
 
 static bool gather(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const HlMlAttr *n = hl_ml_attr(op, "dimension_numbers");
+  const HlMlAttr *n = ml_attr(op, ML_A_DIMENSION_NUMBERS);
   const HlMlType *indices = operand(op, 1);
-  const HlI64s offset = field(r, n, "offset_dims"), collapsed = field(r, n, "collapsed_slice_dims");
-  const HlI64s batching = field(r, n, "operand_batching_dims"), sizes = ints(r, op, "slice_sizes");
-  const int64_t vector = hl_ml_field_int(n, "index_vector_dim", 0);
+  const HlI64s offset = field(r, n, ML_A_OFFSET_DIMS),
+               collapsed = field(r, n, ML_A_COLLAPSED_SLICE_DIMS);
+  const HlI64s batching = field(r, n, ML_A_OPERAND_BATCHING_DIMS),
+               sizes = ints(r, op, ML_A_SLICE_SIZES);
+  const int64_t vector = ml_field_int(n, ML_A_INDEX_VECTOR_DIM, 0);
   (void)k;
   if (!n || !indices || sizes.n == 0)
     return false;
@@ -365,8 +369,8 @@ static bool gather(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 }
 
 static bool fft(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  const int64_t type = hl_ml_attr_int(op, "fft_type", 0);
-  const HlI64s length = ints(r, op, "fft_length");
+  const int64_t type = ml_attr_int(op, ML_A_FFT_TYPE, 0);
+  const HlI64s length = ints(r, op, ML_A_FFT_LENGTH);
   (void)k;
   if (!like_operand(r, op, 0, out))
     return false;
@@ -390,7 +394,7 @@ static bool top_k(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   (void)k;
   if (!like_operand(r, op, 0, out) || out->rank < 1)
     return false;
-  out->dim[out->rank - 1] = hl_ml_attr_int(op, "k", HL_UNBOUNDED);
+  out->dim[out->rank - 1] = ml_attr_int(op, ML_A_K, HL_UNBOUNDED);
   return true;
 }
 
@@ -398,11 +402,11 @@ static bool top_k(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 static bool custom_call(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
   static const char *const identities[] = {"stablehlo.shape_refinement_operand_wrapper",
                                            "Sharding"};
-  const HlSym *target = hl_ml_attr_sym(op, "call_target_name");
+  const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
   for (int i = 0; target && k == 0 && i < HL_COUNT_OF(identities); i++)
     if (strcmp(target->text, identities[i]) == 0)
       return like_operand(r, op, 0, out);
-  const HlI64s which = ints(r, op, "indices_of_shape_operands");
+  const HlI64s which = ints(r, op, ML_A_INDICES_OF_SHAPE_OPERANDS);
   const Known *sizes = (int)k < which.n && which.at[k] >= 0 && which.at[k] < (int64_t)op->n_operands
                            ? refine_known(r, op->operands[which.at[k]])
                            : NULL;
@@ -472,7 +476,7 @@ static bool tuple_types(Refine *r, HlMlOp *op) {
                            hl_ml_list_type(r->tree, HL_ML_TUPLE, (int)op->n_operands, element));
   }
   const HlMlType *tuple = op->operands[0]->type;
-  const int64_t k = hl_ml_attr_int(op, "index", -1);
+  const int64_t k = ml_attr_int(op, ML_A_INDEX, -1);
   return tuple->kind != HL_ML_TUPLE || k < 0 || k >= tuple->n ||
          refine_set_type(r, op, &op->results[0], tuple->element[k]);
 }

@@ -56,13 +56,6 @@ void mp_push_int(MpParser *p, int64_t value) {
   stack->at[stack->n++] = value;
 }
 
-const HlSym *mp_word(MpParser *p, const char *text) {
-  MpWord *slot = &p->words[((uintptr_t)text ^ (uintptr_t)text >> 8) & (MP_WORD_SLOTS - 1)];
-  if (slot->text != text)
-    *slot = (MpWord){text, hl_ml_sym(p->tree, text)};
-  return slot->sym;
-}
-
 void mp_push_named(MpParser *p, const HlSym *name, const HlMlAttr *value, bool inherent) {
   MpNameds *stack = &p->nameds;
   if (HL_UNLIKELY(stack->n == stack->capacity))
@@ -297,7 +290,6 @@ static bool section(MpParser *p, HlMlBlock *block) {
 void mp_start(MpParser *p) {
   p->type_slots = HL_ARRAY(p->own, MpSlot, MP_TYPE_SLOTS);
   p->attr_slots = HL_ARRAY(p->own, MpSlot, MP_ATTR_SLOTS);
-  p->words = HL_ARRAY(p->own, MpWord, MP_WORD_SLOTS);
   p->ptrs.at = grow(p, NULL, 0, &p->ptrs.capacity, sizeof *p->ptrs.at);
   p->types.at = grow(p, NULL, 0, &p->types.capacity, sizeof *p->types.at);
   p->ints.at = grow(p, NULL, 0, &p->ints.capacity, sizeof *p->ints.at);

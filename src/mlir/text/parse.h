@@ -23,7 +23,6 @@
 #ifndef HILO_MLIR_PARSE_H
 #define HILO_MLIR_PARSE_H
 
-#include "mlir/tree/dialect.h"
 #include "mlir/text/lex.h"
 #include "mlir/tree/tree.h"
 
@@ -114,7 +113,7 @@ typedef struct MpSlot {  // of the caches of types and attributes by their text
   uint32_t n, hash;
   const void *value;
 } MpSlot;
-enum { MP_TYPE_SLOTS = 4096, MP_ATTR_SLOTS = 1024, MP_MAX_CACHED = 400, MP_WORD_SLOTS = 512 };
+enum { MP_TYPE_SLOTS = 4096, MP_ATTR_SLOTS = 1024, MP_MAX_CACHED = 400 };
 
 typedef struct MpName {  // what the name of an op means
   bool is_known;
@@ -130,11 +129,6 @@ typedef enum MpPlain {
   MP_F32,
   MP_PLAIN_COUNT
 } MpPlain;  // types that attributes have
-
-typedef struct MpWord {  // the symbol of a text of ours
-  const char *text;
-  const HlSym *sym;
-} MpWord;
 
 typedef struct MpParser {
   MlLex in;
@@ -183,7 +177,6 @@ typedef struct MpParser {
   MpPtrs loc_aliases;  // all of them, in order of mention
   const HlSym *path;   // of the last file location
   MpSlot *type_slots, *attr_slots;
-  MpWord *words;  // by address
   const HlMlType *plain[MP_PLAIN_COUNT];
   MpPtrs resources;  // MpResourceUse: dense_resource attributes, whose data comes at the end
 } MpParser;
@@ -214,7 +207,6 @@ static inline void mp_leave(MpParser *p) {
 void mp_start(MpParser *p);  // its tables and stacks, in `own`, once its first fields are set
 void mp_push(MpParser *p, MpPtrs *stack, const void *item);
 void mp_push_int(MpParser *p, int64_t value);         // onto p->ints
-const HlSym *mp_word(MpParser *p, const char *text);  // the symbol of a constant of ours
 void mp_push_named(MpParser *p, const HlSym *name, const HlMlAttr *value, bool inherent);
 static inline const HlSym *mp_sym(MpParser *p, const char *at, size_t n) {
   return hl_syms_add(p->tree->syms, at, n);
@@ -275,7 +267,7 @@ bool mp_attributes_dict(MpParser *p, MpState *s);  // after `attributes`, if it 
 bool mp_dict_entries(MpParser *p, MpState *s, bool inherent);  // {..}
 bool mp_fn_type(MpParser *p, MpState *s);  // (T, U) -> V to the op's operand and result types
 bool mp_type_list(MpParser *p);            // T, U: pushes onto p->types
-void mp_attr_of(MpParser *p, MpState *s, const char *name,
+void mp_attr_of(MpParser *p, MpState *s, MlName name,
                 const HlMlAttr *value);  // an attribute that was read
 const HlMlAttr *mp_short(MpParser *p, MlKind kind,
                          const char *more);  // in the short form of its kind

@@ -18,7 +18,7 @@ static bool module(MpParser *p, MpState *s) {
     const HlSym *name = mp_symbol_name(p);
     if (!name)
       return false;
-    mp_attr_of(p, s, "sym_name", hl_ml_string_of(p->tree, name));
+    mp_attr_of(p, s, ML_A_SYM_NAME, hl_ml_string_of(p->tree, name));
   }
   HlMlRegion *region = mp_add_region(p, s);
   if (!mp_attributes_dict(p, s) || !mp_region(p, s, region, 0, NULL))
@@ -124,11 +124,11 @@ static bool signature(MpParser *p, MpState *s, Signature *f) {
       hl_ml_function_type(p->tree, f->n_args, all, p->types.n - types - f->n_args, all + f->n_args);
   p->types.n = types;
   const HlMlAttr *result_dicts = mp_array(p, dicts);
-  mp_attr_of(p, s, "function_type", hl_ml_type_attr(p->tree, type));
+  mp_attr_of(p, s, ML_A_FUNCTION_TYPE, hl_ml_type_attr(p->tree, type));
   if (f->has_arg_dicts)
-    mp_attr_of(p, s, "arg_attrs", hl_ml_array(p->tree, f->n_args, f->arg_dict));
+    mp_attr_of(p, s, ML_A_ARG_ATTRS, hl_ml_array(p->tree, f->n_args, f->arg_dict));
   if (f->has_result_dicts)
-    mp_attr_of(p, s, "res_attrs", result_dicts);
+    mp_attr_of(p, s, ML_A_RES_ATTRS, result_dicts);
   return true;
 }
 
@@ -141,12 +141,12 @@ static bool func(MpParser *p, MpState *s) {
     if (!hl_str_is(visibility, "public") && !hl_str_is(visibility, "private") &&
         !hl_str_is(visibility, "nested"))
       return p->in.at = at, ml_lex_expected(&p->in, "a symbol name");
-    mp_attr_of(p, s, "sym_visibility", hl_ml_string(p->tree, visibility.at, visibility.n));
+    mp_attr_of(p, s, ML_A_SYM_VISIBILITY, hl_ml_string(p->tree, visibility.at, visibility.n));
   }
   const HlSym *name = mp_symbol_name(p);
   if (!name)
     return false;
-  mp_attr_of(p, s, "sym_name", hl_ml_string_of(p->tree, name));
+  mp_attr_of(p, s, ML_A_SYM_NAME, hl_ml_string_of(p->tree, name));
   if (!signature(p, s, &f) || !mp_attributes_dict(p, s))
     return false;
   HlMlRegion *region = mp_add_region(p, s);
@@ -167,7 +167,7 @@ static bool call(MpParser *p, MpState *s) {
   const HlMlAttr *callee = mp_symbol(p);
   if (!callee)
     return false;
-  mp_attr_of(p, s, "callee", callee);
+  mp_attr_of(p, s, ML_A_CALLEE, callee);
   return ml_lex_need(&p->in, '(') && mp_use_list(p) && ml_lex_need(&p->in, ')') &&
          mp_opt_dict(p, s) && ml_lex_need(&p->in, ':') && mp_fn_type(p, s);
 }
@@ -227,7 +227,7 @@ static bool constant(MpParser *p, MpState *s) {
   if (s->row_number != ML_ARITH_CONSTANT && kind != HL_ML_A_DENSE &&
       kind != HL_ML_A_DENSE_STRINGS && kind != HL_ML_A_RESOURCE)
     return mp_error(p, at, "expected an elements attribute");
-  mp_attr_of(p, s, "value", value);
+  mp_attr_of(p, s, ML_A_VALUE, value);
   mp_push(p, &p->types, type);
   s->n_results = 1;
   return true;
@@ -347,7 +347,7 @@ static bool reduce(MpParser *p, MpState *s) {
       !ml_lex_need_word(&p->in, "dimensions") || !ml_lex_need(&p->in, '=') || !mp_int_list(p, &n))
     return false;
   p->ints.n -= n;
-  mp_attr_of(p, s, "dimensions", hl_ml_dense_i64s(p->tree, (HlI64s){p->ints.at + p->ints.n, n}));
+  mp_attr_of(p, s, ML_A_DIMENSIONS, hl_ml_dense_i64s(p->tree, (HlI64s){p->ints.at + p->ints.n, n}));
   if (!mp_opt_dict(p, s) || !ml_lex_need(&p->in, ':'))
     return false;
   const char *at = p->in.at;
@@ -422,7 +422,7 @@ static bool barrier(MpParser *p, MpState *s) {
 
 // (%a, k = 2, is_stable = false) {..} : T -> (V, I); mhlo's has `largest` in the place of is_stable.
 static bool top_k(MpParser *p, MpState *s) {
-  const char *flag = s->row_number == ML_MHLO_TOPK ? "largest" : "is_stable";
+  const MlName flag = s->row_number == ML_MHLO_TOPK ? ML_A_LARGEST : ML_A_IS_STABLE;
   const HlMlAttr *k, *is_set;
   MpUse operand;
   if (!ml_lex_need(&p->in, '(') || !mp_use(p, &operand) || !ml_lex_need(&p->in, ',') ||
@@ -430,9 +430,9 @@ static bool top_k(MpParser *p, MpState *s) {
       !(k = mp_short(p, ML_K_I64, "")))
     return false;
   mp_push_use(p, &operand);
-  mp_attr_of(p, s, "k", k);
+  mp_attr_of(p, s, ML_A_K, k);
   if (ml_lex_eat(&p->in, ',')) {
-    if (!ml_lex_need_word(&p->in, flag) || !ml_lex_need(&p->in, '=') ||
+    if (!ml_lex_need_word(&p->in, ml_name_text[flag]) || !ml_lex_need(&p->in, '=') ||
         !(is_set = mp_short(p, ML_K_BOOL, "")))
       return false;
     mp_attr_of(p, s, flag, is_set);
@@ -463,7 +463,7 @@ static bool scan(MpParser *p, MpState *s) {
       !ml_lex_int(&p->in, &dimension))
     return false;
   const int n_inits = p->uses.n - s->uses - n_inputs;
-  mp_attr_of(p, s, "dimension", hl_ml_i64(p->tree, dimension));
+  mp_attr_of(p, s, ML_A_DIMENSION, hl_ml_i64(p->tree, dimension));
   if (!mp_attributes_dict(p, s) || !mp_region(p, s, mp_add_region(p, s), 0, NULL) ||
       !ml_lex_need(&p->in, ':'))
     return false;
@@ -474,8 +474,8 @@ static bool scan(MpParser *p, MpState *s) {
     return mp_error(p, at, "operand types must match the number of inputs and inits");
   if (s->n_results < n_inits)
     return mp_error(p, at, "not enough result types to cover the required carries");
-  mp_attr_of(p, s, "operandSegmentSizes", two_sizes(p, n_inputs, n_inits));
-  mp_attr_of(p, s, "resultSegmentSizes", two_sizes(p, s->n_results - n_inits, n_inits));
+  mp_attr_of(p, s, ML_A_OPERAND_SEGMENT_SIZES, two_sizes(p, n_inputs, n_inits));
+  mp_attr_of(p, s, ML_A_RESULT_SEGMENT_SIZES, two_sizes(p, s->n_results - n_inits, n_inits));
   return true;
 }
 
@@ -487,14 +487,14 @@ static bool mesh(MpParser *p, MpState *s) {
   const HlMlAttr *value;
   if (!name || !ml_lex_need(&p->in, '=') || !(value = mp_sdy_body(p, "sdy.mesh")))
     return false;
-  mp_attr_of(p, s, "sym_name", hl_ml_string_of(p->tree, name));
-  mp_attr_of(p, s, "mesh", value);
+  mp_attr_of(p, s, ML_A_SYM_NAME, hl_ml_string_of(p->tree, name));
+  mp_attr_of(p, s, ML_A_MESH, value);
   return mp_opt_dict(p, s);
 }
 
-static bool shardings(MpParser *p, MpState *s, const char *name, const char *row) {
+static bool shardings(MpParser *p, MpState *s, MlName name, const char *row) {
   const HlMlAttr *value;
-  if (!ml_lex_need_word(&p->in, name) || !ml_lex_need(&p->in, '=') ||
+  if (!ml_lex_need_word(&p->in, ml_name_text[name]) || !ml_lex_need(&p->in, '=') ||
       !(value = mp_sdy_body(p, row)))
     return false;
   mp_attr_of(p, s, name, value);
@@ -505,9 +505,9 @@ static bool shardings(MpParser *p, MpState *s, const char *name, const char *row
 static bool manual(MpParser *p, MpState *s) {
   Signature f = {0};
   if (!ml_lex_need(&p->in, '(') || !mp_use_list(p) || !ml_lex_need(&p->in, ')') ||
-      !shardings(p, s, "in_shardings", "sdy.sharding_per_value") ||
-      !shardings(p, s, "out_shardings", "sdy.sharding_per_value") ||
-      !shardings(p, s, "manual_axes", "sdy.manual_axes"))
+      !shardings(p, s, ML_A_IN_SHARDINGS, "sdy.sharding_per_value") ||
+      !shardings(p, s, ML_A_OUT_SHARDINGS, "sdy.sharding_per_value") ||
+      !shardings(p, s, ML_A_MANUAL_AXES, "sdy.manual_axes"))
     return false;
   if (!params(p, &f))
     return false;

@@ -11,10 +11,10 @@ static const HlMlAttr *as_in_mhlo(MpParser *p, const HlMlAttr *list) {
   return hl_ml_dense(p->tree, type, list->data, list->n_elements, true);
 }
 
-void mp_attr_of(MpParser *p, MpState *s, const char *name, const HlMlAttr *value) {
+void mp_attr_of(MpParser *p, MpState *s, MlName name, const HlMlAttr *value) {
   if (s->dialect == HL_ML_MHLO)
     value = as_in_mhlo(p, value);
-  mp_push_named(p, mp_word(p, name), value, s->row_number == ML_NONE);
+  mp_push_named(p, ml_name(p->tree, name), value, s->row_number == ML_NONE);
 }
 
 // --- Operands ----------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ static const char *name_end(const char *s) {
 }
 
 static bool attribute(MpParser *p, MpState *s, HlStr name, bool in_full) {
-  const MlAttrRow *row = ml_find_attr(s->row, name);
+  const MlAttrRow *row = ml_find_attr_text(s->row, name);
   char buffer[MP_MAX_NAME];
   const HlMlAttr *value =
       in_full ? mp_attr(p, NULL) : mp_short(p, row->kind, mp_spelt(s->dialect, row->more, buffer));

@@ -15,7 +15,8 @@ static bool format(MpParser *p, MpState *s) {
   const char *at = p->in.at;
   HlStr word = ml_lex_word(&p->in);
   const HlMlType *i32 = mp_plain(p, MP_I32);
-  const char *names[] = {"exponent_bits", "mantissa_bits"}, letters[] = "em", *k = word.at;
+  static const MlName names[] = {ML_A_EXPONENT_BITS, ML_A_MANTISSA_BITS};
+  const char letters[] = "em", *k = word.at;
   for (int part = 0; part < 2; part++) {
     int64_t value = 0;
     if (k >= word.at + word.n || *k++ != letters[part] || !ml_lex_is(*k, ML_DIGIT))
@@ -48,7 +49,7 @@ static bool ranges(MpParser *p, MpState *s) {
     mp_push_int(p, limit);
     mp_push_int(p, stride);
   }
-  static const char *const names[] = {"start_indices", "limit_indices", "strides"};
+  static const MlName names[] = {ML_A_START_INDICES, ML_A_LIMIT_INDICES, ML_A_STRIDES};
   HlI64s all = take_ints(p, base);
   const int n = all.n / 3;
   int64_t few[16];
@@ -62,17 +63,19 @@ static bool ranges(MpParser *p, MpState *s) {
 }
 
 // [0] x [1]
-static bool dims_pair(MpParser *p, const char *lhs, const char *rhs) {
+static bool dims_pair(MpParser *p, MlName lhs, MlName rhs) {
   int n;
   if (!mp_int_list(p, &n))
     return false;
-  mp_push_named(p, mp_word(p, lhs), hl_ml_dense_i64s(p->tree, take_ints(p, p->ints.n - n)), false);
+  mp_push_named(p, ml_name(p->tree, lhs), hl_ml_dense_i64s(p->tree, take_ints(p, p->ints.n - n)),
+                false);
   if (*p->in.at != 'x')
     return ml_lex_expected(&p->in, "'x'");
   ml_lex_move(&p->in, p->in.at + 1);
   if (!mp_int_list(p, &n))
     return false;
-  mp_push_named(p, mp_word(p, rhs), hl_ml_dense_i64s(p->tree, take_ints(p, p->ints.n - n)), false);
+  mp_push_named(p, ml_name(p->tree, rhs), hl_ml_dense_i64s(p->tree, take_ints(p, p->ints.n - n)),
+                false);
   return true;
 }
 
@@ -81,14 +84,14 @@ static bool dot(MpParser *p, MpState *s) {
   const int base = p->nameds.n;
   if (ml_lex_eat_word(&p->in, "batching_dims") &&
       (!ml_lex_need(&p->in, '=') ||
-       !dims_pair(p, "lhs_batching_dimensions", "rhs_batching_dimensions") ||
+       !dims_pair(p, ML_A_LHS_BATCHING_DIMENSIONS, ML_A_RHS_BATCHING_DIMENSIONS) ||
        !ml_lex_need(&p->in, ',')))
     return false;
   if (!ml_lex_need_word(&p->in, "contracting_dims") || !ml_lex_need(&p->in, '=') ||
-      !dims_pair(p, "lhs_contracting_dimensions", "rhs_contracting_dimensions"))
+      !dims_pair(p, ML_A_LHS_CONTRACTING_DIMENSIONS, ML_A_RHS_CONTRACTING_DIMENSIONS))
     return false;
   const char *name = s->dialect == HL_ML_MHLO ? "mhlo.dot" : "stablehlo.dot";
-  mp_attr_of(p, s, "dot_dimension_numbers", mp_make_struct(p, name, base));
+  mp_attr_of(p, s, ML_A_DOT_DIMENSION_NUMBERS, mp_make_struct(p, name, base));
   return true;
 }
 
@@ -117,7 +120,7 @@ static bool precision(MpParser *p, MpState *s) {
       return false;
     mp_push(p, &p->ptrs, value);
   }
-  mp_attr_of(p, s, "precision_config", mp_array(p, base));
+  mp_attr_of(p, s, ML_A_PRECISION_CONFIG, mp_array(p, base));
   return true;
 }
 
@@ -127,7 +130,7 @@ static bool algorithm(MpParser *p, MpState *s) {
   const char *name = s->dialect == HL_ML_MHLO ? "mhlo.dot_algorithm" : "stablehlo.dot_algorithm";
   const HlMlAttr *value = ml_lex_need(&p->in, '=') ? mp_short(p, ML_K_STRUCT, name) : NULL;
   if (value)
-    mp_attr_of(p, s, "algorithm", value);
+    mp_attr_of(p, s, ML_A_ALGORITHM, value);
   return value != NULL;
 }
 
@@ -135,7 +138,7 @@ static bool conv(MpParser *p, MpState *s) {
   const HlMlAttr *value =
       mp_conv_body(p, hl_str(s->dialect == HL_ML_MHLO ? "mhlo.conv" : "stablehlo.conv"));
   if (value)
-    mp_attr_of(p, s, "dimension_numbers", value);
+    mp_attr_of(p, s, ML_A_DIMENSION_NUMBERS, value);
   return value != NULL;
 }
 
@@ -163,8 +166,8 @@ static const HlMlAttr *padding(MpParser *p) {
 // stride = [..], pad = [..], lhs_dilate = [..], rhs_dilate = [..], reverse = [..]
 static bool window(MpParser *p, MpState *s) {
   static const char *const keys[] = {"stride", "pad", "lhs_dilate", "rhs_dilate", "reverse"};
-  static const char *const names[] = {"window_strides", "padding", "lhs_dilation", "rhs_dilation",
-                                      "window_reversal"};
+  static const MlName names[] = {ML_A_WINDOW_STRIDES, ML_A_PADDING, ML_A_LHS_DILATION,
+                                 ML_A_RHS_DILATION, ML_A_WINDOW_REVERSAL};
   bool seen[HL_COUNT_OF(keys)] = {false};
   while (ml_lex_is(*p->in.at, ML_START)) {
     const char *at = p->in.at;
@@ -191,7 +194,7 @@ static bool window(MpParser *p, MpState *s) {
 static bool target(MpParser *p, MpState *s) {
   const HlSym *name = mp_symbol_name(p);
   if (name)
-    mp_attr_of(p, s, "call_target_name", hl_ml_string_of(p->tree, name));
+    mp_attr_of(p, s, ML_A_CALL_TARGET_NAME, hl_ml_string_of(p->tree, name));
   return name != NULL;
 }
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-static void push_field(MpParser *p, const char *name, const HlMlAttr *value) {
-  mp_push_named(p, mp_word(p, name), value, false);
+static void push_field(MpParser *p, MlName name, const HlMlAttr *value) {
+  mp_push_named(p, ml_name(p->tree, name), value, false);
 }
 
 typedef const HlMlAttr *ItemFn(MpParser *p);
@@ -34,8 +34,8 @@ static const HlMlAttr *sub_axis(MpParser *p) {
   if (!ml_lex_need(&p->in, '(') || !ml_lex_int(&p->in, &before) || !ml_lex_need(&p->in, ')') ||
       !ml_lex_int(&p->in, &size))
     return NULL;
-  push_field(p, "pre_size", hl_ml_i64(p->tree, before));
-  push_field(p, "size", hl_ml_i64(p->tree, size));
+  push_field(p, ML_A_PRE_SIZE, hl_ml_i64(p->tree, before));
+  push_field(p, ML_A_SIZE, hl_ml_i64(p->tree, size));
   return mp_make_struct(p, "sdy.sub_axis_info", base);
 }
 
@@ -45,11 +45,11 @@ static const HlMlAttr *axis(MpParser *p) {
   const HlMlAttr *name = mp_string(p), *part;
   if (!name)
     return NULL;
-  push_field(p, "name", name);
+  push_field(p, ML_A_NAME, name);
   if (ml_lex_eat(&p->in, ':')) {
     if (!(part = sub_axis(p)))
       return NULL;
-    push_field(p, "sub_axis_info", part);
+    push_field(p, ML_A_SUB_AXIS_INFO, part);
   }
   return mp_make_struct(p, "sdy.axis_ref", base);
 }
@@ -65,12 +65,12 @@ static const HlMlAttr *mesh_axis(MpParser *p) {
   int64_t size;
   if (!name || !ml_lex_need(&p->in, '=') || !ml_lex_int(&p->in, &size))
     return NULL;
-  push_field(p, "name", name);
-  push_field(p, "size", hl_ml_i64(p->tree, size));
+  push_field(p, ML_A_NAME, name);
+  push_field(p, ML_A_SIZE, hl_ml_i64(p->tree, size));
   return mp_make_struct(p, "sdy.mesh_axis", base);
 }
 
-static bool push_int_field(MpParser *p, const char *name) {
+static bool push_int_field(MpParser *p, MlName name) {
   int n;
   if (!mp_int_list(p, &n))
     return false;
@@ -85,9 +85,9 @@ static const HlMlAttr *mesh(MpParser *p) {
   const HlMlAttr *all;
   if (!ml_lex_need(&p->in, '<') || !(all = list(p, '[', ']', mesh_axis)))
     return NULL;
-  push_field(p, "axes", all);
+  push_field(p, ML_A_AXES, all);
   if (ml_lex_eat(&p->in, ',') && (!ml_lex_need_word(&p->in, "device_ids") ||
-                                  !ml_lex_need(&p->in, '=') || !push_int_field(p, "device_ids")))
+                                  !ml_lex_need(&p->in, '=') || !push_int_field(p, ML_A_DEVICE_IDS)))
     return NULL;
   return ml_lex_need(&p->in, '>') ? mp_make_struct(p, "sdy.mesh", base) : NULL;
 }
@@ -112,14 +112,14 @@ static const HlMlAttr *dimension(MpParser *p) {
       return NULL;
     mp_push(p, &p->ptrs, item);
   }
-  push_field(p, "axes", mp_array(p, first));
-  push_field(p, "is_closed", hl_ml_bool(p->tree, is_closed));
+  push_field(p, ML_A_AXES, mp_array(p, first));
+  push_field(p, ML_A_IS_CLOSED, hl_ml_bool(p->tree, is_closed));
   if (*p->in.at == 'p' && ml_lex_is(p->in.at[1], ML_DIGIT)) {
     int64_t priority;
     p->in.at++;
     if (!ml_lex_int(&p->in, &priority))
       return NULL;
-    push_field(p, "priority", hl_ml_i64(p->tree, priority));
+    push_field(p, ML_A_PRIORITY, hl_ml_i64(p->tree, priority));
   }
   return mp_make_struct(p, "sdy.dimension_sharding", base);
 }
@@ -141,9 +141,9 @@ static bool sharding_axes(MpParser *p) {
     return false;
   if (all->n == 0)
     return mp_error(p, at, "empty lists of axes are left out");
-  push_field(p, replicated ? "replicated_axes" : "unreduced_axes", all);
+  push_field(p, replicated ? ML_A_REPLICATED_AXES : ML_A_UNREDUCED_AXES, all);
   if (op)
-    push_field(p, "unreduced_op", hl_ml_i64(p->tree, op));
+    push_field(p, ML_A_UNREDUCED_OP, hl_ml_i64(p->tree, op));
   return true;
 }
 
@@ -156,8 +156,8 @@ static const HlMlAttr *sharding(MpParser *p) {
       !(which = ml_lex_eat_word(&p->in, "mesh") ? mesh(p) : mp_symbol(p)) ||
       !ml_lex_need(&p->in, ',') || !(dims = list(p, '[', ']', dimension)))
     return NULL;
-  push_field(p, "mesh_or_ref", which);
-  push_field(p, "dim_shardings", dims);
+  push_field(p, ML_A_MESH_OR_REF, which);
+  push_field(p, ML_A_DIM_SHARDINGS, dims);
   while (ml_lex_eat(&p->in, ','))
     if (!sharding_axes(p))
       return NULL;
@@ -166,8 +166,7 @@ static const HlMlAttr *sharding(MpParser *p) {
   return mp_make_struct(p, "sdy.sharding", base);
 }
 
-static const HlMlAttr *wrap(MpParser *p, const char *name, const char *field,
-                            const HlMlAttr *value) {
+static const HlMlAttr *wrap(MpParser *p, const char *name, MlName field, const HlMlAttr *value) {
   const int base = p->nameds.n;
   if (!value)
     return NULL;
@@ -181,7 +180,7 @@ static const HlMlAttr *per_value(MpParser *p) {
   const HlMlAttr *all = list(p, '[', ']', sharding);
   if (!all || (is_bracketed && !ml_lex_need(&p->in, '>')))
     return NULL;
-  return wrap(p, "sdy.sharding_per_value", "shardings", all);
+  return wrap(p, "sdy.sharding_per_value", ML_A_SHARDINGS, all);
 }
 
 // --- Rules ---------------------------------------------------------------------------------------------------
@@ -220,12 +219,12 @@ static const HlMlAttr *dim_mapping(MpParser *p) {
       if (!factor(p))
         return NULL;
     } while (*p->in.at >= 'i' && *p->in.at <= 'z');
-  push_field(p, "factor_indices", hl_ml_dense_i64s(p->tree, take_ints(p, base)));
+  push_field(p, ML_A_FACTOR_INDICES, hl_ml_dense_i64s(p->tree, take_ints(p, base)));
   return mp_make_struct(p, "sdy.dim_mapping", first);
 }
 
 static const HlMlAttr *tensor_mapping(MpParser *p) {
-  return wrap(p, "sdy.tensor_mapping", "dim_mappings", list(p, '[', ']', dim_mapping));
+  return wrap(p, "sdy.tensor_mapping", ML_A_DIM_MAPPINGS, list(p, '[', ']', dim_mapping));
 }
 
 // {i=8, j=16}: sizes in order of the factors.
@@ -247,12 +246,12 @@ static bool factor_sizes(MpParser *p) {
       return mp_error(p, at, "too many factors");
     // The number's place now holds its size; the next must be one more.
   }
-  push_field(p, "factor_sizes", hl_ml_dense_i64s(p->tree, take_ints(p, base)));
+  push_field(p, ML_A_FACTOR_SIZES, hl_ml_dense_i64s(p->tree, take_ints(p, base)));
   return true;
 }
 
 // {i, j}
-static bool factor_list(MpParser *p, const char *field) {
+static bool factor_list(MpParser *p, MlName field) {
   const int base = p->ints.n;
   if (!ml_lex_need(&p->in, '=') || !ml_lex_need(&p->in, '{'))
     return false;
@@ -266,8 +265,8 @@ static bool factor_list(MpParser *p, const char *field) {
 static bool factor_lists(MpParser *p) {
   static const char *const words[] = {"reduction", "need_replication", "permutation",
                                       "blocked_propagation"};
-  static const char *const names[] = {"reduction_factors", "need_replication_factors",
-                                      "permutation_factors", "blocked_propagation_factors"};
+  static const MlName names[] = {ML_A_REDUCTION_FACTORS, ML_A_NEED_REPLICATION_FACTORS,
+                                 ML_A_PERMUTATION_FACTORS, ML_A_BLOCKED_PROPAGATION_FACTORS};
   for (int k = 0; k < HL_COUNT_OF(words); k++)
     if (ml_lex_eat_word(&p->in, words[k]) && !factor_list(p, names[k]))
       return false;
@@ -281,14 +280,14 @@ static const HlMlAttr *rule(MpParser *p) {
   if (!ml_lex_need(&p->in, '<') || !(operands = list(p, '(', ')', tensor_mapping)) ||
       !ml_lex_need_arrow(&p->in) || !(results = list(p, '(', ')', tensor_mapping)))
     return NULL;
-  push_field(p, "operand_mappings", operands);
-  push_field(p, "result_mappings", results);
+  push_field(p, ML_A_OPERAND_MAPPINGS, operands);
+  push_field(p, ML_A_RESULT_MAPPINGS, results);
   if (!factor_sizes(p) || !factor_lists(p))
     return NULL;
   const bool is_custom = ml_lex_eat(&p->in, ',');
   if ((is_custom && !ml_lex_need_word(&p->in, "custom")) || !ml_lex_need(&p->in, '>'))
     return NULL;
-  push_field(p, "is_custom", hl_ml_bool(p->tree, is_custom));
+  push_field(p, ML_A_IS_CUSTOM, hl_ml_bool(p->tree, is_custom));
   return mp_make_struct(p, "sdy.op_sharding_rule", base);
 }
 
@@ -302,26 +301,26 @@ static const HlMlAttr *all_to_all_param(MpParser *p) {
   if (!all || !ml_lex_need(&p->in, ':') || !ml_lex_int(&p->in, &from) ||
       !ml_lex_need_arrow(&p->in) || !ml_lex_int(&p->in, &to))
     return NULL;
-  push_field(p, "axes", all);
-  push_field(p, "src_dim", hl_ml_i64(p->tree, from));
-  push_field(p, "tgt_dim", hl_ml_i64(p->tree, to));
+  push_field(p, ML_A_AXES, all);
+  push_field(p, ML_A_SRC_DIM, hl_ml_i64(p->tree, from));
+  push_field(p, ML_A_TGT_DIM, hl_ml_i64(p->tree, to));
   return mp_make_struct(p, "sdy.all_to_all_param", base);
 }
 
 static const HlMlAttr *axis_list(MpParser *p) {
-  return wrap(p, "sdy.axis_ref_list", "value", axes(p));
+  return wrap(p, "sdy.axis_ref_list", ML_A_VALUE, axes(p));
 }
 
 static const HlMlAttr *manual_axes(MpParser *p) {
-  return wrap(p, "sdy.manual_axes", "axes", list(p, '{', '}', mp_string));
+  return wrap(p, "sdy.manual_axes", ML_A_AXES, list(p, '{', '}', mp_string));
 }
 
 static const HlMlAttr *axis_lists(MpParser *p) {
-  return wrap(p, "sdy.list_of_axis_ref_lists", "value", list(p, '[', ']', axis_list));
+  return wrap(p, "sdy.list_of_axis_ref_lists", ML_A_VALUE, list(p, '[', ']', axis_list));
 }
 
 static const HlMlAttr *all_to_all_params(MpParser *p) {
-  return wrap(p, "sdy.all_to_all_param_list", "value", list(p, '[', ']', all_to_all_param));
+  return wrap(p, "sdy.all_to_all_param_list", ML_A_VALUE, list(p, '[', ']', all_to_all_param));
 }
 
 const HlMlAttr *mp_sdy_body(MpParser *p, const char *name) {

@@ -162,14 +162,14 @@ const HlMlAttr *mp_short(MpParser *p, MlKind kind, const char *more) {
 // --- Structs -----------------------------------------------------------------------------------------------
 
 // What the elements of a list field, or a struct field, are when they are written without their name.
-static const char *implied_row(const char *row, const char *field) {
+static const char *implied_row(const char *row, MlName field) {
   if (strcmp(row, "stablehlo.replica_group_mesh_axes") == 0)
     return "stablehlo.axis_ref";
   if (strcmp(row, "stablehlo.mesh") == 0)
     return "stablehlo.mesh_axis";
-  if (strcmp(field, "sub_axis_info") == 0)
+  if (field == ML_A_SUB_AXIS_INFO)
     return "stablehlo.sub_axis_info";
-  if (strcmp(field, "mode") == 0)
+  if (field == ML_A_MODE)
     return "stablehlo.result_accuracy_mode";
   return "";
 }
@@ -198,7 +198,7 @@ static const HlMlAttr *field_value(MpParser *p, const MlStruct *row, const MlFie
 
 static const MlField *find_field(const MlStruct *row, HlStr name) {
   for (const MlField *field = row->field; field->name; field++)
-    if (hl_str_is(name, field->name))
+    if (hl_str_is(name, ml_name_text[field->name]))
       return field;
   return NULL;
 }
@@ -240,8 +240,8 @@ static const HlMlAttr *sub_axis(MpParser *p, HlStr name) {
   if (!ml_lex_need(&p->in, '(') || !ml_lex_int(&p->in, &before) || !ml_lex_need(&p->in, ')') ||
       !ml_lex_int(&p->in, &size))
     return NULL;
-  mp_push_named(p, mp_word(p, "pre_size"), hl_ml_i64(p->tree, before), false);
-  mp_push_named(p, mp_word(p, "size"), hl_ml_i64(p->tree, size), false);
+  mp_push_named(p, ml_name(p->tree, ML_A_PRE_SIZE), hl_ml_i64(p->tree, before), false);
+  mp_push_named(p, ml_name(p->tree, ML_A_SIZE), hl_ml_i64(p->tree, size), false);
   return mp_make_struct(p, mp_sym(p, name.at, name.n)->text, base);
 }
 
@@ -260,7 +260,7 @@ static const HlMlAttr *bounds(MpParser *p, HlMlDialect dialect) {
     return NULL;
   HlI64s list = {p->ints.at + from, p->ints.n - from};
   p->ints.n = from;
-  mp_push_named(p, mp_word(p, "bounds"), hl_ml_dense_i64s(p->tree, list), false);
+  mp_push_named(p, ml_name(p->tree, ML_A_BOUNDS), hl_ml_dense_i64s(p->tree, list), false);
   char buffer[MP_MAX_NAME];
   return mp_make_struct(p, mp_spelt(dialect, "stablehlo.type_extensions", buffer), base);
 }
@@ -353,12 +353,12 @@ static bool conv_part(MpParser *p, const char letters[2], ConvPart *out) {
   return ml_lex_need(&p->in, ']');
 }
 
-static void push_conv_part(MpParser *p, const ConvPart *part, const char *first, const char *second,
-                           const char *spatial) {
-  mp_push_named(p, mp_word(p, first), hl_ml_i64(p->tree, part->first), false);
-  mp_push_named(p, mp_word(p, second), hl_ml_i64(p->tree, part->second), false);
-  mp_push_named(p, mp_word(p, spatial), hl_ml_dense_i64s(p->tree, (HlI64s){part->spatial, part->n}),
-                false);
+static void push_conv_part(MpParser *p, const ConvPart *part, MlName first, MlName second,
+                           MlName spatial) {
+  mp_push_named(p, ml_name(p->tree, first), hl_ml_i64(p->tree, part->first), false);
+  mp_push_named(p, ml_name(p->tree, second), hl_ml_i64(p->tree, part->second), false);
+  mp_push_named(p, ml_name(p->tree, spatial),
+                hl_ml_dense_i64s(p->tree, (HlI64s){part->spatial, part->n}), false);
 }
 
 const HlMlAttr *mp_conv_body(MpParser *p, HlStr name) {
@@ -373,12 +373,12 @@ const HlMlAttr *mp_conv_body(MpParser *p, HlStr name) {
   ml_lex_move(&p->in, p->in.at + 1);
   if (!conv_part(p, "io", &kernel) || !ml_lex_need_arrow(&p->in) || !conv_part(p, "bf", &output))
     return NULL;
-  push_conv_part(p, &input, "input_batch_dimension", "input_feature_dimension",
-                 "input_spatial_dimensions");
-  push_conv_part(p, &kernel, "kernel_input_feature_dimension", "kernel_output_feature_dimension",
-                 "kernel_spatial_dimensions");
-  push_conv_part(p, &output, "output_batch_dimension", "output_feature_dimension",
-                 "output_spatial_dimensions");
+  push_conv_part(p, &input, ML_A_INPUT_BATCH_DIMENSION, ML_A_INPUT_FEATURE_DIMENSION,
+                 ML_A_INPUT_SPATIAL_DIMENSIONS);
+  push_conv_part(p, &kernel, ML_A_KERNEL_INPUT_FEATURE_DIMENSION,
+                 ML_A_KERNEL_OUTPUT_FEATURE_DIMENSION, ML_A_KERNEL_SPATIAL_DIMENSIONS);
+  push_conv_part(p, &output, ML_A_OUTPUT_BATCH_DIMENSION, ML_A_OUTPUT_FEATURE_DIMENSION,
+                 ML_A_OUTPUT_SPATIAL_DIMENSIONS);
   return mp_make_struct(p, mp_sym(p, name.at, name.n)->text, base);
 }
 

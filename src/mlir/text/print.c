@@ -213,10 +213,9 @@ void mlp_region(Printer *p, const HlMlRegion *region, bool args, bool empty_bloc
 bool mlp_is_inherent(const HlMlOp *op, const HlMlNamed *named) {
   if (!op->row)
     return named->inherent;
-  if (ml_find_attr(ml_row_of(op), (HlStr){named->name->text, named->name->n}))
-    return true;
-  return strcmp(named->name->text, "operandSegmentSizes") == 0 ||
-         strcmp(named->name->text, "resultSegmentSizes") == 0;
+  const MlName name = ml_name_of(named->name);
+  return ml_find_attr(ml_row_of(op), name) || name == ML_A_OPERAND_SEGMENT_SIZES ||
+         name == ML_A_RESULT_SEGMENT_SIZES;
 }
 
 static bool is_discardable(const HlMlOp *op, const HlMlNamed *named, const void *what) {
@@ -225,10 +224,10 @@ static bool is_discardable(const HlMlOp *op, const HlMlNamed *named, const void 
 
 // MLIR's infeed and outfeed always have a configuration, be it empty.
 static const char *implied_config(const HlMlOp *op) {
-  const char *name = op->row == ML_STABLEHLO_INFEED    ? "infeed_config"
-                     : op->row == ML_STABLEHLO_OUTFEED ? "outfeed_config"
-                                                       : NULL;
-  return name && !hl_ml_attr(op, name) ? name : NULL;
+  const MlName name = op->row == ML_STABLEHLO_INFEED    ? ML_A_INFEED_CONFIG
+                      : op->row == ML_STABLEHLO_OUTFEED ? ML_A_OUTFEED_CONFIG
+                                                        : ML_A_NONE;
+  return name && !ml_attr(op, name) ? ml_name_text[name] : NULL;
 }
 
 static void print_properties(Printer *p, const HlMlOp *op) {

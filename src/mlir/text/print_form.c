@@ -54,8 +54,7 @@ static bool is_left_out(const HlMlOp *op, const MlAttrRow *row, const HlMlAttr *
       return false;
     break;
   case ML_K_ARRAY:
-    if (strcmp(row->name, "called_computations") != 0 &&
-        strcmp(row->name, "output_operand_aliases") != 0)
+    if (row->name != ML_A_CALLED_COMPUTATIONS && row->name != ML_A_OUTPUT_OPERAND_ALIASES)
       return false;
     break;
   default: return false;
@@ -65,8 +64,8 @@ static bool is_left_out(const HlMlOp *op, const MlAttrRow *row, const HlMlAttr *
 
 static const HlMlAttr *attr_of(const HlMlOp *op, const char *name, size_t n,
                                const MlAttrRow **row) {
-  *row = ml_find_attr(ml_row_of(op), (HlStr){name, n});
-  return *row ? hl_ml_attr(op, (*row)->name) : NULL;
+  *row = ml_find_attr_text(ml_row_of(op), (HlStr){name, n});
+  return *row ? ml_attr(op, (*row)->name) : NULL;
 }
 
 static bool print_int_list(Printer *p, const HlMlAttr *attr) {
@@ -114,39 +113,43 @@ static bool mentions(const char *form, const char *name, size_t n) {
   return false;
 }
 
-static const char *const piece_attrs[][7] = {
-    {"format", "exponent_bits", "mantissa_bits"},
-    {"ranges", "start_indices", "limit_indices", "strides"},
-    {"dot", "dot_dimension_numbers"},
-    {"precision", "precision_config"},
-    {"algorithm", "algorithm"},
-    {"conv", "dimension_numbers"},
-    {"window", "window_strides", "padding", "lhs_dilation", "rhs_dilation", "window_reversal"},
-    {"target", "call_target_name"}};
+static const struct {
+  const char *piece;
+  MlName attr[5];
+} piece_attrs[] = {{"format", {ML_A_EXPONENT_BITS, ML_A_MANTISSA_BITS}},
+                   {"ranges", {ML_A_START_INDICES, ML_A_LIMIT_INDICES, ML_A_STRIDES}},
+                   {"dot", {ML_A_DOT_DIMENSION_NUMBERS}},
+                   {"precision", {ML_A_PRECISION_CONFIG}},
+                   {"algorithm", {ML_A_ALGORITHM}},
+                   {"conv", {ML_A_DIMENSION_NUMBERS}},
+                   {"window",
+                    {ML_A_WINDOW_STRIDES, ML_A_PADDING, ML_A_LHS_DILATION, ML_A_RHS_DILATION,
+                     ML_A_WINDOW_REVERSAL}},
+                   {"target", {ML_A_CALL_TARGET_NAME}}};
 
-static bool is_in_piece(const char *form, const char *name) {
+static bool is_in_piece(const char *form, MlName name) {
   for (int k = 0; k < HL_COUNT_OF(piece_attrs); k++)
-    for (int i = 1; i < 7 && piece_attrs[k][i]; i++)
-      if (strcmp(piece_attrs[k][i], name) == 0) {
-        size_t n = strlen(piece_attrs[k][0]);
+    for (int i = 0; i < 5 && piece_attrs[k].attr[i]; i++)
+      if (piece_attrs[k].attr[i] == name) {
+        size_t n = strlen(piece_attrs[k].piece);
         for (const char *at = strchr(form, '#'); at; at = strchr(at + 1, '#'))
-          if (strncmp(at + 1, piece_attrs[k][0], n) == 0 && !isalpha((unsigned char)at[n + 1]))
+          if (strncmp(at + 1, piece_attrs[k].piece, n) == 0 && !isalpha((unsigned char)at[n + 1]))
             return true;
       }
   return false;
 }
 
 static bool is_left(const HlMlOp *op, const HlMlNamed *named, const void *form) {
-  const MlAttrRow *row = ml_find_attr(ml_row_of(op), (HlStr){named->name->text, named->name->n});
+  const MlAttrRow *row = ml_find_attr(ml_row_of(op), ml_name_of(named->name));
   return !row || !(mentions(form, named->name->text, named->name->n) ||
-                   is_in_piece(form, named->name->text) || is_left_out(op, row, named->value));
+                   is_in_piece(form, row->name) || is_left_out(op, row, named->value));
 }
 
 // --- Pieces of their own --------------------------------------------------------------------------------
 
 static bool print_format(Printer *p, const HlMlOp *op) {
-  int64_t exponent = hl_ml_attr_int(op, "exponent_bits", -1),
-          mantissa = hl_ml_attr_int(op, "mantissa_bits", -1);
+  int64_t exponent = ml_attr_int(op, ML_A_EXPONENT_BITS, -1),
+          mantissa = ml_attr_int(op, ML_A_MANTISSA_BITS, -1);
   put_char(p->out, 'e');
   hl_buf_i64(p->out, exponent);
   put_char(p->out, 'm');
@@ -156,9 +159,9 @@ static bool print_format(Printer *p, const HlMlOp *op) {
 
 static bool print_ranges(Printer *p, const HlMlOp *op) {
   HlArena *arena = hl_arena_new();
-  HlI64s start = hl_ml_attr_ints(arena, op, "start_indices"),
-         limit = hl_ml_attr_ints(arena, op, "limit_indices");
-  HlI64s stride = hl_ml_attr_ints(arena, op, "strides");
+  HlI64s start = ml_attr_ints(arena, op, ML_A_START_INDICES),
+         limit = ml_attr_ints(arena, op, ML_A_LIMIT_INDICES);
+  HlI64s stride = ml_attr_ints(arena, op, ML_A_STRIDES);
   bool fits = start.n == limit.n && start.n == stride.n;
   put_char(p->out, '[');
   for (int k = 0; fits && k < start.n; k++) {
@@ -185,11 +188,11 @@ static void print_dims(Printer *p, const char *word, const HlMlAttr *lhs, const 
 }
 
 static bool print_dot(Printer *p, const HlMlOp *op) {
-  const HlMlAttr *dims = hl_ml_attr(op, "dot_dimension_numbers");
-  const HlMlAttr *lhs_batch = hl_ml_field(dims, "lhs_batching_dimensions");
-  const HlMlAttr *rhs_batch = hl_ml_field(dims, "rhs_batching_dimensions");
-  const HlMlAttr *lhs = hl_ml_field(dims, "lhs_contracting_dimensions");
-  const HlMlAttr *rhs = hl_ml_field(dims, "rhs_contracting_dimensions");
+  const HlMlAttr *dims = ml_attr(op, ML_A_DOT_DIMENSION_NUMBERS);
+  const HlMlAttr *lhs_batch = ml_field(dims, ML_A_LHS_BATCHING_DIMENSIONS);
+  const HlMlAttr *rhs_batch = ml_field(dims, ML_A_RHS_BATCHING_DIMENSIONS);
+  const HlMlAttr *lhs = ml_field(dims, ML_A_LHS_CONTRACTING_DIMENSIONS);
+  const HlMlAttr *rhs = ml_field(dims, ML_A_RHS_CONTRACTING_DIMENSIONS);
   if (!dims || dims->kind != HL_ML_A_STRUCT || !lhs_batch || !rhs_batch || !lhs || !rhs)
     return false;
   if (lhs_batch->n_elements || rhs_batch->n_elements) {
@@ -201,7 +204,7 @@ static bool print_dot(Printer *p, const HlMlOp *op) {
 }
 
 static bool print_precision(Printer *p, const HlMlOp *op) {
-  const HlMlAttr *list = hl_ml_attr(op, "precision_config");
+  const HlMlAttr *list = ml_attr(op, ML_A_PRECISION_CONFIG);
   if (!list)
     return true;
   if (list->kind != HL_ML_A_ARRAY)
@@ -219,7 +222,7 @@ static bool print_precision(Printer *p, const HlMlOp *op) {
 }
 
 static bool print_algorithm(Printer *p, const HlMlOp *op) {
-  const HlMlAttr *algorithm = hl_ml_attr(op, "algorithm");
+  const HlMlAttr *algorithm = ml_attr(op, ML_A_ALGORITHM);
   if (!algorithm)
     return true;
   if (algorithm->kind != HL_ML_A_STRUCT)
@@ -230,7 +233,7 @@ static bool print_algorithm(Printer *p, const HlMlOp *op) {
 }
 
 static bool print_conv(Printer *p, const HlMlOp *op) {
-  const HlMlAttr *dims = hl_ml_attr(op, "dimension_numbers");
+  const HlMlAttr *dims = ml_attr(op, ML_A_DIMENSION_NUMBERS);
   if (!dims || dims->kind != HL_ML_A_STRUCT || !mlp_is_regular_conv(dims))
     return false;
   mlp_struct_body(p, dims);
@@ -259,16 +262,17 @@ static void print_bools(Printer *p, HlI64s list) {
 
 static bool print_window(Printer *p, const HlMlOp *op) {
   static const struct {
-    const char *attr, *word;
-  } parts[] = {{"window_strides", "stride"},
-               {"padding", "pad"},
-               {"lhs_dilation", "lhs_dilate"},
-               {"rhs_dilation", "rhs_dilate"},
-               {"window_reversal", "reverse"}};
+    MlName attr;
+    const char *word;
+  } parts[] = {{ML_A_WINDOW_STRIDES, "stride"},
+               {ML_A_PADDING, "pad"},
+               {ML_A_LHS_DILATION, "lhs_dilate"},
+               {ML_A_RHS_DILATION, "rhs_dilate"},
+               {ML_A_WINDOW_REVERSAL, "reverse"}};
   HlArena *arena = hl_arena_new();
   bool any = false, fits = true;
   for (int k = 0; k < HL_COUNT_OF(parts); k++) {
-    const HlMlAttr *attr = hl_ml_attr(op, parts[k].attr);
+    const HlMlAttr *attr = ml_attr(op, parts[k].attr);
     if (!attr)
       continue;
     HlI64s list = hl_ml_ints(arena, attr);
@@ -292,7 +296,7 @@ static bool print_window(Printer *p, const HlMlOp *op) {
 }
 
 static bool print_target(Printer *p, const HlMlOp *op) {
-  const HlMlAttr *target = hl_ml_attr(op, "call_target_name");
+  const HlMlAttr *target = ml_attr(op, ML_A_CALL_TARGET_NAME);
   if (!target || target->kind != HL_ML_A_STRING || target->type)
     return false;
   mlp_symbol(p, target->sym);

@@ -89,7 +89,7 @@ static void name_word(Naming *n, const HlMlValue *value, const char *text, size_
 
 // arith.constant: %true, %c5_i32, %c0 (of an index), %cst.
 static void name_arith(Naming *n, const HlMlOp *op) {
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   const HlMlType *type = op->results[0].type;
   char text[64] = "cst";
   int length = 3;
@@ -144,7 +144,7 @@ static void name_region_args(Naming *n, const HlMlOp *op, const HlMlBlock *block
     for (int k = 0; k < block->n_args; k++)
       name_word(n, block->args[k], "iterArg", 7);
   } else if (is_row(op, ML_CHLO_SCAN) || is_row(op, ML_MHLO_SCAN)) {
-    const HlMlAttr *segments = hl_ml_attr(op, "operandSegmentSizes");
+    const HlMlAttr *segments = ml_attr(op, ML_A_OPERAND_SEGMENT_SIZES);
     int64_t n_inputs = segments && segments->kind == HL_ML_A_DENSE_ARRAY && segments->n_elements
                            ? (int64_t) * (const int32_t *)segments->data
                            : (int64_t)op->n_operands / 2;

@@ -1,26 +1,26 @@
 // Prints the ops whose pretty forms are functions of their own.
 #include "mlir/text/print.h"
 
-// Picks all attributes but those named in `what`, a list that ends with NULL.
+// Picks all attributes but those named in `what`, a list that ends with ML_A_NONE.
 static bool is_not_named(const HlMlOp *op, const HlMlNamed *named, const void *what) {
-  for (const char *const *name = what; *name; name++)
-    if (strcmp(*name, named->name->text) == 0)
+  for (const MlName *name = what; *name; name++)
+    if (ml_is_name(named->name, *name))
       return false;
   return true;
 }
 
-static void print_rest(Printer *p, const HlMlOp *op, const char *word, const char *const *but) {
+static void print_rest(Printer *p, const HlMlOp *op, const char *word, const MlName *but) {
   mlp_attrs_left(p, op, word, is_not_named, but);
 }
 
-static const char *const nothing[] = {NULL};
+static const MlName nothing[] = {ML_A_NONE};
 
 // --- builtin, func --------------------------------------------------------------------------------------
 
 static bool print_module(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"sym_name", "sym_visibility", NULL};
-  const HlSym *name = hl_ml_attr_sym(op, "sym_name");
-  const HlSym *visibility = hl_ml_attr_sym(op, "sym_visibility");
+  static const MlName said[] = {ML_A_SYM_NAME, ML_A_SYM_VISIBILITY, ML_A_NONE};
+  const HlSym *name = ml_attr_sym(op, ML_A_SYM_NAME);
+  const HlSym *visibility = ml_attr_sym(op, ML_A_SYM_VISIBILITY);
   if (visibility) {
     put_char(p->out, ' ');
     put_sym(p->out, visibility);
@@ -53,7 +53,7 @@ static void print_type_with(Printer *p, const HlMlType *type, const HlMlAttr *di
 
 static void print_params(Printer *p, const HlMlOp *op, const HlMlType *type) {
   const HlMlBlock *body = hl_ml_body(op, 0);
-  const HlMlAttr *attrs = hl_ml_attr(op, "arg_attrs");
+  const HlMlAttr *attrs = ml_attr(op, ML_A_ARG_ATTRS);
   put_char(p->out, '(');
   for (int k = 0; k < type->n_inputs; k++) {
     if (k)
@@ -67,7 +67,7 @@ static void print_params(Printer *p, const HlMlOp *op, const HlMlType *type) {
 }
 
 static void print_func_results(Printer *p, const HlMlOp *op, const HlMlType *type) {
-  const HlMlAttr *attrs = hl_ml_attr(op, "res_attrs");
+  const HlMlAttr *attrs = ml_attr(op, ML_A_RES_ATTRS);
   const HlMlType *const *result = type->element + type->n_inputs;
   int n = type->n - type->n_inputs;
   if (!n)
@@ -84,11 +84,11 @@ static void print_func_results(Printer *p, const HlMlOp *op, const HlMlType *typ
 }
 
 static bool print_func(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"sym_name",  "sym_visibility", "function_type",
-                                     "arg_attrs", "res_attrs",      NULL};
-  const HlMlAttr *type = hl_ml_attr(op, "function_type");
-  const HlSym *name = hl_ml_attr_sym(op, "sym_name"),
-              *visibility = hl_ml_attr_sym(op, "sym_visibility");
+  static const MlName said[] = {ML_A_SYM_NAME,  ML_A_SYM_VISIBILITY, ML_A_FUNCTION_TYPE,
+                                ML_A_ARG_ATTRS, ML_A_RES_ATTRS,      ML_A_NONE};
+  const HlMlAttr *type = ml_attr(op, ML_A_FUNCTION_TYPE);
+  const HlSym *name = ml_attr_sym(op, ML_A_SYM_NAME),
+              *visibility = ml_attr_sym(op, ML_A_SYM_VISIBILITY);
   const HlMlBlock *body = hl_ml_body(op, 0);
   if (!name || !type || type->kind != HL_ML_A_TYPE || type->type->kind != HL_ML_FUNCTION ||
       (body && body->n_args != type->type->n_inputs))
@@ -110,8 +110,8 @@ static bool print_func(Printer *p, const HlMlOp *op) {
 }
 
 static bool print_call(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"callee", NULL};
-  const HlMlAttr *callee = hl_ml_attr(op, "callee");
+  static const MlName said[] = {ML_A_CALLEE, ML_A_NONE};
+  const HlMlAttr *callee = ml_attr(op, ML_A_CALLEE);
   if (!callee || callee->kind != HL_ML_A_SYMBOL)
     return false;
   put_char(p->out, ' ');
@@ -170,8 +170,8 @@ static bool print_cast(Printer *p, const HlMlOp *op) {
 // --- Constants --------------------------------------------------------------------------------------------
 
 static bool print_constant(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"value", NULL};
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  static const MlName said[] = {ML_A_VALUE, ML_A_NONE};
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   if (!value || op->n_results != 1)
     return false;
   if (value->type != op->results[0].type) {
@@ -191,8 +191,8 @@ static bool print_constant(Printer *p, const HlMlOp *op) {
 }
 
 static bool print_arith_constant(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"value", NULL};
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  static const MlName said[] = {ML_A_VALUE, ML_A_NONE};
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   if (!value)
     return false;
   print_rest(p, op, "", said);
@@ -254,8 +254,8 @@ static void print_pairs(Printer *p, const HlMlOp *op) {
 }
 
 static bool print_reduce(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"dimensions", NULL};
-  const HlMlAttr *dims = hl_ml_attr(op, "dimensions");
+  static const MlName said[] = {ML_A_DIMENSIONS, ML_A_NONE};
+  const HlMlAttr *dims = ml_attr(op, ML_A_DIMENSIONS);
   const HlMlBlock *body = hl_ml_body(op, 0);
   uint32_t n = op->n_operands / 2;
   if (!dims || !body || op->n_operands != 2 * n || body->n_args != (int)op->n_operands)
@@ -341,17 +341,17 @@ static bool print_barrier(Printer *p, const HlMlOp *op) {
 }
 
 static bool print_top_k(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"k", "is_stable", "largest", NULL};
-  const HlMlAttr *k = hl_ml_attr(op, "k");
+  static const MlName said[] = {ML_A_K, ML_A_IS_STABLE, ML_A_LARGEST, ML_A_NONE};
+  const HlMlAttr *k = ml_attr(op, ML_A_K);
   if (!k || k->kind != HL_ML_A_INT || op->n_operands != 1)
     return false;
   put_char(p->out, '(');
   mlp_value(p, op->operands[0]);
   PUT(p->out, ", k = ");
   hl_buf_i64(p->out, k->i);
-  if (!hl_ml_attr_int(op, "is_stable", 1))
+  if (!ml_attr_int(op, ML_A_IS_STABLE, 1))
     PUT(p->out, ", is_stable = false");
-  if (!hl_ml_attr_int(op, "largest", 1))
+  if (!ml_attr_int(op, ML_A_LARGEST, 1))
     PUT(p->out, ", largest = false");
   put_char(p->out, ')');
   print_rest(p, op, "", said);
@@ -363,7 +363,7 @@ static bool print_top_k(Printer *p, const HlMlOp *op) {
 }
 
 static uint32_t n_inputs_of_scan(const HlMlOp *op) {
-  const HlMlAttr *segments = hl_ml_attr(op, "operandSegmentSizes");
+  const HlMlAttr *segments = ml_attr(op, ML_A_OPERAND_SEGMENT_SIZES);
   if (!segments || segments->kind != HL_ML_A_DENSE_ARRAY || segments->n_elements != 2 ||
       hl_ml_element_bytes(segments->type) != 4)
     return op->n_operands / 2;
@@ -373,9 +373,9 @@ static uint32_t n_inputs_of_scan(const HlMlOp *op) {
 }
 
 static bool print_scan(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"dimension", "operandSegmentSizes", "resultSegmentSizes",
-                                     NULL};
-  const HlMlAttr *dimension = hl_ml_attr(op, "dimension");
+  static const MlName said[] = {ML_A_DIMENSION, ML_A_OPERAND_SEGMENT_SIZES,
+                                ML_A_RESULT_SEGMENT_SIZES, ML_A_NONE};
+  const HlMlAttr *dimension = ml_attr(op, ML_A_DIMENSION);
   uint32_t n = n_inputs_of_scan(op);
   if (!dimension || dimension->kind != HL_ML_A_INT || !hl_ml_body(op, 0))
     return false;
@@ -397,9 +397,9 @@ static bool print_scan(Printer *p, const HlMlOp *op) {
 // --- sdy ----------------------------------------------------------------------------------------------------
 
 static bool print_mesh(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"sym_name", "mesh", NULL};
-  const HlSym *name = hl_ml_attr_sym(op, "sym_name");
-  const HlMlAttr *mesh = hl_ml_attr(op, "mesh");
+  static const MlName said[] = {ML_A_SYM_NAME, ML_A_MESH, ML_A_NONE};
+  const HlSym *name = ml_attr_sym(op, ML_A_SYM_NAME);
+  const HlMlAttr *mesh = ml_attr(op, ML_A_MESH);
   if (!name || !mesh || mesh->kind != HL_ML_A_STRUCT)
     return false;
   put_char(p->out, ' ');
@@ -410,8 +410,8 @@ static bool print_mesh(Printer *p, const HlMlOp *op) {
   return true;
 }
 
-static bool print_struct_of(Printer *p, const HlMlOp *op, const char *word, const char *name) {
-  const HlMlAttr *attr = hl_ml_attr(op, name);
+static bool print_struct_of(Printer *p, const HlMlOp *op, const char *word, MlName name) {
+  const HlMlAttr *attr = ml_attr(op, name);
   if (!attr || attr->kind != HL_ML_A_STRUCT)
     return false;
   put_text(p->out, word);
@@ -420,16 +420,16 @@ static bool print_struct_of(Printer *p, const HlMlOp *op, const char *word, cons
 }
 
 static bool print_manual(Printer *p, const HlMlOp *op) {
-  static const char *const said[] = {"in_shardings", "out_shardings", "manual_axes", NULL};
+  static const MlName said[] = {ML_A_IN_SHARDINGS, ML_A_OUT_SHARDINGS, ML_A_MANUAL_AXES, ML_A_NONE};
   const HlMlBlock *body = hl_ml_body(op, 0);
   if (!body)
     return false;
   put_char(p->out, '(');
   mlp_operands(p, op, 0, op->n_operands);
   put_char(p->out, ')');
-  if (!print_struct_of(p, op, " in_shardings=", "in_shardings") ||
-      !print_struct_of(p, op, " out_shardings=", "out_shardings") ||
-      !print_struct_of(p, op, " manual_axes=", "manual_axes"))
+  if (!print_struct_of(p, op, " in_shardings=", ML_A_IN_SHARDINGS) ||
+      !print_struct_of(p, op, " out_shardings=", ML_A_OUT_SHARDINGS) ||
+      !print_struct_of(p, op, " manual_axes=", ML_A_MANUAL_AXES))
     return false;
   PUT(p->out, " (");
   for (int k = 0; k < body->n_args; k++) {

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-static HlI64s ints(const HlMlAttr *attr, const char *name) {
-  const HlMlAttr *list = hl_ml_field(attr, name);
+static HlI64s ints(const HlMlAttr *attr, MlName name) {
+  const HlMlAttr *list = ml_field(attr, name);
   if (!list || list->kind != HL_ML_A_DENSE_ARRAY || hl_ml_element_bytes(list->type) != 8)
     return (HlI64s){0};
   return (HlI64s){list->data, (int)list->n_elements};
@@ -75,14 +75,14 @@ static void print_fields(Printer *p, const HlMlAttr *attr) {
 
 static void print_sub_axis(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '(');
-  hl_buf_i64(p->out, hl_ml_field_int(attr, "pre_size", 0));
+  hl_buf_i64(p->out, ml_field_int(attr, ML_A_PRE_SIZE, 0));
   put_char(p->out, ')');
-  hl_buf_i64(p->out, hl_ml_field_int(attr, "size", 0));
+  hl_buf_i64(p->out, ml_field_int(attr, ML_A_SIZE, 0));
 }
 
 // #stablehlo.mesh<axes=[<name = "x", size = 2>], device_ids=dense<..> : ..>
 static void print_hlo_mesh(Printer *p, const HlMlAttr *attr) {
-  const HlMlAttr *axes = hl_ml_field(attr, "axes"), *ids = hl_ml_field(attr, "device_ids");
+  const HlMlAttr *axes = ml_field(attr, ML_A_AXES), *ids = ml_field(attr, ML_A_DEVICE_IDS);
   PUT(p->out, "<axes=[");
   for (int k = 0; axes && k < axes->n; k++) {
     if (k)
@@ -117,11 +117,11 @@ static void set_label(ConvDims *dims, int64_t at, const char *label) {
   snprintf(dims->label[at], sizeof dims->label[at], "%s", label);
 }
 
-static ConvDims conv_dims(const HlMlAttr *attr, const char *first, const char *first_label,
-                          const char *second, const char *second_label, const char *spatial) {
+static ConvDims conv_dims(const HlMlAttr *attr, MlName first, const char *first_label,
+                          MlName second, const char *second_label, MlName spatial) {
   ConvDims dims = {.n = 0};
-  set_label(&dims, hl_ml_field_int(attr, first, 0), first_label);
-  set_label(&dims, hl_ml_field_int(attr, second, 0), second_label);
+  set_label(&dims, ml_field_int(attr, first, 0), first_label);
+  set_label(&dims, ml_field_int(attr, second, 0), second_label);
   HlI64s at = ints(attr, spatial);
   for (int k = 0; k < at.n && k < MAX_CONV_RANK; k++) {
     char label[12];
@@ -146,12 +146,13 @@ typedef struct Conv {
 } Conv;
 
 static Conv conv_of(const HlMlAttr *attr) {
-  return (Conv){conv_dims(attr, "input_batch_dimension", "b", "input_feature_dimension", "f",
-                          "input_spatial_dimensions"),
-                conv_dims(attr, "kernel_input_feature_dimension", "i",
-                          "kernel_output_feature_dimension", "o", "kernel_spatial_dimensions"),
-                conv_dims(attr, "output_batch_dimension", "b", "output_feature_dimension", "f",
-                          "output_spatial_dimensions")};
+  return (Conv){conv_dims(attr, ML_A_INPUT_BATCH_DIMENSION, "b", ML_A_INPUT_FEATURE_DIMENSION, "f",
+                          ML_A_INPUT_SPATIAL_DIMENSIONS),
+                conv_dims(attr, ML_A_KERNEL_INPUT_FEATURE_DIMENSION, "i",
+                          ML_A_KERNEL_OUTPUT_FEATURE_DIMENSION, "o",
+                          ML_A_KERNEL_SPATIAL_DIMENSIONS),
+                conv_dims(attr, ML_A_OUTPUT_BATCH_DIMENSION, "b", ML_A_OUTPUT_FEATURE_DIMENSION,
+                          "f", ML_A_OUTPUT_SPATIAL_DIMENSIONS)};
 }
 
 static bool is_regular(const Conv *conv) {
@@ -199,8 +200,8 @@ static void print_quoted(Printer *p, const HlMlAttr *item) {
 }
 
 static void print_axis(Printer *p, const HlMlAttr *axis) {
-  const HlMlAttr *sub = hl_ml_field(axis, "sub_axis_info");
-  print_quoted(p, hl_ml_field(axis, "name"));
+  const HlMlAttr *sub = ml_field(axis, ML_A_SUB_AXIS_INFO);
+  print_quoted(p, ml_field(axis, ML_A_NAME));
   if (sub) {
     put_char(p->out, ':');
     print_sub_axis(p, sub);
@@ -208,15 +209,15 @@ static void print_axis(Printer *p, const HlMlAttr *axis) {
 }
 
 static void print_mesh_axis(Printer *p, const HlMlAttr *axis) {
-  print_quoted(p, hl_ml_field(axis, "name"));
+  print_quoted(p, ml_field(axis, ML_A_NAME));
   put_char(p->out, '=');
-  hl_buf_i64(p->out, hl_ml_field_int(axis, "size", 0));
+  hl_buf_i64(p->out, ml_field_int(axis, ML_A_SIZE, 0));
 }
 
 static void print_mesh(Printer *p, const HlMlAttr *mesh) {
-  HlI64s devices = ints(mesh, "device_ids");
+  HlI64s devices = ints(mesh, ML_A_DEVICE_IDS);
   PUT(p->out, "<[");
-  print_items(p, hl_ml_field(mesh, "axes"), print_mesh_axis);
+  print_items(p, ml_field(mesh, ML_A_AXES), print_mesh_axis);
   put_char(p->out, ']');
   if (devices.n) {
     PUT(p->out, ", device_ids=");
@@ -232,10 +233,10 @@ static void print_axes(Printer *p, const HlMlAttr *axes) {
 }
 
 static void print_dim_sharding(Printer *p, const HlMlAttr *dim) {
-  const HlMlAttr *axes = hl_ml_field(dim, "axes"), *priority = hl_ml_field(dim, "priority");
+  const HlMlAttr *axes = ml_field(dim, ML_A_AXES), *priority = ml_field(dim, ML_A_PRIORITY);
   put_char(p->out, '{');
   print_items(p, axes, print_axis);
-  if (!hl_ml_field_int(dim, "is_closed", 0))
+  if (!ml_field_int(dim, ML_A_IS_CLOSED, 0))
     put_text(p->out, axes && axes->n ? ", ?" : "?");
   put_char(p->out, '}');
   if (priority) {
@@ -245,9 +246,9 @@ static void print_dim_sharding(Printer *p, const HlMlAttr *dim) {
 }
 
 static void print_sharding(Printer *p, const HlMlAttr *attr) {
-  const HlMlAttr *mesh = hl_ml_field(attr, "mesh_or_ref"),
-                 *replicated = hl_ml_field(attr, "replicated_axes");
-  const HlMlAttr *unreduced = hl_ml_field(attr, "unreduced_axes");
+  const HlMlAttr *mesh = ml_field(attr, ML_A_MESH_OR_REF),
+                 *replicated = ml_field(attr, ML_A_REPLICATED_AXES);
+  const HlMlAttr *unreduced = ml_field(attr, ML_A_UNREDUCED_AXES);
   put_char(p->out, '<');
   if (mesh && mesh->kind == HL_ML_A_STRUCT) {
     PUT(p->out, "mesh");
@@ -256,14 +257,14 @@ static void print_sharding(Printer *p, const HlMlAttr *attr) {
     mlp_attr(p, mesh, PR_TYPE);
   }
   PUT(p->out, ", [");
-  print_items(p, hl_ml_field(attr, "dim_shardings"), print_dim_sharding);
+  print_items(p, ml_field(attr, ML_A_DIM_SHARDINGS), print_dim_sharding);
   put_char(p->out, ']');
   if (replicated && replicated->n) {
     PUT(p->out, ", replicated=");
     print_axes(p, replicated);
   }
   if (unreduced && unreduced->n) {
-    int64_t op = hl_ml_field_int(attr, "unreduced_op", 0);
+    int64_t op = ml_field_int(attr, ML_A_UNREDUCED_OP, 0);
     PUT(p->out, ", unreduced=");
     put_text(p->out, op == 1 ? "max" : op == 2 ? "min" : "");
     print_axes(p, unreduced);
@@ -282,7 +283,7 @@ static void print_factor(Printer *p, int64_t factor) {
 }
 
 static void print_dim_mapping(Printer *p, const HlMlAttr *dim) {
-  HlI64s factors = ints(dim, "factor_indices");
+  HlI64s factors = ints(dim, ML_A_FACTOR_INDICES);
   for (int k = 0; k < factors.n; k++)
     print_factor(p, factors.at[k]);
   if (!factors.n)
@@ -291,11 +292,11 @@ static void print_dim_mapping(Printer *p, const HlMlAttr *dim) {
 
 static void print_tensor_mapping(Printer *p, const HlMlAttr *tensor) {
   put_char(p->out, '[');
-  print_items(p, hl_ml_field(tensor, "dim_mappings"), print_dim_mapping);
+  print_items(p, ml_field(tensor, ML_A_DIM_MAPPINGS), print_dim_mapping);
   put_char(p->out, ']');
 }
 
-static void print_factors(Printer *p, const HlMlAttr *rule, const char *name, const char *word) {
+static void print_factors(Printer *p, const HlMlAttr *rule, MlName name, const char *word) {
   HlI64s factors = ints(rule, name);
   if (!factors.n)
     return;
@@ -311,11 +312,11 @@ static void print_factors(Printer *p, const HlMlAttr *rule, const char *name, co
 }
 
 static void print_rule(Printer *p, const HlMlAttr *rule) {
-  HlI64s sizes = ints(rule, "factor_sizes");
+  HlI64s sizes = ints(rule, ML_A_FACTOR_SIZES);
   PUT(p->out, "<(");
-  print_items(p, hl_ml_field(rule, "operand_mappings"), print_tensor_mapping);
+  print_items(p, ml_field(rule, ML_A_OPERAND_MAPPINGS), print_tensor_mapping);
   PUT(p->out, ")->(");
-  print_items(p, hl_ml_field(rule, "result_mappings"), print_tensor_mapping);
+  print_items(p, ml_field(rule, ML_A_RESULT_MAPPINGS), print_tensor_mapping);
   PUT(p->out, ") {");
   for (int k = 0; k < sizes.n; k++) {
     if (k)
@@ -325,48 +326,48 @@ static void print_rule(Printer *p, const HlMlAttr *rule) {
     hl_buf_i64(p->out, sizes.at[k]);
   }
   put_char(p->out, '}');
-  print_factors(p, rule, "reduction_factors", "reduction");
-  print_factors(p, rule, "need_replication_factors", "need_replication");
-  print_factors(p, rule, "permutation_factors", "permutation");
-  print_factors(p, rule, "blocked_propagation_factors", "blocked_propagation");
-  if (hl_ml_field_int(rule, "is_custom", 0))
+  print_factors(p, rule, ML_A_REDUCTION_FACTORS, "reduction");
+  print_factors(p, rule, ML_A_NEED_REPLICATION_FACTORS, "need_replication");
+  print_factors(p, rule, ML_A_PERMUTATION_FACTORS, "permutation");
+  print_factors(p, rule, ML_A_BLOCKED_PROPAGATION_FACTORS, "blocked_propagation");
+  if (ml_field_int(rule, ML_A_IS_CUSTOM, 0))
     PUT(p->out, ", custom");
   put_char(p->out, '>');
 }
 
 static void print_per_value(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '[');
-  print_items(p, hl_ml_field(attr, "shardings"), print_sharding);
+  print_items(p, ml_field(attr, ML_A_SHARDINGS), print_sharding);
   put_char(p->out, ']');
 }
 
 static void print_manual_axes(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '{');
-  print_items(p, hl_ml_field(attr, "axes"), print_quoted);
+  print_items(p, ml_field(attr, ML_A_AXES), print_quoted);
   put_char(p->out, '}');
 }
 
 static void print_axis_list(Printer *p, const HlMlAttr *attr) {
-  print_axes(p, hl_ml_field(attr, "value"));
+  print_axes(p, ml_field(attr, ML_A_VALUE));
 }
 
 static void print_axis_lists(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '[');
-  print_items(p, hl_ml_field(attr, "value"), print_axis_list);
+  print_items(p, ml_field(attr, ML_A_VALUE), print_axis_list);
   put_char(p->out, ']');
 }
 
 static void print_param(Printer *p, const HlMlAttr *attr) {
-  print_axes(p, hl_ml_field(attr, "axes"));
+  print_axes(p, ml_field(attr, ML_A_AXES));
   PUT(p->out, ": ");
-  hl_buf_i64(p->out, hl_ml_field_int(attr, "src_dim", 0));
+  hl_buf_i64(p->out, ml_field_int(attr, ML_A_SRC_DIM, 0));
   PUT(p->out, "->");
-  hl_buf_i64(p->out, hl_ml_field_int(attr, "tgt_dim", 0));
+  hl_buf_i64(p->out, ml_field_int(attr, ML_A_TGT_DIM, 0));
 }
 
 static void print_params(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '[');
-  print_items(p, hl_ml_field(attr, "value"), print_param);
+  print_items(p, ml_field(attr, ML_A_VALUE), print_param);
   put_char(p->out, ']');
 }
 
@@ -417,7 +418,7 @@ void mlp_struct_body(Printer *p, const HlMlAttr *attr) {
 }
 
 static void print_bounds(Printer *p, const HlMlAttr *attr) {
-  HlI64s bounds = ints(attr, "bounds");
+  HlI64s bounds = ints(attr, ML_A_BOUNDS);
   PUT(p->out, "#stablehlo.bounds<");
   for (int k = 0; k < bounds.n; k++) {
     if (k)

@@ -74,30 +74,12 @@ const HlLayout *ml_layout(MlLower *l, HlI64s minor_to_major) {
 
 // --- Reading attributes ----------------------------------------------------------------------------------
 
-HlI64s ml_ints(MlLower *l, const HlMlOp *op, const char *name) {
-  const HlMlAttr *attr = hl_ml_attr(op, name);
-  return attr ? hl_ml_ints(l->m->arena, attr) : (HlI64s){0};
+bool ml_attr_true(const HlMlOp *op, MlName name) {
+  return ml_attr_int(op, name, 0) != 0;
 }
 
-HlI64s ml_field_ints(MlLower *l, const HlMlAttr *attr, const char *name) {
-  const HlMlAttr *field = attr ? hl_ml_field(attr, name) : NULL;
-  return field ? hl_ml_ints(l->m->arena, field) : (HlI64s){0};
-}
-
-int64_t ml_field_int(const HlMlAttr *attr, const char *name, int64_t absent) {
-  const HlMlAttr *field = attr ? hl_ml_field(attr, name) : NULL;
-  return field && (field->kind == HL_ML_A_INT || field->kind == HL_ML_A_BOOL ||
-                   field->kind == HL_ML_A_ENUM)
-             ? field->i
-             : absent;
-}
-
-bool ml_attr_true(const HlMlOp *op, const char *name) {
-  return hl_ml_attr_int(op, name, 0) != 0;
-}
-
-double ml_attr_float(const HlMlOp *op, const char *name, double absent) {
-  const HlMlAttr *attr = hl_ml_attr(op, name);
+double ml_attr_float(const HlMlOp *op, MlName name, double absent) {
+  const HlMlAttr *attr = ml_attr(op, name);
   return attr && attr->kind == HL_ML_A_FLOAT ? attr->f : absent;
 }
 
@@ -105,8 +87,8 @@ const HlSym *ml_sym(MlLower *l, const HlSym *sym) {
   return hl_syms_add(l->m->syms, sym->text, sym->n);
 }
 
-HlI64s ml_pairs(MlLower *l, const HlMlOp *op, const char *name) {
-  const HlMlAttr *attr = hl_ml_attr(op, name);
+HlI64s ml_pairs(MlLower *l, const HlMlOp *op, MlName name) {
+  const HlMlAttr *attr = ml_attr(op, name);
   HlI64s list = attr ? hl_ml_ints(l->m->arena, attr) : (HlI64s){0};
   if (list.n != 1 || !attr->type || attr->kind != HL_ML_A_DENSE ||
       hl_ml_elements(attr->type) <= 1 || hl_ml_elements(attr->type) > INT32_MAX)
@@ -129,7 +111,7 @@ static int64_t precision_of(const HlMlAttr *attr) {
 }
 
 int ml_precision(MlLower *l, const HlMlOp *op, HlAttr *out) {
-  const HlMlAttr *list = hl_ml_attr(op, "precision_config");
+  const HlMlAttr *list = ml_attr(op, ML_A_PRECISION_CONFIG);
   if (!list || list->kind != HL_ML_A_ARRAY || list->n == 0)
     return 0;
   int64_t *values = HL_ARRAY(l->m->arena, int64_t, list->n);
@@ -145,7 +127,7 @@ int ml_precision(MlLower *l, const HlMlOp *op, HlAttr *out) {
 const HlAccuracy *ml_accuracy(MlLower *l, const HlMlAttr *attr) {
   if (attr->kind != HL_ML_A_STRUCT)
     return NULL;
-  int64_t mode = ml_field_int(attr, "mode", 0);
+  int64_t mode = ml_field_int(attr, ML_A_MODE, 0);
   if (mode == 0)
     return NULL;
   HlAccuracy *accuracy = HL_NEW(l->m->arena, HlAccuracy);
@@ -153,11 +135,11 @@ const HlAccuracy *ml_accuracy(MlLower *l, const HlMlAttr *attr) {
     accuracy->mode = HL_WORD_accuracy_mode_HIGHEST;
     return accuracy;
   }
-  const HlMlAttr *atol = hl_ml_field(attr, "atol"), *rtol = hl_ml_field(attr, "rtol");
+  const HlMlAttr *atol = ml_field(attr, ML_A_ATOL), *rtol = ml_field(attr, ML_A_RTOL);
   accuracy->has_tolerance = true;
   accuracy->atol = atol && atol->kind == HL_ML_A_FLOAT ? atol->f : 0;
   accuracy->rtol = rtol && rtol->kind == HL_ML_A_FLOAT ? rtol->f : 0;
-  accuracy->ulps = ml_field_int(attr, "ulps", 0);
+  accuracy->ulps = ml_field_int(attr, ML_A_ULPS, 0);
   return accuracy;
 }
 
@@ -233,9 +215,9 @@ bool ml_sharding(MlLower *l, const HlMlOp *op, const HlMlAttr *text, const HlSha
 }
 
 bool ml_begin_op(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlMlAttr *frontend = hl_ml_attr(op, "mhlo.frontend_attributes");
-  const HlMlAttr *sharding = hl_ml_attr(op, "mhlo.sharding"), *sdy = hl_ml_attr(op, "sdy.sharding");
-  const HlMlAttr *rule = hl_ml_attr(op, "sdy.sharding_rule");
+  const HlMlAttr *frontend = ml_attr(op, ML_A_MHLO_FRONTEND_ATTRIBUTES);
+  const HlMlAttr *sharding = ml_attr(op, ML_A_MHLO_SHARDING), *sdy = ml_attr(op, ML_A_SDY_SHARDING);
+  const HlMlAttr *rule = ml_attr(op, ML_A_SDY_SHARDING_RULE);
   b->sharding = NULL;
   b->frontend = (HlDict){0};
   b->name = NULL;
@@ -253,18 +235,18 @@ bool ml_begin_op(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 // --- Functions ----------------------------------------------------------------------------------------------------
 
-const HlMlAttr *ml_func_attr(const HlMlOp *func, const char *list, int k, const char *name) {
-  const HlMlAttr *attrs = hl_ml_attr(func, list);
+const HlMlAttr *ml_func_attr(const HlMlOp *func, MlName list, int k, MlName name) {
+  const HlMlAttr *attrs = ml_attr(func, list);
   if (!attrs || attrs->kind != HL_ML_A_ARRAY || k >= attrs->n ||
       attrs->list[k]->kind != HL_ML_A_DICT)
     return NULL;
-  return hl_ml_field(attrs->list[k], name);
+  return ml_field(attrs->list[k], name);
 }
 
 static bool parameter_sharding(MlLower *l, const HlMlOp *func, int k, HlBuild *b) {
-  const HlMlAttr *sharding = ml_func_attr(func, "arg_attrs", k, "mhlo.sharding");
-  const HlMlAttr *sdy = ml_func_attr(func, "arg_attrs", k, "sdy.sharding");
-  const HlMlAttr *frontend = ml_func_attr(func, "arg_attrs", k, "mhlo.frontend_attributes");
+  const HlMlAttr *sharding = ml_func_attr(func, ML_A_ARG_ATTRS, k, ML_A_MHLO_SHARDING);
+  const HlMlAttr *sdy = ml_func_attr(func, ML_A_ARG_ATTRS, k, ML_A_SDY_SHARDING);
+  const HlMlAttr *frontend = ml_func_attr(func, ML_A_ARG_ATTRS, k, ML_A_MHLO_FRONTEND_ATTRIBUTES);
   if (frontend && !ml_frontend(l, func, frontend, &b->frontend))
     return false;
   if (sdy && !ml_sdy_attr(l, func, sdy, &b->sharding, &b->frontend))
@@ -274,8 +256,9 @@ static bool parameter_sharding(MlLower *l, const HlMlOp *func, int k, HlBuild *b
 
 // Which leaves of a parameter are the same in all replicas.
 static void parameter_replication(MlLower *l, const HlMlOp *func, int k, HlInst *parameter) {
-  const HlMlAttr *flags = ml_func_attr(func, "arg_attrs", k, "mhlo.parameter_replication");
-  const HlMlAttr *same = ml_func_attr(func, "arg_attrs", k, "mhlo.is_same_data_across_replicas");
+  const HlMlAttr *flags = ml_func_attr(func, ML_A_ARG_ATTRS, k, ML_A_MHLO_PARAMETER_REPLICATION);
+  const HlMlAttr *same =
+      ml_func_attr(func, ML_A_ARG_ATTRS, k, ML_A_MHLO_IS_SAME_DATA_ACROSS_REPLICAS);
   int64_t yes = 1;
   HlI64s list = {0};
   if (flags)
@@ -305,8 +288,8 @@ bool ml_argument(MlLower *l, HlBuild *b, const HlMlOp *func, int k) {
 
 // The sharding of result k, also where an sdy attribute says it; NULL in *out: none.
 static bool result_sharding(MlLower *l, const HlMlOp *func, int k, const HlSharding **out) {
-  const HlMlAttr *text = ml_func_attr(func, "res_attrs", k, "mhlo.sharding");
-  const HlMlAttr *sdy = ml_func_attr(func, "res_attrs", k, "sdy.sharding");
+  const HlMlAttr *text = ml_func_attr(func, ML_A_RES_ATTRS, k, ML_A_MHLO_SHARDING);
+  const HlMlAttr *sdy = ml_func_attr(func, ML_A_RES_ATTRS, k, ML_A_SDY_SHARDING);
   *out = NULL;
   if (text)
     return ml_sharding(l, func, text, out);
@@ -315,7 +298,7 @@ static bool result_sharding(MlLower *l, const HlMlOp *func, int k, const HlShard
 
 // A result with an sdy sharding passes through a custom call that says it.
 static HlInst *announce(MlLower *l, HlBuild *b, const HlMlOp *func, int k, HlInst *x) {
-  const HlMlAttr *sdy = ml_func_attr(func, "res_attrs", k, "sdy.sharding");
+  const HlMlAttr *sdy = ml_func_attr(func, ML_A_RES_ATTRS, k, ML_A_SDY_SHARDING);
   if (!sdy)
     return x;
   HlBuf text = {0};
@@ -387,7 +370,7 @@ bool ml_function_results(MlLower *l, HlBuild *b, const HlMlOp *func, int n, HlIn
 // --- The module's header ----------------------------------------------------------------------------------------------
 
 static int count_results(const HlMlOp *func) {
-  const HlMlAttr *type = hl_ml_attr(func, "function_type");
+  const HlMlAttr *type = ml_attr(func, ML_A_FUNCTION_TYPE);
   return type && type->kind == HL_ML_A_TYPE ? type->type->n - type->type->n_inputs : 1;
 }
 
@@ -397,8 +380,8 @@ static bool entry_aliases(MlLower *l) {
   HlDonor *donor = HL_ARRAY(l->arena, HlDonor, block->n_args + 1);
   int n_alias = 0, n_donor = 0, n_results = count_results(l->entry);
   for (int k = 0; k < block->n_args; k++) {
-    const HlMlAttr *output = ml_func_attr(l->entry, "arg_attrs", k, "tf.aliasing_output");
-    const HlMlAttr *free_to_use = ml_func_attr(l->entry, "arg_attrs", k, "jax.buffer_donor");
+    const HlMlAttr *output = ml_func_attr(l->entry, ML_A_ARG_ATTRS, k, ML_A_TF_ALIASING_OUTPUT);
+    const HlMlAttr *free_to_use = ml_func_attr(l->entry, ML_A_ARG_ATTRS, k, ML_A_JAX_BUFFER_DONOR);
     if (output && output->kind == HL_ML_A_INT) {
       if (output->i < 0 || output->i >= n_results)
         return ml_bad(l, l->entry,
@@ -422,12 +405,12 @@ static void module_aliases(MlLower *l, const HlMlAttr *list) {
     return;
   HlAlias *alias = HL_ARRAY(l->arena, HlAlias, list->n);
   for (int k = 0; k < list->n; k++) {
-    const HlMlAttr *how = hl_ml_field(list->list[k], "alias"),
-                   *kind = how ? hl_ml_field(how, "kind") : NULL;
+    const HlMlAttr *how = ml_field(list->list[k], ML_A_ALIAS),
+                   *kind = how ? ml_field(how, ML_A_KIND) : NULL;
     bool must = kind && kind->kind == HL_ML_A_STRING && strcmp(kind->sym->text, "must_alias") == 0;
-    alias[k] = (HlAlias){.output = ml_field_ints(l, list->list[k], "output_index"),
-                         .number = ml_field_int(how, "parameter_number", 0),
-                         .index = ml_field_ints(l, how, "parameter_index"),
+    alias[k] = (HlAlias){.output = ml_field_ints(l->m->arena, list->list[k], ML_A_OUTPUT_INDEX),
+                         .number = ml_field_int(how, ML_A_PARAMETER_NUMBER, 0),
+                         .index = ml_field_ints(l->m->arena, how, ML_A_PARAMETER_INDEX),
                          .kind = must ? HL_WORD_alias_kind_MUST : HL_WORD_alias_kind_MAY};
   }
   hl_set_aliases(l->m, list->n, alias);
@@ -452,8 +435,8 @@ static const HlShape *laid_out(MlLower *l, const HlShape *shape, const HlMlAttr 
 
 static void entry_layouts(MlLower *l) {
   const HlMlAttr *params =
-      hl_ml_attr(l->tree->module, "mhlo.xla_entry_computation_parameter_layouts");
-  const HlMlAttr *result = hl_ml_attr(l->tree->module, "mhlo.xla_entry_computation_result_layout");
+      ml_attr(l->tree->module, ML_A_MHLO_XLA_ENTRY_COMPUTATION_PARAMETER_LAYOUTS);
+  const HlMlAttr *result = ml_attr(l->tree->module, ML_A_MHLO_XLA_ENTRY_COMPUTATION_RESULT_LAYOUT);
   const HlComp *entry = l->m->entry;
   const HlShape **shape = NULL;
   if (params && params->kind == HL_ML_A_ARRAY && params->n == entry->n_params) {
@@ -467,13 +450,13 @@ static void entry_layouts(MlLower *l) {
 
 bool ml_module_attrs(MlLower *l) {
   const HlMlOp *module = l->tree->module;
-  const HlMlAttr *frontend = hl_ml_attr(module, "mhlo.frontend_attributes");
-  const HlMlAttr *aliases = hl_ml_attr(module, "mhlo.input_output_alias");
-  const HlMlAttr *output = hl_ml_attr(module, "mhlo.spmd_output_sharding");
-  hl_set_devices(l->m, hl_ml_attr_int(module, "mhlo.num_replicas", 1),
-                 hl_ml_attr_int(module, "mhlo.num_partitions", 1));
-  l->m->use_auto_spmd = ml_attr_true(module, "mhlo.use_auto_spmd_partitioning");
-  l->m->is_dynamic = ml_attr_true(module, "mhlo.is_dynamic");
+  const HlMlAttr *frontend = ml_attr(module, ML_A_MHLO_FRONTEND_ATTRIBUTES);
+  const HlMlAttr *aliases = ml_attr(module, ML_A_MHLO_INPUT_OUTPUT_ALIAS);
+  const HlMlAttr *output = ml_attr(module, ML_A_MHLO_SPMD_OUTPUT_SHARDING);
+  hl_set_devices(l->m, ml_attr_int(module, ML_A_MHLO_NUM_REPLICAS, 1),
+                 ml_attr_int(module, ML_A_MHLO_NUM_PARTITIONS, 1));
+  l->m->use_auto_spmd = ml_attr_true(module, ML_A_MHLO_USE_AUTO_SPMD_PARTITIONING);
+  l->m->is_dynamic = ml_attr_true(module, ML_A_MHLO_IS_DYNAMIC);
   if (frontend && !ml_frontend(l, module, frontend, &l->m->frontend_attributes))
     return false;
   if (output && output->kind == HL_ML_A_STRING && output->sym->n > 0 &&

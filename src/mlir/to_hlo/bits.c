@@ -74,7 +74,7 @@ bool ml_lower_reduce_precision(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
   if (!x || !ml_lower_plain(l, b, op))
     return false;
-  if (hl_ml_attr_int(op, "mantissa_bits", 1) != 0)
+  if (ml_attr_int(op, ML_A_MANTISSA_BITS, 1) != 0)
     return true;
   HlInst *rounded = ml_value(l, b, op, &op->results[0]);
   HlInst *is_nan = hl_b_compare(b, HL_WORD_direction_NE, x, x);

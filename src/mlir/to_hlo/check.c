@@ -22,9 +22,9 @@ static const char *finish(MlLower *l, HlBuf *text) {
   return kept;
 }
 
-static void add_item(HlBuf *text, const char *name, const HlMlAttr *value) {
+static void add_item(HlBuf *text, MlName name, const HlMlAttr *value) {
   hl_buf_puts(text, text->n == 0 ? "{" : ", ");
-  hl_buf_printf(text, "%s = ", name);
+  hl_buf_printf(text, "%s = ", ml_name_text[name]);
   hl_ml_attr_print(text, value);
 }
 
@@ -36,9 +36,9 @@ typedef struct Defaults {
   int64_t max_ulp;
 } Defaults;
 
-static void add_int(MlLower *l, HlBuf *text, const HlMlAttr *from, const char *name, int width,
+static void add_int(MlLower *l, HlBuf *text, const HlMlAttr *from, MlName name, int width,
                     int64_t value) {
-  const HlMlAttr *given = from ? hl_ml_field(from, name) : NULL;
+  const HlMlAttr *given = from ? ml_field(from, name) : NULL;
   int64_t v = given && given->kind == HL_ML_A_INT ? given->i : value;
   add_item(text, name, hl_ml_int(l->tree, hl_ml_int_type(l->tree, width, HL_ML_SIGNLESS), v));
 }
@@ -48,18 +48,18 @@ static const char *parameters(MlLower *l, const char *check, const HlMlAttr *giv
                               Defaults defaults) {
   HlBuf text = {0};
   if (strcmp(check, "expect_almost_eq") == 0) {
-    const HlMlAttr *tolerance = given ? hl_ml_field(given, "tolerance") : NULL;
+    const HlMlAttr *tolerance = given ? ml_field(given, ML_A_TOLERANCE) : NULL;
     double value =
         tolerance && tolerance->kind == HL_ML_A_FLOAT ? tolerance->f : defaults.tolerance;
-    add_item(&text, "tolerance", hl_ml_float(l->tree, hl_ml_float_type(l->tree, "f64"), value));
+    add_item(&text, ML_A_TOLERANCE, hl_ml_float(l->tree, hl_ml_float_type(l->tree, "f64"), value));
   } else if (strcmp(check, "expect_close") == 0) {
-    add_int(l, &text, given, "max_ulp_difference", 64, defaults.max_ulp);
-    add_int(l, &text, given, "min_ulp_difference", 64, 0);
+    add_int(l, &text, given, ML_A_MAX_ULP_DIFFERENCE, 64, defaults.max_ulp);
+    add_int(l, &text, given, ML_A_MIN_ULP_DIFFERENCE, 64, 0);
   } else if (strcmp(check, "expect_serialized_eq") == 0) {
-    const HlMlAttr *id = given ? hl_ml_field(given, "probe_id") : NULL;
-    add_item(&text, "probe_id",
+    const HlMlAttr *id = given ? ml_field(given, ML_A_PROBE_ID) : NULL;
+    add_item(&text, ML_A_PROBE_ID,
              id && id->kind == HL_ML_A_STRING ? id : hl_ml_string(l->tree, "", 0));
-    add_int(l, &text, given, "iteration", 32, 0);
+    add_int(l, &text, given, ML_A_ITERATION, 32, 0);
   } else {
     return NULL;
   }
@@ -72,7 +72,7 @@ static bool lower_check(MlLower *l, HlBuild *b, const HlMlOp *op, const char *ch
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
   if (!in)
     return false;
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   int n = (int)op->n_operands;
   char *name = hl_arena_strndup(l->arena, check, strlen(check));
   char *ending = strstr(name, "_const");
@@ -99,12 +99,12 @@ bool ml_lower_check(MlLower *l, HlBuild *b, const HlMlOp *op) {
 }
 
 bool ml_lower_check_call(MlLower *l, HlBuild *b, const HlMlOp *op, bool *is) {
-  const HlSym *target = hl_ml_attr_sym(op, "call_target_name");
+  const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
   *is = target && strncmp(target->text, "check.", 6) == 0;
   if (!*is)
     return true;
-  const HlMlAttr *given = hl_ml_attr(op, "mhlo.backend_config"),
-                 *config = hl_ml_attr(op, "backend_config");
+  const HlMlAttr *given = ml_attr(op, ML_A_MHLO_BACKEND_CONFIG),
+                 *config = ml_attr(op, ML_A_BACKEND_CONFIG);
   if (!given && config && config->kind == HL_ML_A_DICT)
     given = config;
   if (!given)
@@ -118,11 +118,11 @@ bool ml_lower_probe(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
   if (!x)
     return false;
-  const HlMlAttr *id = hl_ml_attr(op, "probe_id");
+  const HlMlAttr *id = ml_attr(op, ML_A_PROBE_ID);
   HlBuf text = {0};
   const char *config = NULL;
   if (id) {
-    add_item(&text, "probe_id", id);
+    add_item(&text, ML_A_PROBE_ID, id);
     hl_buf_putc(&text, '}');
     config = finish(l, &text);
   }
@@ -140,7 +140,7 @@ static bool add_program(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlAttr
 }
 
 bool ml_lower_run_parallel(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlMlAttr *programs = hl_ml_attr(op, "programs"), *infeed = hl_ml_attr(op, "infeed");
+  const HlMlAttr *programs = ml_attr(op, ML_A_PROGRAMS), *infeed = ml_attr(op, ML_A_INFEED);
   if (!programs || programs->kind != HL_ML_A_ARRAY || programs->n == 0 ||
       programs->list[0]->kind != HL_ML_A_ARRAY)
     return ml_bad(l, op, "programs is a list of lists of functions");

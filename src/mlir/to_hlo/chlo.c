@@ -25,8 +25,8 @@ static HlInst *broadcast_op(MlLower *l, HlBuild *b, const HlMlOp *op, const char
   HlMlDialect dialect;
   const MlOpRow *row = ml_row(ml_find_row(hl_str(full), &dialect));
   if (op->row == ML_CHLO_BROADCAST_COMPARE) {
-    HlAttr attrs[2] = {{.key = HL_A_DIRECTION, .i = hl_ml_attr_int(op, "comparison_direction", 0)},
-                       {.key = HL_A_COMPARISON_TYPE, .i = hl_ml_attr_int(op, "compare_type", 0)}};
+    HlAttr attrs[2] = {{.key = HL_A_DIRECTION, .i = ml_attr_int(op, ML_A_COMPARISON_DIRECTION, 0)},
+                       {.key = HL_A_COMPARISON_TYPE, .i = ml_attr_int(op, ML_A_COMPARE_TYPE, 0)}};
     bool is_default =
         attrs[1].i == 0 || attrs[1].i == hl_default_comparison_type(in[0]->shape->dtype);
     return hl_b_op(b, HL_OP_COMPARE, NULL, 2, in, is_default ? 1 : 2, attrs, 0, NULL);
@@ -43,7 +43,7 @@ bool ml_lower_chlo_broadcast(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = in ? ml_result_shape(l, op) : NULL;
   if (!shape)
     return false;
-  HlI64s dims = ml_ints(l, op, "broadcast_dimensions");
+  HlI64s dims = ml_attr_ints(l->m->arena, op, ML_A_BROADCAST_DIMENSIONS);
   for (uint32_t k = 0; k < op->n_operands; k++)
     if (!(in[k] = spread(l, b, in[k], shape, dims)))
       return false;
@@ -63,7 +63,7 @@ bool ml_lower_chlo_function(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 bool ml_lower_constant_like(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   const HlShape *shape = x ? ml_result_shape(l, op) : NULL;
   if (!shape || !value)
     return shape ? ml_bad(l, op, "%s without a value", op->name->text) : false;
@@ -81,29 +81,32 @@ bool ml_lower_constant_like(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 bool ml_lower_top_k(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
-  HlAttr attrs[] = {{.key = HL_A_K, .i = hl_ml_attr_int(op, "k", 0)},
-                    {.key = HL_A_LARGEST, .i = hl_ml_attr_int(op, "largest", 1)}};
+  HlAttr attrs[] = {{.key = HL_A_K, .i = ml_attr_int(op, ML_A_K, 0)},
+                    {.key = HL_A_LARGEST, .i = ml_attr_int(op, ML_A_LARGEST, 1)}};
   return x && ml_set_results(l, b, op, hl_b_op(b, HL_OP_TOPK, NULL, 1, &x, 2, attrs, 0, NULL));
 }
 
 bool ml_lower_ragged_dot(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst **in = ml_ins(l, b, op, 0, 3);
   const HlShape *shape = in ? ml_result_shape(l, op) : NULL;
-  const HlMlAttr *numbers = hl_ml_attr(op, "ragged_dot_dimension_numbers");
+  const HlMlAttr *numbers = ml_attr(op, ML_A_RAGGED_DOT_DIMENSION_NUMBERS);
   if (!shape)
     return false;
   // MHLO keeps the numbers of the plain dot product in a field of their own.
-  const HlMlAttr *own = numbers ? hl_ml_field(numbers, "dot_dimension_numbers") : NULL;
+  const HlMlAttr *own = numbers ? ml_field(numbers, ML_A_DOT_DIMENSION_NUMBERS) : NULL;
   const HlMlAttr *dot = own ? own : numbers;
-  HlAttr attrs[7] = {
-      {.key = HL_A_LHS_BATCH_DIMS, .ints = ml_field_ints(l, dot, "lhs_batching_dimensions")},
-      {.key = HL_A_LHS_CONTRACTING_DIMS,
-       .ints = ml_field_ints(l, dot, "lhs_contracting_dimensions")},
-      {.key = HL_A_RHS_BATCH_DIMS, .ints = ml_field_ints(l, dot, "rhs_batching_dimensions")},
-      {.key = HL_A_RHS_CONTRACTING_DIMS,
-       .ints = ml_field_ints(l, dot, "rhs_contracting_dimensions")},
-      {.key = HL_A_LHS_RAGGED_DIMS, .ints = ml_field_ints(l, numbers, "lhs_ragged_dimensions")},
-      {.key = HL_A_RHS_GROUP_DIMS, .ints = ml_field_ints(l, numbers, "rhs_group_dimensions")}};
+  HlAttr attrs[7] = {{.key = HL_A_LHS_BATCH_DIMS,
+                      .ints = ml_field_ints(l->m->arena, dot, ML_A_LHS_BATCHING_DIMENSIONS)},
+                     {.key = HL_A_LHS_CONTRACTING_DIMS,
+                      .ints = ml_field_ints(l->m->arena, dot, ML_A_LHS_CONTRACTING_DIMENSIONS)},
+                     {.key = HL_A_RHS_BATCH_DIMS,
+                      .ints = ml_field_ints(l->m->arena, dot, ML_A_RHS_BATCHING_DIMENSIONS)},
+                     {.key = HL_A_RHS_CONTRACTING_DIMS,
+                      .ints = ml_field_ints(l->m->arena, dot, ML_A_RHS_CONTRACTING_DIMENSIONS)},
+                     {.key = HL_A_LHS_RAGGED_DIMS,
+                      .ints = ml_field_ints(l->m->arena, numbers, ML_A_LHS_RAGGED_DIMENSIONS)},
+                     {.key = HL_A_RHS_GROUP_DIMS,
+                      .ints = ml_field_ints(l->m->arena, numbers, ML_A_RHS_GROUP_DIMENSIONS)}};
   int n = 6 + ml_precision(l, op, &attrs[6]);
   HlInst *inst = hl_b_op(b, HL_OP_RAGGED_DOT, NULL, 3, in, n, attrs, 0, NULL);
   if (inst && inst->shape->dtype != shape->dtype)
@@ -115,7 +118,7 @@ bool ml_lower_ragged_dot(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 bool ml_lower_domain(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
-  const HlMlAttr *entry = hl_ml_attr(op, "entry_metadata"), *exit = hl_ml_attr(op, "exit_metadata");
+  const HlMlAttr *entry = ml_attr(op, ML_A_ENTRY_METADATA), *exit = ml_attr(op, ML_A_EXIT_METADATA);
   if (!x)
     return false;
   HlDomain *domain = HL_NEW(l->m->arena, HlDomain);
@@ -165,6 +168,6 @@ bool ml_lower_bitcast(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = x ? ml_result_shape(l, op) : NULL;
   if (!shape)
     return false;
-  shape = shape_laid_out(l, shape, hl_ml_attr(op, "result_layout"));
+  shape = shape_laid_out(l, shape, ml_attr(op, ML_A_RESULT_LAYOUT));
   return ml_set_results(l, b, op, hl_b_op(b, HL_OP_BITCAST, shape, 1, &x, 0, NULL, 0, NULL));
 }

@@ -11,7 +11,7 @@ static HlI64Lists dense_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *att
   if (!type || type->kind != HL_ML_TENSOR || type->rank != 2 || !hl_ml_is_static(type) ||
       hl_ml_elements(type) == 0)
     return (HlI64Lists){0};
-  HlI64s all = ml_pairs(l, op, "replica_groups");
+  HlI64s all = ml_pairs(l, op, ML_A_REPLICA_GROUPS);
   if (all.n != hl_ml_elements(type))
     return (HlI64Lists){0};
   int n_groups = (int)type->dim[0], size = (int)type->dim[1];
@@ -34,9 +34,9 @@ HlI64Lists ml_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *attr) {
 
 static int collective_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
   int n = 0;
-  const HlMlAttr *groups = hl_ml_attr(op, "replica_groups"),
-                 *channel = hl_ml_attr(op, "channel_handle");
-  int64_t id = ml_field_int(channel, "handle", 0);
+  const HlMlAttr *groups = ml_attr(op, ML_A_REPLICA_GROUPS),
+                 *channel = ml_attr(op, ML_A_CHANNEL_HANDLE);
+  int64_t id = ml_field_int(channel, ML_A_HANDLE, 0);
   if (id > 0)
     out[n++] = (HlAttr){.key = HL_A_CHANNEL_ID, .i = id};
   if (groups) {
@@ -47,7 +47,7 @@ static int collective_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
       *value = (HlGroups){.form = HL_GROUPS_LIST, .list = dense_groups(l, op, groups)};
     out[n++] = (HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = value};
   }
-  if (hl_ml_attr(op, "use_global_device_ids") && ml_attr_true(op, "use_global_device_ids"))
+  if (ml_attr(op, ML_A_USE_GLOBAL_DEVICE_IDS) && ml_attr_true(op, ML_A_USE_GLOBAL_DEVICE_IDS))
     out[n++] = (HlAttr){.key = HL_A_USE_GLOBAL_DEVICE_IDS, .i = 1};
   return n;
 }
@@ -67,7 +67,7 @@ static bool lower_collective(MlLower *l, HlBuild *b, const HlMlOp *op, HlOp hlo,
 bool ml_lower_all_gather(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[6];
   int n = collective_attrs(l, op, attrs);
-  attrs[n++] = (HlAttr){.key = HL_A_DIMENSION, .i = hl_ml_attr_int(op, "all_gather_dim", 0)};
+  attrs[n++] = (HlAttr){.key = HL_A_DIMENSION, .i = ml_attr_int(op, ML_A_ALL_GATHER_DIM, 0)};
   return lower_collective(l, b, op, HL_OP_ALL_GATHER, n, attrs, false);
 }
 
@@ -79,13 +79,13 @@ bool ml_lower_all_reduce(MlLower *l, HlBuild *b, const HlMlOp *op) {
 bool ml_lower_reduce_scatter(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[6];
   int n = collective_attrs(l, op, attrs);
-  attrs[n++] = (HlAttr){.key = HL_A_DIMENSION, .i = hl_ml_attr_int(op, "scatter_dimension", 0)};
+  attrs[n++] = (HlAttr){.key = HL_A_DIMENSION, .i = ml_attr_int(op, ML_A_SCATTER_DIMENSION, 0)};
   return lower_collective(l, b, op, HL_OP_REDUCE_SCATTER, n, attrs, true);
 }
 
 bool ml_lower_collective_broadcast(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[6];
-  if (ml_attr_true(op, "has_dynamic_root"))
+  if (ml_attr_true(op, ML_A_HAS_DYNAMIC_ROOT))
     return ml_lower_dynamic_broadcast(l, b, op);
   return lower_collective(l, b, op, HL_OP_COLLECTIVE_BROADCAST, collective_attrs(l, op, attrs),
                           attrs, false);
@@ -95,7 +95,7 @@ bool ml_lower_permute(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[6];
   int n = collective_attrs(l, op, attrs);
   attrs[n++] =
-      (HlAttr){.key = HL_A_SOURCE_TARGET_PAIRS, .ints = ml_pairs(l, op, "source_target_pairs")};
+      (HlAttr){.key = HL_A_SOURCE_TARGET_PAIRS, .ints = ml_pairs(l, op, ML_A_SOURCE_TARGET_PAIRS)};
   return lower_collective(l, b, op, HL_OP_COLLECTIVE_PERMUTE, n, attrs, false);
 }
 
@@ -139,11 +139,11 @@ bool ml_lower_all_to_all(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
   if (!in)
     return false;
-  if (!hl_ml_attr(op, "split_dimension"))
+  if (!ml_attr(op, ML_A_SPLIT_DIMENSION))
     return lower_collective(l, b, op, HL_OP_ALL_TO_ALL, n, attrs, false);
-  int64_t split = hl_ml_attr_int(op, "split_dimension", 0),
-          concat = hl_ml_attr_int(op, "concat_dimension", 0);
-  int64_t count = hl_ml_attr_int(op, "split_count", 1);
+  int64_t split = ml_attr_int(op, ML_A_SPLIT_DIMENSION, 0),
+          concat = ml_attr_int(op, ML_A_CONCAT_DIMENSION, 0);
+  int64_t count = ml_attr_int(op, ML_A_SPLIT_COUNT, 1);
   attrs[n++] = (HlAttr){.key = HL_A_DIMENSION, .i = split};
   for (uint32_t k = 0; k < op->n_operands; k++) {
     const HlShape *x = in[k]->shape;
@@ -176,13 +176,13 @@ bool ml_lower_barrier(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 static int channel_attrs(MlLower *l, HlBuild *b, const HlMlOp *op, HlAttr *out) {
   int n = 0;
-  const HlMlAttr *channel = hl_ml_attr(op, "channel_handle");
-  int64_t id = ml_field_int(channel, "handle", 0);
+  const HlMlAttr *channel = ml_attr(op, ML_A_CHANNEL_HANDLE);
+  int64_t id = ml_field_int(channel, ML_A_HANDLE, 0);
   if (id > 0)
     out[n++] = (HlAttr){.key = HL_A_CHANNEL_ID, .i = id};
-  if (ml_attr_true(op, "is_host_transfer"))
+  if (ml_attr_true(op, ML_A_IS_HOST_TRANSFER))
     out[n++] = (HlAttr){.key = HL_A_IS_HOST_TRANSFER, .i = 1};
-  HlI64s pairs = ml_pairs(l, op, "source_target_pairs");
+  HlI64s pairs = ml_pairs(l, op, ML_A_SOURCE_TARGET_PAIRS);
   if (pairs.n > 1) {
     HlBuf text = {0};
     for (int k = 0; k + 1 < pairs.n; k += 2)
@@ -271,7 +271,7 @@ bool ml_lower_recv(MlLower *l, HlBuild *b, const HlMlOp *op) {
 }
 
 static const HlShape *with_layouts(MlLower *l, const HlMlOp *op, const HlShape *data) {
-  const HlMlAttr *layouts = hl_ml_attr(op, "layout");
+  const HlMlAttr *layouts = ml_attr(op, ML_A_LAYOUT);
   if (!layouts || layouts->kind != HL_ML_A_ARRAY || layouts->n != data->rank)
     return data;
   const HlShape **element = HL_ARRAY(l->arena, const HlShape *, data->rank + 1);
@@ -291,7 +291,7 @@ bool ml_lower_infeed(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return false;
   const HlShape *parts[] = {with_layouts(l, op, data), hl_shape_token(l->m->shapes)};
   const HlShape *shape = hl_shape_tuple(l->m->shapes, 2, parts);
-  const HlSym *config = hl_ml_attr_sym(op, "infeed_config");
+  const HlSym *config = ml_attr_sym(op, ML_A_INFEED_CONFIG);
   HlAttr attr = {.key = HL_A_INFEED_CONFIG, .sym = config ? ml_sym(l, config) : NULL};
   HlInst *inst =
       hl_b_op(b, HL_OP_INFEED, shape, 1, &token, config && config->n > 0, &attr, 0, NULL);
@@ -308,7 +308,7 @@ bool ml_lower_outfeed(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *operands[] = {hl_b_tuple(b, n_data, in), in[n_data]};
   if (!operands[0])
     return false;
-  const HlSym *config = hl_ml_attr_sym(op, "outfeed_config");
+  const HlSym *config = ml_attr_sym(op, ML_A_OUTFEED_CONFIG);
   HlAttr attrs[2];
   attrs[n++] = (HlAttr){.key = HL_A_OUTFEED_SHAPE, .ptr = operands[0]->shape};
   if (config && config->n > 0)
@@ -366,8 +366,8 @@ bool ml_lower_mhlo_async(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return end_async(l, b, op, HL_OP_ASYNC_UPDATE);
   if (op->row == ML_MHLO_ASYNC_DONE)
     return end_async(l, b, op, HL_OP_ASYNC_DONE);
-  const HlSym *callee = hl_ml_attr_sym(op, "called_computation"),
-              *thread = hl_ml_attr_sym(op, "execution_thread");
+  const HlSym *callee = ml_attr_sym(op, ML_A_CALLED_COMPUTATION),
+              *thread = ml_attr_sym(op, ML_A_EXECUTION_THREAD);
   if (!callee)
     return ml_bad(l, op, "%s names no computation", op->name->text);
   bool is_main = !thread || thread->n == 0 || strcmp(thread->text, "main") == 0;

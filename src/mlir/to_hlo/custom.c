@@ -6,7 +6,7 @@
 // --- Functions, composites -------------------------------------------------------------------------------
 
 bool ml_lower_call(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlSym *callee = hl_ml_attr_sym(op, "callee");
+  const HlSym *callee = ml_attr_sym(op, ML_A_CALLEE);
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
   if (!in)
     return false;
@@ -15,7 +15,7 @@ bool ml_lower_call(MlLower *l, HlBuild *b, const HlMlOp *op) {
 }
 
 bool ml_lower_composite(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlSym *name = hl_ml_attr_sym(op, "name"), *body = hl_ml_attr_sym(op, "decomposition");
+  const HlSym *name = ml_attr_sym(op, ML_A_NAME), *body = ml_attr_sym(op, ML_A_DECOMPOSITION);
   if (op->n_regions > 0)
     return ml_unsupported(l, op, "a composite with regions has no counterpart in HLO");
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
@@ -23,13 +23,13 @@ bool ml_lower_composite(MlLower *l, HlBuild *b, const HlMlOp *op) {
   if (!comp)
     return body && name ? false : ml_bad(l, op, "a composite wants a name and a decomposition");
   HlBuf text = {0};
-  const HlMlAttr *attrs = hl_ml_attr(op, "composite_attributes");
+  const HlMlAttr *attrs = ml_attr(op, ML_A_COMPOSITE_ATTRIBUTES);
   hl_ml_attr_print(&text, attrs ? attrs : hl_ml_dict(l->tree, 0, NULL));
   b->frontend = ml_dict_with(l, b->frontend, "composite.attributes", text.at, text.n);
   hl_buf_free(&text);
   b->frontend = ml_dict_with(l, b->frontend, "composite.name", name->text, name->n);
   const char *version =
-      hl_arena_printf(l->arena, "%lld", (long long)hl_ml_attr_int(op, "version", 0));
+      hl_arena_printf(l->arena, "%lld", (long long)ml_attr_int(op, ML_A_VERSION, 0));
   b->frontend = ml_dict_with(l, b->frontend, "composite.version", version, strlen(version));
   HlAttr attr = {.key = HL_A_IS_COMPOSITE, .i = 1};
   return ml_set_results(l, b, op,
@@ -65,8 +65,8 @@ static const HlShape *shape_with_tiles(MlLower *l, const HlShape *shape, const H
 
 // The result's shape with the k-th of result_layouts and of result_tilings.
 static const HlShape *laid_out(MlLower *l, const HlMlOp *op, const HlShape *shape, int k) {
-  const HlMlAttr *layouts = hl_ml_attr(op, "result_layouts"),
-                 *tilings = hl_ml_attr(op, "result_tilings");
+  const HlMlAttr *layouts = ml_attr(op, ML_A_RESULT_LAYOUTS),
+                 *tilings = ml_attr(op, ML_A_RESULT_TILINGS);
   if (layouts && layouts->kind == HL_ML_A_ARRAY && k < layouts->n)
     shape = shape_with_order(l, shape, layouts->list[k]);
   if (tilings && tilings->kind == HL_ML_A_ARRAY && k < tilings->n)
@@ -85,10 +85,10 @@ static const HlShape *call_shape(MlLower *l, const HlMlOp *op) {
 }
 
 static bool operand_layouts(MlLower *l, const HlMlOp *op, HlInst *const *in, HlAttr *out) {
-  const HlMlAttr *layouts = hl_ml_attr(op, "operand_layouts");
+  const HlMlAttr *layouts = ml_attr(op, ML_A_OPERAND_LAYOUTS);
   if (!layouts || layouts->kind != HL_ML_A_ARRAY || layouts->n != (int)op->n_operands)
     return false;
-  const HlMlAttr *results = hl_ml_attr(op, "result_layouts");
+  const HlMlAttr *results = ml_attr(op, ML_A_RESULT_LAYOUTS);
   if (layouts->n == 0 && (!results || results->kind != HL_ML_A_ARRAY || results->n == 0))
     return false;
   const HlShape **shape = HL_ARRAY(l->m->arena, const HlShape *, layouts->n + 1);
@@ -99,14 +99,15 @@ static bool operand_layouts(MlLower *l, const HlMlOp *op, HlInst *const *in, HlA
 }
 
 static bool output_aliases(MlLower *l, const HlMlOp *op, HlAttr *out) {
-  const HlMlAttr *list = hl_ml_attr(op, "output_operand_aliases");
+  const HlMlAttr *list = ml_attr(op, ML_A_OUTPUT_OPERAND_ALIASES);
   if (!list || list->kind != HL_ML_A_ARRAY || list->n == 0)
     return false;
   HlAlias *alias = HL_ARRAY(l->m->arena, HlAlias, list->n);
   for (int k = 0; k < list->n; k++)
-    alias[k] = (HlAlias){.output = ml_field_ints(l, list->list[k], "output_tuple_indices"),
-                         .number = ml_field_int(list->list[k], "operand_index", 0),
-                         .index = ml_field_ints(l, list->list[k], "operand_tuple_indices")};
+    alias[k] =
+        (HlAlias){.output = ml_field_ints(l->m->arena, list->list[k], ML_A_OUTPUT_TUPLE_INDICES),
+                  .number = ml_field_int(list->list[k], ML_A_OPERAND_INDEX, 0),
+                  .index = ml_field_ints(l->m->arena, list->list[k], ML_A_OPERAND_TUPLE_INDICES)};
   *out = (HlAttr){.key = HL_A_OUTPUT_TO_OPERAND_ALIASING, .aliases = {alias, list->n}};
   return true;
 }
@@ -124,9 +125,9 @@ static const HlSym *config_text(MlLower *l, const HlMlAttr *config, bool *is_dic
 }
 
 static int config_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
-  const HlMlAttr *config = hl_ml_attr(op, "backend_config"),
-                 *dict = hl_ml_attr(op, "mhlo.backend_config");
-  int64_t version = hl_ml_attr_int(op, "api_version", 1);
+  const HlMlAttr *config = ml_attr(op, ML_A_BACKEND_CONFIG),
+                 *dict = ml_attr(op, ML_A_MHLO_BACKEND_CONFIG);
+  int64_t version = ml_attr_int(op, ML_A_API_VERSION, 1);
   bool is_dict = false;
   int n = 0;
   const HlSym *text = NULL;
@@ -144,7 +145,7 @@ static int config_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
 }
 
 static bool called_comps(MlLower *l, HlBuild *b, const HlMlOp *op, HlComp ***out, int *n) {
-  const HlMlAttr *list = hl_ml_attr(op, "called_computations");
+  const HlMlAttr *list = ml_attr(op, ML_A_CALLED_COMPUTATIONS);
   *n = list && list->kind == HL_ML_A_ARRAY ? list->n : 0;
   *out = HL_ARRAY(l->arena, HlComp *, *n + 1);
   for (int k = 0; k < *n; k++) {
@@ -158,15 +159,15 @@ static bool called_comps(MlLower *l, HlBuild *b, const HlMlOp *op, HlComp ***out
 
 // `ragged_all_to_all` is an op of HLO's.
 static bool lower_ragged_all_to_all(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlMlAttr *config = hl_ml_attr(op, "backend_config");
+  const HlMlAttr *config = ml_attr(op, ML_A_BACKEND_CONFIG);
   if (!config || config->kind != HL_ML_A_DICT)
-    config = hl_ml_attr(op, "mhlo.backend_config");
+    config = ml_attr(op, ML_A_MHLO_BACKEND_CONFIG);
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
   const HlShape *shape = in ? ml_result_shape(l, op) : NULL;
   if (!shape)
     return false;
-  const HlMlAttr *groups = config ? hl_ml_field(config, "replica_groups") : NULL;
-  int64_t channel = ml_field_int(config, "channel_id", 0);
+  const HlMlAttr *groups = config ? ml_field(config, ML_A_REPLICA_GROUPS) : NULL;
+  int64_t channel = ml_field_int(config, ML_A_CHANNEL_ID, 0);
   HlAttr attrs[2];
   int n = 0;
   if (channel > 0)
@@ -206,14 +207,15 @@ static void wrap_sharding(MlLower *l, HlBuild *b) {
 
 // The largest along a dimension, approximately: exact ones are among the answers. A sort, and its first values.
 static bool lower_approx_top_k(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlMlAttr *config = hl_ml_attr(op, "mhlo.backend_config");
+  const HlMlAttr *config = ml_attr(op, ML_A_MHLO_BACKEND_CONFIG);
   if (!config)
-    config = hl_ml_attr(op, "backend_config");
+    config = ml_attr(op, ML_A_BACKEND_CONFIG);
   uint32_t n = op->n_operands / 2;
   HlInst **in = ml_ins(l, b, op, 0, n);
   HlComp **comps;
   int n_comps;
-  int64_t k = ml_field_int(config, "top_k", -1), dim = ml_field_int(config, "reduction_dim", -1);
+  int64_t k = ml_field_int(config, ML_A_TOP_K, -1),
+          dim = ml_field_int(config, ML_A_REDUCTION_DIM, -1);
   if (!in || !called_comps(l, b, op, &comps, &n_comps))
     return false;
   if (n == 0 || n_comps != 1 || op->n_results != n || !hl_shape_is_array(in[0]->shape) || k < 0)
@@ -234,7 +236,7 @@ static bool lower_approx_top_k(MlLower *l, HlBuild *b, const HlMlOp *op) {
 }
 
 bool ml_lower_custom_call(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlSym *target = hl_ml_attr_sym(op, "call_target_name");
+  const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
   bool is_check;
   if (!target)
     return ml_bad(l, op, "custom_call without a target");
@@ -255,13 +257,13 @@ bool ml_lower_custom_call(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[10];
   attrs[n++] = (HlAttr){.key = HL_A_CUSTOM_CALL_TARGET, .sym = ml_sym(l, target)};
   n += operand_layouts(l, op, in, &attrs[n]);
-  if (ml_attr_true(op, "has_side_effect"))
+  if (ml_attr_true(op, ML_A_HAS_SIDE_EFFECT))
     attrs[n++] = (HlAttr){.key = HL_A_HAS_SIDE_EFFECT, .i = 1};
   n += output_aliases(l, op, &attrs[n]);
-  int64_t schedule = hl_ml_attr_int(op, "custom_call_schedule", 0);
+  int64_t schedule = ml_attr_int(op, ML_A_CUSTOM_CALL_SCHEDULE, 0);
   if (schedule != 0)
     attrs[n++] = (HlAttr){.key = HL_A_SCHEDULE, .i = schedule};
-  const HlMlAttr *value = hl_ml_attr(op, "mhlo.literal");
+  const HlMlAttr *value = ml_attr(op, ML_A_MHLO_LITERAL);
   HlLiteral *literal = NULL;
   if (value && value->kind == HL_ML_A_DENSE) {
     if (!(literal = hl_ml_literal(l->cx, hl_ml_pos(l->tree, op), value)))

@@ -9,10 +9,10 @@ bool ml_lower_compare(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return false;
   HlAttr attrs[2];
   int n = 0;
-  attrs[n++] = (HlAttr){.key = HL_A_DIRECTION, .i = hl_ml_attr_int(op, "comparison_direction", 0)};
+  attrs[n++] = (HlAttr){.key = HL_A_DIRECTION, .i = ml_attr_int(op, ML_A_COMPARISON_DIRECTION, 0)};
   // MLIR's NOTYPE is 0, the others are FLOAT, TOTALORDER, SIGNED, UNSIGNED as in HLO. Of floats only the first two
   // say anything.
-  int64_t type = hl_ml_attr_int(op, "compare_type", 0);
+  int64_t type = ml_attr_int(op, ML_A_COMPARE_TYPE, 0);
   bool says = type != 0 && type != hl_default_comparison_type(in[0]->shape->dtype);
   if (hl_is_float(in[0]->shape->dtype))
     says = type == HL_WORD_comparison_type_TOTALORDER;

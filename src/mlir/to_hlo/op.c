@@ -7,40 +7,40 @@
 
 // Attributes that say the same in MLIR and HLO.
 static const struct {
-  const char *name;
+  MlName name;
   HlAttrKey key;
   bool is_list;
 } plain_attrs[] = {
-    {"iota_dimension", HL_A_IOTA_DIMENSION, false},
-    {"dimensions", HL_A_DIMENSIONS, true},
-    {"dimension", HL_A_DIMENSION, false},
-    {"permutation", HL_A_DIMENSIONS, true},
-    {"slice_sizes", HL_A_DYNAMIC_SLICE_SIZES, true},
-    {"fft_type", HL_A_FFT_TYPE, false},
-    {"fft_length", HL_A_FFT_LENGTH, true},
-    {"lower", HL_A_LOWER, false},
-    {"feature_index", HL_A_FEATURE_INDEX, false},
-    {"exponent_bits", HL_A_EXPONENT_BITS, false},
-    {"mantissa_bits", HL_A_MANTISSA_BITS, false},
-    {"index", HL_A_INDEX, false},
-    {"delta", HL_A_DELTA, false},
+    {ML_A_IOTA_DIMENSION, HL_A_IOTA_DIMENSION, false},
+    {ML_A_DIMENSIONS, HL_A_DIMENSIONS, true},
+    {ML_A_DIMENSION, HL_A_DIMENSION, false},
+    {ML_A_PERMUTATION, HL_A_DIMENSIONS, true},
+    {ML_A_SLICE_SIZES, HL_A_DYNAMIC_SLICE_SIZES, true},
+    {ML_A_FFT_TYPE, HL_A_FFT_TYPE, false},
+    {ML_A_FFT_LENGTH, HL_A_FFT_LENGTH, true},
+    {ML_A_LOWER, HL_A_LOWER, false},
+    {ML_A_FEATURE_INDEX, HL_A_FEATURE_INDEX, false},
+    {ML_A_EXPONENT_BITS, HL_A_EXPONENT_BITS, false},
+    {ML_A_MANTISSA_BITS, HL_A_MANTISSA_BITS, false},
+    {ML_A_INDEX, HL_A_INDEX, false},
+    {ML_A_DELTA, HL_A_DELTA, false},
 };
 
 static int plain_attributes(MlLower *l, const HlMlOp *op, HlAttr *out) {
   int n = 0;
   for (int k = 0; k < HL_COUNT_OF(plain_attrs); k++) {
-    if (!hl_ml_attr(op, plain_attrs[k].name))
+    if (!ml_attr(op, plain_attrs[k].name))
       continue;
     out[n].key = plain_attrs[k].key;
     if (plain_attrs[k].is_list)
-      out[n].ints = ml_ints(l, op, plain_attrs[k].name);
+      out[n].ints = ml_attr_ints(l->m->arena, op, plain_attrs[k].name);
     else
-      out[n].i = hl_ml_attr_int(op, plain_attrs[k].name, 0);
+      out[n].i = ml_attr_int(op, plain_attrs[k].name, 0);
     n++;
   }
-  if (hl_ml_attr(op, "epsilon"))
-    out[n++] = (HlAttr){.key = HL_A_EPSILON, .f = ml_attr_float(op, "epsilon", 0)};
-  const HlMlAttr *accuracy = hl_ml_attr(op, "result_accuracy");
+  if (ml_attr(op, ML_A_EPSILON))
+    out[n++] = (HlAttr){.key = HL_A_EPSILON, .f = ml_attr_float(op, ML_A_EPSILON, 0)};
+  const HlMlAttr *accuracy = ml_attr(op, ML_A_RESULT_ACCURACY);
   const HlAccuracy *value = accuracy ? ml_accuracy(l, accuracy) : NULL;
   if (value)
     out[n++] = (HlAttr){.key = HL_A_RESULT_ACCURACY, .ptr = value};

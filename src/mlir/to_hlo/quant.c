@@ -57,7 +57,7 @@ static HlMlValue *numbers(Chain *c, const HlMlType *element, int n, bool is_scal
   for (int k = 0; k < n; k++)
     hl_literal_set_f64(&holder, k, value[k]);
   HlMlValue *out = make(c, "stablehlo.constant", 0, NULL, type);
-  hl_ml_set(c->tree, out->def, "value", hl_ml_dense(c->tree, type, holder.data, n, false));
+  ml_set_attr(c->tree, out->def, ML_A_VALUE, hl_ml_dense(c->tree, type, holder.data, n, false));
   return out;
 }
 
@@ -68,8 +68,8 @@ static HlMlValue *spread(Chain *c, const HlMlQuant *quant, const HlMlType *eleme
   HlMlValue *small = numbers(c, element, quant->n, is_scalar, value);
   HlMlValue *wide = make(c, "stablehlo.broadcast_in_dim", 1, &small, like(c, x->type, element));
   const int64_t axis = quant->axis;
-  hl_ml_set(c->tree, wide->def, "broadcast_dimensions",
-            hl_ml_dense_i64s(c->tree, (HlI64s){&axis, is_scalar ? 0 : 1}));
+  ml_set_attr(c->tree, wide->def, ML_A_BROADCAST_DIMENSIONS,
+              hl_ml_dense_i64s(c->tree, (HlI64s){&axis, is_scalar ? 0 : 1}));
   return wide;
 }
 
@@ -204,9 +204,10 @@ static void retype_op(HlMlTree *tree, HlMlOp *op) {
     for (HlMlBlock *block = op->regions[r].first; block; block = block->next)
       for (int k = 0; k < block->n_args; k++)
         block->args[k]->type = storage_type(tree, block->args[k]->type);
-  const HlMlAttr *type = op->row == ML_FUNC_FUNC ? hl_ml_attr(op, "function_type") : NULL;
+  const HlMlAttr *type = op->row == ML_FUNC_FUNC ? ml_attr(op, ML_A_FUNCTION_TYPE) : NULL;
   if (type)
-    hl_ml_set(tree, op, "function_type", hl_ml_type_attr(tree, storage_type(tree, type->type)));
+    ml_set_attr(tree, op, ML_A_FUNCTION_TYPE,
+                hl_ml_type_attr(tree, storage_type(tree, type->type)));
 }
 
 // --- The whole tree ---------------------------------------------------------------------------------------------

@@ -23,13 +23,13 @@ static const char *known_op(const HlSym *name) {
 // The op that a composite or call stands for, and the dictionary of its attributes; NULL: none.
 static const char *stands_for(const HlMlOp *op, const HlMlAttr **attrs) {
   if (op->row == ML_STABLEHLO_COMPOSITE) {
-    *attrs = hl_ml_attr(op, "composite_attributes");
-    return op->n_regions == 0 ? known_op(hl_ml_attr_sym(op, "name")) : NULL;
+    *attrs = ml_attr(op, ML_A_COMPOSITE_ATTRIBUTES);
+    return op->n_regions == 0 ? known_op(ml_attr_sym(op, ML_A_NAME)) : NULL;
   }
   if (op->row != ML_STABLEHLO_CUSTOM_CALL)
     return NULL;
-  *attrs = hl_ml_attr(op, "mhlo.attributes");
-  return known_op(hl_ml_attr_sym(op, "call_target_name"));
+  *attrs = ml_attr(op, ML_A_MHLO_ATTRIBUTES);
+  return known_op(ml_attr_sym(op, ML_A_CALL_TARGET_NAME));
 }
 
 // The new op's attributes are the dictionary's, and what is discardable of the old one's.
@@ -37,13 +37,13 @@ static void take_attributes(HlMlTree *tree, HlMlOp *fresh, const HlMlOp *op,
                             const HlMlAttr *attrs) {
   if (attrs && attrs->kind == HL_ML_A_DICT)
     for (int k = 0; k < attrs->n; k++)
-      if (ml_find_attr(ml_row_of(fresh), hl_str(attrs->dict[k].name->text)))
-        hl_ml_set(tree, fresh, attrs->dict[k].name->text, attrs->dict[k].value);
+      if (ml_find_attr(ml_row_of(fresh), ml_name_of(attrs->dict[k].name)))
+        ml_set_attr(tree, fresh, ml_name_of(attrs->dict[k].name), attrs->dict[k].value);
   for (uint32_t k = 0; k < op->n_attrs; k++) {
-    const char *name = op->attrs[k].name->text;
-    if (strcmp(name, "mhlo.sharding") == 0 || strcmp(name, "mhlo.frontend_attributes") == 0 ||
-        strcmp(name, "sdy.sharding") == 0)
-      hl_ml_set(tree, fresh, name, op->attrs[k].value);
+    const MlName name = ml_name_of(op->attrs[k].name);
+    if (name == ML_A_MHLO_SHARDING || name == ML_A_MHLO_FRONTEND_ATTRIBUTES ||
+        name == ML_A_SDY_SHARDING)
+      ml_set_attr(tree, fresh, name, op->attrs[k].value);
   }
 }
 

@@ -300,7 +300,7 @@ static bool with_region(MlLower *l, HlBuild *b, const HlMlOp *op, HlOp hlo, int 
 }
 
 bool ml_lower_reduce(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = ml_ints(l, op, "dimensions")};
+  HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = ml_attr_ints(l->m->arena, op, ML_A_DIMENSIONS)};
   return with_region(l, b, op, HL_OP_REDUCE, 1, &attr);
 }
 
@@ -309,9 +309,11 @@ static int64_t at_or(HlI64s list, int k, int64_t absent) {
 }
 
 static HlWindow reduction_window(MlLower *l, const HlMlOp *op, int rank) {
-  HlI64s size = ml_ints(l, op, "window_dimensions"), stride = ml_ints(l, op, "window_strides");
-  HlI64s base = ml_ints(l, op, "base_dilations"), dilate = ml_ints(l, op, "window_dilations");
-  HlI64s padding = ml_pairs(l, op, "padding");
+  HlI64s size = ml_attr_ints(l->m->arena, op, ML_A_WINDOW_DIMENSIONS),
+         stride = ml_attr_ints(l->m->arena, op, ML_A_WINDOW_STRIDES);
+  HlI64s base = ml_attr_ints(l->m->arena, op, ML_A_BASE_DILATIONS),
+         dilate = ml_attr_ints(l->m->arena, op, ML_A_WINDOW_DILATIONS);
+  HlI64s padding = ml_pairs(l, op, ML_A_PADDING);
   int n = size.n > 0 ? size.n : rank;
   HlWindowDim *dim = HL_ARRAY(l->m->arena, HlWindowDim, n + 1);
   for (int k = 0; k < n; k++)
@@ -345,55 +347,57 @@ bool ml_lower_select_and_scatter(MlLower *l, HlBuild *b, const HlMlOp *op) {
 }
 
 bool ml_lower_scatter(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlMlAttr *numbers = hl_ml_attr(op, "scatter_dimension_numbers");
+  const HlMlAttr *numbers = ml_attr(op, ML_A_SCATTER_DIMENSION_NUMBERS);
   HlAttr attrs[8];
   int n = 0;
   attrs[n++] = (HlAttr){.key = HL_A_UPDATE_WINDOW_DIMS,
-                        .ints = ml_field_ints(l, numbers, "update_window_dims")};
+                        .ints = ml_field_ints(l->m->arena, numbers, ML_A_UPDATE_WINDOW_DIMS)};
   attrs[n++] = (HlAttr){.key = HL_A_INSERTED_WINDOW_DIMS,
-                        .ints = ml_field_ints(l, numbers, "inserted_window_dims")};
-  attrs[n++] = (HlAttr){.key = HL_A_SCATTER_DIMS_TO_OPERAND_DIMS,
-                        .ints = ml_field_ints(l, numbers, "scatter_dims_to_operand_dims")};
-  HlI64s batch = ml_field_ints(l, numbers, "input_batching_dims");
+                        .ints = ml_field_ints(l->m->arena, numbers, ML_A_INSERTED_WINDOW_DIMS)};
+  attrs[n++] =
+      (HlAttr){.key = HL_A_SCATTER_DIMS_TO_OPERAND_DIMS,
+               .ints = ml_field_ints(l->m->arena, numbers, ML_A_SCATTER_DIMS_TO_OPERAND_DIMS)};
+  HlI64s batch = ml_field_ints(l->m->arena, numbers, ML_A_INPUT_BATCHING_DIMS);
   if (batch.n > 0) {
     attrs[n++] = (HlAttr){.key = HL_A_INPUT_BATCHING_DIMS, .ints = batch};
-    attrs[n++] = (HlAttr){.key = HL_A_SCATTER_INDICES_BATCHING_DIMS,
-                          .ints = ml_field_ints(l, numbers, "scatter_indices_batching_dims")};
+    attrs[n++] =
+        (HlAttr){.key = HL_A_SCATTER_INDICES_BATCHING_DIMS,
+                 .ints = ml_field_ints(l->m->arena, numbers, ML_A_SCATTER_INDICES_BATCHING_DIMS)};
   }
   attrs[n++] =
-      (HlAttr){.key = HL_A_INDEX_VECTOR_DIM, .i = ml_field_int(numbers, "index_vector_dim", 0)};
+      (HlAttr){.key = HL_A_INDEX_VECTOR_DIM, .i = ml_field_int(numbers, ML_A_INDEX_VECTOR_DIM, 0)};
   attrs[n++] =
-      (HlAttr){.key = HL_A_INDICES_ARE_SORTED, .i = ml_attr_true(op, "indices_are_sorted")};
-  attrs[n++] = (HlAttr){.key = HL_A_UNIQUE_INDICES, .i = ml_attr_true(op, "unique_indices")};
+      (HlAttr){.key = HL_A_INDICES_ARE_SORTED, .i = ml_attr_true(op, ML_A_INDICES_ARE_SORTED)};
+  attrs[n++] = (HlAttr){.key = HL_A_UNIQUE_INDICES, .i = ml_attr_true(op, ML_A_UNIQUE_INDICES)};
   return with_region(l, b, op, HL_OP_SCATTER, n, attrs);
 }
 
 bool ml_lower_sort(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  int64_t dim = hl_ml_attr_int(op, "dimension", -1);
+  int64_t dim = ml_attr_int(op, ML_A_DIMENSION, -1);
   HlAttr attrs[] = {{.key = HL_A_DIMENSION, .i = dim < 0 ? dim + operand_rank(op) : dim},
-                    {.key = HL_A_IS_STABLE, .i = ml_attr_true(op, "is_stable")}};
+                    {.key = HL_A_IS_STABLE, .i = ml_attr_true(op, ML_A_IS_STABLE)}};
   return with_region(l, b, op, HL_OP_SORT, 2, attrs);
 }
 
 bool ml_lower_map(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = ml_ints(l, op, "dimensions")};
+  HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = ml_attr_ints(l->m->arena, op, ML_A_DIMENSIONS)};
   return with_region(l, b, op, HL_OP_MAP, 1, &attr);
 }
 
 // --- Scans, fusions ----------------------------------------------------------------------------------------------------
 
 bool ml_lower_scan(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  HlI64s segments = ml_ints(l, op, "resultSegmentSizes"),
-         inputs = ml_ints(l, op, "operandSegmentSizes");
+  HlI64s segments = ml_attr_ints(l->m->arena, op, ML_A_RESULT_SEGMENT_SIZES),
+         inputs = ml_attr_ints(l->m->arena, op, ML_A_OPERAND_SEGMENT_SIZES);
   int64_t n_carries = segments.n == 2 ? segments.at[1]
                       : inputs.n == 2 ? inputs.at[1]
                                       : (int64_t)op->n_operands / 2;
-  const HlMlAttr *associative = hl_ml_attr(op, "is_associative");
-  HlAttr attrs[] = {{.key = HL_A_DIMENSION, .i = hl_ml_attr_int(op, "dimension", 0)},
+  const HlMlAttr *associative = ml_attr(op, ML_A_IS_ASSOCIATIVE);
+  HlAttr attrs[] = {{.key = HL_A_DIMENSION, .i = ml_attr_int(op, ML_A_DIMENSION, 0)},
                     {.key = HL_A_NUM_CARRIES, .i = n_carries},
-                    {.key = HL_A_IS_REVERSE, .i = ml_attr_true(op, "is_reverse")},
+                    {.key = HL_A_IS_REVERSE, .i = ml_attr_true(op, ML_A_IS_REVERSE)},
                     {.key = HL_A_IS_ASSOCIATIVE,
-                     .i = associative ? (ml_attr_true(op, "is_associative") ? 1 : 2) : 0}};
+                     .i = associative ? (ml_attr_true(op, ML_A_IS_ASSOCIATIVE) ? 1 : 2) : 0}};
   return with_region(l, b, op, HL_OP_SCAN, 4, attrs);
 }
 
@@ -405,7 +409,7 @@ bool ml_lower_fusion(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return false;
   hl_comp_set_fusion(comp);
   HlAttr attr = {.key = HL_A_KIND,
-                 .i = hl_ml_attr_int(op, "fusion_kind", HL_WORD_fusion_kind_LOOP)};
+                 .i = ml_attr_int(op, ML_A_FUSION_KIND, HL_WORD_fusion_kind_LOOP)};
   return ml_set_results(
       l, b, op, hl_b_op(b, HL_OP_FUSION, shape, (int)op->n_operands, in, 1, &attr, 1, &comp));
 }

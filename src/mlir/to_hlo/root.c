@@ -19,9 +19,9 @@ typedef struct Rooted {
 } Rooted;
 
 static bool read_groups(Rooted *r) {
-  const HlMlAttr *attr = hl_ml_attr(r->op, "replica_groups");
+  const HlMlAttr *attr = ml_attr(r->op, ML_A_REPLICA_GROUPS);
   r->groups = ml_groups(r->l, r->op, attr);
-  r->channel = ml_field_int(hl_ml_attr(r->op, "channel_handle"), "handle", 0);
+  r->channel = ml_field_int(ml_attr(r->op, ML_A_CHANNEL_HANDLE), ML_A_HANDLE, 0);
   for (int g = 0; g < r->groups.n; g++)
     r->size = r->groups.at[g].n > r->size ? r->groups.at[g].n : r->size;
   return r->size > 0 || ml_bad(r->l, r->op, "replica_groups has no members");
@@ -125,7 +125,7 @@ static bool lower_rooted(MlLower *l, HlBuild *b, const HlMlOp *op, bool reduces)
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
   if (!in || !read_groups(&r))
     return false;
-  const bool is_dynamic = ml_attr_true(op, "has_dynamic_root");
+  const bool is_dynamic = ml_attr_true(op, ML_A_HAS_DYNAMIC_ROOT);
   HlInst *roots = is_dynamic ? in[op->n_operands - 1] : NULL;
   HlInst *place = reduces ? own_place(&r) : NULL;
   HlComp *comp = reduces ? ml_region_comp(l, b, op, 0) : NULL;

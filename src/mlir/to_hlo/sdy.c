@@ -27,7 +27,7 @@ typedef struct Mesh {
 static const HlMlAttr *mesh_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *mesh) {
   if (mesh && mesh->kind == HL_ML_A_SYMBOL) {
     const HlMlOp *op = hl_ml_find_symbol(l->tree, mesh->sym);
-    const HlMlAttr *found = op ? hl_ml_attr(op, "mesh") : NULL;
+    const HlMlAttr *found = op ? ml_attr(op, ML_A_MESH) : NULL;
     if (!found)
       ml_bad(l, at, "there is no mesh @%s", mesh->sym->text);
     return found;
@@ -41,15 +41,15 @@ static bool read_mesh(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, Mesh *
   *mesh = (Mesh){0};
   if (!(attr = mesh_attr(l, at, attr)))
     return false;
-  const HlMlAttr *axes = hl_ml_field(attr, "axes");
-  mesh->devices = ml_field_ints(l, attr, "device_ids");
+  const HlMlAttr *axes = ml_field(attr, ML_A_AXES);
+  mesh->devices = ml_field_ints(l->m->arena, attr, ML_A_DEVICE_IDS);
   int n = axes && axes->kind == HL_ML_A_ARRAY ? axes->n : 0;
   if (n > MAX_PARTS)
     return ml_unsupported(l, at, "a mesh of %d axes", n);
   for (int k = 0; k < n; k++) {
-    const HlMlAttr *name = hl_ml_field(axes->list[k], "name");
+    const HlMlAttr *name = ml_field(axes->list[k], ML_A_NAME);
     mesh->name[k] = name && name->kind == HL_ML_A_STRING ? name->sym : NULL;
-    mesh->size[k] = ml_field_int(axes->list[k], "size", 1);
+    mesh->size[k] = ml_field_int(axes->list[k], ML_A_SIZE, 1);
     mesh->part[k] = (Part){.axis = k, .pre = 1, .size = mesh->size[k]};
   }
   mesh->n = mesh->n_parts = n;
@@ -71,16 +71,16 @@ typedef struct AxisRef {
 // "x", or a reference with the size in front and its own.
 static bool read_axis(MlLower *l, const HlMlOp *at, const Mesh *mesh, const HlMlAttr *attr,
                       AxisRef *out) {
-  const HlMlAttr *name = attr->kind == HL_ML_A_STRUCT ? hl_ml_field(attr, "name") : attr;
-  const HlMlAttr *sub = attr->kind == HL_ML_A_STRUCT ? hl_ml_field(attr, "sub_axis_info") : NULL;
+  const HlMlAttr *name = attr->kind == HL_ML_A_STRUCT ? ml_field(attr, ML_A_NAME) : attr;
+  const HlMlAttr *sub = attr->kind == HL_ML_A_STRUCT ? ml_field(attr, ML_A_SUB_AXIS_INFO) : NULL;
   int axis = name && name->kind == HL_ML_A_STRING ? find_axis(mesh, name->sym) : -1;
   if (axis < 0)
     return ml_bad(l, at, "the mesh has no axis \"%s\"",
                   name && name->kind == HL_ML_A_STRING ? name->sym->text : "");
   *out = (AxisRef){axis, 1, mesh->size[axis]};
   if (sub) {
-    out->pre = ml_field_int(sub, "pre_size", 1);
-    out->size = ml_field_int(sub, "size", 1);
+    out->pre = ml_field_int(sub, ML_A_PRE_SIZE, 1);
+    out->size = ml_field_int(sub, ML_A_SIZE, 1);
   }
   if (out->pre < 1 || out->size < 1 || mesh->size[axis] % out->pre != 0 ||
       mesh->size[axis] / out->pre % out->size != 0)
@@ -175,7 +175,7 @@ static int64_t count_unused(const Mesh *mesh) {
 }
 
 static const HlMlAttr *dim_axes(const HlMlAttr *dims, int k) {
-  return hl_ml_field(dims->list[k], "axes");
+  return ml_field(dims->list[k], ML_A_AXES);
 }
 
 // What becomes of the dimensions, and of what follows them: devices that hold their own, or parts of a sum.
@@ -234,7 +234,7 @@ bool ml_sdy_sharding(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const H
   Mesh mesh;
   if (attr->kind != HL_ML_A_STRUCT)
     return ml_bad(l, at, "expected a sharding of sdy");
-  if (!read_mesh(l, at, hl_ml_field(attr, "mesh_or_ref"), &mesh))
+  if (!read_mesh(l, at, ml_field(attr, ML_A_MESH_OR_REF), &mesh))
     return false;
   if (mesh.n == 0 && mesh.devices.n == 1) {
     HlSharding *sharding = HL_NEW(arena, HlSharding);
@@ -242,8 +242,8 @@ bool ml_sdy_sharding(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const H
     *out = sharding;
     return true;
   }
-  const HlMlAttr *dims = hl_ml_field(attr, "dim_shardings");
-  const HlMlAttr *unreduced = hl_ml_field(attr, "unreduced_axes");
+  const HlMlAttr *dims = ml_field(attr, ML_A_DIM_SHARDINGS);
+  const HlMlAttr *unreduced = ml_field(attr, ML_A_UNREDUCED_AXES);
   const int rank = dims && dims->kind == HL_ML_A_ARRAY ? dims->n : 0;
   for (int k = 0; k < rank; k++)
     if (!cut_all(l, at, &mesh, dim_axes(dims, k)))
@@ -276,7 +276,7 @@ static bool per_value(MlLower *l, const HlMlOp *at, const HlMlAttr *list, const 
 
 bool ml_sdy_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlSharding **sharding,
                  HlDict *frontend) {
-  const HlMlAttr *list = hl_ml_field(attr, "shardings");
+  const HlMlAttr *list = ml_field(attr, ML_A_SHARDINGS);
   ml_frontend_text(l, frontend, "xla.sdy.sharding", attr);
   if (list && list->kind == HL_ML_A_ARRAY)
     return per_value(l, at, list, sharding);
@@ -294,9 +294,9 @@ bool ml_sdy_module(MlLower *l) {
 HlI64Lists ml_mesh_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *attr) {
   Mesh mesh;
   HlI64Lists none = {0};
-  const HlMlAttr *axes = hl_ml_field(attr, "axes");
+  const HlMlAttr *axes = ml_field(attr, ML_A_AXES);
   int64_t size;
-  if (!read_mesh(l, op, hl_ml_field(attr, "mesh"), &mesh) || !cut_all(l, op, &mesh, axes) ||
+  if (!read_mesh(l, op, ml_field(attr, ML_A_MESH), &mesh) || !cut_all(l, op, &mesh, axes) ||
       !use_axes(l, op, &mesh, axes, &size))
     return none;
   HlSharding order = {0};
@@ -319,8 +319,8 @@ HlI64Lists ml_mesh_groups(MlLower *l, const HlMlOp *op, const HlMlAttr *attr) {
 bool ml_mesh_form(MlLower *l, const HlMlOp *op, const HlMlAttr *attr, HlGroups *out) {
   Mesh mesh;
   HlArena *arena = l->m->arena;
-  const HlMlAttr *axes = hl_ml_field(attr, "axes");
-  if (!read_mesh(l, op, hl_ml_field(attr, "mesh"), &mesh) || !axes || axes->kind != HL_ML_A_ARRAY)
+  const HlMlAttr *axes = ml_field(attr, ML_A_AXES);
+  if (!read_mesh(l, op, ml_field(attr, ML_A_MESH), &mesh) || !axes || axes->kind != HL_ML_A_ARRAY)
     return axes ? false : ml_bad(l, op, "replica groups of a mesh want axes");
   HlMesh *form = HL_NEW(arena, HlMesh);
   const HlSym **names = HL_ARRAY(arena, const HlSym *, mesh.n + 1);
@@ -357,25 +357,25 @@ static bool constrain(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlAttr *
   HlInst *x = ml_in(l, b, op, 0);
   if (!x || !sharding)
     return x ? ml_bad(l, op, "%s without a sharding", op->name->text) : false;
-  HlMlNamed field = {.name = hl_ml_sym(l->tree, "shardings"),
+  HlMlNamed field = {.name = ml_name(l->tree, ML_A_SHARDINGS),
                      .value = hl_ml_array(l->tree, 1, &sharding)};
   ml_frontend_text(l, &b->frontend, "xla.sdy.sharding",
                    hl_ml_struct(l->tree, "sdy.sharding_per_value", 1, &field));
   if (!ml_sdy_sharding(l, op, sharding, NULL, &b->sharding))
     return false;
   // Partial sums must not be looked at as if they were values.
-  const HlMlAttr *unreduced = hl_ml_field(sharding, "unreduced_axes");
+  const HlMlAttr *unreduced = ml_field(sharding, ML_A_UNREDUCED_AXES);
   bool is_partial = unreduced && unreduced->kind == HL_ML_A_ARRAY && unreduced->n > 0;
   return ml_set_results(l, b, op, make_call(l, b, "Sharding", x->shape, 1, &x, is_partial));
 }
 
 bool ml_lower_sdy_constraint(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  return constrain(l, b, op, hl_ml_attr(op, "sharding"));
+  return constrain(l, b, op, ml_attr(op, ML_A_SHARDING));
 }
 
 // Seen from the whole program, sdy's collectives change where a value lies and nothing else.
 bool ml_lower_sdy_collective(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  return constrain(l, b, op, hl_ml_attr(op, "out_sharding"));
+  return constrain(l, b, op, ml_attr(op, ML_A_OUT_SHARDING));
 }
 
 bool ml_lower_sdy_edge(MlLower *l, HlBuild *b, const HlMlOp *op) {
@@ -384,7 +384,7 @@ bool ml_lower_sdy_edge(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 bool ml_lower_sdy_group(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
-  const HlMlAttr *id = hl_ml_attr(op, "group_id");
+  const HlMlAttr *id = ml_attr(op, ML_A_GROUP_ID);
   if (!x)
     return false;
   if (id)
@@ -399,7 +399,7 @@ bool ml_lower_sdy_barrier(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return false;
   ml_frontend_text(l, &b->frontend, "xla.sdy.allowed_direction",
                    hl_ml_int(l->tree, hl_ml_int_type(l->tree, 32, HL_ML_SIGNLESS),
-                             hl_ml_attr_int(op, "allowed_direction", 0)));
+                             ml_attr_int(op, ML_A_ALLOWED_DIRECTION, 0)));
   return ml_set_results(l, b, op,
                         make_call(l, b, "xla.sdy.PropagationBarrier", x->shape, 1, &x, true));
 }
@@ -421,8 +421,8 @@ static bool local_values(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlo
       return false;
   HlBuild own = *b;
   own.frontend = (HlDict){0};
-  ml_frontend_text(l, &own.frontend, "xla.sdy.in_shardings", hl_ml_attr(op, "in_shardings"));
-  ml_frontend_text(l, &own.frontend, "xla.sdy.manual_axes", hl_ml_attr(op, "manual_axes"));
+  ml_frontend_text(l, &own.frontend, "xla.sdy.in_shardings", ml_attr(op, ML_A_IN_SHARDINGS));
+  ml_frontend_text(l, &own.frontend, "xla.sdy.manual_axes", ml_attr(op, ML_A_MANUAL_AXES));
   const HlShape *result = n == 1 ? shape[0] : hl_shape_tuple(l->m->shapes, n, shape);
   HlInst *call = make_call(l, &own, "xla.sdy.GlobalToLocalShape", result, n, all, true);
   HlBuild bare = *b;
@@ -457,8 +457,8 @@ static HlComp *body_comp(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlo
 
 bool ml_lower_sdy_manual(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlMlBlock *body = hl_ml_body(op, 0);
-  if (!body || !hl_ml_attr(op, "in_shardings") || !hl_ml_attr(op, "out_shardings") ||
-      !hl_ml_attr(op, "manual_axes"))
+  if (!body || !ml_attr(op, ML_A_IN_SHARDINGS) || !ml_attr(op, ML_A_OUT_SHARDINGS) ||
+      !ml_attr(op, ML_A_MANUAL_AXES))
     return ml_bad(l, op, "%s wants a body, shardings and manual axes", op->name->text);
   HlInst **in = HL_ARRAY(l->arena, HlInst *, op->n_operands + 1);
   HlComp *comp = local_values(l, b, op, body, in) ? body_comp(l, b, op, body) : NULL;
@@ -475,8 +475,8 @@ bool ml_lower_sdy_manual(MlLower *l, HlBuild *b, const HlMlOp *op) {
     if (!(local[k] = n == 1 ? call : hl_b_element(&own, call, k)))
       return false;
   own.frontend = (HlDict){0};
-  ml_frontend_text(l, &own.frontend, "xla.sdy.manual_axes", hl_ml_attr(op, "manual_axes"));
-  ml_frontend_text(l, &own.frontend, "xla.sdy.out_shardings", hl_ml_attr(op, "out_shardings"));
+  ml_frontend_text(l, &own.frontend, "xla.sdy.manual_axes", ml_attr(op, ML_A_MANUAL_AXES));
+  ml_frontend_text(l, &own.frontend, "xla.sdy.out_shardings", ml_attr(op, ML_A_OUT_SHARDINGS));
   const HlShape *shape = ml_result_shape(l, op);
   HlInst *out =
       shape ? make_call(l, &own, "xla.sdy.LocalToGlobalShape", shape, n, local, true) : NULL;

@@ -7,7 +7,7 @@
 
 // Bits of the layout that a constant was written with: MHLO made from HLO says it.
 static HlInst *with_layout(MlLower *l, const HlMlOp *op, HlInst *inst) {
-  const HlMlAttr *attr = hl_ml_attr(op, "result_layout");
+  const HlMlAttr *attr = ml_attr(op, ML_A_RESULT_LAYOUT);
   if (!inst || !attr || attr->kind != HL_ML_A_DENSE || !hl_shape_is_array(inst->shape))
     return inst;
   HlI64s order = hl_ml_ints(l->m->arena, attr);
@@ -45,7 +45,7 @@ static HlInst *make_constant(MlLower *l, HlBuild *b, const HlMlOp *op, const HlM
 }
 
 bool ml_lower_constant(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   if (!value || (value->kind != HL_ML_A_DENSE && value->kind != HL_ML_A_RESOURCE))
     return ml_unsupported(l, op, "%s without a dense value cannot be carried to HLO",
                           op->name->text);
@@ -64,7 +64,7 @@ bool ml_lower_iota(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = ml_result_shape(l, op);
   if (!shape)
     return false;
-  int64_t dim = hl_ml_attr_int(op, "iota_dimension", 0);
+  int64_t dim = ml_attr_int(op, ML_A_IOTA_DIMENSION, 0);
   if (dim < 0 || dim >= shape->rank)
     return ml_bad(l, op, "iota counts along dimension %lld of %s", (long long)dim,
                   hl_shape_text(l->cx, shape));
@@ -96,7 +96,7 @@ bool ml_lower_broadcast_in_dim(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = ml_result_shape(l, op);
   if (!x || !shape)
     return false;
-  HlI64s dims = ml_ints(l, op, "broadcast_dimensions");
+  HlI64s dims = ml_attr_ints(l->m->arena, op, ML_A_BROADCAST_DIMENSIONS);
   HlInst *inst = hl_b_broadcast_in_dim(b, x, shape->rank, shape->dim, dims);
   return ml_set_results(l, b, op, with_layout(l, op, inst));
 }
@@ -114,8 +114,9 @@ bool ml_lower_slice(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
   if (!x)
     return false;
-  HlI64s start = ml_ints(l, op, "start_indices"), limit = ml_ints(l, op, "limit_indices");
-  HlI64s stride = ml_ints(l, op, "strides");
+  HlI64s start = ml_attr_ints(l->m->arena, op, ML_A_START_INDICES),
+         limit = ml_attr_ints(l->m->arena, op, ML_A_LIMIT_INDICES);
+  HlI64s stride = ml_attr_ints(l->m->arena, op, ML_A_STRIDES);
   return same_length(l, op, x->shape->rank, start, limit, stride) &&
          ml_set_results(l, b, op, hl_b_slice(b, x, start.at, limit.at, stride.at));
 }
@@ -124,30 +125,35 @@ bool ml_lower_pad(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst **in = ml_ins(l, b, op, 0, 2);
   if (!in)
     return false;
-  HlI64s low = ml_ints(l, op, "edge_padding_low"), high = ml_ints(l, op, "edge_padding_high");
-  HlI64s interior = ml_ints(l, op, "interior_padding");
+  HlI64s low = ml_attr_ints(l->m->arena, op, ML_A_EDGE_PADDING_LOW),
+         high = ml_attr_ints(l->m->arena, op, ML_A_EDGE_PADDING_HIGH);
+  HlI64s interior = ml_attr_ints(l->m->arena, op, ML_A_INTERIOR_PADDING);
   return same_length(l, op, in[0]->shape->rank, low, high, interior) &&
          ml_set_results(l, b, op, hl_b_pad(b, in[0], in[1], low.at, high.at, interior.at));
 }
 
 static int gather_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
-  const HlMlAttr *numbers = hl_ml_attr(op, "dimension_numbers");
+  const HlMlAttr *numbers = ml_attr(op, ML_A_DIMENSION_NUMBERS);
   int n = 0;
-  out[n++] = (HlAttr){.key = HL_A_OFFSET_DIMS, .ints = ml_field_ints(l, numbers, "offset_dims")};
+  out[n++] = (HlAttr){.key = HL_A_OFFSET_DIMS,
+                      .ints = ml_field_ints(l->m->arena, numbers, ML_A_OFFSET_DIMS)};
   out[n++] = (HlAttr){.key = HL_A_COLLAPSED_SLICE_DIMS,
-                      .ints = ml_field_ints(l, numbers, "collapsed_slice_dims")};
-  out[n++] =
-      (HlAttr){.key = HL_A_START_INDEX_MAP, .ints = ml_field_ints(l, numbers, "start_index_map")};
-  HlI64s batch = ml_field_ints(l, numbers, "operand_batching_dims");
+                      .ints = ml_field_ints(l->m->arena, numbers, ML_A_COLLAPSED_SLICE_DIMS)};
+  out[n++] = (HlAttr){.key = HL_A_START_INDEX_MAP,
+                      .ints = ml_field_ints(l->m->arena, numbers, ML_A_START_INDEX_MAP)};
+  HlI64s batch = ml_field_ints(l->m->arena, numbers, ML_A_OPERAND_BATCHING_DIMS);
   if (batch.n > 0) {
     out[n++] = (HlAttr){.key = HL_A_OPERAND_BATCHING_DIMS, .ints = batch};
-    out[n++] = (HlAttr){.key = HL_A_START_INDICES_BATCHING_DIMS,
-                        .ints = ml_field_ints(l, numbers, "start_indices_batching_dims")};
+    out[n++] =
+        (HlAttr){.key = HL_A_START_INDICES_BATCHING_DIMS,
+                 .ints = ml_field_ints(l->m->arena, numbers, ML_A_START_INDICES_BATCHING_DIMS)};
   }
   out[n++] =
-      (HlAttr){.key = HL_A_INDEX_VECTOR_DIM, .i = ml_field_int(numbers, "index_vector_dim", 0)};
-  out[n++] = (HlAttr){.key = HL_A_SLICE_SIZES, .ints = ml_ints(l, op, "slice_sizes")};
-  out[n++] = (HlAttr){.key = HL_A_INDICES_ARE_SORTED, .i = ml_attr_true(op, "indices_are_sorted")};
+      (HlAttr){.key = HL_A_INDEX_VECTOR_DIM, .i = ml_field_int(numbers, ML_A_INDEX_VECTOR_DIM, 0)};
+  out[n++] =
+      (HlAttr){.key = HL_A_SLICE_SIZES, .ints = ml_attr_ints(l->m->arena, op, ML_A_SLICE_SIZES)};
+  out[n++] =
+      (HlAttr){.key = HL_A_INDICES_ARE_SORTED, .i = ml_attr_true(op, ML_A_INDICES_ARE_SORTED)};
   return n;
 }
 
@@ -166,7 +172,7 @@ bool ml_lower_index_select(MlLower *l, HlBuild *b, const HlMlOp *op) {
   if (!in)
     return false;
   const HlShape *x = in[0]->shape, *index = in[1]->shape;
-  int64_t dim = hl_ml_attr_int(op, "dim", 0), batch = hl_ml_attr_int(op, "batch_dims", 0);
+  int64_t dim = ml_attr_int(op, ML_A_DIM, 0), batch = ml_attr_int(op, ML_A_BATCH_DIMS, 0);
   if (dim < 0)
     dim += x->rank;
   if (batch < 0)
@@ -204,7 +210,7 @@ bool ml_lower_set_dimension_size(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = ml_result_shape(l, op);
   if (!in || !shape)
     return false;
-  HlAttr attr = {.key = HL_A_DIMENSION, .i = hl_ml_attr_int(op, "dimension", 0)};
+  HlAttr attr = {.key = HL_A_DIMENSION, .i = ml_attr_int(op, ML_A_DIMENSION, 0)};
   HlInst *inst = hl_b_op(b, HL_OP_SET_DIMENSION_SIZE, NULL, 2, in, 1, &attr, 0, NULL);
   if (inst && hl_shape_same_dims(inst->shape, shape))
     hl_set_shape(inst, shape);
@@ -229,7 +235,7 @@ static bool lower_moving_slice(MlLower *l, HlBuild *b, const HlMlOp *op) {
 static bool steps_by_one(const HlMlOp *op) {
   const HlMlValue *strides = op->operands[3];
   const HlMlAttr *value =
-      strides->def && ml_is_constant(strides->def) ? hl_ml_attr(strides->def, "value") : NULL;
+      strides->def && ml_is_constant(strides->def) ? ml_attr(strides->def, ML_A_VALUE) : NULL;
   const int64_t one = 1;
   return value && value->kind == HL_ML_A_DENSE && value->n_elements == 1 &&
          memcmp(value->data, &one, (size_t)hl_dtype_bytes(hl_ml_dtype(value->type))) == 0;
@@ -285,8 +291,8 @@ static const Algorithm algorithms[] = {
     {HL_F64, HL_F64, 1, 1, 1, false, HL_WORD_dot_algorithm_F64_F64_F64},
 };
 
-static HlDtype algorithm_type(const HlMlAttr *attr, const char *name) {
-  const HlMlAttr *field = hl_ml_field(attr, name);
+static HlDtype algorithm_type(const HlMlAttr *attr, MlName name) {
+  const HlMlAttr *field = ml_field(attr, name);
   const HlMlType *type = field && field->kind == HL_ML_A_TYPE ? field->type : NULL;
   if (!type)
     return HL_NO_DTYPE;
@@ -300,10 +306,10 @@ static bool is_f8(HlDtype t) {
 
 // HL_WORD_dot_algorithm_*, or -1 after reporting.
 static int find_algorithm(MlLower *l, const HlMlOp *op, const HlMlAttr *attr) {
-  HlDtype lhs = algorithm_type(attr, "lhs_precision_type"),
-          rhs = algorithm_type(attr, "rhs_precision_type");
-  HlDtype out = algorithm_type(attr, "accumulation_type");
-  const HlMlAttr *fast = hl_ml_field(attr, "allow_imprecise_accumulation");
+  HlDtype lhs = algorithm_type(attr, ML_A_LHS_PRECISION_TYPE),
+          rhs = algorithm_type(attr, ML_A_RHS_PRECISION_TYPE);
+  HlDtype out = algorithm_type(attr, ML_A_ACCUMULATION_TYPE);
+  const HlMlAttr *fast = ml_field(attr, ML_A_ALLOW_IMPRECISE_ACCUMULATION);
   bool is_fast = fast && fast->i;
   if (is_f8(lhs) && is_f8(rhs) && out == HL_F32)
     return is_fast ? HL_WORD_dot_algorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM
@@ -311,9 +317,9 @@ static int find_algorithm(MlLower *l, const HlMlOp *op, const HlMlAttr *attr) {
   for (int k = 0; k < HL_COUNT_OF(algorithms); k++) {
     const Algorithm *a = &algorithms[k];
     if (a->in == lhs && a->in == rhs && a->out == out &&
-        a->n_lhs == ml_field_int(attr, "lhs_component_count", 1) &&
-        a->n_rhs == ml_field_int(attr, "rhs_component_count", 1) &&
-        a->n_ops == ml_field_int(attr, "num_primitive_operations", 1) && a->fast == is_fast)
+        a->n_lhs == ml_field_int(attr, ML_A_LHS_COMPONENT_COUNT, 1) &&
+        a->n_rhs == ml_field_int(attr, ML_A_RHS_COMPONENT_COUNT, 1) &&
+        a->n_ops == ml_field_int(attr, ML_A_NUM_PRIMITIVE_OPERATIONS, 1) && a->fast == is_fast)
       return a->value;
   }
   ml_unsupported(l, op, "HLO has no dot algorithm with these properties");
@@ -326,7 +332,7 @@ static bool lower_dot(MlLower *l, HlBuild *b, const HlMlOp *op, HlAttr *attrs, i
   if (!in || !shape)
     return false;
   n += ml_precision(l, op, attrs + n);
-  const HlMlAttr *algorithm = hl_ml_attr(op, "algorithm");
+  const HlMlAttr *algorithm = ml_attr(op, ML_A_ALGORITHM);
   if (algorithm && algorithm->kind == HL_ML_A_STRUCT) {
     int value = find_algorithm(l, op, algorithm);
     if (value < 0)
@@ -341,14 +347,16 @@ static bool lower_dot(MlLower *l, HlBuild *b, const HlMlOp *op, HlAttr *attrs, i
 }
 
 bool ml_lower_dot_general(MlLower *l, HlBuild *b, const HlMlOp *op) {
-  const HlMlAttr *numbers = hl_ml_attr(op, "dot_dimension_numbers");
+  const HlMlAttr *numbers = ml_attr(op, ML_A_DOT_DIMENSION_NUMBERS);
   HlAttr attrs[8] = {
-      {.key = HL_A_LHS_BATCH_DIMS, .ints = ml_field_ints(l, numbers, "lhs_batching_dimensions")},
+      {.key = HL_A_LHS_BATCH_DIMS,
+       .ints = ml_field_ints(l->m->arena, numbers, ML_A_LHS_BATCHING_DIMENSIONS)},
       {.key = HL_A_LHS_CONTRACTING_DIMS,
-       .ints = ml_field_ints(l, numbers, "lhs_contracting_dimensions")},
-      {.key = HL_A_RHS_BATCH_DIMS, .ints = ml_field_ints(l, numbers, "rhs_batching_dimensions")},
+       .ints = ml_field_ints(l->m->arena, numbers, ML_A_LHS_CONTRACTING_DIMENSIONS)},
+      {.key = HL_A_RHS_BATCH_DIMS,
+       .ints = ml_field_ints(l->m->arena, numbers, ML_A_RHS_BATCHING_DIMENSIONS)},
       {.key = HL_A_RHS_CONTRACTING_DIMS,
-       .ints = ml_field_ints(l, numbers, "rhs_contracting_dimensions")}};
+       .ints = ml_field_ints(l->m->arena, numbers, ML_A_RHS_CONTRACTING_DIMENSIONS)}};
   return lower_dot(l, b, op, attrs, 4);
 }
 
@@ -367,9 +375,11 @@ bool ml_lower_dot(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 static HlWindow conv_window(MlLower *l, const HlMlOp *op, const HlShape *kernel, HlI64s spatial) {
   HlWindowDim *dim = HL_ARRAY(l->m->arena, HlWindowDim, spatial.n + 1);
-  HlI64s strides = ml_ints(l, op, "window_strides"), padding = ml_pairs(l, op, "padding");
-  HlI64s lhs = ml_ints(l, op, "lhs_dilation"), rhs = ml_ints(l, op, "rhs_dilation");
-  HlI64s reversal = ml_ints(l, op, "window_reversal");
+  HlI64s strides = ml_attr_ints(l->m->arena, op, ML_A_WINDOW_STRIDES),
+         padding = ml_pairs(l, op, ML_A_PADDING);
+  HlI64s lhs = ml_attr_ints(l->m->arena, op, ML_A_LHS_DILATION),
+         rhs = ml_attr_ints(l->m->arena, op, ML_A_RHS_DILATION);
+  HlI64s reversal = ml_attr_ints(l->m->arena, op, ML_A_WINDOW_REVERSAL);
   for (int k = 0; k < spatial.n; k++) {
     int64_t at = spatial.at[k];
     dim[k] = (HlWindowDim){.size = at >= 0 && at < kernel->rank ? kernel->dim[at] : 1,
@@ -386,20 +396,20 @@ static HlWindow conv_window(MlLower *l, const HlMlOp *op, const HlShape *kernel,
 bool ml_lower_convolution(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst **in = ml_ins(l, b, op, 0, 2);
   const HlShape *shape = ml_result_shape(l, op);
-  const HlMlAttr *numbers = hl_ml_attr(op, "dimension_numbers");
+  const HlMlAttr *numbers = ml_attr(op, ML_A_DIMENSION_NUMBERS);
   if (!in || !shape)
     return false;
   HlDimLabels *labels = HL_NEW(l->m->arena, HlDimLabels);
-  *labels =
-      (HlDimLabels){.input_batch = ml_field_int(numbers, "input_batch_dimension", 0),
-                    .input_feature = ml_field_int(numbers, "input_feature_dimension", 0),
-                    .kernel_input = ml_field_int(numbers, "kernel_input_feature_dimension", 0),
-                    .kernel_output = ml_field_int(numbers, "kernel_output_feature_dimension", 0),
-                    .output_batch = ml_field_int(numbers, "output_batch_dimension", 0),
-                    .output_feature = ml_field_int(numbers, "output_feature_dimension", 0),
-                    .input_spatial = ml_field_ints(l, numbers, "input_spatial_dimensions"),
-                    .kernel_spatial = ml_field_ints(l, numbers, "kernel_spatial_dimensions"),
-                    .output_spatial = ml_field_ints(l, numbers, "output_spatial_dimensions")};
+  *labels = (HlDimLabels){
+      .input_batch = ml_field_int(numbers, ML_A_INPUT_BATCH_DIMENSION, 0),
+      .input_feature = ml_field_int(numbers, ML_A_INPUT_FEATURE_DIMENSION, 0),
+      .kernel_input = ml_field_int(numbers, ML_A_KERNEL_INPUT_FEATURE_DIMENSION, 0),
+      .kernel_output = ml_field_int(numbers, ML_A_KERNEL_OUTPUT_FEATURE_DIMENSION, 0),
+      .output_batch = ml_field_int(numbers, ML_A_OUTPUT_BATCH_DIMENSION, 0),
+      .output_feature = ml_field_int(numbers, ML_A_OUTPUT_FEATURE_DIMENSION, 0),
+      .input_spatial = ml_field_ints(l->m->arena, numbers, ML_A_INPUT_SPATIAL_DIMENSIONS),
+      .kernel_spatial = ml_field_ints(l->m->arena, numbers, ML_A_KERNEL_SPATIAL_DIMENSIONS),
+      .output_spatial = ml_field_ints(l->m->arena, numbers, ML_A_OUTPUT_SPATIAL_DIMENSIONS)};
   HlAttr attrs[6];
   int n = 0;
   HlWindow window = conv_window(l, op, in[1]->shape, labels->kernel_spatial);
@@ -407,9 +417,9 @@ bool ml_lower_convolution(MlLower *l, HlBuild *b, const HlMlOp *op) {
     attrs[n++] = (HlAttr){.key = HL_A_WINDOW, .window = window};
   attrs[n++] = (HlAttr){.key = HL_A_DIM_LABELS, .ptr = labels};
   attrs[n++] =
-      (HlAttr){.key = HL_A_FEATURE_GROUP_COUNT, .i = hl_ml_attr_int(op, "feature_group_count", 1)};
+      (HlAttr){.key = HL_A_FEATURE_GROUP_COUNT, .i = ml_attr_int(op, ML_A_FEATURE_GROUP_COUNT, 1)};
   attrs[n++] =
-      (HlAttr){.key = HL_A_BATCH_GROUP_COUNT, .i = hl_ml_attr_int(op, "batch_group_count", 1)};
+      (HlAttr){.key = HL_A_BATCH_GROUP_COUNT, .i = ml_attr_int(op, ML_A_BATCH_GROUP_COUNT, 1)};
   n += ml_precision(l, op, attrs + n);
   HlInst *inst = hl_b_op(b, HL_OP_CONVOLUTION, NULL, 2, in, n, attrs, 0, NULL);
   if (inst && inst->shape->dtype != shape->dtype)
@@ -421,10 +431,10 @@ bool ml_lower_triangular_solve(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst **in = ml_ins(l, b, op, 0, 2);
   if (!in)
     return false;
-  HlAttr attrs[] = {{.key = HL_A_LEFT_SIDE, .i = ml_attr_true(op, "left_side")},
-                    {.key = HL_A_LOWER, .i = ml_attr_true(op, "lower")},
-                    {.key = HL_A_UNIT_DIAGONAL, .i = ml_attr_true(op, "unit_diagonal")},
-                    {.key = HL_A_TRANSPOSE_A, .i = hl_ml_attr_int(op, "transpose_a", 1)}};
+  HlAttr attrs[] = {{.key = HL_A_LEFT_SIDE, .i = ml_attr_true(op, ML_A_LEFT_SIDE)},
+                    {.key = HL_A_LOWER, .i = ml_attr_true(op, ML_A_LOWER)},
+                    {.key = HL_A_UNIT_DIAGONAL, .i = ml_attr_true(op, ML_A_UNIT_DIAGONAL)},
+                    {.key = HL_A_TRANSPOSE_A, .i = ml_attr_int(op, ML_A_TRANSPOSE_A, 1)}};
   return ml_set_results(l, b, op,
                         hl_b_op(b, HL_OP_TRIANGULAR_SOLVE, NULL, 2, in, 4, attrs, 0, NULL));
 }
@@ -453,7 +463,7 @@ static bool all_letters(const char *s, int n) {
 
 // "ab,bc->ac"; of one operand "ab->a".
 static bool read_einsum(MlLower *l, const HlMlOp *op, Einsum *e) {
-  const HlSym *config = hl_ml_attr_sym(op, "einsum_config");
+  const HlSym *config = ml_attr_sym(op, ML_A_EINSUM_CONFIG);
   const char *text = config ? config->text : "", *arrow = strstr(text, "->");
   const char *comma = strchr(text, ',');
   if (!arrow || (comma && comma > arrow) || (op->n_operands == 2) != (comma != NULL))
@@ -559,7 +569,7 @@ bool ml_lower_rng(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = ml_result_shape(l, op);
   if (!in || !shape)
     return false;
-  HlAttr attr = {.key = HL_A_DISTRIBUTION, .i = hl_ml_attr_int(op, "rng_distribution", 1)};
+  HlAttr attr = {.key = HL_A_DISTRIBUTION, .i = ml_attr_int(op, ML_A_RNG_DISTRIBUTION, 1)};
   return ml_set_results(l, b, op, hl_b_op(b, HL_OP_RNG, shape, 2, in, 1, &attr, 0, NULL));
 }
 
@@ -568,7 +578,7 @@ bool ml_lower_rng_bit_generator(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlShape *shape = ml_result_shape(l, op);
   if (!state || !shape)
     return false;
-  HlAttr attr = {.key = HL_A_RNG_ALGORITHM, .i = hl_ml_attr_int(op, "rng_algorithm", 0)};
+  HlAttr attr = {.key = HL_A_RNG_ALGORITHM, .i = ml_attr_int(op, ML_A_RNG_ALGORITHM, 0)};
   return ml_set_results(l, b, op,
                         hl_b_op(b, HL_OP_RNG_BIT_GENERATOR, shape, 1, &state, 1, &attr, 0, NULL));
 }

@@ -43,7 +43,7 @@ static HlComp *build_func(MlLower *l, HlBuild *b, const HlMlOp *func, const HlSy
   HlBuild own = ml_enter(l, b, hl_arena_strndup(l->arena, legal.at, legal.n), &undo);
   own.loc = func->loc;
   own.comp->loc = func->loc;
-  const HlSym *thread = hl_ml_attr_sym(func, "execution_thread");
+  const HlSym *thread = ml_attr_sym(func, ML_A_EXECUTION_THREAD);
   if (thread && strcmp(thread->text, "main") != 0)
     hl_comp_set_thread(own.comp, ml_sym(l, thread));
   bool ok = build_body(l, &own, func, block);
@@ -220,7 +220,7 @@ static const HlSym *find_entry(HlCx *cx, HlMlTree *tree, const HlSym *entry) {
                  "there is no function @main, and no other that could be the entry");
         return NULL;
       }
-      found = hl_ml_attr_sym(op, "sym_name");
+      found = ml_attr_sym(op, ML_A_SYM_NAME);
     }
   if (!found)
     hl_error(cx, (HlPos){tree->source, 0}, "there is no function");
@@ -236,9 +236,9 @@ static const HlMlAttr *find_meshes(HlMlTree *tree) {
   HlMlNamed *mesh = HL_ARRAY(tree->arena, HlMlNamed, n + 1);
   n = 0;
   for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next)
-    if (op->row == ML_SDY_MESH && hl_ml_attr(op, "mesh") && hl_ml_attr_sym(op, "sym_name"))
+    if (op->row == ML_SDY_MESH && ml_attr(op, ML_A_MESH) && ml_attr_sym(op, ML_A_SYM_NAME))
       mesh[n++] =
-          (HlMlNamed){.name = hl_ml_attr_sym(op, "sym_name"), .value = hl_ml_attr(op, "mesh")};
+          (HlMlNamed){.name = ml_attr_sym(op, ML_A_SYM_NAME), .value = ml_attr(op, ML_A_MESH)};
   return n > 0 ? hl_ml_dict(tree, n, mesh) : NULL;
 }
 
@@ -295,7 +295,7 @@ static bool lower_module(MlLower *l, const HlSym *entry) {
 }
 
 static const char *module_name(const HlMlTree *tree) {
-  const HlSym *name = hl_ml_attr_sym(tree->module, "sym_name");
+  const HlSym *name = ml_attr_sym(tree->module, ML_A_SYM_NAME);
   return name && name->n > 0 ? name->text : "main";
 }
 
@@ -344,7 +344,7 @@ const HlSym **hl_ml_entries(HlArena *arena, const HlMlTree *tree, int *n) {
   called.met = HL_ARRAY(arena, uint32_t, hl_syms_count(tree->syms) + 1);
   note_called(&called, &tree->module->regions[0]);
   for (const HlMlOp *op = body ? body->first : NULL; op; op = op->next) {
-    const HlSym *name = op->row == ML_FUNC_FUNC ? hl_ml_attr_sym(op, "sym_name") : NULL;
+    const HlSym *name = op->row == ML_FUNC_FUNC ? ml_attr_sym(op, ML_A_SYM_NAME) : NULL;
     const HlMlBlock *block = name ? hl_ml_body(op, 0) : NULL;
     const HlSym *symbol = name ? hl_syms_find(tree->syms, name->text, name->n) : NULL;
     if (block && block->n_args == 0 && symbol && called.met[symbol->index] != called.walk)

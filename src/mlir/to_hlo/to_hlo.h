@@ -27,7 +27,7 @@
 
 #include "hilo/build.h"
 #include "hilo/mlir.h"
-#include "mlir/tree/dialect.h"
+#include "mlir/tree/tree.h"
 
 enum {
   ML_MANY_EQUAL = 32
@@ -144,16 +144,13 @@ HlComp *ml_region_comp(MlLower *l, HlBuild *b, const HlMlOp *op, int region);
 const HlShape *ml_shape(MlLower *l, const HlMlOp *op, const HlMlType *type);
 // Of the op's results: the shape of the only one, or the tuple of all.
 const HlShape *ml_result_shape(MlLower *l, const HlMlOp *op);
-HlI64s ml_ints(MlLower *l, const HlMlOp *op, const char *name);  // in the module's arena
-HlI64s ml_field_ints(MlLower *l, const HlMlAttr *attr, const char *name);
-int64_t ml_field_int(const HlMlAttr *attr, const char *name, int64_t absent);
-bool ml_attr_true(const HlMlOp *op, const char *name);
-double ml_attr_float(const HlMlOp *op, const char *name, double absent);
+bool ml_attr_true(const HlMlOp *op, MlName name);
+double ml_attr_float(const HlMlOp *op, MlName name, double absent);
 const HlSym *ml_sym(MlLower *l, const HlSym *sym);  // the module's
 // precision_config: HL_A_OPERAND_PRECISION unless all are default.
 int ml_precision(MlLower *l, const HlMlOp *op, HlAttr *out);
 // n x 2 numbers of a dense tensor, flat.
-HlI64s ml_pairs(MlLower *l, const HlMlOp *op, const char *name);
+HlI64s ml_pairs(MlLower *l, const HlMlOp *op, MlName name);
 // The op's sharding, frontend attributes, accuracy into the builder. Sharding texts are read by the function
 // registered as "sharding:parse".
 typedef bool MlShardingFn(HlCx *cx, HlModule *m, HlPos pos, HlStr text, const HlSharding **out);
@@ -168,7 +165,7 @@ const HlLayout *ml_layout(MlLower *l, HlI64s minor_to_major);
 // Header and entry attributes of the module: aliases, donors, layouts, replicas.
 bool ml_module_attrs(MlLower *l);
 // Attributes of an argument (a dictionary of arg_attrs) on its parameter.
-const HlMlAttr *ml_func_attr(const HlMlOp *func, const char *list, int k, const char *name);
+const HlMlAttr *ml_func_attr(const HlMlOp *func, MlName list, int k, MlName name);
 bool ml_argument(MlLower *l, HlBuild *b, const HlMlOp *func, int k);
 // What a function's result shardings make of its results.
 bool ml_function_results(MlLower *l, HlBuild *b, const HlMlOp *func, int n, HlInst **results,

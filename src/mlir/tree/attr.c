@@ -179,9 +179,9 @@ const HlMlAttr *hl_ml_enum(HlMlTree *tree, const char *name, int64_t value) {
                                .i = value});
 }
 
-static const HlMlAttr *find_named(int n, const HlMlNamed *named, const char *name) {
+static const HlMlAttr *find_named(int n, const HlMlNamed *named, MlName name) {
   for (int k = 0; k < n; k++)
-    if (strcmp(named[k].name->text, name) == 0)
+    if (ml_is_name(named[k].name, name))
       return named[k].value;
   return NULL;
 }
@@ -189,7 +189,7 @@ static const HlMlAttr *find_named(int n, const HlMlNamed *named, const char *nam
 // What an absent field means, where it means something. No priority is not priority 0.
 static const HlMlAttr *absent_field(HlMlTree *tree, const MlField *field) {
   switch (field->kind) {
-  case ML_K_I64: return strcmp(field->name, "priority") == 0 ? NULL : hl_ml_i64(tree, 0);
+  case ML_K_I64: return field->name == ML_A_PRIORITY ? NULL : hl_ml_i64(tree, 0);
   case ML_K_I64S: return hl_ml_dense_i64s(tree, (HlI64s){0});
   case ML_K_ARRAY: return hl_ml_array(tree, 0, NULL);
   case ML_K_BOOL: return hl_ml_bool(tree, false);
@@ -217,15 +217,22 @@ const HlMlAttr *hl_ml_struct(HlMlTree *tree, const char *name, int n, const HlMl
     const HlMlAttr *value =
         field_value(tree, &row->field[k], find_named(n, field, row->field[k].name));
     if (value)
-      dict[to++] = (HlMlNamed){.name = hl_ml_sym(tree, row->field[k].name), .value = value};
+      dict[to++] = ml_named(tree, row->field[k].name, value);
   }
   return keep(
       tree,
       (HlMlAttr){.kind = HL_ML_A_STRUCT, .name = hl_ml_sym(tree, name), .n = to, .dict = dict});
 }
 
-const HlMlAttr *hl_ml_field(const HlMlAttr *of, const char *name) {
+const HlMlAttr *ml_field(const HlMlAttr *of, MlName name) {
   return of && has_dict(of) ? find_named(of->n, of->dict, name) : NULL;
+}
+
+const HlMlAttr *hl_ml_field(const HlMlAttr *of, const char *name) {
+  for (int k = 0; of && has_dict(of) && k < of->n; k++)
+    if (strcmp(of->dict[k].name->text, name) == 0)
+      return of->dict[k].value;
+  return NULL;
 }
 
 // --- Elements --------------------------------------------------------------------------------------------

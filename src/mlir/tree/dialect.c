@@ -3,13 +3,19 @@
 
 #include <string.h>
 
+const char *const ml_name_text[ML_NAME_COUNT] = {
+    "",
+#define ML_NAME(id, text) text,
+#include "mlir/tree/names.def"
+};
+
 // --- Ops ------------------------------------------------------------------------------------------
 
 // The attributes of all ops in one array, as in ops.def, with an empty row in front of each op's.
 static const MlAttrRow attr_rows[] = {
     {0},  // ML_NONE's
 #define ML_OP(id, ...) {0},
-#define ML_ATTR(op, name, kind, more, def) {#name, ML_K_##kind, more, def},
+#define ML_ATTR(op, name, kind, more, def) {ML_A_##name, ML_K_##kind, more, def},
 #include "mlir/tree/ops.def"
     {0},
 };
@@ -17,7 +23,7 @@ static const MlAttrRow attr_rows[] = {
 enum {  // where each of them stands
   AT_NONE,
 #define ML_OP(id, ...) AT_##id,
-#define ML_ATTR(op, name, ...) AT_##op##_##name,
+#define ML_ATTR(op, name, ...) AT_##op##_ATTR_##name,
 #include "mlir/tree/ops.def"
   AT_END
 };
@@ -88,9 +94,16 @@ HlMlRow ml_find_row(HlStr name, HlMlDialect *dialect) {
   return row == ML_NONE && *dialect == HL_ML_MHLO ? find_of_mhlo(name) : row;
 }
 
-const MlAttrRow *ml_find_attr(const MlOpRow *row, HlStr name) {
+const MlAttrRow *ml_find_attr(const MlOpRow *row, MlName name) {
   for (const MlAttrRow *attr = row->attrs; attr->name; attr++)
-    if (hl_str_is(name, attr->name))
+    if (attr->name == name)
+      return attr;
+  return NULL;
+}
+
+const MlAttrRow *ml_find_attr_text(const MlOpRow *row, HlStr name) {
+  for (const MlAttrRow *attr = row->attrs; attr->name; attr++)
+    if (hl_str_is(name, ml_name_text[attr->name]))
       return attr;
   return NULL;
 }
@@ -112,20 +125,20 @@ static const int64_t word_values[] = {
 };
 static const MlField fields[] = {
 #define ML_STRUCT(id, name, code, syntax) {0},
-#define ML_FIELD(id, name, kind) {#name, ML_K_##kind},
+#define ML_FIELD(id, name, kind) {ML_A_##name, ML_K_##kind},
 #include "mlir/tree/attrs.def"
     {0},
 };
 
 enum {
 #define ML_ENUM(id, name) ENUM_AT_##id,
-#define ML_WORD(id, word, value) ENUM_AT_##id##_##word,
+#define ML_WORD(id, word, value) ENUM_##id##_AT_##word,
 #include "mlir/tree/attrs.def"
   ENUM_AT_END
 };
 enum {
 #define ML_STRUCT(id, name, code, syntax) STRUCT_AT_##id,
-#define ML_FIELD(id, name, kind) STRUCT_AT_##id##_##name,
+#define ML_FIELD(id, name, kind) STRUCT_##id##_AT_##name,
 #include "mlir/tree/attrs.def"
   STRUCT_AT_END
 };

@@ -54,8 +54,18 @@ typedef enum HlMlRow {
   ML_ROW_COUNT
 } HlMlRow;
 
+// Names of attributes and fields that code asks for: names.def. They are the first symbols of every tree: a symbol's
+// index below ML_NAME_COUNT is its enumerator.
+typedef enum MlName {
+  ML_A_NONE,  // ""
+#define ML_NAME(id, text) ML_A_##id,
+#include "mlir/tree/names.def"
+  ML_NAME_COUNT
+} MlName;
+extern const char *const ml_name_text[ML_NAME_COUNT];
+
 typedef struct MlAttrRow {
-  const char *name;
+  MlName name;
   MlKind kind;
   const char *more;
   const char *def;  // "!" required, "" optional, else the default
@@ -65,7 +75,7 @@ typedef struct MlOpRow {
   const char *name, *operands, *results, *regions;
   int hlo;  // HlOp, or HL_OP_NO
   const char *form;
-  const MlAttrRow *attrs;  // ends with one without a name
+  const MlAttrRow *attrs;  // ends with one of ML_A_NONE
 } MlOpRow;
 
 const MlOpRow *ml_row(int row);  // ML_NONE: a row of empty strings
@@ -77,7 +87,8 @@ static inline const MlOpRow *ml_row_of(const HlMlOp *op) {
 HlMlRow ml_find_row(HlStr name, HlMlDialect *dialect);
 HlMlDialect ml_find_dialect(HlStr name);  // of "stablehlo.add" or "stablehlo"
 const char *ml_dialect_name(HlMlDialect dialect);
-const MlAttrRow *ml_find_attr(const MlOpRow *row, HlStr name);  // NULL: not an inherent attribute
+const MlAttrRow *ml_find_attr(const MlOpRow *row, MlName name);  // NULL: not an inherent attribute
+const MlAttrRow *ml_find_attr_text(const MlOpRow *row, HlStr name);  // as a form spells it
 static inline bool ml_is_required(const MlAttrRow *attr) {
   return attr->def[0] == '!';
 }
@@ -93,14 +104,14 @@ const char *ml_enum_word(const MlEnum *words, int64_t value);  // NULL: none
 bool ml_enum_value(const MlEnum *words, HlStr word, int64_t *value);
 
 typedef struct MlField {
-  const char *name;
+  MlName name;
   MlKind kind;
 } MlField;
 typedef struct MlStruct {
   const char *name;
   int code;  // in native bytecode; -1: none
   bool has_own_syntax;
-  const MlField *field;  // ends with one without a name
+  const MlField *field;  // ends with one of ML_A_NONE
 } MlStruct;
 const MlStruct *ml_find_struct(HlStr name);  // as ml_find_enum
 const MlStruct *ml_struct_by_code(HlMlDialect dialect, int code);

@@ -217,7 +217,7 @@ static int order_of(const HlMlOp *a, uint32_t i, const HlMlOp *b, uint32_t k) {
 }
 
 static const MlAttrRow *row_of_attr(const HlMlOp *op, const HlSym *name) {
-  return ml_find_attr(ml_row_of(op), (HlStr){name->text, name->n});
+  return ml_find_attr(ml_row_of(op), ml_name_of(name));
 }
 
 static bool may_lack(const HlMlOp *op, const HlMlNamed *attr) {
@@ -299,7 +299,7 @@ static const char *place_of(const Pair *p, const HlMlOp *op) {
   const HlSym *within = NULL;
   for (const HlMlOp *outer = op; outer && !within;
        outer = outer->block ? outer->block->region->op : NULL)
-    within = hl_ml_attr_sym(outer, "sym_name");
+    within = ml_attr_sym(outer, ML_A_SYM_NAME);
   if (within)
     hl_buf_printf(&text, "@%s: ", within->text);
   hl_buf_puts(&text, op->name->text);

@@ -14,7 +14,8 @@ HlMlTree *hl_ml_new(HlSource *source) {
   tree->source = hl_source_ref(source);
   MlTables *tables = HL_NEW(arena, MlTables);
   tree->types = tables;
-  tables->sym_name = hl_ml_sym(tree, "sym_name");
+  for (int k = 0; k < ML_NAME_COUNT; k++)
+    tables->name[k] = hl_ml_sym(tree, ml_name_text[k]);
   tree->module = hl_ml_op(tree, NULL, "builtin.module", 0, NULL, 0, NULL, 1);
   hl_ml_block(tree, &tree->module->regions[0]);
   return tree;
@@ -173,7 +174,7 @@ static HlMlNamed *room_for_attr(HlMlTree *tree, HlMlOp *op) {
 
 // A new name of a symbol makes the table of symbols stale.
 static void note_set(HlMlTree *tree, const HlSym *name) {
-  if (name == ml_tables(tree)->sym_name)
+  if (ml_is_name(name, ML_A_SYM_NAME))
     ml_tables(tree)->has_symbols = false;
 }
 
@@ -183,8 +184,7 @@ static void remove_attr(HlMlOp *op, uint32_t at) {
   op->n_attrs--;
 }
 
-void hl_ml_set(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *value) {
-  const HlSym *sym = hl_ml_sym(tree, name);
+static void set_attr(HlMlTree *tree, HlMlOp *op, const HlSym *sym, const HlMlAttr *value) {
   note_set(tree, sym);
   bool found;
   uint32_t at = find_place(op, sym, &found);
@@ -203,6 +203,14 @@ void hl_ml_set(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *val
     op->n_attrs++;
   }
   attrs[at].value = value;
+}
+
+void hl_ml_set(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *value) {
+  set_attr(tree, op, hl_ml_sym(tree, name), value);
+}
+
+void ml_set_attr(HlMlTree *tree, HlMlOp *op, MlName name, const HlMlAttr *value) {
+  set_attr(tree, op, ml_name(tree, name), value);
 }
 
 static int compare_named(const void *a, const void *b) {
@@ -280,6 +288,13 @@ const HlMlAttr *hl_ml_attr(const HlMlOp *op, const char *name) {
   return NULL;
 }
 
+const HlMlAttr *ml_attr(const HlMlOp *op, MlName name) {
+  for (uint32_t k = 0; k < op->n_attrs; k++)
+    if (ml_is_name(op->attrs[k].name, name))
+      return op->attrs[k].value;
+  return NULL;
+}
+
 static int64_t int_of(const HlMlAttr *attr, int64_t absent) {
   if (!attr)
     return absent;
@@ -296,24 +311,35 @@ int64_t hl_ml_attr_int(const HlMlOp *op, const char *name, int64_t absent) {
   return int_of(hl_ml_attr(op, name), absent);
 }
 
-int64_t hl_ml_field_int(const HlMlAttr *of, const char *name, int64_t absent) {
-  return int_of(hl_ml_field(of, name), absent);
+int64_t ml_attr_int(const HlMlOp *op, MlName name, int64_t absent) {
+  return int_of(ml_attr(op, name), absent);
 }
 
-const HlSym *hl_ml_attr_sym(const HlMlOp *op, const char *name) {
-  const HlMlAttr *attr = hl_ml_attr(op, name);
+int64_t ml_field_int(const HlMlAttr *of, MlName name, int64_t absent) {
+  return int_of(ml_field(of, name), absent);
+}
+
+static const HlSym *sym_of(const HlMlAttr *attr) {
   if (!attr ||
       (attr->kind != HL_ML_A_STRING && attr->kind != HL_ML_A_SYMBOL && attr->kind != HL_ML_A_ENUM))
     return NULL;
   return attr->sym;
 }
 
-HlI64s hl_ml_field_ints(HlArena *arena, const HlMlAttr *of, const char *name) {
-  return hl_ml_ints(arena, hl_ml_field(of, name));
+const HlSym *hl_ml_attr_sym(const HlMlOp *op, const char *name) {
+  return sym_of(hl_ml_attr(op, name));
 }
 
-HlI64s hl_ml_attr_ints(HlArena *arena, const HlMlOp *op, const char *name) {
-  return hl_ml_ints(arena, hl_ml_attr(op, name));
+const HlSym *ml_attr_sym(const HlMlOp *op, MlName name) {
+  return sym_of(ml_attr(op, name));
+}
+
+HlI64s ml_field_ints(HlArena *arena, const HlMlAttr *of, MlName name) {
+  return hl_ml_ints(arena, ml_field(of, name));
+}
+
+HlI64s ml_attr_ints(HlArena *arena, const HlMlOp *op, MlName name) {
+  return hl_ml_ints(arena, ml_attr(op, name));
 }
 
 // --- Placing ------------------------------------------------------------------------------------------
@@ -484,12 +510,16 @@ static void build_symbols(const HlMlTree *tree, const HlMlBlock *body) {
   if (n > tables->n_symbols)
     tables->n_symbols = n;
   for (HlMlOp *op = body->first; op; op = op->next) {
-    const HlSym *name = hl_ml_attr_sym(op, "sym_name");
+    const HlSym *name = ml_attr_sym(op, ML_A_SYM_NAME);
     if (name && name->index < n && !tables->symbol[name->index])
       tables->symbol[name->index] = op;
   }
   tables->changes = body->changes;
   tables->has_symbols = true;
+}
+
+const HlSym *hl_ml_symbol_name(const HlMlOp *op) {
+  return ml_attr_sym(op, ML_A_SYM_NAME);
 }
 
 HlMlOp *hl_ml_find_symbol(const HlMlTree *tree, const HlSym *name) {
@@ -512,6 +542,10 @@ HlPos hl_ml_pos(const HlMlTree *tree, const HlMlOp *op) {
 
 bool hl_ml_is(const HlMlOp *op, const char *name) {
   return strcmp(op->name->text, name) == 0;
+}
+
+bool hl_ml_is_function(const HlMlOp *op) {
+  return op->row == ML_FUNC_FUNC;
 }
 
 bool hl_ml_error(HlCx *cx, const HlMlTree *tree, const HlMlOp *op, const char *format, ...) {

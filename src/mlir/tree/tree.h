@@ -13,6 +13,7 @@ typedef struct MlRowOf {  // what the name of an op means, remembered by symbol
 } MlRowOf;
 
 typedef struct MlTables {
+  const HlSym *name[ML_NAME_COUNT];
   const HlMlType **slot;  // interned types, open addressing; a power of two of slots
   uint32_t n_slots, n_types;
   MlRowOf *row;  // by symbol
@@ -20,7 +21,6 @@ typedef struct MlTables {
   const HlMlType *i64, *i1;
   const HlMlAttr *unit, *yes, *no;
   const HlMlLocation *unknown;
-  const HlSym *sym_name;
   bool has_aliases;  // an attribute is a location, or only carried: both may be printed by alias
   HlMlOp **symbol;   // module-level ops by the index of their symbol; built when asked for
   uint32_t n_symbols;
@@ -44,6 +44,34 @@ void ml_append_block(HlMlRegion *region, HlMlBlock *block);
 HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, const char *name, int n_operands,
                      HlMlValue *const *operands, int n_results, const HlMlType *const *types,
                      int n_regions);
+// --- Attributes and fields by enumerator ------------------------------------------------------------
+
+// A misspelt name does not compile, and looking one up compares integers. By text (hl_ml_attr and its like in
+// hilo/mlir.h) is for names that come from a file or an embedder.
+static inline const HlSym *ml_name(const HlMlTree *tree, MlName name) {
+  return ml_tables(tree)->name[name];
+}
+// ML_A_NONE: none of names.def. Holds for symbols of any tree.
+static inline MlName ml_name_of(const HlSym *sym) {
+  return sym->index < ML_NAME_COUNT ? (MlName)sym->index : ML_A_NONE;
+}
+static inline bool ml_is_name(const HlSym *sym, MlName name) {
+  return sym->index == (uint32_t)name;
+}
+static inline HlMlNamed ml_named(const HlMlTree *tree, MlName name, const HlMlAttr *value) {
+  return (HlMlNamed){.name = ml_name(tree, name), .value = value};
+}
+const HlMlAttr *ml_attr(const HlMlOp *op, MlName name);      // NULL: absent
+const HlMlAttr *ml_field(const HlMlAttr *of, MlName name);   // NULL: absent, or `of` no DICT or STRUCT
+int64_t ml_attr_int(const HlMlOp *op, MlName name, int64_t absent);  // INT, BOOL, UNIT (1), ENUM
+int64_t ml_field_int(const HlMlAttr *of, MlName name, int64_t absent);
+const HlSym *ml_attr_sym(const HlMlOp *op, MlName name);  // STRING, SYMBOL, ENUM; NULL: absent
+HlI64s ml_attr_ints(HlArena *arena, const HlMlOp *op, MlName name);  // as hl_ml_ints
+HlI64s ml_field_ints(HlArena *arena, const HlMlAttr *of, MlName name);
+void ml_set_attr(HlMlTree *tree, HlMlOp *op, MlName name, const HlMlAttr *value);  // NULL removes
+
+// --- Ops ---------------------------------------------------------------------------------------------
+
 // A sorted copy; of entries with one name the last stays. *n_left is how many.
 HlMlNamed *ml_sort_named(HlMlTree *tree, int n, const HlMlNamed *named, int *n_left);
 // Whether two names, of one tree or of two, are the same; NULL is one too.

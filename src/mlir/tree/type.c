@@ -263,8 +263,8 @@ static const HlMlAttr *bounds_of(HlMlTree *tree, const HlShape *shape) {
   }
   if (!any)
     return NULL;
-  HlMlNamed field = {.name = hl_ml_sym(tree, "bounds"),
-                     .value = hl_ml_dense_i64s(tree, (HlI64s){bound, shape->rank})};
+  HlMlNamed field =
+      ml_named(tree, ML_A_BOUNDS, hl_ml_dense_i64s(tree, (HlI64s){bound, shape->rank}));
   return hl_ml_struct(tree, "stablehlo.type_extensions", 1, &field);
 }
 
@@ -348,7 +348,7 @@ bool hl_ml_is_static(const HlMlType *type) {
 }
 
 HlI64s hl_ml_bounds(const HlMlType *type) {
-  const HlMlAttr *bounds = type->encoding ? hl_ml_field(type->encoding, "bounds") : NULL;
+  const HlMlAttr *bounds = type->encoding ? ml_field(type->encoding, ML_A_BOUNDS) : NULL;
   if (!bounds || bounds->kind != HL_ML_A_DENSE_ARRAY || bounds->type->dtype != HL_S64)
     return (HlI64s){0};
   return (HlI64s){bounds->data, (int)bounds->n_elements};

@@ -36,7 +36,7 @@ int64_t hl_ml_count_ops(const HlMlTree *tree, int64_t *n_functions) {
   for (const HlMlOp *op = hl_ml_next(tree->module, tree->module); op;
        op = hl_ml_next(op, tree->module)) {
     n++;
-    *n_functions += hl_ml_is(op, "func.func");
+    *n_functions += hl_ml_is_function(op);
   }
   return n;
 }

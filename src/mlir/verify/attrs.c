@@ -105,70 +105,66 @@ static const char *kind_text(const MlAttrRow *row) {
 }
 
 // Attributes of tensors that may only be of i64.
-static bool must_be_i64(const char *name) {
-  static const char *const names[] = {"padding", "replica_groups", "source_target_pairs"};
-  for (int k = 0; k < HL_COUNT_OF(names); k++)
-    if (strcmp(name, names[k]) == 0)
-      return true;
-  return false;
+static bool must_be_i64(MlName name) {
+  return name == ML_A_PADDING || name == ML_A_REPLICA_GROUPS || name == ML_A_SOURCE_TARGET_PAIRS;
 }
 
 // --- Ranges -------------------------------------------------------------------------------------
 
 typedef struct Least {
   HlMlRow row;
-  const char *name;
+  MlName name;
   int64_t least;
 } Least;
 static const Least leasts[] = {
-    {ML_STABLEHLO_IOTA, "iota_dimension", 0},
-    {ML_STABLEHLO_DYNAMIC_IOTA, "iota_dimension", 0},
-    {ML_STABLEHLO_ALL_GATHER, "all_gather_dim", 0},
-    {ML_STABLEHLO_REDUCE_SCATTER, "scatter_dimension", 0},
-    {ML_STABLEHLO_ALL_TO_ALL, "split_dimension", 0},
-    {ML_STABLEHLO_ALL_TO_ALL, "concat_dimension", 0},
-    {ML_STABLEHLO_ALL_TO_ALL, "split_count", 1},
-    {ML_STABLEHLO_GET_TUPLE_ELEMENT, "index", 0},
-    {ML_STABLEHLO_BATCH_NORM_GRAD, "feature_index", 0},
-    {ML_STABLEHLO_BATCH_NORM_INFERENCE, "feature_index", 0},
-    {ML_STABLEHLO_BATCH_NORM_TRAINING, "feature_index", 0},
-    {ML_STABLEHLO_CONCATENATE, "dimension", 0},
-    {ML_STABLEHLO_CONVOLUTION, "feature_group_count", 1},
-    {ML_STABLEHLO_CONVOLUTION, "batch_group_count", 1},
-    {ML_STABLEHLO_DYNAMIC_CONV, "feature_group_count", 1},
-    {ML_STABLEHLO_DYNAMIC_CONV, "batch_group_count", 1},
-    {ML_STABLEHLO_GET_DIMENSION_SIZE, "dimension", 0},
-    {ML_STABLEHLO_SET_DIMENSION_SIZE, "dimension", 0},
-    {ML_STABLEHLO_REDUCE_PRECISION, "exponent_bits", 1},
-    {ML_STABLEHLO_REDUCE_PRECISION, "mantissa_bits", 0},
-    {ML_CHLO_SCAN, "dimension", 0},
-    {ML_CHLO_SCAN, "scan_dim_size", 0},
-    {ML_MHLO_SCAN, "dimension", 0},
-    {ML_MHLO_SCAN, "scan_dim_size", 0},
+    {ML_STABLEHLO_IOTA, ML_A_IOTA_DIMENSION, 0},
+    {ML_STABLEHLO_DYNAMIC_IOTA, ML_A_IOTA_DIMENSION, 0},
+    {ML_STABLEHLO_ALL_GATHER, ML_A_ALL_GATHER_DIM, 0},
+    {ML_STABLEHLO_REDUCE_SCATTER, ML_A_SCATTER_DIMENSION, 0},
+    {ML_STABLEHLO_ALL_TO_ALL, ML_A_SPLIT_DIMENSION, 0},
+    {ML_STABLEHLO_ALL_TO_ALL, ML_A_CONCAT_DIMENSION, 0},
+    {ML_STABLEHLO_ALL_TO_ALL, ML_A_SPLIT_COUNT, 1},
+    {ML_STABLEHLO_GET_TUPLE_ELEMENT, ML_A_INDEX, 0},
+    {ML_STABLEHLO_BATCH_NORM_GRAD, ML_A_FEATURE_INDEX, 0},
+    {ML_STABLEHLO_BATCH_NORM_INFERENCE, ML_A_FEATURE_INDEX, 0},
+    {ML_STABLEHLO_BATCH_NORM_TRAINING, ML_A_FEATURE_INDEX, 0},
+    {ML_STABLEHLO_CONCATENATE, ML_A_DIMENSION, 0},
+    {ML_STABLEHLO_CONVOLUTION, ML_A_FEATURE_GROUP_COUNT, 1},
+    {ML_STABLEHLO_CONVOLUTION, ML_A_BATCH_GROUP_COUNT, 1},
+    {ML_STABLEHLO_DYNAMIC_CONV, ML_A_FEATURE_GROUP_COUNT, 1},
+    {ML_STABLEHLO_DYNAMIC_CONV, ML_A_BATCH_GROUP_COUNT, 1},
+    {ML_STABLEHLO_GET_DIMENSION_SIZE, ML_A_DIMENSION, 0},
+    {ML_STABLEHLO_SET_DIMENSION_SIZE, ML_A_DIMENSION, 0},
+    {ML_STABLEHLO_REDUCE_PRECISION, ML_A_EXPONENT_BITS, 1},
+    {ML_STABLEHLO_REDUCE_PRECISION, ML_A_MANTISSA_BITS, 0},
+    {ML_CHLO_SCAN, ML_A_DIMENSION, 0},
+    {ML_CHLO_SCAN, ML_A_SCAN_DIM_SIZE, 0},
+    {ML_MHLO_SCAN, ML_A_DIMENSION, 0},
+    {ML_MHLO_SCAN, ML_A_SCAN_DIM_SIZE, 0},
 };
 
-static bool check_range(MlVerify *v, const HlMlOp *op, const char *name, int64_t value) {
+static bool check_range(MlVerify *v, const HlMlOp *op, MlName name, int64_t value) {
   for (int k = 0; k < HL_COUNT_OF(leasts); k++)
-    if (leasts[k].row == op->row && strcmp(leasts[k].name, name) == 0 && value < leasts[k].least)
-      return mv_bad(v, op, "attribute '%s' must be at least %lld, but is %lld", name,
+    if (leasts[k].row == op->row && leasts[k].name == name && value < leasts[k].least)
+      return mv_bad(v, op, "attribute '%s' must be at least %lld, but is %lld", ml_name_text[name],
                     (LL)leasts[k].least, (LL)value);
   return true;
 }
 
 static bool check_elements(MlVerify *v, const HlMlOp *op, const MlAttrRow *row,
                            const HlMlAttr *attr) {
-  if (strcmp(row->name, "precision_config") == 0)
+  if (row->name == ML_A_PRECISION_CONFIG)
     for (int k = 0; k < attr->n; k++)
       if (!is_enum(attr->list[k], "stablehlo.precision"))
         return mv_bad(v, op, "element %d of attribute 'precision_config' should be a precision", k);
-  if (strcmp(row->name, "output_operand_aliases") == 0)
+  if (row->name == ML_A_OUTPUT_OPERAND_ALIASES)
     for (int k = 0; k < attr->n; k++)
       if (!is_struct(attr->list[k], "stablehlo.output_operand_alias"))
         return mv_bad(
             v, op,
             "element %d of attribute 'output_operand_aliases' should be an output_operand_alias",
             k);
-  if (strcmp(row->name, "called_computations") == 0)
+  if (row->name == ML_A_CALLED_COMPUTATIONS)
     for (int k = 0; k < attr->n; k++)
       if (attr->list[k]->kind != HL_ML_A_SYMBOL)
         return mv_bad(v, op, "element %d of attribute 'called_computations' should be a symbol", k);
@@ -178,15 +174,15 @@ static bool check_elements(MlVerify *v, const HlMlOp *op, const MlAttrRow *row,
 bool mv_check_attrs(MlVerify *v, const HlMlOp *op) {
   const bool is_mhlo = op->dialect == HL_ML_MHLO;
   for (const MlAttrRow *row = ml_row_of(op)->attrs; row->name; row++) {
-    const HlMlAttr *attr = hl_ml_attr(op, row->name);
+    const HlMlAttr *attr = ml_attr(op, row->name);
     if (attr == NULL) {
       if (ml_is_required(row) && !is_mhlo)
-        return mv_bad(v, op, "requires attribute '%s'", row->name);
+        return mv_bad(v, op, "requires attribute '%s'", ml_name_text[row->name]);
       continue;
     }
     if (!is_of_kind(attr, row, is_mhlo) ||
         (must_be_i64(row->name) && attr->kind == HL_ML_A_DENSE && !mv_is_int(attr->type, 64)))
-      return mv_bad(v, op, "attribute '%s' must be %s%s%s", row->name, kind_text(row),
+      return mv_bad(v, op, "attribute '%s' must be %s%s%s", ml_name_text[row->name], kind_text(row),
                     *row->more ? " " : "", row->more);
     if (attr->kind == HL_ML_A_INT && !check_range(v, op, row->name, attr->i))
       return false;
@@ -198,12 +194,12 @@ bool mv_check_attrs(MlVerify *v, const HlMlOp *op) {
 
 // --- Reading ------------------------------------------------------------------------------------
 
-HlI64s mv_attr_ints(MlVerify *v, const HlMlOp *op, const char *name) {
-  return hl_ml_attr_ints(v->arena, op, name);
+HlI64s mv_attr_ints(MlVerify *v, const HlMlOp *op, MlName name) {
+  return ml_attr_ints(v->arena, op, name);
 }
 
-HlI64s mv_field_ints(MlVerify *v, const HlMlAttr *of, const char *name) {
-  return hl_ml_field_ints(v->arena, of, name);
+HlI64s mv_field_ints(MlVerify *v, const HlMlAttr *of, MlName name) {
+  return ml_field_ints(v->arena, of, name);
 }
 
 // Constants with more elements than any list of dimensions are not looked at.
@@ -214,7 +210,7 @@ bool mv_constant_ints(MlVerify *v, const HlMlValue *value, HlI64s *out) {
   if (op == NULL || (op->row != ML_STABLEHLO_CONSTANT && op->row != ML_CHLO_CONSTANT &&
                      op->row != ML_ARITH_CONSTANT))
     return false;
-  const HlMlAttr *attr = hl_ml_attr(op, "value");
+  const HlMlAttr *attr = ml_attr(op, ML_A_VALUE);
   if (attr == NULL || attr->kind != HL_ML_A_DENSE || !hl_ml_is_static(attr->type) ||
       hl_ml_elements(attr->type) > MOST_INTS)
     return false;
@@ -261,29 +257,30 @@ bool mv_is_unique(MlVerify *v, HlI64s list) {
   return true;
 }
 
-bool mv_check_sorted(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name) {
+bool mv_check_sorted(MlVerify *v, const HlMlOp *op, HlI64s list, MlName name) {
   if (is_sorted(list))
     return true;
-  return mv_bad(v, op, "%s should be sorted, but is [%s]", name, mv_ints_text(v, list));
+  return mv_bad(v, op, "%s should be sorted, but is [%s]", ml_name_text[name],
+                mv_ints_text(v, list));
 }
 
-bool mv_check_unique(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name) {
+bool mv_check_unique(MlVerify *v, const HlMlOp *op, HlI64s list, MlName name) {
   if (mv_is_unique(v, list))
     return true;
-  return mv_bad(v, op, "%s should not repeat, but is [%s]", name, mv_ints_text(v, list));
+  return mv_bad(v, op, "%s should not repeat, but is [%s]", ml_name_text[name],
+                mv_ints_text(v, list));
 }
 
-bool mv_in_range(MlVerify *v, const HlMlOp *op, HlI64s list, int64_t limit, const char *name,
+bool mv_in_range(MlVerify *v, const HlMlOp *op, HlI64s list, int64_t limit, MlName name,
                  const char *of) {
   for (int k = 0; k < list.n; k++)
     if (list.at[k] < 0 || list.at[k] >= limit)
-      return mv_bad(v, op, "%s should be in the range [0, %lld), %s, but one is %lld", name,
-                    (LL)limit, of, (LL)list.at[k]);
+      return mv_bad(v, op, "%s should be in the range [0, %lld), %s, but one is %lld",
+                    ml_name_text[name], (LL)limit, of, (LL)list.at[k]);
   return true;
 }
 
-bool mv_distinct(MlVerify *v, const HlMlOp *op, HlI64s a, HlI64s b, const char *a_name,
-                 const char *b_name) {
+bool mv_distinct(MlVerify *v, const HlMlOp *op, HlI64s a, HlI64s b, MlName a_name, MlName b_name) {
   int64_t *all = HL_ARRAY(v->arena, int64_t, a.n + b.n + 1);
   for (int k = 0; k < a.n; k++)
     all[k] = a.at[k];
@@ -291,6 +288,6 @@ bool mv_distinct(MlVerify *v, const HlMlOp *op, HlI64s a, HlI64s b, const char *
     all[a.n + k] = b.at[k];
   if (mv_is_unique(v, (HlI64s){all, a.n + b.n}))
     return true;
-  return mv_bad(v, op, "%s [%s] and %s [%s] have a dimension twice", a_name, mv_ints_text(v, a),
-                b_name, mv_ints_text(v, b));
+  return mv_bad(v, op, "%s [%s] and %s [%s] have a dimension twice", ml_name_text[a_name],
+                mv_ints_text(v, a), ml_name_text[b_name], mv_ints_text(v, b));
 }

@@ -7,7 +7,7 @@
 // --- Functions ----------------------------------------------------------------------------------
 
 static const HlMlType *function_type(const HlMlOp *func) {
-  const HlMlAttr *type = hl_ml_attr(func, "function_type");
+  const HlMlAttr *type = ml_attr(func, ML_A_FUNCTION_TYPE);
   return type && type->kind == HL_ML_A_TYPE && type->type->kind == HL_ML_FUNCTION ? type->type
                                                                                   : NULL;
 }
@@ -25,16 +25,16 @@ static const HlMlType *result(const HlMlType *type, int k) {
   return type->element[type->n_inputs + k];
 }
 
-static bool check_list_length(MlVerify *v, const HlMlOp *op, const char *name, int n) {
-  const HlMlAttr *list = hl_ml_attr(op, name);
+static bool check_list_length(MlVerify *v, const HlMlOp *op, MlName name, int n) {
+  const HlMlAttr *list = ml_attr(op, name);
   if (list && list->kind == HL_ML_A_ARRAY && list->n != n)
-    return mv_bad(v, op, "%s has %d entries, but should have %d", name, list->n, n);
+    return mv_bad(v, op, "%s has %d entries, but should have %d", ml_name_text[name], list->n, n);
   return true;
 }
 
 // public (or nothing), private, nested; without a body not public.
 static bool check_visibility(MlVerify *v, const HlMlOp *op) {
-  const HlSym *word = hl_ml_attr_sym(op, "sym_visibility");
+  const HlSym *word = ml_attr_sym(op, ML_A_SYM_VISIBILITY);
   const char *text = word && word->n > 0 ? word->text : "public";
   const bool is_public = strcmp(text, "public") == 0;
   if (!is_public && strcmp(text, "private") != 0 && strcmp(text, "nested") != 0)
@@ -45,14 +45,14 @@ static bool check_visibility(MlVerify *v, const HlMlOp *op) {
 }
 
 // Arguments and results may carry attributes of dialects only.
-static bool names_have_dialects(MlVerify *v, const HlMlOp *op, const char *name) {
-  const HlMlAttr *list = hl_ml_attr(op, name);
+static bool names_have_dialects(MlVerify *v, const HlMlOp *op, MlName name) {
+  const HlMlAttr *list = ml_attr(op, name);
   for (int k = 0; list && list->kind == HL_ML_A_ARRAY && k < list->n; k++) {
     const HlMlAttr *dict = list->list[k];
     for (int i = 0; dict->kind == HL_ML_A_DICT && i < dict->n; i++)
       if (memchr(dict->dict[i].name->text, '.', dict->dict[i].name->n) == NULL)
         return mv_bad(v, op, "attribute '%s' in %s has no dialect in front",
-                      dict->dict[i].name->text, name);
+                      dict->dict[i].name->text, ml_name_text[name]);
   }
   return true;
 }
@@ -64,17 +64,16 @@ bool mv_rule_func(MlVerify *v, const HlMlOp *op) {
   for (int k = 0; k < type->n; k++)
     if (!mv_type_is_well_formed(v, op, type->element[k]))
       return false;
-  if (!check_list_length(v, op, "arg_attrs", n_inputs(type)) ||
-      !check_list_length(v, op, "res_attrs", n_results(type)))
+  if (!check_list_length(v, op, ML_A_ARG_ATTRS, n_inputs(type)) ||
+      !check_list_length(v, op, ML_A_RES_ATTRS, n_results(type)))
     return false;
   if (!check_visibility(v, op))
     return false;
-  if (!names_have_dialects(v, op, "arg_attrs") || !names_have_dialects(v, op, "res_attrs"))
+  if (!names_have_dialects(v, op, ML_A_ARG_ATTRS) || !names_have_dialects(v, op, ML_A_RES_ATTRS))
     return false;
-  if (v->has_shardings &&
-      (!mv_check_listed_sharding(v, op, "arg_attrs", n_inputs(type), type->element) ||
-       !mv_check_listed_sharding(v, op, "res_attrs", n_results(type),
-                                 type->element + type->n_inputs)))
+  if (!mv_check_listed_sharding(v, op, ML_A_ARG_ATTRS, n_inputs(type), type->element) ||
+      !mv_check_listed_sharding(v, op, ML_A_RES_ATTRS, n_results(type),
+                                type->element + type->n_inputs))
     return false;
   const HlMlBlock *body = hl_ml_body(op, 0);
   if (body == NULL)
@@ -96,7 +95,7 @@ bool mv_rule_func_return(MlVerify *v, const HlMlOp *op) {
   const HlMlType *type = function_type(func);
   if (type == NULL)
     return true;
-  const HlSym *name = hl_ml_attr_sym(func, "sym_name");
+  const HlSym *name = ml_attr_sym(func, ML_A_SYM_NAME);
   if ((int)op->n_operands != n_results(type))
     return mv_bad(v, op, "has %u operands, but the function '%s' returns %d", op->n_operands,
                   name ? name->text : "", n_results(type));
@@ -130,8 +129,8 @@ static const HlMlOp *find_function(const MlVerify *v, const HlSym *name) {
 }
 
 // The function that an attribute names has the op's signature.
-static bool check_callee(MlVerify *v, const HlMlOp *op, const char *attr) {
-  const HlSym *name = hl_ml_attr_sym(op, attr);
+static bool check_callee(MlVerify *v, const HlMlOp *op, MlName attr) {
+  const HlSym *name = ml_attr_sym(op, attr);
   if (name == NULL)
     return true;
   const HlMlOp *func = find_function(v, name);
@@ -142,7 +141,7 @@ static bool check_callee(MlVerify *v, const HlMlOp *op, const char *attr) {
 }
 
 bool mv_rule_call(MlVerify *v, const HlMlOp *op) {
-  return check_callee(v, op, "callee");
+  return check_callee(v, op, ML_A_CALLEE);
 }
 
 bool mv_rule_module(MlVerify *v, const HlMlOp *op) {
@@ -179,11 +178,11 @@ static bool is_namespaced(const HlSym *name) {
 }
 
 bool mv_rule_composite(MlVerify *v, const HlMlOp *op) {
-  const HlSym *name = hl_ml_attr_sym(op, "name");
+  const HlSym *name = ml_attr_sym(op, ML_A_NAME);
   if (name && !is_namespaced(name))
     return mv_bad(v, op, "name '%s' should be one with a namespace, such as 'my_namespace.my_op'",
                   name->text);
-  return check_callee(v, op, "decomposition");
+  return check_callee(v, op, ML_A_DECOMPOSITION);
 }
 
 // --- Custom calls -------------------------------------------------------------------------------
@@ -248,9 +247,9 @@ static const HlMlType *result_part(const HlMlOp *op, HlI64s path) {
 }
 
 static bool check_alias(MlVerify *v, const HlMlOp *op, const HlMlAttr *alias) {
-  const HlI64s of_output = mv_field_ints(v, alias, "output_tuple_indices");
-  const HlI64s of_operand = mv_field_ints(v, alias, "operand_tuple_indices");
-  const int64_t operand = hl_ml_field_int(alias, "operand_index", 0);
+  const HlI64s of_output = mv_field_ints(v, alias, ML_A_OUTPUT_TUPLE_INDICES);
+  const HlI64s of_operand = mv_field_ints(v, alias, ML_A_OPERAND_TUPLE_INDICES);
+  const int64_t operand = ml_field_int(alias, ML_A_OPERAND_INDEX, 0);
   if (operand < 0 || operand >= op->n_operands)
     return mv_bad(v, op,
                   "operand_index %lld of an output_operand_alias is not in the range [0, %u)",
@@ -330,12 +329,12 @@ static bool check_buffers(MlVerify *v, const HlMlOp *op, const HlMlAttr *aliases
   Paths given = {.at = HL_ARRAY(v->arena, HlI64s, n + 1)},
         taken = {.at = HL_ARRAY(v->arena, HlI64s, n + 1)};
   for (int k = 0; k < n; k++) {
-    const HlI64s of_operand = mv_field_ints(v, aliases->list[k], "operand_tuple_indices");
-    const int64_t operand = hl_ml_field_int(aliases->list[k], "operand_index", 0);
+    const HlI64s of_operand = mv_field_ints(v, aliases->list[k], ML_A_OPERAND_TUPLE_INDICES);
+    const int64_t operand = ml_field_int(aliases->list[k], ML_A_OPERAND_INDEX, 0);
     const HlMlType *part = part_of(mv_in(op, (int)operand), of_operand, 0);
     if (part == NULL || part->kind != HL_ML_MEMREF)
       continue;
-    given.at[given.n++] = mv_field_ints(v, aliases->list[k], "output_tuple_indices");
+    given.at[given.n++] = mv_field_ints(v, aliases->list[k], ML_A_OUTPUT_TUPLE_INDICES);
     taken.at[taken.n++] = longer_path(v, of_operand, operand);
   }
   if (!are_unique(v, op, &given, "result") || !are_unique(v, op, &taken, "operand"))
@@ -369,7 +368,7 @@ static bool check_one_to_one(MlVerify *v, const HlMlOp *op, HlMlTypeKind from, H
 
 // True with *is_known when the target is one whose operands and results are fixed.
 static bool check_known_target(MlVerify *v, const HlMlOp *op, bool *is_known) {
-  const HlSym *target = hl_ml_attr_sym(op, "call_target_name");
+  const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
   const char *name = target ? target->text : "";
   *is_known = true;
   if (strcmp(name, "CreateBuffer") == 0) {
@@ -388,8 +387,8 @@ static bool check_known_target(MlVerify *v, const HlMlOp *op, bool *is_known) {
 enum { API_UNSPECIFIED = 0, API_TYPED_FFI = 4 };
 
 static bool check_config(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *config = hl_ml_attr(op, "backend_config");
-  const int64_t version = hl_ml_attr_int(op, "api_version", 1);
+  const HlMlAttr *config = ml_attr(op, ML_A_BACKEND_CONFIG);
+  const int64_t version = ml_attr_int(op, ML_A_API_VERSION, 1);
   const bool is_typed = version == API_TYPED_FFI;
   if (version < API_UNSPECIFIED || version > API_TYPED_FFI)
     return mv_bad(v, op, "api_version should be in the range [0, %d], but is %lld", API_TYPED_FFI,
@@ -398,14 +397,14 @@ static bool check_config(MlVerify *v, const HlMlOp *op) {
     return true;
   if (config->kind != (is_typed ? HL_ML_A_DICT : HL_ML_A_STRING))
     return mv_bad(v, op, "backend_config should be a %s with api_version %lld",
-                  is_typed ? "dictionary" : "string", (LL)hl_ml_attr_int(op, "api_version", 1));
+                  is_typed ? "dictionary" : "string", (LL)ml_attr_int(op, ML_A_API_VERSION, 1));
   return true;
 }
 
 bool mv_rule_custom_call(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *operands = hl_ml_attr(op, "operand_layouts"),
-                 *results = hl_ml_attr(op, "result_layouts");
-  const HlMlAttr *aliases = hl_ml_attr(op, "output_operand_aliases");
+  const HlMlAttr *operands = ml_attr(op, ML_A_OPERAND_LAYOUTS),
+                 *results = ml_attr(op, ML_A_RESULT_LAYOUTS);
+  const HlMlAttr *aliases = ml_attr(op, ML_A_OUTPUT_OPERAND_ALIASES);
   if ((operands == NULL) != (results == NULL))
     return mv_bad(v, op, "operand_layouts and result_layouts should be given together");
   if (operands && (!check_layouts(v, op, operands, true) || !check_layouts(v, op, results, false)))
@@ -468,7 +467,7 @@ static bool check_infeed(MlVerify *v, const HlMlOp *op, const HlMlAttr *infeed) 
 }
 
 bool mv_rule_run_parallel(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *programs = hl_ml_attr(op, "programs"), *infeed = hl_ml_attr(op, "infeed");
+  const HlMlAttr *programs = ml_attr(op, ML_A_PROGRAMS), *infeed = ml_attr(op, ML_A_INFEED);
   int64_t inputs = 0, results = 0;
   if (programs == NULL || !check_programs(v, op, programs, &inputs, &results))
     return false;

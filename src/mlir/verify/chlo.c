@@ -52,7 +52,7 @@ static bool broadcast_at(MlVerify *v, const HlMlType *lhs, const HlMlType *rhs, 
 // `element` NULL: `dtype`.
 static bool check_broadcast(MlVerify *v, const HlMlOp *op, const HlMlType *element, HlDtype dtype) {
   const HlMlType *lhs = mv_in(op, 0), *rhs = mv_in(op, 1);
-  const HlMlAttr *dims = hl_ml_attr(op, "broadcast_dimensions");
+  const HlMlAttr *dims = ml_attr(op, ML_A_BROADCAST_DIMENSIONS);
   if (!mv_elements_agree(lhs, rhs))
     return mv_bad(v, op, "lhs and rhs should have the same element type: '%s' vs '%s'",
                   mv_text(v, lhs), mv_text(v, rhs));
@@ -108,7 +108,7 @@ bool mv_rule_predicate(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_constant_like(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   if (value && value->type && value->type != hl_ml_element(mv_out(op, 0)))
     return mv_bad(v, op, "the value is '%s', but the result '%s'", mv_text(v, value->type),
                   mv_text(v, mv_out(op, 0)));
@@ -119,7 +119,7 @@ bool mv_rule_constant_like(MlVerify *v, const HlMlOp *op) {
 
 bool mv_rule_top_k(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0);
-  const int64_t k = hl_ml_attr_int(op, "k", 0);
+  const int64_t k = ml_attr_int(op, ML_A_K, 0);
   if (in->kind != HL_ML_TENSOR)
     return true;
   if (in->rank < 1)
@@ -184,11 +184,11 @@ static bool check_group_sizes(MlVerify *v, const HlMlOp *op, const Ragged *r) {
 
 static bool check_groups(MlVerify *v, const HlMlOp *op, const Ragged *r, int64_t n_groups) {
   const HlMlType *rhs = mv_in(op, 1);
-  if (!mv_in_range(v, op, r->group, rhs->rank, "rhs_group_dimensions", "the rank of rhs") ||
-      !mv_distinct(v, op, r->group, r->dot.rhs_batch, "rhs_group_dimensions",
-                   "rhs_batching_dimensions") ||
-      !mv_distinct(v, op, r->group, r->dot.rhs_contracting, "rhs_group_dimensions",
-                   "rhs_contracting_dimensions"))
+  if (!mv_in_range(v, op, r->group, rhs->rank, ML_A_RHS_GROUP_DIMENSIONS, "the rank of rhs") ||
+      !mv_distinct(v, op, r->group, r->dot.rhs_batch, ML_A_RHS_GROUP_DIMENSIONS,
+                   ML_A_RHS_BATCHING_DIMENSIONS) ||
+      !mv_distinct(v, op, r->group, r->dot.rhs_contracting, ML_A_RHS_GROUP_DIMENSIONS,
+                   ML_A_RHS_CONTRACTING_DIMENSIONS))
     return false;
   const int want = r->is_batch || r->is_contracting ? 0 : 1;
   if (r->group.n != want)
@@ -221,17 +221,17 @@ static bool check_ragged_result(MlVerify *v, const HlMlOp *op, const Ragged *r, 
 }
 
 bool mv_rule_ragged_dot(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *numbers = hl_ml_attr(op, "ragged_dot_dimension_numbers");
+  const HlMlAttr *numbers = ml_attr(op, ML_A_RAGGED_DOT_DIMENSION_NUMBERS);
   const HlMlType *lhs = mv_in(op, 0), *sizes = mv_in(op, 2);
   // MHLO keeps the numbers of the plain dot product in a field of their own.
-  const HlMlAttr *own = numbers ? hl_ml_field(numbers, "dot_dimension_numbers") : NULL;
+  const HlMlAttr *own = numbers ? ml_field(numbers, ML_A_DOT_DIMENSION_NUMBERS) : NULL;
   const HlMlAttr *dot = own ? own : numbers;
-  Ragged r = {.dot = {.lhs_batch = mv_field_ints(v, dot, "lhs_batching_dimensions"),
-                      .rhs_batch = mv_field_ints(v, dot, "rhs_batching_dimensions"),
-                      .lhs_contracting = mv_field_ints(v, dot, "lhs_contracting_dimensions"),
-                      .rhs_contracting = mv_field_ints(v, dot, "rhs_contracting_dimensions")},
-              .ragged = mv_field_ints(v, numbers, "lhs_ragged_dimensions"),
-              .group = mv_field_ints(v, numbers, "rhs_group_dimensions")};
+  Ragged r = {.dot = {.lhs_batch = mv_field_ints(v, dot, ML_A_LHS_BATCHING_DIMENSIONS),
+                      .rhs_batch = mv_field_ints(v, dot, ML_A_RHS_BATCHING_DIMENSIONS),
+                      .lhs_contracting = mv_field_ints(v, dot, ML_A_LHS_CONTRACTING_DIMENSIONS),
+                      .rhs_contracting = mv_field_ints(v, dot, ML_A_RHS_CONTRACTING_DIMENSIONS)},
+              .ragged = mv_field_ints(v, numbers, ML_A_LHS_RAGGED_DIMENSIONS),
+              .group = mv_field_ints(v, numbers, ML_A_RHS_GROUP_DIMENSIONS)};
   if (numbers && numbers->kind == HL_ML_A_OTHER)
     return true;
   if (lhs->kind != HL_ML_TENSOR || mv_in(op, 1)->kind != HL_ML_TENSOR)
@@ -240,7 +240,7 @@ bool mv_rule_ragged_dot(MlVerify *v, const HlMlOp *op) {
     return false;
   if (r.ragged.n != 1)
     return mv_bad(v, op, "lhs should have exactly one ragged dimension, but has %d", r.ragged.n);
-  if (!mv_in_range(v, op, r.ragged, lhs->rank, "lhs_ragged_dimensions", "the rank of lhs"))
+  if (!mv_in_range(v, op, r.ragged, lhs->rank, ML_A_LHS_RAGGED_DIMENSIONS, "the rank of lhs"))
     return false;
   if (sizes->rank == 0)
     return mv_bad(v, op, "group_sizes should have a rank of at least 1");
@@ -269,7 +269,7 @@ static bool check_scan_arg(MlVerify *v, const HlMlOp *op, int k, bool is_input, 
 
 static bool check_scan_sizes(MlVerify *v, const HlMlOp *op, int n_inputs, int64_t dimension,
                              int64_t *size) {
-  const int64_t given = hl_ml_attr_int(op, "scan_dim_size", HL_UNBOUNDED);
+  const int64_t given = ml_attr_int(op, ML_A_SCAN_DIM_SIZE, HL_UNBOUNDED);
   *size = given;
   for (int k = 0; k < n_inputs; k++) {
     const HlMlType *type = mv_in(op, k);
@@ -315,7 +315,7 @@ static bool check_scan_results(MlVerify *v, const HlMlOp *op, int n_inits, int64
 
 bool mv_rule_scan(MlVerify *v, const HlMlOp *op) {
   const MlRange inputs = mv_operands(v, op, 0), inits = mv_operands(v, op, 1);
-  const int64_t dimension = hl_ml_attr_int(op, "dimension", 0);
+  const int64_t dimension = ml_attr_int(op, ML_A_DIMENSION, 0);
   const HlMlBlock *body = hl_ml_body(op, 0);
   int64_t size;
   if (inputs.n == 0 && op->n_results == (uint32_t)inits.n)

@@ -28,20 +28,20 @@ static bool seen_add(Seen *seen, int64_t id) {
 }
 
 static bool check_mesh_groups(MlVerify *v, const HlMlOp *op, const HlMlAttr *groups) {
-  const HlMlAttr *mesh = hl_ml_field(groups, "mesh"), *axes = hl_ml_field(groups, "axes");
+  const HlMlAttr *mesh = ml_field(groups, ML_A_MESH), *axes = ml_field(groups, ML_A_AXES);
   if (mesh && mesh->kind == HL_ML_A_SYMBOL) {
     if (mesh->sym && mv_symbol(v, mesh->sym) == NULL)
       return mv_bad(v, op, "replica_groups: there is no mesh '%s'", mesh->sym->text);
     return true;
   }
-  const HlMlAttr *mesh_axes = mesh ? hl_ml_field(mesh, "axes") : NULL;
+  const HlMlAttr *mesh_axes = mesh ? ml_field(mesh, ML_A_AXES) : NULL;
   if (mesh_axes == NULL || mesh_axes->kind != HL_ML_A_ARRAY)
     return mv_bad(v, op, "replica_groups: mesh must be a symbol or a mesh");
   for (int k = 0; axes && axes->kind == HL_ML_A_ARRAY && k < axes->n; k++) {
-    const HlMlAttr *name = hl_ml_field(axes->list[k], "name");
+    const HlMlAttr *name = ml_field(axes->list[k], ML_A_NAME);
     bool is_found = false;
     for (int i = 0; i < mesh_axes->n && name && !is_found; i++) {
-      const HlMlAttr *own = hl_ml_field(mesh_axes->list[i], "name");
+      const HlMlAttr *own = ml_field(mesh_axes->list[i], ML_A_NAME);
       is_found = own && own->sym == name->sym;
     }
     if (!is_found)
@@ -53,7 +53,7 @@ static bool check_mesh_groups(MlVerify *v, const HlMlOp *op, const HlMlAttr *gro
 
 // `equal`: all groups have the same size, so no padding by -1; `size` if it is given, else -1.
 static bool check_groups(MlVerify *v, const HlMlOp *op, bool equal, bool use_global, int64_t size) {
-  const HlMlAttr *groups = hl_ml_attr(op, "replica_groups");
+  const HlMlAttr *groups = ml_attr(op, ML_A_REPLICA_GROUPS);
   if (groups && groups->kind == HL_ML_A_STRUCT)
     return check_mesh_groups(v, op, groups);
   if (groups == NULL || groups->type == NULL || groups->type->kind != HL_ML_TENSOR)
@@ -85,12 +85,12 @@ static bool check_groups(MlVerify *v, const HlMlOp *op, bool equal, bool use_glo
 }
 
 static int64_t channel_of(const HlMlOp *op) {
-  const HlMlAttr *channel = hl_ml_attr(op, "channel_handle");
-  return channel ? hl_ml_field_int(channel, "handle", 0) : 0;
+  const HlMlAttr *channel = ml_attr(op, ML_A_CHANNEL_HANDLE);
+  return channel ? ml_field_int(channel, ML_A_HANDLE, 0) : 0;
 }
 
 static bool uses_global(const HlMlOp *op) {
-  return hl_ml_attr_int(op, "use_global_device_ids", 0) != 0;
+  return ml_attr_int(op, ML_A_USE_GLOBAL_DEVICE_IDS, 0) != 0;
 }
 
 static bool check_channel(MlVerify *v, const HlMlOp *op, int64_t least) {
@@ -129,7 +129,7 @@ bool mv_rule_all_gather(MlVerify *v, const HlMlOp *op) {
   if (!check_groups(v, op, true, uses_global(op), -1) || !check_channel(v, op, 0))
     return false;
   for (uint32_t k = 0; k < op->n_operands; k++)
-    if (!check_gathered(v, op, (int)k, hl_ml_attr_int(op, "all_gather_dim", 0)))
+    if (!check_gathered(v, op, (int)k, ml_attr_int(op, ML_A_ALL_GATHER_DIM, 0)))
       return false;
   return true;
 }
@@ -163,7 +163,7 @@ bool mv_rule_all_reduce(MlVerify *v, const HlMlOp *op) {
 
 bool mv_rule_reduce_scatter(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0), *out = mv_out(op, 0);
-  const int64_t dimension = hl_ml_attr_int(op, "scatter_dimension", 0);
+  const int64_t dimension = ml_attr_int(op, ML_A_SCATTER_DIMENSION, 0);
   if (!check_groups(v, op, true, uses_global(op), -1) || !check_scalar_fold(v, op, 0))
     return false;
   if (in->rank != out->rank)
@@ -197,9 +197,9 @@ bool mv_rule_reduce_scatter(MlVerify *v, const HlMlOp *op) {
 }
 
 static bool check_exchanged(MlVerify *v, const HlMlOp *op, int k) {
-  const int64_t split = hl_ml_attr_int(op, "split_dimension", 0),
-                concat = hl_ml_attr_int(op, "concat_dimension", 0);
-  const int64_t count = hl_ml_attr_int(op, "split_count", 1);
+  const int64_t split = ml_attr_int(op, ML_A_SPLIT_DIMENSION, 0),
+                concat = ml_attr_int(op, ML_A_CONCAT_DIMENSION, 0);
+  const int64_t count = ml_attr_int(op, ML_A_SPLIT_COUNT, 1);
   const HlMlType *in = mv_in(op, k);
   if (split >= in->rank || concat >= in->rank)
     return mv_bad(v, op,
@@ -221,9 +221,9 @@ static bool check_exchanged(MlVerify *v, const HlMlOp *op, int k) {
 }
 
 bool mv_rule_all_to_all(MlVerify *v, const HlMlOp *op) {
-  if (hl_ml_attr(op, "split_count") == NULL)  // MHLO's form of tuples
+  if (ml_attr(op, ML_A_SPLIT_COUNT) == NULL)  // MHLO's form of tuples
     return check_groups(v, op, true, false, -1);
-  if (!check_groups(v, op, true, false, hl_ml_attr_int(op, "split_count", 1)))
+  if (!check_groups(v, op, true, false, ml_attr_int(op, ML_A_SPLIT_COUNT, 1)))
     return false;
   for (uint32_t k = 0; k < op->n_operands; k++)
     if (!check_exchanged(v, op, (int)k))
@@ -254,13 +254,13 @@ static bool check_pairs(MlVerify *v, const HlMlOp *op, const HlMlAttr *pairs) {
 }
 
 bool mv_rule_collective_permute(MlVerify *v, const HlMlOp *op) {
-  return check_pairs(v, op, hl_ml_attr(op, "source_target_pairs")) &&
+  return check_pairs(v, op, ml_attr(op, ML_A_SOURCE_TARGET_PAIRS)) &&
          mv_result_is_type(v, op, 0, mv_in(op, 0));
 }
 
 // A root that is an operand: one i32 per operand of data.
 static bool check_root(MlVerify *v, const HlMlOp *op, uint32_t *n_data) {
-  const bool is_dynamic = hl_ml_attr_int(op, "has_dynamic_root", 0) != 0;
+  const bool is_dynamic = ml_attr_int(op, ML_A_HAS_DYNAMIC_ROOT, 0) != 0;
   *n_data = op->n_operands - (is_dynamic && op->n_operands > 0);
   if (!is_dynamic && op->n_operands == 0)
     return mv_bad(v, op, "requires at least one operand");
@@ -279,7 +279,7 @@ static bool check_root(MlVerify *v, const HlMlOp *op, uint32_t *n_data) {
 }
 
 bool mv_rule_collective_broadcast(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *groups = hl_ml_attr(op, "replica_groups");
+  const HlMlAttr *groups = ml_attr(op, ML_A_REPLICA_GROUPS);
   uint32_t n;
   if (groups && groups->kind == HL_ML_A_STRUCT) {
     if (!check_mesh_groups(v, op, groups))
@@ -316,9 +316,9 @@ bool mv_rule_collective_reduce(MlVerify *v, const HlMlOp *op) {
 enum { DEVICE_TO_DEVICE = 1, DEVICE_TO_HOST = 2, HOST_TO_DEVICE = 3 };
 
 static bool check_channel_type(MlVerify *v, const HlMlOp *op, int64_t host, const char *word) {
-  const HlMlAttr *channel = hl_ml_attr(op, "channel_handle");
-  const int64_t type = channel ? hl_ml_field_int(channel, "type", 0) : 0;
-  const bool is_host = hl_ml_attr_int(op, "is_host_transfer", 0) != 0;
+  const HlMlAttr *channel = ml_attr(op, ML_A_CHANNEL_HANDLE);
+  const int64_t type = channel ? ml_field_int(channel, ML_A_TYPE, 0) : 0;
+  const bool is_host = ml_attr_int(op, ML_A_IS_HOST_TRANSFER, 0) != 0;
   if (!is_host && type != DEVICE_TO_DEVICE)
     return mv_bad(
         v, op,
@@ -370,7 +370,7 @@ static bool check_layouts(MlVerify *v, const HlMlOp *op, const HlMlAttr *layouts
 }
 
 bool mv_rule_infeed(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *layouts = hl_ml_attr(op, "layout");
+  const HlMlAttr *layouts = ml_attr(op, ML_A_LAYOUT);
   return ends_with_token(v, op) && (layouts == NULL || check_layouts(v, op, layouts));
 }
 

@@ -23,7 +23,7 @@ static bool elements_fit(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_dynamic_iota(MlVerify *v, const HlMlOp *op) {
-  const int64_t dimension = hl_ml_attr_int(op, "iota_dimension", 0);
+  const int64_t dimension = ml_attr_int(op, ML_A_IOTA_DIMENSION, 0);
   if (dimension >= mv_out(op, 0)->rank)
     return mv_bad(v, op, "iota_dimension %lld is not below the rank %d of the result",
                   (LL)dimension, mv_out(op, 0)->rank);
@@ -61,8 +61,8 @@ bool mv_rule_dynamic_reshape(MlVerify *v, const HlMlOp *op) {
 // --- dynamic_broadcast_in_dim -------------------------------------------------------------------
 
 static bool check_hints(MlVerify *v, const HlMlOp *op) {
-  const HlI64s grow = mv_attr_ints(v, op, "known_expanding_dimensions");
-  const HlI64s stay = mv_attr_ints(v, op, "known_nonexpanding_dimensions");
+  const HlI64s grow = mv_attr_ints(v, op, ML_A_KNOWN_EXPANDING_DIMENSIONS);
+  const HlI64s stay = mv_attr_ints(v, op, ML_A_KNOWN_NONEXPANDING_DIMENSIONS);
   int64_t *all = HL_ARRAY(v->arena, int64_t, grow.n + stay.n + 1);
   for (int k = 0; k < grow.n + stay.n; k++) {
     all[k] = k < grow.n ? grow.at[k] : stay.at[k - grow.n];
@@ -93,7 +93,7 @@ static bool check_against_sizes(MlVerify *v, const HlMlOp *op, HlI64s dims) {
 
 bool mv_rule_dynamic_broadcast_in_dim(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0), *out = mv_out(op, 0);
-  const HlI64s dims = mv_attr_ints(v, op, "broadcast_dimensions");
+  const HlI64s dims = mv_attr_ints(v, op, ML_A_BROADCAST_DIMENSIONS);
   if (!elements_fit(v, op))
     return false;
   if (dims.n != in->rank)
@@ -192,7 +192,7 @@ bool mv_rule_rng(MlVerify *v, const HlMlOp *op) {
   const HlMlType *e = hl_ml_element(mv_in(op, 0)), *out = mv_out(op, 0);
   if (e != hl_ml_element(mv_in(op, 1)) || e != hl_ml_element(out))
     return mv_bad(v, op, "requires the same element type for a, b and result");
-  const HlSym *distribution = hl_ml_attr_sym(op, "rng_distribution");
+  const HlSym *distribution = ml_attr_sym(op, ML_A_RNG_DISTRIBUTION);
   if (distribution && hl_str_is((HlStr){distribution->text, distribution->n}, "NORMAL") &&
       e->kind != HL_ML_FLOAT)
     return mv_bad(v, op, "a and b must be floats with the distribution NORMAL");

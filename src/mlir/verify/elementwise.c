@@ -49,14 +49,14 @@ bool mv_rule_complex(MlVerify *v, const HlMlOp *op) {
 
 // The tolerances of result_accuracy: not negative, and none but with the mode TOLERANCE.
 bool mv_rule_accuracy(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *accuracy = hl_ml_attr(op, "result_accuracy");
+  const HlMlAttr *accuracy = ml_attr(op, ML_A_RESULT_ACCURACY);
   if (accuracy == NULL || accuracy->kind != HL_ML_A_STRUCT)
     return true;
-  const HlMlAttr *atol = hl_ml_field(accuracy, "atol"), *rtol = hl_ml_field(accuracy, "rtol");
-  const HlMlAttr *mode = hl_ml_field(accuracy, "mode");
+  const HlMlAttr *atol = ml_field(accuracy, ML_A_ATOL), *rtol = ml_field(accuracy, ML_A_RTOL);
+  const HlMlAttr *mode = ml_field(accuracy, ML_A_MODE);
   const double a = atol && atol->kind == HL_ML_A_FLOAT ? atol->f : 0;
   const double r = rtol && rtol->kind == HL_ML_A_FLOAT ? rtol->f : 0;
-  const int64_t ulps = hl_ml_field_int(accuracy, "ulps", 0);
+  const int64_t ulps = ml_field_int(accuracy, ML_A_ULPS, 0);
   if (signbit(a) || signbit(r) || ulps < 0)
     return mv_bad(v, op, "result_accuracy has a negative tolerance");
   const bool is_tolerance = mode && mode->sym && strcmp(mode->sym->text, "TOLERANCE") == 0;
@@ -173,7 +173,7 @@ bool mv_rule_batch_norm(MlVerify *v, const HlMlOp *op) {
   if (!operands_agree(v, op, true, 0) || !operands_agree(v, op, false, 1))
     return false;
   const HlMlType *whole = mv_in(op, 0);
-  const int64_t feature = hl_ml_attr_int(op, "feature_index", 0);
+  const int64_t feature = ml_attr_int(op, ML_A_FEATURE_INDEX, 0);
   if (feature >= whole->rank)
     return mv_bad(v, op, "feature_index %lld is not a dimension of an operand of rank %d",
                   (long long)feature, whole->rank);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 bool mv_check_precision(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *precision = hl_ml_attr(op, "precision_config");
+  const HlMlAttr *precision = ml_attr(op, ML_A_PRECISION_CONFIG);
   if (precision && precision->kind == HL_ML_A_ARRAY && precision->n > 2)
     return mv_bad(v, op, "precision_config should have at most 2 elements, but has %d",
                   precision->n);
@@ -65,15 +65,17 @@ bool mv_check_dot(MlVerify *v, const HlMlOp *op, const MlDot *d) {
     return mv_bad(v, op,
                   "lhs and rhs should have as many contracting dimensions, but have %d and %d",
                   d->lhs_contracting.n, d->rhs_contracting.n);
-  return mv_distinct(v, op, d->lhs_batch, d->lhs_contracting, "lhs_batching_dimensions",
-                     "lhs_contracting_dimensions") &&
-         mv_distinct(v, op, d->rhs_batch, d->rhs_contracting, "rhs_batching_dimensions",
-                     "rhs_contracting_dimensions") &&
-         mv_in_range(v, op, d->lhs_batch, lhs_rank, "lhs_batching_dimensions", "the rank of lhs") &&
-         mv_in_range(v, op, d->lhs_contracting, lhs_rank, "lhs_contracting_dimensions",
+  return mv_distinct(v, op, d->lhs_batch, d->lhs_contracting, ML_A_LHS_BATCHING_DIMENSIONS,
+                     ML_A_LHS_CONTRACTING_DIMENSIONS) &&
+         mv_distinct(v, op, d->rhs_batch, d->rhs_contracting, ML_A_RHS_BATCHING_DIMENSIONS,
+                     ML_A_RHS_CONTRACTING_DIMENSIONS) &&
+         mv_in_range(v, op, d->lhs_batch, lhs_rank, ML_A_LHS_BATCHING_DIMENSIONS,
                      "the rank of lhs") &&
-         mv_in_range(v, op, d->rhs_batch, rhs_rank, "rhs_batching_dimensions", "the rank of rhs") &&
-         mv_in_range(v, op, d->rhs_contracting, rhs_rank, "rhs_contracting_dimensions",
+         mv_in_range(v, op, d->lhs_contracting, lhs_rank, ML_A_LHS_CONTRACTING_DIMENSIONS,
+                     "the rank of lhs") &&
+         mv_in_range(v, op, d->rhs_batch, rhs_rank, ML_A_RHS_BATCHING_DIMENSIONS,
+                     "the rank of rhs") &&
+         mv_in_range(v, op, d->rhs_contracting, rhs_rank, ML_A_RHS_CONTRACTING_DIMENSIONS,
                      "the rank of rhs") &&
          sizes_match(v, op, d->lhs_batch, d->rhs_batch, "batching") &&
          sizes_match(v, op, d->lhs_contracting, d->rhs_contracting, "contracting");
@@ -134,19 +136,19 @@ static bool is_known(const HlMlType *lhs, const HlMlType *rhs, const HlMlType *s
   return false;
 }
 
-static const HlMlType *field_type(const HlMlAttr *of, const char *name) {
-  const HlMlAttr *field = hl_ml_field(of, name);
+static const HlMlType *field_type(const HlMlAttr *of, MlName name) {
+  const HlMlAttr *field = ml_field(of, name);
   return field && field->kind == HL_ML_A_TYPE ? field->type : NULL;
 }
 
 static bool check_algorithm(MlVerify *v, const HlMlOp *op, const HlMlAttr *algorithm) {
-  const HlMlType *lhs = field_type(algorithm, "lhs_precision_type"),
-                 *rhs = field_type(algorithm, "rhs_precision_type");
-  const HlMlType *sum = field_type(algorithm, "accumulation_type");
-  const int64_t lhs_parts = hl_ml_field_int(algorithm, "lhs_component_count", 0);
-  const int64_t rhs_parts = hl_ml_field_int(algorithm, "rhs_component_count", 0);
-  const int64_t operations = hl_ml_field_int(algorithm, "num_primitive_operations", 0);
-  const bool imprecise = hl_ml_field_int(algorithm, "allow_imprecise_accumulation", 0) != 0;
+  const HlMlType *lhs = field_type(algorithm, ML_A_LHS_PRECISION_TYPE),
+                 *rhs = field_type(algorithm, ML_A_RHS_PRECISION_TYPE);
+  const HlMlType *sum = field_type(algorithm, ML_A_ACCUMULATION_TYPE);
+  const int64_t lhs_parts = ml_field_int(algorithm, ML_A_LHS_COMPONENT_COUNT, 0);
+  const int64_t rhs_parts = ml_field_int(algorithm, ML_A_RHS_COMPONENT_COUNT, 0);
+  const int64_t operations = ml_field_int(algorithm, ML_A_NUM_PRIMITIVE_OPERATIONS, 0);
+  const bool imprecise = ml_field_int(algorithm, ML_A_ALLOW_IMPRECISE_ACCUMULATION, 0) != 0;
   if (lhs_parts < 1 || rhs_parts < 1 || operations < 1)
     return mv_bad(
         v, op,
@@ -174,15 +176,15 @@ static bool is_default_precision(const HlMlAttr *precision) {
 }
 
 bool mv_rule_dot_general(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *numbers = hl_ml_attr(op, "dot_dimension_numbers"),
-                 *algorithm = hl_ml_attr(op, "algorithm");
-  const MlDot d = {.lhs_batch = mv_field_ints(v, numbers, "lhs_batching_dimensions"),
-                   .rhs_batch = mv_field_ints(v, numbers, "rhs_batching_dimensions"),
-                   .lhs_contracting = mv_field_ints(v, numbers, "lhs_contracting_dimensions"),
-                   .rhs_contracting = mv_field_ints(v, numbers, "rhs_contracting_dimensions")};
+  const HlMlAttr *numbers = ml_attr(op, ML_A_DOT_DIMENSION_NUMBERS),
+                 *algorithm = ml_attr(op, ML_A_ALGORITHM);
+  const MlDot d = {.lhs_batch = mv_field_ints(v, numbers, ML_A_LHS_BATCHING_DIMENSIONS),
+                   .rhs_batch = mv_field_ints(v, numbers, ML_A_RHS_BATCHING_DIMENSIONS),
+                   .lhs_contracting = mv_field_ints(v, numbers, ML_A_LHS_CONTRACTING_DIMENSIONS),
+                   .rhs_contracting = mv_field_ints(v, numbers, ML_A_RHS_CONTRACTING_DIMENSIONS)};
   if (!mv_check_dot(v, op, &d) || !check_dot_result(v, op, &d))
     return false;
-  if (algorithm && !is_default_precision(hl_ml_attr(op, "precision_config")))
+  if (algorithm && !is_default_precision(ml_attr(op, ML_A_PRECISION_CONFIG)))
     return mv_bad(v, op, "precision_config must be DEFAULT when an algorithm is given");
   if (algorithm && !check_algorithm(v, op, algorithm))
     return false;
@@ -215,8 +217,8 @@ static bool check_irfft_last(MlVerify *v, const HlMlOp *op, HlI64s length) {
 
 bool mv_rule_fft(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0), *element = hl_ml_element(in);
-  const HlI64s length = mv_attr_ints(v, op, "fft_length");
-  const HlSym *type = hl_ml_attr_sym(op, "fft_type");
+  const HlI64s length = mv_attr_ints(v, op, ML_A_FFT_LENGTH);
+  const HlSym *type = ml_attr_sym(op, ML_A_FFT_TYPE);
   const char *word = type ? type->text : "FFT";
   const bool is_rfft = strcmp(word, "RFFT") == 0, is_irfft = strcmp(word, "IRFFT") == 0;
   if (length.n < 1 || length.n > 3)
@@ -270,7 +272,7 @@ bool mv_rule_triangular_solve(MlVerify *v, const HlMlOp *op) {
   if (a->rank != b->rank)
     return mv_bad(v, op, "operands must have equal rank: '%s' and '%s'", mv_text(v, a),
                   mv_text(v, b));
-  const int shared = b->rank - (hl_ml_attr_int(op, "left_side", 0) != 0 ? 2 : 1);
+  const int shared = b->rank - (ml_attr_int(op, ML_A_LEFT_SIDE, 0) != 0 ? 2 : 1);
   if (!mv_sizes_agree(a->dim[a->rank - 1], b->dim[shared]))
     return mv_bad(v, op, "the shared dimension of 'a' and 'b' must agree: '%s' and '%s'",
                   mv_text(v, a), mv_text(v, b));
@@ -278,7 +280,7 @@ bool mv_rule_triangular_solve(MlVerify *v, const HlMlOp *op) {
     if (!mv_sizes_agree(a->dim[k], b->dim[k]))
       return mv_bad(v, op, "batch dimensions of 'a' and 'b' must agree: '%s' and '%s'",
                     mv_text(v, a), mv_text(v, b));
-  const HlSym *transpose = hl_ml_attr_sym(op, "transpose_a");
+  const HlSym *transpose = ml_attr_sym(op, ML_A_TRANSPOSE_A);
   if (transpose && strcmp(transpose->text, "TRANSPOSE_INVALID") == 0)
     return mv_bad(v, op, "transpose_a is TRANSPOSE_INVALID");
   return mv_result_is_type(v, op, 0, b);

@@ -128,7 +128,7 @@ static bool check_reduced(MlVerify *v, const HlMlOp *op, MlRange inputs, HlI64s 
     if (!mv_shapes_agree(first, mv_in(op, k)))
       return mv_bad(v, op, "inputs 0 and %d have incompatible shapes: '%s' vs '%s'", k,
                     mv_text(v, first), mv_text(v, mv_in(op, k)));
-  if (!mv_in_range(v, op, dims, first->rank, "dimensions", "the rank of the inputs"))
+  if (!mv_in_range(v, op, dims, first->rank, ML_A_DIMENSIONS, "the rank of the inputs"))
     return false;
   if (!mv_is_unique(v, dims))
     return mv_bad(v, op, "dimensions should not repeat, but are [%s]", mv_ints_text(v, dims));
@@ -137,7 +137,7 @@ static bool check_reduced(MlVerify *v, const HlMlOp *op, MlRange inputs, HlI64s 
 
 bool mv_rule_reduce(MlVerify *v, const HlMlOp *op) {
   const MlRange inputs = mv_operands(v, op, 0);
-  const HlI64s dims = mv_attr_ints(v, op, "dimensions");
+  const HlI64s dims = mv_attr_ints(v, op, ML_A_DIMENSIONS);
   if (inputs.n == 0)
     return mv_bad(v, op, "requires at least 1 input");
   if (!check_reduced(v, op, inputs, dims))
@@ -177,13 +177,13 @@ typedef struct Scatter {
 } Scatter;
 
 static Scatter scatter_of(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *numbers = hl_ml_attr(op, "scatter_dimension_numbers");
-  return (Scatter){.window = mv_field_ints(v, numbers, "update_window_dims"),
-                   .inserted = mv_field_ints(v, numbers, "inserted_window_dims"),
-                   .batch = mv_field_ints(v, numbers, "input_batching_dims"),
-                   .indices_batch = mv_field_ints(v, numbers, "scatter_indices_batching_dims"),
-                   .to_operand = mv_field_ints(v, numbers, "scatter_dims_to_operand_dims"),
-                   .vector = hl_ml_field_int(numbers, "index_vector_dim", 0),
+  const HlMlAttr *numbers = ml_attr(op, ML_A_SCATTER_DIMENSION_NUMBERS);
+  return (Scatter){.window = mv_field_ints(v, numbers, ML_A_UPDATE_WINDOW_DIMS),
+                   .inserted = mv_field_ints(v, numbers, ML_A_INSERTED_WINDOW_DIMS),
+                   .batch = mv_field_ints(v, numbers, ML_A_INPUT_BATCHING_DIMS),
+                   .indices_batch = mv_field_ints(v, numbers, ML_A_SCATTER_INDICES_BATCHING_DIMS),
+                   .to_operand = mv_field_ints(v, numbers, ML_A_SCATTER_DIMS_TO_OPERAND_DIMS),
+                   .vector = ml_field_int(numbers, ML_A_INDEX_VECTOR_DIM, 0),
                    .inputs = mv_operands(v, op, 0),
                    .updates = mv_operands(v, op, 2)};
 }
@@ -250,18 +250,20 @@ static bool check_scatter_numbers(MlVerify *v, const HlMlOp *op, const Scatter *
                   "%d entries, but "
                   "the operand has rank %d",
                   s->window.n, s->inserted.n, s->batch.n, operand->rank);
-  if (!mv_check_sorted(v, op, s->window, "update_window_dims") ||
-      !mv_check_unique(v, op, s->window, "update_window_dims") ||
-      !mv_in_range(v, op, s->window, update->rank, "update_window_dims",
+  if (!mv_check_sorted(v, op, s->window, ML_A_UPDATE_WINDOW_DIMS) ||
+      !mv_check_unique(v, op, s->window, ML_A_UPDATE_WINDOW_DIMS) ||
+      !mv_in_range(v, op, s->window, update->rank, ML_A_UPDATE_WINDOW_DIMS,
                    "the rank of the updates") ||
-      !mv_distinct(v, op, s->inserted, s->batch, "inserted_window_dims", "input_batching_dims") ||
-      !mv_check_sorted(v, op, s->inserted, "inserted_window_dims") ||
-      !mv_in_range(v, op, s->inserted, operand->rank, "inserted_window_dims",
+      !mv_distinct(v, op, s->inserted, s->batch, ML_A_INSERTED_WINDOW_DIMS,
+                   ML_A_INPUT_BATCHING_DIMS) ||
+      !mv_check_sorted(v, op, s->inserted, ML_A_INSERTED_WINDOW_DIMS) ||
+      !mv_in_range(v, op, s->inserted, operand->rank, ML_A_INSERTED_WINDOW_DIMS,
                    "the operand's rank") ||
-      !mv_check_sorted(v, op, s->batch, "input_batching_dims") ||
-      !mv_in_range(v, op, s->batch, operand->rank, "input_batching_dims", "the operand's rank") ||
-      !mv_check_unique(v, op, s->indices_batch, "scatter_indices_batching_dims") ||
-      !mv_in_range(v, op, s->indices_batch, s->indices.n, "scatter_indices_batching_dims",
+      !mv_check_sorted(v, op, s->batch, ML_A_INPUT_BATCHING_DIMS) ||
+      !mv_in_range(v, op, s->batch, operand->rank, ML_A_INPUT_BATCHING_DIMS,
+                   "the operand's rank") ||
+      !mv_check_unique(v, op, s->indices_batch, ML_A_SCATTER_INDICES_BATCHING_DIMS) ||
+      !mv_in_range(v, op, s->indices_batch, s->indices.n, ML_A_SCATTER_INDICES_BATCHING_DIMS,
                    "the rank of scatter_indices") ||
       !check_scatter_batch(v, op, s, operand))
     return false;
@@ -270,9 +272,9 @@ static bool check_scatter_numbers(MlVerify *v, const HlMlOp *op, const Scatter *
                   "scatter_dims_to_operand_dims has %d entries, but dimension %lld of "
                   "scatter_indices has size %lld",
                   s->to_operand.n, (LL)s->vector, (LL)s->indices.at[s->vector]);
-  return mv_distinct(v, op, s->to_operand, s->batch, "scatter_dims_to_operand_dims",
-                     "input_batching_dims") &&
-         mv_in_range(v, op, s->to_operand, operand->rank, "scatter_dims_to_operand_dims",
+  return mv_distinct(v, op, s->to_operand, s->batch, ML_A_SCATTER_DIMS_TO_OPERAND_DIMS,
+                     ML_A_INPUT_BATCHING_DIMS) &&
+         mv_in_range(v, op, s->to_operand, operand->rank, ML_A_SCATTER_DIMS_TO_OPERAND_DIMS,
                      "the operand's rank");
 }
 
@@ -354,7 +356,7 @@ static bool returns_i1(MlVerify *v, const HlMlOp *op, const HlMlBlock *body, con
 }
 
 bool mv_rule_sort(MlVerify *v, const HlMlOp *op) {
-  const int64_t dimension = hl_ml_attr_int(op, "dimension", -1);
+  const int64_t dimension = ml_attr_int(op, ML_A_DIMENSION, -1);
   const HlMlBlock *body = hl_ml_body(op, 0);
   const int rank = mv_in(op, 0)->rank;
   if (dimension < -rank || dimension >= rank)
@@ -380,7 +382,7 @@ bool mv_rule_sort(MlVerify *v, const HlMlOp *op) {
 
 bool mv_rule_map(MlVerify *v, const HlMlOp *op) {
   const HlMlBlock *body = hl_ml_body(op, 0);
-  const HlI64s dims = mv_attr_ints(v, op, "dimensions");
+  const HlI64s dims = mv_attr_ints(v, op, ML_A_DIMENSIONS);
   if ((uint32_t)body->n_args != op->n_operands)
     return mv_bad(v, op, "the computation takes %d parameters, but there are %u operands",
                   body->n_args, op->n_operands);

@@ -5,26 +5,26 @@
 
 // --- Meshes -------------------------------------------------------------------------------------
 
-static const HlMlAttr *list_of(const HlMlAttr *of, const char *name) {
-  const HlMlAttr *list = of ? hl_ml_field(of, name) : NULL;
+static const HlMlAttr *list_of(const HlMlAttr *of, MlName name) {
+  const HlMlAttr *list = of ? ml_field(of, name) : NULL;
   return list && list->kind == HL_ML_A_ARRAY ? list : NULL;
 }
 
 static const HlSym *name_of(const HlMlAttr *of) {
-  const HlMlAttr *name = hl_ml_field(of, "name");
+  const HlMlAttr *name = ml_field(of, ML_A_NAME);
   return name ? name->sym : NULL;
 }
 
 enum { MOST_AXES = 1000 };  // of a mesh, of a sharding
 
 static bool check_mesh(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh) {
-  const HlMlAttr *axes = list_of(mesh, "axes");
-  const HlI64s devices = mv_field_ints(v, mesh, "device_ids");
+  const HlMlAttr *axes = list_of(mesh, ML_A_AXES);
+  const HlI64s devices = mv_field_ints(v, mesh, ML_A_DEVICE_IDS);
   int64_t n = 1;
   if (axes && axes->n > MOST_AXES)
     return mv_bad(v, op, "the mesh has %d axes, more than %d", axes->n, MOST_AXES);
   for (int k = 0; axes && k < axes->n; k++) {
-    const int64_t size = hl_ml_field_int(axes->list[k], "size", 0);
+    const int64_t size = ml_field_int(axes->list[k], ML_A_SIZE, 0);
     if (size <= 0 || __builtin_mul_overflow(n, size, &n))
       return mv_bad(v, op, "axis %d of the mesh has the size %lld, which must be positive", k,
                     (LL)size);
@@ -47,7 +47,7 @@ static bool check_mesh(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh) {
 }
 
 bool mv_rule_mesh(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *mesh = hl_ml_attr(op, "mesh");
+  const HlMlAttr *mesh = ml_attr(op, ML_A_MESH);
   return mesh == NULL || check_mesh(v, op, mesh);
 }
 
@@ -55,7 +55,7 @@ bool mv_rule_mesh(MlVerify *v, const HlMlOp *op) {
 // form.
 static bool find_mesh(MlVerify *v, const HlMlOp *op, const HlMlAttr *sharding,
                       const HlMlAttr **mesh) {
-  const HlMlAttr *ref = hl_ml_field(sharding, "mesh_or_ref");
+  const HlMlAttr *ref = ml_field(sharding, ML_A_MESH_OR_REF);
   *mesh = NULL;
   if (ref == NULL)
     return true;
@@ -66,7 +66,7 @@ static bool find_mesh(MlVerify *v, const HlMlOp *op, const HlMlAttr *sharding,
   const HlMlOp *def = ref->sym ? mv_symbol(v, ref->sym) : NULL;
   if (def == NULL || def->row != ML_SDY_MESH)
     return mv_bad(v, op, "there is no mesh '%s'", ref->sym ? ref->sym->text : "?");
-  *mesh = hl_ml_attr(def, "mesh");
+  *mesh = ml_attr(def, ML_A_MESH);
   return true;
 }
 
@@ -84,7 +84,7 @@ static bool is_bound(const HlMlOp *op, const HlSym *name) {
   for (op = op->block ? op->block->region->op : NULL; op;
        op = op->block ? op->block->region->op : NULL)
     if (op->row == ML_SDY_MANUAL_COMPUTATION &&
-        list_names(list_of(hl_ml_attr(op, "manual_axes"), "axes"), name))
+        list_names(list_of(ml_attr(op, ML_A_MANUAL_AXES), ML_A_AXES), name))
       return true;
   return false;
 }
@@ -96,18 +96,18 @@ typedef struct Used {
 } Used;
 
 static int64_t axis_size(const HlMlAttr *mesh, const HlSym *name) {
-  const HlMlAttr *axes = list_of(mesh, "axes");
+  const HlMlAttr *axes = list_of(mesh, ML_A_AXES);
   for (int k = 0; axes && k < axes->n; k++)
     if (name_of(axes->list[k]) == name)
-      return hl_ml_field_int(axes->list[k], "size", 0);
+      return ml_field_int(axes->list[k], ML_A_SIZE, 0);
   return -1;
 }
 
 // The part [pre, pre * size) of an axis; the whole without sub_axis_info.
 static void part_of(const HlMlAttr *axis, int64_t whole, int64_t *pre, int64_t *size) {
-  const HlMlAttr *sub = hl_ml_field(axis, "sub_axis_info");
-  *pre = sub ? hl_ml_field_int(sub, "pre_size", 1) : 1;
-  *size = sub ? hl_ml_field_int(sub, "size", 1) : whole;
+  const HlMlAttr *sub = ml_field(axis, ML_A_SUB_AXIS_INFO);
+  *pre = sub ? ml_field_int(sub, ML_A_PRE_SIZE, 1) : 1;
+  *size = sub ? ml_field_int(sub, ML_A_SIZE, 1) : whole;
 }
 
 static bool check_axis(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh, const HlMlAttr *axis,
@@ -120,7 +120,7 @@ static bool check_axis(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh, cons
   if (is_bound(op, name))
     return mv_bad(v, op, "axis '%s' belongs to a manual computation around it", name->text);
   part_of(axis, whole, &pre, &size);
-  if (hl_ml_field(axis, "sub_axis_info")) {
+  if (ml_field(axis, ML_A_SUB_AXIS_INFO)) {
     if (pre < 1 || size <= 1 || __builtin_mul_overflow(pre, size, &end) || whole % end != 0)
       return mv_bad(v, op, "sub-axis '%s':(%lld)%lld does not divide the axis of size %lld",
                     name->text, (LL)pre, (LL)size, (LL)whole);
@@ -150,7 +150,7 @@ static bool check_axes(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh, cons
 }
 
 static int axis_number(const HlMlAttr *mesh, const HlSym *name) {
-  const HlMlAttr *axes = list_of(mesh, "axes");
+  const HlMlAttr *axes = list_of(mesh, ML_A_AXES);
   for (int k = 0; axes && k < axes->n; k++)
     if (name_of(axes->list[k]) == name)
       return k;
@@ -173,11 +173,11 @@ static bool in_mesh_order(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh, c
 }
 
 static int count_axes(const HlMlAttr *sharding, const HlMlAttr *dims) {
-  const HlMlAttr *replicated = list_of(sharding, "replicated_axes"),
-                 *unreduced = list_of(sharding, "unreduced_axes");
+  const HlMlAttr *replicated = list_of(sharding, ML_A_REPLICATED_AXES),
+                 *unreduced = list_of(sharding, ML_A_UNREDUCED_AXES);
   int n = (replicated ? replicated->n : 0) + (unreduced ? unreduced->n : 0);
   for (int k = 0; dims && k < dims->n; k++) {
-    const HlMlAttr *axes = list_of(dims->list[k], "axes");
+    const HlMlAttr *axes = list_of(dims->list[k], ML_A_AXES);
     n += axes ? axes->n : 0;
   }
   return n;
@@ -186,15 +186,15 @@ static int count_axes(const HlMlAttr *sharding, const HlMlAttr *dims) {
 // Of a value of the type; NULL: the rank is not checked.
 static bool check_sharding(MlVerify *v, const HlMlOp *op, const HlMlAttr *sharding,
                            const HlMlType *type) {
-  const HlMlAttr *mesh, *dims = list_of(sharding, "dim_shardings");
+  const HlMlAttr *mesh, *dims = list_of(sharding, ML_A_DIM_SHARDINGS);
   if (!find_mesh(v, op, sharding, &mesh))
     return false;
   if (mesh == NULL)
     return true;
   Used used = {.at = HL_ARRAY(v->arena, const HlMlAttr *, count_axes(sharding, dims) + 1)};
-  const HlMlAttr *axes = list_of(mesh, "axes");
+  const HlMlAttr *axes = list_of(mesh, ML_A_AXES);
   const bool is_one_device =
-      (axes == NULL || axes->n == 0) && mv_field_ints(v, mesh, "device_ids").n == 1;
+      (axes == NULL || axes->n == 0) && mv_field_ints(v, mesh, ML_A_DEVICE_IDS).n == 1;
   if (is_one_device && ((dims && dims->n > 0) || count_axes(sharding, dims) > 0))
     return mv_bad(v, op, "a sharding on one device should have no dimensions and no axes");
   if (is_one_device)
@@ -203,37 +203,37 @@ static bool check_sharding(MlVerify *v, const HlMlOp *op, const HlMlAttr *shardi
     return mv_bad(v, op, "a sharding of %d dimensions is on a tensor of rank %d", dims->n,
                   type->rank);
   for (int k = 0; dims && k < dims->n; k++) {
-    if (!check_axes(v, op, mesh, list_of(dims->list[k], "axes"), &used))
+    if (!check_axes(v, op, mesh, list_of(dims->list[k], ML_A_AXES), &used))
       return false;
   }
-  const HlMlAttr *replicated = list_of(sharding, "replicated_axes"),
-                 *unreduced = list_of(sharding, "unreduced_axes");
+  const HlMlAttr *replicated = list_of(sharding, ML_A_REPLICATED_AXES),
+                 *unreduced = list_of(sharding, ML_A_UNREDUCED_AXES);
   return check_axes(v, op, mesh, replicated, &used) && check_axes(v, op, mesh, unreduced, &used) &&
          in_mesh_order(v, op, mesh, replicated, "replicated") &&
          in_mesh_order(v, op, mesh, unreduced, "unreduced");
 }
 
 bool mv_rule_sharding(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *sharding = hl_ml_attr(op, "sharding");
+  const HlMlAttr *sharding = ml_attr(op, ML_A_SHARDING);
   return sharding == NULL || check_sharding(v, op, sharding, mv_in(op, 0));
 }
 
 // The axes by dimension that a collective works on: known, and none twice.
 static bool check_moved_axes(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh) {
-  static const char *const names[] = {"gathering_axes", "slicing_axes",   "reduce_scatter_axes",
-                                      "axes",           "reduction_axes", "params"};
+  static const MlName names[] = {ML_A_GATHERING_AXES, ML_A_SLICING_AXES,   ML_A_REDUCE_SCATTER_AXES,
+                                 ML_A_AXES,           ML_A_REDUCTION_AXES, ML_A_PARAMS};
   for (int k = 0; k < HL_COUNT_OF(names); k++) {
-    const HlMlAttr *lists = list_of(hl_ml_attr(op, names[k]), "value");
+    const HlMlAttr *lists = list_of(ml_attr(op, names[k]), ML_A_VALUE);
     int n = 0;
     for (int i = 0; lists && i < lists->n; i++) {
-      const HlMlAttr *inner = list_of(lists->list[i], "axes"),
-                     *value = list_of(lists->list[i], "value");
+      const HlMlAttr *inner = list_of(lists->list[i], ML_A_AXES),
+                     *value = list_of(lists->list[i], ML_A_VALUE);
       n += inner ? inner->n : value ? value->n : 1;
     }
     Used used = {.at = HL_ARRAY(v->arena, const HlMlAttr *, n + 1)};
     for (int i = 0; lists && i < lists->n; i++) {
-      const HlMlAttr *inner = list_of(lists->list[i], "axes"),
-                     *value = list_of(lists->list[i], "value");
+      const HlMlAttr *inner = list_of(lists->list[i], ML_A_AXES),
+                     *value = list_of(lists->list[i], ML_A_VALUE);
       const bool ok = inner || value ? check_axes(v, op, mesh, inner ? inner : value, &used)
                                      : check_axis(v, op, mesh, lists->list[i], &used);
       if (!ok)
@@ -244,7 +244,7 @@ static bool check_moved_axes(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh
 }
 
 bool mv_rule_out_sharding(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *sharding = hl_ml_attr(op, "out_sharding"), *mesh;
+  const HlMlAttr *sharding = ml_attr(op, ML_A_OUT_SHARDING), *mesh;
   if (sharding == NULL)
     return true;
   if (!check_sharding(v, op, sharding, mv_out(op, 0)) || !find_mesh(v, op, sharding, &mesh))
@@ -253,7 +253,7 @@ bool mv_rule_out_sharding(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_propagation_barrier(MlVerify *v, const HlMlOp *op) {
-  const HlSym *direction = hl_ml_attr_sym(op, "allowed_direction");
+  const HlSym *direction = ml_attr_sym(op, ML_A_ALLOWED_DIRECTION);
   if (direction && strcmp(direction->text, "BOTH") == 0)
     return mv_bad(v, op, "allowed_direction should not be BOTH, which is no barrier");
   return true;
@@ -261,13 +261,13 @@ bool mv_rule_propagation_barrier(MlVerify *v, const HlMlOp *op) {
 
 // --- manual_computation -------------------------------------------------------------------------
 
-static bool check_list(MlVerify *v, const HlMlOp *op, const HlMlAttr *per_value, const char *name,
+static bool check_list(MlVerify *v, const HlMlOp *op, const HlMlAttr *per_value, MlName name,
                        uint32_t n, bool is_operand) {
-  const HlMlAttr *list = list_of(per_value, "shardings");
+  const HlMlAttr *list = list_of(per_value, ML_A_SHARDINGS);
   if (list == NULL)
     return true;
   if ((uint32_t)list->n != n)
-    return mv_bad(v, op, "%s has %d shardings for %u values", name, list->n, n);
+    return mv_bad(v, op, "%s has %d shardings for %u values", ml_name_text[name], list->n, n);
   for (int k = 0; k < list->n; k++)
     if (!check_sharding(v, op, list->list[k], is_operand ? mv_in(op, k) : mv_out(op, k)))
       return false;
@@ -278,7 +278,7 @@ static bool check_list(MlVerify *v, const HlMlOp *op, const HlMlAttr *per_value,
 // before the others.
 static bool local_size(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh, const HlMlAttr *axes,
                        int64_t *size) {
-  const HlMlAttr *manual = list_of(hl_ml_attr(op, "manual_axes"), "axes");
+  const HlMlAttr *manual = list_of(ml_attr(op, ML_A_MANUAL_AXES), ML_A_AXES);
   int64_t product = 1, pre, part;
   bool is_free = false;
   for (int k = 0; axes && k < axes->n; k++) {
@@ -306,7 +306,7 @@ static bool local_size(MlVerify *v, const HlMlOp *op, const HlMlAttr *mesh, cons
 
 static bool check_local(MlVerify *v, const HlMlOp *op, const HlMlAttr *per_value, int k,
                         const HlMlType *global, const HlMlType *local, const char *what) {
-  const HlMlAttr *list = list_of(per_value, "shardings"), *mesh;
+  const HlMlAttr *list = list_of(per_value, ML_A_SHARDINGS), *mesh;
   if (hl_ml_element(local) != hl_ml_element(global) || !mv_shapes_agree(local, local) ||
       (mv_is_ranked(global) && local->rank != global->rank))
     return mv_bad(v, op, "%s %d, '%s', does not fit '%s' outside", what, k, mv_text(v, local),
@@ -314,10 +314,10 @@ static bool check_local(MlVerify *v, const HlMlOp *op, const HlMlAttr *per_value
   if (list == NULL || !mv_is_ranked(global) || !find_mesh(v, op, list->list[k], &mesh) ||
       mesh == NULL)
     return true;
-  const HlMlAttr *dims = list_of(list->list[k], "dim_shardings");
+  const HlMlAttr *dims = list_of(list->list[k], ML_A_DIM_SHARDINGS);
   for (int d = 0; dims && d < dims->n && d < global->rank; d++) {
     int64_t size = global->dim[d];
-    if (!local_size(v, op, mesh, list_of(dims->list[d], "axes"), &size))
+    if (!local_size(v, op, mesh, list_of(dims->list[d], ML_A_AXES), &size))
       return false;
     if (!mv_sizes_agree(size, local->dim[d]))
       return mv_bad(v, op,
@@ -330,9 +330,9 @@ static bool check_local(MlVerify *v, const HlMlOp *op, const HlMlAttr *per_value
 bool mv_rule_manual_computation(MlVerify *v, const HlMlOp *op) {
   const HlMlBlock *body = hl_ml_body(op, 0);
   const HlMlOp *end = mv_return(body);
-  const HlMlAttr *in = hl_ml_attr(op, "in_shardings"), *out = hl_ml_attr(op, "out_shardings");
-  if (!check_list(v, op, in, "in_shardings", op->n_operands, true) ||
-      !check_list(v, op, out, "out_shardings", op->n_results, false))
+  const HlMlAttr *in = ml_attr(op, ML_A_IN_SHARDINGS), *out = ml_attr(op, ML_A_OUT_SHARDINGS);
+  if (!check_list(v, op, in, ML_A_IN_SHARDINGS, op->n_operands, true) ||
+      !check_list(v, op, out, ML_A_OUT_SHARDINGS, op->n_results, false))
     return false;
   if ((uint32_t)body->n_args != op->n_operands)
     return mv_bad(v, op, "its body takes %d parameters, but there are %u operands", body->n_args,
@@ -353,25 +353,25 @@ bool mv_rule_manual_computation(MlVerify *v, const HlMlOp *op) {
 
 // An op without results may have one sharding, which says on which device it runs.
 static bool is_placed(const HlMlOp *op, const HlMlAttr *per_value) {
-  const HlMlAttr *list = list_of(per_value, "shardings");
+  const HlMlAttr *list = list_of(per_value, ML_A_SHARDINGS);
   if (op->n_results > 0 || list == NULL || list->n != 1)
     return false;
-  const HlMlAttr *dims = list_of(list->list[0], "dim_shardings");
+  const HlMlAttr *dims = list_of(list->list[0], ML_A_DIM_SHARDINGS);
   return (dims == NULL || dims->n == 0) && count_axes(list->list[0], dims) == 0;
 }
 
 bool mv_check_carried_sharding(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *sharding = hl_ml_attr(op, "sdy.sharding");
+  const HlMlAttr *sharding = ml_attr(op, ML_A_SDY_SHARDING);
   if (sharding && is_placed(op, sharding))
-    return check_sharding(v, op, list_of(sharding, "shardings")->list[0], NULL);
-  return sharding == NULL || check_list(v, op, sharding, "sdy.sharding", op->n_results, false);
+    return check_sharding(v, op, list_of(sharding, ML_A_SHARDINGS)->list[0], NULL);
+  return sharding == NULL || check_list(v, op, sharding, ML_A_SDY_SHARDING, op->n_results, false);
 }
 
-bool mv_check_listed_sharding(MlVerify *v, const HlMlOp *op, const char *list, int n,
+bool mv_check_listed_sharding(MlVerify *v, const HlMlOp *op, MlName list, int n,
                               const HlMlType *const *types) {
-  const HlMlAttr *dicts = hl_ml_attr(op, list);
+  const HlMlAttr *dicts = ml_attr(op, list);
   for (int k = 0; dicts && dicts->kind == HL_ML_A_ARRAY && k < dicts->n && k < n; k++) {
-    const HlMlAttr *sharding = hl_ml_field(dicts->list[k], "sdy.sharding");
+    const HlMlAttr *sharding = ml_field(dicts->list[k], ML_A_SDY_SHARDING);
     if (sharding && sharding->kind == HL_ML_A_STRUCT && !check_sharding(v, op, sharding, types[k]))
       return false;
   }

@@ -10,7 +10,7 @@ static bool is_stored(const HlMlType *value, const HlMlType *type) {
 
 // A constant of the type its attribute has; of the check ops, what the operand is compared with.
 bool mv_rule_constant(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   if (value == NULL || value->type == NULL)
     return true;
   if (value->type->kind != HL_ML_TENSOR)
@@ -24,7 +24,7 @@ bool mv_rule_constant(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_arith_constant(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *value = hl_ml_attr(op, "value");
+  const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   if (value == NULL || value->type == NULL || value->kind == HL_ML_A_TYPE ||
       value->type == mv_out(op, 0))
     return true;
@@ -33,7 +33,7 @@ bool mv_rule_arith_constant(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_iota(MlVerify *v, const HlMlOp *op) {
-  const int64_t dimension = hl_ml_attr_int(op, "iota_dimension", 0);
+  const int64_t dimension = ml_attr_int(op, ML_A_IOTA_DIMENSION, 0);
   const HlMlType *out = mv_out(op, 0);
   if (out->rank == 0)
     return mv_bad(v, op, "does not support scalars");
@@ -62,7 +62,7 @@ bool mv_rule_reshape(MlVerify *v, const HlMlOp *op) {
 // --- Broadcasts ---------------------------------------------------------------------------------
 
 bool mv_rule_broadcast(MlVerify *v, const HlMlOp *op) {
-  const HlI64s sizes = mv_attr_ints(v, op, "broadcast_sizes");
+  const HlI64s sizes = mv_attr_ints(v, op, ML_A_BROADCAST_SIZES);
   const HlMlType *in = mv_in(op, 0);
   for (int k = 0; k < sizes.n; k++)
     if (sizes.at[k] < 0)
@@ -74,7 +74,7 @@ bool mv_rule_broadcast(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_broadcast_in_dim(MlVerify *v, const HlMlOp *op) {
-  const HlI64s dims = mv_attr_ints(v, op, "broadcast_dimensions");
+  const HlI64s dims = mv_attr_ints(v, op, ML_A_BROADCAST_DIMENSIONS);
   const HlMlType *in = mv_in(op, 0), *out = mv_out(op, 0);
   if (!mv_check_quant_same(v, op))
     return false;
@@ -100,7 +100,7 @@ bool mv_rule_broadcast_in_dim(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_transpose(MlVerify *v, const HlMlOp *op) {
-  const HlI64s permutation = mv_attr_ints(v, op, "permutation");
+  const HlI64s permutation = mv_attr_ints(v, op, ML_A_PERMUTATION);
   const HlMlType *in = mv_in(op, 0);
   if (permutation.n != in->rank)
     return mv_bad(v, op, "permutation has %d entries, but the operand has rank %d", permutation.n,
@@ -122,7 +122,7 @@ bool mv_rule_transpose(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_reverse(MlVerify *v, const HlMlOp *op) {
-  const HlI64s dims = mv_attr_ints(v, op, "dimensions");
+  const HlI64s dims = mv_attr_ints(v, op, ML_A_DIMENSIONS);
   const HlMlType *in = mv_in(op, 0);
   if (!mv_is_unique(v, dims))
     return mv_bad(v, op, "dimensions should be unique, but are [%s]", mv_ints_text(v, dims));
@@ -162,7 +162,7 @@ static bool operands_join(MlVerify *v, const HlMlOp *op, int64_t dimension) {
 }
 
 bool mv_rule_concatenate(MlVerify *v, const HlMlOp *op) {
-  const int64_t dimension = hl_ml_attr_int(op, "dimension", 0);
+  const int64_t dimension = ml_attr_int(op, ML_A_DIMENSION, 0);
   const HlMlType *first = mv_in(op, 0);
   if (first->rank == 0)
     return mv_bad(v, op, "rank-0 values cannot be concatenated");
@@ -192,9 +192,9 @@ bool mv_rule_concatenate(MlVerify *v, const HlMlOp *op) {
 
 bool mv_rule_slice(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0);
-  const HlI64s starts = mv_attr_ints(v, op, "start_indices"),
-               limits = mv_attr_ints(v, op, "limit_indices");
-  const HlI64s strides = mv_attr_ints(v, op, "strides"), bounds = hl_ml_bounds(in);
+  const HlI64s starts = mv_attr_ints(v, op, ML_A_START_INDICES),
+               limits = mv_attr_ints(v, op, ML_A_LIMIT_INDICES);
+  const HlI64s strides = mv_attr_ints(v, op, ML_A_STRIDES), bounds = hl_ml_bounds(in);
   if (starts.n != limits.n || starts.n != strides.n)
     return mv_bad(v, op, "start_indices, limit_indices and strides differ in length: %d, %d and %d",
                   starts.n, limits.n, strides.n);
@@ -231,7 +231,7 @@ static bool indices_agree(MlVerify *v, const HlMlOp *op, uint32_t first) {
 
 bool mv_rule_dynamic_slice(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0);
-  const HlI64s sizes = mv_attr_ints(v, op, "slice_sizes");
+  const HlI64s sizes = mv_attr_ints(v, op, ML_A_SLICE_SIZES);
   const int n = (int)op->n_operands - 1;
   if (hl_ml_element(in) != hl_ml_element(mv_out(op, 0)))
     return mv_bad(v, op, "requires the same element type for operand and result: '%s' vs '%s'",
@@ -289,9 +289,9 @@ static int64_t padded(int64_t size, int64_t low, int64_t high, int64_t interior)
 
 bool mv_rule_pad(MlVerify *v, const HlMlOp *op) {
   const HlMlType *in = mv_in(op, 0);
-  const HlI64s low = mv_attr_ints(v, op, "edge_padding_low"),
-               high = mv_attr_ints(v, op, "edge_padding_high");
-  const HlI64s interior = mv_attr_ints(v, op, "interior_padding"), bounds = hl_ml_bounds(in);
+  const HlI64s low = mv_attr_ints(v, op, ML_A_EDGE_PADDING_LOW),
+               high = mv_attr_ints(v, op, ML_A_EDGE_PADDING_HIGH);
+  const HlI64s interior = mv_attr_ints(v, op, ML_A_INTERIOR_PADDING), bounds = hl_ml_bounds(in);
   if (low.n != high.n || low.n != interior.n)
     return mv_bad(
         v, op,
@@ -323,7 +323,7 @@ bool mv_rule_pad(MlVerify *v, const HlMlOp *op) {
 // --- Sizes of dimensions ------------------------------------------------------------------------
 
 static bool dimension_fits(MlVerify *v, const HlMlOp *op, int64_t *dimension) {
-  *dimension = hl_ml_attr_int(op, "dimension", 0);
+  *dimension = ml_attr_int(op, ML_A_DIMENSION, 0);
   if (*dimension < 0 || *dimension >= mv_in(op, 0)->rank)
     return mv_bad(v, op, "dimension %lld is not in the range [0, %d)", (LL)*dimension,
                   mv_in(op, 0)->rank);
@@ -364,13 +364,13 @@ typedef struct Gather {
 } Gather;
 
 static Gather gather_of(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *numbers = hl_ml_attr(op, "dimension_numbers");
-  return (Gather){.offset = mv_field_ints(v, numbers, "offset_dims"),
-                  .collapsed = mv_field_ints(v, numbers, "collapsed_slice_dims"),
-                  .operand_batch = mv_field_ints(v, numbers, "operand_batching_dims"),
-                  .indices_batch = mv_field_ints(v, numbers, "start_indices_batching_dims"),
-                  .index_map = mv_field_ints(v, numbers, "start_index_map"),
-                  .vector = hl_ml_field_int(numbers, "index_vector_dim", 0)};
+  const HlMlAttr *numbers = ml_attr(op, ML_A_DIMENSION_NUMBERS);
+  return (Gather){.offset = mv_field_ints(v, numbers, ML_A_OFFSET_DIMS),
+                  .collapsed = mv_field_ints(v, numbers, ML_A_COLLAPSED_SLICE_DIMS),
+                  .operand_batch = mv_field_ints(v, numbers, ML_A_OPERAND_BATCHING_DIMS),
+                  .indices_batch = mv_field_ints(v, numbers, ML_A_START_INDICES_BATCHING_DIMS),
+                  .index_map = mv_field_ints(v, numbers, ML_A_START_INDEX_MAP),
+                  .vector = ml_field_int(numbers, ML_A_INDEX_VECTOR_DIM, 0)};
 }
 
 static bool check_index_vector(MlVerify *v, const HlMlOp *op, const Gather *g) {
@@ -417,23 +417,23 @@ static bool check_gather(MlVerify *v, const HlMlOp *op, const Gather *g, int64_t
                   "entries, but the "
                   "operand has rank %d",
                   g->offset.n, g->collapsed.n, g->operand_batch.n, operand->rank);
-  if (!check_index_vector(v, op, g) || !mv_check_sorted(v, op, g->offset, "offset_dims") ||
-      !mv_check_unique(v, op, g->offset, "offset_dims") ||
-      !mv_distinct(v, op, g->collapsed, g->operand_batch, "collapsed_slice_dims",
-                   "operand_batching_dims") ||
-      !mv_check_sorted(v, op, g->collapsed, "collapsed_slice_dims") ||
-      !mv_in_range(v, op, g->collapsed, operand->rank, "collapsed_slice_dims",
+  if (!check_index_vector(v, op, g) || !mv_check_sorted(v, op, g->offset, ML_A_OFFSET_DIMS) ||
+      !mv_check_unique(v, op, g->offset, ML_A_OFFSET_DIMS) ||
+      !mv_distinct(v, op, g->collapsed, g->operand_batch, ML_A_COLLAPSED_SLICE_DIMS,
+                   ML_A_OPERAND_BATCHING_DIMS) ||
+      !mv_check_sorted(v, op, g->collapsed, ML_A_COLLAPSED_SLICE_DIMS) ||
+      !mv_in_range(v, op, g->collapsed, operand->rank, ML_A_COLLAPSED_SLICE_DIMS,
                    "the operand's rank") ||
-      !mv_check_sorted(v, op, g->operand_batch, "operand_batching_dims") ||
-      !mv_in_range(v, op, g->operand_batch, operand->rank, "operand_batching_dims",
+      !mv_check_sorted(v, op, g->operand_batch, ML_A_OPERAND_BATCHING_DIMS) ||
+      !mv_in_range(v, op, g->operand_batch, operand->rank, ML_A_OPERAND_BATCHING_DIMS,
                    "the operand's rank") ||
-      !mv_check_unique(v, op, g->indices_batch, "start_indices_batching_dims") ||
-      !mv_in_range(v, op, g->indices_batch, indices->rank, "start_indices_batching_dims",
+      !mv_check_unique(v, op, g->indices_batch, ML_A_START_INDICES_BATCHING_DIMS) ||
+      !mv_in_range(v, op, g->indices_batch, indices->rank, ML_A_START_INDICES_BATCHING_DIMS,
                    "the rank of start_indices") ||
       !check_batching(v, op, g) ||
-      !mv_distinct(v, op, g->index_map, g->operand_batch, "start_index_map",
-                   "operand_batching_dims") ||
-      !mv_in_range(v, op, g->index_map, operand->rank, "start_index_map", "the operand's rank"))
+      !mv_distinct(v, op, g->index_map, g->operand_batch, ML_A_START_INDEX_MAP,
+                   ML_A_OPERAND_BATCHING_DIMS) ||
+      !mv_in_range(v, op, g->index_map, operand->rank, ML_A_START_INDEX_MAP, "the operand's rank"))
     return false;
   if (!mv_sizes_agree(n_sizes, operand->rank))
     return mv_bad(v, op, "slice_sizes has %lld entries, but the operand has rank %d", (LL)n_sizes,
@@ -443,12 +443,12 @@ static bool check_gather(MlVerify *v, const HlMlOp *op, const Gather *g, int64_t
 
 static bool check_slices(MlVerify *v, const HlMlOp *op, const Gather *g, HlI64s sizes) {
   const HlI64s lists[] = {g->collapsed, g->operand_batch};
-  const char *const names[] = {"collapsed_slice_dims", "operand_batching_dims"};
+  const MlName names[] = {ML_A_COLLAPSED_SLICE_DIMS, ML_A_OPERAND_BATCHING_DIMS};
   for (int l = 0; l < 2; l++)
     for (int k = 0; k < lists[l].n; k++)
       if (sizes.at[lists[l].at[k]] > 1)
-        return mv_bad(v, op, "slice_sizes at the %s should be at most 1, but one is %lld", names[l],
-                      (LL)sizes.at[lists[l].at[k]]);
+        return mv_bad(v, op, "slice_sizes at the %s should be at most 1, but one is %lld",
+                      ml_name_text[names[l]], (LL)sizes.at[lists[l].at[k]]);
   const HlMlType *operand = mv_in(op, 0);
   for (int k = 0; k < sizes.n; k++)
     if (sizes.at[k] < 0 || (!mv_is_dynamic_size(operand->dim[k]) && sizes.at[k] > operand->dim[k]))
@@ -463,7 +463,7 @@ static bool check_gather_result(MlVerify *v, const HlMlOp *op, const Gather *g, 
   const HlMlType *operand = mv_in(op, 0), *indices = mv_in(op, 1);
   const int indices_rank = indices->rank + (g->vector == indices->rank);
   MlShape shape = mv_shape_new(v, g->offset.n + indices_rank - 1, hl_ml_element(operand));
-  if (!mv_in_range(v, op, g->offset, shape.rank, "offset_dims", "the rank of the result"))
+  if (!mv_in_range(v, op, g->offset, shape.rank, ML_A_OFFSET_DIMS, "the rank of the result"))
     return false;
   const HlI64s bounds = hl_ml_bounds(indices);
   if (bounds.n > 0)
@@ -494,7 +494,7 @@ static bool check_gather_result(MlVerify *v, const HlMlOp *op, const Gather *g, 
 
 bool mv_rule_gather(MlVerify *v, const HlMlOp *op) {
   const Gather g = gather_of(v, op);
-  const HlI64s sizes = mv_attr_ints(v, op, "slice_sizes");
+  const HlI64s sizes = mv_attr_ints(v, op, ML_A_SLICE_SIZES);
   if (hl_ml_element(mv_in(op, 0)) != hl_ml_element(mv_out(op, 0)))
     return mv_bad(v, op, "requires the same element type for operand and result");
   return check_gather(v, op, &g, sizes.n) && check_slices(v, op, &g, sizes) &&
@@ -529,7 +529,7 @@ bool mv_rule_tuple(MlVerify *v, const HlMlOp *op) {
 }
 
 bool mv_rule_get_tuple_element(MlVerify *v, const HlMlOp *op) {
-  const int64_t index = hl_ml_attr_int(op, "index", 0);
+  const int64_t index = ml_attr_int(op, ML_A_INDEX, 0);
   const HlMlType *in = mv_in(op, 0), *out = mv_out(op, 0);
   if (in->kind != HL_ML_TUPLE)
     return true;

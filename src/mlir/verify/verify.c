@@ -52,7 +52,7 @@ bool mv_groups(const char *names, int n, HlI64s segments, int size[ML_GROUPS], i
 HlI64s mv_segments(MlVerify *v, const HlMlOp *op, bool is_operand) {
   if (op->n_attrs == 0)
     return (HlI64s){0};
-  return mv_attr_ints(v, op, is_operand ? "operandSegmentSizes" : "resultSegmentSizes");
+  return mv_attr_ints(v, op, is_operand ? ML_A_OPERAND_SEGMENT_SIZES : ML_A_RESULT_SEGMENT_SIZES);
 }
 
 MlRange mv_operands(MlVerify *v, const HlMlOp *op, int group) {
@@ -182,8 +182,7 @@ static bool check_op(MlVerify *v, const HlMlOp *op) {
     return unknown_op(v, op);
   if (op->row == ML_NONE || op->dialect == HL_ML_VHLO || op->dialect == HL_ML_QUANT_DIALECT)
     return true;
-  if (!check_n_regions(v, op) || !mv_check_attrs(v, op) ||
-      (v->has_shardings && !mv_check_carried_sharding(v, op)))
+  if (!check_n_regions(v, op) || !mv_check_attrs(v, op) || !mv_check_carried_sharding(v, op))
     return false;
   for (int k = 0; k < (int)op->n_regions; k++)
     if (!check_region(v, op, k, rules->traits))
@@ -203,7 +202,7 @@ const HlMlOp *mv_symbol(const MlVerify *v, const HlSym *name) {
 }
 
 static const HlSym *symbol_of(const HlMlOp *op) {
-  const HlMlAttr *name = hl_ml_attr(op, "sym_name");
+  const HlMlAttr *name = ml_attr(op, ML_A_SYM_NAME);
   return name && name->kind == HL_ML_A_STRING ? name->sym : NULL;
 }
 
@@ -354,7 +353,6 @@ bool hl_ml_verify(HlCx *cx, const HlMlTree *tree) {
   v.symbols = HL_ARRAY(tables, const HlMlOp *, v.n_symbols + 1);
   v.visible = HL_ARRAY(tables, uint32_t, tree->n_values + 1);
   v.isolation = v.n_isolations = 1;
-  v.has_shardings = hl_syms_find(tree->syms, "sdy.sharding", strlen("sdy.sharding")) != NULL;
   const bool ok = verify_op(&v, tree->module);
   hl_arena_free(v.arena);
   hl_arena_free(tables);

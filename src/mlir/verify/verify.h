@@ -5,7 +5,7 @@
 #ifndef HILO_MLIR_VERIFY_H
 #define HILO_MLIR_VERIFY_H
 
-#include "mlir/tree/dialect.h"
+#include "mlir/tree/tree.h"
 
 typedef struct MlVerify {
   HlCx *cx;
@@ -18,7 +18,6 @@ typedef struct MlVerify {
   uint32_t isolation;   // number of the innermost isolated region
   uint32_t n_isolations;
   int depth;
-  bool has_shardings;   // `sdy.sharding` is written somewhere
   bool is_unreachable;  // in a block that no other leads to: there anything may be used
 } MlVerify;
 
@@ -143,21 +142,21 @@ bool mv_merge_size(MlVerify *v, const HlMlOp *op, int dimension, int64_t *size, 
 // --- Reading attributes -------------------------------------------------------------------------
 
 // Lists are in v->arena; empty when absent.
-HlI64s mv_attr_ints(MlVerify *v, const HlMlOp *op, const char *name);
-HlI64s mv_field_ints(MlVerify *v, const HlMlAttr *of, const char *name);
+HlI64s mv_attr_ints(MlVerify *v, const HlMlOp *op, MlName name);
+HlI64s mv_field_ints(MlVerify *v, const HlMlAttr *of, MlName name);
 bool mv_check_attrs(MlVerify *v, const HlMlOp *op);  // attrs.c: kinds, words and ranges
 // A constant that defines the value, as integers; false if it is not one.
 bool mv_constant_ints(MlVerify *v, const HlMlValue *value, HlI64s *out);
 // Dimension numbers.
 bool mv_is_unique(MlVerify *v, HlI64s list);
-bool mv_check_sorted(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name);
-bool mv_check_unique(MlVerify *v, const HlMlOp *op, HlI64s list, const char *name);
+bool mv_check_sorted(MlVerify *v, const HlMlOp *op, HlI64s list, MlName name);
+bool mv_check_unique(MlVerify *v, const HlMlOp *op, HlI64s list, MlName name);
 // Which of 0..n-1 are in either list.
 const bool *mv_members(MlVerify *v, int n, HlI64s a, HlI64s b);
-bool mv_in_range(MlVerify *v, const HlMlOp *op, HlI64s list, int64_t limit, const char *name,
+bool mv_in_range(MlVerify *v, const HlMlOp *op, HlI64s list, int64_t limit, MlName name,
                  const char *of);
-bool mv_distinct(MlVerify *v, const HlMlOp *op, HlI64s a, HlI64s b, const char *a_name,
-                 const char *b_name);
+bool mv_distinct(MlVerify *v, const HlMlOp *op, HlI64s a, HlI64s b, MlName a_name,
+                 MlName b_name);
 
 // --- Regions ------------------------------------------------------------------------------------
 
@@ -244,7 +243,7 @@ MlRule mv_rule_broadcasting, mv_rule_broadcasting_compare, mv_rule_broadcasting_
 // sdy.c What `sdy.sharding` says on an op of any dialect, and in a list of dictionaries
 // (arg_attrs) for values of the types.
 bool mv_check_carried_sharding(MlVerify *v, const HlMlOp *op);
-bool mv_check_listed_sharding(MlVerify *v, const HlMlOp *op, const char *list, int n,
+bool mv_check_listed_sharding(MlVerify *v, const HlMlOp *op, MlName list, int n,
                               const HlMlType *const *types);
 MlRule mv_rule_mesh, mv_rule_sharding, mv_rule_manual_computation, mv_rule_propagation_barrier,
     mv_rule_out_sharding;

@@ -92,18 +92,18 @@ typedef struct Conv {
 } Conv;
 
 static Conv conv_of(MlVerify *v, const HlMlOp *op) {
-  const HlMlAttr *numbers = hl_ml_attr(op, "dimension_numbers");
-  return (Conv){.input_batch = hl_ml_field_int(numbers, "input_batch_dimension", 0),
-                .input_feature = hl_ml_field_int(numbers, "input_feature_dimension", 0),
-                .input_spatial = mv_field_ints(v, numbers, "input_spatial_dimensions"),
-                .kernel_input = hl_ml_field_int(numbers, "kernel_input_feature_dimension", 0),
-                .kernel_output = hl_ml_field_int(numbers, "kernel_output_feature_dimension", 0),
-                .kernel_spatial = mv_field_ints(v, numbers, "kernel_spatial_dimensions"),
-                .output_batch = hl_ml_field_int(numbers, "output_batch_dimension", 0),
-                .output_feature = hl_ml_field_int(numbers, "output_feature_dimension", 0),
-                .output_spatial = mv_field_ints(v, numbers, "output_spatial_dimensions"),
-                .feature_groups = hl_ml_attr_int(op, "feature_group_count", 1),
-                .batch_groups = hl_ml_attr_int(op, "batch_group_count", 1)};
+  const HlMlAttr *numbers = ml_attr(op, ML_A_DIMENSION_NUMBERS);
+  return (Conv){.input_batch = ml_field_int(numbers, ML_A_INPUT_BATCH_DIMENSION, 0),
+                .input_feature = ml_field_int(numbers, ML_A_INPUT_FEATURE_DIMENSION, 0),
+                .input_spatial = mv_field_ints(v, numbers, ML_A_INPUT_SPATIAL_DIMENSIONS),
+                .kernel_input = ml_field_int(numbers, ML_A_KERNEL_INPUT_FEATURE_DIMENSION, 0),
+                .kernel_output = ml_field_int(numbers, ML_A_KERNEL_OUTPUT_FEATURE_DIMENSION, 0),
+                .kernel_spatial = mv_field_ints(v, numbers, ML_A_KERNEL_SPATIAL_DIMENSIONS),
+                .output_batch = ml_field_int(numbers, ML_A_OUTPUT_BATCH_DIMENSION, 0),
+                .output_feature = ml_field_int(numbers, ML_A_OUTPUT_FEATURE_DIMENSION, 0),
+                .output_spatial = mv_field_ints(v, numbers, ML_A_OUTPUT_SPATIAL_DIMENSIONS),
+                .feature_groups = ml_attr_int(op, ML_A_FEATURE_GROUP_COUNT, 1),
+                .batch_groups = ml_attr_int(op, ML_A_BATCH_GROUP_COUNT, 1)};
 }
 
 // The dimension numbers of one of input, kernel and output name every dimension once.
@@ -191,9 +191,9 @@ static MlWindow conv_window(MlVerify *v, const HlMlOp *op, const Conv *c) {
     size[k] = rhs->dim[c->kernel_spatial.at[k]];
   return (MlWindow){.n = c->kernel_spatial.n,
                     .size = {size, c->kernel_spatial.n},
-                    .stride = mv_attr_ints(v, op, "window_strides"),
-                    .base_dilation = mv_attr_ints(v, op, "lhs_dilation"),
-                    .window_dilation = mv_attr_ints(v, op, "rhs_dilation")};
+                    .stride = mv_attr_ints(v, op, ML_A_WINDOW_STRIDES),
+                    .base_dilation = mv_attr_ints(v, op, ML_A_LHS_DILATION),
+                    .window_dilation = mv_attr_ints(v, op, ML_A_RHS_DILATION)};
 }
 
 static bool check_conv_result(MlVerify *v, const HlMlOp *op, const Conv *c, const MlWindow *w) {
@@ -208,7 +208,7 @@ static bool check_conv_result(MlVerify *v, const HlMlOp *op, const Conv *c, cons
 }
 
 static bool reversal_fits(MlVerify *v, const HlMlOp *op, const MlWindow *w) {
-  return as_long(v, op, mv_attr_ints(v, op, "window_reversal"), w->n, "window reversals");
+  return as_long(v, op, mv_attr_ints(v, op, ML_A_WINDOW_REVERSAL), w->n, "window reversals");
 }
 
 bool mv_rule_convolution(MlVerify *v, const HlMlOp *op) {
@@ -216,7 +216,7 @@ bool mv_rule_convolution(MlVerify *v, const HlMlOp *op) {
   if (!check_conv(v, op, &c))
     return false;
   MlWindow w = conv_window(v, op, &c);
-  return mv_padding(v, op, hl_ml_attr(op, "padding"), &w.low, &w.high) &&
+  return mv_padding(v, op, ml_attr(op, ML_A_PADDING), &w.low, &w.high) &&
          mv_check_window(v, op, &w) && reversal_fits(v, op, &w) &&
          check_conv_result(v, op, &c, &w) &&
          mv_check_quant_convolution(v, op, c.kernel_output, c.output_feature);
@@ -265,13 +265,13 @@ static bool inputs_agree(MlVerify *v, const HlMlOp *op, MlRange inputs, int wind
 
 bool mv_rule_reduce_window(MlVerify *v, const HlMlOp *op) {
   const MlRange inputs = mv_operands(v, op, 0);
-  MlWindow w = {.size = mv_attr_ints(v, op, "window_dimensions"),
-                .stride = mv_attr_ints(v, op, "window_strides"),
-                .base_dilation = mv_attr_ints(v, op, "base_dilations"),
-                .window_dilation = mv_attr_ints(v, op, "window_dilations")};
+  MlWindow w = {.size = mv_attr_ints(v, op, ML_A_WINDOW_DIMENSIONS),
+                .stride = mv_attr_ints(v, op, ML_A_WINDOW_STRIDES),
+                .base_dilation = mv_attr_ints(v, op, ML_A_BASE_DILATIONS),
+                .window_dilation = mv_attr_ints(v, op, ML_A_WINDOW_DILATIONS)};
   w.n = w.size.n;
   if (!inputs_agree(v, op, inputs, w.n) ||
-      !mv_padding(v, op, hl_ml_attr(op, "padding"), &w.low, &w.high) || !mv_check_window(v, op, &w))
+      !mv_padding(v, op, ml_attr(op, ML_A_PADDING), &w.low, &w.high) || !mv_check_window(v, op, &w))
     return false;
   if (!mv_check_inputs_fold(v, op, inputs.n, w.size) || !mv_has_results(v, op, inputs.n))
     return false;
@@ -342,13 +342,13 @@ bool mv_rule_select_and_scatter(MlVerify *v, const HlMlOp *op) {
   const MlFold fold = {.n = 1, .input = &source, .init = &init};
   if (!mv_check_fold(v, op, scatter, &fold))
     return false;
-  MlWindow w = {.size = mv_attr_ints(v, op, "window_dimensions"),
-                .stride = mv_attr_ints(v, op, "window_strides")};
+  MlWindow w = {.size = mv_attr_ints(v, op, ML_A_WINDOW_DIMENSIONS),
+                .stride = mv_attr_ints(v, op, ML_A_WINDOW_STRIDES)};
   w.n = w.size.n;
   if (w.n != in->rank)
     return mv_bad(v, op, "window_dimensions has %d entries, but the operand has rank %d", w.n,
                   in->rank);
-  if (!mv_padding(v, op, hl_ml_attr(op, "padding"), &w.low, &w.high) ||
+  if (!mv_padding(v, op, ml_attr(op, ML_A_PADDING), &w.low, &w.high) ||
       !mv_check_window(v, op, &w) || !check_source(v, op, &w))
     return false;
   MlShape shape = mv_shape_of(v, in);
