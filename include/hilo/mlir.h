@@ -127,6 +127,7 @@ typedef struct HlMlNamed {
   const HlSym *name;
   const HlMlAttr *value;
   bool inherent;               // stood between <{ and }>, of an op without a row
+  uint16_t id;                 // MlName of src/mlir/tree/dialect.h; leave it 0: who takes the entry looks it up
 } HlMlNamed;
 
 typedef struct HlMlLocation HlMlLocation;

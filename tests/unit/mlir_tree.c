@@ -519,17 +519,18 @@ static void lossy_forms_are_not_used(void **state) {
   hl_ml_free(tree);
 }
 
-// Enumerators compare as names do, and are the indices of the first symbols of every tree.
-static void names_are_the_first_symbols(void **state) {
+// Enumerators compare as names do.
+static void names_are_found(void **state) {
   HlMlTree *tree = hl_ml_new(NULL);
   for (int k = 1; k < ML_NAME_COUNT; k++) {
     if (strcmp(ml_name_text[k - 1], ml_name_text[k]) >= 0)
       fail_msg("names.def: '%s' stands behind '%s'", ml_name_text[k], ml_name_text[k - 1]);
     const HlSym *sym = hl_ml_sym(tree, ml_name_text[k]);
     assert_ptr_equal(sym, ml_name(tree, (MlName)k));
-    assert_int_equal(ml_name_of(sym), k);
+    assert_int_equal(ml_meant_name(tree, sym), k);
   }
-  assert_int_equal(ml_name_of(hl_ml_sym(tree, "a name of a file")), ML_A_NONE);
+  assert_int_equal(ml_meant_name(tree, hl_ml_sym(tree, "dimension_")), ML_A_FOREIGN);
+  assert_int_equal(ml_meant_name(tree, hl_ml_sym(tree, "")), ML_A_FOREIGN);
   hl_ml_free(tree);
 }
 
@@ -570,7 +571,7 @@ int main(void) {
       cmocka_unit_test(literals_go_both_ways),
       cmocka_unit_test(structs_are_filled_in),
       cmocka_unit_test(attributes_of_ops_are_sorted),
-      cmocka_unit_test(names_are_the_first_symbols),
+      cmocka_unit_test(names_are_found),
       cmocka_unit_test(known_and_foreign_names_are_found_alike),
       cmocka_unit_test(forms_name_attributes),
       cmocka_unit_test(ops_are_moved),

@@ -238,9 +238,9 @@ static void merge(MlbReader *r, HlMlOp *op, const HlMlNamed *a, uint32_t n_a, co
   op->n_attrs = n;
 }
 
-static bool is_slot(const MlbOpName *name, const HlSym *of) {
+static bool is_slot(const MlbOpName *name, const HlMlNamed *of) {
   for (int k = 0; k < name->n_slots; k++)
-    if (ml_is_name(of, name->slot[k].name))
+    if (of->id == name->slot[k].name)
       return true;
   return false;
 }
@@ -259,7 +259,7 @@ static bool split_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, c
     return false;
   HlMlNamed *rest = HL_ARRAY(r->arena, HlMlNamed, dict ? dict->n : 0);
   for (int k = 0; dict && k < dict->n; k++)
-    if (!is_slot(name, dict->dict[k].name))
+    if (!is_slot(name, &dict->dict[k]))
       rest[n_rest++] = dict->dict[k];
   const HlMlNamed *kept = n_rest ? named : hl_arena_copy(r->tree->arena, named, n * sizeof *named);
   merge(r, op, kept, n, rest, n_rest);
@@ -270,9 +270,8 @@ static bool set_dict(MlbReader *r, const uint8_t *at, const MlbOpName *name, con
                      HlMlOp *op) {
   HlMlNamed *out = HL_ARRAY(r->tree->arena, HlMlNamed, dict->n);
   for (int k = 0; k < dict->n; k++) {
-    const HlSym *sym = dict->dict[k].name;
-    const MlAttrRow *attr = ml_find_attr(ml_row(name->row), ml_name_of(sym));
     HlMlNamed named = dict->dict[k];
+    const MlAttrRow *attr = ml_find_attr(ml_row(name->row), (MlName)named.id);
     if (attr && !(named.value = mlb_normal(r, at, attr, named.value)))
       return false;
     if (!attr || !is_idle(name, attr, named.value))

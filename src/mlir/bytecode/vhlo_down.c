@@ -41,25 +41,23 @@ typedef struct Down {
   HlMlOp *at;  // what is said otherwise: new ops stand before it
 } Down;
 
-static HlMlValue *make(Down *d, const char *name, const HlMlType *type, int n,
+static HlMlValue *make(Down *d, HlMlRow row, const HlMlType *type, int n,
                        HlMlValue *const *operands) {
-  return &ml_op_before(d->tree, d->at, name, n, operands, 1, &type, 0)->results[0];
+  return &ml_op_before(d->tree, d->at, row, n, operands, 1, &type, 0)->results[0];
 }
 
-static HlMlValue *unary(Down *d, const char *name, HlMlValue *x) {
-  return make(d, name, x->type, 1, &x);
+static HlMlValue *unary(Down *d, HlMlRow row, HlMlValue *x) {
+  return make(d, row, x->type, 1, &x);
 }
 
-static HlMlValue *binary(Down *d, const char *name, const HlMlType *type, HlMlValue *x,
-                         HlMlValue *y) {
-  return make(d, name, type, 2, (HlMlValue *[]){x, y});
+static HlMlValue *binary(Down *d, HlMlRow row, const HlMlType *type, HlMlValue *x, HlMlValue *y) {
+  return make(d, row, type, 2, (HlMlValue *[]){x, y});
 }
 
 // The op itself becomes another, of two operands and the same result.
-static void become(Down *d, const char *name, HlMlRow row, HlMlValue *x, HlMlValue *y) {
+static void become(Down *d, HlMlRow row, HlMlValue *x, HlMlValue *y) {
   HlMlOp *op = d->at;
-  op->name = hl_ml_sym(d->tree, name);
-  op->row = (uint16_t)row;
+  ml_rename(d->tree, op, row, HL_ML_STABLEHLO);
   op->operands = HL_ARRAY(d->tree->arena, HlMlValue *, 2);
   op->operands[0] = x;
   op->operands[1] = y;
@@ -73,7 +71,7 @@ static HlMlValue *ones_like(Down *d, const HlMlType *type) {
   uint64_t bits[2];
   const double one = 1;
   hl_convert_elements(hl_ml_dtype(type), bits, HL_F64, &one, 1);
-  HlMlValue *value = make(d, "stablehlo.constant", type, 0, NULL);
+  HlMlValue *value = make(d, ML_STABLEHLO_CONSTANT, type, 0, NULL);
   ml_set_attr(d->tree, value->def, ML_A_VALUE, hl_ml_dense(d->tree, type, bits, 1, true));
   return value;
 }
@@ -83,15 +81,17 @@ static void expand_complex_tan(Down *d, HlMlValue *x) {
   const HlMlType *type = x->type;
   const HlMlType *part =
       hl_ml_tensor_type(d->tree, type->rank, type->dim, type->element[0]->element[0], NULL);
-  HlMlValue *real = make(d, "stablehlo.real", part, 1, &x),
-            *imag = make(d, "stablehlo.imag", part, 1, &x);
-  HlMlValue *sine = unary(d, "stablehlo.sine", real), *cosine = unary(d, "stablehlo.cosine", real);
-  HlMlValue *tan = binary(d, "stablehlo.divide", part, sine, cosine),
-            *tanh = unary(d, "stablehlo.tanh", imag);
-  HlMlValue *above = binary(d, "stablehlo.complex", type, tan, tanh), *one = ones_like(d, part);
-  HlMlValue *minus = unary(d, "stablehlo.negate", binary(d, "stablehlo.multiply", part, tan, tanh));
-  HlMlValue *below = binary(d, "stablehlo.complex", type, one, minus);
-  become(d, "stablehlo.divide", ML_STABLEHLO_DIVIDE, above, below);
+  HlMlValue *real = make(d, ML_STABLEHLO_REAL, part, 1, &x),
+            *imag = make(d, ML_STABLEHLO_IMAG, part, 1, &x);
+  HlMlValue *sine = unary(d, ML_STABLEHLO_SINE, real),
+            *cosine = unary(d, ML_STABLEHLO_COSINE, real);
+  HlMlValue *tan = binary(d, ML_STABLEHLO_DIVIDE, part, sine, cosine),
+            *tanh = unary(d, ML_STABLEHLO_TANH, imag);
+  HlMlValue *above = binary(d, ML_STABLEHLO_COMPLEX, type, tan, tanh), *one = ones_like(d, part);
+  HlMlValue *minus =
+      unary(d, ML_STABLEHLO_NEGATE, binary(d, ML_STABLEHLO_MULTIPLY, part, tan, tanh));
+  HlMlValue *below = binary(d, ML_STABLEHLO_COMPLEX, type, one, minus);
+  become(d, ML_STABLEHLO_DIVIDE, above, below);
 }
 
 // What asks for an accuracy stays, and is an error.
@@ -104,8 +104,8 @@ static void expand_tan(Down *d) {
     return;
   HlMlValue *x = op->operands[0];
   if (hl_ml_element(x->type)->kind != HL_ML_COMPLEX) {
-    HlMlValue *sine = unary(d, "stablehlo.sine", x), *cosine = unary(d, "stablehlo.cosine", x);
-    become(d, "stablehlo.divide", ML_STABLEHLO_DIVIDE, sine, cosine);
+    HlMlValue *sine = unary(d, ML_STABLEHLO_SINE, x), *cosine = unary(d, ML_STABLEHLO_COSINE, x);
+    become(d, ML_STABLEHLO_DIVIDE, sine, cosine);
   } else if (hl_ml_is_static(x->type)) {
     expand_complex_tan(d, x);
   }
@@ -158,7 +158,7 @@ static const HlMlType *index_element(Down *d, const HlMlType *type, HlI64s dims)
 }
 
 static HlMlValue *iota(Down *d, const HlMlType *type, int64_t dim) {
-  HlMlValue *value = make(d, "stablehlo.iota", type, 0, NULL);
+  HlMlValue *value = make(d, ML_STABLEHLO_IOTA, type, 0, NULL);
   ml_set_attr(d->tree, value->def, ML_A_IOTA_DIMENSION, hl_ml_i64(d->tree, dim));
   return value;
 }
@@ -168,7 +168,7 @@ static HlMlValue *with_iotas(Down *d, HlMlValue *indices, int64_t vector_dim, Hl
   const HlMlType *type = indices->type, *element = index_element(d, type, dims);
   if (element != type->element[0]) {
     type = hl_ml_tensor_type(d->tree, type->rank, type->dim, element, NULL);
-    indices = make(d, "stablehlo.convert", type, 1, &indices);
+    indices = make(d, ML_STABLEHLO_CONVERT, type, 1, &indices);
   }
   int rank = type->rank + (vector_dim == type->rank);
   int64_t *dim = HL_ARRAY(d->tree->arena, int64_t, rank);
@@ -177,13 +177,13 @@ static HlMlValue *with_iotas(Down *d, HlMlValue *indices, int64_t vector_dim, Hl
   dim[vector_dim] = 1;
   const HlMlType *iota_type = hl_ml_tensor_type(d->tree, rank, dim, element, NULL);
   if (vector_dim == type->rank)
-    indices = make(d, "stablehlo.reshape", iota_type, 1, &indices);
+    indices = make(d, ML_STABLEHLO_RESHAPE, iota_type, 1, &indices);
   HlMlValue **part = HL_ARRAY(d->tree->arena, HlMlValue *, dims.n + 1);
   for (int k = 0; k < dims.n; k++)
     part[k] = iota(d, iota_type, dims.at[k]);
   part[dims.n] = indices;
   dim[vector_dim] = width + dims.n;
-  HlMlValue *out = make(d, "stablehlo.concatenate",
+  HlMlValue *out = make(d, ML_STABLEHLO_CONCATENATE,
                         hl_ml_tensor_type(d->tree, rank, dim, element, NULL), dims.n + 1, part);
   ml_set_attr(d->tree, out->def, ML_A_DIMENSION, hl_ml_i64(d->tree, vector_dim));
   return out;
@@ -195,11 +195,11 @@ static const HlMlAttr *new_numbers(Down *d, const HlMlAttr *old, const Dims *dim
   int n = 0;
   for (int k = 0; k < old->n && n < MLB_MAX_ATTRS; k++) {
     HlMlNamed named = old->dict[k];
-    if (ml_is_name(named.name, dims->batching) || ml_is_name(named.name, dims->of_indices))
+    if (named.id == dims->batching || named.id == dims->of_indices)
       continue;
-    if (ml_is_name(named.name, dims->collapsed))
+    if (named.id == dims->collapsed)
       named.value = hl_ml_dense_i64s(d->tree, collapsed);
-    if (ml_is_name(named.name, dims->map))
+    if (named.id == dims->map)
       named.value = hl_ml_dense_i64s(d->tree, map);
     field[n++] = named;
   }

@@ -172,7 +172,7 @@ static bool is_left_out(const MlbOpName *name, const MlAttrRow *attr, const HlMl
 static void add(MlbReader *r, HlMlNamed *out, uint32_t *n, const MlAttrRow *attr,
                 const HlMlAttr *value) {
   uint32_t at = (*n)++;
-  for (; at > 0 && ml_name_of(out[at - 1].name) > attr->name; at--)
+  for (; at > 0 && out[at - 1].id > attr->name; at--)
     out[at] = out[at - 1];
   out[at] = ml_named(r->tree, attr->name, value);
 }

@@ -242,11 +242,11 @@ static void gather_rest(MlwWriter *w, const HlMlOp *op, const MlwAttrs *props, b
   HlMlNamed *rest = HL_ARRAY(w->arena, HlMlNamed, op->n_attrs);
   const MlOpRow *row = ml_row_of(op);
   for (uint32_t k = 0; k < op->n_attrs; k++) {
-    const HlSym *name = op->attrs[k].name;
-    bool is_inherent = ml_find_attr(row, ml_name_of(name)) != NULL;
+    const MlName name = (MlName)op->attrs[k].id;
+    bool is_inherent = ml_find_attr(row, name) != NULL;
     if (is_inherent && is_vhlo && op->dialect == HL_ML_FUNC) {
       int j = 0;
-      while (j < props->n && !ml_is_name(name, props->name[j]))
+      while (j < props->n && props->name[j] != name)
         j++;
       is_inherent = j < props->n;
     }

@@ -11,7 +11,7 @@ static bool put_collective(Fh *f, const HlInst *inst, int like, int n, HlMlValue
                            const HlMlType *const *types, HlMlValue **out) {
   const MlOpRow *row = ml_row(f->row[like]);
   int n_regions = row->regions[0] ? inst->n_calls : 0;
-  HlMlOp *op = fh_op(f, row->name, n, in, n, types, n_regions);
+  HlMlOp *op = fh_op(f, (HlMlRow)f->row[like], n, in, n, types, n_regions);
   for (int k = 0; k < n; k++)
     out[k] = &op->results[k];
   if (!fh_fill(f, op, inst))
@@ -123,7 +123,7 @@ static HlMlValue *put_all_to_all(Fh *f, const HlInst *inst, HlMlValue *in, const
   const HlMlAttr *groups = exchange_groups(f, inst, &n);
   if (!groups)
     return NULL;
-  HlMlOp *op = fh_op(f, "stablehlo.all_to_all", 1, &in, 1, &type, 0);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_ALL_TO_ALL, 1, &in, 1, &type, 0);
   fh_set(f, op, ML_A_SPLIT_DIMENSION, hl_ml_i64(f->tree, dim));
   fh_set(f, op, ML_A_CONCAT_DIMENSION, hl_ml_i64(f->tree, dim));
   fh_set(f, op, ML_A_SPLIT_COUNT, hl_ml_i64(f->tree, n));
@@ -145,11 +145,11 @@ static HlMlValue *take(Fh *f, HlMlValue *all, int64_t k, const HlMlType *type) {
   limit[0] = k + 1;
   dim[0] = 1;
   HlMlValue *cut =
-      fh_make(f, "stablehlo.slice", 1, &all, fh_tensor(f, rank, dim, hl_ml_element(type)));
+      fh_make(f, ML_STABLEHLO_SLICE, 1, &all, fh_tensor(f, rank, dim, hl_ml_element(type)));
   fh_set(f, cut->def, ML_A_START_INDICES, fh_ints(f, (HlI64s){start, rank}));
   fh_set(f, cut->def, ML_A_LIMIT_INDICES, fh_ints(f, (HlI64s){limit, rank}));
   fh_set(f, cut->def, ML_A_STRIDES, fh_ints(f, (HlI64s){stride, rank}));
-  return fh_make(f, "stablehlo.reshape", 1, &cut, type);
+  return fh_make(f, ML_STABLEHLO_RESHAPE, 1, &cut, type);
 }
 
 // One operand per device: stacked, exchanged, and taken apart.
@@ -161,12 +161,12 @@ static bool exchange_list(Fh *f, const HlInst *inst, FhValue in, FhValue *out) {
   for (int k = 0; k < in.n; k++) {
     if (in.at[k]->type != type)
       return fh_error(f, inst, "operands of different types");
-    in.at[k] = fh_make(f, "stablehlo.reshape", 1, &in.at[k],
+    in.at[k] = fh_make(f, ML_STABLEHLO_RESHAPE, 1, &in.at[k],
                        fh_tensor(f, type->rank + 1, dim, hl_ml_element(type)));
   }
   dim[0] = in.n;
   const HlMlType *stacked = fh_tensor(f, type->rank + 1, dim, hl_ml_element(type));
-  HlMlValue *all = fh_make(f, "stablehlo.concatenate", in.n, in.at, stacked);
+  HlMlValue *all = fh_make(f, ML_STABLEHLO_CONCATENATE, in.n, in.at, stacked);
   fh_set(f, all->def, ML_A_DIMENSION, hl_ml_i64(f->tree, 0));
   all = put_all_to_all(f, inst, all, stacked, 0);
   for (int k = 0; all && k < in.n; k++)
@@ -187,7 +187,7 @@ bool fh_rule_all_to_all(Fh *f, const HlInst *inst, FhValue *out) {
     return (out->at[0] = put_all_to_all(f, inst, in.at[0], types[0], dim->i)) != NULL;
   if (!f->mhlo)
     return exchange_list(f, inst, in, out);
-  HlMlOp *op = fh_op(f, "stablehlo.all_to_all", in.n, in.at, (int)n, types, 0);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_ALL_TO_ALL, in.n, in.at, (int)n, types, 0);
   fh_set(f, op, ML_A_REPLICA_GROUPS, fh_groups(f, inst));
   fh_results(op, out);
   return true;
@@ -198,7 +198,7 @@ bool fh_rule_ragged_all_to_all(Fh *f, const HlInst *inst, FhValue *out) {
   if (!type)
     return false;
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
-  HlMlOp *op = fh_op(f, "stablehlo.custom_call", in.n, in.at, 1, &type, 0);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_CUSTOM_CALL, in.n, in.at, 1, &type, 0);
   // XLA wants a channel; 0 is none.
   int64_t channel = hl_has_attr(inst, HL_A_CHANNEL_ID) ? hl_attr_int(inst, HL_A_CHANNEL_ID) : 0;
   const HlMlNamed config[2] = {fh_named(f, ML_A_REPLICA_GROUPS, fh_groups(f, inst)),
@@ -239,7 +239,7 @@ bool fh_rule_send(Fh *f, const HlInst *inst, FhValue *out) {
   if (!types || n < 2)
     return types && hl_inst_error(f->cx, inst, "a send without a token");
   FhValue in = fh_operands(f, inst, 0, 2);
-  HlMlOp *op = fh_op(f, "stablehlo.send", in.n, in.at, 1, &types[n - 1], 0);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_SEND, in.n, in.at, 1, &types[n - 1], 0);
   fh_copy(out, fh_operand(f, inst, 0));
   out->at[n - 1] = &op->results[0];
   bool ok = fh_fill(f, op, inst);
@@ -256,7 +256,7 @@ bool fh_rule_recv(Fh *f, const HlInst *inst, FhValue *out) {
   HlMlValue *token = fh_in(f, inst, 0);
   int n_data = (int)n - 2;
   types[n_data] = types[n - 1];
-  HlMlOp *op = fh_op(f, "stablehlo.recv", 1, &token, n_data + 1, types, 0);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_RECV, 1, &token, n_data + 1, types, 0);
   for (int k = 0; k < n_data; k++)
     out->at[k] = &op->results[k];
   out->at[n - 1] = &op->results[n_data];
@@ -314,7 +314,7 @@ static HlMlValue *as_tuple(Fh *f, const HlShape *shape, HlMlValue ***leaves) {
   for (int k = 0; k < shape->rank; k++)
     element[k] = as_tuple(f, shape->element[k], leaves);
   const HlMlType *type = fh_type(f, shape);
-  return fh_make(f, "stablehlo.tuple", shape->rank, element, type);
+  return fh_make(f, ML_STABLEHLO_TUPLE, shape->rank, element, type);
 }
 
 static void take_tuple_apart(Fh *f, const HlShape *shape, HlMlValue *value, HlMlValue ***leaves) {
@@ -324,7 +324,7 @@ static void take_tuple_apart(Fh *f, const HlShape *shape, HlMlValue *value, HlMl
   }
   for (int k = 0; k < shape->rank; k++) {
     HlMlValue *element =
-        fh_make(f, "stablehlo.get_tuple_element", 1, &value, fh_type(f, shape->element[k]));
+        fh_make(f, ML_STABLEHLO_GET_TUPLE_ELEMENT, 1, &value, fh_type(f, shape->element[k]));
     fh_set(f, element->def, ML_A_INDEX, fh_i32(f, k));
     take_tuple_apart(f, shape->element[k], element, leaves);
   }
@@ -437,11 +437,11 @@ static HlMlOp *put_call(Fh *f, const HlInst *inst) {
     HlMlValue **leaves = fh_operand(f, inst, (int)k).at;
     in[k] = as_tuple(f, inst->operands[k]->shape, &leaves);
   }
-  return fh_op(f, "stablehlo.custom_call", (int)inst->n_operands, in, n_results, types, 0);
+  return fh_op(f, ML_STABLEHLO_CUSTOM_CALL, (int)inst->n_operands, in, n_results, types, 0);
 }
 
 // Checks and probes are ops of their own, whose attributes stand in the config.
-static bool put_check(Fh *f, const HlInst *inst, const HlSym *target, FhValue *out) {
+static bool put_check(Fh *f, const HlInst *inst, HlMlRow row, FhValue *out) {
   int64_t n;
   const HlMlType **types = fh_leaf_types(f, inst->shape, &n);
   const HlAttr *config = hl_attr(inst, HL_A_BACKEND_CONFIG);
@@ -452,18 +452,20 @@ static bool put_check(Fh *f, const HlInst *inst, const HlSym *target, FhValue *o
   if (config && config->sym->n && (!dict || dict->kind != HL_ML_A_DICT))
     return fh_error(f, inst, "its backend_config is not a dictionary: %.200s", config->sym->text);
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
-  HlMlOp *op = fh_op(f, target->text, in.n, in.at, (int)n, types, 0);
+  HlMlOp *op = fh_op(f, row, in.n, in.at, (int)n, types, 0);
   for (int k = 0; dict && k < dict->n; k++)
     hl_ml_set(f->tree, op, dict->dict[k].name->text, dict->dict[k].value);
   fh_results(op, out);
   return true;
 }
 
-static bool is_check(const HlSym *target) {
+// The row of a check or probe that a target names; ML_NONE: another.
+static HlMlRow check_row(const HlSym *target) {
   HlMlDialect dialect;
   HlMlRow row = ml_find_row((HlStr){target->text, target->n}, &dialect);
-  return row == ML_INTERPRETER_PROBE || row == ML_INTERPRETER_PRINT ||
-         (row && dialect == HL_ML_CHECK);
+  return row == ML_INTERPRETER_PROBE || row == ML_INTERPRETER_PRINT || dialect == HL_ML_CHECK
+             ? row
+             : ML_NONE;
 }
 
 bool fh_rule_custom_call(Fh *f, const HlInst *inst, FhValue *out) {
@@ -471,8 +473,9 @@ bool fh_rule_custom_call(Fh *f, const HlInst *inst, FhValue *out) {
   const HlAttr *target = hl_attr(inst, HL_A_CUSTOM_CALL_TARGET);
   if (!target)
     return hl_inst_error(f->cx, inst, "a custom call without a target");
-  if (is_check(target->sym))
-    return put_check(f, inst, target->sym, out);
+  const HlMlRow check = check_row(target->sym);
+  if (check != ML_NONE)
+    return put_check(f, inst, check, out);
   HlMlOp *op = put_call(f, inst);
   if (!op)
     return false;

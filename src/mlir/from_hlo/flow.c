@@ -88,7 +88,7 @@ bool fh_rule_scan(Fh *f, const HlInst *inst, FhValue *out) {
   if (!types || n_in < 0 || n_carries < 0 || n < n_carries)
     return types && hl_inst_error(f->cx, inst, "%lld carries", (long long)n_carries);
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
-  HlMlOp *op = fh_op(f, f->mhlo ? "mhlo.scan" : "chlo.scan", in.n, in.at, (int)n, types, 1);
+  HlMlOp *op = fh_op(f, f->mhlo ? ML_MHLO_SCAN : ML_CHLO_SCAN, in.n, in.at, (int)n, types, 1);
   const int32_t operands[2] = {(int32_t)n_in, (int32_t)n_carries};
   const int32_t results[2] = {(int32_t)(n - n_carries), (int32_t)n_carries};
   fh_set(f, op, ML_A_OPERAND_SEGMENT_SIZES, fh_i32s(f, 2, operands));
@@ -154,7 +154,8 @@ bool fh_rule_call(Fh *f, const HlInst *inst, FhValue *out) {
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
   const HlSym *name =
       hl_attr_int(inst, HL_A_IS_COMPOSITE) == 1 ? frontend(inst, "composite.name") : NULL;
-  HlMlOp *op = fh_op(f, name ? "stablehlo.composite" : "func.call", in.n, in.at, (int)n, types, 0);
+  HlMlOp *op =
+      fh_op(f, name ? ML_STABLEHLO_COMPOSITE : ML_FUNC_CALL, in.n, in.at, (int)n, types, 0);
   fh_results(op, out);
   if (name)
     return put_composite(f, inst, name, op);
@@ -183,7 +184,7 @@ bool fh_rule_fusion(Fh *f, const HlInst *inst, FhValue *out) {
   if (!types)
     return false;
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
-  HlMlOp *op = fh_op(f, "mhlo.fusion", in.n, in.at, (int)n, types, 1);
+  HlMlOp *op = fh_op(f, ML_MHLO_FUSION, in.n, in.at, (int)n, types, 1);
   fh_results(op, out);
   return fh_fill(f, op, inst) && fh_region(f, op, 0, inst->calls[0].comp, NULL, NULL);
 }
@@ -196,7 +197,7 @@ bool fh_rule_while(Fh *f, const HlInst *inst, FhValue *out) {
   if (!types || inst->n_calls != 2)
     return types && hl_inst_error(f->cx, inst, "a while without body or condition");
   FhValue state = fh_operand(f, inst, 0);
-  HlMlOp *op = fh_op(f, "stablehlo.while", state.n, state.at, (int)n, types, 2);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_WHILE, state.n, state.at, (int)n, types, 2);
   fh_results(op, out);
   return fh_region(f, op, 0, hl_while_condition(inst), NULL, NULL) &&
          fh_region(f, op, 1, hl_while_body(inst), NULL, NULL);
@@ -212,8 +213,8 @@ bool fh_rule_conditional(Fh *f, const HlInst *inst, FhValue *out) {
                          (unsigned)inst->n_calls);
   HlMlValue *index = fh_in(f, inst, 0);
   bool is_if = inst->operands[0]->shape->dtype == HL_PRED;
-  HlMlOp *op =
-      fh_op(f, is_if ? "stablehlo.if" : "stablehlo.case", 1, &index, (int)n, types, inst->n_calls);
+  HlMlOp *op = fh_op(f, is_if ? ML_STABLEHLO_IF : ML_STABLEHLO_CASE, 1, &index, (int)n, types,
+                     inst->n_calls);
   fh_results(op, out);
   for (int k = 0; k < inst->n_calls; k++)
     if (!fh_branch(f, op, k, inst->calls[k].comp, fh_operand(f, inst, k + 1)))
@@ -238,7 +239,7 @@ static bool start_bundle(Fh *f, const HlInst *inst, FhValue *out) {
       return false;
   const HlMlType *bundle = hl_ml_list_type(f->tree, HL_ML_BUNDLE, inst->shape->rank, element);
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
-  HlMlOp *op = fh_op(f, "mhlo.async_start", in.n, in.at, 1, &bundle, 0);
+  HlMlOp *op = fh_op(f, ML_MHLO_ASYNC_START, in.n, in.at, 1, &bundle, 0);
   set_async(f, op, inst);
   out->at[0] = &op->results[0];
   return true;
@@ -272,7 +273,7 @@ bool fh_rule_async_update(Fh *f, const HlInst *inst, FhValue *out) {
   FhValue in = fh_operand(f, inst, 0);
   if (!in.n || !in.at[0])
     return hl_inst_error(f->cx, inst, "an async-update without a start");
-  HlMlOp *op = fh_op(f, "mhlo.async_update", 1, in.at, 1, &in.at[0]->type, 0);
+  HlMlOp *op = fh_op(f, ML_MHLO_ASYNC_UPDATE, 1, in.at, 1, &in.at[0]->type, 0);
   set_async(f, op, start);
   out->at[0] = &op->results[0];
   return true;
@@ -287,7 +288,7 @@ bool fh_rule_async_done(Fh *f, const HlInst *inst, FhValue *out) {
   const HlMlType **types = fh_leaf_types(f, inst->shape, &n);
   if (!types || !start || !start->n_calls || !in.n)
     return types && hl_inst_error(f->cx, inst, "an async-done without a start");
-  HlMlOp *op = fh_op(f, "mhlo.async_done", 1, in.at, (int)n, types, 0);
+  HlMlOp *op = fh_op(f, ML_MHLO_ASYNC_DONE, 1, in.at, (int)n, types, 0);
   set_async(f, op, start);
   fh_results(op, out);
   return true;
@@ -312,7 +313,7 @@ bool fh_rule_copy_done(Fh *f, const HlInst *inst, FhValue *out) {
 bool fh_rule_after_all(Fh *f, const HlInst *inst, FhValue *out) {
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
   const HlMlType *type = fh_type(f, inst->shape);
-  return type && (out->at[0] = fh_make(f, in.n ? "stablehlo.after_all" : "stablehlo.create_token",
+  return type && (out->at[0] = fh_make(f, in.n ? ML_STABLEHLO_AFTER_ALL : ML_STABLEHLO_CREATE_TOKEN,
                                        in.n, in.at, type));
 }
 
@@ -324,7 +325,7 @@ bool fh_rule_add_dependency(Fh *f, const HlInst *inst, FhValue *out) {
   const HlMlType **types = HL_ARRAY(f->arena, const HlMlType *, in.n + 1);
   for (int k = 0; k < in.n; k++)
     types[k] = in.at[k]->type;
-  fh_results(fh_op(f, "stablehlo.optimization_barrier", in.n, in.at, in.n, types, 0), out);
+  fh_results(fh_op(f, ML_STABLEHLO_OPTIMIZATION_BARRIER, in.n, in.at, in.n, types, 0), out);
   return true;
 }
 
@@ -335,7 +336,7 @@ bool fh_rule_domain(Fh *f, const HlInst *inst, FhValue *out) {
     return fh_rule_first(f, inst, out);
   }
   HlMlValue *in = fh_in(f, inst, 0);
-  out->at[0] = fh_make(f, "mhlo.domain", 1, &in, in->type);
+  out->at[0] = fh_make(f, ML_MHLO_DOMAIN, 1, &in, in->type);
   fh_set(f, out->at[0]->def, ML_A_KIND, fh_enum(f, "mhlo.kind", 0));
   fh_set(f, out->at[0]->def, ML_A_ENTRY_METADATA, fh_sharding(f, domain->entry));
   fh_set(f, out->at[0]->def, ML_A_EXIT_METADATA, fh_sharding(f, domain->exit));

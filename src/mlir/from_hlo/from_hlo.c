@@ -144,7 +144,7 @@ static void describe_aliases(Fh *f, Attrs *attrs) {
     int64_t arg = arg_at(m->entry, m->buffer_donor[k].number, m->buffer_donor[k].index);
     bool is_aliased = false;  // which says more
     for (int a = 0; arg >= 0 && a < attrs[arg].n; a++)
-      is_aliased |= ml_is_name(attrs[arg].at[a].name, ML_A_TF_ALIASING_OUTPUT);
+      is_aliased |= attrs[arg].at[a].id == ML_A_TF_ALIASING_OUTPUT;
     if (arg >= 0 && !is_aliased)
       add_attr(f, &attrs[arg], ML_A_JAX_BUFFER_DONOR, hl_ml_bool(f->tree, true));
     else
@@ -209,7 +209,7 @@ static bool write_body(Fh *f, HlMlOp *op, const HlComp *comp) {
     if (!out.at[k])
       return fh_error(f, comp->root, "it gives what is internal to an asynchronous op");
   f->location = NULL;
-  fh_op(f, "func.return", out.n, out.at, 0, NULL, 0);
+  fh_op(f, ML_FUNC_RETURN, out.n, out.at, 0, NULL, 0);
   return true;
 }
 
@@ -225,7 +225,7 @@ static bool write_function(Fh *f, const HlComp *comp) {
   if (!type)
     return false;
   HlMlBlock *module = hl_ml_body(f->tree->module, 0);
-  HlMlOp *op = hl_ml_op(f->tree, module, "func.func", 0, NULL, 0, NULL, 1);
+  HlMlOp *op = ml_op(f->tree, module, ML_FUNC_FUNC, 0, NULL, 0, NULL, 1);
   fh_set(f, op, ML_A_SYM_NAME, hl_ml_string_of(f->tree, fh_function(f, comp)));
   fh_set(f, op, ML_A_SYM_VISIBILITY, fh_text(f, comp == f->m->entry ? "public" : "private"));
   fh_set(f, op, ML_A_FUNCTION_TYPE, hl_ml_type_attr(f->tree, type));

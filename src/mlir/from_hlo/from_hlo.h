@@ -101,9 +101,9 @@ FhValue fh_operands(Fh *f, const HlInst *inst, int from, int to);  // the leaves
 int64_t fh_leaf_at(const HlShape *shape, HlI64s path, int64_t *n);
 
 // Ops: `name` is stablehlo's and becomes mhlo's where that is written. Attributes come afterwards.
-HlMlOp *fh_op(Fh *f, const char *name, int n, HlMlValue *const *operands, int n_results,
+HlMlOp *fh_op(Fh *f, HlMlRow row, int n, HlMlValue *const *operands, int n_results,
               const HlMlType *const *types, int n_regions);
-HlMlValue *fh_make(Fh *f, const char *name, int n, HlMlValue *const *operands,
+HlMlValue *fh_make(Fh *f, HlMlRow row, int n, HlMlValue *const *operands,
                    const HlMlType *type);
 void fh_set(Fh *f, HlMlOp *op, MlName name, const HlMlAttr *value);
 void fh_results(const HlMlOp *op, FhValue *out);  // the results of an op are the leaves

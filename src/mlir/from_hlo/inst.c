@@ -58,22 +58,18 @@ int64_t fh_leaf_at(const HlShape *shape, HlI64s path, int64_t *n) {
 
 // --- Ops ----------------------------------------------------------------------------------------------
 
-HlMlOp *fh_op(Fh *f, const char *name, int n, HlMlValue *const *operands, int n_results,
+HlMlOp *fh_op(Fh *f, HlMlRow row, int n, HlMlValue *const *operands, int n_results,
               const HlMlType *const *types, int n_regions) {
-  char of_mhlo[96];
-  if (f->mhlo && strncmp(name, "stablehlo.", 10) == 0) {
-    snprintf(of_mhlo, sizeof of_mhlo, "mhlo.%s", name + 10);
-    name = of_mhlo;
-  }
-  HlMlOp *op = hl_ml_op(f->tree, f->block, name, n, operands, n_results, types, n_regions);
+  HlMlOp *op = ml_op(f->tree, f->block, row, n, operands, n_results, types, n_regions);
+  if (f->mhlo)
+    ml_rename(f->tree, op, row, HL_ML_MHLO);
   op->location = f->location;
   op->loc = f->inst ? f->inst->loc : 0;
   return op;
 }
 
-HlMlValue *fh_make(Fh *f, const char *name, int n, HlMlValue *const *operands,
-                   const HlMlType *type) {
-  return &fh_op(f, name, n, operands, 1, &type, 0)->results[0];
+HlMlValue *fh_make(Fh *f, HlMlRow row, int n, HlMlValue *const *operands, const HlMlType *type) {
+  return &fh_op(f, row, n, operands, 1, &type, 0)->results[0];
 }
 
 void fh_set(Fh *f, HlMlOp *op, MlName name, const HlMlAttr *value) {
@@ -234,7 +230,7 @@ bool fh_inline(Fh *f, const HlComp *comp, const FhValue *args, FhValue *out) {
 static HlMlValue *as_type(Fh *f, HlMlValue *value, const HlMlType *type) {
   if (value->type == type)
     return value;
-  return fh_make(f, "stablehlo.convert", 1, &value, type);
+  return fh_make(f, ML_STABLEHLO_CONVERT, 1, &value, type);
 }
 
 const FhValue *fh_block_args(Fh *f, HlMlBlock *block, const HlComp *comp,
@@ -276,7 +272,7 @@ bool fh_region(Fh *f, HlMlOp *op, int region, const HlComp *comp, const HlMlType
       out.at[k] = as_type(f, out.at[k], results[k]);
   }
   if (ok)
-    fh_op(f, "stablehlo.return", out.n, out.at, 0, NULL, 0);
+    fh_op(f, ML_STABLEHLO_RETURN, out.n, out.at, 0, NULL, 0);
   hl_arena_release(f->arena, mark);
   f->block = outer;
   return ok;
@@ -289,7 +285,7 @@ bool fh_branch(Fh *f, HlMlOp *op, int region, const HlComp *comp, FhValue arg) {
   FhValue out = fh_value(f, hl_shape_leaves(comp->root->shape));
   bool ok = fh_inline(f, comp, &arg, &out);
   if (ok)
-    fh_op(f, "stablehlo.return", out.n, out.at, 0, NULL, 0);
+    fh_op(f, ML_STABLEHLO_RETURN, out.n, out.at, 0, NULL, 0);
   hl_arena_release(f->arena, mark);
   f->block = outer;
   return ok;
@@ -318,7 +314,7 @@ bool fh_default(Fh *f, const HlInst *inst, FhValue *out) {
   if (inst->op == HL_OP_CONVOLUTION)
     fh_widen(f, &in);
   int n_regions = row->regions[0] ? inst->n_calls : 0;
-  HlMlOp *op = fh_op(f, row->name, in.n, in.at, (int)n, types, n_regions);
+  HlMlOp *op = fh_op(f, (HlMlRow)f->row[inst->op], in.n, in.at, (int)n, types, n_regions);
   fh_results(op, out);
   if (!fh_fill(f, op, inst))
     return false;

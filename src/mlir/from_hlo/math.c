@@ -34,7 +34,7 @@ void fh_unify(Fh *f, const HlInst *inst, FhValue *in) {
   const HlMlType *element = hl_ml_dtype_type(f->tree, dtype);
   for (int k = 0; k < in->n; k++)
     if (hl_ml_element(in->at[k]->type) != element && hl_is_float(hl_ml_dtype(in->at[k]->type)))
-      in->at[k] = fh_make(f, "stablehlo.convert", 1, &in->at[k],
+      in->at[k] = fh_make(f, ML_STABLEHLO_CONVERT, 1, &in->at[k],
                           fh_with_element(f, in->at[k]->type, element));
 }
 
@@ -45,12 +45,26 @@ void fh_widen(Fh *f, FhValue *in) {
   int narrow = wider(a, b) == a;
   const HlMlType *type =
       fh_with_element(f, in->at[narrow]->type, hl_ml_element(in->at[!narrow]->type));
-  in->at[narrow] = fh_make(f, "stablehlo.convert", 1, &in->at[narrow], type);
+  in->at[narrow] = fh_make(f, ML_STABLEHLO_CONVERT, 1, &in->at[narrow], type);
 }
 
 bool fh_rule_abs(Fh *f, const HlInst *inst, FhValue *out) {
   return hl_is_unsigned(inst->shape->dtype) ? fh_rule_first(f, inst, out)
                                             : fh_default(f, inst, out);
+}
+
+static HlMlRow row_of_chlo(int op) {
+  switch (op) {
+  case HL_OP_ERF: return ML_CHLO_ERF;
+  case HL_OP_ACOS: return ML_CHLO_ACOS;
+  case HL_OP_ACOSH: return ML_CHLO_ACOSH;
+  case HL_OP_ASIN: return ML_CHLO_ASIN;
+  case HL_OP_ASINH: return ML_CHLO_ASINH;
+  case HL_OP_ATANH: return ML_CHLO_ATANH;
+  case HL_OP_COSH: return ML_CHLO_COSH;
+  case HL_OP_SINH: return ML_CHLO_SINH;
+  default: return ML_CHLO_MULHI;
+  }
 }
 
 // Functions that are CHLO's, and MHLO's.
@@ -62,9 +76,7 @@ bool fh_rule_chlo(Fh *f, const HlInst *inst, FhValue *out) {
     return false;
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
   fh_unify(f, inst, &in);
-  char name[64];
-  snprintf(name, sizeof name, "chlo.%s", hl_op_text(inst->op));
-  out->at[0] = fh_make(f, name, in.n, in.at, type);
+  out->at[0] = fh_make(f, row_of_chlo(inst->op), in.n, in.at, type);
   return true;
 }
 
@@ -75,25 +87,25 @@ static HlMlValue *splat(Fh *f, const HlMlType *type, double value) {
   if (!literal)
     return NULL;
   hl_literal_set_f64(literal, 0, value);
-  HlMlOp *op = fh_op(f, "stablehlo.constant", 0, NULL, 1, &type, 0);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_CONSTANT, 0, NULL, 1, &type, 0);
   fh_set(f, op, ML_A_VALUE, hl_ml_dense(f->tree, type, literal->data, 1, true));
   hl_literal_unref(literal);
   return &op->results[0];
 }
 
-static HlMlValue *unary(Fh *f, const char *name, HlMlValue *x, const HlMlType *type) {
-  return fh_make(f, name, 1, &x, type);
+static HlMlValue *unary(Fh *f, HlMlRow row, HlMlValue *x, const HlMlType *type) {
+  return fh_make(f, row, 1, &x, type);
 }
 
-static HlMlValue *binary(Fh *f, const char *name, HlMlValue *x, HlMlValue *y) {
+static HlMlValue *binary(Fh *f, HlMlRow row, HlMlValue *x, HlMlValue *y) {
   HlMlValue *const in[2] = {x, y};
-  return fh_make(f, name, 2, in, x->type);
+  return fh_make(f, row, 2, in, x->type);
 }
 
 static HlMlValue *less(Fh *f, HlMlValue *x, HlMlValue *y) {
   HlMlValue *const in[2] = {x, y};
   const HlMlType *i1 = hl_ml_int_type(f->tree, 1, HL_ML_SIGNLESS);
-  HlMlValue *pred = fh_make(f, "stablehlo.compare", 2, in, fh_with_element(f, x->type, i1));
+  HlMlValue *pred = fh_make(f, ML_STABLEHLO_COMPARE, 2, in, fh_with_element(f, x->type, i1));
   fh_set(f, pred->def, ML_A_COMPARISON_DIRECTION,
          fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
   return pred;
@@ -101,7 +113,7 @@ static HlMlValue *less(Fh *f, HlMlValue *x, HlMlValue *y) {
 
 static HlMlValue *choose(Fh *f, HlMlValue *pred, HlMlValue *yes, HlMlValue *no) {
   HlMlValue *const in[3] = {pred, yes, no};
-  return fh_make(f, "stablehlo.select", 3, in, yes->type);
+  return fh_make(f, ML_STABLEHLO_SELECT, 3, in, yes->type);
 }
 
 // The magnitude is rounded up where the random bits are below its fraction; convert saturates.
@@ -113,21 +125,21 @@ bool fh_rule_stochastic_convert(Fh *f, const HlInst *inst, FhValue *out) {
     return false;
   HlMlValue *x = fh_in(f, inst, 0), *random = fh_in(f, inst, 1);
   int bits = hl_dtype_info[inst->operands[0]->shape->dtype].bits;
-  HlMlValue *size = unary(f, "stablehlo.abs", x, x->type),
-            *whole = unary(f, "stablehlo.floor", size, x->type);
-  HlMlValue *fraction = binary(f, "stablehlo.subtract", size, whole);
+  HlMlValue *size = unary(f, ML_STABLEHLO_ABS, x, x->type),
+            *whole = unary(f, ML_STABLEHLO_FLOOR, size, x->type);
+  HlMlValue *fraction = binary(f, ML_STABLEHLO_SUBTRACT, size, whole);
   HlMlValue *half = splat(f, x->type, ldexp(1.0, bits / 2)), *zero = splat(f, x->type, 0),
             *one = splat(f, x->type, 1);
   if (!half || !zero || !one)
     return false;
   // In two steps: 2^16 is beyond f16.
   HlMlValue *scaled =
-      binary(f, "stablehlo.multiply", binary(f, "stablehlo.multiply", fraction, half), half);
-  HlMlValue *up = less(f, random, unary(f, "stablehlo.convert", scaled, random->type));
-  HlMlValue *rounded = choose(f, up, binary(f, "stablehlo.add", whole, one), whole);
+      binary(f, ML_STABLEHLO_MULTIPLY, binary(f, ML_STABLEHLO_MULTIPLY, fraction, half), half);
+  HlMlValue *up = less(f, random, unary(f, ML_STABLEHLO_CONVERT, scaled, random->type));
+  HlMlValue *rounded = choose(f, up, binary(f, ML_STABLEHLO_ADD, whole, one), whole);
   HlMlValue *value =
-      choose(f, less(f, x, zero), unary(f, "stablehlo.negate", rounded, x->type), rounded);
-  out->at[0] = unary(f, "stablehlo.convert", value, type);
+      choose(f, less(f, x, zero), unary(f, ML_STABLEHLO_NEGATE, rounded, x->type), rounded);
+  out->at[0] = unary(f, ML_STABLEHLO_CONVERT, value, type);
   return true;
 }
 
@@ -139,7 +151,7 @@ bool fh_rule_dot(Fh *f, const HlInst *inst, FhValue *out) {
     return false;
   FhValue in = fh_operands(f, inst, 0, 2);
   fh_widen(f, &in);
-  out->at[0] = fh_make(f, "stablehlo.dot_general", 2, in.at, type);
+  out->at[0] = fh_make(f, ML_STABLEHLO_DOT_GENERAL, 2, in.at, type);
   return fh_fill(f, out->at[0]->def, inst);
 }
 
@@ -148,14 +160,14 @@ bool fh_rule_ragged_dot(Fh *f, const HlInst *inst, FhValue *out) {
   if (!type)
     return false;
   FhValue in = fh_operands(f, inst, 0, 3);
-  out->at[0] = fh_make(f, f->mhlo ? "mhlo.ragged_dot" : "chlo.ragged_dot", 3, in.at, type);
+  out->at[0] = fh_make(f, f->mhlo ? ML_MHLO_RAGGED_DOT : ML_CHLO_RAGGED_DOT, 3, in.at, type);
   return fh_fill(f, out->at[0]->def, inst);
 }
 
 // An operand in `element`, multiplied by its scale, each of whose elements is for a block.
 static HlMlValue *scaled(Fh *f, HlMlValue *x, HlMlValue *scale, const HlMlType *element) {
   const HlMlType *type = fh_with_element(f, x->type, element);
-  x = x->type == type ? x : unary(f, "stablehlo.convert", x, type);
+  x = x->type == type ? x : unary(f, ML_STABLEHLO_CONVERT, x, type);
   if (scale->type->rank == 0)
     return x;
   int rank = type->rank;
@@ -170,11 +182,11 @@ static HlMlValue *scaled(Fh *f, HlMlValue *x, HlMlValue *scale, const HlMlType *
     dim[2 * k + 1] = type->dim[k] / blocks;
     into[k] = 2 * k;
   }
-  scale = unary(f, "stablehlo.convert", scale, fh_with_element(f, scale->type, element));
+  scale = unary(f, ML_STABLEHLO_CONVERT, scale, fh_with_element(f, scale->type, element));
   HlMlValue *spread =
-      unary(f, "stablehlo.broadcast_in_dim", scale, fh_tensor(f, 2 * rank, dim, element));
+      unary(f, ML_STABLEHLO_BROADCAST_IN_DIM, scale, fh_tensor(f, 2 * rank, dim, element));
   fh_set(f, spread->def, ML_A_BROADCAST_DIMENSIONS, fh_ints(f, (HlI64s){into, rank}));
-  return binary(f, "stablehlo.multiply", x, unary(f, "stablehlo.reshape", spread, type));
+  return binary(f, ML_STABLEHLO_MULTIPLY, x, unary(f, ML_STABLEHLO_RESHAPE, spread, type));
 }
 
 bool fh_rule_scaled_dot(Fh *f, const HlInst *inst, FhValue *out) {
@@ -186,7 +198,7 @@ bool fh_rule_scaled_dot(Fh *f, const HlInst *inst, FhValue *out) {
                             scaled(f, fh_in(f, inst, 1), fh_in(f, inst, 3), element)};
   if (!in[0] || !in[1])
     return hl_inst_error(f->cx, inst, "a scale does not divide its operand into blocks");
-  out->at[0] = fh_make(f, "stablehlo.dot_general", 2, in, type);
+  out->at[0] = fh_make(f, ML_STABLEHLO_DOT_GENERAL, 2, in, type);
   return fh_fill(f, out->at[0]->def, inst);
 }
 
@@ -206,10 +218,10 @@ bool fh_rule_rng(Fh *f, const HlInst *inst, FhValue *out) {
     return hl_inst_error(f->cx, inst, "%u operands, expected 2", inst->n_operands);
   int64_t rank = inst->shape->rank;
   const HlMlType *vector = fh_tensor(f, 1, &rank, hl_ml_int_type(f->tree, 64, HL_ML_SIGNLESS));
-  HlMlValue *shape = fh_make(f, "stablehlo.constant", 0, NULL, vector);
+  HlMlValue *shape = fh_make(f, ML_STABLEHLO_CONSTANT, 0, NULL, vector);
   fh_set(f, shape->def, ML_A_VALUE, hl_ml_dense_ints(f->tree, 1, &rank, inst->shape->dim));
   HlMlValue *const in[3] = {fh_in(f, inst, 0), fh_in(f, inst, 1), shape};
-  out->at[0] = fh_make(f, "stablehlo.rng", 3, in, type);
+  out->at[0] = fh_make(f, ML_STABLEHLO_RNG, 3, in, type);
   return fh_fill(f, out->at[0]->def, inst);
 }
 
@@ -222,7 +234,7 @@ bool fh_rule_rng_bit_generator(Fh *f, const HlInst *inst, FhValue *out) {
     return false;
   HlMlValue *state = fh_in(f, inst, 0);
   const HlMlType *const types[2] = {state->type, type};
-  HlMlOp *op = fh_op(f, "stablehlo.rng_bit_generator", 1, &state, 2, types, 0);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_RNG_BIT_GENERATOR, 1, &state, 2, types, 0);
   out->at[0] = &op->results[1];
   return fh_fill(f, op, inst);
 }

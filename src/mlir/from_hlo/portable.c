@@ -28,9 +28,7 @@ static void as_call(HlMlTree *tree, HlMlOp *op, const char *target) {
   }
   ml_set_attr(tree, op, ML_A_K, NULL);
   ml_set_attr(tree, op, ML_A_IS_STABLE, NULL);
-  op->name = hl_ml_sym(tree, "stablehlo.custom_call");
-  op->row = ML_STABLEHLO_CUSTOM_CALL;
-  op->dialect = HL_ML_STABLEHLO;
+  ml_rename(tree, op, ML_STABLEHLO_CUSTOM_CALL, HL_ML_STABLEHLO);
   ml_set_attr(tree, op, ML_A_CALL_TARGET_NAME, hl_ml_string_of(tree, hl_ml_sym(tree, target)));
   ml_set_attr(tree, op, ML_A_MHLO_ATTRIBUTES, hl_ml_dict(tree, n, attrs));
   ml_set_attr(tree, op, ML_A_MHLO_VERSION, hl_ml_i64(tree, 1));

@@ -76,13 +76,13 @@ static bool constant_leaves(Fh *f, const HlInst *inst, const HlLiteral *literal,
   if (!type)
     return false;
   if (shape->dtype == HL_TOKEN) {
-    *(*at)++ = fh_make(f, "stablehlo.create_token", 0, NULL, type);
+    *(*at)++ = fh_make(f, ML_STABLEHLO_CREATE_TOKEN, 0, NULL, type);
     return true;
   }
   bool is_known = literal && !(literal->flags & HL_LIT_ELIDED);
   if (!is_known)
     fh_lose(f, FH_LOSS_ELIDED, inst);
-  HlMlOp *op = fh_op(f, "stablehlo.constant", 0, NULL, 1, &type, 0);
+  HlMlOp *op = fh_op(f, ML_STABLEHLO_CONSTANT, 0, NULL, 1, &type, 0);
   fh_set(f, op, ML_A_VALUE, is_known ? hl_ml_dense_of(f->tree, literal) : elided(f, type));
   *(*at)++ = &op->results[0];
   return true;
@@ -105,7 +105,7 @@ bool fh_rule_copy(Fh *f, const HlInst *inst, FhValue *out) {
     return true;
   }
   for (int k = 0; k < out->n; k++)
-    out->at[k] = fh_make(f, "mhlo.copy", 1, &in.at[k], in.at[k]->type);
+    out->at[k] = fh_make(f, ML_MHLO_COPY, 1, &in.at[k], in.at[k]->type);
   return true;
 }
 
@@ -123,7 +123,7 @@ bool fh_rule_bitcast_convert(Fh *f, const HlInst *inst, FhValue *out) {
     return fh_default(f, inst, out);
   const HlMlType *type = fh_type(f, inst->shape);
   HlMlValue *in = fh_in(f, inst, 0);
-  return type && (out->at[0] = fh_make(f, "stablehlo.convert", 1, &in, type));
+  return type && (out->at[0] = fh_make(f, ML_STABLEHLO_CONVERT, 1, &in, type));
 }
 
 static HlMlValue *transpose(Fh *f, HlMlValue *x, HlI64s permutation) {
@@ -135,7 +135,7 @@ static HlMlValue *transpose(Fh *f, HlMlValue *x, HlI64s permutation) {
   }
   if (!moves)
     return x;
-  HlMlValue *to = fh_make(f, "stablehlo.transpose", 1, &x,
+  HlMlValue *to = fh_make(f, ML_STABLEHLO_TRANSPOSE, 1, &x,
                           fh_tensor(f, permutation.n, dim, hl_ml_element(x->type)));
   fh_set(f, to->def, ML_A_PERMUTATION, fh_ints(f, permutation));
   return to;
@@ -143,7 +143,7 @@ static HlMlValue *transpose(Fh *f, HlMlValue *x, HlI64s permutation) {
 
 static HlMlValue *reshape(Fh *f, HlMlValue *x, int rank, const int64_t *dim) {
   const HlMlType *type = fh_tensor(f, rank, dim, hl_ml_element(x->type));
-  return type == x->type ? x : fh_make(f, "stablehlo.reshape", 1, &x, type);
+  return type == x->type ? x : fh_make(f, ML_STABLEHLO_RESHAPE, 1, &x, type);
 }
 
 // Dimensions from major to minor; false if the layout is not an order.
@@ -212,7 +212,7 @@ static HlMlValue *cast_elements(Fh *f, HlMlValue *x, HlDtype from, HlDtype to) {
     return x;
   const HlMlType *element = hl_ml_dtype_type(f->tree, to);
   int bits = hl_dtype_info[from].bits, to_bits = hl_dtype_info[to].bits;
-  const char *op = is_pred_cast(from, to) ? "stablehlo.convert" : "stablehlo.bitcast_convert";
+  const HlMlRow op = is_pred_cast(from, to) ? ML_STABLEHLO_CONVERT : ML_STABLEHLO_BITCAST_CONVERT;
   if (bits == to_bits || is_pred_cast(from, to))
     return fh_make(f, op, 1, &x, fh_with_element(f, x->type, element));
   int64_t n = hl_ml_elements(x->type);
@@ -270,7 +270,7 @@ bool fh_rule_broadcast(Fh *f, const HlInst *inst, FhValue *out) {
     return false;
   FhValue in = fh_operands(f, inst, 0, 1);
   fh_unify(f, inst, &in);
-  out->at[0] = fh_make(f, "stablehlo.broadcast_in_dim", 1, in.at, type);
+  out->at[0] = fh_make(f, ML_STABLEHLO_BROADCAST_IN_DIM, 1, in.at, type);
   fh_set(f, out->at[0]->def, ML_A_BROADCAST_DIMENSIONS, fh_ints(f, hl_dims(inst)));
   return true;
 }
@@ -286,7 +286,7 @@ static FhValue start_indices(Fh *f, const HlInst *inst, int from, int rank) {
   for (int64_t k = 0; k < rank; k++) {
     const int64_t end = k + 1;
     HlMlValue *cut =
-        fh_make(f, "stablehlo.slice", 1, &all, fh_tensor(f, 1, &one, hl_ml_element(all->type)));
+        fh_make(f, ML_STABLEHLO_SLICE, 1, &all, fh_tensor(f, 1, &one, hl_ml_element(all->type)));
     fh_set(f, cut->def, ML_A_START_INDICES, fh_ints(f, (HlI64s){&k, 1}));
     fh_set(f, cut->def, ML_A_LIMIT_INDICES, fh_ints(f, (HlI64s){&end, 1}));
     fh_set(f, cut->def, ML_A_STRIDES, fh_ints(f, (HlI64s){&one, 1}));
@@ -295,7 +295,7 @@ static FhValue start_indices(Fh *f, const HlInst *inst, int from, int rank) {
   return starts;
 }
 
-static bool put_dynamic(Fh *f, const HlInst *inst, const char *name, int n_arrays, FhValue *out) {
+static bool put_dynamic(Fh *f, const HlInst *inst, HlMlRow row, int n_arrays, FhValue *out) {
   if ((int)inst->n_operands < n_arrays)
     return hl_inst_error(f->cx, inst, "%u operands", inst->n_operands);
   const HlMlType *type = fh_type(f, inst->shape);
@@ -308,16 +308,16 @@ static bool put_dynamic(Fh *f, const HlInst *inst, const char *name, int n_array
   memcpy(all.at, arrays.at, (size_t)arrays.n * sizeof *all.at);
   if (starts.n)
     memcpy(all.at + arrays.n, starts.at, (size_t)starts.n * sizeof *all.at);
-  out->at[0] = fh_make(f, name, all.n, all.at, type);
+  out->at[0] = fh_make(f, row, all.n, all.at, type);
   return fh_fill(f, out->at[0]->def, inst);
 }
 
 bool fh_rule_dynamic_slice(Fh *f, const HlInst *inst, FhValue *out) {
-  return put_dynamic(f, inst, "stablehlo.dynamic_slice", 1, out);
+  return put_dynamic(f, inst, ML_STABLEHLO_DYNAMIC_SLICE, 1, out);
 }
 
 bool fh_rule_dynamic_update_slice(Fh *f, const HlInst *inst, FhValue *out) {
-  return put_dynamic(f, inst, "stablehlo.dynamic_update_slice", 2, out);
+  return put_dynamic(f, inst, ML_STABLEHLO_DYNAMIC_UPDATE_SLICE, 2, out);
 }
 
 // The sizes become one vector.
@@ -333,10 +333,10 @@ bool fh_rule_dynamic_reshape(Fh *f, const HlInst *inst, FhValue *out) {
   for (int k = 0; k < sizes.n; k++)
     sizes.at[k] = reshape(f, sizes.at[k], 1, &one);
   const HlMlType *vector = fh_tensor(f, 1, &rank, hl_ml_element(sizes.at[0]->type));
-  HlMlValue *shape = fh_make(f, "stablehlo.concatenate", sizes.n, sizes.at, vector);
+  HlMlValue *shape = fh_make(f, ML_STABLEHLO_CONCATENATE, sizes.n, sizes.at, vector);
   fh_set(f, shape->def, ML_A_DIMENSION, hl_ml_i64(f->tree, 0));
   HlMlValue *const in[2] = {fh_in(f, inst, 0), shape};
-  out->at[0] = fh_make(f, "stablehlo.dynamic_reshape", 2, in, type);
+  out->at[0] = fh_make(f, ML_STABLEHLO_DYNAMIC_RESHAPE, 2, in, type);
   return true;
 }
 
@@ -350,13 +350,13 @@ static void put_less(Fh *f, HlMlOp *sort, bool is_float) {
     for (int side = 0; side < 2; side++)
       hl_ml_arg(f->tree, f->block, fh_tensor(f, 0, NULL, hl_ml_element(sort->operands[k]->type)));
   const HlMlType *i1 = fh_tensor(f, 0, NULL, hl_ml_int_type(f->tree, 1, HL_ML_SIGNLESS));
-  HlMlValue *less = fh_make(f, "stablehlo.compare", 2, f->block->args, i1);
+  HlMlValue *less = fh_make(f, ML_STABLEHLO_COMPARE, 2, f->block->args, i1);
   fh_set(f, less->def, ML_A_COMPARISON_DIRECTION,
          fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
   if (is_float)
     fh_set(f, less->def, ML_A_COMPARE_TYPE,
            fh_enum(f, "stablehlo.comparison_type", HL_WORD_comparison_type_TOTALORDER));
-  fh_op(f, "stablehlo.return", 1, &less, 0, NULL, 0);
+  fh_op(f, ML_STABLEHLO_RETURN, 1, &less, 0, NULL, 0);
   f->block = outer;
 }
 
@@ -367,11 +367,11 @@ static bool put_smallest(Fh *f, const HlInst *inst, const HlMlType *const *types
   if (last < 0)
     return hl_inst_error(f->cx, inst, "topk of a scalar");
   HlMlValue *place =
-      fh_make(f, "stablehlo.iota", 0, NULL, fh_with_element(f, x->type, hl_ml_element(types[1])));
+      fh_make(f, ML_STABLEHLO_IOTA, 0, NULL, fh_with_element(f, x->type, hl_ml_element(types[1])));
   fh_set(f, place->def, ML_A_IOTA_DIMENSION, hl_ml_i64(f->tree, last));
   HlMlValue *const both[2] = {x, place};
   const HlMlType *const sorted_types[2] = {x->type, place->type};
-  HlMlOp *sort = fh_op(f, "stablehlo.sort", 2, both, 2, sorted_types, 1);
+  HlMlOp *sort = fh_op(f, ML_STABLEHLO_SORT, 2, both, 2, sorted_types, 1);
   fh_set(f, sort, ML_A_DIMENSION, hl_ml_i64(f->tree, last));
   fh_set(f, sort, ML_A_IS_STABLE, hl_ml_bool(f->tree, true));
   put_less(f, sort, hl_is_float(inst->operands[0]->shape->dtype));
@@ -381,7 +381,7 @@ static bool put_smallest(Fh *f, const HlInst *inst, const HlMlType *const *types
     ones[k] = 1;
   for (int k = 0; k < 2; k++) {
     HlMlValue *from = &sort->results[k];
-    out->at[k] = fh_make(f, "stablehlo.slice", 1, &from, types[k]);
+    out->at[k] = fh_make(f, ML_STABLEHLO_SLICE, 1, &from, types[k]);
     fh_set(f, out->at[k]->def, ML_A_START_INDICES, fh_ints(f, (HlI64s){zeros, last + 1}));
     fh_set(f, out->at[k]->def, ML_A_LIMIT_INDICES, fh_ints(f, (HlI64s){types[k]->dim, last + 1}));
     fh_set(f, out->at[k]->def, ML_A_STRIDES, fh_ints(f, (HlI64s){ones, last + 1}));
@@ -399,7 +399,7 @@ bool fh_rule_topk(Fh *f, const HlInst *inst, FhValue *out) {
   if (hl_attr_int(inst, HL_A_LARGEST) != 1)
     return put_smallest(f, inst, types, out);
   HlMlValue *in = fh_in(f, inst, 0);
-  HlMlOp *op = fh_op(f, "chlo.top_k", 1, &in, 2, types, 0);
+  HlMlOp *op = fh_op(f, ML_CHLO_TOP_K, 1, &in, 2, types, 0);
   fh_set(f, op, ML_A_K, hl_ml_i64(f->tree, hl_attr_int(inst, HL_A_K)));
   fh_results(op, out);
   return true;
@@ -412,7 +412,7 @@ bool fh_rule_tuple_select(Fh *f, const HlInst *inst, FhValue *out) {
     return hl_inst_error(f->cx, inst, "tuples of different sizes");
   for (int k = 0; k < out->n; k++) {
     HlMlValue *const in[3] = {pred, yes.at[k], no.at[k]};
-    out->at[k] = fh_make(f, "stablehlo.select", 3, in, yes.at[k]->type);
+    out->at[k] = fh_make(f, ML_STABLEHLO_SELECT, 3, in, yes.at[k]->type);
   }
   return true;
 }

@@ -5,15 +5,15 @@
 
 #include "mlir/tree/tree.h"
 
-static HlMlValue *put_value(Refine *r, HlMlOp *at, const char *name, int n,
-                            HlMlValue *const *operands, const HlMlType *type) {
-  return &ml_op_before(r->tree, at, name, n, operands, 1, &type, 0)->results[0];
+static HlMlValue *put_value(Refine *r, HlMlOp *at, HlMlRow row, int n, HlMlValue *const *operands,
+                            const HlMlType *type) {
+  return &ml_op_before(r->tree, at, row, n, operands, 1, &type, 0)->results[0];
 }
 
 // An op to stand in the place of another of one result: with all its attributes.
-static HlMlOp *put_like(Refine *r, HlMlOp *op, const char *name, int n, HlMlValue *const *operands,
+static HlMlOp *put_like(Refine *r, HlMlOp *op, HlMlRow row, int n, HlMlValue *const *operands,
                         const HlMlType *type) {
-  HlMlOp *made = ml_op_before(r->tree, op, name, n, operands, 1, &type, 0);
+  HlMlOp *made = ml_op_before(r->tree, op, row, n, operands, 1, &type, 0);
   hl_ml_set_all(r->tree, made, (int)op->n_attrs, op->attrs);
   return made;
 }
@@ -38,14 +38,14 @@ static const HlMlType *sized(Refine *r, HlMlOp *op, HlI64s sizes) {
 }
 
 // dynamic_reshape, dynamic_broadcast_in_dim, dynamic_iota: the operand number `shape` holds the sizes.
-static bool with_shape(Refine *r, HlMlOp **op, const char *name, uint32_t shape) {
+static bool with_shape(Refine *r, HlMlOp **op, HlMlRow row, uint32_t shape) {
   const Known *sizes = refine_known(r, (*op)->operands[shape]);
   if (!sizes)
     return true;
   const HlMlType *type = sized(r, *op, sizes->at);
   if (!type)
     return false;
-  HlMlOp *made = put_like(r, *op, name, (int)shape, (*op)->operands, type);
+  HlMlOp *made = put_like(r, *op, row, (int)shape, (*op)->operands, type);
   ml_set_attr(r->tree, made, ML_A_KNOWN_EXPANDING_DIMENSIONS, NULL);
   ml_set_attr(r->tree, made, ML_A_KNOWN_NONEXPANDING_DIMENSIONS, NULL);
   take_over(r, op, made);
@@ -57,13 +57,13 @@ static void set_ints(Refine *r, HlMlOp *op, MlName name, HlI64s value) {
 }
 
 // dynamic_pad, dynamic_gather, dynamic_conv, real_dynamic_slice: operands from `first` on become attributes.
-static bool with_attributes(Refine *r, HlMlOp **op, const char *name, uint32_t first,
+static bool with_attributes(Refine *r, HlMlOp **op, HlMlRow row, uint32_t first,
                             const MlName *attr) {
   const HlMlOp *old = *op;
   for (uint32_t k = first; k < old->n_operands; k++)
     if (!refine_known(r, old->operands[k]))
       return true;
-  HlMlOp *made = put_like(r, *op, name, (int)first, old->operands, old->results[0].type);
+  HlMlOp *made = put_like(r, *op, row, (int)first, old->operands, old->results[0].type);
   for (uint32_t k = first; k < old->n_operands; k++)
     set_ints(r, made, attr[k - first], refine_known(r, old->operands[k])->at);
   take_over(r, op, made);
@@ -76,7 +76,7 @@ static bool convolution(Refine *r, HlMlOp **op) {
   const HlMlType *type = old->operands[2]->type;
   if (!padding || !hl_ml_is_tensor(type) || type->rank != 2)
     return true;
-  HlMlOp *made = put_like(r, *op, "stablehlo.convolution", 2, old->operands, old->results[0].type);
+  HlMlOp *made = put_like(r, *op, ML_STABLEHLO_CONVOLUTION, 2, old->operands, old->results[0].type);
   ml_set_attr(r->tree, made, ML_A_PADDING, hl_ml_dense_ints(r->tree, 2, type->dim, padding->at.at));
   take_over(r, op, made);
   return true;
@@ -99,12 +99,12 @@ static const Known *sizes_of_slice(Refine *r, const HlMlOp *op) {
 static HlMlValue *scalar_of(Refine *r, HlMlOp *at, HlMlValue *list, int64_t k) {
   const int64_t one = 1, next = k + 1;
   const HlMlType *element = hl_ml_element(list->type);
-  HlMlValue *part = put_value(r, at, "stablehlo.slice", 1, &list,
+  HlMlValue *part = put_value(r, at, ML_STABLEHLO_SLICE, 1, &list,
                               hl_ml_tensor_type(r->tree, 1, &one, element, NULL));
   set_ints(r, part->def, ML_A_START_INDICES, (HlI64s){&k, 1});
   set_ints(r, part->def, ML_A_LIMIT_INDICES, (HlI64s){&next, 1});
   set_ints(r, part->def, ML_A_STRIDES, (HlI64s){&one, 1});
-  return put_value(r, at, "stablehlo.reshape", 1, &part,
+  return put_value(r, at, ML_STABLEHLO_RESHAPE, 1, &part,
                    hl_ml_tensor_type(r->tree, 0, NULL, element, NULL));
 }
 
@@ -124,7 +124,7 @@ static bool dynamic_slice(Refine *r, HlMlOp **op) {
   operands[0] = old->operands[0];
   for (int k = 0; k < n; k++)
     operands[k + 1] = scalar_of(r, old, old->operands[1], k);
-  HlMlOp *made = put_like(r, old, "stablehlo.dynamic_slice", n + 1, operands, type);
+  HlMlOp *made = put_like(r, old, ML_STABLEHLO_DYNAMIC_SLICE, n + 1, operands, type);
   set_ints(r, made, ML_A_SLICE_SIZES, sizes->at);
   take_over(r, op, made);
   return true;
@@ -133,7 +133,8 @@ static bool dynamic_slice(Refine *r, HlMlOp **op) {
 static bool real_dynamic_slice(Refine *r, HlMlOp **op) {
   static const MlName attr[] = {ML_A_START_INDICES, ML_A_LIMIT_INDICES, ML_A_STRIDES};
   HlMlOp *old = *op;
-  return with_attributes(r, op, "stablehlo.slice", 1, attr) && (*op != old || dynamic_slice(r, op));
+  return with_attributes(r, op, ML_STABLEHLO_SLICE, 1, attr) &&
+         (*op != old || dynamic_slice(r, op));
 }
 
 // --- Custom calls that stand for dynamic ops -----------------------------------------------------------------
@@ -187,7 +188,7 @@ static void copy_body(Refine *r, HlMlRegion *to, const HlMlOp *func) {
     HlMlValue **out = HL_ARRAY(r->arena, HlMlValue *, op->n_operands + 1);
     for (uint32_t k = 0; k < op->n_operands; k++)
       out[k] = map[op->operands[k]->index];
-    hl_ml_op(r->tree, body, "stablehlo.return", (int)op->n_operands, out, 0, NULL, 0);
+    ml_op(r->tree, body, ML_STABLEHLO_RETURN, (int)op->n_operands, out, 0, NULL, 0);
   }
 }
 
@@ -205,7 +206,7 @@ static bool reduce_window(Refine *r, HlMlOp **op) {
   const HlMlType **types = HL_ARRAY(r->arena, const HlMlType *, old->n_results + 1);
   for (uint32_t k = 0; k < old->n_results; k++)
     types[k] = old->results[k].type;
-  HlMlOp *made = ml_op_before(r->tree, *op, "stablehlo.reduce_window", (int)n, old->operands,
+  HlMlOp *made = ml_op_before(r->tree, *op, ML_STABLEHLO_REDUCE_WINDOW, (int)n, old->operands,
                               (int)old->n_results, types, 1);
   for (uint32_t k = 0; k < 4; k++)
     set_ints(r, made, attr[k], refine_known(r, old->operands[n + k])->at);
@@ -226,7 +227,7 @@ static bool rng_bit_generator(Refine *r, HlMlOp **op) {
   const HlMlType *types[] = {old->operands[0]->type,
                              hl_ml_tensor_type(r->tree, sizes->at.n, sizes->at.at, element, NULL)};
   HlMlOp *made =
-      ml_op_before(r->tree, *op, "stablehlo.rng_bit_generator", 1, old->operands, 2, types, 0);
+      ml_op_before(r->tree, *op, ML_STABLEHLO_RNG_BIT_GENERATOR, 1, old->operands, 2, types, 0);
   ml_set_attr(r->tree, made, ML_A_RNG_ALGORITHM, ml_attr(old, ML_A_RNG_ALGORITHM));
   take_over(r, op, made);
   return true;
@@ -238,7 +239,7 @@ static bool top_k(Refine *r, HlMlOp **op) {
   if (!k || k->at.n != 1 || old->n_results != 2)
     return true;
   const HlMlType *types[] = {old->results[0].type, old->results[1].type};
-  HlMlOp *made = ml_op_before(r->tree, *op, "chlo.top_k", 1, old->operands, 2, types, 0);
+  HlMlOp *made = ml_op_before(r->tree, *op, ML_CHLO_TOP_K, 1, old->operands, 2, types, 0);
   ml_set_attr(r->tree, made, ML_A_K, hl_ml_i64(r->tree, k->at.at[0]));
   take_over(r, op, made);
   return true;
@@ -264,12 +265,12 @@ bool refine_op(Refine *r, HlMlOp **op) {
                                ML_A_INTERIOR_PADDING};
   static const MlName gather[] = {ML_A_SLICE_SIZES};
   switch ((*op)->row) {
-  case ML_STABLEHLO_DYNAMIC_RESHAPE: return with_shape(r, op, "stablehlo.reshape", 1);
+  case ML_STABLEHLO_DYNAMIC_RESHAPE: return with_shape(r, op, ML_STABLEHLO_RESHAPE, 1);
   case ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM:
-    return with_shape(r, op, "stablehlo.broadcast_in_dim", 1);
-  case ML_STABLEHLO_DYNAMIC_IOTA: return with_shape(r, op, "stablehlo.iota", 0);
-  case ML_STABLEHLO_DYNAMIC_PAD: return with_attributes(r, op, "stablehlo.pad", 2, pad);
-  case ML_STABLEHLO_DYNAMIC_GATHER: return with_attributes(r, op, "stablehlo.gather", 2, gather);
+    return with_shape(r, op, ML_STABLEHLO_BROADCAST_IN_DIM, 1);
+  case ML_STABLEHLO_DYNAMIC_IOTA: return with_shape(r, op, ML_STABLEHLO_IOTA, 0);
+  case ML_STABLEHLO_DYNAMIC_PAD: return with_attributes(r, op, ML_STABLEHLO_PAD, 2, pad);
+  case ML_STABLEHLO_DYNAMIC_GATHER: return with_attributes(r, op, ML_STABLEHLO_GATHER, 2, gather);
   case ML_STABLEHLO_DYNAMIC_CONV: return convolution(r, op);
   case ML_STABLEHLO_REAL_DYNAMIC_SLICE: return real_dynamic_slice(r, op);
   case ML_STABLEHLO_CUSTOM_CALL: return custom_call(r, op);

@@ -370,7 +370,7 @@ static bool refine_block(Refine *r, HlMlBlock *block) {
 // Uses of an argument that is a known number become a constant.
 static void give_value(Refine *r, HlMlBlock *body, HlMlValue *arg, int64_t value) {
   HlMlOp *first = body->first;
-  HlMlOp *constant = hl_ml_op(r->tree, NULL, "stablehlo.constant", 0, NULL, 1, &arg->type, 0);
+  HlMlOp *constant = ml_op(r->tree, NULL, ML_STABLEHLO_CONSTANT, 0, NULL, 1, &arg->type, 0);
   HlShapes *shapes = hl_shapes_new(r->arena);
   int64_t room = 0;
   HlLiteral holder = {

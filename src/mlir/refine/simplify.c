@@ -104,7 +104,7 @@ static HlMlOp *without(Simplify *s, HlMlOp *op, const bool *drop) {
       operands[n] = op->operands[k];
       types[n++] = op->results[k].type;
     }
-  HlMlOp *fresh = hl_ml_op(tree, NULL, op->name->text, n, operands, n, types, (int)op->n_regions);
+  HlMlOp *fresh = ml_op_like(tree, NULL, op, n, operands, n, types, (int)op->n_regions);
   fresh->location = op->location;
   fresh->loc = op->loc;
   for (uint32_t k = 0; k < op->n_attrs; k++)

@@ -40,6 +40,6 @@ void sm_fold_end(Simplify *s);
 // True when the op's result has been found to be another value; may also rewrite the op in place.
 bool sm_identity(Simplify *s, HlMlOp *op);
 // Makes the op another in place.
-void sm_become(Simplify *s, HlMlOp *op, const char *name, uint32_t n_operands);
+void sm_become(Simplify *s, HlMlOp *op, HlMlRow row, uint32_t n_operands);
 
 #endif

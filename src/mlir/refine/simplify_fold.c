@@ -213,7 +213,7 @@ bool sm_fold(Simplify *s, HlMlOp *op) {
 
 bool sm_becomes_constant(Simplify *s, HlMlOp *op, const HlMlAttr *value) {
   HlMlOp *constant =
-      hl_ml_op(s->tree, NULL, "stablehlo.constant", 0, NULL, 1, &op->results[0].type, 0);
+      ml_op(s->tree, NULL, ML_STABLEHLO_CONSTANT, 0, NULL, 1, &op->results[0].type, 0);
   ml_set_attr(s->tree, constant, ML_A_VALUE, value);
   constant->location = op->location;
   constant->loc = op->loc;

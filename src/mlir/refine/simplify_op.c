@@ -3,11 +3,8 @@
 
 #include "mlir/refine/simplify.h"
 
-void sm_become(Simplify *s, HlMlOp *op, const char *name, uint32_t n_operands) {
-  HlMlDialect dialect;
-  op->name = hl_ml_sym(s->tree, name);
-  op->row = (uint16_t)ml_find_row(hl_str(name), &dialect);
-  op->dialect = (uint8_t)dialect;
+void sm_become(Simplify *s, HlMlOp *op, HlMlRow row, uint32_t n_operands) {
+  ml_rename(s->tree, op, row, (HlMlDialect)op->dialect);
   op->n_operands = n_operands;
   op->attrs = NULL;
   op->n_attrs = 0;
@@ -141,7 +138,7 @@ static bool ascends(HlI64s list) {
 static void become_reshape(Simplify *s, HlMlOp *op) {
   const HlMlAttr *sharding = ml_attr(op, ML_A_MHLO_SHARDING),
                  *frontend = ml_attr(op, ML_A_MHLO_FRONTEND_ATTRIBUTES);
-  sm_become(s, op, op->dialect == HL_ML_MHLO ? "mhlo.reshape" : "stablehlo.reshape", 1);
+  sm_become(s, op, ML_STABLEHLO_RESHAPE, 1);
   if (sharding)
     ml_set_attr(s->tree, op, ML_A_MHLO_SHARDING, sharding);
   if (frontend)
@@ -234,7 +231,7 @@ static bool dynamic_slice_op(Simplify *s, HlMlOp *op) {
     limit[k] = start[k] + sizes.at[k];
     stride[k] = 1;
   }
-  sm_become(s, op, op->dialect == HL_ML_MHLO ? "mhlo.slice" : "stablehlo.slice", 1);
+  sm_become(s, op, ML_STABLEHLO_SLICE, 1);
   ml_set_attr(s->tree, op, ML_A_START_INDICES, hl_ml_dense_i64s(s->tree, (HlI64s){start, n}));
   ml_set_attr(s->tree, op, ML_A_LIMIT_INDICES, hl_ml_dense_i64s(s->tree, (HlI64s){limit, n}));
   ml_set_attr(s->tree, op, ML_A_STRIDES, hl_ml_dense_i64s(s->tree, (HlI64s){stride, n}));
@@ -368,12 +365,12 @@ static const HlMlAttr *list_of(Simplify *s, const HlMlValue *value) {
   return hl_ml_dense_i64s(s->tree, (HlI64s){all, (int)n});
 }
 
-static bool become_with(Simplify *s, HlMlOp *op, const char *name, uint32_t n_operands, int n,
+static bool become_with(Simplify *s, HlMlOp *op, HlMlRow row, uint32_t n_operands, int n,
                         const MlName *names, const HlMlAttr *const *values) {
   for (int k = 0; k < n; k++)
     if (!values[k])
       return false;
-  sm_become(s, op, name, n_operands);
+  sm_become(s, op, row, n_operands);
   for (int k = 0; k < n; k++)
     ml_set_attr(s->tree, op, names[k], values[k]);
   return true;
@@ -389,42 +386,41 @@ static void make_static(Simplify *s, HlMlOp *op) {
       return;
   const HlMlAttr *v[7] = {0};
   switch (op->row) {
-  case ML_STABLEHLO_DYNAMIC_RESHAPE: sm_become(s, op, "stablehlo.reshape", 1); break;
+  case ML_STABLEHLO_DYNAMIC_RESHAPE: sm_become(s, op, ML_STABLEHLO_RESHAPE, 1); break;
   case ML_STABLEHLO_DYNAMIC_IOTA:
     v[0] = ml_attr(op, ML_A_IOTA_DIMENSION);
-    become_with(s, op, "stablehlo.iota", 0, 1, (const MlName[]){ML_A_IOTA_DIMENSION}, v);
+    become_with(s, op, ML_STABLEHLO_IOTA, 0, 1, (const MlName[]){ML_A_IOTA_DIMENSION}, v);
     break;
   case ML_STABLEHLO_DYNAMIC_BROADCAST_IN_DIM:
     v[0] = ml_attr(op, ML_A_BROADCAST_DIMENSIONS);
-    become_with(s, op, "stablehlo.broadcast_in_dim", 1, 1,
+    become_with(s, op, ML_STABLEHLO_BROADCAST_IN_DIM, 1, 1,
                 (const MlName[]){ML_A_BROADCAST_DIMENSIONS}, v);
     break;
   case ML_STABLEHLO_DYNAMIC_PAD:
     for (int k = 0; k < 3; k++)
       v[k] = list_of(s, op->operands[2 + k]);
     become_with(
-        s, op, "stablehlo.pad", 2, 3,
+        s, op, ML_STABLEHLO_PAD, 2, 3,
         (const MlName[]){ML_A_EDGE_PADDING_LOW, ML_A_EDGE_PADDING_HIGH, ML_A_INTERIOR_PADDING}, v);
     break;
   case ML_STABLEHLO_REAL_DYNAMIC_SLICE:
     for (int k = 0; k < 3; k++)
       v[k] = list_of(s, op->operands[1 + k]);
-    become_with(s, op, "stablehlo.slice", 1, 3,
+    become_with(s, op, ML_STABLEHLO_SLICE, 1, 3,
                 (const MlName[]){ML_A_START_INDICES, ML_A_LIMIT_INDICES, ML_A_STRIDES}, v);
     break;
   case ML_STABLEHLO_DYNAMIC_GATHER:
     v[0] = list_of(s, op->operands[2]);
     v[1] = ml_attr(op, ML_A_DIMENSION_NUMBERS);
     v[2] = hl_ml_bool(s->tree, ml_attr_int(op, ML_A_INDICES_ARE_SORTED, 0));
-    become_with(s, op, "stablehlo.gather", 2, 3,
+    become_with(s, op, ML_STABLEHLO_GATHER, 2, 3,
                 (const MlName[]){ML_A_SLICE_SIZES, ML_A_DIMENSION_NUMBERS, ML_A_INDICES_ARE_SORTED},
                 v);
     break;
   case ML_STABLEHLO_DYNAMIC_CONV:
     if ((v[0] = sm_constant(op->operands[2]))) {
       ml_set_attr(s->tree, op, ML_A_PADDING, v[0]);
-      op->name = hl_ml_sym(s->tree, "stablehlo.convolution");
-      op->row = ML_STABLEHLO_CONVOLUTION;
+      ml_rename(s->tree, op, ML_STABLEHLO_CONVOLUTION, HL_ML_STABLEHLO);
       op->n_operands = 2;
     }
     break;

@@ -60,7 +60,8 @@ void mp_push_named(MpParser *p, const HlSym *name, const HlMlAttr *value, bool i
   MpNameds *stack = &p->nameds;
   if (HL_UNLIKELY(stack->n == stack->capacity))
     stack->at = grow(p, stack->at, stack->n, &stack->capacity, sizeof *stack->at);
-  stack->at[stack->n++] = (HlMlNamed){name, value, inherent};
+  stack->at[stack->n++] =
+      (HlMlNamed){name, value, inherent, (uint16_t)ml_meant_name(p->tree, name)};
 }
 
 void *mp_grow_table(MpParser *p, void *at, uint32_t *n, uint32_t index, size_t size) {

@@ -290,9 +290,10 @@ static bool applied(MpParser *p, const MpState *s, MpState *inner) {
   return true;
 }
 
-static HlMlOp *plain_op(MpParser *p, HlMlBlock *block, const char *name, const MpState *s, int n,
+static HlMlOp *plain_op(MpParser *p, HlMlBlock *block, HlMlRow row, const MpState *s, int n,
                         HlMlValue **operands, const HlMlType *type) {
-  HlMlOp *op = hl_ml_op(p->tree, block, name, n, operands, type != NULL, &type, 0);
+  HlMlOp *op = ml_op(p->tree, block, row, n, operands, type != NULL, &type, 0);
+  ml_rename(p->tree, op, row, s->dialect);
   op->loc = ml_lex_pos(&p->in, s->at).loc;
   op->location = s->location;
   return op;
@@ -305,9 +306,8 @@ static bool applied_region(MpParser *p, MpState *s, const MpState *inner) {
   HlMlRegion *region = mp_add_region(p, s);
   HlMlBlock *block = hl_ml_block(p->tree, region);
   HlMlValue *args[] = {hl_ml_arg(p->tree, block, type), hl_ml_arg(p->tree, block, type)};
-  HlMlOp *op = plain_op(p, block, inner->name->text, inner, 2, args, type);
-  plain_op(p, block, s->dialect == HL_ML_MHLO ? "mhlo.return" : "stablehlo.return", inner, 1,
-           (HlMlValue *[]){op->results}, NULL);
+  HlMlOp *op = plain_op(p, block, inner->row_number, inner, 2, args, type);
+  plain_op(p, block, ML_STABLEHLO_RETURN, inner, 1, (HlMlValue *[]){op->results}, NULL);
   return true;
 }
 

@@ -77,7 +77,7 @@ static bool normalise(MpParser *p, MpState *s) {
     if (kind != HL_ML_A_STRING && kind != HL_ML_A_DICT && kind != HL_ML_A_ARRAY &&
         kind != HL_ML_A_STRUCT)
       continue;
-    const MlAttrRow *row = ml_find_attr(s->row, ml_name_of(named->name));
+    const MlAttrRow *row = ml_find_attr(s->row, (MlName)named->id);
     if (!row)
       continue;
     const HlMlAttr *value = mp_normal(p, s->at, row, s->dialect, named->value);

@@ -213,7 +213,7 @@ void mlp_region(Printer *p, const HlMlRegion *region, bool args, bool empty_bloc
 bool mlp_is_inherent(const HlMlOp *op, const HlMlNamed *named) {
   if (!op->row)
     return named->inherent;
-  const MlName name = ml_name_of(named->name);
+  const MlName name = (MlName)named->id;
   return ml_find_attr(ml_row_of(op), name) || name == ML_A_OPERAND_SEGMENT_SIZES ||
          name == ML_A_RESULT_SEGMENT_SIZES;
 }

@@ -140,7 +140,7 @@ static bool is_in_piece(const char *form, MlName name) {
 }
 
 static bool is_left(const HlMlOp *op, const HlMlNamed *named, const void *form) {
-  const MlAttrRow *row = ml_find_attr(ml_row_of(op), ml_name_of(named->name));
+  const MlAttrRow *row = ml_find_attr(ml_row_of(op), (MlName)named->id);
   return !row || !(mentions(form, named->name->text, named->name->n) ||
                    is_in_piece(form, row->name) || is_left_out(op, row, named->value));
 }

@@ -4,7 +4,7 @@
 // Picks all attributes but those named in `what`, a list that ends with ML_A_NONE.
 static bool is_not_named(const HlMlOp *op, const HlMlNamed *named, const void *what) {
   for (const MlName *name = what; *name; name++)
-    if (ml_is_name(named->name, *name))
+    if (named->id == *name)
       return false;
   return true;
 }

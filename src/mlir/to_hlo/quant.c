@@ -21,16 +21,16 @@ static bool is_quantised(const HlMlType *type) {
 
 // --- Building -----------------------------------------------------------------------------------------
 
-static HlMlValue *make(Chain *c, const char *name, int n, HlMlValue *const *operands,
+static HlMlValue *make(Chain *c, HlMlRow row, int n, HlMlValue *const *operands,
                        const HlMlType *type) {
-  return &ml_op_before(c->tree, c->at, name, n, operands, 1, &type, 0)->results[0];
+  return &ml_op_before(c->tree, c->at, row, n, operands, 1, &type, 0)->results[0];
 }
 
-static HlMlValue *unary(Chain *c, const char *name, HlMlValue *x) {
-  return make(c, name, 1, &x, x->type);
+static HlMlValue *unary(Chain *c, HlMlRow row, HlMlValue *x) {
+  return make(c, row, 1, &x, x->type);
 }
-static HlMlValue *binary(Chain *c, const char *name, HlMlValue *x, HlMlValue *y) {
-  return make(c, name, 2, (HlMlValue *[]){x, y}, x->type);
+static HlMlValue *binary(Chain *c, HlMlRow row, HlMlValue *x, HlMlValue *y) {
+  return make(c, row, 2, (HlMlValue *[]){x, y}, x->type);
 }
 
 // A tensor of the same sizes.
@@ -42,7 +42,7 @@ static const HlMlType *like(Chain *c, const HlMlType *shape, const HlMlType *ele
 
 static HlMlValue *convert(Chain *c, HlMlValue *x, const HlMlType *element) {
   const HlMlType *to = like(c, x->type, element);
-  return to == x->type ? x : make(c, "stablehlo.convert", 1, &x, to);
+  return to == x->type ? x : make(c, ML_STABLEHLO_CONVERT, 1, &x, to);
 }
 
 // A constant of one dimension (or none, for n of 1) of an element type.
@@ -56,7 +56,7 @@ static HlMlValue *numbers(Chain *c, const HlMlType *element, int n, bool is_scal
   holder.data = hl_arena_alloc(c->tree->arena, (size_t)(n * bytes));
   for (int k = 0; k < n; k++)
     hl_literal_set_f64(&holder, k, value[k]);
-  HlMlValue *out = make(c, "stablehlo.constant", 0, NULL, type);
+  HlMlValue *out = make(c, ML_STABLEHLO_CONSTANT, 0, NULL, type);
   ml_set_attr(c->tree, out->def, ML_A_VALUE, hl_ml_dense(c->tree, type, holder.data, n, false));
   return out;
 }
@@ -66,7 +66,7 @@ static HlMlValue *spread(Chain *c, const HlMlQuant *quant, const HlMlType *eleme
                          const double *value, HlMlValue *x) {
   const bool is_scalar = quant->axis < 0;
   HlMlValue *small = numbers(c, element, quant->n, is_scalar, value);
-  HlMlValue *wide = make(c, "stablehlo.broadcast_in_dim", 1, &small, like(c, x->type, element));
+  HlMlValue *wide = make(c, ML_STABLEHLO_BROADCAST_IN_DIM, 1, &small, like(c, x->type, element));
   const int64_t axis = quant->axis;
   ml_set_attr(c->tree, wide->def, ML_A_BROADCAST_DIMENSIONS,
               hl_ml_dense_i64s(c->tree, (HlI64s){&axis, is_scalar ? 0 : 1}));
@@ -91,10 +91,11 @@ static const HlMlType *difference_type(Chain *c, const HlMlQuant *quant) {
 static HlMlValue *dequantise(Chain *c, HlMlValue *x) {
   const HlMlQuant *quant = hl_ml_element(x->type)->quant;
   const HlMlType *wide = difference_type(c, quant);
-  HlMlValue *stored = make(c, "stablehlo.convert", 1, &x, like(c, x->type, wide));
-  HlMlValue *centred = binary(c, "stablehlo.subtract", stored, zero_points(c, quant, wide, stored));
+  HlMlValue *stored = make(c, ML_STABLEHLO_CONVERT, 1, &x, like(c, x->type, wide));
+  HlMlValue *centred =
+      binary(c, ML_STABLEHLO_SUBTRACT, stored, zero_points(c, quant, wide, stored));
   HlMlValue *real = convert(c, centred, quant->expressed);
-  return binary(c, "stablehlo.multiply", real,
+  return binary(c, ML_STABLEHLO_MULTIPLY, real,
                 spread(c, quant, quant->expressed, quant->scale, real));
 }
 
@@ -102,11 +103,11 @@ static HlMlValue *quantise(Chain *c, HlMlValue *x, const HlMlQuant *quant) {
   const double low = (double)quant->min, high = (double)quant->max;
   const HlMlType *f = quant->expressed;
   x = convert(c, x, f);
-  HlMlValue *scaled = binary(c, "stablehlo.divide", x, spread(c, quant, f, quant->scale, x));
-  HlMlValue *whole = unary(c, "stablehlo.round_nearest_even", scaled);
-  HlMlValue *placed = binary(c, "stablehlo.add", whole, zero_points(c, quant, f, whole));
+  HlMlValue *scaled = binary(c, ML_STABLEHLO_DIVIDE, x, spread(c, quant, f, quant->scale, x));
+  HlMlValue *whole = unary(c, ML_STABLEHLO_ROUND_NEAREST_EVEN, scaled);
+  HlMlValue *placed = binary(c, ML_STABLEHLO_ADD, whole, zero_points(c, quant, f, whole));
   HlMlValue *operands[] = {numbers(c, f, 1, true, &low), placed, numbers(c, f, 1, true, &high)};
-  HlMlValue *kept = make(c, "stablehlo.clamp", 3, operands, placed->type);
+  HlMlValue *kept = make(c, ML_STABLEHLO_CLAMP, 3, operands, placed->type);
   return convert(c, kept, quant->storage);
 }
 
@@ -166,8 +167,11 @@ static void lower_op(HlMlTree *tree, HlMlOp *op, HlMlValue **map) {
   } else {
     for (uint32_t k = 0; k < op->n_results; k++)
       types[k] = expressed(&c, op->results[k].type);
-    HlMlOp *on_floats = ml_op_before(tree, op, op->name->text, (int)op->n_operands, in,
-                                     (int)op->n_results, types, 0);
+    HlMlOp *on_floats =
+        ml_op_like(tree, NULL, op, (int)op->n_operands, in, (int)op->n_results, types, 0);
+    on_floats->location = op->location;
+    on_floats->loc = op->loc;
+    hl_ml_place_before(on_floats, op);
     hl_ml_set_all(tree, on_floats, (int)op->n_attrs, op->attrs);
     values = on_floats->results;
   }

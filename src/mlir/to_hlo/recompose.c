@@ -5,29 +5,31 @@
 
 // Ops that travel under other names: `chlo.X`, `mhlo.X`.
 static const struct {
-  const char *name, *op;
-} known[] = {{"top_k", "chlo.top_k"}, {"topk", "chlo.top_k"},  {"tan", "stablehlo.tan"},
-             {"erf", "chlo.erf"},     {"acos", "chlo.acos"},   {"acosh", "chlo.acosh"},
-             {"asin", "chlo.asin"},   {"asinh", "chlo.asinh"}, {"atanh", "chlo.atanh"},
-             {"cosh", "chlo.cosh"},   {"sinh", "chlo.sinh"},   {"ragged_dot", "chlo.ragged_dot"}};
+  const char *name;
+  HlMlRow row;
+} known[] = {
+    {"top_k", ML_CHLO_TOP_K}, {"topk", ML_CHLO_TOP_K},  {"tan", ML_STABLEHLO_TAN},
+    {"erf", ML_CHLO_ERF},     {"acos", ML_CHLO_ACOS},   {"acosh", ML_CHLO_ACOSH},
+    {"asin", ML_CHLO_ASIN},   {"asinh", ML_CHLO_ASINH}, {"atanh", ML_CHLO_ATANH},
+    {"cosh", ML_CHLO_COSH},   {"sinh", ML_CHLO_SINH},   {"ragged_dot", ML_CHLO_RAGGED_DOT}};
 
-static const char *known_op(const HlSym *name) {
+static HlMlRow known_op(const HlSym *name) {
   if (!name || (strncmp(name->text, "chlo.", 5) != 0 && strncmp(name->text, "mhlo.", 5) != 0))
-    return NULL;
+    return ML_NONE;
   for (int k = 0; k < HL_COUNT_OF(known); k++)
     if (strcmp(name->text + 5, known[k].name) == 0)
-      return known[k].op;
-  return NULL;
+      return known[k].row;
+  return ML_NONE;
 }
 
-// The op that a composite or call stands for, and the dictionary of its attributes; NULL: none.
-static const char *stands_for(const HlMlOp *op, const HlMlAttr **attrs) {
+// The op that a composite or call stands for, and the dictionary of its attributes; ML_NONE: it stands for itself.
+static HlMlRow stands_for(const HlMlOp *op, const HlMlAttr **attrs) {
   if (op->row == ML_STABLEHLO_COMPOSITE) {
     *attrs = ml_attr(op, ML_A_COMPOSITE_ATTRIBUTES);
-    return op->n_regions == 0 ? known_op(ml_attr_sym(op, ML_A_NAME)) : NULL;
+    return op->n_regions == 0 ? known_op(ml_attr_sym(op, ML_A_NAME)) : ML_NONE;
   }
   if (op->row != ML_STABLEHLO_CUSTOM_CALL)
-    return NULL;
+    return ML_NONE;
   *attrs = ml_attr(op, ML_A_MHLO_ATTRIBUTES);
   return known_op(ml_attr_sym(op, ML_A_CALL_TARGET_NAME));
 }
@@ -37,10 +39,10 @@ static void take_attributes(HlMlTree *tree, HlMlOp *fresh, const HlMlOp *op,
                             const HlMlAttr *attrs) {
   if (attrs && attrs->kind == HL_ML_A_DICT)
     for (int k = 0; k < attrs->n; k++)
-      if (ml_find_attr(ml_row_of(fresh), ml_name_of(attrs->dict[k].name)))
-        ml_set_attr(tree, fresh, ml_name_of(attrs->dict[k].name), attrs->dict[k].value);
+      if (ml_find_attr(ml_row_of(fresh), (MlName)attrs->dict[k].id))
+        ml_set_attr(tree, fresh, (MlName)attrs->dict[k].id, attrs->dict[k].value);
   for (uint32_t k = 0; k < op->n_attrs; k++) {
-    const MlName name = ml_name_of(op->attrs[k].name);
+    const MlName name = (MlName)op->attrs[k].id;
     if (name == ML_A_MHLO_SHARDING || name == ML_A_MHLO_FRONTEND_ATTRIBUTES ||
         name == ML_A_SDY_SHARDING)
       ml_set_attr(tree, fresh, name, op->attrs[k].value);
@@ -53,13 +55,13 @@ typedef struct Replaced {
   uint32_t n;
 } Replaced;
 
-static void recompose_op(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *attrs,
+static void recompose_op(HlMlTree *tree, HlMlOp *op, HlMlRow row, const HlMlAttr *attrs,
                          Replaced *replaced) {
   const HlMlType **types = HL_ARRAY(tree->arena, const HlMlType *, op->n_results + 1);
   for (uint32_t k = 0; k < op->n_results; k++)
     types[k] = op->results[k].type;
   HlMlOp *fresh =
-      hl_ml_op(tree, NULL, name, (int)op->n_operands, op->operands, (int)op->n_results, types, 0);
+      ml_op(tree, NULL, row, (int)op->n_operands, op->operands, (int)op->n_results, types, 0);
   fresh->location = op->location;
   fresh->loc = op->loc;
   take_attributes(tree, fresh, op, attrs);
@@ -80,9 +82,9 @@ static void recompose_region(HlMlTree *tree, HlMlRegion *region, Replaced *repla
       for (uint32_t k = 0; k < op->n_regions; k++)
         recompose_region(tree, &op->regions[k], replaced);
       const HlMlAttr *attrs = NULL;
-      const char *name = stands_for(op, &attrs);
-      if (name)
-        recompose_op(tree, op, name, attrs, replaced);
+      const HlMlRow row = stands_for(op, &attrs);
+      if (row != ML_NONE)
+        recompose_op(tree, op, row, attrs, replaced);
     }
 }
 

@@ -357,8 +357,7 @@ static bool constrain(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlAttr *
   HlInst *x = ml_in(l, b, op, 0);
   if (!x || !sharding)
     return x ? ml_bad(l, op, "%s without a sharding", op->name->text) : false;
-  HlMlNamed field = {.name = ml_name(l->tree, ML_A_SHARDINGS),
-                     .value = hl_ml_array(l->tree, 1, &sharding)};
+  const HlMlNamed field = ml_named(l->tree, ML_A_SHARDINGS, hl_ml_array(l->tree, 1, &sharding));
   ml_frontend_text(l, &b->frontend, "xla.sdy.sharding",
                    hl_ml_struct(l->tree, "sdy.sharding_per_value", 1, &field));
   if (!ml_sdy_sharding(l, op, sharding, NULL, &b->sharding))

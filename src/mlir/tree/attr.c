@@ -181,7 +181,15 @@ const HlMlAttr *hl_ml_enum(HlMlTree *tree, const char *name, int64_t value) {
 
 static const HlMlAttr *find_named(int n, const HlMlNamed *named, MlName name) {
   for (int k = 0; k < n; k++)
-    if (ml_is_name(named[k].name, name))
+    if (named[k].id == name)
+      return named[k].value;
+  return NULL;
+}
+
+// The same among entries that may not have been looked up.
+static const HlMlAttr *find_field(HlMlTree *tree, int n, const HlMlNamed *named, MlName name) {
+  for (int k = 0; k < n; k++)
+    if ((named[k].id ? named[k].id : ml_meant_name(tree, named[k].name)) == name)
       return named[k].value;
   return NULL;
 }
@@ -215,7 +223,7 @@ const HlMlAttr *hl_ml_struct(HlMlTree *tree, const char *name, int n, const HlMl
   HlMlNamed *dict = HL_ARRAY(tree->arena, HlMlNamed, n_fields);
   for (int k = 0; k < n_fields; k++) {
     const HlMlAttr *value =
-        field_value(tree, &row->field[k], find_named(n, field, row->field[k].name));
+        field_value(tree, &row->field[k], find_field(tree, n, field, row->field[k].name));
     if (value)
       dict[to++] = ml_named(tree, row->field[k].name, value);
   }

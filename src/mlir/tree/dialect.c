@@ -9,6 +9,22 @@ const char *const ml_name_text[ML_NAME_COUNT] = {
 #include "mlir/tree/names.def"
 };
 
+MlName ml_find_name(HlStr text) {
+  int low = 1, high = ML_NAME_COUNT;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    const HlStr name = hl_str(ml_name_text[middle]);
+    const int order = memcmp(name.at, text.at, name.n < text.n ? name.n : text.n);
+    if (order == 0 && name.n == text.n)
+      return (MlName)middle;
+    if (order < 0 || (order == 0 && name.n < text.n))
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return ML_A_FOREIGN;
+}
+
 // --- Ops ------------------------------------------------------------------------------------------
 
 // The attributes of all ops in one array, as in ops.def, with an empty row in front of each op's.

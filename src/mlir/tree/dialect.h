@@ -54,15 +54,16 @@ typedef enum HlMlRow {
   ML_ROW_COUNT
 } HlMlRow;
 
-// Names of attributes and fields that code asks for: names.def. They are the first symbols of every tree: a symbol's
-// index below ML_NAME_COUNT is its enumerator.
+// Names of attributes and fields that code asks for: names.def. They compare as their texts do.
 typedef enum MlName {
-  ML_A_NONE,  // ""
+  ML_A_NONE,  // no name, or not looked up yet
 #define ML_NAME(id, text) ML_A_##id,
 #include "mlir/tree/names.def"
-  ML_NAME_COUNT
+  ML_NAME_COUNT,
+  ML_A_FOREIGN = ML_NAME_COUNT  // a name that only files know
 } MlName;
 extern const char *const ml_name_text[ML_NAME_COUNT];
+MlName ml_find_name(HlStr text);  // ML_A_FOREIGN: not in names.def
 
 typedef struct MlAttrRow {
   MlName name;

@@ -216,12 +216,8 @@ static int order_of(const HlMlOp *a, uint32_t i, const HlMlOp *b, uint32_t k) {
   return ml_compare_syms(a->attrs[i].name, b->attrs[k].name);
 }
 
-static const MlAttrRow *row_of_attr(const HlMlOp *op, const HlSym *name) {
-  return ml_find_attr(ml_row_of(op), ml_name_of(name));
-}
-
 static bool may_lack(const HlMlOp *op, const HlMlNamed *attr) {
-  const MlAttrRow *row = row_of_attr(op, attr->name);
+  const MlAttrRow *row = ml_find_attr(ml_row_of(op), (MlName)attr->id);
   return row && ml_is_default(row, attr->value);
 }
 
@@ -236,13 +232,13 @@ static bool attrs_equal(Pair *p, const HlMlOp *a, const HlMlOp *b) {
       k++;
       continue;
     }
-    const HlSym *name = order > 0 ? b->attrs[k].name : a->attrs[i].name;
+    const HlMlNamed *attr = order > 0 ? &b->attrs[k] : &a->attrs[i];
     if (order)
-      return differ(p, name->text);
-    const MlAttrRow *row = row_of_attr(a, name);
+      return differ(p, attr->name->text);
+    const MlAttrRow *row = ml_find_attr(ml_row_of(a), (MlName)attr->id);
     if (!hl_ml_attr_equal(a->attrs[i].value, b->attrs[k].value) &&
         (!row || !inherent_equal(row, a->attrs[i].value, b->attrs[k].value)))
-      return differ(p, name->text);
+      return differ(p, attr->name->text);
     i++, k++;
   }
   return true;

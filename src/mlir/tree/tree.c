@@ -2,6 +2,7 @@
 #include "mlir/tree/tree.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 // --- The tree ---------------------------------------------------------------------------------------
@@ -14,9 +15,7 @@ HlMlTree *hl_ml_new(HlSource *source) {
   tree->source = hl_source_ref(source);
   MlTables *tables = HL_NEW(arena, MlTables);
   tree->types = tables;
-  for (int k = 0; k < ML_NAME_COUNT; k++)
-    tables->name[k] = hl_ml_sym(tree, ml_name_text[k]);
-  tree->module = hl_ml_op(tree, NULL, "builtin.module", 0, NULL, 0, NULL, 1);
+  tree->module = ml_op(tree, NULL, ML_BUILTIN_MODULE, 0, NULL, 0, NULL, 1);
   hl_ml_block(tree, &tree->module->regions[0]);
   return tree;
 }
@@ -34,24 +33,40 @@ const HlSym *hl_ml_sym(HlMlTree *tree, const char *text) {
 
 // --- Ops --------------------------------------------------------------------------------------------
 
-static MlRowOf find_row(HlMlTree *tree, const HlSym *name) {
+static MlMeaning *meaning_of(HlMlTree *tree, const HlSym *name) {
   MlTables *tables = ml_tables(tree);
-  if (name->index >= tables->n_rows) {
+  if (name->index >= tables->n_meanings) {
     uint32_t n = 2 * name->index + 64;
-    MlRowOf *row = HL_ARRAY(tree->arena, MlRowOf, n);
-    if (tables->n_rows)
-      memcpy(row, tables->row, tables->n_rows * sizeof *row);
-    tables->row = row;
-    tables->n_rows = n;
+    MlMeaning *meaning = HL_ARRAY(tree->arena, MlMeaning, n);
+    if (tables->n_meanings)
+      memcpy(meaning, tables->meaning, tables->n_meanings * sizeof *meaning);
+    tables->meaning = meaning;
+    tables->n_meanings = n;
   }
-  MlRowOf *found = &tables->row[name->index];
-  if (!found->is_known) {
+  return &tables->meaning[name->index];
+}
+
+static MlMeaning find_row(HlMlTree *tree, const HlSym *name) {
+  MlMeaning *found = meaning_of(tree, name);
+  if (!found->is_op_known) {
     HlMlDialect dialect;
     found->row = (uint16_t)ml_find_row((HlStr){name->text, name->n}, &dialect);
     found->dialect = (uint8_t)dialect;
-    found->is_known = true;
+    found->is_op_known = true;
   }
   return *found;
+}
+
+MlName ml_meant_name(HlMlTree *tree, const HlSym *name) {
+  MlMeaning *found = meaning_of(tree, name);
+  if (found->name == ML_A_NONE)
+    found->name = (uint16_t)ml_find_name((HlStr){name->text, name->n});
+  return (MlName)found->name;
+}
+
+const HlSym *ml_name(HlMlTree *tree, MlName name) {
+  const HlSym **sym = &ml_tables(tree)->name[name];
+  return *sym ? *sym : (*sym = hl_ml_sym(tree, ml_name_text[name]));
 }
 
 static size_t round_up(size_t n) {
@@ -81,14 +96,31 @@ HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint3
   return op;
 }
 
-HlMlOp *hl_ml_op(HlMlTree *tree, HlMlBlock *block, const char *name, int n_operands,
-                 HlMlValue *const *operands, int n_results, const HlMlType *const *result_types,
-                 int n_regions) {
-  HlMlOp *op = ml_new_op(tree, (uint32_t)n_operands, (uint32_t)n_results, (uint32_t)n_regions, 0);
-  op->name = hl_ml_sym(tree, name);
-  MlRowOf row = find_row(tree, op->name);
+static const HlSym *name_of_row(HlMlTree *tree, HlMlRow row, HlMlDialect dialect) {
+  const char *name = ml_row(row)->name, prefix[] = "stablehlo.";
+  if (dialect != HL_ML_MHLO || strncmp(name, prefix, strlen(prefix)) != 0)
+    return hl_ml_sym(tree, name);
+  char in_mhlo[96];
+  snprintf(in_mhlo, sizeof in_mhlo, "mhlo.%s", name + strlen(prefix));
+  return hl_ml_sym(tree, in_mhlo);
+}
+
+static void set_name(HlMlTree *tree, HlMlOp *op, const HlSym *name) {
+  MlMeaning row = find_row(tree, name);
+  op->name = name;
   op->row = row.row;
   op->dialect = row.dialect;
+}
+
+void ml_rename(HlMlTree *tree, HlMlOp *op, HlMlRow row, HlMlDialect dialect) {
+  set_name(tree, op, name_of_row(tree, row, dialect));
+}
+
+static HlMlOp *named_op(HlMlTree *tree, HlMlBlock *block, const HlSym *name, int n_operands,
+                        HlMlValue *const *operands, int n_results,
+                        const HlMlType *const *result_types, int n_regions) {
+  HlMlOp *op = ml_new_op(tree, (uint32_t)n_operands, (uint32_t)n_results, (uint32_t)n_regions, 0);
+  set_name(tree, op, name);
   if (n_operands && operands)
     memcpy(op->operands, operands, (size_t)n_operands * sizeof *operands);
   for (int k = 0; result_types && k < n_results; k++)
@@ -96,6 +128,27 @@ HlMlOp *hl_ml_op(HlMlTree *tree, HlMlBlock *block, const char *name, int n_opera
   if (block)
     hl_ml_append(block, op);
   return op;
+}
+
+HlMlOp *hl_ml_op(HlMlTree *tree, HlMlBlock *block, const char *name, int n_operands,
+                 HlMlValue *const *operands, int n_results, const HlMlType *const *result_types,
+                 int n_regions) {
+  return named_op(tree, block, hl_ml_sym(tree, name), n_operands, operands, n_results, result_types,
+                  n_regions);
+}
+
+HlMlOp *ml_op(HlMlTree *tree, HlMlBlock *block, HlMlRow row, int n_operands,
+              HlMlValue *const *operands, int n_results, const HlMlType *const *types,
+              int n_regions) {
+  return named_op(tree, block, name_of_row(tree, row, HL_ML_STABLEHLO), n_operands, operands,
+                  n_results, types, n_regions);
+}
+
+HlMlOp *ml_op_like(HlMlTree *tree, HlMlBlock *block, const HlMlOp *op, int n_operands,
+                   HlMlValue *const *operands, int n_results, const HlMlType *const *types,
+                   int n_regions) {
+  const HlSym *name = hl_syms_add(tree->syms, op->name->text, op->name->n);
+  return named_op(tree, block, name, n_operands, operands, n_results, types, n_regions);
 }
 
 void ml_append_block(HlMlRegion *region, HlMlBlock *block) {
@@ -173,8 +226,8 @@ static HlMlNamed *room_for_attr(HlMlTree *tree, HlMlOp *op) {
 }
 
 // A new name of a symbol makes the table of symbols stale.
-static void note_set(HlMlTree *tree, const HlSym *name) {
-  if (ml_is_name(name, ML_A_SYM_NAME))
+static void note_set(HlMlTree *tree, MlName name) {
+  if (name == ML_A_SYM_NAME)
     ml_tables(tree)->has_symbols = false;
 }
 
@@ -184,8 +237,9 @@ static void remove_attr(HlMlOp *op, uint32_t at) {
   op->n_attrs--;
 }
 
-static void set_attr(HlMlTree *tree, HlMlOp *op, const HlSym *sym, const HlMlAttr *value) {
-  note_set(tree, sym);
+static void set_attr(HlMlTree *tree, HlMlOp *op, const HlSym *sym, MlName name,
+                     const HlMlAttr *value) {
+  note_set(tree, name);
   bool found;
   uint32_t at = find_place(op, sym, &found);
   if (!value && !found)
@@ -199,18 +253,19 @@ static void set_attr(HlMlTree *tree, HlMlOp *op, const HlSym *sym, const HlMlAtt
   }
   if (!found) {
     memmove(attrs + at + 1, attrs + at, (op->n_attrs - at) * sizeof *attrs);
-    attrs[at] = (HlMlNamed){.name = sym};
+    attrs[at] = (HlMlNamed){.name = sym, .id = (uint16_t)name};
     op->n_attrs++;
   }
   attrs[at].value = value;
 }
 
 void hl_ml_set(HlMlTree *tree, HlMlOp *op, const char *name, const HlMlAttr *value) {
-  set_attr(tree, op, hl_ml_sym(tree, name), value);
+  const HlSym *sym = hl_ml_sym(tree, name);
+  set_attr(tree, op, sym, ml_meant_name(tree, sym), value);
 }
 
 void ml_set_attr(HlMlTree *tree, HlMlOp *op, MlName name, const HlMlAttr *value) {
-  set_attr(tree, op, ml_name(tree, name), value);
+  set_attr(tree, op, ml_name(tree, name), name, value);
 }
 
 static int compare_named(const void *a, const void *b) {
@@ -256,6 +311,9 @@ static void sort_named(HlMlTree *tree, int n, HlMlNamed *named) {
 HlMlNamed *ml_sort_named(HlMlTree *tree, int n, const HlMlNamed *named, int *n_left) {
   HlMlNamed *sorted = hl_arena_copy(tree->arena, named, (size_t)n * sizeof *named);
   *n_left = n;
+  for (int k = 0; k < n; k++)
+    if (sorted[k].id == ML_A_NONE)
+      sorted[k].id = (uint16_t)ml_meant_name(tree, sorted[k].name);
   if (is_sorted(n, named))
     return sorted;
   sort_named(tree, n, sorted);
@@ -272,12 +330,12 @@ HlMlNamed *ml_sort_named(HlMlTree *tree, int n, const HlMlNamed *named, int *n_l
 void hl_ml_set_all(HlMlTree *tree, HlMlOp *op, int n, const HlMlNamed *named) {
   int left;
   for (uint32_t k = 0; k < op->n_attrs; k++)
-    note_set(tree, op->attrs[k].name);
+    note_set(tree, (MlName)op->attrs[k].id);
   op->attrs = ml_sort_named(tree, n, named, &left);
   op->n_attrs = (uint32_t)left;
   op->attr_room = (uint32_t)n;
   for (uint32_t k = 0; k < op->n_attrs; k++)
-    note_set(tree, op->attrs[k].name);
+    note_set(tree, (MlName)op->attrs[k].id);
 }
 
 const HlMlAttr *hl_ml_attr(const HlMlOp *op, const char *name) {
@@ -290,7 +348,7 @@ const HlMlAttr *hl_ml_attr(const HlMlOp *op, const char *name) {
 
 const HlMlAttr *ml_attr(const HlMlOp *op, MlName name) {
   for (uint32_t k = 0; k < op->n_attrs; k++)
-    if (ml_is_name(op->attrs[k].name, name))
+    if (op->attrs[k].id == name)
       return op->attrs[k].value;
   return NULL;
 }
@@ -371,10 +429,10 @@ void hl_ml_place_before(HlMlOp *op, HlMlOp *at) {
   at->prev = op;
 }
 
-HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, const char *name, int n_operands,
+HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, HlMlRow row, int n_operands,
                      HlMlValue *const *operands, int n_results, const HlMlType *const *types,
                      int n_regions) {
-  HlMlOp *op = hl_ml_op(tree, NULL, name, n_operands, operands, n_results, types, n_regions);
+  HlMlOp *op = ml_op(tree, NULL, row, n_operands, operands, n_results, types, n_regions);
   op->location = at->location;
   op->loc = at->loc;
   hl_ml_place_before(op, at);
@@ -429,8 +487,8 @@ static HlMlValue *copy_of(const Copier *c, HlMlValue *value) {
 // The op without its operands and without what is in its regions.
 static HlMlOp *copy_shell(const Copier *c, HlMlBlock *block, const HlMlOp *op) {
   HlMlTree *tree = c->tree;
-  HlMlOp *copy = hl_ml_op(tree, block, op->name->text, (int)op->n_operands, op->operands,
-                          (int)op->n_results, NULL, (int)op->n_regions);
+  HlMlOp *copy = ml_op_like(tree, block, op, (int)op->n_operands, op->operands, (int)op->n_results,
+                            NULL, (int)op->n_regions);
   copy->loc = op->loc;
   copy->location = op->location;
   copy->attrs = hl_arena_copy(tree->arena, op->attrs, op->n_attrs * sizeof *op->attrs);

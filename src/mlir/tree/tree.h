@@ -6,18 +6,19 @@
 
 #include "mlir/tree/dialect.h"
 
-typedef struct MlRowOf {  // what the name of an op means, remembered by symbol
-  bool is_known;
+typedef struct MlMeaning {  // what a symbol means as the name of an op and as that of an attribute
+  bool is_op_known;
   uint8_t dialect;
   uint16_t row;
-} MlRowOf;
+  uint16_t name;  // ML_A_NONE: not known yet
+} MlMeaning;
 
 typedef struct MlTables {
-  const HlSym *name[ML_NAME_COUNT];
   const HlMlType **slot;  // interned types, open addressing; a power of two of slots
   uint32_t n_slots, n_types;
-  MlRowOf *row;  // by symbol
-  uint32_t n_rows;
+  MlMeaning *meaning;  // by symbol
+  uint32_t n_meanings;
+  const HlSym *name[ML_NAME_COUNT];  // NULL: not asked for yet
   const HlMlType *i64, *i1;
   const HlMlAttr *unit, *yes, *no;
   const HlMlLocation *unknown;
@@ -40,26 +41,28 @@ enum { ML_MAX_DEPTH = UINT16_MAX };
 HlMlOp *ml_new_op(HlMlTree *tree, uint32_t n_operands, uint32_t n_results, uint32_t n_regions,
                   uint32_t n_successors);
 void ml_append_block(HlMlRegion *region, HlMlBlock *block);
+// As hl_ml_op, of a row, in the row's own dialect.
+HlMlOp *ml_op(HlMlTree *tree, HlMlBlock *block, HlMlRow row, int n_operands,
+              HlMlValue *const *operands, int n_results, const HlMlType *const *types,
+              int n_regions);
+// As ml_op, of the name of another op, which may be of another tree.
+HlMlOp *ml_op_like(HlMlTree *tree, HlMlBlock *block, const HlMlOp *op, int n_operands,
+                   HlMlValue *const *operands, int n_results, const HlMlType *const *types,
+                   int n_regions);
+// Makes an op one of another row: of stablehlo's rows MHLO's where `dialect` says so.
+void ml_rename(HlMlTree *tree, HlMlOp *op, HlMlRow row, HlMlDialect dialect);
 // A new op in front of another, with that one's location.
-HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, const char *name, int n_operands,
+HlMlOp *ml_op_before(HlMlTree *tree, HlMlOp *at, HlMlRow row, int n_operands,
                      HlMlValue *const *operands, int n_results, const HlMlType *const *types,
                      int n_regions);
 // --- Attributes and fields by enumerator ------------------------------------------------------------
 
 // A misspelt name does not compile, and looking one up compares integers. By text (hl_ml_attr and its like in
 // hilo/mlir.h) is for names that come from a file or an embedder.
-static inline const HlSym *ml_name(const HlMlTree *tree, MlName name) {
-  return ml_tables(tree)->name[name];
-}
-// ML_A_NONE: none of names.def. Holds for symbols of any tree.
-static inline MlName ml_name_of(const HlSym *sym) {
-  return sym->index < ML_NAME_COUNT ? (MlName)sym->index : ML_A_NONE;
-}
-static inline bool ml_is_name(const HlSym *sym, MlName name) {
-  return sym->index == (uint32_t)name;
-}
-static inline HlMlNamed ml_named(const HlMlTree *tree, MlName name, const HlMlAttr *value) {
-  return (HlMlNamed){.name = ml_name(tree, name), .value = value};
+const HlSym *ml_name(HlMlTree *tree, MlName name);
+MlName ml_meant_name(HlMlTree *tree, const HlSym *name);  // of a symbol of the tree
+static inline HlMlNamed ml_named(HlMlTree *tree, MlName name, const HlMlAttr *value) {
+  return (HlMlNamed){.name = ml_name(tree, name), .value = value, .id = (uint16_t)name};
 }
 const HlMlAttr *ml_attr(const HlMlOp *op, MlName name);      // NULL: absent
 const HlMlAttr *ml_field(const HlMlAttr *of, MlName name);   // NULL: absent, or `of` no DICT or STRUCT

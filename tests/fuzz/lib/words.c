@@ -28,9 +28,9 @@ static const char *const ml_ops[] = {
 #define ML_OP(id, name, ...) name,
 #include "mlir/tree/ops.def"
 };
-static const char *const ml_attrs[] = {
-#define ML_ATTR(op, name, ...) #name,
-#include "mlir/tree/ops.def"
+static const char *const ml_names[] = {
+#define ML_NAME(id, text) text,
+#include "mlir/tree/names.def"
 };
 static const char *const ml_words[] = {
 #define ML_WORD(id, word, value) #word,
@@ -39,10 +39,6 @@ static const char *const ml_words[] = {
 static const char *const ml_kinds[] = {
 #define ML_ENUM(id, name) name,
 #define ML_STRUCT(id, name, ...) name,
-#include "mlir/tree/attrs.def"
-};
-static const char *const ml_fields[] = {
-#define ML_FIELD(id, name, kind) #name,
 #include "mlir/tree/attrs.def"
 };
 // Ours beside the tables: what holds a program together.
@@ -93,10 +89,10 @@ static FuzzClass primitives(void) {
 static const FuzzClass of_text[] = {CLASS(ops),        CLASS(dtypes),     CLASS(attrs),
                                     CLASS(enum_words), CLASS(text_frame), CLASS(numbers)};
 static const FuzzClass of_proto[] = {CLASS(ops), CLASS(attrs), CLASS(enum_words)};
-static const FuzzClass of_mlir[] = {CLASS(ml_ops),   CLASS(ml_types), CLASS(ml_attrs),
-                                    CLASS(ml_words), CLASS(ml_kinds), CLASS(ml_fields),
+static const FuzzClass of_mlir[] = {CLASS(ml_ops),   CLASS(ml_types), CLASS(ml_names),
+                                    CLASS(ml_words), CLASS(ml_kinds),
                                     CLASS(ml_frame), CLASS(numbers)};
-static const FuzzClass of_bytecode[] = {CLASS(ml_ops), CLASS(ml_attrs), CLASS(ml_types)};
+static const FuzzClass of_bytecode[] = {CLASS(ml_ops), CLASS(ml_names), CLASS(ml_types)};
 static const FuzzClass of_literal[] = {CLASS(numbers)};
 static const FuzzClass of_npy[] = {CLASS(npy_words)};
 static const FuzzClass of_flags[] = {CLASS(flags)};
