@@ -53,31 +53,13 @@ static HlInst *dequeue(Work *w) {
 // Whether values stand in the instruction that are not its own.
 static bool passes_through(const Work *w, const HlInst *inst) {
   switch (inst->op) {
-  case HL_OP_ADD_DEPENDENCY:
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_ASYNC_DONE:
-  case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_BITCAST:
-  case HL_OP_CALL:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_COPY_DONE:
-  case HL_OP_COPY_START:
-  case HL_OP_DOMAIN:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_RECV_DONE:
-  case HL_OP_SEND:
-  case HL_OP_TUPLE:
-  case HL_OP_WHILE: return true;
+  case HL_OP_ALL_REDUCE_START:
+  case HL_OP_SEND_DONE:
+  case HL_OP_RECV: return false;  // all halves but these
   case HL_OP_COPY: return hl_shape_is_tuple(inst->shape);
   case HL_OP_PARAMETER:
     return w->context[inst->comp->id] == CALLED_AS_STEP && inst->comp->first_call;
-  default: return false;
+  default: return hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL) || hl_is_async((HlOp)inst->op);
   }
 }
 
@@ -174,15 +156,9 @@ static void define_child(Work *w, const HlInst *inst, int64_t k) {
 
 static void define_values(Work *w, const HlInst *inst) {
   uint32_t slot = hl_slot(w->flow, inst);
+  if (hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL) && inst->op != HL_OP_TUPLE)
+    return;
   switch (inst->op) {
-  case HL_OP_BITCAST:
-  case HL_OP_CALL:
-  case HL_OP_ADD_DEPENDENCY:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_DOMAIN:
-  case HL_OP_OPT_BARRIER:
   case HL_OP_COPY_DONE:
   case HL_OP_ALL_REDUCE_DONE: return;
   case HL_OP_PARAMETER:
@@ -383,11 +359,9 @@ static bool update(Work *w, const HlInst *inst) {
   HlFlow *flow = w->flow;
   uint32_t slot = hl_slot(flow, inst);
   uint32_t from = inst->n_operands > 0 ? hl_slot(flow, inst->operands[0]) : 0;
+  if (hl_op_is((HlOp)inst->op, HL_T_WIRE) && hl_op_moves((HlOp)inst->op))
+    return pass_tree(flow, slot, from);
   switch (inst->op) {
-  case HL_OP_BITCAST:
-  case HL_OP_ADD_DEPENDENCY:
-  case HL_OP_DOMAIN:
-  case HL_OP_OPT_BARRIER:
   case HL_OP_ALL_REDUCE_DONE: return pass_tree(flow, slot, from);
   case HL_OP_CALL: return pass_tree(flow, slot, hl_slot(flow, hl_to_apply(inst)->root));
   case HL_OP_WHILE:

@@ -83,9 +83,8 @@ static bool find_overwritten(Pairs *p, Where output, Where *out, int depth) {
 }
 
 bool flow_may_be_in_place(HlOp op) {
-  return op == HL_OP_DYNAMIC_UPDATE_SLICE || op == HL_OP_SCATTER || op == HL_OP_ALL_REDUCE_START ||
-         op == HL_OP_FUSION || op == HL_OP_CUSTOM_CALL || op == HL_OP_SET_DIMENSION_SIZE ||
-         op == HL_OP_RAGGED_ALL_TO_ALL || op == HL_OP_ASYNC_START;
+  return hl_op_facts(op)->in_place || op == HL_OP_FUSION || op == HL_OP_CUSTOM_CALL ||
+         op == HL_OP_ASYNC_START;
 }
 
 // Goes over the leaves of the fusion's shape.
@@ -118,17 +117,12 @@ static void add_declared(Pairs *p, const HlInst *inst) {
 
 static void add_pairs(Pairs *p, const HlInst *inst, int depth) {
   const HlI64s none = {NULL, 0};
-  switch (inst->op) {
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-  case HL_OP_SET_DIMENSION_SIZE: add_pair(p, 0, none, none); return;
-  case HL_OP_RAGGED_ALL_TO_ALL: add_pair(p, 1, none, none); return;
-  case HL_OP_SCATTER:
-  case HL_OP_ALL_REDUCE_START: {
-    uint32_t n = inst->op == HL_OP_SCATTER ? inst->n_operands / 2 : inst->n_operands;
-    for (uint32_t k = 0; k < n; k++)
+  const uint8_t over = hl_op_facts((HlOp)inst->op)->in_place;
+  const int n = (int)hl_shape_leaves(inst->shape);
+  for (int k = 0; over && k < (int)inst->n_operands; k++)
+    if (hl_operand_in(over, k, n))
       add_pair(p, k, none, n > 1 ? one_more(p->arena, k, none) : none);
-    return;
-  }
+  switch (inst->op) {
   case HL_OP_FUSION:
     if (depth < MAX_FUSION_DEPTH)
       add_fusion_leaves(p, inst, inst->shape, none, depth);

@@ -31,8 +31,7 @@ typedef struct Frame {
 } Frame;
 
 static bool enters(const HlInst *inst) {
-  return inst->op == HL_OP_CALL || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_WHILE ||
-         inst->op == HL_OP_ASYNC_START;
+  return hl_op_is((HlOp)inst->op, HL_T_CONTROL) || inst->op == HL_OP_ASYNC_START;
 }
 
 static Frame start_frame(Flatten *f, const HlComp *comp, const HlInst *async) {

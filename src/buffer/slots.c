@@ -7,15 +7,7 @@
 // --- Calls --------------------------------------------------------------------------------------
 
 static bool runs_as_step(const HlInst *caller) {
-  switch (caller->op) {
-  case HL_OP_CALL:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_ASYNC_DONE: return true;
-  default: return false;
-  }
+  return hl_op_is((HlOp)caller->op, HL_T_CONTROL | HL_T_ASYNC);
 }
 
 CallContext flow_context(const HlComp *comp) {

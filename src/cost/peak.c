@@ -16,25 +16,8 @@ typedef struct Life {
 
 // Whether the result is (a part of) its operands' memory.
 static bool renames(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_BITCAST:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_DOMAIN:
-  case HL_OP_ADD_DEPENDENCY:
-  case HL_OP_WHILE:
-  case HL_OP_COPY_DONE:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_ASYNC_DONE:
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-  case HL_OP_SEND_DONE:
-  case HL_OP_RECV_DONE:
-  case HL_OP_TUPLE_SELECT: return true;
-  default: return false;
-  }
+  return hl_op_is((HlOp)inst->op, HL_T_WIRE) || hl_awaits((HlOp)inst->op) ||
+         inst->op == HL_OP_WHILE || inst->op == HL_OP_TUPLE_SELECT;
 }
 
 static int later(int a, int b) {
@@ -90,8 +73,7 @@ static double own_bytes(const HlInst *inst, bool outer) {
 }
 
 static bool runs_inside(const HlInst *inst) {
-  return inst->op == HL_OP_CALL || inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL ||
-         inst->op == HL_OP_ASYNC_START;
+  return hl_op_is((HlOp)inst->op, HL_T_CONTROL) || inst->op == HL_OP_ASYNC_START;
 }
 
 // What the called computations need beyond the result, which is theirs too.

@@ -290,12 +290,10 @@ static HlLiteral *ragged_all_to_all(Interp *in, const HlInst *inst, const Meetin
 // --- Running -------------------------------------------------------------------------------------
 
 static ResultFn *result_fn(HlOp op) {
-  switch (op) {
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_ALL_REDUCE_START: return all_reduce;
+  switch (hl_op_plain(op)) {
+  case HL_OP_ALL_REDUCE: return all_reduce;
   case HL_OP_REDUCE_SCATTER: return reduce_scatter;
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_GATHER_START: return all_gather;
+  case HL_OP_ALL_GATHER: return all_gather;
   case HL_OP_ALL_TO_ALL: return all_to_all;
   case HL_OP_RAGGED_ALL_TO_ALL: return ragged_all_to_all;
   case HL_OP_COLLECTIVE_BROADCAST: return broadcast;

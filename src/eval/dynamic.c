@@ -195,14 +195,12 @@ static const HlShape *run_time_shape(const Dynamic *d) {
   const HlShape *shape;
   switch (d->inst->op) {
   case HL_OP_BROADCAST: shape = broadcast_shape(d); break;
-  case HL_OP_RESHAPE:
-  case HL_OP_BITCAST: shape = reshape_shape(d); break;
   case HL_OP_SLICE: shape = slice_shape(d); break;
   case HL_OP_DYNAMIC_SLICE: shape = dynamic_slice_shape(d); break;
   case HL_OP_CONVERT:
   case HL_OP_REDUCE_PRECISION:
   case HL_OP_STOCHASTIC_CONVERT: shape = array_of(d, d->compact[0]->shape->dim); break;
-  default: shape = rule_shape(d);
+  default: shape = hl_op_is((HlOp)d->inst->op, HL_T_VIEW) ? reshape_shape(d) : rule_shape(d);
   }
   if (!fits(shape, d->inst->shape))
     return NULL;

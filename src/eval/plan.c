@@ -8,13 +8,7 @@
 
 // Whether the result may have another float type than the rule says: these kernels round to it.
 static bool rounds_to_result(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_DOT:
-  case HL_OP_RAGGED_DOT:
-  case HL_OP_SCALED_DOT:
-  case HL_OP_CONVOLUTION: return true;
-  default: return (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) != 0;
-  }
+  return hl_op_is((HlOp)inst->op, HL_T_CONTRACTS | HL_T_ELEMENTWISE);
 }
 
 // Kernels trust that shapes obey the rules: here is where an unverified module is found out.
@@ -82,16 +76,10 @@ static bool check_calls(Interp *in, const HlInst *inst) {
 // --- Which instructions run ---------------------------------------------------------------------
 
 static bool runs_computations(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_CALL:
-  case HL_OP_FUSION:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_ASYNC_START: return true;
-  case HL_OP_CUSTOM_CALL:
+  if (inst->op == HL_OP_CUSTOM_CALL)
     return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "HostExecute") == 0;
-  default: return false;
-  }
+  return hl_op_is((HlOp)inst->op, HL_T_CONTROL) || inst->op == HL_OP_FUSION ||
+         inst->op == HL_OP_ASYNC_START;
 }
 
 // Whether the instruction must run though nobody uses it. *failed: a computation of it has no plan.
@@ -141,16 +129,9 @@ static bool is_scalar_value(const HlShape *shape) {
 
 // Whether an instruction of scalars is a copy of its operand.
 static bool is_scalar_copy(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_RESHAPE:
-  case HL_OP_BROADCAST:
-  case HL_OP_TRANSPOSE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-    return hl_shape_is_scalar(inst->shape) && hl_shape_is_scalar(inst->operands[0]->shape) &&
-           inst->shape->dtype == inst->operands[0]->shape->dtype;
-  default: return false;
-  }
+  return hl_op_is((HlOp)inst->op, HL_T_REARRANGES) && inst->n_operands == 1 &&
+         hl_shape_is_scalar(inst->shape) && hl_shape_is_scalar(inst->operands[0]->shape) &&
+         inst->shape->dtype == inst->operands[0]->shape->dtype;
 }
 
 static bool runs_on_lanes(Interp *in, const HlInst *inst) {

@@ -217,7 +217,7 @@ static void flood_comp(Gspmd *g, Flood *flood, const HlComp *comp, uint32_t manu
 }
 
 static bool is_control(const HlInst *caller) {
-  return caller->op == HL_OP_WHILE || caller->op == HL_OP_CONDITIONAL || caller->op == HL_OP_CALL;
+  return hl_op_is((HlOp)caller->op, HL_T_CONTROL);
 }
 
 // What a computation is given and gives is its caller's, but a condition's verdict.

@@ -112,7 +112,7 @@ static bool is_manual(PartComp *c, const HlInst *inst) {
 // Ops that look into what they carry have rules that hold in a manual part as elsewhere.
 static bool is_structure(HlOp op) {
   return op == HL_OP_PARAMETER || op == HL_OP_TUPLE || op == HL_OP_GET_TUPLE_ELEMENT ||
-         op == HL_OP_WHILE || op == HL_OP_CONDITIONAL || op == HL_OP_CALL;
+         hl_op_is(op, HL_T_CONTROL);
 }
 
 static bool changes_view(const HlInst *inst) {

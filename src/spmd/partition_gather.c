@@ -272,9 +272,7 @@ bool part_gather(PartComp *c, HlInst *inst) {
 // By which fold the devices' results can be put together; HL_OP_COUNT: none.
 static HlOp fold_of(const HlInst *inst) {
   const HlOp op = inst->n_operands == 3 ? hl_reducer(hl_to_apply(inst)) : HL_OP_COUNT;
-  const bool known = op == HL_OP_ADD || op == HL_OP_MULTIPLY || op == HL_OP_MAXIMUM ||
-                     op == HL_OP_MINIMUM || op == HL_OP_AND || op == HL_OP_OR;
-  return known ? op : HL_OP_COUNT;
+  return op < HL_OP_COUNT && hl_op_is(op, HL_T_ASSOCIATES) && op != HL_OP_XOR ? op : HL_OP_COUNT;
 }
 
 // One of the devices along cut indices starts from the operand, the others from what changes

@@ -85,17 +85,9 @@ enum { CONSTANT = 1, SPLITS = 2 };
 static bool may_be_constant(const HlInst *inst) {
   if (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE)
     return true;
-  switch ((HlOp)inst->op) {
-  case HL_OP_CONSTANT:
-  case HL_OP_IOTA:
-  case HL_OP_BROADCAST:
-  case HL_OP_RESHAPE:
-  case HL_OP_TRANSPOSE:
-  case HL_OP_SLICE:
-  case HL_OP_PAD:
-  case HL_OP_CONCATENATE: return hl_shape_is_array(inst->shape);
-  default: return false;
-  }
+  const HlOp op = (HlOp)inst->op;
+  return hl_shape_is_array(inst->shape) &&
+         (op == HL_OP_CONSTANT || op == HL_OP_IOTA || (hl_op_places(op) && op != HL_OP_REVERSE));
 }
 
 static int kind_of(const SpGraph *g, const HlInst *inst) {
@@ -593,7 +585,7 @@ typedef struct Visit {
 } Visit;
 
 static bool is_control(const HlInst *inst) {
-  return inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_CALL;
+  return hl_op_is((HlOp)inst->op, HL_T_CONTROL);
 }
 
 // The computation that an instruction leads into as its number k: a loop's condition comes before its body.

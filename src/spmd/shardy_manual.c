@@ -55,7 +55,7 @@ static void mark_comp(Shardy *s, const HlComp *comp, uint32_t manual, bool *mark
     comp = stack[--depth];
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
       mark_value(s, inst, manual);
-      if (inst->op != HL_OP_WHILE && inst->op != HL_OP_CONDITIONAL && inst->op != HL_OP_CALL)
+      if (!hl_op_is((HlOp)inst->op, HL_T_CONTROL))
         continue;
       for (int c = 0; c < inst->n_calls; c++)
         if (!marked[hl_called(inst, c)->id]) {

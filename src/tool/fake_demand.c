@@ -100,14 +100,13 @@ static double identity_of(HlOp op, HlDtype dtype, bool *known) {
                                    : ldexp(1, bits - hl_is_signed(dtype)) - 1;
   double low = hl_is_float(dtype) ? -INFINITY : hl_is_signed(dtype) ? -ldexp(1, bits - 1) : 0;
   *known = !hl_is_complex(dtype) || op == HL_OP_ADD || op == HL_OP_MULTIPLY;
-  switch (op) {
-  case HL_OP_ADD:
-  case HL_OP_OR:
-  case HL_OP_XOR: return 0;
-  case HL_OP_MULTIPLY: return 1;
-  case HL_OP_AND: return hl_is_signed(dtype) ? -1 : high;
-  case HL_OP_MAXIMUM: return low;
-  case HL_OP_MINIMUM: return high;
+  switch (op < HL_OP_COUNT && hl_op_is(op, HL_T_ASSOCIATES) ? hl_op_facts(op)->neutral
+                                                            : HL_KNOWN_NONE) {
+  case HL_KNOWN_ZERO: return 0;
+  case HL_KNOWN_ONE: return 1;
+  case HL_KNOWN_ALL_ONES: return hl_is_signed(dtype) ? -1 : high;
+  case HL_KNOWN_LOWEST: return low;
+  case HL_KNOWN_HIGHEST: return high;
   default: *known = false; return 0;
   }
 }

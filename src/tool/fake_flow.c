@@ -121,45 +121,33 @@ static void flow_reduce(Fake *f, const HlInst *inst) {
 
 // Ops that move elements: from which operands, and what of the wish survives.
 static bool flow_moves(Fake *f, const HlInst *inst) {
-  unsigned range = NEED_HARD | NEED_NONZERO | NEED_FIXED, keep = range;
-  int from = 0, to = 1;
-  switch (inst->op) {
+  const HlOp op = (HlOp)inst->op;
+  uint8_t from = hl_op_moves(op) && !hl_op_is(op, HL_T_COLLECTIVE) ? hl_op_facts(op)->elements : 0;
+  unsigned keep = NEED_HARD | NEED_NONZERO | NEED_FIXED;
+  if (hl_op_is(op, HL_T_ONCE) && from != HL_EVERY)
+    keep |= NEED_DISTINCT;
+  switch (op) {
   case HL_OP_COPY:
-  case HL_OP_REDUCE_PRECISION: keep = ALL_FLAGS; break;
-  case HL_OP_CONVERT: keep = ALL_FLAGS; break;
+  case HL_OP_REDUCE_PRECISION:
+  case HL_OP_CONVERT:
+    from = 1;
+    keep = ALL_FLAGS;
+    break;
   case HL_OP_RESHAPE: keep = ALL_FLAGS & ~(unsigned)NEED_DIAGONAL; break;
   case HL_OP_BITCAST:
     if (inst->operands[0]->shape->dtype != inst->shape->dtype)
       return true;
-    keep = range | NEED_DISTINCT;
+    keep |= NEED_DISTINCT;
     break;
-  case HL_OP_TRANSPOSE: keep = range | NEED_DISTINCT | NEED_DIAGONAL; break;
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_DYNAMIC_RESHAPE: keep = range | NEED_DISTINCT; break;
-  case HL_OP_BROADCAST:
-  case HL_OP_GATHER:
-  case HL_OP_SET_DIMENSION_SIZE:
-  case HL_OP_ADD_DEPENDENCY: break;
-  case HL_OP_PAD:
-  case HL_OP_DYNAMIC_UPDATE_SLICE: to = 2; break;
-  case HL_OP_CONCATENATE: to = (int)inst->n_operands; break;
-  case HL_OP_CLAMP:
-    from = 1;
-    to = 2;
-    break;
-  case HL_OP_SELECT:
-    from = mends_negatives(inst) ? 2 : 1;
-    to = 3;
-    break;
-  default: return false;
+  case HL_OP_TRANSPOSE: keep |= NEED_DIAGONAL; break;
+  case HL_OP_CLAMP: from = 1 << 1; break;
+  case HL_OP_SELECT: from = mends_negatives(inst) ? 1 << 2 : from; break;
+  default: break;
   }
-  if (!hl_shape_is_array(inst->shape))
-    return true;
-  for (int k = from; k < to && k < (int)inst->n_operands; k++)
-    pass(f, inst, 0, inst->operands[k], 0, keep);
-  return true;
+  for (int k = 0; k < (int)inst->n_operands && hl_shape_is_array(inst->shape); k++)
+    if (hl_operand_in(from, k, 1))
+      pass(f, inst, 0, inst->operands[k], 0, keep);
+  return from != 0;
 }
 
 void fake_flow(Fake *f, const HlInst *inst) {
@@ -179,20 +167,20 @@ void fake_flow(Fake *f, const HlInst *inst) {
     for (int k = 0; k < (int)inst->n_operands && inst->n_calls == 1; k++)
       pass_parameter(f, hl_to_apply(inst), k, inst->operands[k], NEED_HARD | NEED_NONZERO);
     return;
-  case HL_OP_SORT:
-  case HL_OP_ALL_TO_ALL:
-  case HL_OP_COLLECTIVE_PERMUTE:
-  case HL_OP_COLLECTIVE_BROADCAST:
-  case HL_OP_ALL_GATHER:
+  case HL_OP_OPT_BARRIER:
+  case HL_OP_DOMAIN: pass_all(f, inst, inst->operands[0]); return;
+  default: break;
+  }
+  const HlOp op = (HlOp)inst->op;
+  if (op == HL_OP_SORT ||
+      (hl_op_is(op, HL_T_COLLECTIVE) && hl_op_facts(op)->elements == HL_EVERY)) {
     for (int k = 0; k < (int)inst->n_operands && k < fake_leaves(f, inst); k++)
       pass(f, inst, k, inst->operands[k], 0, NEED_HARD | NEED_NONZERO);
     return;
-  case HL_OP_COPY:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_DOMAIN:
-  case HL_OP_COPY_DONE:
-  case HL_OP_COPY_START: pass_all(f, inst, inst->operands[0]); return;
-  default: break;
+  }
+  if (hl_op_plain(op) == HL_OP_COPY) {
+    pass_all(f, inst, inst->operands[0]);
+    return;
   }
   if (flow_moves(f, inst) || !hl_shape_is_array(inst->shape))
     return;

@@ -61,6 +61,16 @@ static Range rest(Range a, Range b) {
   return (Range){a.lo >= 0 ? 0 : -most, fmin(most, a.hi >= 0 ? a.hi : 0)};
 }
 
+// What the op's results lie in whatever its operands are.
+static Range range_of_op(const HlInst *inst) {
+  switch ((HlBounds)hl_op_facts((HlOp)inst->op)->bounds) {
+  case HL_BOUNDS_UNIT: return (Range){0, 1};
+  case HL_BOUNDS_SIGNED_UNIT: return (Range){-1, 1};
+  case HL_BOUNDS_NONNEGATIVE: return (Range){0, INFINITY};
+  default: return unknown(inst->shape->dtype);
+  }
+}
+
 static Range binary_range(const Fake *f, const HlInst *inst) {
   Range a = of(f, inst, 0), b = of(f, inst, 1);
   bool whole = hl_is_integral(inst->shape->dtype);
@@ -85,7 +95,7 @@ static Range binary_range(const Fake *f, const HlInst *inst) {
     break;
   default: break;
   }
-  return unknown(inst->shape->dtype);
+  return range_of_op(inst);
 }
 
 static Range unary_range(const Fake *f, const HlInst *inst) {
@@ -94,14 +104,6 @@ static Range unary_range(const Fake *f, const HlInst *inst) {
   case HL_OP_NEGATE: return (Range){-a.hi, -a.lo};
   case HL_OP_ABS: return (Range){a.lo > 0 ? a.lo : 0, fmax(fabs(a.lo), fabs(a.hi))};
   case HL_OP_EXPONENTIAL: return (Range){exp(a.lo), exp(a.hi)};
-  case HL_OP_LOGISTIC: return (Range){0, 1};
-  case HL_OP_TANH:
-  case HL_OP_SINE:
-  case HL_OP_COSINE:
-  case HL_OP_ERF:
-  case HL_OP_SIGN: return (Range){-1, 1};
-  case HL_OP_SQRT:
-  case HL_OP_COSH: return (Range){0, INFINITY};
   case HL_OP_POPCNT:
   case HL_OP_COUNT_LEADING_ZEROS: return (Range){0, hl_dtype_info[inst->shape->dtype].bits};
   case HL_OP_CONVERT:
@@ -112,20 +114,25 @@ static Range unary_range(const Fake *f, const HlInst *inst) {
   case HL_OP_CEIL:
   case HL_OP_ROUND_NEAREST_AFZ:
   case HL_OP_ROUND_NEAREST_EVEN: return (Range){floor(a.lo), ceil(a.hi)};
-  default: return unknown(inst->shape->dtype);
+  default: return range_of_op(inst);
   }
 }
 
-// Ops whose elements all come from operands: the hull of those.
-static Range moved_range(const Fake *f, const HlInst *inst, int n) {
-  Range out = of(f, inst, 0);
-  for (int k = 1; k < n; k++)
-    out = hull(out, of(f, inst, k));
+// Ops whose elements all come from operands of a type: the hull of those.
+static Range moved_range(const Fake *f, const HlInst *inst) {
+  const uint8_t set = hl_op_facts((HlOp)inst->op)->elements;
+  Range out = {INFINITY, -INFINITY};
+  for (int k = 0; k < (int)inst->n_operands; k++)
+    if (hl_operand_in(set, k, 1)) {
+      if (inst->operands[k]->shape->dtype != inst->shape->dtype)
+        return unknown(inst->shape->dtype);
+      out = hull(out, of(f, inst, k));
+    }
   return out;
 }
 
 static Range reduced_range(const Fake *f, const HlInst *inst) {
-  Range all = moved_range(f, inst, 2);
+  Range all = hull(of(f, inst, 0), of(f, inst, 1));
   HlOp op = inst->n_operands == 2 && inst->n_calls == 1 ? fake_combiner(hl_to_apply(inst), 0, 1)
                                                         : HL_OP_COUNT;
   if (op == HL_OP_MAXIMUM || op == HL_OP_MINIMUM)
@@ -166,28 +173,10 @@ static Range array_range(const Fake *f, const HlInst *inst) {
     return (Range){0, d >= 0 && d < inst->shape->rank ? fmax(0, (double)inst->shape->dim[d] - 1)
                                                       : INFINITY};
   }
-  case HL_OP_COPY:
-  case HL_OP_RESHAPE:
-  case HL_OP_TRANSPOSE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_BROADCAST:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_GATHER:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_ADD_DEPENDENCY: return moved_range(f, inst, 1);
-  case HL_OP_BITCAST:
-    return inst->operands[0]->shape->dtype == dtype ? moved_range(f, inst, 1) : unknown(dtype);
-  case HL_OP_PAD:
-  case HL_OP_DYNAMIC_UPDATE_SLICE: return moved_range(f, inst, 2);
-  case HL_OP_CONCATENATE: return moved_range(f, inst, (int)inst->n_operands);
-  case HL_OP_SELECT: return hull(of(f, inst, 1), of(f, inst, 2));
   case HL_OP_CLAMP: {
     Range lo = of(f, inst, 0), x = of(f, inst, 1), hi = of(f, inst, 2);
     return (Range){fmin(fmax(x.lo, lo.lo), hi.lo), fmin(fmax(x.hi, lo.hi), hi.hi)};
   }
-  case HL_OP_COMPARE:
-  case HL_OP_IS_FINITE: return (Range){0, 1};
   case HL_OP_PARTITION_ID: return (Range){0, fmax(0, (double)f->m->num_partitions - 1)};
   case HL_OP_REPLICA_ID: return (Range){0, fmax(0, (double)f->m->replica_count - 1)};
   case HL_OP_REDUCE: return reduced_range(f, inst);
@@ -205,8 +194,9 @@ static Range array_range(const Fake *f, const HlInst *inst) {
   }
   default: break;
   }
-  if ((hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) && inst->n_operands <= 2 &&
-      inst->n_operands > 0)
+  if (hl_op_moves((HlOp)inst->op) && !hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE))
+    return moved_range(f, inst);
+  if (hl_op_is((HlOp)inst->op, HL_T_ELEMENTWISE) && inst->n_operands <= 2 && inst->n_operands > 0)
     return inst->n_operands == 2 ? binary_range(f, inst) : unary_range(f, inst);
   return unknown(dtype);
 }

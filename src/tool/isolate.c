@@ -11,23 +11,17 @@ bool hl_is_worth_isolating(const HlInst *inst) {
   switch ((HlOp)inst->op) {
   case HL_OP_PARAMETER:
   case HL_OP_CONSTANT:
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
   case HL_OP_AFTER_ALL:
-  case HL_OP_ADD_DEPENDENCY:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_DOMAIN:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_CALL:
   case HL_OP_INFEED:
   case HL_OP_OUTFEED: return false;
-  default: return !hl_is_async((HlOp)inst->op);
+  case HL_OP_BITCAST: return true;
+  default:
+    return !hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL) && !hl_is_async((HlOp)inst->op);
   }
 }
 
 static bool is_control_flow(const HlInst *inst) {
-  return inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_CALL;
+  return hl_op_is((HlOp)inst->op, HL_T_CONTROL);
 }
 
 HlComp **hl_control_flow_comps(HlArena *arena, const HlModule *m, int *n) {

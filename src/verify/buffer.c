@@ -35,9 +35,8 @@ static bool called_by_while(const HlComp *comp) {
 }
 
 static bool is_callable(HlOp op) {
-  return op == HL_OP_CALL || op == HL_OP_FUSION || op == HL_OP_CUSTOM_CALL ||
-         op == HL_OP_ASYNC_START || op == HL_OP_WHILE || op == HL_OP_CONDITIONAL ||
-         op == HL_OP_DYNAMIC_UPDATE_SLICE;
+  return hl_op_is(op, HL_T_CONTROL) || op == HL_OP_FUSION || op == HL_OP_CUSTOM_CALL ||
+         op == HL_OP_ASYNC_START || op == HL_OP_DYNAMIC_UPDATE_SLICE;
 }
 
 // Counts who may write to the buffer of `inst` at `path` (outermost index last), up to 2.
@@ -205,12 +204,9 @@ static bool check_inst(Verify *v, const HlInst *inst) {
     return inst->shape->dtype == HL_BUFFER ? check_writers(v, inst, inst->shape, (HlI64s){0})
                                            : no_buffers(v, inst);
   case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_TUPLE:
-  case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_ASYNC_DONE: return true;
+  case HL_OP_TUPLE: return true;
   case HL_OP_CALL: return has_stream(inst) || no_buffers(v, inst);
-  default: return no_buffers(v, inst);
+  default: return hl_op_is((HlOp)inst->op, HL_T_ASYNC) || no_buffers(v, inst);
   }
 }
 

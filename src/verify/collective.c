@@ -11,21 +11,15 @@ typedef enum Mode { CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, FLATTENED } Mode
 static const char *const mode_text[] = {"cross_replica", "cross_partition",
                                         "cross_replica_and_partition", "flattened_id"};
 
-// Ops without use_global_device_ids go by the channel alone.
-static bool has_flag(HlOp op) {
-  return op == HL_OP_ALL_REDUCE || op == HL_OP_ALL_REDUCE_START || op == HL_OP_ALL_GATHER ||
-         op == HL_OP_ALL_GATHER_START || op == HL_OP_REDUCE_SCATTER;
-}
-
 static bool group_mode(Verify *v, const HlInst *inst, Mode *out) {
   bool channel = hl_has_attr(inst, HL_A_CHANNEL_ID);
   bool global = hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) != 0;
   if (!channel && global)
     return hl_inst_error(v->cx, inst, "cannot have use_global_device_ids=true without channel_id");
-  *out = !channel                    ? CROSS_REPLICA
-         : !has_flag((HlOp)inst->op) ? CROSS_PARTITION
-         : global                    ? FLATTENED
-                                     : CROSS_BOTH;
+  *out = !channel                             ? CROSS_REPLICA
+         : !hl_has_global_ids((HlOp)inst->op) ? CROSS_PARTITION  // they go by the channel alone
+         : global                             ? FLATTENED
+                                              : CROSS_BOTH;
   return true;
 }
 

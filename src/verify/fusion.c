@@ -84,16 +84,10 @@ bool verify_aliasing(Verify *v, const HlInst *inst, bool ignore_buffers) {
 
 // Ops whose effect keeps them alive without users.
 static bool lives_unused(const HlInst *inst) {
-  switch ((HlOp)inst->op) {
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_COLLECTIVE_BROADCAST:
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE: return true;
-  default: return hl_has_side_effect(inst) || hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT) != 0;
-  }
+  const HlOp op = (HlOp)inst->op;
+  return (hl_is_async(op) && hl_op_is(hl_op_plain(op), HL_T_COLLECTIVE)) ||
+         op == HL_OP_COLLECTIVE_BROADCAST || hl_has_side_effect(inst) ||
+         hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT) != 0;
 }
 
 static bool check_body(Verify *v, const HlInst *fusion, const HlComp *body) {

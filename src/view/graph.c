@@ -35,7 +35,8 @@ static bool is_small(const HlShape *shape) {
 }
 
 static const ViewColours *colours_of(const HlInst *inst) {
-  switch ((HlOp)inst->op) {
+  const HlOp op = (HlOp)inst->op;
+  switch (hl_op_plain(op)) {
   case HL_OP_BROADCAST:
   case HL_OP_DYNAMIC_UPDATE_SLICE: return &yellow;
   case HL_OP_BITCAST: return inst->comp->is_fusion ? &green : &white;
@@ -45,25 +46,12 @@ static const ViewColours *colours_of(const HlInst *inst) {
   case HL_OP_DYNAMIC_RESHAPE:
   case HL_OP_REVERSE:
   case HL_OP_TRANSPOSE:
-  case HL_OP_COPY:
-  case HL_OP_COPY_START:
-  case HL_OP_COPY_DONE: return &green;
-  case HL_OP_CONVOLUTION:
-  case HL_OP_DOT:
-  case HL_OP_RAGGED_DOT:
-  case HL_OP_SCALED_DOT:
-  case HL_OP_FFT:
-  case HL_OP_TRIANGULAR_SOLVE:
-  case HL_OP_CHOLESKY: return &dark_blue;
+  case HL_OP_COPY: return &green;
   case HL_OP_PARAMETER: return is_small(inst->shape) ? &orange : &dark_orange;
   case HL_OP_BATCH_NORM_TRAINING:
   case HL_OP_BATCH_NORM_INFERENCE:
   case HL_OP_BATCH_NORM_GRAD:
-  case HL_OP_REDUCE:
-  case HL_OP_REDUCE_WINDOW:
   case HL_OP_SCAN:
-  case HL_OP_SCATTER:
-  case HL_OP_SELECT_AND_SCATTER:
   case HL_OP_GATHER: return &purple;
   case HL_OP_DOMAIN:
   case HL_OP_FUSION:
@@ -73,16 +61,14 @@ static const ViewColours *colours_of(const HlInst *inst) {
   case HL_OP_INFEED:
   case HL_OP_OUTFEED:
   case HL_OP_SEND:
-  case HL_OP_SEND_DONE:
-  case HL_OP_RECV:
-  case HL_OP_RECV_DONE:
-  case HL_OP_PARTITION_ID:
-  case HL_OP_REPLICA_ID: return &brown;
-  case HL_OP_CALL:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_CUSTOM_CALL:
-  case HL_OP_WHILE: return &dark_green;
-  default: return hl_op_info[inst->op].traits & HL_T_COLLECTIVE ? &brown : &white;
+  case HL_OP_RECV: return &brown;
+  case HL_OP_CUSTOM_CALL: return &dark_green;
+  default:
+    return hl_op_is(op, HL_T_COLLECTIVE | HL_T_DEVICE) ? &brown
+           : hl_op_is(op, HL_T_FOLDS)                  ? &purple
+           : hl_op_is(op, HL_T_MATRIX)                 ? &dark_blue
+           : hl_op_is(op, HL_T_CONTROL)                ? &dark_green
+                                                       : &white;
   }
 }
 
