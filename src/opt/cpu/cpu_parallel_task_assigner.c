@@ -37,23 +37,17 @@ static bool may_update_in_place(const HlInst *inst) {
 static bool is_divisible(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_CONSTANT:
+  case HL_OP_DYNAMIC_UPDATE_SLICE:  // written in place
   case HL_OP_RNG: return false;
   case HL_OP_FUSION: return hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_LOOP;
-  case HL_OP_BROADCAST:
-  case HL_OP_CONCATENATE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_GATHER:
   case HL_OP_IOTA:
-  case HL_OP_PAD:
   case HL_OP_REDUCE:
-  case HL_OP_REDUCE_WINDOW:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_TRANSPOSE: return !hl_shape_is_tuple(inst->shape);
+  case HL_OP_REDUCE_WINDOW: return !hl_shape_is_tuple(inst->shape);
   case HL_OP_CONVOLUTION:  // those of f16 and f32 run in a library
     return inst->shape->dtype != HL_F32 && inst->shape->dtype != HL_F16;
-  default: return hl_is_elementwise(inst) && !hl_shape_is_tuple(inst->shape);
+  default:
+    return (hl_op_is((HlOp)inst->op, HL_T_REARRANGES) || hl_is_elementwise(inst)) &&
+           !hl_shape_is_tuple(inst->shape);
   }
 }
 
@@ -140,7 +134,7 @@ static const char *describe(HlArena *arena, const HlInst *inst, const HlCost *co
 // --- The pass ------------------------------------------------------------------------------------
 
 static bool is_control_flow(const HlInst *inst) {
-  return inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_CALL;
+  return hl_op_is((HlOp)inst->op, HL_T_CONTROL);
 }
 
 static void assign(HlPass *p, HlInst *inst, const HlCost *comps, int64_t threads) {

@@ -199,12 +199,8 @@ static void start(Rewriter *r, HlInst *inst) {
 
 static bool is_reducer(const HlComp *comp) {
   for (const HlCall *call = comp->first_call; call; call = call->next)
-    switch (call->caller->op) {
-    case HL_OP_CALL:
-    case HL_OP_CONDITIONAL:
-    case HL_OP_WHILE: break;
-    default: return true;
-    }
+    if (!hl_op_is((HlOp)call->caller->op, HL_T_CONTROL))
+      return true;
   return false;
 }
 

@@ -148,16 +148,15 @@ static bool takes_convolution(const HlInst *inst) {
 // --- All ----------------------------------------------------------------------------------------
 
 bool ynn_takes(const HlInst *inst) {
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
+    return has_type(inst->shape) && inst->shape->dtype == inst->operands[0]->shape->dtype &&
+           all_row_major(inst);
   switch (inst->op) {
   case HL_OP_CONSTANT:
     return hl_shape_is_array(inst->shape) && has_type(inst->shape) && hl_is_constant(inst);
   case HL_OP_IOTA:
     return (inst->shape->dtype == HL_F32 || inst->shape->dtype == HL_S32) &&
            is_row_major(inst->shape);
-  case HL_OP_RESHAPE:
-  case HL_OP_BITCAST:
-    return has_type(inst->shape) && inst->shape->dtype == inst->operands[0]->shape->dtype &&
-           all_row_major(inst);
   case HL_OP_BROADCAST:
     return has_type(inst->shape) && all_row_major(inst) && keeps_order(hl_dims(inst));
   case HL_OP_TRANSPOSE: return has_type(inst->shape) && all_row_major(inst);

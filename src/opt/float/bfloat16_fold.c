@@ -21,27 +21,17 @@ typedef struct Fold {
 
 static bool is_never_touched(const HlInst *inst) {
   switch (inst->op) {
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
   case HL_OP_CONSTANT:
   case HL_OP_PARAMETER:
   case HL_OP_FUSION:
-  case HL_OP_BITCAST:
   case HL_OP_BITCAST_CONVERT:
   case HL_OP_CONVERT:
-  case HL_OP_CALL:
   case HL_OP_CUSTOM_CALL:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_UPDATE:
-  case HL_OP_ASYNC_DONE:
-  case HL_OP_OPT_BARRIER:
   case HL_OP_DYNAMIC_UPDATE_SLICE:
   case HL_OP_SCATTER: return true;  // the last two write in place
   default:
-    return inst->n_calls > 0 || hl_has_side_effect(inst) || hl_has_control(inst) ||
-           !hl_shape_is_array(inst->shape);
+    return hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_ASYNC) || inst->n_calls > 0 ||
+           hl_has_side_effect(inst) || hl_has_control(inst) || !hl_shape_is_array(inst->shape);
   }
 }
 

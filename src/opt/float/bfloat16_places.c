@@ -90,35 +90,21 @@ static int element_place(const Bf16Places *w, const HlInst *tuple, int k) {
 // Whether operand k takes elements that come out again as they are.
 static bool takes_elements(const HlInst *inst, int k) {
   switch (inst->op) {
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_TO_ALL:
-  case HL_OP_COLLECTIVE_PERMUTE:
-  case HL_OP_COLLECTIVE_BROADCAST: return inst->n_operands == 1;
   case HL_OP_ABS:
-  case HL_OP_BITCAST:
-  case HL_OP_BROADCAST:
-  case HL_OP_CLAMP:
-  case HL_OP_CONCATENATE:
-  case HL_OP_COPY:
-  case HL_OP_MAXIMUM:
-  case HL_OP_MINIMUM:
-  case HL_OP_NEGATE:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_PAD:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_TRANSPOSE: return true;
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_GATHER: return k == 0;
-  case HL_OP_DYNAMIC_UPDATE_SLICE: return k < 2;
-  case HL_OP_SELECT: return k > 0;
+  case HL_OP_NEGATE: return true;  // but for the sign
+  case HL_OP_ADD_DEPENDENCY:       // these stay as they are
+  case HL_OP_DOMAIN:
+  case HL_OP_DYNAMIC_RESHAPE:
+  case HL_OP_SET_DIMENSION_SIZE:
+  case HL_OP_RAGGED_ALL_TO_ALL: return false;
   case HL_OP_REDUCE:
   case HL_OP_REDUCE_WINDOW: {
     const HlOp op = inst->n_operands == 2 ? hl_reducer(hl_to_apply(inst)) : HL_OP_COUNT;
     return op == HL_OP_MAXIMUM || op == HL_OP_MINIMUM;
   }
-  default: return false;
+  default:
+    return hl_operand_in(hl_op_facts((HlOp)inst->op)->elements, k, 1) &&
+           (inst->n_operands == 1 || !hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE));
   }
 }
 

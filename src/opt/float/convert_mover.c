@@ -8,8 +8,8 @@
 #include "opt/passes.h"
 
 static bool moves_data(const HlInst *inst) {
-  return inst->op == HL_OP_CONCATENATE || inst->op == HL_OP_PAD || inst->op == HL_OP_RESHAPE ||
-         inst->op == HL_OP_SLICE || inst->op == HL_OP_TRANSPOSE;
+  const HlOp op = (HlOp)inst->op;
+  return hl_op_places(op) && op != HL_OP_BROADCAST && op != HL_OP_REVERSE;  // XLA leaves these
 }
 
 static int bits(HlDtype dtype) {

@@ -21,14 +21,10 @@ static bool is_wider(HlDtype from, HlDtype to) {
 }
 
 static bool only_moves(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_SLICE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_GATHER:
-  case HL_OP_RESHAPE:
-  case HL_OP_TRANSPOSE: return true;
-  default: return false;
-  }
+  // XLA does not look through the last two.
+  const HlOp op = (HlOp)inst->op;
+  return hl_op_is(op, HL_T_REARRANGES) && hl_op_facts(op)->elements == 1 && op != HL_OP_BROADCAST &&
+         op != HL_OP_REVERSE;
 }
 
 // x without the convert at its source; x itself where there is none.

@@ -76,56 +76,34 @@ static bool is_never_touched(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_REDUCE_PRECISION: return has_no_infinity(inst->shape->dtype);
   case HL_OP_COLLECTIVE_PERMUTE: return has_no_zero(inst->shape->dtype);
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_ADD_DEPENDENCY: return false;
   case HL_OP_CONSTANT:
-  case HL_OP_DOMAIN:
   case HL_OP_PARAMETER:
   case HL_OP_FUSION:
   case HL_OP_CONVERT:
-  case HL_OP_CALL:
   case HL_OP_CUSTOM_CALL:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
   case HL_OP_BITCAST_CONVERT:
-  case HL_OP_BITCAST:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_COUNT_LEADING_ZEROS:
-  case HL_OP_POPCNT:
-  case HL_OP_MULHI:
-  case HL_OP_SHIFT_RIGHT_LOGICAL:
-  case HL_OP_SHIFT_RIGHT_ARITHMETIC:
   case HL_OP_STOCHASTIC_CONVERT:
   case HL_OP_RNG_BIT_GENERATOR:
   case HL_OP_SCAN: return true;
-  default: return hl_has_side_effect(inst) || hl_is_async((HlOp)inst->op);
+  default:
+    return hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL | HL_T_INTEGER) ||
+           hl_has_side_effect(inst) || hl_is_async((HlOp)inst->op);
   }
 }
 
+// XLA's list: what moves elements, but for some, and what it counts with it.
 static bool moves_data(HlOp op) {
   switch (op) {
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_TO_ALL:
-  case HL_OP_BROADCAST:
-  case HL_OP_COLLECTIVE_PERMUTE:
-  case HL_OP_CONCATENATE:
-  case HL_OP_COPY:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-  case HL_OP_GATHER:
-  case HL_OP_PAD:
-  case HL_OP_RAGGED_ALL_TO_ALL:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
+  case HL_OP_COLLECTIVE_BROADCAST:
+  case HL_OP_DYNAMIC_RESHAPE:
+  case HL_OP_SET_DIMENSION_SIZE: return false;
   case HL_OP_SCATTER:
-  case HL_OP_SELECT:
   case HL_OP_SELECT_AND_SCATTER:
-  case HL_OP_SLICE:
-  case HL_OP_TRANSPOSE:
   case HL_OP_COMPARE:
   case HL_OP_REDUCE_PRECISION:
   case HL_OP_XOR: return true;
-  default: return false;
+  default: return hl_op_moves(op) && !hl_op_is(op, HL_T_WIRE);
   }
 }
 

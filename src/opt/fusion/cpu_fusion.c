@@ -22,19 +22,9 @@
 static bool is_loop_fusible(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_BITCAST:
-  case HL_OP_BROADCAST:
-  case HL_OP_CONCATENATE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-  case HL_OP_GATHER:
   case HL_OP_IOTA:
-  case HL_OP_PAD:
-  case HL_OP_REDUCE:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_TRANSPOSE: return true;
-  default: return fusion_is_elementwise(inst);
+  case HL_OP_REDUCE: return true;
+  default: return hl_op_is((HlOp)inst->op, HL_T_REARRANGES) || fusion_is_elementwise(inst);
   }
 }
 
@@ -169,15 +159,8 @@ static bool is_part_of_instruction(const HlComp *comp) {
   if (!comp->first_call)
     return comp != comp->module->entry;
   for (const HlCall *call = comp->first_call; call; call = call->next)
-    switch (call->caller->op) {
-    case HL_OP_CALL:
-    case HL_OP_CONDITIONAL:
-    case HL_OP_WHILE:
-    case HL_OP_ASYNC_START:
-    case HL_OP_ASYNC_UPDATE:
-    case HL_OP_ASYNC_DONE: break;
-    default: return true;
-    }
+    if (!hl_op_is((HlOp)call->caller->op, HL_T_CONTROL | HL_T_ASYNC))
+      return true;
   return false;
 }
 

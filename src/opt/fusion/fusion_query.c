@@ -42,16 +42,13 @@ bool fusion_is_fusible(const HlInst *inst) {
     return false;
   switch (inst->op) {
   case HL_OP_DOMAIN:
-  case HL_OP_PARAMETER:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_CALL: return false;
+  case HL_OP_PARAMETER: return false;
   case HL_OP_FUSION:
   case HL_OP_MAP:
   case HL_OP_REDUCE:
   case HL_OP_REDUCE_WINDOW: return true;
   case HL_OP_RNG: return !inst->first_use || hl_one_user(inst);
-  default: return !hl_has_side_effect(inst);
+  default: return !hl_op_is((HlOp)inst->op, HL_T_CONTROL) && !hl_has_side_effect(inst);
   }
 }
 
@@ -84,58 +81,6 @@ bool fusion_is_scalar_constant(const HlInst *inst) {
 
 bool fusion_is_expensive(const HlInst *inst) {
   switch (inst->op) {
-  case HL_OP_ADD:
-  case HL_OP_AND:
-  case HL_OP_BITCAST:
-  case HL_OP_BITCAST_CONVERT:
-  case HL_OP_BROADCAST:
-  case HL_OP_CEIL:
-  case HL_OP_CLAMP:
-  case HL_OP_COUNT_LEADING_ZEROS:
-  case HL_OP_COMPARE:
-  case HL_OP_COMPLEX:
-  case HL_OP_CONCATENATE:
-  case HL_OP_CONSTANT:
-  case HL_OP_CONVERT:
-  case HL_OP_COPY:
-  case HL_OP_COPY_DONE:
-  case HL_OP_COPY_START:
-  case HL_OP_DYNAMIC_RESHAPE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-  case HL_OP_FLOOR:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_IMAG:
-  case HL_OP_IOTA:
-  case HL_OP_IS_FINITE:
-  case HL_OP_MAXIMUM:
-  case HL_OP_MINIMUM:
-  case HL_OP_MULTIPLY:
-  case HL_OP_MULHI:
-  case HL_OP_NEGATE:
-  case HL_OP_NOT:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_OR:
-  case HL_OP_PAD:
-  case HL_OP_PARTITION_ID:
-  case HL_OP_POPCNT:
-  case HL_OP_REAL:
-  case HL_OP_REDUCE_PRECISION:
-  case HL_OP_REPLICA_ID:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_ROUND_NEAREST_AFZ:
-  case HL_OP_ROUND_NEAREST_EVEN:
-  case HL_OP_SELECT:
-  case HL_OP_SHIFT_LEFT:
-  case HL_OP_SHIFT_RIGHT_ARITHMETIC:
-  case HL_OP_SHIFT_RIGHT_LOGICAL:
-  case HL_OP_SLICE:
-  case HL_OP_STOCHASTIC_CONVERT:
-  case HL_OP_SUBTRACT:
-  case HL_OP_TRANSPOSE:
-  case HL_OP_TUPLE:
-  case HL_OP_XOR: return false;
   case HL_OP_ABS:
   case HL_OP_COSINE:
   case HL_OP_SIGN:
@@ -146,7 +91,7 @@ bool fusion_is_expensive(const HlInst *inst) {
   case HL_OP_DIVIDE:
   case HL_OP_REMAINDER:
     return !hl_is_integral(inst->shape->dtype) || !fusion_is_scalar_constant(inst->operands[1]);
-  default: return true;
+  default: return !hl_op_is((HlOp)inst->op, HL_T_CHEAP);
   }
 }
 
@@ -192,13 +137,8 @@ static FusionUse use_in_dot(const HlInst *dot, int operand) {
 
 FusionUse fusion_use(const HlInst *inst, int operand) {
   switch (inst->op) {
-  case HL_OP_BITCAST:
-  case HL_OP_CONCATENATE:
-  case HL_OP_GATHER:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_TRANSPOSE: return FUSION_USE_PERMUTED;
+  case HL_OP_BROADCAST:
+  case HL_OP_DYNAMIC_SLICE: return FUSION_USE_AGAIN;
   case HL_OP_PAD: return operand > 0 ? FUSION_USE_AGAIN : FUSION_USE_PERMUTED;
   case HL_OP_REDUCE:
     return operand >= (int)inst->n_operands / 2 ? FUSION_USE_AGAIN : FUSION_USE_PERMUTED;
@@ -209,6 +149,8 @@ FusionUse fusion_use(const HlInst *inst, int operand) {
     return operand < body->n_params ? use_in_body(body, body->params[operand]) : FUSION_USE_AGAIN;
   }
   default:
+    if (hl_op_is((HlOp)inst->op, HL_T_REARRANGES | HL_T_VIEW))
+      return FUSION_USE_PERMUTED;
     return fusion_is_elementwise(inst) &&
                    hl_shape_same_dims(inst->operands[operand]->shape, inst->shape)
                ? FUSION_USE_ONCE

@@ -37,20 +37,18 @@ static bool changes_layout(const HlInst *copy) {
 static bool is_wrapped(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_COPY: return changes_layout(inst);
+  case HL_OP_CONCATENATE:
+  case HL_OP_DYNAMIC_UPDATE_SLICE:
+  case HL_OP_TRANSPOSE: return false;  // XLA has code for these
   case HL_OP_BITCAST_CONVERT:
-  case HL_OP_BROADCAST:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_GATHER:
   case HL_OP_IOTA:
   case HL_OP_MAP:
-  case HL_OP_PAD:
   case HL_OP_REDUCE:
   case HL_OP_REDUCE_WINDOW:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_SCATTER:
-  case HL_OP_SLICE: return true;
-  default: return hl_op_info[inst->op].traits & HL_T_ELEMENTWISE && !stands_alone((HlOp)inst->op);
+  case HL_OP_SCATTER: return true;
+  default:
+    return hl_op_is((HlOp)inst->op, HL_T_REARRANGES | HL_T_ELEMENTWISE) &&
+           !stands_alone((HlOp)inst->op);
   }
 }
 
@@ -68,15 +66,8 @@ static bool is_body_of_code(const HlComp *comp) {
   if (!comp->first_call)
     return comp == comp->module->entry;
   for (const HlCall *call = comp->first_call; call; call = call->next)
-    switch (call->caller->op) {
-    case HL_OP_CALL:
-    case HL_OP_CONDITIONAL:
-    case HL_OP_WHILE:
-    case HL_OP_ASYNC_START:
-    case HL_OP_ASYNC_UPDATE:
-    case HL_OP_ASYNC_DONE: break;
-    default: return false;
-    }
+    if (!hl_op_is((HlOp)call->caller->op, HL_T_CONTROL | HL_T_ASYNC))
+      return false;
   return true;
 }
 

@@ -4,6 +4,7 @@
 // as often as they are asked themselves, others by how much they read of it. The numbers of the
 // machine are those of an H100.
 
+#include "opt/ask/effects.h"
 #include "opt/fusion/gpu_fusible.h"
 
 const double gpu_launch_time = 1.0;
@@ -37,18 +38,9 @@ static double bytes(const HlShape *shape) {
 
 static double flops_an_element(const HlInst *inst) {
   switch (inst->op) {
-  case HL_OP_PARAMETER:
-  case HL_OP_CONSTANT:
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_BITCAST:
-  case HL_OP_BROADCAST:
-  case HL_OP_COPY:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_TRANSPOSE: return 0;
+  case HL_OP_PAD:  // these choose between operands, or reckon with indices
+  case HL_OP_GATHER:
+  case HL_OP_DYNAMIC_UPDATE_SLICE: return 3;
   case HL_OP_CONCATENATE: {
     int64_t dim = hl_dim(inst);
     return dim > 0 && inst->operands[0]->shape->dim[dim] % 32 != 0 ? 400 : 6;
@@ -66,7 +58,11 @@ static double flops_an_element(const HlInst *inst) {
   case HL_OP_EXPONENTIAL_MINUS_ONE:
   case HL_OP_LOG_PLUS_ONE:
   case HL_OP_ERF: return 100;
-  default: return 3;
+  default:
+    return effects_none((HlOp)inst->op) || inst->op == HL_OP_COPY ||
+                   hl_op_is((HlOp)inst->op, HL_T_REARRANGES)
+               ? 0
+               : 3;
   }
 }
 

@@ -80,21 +80,13 @@ static bool has_equal_width(const HlInst *bitcast) {
 bool gpu_is_loop_fusible(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_BITCAST: return has_equal_width(inst);
-  case HL_OP_BROADCAST:
-  case HL_OP_CONCATENATE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-  case HL_OP_GATHER:
-  case HL_OP_PAD:
-  case HL_OP_REDUCE_WINDOW:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_TRANSPOSE: return true;
+  case HL_OP_REDUCE_WINDOW: return true;
   case HL_OP_REDUCE: return !gpu_is_block_reduction(inst);
   case HL_OP_FUSION: return fusion_kind(inst) == HL_WORD_fusion_kind_LOOP;
   case HL_OP_RNG: return false;
-  default: return inst->n_operands > 0 && fusion_is_elementwise(inst);
+  default:
+    return hl_op_is((HlOp)inst->op, HL_T_REARRANGES) ||
+           (inst->n_operands > 0 && fusion_is_elementwise(inst));
   }
 }
 
@@ -358,12 +350,8 @@ bool gpu_fuses_in(const HlComp *comp) {
   if (!comp->first_call)
     return comp == comp->module->entry;
   for (const HlCall *call = comp->first_call; call; call = call->next)
-    switch (call->caller->op) {
-    case HL_OP_CALL:
-    case HL_OP_CONDITIONAL:
-    case HL_OP_WHILE: break;
-    default: return false;
-    }
+    if (!hl_op_is((HlOp)call->caller->op, HL_T_CONTROL))
+      return false;
   return true;
 }
 

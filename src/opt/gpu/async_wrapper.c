@@ -133,8 +133,7 @@ static bool *reached_comps(HlPass *p, HlComp *const *comps, int n) {
   for (int c = n; c-- > 0;)
     for (const HlInst *inst = reached[comps[c]->id] ? comps[c]->first : NULL; inst;
          inst = inst->next) {
-      const bool goes_on =
-          inst->op == HL_OP_CALL || inst->op == HL_OP_CONDITIONAL || inst->op == HL_OP_WHILE;
+      const bool goes_on = hl_op_is((HlOp)inst->op, HL_T_CONTROL);
       for (uint32_t k = 0; goes_on && k < inst->n_calls; k++)
         reached[hl_called(inst, k)->id] = true;
     }

@@ -111,32 +111,16 @@ static bool only_copies(const HlInst *inst) {
 }
 
 static bool is_exchange(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_RAGGED_ALL_TO_ALL:
-  case HL_OP_COLLECTIVE_PERMUTE: return true;
-  default: return false;
-  }
+  const HlOp op = (HlOp)inst->op;
+  return hl_op_is(op, HL_T_COLLECTIVE) && !hl_is_async(op) && op != HL_OP_ALL_TO_ALL &&
+         op != HL_OP_COLLECTIVE_BROADCAST;
 }
 
 static bool runs_beside(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-  case HL_OP_SEND:
-  case HL_OP_SEND_DONE:
-  case HL_OP_RECV:
-  case HL_OP_RECV_DONE: return true;
-  case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_DONE: return !only_copies(inst);
-  default: return false;
-  }
+  const HlOp op = (HlOp)inst->op;
+  if (op == HL_OP_ASYNC_UPDATE || hl_op_plain(op) == HL_OP_COPY)
+    return false;
+  return hl_is_async(op) && (!hl_op_is(op, HL_T_ASYNC) || !only_copies(inst));
 }
 
 static bool is_matrix_product(HlPass *p, const HlInst *inst) {
@@ -250,8 +234,9 @@ static Members read_members(Notes *notes, int first) {
 }
 
 static bool is_done(const HlInst *inst) {
-  return inst->op == HL_OP_ALL_GATHER_DONE || inst->op == HL_OP_ALL_REDUCE_DONE ||
-         inst->op == HL_OP_COLLECTIVE_PERMUTE_DONE || inst->op == HL_OP_ASYNC_DONE;
+  const HlOp plain = hl_op_plain((HlOp)inst->op);
+  return hl_op_half((HlOp)inst->op) == HL_HALF_DONE &&
+         hl_op_is(plain, HL_T_COLLECTIVE | HL_T_ASYNC);
 }
 
 static bool halves_agree(const Members *m) {

@@ -56,10 +56,9 @@ static bool is_number(const HlInst *inst) {
 
 static bool keeps_tiles(const HlInst *inst) {
   const HlInst *x = inst->n_operands > 0 ? inst->operands[0] : NULL;
-  switch (inst->op) {
-  case HL_OP_BITCAST:
-  case HL_OP_RESHAPE:
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
     return x->shape->dtype == inst->shape->dtype && triton_only_ones_differ(x->shape, inst->shape);
+  switch (inst->op) {
   case HL_OP_TRANSPOSE: return true;
   case HL_OP_BROADCAST: return hl_shape_is_scalar(x->shape);
   default: return triton_is_elementwise(inst);
