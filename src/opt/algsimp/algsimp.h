@@ -89,6 +89,8 @@ bool alg_same_shape(const HlPass *p, const HlShape *a, const HlShape *b);
 // No element has its sign bit set, as far as a few steps upwards show; elements may be nan. Never
 // true of complex numbers.
 bool alg_nonneg(const HlInst *inst);
+// A parameter, perhaps converted or moved about: a weight, say.
+bool alg_is_parameter_like(const HlInst *inst);
 // A constant of any shape whose value is known, or the broadcast of a constant of one element.
 bool alg_is_constant_or_spread(const HlInst *inst);
 // A value that can be known: a constant, or broadcasts of one. Elided ones count.

@@ -221,29 +221,11 @@ HlInst *alg_d8_of_transposes(HlPass *p, HlBuild *b, HlInst *dot) {
   return inner ? hl_b_transpose(b, inner, order) : NULL;
 }
 
-enum { PARAMETER_STEPS = 16 };
-
-// A parameter, perhaps converted or moved about: a weight, say.
-static bool is_parameter_like(const HlInst *inst) {
-  for (int step = 0; step < PARAMETER_STEPS; step++) {
-    switch (inst->op) {
-    case HL_OP_PARAMETER: return true;
-    case HL_OP_BITCAST:
-    case HL_OP_CONVERT:
-    case HL_OP_COPY:
-    case HL_OP_GET_TUPLE_ELEMENT:
-    case HL_OP_RESHAPE:
-    case HL_OP_TRANSPOSE: inst = inst->operands[0]; break;
-    default: return false;
-    }
-  }
-  return false;
-}
-
 HlInst *alg_d9_parameter_right(HlPass *p, HlBuild *b, HlInst *dot) {
   HlInst *x = dot->operands[0], *y = dot->operands[1];
-  if (!is_plain(p, dot) || !alg_options(p)->enable_move_dot_param_to_rhs || !is_parameter_like(x) ||
-      is_parameter_like(y) || hl_has_attr(dot, HL_A_OPERAND_PRECISION))
+  if (!is_plain(p, dot) || !alg_options(p)->enable_move_dot_param_to_rhs ||
+      !alg_is_parameter_like(x) || alg_is_parameter_like(y) ||
+      hl_has_attr(dot, HL_A_OPERAND_PRECISION))
     return NULL;
   DotDims d = dot_dims(p->arena, dot);
   HlInst *swapped = dot_like(b, dot, y, x, d.batch[1], d.batch[0], d.contract[1], d.contract[0]);

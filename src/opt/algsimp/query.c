@@ -110,6 +110,24 @@ bool alg_nonneg(const HlInst *inst) {
   return nonneg_within(inst, &steps);
 }
 
+enum { PARAMETER_STEPS = 64 };
+
+bool alg_is_parameter_like(const HlInst *inst) {
+  for (int step = 0; step < PARAMETER_STEPS; step++) {
+    switch (inst->op) {
+    case HL_OP_PARAMETER: return true;
+    case HL_OP_BITCAST:
+    case HL_OP_CONVERT:
+    case HL_OP_COPY:
+    case HL_OP_GET_TUPLE_ELEMENT:
+    case HL_OP_RESHAPE:
+    case HL_OP_TRANSPOSE: inst = inst->operands[0]; break;
+    default: return false;
+    }
+  }
+  return false;
+}
+
 // --- Constants ----------------------------------------------------------------------------------
 
 bool alg_is_constant_or_spread(const HlInst *inst) {

@@ -107,9 +107,8 @@ static bool same_reducer(const HlComp *a, const HlComp *b) {
   if (a == b)
     return true;
   HlOp op = hl_reducer(a);
-  return op == hl_reducer(b) && a->root->shape == b->root->shape &&
-         (op == HL_OP_ADD || op == HL_OP_MULTIPLY || op == HL_OP_MAXIMUM || op == HL_OP_MINIMUM ||
-          op == HL_OP_AND || op == HL_OP_OR);
+  return op == hl_reducer(b) && a->root->shape == b->root->shape && op < HL_OP_COUNT &&
+         hl_op_is(op, HL_T_ASSOCIATES) && op != HL_OP_XOR;  // XLA leaves xor alone
 }
 
 HlInst *alg_e6_of_reduce(HlPass *p, HlBuild *b, HlInst *reduce) {

@@ -243,29 +243,13 @@ HlInst *alg_r10_transpose_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
                     inst->shape);
 }
 
-static bool is_parameter_like(const HlInst *inst) {
-  for (int step = 0; step < CHAIN; step++) {
-    switch (inst->op) {
-    case HL_OP_PARAMETER: return true;
-    case HL_OP_GET_TUPLE_ELEMENT:
-    case HL_OP_BITCAST:
-    case HL_OP_COPY:
-    case HL_OP_CONVERT:
-    case HL_OP_RESHAPE:
-    case HL_OP_TRANSPOSE: inst = inst->operands[0]; break;
-    default: return false;
-    }
-  }
-  return false;
-}
-
 // The dot that may change sides, so that its transpose goes.
 static HlInst *dot_below(const HlPass *p, const HlInst *inst) {
   HlInst *dot = inst->operands[0];
   if (dot->op != HL_OP_DOT || !hl_one_user(dot) || dot->n_operands != 2 || !alg_static(inst))
     return NULL;
   bool stays = alg_options(p)->enable_move_dot_param_to_rhs &&
-               !is_parameter_like(dot->operands[0]) && is_parameter_like(dot->operands[1]);
+               !alg_is_parameter_like(dot->operands[0]) && alg_is_parameter_like(dot->operands[1]);
   return stays ? NULL : dot;
 }
 

@@ -30,3 +30,14 @@ const bool *effects_find(HlPass *p) {
   }
   return effects;
 }
+
+bool effects_none(HlOp op) {
+  switch (op) {
+  case HL_OP_PARAMETER:
+  case HL_OP_CONSTANT:
+  case HL_OP_TUPLE:
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_BITCAST: return true;
+  default: return false;
+  }
+}

@@ -9,4 +9,8 @@ const bool *effects_find(HlPass *p);
 // The same of an instruction and what it calls; its callees must have been there then.
 bool effects_has(const bool *effects, const HlInst *inst);
 
+// Nothing runs for such an instruction: inputs, constants, and what only names parts of values. XLA does not count
+// barriers, borders and dependencies among these.
+bool effects_none(HlOp op);
+
 #endif

@@ -55,34 +55,35 @@ static bool is_all_ones(const HlInst *init) {
   return hl_is_all_int(init, hl_is_unsigned(dtype) ? extreme_int(dtype, false) : -1);
 }
 
+static HlKnown identity_of(HlOp op) {
+  return op < HL_OP_COUNT && hl_op_is(op, HL_T_ASSOCIATES) ? (HlKnown)hl_op_facts(op)->neutral
+                                                           : HL_KNOWN_NONE;
+}
+
 HlInst *reducer_identity(HlBuild *b, HlOp op, HlDtype dtype) {
   if (op == HL_OP_ADD && !reducer_has_zero(dtype))
     return NULL;
   if (op == HL_OP_MULTIPLY && hl_is_complex(dtype))
     return NULL;
-  switch (op) {
-  case HL_OP_ADD:
-  case HL_OP_OR:
-  case HL_OP_XOR: return hl_b_scalar(b, dtype, 0);
+  switch (identity_of(op)) {
+  case HL_KNOWN_ZERO: return hl_b_scalar(b, dtype, 0);
   // The one of a signed bit is its -1.
-  case HL_OP_MULTIPLY:
+  case HL_KNOWN_ONE:
     return hl_is_integral(dtype) ? hl_b_scalar_int(b, dtype, 1) : hl_b_scalar(b, dtype, 1);
-  case HL_OP_MAXIMUM: return reducer_extreme(b, dtype, true);
-  case HL_OP_MINIMUM: return reducer_extreme(b, dtype, false);
-  case HL_OP_AND: return hl_b_scalar_int(b, dtype, dtype == HL_PRED ? 1 : -1);
+  case HL_KNOWN_LOWEST: return reducer_extreme(b, dtype, true);
+  case HL_KNOWN_HIGHEST: return reducer_extreme(b, dtype, false);
+  case HL_KNOWN_ALL_ONES: return hl_b_scalar_int(b, dtype, dtype == HL_PRED ? 1 : -1);
   default: return NULL;
   }
 }
 
 bool reducer_is_identity(HlOp op, const HlInst *init) {
-  switch (op) {
-  case HL_OP_ADD:
-  case HL_OP_OR:
-  case HL_OP_XOR: return hl_is_all(init, 0) || hl_is_all_int(init, 0);
-  case HL_OP_MULTIPLY: return !hl_is_complex(init->shape->dtype) && hl_is_all(init, 1);
-  case HL_OP_MAXIMUM: return reducer_is_extreme(init, true);
-  case HL_OP_MINIMUM: return reducer_is_extreme(init, false);
-  case HL_OP_AND: return is_all_ones(init);
+  switch (identity_of(op)) {
+  case HL_KNOWN_ZERO: return hl_is_all(init, 0) || hl_is_all_int(init, 0);
+  case HL_KNOWN_ONE: return !hl_is_complex(init->shape->dtype) && hl_is_all(init, 1);
+  case HL_KNOWN_LOWEST: return reducer_is_extreme(init, true);
+  case HL_KNOWN_HIGHEST: return reducer_is_extreme(init, false);
+  case HL_KNOWN_ALL_ONES: return is_all_ones(init);
   default: return false;
   }
 }
@@ -92,12 +93,9 @@ bool reducer_has_identity(const HlComp *reducer, const HlInst *init) {
 }
 
 bool reducer_may_repeat(const HlComp *reducer, const HlInst *init) {
-  switch (hl_reducer(reducer)) {
-  case HL_OP_ADD:
-  case HL_OP_XOR:
-  case HL_OP_MULTIPLY: return reducer_has_identity(reducer, init);
-  default: return true;
-  }
+  const HlOp op = hl_reducer(reducer);
+  return identity_of(op) == HL_KNOWN_NONE || hl_op_is(op, HL_T_IDEMPOTENT) ||
+         reducer_has_identity(reducer, init);
 }
 
 HlComp *reducer_element(HlBuild *b, HlComp *reducer, int k) {

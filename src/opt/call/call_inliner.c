@@ -135,11 +135,10 @@ static bool takes_fusion_wish(const HlInst *inst) {
   case HL_OP_CONSTANT:
   case HL_OP_TUPLE:
   case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_CALL:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
   case HL_OP_CUSTOM_CALL: return false;
-  default: return hl_shape_is_array(inst->shape) && hl_is_pure(inst);
+  default:
+    return !hl_op_is((HlOp)inst->op, HL_T_CONTROL) && hl_shape_is_array(inst->shape) &&
+           hl_is_pure(inst);
   }
 }
 

@@ -39,16 +39,11 @@ static bool is_movable(const HlInst *inst) {
   if (hl_has_control(inst) || hl_sharding(inst) || !hl_shape_is_array(inst->shape) ||
       hl_shape_is_dynamic(inst->shape))
     return false;
+  if (hl_op_places((HlOp)inst->op))
+    return hl_is_pure(inst);
   switch (inst->op) {
-  case HL_OP_BROADCAST:
-  case HL_OP_CONCATENATE:
   case HL_OP_IOTA:
-  case HL_OP_PAD:
   case HL_OP_REDUCE:
-  case HL_OP_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_SLICE:
-  case HL_OP_TRANSPOSE:
   case HL_OP_BITCAST_CONVERT: return hl_is_pure(inst);
   case HL_OP_CONSTANT: return hl_is_constant(inst);
   default: return hl_is_elementwise(inst) && inst->n_calls == 0 && inst->n_operands > 0;

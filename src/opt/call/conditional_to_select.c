@@ -14,8 +14,7 @@
 #include "opt/passes.h"
 
 static bool is_control_flow(const HlInst *inst) {
-  return inst->op == HL_OP_CALL || inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL ||
-         (hl_op_info[inst->op].traits & HL_T_ASYNC);
+  return hl_op_is((HlOp)inst->op, HL_T_CONTROL | HL_T_ASYNC);
 }
 
 // By computation: whether it is only ever run inside such a function. Callers come after callees.

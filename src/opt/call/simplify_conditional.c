@@ -20,8 +20,7 @@
 // Whether devices meet in it: all of them must come by, whichever branch is taken.
 static bool has_channel(const HlInst *inst) {
   return (hl_op_info[inst->op].traits & HL_T_COLLECTIVE) || hl_has_attr(inst, HL_A_CHANNEL_ID) ||
-         inst->op == HL_OP_SEND || inst->op == HL_OP_SEND_DONE || inst->op == HL_OP_RECV ||
-         inst->op == HL_OP_RECV_DONE;
+         hl_op_plain((HlOp)inst->op) == HL_OP_SEND || hl_op_plain((HlOp)inst->op) == HL_OP_RECV;
 }
 
 // By computation: whether it or what it calls uses a channel. Callees come before callers.

@@ -197,19 +197,15 @@ static HlInst *of_equal_values(HlPass *p, HlBuild *b, HlInst *inst, const Alike 
   const HlDtype dtype = x->shape->dtype;
   if (groups.size <= 0)
     return NULL;
-  switch (hl_reducer(hl_to_apply(inst))) {
-  case HL_OP_ADD:
+  const HlOp op = hl_reducer(hl_to_apply(inst));
+  if (op == HL_OP_ADD) {
     if (hl_is_integral(dtype))
       return hl_b_binary(b, HL_OP_MULTIPLY, x, hl_b_like_int(b, x, groups.size));
     return hl_is_float(dtype)
                ? hl_b_binary(b, HL_OP_MULTIPLY, x, hl_b_like(b, x, (double)groups.size))
                : NULL;
-  case HL_OP_MINIMUM:
-  case HL_OP_MAXIMUM:
-  case HL_OP_AND:
-  case HL_OP_OR: return x;
-  default: return NULL;
   }
+  return op < HL_OP_COUNT && hl_op_is(op, HL_T_IDEMPOTENT) ? x : NULL;
 }
 
 static void simplify_equal_values(HlPass *p, HlComp *comp) {

@@ -8,14 +8,8 @@
 
 #include "opt/passes.h"
 
-// The op that a done of this kind waits for, or HL_OP_COUNT.
-static HlOp finished_op(HlOp done) {
-  switch (done) {
-  case HL_OP_ALL_REDUCE_DONE: return HL_OP_ALL_REDUCE;
-  case HL_OP_ALL_GATHER_DONE: return HL_OP_ALL_GATHER;
-  case HL_OP_COLLECTIVE_PERMUTE_DONE: return HL_OP_COLLECTIVE_PERMUTE;
-  default: return HL_OP_COUNT;
-  }
+static bool finishes_collective(HlOp op) {
+  return hl_op_half(op) == HL_HALF_DONE && hl_op_is(hl_op_plain(op), HL_T_COLLECTIVE);
 }
 
 // A computation that is one collective of its parameters: that collective; else NULL.
@@ -29,7 +23,7 @@ static const HlInst *lone_collective(const HlComp *comp) {
 
 static HlInst *sync_form(HlPass *p, HlInst *start, const HlInst *done) {
   if (start->op != HL_OP_ASYNC_START) {
-    HlInst *sync = hl_inst_new(start->comp, finished_op((HlOp)done->op), done->shape,
+    HlInst *sync = hl_inst_new(start->comp, hl_op_plain((HlOp)done->op), done->shape,
                                hl_fresh_name(p->m, start->name->text), (int)start->n_operands,
                                start->operands);
     hl_copy_attrs(sync, start);
@@ -47,7 +41,7 @@ static HlInst *sync_form(HlPass *p, HlInst *start, const HlInst *done) {
 
 // The start of a collective that this instruction waits for, or NULL.
 static HlInst *start_of(const HlInst *done) {
-  if (finished_op((HlOp)done->op) != HL_OP_COUNT)
+  if (finishes_collective((HlOp)done->op))
     return done->operands[0];
   if (done->op != HL_OP_ASYNC_DONE)
     return NULL;

@@ -10,6 +10,7 @@
 
 #include "hilo/cost.h"
 #include "opt/ask/collectives.h"
+#include "opt/ask/effects.h"
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
 
@@ -69,19 +70,13 @@ static HlInst *start_by_call(HlPass *p, HlBuild *b, const HlInst *inst) {
 
 static HlInst *start(HlPass *p, HlBuild *b, const HlInst *inst) {
   const HlShape *shape = inst->shape;
-  HlOp op = HL_OP_ALL_REDUCE_START;
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE: break;
-  case HL_OP_ALL_GATHER:
-    op = HL_OP_ALL_GATHER_START;
+  const HlOp op = hl_op_half_of((HlOp)inst->op, HL_HALF_START);
+  if (op == HL_OP_COUNT)
+    return start_by_call(p, b, inst);
+  if (inst->op == HL_OP_ALL_GATHER)
     shape = in_and_out(p, operand_shapes(p, inst, false), inst);
-    break;
-  case HL_OP_COLLECTIVE_PERMUTE:
-    op = HL_OP_COLLECTIVE_PERMUTE_START;
+  if (inst->op == HL_OP_COLLECTIVE_PERMUTE)
     shape = permute_start_shape(p, inst);
-    break;
-  default: return start_by_call(p, b, inst);
-  }
   HlInst *made = hl_inst_new(b->comp, op, shape, NULL, (int)inst->n_operands, inst->operands);
   hl_copy_attrs(made, inst);
   hl_set_loc(made, inst->loc);
@@ -93,12 +88,7 @@ static HlInst *start(HlPass *p, HlBuild *b, const HlInst *inst) {
 }
 
 static HlOp done_op(const HlInst *started) {
-  switch (started->op) {
-  case HL_OP_ALL_REDUCE_START: return HL_OP_ALL_REDUCE_DONE;
-  case HL_OP_ALL_GATHER_START: return HL_OP_ALL_GATHER_DONE;
-  case HL_OP_COLLECTIVE_PERMUTE_START: return HL_OP_COLLECTIVE_PERMUTE_DONE;
-  default: return HL_OP_ASYNC_DONE;
-  }
+  return hl_op_half_of(hl_op_plain((HlOp)started->op), HL_HALF_DONE);
 }
 
 static void start_early(HlPass *p, HlInst *inst) {
@@ -138,16 +128,11 @@ bool pass_async_collective_creator(HlPass *p) {
 
 // The collective that an instruction starts, or NULL.
 static const HlInst *started_by(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_COLLECTIVE_PERMUTE_START: return inst;
-  case HL_OP_ASYNC_START: {
+  if (inst->op == HL_OP_ASYNC_START) {
     const HlInst *root = inst->n_calls == 1 ? hl_called(inst, 0)->root : NULL;
-    return root && (hl_op_info[root->op].traits & HL_T_COLLECTIVE) ? root : NULL;
+    return root && hl_op_is((HlOp)root->op, HL_T_COLLECTIVE) ? root : NULL;
   }
-  default: return NULL;
-  }
+  return hl_is_async((HlOp)inst->op) && hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE) ? inst : NULL;
 }
 
 // The option of that kind names it as one to wait for at once.
@@ -191,24 +176,13 @@ bool pass_async_collective_annotator(HlPass *p) {
 // --- convert-async-collectives-to-sync -----------------------------------------------------------------
 
 static bool computes_nothing(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_PARAMETER:
-  case HL_OP_CONSTANT:
-  case HL_OP_BITCAST:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_TUPLE: return true;
-  default: return started_by(inst) != NULL;
-  }
+  return effects_none((HlOp)inst->op) || started_by(inst) != NULL;
 }
 
 static HlInst *finished_by(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-  case HL_OP_ASYNC_DONE: return started_by(inst->operands[0]) ? inst->operands[0] : NULL;
-  default: return NULL;
-  }
+  return hl_op_half((HlOp)inst->op) == HL_HALF_DONE && started_by(inst->operands[0])
+             ? inst->operands[0]
+             : NULL;
 }
 
 // Whether only its done uses what was started, and that nothing waits for else.

@@ -348,17 +348,13 @@ static bool fills(const Pipeline *pl, int k) {
 // It does to all rows at once what it does to one.
 static bool is_stackable(const HlInst *inst) {
   switch (inst->op) {
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_ALL_GATHER:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_COLLECTIVE_PERMUTE:
-  case HL_OP_COLLECTIVE_BROADCAST:
+  case HL_OP_RAGGED_ALL_TO_ALL: return false;
   case HL_OP_RESHAPE:
   case HL_OP_CONVERT:
   case HL_OP_TRANSPOSE:
   case HL_OP_COPY: return true;
   case HL_OP_ALL_TO_ALL: return hl_has_attr(inst, HL_A_DIMENSION);
-  default: return false;
+  default: return hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE) && !hl_is_async((HlOp)inst->op);
   }
 }
 

@@ -13,14 +13,9 @@
 #include "opt/passes.h"
 
 static bool moves_only(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_TO_ALL:
-  case HL_OP_COLLECTIVE_BROADCAST: return coll_is_plain(inst);
-  case HL_OP_COLLECTIVE_PERMUTE:
-    return coll_is_plain(inst) && !hl_has_attr(inst, HL_A_PERMUTE_SLICE_SIZES);
-  default: return false;
-  }
+  return hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE) &&
+         hl_op_facts((HlOp)inst->op)->elements == HL_EVERY && coll_is_plain(inst) &&
+         !hl_has_attr(inst, HL_A_PERMUTE_SLICE_SIZES);
 }
 
 static bool moves_within(const HlInst *inst) {

@@ -22,15 +22,9 @@ static HlOp scanned_op(const HlComp *comp) {
       !((inst->operands[0] == comp->params[0] && inst->operands[1] == comp->params[1]) ||
         (inst->operands[0] == comp->params[1] && inst->operands[1] == comp->params[0])))
     return HL_OP_COUNT;
-  switch (inst->op) {
-  case HL_OP_ADD:
-  case HL_OP_MULTIPLY:
-  case HL_OP_MAXIMUM:
-  case HL_OP_MINIMUM:
-  case HL_OP_AND:
-  case HL_OP_OR: return (HlOp)inst->op;
-  default: return HL_OP_COUNT;
-  }
+  // XLA leaves xor alone.
+  const HlOp op = (HlOp)inst->op;
+  return hl_op_is(op, HL_T_ASSOCIATES) && op != HL_OP_XOR ? op : HL_OP_COUNT;
 }
 
 static HlInst *cumulative(HlPass *p, HlBuild *b, HlOp op, HlInst *x, HlInst *init, int along) {

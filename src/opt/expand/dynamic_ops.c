@@ -287,6 +287,8 @@ static HlInst *expand_reduce_window(const Op *o) {
 // --- Products -----------------------------------------------------------------------------------
 
 static HlInst *expand_dot(const Op *o) {
+  if (o->n != 2)
+    return NULL;
   DotDims dims = dot_dims(o->p->arena, o->inst);
   HlInst **operands = data_of(o), *zero;
   DynValue out = dyn_new(o->p, NULL);
@@ -460,29 +462,31 @@ static HlInst *expand_set_size(const Op *o) {
 
 // --- All ----------------------------------------------------------------------------------------
 
+static HlInst *(*const expansion[HL_OP_COUNT])(const Op *) = {
+    [HL_OP_BROADCAST] = expand_broadcast,
+    [HL_OP_TRANSPOSE] = expand_transpose,
+    [HL_OP_REVERSE] = expand_reverse,
+    [HL_OP_SLICE] = expand_slice,
+    [HL_OP_DYNAMIC_SLICE] = expand_dynamic_slice,
+    [HL_OP_DYNAMIC_UPDATE_SLICE] = expand_update_slice,
+    [HL_OP_CONCATENATE] = expand_concatenate,
+    [HL_OP_PAD] = expand_pad,
+    [HL_OP_REDUCE] = expand_reduce,
+    [HL_OP_REDUCE_WINDOW] = expand_reduce_window,
+    [HL_OP_CONVOLUTION] = expand_convolution,
+    [HL_OP_GATHER] = expand_gather,
+    [HL_OP_SCATTER] = expand_scatter,
+    [HL_OP_SORT] = expand_sort,
+    [HL_OP_GET_DIMENSION_SIZE] = expand_get_size,
+    [HL_OP_SET_DIMENSION_SIZE] = expand_set_size,
+    [HL_OP_DOT] = expand_dot,
+};
+
 static HlInst *expand(const Op *o) {
-  switch (o->inst->op) {
-  case HL_OP_BROADCAST: return expand_broadcast(o);
-  case HL_OP_TRANSPOSE: return expand_transpose(o);
-  case HL_OP_REVERSE: return expand_reverse(o);
-  case HL_OP_SLICE: return expand_slice(o);
-  case HL_OP_DYNAMIC_SLICE: return expand_dynamic_slice(o);
-  case HL_OP_DYNAMIC_UPDATE_SLICE: return expand_update_slice(o);
-  case HL_OP_CONCATENATE: return expand_concatenate(o);
-  case HL_OP_PAD: return expand_pad(o);
-  case HL_OP_REDUCE: return expand_reduce(o);
-  case HL_OP_REDUCE_WINDOW: return expand_reduce_window(o);
-  case HL_OP_DOT: return o->n == 2 ? expand_dot(o) : NULL;
-  case HL_OP_CONVOLUTION: return expand_convolution(o);
-  case HL_OP_GATHER: return expand_gather(o);
-  case HL_OP_SCATTER: return expand_scatter(o);
-  case HL_OP_SORT: return expand_sort(o);
-  case HL_OP_GET_DIMENSION_SIZE: return expand_get_size(o);
-  case HL_OP_SET_DIMENSION_SIZE: return expand_set_size(o);
-  default:
-    return hl_is_elementwise(o->inst) && hl_shape_is_array(o->inst->shape) ? expand_elementwise(o)
-                                                                           : NULL;
-  }
+  if (expansion[o->inst->op])
+    return expansion[o->inst->op](o);
+  return hl_is_elementwise(o->inst) && hl_shape_is_array(o->inst->shape) ? expand_elementwise(o)
+                                                                         : NULL;
 }
 
 HlInst *dyn_expand(HlPass *p, HlBuild *b, HlInst *inst) {

@@ -160,16 +160,11 @@ static bool scatter_row(HlPass *p, HlBuild *b, HlInst *i, HlInst **state, void *
 
 bool scatter_is_associative(const HlInst *scatter) {
   HlDtype dtype = scatter->operands[0]->shape->dtype;
-  switch (hl_reducer(hl_to_apply(scatter))) {
-  case HL_OP_MINIMUM:
-  case HL_OP_MAXIMUM:
-  case HL_OP_AND:
-  case HL_OP_OR:
-  case HL_OP_XOR: return true;
-  case HL_OP_ADD:
-  case HL_OP_MULTIPLY: return hl_is_integral(dtype) || dtype == HL_PRED;
-  default: return false;
-  }
+  const HlOp op = hl_reducer(hl_to_apply(scatter));
+  if (op == HL_OP_COUNT || !hl_op_is(op, HL_T_ASSOCIATES))
+    return false;
+  const bool is_exact = hl_op_is(op, HL_T_IDEMPOTENT | HL_T_INTEGER);  // whatever the type
+  return is_exact || hl_is_integral(dtype) || dtype == HL_PRED;
 }
 
 static bool is_wanted(HlPass *p, const HlInst *scatter, int64_t rows) {

@@ -35,44 +35,21 @@ bool layout_same(LayoutOrder x, LayoutOrder y, int rank) {
 // ------------------------------------------------------------------------
 
 bool layout_is_kept(const HlInst *inst) {
-  if (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE)
-    return true;
-  switch (inst->op) {
-  case HL_OP_ADD_DEPENDENCY:
+  const HlOp op = (HlOp)inst->op;
+  switch (op) {
+  case HL_OP_BATCH_NORM_INFERENCE:  // XLA lets these choose
+  case HL_OP_COPY:
+  case HL_OP_COPY_START:
+  case HL_OP_COPY_DONE:
+  case HL_OP_DOMAIN:
+  case HL_OP_COLLECTIVE_PERMUTE_START:
+  case HL_OP_COLLECTIVE_PERMUTE_DONE: return false;
   case HL_OP_BITCAST_CONVERT:
-  case HL_OP_CONCATENATE:
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_ALL_TO_ALL:
-  case HL_OP_COLLECTIVE_BROADCAST:
-  case HL_OP_COLLECTIVE_PERMUTE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-  case HL_OP_FFT:
-  case HL_OP_MAP:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_PAD:
-  case HL_OP_REDUCE_WINDOW:
-  case HL_OP_REVERSE:
-  case HL_OP_SCATTER:
-  case HL_OP_SELECT_AND_SCATTER:
-  case HL_OP_SLICE:
-  case HL_OP_SORT:
-  case HL_OP_TOPK:
-  case HL_OP_TRIANGULAR_SOLVE:
-  case HL_OP_CHOLESKY:
   case HL_OP_WHILE:
-  case HL_OP_SET_DIMENSION_SIZE:
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_ALL_REDUCE_DONE:
-  case HL_OP_RAGGED_ALL_TO_ALL:
   case HL_OP_SCAN: return true;
   case HL_OP_CUSTOM_CALL:
     return hl_str_is(hl_str(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET)), "LayoutConstraint");
-  default: return false;
+  default: return hl_op_is(hl_op_plain(op), HL_T_ELEMENTWISE | HL_T_ALIGNED);
   }
 }
 

@@ -30,15 +30,9 @@ int layout_flatten(const HlShape *shape, const HlShape **out) {
 // --- Handing through ----------------------------------------------------------------------------
 
 static bool hands_all_through(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_ADD_DEPENDENCY:
-  case HL_OP_DOMAIN:
-  case HL_OP_OPT_BARRIER: return true;
-  case HL_OP_COPY: return inst->shape->dtype == HL_TUPLE;
-  default: return false;
-  }
+  if (inst->op == HL_OP_COPY)
+    return inst->shape->dtype == HL_TUPLE;
+  return hl_op_is((HlOp)inst->op, HL_T_WIRE) && inst->op != HL_OP_BITCAST;
 }
 
 bool layout_forwards(const HlInst *inst, int operand) {

@@ -104,15 +104,9 @@ static void stay_alone(HlPass *p, HlInst *inst) {
 }
 
 static bool is_communication(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_ALL_GATHER:
-  case HL_OP_ALL_TO_ALL:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_COLLECTIVE_BROADCAST:
-  case HL_OP_COLLECTIVE_PERMUTE: return !hl_has_control(inst);
-  default: return false;
-  }
+  const HlOp op = (HlOp)inst->op;
+  return hl_op_is(op, HL_T_COLLECTIVE) && !hl_is_async(op) && op != HL_OP_RAGGED_ALL_TO_ALL &&
+         !hl_has_control(inst);
 }
 
 // --- The host -----------------------------------------------------------------------------------

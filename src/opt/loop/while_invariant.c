@@ -83,8 +83,8 @@ static bool is_cheap(const Hoist *h, const HlInst *inst) {
 }
 
 static bool is_expensive(const HlInst *inst) {
-  return inst->op == HL_OP_DOT || inst->op == HL_OP_CONVOLUTION || inst->op == HL_OP_FFT ||
-         inst->op == HL_OP_CHOLESKY || inst->op == HL_OP_TRIANGULAR_SOLVE || inst->op == HL_OP_SORT;
+  return inst->op == HL_OP_SORT || (hl_op_is((HlOp)inst->op, HL_T_MATRIX) &&
+                                    inst->op != HL_OP_RAGGED_DOT && inst->op != HL_OP_SCALED_DOT);
 }
 
 static bool fits_ratio(const Hoist *h, const HlInst *inst) {

@@ -628,8 +628,7 @@ static bool is_flat(const HlModule *m) {
   for (const HlComp *comp = m->first; comp; comp = comp->next) {
     int n = 0;
     for (const HlCall *call = comp->first_call; call; call = call->next)
-      n += call->caller->op == HL_OP_WHILE || call->caller->op == HL_OP_CONDITIONAL ||
-           call->caller->op == HL_OP_CALL;
+      n += hl_op_is((HlOp)call->caller->op, HL_T_CONTROL);
     if (n > 1)
       return false;
   }

@@ -11,8 +11,7 @@
 // --- Set up --------------------------------------------------------------------------------------
 
 static bool is_step(const HlInst *caller) {
-  return caller->op == HL_OP_CALL || caller->op == HL_OP_WHILE || caller->op == HL_OP_CONDITIONAL ||
-         caller->op == HL_OP_ASYNC_START;
+  return hl_op_is((HlOp)caller->op, HL_T_CONTROL) || caller->op == HL_OP_ASYNC_START;
 }
 
 enum { MAX_BLOCK_BYTES = 256 << 20 };

@@ -13,18 +13,7 @@ bool host_is_mark(const HlInst *inst, const char *target) {
 }
 
 bool host_forwards(HlOp op) {
-  switch (op) {
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_BITCAST:
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_ADD_DEPENDENCY:
-  case HL_OP_DOMAIN:
-  case HL_OP_WHILE:
-  case HL_OP_CALL:
-  case HL_OP_CONDITIONAL: return true;
-  default: return false;
-  }
+  return hl_op_is(op, HL_T_WIRE | HL_T_CONTROL);
 }
 
 bool host_is_free_reshape(const HlInst *inst) {

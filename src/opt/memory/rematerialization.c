@@ -156,8 +156,7 @@ static void find_peaks(RematJob *job) {
 
 static bool runs_as_step(const HlComp *comp) {
   for (const HlCall *call = comp->first_call; call; call = call->next)
-    if (call->caller->op == HL_OP_CALL || call->caller->op == HL_OP_WHILE ||
-        call->caller->op == HL_OP_CONDITIONAL)
+    if (hl_op_is((HlOp)call->caller->op, HL_T_CONTROL))
       return true;
   return comp == comp->module->entry;
 }

@@ -11,15 +11,12 @@ static bool may_repeat(const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_PARAMETER:
   case HL_OP_CONSTANT:
-  case HL_OP_CALL:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_WHILE:
   case HL_OP_CUSTOM_CALL:
   case HL_OP_RNG: return false;
   case HL_OP_COPY: return inst->shape != inst->operands[0]->shape;
   default:
     return hl_is_pure(inst) && !hl_is_async((HlOp)inst->op) &&
-           !(hl_op_info[inst->op].traits & HL_T_ASYNC);
+           !hl_op_is((HlOp)inst->op, HL_T_CONTROL);
   }
 }
 

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "opt/ask/effects.h"
 #include "opt/memory/schedule.h"
 #include "opt/passes.h"
 
@@ -28,21 +29,15 @@ typedef enum Stream { STREAM_NONE, STREAM_COLLECTIVE, STREAM_COMPUTE } Stream;
 
 // The start that an instruction waits for, or NULL.
 static HlInst *start_of(const HlInst *done) {
-  HlInst *start = done->n_operands > 0 ? done->operands[0] : NULL;
-  switch (done->op) {
-  case HL_OP_ALL_REDUCE_DONE: return start->op == HL_OP_ALL_REDUCE_START ? start : NULL;
-  case HL_OP_ALL_GATHER_DONE: return start->op == HL_OP_ALL_GATHER_START ? start : NULL;
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-    return start->op == HL_OP_COLLECTIVE_PERMUTE_START ? start : NULL;
-  case HL_OP_COPY_DONE: return start->op == HL_OP_COPY_START ? start : NULL;
-  case HL_OP_SEND_DONE: return start->op == HL_OP_SEND ? start : NULL;
-  case HL_OP_RECV_DONE: return start->op == HL_OP_RECV ? start : NULL;
-  case HL_OP_ASYNC_DONE:
-    while (start->op == HL_OP_ASYNC_UPDATE)
-      start = start->operands[0];
-    return start->op == HL_OP_ASYNC_START ? start : NULL;
-  default: return NULL;
-  }
+  if (hl_op_half((HlOp)done->op) != HL_HALF_DONE)
+    return NULL;
+  HlInst *start = done->operands[0];
+  while (hl_op_half((HlOp)start->op) == HL_HALF_UPDATE)
+    start = start->operands[0];
+  return hl_op_half((HlOp)start->op) == HL_HALF_START &&
+                 hl_op_plain((HlOp)start->op) == hl_op_plain((HlOp)done->op)
+             ? start
+             : NULL;
 }
 
 static Stream stream_of(const HlInst *start) {
@@ -60,18 +55,14 @@ static Stream stream_of(const HlInst *start) {
 }
 
 static int64_t time_of(const HlInst *inst) {
+  if (effects_none((HlOp)inst->op))
+    return 0;
+  if (hl_op_is((HlOp)inst->op, HL_T_CONTROL))
+    return HEAVY;
   switch (inst->op) {
-  case HL_OP_PARAMETER:
-  case HL_OP_CONSTANT:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_TUPLE:
-  case HL_OP_BITCAST: return 0;
   case HL_OP_DOT:
   case HL_OP_CONVOLUTION:
-  case HL_OP_CUSTOM_CALL:
-  case HL_OP_CALL:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_WHILE: return HEAVY;
+  case HL_OP_CUSTOM_CALL: return HEAVY;
   case HL_OP_FUSION: return hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_LOOP ? LOOP : HEAVY;
   default: return SMALL;
   }

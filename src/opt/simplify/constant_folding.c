@@ -50,7 +50,8 @@ static bool are_constant_like(const HlInst *inst, bool *constant) {
 // Ops whose value is not a function of their operands, that are there to be kept, or that would
 // only be blown up.
 static bool is_foldable_op(const HlInst *inst) {
-  if (hl_op_info[inst->op].traits & (HL_T_COLLECTIVE | HL_T_SIDE_EFFECT | HL_T_ASYNC))
+  if (hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE | HL_T_SIDE_EFFECT | HL_T_ASYNC | HL_T_DEVICE) ||
+      hl_is_async((HlOp)inst->op))
     return false;
   switch (inst->op) {
   case HL_OP_BROADCAST:
@@ -63,10 +64,6 @@ static bool is_foldable_op(const HlInst *inst) {
   case HL_OP_OPT_BARRIER:
   case HL_OP_DOMAIN:
   case HL_OP_CUSTOM_CALL:
-  case HL_OP_COPY_START:
-  case HL_OP_COPY_DONE:
-  case HL_OP_PARTITION_ID:
-  case HL_OP_REPLICA_ID:
   case HL_OP_GET_DIMENSION_SIZE:
   case HL_OP_SET_DIMENSION_SIZE:
   case HL_OP_RAGGED_DOT:

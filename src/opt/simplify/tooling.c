@@ -83,12 +83,9 @@ static bool may_be_fused(const HlInst *inst) {
   case HL_OP_PARAMETER:
   case HL_OP_CUSTOM_CALL:
   case HL_OP_FUSION:
-  case HL_OP_DOMAIN:
-  case HL_OP_WHILE:
-  case HL_OP_CONDITIONAL:
-  case HL_OP_CALL: return false;
+  case HL_OP_DOMAIN: return false;
   case HL_OP_RNG: return hl_n_users(inst) <= 1;
-  default: return !hl_has_side_effect(inst);
+  default: return !hl_op_is((HlOp)inst->op, HL_T_CONTROL) && !hl_has_side_effect(inst);
   }
 }
 
