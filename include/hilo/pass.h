@@ -17,6 +17,7 @@
 
 #include "hilo/build.h"
 #include "hilo/ir.h"
+#include "hilo/target.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,7 +75,7 @@ struct HlPass {
   HlModule *m;
   HlArena *arena;                      // scratch, freed when the pass has run
   const HlPassInfo *info;
-  const char *target;                  // "cpu", "gpu", or "" : whose pipeline this is
+  const HlTarget *target;              // whose program this is; never NULL: hl_target_none
   bool relay_control;                  // hl_commit hands control edges on to the replacement instead of refusing
   int reach;                           // HL_RULE_REACH, or 0 if rules look anywhere: hl_run_rules always goes over all
   bool keep_operands;                  // hl_commit erases the replaced instruction only, not operands that became dead
@@ -88,6 +89,8 @@ struct HlPass {
 bool hl_pass_flag(const HlPass *p, const char *name);
 int64_t hl_pass_int(const HlPass *p, const char *name);
 double hl_pass_float(const HlPass *p, const char *name);
+// An integer option of which 0 stands for what the target says.
+int64_t hl_pass_fact(const HlPass *p, const char *name, int64_t fact);
 const char *hl_pass_text(const HlPass *p, const char *name);  // in p->arena
 
 // --- Asking for changes --------------------------------------------------------------------------
@@ -249,7 +252,7 @@ typedef struct HlDecision {
 typedef struct HlEngineOptions {
   const HlPassTable *passes;           // what pipelines may name: hl_passes (hilo/opt.h), or one's own; NULL: none
   const HlPipelineTable *pipelines;    // hl_pipelines; NULL: none
-  const char *target;                  // "cpu", "gpu"; NULL: neither
+  const HlTarget *target;              // borrowed; NULL: no device in particular
   HlMaybeInt fuel;                     // so many rewrites and no more; not given: no limit
   const char *pass_fuel;               // "algsimp=5,dce=0" as --xla_fuel; NULL
   bool dry;

@@ -43,7 +43,7 @@ typedef struct HlPlatform {
   const char *name;            // "cpu", "gpu", "reference": programs as they are; "transforms": passes alone
   const char *const *words;    // all its names, in XLA's tools too ("Host", "CUDA", ...), ended by NULL
   const char *pipeline;        // its compiler's passes; "": none
-  const char *target;          // whose rules passes follow where they differ; "": nobody's
+  const char *target;          // the device it compiles for, as hl_target_find has it; "": none in particular
   const char *before, *after;  // what its dumps of the first and the last state are called
   bool runs;                   // programs can be run on it
   const HlStage *stages;       // in the order of the compiler
@@ -61,7 +61,7 @@ typedef struct HlCompiled HlCompiled;
 // All of it is copied.
 typedef struct HlSessionOptions {
   const char *platform;        // a word of a platform; NULL: "reference", which has no passes of its own
-  const char *target;          // instead of the platform's; NULL: that
+  const HlTarget *target;      // instead of the platform's, and lives as long as the session; NULL: that
   const HlFlags *flags;        // which passes are left out, their fuel, dumps; NULL: none are given
   HlDumpAs dump_as;
 } HlSessionOptions;

@@ -14,6 +14,9 @@
 // What the options ask for.
 typedef struct Plan {
   HlTextOptions text;
+  HlArena *arena;              // of the target
+  const HlPlatform *platform;  // NULL: none of its own
+  const HlTarget *target;      // NULL: no device in particular
   HlSession *session;
   HlCompileOptions compile;
   CliDecisions decisions;
@@ -46,20 +49,37 @@ static bool read_dump_form(Cli *cli, HlDumpAs *out) {
   return false;
 }
 
-// Whose rules the passes follow: --target's, or those of the platform whose pipeline it is; NULL: nobody's.
-static const char *platform_word(const Cli *cli) {
-  const char *target = cli_value(cli, "--target"), *pipeline = cli_value(cli, "--pipeline");
-  const char *word = target ? target : pipeline;
-  const HlPlatform *platform = word ? hl_platform_find(word) : NULL;
-  return platform && *platform->target ? word : NULL;
+static const HlPlatform *platform_of_kind(HlTargetKind kind) {
+  int n;
+  const HlPlatform *all = hl_platforms(&n);
+  for (int k = 0; k < n; k++) {
+    const HlTarget *t = hl_target_find(all[k].target);
+    if (t && t->kind == kind)
+      return &all[k];
+  }
+  return NULL;
+}
+
+// Whose program it is: --target says so, by a platform's word, by a device's name or in a file; or else the pipeline's
+// platform. False after reporting.
+static bool read_target(Cli *cli, Plan *plan) {
+  const char *word = cli_value(cli, "--target"), *pipeline = cli_value(cli, "--pipeline");
+  const HlPlatform *platform = word       ? hl_platform_find(word)
+                               : pipeline ? hl_platform_find(pipeline)
+                                          : NULL;
+  if (platform && *platform->target) {
+    plan->target = hl_target_find(platform->target);
+    plan->platform = platform;
+    return true;
+  }
+  if (!word)
+    return true;
+  plan->target = hl_target_load(cli->cx, plan->arena, word);
+  plan->platform = plan->target ? platform_of_kind(plan->target->kind) : NULL;
+  return plan->target;
 }
 
 static bool check_choices(Cli *cli) {
-  const char *target = cli_value(cli, "--target");
-  if (target && !platform_word(cli)) {
-    cli_usage(cli, "unknown --target '%s': cpu or gpu", target);
-    return false;
-  }
   if (cli_value(cli, "--passes") && cli_value(cli, "--pipeline")) {
     cli_usage(cli, "--passes and --pipeline exclude each other");
     return false;
@@ -74,7 +94,10 @@ static bool make_session(Cli *cli, HlDumpAs as, Plan *plan) {
     flags.xla_dump_to = cli_value(cli, "--dump-to");
   if (cli_value(cli, "--dump-pass"))
     flags.xla_dump_hlo_pass_re = cli_value(cli, "--dump-pass");
-  const HlSessionOptions options = {.platform = platform_word(cli), .flags = &flags, .dump_as = as};
+  const HlSessionOptions options = {.platform = plan->platform ? plan->platform->name : NULL,
+                                    .target = plan->target,
+                                    .flags = &flags,
+                                    .dump_as = as};
   plan->session = ok ? hl_session_new(cli->cx, &options) : NULL;
   hl_flags_free(&flags);
   return plan->session;
@@ -149,10 +172,10 @@ static bool check_names(Cli *cli, const Plan *plan) {
 // An exit status, or -1 to go on.
 static int read_plan(Cli *cli, Plan *plan) {
   HlDumpAs as;
-  *plan = (Plan){0};
+  *plan = (Plan){.arena = hl_arena_new()};
   if (!read_text_options(cli, &plan->text) || !read_dump_form(cli, &as) || !check_choices(cli))
     return CLI_USAGE;
-  if (!make_session(cli, as, plan))
+  if (!read_target(cli, plan) || !make_session(cli, as, plan))
     return cli_flush(cli);
   fill_options(cli, plan);
   if (!read_numbers(cli, plan))
@@ -171,6 +194,7 @@ static int read_plan(Cli *cli, Plan *plan) {
 static void free_plan(Plan *plan) {
   cli_decisions_free(&plan->decisions);
   hl_session_free(plan->session);
+  hl_arena_free(plan->arena);
 }
 
 // --- Running ------------------------------------------------------------------------------------
@@ -332,7 +356,9 @@ static const CliOption options[] = {
     {"--pipeline", "NAME", "cpu, gpu or simplify (default)"},
     {"--default-layouts", NULL,
      "default layouts for the entry's parameters and result, as JAX asks of XLA"},
-    {"--target", "NAME", "cpu or gpu: whose rules passes follow where they differ"},
+    {"--target", "NAME|FILE",
+     "the device that the program is for: cpu, gpu, a name that 'hilo targets' lists, or XLA's "
+     "gpu_target_config.pbtxt"},
     {"--list-passes", NULL, "what passes and pipelines there are"},
     {"--list-rules", NULL, "what rules the passes have, with their laws"},
     {"-o", "OUT", "where to write (default: standard output)"},

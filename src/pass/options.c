@@ -32,6 +32,11 @@ bool hl_pass_flag(const HlPass *p, const char *name) {
   return strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
 }
 
+int64_t hl_pass_fact(const HlPass *p, const char *name, int64_t fact) {
+  int64_t value = hl_pass_int(p, name);
+  return value != 0 ? value : fact;
+}
+
 int64_t hl_pass_int(const HlPass *p, const char *name) {
   return strtoll(hl_pass_text(p, name), NULL, 10);
 }

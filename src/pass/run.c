@@ -86,7 +86,7 @@ static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
                 .m = e->m,
                 .arena = arena,
                 .info = item->pass,
-                .target = e->options.target ? e->options.target : "",
+                .target = e->options.target ? e->options.target : hl_target_none(),
                 .engine = e,
                 .args = item->args,
                 .reach = item->pass->run ? 0 : HL_RULE_REACH};

@@ -14,7 +14,7 @@ static bool choose_platform(HlCx *cx, HlSession *s, const HlSessionOptions *opti
   const char *word = options->platform ? options->platform : "reference";
   s->platform = hl_platform_find(word);
   if (s->platform) {
-    s->target = options->target ? copy_text(s->arena, options->target) : s->platform->target;
+    s->target = options->target ? options->target : hl_target_find(s->platform->target);
     return true;
   }
   int n;

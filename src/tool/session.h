@@ -18,7 +18,7 @@ typedef struct SessionCall {
 struct HlSession {
   HlArena *arena;
   const HlPlatform *platform;
-  const char *target;
+  const HlTarget *target;  // NULL: none
   HlFlags flags;
   HlDumpAs dump_as;
   DumpCount dumped;  // of the compilations, which may run side by side

@@ -329,7 +329,6 @@ static int check_firing(const Case *c, int64_t count) {
 static bool run_pass(HlCx *cx, const Case *c, HlModule *m, Firing *out) {
   HlEngineOptions options = {.passes = &hl_passes,
                              .pipelines = &hl_pipelines,
-                             .target = "",
                              .verify_each = true,
                              .break_rule = c->broken ? c->rule : NULL};
   HlEngine *engine = hl_engine_new(cx, &options);

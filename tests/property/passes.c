@@ -159,7 +159,7 @@ static bool run(Program *p, const char *passes, const char *target, const HlRewr
 static uint64_t hash_after(Program *p, const char *pipeline, bool whole) {
   HlEngineOptions options = {.passes = &hl_passes,
                              .pipelines = &hl_pipelines,
-                             .target = pipeline,
+                             .target = hl_target_find(pipeline),
                              .whole = whole};
   HlModule *copy = hl_clone(p->cx, p->m);
   HlEngine *engine = hl_engine_new(p->cx, &options);

@@ -43,7 +43,7 @@ bool passes_may_differ(const HlModule *m, bool finite) {
 HlEngineOptions passes_options(const char *passes, const char *target) {
   return (HlEngineOptions){.passes = &hl_passes,
                            .pipelines = &hl_pipelines,
-                           .target = target,
+                           .target = hl_target_find(target),
                            .verify_each = true,
                            .disable =
                                passes_change_values(passes) ? NULL : "simplify-fp-conversions"};

@@ -7,7 +7,7 @@
 //                                                   r = f32[8] all-reduce(c), to_apply=add.f32
 //                                                   s = bf16[8] convert(r)
 //
-// Which types: the option `types`, as from:to/from:to; by default what XLA's target asks for.
+// Which types: the option `types`, as from:to/from:to; by default those that the target cannot add.
 
 #include <string.h>
 
@@ -15,15 +15,8 @@
 #include "opt/ask/types.h"
 #include "opt/passes.h"
 
-static const char *types_of(const HlPass *p) {
-  const char *types = hl_pass_text(p, "types");
-  if (*types)
-    return types;
-  return strcmp(p->target, "gpu") == 0 ? "u16:u32/s16:s32" : "bf16:f32";
-}
-
 // What the list of pairs says about a type, or HL_NO_DTYPE.
-static HlDtype promoted(const char *types, HlDtype from) {
+static HlDtype listed(const char *types, HlDtype from) {
   while (*types) {
     size_t whole = strcspn(types, "/"), left = strcspn(types, ":");
     if (left < whole && hl_dtype_by_text((HlStr){types, left}) == from)
@@ -33,11 +26,26 @@ static HlDtype promoted(const char *types, HlDtype from) {
   return HL_NO_DTYPE;
 }
 
+static HlDtype wider(HlDtype dtype) {
+  switch (hl_dtype_kind(dtype)) {
+  case HL_KIND_SINT: return HL_S32;
+  case HL_KIND_UINT: return HL_U32;
+  default: return HL_F32;
+  }
+}
+
+static HlDtype promoted(const HlPass *p, HlDtype from) {
+  const char *types = hl_pass_text(p, "types");
+  if (*types)
+    return listed(types, from);
+  return hl_dtype_in(p->target->no_sums, from) ? wider(from) : HL_NO_DTYPE;
+}
+
 static HlInst *promote(HlPass *p, HlBuild *b, HlInst *inst) {
   const HlOp reducer = hl_reducer(hl_to_apply(inst));
   if (inst->n_operands == 0 || reducer == HL_OP_COUNT)
     return NULL;
-  const HlDtype from = inst->operands[0]->shape->dtype, to = promoted(types_of(p), from);
+  const HlDtype from = inst->operands[0]->shape->dtype, to = promoted(p, from);
   if (to == HL_NO_DTYPE || hl_to_apply(inst)->root->shape->dtype != from)
     return NULL;
   HlInst **wide = HL_ARRAY(p->arena, HlInst *, inst->n_operands);

@@ -273,7 +273,8 @@ static bool split_group(HlPass *p, HlI64s group, int64_t devices_per_host, Level
 }
 
 static HlInst *by_levels(HlPass *p, HlBuild *b, HlInst *inst) {
-  const int64_t per_host = hl_pass_int(p, "num_devices_per_host");
+  const int64_t per_host = hl_pass_fact(
+      p, "num_devices_per_host", hl_target_of_kind(p->target, HL_TARGET_GPU)->devices_per_host);
   if (!coll_is_plain(inst) || per_host < 2 || hl_reducer(hl_to_apply(inst)) == HL_OP_COUNT)
     return NULL;
   const CollGroups groups = coll_groups(p, inst);

@@ -185,6 +185,11 @@ static HlInst *gather_last(const Hosts *h, HlI64Lists groups) {
   return ragged(h, operands, h->alone);
 }
 
+static int64_t devices_per_host(const HlPass *p) {
+  const HlTarget *t = hl_target_of_kind(p->target, HL_TARGET_GPU);
+  return hl_pass_fact(p, "devices_per_host", t->devices_per_host);
+}
+
 static HlInst *by_hosts(HlPass *p, HlBuild *b, HlInst *inst) {
   Hosts h = {.p = p, .b = b, .inst = inst};
   if (!is_plain(inst) || (hl_attr_int(inst, HL_A_CHANNEL_ID) > 0 && p->m->replica_count > 1))
@@ -192,7 +197,7 @@ static HlInst *by_hosts(HlPass *p, HlBuild *b, HlInst *inst) {
   const CollGroups groups = coll_groups(p, inst);
   const int64_t n = inst->operands[FROM]->shape->dim[0];
   if (groups.size <= 0 || n == 0 || n % groups.size != 0 ||
-      !splits_into_hosts(&h, &groups, hl_pass_int(p, "devices_per_host")))
+      !splits_into_hosts(&h, &groups, devices_per_host(p)))
     return NULL;
   h.updates = n / groups.size;
   make_groups(&h, &groups);

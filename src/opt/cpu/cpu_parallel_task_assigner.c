@@ -8,7 +8,7 @@
 //   =>
 //   a = f32[1024,1024] add(x, y), backend_config={"outer_dimension_partitions":["2"]}
 //
-// The option `threads` is the number of threads of the machine.
+// The option `threads` is the number of threads of the machine; 0: the target's.
 
 #include <math.h>
 
@@ -51,21 +51,27 @@ static bool is_divisible(const HlInst *inst) {
   }
 }
 
+typedef struct Machine {
+  int64_t threads, cache;  // of level 2, in bytes
+} Machine;
+
 static int64_t clip(double tasks, int64_t most) {
   return tasks < 1 ? 1 : tasks > (double)most ? most : (int64_t)tasks;
 }
 
-static int64_t count_tasks(const HlInst *inst, const HlCost *comps, int64_t threads) {
+static int64_t count_tasks(const HlInst *inst, const HlCost *comps, Machine machine) {
   if (may_update_in_place(inst) || !is_divisible(inst))
     return 1;
   HlCost cost = hl_cost_inst_by(inst, comps);
   double bytes = cost.bytes_read + cost.bytes_written;
   bytes = bytes < 1 ? 1 : bytes;
   if (cost.flops <= bytes) {  // memory is the limit: one thread for a level-2 cache, few in all
-    int64_t most = (int64_t)ceil(sqrt((double)threads));
-    return clip(floor(bytes / (256 << 10)), most < threads ? most : threads);
+    int64_t most = (int64_t)ceil(sqrt((double)machine.threads));
+    return clip(floor(bytes / (double)machine.cache),
+                most < machine.threads ? most : machine.threads);
   }
-  return clip(floor((cost.flops + 2 * cost.transcendentals + 10 * bytes) / 100000), threads);
+  return clip(floor((cost.flops + 2 * cost.transcendentals + 10 * bytes) / 100000),
+              machine.threads);
 }
 
 // --- Which dimensions ----------------------------------------------------------------------------
@@ -117,9 +123,9 @@ static const HlShape *indexing_shape(const HlInst *inst) {
 
 // The parts as they stand in the backend config, or NULL: not worth dividing.
 static const char *describe(HlArena *arena, const HlInst *inst, const HlCost *comps,
-                            int64_t threads) {
+                            Machine machine) {
   const HlShape *shape = indexing_shape(inst);
-  int64_t tasks = hl_shape_is_array(shape) ? count_tasks(inst, comps, threads) : 1;
+  int64_t tasks = hl_shape_is_array(shape) ? count_tasks(inst, comps, machine) : 1;
   if (tasks <= 1)
     return NULL;
   Parts parts = divide(arena, shape, tasks);
@@ -137,9 +143,9 @@ static bool is_control_flow(const HlInst *inst) {
   return hl_op_is((HlOp)inst->op, HL_T_CONTROL);
 }
 
-static void assign(HlPass *p, HlInst *inst, const HlCost *comps, int64_t threads) {
+static void assign(HlPass *p, HlInst *inst, const HlCost *comps, Machine machine) {
   HlMark mark = hl_arena_mark(p->arena);
-  const char *config = describe(p->arena, inst, comps, threads);
+  const char *config = describe(p->arena, inst, comps, machine);
   bool same = config && hl_str_is(hl_str(hl_attr_text(inst, HL_A_BACKEND_CONFIG)), config);
   if (config && !same && hl_change(p, "partition", inst, NULL)) {
     hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
@@ -149,7 +155,8 @@ static void assign(HlPass *p, HlInst *inst, const HlCost *comps, int64_t threads
 }
 
 bool pass_cpu_parallel_task_assigner(HlPass *p) {
-  int64_t threads = hl_pass_int(p, "threads");
+  const HlTarget *t = hl_target_of_kind(p->target, HL_TARGET_CPU);
+  const Machine machine = {hl_pass_fact(p, "threads", t->threads), t->l2_bytes};
   // Backend configs of what is no loop change no costs.
   const HlCost *comps = hl_cost_comps(p->arena, p->m);
   HlComp **list = HL_ARRAY(p->arena, HlComp *, p->m->n_comps + 1);
@@ -160,7 +167,7 @@ bool pass_cpu_parallel_task_assigner(HlPass *p) {
   for (int at = 0; at < n; at++)
     for (HlInst *inst = list[at]->first; inst; inst = inst->next) {
       if (!is_control_flow(inst)) {
-        assign(p, inst, comps, threads);
+        assign(p, inst, comps, machine);
         continue;
       }
       for (int k = 0; k < inst->n_calls; k++) {

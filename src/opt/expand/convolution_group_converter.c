@@ -219,7 +219,7 @@ static HlInst *batch_groups(HlPass *p, HlBuild *b, HlInst *inst) {
 static HlInst *feature_groups(HlPass *p, HlBuild *b, HlInst *inst) {
   int64_t groups = hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT);
   HlDtype dtype = inst->shape->dtype;
-  bool has_grouped = strcmp(p->target, "gpu") != 0 && (dtype == HL_F16 || dtype == HL_F32);
+  bool has_grouped = hl_dtype_in(p->target->groups, dtype);
   if (groups <= 1 || !is_plain(inst) || hl_pass_flag(p, "batch_groups") || has_grouped ||
       hl_attr_int(inst, HL_A_BATCH_GROUP_COUNT) > 1)
     return NULL;

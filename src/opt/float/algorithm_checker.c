@@ -6,7 +6,7 @@
 //   d = f32[4,2] dot(f16[4,8] x, f16[8,2] y), algorithm=dot_f16_f16_f16   => error: no GPU sums up in f16
 //
 // `compute_capability` is NVIDIA's number of the hardware's generation, 10 times the major one and the minor
-// one: bf16 and tf32 came with 8.0, f8 with 8.9.
+// one, 0 for the target's: bf16 and tf32 came with 8.0, f8 with 8.9. GPUs of others have none: nothing is refused.
 
 #include "opt/passes.h"
 
@@ -79,7 +79,10 @@ static bool is_composite(const HlComp *comp) {
 }
 
 bool pass_algorithm_checker(HlPass *p) {
-  const int64_t capability = hl_pass_int(p, "compute_capability");
+  const int64_t capability = hl_pass_fact(p, "compute_capability",
+                                          hl_target_of_kind(p->target, HL_TARGET_GPU)->capability);
+  if (capability == 0)
+    return true;
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int c = 0; c < n; c++) {

@@ -90,7 +90,7 @@ static void fold(const Fold *f, HlInst *inst) {
 
 bool pass_bfloat16_fold(HlPass *p) {
   Fold f = {p, hl_pass_flag(p, "mixed_dots")};
-  if (strcmp(p->target, "cpu") == 0)
+  if (!hl_dtype_in(p->target->computes, HL_BF16))
     return true;
   int n_comps;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);

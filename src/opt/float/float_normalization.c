@@ -30,7 +30,7 @@
 typedef struct Norm {
   HlPass *p;
   HlDtype low, high;
-  bool gpu;
+  bool moves;  // narrow elements can be moved, and some computed with
   bool excess;
   bool mixed_only;  // ops of the narrow type alone are fine
   bool everywhere;  // no op of the narrow type is
@@ -53,7 +53,7 @@ static Norm norm_of(HlPass *p) {  // its name says for which type
   return (Norm){.p = p,
                 .low = low,
                 .high = wider(low),
-                .gpu = strcmp(p->target, "gpu") == 0,
+                .moves = p->target->moves_narrow,
                 .excess = hl_pass_flag(p, "allow_excess_precision")};
 }
 
@@ -156,7 +156,7 @@ static bool mixes(const Norm *n, const HlInst *inst) {
 static bool target_computes(const Norm *n, const HlInst *inst) {
   if (n->mixed_only || n->everywhere)
     return n->mixed_only && !mixes(n, inst);
-  if (n->gpu)
+  if (n->moves)
     return hl_gpu_computes(inst, n->low);
   return n->low == HL_BF16 && hl_cpu_library_takes(inst);
 }
@@ -171,7 +171,7 @@ static bool is_reducing_collective(const HlInst *inst) {
 static bool keeps_callees(const Norm *n, const HlInst *inst) {
   if (is_reducing_collective(inst))
     return true;
-  if (n->gpu)
+  if (n->moves)
     return false;
   if (inst->op == HL_OP_FUSION)
     return hl_attr_int(inst, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM;

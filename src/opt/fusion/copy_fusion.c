@@ -68,7 +68,7 @@ static bool may_write_twice(HlPass *p, const HlInst *inst) {
   const HlInst *root = fusion_body(inst)->root;
   if (!hl_shape_is_array(inst->shape) && root->op != HL_OP_TUPLE)
     return false;
-  if (gpu_is_block_reduction(root) || root->op == HL_OP_SCATTER ||
+  if (gpu_is_block_reduction(gpu_target(p), root) || root->op == HL_OP_SCATTER ||
       all_results_are(inst, HL_OP_DYNAMIC_UPDATE_SLICE) ||
       (root->op == HL_OP_TUPLE && all_results_are(inst, HL_OP_SLICE)))
     return false;
@@ -87,14 +87,14 @@ static bool is_plain_copy(const HlInst *inst) {
 }
 
 // The copy behind a user of the kernel; false: none.
-static bool find_copy(const HlInst *fusion, HlInst *user, Copy *out) {
+static bool find_copy(const HlTarget *t, const HlInst *fusion, HlInst *user, Copy *out) {
   *out = (Copy){0};
   if (has_tuple_root(fusion)) {
     if (user->op != HL_OP_GET_TUPLE_ELEMENT)
       return false;
     out->result = (int)hl_attr_int(user, HL_A_INDEX);
     user = only_user(user);
-    if (!user || gpu_is_block_reduction(result(fusion, out->result)))
+    if (!user || gpu_is_block_reduction(t, result(fusion, out->result)))
       return false;
   }
   if (user->op == HL_OP_BITCAST && only_user(user)) {
@@ -102,7 +102,8 @@ static bool find_copy(const HlInst *fusion, HlInst *user, Copy *out) {
     user = only_user(user);
   }
   out->copy = user;
-  return is_plain_copy(user) && gpu_fits(fusion, gpu_needs(fusion), user, gpu_needs(user), false);
+  return is_plain_copy(user) &&
+         gpu_fits(t, fusion, gpu_needs(t, fusion), user, gpu_needs(t, user), false);
 }
 
 static Copy *find_copies(HlPass *p, const HlInst *fusion, int *n) {
@@ -112,7 +113,7 @@ static Copy *find_copies(HlPass *p, const HlInst *fusion, int *n) {
   Copy *copies = HL_ARRAY(p->arena, Copy, most + 1);
   *n = 0;
   for (const HlUse *use = fusion->first_use; use; use = use->next)
-    *n += find_copy(fusion, use->user, &copies[*n]);
+    *n += find_copy(gpu_target(p), fusion, use->user, &copies[*n]);
   return copies;
 }
 

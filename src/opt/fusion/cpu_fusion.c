@@ -11,8 +11,6 @@
 // A sum of a small matrix-vector product and something else is an output fusion: the product is
 // computed by its own code, which adds as it writes.
 
-#include <string.h>
-
 #include "opt/fusion/fusion.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
@@ -61,16 +59,15 @@ static bool may_take_product(const HlInst *add) {
          (makes_output_fusion(add->operands[0], add) || makes_output_fusion(add->operands[1], add));
 }
 
-enum { SMALL_VECTOR_BYTES = 16 * 1024 };
-
-// A matrix that is computed while it is multiplied by a vector that stays in the cache need not be
+// A matrix that is computed while it is multiplied by a vector that takes less than half of the cache need not be
 // written.
-static bool is_matrix_of_small_product(const HlInst *dot, int operand) {
+static bool is_matrix_of_small_product(Fuser *f, const HlInst *dot, int operand) {
   if (dot->op != HL_OP_DOT || dot->shape->rank > 1)
     return false;
   const HlShape *vector = dot->operands[1 - operand]->shape;
   return vector->rank == 1 &&
-         hl_shape_elements(vector) * hl_dtype_bytes(vector->dtype) < SMALL_VECTOR_BYTES;
+         hl_shape_elements(vector) * hl_dtype_bytes(vector->dtype) <
+             hl_target_of_kind(fuser_pass(f)->target, HL_TARGET_CPU)->l1_bytes / 2;
 }
 
 // --- Concatenation ------------------------------------------------------------------------------
@@ -143,12 +140,12 @@ static const char *refuses(Fuser *f, HlInst *consumer, int operand) {
     return refuses_fusion(f, producer, consumer, operand);
   if (producer->op == HL_OP_CONSTANT)
     return "a constant alone is no reason to make a fusion";
-  return is_matrix_of_small_product(consumer, operand) || is_loop_fusible(consumer)
+  return is_matrix_of_small_product(f, consumer, operand) || is_loop_fusible(consumer)
              ? NULL
              : "no loop over elements computes the consumer";
 }
 
-static int choose_kind(const HlInst *producer, const HlInst *consumer) {
+static int choose_kind(Fuser *f, const HlInst *producer, const HlInst *consumer) {
   return makes_output_fusion(producer, consumer) ? HL_WORD_fusion_kind_OUTPUT
                                                  : HL_WORD_fusion_kind_LOOP;
 }
@@ -165,7 +162,7 @@ static bool is_part_of_instruction(const HlComp *comp) {
 }
 
 bool pass_fusion(HlPass *p) {
-  if (strcmp(p->target, "gpu") == 0)
+  if (hl_target_has_blocks(p->target))
     return gpu_run_fusion(p, hl_pass_flag(p, "may_duplicate"));
   FusionPolicy policy = {.may_duplicate = hl_pass_flag(p, "may_duplicate"),
                          .refuses = refuses,

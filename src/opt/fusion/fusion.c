@@ -122,7 +122,7 @@ static void follow_reads(Fuser *f, const HlInst *fusion, int n_before, int at, H
 }
 
 static HlInst *fuse(Fuser *f, HlInst *producer, HlInst *consumer) {
-  HlInst *fusion = wrap_consumer(f, producer, consumer, f->policy->kind(producer, consumer));
+  HlInst *fusion = wrap_consumer(f, producer, consumer, f->policy->kind(f, producer, consumer));
   again_of_fusion(f, fusion);
   FusionCode **code = &f->code[fusion->id];
   if (f->policy->may_duplicate && !*code)

@@ -91,7 +91,7 @@ typedef struct Fuser Fuser;
 typedef struct FusionPolicy {
   bool may_duplicate;  // producers with several users are copied
   const char *(*refuses)(Fuser *f, HlInst *consumer, int operand);  // NULL: fuse; or why not
-  int (*kind)(const HlInst *producer, const HlInst *consumer);
+  int (*kind)(Fuser *f, const HlInst *producer, const HlInst *consumer);
   bool (*is_expensive)(const HlInst *inst);
   // Nothing of this computation is fused. May be NULL.
   bool (*skips)(const HlComp *comp);

@@ -5,8 +5,6 @@
 //
 //   r = f32[8] tanh(x)     =>     r = f32[8] fusion(x), kind=kLoop, calls={ ROOT tanh(x) }
 
-#include <string.h>
-
 #include "opt/ask/layouts.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
@@ -53,12 +51,12 @@ static bool is_wrapped(const HlInst *inst) {
 }
 
 // Kernels for GPUs are made of fusions alone.
-static bool is_wrapped_for_gpu(const HlInst *inst) {
+static bool is_wrapped_for_gpu(const HlTarget *t, const HlInst *inst) {
   if (inst->op == HL_OP_FUSION || inst->op == HL_OP_CONSTANT || inst->op == HL_OP_BITCAST)
     return false;
   if (inst->op == HL_OP_COPY)
     return changes_layout(inst);
-  return gpu_is_loop_fusible_producer(inst) || gpu_is_input_fusible(inst);
+  return gpu_is_loop_fusible_producer(t, inst) || gpu_is_input_fusible(t, inst);
 }
 
 // Bodies of control flow; what other instructions call is part of their code.
@@ -71,13 +69,10 @@ static bool is_body_of_code(const HlComp *comp) {
   return true;
 }
 
-static bool is_for_gpu(const HlPass *p) {
-  return strcmp(p->target, "gpu") == 0;
-}
-
 static void wrap(HlPass *p, HlInst *inst) {
   const char *text = hl_op_text((HlOp)inst->op);
-  int kind = is_for_gpu(p) ? gpu_kind(gpu_emitter(inst)) : HL_WORD_fusion_kind_LOOP;
+  int kind = hl_target_has_blocks(p->target) ? gpu_kind(gpu_emitter(gpu_target(p), inst))
+                                             : HL_WORD_fusion_kind_LOOP;
   const char *name = hl_arena_printf(p->arena, "wrapped_%s", text);
   const char *body = hl_arena_printf(p->arena, "wrapped_%s_computation", text);
   fusion_wrap(p->arena, inst, kind, name, body);
@@ -92,7 +87,8 @@ bool pass_fusion_wrapper(HlPass *p) {
     int n;
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++)
-      if ((is_for_gpu(p) ? is_wrapped_for_gpu(insts[k]) : is_wrapped(insts[k])) &&
+      if ((hl_target_has_blocks(p->target) ? is_wrapped_for_gpu(gpu_target(p), insts[k])
+                                            : is_wrapped(insts[k])) &&
           !hl_has_control(insts[k]) && hl_change(p, "wrap", insts[k], NULL)) {
         wrap(p, insts[k]);
         hl_changed(p);

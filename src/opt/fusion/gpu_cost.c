@@ -1,20 +1,12 @@
 // opt/fusion/gpu_cost.c: what a kernel costs on a GPU: operations, bytes, code, and the time for them.
 //
 // Inside a fusion every value is computed as often as its users ask for it: elementwise users ask
-// as often as they are asked themselves, others by how much they read of it. The numbers of the
-// machine are those of an H100.
+// as often as they are asked themselves, others by how much they read of it.
+
+#include <math.h>
 
 #include "opt/ask/effects.h"
 #include "opt/fusion/gpu_fusible.h"
-
-const double gpu_launch_time = 1.0;
-
-static const double CLOCK = 1.98e3;  // cycles a microsecond
-static const double CORES = 132, FPUS = 128, THREADS = 128;
-static const double DRAM = 3.35e6;  // bytes a microsecond
-static const double L2_BYTES = 50e6, L1_BYTES = 256e3;
-static const double L2_SPEED = 2.5, L1_SPEED = 8;
-static const double OVERLAP = 0.95;
 
 // --- One instruction ----------------------------------------------------------------------------
 
@@ -151,9 +143,9 @@ static void cost_of_body(HlArena *arena, const HlInst *fusion, GpuCost *cost) {
   hl_arena_release(arena, mark);
 }
 
-GpuCost gpu_cost(HlArena *arena, const HlInst *inst) {
-  GpuCost cost = {.emitter = gpu_emitter(inst),
-                  .needs = gpu_needs(inst),
+GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
+  GpuCost cost = {.emitter = gpu_emitter(t, inst),
+                  .needs = gpu_needs(t, inst),
                   .reduces_many = gpu_reduces_many(inst),
                   .bytes_out = bytes(inst->shape),
                   .reads = HL_ARRAY(arena, double, inst->n_operands + 1),
@@ -184,36 +176,41 @@ static double work_items(const HlInst *inst, const GpuCost *cost) {
   return n;
 }
 
-static double compute_time(double flops, double items) {
-  double blocks = items / THREADS < 1 ? 1 : items / THREADS;
-  double threads = items < THREADS ? items : THREADS;
-  double cores = blocks < CORES ? blocks : CORES, lanes = threads < FPUS ? threads : FPUS;
-  return lanes < 1 ? 0 : flops / (CLOCK * 2 * cores * lanes);
+enum { BLOCK_WARPS = 4 };  // of a kernel that leaves the emitter the choice
+
+static double compute_time(const HlTarget *t, double flops, double items) {
+  double block = (double)(BLOCK_WARPS * t->warp);
+  double blocks = items / block < 1 ? 1 : items / block;
+  double threads = items < block ? items : block;
+  double cores = fmin(blocks, (double)t->cores), lanes = fmin(threads, (double)t->lanes);
+  return lanes < 1 ? 0 : flops / (t->clock / 1e6 * 2 * cores * lanes);
 }
 
 // Bytes that are read again come from the nearest cache that holds them.
-static double read_time(const HlShape *shape, double times) {
+static double read_time(const HlTarget *t, const HlShape *shape, double times) {
   double size = bytes(shape), total = size * times;
   double net = total < size ? total : size;
-  double speed = DRAM * (net < L2_BYTES ? L2_SPEED : 1) * (net < L1_BYTES * CORES ? L1_SPEED : 1);
-  return net / DRAM + (total - net) / speed;
+  double memory = gpu_memory_speed(t), speed = memory;
+  speed *= net < (double)t->l2_bytes ? t->l2_speed : 1;
+  speed *= net < (double)t->l1_bytes * (double)t->cores ? t->l1_speed : 1;
+  return net / memory + (total - net) / speed;
 }
 
-static double total_time(double compute, double memory) {
+static double total_time(const HlTarget *t, double compute, double memory) {
   double less = compute < memory ? compute : memory;
-  return compute + memory - OVERLAP * less;
+  return compute + memory - t->overlap * less;
 }
 
-double gpu_time(const HlInst *inst, const GpuCost *cost) {
-  double memory = cost->bytes_out / DRAM;
+double gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
+  double memory = cost->bytes_out / gpu_memory_speed(t);
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    memory += read_time(inst->operands[k]->shape, cost->reads[k]);
-  return total_time(compute_time(cost->flops, work_items(inst, cost)), memory);
+    memory += read_time(t, inst->operands[k]->shape, cost->reads[k]);
+  return total_time(t, compute_time(t, cost->flops, work_items(inst, cost)), memory);
 }
 
-double gpu_time_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
-                      const GpuCost *of_consumer) {
-  double memory = of_consumer->bytes_out / DRAM, times = 0;
+double gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer,
+                      const HlInst *consumer, const GpuCost *of_consumer) {
+  double memory = of_consumer->bytes_out / gpu_memory_speed(t), times = 0;
   for (uint32_t k = 0; k < consumer->n_operands; k++)
     if (consumer->operands[k] == producer)
       times += of_consumer->reads[k];
@@ -226,13 +223,13 @@ double gpu_time_fused(const HlInst *producer, const GpuCost *of_producer, const 
     double reads = of_consumer->reads[k];
     if (also >= 0 && times * of_producer->reads[also] > reads)
       reads = times * of_producer->reads[also];
-    memory += read_time(operand->shape, reads);
+    memory += read_time(t, operand->shape, reads);
   }
   for (uint32_t k = 0; k < producer->n_operands; k++)
     if (fusion_operand_index(consumer, producer->operands[k]) < 0)
-      memory += read_time(producer->operands[k]->shape, times * of_producer->reads[k]);
+      memory += read_time(t, producer->operands[k]->shape, times * of_producer->reads[k]);
   double flops = of_consumer->flops + times * of_producer->flops;
-  return total_time(compute_time(flops, work_items(consumer, of_consumer)), memory);
+  return total_time(t, compute_time(t, flops, work_items(consumer, of_consumer)), memory);
 }
 
 double gpu_code_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,

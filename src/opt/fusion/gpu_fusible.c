@@ -2,8 +2,6 @@
 
 #include "opt/fusion/gpu_fusible.h"
 
-enum { WARP = 32 };
-
 // --- Reductions ---------------------------------------------------------------------------------
 
 // A reduction as one over three dimensions, in the order of memory. Of rows: the first and the last
@@ -53,20 +51,20 @@ static Folded fold_reduction(const HlInst *reduce) {
   return folded;
 }
 
-static bool pays(const Folded *folded) {
-  int64_t major = folded->dim[1], minor = folded->dim[2];
+static bool pays(const HlTarget *t, const Folded *folded) {
+  int64_t warp = t->warp, major = folded->dim[1], minor = folded->dim[2];
   if (folded->of_rows)
-    return minor >= WARP || (minor > 0 && WARP % minor == 0);
-  return !(major < WARP || (major < 2 * WARP && minor < WARP) || (major < 4 * WARP && minor < 8) ||
-           (major < 8 * WARP && minor < 3));
+    return minor >= warp || (minor > 0 && warp % minor == 0);
+  return !(major < warp || (major < 2 * warp && minor < warp) || (major < 4 * warp && minor < 8) ||
+           (major < 8 * warp && minor < 3));
 }
 
-bool gpu_is_block_reduction(const HlInst *inst) {
+bool gpu_is_block_reduction(const HlTarget *t, const HlInst *inst) {
   if (inst->op != HL_OP_REDUCE || inst->n_operands == 0 ||
       !hl_shape_is_array(inst->operands[0]->shape))
     return false;
   Folded folded = fold_reduction(inst);
-  return folded.is_folded && pays(&folded);
+  return folded.is_folded && pays(t, &folded);
 }
 
 // --- Fusible ------------------------------------------------------------------------------------
@@ -77,11 +75,11 @@ static bool has_equal_width(const HlInst *bitcast) {
          hl_dtype_info[from->dtype].bits == hl_dtype_info[to->dtype].bits;
 }
 
-bool gpu_is_loop_fusible(const HlInst *inst) {
+bool gpu_is_loop_fusible(const HlTarget *t, const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_BITCAST: return has_equal_width(inst);
   case HL_OP_REDUCE_WINDOW: return true;
-  case HL_OP_REDUCE: return !gpu_is_block_reduction(inst);
+  case HL_OP_REDUCE: return !gpu_is_block_reduction(t, inst);
   case HL_OP_FUSION: return fusion_kind(inst) == HL_WORD_fusion_kind_LOOP;
   case HL_OP_RNG: return false;
   default:
@@ -90,18 +88,18 @@ bool gpu_is_loop_fusible(const HlInst *inst) {
   }
 }
 
-bool gpu_is_loop_fusible_producer(const HlInst *inst) {
+bool gpu_is_loop_fusible_producer(const HlTarget *t, const HlInst *inst) {
   if (inst->op == HL_OP_IOTA || inst->op == HL_OP_CONSTANT)
     return true;
   if (inst->op == HL_OP_REDUCE)
     return hl_shape_is_array(inst->shape);
-  return gpu_is_loop_fusible(inst);
+  return gpu_is_loop_fusible(t, inst);
 }
 
-bool gpu_is_input_fusible(const HlInst *inst) {
+bool gpu_is_input_fusible(const HlTarget *t, const HlInst *inst) {
   if (inst->op == HL_OP_FUSION)
     return fusion_kind(inst) == HL_WORD_fusion_kind_INPUT;
-  return inst->op == HL_OP_SCATTER || gpu_is_block_reduction(inst);
+  return inst->op == HL_OP_SCATTER || gpu_is_block_reduction(t, inst);
 }
 
 static bool moves_minor_dimension(const HlInst *inst) {
@@ -141,8 +139,8 @@ bool gpu_is_expensive(const HlInst *inst) {
 
 // --- Emitters -----------------------------------------------------------------------------------
 
-static GpuEmitter emitter_of_op(const HlInst *inst) {
-  if (gpu_is_block_reduction(inst))
+static GpuEmitter emitter_of_op(const HlTarget *t, const HlInst *inst) {
+  if (gpu_is_block_reduction(t, inst))
     return GPU_REDUCTION;
   switch (inst->op) {
   case HL_OP_SCATTER: return GPU_SCATTER;
@@ -162,13 +160,13 @@ enum { HERO_WALK = 64 };
 
 // The op that decides how a result is computed: behind elementwise operations one reduction or
 // transpose, if there is just one.
-static const HlInst *hero_of(const HlInst *result) {
+static const HlInst *hero_of(const HlTarget *t, const HlInst *result) {
   const HlInst *seen[HERO_WALK], *hero = NULL;
   int n = 1;
   seen[0] = result;
   for (int k = 0; k < n; k++) {
     const HlInst *inst = seen[k];
-    GpuEmitter emitter = emitter_of_op(inst);
+    GpuEmitter emitter = emitter_of_op(t, inst);
     if (emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE) {
       if (hero && hero != inst)
         return result;
@@ -188,23 +186,23 @@ static const HlInst *hero_of(const HlInst *result) {
   return hero ? hero : result;
 }
 
-const HlInst *gpu_hero(const HlInst *inst) {
+const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst) {
   if (inst->op != HL_OP_FUSION || fusion_is_custom(inst))
     return inst;
   const HlInst *root = fusion_body(inst)->root;
   if (root->op != HL_OP_TUPLE)
-    return hero_of(root);
+    return hero_of(t, root);
   const HlInst *hero = NULL;
   for (uint32_t k = 0; k < root->n_operands; k++) {
-    const HlInst *next = hero_of(root->operands[k]);
-    if (!hero || emitter_of_op(hero) == GPU_LOOP)
+    const HlInst *next = hero_of(t, root->operands[k]);
+    if (!hero || emitter_of_op(t, hero) == GPU_LOOP)
       hero = next;
   }
   return hero ? hero : root;
 }
 
-GpuEmitter gpu_emitter(const HlInst *inst) {
-  return fusion_is_custom(inst) ? GPU_LIBRARY : emitter_of_op(gpu_hero(inst));
+GpuEmitter gpu_emitter(const HlTarget *t, const HlInst *inst) {
+  return fusion_is_custom(inst) ? GPU_LIBRARY : emitter_of_op(t, gpu_hero(t, inst));
 }
 
 // The consumer's parameter for the producer reaches the result by elementwise operations only.
@@ -270,35 +268,31 @@ int gpu_n_results(const HlInst *inst) {
   return hl_shape_is_tuple(inst->shape) ? inst->shape->rank : 1;
 }
 
-enum {
-  MAX_ARGUMENTS = 96,
-  TOO_MANY = 4 * MAX_ARGUMENTS,
-  MAX_REDUCTIONS = 8,
-  SHARED_BYTES = 48 * 1024
-};
+enum { MAX_ARGUMENTS = 96, TOO_MANY = 4 * MAX_ARGUMENTS, MAX_REDUCTIONS = 8 };
 
-static GpuNeeds needs_of_op(const HlInst *inst) {
-  if (!gpu_is_block_reduction(inst))
-    return (GpuNeeds){0, emitter_of_op(inst) == GPU_TRANSPOSE
-                             ? (WARP + 1) * WARP * hl_dtype_bytes(inst->shape->dtype)
+static GpuNeeds needs_of_op(const HlTarget *t, const HlInst *inst) {
+  const int64_t warp = t->warp;
+  if (!gpu_is_block_reduction(t, inst))
+    return (GpuNeeds){0, emitter_of_op(t, inst) == GPU_TRANSPOSE
+                             ? (warp + 1) * warp * hl_dtype_bytes(inst->shape->dtype)
                              : 0};
   Folded folded = fold_reduction(inst);
   GpuNeeds needs = {1, 0};
   for (uint32_t k = 0; k < inst->n_operands / 2; k++) {
     int64_t bytes = hl_dtype_bytes(inst->operands[k]->shape->dtype);
-    needs.shared_bytes += folded.of_rows ? WARP * bytes : WARP * (4 * WARP + 1) * bytes;
+    needs.shared_bytes += folded.of_rows ? warp * bytes : warp * (4 * warp + 1) * bytes;
   }
   return needs;
 }
 
-GpuNeeds gpu_needs(const HlInst *inst) {
+GpuNeeds gpu_needs(const HlTarget *t, const HlInst *inst) {
   if (inst->op != HL_OP_FUSION)
-    return needs_of_op(inst);
+    return needs_of_op(t, inst);
   GpuNeeds needs = {0};
   for (const HlInst *inner = fusion_body(inst)->first; inner; inner = inner->next) {
     if (inner->op != HL_OP_REDUCE && inner->op != HL_OP_TRANSPOSE && inner->op != HL_OP_COPY)
       continue;
-    GpuNeeds more = needs_of_op(inner);
+    GpuNeeds more = needs_of_op(t, inner);
     needs.reductions += more.reductions;
     needs.shared_bytes += more.shared_bytes;
   }
@@ -313,10 +307,10 @@ static int n_own_operands(const HlInst *of, const HlInst *other) {
   return n;
 }
 
-bool gpu_fits(const HlInst *a, GpuNeeds of_a, const HlInst *b, GpuNeeds of_b,
+bool gpu_fits(const HlTarget *t, const HlInst *a, GpuNeeds of_a, const HlInst *b, GpuNeeds of_b,
               bool is_multi_output) {
   if (of_a.reductions + of_b.reductions > MAX_REDUCTIONS ||
-      of_a.shared_bytes + of_b.shared_bytes > SHARED_BYTES)
+      of_a.shared_bytes + of_b.shared_bytes > t->shared_per_block)
     return false;
   if (a->n_operands > TOO_MANY || b->n_operands > TOO_MANY)
     return false;

@@ -5,6 +5,11 @@
 
 #include "opt/fusion/fusion.h"
 
+// The GPU that is asked: the target, or where these passes run for another device, the usual one.
+static inline const HlTarget *gpu_target(const HlPass *p) {
+  return hl_target_of_kind(p->target, HL_TARGET_GPU);
+}
+
 // --- Kinds of code (gpu_fusible.c) ----------------------------------------------------------------------
 
 // The code that a kernel's results decide.
@@ -16,21 +21,21 @@ typedef enum GpuEmitter {
   GPU_CONCATENATE,
   GPU_LIBRARY  // custom fusions
 } GpuEmitter;
-GpuEmitter gpu_emitter(const HlInst *inst);
+GpuEmitter gpu_emitter(const HlTarget *t, const HlInst *inst);
 // Of the fusion that `producer` and `consumer` would become, which have these emitters by
 // themselves.
 GpuEmitter gpu_emitter_of_both(const HlInst *producer, GpuEmitter of_producer,
                                const HlInst *consumer, GpuEmitter of_consumer);
 int gpu_kind(GpuEmitter emitter);
 // The op that decides it; inside the body for a fusion.
-const HlInst *gpu_hero(const HlInst *inst);
+const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst);
 
 // A reduction of neighbouring dimensions, large enough that a block of threads pays.
-bool gpu_is_block_reduction(const HlInst *inst);
-bool gpu_is_loop_fusible(const HlInst *inst);
-bool gpu_is_loop_fusible_producer(const HlInst *inst);
+bool gpu_is_block_reduction(const HlTarget *t, const HlInst *inst);
+bool gpu_is_loop_fusible(const HlTarget *t, const HlInst *inst);
+bool gpu_is_loop_fusible_producer(const HlTarget *t, const HlInst *inst);
 // Its code starts from its inputs: block reductions, scatters and fusions of them.
-bool gpu_is_input_fusible(const HlInst *inst);
+bool gpu_is_input_fusible(const HlTarget *t, const HlInst *inst);
 // Neighbouring results read elements that lie far apart.
 bool gpu_is_transposing(const HlInst *inst);
 bool gpu_is_expensive(const HlInst *inst);
@@ -40,18 +45,18 @@ bool gpu_repeats_windows(const HlInst *producer, const HlInst *consumer);
 typedef struct GpuNeeds {
   int64_t reductions, shared_bytes;
 } GpuNeeds;
-GpuNeeds gpu_needs(const HlInst *inst);
+GpuNeeds gpu_needs(const HlTarget *t, const HlInst *inst);
 // Operands, results, reductions and shared memory stay within what a kernel may have.
-bool gpu_fits(const HlInst *a, GpuNeeds of_a, const HlInst *b, GpuNeeds of_b, bool is_multi_output);
+bool gpu_fits(const HlTarget *t, const HlInst *a, GpuNeeds of_a, const HlInst *b, GpuNeeds of_b, bool is_multi_output);
 // It reduces many elements to each of its results.
 bool gpu_reduces_many(const HlInst *inst);
 int gpu_n_results(const HlInst *inst);
 // --- Several results (gpu_multi_output.c)
 
 // Its result may be one of several of a kernel.
-bool gpu_may_be_result(const HlInst *inst);
+bool gpu_may_be_result(const HlTarget *t, const HlInst *inst);
 // The threads that compute the one can compute the other as well.
-bool gpu_share_threads(const HlInst *a, const HlInst *b);
+bool gpu_share_threads(const HlTarget *t, const HlInst *a, const HlInst *b);
 
 // The entry, or a body of control flow: what becomes kernels.
 bool gpu_fuses_in(const HlComp *comp);
@@ -74,16 +79,22 @@ typedef struct GpuCost {
   bool reduces_many;
 } GpuCost;
 
-GpuCost gpu_cost(HlArena *arena, const HlInst *inst);
+// Between two kernels, and what memory moves in a microsecond.
+static inline double gpu_launch_time(const HlTarget *t) {
+  return t->launch * 1e6;
+}
+static inline double gpu_memory_speed(const HlTarget *t) {
+  return t->memory_bandwidth / 1e6;
+}
+GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst);
 // Time of the kernel that is `inst`, in microseconds.
-double gpu_time(const HlInst *inst, const GpuCost *cost);
+double gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost);
 // Time of the kernel of a consumer with a producer inside.
-double gpu_time_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
+double gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
                       const GpuCost *of_consumer);
 // Size of the code of both in one.
 double gpu_code_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
                       const GpuCost *of_consumer);
 enum { GPU_MAX_CODE = 10000 };
-extern const double gpu_launch_time;  // of one kernel, in microseconds
 
 #endif

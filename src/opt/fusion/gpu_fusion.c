@@ -16,39 +16,45 @@
 
 // --- fusion -------------------------------------------------------------------------------------
 
-static bool can_share_kernel(const HlInst *producer, const HlInst *consumer) {
+static bool can_share_kernel(const HlTarget *t, const HlInst *producer, const HlInst *consumer) {
   if (producer->op == HL_OP_CONSTANT &&
       (!hl_is_effective_scalar(producer->shape) || consumer->op != HL_OP_FUSION))
     return false;
-  return gpu_is_loop_fusible_producer(producer) && !gpu_is_block_reduction(producer) &&
+  return gpu_is_loop_fusible_producer(t, producer) && !gpu_is_block_reduction(t, producer) &&
          hl_shape_is_array(producer->shape) &&
-         (gpu_is_input_fusible(consumer) || gpu_is_loop_fusible(consumer));
+         (gpu_is_input_fusible(t, consumer) || gpu_is_loop_fusible(t, consumer));
 }
 
 static const char *refuses(Fuser *f, HlInst *consumer, int operand) {
   const HlInst *producer = consumer->operands[operand];
   if (producer->op == HL_OP_FUSION)
     return "the producer is a fusion already";
-  if (!can_share_kernel(producer, consumer))
+  if (!can_share_kernel(gpu_target(fuser_pass(f)), producer, consumer))
     return "no emitter puts the two into one kernel";
   if (gpu_is_expensive(producer) && fuser_reuses(f, consumer, operand))
     return "the consumer would compute something expensive again and again";
-  if (gpu_emitter(consumer) == GPU_REDUCTION && gpu_is_transposing(producer))
+  if (gpu_emitter(gpu_target(fuser_pass(f)), consumer) == GPU_REDUCTION &&
+      gpu_is_transposing(producer))
     return "threads that reduce neighbouring elements would read them from far apart";
   if (gpu_repeats_windows(producer, consumer))
     return "windows would be computed again for every window that reads them";
   const char *why = fuser_refuses(f, consumer, operand);
   if (why)
     return why;
-  if (!gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), false))
+  if (!gpu_fits(gpu_target(fuser_pass(f)), consumer, gpu_needs(gpu_target(fuser_pass(f)), consumer),
+                producer, gpu_needs(gpu_target(fuser_pass(f)), producer), false))
     return "a kernel has no room for the arguments, reductions or shared memory of both";
   return consumer->op == HL_OP_FUSION && fuser_repeats_code(f, consumer, operand)
              ? "the producer's code would be written out too many times"
              : NULL;
 }
 
-static int choose_kind(const HlInst *producer, const HlInst *consumer) {
-  return gpu_is_input_fusible(consumer) ? HL_WORD_fusion_kind_INPUT : HL_WORD_fusion_kind_LOOP;
+static int choose_kind(const HlTarget *t, const HlInst *producer, const HlInst *consumer) {
+  return gpu_is_input_fusible(t, consumer) ? HL_WORD_fusion_kind_INPUT : HL_WORD_fusion_kind_LOOP;
+}
+
+static int kind_of(Fuser *f, const HlInst *producer, const HlInst *consumer) {
+  return choose_kind(gpu_target(fuser_pass(f)), producer, consumer);
 }
 
 static bool skips(const HlComp *comp) {
@@ -58,7 +64,7 @@ static bool skips(const HlComp *comp) {
 bool gpu_run_fusion(HlPass *p, bool may_duplicate) {
   FusionPolicy policy = {.may_duplicate = may_duplicate,
                          .refuses = refuses,
-                         .kind = choose_kind,
+                         .kind = kind_of,
                          .is_expensive = gpu_is_expensive,
                          .skips = skips};
   return fusion_run(p, &policy);
@@ -73,16 +79,17 @@ static bool is_candidate(const HlInst *inst) {
 }
 
 // The producer's result is needed by others, and one kernel can give both.
-static bool may_give_both(FusionReach *reach, const HlInst *producer, const HlInst *consumer) {
-  return fusion_duplicates(producer, consumer) && gpu_may_be_result(consumer) &&
-         gpu_is_loop_fusible(producer) && gpu_share_threads(producer, consumer) &&
-         gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), true) &&
+static bool may_give_both(const HlTarget *t, FusionReach *reach, const HlInst *producer,
+                          const HlInst *consumer) {
+  return fusion_duplicates(producer, consumer) && gpu_may_be_result(t, consumer) &&
+         gpu_is_loop_fusible(t, producer) && gpu_share_threads(t, producer, consumer) &&
+         gpu_fits(t, consumer, gpu_needs(t, consumer), producer, gpu_needs(t, producer), true) &&
          !fusion_reaches(reach, producer, consumer, true);
 }
 
-static bool may_be_one(const HlInst *producer, const HlInst *consumer) {
-  return can_share_kernel(producer, consumer) && !gpu_repeats_windows(producer, consumer) &&
-         gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), false) &&
+static bool may_be_one(const HlTarget *t, const HlInst *producer, const HlInst *consumer) {
+  return can_share_kernel(t, producer, consumer) && !gpu_repeats_windows(producer, consumer) &&
+         gpu_fits(t, consumer, gpu_needs(t, consumer), producer, gpu_needs(t, producer), false) &&
          !fusion_breaks_in_place(producer, consumer);
 }
 
@@ -103,8 +110,8 @@ static bool fuse_any(HlPass *p, FusionReach *reach, HlInst *consumer) {
     bool is_repeated = (uint32_t)fusion_operand_index(consumer, producer) != k;
     if (is_repeated || !is_candidate(producer) || producer == consumer->comp->root)
       continue;
-    int kind = choose_kind(producer, consumer);
-    if (may_give_both(reach, producer, consumer)) {
+    int kind = choose_kind(gpu_target(p), producer, consumer);
+    if (may_give_both(gpu_target(p), reach, producer, consumer)) {
       if (!hl_change(p, "both", consumer, producer))
         continue;
       fusion_name_params(fusion_add_result(p->arena, as_fusion(p, consumer, kind), producer));
@@ -112,7 +119,7 @@ static bool fuse_any(HlPass *p, FusionReach *reach, HlInst *consumer) {
         return true;
       continue;
     }
-    if (!may_be_one(producer, consumer) || !hl_change(p, "fuse", consumer, producer))
+    if (!may_be_one(gpu_target(p), producer, consumer) || !hl_change(p, "fuse", consumer, producer))
       continue;
     HlInst *fusion = as_fusion(p, consumer, kind);
     fusion_fuse(p->arena, fusion, producer);

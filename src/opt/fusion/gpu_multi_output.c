@@ -40,7 +40,7 @@ static bool has_update_root(const HlInst *inst) {
 }
 
 // NULL: it may be a result among others; or why not.
-static const char *refuses_company(const HlInst *inst) {
+static const char *refuses_company(const HlTarget *t, const HlInst *inst) {
   if (hl_has_control(inst))
     return "has edges of control";
   if (fusion_is_custom(inst))
@@ -49,7 +49,7 @@ static const char *refuses_company(const HlInst *inst) {
     return "has a tuple of results that is read whole";
   if (has_update_root(inst))
     return "updates its operand in place";
-  GpuEmitter emitter = gpu_emitter(inst);
+  GpuEmitter emitter = gpu_emitter(t, inst);
   const bool ok =
       inst->op == HL_OP_FUSION
           ? emitter == GPU_LOOP || emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE
@@ -57,8 +57,8 @@ static const char *refuses_company(const HlInst *inst) {
   return ok ? NULL : "has code that gives a single result";
 }
 
-bool gpu_may_be_result(const HlInst *inst) {
-  return !refuses_company(inst);
+bool gpu_may_be_result(const HlTarget *t, const HlInst *inst) {
+  return !refuses_company(t, inst);
 }
 
 static bool same_threads(const HlShape *a, const HlShape *b) {
@@ -67,9 +67,9 @@ static bool same_threads(const HlShape *a, const HlShape *b) {
 }
 
 // What threads go over.
-static const HlShape *loop_shape(const HlInst *inst) {
-  const HlInst *hero = gpu_hero(inst);
-  if (gpu_is_block_reduction(hero))
+static const HlShape *loop_shape(const HlTarget *t, const HlInst *inst) {
+  const HlInst *hero = gpu_hero(t, inst);
+  if (gpu_is_block_reduction(t, hero))
     return hero->operands[0]->shape;
   const HlShape *shape = hero->shape;
   return hl_shape_is_tuple(shape) && shape->rank > 0 ? shape->element[0] : shape;
@@ -79,11 +79,11 @@ static bool same_reduction(const HlInst *a, const HlInst *b) {
   return hl_i64s_equal(hl_dims(a), hl_dims(b));
 }
 
-bool gpu_share_threads(const HlInst *a, const HlInst *b) {
-  if (!same_threads(loop_shape(a), loop_shape(b)))
+bool gpu_share_threads(const HlTarget *t, const HlInst *a, const HlInst *b) {
+  if (!same_threads(loop_shape(t, a), loop_shape(t, b)))
     return false;
-  const HlInst *of_a = gpu_hero(a), *of_b = gpu_hero(b);
-  GpuEmitter by_a = gpu_emitter(a), by_b = gpu_emitter(b);
+  const HlInst *of_a = gpu_hero(t, a), *of_b = gpu_hero(t, b);
+  GpuEmitter by_a = gpu_emitter(t, a), by_b = gpu_emitter(t, b);
   if (by_a == GPU_LOOP || by_b == GPU_LOOP)
     return by_a != GPU_TRANSPOSE && by_b != GPU_TRANSPOSE;
   if (by_a != by_b)
@@ -110,11 +110,12 @@ static const char no_room[] =
 
 // NULL: one kernel may give the results of both; or why not.
 static const char *refuses_siblings(Merger *m, const HlInst *a, const HlInst *b) {
-  if (!gpu_may_be_result(a) || !gpu_may_be_result(b))
+  if (!gpu_may_be_result(gpu_target(m->p), a) || !gpu_may_be_result(gpu_target(m->p), b))
     return "one of the two has code that gives a single result";
-  if (!gpu_share_threads(a, b))
+  if (!gpu_share_threads(gpu_target(m->p), a, b))
     return "the threads of the one do not go over the elements of the other";
-  if (!gpu_fits(a, gpu_needs(a), b, gpu_needs(b), true))
+  if (!gpu_fits(gpu_target(m->p), a, gpu_needs(gpu_target(m->p), a), b,
+                gpu_needs(gpu_target(m->p), b), true))
     return no_room;
   return are_apart(m, a, b) ? NULL : "one of the two depends on the other";
 }
@@ -138,7 +139,7 @@ static HlInst **candidates(Merger *m, const HlInst *producer, int *n) {
   *n = 0;
   for (const HlUse *use = producer->first_use; use && *n < MAX_USERS; use = use->next) {
     bool is_repeated = use->prev && use->prev->user == use->user;
-    if (!is_repeated && use->user->first_use && gpu_may_be_result(use->user))
+    if (!is_repeated && use->user->first_use && gpu_may_be_result(gpu_target(m->p), use->user))
       users[(*n)++] = use->user;
   }
   qsort(users, (size_t)*n, sizeof *users, fusions_first);
@@ -155,8 +156,9 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
       if (!users[j] || refuses_siblings(m, users[i], users[j]) ||
           !hl_change(m->p, "sibling", users[i], users[j]))
         continue;
-      GpuEmitter by_both =
-          gpu_emitter(users[i]) == GPU_LOOP ? gpu_emitter(users[j]) : gpu_emitter(users[i]);
+      const HlTarget *t = gpu_target(m->p);
+      GpuEmitter by_both = gpu_emitter(t, users[i]) == GPU_LOOP ? gpu_emitter(t, users[j])
+                                                                : gpu_emitter(t, users[i]);
       HlInst *both = fusion_add_result(m->p->arena, users[i], users[j]);
       hl_set_int(both, HL_A_KIND, gpu_kind(by_both));
       fusion_name_params(both);
@@ -171,12 +173,12 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
 // --- Producer and consumer ----------------------------------------------------------------------
 
 // NULL: what computes the producer may go into a user's kernel and still be a result; or why not.
-static const char *refuses_to_give(const HlInst *producer) {
+static const char *refuses_to_give(const HlTarget *t, const HlInst *producer) {
   if (!hl_shape_is_array(producer->shape))
     return "the producer has several results already";
   if (hl_has_control(producer))
     return "the producer has edges of control";
-  if (gpu_emitter(producer) != GPU_LOOP || !gpu_is_loop_fusible(producer) ||
+  if (gpu_emitter(t, producer) != GPU_LOOP || !gpu_is_loop_fusible(t, producer) ||
       producer->op == HL_OP_BITCAST)
     return "the producer is no loop";
   if (gpu_is_transposing(producer))
@@ -186,17 +188,18 @@ static const char *refuses_to_give(const HlInst *producer) {
 
 // NULL: the consumer's kernel may give the producer's result, too; or why not.
 static const char *refuses_producer(Merger *m, const HlInst *producer, const HlInst *consumer) {
-  if (!gpu_may_be_result(consumer))
+  if (!gpu_may_be_result(gpu_target(m->p), consumer))
     return "the consumer has code that gives a single result";
-  if (!same_threads(producer->shape, loop_shape(consumer)))
+  if (!same_threads(producer->shape, loop_shape(gpu_target(m->p), consumer)))
     return "the consumer's threads do not go over the producer's elements";
-  if (!gpu_fits(consumer, gpu_needs(consumer), producer, gpu_needs(producer), true))
+  if (!gpu_fits(gpu_target(m->p), consumer, gpu_needs(gpu_target(m->p), consumer), producer,
+                gpu_needs(gpu_target(m->p), producer), true))
     return no_room;
   if (fusion_reaches(&m->reach, producer, consumer, true))
     return "the consumer depends on the producer by a third one, too";
   HlMark mark = hl_arena_mark(m->p->arena);
-  GpuCost of_producer = gpu_cost(m->p->arena, producer);
-  GpuCost of_consumer = gpu_cost(m->p->arena, consumer);
+  GpuCost of_producer = gpu_cost(gpu_target(m->p), m->p->arena, producer);
+  GpuCost of_consumer = gpu_cost(gpu_target(m->p), m->p->arena, consumer);
   bool is_long = gpu_code_fused(producer, &of_producer, consumer, &of_consumer) > GPU_MAX_CODE;
   hl_arena_release(m->p->arena, mark);
   return is_long ? "the code of both is too long for a kernel" : NULL;
@@ -212,13 +215,13 @@ static HlInst *best_consumer(Merger *m, const HlInst *producer) {
 }
 
 static void fuse_with_consumer(Merger *m, HlInst *producer) {
-  if (refuses_to_give(producer) || producer == m->comp->root ||
+  if (refuses_to_give(gpu_target(m->p), producer) || producer == m->comp->root ||
       !fusion_duplicates(producer, producer->first_use->user))
     return;
   HlInst *consumer = best_consumer(m, producer);
   if (!consumer || !hl_change(m->p, "producer", consumer, producer))
     return;
-  int kind = gpu_kind(gpu_emitter(consumer));
+  int kind = gpu_kind(gpu_emitter(gpu_target(m->p), consumer));
   if (consumer->op != HL_OP_FUSION)
     consumer = fusion_wrap(m->p->arena, consumer, kind, "fusion", "fused_computation");
   fusion_name_params(fusion_add_result(m->p->arena, consumer, producer));
@@ -229,16 +232,16 @@ static void fuse_with_consumer(Merger *m, HlInst *producer) {
 
 enum { MAX_TOLD = 64 };  // pairs of users of one producer
 
-static bool has_kernel(const HlInst *inst) {
+static bool has_kernel(const HlTarget *t, const HlInst *inst) {
   return inst->op == HL_OP_FUSION || inst->op == HL_OP_REDUCE ||
-         (inst->op != HL_OP_BITCAST && gpu_is_loop_fusible(inst));
+         (inst->op != HL_OP_BITCAST && gpu_is_loop_fusible(t, inst));
 }
 
 static int kernels_reading(Merger *m, const HlInst *producer, HlInst **users) {
   int n = 0;
   for (const HlUse *use = producer->first_use; use && n < MAX_USERS; use = use->next) {
     bool is_repeated = use->prev && use->prev->user == use->user;
-    if (!is_repeated && use->user->first_use && has_kernel(use->user))
+    if (!is_repeated && use->user->first_use && has_kernel(gpu_target(m->p), use->user))
       users[n++] = use->user;
   }
   qsort(users, (size_t)n, sizeof *users, fusions_first);
@@ -246,7 +249,7 @@ static int kernels_reading(Merger *m, const HlInst *producer, HlInst **users) {
 }
 
 static const char *of_one(Merger *m, const HlInst *inst) {
-  const char *why = refuses_company(inst);
+  const char *why = refuses_company(gpu_target(m->p), inst);
   return why ? hl_arena_printf(m->p->arena, "|%s| %s", inst->name->text, why) : NULL;
 }
 
@@ -264,7 +267,7 @@ static void tell_siblings(Merger *m, HlInst *const *users, int n) {
 }
 
 static void tell_consumers(Merger *m, HlInst *producer, HlInst *const *users, int n) {
-  const char *gives = refuses_to_give(producer);
+  const char *gives = refuses_to_give(gpu_target(m->p), producer);
   for (int k = 0; k < n; k++) {
     const char *why = gives ? gives : of_one(m, users[k]);
     why = why ? why : refuses_producer(m, producer, users[k]);
@@ -286,7 +289,7 @@ static void tell_refusals(Merger *m) {
     const int n = kernels_reading(m, producer, users);
     if (!hl_is_effective_scalar(producer->shape))
       tell_siblings(m, users, n);
-    if (has_kernel(producer) && producer != m->comp->root &&
+    if (has_kernel(gpu_target(m->p), producer) && producer != m->comp->root &&
         fusion_duplicates(producer, producer->first_use->user))
       tell_consumers(m, producer, users, n);
   }

@@ -30,7 +30,7 @@ static bool has_only_user(const HlInst *inst, const HlInst *user) {
 }
 
 // NULL: it may be one of several loops in a kernel; or why not.
-static const char *refuses_loop(const HlInst *inst, const HlInst *user) {
+static const char *refuses_loop(const HlTarget *t, const HlInst *inst, const HlInst *user) {
   if (hl_has_control(inst))
     return "has edges of control";
   if (!has_only_user(inst, user))
@@ -57,8 +57,8 @@ static const char *refuses_loop(const HlInst *inst, const HlInst *user) {
 }
 
 // The same for reductions.
-static const char *refuses_reduction(const HlInst *inst, const HlInst *user) {
-  if (inst->op != HL_OP_FUSION || gpu_emitter(inst) != GPU_REDUCTION)
+static const char *refuses_reduction(const HlTarget *t, const HlInst *inst, const HlInst *user) {
+  if (inst->op != HL_OP_FUSION || gpu_emitter(t, inst) != GPU_REDUCTION)
     return "is no fusion that reduces";
   if (hl_has_control(inst))
     return "has edges of control";
@@ -67,7 +67,7 @@ static const char *refuses_reduction(const HlInst *inst, const HlInst *user) {
   return hl_shape_is_tuple(inst->shape) ? "has several results" : NULL;
 }
 
-typedef const char *Refuses(const HlInst *inst, const HlInst *user);
+typedef const char *Refuses(const HlTarget *t, const HlInst *inst, const HlInst *user);
 
 typedef struct Group {
   HlPass *p;
@@ -88,10 +88,10 @@ static int by_type_and_size(const void *a, const void *b) {
   return x->id < y->id ? -1 : x->id > y->id;
 }
 
-static bool is_of_kind(const HlInst *inst, bool of_loops) {
+static bool is_of_kind(const HlTarget *t, const HlInst *inst, bool of_loops) {
   if (inst->op == HL_OP_FUSION)
     return of_loops ? fusion_kind(inst) == HL_WORD_fusion_kind_LOOP
-                    : gpu_emitter(inst) == GPU_REDUCTION;
+                    : gpu_emitter(t, inst) == GPU_REDUCTION;
   return of_loops && inst->n_operands > 0 && fusion_is_elementwise(inst);
 }
 
@@ -99,9 +99,9 @@ static bool is_of_kind(const HlInst *inst, bool of_loops) {
 static void tell_left_out(const Group *group, Refuses *refuses) {
   for (uint32_t k = 0; k < group->user->n_operands; k++) {
     const HlInst *inst = group->user->operands[k];
-    if (!is_of_kind(inst, refuses == refuses_loop))
+    if (!is_of_kind(gpu_target(group->p), inst, refuses == refuses_loop))
       continue;
-    const char *why = refuses(inst, group->user);
+    const char *why = refuses(gpu_target(group->p), inst, group->user);
     if (!why && hl_sharding(inst))
       why = "has a sharding";
     if (why && inst->last_use->number == (int)k)
@@ -117,7 +117,8 @@ static void find_candidates(Group *group, Refuses *refuses) {
   for (uint32_t k = 0; k < user->n_operands; k++) {
     HlInst *inst = user->operands[k];
     // A sharding is of one result: it would be lost.
-    if (!refuses(inst, user) && !hl_sharding(inst) && inst->last_use->number == (int)k)
+    if (!refuses(gpu_target(group->p), inst, user) && !hl_sharding(inst) &&
+        inst->last_use->number == (int)k)
       group->at[group->n++] = inst;
   }
   qsort(group->at, (size_t)group->n, sizeof *group->at, by_type_and_size);
@@ -240,9 +241,10 @@ static bool fuse_all_loops(Group *group) {
 // --- Reductions ---------------------------------------------------------------------------------
 
 static const char *refuses_pair(Group *group, const HlInst *a, const HlInst *b) {
-  if (!gpu_share_threads(a, b))
+  if (!gpu_share_threads(gpu_target(group->p), a, b))
     return "the threads of the one do not go over the elements of the other";
-  if (!gpu_fits(a, gpu_needs(a), b, gpu_needs(b), true))
+  if (!gpu_fits(gpu_target(group->p), a, gpu_needs(gpu_target(group->p), a), b,
+                gpu_needs(gpu_target(group->p), b), true))
     return "a kernel has no room for the arguments, reductions or shared memory of both";
   return fusion_reaches(&group->reach, a, b, false) || fusion_reaches(&group->reach, b, a, false)
              ? "one of the two depends on the other"

@@ -85,7 +85,7 @@ static Entry pop(Queue *q) {
 
 // --- May they be fused --------------------------------------------------------------------------
 
-static bool has_kernel(const HlInst *inst) {
+static bool has_kernel(const HlTarget *t, const HlInst *inst) {
   if (hl_has_control(inst))
     return false;
   switch (inst->op) {
@@ -96,7 +96,7 @@ static bool has_kernel(const HlInst *inst) {
   case HL_OP_RNG:
   case HL_OP_MAP: return false;
   case HL_OP_FUSION: return !fusion_is_custom(inst);
-  default: return gpu_is_loop_fusible(inst);
+  default: return gpu_is_loop_fusible(t, inst);
   }
 }
 
@@ -123,7 +123,7 @@ static const GpuCost *cost_of(Queue *q, const HlInst *inst) {
   GpuCost **cost = &q->cost[inst->id];
   if (!*cost) {
     *cost = HL_NEW(q->p->arena, GpuCost);
-    **cost = gpu_cost(q->p->arena, inst);
+    **cost = gpu_cost(gpu_target(q->p), q->p->arena, inst);
   }
   return *cost;
 }
@@ -132,8 +132,9 @@ static const GpuCost *cost_of(Queue *q, const HlInst *inst) {
 static const char *refuses(Queue *q, const HlInst *producer, const HlInst *consumer) {
   if (producer == q->comp->root)
     return "the producer is the result of the computation";
-  if (!hl_shape_is_array(producer->shape) || !has_kernel(producer) || !has_kernel(consumer) ||
-      consumer->op == HL_OP_BITCAST || consumer->op == HL_OP_CONSTANT)
+  if (!hl_shape_is_array(producer->shape) || !has_kernel(gpu_target(q->p), producer) ||
+      !has_kernel(gpu_target(q->p), consumer) || consumer->op == HL_OP_BITCAST ||
+      consumer->op == HL_OP_CONSTANT)
     return "no kernel of ours computes one of the two";
   if (scatter_of(producer))
     return "the producer is a scatter";
@@ -146,7 +147,8 @@ static const char *refuses(Queue *q, const HlInst *producer, const HlInst *consu
       gpu_emitter_of_both(producer, of_producer->emitter, consumer, of_consumer->emitter) ==
           GPU_LOOP)
     return "blocks of threads would no longer reduce together";
-  if (!gpu_fits(consumer, of_consumer->needs, producer, of_producer->needs, false))
+  if (!gpu_fits(gpu_target(q->p), consumer, of_consumer->needs, producer, of_producer->needs,
+                false))
     return "a kernel has no room for the arguments, reductions or shared memory of both";
   if (fusion_breaks_in_place(producer, consumer))
     return "the consumer writes over what the producer reads";
@@ -189,18 +191,22 @@ static double price(Queue *q, const HlInst *producer) {
     if (!may_fuse(q, producer, user))
       return -INFINITY;
     const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
-    saved += gpu_time(user, of_user) - gpu_time_fused(producer, of_producer, user, of_user);
+    saved += gpu_time(gpu_target(q->p), user, of_user) -
+             gpu_time_fused(gpu_target(q->p), producer, of_producer, user, of_user);
     has_user = true;
   }
   if (!has_user)
     return -INFINITY;
-  return stays ? saved : saved + gpu_launch_time + gpu_time(producer, cost_of(q, producer));
+  return stays ? saved
+               : saved + gpu_launch_time(gpu_target(q->p)) +
+                     gpu_time(gpu_target(q->p), producer, cost_of(q, producer));
 }
 
 static void enqueue(Queue *q, HlInst *inst) {
   q->version[inst->id]++;
   if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_PARAMETER || inst->op == HL_OP_TUPLE ||
-      inst->op == HL_OP_GET_TUPLE_ELEMENT || !has_kernel(inst) || !inst->first_use)
+      inst->op == HL_OP_GET_TUPLE_ELEMENT || !has_kernel(gpu_target(q->p), inst) ||
+      !inst->first_use)
     return;
   double of_inst = price(q, inst);
   if (of_inst >= 0)
@@ -298,15 +304,15 @@ static Queue start_queue(HlPass *p, HlComp *comp) {
 
 // --- What was not fused --------------------------------------------------------------------------
 
-static bool computes(const HlInst *inst) {
-  return inst->op != HL_OP_BITCAST && has_kernel(inst);
+static bool computes(const HlTarget *t, const HlInst *inst) {
+  return inst->op != HL_OP_BITCAST && has_kernel(t, inst);
 }
 
 // A producer goes into all its users or none: who of them says no, if none does it takes time.
 static const char *refuses_users(Queue *q, const HlInst *producer, const HlInst **user) {
   const HlInst *other = NULL;
   for (const HlUse *use = producer->first_use; use; use = use->next) {
-    if (!computes(use->user)) {
+    if (!computes(gpu_target(q->p), use->user)) {
       other = use->user->op == HL_OP_BITCAST ? other : use->user;
       continue;
     }
@@ -335,7 +341,7 @@ static void tell_refusals(Queue *q) {
   int n;
   HlInst **insts = hl_pass_insts(q->p, q->comp, &n);
   for (int k = 0; k < n; k++)
-    if (insts[k]->op != HL_OP_CONSTANT && has_kernel(insts[k]))
+    if (insts[k]->op != HL_OP_CONSTANT && has_kernel(gpu_target(q->p), insts[k]))
       tell_refusal(q, insts[k]);
 }
 

@@ -12,10 +12,10 @@
 #include "opt/passes.h"
 
 // "add_reduce": each op once, in the order of the results; dashes give way to underscores.
-static const char *heroes_text(HlArena *arena, const HlInst *fusion) {
+static const char *heroes_text(const HlTarget *t, HlArena *arena, const HlInst *fusion) {
   const HlInst *root = fusion_body(fusion)->root;
   if (root->op != HL_OP_TUPLE)
-    return hl_op_text((HlOp)gpu_hero(fusion)->op);
+    return hl_op_text((HlOp)gpu_hero(t, fusion)->op);
   const char *text = "";
   bool seen[HL_OP_COUNT] = {0};
   for (uint32_t k = 0; k < root->n_operands; k++) {
@@ -52,7 +52,7 @@ static void rename_one(HlPass *p, HlInst *fusion) {
   const char *kind = kind_text(fusion);
   if (!kind || starts_with(fusion->name->text, "wrapped_"))
     return;
-  const char *heroes = underscored(p->arena, heroes_text(p->arena, fusion));
+  const char *heroes = underscored(p->arena, heroes_text(gpu_target(p), p->arena, fusion));
   const char *name = hl_arena_printf(p->arena, "%s_%s_fusion", kind, heroes);
   if (starts_with(fusion->name->text, name) || !hl_change(p, "rename", fusion, NULL))
     return;

@@ -105,7 +105,9 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
   if (d.contract[0].n != 1 || d.contract[1].n != 1 || !all_static(dot) || dot->n_operands != 2 ||
       dot->operands[0]->shape->dtype == HL_S32 || dot->operands[1]->shape->dtype == HL_S32)
     return NULL;
-  const int64_t parts = choose_parts(measure(dot, d), hl_pass_int(p, "cores"));
+  const int64_t parts =
+      choose_parts(measure(dot, d),
+                   hl_pass_fact(p, "cores", hl_target_of_kind(p->target, HL_TARGET_GPU)->cores));
   if (parts == 1)
     return NULL;
   HlInst *part[2];

@@ -54,7 +54,9 @@ static void wrap(HlPass *p, HlInst *slice, int64_t queue) {
     return;
   const char *name = hl_arena_printf(p->arena, "wrapped_%s", hl_op_text((HlOp)slice->op));
   const char *body = hl_arena_printf(p->arena, "%s_computation", name);
-  set_queue(p, fusion_wrap(p->arena, slice, gpu_kind(gpu_emitter(slice)), name, body), queue);
+  set_queue(p,
+            fusion_wrap(p->arena, slice, gpu_kind(gpu_emitter(gpu_target(p), slice)), name, body),
+            queue);
   hl_changed(p);
 }
 

@@ -25,8 +25,6 @@
 #include "opt/gpu/triton.h"
 #include "opt/passes.h"
 
-static const double CORES = 132, DRAM = 3.35e6;  // DRAM: bytes a microsecond
-
 // The way up from each instruction, through those that may simply join, ends here.
 typedef struct Ways {
   HlInst **top;  // by id
@@ -125,12 +123,13 @@ static int64_t tile_of(const Diamond *d) {
   return tile;
 }
 
-static bool pays(const Diamond *d) {
+static bool pays(const HlTarget *t, const Diamond *d) {
+  const double cores = (double)t->cores, speed = gpu_memory_speed(t);
   const double rows = (double)hl_shape_elements(d->reduce->shape);
   const double read = triton_bytes(d->producer->shape), written = triton_bytes(d->root->shape);
-  const double busy = rows < CORES ? rows / CORES : 1;
-  const double as_one = gpu_launch_time + (read + written) / DRAM / busy;
-  const double as_two = 2 * gpu_launch_time + (2 * read + written) / DRAM;
+  const double busy = rows < cores ? rows / cores : 1;
+  const double as_one = gpu_launch_time(t) + (read + written) / speed / busy;
+  const double as_two = 2 * gpu_launch_time(t) + (2 * read + written) / speed;
   return rows > 0 && as_one <= as_two;
 }
 
@@ -193,8 +192,8 @@ static void visit_comp(HlPass *p, HlComp *comp) {
     Diamond d;
     if (!hl_alive(inst))
       continue;
-    const bool fused =
-        find_diamond(&ways, inst, &d) && tile_of(&d) <= TRITON_MAX_TILE && pays(&d) && fuse(p, &d);
+    const bool fused = find_diamond(&ways, inst, &d) && tile_of(&d) <= TRITON_MAX_TILE &&
+                       pays(gpu_target(p), &d) && fuse(p, &d);
     if (!fused && may_join(inst))
       ways.top[inst->id] = top_of(&ways, next_up(inst));
   }

@@ -291,7 +291,7 @@ static void forget_wishes(LayoutComp *c) {
 static void lay_out_comp(Layouts *a, LayoutComp *c) {
   a->now = c;
   mandatory_wishes(a, c);
-  if (strcmp(a->p->target, "gpu") == 0)
+  if (hl_target_has_blocks(a->p->target))
     layout_gpu_wishes(a);
   else
     layout_cpu_wishes(a);
@@ -380,7 +380,7 @@ static void set_up(Layouts *a, HlPass *p) {
                  .shapes = p->m->shapes,
                  .arena = p->arena,
                  .n_by_comp = p->m->next_comp_id,
-                 .callers_first = strcmp(p->target, "gpu") == 0};
+                 .callers_first = p->target->callers_first};
   a->by_comp = HL_ARRAY(a->arena, LayoutComp *, a->n_by_comp + 1);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);

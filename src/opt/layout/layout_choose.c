@@ -174,13 +174,13 @@ static LayoutOrder operand_of_reduce(Layouts *a, const HlInst *inst, LayoutOrder
   return out;
 }
 
-// Long rows are summed faster when they lie together; on GPUs that decides.
+// Long rows are summed faster when they lie together; where blocks of threads sum them up, that decides.
 static bool wants_rows(const Layouts *a, const HlInst *inst) {
   HlI64s dims = hl_dims(inst);
   int64_t n = 1;
   for (int k = 0; k < dims.n; k++)
     n *= inst->operands[0]->shape->dim[dims.at[k]];
-  return strcmp(a->p->target, "gpu") == 0 && n >= 32;
+  return hl_target_has_blocks(a->p->target) && n >= a->p->target->warp;
 }
 
 LayoutOrder layout_of_result(Layouts *a, const HlInst *inst, int operand, LayoutOrder order) {

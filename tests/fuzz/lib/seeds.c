@@ -238,8 +238,10 @@ static void history_seeds(Out *out, Input *in) {
 
 // What a dry run of some passes finds.
 static void decisions_seeds(Out *out, Input *in) {
-  const HlEngineOptions options = {
-      .passes = &hl_passes, .pipelines = &hl_pipelines, .target = "cpu", .dry = true};
+  const HlEngineOptions options = {.passes = &hl_passes,
+                                   .pipelines = &hl_pipelines,
+                                   .target = hl_target_find("cpu"),
+                                   .dry = true};
   for (int k = 0; k < in->file.n && out->n < 200; k++) {
     HlEngine *engine = hl_engine_new(in->cx, &options);
     HlBuf text = {0};
