@@ -97,6 +97,7 @@ bench: build venv
 
 check: build
 	@tools/layers.sh
+	@tools/targets.sh
 	@tools/headers.sh
 	@HILO_BUILD=$(BUILD) tools/globals.sh
 	@HILO=$(BUILD)/hilo tools/docs_fresh.sh

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/load.h"
 #include "cli/select.h"
+#include "hilo/custom_calls.h"
 #include "hilo/replay.h"
 #include "hilo/session.h"
 
@@ -56,8 +57,7 @@ static int64_t count_checks(const HlModule *m) {
   int64_t n = 0;
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      n += inst->op == HL_OP_CUSTOM_CALL &&
-           strncmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "check.", 6) == 0;
+      n += hl_call_has(inst, HL_CALL_CHECKS);
   return n;
 }
 

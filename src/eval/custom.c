@@ -1,76 +1,19 @@
-// eval/custom.c: the table of custom calls: which kernel computes which target.
+// eval/custom.c: which kernel computes which custom call.
 
 #include "eval/custom.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct Target {
-  const char *name;
-  CustomKernel *kernel;
-} Target;
+#include "hilo/custom_calls.h"
 
-static const Target targets[] = {
-    {"Sharding", custom_identity},
-    {"SPMDFullToShardShape", custom_identity},
-    {"SPMDShardToFullShape", custom_identity},
-    {"ShardBarrierFrom", custom_identity},
-    {"ShardBarrierTo", custom_identity},
-    {"xla.sdy.FuncResultSharding", custom_identity},
-    {"xla.sdy.GlobalToLocalShape", custom_identity},
-    {"xla.sdy.LocalToGlobalShape", custom_identity},
-    {"xla.sdy.ShardingGroup", custom_zeros},
-    {"annotate_device_placement", custom_identity},
-    {"MoveToHost", custom_identity},
-    {"MoveToDevice", custom_identity},
-    {"HostExecute", custom_host_execute},
-    {"LayoutConstraint", custom_identity},
-    {"AssumeGatherIndicesInBound", custom_identity},
-    {"optimization_barrier", custom_identity},
-    {"__xla_internal_call_marker_before", custom_identity},
-    {"__xla_internal_call_marker_after", custom_identity},
-    {"check.eq", custom_check_eq},
-    {"check.expect_eq", custom_expect_eq},
-    {"check.expect_almost_eq", custom_expect_almost_eq},
-    {"check.expect_close", custom_expect_close},
-    {"check.expect_serialized_eq", custom_expect_serialized_eq},
-    {"interpreter.probe", custom_probe},
-    {"interpreter.print", custom_print},
-    {"interpreter.run_parallel", custom_run_parallel},
-    {"AllocateBuffer", custom_zeros},
-    {"shape_assertion", custom_zeros},
-    {"X64SplitLow", custom_x64_low},
-    {"X64SplitHigh", custom_x64_high},
-    {"X64Combine", custom_x64_combine},
-    {"TopK", custom_topk},
-    {"__gpu$TopK", custom_topk},
-    {"mhlo.topk", custom_topk},
-    {"ApproxTopK", custom_approx_topk},
-    {"threefry2x32", custom_threefry},
-    {"cuda_threefry2x32", custom_threefry},
-    {"cu_threefry2x32", custom_threefry},
-    {"cu_threefry2x32_ffi", custom_threefry},
-    {"hip_threefry2x32", custom_threefry},
-    {"hip_threefry2x32_ffi", custom_threefry},
-    {"ducc_fft", custom_fft},
-    {"dynamic_ducc_fft", custom_fft},
-    {"__cublas$gemm", custom_gemm},
-    {"__cublas$lt$matmul", custom_gemm},
-    {"__cublas$triangularSolve", custom_triangular_solve},
-    {"__cusolver$cholesky", custom_cholesky},
-    {"__cub$DeviceRadixSort", custom_radix_sort},
-    {"__cudnn$convForward", custom_conv},
-    {"__cudnn$convBackwardInput", custom_conv},
-    {"__cudnn$convBackwardFilter", custom_conv},
-    {"__cudnn$convBiasActivationForward", custom_conv_fused},
-    {"__cudnn$norm", custom_norm},
-    {"cuda_lu_pivots_to_permutation", custom_pivots_to_permutation},
-    {"cu_lu_pivots_to_permutation", custom_pivots_to_permutation},
-    {"hip_lu_pivots_to_permutation", custom_pivots_to_permutation},
-    {"tridiagonal_solve_perturbed_ffi", custom_tridiagonal_perturbed},
-    {"cu_tridiagonal_solve_perturbed", custom_tridiagonal_perturbed},
-    {"hip_tridiagonal_solve_perturbed", custom_tridiagonal_perturbed},
+// Of the rows of custom_calls.def.
+#define custom_none NULL
+static CustomKernel *const kernels[HL_CALL_COUNT] = {
+#define CUSTOM_CALL(id, name, library, traits, kernel, meaning) [HL_CALL_##id] = custom_##kernel,
+#include "hilo/custom_calls.def"
 };
+#undef custom_none
 
 // --- Callers' own kernels ------------------------------------------------------------------------
 
@@ -105,9 +48,9 @@ static const OwnKernel *registered(Interp *in, const char *target) {
 // --- Finding a kernel ----------------------------------------------------------------------------
 
 static CustomKernel *built_in(const char *target) {
-  for (int k = 0; k < HL_COUNT_OF(targets); k++)
-    if (strcmp(targets[k].name, target) == 0)
-      return targets[k].kernel;
+  CustomKernel *kernel = kernels[hl_call_named(target)];
+  if (kernel)
+    return kernel;
   return custom_is_lapack(target) ? custom_lapack : NULL;
 }
 
@@ -115,12 +58,13 @@ static bool unknown_target(Interp *in, const HlInst *inst, const char *target) {
   const HlMark mark = hl_arena_mark(in->frames);
   int n = 0;
   const char **lapack = custom_lapack_names(in->frames, &n);
-  const char **names = HL_ARRAY(in->frames, const char *, n + HL_COUNT_OF(targets));
+  const char **names = HL_ARRAY(in->frames, const char *, n + HL_CALL_COUNT);
   for (int k = 0; k < n; k++)
     names[k] = lapack[k];
-  for (int k = 0; k < HL_COUNT_OF(targets); k++)
-    names[n + k] = targets[k].name;
-  const char *near = hl_nearest(hl_str(target), names, n + HL_COUNT_OF(targets));
+  for (int k = 0; k < HL_CALL_COUNT; k++)
+    if (kernels[k])
+      names[n++] = hl_call_info[k].name;
+  const char *near = hl_nearest(hl_str(target), names, n);
   hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: no kernel for the custom call \"%s\"",
                 inst->name->text, target);
   if (near)

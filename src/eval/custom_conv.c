@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "eval/custom.h"
+#include "hilo/custom_calls.h"
 
 // A convolution is a kernel's: everything it reads stands here.
 typedef struct Form {
@@ -127,9 +128,8 @@ static HlLiteral *array_result(Interp *in, const HlInst *inst, const HlLiteral *
 
 static bool run(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                 HlLiteral *result) {
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  const bool is_input = strcmp(target, "__cudnn$convBackwardInput") == 0;
-  const bool is_filter = strcmp(target, "__cudnn$convBackwardFilter") == 0;
+  const bool is_input = hl_is_call(inst, HL_CALL_CONV_INPUT);
+  const bool is_filter = hl_is_call(inst, HL_CALL_CONV_FILTER);
   const HlShape *x = operand[0]->shape, *y = operand[1]->shape, *to = result->shape;
   Form form;
   if (!read_form(in, inst, &form))

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "eval/lapack.h"
+#include "hilo/custom_calls.h"
 
 typedef struct Routine {
   const char *name;
@@ -78,17 +79,18 @@ static bool drop_end(const char *text, size_t *n, const char *end) {
 
 // XLA's own names for factorisations that a backend expands.
 static const struct {
-  const char *target, *routine;
+  HlCallTarget target;
+  const char *routine;
 } generic[] = {
-    {"Qr", "geqrf"},
-    {"ProductOfElementaryHouseholderReflectors", "orgqr"},
-    {"Eigh", "syevd"},
+    {HL_CALL_QR, "geqrf"},
+    {HL_CALL_HOUSEHOLDER_PRODUCT, "orgqr"},
+    {HL_CALL_EIGH, "syevd"},
 };
 
 static Name name_of(const char *target) {
   Name name = {NULL, UNTYPED, 0};
   for (int k = 0; k < HL_COUNT_OF(generic); k++)
-    if (strcmp(generic[k].target, target) == 0)
+    if (strcmp(hl_call_info[generic[k].target].name, target) == 0)
       return (Name){routine_named(generic[k].routine, strlen(generic[k].routine)), TYPED, 0};
   const char *at = target;
   const bool host = starts_with(&at, "lapack_") || starts_with(&at, "blas_");

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "eval/eval.h"
+#include "hilo/custom_calls.h"
 #include "op/kernel.h"
 
 bool dynamic_is(const HlLiteral *literal) {
@@ -405,9 +406,8 @@ static HlLiteral *pad_to_static(Interp *in, const HlInst *inst, const HlLiteral 
 
 HlLiteral *dynamic_custom_call(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                                bool *known) {
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  const bool slices = strcmp(target, "SliceToDynamic") == 0,
-             pads = strcmp(target, "PadToStatic") == 0;
+  const bool slices = hl_is_call(inst, HL_CALL_SLICE_TO_DYNAMIC),
+             pads = hl_is_call(inst, HL_CALL_PAD_TO_STATIC);
   *known = (slices || pads) && inst->n_operands > 0 && hl_shape_is_array(operand[0]->shape);
   if (!*known)
     return NULL;

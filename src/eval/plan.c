@@ -1,6 +1,7 @@
 // eval/plan.c: makes the plan of a computation: which instructions run, and when values die.
 
 #include "eval/plan.h"
+#include "hilo/custom_calls.h"
 
 #include <string.h>
 
@@ -76,10 +77,8 @@ static bool check_calls(Interp *in, const HlInst *inst) {
 // --- Which instructions run ---------------------------------------------------------------------
 
 static bool runs_computations(const HlInst *inst) {
-  if (inst->op == HL_OP_CUSTOM_CALL)
-    return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "HostExecute") == 0;
   return hl_op_is((HlOp)inst->op, HL_T_CONTROL) || inst->op == HL_OP_FUSION ||
-         inst->op == HL_OP_ASYNC_START;
+         inst->op == HL_OP_ASYNC_START || hl_is_call(inst, HL_CALL_HOST_EXECUTE);
 }
 
 // Whether the instruction must run though nobody uses it. *failed: a computation of it has no plan.

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/text.h"
 #include "pass/engine.h"
 
@@ -218,12 +219,8 @@ static bool is_awaited(const HlInst *inst) {
 // Where a value crosses into or out of a manual part its sharding says which elements a device has.
 static bool crosses_border(const HlInst *inst) {
   for (const HlUse *use = inst->first_use; use; use = use->next)
-    if (use->user->op == HL_OP_CUSTOM_CALL) {
-      const char *target = hl_attr_text(use->user, HL_A_CUSTOM_CALL_TARGET);
-      if (strcmp(target, "SPMDFullToShardShape") == 0 ||
-          strcmp(target, "SPMDShardToFullShape") == 0)
-        return true;
-    }
+    if (hl_call_has(use->user, HL_CALL_BORDER))
+      return true;
   return false;
 }
 

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "hilo/pass.h"
 #include "spmd/alike.h"
@@ -32,13 +33,8 @@ typedef struct Gspmd {
   SpExport export;
 } Gspmd;
 
-static bool is_target(const HlInst *inst, const char *target) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
-}
-
 static bool is_border(const HlInst *inst) {
-  return is_target(inst, "SPMDFullToShardShape") || is_target(inst, "SPMDShardToFullShape");
+  return hl_is_call(inst, HL_CALL_FULL_TO_SHARD) || hl_is_call(inst, HL_CALL_SHARD_TO_FULL);
 }
 
 // --- What the program says -----------------------------------------------------------------------------
@@ -109,7 +105,7 @@ static void close_entry(Gspmd *g) {
 static void apply_constraints(Gspmd *g) {
   for (HlComp *comp = g->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
-      const HlInst *operand = is_target(inst, "Sharding") ? inst->operands[0] : NULL;
+      const HlInst *operand = hl_is_call(inst, HL_CALL_SHARDING) ? inst->operands[0] : NULL;
       const HlSharding *sharding = hl_sharding(inst);
       if (!operand || !sharding || sharding->shard_group || operand->op == HL_OP_PARAMETER ||
           operand->first_use->next || hl_has_attr(inst, HL_A_BACKEND_CONFIG) ||
@@ -233,9 +229,9 @@ static void flood_callers(Gspmd *g, Flood *flood, const HlInst *inst, uint32_t m
 
 static void flood_from(Gspmd *g, Flood *flood, const HlInst *inst, uint32_t manual) {
   for (const HlUse *use = inst->first_use; use; use = use->next)
-    if (!is_target(use->user, "SPMDShardToFullShape"))
+    if (!hl_is_call(use->user, HL_CALL_SHARD_TO_FULL))
       flood_to(g, flood, use->user, manual);
-  for (uint32_t k = 0; k < inst->n_operands && !is_target(inst, "SPMDFullToShardShape"); k++)
+  for (uint32_t k = 0; k < inst->n_operands && !hl_is_call(inst, HL_CALL_FULL_TO_SHARD); k++)
     flood_to(g, flood, inst->operands[k], manual);
   for (int c = 0; is_control(inst) && c < inst->n_calls; c++)
     flood_comp(g, flood, hl_called(inst, c), manual);
@@ -267,7 +263,7 @@ static void spread_manual(Gspmd *g) {
 
 // What is cut along other axes than the program's own goes on over the border.
 static void link_border(Gspmd *g, const HlInst *inst) {
-  const bool inwards = is_target(inst, "SPMDFullToShardShape");
+  const bool inwards = hl_is_call(inst, HL_CALL_FULL_TO_SHARD);
   SpSpec *outer = sp_graph_spec(g->graph, inwards ? inst->operands[0] : inst, 0);
   SpSpec *inner = sp_graph_spec(g->graph, inwards ? inst : inst->operands[0], 0);
   if (!outer || !inner || outer->rank != inner->rank || outer->fixed || inner->fixed)
@@ -340,7 +336,7 @@ static bool is_kept(const void *who, const HlInst *inst) {
   const Gspmd *g = who;
   const HlSharding *old = hl_sharding(inst);
   return old && !old->shard_group && old->kind != HL_SHARDING_UNKNOWN &&
-         !is_target(inst, "Sharding") && !is_border(inst) &&
+         !hl_is_call(inst, HL_CALL_SHARDING) && !is_border(inst) &&
          (inst != g->m->entry->root || !is_allowed(g->m->spmd_to_output, 0));
 }
 
@@ -389,7 +385,7 @@ static void export_all(Gspmd *g) {
   for (HlComp *comp = g->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first, *next; inst; inst = next) {
       next = inst->next;
-      if (is_target(inst, "Sharding"))
+      if (hl_is_call(inst, HL_CALL_SHARDING))
         export_constraint(g, inst);
     }
 }

@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "spmd/partition.h"
 
 bool pass_spmd_partitioning(HlPass *p);
@@ -116,8 +117,7 @@ static bool is_structure(HlOp op) {
 }
 
 static bool changes_view(const HlInst *inst) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strncmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "SPMD", 4) == 0;
+  return hl_call_has(inst, HL_CALL_BORDER);
 }
 
 static void copy_control(PartComp *c, const HlInst *inst) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "spmd/partition.h"
 
 // --- Parameters -----------------------------------------------------------------------------------
@@ -180,10 +181,9 @@ static bool batched_call(PartComp *c, HlInst *inst, int64_t n_batch) {
 }
 
 bool part_custom_call(PartComp *c, HlInst *inst) {
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  if (strcmp(target, "SPMDFullToShardShape") == 0 || strcmp(target, "SPMDShardToFullShape") == 0)
+  if (hl_call_has(inst, HL_CALL_BORDER))
     return change_view(c, inst);
-  if (strcmp(target, "Sharding") == 0 && inst->n_operands == 1) {
+  if (hl_is_call(inst, HL_CALL_SHARDING) && inst->n_operands == 1) {
     const PartValue *v = part_value(c, hl_operand(inst, 0));
     return part_set_leaves(c, inst, v->local, v->tiles);
   }

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "spmd/partition.h"
 
 // --- Whole lines ----------------------------------------------------------------------------------
@@ -338,8 +339,7 @@ static bool is_topk_of(const HlShape *x, const HlShape *out) {
 }
 
 static bool is_topk_call(const HlInst *inst) {
-  return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "TopK") == 0 &&
-         inst->n_operands == 1 && inst->n_calls == 1 &&
+  return hl_is_call(inst, HL_CALL_TOPK) && inst->n_operands == 1 && inst->n_calls == 1 &&
          !hl_has_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS) &&
          is_topk_of(hl_operand(inst, 0)->shape, inst->shape) &&
          compares(hl_called(inst, 0), inst->shape->element[0]->dtype,

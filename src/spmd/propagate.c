@@ -1,5 +1,6 @@
 // Values, links and the work list of propagation. What one step does is in step.c.
 #include "spmd/propagate.h"
+#include "hilo/custom_calls.h"
 
 #include <string.h>
 
@@ -297,15 +298,12 @@ static SpWays ways_at(const Node *node, int level) {
 }
 
 static int ways_of(const HlInst *inst) {
-  if (inst->op != HL_OP_CUSTOM_CALL)
-    return SP_BOTH;
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  if (strcmp(target, "ShardBarrierFrom") == 0)
-    return SP_BACKWARD;
-  if (strcmp(target, "ShardBarrierTo") == 0)
-    return SP_FORWARD;
-  if (strcmp(target, "xla.sdy.PropagationBarrier") != 0)
-    return SP_BOTH;
+  switch (hl_call_target(inst)) {
+  case HL_CALL_SHARD_BARRIER_FROM: return SP_BACKWARD;
+  case HL_CALL_SHARD_BARRIER_TO: return SP_FORWARD;
+  case HL_CALL_SDY_BARRIER: break;
+  default: return SP_BOTH;
+  }
   const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
   for (int k = 0; dict && k < dict->n; k++)
     if (strcmp(dict->key[k]->text, "xla.sdy.allowed_direction") == 0) {
@@ -330,8 +328,7 @@ static void node_of_inst(SpGraph *g, const HlInst *inst) {
   node->family = (int8_t)family_of(inst);
   node->single_use = has_single_uses(g, inst);
   node->ways = (int8_t)ways_of(inst);
-  node->early = inst->op == HL_OP_CUSTOM_CALL && strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET),
-                                                        "xla.sdy.FuncResultSharding") == 0;
+  node->early = hl_is_call(inst, HL_CALL_SDY_RESULT);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     add_value(g, node,
               hl_shape_is_tuple(inst->operands[k]->shape) ? -1

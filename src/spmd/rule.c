@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
+
 // --- Rules as Shardy spells them ------------------------------------------------------------------------------
 
 static void skip_spaces(const char **at) {
@@ -114,16 +116,6 @@ static bool read_rule(const char *text, HlFactors *rule) {
 // --- All ops ------------------------------------------------------------------------------------------------
 
 static bool custom_call(const HlInst *inst, HlFactors *rule) {
-  static const char *const same[] = {"Sharding",
-                                     "xla.sdy.FuncResultSharding",
-                                     "annotate_device_placement",
-                                     "MoveToHost",
-                                     "MoveToDevice",
-                                     "X64Combine",
-                                     "ShardBarrierFrom",
-                                     "ShardBarrierTo",
-                                     "xla.sdy.PropagationBarrier"};
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
   const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
   for (int k = 0; dict && k < dict->n; k++)
     if (strcmp(dict->key[k]->text, "xla.sdy.sharding_rule") == 0)
@@ -131,11 +123,10 @@ static bool custom_call(const HlInst *inst, HlFactors *rule) {
   for (int k = 0; dict && k < dict->n; k++)  // a call for each matrix of a batch
     if (strcmp(dict->key[k]->text, "num_batch_dims") == 0 && inst->n_operands > 0)
       return hl_factors_leading(inst, atoi(dict->value[k]->text), rule);
-  for (int k = 0; k < HL_COUNT_OF(same); k++)
-    if (strcmp(target, same[k]) == 0 && inst->n_operands >= 1 && hl_shape_is_array(inst->shape) &&
-        inst->operands[0]->shape->rank == inst->shape->rank)
-      return hl_factors_like_result(inst, rule);
-  if (strcmp(target, "TopK") == 0 && inst->operands[0]->shape->rank > 0)
+  if (hl_call_has(inst, HL_CALL_POINTWISE) && inst->n_operands >= 1 &&
+      hl_shape_is_array(inst->shape) && inst->operands[0]->shape->rank == inst->shape->rank)
+    return hl_factors_like_result(inst, rule);
+  if (hl_is_call(inst, HL_CALL_TOPK) && inst->operands[0]->shape->rank > 0)
     return hl_factors_leading(inst, inst->operands[0]->shape->rank - 1, rule);
   return false;
 }

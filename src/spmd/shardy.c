@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/pass.h"
 #include "spmd/rule.h"
 #include "spmd/shardy.h"
@@ -33,11 +34,6 @@ const char *sp_dict_text(HlDict dict, const char *key) {
     if (strcmp(dict.key[k]->text, key) == 0)
       return dict.value[k]->text;
   return NULL;
-}
-
-bool sp_is_target(const HlInst *inst, const char *target) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
 }
 
 static bool is_of_shardy(const HlSym *key) {
@@ -169,11 +165,11 @@ static void apply_constraint(Shardy *s, const HlInst *constraint) {
     return;
   if (operand->op == HL_OP_GET_TUPLE_ELEMENT || operand->op == HL_OP_PARAMETER ||
       operand->op == HL_OP_WHILE || operand->op == HL_OP_CONDITIONAL ||
-      sp_is_target(operand, "Sharding"))
+      hl_is_call(operand, HL_CALL_SHARDING))
     return;
   if (!sp_graph_splits(s->graph, operand))
     for (const HlUse *use = operand->first_use; use; use = use->next)
-      if (sp_is_target(use->user, "Sharding") &&
+      if (hl_is_call(use->user, HL_CALL_SHARDING) &&
           !same_constraint(sp_graph_spec(s->graph, use->user, 0), from))
         return;
   const int number = to->number;
@@ -195,7 +191,7 @@ static void import_all(Shardy *s) {
         import_inst(s, inst);
   for (HlComp *comp = s->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next)
-      if (sp_is_target(inst, "Sharding") && hl_shape_is_array(inst->shape))
+      if (hl_is_call(inst, HL_CALL_SHARDING) && hl_shape_is_array(inst->shape))
         apply_constraint(s, inst);
   import_result(s, s->m->entry->root);
 }
@@ -219,12 +215,12 @@ static void link_groups(Shardy *s) {
   int64_t n = 0;
   for (HlComp *comp = s->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next)
-      n += sp_is_target(inst, "xla.sdy.ShardingGroup");
+      n += hl_is_call(inst, HL_CALL_SDY_GROUP);
   Member *members = HL_ARRAY(s->p->arena, Member, n + 1);
   n = 0;
   for (HlComp *comp = s->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
-      const char *id = sp_is_target(inst, "xla.sdy.ShardingGroup")
+      const char *id = hl_is_call(inst, HL_CALL_SDY_GROUP)
                            ? sp_attribute(inst, "xla.sdy.sharding_group_id")
                            : NULL;
       if (id && inst->n_operands == 1 && hl_shape_is_array(inst->operands[0]->shape))

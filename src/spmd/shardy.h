@@ -2,6 +2,7 @@
 #ifndef SPMD_SHARDY_H
 #define SPMD_SHARDY_H
 
+#include "hilo/custom_calls.h"
 #include "spmd/export.h"
 #include "spmd/propagate.h"
 #include "spmd/shardy_text.h"
@@ -32,7 +33,6 @@ typedef struct Shardy {
 // The value of a frontend attribute, or NULL.
 const char *sp_attribute(const HlInst *inst, const char *key);
 const char *sp_dict_text(HlDict dict, const char *key);
-bool sp_is_target(const HlInst *inst, const char *target);
 // The meshes that the module names, and the first of all its partitions (NULL: none). False after reporting.
 bool sp_module_meshes(HlCx *cx, HlArena *arena, const HlModule *m, SpMeshes *meshes,
                       const SpNamedMesh **main);

@@ -1,6 +1,7 @@
 // Shardy's results written into the module: attributes, copies for constraints, the entry's results.
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "spmd/alike.h"
 #include "spmd/rule.h"
@@ -159,11 +160,11 @@ static void export_markers(Shardy *s) {
   for (HlComp *comp = s->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first, *next; inst; inst = next) {
       next = inst->next;
-      if (sp_is_target(inst, "xla.sdy.ShardingGroup"))
+      if (hl_is_call(inst, HL_CALL_SDY_GROUP))
         drop_group(s, inst);
-      else if (sp_is_target(inst, "Sharding") && is_passing(inst))
+      else if (hl_is_call(inst, HL_CALL_SHARDING) && is_passing(inst))
         export_constraint(s, inst);
-      else if (sp_is_target(inst, "xla.sdy.PropagationBarrier") && is_passing(inst))
+      else if (hl_is_call(inst, HL_CALL_SDY_BARRIER) && is_passing(inst))
         drop_marker(s, inst);
     }
 }
@@ -263,8 +264,7 @@ static void drop_result_markers(Shardy *s) {
   int n;
   HlInst **insts = hl_pass_insts(s->p, s->m->entry, &n);
   for (int k = 0; k < n; k++)
-    if (hl_alive(insts[k]) && sp_is_target(insts[k], "xla.sdy.FuncResultSharding") &&
-        is_passing(insts[k]))
+    if (hl_alive(insts[k]) && hl_is_call(insts[k], HL_CALL_SDY_RESULT) && is_passing(insts[k]))
       drop_marker(s, insts[k]);
 }
 

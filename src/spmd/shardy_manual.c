@@ -13,6 +13,7 @@
 // Along the axes that are not the program's own, shardings flow on inside.
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "spmd/shardy.h"
 
@@ -158,9 +159,9 @@ static void link_border(Shardy *s, const SpBorder *border) {
 void sp_import_manual(Shardy *s) {
   for (HlComp *comp = s->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
-      if (sp_is_target(inst, "xla.sdy.GlobalToLocalShape"))
+      if (hl_is_call(inst, HL_CALL_SDY_GLOBAL_TO_LOCAL))
         import_border(s, inst, true);
-      else if (sp_is_target(inst, "xla.sdy.LocalToGlobalShape"))
+      else if (hl_is_call(inst, HL_CALL_SDY_LOCAL_TO_GLOBAL))
         import_border(s, inst, false);
     }
   bool *marked = HL_ARRAY(s->p->arena, bool, s->m->next_comp_id);
@@ -193,8 +194,7 @@ static HlInst *cross(Shardy *s, const SpBorder *border, int k, const SpSpec *loc
   const HlShape *shape = hl_shape_is_tuple(inst->shape) ? inst->shape->element[k] : inst->shape;
   HlInst *crossed =
       new_after(inst, HL_OP_CUSTOM_CALL, shape, copy, border->inwards ? inside : outside);
-  hl_set_text(crossed, HL_A_CUSTOM_CALL_TARGET,
-              border->inwards ? "SPMDFullToShardShape" : "SPMDShardToFullShape");
+  hl_set_call_target(crossed, border->inwards ? HL_CALL_FULL_TO_SHARD : HL_CALL_SHARD_TO_FULL);
   return crossed;
 }
 

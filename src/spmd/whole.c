@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hilo/build.h"
+#include "hilo/custom_calls.h"
 #include "spmd/shardy.h"
 
 typedef struct Whole {
@@ -32,17 +33,15 @@ typedef struct Crossing {
 } Crossing;
 
 static bool goes_in(const HlInst *inst) {
-  return sp_is_target(inst, "SPMDFullToShardShape") ||
-         sp_is_target(inst, "xla.sdy.GlobalToLocalShape");
+  return hl_is_call(inst, HL_CALL_FULL_TO_SHARD) || hl_is_call(inst, HL_CALL_SDY_GLOBAL_TO_LOCAL);
 }
 
 static bool goes_out(const HlInst *inst) {
-  return sp_is_target(inst, "SPMDShardToFullShape") ||
-         sp_is_target(inst, "xla.sdy.LocalToGlobalShape");
+  return hl_is_call(inst, HL_CALL_SHARD_TO_FULL) || hl_is_call(inst, HL_CALL_SDY_LOCAL_TO_GLOBAL);
 }
 
 static bool is_shardys(const HlInst *inst) {
-  return strncmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "xla.sdy", 7) == 0;
+  return hl_call_has(inst, HL_CALL_SHARDY);
 }
 
 bool sp_has_borders(const HlModule *m) {

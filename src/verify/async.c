@@ -1,6 +1,7 @@
 // verify/async.c: chains of start, update and done (hlo.md 1.10), threads, and channels (hlo.md
 // 4.10).
 
+#include "hilo/custom_calls.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>
@@ -137,8 +138,7 @@ static const Pair ends[] = {
 };
 
 static bool is_control_dependency(const HlInst *user) {
-  return user->op == HL_OP_CUSTOM_CALL &&
-         hl_str_is(hl_str(hl_attr_text(user, HL_A_CUSTOM_CALL_TARGET)), "control_dep");
+  return hl_is_call(user, HL_CALL_CONTROL_DEP);
 }
 
 static bool is_async_comp(const HlComp *comp) {

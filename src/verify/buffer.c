@@ -4,6 +4,7 @@
 // of
 // each value at most one user may write to it. Modules without such types pass at once.
 
+#include "hilo/custom_calls.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>
@@ -108,7 +109,7 @@ static int n_aliases(const HlInst *inst) {
 
 // Pin makes a buffer of an array, Unpin an array of a buffer.
 static bool check_pin(Verify *v, const HlInst *inst, bool pin) {
-  const char *name = pin ? "Pin" : "Unpin";
+  const char *name = hl_call_info[pin ? HL_CALL_PIN : HL_CALL_UNPIN].name;
   const HlShape *operand = inst->n_operands == 1 ? inst->operands[0]->shape : NULL;
   const HlShape *array = pin ? operand : inst->shape, *buffer = pin ? inst->shape : operand;
   if (operand == NULL || (pin ? !is_plain_array(operand) : operand->dtype != HL_BUFFER))
@@ -172,10 +173,10 @@ static bool check_passing(Verify *v, const HlInst *inst, int64_t operand, const 
 }
 
 static bool check_custom_call(Verify *v, const HlInst *inst) {
-  HlStr target = hl_str(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET));
-  if (hl_str_is(target, "Pin") || hl_str_is(target, "Unpin"))
-    return check_pin(v, inst, hl_str_is(target, "Pin"));
-  if (hl_str_is(target, "CreateBuffer"))
+  const HlCallTarget target = hl_call_target(inst);
+  if (target == HL_CALL_PIN || target == HL_CALL_UNPIN)
+    return check_pin(v, inst, target == HL_CALL_PIN);
+  if (target == HL_CALL_CREATE_BUFFER)
     return check_create(v, inst);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     if (!check_passing(v, inst, k, inst->operands[k]->shape, (HlI64s){0}))

@@ -1,5 +1,6 @@
 // verify/inst.c: rules of particular ops beyond their shape (hlo.md 7.2), found through a table.
 
+#include "hilo/custom_calls.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>
@@ -233,9 +234,8 @@ static bool check_dynamic_update_slice(Verify *v, const HlInst *inst) {
 
 static bool check_constraints(Verify *v, const HlInst *inst) {
   const HlAttr *attr = hl_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS);
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  HlStr name = hl_str(target);
-  if (attr == NULL || hl_str_is(name, "LayoutConstraint") || hl_str_is(name, "control_dep"))
+  const HlCallTarget target = hl_call_target(inst);
+  if (attr == NULL || target == HL_CALL_LAYOUT_CONSTRAINT || target == HL_CALL_CONTROL_DEP)
     return true;
   if (attr->shapes.n != (int)inst->n_operands)
     return hl_inst_error(
@@ -252,10 +252,10 @@ static bool check_constraints(Verify *v, const HlInst *inst) {
 }
 
 static bool check_custom_call(Verify *v, const HlInst *inst) {
-  HlStr target = hl_str(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET));
-  bool pins = hl_str_is(target, "Pin") || hl_str_is(target, "Unpin");
+  const HlCallTarget target = hl_call_target(inst);
+  bool pins = target == HL_CALL_PIN || target == HL_CALL_UNPIN;
   bool ok = check_constraints(v, inst) && verify_aliasing(v, inst, pins);
-  if (!hl_str_is(target, "GetRngSeed"))
+  if (target != HL_CALL_RNG_SEED)
     return ok;
   if (inst->n_operands != 0)
     ok = hl_inst_error(v->cx, inst, "GetRngSeed custom call must have 0 operands, but has %u",

@@ -2,6 +2,7 @@
 // parameters are dense, names are unique, computations do not call themselves, schedules are
 // orders.
 
+#include "hilo/custom_calls.h"
 #include "verify/verify.h"
 
 #include <string.h>
@@ -81,8 +82,7 @@ typedef struct Walk {
 } Walk;
 
 static bool is_grid(const HlInst *inst) {
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  return inst->op == HL_OP_CUSTOM_CALL && strcmp(target, "interpreter.run_parallel") == 0;
+  return hl_is_call(inst, HL_CALL_RUN_PARALLEL);
 }
 
 static void note_kind(Verify *v, const HlInst *inst) {

@@ -1,5 +1,6 @@
 // Custom calls of the interpreter: the table, callers' own kernels, and each family once.
 
+#include "hilo/custom_calls.h"
 #include "hilo/eval.h"
 #include "hilo/text.h"
 
@@ -284,6 +285,35 @@ static void pivots(void **state) {
              "{2, 0, 1, 3}");
 }
 
+static void names_are_rows(void **state) {
+  for (int k = 1; k < HL_CALL_COUNT; k++) {
+    const HlCallInfo *row = &hl_call_info[k];
+    assert_int_equal(hl_call_named(row->name), k);  // each stands once
+    assert_true(*row->meaning != 0);
+    assert_false((row->traits & HL_CALL_PURE) && (row->traits & HL_CALL_EFFECT));
+  }
+  assert_int_equal(hl_call_named("a program's own"), HL_CALL_OTHER);
+  assert_int_equal(hl_call_info[HL_CALL_OTHER].traits, 0);
+}
+
+static void calls_are_told_by_target(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlModule *m =
+      hl_text_parse(cx, "HloModule m\nENTRY e { a = f32[2] parameter(0)\n"
+                        "b = f32[2] custom-call(a), custom_call_target=\"MoveToHost\"\n"
+                        "ROOT c = f32[2] custom-call(b), custom_call_target=\"MoveToHosts\" }");
+  assert_non_null(m);
+  HlInst *c = m->entry->root, *b = c->operands[0];
+  assert_true(hl_is_call(b, HL_CALL_MOVE_TO_HOST) && hl_call_has(b, HL_CALL_PLACES));
+  assert_int_equal(hl_call_target(c), HL_CALL_OTHER);
+  assert_false(hl_call_has(c, ~0u));
+  assert_int_equal(hl_call_target(b->operands[0]), HL_CALL_OTHER);
+  hl_set_call_target(c, HL_CALL_SHARDING);
+  assert_true(hl_is_call(c, HL_CALL_SHARDING));
+  hl_module_free(m);
+  hl_cx_free(cx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(own_kernels_come_first),
@@ -300,6 +330,8 @@ int main(void) {
       cmocka_unit_test(eigenvalues),
       cmocka_unit_test(wrong_shapes_are_errors),
       cmocka_unit_test(pivots),
+      cmocka_unit_test(names_are_rows),
+      cmocka_unit_test(calls_are_told_by_target),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

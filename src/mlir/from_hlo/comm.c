@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "mlir/from_hlo/from_hlo.h"
 
 // --- Collectives -----------------------------------------------------------------------------------------
@@ -203,7 +204,8 @@ bool fh_rule_ragged_all_to_all(Fh *f, const HlInst *inst, FhValue *out) {
   int64_t channel = hl_has_attr(inst, HL_A_CHANNEL_ID) ? hl_attr_int(inst, HL_A_CHANNEL_ID) : 0;
   const HlMlNamed config[2] = {fh_named(f, ML_A_REPLICA_GROUPS, fh_groups(f, inst)),
                                fh_named(f, ML_A_CHANNEL_ID, hl_ml_i64(f->tree, channel))};
-  fh_set(f, op, ML_A_CALL_TARGET_NAME, fh_text(f, "ragged_all_to_all"));
+  fh_set(f, op, ML_A_CALL_TARGET_NAME,
+         fh_text(f, hl_call_info[HL_CALL_RAGGED_ALL_TO_ALL].name));
   fh_set(f, op, ML_A_API_VERSION, fh_i32(f, HL_WORD_api_version_TYPED_FFI));
   fh_set(f, op, ML_A_BACKEND_CONFIG, hl_ml_dict(f->tree, 2, config));
   out->at[0] = &op->results[0];

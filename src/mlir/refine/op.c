@@ -1,4 +1,5 @@
 // Dynamic ops become static ones where the operands that hold their sizes are known.
+#include "hilo/custom_calls.h"
 #include "mlir/refine/refine.h"
 
 #include <string.h>
@@ -248,7 +249,7 @@ static bool top_k(Refine *r, HlMlOp **op) {
 static bool custom_call(Refine *r, HlMlOp **op) {
   const HlSym *target = ml_attr_sym(*op, ML_A_CALL_TARGET_NAME);
   const char *name = target ? target->text : "";
-  if (strcmp(name, "stablehlo.shape_refinement_operand_wrapper") == 0 && (*op)->n_operands > 0 &&
+  if (hl_call_named(name) == HL_CALL_REFINEMENT_OPERAND && (*op)->n_operands > 0 &&
       (*op)->n_results == 1)
     return unwrap(r, *op);
   if (strcmp(name, "stablehlo.dynamic_reduce_window") == 0)

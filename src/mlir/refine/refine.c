@@ -4,6 +4,7 @@
 // from them), every result gets the type that follows from its operands, dynamic ops whose shape operands are known
 // become static ones. A function that is called is copied for each set of argument types and known values.
 #include "mlir/refine/refine.h"
+#include "hilo/custom_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,7 +320,7 @@ static const char *assertion_text(Refine *r, const HlMlOp *op) {
 static bool is_assertion(const HlMlOp *op) {
   const HlSym *target =
       op->row == ML_STABLEHLO_CUSTOM_CALL ? ml_attr_sym(op, ML_A_CALL_TARGET_NAME) : NULL;
-  return target && strcmp(target->text, "shape_assertion") == 0 && op->n_operands > 0;
+  return target && hl_call_named(target->text) == HL_CALL_SHAPE_ASSERTION && op->n_operands > 0;
 }
 
 // One that holds goes; one that nothing is known of stays for the run.

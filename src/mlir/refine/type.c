@@ -2,6 +2,7 @@
 //
 // Each rule fills in the sizes of one result; HL_UNBOUNDED stays where an operand's size is not known. Ops without a
 // rule keep the types they have.
+#include "hilo/custom_calls.h"
 #include "mlir/refine/refine.h"
 
 #include <string.h>
@@ -400,12 +401,10 @@ static bool top_k(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
 
 // JAX wraps operands so that their uses keep the old type; Sharding and others pass their operand on.
 static bool custom_call(Refine *r, const HlMlOp *op, uint32_t k, Sizes *out) {
-  static const char *const identities[] = {"stablehlo.shape_refinement_operand_wrapper",
-                                           "Sharding"};
   const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
-  for (int i = 0; target && k == 0 && i < HL_COUNT_OF(identities); i++)
-    if (strcmp(target->text, identities[i]) == 0)
-      return like_operand(r, op, 0, out);
+  const HlCallTarget known = target ? hl_call_named(target->text) : HL_CALL_OTHER;
+  if (k == 0 && (known == HL_CALL_REFINEMENT_OPERAND || known == HL_CALL_SHARDING))
+    return like_operand(r, op, 0, out);
   const HlI64s which = ints(r, op, ML_A_INDICES_OF_SHAPE_OPERANDS);
   const Known *sizes = (int)k < which.n && which.at[k] >= 0 && which.at[k] < (int64_t)op->n_operands
                            ? refine_known(r, op->operands[which.at[k]])

@@ -1,6 +1,7 @@
 // Types as shapes; attributes of ops, arguments and modules as HLO has them.
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "mlir/to_hlo/to_hlo.h"
 #include "mlir/tree/tree.h"
 
@@ -313,7 +314,7 @@ static HlInst *announce(MlLower *l, HlBuild *b, const HlMlOp *func, int k, HlIns
   hl_buf_free(&text);
   hl_buf_free(&one);
   HlAttr attrs[] = {
-      {.key = HL_A_CUSTOM_CALL_TARGET, .sym = hl_sym(l->m, "xla.sdy.FuncResultSharding")},
+      {.key = HL_A_CUSTOM_CALL_TARGET, .sym = hl_sym(l->m, hl_call_info[HL_CALL_SDY_RESULT].name)},
       {.key = HL_A_HAS_SIDE_EFFECT, .i = 1}};
   return hl_b_op(&own, HL_OP_CUSTOM_CALL, x->shape, 1, &x, 2, attrs, 0, NULL);
 }

@@ -1,6 +1,7 @@
 // Checks and the interpreter's own ops, as custom calls whose parameters stand in backend_config as MLIR text.
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "mlir/to_hlo/to_hlo.h"
 
 // A call with no results, or one.
@@ -127,7 +128,7 @@ bool ml_lower_probe(MlLower *l, HlBuild *b, const HlMlOp *op) {
     config = finish(l, &text);
   }
   bool prints = op->row != ML_INTERPRETER_PROBE;
-  HlInst *call = make_call(l, b, prints ? "interpreter.print" : "interpreter.probe",
+  HlInst *call = make_call(l, b, hl_call_info[prints ? HL_CALL_PRINT : HL_CALL_PROBE].name,
                            prints ? no_result(l) : x->shape, 1, &x, config, 0, NULL);
   return call && (op->n_results == 0 || ml_set_results(l, b, op, call));
 }
@@ -168,8 +169,8 @@ bool ml_lower_run_parallel(MlLower *l, HlBuild *b, const HlMlOp *op) {
       hl_arena_printf(l->arena, "{replicas = %d : i64, partitions = %d : i64, infeed = %d : i64}",
                       programs->n, partitions, n_infeed);
   const HlShape *tuple = hl_shape_tuple(l->m->shapes, (int)op->n_results, shape);
-  HlInst *call = in ? make_call(l, b, "interpreter.run_parallel", tuple, (int)op->n_operands, in,
-                                config, n, comps)
+  HlInst *call = in ? make_call(l, b, hl_call_info[HL_CALL_RUN_PARALLEL].name, tuple,
+                                (int)op->n_operands, in, config, n, comps)
                     : NULL;
   for (uint32_t k = 0; call && k < op->n_results; k++)
     if (!ml_set(l, &op->results[k], hl_b_element(b, call, (int)k)))

@@ -1,6 +1,7 @@
 // Lowers calls: functions, composites, custom calls in all API versions.
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "mlir/to_hlo/to_hlo.h"
 
 // --- Functions, composites -------------------------------------------------------------------------------
@@ -244,9 +245,10 @@ bool ml_lower_custom_call(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return false;
   if (is_check)
     return true;
-  if (strcmp(target->text, "ragged_all_to_all") == 0)
+  const HlCallTarget known = hl_call_named(target->text);
+  if (known == HL_CALL_RAGGED_ALL_TO_ALL)
     return lower_ragged_all_to_all(l, b, op);
-  if (strcmp(target->text, "ApproxTopK") == 0)
+  if (known == HL_CALL_APPROX_TOPK)
     return lower_approx_top_k(l, b, op);
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
   const HlShape *shape = in ? call_shape(l, op) : NULL;

@@ -2,6 +2,7 @@
 // HLO (mlir.md 6.3, 6.4).
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "mlir/to_hlo/to_hlo.h"
 
 // --- Meshes ------------------------------------------------------------------------------------------------
@@ -346,10 +347,11 @@ bool ml_mesh_form(MlLower *l, const HlMlOp *op, const HlMlAttr *attr, HlGroups *
 
 // --- Ops --------------------------------------------------------------------------------------------------------------
 
-static HlInst *make_call(MlLower *l, HlBuild *b, const char *target, const HlShape *shape, int n,
+static HlInst *make_call(MlLower *l, HlBuild *b, HlCallTarget target, const HlShape *shape, int n,
                          HlInst *const *in, bool has_side_effect) {
-  HlAttr attrs[] = {{.key = HL_A_CUSTOM_CALL_TARGET, .sym = hl_sym(l->m, target)},
-                    {.key = HL_A_HAS_SIDE_EFFECT, .i = has_side_effect}};
+  HlAttr attrs[] = {
+      {.key = HL_A_CUSTOM_CALL_TARGET, .sym = hl_sym(l->m, hl_call_info[target].name)},
+      {.key = HL_A_HAS_SIDE_EFFECT, .i = has_side_effect}};
   return hl_b_op(b, HL_OP_CUSTOM_CALL, shape, n, in, 2, attrs, 0, NULL);
 }
 
@@ -365,7 +367,7 @@ static bool constrain(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlAttr *
   // Partial sums must not be looked at as if they were values.
   const HlMlAttr *unreduced = ml_field(sharding, ML_A_UNREDUCED_AXES);
   bool is_partial = unreduced && unreduced->kind == HL_ML_A_ARRAY && unreduced->n > 0;
-  return ml_set_results(l, b, op, make_call(l, b, "Sharding", x->shape, 1, &x, is_partial));
+  return ml_set_results(l, b, op, make_call(l, b, HL_CALL_SHARDING, x->shape, 1, &x, is_partial));
 }
 
 bool ml_lower_sdy_constraint(MlLower *l, HlBuild *b, const HlMlOp *op) {
@@ -388,8 +390,8 @@ bool ml_lower_sdy_group(MlLower *l, HlBuild *b, const HlMlOp *op) {
     return false;
   if (id)
     ml_frontend_text(l, &b->frontend, "xla.sdy.sharding_group_id", id);
-  return make_call(l, b, "xla.sdy.ShardingGroup", hl_shape_tuple(l->m->shapes, 0, NULL), 1, &x,
-                   true) != NULL;
+  return make_call(l, b, HL_CALL_SDY_GROUP, hl_shape_tuple(l->m->shapes, 0, NULL), 1, &x, true) !=
+         NULL;
 }
 
 bool ml_lower_sdy_barrier(MlLower *l, HlBuild *b, const HlMlOp *op) {
@@ -399,8 +401,7 @@ bool ml_lower_sdy_barrier(MlLower *l, HlBuild *b, const HlMlOp *op) {
   ml_frontend_text(l, &b->frontend, "xla.sdy.allowed_direction",
                    hl_ml_int(l->tree, hl_ml_int_type(l->tree, 32, HL_ML_SIGNLESS),
                              ml_attr_int(op, ML_A_ALLOWED_DIRECTION, 0)));
-  return ml_set_results(l, b, op,
-                        make_call(l, b, "xla.sdy.PropagationBarrier", x->shape, 1, &x, true));
+  return ml_set_results(l, b, op, make_call(l, b, HL_CALL_SDY_BARRIER, x->shape, 1, &x, true));
 }
 
 // Values in and out of the body have the local types, so custom calls stand on either side of its call.
@@ -423,7 +424,7 @@ static bool local_values(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlo
   ml_frontend_text(l, &own.frontend, "xla.sdy.in_shardings", ml_attr(op, ML_A_IN_SHARDINGS));
   ml_frontend_text(l, &own.frontend, "xla.sdy.manual_axes", ml_attr(op, ML_A_MANUAL_AXES));
   const HlShape *result = n == 1 ? shape[0] : hl_shape_tuple(l->m->shapes, n, shape);
-  HlInst *call = make_call(l, &own, "xla.sdy.GlobalToLocalShape", result, n, all, true);
+  HlInst *call = make_call(l, &own, HL_CALL_SDY_GLOBAL_TO_LOCAL, result, n, all, true);
   HlBuild bare = *b;
   bare.frontend = (HlDict){0};
   for (int k = 0; k < n; k++)
@@ -478,6 +479,6 @@ bool ml_lower_sdy_manual(MlLower *l, HlBuild *b, const HlMlOp *op) {
   ml_frontend_text(l, &own.frontend, "xla.sdy.out_shardings", ml_attr(op, ML_A_OUT_SHARDINGS));
   const HlShape *shape = ml_result_shape(l, op);
   HlInst *out =
-      shape ? make_call(l, &own, "xla.sdy.LocalToGlobalShape", shape, n, local, true) : NULL;
+      shape ? make_call(l, &own, HL_CALL_SDY_LOCAL_TO_GLOBAL, shape, n, local, true) : NULL;
   return out && ml_set_results(l, b, op, out);
 }

@@ -1,4 +1,5 @@
 // Verifies MLIR trees: functions, calls, modules, custom calls, composites, parallel runs.
+#include "hilo/custom_calls.h"
 #include "mlir/verify/verify.h"
 
 #include <stdlib.h>
@@ -369,17 +370,17 @@ static bool check_one_to_one(MlVerify *v, const HlMlOp *op, HlMlTypeKind from, H
 // True with *is_known when the target is one whose operands and results are fixed.
 static bool check_known_target(MlVerify *v, const HlMlOp *op, bool *is_known) {
   const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
-  const char *name = target ? target->text : "";
+  const HlCallTarget known = target ? hl_call_named(target->text) : HL_CALL_OTHER;
   *is_known = true;
-  if (strcmp(name, "CreateBuffer") == 0) {
+  if (known == HL_CALL_CREATE_BUFFER) {
     if (op->n_operands != 0 || op->n_results != 1 || mv_out(op, 0)->kind != HL_ML_MEMREF)
       return mv_bad(v, op, "CreateBuffer should have no operands and one memref as result");
     return true;
   }
-  if (strcmp(name, "Pin") == 0)
-    return check_one_to_one(v, op, HL_ML_TENSOR, HL_ML_MEMREF, "Pin");
-  if (strcmp(name, "Unpin") == 0)
-    return check_one_to_one(v, op, HL_ML_MEMREF, HL_ML_TENSOR, "Unpin");
+  if (known == HL_CALL_PIN)
+    return check_one_to_one(v, op, HL_ML_TENSOR, HL_ML_MEMREF, target->text);
+  if (known == HL_CALL_UNPIN)
+    return check_one_to_one(v, op, HL_ML_MEMREF, HL_ML_TENSOR, target->text);
   *is_known = false;
   return true;
 }

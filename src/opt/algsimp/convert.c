@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/algsimp/dims.h"
 
 // --- Convert -------------------------------------------------------------------------------------
@@ -430,11 +431,6 @@ HlInst *alg_c12_iota_of_one(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // --- Custom calls --------------------------------------------------------------------------------
 
-static bool is_call_of(const HlInst *inst, const char *target) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
-}
-
 static bool is_element(const HlInst *inst, int64_t index) {
   return inst->op == HL_OP_GET_TUPLE_ELEMENT && hl_attr_int(inst, HL_A_INDEX) == index;
 }
@@ -442,11 +438,11 @@ static bool is_element(const HlInst *inst, int64_t index) {
 HlInst *alg_c14_slice_to_dynamic(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   (void)b;
-  if (!is_call_of(inst, "SliceToDynamic") || inst->n_operands != 2 ||
+  if (!hl_is_call(inst, HL_CALL_SLICE_TO_DYNAMIC) || inst->n_operands != 2 ||
       !is_element(inst->operands[0], 0) || !is_element(inst->operands[1], 1))
     return NULL;
   HlInst *pad = inst->operands[0]->operands[0];
-  if (pad != inst->operands[1]->operands[0] || !is_call_of(pad, "PadToStatic") ||
+  if (pad != inst->operands[1]->operands[0] || !hl_is_call(pad, HL_CALL_PAD_TO_STATIC) ||
       pad->n_operands != 1)
     return NULL;
   HlInst *x = pad->operands[0];
@@ -454,7 +450,7 @@ HlInst *alg_c14_slice_to_dynamic(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 HlInst *alg_c15_layout_constraint(HlPass *p, HlBuild *b, HlInst *inst) {
-  if (!alg_sensitive(p) || !is_call_of(inst, "LayoutConstraint") || inst->n_operands != 1)
+  if (!alg_sensitive(p) || !hl_is_call(inst, HL_CALL_LAYOUT_CONSTRAINT) || inst->n_operands != 1)
     return NULL;
   HlInst *x = inst->operands[0];
   return x->shape == inst->shape ? x : alg_copy(b, x, inst->shape);

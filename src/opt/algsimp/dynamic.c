@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/algsimp/dims.h"
 
 static bool is_plain(const HlInst *inst, int first) {
@@ -243,7 +244,7 @@ HlInst *alg_s17_slice_slice(HlPass *p, HlBuild *b, HlInst *inst) {
 static bool goes_to_host(const HlInst *inst) {
   for (int step = 0; step < 64; step++) {
     if (inst->op == HL_OP_CUSTOM_CALL)
-      return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "MoveToHost") == 0;
+      return hl_is_call(inst, HL_CALL_MOVE_TO_HOST);
     if (inst->op != HL_OP_RESHAPE && inst->op != HL_OP_BITCAST && inst->op != HL_OP_COPY)
       return false;
     inst = inst->operands[0];

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/algsimp/algsimp.h"
 
 // --- Shapes -------------------------------------------------------------------------------------
@@ -38,8 +39,7 @@ static bool has_sign(HlDtype dtype) {
 static bool is_variance(const HlInst *inst) {
   const HlInst *tuple = inst->operands[0];
   return tuple->op == HL_OP_CUSTOM_CALL && hl_attr_int(inst, HL_A_INDEX) == 2 &&
-         strcmp(hl_attr_text(tuple, HL_A_CUSTOM_CALL_TARGET),
-                "__cudnn$batchNormalizationForwardTraining") == 0;
+         hl_is_call(tuple, HL_CALL_CUDNN_BATCH_NORM);
 }
 
 static bool is_positive(const HlInst *inst) {

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 
-static const char *const target_text[CONV_KINDS] = {
-    "__cudnn$convForward", "__cudnn$convBackwardInput", "__cudnn$convBackwardFilter",
-    "__cudnn$convBiasActivationForward"};
+static const HlCallTarget targets[CONV_KINDS] = {HL_CALL_CONV, HL_CALL_CONV_INPUT,
+                                                 HL_CALL_CONV_FILTER, HL_CALL_CONV_FUSED};
 static const char *const name_text[CONV_KINDS] = {
     "cudnn-conv", "cudnn-conv-bw-input", "cudnn-conv-bw-filter", "cudnn-conv-bias-activation"};
 
@@ -17,9 +17,8 @@ bool conv_kind(const HlInst *inst, ConvKind *kind) {
   if (inst->op != HL_OP_CUSTOM_CALL || !hl_shape_is_tuple(inst->shape) || inst->n_operands < 2 ||
       inst->shape->rank != 2 || !hl_attr_ptr(inst, HL_A_DIM_LABELS))
     return false;
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
   for (int k = 0; k < CONV_KINDS; k++)
-    if (strcmp(target, target_text[k]) == 0) {
+    if (hl_is_call(inst, targets[k])) {
       *kind = (ConvKind)k;
       return true;
     }
@@ -95,7 +94,7 @@ HlInst *conv_build(HlPass *p, HlBuild *b, const ConvCall *call, const ConvExtra 
   hl_set_int(made, HL_A_FEATURE_GROUP_COUNT, call->groups);
   if (call->precision.n)
     hl_set_ints(made, HL_A_OPERAND_PRECISION, call->precision);
-  hl_set_text(made, HL_A_CUSTOM_CALL_TARGET, target_text[call->kind]);
+  hl_set_call_target(made, targets[call->kind]);
   hl_set_text(made, HL_A_BACKEND_CONFIG, config_of(p->arena, extra));
   return hl_b_element(b, made, 0);
 }

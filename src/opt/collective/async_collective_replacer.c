@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/passes.h"
 
 static bool finishes_collective(HlOp op) {
@@ -61,7 +62,7 @@ static void erase_order_marks(HlPass *p, HlInst *inst) {
     while (next && next->user == user)
       next = next->next;
     if (user->op == HL_OP_CUSTOM_CALL && !user->first_use && user != user->comp->root &&
-        strcmp(hl_attr_text(user, HL_A_CUSTOM_CALL_TARGET), "control_dep") == 0)
+        hl_is_call(user, HL_CALL_CONTROL_DEP))
       hl_remove(p, "order-mark", user);
   }
 }

@@ -2,6 +2,7 @@
 // writing them, arithmetic of sizes, masks.
 
 #include "opt/expand/dynamic_dims.h"
+#include "hilo/custom_calls.h"
 
 #include <string.h>
 
@@ -9,17 +10,12 @@ bool dyn_is_array(const HlShape *shape) {
   return hl_shape_is_array(shape) && hl_shape_is_dynamic(shape) && !hl_shape_is_unbounded(shape);
 }
 
-bool dyn_is_call(const HlInst *inst, const char *target) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
-}
-
 DynValue dyn_new(HlPass *p, HlInst *data) {
   return (DynValue){data, HL_ARRAY(p->arena, HlInst *, (data ? data->shape->rank : 0) + 1)};
 }
 
 static bool is_slice(const HlInst *x) {
-  return dyn_is_call(x, "SliceToDynamic") && hl_shape_is_array(x->shape) &&
+  return hl_is_call(x, HL_CALL_SLICE_TO_DYNAMIC) && hl_shape_is_array(x->shape) &&
          x->n_operands == (uint32_t)x->shape->rank + 1 &&
          hl_shape_same_dims(x->operands[0]->shape, x->shape) &&
          !hl_shape_is_dynamic(x->operands[0]->shape);
@@ -43,10 +39,10 @@ bool dyn_read(HlPass *p, HlInst *x, DynValue *out) {
 
 // --- Calls at the borders -----------------------------------------------------------------------
 
-static HlInst *new_call(HlBuild *b, const char *target, const HlShape *shape, int n,
+static HlInst *new_call(HlBuild *b, HlCallTarget target, const HlShape *shape, int n,
                         HlInst *const *operands) {
   HlInst *call = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, shape, NULL, n, operands);
-  hl_set_text(call, HL_A_CUSTOM_CALL_TARGET, target);
+  hl_set_call_target(call, target);
   if (b->metadata) {
     HlAttr attr = {.key = HL_A_METADATA, .ptr = b->metadata};
     hl_set_attr(call, &attr);
@@ -62,7 +58,7 @@ static HlInst *new_pad(HlPass *p, HlBuild *b, HlInst *x) {
   part[0] = hl_shape_static(shapes, x->shape);
   for (int d = 0; d < rank; d++)
     part[d + 1] = hl_shape_scalar(shapes, HL_S32);
-  return new_call(b, "PadToStatic", hl_shape_tuple(shapes, rank + 1, part), 1, &x);
+  return new_call(b, HL_CALL_PAD_TO_STATIC, hl_shape_tuple(shapes, rank + 1, part), 1, &x);
 }
 
 static DynValue read_pad(HlPass *p, HlBuild *b, HlInst *pad, const HlShape *shape) {
@@ -100,7 +96,8 @@ HlInst *dyn_write(HlPass *p, HlBuild *b, DynValue value, const HlShape *declared
       return NULL;
   if (!hl_shape_is_dynamic(declared))
     return value.data;
-  return new_call(b, "SliceToDynamic", declared, declared->rank + 1, slice_operands(p, b, value));
+  return new_call(b, HL_CALL_SLICE_TO_DYNAMIC, declared, declared->rank + 1,
+                  slice_operands(p, b, value));
 }
 
 void dyn_wrap(HlPass *p, HlInst *x) {
@@ -111,7 +108,7 @@ void dyn_wrap(HlPass *p, HlInst *x) {
   for (int d = 0; d < rank; d++)
     operands[d + 1] = dyn_number(&b, x->shape->dim[d]);
   // The slice takes over the uses first, while it is the only one that does not count.
-  HlInst *slice = new_call(&b, "SliceToDynamic", x->shape, rank + 1, operands);
+  HlInst *slice = new_call(&b, HL_CALL_SLICE_TO_DYNAMIC, x->shape, rank + 1, operands);
   hl_replace_uses(x, slice);
   HlInst *pad = new_pad(p, &b, x);
   hl_set_operand(slice, 0, hl_b_element(&b, pad, 0));

@@ -10,6 +10,7 @@
 #ifndef OPT_DYNAMIC_DIMS_H
 #define OPT_DYNAMIC_DIMS_H
 
+#include "hilo/custom_calls.h"
 #include "hilo/pass.h"
 
 typedef struct DynValue {
@@ -30,7 +31,6 @@ DynValue dyn_read_any(HlPass *p, HlBuild *b, HlInst *x);
 // A value of the declared shape. NULL if the data do not fit, a dimension that is declared static
 // has a size, or after reporting.
 HlInst *dyn_write(HlPass *p, HlBuild *b, DynValue value, const HlShape *declared);
-bool dyn_is_call(const HlInst *inst, const char *target);
 // Makes all uses of x read it through PadToStatic and SliceToDynamic.
 void dyn_wrap(HlPass *p, HlInst *x);
 

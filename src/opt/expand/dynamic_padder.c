@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/inline.h"
 #include "opt/ask/loops.h"
 #include "opt/expand/dynamic_dims.h"
@@ -196,8 +197,8 @@ static bool pad_element(HlPass *p, HlInst *inst) {
   if (tuple->op == HL_OP_TUPLE && has_dynamic(tuple->shape))
     return hl_replace(p, "element", inst, tuple->operands[k]);
   DynValue value;
-  if (!dyn_is_call(tuple, "PadToStatic") || tuple->n_operands != 1 ||
-      !dyn_is_call(tuple->operands[0], "SliceToDynamic") ||
+  if (!hl_is_call(tuple, HL_CALL_PAD_TO_STATIC) || tuple->n_operands != 1 ||
+      !hl_is_call(tuple->operands[0], HL_CALL_SLICE_TO_DYNAMIC) ||
       !dyn_read(p, tuple->operands[0], &value) || tuple->shape->rank != value.data->shape->rank + 1)
     return false;
   HlBuild b;
@@ -240,12 +241,12 @@ static bool expand(HlPass *p, HlInst *inst) {
 static bool is_wanted(const HlInst *inst) {
   bool wanted = inst->comp->root == inst;
   for (const HlUse *use = inst->first_use; use && !wanted; use = use->next)
-    wanted = !dyn_is_call(use->user, "PadToStatic");
+    wanted = !hl_is_call(use->user, HL_CALL_PAD_TO_STATIC);
   return wanted;
 }
 
 static bool rewrite(HlPass *p, HlInst *inst) {
-  if (dyn_is_call(inst, "SliceToDynamic") || dyn_is_call(inst, "PadToStatic"))
+  if (hl_is_call(inst, HL_CALL_SLICE_TO_DYNAMIC) || hl_is_call(inst, HL_CALL_PAD_TO_STATIC))
     return false;
   bool done = false;
   switch (inst->op) {

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/expand/matrices.h"
 #include "opt/passes.h"
@@ -366,8 +367,8 @@ static bool read_config(const HlInst *inst, Config *config) {
 
 static HlInst *expand(HlPass *p, HlBuild *b, HlInst *inst) {
   Config config;
-  if (strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "Eigh") != 0 || inst->n_operands != 1 ||
-      inst->shape->dtype != HL_TUPLE || inst->shape->rank != 2 || !read_config(inst, &config))
+  if (!hl_is_call(inst, HL_CALL_EIGH) || inst->n_operands != 1 || inst->shape->dtype != HL_TUPLE ||
+      inst->shape->rank != 2 || !read_config(inst, &config))
     return NULL;
   HlInst *a = hl_operand(inst, 0);
   if (a->shape->rank < 2 || hl_shape_is_dynamic(a->shape) || mat_rows(a) != mat_cols(a) ||

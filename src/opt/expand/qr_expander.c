@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/expand/matrices.h"
 #include "opt/passes.h"
@@ -264,10 +265,8 @@ static HlInst *expand_product(HlPass *p, HlBuild *b, HlInst *inst, HlBuild *in) 
 }
 
 static HlInst *expand(HlPass *p, HlBuild *b, HlInst *inst) {
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  bool is_qr = strcmp(target, "Qr") == 0 && inst->n_operands == 1;
-  bool is_product =
-      strcmp(target, "ProductOfElementaryHouseholderReflectors") == 0 && inst->n_operands == 2;
+  bool is_qr = hl_is_call(inst, HL_CALL_QR) && inst->n_operands == 1;
+  bool is_product = hl_is_call(inst, HL_CALL_HOUSEHOLDER_PRODUCT) && inst->n_operands == 2;
   if ((!is_qr && !is_product) || !is_matrix(hl_operand(inst, 0)->shape))
     return NULL;
   HlBuild in = hl_b_nested(b, is_qr ? "qr" : "householder_product");

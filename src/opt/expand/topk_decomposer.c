@@ -3,6 +3,7 @@
 //
 //   t = (f32[4], s32[4]) topk(x), k=4    =>    s = (f32[9], s32[9]) sort(x, iota), is_stable=true
 //                                              t = (slice of s#0 [0:4], slice of s#1 [0:4])
+#include "hilo/custom_calls.h"
 #include "opt/ask/dots.h"
 
 // (x, y, place of x, place of y) -> x before y.
@@ -49,8 +50,7 @@ static HlInst *decompose_topk(HlPass *p, HlBuild *b, HlInst *topk) {
 // Calls whose comparator takes values and places, as it would in the sort.
 static HlInst *decompose_call(HlPass *p, HlBuild *b, HlInst *call) {
   if (!hl_pass_flag(p, "custom_calls") || call->n_operands != 1 || call->n_calls != 1 ||
-      !hl_str_is(hl_str(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET)), "TopK") ||
-      call->shape->dtype != HL_TUPLE || call->shape->rank != 2 ||
+      !hl_is_call(call, HL_CALL_TOPK) || call->shape->dtype != HL_TUPLE || call->shape->rank != 2 ||
       call->shape->element[1]->dtype != HL_S32 || hl_called(call, 0)->n_params != 4)
     return NULL;
   return decompose(b, call, hl_called(call, 0));

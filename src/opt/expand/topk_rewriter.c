@@ -7,6 +7,7 @@
 //
 // A sort of values alone does as well. The call takes a vector or the rows of a matrix: x is
 // transposed and reshaped before it where that is not so, and what it returns likewise after it.
+#include "hilo/custom_calls.h"
 #include "opt/ask/dots.h"
 
 // --- Comparators ---------------------------------------------------------------------------------
@@ -161,7 +162,8 @@ static HlInst *call_topk(HlBuild *b, const HlInst *sort, int64_t k, HlI64s order
   int64_t dim[2] = {rank == 1 ? k : x->shape->dim[0], k};
   const HlShape *parts[] = {hl_shape_array(m->shapes, x->shape->dtype, rank, dim),
                             hl_shape_array(m->shapes, HL_S32, rank, dim)};
-  HlAttr target = {.key = HL_A_CUSTOM_CALL_TARGET, .sym = hl_sym(m, "TopK")};
+  HlAttr target = {.key = HL_A_CUSTOM_CALL_TARGET,
+                   .sym = hl_sym(m, hl_call_info[HL_CALL_TOPK].name)};
   HlComp *before = hl_to_apply(sort);
   return hl_b_op(b, HL_OP_CUSTOM_CALL, hl_shape_tuple(m->shapes, 2, parts), 1, &x, 1, &target, 1,
                  &before);

@@ -4,12 +4,13 @@
 //   t = TopK(x [4096]), k=4  =>  u = TopK(reshape(x) [4,1024]): values and places, [4,4] each
 //     (parts of 1024)              s = sort(values, places + part * 1024), [16] each
 //                                  t = (slice(s#0), slice(s#1))
+#include "hilo/custom_calls.h"
 #include "opt/ask/dots.h"
 
 static bool is_long_topk(const HlInst *call, int64_t limit, int64_t *k) {
   if (call->n_operands != 1 || call->n_calls != 1 || !all_static(call) ||
-      !hl_str_is(hl_str(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET)), "TopK") ||
-      call->shape->dtype != HL_TUPLE || call->shape->rank != 2 || hl_called(call, 0)->n_params != 4)
+      !hl_is_call(call, HL_CALL_TOPK) || call->shape->dtype != HL_TUPLE || call->shape->rank != 2 ||
+      hl_called(call, 0)->n_params != 4)
     return false;
   const HlShape *x = call->operands[0]->shape;
   *k = call->shape->element[0]->dim[call->shape->element[0]->rank - 1];

@@ -10,7 +10,7 @@
 
 #include "opt/passes.h"
 
-enum { AMPERE = 80, ADA = 89 };
+enum { BF16_SINCE = 80, F8_SINCE = 89 };
 
 static bool is_for_f8(const HlInst *dot) {
   const HlDtype x = dot->operands[0]->shape->dtype, y = dot->operands[1]->shape->dtype;
@@ -33,18 +33,18 @@ static bool is_supported(const HlInst *dot, int64_t algorithm, int64_t capabilit
   switch (algorithm) {
   case HL_WORD_dot_algorithm_ANY_F8_ANY_F8_F32:
   case HL_WORD_dot_algorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM:
-    return capability >= ADA && is_for_f8(dot);
+    return capability >= F8_SINCE && is_for_f8(dot);
   case HL_WORD_dot_algorithm_F16_F16_F32:
     return is_of(dot, HL_F16, HL_F16) || is_of(dot, HL_F16, HL_F32);
   case HL_WORD_dot_algorithm_BF16_BF16_F32:
-    return capability >= AMPERE && (is_of(dot, HL_BF16, HL_BF16) || is_of(dot, HL_BF16, HL_F32) ||
-                                    is_of(dot, HL_F32, HL_F32));
+    return capability >= BF16_SINCE && (is_of(dot, HL_BF16, HL_BF16) ||
+                                        is_of(dot, HL_BF16, HL_F32) || is_of(dot, HL_F32, HL_F32));
   case HL_WORD_dot_algorithm_BF16_BF16_F32_X3:
   case HL_WORD_dot_algorithm_BF16_BF16_F32_X6:
   case HL_WORD_dot_algorithm_BF16_BF16_F32_X9:
   case HL_WORD_dot_algorithm_TF32_TF32_F32:
   case HL_WORD_dot_algorithm_TF32_TF32_F32_X3:
-    return capability >= AMPERE && is_of(dot, HL_F32, HL_F32);
+    return capability >= BF16_SINCE && is_of(dot, HL_F32, HL_F32);
   case HL_WORD_dot_algorithm_F32_F32_F32: return is_of(dot, HL_F32, HL_F32);
   case HL_WORD_dot_algorithm_F64_F64_F64: return is_of(dot, HL_F64, HL_F64);
   default: return false;

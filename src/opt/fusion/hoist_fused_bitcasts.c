@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/fusion/fusion.h"
 #include "opt/passes.h"
@@ -405,7 +406,7 @@ static bool is_product(const HlInst *inst) {
 // Not cuDNN's own fusions, which want their dimensions as they are.
 static bool is_for_pass(const HlInst *inst) {
   if (inst->op != HL_OP_FUSION || inst->calls[0].comp->first_call->next ||
-      strstr(hl_attr_text(inst, HL_A_BACKEND_CONFIG), "__cudnn$fusion") ||
+      strstr(hl_attr_text(inst, HL_A_BACKEND_CONFIG), hl_call_info[HL_CALL_CUDNN_FUSION].name) ||
       hl_has_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING) || !hl_shape_is_array(inst->shape))
     return false;
   const HlComp *body = hl_called(inst, 0);

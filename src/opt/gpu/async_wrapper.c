@@ -15,6 +15,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/async_halves.h"
 #include "opt/ask/frontend.h"
@@ -33,16 +34,9 @@ static const HlShape *operand_shapes(HlPass *p, const HlInst *inst) {
 
 // --- async-wrapper ------------------------------------------------------------------------------
 
-static bool calls_target(const HlInst *inst, const char *target) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
-}
-
 static bool is_cublaslt(HlPass *p, const HlInst *inst) {
   (void)p;
-  return calls_target(inst, "__cublas$lt$matmul") || calls_target(inst, "__cublas$lt$matmul$f8") ||
-         calls_target(inst, "__cublas$lt$matmul$mx") ||
-         calls_target(inst, "__cublas$lt$groupedMatmul");
+  return hl_call_info[hl_call_target(inst)].library == HL_LIBRARY_CUBLASLT;
 }
 
 static const struct {

@@ -13,12 +13,13 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
 
-static bool is_call(const HlInst *inst, const char *target) {
-  return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0 &&
-         hl_shape_is_array(inst->shape) && hl_is_float(inst->shape->dtype);
+static bool is_call(const HlInst *inst, HlCallTarget target) {
+  return hl_is_call(inst, target) && hl_shape_is_array(inst->shape) &&
+         hl_is_float(inst->shape->dtype);
 }
 
 static bool all_float_arrays(const HlInst *inst) {
@@ -34,7 +35,7 @@ static bool has_scale(const HlInst *x, const HlInst *scale) {
 
 static HlInst *dequantize(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *const *in = inst->operands;
-  if (!is_call(inst, "__op$dequantize") || inst->n_operands != 2 || !all_float_arrays(inst) ||
+  if (!is_call(inst, HL_CALL_DEQUANTIZE) || inst->n_operands != 2 || !all_float_arrays(inst) ||
       !has_scale(in[0], in[1]) || !hl_shape_same_dims(in[0]->shape, inst->shape))
     return NULL;
   return dot_scaled(p, b, in[0], in[1], inst->shape->dtype);
@@ -42,7 +43,7 @@ static HlInst *dequantize(HlPass *p, HlBuild *b, HlInst *inst) {
 
 static HlInst *scaled_dot(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *const *in = inst->operands;
-  if (!is_call(inst, "__op$block_scaled_dot") || inst->n_operands < 3 || inst->n_operands > 4 ||
+  if (!is_call(inst, HL_CALL_BLOCK_SCALED_DOT) || inst->n_operands < 3 || inst->n_operands > 4 ||
       !all_float_arrays(inst))
     return NULL;
   const HlShape *x = in[0]->shape, *y = in[1]->shape;

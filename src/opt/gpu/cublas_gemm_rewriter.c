@@ -24,11 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
-
-static const char plain_target[] = "__cublas$gemm", lt_target[] = "__cublas$lt$matmul";
 
 // --- Configurations -----------------------------------------------------------------------------
 
@@ -100,12 +99,11 @@ typedef struct Gemm {
 } Gemm;
 
 static bool is_lt(const HlInst *call) {
-  return strcmp(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET), lt_target) == 0;
+  return hl_is_call(call, HL_CALL_CUBLASLT_MATMUL);
 }
 
 static bool is_any_gemm(const HlInst *inst) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         (is_lt(inst) || strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), plain_target) == 0);
+  return is_lt(inst) || hl_is_call(inst, HL_CALL_CUBLAS_GEMM);
 }
 
 // One that has no work space yet.
@@ -155,10 +153,10 @@ static const char *write_gemm(HlArena *arena, const Gemm *gemm) {
   return json_text(arena, gemm->all);
 }
 
-static HlInst *new_call(HlBuild *b, const HlShape *shape, const char *target, const char *config,
+static HlInst *new_call(HlBuild *b, const HlShape *shape, HlCallTarget target, const char *config,
                         int n, HlInst *const *operands) {
   HlInst *call = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, shape, NULL, n, operands);
-  hl_set_text(call, HL_A_CUSTOM_CALL_TARGET, target);
+  hl_set_call_target(call, target);
   hl_set_text(call, HL_A_BACKEND_CONFIG, config);
   return call;
 }
@@ -201,7 +199,8 @@ static HlInst *from_dot(HlPass *p, HlBuild *b, HlInst *dot) {
       y->rank != n_batch + 2 || hl_has_attr(dot, HL_A_SPARSITY_CONFIG) ||
       hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS).n != 1 || hl_shape_elements(dot->shape) == 0)
     return NULL;
-  const char *target = hl_pass_flag(p, "cublaslt") ? lt_target : plain_target;
+  const HlCallTarget target =
+      hl_pass_flag(p, "cublaslt") ? HL_CALL_CUBLASLT_MATMUL : HL_CALL_CUBLAS_GEMM;
   return new_call(b, dot->shape, target, config_of_dot(p->arena, dot), 2, dot->operands);
 }
 
@@ -214,8 +213,7 @@ static HlInst *extend(HlPass *p, HlBuild *b, HlInst *call, HlInst *outer, const 
   memcpy(operands, call->operands, sizeof *operands * (size_t)n);
   if (more)
     operands[n++] = more;
-  return new_call(b, outer->shape, hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET),
-                  write_gemm(p->arena, gemm), n, operands);
+  return new_call(b, outer->shape, hl_call_target(call), write_gemm(p->arena, gemm), n, operands);
 }
 
 // The operand of a binary op that is a call nobody else uses, read into `gemm`; -1: neither.
@@ -316,7 +314,8 @@ static int64_t work_space(const HlPass *p, const HlInst *call) {
   int64_t bytes = 0;
   for (uint32_t k = 0; k < call->n_operands; k++)
     bytes += hl_shape_buffer_bytes(call->operands[k]->shape, 8);
-  const int64_t most = hl_pass_int(p, "workspace");
+  const int64_t most =
+      hl_pass_fact(p, "workspace", hl_target_of_kind(p->target, HL_TARGET_GPU)->workspace);
   return is_lt(call) || bytes > most ? most : bytes;
 }
 

@@ -9,14 +9,13 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/passes.h"
 
-static const char target[] = "__cudnn$fusion";
-
 // A fusion of the computation gives what the call gave, and has no effects that it would hide.
 static bool can_be_fusion(const HlInst *call) {
-  if (call->n_calls != 1 || strcmp(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET), target) != 0 ||
+  if (call->n_calls != 1 || !hl_is_call(call, HL_CALL_CUDNN_FUSION) ||
       hl_attr_int(call, HL_A_HAS_SIDE_EFFECT))
     return false;
   const HlComp *body = hl_called(call, 0);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/layouts.h"
 #include "opt/ask/loops.h"
 #include "opt/fusion/custom_fusion.h"
@@ -384,7 +385,7 @@ static bool has_good_shape(const HlShape *shape) {
 
 static bool is_hero(const HlInst *inst) {
   if (inst->op == HL_OP_CUSTOM_CALL) {
-    if (strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "__cublas$gemm") != 0)
+    if (!hl_is_call(inst, HL_CALL_CUBLAS_GEMM))
       return false;
   } else if (inst->op != HL_OP_REDUCE_SCATTER) {
     return false;

@@ -16,6 +16,7 @@
 
 #include <math.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
@@ -58,7 +59,7 @@ static HlInst *solve_by_library(HlPass *p, HlBuild *b, HlInst *solve) {
   const HlShape *both[] = {solve->shape, hl_shape_array(p->m->shapes, HL_S8, 1, &bytes)};
   HlInst *call = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(p->m->shapes, 2, both),
                              hl_fresh_name(p->m, "triangular-solve"), 2, solve->operands);
-  hl_set_text(call, HL_A_CUSTOM_CALL_TARGET, "__cublas$triangularSolve");
+  hl_set_call_target(call, HL_CALL_CUBLAS_SOLVE);
   hl_set_text(call, HL_A_BACKEND_CONFIG, config_of(p->arena, solve));
   return hl_b_element(b, call, 0);
 }
@@ -96,7 +97,7 @@ static HlInst *factor_call(HlPass *p, HlBuild *b, HlInst *factor) {
                             hl_shape_array(p->m->shapes, HL_S32, shape->rank - 2, shape->dim)};
   HlInst *call = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(p->m->shapes, 3, parts),
                              NULL, 1, factor->operands);
-  hl_set_text(call, HL_A_CUSTOM_CALL_TARGET, "__cusolver$cholesky");
+  hl_set_call_target(call, HL_CALL_CUSOLVER_CHOLESKY);
   hl_set_text(call, HL_A_BACKEND_CONFIG,
               hl_arena_printf(p->arena, "{\"lower\":%s}", flag(factor, HL_A_LOWER)));
   const HlShape **constraint = HL_NEW(p->m->arena, const HlShape *);

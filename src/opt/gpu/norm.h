@@ -57,6 +57,5 @@ typedef struct NormGradient {
 // Reads it at the sum that gives dx.
 bool norm_match_gradient(HlInst *dx, NormGradient *out);
 
-extern const char norm_target[];
 
 #endif

@@ -11,9 +11,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/gpu/norm.h"
-
-const char norm_target[] = "__cudnn$norm";
 
 enum { MAX_TERMS = 4, MAX_DEPTH = 12 };
 
@@ -34,9 +33,8 @@ typedef struct Factors {
 // --- What stands for what -------------------------------------------------------------------------
 
 static bool is_training_call(const HlInst *inst) {
-  return inst->op == HL_OP_CUSTOM_CALL && inst->n_operands == 3 && hl_shape_is_tuple(inst->shape) &&
-         inst->shape->rank == 4 &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), norm_target) == 0;
+  return hl_is_call(inst, HL_CALL_CUDNN_NORM) && inst->n_operands == 3 &&
+         hl_shape_is_tuple(inst->shape) && inst->shape->rank == 4;
 }
 
 // Result k of the call, a value for each row. The first call met is the one.

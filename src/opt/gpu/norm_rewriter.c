@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/dots.h"
 #include "opt/gpu/norm.h"
@@ -140,7 +141,7 @@ static HlInst *build_call(HlPass *p, HlBuild *b, const Norm *n, HlI64s order, Hl
   parts[n_parts++] = hl_shape_array(shapes, HL_U8, 1, &room);
   HlInst *call = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(shapes, n_parts, parts),
                              NULL, 3, operands);
-  hl_set_text(call, HL_A_CUSTOM_CALL_TARGET, norm_target);
+  hl_set_call_target(call, HL_CALL_CUDNN_NORM);
   hl_set_text(
       call, HL_A_BACKEND_CONFIG,
       config_of(p->arena, n->epsilon, room, trains ? "LAYER_FWD_TRAIN" : "LAYER_FWD_INFER"));
@@ -260,7 +261,7 @@ static HlInst *build_gradient(HlPass *p, HlBuild *b, const NormGradient *g, HlI6
   HlInst *operands[] = {x, scale, dy, hl_b_element(b, g->call, 1), hl_b_element(b, g->call, 2)};
   HlInst *made = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(p->m->shapes, 4, parts),
                              NULL, 5, operands);
-  hl_set_text(made, HL_A_CUSTOM_CALL_TARGET, norm_target);
+  hl_set_call_target(made, HL_CALL_CUDNN_NORM);
   hl_set_text(made, HL_A_BACKEND_CONFIG, config_of(p->arena, 0, room, "LAYER_BWD"));
   return made;
 }

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/loops.h"
@@ -125,7 +126,7 @@ static bool runs_beside(const HlInst *inst) {
 
 static bool is_matrix_product(HlPass *p, const HlInst *inst) {
   if (inst->op == HL_OP_CUSTOM_CALL)
-    return strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "__cublas$gemm") == 0;
+    return hl_is_call(inst, HL_CALL_CUBLAS_GEMM);
   return triton_is_gemm(p, inst);
 }
 

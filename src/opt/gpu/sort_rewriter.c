@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
@@ -72,7 +73,7 @@ static HlInst *sort_by_library(HlPass *p, HlBuild *b, HlInst *sort) {
   HlInst *call =
       hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(p->m->shapes, n + 1, shapes),
                   hl_fresh_name(p->m, "cub-sort"), n, operands);
-  hl_set_text(call, HL_A_CUSTOM_CALL_TARGET, "__cub$DeviceRadixSort");
+  hl_set_call_target(call, HL_CALL_CUB_SORT);
   hl_set_text(
       call, HL_A_BACKEND_CONFIG,
       hl_arena_printf(p->arena, "{\"descending\":%s}", order.descending ? "true" : "false"));

@@ -4,6 +4,7 @@
 //
 // The kernel keeps up to 16 candidates in registers, and pays from 1024 elements on. All others become
 // sorts (topk-decomposer).
+#include "hilo/custom_calls.h"
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
 
@@ -11,8 +12,7 @@ enum { MOST = 16, SHORTEST = 1024 };
 
 static bool is_topk(const HlInst *call) {
   return call->n_operands == 1 && all_static(call) && hl_shape_is_tuple(call->shape) &&
-         call->shape->rank == 2 &&
-         hl_str_is(hl_str(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET)), "TopK");
+         call->shape->rank == 2 && hl_is_call(call, HL_CALL_TOPK);
 }
 
 static HlInst *specialize(HlPass *p, HlBuild *b, HlInst *call) {
@@ -27,7 +27,7 @@ static HlInst *specialize(HlPass *p, HlBuild *b, HlInst *call) {
   if (k > MOST || n < SHORTEST)
     return NULL;
   HlInst *kernel = hl_inst_copy(b->comp, call, NULL, 1, call->operands);
-  hl_set_text(kernel, HL_A_CUSTOM_CALL_TARGET, "__gpu$TopK");
+  hl_set_call_target(kernel, HL_CALL_GPU_TOPK);
   hl_set_int(kernel, HL_A_API_VERSION, HL_WORD_api_version_TYPED_FFI);
   return hl_b_tuple(b, 2, (HlInst *[]){hl_b_element(b, kernel, 0), hl_b_element(b, kernel, 1)});
 }

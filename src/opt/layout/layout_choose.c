@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/layouts.h"
 #include "opt/layout/layout_assignment.h"
 
@@ -47,8 +48,7 @@ bool layout_is_kept(const HlInst *inst) {
   case HL_OP_BITCAST_CONVERT:
   case HL_OP_WHILE:
   case HL_OP_SCAN: return true;
-  case HL_OP_CUSTOM_CALL:
-    return hl_str_is(hl_str(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET)), "LayoutConstraint");
+  case HL_OP_CUSTOM_CALL: return hl_is_call(inst, HL_CALL_LAYOUT_CONSTRAINT);
   default: return hl_op_is(hl_op_plain(op), HL_T_ELEMENTWISE | HL_T_ALIGNED);
   }
 }

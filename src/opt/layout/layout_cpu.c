@@ -2,20 +2,16 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/cpu_dot.h"
 #include "opt/layout/layout_assignment.h"
-
-static bool is_call_of(const HlInst *inst, const char *target) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
-}
 
 static bool cpu_wants_row_major(const HlInst *inst) {
   if (inst->op == HL_OP_CONVOLUTION)
     return hl_cpu_library_convolution(inst);
   if (inst->op == HL_OP_DOT)
     return hl_cpu_dot_wants_row_major(inst);
-  return is_call_of(inst, "TopK");
+  return hl_is_call(inst, HL_CALL_TOPK);
 }
 
 // Every use of a constant reads it as the matrix that is better column-major.

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/convs.h"
 #include "opt/layout/layout_assignment.h"
 
@@ -257,11 +258,6 @@ static void want_conv(Layouts *a, HlInst *call, ConvKind kind) {
     layout_want_buffer(a, result, order, layout_must(a));
 }
 
-static bool works_on_rows(const char *target) {
-  return strcmp(target, "TopK") == 0 || strcmp(target, "__gpu$TopK") == 0 ||
-         strcmp(target, "__cub$DeviceRadixSort") == 0;
-}
-
 static void want_rows(Layouts *a, HlInst *call) {
   for (uint32_t k = 0; k < call->n_operands; k++)
     if (hl_shape_is_array(call->operands[k]->shape) && call->operands[k]->shape->rank > 1)
@@ -277,7 +273,7 @@ static void want_call(Layouts *a, HlInst *call) {
   ConvKind kind;
   if (conv_kind(call, &kind))
     want_conv(a, call, kind);
-  else if (works_on_rows(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET)))
+  else if (hl_call_has(call, HL_CALL_ROWS))
     want_rows(a, call);
 }
 

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "hilo/cost.h"
+#include "hilo/custom_calls.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
@@ -33,24 +34,11 @@ typedef struct Hoist {
 
 // --- What stays the same, and what of it is worth a slot ----------------------------------------
 
-static bool has_text(const HlInst *inst, HlAttrKey key, const char *const *words, int n) {
-  const char *text = hl_attr_text(inst, key);
-  for (int k = 0; k < n; k++)
-    if (strcmp(text, words[k]) == 0)
-      return true;
-  return false;
-}
-
 static bool may_hoist_from(HlPass *p, const HlInst *loop) {
-  static const char *const barriers[] = {"SPMDFullToShardShape", "SPMDShardToFullShape",
-                                         "SPMDShardShapeToFull", "MoveToHost",
-                                         "MoveToDevice",         "annotate_device_placement"};
   if (frontend_has(loop, "_xla_disable_loop_instr_hoisting"))
     return false;
   for (const HlInst *inst = hl_while_body(loop)->first; inst; inst = inst->next)
-    if (inst->op == HL_OP_DOMAIN ||
-        (inst->op == HL_OP_CUSTOM_CALL &&
-         has_text(inst, HL_A_CUSTOM_CALL_TARGET, barriers, HL_COUNT_OF(barriers))))
+    if (inst->op == HL_OP_DOMAIN || hl_call_has(inst, HL_CALL_BORDER | HL_CALL_PLACES))
       return false;
   int64_t turns = loop_turns(p, loop, 1);
   return turns < 0 || turns > 1;
@@ -66,7 +54,6 @@ static bool may_move(const HlInst *inst) {
 }
 
 static bool is_cheap(const Hoist *h, const HlInst *inst) {
-  static const char *const sharding[] = {"Sharding"};
   switch (inst->op) {
   case HL_OP_BITCAST:
   case HL_OP_BROADCAST:
@@ -77,7 +64,7 @@ static bool is_cheap(const Hoist *h, const HlInst *inst) {
   case HL_OP_TUPLE: return true;
   case HL_OP_CONSTANT: return !h->constants;
   case HL_OP_RESHAPE: return !h->reshapes;
-  case HL_OP_CUSTOM_CALL: return has_text(inst, HL_A_CUSTOM_CALL_TARGET, sharding, 1);
+  case HL_OP_CUSTOM_CALL: return hl_is_call(inst, HL_CALL_SHARDING);
   default: return !h->other;
   }
 }

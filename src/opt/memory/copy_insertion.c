@@ -14,6 +14,7 @@
 //                                                ROOT t = tuple(n, d)
 
 #include "opt/memory/copy_insertion.h"
+#include "hilo/custom_calls.h"
 
 #include <string.h>
 
@@ -248,14 +249,9 @@ static void copy_overwritten(Job *job, HlInst *inst) {
   }
 }
 
-static bool is_call_of(const HlInst *inst, const char *target) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
-}
-
 static bool starts_flight(const HlInst *inst) {
   return inst->op == HL_OP_SEND || inst->op == HL_OP_RECV || inst->op == HL_OP_COPY_START ||
-         is_call_of(inst, "Pin") || is_call_of(inst, "CreateBuffer");
+         hl_is_call(inst, HL_CALL_PIN) || hl_is_call(inst, HL_CALL_CREATE_BUFFER);
 }
 
 static HlInst *only_user(const HlInst *inst) {
@@ -286,7 +282,7 @@ static HlInst *next_turns_done(const HlInst *holder) {
         hl_attr_int(element, HL_A_INDEX) != holder->first_use->number)
       continue;
     HlInst *done = only_user(last_holder(element));
-    return done && (hl_awaits((HlOp)done->op) || is_call_of(done, "Unpin")) ? done : NULL;
+    return done && (hl_awaits((HlOp)done->op) || hl_is_call(done, HL_CALL_UNPIN)) ? done : NULL;
   }
   return NULL;
 }

@@ -6,10 +6,9 @@
 
 #include "opt/ask/layouts.h"
 
-bool host_is_mark(const HlInst *inst, const char *target) {
-  return inst->op == HL_OP_CUSTOM_CALL && inst->n_operands == 1 && hl_shape_is_array(inst->shape) &&
-         hl_shape_compatible(inst->shape, inst->operands[0]->shape) &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), target) == 0;
+bool host_is_mark(const HlInst *inst, HlCallTarget target) {
+  return hl_is_call(inst, target) && inst->n_operands == 1 && hl_shape_is_array(inst->shape) &&
+         hl_shape_compatible(inst->shape, inst->operands[0]->shape);
 }
 
 bool host_forwards(HlOp op) {

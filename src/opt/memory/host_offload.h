@@ -3,17 +3,18 @@
 #define HILO_OPT_HOST_OFFLOAD_H
 
 #include "hilo/buffers.h"
+#include "hilo/custom_calls.h"
 #include "hilo/pass.h"
 
 enum { HOST_SPACE = 5, DEVICE_SPACE = 0 };
 
 // A custom call of this target with one array in and one out.
-bool host_is_mark(const HlInst *inst, const char *target);
+bool host_is_mark(const HlInst *inst, HlCallTarget target);
 static inline bool host_is_to_host(const HlInst *inst) {
-  return host_is_mark(inst, "MoveToHost");
+  return host_is_mark(inst, HL_CALL_MOVE_TO_HOST);
 }
 static inline bool host_is_to_device(const HlInst *inst) {
-  return host_is_mark(inst, "MoveToDevice");
+  return host_is_mark(inst, HL_CALL_MOVE_TO_DEVICE);
 }
 // The user moves no bytes: its result is the operand, or holds it.
 bool host_forwards(HlOp op);

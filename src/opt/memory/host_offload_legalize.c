@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/layouts.h"
 #include "opt/memory/host_offload.h"
 #include "opt/passes.h"
@@ -64,8 +65,7 @@ typedef struct Array {
 
 static bool is_zeros(const HlInst *inst) {
   return (inst->op == HL_OP_BROADCAST && inst->operands[0]->op == HL_OP_CONSTANT) ||
-         (inst->op == HL_OP_CUSTOM_CALL &&
-          strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "AllocateBuffer") == 0);
+         (hl_is_call(inst, HL_CALL_ALLOCATE));
 }
 
 // Its layout follows its operand's, or can be chosen.

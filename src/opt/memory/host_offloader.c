@@ -26,6 +26,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/frontend.h"
 #include "opt/memory/host_regions.h"
 #include "opt/passes.h"
@@ -138,8 +139,7 @@ static bool enters(const Offload *o, const HlInst *inst) {
 }
 
 static bool is_allocation(const HlInst *inst) {
-  return inst->op == HL_OP_CUSTOM_CALL &&
-         strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "AllocateBuffer") == 0;
+  return hl_is_call(inst, HL_CALL_ALLOCATE);
 }
 
 static bool is_zeros(const HlInst *inst) {
@@ -151,7 +151,7 @@ static HlInst *allocated(HlPass *p, const HlInst *like) {
   HlInst *made =
       hl_inst_new(like->comp, HL_OP_CUSTOM_CALL,
                   hl_with_memory_space(p->m->shapes, like->shape, HOST_SPACE), NULL, 0, NULL);
-  hl_set_text(made, HL_A_CUSTOM_CALL_TARGET, "AllocateBuffer");
+  hl_set_call_target(made, HL_CALL_ALLOCATE);
   return made;
 }
 

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/layouts.h"
 #include "opt/memory/host_offload.h"
@@ -111,7 +112,7 @@ static void execute_on_host(HlInst *call) {
   HlInst *custom = hl_inst_new(work, HL_OP_CUSTOM_CALL, call->shape, NULL, (int)call->n_operands,
                                call->operands);
   hl_set_calls(custom, 1, &comp);
-  hl_set_text(custom, HL_A_CUSTOM_CALL_TARGET, "HostExecute");
+  hl_set_call_target(custom, HL_CALL_HOST_EXECUTE);
   hl_set_loc(custom, call->loc);
   const HlAttr *aliasing = hl_attr(call, HL_A_OUTPUT_TO_OPERAND_ALIASING);
   if (aliasing)

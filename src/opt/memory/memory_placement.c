@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/layouts.h"
 #include "opt/passes.h"
@@ -25,28 +26,31 @@ enum { DEVICE = 0, HOST = 5 };
 
 // --- convert-memory-placement-to-internal-annotations --------------------------------------------
 
-static const char *target_of(const char *placement) {
-  static const char *const targets[][2] = {{"pinned_host", "MoveToHost"},
-                                           {"unpinned_host", "MoveToHost"},
-                                           {"device", "MoveToDevice"},
-                                           {"device_sram", "PinToDeviceSram"},
-                                           {"pinned_device", "PinToDevice"}};
-  for (int k = 0; k < HL_COUNT_OF(targets); k++)
-    if (strcmp(targets[k][0], placement) == 0)
-      return targets[k][1];
-  return NULL;
+static HlCallTarget target_of(const char *placement) {
+  static const struct {
+    const char *placement;
+    HlCallTarget target;
+  } marks[] = {{"pinned_host", HL_CALL_MOVE_TO_HOST},
+               {"unpinned_host", HL_CALL_MOVE_TO_HOST},
+               {"device", HL_CALL_MOVE_TO_DEVICE},
+               {"device_sram", HL_CALL_PIN_TO_DEVICE_SRAM},
+               {"pinned_device", HL_CALL_PIN_TO_DEVICE}};
+  for (int k = 0; k < HL_COUNT_OF(marks); k++)
+    if (strcmp(marks[k].placement, placement) == 0)
+      return marks[k].target;
+  return HL_CALL_OTHER;
 }
 
 bool pass_convert_memory_placement(HlPass *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       if (inst->op != HL_OP_CUSTOM_CALL || inst->n_operands != 1 ||
-          strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "annotate_device_placement") != 0)
+          !hl_is_call(inst, HL_CALL_PLACEMENT))
         continue;
-      const char *target = target_of(frontend_get(inst, "_xla_buffer_placement"));
+      HlCallTarget target = target_of(frontend_get(inst, "_xla_buffer_placement"));
       if (!target || !hl_change(p, "target", inst, NULL))
         continue;
-      hl_set_text(inst, HL_A_CUSTOM_CALL_TARGET, target);
+      hl_set_call_target(inst, target);
       hl_remove_attr(inst, HL_A_FRONTEND_ATTRIBUTES);
       hl_remove_attr(inst, HL_A_HAS_SIDE_EFFECT);
       hl_changed(p);

@@ -14,6 +14,7 @@
 // use_call_analysis so do parameters of computations that only calls run.
 
 #include "opt/simplify/dce.h"
+#include "hilo/custom_calls.h"
 
 #include <string.h>
 
@@ -23,8 +24,7 @@
 // A marker of sharding on a root, a parameter or a value with other users tells where that value
 // lives, though nobody reads the marker.
 static bool marks_sharding(const HlInst *inst) {
-  if (inst->op != HL_OP_CUSTOM_CALL || inst->n_operands == 0 ||
-      strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "Sharding") != 0)
+  if (inst->op != HL_OP_CUSTOM_CALL || inst->n_operands == 0 || !hl_is_call(inst, HL_CALL_SHARDING))
     return false;
   const HlInst *operand = inst->operands[0];
   return operand == inst->comp->root || operand->op == HL_OP_PARAMETER || !hl_one_user(operand);

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/reducers.h"
 #include "opt/ask/windows.h"
@@ -31,8 +32,8 @@ bool pass_despecializer(HlPass *p) {
 
 static HlInst *drop_hint(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
-  if (strcmp(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET), "AssumeGatherIndicesInBound") != 0 ||
-      inst->n_operands == 0 || !hl_shape_compatible(inst->shape, inst->operands[0]->shape))
+  if (!hl_is_call(inst, HL_CALL_IN_BOUND) || inst->n_operands == 0 ||
+      !hl_shape_compatible(inst->shape, inst->operands[0]->shape))
     return NULL;
   return hl_b_unary(b, HL_OP_COPY, inst->operands[0]);
 }

@@ -3,19 +3,8 @@
 //
 //   y = f32[8] custom-call(x), custom_call_target="Sharding", sharding={...}     =>   x
 
-#include <string.h>
-
+#include "hilo/custom_calls.h"
 #include "opt/passes.h"
-
-static bool is_marker(const HlInst *inst, const char *const *targets, int n) {
-  if (inst->op != HL_OP_CUSTOM_CALL)
-    return false;
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  for (int k = 0; k < n; k++)
-    if (strcmp(target, targets[k]) == 0)
-      return true;
-  return false;
-}
 
 // Replaces a marker by its operand, whatever order of execution it had. Its sharding goes over to an operand without,
 // or is lost.
@@ -36,22 +25,14 @@ static void unmark(HlPass *p, HlInst *marker, bool keeps_sharding) {
 
 // Of a module that runs on one partition.
 bool pass_sharding_remover(HlPass *p) {
-  static const char *const targets[] = {"Sharding",
-                                        "SPMDShardToFullShape",
-                                        "SPMDFullToShardShape",
-                                        "xla.sdy.PropagationBarrier",
-                                        "xla.sdy.FuncResultSharding",
-                                        "ShardBarrierFrom",
-                                        "ShardBarrierTo"};
-  static const char *const groups[] = {"xla.sdy.ShardingGroup"};
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
   for (int k = 0; k < n; k++)
     for (HlInst *inst = comps[k]->last, *prev; inst; inst = prev) {
       prev = inst->prev;
-      if (is_marker(inst, targets, HL_COUNT_OF(targets)))
+      if (hl_call_has(inst, HL_CALL_SHARDS))
         unmark(p, inst, false);
-      else if (is_marker(inst, groups, 1) && !inst->first_use && inst != comps[k]->root)
+      else if (hl_is_call(inst, HL_CALL_SDY_GROUP) && !inst->first_use && inst != comps[k]->root)
         hl_remove(p, "group", inst);
     }
   return true;
@@ -61,11 +42,10 @@ bool pass_sharding_remover(HlPass *p) {
 
 // A CPU has one memory.
 bool pass_strip_memory_placement(HlPass *p) {
-  static const char *const targets[] = {"annotate_device_placement", "MoveToHost", "MoveToDevice"};
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first, *next; inst; inst = next) {
       next = inst->next;
-      if (is_marker(inst, targets, HL_COUNT_OF(targets)))
+      if (hl_call_has(inst, HL_CALL_PLACES))
         unmark(p, inst, true);
     }
   return true;
@@ -75,11 +55,10 @@ bool pass_strip_memory_placement(HlPass *p) {
 
 //   c = () custom-call(a, b), custom_call_target="control_dep"     =>   b has control predecessor a
 bool pass_control_dep_rewriter(HlPass *p) {
-  static const char *const targets[] = {"control_dep"};
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first, *next; inst; inst = next) {
       next = inst->next;
-      if (!is_marker(inst, targets, 1) || inst->n_operands != 2 || inst->first_use ||
+      if (!hl_is_call(inst, HL_CALL_CONTROL_DEP) || inst->n_operands != 2 || inst->first_use ||
           inst == comp->root)
         continue;
       HlInst *before = inst->operands[0], *after = inst->operands[1];

@@ -1,0 +1,64 @@
+#!/bin/bash
+# Fails on facts about machines outside the tables of targets (src/target, include/hilo/target_fields.def), and on names of
+# custom calls outside theirs (include/hilo/custom_calls.def). What passes, costs and schedules want to know of a machine they
+# ask an HlTarget, what they want to know of a custom call its row. Looked for in code, comments left out:
+#   word      comparing with a platform's word: strcmp(x, "gpu")
+#   machine   a machine's name: HOPPER, "h100"
+#   figure    a figure that is named as a machine's: CORES = 132, l2_bytes = 1 << 20; options of passes too: "threads=2"
+#   call      a custom call's name as a string
+# Exceptions are the rows at the end, each with its reason: kind, file, text of the line, reason.
+cd "$(dirname "$0")/.." || exit 2
+
+platforms='cpu|gpu|tpu|cuda|rocm|host|CPU|GPU|TPU|CUDA|ROCM|Host'
+machines='[hH]100|[hH]200|[aA]100|[bB]200|[mM][iI]300|[hH]opper|HOPPER|[aA]mpere|AMPERE|[vV]olta|VOLTA|[bB]lackwell|BLACKWELL|[tT]esla'
+facts='warps?|cores?|sms|lanes|clock|dram|hbm|bandwidth|flops?|launch|l[123]|caches?|smem|shared|registers?|threads?|simd|devices_per_host|capability|nvlink|pcie|workspace|work_space'
+
+# Lines of code as FILE:LINE:TEXT, without comments.
+code() {
+  grep -nH . "$@" | sed -E 's%^([^:]*:[0-9]*:)[[:space:]]*//.*%\1%; s%([^":])//.*%\1%' | grep -vE '^[^:]*:[0-9]*:[[:space:]]*$'
+}
+
+names=$(sed -nE 's/^CUSTOM_CALL\([A-Z0-9_]+, *"([^"]+)".*/\1/p' include/hilo/custom_calls.def | sed 's/[.$]/[&]/g' | paste -sd'|')
+mapfile -t all < <(find src -name '*.c' -o -name '*.h' | grep -v '^src/target/' | sort)
+mapfile -t asking < <(printf '%s\n' "${all[@]}" | grep -E '^src/(opt|spmd|pass|buffer|cost|sim|cpu|cuda)/')
+
+found() {
+  code "${all[@]}" | grep -E "str(n|case|ncase)?(cmp|str)\(.*\"($platforms)\"|hl_str_is\(.*\"($platforms)\"" | sed 's/^/word /'
+  code "${asking[@]}" | grep -E "\b($machines)\b" | sed 's/^/machine /'
+  code "${asking[@]}" | grep -iE "\b([a-z0-9]+_)*($facts)(_[a-z0-9]+)*\b *= *\(?[1-9]" | sed 's/^/figure /'
+  code src/opt/*.def | grep -E "\b([a-z0-9]+_)*($facts)(_[a-z0-9]+)*=[1-9]" | sed 's/^/figure /'
+  code "${all[@]}" | grep -E "\"($names)\"" | sed 's/^/call /'
+}
+
+# 0 if a row allows it.
+allowed() {
+  local kind=$1 file=$2 text=$3 k f t reason
+  while IFS='|' read -r k f t reason; do
+    [ "$k" = "$kind" ] && [[ $file == $f ]] && [[ $text == *"$t"* ]] && return 0
+  done <<<"$allow"
+  return 1
+}
+
+allow=$(sed -n '/^: <<.ALLOW.$/,/^ALLOW$/p' "$0" | grep '|')
+bad=0
+while read -r kind place; do
+  file=${place%%:*} text=${place#*:*:}
+  allowed "$kind" "$file" "$text" && continue
+  echo "$kind: $place" >&2
+  bad=1
+done < <(found)
+[ $bad = 0 ] && echo "targets: no facts about machines outside their tables"
+exit $bad
+
+: <<'ALLOW'
+word|src/tool/platform.c|"|the table of platforms itself
+word|src/proto/target.c|"ROCM"|XLA's word in its own file
+figure|src/opt/fusion/gpu_cost.c|BLOCK_WARPS|the emitter's choice, not the machine's
+figure|src/spmd/export.h|SP_CACHE|a cache of this program
+call|src/jaxpr/*|"threefry2x32"|JAX's primitive and its kind of keys
+call|src/jaxpr/elementwise.c|"optimization_barrier"|JAX's primitive
+call|src/mlir/from_hlo/portable.c|"mhlo.topk"|MHLO's op, by which XLA knows CHLO's
+call|src/opt/collective/collective_async.c|"ragged_all_to_all"|an option of the pass
+call|src/opt/expand/topk_decomposer.c|"TopK"|the rule's name
+word|src/opt/memory/host_offloading_prepare.c|"host"|a thread's name in the program
+ALLOW
