@@ -6,7 +6,7 @@
 
 static const int class_bytes[EW_N_CLASSES] = {1, 8, 8, 4, 4, 4, 8, 8, 16};
 
-static EwClass ew_class(HlDtype dtype) {
+static EwClass wide_class(HlDtype dtype) {
   switch (hl_dtype_kind(dtype)) {
   case HL_KIND_PRED: return EW_PRED;
   case HL_KIND_SINT: return EW_S;
@@ -79,7 +79,7 @@ static void narrow_small_float(HlDtype dtype, const float *from, void *to, int64
     t[i] = (uint8_t)hl_float_encode(format, (double)from[i]);
 }
 
-static void ew_widen(HlDtype dtype, const void *from, void *to, int64_t n) {
+void ew_widen(HlDtype dtype, const void *from, void *to, int64_t n) {
   switch (dtype) {
   case HL_S1:
   case HL_S2:
@@ -150,7 +150,7 @@ typedef struct Lane {  // one operand, or the result
   void *tile;    // EW_TILE elements of the class's type, where not direct
 } Lane;
 
-static EwClass result_class(EwResult result, EwClass in) {
+EwClass ew_result_class(EwResult result, EwClass in) {
   switch (result) {
   case EW_TO_PRED: return EW_PRED;
   case EW_TO_PART: return in == EW_C64 ? EW_F32 : in == EW_C128 ? EW_F64 : in;
@@ -159,23 +159,22 @@ static EwClass result_class(EwResult result, EwClass in) {
   }
 }
 
-// The class to compute a type in: the short cuts where the op has them.
-static EwClass choose_class(const Elementwise *op, HlDtype dtype) {
+EwClass ew_class(const Elementwise *op, HlDtype dtype) {
   if (dtype == HL_S32 && op->fn[EW_S32])
     return EW_S32;
   if (dtype == HL_U32 && op->fn[EW_U32])
     return EW_U32;
-  return ew_class(dtype);
+  return wide_class(dtype);
 }
 
-static bool is_direct(HlDtype dtype, EwClass class) {
+bool ew_is_direct(HlDtype dtype, EwClass class) {
   return hl_dtype_bytes(dtype) == class_bytes[class];
 }
 
-static bool fits(HlDtype dtype, EwClass class) {
+bool ew_fits(HlDtype dtype, EwClass class) {
   return class == EW_S32   ? dtype == HL_S32
          : class == EW_U32 ? dtype == HL_U32
-                           : ew_class(dtype) == class;
+                           : wide_class(dtype) == class;
 }
 
 // A lane over a literal. One element that stands for all is spread over the tile once.
@@ -183,11 +182,11 @@ static void lane_start(Lane *lane, const HlLiteral *literal, EwClass class, int6
   lane->dtype = literal->shape->dtype;
   lane->data = literal->data;
   lane->step = literal->n == 1 && n != 1 ? 0 : hl_dtype_bytes(lane->dtype);
-  lane->direct = lane->step != 0 && is_direct(lane->dtype, class);
+  lane->direct = lane->step != 0 && ew_is_direct(lane->dtype, class);
   lane->tile = tile;
   if (lane->step == 0) {
     char one[16];
-    if (is_direct(lane->dtype, class))
+    if (ew_is_direct(lane->dtype, class))
       memcpy(one, lane->data, (size_t)class_bytes[class]);
     else
       ew_widen(lane->dtype, lane->data, one, 1);
@@ -222,10 +221,10 @@ static void run_tiles(EwTile *tile, EwFn *fn, int n_in, const Lane *in, const La
 // Few elements, or storage that is computed on as it stands: no tiles at all.
 static bool run_direct(EwTile *tile, EwFn *fn, EwClass class, EwClass to,
                        const HlLiteral *const *in, int n_in, HlLiteral *out) {
-  if (out->n > EW_TILE || !is_direct(out->shape->dtype, to))
+  if (out->n > EW_TILE || !ew_is_direct(out->shape->dtype, to))
     return false;
   for (int k = 0; k < n_in; k++) {
-    if (in[k]->n != out->n || !is_direct(in[k]->shape->dtype, class))
+    if (in[k]->n != out->n || !ew_is_direct(in[k]->shape->dtype, class))
       return false;
     tile->in[k] = in[k]->data;
   }
@@ -238,14 +237,14 @@ static bool run_direct(EwTile *tile, EwFn *fn, EwClass class, EwClass to,
 bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in, HlLiteral *out,
             const Elementwise *op) {
   const HlDtype dtype = in[0]->shape->dtype;
-  const EwClass class = choose_class(op, dtype), to = result_class(op->result, class);
+  const EwClass class = ew_class(op, dtype), to = ew_result_class(op->result, class);
   if (!op->fn[class])
     return kernel_no_type(ev, inst, dtype);
   for (int k = 0; k < n_in; k++)  // small floats and f32 may be mixed
-    if (!fits(in[k]->shape->dtype, class) || (in[k]->n != out->n && in[k]->n != 1))
+    if (!ew_fits(in[k]->shape->dtype, class) || (in[k]->n != out->n && in[k]->n != 1))
       return hl_inst_error(ev->cx, inst, "operand %d does not have the type and size of the result",
                            k);
-  if (!fits(out->shape->dtype, to))
+  if (!ew_fits(out->shape->dtype, to))
     return hl_inst_error(ev->cx, inst, "the result cannot have the type %s",
                          hl_dtype_text(out->shape->dtype));
   EwTile tile = {.inst = inst, .bits = hl_dtype_info[dtype].bits};
@@ -256,7 +255,7 @@ bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in
   for (int k = 0; k < n_in; k++)
     lane_start(&lane[k], in[k], class, out->n, buffer[k]);
   result = (Lane){out->shape->dtype, out->data, hl_dtype_bytes(out->shape->dtype),
-                  is_direct(out->shape->dtype, to), buffer[EW_MAX_OPERANDS]};
+                  ew_is_direct(out->shape->dtype, to), buffer[EW_MAX_OPERANDS]};
   run_tiles(&tile, op->fn[class], n_in, lane, &result, out->n);
   return true;
 }

@@ -57,11 +57,26 @@ typedef struct Elementwise {
   EwFn *fn[EW_N_CLASSES];  // by the class of operand 0; NULL: not for this type
 } Elementwise;
 
+// What the ops mean that machines (op/machine.c) run too, and comparisons by direction (NULL: none such).
+extern const Elementwise ew_abs, ew_add, ew_and, ew_clamp, ew_divide, ew_is_finite, ew_maximum,
+    ew_minimum, ew_multiply, ew_negate, ew_not, ew_or, ew_remainder, ew_shift_left,
+    ew_shift_right_logical, ew_subtract, ew_xor;
+const Elementwise *ew_comparison(int64_t direction);
+
+// The class to compute a type in: the short cuts where the op has them.
+EwClass ew_class(const Elementwise *op, HlDtype dtype);
+EwClass ew_result_class(EwResult result, EwClass in);
+bool ew_fits(HlDtype dtype, EwClass class);       // whether elements of the type are computed in the class
+bool ew_is_direct(HlDtype dtype, EwClass class);  // and are stored as it has them
+
 // Runs the op over all elements; operands with one element stand for as many as the result has.
 bool ew_run(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, int n_in, HlLiteral *out,
             const Elementwise *op);
-// Narrows n elements of the class's type back to a storage type.
+// Widens n elements of a storage type to its class's type (of the wide ones), and narrows them back.
+void ew_widen(HlDtype dtype, const void *from, void *to, int64_t n);
 void ew_narrow(HlDtype dtype, const void *from, void *to, int64_t n);
+// A number that orders as the float of these bits does in the total order, from -nan to nan.
+int64_t ew_total_order_key(HlDtype dtype, uint64_t bits);
 // The bits of n elements of another type of less than a byte as elements of this one: signs are
 // extended anew. `from` may be `out`.
 void ew_recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64_t n);
@@ -130,11 +145,17 @@ void ew_recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64_t n
 #define EW_PART_OF_EwC64(value) (float)(value)
 #define EW_PART_OF_EwC128(value) (value)
 
-// The kernel eval_<op> of n_in operands, from designated initialisers of an Elementwise.
+// The kernel eval_<op> of n_in operands, from designated initialisers of an Elementwise; where others than the kernel
+// want it too, EW_SHARED_KERNEL names it ew_<op>.
 #define EW_KERNEL(op, n_in, ...)                                                               \
   bool eval_##op(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) { \
     static const Elementwise table = {__VA_ARGS__};                                            \
     return ew_run(ev, inst, in, n_in, out, &table);                                            \
+  }
+#define EW_SHARED_KERNEL(op, n_in, ...)                                                        \
+  const Elementwise ew_##op = {__VA_ARGS__};                                                   \
+  bool eval_##op(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) { \
+    return ew_run(ev, inst, in, n_in, out, &ew_##op);                                          \
   }
 
 // A whole op on floats from one expression of a double x, rounded to the type at the end.

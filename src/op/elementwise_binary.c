@@ -3,6 +3,7 @@
 #include "base/complex.h"
 
 #include "op/elementwise.h"
+#include "op/pick.h"
 
 __extension__ typedef __int128 Wide;
 __extension__ typedef unsigned __int128 UWide;
@@ -49,23 +50,24 @@ EW_FN2(xor_pred, uint8_t, uint8_t, uint8_t, x ^ y)
 WRAPPING(add, x + y)
 FLOATS(add, x + y)
 COMPLEXES(add, complex_add)
-EW_KERNEL(add, 2,
-          .fn = {[EW_PRED] = or_pred, WRAPPING_ROWS(add), FLOAT_ROWS(add), COMPLEX_ROWS(add)})
+EW_SHARED_KERNEL(add, 2,
+                 .fn = {
+                     [EW_PRED] = or_pred, WRAPPING_ROWS(add), FLOAT_ROWS(add), COMPLEX_ROWS(add)})
 
 WRAPPING(subtract, x - y)
 FLOATS(subtract, x - y)
 COMPLEXES(subtract, complex_subtract)
-EW_KERNEL(subtract, 2,
-          .fn = {WRAPPING_ROWS(subtract), FLOAT_ROWS(subtract), COMPLEX_ROWS(subtract)})
+EW_SHARED_KERNEL(subtract, 2,
+                 .fn = {WRAPPING_ROWS(subtract), FLOAT_ROWS(subtract), COMPLEX_ROWS(subtract)})
 
 WRAPPING(multiply, x *y)
 FLOATS(multiply, x *y)
 COMPLEXES(multiply, complex_multiply)
-EW_KERNEL(multiply, 2,
-          .fn = {[EW_PRED] = and_pred,
-                 WRAPPING_ROWS(multiply),
-                 FLOAT_ROWS(multiply),
-                 COMPLEX_ROWS(multiply)})
+EW_SHARED_KERNEL(multiply, 2,
+                 .fn = {[EW_PRED] = and_pred,
+                        WRAPPING_ROWS(multiply),
+                        FLOAT_ROWS(multiply),
+                        COMPLEX_ROWS(multiply)})
 
 EW_FN2(mulhi_s, uint64_t, int64_t, int64_t, ((UWide)((Wide)x * (Wide)y)) >> bits)
 EW_FN2(mulhi_u, uint64_t, uint64_t, uint64_t, ((UWide)x * (UWide)y) >> bits)
@@ -81,56 +83,45 @@ EW_FN2(divide_s, uint64_t, int64_t, int64_t, divide_signed(x, y))
 EW_FN2(divide_u, uint64_t, uint64_t, uint64_t, y == 0 ? UINT64_MAX : x / y)
 FLOATS(divide, x / y)
 COMPLEXES(divide, complex_divide)
-EW_KERNEL(divide, 2,
-          .fn = {[EW_S] = divide_s, [EW_U] = divide_u, FLOAT_ROWS(divide), COMPLEX_ROWS(divide)})
+EW_SHARED_KERNEL(
+    divide, 2,
+    .fn = {[EW_S] = divide_s, [EW_U] = divide_u, FLOAT_ROWS(divide), COMPLEX_ROWS(divide)})
 
 EW_FN2(remainder_s, int64_t, int64_t, int64_t, y == 0 ? x : y == -1 ? 0 : x % y)
 EW_FN2(remainder_u, uint64_t, uint64_t, uint64_t, y == 0 ? x : x % y)
 EW_FN2(remainder_f32, float, float, float, fmodf(x, y))
 EW_FN2(remainder_f64, double, double, double, fmod(x, y))
-EW_KERNEL(remainder, 2, .fn = {[EW_S] = remainder_s, [EW_U] = remainder_u, FLOAT_ROWS(remainder)})
+EW_SHARED_KERNEL(remainder, 2,
+                 .fn = {[EW_S] = remainder_s, [EW_U] = remainder_u, FLOAT_ROWS(remainder)})
 
 // --- Larger and smaller -------------------------------------------------------------------------
 
-// The first nan wins; of zeros, +0 is the larger.
-#define PICK(name, T, Bits, op, join) \
-  static inline T name(T x, T y) {    \
-    if (x == y) {                     \
-      Bits a, b;                      \
-      memcpy(&a, &x, sizeof(a));      \
-      memcpy(&b, &y, sizeof(b));      \
-      a = a join b;                   \
-      memcpy(&x, &a, sizeof(a));      \
-      return x;                       \
-    }                                 \
-    return x op y || x != x ? x : y;  \
-  }
-PICK(larger_f32, float, uint32_t, >, &)
-PICK(larger_f64, double, uint64_t, >, &)
-PICK(smaller_f32, float, uint32_t, <, |)
-PICK(smaller_f64, double, uint64_t, <, |)
 EW_FN2(maximum_s, int64_t, int64_t, int64_t, x > y ? x : y)
 EW_FN2(maximum_u, uint64_t, uint64_t, uint64_t, x > y ? x : y)
 EW_FN2(maximum_s32, int32_t, int32_t, int32_t, x > y ? x : y)
+EW_FN2(maximum_u32, uint32_t, uint32_t, uint32_t, x > y ? x : y)
 EW_FN2(maximum_f32, float, float, float, larger_f32(x, y))
 EW_FN2(maximum_f64, double, double, double, larger_f64(x, y))
-EW_KERNEL(maximum, 2,
-          .fn = {[EW_PRED] = or_pred,
-                 [EW_S] = maximum_s,
-                 [EW_U] = maximum_u,
-                 [EW_S32] = maximum_s32,
-                 FLOAT_ROWS(maximum)})
+EW_SHARED_KERNEL(maximum, 2,
+                 .fn = {[EW_PRED] = or_pred,
+                        [EW_S] = maximum_s,
+                        [EW_U] = maximum_u,
+                        [EW_S32] = maximum_s32,
+                        [EW_U32] = maximum_u32,
+                        FLOAT_ROWS(maximum)})
 EW_FN2(minimum_s, int64_t, int64_t, int64_t, x < y ? x : y)
 EW_FN2(minimum_u, uint64_t, uint64_t, uint64_t, x < y ? x : y)
 EW_FN2(minimum_s32, int32_t, int32_t, int32_t, x < y ? x : y)
+EW_FN2(minimum_u32, uint32_t, uint32_t, uint32_t, x < y ? x : y)
 EW_FN2(minimum_f32, float, float, float, smaller_f32(x, y))
 EW_FN2(minimum_f64, double, double, double, smaller_f64(x, y))
-EW_KERNEL(minimum, 2,
-          .fn = {[EW_PRED] = and_pred,
-                 [EW_S] = minimum_s,
-                 [EW_U] = minimum_u,
-                 [EW_S32] = minimum_s32,
-                 FLOAT_ROWS(minimum)})
+EW_SHARED_KERNEL(minimum, 2,
+                 .fn = {[EW_PRED] = and_pred,
+                        [EW_S] = minimum_s,
+                        [EW_U] = minimum_u,
+                        [EW_S32] = minimum_s32,
+                        [EW_U32] = minimum_u32,
+                        FLOAT_ROWS(minimum)})
 
 // --- Powers and angles --------------------------------------------------------------------------
 
@@ -184,13 +175,13 @@ EW_KERNEL(atan2, 2, .fn = {FLOAT_ROWS(atan2), COMPLEX_ROWS(atan2)})
 // --- Bits ---------------------------------------------------------------------------------------
 
 WRAPPING(and, x &y)
-EW_KERNEL(and, 2, .fn = {[EW_PRED] = and_pred, WRAPPING_ROWS(and)})
+EW_SHARED_KERNEL(and, 2, .fn = {[EW_PRED] = and_pred, WRAPPING_ROWS(and)})
 WRAPPING(or, x | y)
-EW_KERNEL(or, 2, .fn = {[EW_PRED] = or_pred, WRAPPING_ROWS(or)})
+EW_SHARED_KERNEL(or, 2, .fn = {[EW_PRED] = or_pred, WRAPPING_ROWS(or)})
 WRAPPING(xor, x ^ y)
-EW_KERNEL(xor, 2,
-          .fn = {
-              [EW_PRED] = xor_pred, WRAPPING_ROWS(xor)})
+EW_SHARED_KERNEL(xor, 2,
+                 .fn = {
+                     [EW_PRED] = xor_pred, WRAPPING_ROWS(xor)})
 
 // Amounts are read as unsigned numbers of the type's width; those too large shift everything out.
 static inline uint64_t low_bits(uint64_t x, int bits) {
@@ -212,10 +203,10 @@ static inline uint64_t shift_right_signed(uint64_t x, uint64_t amount, int bits)
 }
 EW_FN2(shift_left_u, uint64_t, uint64_t, uint64_t, shift_left(x, y, bits))
 EW_FN2(shift_left_u32, uint32_t, uint32_t, uint32_t, y > 31 ? 0 : x << (y & 31))
-EW_KERNEL(shift_left, 2, .fn = {WRAPPING_ROWS(shift_left)})
+EW_SHARED_KERNEL(shift_left, 2, .fn = {WRAPPING_ROWS(shift_left)})
 EW_FN2(shift_right_logical_u, uint64_t, uint64_t, uint64_t, shift_right(x, y, bits))
 EW_FN2(shift_right_logical_u32, uint32_t, uint32_t, uint32_t, y > 31 ? 0 : x >> (y & 31))
-EW_KERNEL(shift_right_logical, 2, .fn = {WRAPPING_ROWS(shift_right_logical)})
+EW_SHARED_KERNEL(shift_right_logical, 2, .fn = {WRAPPING_ROWS(shift_right_logical)})
 EW_FN2(shift_right_arithmetic_u, uint64_t, uint64_t, uint64_t, shift_right_signed(x, y, bits))
 EW_KERNEL(shift_right_arithmetic, 2,
           .fn = {[EW_S] = shift_right_arithmetic_u, [EW_U] = shift_right_arithmetic_u})

@@ -42,15 +42,18 @@ EW_FN2(NE_c128, uint8_t, EwC128, EwC128, x.re != y.re || x.im != y.im)
 static const Elementwise comparisons[] = {COMPARE_ROW(EQ), COMPARE_ROW(NE), COMPARE_ROW(GE),
                                           COMPARE_ROW(GT), COMPARE_ROW(LE), COMPARE_ROW(LT)};
 
+const Elementwise *ew_comparison(int64_t direction) {
+  return direction >= 0 && direction < HL_COUNT_OF(comparisons) ? &comparisons[direction] : NULL;
+}
+
 static uint64_t load_bits(const void *from, int64_t k, int bytes) {
   uint64_t bits = 0;
   memcpy(&bits, (const char *)from + k * bytes, (size_t)bytes);
   return bits;
 }
 
-// A number that orders as the float does from -nan to nan: its bits with the magnitude of negative
-// ones turned round. A type without sign orders by its bits.
-static int64_t total_order_key(HlDtype dtype, uint64_t bits) {
+// The bits, with the magnitude of negative ones turned round. A type without sign orders by its bits.
+int64_t ew_total_order_key(HlDtype dtype, uint64_t bits) {
   if (dtype == HL_F8E8M0FNU)
     return (int64_t)bits;
   const int width = hl_dtype_info[dtype].bits;
@@ -69,8 +72,8 @@ static bool compare_total_order(HlEval *ev, const HlInst *inst, const HlLiteral 
   for (int64_t at = 0; at < out->n; at += EW_TILE) {
     const int64_t n = out->n - at < EW_TILE ? out->n - at : EW_TILE;
     for (int64_t i = 0; i < n; i++) {
-      x[i] = total_order_key(dtype, load_bits(in[0]->data, at + i, bytes));
-      y[i] = total_order_key(dtype, load_bits(in[1]->data, at + i, bytes));
+      x[i] = ew_total_order_key(dtype, load_bits(in[0]->data, at + i, bytes));
+      y[i] = ew_total_order_key(dtype, load_bits(in[1]->data, at + i, bytes));
     }
     comparison->fn[EW_S](&(EwTile){.n = n, .out = (uint8_t *)out->data + at, .in = {x, y}});
   }
@@ -78,10 +81,9 @@ static bool compare_total_order(HlEval *ev, const HlInst *inst, const HlLiteral 
 }
 
 bool eval_compare(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
-  const int64_t direction = hl_attr_int(inst, HL_A_DIRECTION);
-  if (direction < 0 || direction >= HL_COUNT_OF(comparisons))
+  const Elementwise *comparison = ew_comparison(hl_attr_int(inst, HL_A_DIRECTION));
+  if (!comparison)
     return hl_inst_error(ev->cx, inst, "no comparison direction is given");
-  const Elementwise *comparison = &comparisons[direction];
   if (hl_is_float(in[0]->shape->dtype) &&
       hl_comparison_type(inst) == HL_WORD_comparison_type_TOTALORDER)
     return compare_total_order(ev, inst, in, out, comparison);
@@ -110,14 +112,14 @@ CLAMP_FLOAT(clamped_f32, float)
 CLAMP_FLOAT(clamped_f64, double)
 EW_FN3(clamp_f32, float, float, float, clamped_f32(x, y, z))
 EW_FN3(clamp_f64, double, double, double, clamped_f64(x, y, z))
-EW_KERNEL(clamp, 3,
-          .fn = {[EW_PRED] = clamp_pred,
-                 [EW_S] = clamp_s,
-                 [EW_U] = clamp_u,
-                 [EW_S32] = clamp_s32,
-                 [EW_U32] = clamp_u32,
-                 [EW_F32] = clamp_f32,
-                 [EW_F64] = clamp_f64})
+EW_SHARED_KERNEL(clamp, 3,
+                 .fn = {[EW_PRED] = clamp_pred,
+                        [EW_S] = clamp_s,
+                        [EW_U] = clamp_u,
+                        [EW_S32] = clamp_s32,
+                        [EW_U32] = clamp_u32,
+                        [EW_F32] = clamp_f32,
+                        [EW_F64] = clamp_f64})
 
 // --- select(pred, a, b) -------------------------------------------------------------------------
 

@@ -13,14 +13,14 @@ EW_FN1(abs_f32, float, float, float, fabsf(x))
 EW_FN1(abs_f64, double, double, double, fabs(x))
 EW_FN1(abs_c64, float, EwC64, EwC64, hypot((double)x.re, (double)x.im))
 EW_FN1(abs_c128, double, EwC128, EwC128, hypot(x.re, x.im))
-EW_KERNEL(abs, 1, .result = EW_TO_PART,
-          .fn = {[EW_S] = abs_s,
-                 [EW_U] = abs_u,
-                 [EW_S32] = abs_s32,
-                 [EW_F32] = abs_f32,
-                 [EW_F64] = abs_f64,
-                 [EW_C64] = abs_c64,
-                 [EW_C128] = abs_c128})
+EW_SHARED_KERNEL(abs, 1, .result = EW_TO_PART,
+                 .fn = {[EW_S] = abs_s,
+                        [EW_U] = abs_u,
+                        [EW_S32] = abs_s32,
+                        [EW_F32] = abs_f32,
+                        [EW_F64] = abs_f64,
+                        [EW_C64] = abs_c64,
+                        [EW_C128] = abs_c128})
 
 EW_FN1(negate_u, uint64_t, uint64_t, uint64_t, 0 - x)
 EW_FN1(negate_u32, uint32_t, uint32_t, uint32_t, 0 - x)
@@ -31,15 +31,15 @@ static EwC128 complex_negate(EwC128 x) {
 }
 EW_COMPLEX1(negate_c64, EwC64, complex_negate)
 EW_COMPLEX1(negate_c128, EwC128, complex_negate)
-EW_KERNEL(negate, 1,
-          .fn = {[EW_S] = negate_u,
-                 [EW_U] = negate_u,
-                 [EW_S32] = negate_u32,
-                 [EW_U32] = negate_u32,
-                 [EW_F32] = negate_f32,
-                 [EW_F64] = negate_f64,
-                 [EW_C64] = negate_c64,
-                 [EW_C128] = negate_c128})
+EW_SHARED_KERNEL(negate, 1,
+                 .fn = {[EW_S] = negate_u,
+                        [EW_U] = negate_u,
+                        [EW_S32] = negate_u32,
+                        [EW_U32] = negate_u32,
+                        [EW_F32] = negate_f32,
+                        [EW_F64] = negate_f64,
+                        [EW_C64] = negate_c64,
+                        [EW_C128] = negate_c128})
 
 // z / |z|; zero stays, and what has no direction is nan.
 static EwC128 complex_sign(EwC128 x) {
@@ -77,12 +77,12 @@ static inline uint64_t low_bits(uint64_t x, int bits) {
 EW_FN1(not_pred, uint8_t, uint8_t, uint8_t, !x)
 EW_FN1(not_u, uint64_t, uint64_t, uint64_t, ~x)
 EW_FN1(not_u32, uint32_t, uint32_t, uint32_t, ~x)
-EW_KERNEL(not, 1,
-          .fn = {[EW_PRED] = not_pred,
-                 [EW_S] = not_u,
-                 [EW_U] = not_u,
-                 [EW_S32] = not_u32,
-                 [EW_U32] = not_u32})
+EW_SHARED_KERNEL(not, 1,
+                 .fn = {[EW_PRED] = not_pred,
+                        [EW_S] = not_u,
+                        [EW_U] = not_u,
+                        [EW_S32] = not_u32,
+                        [EW_U32] = not_u32})
 
 static int leading_zeros(uint64_t x, int bits) {
   return x == 0 ? bits : __builtin_clzll(x) - (64 - bits);
@@ -99,11 +99,11 @@ EW_FN1(finite_f32, uint8_t, float, float, fabsf(x) <= 3.40282347e38f)
 EW_FN1(finite_f64, uint8_t, double, double, fabs(x) <= 1.7976931348623157e308)
 EW_FN1(finite_c64, uint8_t, EwC64, EwC64, isfinite(x.re) && isfinite(x.im))
 EW_FN1(finite_c128, uint8_t, EwC128, EwC128, isfinite(x.re) && isfinite(x.im))
-EW_KERNEL(is_finite, 1, .result = EW_TO_PRED,
-          .fn = {[EW_F32] = finite_f32,
-                 [EW_F64] = finite_f64,
-                 [EW_C64] = finite_c64,
-                 [EW_C128] = finite_c128})
+EW_SHARED_KERNEL(is_finite, 1, .result = EW_TO_PRED,
+                 .fn = {[EW_F32] = finite_f32,
+                        [EW_F64] = finite_f64,
+                        [EW_C64] = finite_c64,
+                        [EW_C128] = finite_c128})
 
 EW_FN1(real_f32, float, float, float, x)
 EW_FN1(real_f64, double, double, double, x)

@@ -1,6 +1,7 @@
 // op/fold.c: memory, wide values and simple combiners, for kernels that fold.
 
 #include "op/fold.h"
+#include "op/pick.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -68,6 +69,27 @@ void wide_store(HlLiteral *literal, int64_t at, Wide wide, const void *from, int
   hl_convert_elements(dtype, to, wide_dtype(wide), from, n);
 }
 
+Slot slot_load(HlDtype dtype, const void *data, int64_t k) {
+  switch (dtype) {
+  case HL_F32: return (Slot){.f = (double)((const float *)data)[k]};
+  case HL_F64: return (Slot){.f = ((const double *)data)[k]};
+  case HL_S32: return (Slot){.i = ((const int32_t *)data)[k]};
+  case HL_U32: return (Slot){.i = ((const uint32_t *)data)[k]};
+  case HL_S64:
+  case HL_U64: return (Slot){.i = ((const int64_t *)data)[k]};
+  case HL_S16: return (Slot){.i = ((const int16_t *)data)[k]};
+  case HL_U16: return (Slot){.i = ((const uint16_t *)data)[k]};
+  case HL_BF16: return (Slot){.f = (double)hl_bf16_to_f32(((const uint16_t *)data)[k])};
+  case HL_F16: return (Slot){.f = (double)hl_f16_to_f32(((const uint16_t *)data)[k])};
+  default: break;
+  }
+  if (hl_is_float(dtype))
+    return (Slot){.f = hl_float_decode(&hl_dtype_info[dtype].format, ((const uint8_t *)data)[k])};
+  if (hl_is_signed(dtype))
+    return (Slot){.i = ((const int8_t *)data)[k]};
+  return (Slot){.i = ((const uint8_t *)data)[k]};
+}
+
 // --- Simple combiners ----------------------------------------------------------------------------
 
 HlOp fold_simple_op(const HlComp *comp) {
@@ -130,12 +152,6 @@ Slot fold_neutral(HlOp op, HlDtype dtype) {
 static inline double product(HlDtype dtype, double a, double b) {
   return dtype == HL_F64 ? a * b : (double)(float)(a * b);
 }
-static inline double larger(double a, double b) {
-  return b > a || (b != b && a == a) ? b : a;
-}
-static inline double smaller(double a, double b) {
-  return b < a || (b != b && a == a) ? b : a;
-}
 static inline int64_t sum_of(int64_t a, int64_t b) {
   return (int64_t)((uint64_t)a + (uint64_t)b);
 }
@@ -161,8 +177,8 @@ static inline int64_t smaller_u64(int64_t a, int64_t b) {
     switch (op) {                                     \
     case HL_OP_ADD: RUN(f, a + b)                     \
     case HL_OP_MULTIPLY: RUN(f, product(dtype, a, b)) \
-    case HL_OP_MAXIMUM: RUN(f, larger(a, b))          \
-    default: RUN(f, smaller(a, b))                    \
+    case HL_OP_MAXIMUM: RUN(f, larger_f64(a, b))      \
+    default: RUN(f, smaller_f64(a, b))                \
     }                                                 \
   }                                                   \
   switch (fold_wide_op(op, dtype)) {                  \

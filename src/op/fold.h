@@ -29,55 +29,14 @@ void *wide_load(HlEval *ev, const HlInst *inst, const HlLiteral *literal, Wide w
 // Rounds (or wraps) n wide elements into the literal from element `at` on; pred: nonzero is true.
 void wide_store(HlLiteral *literal, int64_t at, Wide wide, const void *from, int64_t n);
 
-// --- Scalar computations -------------------------------------------------------------------------
-
-// The value of a scalar in a machine: floats exactly in f, all else in i (u64 bit-cast).
+// An element in the wide type: floats exactly in f, all else in i (u64 bit-cast).
 typedef union Slot {
   double f;
   int64_t i;
 } Slot;
 Slot slot_load(HlDtype dtype, const void *data, int64_t k);
-void slot_store(HlDtype dtype, void *data, int64_t k, Slot value);
 
-// A scalar computation compiled to a list of steps over slots: some nanoseconds a step, for loops
-// whose iterations depend on each other.
-typedef struct Step {
-  uint8_t what;      // machine.c
-  uint8_t dtype;     // of the result
-  uint8_t from;      // of the operands
-  uint8_t detail;    // direction of a comparison
-  uint8_t n;         // operands
-  int a, b, c, out;  // slots
-} Step;
-typedef struct Machine {
-  Slot *slot;  // parameters first
-  Step *step;
-  int n_steps, n_params, n_results, n_slots;
-  int *result;  // slots of the results
-  bool *uses;   // which parameters matter
-  HlDtype *param_dtype, *result_dtype;
-} Machine;
-// NULL when the computation has something that machines cannot do (nothing is reported).
-Machine *machine_new(HlArena *arena, const HlComp *comp);
-void machine_run(Machine *machine);
-// Whether a machine that folds n values has the types of the elements x (in[0..n-1]), of the inits
-// (in[n..2n-1]) and of the results.
-bool machine_folds(const Machine *machine, int n, const HlLiteral *const *in, HlLiteral *out);
-static inline Slot machine_result(const Machine *m, int k) {
-  return m->slot[m->result[k]];
-}
-
-// A comparator that is key(a) < key(b) or key(a) > key(b) of one operand: where the machine leaves
-// the two keys after a run.
-typedef struct MachineKey {
-  int operand;            // parameters 2 * operand and 2 * operand + 1
-  int a, b;               // slots
-  bool is_float;          // compared as floats, else as integers
-  bool is_total, is_u64;  // key_of_slot makes such keys integers
-  bool up;                // key(a) < key(b)
-} MachineKey;
-bool machine_find_key(HlArena *arena, const Machine *m, MachineKey *out);
-Slot key_of_slot(const MachineKey *key, Slot value);
+// --- Simple combiners ----------------------------------------------------------------------------
 
 // The op of a computation that is nothing but op(parameter 0, parameter 1) (in either order when it
 // commutes), one of add, multiply, maximum, minimum, and, or, xor; else HL_OP_COUNT. With PARAMETER

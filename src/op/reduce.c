@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "op/fold.h"
+#include "op/machine.h"
 
 // Where the accumulator of each element stands: grouped dimensions with strides into the result.
 typedef struct Groups {
@@ -106,22 +107,22 @@ static bool reduce_complex_sum(HlEval *ev, const HlInst *inst, const HlLiteral *
 static bool reduce_machine(HlEval *ev, const HlInst *inst, Machine *m, int n,
                            const HlLiteral *const *in, const Groups *groups, HlLiteral *out) {
   const int64_t n_acc = kernel_result(out, 0)->n;
-  Slot *acc = kernel_alloc(ev, inst, n_acc, sizeof *acc * (size_t)n);
+  Cell *acc = kernel_alloc(ev, inst, n_acc, sizeof *acc * (size_t)n);
   if (!acc)
     return false;
   for (int k = 0; k < n; k++)
     for (int64_t i = 0; i < n_acc; i++)
-      acc[i * n + k] = slot_load(m->param_dtype[k], in[n + k]->data, 0);
+      acc[i * n + k] = cell_load(m->param_dtype[k], in[n + k]->data, 0);
   HlWalk walk;
   const int64_t *const strides[] = {groups->stride};
   hl_walk_start(&walk, hl_cx_scratch(ev->cx), groups->rank, groups->dim, 1, strides);
   const int64_t step = groups->run_is_reduced ? 0 : 1;
   for (int64_t at = 0; at < in[0]->n; hl_walk_next(&walk)) {
     for (int64_t i = 0; i < groups->run; i++, at++) {
-      Slot *mine = acc + (walk.offset[0] + i * step) * n;
+      Cell *mine = acc + (walk.offset[0] + i * step) * n;
       for (int k = 0; k < n; k++) {
-        m->slot[k] = mine[k];
-        m->slot[n + k] = slot_load(m->param_dtype[n + k], in[k]->data, at);
+        m->cell[k] = mine[k];
+        m->cell[n + k] = cell_load(m->param_dtype[n + k], in[k]->data, at);
       }
       machine_run(m);
       for (int k = 0; k < n; k++)
@@ -130,7 +131,7 @@ static bool reduce_machine(HlEval *ev, const HlInst *inst, Machine *m, int n,
   }
   for (int k = 0; k < n; k++)
     for (int64_t i = 0; i < n_acc; i++)
-      slot_store(m->result_dtype[k], kernel_result(out, k)->data, i, acc[i * n + k]);
+      cell_store(m->result_dtype[k], kernel_result(out, k)->data, i, acc[i * n + k]);
   free(acc);
   return true;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "op/fold.h"
+#include "op/machine.h"
 
 static int64_t dilated(int64_t n, int64_t by) {
   return n == 0 ? 0 : (n - 1) * by + 1;
@@ -185,10 +186,10 @@ static void window_machine(HlEval *ev, Machine *m, int n, HlWindow window,
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlShape *shape = in[0]->shape;
   Places p = places_of(arena, window, shape, kernel_result(out, 0)->shape);
-  Slot *acc = HL_ARRAY(arena, Slot, n);
+  Cell *acc = HL_ARRAY(arena, Cell, n);
   for (int64_t at = 0; !p.result.done; hl_walk_next(&p.result), at++) {
     for (int k = 0; k < n; k++)
-      acc[k] = slot_load(m->param_dtype[k], in[n + k]->data, 0);
+      acc[k] = cell_load(m->param_dtype[k], in[n + k]->data, 0);
     const HlMark mark = hl_arena_mark(arena);
     hl_walk_start(&p.window, arena, window.n, p.size, 0, NULL);
     for (; !p.window.done; hl_walk_next(&p.window)) {
@@ -196,8 +197,8 @@ static void window_machine(HlEval *ev, Machine *m, int n, HlWindow window,
       if (!element_under(window, shape, p.stride, p.result.index, p.window.index, &from))
         continue;
       for (int k = 0; k < n; k++) {
-        m->slot[k] = acc[k];
-        m->slot[n + k] = slot_load(m->param_dtype[n + k], in[k]->data, from);
+        m->cell[k] = acc[k];
+        m->cell[n + k] = cell_load(m->param_dtype[n + k], in[k]->data, from);
       }
       machine_run(m);
       for (int k = 0; k < n; k++)
@@ -205,7 +206,7 @@ static void window_machine(HlEval *ev, Machine *m, int n, HlWindow window,
     }
     hl_arena_release(arena, mark);
     for (int k = 0; k < n; k++)
-      slot_store(m->result_dtype[k], kernel_result(out, k)->data, at, acc[k]);
+      cell_store(m->result_dtype[k], kernel_result(out, k)->data, at, acc[k]);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "op/fold.h"
+#include "op/machine.h"
 
 typedef struct Scatter {
   HlEval *ev;
@@ -24,12 +25,12 @@ typedef struct Scatter {
 static void combine_on_machine(const Scatter *s, int64_t to, int64_t from) {
   Machine *m = s->machine;
   for (int k = 0; k < s->n; k++) {
-    m->slot[k] = slot_load(m->param_dtype[k], s->result[k]->data, to);
-    m->slot[s->n + k] = slot_load(m->param_dtype[s->n + k], s->update[k]->data, from);
+    m->cell[k] = cell_load(m->param_dtype[k], s->result[k]->data, to);
+    m->cell[s->n + k] = cell_load(m->param_dtype[s->n + k], s->update[k]->data, from);
   }
   machine_run(m);
   for (int k = 0; k < s->n; k++)
-    slot_store(m->result_dtype[k], s->result[k]->data, to, machine_result(m, k));
+    cell_store(m->result_dtype[k], s->result[k]->data, to, machine_result(m, k));
 }
 
 static Side side_of(const HlLiteral *literal, int64_t at, const int64_t *stride) {

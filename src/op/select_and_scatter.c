@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "op/fold.h"
+#include "op/machine.h"
 
 // Calls a scalar computation of two values of one type; `out` gets the bytes of the result.
 static bool call_two(HlEval *ev, const HlComp *comp, HlDtype dtype, const void *a, const void *b,
@@ -42,10 +43,10 @@ typedef struct Job {
 static bool keeps(Job *j, int64_t selected, int64_t current, bool *out) {
   const HlDtype dtype = j->x->shape->dtype;
   if (j->select) {
-    j->select->slot[0] = slot_load(dtype, j->x->data, selected);
-    j->select->slot[1] = slot_load(dtype, j->x->data, current);
+    j->select->cell[0] = cell_load(dtype, j->x->data, selected);
+    j->select->cell[1] = cell_load(dtype, j->x->data, current);
     machine_run(j->select);
-    *out = machine_result(j->select, 0).i != 0;
+    *out = machine_result(j->select, 0) != 0;
     return true;
   }
   const int bytes = hl_dtype_bytes(dtype);
@@ -88,10 +89,10 @@ static bool select_place(Job *j, const int64_t *place, int64_t *out) {
 static bool scatter_value(Job *j, int64_t source, int64_t to) {
   const HlDtype dtype = j->source->shape->dtype;
   if (j->scatter) {
-    j->scatter->slot[0] = slot_load(dtype, j->source->data, source);
-    j->scatter->slot[1] = slot_load(dtype, j->out->data, to);
+    j->scatter->cell[0] = cell_load(dtype, j->source->data, source);
+    j->scatter->cell[1] = cell_load(dtype, j->out->data, to);
     machine_run(j->scatter);
-    slot_store(dtype, j->out->data, to, machine_result(j->scatter, 0));
+    cell_store(dtype, j->out->data, to, machine_result(j->scatter, 0));
     return true;
   }
   const int bytes = hl_dtype_bytes(dtype);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "op/fold.h"
+#include "op/machine.h"
 
 typedef struct Sort {
   HlEval *ev;
@@ -19,11 +20,11 @@ typedef struct Sort {
   int64_t n;               // length of a line
   int64_t stride;          // between its elements
   int64_t base;            // first element of the line at hand
-  Slot **value;            // of each operand the comparator looks at: the line's values
+  Cell **value;            // of each operand the comparator looks at: the line's values
   int64_t *order, *spare;  // positions
   MachineKey key;          // when has_key: the comparator compares keys of single elements
   bool has_key;
-  Slot *keys;  // of the line
+  KeyValue *keys;  // of the line
 } Sort;
 
 // --- Comparing on a machine ----------------------------------------------------------------------
@@ -33,11 +34,11 @@ static bool less(const Sort *s, int64_t a, int64_t b) {
   for (int k = 0; k < s->n_operands; k++) {
     if (!s->value[k])
       continue;
-    m->slot[2 * k] = s->value[k][a];
-    m->slot[2 * k + 1] = s->value[k][b];
+    m->cell[2 * k] = s->value[k][a];
+    m->cell[2 * k + 1] = s->value[k][b];
   }
   machine_run(m);
-  return machine_result(m, 0).i != 0;
+  return machine_result(m, 0) != 0;
 }
 
 // Fills in the keys of the line; false when the two sides of the comparator make different keys.
@@ -45,11 +46,11 @@ static bool find_keys(Sort *s) {
   Machine *m = s->machine;
   const MachineKey *key = &s->key;
   for (int64_t i = 0; i < s->n; i++) {
-    m->slot[2 * key->operand] = m->slot[2 * key->operand + 1] = s->value[key->operand][i];
+    m->cell[2 * key->operand] = m->cell[2 * key->operand + 1] = s->value[key->operand][i];
     machine_run(m);
-    if (m->slot[key->a].i != m->slot[key->b].i)
+    if (m->cell[key->a] != m->cell[key->b])
       return false;
-    s->keys[i] = key_of_slot(key, m->slot[key->a]);
+    s->keys[i] = machine_key_value(key, m->cell[key->a]);
   }
   return true;
 }
@@ -67,7 +68,7 @@ static bool find_keys(Sort *s) {
 static void merge(const Sort *s, bool by_key, const int64_t *from, int64_t *to, int64_t start,
                   int64_t middle, int64_t end) {
   int64_t i = start, j = middle, k = start;
-  const Slot *key = s->keys;
+  const KeyValue *key = s->keys;
   if (!by_key)
     MERGE(less(s, b, a))
   else if (s->key.is_float && s->key.up)
@@ -86,7 +87,7 @@ static void merge(const Sort *s, bool by_key, const int64_t *from, int64_t *to, 
 static void sort_on_machine(Sort *s) {
   for (int k = 0; k < s->n_operands; k++)
     for (int64_t i = 0; s->value[k] && i < s->n; i++)
-      s->value[k][i] = slot_load(s->in[k]->shape->dtype, s->in[k]->data, s->base + i * s->stride);
+      s->value[k][i] = cell_load(s->in[k]->shape->dtype, s->in[k]->data, s->base + i * s->stride);
   const bool by_key = s->has_key && find_keys(s);
   for (int64_t width = 1; width < s->n; width *= 2) {
     for (int64_t start = 0; start < s->n; start += 2 * width) {
@@ -245,15 +246,15 @@ bool eval_sort(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLit
     return hl_inst_error(ev->cx, inst, "dimension %lld is out of range", (long long)dimension);
   s.n = in[0]->shape->dim[dimension];
   s.machine = machine_new(arena, s.comp);
-  s.value = HL_ARRAY(arena, Slot *, s.n_operands);
+  s.value = HL_ARRAY(arena, Cell *, s.n_operands);
   s.has_key = s.machine && machine_find_key(arena, s.machine, &s.key);
   bool ok = true;
   for (int k = 0; k < s.n_operands && ok; k++)
     if (s.machine && (s.machine->uses[2 * k] || s.machine->uses[2 * k + 1])) {
-      s.value[k] = kernel_alloc(ev, inst, s.n, sizeof(Slot));
+      s.value[k] = kernel_alloc(ev, inst, s.n, sizeof(Cell));
       ok = s.value[k] != NULL;
     }
-  s.keys = ok && s.has_key ? kernel_alloc(ev, inst, s.n, sizeof(Slot)) : NULL;
+  s.keys = ok && s.has_key ? kernel_alloc(ev, inst, s.n, sizeof(KeyValue)) : NULL;
   ok = ok && (s.keys || !s.has_key);
   int64_t *order = ok ? kernel_alloc(ev, inst, s.n, 2 * sizeof *order) : NULL;
   s.order = order;
