@@ -66,7 +66,7 @@ typedef struct HlFactors {
   HlTensorFactors *tensor;
 } HlFactors;
 
-// The rule of the instruction's op (column `dims`), in the arena. False: nothing is known.
+// The rule of a valid instruction's op (column `dims`), in the arena. False: nothing is known.
 bool hl_factors_of(HlArena *arena, const HlInst *inst, HlFactors *out);
 // To write rules of one's own: tensors of the instruction without factors; a new factor, its number; appending it
 // to a dimension of a tensor.

@@ -158,9 +158,16 @@ static void define_values(Work *w, const HlInst *inst) {
   uint32_t slot = hl_slot(w->flow, inst);
   if (hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL) && inst->op != HL_OP_TUPLE)
     return;
-  switch (inst->op) {
-  case HL_OP_COPY_DONE:
-  case HL_OP_ALL_REDUCE_DONE: return;
+  const HlOp op = (HlOp)inst->op, plain = hl_op_plain(op);
+  const bool is_done = hl_op_half(op) == HL_HALF_DONE;
+  if (is_done && (plain == HL_OP_COPY || plain == HL_OP_ALL_REDUCE))
+    return;
+  if (is_done && hl_op_is(plain, HL_T_COLLECTIVE)) {
+    if (hl_shape_is_tuple(inst->shape))
+      define(w, slot);
+    return;
+  }
+  switch (op) {
   case HL_OP_PARAMETER:
     if (w->context[inst->comp->id] != CALLED_AS_STEP || !inst->comp->first_call)
       define_all(w, inst);
@@ -175,13 +182,8 @@ static void define_values(Work *w, const HlInst *inst) {
     define_child(w, inst, 0);
     define_child(w, inst, 2);
     return;
-  case HL_OP_ALL_GATHER_START: define_tuples_and(w, inst, 1, -1); return;
-  case HL_OP_COLLECTIVE_PERMUTE_START: define_tuples_and(w, inst, 1, -1); return;
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE:
-    if (hl_shape_is_tuple(inst->shape))
-      define(w, slot);
-    return;
+  case HL_OP_ALL_GATHER_START:
+  case HL_OP_COLLECTIVE_PERMUTE_START:
   case HL_OP_RECV_DONE:
   case HL_OP_SEND: define_tuples_and(w, inst, 1, -1); return;
   default: define_all(w, inst);

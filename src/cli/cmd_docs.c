@@ -58,6 +58,8 @@ static void print_traits(HlOp op) {
       printf("%s%s", comma, words[k].word);
       comma = ", ";
     }
+  if (hl_op_is_transcendental(op))
+    printf("%stranscendental", comma);
 }
 
 // "A, B" of a set of operands.

@@ -40,12 +40,9 @@ static const ViewColours *colours_of(const HlInst *inst) {
   case HL_OP_BROADCAST:
   case HL_OP_DYNAMIC_UPDATE_SLICE: return &yellow;
   case HL_OP_BITCAST: return inst->comp->is_fusion ? &green : &white;
-  case HL_OP_CONCATENATE:
-  case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_RESHAPE:
+  case HL_OP_PAD:
+  case HL_OP_SLICE: return &white;
   case HL_OP_DYNAMIC_RESHAPE:
-  case HL_OP_REVERSE:
-  case HL_OP_TRANSPOSE:
   case HL_OP_COPY: return &green;
   case HL_OP_PARAMETER: return is_small(inst->shape) ? &orange : &dark_orange;
   case HL_OP_BATCH_NORM_TRAINING:
@@ -65,6 +62,7 @@ static const ViewColours *colours_of(const HlInst *inst) {
   case HL_OP_CUSTOM_CALL: return &dark_green;
   default:
     return hl_op_is(op, HL_T_COLLECTIVE | HL_T_DEVICE) ? &brown
+           : hl_op_is(op, HL_T_REARRANGES)             ? &green
            : hl_op_is(op, HL_T_FOLDS)                  ? &purple
            : hl_op_is(op, HL_T_MATRIX)                 ? &dark_blue
            : hl_op_is(op, HL_T_CONTROL)                ? &dark_green

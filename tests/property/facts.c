@@ -436,6 +436,8 @@ static void columns_agree(void **state) {
       assert_true(hl_op_is(op, HL_T_ELEMENTWISE));
     if (hl_op_is(op, HL_T_CONTROL | HL_T_FOLDS))
       assert_true(hl_op_is(op, HL_T_CALLS));
+    if (hl_op_is_transcendental(op))
+      assert_true(hl_op_is(op, HL_T_ELEMENTWISE) && !hl_op_is(op, HL_T_CHEAP));
     if (hl_op_is(op, HL_T_DEVICE))
       assert_int_equal(hl_op_info[op].n_operands, 0);
     assert_false(facts->up & facts->down);

@@ -220,10 +220,10 @@ static bool plan_operands(Plan *plan, const HlInst *inst) {
   HlShapes *shapes = plan->p->m->shapes;
   const HlShape *to = plan->shape[inst->id];
   Moved moved;
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
+    return is_bitcast(inst);
   switch (inst->op) {
   case HL_OP_PARAMETER: return true;
-  case HL_OP_BITCAST:
-  case HL_OP_RESHAPE: return is_bitcast(inst);
   case HL_OP_BROADCAST:
     if (!above_broadcast(arena, shapes, inst, to, &moved))
       return false;
@@ -281,9 +281,9 @@ static bool plan_result(Plan *plan, const HlInst *inst, const HlShape *operand) 
   HlArena *arena = plan->p->arena;
   HlShapes *shapes = plan->p->m->shapes;
   Moved moved;
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
+    return is_bitcast(inst) && is_row_major(inst->shape);
   switch (inst->op) {
-  case HL_OP_BITCAST:
-  case HL_OP_RESHAPE: return is_bitcast(inst) && is_row_major(inst->shape);
   case HL_OP_BROADCAST:
     if (!below_broadcast(arena, shapes, inst, operand, &moved))
       return false;

@@ -66,14 +66,14 @@ static void through_broadcast(NormView *v) {
 
 static bool step_down(NormView *v, bool broadcasts) {
   const HlInst *inst = v->inst;
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
+    return through_reshape(v);
   switch (inst->op) {
   case HL_OP_CONVERT:
     if (!widens(inst))
       return false;
     v->inst = inst->operands[0];
     return true;
-  case HL_OP_RESHAPE:
-  case HL_OP_BITCAST: return through_reshape(v);
   case HL_OP_BROADCAST:
     if (broadcasts)
       through_broadcast(v);

@@ -131,20 +131,14 @@ static bool tile_of_view(const HlInst *inst, const int64_t *tile, int64_t *out) 
 
 // The tile of a result, given that of one operand.
 static bool next_tile(const HlInst *inst, const HlShape *from, const int64_t *tile, int64_t *out) {
-  switch (inst->op) {
-  case HL_OP_TRANSPOSE:
-    for (int k = 0; k < inst->shape->rank; k++)
-      out[k] = tile[hl_dims(inst).at[k]];
-    return true;
-  case HL_OP_BITCAST:
-  case HL_OP_RESHAPE: return tile_of_view(inst, tile, out);
-  default:
-    if (!hl_is_elementwise(inst) || !hl_shape_same_dims(inst->shape, from))
-      return false;
-    for (int k = 0; k < inst->shape->rank; k++)
-      out[k] = tile[k];
-    return true;
-  }
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
+    return tile_of_view(inst, tile, out);
+  const bool turns = inst->op == HL_OP_TRANSPOSE;
+  if (!turns && (!hl_is_elementwise(inst) || !hl_shape_same_dims(inst->shape, from)))
+    return false;
+  for (int k = 0; k < inst->shape->rank; k++)
+    out[k] = tile[turns ? hl_dims(inst).at[k] : k];
+  return true;
 }
 
 // The tile of the body's result; `insts` are its instructions, operands first.
