@@ -81,12 +81,15 @@ int64_t ew_total_order_key(HlDtype dtype, uint64_t bits);
 // extended anew. `from` may be `out`.
 void ew_recast_sub_byte(HlDtype to, const uint8_t *from, uint8_t *out, int64_t n);
 
-// The loop of a block. Whole tiles have a length known to the compiler, so that it uses SIMD.
+// The loop of a block. Whole tiles have a length known to the compiler, so that it uses SIMD; machines have one element.
 #define EW_EACH(tile, ...)                    \
   if ((tile)->n == EW_TILE) {                 \
     for (int64_t i = 0; i < EW_TILE; i++) {   \
       __VA_ARGS__                             \
     }                                         \
+  } else if ((tile)->n == 1) {                \
+    const int64_t i = 0;                      \
+    __VA_ARGS__                               \
   } else {                                    \
     for (int64_t i = 0; i < (tile)->n; i++) { \
       __VA_ARGS__                             \

@@ -201,22 +201,33 @@ Machine *machine_new(HlArena *arena, const HlComp *comp) {
 
 // --- Running -------------------------------------------------------------------------------------
 
+// One element of a type that is computed on in another; bf16, the high half of an f32, at once.
+static inline void widen_cell(HlDtype dtype, const Cell *cell, double *to) {
+  const uint32_t bits = (uint32_t)*cell << 16;
+  if (dtype == HL_BF16)
+    memcpy(to, &bits, sizeof bits);
+  else
+    ew_widen(dtype, cell, to, 1);
+}
+
 static void run_widened(Machine *m, Step *s) {
-  double wide[EW_MAX_OPERANDS], result;
-  Cell narrow = 0;
+  double wide[EW_MAX_OPERANDS];
   for (int k = 0; k < s->n; k++) {
     s->tile.in[k] = &wide[k];
     if (ew_is_direct((HlDtype)s->from[k], s->class))
       s->tile.in[k] = &m->cell[s->in[k]];
     else
-      ew_widen((HlDtype)s->from[k], &m->cell[s->in[k]], &wide[k], 1);
+      widen_cell((HlDtype)s->from[k], &m->cell[s->in[k]], &wide[k]);
   }
+  if (ew_is_direct((HlDtype)s->dtype, s->to)) {
+    s->op->fn[s->class](&s->tile);
+    return;
+  }
+  double result;
+  Cell narrow = 0;
   s->tile.out = &result;
   s->op->fn[s->class](&s->tile);
-  if (ew_is_direct((HlDtype)s->dtype, s->to))
-    memcpy(&narrow, &result, (size_t)hl_dtype_bytes((HlDtype)s->dtype));
-  else
-    ew_narrow((HlDtype)s->dtype, &result, &narrow, 1);
+  ew_narrow((HlDtype)s->dtype, &result, &narrow, 1);
   m->cell[s->out] = narrow;
 }
 
