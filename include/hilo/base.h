@@ -171,6 +171,8 @@ typedef struct HlLimits {
   int64_t eval_steps;                                // instructions executed, 0: no limit
   int errors;                                        // stored diagnostics, 100; more are counted
   int64_t devices;                                   // logical devices of the interpreter, 1024
+  int64_t fail_allocation;                           // for tests of hl_try: the n-th request for memory in it is
+                                                     // refused (then this is 0), or all from -n on; 0: none
 } HlLimits;
 
 typedef enum HlSeverity { HL_NOTE, HL_WARNING, HL_ERROR } HlSeverity;
@@ -230,6 +232,28 @@ void hl_cx_register(HlCx *cx, const char *key, void *value);
 void *hl_cx_lookup(const HlCx *cx, const char *key);  // NULL if nothing is registered
 // The same with a copy of the value, which lives as long as the context.
 void hl_cx_register_copy(HlCx *cx, const char *key, const void *value, size_t size);
+
+// --- Running out of memory -------------------------------------------------------------------------
+
+// Runs work(cx, user) and returns what it does; but when memory runs out, the work ends there: what it made
+// is freed (arenas, modules, literals, buffers, files it opened), the references that it took are given back,
+// "out of memory" is reported (HL_LIMIT), and the result is false. Of what there was before the work began:
+//   - what it only read is as it was, and so is the context, with what was reported until then;
+//   - a module, tree or arena that it was changing is void: all that may be done with it is to free it;
+//   - a pointer or an HlBuf that it filled, where there was none before, points to what is no more: set it to {0}.
+// A try within a try is part of it. What the work frees of its own, or others made for it, goes by hl_free, not free().
+//
+//   static bool read(HlCx *cx, void *user) { return hl_load(cx, ((Job *)user)->path, NULL, &((Job *)user)->file); }
+//   if (!hl_try(cx, read, &job)) ...                    // job.file holds nothing
+typedef bool HlWork(HlCx *cx, void *user);
+bool hl_try(HlCx *cx, HlWork *work, void *user);
+
+// What happens when memory runs out while no try is open: the handler is called, and must not return (it may jump
+// away; what was being done is lost). Without one (NULL, as at first) a message and abort(). Of the whole process.
+typedef void HlOutOfMemory(size_t size);
+void hl_set_out_of_memory(HlOutOfMemory *handler);
+
+void hl_free(void *at);                              // an array that a function of Hilo says is heap memory
 
 // --- Files ------------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@
 
 #include <stdalign.h>
 #include <stdio.h>
-#include <stdlib.h>
 #if defined(__linux__) && !defined(HL_HAS_ASAN)
 #include <sys/mman.h>
 #endif
@@ -42,17 +41,25 @@ static char *chunk_memory(Chunk *chunk) {
 }
 
 HlArena *hl_arena_new(void) {
-  HlArena *arena = base_alloc(sizeof *arena);
+  HlArena *arena = base_alloc(sizeof *arena);  // its chunks are as old as this
   arena->next = FIRST_CHUNK;
   return arena;
 }
 
+#if defined(MADV_HUGEPAGE)
+static void unmap(void *at, int64_t size) {
+  munmap(at, (size_t)size);
+}
+#endif
+
 // Zeroed memory of at least *total bytes in huge pages, rounding *total up; NULL if there is none.
-static Chunk *map_huge(size_t *total) {
+static Chunk *map_huge(const HlArena *arena, size_t *total) {
 #if defined(MADV_HUGEPAGE)
   const size_t page = (size_t)2 << 20;
   if (*total < page)
     return NULL;
+  if (!base_may_allocate())
+    base_out_of_memory(*total);
   const size_t size = (*total + page - 1) & ~(page - 1);
   char *at = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED)
@@ -66,6 +73,7 @@ static Chunk *map_huge(size_t *total) {
   *total = size;
   Chunk *chunk = (Chunk *)(void *)(at + head);
   chunk->mapped = size;
+  base_made(arena, chunk, unmap, (int64_t)size);
   return chunk;
 #else
   return NULL;
@@ -79,11 +87,12 @@ static void free_chunk(HlArena *arena, Chunk *chunk) {
   HL_UNPOISON(chunk_memory(chunk), chunk->size);
 #if defined(MADV_HUGEPAGE)
   if (chunk->mapped) {
-    munmap(chunk, chunk->mapped);
+    base_unmade(chunk);
+    unmap(chunk, (int64_t)chunk->mapped);
     return;
   }
 #endif
-  free(chunk);
+  base_free(chunk);
 }
 
 void hl_arena_free(HlArena *arena) {
@@ -95,7 +104,7 @@ void hl_arena_free(HlArena *arena) {
     free_chunk(arena, chunk);
   }
   free_chunk(arena, arena->spare);
-  free(arena);
+  base_free(arena);
 }
 
 size_t hl_arena_bytes(const HlArena *arena) {
@@ -113,9 +122,9 @@ static Chunk *new_chunk(HlArena *arena, size_t size) {
     total = sizeof *chunk + size;
   else if (arena->next < LAST_CHUNK)
     arena->next *= arena->next == SMALL_CHUNK ? 8 : arena->next > SMALL_CHUNK ? 2 : 4;
-  chunk = map_huge(&total);
+  chunk = map_huge(arena, &total);
   if (!chunk)
-    chunk = base_alloc(total);
+    chunk = base_alloc_as(arena, total);
   chunk->size = total - sizeof *chunk;
   arena->reserved += total;
   HL_POISON(chunk_memory(chunk), chunk->size);

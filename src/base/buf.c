@@ -4,10 +4,9 @@
 #include "base/memory.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 void hl_buf_free(HlBuf *buf) {
-  free(buf->at);
+  base_free(buf->at);
   *buf = (HlBuf){0};
 }
 
@@ -22,7 +21,7 @@ bool base_buf_try_grow(HlBuf *buf, size_t more) {
     capacity = need;
   if (capacity < 64)
     capacity = 64;
-  char *at = realloc(buf->at, capacity);
+  char *at = base_try_realloc(buf->at, capacity);
   if (!at)
     return false;
   if (!buf->at)
@@ -30,6 +29,13 @@ bool base_buf_try_grow(HlBuf *buf, size_t more) {
   buf->at = at;
   buf->capacity = capacity;
   return true;
+}
+
+void base_buf_own(HlBuf *buf, const void *owner) {
+  if (buf->at || base_is_new(owner) || !base_in_try())
+    return;
+  hl_buf_grow(buf, 0);
+  base_give(buf->at, owner);
 }
 
 void hl_buf_grow(HlBuf *buf, size_t more) {

@@ -14,6 +14,13 @@
 #define HL_UNLIKELY(condition) (condition)
 #endif
 
+// A thread-local variable that is read without a call, from a shared library too.
+#if defined(__GNUC__) && defined(__ELF__)
+#define HL_TLS_DIRECT __attribute__((tls_model("initial-exec")))
+#else
+#define HL_TLS_DIRECT
+#endif
+
 // Under the address sanitizer, memory between poison and unpoison may not be touched.
 #if defined(__SANITIZE_ADDRESS__)
 #define HL_HAS_ASAN 1

@@ -103,15 +103,21 @@ static bool inflate_member(Unpack *u, z_stream *z) {
   return true;
 }
 
+static void end_gzip(void *z) {
+  inflateEnd(z);
+}
+
 static bool unpack_gzip(Unpack *u) {
   z_stream z = {0};
   if (inflateInit2(&z, 15 + 16) != Z_OK)
     return unpack_error(u, "cannot be read: out of memory");
+  base_hold(&z, end_gzip);
   bool ok = true;
   for (bool more = true; ok && more;) {
     ok = inflate_member(u, &z) && next_member(u, PACKED_GZIP, &more);
     inflateReset(&z);
   }
+  base_drop(&z);
   inflateEnd(&z);
   return ok;
 }
@@ -134,13 +140,19 @@ static bool unzstd_member(Unpack *u, ZSTD_DStream *stream) {
   return true;
 }
 
+static void end_zstd(void *stream) {
+  ZSTD_freeDStream(stream);
+}
+
 static bool unpack_zstd(Unpack *u) {
   ZSTD_DStream *stream = ZSTD_createDStream();
   if (!stream)
     return unpack_error(u, "cannot be read: out of memory");
+  base_hold(stream, end_zstd);
   bool ok = true;
   for (bool more = true; ok && more;)
     ok = unzstd_member(u, stream) && next_member(u, PACKED_ZSTD, &more);
+  base_drop(stream);
   ZSTD_freeDStream(stream);
   return ok;
 }

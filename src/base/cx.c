@@ -5,7 +5,9 @@
 
 #include "base/memory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct Entry {
   HlDiag diag;
@@ -40,7 +42,7 @@ static const HlLimits default_limits = {
 };
 
 HlCx *hl_cx_new(void) {
-  HlCx *cx = base_alloc(sizeof *cx);
+  HlCx *cx = base_alloc(sizeof *cx);  // what hangs on it is as old as this
   cx->limits = default_limits;
   cx->scratch = hl_arena_new();
   return cx;
@@ -52,9 +54,9 @@ void hl_cx_free(HlCx *cx) {
   hl_cx_clear(cx);
   hl_arena_free(cx->scratch);
   hl_arena_free(cx->arena);
-  free(cx->entries);
-  free(cx->values);
-  free(cx);
+  base_free(cx->entries);
+  base_free(cx->values);
+  base_free(cx);
 }
 
 HlLimits *hl_cx_limits(HlCx *cx) {
@@ -83,17 +85,21 @@ static bool has_room(const HlCx *cx, HlSeverity severity) {
 // Stores a diagnostic, whose text, hint and source reference become the context's.
 static void store(HlCx *cx, HlDiag diag) {
   if (cx->n_entries == cx->capacity) {
-    cx->capacity = cx->capacity ? 2 * cx->capacity : 8;
-    cx->entries = base_realloc(cx->entries, sizeof *cx->entries * (size_t)cx->capacity);
+    const int capacity = cx->capacity ? 2 * cx->capacity : 8;
+    cx->entries = base_realloc_as(cx, cx->entries, sizeof *cx->entries * (size_t)capacity);
+    cx->capacity = capacity;
   }
+  base_give(diag.text, cx);
+  base_give(diag.hint, cx);
+  base_source_give(diag.source, cx);
   cx->entries[cx->n_entries++] = (Entry){diag, cx->n_errors};
   cx->n_stored[diag.severity]++;
 }
 
-static void free_diag(HlDiag *diag) {
-  hl_source_unref(diag->source);
-  free(diag->text);
-  free(diag->hint);
+static void free_diag(HlCx *cx, HlDiag *diag) {
+  base_source_unref_by(diag->source, cx);
+  base_free(diag->text);
+  base_free(diag->hint);
 }
 
 static void report(HlCx *cx, HlSeverity severity, HlErrorKind kind, HlPos pos, const char *format,
@@ -152,8 +158,10 @@ void hl_hint(HlCx *cx, const char *format, ...) {
   HlDiag *diag = &cx->entries[cx->n_entries - 1].diag;
   va_list args;
   va_start(args, format);
-  free(diag->hint);
+  base_free(diag->hint);
+  diag->hint = NULL;
   diag->hint = base_vprintf(format, args);
+  base_give(diag->hint, cx);
   va_end(args);
 }
 
@@ -189,7 +197,7 @@ void hl_cx_forget(HlCx *cx, int n) {
     cx->n_errors = entry->errors_before;
     cx->n_stored[entry->diag.severity]--;
     cx->dropped = false;
-    free_diag(&entry->diag);
+    free_diag(cx, &entry->diag);
   }
   if (cx->n_errors == 0)
     cx->error_kind = 0;
@@ -204,10 +212,12 @@ void hl_cx_merge(HlCx *cx, HlCx *from) {
     cx->dropped = !has_room(cx, diag->severity);
     if (cx->dropped)
       continue;
-    store(cx, *diag);
+    HlDiag moved = *diag;
+    moved.source = hl_source_ref(diag->source);
+    store(cx, moved);
     if (diag->severity == HL_ERROR)
       cx->n_errors++;
-    *diag = (HlDiag){.severity = diag->severity};  // what it owned has moved
+    diag->text = diag->hint = NULL;  // these have moved
   }
   cx->n_errors = total;
   hl_cx_clear(from);
@@ -218,13 +228,15 @@ void hl_cx_merge(HlCx *cx, HlCx *from) {
 void hl_cx_register(HlCx *cx, const char *key, void *value) {
   if (!cx->arena) {
     cx->arena = hl_arena_new();
-    cx->keys = hl_syms_new(cx->arena);
+    base_give(cx->arena, cx);
   }
+  if (!cx->keys)
+    cx->keys = hl_syms_new(cx->arena);
   const HlStr text = hl_str(key);
   const HlSym *sym = hl_syms_add(cx->keys, text.at, text.n);
   if (sym->index >= cx->n_values) {
     const uint32_t n = sym->index ? 2 * sym->index : 8;
-    cx->values = base_realloc(cx->values, n * sizeof *cx->values);
+    cx->values = base_realloc_as(cx, cx->values, n * sizeof *cx->values);
     while (cx->n_values < n)
       cx->values[cx->n_values++] = NULL;
   }
@@ -242,4 +254,49 @@ void *hl_cx_lookup(const HlCx *cx, const char *key) {
   const HlStr text = hl_str(key);
   const HlSym *sym = hl_syms_find(cx->keys, text.at, text.n);
   return sym ? cx->values[sym->index] : NULL;
+}
+
+// --- Trying (base/try.c) ---
+
+bool base_cx_mark(HlCx *cx, BaseCxMark *out) {
+  *out = (BaseCxMark){.scratch = hl_arena_mark(cx->scratch), .n_values = cx->n_values};
+  if (cx->n_values == 0)
+    return true;
+  const size_t size = cx->n_values * sizeof *out->values;
+  out->values = malloc(size);
+  if (out->values)
+    memcpy(out->values, cx->values, size);
+  else
+    count_error(cx, HL_LIMIT);
+  return out->values != NULL;
+}
+
+void base_cx_mark_free(BaseCxMark *mark) {
+  free(mark->values);
+}
+
+// Whether there is room for one more diagnostic, whatever the limit says; without memory there is none.
+static bool has_memory(HlCx *cx) {
+  if (cx->n_entries < cx->capacity)
+    return true;
+  Entry *longer = base_try_realloc(cx->entries, sizeof *longer * (size_t)(cx->n_entries + 8));
+  if (!longer)
+    return false;
+  cx->entries = longer;
+  cx->capacity = cx->n_entries + 8;
+  return true;
+}
+
+void base_cx_back(HlCx *cx, BaseCxMark *mark, size_t size) {
+  hl_arena_release(cx->scratch, mark->scratch);
+  for (uint32_t k = 0; k < cx->n_values; k++)
+    cx->values[k] = k < mark->n_values ? mark->values[k] : NULL;
+  enum { ROOM = 80 };
+  char *text = has_memory(cx) ? base_try_alloc(ROOM) : NULL;
+  if (text) {
+    snprintf(text, ROOM, "out of memory (%zu bytes were asked for)", size);
+    store(cx, (HlDiag){.severity = HL_ERROR, .kind = HL_LIMIT, .text = text});
+  }
+  cx->dropped = !text;
+  count_error(cx, HL_LIMIT);
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,11 +55,17 @@ static bool read_all(HlCx *cx, const char *path, int fd, size_t expected, HlBuf 
   return true;
 }
 
+static void close_file(void *fd) {
+  close(*(const int *)fd);
+}
+
 static bool read_raw(HlCx *cx, const char *path, HlBuf *out) {
   const bool is_stdin = strcmp(path, "-") == 0;
-  const int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+  int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return read_error(cx, path, errno);
+  if (!is_stdin)
+    base_hold(&fd, close_file);
   struct stat info;
   bool ok = true;
   size_t expected = 0;
@@ -74,8 +81,10 @@ static bool read_raw(HlCx *cx, const char *path, HlBuf *out) {
       expected = (size_t)info.st_size;
   }
   ok = ok && read_all(cx, path, fd, expected, out);
-  if (!is_stdin)
+  if (!is_stdin) {
+    base_drop(&fd);
     close(fd);
+  }
   return ok;
 }
 
@@ -181,7 +190,7 @@ static bool write_replacing(HlCx *cx, const char *path, mode_t mode, HlStr bytes
     if (code)
       unlink(name);
   }
-  free(name);
+  base_free(name);
   return !code || write_error(cx, path, code);
 }
 
@@ -195,10 +204,8 @@ static bool write_raw(HlCx *cx, const char *path, HlStr bytes) {
     return write_error(cx, path, EISDIR);
   if (!S_ISREG(info.st_mode))
     return write_in_place(cx, path, bytes);
-  char *target = realpath(path, NULL);  // a symbolic link stays, what it names is replaced
-  const bool ok = write_replacing(cx, target ? target : path, info.st_mode & 07777, bytes);
-  free(target);
-  return ok;
+  char target[PATH_MAX];  // a symbolic link stays, what it names is replaced
+  return write_replacing(cx, realpath(path, target) ? target : path, info.st_mode & 07777, bytes);
 }
 
 bool hl_write_file(HlCx *cx, const char *path, const void *bytes, size_t n) {

@@ -3,7 +3,6 @@
 #include "base/map.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #include "base/memory.h"
 
@@ -45,7 +44,7 @@ static void resize(Map *map, uint32_t size) {
       *free_slot(map, from->key) = *from;
   }
   if (!map->arena)
-    free((MapSlot *)(uintptr_t)old);
+    base_free((MapSlot *)(uintptr_t)old);
 }
 
 void map_room(Map *map, uint32_t more) {
@@ -61,7 +60,7 @@ void map_room(Map *map, uint32_t more) {
 
 void map_free(Map *map) {
   if (!map->arena)
-    free(map->slot);
+    base_free(map->slot);
   *map = (Map){.arena = map->arena};
 }
 

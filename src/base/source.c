@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 // Where each line begins; made when first asked for, as most inputs are never asked.
@@ -42,19 +41,54 @@ HlSource *hl_source_take(const char *name, HlBuf *buf, bool is_binary) {
   return source;
 }
 
+static void let_go(HlSource *source) {
+  if (atomic_fetch_sub_explicit(&source->refs, 1, memory_order_acq_rel) > 1)
+    return;
+  base_free(source->name);
+  base_free(source->bytes);
+  base_free(atomic_load(&source->lines));
+  base_free(source);
+}
+
+static void give_back(void *source, int64_t n) {
+  if (n < 0)
+    atomic_fetch_add(&((HlSource *)source)->refs, (int)-n);
+  for (; n > 0; n--)
+    let_go(source);
+}
+
 HlSource *hl_source_ref(HlSource *source) {
-  if (source)
-    atomic_fetch_add_explicit(&source->refs, 1, memory_order_relaxed);
+  if (!source)
+    return NULL;
+  atomic_fetch_add_explicit(&source->refs, 1, memory_order_relaxed);
+  base_note_ref(source, 1, give_back);
   return source;
 }
 
 void hl_source_unref(HlSource *source) {
-  if (!source || atomic_fetch_sub_explicit(&source->refs, 1, memory_order_acq_rel) > 1)
+  if (!source)
     return;
-  free(source->name);
-  free(source->bytes);
-  free(atomic_load(&source->lines));
-  free(source);
+  base_note_ref(source, -1, give_back);
+  let_go(source);
+}
+
+void base_source_give(HlSource *source, const void *holder) {
+  if (!source || !base_in_try() || base_is_new(holder))
+    return;
+  if (!base_give_counted(source, atomic_load(&source->refs) - 1, give_back)) {
+    base_note_ref(source, -1, give_back);
+    return;
+  }
+  base_unmade(source->name);
+  base_unmade(source->bytes);
+  base_unmade(atomic_load(&source->lines));
+}
+
+void base_source_unref_by(HlSource *source, const void *holder) {
+  if (source && base_in_try() && !base_is_new(holder))
+    let_go(source);
+  else
+    hl_source_unref(source);
 }
 
 const char *hl_source_name(const HlSource *source) {
@@ -79,7 +113,7 @@ static Lines *find_lines(const HlSource *source) {
   size_t n = 1;
   for (const char *at = source->bytes; (at = memchr(at, '\n', (size_t)(end - at))); at++)
     n++;
-  Lines *lines = base_alloc(sizeof *lines + n * sizeof lines->start[0]);
+  Lines *lines = base_alloc_as(source, sizeof *lines + n * sizeof lines->start[0]);
   for (const char *at = source->bytes; (at = memchr(at, '\n', (size_t)(end - at))); at++)
     lines->start[++lines->n] = (uint32_t)(at + 1 - source->bytes);
   lines->n++;
@@ -96,7 +130,7 @@ static const Lines *source_lines(const HlSource *source) {
   Lines *mine = find_lines(source);
   if (atomic_compare_exchange_strong(place, &lines, mine))
     return mine;
-  free(mine);
+  base_free(mine);
   return lines;
 }
 

@@ -75,10 +75,10 @@ static inline Slot *find_slot(const HlSyms *syms, const char *text, size_t n, ui
 }
 
 static void grow_slots(HlSyms *syms) {
-  const uint32_t old_mask = syms->mask;
+  const uint32_t old_mask = syms->mask, mask = old_mask * 2 + 1;
   const Slot *old = syms->slots;
-  syms->mask = old_mask * 2 + 1;
-  syms->slots = HL_ARRAY(syms->arena, Slot, (size_t)syms->mask + 1);
+  syms->slots = HL_ARRAY(syms->arena, Slot, (size_t)mask + 1);
+  syms->mask = mask;
   for (uint32_t k = 0; k <= old_mask; k++) {
     if (!old[k].sym)
       continue;

@@ -3,7 +3,6 @@
 #include "base/vec.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -35,5 +34,5 @@ int base_vec_put(void *at, int n, size_t size, const void *from, int count) {
 }
 
 void base_vec_free(void *at) {
-  free(at);
+  base_free(at);
 }

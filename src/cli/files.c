@@ -4,27 +4,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/memory.h"
 #include "cli/cli.h"
 
-static bool grow(CliFiles *files) {
-  size_t room = files->n ? 2 * (size_t)files->n : 1;
-  char **at = realloc(files->at, room * sizeof *at);
-  if (at)
-    files->at = at;
-  bool *listed = realloc(files->listed, room * sizeof *listed);
-  if (listed)
-    files->listed = listed;
-  return at && listed;
-}
-
 static void push(CliFiles *files, const char *name, bool listed) {
-  if ((files->n & (files->n - 1)) == 0 && !grow(files))
-    return;
-  char *copy = strdup(name);
-  if (!copy)
-    return;
+  if ((files->n & (files->n - 1)) == 0) {
+    size_t room = files->n ? 2 * (size_t)files->n : 1;
+    files->at = base_realloc(files->at, room * sizeof *files->at);
+    files->listed = base_realloc(files->listed, room * sizeof *files->listed);
+  }
   files->listed[files->n] = listed;
-  files->at[files->n++] = copy;
+  files->at[files->n++] = base_strdup(name);
 }
 
 static bool is_directory(const char *path) {
@@ -72,10 +62,15 @@ static int by_name(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static void close_directory(void *dir) {
+  closedir(dir);
+}
+
 static bool list_directory(Cli *cli, const char *path, int depth, CliFiles *out) {
   DIR *dir = opendir(path);
   if (!dir)
     return hl_error(cli->cx, (HlPos){0}, "cannot open the directory '%s'", path);
+  base_hold(dir, close_directory);
   for (struct dirent *entry; (entry = readdir(dir));) {
     if (entry->d_name[0] == '.')
       continue;
@@ -89,6 +84,7 @@ static bool list_directory(Cli *cli, const char *path, int depth, CliFiles *out)
     else if (depth < 32)
       list_directory(cli, name, depth + 1, out);
   }
+  base_drop(dir);
   closedir(dir);
   return true;
 }
@@ -123,9 +119,9 @@ int cli_take_files(Cli *cli, CliFiles *out) {
 
 void cli_files_free(CliFiles *files) {
   for (int k = 0; k < files->n; k++)
-    free(files->at[k]);
-  free(files->at);
-  free(files->listed);
+    base_free(files->at[k]);
+  base_free(files->at);
+  base_free(files->listed);
   *files = (CliFiles){0};
 }
 

@@ -190,7 +190,7 @@ static const char *base_name(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-int main(int argc, char **argv) {
+static int run_program(int argc, char **argv) {
   for (int k = 0; argc > 0 && k < HL_COUNT_OF(dropins); k++)
     if (strcmp(base_name(argv[0]), dropins[k].name) == 0)
       return dropins[k].run(argc - 1, argv + 1);
@@ -218,4 +218,24 @@ int main(int argc, char **argv) {
   }
   const CliCommand *command = find_command(word);
   return command ? with_context(command, argc - 2, argv + 2) : unknown_command(word);
+}
+
+typedef struct Program {
+  int argc;
+  char **argv;
+  int status;
+} Program;
+
+static bool try_program(HlCx *cx, void *user) {
+  Program *program = user;
+  program->status = run_program(program->argc, program->argv);
+  return true;
+}
+
+int main(int argc, char **argv) {
+  HlCx *cx = hl_cx_new();
+  Program program = {argc, argv, CLI_OK};
+  int status = hl_try(cx, try_program, &program) ? program.status : dropin_flush(cx);
+  hl_cx_free(cx);
+  return status;
 }

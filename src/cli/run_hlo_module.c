@@ -3,9 +3,9 @@
 //
 // Here a platform's compiler is its pipeline of passes, and what comes out is interpreted: the tool says
 // whether the passes keep a program's results.
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "cli/two_sides.h"
 #include "hilo/edit.h"
 
@@ -50,13 +50,12 @@ static void keep(Tool *t, const Trial *trial) {
   if (!*t->output_literals_file || trial->devices == 0)
     return;
   HlRun run = {.n_arguments = trial->n_arguments,
-               .arguments = calloc((size_t)trial->n_arguments + 1, sizeof(HlLiteral *)),
+               .arguments = base_alloc(((size_t)trial->n_arguments + 1) * sizeof(HlLiteral *)),
                .result = hl_literal_ref(trial->results[0]),
                .reference = hl_literal_ref(trial->expected[0])};
-  for (int k = 0; run.arguments && k < run.n_arguments; k++)
+  for (int k = 0; k < run.n_arguments; k++)
     run.arguments[k] = hl_literal_ref(trial->arguments[0][k]);
-  if (run.arguments)
-    hl_buf_add(&t->kept, &run, sizeof run);
+  hl_buf_add(&t->kept, &run, sizeof run);
 }
 
 static HlRuns kept_runs(const Tool *t) {
@@ -83,7 +82,7 @@ static void free_kept(Tool *t) {
   for (int k = 0; k < runs.n; k++) {
     for (int j = 0; j < runs.at[k].n_arguments; j++)
       hl_literal_unref(runs.at[k].arguments[j]);
-    free(runs.at[k].arguments);
+    base_free(runs.at[k].arguments);
     hl_literal_unref(runs.at[k].result);
     hl_literal_unref(runs.at[k].reference);
   }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "eval/custom.h"
 
 typedef struct Key {
@@ -79,7 +80,7 @@ bool custom_radix_sort(Interp *in, const HlInst *inst, const HlLiteral *const *o
   const size_t bytes = (size_t)hl_dtype_bytes(dtype);
   const int64_t n = keys->shape->dim[keys->shape->rank - 1];
   const bool down = custom_int(inst, "descending", 0) != 0;
-  Key *line = malloc(sizeof *line * (size_t)(n + 1));
+  Key *line = base_try_alloc(sizeof *line * (size_t)(n + 1));
   if (!line)
     return hl_inst_error(in->ev.cx, inst, "no memory for a line of %lld keys", (long long)n);
   for (int64_t first = 0; first < keys->n; first += n) {
@@ -90,6 +91,6 @@ bool custom_radix_sort(Interp *in, const HlInst *inst, const HlLiteral *const *o
     for (uint32_t k = 0; k < inst->n_operands; k++)
       permute(line, n, first, operand[k], custom_result(out, (int)k));
   }
-  free(line);
+  base_free(line);
   return true;
 }

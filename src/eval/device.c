@@ -6,9 +6,9 @@
 // that still runs is blocked, nothing can ever happen, and all of them fail.
 
 #include "eval/device.h"
+#include "base/memory.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { DEVICE_STACK_BYTES = 64 << 20 };
@@ -45,6 +45,21 @@ typedef struct Meetings {
   bool failed, stuck;
 } Meetings;
 
+// What is done between the two may run out of memory. `held` is a variable of the caller: each thread holds its own.
+static void release(void *held) {
+  pthread_mutex_unlock(&(*(Meetings **)held)->lock);
+}
+
+static void lock(Meetings **held) {
+  base_hold(held, release);
+  pthread_mutex_lock(&(*held)->lock);
+}
+
+static void unlock(Meetings **held) {
+  base_drop(held);
+  pthread_mutex_unlock(&(*held)->lock);
+}
+
 static bool same_key(const MeetKey *a, const MeetKey *b) {
   return a->inst == b->inst && a->channel == b->channel && a->group == b->group;
 }
@@ -71,17 +86,13 @@ static Meeting *find_meeting(Meetings *m, const MeetKey *key, int n, int n_mine)
   for (Meeting *k = m->meeting; k; k = k->next)
     if (!k->complete && same_key(&k->key, key))
       return k->n == n && k->n_mine == n_mine ? k : NULL;
-  Meeting *new = calloc(1, sizeof(*new));
-  HlLiteral **value = calloc((size_t)n * (size_t)n_mine + 1, sizeof(*value));
-  bool *here = calloc((size_t)n + 1, sizeof(*here));
-  if (!new || !value || !here) {
-    free(new);
-    free(value);
-    free(here);
-    return NULL;
-  }
-  *new = (Meeting){
-      .key = *key, .next = m->meeting, .value = value, .here = here, .n = n, .n_mine = n_mine};
+  Meeting *new = base_alloc(sizeof(*new));
+  *new = (Meeting){.key = *key,
+                   .next = m->meeting,
+                   .value = base_alloc(((size_t)n * (size_t)n_mine + 1) * sizeof(*new->value)),
+                   .here = base_alloc(((size_t)n + 1) * sizeof(*new->here)),
+                   .n = n,
+                   .n_mine = n_mine};
   m->meeting = new;
   return new;
 }
@@ -95,9 +106,9 @@ static void leave_meeting(Meetings *m, Meeting *meeting) {
   *link = meeting->next;
   for (int k = 0; k < meeting->n * meeting->n_mine; k++)
     hl_literal_unref(meeting->value[k]);
-  free(meeting->value);
-  free(meeting->here);
-  free(meeting);
+  base_free(meeting->value);
+  base_free(meeting->here);
+  base_free(meeting);
 }
 
 static void arrive(Meetings *m, Meeting *meeting, int me, const HlLiteral *const *mine) {
@@ -140,9 +151,9 @@ bool device_exchange(Interp *in, const HlInst *inst, MeetKey key, int n, int me,
       all[k] = hl_literal_ref(mine[k]);
     return n <= 1 || hl_inst_error(in->ev.cx, inst, "a group of %d devices, but only one runs", n);
   }
-  pthread_mutex_lock(&m->lock);
+  lock(&m);
   const bool good = meet(in, inst, m, &key, n, me, mine, n_mine, all);
-  pthread_mutex_unlock(&m->lock);
+  unlock(&m);
   return good;
 }
 
@@ -164,13 +175,11 @@ static void add_letter(Meetings *m, Letter *letter) {
 
 bool device_post(Interp *in, MeetKey key, const HlLiteral *value) {
   Meetings *m = in->cluster->meetings;
-  Letter *letter = calloc(1, sizeof(*letter));
-  if (!letter)
-    return hl_error_kind(in->ev.cx, HL_LIMIT, (HlPos){0}, "out of memory for a message");
+  Letter *letter = base_alloc(sizeof(*letter));
   *letter = (Letter){key, NULL, hl_literal_ref(value)};
-  pthread_mutex_lock(&m->lock);
+  lock(&m);
   add_letter(m, letter);
-  pthread_mutex_unlock(&m->lock);
+  unlock(&m);
   return true;
 }
 
@@ -180,7 +189,7 @@ static HlLiteral *find_letter(Meetings *m, const MeetKey *key) {
       Letter *letter = *link;
       HlLiteral *value = letter->value;
       *link = letter->next;
-      free(letter);
+      base_free(letter);
       return value;
     }
   return NULL;
@@ -210,10 +219,10 @@ static HlLiteral *await_letter(Meetings *m, const MeetKey *key) {
 
 bool device_take(Interp *in, const HlInst *inst, MeetKey key, HlLiteral **value) {
   Meetings *m = in->cluster->meetings;
-  pthread_mutex_lock(&m->lock);
+  lock(&m);
   *value = await_letter(m, &key);
   const bool good = *value || given_up(in, inst, m);
-  pthread_mutex_unlock(&m->lock);
+  unlock(&m);
   return good;
 }
 
@@ -225,6 +234,7 @@ typedef struct Worker {
   DeviceWork *work;
   void *user;
   pthread_t thread;
+  BaseTry *try;  // that this is part of, or NULL
   bool started, good;
 } Worker;
 
@@ -237,10 +247,15 @@ static void finish(Meetings *m, bool good) {
   pthread_mutex_unlock(&m->lock);
 }
 
-static void *run_worker(void *user) {
+static void run_device(void *user) {
   Worker *worker = user;
   worker->good = worker->work(worker->in, worker->user);
-  finish(worker->in->cluster->meetings, worker->good);
+}
+
+static void *run_worker(void *user) {
+  Worker *worker = user;
+  const bool memory = base_try_in(worker->try, run_device, worker);
+  finish(worker->in->cluster->meetings, memory && worker->good);
   return NULL;
 }
 
@@ -252,14 +267,18 @@ static bool make_worker(HlCx *cx, Cluster *cluster, Worker *worker, int device) 
   return worker->in != NULL;
 }
 
-static void start_threads(HlCx *cx, Cluster *cluster, Worker *worker) {
+// Nothing here asks for memory while threads run: they must not be left alone.
+static void run_threads(HlCx *cx, Cluster *cluster, Worker *worker) {
+  BaseTry *try = base_try_share();
+  int refused = -1;
   pthread_attr_t attr;
   pthread_attr_init(&attr);
   pthread_attr_setstacksize(&attr, DEVICE_STACK_BYTES);
   for (int d = 0; d < cluster->n_devices; d++) {
+    worker[d].try = try;
     worker[d].started = pthread_create(&worker[d].thread, &attr, run_worker, &worker[d]) == 0;
     if (!worker[d].started) {
-      hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot start a thread for device %d", d);
+      refused = d;
       finish(cluster->meetings, false);
     }
   }
@@ -267,26 +286,34 @@ static void start_threads(HlCx *cx, Cluster *cluster, Worker *worker) {
   for (int d = 0; d < cluster->n_devices; d++)
     if (worker[d].started)
       pthread_join(worker[d].thread, NULL);
+  base_try_unshare(try);
+  if (refused >= 0)
+    hl_error_kind(cx, HL_FAILED, (HlPos){0}, "cannot start a thread for device %d", refused);
+}
+
+static void end_meetings(void *meetings) {
+  Meetings *m = meetings;
+  pthread_mutex_destroy(&m->lock);
+  pthread_cond_destroy(&m->changed);
 }
 
 static void free_meetings(Meetings *m) {
   for (Letter *letter = m->letter, *next; letter; letter = next) {
     next = letter->next;
     hl_literal_unref(letter->value);
-    free(letter);
+    base_free(letter);
   }
-  pthread_mutex_destroy(&m->lock);
-  pthread_cond_destroy(&m->changed);
+  base_drop(m);
+  end_meetings(m);
 }
 
 bool device_run_all(HlCx *cx, Cluster *cluster, DeviceWork *work, void *user) {
   const int n = cluster->n_devices;
-  Worker *worker = calloc((size_t)n, sizeof(*worker));
-  if (!worker)
-    return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory for %d devices", n);
+  Worker *worker = base_alloc((size_t)n * sizeof(*worker));
   Meetings meetings = {.running = n};
   pthread_mutex_init(&meetings.lock, NULL);
   pthread_cond_init(&meetings.changed, NULL);
+  base_hold(&meetings, end_meetings);
   cluster->meetings = &meetings;
   bool good = true;
   for (int d = 0; d < n; d++) {
@@ -297,7 +324,7 @@ bool device_run_all(HlCx *cx, Cluster *cluster, DeviceWork *work, void *user) {
   if (good && n == 1)
     run_worker(&worker[0]);
   else if (good)
-    start_threads(cx, cluster, worker);
+    run_threads(cx, cluster, worker);
   for (int d = 0; d < n; d++) {
     good = good && worker[d].good;
     interp_free(worker[d].in);
@@ -308,6 +335,6 @@ bool device_run_all(HlCx *cx, Cluster *cluster, DeviceWork *work, void *user) {
   }
   free_meetings(&meetings);
   cluster->meetings = NULL;
-  free(worker);
+  base_free(worker);
   return good;
 }

@@ -3,10 +3,10 @@
 // A literal is one heap block: the header, its own copy of its shape, run-time sizes, pointers to
 // elements, and the data, aligned for vectors.
 
+#include "base/memory.h"
 #include "ir/put.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { DATA_ALIGN = 64 };
 
@@ -136,7 +136,7 @@ static HlLiteral *new_block(HlCx *cx, const HlShape *shape, int64_t n) {
   bump_shape(&count, shape);
   bump(&count, NULL, extents);
   bump(&count, NULL, pointers);
-  char *block = calloc(1, count.used + (n ? size + DATA_ALIGN : 0));
+  char *block = base_try_alloc(count.used + (n ? size + DATA_ALIGN : 0));
   if (!block)
     return too_large(cx, shape);
   Bump fill = {block, 0};
@@ -189,36 +189,59 @@ HlLiteral *hl_literal_new_elided(HlCx *cx, const HlShape *shape) {
 }
 
 HlLiteral *hl_literal_tuple(HlCx *cx, int n, HlLiteral *const *element) {
-  const HlShape **shapes = malloc(((size_t)n + 1) * sizeof *shapes);
-  if (!shapes) {
-    hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory for a tuple of %d", n);
-    return NULL;
-  }
+  const HlShape **shapes = base_alloc(((size_t)n + 1) * sizeof *shapes);
   for (int k = 0; k < n; k++)
     shapes[k] = element[k]->shape;
   HlShape shape = {.dtype = HL_TUPLE, .rank = n, .element = shapes};
   for (int k = 0; k < n; k++)
     shape.hash = hl_hash_mix(shape.hash, shapes[k]->hash);
   HlLiteral *literal = new_block(cx, &shape, 0);
-  free(shapes);
+  base_free(shapes);
   for (int k = 0; literal && k < n; k++)
     literal->element[k] = hl_literal_ref(element[k]);
   return literal;
 }
 
+// Of a literal that its holder, a tuple or a module, refers to no more.
+static void let_go(HlLiteral *literal, const void *holder);
+
+static void drop(HlLiteral *literal) {
+  if (__atomic_sub_fetch(&literal->refs, 1, __ATOMIC_ACQ_REL) > 0)
+    return;
+  for (int k = 0; literal->element && k < literal->shape->rank; k++)
+    let_go(literal->element[k], literal);
+  base_free(literal);
+}
+
+static void give_back(void *literal, int64_t n) {
+  if (n < 0)
+    __atomic_add_fetch(&((HlLiteral *)literal)->refs, (int)-n, __ATOMIC_RELAXED);
+  for (; n > 0; n--)
+    drop(literal);
+}
+
+static void let_go(HlLiteral *literal, const void *holder) {
+  if (!literal)
+    return;
+  if (!base_in_try() || base_is_new(holder))
+    base_note_ref(literal, -1, give_back);
+  drop(literal);
+}
+
 HlLiteral *hl_literal_ref(const HlLiteral *literal) {
   HlLiteral *shared = (HlLiteral *)(uintptr_t)literal;
-  if (shared)
-    __atomic_add_fetch(&shared->refs, 1, __ATOMIC_RELAXED);
+  if (!shared)
+    return NULL;
+  __atomic_add_fetch(&shared->refs, 1, __ATOMIC_RELAXED);
+  base_note_ref(shared, 1, give_back);
   return shared;
 }
 
 void hl_literal_unref(HlLiteral *literal) {
-  if (!literal || __atomic_sub_fetch(&literal->refs, 1, __ATOMIC_ACQ_REL) > 0)
+  if (!literal)
     return;
-  for (int k = 0; literal->element && k < literal->shape->rank; k++)
-    hl_literal_unref(literal->element[k]);
-  free(literal);
+  base_note_ref(literal, -1, give_back);
+  drop(literal);
 }
 
 HlLiteral *hl_literal_copy(HlCx *cx, const HlLiteral *from) {

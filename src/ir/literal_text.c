@@ -1,9 +1,9 @@
 // literal_text.c: the value of a literal on one line, as it stands in HLO text (hlo.md 3.2, 3.3).
 
+#include "base/memory.h"
 #include "ir/put.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/bits.h"
 
@@ -171,14 +171,10 @@ static void put_array(HlBuf *out, const HlLiteral *literal) {
   int64_t few[32];
   const int rank = literal->shape->rank;
   const int64_t *size = literal->extent ? literal->extent : literal->shape->dim;
-  int64_t *index = rank <= HL_COUNT_OF(few) ? few : malloc((size_t)rank * sizeof *index);
-  if (!index) {
-    PUT(out, "{...}");
-    return;
-  }
+  int64_t *index = rank <= HL_COUNT_OF(few) ? few : base_alloc((size_t)rank * sizeof *index);
   put_nested(out, &(Walk){literal, size, index, rank});
   if (index != few)
-    free(index);
+    base_free(index);
 }
 
 // --- The whole -----------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 // npz.c: named arrays in one file: a zip archive of .npy files.
 
+#include "base/memory.h"
 #include "npy/npy.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define ENDING ".npy"
@@ -20,11 +20,9 @@ static void add_array(HlNpz *npz, HlStr name, HlLiteral *array) {
   npz->arrays[npz->n++] = array;
 }
 
-static bool make_room(HlCx *cx, HlNpz *npz, int n) {
-  npz->names = calloc((size_t)n + 1, sizeof *npz->names);
-  npz->arrays = calloc((size_t)n + 1, sizeof *npz->arrays);
-  return (npz->names && npz->arrays) ||
-         hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory for %d arrays", n);
+static void make_room(HlNpz *npz, int n) {
+  npz->names = base_alloc(((size_t)n + 1) * sizeof *npz->names);
+  npz->arrays = base_alloc(((size_t)n + 1) * sizeof *npz->arrays);
 }
 
 static bool read_member(HlCx *cx, const HlSource *source, const ZipEntry *entry, HlNpz *out) {
@@ -60,8 +58,9 @@ static bool read_archive(HlCx *cx, const HlSource *source, HlNpz *out) {
   HlArena *arena = hl_arena_new();
   ZipEntry *entries;
   int n = 0;
-  bool ok = zip_list(cx, source, arena, &entries, &n) && check_total(cx, source, entries, n) &&
-            make_room(cx, out, n);
+  bool ok = zip_list(cx, source, arena, &entries, &n) && check_total(cx, source, entries, n);
+  if (ok)
+    make_room(out, n);
   for (int k = 0; ok && k < n; k++)
     if (has_ending(entries[k].name))
       ok = read_member(cx, source, &entries[k], out);
@@ -71,7 +70,8 @@ static bool read_archive(HlCx *cx, const HlSource *source, HlNpz *out) {
 
 static bool read_single(HlCx *cx, const HlSource *source, HlNpz *out) {
   const NpyView view = {.bytes = hl_source_bytes(source), .source = source};
-  HlLiteral *array = make_room(cx, out, 1) ? npy_read(cx, &view) : NULL;
+  make_room(out, 1);
+  HlLiteral *array = npy_read(cx, &view);
   if (array)
     add_array(out, hl_str("arr_0"), array);
   return array;
@@ -98,11 +98,11 @@ bool hl_npz_load(HlCx *cx, const char *path, HlNpz *out) {
 
 void hl_npz_free(HlNpz *npz) {
   for (int k = 0; k < npz->n; k++) {
-    free(npz->names[k]);
+    base_free(npz->names[k]);
     hl_literal_unref(npz->arrays[k]);
   }
-  free(npz->names);
-  free(npz->arrays);
+  base_free(npz->names);
+  base_free(npz->arrays);
   *npz = (HlNpz){0};
 }
 

@@ -3,8 +3,8 @@
 // The operand is seen as [outer, feature, inner]; statistics run over outer and inner.
 
 #include <math.h>
-#include <stdlib.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 
 typedef struct Norm {
@@ -17,10 +17,10 @@ typedef struct Norm {
 
 static void norm_free(Norm *n) {
   for (int k = 0; k < 5; k++)
-    free(n->in[k]);
-  free(n->y);
-  free(n->a);
-  free(n->b);
+    base_free(n->in[k]);
+  base_free(n->y);
+  base_free(n->a);
+  base_free(n->b);
 }
 
 static bool norm_make(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Norm *n) {
@@ -84,7 +84,7 @@ bool eval_batch_norm_training(HlEval *ev, const HlInst *inst, const HlLiteral *c
     wide_store(out->element[1], 0, WIDE_FLOAT, mean, n.features);
     wide_store(out->element[2], 0, WIDE_FLOAT, variance, n.features);
   }
-  free(factor);
+  base_free(factor);
   norm_free(&n);
   return ok;
 }

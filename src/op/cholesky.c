@@ -4,9 +4,9 @@
 // nan.
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 
 typedef struct Z {
@@ -87,7 +87,7 @@ bool eval_cholesky(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, H
   }
   if (ok)
     store_z(out, a);
-  free(a);
-  free(work);
+  base_free(a);
+  base_free(work);
   return ok;
 }

@@ -6,9 +6,9 @@
 // that would be padding and holes (transposed convolutions), each tap of the kernel takes its turn
 // instead and meets only the elements it really sees.
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/matmul.h"
 
 typedef struct Conv {
@@ -113,9 +113,9 @@ static bool convolve_group(const Conv *c, int64_t group) {
              y + (size_t)(r * n) * c->bytes, (size_t)n * c->bytes);
   }
   const bool ok = y != NULL;
-  free(b);
-  free(rows);
-  free(y);
+  base_free(b);
+  base_free(rows);
+  base_free(y);
   return ok;
 }
 
@@ -232,9 +232,9 @@ static bool convolve_taps(const Conv *c, int64_t group) {
       at[d] = 0;
   }
   const bool ok = t.product != NULL;
-  free(b);
-  free(t.rows);
-  free(t.product);
+  base_free(b);
+  base_free(t.rows);
+  base_free(t.product);
   return ok;
 }
 
@@ -259,7 +259,7 @@ static bool store_result(const Conv *c, HlI64s order, HlLiteral *out) {
     return false;
   move_box(c->ev->cx, (int)c->bytes, shape->rank, dim, (Side){data, to}, (Side){c->y, from});
   wide_store(out, 0, c->wide, data, out->n);
-  free(data);
+  base_free(data);
   return true;
 }
 
@@ -315,17 +315,17 @@ static bool convolve(Conv *c, const HlDimLabels *labels, const HlLiteral *const 
   c->kernel =
       c->x ? dot_arrange(c->ev, c->inst, c->wide, &rhs, labels->kernel_spatial, input, output)
            : NULL;
-  free(lhs.data);
-  free(rhs.data);
+  base_free(lhs.data);
+  base_free(rhs.data);
   c->y = c->kernel ? kernel_alloc(c->ev, c->inst, out->n, c->bytes) : NULL;
   bool ok = c->y != NULL;
   const bool by_taps = ok && is_sparse(c);
   for (int64_t group = 0; ok && out->n > 0 && group < c->feature_groups * c->batch_groups; group++)
     ok = by_taps ? convolve_taps(c, group) : convolve_group(c, group);
   ok = ok && store_result(c, y, out);
-  free(c->x);
-  free(c->kernel);
-  free(c->y);
+  base_free(c->x);
+  base_free(c->kernel);
+  base_free(c->y);
   return ok;
 }
 

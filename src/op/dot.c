@@ -3,9 +3,9 @@
 // Both sides are widened and brought into the orders [batch, m, k] and [batch, k, n]; what the
 // matrix product gives is then already in the order of the result.
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/matmul.h"
 
 int64_t dot_size(const HlShape *shape, HlI64s dims) {
@@ -36,7 +36,7 @@ bool dot_sides(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, Wide 
   rhs->data = lhs->data ? wide_load(ev, inst, in[1], wide) : NULL;
   if (rhs->data)
     return true;
-  free(lhs->data);
+  base_free(lhs->data);
   lhs->data = NULL;
   return false;
 }
@@ -88,9 +88,9 @@ bool dot_product(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *lhs, 
     wide_store(out, i * m * n, wide, c, m * n);
   }
   ok = c != NULL;
-  free(a);
-  free(b);
-  free(c);
+  base_free(a);
+  base_free(b);
+  base_free(c);
   hl_arena_release(arena, mark);
   return ok;
 }
@@ -101,7 +101,7 @@ bool eval_dot(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLite
   if (!dot_sides(ev, inst, in, wide, &lhs, &rhs))
     return false;
   const bool ok = dot_by_algorithm(ev, inst, &lhs, &rhs, out);
-  free(lhs.data);
-  free(rhs.data);
+  base_free(lhs.data);
+  base_free(rhs.data);
   return ok;
 }

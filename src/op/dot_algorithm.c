@@ -10,9 +10,9 @@
 // the nan counts as 0. Operands of other types are multiplied as they are.
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/bits.h"
+#include "base/memory.h"
 #include "op/matmul.h"
 
 enum { MAX_PARTS = 3, MAX_PRODUCTS = 9 };
@@ -135,8 +135,8 @@ bool dot_by_algorithm(HlEval *ev, const HlInst *inst, DotSide *lhs, DotSide *rhs
                     take_apart(ev, inst, &a, rhs, part[1]) &&
                     add_products(ev, inst, &a, side, part, out);
   for (int k = 0; k < MAX_PARTS; k++) {
-    free(part[0][k]);
-    free(part[1][k]);
+    base_free(part[0][k]);
+    base_free(part[1][k]);
   }
   return good;
 }

@@ -6,9 +6,9 @@
 // does it last.
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 
 typedef struct Z {
@@ -65,10 +65,10 @@ static void radix2(const Plan *p, Z *x, int sign) {
 }
 
 static void plan_free(Plan *p) {
-  free(p->root);
-  free(p->chirp);
-  free(p->filter);
-  free(p->work);
+  base_free(p->root);
+  base_free(p->chirp);
+  base_free(p->filter);
+  base_free(p->work);
 }
 
 static bool plan_make(HlEval *ev, const HlInst *inst, int64_t n, int sign, Plan *p) {
@@ -195,9 +195,9 @@ static bool run_fft(HlEval *ev, const HlInst *inst, const HlLiteral *x, HlI64s l
       wide_store(out, 0, WIDE_FLOAT, real, out->n);
     }
   }
-  free(in);
-  free(full);
-  free(result);
+  base_free(in);
+  base_free(full);
+  base_free(result);
   return ok;
 }
 

@@ -1,16 +1,16 @@
 // op/fold.c: memory, wide values and simple combiners, for kernels that fold.
 
 #include "op/fold.h"
+#include "base/memory.h"
 #include "op/pick.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 void *kernel_alloc(HlEval *ev, const HlInst *inst, int64_t n, size_t size) {
   void *at = NULL;
   if (n >= 0 && (uint64_t)n <= SIZE_MAX / 2 / size)
-    at = calloc(n ? (size_t)n : 1, size);
+    at = base_try_alloc((n ? (size_t)n : 1) * size);
   if (!at)
     hl_error_kind(ev->cx, HL_LIMIT, hl_pos(inst), "%s needs more memory than there is",
                   hl_op_text((HlOp)inst->op));

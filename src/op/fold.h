@@ -6,7 +6,7 @@
 
 // --- Memory and checks --------------------------------------------------------------------------
 
-// Zeroed heap memory for n elements (free() it), or NULL after reporting.
+// Zeroed heap memory for n elements (base_free it), or NULL after reporting.
 void *kernel_alloc(HlEval *ev, const HlInst *inst, int64_t n, size_t size);
 // Whether every entry names a dimension below `rank`, none twice; reports when not.
 bool kernel_check_dims(HlEval *ev, const HlInst *inst, HlI64s dims, int rank);

@@ -4,8 +4,7 @@
 // own rhs), of the contracted dimension (each group gives a result of its own), or of batches (the
 // groups then change nothing). Rows in no group are 0.
 
-#include <stdlib.h>
-
+#include "base/memory.h"
 #include "op/matmul.h"
 
 typedef struct Ragged {
@@ -68,9 +67,9 @@ static bool ragged_rows(Ragged *r, HlI64s rows) {
     }
   }
   const bool ok = c != NULL;
-  free(a);
-  free(b);
-  free(c);
+  base_free(a);
+  base_free(b);
+  base_free(c);
   return ok;
 }
 
@@ -109,9 +108,9 @@ static bool ragged_contraction(Ragged *r, HlI64s rows) {
     }
   }
   const bool ok = c != NULL;
-  free(a);
-  free(b);
-  free(c);
+  base_free(a);
+  base_free(b);
+  base_free(c);
   return ok;
 }
 
@@ -140,7 +139,7 @@ bool eval_ragged_dot(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
   const HlMark mark = hl_arena_mark(arena);
   const bool ok = ragged_product(&r);
   hl_arena_release(arena, mark);
-  free(r.lhs.data);
-  free(r.rhs.data);
+  base_free(r.lhs.data);
+  base_free(r.rhs.data);
   return ok;
 }

@@ -6,9 +6,9 @@
 // ways: a simple op folds wide values; other scalar computations run on a machine; what machines
 // cannot do goes to the interpreter, one call for all accumulators at each reduced position.
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 #include "op/machine.h"
 
@@ -87,7 +87,7 @@ static bool reduce_simple(HlEval *ev, const HlInst *inst, HlOp op, const HlLiter
     }
   }
   wide_store(out, 0, wide_of(dtype), acc, out->n);
-  free(acc);
+  base_free(acc);
   return true;
 }
 
@@ -132,7 +132,7 @@ static bool reduce_machine(HlEval *ev, const HlInst *inst, Machine *m, int n,
   for (int k = 0; k < n; k++)
     for (int64_t i = 0; i < n_acc; i++)
       cell_store(m->result_dtype[k], kernel_result(out, k)->data, i, acc[i * n + k]);
-  free(acc);
+  base_free(acc);
   return true;
 }
 

@@ -6,9 +6,9 @@
 // computations run on a machine place by place, or by one call of the interpreter per window
 // offset.
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 #include "op/machine.h"
 
@@ -90,8 +90,8 @@ static bool fold_dim(HlEval *ev, const HlInst *inst, HlOp op, HlDtype dtype, con
         fold_vectors(op, dtype, result, line + (first + p * w->rhs_dilate) * inner, inner);
     }
   }
-  free(line);
-  free(right);
+  base_free(line);
+  base_free(right);
   return ok;
 }
 
@@ -108,15 +108,15 @@ static bool window_simple(HlEval *ev, const HlInst *inst, HlOp op, HlWindow wind
     const HlWindowDim *w = &window.at[d];
     if (w->size != 1 || w->stride != 1 || w->pad_low || w->pad_high || w->lhs_dilate != 1) {
       if (inner > 0 && outer > 0 && m > INT64_MAX / 64 / inner / outer) {
-        free(now);
+        base_free(now);
         return hl_inst_error(ev->cx, inst, "the result is too large");
       }
       Slot *next = kernel_alloc(ev, inst, outer * m * inner, sizeof *next);
       if (next && !fold_dim(ev, inst, op, dtype, w, now, outer, n, inner, next, m)) {
-        free(next);
+        base_free(next);
         next = NULL;
       }
-      free(now);
+      base_free(now);
       now = next;
     }
     outer *= m;
@@ -126,7 +126,7 @@ static bool window_simple(HlEval *ev, const HlInst *inst, HlOp op, HlWindow wind
   for (int64_t k = 0; k < out->n; k++)
     now[k] = fold_slot(op, dtype, slot_load(dtype, init->data, k % init->n), now[k]);
   wide_store(out, 0, wide_of(dtype), now, out->n);
-  free(now);
+  base_free(now);
   return true;
 }
 
@@ -280,7 +280,7 @@ static bool window_calls(HlEval *ev, const HlInst *inst, int n, HlWindow window,
     ok = n_seen == 0 || fold_seen(ev, inst, n, in, out, which, from, n_seen);
     hl_arena_release(arena, mark);
   }
-  free(which);
+  base_free(which);
   return ok;
 }
 
@@ -396,7 +396,7 @@ static bool window_doubling(HlEval *ev, const HlInst *inst, int n, int d, const 
   }
   for (int k = 0; k < n; k++)
     hl_literal_unref(g.sum[k]);
-  free(g.at);
+  base_free(g.at);
   return ok;
 }
 

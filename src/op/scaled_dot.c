@@ -3,8 +3,7 @@
 // A scale has the operand's rank; each of its dimensions divides the operand's into blocks of equal
 // size. A scalar scale means none.
 
-#include <stdlib.h>
-
+#include "base/memory.h"
 #include "op/matmul.h"
 
 // data[i] *= scale[i / block], per dimension.
@@ -33,7 +32,7 @@ static bool apply_scale(HlEval *ev, const HlInst *inst, DotSide *side, const HlL
     data[at] *= factor[from];
   }
   hl_arena_release(arena, mark);
-  free(factor);
+  base_free(factor);
   return true;
 }
 
@@ -45,7 +44,7 @@ bool eval_scaled_dot(HlEval *ev, const HlInst *inst, const HlLiteral *const *in,
     return false;
   const bool ok = apply_scale(ev, inst, &lhs, in[2]) && apply_scale(ev, inst, &rhs, in[3]) &&
                   dot_product(ev, inst, WIDE_FLOAT, &lhs, &rhs, out);
-  free(lhs.data);
-  free(rhs.data);
+  base_free(lhs.data);
+  base_free(rhs.data);
   return ok;
 }

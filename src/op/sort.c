@@ -4,9 +4,9 @@
 // permuted. A comparison runs on a machine; where machines cannot run the comparator, all merges of
 // a level advance together, one comparison each per call of the interpreter.
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 #include "op/machine.h"
 
@@ -188,8 +188,8 @@ static bool sort_by_calls(Sort *s) {
     s->order = sorted;
     hl_arena_release(arena, mark);
   }
-  free(head);
-  free(first);
+  base_free(head);
+  base_free(first);
   return ok;
 }
 
@@ -261,9 +261,9 @@ bool eval_sort(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLit
   s.spare = order + (order ? s.n : 0);
   ok = order && sort_lines(&s, (int)dimension, out);
   for (int k = 0; k < s.n_operands; k++)
-    free(s.value[k]);
-  free(s.keys);
-  free(order);
+    base_free(s.value[k]);
+  base_free(s.keys);
+  base_free(order);
   hl_arena_release(arena, mark);
   return ok;
 }

@@ -3,9 +3,9 @@
 // Floats are compared in total order, equal elements by lower index. A heap of the k best so far
 // has the worst of them on top.
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 
 typedef struct Entry {
@@ -84,6 +84,6 @@ bool eval_topk(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLit
       hl_literal_set_i64(indices, line * k + i, heap[i].index);
     }
   }
-  free(heap);
+  base_free(heap);
   return true;
 }

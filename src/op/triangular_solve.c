@@ -3,9 +3,9 @@
 // Every case becomes m x = b: for the right side both are transposed. The matrix m is a or its
 // transpose, conjugated for ADJOINT; its triangle is `lower` or the other one accordingly.
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 
 typedef struct Z {
@@ -88,9 +88,9 @@ static bool solve_all(HlEval *ev, const HlInst *inst, const Solve *s, const HlLi
       real[k] = b[k].re;
     wide_store(out, 0, WIDE_FLOAT, real, out->n);
   }
-  free(a);
-  free(b);
-  free(x);
+  base_free(a);
+  base_free(b);
+  base_free(x);
   return ok;
 }
 

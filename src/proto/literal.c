@@ -1,9 +1,9 @@
 // Literals as protos, both ways. In protos elements stand in the order of the literal's layout, in
 // Hilo's literals in row-major order; sub-byte integers take a byte each with the high bits clear.
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "proto/message.h"
 
 // Where the elements of a type stand in a message. One row per type; complex numbers count pairs.
@@ -257,14 +257,14 @@ static HlLiteral *read_raw(ProtoReader *r, HlStr *rest, const HlShape *shape) {
     return read_raw_array(r, rest, shape);
   if (shape->dtype != HL_TUPLE)
     return hl_literal_new(r->cx, shape);
-  HlLiteral **element = calloc((size_t)shape->rank + 1, sizeof *element);
+  HlLiteral **element = base_alloc(((size_t)shape->rank + 1) * sizeof *element);
   int made = 0;
-  while (element && made < shape->rank && (element[made] = read_raw(r, rest, shape->element[made])))
+  while (made < shape->rank && (element[made] = read_raw(r, rest, shape->element[made])))
     made++;
-  HlLiteral *out = element && made == shape->rank ? hl_literal_tuple(r->cx, made, element) : NULL;
+  HlLiteral *out = made == shape->rank ? hl_literal_tuple(r->cx, made, element) : NULL;
   for (int k = 0; k < made; k++)
     hl_literal_unref(element[k]);
-  free(element);
+  base_free(element);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "hilo/proto.h"
 #include "proto/message.h"
 
@@ -556,14 +557,9 @@ HlLiteral **recorded_add_device(HlCx *cx, HlPos pos, int n, HlRecorded *out) {
              out->n_arguments);
     return NULL;
   }
-  HlLiteral ***grown = realloc(out->arguments, ((size_t)out->devices + 1) * sizeof *grown);
-  HlLiteral **list = calloc((size_t)n + 1, sizeof *list);
-  out->arguments = grown ? grown : out->arguments;
-  if (!grown || !list) {
-    free(list);
-    hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory");
-    return NULL;
-  }
+  out->arguments =
+      base_realloc(out->arguments, ((size_t)out->devices + 1) * sizeof *out->arguments);
+  HlLiteral **list = base_alloc(((size_t)n + 1) * sizeof *list);
   out->arguments[out->devices++] = list;
   out->n_arguments = n;
   return list;
@@ -580,7 +576,7 @@ static bool read_recorded(ProtoReader *r, HlStr bytes, HlProtoForm form, HlRecor
   int n = 0;
   if (form == HL_PROTO_SNAPSHOT) {
     if (wire_find(bytes, 4, WIRE_BYTES, &f))
-      out->platform = strndup(f.bytes.at, f.bytes.n);
+      out->platform = base_strndup(f.bytes.at, f.bytes.n);
     return read_argument_set(r, bytes, 2, out) && read_literals(r, bytes, 3, &out->result, 1, &n);
   }
   if (form != HL_PROTO_UNOPTIMIZED_SNAPSHOT)
@@ -666,10 +662,10 @@ void hl_recorded_free(HlRecorded *recorded) {
   for (int d = 0; d < recorded->devices; d++) {
     for (int k = 0; k < recorded->n_arguments; k++)
       hl_literal_unref(recorded->arguments[d][k]);
-    free(recorded->arguments[d]);
+    base_free(recorded->arguments[d]);
   }
-  free(recorded->arguments);
+  base_free(recorded->arguments);
   hl_literal_unref(recorded->result);
-  free(recorded->platform);
+  base_free(recorded->platform);
   *recorded = (HlRecorded){0};
 }

@@ -9,7 +9,6 @@
 
 #include "hilo/text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 // --- Small things --------------------------------------------------------------------------------
@@ -285,11 +284,11 @@ static void init(Parser *p, HlCx *cx, const HlSource *source, HlStr text) {
 
 static void deinit(Parser *p) {
   hl_buf_free(&p->in.unescaped);
-  free((void *)p->comps.at);
-  free(p->hidden);
-  free(p->defs);
-  free(p->ints.at);
-  free((void *)p->ptrs.at);
+  base_free((void *)p->comps.at);
+  base_free(p->hidden);
+  base_free(p->defs);
+  base_free(p->ints.at);
+  base_free((void *)p->ptrs.at);
   hl_arena_free(p->arena);
 }
 
@@ -408,7 +407,7 @@ bool hl_text_read(HlCx *cx, HlSource *source, HlModule ***out, int *n) {
   if (!ok) {
     for (int k = 0; k < list.n; k++)
       hl_module_free(list.at[k]);
-    free(list.at);
+    base_free(list.at);
     list = (Modules){0};
   }
   *out = list.at;
@@ -425,7 +424,7 @@ HlModule *hl_text_parse(HlCx *cx, const char *text) {
     first = modules[0];
     for (int k = 1; k < n; k++)
       hl_module_free(modules[k]);
-    free(modules);
+    base_free(modules);
   }
   hl_source_unref(source);
   return first;
@@ -461,7 +460,7 @@ HlModule *parse_inner_module(Parser *p, HlStr text) {
     m = n ? modules[0] : NULL;
     for (int k = 1; k < n; k++)
       hl_module_free(modules[k]);
-    free(modules);
+    base_free(modules);
   }
   hl_source_unref(source);
   hl_cx_free(cx);

@@ -1,6 +1,7 @@
 // tool/decisions.c: decisions from JSON.
 
 #include "hilo/decisions.h"
+#include "base/memory.h"
 
 #include <jansson.h>
 
@@ -54,15 +55,22 @@ static bool read_list(HlCx *cx, HlSource *source, const json_t *list, HlArena *a
   return true;
 }
 
+static void drop_json(void *json) {
+  json_decref(json);
+}
+
 bool hl_decisions_read(HlCx *cx, HlSource *source, HlArena *arena, HlDecision **out, int *n) {
   json_error_t error;
   HlStr text = hl_source_bytes(source);
   json_t *list = json_loadb(text.at, text.n, 0, &error);
   *out = NULL;
   *n = 0;
+  if (list)
+    base_hold(list, drop_json);
   bool ok = list ? read_list(cx, source, list, arena, out, n)
                  : hl_error(cx, (HlPos){source, (HlLoc)error.position + 1}, "cannot read JSON: %s",
                             error.text);
+  base_drop(list);
   json_decref(list);
   return ok;
 }

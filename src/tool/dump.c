@@ -6,6 +6,7 @@
 #include "tool/dump.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -285,9 +286,9 @@ static bool put_url(HlDumper *d, const HlModule *m, const char *suffix) {
   if (!d->flags->xla_dump_hlo_as_html && !put_page(d, m, suffix, false))
     return false;
   const char *page = dump_file_name(d, hl_arena_printf(d->arena, "%s.html", suffix));
-  char *whole = realpath(d->directory, NULL);
-  const char *url = hl_arena_printf(d->arena, "file://%s/%s", whole ? whole : "", page);
-  free(whole);
+  char whole[PATH_MAX];
+  const char *url =
+      hl_arena_printf(d->arena, "file://%s/%s", realpath(d->directory, whole) ? whole : "", page);
   printf("%s --> %s\n", dump_file_name(d, name), url);
   return dump_put(d, name, true, url, strlen(url));
 }

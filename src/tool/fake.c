@@ -6,6 +6,7 @@
 // whole type, predicates by a fair coin. What uses ask for (fake_analyse) narrows that.
 
 #include "tool/fake.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -164,9 +165,7 @@ static bool fill_distinct(HlLiteral *out, Need n, HlRng *rng) {
       return false;
     lo = bounded ? lo : hl_is_signed(dtype) ? -(out->n / 2) : 0;
   }
-  int64_t *order = malloc(sizeof(int64_t) * (size_t)out->n);
-  if (!order)
-    return false;
+  int64_t *order = base_alloc(sizeof(int64_t) * (size_t)out->n);
   for (int64_t k = 0; k < out->n; k++)
     order[k] = k;
   shuffle(order, out->n, rng);
@@ -176,7 +175,7 @@ static bool fill_distinct(HlLiteral *out, Need n, HlRng *rng) {
       hl_literal_set_i64(out, k, lo + order[k]);
     else
       hl_literal_set_f64(out, k, distinct_float(dtype, r, order[k], out->n));
-  free(order);
+  base_free(order);
   return true;
 }
 
@@ -186,17 +185,15 @@ static int ascending(const void *a, const void *b) {
 }
 
 static void sort_integers(HlLiteral *out) {
-  int64_t *at = hl_is_integral(out->shape->dtype) && out->n > 1
-                    ? malloc(sizeof(int64_t) * (size_t)out->n)
-                    : NULL;
-  if (!at)
+  if (!hl_is_integral(out->shape->dtype) || out->n < 2)
     return;
+  int64_t *at = base_alloc(sizeof(int64_t) * (size_t)out->n);
   for (int64_t k = 0; k < out->n; k++)
     at[k] = hl_literal_i64(out, k);
   qsort(at, (size_t)out->n, sizeof(int64_t), ascending);
   for (int64_t k = 0; k < out->n; k++)
     hl_literal_set_i64(out, k, at[k]);
-  free(at);
+  base_free(at);
 }
 
 // Adds to the diagonals of the matrices in the last two dimensions, so that factors and inverses exist.

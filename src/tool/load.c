@@ -1,7 +1,7 @@
 // Reads a file in whatever form it comes, told by its content.
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "hilo/jaxpr.h"
 #include "hilo/text.h"
 #include "tool/load.h"
@@ -63,11 +63,7 @@ static bool load_proto(HlCx *cx, HlSource *source, HlFile *out) {
   HlModule *m = hl_proto_read(cx, source, &out->recorded);
   if (!m)
     return false;
-  out->modules = calloc(1, sizeof(HlModule *));
-  if (!out->modules) {
-    hl_module_free(m);
-    return hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory");
-  }
+  out->modules = base_alloc(sizeof(HlModule *));
   out->modules[0] = m;
   out->n = 1;
   return true;
@@ -77,17 +73,18 @@ bool load_trees(HlCx *cx, HlSource *source, HlMlTree ***out, int *n) {
   if (!starts_with(hl_source_bytes(source), "ML\xefR"))
     return hl_ml_text_read(cx, source, out, n);
   HlMlTree *tree = hl_ml_bytecode_read(cx, source);
-  *out = tree ? malloc(sizeof **out) : NULL;
-  *n = *out != NULL;
-  if (*out)
-    **out = tree;
-  return *out != NULL;
+  *n = 0;
+  if (!tree)
+    return false;
+  *out = base_alloc(sizeof **out);
+  (*out)[(*n)++] = tree;
+  return true;
 }
 
 void free_trees(HlFile *file) {
   for (int k = 0; k < file->n_trees; k++)
     hl_ml_free(file->trees[k]);
-  free(file->trees);
+  base_free(file->trees);
   file->trees = NULL;
   file->n_trees = 0;
 }
@@ -143,7 +140,7 @@ bool hl_load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *o
 void hl_file_free(HlFile *file) {
   for (int k = 0; k < file->n; k++)
     hl_module_free(file->modules[k]);
-  free(file->modules);
+  base_free(file->modules);
   free_trees(file);
   hl_recorded_free(&file->recorded);
   *file = (HlFile){0};

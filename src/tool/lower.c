@@ -2,18 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "hilo/jaxpr.h"
 #include "hilo/npy.h"
 #include "hilo/text.h"
 #include "tool/load.h"
 
-static bool add_module(HlCx *cx, HlFile *file, HlModule *m) {
-  HlModule **grown = m ? realloc(file->modules, ((size_t)file->n + 1) * sizeof *grown) : NULL;
-  if (!grown) {
-    hl_module_free(m);
-    return m ? hl_error_kind(cx, HL_LIMIT, (HlPos){0}, "out of memory") : false;
-  }
-  file->modules = grown;
+static bool add_module(HlFile *file, HlModule *m) {
+  if (!m)
+    return false;
+  file->modules = base_realloc(file->modules, ((size_t)file->n + 1) * sizeof *file->modules);
   file->modules[file->n++] = m;
   return true;
 }
@@ -122,7 +120,7 @@ static HlMlTree *read_again(HlCx *cx, const HlMlTree *like, int k) {
     else
       hl_ml_free(trees[i]);
   }
-  free(trees);
+  base_free(trees);
   return tree;
 }
 
@@ -150,7 +148,7 @@ static bool lower_section(HlCx *cx, const HlLoadOptions *options, int section, H
     HlMlTree *own = refines && k + 1 < n ? read_again(cx, tree, section) : tree;
     const HlSym *entry = own ? hl_ml_sym(own, entries[k]->text) : NULL;
     ok = own && (!refines || refine(cx, options, own, entry)) &&
-         add_module(cx, file, hl_ml_to_hlo(cx, own, entry));
+         add_module(file, hl_ml_to_hlo(cx, own, entry));
     if (own != tree)
       hl_ml_free(own);
   }
@@ -203,8 +201,7 @@ bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile
     how.inputs = shapes->entry->root->shape->element;
     how.n_inputs = shapes->entry->root->shape->rank;
   }
-  bool ok =
-      (shapes || !options->arg_shapes) && add_module(cx, file, hl_jaxpr_read(cx, source, &how));
+  bool ok = (shapes || !options->arg_shapes) && add_module(file, hl_jaxpr_read(cx, source, &how));
   hl_module_free(shapes);
   hl_npz_free(&npz);
   hl_arena_free(arena);

@@ -1,15 +1,23 @@
 // tool/regex.c: regular expressions, by PCRE2 (whose syntax holds RE2's, that of XLA's flags).
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tool/regex.h"
+#include "base/memory.h"
 
 #include <pcre2.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct Regex {
   pcre2_code *code;
   pcre2_match_data *data;
 };
+
+static void free_code(void *code) {
+  pcre2_code_free(code);
+}
+
+static void free_data(void *data) {
+  pcre2_match_data_free(data);
+}
 
 Regex *regex_new(HlCx *cx, const char *what, const char *pattern) {
   int error = 0;
@@ -23,17 +31,23 @@ Regex *regex_new(HlCx *cx, const char *what, const char *pattern) {
              what, pattern, (size_t)at + 1, (const char *)text);
     return NULL;
   }
-  Regex *regex = malloc(sizeof *regex);
+  base_hold(code, free_code);
+  Regex *regex = base_alloc(sizeof *regex);
   *regex = (Regex){code, pcre2_match_data_create_from_pattern(code, NULL)};
+  if (!regex->data)
+    base_out_of_memory(sizeof *regex);
+  base_hold(regex->data, free_data);
   return regex;
 }
 
 void regex_free(Regex *regex) {
   if (!regex)
     return;
+  base_drop(regex->data);
+  base_drop(regex->code);
   pcre2_match_data_free(regex->data);
   pcre2_code_free(regex->code);
-  free(regex);
+  base_free(regex);
 }
 
 bool regex_matches(const Regex *regex, const char *text) {

@@ -6,7 +6,6 @@
 #include "mlir/bytecode/bytecode.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -44,8 +43,8 @@ typedef struct MlbHead {  // what an op's encoding says before its regions
 } MlbHead;
 
 static void free_scope(MlbScope *scope) {
-  free(scope->value);
-  free(scope->later);
+  base_free(scope->value);
+  base_free(scope->later);
 }
 
 static void *grow(void *at, uint32_t n, uint32_t *capacity, size_t size) {

@@ -1,7 +1,6 @@
 // Writes portable artifacts: pools, their entries, and the sections of the file.
 #include "mlir/bytecode/write.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -66,7 +65,7 @@ static uint64_t hash_entry(const void *bytes, size_t n, uint32_t dialect, bool i
 }
 
 static void rehash(MlwPool *pool) {
-  free(pool->slot);
+  base_free(pool->slot);
   pool->n_slots = pool->n_slots ? 2 * pool->n_slots : 128;
   pool->slot = base_alloc(pool->n_slots * sizeof *pool->slot);
   for (uint32_t k = 0; k < pool->n; k++) {
@@ -103,8 +102,8 @@ uint32_t mlw_add(MlwPool *pool, uint32_t dialect, bool is_custom, const void *by
 
 static void free_pool(MlwPool *pool) {
   hl_buf_free(&pool->bytes);
-  free(pool->entry);
-  free(pool->slot);
+  base_free(pool->entry);
+  base_free(pool->slot);
 }
 
 static uint32_t memo_place(const MlwMemo *memo, const void *key) {
@@ -130,7 +129,7 @@ void mlw_see(MlwMemo *memo, const void *key, uint32_t index) {
       if (memo->slot[k].key)
         more.slot[memo_place(&more, memo->slot[k].key)] = memo->slot[k];
     more.n = memo->n;
-    free(memo->slot);
+    base_free(memo->slot);
     *memo = more;
   }
   uint32_t at = memo_place(memo, key);
@@ -349,13 +348,13 @@ static void free_writer(MlwWriter *w) {
   free_pool(&w->types);
   free_pool(&w->properties);
   for (int form = 0; form < MLW_FORM_COUNT; form++) {
-    free(w->attr_memo[form].slot);
-    free(w->type_memo[form].slot);
+    base_free(w->attr_memo[form].slot);
+    base_free(w->type_memo[form].slot);
   }
-  free(w->location_memo.slot);
-  free(w->dialect_memo.slot);
-  free(w->captures.slot);
-  free(w->string);
+  base_free(w->location_memo.slot);
+  base_free(w->dialect_memo.slot);
+  base_free(w->captures.slot);
+  base_free(w->string);
   hl_buf_free(&w->stack);
   hl_arena_free(w->arena);
 }

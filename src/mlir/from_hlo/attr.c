@@ -1,8 +1,8 @@
 // Writes HLO as StableHLO or MHLO: types, and the attributes that rules make.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "mlir/from_hlo/from_hlo.h"
 
 // --- Types ------------------------------------------------------------------------------------------
@@ -296,7 +296,7 @@ const HlMlAttr *fh_parse_attr(Fh *f, const char *text, size_t n) {
     attr = read ? copy_attr(f->tree, read) : NULL;
     for (int k = 0; k < n_trees; k++)
       hl_ml_free(trees[k]);
-    free(trees);
+    base_free(trees);
   }
   hl_cx_forget(f->cx, n_diags);
   hl_source_unref(source);

@@ -441,10 +441,10 @@ bool hl_ml_refine(HlCx *cx, HlMlTree *tree, const HlSym *entry, int n, const HlM
   for (uint32_t k = 0; k < r.n_callees; k++)
     for (Special *s = r.callee[k].special; good && s; s = s->next)
       good = check_static(&r, s->func);
-  free(r.known);
-  free(r.now);
-  free(r.copied);
-  free(r.callee);
+  base_free(r.known);
+  base_free(r.now);
+  base_free(r.copied);
+  base_free(r.callee);
   hl_arena_free(r.arena);
   return good;
 }

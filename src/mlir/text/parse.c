@@ -5,7 +5,6 @@
 #include "mlir/text/parse.h"
 #include "base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 // --- What all share ----------------------------------------------------------------------------------------
@@ -352,7 +351,7 @@ bool hl_ml_text_read(HlCx *cx, HlSource *source, HlMlTree ***out, int *n) {
       hl_ml_verify(cx, trees.at[k]);
       hl_ml_free(trees.at[k]);
     }
-    free(trees.at);
+    base_free(trees.at);
     return false;
   }
   *out = trees.at;

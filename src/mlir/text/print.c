@@ -1,8 +1,6 @@
 // Prints MLIR programs: ops, regions, blocks, the generic form, and all that stands around them.
 #include "mlir/text/print.h"
 
-#include <stdlib.h>
-
 #include "base/memory.h"
 
 // --- Pieces --------------------------------------------------------------------------------------------
@@ -201,8 +199,8 @@ void mlp_region(Printer *p, const HlMlRegion *region, bool args, bool empty_bloc
                 (args && first->n_args) || (empty_block && !first->first) ? &preds : NULL);
   for (const HlMlBlock *block = first ? first->next : NULL; block; block = block->next)
     print_block(p, block, &preds);
-  free(preds.start);
-  free(preds.from);
+  base_free(preds.start);
+  base_free(preds.from);
   print_indent(p);
   put_char(p->out, '}');
   p->spoken = spoken;

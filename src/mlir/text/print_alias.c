@@ -5,8 +5,6 @@
 // A location that only ops end with is defined after the program, all others before it.
 #include "mlir/text/print.h"
 
-#include <stdlib.h>
-
 #include "base/memory.h"
 
 // What a location is, with the numbers of its parts in place of them: equal locations have equal keys.
@@ -44,12 +42,12 @@ void mlp_aliases_free(PrAliases *a) {
   if (!a)
     return;
   for (uint32_t k = 0; k < a->n; k++)
-    free(a->entry[k].part);
-  free(a->entry);
-  free(a->slot);
-  free(a->seen);
-  free(a->met);
-  free(a);
+    base_free(a->entry[k].part);
+  base_free(a->entry);
+  base_free(a->slot);
+  base_free(a->seen);
+  base_free(a->met);
+  base_free(a);
 }
 
 // --- Which entry a location is --------------------------------------------------------------------------
@@ -76,7 +74,7 @@ static void note_seen(PrAliases *a, const HlMlLocation *location, uint32_t entry
     for (uint32_t k = 0; k < n_old; k++)
       if (old[k].location)
         *find_seen(a, old[k].location) = old[k];
-    free(old);
+    base_free(old);
   }
   *find_seen(a, location) = (Seen){location, entry};
   a->n_seen++;
@@ -99,7 +97,7 @@ static bool same_entry(const Entry *x, const Entry *y) {
 
 static void grow_slots(PrAliases *a) {
   a->n_slots = a->n_slots ? 2 * a->n_slots : 256;
-  free(a->slot);
+  base_free(a->slot);
   a->slot = base_alloc(a->n_slots * sizeof *a->slot);
   for (uint32_t k = 0; k < a->n; k++) {
     uint32_t at = (uint32_t)a->entry[k].hash & (a->n_slots - 1);
@@ -116,7 +114,7 @@ static uint32_t intern(PrAliases *a, Entry entry, bool may_add) {
   uint32_t at = (uint32_t)entry.hash & (a->n_slots - 1);
   for (; a->slot[at]; at = (at + 1) & (a->n_slots - 1))
     if (same_entry(&a->entry[a->slot[at] - 1], &entry)) {
-      free(entry.part);
+      base_free(entry.part);
       return a->slot[at] - 1;
     }
   if (!may_add)
@@ -187,7 +185,7 @@ static uint32_t entry_of(PrAliases *a, const HlMlLocation *location) {
     if (!seen || !seen->location)
       note_seen(a, done, intern_location(a, done));
   }
-  free(frames.at);
+  base_free(frames.at);
   return find_seen(a, location)->entry;
 }
 
@@ -225,7 +223,7 @@ static void make_early(PrAliases *a, uint32_t entry) {
       stack[n++] = e->part[k];
     }
   }
-  free(stack);
+  base_free(stack);
 }
 
 static void raise_depth(Entry *parent, const Entry *child) {
@@ -270,7 +268,7 @@ static void visit(Printer *p, const HlMlLocation *location, bool late) {
     meet(a, part, late);
     push(&frames, (Frame){a->entry[part].location, part, 0});
   }
-  free(frames.at);
+  base_free(frames.at);
 }
 
 // --- Types -------------------------------------------------------------------------------------------------
@@ -376,8 +374,8 @@ void mlp_aliases_number(PrAliases *a) {
     Entry *entry = &a->entry[sorted[k]];
     entry->number = entry->type ? n_types++ : entry->map ? n_maps++ : n_locations++;
   }
-  free(start);
-  free(a->met);
+  base_free(start);
+  base_free(a->met);
   a->met = sorted;
 }
 

@@ -7,7 +7,6 @@
 #include "mlir/text/print.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/memory.h"
 
@@ -208,19 +207,19 @@ PrNames *mlp_names_new(const HlMlTree *tree, const HlMlOp *top, bool generic) {
   names->syms = hl_syms_new(names->arena);
   Naming n = {.names = names, .generic = generic};
   name_all(&n, top);
-  free(n.stack);
-  free(n.seen);
+  base_free(n.stack);
+  base_free(n.seen);
   return names;
 }
 
 void mlp_names_free(PrNames *names) {
   if (!names)
     return;
-  free(names->of);
-  free(names->words);
-  free(names->n_used);
+  base_free(names->of);
+  base_free(names->words);
+  base_free(names->n_used);
   hl_arena_free(names->arena);
-  free(names);
+  base_free(names);
 }
 
 // --- Printing them ------------------------------------------------------------------------------------------

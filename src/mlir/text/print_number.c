@@ -1,4 +1,5 @@
 // Prints numbers of MLIR attributes: floats, elements of dense literals.
+#include "base/memory.h"
 #include "mlir/text/print.h"
 
 #include <math.h>
@@ -241,9 +242,7 @@ static void print_one(Printer *p, const HlMlAttr *dense, int64_t k) {
 
 static void print_nested(Printer *p, const HlMlAttr *dense, int64_t n) {
   const HlMlType *type = dense->type;
-  int64_t *place = calloc((size_t)type->rank + 1, sizeof *place);
-  if (!place)
-    return;
+  int64_t *place = base_alloc(((size_t)type->rank + 1) * sizeof *place);
   for (int k = 0; k < type->rank; k++)
     put_char(p->out, '[');
   for (int64_t at = 0; at < n;) {
@@ -259,7 +258,7 @@ static void print_nested(Printer *p, const HlMlAttr *dense, int64_t n) {
     for (k++; k < type->rank; k++)
       put_char(p->out, '[');
   }
-  free(place);
+  base_free(place);
 }
 
 void mlp_elements(Printer *p, const HlMlAttr *dense) {

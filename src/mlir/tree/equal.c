@@ -344,7 +344,7 @@ bool hl_ml_equal(const HlMlTree *a, const HlMlTree *b, const char **where) {
   Pair p = {a, b, base_alloc((a->n_values + (size_t)1) * sizeof(const HlMlValue *)), NULL};
   const HlMlOp *at = a->module;
   bool same = walk(&p, shells_equal, &at) && walk(&p, operands_equal, &at) && resources_equal(&p);
-  free(p.map);
+  base_free(p.map);
   if (!same && where)
     *where = place_of(&p, at);
   return same;

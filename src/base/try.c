@@ -1,0 +1,341 @@
+// try.c: work that may run out of memory.
+//
+// Memory is asked for everywhere, mostly from arenas, and almost nowhere could the one who asks do anything sensible
+// without it. So it is the one error that does not travel by return values: whoever cannot get memory calls
+// base_out_of_memory, which undoes what the try has done and jumps (longjmp) to where it began. This is the only
+// place of the library that jumps, and the frames between are left without another word. What makes that safe is
+// that the try knows all that must be undone, in one table:
+//
+//   blocks       every piece of memory that is new: freed
+//   references   of what is old, counted by those who will not be there to give them back: given back
+//   held         what is not memory (base_hold): let go, first of all, as it may lie in the frames that are left
+//
+// The table is hashed by address. It costs a few nanoseconds a block (arenas ask for few), and nothing
+// outside of a try. When the work ends well the table is dropped: all that is new is simply there.
+//
+// The try of a thread hangs on the thread (`frame`), because an arena or a buffer that lacks memory knows of no context:
+// the one variable of ours that is no table of constants, but for the embedder's handler.
+
+#include "base/compiler.h"
+#include "base/memory.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct Entry {
+  void *at;  // NULL: free
+  BaseLetGo *let_go;
+  int64_t n;
+  void (*drop)(void *thing);  // of what is held
+  const void *frame;          // of what is held: whose it is
+  enum { BLOCK, REFERENCE, HELD } kind;
+} Entry;
+
+struct BaseTry {
+  HlCx *cx;
+  Entry *entry;
+  size_t n, mask;  // mask: number of places - 1; 0: none
+  bool shared;     // several threads work in it
+  bool lacked;     // one of them ran out of memory
+  size_t size;     // how much it asked for
+  pthread_mutex_t lock;
+};
+
+typedef struct Frame {
+  jmp_buf start;
+  BaseTry *try;
+  size_t size;  // that could not be had
+} Frame;
+
+static _Thread_local Frame *frame HL_TLS_DIRECT;
+static HlOutOfMemory *_Atomic handler;
+
+void hl_set_out_of_memory(HlOutOfMemory *now) {
+  handler = now;
+}
+
+// --- The table --------------------------------------------------------------------------------------
+
+// Counts down to the allocation that a test wants to fail (HlLimits); from -n on, all fail.
+static bool is_to_fail(const BaseTry *t) {
+  int64_t *left = &hl_cx_limits(t->cx)->fail_allocation;
+  if (*left == -1)
+    return true;
+  if (*left < 0)
+    ++*left;
+  return *left > 0 && --*left == 0;
+}
+
+static void lock(BaseTry *t) {
+  if (t->shared)
+    pthread_mutex_lock(&t->lock);
+}
+
+static void unlock(BaseTry *t) {
+  if (t->shared)
+    pthread_mutex_unlock(&t->lock);
+}
+
+static size_t start_of(const BaseTry *t, const void *at) {
+  return (size_t)hl_hash_mix((uint64_t)(uintptr_t)at, 0) & t->mask;
+}
+
+// The entry of an address, or the free one where it belongs.
+static Entry *find(const BaseTry *t, const void *at) {
+  size_t k = start_of(t, at);
+  while (t->entry[k].at && t->entry[k].at != at)
+    k = (k + 1) & t->mask;
+  return &t->entry[k];
+}
+
+static Entry *find_there(const BaseTry *t, const void *at) {
+  Entry *entry = t->entry ? find(t, at) : NULL;
+  return entry && entry->at ? entry : NULL;
+}
+
+static bool make_room(BaseTry *t) {
+  if (t->entry && 2 * (t->n + 1) <= t->mask)
+    return true;
+  const Entry *old = t->entry;
+  const size_t old_size = old ? t->mask + 1 : 0, size = old ? 2 * old_size : 256;
+  Entry *entry = is_to_fail(t) ? NULL : calloc(size, sizeof *entry);
+  if (!entry)
+    return false;
+  t->entry = entry;
+  t->mask = size - 1;
+  for (size_t k = 0; k < old_size; k++)
+    if (old[k].at)
+      *find(t, old[k].at) = old[k];
+  free((Entry *)(uintptr_t)old);
+  return true;
+}
+
+static bool add(BaseTry *t, Entry new) {
+  if (!make_room(t))
+    return false;
+  Entry *entry = find(t, new.at);
+  t->n += !entry->at;
+  *entry = new;
+  return true;
+}
+
+// Takes an entry out; those after it that are not where they would rather be move up.
+static void take_out(BaseTry *t, Entry *entry) {
+  size_t hole = (size_t)(entry - t->entry);
+  for (size_t k = (hole + 1) & t->mask; t->entry[k].at; k = (k + 1) & t->mask) {
+    const size_t wants = start_of(t, t->entry[k].at);
+    if (((k - wants) & t->mask) >= ((k - hole) & t->mask)) {
+      t->entry[hole] = t->entry[k];
+      hole = k;
+    }
+  }
+  t->entry[hole].at = NULL;
+  t->n--;
+}
+
+// --- What the rest of the library tells -----------------------------------------------------------------
+
+bool base_may_allocate(void) {
+  if (HL_LIKELY(!frame))
+    return true;
+  BaseTry *t = frame->try;
+  lock(t);
+  const bool fails = is_to_fail(t);
+  unlock(t);
+  return !fails;
+}
+
+void base_made(const void *owner, void *thing, BaseLetGo *let_go, int64_t n) {
+  if (HL_LIKELY(!frame) || (owner && !base_is_new(owner)))
+    return;
+  BaseTry *t = frame->try;
+  lock(t);
+  const bool ok = add(t, (Entry){.at = thing, .let_go = let_go, .n = n, .kind = BLOCK});
+  unlock(t);
+  if (ok)
+    return;
+  let_go(thing, n);
+  base_out_of_memory(sizeof(Entry) * 2 * (t->mask + 1));
+}
+
+void base_unmade(void *thing) {
+  if (HL_LIKELY(!frame))
+    return;
+  BaseTry *t = frame->try;
+  lock(t);
+  Entry *entry = find_there(t, thing);
+  if (entry)
+    take_out(t, entry);
+  unlock(t);
+}
+
+bool base_is_new(const void *block) {
+  if (HL_LIKELY(!frame))
+    return false;
+  lock(frame->try);
+  const Entry *entry = find_there(frame->try, block);
+  const bool is_new = entry && entry->kind == BLOCK;
+  unlock(frame->try);
+  return is_new;
+}
+
+bool base_in_try(void) {
+  return frame != NULL;
+}
+
+void base_hold(void *thing, void (*let_go)(void *thing)) {
+  if (!frame)
+    return;
+  BaseTry *t = frame->try;
+  lock(t);
+  const bool ok = add(t, (Entry){.at = thing, .drop = let_go, .frame = frame, .kind = HELD});
+  unlock(t);
+  if (!ok)
+    base_out_of_memory(sizeof(Entry) * 2 * (t->mask + 1));
+}
+
+void base_drop(void *thing) {
+  base_unmade(thing);
+}
+
+void base_note_ref(void *counted, int64_t change, BaseGiveBack *give_back) {
+  if (HL_LIKELY(!frame))
+    return;
+  BaseTry *t = frame->try;
+  lock(t);
+  Entry *entry = find_there(t, counted);
+  bool ok = true;
+  if (!entry)
+    ok = add(t, (Entry){.at = counted, .let_go = give_back, .n = change, .kind = REFERENCE});
+  else if (entry->kind == REFERENCE)
+    entry->n += change;
+  unlock(t);
+  if (ok)
+    return;
+  give_back(counted, change);
+  base_out_of_memory(sizeof(Entry) * 2 * (t->mask + 1));
+}
+
+bool base_give_counted(void *counted, int64_t n, BaseGiveBack *give_back) {
+  if (HL_LIKELY(!frame))
+    return false;
+  BaseTry *t = frame->try;
+  lock(t);
+  Entry *entry = find_there(t, counted);
+  const bool is_new = entry && entry->kind == BLOCK;
+  if (is_new)
+    *entry = (Entry){.at = counted, .let_go = give_back, .n = n, .kind = REFERENCE};
+  unlock(t);
+  return is_new;
+}
+
+// --- The end ----------------------------------------------------------------------------------------
+
+// Lets go of what the frames that are left hold.
+static void let_go_of_held(BaseTry *t, const Frame *mine) {
+  for (size_t k = 0; t->entry && k <= t->mask; k++) {
+    const Entry entry = t->entry[k];
+    if (!entry.at || entry.kind != HELD || entry.frame != mine)
+      continue;
+    take_out(t, &t->entry[k--]);  // another may have moved here
+    entry.drop(entry.at);
+  }
+}
+
+// References first: to give one back may free something old, and what that refers to.
+static void undo(BaseTry *t) {
+  for (int kind = REFERENCE; kind >= BLOCK; kind--)
+    for (size_t k = 0; t->entry && k <= t->mask; k++) {
+      const Entry *entry = &t->entry[k];
+      if (entry->at && (int)entry->kind == kind)
+        entry->let_go(entry->at, entry->n);
+    }
+}
+
+void base_out_of_memory(size_t size) {
+  Frame *mine = frame;
+  if (mine) {
+    mine->size = size;
+    frame = NULL;
+    lock(mine->try);
+    let_go_of_held(mine->try, mine);
+    unlock(mine->try);
+    longjmp(mine->start, 1);
+  }
+  HlOutOfMemory *const now = handler;
+  if (now)
+    now(size);
+  fprintf(stderr, "hilo: out of memory (%zu bytes were asked for)\n", size);
+  abort();
+}
+
+typedef enum Outcome { NO, YES, NO_MEMORY } Outcome;
+
+static Outcome run(Frame *mine, HlWork *work, HlCx *cx, void *user) {
+  if (setjmp(mine->start) != 0)
+    return NO_MEMORY;
+  frame = mine;
+  const bool ok = work(cx, user);
+  frame = NULL;
+  return ok ? YES : NO;
+}
+
+bool hl_try(HlCx *cx, HlWork *work, void *user) {
+  if (frame)
+    return work(cx, user);
+  BaseCxMark mark;
+  if (!base_cx_mark(cx, &mark))
+    return false;
+  BaseTry t = {.cx = cx};
+  Frame mine = {.try = &t};
+  const Outcome outcome = run(&mine, work, cx, user);
+  if (outcome == NO_MEMORY) {
+    undo(&t);
+    base_cx_back(cx, &mark, mine.size);
+  }
+  free(t.entry);
+  base_cx_mark_free(&mark);
+  return outcome == YES;
+}
+
+// --- Threads ----------------------------------------------------------------------------------------
+
+BaseTry *base_try_share(void) {
+  BaseTry *t = frame ? frame->try : NULL
+    ;
+  if (t) {
+    pthread_mutex_init(&t->lock, NULL);
+    t->shared = true;
+  }
+  return t;
+}
+
+void base_try_unshare(BaseTry *t) {
+  if (!t)
+    return;
+  t->shared = false;
+  pthread_mutex_destroy(&t->lock);
+  if (t->lacked)
+    base_out_of_memory(t->size);
+}
+
+bool base_try_in(BaseTry *t, void (*work)(void *user), void *user) {
+  if (!t) {
+    work(user);
+    return true;
+  }
+  Frame mine = {.try = t};
+  if (setjmp(mine.start) != 0) {
+    lock(t);
+    t->lacked = true;
+    t->size = mine.size;
+    unlock(t);
+    return false;
+  }
+  frame = &mine;
+  work(user);
+  frame = NULL;
+  return true;
+}
