@@ -21,7 +21,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PACKAGES := gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
 	libpcre2-dev libjansson-dev libzstd-dev zlib1g-dev liblapack3
 # The sanitizers' and the fuzzer's runtime is a package of its own in some releases, a part of clang in others.
-TEST_PACKAGES := libcmocka-dev python3-venv clang libclang-rt-dev
+TEST_PACKAGES := libcmocka-dev python3-venv clang libclang-rt-dev locales
 HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed' && echo yes)
 CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 BUILD_IN = ninja -j $(JOBS) -C
@@ -99,6 +99,7 @@ check: build
 	@tools/layers.sh
 	@tools/targets.sh
 	@tools/headers.sh
+	@tools/locale.sh
 	@HILO_BUILD=$(BUILD) tools/globals.sh
 	@HILO=$(BUILD)/hilo tools/docs_fresh.sh
 

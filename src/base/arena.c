@@ -10,6 +10,7 @@
 
 #include "base/compiler.h"
 #include "base/memory.h"
+#include "base/number.h"
 
 #include <stdalign.h>
 #include <stdio.h>
@@ -204,7 +205,7 @@ char *hl_arena_printf(HlArena *arena, const char *format, ...) {
   char small[256];
   va_list args;
   va_start(args, format);
-  const int n = vsnprintf(small, sizeof small, format, args);
+  const int n = base_vsnprintf(small, sizeof small, format, args);
   va_end(args);
   if (n < 0)
     return hl_arena_strndup(arena, "", 0);
@@ -212,7 +213,7 @@ char *hl_arena_printf(HlArena *arena, const char *format, ...) {
     return hl_arena_strndup(arena, small, (size_t)n);
   char *text = hl_arena_alloc(arena, (size_t)n + 1);
   va_start(args, format);
-  vsnprintf(text, (size_t)n + 1, format, args);
+  base_vsnprintf(text, (size_t)n + 1, format, args);
   va_end(args);
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include "base/compiler.h"
 #include "base/memory.h"
+#include "base/number.h"
 
 #include <stdio.h>
 
@@ -99,10 +100,10 @@ void hl_buf_vprintf(HlBuf *buf, const char *format, va_list args) {
   va_list again;
   va_copy(again, args);
   hl_buf_grow(buf, 64);
-  const int n = vsnprintf(buf->at + buf->n, buf->capacity - buf->n, format, args);
+  const int n = base_vsnprintf(buf->at + buf->n, buf->capacity - buf->n, format, args);
   if (n >= 0 && (size_t)n >= buf->capacity - buf->n) {
     hl_buf_grow(buf, (size_t)n);
-    vsnprintf(buf->at + buf->n, buf->capacity - buf->n, format, again);
+    base_vsnprintf(buf->at + buf->n, buf->capacity - buf->n, format, again);
   }
   va_end(again);
   if (n > 0)

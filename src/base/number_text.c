@@ -3,13 +3,12 @@
 // The digits come from one 64 by 64 bit product with a rounded power of ten; where that cannot tell
 // which way to round, printf itself decides.
 
-#include "ir/put.h"
-
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/bits.h"
+#include "base/decimal.h"
+#include "base/number.h"
+#include "base/put.h"
 
 enum { LEAST_POWER = -64, MOST_POWER = 64, MOST_EXACT_POWER = 27 };
 
@@ -49,10 +48,6 @@ static const uint64_t powers[MOST_POWER - LEAST_POWER + 1] = {
     0x9f4f2726179a2245, 0xc722f0ef9d80aad6, 0xf8ebad2b84e0d58b, 0x9b934c3b330c8577,
     0xc2781f49ffcfa6d5,
 };
-
-static const double exact_powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 static const uint64_t whole_powers[] = {
     1,
@@ -199,7 +194,7 @@ static void put_decimal(HlBuf *out, Decimal d) {
 
 static void put_printf(HlBuf *out, double value, int digits) {
   char *at = put_room(out, 40);
-  out->n += (size_t)snprintf(at, 40, "%.*g", digits, value);
+  out->n += (size_t)base_snprintf(at, 40, "%.*g", digits, value);
 }
 
 // What is no ordinary positive number: nan, inf, zero. A minus sign is printed as well.
@@ -231,19 +226,14 @@ void put_g(HlBuf *out, double value, int digits) {
 
 // The double nearest to a decimal of at most 15 digits, where one operation gives it.
 static bool decimal_value(Decimal d, double *value) {
-  const int power = d.exponent + 1 - d.n;
-  if (power < -22 || power > 22)
-    return false;
-  const double digits = (double)d.digits;
-  *value = power < 0 ? digits / exact_powers[-power] : digits * exact_powers[power];
-  return true;
+  return base_exact_double(d.digits, d.exponent + 1 - d.n, value);
 }
 
 // The slow way: fewer digits if they read back equal, else more.
 static void put_shorter(HlBuf *out, double value, bool single, int few, int many) {
   char text[40];
-  snprintf(text, sizeof text, "%.*g", few, value);
-  if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value)
+  base_snprintf(text, sizeof text, "%.*g", few, value);
+  if (single ? base_read_float(text, NULL) == (float)value : base_read_double(text, NULL) == value)
     put_text(out, text);
   else
     put_printf(out, value, many);

@@ -1,5 +1,6 @@
 // What the commands share: option values, diagnostics on standard error, progress.
 #include "cli/cli.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ bool cli_number(const Cli *cli, const char *name, double *out) {
   if (!text)
     return true;
   char *end;
-  double value = strtod(text, &end);
+  double value = base_read_double(text, &end);
   if (end == text || *end || value != value) {
     cli_usage(cli, "option '%s' needs a number, not '%s'", name, text);
     return false;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "cli/cli.h"
 #include "cli/select.h"
 #include "hilo/text.h"
@@ -92,8 +93,8 @@ static void bench_stages(Bench *b, int n_stages, HlBuf *json) {
     hl_buf_printf(json, ", \"%s_ms\": %.4f, \"%s_median_ms\": %.4f", stages[stage].name, best,
                   stages[stage].name, median);
     if (!b->cli->json)
-      printf("  %-7s %9.3f ms best, %9.3f ms median of %d\n", stages[stage].name, best, median,
-             times.n);
+      base_fprintf(stdout, "  %-7s %9.3f ms best, %9.3f ms median of %d\n", stages[stage].name,
+                   best, median, times.n);
   }
   hl_buf_putc(json, '}');
 }

@@ -1,7 +1,7 @@
 // hilo docs: the reference pages that derive from the tables.
-#include <ctype.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "cli/cli.h"
 #include "hilo/op.h"
 #include "hilo/opt.h"
@@ -194,7 +194,7 @@ static int print_passes(void) {
 
 static void print_rules_of(const HlPassInfo *pass) {
   printf("\n## %s\n\n%c%s.\n\n| rule | law | condition |\n|---|---|---|\n", pass->name,
-         toupper((unsigned char)pass->meaning[0]), pass->meaning + 1);
+         to_upper(pass->meaning[0]), pass->meaning + 1);
   for (const HlRule *rule = pass->rules; rule->name; rule++) {
     printf("| %s | ", rule->name);
     print_code_cell(rule->law);

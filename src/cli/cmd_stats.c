@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "cli/cli.h"
 #include "cli/equations.h"
 #include "cli/load.h"
@@ -19,7 +20,7 @@ static const char *short_number(double x, bool bytes, char *room, size_t n) {
     x /= base;
     k++;
   }
-  snprintf(room, n, k == 0 ? "%.0f%s" : "%.2f%s", x, bytes ? binary[k] : decimal[k]);
+  base_snprintf(room, n, k == 0 ? "%.0f%s" : "%.2f%s", x, bytes ? binary[k] : decimal[k]);
   return room;
 }
 

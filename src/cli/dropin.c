@@ -1,14 +1,15 @@
 // cli/dropin.c: reads command lines as XLA's tools do: --name=value, and nothing else is a flag.
 #include "cli/dropin.h"
+#include "base/ascii.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static bool set_bool(bool *out, const char *value) {
-  bool yes = !value || strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0;
-  bool no = value && (strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0);
+  bool yes = !value || same_word(value, "true") || strcmp(value, "1") == 0;
+  bool no = value && (same_word(value, "false") || strcmp(value, "0") == 0);
   *out = yes;
   return yes || no;
 }
@@ -25,7 +26,7 @@ static bool set_value(const DropinFlag *flag, const char *value) {
   else if (flag->kind == DROPIN_INT)
     *(int64_t *)flag->value = strtoll(value, &end, 10);
   else
-    *(double *)flag->value = strtod(value, &end);
+    *(double *)flag->value = base_read_double(value, &end);
   return flag->kind == DROPIN_TEXT || (*value && !*end && !errno);
 }
 

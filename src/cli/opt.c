@@ -1,5 +1,6 @@
 // cli/opt.c: prints what 'hilo opt' found, reads its decisions.
 #include "cli/opt.h"
+#include "base/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ void cli_print_steps(const Cli *cli, const HlEngine *engine) {
                   steps[k].seconds * 1e3);
   }
   fputs(out.at ? out.at : "", stderr);
-  fprintf(stderr, "%d steps, %.3f ms\n", n, total * 1e3);
+  base_fprintf(stderr, "%d steps, %.3f ms\n", n, total * 1e3);
   hl_buf_free(&out);
 }
 

@@ -2,6 +2,7 @@
 //
 // A platform's compiler is its pipeline of passes, and what comes out is interpreted.
 #include "cli/two_sides.h"
+#include "base/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +186,7 @@ static void say_mismatch(int device, int leaf, const HlMismatch *m, const HlComp
     fprintf(stderr, "Result %d of device %d has another shape or type\n", leaf, device);
     return;
   }
-  fprintf(
+  base_fprintf(
       stderr,
       "Mismatch count %lld (%.4f%%) in result %d of device %d: %lld elements; abs bound %g, rel "
       "bound %g\n"
@@ -251,7 +252,7 @@ static void say_start(const TwoSides *t, const char *platform) {
 
 static void say_end(const TwoSides *t, double start) {
   if (!t->quiet)
-    fprintf(stderr, "... compiled and ran in %.3gs.\n", hl_now() - start);
+    base_fprintf(stderr, "... compiled and ran in %.3gs.\n", hl_now() - start);
 }
 
 // Runs what a side's passes have made of `whole`, whose arguments the trial has.

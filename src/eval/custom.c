@@ -1,6 +1,7 @@
 // eval/custom.c: which kernel computes which custom call.
 
 #include "eval/custom.h"
+#include "base/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +122,7 @@ int64_t custom_int(const HlInst *inst, const char *key, int64_t absent) {
 double custom_float(const HlInst *inst, const char *key, double absent) {
   const char *text = value_of(inst, key);
   char *end = NULL;
-  const double value = text ? strtod(text, &end) : 0;
+  const double value = text ? base_read_double(text, &end) : 0;
   return end == text ? absent : value;
 }
 

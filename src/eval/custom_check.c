@@ -1,6 +1,7 @@
 // eval/custom_check.c: custom calls that check values: check.expect_* of StableHLO's test programs,
 // and the probes they compare with (mlir.md 9).
 
+#include "base/number.h"
 #include "eval/custom.h"
 
 #include <inttypes.h>
@@ -169,7 +170,7 @@ bool custom_expect_almost_eq(Interp *in, const HlInst *inst, const HlLiteral *co
                              HlLiteral *out) {
   const Bound bound = {.tolerance = custom_float(inst, "tolerance", 1e-3)};
   char words[64];
-  snprintf(words, sizeof words, " within %g", bound.tolerance);
+  base_snprintf(words, sizeof words, " within %g", bound.tolerance);
   return custom_counts(in, inst, 2, out, custom_result_count(out)) &&
          check(in, inst, operand[0], operand[1], agrees_nearly, &bound, words);
 }
@@ -179,7 +180,7 @@ bool custom_expect_close(Interp *in, const HlInst *inst, const HlLiteral *const 
   const Bound bound = {.min_ulp = (uint64_t)custom_int(inst, "min_ulp_difference", 0),
                        .max_ulp = (uint64_t)custom_int(inst, "max_ulp_difference", 3)};
   char words[64];
-  snprintf(words, sizeof words, " within %" PRIu64 " to %" PRIu64 " ulp", bound.min_ulp,
+  base_snprintf(words, sizeof words, " within %" PRIu64 " to %" PRIu64 " ulp", bound.min_ulp,
            bound.max_ulp);
   return custom_counts(in, inst, 2, out, custom_result_count(out)) &&
          check(in, inst, operand[0], operand[1], agrees_closely, &bound, words);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "eval/custom.h"
 
 // What stands behind `"key":` in the text, or NULL.
@@ -24,7 +25,7 @@ static const char *json_value(const char *text, const char *key) {
 
 static double json_number(const char *text, const char *key, double absent) {
   const char *at = json_value(text, key);
-  return at ? strtod(at + (*at == '"'), NULL) : absent;
+  return at ? base_read_double(at + (*at == '"'), NULL) : absent;
 }
 
 // A list such as ["0","1"] or [0,1].

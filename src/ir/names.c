@@ -6,15 +6,13 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
 #include "ir/state.h"
 
 // --- Legal names --------------------------------------------------------------------------------
 
 static bool is_letter(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-static bool is_digit(char c) {
-  return c >= '0' && c <= '9';
+  return is_alpha(c) || c == '_';
 }
 static bool is_name_char(char c) {
   return is_letter(c) || is_digit(c) || c == '.' || c == '-';

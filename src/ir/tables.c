@@ -2,8 +2,8 @@
 // by text.
 
 #include <string.h>
-#include <strings.h>
 
+#include "base/ascii.h"
 #include "hilo/ir.h"
 #include "ir/slots.h"
 
@@ -55,7 +55,7 @@ bool hl_enum_value(const HlEnum *words, HlStr text, int64_t *out) {
   for (int k = 0; k < words->n; k++) {
     if (strlen(words->text[k]) != text.n)
       continue;
-    if (words->fold_case ? strncasecmp(words->text[k], text.at, text.n) != 0
+    if (words->fold_case ? !same_letters(words->text[k], text.at, text.n)
                          : memcmp(words->text[k], text.at, text.n) != 0)
       continue;
     *out = words->value[k];

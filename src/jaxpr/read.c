@@ -6,10 +6,10 @@
 //
 // Equations end at `;` or at a line's end, but JAX breaks long lists of operands: a line that starts
 // with neither a binder nor an equation, or that is indented deeper than the equation, goes on.
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/room.h"
 #include "jaxpr/read.h"
 
@@ -62,8 +62,8 @@ static bool operands_go_on(const Reader *r, const Eqn *eqn, const Jaxpr *jaxpr) 
   HlStr word = jx_peek_word(r, r->at);
   if (at_in(r, r->at) || *r->at == ']' || *r->at == '}' || *r->at == ')')
     return false;
-  if (jx_is_literal_word(word) || word.n == 0 || isdigit((unsigned char)*r->at))
-    return jx_at_literal(r, jaxpr) && (deeper || word.n == 0 || isdigit((unsigned char)*r->at));
+  if (jx_is_literal_word(word) || word.n == 0 || is_digit(*r->at))
+    return jx_at_literal(r, jaxpr) && (deeper || word.n == 0 || is_digit(*r->at));
   return deeper && word.at[word.n] != ':' && word.at[word.n] != '[';
 }
 
@@ -101,7 +101,7 @@ static void count_lines(Reader *r, Eqn *eqn) {
 // Names of primitives may hold dashes and dots.
 static HlStr peek_primitive(const Reader *r) {
   size_t n = 0;
-  while (isalnum((unsigned char)r->at[n]) || (r->at[n] && strchr("_-.", r->at[n])))
+  while (is_alnum(r->at[n]) || (r->at[n] && strchr("_-.", r->at[n])))
     n++;
   return (HlStr){r->at, n};
 }

@@ -2,13 +2,14 @@
 //
 // atom    = NAME | literal [ ":" type ]
 // type    = ( WORD { "<" ... ">" } [ "[" { size "," } "]" ] [ "{" ... "}" ] | "Ref" "{" type "}" ) [ "*" ]
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/number.h"
 #include "base/room.h"
 #include "jaxpr/read.h"
 
@@ -19,8 +20,7 @@ static bool read_size(Reader *r, int64_t *out) {
   char *end;
   errno = 0;
   *out = strtoll(r->at, &end, 10);
-  const bool is_number =
-      isdigit((unsigned char)*r->at) && !errno && (*end == ',' || *end == ']' || *end == '@');
+  const bool is_number = is_digit(*r->at) && !errno && (*end == ',' || *end == ']' || *end == '@');
   const char *at = is_number ? end : r->at;
   while (at < r->end && *at != ',' && *at != ']') {
     const char *next = strchr("([{", *at) ? jx_skip_group(r, at) : NULL;
@@ -65,7 +65,7 @@ static bool read_held(Reader *r, Aval *aval) {
   aval->dtype = held->kind == AVAL_ARRAY ? held->dtype : HL_NO_DTYPE;
   aval->rank = held->rank;
   aval->dim = held->dim;
-  while (start > r->start && (isalnum((unsigned char)start[-1]) || start[-1] == '_'))
+  while (start > r->start && (is_alnum(start[-1]) || start[-1] == '_'))
     start--;
   aval->text = (HlStr){start, (size_t)(r->at - start)};
   return true;
@@ -113,7 +113,7 @@ HlStr jx_peek_name(const Reader *r) {
   if (*r->at == '*')
     return (HlStr){r->at, 1};  // the unit value of old
   HlStr name = jx_peek_word(r, r->at);
-  return name.n > 0 && isdigit((unsigned char)*name.at) ? (HlStr){name.at, 0} : name;
+  return name.n > 0 && is_digit(*name.at) ? (HlStr){name.at, 0} : name;
 }
 
 // What a nested jaxpr computes can be of no use outside and so be called `_`, even several times.
@@ -187,9 +187,9 @@ static bool read_real(Reader *r, Atom *atom, double *out) {
     return true;
   }
   char *end, *int_end;
-  if (!isdigit((unsigned char)*at) && *at != '.')
+  if (!is_digit(*at) && *at != '.')
     return jx_reader_error(r, r->at, "expected a number");
-  *out = strtod(r->at, &end);
+  *out = base_read_double(r->at, &end);
   if (at[0] == '0' && (at[1] == 'x' || at[1] == 'X'))
     return jx_reader_error(r, r->at, "expected a decimal number");
   errno = 0;
@@ -260,7 +260,7 @@ static bool read_literal_value(Reader *r, Atom *atom) {
 
 bool jx_at_literal(const Reader *r, const Jaxpr *jaxpr) {
   const char c = *r->at;
-  if (isdigit((unsigned char)c) || (c && strchr("-+.([", c)))
+  if (is_digit(c) || (c && strchr("-+.([", c)))
     return true;
   HlStr word = jx_peek_word(r, r->at);
   return jx_is_literal_word(word) &&

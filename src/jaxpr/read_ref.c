@@ -4,11 +4,11 @@
 // x[i] <- v            swap, without what was there
 // y, x[i] <- x[i], v   swap
 // x[i] += v            addupdate
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/room.h"
 #include "jaxpr/read.h"
 
@@ -21,7 +21,7 @@ static bool read_count(Reader *r, int64_t *out) {
   char *end;
   errno = 0;
   *out = strtoll(r->at, &end, 10);
-  if (end == r->at || errno || *out < 0 || !isdigit((unsigned char)*r->at))
+  if (end == r->at || errno || *out < 0 || !is_digit(*r->at))
     return jx_unsupported(r, r->at,
                           "indices other than variables, numbers and ranges are not supported");
   r->at = end;

@@ -1,7 +1,7 @@
 // Reads jaxpr text: errors, blanks, words and brackets.
-#include <ctype.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "jaxpr/read.h"
 
 HlLoc jx_reader_loc(const Reader *r, const char *at) {
@@ -54,7 +54,7 @@ void jx_skip_space(Reader *r) {
 
 HlStr jx_peek_word(const Reader *r, const char *at) {
   size_t n = 0;
-  while (isalnum((unsigned char)at[n]) || at[n] == '_')
+  while (is_alnum(at[n]) || at[n] == '_')
     n++;
   return (HlStr){at, n};
 }

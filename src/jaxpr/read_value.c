@@ -3,12 +3,13 @@
 // Much of what stands there (functions, shardings, effects) means nothing to HLO and has no grammar:
 // whatever is not understood is kept as its text, found by matching brackets. A value ends where the
 // next `name=` or the closing bracket of the list of parameters stands.
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/number.h"
 #include "base/room.h"
 #include "jaxpr/read.h"
 
@@ -40,18 +41,17 @@ static void note_number(Value *v) {
   char *end;
   errno = 0;
   v->i = strtoll(text, &end, 10);
-  if (!*end && !errno && !isspace((unsigned char)text[0])) {
+  if (!*end && !errno && !is_space(text[0])) {
     v->kind = VALUE_INT;
     v->f = (double)v->i;
     return;
   }
   const char *digits = text + (*text == '-' || *text == '+');
-  if (!isdigit((unsigned char)*digits) && *digits != '.' && strcmp(digits, "inf") &&
-      strcmp(digits, "nan"))
+  if (!is_digit(*digits) && *digits != '.' && strcmp(digits, "inf") && strcmp(digits, "nan"))
     return;
   if (digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X'))
     return;
-  v->f = strtod(text, &end);
+  v->f = base_read_double(text, &end);
   if (!*end)
     v->kind = VALUE_FLOAT;
 }
@@ -164,7 +164,7 @@ static bool read_word(Reader *r, Value **out) {
   else
     r->at++;
   end_value(r, v);
-  if ((*r->at == '\'' || *r->at == '"') && v->text.n <= 2 && isalpha((unsigned char)v->text.at[0]))
+  if ((*r->at == '\'' || *r->at == '"') && v->text.n <= 2 && is_alpha(v->text.at[0]))
     return read_string(r, out);  // b'..'
   note_number(v);
   return read_suffixes(r, v);
@@ -193,7 +193,7 @@ static bool read_value(Reader *r, Value **out) {
 // Whether `name=` stands at `at`, what starts the next parameter.
 static bool at_param(const Reader *r, const char *at) {
   HlStr word = jx_peek_word(r, at);
-  return word.n > 0 && !isdigit((unsigned char)word.at[0]) && word.at[word.n] == '=' &&
+  return word.n > 0 && !is_digit(word.at[0]) && word.at[word.n] == '=' &&
          word.at[word.n + 1] != '=';
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "hilo/pass.h"
 
 // The value of `name` in "a=1 b c=x"; n is -1 when it is not there. A bare name is "true".
@@ -42,5 +43,5 @@ int64_t hl_pass_int(const HlPass *p, const char *name) {
 }
 
 double hl_pass_float(const HlPass *p, const char *name) {
-  return strtod(hl_pass_text(p, name), NULL);
+  return base_read_double(hl_pass_text(p, name), NULL);
 }

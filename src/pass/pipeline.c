@@ -3,11 +3,12 @@
 // Names may hold blanks ("HLO passes through layout assignment"). A name without a list is a pass or,
 // failing that, a row of the pipeline table, whose text is read in its place.
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/number.h"
 #include "hilo/pass.h"
 
 enum { MAX_NESTING = 32 };
@@ -63,7 +64,7 @@ static bool same_name(HlStr name, const char *row) {
     row += strspn(row, "-_ ");
     if (at == end || !*row)
       return at == end && !*row;
-    if (tolower((unsigned char)*at++) != tolower((unsigned char)*row++))
+    if (to_lower(*at++) != to_lower(*row++))
       return false;
   }
 }
@@ -152,7 +153,7 @@ static bool is_number(const char *at, size_t n, bool whole) {
   if (whole)
     strtoll(at, &end, 10);
   else
-    strtod(at, &end);
+    base_read_double(at, &end);
   return end == at + n && errno != ERANGE;
 }
 

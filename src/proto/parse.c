@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "proto/message.h"
 
 typedef ProtobufCFieldDescriptor Field;
@@ -146,7 +147,7 @@ static bool read_real(HlStr text, double *out) {
     return false;
   memcpy(copy, text.at, text.n);
   copy[text.n] = 0;
-  *out = strtod(copy, &end);
+  *out = base_read_double(copy, &end);
   return *end == 0 || (end > copy && strcmp(end, "f") == 0);
 }
 

@@ -1,8 +1,8 @@
 // Tells which proto bytes are, by a look at the wire: the forms share field numbers but not what
 // stands under them. A module is recognised by its first instruction having an opcode.
-#include <ctype.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "hilo/proto.h"
 #include "proto/wire.h"
 
@@ -10,7 +10,7 @@ static bool is_word(HlStr s) {
   if (s.n == 0 || s.n > 200)
     return false;
   for (size_t k = 0; k < s.n; k++)
-    if (!isalnum((unsigned char)s.at[k]) && !strchr("-_.", s.at[k]))
+    if (!is_alnum(s.at[k]) && !strchr("-_.", s.at[k]))
       return false;
   return true;
 }
@@ -52,7 +52,7 @@ static HlProtoForm holder_of_module(HlStr bytes) {
 
 // The text without blanks and comments in front.
 static HlStr skip_comments(HlStr s) {
-  while (s.n > 0 && (isspace((unsigned char)s.at[0]) || s.at[0] == '#')) {
+  while (s.n > 0 && (is_space(s.at[0]) || s.at[0] == '#')) {
     const char *end = s.at[0] == '#' ? memchr(s.at, '\n', s.n) : s.at;
     size_t skip = end ? (size_t)(end - s.at) + 1 : s.n;
     s = (HlStr){s.at + skip, s.n - skip};
@@ -62,7 +62,7 @@ static HlStr skip_comments(HlStr s) {
 
 static HlStr first_word(HlStr s) {
   size_t n = 0;
-  while (n < s.n && (isalnum((unsigned char)s.at[n]) || s.at[n] == '_'))
+  while (n < s.n && (is_alnum(s.at[n]) || s.at[n] == '_'))
     n++;
   return (HlStr){s.at, n};
 }

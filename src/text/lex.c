@@ -1,6 +1,7 @@
 // lex.c: reads the tokens of HLO text: white space and comments, words, numbers, strings.
 
 #include "text/lex.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <math.h>
@@ -167,7 +168,7 @@ static const char *finish_decimal(const char *begin, const char *end, uint64_t m
   out->kind = LEX_DECIMAL;
   double value;
   if (too_long || !base_exact_double(mantissa, exponent, &value))
-    value = strtod(begin, NULL);
+    value = base_read_double(begin, NULL);
   if (isinf(value)) {
     *why = "the number is out of range for double (+/-1.79769e+308)";
     return NULL;

@@ -4,13 +4,13 @@
 // line that opens it and one that closes it; what is not text is refused there.
 
 #include "tool/dump.h"
+#include "base/ascii.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
@@ -27,7 +27,7 @@ enum { NAME_MAX_BYTES = 255 };
 
 static const char *directory_of(const HlFlags *flags) {
   const char *to = hl_flag_text(flags->xla_dump_to);
-  if (strcasecmp(to, "sponge") == 0 || strcasecmp(to, "test_undeclared_outputs_dir") == 0) {
+  if (same_word(to, "sponge") || same_word(to, "test_undeclared_outputs_dir")) {
     const char *outputs = getenv("TEST_UNDECLARED_OUTPUTS_DIR");
     return outputs ? outputs : "";
   }

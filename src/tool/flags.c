@@ -1,12 +1,12 @@
 // tool/flags.c: reads XLA's flags from words, from the environment's text and from files.
 
 #include "hilo/flags.h"
+#include "base/ascii.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 typedef enum Kind { KIND_BOOL, KIND_SWITCH, KIND_INT, KIND_TEXT, KIND_IGNORED } Kind;
 
@@ -70,9 +70,9 @@ static void unknown(HlCx *cx, HlStr name) {
 }
 
 static bool set_bool(bool *out, const char *value) {
-  if (!value || strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0)
+  if (!value || same_word(value, "true") || strcmp(value, "1") == 0)
     *out = true;
-  else if (strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0)
+  else if (same_word(value, "false") || strcmp(value, "0") == 0)
     *out = false;
   else
     return false;

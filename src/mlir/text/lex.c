@@ -1,5 +1,6 @@
 // Reads the tokens of MLIR text: blanks and comments, words, numbers, strings.
 #include "mlir/text/lex.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -203,7 +204,7 @@ const char *ml_lex_number(const char *s, MlNumber *out) {
   }
   s = base_read_exponent(s, &exponent);
   if (too_big || !base_exact_double(value, exponent, &out->f)) {
-    out->f = strtod(begin, NULL);
+    out->f = base_read_double(begin, NULL);
     return s;
   }
   out->f = out->negative ? -out->f : out->f;

@@ -1,16 +1,15 @@
 // Prints attributes of MLIR.
+#include "base/ascii.h"
 #include "mlir/text/print.h"
-
-#include <ctype.h>
 
 // --- Names and strings ------------------------------------------------------------------------------
 
 static bool is_word(const HlSym *sym) {
-  if (!sym->n || !(isalpha((unsigned char)sym->text[0]) || sym->text[0] == '_'))
+  if (!sym->n || !(is_alpha(sym->text[0]) || sym->text[0] == '_'))
     return false;
   for (uint32_t k = 1; k < sym->n; k++) {
     unsigned char c = (unsigned char)sym->text[k];
-    if (!isalnum(c) && c != '_' && c != '$' && c != '.')
+    if (!is_alnum(c) && c != '_' && c != '$' && c != '.')
       return false;
   }
   return true;

@@ -1,7 +1,6 @@
 // Prints pretty forms by what ops.def says of them (dialect.h describes the language).
+#include "base/ascii.h"
 #include "mlir/text/print.h"
-
-#include <ctype.h>
 
 // --- What has a form ------------------------------------------------------------------------------------
 
@@ -108,7 +107,7 @@ static bool print_short(Printer *p, const MlAttrRow *row, const HlMlAttr *attr) 
 
 static bool mentions(const char *form, const char *name, size_t n) {
   for (const char *at = strchr(form, '@'); at; at = strchr(at + 1, '@'))
-    if (strncmp(at + 1, name, n) == 0 && !isalnum((unsigned char)at[n + 1]) && at[n + 1] != '_')
+    if (strncmp(at + 1, name, n) == 0 && !is_alnum(at[n + 1]) && at[n + 1] != '_')
       return true;
   return false;
 }
@@ -133,7 +132,7 @@ static bool is_in_piece(const char *form, MlName name) {
       if (piece_attrs[k].attr[i] == name) {
         size_t n = strlen(piece_attrs[k].piece);
         for (const char *at = strchr(form, '#'); at; at = strchr(at + 1, '#'))
-          if (strncmp(at + 1, piece_attrs[k].piece, n) == 0 && !isalpha((unsigned char)at[n + 1]))
+          if (strncmp(at + 1, piece_attrs[k].piece, n) == 0 && !is_alpha(at[n + 1]))
             return true;
       }
   return false;
@@ -433,7 +432,7 @@ static bool print_type_piece(Printer *p, const HlMlOp *op, const char *word, siz
 
 static size_t word_length(const char *at) {
   size_t n = 0;
-  while (isalnum((unsigned char)at[n]) || at[n] == '_')
+  while (is_alnum(at[n]) || at[n] == '_')
     n++;
   return n;
 }
@@ -491,7 +490,7 @@ static bool print_part(Printer *p, const HlMlOp *op, const char *form, const cha
       at++;
       continue;
     }
-    if (strchr("$@?%#", *at) || (*at == ':' && isalpha((unsigned char)at[1]))) {
+    if (strchr("$@?%#", *at) || (*at == ':' && is_alpha(at[1]))) {
       at = print_marked(p, op, form, at, blank);
       if (!at)
         return false;

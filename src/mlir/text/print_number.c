@@ -1,5 +1,6 @@
 // Prints numbers of MLIR attributes: floats, elements of dense literals.
 #include "base/memory.h"
+#include "base/number.h"
 #include "mlir/text/print.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ static void round_up(Decimal *d) {
 static Decimal decimal_of(double value, int n) {
   Decimal d = {.n = n};
   char text[EXACT + 32];
-  snprintf(text, sizeof text, "%.*e", EXACT - 1, value);
+  base_snprintf(text, sizeof text, "%.*e", EXACT - 1, value);
   d.exponent = atoi(strchr(text, 'e') + 1);
   d.digit[0] = text[0];
   memcpy(d.digit + 1, text + 2, EXACT - 1);
@@ -77,8 +78,8 @@ static int significant_digits(const HlMlType *type) {
 }
 
 static uint64_t parse_bits(const HlMlType *type, const char *text) {
-  return type->dtype == HL_F32 ? hl_f32_bits(strtof(text, NULL))
-                               : ml_float_bits(type, strtod(text, NULL));
+  return type->dtype == HL_F32 ? hl_f32_bits(base_read_float(text, NULL))
+                               : ml_float_bits(type, base_read_double(text, NULL));
 }
 
 // 1.250000e+00: six digits, and whether that is the number exactly.

@@ -1,4 +1,5 @@
 // Structural equality of attributes and of whole MLIR trees.
+#include "base/number.h"
 #include "mlir/tree/tree.h"
 
 #include <stdlib.h>
@@ -161,7 +162,7 @@ bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value) {
   case HL_ML_A_INT:
     return value->i == strtoll(def, NULL, 10) &&
            (def[0] == '-' || (def[0] >= '0' && def[0] <= '9'));
-  case HL_ML_A_FLOAT: return value->f == strtod(def, NULL);
+  case HL_ML_A_FLOAT: return value->f == base_read_double(def, NULL);
   case HL_ML_A_STRING: return strcmp(def, "\"\"") == 0 && value->sym->n == 0;
   case HL_ML_A_ENUM: return strcmp(def, value->sym->text) == 0;
   case HL_ML_A_DICT: return strcmp(def, "{}") == 0 && value->n == 0;

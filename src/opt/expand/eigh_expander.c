@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/expand/matrices.h"
@@ -360,9 +361,12 @@ static HlInst *solve(HlPass *p, HlBuild *b, HlInst *a, const HlShape *list, cons
 static bool read_config(const HlInst *inst, Config *config) {
   const char *text = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
   int n = 0;
-  return sscanf(text, "%d,%d,%lld,%f%n", &config->lower, &config->sorted, &config->sweeps,
-                &config->tolerance, &n) == 4 &&
-         text[n] == '\0' && config->sweeps >= 0 && config->sweeps <= INT32_MAX;
+  if (sscanf(text, "%d,%d,%lld,%n", &config->lower, &config->sorted, &config->sweeps, &n) != 3 ||
+      n == 0)
+    return false;
+  char *end;
+  config->tolerance = base_read_float(text + n, &end);
+  return end > text + n && *end == '\0' && config->sweeps >= 0 && config->sweeps <= INT32_MAX;
 }
 
 static HlInst *expand(HlPass *p, HlBuild *b, HlInst *inst) {

@@ -18,12 +18,12 @@
 //   b = f32[2,16,4] broadcast(y), dimensions={1,2}
 //   g = (f32[2,8,4], s8[..]) custom-call(x, b), ...    =>   g = (f32[2,8,4], s8[..]) custom-call(x, y), ...
 
-#include <ctype.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "opt/ask/dots.h"
@@ -48,7 +48,7 @@ static const char *precision_text(HlArena *arena, const HlInst *dot) {
     const char *word = k < words.n ? hl_enum_text(&hl_enums[HL_ENUM_precision], words.at[k]) : NULL;
     char *upper = hl_arena_printf(arena, "%s", word ? word : "default");
     for (char *at = upper; *at; at++)
-      *at = (char)toupper((unsigned char)*at);
+      *at = to_upper(*at);
     text = hl_arena_printf(arena, "%s%s\"%s\"", text, k ? "," : "", upper);
   }
   return text;
@@ -59,7 +59,7 @@ static const char *algorithm_text(HlArena *arena, const HlInst *dot) {
       hl_enum_text(&hl_enums[HL_ENUM_dot_algorithm], hl_attr_int(dot, HL_A_ALGORITHM));
   char *upper = hl_arena_printf(arena, "ALG_%s", word ? word : "unset");
   for (char *at = upper; *at; at++)
-    *at = (char)toupper((unsigned char)*at);
+    *at = to_upper(*at);
   return upper;
 }
 
