@@ -118,6 +118,7 @@ typedef struct HlBuf {
   char *at;
   size_t n;
   size_t capacity;
+  const void *owner;                                 // of Hilo's own objects: what the buffer is a part of (hl_try); NULL
 } HlBuf;
 void hl_buf_free(HlBuf *buf);
 void hl_buf_grow(HlBuf *buf, size_t more);           // room for `more` bytes beyond n, and a NUL

@@ -329,7 +329,7 @@ bool hl_ml_equal(const HlMlTree *a, const HlMlTree *b, const char **where);
 
 // --- Text -----------------------------------------------------------------------------------------------
 
-// The sections of a text (separated by lines `// -----`), each a tree. All the caller's (hl_ml_free each, free()
+// The sections of a text (separated by lines `// -----`), each a tree. All the caller's (hl_ml_free each, hl_free
 // the array). False when there were errors: every section is tried, those that can be read are verified, nothing is
 // returned.
 bool hl_ml_text_read(HlCx *cx, HlSource *source, HlMlTree ***out, int *n);

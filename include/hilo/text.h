@@ -10,7 +10,7 @@ extern "C" {
 
 // Modules in a text (several, separated by lines `// -----`), a headerless module, or a single
 // instruction. Reports every error it can. On success the modules are the caller's (hl_module_free);
-// *out is an array of *n in heap memory (free()). On any error false, and nothing is returned.
+// *out is an array of *n in heap memory (hl_free). On any error false, and nothing is returned.
 bool hl_text_read(HlCx *cx, HlSource *source, HlModule ***out, int *n);
 // The first module of a NUL-terminated text, for tests and embedders; NULL on errors.
 HlModule *hl_text_parse(HlCx *cx, const char *text);

@@ -108,6 +108,16 @@ void hl_arena_free(HlArena *arena) {
   base_free(arena);
 }
 
+void base_arena_give(HlArena *arena, const void *owner) {
+  if (base_is_new(owner))
+    return;
+  for (Chunk *chunk = arena->top; chunk; chunk = chunk->below)
+    base_unmade(chunk);
+  if (arena->spare)
+    base_unmade(arena->spare);
+  base_unmade(arena);
+}
+
 size_t hl_arena_bytes(const HlArena *arena) {
   return arena->reserved;
 }

@@ -8,7 +8,7 @@
 
 void hl_buf_free(HlBuf *buf) {
   base_free(buf->at);
-  *buf = (HlBuf){0};
+  *buf = (HlBuf){.owner = buf->owner};
 }
 
 bool base_buf_try_grow(HlBuf *buf, size_t more) {
@@ -25,18 +25,14 @@ bool base_buf_try_grow(HlBuf *buf, size_t more) {
   char *at = base_try_realloc(buf->at, capacity);
   if (!at)
     return false;
-  if (!buf->at)
+  if (!buf->at) {
     at[0] = 0;
+    if (buf->owner)
+      base_give(at, buf->owner);
+  }
   buf->at = at;
   buf->capacity = capacity;
   return true;
-}
-
-void base_buf_own(HlBuf *buf, const void *owner) {
-  if (buf->at || base_is_new(owner) || !base_in_try())
-    return;
-  hl_buf_grow(buf, 0);
-  base_give(buf->at, owner);
 }
 
 void hl_buf_grow(HlBuf *buf, size_t more) {

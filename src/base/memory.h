@@ -4,7 +4,8 @@
 // In a try, things are old or new: made before it began, or in it. When it fails, what is new is freed, without
 // anyone having to say so, and what is old must be whole. Hence three duties:
 //
-//   1. Memory that hangs on something that may be old is asked for with `_as`: it is as old as its owner.
+//   1. Memory that hangs on something that may be old is asked for with `_as`, or by an HlBuf with that owner: it is as
+//      old as its owner.
 //   2. A counted reference goes by base_note_ref, unless the holder is old.
 //   3. What is not heap memory (a file, a lock, another library's object) is held by base_hold from where it is
 //      made to where it is let go, if anything in between asks for memory.
@@ -17,6 +18,8 @@
 
 // Ends the try that is open in this thread; without one, calls the embedder's handler, or says so and aborts.
 _Noreturn void base_out_of_memory(size_t size);
+// The same where the caller has an error to report, and has done so: returns when no try is open.
+void base_end_try(size_t size);
 
 // --- Blocks ---------------------------------------------------------------------------------------
 
@@ -33,11 +36,9 @@ char *base_vprintf(const char *format, va_list args);  // a heap string
 // Memory that hangs on `owner`, the start of a block itself: is as old as that.
 void *base_alloc_as(const void *owner, size_t size);
 void *base_realloc_as(const void *owner, void *at, size_t size);
-// What is in `block` now hangs on `owner`.
+// What is in `block` now hangs on `owner`; the same with a whole arena.
 void base_give(void *block, const void *owner);
-// The same for a buffer that will be written to: it gets its first memory now if the owner is old.
-void base_buf_own(HlBuf *buf, const void *owner);
-
+void base_arena_give(HlArena *arena, const void *owner);
 // Like hl_buf_grow, for sizes that input decides: false when there is no such memory.
 bool base_buf_try_grow(HlBuf *buf, size_t more);
 

@@ -271,6 +271,11 @@ void base_out_of_memory(size_t size) {
   abort();
 }
 
+void base_end_try(size_t size) {
+  if (frame)
+    base_out_of_memory(size);
+}
+
 typedef enum Outcome { NO, YES, NO_MEMORY } Outcome;
 
 static Outcome run(Frame *mine, HlWork *work, HlCx *cx, void *user) {

@@ -48,7 +48,7 @@ void base_undo_bytes(BaseUndo *undo, const void *at, size_t n) {
 
 void base_undo_block(BaseUndo *undo, HlBuf *buf) {
   add_note(undo, BLOCK, buf, buf, sizeof *buf);
-  *buf = (HlBuf){0};
+  *buf = (HlBuf){.owner = buf->owner};
 }
 
 void base_undo_object(BaseUndo *undo, void **at, void (*free)(void *)) {

@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/dropin.h"
-#include "cli/version.h"
+#include "hilo/version.h"
 
 static const CliCommand *const commands[] = {
 #define CMD(name) &cli_##name,
@@ -200,7 +200,7 @@ static int run_program(int argc, char **argv) {
   }
   const char *word = argv[1];
   if (strcmp(word, "--version") == 0) {
-    printf("hilo %s\n", HILO_VERSION);
+    printf("hilo %s\n", hl_version());
     return CLI_OK;
   }
   if (strcmp(word, "--list-commands") == 0) {

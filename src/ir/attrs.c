@@ -217,7 +217,7 @@ static void metadata_grow(HlModule *m) {
   if (2 * (state->n_metadata + 1) <= capacity)
     return;
   size_t more = capacity ? capacity * 2 : 64;
-  HlBuf grown = {0};
+  HlBuf grown = {.owner = state->metadata.owner};
   hl_buf_grow(&grown, more * sizeof(HlMetadata *));
   memset(grown.at, 0, more * sizeof(HlMetadata *));
   grown.n = more * sizeof(HlMetadata *);

@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "ir/put.h"
+#include "ir/state.h"
 
 #include <math.h>
 
@@ -136,9 +137,13 @@ static HlLiteral *new_block(HlCx *cx, const HlShape *shape, int64_t n) {
   bump_shape(&count, shape);
   bump(&count, NULL, extents);
   bump(&count, NULL, pointers);
-  char *block = base_try_alloc(count.used + (n ? size + DATA_ALIGN : 0));
-  if (!block)
-    return too_large(cx, shape);
+  const size_t total = count.used + (n ? size + DATA_ALIGN : 0);
+  char *block = base_try_alloc(total);
+  if (!block) {
+    too_large(cx, shape);
+    base_end_try(total);
+    return NULL;
+  }
   Bump fill = {block, 0};
   HlLiteral *literal = bump(&fill, NULL, sizeof *literal);
   literal->refs = 1;
@@ -202,14 +207,11 @@ HlLiteral *hl_literal_tuple(HlCx *cx, int n, HlLiteral *const *element) {
   return literal;
 }
 
-// Of a literal that its holder, a tuple or a module, refers to no more.
-static void let_go(HlLiteral *literal, const void *holder);
-
 static void drop(HlLiteral *literal) {
   if (__atomic_sub_fetch(&literal->refs, 1, __ATOMIC_ACQ_REL) > 0)
     return;
   for (int k = 0; literal->element && k < literal->shape->rank; k++)
-    let_go(literal->element[k], literal);
+    ir_literal_let_go(literal->element[k], literal);
   base_free(literal);
 }
 
@@ -220,12 +222,23 @@ static void give_back(void *literal, int64_t n) {
     drop(literal);
 }
 
-static void let_go(HlLiteral *literal, const void *holder) {
+void ir_literal_let_go(HlLiteral *literal, const void *holder) {
   if (!literal)
     return;
   if (!base_in_try() || base_is_new(holder))
     base_note_ref(literal, -1, give_back);
   drop(literal);
+}
+
+void ir_literal_give(HlLiteral *literal, const void *holder) {
+  if (!base_in_try() || base_is_new(holder))
+    return;
+  if (!base_give_counted(literal, literal->refs - 1, give_back)) {
+    base_note_ref(literal, -1, give_back);
+    return;
+  }
+  for (int k = 0; literal->element && k < literal->shape->rank; k++)
+    ir_literal_give(literal->element[k], literal);
 }
 
 HlLiteral *hl_literal_ref(const HlLiteral *literal) {

@@ -15,6 +15,7 @@ HlModule *hl_module_new(const char *name, HlSource *source) {
   m->source = hl_source_ref(source);
   m->name = hl_syms_add(m->syms, name, strlen(name));
   m->replica_count = m->num_partitions = 1;
+  state->literals.owner = state->metadata.owner = arena;
   return m;
 }
 
@@ -36,7 +37,7 @@ void hl_module_free(HlModule *m) {
     comp_free_state(comp);
   HlLiteral **literals = (HlLiteral **)(void *)state->literals.at;
   for (size_t k = 0; k < state->literals.n / sizeof *literals; k++)
-    hl_literal_unref(literals[k]);
+    ir_literal_let_go(literals[k], m->arena);
   for (int k = 0; k < m->n_recovery; k++)
     hl_module_free(m->recovery[k].module);
   hl_buf_free(&state->literals);
@@ -48,9 +49,10 @@ void hl_module_free(HlModule *m) {
 }
 
 void ir_hold_literal(HlModule *m, const HlLiteral *literal) {
-  HlLiteral *held = hl_literal_ref(literal);
   HlBuf *literals = &ir_module_state(m)->literals;
-  base_undo_room(ir_undo(m), literals, sizeof held);
+  base_undo_room(ir_undo(m), literals, sizeof literal);
+  HlLiteral *held = hl_literal_ref(literal);
+  ir_literal_give(held, m->arena);
   hl_buf_add(literals, &held, sizeof held);
 }
 
@@ -63,6 +65,8 @@ const HlSym *hl_sym(HlModule *m, const char *text) {
 HlComp *hl_comp_new(HlModule *m, const char *name, size_t name_length) {
   HlComp *comp = &HL_NEW(m->arena, CompState)->comp;
   comp->module = m;
+  CompState *state = ir_comp_state(comp);
+  state->by_id.owner = state->op.owner = state->label.owner = state->touched.owner = m->arena;
   comp->id = m->next_comp_id++;
   comp->name = hl_syms_add(m->syms, name, name_length);
   comp->prev = m->last;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
+#include "base/memory.h"
 #include "ir/state.h"
 
 // --- Legal names --------------------------------------------------------------------------------
@@ -152,7 +153,9 @@ static void drop_names(HlModule *m, Names **names) {
 
 static Names *make_names(HlModule *m, Names **names) {
   drop_names(m, names);
-  *names = names_new();
+  Names *new = names_new();
+  base_arena_give(new->arena, m->arena);
+  *names = new;
   ir_names_watch(*names, ir_undo(m));
   return *names;
 }

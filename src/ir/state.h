@@ -89,6 +89,10 @@ void ir_list_insert_after(HlComp *comp, HlInst *inst, HlInst *prev);  // prev NU
 void ir_list_remove(HlComp *comp, HlInst *inst);
 void ir_params_note(HlInst *inst, int64_t number);
 void ir_hold_literal(HlModule *m, const HlLiteral *literal);
+// The newest reference to a literal is held by `holder`, a module's arena or a tuple, and the other way round: what a
+// try that runs out of memory must know (base/memory.h).
+void ir_literal_give(HlLiteral *literal, const void *holder);
+void ir_literal_let_go(HlLiteral *literal, const void *holder);
 // edit.c
 void ir_use_add(HlInst *user, int number, HlInst *used);
 void ir_calls_alloc(HlInst *inst, int n);  // room for n calls, which ir_call_add makes

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "base/memory.h"
 #include "ir/state.h"
@@ -49,8 +48,10 @@ static HlMark arena_mark(const HlArena *arena) {
 
 HlEditMark hl_mark(HlModule *m) {
   ModuleState *state = ir_module_state(m);
-  if (!state->idle_marks)
-    state->idle_marks = base_alloc(sizeof *state->idle_marks);
+  if (!state->idle_marks) {
+    state->idle_marks = base_alloc_as(m->arena, sizeof *state->idle_marks);
+    state->idle_marks->open.owner = state->idle_marks->undo.notes.owner = m->arena;
+  }
   Marks *marks = state->marks = state->idle_marks;
   Mark mark = {.number = ++marks->n_made,
                .first_serial = m->next_serial,
@@ -75,8 +76,9 @@ static void close_all(ModuleState *state) {
 
 static void unref_literals(ModuleState *state, size_t n) {
   for (; state->literals.n > n; state->literals.n -= sizeof(HlLiteral *))
-    hl_literal_unref(
-        *(HlLiteral **)(void *)(state->literals.at + state->literals.n - sizeof(HlLiteral *)));
+    ir_literal_let_go(
+        *(HlLiteral **)(void *)(state->literals.at + state->literals.n - sizeof(HlLiteral *)),
+        state->m.arena);
 }
 
 void hl_undo(HlModule *m, HlEditMark to) {
@@ -122,7 +124,7 @@ void ir_marks_free(ModuleState *state) {
   base_undo_forget(&marks->undo);
   hl_buf_free(&marks->undo.notes);
   hl_buf_free(&marks->open);
-  free(marks);
+  base_free(marks);
 }
 
 // --- Computations -------------------------------------------------------------------------------

@@ -11,9 +11,11 @@ void *kernel_alloc(HlEval *ev, const HlInst *inst, int64_t n, size_t size) {
   void *at = NULL;
   if (n >= 0 && (uint64_t)n <= SIZE_MAX / 2 / size)
     at = base_try_alloc((n ? (size_t)n : 1) * size);
-  if (!at)
+  if (!at) {
     hl_error_kind(ev->cx, HL_LIMIT, hl_pos(inst), "%s needs more memory than there is",
                   hl_op_text((HlOp)inst->op));
+    base_end_try((size_t)n * size);
+  }
   return at;
 }
 

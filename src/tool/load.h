@@ -4,7 +4,7 @@
 
 #include "hilo/tool.h"
 
-// The sections of MLIR text or the one tree of bytecode; free() the array.
+// The sections of MLIR text or the one tree of bytecode; hl_free the array.
 bool load_trees(HlCx *cx, HlSource *source, HlMlTree ***out, int *n);
 void free_trees(HlFile *file);
 bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *file);

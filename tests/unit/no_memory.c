@@ -187,8 +187,7 @@ static bool verify_and_print(HlCx *cx, void *user) {
   Scene *s = user;
   if (!read_text(cx, s) || !hl_verify(cx, s->m, NULL))
     return false;
-  const HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
-  hl_text_print(cx, s->m, &options, &s->out);
+  hl_text_print(cx, s->m, NULL, &s->out);
   return true;
 }
 
@@ -263,6 +262,30 @@ static void runs(void **state) {
       fail_each(&(Scene){"devices", ready_to_run, run, args_are_ours_alone, .text = devices}) > 20);
 }
 
+// --- Passes ------------------------------------------------------------------------------------------
+
+static bool optimize(HlCx *cx, HlModule *m, const char *pipeline) {
+  HlEngineOptions options = {.passes = &hl_passes, .pipelines = &hl_pipelines, .target = pipeline};
+  HlEngine *engine = hl_engine_new(cx, &options);
+  const bool ok = engine && hl_engine_run(engine, m, pipeline);
+  hl_engine_free(engine);
+  return ok;
+}
+
+static bool optimize_cpu(HlCx *cx, void *user) {
+  return optimize(cx, ((Scene *)user)->m, "cpu");
+}
+
+static bool optimize_gpu(HlCx *cx, void *user) {
+  return optimize(cx, ((Scene *)user)->m, "gpu");
+}
+
+// The module was there before; after a failure it can be freed, and that is all.
+static void passes(void **state) {
+  assert_true(fail_each(&(Scene){"cpu", read_text, optimize_cpu, NULL, .text = program}) > 50);
+  assert_true(fail_each(&(Scene){"gpu", read_text, optimize_gpu, NULL, .text = program}) > 50);
+}
+
 // --- Other formats -------------------------------------------------------------------------------------
 
 static bool write_proto(HlCx *cx, void *user) {
@@ -273,9 +296,8 @@ static bool write_proto(HlCx *cx, void *user) {
   HlSource *source = hl_source_take("proto", &proto, true);
   HlModule *m = hl_proto_read(cx, source, NULL);
   hl_source_unref(source);
-  const HlTextOptions options = hl_text_options(HL_TEXT_DEFAULT);
   if (m)
-    hl_text_print(cx, m, &options, &s->out);
+    hl_text_print(cx, m, NULL, &s->out);
   hl_module_free(m);
   return m != NULL;
 }
@@ -353,6 +375,7 @@ int main(void) {
       cmocka_unit_test(protos),
       cmocka_unit_test(mlir),
       cmocka_unit_test(runs),
+      cmocka_unit_test(passes),
       cmocka_unit_test(the_embedder_is_asked),
       cmocka_unit_test(a_try_within_a_try_is_part_of_it),
   };
