@@ -1,5 +1,6 @@
 // verify/module.c: rules about the module as a whole: entry layout, aliases, donors (hlo.md 7.1).
 
+#include "base/map.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>
@@ -137,53 +138,41 @@ static bool check_alias(Verify *v, const HlAlias *alias) {
   return true;
 }
 
-// A part of a parameter, as a key of the set of those in use.
-typedef struct Slot {
-  uint64_t hash;
+// A part of a parameter, or of the result (number 0).
+typedef struct Part {
   int64_t number;
   HlI64s index;
-} Slot;
-
-typedef struct Slots {
-  Slot *at;
-  uint64_t mask;
-} Slots;
-
-static Slots new_slots(Verify *v, int n) {
-  uint64_t size = 8;
-  while (size < 2 * (uint64_t)n)
-    size *= 2;
-  return (Slots){HL_ARRAY(v->scratch, Slot, size), size - 1};
-}
+} Part;
 
 // Whether the part is in the set; puts it there if `add`.
-static bool in_slots(Slots *slots, int64_t number, HlI64s index, bool add) {
-  uint64_t hash = hl_hash_bytes(index.at, sizeof(int64_t) * (size_t)index.n, (uint64_t)number) | 1;
-  for (uint64_t k = hash & slots->mask;; k = (k + 1) & slots->mask) {
-    Slot *slot = &slots->at[k];
-    if (slot->hash == 0) {
-      if (add)
-        *slot = (Slot){hash, number, index};
-      return false;
-    }
-    if (slot->hash == hash && slot->number == number && hl_i64s_equal(slot->index, index))
+static bool in_set(Map *set, int64_t number, HlI64s index, bool add) {
+  const uint64_t hash =
+      hl_hash_bytes(index.at, sizeof(int64_t) * (size_t)index.n, (uint64_t)number);
+  MapWalk walk = map_walk(set, hash);
+  for (const Part *part; (part = map_next_ptr(&walk));)
+    if (part->number == number && hl_i64s_equal(part->index, index))
       return true;
+  if (add) {
+    Part *part = HL_NEW(set->arena, Part);
+    *part = (Part){number, index};
+    map_add_ptr(set, hash, part);
   }
+  return false;
 }
 
 static bool check_aliases(Verify *v) {
   const HlModule *m = v->m;
   HlAliases aliases = m->input_output_alias;
-  Slots from = new_slots(v, aliases.n + 1), to = new_slots(v, aliases.n + 1);
+  Map from = {.arena = v->scratch}, to = {.arena = v->scratch};
   bool ok = true;
   for (int k = 0; k < aliases.n; k++) {
     const HlAlias *alias = &aliases.at[k];
     ok &= check_alias(v, alias);
-    if (in_slots(&from, alias->number, alias->index, true))
+    if (in_set(&from, alias->number, alias->index, true))
       ok = hl_error(v->cx, hl_module_pos(m),
                     "input_output_alias: parameter %" PRId64 " at index %s is aliased twice",
                     alias->number, verify_index(v, alias->index));
-    if (in_slots(&to, 0, alias->output, true))
+    if (in_set(&to, 0, alias->output, true))
       ok = hl_error(v->cx, hl_module_pos(m),
                     "input_output_alias: the result at index %s is aliased twice",
                     verify_index(v, alias->output));
@@ -193,7 +182,7 @@ static bool check_aliases(Verify *v) {
     if (!check_number(v, "buffer_donor", donor->number) ||
         named_array(v, "buffer_donor", param_layout(m, (int)donor->number), donor->index) == NULL)
       ok = false;
-    else if (in_slots(&from, donor->number, donor->index, false))
+    else if (in_set(&from, donor->number, donor->index, false))
       ok = hl_error(v->cx, hl_module_pos(m),
                     "input %" PRId64
                     " at index %s is registered as a buffer donor, however it is also "

@@ -1,6 +1,7 @@
 // opt/ask/inline.c: puts the body of a computation where it is called.
 
 #include "opt/ask/inline.h"
+#include "ir/vecs.h"
 
 #include <string.h>
 
@@ -78,30 +79,27 @@ static bool has_bodies(const HlInst *inst) {
   return inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL;
 }
 
-static void note_bodies(const HlInst *inst, HlBuf *waiting) {
-  for (int k = 0; has_bodies(inst) && k < inst->n_calls; k++) {
-    HlComp *body = hl_called(inst, k);
-    hl_buf_add(waiting, &body, sizeof body);
-  }
+static void note_bodies(const HlInst *inst, CompVec *waiting) {
+  for (int k = 0; has_bodies(inst) && k < inst->n_calls; k++)
+    vec_push(waiting, hl_called(inst, k));
 }
 
 void inline_finish(HlPass *p, const HlMetadata *of, const HlComp *callee, HlInst *const *map) {
   if (!of || !of->op_name)
     return;
-  HlBuf waiting = {0};
+  CompVec waiting = {0};
   for (uint32_t id = 0; id < callee->next_id; id++)
     if (map[id] && callee->by_id[id] && callee->by_id[id]->op != HL_OP_PARAMETER)
       note_bodies(map[id], &waiting);
   while (waiting.n > 0) {
-    waiting.n -= sizeof(HlComp *);
-    HlComp *body = *(HlComp **)(void *)(waiting.at + waiting.n);
+    HlComp *body = vec_pop(&waiting);
     bool changed = false;
     for (HlInst *inst = body->first; inst; inst = inst->next)
       changed |= inline_prefix(inst, of->op_name);
     for (HlInst *inst = changed ? body->first : NULL; inst; inst = inst->next)
       note_bodies(inst, &waiting);
   }
-  hl_buf_free(&waiting);
+  vec_free(&waiting);
 }
 
 HlInst *inline_call_mapped(HlPass *p, const char *rule, HlInst *inst, HlComp *callee, int n,

@@ -7,6 +7,7 @@
 // f' is a copy of f in which the old slots are computed from the new ones. Only what the new next
 // values and side effects need is copied, so that a slot taken away takes along what fed it.
 
+#include "ir/vecs.h"
 #include "opt/ask/loops.h"
 
 #include <assert.h>
@@ -372,21 +373,18 @@ void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, H
 }
 
 void loop_drop_comp(HlPass *p, HlComp *comp) {
-  HlBuf waiting = {0};
-  hl_buf_add(&waiting, &comp, sizeof comp);
+  CompVec waiting = {0};
+  vec_push(&waiting, comp);
   while (waiting.n > 0) {
-    waiting.n -= sizeof comp;
-    memcpy(&comp, waiting.at + waiting.n, sizeof comp);
+    comp = vec_pop(&waiting);
     if (!hl_comp_alive(comp) || comp->first_call || comp == p->m->entry)
       continue;
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      for (int k = 0; k < inst->n_calls; k++) {
-        HlComp *called = hl_called(inst, k);
-        hl_buf_add(&waiting, &called, sizeof called);
-      }
+      for (int k = 0; k < inst->n_calls; k++)
+        vec_push(&waiting, hl_called(inst, k));
     hl_comp_erase(comp);
   }
-  hl_buf_free(&waiting);
+  vec_free(&waiting);
 }
 
 bool loop_commit(HlPass *p, HlInst *loop, HlInst *by) {

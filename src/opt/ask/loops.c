@@ -3,6 +3,7 @@
 // How often a loop turns is told by opt/ask/loop_turns.c; making it anew is the business of opt/ask/loop_rebuild.c.
 
 #include "opt/ask/loops.h"
+#include "ir/vecs.h"
 
 bool loop_is_plain(const HlInst *loop) {
   if (loop->op != HL_OP_WHILE || loop->n_calls != 2 || !hl_shape_is_tuple(loop->shape))
@@ -114,21 +115,19 @@ bool loop_calls_any(HlPass *p, const HlComp *comp, const HlOp *ops, int n) {
 }
 
 HlInst **loop_all(HlPass *p, int *n) {
-  HlBuf found = {0};
+  InstVec found = {0};
   for (HlComp *comp = p->m->first; comp; comp = comp->next) {
     if (comp->is_fusion || !hl_comp_may_have(comp, HL_OP_WHILE))
       continue;
-    const size_t before = found.n;
+    const int before = found.n;
     for (HlInst *inst = comp->first; inst; inst = inst->next)
       if (inst->op == HL_OP_WHILE)
-        hl_buf_add(&found, &inst, sizeof inst);
+        vec_push_in(p->arena, &found, inst);
     if (found.n == before)
       hl_comp_count_ops(comp, NULL);
   }
-  *n = (int)(found.n / sizeof(HlInst *));
-  HlInst **all = hl_arena_copy(p->arena, found.at, found.n);
-  hl_buf_free(&found);
-  return all;
+  *n = found.n;
+  return found.at;
 }
 
 void loop_each(HlPass *p, void (*visit)(HlPass *p, HlInst *loop)) {

@@ -5,6 +5,7 @@
 // comparison that goes all the way nearly always succeeds.
 
 #include "opt/ask/same.h"
+#include "base/vec.h"
 
 Same same_new(HlPass *p, bool layouts) {
   const uint32_t n = p->m->next_comp_id;
@@ -134,21 +135,19 @@ uint64_t same_comp_hash(Same *same, const HlComp *comp) {
     return comp->id;
   if (same->hash[comp->id])
     return same->hash[comp->id];
-  HlBuf stack = {0};
-  HashFrame frame = {comp, comp->first, 0};
-  hl_buf_add(&stack, &frame, sizeof frame);
+  VEC(HashFrame) stack = {0};
+  vec_push(&stack, ((HashFrame){comp, comp->first, 0}));
   while (stack.n > 0) {
-    HashFrame *top = (HashFrame *)(void *)(stack.at + stack.n) - 1;
+    HashFrame *top = &vec_last(&stack);
     const HlComp *callee = unhashed_callee(same, top);
     if (callee) {
-      frame = (HashFrame){callee, callee->first, 0};
-      hl_buf_add(&stack, &frame, sizeof frame);
+      vec_push(&stack, ((HashFrame){callee, callee->first, 0}));
     } else {
       same->hash[top->comp->id] = hash_from_callees(same, top->comp);
-      stack.n -= sizeof *top;
+      stack.n--;
     }
   }
-  hl_buf_free(&stack);
+  vec_free(&stack);
   return same->hash[comp->id];
 }
 
@@ -166,24 +165,24 @@ static bool same_control(const HlInst *a, const uint32_t *place_a, const HlInst 
 typedef struct CompPair {
   const HlComp *a, *b;
 } CompPair;
+typedef VEC(CompPair) CompPairs;
 
 // Notes that two computations are to be compared, unless that was done or is under way.
-static bool expect_same(Same *same, const HlComp *a, const HlComp *b, HlBuf *pairs) {
+static bool expect_same(Same *same, const HlComp *a, const HlComp *b, CompPairs *pairs) {
   if (a == b)
     return true;
   if (a->id >= same->n_comps || b->id >= same->n_comps ||
       same_comp_hash(same, a) != same_comp_hash(same, b))
     return false;
   if (same->peer[a->id] != b) {
-    CompPair pair = {a, b};
-    hl_buf_add(pairs, &pair, sizeof pair);
+    vec_push(pairs, ((CompPair){a, b}));
     same->peer[a->id] = b;
   }
   return true;
 }
 
 // Op, shape and attributes; callees are noted.
-static bool same_but_callees(Same *same, const HlInst *a, const HlInst *b, HlBuf *pairs) {
+static bool same_but_callees(Same *same, const HlInst *a, const HlInst *b, CompPairs *pairs) {
   if (a->op != b->op || a->n_operands != b->n_operands || a->n_calls != b->n_calls ||
       !same_shape(same, a->shape, b->shape) || !is_known(a) || !same_attrs(a, b))
     return false;
@@ -193,7 +192,7 @@ static bool same_but_callees(Same *same, const HlInst *a, const HlInst *b, HlBuf
   return true;
 }
 
-static bool same_bodies(Same *same, const HlComp *a, const HlComp *b, HlBuf *pairs) {
+static bool same_bodies(Same *same, const HlComp *a, const HlComp *b, CompPairs *pairs) {
   if (a->n_insts != b->n_insts || a->n_params != b->n_params || a->is_fusion != b->is_fusion ||
       a->execution_thread != b->execution_thread || !a->root || !b->root)
     return false;
@@ -213,14 +212,12 @@ static bool same_bodies(Same *same, const HlComp *a, const HlComp *b, HlBuf *pai
 }
 
 bool same_comp(Same *same, const HlComp *a, const HlComp *b) {
-  HlBuf pairs = {0};
+  CompPairs pairs = {0};
   bool ok = expect_same(same, a, b, &pairs);
-  for (size_t at = 0; ok && at < pairs.n; at += sizeof(CompPair)) {
-    const CompPair pair = *(CompPair *)(void *)(pairs.at + at);
-    ok = same_bodies(same, pair.a, pair.b, &pairs);
-  }
-  for (size_t at = 0; !ok && at < pairs.n; at += sizeof(CompPair))
-    same->peer[((CompPair *)(void *)(pairs.at + at))->a->id] = NULL;
-  hl_buf_free(&pairs);
+  for (int k = 0; ok && k < pairs.n; k++)
+    ok = same_bodies(same, pairs.at[k].a, pairs.at[k].b, &pairs);
+  for (int k = 0; !ok && k < pairs.n; k++)
+    same->peer[pairs.at[k].a->id] = NULL;
+  vec_free(&pairs);
   return ok;
 }

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "ir/vecs.h"
 #include "opt/ask/async_halves.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/inline.h"
@@ -194,13 +195,13 @@ static void pass_on_wishes(HlModule *m, const HlDict *wishes, const HlComp *call
 
 // The calls among the copies of a callee's instructions.
 static void note_calls(const Inliner *in, const HlComp *callee, HlInst *const *map,
-                       uint64_t first_serial, HlBuf *waiting) {
+                       uint64_t first_serial, InstVec *waiting) {
   for (uint32_t id = 0; id < callee->next_id; id++)
     if (map[id] && map[id]->serial >= first_serial && is_candidate(in, map[id]))
-      hl_buf_add(waiting, &map[id], sizeof map[id]);
+      vec_push(waiting, map[id]);
 }
 
-static void inline_one(Inliner *in, HlInst *call, HlBuf *waiting) {
+static void inline_one(Inliner *in, HlInst *call, InstVec *waiting) {
   HlPass *p = in->p;
   HlComp *callee = hl_to_apply(call);
   const bool is_composite = hl_attr_int(call, HL_A_IS_COMPOSITE);
@@ -222,17 +223,16 @@ static void inline_one(Inliner *in, HlInst *call, HlBuf *waiting) {
 static void inline_in(Inliner *in, const HlComp *comp) {
   if (async_is_body(comp))
     return;
-  HlBuf waiting = {0};
+  InstVec waiting = {0};
   for (HlInst *inst = comp->last; inst; inst = inst->prev)  // the last waits longest
     if (is_candidate(in, inst))
-      hl_buf_add(&waiting, &inst, sizeof inst);
+      vec_push(&waiting, inst);
   while (waiting.n > 0) {
-    waiting.n -= sizeof(HlInst *);
-    HlInst *call = *(HlInst **)(void *)(waiting.at + waiting.n);
+    HlInst *call = vec_pop(&waiting);
     if (hl_alive(call))
       inline_one(in, call, &waiting);
   }
-  hl_buf_free(&waiting);
+  vec_free(&waiting);
 }
 
 bool pass_call_inliner(HlPass *p) {

@@ -4,27 +4,19 @@
 //   a = f32[] reduce(x, z), to_apply=add.1           a = f32[] reduce(x, z), to_apply=add.1
 //   b = f32[] reduce(y, z), to_apply=add.2     =>    b = f32[] reduce(y, z), to_apply=add.1
 
+#include "base/map.h"
 #include "opt/ask/same.h"
 #include "opt/passes.h"
 
-typedef struct Groups {
-  HlComp **at;  // by hash, the first of each group; NULL: free
-  size_t mask;
-} Groups;
-
-static Groups groups_new(HlArena *arena, size_t n) {
-  size_t capacity = 16;
-  while (capacity < 2 * n)
-    capacity *= 2;
-  return (Groups){HL_ARRAY(arena, HlComp *, capacity), capacity - 1};
-}
-
-static HlComp *first_same(Groups *groups, Same *same, HlComp *comp) {
-  size_t k = same_comp_hash(same, comp) & groups->mask;
-  for (; groups->at[k]; k = (k + 1) & groups->mask)
-    if (same_comp(same, groups->at[k], comp))
-      return groups->at[k];
-  return groups->at[k] = comp;
+// The first computation met that computes the same, by hash.
+static HlComp *first_same(Map *groups, Same *same, HlComp *comp) {
+  const uint64_t hash = same_comp_hash(same, comp);
+  MapWalk walk = map_walk(groups, hash);
+  for (HlComp *first; (first = map_next_ptr(&walk));)
+    if (same_comp(same, first, comp))
+      return first;
+  map_add_ptr(groups, hash, comp);
+  return comp;
 }
 
 // Every call of `comp` by one caller becomes a call of `first`.
@@ -56,7 +48,7 @@ static void share(HlPass *p, MayShareFn *may_share) {
   Same same = same_new(p, true);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  Groups groups = groups_new(p->arena, (size_t)n);
+  Map groups = {.arena = p->arena};
   for (int k = 0; k < n; k++) {
     if (comps[k] == p->m->entry || !comps[k]->first_call || !may_share(comps[k]))
       continue;

@@ -8,11 +8,12 @@
 // conditionals in what is called belong to it; other calls have names of their own, and callers
 // come before callees.
 
+#include "ir/vecs.h"
 #include "opt/ask/inline.h"
 #include "opt/passes.h"
 
 // A body that is reached again need not be gone into: it has the prefix by then.
-static void prefix_body(HlPass *p, const HlInst *call, HlComp *body, HlBuf *waiting) {
+static void prefix_body(HlPass *p, const HlInst *call, HlComp *body, CompVec *waiting) {
   const HlSym *prefix = hl_metadata(call)->op_name;
   bool changed = false;
   for (HlInst *inst = body->first; inst; inst = inst->next)
@@ -21,23 +22,17 @@ static void prefix_body(HlPass *p, const HlInst *call, HlComp *body, HlBuf *wait
       changed |= hl_changed(p);
     }
   for (HlInst *inst = changed ? body->first : NULL; inst; inst = inst->next)
-    for (int k = 0; k < inst->n_calls; k++) {
-      HlComp *inner = hl_called(inst, k);
+    for (int k = 0; k < inst->n_calls; k++)
       if (inst->op == HL_OP_WHILE || inst->op == HL_OP_CONDITIONAL)
-        hl_buf_add(waiting, &inner, sizeof inner);
-    }
+        vec_push(waiting, hl_called(inst, k));
 }
 
 static void propagate(HlPass *p, const HlInst *call) {
-  HlBuf waiting = {0};
-  HlComp *body = hl_to_apply(call);
-  hl_buf_add(&waiting, &body, sizeof body);
-  while (waiting.n > 0) {
-    waiting.n -= sizeof body;
-    body = *(HlComp **)(void *)(waiting.at + waiting.n);
-    prefix_body(p, call, body, &waiting);
-  }
-  hl_buf_free(&waiting);
+  CompVec waiting = {0};
+  vec_push(&waiting, hl_to_apply(call));
+  while (waiting.n > 0)
+    prefix_body(p, call, vec_pop(&waiting), &waiting);
+  vec_free(&waiting);
 }
 
 bool pass_propagate_call_metadata(HlPass *p) {

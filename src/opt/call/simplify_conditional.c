@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "ir/vecs.h"
 #include "opt/ask/effects.h"
 #include "opt/ask/inline.h"
 #include "opt/passes.h"
@@ -341,19 +342,17 @@ static bool has_conditionals(const HlComp *comp) {
 
 static HlInst **find_conditionals(HlPass *p, int *n) {
   const bool *channels = find_channels(p);
-  HlBuf found = {0};
+  InstVec found = {0};
   for (const HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = has_conditionals(comp) ? comp->first : NULL; inst; inst = inst->next) {
       bool skip = inst->op != HL_OP_CONDITIONAL || inst->n_calls == 0 || hl_sharding(inst);
       for (int k = 0; !skip && k < inst->n_calls; k++)
         skip = channels[hl_called(inst, k)->id];
       if (!skip)
-        hl_buf_add(&found, &inst, sizeof inst);
+        vec_push_in(p->arena, &found, inst);
     }
-  HlInst **all = hl_arena_copy(p->arena, found.at, found.n);
-  *n = (int)(found.n / sizeof *all);
-  hl_buf_free(&found);
-  return all;
+  *n = found.n;
+  return found.at;
 }
 
 bool pass_simplify_conditional(HlPass *p) {

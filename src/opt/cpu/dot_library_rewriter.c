@@ -11,9 +11,15 @@
 
 #include <string.h>
 
+#include "base/vec.h"
 #include "opt/cpu/ynn.h"
 #include "opt/fusion/fusion.h"
 #include "opt/passes.h"
+
+typedef struct Candidate {
+  HlInst *inst;
+  bool down;  // it uses the fusion; else the fusion uses it
+} Candidate;
 
 typedef struct Rewriter {
   HlPass *p;
@@ -22,13 +28,8 @@ typedef struct Rewriter {
   uint32_t *visited;  // by id: the round in which it was waiting
   uint32_t n_ids;
   uint32_t round;
-  HlBuf waiting;  // of Candidate
+  VEC(Candidate) waiting;
 } Rewriter;
-
-typedef struct Candidate {
-  HlInst *inst;
-  bool down;  // it uses the fusion; else the fusion uses it
-} Candidate;
 
 static const char library_config[] =
     "{\"outer_dimension_partitions\":[],\"fusion_config\":{\"kind\":\"__ynn_fusion\"}}";
@@ -62,14 +63,13 @@ static bool is_new(const Rewriter *r, const HlInst *inst) {
 
 static void wait(Rewriter *r, HlInst *inst, bool down) {
   r->visited[inst->id] = r->round;
-  Candidate candidate = {inst, down};
-  hl_buf_add(&r->waiting, &candidate, sizeof candidate);
+  vec_push(&r->waiting, ((Candidate){inst, down}));
 }
 
-// Those that came after the first n bytes of the list.
-static void forget_waiting(Rewriter *r, size_t n) {
-  for (size_t k = n / sizeof(Candidate); k < r->waiting.n / sizeof(Candidate); k++)
-    r->visited[((Candidate *)(void *)r->waiting.at)[k].inst->id] = 0;
+// Those that came after the first n of the list.
+static void forget_waiting(Rewriter *r, int n) {
+  for (int k = n; k < r->waiting.n; k++)
+    r->visited[r->waiting.at[k].inst->id] = 0;
   r->waiting.n = n;
 }
 
@@ -129,7 +129,7 @@ static bool may_take(const HlInst *fusion, const HlInst *inst) {
 static bool take(Rewriter *r, HlInst **fusion, Candidate next) {
   if (!hl_change(r->p, "grow", *fusion, next.inst))
     return false;
-  const size_t n_waiting = r->waiting.n;
+  const int n_waiting = r->waiting.n;
   const uint32_t id = next.inst->id;
   if (!is_library_fusion(next.inst)) {
     if (next.down)
@@ -158,8 +158,8 @@ static bool take_neighbours(Rewriter *r, HlInst **fusion) {
   add_operands(r, *fusion, *fusion);
   add_user(r, *fusion);
   bool changed = false;
-  for (size_t k = 0; k < r->waiting.n / sizeof(Candidate); k++) {
-    Candidate next = ((Candidate *)(void *)r->waiting.at)[k];
+  for (int k = 0; k < r->waiting.n; k++) {
+    Candidate next = r->waiting.at[k];
     if (fusion_body(*fusion)->n_insts >= MAX_SIZE)
       break;
     if (may_take(*fusion, next.inst))
@@ -213,7 +213,7 @@ static void rewrite_comp(HlPass *p, HlComp *comp) {
   for (int k = n - 1; k >= 0; k--)
     if (!r.fused[order[k]->id] && starts_fusion(order[k]))
       start(&r, order[k]);
-  hl_buf_free(&r.waiting);
+  vec_free(&r.waiting);
   hl_arena_release(p->arena, mark);
 }
 

@@ -15,6 +15,7 @@
 // a fusion, or more elements would be rounded than before, those in a loop counting for several
 // turns. Values that nobody reads in f32 are rounded where they are computed; that is not counted.
 
+#include "base/vec.h"
 #include "opt/ask/loops.h"
 #include "opt/float/bfloat16.h"
 #include "opt/passes.h"
@@ -27,7 +28,7 @@ typedef struct Work {
   HlInst **narrow;    // by entry: its bf16 form if it stays f32, its f32 form if it does not
   HlInst **rounding;  // by place: somebody who rounds it
   int *group;         // by class: towards the classes that change together
-  HlBuf other_forms;  // of uint32_t: entries of `narrow` that the change at hand has set
+  VEC(uint32_t) other_forms;  // entries of `narrow` that the change at hand has set
 } Work;
 
 static bool is_f32(const HlInst *inst) {
@@ -168,14 +169,13 @@ static HlInst *narrow_constant(HlPass *p, HlInst *inst) {
 
 static HlInst *note_form(Work *w, const HlInst *inst, HlInst *form) {
   const uint32_t entry = (uint32_t)bf16_entry(&w->at, inst);
-  hl_buf_add(&w->other_forms, &entry, sizeof entry);
+  vec_push(&w->other_forms, entry);
   return w->narrow[entry] = form;
 }
 
 static void forget_forms(Work *w) {
-  const uint32_t *entry = (const uint32_t *)(const void *)w->other_forms.at;
-  for (size_t k = 0; k < w->other_forms.n / sizeof *entry; k++)
-    w->narrow[entry[k]] = NULL;
+  for (int k = 0; k < w->other_forms.n; k++)
+    w->narrow[w->other_forms.at[k]] = NULL;
 }
 
 // The bf16 form of a value that stays f32.
@@ -234,24 +234,25 @@ typedef struct Reader {
   int number;
   bool rounds;
 } Reader;
+typedef VEC(Reader) Readers;
 
 static bool stays_inside(const Work *w, int to, int group) {
   return to != BF16_NOWHERE && turns_narrow(w, to) && group_of(w, to) == group;
 }
 
 // Those whose operands the change of the group does not set.
-static void list_readers(Work *w, HlInst *inst, int group, HlBuf *out) {
+static void list_readers(Work *w, HlInst *inst, int group, Readers *out) {
   const bool narrow = turns_narrow(w, place_of(w, inst));
   for (const HlUse *use = inst->first_use; use; use = use->next) {
     const Reader reader = {inst, use->user, use->number, bf16_is_rounding(use->user)};
     if (reader.rounds ||
         (narrow && !stays_inside(w, bf16_target(&w->at, use->user, use->number), group)))
-      hl_buf_add(out, &reader, sizeof reader);
+      vec_push(out, reader);
   }
   const Reader end = {.from = inst};
   if (narrow && inst->comp->root == inst &&
       !stays_inside(w, bf16_root_target(&w->at, inst->comp), group))
-    hl_buf_add(out, &end, sizeof end);
+    vec_push(out, end);
 }
 
 static void serve(Work *w, const Reader *reader) {
@@ -276,7 +277,7 @@ static void serve(Work *w, const Reader *reader) {
 static bool change_group(Work *w, const Groups *g, int group, HlInst *first) {
   if (!hl_change(w->at.p, "narrow", first, NULL))
     return false;
-  HlBuf readers = {0};
+  Readers readers = {0};
   w->other_forms.n = 0;
   const int from = g->places.start[group], to = g->places.start[group + 1];
   for (int k = from; k < to; k++)
@@ -291,10 +292,9 @@ static bool change_group(Work *w, const Groups *g, int group, HlInst *first) {
   }
   for (int k = g->edges.start[group]; k < g->edges.start[group + 1]; k++)
     feed(w, &w->at.edge[g->edges.at[k]]);
-  const Reader *reader = (const Reader *)(const void *)readers.at;
-  for (size_t k = 0; k < readers.n / sizeof *reader; k++)
-    serve(w, &reader[k]);
-  hl_buf_free(&readers);
+  for (int k = 0; k < readers.n; k++)
+    serve(w, &readers.at[k]);
+  vec_free(&readers);
   const bool holds = hl_changed(w->at.p);
   if (!holds)
     forget_forms(w);
@@ -349,7 +349,7 @@ static bool once_over(HlPass *p) {
   find_weights(&w);
   find_roundings(&w);
   const bool any = change_groups(&w);
-  hl_buf_free(&w.other_forms);
+  vec_free(&w.other_forms);
   return any;
 }
 

@@ -5,6 +5,7 @@
 //
 // Widening converts go down past concatenate, pad, reshape, slice and transpose, narrowing ones up.
 
+#include "ir/vecs.h"
 #include "opt/passes.h"
 
 static bool moves_data(const HlInst *inst) {
@@ -80,7 +81,7 @@ static void move_down(HlPass *p, HlInst *inst) {
 // --- Up -----------------------------------------------------------------------------------------
 
 // New converts wait for their turn.
-static void move_up(HlPass *p, HlInst *convert, HlBuf *waiting) {
+static void move_up(HlPass *p, HlInst *convert, InstVec *waiting) {
   const HlInst *over = convert->operands[0];
   const HlDtype to = convert->shape->dtype;
   if (!moves_data(over) || !hl_one_user(over) || hl_has_control(over) ||
@@ -93,7 +94,7 @@ static void move_up(HlPass *p, HlInst *convert, HlBuf *waiting) {
     operands[k] = hl_b_convert(&b, over->operands[k], to);
   const int n = (int)over->n_operands;
   if (hl_commit(p, hl_inst_copy(convert->comp, over, convert->shape, n, operands)))
-    hl_buf_add(waiting, operands, sizeof *operands * (size_t)n);
+    vec_append(waiting, operands, n);
 }
 
 static void move_in(HlPass *p, HlComp *comp) {
@@ -102,17 +103,16 @@ static void move_in(HlPass *p, HlComp *comp) {
   for (int k = 0; k < n; k++)
     if (hl_alive(insts[k]) && moves_data(insts[k]))
       move_down(p, insts[k]);
-  HlBuf waiting = {0};
+  InstVec waiting = {0};
   for (HlInst *inst = comp->first; inst; inst = inst->next)
     if (inst->op == HL_OP_CONVERT)
-      hl_buf_add(&waiting, &inst, sizeof inst);
+      vec_push(&waiting, inst);
   while (waiting.n > 0) {
-    waiting.n -= sizeof(HlInst *);
-    HlInst *convert = *(HlInst **)(void *)(waiting.at + waiting.n);
+    HlInst *convert = vec_pop(&waiting);
     if (hl_alive(convert) && convert->op == HL_OP_CONVERT)
       move_up(p, convert, &waiting);
   }
-  hl_buf_free(&waiting);
+  vec_free(&waiting);
 }
 
 bool pass_convert_mover(HlPass *p) {

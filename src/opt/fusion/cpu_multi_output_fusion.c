@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "hilo/cost.h"
 #include "opt/fusion/fusion.h"
 #include "opt/passes.h"
@@ -20,6 +21,7 @@ typedef struct Pair {
   HlInst *a, *b;
   int64_t shared_bytes;
 } Pair;
+typedef VEC(Pair) Pairs;
 
 static bool is_loop(const HlInst *inst) {
   return inst->op == HL_OP_FUSION && fusion_kind(inst) == HL_WORD_fusion_kind_LOOP &&
@@ -49,7 +51,7 @@ static int64_t shared_bytes(const HlInst *a, const HlInst *b) {
 }
 
 // Pairs are noted at the first operand that both read, so that each is noted once: those that come into question, or all.
-static void note_pairs(const HlInst *operand, bool all, HlBuf *pairs) {
+static void note_pairs(const HlInst *operand, bool all, Pairs *pairs) {
   HlInst *users[MAX_USERS];
   int n = 0;
   for (const HlUse *use = operand->first_use; use && n < MAX_USERS; use = use->next)
@@ -65,7 +67,7 @@ static void note_pairs(const HlInst *operand, bool all, HlBuf *pairs) {
              hl_is_effective_scalar(pair.a->operands[first]->shape))
         first++;
       if (pair.a->operands[first] == operand)
-        hl_buf_add(pairs, &pair, sizeof pair);
+        vec_push(pairs, pair);
     }
 }
 
@@ -100,40 +102,36 @@ static void merge(HlPass *p, FusionReach *reach, const Pair *pair) {
   hl_changed(p);
 }
 
-static const Pair *find_pairs(const HlComp *comp, bool all, HlBuf *pairs, size_t *n) {
+static void find_pairs(const HlComp *comp, bool all, Pairs *pairs) {
   pairs->n = 0;
   for (const HlInst *inst = comp->first; inst; inst = inst->next)
     if (hl_shape_is_array(inst->shape) && !hl_is_effective_scalar(inst->shape))
       note_pairs(inst, all, pairs);
-  *n = pairs->n / sizeof(Pair);
-  if (*n > 1)
-    qsort(pairs->at, *n, sizeof(Pair), most_bytes_first);
-  return (const Pair *)(const void *)pairs->at;
+  if (pairs->n > 1)
+    qsort(pairs->at, (size_t)pairs->n, sizeof(Pair), most_bytes_first);
 }
 
-static void tell_refusals(HlPass *p, HlComp *comp, FusionReach *reach, HlBuf *pairs) {
+static void tell_refusals(HlPass *p, HlComp *comp, FusionReach *reach, Pairs *pairs) {
   if (!hl_wants_refusals(p))
     return;
-  size_t n;
-  const Pair *pair = find_pairs(comp, true, pairs, &n);
-  for (size_t k = 0; k < n; k++) {
-    const char *why = refuses(reach, &pair[k]);
+  find_pairs(comp, true, pairs);
+  for (int k = 0; k < pairs->n; k++) {
+    const char *why = refuses(reach, &pairs->at[k]);
     if (why)
-      hl_refuse(p, pair[k].a, pair[k].b, why);
+      hl_refuse(p, pairs->at[k].a, pairs->at[k].b, why);
   }
 }
 
 static void fuse_comp(HlPass *p, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
   FusionReach reach = {.arena = p->arena};
-  HlBuf pairs = {0};
-  size_t n;
-  const Pair *pair = find_pairs(comp, false, &pairs, &n);
-  for (size_t k = 0; k < n; k++)
-    merge(p, &reach, &pair[k]);
+  Pairs pairs = {0};
+  find_pairs(comp, false, &pairs);
+  for (int k = 0; k < pairs.n; k++)
+    merge(p, &reach, &pairs.at[k]);
   tell_refusals(p, comp, &reach, &pairs);
-  hl_buf_free(&pairs);
-  hl_buf_free(&reach.stack);
+  vec_free(&pairs);
+  vec_free(&reach.stack);
   hl_arena_release(p->arena, mark);
 }
 

@@ -51,8 +51,8 @@ static HlInst *inner_or_param(CustomFusion *f, HlInst *outer) {
   HlInst *inner = custom_fusion_inner(f, outer);
   if (inner)
     return inner;
-  const int number = (int)(f->operands.n / sizeof outer);
-  hl_buf_add(&f->operands, &outer, sizeof outer);
+  const int number = f->operands.n;
+  vec_push(&f->operands, outer);
   const char *wish = hl_arena_printf(f->arena, "p%d", number);
   HlModule *m = f->comp->module;
   return note(f, outer, hl_parameter_new(f->body, number, outer->shape, hl_fresh_name(m, wish)));
@@ -67,10 +67,9 @@ HlInst *custom_fusion_add(CustomFusion *f, HlInst *inst) {
 
 HlInst *custom_fusion_end(CustomFusion *f, HlInst *root, const char *name, const char *config) {
   hl_set_root(f->body, root);
-  const int n = (int)(f->operands.n / sizeof root);
-  HlInst **operands = (HlInst **)(void *)f->operands.at;
   const HlSym *sym = hl_fresh_name(f->comp->module, name);
-  HlInst *fusion = hl_inst_new(f->comp, HL_OP_FUSION, root->shape, sym, n, operands);
+  HlInst *fusion =
+      hl_inst_new(f->comp, HL_OP_FUSION, root->shape, sym, f->operands.n, f->operands.at);
   hl_set_int(fusion, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
   hl_set_text(fusion, HL_A_BACKEND_CONFIG, config);
   hl_set_calls(fusion, 1, &f->body);

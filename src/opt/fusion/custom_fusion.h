@@ -6,6 +6,7 @@
 #ifndef HILO_OPT_CUSTOM_FUSION_H
 #define HILO_OPT_CUSTOM_FUSION_H
 
+#include "ir/vecs.h"
 #include "opt/fusion/fusion.h"
 
 typedef struct CustomPlace CustomPlace;
@@ -16,7 +17,7 @@ typedef struct CustomFusion {
   HlComp *comp, *body;
   CustomPlace *places;  // by id: the copy inside, of this round
   uint32_t n_ids, round;
-  HlBuf operands;  // of HlInst *; the owner frees it
+  InstVec operands;  // the owner frees it
 } CustomFusion;
 
 CustomFusion custom_fusion_of(HlArena *arena, HlComp *comp);

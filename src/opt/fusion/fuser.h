@@ -2,10 +2,17 @@
 #ifndef HILO_OPT_FUSER_H
 #define HILO_OPT_FUSER_H
 
+#include "base/vec.h"
 #include "opt/fusion/fusion.h"
 
 // How often the code of each instruction of a fusion is written out (fusion_code.c).
 typedef struct FusionCode FusionCode;
+
+// An operand that is still in the queue, at which place, and why it is not fused.
+typedef struct Candidate {
+  int operand, place;
+  const char *refusal;
+} Candidate;
 
 struct Fuser {
   HlPass *p;
@@ -21,7 +28,7 @@ struct Fuser {
   bool *grew;         // by id, of fusions: it has taken something in
   HlInst **queue;     // users at the end; NULL where taken out
   int n_queue;
-  HlBuf candidates;  // scratch: operands to be tried
+  VEC(Candidate) candidates;  // scratch: operands to be tried
 };
 
 // --- fusion_code.c

@@ -143,11 +143,6 @@ static HlInst *fuse(Fuser *f, HlInst *producer, HlInst *consumer) {
 
 // --- The queue ----------------------------------------------------------------------------------
 
-typedef struct Candidate {
-  int operand, place;
-  const char *refusal;
-} Candidate;
-
 static int nearest_first(const void *a, const void *b) {
   const Candidate *x = a, *y = b;
   if (x->place != y->place)
@@ -161,12 +156,12 @@ static Candidate *candidates(Fuser *f, const HlInst *consumer, int *n) {
   for (uint32_t k = 0; k < consumer->n_operands; k++) {
     Candidate found = {(int)k, f->place[consumer->operands[k]->id], NULL};
     if (found.place >= 0)
-      hl_buf_add(&f->candidates, &found, sizeof found);
+      vec_push(&f->candidates, found);
   }
-  *n = (int)(f->candidates.n / sizeof(Candidate));
+  *n = f->candidates.n;
   if (*n > 1)
     qsort(f->candidates.at, (size_t)*n, sizeof(Candidate), nearest_first);
-  return (Candidate *)(void *)f->candidates.at;
+  return f->candidates.at;
 }
 
 static void enqueue(Fuser *f, HlInst *inst) {
@@ -275,6 +270,6 @@ bool fusion_run(HlPass *p, const FusionPolicy *policy) {
   for (int k = 0; k < n; k++)
     if (comps[k]->n_insts > 1 && !(policy->skips && policy->skips(comps[k])))
       fuse_comp(&f, comps[k]);
-  hl_buf_free(&f.candidates);
+  vec_free(&f.candidates);
   return true;
 }

@@ -6,6 +6,7 @@
 #ifndef HILO_OPT_FUSION_H
 #define HILO_OPT_FUSION_H
 
+#include "ir/vecs.h"
 #include "hilo/pass.h"
 
 // --- Bodies (fusion_body.c) -----------------------------------------------------------------------------
@@ -78,7 +79,7 @@ bool fusion_duplicates(const HlInst *producer, const HlInst *consumer);
 typedef struct FusionReach {
   HlArena *arena;
   uint32_t *seen, n_ids, round;
-  HlBuf stack;  // of const HlInst *; the owner frees it
+  ConstInstVec stack;  // the owner frees it
 } FusionReach;
 // `b` depends on `a`, by operands or control edges, on a way that does not only consist of the edge
 // from a to b if `direct` is allowed. What is too far apart to tell counts as dependent.

@@ -1,7 +1,6 @@
 // opt/fusion/fusion_reach.c: does one instruction depend on another? Backwards, over what stands between
 // them.
 
-#include <string.h>
 
 #include "hilo/edit.h"
 #include "opt/fusion/fusion.h"
@@ -23,7 +22,7 @@ static bool meet(FusionReach *r, const HlInst *inst, const HlInst *wanted) {
   if (r->seen[inst->id] == r->round || hl_stands_before(inst, wanted))
     return false;
   r->seen[inst->id] = r->round;
-  hl_buf_add(&r->stack, &inst, sizeof inst);
+  vec_push(&r->stack, inst);
   return false;
 }
 
@@ -43,11 +42,7 @@ bool fusion_reaches(FusionReach *r, const HlInst *a, const HlInst *b, bool direc
     for (int k = 0; inst->control && k < inst->control->n_preds; k++)
       if (meet(r, inst->control->preds[k], a))
         return true;
-    inst = NULL;
-    if (r->stack.n > 0) {
-      r->stack.n -= sizeof inst;
-      memcpy(&inst, r->stack.at + r->stack.n, sizeof inst);
-    }
+    inst = r->stack.n > 0 ? vec_pop(&r->stack) : NULL;
   }
   return false;
 }

@@ -146,6 +146,6 @@ bool pass_general_fusion(HlPass *p) {
       if (hl_alive(order[k]) && is_candidate(order[k]))
         fuse_any(p, &reach, order[k]);
   }
-  hl_buf_free(&reach.stack);
+  vec_free(&reach.stack);
   return true;
 }

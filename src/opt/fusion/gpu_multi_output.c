@@ -312,7 +312,7 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
       fuse_with_consumer(&m, producer);
   }
   tell_refusals(&m);
-  hl_buf_free(&m.reach.stack);
+  vec_free(&m.reach.stack);
   hl_arena_release(p->arena, mark);
 }
 

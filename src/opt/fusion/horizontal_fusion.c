@@ -294,7 +294,7 @@ static bool run(HlPass *p, Refuses *refuses, bool of_loops) {
         fuse_all_reductions(&group);
     }
   }
-  hl_buf_free(&group.reach.stack);
+  vec_free(&group.reach.stack);
   return ok;
 }
 

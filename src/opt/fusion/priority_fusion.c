@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
 
@@ -28,11 +29,12 @@ typedef struct Entry {
   HlInst *inst;
   uint32_t version;  // entries of older versions are void
 } Entry;
+typedef VEC(Entry) Entries;
 
 typedef struct Queue {
   HlPass *p;
   HlComp *comp;
-  HlBuf heap;         // of Entry
+  Entries heap;
   uint32_t *version;  // by id
   GpuCost **cost;     // by id
   uint32_t *seen;     // by id: the step in which it was met
@@ -42,46 +44,11 @@ typedef struct Queue {
 
 // --- The heap -----------------------------------------------------------------------------------
 
-static Entry *entry(const Queue *q, size_t k) {
-  return &((Entry *)(void *)q->heap.at)[k];
-}
-
-static size_t n_entries(const Queue *q) {
-  return q->heap.n / sizeof(Entry);
-}
-
 static bool goes_first(const Entry *a, const Entry *b) {
   return a->price != b->price ? a->price > b->price : a->inst->id > b->inst->id;
 }
 
-static void swap(Queue *q, size_t a, size_t b) {
-  Entry kept = *entry(q, a);
-  *entry(q, a) = *entry(q, b);
-  *entry(q, b) = kept;
-}
-
-static void push(Queue *q, Entry new) {
-  hl_buf_add(&q->heap, &new, sizeof new);
-  for (size_t k = n_entries(q) - 1; k > 0 && goes_first(entry(q, k), entry(q, (k - 1) / 2));
-       k = (k - 1) / 2)
-    swap(q, k, (k - 1) / 2);
-}
-
-static Entry pop(Queue *q) {
-  Entry top = *entry(q, 0);
-  swap(q, 0, n_entries(q) - 1);
-  q->heap.n -= sizeof(Entry);
-  for (size_t k = 0;;) {
-    size_t first = k;
-    for (size_t child = 2 * k + 1; child <= 2 * k + 2; child++)
-      if (child < n_entries(q) && goes_first(entry(q, child), entry(q, first)))
-        first = child;
-    if (first == k)
-      return top;
-    swap(q, k, first);
-    k = first;
-  }
-}
+HEAP(entries, Entry, Entries, goes_first)
 
 // --- May they be fused --------------------------------------------------------------------------
 
@@ -210,7 +177,7 @@ static void enqueue(Queue *q, HlInst *inst) {
     return;
   double of_inst = price(q, inst);
   if (of_inst >= 0)
-    push(q, (Entry){of_inst, inst, q->version[inst->id]});
+    entries_push(NULL, &q->heap, (Entry){of_inst, inst, q->version[inst->id]});
 }
 
 // --- Fusing -------------------------------------------------------------------------------------
@@ -351,7 +318,7 @@ static void end_queue(Queue *q) {
   for (HlInst *inst = q->grew ? q->comp->first : NULL; inst; inst = inst->next)
     if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0)
       fusion_name_params(inst);
-  hl_buf_free(&q->heap);
+  vec_free(&q->heap);
 }
 
 static void fuse_comp(HlPass *p, HlComp *comp) {
@@ -362,7 +329,7 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
   for (int k = 0; k < n; k++)
     enqueue(&q, insts[k]);
   while (q.heap.n > 0) {
-    Entry next = pop(&q);
+    Entry next = entries_pop(&q.heap);
     if (next.version == q.version[next.inst->id] && hl_alive(next.inst))
       fuse_into_users(&q, next.inst);
   }

@@ -197,8 +197,8 @@ bool pass_custom_kernel_fusion(HlPass *p) {
         hl_changed(p);
       }
     }
-    hl_buf_free(&r.custom.operands);
-    hl_buf_free(&r.reach.stack);
+    vec_free(&r.custom.operands);
+    vec_free(&r.reach.stack);
     hl_arena_release(p->arena, mark);
   }
   return true;

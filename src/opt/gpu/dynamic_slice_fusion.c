@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "hilo/custom_calls.h"
+#include "ir/vecs.h"
 #include "opt/ask/layouts.h"
 #include "opt/ask/loops.h"
 #include "opt/fusion/custom_fusion.h"
@@ -40,8 +41,8 @@ typedef struct Rewriter {
   bool asked_counter;
   bool *from_counter;  // by id: computed from the counter and constants alone; NULL: no counter
   uint32_t n_ids;
-  HlBuf before;  // of HlInst *: slices and bitcasts of operands
-  HlBuf after;   // the same: ways from results to updates
+  InstVec before;  // slices and bitcasts of operands
+  InstVec after;   // ways from results to updates
 } Rewriter;
 
 // One way from a result to the array that it updates: places in `after`.
@@ -196,14 +197,6 @@ static bool is_slice(Rewriter *r, const HlInst *inst) {
          is_aligned(inst->operands[0]->shape, inst->shape, NULL) && has_known_starts(r, inst, 1);
 }
 
-static HlInst **listed(const HlBuf *list) {
-  return (HlInst **)(void *)list->at;
-}
-
-static int count(const HlBuf *list) {
-  return (int)(list->n / sizeof(HlInst *));
-}
-
 // The slice that an operand is, with the bitcasts behind it, in the order of the list.
 static void find_slice(Rewriter *r, HlInst *operand) {
   int n = 1;
@@ -215,11 +208,11 @@ static void find_slice(Rewriter *r, HlInst *operand) {
   }
   if (hl_has_control(slice) || !is_slice(r, slice))
     return;
-  const int at = count(&r->before);
-  hl_buf_grow(&r->before, sizeof slice * (size_t)n);
-  r->before.n += sizeof slice * (size_t)n;
+  const int at = r->before.n;
+  vec_room(&r->before, n);
+  r->before.n += n;
   for (int k = n - 1; k >= 0; k--) {
-    listed(&r->before)[at + k] = operand;
+    r->before.at[at + k] = operand;
     operand = k > 0 ? operand->operands[0] : NULL;
   }
 }
@@ -254,13 +247,13 @@ static bool is_update(Rewriter *r, const HlInst *hero, const HlInst *inst, const
 
 // The way from a result, or from the element of several that it begins with.
 static Way find_update(Rewriter *r, const HlInst *hero, HlInst *element) {
-  const size_t before = r->after.n;
+  const int before = r->after.n;
   const HlInst *by = hero;
   HlInst *at = element ? element : hl_one_user(hero) ? hero->first_use->user : NULL;
   for (; at; at = by->first_use->user) {
-    hl_buf_add(&r->after, &at, sizeof at);
+    vec_push(&r->after, at);
     if (at != element && is_update(r, hero, at, by))
-      return (Way){(int)(before / sizeof at), count(&r->after)};
+      return (Way){before, r->after.n};
     if ((at != element && at->op != HL_OP_BITCAST) || !hl_one_user(at) || hl_has_control(at))
       break;
     by = at;
@@ -298,10 +291,9 @@ static Way *find_updates(Rewriter *r, HlInst *hero) {
 
 // --- The fusion ---------------------------------------------------------------------------------
 
-static bool is_dynamic(const HlBuf *list) {
-  for (int k = 0; k < count(list); k++)
-    if (listed(list)[k]->op == HL_OP_DYNAMIC_SLICE ||
-        listed(list)[k]->op == HL_OP_DYNAMIC_UPDATE_SLICE)
+static bool is_dynamic(const InstVec *list) {
+  for (int k = 0; k < list->n; k++)
+    if (list->at[k]->op == HL_OP_DYNAMIC_SLICE || list->at[k]->op == HL_OP_DYNAMIC_UPDATE_SLICE)
       return true;
   return false;
 }
@@ -316,16 +308,16 @@ static HlInst *element_of(HlInst *tuple, int k) {
 static HlInst *add_way(Rewriter *r, Way way) {
   HlInst *last = NULL;
   for (int k = way.first; k < way.end; k++)
-    last = custom_fusion_add(&r->custom, listed(&r->after)[k]);
+    last = custom_fusion_add(&r->custom, r->after.at[k]);
   return last;
 }
 
 static HlInst *build(Rewriter *r, HlInst *hero, const Way *ways) {
   CustomFusion *f = &r->custom;
   custom_fusion_begin(f, "dynamic-slice-fusion");
-  for (int k = 0; k < count(&r->before); k++)
-    if (!custom_fusion_inner(f, listed(&r->before)[k]))
-      custom_fusion_add(f, listed(&r->before)[k]);
+  for (int k = 0; k < r->before.n; k++)
+    if (!custom_fusion_inner(f, r->before.at[k]))
+      custom_fusion_add(f, r->before.at[k]);
   HlInst *root = custom_fusion_add(f, hero);
   if (hl_shape_is_tuple(hero->shape)) {
     const int n = hero->shape->rank;
@@ -352,7 +344,7 @@ static HlInst *build(Rewriter *r, HlInst *hero, const Way *ways) {
 }
 
 static HlInst *last_of(const Rewriter *r, Way way) {
-  return listed(&r->after)[way.end - 1];
+  return r->after.at[way.end - 1];
 }
 
 static void fuse(Rewriter *r, HlInst *hero, const Way *ways) {
@@ -361,14 +353,14 @@ static void fuse(Rewriter *r, HlInst *hero, const Way *ways) {
     for (int k = 0; k < hero->shape->rank; k++)
       if (ways[k].end)
         hl_replace_uses(last_of(r, ways[k]), element_of(fusion, k));
-    custom_fusion_clean(listed(&r->after), count(&r->after));
+    custom_fusion_clean(r->after.at, r->after.n);
     hl_replace_uses(hero, fusion);
   } else {
     hl_replace_uses(ways[0].end ? last_of(r, ways[0]) : hero, fusion);
-    custom_fusion_clean(listed(&r->after), count(&r->after));
+    custom_fusion_clean(r->after.at, r->after.n);
   }
   hl_erase(hero);
-  custom_fusion_clean(listed(&r->before), count(&r->before));
+  custom_fusion_clean(r->before.at, r->before.n);
 }
 
 // --- The pass -----------------------------------------------------------------------------------
@@ -396,10 +388,8 @@ static bool is_hero(const HlInst *inst) {
 static void visit(Rewriter *r, HlInst *hero) {
   find_slices(r, hero);
   const Way *ways = find_updates(r, hero);
-  const int n_after = count(&r->after);
-  HlInst *with = n_after > 0       ? listed(&r->after)[n_after - 1]
-                 : r->before.n > 0 ? listed(&r->before)[0]
-                                   : NULL;
+  const int n_after = r->after.n;
+  HlInst *with = n_after > 0 ? r->after.at[n_after - 1] : r->before.n > 0 ? r->before.at[0] : NULL;
   if (!with || !hl_change(r->p, "slice", hero, with))
     return;
   fuse(r, hero, ways);
@@ -420,10 +410,10 @@ bool pass_dynamic_slice_fusion(HlPass *p) {
     for (int k = 0; k < n; k++)
       if (hl_alive(insts[k]) && is_hero(insts[k]))
         visit(&r, insts[k]);
-    hl_buf_free(&r.custom.operands);
-    hl_buf_free(&r.reach.stack);
-    hl_buf_free(&r.before);
-    hl_buf_free(&r.after);
+    vec_free(&r.custom.operands);
+    vec_free(&r.reach.stack);
+    vec_free(&r.before);
+    vec_free(&r.after);
     hl_arena_release(p->arena, mark);
   }
   return true;

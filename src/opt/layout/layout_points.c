@@ -5,6 +5,7 @@
 // array. Loops, conditionals, calls and parameters define theirs anew; their agreement is made
 // elsewhere.
 
+#include "base/vec.h"
 #include "opt/layout/layout_assignment.h"
 
 int layout_n_leaves(const HlShape *shape) {
@@ -85,7 +86,9 @@ static LayoutBuffer **handed_through(Layouts *a, LayoutComp *c, const HlInst *in
   return leaves;
 }
 
-static void own_leaves(Layouts *a, HlInst *inst, LayoutBuffer **leaves, HlBuf *buffers) {
+typedef VEC(LayoutBuffer *) LayoutBuffers;
+
+static void own_leaves(Layouts *a, HlInst *inst, LayoutBuffer **leaves, LayoutBuffers *buffers) {
   int n = layout_n_leaves(inst->shape);
   const HlShape *one, **shape = n == 1 ? &one : HL_ARRAY(a->arena, const HlShape *, n);
   layout_flatten(inst->shape, shape);
@@ -95,11 +98,11 @@ static void own_leaves(Layouts *a, HlInst *inst, LayoutBuffer **leaves, HlBuf *b
     LayoutBuffer *buffer = HL_NEW(a->arena, LayoutBuffer);
     *buffer = (LayoutBuffer){.inst = inst, .leaf = k, .array = shape[k]};
     leaves[k] = buffer;
-    hl_buf_add(buffers, &buffer, sizeof buffer);
+    vec_push_in(a->arena, buffers, buffer);
   }
 }
 
-static void add_inst(Layouts *a, LayoutComp *c, HlInst *inst, HlBuf *buffers) {
+static void add_inst(Layouts *a, LayoutComp *c, HlInst *inst, LayoutBuffers *buffers) {
   int n = layout_n_leaves(inst->shape);
   LayoutBuffer **leaves;
   if (hands_all_through(inst)) {
@@ -135,11 +138,10 @@ LayoutComp *layout_comp_new(Layouts *a, HlComp *comp) {
   c->leaf = HL_ARRAY(a->arena, LayoutBuffer **, comp->next_id);
   c->use = HL_ARRAY(a->arena, LayoutUse *, comp->next_id);
   c->insts = by_creation(a, comp);
-  HlBuf buffers = {0};
+  LayoutBuffers buffers = {0};
   for (HlInst *inst = comp->first; inst; inst = inst->next)
     add_inst(a, c, inst, &buffers);
-  c->n_buffers = (int)(buffers.n / sizeof(LayoutBuffer *));
-  c->buffers = hl_arena_copy(a->arena, buffers.at, buffers.n);
-  hl_buf_free(&buffers);
+  c->n_buffers = buffers.n;
+  c->buffers = buffers.at;
   return c;
 }

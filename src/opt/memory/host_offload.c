@@ -1,6 +1,7 @@
 // opt/memory/host_offload.c: the marks MoveToHost and MoveToDevice, and what may stand between them and what they are for.
 
 #include "opt/memory/host_offload.h"
+#include "ir/vecs.h"
 
 #include <string.h>
 
@@ -36,24 +37,22 @@ bool host_is_step(const HlComp *comp) {
 
 bool host_leads_only(HlInst *from, bool (*is_end)(const HlUse *use),
                      void (*visit)(void *user, HlInst *end), void *user) {
-  HlBuf todo = {0};
+  InstVec todo = {0};
   bool only = true;
-  hl_buf_add(&todo, &from, sizeof from);
+  vec_push(&todo, from);
   while (only && todo.n > 0) {
-    HlInst *inst;
-    todo.n -= sizeof inst;
-    memcpy(&inst, todo.at + todo.n, sizeof inst);
+    HlInst *inst = vec_pop(&todo);
     only = inst->first_use != NULL && inst != inst->comp->root;
     for (const HlUse *use = inst->first_use; only && use; use = use->next) {
       if (!is_end(use)) {
         only = host_is_transparent(use->user);
-        hl_buf_add(&todo, &use->user, sizeof use->user);
+        vec_push(&todo, use->user);
       } else if (visit) {
         visit(user, use->user);
       }
     }
   }
-  hl_buf_free(&todo);
+  vec_free(&todo);
   return only;
 }
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "hilo/custom_calls.h"
+#include "ir/vecs.h"
 #include "opt/ask/layouts.h"
 #include "opt/memory/host_offload.h"
 #include "opt/passes.h"
@@ -187,15 +188,13 @@ static void move_from(void *user, HlInst *inst) {
 }
 
 static HlInst **find_marks(HlPass *p, int *n) {
-  HlBuf found = {0};
+  InstVec found = {0};
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next)
       if (host_is_to_host(inst) && host_is_step(comp))
-        hl_buf_add(&found, &inst, sizeof inst);
-  HlInst **marks = hl_arena_copy(p->arena, found.at, found.n);
-  *n = (int)(found.n / sizeof *marks);
-  hl_buf_free(&found);
-  return marks;
+        vec_push_in(p->arena, &found, inst);
+  *n = found.n;
+  return found.at;
 }
 
 bool pass_host_offload_legalize(HlPass *p) {

@@ -215,7 +215,7 @@ static void place(Offload *o, uint32_t buffer) {
         continue;
       o->placed[slot] = true;
       if (hl_shape_is_tuple(inst->shape))
-        hl_buf_add(&o->tuples, &inst, sizeof inst);
+        vec_push(&o->tuples, inst);
       else
         hl_set_shape(inst, hl_with_memory_space(o->p->m->shapes, inst->shape, HOST_SPACE));
     }
@@ -223,8 +223,8 @@ static void place(Offload *o, uint32_t buffer) {
 }
 
 static void place_tuples(Offload *o) {
-  HlInst *const *at = (HlInst *const *)(const void *)o->tuples.at;
-  for (size_t k = 0; k < o->tuples.n / sizeof *at; k++) {
+  HlInst *const *at = o->tuples.at;
+  for (int k = 0; k < o->tuples.n; k++) {
     bool *done = &o->placed[hl_slot(o->flow, at[k])];
     if (!*done)
       hl_set_shape(at[k], placed_shape(o, hl_slot(o->flow, at[k]), at[k]->shape));
@@ -243,7 +243,7 @@ static void forget_region(Offload *o, uint32_t region) {
       for (uint32_t j = 0; j < value->n_positions; j++)
         o->placed[flow->position[value->first_position + j]] = false;
     }
-  const HostAction *at = (const HostAction *)(const void *)o->actions.at;
+  const HostAction *at = o->actions.at;
   for (uint32_t k = o->first_action[region]; k != HL_NO_VALUE; k = at[k].next)
     o->instead[hl_slot(flow, at[k].inst)] = NULL;
 }
@@ -255,12 +255,12 @@ static void change_region(Offload *o, uint32_t region) {
     any = is_unplaced(o, k) || each_entering(o, k, NULL);
   if (!any || !hl_change(o->p, "offload", o->seed[region], NULL))
     return;
-  const size_t n_tuples = o->tuples.n;
+  const int n_tuples = o->tuples.n;
   for (uint32_t k = region; k != HL_NO_VALUE; k = next[k])
     place(o, k);
   for (uint32_t k = region; k != HL_NO_VALUE; k = next[k])
     each_entering(o, k, enter);
-  const HostAction *at = (const HostAction *)(const void *)o->actions.at;
+  const HostAction *at = o->actions.at;
   for (uint32_t k = action; k != HL_NO_VALUE; k = at[k].next)
     apply(o, &at[k]);
   if (hl_changed(o->p))
@@ -355,7 +355,7 @@ bool pass_host_offloader(HlPass *p) {
   change_regions(&o);
   remove_marks(&o);
   place_result(p);
-  hl_buf_free(&o.actions);
-  hl_buf_free(&o.tuples);
+  vec_free(&o.actions);
+  vec_free(&o.tuples);
   return true;
 }

@@ -70,7 +70,7 @@ static void act(Offload *o, HostActionKind kind, HlInst *inst, uint32_t buffer) 
   if (*acted)
     return;
   *acted = true;
-  hl_buf_add(&o->actions, &(HostAction){kind, inst, buffer, HL_NO_VALUE}, sizeof(HostAction));
+  vec_push(&o->actions, ((HostAction){kind, inst, buffer, HL_NO_VALUE}));
 }
 
 // --- Who uses what lies on the host -------------------------------------------------------------------
@@ -249,8 +249,10 @@ static void start_marks(Offload *o) {
 }
 
 // The subshapes of a shape in the order of slots, appended.
-static void list_subshapes(HlBuf *out, const HlShape *shape) {
-  hl_buf_add(out, &shape, sizeof(const HlShape *));
+typedef VEC(const HlShape *) Shapes;
+
+static void list_subshapes(Shapes *out, const HlShape *shape) {
+  vec_push(out, shape);
   for (int k = 0; hl_shape_is_tuple(shape) && k < shape->rank; k++)
     list_subshapes(out, shape->element[k]);
 }
@@ -260,15 +262,14 @@ static void start_params(Offload *o) {
   const HlModule *m = o->p->m;
   for (int k = 0; k < m->entry->n_params; k++) {
     HlInst *param = m->entry->params[k];
-    HlBuf shapes = {0};
+    Shapes shapes = {0};
     list_subshapes(&shapes,
                    m->entry_params && k < m->n_entry_params ? m->entry_params[k] : param->shape);
     const uint32_t slot = hl_slot(o->flow, param), n = o->flow->slot_size[slot];
-    const HlShape *const *at = (const HlShape *const *)(const void *)shapes.at;
-    for (uint32_t j = 0; j < n && n == shapes.n / sizeof *at; j++)
-      if (host_is_array(at[j]) || host_is_array(o->flow->slot_shape[slot + j]))
+    for (uint32_t j = 0; j < n && n == (uint32_t)shapes.n; j++)
+      if (host_is_array(shapes.at[j]) || host_is_array(o->flow->slot_shape[slot + j]))
         start(o, param, slot + j, HL_NO_VALUE);
-    hl_buf_free(&shapes);
+    vec_free(&shapes);
   }
 }
 
@@ -297,10 +298,10 @@ static void refuse_parts(Offload *o) {
 // In the order they were found.
 static void link_actions(Offload *o) {
   uint32_t *first = o->first_action = HL_ARRAY(o->arena, uint32_t, o->flow->n_buffers + 1);
-  HostAction *at = (HostAction *)(void *)o->actions.at;
+  HostAction *at = o->actions.at;
   for (uint32_t k = 0; k < o->flow->n_buffers; k++)
     first[k] = HL_NO_VALUE;
-  for (uint32_t k = (uint32_t)(o->actions.n / sizeof *at); k-- > 0;) {
+  for (uint32_t k = (uint32_t)o->actions.n; k-- > 0;) {
     const uint32_t region = find_region(o, at[k].buffer);
     at[k].next = first[region];
     first[region] = k;

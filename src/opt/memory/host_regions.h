@@ -2,6 +2,7 @@
 #ifndef HILO_OPT_HOST_REGIONS_H
 #define HILO_OPT_HOST_REGIONS_H
 
+#include "ir/vecs.h"
 #include "opt/memory/host_offload.h"
 #include "opt/ask/layouts.h"
 
@@ -45,12 +46,12 @@ typedef struct Offload {
   bool *is_state;    // by buffer: some computation's parameter is there
   uint32_t *queue;   // values whose state has changed
   uint32_t n_queue;
-  HlBuf actions;
+  VEC(HostAction) actions;
   uint32_t *next_buffer;   // by buffer: the next one of its region, or HL_NO_VALUE
   uint32_t *first_action;  // by the first buffer of a region, or HL_NO_VALUE
   // What was changed.
   bool *placed;      // by slot: its region was changed; of a tuple's first one: its shape was set
-  HlBuf tuples;      // with elements that were put on the host
+  InstVec tuples;    // with elements that were put on the host
   HlInst **instead;  // by first slot: what replaced the instruction
 } Offload;
 

@@ -7,6 +7,7 @@
 #ifndef HILO_OPT_REMATERIALIZATION_H
 #define HILO_OPT_REMATERIALIZATION_H
 
+#include "ir/vecs.h"
 #include "hilo/buffers.h"
 #include "hilo/pass.h"
 
@@ -45,6 +46,12 @@ typedef struct RematUse {  // through views
   HlInst *via;  // what is read: the instruction itself, or a view of it
 } RematUse;
 
+// A view of an array, of the element of this number where it is one of a tuple.
+typedef struct RematView {
+  HlInst *inst;
+  int32_t number;
+} RematView;
+
 enum { REMAT_HOST = 5 };  // the host's memory space
 
 // Bytes as they are summed up: arrays may be of any size, but more than 16 TiB is no more than that.
@@ -82,7 +89,11 @@ typedef struct RematWalk {
   uint32_t n_ids;
   int32_t *alive;  // tracked items that are live
   int32_t n_alive, alive_capacity;
-  HlBuf shown, uses;  // of HlInst *: an instruction and its views; of RematUse
+  // Scratch:
+  InstVec shown;       // an instruction and its views
+  VEC(RematUse) uses;  // of them
+  VEC(RematView) views;
+  VEC(int32_t) way;  // items from a view to its home
   int64_t usage, limit;
   int64_t peak;         // before the walk
   int64_t least_bytes;  // smaller values are left alone

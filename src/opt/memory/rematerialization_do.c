@@ -17,14 +17,13 @@ static HlInst *named_as(RematWalk *w, HlInst *inst, const HlInst *like, const ch
 
 // What shows of item `made` what `view` shows of its home; new views come before item `next`.
 static HlInst *view_on(RematWalk *w, HlInst *view, int32_t made, int32_t next) {
-  w->shown.n = 0;
+  w->way.n = 0;
   int32_t k = remat_item_of(w, view);
   for (; w->item[k].home != k; k = remat_item_of(w, w->item[k].inst->operands[0]))
-    hl_buf_add(&w->shown, &k, sizeof k);
+    vec_push(&w->way, k);
   HlInst *shows = w->item[made].inst;
-  while (w->shown.n > 0) {
-    w->shown.n -= sizeof k;
-    memcpy(&k, w->shown.at + w->shown.n, sizeof k);
+  while (w->way.n > 0) {
+    k = vec_pop(&w->way);
     if (w->item[k].copy_of != made) {
       HlInst *old = w->item[k].inst;
       HlInst *copy = named_as(w, hl_inst_copy(w->comp, old, NULL, 1, &shows), old, "remat");
@@ -58,10 +57,8 @@ static void redirect(RematWalk *w, int32_t k, int32_t to, int32_t next) {
 static void drop_unread(RematWalk *w, int32_t k) {
   int n;
   remat_uses(w, k, &n);
-  for (size_t at = w->shown.n; at > 0;) {
-    HlInst *inst;
-    at -= sizeof inst;
-    memcpy(&inst, w->shown.at + at, sizeof inst);
+  for (int j = w->shown.n - 1; j >= 0; j--) {
+    HlInst *inst = w->shown.at[j];
     if (inst->first_use || inst == w->comp->root)
       continue;
     remat_remove(w, remat_item_of(w, inst));

@@ -57,20 +57,19 @@ bool remat_reads(const RematWalk *w, const HlInst *inst, int32_t k) {
 // An instruction and then its views go into w->shown, its uses by others into w->uses.
 const RematUse *remat_uses(RematWalk *w, int32_t k, int *n) {
   w->shown.n = w->uses.n = 0;
-  hl_buf_add(&w->shown, &w->item[k].inst, sizeof(HlInst *));
-  for (size_t at = 0; at < w->shown.n; at += sizeof(HlInst *)) {
-    HlInst *via;
-    memcpy(&via, w->shown.at + at, sizeof via);
+  vec_push(&w->shown, w->item[k].inst);
+  for (int j = 0; j < w->shown.n; j++) {
+    HlInst *via = w->shown.at[j];
     for (const HlUse *use = via->first_use; use; use = use->next) {
       const RematUse found = {remat_item_of(w, use->user), use->number, via};
       if (is_view(w, found.user) && w->item[found.user].home == k)
-        hl_buf_add(&w->shown, &use->user, sizeof use->user);
+        vec_push(&w->shown, use->user);
       else
-        hl_buf_add(&w->uses, &found, sizeof found);
+        vec_push(&w->uses, found);
     }
   }
-  *n = (int)(w->uses.n / sizeof(RematUse));
-  return (const RematUse *)(const void *)w->uses.at;
+  *n = w->uses.n;
+  return w->uses.at;
 }
 
 bool remat_has_placed_user(RematWalk *w, int32_t k) {
@@ -84,31 +83,25 @@ bool remat_has_placed_user(RematWalk *w, int32_t k) {
 
 // --- What is tracked ------------------------------------------------------------------------------
 
-// Views of an array that nothing but views and their users see go into w->shown, a mark for each leaf.
-typedef struct View {
-  HlInst *inst;
-  int32_t number;
-} View;
-
-static View *find_views(RematWalk *w, const HlInst *inst, int *n) {
-  w->shown.n = 0;
+// Views of an array that nothing but views and their users see, a mark for each leaf.
+static RematView *find_views(RematWalk *w, const HlInst *inst, int *n) {
+  w->views.n = 0;
   const bool is_tuple = hl_shape_is_tuple(inst->shape);
   for (const HlUse *use = inst->first_use; use; use = use->next) {
-    const View view = {use->user, is_tuple ? (int32_t)hl_attr_int(use->user, HL_A_INDEX) : 0};
+    const RematView view = {use->user, is_tuple ? (int32_t)hl_attr_int(use->user, HL_A_INDEX) : 0};
     if (use->user->op == (is_tuple ? HL_OP_GET_TUPLE_ELEMENT : HL_OP_BITCAST))
-      hl_buf_add(&w->shown, &view, sizeof view);
+      vec_push(&w->views, view);
   }
-  for (size_t at = 0; at < w->shown.n; at += sizeof(View)) {
-    View from;
-    memcpy(&from, w->shown.at + at, sizeof from);
+  for (int k = 0; k < w->views.n; k++) {
+    const RematView from = w->views.at[k];
     for (const HlUse *use = from.inst->first_use; use; use = use->next) {
-      const View view = {use->user, from.number};
+      const RematView view = {use->user, from.number};
       if (use->user->op == HL_OP_BITCAST)
-        hl_buf_add(&w->shown, &view, sizeof view);
+        vec_push(&w->views, view);
     }
   }
-  *n = (int)(w->shown.n / sizeof(View));
-  return (View *)(void *)w->shown.at;
+  *n = w->views.n;
+  return w->views.at;
 }
 
 static bool has_only_elements_read(const HlInst *inst) {
@@ -141,7 +134,7 @@ static void track(RematWalk *w, int32_t k) {
   if (!may_track(inst))
     return;
   int n;
-  const View *view = find_views(w, inst, &n);
+  const RematView *view = find_views(w, inst, &n);
   const bool is_tuple = hl_shape_is_tuple(inst->shape);
   const int32_t n_leaves = is_tuple ? inst->shape->rank : 1;
   const uint32_t slot = hl_slot(w->flow, inst) + is_tuple;
@@ -315,8 +308,10 @@ RematWalk remat_start(RematJob *job, HlArena *arena, HlComp *comp, bool *refused
 }
 
 void remat_end(RematWalk *w) {
-  hl_buf_free(&w->shown);
-  hl_buf_free(&w->uses);
+  vec_free(&w->shown);
+  vec_free(&w->uses);
+  vec_free(&w->views);
+  vec_free(&w->way);
 }
 
 static bool is_asked(const RematJob *job) {

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "opt/ask/effects.h"
 #include "opt/memory/schedule.h"
 #include "opt/passes.h"
@@ -74,31 +75,21 @@ typedef struct Entry {
   int64_t key;  // the largest is on top
   HlInst *inst;
 } Entry;
-typedef struct Heap {
-  Entry *at;
-  uint32_t n;
-} Heap;
+typedef VEC(Entry) Heap;
 
+static bool goes_first(const Entry *a, const Entry *b) {
+  return a->key > b->key;
+}
+
+HEAP(entries, Entry, Heap, goes_first)
+
+// Every heap has room for all instructions.
 static void push(Heap *heap, int64_t key, HlInst *inst) {
-  uint32_t at = heap->n++;
-  for (; at > 0 && heap->at[(at - 1) / 2].key < key; at = (at - 1) / 2)
-    heap->at[at] = heap->at[(at - 1) / 2];
-  heap->at[at] = (Entry){key, inst};
+  entries_push(NULL, heap, (Entry){key, inst});
 }
 
 static HlInst *pop(Heap *heap) {
-  HlInst *top = heap->at[0].inst;
-  Entry last = heap->at[--heap->n];
-  uint32_t at = 0;
-  for (uint32_t child = 1; child < heap->n; at = child, child = 2 * at + 1) {
-    if (child + 1 < heap->n && heap->at[child + 1].key > heap->at[child].key)
-      child++;
-    if (heap->at[child].key <= last.key)
-      break;
-    heap->at[at] = heap->at[child];
-  }
-  heap->at[at] = last;
-  return top;
+  return entries_pop(heap).inst;
 }
 
 // --- One computation -------------------------------------------------------------------------------
@@ -174,7 +165,7 @@ static Scheduling new_scheduling(HlPass *p, const HlComp *comp) {
                   .done = HL_ARRAY(p->arena, HlInst *, n)};
   Heap *const heaps[] = {&s.plain, &s.early, &s.waiting[1], &s.waiting[2]};
   for (int k = 0; k < HL_COUNT_OF(heaps); k++)
-    heaps[k]->at = HL_ARRAY(p->arena, Entry, comp->n_insts + 1);
+    vec_room_in(p->arena, heaps[k], (int64_t)comp->n_insts + 1);
   s.limit[STREAM_COLLECTIVE] = (int)hl_pass_int(p, "parallel_collectives");
   s.limit[STREAM_COMPUTE] = (int)hl_pass_int(p, "parallel_computations");
   return s;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "base/room.h"
+#include "base/heap.h"
 #include "opt/memory/schedule.h"
 
 typedef struct Ready {
@@ -13,6 +13,7 @@ typedef struct Ready {
   uint64_t serial;  // later entries win
   HlInst *inst;
 } Ready;
+typedef VEC(Ready) Queue;
 
 typedef struct List {
   HlArena *arena;
@@ -23,9 +24,7 @@ typedef struct List {
   uint32_t clock;
   uint32_t *waits;  // by id
   Ready *current;   // by id: the entry in force; inst NULL: not ready
-  Ready *heap;
-  size_t n;
-  int capacity;
+  Queue queue;
   uint64_t serial;
 } List;
 
@@ -99,40 +98,20 @@ static Ready priority(List *l, HlInst *inst) {
 
 // --- The queue: a heap; entries no longer in force are passed over -------------------------------
 
-static bool is_less(const Ready *a, const Ready *b) {
+static bool goes_first(const Ready *a, const Ready *b) {
   if (a->freed != b->freed)
-    return a->freed < b->freed;
+    return a->freed > b->freed;
   if (a->users != b->users)
-    return a->users < b->users;
-  return a->serial < b->serial;
+    return a->users > b->users;
+  return a->serial > b->serial;
 }
+
+HEAP(queue, Ready, Queue, goes_first)
 
 static void push(List *l, Ready ready) {
   ready.serial = ++l->serial;
   l->current[ready.inst->id] = ready;
-  l->heap = base_room(l->arena, l->heap, l->n, &l->capacity, sizeof *l->heap);
-  size_t at = l->n++;
-  for (; at > 0 && is_less(&l->heap[(at - 1) / 2], &ready); at = (at - 1) / 2)
-    l->heap[at] = l->heap[(at - 1) / 2];
-  l->heap[at] = ready;
-}
-
-static Ready pop(List *l) {
-  Ready top = l->heap[0], last = l->heap[--l->n];
-  size_t at = 0;
-  for (;;) {
-    size_t child = 2 * at + 1;
-    if (child >= l->n)
-      break;
-    if (child + 1 < l->n && is_less(&l->heap[child], &l->heap[child + 1]))
-      child++;
-    if (!is_less(&last, &l->heap[child]))
-      break;
-    l->heap[at] = l->heap[child];
-    at = child;
-  }
-  l->heap[at] = last;
-  return top;
+  queue_push(l->arena, &l->queue, ready);
 }
 
 static void arrive(List *l, HlInst *inst) {
@@ -188,8 +167,8 @@ HlInst **schedule_list(HlArena *arena, const HlFlow *flow, const HlComp *comp) {
   List l = {.arena = scratch, .flow = flow, .comp = comp};
   start(&l);
   uint32_t n = 0;
-  while (l.n > 0) {
-    Ready best = pop(&l);
+  while (l.queue.n > 0) {
+    Ready best = queue_pop(&l.queue);
     HlInst *inst = best.inst;
     if (!l.current[inst->id].inst || l.current[inst->id].serial != best.serial)
       continue;

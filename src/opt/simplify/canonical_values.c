@@ -3,6 +3,7 @@
 // Nothing changes in the program: large constants with equal values come to hold one literal.
 // Shapes are shared from the start, as the module interns them.
 
+#include "base/map.h"
 #include "opt/passes.h"
 
 bool pass_shape_canonicalizer(HlPass *p) {
@@ -10,18 +11,15 @@ bool pass_shape_canonicalizer(HlPass *p) {
   return true;
 }
 
-typedef struct Shared {
-  const HlLiteral **at;  // by hash; NULL: free
-  size_t mask;
-} Shared;
-
-static const HlLiteral *first_equal(Shared *shared, const HlLiteral *value) {
-  size_t k = hl_literal_hash(value) & shared->mask;
-  for (; shared->at[k]; k = (k + 1) & shared->mask)
-    if (shared->at[k] == value || (hl_shape_equal(shared->at[k]->shape, value->shape) &&
-                                   hl_literal_equal(shared->at[k], value)))
-      return shared->at[k];
-  return shared->at[k] = value;
+static const HlLiteral *first_equal(Map *shared, const HlLiteral *value) {
+  const uint64_t hash = hl_literal_hash(value);
+  MapWalk walk = map_walk(shared, hash);
+  for (const HlLiteral *first; (first = map_next_ptr(&walk));)
+    if (first == value ||
+        (hl_shape_equal(first->shape, value->shape) && hl_literal_equal(first, value)))
+      return first;
+  map_add_ptr(shared, hash, value);
+  return value;
 }
 
 static bool is_large(const HlInst *inst, int64_t least) {
@@ -30,13 +28,7 @@ static bool is_large(const HlInst *inst, int64_t least) {
 
 bool pass_literal_canonicalizer(HlPass *p) {
   const int64_t least = hl_pass_int(p, "min_bytes");
-  size_t n = 0, capacity = 16;
-  for (const HlComp *comp = p->m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      n += is_large(inst, least);
-  while (capacity < 2 * n)
-    capacity *= 2;
-  Shared shared = {HL_ARRAY(p->arena, const HlLiteral *, capacity), capacity - 1};
+  Map shared = {.arena = p->arena};
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       if (!is_large(inst, least))

@@ -10,28 +10,10 @@
 // equal means: the same op and attributes, callees that compute the same, and the very same
 // operands, in either order where the op commutes. Iotas are cheaper made twice than kept, so two
 // equal ones stay two, but count as the same operand.
+#include "base/map.h"
 #include "opt/ask/effects.h"
 #include "opt/ask/same.h"
 #include "opt/passes.h"
-
-// --- A hash table of instructions ----------------------------------------------------------------
-
-typedef struct Slot {
-  uint64_t hash;
-  HlInst *inst;  // NULL: free
-} Slot;
-
-typedef struct Table {
-  Slot *at;
-  size_t mask;
-} Table;
-
-static Table table_new(HlArena *arena, size_t n) {
-  size_t capacity = 16;
-  while (capacity < 2 * n)
-    capacity *= 2;
-  return (Table){HL_ARRAY(arena, Slot, capacity), capacity - 1};
-}
 
 typedef struct Cse {
   HlPass *p;
@@ -44,12 +26,12 @@ typedef struct Cse {
 typedef bool EqualFn(Cse *cse, const HlInst *a, const HlInst *b);
 
 // The first instruction met that equals this one, which is noted if there is none.
-static HlInst *first_equal(Cse *cse, Table *table, uint64_t hash, HlInst *inst, EqualFn *equal) {
-  size_t at = hash & table->mask;
-  for (; table->at[at].inst; at = (at + 1) & table->mask)
-    if (table->at[at].hash == hash && equal(cse, table->at[at].inst, inst))
-      return table->at[at].inst;
-  table->at[at] = (Slot){hash, inst};
+static HlInst *first_equal(Cse *cse, Map *seen, uint64_t hash, HlInst *inst, EqualFn *equal) {
+  MapWalk walk = map_walk(seen, hash);
+  for (HlInst *other; (other = map_next_ptr(&walk));)
+    if (equal(cse, other, inst))
+      return other;
+  map_add_ptr(seen, hash, inst);
   return inst;
 }
 
@@ -72,14 +54,15 @@ static void merge_constants(Cse *cse, const HlComp *comp) {
     n += inst->op == HL_OP_CONSTANT;
   if (n < 2)
     return;
-  Table table = table_new(cse->p->arena, (size_t)n);
+  Map seen = {.arena = cse->p->arena};
+  map_room(&seen, (uint32_t)n);
   for (HlInst *inst = comp->first, *next; inst; inst = next) {
     next = inst->next;
     if (!hl_is_constant(inst) || !may_go(cse, inst))
       continue;
     const uint64_t hash =
         hl_hash_mix(same_shape_hash(inst->shape), hl_literal_hash(hl_constant(inst)));
-    HlInst *first = first_equal(cse, &table, hash, inst, same_constant);
+    HlInst *first = first_equal(cse, &seen, hash, inst, same_constant);
     if (first != inst)
       hl_replace(cse->p, "constant", inst, first);
   }
@@ -160,19 +143,20 @@ static bool is_candidate(const Cse *cse, const HlInst *inst) {
 }
 
 static void merge_expressions(Cse *cse, HlComp *comp) {
-  Table table = table_new(cse->p->arena, comp->n_insts);
+  Map seen = {.arena = cse->p->arena};
+  map_room(&seen, comp->n_insts);
   cse->stands_for = HL_ARRAY(cse->p->arena, HlInst *, comp->next_id);
   for (HlInst *inst = comp->first, *next; inst; inst = next) {
     next = inst->next;
     if (inst->op == HL_OP_IOTA) {
       cse->stands_for[inst->id] =
-          first_equal(cse, &table, expression_hash(cse, inst), inst, same_iota);
+          first_equal(cse, &seen, expression_hash(cse, inst), inst, same_iota);
       continue;
     }
     if (!is_candidate(cse, inst))
       continue;
     merge_iota_operands(cse, inst);
-    HlInst *first = first_equal(cse, &table, expression_hash(cse, inst), inst, same_expression);
+    HlInst *first = first_equal(cse, &seen, expression_hash(cse, inst), inst, same_expression);
     if (first != inst)
       hl_replace(cse->p, "expression", inst, first);
   }

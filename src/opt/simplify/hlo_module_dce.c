@@ -10,6 +10,7 @@
 // A slot of a loop that neither the condition nor, however indirectly, a result depends on is
 // passed on unchanged; what computed it is then dead. dce cleans up.
 
+#include "base/vec.h"
 #include "opt/ask/effects.h"
 #include "opt/passes.h"
 #include "opt/simplify/dce.h"
@@ -20,11 +21,12 @@ typedef struct Need {
   HlInst *inst;
   int element;
 } Need;
+typedef VEC(Need) Needs;
 
 typedef struct Liveness {
   HlPass *p;
   bool ***live;  // by id of computation and instruction: per element; behind these: anything at all
-  HlBuf todo;    // of Need, element ANY or of a tuple
+  Needs todo;    // element ANY or of a tuple
 } Liveness;
 
 static int n_elements(const HlInst *inst) {
@@ -45,8 +47,7 @@ static void note(Liveness *l, HlInst *inst, bool *live, int element) {
   if (*live)
     return;
   *live = true;
-  Need next = {inst, element};
-  hl_buf_add(&l->todo, &next, sizeof next);
+  vec_push(&l->todo, ((Need){inst, element}));
 }
 
 static void need(Liveness *l, HlInst *inst, int element) {
@@ -131,8 +132,7 @@ static void find_needs(Liveness *l) {
         need(l, inst, ANY);
       }
   while (l->todo.n > 0) {
-    l->todo.n -= sizeof(Need);
-    const Need next = *(Need *)(void *)(l->todo.at + l->todo.n);
+    const Need next = vec_pop(&l->todo);
     follow(l, next.inst, next.element);
   }
 }
@@ -169,7 +169,7 @@ static void pass_slots_on(Liveness *l, HlInst *loop) {
 bool pass_hlo_module_dce(HlPass *p) {
   Liveness l = {.p = p, .live = HL_ARRAY(p->arena, bool **, p->m->next_comp_id + 1)};
   find_needs(&l);
-  hl_buf_free(&l.todo);
+  vec_free(&l.todo);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++)

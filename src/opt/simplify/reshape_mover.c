@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "ir/vecs.h"
 #include "opt/passes.h"
 
 enum {
@@ -19,10 +20,10 @@ enum {
 
 typedef struct Mover {
   HlPass *p;
-  bool cheap_1d;     // reshape_of_1d_broadcast_is_cheap
-  bool *moves;       // by id of the computation at hand: the op is to move above its rearrangements
-  bool *asked;       // by id: a rearrangement that was asked whether it stays
-  HlBuf candidates;  // of HlInst *, of the computation at hand
+  bool cheap_1d;  // reshape_of_1d_broadcast_is_cheap
+  bool *moves;    // by id of the computation at hand: the op is to move above its rearrangements
+  bool *asked;    // by id: a rearrangement that was asked whether it stays
+  InstVec candidates;  // of the computation at hand
 } Mover;
 
 static bool is_rearrange(const HlInst *inst) {
@@ -154,7 +155,7 @@ static void consider(Mover *m, HlInst *inst) {
   if (m->moves[inst->id] || !is_candidate(m, inst))
     return;
   m->moves[inst->id] = true;
-  hl_buf_add(&m->candidates, &inst, sizeof inst);
+  vec_push(&m->candidates, inst);
 }
 
 static void consider_users(Mover *m, const HlInst *rearrange) {
@@ -171,7 +172,7 @@ static int by_place(const void *a, const void *b) {
 }
 
 // Those among the news, and those that share a rearrangement with one of them and so decide with it.
-static HlInst **find_candidates(Mover *m, HlComp *comp, size_t *n) {
+static void find_candidates(Mover *m, HlComp *comp) {
   int n_news;
   HlInst **news = hl_pass_news(m->p, comp, REACH, &n_news);
   m->moves = HL_ARRAY(m->p->arena, bool, comp->next_id);
@@ -182,17 +183,14 @@ static HlInst **find_candidates(Mover *m, HlComp *comp, size_t *n) {
     if (is_rearrange(news[k]))
       consider_users(m, news[k]);
   }
-  for (size_t k = 0; k < m->candidates.n / sizeof(HlInst *); k++) {
-    const HlInst *inst = ((HlInst **)(void *)m->candidates.at)[k];
+  for (int k = 0; k < m->candidates.n; k++) {
+    const HlInst *inst = m->candidates.at[k];
     for (uint32_t o = 0; o < inst->n_operands; o++)
       if (is_rearrange(inst->operands[o]))
         consider_users(m, inst->operands[o]);
   }
-  *n = m->candidates.n / sizeof(HlInst *);
-  HlInst **all = (HlInst **)(void *)m->candidates.at;
-  if (*n > 1)
-    qsort(all, *n, sizeof *all, by_place);
-  return all;
+  if (m->candidates.n > 1)
+    qsort(m->candidates.at, (size_t)m->candidates.n, sizeof(HlInst *), by_place);
 }
 
 static bool stays(const Mover *m, const HlInst *rearrange) {
@@ -204,7 +202,7 @@ static bool stays(const Mover *m, const HlInst *rearrange) {
 
 // All users of a rearrangement that stays are no longer candidates; then other rearrangements that
 // they use stay as well.
-static void keep_users(Mover *m, HlInst *rearrange, HlBuf *waiting) {
+static void keep_users(Mover *m, HlInst *rearrange, InstVec *waiting) {
   for (const HlUse *use = rearrange->first_use; use; use = use->next) {
     HlInst *user = use->user;
     if (!m->moves[user->id])
@@ -212,26 +210,24 @@ static void keep_users(Mover *m, HlInst *rearrange, HlBuf *waiting) {
     m->moves[user->id] = false;
     for (uint32_t k = 0; k < user->n_operands; k++)
       if (is_rearrange(user->operands[k]))
-        hl_buf_add(waiting, &user->operands[k], sizeof user->operands[k]);
+        vec_push(waiting, user->operands[k]);
   }
 }
 
-static void prune(Mover *m, HlInst *const *candidates, size_t n) {
-  HlBuf waiting = {0};
-  for (size_t c = 0; c < n; c++)
-    for (uint32_t k = 0; k < candidates[c]->n_operands; k++) {
-      HlInst *operand = candidates[c]->operands[k];
+static void prune(Mover *m) {
+  InstVec waiting = {0};
+  for (int c = 0; c < m->candidates.n; c++)
+    for (uint32_t k = 0; k < m->candidates.at[c]->n_operands; k++) {
+      HlInst *operand = m->candidates.at[c]->operands[k];
       if (!is_rearrange(operand) || m->asked[operand->id])
         continue;
       m->asked[operand->id] = true;
       if (stays(m, operand))
-        hl_buf_add(&waiting, &operand, sizeof operand);
+        vec_push(&waiting, operand);
     }
-  while (waiting.n > 0) {
-    waiting.n -= sizeof(HlInst *);
-    keep_users(m, *(HlInst **)(void *)(waiting.at + waiting.n), &waiting);
-  }
-  hl_buf_free(&waiting);
+  while (waiting.n > 0)
+    keep_users(m, vec_pop(&waiting), &waiting);
+  vec_free(&waiting);
 }
 
 // --- Moving -------------------------------------------------------------------------------------
@@ -285,15 +281,15 @@ static void move(Mover *m, HlInst *inst) {
 static void move_in(Mover *m, HlComp *comp) {
   if (!hl_comp_may_have(comp, HL_OP_RESHAPE) && !hl_comp_may_have(comp, HL_OP_TRANSPOSE))
     return;
-  size_t n;
-  HlInst **insts = find_candidates(m, comp, &n);
-  if (n == 0)
+  find_candidates(m, comp);
+  const InstVec *insts = &m->candidates;
+  if (insts->n == 0)
     return;
   m->asked = HL_ARRAY(m->p->arena, bool, comp->next_id);
-  prune(m, insts, n);
-  for (size_t k = 0; k < n; k++)
-    if (m->moves[insts[k]->id] && hl_alive(insts[k]))
-      move(m, insts[k]);
+  prune(m);
+  for (int k = 0; k < insts->n; k++)
+    if (m->moves[insts->at[k]->id] && hl_alive(insts->at[k]))
+      move(m, insts->at[k]);
 }
 
 bool pass_reshape_mover(HlPass *p) {
@@ -305,6 +301,6 @@ bool pass_reshape_mover(HlPass *p) {
     move_in(&m, comps[k]);
     hl_arena_release(p->arena, mark);
   }
-  hl_buf_free(&m.candidates);
+  vec_free(&m.candidates);
   return true;
 }

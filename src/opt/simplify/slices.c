@@ -1,5 +1,6 @@
 // opt/simplify/slices.c: slices on the move: slice-sinker, slice-hoister, dead-dus-elimination.
 
+#include "ir/vecs.h"
 #include "opt/ask/same.h"
 #include "opt/passes.h"
 
@@ -53,8 +54,8 @@ static bool is_similar(const HlInst *inst, const HlInst *other) {
 // All of a group, `inst` first, in the pass's arena; how many elements they have together.
 static HlInst **find_group(Sinker *s, HlInst *inst, int *n, int64_t *elements) {
   const HlInst *source = inst->operands[0]->operands[0];
-  HlBuf found = {0};
-  hl_buf_add(&found, &inst, sizeof inst);
+  InstVec found = {0};
+  vec_push_in(s->p->arena, &found, inst);
   s->tried[inst->id] = true;
   *elements = hl_shape_elements(inst->shape);
   for (const HlUse *slice = source->first_use; slice; slice = slice->next)
@@ -65,12 +66,10 @@ static HlInst **find_group(Sinker *s, HlInst *inst, int *n, int64_t *elements) {
         continue;
       s->tried[other->id] = true;
       *elements += hl_shape_elements(other->shape);
-      hl_buf_add(&found, &other, sizeof other);
+      vec_push_in(s->p->arena, &found, other);
     }
-  HlInst **group = hl_arena_copy(s->p->arena, found.at, found.n);
-  *n = (int)(found.n / sizeof *group);
-  hl_buf_free(&found);
-  return group;
+  *n = found.n;
+  return found.at;
 }
 
 static HlInst *slice_like(HlInst *of, const HlInst *slice, const HlShape *shape) {
