@@ -119,6 +119,16 @@ static bool run_all(HlCx *cx, Cluster *cluster, Job *job) {
   return good;
 }
 
+typedef struct Running {
+  Cluster *cluster;
+  Job *job;
+} Running;
+
+static bool try_running(HlCx *cx, void *user) {
+  const Running *running = user;
+  return run_all(cx, running->cluster, running->job);
+}
+
 bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
              const HlLiteral *const *const *args, HlLiteral **results) {
   const int n = hl_eval_devices(m, options);
@@ -138,7 +148,10 @@ bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
                      .n_devices = n,
                      .replicas = (int)replicas_of(m, options),
                      .partitions = (int)partitions_of(m, options)};
-  return run_all(cx, &cluster, &(Job){m->entry, args, results});
+  const bool ok = hl_try(cx, try_running, &(Running){&cluster, &(Job){m->entry, args, results}});
+  for (int d = 0; !ok && d < n; d++)
+    results[d] = NULL;
+  return ok;
 }
 
 // Nothing that depends on an elided constant may be folded: it is refused.

@@ -42,6 +42,11 @@ HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options) {
   e->arena = arena;
   e->scratch = hl_arena_new();
   e->options = *options;
+  HlBuf *const all[] = {&e->steps,   &e->rewrites,     &e->dead,         &e->watches,
+                        &e->told,    &e->found,        &e->kin,          &e->about,
+                        &e->aliases, &e->with_aliases, &e->building.also};
+  for (int k = 0; k < HL_COUNT_OF(all); k++)
+    all[k]->owner = arena;
   if (!e->options.passes)
     e->options.passes = &no_passes;
   e->fuel = options->fuel.given ? options->fuel.value : -1;

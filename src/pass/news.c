@@ -34,7 +34,7 @@ Watch *pass_watch(HlEngine *e, const HlPipelineItem *item) {
       return all[k];
     }
   Watch *fresh = HL_NEW(e->arena, Watch);
-  *fresh = (Watch){.pass = item->pass, .args = item->args, .idle = -1};
+  *fresh = (Watch){.pass = item->pass, .args = item->args, .idle = -1, .read.owner = e->arena};
   hl_buf_add(&e->watches, &fresh, sizeof fresh);
   return fresh;
 }

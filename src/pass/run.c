@@ -246,7 +246,7 @@ bool hl_pass_nested(HlPass *p, const char *pipeline) {
   return ok;
 }
 
-bool hl_engine_run(HlEngine *e, HlModule *m, const char *pipeline) {
+static bool run_pipeline(HlEngine *e, HlModule *m, const char *pipeline) {
   e->m = m;
   e->ops_known = false;
   e->n_insts = -1;
@@ -260,4 +260,19 @@ bool hl_engine_run(HlEngine *e, HlModule *m, const char *pipeline) {
   const bool ok = all && run_list(e, all, 0, false, &changed);
   hl_journal(m, false);
   return ok;
+}
+
+typedef struct Run {
+  HlEngine *engine;
+  HlModule *m;
+  const char *pipeline;
+} Run;
+
+static bool try_running(HlCx *cx, void *user) {
+  const Run *run = user;
+  return run_pipeline(run->engine, run->m, run->pipeline);
+}
+
+bool hl_engine_run(HlEngine *e, HlModule *m, const char *pipeline) {
+  return hl_try(e->cx, try_running, &(Run){e, m, pipeline});
 }

@@ -635,12 +635,10 @@ static HlModule *read_form(HlCx *cx, HlSource *source, HlStr bytes, const HlStr 
   return m;
 }
 
-HlModule *hl_proto_read(HlCx *cx, HlSource *source, HlRecorded *recorded) {
+static HlModule *read_any(HlCx *cx, HlSource *source, HlRecorded *recorded) {
   bool is_text;
   HlStr bytes = hl_source_bytes(source);
   HlProtoForm form = hl_proto_sniff(bytes, &is_text);
-  if (recorded)
-    *recorded = (HlRecorded){0};
   if (form == HL_PROTO_NONE) {
     hl_error(cx, (HlPos){source, 1}, "not a proto of a module");
     return NULL;
@@ -656,6 +654,27 @@ HlModule *hl_proto_read(HlCx *cx, HlSource *source, HlRecorded *recorded) {
     m = read_form(cx, source, (HlStr){wire.at ? wire.at : "", wire.n}, NULL, form, recorded);
   hl_buf_free(&wire);
   return m;
+}
+
+typedef struct Reading {
+  HlSource *source;
+  HlRecorded *recorded;
+  HlModule *m;
+} Reading;
+
+static bool try_reading(HlCx *cx, void *user) {
+  Reading *reading = user;
+  reading->m = read_any(cx, reading->source, reading->recorded);
+  return reading->m;
+}
+
+HlModule *hl_proto_read(HlCx *cx, HlSource *source, HlRecorded *recorded) {
+  HlRecorded read = {0};
+  Reading reading = {source, recorded ? &read : NULL, NULL};
+  const bool ok = hl_try(cx, try_reading, &reading);
+  if (recorded)
+    *recorded = ok ? read : (HlRecorded){0};
+  return ok ? reading.m : NULL;
 }
 
 void hl_recorded_free(HlRecorded *recorded) {

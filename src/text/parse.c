@@ -392,8 +392,14 @@ static HlSource *without_log_headers(const HlSource *source) {
 
 // --- Entry points --------------------------------------------------------------------------------
 
-bool hl_text_read(HlCx *cx, HlSource *source, HlModule ***out, int *n) {
-  HlSource *clean = without_log_headers(source);
+typedef struct Reading {
+  HlSource *source;
+  Modules modules;
+} Reading;
+
+static bool read_modules(HlCx *cx, void *user) {
+  Reading *reading = user;
+  HlSource *source = reading->source, *clean = without_log_headers(source);
   if (clean)
     source = clean;
   const HlStr text = hl_source_bytes(source);
@@ -408,10 +414,17 @@ bool hl_text_read(HlCx *cx, HlSource *source, HlModule ***out, int *n) {
     for (int k = 0; k < list.n; k++)
       hl_module_free(list.at[k]);
     base_free(list.at);
-    list = (Modules){0};
+    return false;
   }
-  *out = list.at;
-  *n = list.n;
+  reading->modules = list;
+  return true;
+}
+
+bool hl_text_read(HlCx *cx, HlSource *source, HlModule ***out, int *n) {
+  Reading reading = {source, {0}};
+  const bool ok = hl_try(cx, read_modules, &reading);
+  *out = ok ? reading.modules.at : NULL;
+  *n = ok ? reading.modules.n : 0;
   return ok;
 }
 

@@ -268,8 +268,8 @@ static bool compile(Compile *c, const HlProgram *program) {
          begin_dumps(c) && run_passes(c) && assign_buffers(c) && end_dumps(c);
 }
 
-HlCompiled *hl_compile(HlCx *cx, HlSession *session, const HlProgram *program,
-                       const HlCompileOptions *options) {
+static HlCompiled *compile_new(HlCx *cx, HlSession *session, const HlProgram *program,
+                               const HlCompileOptions *options) {
   static const HlCompileOptions usual = {0};
   HlArena *arena = hl_arena_new();
   HlCompiled *out = HL_NEW(arena, HlCompiled);
@@ -282,4 +282,23 @@ HlCompiled *hl_compile(HlCx *cx, HlSession *session, const HlProgram *program,
     return out;
   hl_compiled_unref(out);
   return NULL;
+}
+
+typedef struct Compiling {
+  HlSession *session;
+  const HlProgram *program;
+  const HlCompileOptions *options;
+  HlCompiled *out;
+} Compiling;
+
+static bool try_compiling(HlCx *cx, void *user) {
+  Compiling *c = user;
+  c->out = compile_new(cx, c->session, c->program, c->options);
+  return c->out;
+}
+
+HlCompiled *hl_compile(HlCx *cx, HlSession *session, const HlProgram *program,
+                       const HlCompileOptions *options) {
+  Compiling compiling = {session, program, options, NULL};
+  return hl_try(cx, try_compiling, &compiling) ? compiling.out : NULL;
 }

@@ -122,8 +122,7 @@ bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, Hl
   return refuse(cx, source, out->format);
 }
 
-bool hl_load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *out) {
-  *out = (HlFile){0};
+static bool load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *out) {
   HlSource *source = hl_read_file(cx, path);
   if (!source)
     return false;
@@ -134,6 +133,24 @@ bool hl_load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *o
     hl_file_free(out);
     out->format = format;
   }
+  return ok;
+}
+
+typedef struct Loading {
+  const char *path;
+  const HlLoadOptions *options;
+  HlFile file;
+} Loading;
+
+static bool try_loading(HlCx *cx, void *user) {
+  Loading *loading = user;
+  return load(cx, loading->path, loading->options, &loading->file);
+}
+
+bool hl_load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *out) {
+  Loading loading = {path, options, {0}};
+  const bool ok = hl_try(cx, try_loading, &loading);
+  *out = ok ? loading.file : (HlFile){.format = loading.file.format};
   return ok;
 }
 

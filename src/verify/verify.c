@@ -42,6 +42,10 @@ static bool is_tiled(const HlModule *m) {
   return false;
 }
 
+static bool try_verifying(HlCx *cx, void *v) {
+  return verify_all(v);
+}
+
 bool hl_verify(HlCx *cx, const HlModule *m, const HlVerifyOptions *options) {
   Verify v = {.cx = cx, .scratch = hl_cx_scratch(cx), .m = m};
   if (options != NULL)
@@ -49,7 +53,7 @@ bool hl_verify(HlCx *cx, const HlModule *m, const HlVerifyOptions *options) {
   if (v.options.allow_mixed_precision == HL_USUAL)
     v.options.allow_mixed_precision = hl_switch(is_tiled(m));
   HlMark mark = hl_arena_mark(v.scratch);
-  bool ok = verify_all(&v);
+  bool ok = hl_try(cx, try_verifying, &v);
   hl_arena_release(v.scratch, mark);
   return ok;
 }

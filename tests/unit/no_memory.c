@@ -99,10 +99,11 @@ typedef struct Scene {
   const char *name;
   HlWork *ready, *call;
   void (*after)(struct Scene *s);
+  bool alone;  // the call is a function that tries by itself
   const char *text;
   HlSource *source;
   HlModule *m;
-  HlMlTree *tree;
+  HlEngine *engine;
   HlLiteral *args[4], *results[2];
   HlBuf out;
 } Scene;
@@ -110,15 +111,16 @@ typedef struct Scene {
 static bool attempt(HlCx *cx, Scene *s, int64_t which) {
   s->source = hl_source_new(s->name, s->text, strlen(s->text), false);
   s->m = NULL;
-  s->tree = NULL;
+  s->engine = NULL;
   memset(s->args, 0, sizeof s->args);
   memset(s->results, 0, sizeof s->results);
   hl_buf_puts(&s->out, "before");
+  hl_cx_limits(cx)->fail_allocation = 0;
   if (s->ready && !s->ready(cx, s))
     fail_msg("%s: cannot be made ready", s->name);
   const bool had = s->m != NULL;
   hl_cx_limits(cx)->fail_allocation = which;
-  const bool ok = hl_try(cx, s->call, s);
+  const bool ok = s->alone ? s->call(cx, s) : hl_try(cx, s->call, s);
   if (!ok && !had)
     s->m = NULL;
   if (!ok)
@@ -131,6 +133,7 @@ static bool attempt(HlCx *cx, Scene *s, int64_t which) {
     hl_literal_unref(s->args[k]);
   for (int k = 0; k < 2; k++)
     hl_literal_unref(s->results[k]);
+  hl_engine_free(s->engine);
   hl_module_free(s->m);
   hl_source_unref(s->source);
   return ok;
@@ -159,7 +162,9 @@ static int fail_each(Scene *s) {
     hl_cx_clear(cx);
   }
   for (int64_t k = 1; k < n; k += 1 + n / 500) {
-    assert_false(attempt(cx, s, -k));
+    if (attempt(cx, s, -k))
+      fail_msg("%s: all requests from %lld on are refused and nobody says so", s->name,
+               (long long)k);
     assert_true(says_limit(cx));
     hl_cx_clear(cx);
   }
@@ -265,7 +270,8 @@ static void runs(void **state) {
 // --- Passes ------------------------------------------------------------------------------------------
 
 static bool optimize(HlCx *cx, HlModule *m, const char *pipeline) {
-  HlEngineOptions options = {.passes = &hl_passes, .pipelines = &hl_pipelines, .target = pipeline};
+  HlEngineOptions options = {
+      .passes = &hl_passes, .pipelines = &hl_pipelines, .target = hl_target_find(pipeline)};
   HlEngine *engine = hl_engine_new(cx, &options);
   const bool ok = engine && hl_engine_run(engine, m, pipeline);
   hl_engine_free(engine);
@@ -284,6 +290,30 @@ static bool optimize_gpu(HlCx *cx, void *user) {
 static void passes(void **state) {
   assert_true(fail_each(&(Scene){"cpu", read_text, optimize_cpu, NULL, .text = program}) > 50);
   assert_true(fail_each(&(Scene){"gpu", read_text, optimize_gpu, NULL, .text = program}) > 50);
+}
+
+// --- Functions that try by themselves -------------------------------------------------------------------
+
+static bool ready_engine(HlCx *cx, void *user) {
+  Scene *s = user;
+  HlEngineOptions options = {
+      .passes = &hl_passes, .pipelines = &hl_pipelines, .target = hl_target_find("cpu")};
+  s->engine = hl_engine_new(cx, &options);
+  return s->engine && read_text(cx, s);
+}
+
+static bool run_engine(HlCx *cx, void *user) {
+  Scene *s = user;
+  return hl_engine_run(s->engine, s->m, "cpu");
+}
+
+static void entries_try_by_themselves(void **state) {
+  assert_true(
+      fail_each(&(Scene){"hl_text_read", .call = read_text, .alone = true, .text = program}) > 20);
+  assert_true(fail_each(&(Scene){"hl_eval", ready_to_run, run, args_are_ours_alone, .alone = true,
+                                 .text = program}) > 20);
+  assert_true(fail_each(&(Scene){"hl_engine_run", ready_engine, run_engine, .alone = true,
+                                 .text = program}) > 50);
 }
 
 // --- Other formats -------------------------------------------------------------------------------------
@@ -376,6 +406,7 @@ int main(void) {
       cmocka_unit_test(mlir),
       cmocka_unit_test(runs),
       cmocka_unit_test(passes),
+      cmocka_unit_test(entries_try_by_themselves),
       cmocka_unit_test(the_embedder_is_asked),
       cmocka_unit_test(a_try_within_a_try_is_part_of_it),
   };

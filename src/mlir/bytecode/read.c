@@ -432,7 +432,7 @@ static bool read_file(MlbReader *r) {
          read_properties(r) && read_resources(r) && read_tables(r) && mlb_read_ir(r);
 }
 
-HlMlTree *hl_ml_bytecode_read(HlCx *cx, HlSource *source) {
+static HlMlTree *read_tree(HlCx *cx, HlSource *source) {
   MlbReader r = {.cx = cx,
                  .source = source,
                  .base = (const uint8_t *)hl_source_bytes(source).at,
@@ -446,4 +446,20 @@ HlMlTree *hl_ml_bytecode_read(HlCx *cx, HlSource *source) {
     return r.tree;
   hl_ml_free(r.tree);
   return NULL;
+}
+
+typedef struct Reading {
+  HlSource *source;
+  HlMlTree *tree;
+} Reading;
+
+static bool try_reading(HlCx *cx, void *user) {
+  Reading *reading = user;
+  reading->tree = read_tree(cx, reading->source);
+  return reading->tree;
+}
+
+HlMlTree *hl_ml_bytecode_read(HlCx *cx, HlSource *source) {
+  Reading reading = {source, NULL};
+  return hl_try(cx, try_reading, &reading) ? reading.tree : NULL;
 }

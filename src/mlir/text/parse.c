@@ -341,7 +341,14 @@ static bool read_section(HlCx *cx, HlSource *source, const char *s, Trees *trees
   return ok;
 }
 
-bool hl_ml_text_read(HlCx *cx, HlSource *source, HlMlTree ***out, int *n) {
+typedef struct Reading {
+  HlSource *source;
+  Trees trees;
+} Reading;
+
+static bool read_trees(HlCx *cx, void *user) {
+  Reading *reading = user;
+  HlSource *source = reading->source;
   Trees trees = {0};
   bool ok = true;
   for (const char *s = hl_source_bytes(source).at; s;)
@@ -354,8 +361,16 @@ bool hl_ml_text_read(HlCx *cx, HlSource *source, HlMlTree ***out, int *n) {
     base_free(trees.at);
     return false;
   }
-  *out = trees.at;
-  *n = trees.n;
+  reading->trees = trees;
+  return true;
+}
+
+bool hl_ml_text_read(HlCx *cx, HlSource *source, HlMlTree ***out, int *n) {
+  Reading reading = {source, {0}};
+  if (!hl_try(cx, read_trees, &reading))
+    return false;
+  *out = reading.trees.at;
+  *n = reading.trees.n;
   return true;
 }
 
