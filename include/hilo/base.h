@@ -184,7 +184,8 @@ typedef enum HlErrorKind {
   HL_INVALID = 3,                                    // unreadable, unparsable or invalid input
   HL_UNSUPPORTED = 4,                                // not supported
   HL_FAILED = 5,                                     // compile or run failed
-  HL_LIMIT = 6                                       // a limit was reached
+  HL_LIMIT = 6,                                      // a limit was reached
+  HL_CANCELLED = 7                                   // it is not wanted any more (hl_cx_cancel)
 } HlErrorKind;
 
 typedef struct HlDiag {
@@ -248,6 +249,18 @@ void hl_cx_register_copy(HlCx *cx, const char *key, const void *value, size_t si
 //   if (!hl_try(cx, read, &job)) ...                    // job.file holds nothing
 typedef bool HlWork(HlCx *cx, void *user);
 bool hl_try(HlCx *cx, HlWork *work, void *user);
+
+// Cancelling: ends the try that works in this context, soon, as a lack of memory would end it; what is reported is
+// "cancelled" (HL_CANCELLED). May be called from any thread and from a signal handler. Work looks for it as it goes, inside
+// passes, kernels, readers and printers too; without a try nobody looks. Later tries end at their first look, until it is
+// taken back.
+void hl_cx_cancel(HlCx *cx);
+void hl_cx_resume(HlCx *cx);
+bool hl_cx_is_cancelled(const HlCx *cx);
+// The same by asking: called at every look, for those who cannot set a flag (an interpreter that keeps its signals
+// waiting, a test); true: cancel. Of several threads of one try one asks at a time. NULL: nobody is asked.
+typedef bool HlPoll(void *user);
+void hl_cx_set_poll(HlCx *cx, HlPoll *poll, void *user);
 
 // What happens when memory runs out while no try is open: the handler is called, and must not return (it may jump
 // away; what was being done is lost). Without one (NULL, as at first) a message and abort(). Of the whole process.

@@ -116,6 +116,7 @@ typedef struct HlWalk {
   int64_t offset[HL_MAX_STREAMS];             // current element offset of each stream
   const int64_t *stride[HL_MAX_STREAMS];      // per dimension, in elements
   int n_streams;
+  uint32_t steps;
   bool done;
 } HlWalk;
 // Starts a walk at the first element (done at once if some size is 0). Memory from the arena.

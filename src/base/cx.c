@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,9 @@ struct HlCx {
   HlSyms *keys;
   void **values;  // by index of the key
   uint32_t n_values;
+  atomic_bool cancelled;
+  HlPoll *poll;
+  void *poll_user;
 };
 
 static const HlLimits default_limits = {
@@ -256,6 +260,35 @@ void *hl_cx_lookup(const HlCx *cx, const char *key) {
   return sym ? cx->values[sym->index] : NULL;
 }
 
+// --- Cancelling ---
+
+void hl_cx_cancel(HlCx *cx) {
+  atomic_store(&cx->cancelled, true);
+}
+
+void hl_cx_resume(HlCx *cx) {
+  atomic_store(&cx->cancelled, false);
+}
+
+bool hl_cx_is_cancelled(const HlCx *cx) {
+  return atomic_load_explicit(&cx->cancelled, memory_order_relaxed);
+}
+
+void hl_cx_set_poll(HlCx *cx, HlPoll *poll, void *user) {
+  cx->poll = poll;
+  cx->poll_user = user;
+}
+
+bool base_cx_polls(const HlCx *cx) {
+  return cx->poll != NULL;
+}
+
+bool base_cx_poll(HlCx *cx) {
+  if (cx->poll && cx->poll(cx->poll_user))
+    hl_cx_cancel(cx);
+  return hl_cx_is_cancelled(cx);
+}
+
 // --- Trying (base/try.c) ---
 
 bool base_cx_mark(HlCx *cx, BaseCxMark *out) {
@@ -287,16 +320,20 @@ static bool has_memory(HlCx *cx) {
   return true;
 }
 
-void base_cx_back(HlCx *cx, BaseCxMark *mark, size_t size) {
+void base_cx_back(HlCx *cx, BaseCxMark *mark, BaseEnd end) {
   hl_arena_release(cx->scratch, mark->scratch);
   for (uint32_t k = 0; k < cx->n_values; k++)
     cx->values[k] = k < mark->n_values ? mark->values[k] : NULL;
   enum { ROOM = 80 };
+  const HlErrorKind kind = end.cancelled ? HL_CANCELLED : HL_LIMIT;
   char *text = has_memory(cx) ? base_try_alloc(ROOM) : NULL;
   if (text) {
-    snprintf(text, ROOM, "out of memory (%zu bytes were asked for)", size);
-    store(cx, (HlDiag){.severity = HL_ERROR, .kind = HL_LIMIT, .text = text});
+    if (end.cancelled)
+      snprintf(text, ROOM, "cancelled");
+    else
+      snprintf(text, ROOM, "out of memory (%zu bytes were asked for)", end.size);
+    store(cx, (HlDiag){.severity = HL_ERROR, .kind = kind, .text = text});
   }
   cx->dropped = !text;
-  count_error(cx, HL_LIMIT);
+  count_error(cx, kind);
 }

@@ -17,6 +17,7 @@ void *base_try_alloc(size_t size) {
 }
 
 void *base_alloc(size_t size) {
+  base_look();
   void *at = base_try_alloc(size);
   if (!at)
     base_out_of_memory(size);
@@ -24,6 +25,7 @@ void *base_alloc(size_t size) {
 }
 
 void *base_alloc_as(const void *owner, size_t size) {
+  base_look();
   void *at = base_may_allocate() ? calloc(1, size ? size : 1) : NULL;
   if (!at)
     base_out_of_memory(size);
@@ -44,6 +46,7 @@ void *base_try_realloc(void *at, size_t size) {
 }
 
 void *base_realloc(void *at, size_t size) {
+  base_look();
   void *now = base_try_realloc(at, size);
   if (!now)
     base_out_of_memory(size);

@@ -51,6 +51,18 @@ bool base_may_allocate(void);  // false: this one is to fail
 void base_made(const void *owner, void *thing, BaseLetGo *let_go, int64_t n);
 void base_unmade(void *thing);
 
+// --- Looking whether work is still wanted ---------------------------------------------------------------
+
+// Ends the try that is open in this thread if it is cancelled (hl_cx_cancel); nothing without one. Whoever works for
+// long looks every millisecond or so, where it might as well ask for memory: it is the same to those around. All that
+// asks for memory looks.
+void base_look(void);
+// In a loop of short steps: looks at every 256th.
+static inline void base_look_often(uint32_t *step) {
+  if ((++*step & 0xff) == 0)
+    base_look();
+}
+
 // --- What is not memory -----------------------------------------------------------------------------
 
 // Has let_go(thing) called when the try fails before base_drop(thing). Nothing without a try.
@@ -93,8 +105,14 @@ typedef struct BaseCxMark {
   uint32_t n_values;
 } BaseCxMark;
 bool base_cx_mark(HlCx *cx, BaseCxMark *out);  // false: there is no memory even for that
-void base_cx_back(HlCx *cx, BaseCxMark *mark,
-                  size_t size);  // and reports that `size` bytes were lacking
+// Why a try ended before its work did.
+typedef struct BaseEnd {
+  bool cancelled;  // else for want of memory:
+  size_t size;     // so much was asked for
+} BaseEnd;
+void base_cx_back(HlCx *cx, BaseCxMark *mark, BaseEnd end);  // and reports it
+bool base_cx_polls(const HlCx *cx);
+bool base_cx_poll(HlCx *cx);  // asks whoever wants to be asked; whether the context is cancelled
 void base_cx_mark_free(BaseCxMark *mark);
 
 #endif

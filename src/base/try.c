@@ -1,4 +1,4 @@
-// try.c: work that may run out of memory.
+// try.c: work that may run out of memory, or not be wanted any more.
 //
 // Memory is asked for everywhere, mostly from arenas, and almost nowhere could the one who asks do anything sensible
 // without it. So it is the one error that does not travel by return values: whoever cannot get memory calls
@@ -9,6 +9,8 @@
 //   blocks       every piece of memory that is new: freed
 //   references   of what is old, counted by those who will not be there to give them back: given back
 //   held         what is not memory (base_hold): let go, first of all, as it may lie in the frames that are left
+//
+// Work that is cancelled ends in the same way, wherever it looks (base_look): what is safe for the one is for the other.
 //
 // The table is hashed by address. It costs a few nanoseconds a block (arenas ask for few), and nothing
 // outside of a try. When the work ends well the table is dropped: all that is new is simply there.
@@ -35,18 +37,19 @@ typedef struct Entry {
 
 struct BaseTry {
   HlCx *cx;
+  bool polls;  // someone wants to be asked whether it goes on
   Entry *entry;
   size_t n, mask;  // mask: number of places - 1; 0: none
   bool shared;     // several threads work in it
-  bool lacked;     // one of them ran out of memory
-  size_t size;     // how much it asked for
+  bool ended;      // one of them has left it, and why
+  BaseEnd end;
   pthread_mutex_t lock;
 };
 
 typedef struct Frame {
   jmp_buf start;
   BaseTry *try;
-  size_t size;  // that could not be had
+  BaseEnd end;
 } Frame;
 
 static _Thread_local Frame *frame HL_TLS_DIRECT;
@@ -254,16 +257,18 @@ static void undo(BaseTry *t) {
     }
 }
 
+static _Noreturn void leave(Frame *mine, BaseEnd end) {
+  mine->end = end;
+  frame = NULL;
+  lock(mine->try);
+  let_go_of_held(mine->try, mine);
+  unlock(mine->try);
+  longjmp(mine->start, 1);
+}
+
 void base_out_of_memory(size_t size) {
-  Frame *mine = frame;
-  if (mine) {
-    mine->size = size;
-    frame = NULL;
-    lock(mine->try);
-    let_go_of_held(mine->try, mine);
-    unlock(mine->try);
-    longjmp(mine->start, 1);
-  }
+  if (frame)
+    leave(frame, (BaseEnd){.size = size});
   HlOutOfMemory *const now = handler;
   if (now)
     now(size);
@@ -276,11 +281,28 @@ void base_end_try(size_t size) {
     base_out_of_memory(size);
 }
 
-typedef enum Outcome { NO, YES, NO_MEMORY } Outcome;
+static bool is_cancelled(BaseTry *t) {
+  if (HL_LIKELY(!t->polls))
+    return hl_cx_is_cancelled(t->cx);
+  lock(t);
+  Frame *mine = frame;
+  frame = NULL;  // who is asked is not part of the try
+  const bool is = base_cx_poll(t->cx);
+  frame = mine;
+  unlock(t);
+  return is;
+}
+
+void base_look(void) {
+  if (frame && HL_UNLIKELY(is_cancelled(frame->try)))
+    leave(frame, (BaseEnd){.cancelled = true});
+}
+
+typedef enum Outcome { NO, YES, LEFT } Outcome;
 
 static Outcome run(Frame *mine, HlWork *work, HlCx *cx, void *user) {
   if (setjmp(mine->start) != 0)
-    return NO_MEMORY;
+    return LEFT;
   frame = mine;
   const bool ok = work(cx, user);
   frame = NULL;
@@ -293,12 +315,12 @@ bool hl_try(HlCx *cx, HlWork *work, void *user) {
   BaseCxMark mark;
   if (!base_cx_mark(cx, &mark))
     return false;
-  BaseTry t = {.cx = cx};
+  BaseTry t = {.cx = cx, .polls = base_cx_polls(cx)};
   Frame mine = {.try = &t};
   const Outcome outcome = run(&mine, work, cx, user);
-  if (outcome == NO_MEMORY) {
+  if (outcome == LEFT) {
     undo(&t);
-    base_cx_back(cx, &mark, mine.size);
+    base_cx_back(cx, &mark, mine.end);
   }
   free(t.entry);
   base_cx_mark_free(&mark);
@@ -322,8 +344,8 @@ void base_try_unshare(BaseTry *t) {
     return;
   t->shared = false;
   pthread_mutex_destroy(&t->lock);
-  if (t->lacked)
-    base_out_of_memory(t->size);
+  if (t->ended)
+    leave(frame, t->end);
 }
 
 bool base_try_in(BaseTry *t, void (*work)(void *user), void *user) {
@@ -334,8 +356,8 @@ bool base_try_in(BaseTry *t, void (*work)(void *user), void *user) {
   Frame mine = {.try = t};
   if (setjmp(mine.start) != 0) {
     lock(t);
-    t->lacked = true;
-    t->size = mine.size;
+    t->ended = true;
+    t->end = mine.end;
     unlock(t);
     return false;
   }

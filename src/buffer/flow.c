@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "buffer/flow.h"
 
 typedef struct Work {
@@ -435,9 +436,11 @@ static void propagate(Work *w) {
   rank_instructions(w);
   for (uint32_t rank = 0; rank < w->n_ranks; rank++)
     w->waiting[rank / 64] |= (uint64_t)1 << (rank % 64);
-  for (const HlInst *inst = dequeue(w); inst; inst = dequeue(w))
+  for (const HlInst *inst = dequeue(w); inst; inst = dequeue(w)) {
+    base_look();
     if (update(w, inst))
       enqueue_dependants(w, inst);
+  }
 }
 
 // --- The result ----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 // of the two counts.
 
 #include "buffer/heap.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -428,6 +429,7 @@ static int64_t place_all(const Heap *h, Compare *compare, int64_t *offset) {
   int64_t size = 0;
   for (int k = 0; k < n; k++) {
     int32_t leader = order[k]->leader;
+    base_look();
     for (int32_t j = leader; j >= 0; j = h->at[j].next)
       tree_overlapping(&tree, h->at[j].start, h->at[j].end);
     collect(&tree);

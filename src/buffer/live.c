@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/memory.h"
 #include "buffer/flow.h"
 
 typedef struct Span {
@@ -52,6 +53,7 @@ static void flatten(Flatten *f) {
   stack[depth++] = start_frame(f, m->entry, NULL);
   while (depth > 0) {
     Frame *top = &stack[depth - 1];
+    base_look();
     if (top->at == top->comp->n_insts) {
       f->span[top->comp->id].end = f->live->n;
       depth--;

@@ -1,4 +1,5 @@
 // The hilo program: finds the command, reads its options, runs it.
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +44,8 @@ static void print_overview(FILE *to) {
       "artifact) or a jaxpr, told by its content; gzip and zstd are seen through; '-' is standard\n"
       "input; a directory means the modules in it.\n"
       "'hilo COMMAND --help' tells more. Exit status: 0 done, 1 a difference was found, 2 usage,\n"
-      "3 invalid input, 4 not supported, 5 run failed, 6 a limit was reached.\n");
+      "3 invalid input, 4 not supported, 5 run failed, 6 a limit was reached,\n"
+      "7 interrupted.\n");
 }
 
 static void print_options(const CliOption *options) {
@@ -232,9 +234,28 @@ static bool try_program(HlCx *cx, void *user) {
   return true;
 }
 
+// Interrupted, the program ends as soon as its work looks, with the dumps it has written; interrupted again, at once.
+static HlCx *interrupted;
+
+static void interrupt(int signal) {
+  hl_cx_cancel(interrupted);
+}
+
+// What whoever started the program wants to be ignored stays so.
+static void listen(HlCx *cx) {
+  static const int signals[] = {SIGINT, SIGTERM};
+  const struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+  struct sigaction before;
+  interrupted = cx;
+  for (int k = 0; k < HL_COUNT_OF(signals); k++)
+    if (sigaction(signals[k], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction(signals[k], &action, NULL);
+}
+
 int main(int argc, char **argv) {
   HlCx *cx = hl_cx_new();
   Program program = {argc, argv, CLI_OK};
+  listen(cx);
   int status = hl_try(cx, try_program, &program) ? program.status : dropin_flush(cx);
   hl_cx_free(cx);
   return status;

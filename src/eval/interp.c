@@ -1,5 +1,6 @@
 // eval/interp.c: runs plans: frames of values, references, limits.
 
+#include "base/memory.h"
 #include "eval/device.h"
 #include "eval/plan.h"
 
@@ -247,6 +248,7 @@ static bool run_steps(Interp *in, const Frame *frame) {
   const HlEvalOptions *options = in->cluster->options;
   for (uint32_t s = 0; s < frame->plan->n; s++) {
     PlanStep *step = &frame->plan->step[s];
+    base_look();
     if (!count_step(in, step->inst))
       return false;
     frame->value[s] = run_step(in, frame, step);

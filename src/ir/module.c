@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "ir/state.h"
 
 HlModule *hl_module_new(const char *name, HlSource *source) {
@@ -280,6 +281,7 @@ void ir_list_append(HlComp *comp, HlInst *inst) {
 
 HlInst *hl_inst_new(HlComp *comp, HlOp op, const HlShape *shape, const HlSym *name, int n_operands,
                     HlInst *const *operands) {
+  base_look();
   HlInst *inst = ir_inst_alloc(comp, op, n_operands);
   inst->shape = shape;
   for (int k = 0; k < n_operands; k++)

@@ -1,5 +1,6 @@
 // ir/order.c: the orders in which XLA prints instructions and computations (hlo.md 5.2).
 
+#include "base/memory.h"
 #include "ir/state.h"
 
 // --- Instructions -------------------------------------------------------------------------------
@@ -48,6 +49,7 @@ static size_t stack_size(const HlComp *comp) {
 }
 
 HlInst **hl_post_order(HlArena *arena, const HlComp *comp) {
+  base_look();
   HlInst **out = HL_ARRAY(arena, HlInst *, comp->n_insts + 1);
   HlMark mark = hl_arena_mark(arena);
   PostOrder p = {.out = out};

@@ -13,6 +13,7 @@ typedef struct Norm {
   double *in[5];  // the operands, widened
   double *y;      // as large as operand 0
   double *a, *b;  // one per feature
+  uint32_t steps;
 } Norm;
 
 static void norm_free(Norm *n) {
@@ -51,10 +52,12 @@ static bool norm_make(HlEval *ev, const HlInst *inst, const HlLiteral *const *in
 // The loop over all elements: i is the element, f its feature.
 #define EACH_ELEMENT(n, ...)                          \
   for (int64_t o = 0, i = 0; o < (n)->outer; o++)     \
-    for (int64_t f = 0; f < (n)->features; f++)       \
+    for (int64_t f = 0; f < (n)->features; f++) {     \
+      base_look_often(&(n)->steps);                   \
       for (int64_t k = 0; k < (n)->inner; k++, i++) { \
         __VA_ARGS__                                   \
-      }
+      }                                               \
+    }
 
 static void normalise(Norm *n, const double *mean, const double *variance, double *factor) {
   const double *x = n->in[0], *scale = n->in[1], *offset = n->in[2];

@@ -17,6 +17,7 @@ typedef struct Z {
 // positive.
 static bool factor(Z *a, int64_t n) {
   for (int64_t j = 0; j < n; j++) {
+    base_look();
     Z *row = a + j * n;
     double pivot = row[j].re;
     for (int64_t k = 0; k < j; k++)

@@ -101,6 +101,7 @@ static bool convolve_group(const Conv *c, int64_t group) {
           *at = HL_ARRAY(arena, int64_t, c->rank + 1);
   for (int64_t start = 0; y && start < total; start += block) {
     const int64_t m = total - start < block ? total - start : block;
+    base_look();
     for (int64_t r = 0; r < m; r++) {
       unroll(c, batch + (start + r) / c->n_out, place, feature, count, at,
              rows + (size_t)(r * k) * c->bytes);
@@ -187,6 +188,7 @@ static void convolve_tap(const Conv *c, Tap *t, const char *b, int64_t group, in
   const int64_t each = batches > 0 ? total / batches : 0;
   for (int64_t done = 0, m; done < total; done += m) {
     m = total - done < TAP_ROWS ? total - done : TAP_ROWS;
+    base_look();
     for (int64_t r = 0; r < m; r++) {
       const int64_t image = (done + r) / each;
       int64_t from = 0, to = 0;

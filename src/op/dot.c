@@ -82,7 +82,9 @@ bool dot_product(HlEval *ev, const HlInst *inst, Wide wide, const DotSide *lhs, 
   char *a = ok ? dot_arrange(ev, inst, wide, lhs, lhs->batch, rows, lhs->contracting) : NULL;
   char *b = a ? dot_arrange(ev, inst, wide, rhs, rhs->batch, rhs->contracting, columns) : NULL;
   char *c = b ? kernel_alloc(ev, inst, m * n, bytes) : NULL;
+  uint32_t steps = 0;
   for (int64_t i = 0; c && i < batches; i++) {
+    base_look_often(&steps);
     matmul_for(out->shape->dtype, wide, m, k, n, a + (size_t)(i * m * k) * bytes, k,
                b + (size_t)(i * k * n) * bytes, c);
     wide_store(out, i * m * n, wide, c, m * n);

@@ -2,6 +2,8 @@
 
 #include "op/elementwise.h"
 
+#include "base/memory.h"
+
 // --- Between storage and compute types ----------------------------------------------------------
 
 static const int class_bytes[EW_N_CLASSES] = {1, 8, 8, 4, 4, 4, 8, 8, 16};
@@ -206,7 +208,9 @@ static const void *lane_read(const Lane *lane, int64_t from, int64_t n) {
 
 static void run_tiles(EwTile *tile, EwFn *fn, int n_in, const Lane *in, const Lane *out,
                       int64_t n) {
+  uint32_t tiles = 0;
   for (int64_t at = 0; at < n; at += EW_TILE) {
+    base_look_often(&tiles);
     tile->n = n - at < EW_TILE ? n - at : EW_TILE;
     for (int k = 0; k < n_in; k++)
       tile->in[k] = lane_read(&in[k], at, tile->n);

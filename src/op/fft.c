@@ -136,8 +136,10 @@ static bool transform_dim(HlEval *ev, const HlInst *inst, Z *x, int64_t total, H
   Plan plan;
   const bool ok = plan_make(ev, inst, n, sign, &plan);
   for (int64_t start = 0; ok && start < total; start += n * inner)
-    for (int64_t i = 0; i < inner; i++)
+    for (int64_t i = 0; i < inner; i++) {
+      base_look();
       transform(&plan, x + start + i, inner);
+    }
   plan_free(&plan);
   return ok;
 }

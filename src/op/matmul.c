@@ -5,6 +5,8 @@
 
 #include "op/matmul.h"
 
+#include "base/memory.h"
+
 enum { STRIP = 256 };
 
 #define LOOPS(name, T)                                                                            \
@@ -45,16 +47,20 @@ enum { STRIP = 256 };
     for (int64_t i = 0; i < m * n; i++)                                                           \
       c[i] = 0;                                                                                   \
     if (n < 4) {                                                                                  \
-      for (int64_t i = 0; i < m; i++)                                                             \
+      for (int64_t i = 0; i < m; i++) {                                                           \
+        base_look();                                                                              \
         for (int64_t j = 0; j < n; j++)                                                           \
           c[i * n + j] = name##_inner(k, a + i * step, b + j, n);                                 \
+      }                                                                                           \
       return;                                                                                     \
     }                                                                                             \
     for (int64_t j = 0; j < n; j += STRIP) {                                                      \
       const int64_t w = n - j < STRIP ? n - j : STRIP;                                            \
       int64_t i = 0;                                                                              \
-      for (; i + 4 <= m; i += 4)                                                                  \
+      for (; i + 4 <= m; i += 4) {                                                                \
+        base_look();                                                                              \
         name##_rows4(k, w, n, a + i * step, step, b + j, c + i * n + j);                          \
+      }                                                                                           \
       for (; i < m; i++)                                                                          \
         name##_row(k, w, n, a + i * step, b + j, c + i * n + j);                                  \
     }                                                                                             \
@@ -68,7 +74,8 @@ static void matmul_c128(int64_t m, int64_t k, int64_t n, const double *a, int64_
                         const double *b, double *c) {
   for (int64_t i = 0; i < 2 * m * n; i++)
     c[i] = 0;
-  for (int64_t i = 0; i < m; i++)
+  for (int64_t i = 0; i < m; i++) {
+    base_look();
     for (int64_t p = 0; p < k; p++) {
       const double re = a[2 * (i * step + p)], im = a[2 * (i * step + p) + 1];
       const double *restrict row = b + 2 * p * n;
@@ -78,6 +85,7 @@ static void matmul_c128(int64_t m, int64_t k, int64_t n, const double *a, int64_
         to[2 * j + 1] += re * row[2 * j + 1] + im * row[2 * j];
       }
     }
+  }
 }
 
 void matmul(Wide wide, int64_t m, int64_t k, int64_t n, const void *a, int64_t a_step,

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/kernel.h"
 
 typedef struct Element16 {
@@ -102,6 +103,7 @@ static void copy_plane(int size, const Box *box, char *to, const char *from) {
                 from_row = box->from[r] * size;
   const bool crossed = box->from[r] == 1 && box->from[c] != 1 && rows > 1;
   const int64_t block = crossed ? 32 : columns;
+  base_look();
   for (int64_t c0 = 0; c0 < columns; c0 += block) {
     const int64_t n = columns - c0 < block ? columns - c0 : block;
     char *t = to + c0 * box->to[c] * size;

@@ -56,6 +56,7 @@ static bool ragged_rows(Ragged *r, HlI64s rows) {
       a ? dot_arrange(r->ev, r->inst, r->wide, &r->rhs, lead, r->rhs.contracting, columns) : NULL;
   char *c = b ? kernel_alloc(r->ev, r->inst, m * n, bytes) : NULL;
   for (int64_t i = 0; c && i < batches * outer; i++) {
+    base_look();
     int64_t first = 0;
     for (int64_t g = 0; g < r->n_groups; g++) {
       const int64_t size = group_size(r, i, batches * outer, g, length - first);
@@ -98,6 +99,7 @@ static bool ragged_contraction(Ragged *r, HlI64s rows) {
               : NULL;
   char *c = b ? kernel_alloc(r->ev, r->inst, m * n, bytes) : NULL;
   for (int64_t i = 0; c && i < batches; i++) {
+    base_look();
     int64_t first = 0;
     for (int64_t g = 0; g < r->n_groups; g++) {
       const int64_t size = group_size(r, i, batches, g, length - first);

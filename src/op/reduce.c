@@ -68,8 +68,10 @@ static bool reduce_simple(HlEval *ev, const HlInst *inst, HlOp op, const HlLiter
   hl_walk_start(&walk, arena, groups->rank, groups->dim, 1, strides);
   Slot block[BLOCK];
   int64_t in_run = 0;
+  uint32_t blocks = 0;
   for (int64_t at = 0; at < x->n; at += BLOCK) {
     const int64_t n = x->n - at < BLOCK ? x->n - at : BLOCK;
+    base_look_often(&blocks);
     hl_convert_elements(wide, block, dtype, (const char *)x->data + (size_t)at * bytes, n);
     for (int64_t k = 0; k < n;) {
       const int64_t left = groups->run - in_run, take = left < n - k ? left : n - k;
@@ -117,8 +119,10 @@ static bool reduce_machine(HlEval *ev, const HlInst *inst, Machine *m, int n,
   const int64_t *const strides[] = {groups->stride};
   hl_walk_start(&walk, hl_cx_scratch(ev->cx), groups->rank, groups->dim, 1, strides);
   const int64_t step = groups->run_is_reduced ? 0 : 1;
+  uint32_t elements = 0;
   for (int64_t at = 0; at < in[0]->n; hl_walk_next(&walk)) {
     for (int64_t i = 0; i < groups->run; i++, at++) {
+      base_look_often(&elements);
       Cell *mine = acc + (walk.offset[0] + i * step) * n;
       for (int k = 0; k < n; k++) {
         m->cell[k] = mine[k];

@@ -65,7 +65,9 @@ static bool fold_dim(HlEval *ev, const HlInst *inst, HlOp op, HlDtype dtype, con
   Slot *line = kernel_alloc(ev, inst, rows * inner, sizeof *line);
   Slot *right = is_long && line ? kernel_alloc(ev, inst, rows * inner, sizeof *right) : NULL;
   const bool ok = line && (right || !is_long);
+  uint32_t windows = 0;
   for (int64_t o = 0; ok && o < outer; o++) {
+    base_look();
     for (int64_t k = 0; k < rows * inner; k++)
       line[k] = neutral;
     for (int64_t k = 0; k < n; k++) {
@@ -76,6 +78,7 @@ static bool fold_dim(HlEval *ev, const HlInst *inst, HlOp op, HlDtype dtype, con
     if (is_long)
       fold_long_windows(op, dtype, line, right, rows, inner, w->size);
     for (int64_t k = 0; k < m; k++) {
+      base_look_often(&windows);
       Slot *result = to + (o * m + k) * inner;
       const int64_t first = k * w->stride, last = first + w->size - 1;
       if (is_long) {

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "op/fold.h"
 
 // --- rng -----------------------------------------------------------------------------------------
@@ -39,7 +40,9 @@ bool eval_rng(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLite
   const bool is_normal = hl_attr_int(inst, HL_A_DISTRIBUTION) == HL_WORD_distribution_NORMAL;
   if (inst->n_operands != 2 || hl_is_complex(dtype) || (is_normal && !hl_is_float(dtype)))
     return kernel_no_type(ev, inst, dtype);
+  uint32_t steps = 0;
   for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&steps);
     if (is_normal)
       hl_literal_set_f64(out, k,
                          hl_literal_f64(in[0], 0) + hl_literal_f64(in[1], 0) * normal(&ev->rng));
@@ -127,7 +130,9 @@ static uint64_t fill_threefry_words(const uint64_t *state, HlLiteral *out, int b
     if (d != split)
       *(d < split ? &outer : &inner) *= shape->dim[d];
   const int64_t n = shape->dim[split], half = n / 2 + n % 2;
+  uint32_t steps = 0;
   for (int64_t j = 0; j < outer * half * inner; j++) {
+    base_look_often(&steps);
     const int64_t o = j / (half * inner), q = j / inner % half, i = j % inner;
     const uint64_t bits = threefry(state[0], state[1] + (uint64_t)j);
     const int64_t at = (o * n + 2 * q) * inner + i;
@@ -153,7 +158,9 @@ static void fill_philox(const uint64_t *state, int n_state, HlLiteral *out, int 
                         uint64_t *next) {
   uint64_t low = state[1], high = n_state == 3 ? state[2] : state[0];
   const int64_t per_block = bytes == 8 ? 2 : 4;
+  uint32_t steps = 0;
   for (int64_t k = 0; k < out->n; k += per_block) {
+    base_look_often(&steps);
     uint32_t x[4];
     philox(state[0], low, high, x);
     for (int64_t j = 0; j < per_block && k + j < out->n; j++)

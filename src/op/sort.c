@@ -18,6 +18,7 @@ typedef struct Sort {
   int n_operands;
   const HlLiteral *const *in;
   int64_t n;               // length of a line
+  uint32_t steps;          // merges so far
   int64_t stride;          // between its elements
   int64_t base;            // first element of the line at hand
   Cell **value;            // of each operand the comparator looks at: the line's values
@@ -91,6 +92,7 @@ static void sort_on_machine(Sort *s) {
   const bool by_key = s->has_key && find_keys(s);
   for (int64_t width = 1; width < s->n; width *= 2) {
     for (int64_t start = 0; start < s->n; start += 2 * width) {
+      base_look_often(&s->steps);
       const int64_t middle = start + width < s->n ? start + width : s->n;
       const int64_t end = middle + width < s->n ? middle + width : s->n;
       merge(s, by_key, s->order, s->spare, start, middle, end);

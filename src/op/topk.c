@@ -77,6 +77,7 @@ bool eval_topk(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLit
   if (!heap)
     return false;
   for (int64_t line = 0; k > 0 && line < values->n / k; line++) {
+    base_look();
     select_line(dtype, in[0]->data, line * n, n, k, largest, heap);
     for (int64_t i = 0; i < k; i++) {
       memcpy((char *)values->data + (size_t)(line * k + i) * size,

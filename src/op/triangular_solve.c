@@ -49,6 +49,7 @@ static void divide(const Solve *s, Z by, Z *row) {
 // Substitution, from the first row if the triangle is the lower one, else from the last.
 static void substitute(const Solve *s, const Z *a, Z *x) {
   for (int64_t step = 0; step < s->n; step++) {
+    base_look();
     const int64_t i = s->lower ? step : s->n - 1 - step;
     for (int64_t done = 0; done < step; done++) {
       const int64_t j = s->lower ? done : s->n - 1 - done;

@@ -1,5 +1,6 @@
 // op/walk.c: strided walks over row-major index spaces, for kernels.
 
+#include "base/memory.h"
 #include "hilo/op.h"
 
 void hl_strides(int rank, const int64_t *dim, int64_t *stride) {
@@ -23,6 +24,7 @@ void hl_walk_start(HlWalk *walk, HlArena *arena, int rank, const int64_t *dim, i
 
 // Steps the fastest dimension; where one is exhausted, rewinds it and carries into the next.
 void hl_walk_next(HlWalk *walk) {
+  base_look_often(&walk->steps);
   for (int d = walk->rank - 1; d >= 0; d--) {
     if (++walk->index[d] < walk->dim[d]) {
       for (int s = 0; s < walk->n_streams; s++)

@@ -2,6 +2,7 @@
 #ifndef PASS_ENGINE_H
 #define PASS_ENGINE_H
 
+#include "base/memory.h"
 #include "hilo/pass.h"
 
 typedef struct Fuel {

@@ -261,6 +261,7 @@ HlInst **hl_pass_news(HlPass *p, HlComp *comp, int reach, int *n) {
 
 HlInst **pass_news(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n) {
   HlEngine *e = p->engine;
+  base_look();
   const HlTouched touched = hl_touched(comp);
   size_t *read = by_comp(&e->watch->read, comp), from = *read;
   *n = 0;

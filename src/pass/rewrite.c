@@ -104,6 +104,7 @@ void pass_close_change(HlEngine *e) {
 static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *with,
                 uint64_t first_serial, const HlInst *by) {
   HlEngine *e = p->engine;
+  base_look();
   pass_close_change(e);
   HlRewrite rewrite = {.pass = p->info->name,
                        .rule = rule,
@@ -138,6 +139,7 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
 void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
   HlEngine *e = p->engine;
   assert(!e->building.old);
+  base_look();
   pass_close_change(e);
   e->building.rule = rule;
   e->building.old = inst;

@@ -15,6 +15,7 @@ bool hl_comp_alive(const HlComp *comp) {
 
 HlComp **hl_pass_comps(HlPass *p, HlComps which, int *n) {
   HlComp **all = HL_ARRAY(p->arena, HlComp *, p->m->n_comps + 1);
+  base_look();
   *n = 0;
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     if (which == HL_COMPS_ALL || !comp->is_fusion)
@@ -24,6 +25,7 @@ HlComp **hl_pass_comps(HlPass *p, HlComps which, int *n) {
 
 HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n) {
   HlInst **all = HL_ARRAY(p->arena, HlInst *, comp->n_insts + 1);
+  base_look();
   *n = 0;
   for (HlInst *inst = comp->first; inst; inst = inst->next)
     all[(*n)++] = inst;

@@ -1,5 +1,6 @@
 // Values, links and the work list of propagation. What one step does is in step.c.
 #include "spmd/propagate.h"
+#include "base/memory.h"
 #include "hilo/custom_calls.h"
 
 #include <string.h>
@@ -557,6 +558,7 @@ void sp_graph_run(SpGraph *g) {
       push_results(g);
       while (g->depth > 0) {
         const int n = g->stack[--g->depth];
+        base_look();
         g->waiting[n] = false;
         run_node(g, n, level, priority);
       }

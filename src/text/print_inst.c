@@ -1,5 +1,6 @@
 // print_inst.c: writes instructions: name, shape, opcode, operands, computations (hlo.md 5.2).
 
+#include "base/memory.h"
 #include "text/print.h"
 
 enum { FEW_ELEMENTS = 10, MOST_ESSENTIAL = 500000 };
@@ -122,6 +123,7 @@ static void print_operands(Print *p, const HlInst *inst) {
 // --- Instructions --------------------------------------------------------------------------------
 
 void print_inst(Print *p, const HlInst *inst) {
+  base_look();
   if (!p->how.canonical_names) {
     print_name(p, inst->name);
     PUT(p->out, " = ");

@@ -289,16 +289,22 @@ typedef struct Compiling {
   const HlProgram *program;
   const HlCompileOptions *options;
   HlCompiled *out;
+  bool ended;  // whether well or not; else the try was left in the middle
 } Compiling;
 
 static bool try_compiling(HlCx *cx, void *user) {
   Compiling *c = user;
   c->out = compile_new(cx, c->session, c->program, c->options);
+  c->ended = true;
   return c->out;
 }
 
 HlCompiled *hl_compile(HlCx *cx, HlSession *session, const HlProgram *program,
                        const HlCompileOptions *options) {
-  Compiling compiling = {session, program, options, NULL};
-  return hl_try(cx, try_compiling, &compiling) ? compiling.out : NULL;
+  Compiling compiling = {session, program, options, NULL, false};
+  if (hl_try(cx, try_compiling, &compiling))
+    return compiling.out;
+  if (!compiling.ended)  // what was made is gone, but not what was given
+    hl_module_free(program->take);
+  return NULL;
 }

@@ -11,6 +11,7 @@
 // What is depth-first is followed before everything noted earlier, so that one wish spreads through
 // a region of the graph before another one meets it.
 
+#include "base/memory.h"
 #include "opt/layout/layout_assignment.h"
 
 enum { MOST_USE_CHANGES = 8 };  // of one use: equal mandatory wishes must not take turns for ever
@@ -371,6 +372,7 @@ void layout_follow(Layouts *a) {
   take_added(a);
   while (a->waiting) {
     LayoutItem *item = a->waiting;
+    base_look();
     a->waiting = item->next;
     if (item->buffer)
       follow_buffer(a, item->buffer);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/heap.h"
+#include "base/memory.h"
 #include "opt/memory/schedule.h"
 
 typedef struct Ready {
@@ -168,6 +169,7 @@ HlInst **schedule_list(HlArena *arena, const HlFlow *flow, const HlComp *comp) {
   start(&l);
   uint32_t n = 0;
   while (l.queue.n > 0) {
+    base_look();
     Ready best = queue_pop(&l.queue);
     HlInst *inst = best.inst;
     if (!l.current[inst->id].inst || l.current[inst->id].serial != best.serial)

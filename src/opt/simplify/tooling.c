@@ -185,7 +185,8 @@ bool pass_hlo_cycle_detection(HlPass *p) {
 
 bool pass_hlo_verifier(HlPass *p) {
   HlVerifyOptions options = {.layout_sensitive = hl_pass_flag(p, "layout_sensitive"),
-                             .allow_mixed_precision = hl_switch(hl_pass_flag(p, "allow_mixed_precision"))};
+                             .allow_mixed_precision =
+                                 hl_switch(hl_pass_flag(p, "allow_mixed_precision"))};
   return hl_verify(p->cx, p->m, &options);
 }
 
