@@ -1,4 +1,5 @@
-// mlir.c: no text harms the MLIR text reader, and what it read prints to text that reads as the same program.
+// mlir.c: no text harms the MLIR text reader, and what it read prints to text that reads as the same program. A valid
+// one becomes HLO or an error.
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 
 #include "fuzz/lib/mutate.h"
 #include "hilo/mlir.h"
+#include "hilo/verify.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 FUZZ_TEXT("mlir")
@@ -30,6 +32,16 @@ static void check_round_trip(HlCx *cx, const HlMlTree *tree, bool generic) {
   hl_source_unref(source);
 }
 
+static void lower(HlCx *cx, HlMlTree *tree) {
+  HlModule *m = hl_ml_to_hlo(cx, tree, NULL);
+  if (!m == (hl_cx_n_errors(cx) == 0))
+    abort();
+  if (m)
+    hl_verify(cx, m, NULL);
+  hl_module_free(m);
+  hl_cx_clear(cx);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   HlCx *cx = hl_cx_new();
   HlLimits *limits = hl_cx_limits(cx);
@@ -48,6 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
       if (is_valid) {
         check_round_trip(cx, trees[k], true);
         check_round_trip(cx, trees[k], false);
+        lower(cx, trees[k]);
       }
     }
     free_all(trees, n);
