@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/vec.h"
 #include "cli/two_sides.h"
 #include "hilo/edit.h"
 
@@ -15,8 +16,8 @@ typedef struct Tool {
   const char *output_literals_file, *input_literals_file;
   int64_t iterations, num_replicas, num_partitions;
   bool different_random_seeds, isolate_instructions;
-  HlRuns given;  // of --input_literals_file
-  HlBuf kept;    // of HlRun, for --output_literals_file
+  HlRuns given;     // of --input_literals_file
+  VEC(HlRun) kept;  // for --output_literals_file
   int failed, runs;
 } Tool;
 
@@ -55,11 +56,11 @@ static void keep(Tool *t, const Trial *trial) {
                .reference = hl_literal_ref(trial->expected[0])};
   for (int k = 0; k < run.n_arguments; k++)
     run.arguments[k] = hl_literal_ref(trial->arguments[0][k]);
-  hl_buf_add(&t->kept, &run, sizeof run);
+  vec_push(&t->kept, run);
 }
 
 static HlRuns kept_runs(const Tool *t) {
-  return (HlRuns){.at = (HlRun *)(void *)t->kept.at, .n = (int)(t->kept.n / sizeof(HlRun))};
+  return (HlRuns){.at = t->kept.at, .n = t->kept.n};
 }
 
 // As text where the name says so.
@@ -86,7 +87,7 @@ static void free_kept(Tool *t) {
     hl_literal_unref(runs.at[k].result);
     hl_literal_unref(runs.at[k].reference);
   }
-  hl_buf_free(&t->kept);
+  vec_free(&t->kept);
 }
 
 static bool read_given(Tool *t) {

@@ -84,8 +84,8 @@ void hl_dumper_free(HlDumper *d) {
   dump_fusions_begin(d);
   hl_buf_free(&d->last);
   hl_buf_free(&d->history);
-  hl_buf_free(&d->notes);
-  hl_buf_free(&d->fusions);
+  vec_free(&d->notes);
+  vec_free(&d->fusions);
   hl_arena_free(d->arena);
 }
 
@@ -126,7 +126,8 @@ static int64_t now_usec(void) {
 bool hl_dumper_begin(HlDumper *d, const HlModule *m) {
   d->number = atomic_fetch_add(&d->count->begun, 1);
   d->step = d->executions = 0;
-  d->last.n = d->history.n = d->notes.n = 0;
+  d->last.n = d->history.n = 0;
+  d->notes.n = 0;
   d->n_history_put = 0;
   dump_fusions_begin(d);
   const HlMaybeInt limit = d->flags->xla_dump_max_hlo_modules;
@@ -169,7 +170,7 @@ const char *dump_file_name(const HlDumper *d, const char *suffix) {
 static void note_file(HlDumper *d, const char *file) {
   if (!d->in_step || d->notes.n == 0)
     return;
-  StepNote *note = (StepNote *)(void *)(d->notes.at + d->notes.n) - 1;
+  StepNote *note = &vec_last(&d->notes);
   HlBuf name = {0};
   if (!d->to_stdout)
     hl_buf_c_escape(&name, d->directory, strlen(d->directory));
@@ -417,7 +418,7 @@ bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step) {
   HlDumper *d = dumper;
   StepNote note = {now_usec(), ""};
   if (d->on && d->flags->xla_dump_module_metadata)
-    hl_buf_add(&d->notes, &note, sizeof note);
+    vec_push(&d->notes, note);
   if (!wants_step(d, step))
     return true;
   return put_step(
@@ -488,8 +489,8 @@ static bool append_index(HlDumper *d, const HlModule *m, const HlStep *steps, in
 
 // XLA's HloModuleMetadataProto as text. Its file is named by the number alone.
 static bool put_metadata(HlDumper *d, const HlStep *steps, int n) {
-  const StepNote *notes = (const StepNote *)(const void *)d->notes.at;
-  int n_notes = (int)(d->notes.n / sizeof *notes);
+  const StepNote *notes = d->notes.at;
+  const int n_notes = d->notes.n;
   HlBuf out = {0};
   hl_buf_printf(&out, "canonical_module_id: %d\n", d->number);
   for (int k = 0; k < n; k++) {

@@ -4,8 +4,10 @@
 
 #include <stdatomic.h>
 
+#include "base/vec.h"
 #include "hilo/buffers.h"
 #include "hilo/dump.h"
+#include "hilo/view.h"
 #include "tool/regex.h"
 
 // What the metadata says of a pass besides what the engine knows.
@@ -13,6 +15,13 @@ typedef struct StepNote {
   int64_t end_usec;
   const char *files;  // lines of it
 } StepNote;
+
+// The page of what fusion decided in a computation.
+typedef struct DumpPage {
+  const char *comp;
+  HlPage *frames;
+  VEC(uint64_t) refusals;  // hashes of the titles of what was not fused
+} DumpPage;
 
 // How many modules were begun, and how many dumped, by all the dumpers that share it.
 typedef struct DumpCount {
@@ -34,13 +43,13 @@ struct HlDumper {
   bool on;           // for the module begun
   const char *name;  // its name, as it stands in file names
   int64_t timestamp, begun_usec;
-  int step;              // dumps between passes so far
-  int executions;        // of this module so far
-  bool in_step;          // the file being written belongs to the newest step
-  HlBuf notes;           // of StepNote, one a step
-  HlBuf fusions;         // of the pages of fusions: dump_fusion.c
-  HlBuf last, history;   // of the delta form: the newest text, the history
-  size_t n_history_put;  // bytes of it that are in its file
+  int step;               // dumps between passes so far
+  int executions;         // of this module so far
+  bool in_step;           // the file being written belongs to the newest step
+  VEC(StepNote) notes;    // one a step
+  VEC(DumpPage) fusions;  // dump_fusion.c
+  HlBuf last, history;    // of the delta form: the newest text, the history
+  size_t n_history_put;   // bytes of it that are in its file
 };
 
 // A dumper of one of the modules that share the count.

@@ -12,50 +12,34 @@
 // Drawn around the consumer; fewer steps where that would be too much to look at.
 enum { RADIUS = 4, MAX_NODES = 100 };
 
-typedef struct Page {
-  const char *comp;
-  HlPage *frames;
-  HlBuf refusals;  // hashes of the titles of what was not fused
-} Page;
-
-static Page *pages_of(const HlDumper *d, int *n) {
-  *n = (int)(d->fusions.n / sizeof(Page));
-  return (Page *)(void *)d->fusions.at;
-}
-
 void dump_fusions_begin(HlDumper *d) {
-  int n;
-  Page *page = pages_of(d, &n);
-  for (int k = 0; k < n; k++) {
-    hl_page_free(page[k].frames);
-    hl_buf_free(&page[k].refusals);
+  for (int k = 0; k < d->fusions.n; k++) {
+    hl_page_free(d->fusions.at[k].frames);
+    vec_free(&d->fusions.at[k].refusals);
   }
   d->fusions.n = 0;
 }
 
-static Page *page_of(HlDumper *d, const HlComp *comp) {
-  int n;
-  Page *page = pages_of(d, &n);
-  for (int k = n - 1; k >= 0; k--)
-    if (strcmp(page[k].comp, comp->name->text) == 0)
-      return &page[k];
-  Page made = {.comp = hl_arena_printf(d->arena, "%s", comp->name->text),
-               .frames = hl_page_new(hl_arena_printf(d->arena, "Fusion Explorer: %s_%s",
-                                                     comp->module->name->text, comp->name->text))};
-  hl_buf_add(&d->fusions, &made, sizeof made);
-  page = pages_of(d, &n);
-  return &page[n - 1];
+static DumpPage *page_of(HlDumper *d, const HlComp *comp) {
+  for (int k = d->fusions.n - 1; k >= 0; k--)
+    if (strcmp(d->fusions.at[k].comp, comp->name->text) == 0)
+      return &d->fusions.at[k];
+  const DumpPage made = {
+      .comp = hl_arena_printf(d->arena, "%s", comp->name->text),
+      .frames = hl_page_new(hl_arena_printf(d->arena, "Fusion Explorer: %s_%s",
+                                            comp->module->name->text, comp->name->text))};
+  vec_push(&d->fusions, made);
+  return &vec_last(&d->fusions);
 }
 
 // Pipelines that run until nothing changes ask again. Beside drawing a frame looking through the
 // list costs nothing.
-static bool is_new_refusal(Page *page, const char *title) {
+static bool is_new_refusal(DumpPage *page, const char *title) {
   uint64_t hash = hl_hash_bytes(title, strlen(title), 0);
-  const uint64_t *seen = (const uint64_t *)(const void *)page->refusals.at;
-  for (size_t k = 0; k < page->refusals.n / sizeof hash; k++)
-    if (seen[k] == hash)
+  for (int k = 0; k < page->refusals.n; k++)
+    if (page->refusals.at[k] == hash)
       return false;
-  hl_buf_add(&page->refusals, &hash, sizeof hash);
+  vec_push(&page->refusals, hash);
   return true;
 }
 
@@ -63,7 +47,7 @@ static bool is_decision(const HlDumper *d, const char *pass, const HlInst *with)
   return d->on && d->flags->xla_dump_fusion_visualization && with && strstr(pass, "fusion");
 }
 
-static void add_frame(HlDumper *d, Page *page, const HlInst *inst, const HlInst *with,
+static void add_frame(HlDumper *d, DumpPage *page, const HlInst *inst, const HlInst *with,
                       const char *title) {
   HlViewOptions options = {.closed_fusions = true,
                            .centre = inst,
@@ -87,7 +71,7 @@ void hl_dumper_refused(void *dumper, const char *pass, const char *why, const Hl
   HlDumper *d = dumper;
   if (!is_decision(d, pass, with))
     return;
-  Page *page = page_of(d, inst->comp);
+  DumpPage *page = page_of(d, inst->comp);
   const char *title = hl_arena_printf(d->arena, "Not fusing |%s| into |%s| by %s: %s",
                                       with->name->text, inst->name->text, pass, why);
   if (is_new_refusal(page, title))
@@ -105,13 +89,12 @@ static const char *page_name(const HlDumper *d, const char *computation) {
 }
 
 bool dump_fusions_end(HlDumper *d) {
-  int n;
-  const Page *page = pages_of(d, &n);
   bool ok = true;
-  for (int k = 0; ok && k < n; k++) {
+  for (int k = 0; ok && k < d->fusions.n; k++) {
+    const DumpPage *page = &d->fusions.at[k];
     HlBuf out = {0};
-    hl_page_print(page[k].frames, &out);
-    ok = dump_put_file(d, page_name(d, page[k].comp), false, out.at, out.n);
+    hl_page_print(page->frames, &out);
+    ok = dump_put_file(d, page_name(d, page->comp), false, out.at, out.n);
     hl_buf_free(&out);
   }
   return ok;
