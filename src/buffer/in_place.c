@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "buffer/flow.h"
+#include "ir/backend_config.h"
 
 typedef struct Where {
   const HlInst *inst;
@@ -228,8 +229,7 @@ static bool may_share(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32_
   switch (user->op) {
   case HL_OP_FUSION: {
     int64_t kind = hl_attr_int(user, HL_A_KIND);
-    bool ynn = kind == HL_WORD_fusion_kind_CUSTOM &&
-               strstr(hl_attr_text(user, HL_A_BACKEND_CONFIG), "__ynn_fusion");
+    bool ynn = kind == HL_WORD_fusion_kind_CUSTOM && hl_fusion_code(user) == HL_FUSION_YNN;
     if (kind == HL_WORD_fusion_kind_LOOP || kind == HL_WORD_fusion_kind_INPUT || ynn)
       return is_elementwise_from(arena, hl_to_apply(user)->params[number]);
     return kind == HL_WORD_fusion_kind_OUTPUT && is_added_to_product(user, number);

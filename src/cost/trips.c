@@ -8,20 +8,14 @@
 #include <string.h>
 
 #include "cost/cost.h"
+#include "ir/backend_config.h"
 
 enum { MAX_STEPS = 64 };  // through copies, fusions and tuples
 
-// {"known_trip_count":{"n":"10"},...}; -1 if it says nothing.
+// -1 if it says nothing.
 static int64_t noted_trips(const HlInst *loop) {
-  const char *at = strstr(hl_attr_text(loop, HL_A_BACKEND_CONFIG), "\"known_trip_count\"");
-  at = at ? strstr(at, "\"n\"") : NULL;
-  if (!at)
-    return -1;
-  at += 3;
-  at += strspn(at, " \t\n:\"");
-  char *end;
-  long long n = strtoll(at, &end, 10);
-  return end == at || n < 0 ? -1 : n;
+  const HlMaybeInt trips = hl_loop_config(loop).trips;
+  return trips.given && trips.value >= 0 ? trips.value : -1;
 }
 
 // A value of a loop's computation, seen through what only renames it. `outer` is the fusion or call

@@ -7,6 +7,7 @@
 // f' is a copy of f in which the old slots are computed from the new ones. Only what the new next
 // values and side effects need is copied, so that a slot taken away takes along what fed it.
 
+#include "ir/backend_config.h"
 #include "ir/vecs.h"
 #include "opt/ask/loops.h"
 
@@ -290,19 +291,13 @@ static HlComp *new_body(HlPass *p, const HlBuild *b, const LoopPlan *plan, const
 }
 
 static void keep_config(HlPass *p, HlInst *loop, const LoopPlan *plan) {
-  const char *config = hl_attr_text(loop, HL_A_BACKEND_CONFIG);
-  const char *known = loop_config_field(p, config, "known_induction_variable");
-  if (!known)
+  HlLoopConfig config = hl_loop_config(loop);
+  const int64_t slot = config.slot.value;
+  if (!config.slot.given)
     return;
-  const char *at = strpbrk(known, "0123456789");
-  int64_t slot = 0;
-  for (; at && *at >= '0' && *at <= '9'; at++)
-    slot = slot * 10 + (*at - '0');
-  const char *value = NULL;
-  if (slot < loop_slots(plan->loop) && plan->at[slot] >= 0)
-    value = hl_arena_printf(p->arena, "{\"tuple_index\":\"%d\"}", plan->at[slot]);
-  hl_set_text(loop, HL_A_BACKEND_CONFIG,
-              loop_config_with(p, config, "known_induction_variable", value));
+  const bool stays = slot >= 0 && slot < loop_slots(plan->loop) && plan->at[slot] >= 0;
+  config.slot = (HlMaybeInt){stays, stays ? plan->at[slot] : 0};
+  hl_set_text(loop, HL_A_BACKEND_CONFIG, hl_loop_config_text(p->arena, loop, &config));
 }
 
 // The new state has the old one's form: each slot has its place and shape still.

@@ -144,12 +144,4 @@ void loop_all_turns(HlPass *p, HlBuild *b, const HlInst *loop, const LoopCounter
 HlInst *loop_trivial(HlBuild *b, const char *condition, const char *body, int n, HlInst **slot,
                      void (*fill)(HlBuild *b, HlInst **slot, void *user), void *user);
 
-// --- Backend configs ----------------------------------------------------------------------------
-
-// The loop's backend config with one field set to a JSON text (NULL: removed), fields in
-// alphabetical order, in p->arena.
-const char *loop_config_with(HlPass *p, const char *config, const char *field, const char *value);
-// The JSON text of a field, or NULL.
-const char *loop_config_field(HlPass *p, const char *config, const char *field);
-
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hilo/cost.h"
+#include "ir/backend_config.h"
 #include "opt/ask/collectives.h"
 #include "opt/ask/effects.h"
 #include "opt/ask/loops.h"
@@ -153,9 +154,9 @@ static bool is_to_wait(const HlPass *p, const HlInst *started) {
 
 static void annotate(HlPass *p, HlInst *inst, bool waits) {
   const char *config = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  const char *own = loop_config_field(p, config, "collective_backend_config");
-  own = loop_config_with(p, own ? own : "", "is_sync", waits ? "true" : "false");
-  config = loop_config_with(p, config, "collective_backend_config", own);
+  const char *own = hl_config_get(p->arena, config, HL_CONFIG_COLLECTIVE);
+  own = hl_config_with(p->arena, own ? own : "", HL_CONFIG_IS_SYNC, waits ? "true" : "false");
+  config = hl_config_with(p->arena, config, HL_CONFIG_COLLECTIVE, own);
   if (strcmp(config, hl_attr_text(inst, HL_A_BACKEND_CONFIG)) == 0 ||
       !hl_change(p, "annotate", inst, NULL))
     return;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
 
@@ -31,9 +32,9 @@ static const char *mode_of(HlPass *p, const char *option) {
 
 static void assign(HlPass *p, HlInst *inst, const char *mode) {
   const char *config = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  const char *own = loop_config_field(p, config, "collective_backend_config");
-  own = loop_config_with(p, own ? own : "", "collectives_mode", mode);
-  config = loop_config_with(p, config, "collective_backend_config", own);
+  const char *own = hl_config_get(p->arena, config, HL_CONFIG_COLLECTIVE);
+  own = hl_config_with(p->arena, own ? own : "", HL_CONFIG_COLLECTIVES_MODE, mode);
+  config = hl_config_with(p->arena, config, HL_CONFIG_COLLECTIVE, own);
   if (strcmp(config, hl_attr_text(inst, HL_A_BACKEND_CONFIG)) == 0 ||
       !hl_change(p, "assign", inst, NULL))
     return;

@@ -24,6 +24,7 @@
 
 #include <string.h>
 
+#include "ir/backend_config.h"
 #include "opt/ask/collectives.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/loops.h"
@@ -367,23 +368,17 @@ static HlInst *side_by_side(const Einsum *e, HlBuild *b, HlInst *last, const HlI
 
 // --- Queues ---------------------------------------------------------------------------------------
 
-static void set_config(HlPass *p, HlInst *inst, const char *field, const char *value) {
-  hl_set_text(inst, HL_A_BACKEND_CONFIG,
-              loop_config_with(p, hl_attr_text(inst, HL_A_BACKEND_CONFIG), field, value));
-}
-
 void windowed_set_queue(HlPass *p, HlInst *inst, int64_t queue) {
-  set_config(p, inst, "operation_queue_id",
-             hl_arena_printf(p->arena, "\"%lld\"", (long long)queue));
+  hl_config_set(p->arena, inst, HL_CONFIG_OPERATION_QUEUE_ID,
+                hl_arena_printf(p->arena, "\"%lld\"", (long long)queue));
 }
 
 void windowed_wait_for(HlPass *p, HlInst *inst, int64_t queue) {
-  const char *old =
-      loop_config_field(p, hl_attr_text(inst, HL_A_BACKEND_CONFIG), "wait_on_operation_queues");
+  const char *old = hl_config_of(p->arena, inst, HL_CONFIG_WAIT_ON_OPERATION_QUEUES);
   const int n = old ? (int)strlen(old) - 1 : 0;  // without the bracket at its end
   const char *all = n > 1 ? hl_arena_printf(p->arena, "%.*s,\"%lld\"]", n, old, (long long)queue)
                           : hl_arena_printf(p->arena, "[\"%lld\"]", (long long)queue);
-  set_config(p, inst, "wait_on_operation_queues", all);
+  hl_config_set(p->arena, inst, HL_CONFIG_WAIT_ON_OPERATION_QUEUES, all);
 }
 
 // Each product gets a queue of its own. What is exchanged first is what slot 0 begins with: XLA means
@@ -392,7 +387,7 @@ static void assign_queues(const Einsum *e, HlComp *body) {
   int64_t queue = e->queue;
   for (HlInst *inst = body->first; inst; inst = inst->next) {
     if (inst->op == HL_OP_COLLECTIVE_PERMUTE && loop_slot_of(inst->operands[0]) == LHS)
-      set_config(e->p, inst, "force_earliest_schedule", "true");
+      hl_config_set(e->p->arena, inst, HL_CONFIG_FORCE_EARLIEST_SCHEDULE, "true");
     if (inst->op != HL_OP_DOT || !inst->first_use)
       continue;
     windowed_set_queue(e->p, inst, queue);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/vec.h"
+#include "ir/backend_config.h"
 #include "opt/cpu/ynn.h"
 #include "opt/fusion/fusion.h"
 #include "opt/passes.h"
@@ -35,8 +36,7 @@ static const char library_config[] =
     "{\"outer_dimension_partitions\":[],\"fusion_config\":{\"kind\":\"__ynn_fusion\"}}";
 
 static bool is_library_fusion(const HlInst *inst) {
-  return fusion_is_custom(inst) &&
-         strstr(hl_attr_text(inst, HL_A_BACKEND_CONFIG), "\"kind\":\"__ynn_fusion\"");
+  return fusion_is_custom(inst) && hl_fusion_code(inst) == HL_FUSION_YNN;
 }
 
 // --- Candidates ---------------------------------------------------------------------------------

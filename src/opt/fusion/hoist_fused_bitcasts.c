@@ -17,6 +17,7 @@
 
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/fusion/fusion.h"
 #include "opt/passes.h"
 
@@ -406,7 +407,7 @@ static bool is_product(const HlInst *inst) {
 // Not cuDNN's own fusions, which want their dimensions as they are.
 static bool is_for_pass(const HlInst *inst) {
   if (inst->op != HL_OP_FUSION || inst->calls[0].comp->first_call->next ||
-      strstr(hl_attr_text(inst, HL_A_BACKEND_CONFIG), hl_call_info[HL_CALL_CUDNN_FUSION].name) ||
+      hl_fusion_code(inst) == HL_FUSION_CUDNN ||
       hl_has_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING) || !hl_shape_is_array(inst->shape))
     return false;
   const HlComp *body = hl_called(inst, 0);

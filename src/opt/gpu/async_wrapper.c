@@ -17,6 +17,7 @@
 
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/async_halves.h"
 #include "opt/ask/frontend.h"
 #include "opt/ask/loops.h"
@@ -174,7 +175,7 @@ static void wrap_group(HlPass *p, HlInst *call) {
   const char *config = hl_attr_text(call, HL_A_BACKEND_CONFIG);
   if (*config)
     hl_set_text(done, HL_A_BACKEND_CONFIG,
-                loop_config_with(p, config, "force_earliest_schedule", "false"));
+                hl_config_with(p->arena, config, HL_CONFIG_FORCE_EARLIEST_SCHEDULE, "false"));
   async_commit(p, call, start, done);
 }
 

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/gpu/triton.h"
 #include "opt/passes.h"
 
@@ -164,10 +165,10 @@ static void set_config(HlInst *fusion, HlI64s tile, int64_t largest) {
   for (int k = 0; k < tile.n; k++)
     json_array_append_new(sizes, json_sprintf("%lld", (long long)tile.at[k]));
   json_object_set_new(all, "fusion_backend_config",
-                      json_pack("{s:s, s:{s:o, s:[{s:o}], s:i, s:i}}", "kind", "__triton",
-                                "block_level_fusion_config", "num_warps",
-                                json_sprintf("%d", triton_warps(largest)), "output_tiles", "sizes",
-                                sizes, "num_ctas", 1, "num_stages", 1));
+                      json_pack("{s:s, s:{s:o, s:[{s:o}], s:i, s:i}}", "kind",
+                                hl_fusion_kind_text[HL_FUSION_TRITON], "block_level_fusion_config",
+                                "num_warps", json_sprintf("%d", triton_warps(largest)),
+                                "output_tiles", "sizes", sizes, "num_ctas", 1, "num_stages", 1));
   char *written = json_dumps(all, JSON_COMPACT);
   if (written)
     hl_set_text(fusion, HL_A_BACKEND_CONFIG, written);

@@ -16,6 +16,7 @@
 
 #include "hilo/edit.h"
 #include "hilo/op.h"
+#include "ir/backend_config.h"
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
 
@@ -101,29 +102,18 @@ static bool find_piece(HlPass *p, const HlInst *fusion, Piece *out) {
 
 // --- The loop -----------------------------------------------------------------------------------
 
-static bool read_number(HlPass *p, const char *config, const char *field, const char *name,
-                        int64_t *out) {
-  const char *object = loop_config_field(p, config, field);
-  const char *text = object ? loop_config_field(p, object, name) : NULL;
-  if (!text)
-    return false;
-  char *end;
-  const char *first = text + (*text == '"');
-  *out = strtoll(first, &end, 10);
-  return end != first;
-}
-
 static bool find_loop(HlPass *p, const HlComp *body, Loop *out) {
   const HlCall *call = body->first_call;
   if (!call || call->next || call->caller->op != HL_OP_WHILE ||
       hl_while_body(call->caller) != body || !loop_is_plain(call->caller))
     return false;
-  const char *config = hl_attr_text(call->caller, HL_A_BACKEND_CONFIG);
-  return read_number(p, config, "known_induction_variable", "tuple_index", &out->slot) &&
-         read_number(p, config, "known_init_step", "init", &out->init) &&
-         read_number(p, config, "known_init_step", "step", &out->step) &&
-         read_number(p, config, "known_trip_count", "n", &out->turns) && out->turns >= 0 &&
-         out->turns <= MAX_TURNS;
+  const HlLoopConfig config = hl_loop_config(call->caller);
+  out->slot = config.slot.value;
+  out->init = config.init.value;
+  out->step = config.step.value;
+  out->turns = config.trips.value;
+  return config.slot.given && config.init.given && config.step.given && config.trips.given &&
+         out->turns >= 0 && out->turns <= MAX_TURNS;
 }
 
 // --- Indices in a turn --------------------------------------------------------------------------
@@ -331,16 +321,15 @@ static const char *config_of(HlPass *p, const Piece *piece, const Offsets *all) 
   hl_buf_puts(&out, "}}");
   const char *text = hl_arena_strndup(p->arena, out.at, out.n);
   hl_buf_free(&out);
-  return loop_config_with(p, hl_attr_text(piece->fusion, HL_A_BACKEND_CONFIG),
-                          "fusion_backend_config", text);
+  return hl_config_with(p->arena, hl_attr_text(piece->fusion, HL_A_BACKEND_CONFIG),
+                        HL_CONFIG_FUSION_GPU, text);
 }
 
 // Somebody else's code computes a fusion that has a kind in its configuration.
 static bool is_taken(HlPass *p, const HlInst *fusion) {
-  const char *config = hl_attr_text(fusion, HL_A_BACKEND_CONFIG);
-  const char *inner = loop_config_field(p, config, "fusion_backend_config");
+  const char *inner = hl_config_of(p->arena, fusion, HL_CONFIG_FUSION_GPU);
   return hl_attr_int(fusion, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM ||
-         (inner && loop_config_field(p, inner, "kind"));
+         (inner && hl_config_get(p->arena, inner, HL_CONFIG_KIND));
 }
 
 static void annotate(HlPass *p, HlInst *fusion) {

@@ -13,22 +13,20 @@
 #include <stdlib.h>
 
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/async_halves.h"
 #include "opt/ask/loops.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
 
 static int64_t queue_of(HlPass *p, const HlInst *inst) {
-  const char *config = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  const char *text = *config ? loop_config_field(p, config, "operation_queue_id") : NULL;
+  const char *text = hl_config_of(p->arena, inst, HL_CONFIG_OPERATION_QUEUE_ID);
   return text ? strtoll(text + (*text == '"'), NULL, 10) : 0;
 }
 
 static void set_queue(HlPass *p, HlInst *inst, int64_t queue) {
   const char *value = hl_arena_printf(p->arena, "\"%lld\"", (long long)queue);
-  hl_set_text(
-      inst, HL_A_BACKEND_CONFIG,
-      loop_config_with(p, hl_attr_text(inst, HL_A_BACKEND_CONFIG), "operation_queue_id", value));
+  hl_config_set(p->arena, inst, HL_CONFIG_OPERATION_QUEUE_ID, value);
 }
 
 // The queue of the root, if nothing before it is to run in yet another one; 0: none.

@@ -1,6 +1,7 @@
 // opt/gpu/triton.c: what Triton can compute, and how a fusion says that it does.
 
 #include "opt/gpu/triton.h"
+#include "ir/backend_config.h"
 
 #include <string.h>
 
@@ -127,7 +128,8 @@ int triton_warps(int64_t tile) {
   return tile <= 256 ? 1 : tile <= 1024 ? 2 : tile <= 4096 ? 4 : 8;
 }
 
-void triton_set_config(HlPass *p, HlInst *fusion, const char *kind, const HlI64s *tile, int warps) {
+void triton_set_config(HlPass *p, HlInst *fusion, HlFusionCode kind, const HlI64s *tile,
+                       int warps) {
   const char *level = "";
   if (tile) {
     const char *sizes = "";
@@ -139,9 +141,9 @@ void triton_set_config(HlPass *p, HlInst *fusion, const char *kind, const HlI64s
                             "\"output_tiles\":[{\"sizes\":[%s]}],\"num_ctas\":1,\"num_stages\":1}",
                             warps, sizes);
   }
-  hl_set_text(
-      fusion, HL_A_BACKEND_CONFIG,
-      hl_arena_printf(p->arena, "{\"fusion_backend_config\":{\"kind\":\"%s\"%s}}", kind, level));
+  hl_set_text(fusion, HL_A_BACKEND_CONFIG,
+              hl_arena_printf(p->arena, "{\"fusion_backend_config\":{\"kind\":\"%s\"%s}}",
+                              hl_fusion_kind_text[kind], level));
 }
 
 void triton_take(HlPass *p, HlInst *fusion, HlInst *producer) {
@@ -152,10 +154,6 @@ void triton_take(HlPass *p, HlInst *fusion, HlInst *producer) {
 }
 
 bool triton_is_gemm(HlPass *p, const HlInst *inst) {
-  if (inst->op != HL_OP_FUSION)
-    return false;
-  const char *config =
-      loop_config_field(p, hl_attr_text(inst, HL_A_BACKEND_CONFIG), "fusion_backend_config");
-  const char *kind = config ? loop_config_field(p, config, "kind") : NULL;
-  return kind && strcmp(kind, "\"__triton_gemm\"") == 0;
+  (void)p;
+  return hl_fusion_code(inst) == HL_FUSION_TRITON_GEMM;
 }

@@ -2,6 +2,7 @@
 #ifndef HILO_OPT_TRITON_H
 #define HILO_OPT_TRITON_H
 
+#include "ir/backend_config.h"
 #include "opt/fusion/fusion.h"
 
 // The most elements of one tile.
@@ -24,7 +25,7 @@ double triton_bytes(const HlShape *shape);
 int triton_warps(int64_t tile);
 
 // `tile`: sizes of the result's tile; NULL: not decided yet.
-void triton_set_config(HlPass *p, HlInst *fusion, const char *kind, const HlI64s *tile, int warps);
+void triton_set_config(HlPass *p, HlInst *fusion, HlFusionCode kind, const HlI64s *tile, int warps);
 
 // A fusion that says so and is a matrix product.
 bool triton_is_gemm(HlPass *p, const HlInst *inst);

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/dots.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/gpu/triton.h"
@@ -275,7 +276,7 @@ static void fuse(HlPass *p, HlInst *dot, Plan *plan) {
     fusion = fusion_fuse_user(p->arena, fusion, plan->user[k]);
   take_numbers(p, fusion);
   fusion_name_params(fusion);
-  triton_set_config(p, fusion, "__triton_gemm", NULL, 0);
+  triton_set_config(p, fusion, HL_FUSION_TRITON_GEMM, NULL, 0);
 }
 
 static void visit_dot(HlPass *p, HlInst *dot) {

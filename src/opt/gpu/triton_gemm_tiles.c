@@ -28,11 +28,10 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/dots.h"
 #include "opt/gpu/triton.h"
 #include "opt/passes.h"
-
-static const char nested_kind[] = "__triton_nested_gemm_fusion";
 
 // --- Configurations -------------------------------------------------------------------------------
 
@@ -89,7 +88,8 @@ static void set_json(HlInst *inst, const json_t *json) {
 
 static void set_level(HlInst *fusion, const Blocks *blocks, HlI64s tile) {
   json_object_del(blocks->fusion, "triton_gemm_config");
-  json_object_set_new(blocks->fusion, "kind", json_string(nested_kind));
+  json_object_set_new(blocks->fusion, "kind",
+                      json_string(hl_fusion_kind_text[HL_FUSION_TRITON_NESTED]));
   json_object_set_new(blocks->fusion, "block_level_fusion_config", level_json(blocks, tile));
   set_json(fusion, blocks->all);
 }
@@ -264,8 +264,9 @@ static HlInst *nest(HlPass *p, const Kernel *kernel, HlInst *operand) {
 static void nest_side(HlPass *p, const Kernel *kernel, int side) {
   HlInst *fusion = nest(p, kernel, kernel->dot->operands[side]);
   json_t *config =
-      json_pack("{s:{s:s, s:o}}", "fusion_backend_config", "kind", nested_kind,
-                "block_level_fusion_config", level_json(&kernel->blocks, kernel->side[side]));
+      json_pack("{s:{s:s, s:o}}", "fusion_backend_config", "kind",
+                hl_fusion_kind_text[HL_FUSION_TRITON_NESTED], "block_level_fusion_config",
+                level_json(&kernel->blocks, kernel->side[side]));
   set_json(fusion, config);
   json_decref(config);
   hl_set_operand(kernel->dot, side, fusion);

@@ -21,6 +21,7 @@
 // fewer rows than the machine has processors and the rows are long.
 
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/gpu/triton.h"
 #include "opt/passes.h"
@@ -179,7 +180,7 @@ static bool fuse(HlPass *p, const Diamond *d) {
     sizes[k] = k == shape->rank - 1 ? shape->dim[k] : 1;
   const HlI64s tile = {sizes, shape->rank};
   fusion_name_params(fusion);
-  triton_set_config(p, fusion, "__triton", &tile, warps);
+  triton_set_config(p, fusion, HL_FUSION_TRITON, &tile, warps);
   return hl_changed(p);
 }
 

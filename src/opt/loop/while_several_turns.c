@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "hilo/cost.h"
+#include "ir/backend_config.h"
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
 
@@ -48,32 +49,12 @@ static bool has_collective(const HlComp *comp) {
   return false;
 }
 
-// The number behind a name in {"init":"0","step":"1"}.
-static int64_t number_in(HlPass *p, const char *json, const char *field) {
-  const char *text = loop_config_field(p, json, field);
-  int64_t value = 0;
-  bool negative = false;
-  for (; text && *text; text++) {
-    negative |= *text == '-';
-    if (*text >= '0' && *text <= '9')
-      value = value * 10 + (*text - '0');
-  }
-  return negative ? -value : value;
-}
-
 static void note_turns(HlPass *p, HlInst *loop, int64_t turns, int64_t skipped, int64_t each) {
-  const char *config = hl_attr_text(loop, HL_A_BACKEND_CONFIG);
-  config = loop_config_with(p, config, "known_trip_count",
-                            hl_arena_printf(p->arena, "{\"n\":\"%" PRId64 "\"}", turns));
-  const char *known = loop_config_field(p, config, "known_init_step");
-  if (known) {
-    int64_t init = number_in(p, known, "init"), step = number_in(p, known, "step");
-    config = loop_config_with(p, config, "known_init_step",
-                              hl_arena_printf(p->arena,
-                                              "{\"init\":\"%" PRId64 "\",\"step\":\"%" PRId64 "\"}",
-                                              init + skipped * step, step * each));
-  }
-  hl_set_text(loop, HL_A_BACKEND_CONFIG, config);
+  HlLoopConfig config = hl_loop_config(loop);
+  config.trips = (HlMaybeInt){true, turns};
+  config.init.value += skipped * config.step.value;
+  config.step.value *= each;
+  hl_set_text(loop, HL_A_BACKEND_CONFIG, hl_loop_config_text(p->arena, loop, &config));
 }
 
 // A loop that does `each` turns a time, after one turn in front if their number asks for it.
@@ -109,8 +90,7 @@ bool pass_while_double_buffer(HlPass *p) {
   for (int k = 0; k < n; k++) {
     HlInst *loop = loops[k];
     if (!hl_comp_alive(loop->comp) || !hl_alive(loop) || !loop_is_plain(loop) ||
-        hl_has_control(loop) ||
-        !loop_config_field(p, hl_attr_text(loop, HL_A_BACKEND_CONFIG), "known_trip_count"))
+        hl_has_control(loop) || !hl_loop_config(loop).trips.given)
       continue;
     int64_t turns = hl_trip_count(loop);
     if (turns > 1 && (!is_auto || has_collective(hl_while_body(loop))))

@@ -7,9 +7,9 @@
 //                               {"tuple_index":"0"}, "known_init_step":{"init":"0","step":"1"},
 //                               "known_trip_count":{"n":"20"}}
 
-#include <inttypes.h>
 #include <string.h>
 
+#include "ir/backend_config.h"
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
 
@@ -17,25 +17,23 @@ static const char *annotated(HlPass *p, const HlInst *loop, const char *config) 
   int slot = loop_induction_slot(p, loop);
   if (slot < 0)
     return config;
-  if (!loop_config_field(p, config, "dynamic_variables"))
-    config = loop_config_with(p, config, "dynamic_variables", "[]");
-  config = loop_config_with(p, config, "known_induction_variable",
-                            hl_arena_printf(p->arena, "{\"tuple_index\":\"%d\"}", slot));
+  HlLoopConfig to = hl_loop_config(loop);
+  to.slot = (HlMaybeInt){true, slot};
   LoopCounter counter;
   int64_t turns;
   if (loop_counter(p, loop, &counter) && counter.init >= 0) {
     turns = counter.turns;
-    config = loop_config_with(p, config, "known_init_step",
-                              hl_arena_printf(p->arena,
-                                              "{\"init\":\"%" PRId64 "\",\"step\":\"%" PRId64 "\"}",
-                                              counter.init, counter.step));
+    to.init = (HlMaybeInt){true, counter.init};
+    to.step = (HlMaybeInt){true, counter.step};
   } else {
     turns = loop_turns(p, loop, 128);
   }
-  if (turns < 0)
-    return config;
-  return loop_config_with(p, config, "known_trip_count",
-                          hl_arena_printf(p->arena, "{\"n\":\"%" PRId64 "\"}", turns));
+  if (turns >= 0)
+    to.trips = (HlMaybeInt){true, turns};
+  config = hl_loop_config_text(p->arena, loop, &to);
+  return hl_config_get(p->arena, config, HL_CONFIG_DYNAMIC_VARIABLES)
+             ? config
+             : hl_config_with(p->arena, config, HL_CONFIG_DYNAMIC_VARIABLES, "[]");
 }
 
 bool pass_while_trip_count(HlPass *p) {

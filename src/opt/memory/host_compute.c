@@ -12,14 +12,14 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/async_halves.h"
 #include "opt/ask/loops.h"
 #include "opt/memory/host_offload.h"
 #include "opt/passes.h"
 
 static bool runs_on_host(HlPass *p, const HlInst *call) {
-  const char *config = hl_attr_text(call, HL_A_BACKEND_CONFIG);
-  const char *device = *config ? loop_config_field(p, config, "device_type") : NULL;
+  const char *device = hl_config_of(p->arena, call, HL_CONFIG_DEVICE_TYPE);
   return device && strcmp(device, "\"DEVICE_TYPE_HOST\"") == 0;
 }
 

@@ -1,4 +1,4 @@
-// op/custom_call.c: the table of custom calls.
+// ir/custom_call.c: the table of custom calls.
 #include <string.h>
 
 #include "hilo/custom_calls.h"
