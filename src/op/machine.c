@@ -53,10 +53,10 @@ static const Elementwise *block_of(const HlInst *inst, HlDtype from) {
 // A step over tiles of one element: over the cells themselves, or widened ones.
 static bool compile_block(Machine *m, Step *step, const HlInst *inst, const Elementwise *op) {
   const HlDtype from = (HlDtype)step->from[0];
-  step->op = op;
   step->class = ew_class(op, from);
   step->to = ew_result_class(op->result, step->class);
-  if (!op->fn[step->class] || !ew_fits((HlDtype)step->dtype, step->to))
+  step->fn = op->fn[step->class];
+  if (!step->fn || !ew_fits((HlDtype)step->dtype, step->to))
     return false;
   bool direct = ew_is_direct((HlDtype)step->dtype, step->to);
   step->tile = (EwTile){.n = 1, .out = &m->cell[step->out], .inst = inst};
@@ -82,11 +82,13 @@ static bool compile_what(Machine *m, Step *step, const HlInst *inst) {
     step->what = STEP_RECAST;
     return hl_dtype_info[from].bits == hl_dtype_info[to].bits;
   case HL_OP_COMPARE:
+    step->compares = true;
     step->direction = (uint8_t)hl_attr_int(inst, HL_A_DIRECTION);
     if (hl_is_float(from) && hl_comparison_type(inst) == HL_WORD_comparison_type_TOTALORDER) {
       step->what = STEP_TOTAL;
-      step->op = ew_comparison(hl_attr_int(inst, HL_A_DIRECTION));
-      return step->op && step->from[1] == from && to == HL_PRED;
+      const Elementwise *comparison = ew_comparison(hl_attr_int(inst, HL_A_DIRECTION));
+      step->fn = comparison ? comparison->fn[EW_S] : NULL;
+      return step->fn && step->from[1] == from && to == HL_PRED;
     }
     break;
   default: break;
@@ -220,13 +222,13 @@ static void run_widened(Machine *m, Step *s) {
       widen_cell((HlDtype)s->from[k], &m->cell[s->in[k]], &wide[k]);
   }
   if (ew_is_direct((HlDtype)s->dtype, s->to)) {
-    s->op->fn[s->class](&s->tile);
+    s->fn(&s->tile);
     return;
   }
   double result;
   Cell narrow = 0;
   s->tile.out = &result;
-  s->op->fn[s->class](&s->tile);
+  s->fn(&s->tile);
   ew_narrow((HlDtype)s->dtype, &result, &narrow, 1);
   m->cell[s->out] = narrow;
 }
@@ -235,7 +237,7 @@ static Cell compare_total(const Machine *m, const Step *s) {
   const int64_t x = ew_total_order_key((HlDtype)s->from[0], m->cell[s->in[0]]),
                 y = ew_total_order_key((HlDtype)s->from[0], m->cell[s->in[1]]);
   uint8_t out = 0;
-  s->op->fn[EW_S](&(EwTile){.n = 1, .out = &out, .in = {&x, &y}});
+  s->fn(&(EwTile){.n = 1, .out = &out, .in = {&x, &y}});
   return out;
 }
 
@@ -259,7 +261,7 @@ void machine_run(Machine *m) {
   for (int k = 0; k < m->n_steps; k++) {
     Step *s = &m->step[k];
     switch ((What)s->what) {
-    case STEP_DIRECT: s->op->fn[s->class](&s->tile); break;
+    case STEP_DIRECT: s->fn(&s->tile); break;
     case STEP_WIDENED: run_widened(m, s); break;
     case STEP_TOTAL: cell[s->out] = compare_total(m, s); break;
     case STEP_SELECT: cell[s->out] = cell[s->in[0]] ? cell[s->in[1]] : cell[s->in[2]]; break;
@@ -282,15 +284,11 @@ static uint64_t *find_sources(HlArena *arena, const Machine *m) {
   return from;
 }
 
-static bool is_comparison(const Step *s) {
-  return s->op && s->op == ew_comparison(s->direction);
-}
-
 bool machine_find_key(HlArena *arena, const Machine *m, MachineKey *out) {
   if (m->n_steps == 0 || m->n_results != 1 || m->n_params > 64)
     return false;
   const Step *last = &m->step[m->n_steps - 1];
-  if (last->out != m->result[0] || !is_comparison(last) || last->from[0] != last->from[1] ||
+  if (last->out != m->result[0] || !last->compares || last->from[0] != last->from[1] ||
       (last->direction != HL_WORD_direction_LT && last->direction != HL_WORD_direction_GT))
     return false;
   const uint64_t *from = find_sources(arena, m);

@@ -31,13 +31,14 @@ static inline void cell_store(HlDtype dtype, void *data, int64_t k, Cell cell) {
 
 typedef struct Step {
   uint8_t what;       // machine.c
+  bool compares;
   uint8_t n;          // operands
   uint8_t direction;  // of a comparison
   uint8_t dtype;      // of the result
   uint8_t from[EW_MAX_OPERANDS];
   int in[EW_MAX_OPERANDS], out;  // cells
-  const Elementwise *op;
-  EwClass class, to;  // what the block computes in
+  EwFn *fn;
+  EwClass class, to;  // what it computes in
   EwTile tile;        // of one: over the cells themselves where storage is what the block computes in
 } Step;
 typedef struct Machine {
