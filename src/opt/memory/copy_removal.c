@@ -273,9 +273,29 @@ static void take_out(Removal *r, const Copy *copy) {
   }
 }
 
-// The graph is needed as it is until all is decided.
+static void cut_control(HlInst *inst) {
+  while (inst->control && inst->control->n_preds > 0)
+    hl_remove_control(inst->control->preds[inst->control->n_preds - 1], inst);
+  while (inst->control && inst->control->n_succs > 0)
+    hl_remove_control(inst, inst->control->succs[inst->control->n_succs - 1]);
+}
+
+static void remove_copy(HlInst *copy) {
+  cut_control(copy);
+  hl_replace_uses(copy, copy->operands[0]);
+  hl_erase(copy);
+}
+
+// Shows what removing it changes. The graph is needed as it was until all is decided.
 static bool may_remove(Removal *r, HlInst *copy) {
-  return hl_change(r->p, "remove-copy", copy, NULL) && hl_changed(r->p);
+  if (!hl_change(r->p, "remove-copy", copy, NULL))
+    return false;
+  const HlEditMark mark = hl_mark(r->p->m);
+  remove_copy(copy);
+  if (!hl_changed(r->p))
+    return false;
+  hl_undo(r->p->m, mark);
+  return true;
 }
 
 static bool try_copy(Removal *r, Copy *copy) {
@@ -316,13 +336,6 @@ static void find_copies(Removal *r) {
   }
 }
 
-static void cut_control(HlInst *inst) {
-  while (inst->control && inst->control->n_preds > 0)
-    hl_remove_control(inst->control->preds[inst->control->n_preds - 1], inst);
-  while (inst->control && inst->control->n_succs > 0)
-    hl_remove_control(inst, inst->control->succs[inst->control->n_succs - 1]);
-}
-
 bool copy_removal(HlPass *p) {
   HlArena *arena = hl_arena_new();
   Removal r = {.p = p, .arena = arena, .effort = EFFORT};
@@ -338,14 +351,9 @@ bool copy_removal(HlPass *p) {
       for (int k = 0; k < r.n; k++)
         changed |= try_copy(&r, &r.copy[k]);
     }
-    for (int k = 0; k < r.n; k++) {
-      HlInst *inst = r.copy[k].inst;
-      if (!r.copy[k].removed)
-        continue;
-      cut_control(inst);
-      hl_replace_uses(inst, inst->operands[0]);
-      hl_erase(inst);
-    }
+    for (int k = 0; k < r.n; k++)
+      if (r.copy[k].removed)
+        remove_copy(r.copy[k].inst);
   }
   bool fine = r.flow != NULL;
   hl_arena_free(arena);
