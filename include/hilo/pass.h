@@ -44,6 +44,23 @@ typedef struct HlRule {
   const char *when;                    // conditions of the law in words; "" for none
 } HlRule;
 
+// --- Properties ----------------------------------------------------------------------------------
+
+// What may hold of a whole module (hilo/properties.def). Sets of them have bit 1 << HL_HAS_id.
+typedef enum HlProperty {
+#define PROPERTY(id, ...) HL_HAS_##id,
+#include "hilo/properties.def"
+  HL_PROPERTY_COUNT
+} HlProperty;
+typedef struct HlPropertyInfo {
+  const char *name, *meaning;
+  bool fades;                          // what changes the module ends it, but for passes that keep it
+  bool (*holds)(const HlModule *m);
+} HlPropertyInfo;
+extern const HlPropertyInfo hl_property_info[HL_PROPERTY_COUNT];
+// Which of a set of properties hold of a module.
+uint32_t hl_properties_of(const HlModule *m, uint32_t among);
+
 // --- Passes ------------------------------------------------------------------------------------
 
 typedef bool HlPassFn(HlPass *p);      // false after reporting an error in p->cx
@@ -54,7 +71,15 @@ typedef struct HlPassInfo {
   const char *options;                 // "layout_sensitive=false very_small_gather_size=4": names and defaults
   const char *meaning;                 // one line
   const HlRule *rules;                 // ends with a NULL name; NULL: none
+  // Sets of properties: without those it needs it does not run; those it gives hold afterwards, whatever was before; those
+  // it breaks may not, nor those that fade and that it does not keep.
+  uint32_t needs, gives, breaks, keeps;
 } HlPassInfo;
+
+// A wish: where both are in a pipeline, `before` does not come after `after`.
+typedef struct HlPassOrder {
+  const char *before, *after, *why;
+} HlPassOrder;
 
 typedef struct HlPassAlias {
   const char *name, *pass;             // what other releases call the pass
@@ -65,6 +90,8 @@ typedef struct HlPassTable {
   int n;
   const HlPassAlias *alias;
   int n_aliases;
+  const HlPassOrder *order;
+  int n_orders;
 } HlPassTable;
 // By name or alias; '-', '_' and letters' case do not matter. NULL if none.
 const HlPassInfo *hl_pass_find(const HlPassTable *table, HlStr name);
@@ -213,6 +240,7 @@ struct HlPipelineItem {
   bool fixed_point;
   bool is_row;                         // a row of the table that is run to a fixed point
   int place, n_passes;                 // how many passes are written before it; how many it is or holds
+  int offset;                          // of the name in the text it was read from
   const char *condition;               // NULL: always
   bool unless;                         // where the condition does not hold
 };
@@ -279,6 +307,8 @@ typedef struct HlEngineOptions {
 HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options);
 void hl_engine_free(HlEngine *engine);                                // NULL is fine
 // Runs a pipeline over the module. False after reporting; the module is then valid only if a pass did not fail halfway.
+// Before anything runs, the passes' needs are checked (an error, which names the pass and its place in the text) and the
+// table's wishes of order (a warning).
 bool hl_engine_run(HlEngine *engine, HlModule *m, const char *pipeline);
 // What happened: all steps, all rewrites, in order; the engine's.
 const HlStep *hl_engine_steps(const HlEngine *engine, int *n);

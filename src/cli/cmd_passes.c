@@ -7,10 +7,32 @@
 
 // --- One pass -----------------------------------------------------------------------------------
 
+static void print_properties(const char *what, uint32_t set, HlBuf *out) {
+  for (int k = 0; k < HL_PROPERTY_COUNT; k++)
+    if (set >> k & 1)
+      hl_buf_printf(out, "  %s %s: %s\n", what, hl_property_info[k].name,
+                    hl_property_info[k].meaning);
+}
+
+static void print_orders(const HlPassInfo *pass, HlBuf *out) {
+  for (int k = 0; k < hl_passes.n_orders; k++) {
+    const HlPassOrder *order = &hl_passes.order[k];
+    if (strcmp(order->before, pass->name) == 0)
+      hl_buf_printf(out, "  before %s: %s\n", order->after, order->why);
+    if (strcmp(order->after, pass->name) == 0)
+      hl_buf_printf(out, "  after %s: %s\n", order->before, order->why);
+  }
+}
+
 static void print_pass(const HlPassInfo *pass, HlBuf *out) {
   hl_buf_printf(out, "%s\n  %s\n", pass->name, pass->meaning);
   if (*pass->options)
     hl_buf_printf(out, "  options: %s\n", pass->options);
+  print_properties("needs", pass->needs, out);
+  print_properties("gives", pass->gives, out);
+  print_properties("breaks", pass->breaks, out);
+  print_properties("keeps", pass->keeps, out);
+  print_orders(pass, out);
   for (const HlRule *rule = pass->rules; rule && rule->name; rule++)
     hl_buf_printf(out, "  %-6s %s%s%s\n", rule->name, rule->law, *rule->when ? "   if " : "",
                   rule->when);
@@ -21,6 +43,14 @@ static void json_text(HlBuf *out, const char *key, const char *value) {
   hl_buf_json_string(out, value, strlen(value));
 }
 
+static void properties_json(const char *key, uint32_t set, HlBuf *out) {
+  hl_buf_printf(out, ",\"%s\":[", key);
+  for (int k = 0, n = 0; k < HL_PROPERTY_COUNT; k++)
+    if (set >> k & 1)
+      hl_buf_printf(out, "%s\"%s\"", n++ > 0 ? "," : "", hl_property_info[k].name);
+  hl_buf_putc(out, ']');
+}
+
 static void pass_json(const HlPassInfo *pass, HlBuf *out) {
   hl_buf_puts(out, "{\"kind\":\"pass\",");
   json_text(out, "name", pass->name);
@@ -28,6 +58,10 @@ static void pass_json(const HlPassInfo *pass, HlBuf *out) {
   json_text(out, "options", pass->options);
   hl_buf_putc(out, ',');
   json_text(out, "meaning", pass->meaning);
+  properties_json("needs", pass->needs, out);
+  properties_json("gives", pass->gives, out);
+  properties_json("breaks", pass->breaks, out);
+  properties_json("keeps", pass->keeps, out);
   hl_buf_puts(out, ",\"rules\":[");
   for (const HlRule *rule = pass->rules; rule && rule->name; rule++) {
     hl_buf_puts(out, rule == pass->rules ? "{" : ",{");

@@ -4,11 +4,16 @@
 #include "opt/passes.h"
 
 static const HlPassInfo passes[] = {
-#define PASS(function, name, options, meaning) {name, function, options, meaning, NULL},
-#define RULES(table, name, options, meaning) {name, NULL, options, meaning, table},
-#define PASS_RULES(function, table, name, options, meaning) \
-  {name, function, options, meaning, table},
+#define HAS(id) ((uint32_t)1 << HL_HAS_##id)
+#define PASS(function, name, ...) {name, function, __VA_ARGS__, .rules = NULL},
+#define RULES(table, name, ...) {name, NULL, __VA_ARGS__, .rules = table},
+#define PASS_RULES(function, table, name, ...) {name, function, __VA_ARGS__, .rules = table},
 #include "opt/passes.def"
+};
+
+static const HlPassOrder orders[] = {
+#define ORDER(before, after, why) {before, after, why},
+#include "opt/order.def"
 };
 
 // Names of earlier releases, which HloEnv's pipelines are written with.
@@ -23,7 +28,8 @@ static const HlPassAlias aliases[] = {
     {"subcomputation-unification", "computation-deduplicator"},
 };
 
-const HlPassTable hl_passes = {passes, HL_COUNT_OF(passes), aliases, HL_COUNT_OF(aliases)};
+const HlPassTable hl_passes = {passes, HL_COUNT_OF(passes), aliases, HL_COUNT_OF(aliases),
+                               orders, HL_COUNT_OF(orders)};
 
 // A pipeline is longer than the 4,095 characters that ISO C promises of a string.
 #pragma GCC diagnostic ignored "-Woverlength-strings"

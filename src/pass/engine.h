@@ -79,6 +79,13 @@ void pass_close_change(HlEngine *engine);
 bool pass_is_decided(HlEngine *engine, const char *pass, const char *rule, const HlInst *inst,
                      const HlInst *with);
 void pass_note_kin(HlEngine *engine, const HlInst *inst, const HlInst *with);
+// contract.c: before a pipeline runs: its passes get what they need (false after reporting), and stand in the wished order.
+bool pass_check_pipeline(HlEngine *engine, const HlPipelineItem *all);
+// Before a pass runs: whether the module has what it needs. False after reporting: it does not, and no restriction of the
+// run explains that.
+bool pass_has_needs(HlEngine *engine, const HlPipelineItem *item, bool *has);
+// run.c: the item is for modules such as this one.
+bool pass_meets_condition(const HlEngine *engine, const HlPipelineItem *item);
 // engine.c: the rewrite that made the instruction of a serial, or NULL.
 const HlRewrite *pass_origin_of(const HlEngine *engine, uint64_t serial);
 // news.c: what the pass has seen; none has seen anything any more.

@@ -18,7 +18,7 @@ typedef struct Reader {
   HlArena *arena;
   const HlPassTable *passes;
   const HlPipelineTable *pipelines;
-  const char *at;
+  const char *text, *at;
   int depth;
 } Reader;
 
@@ -197,7 +197,7 @@ static bool read_list(Reader *r, HlPipelineItem *list, char end);
 
 static bool read_row(Reader *r, HlPipelineItem *item, const HlPipelineInfo *row) {
   Reader nested = *r;
-  nested.at = row->text;
+  nested.text = nested.at = row->text;
   nested.depth++;
   item->is_row = true;
   return read_list(&nested, item, 0);
@@ -214,6 +214,8 @@ static bool resolve(Reader *r, HlPipelineItem *item) {
 }
 
 static bool read_item(Reader *r, HlPipelineItem *item) {
+  skip_blanks(r);
+  item->offset = (int)(r->at - r->text);
   item->name = read_word(r, ",(){}*?");
   if (!*item->name && *r->at != '(')
     return unexpected(r, "the name of a pass");
@@ -272,7 +274,7 @@ static int count_passes(HlPipelineItem *item, int place) {
 
 const HlPipelineItem *hl_pipeline_parse(HlCx *cx, HlArena *arena, const HlPassTable *passes,
                                         const HlPipelineTable *pipelines, const char *text) {
-  Reader r = {cx, arena, passes, pipelines, text, 0};
+  Reader r = {cx, arena, passes, pipelines, text, text, 0};
   HlPipelineItem *all = HL_NEW(arena, HlPipelineItem);
   all->name = "passes";
   if (!read_list(&r, all, 0))

@@ -22,14 +22,16 @@ static bool is_listed(const char *list, const char *name) {
   return false;
 }
 
+bool pass_meets_condition(const HlEngine *e, const HlPipelineItem *item) {
+  const bool spmd = e->m->num_partitions > 1;
+  return !item->condition || spmd != item->unless;
+}
+
 // A pipeline among those to run only runs whole; the outermost pipelines are gone into in any case.
 static bool is_enabled(const HlEngine *e, const HlPipelineItem *item, int depth, bool whole) {
   const HlEngineOptions *options = &e->options;
-  if (item->condition) {
-    bool spmd = e->m->num_partitions > 1;
-    if (spmd == item->unless)
-      return false;
-  }
+  if (!pass_meets_condition(e, item))
+    return false;
   if (options->disable_all && item->pass)
     return false;
   if (is_listed(options->disable, item->name))
@@ -125,7 +127,10 @@ static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *it
   double start = hl_now();
   HlPass p = {0};
   e->watch = pass_watch(e, item);
-  if (!is_idle(e)) {
+  bool has_needs;
+  if (!pass_has_needs(e, item, &has_needs))
+    return false;
+  if (has_needs && !is_idle(e)) {
     if (!call_pass(e, item, &p))
       return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "pass %s failed", item->name);
     note_outcome(e, p.changed);
@@ -257,7 +262,7 @@ static bool run_pipeline(HlEngine *e, HlModule *m, const char *pipeline) {
       hl_pipeline_parse(e->cx, e->arena, options->passes, options->pipelines, pipeline);
   bool changed = false;
   e->places = all ? all->n_passes : 0;
-  const bool ok = all && run_list(e, all, 0, false, &changed);
+  const bool ok = all && pass_check_pipeline(e, all) && run_list(e, all, 0, false, &changed);
   hl_journal(m, false);
   return ok;
 }

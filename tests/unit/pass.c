@@ -61,12 +61,13 @@ static bool options_arrive(HlPass *p) {
 }
 
 static const HlPassInfo rows[] = {
-    {"rules", NULL, "", "laws", rules},
-    {"unused_code", erase_unused, "", "erases", NULL},
-    {"asks", options_arrive, "on=false size=7 mode=all", "looks at its options", NULL},
+    {"rules", NULL, "", "laws", .rules = rules},
+    {"unused_code", erase_unused, "", "erases", .rules = NULL},
+    {"asks", options_arrive, "on=false size=7 mode=all", "looks at its options", .rules = NULL},
 };
 static const HlPassAlias aliases[] = {{"a-rule", "rules"}};
-static const HlPassTable passes = {rows, HL_COUNT_OF(rows), aliases, HL_COUNT_OF(aliases)};
+static const HlPassTable passes = {
+    .at = rows, .n = HL_COUNT_OF(rows), .alias = aliases, .n_aliases = HL_COUNT_OF(aliases)};
 static const HlPipelineInfo named[] = {{"both", "inner(rules, unused_code)*", "two"}};
 static const HlPipelineTable pipelines = {named, 1};
 

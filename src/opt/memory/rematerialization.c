@@ -254,9 +254,6 @@ bool pass_rematerialization(HlPass *p) {
   HlModule *m = p->m;
   if (limit <= 0)
     return true;
-  if (!m->is_scheduled)
-    return hl_error(p->cx, hl_module_pos(m),
-                    "rematerialization needs a schedule: run a scheduler first");
   const int64_t own = limit - remat_summand(hl_shape_buffer_bytes(m->entry->root->shape, 8));
   Plan plan = {.need = find_need(p, m)};
   if (plan.need < 0 || !try_rounds(p, own, false, &plan) || !try_rounds(p, own, true, &plan) ||
