@@ -100,6 +100,7 @@ check: build
 	@tools/targets.sh
 	@tools/headers.sh
 	@tools/locale.sh
+	@HILO_BUILD=$(BUILD) tools/door.sh
 	@HILO_BUILD=$(BUILD) tools/globals.sh
 	@HILO=$(BUILD)/hilo tools/docs_fresh.sh
 

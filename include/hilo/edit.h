@@ -114,8 +114,7 @@ void hl_touched_cut(HlComp *comp, size_t n);         // forgets all but the firs
 // hash, order of the list, of creation and of uses, ids, serials, schedule, header, journal, names already taken, references to literals, and
 // the arena, which is cut back. So whatever was got from the module since the mark is gone: instructions, but also shapes,
 // symbols and attributes that were not there before. What was erased since is there again, at its address.
-// Going back takes as long as the edits took; with no mark open, edits cost what they always did. A module that is asked for a
-// fresh name for the first time reads all its names: who opens many marks in a row asks once before.
+// Going back takes as long as the edits took; with no mark open, edits cost what they always did.
 // Not undone: what passes and callers keep beside the module, and hl_compact, which may not be called meanwhile.
 typedef struct HlEditMark {
   size_t depth;
@@ -123,6 +122,23 @@ typedef struct HlEditMark {
 HlEditMark hl_mark(HlModule *m);
 void hl_undo(HlModule *m, HlEditMark mark);
 void hl_forget(HlModule *m, HlEditMark mark);        // keeps what was done since
+// Makes now what edits otherwise make when they first need it: the names there are, the places of instructions in
+// their lists. For who opens many marks in a row, in each of which it would be made anew.
+void hl_prepare_marks(HlModule *m);
+
+// --- Compacting -------------------------------------------------------------------------------------
+
+// What became of instructions and computations, by the ids they had; NULL: nothing of that id was alive.
+typedef struct HlMoved {
+  HlComp *const *comp;                 // [comp->id]
+  HlInst *const *const *inst;          // [comp->id][inst->id]
+} HlMoved;
+// Moves what is alive into a fresh arena and frees the old one with all that had piled up in it. The module keeps its address,
+// serials, orders and the names it has given; every other pointer into it is void, and ids are dense anew. `moved` says what became
+// what: its lists live in `arena`; it may be NULL. No mark may be open and no pass be running. False: reported,
+// nothing has changed.
+bool hl_compact(HlCx *cx, HlModule *m, HlArena *arena, HlMoved *moved);
+size_t hl_module_bytes(const HlModule *m);           // of memory that it holds, literals and source apart
 
 const HlSym *hl_sym(HlModule *m, const char *text);  // interned in the module
 const HlMetadata *hl_intern_metadata(HlModule *m, const HlMetadata *metadata);  // its symbols must be the module's
@@ -134,8 +150,16 @@ void hl_intern_frames(HlModule *m);
 
 // Lists are copied; what they point to (names, indices, shapes, shardings) must live in the module.
 void hl_module_set_name(HlModule *m, const HlSym *name);
+void hl_module_set_loc(HlModule *m, HlLoc loc);
 void hl_set_scheduled(HlModule *m, bool scheduled);  // the orders themselves: hl_set_schedule
 void hl_set_devices(HlModule *m, int64_t replicas, int64_t partitions);
+void hl_set_passthrough(HlModule *m, bool passthrough);                // alias_passthrough_params
+void hl_set_spmd_propagation(HlModule *m, HlI64s to_parameters, HlI64s to_output);  // 0 or 1 each
+void hl_set_dynamic(HlModule *m, bool is_dynamic);                     // these three are carried from and to protos
+void hl_set_auto_spmd(HlModule *m, bool use);
+void hl_set_proto_id(HlModule *m, int64_t id);
+void hl_set_frames(HlModule *m, const HlFrames *frames);               // its lists are taken over, not copied
+void hl_set_recovery(HlModule *m, int n, const HlRecovery *rows);      // and the rows' modules
 void hl_set_module_attributes(HlModule *m, HlDict attributes);  // frontend_attributes
 // Which results may or must take which parameters' buffers. Put into the header's order: by output.
 void hl_set_aliases(HlModule *m, int n, const HlAlias *alias);

@@ -601,10 +601,10 @@ typedef struct HlStackFrame {
   int32_t file_location_id, parent_frame_id;   // 1-based, 0: none (the text prints parent + 1)
 } HlStackFrame;
 typedef struct HlFrames {      // stack-frame tables
-  const HlSym **file_names;
-  const HlSym **function_names;
-  HlFileLocation *locations;
-  HlStackFrame *frames;
+  const HlSym *const *file_names;
+  const HlSym *const *function_names;
+  const HlFileLocation *locations;
+  const HlStackFrame *frames;
   int n_file_names, n_function_names, n_locations, n_frames;
 } HlFrames;
 
@@ -683,6 +683,9 @@ static inline HlComp *hl_called(const HlInst *inst, int k) { return inst->calls[
 static inline HlComp *hl_to_apply(const HlInst *inst) { return inst->calls[0].comp; }
 static inline HlComp *hl_while_body(const HlInst *inst) { return inst->calls[0].comp; }
 static inline HlComp *hl_while_condition(const HlInst *inst) { return inst->calls[1].comp; }
+// What an instruction of another op and attributes would be, in its place and with its first n operands: to ask kernels and
+// shape rules about, never part of a module. The attributes, sorted by key, are borrowed.
+HlInst hl_inst_as(const HlInst *inst, HlOp op, int n, int n_attrs, const HlAttr *attrs);
 int64_t hl_parameter_number(const HlInst *inst);
 const HlLiteral *hl_constant(const HlInst *inst);                  // NULL: a constant without literal
 const HlMetadata *hl_metadata(const HlInst *inst);                 // NULL: none

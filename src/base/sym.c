@@ -8,6 +8,8 @@
 #include "base/undo.h"
 #include "hilo/base.h"
 
+#include <string.h>
+
 #define FIRST_SLOTS 64
 
 static const uint64_t secret[3] = {0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3};
@@ -118,4 +120,26 @@ void base_syms_watch(HlSyms *syms, BaseUndo *undo) {
   syms->undo = undo;
   if (undo)
     base_undo_bytes(undo, syms, sizeof *syms);
+}
+
+static size_t sym_size(const Slot *slot) {
+  return slot->sym ? (offsetof(HlSym, text) + slot->n + 8) & ~(size_t)7 : 0;
+}
+
+// All symbols lie in one block.
+HlSyms *base_syms_copy(HlArena *arena, const HlSyms *from) {
+  HlSyms *to = HL_NEW(arena, HlSyms);
+  *to = (HlSyms){.arena = arena, .mask = from->mask, .count = from->count};
+  to->slots = hl_arena_copy(arena, from->slots, sizeof *to->slots * ((size_t)from->mask + 1));
+  size_t size = 0;
+  for (uint32_t k = 0; k <= from->mask; k++)
+    size += sym_size(&from->slots[k]);
+  char *at = hl_arena_alloc(arena, size);
+  for (uint32_t k = 0; k <= to->mask; k++) {
+    Slot *slot = &to->slots[k];
+    if (slot->sym)
+      slot->sym = memcpy(at, slot->sym, offsetof(HlSym, text) + slot->n + 1);
+    at += sym_size(slot);
+  }
+  return to;
 }

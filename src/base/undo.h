@@ -43,5 +43,7 @@ void base_undo_room(BaseUndo *undo, HlBuf *buf, size_t more);
 
 // From now on what is interned can be taken back to where it is now; NULL: no more.
 void base_syms_watch(HlSyms *syms, BaseUndo *undo);
+// The same symbols, with the same indices, in another arena.
+HlSyms *base_syms_copy(HlArena *arena, const HlSyms *from);
 
 #endif

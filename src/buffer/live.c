@@ -26,7 +26,7 @@ typedef struct Flatten {
 
 typedef struct Frame {
   const HlComp *comp;
-  HlInst **order;
+  HlInst *const *order;
   uint32_t at;
   int step;
 } Frame;
@@ -40,7 +40,7 @@ static Frame start_frame(Flatten *f, const HlComp *comp, const HlInst *async) {
   for (uint32_t k = 0; k < comp->next_id; k++)
     time[k] = -1;
   f->span[comp->id] = (Span){.start = f->live->n, .async = async, .done = true};
-  HlInst **order = f->order ? f->order[comp->id] : comp->schedule;
+  HlInst *const *order = f->order ? f->order[comp->id] : comp->schedule;
   if (!order)
     f->live->total = false;
   return (Frame){comp, order ? order : hl_print_order(f->scratch, comp), 0, 0};

@@ -8,7 +8,7 @@
 #include "cost/cost.h"
 
 typedef struct Life {
-  HlInst **order;
+  HlInst *const *order;
   int n;
   int *place;  // by instruction id
   int *last;   // place of the last use, by instruction id

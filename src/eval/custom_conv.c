@@ -107,11 +107,7 @@ static bool convolve(Interp *in, const HlInst *inst, const Form *form,
       {.key = HL_A_FEATURE_GROUP_COUNT, .i = form->feature_groups},
       {.key = HL_A_BATCH_GROUP_COUNT, .i = form->batch_groups},
   };
-  HlInst conv = *inst;
-  conv.op = HL_OP_CONVOLUTION;
-  conv.attrs = attrs;
-  conv.n_attrs = HL_COUNT_OF(attrs);
-  conv.n_operands = 2;
+  const HlInst conv = hl_inst_as(inst, HL_OP_CONVOLUTION, 2, HL_COUNT_OF(attrs), attrs);
   return hl_kernel(HL_OP_CONVOLUTION)(&in->ev, &conv, operand, result);
 }
 

@@ -90,8 +90,7 @@ bool custom_fft(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                                            : HL_WORD_fft_type_IFFT;
   const HlAttr attrs[] = {{.key = HL_A_FFT_TYPE, .i = type},
                           {.key = HL_A_FFT_LENGTH, .ints = length}};
-  HlInst fft = *inst;
-  fft.attrs = attrs;
-  fft.n_attrs = HL_COUNT_OF(attrs);
+  const HlInst fft =
+      hl_inst_as(inst, (HlOp)inst->op, (int)inst->n_operands, HL_COUNT_OF(attrs), attrs);
   return hl_kernel(HL_OP_FFT)(&in->ev, &fft, operand + 1, out);
 }

@@ -151,11 +151,7 @@ static bool run_product(Interp *in, const HlInst *inst, const Product *d, int64_
       {.key = HL_A_RHS_BATCH_DIMS, .ints = d->batch[1]},
       {.key = HL_A_RHS_CONTRACTING_DIMS, .ints = d->contract[1]},
   };
-  HlInst dot = *inst;
-  dot.op = HL_OP_DOT;
-  dot.attrs = attrs;
-  dot.n_attrs = HL_COUNT_OF(attrs);
-  dot.n_operands = 2;
+  const HlInst dot = hl_inst_as(inst, HL_OP_DOT, 2, HL_COUNT_OF(attrs), attrs);
   const HlShape *shapes[] = {d->side[0]->shape, d->side[1]->shape};
   const HlShape *inferred = hl_infer(&(HlInfer){.cx = in->ev.cx,
                                                 .shapes = in->shapes,

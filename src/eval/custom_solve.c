@@ -25,10 +25,8 @@ bool custom_triangular_solve(Interp *in, const HlInst *inst, const HlLiteral *co
       {.key = HL_A_UNIT_DIAGONAL, .i = custom_int(inst, "unit_diagonal", 0)},
       {.key = HL_A_TRANSPOSE_A, .i = read_transpose(inst)},
   };
-  HlInst solve = *inst;
-  solve.op = HL_OP_TRIANGULAR_SOLVE;
-  solve.attrs = attrs;
-  solve.n_attrs = HL_COUNT_OF(attrs);
+  const HlInst solve =
+      hl_inst_as(inst, HL_OP_TRIANGULAR_SOLVE, (int)inst->n_operands, HL_COUNT_OF(attrs), attrs);
   const HlShape *shapes[] = {operand[0]->shape, operand[1]->shape};
   const HlShape *inferred = hl_infer(
       &(HlInfer){.cx = in->ev.cx, .shapes = in->shapes, .inst = &solve, .in = shapes, .n = 2});
@@ -64,10 +62,7 @@ bool custom_cholesky(Interp *in, const HlInst *inst, const HlLiteral *const *ope
       !hl_shape_compatible(a, result->shape) || !counts_matrices(info->shape, a))
     return hl_inst_error(in->ev.cx, inst, "expected square matrices, and results of their sizes");
   const HlAttr lower = {.key = HL_A_LOWER, .i = custom_int(inst, "lower", 0)};
-  HlInst factor = *inst;
-  factor.op = HL_OP_CHOLESKY;
-  factor.attrs = &lower;
-  factor.n_attrs = 1;
+  const HlInst factor = hl_inst_as(inst, HL_OP_CHOLESKY, (int)inst->n_operands, 1, &lower);
   if (!hl_kernel(HL_OP_CHOLESKY)(&in->ev, &factor, operand, result))
     return false;
   set_info(result, info);

@@ -35,9 +35,8 @@ bool custom_topk(Interp *in, const HlInst *inst, const HlLiteral *const *operand
                            hl_shape_text(in->ev.cx, shape));
   }
   const HlAttr attrs[] = {{.key = HL_A_LARGEST, .i = !wants_smallest(inst)}};
-  HlInst topk = *inst;
-  topk.attrs = attrs;
-  topk.n_attrs = HL_COUNT_OF(attrs);
+  const HlInst topk =
+      hl_inst_as(inst, (HlOp)inst->op, (int)inst->n_operands, HL_COUNT_OF(attrs), attrs);
   return hl_kernel(HL_OP_TOPK)(&in->ev, &topk, operand, out);
 }
 
@@ -83,10 +82,7 @@ bool custom_approx_topk(Interp *in, const HlInst *inst, const HlLiteral *const *
   const HlShape tuple = {.dtype = HL_TUPLE, .rank = n, .element = shapes};
   HlLiteral *sorted = interp_new(in, inst, n == 1 ? shapes[0] : &tuple);
   const HlAttr attrs[] = {{.key = HL_A_DIMENSION, .i = d}, {.key = HL_A_IS_STABLE, .i = 1}};
-  HlInst sort = *inst;
-  sort.attrs = attrs;
-  sort.n_attrs = HL_COUNT_OF(attrs);
-  sort.n_operands = (uint32_t)n;
+  const HlInst sort = hl_inst_as(inst, (HlOp)inst->op, n, HL_COUNT_OF(attrs), attrs);
   bool good = sorted && hl_kernel(HL_OP_SORT)(&in->ev, &sort, operand, sorted);
   for (int k = 0; good && k < n; k++)
     good = take_first(in, inst, custom_result(sorted, k), custom_result(out, k), d);

@@ -41,6 +41,15 @@ HlWindow hl_window(const HlInst *inst) {
   return attr ? attr->window : (HlWindow){NULL, 0};
 }
 
+HlInst hl_inst_as(const HlInst *inst, HlOp op, int n, int n_attrs, const HlAttr *attrs) {
+  HlInst other = *inst;
+  other.op = (uint16_t)op;
+  other.n_operands = (uint32_t)n;
+  other.attrs = attrs;
+  other.n_attrs = (uint16_t)n_attrs;
+  return other;
+}
+
 int64_t hl_parameter_number(const HlInst *inst) {
   return hl_attr_int(inst, HL_A_PARAMETER_NUMBER);
 }

@@ -1,10 +1,11 @@
 // ir/clone.c: deep copies of whole modules.
 
+#include <assert.h>
+
 #include "ir/state.h"
 
 typedef struct Clone {
-  HlCx *cx;
-  const HlModule *from;
+  HlArena *arena;
   HlModule *to;
   HlComp **comp;   // by old id
   HlInst ***inst;  // by old ids of computation and instruction
@@ -18,7 +19,7 @@ static HlInst *inst_of(const Clone *c, const HlInst *old) {
 
 // All instructions without edges: creation order gives ids, the list its own order.
 static void clone_insts(Clone *c, const HlComp *from, HlComp *to) {
-  HlInst **map = c->inst[from->id] = HL_ARRAY(hl_cx_scratch(c->cx), HlInst *, from->next_id + 1);
+  HlInst **map = c->inst[from->id] = HL_ARRAY(c->arena, HlInst *, from->next_id + 1);
   for (uint32_t id = 0; id < from->next_id; id++)
     if (from->by_id[id])
       map[id] = ir_inst_alloc(to, (HlOp)from->by_id[id]->op, (int)from->by_id[id]->n_operands);
@@ -81,7 +82,7 @@ static void clone_comp(Clone *c, const HlComp *from) {
 
 // --- The module's own fields --------------------------------------------------------------------
 
-static const HlSym **clone_syms(HlModule *to, const HlSym **syms, int n) {
+static const HlSym *const *clone_syms(HlModule *to, const HlSym *const *syms, int n) {
   const HlSym **copy = COPY_LIST(to, const HlSym *, syms, n);
   for (int k = 0; k < n; k++)
     copy[k] = ir_sym_copy(to, syms[k]);
@@ -163,23 +164,69 @@ static void clone_fields(HlModule *to, const HlModule *from) {
   clone_spmd(to, from);
 }
 
-HlModule *hl_clone(HlCx *cx, const HlModule *m) {
-  HlMark mark = hl_arena_mark(hl_cx_scratch(cx));
+// The maps of what became what stay in the arena.
+static HlModule *clone_module(HlCx *cx, const HlModule *m, HlArena *arena, HlMoved *moved) {
   HlModule *to = hl_module_new("", m->source);
-  Clone c = {.cx = cx, .from = m, .to = to};
-  c.comp = HL_ARRAY(hl_cx_scratch(cx), HlComp *, m->next_comp_id + 1);
+  Clone c = {.arena = arena, .to = to};
+  c.comp = HL_ARRAY(arena, HlComp *, m->next_comp_id + 1);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     c.comp[comp->id] = hl_comp_new(to, comp->name->text, comp->name->n);
-  c.inst = HL_ARRAY(hl_cx_scratch(cx), HlInst **, m->next_comp_id + 1);
+  c.inst = HL_ARRAY(arena, HlInst **, m->next_comp_id + 1);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     clone_comp(&c, comp);
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     clone_calls(&c, comp);
   to->entry = m->entry ? c.comp[m->entry->id] : NULL;
   clone_fields(to, m);
-  hl_arena_release(hl_cx_scratch(cx), mark);
+  *moved = (HlMoved){c.comp, (HlInst *const *const *)c.inst};
   if (clone_recovery(cx, to, m))
     return to;
   hl_module_free(to);
   return NULL;
+}
+
+HlModule *hl_clone(HlCx *cx, const HlModule *m) {
+  HlMoved moved;
+  HlArena *arena = hl_cx_scratch(cx);
+  HlMark mark = hl_arena_mark(arena);
+  HlModule *to = clone_module(cx, m, arena, &moved);
+  hl_arena_release(arena, mark);
+  return to;
+}
+
+// --- Compacting ---------------------------------------------------------------------------------
+
+static void keep_serials(const HlModule *from, const HlMoved *moved, HlModule *to) {
+  for (const HlComp *comp = from->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      moved->inst[comp->id][inst->id]->serial = inst->serial;
+  to->next_serial = from->next_serial;
+}
+
+// The two exchange all they hold; each keeps its address.
+static void exchange(HlModule *a, HlModule *b) {
+  const ModuleState kept = *ir_module_state(a);
+  *ir_module_state(a) = *ir_module_state(b);
+  *ir_module_state(b) = kept;
+  for (HlComp *comp = a->first; comp; comp = comp->next)
+    comp->module = a;
+  for (HlComp *comp = b->first; comp; comp = comp->next)
+    comp->module = b;
+}
+
+bool hl_compact(HlCx *cx, HlModule *m, HlArena *arena, HlMoved *moved) {
+  assert(!ir_undo(m));
+  HlMoved own;
+  HlArena *scratch = hl_cx_scratch(cx);
+  HlMark mark = hl_arena_mark(scratch);
+  HlModule *fresh = clone_module(cx, m, moved ? arena : scratch, moved ? moved : &own);
+  if (fresh) {
+    keep_serials(m, moved ? moved : &own, fresh);
+    ir_names_copy(fresh, m);
+    ir_module_state(fresh)->keeps_journal = ir_module_state(m)->keeps_journal;
+    exchange(m, fresh);
+    hl_module_free(fresh);
+  }
+  hl_arena_release(scratch, mark);
+  return fresh != NULL;
 }

@@ -1,4 +1,4 @@
-// header.c: writes what a module says of itself and of its entry: aliases, donors, layouts, devices.
+// ir/header.c: writes what a module says of itself and of its entry: aliases, donors, layouts, devices.
 
 #include "hilo/edit.h"
 
@@ -15,6 +15,40 @@ void hl_set_scheduled(HlModule *m, bool scheduled) {
 void hl_set_devices(HlModule *m, int64_t replicas, int64_t partitions) {
   m->replica_count = replicas;
   m->num_partitions = partitions;
+}
+
+void hl_module_set_loc(HlModule *m, HlLoc loc) {
+  m->loc = loc;
+}
+
+void hl_set_passthrough(HlModule *m, bool passthrough) {
+  m->alias_passthrough_params = passthrough;
+}
+
+void hl_set_spmd_propagation(HlModule *m, HlI64s to_parameters, HlI64s to_output) {
+  m->spmd_to_parameters = hl_i64s_copy(m->arena, to_parameters);
+  m->spmd_to_output = hl_i64s_copy(m->arena, to_output);
+}
+
+void hl_set_dynamic(HlModule *m, bool is_dynamic) {
+  m->is_dynamic = is_dynamic;
+}
+
+void hl_set_auto_spmd(HlModule *m, bool use) {
+  m->use_auto_spmd = use;
+}
+
+void hl_set_proto_id(HlModule *m, int64_t id) {
+  m->proto_id = id;
+}
+
+void hl_set_frames(HlModule *m, const HlFrames *frames) {
+  m->frames = *frames;
+}
+
+void hl_set_recovery(HlModule *m, int n, const HlRecovery *rows) {
+  m->recovery = hl_arena_copy(m->arena, rows, sizeof *rows * (size_t)n);
+  m->n_recovery = n;
 }
 
 void hl_set_module_attributes(HlModule *m, HlDict attributes) {

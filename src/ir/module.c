@@ -1,6 +1,7 @@
 // ir/module.c: makes and frees modules, computations and instructions.
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -8,7 +9,7 @@
 
 HlModule *hl_module_new(const char *name, HlSource *source) {
   HlArena *arena = hl_arena_new();
-  ModuleState *state = HL_NEW(arena, ModuleState);
+  ModuleState *state = base_alloc(sizeof *state);  // not in the arena, which hl_compact replaces
   HlModule *m = &state->m;
   m->arena = arena;
   m->syms = hl_syms_new(arena);
@@ -47,6 +48,20 @@ void hl_module_free(HlModule *m) {
   ir_names_free(state->comp_names);
   hl_source_unref(m->source);
   hl_arena_free(m->arena);
+  free(state);
+}
+
+size_t hl_module_bytes(const HlModule *m) {
+  const ModuleState *state = ir_module_state(m);
+  size_t bytes = hl_arena_bytes(m->arena) + state->literals.capacity + state->metadata.capacity;
+  for (const HlComp *comp = m->first; comp; comp = comp->next) {
+    const CompState *own = ir_comp_state(comp);
+    bytes += own->by_id.capacity + own->op.capacity + own->label.capacity + own->touched.capacity;
+  }
+  const Names *const names[] = {state->inst_names, state->comp_names};
+  for (int k = 0; k < HL_COUNT_OF(names); k++)
+    bytes += names[k] ? hl_arena_bytes(ir_names_arena(names[k])) : 0;
+  return bytes;
 }
 
 void ir_hold_literal(HlModule *m, const HlLiteral *literal) {

@@ -4,6 +4,7 @@
 // use are kept; a name whose number is taken gets the smallest number never tried as a substitute
 // before that is free.
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/ascii.h"
@@ -167,6 +168,31 @@ static size_t used_slot(const Used *slot, size_t capacity, Used key) {
   return at;
 }
 
+// The same without what growing has left behind.
+static Names *copy_names(const Names *from) {
+  if (!from)
+    return NULL;
+  Names *to = names_new();
+  to->roots = base_syms_copy(to->arena, from->roots);
+  to->next = hl_arena_copy(to->arena, from->next, sizeof *from->next * from->n_next);
+  to->n_next = from->n_next;
+  to->n = from->n;
+  while (to->n * 2 >= to->capacity)
+    to->capacity *= 2;
+  to->slot = HL_ARRAY(to->arena, Used, to->capacity);
+  for (size_t k = 0; k < from->capacity; k++)
+    if (from->slot[k].root)
+      to->slot[used_slot(to->slot, to->capacity, from->slot[k])] = from->slot[k];
+  return to;
+}
+
+void ir_names_copy(HlModule *to, const HlModule *from) {
+  ModuleState *state = ir_module_state(to);
+  assert(!state->inst_names && !state->comp_names);
+  state->inst_names = copy_names(ir_module_state(from)->inst_names);
+  state->comp_names = copy_names(ir_module_state(from)->comp_names);
+}
+
 static void used_grow(Names *names) {
   size_t capacity = names->capacity * 2;
   Used *slot = HL_ARRAY(names->arena, Used, capacity);
@@ -308,24 +334,37 @@ void hl_unique_names(HlModule *m) {
   }
 }
 
-const HlSym *hl_fresh_name(HlModule *m, const char *wish) {
+static Names *inst_names(HlModule *m) {
   ModuleState *state = ir_module_state(m);
-  if (!state->inst_names) {
-    make_names(m, &state->inst_names);
-    for (const HlComp *comp = m->first; comp; comp = comp->next)
-      for (const HlInst *inst = comp->first; inst; inst = inst->next)
-        if (inst->name)
-          note(state->inst_names, inst->name);
-  }
-  return take_name(state->inst_names, m, hl_str(wish), NULL);
+  if (state->inst_names)
+    return state->inst_names;
+  Names *names = make_names(m, &state->inst_names);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->name)
+        note(names, inst->name);
+  return names;
+}
+
+static Names *comp_names(HlModule *m) {
+  ModuleState *state = ir_module_state(m);
+  if (state->comp_names)
+    return state->comp_names;
+  Names *names = make_names(m, &state->comp_names);
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    note(names, comp->name);
+  return names;
+}
+
+const HlSym *hl_fresh_name(HlModule *m, const char *wish) {
+  return take_name(inst_names(m), m, hl_str(wish), NULL);
 }
 
 const HlSym *hl_fresh_comp_name(HlModule *m, const char *wish) {
-  ModuleState *state = ir_module_state(m);
-  if (!state->comp_names) {
-    make_names(m, &state->comp_names);
-    for (const HlComp *comp = m->first; comp; comp = comp->next)
-      note(state->comp_names, comp->name);
-  }
-  return take_name(state->comp_names, m, hl_str(wish), NULL);
+  return take_name(comp_names(m), m, hl_str(wish), NULL);
+}
+
+void ir_know_names(HlModule *m) {
+  inst_names(m);
+  comp_names(m);
 }

@@ -107,8 +107,10 @@ void ir_relabel(HlComp *comp);
 // names.c
 void ir_inst_name_note(HlModule *m, const HlSym *name);
 void ir_comp_name_note(HlModule *m, const HlSym *name);
+void ir_know_names(HlModule *m);                       // those there are
 void ir_names_free(void *names);                       // a Names, or NULL
 void ir_names_watch(Names *names, BaseUndo *undo);     // notes it as it is; NULL: it is noted no more
+void ir_names_copy(HlModule *to, const HlModule *from);
 HlArena *ir_names_arena(const Names *names);           // NULL: none
 // shape.c
 void ir_shapes_watch(HlShapes *shapes, BaseUndo *undo);

@@ -127,6 +127,13 @@ void ir_marks_free(ModuleState *state) {
   base_free(marks);
 }
 
+void hl_prepare_marks(HlModule *m) {
+  ir_know_names(m);
+  for (HlComp *comp = m->first; comp; comp = comp->next)
+    if (hl_listed_by_id(comp))
+      ir_relabel(comp);
+}
+
 // --- Computations -------------------------------------------------------------------------------
 
 void ir_note_comp_state(HlComp *comp) {

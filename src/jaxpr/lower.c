@@ -499,7 +499,7 @@ static bool lower_module(Lower *lo) {
   HlBuild b = {.cx = lo->cx, .comp = entry};
   lo->b = &b;
   hl_comp_set_entry(entry);
-  entry->loc = lo->tree->top->loc;
+  hl_comp_set_loc(entry, lo->tree->top->loc);
   if (!lower_entry(lo) || !hl_sort_comps(lo->cx, lo->m))
     return false;
   jx_tidy(lo->cx, lo->m);

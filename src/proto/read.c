@@ -268,8 +268,9 @@ static bool read_comp(ProtoReader *r, HlStr bytes, const ModuleMsg *head, int *n
     return false;
   Body b = {.r = r, .sorted = true, .comp = hl_comp_new(r->m, from->name, strlen(from->name))};
   int n = count_fields(bytes, FIELD_INSTRUCTIONS);
-  b.comp->loc = wire_pos(r->source, bytes.at).loc;
-  b.comp->is_fusion |= from->is_fusion_computation != 0;
+  hl_comp_set_loc(b.comp, wire_pos(r->source, bytes.at).loc);
+  if (from->is_fusion_computation)
+    hl_comp_set_fusion(b.comp);
   if (from->execution_thread[0] && strcmp(from->execution_thread, "main") != 0)
     hl_comp_set_thread(b.comp, hl_sym(r->m, from->execution_thread));
   b.insts = HL_ARRAY(r->arena, InstId, n + 1);
@@ -291,31 +292,37 @@ static bool read_comp(ProtoReader *r, HlStr bytes, const ModuleMsg *head, int *n
 
 // --- The module ---------------------------------------------------------------------------------------
 
+static const HlSym *const *read_syms(ProtoReader *r, size_t n, char **text) {
+  const HlSym **syms = HL_ARRAY(r->m->arena, const HlSym *, n);
+  for (size_t k = 0; k < n; k++)
+    syms[k] = hl_sym(r->m, text[k]);
+  return syms;
+}
+
 static void read_frames(ProtoReader *r, const Xla__StackFrameIndexProto *from) {
   if (!from)
     return;
-  HlFrames *to = &r->m->frames;
   HlArena *arena = r->m->arena;
-  to->file_names = HL_ARRAY(arena, const HlSym *, from->n_file_names);
-  for (size_t k = 0; k < from->n_file_names; k++)
-    to->file_names[k] = hl_sym(r->m, from->file_names[k]);
-  to->function_names = HL_ARRAY(arena, const HlSym *, from->n_function_names);
-  for (size_t k = 0; k < from->n_function_names; k++)
-    to->function_names[k] = hl_sym(r->m, from->function_names[k]);
-  to->locations = HL_ARRAY(arena, HlFileLocation, from->n_file_locations);
+  HlFileLocation *locations = HL_ARRAY(arena, HlFileLocation, from->n_file_locations);
   for (size_t k = 0; k < from->n_file_locations; k++) {
     const Xla__FileLocation *l = from->file_locations[k];
-    to->locations[k] = (HlFileLocation){l->file_name_id, l->function_name_id, l->line,
-                                        l->column,       l->end_line,         l->end_column};
+    locations[k] = (HlFileLocation){l->file_name_id, l->function_name_id, l->line,
+                                    l->column,       l->end_line,         l->end_column};
   }
-  to->frames = HL_ARRAY(arena, HlStackFrame, from->n_stack_frames);
+  HlStackFrame *frames = HL_ARRAY(arena, HlStackFrame, from->n_stack_frames);
   for (size_t k = 0; k < from->n_stack_frames; k++)
-    to->frames[k] = (HlStackFrame){from->stack_frames[k]->file_location_id,
-                                   from->stack_frames[k]->parent_frame_id};
-  to->n_file_names = (int)from->n_file_names;
-  to->n_function_names = (int)from->n_function_names;
-  to->n_locations = (int)from->n_file_locations;
-  to->n_frames = (int)from->n_stack_frames;
+    frames[k] = (HlStackFrame){from->stack_frames[k]->file_location_id,
+                               from->stack_frames[k]->parent_frame_id};
+  const HlFrames all = {.file_names = read_syms(r, from->n_file_names, from->file_names),
+                        .function_names =
+                            read_syms(r, from->n_function_names, from->function_names),
+                        .locations = locations,
+                        .frames = frames,
+                        .n_file_names = (int)from->n_file_names,
+                        .n_function_names = (int)from->n_function_names,
+                        .n_locations = (int)from->n_file_locations,
+                        .n_frames = (int)from->n_stack_frames};
+  hl_set_frames(r->m, &all);
 }
 
 static void read_aliases(ProtoReader *r, const ModuleMsg *from) {
@@ -392,16 +399,16 @@ static void read_module_attrs(ProtoReader *r, const ModuleMsg *from) {
       key[at] = name;
       value[at] = hl_sym(r->m, fa->map[k]->value);
     }
-    r->m->frontend_attributes = (HlDict){key, value, (int)fa->n_map};
+    hl_set_module_attributes(r->m, (HlDict){key, value, (int)fa->n_map});
   }
   r->payloads = HL_ARRAY(r->arena, HlStr, from->n_metadata_payloads + 1);
   for (size_t k = 0; k < from->n_metadata_payloads; k++)
     r->payloads[k] =
         (HlStr){(const char *)from->metadata_payloads[k].data, from->metadata_payloads[k].len};
   r->n_payloads = (int)from->n_metadata_payloads;
-  r->m->proto_id = from->id;
-  r->m->is_dynamic = from->is_dynamic;
-  r->m->use_auto_spmd = from->use_auto_spmd_partitioning;
+  hl_set_proto_id(r->m, from->id);
+  hl_set_dynamic(r->m, from->is_dynamic);
+  hl_set_auto_spmd(r->m, from->use_auto_spmd_partitioning);
 }
 
 static const HlOrigin *recovery_array(ProtoReader *r, const Xla__OriginalArrayProto *from) {
@@ -420,24 +427,24 @@ static HlModule *read_module_message(HlCx *cx, HlSource *source, HlStr bytes, co
 static bool read_recovery(ProtoReader *r, const Xla__OriginalValueRecoveryTableProto *from) {
   if (!from || from->n_entries == 0)
     return true;
-  HlRecovery *at = HL_ARRAY(r->m->arena, HlRecovery, from->n_entries);
-  r->m->recovery = at;
-  for (size_t k = 0; k < from->n_entries; k++) {
-    const Xla__OriginalValueRecoveryEntry *e = from->entries[k];
-    at[k].old_array = recovery_array(r, e->old_original_array);
-    at[k].new_array = recovery_array(r, e->new_original_array);
-    r->m->n_recovery = (int)k + 1;
+  HlRecovery *at = HL_ARRAY(r->arena, HlRecovery, from->n_entries);
+  bool ok = true;
+  int n = 0;
+  for (; ok && n < (int)from->n_entries; n++) {
+    const Xla__OriginalValueRecoveryEntry *e = from->entries[n];
+    at[n].old_array = recovery_array(r, e->old_original_array);
+    at[n].new_array = recovery_array(r, e->new_original_array);
     if (!e->recovery_module)
       continue;
     HlBuf packed = {0};
     wire_put_packed(&packed, &e->recovery_module->base);
-    at[k].module =
+    at[n].module =
         read_module_message(r->cx, r->source, (HlStr){packed.at, packed.n}, "recovery module");
     hl_buf_free(&packed);
-    if (!at[k].module)
-      return false;
+    ok = at[n].module != NULL;
   }
-  return true;
+  hl_set_recovery(r->m, n, at);  // after an error, too: the module owns those before it
+  return ok;
 }
 
 static bool read_comps(ProtoReader *r, const ModuleMsg *head) {
@@ -478,7 +485,7 @@ static bool read_module(ProtoReader *r) {
                                              &xla__hlo_module_proto__descriptor);
   if (!head)
     return false;
-  r->m->name = hl_sym(r->m, head->name);
+  hl_module_set_name(r->m, hl_sym(r->m, head->name));
   read_module_attrs(r, head);
   read_frames(r, head->stack_frame_index);
   read_aliases(r, head);
@@ -486,7 +493,7 @@ static bool read_module(ProtoReader *r) {
       !read_entry_layout(r, head->host_program_shape) || !read_shardings(r, head) ||
       !read_recovery(r, head->original_value_recovery_table))
     return false;
-  r->m->is_scheduled = head->schedule && head->schedule->n_sequences > 0;
+  hl_set_scheduled(r->m, head->schedule && head->schedule->n_sequences > 0);
   hl_complete_entry_layout(r->m);
   hl_intern_frames(r->m);
   return true;
@@ -498,7 +505,7 @@ static HlModule *read_module_message(HlCx *cx, HlSource *source, HlStr bytes, co
                    .arena = hl_arena_new(),
                    .module_bytes = bytes,
                    .m = hl_module_new(name, source)};
-  r.m->loc = wire_pos(source, bytes.at).loc;
+  hl_module_set_loc(r.m, wire_pos(source, bytes.at).loc);
   bool ok = read_module(&r);
   hl_arena_free(r.arena);
   if (!ok) {
@@ -588,19 +595,18 @@ static bool read_recorded(ProtoReader *r, HlStr bytes, HlProtoForm form, HlRecor
 }
 
 static void read_config(HlModule *m, const Xla__HloModuleConfigProto *c) {
-  if (c->replica_count > 0)
-    m->replica_count = c->replica_count;
-  if (c->num_partitions > 0)
-    m->num_partitions = c->num_partitions;
-  m->alias_passthrough_params = c->alias_passthrough_params;
+  hl_set_devices(m, c->replica_count > 0 ? c->replica_count : m->replica_count,
+                 c->num_partitions > 0 ? c->num_partitions : m->num_partitions);
+  hl_set_passthrough(m, c->alias_passthrough_params);
   int64_t *params = HL_ARRAY(m->arena, int64_t, c->n_allow_spmd_sharding_propagation_to_parameters);
   for (size_t k = 0; k < c->n_allow_spmd_sharding_propagation_to_parameters; k++)
     params[k] = c->allow_spmd_sharding_propagation_to_parameters[k] != 0;
   int64_t *output = HL_ARRAY(m->arena, int64_t, c->n_allow_spmd_sharding_propagation_to_output);
   for (size_t k = 0; k < c->n_allow_spmd_sharding_propagation_to_output; k++)
     output[k] = c->allow_spmd_sharding_propagation_to_output[k] != 0;
-  m->spmd_to_parameters = (HlI64s){params, (int)c->n_allow_spmd_sharding_propagation_to_parameters};
-  m->spmd_to_output = (HlI64s){output, (int)c->n_allow_spmd_sharding_propagation_to_output};
+  hl_set_spmd_propagation(m,
+                          (HlI64s){params, (int)c->n_allow_spmd_sharding_propagation_to_parameters},
+                          (HlI64s){output, (int)c->n_allow_spmd_sharding_propagation_to_output});
 }
 
 static bool read_beside_module(HlCx *cx, HlSource *source, HlModule *m, HlStr bytes,

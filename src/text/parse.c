@@ -143,7 +143,7 @@ static void name_after_entry(Parser *p) {
   HlBuf name = {0};
   hl_buf_puts(&name, "module_");
   hl_buf_add(&name, p->m->entry->name->text, p->m->entry->name->n);
-  p->m->name = parse_sym(p, (HlStr){name.at, name.n});
+  hl_module_set_name(p->m, parse_sym(p, (HlStr){name.at, name.n}));
   hl_buf_free(&name);
 }
 
@@ -162,7 +162,8 @@ static bool finish_module(Parser *p, const char *at, bool headerless) {
     hl_unique_names(m);
   if (m->is_scheduled || p->single)
     set_schedules(p);
-  m->is_scheduled |= p->single;
+  if (p->single)
+    hl_set_scheduled(m, true);
   if (m->frames.n_frames || p->any_frame)
     hl_intern_frames(m);
   // The entry of a single instruction has default layouts, whatever the instruction says.
@@ -181,7 +182,7 @@ bool parse_gives_up(const Parser *p) {
 // Forgets what belongs to the module before.
 static void begin_module(Parser *p, HlSource *source) {
   p->m = hl_module_new("_", source);
-  p->m->loc = lex_pos(&p->in, p->in.at).loc;
+  hl_module_set_loc(p->m, lex_pos(&p->in, p->in.at).loc);
   p->generation++;
   p->scope = NULL;
   p->single = p->unordered = p->rename = p->any_frame = p->stop = false;
@@ -212,7 +213,7 @@ static bool read_module_name(Parser *p) {
   lex_move(&p->in, p->in.at + strlen("HloModule"));
   if (!parse_name(p, &name, "the module's name"))
     return false;
-  p->m->name = name;
+  hl_module_set_name(p->m, name);
   return true;
 }
 

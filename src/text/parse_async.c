@@ -97,7 +97,7 @@ static HlComp *make_wrapped(Parser *p, ParseInst *start, HlInst *const *operands
     return NULL;
   }
   HlComp *comp = hl_comp_new(p->m, name, sizeof name - 1);
-  comp->loc = lex_pos(&p->in, start->name_at).loc;
+  hl_comp_set_loc(comp, lex_pos(&p->in, start->name_at).loc);
   p->unordered = p->rename = true;
   HlInst **params = HL_ARRAY(p->m->arena, HlInst *, inst.n_ops);
   for (int k = 0; k < inst.n_ops; k++)

@@ -33,7 +33,7 @@ static const HlShape *infer_shape(Parser *p, const ParseInst *inst, HlComp *comp
   }
   HlCall *calls = HL_ARRAY(p->m->arena, HlCall, n_calls);
   for (int k = 0; k < n_calls; k++)
-    calls[k].comp = (HlComp *)(uintptr_t)p->ptrs.at[comps + k];
+    memcpy(&calls[k], &(HlCall){.comp = (HlComp *)(uintptr_t)p->ptrs.at[comps + k]}, sizeof *calls);
   for (int k = 0; k < inst->n_ops; k++)
     parse_push_ptr(p, operands[k]->shape);
   const HlInst draft = {.op = (uint16_t)inst->op,

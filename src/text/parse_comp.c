@@ -415,7 +415,7 @@ bool parse_comp_ref(Parser *p, HlComp **out) {
   *out = NULL;
   if (lex_at(&p->in, '{')) {
     *out = hl_comp_new(p->m, "_", 1);
-    (*out)->loc = lex_pos(&p->in, p->in.at).loc;
+    hl_comp_set_loc(*out, lex_pos(&p->in, p->in.at).loc);
     p->unordered = p->rename = true;
     return parse_instruction_list(p, *out);
   }
@@ -539,7 +539,7 @@ bool parse_computation(Parser *p, HlComp **entry, HlComp **last) {
   const HlStr clean = hl_sanitise_name(p->m->arena, (HlStr){name->text, name->n});
   HlComp *comp = hl_comp_new(p->m, clean.at, clean.n);
   p->rename |= clean.at != name->text || !is_normal(p, name);
-  comp->loc = lex_pos(&p->in, name_at).loc;
+  hl_comp_set_loc(comp, lex_pos(&p->in, name_at).loc);
   *last = comp;
   bool ok = parse_instruction_list(p, comp);
   ok = ok && check_result(p, comp, name, shape, shape_at);

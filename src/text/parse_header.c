@@ -8,19 +8,35 @@
 // --- Attributes of the module --------------------------------------------------------------------
 
 static bool read_scheduled(Parser *p) {
-  return parse_bool(p, &p->m->is_scheduled);
+  bool scheduled;
+  if (!parse_bool(p, &scheduled))
+    return false;
+  hl_set_scheduled(p->m, scheduled);
+  return true;
 }
 
 static bool read_passthrough(Parser *p) {
-  return parse_bool(p, &p->m->alias_passthrough_params);
+  bool passthrough;
+  if (!parse_bool(p, &passthrough))
+    return false;
+  hl_set_passthrough(p->m, passthrough);
+  return true;
 }
 
 static bool read_replicas(Parser *p) {
-  return lex_int(&p->in, &p->m->replica_count);
+  int64_t n;
+  if (!lex_int(&p->in, &n))
+    return false;
+  hl_set_devices(p->m, n, p->m->num_partitions);
+  return true;
 }
 
 static bool read_partitions(Parser *p) {
-  return lex_int(&p->in, &p->m->num_partitions);
+  int64_t n;
+  if (!lex_int(&p->in, &n))
+    return false;
+  hl_set_devices(p->m, p->m->replica_count, n);
+  return true;
 }
 
 // Output indices are in tree order; of two with the same index the first counts.
@@ -40,7 +56,7 @@ static bool read_aliases(Parser *p) {
     sorted[at] = list.at[k];
     n++;
   }
-  p->m->input_output_alias = (HlAliases){sorted, n};
+  hl_set_aliases(p->m, n, sorted);
   return true;
 }
 
@@ -83,8 +99,7 @@ static bool read_donors(Parser *p) {
     list[at] = *donor;
     n++;
   }
-  p->m->buffer_donor = list;
-  p->m->n_buffer_donor = n;
+  hl_set_donors(p->m, n, list);
   p->ptrs.n = base;
   return lex_need(&p->in, '}', "at the end of the buffer donors");
 }
@@ -103,13 +118,17 @@ static bool read_entry_layout(Parser *p) {
     if (!lex_eat(&p->in, ','))
       break;
   }
-  p->m->entry_params = (const HlShape *const *)parse_take_ptrs(p, base, &p->m->n_entry_params);
+  int n;
+  const HlShape *result;
+  const HlShape *const *params = (const HlShape *const *)parse_take_ptrs(p, base, &n);
   if (!lex_need(&p->in, ')', "at the end of the shapes of the parameters"))
     return false;
   if (!lex_eat_pair(&p->in, "->"))
     return lex_expected(&p->in, "'->' before the result's shape");
-  return parse_shape(p, &p->m->entry_result) &&
-         lex_need(&p->in, '}', "at the end of the entry layout");
+  if (!parse_shape(p, &result))
+    return false;
+  hl_set_entry_layout(p->m, n, params, result);
+  return lex_need(&p->in, '}', "at the end of the entry layout");
 }
 
 // {true,false} or true.
@@ -129,56 +148,65 @@ static bool read_bools(Parser *p, HlI64s *out) {
 }
 
 static bool read_to_parameters(Parser *p) {
-  return read_bools(p, &p->m->spmd_to_parameters);
+  HlI64s to;
+  if (!read_bools(p, &to))
+    return false;
+  hl_set_spmd_propagation(p->m, to, p->m->spmd_to_output);
+  return true;
 }
 
 static bool read_to_output(Parser *p) {
-  return read_bools(p, &p->m->spmd_to_output);
+  HlI64s to;
+  if (!read_bools(p, &to))
+    return false;
+  hl_set_spmd_propagation(p->m, p->m->spmd_to_parameters, to);
+  return true;
 }
 
 static bool read_frontend_attributes(Parser *p) {
   const HlDict *dict;
   if (!parse_dict(p, &dict))
     return false;
-  p->m->frontend_attributes = *dict;
+  hl_set_module_attributes(p->m, *dict);
   return true;
 }
 
 // { {"a"} : {"b" {0}}, "module text" ... }
-static bool read_recovery_rows(Parser *p) {
+static bool read_recovery_rows(Parser *p, HlBuf *rows) {
   while (!lex_at(&p->in, '}')) {
-    HlRecovery *row = HL_NEW(p->m->arena, HlRecovery);
-    if (!parse_origin_leaf(p, &row->old_array) ||
+    const HlOrigin *old_array, *new_array;
+    const HlSym *text = NULL;
+    HlModule *module = NULL;
+    if (!parse_origin_leaf(p, &old_array) ||
         !lex_need(&p->in, ':', "between the two arrays of the recovery table") ||
-        !parse_origin_leaf(p, &row->new_array))
+        !parse_origin_leaf(p, &new_array))
       return false;
     if (lex_eat(&p->in, ',')) {
-      HlStr text;
+      HlStr string;
       const char *at = p->in.at;
-      if (!lex_string(&p->in, &text))
+      if (!lex_string(&p->in, &string))
         return false;
-      row->text = parse_sym(p, text);
-      row->module = parse_inner_module(p, (HlStr){row->text->text, row->text->n});
-      if (!row->module)
+      text = parse_sym(p, string);
+      module = parse_inner_module(p, (HlStr){text->text, text->n});
+      if (!module)
         return parse_error(p, at, "the recovery module does not parse");
     }
-    parse_push_ptr(p, row);
+    const HlRecovery row = {old_array, new_array, module, text};
+    hl_buf_add(rows, &row, sizeof row);
   }
   lex_move(&p->in, p->in.at + 1);
   return true;
 }
 
 static bool read_recovery_table(Parser *p) {
-  const int base = p->ptrs.n;
   if (!lex_need(&p->in, '{', "to start the recovery table"))
     return false;
-  const bool ok = read_recovery_rows(p);
+  HlBuf rows = {0};  // of HlRecovery
+  const bool ok = read_recovery_rows(p, &rows);
   // After an error, too: the module owns the modules of the rows before it.
-  HlRecovery *rows = HL_ARRAY(p->m->arena, HlRecovery, p->ptrs.n - base);
-  for (int k = base; k < p->ptrs.n; k++)
-    rows[p->m->n_recovery++] = *(const HlRecovery *)p->ptrs.at[k];
-  p->m->recovery = rows;
-  p->ptrs.n = base;
+  hl_set_recovery(p->m, (int)(rows.n / sizeof(HlRecovery)),
+                  (const HlRecovery *)(const void *)rows.at);
+  hl_buf_free(&rows);
   return ok;
 }
 
@@ -253,7 +281,7 @@ bool parse_header(Parser *p) {
 // --- Stack frames --------------------------------------------------------------------------------
 
 // Rows `1 "text"`.
-static bool read_texts(Parser *p, const HlSym ***out, int *n) {
+static bool read_texts(Parser *p, const HlSym *const **out, int *n) {
   const int base = p->ptrs.n;
   while (lex_is(*p->in.at, LEX_DIGIT)) {
     int64_t number;
@@ -262,7 +290,7 @@ static bool read_texts(Parser *p, const HlSym ***out, int *n) {
       return false;
     parse_push_ptr(p, parse_sym(p, text));
   }
-  *out = (const HlSym **)parse_take_ptrs(p, base, n);
+  *out = (const HlSym *const *)parse_take_ptrs(p, base, n);
   return true;
 }
 
@@ -305,16 +333,17 @@ static bool read_locations(Parser *p, HlFrames *frames) {
       parse_push_int(p, values[k]);
   }
   frames->n_locations = (p->ints.n - base) / 6;
-  frames->locations = HL_ARRAY(p->m->arena, HlFileLocation, frames->n_locations);
+  HlFileLocation *locations = HL_ARRAY(p->m->arena, HlFileLocation, frames->n_locations);
   for (int k = 0; k < frames->n_locations; k++) {
     const int64_t *row = p->ints.at + base + 6 * k;
-    frames->locations[k] = (HlFileLocation){.file_name_id = (int32_t)row[0],
-                                            .function_name_id = (int32_t)row[1],
-                                            .line = (int32_t)row[2],
-                                            .end_line = (int32_t)row[3],
-                                            .column = (int32_t)row[4],
-                                            .end_column = (int32_t)row[5]};
+    locations[k] = (HlFileLocation){.file_name_id = (int32_t)row[0],
+                                    .function_name_id = (int32_t)row[1],
+                                    .line = (int32_t)row[2],
+                                    .end_line = (int32_t)row[3],
+                                    .column = (int32_t)row[4],
+                                    .end_column = (int32_t)row[5]};
   }
+  frames->locations = locations;
   p->ints.n = base;
   return true;
 }
@@ -331,10 +360,11 @@ static bool read_frames(Parser *p, HlFrames *frames) {
     parse_push_int(p, (int64_t)values[1] - 1);
   }
   frames->n_frames = (p->ints.n - base) / 2;
-  frames->frames = HL_ARRAY(p->m->arena, HlStackFrame, frames->n_frames);
+  HlStackFrame *stack = HL_ARRAY(p->m->arena, HlStackFrame, frames->n_frames);
   for (int k = 0; k < frames->n_frames; k++)
-    frames->frames[k] = (HlStackFrame){.file_location_id = (int32_t)p->ints.at[base + 2 * k],
-                                       .parent_frame_id = (int32_t)p->ints.at[base + 2 * k + 1]};
+    stack[k] = (HlStackFrame){.file_location_id = (int32_t)p->ints.at[base + 2 * k],
+                              .parent_frame_id = (int32_t)p->ints.at[base + 2 * k + 1]};
+  frames->frames = stack;
   p->ints.n = base;
   return true;
 }
@@ -344,12 +374,14 @@ static bool need_table(Parser *p, const char *word) {
 }
 
 bool parse_frames(Parser *p) {
-  HlFrames *frames = &p->m->frames;
+  HlFrames frames = {0};
   if (!lex_eat_word(&p->in, "FileNames"))
     return true;
-  return read_texts(p, &frames->file_names, &frames->n_file_names) &&
-         need_table(p, "FunctionNames") &&
-         read_texts(p, &frames->function_names, &frames->n_function_names) &&
-         need_table(p, "FileLocations") && read_locations(p, frames) &&
-         need_table(p, "StackFrames") && read_frames(p, frames);
+  const bool ok = read_texts(p, &frames.file_names, &frames.n_file_names) &&
+                  need_table(p, "FunctionNames") &&
+                  read_texts(p, &frames.function_names, &frames.n_function_names) &&
+                  need_table(p, "FileLocations") && read_locations(p, &frames) &&
+                  need_table(p, "StackFrames") && read_frames(p, &frames);
+  hl_set_frames(p->m, &frames);
+  return ok;
 }

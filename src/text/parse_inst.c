@@ -679,7 +679,7 @@ bool parse_single_instruction(Parser *p) {
   ParseScope scope;
   HlComp *comp = hl_comp_new(p->m, "_", 1);
   hl_comp_set_entry(comp);
-  comp->loc = lex_pos(&p->in, p->in.at).loc;
+  hl_comp_set_loc(comp, lex_pos(&p->in, p->in.at).loc);
   parse_begin_scope(p, &scope, comp);
   bool ok;
   if (parse_at_shape(p)) {

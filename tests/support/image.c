@@ -62,6 +62,7 @@ uint64_t image_hash(const HlModule *m) {
   uint64_t hash = base_arena_hash(m->arena);
   if (hash == 0)
     return 0;
+  hash = hl_hash_bytes(state, offsetof(ModuleState, marks), hash);
   for (const HlComp *comp = m->first; comp; comp = comp->next) {
     const CompState *own = ir_comp_state(comp);
     hash = add_buf(hash, &own->by_id);

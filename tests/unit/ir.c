@@ -10,6 +10,7 @@
 
 #include "hilo/edit.h"
 #include "hilo/ir.h"
+#include "support/image.h"
 
 // --- Help -----------------------------------------------------------------------------------------
 
@@ -550,6 +551,145 @@ static void test_clone(void **state) {
   hl_cx_free(cx);
 }
 
+// --- Going back -----------------------------------------------------------------------------------
+
+typedef struct Image {
+  HlBuf shown;
+  uint64_t hash;
+} Image;
+
+static Image image_of(HlCx *cx, const HlModule *m) {
+  Image image = {.hash = image_hash(m)};
+  image_print(cx, m, &image.shown);
+  return image;
+}
+
+static void check_is(HlCx *cx, const HlModule *m, Image *before) {
+  Image now = image_of(cx, m);
+  assert_int_equal(now.shown.n, before->shown.n);
+  assert_memory_equal(now.shown.at, before->shown.at, now.shown.n);
+  assert_true(now.hash == before->hash);
+  hl_buf_free(&now.shown);
+}
+
+// One edit of each kind.
+static void edit_all(HlCx *cx, HlModule *m) {
+  HlComp *entry = m->entry;
+  HlInst *root = entry->root, *sum = root->operands[0], *cosine = root->operands[1];
+  HlInst *constant = sum->operands[1], *loop = sum->operands[0];
+  HlLiteral *literal = hl_literal_new(cx, f32(m, 4));
+  HlInst *other = hl_constant_new(entry, literal, NULL);
+  hl_literal_unref(literal);
+  hl_replace_uses(constant, other);
+  hl_erase(constant);
+  hl_remove_control(cosine, loop);
+  hl_add_control(sum, cosine);
+  hl_set_int(root, HL_A_DIMENSION, 7);
+  hl_set_text(root, HL_A_CUSTOM_CALL_TARGET, "elsewhere");
+  hl_remove_attr(root, HL_A_DIMENSION);
+  hl_set_shape(root, f32(m, 1 << 20));
+  hl_set_operand(root, 1, op1(entry, HL_OP_ABS, NULL, sum));
+  hl_set_operands(sum, 1, &other);
+  HlComp *body = hl_while_body(loop), *condition = hl_while_condition(loop);
+  hl_set_calls(loop, 2, (HlComp *[]){condition, condition});
+  hl_comp_erase(body);
+  hl_comp_set_name(comp_new(m, "made"), hl_fresh_comp_name(m, "made"));
+  for (int k = 0; k < 200; k++)
+    param(m->last, k, hl_fresh_name(m, "p")->text);
+  hl_set_root(m->last, m->last->first);
+  HlInst **order = test_calloc(entry->n_insts, sizeof *order);
+  size_t n = 0;
+  for (HlInst *inst = entry->first; inst; inst = inst->next)
+    order[n++] = inst;
+  hl_set_schedule(entry, order);
+  test_free(order);
+  hl_set_scheduled(m, true);
+  hl_set_devices(m, 2, 3);
+  hl_unique_names(m);
+  hl_journal(m, true);
+  hl_set_name(root, hl_sym(m, "renamed"));
+  hl_sort_comps(cx, m);
+}
+
+static void test_marks(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlModule *m = sample(cx, "m", false, 1.5);
+  hl_undo(m, hl_mark(m));
+  Image before = image_of(cx, m);
+  HlEditMark mark = hl_mark(m);
+  edit_all(cx, m);
+  hl_undo(m, mark);
+  check_is(cx, m, &before);
+  check_comp(m->entry);
+
+  // One inside the other; the inner undone, then forgotten, then left to the outer.
+  for (int how = 0; how < 3; how++) {
+    mark = hl_mark(m);
+    HlComp *made = comp_new(m, "between");
+    HlInst *x = param(made, 0, "x");
+    hl_set_root(made, x);
+    Image between = image_of(cx, m);
+    HlEditMark inner = hl_mark(m);
+    hl_set_root(made, op1(made, HL_OP_ABS, NULL, x));
+    edit_all(cx, m);
+    if (how == 0) {
+      hl_undo(m, inner);
+      check_is(cx, m, &between);
+    } else if (how == 1) {
+      hl_forget(m, inner);
+      hl_comp_erase(made);
+    }
+    hl_buf_free(&between.shown);
+    hl_undo(m, mark);
+    check_is(cx, m, &before);
+  }
+
+  mark = hl_mark(m);
+  edit_all(cx, m);
+  Image edited = image_of(cx, m);
+  hl_forget(m, mark);
+  edited.hash = image_hash(m);  // it is noted no more where it notes
+  check_is(cx, m, &edited);
+  hl_buf_free(&edited.shown);
+  hl_buf_free(&before.shown);
+  hl_module_free(m);
+  m = sample(cx, "m", false, 1.5);
+  hl_mark(m);
+  edit_all(cx, m);
+  hl_module_free(m);  // with a mark open
+  hl_cx_free(cx);
+}
+
+static void test_compact(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlArena *arena = hl_arena_new();
+  HlModule *m = sample(cx, "m", false, 1.5);
+  HlInst *root = m->entry->root;
+  for (int k = 0; k < 100000; k++)
+    hl_erase(op1(m->entry, HL_OP_ABS, NULL, root));
+  const uint32_t entry = m->entry->id, id = root->id;
+  const uint64_t serial = root->serial, hash = hl_graph_hash(m);
+  const char *next = "abs.100000";
+  HlModule *clone = hl_clone(cx, m);
+  HlMoved moved;
+  assert_true(hl_compact(cx, m, arena, &moved));
+  assert_true(hl_graph_hash(m) == hash);
+  assert_ptr_equal(moved.comp[entry], m->entry);
+  assert_ptr_equal(moved.inst[entry][id], m->entry->root);
+  assert_int_equal(m->entry->root->serial, serial);
+  assert_int_equal(m->entry->n_insts, m->entry->next_id);
+  for (HlComp *comp = m->first; comp; comp = comp->next) {
+    assert_ptr_equal(comp->module, m);
+    check_comp(comp);
+  }
+  assert_string_equal(hl_fresh_name(m, "abs")->text, next);  // names that were given stay taken
+  assert_true(hl_arena_bytes(m->arena) <= hl_arena_bytes(clone->arena));
+  hl_module_free(clone);
+  hl_module_free(m);
+  hl_arena_free(arena);
+  hl_cx_free(cx);
+}
+
 static void test_graph_hash(void **state) {
   HlCx *cx = hl_cx_new();
   HlModule *a = sample(cx, "a", false, 1.5), *b = sample(cx, "b", true, 1.5),
@@ -578,6 +718,7 @@ int main(void) {
       cmocka_unit_test(test_unique_names), cmocka_unit_test(test_fresh_names),
       cmocka_unit_test(test_print_order),  cmocka_unit_test(test_comp_order),
       cmocka_unit_test(test_frames),       cmocka_unit_test(test_clone),
+      cmocka_unit_test(test_marks),        cmocka_unit_test(test_compact),
       cmocka_unit_test(test_graph_hash),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

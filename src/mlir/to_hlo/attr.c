@@ -456,13 +456,17 @@ bool ml_module_attrs(MlLower *l) {
   const HlMlAttr *output = ml_attr(module, ML_A_MHLO_SPMD_OUTPUT_SHARDING);
   hl_set_devices(l->m, ml_attr_int(module, ML_A_MHLO_NUM_REPLICAS, 1),
                  ml_attr_int(module, ML_A_MHLO_NUM_PARTITIONS, 1));
-  l->m->use_auto_spmd = ml_attr_true(module, ML_A_MHLO_USE_AUTO_SPMD_PARTITIONING);
-  l->m->is_dynamic = ml_attr_true(module, ML_A_MHLO_IS_DYNAMIC);
-  if (frontend && !ml_frontend(l, module, frontend, &l->m->frontend_attributes))
+  hl_set_auto_spmd(l->m, ml_attr_true(module, ML_A_MHLO_USE_AUTO_SPMD_PARTITIONING));
+  hl_set_dynamic(l->m, ml_attr_true(module, ML_A_MHLO_IS_DYNAMIC));
+  HlDict dict = l->m->frontend_attributes;
+  if (frontend && !ml_frontend(l, module, frontend, &dict))
     return false;
+  hl_set_module_attributes(l->m, dict);
+  const HlSharding *sharding = NULL;
   if (output && output->kind == HL_ML_A_STRING && output->sym->n > 0 &&
-      !ml_sharding(l, module, output, &l->m->spmd_output_sharding))
+      !ml_sharding(l, module, output, &sharding))
     return false;
+  hl_set_spmd_shardings(l->m, 0, NULL, sharding);
   entry_layouts(l);
   if (!entry_aliases(l))
     return false;

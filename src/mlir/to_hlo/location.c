@@ -261,26 +261,26 @@ void ml_frames_done(MlLower *l) {
   const MlFrames *f = l->frames;
   if (!f || f->n == 0)
     return;
-  HlFrames *out = &l->m->frames;
   HlArena *arena = l->m->arena;
   uint32_t n_syms = hl_syms_count(l->m->syms) + 1;
   int32_t *files = HL_ARRAY(l->arena, int32_t, n_syms),
           *functions = HL_ARRAY(l->arena, int32_t, n_syms);
-  out->file_names = HL_ARRAY(arena, const HlSym *, f->n);
-  out->function_names = HL_ARRAY(arena, const HlSym *, f->n);
-  out->locations = HL_ARRAY(arena, HlFileLocation, f->n);
-  out->frames = HL_ARRAY(arena, HlStackFrame, f->n);
-  out->n_locations = out->n_frames = f->n;
+  const HlSym **file_names = HL_ARRAY(arena, const HlSym *, f->n);
+  const HlSym **function_names = HL_ARRAY(arena, const HlSym *, f->n);
+  HlFileLocation *locations = HL_ARRAY(arena, HlFileLocation, f->n);
+  HlStackFrame *frames = HL_ARRAY(arena, HlStackFrame, f->n);
+  HlFrames out = {file_names, function_names, locations, frames, 0, 0, f->n, f->n};
   for (int k = 0; k < f->n; k++) {
     const FrameKey *key = &f->frame[k];
-    out->locations[k] = (HlFileLocation){
-        place_of(out->file_names, &out->n_file_names, files, key->file),
-        place_of(out->function_names, &out->n_function_names, functions, key->function),
-        key->line,
-        key->column,
-        key->end_line,
-        key->end_column};
-    out->frames[k] = (HlStackFrame){k + 1, key->parent};
+    locations[k] =
+        (HlFileLocation){place_of(file_names, &out.n_file_names, files, key->file),
+                         place_of(function_names, &out.n_function_names, functions, key->function),
+                         key->line,
+                         key->column,
+                         key->end_line,
+                         key->end_column};
+    frames[k] = (HlStackFrame){k + 1, key->parent};
   }
+  hl_set_frames(l->m, &out);
   hl_intern_frames(l->m);
 }

@@ -285,8 +285,11 @@ bool ml_sdy_attr(MlLower *l, const HlMlOp *at, const HlMlAttr *attr, const HlSha
 }
 
 bool ml_sdy_module(MlLower *l) {
-  if (l->shared->meshes)
-    ml_frontend_text(l, &l->m->frontend_attributes, "xla.sdy.meshes", l->shared->meshes);
+  if (!l->shared->meshes)
+    return true;
+  HlDict dict = l->m->frontend_attributes;
+  ml_frontend_text(l, &dict, "xla.sdy.meshes", l->shared->meshes);
+  hl_set_module_attributes(l->m, dict);
   return true;
 }
 

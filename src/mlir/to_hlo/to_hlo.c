@@ -42,7 +42,7 @@ static HlComp *build_func(MlLower *l, HlBuild *b, const HlMlOp *func, const HlSy
   HlStr legal = hl_sanitise_name(l->arena, (HlStr){name->text, name->n});
   HlBuild own = ml_enter(l, b, hl_arena_strndup(l->arena, legal.at, legal.n), &undo);
   own.loc = func->loc;
-  own.comp->loc = func->loc;
+  hl_comp_set_loc(own.comp, func->loc);
   const HlSym *thread = ml_attr_sym(func, ML_A_EXECUTION_THREAD);
   if (thread && strcmp(thread->text, "main") != 0)
     hl_comp_set_thread(own.comp, ml_sym(l, thread));

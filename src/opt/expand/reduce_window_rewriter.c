@@ -21,7 +21,7 @@ typedef struct Scan {
   int n, rank, dim;  // arrays; the scanned dimension
   int64_t length, base;
   bool forward, exclusive;
-  HlInst **init;
+  HlInst *const *init;
 } Scan;
 
 // --- What is a scan ------------------------------------------------------------------------------

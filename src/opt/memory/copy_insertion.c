@@ -594,7 +594,7 @@ static HlInst *put_together(const HlInst *tuple) {
 static void drop_if_idle(HlInst *inst) {
   HlInst *whole = inst->op == HL_OP_TUPLE ? put_together(inst) : NULL;
   const uint32_t n = inst->n_operands;
-  HlInst **part = inst->operands;
+  HlInst *const *part = inst->operands;
   if (whole)
     hl_replace_uses(inst, whole);
   if (inst->first_use || inst == inst->comp->root)

@@ -65,7 +65,7 @@ CopyOrder *copy_order_new(HlArena *arena, const HlFlow *flow) {
       o->caller[comp->id] = comp->first_call->caller;
       o->depth[comp->id] = o->depth[comp->first_call->caller->comp->id] + 1;
     }
-    HlInst **order = comp->schedule ? comp->schedule : flow->post_order[comp->id];
+    HlInst *const *order = comp->schedule ? comp->schedule : flow->post_order[comp->id];
     o->rank[comp->id] = HL_ARRAY(arena, uint32_t, comp->next_id + 1);
     o->stamp[comp->id] = HL_ARRAY(arena, uint32_t, comp->next_id + 1);
     for (uint32_t k = 0; k < comp->n_insts; k++)

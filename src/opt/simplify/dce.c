@@ -283,7 +283,7 @@ static bool was_swept(const HlComp *comp) {
 }
 
 static void sweep_comp(HlPass *p, HlComp *comp, const bool *effects) {
-  HlInst **schedule = comp->schedule;
+  HlInst *const *schedule = comp->schedule;
   const uint32_t n = comp->n_insts;
   HlMark mark = hl_arena_mark(p->arena);
   sweep(p, comp, effects);
@@ -335,7 +335,7 @@ static void drop_all_call_inputs(HlPass *p, HlComp *const *comps, int n, const b
   for (int k = 0; k < n; k++) {
     if (!has_loose_callers(comps[k]))
       continue;
-    HlInst **schedule = comps[k]->schedule;
+    HlInst *const *schedule = comps[k]->schedule;
     const uint32_t n_insts = comps[k]->n_insts;
     sweep(p, comps[k], effects);
     drop_call_inputs(p, comps[k]);
