@@ -135,7 +135,7 @@ typedef struct HlMoved {
 } HlMoved;
 // Moves what is alive into a fresh arena and frees the old one with all that had piled up in it. The module keeps its address,
 // serials, orders and the names it has given; every other pointer into it is void, and ids are dense anew. `moved` says what became
-// what: its lists live in `arena`; it may be NULL. No mark may be open and no pass be running. False: reported,
+// what: its lists live in `arena`; it may be NULL. No mark may be open, no pass be running, and no hl_try that began after the module was made. False: reported,
 // nothing has changed.
 bool hl_compact(HlCx *cx, HlModule *m, HlArena *arena, HlMoved *moved);
 size_t hl_module_bytes(const HlModule *m);           // of memory that it holds, literals and source apart

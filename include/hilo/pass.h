@@ -5,12 +5,12 @@
 //
 //   hl_begin ... build ... hl_commit   "this by that": the replacement is built beside the old
 //                                      instruction and joins the graph only on commit;
-//   hl_change ... edit in place        where nothing is built: an attribute, a layout, an erased
-//                                      instruction, a fusion that grows.
+//   hl_change ... edit ... hl_changed  in place: an attribute, a layout, an erased instruction, a fusion
+//                                      that grows.
 //
-// The engine answers yes or no. It says no when the fuel is used up, when a list of decisions does not hold
-// this rewrite, and always in a dry run, where it notes the opportunity instead. A pass takes a no
-// as "this place does not match" and goes on. So the same pass is an optimisation, a list of choices, and bisectable,
+// The engine answers yes or no. hl_change and hl_commit say no when the fuel is used up or when a list of decisions does not hold
+// this rewrite. In a dry run hl_commit and hl_changed always say no: the engine has noted the opportunity and what it would leave,
+// and has undone it. A pass takes a no as "this place does not match" and goes on. So the same pass is an optimisation, a list of choices, and bisectable,
 // and each new instruction's origin is known (hl_origin_of).
 #ifndef HILO_PASS_H
 #define HILO_PASS_H
@@ -138,8 +138,8 @@ void hl_drop(HlPass *p);
 // One rewrite whole: begin, commit.
 bool hl_replace(HlPass *p, const char *rule, HlInst *inst, HlInst *by);
 // Asks for a change in place around `inst`; `with` is the other party (a producer to be fused, say) or NULL.
-// True: do it now, and then say hl_changed. Until then ask nothing, and keep nothing of what was edited in the pass's own
-// state: it may be undone.
+// True: do it now, and then say hl_changed. Until then ask nothing, and keep nothing of what is made or edited in the pass's own
+// state: it may be undone, to the byte (hl_undo). A pass that forgets hl_changed fails.
 bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with);
 // Ends the change in place: what was built since counts as made by its rule. True: it holds. False, and all that was edited
 // since hl_change is as it was: the run is dry; the pass goes on as if hl_change had said no.
@@ -283,7 +283,7 @@ typedef struct HlEngineOptions {
   const HlTarget *target;              // borrowed; NULL: no device in particular
   HlMaybeInt fuel;                     // so many rewrites and no more; not given: no limit
   const char *pass_fuel;               // "algsimp=5,dce=0" as --xla_fuel; NULL
-  bool dry;
+  bool dry;                            // note every opportunity; each pass leaves the module as it was, to the byte
   const HlDecision *decisions;         // NULL: everything is allowed
   int n_decisions;
   int64_t explain;                     // the rewrite of this number, from 1, keeps its before and after text; 0: none

@@ -126,7 +126,7 @@ typedef struct HlCompileOptions {
 // Reads, runs the passes, assigns buffers, dumps. A new reference; NULL after reporting in `cx`. Options may be NULL.
 // It is a try (hl_try): a lack of memory ends it, and so does hl_cx_cancel.
 HlCompiled *hl_compile(HlCx *cx, HlSession *session, const HlProgram *program, const HlCompileOptions *options);
-// What hl_compile hands to the engine, for tools that run one themselves (hl_check_each, hl_dry_results); lists are
+// What hl_compile hands to the engine, for tools that run one themselves (hl_check_each); lists are
 // made in the arena. And the pipeline it runs.
 HlEngineOptions hl_session_engine(const HlSession *session, const HlCompileOptions *options, HlArena *arena);
 const char *hl_session_pipeline(const HlSession *session, const HlCompileOptions *options);

@@ -64,7 +64,7 @@ void base_undo_room(BaseUndo *undo, HlBuf *buf, size_t more) {
   }
   const HlBuf old = *buf;
   base_undo_block(undo, buf);
-  hl_buf_grow(buf, old.n + more);
+  hl_buf_grow(buf, old.n + old.n / 2 + more);
   if (old.n > 0)
     memcpy(buf->at, old.at, old.n);
   buf->n = old.n;

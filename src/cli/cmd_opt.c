@@ -205,49 +205,27 @@ static void warn_unbroken(Cli *cli, const HlModule *m, bool broke) {
             cli_value(cli, "--break-rule"), m->name->text);
 }
 
-// How long --dry makes changes in place in copies, to show what they leave.
-enum { DRY_SECONDS = 2 };
-
-static bool print_dry(Cli *cli, const Plan *plan, const HlCompiled *compiled, HlBuf *out) {
-  HlDryResults results;
-  HlArena *arena = hl_arena_new();
-  const HlModule *m = hl_compiled_module(compiled);
-  const HlEngine *engine = hl_compiled_engine(compiled);
-  const HlEngineOptions options = hl_session_engine(plan->session, &plan->compile, arena);
-  const double seconds = cli_flag(cli, "--dry-all") ? -1 : DRY_SECONDS;
-  bool ok = hl_dry_results(cli->cx, m, plan->compile.passes, &options, engine, seconds, &results);
-  if (results.n_left_out > 0)
-    hl_note(cli->cx, (HlPos){0},
-            "module %s: of %lld opportunities, the last %lld changes in place are listed without "
-            "what they would leave; --dry-all takes the time",
-            m->name->text, (long long)results.n, (long long)results.n_left_out);
-  if (ok)
-    cli_print_rewrites(cli, engine, &results, out);
-  hl_dry_results_free(&results);
-  hl_arena_free(arena);
-  return ok;
-}
-
-static bool print_compiled(Cli *cli, const Plan *plan, const HlCompiled *compiled, HlBuf *out) {
+static void print_compiled(Cli *cli, const Plan *plan, const HlCompiled *compiled, HlBuf *out) {
   const HlModule *m = hl_compiled_module(compiled);
   const HlEngine *engine = hl_compiled_engine(compiled);
   warn_unbroken(cli, m, hl_engine_broke(engine));
   if (cli_flag(cli, "--stats"))
     cli_print_steps(cli, engine);
-  if (plan->compile.engine.dry && !print_dry(cli, plan, compiled, out))
-    return false;
+  if (plan->compile.engine.dry)
+    cli_print_rewrites(cli, engine, out);
   if (cli_flag(cli, "--provenance"))
     cli_print_provenance(cli, engine, m, out);
   else if (!plan->compile.engine.dry)
     hl_text_print(cli->cx, m, &plan->text, out);
-  return true;
 }
 
 static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
   HlCompiled *compiled =
       hl_compile(cli->cx, plan->session, &(HlProgram){.take = m}, &plan->compile);
   cli_progress(cli, NULL);
-  const bool ok = compiled && print_compiled(cli, plan, compiled, out);
+  const bool ok = compiled != NULL;
+  if (ok)
+    print_compiled(cli, plan, compiled, out);
   hl_compiled_unref(compiled);
   return ok;
 }
@@ -369,7 +347,7 @@ static const CliOption options[] = {
     {"--provenance", NULL, "print for each instruction which pass and rule made it, from what"},
     {"--fuel", "N", "stop after N rewrites"},
     {"--dry", NULL, "list what could be rewritten, and by what; change nothing"},
-    {"--dry-all", NULL, "--dry, for as long as it takes to show what each would leave"},
+    {"--dry-all", NULL, "the same as --dry"},
     {"--decisions", "F.json", "make only the rewrites listed there (as --dry --json lists them)"},
     {"--verify-each", NULL, "check the module after every pass"},
     {"--check-each", NULL,

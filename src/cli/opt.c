@@ -126,14 +126,11 @@ static void rewrite_json(HlBuf *out, const HlRewrite *r) {
   json_pair(out, "after", r->after ? r->after : "", "}");
 }
 
-void cli_print_rewrites(const Cli *cli, const HlEngine *engine, const HlDryResults *results,
-                        HlBuf *out) {
+void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out) {
   int64_t n;
   const HlRewrite *rewrites = hl_engine_rewrites(engine, &n);
   for (int64_t k = 0; k < n; k++) {
-    HlRewrite rewrite = rewrites[k];
-    const HlRewrite *r = &rewrite;
-    rewrite.after = results->after[k];
+    const HlRewrite *r = &rewrites[k];
     if (cli->json) {
       hl_buf_puts(out, out->n > 0 ? ",\n" : "[\n");
       rewrite_json(out, r);

@@ -4,7 +4,6 @@
 
 #include "cli/cli.h"
 #include "hilo/check_each.h"
-#include "hilo/dry.h"
 #include "hilo/pass.h"
 
 int cli_list_passes(const Cli *cli);
@@ -13,8 +12,7 @@ int cli_list_rules(const Cli *cli);
 // A line a pass that changed something, on standard error.
 void cli_print_steps(const Cli *cli, const HlEngine *engine);
 // What a dry run found: text, or JSON that --decisions reads back.
-void cli_print_rewrites(const Cli *cli, const HlEngine *engine, const HlDryResults *results,
-                        HlBuf *out);
+void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out);
 // For each instruction the rewrite that made it.
 void cli_print_provenance(const Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out);
 // Of both the JSON of several modules is one list, which this ends.

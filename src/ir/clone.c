@@ -2,6 +2,7 @@
 
 #include <assert.h>
 
+#include "base/memory.h"
 #include "ir/state.h"
 
 typedef struct Clone {
@@ -215,7 +216,7 @@ static void exchange(HlModule *a, HlModule *b) {
 }
 
 bool hl_compact(HlCx *cx, HlModule *m, HlArena *arena, HlMoved *moved) {
-  assert(!ir_undo(m));
+  assert(!ir_undo(m) && (!base_in_try() || base_is_new(m)));
   HlMoved own;
   HlArena *scratch = hl_cx_scratch(cx);
   HlMark mark = hl_arena_mark(scratch);

@@ -1,7 +1,6 @@
 // ir/module.c: makes and frees modules, computations and instructions.
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -48,7 +47,7 @@ void hl_module_free(HlModule *m) {
   ir_names_free(state->comp_names);
   hl_source_unref(m->source);
   hl_arena_free(m->arena);
-  free(state);
+  base_free(state);
 }
 
 size_t hl_module_bytes(const HlModule *m) {

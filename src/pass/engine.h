@@ -3,6 +3,7 @@
 #define PASS_ENGINE_H
 
 #include "base/memory.h"
+#include "hilo/edit.h"
 #include "hilo/pass.h"
 
 typedef struct Fuel {
@@ -24,6 +25,14 @@ typedef struct Building {
   HlBuf also;  // of Pair
 } Building;
 
+// A change in place that has begun.
+typedef struct Change {
+  bool open;
+  HlInst *inst;
+  uint32_t first_id;  // of what is built in its computation
+  HlEditMark mark;    // of a dry run, where the change is not to stay
+} Change;
+
 // What a pass, with its options, has seen of the module.
 typedef struct Watch {
   const HlPassInfo *pass;
@@ -44,8 +53,7 @@ struct HlEngine {
   int n_pass_fuel;
   int64_t fuel;         // left; < 0: no limit
   int64_t n_rewrites;   // asked and answered yes, in all
-  bool change_open;     // the newest rewrite was a change in place: what is built belongs to it
-  HlInst *change_inst;  // of it, when it is to be explained
+  Change change;        // the change in place that is being made
   bool failed;          // a pass broke a rule of the engine
   bool broken;          // the result that `break_rule` asks for has been made wrong
   HlModule *m;
@@ -73,8 +81,8 @@ static inline bool pass_built_nothing(const HlPass *p) {
   return p->m->next_serial == building->first_serial &&
          p->m->next_comp_id == building->first_comp && building->also.n == 0;
 }
-// rewrite.c: ends the newest change in place.
-void pass_close_change(HlEngine *engine);
+// rewrite.c: whether no change in place is open; false after saying so: the pass is at fault.
+bool pass_no_change_open(HlPass *p);
 // decide.c: whether the list of decisions allows the rewrite, and notes one that happens.
 bool pass_is_decided(HlEngine *engine, const char *pass, const char *rule, const HlInst *inst,
                      const HlInst *with);

@@ -2,6 +2,7 @@
 // built for it, what is erased with it, and the record of it.
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hilo/custom_calls.h"
@@ -34,26 +35,42 @@ static HlRewrite *newest(HlEngine *e) {
   return &((HlRewrite *)(void *)e->rewrites.at)[e->rewrites.n / sizeof(HlRewrite) - 1];
 }
 
-// The instructions with serials from `first` on, a line each, of those from `at` to the end of a computation.
-static void print_new(HlEngine *e, const HlInst *at, uint64_t first, HlBuf *out) {
-  HlTextOptions options = {.preset = HL_TEXT_SHORT};
-  options.metadata = options.frames = HL_OFF;
-  for (const HlInst *inst = at; inst; inst = inst->next) {
-    if (inst->serial < first)
-      continue;
-    if (out->n > 0)
-      hl_buf_putc(out, '\n');
-    hl_text_print_inst(e->cx, inst, &options, out);
-  }
+static void add_line(HlEngine *e, const HlInst *inst, HlBuf *out) {
+  const HlTextOptions options = {.preset = HL_TEXT_SHORT, .metadata = HL_OFF, .frames = HL_OFF};
+  if (out->n > 0)
+    hl_buf_putc(out, '\n');
+  hl_text_print_inst(e->cx, inst, &options, out);
 }
 
-// Of a change in place: what is new may stand anywhere.
-static const char *text_of_change(HlEngine *e, const HlComp *comp, uint64_t first) {
-  HlBuf out = {0};
-  print_new(e, comp->first, first, &out);
-  const char *text = hl_arena_strndup(e->arena, out.at ? out.at : "", out.n);
-  hl_buf_free(&out);
-  return text;
+// The text in the engine's arena; frees the buffer.
+static const char *keep_text(HlEngine *e, HlBuf *text) {
+  const char *kept = hl_arena_strndup(e->arena, text->at ? text->at : "", text->n);
+  hl_buf_free(text);
+  return kept;
+}
+
+static int by_place(const void *a, const void *b) {
+  const uint64_t x = hl_place(*(HlInst *const *)a), y = hl_place(*(HlInst *const *)b);
+  return x < y ? -1 : x > y;
+}
+
+// What a change in place has built, a line each, and what became of the instruction that it was about.
+static const char *text_of_change(HlEngine *e, HlInst *inst, uint32_t first_id) {
+  const HlComp *comp = inst->comp;
+  HlBuf made = {0}, out = {0};
+  for (uint32_t id = first_id; hl_comp_alive(comp) && id < comp->next_id; id++)
+    if (comp->by_id[id])
+      hl_buf_add(&made, &comp->by_id[id], sizeof(HlInst *));
+  HlInst **all = (HlInst **)(void *)made.at;
+  const size_t n = made.n / sizeof *all;
+  if (n > 1)
+    qsort(all, n, sizeof *all, by_place);
+  for (size_t k = 0; k < n; k++)
+    add_line(e, all[k], &out);
+  hl_buf_free(&made);
+  if (hl_alive(inst))
+    add_line(e, inst, &out);
+  return keep_text(e, &out);
 }
 
 // Of a rewrite "this by that": what is new stands at the end.
@@ -63,69 +80,69 @@ static const char *text_of_built(HlEngine *e, const HlComp *comp, uint64_t first
   const HlInst *at = NULL;
   for (const HlInst *inst = comp->last; inst && inst->serial >= first; inst = inst->prev)
     at = inst;
-  print_new(e, at, first, &out);
+  for (; at; at = at->next)
+    add_line(e, at, &out);
   if (by->serial < first)
     hl_buf_puts(&out, by->name->text);
-  const char *text = hl_arena_strndup(e->arena, out.at ? out.at : "", out.n);
-  hl_buf_free(&out);
-  return text;
+  return keep_text(e, &out);
 }
 
-static const char *text_of(HlEngine *e, const HlInst *inst) {
-  HlTextOptions options = {.preset = HL_TEXT_SHORT};
-  options.metadata = options.frames = HL_OFF;
+// Of the parties of a rewrite as they are.
+static const char *text_of(HlEngine *e, const HlInst *inst, const HlInst *with) {
   HlBuf out = {0};
-  hl_text_print_inst(e->cx, inst, &options, &out);
-  const char *text = hl_arena_strndup(e->arena, out.at, out.n);
-  hl_buf_free(&out);
-  return text;
+  if (with)
+    add_line(e, with, &out);
+  add_line(e, inst, &out);
+  return keep_text(e, &out);
 }
 
 static bool explains(const HlEngine *e) {
   return e->options.dry || e->options.explain == e->n_rewrites + 1;
 }
 
-void pass_close_change(HlEngine *e) {
-  if (!e->change_open)
-    return;
-  e->change_open = false;
-  HlRewrite *rewrite = newest(e);
-  rewrite->to = e->m->next_serial;
-  if (e->change_inst) {
-    HlInst *inst = e->change_inst;
-    e->change_inst = NULL;
-    const char *made = text_of_change(e, inst->comp, rewrite->from);
-    const char *kept = hl_alive(inst) ? text_of(e, inst) : "";
-    rewrite->after = hl_arena_printf(e->arena, "%s%s%s", made, *made && *kept ? "\n" : "", kept);
-  }
+bool pass_no_change_open(HlPass *p) {
+  HlEngine *e = p->engine;
+  if (!e->change.open)
+    return true;
+  if (e->options.dry)
+    hl_undo(p->m, e->change.mark);
+  e->change.open = false;
+  e->failed = true;
+  return hl_error_kind(e->cx, HL_FAILED, (HlPos){0},
+                       "pass %s does not say that its change %s in place has ended", p->info->name,
+                       newest(e)->rule);
 }
 
-// Asks, and notes the rewrite if it happens or the run is dry. `by` is what stands for `inst` then.
+// A name that lives as long as the record: what a dry run has got from the module is undone.
+static const char *keep_name(HlEngine *e, const HlSym *name) {
+  return e->options.dry ? hl_arena_strndup(e->arena, name->text, name->n) : name->text;
+}
+
+// Asks, and notes the rewrite if it may happen. `by` is what stands for `inst` then; NULL: a change in place.
 static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *with,
                 uint64_t first_serial, const HlInst *by) {
   HlEngine *e = p->engine;
   base_look();
-  pass_close_change(e);
+  const bool dry = e->options.dry;
+  if (!pass_no_change_open(p) || !pass_is_decided(e, p->info->name, rule, inst, with) ||
+      (!dry && !takes_fuel(e, p->info->name)))
+    return false;
   HlRewrite rewrite = {.pass = p->info->name,
                        .rule = rule,
-                       .comp = inst->comp->name->text,
-                       .inst = inst->name->text,
-                       .with = with ? with->name->text : "",
+                       .comp = keep_name(e, inst->comp->name),
+                       .inst = keep_name(e, inst->name),
+                       .with = with ? keep_name(e, with->name) : "",
                        .step = (int)(e->steps.n / sizeof(HlStep)),
                        .from = first_serial,
                        .to = p->m->next_serial};
-  if (!pass_is_decided(e, p->info->name, rule, inst, with) ||
-      (!e->options.dry && !takes_fuel(e, p->info->name)))
-    return false;
   if (explains(e)) {
-    rewrite.before = with ? hl_arena_printf(e->arena, "%s\n%s", text_of(e, with), text_of(e, inst))
-                          : text_of(e, inst);
+    rewrite.before = text_of(e, inst, with);
     rewrite.after = by ? text_of_built(e, inst->comp, first_serial, by) : "";
   }
   hl_buf_add(&e->rewrites, &rewrite, sizeof rewrite);
   e->n_rewrites++;
-  if (e->options.dry)
-    return false;
+  if (dry)
+    return true;
   if (e->options.rewrite)
     e->options.rewrite(e->options.user, p->info->name, rule, inst, with);
   pass_note_kin(e, inst, with);
@@ -140,7 +157,7 @@ void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
   HlEngine *e = p->engine;
   assert(!e->building.old);
   base_look();
-  pass_close_change(e);
+  pass_no_change_open(p);
   e->building.rule = rule;
   e->building.old = inst;
   e->building.first_serial = p->m->next_serial;
@@ -309,7 +326,7 @@ static void erase_with_operands(HlPass *p, HlInst *inst) {
     if (!hl_alive(next))
       continue;
     uint32_t n = next->n_operands;
-    HlInst **operands = next->operands;
+    HlInst *const *operands = next->operands;
     hl_erase(next);
     for (uint32_t k = 0; !p->keep_operands && k < n; k++)
       if (hl_alive(operands[k]) && may_erase(operands[k]))
@@ -355,7 +372,8 @@ bool hl_commit(HlPass *p, HlInst *by) {
   Building *building = &p->engine->building;
   HlInst *old = building->old;
   assert(old);
-  if (!by || !all_may(p, by) || !ask(p, building->rule, old, NULL, building->first_serial, by)) {
+  if (!by || !all_may(p, by) || !ask(p, building->rule, old, NULL, building->first_serial, by) ||
+      p->engine->options.dry) {
     hl_drop(p);
     return false;
   }
@@ -384,18 +402,25 @@ bool hl_replace(HlPass *p, const char *rule, HlInst *inst, HlInst *by) {
 bool hl_change(HlPass *p, const char *rule, HlInst *inst, const HlInst *with) {
   HlEngine *e = p->engine;
   assert(!e->building.old);
-  bool explain = explains(e);
   if (!ask(p, rule, inst, with, p->m->next_serial, NULL))
     return false;
-  e->change_open = true;
-  e->change_inst = explain ? inst : NULL;
+  e->change = (Change){.open = true, .inst = inst, .first_id = inst->comp->next_id};
+  if (e->options.dry)
+    e->change.mark = hl_mark(p->m);
   return true;
 }
 
 bool hl_changed(HlPass *p) {
-  assert(p->engine->change_open && !p->engine->building.old);
-  pass_close_change(p->engine);
-  return true;
+  HlEngine *e = p->engine;
+  HlRewrite *rewrite = newest(e);
+  assert(e->change.open && !e->building.old);
+  e->change.open = false;
+  rewrite->to = p->m->next_serial;
+  if (rewrite->before)  // it is to be explained
+    rewrite->after = text_of_change(e, e->change.inst, e->change.first_id);
+  if (e->options.dry)
+    hl_undo(p->m, e->change.mark);
+  return !e->options.dry;
 }
 
 bool hl_wants_refusals(const HlPass *p) {

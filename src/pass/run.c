@@ -81,7 +81,7 @@ static bool is_sorted(HlArena *arena, const HlModule *m) {
   return true;
 }
 
-static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
+static bool run_on_module(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
   HlArena *arena = e->scratch;
   HlMark mark = hl_arena_mark(arena);
   *p = (HlPass){.cx = e->cx,
@@ -93,14 +93,25 @@ static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
                 .args = item->args,
                 .reach = item->pass->run ? 0 : HL_RULE_REACH};
   int64_t n_errors = hl_cx_n_errors(e->cx);
-  bool ok = item->pass->run ? item->pass->run(p) : hl_run_rules(p, item->pass->rules, 1);
-  pass_close_change(e);
+  const bool ran = item->pass->run ? item->pass->run(p) : hl_run_rules(p, item->pass->rules, 1);
+  bool ok = pass_no_change_open(p) && ran;
   for (HlComp *comp = p->changed ? e->m->first : NULL; comp; comp = comp->next)
     pass_tell_callers(e, comp);
   ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;
   ok = ok && (!p->changed || is_sorted(arena, e->m) || hl_sort_comps(e->cx, e->m));
   hl_arena_release(arena, mark);
   p->arena = NULL;
+  return ok;
+}
+
+// A dry run leaves nothing, neither of what was tried nor of names and shapes got for it.
+static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
+  if (!e->options.dry)
+    return run_on_module(e, item, p);
+  const HlEditMark mark = hl_mark(e->m);
+  hl_prepare_marks(e->m);
+  const bool ok = run_on_module(e, item, p);
+  hl_undo(e->m, mark);
   return ok;
 }
 
@@ -237,7 +248,8 @@ static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *it
 
 bool hl_pass_nested(HlPass *p, const char *pipeline) {
   HlEngine *e = p->engine;
-  pass_close_change(e);
+  if (!pass_no_change_open(p))
+    return false;
   e->ops_known = false;
   e->n_insts = -1;
   e->epoch++;

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "hilo/edit.h"
 #include "hilo/eval.h"
 #include "hilo/replay.h"
 #include "spmd/local.h"
@@ -21,6 +22,7 @@
 typedef struct Check {
   HlCx *cx;
   const HlModule *m;
+  HlModule *copy;  // on which the pipeline runs, and from which it is undone
   const char *pipeline;
   HlEngineOptions engine;
   const HlCheckEachOptions *options;
@@ -156,9 +158,7 @@ static bool after_step(void *user, const HlModule *m, const HlStep *step) {
 
 // With so much fuel, up to the step `only` or to the end; what the rewrite of number `explain` (from 1; 0: none) did.
 static bool run(Check *c, HlMaybeInt fuel, int only, int64_t explain, HlRewrite *rewrite) {
-  HlModule *copy = hl_clone(c->cx, c->m);
-  if (!copy)
-    return false;
+  const HlEditMark mark = hl_mark(c->copy);
   HlEngineOptions options = c->engine;
   options.fuel = fuel;
   options.explain = explain;
@@ -170,7 +170,7 @@ static bool run(Check *c, HlMaybeInt fuel, int only, int64_t explain, HlRewrite 
   c->differs = false;
   int64_t n_errors = hl_cx_n_errors(c->cx);
   HlEngine *engine = hl_engine_new(c->cx, &options);
-  bool ok = engine && hl_engine_run(engine, copy, c->pipeline);
+  bool ok = engine && hl_engine_run(engine, c->copy, c->pipeline);
   if (engine && hl_engine_broke(engine))
     c->out->broke = true;
   int64_t n = 0;
@@ -185,7 +185,7 @@ static bool run(Check *c, HlMaybeInt fuel, int only, int64_t explain, HlRewrite 
 #undef KEEP
   }
   hl_engine_free(engine);
-  hl_module_free(copy);
+  hl_undo(c->copy, mark);
   // Stopping the run is the listener's way of saying that it has seen enough.
   return ok || hl_cx_n_errors(c->cx) == n_errors;
 }
@@ -227,7 +227,8 @@ bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEn
   *out = (HlCheckEach){.arena = hl_arena_new()};
   Check c = {
       .cx = cx, .m = m, .pipeline = pipeline, .engine = *engine, .options = options, .out = out};
-  bool ok = prepare(&c) && run(&c, (HlMaybeInt){0}, -1, 0, NULL);
+  c.copy = hl_clone(cx, m);
+  bool ok = c.copy && prepare(&c) && run(&c, (HlMaybeInt){0}, -1, 0, NULL);
   if (ok && c.waits)
     ok = evaluate(&c, m, c.expected);  // once more, for the reason
   if (ok && c.differs) {
@@ -238,6 +239,7 @@ bool hl_check_each(HlCx *cx, const HlModule *m, const char *pipeline, const HlEn
     out->mismatch = mismatch;
     out->leaf = leaf;
   }
+  hl_module_free(c.copy);
   unref_all(c.expected, c.devices);
   hl_replay_free(&c.inputs);
   return ok;

@@ -1,6 +1,7 @@
 // What was done to a module since a mark is undone exactly: every pass and every pipeline over random modules and over
 // programs of the corpus. After undo the module shows what it showed and its memory holds what it held; doing it
-// again gives what it gave, and what it gives without a mark on a copy. A mark inside a mark does the same.
+// again gives what it gave, and what it gives without a mark on a copy. A mark inside a mark does the same. A dry run
+// leaves no trace. Compacting does not show.
 //
 //   property_undo                       MODULES modules
 //   property_undo COUNT FIRST [PASS]    modules of seeds FIRST to FIRST + COUNT - 1, one pass or pipeline only
@@ -98,6 +99,33 @@ static bool is_same(Program *p, const char *passes, const HlBuf *a, const HlBuf 
   return (a->n == b->n && memcmp(a->at, b->at, a->n) == 0) || blame(p, passes, text);
 }
 
+static void run_dry(Program *p, const char *passes, const char *target, HlBuf *out) {
+  HlEngineOptions options = passes_options(passes, target);
+  options.dry = true;
+  HlEngine *engine = hl_engine_new(p->cx, &options);
+  out->n = 0;
+  if (!hl_engine_run(engine, p->m, passes))
+    hl_buf_puts(out, "failed");
+  int64_t n;
+  const HlRewrite *all = hl_engine_rewrites(engine, &n);
+  for (int64_t k = 0; k < n; k++)
+    hl_buf_printf(out, "%s %s %s %s %s\n%s\n=> %s\n", all[k].pass, all[k].rule, all[k].comp,
+                  all[k].inst, all[k].with, all[k].before, all[k].after);
+  hl_engine_free(engine);
+  hl_cx_clear(p->cx);
+}
+
+static bool try_dry(Program *p, const char *passes, const char *target) {
+  HlBuf once = {0}, again = {0};
+  run_dry(p, passes, target, &once);
+  bool ok = is_as_it_was(p, passes, "after a dry run");
+  run_dry(p, passes, target, &again);
+  ok = ok && is_same(p, passes, &once, &again, "dry runs differ");
+  hl_buf_free(&once);
+  hl_buf_free(&again);
+  return ok;
+}
+
 static bool try_passes(Program *p, const char *passes, const char *target) {
   HlBuf once = {0}, again = {0}, copied = {0};
   HlModule *copy = hl_clone(p->cx, p->m);
@@ -143,6 +171,26 @@ static bool try_nested(Program *p, const char *pass, const char *passes, const c
   return is_as_it_was(p, passes, "after undo of both marks") && ok;
 }
 
+// A module that was compacted after the pass shows the same and goes on as one that was not.
+static bool try_compact(Program *p, const char *pass, const char *passes, const char *target) {
+  HlBuf plain = {0}, text = {0};
+  HlModule *a = hl_clone(p->cx, p->m), *b = hl_clone(p->cx, p->m);
+  run(p, a, pass, target, &plain);
+  run(p, b, pass, target, &text);
+  bool ok = hl_compact(p->cx, b, NULL, NULL) || blame(p, pass, "does not compact");
+  run(p, a, "", target, &plain);
+  run(p, b, "", target, &text);
+  ok = ok && is_same(p, pass, &plain, &text, "compacted, not the same");
+  run(p, a, passes, target, &plain);
+  run(p, b, passes, target, &text);
+  ok = ok && is_same(p, passes, &plain, &text, "compacted, it goes on otherwise");
+  hl_buf_free(&plain);
+  hl_buf_free(&text);
+  hl_module_free(a);
+  hl_module_free(b);
+  return ok;
+}
+
 static void try_all(Program *p, const char *only, const char *target) {
   hl_undo(p->m, hl_mark(p->m));  // memory of marks is a module's own, too
   remember(p);
@@ -152,8 +200,12 @@ static void try_all(Program *p, const char *only, const char *target) {
     if ((only && strcmp(only, pass) != 0) || passes_lose_devices(p->m, pass))
       continue;
     try_passes(p, pass, target);
-    if (hl_pipelines.n > 0)
-      try_nested(p, pass, hl_pipelines.at[k % hl_pipelines.n].name, target);
+    try_dry(p, pass, target);
+    const char *pipeline = hl_pipelines.at[k % hl_pipelines.n].name;
+    if (passes_lose_devices(p->m, pipeline))
+      continue;
+    try_nested(p, pass, pipeline, target);
+    try_compact(p, pass, pipeline, target);
   }
   for (int k = 0; k < hl_pipelines.n; k++) {
     const char *pipeline = hl_pipelines.at[k].name;

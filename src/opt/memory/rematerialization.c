@@ -149,7 +149,7 @@ static void reduce(RematJob *job, HlComp *comp) {
 // --- The module -----------------------------------------------------------------------------------
 
 static void find_peaks(RematJob *job) {
-  for (HlComp *comp = job->m->first; comp; comp = comp->next)  // callees first
+  for (HlComp *comp = job->p->m->first; comp; comp = comp->next)  // callees first
     if (!comp->is_fusion)
       job->peak[comp->id] = find_peak(job, comp);
 }
@@ -163,7 +163,7 @@ static bool runs_as_step(const HlComp *comp) {
 
 // The flow analysis describes the program as it was: each computation asks it before it is changed. False after reporting.
 static bool start(RematJob *job) {
-  HlModule *m = job->m;
+  HlModule *m = job->p->m;
   job->flow = hl_flow_new(job->p->cx, job->arena, m, HL_FLOW_MERGE);
   if (!job->flow)
     return false;
@@ -188,7 +188,7 @@ static bool start(RematJob *job) {
 }
 
 static void reduce_all(RematJob *job, int64_t limit) {
-  HlModule *m = job->m;
+  HlModule *m = job->p->m;
   job->limit[m->entry->id] = limit;
   for (HlComp *comp = m->last; comp; comp = comp->prev)  // callers first
     if (runs_as_step(comp) && job->peak[comp->id] > job->limit[comp->id])
@@ -200,8 +200,8 @@ static void reduce_all(RematJob *job, int64_t limit) {
 }
 
 // One walk over everything. False after reporting.
-static bool one_round(HlPass *p, HlModule *m, int64_t limit, bool careful, bool *changed) {
-  RematJob job = {.p = p, .m = m, .arena = hl_arena_new(), .careful = careful};
+static bool one_round(HlPass *p, int64_t limit, bool careful, bool on_trial, bool *changed) {
+  RematJob job = {.p = p, .arena = hl_arena_new(), .careful = careful, .on_trial = on_trial};
   const bool ok = start(&job);
   if (ok)
     reduce_all(&job, limit);
@@ -211,9 +211,9 @@ static bool one_round(HlPass *p, HlModule *m, int64_t limit, bool careful, bool 
 }
 
 // The most bytes alive at a time. -1 after reporting.
-static int64_t find_need(HlPass *p, HlModule *m) {
-  RematJob job = {.p = p, .m = m, .arena = hl_arena_new()};
-  const int64_t need = start(&job) ? job.peak[m->entry->id] : -1;
+static int64_t find_need(HlPass *p) {
+  RematJob job = {.p = p, .arena = hl_arena_new()};
+  const int64_t need = start(&job) ? job.peak[p->m->entry->id] : -1;
   hl_arena_free(job.arena);
   return need;
 }
@@ -226,25 +226,25 @@ typedef struct Plan {
 } Plan;
 
 // What rounds reach can be told only by doing them: what is made again needs its operands, which may be too much elsewhere.
-// So they are tried on a copy; of the plans the one that comes lowest is kept. False after reporting.
+// So they are tried and undone; of the plans the one that comes lowest is kept. False after reporting.
 static bool try_rounds(HlPass *p, int64_t limit, bool careful, Plan *best) {
-  HlModule *copy = hl_clone(p->cx, p->m);
-  bool ok = copy, changed = true;
+  const HlEditMark mark = hl_mark(p->m);
+  bool ok = true, changed = true;
   for (int round = 1; ok && changed && best->need > limit && round <= ROUNDS; round++) {
-    ok = one_round(p, copy, limit, careful, &changed);
-    const int64_t need = ok && changed ? find_need(p, copy) : INT64_MAX;
+    ok = one_round(p, limit, careful, true, &changed);
+    const int64_t need = ok && changed ? find_need(p) : INT64_MAX;
     ok &= need >= 0;
     if (ok && need < best->need)
       *best = (Plan){careful, round, need};
   }
-  hl_module_free(copy);
+  hl_undo(p->m, mark);
   return ok;
 }
 
 static bool follow(HlPass *p, int64_t limit, const Plan *plan) {
   bool changed = true;
   for (int round = 0; changed && round < plan->rounds; round++)
-    if (!one_round(p, p->m, limit, plan->careful, &changed))
+    if (!one_round(p, limit, plan->careful, false, &changed))
       return false;
   return true;
 }
@@ -255,11 +255,11 @@ bool pass_rematerialization(HlPass *p) {
   if (limit <= 0)
     return true;
   const int64_t own = limit - remat_summand(hl_shape_buffer_bytes(m->entry->root->shape, 8));
-  Plan plan = {.need = find_need(p, m)};
+  Plan plan = {.need = find_need(p)};
   if (plan.need < 0 || !try_rounds(p, own, false, &plan) || !try_rounds(p, own, true, &plan) ||
       !follow(p, own, &plan))
     return false;
-  const int64_t need = find_need(p, m);
+  const int64_t need = find_need(p);
   if (need > own)
     hl_warn(p->cx, hl_module_pos(m),
             "%lld bytes are needed where %lld are there: nothing more can be computed again",

@@ -63,7 +63,7 @@ static inline int64_t remat_summand(int64_t bytes) {
 // One go over a module.
 typedef struct RematJob {
   HlPass *p;
-  HlModule *m;  // the pass's own, or a copy: then nobody is asked
+  bool on_trial;  // what it does will be undone: nobody is asked
   HlArena *arena;
   const HlFlow *flow;
   const HlLive *live;
@@ -99,8 +99,9 @@ typedef struct RematWalk {
   int64_t least_bytes;  // smaller values are left alone
   int block_limit;
   bool compress, recompute, offload;
-  bool *refused;  // by instruction id: changes of it were undone in an earlier walk; NULL: nothing is changed
-  bool undone;    // the newest change was: the walk is of no use any more
+  bool *
+      refused;  // by instruction id: changes of it were undone in an earlier walk; NULL: nothing is changed
+  bool undone;  // the newest change was: the walk is of no use any more
 } RematWalk;
 
 void remat_find_counted(RematJob *job);  // once the orders are known

@@ -176,7 +176,7 @@ typedef struct First {
 // the caller counts it.
 void remat_find_counted(RematJob *job) {
   const HlFlow *flow = job->flow;
-  const HlModule *m = job->m;
+  const HlModule *m = job->p->m;
   HlArena *scratch = hl_arena_new();
   uint32_t **place = HL_ARRAY(scratch, uint32_t *, m->next_comp_id + 1);
   First *first = HL_ARRAY(scratch, First, m->next_comp_id + 1);
@@ -315,7 +315,7 @@ void remat_end(RematWalk *w) {
 }
 
 static bool is_asked(const RematJob *job) {
-  return job->m == job->p->m;
+  return !job->on_trial;
 }
 
 bool remat_change(RematWalk *w, const char *rule, int32_t k, int32_t with) {
