@@ -9,6 +9,7 @@
 #include "hilo/edit.h"
 #include "hilo/opt.h"
 #include "hilo/pass.h"
+#include "hilo/target.h"
 #include "hilo/tool.h"
 
 static double mib(const HlModule *m) {
@@ -17,7 +18,7 @@ static double mib(const HlModule *m) {
 
 static bool run(HlCx *cx, HlModule *m, const char *pipeline) {
   const HlEngineOptions options = {
-      .passes = &hl_passes, .pipelines = &hl_pipelines, .target = pipeline};
+      .passes = &hl_passes, .pipelines = &hl_pipelines, .target = hl_target_find(pipeline)};
   HlEngine *engine = hl_engine_new(cx, &options);
   const bool ok = engine && hl_engine_run(engine, m, pipeline);
   hl_engine_free(engine);

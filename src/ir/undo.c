@@ -127,11 +127,27 @@ void ir_marks_free(ModuleState *state) {
   base_free(marks);
 }
 
+// Room for some more instructions: a buffer that is full is copied within each mark that makes one.
+static void make_room(HlComp *comp) {
+  BaseUndo *undo = ir_undo_comp(comp);
+  CompState *state = ir_comp_state(comp);
+  const size_t n = comp->next_id / 4 + 16;
+  ir_note_comp(comp);
+  base_undo_room(undo, &state->by_id, n * sizeof(HlInst *));
+  base_undo_room(undo, &state->op, n);
+  base_undo_room(undo, &state->label, n * sizeof(uint64_t));
+  base_undo_room(undo, &state->touched, 2 * n * sizeof(uint32_t));
+  comp->by_id = (HlInst **)(void *)state->by_id.at;
+  comp->op_by_id = (const uint8_t *)state->op.at;
+}
+
 void hl_prepare_marks(HlModule *m) {
   ir_know_names(m);
-  for (HlComp *comp = m->first; comp; comp = comp->next)
+  for (HlComp *comp = m->first; comp; comp = comp->next) {
     if (hl_listed_by_id(comp))
       ir_relabel(comp);
+    make_room(comp);
+  }
 }
 
 // --- Computations -------------------------------------------------------------------------------
