@@ -168,11 +168,11 @@ bool hl_comp_alive(const HlComp *comp);
 // What the pass, with its options, has not seen yet of a computation, in list order: all of it when it first asks; later
 // what was touched since (hilo/edit.h) and, for a reach above 0, users of that, theirs and so on, so many steps down, and what
 // shares an operand with it. For passes that decide by what is near; one such reader a pass. In a dry run always all.
-HlInst **hl_pass_news(HlPass *p, HlComp *comp, int reach, int *n);
-bool hl_pass_has_news(HlPass *p, HlComp *comp);      // whether there are any; they count as seen
+HlInst **hl_pass_changes(HlPass *p, HlComp *comp, int reach, int *n);
+bool hl_pass_has_changes(HlPass *p, HlComp *comp);      // whether there are any; they count as seen
 // Goes over every instruction of every computation that is no fusion body, operands first, and tries the rules of its op in
 // the table's order; instructions made on the way are met in the next round. `rounds`: at most so many per computation, until nothing changes.
-// With p->reach set, it goes over the news alone.
+// With p->reach set, it goes over the changes alone.
 bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds);
 
 // --- What passes ask about instructions (src/pass/match.c) ---------------------------------------------
@@ -288,7 +288,7 @@ typedef struct HlEngineOptions {
   int n_decisions;
   int64_t explain;                     // the rewrite of this number, from 1, keeps its before and after text; 0: none
   bool verify_each;
-  bool whole;                          // tests only: to every pass all is news each time it runs
+  bool whole;                          // tests only: to every pass everything counts as changed each time it runs
   const char *break_rule;              // tests only: the first result of this rule is negated; NULL
   const char *disable, *enable_only;   // comma-separated names of passes and pipelines; NULL
   bool disable_all;

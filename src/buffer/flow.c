@@ -3,7 +3,7 @@
 // An instruction defines values at the slots it computes; at the others (elements of a tuple, what a
 // get-tuple-element, bitcast, call, while or conditional gives) values of other instructions pass
 // through. They are followed to a fixed point with a worklist in the order the program runs. Where
-// several values meet - a loop's state before and after a turn, the results of two branches - a phi
+// several values meet - a loop's state before and after an iteration, the results of two branches - a phi
 // value is made, and dropped again if it proves to be one value only. So each slot has one value.
 //
 //   t = (f32[4], s32[]) tuple(x, i)         values:  t{}  (x and i pass through)

@@ -337,7 +337,8 @@ const CliCommand cli_stats = {
         "then a table\n"
         "of its ops and one of its element types, and, for several modules, all of it together. A "
         "loop whose\n"
-        "number of turns is known counts that often; of a conditional the costliest branch counts. "
+        "number of iterations is known counts that often; of a conditional the costliest branch "
+        "counts. "
         "Of a "
         "jaxpr a table\n"
         "follows of its equations beside the instructions that each became.",

@@ -94,7 +94,7 @@ static bool read_condition(const HlComp *condition, Bound *out) {
   return out->slot >= 0 && constant_of(flipped ? a : b, &out->limit);
 }
 
-// What one turn adds to the slot.
+// What one iteration adds to the slot.
 static bool read_step(const HlComp *body, int64_t slot, int64_t *out) {
   Value v = element_of(body->root, slot);
   if (!v.inst || v.inst->op != HL_OP_ADD || v.inst->n_operands != 2)

@@ -43,14 +43,14 @@ static int holds(Interp *in, const HlInst *inst, HlLiteral *state) {
   return answer;
 }
 
-// The state is handed on from turn to turn, so that a body which alone holds it can change it in
+// The state is handed on from iteration to iteration, so that a body which alone holds it can change it in
 // place.
 HlLiteral *take_while(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t lanes) {
   HlLiteral *state = operand[0];
   operand[0] = NULL;
-  int turn;
-  while (state && (turn = holds(in, inst, state)) != 0) {
-    if (turn < 0) {
+  int goes_on;
+  while (state && (goes_on = holds(in, inst, state)) != 0) {
+    if (goes_on < 0) {
       interp_drop(in, state);
       return NULL;
     }
@@ -101,7 +101,7 @@ typedef struct Scan {
   const HlComp *comp;
   int n_inputs, n_carries, n_outputs;
   int along;
-  int64_t turns;
+  int64_t trips;
   HlLiteral **input;    // borrowed
   HlLiteral **state;    // arguments: slices, then carries; owned
   HlLiteral **stacked;  // outputs; owned
@@ -112,14 +112,14 @@ static bool copy_slice(const Scan *scan, const HlLiteral *stacked, const HlLiter
                        int64_t t, bool out) {
   const HlShape *shape = stacked->shape;
   const int size = hl_dtype_bytes(shape->dtype);
-  if (scan->along >= shape->rank || shape->dim[scan->along] != scan->turns ||
-      slice->shape->dtype != shape->dtype || slice->n * scan->turns != stacked->n)
+  if (scan->along >= shape->rank || shape->dim[scan->along] != scan->trips ||
+      slice->shape->dtype != shape->dtype || slice->n * scan->trips != stacked->n)
     return hl_inst_error(scan->in->ev.cx, scan->inst,
                          "the scanned computation does not fit the shapes");
   int64_t inner = size;
   for (int d = shape->rank - 1; d > scan->along; d--)
     inner *= shape->dim[d];
-  const int64_t row = inner * scan->turns, rows = inner > 0 ? slice->n * size / inner : 0;
+  const int64_t row = inner * scan->trips, rows = inner > 0 ? slice->n * size / inner : 0;
   for (int64_t k = 0; k < rows; k++) {
     char *whole = (char *)stacked->data + k * row + t * inner,
          *part = (char *)slice->data + k * inner;
@@ -150,7 +150,7 @@ static bool scan_start(Scan *scan) {
                              : inst->shape;
   if (!hl_is_array_dtype(first->dtype) || along >= first->rank)
     return false;
-  scan->turns = first->dim[along];
+  scan->trips = first->dim[along];
   return true;
 }
 
@@ -173,7 +173,7 @@ static bool scan_allocate(Scan *scan) {
   return true;
 }
 
-// Stores the results of one turn: outputs into their stacks, carries for the next turn.
+// Stores the results of one iteration: outputs into their stacks, carries for the next iteration.
 static bool scan_store(Scan *scan, HlLiteral *result, int64_t t) {
   const int n = scan->n_outputs + scan->n_carries;
   if (result->element ? result->shape->rank != n : n != 1)
@@ -189,7 +189,7 @@ static bool scan_store(Scan *scan, HlLiteral *result, int64_t t) {
   return true;
 }
 
-static bool scan_turn(Scan *scan, int64_t t) {
+static bool scan_iteration(Scan *scan, int64_t t) {
   Interp *in = scan->in;
   for (int k = 0; k < scan->n_inputs; k++) {
     scan->state[k] = interp_new(in, scan->inst, scan->comp->params[k]->shape);
@@ -228,8 +228,8 @@ HlLiteral *take_scan(Interp *in, const HlInst *inst, HlLiteral **operand, int64_
     scan.state[scan.n_inputs + k] = hl_literal_ref(operand[scan.n_inputs + k]);
   bool good = scan_allocate(&scan);
   const bool reverse = hl_attr_int(inst, HL_A_IS_REVERSE) != 0;
-  for (int64_t k = 0; good && k < scan.turns; k++)
-    good = scan_turn(&scan, reverse ? scan.turns - 1 - k : k);
+  for (int64_t k = 0; good && k < scan.trips; k++)
+    good = scan_iteration(&scan, reverse ? scan.trips - 1 - k : k);
   HlLiteral *out = good ? scan_result(&scan) : NULL;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     interp_drop(in, scan.state[k]);

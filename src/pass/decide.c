@@ -16,15 +16,15 @@
 #include "pass/engine.h"
 
 // What a rewrite that happened was about, beside its names in HlRewrite.
-typedef struct Kin {
+typedef struct Parties {
   uint64_t inst, with;  // serials; 0: none
   size_t older;         // 1 + the last rewrite about the same instruction before; 0: none
   int64_t met,
       made;  // the question in which it was last met, as one about an instruction and as one's origin
-} Kin;
+} Parties;
 
-static Kin *kin_at(const HlEngine *e, size_t number) {
-  return &((Kin *)(void *)e->kin.at)[number];
+static Parties *parties_at(const HlEngine *e, size_t number) {
+  return &((Parties *)(void *)e->parties.at)[number];
 }
 
 static const HlRewrite *rewrite_at(const HlEngine *e, size_t number) {
@@ -36,7 +36,7 @@ static size_t newest_about(const HlEngine *e, uint64_t serial) {
   return serial < e->about.n / sizeof(size_t) ? ((size_t *)(void *)e->about.at)[serial] : 0;
 }
 
-void pass_note_kin(HlEngine *e, const HlInst *inst, const HlInst *with) {
+void pass_note_parties(HlEngine *e, const HlInst *inst, const HlInst *with) {
   if (!e->options.decisions)
     return;
   while (e->about.n / sizeof(size_t) <= inst->serial) {
@@ -44,9 +44,9 @@ void pass_note_kin(HlEngine *e, const HlInst *inst, const HlInst *with) {
     hl_buf_add(&e->about, &none, sizeof none);
   }
   size_t *newest = &((size_t *)(void *)e->about.at)[inst->serial];
-  Kin kin = {.inst = inst->serial, .with = with ? with->serial : 0, .older = *newest};
-  hl_buf_add(&e->kin, &kin, sizeof kin);
-  *newest = e->kin.n / sizeof kin;
+  Parties parties = {.inst = inst->serial, .with = with ? with->serial : 0, .older = *newest};
+  hl_buf_add(&e->parties, &parties, sizeof parties);
+  *newest = e->parties.n / sizeof parties;
 }
 
 // --- What stands for what -------------------------------------------------------------------------
@@ -64,13 +64,13 @@ static void add_alias(HlBuf *to, const char *comp, const char *name, uint64_t se
 
 // What was fused into the instruction, in place.
 static void add_swallowed(HlEngine *e, uint64_t serial, HlBuf *to) {
-  for (size_t k = newest_about(e, serial); k > 0; k = kin_at(e, k - 1)->older) {
-    Kin *kin = kin_at(e, k - 1);
-    if (kin->met == e->asked)
+  for (size_t k = newest_about(e, serial); k > 0; k = parties_at(e, k - 1)->older) {
+    Parties *parties = parties_at(e, k - 1);
+    if (parties->met == e->asked)
       return;  // and so were the older ones
-    kin->met = e->asked;
+    parties->met = e->asked;
     if (*rewrite_at(e, k - 1)->with)
-      add_alias(to, rewrite_at(e, k - 1)->comp, rewrite_at(e, k - 1)->with, kin->with);
+      add_alias(to, rewrite_at(e, k - 1)->comp, rewrite_at(e, k - 1)->with, parties->with);
   }
 }
 
@@ -79,10 +79,10 @@ static void add_origin(HlEngine *e, uint64_t serial, HlBuf *to) {
   const HlRewrite *origin = pass_origin_of(e, serial);
   if (!origin)
     return;
-  Kin *kin = kin_at(e, (size_t)(origin - rewrite_at(e, 0)));
-  if (kin->made != e->asked)
-    add_alias(to, origin->comp, origin->inst, kin->inst);
-  kin->made = e->asked;
+  Parties *parties = parties_at(e, (size_t)(origin - rewrite_at(e, 0)));
+  if (parties->made != e->asked)
+    add_alias(to, origin->comp, origin->inst, parties->inst);
+  parties->made = e->asked;
 }
 
 // All that the instruction stands for, itself first.

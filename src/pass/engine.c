@@ -42,9 +42,9 @@ HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options) {
   e->arena = arena;
   e->scratch = hl_arena_new();
   e->options = *options;
-  HlBuf *const all[] = {&e->steps,   &e->rewrites,     &e->dead,         &e->watches,
-                        &e->told,    &e->found,        &e->kin,          &e->about,
-                        &e->aliases, &e->with_aliases, &e->building.also};
+  HlBuf *const all[] = {&e->steps,        &e->rewrites,     &e->dead,         &e->watches,
+                        &e->callers_know, &e->found,        &e->parties,      &e->about,
+                        &e->aliases,      &e->with_aliases, &e->building.also};
   for (int k = 0; k < HL_COUNT_OF(all); k++)
     all[k]->owner = arena;
   if (!e->options.passes)
@@ -70,9 +70,9 @@ void hl_engine_free(HlEngine *e) {
   hl_buf_free(&e->dead);
   pass_forget_watches(e);
   hl_buf_free(&e->watches);
-  hl_buf_free(&e->told);
+  hl_buf_free(&e->callers_know);
   hl_buf_free(&e->found);
-  hl_buf_free(&e->kin);
+  hl_buf_free(&e->parties);
   hl_buf_free(&e->about);
   hl_buf_free(&e->aliases);
   hl_buf_free(&e->with_aliases);

@@ -65,9 +65,9 @@ struct HlEngine {
   int place, places;          // of the pass that comes next, as HlStep has them
   HlBuf watches;              // of Watch *
   Watch *watch;               // of the pass that runs
-  HlBuf told;   // of size_t by id of the computation: how much of its journal callers know of
-  HlBuf found;  // of HlInst *: scratch of news.c
-  HlBuf kin;    // decide.c, of each rewrite: whom it was about
+  HlBuf callers_know;   // of size_t by id of the computation: how much of its journal callers know of
+  HlBuf found;  // of HlInst *: scratch of changes.c
+  HlBuf parties;    // decide.c, of each rewrite: whom it was about
   HlBuf about;  // of size_t by serial: the newest rewrite about an instruction
   HlBuf aliases, with_aliases;   // of decide.c: scratch
   int64_t asked;                 // questions of decide.c so far
@@ -86,7 +86,7 @@ bool pass_no_change_open(HlPass *p);
 // decide.c: whether the list of decisions allows the rewrite, and notes one that happens.
 bool pass_is_decided(HlEngine *engine, const char *pass, const char *rule, const HlInst *inst,
                      const HlInst *with);
-void pass_note_kin(HlEngine *engine, const HlInst *inst, const HlInst *with);
+void pass_note_parties(HlEngine *engine, const HlInst *inst, const HlInst *with);
 // contract.c: before a pipeline runs: its passes get what they need (false after reporting), and stand in the wished order.
 bool pass_check_pipeline(HlEngine *engine, const HlPipelineItem *all);
 // Before a pass runs: whether the module has what it needs. False after reporting: it does not, and no restriction of the
@@ -96,11 +96,11 @@ bool pass_has_needs(HlEngine *engine, const HlPipelineItem *item, bool *has);
 bool pass_meets_condition(const HlEngine *engine, const HlPipelineItem *item);
 // engine.c: the rewrite that made the instruction of a serial, or NULL.
 const HlRewrite *pass_origin_of(const HlEngine *engine, uint64_t serial);
-// news.c: what the pass has seen; none has seen anything any more.
+// changes.c: what the pass has seen; none has seen anything any more.
 Watch *pass_watch(HlEngine *engine, const HlPipelineItem *item);
 void pass_forget_watches(HlEngine *engine);
-// As hl_pass_news, but only those of a set of ops; NULL: of all. And the same of everything.
-HlInst **pass_news(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n);
+// As hl_pass_changes, but only those of a set of ops; NULL: of all. And the same of everything.
+HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n);
 HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n);
 // Those who call a computation are touched if it has changed since they last were.
 void pass_tell_callers(HlEngine *engine, HlComp *comp);

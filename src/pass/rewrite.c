@@ -145,7 +145,7 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
     return true;
   if (e->options.rewrite)
     e->options.rewrite(e->options.user, p->info->name, rule, inst, with);
-  pass_note_kin(e, inst, with);
+  pass_note_parties(e, inst, with);
   p->changed = true;
   e->ops_known = false;
   return true;

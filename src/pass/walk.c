@@ -84,7 +84,7 @@ static bool try_rules(HlPass *p, const RuleIndex *index, HlInst *inst) {
 // The instructions that some rule is about.
 static HlInst **insts_with_rules(HlPass *p, const RuleIndex *index, HlComp *comp, int *n) {
   if (p->reach > 0 && !p->engine->options.whole)
-    return pass_news(p, comp, p->reach, index->ops, n);
+    return pass_changes(p, comp, p->reach, index->ops, n);
   return pass_all_insts(p, comp, index->ops, n);
 }
 

@@ -44,7 +44,7 @@ static int64_t pieces(const SpMesh *mesh, const SpSpec *spec) {
   return spec->manual ? INT64_MAX : n;
 }
 
-// Of each leaf the finest cut: to put it together once after a loop is cheaper than in each turn.
+// Of each leaf the finest cut: to put it together once after a loop is cheaper than in each iteration.
 static const HlSharding *found_for(const SpAlike *alike, int n, HlInst *const *member) {
   const SpGraph *graph = alike->export->graph;
   const HlShape *shape = member[0]->shape;

@@ -52,7 +52,7 @@ static const SpSpec *outside(Shardy *s, const SpSpec *spec, const HlShape *shape
 
 // --- Attributes ------------------------------------------------------------------------------------
 
-// Loop state is cut as the loop has it, on the way in and at the end of each turn; what a branch
+// Loop state is cut as the loop has it, on the way in and at the end of each iteration; what a branch
 // results in, as the conditional has it.
 static const HlInst *state_of(const HlInst *inst) {
   const HlCall *call = inst->comp->first_call;

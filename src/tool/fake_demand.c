@@ -6,7 +6,7 @@
 
 #include "tool/fake.h"
 
-enum { TURNS = 16 };  // how often a loop may go round if an input decides
+enum { TRIPS = 16 };  // how often a loop may go round if an input decides
 
 static Need within(double lo, double hi) {
   return (Need){.lo = lo, .hi = hi, .flags = NEED_HARD};
@@ -145,8 +145,8 @@ static bool known(Range r) {
 }
 
 // A comparison that decides whether a loop goes on: the side that inputs decide is kept within a few
-// turns of the other.
-static void demand_turns(Fake *f, const HlInst *inst) {
+// iterations of the other.
+static void demand_trips(Fake *f, const HlInst *inst) {
   const HlInst *a = inst->operands[0], *b = inst->operands[1];
   if (!hl_shape_is_array(a->shape) || !hl_is_integral(a->shape->dtype))
     return;
@@ -156,12 +156,12 @@ static void demand_turns(Fake *f, const HlInst *inst) {
   if (known(x) && known(y))
     return;
   if (!known(x) && !known(y)) {
-    fake_want(f, a, 0, rather(0, TURNS));
-    fake_want(f, b, 0, rather(0, TURNS));
+    fake_want(f, a, 0, rather(0, TRIPS));
+    fake_want(f, b, 0, rather(0, TRIPS));
   } else {  // a counts towards b, or b is the end that a counts towards
     bool above = known(y) == down;
     double end = known(y) ? y.hi : x.lo;
-    double most = above ? TURNS : 0, least = above ? 0 : -TURNS;
+    double most = above ? TRIPS : 0, least = above ? 0 : -TRIPS;
     if (end + least < 0 && end >= 0)
       least = -end;
     fake_want(f, known(y) ? a : b, 0, rather(end + least, end + most));
@@ -251,7 +251,7 @@ static void demand_elementwise(Fake *f, const HlInst *inst) {
     break;
   case HL_OP_COMPARE:
     if (f->condition[inst->comp->id])
-      demand_turns(f, inst);
+      demand_trips(f, inst);
     break;
   default: break;
   }

@@ -60,7 +60,7 @@ static void flow_call(Fake *f, const HlInst *inst) {
     pass_parameter(f, comp, k, inst->operands[k], ALL_FLAGS);
 }
 
-// What the body wants of its state goes to the initial state only: handed on to the next turn's it
+// What the body wants of its state goes to the initial state only: handed on to the next iteration's it
 // would wander with every addition.
 static void flow_while(Fake *f, const HlInst *inst) {
   if (inst->n_calls != 2 || inst->n_operands != 1 || !hl_while_body(inst)->root)

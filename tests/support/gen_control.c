@@ -185,10 +185,10 @@ HlInst *rule_map(Gen *g, HlOp op) {
   return gen_done(g, inst);
 }
 
-static HlComp *while_condition(Gen *g, const HlShape *state, int64_t turns) {
+static HlComp *while_condition(Gen *g, const HlShape *state, int64_t trips) {
   Place outer = gen_open(g, "cond");
   HlInst *p = gen_parameter(g, state);
-  HlInst *two[2] = {gen_element(g, p, 0), gen_int(g, HL_S32, turns)};
+  HlInst *two[2] = {gen_element(g, p, 0), gen_int(g, HL_S32, trips)};
   HlInst *compare = gen_make(g, HL_OP_COMPARE, gen_scalar(g, HL_PRED), 2, two);
   hl_set_int(compare, HL_A_DIRECTION, HL_WORD_direction_LT);
   return gen_close(g, outer, gen_done(g, compare));
@@ -218,15 +218,15 @@ HlInst *rule_while(Gen *g, HlOp op) {
   }
   const HlShape *state = hl_shape_tuple(g->m->shapes, n, shape);
   HlComp *body = while_body(g, state);
-  int64_t turns = gen_between(g, 0, 3);
-  HlComp *calls[2] = {body, while_condition(g, state, turns)};
+  int64_t trips = gen_between(g, 0, 3);
+  HlComp *calls[2] = {body, while_condition(g, state, trips)};
   HlInst *init = gen_tuple(g, n, in);
   HlInst *inst = gen_make(g, op, state, 1, &init);
   hl_set_calls(inst, 2, calls);
   if (gen_chance(g, 20))
     hl_set_text(
         inst, HL_A_BACKEND_CONFIG,
-        hl_arena_printf(g->m->arena, "{\"known_trip_count\":{\"n\":\"%lld\"}}", (long long)turns));
+        hl_arena_printf(g->m->arena, "{\"known_trip_count\":{\"n\":\"%lld\"}}", (long long)trips));
   return gen_element(g, gen_done(g, inst), gen_below(g, n));
 }
 

@@ -95,7 +95,7 @@ static bool read_vhlo_properties(MlbReader *r, MlbCursor *c, const MlbOpName *na
 
 enum { MAX_SEGMENTS = 4 };
 
-// Lengths of the lists of operands (results): told in full, or those that are not zero, each with its place.
+// Lengths of the lists of operands (results): stated in full, or those that are not zero, each with its place.
 static const HlMlAttr *read_segments(MlbReader *r, MlbCursor *c) {
   if (r->version < 6)
     return mlb_attr(r, c);
@@ -113,7 +113,7 @@ static const HlMlAttr *read_segments(MlbReader *r, MlbCursor *c) {
     uint64_t entry = mlb_varint(r, c),
              place = is_sparse ? entry & (((uint64_t)1 << (bits & 31)) - 1) : (uint64_t)k;
     if (r->failed || bits > 8 || place >= MAX_SEGMENTS) {
-      mlb_fail(r, at, "lists of operands that are not told well");
+      mlb_fail(r, at, "lists of operands that are not stated well");
       return NULL;
     }
     value[place] = (int64_t)(is_sparse ? entry >> bits : entry);
@@ -139,7 +139,7 @@ static bool is_idle(const MlbOpName *name, const MlAttrRow *attr, const HlMlAttr
 static bool read_native_properties(MlbReader *r, MlbCursor *c, const MlbOpName *name,
                                    HlMlNamed *out, uint32_t *n) {
   bool has_segments = name->row == ML_CHLO_SCAN;
-  int n_told = has_segments ? name->n_attrs : count_varints(r, *c), n_needed = 0;
+  int n_stated = has_segments ? name->n_attrs : count_varints(r, *c), n_needed = 0;
   for (int k = 0; k < name->n_attrs; k++)
     n_needed += ml_is_required(name->attr[k]);
   for (int k = 0; k < name->n_attrs && !r->failed; k++) {
@@ -148,7 +148,7 @@ static bool read_native_properties(MlbReader *r, MlbCursor *c, const MlbOpName *
     const HlMlAttr *value = NULL;
     if (ml_is_required(attr))
       value = mlb_attr(r, c);
-    else if (n_told > n_needed && c->at < c->end)
+    else if (n_stated > n_needed && c->at < c->end)
       mlb_optional_attr(r, c, &value);
     if (value && (value = mlb_normal(r, at, attr, value)) && !is_idle(name, attr, value))
       out[(*n)++] = ml_named(r->tree, attr->name, value);

@@ -224,10 +224,10 @@ static bool read_dialect(MlbReader *r, MlbCursor *c, MlbDialect *out) {
 }
 
 static bool read_op_names(MlbReader *r, MlbCursor *c) {
-  uint64_t told = r->version >= 4 ? mlb_varint(r, c) : 0;
+  uint64_t stated = r->version >= 4 ? mlb_varint(r, c) : 0;
   uint32_t room = (uint32_t)((size_t)(c->end - c->at) < UINT32_MAX ? c->end - c->at : 0);
-  r->op_name = HL_ARRAY(r->arena, MlbOpName, r->version >= 4 && told < room ? told : room);
-  uint32_t most = r->version >= 4 && told < room ? (uint32_t)told : room;
+  r->op_name = HL_ARRAY(r->arena, MlbOpName, r->version >= 4 && stated < room ? stated : room);
+  uint32_t most = r->version >= 4 && stated < room ? (uint32_t)stated : room;
   while (c->at < c->end && !r->failed) {
     const uint8_t *at = c->at;
     uint64_t dialect = mlb_varint(r, c);
@@ -237,7 +237,7 @@ static bool read_op_names(MlbReader *r, MlbCursor *c) {
     for (uint32_t k = 0; k < n && !r->failed; k++) {
       uint64_t name = mlb_varint(r, c);
       if (r->n_op_names >= most)
-        return mlb_fail(r, at, "there are more names of ops than the %" PRIu64 " told", told);
+        return mlb_fail(r, at, "there are more names of ops than the %" PRIu64 " stated", stated);
       MlbOpName *out = &r->op_name[r->n_op_names++];
       out->is_registered = r->version < 5 || (name & 1);
       uint64_t text = r->version >= 5 ? name >> 1 : name;
@@ -247,8 +247,8 @@ static bool read_op_names(MlbReader *r, MlbCursor *c) {
       out->file_dialect = (uint32_t)dialect;
     }
   }
-  if (!r->failed && r->version >= 4 && told != r->n_op_names)
-    return mlb_fail(r, c->at, "there are %u names of ops, not %" PRIu64, r->n_op_names, told);
+  if (!r->failed && r->version >= 4 && stated != r->n_op_names)
+    return mlb_fail(r, c->at, "there are %u names of ops, not %" PRIu64, r->n_op_names, stated);
   return !r->failed;
 }
 

@@ -95,7 +95,7 @@ const HlMlType *mlb_shaped_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind) {
   return hl_ml_type_intern(r->tree, &type);
 }
 
-// affine_map<(d0, d1) -> (d0, d1)>: what a memref has whose layout is not told.
+// affine_map<(d0, d1) -> (d0, d1)>: what a memref has whose layout is not stated.
 static bool is_identity(const HlMlAttr *layout) {
   static const char before[] = "affine_map<", between[] = " -> ";
   if (layout->kind != HL_ML_A_OTHER || strncmp(layout->sym->text, before, sizeof before - 1) != 0)

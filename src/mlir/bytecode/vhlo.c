@@ -158,7 +158,7 @@ static void add_fields(const VhloOp *op, const MlAttrRow *attr, VhloSlot *slots,
     MlName name = row->field[k].name;
     if (is_channel(attr)) {
       if (k == 1 &&
-          !ml_is_required(attr))  // the type is told where the handle must be: of send and recv
+          !ml_is_required(attr))  // the type is stated where the handle must be: of send and recv
         continue;
       name = k == 0 ? ML_A_CHANNEL_ID : ML_A_CHANNEL_TYPE;
     }

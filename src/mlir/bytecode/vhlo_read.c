@@ -16,7 +16,7 @@ static bool fail_kind_of(MlbReader *r, const uint8_t *at, const MlbOpName *name,
                   name->name->text);
 }
 
-enum { LONGEST_LIST = 1 << 20 };  // of what is told by dimension; a splat could claim any
+enum { LONGEST_LIST = 1 << 20 };  // of what is stated by dimension; a splat could claim any
 
 // array<i64: ..> or array<i1: ..> of a tensor.
 static const HlMlAttr *as_list(MlbReader *r, const HlMlAttr *value, HlDtype dtype) {
@@ -126,7 +126,7 @@ static bool is_none(const HlMlAttr *value) {
   return value->kind == HL_ML_A_TYPE && value->type->kind == HL_ML_NONE;
 }
 
-// A struct attribute of its fields. *out is NULL where there is none: an algorithm that is not told.
+// A struct attribute of its fields. *out is NULL where there is none: an algorithm that is not stated.
 static bool put_together(MlbReader *r, const uint8_t *at, const MlbOpName *name,
                          const MlAttrRow *attr, const HlMlAttr *const *value,
                          const HlMlAttr **out) {
@@ -148,7 +148,7 @@ static bool put_together(MlbReader *r, const uint8_t *at, const MlbOpName *name,
     field[n++] = ml_named(r->tree, row->field[k].name, part);
   }
   if (n_none && n_none < n)
-    return mlb_fail(r, at, "'%s' of %s is told in part", ml_name_text[attr->name],
+    return mlb_fail(r, at, "'%s' of %s is stated in part", ml_name_text[attr->name],
                     name->name->text);
   *out = n_none ? NULL : hl_ml_struct(r->tree, row->name, n, field);
   return true;

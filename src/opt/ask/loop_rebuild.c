@@ -344,8 +344,8 @@ HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan) {
   return is_whole ? loop : whole_state(&after);
 }
 
-void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,
-               int64_t *channel) {
+void loop_iteration(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,
+                    int64_t *channel) {
   const int n = loop_slots(loop);
   const HlComp *body = hl_while_body(loop);
   LoopPart part = {.p = p, .place = LOOP_AFTER, .b = *b, .loop = loop, .from = body};

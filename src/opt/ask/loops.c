@@ -1,6 +1,6 @@
 // opt/ask/loops.c: reading while loops: their slots, and what stands in their bodies and conditions.
 //
-// How often a loop turns is told by opt/ask/loop_turns.c; making it anew is the business of opt/ask/loop_rebuild.c.
+// How often a loop iterates is told by opt/ask/loop_trips.c; making it anew is the business of opt/ask/loop_rebuild.c.
 
 #include "opt/ask/loops.h"
 #include "ir/vecs.h"

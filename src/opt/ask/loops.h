@@ -1,9 +1,9 @@
-// opt/ask/loops.h: what passes of while loops share: the slots of a loop's state, how often it turns,
+// opt/ask/loops.h: what passes of while loops share: the slots of a loop's state, how often it iterates,
 // and making a loop anew with another state.
 //
 // A plain loop carries a tuple; slot k of it is element k. In body and condition a slot is read by
 // a get-tuple-element of the parameter; the body's root tuple says what the slot holds in the next
-// turn.
+// iteration.
 #ifndef OPT_LOOPS_H
 #define OPT_LOOPS_H
 
@@ -44,22 +44,22 @@ HlInst **loop_all(HlPass *p, int *n);
 // Visits those of them that are still there, plain and free of control edges when their turn comes.
 void loop_each(HlPass *p, void (*visit)(HlPass *p, HlInst *loop));
 
-// --- Turns --------------------------------------------------------------------------------------
+// --- Iterations --------------------------------------------------------------------------------------
 
-// The one slot that decides how often the loop turns: the condition is computed from it alone, and
+// The one slot that decides how often the loop iterates: the condition is computed from it alone, and
 // so is its next value, by scalars; -1: there is none.
 int loop_induction_slot(HlPass *p, const HlInst *loop);
-// A counter from `init` by a positive `step` while it is below a bound, `turns` times.
+// A counter from `init` by a positive `step` while it is below a bound, `trips` times.
 typedef struct LoopCounter {
   int slot;
-  int64_t init, step, turns;
+  int64_t init, step, trips;
 } LoopCounter;
 bool loop_counter(HlPass *p, const HlInst *loop, LoopCounter *out);
 bool loop_counter_of_sums(const HlInst *loop,
-                          LoopCounter *out);  // also if it adds several times a turn
-// How often the loop turns: by its counter, else found by running the scalars of the induction slot
-// for at most `tries` turns; -1: not known.
-int64_t loop_turns(HlPass *p, const HlInst *loop, int64_t tries);
+                          LoopCounter *out);  // also if it adds several times an iteration
+// How often the loop iterates: by its counter, else found by running the scalars of the induction slot
+// for at most `tries` iterations; -1: not known.
+int64_t loop_trips(HlPass *p, const HlInst *loop, int64_t tries);
 
 // --- A loop made anew ---------------------------------------------------------------------------
 
@@ -122,25 +122,25 @@ HlInst *loop_part_copy(LoopPart *part, const HlInst *inst);
 // Builds the new loop and, from it, a tuple like the old loop's result, to be committed in its
 // place (the caller calls hl_begin and hl_commit). NULL after reporting.
 HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan);
-// One turn of the body in b's computation: from the values of all slots to the next ones.
+// One iteration of the body in b's computation: from the values of all slots to the next ones.
 // Collectives get channels of their own from *channel on (0: from hl_free_channel on); NULL: they
-// keep theirs, as those of one turn may.
-void loop_turn(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,
+// keep theirs, as those of one iteration may.
+void loop_iteration(HlPass *p, HlBuild *b, const HlInst *loop, HlInst *const *slot, HlInst **next,
                int64_t *channel);
 // hl_commit, then erases the old computations if nobody calls them any more.
 bool loop_commit(HlPass *p, HlInst *loop, HlInst *by);
 // Erases a computation that nobody calls, and what only it called.
 void loop_drop_comp(HlPass *p, HlComp *comp);
 
-// --- Turns one after another (while_unroller.c) -----------------------------------------------------
+// --- Iterations one after another (while_unroller.c) -----------------------------------------------------
 
-// The loop turns so few times, and is so small, that its turns may be written out.
+// The loop iterates so few times, and is so small, that its iterations may be written out.
 bool loop_may_unroll(HlPass *p, const HlInst *loop, const LoopCounter *counter);
 // Writes them out in b's computation; `slot` are the values of all slots before, and then after.
-void loop_all_turns(HlPass *p, HlBuild *b, const HlInst *loop, const LoopCounter *counter,
+void loop_all_iterations(HlPass *p, HlBuild *b, const HlInst *loop, const LoopCounter *counter,
                     HlInst **slot);
-// A loop that turns once. `slot` (n, and room for one more) are what its slots start with; `fill` makes
-// of them, in the body, what they hold after the turn; and then they are the loop's results.
+// A loop that iterates once. `slot` (n, and room for one more) are what its slots start with; `fill` makes
+// of them, in the body, what they hold after the iteration; and then they are the loop's results.
 HlInst *loop_trivial(HlBuild *b, const char *condition, const char *body, int n, HlInst **slot,
                      void (*fill)(HlBuild *b, HlInst **slot, void *user), void *user);
 

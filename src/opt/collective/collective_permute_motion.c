@@ -1,13 +1,13 @@
 // opt/collective/collective_permute_motion.c
 //
-// collective-permute-motion: what a loop sends at the end of a turn is sent at the start of the next
+// collective-permute-motion: what a loop sends at the end of an iteration is sent at the start of the next
 // one, where it can overlap with what does not need it.
 //
 //   (i, s) = while((0, s0)), body: (i + 1, collective-permute(f(s)))
 //   =>  (i, u) = while((0, s0)), body: s = select(i == 0, u, collective-permute(u)), (i + 1, f(s))
 //       s = collective-permute(u)
 //
-// The loop turns at least once, and its condition does not read what is sent.
+// The loop iterates at least once, and its condition does not read what is sent.
 
 #include "opt/ask/collectives.h"
 #include "opt/ask/loops.h"
@@ -15,7 +15,7 @@
 
 typedef struct Motion {
   HlInst *loop;
-  HlInst **sent;  // by slot: the collective-permute at the end of a turn; NULL: none
+  HlInst **sent;  // by slot: the collective-permute at the end of an iteration; NULL: none
   LoopCounter counter;
   int64_t channel;  // the next one free
 } Motion;
@@ -44,9 +44,9 @@ static void open(LoopPart *part, void *user) {
       part->slot[k] = now;
       continue;
     }
-    HlInst *turn = loop_part_slot(part, m->counter.slot);
-    HlInst *init = hl_b_scalar_int(&part->b, turn->shape->dtype, m->counter.init);
-    HlInst *is_first = hl_b_compare(&part->b, HL_WORD_direction_EQ, turn, init);
+    HlInst *iteration = loop_part_slot(part, m->counter.slot);
+    HlInst *init = hl_b_scalar_int(&part->b, iteration->shape->dtype, m->counter.init);
+    HlInst *is_first = hl_b_compare(&part->b, HL_WORD_direction_EQ, iteration, init);
     part->slot[k] = hl_b_select(&part->b, is_first, unsent, now);
   }
 }
@@ -61,7 +61,7 @@ static void move_permutes(HlPass *p, HlInst *loop) {
     return;
   const int n = loop_slots(loop);
   Motion m = {.loop = loop, .sent = HL_ARRAY(p->arena, HlInst *, n + 1)};
-  if (!loop_counter(p, loop, &m.counter) || m.counter.turns < 1 ||
+  if (!loop_counter(p, loop, &m.counter) || m.counter.trips < 1 ||
       loop->shape->element[m.counter.slot]->rank != 0)
     return;
   const LoopElements tested = loop_elements(p, hl_while_condition(loop));
@@ -81,7 +81,7 @@ static void move_permutes(HlPass *p, HlInst *loop) {
     return;
   m.channel = hl_free_channel(p->m);
   HlBuild b;
-  hl_begin(p, "next-turn", loop, &b);
+  hl_begin(p, "next-iteration", loop, &b);
   loop_plan_commit(p, &b, &plan);
 }
 

@@ -1,6 +1,6 @@
-// opt/collective/collective_pipeliner.c: collectives of a loop's turn that happen during the turn before or after.
+// opt/collective/collective_pipeliner.c: collectives of a loop's iteration that happen during the iteration before or after.
 //
-// collective-pipeliner-forward: what a turn exchanges and only writes into an array, the next turn
+// collective-pipeliner-forward: what an iteration exchanges and only writes into an array, the next iteration
 // exchanges.
 //
 //   (i, a) = while((0, a0)), body: (i + 1, dynamic-update-slice(a, all-reduce(f(i)), i))
@@ -8,18 +8,18 @@
 //         body: (i + 1, dynamic-update-slice(a, all-reduce(x), j), f(i), i)
 //       a = dynamic-update-slice(a, all-reduce(x), j)
 //
-// The first turn writes the exchange of zeros where the second writes over it with what belongs there.
+// The first iteration writes the exchange of zeros where the second writes over it with what belongs there.
 //
-// collective-pipeliner-backward: what a turn exchanges of values that no turn changes, the turn before
+// collective-pipeliner-backward: what an iteration exchanges of values that no iteration changes, the iteration before
 // exchanges.
 //
 //   i = while(0), body: use(all-gather(dynamic-slice(w, i))), i + 1
 //   =>  (i, y) = while((0, all-gather(dynamic-slice(w, 0)))),
 //         body: use(y), (i + 1, all-gather(dynamic-slice(w, i + 1)))
 //
-// The last turn exchanges what nobody uses.
+// The last iteration exchanges what nobody uses.
 //
-// collective-pipeliner-forwardsink: what all turns exchange and write side by side into an array, is exchanged at
+// collective-pipeliner-forwardsink: what all iterations exchange and write side by side into an array, is exchanged at
 // once behind the loop.
 //
 //   (i, a) = while((0, a0)), body: (i + 1, dynamic-update-slice(a, all-reduce(f(i)), i))
@@ -62,8 +62,8 @@ static bool is_used_once(const HlInst *inst) {
   return inst->first_use && inst->first_use == inst->last_use && inst->comp->root != inst;
 }
 
-static bool finds_turns(Pipeline *pl) {
-  return loop_counter(pl->p, pl->loop, &pl->counter) && pl->counter.turns >= 1 &&
+static bool finds_trips(Pipeline *pl) {
+  return loop_counter(pl->p, pl->loop, &pl->counter) && pl->counter.trips >= 1 &&
          pl->loop->shape->element[pl->counter.slot]->rank == 0;
 }
 
@@ -99,7 +99,7 @@ static bool is_read_elsewhere(const LoopElements *elements, int k, const HlInst 
   return false;
 }
 
-// Slot k with the exchange that the turn before left to do.
+// Slot k with the exchange that the iteration before left to do.
 static HlInst *write_late(LoopPart *part, const Pipeline *pl, int k) {
   HlBuild *b = &part->b;
   const HlInst *update = loop_next(pl->loop, k), *all = pl->moved[k];
@@ -163,7 +163,7 @@ static void pipeline_forward(HlPass *p, HlInst *loop) {
                  .n = n,
                  .moved = HL_ARRAY(p->arena, HlInst *, n + 1),
                  .place = HL_ARRAY(p->arena, int, n + 1)};
-  if (!finds_turns(&pl))
+  if (!finds_trips(&pl))
     return;
   const LoopElements tested = loop_elements(p, hl_while_condition(loop));
   const LoopElements elements = loop_elements(p, hl_while_body(loop));
@@ -199,7 +199,7 @@ bool pass_collective_pipeliner_forward(HlPass *p) {
 
 // --- backward -------------------------------------------------------------------------------------
 
-// Something each turn computes anew from the counter and what no turn changes.
+// Something each iteration computes anew from the counter and what no iteration changes.
 static bool is_known_before(const Pipeline *pl, const bool *known, const HlInst *inst) {
   const int slot = loop_slot_of(inst);
   if (slot >= 0)
@@ -217,7 +217,7 @@ static bool is_known_before(const Pipeline *pl, const bool *known, const HlInst 
 }
 
 // Something else than the next state takes it: what only that does is early already.
-static bool is_used_in_turn(const HlInst *inst) {
+static bool is_used_in_iteration(const HlInst *inst) {
   for (const HlUse *use = inst->first_use; use; use = use->next)
     if (use->user != inst->comp->root)
       return true;
@@ -235,7 +235,7 @@ static HlInst *find_backward(Pipeline *pl) {
     counts[inst->id] = loop_slot_of(inst) == pl->counter.slot;
     for (uint32_t k = 0; k < inst->n_operands; k++)
       counts[inst->id] |= counts[inst->operands[k]->id];
-    if (is_wanted(pl->p, inst) && is_used_in_turn(inst) && known[inst->operands[0]->id] &&
+    if (is_wanted(pl->p, inst) && is_used_in_iteration(inst) && known[inst->operands[0]->id] &&
         counts[inst->operands[0]->id])
       found = inst;
   }
@@ -293,7 +293,7 @@ static void pipeline_backward(HlPass *p, HlInst *loop) {
     return;
   const int n = loop_slots(loop);
   Pipeline pl = {.p = p, .loop = loop, .n = n};
-  if (!finds_turns(&pl) || !(pl.all = find_backward(&pl)))
+  if (!finds_trips(&pl) || !(pl.all = find_backward(&pl)))
     return;
   const LoopElements tested = loop_elements(p, hl_while_condition(loop));
   const LoopElements elements = loop_elements(p, hl_while_body(loop));
@@ -328,12 +328,12 @@ static const HlShape *stacked(const Pipeline *pl, const HlShape *shape, int64_t 
   return hl_shape_array(pl->p->m->shapes, shape->dtype, shape->rank + 1, dim);
 }
 
-// The turns write slot k from its first row to its last.
+// The iterations write slot k from its first row to its last.
 static bool fills(const Pipeline *pl, int k) {
   const HlInst *update = loop_next(pl->loop, k);
   const HlShape *whole = update->shape, *row = update->operands[1]->shape;
   if (whole->rank == 0 || hl_shape_is_dynamic(whole) || row->dim[0] != 1 ||
-      whole->dim[0] != pl->counter.turns || pl->counter.init != 0 || pl->counter.step != 1 ||
+      whole->dim[0] != pl->counter.trips || pl->counter.init != 0 || pl->counter.step != 1 ||
       loop_slot_of(update->operands[2]) != pl->counter.slot)
     return false;
   for (int d = 1; d < whole->rank; d++) {
@@ -371,7 +371,7 @@ static HlInst *sinkable(const Pipeline *pl, int k) {
 
 // The operation on rows x that `inst` is on one row.
 static HlInst *on_rows(const Pipeline *pl, HlBuild *b, const HlInst *inst, HlInst *x) {
-  const HlShape *shape = stacked(pl, inst->shape, pl->counter.turns);
+  const HlShape *shape = stacked(pl, inst->shape, pl->counter.trips);
   if (inst->op == HL_OP_RESHAPE)
     return hl_b_reshape(b, x, shape->rank, shape->dim);
   HlInst *made = (hl_op_info[inst->op].traits & HL_T_COLLECTIVE)
@@ -439,7 +439,7 @@ static void pipeline_sink(HlPass *p, HlInst *loop) {
     return;
   const int n = loop_slots(loop);
   Pipeline pl = {.p = p, .loop = loop, .n = n, .moved = HL_ARRAY(p->arena, HlInst *, n + 1)};
-  if (!finds_turns(&pl))
+  if (!finds_trips(&pl))
     return;
   const LoopElements tested = loop_elements(p, hl_while_condition(loop));
   const LoopElements elements = loop_elements(p, hl_while_body(loop));
@@ -461,7 +461,7 @@ static void pipeline_sink(HlPass *p, HlInst *loop) {
   hl_begin(p, "sink", loop, &b);
   for (int k = 0; k < n; k++)
     if (pl.moved[k])
-      plan.init[k] = zeros(&b, stacked(&pl, pl.moved[k]->operands[0]->shape, pl.counter.turns));
+      plan.init[k] = zeros(&b, stacked(&pl, pl.moved[k]->operands[0]->shape, pl.counter.trips));
   loop_plan_commit(p, &b, &plan);
 }
 

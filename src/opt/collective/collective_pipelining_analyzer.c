@@ -1,15 +1,15 @@
 // opt/collective/collective_pipelining_analyzer.c
 //
-// collective-pipelining-analyzer: marks exchanges in the bodies of loops that the loop's turns could share without
-// carrying more from turn to turn, with the frontend attribute trivially_pipelineable.
+// collective-pipelining-analyzer: marks exchanges in the bodies of loops that the loop's iterations could share without
+// carrying more from iteration to iteration, with the frontend attribute trivially_pipelineable.
 //
 //   r = all-reduce(x)                                    g = all-gather(s)
 //   u = dynamic-update-slice(state, r, i)    or          s = dynamic-slice(parameter, i)
 //   ROOT t = tuple(.., u)
 //
-// i counts the turns. What is sent goes only into the turn's own place of an array, which nobody looks at within
-// the turn; or it is the turn's own part of an array that the loop was given. On the way only shapes and types change.
-// Nothing of a gibibyte or more is marked: it would have to be kept for a turn more.
+// i counts the iterations. What is sent goes only into the iteration's own place of an array, which nobody looks at within
+// the iteration; or it is the iteration's own part of an array that the loop was given. On the way only shapes and types change.
+// Nothing of a gibibyte or more is marked: it would have to be kept for an iteration more.
 
 #include "hilo/cost.h"
 #include "opt/ask/collectives.h"
@@ -19,13 +19,14 @@
 
 static const int64_t max_bytes = (int64_t)1 << 30;
 
-// --- What depends on the turn alone ---------------------------------------------------------------
+// --- What depends on the iteration alone ---------------------------------------------------------------
 
 // Per computation, by id of its instructions.
 typedef struct Known {
   const bool *constant;  // computed from constants alone
-  const bool *by_turn;   // from them and the number of the turn; NULL: there is no such number
-  bool has_by_turn;
+  const bool
+      *by_iteration;  // from them and the number of the iteration; NULL: there is no such number
+  bool has_by_iteration;
 } Known;
 
 typedef struct Analyzer {
@@ -33,14 +34,14 @@ typedef struct Analyzer {
   Known *known;  // by id of the computation
 } Analyzer;
 
-// `turn` may be NULL.
-static const bool *depends_only_on(HlPass *p, const HlComp *comp, const HlInst *turn) {
+// `iteration` may be NULL.
+static const bool *depends_only_on(HlPass *p, const HlComp *comp, const HlInst *iteration) {
   bool *only = HL_ARRAY(p->arena, bool, comp->next_id + 1);
   for (const HlInst *inst = comp->first; inst; inst = inst->next) {
     bool all = inst->n_operands > 0;
     for (uint32_t k = 0; k < inst->n_operands; k++)
       all &= only[inst->operands[k]->id];
-    only[inst->id] = all || inst == turn || inst->op == HL_OP_CONSTANT;
+    only[inst->id] = all || inst == iteration || inst->op == HL_OP_CONSTANT;
   }
   return only;
 }
@@ -65,33 +66,34 @@ static const HlInst *only_reader(const HlComp *body, int slot) {
   return found;
 }
 
-static const bool *find_by_turn(Analyzer *a, const HlComp *comp) {
+static const bool *find_by_iteration(Analyzer *a, const HlComp *comp) {
   const HlCall *call = comp->first_call;
   if (!call || call != comp->last_call || call->caller->op != HL_OP_WHILE ||
       hl_called(call->caller, 0) != comp || !loop_is_plain(call->caller))
     return NULL;
   const HlInst *loop = call->caller;
   const int slot = loop_induction_slot(a->p, loop);
-  const HlInst *turn = slot >= 0 ? only_reader(comp, slot) : NULL;
-  const HlInst *init = turn ? loop_init(loop, slot) : NULL;
+  const HlInst *iteration = slot >= 0 ? only_reader(comp, slot) : NULL;
+  const HlInst *init = iteration ? loop_init(loop, slot) : NULL;
   if (!init || !constants_of(a, loop->comp)[init->id])
     return NULL;
-  const bool *only = depends_only_on(a->p, comp, turn);
+  const bool *only = depends_only_on(a->p, comp, iteration);
   return only[loop_next(loop, slot)->id] ? only : NULL;
 }
 
-static const bool *by_turn_of(Analyzer *a, const HlComp *comp) {
+static const bool *by_iteration_of(Analyzer *a, const HlComp *comp) {
   Known *known = &a->known[comp->id];
-  if (!known->has_by_turn)
-    known->by_turn = find_by_turn(a, comp);
-  known->has_by_turn = true;
-  return known->by_turn;
+  if (!known->has_by_iteration)
+    known->by_iteration = find_by_iteration(a, comp);
+  known->has_by_iteration = true;
+  return known->by_iteration;
 }
 
 static bool is_turns_own(Analyzer *a, const HlInst *slice, uint32_t first_index) {
-  const bool *by_turn = by_turn_of(a, slice->comp);
+  const bool *by_iteration = by_iteration_of(a, slice->comp);
   for (uint32_t k = first_index; k < slice->n_operands; k++)
-    if (slice->operands[k]->op != HL_OP_CONSTANT && !(by_turn && by_turn[slice->operands[k]->id]))
+    if (slice->operands[k]->op != HL_OP_CONSTANT &&
+        !(by_iteration && by_iteration[slice->operands[k]->id]))
       return false;
   return true;
 }
@@ -116,7 +118,7 @@ static const HlInst *only_user(const HlInst *inst) {
   return inst->first_use ? inst->first_use->user : NULL;
 }
 
-static bool is_written_by_turn(Analyzer *a, const HlInst *hero) {
+static bool is_written_by_iteration(Analyzer *a, const HlInst *hero) {
   const HlInst *inst = only_user(hero);
   while (inst && inst->op != HL_OP_DYNAMIC_UPDATE_SLICE && only_formats(inst))
     inst = only_user(inst);
@@ -142,7 +144,7 @@ static const HlInst *sliced_from(const HlInst *inst) {
 }
 
 // The first operand that is a slice decides.
-static bool is_read_by_turn(Analyzer *a, const HlInst *gather) {
+static bool is_read_by_iteration(Analyzer *a, const HlInst *gather) {
   const HlInst *slice = NULL;
   for (uint32_t k = 0; k < gather->n_operands && !slice; k++) {
     slice = sliced_from(gather->operands[k]);
@@ -180,9 +182,9 @@ static bool is_pipelineable(Analyzer *a, const HlInst *inst) {
     return false;
   switch (inst->op) {
   case HL_OP_ALL_REDUCE:
-    return inst->n_operands == 1 && is_written_by_turn(a, own_part_of(a->p, inst));
-  case HL_OP_REDUCE_SCATTER: return inst->n_operands == 1 && is_written_by_turn(a, inst);
-  case HL_OP_ALL_GATHER: return is_read_by_turn(a, inst);
+    return inst->n_operands == 1 && is_written_by_iteration(a, own_part_of(a->p, inst));
+  case HL_OP_REDUCE_SCATTER: return inst->n_operands == 1 && is_written_by_iteration(a, inst);
+  case HL_OP_ALL_GATHER: return is_read_by_iteration(a, inst);
   default: return false;
   }
 }

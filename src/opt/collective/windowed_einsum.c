@@ -11,8 +11,8 @@
 //     i = i + 2                                      }
 //   }
 //
-// All turns are written out, so that each exchange is beside a product it does not depend on; a loop
-// around them that turns once keeps other passes from mixing them with what is outside. Loops are
+// All iterations are written out, so that each exchange is beside a product it does not depend on; a loop
+// around them that iterates once keeps other passes from mixing them with what is outside. Loops are
 // known by their body's name and by having two products or more. Besides:
 //
 //   partial sums     an add between two products makes the one wait for the other: where products are
@@ -56,7 +56,7 @@ typedef struct Einsum {
   int64_t **offsets;  // by tile as they come: where it belongs, by device
   int64_t n_tiles;
   int gathered_slot;
-  int n_partial;  // products a turn that are summed
+  int n_partial;  // products an iteration that are summed
   int partial_slot;
 } Einsum;
 
@@ -77,10 +77,10 @@ static bool is_einsum(Einsum *e) {
     n_dots += inst->op == HL_OP_DOT;
   return n_dots > 1 && loop_owns_comps(loop) && loop->operands[0]->op == HL_OP_TUPLE &&
          loop_slots(loop) > RESULT && loop_counter_of_sums(loop, &e->counter) &&
-         loop_may_unroll(e->p, loop, &e->counter) && e->counter.turns > 0;
+         loop_may_unroll(e->p, loop, &e->counter) && e->counter.trips > 0;
 }
 
-// How often a turn passes slot k on between devices, and does nothing else with it; -1: it does.
+// How often an iteration passes slot k on between devices, and does nothing else with it; -1: it does.
 static int hops_of(const HlInst *loop, int k) {
   const HlInst *x = loop_next(loop, k);
   int n = 0;
@@ -211,7 +211,7 @@ static bool hop(const HlInst *permute, int64_t n, const int64_t *from, int64_t *
   return true;
 }
 
-// The exchanges of a turn, in their order; all between partitions.
+// The exchanges of an iteration, in their order; all between partitions.
 static HlInst **hops_in_order(const Einsum *e, int n) {
   HlInst **hops = HL_ARRAY(e->p->arena, HlInst *, n + 1), *x = loop_next(e->loop, LHS);
   for (int k = n - 1; k >= 0; k--, x = x->operands[0]) {
@@ -226,9 +226,9 @@ static HlInst **hops_in_order(const Einsum *e, int n) {
 static bool find_offsets(Einsum *e, const CollPlace *places, int64_t n_tiles, int64_t tile) {
   HlPass *p = e->p;
   const int64_t n = p->m->num_partitions;
-  const int per_turn = hops_of(e->loop, LHS);
-  HlInst **hops = per_turn > 0 ? hops_in_order(e, per_turn) : NULL;
-  if (!hops || per_turn * e->counter.turns < n_tiles - 1)
+  const int per_iteration = hops_of(e->loop, LHS);
+  HlInst **hops = per_iteration > 0 ? hops_in_order(e, per_iteration) : NULL;
+  if (!hops || per_iteration * e->counter.trips < n_tiles - 1)
     return false;
   bool *met = HL_ARRAY(p->arena, bool, n *n_tiles + 1);
   int64_t *from = HL_ARRAY(p->arena, int64_t, n + 1);
@@ -245,7 +245,7 @@ static bool find_offsets(Einsum *e, const CollPlace *places, int64_t n_tiles, in
       met[d * n_tiles + at.index] = true;
       e->offsets[k][d] = at.index * tile;
     }
-    if (!hop(hops[k % per_turn], n, from, next))
+    if (!hop(hops[k % per_iteration], n, from, next))
       return false;
     from = next;
   }
@@ -403,7 +403,7 @@ static void fill(HlBuild *b, HlInst **slot, void *user) {
   HlInst **first = hl_arena_copy(e->p->arena, slot, sizeof *slot * (size_t)n), *wide[2];
   for (int k = LHS; e->scales && k <= RHS; k++)
     slot[k] = wide[k] = scaled_up(e, k, b, slot[k], slot[e->scale_slot[k]]);
-  loop_all_turns(e->p, b, e->loop, &e->counter, slot);
+  loop_all_iterations(e->p, b, e->loop, &e->counter, slot);
   for (int k = LHS; e->scales && k <= RHS; k++)
     exchange_narrow(e, k, b, first[k], wide[k], slot[e->scale_slot[k]], slot);
   if (e->gather)
@@ -420,7 +420,7 @@ static HlInst *zeros(HlBuild *b, HlDtype dtype, int rank, const int64_t *dim) {
 static HlInst *room_for_partial(const Einsum *e, HlBuild *b) {
   const HlShape *shape = loop_init(e->loop, RESULT)->shape;
   int64_t *dim = HL_ARRAY(e->p->arena, int64_t, shape->rank + 1);
-  dim[0] = e->n_partial * e->counter.turns;
+  dim[0] = e->n_partial * e->counter.trips;
   memcpy(dim + 1, shape->dim, sizeof *dim * (size_t)shape->rank);
   return zeros(b, shape->dtype, shape->rank + 1, dim);
 }

@@ -2,7 +2,7 @@
 //
 // cholesky_expander. The op becomes a call. For each block of columns, from left to right: what the
 // columns before contribute is subtracted; the block on the diagonal is factored by a loop, a
-// column a turn; the columns below are solved with it.
+// column an iteration; the columns below are solved with it.
 //
 //   for block j:   P = A[j:, j] - L[j:, :j] L[j, :j]^H
 //                  L[j, j]     = factor(P[0])

@@ -4,7 +4,7 @@
 // v_j of the reflections H_j = 1 - tau_j v_j v_j^H (their leading ones are not stored), and the
 // tau_j apart. "ProductOfElementaryHouseholderReflectors" multiplies such reflections out to Q.
 //
-//   for block j:   (V, tau) = reflections of A[j:, j], one column a turn
+//   for block j:   (V, tau) = reflections of A[j:, j], one column an iteration
 //                  T        such that H_1 .. H_k = 1 + V T V^H
 //                  A[j:, j+1:] += V T^H V^H A[j:, j+1:]
 

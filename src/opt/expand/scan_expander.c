@@ -17,7 +17,7 @@ typedef struct Scan {
   HlInst *inst;
   int n_inputs, n_carries, n_outputs;
   int along;
-  int64_t turns;
+  int64_t trips;
 } Scan;
 
 static bool read_scan(HlPass *p, HlBuild *b, HlInst *inst, Scan *s) {
@@ -42,7 +42,7 @@ static bool read_scan(HlPass *p, HlBuild *b, HlInst *inst, Scan *s) {
   for (int k = 0; k < (int)inst->n_operands; k++)
     if (hl_shape_is_dynamic(inst->operands[k]->shape))
       return false;
-  s->turns = stacked->dim[along];
+  s->trips = stacked->dim[along];
   return true;
 }
 
@@ -50,7 +50,7 @@ static const HlShape *output_shape(const Scan *s, int k) {
   return hl_shape_is_tuple(s->inst->shape) ? s->inst->shape->element[k] : s->inst->shape;
 }
 
-// The place of a turn's slice: `at` along the scanned dimension, 0 elsewhere.
+// The place of an iteration's slice: `at` along the scanned dimension, 0 elsewhere.
 static HlInst **start_of(const Scan *s, HlBuild *b, const HlShape *shape, HlInst *at) {
   HlInst **start = HL_ARRAY(s->p->arena, HlInst *, shape->rank + 1);
   HlInst *zero = shape->rank > 1 ? hl_b_scalar_int(b, HL_S64, 0) : NULL;
@@ -100,7 +100,7 @@ static HlComp *build_condition(const Scan *s, const HlShape *state) {
   HlBuild b = open_part(s, "condition", state);
   HlInst *i = hl_b_element(&b, b.comp->params[0], 0);
   HlInst *goes_on =
-      hl_b_compare(&b, HL_WORD_direction_LT, i, hl_b_scalar_int(&b, HL_S64, s->turns));
+      hl_b_compare(&b, HL_WORD_direction_LT, i, hl_b_scalar_int(&b, HL_S64, s->trips));
   if (goes_on)
     hl_set_root(b.comp, goes_on);
   return goes_on ? b.comp : NULL;
@@ -114,7 +114,7 @@ static HlComp *build_body(const Scan *s, const HlShape *state) {
   HlInst *i = hl_b_element(&b, old, 0), *at = i;
   next[0] = hl_b_binary(&b, HL_OP_ADD, i, hl_b_scalar_int(&b, HL_S64, 1));
   if (hl_attr_int(s->inst, HL_A_IS_REVERSE))
-    at = hl_b_binary(&b, HL_OP_SUBTRACT, hl_b_scalar_int(&b, HL_S64, s->turns - 1), i);
+    at = hl_b_binary(&b, HL_OP_SUBTRACT, hl_b_scalar_int(&b, HL_S64, s->trips - 1), i);
   for (int k = 0; k < s->n_inputs; k++) {
     next[inputs + k] = hl_b_element(&b, old, inputs + k);
     args[k] = read_slice(s, &b, next[inputs + k], at);
@@ -138,7 +138,7 @@ static HlComp *build_body(const Scan *s, const HlShape *state) {
   return root ? b.comp : NULL;
 }
 
-// The loop's state before the first turn: 0, carries, inputs, outputs.
+// The loop's state before the first iteration: 0, carries, inputs, outputs.
 static HlInst **first_state(const Scan *s, HlBuild *b) {
   HlInst **start = HL_ARRAY(s->p->arena, HlInst *, 1 + s->n_carries + s->n_inputs + s->n_outputs);
   start[0] = hl_b_scalar_int(b, HL_S64, 0);
@@ -167,9 +167,9 @@ static HlInst *expand_scan(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   const int outputs = 1 + s.n_carries + s.n_inputs;
   HlInst **start = first_state(&s, b), *loop = NULL;
-  if (s.turns > 0)  // else there is no slice to be read
+  if (s.trips > 0)  // else there is no slice to be read
     loop = build_loop(&s, b, hl_b_tuple(b, outputs + s.n_outputs, start));
-  if (s.turns > 0 && !loop)
+  if (s.trips > 0 && !loop)
     return NULL;
   HlInst **results = HL_ARRAY(p->arena, HlInst *, s.n_outputs + s.n_carries + 1);
   for (int k = 0; k < s.n_outputs; k++)

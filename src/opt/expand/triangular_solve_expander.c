@@ -1,7 +1,7 @@
 // opt/expand/triangular_solve_expander.c: solving with a triangular matrix as products of matrices.
 //
 // triangular_solve_expander. The op becomes a call. The blocks on the diagonal, of at most 128
-// rows, are inverted all at once by a loop that makes one row a turn; then, block by block,
+// rows, are inverted all at once by a loop that makes one row an iteration; then, block by block,
 //
 //   X[j] = inverse(A[j, j]) (B[j] - A[j, done] X[done])
 //

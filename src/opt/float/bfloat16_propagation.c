@@ -8,19 +8,19 @@
 //
 // Operations that only move or choose elements give the same bits either way, and so do maximum,
 // minimum, clamp, abs and negate, as rounding keeps order and sign. Half the bytes then go through
-// memory, between devices, and from turn to turn of a loop.
+// memory, between devices, and from iteration to iteration of a loop.
 //
 // What may be bf16 is found for all computations at once, inside of calls, branches, loops and
 // fusions, too (bfloat16.h). What hangs together changes together, unless all of it happens inside
 // a fusion, or more elements would be rounded than before, those in a loop counting for several
-// turns. Values that nobody reads in f32 are rounded where they are computed; that is not counted.
+// iterations. Values that nobody reads in f32 are rounded where they are computed; that is not counted.
 
 #include "base/vec.h"
 #include "opt/ask/loops.h"
 #include "opt/float/bfloat16.h"
 #include "opt/passes.h"
 
-enum { TURNS = 16 };  // of a loop, where it matters
+enum { TRIPS = 16 };  // of a loop, where it matters
 
 typedef struct Work {
   Bf16Places at;
@@ -74,7 +74,7 @@ static void find_weights(Work *w) {
   for (const HlComp *comp = w->at.m->last; comp; comp = comp->prev)
     for (const HlInst *inst = comp->first; inst; inst = inst->next)
       for (int k = 0; k < inst->n_calls; k++) {
-        const double weight = w->weight[comp->id] * (inst->op == HL_OP_WHILE ? TURNS : 1);
+        const double weight = w->weight[comp->id] * (inst->op == HL_OP_WHILE ? TRIPS : 1);
         double *of = &w->weight[hl_called(inst, k)->id];
         if (weight > *of && weight < 1e9)
           *of = weight;

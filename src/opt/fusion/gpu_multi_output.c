@@ -230,7 +230,7 @@ static void fuse_with_consumer(Merger *m, HlInst *producer) {
 
 // --- What was not fused ---------------------------------------------------------------------------
 
-enum { MAX_TOLD = 64 };  // pairs of users of one producer
+enum { MAX_REFUSALS = 64 };  // pairs of users of one producer
 
 static bool has_kernel(const HlTarget *t, const HlInst *inst) {
   return inst->op == HL_OP_FUSION || inst->op == HL_OP_REDUCE ||
@@ -254,15 +254,15 @@ static const char *of_one(Merger *m, const HlInst *inst) {
 }
 
 static void tell_siblings(Merger *m, HlInst *const *users, int n) {
-  int told = 0;
+  int refusals = 0;
   for (int i = 0; i < n && users[i]->op == HL_OP_FUSION; i++)
-    for (int j = i + 1; j < n && told < MAX_TOLD; j++) {
+    for (int j = i + 1; j < n && refusals < MAX_REFUSALS; j++) {
       const char *why = of_one(m, users[i]);
       why = why ? why : of_one(m, users[j]);
       why = why ? why : refuses_siblings(m, users[i], users[j]);
       if (why)
         hl_refuse(m->p, users[i], users[j], why);
-      told += why != NULL;
+      refusals += why != NULL;
     }
 }
 

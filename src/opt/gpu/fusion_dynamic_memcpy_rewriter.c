@@ -2,13 +2,13 @@
 //
 // fusion-dynamic-memcpy-rewriter: for GPUs: a fusion that only cuts a contiguous piece out of an array, or writes one
 // into it, is a memcpy and needs no kernel if it is known when compiling where the piece lies. In a loop it may lie
-// elsewhere in each turn.
+// elsewhere in each iteration.
 //
 //   f = f32[1,8] fusion(x, i), kind=kLoop, calls={ ROOT dynamic-slice(f32[3,8] x, i, 0) }
 //   =>  the same, backend_config={"fusion_backend_config":{"kind":"__dynamic_memcpy","dynamic_memcpy_config":{
 //         "depends_on_loop":true,"src_offset_bytes":["0","32","64"],"dst_offset_bytes":["0","0","0"]}}}
 //
-// Where i is computed from the loop's induction variable, it is computed here for each turn.
+// Where i is computed from the loop's induction variable, it is computed here for each iteration.
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -21,11 +21,11 @@
 #include "opt/passes.h"
 
 // How long a list of offsets, and the way to an index, may be.
-enum { MAX_TURNS = 1 << 14, MAX_STEPS = 64 };
+enum { MAX_TRIPS = 1 << 14, MAX_STEPS = 64 };
 
 // The loop whose body calls the fusion, as its annotations tell.
 typedef struct Loop {
-  int64_t slot, init, step, turns;
+  int64_t slot, init, step, trips;
 } Loop;
 
 // What an index is computed from: instructions of the loop's body and of the fusion's, operands first.
@@ -111,12 +111,12 @@ static bool find_loop(HlPass *p, const HlComp *body, Loop *out) {
   out->slot = config.slot.value;
   out->init = config.init.value;
   out->step = config.step.value;
-  out->turns = config.trips.value;
+  out->trips = config.trips.value;
   return config.slot.given && config.init.given && config.step.given && config.trips.given &&
-         out->turns >= 0 && out->turns <= MAX_TURNS;
+         out->trips >= 0 && out->trips <= MAX_TRIPS;
 }
 
-// --- Indices in a turn --------------------------------------------------------------------------
+// --- Indices in an iteration --------------------------------------------------------------------------
 
 static bool is_computable(const HlInst *inst) {
   if (!hl_shape_is_scalar(inst->shape) || inst->n_calls > 0 || inst->n_operands > 3)
@@ -247,10 +247,10 @@ static bool run_steps(HlPass *p, const Piece *piece, int dim, Steps *steps, int6
   return ok;
 }
 
-// --- Offsets of all turns -----------------------------------------------------------------------
+// --- Offsets of all iterations -----------------------------------------------------------------------
 
 typedef struct Offsets {
-  bool by_turn;
+  bool by_iteration;
   int64_t *at;
   int64_t n;
 } Offsets;
@@ -260,11 +260,11 @@ static bool add_offsets(HlPass *p, const Piece *piece, int dim, const Loop *loop
   HlInst *index = piece->slice->operands[piece->first_index + dim];
   if (!find_steps(piece->fusion, index, loop->slot, &steps))
     return false;
-  for (int64_t turn = 0; turn < all->n; turn++) {
+  for (int64_t iteration = 0; iteration < all->n; iteration++) {
     int64_t induction;
-    if (__builtin_mul_overflow(turn, loop->step, &induction) ||
+    if (__builtin_mul_overflow(iteration, loop->step, &induction) ||
         __builtin_add_overflow(loop->init, induction, &induction) ||
-        !run_steps(p, piece, dim, &steps, induction, &all->at[turn]))
+        !run_steps(p, piece, dim, &steps, induction, &all->at[iteration]))
       return false;
   }
   return true;
@@ -276,11 +276,11 @@ static bool find_offsets(HlPass *p, const Piece *piece, Offsets *all) {
   *all = (Offsets){.n = 1};
   for (int k = 0; k < piece->whole->rank; k++) {
     const HlInst *index = piece->slice->operands[piece->first_index + k];
-    all->by_turn |= !hl_is_constant(index) && piece->part->dim[k] != piece->whole->dim[k];
+    all->by_iteration |= !hl_is_constant(index) && piece->part->dim[k] != piece->whole->dim[k];
   }
-  if (all->by_turn && !find_loop(p, piece->fusion->comp, &loop))
+  if (all->by_iteration && !find_loop(p, piece->fusion->comp, &loop))
     return false;
-  all->n = all->by_turn ? loop.turns : 1;
+  all->n = all->by_iteration ? loop.trips : 1;
   all->at = HL_ARRAY(p->arena, int64_t, all->n + 1);
   for (int k = 0; k < piece->whole->rank; k++) {
     const HlInst *index = piece->slice->operands[piece->first_index + k];
@@ -315,7 +315,7 @@ static const char *config_of(HlPass *p, const Piece *piece, const Offsets *all) 
   HlBuf out = {0};
   hl_buf_puts(&out,
               "{\"kind\":\"__dynamic_memcpy\",\"dynamic_memcpy_config\":{\"depends_on_loop\":");
-  hl_buf_puts(&out, all->by_turn ? "true" : "false");
+  hl_buf_puts(&out, all->by_iteration ? "true" : "false");
   put_list(&out, "src_offset_bytes", all, !reads);
   put_list(&out, "dst_offset_bytes", all, reads);
   hl_buf_puts(&out, "}}");

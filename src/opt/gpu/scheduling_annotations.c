@@ -1,7 +1,7 @@
 // opt/gpu/scheduling_annotations.c
 //
 // legalize-scheduling-annotations: makes what the program says of groups that are to be scheduled together something
-// that a scheduler can do. The frontend attribute _scheduling_group_id says "3", or "3:1" for a turn of a loop.
+// that a scheduler can do. The frontend attribute _scheduling_group_id says "3", or "3:1" for an iteration of a loop.
 //
 //   s = all-gather-start(x)  {group 3}            s = all-gather-start(x)  {group 3}
 //   b = bitcast(s)                          =>    b = bitcast(s)           {group 3}
@@ -29,8 +29,8 @@
 static const char attribute[] = "_scheduling_group_id";
 
 typedef struct Annotation {
-  bool has_group, has_turn;
-  int64_t group, turn;
+  bool has_group, has_iteration;
+  int64_t group, iteration;
 } Annotation;
 
 typedef struct Note {
@@ -58,12 +58,12 @@ static bool read_number(const char *text, size_t length, bool *has, int64_t *out
 static bool read_annotation(HlPass *p, const HlInst *inst, Annotation *out) {
   const char *text = frontend_get(inst, attribute);
   const size_t length = strcspn(text, ":");
-  const char *turn = text[length] == ':' ? text + length + 1 : "";
+  const char *iteration = text[length] == ':' ? text + length + 1 : "";
   *out = (Annotation){0};
   if (read_number(text, length, &out->has_group, &out->group) && out->group >= 0 &&
-      read_number(turn, strlen(turn), &out->has_turn, &out->turn))
+      read_number(iteration, strlen(iteration), &out->has_iteration, &out->iteration))
     return true;
-  return hl_error(p->cx, hl_pos(inst), "'%s' is no scheduling group of %s: N or N:TURN", text,
+  return hl_error(p->cx, hl_pos(inst), "'%s' is no scheduling group of %s: N or N:ITERATION", text,
                   inst->name->text);
 }
 
@@ -72,9 +72,9 @@ static int compare(const Annotation *a, const Annotation *b) {
     return a->has_group - b->has_group;
   if (a->group != b->group)
     return a->group < b->group ? -1 : 1;
-  if (a->has_turn != b->has_turn)
-    return a->has_turn - b->has_turn;
-  return a->turn != b->turn ? (a->turn < b->turn ? -1 : 1) : 0;
+  if (a->has_iteration != b->has_iteration)
+    return a->has_iteration - b->has_iteration;
+  return a->iteration != b->iteration ? (a->iteration < b->iteration ? -1 : 1) : 0;
 }
 
 static void drop(HlPass *p, HlInst *inst) {

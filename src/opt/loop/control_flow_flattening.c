@@ -1,7 +1,7 @@
 // opt/loop/control_flow_flattening.c
 //
 // hlo_control_flow_flattening: makes a program's run time independent of its data, for measuring:
-// every loop turns a fixed number of times, nothing waits for the host or for other devices, and
+// every loop iterates a fixed number of times, nothing waits for the host or for other devices, and
 // every device takes itself for device 0. What the program computes is another thing afterwards.
 //
 //   w = while(x), condition=c   =>   (x, i) = while((x, 0)), condition: i < n, body: (f(x), i + 1)
@@ -11,19 +11,19 @@
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
 
-static HlInst *next_turn(LoopPart *part, int k, void *user) {
+static HlInst *next_iteration(LoopPart *part, int k, void *user) {
   (void)user;
   return hl_b_binary(&part->b, HL_OP_ADD, hl_b_element(&part->b, part->state, k),
                      hl_b_scalar_int(&part->b, HL_S32, 1));
 }
 
 // A condition that counts; effects of the old one are gone with it.
-static HlComp *count_turns(HlBuild *b, const HlShape *state, int slot, int64_t turns) {
+static HlComp *count_trips(HlBuild *b, const HlShape *state, int slot, int64_t trips) {
   HlBuild test = hl_b_nested(b, "flattened_condition");
   test.metadata = NULL;
   HlInst *all = hl_b_parameter(&test, state, "state");
   hl_set_root(test.comp, hl_b_compare(&test, HL_WORD_direction_LT, hl_b_element(&test, all, slot),
-                                      hl_b_scalar_int(&test, HL_S32, turns)));
+                                      hl_b_scalar_int(&test, HL_S32, trips)));
   return test.comp;
 }
 
@@ -36,10 +36,10 @@ static HlInst *loop_behind(HlInst *result) {
 static void flatten(HlPass *p, HlInst *loop) {
   const int n = loop_slots(loop);
   const int64_t most = hl_pass_int(p, "max_loop_count");
-  int64_t turns = loop_turns(p, loop, 0);
-  turns = turns < 0 ? hl_pass_int(p, "while_execution_count") : turns < most ? turns : most;
+  int64_t trips = loop_trips(p, loop, 0);
+  trips = trips < 0 ? hl_pass_int(p, "while_execution_count") : trips < most ? trips : most;
   LoopPlan plan = loop_plan_all(p, loop, 1);
-  plan.suffix = ".flattened", plan.next = next_turn;
+  plan.suffix = ".flattened", plan.next = next_iteration;
   HlBuild b;
   hl_begin(p, "flatten", loop, &b);
   loop_plan_add(&plan, hl_b_scalar_int(&b, HL_S32, 0));
@@ -47,7 +47,7 @@ static void flatten(HlPass *p, HlInst *loop) {
   HlInst *by = loop_rebuild(p, &b, &plan), *made = by ? loop_behind(by) : NULL;
   if (made) {
     HlComp *old = hl_while_condition(made);
-    HlComp *comps[2] = {hl_while_body(made), count_turns(&b, made->shape, n, turns)};
+    HlComp *comps[2] = {hl_while_body(made), count_trips(&b, made->shape, n, trips)};
     hl_set_calls(made, 2, comps);
     hl_remove_attr(made, HL_A_BACKEND_CONFIG);
     loop_drop_comp(p, old);

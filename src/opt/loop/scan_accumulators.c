@@ -2,7 +2,7 @@
 //
 // scan_loop_accumulator_input_unification: a loop inside a loop reads an array piece by piece and
 // writes another of the same size piece by piece, and the outer loop takes the one written for the
-// one read in its next turn. Then the inner loop may write over the array that it reads: no second
+// one read in its next iteration. Then the inner loop may write over the array that it reads: no second
 // one is needed.
 //
 //   outer body, from a:
@@ -11,7 +11,7 @@
 //   =>
 //     (i, b) = while((0, a)), body: (i + 1, b with f(b[i]) at i)
 //
-// Every piece is read in the turn that writes it, and all pieces are written: what was in b before
+// Every piece is read in the iteration that writes it, and all pieces are written: what was in b before
 // does not matter, and what is read of a is not written over yet.
 
 #include "opt/ask/loops.h"
@@ -53,10 +53,10 @@ static int written_dim(const HlInst *loop, const LoopElements *elements, int k,
   if ((int)next->n_operands != shape->rank + 2)
     return -1;
   int along = piece_dim(shape, next->operands[1]->shape, next->operands + 2, counter->slot);
-  return along >= 0 && shape->dim[along] == counter->turns ? along : -1;
+  return along >= 0 && shape->dim[along] == counter->trips ? along : -1;
 }
 
-// The body reads nothing of slot k but this turn's piece.
+// The body reads nothing of slot k but this iteration's piece.
 static bool is_read_along(const HlInst *loop, const LoopElements *elements, int k, int along,
                           int counter) {
   const HlInst *root = hl_while_body(loop)->root;

@@ -1,6 +1,6 @@
 // opt/loop/while_all_reduce.c
 //
-// while-loop-all-reduce-code-motion: what every turn sums over the devices and adds to a slot that
+// while-loop-all-reduce-code-motion: what every iteration sums over the devices and adds to a slot that
 // nothing else in the loop reads, each device adds up by itself; one all-reduce behind the loop
 // does the rest.
 //
@@ -8,8 +8,8 @@
 //   =>  (i, l) = while((0, 0)), body: (i + 1, l + x);  s = s0 + all-reduce(l)
 //
 // The same with multiply, minimum and maximum, where the all-reduce is of the same op. What every
-// turn sums and writes into its place of an array that nothing else in the loop reads, each device
-// writes as it is, all in the same place; where no turn writes, the array must hold what sums leave
+// iteration sums and writes into its place of an array that nothing else in the loop reads, each device
+// writes as it is, all in the same place; where no iteration writes, the array must hold what sums leave
 // alone:
 //
 //   (i, a) = while((0, zeros)), body: (i + 1, dynamic-update-slice(a, all-reduce(x), i))
@@ -54,7 +54,7 @@ static bool is_neutral(const HlInst *init, HlOp op) {
   return op == HL_OP_ADD ? hl_is_all(init, 0) : op == HL_OP_MULTIPLY && hl_is_all(init, 1);
 }
 
-// Computed by a few scalar operations from constants and the slot that counts turns from a
+// Computed by a few scalar operations from constants and the slot that counts iterations from a
 // constant: then it is the same on all devices.
 static bool is_uniform(const HlInst *loop, int counter, const HlInst *index) {
   enum { MOST = 16 };

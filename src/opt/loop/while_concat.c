@@ -1,6 +1,6 @@
 // opt/loop/while_concat.c
 //
-// while-loop-concat-code-motion: slots that every turn puts together are carried as one.
+// while-loop-concat-code-motion: slots that every iteration puts together are carried as one.
 //
 //   (i, a, b) = while((0, a0, b0)), body: f(concatenate(a, b)); (i + 1, g(a), g(b))
 //   =>  (i, c) = while((0, concatenate(a0, b0))), body: f(c); (i + 1, g(c))

@@ -1,7 +1,7 @@
 // opt/loop/while_fusible_sinking.c
 //
 // while-loop-fusible-sinking: what a loop carries along unchanged and what is cheaply computed from
-// something smaller is computed anew in each turn, where it can be fused with its reader: the loop
+// something smaller is computed anew in each iteration, where it can be fused with its reader: the loop
 // carries the smaller things.
 //
 //   b = f32[1000] broadcast(x)

@@ -1,7 +1,7 @@
 // opt/loop/while_invariant.c
 //
 // while-loop-invariant-code-motion: what the body computes from slots that it passes through, it
-// computes the same each turn: it is computed once before the loop and carried along in a new slot.
+// computes the same each iteration: it is computed once before the loop and carried along in a new slot.
 //
 //   (i, x) = while((0, x0)), body: (i + f(x), x)
 //   =>  (i, x, y) = while((0, x0, f(x0))), body: (i + y, x, y)
@@ -40,11 +40,11 @@ static bool may_hoist_from(HlPass *p, const HlInst *loop) {
   for (const HlInst *inst = hl_while_body(loop)->first; inst; inst = inst->next)
     if (inst->op == HL_OP_DOMAIN || hl_call_has(inst, HL_CALL_BORDER | HL_CALL_PLACES))
       return false;
-  int64_t turns = loop_turns(p, loop, 1);
-  return turns < 0 || turns > 1;
+  int64_t trips = loop_trips(p, loop, 1);
+  return trips < 0 || trips > 1;
 }
 
-// Seldom turns may be what keeps a loop inside from running for ever, and devices must agree on how
+// That it seldom iterates may be what keeps a loop inside from running for ever, and devices must agree on how
 // often they meet: such ops stay where they are.
 static bool may_move(const HlInst *inst) {
   return inst->op != HL_OP_PARAMETER && inst->op != HL_OP_AFTER_ALL && inst->op != HL_OP_WHILE &&

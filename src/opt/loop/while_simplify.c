@@ -1,18 +1,18 @@
 // opt/loop/while_simplify.c
 //
-// simplify-while-loops: makes the state of loops smaller and takes loops away that turn never or
+// simplify-while-loops: makes the state of loops smaller and takes loops away that run never or
 // once. Of each loop the first rewrite that changes its state ends the visit; the next run goes on.
 //
 //   repeated-slot    slots that start with one value and pass it through, or write the same update
 //                    into it, become one
 //   flatten          tuples inside the state become slots of their own
 //   dead-slot        slots that neither condition nor side effects nor what follows the loop need
-//   constant-slot    slots that start with a constant and get the same constant each turn
+//   constant-slot    slots that start with a constant and get the same constant each iteration
 //   constant-scalar  a scalar slot passed through from a constant: readers get the constant
-//   compare          (by option) a comparison of the loop's counter with a constant that every turn
+//   compare          (by option) a comparison of the loop's counter with a constant that every iteration
 //                    decides alike
 //   trip-count-0/1   while(init) => init;  while(init) => body(init)
-//   counter          slots that grow by constants: x = x0 + turns * c
+//   counter          slots that grow by constants: x = x0 + iterations * c
 //
 //   (i, k, v) = while((0, 5, v0)), body: (i + 1, k, f(v, k))
 //   =>  (i, v) = while((0, v0)), body: (i + 1, f(v, 5))
@@ -32,7 +32,7 @@ typedef struct Slots {
   int n;
   LoopPlan plan;
   int64_t *step;   // counter: what a slot grows by; 0: no counter
-  int counter;     // counter: the new slot that counts turns
+  int counter;     // counter: the new slot that counts iterations
   HlInst **value;  // constant-slot: the constant
 } Slots;
 
@@ -320,10 +320,10 @@ static bool drop_constant(HlPass *p, HlInst *loop) {
 
 // --- compare ------------------------------------------------------------------------------------
 
-// What counter < bound (or >) is in every turn: 1 or 0; -1: now this, now that.
+// What counter < bound (or >) is in every iteration: 1 or 0; -1: now this, now that.
 static int always(const LoopCounter *counter, int64_t direction, int64_t bound) {
   const int64_t least = counter->init;
-  const int64_t most = counter->init + (counter->turns - 1) * counter->step;
+  const int64_t most = counter->init + (counter->trips - 1) * counter->step;
   if (direction == HL_WORD_direction_LT)
     return most < bound ? 1 : least >= bound ? 0 : -1;
   if (direction == HL_WORD_direction_GT)
@@ -334,7 +334,7 @@ static int always(const LoopCounter *counter, int64_t direction, int64_t bound) 
 static bool decide_compares(HlPass *p, HlInst *loop) {
   LoopCounter counter;
   if (!hl_pass_flag(p, "simplify_compare_instrs") || !loop_counter(p, loop, &counter) ||
-      counter.turns < 1)
+      counter.trips < 1)
     return false;
   bool changed = false;
   int n;
@@ -389,7 +389,7 @@ static void spread_constants(HlPass *p, HlInst *loop) {
 
 // --- trip-count ---------------------------------------------------------------------------------
 
-static bool keeps_single_turn(const HlInst *loop) {
+static bool keeps_single_iteration(const HlInst *loop) {
   return strcmp(frontend_get(loop, "skip-simplify-while-loops_trip-count-one"), "true") == 0;
 }
 
@@ -400,13 +400,13 @@ static bool unroll_rare(HlPass *p, HlInst *loop) {
   for (const HlInst *inst = condition->first; inst; inst = inst->next)
     if (inst->op != HL_OP_PARAMETER && !hl_is_pure(inst))
       return false;
-  int64_t turns = loop_turns(p, loop, 1);
+  int64_t trips = loop_trips(p, loop, 1);
   HlBuild b;
-  if (turns == 0) {
+  if (trips == 0) {
     hl_begin(p, "trip-count-0", loop, &b);
     return loop_commit(p, loop, loop->operands[0]);
   }
-  if (turns != 1 || keeps_single_turn(loop))
+  if (trips != 1 || keeps_single_iteration(loop))
     return false;
   for (const HlInst *inst = body->first; inst; inst = inst->next)
     if (inst->op != HL_OP_PARAMETER && (!hl_is_pure(inst) || hl_has_control(inst)))
@@ -422,7 +422,7 @@ static bool may_count(HlDtype dtype) {
          dtype == HL_S64 || dtype == HL_U64;
 }
 
-// What the body adds to slot k each turn; 0: something else.
+// What the body adds to slot k each iteration; 0: something else.
 static int64_t growth(const HlInst *loop, int k) {
   const HlInst *next = loop_next(loop, k);
   int64_t step;
@@ -440,16 +440,16 @@ static bool starts_at_zero(const HlInst *loop, int k) {
   return inst && loop_constant_int(inst, &init) && init == 0;
 }
 
-// x0 + turns * c, by the arithmetic of x's type, which wraps around as repeated addition does.
+// x0 + iterations * c, by the arithmetic of x's type, which wraps around as repeated addition does.
 static void open_counter(LoopPart *part, void *user) {
   Slots *s = user;
-  HlInst *turns = hl_b_element(&part->b, part->state, s->counter);
+  HlInst *trips = hl_b_element(&part->b, part->state, s->counter);
   for (int k = 0; k < s->n; k++) {
     if (s->step[k] == 0)
       continue;
     HlInst *x0 = hl_b_element(&part->b, part->state, k);
     HlDtype dtype = x0->shape->dtype;
-    HlInst *moved = hl_b_binary(&part->b, HL_OP_MULTIPLY, hl_b_convert(&part->b, turns, dtype),
+    HlInst *moved = hl_b_binary(&part->b, HL_OP_MULTIPLY, hl_b_convert(&part->b, trips, dtype),
                                 hl_b_scalar_int(&part->b, dtype, s->step[k]));
     part->slot[k] = hl_b_binary(&part->b, HL_OP_ADD, x0, moved);
   }
@@ -463,7 +463,7 @@ static HlInst *next_counter(LoopPart *part, int k, void *user) {
   return hl_b_binary(&part->b, HL_OP_ADD, old, hl_b_scalar_int(&part->b, old->shape->dtype, 1));
 }
 
-// Finds the slots that count, and the one to count turns by: none where a new slot must. False: too few.
+// Finds the slots that count, and the one to count iterations by: none where a new slot must. False: too few.
 static bool find_counters(Slots *s, HlDtype *widest) {
   const HlShape *state = s->loop->shape;
   int found = 0;

@@ -1,6 +1,6 @@
 // opt/loop/while_small.c
 //
-// small-while-loop-hoisting: a loop whose turn touches few bytes becomes the only instruction of a
+// small-while-loop-hoisting: a loop whose iteration touches few bytes becomes the only instruction of a
 // computation that is called, and the call says that it is small: the CPU then compiles it as one
 // kernel in place of running it instruction by instruction.
 //
@@ -57,8 +57,9 @@ static bool is_small(HlPass *p, const Facts *facts, const HlInst *loop) {
   const uint32_t body = hl_while_body(loop)->id, condition = hl_while_condition(loop)->id;
   if (facts->foreign[body] || facts->foreign[condition])
     return false;
-  const HlCost *turn = &facts->cost[body], *test = &facts->cost[condition];
-  double bytes = turn->bytes_read + turn->bytes_written + test->bytes_read + test->bytes_written;
+  const HlCost *iteration = &facts->cost[body], *test = &facts->cost[condition];
+  double bytes =
+      iteration->bytes_read + iteration->bytes_written + test->bytes_read + test->bytes_written;
   return bytes < (double)hl_pass_int(p, "small_buffer_access_size");
 }
 

@@ -1,7 +1,7 @@
 // opt/loop/while_trip_count.c
 //
 // while-loop-trip-count-annotator: writes into each loop's backend config which slot decides how
-// often it turns, and how often that is.
+// often it iterates, and how often that is.
 //
 //   w = while(init), ...   =>   w = while(init), ..., backend_config={"known_induction_variable":
 //                               {"tuple_index":"0"}, "known_init_step":{"init":"0","step":"1"},
@@ -20,16 +20,16 @@ static const char *annotated(HlPass *p, const HlInst *loop, const char *config) 
   HlLoopConfig to = hl_loop_config(loop);
   to.slot = (HlMaybeInt){true, slot};
   LoopCounter counter;
-  int64_t turns;
+  int64_t trips;
   if (loop_counter(p, loop, &counter) && counter.init >= 0) {
-    turns = counter.turns;
+    trips = counter.trips;
     to.init = (HlMaybeInt){true, counter.init};
     to.step = (HlMaybeInt){true, counter.step};
   } else {
-    turns = loop_turns(p, loop, 128);
+    trips = loop_trips(p, loop, 128);
   }
-  if (turns >= 0)
-    to.trips = (HlMaybeInt){true, turns};
+  if (trips >= 0)
+    to.trips = (HlMaybeInt){true, trips};
   config = hl_loop_config_text(p->arena, loop, &to);
   return hl_config_get(p->arena, config, HL_CONFIG_DYNAMIC_VARIABLES)
              ? config

@@ -268,7 +268,7 @@ static HlInst *last_holder(HlInst *start) {
   return start;
 }
 
-// What awaits in the next turn of the loop what `holder` has at the end of this one; NULL: it is
+// What awaits in the next iteration of the loop what `holder` has at the end of this one; NULL: it is
 // awaited elsewhere.
 static HlInst *next_turns_done(const HlInst *holder) {
   const HlComp *comp = holder->comp;
@@ -295,7 +295,7 @@ static HlInst *copy_first_operand(HlInst *start) {
   return copy;
 }
 
-// What is under way when a turn of a loop ends has memory of its own: what is sent is copied into it once
+// What is under way when an iteration of a loop ends has memory of its own: what is sent is copied into it once
 // it is free again, and what came is copied out of it before it is used again. False: it is not like
 // that, and pinned memory is as any other that is written in place.
 static bool copy_in_flight(Job *job, HlInst *start) {

@@ -16,7 +16,7 @@ enum {
   MOST_ELEMENTS = 45000000,
   MOST_STEPS = 10000000,
   REACH =
-      4  // through a broadcast and tuples in tuples; what lies farther down is news once this is folded
+      4  // through a broadcast and tuples in tuples; what lies farther down counts as changed once this is folded
 };
 
 typedef struct Folding {
@@ -290,7 +290,7 @@ static void fold_in(Folding *f, HlComp *comp) {
   int n = 1;
   while (n > 0) {
     HlMark mark = hl_arena_mark(f->p->arena);
-    HlInst **insts = hl_pass_news(f->p, comp, REACH, &n);
+    HlInst **insts = hl_pass_changes(f->p, comp, REACH, &n);
     for (int k = 0; k < n; k++)
       if (hl_alive(insts[k]) && may_fold(f, insts[k]))
         fold(f, insts[k]);

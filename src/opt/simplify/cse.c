@@ -198,7 +198,7 @@ static void merge_outputs(Cse *cse, const HlInst *fusion) {
 }
 
 static void merge_all(Cse *cse, HlComp *comp) {
-  if (!hl_pass_has_news(cse->p, comp))
+  if (!hl_pass_has_changes(cse->p, comp))
     return;
   HlMark mark = hl_arena_mark(cse->p->arena);
   for (const HlInst *inst = comp->first; inst; inst = inst->next)

@@ -228,7 +228,7 @@ static void sweep_body(HlPass *p, HlComp *body, const bool *effects) {
     inst = visit(p, inst, effects);
 }
 
-// The same where there may be fusions, of the news alone. What is no longer read stands before what read it.
+// The same where there may be fusions, of the changes alone. What is no longer read stands before what read it.
 static void sweep_inst(HlPass *p, HlInst *inst, const bool *effects) {
   if (inst->op == HL_OP_FUSION) {
     drop_outputs(p, inst, effects);
@@ -244,11 +244,11 @@ static void visit_last_marker(HlPass *p, HlInst *inst, const bool *effects) {
     visit(p, inst->first_use->user, effects);
 }
 
-// What had uses before others were erased is news again.
+// What had uses before others were erased counts as changed again.
 static void sweep(HlPass *p, HlComp *comp, const bool *effects) {
   int n = 1;
   while (n > 0) {
-    HlInst **insts = hl_pass_news(p, comp, 0, &n);
+    HlInst **insts = hl_pass_changes(p, comp, 0, &n);
     for (int k = n - 1; k >= 0; k--)
       if (hl_alive(insts[k])) {
         visit_last_marker(p, insts[k], effects);

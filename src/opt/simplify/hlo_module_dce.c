@@ -66,7 +66,7 @@ static void need(Liveness *l, HlInst *inst, int element) {
 static void need_argument(Liveness *l, const HlCall *call, int64_t number, int element) {
   HlInst *caller = call->caller;
   if (caller->op == HL_OP_WHILE) {
-    need(l, caller, element);  // of the turn before, or at the start
+    need(l, caller, element);  // of the iteration before, or at the start
   } else if (caller->op == HL_OP_CALL || caller->op == HL_OP_FUSION) {
     need(l, caller->operands[number], element);
   } else if (caller->op == HL_OP_CONDITIONAL) {
@@ -145,7 +145,7 @@ static bool passes_on(const HlInst *root, int k) {
          hl_attr_int(value, HL_A_INDEX) == k;
 }
 
-// Slots of a loop that nobody needs are passed on from turn to turn.
+// Slots of a loop that nobody needs are passed on from iteration to iteration.
 static void pass_slots_on(Liveness *l, HlInst *loop) {
   HlComp *body = hl_while_body(loop);
   HlInst *root = body->root;

@@ -171,17 +171,17 @@ static int by_place(const void *a, const void *b) {
   return x == y ? 0 : hl_stands_before(x, y) ? -1 : 1;
 }
 
-// Those among the news, and those that share a rearrangement with one of them and so decide with it.
+// Those among the changes, and those that share a rearrangement with one of them and so decide with it.
 static void find_candidates(Mover *m, HlComp *comp) {
-  int n_news;
-  HlInst **news = hl_pass_news(m->p, comp, REACH, &n_news);
+  int n_changes;
+  HlInst **changes = hl_pass_changes(m->p, comp, REACH, &n_changes);
   m->moves = HL_ARRAY(m->p->arena, bool, comp->next_id);
   m->asked = HL_ARRAY(m->p->arena, bool, comp->next_id);
   m->candidates.n = 0;
-  for (int k = 0; k < n_news; k++) {
-    consider(m, news[k]);
-    if (is_rearrange(news[k]))
-      consider_users(m, news[k]);
+  for (int k = 0; k < n_changes; k++) {
+    consider(m, changes[k]);
+    if (is_rearrange(changes[k]))
+      consider_users(m, changes[k]);
   }
   for (int k = 0; k < m->candidates.n; k++) {
     const HlInst *inst = m->candidates.at[k];

@@ -56,12 +56,12 @@ static void simplify(HlPass *p, HlInst *inst) {
   }
 }
 
-// What is taken from a tuple that was new may be taken apart itself, and is news then.
-static void simplify_news(HlPass *p, HlComp *comp) {
+// What is taken from a tuple that was new may be taken apart itself, and counts as changed then.
+static void simplify_changes(HlPass *p, HlComp *comp) {
   int n = 1;
   while (n > 0) {
     HlMark mark = hl_arena_mark(p->arena);
-    HlInst **insts = hl_pass_news(p, comp, REACH, &n);
+    HlInst **insts = hl_pass_changes(p, comp, REACH, &n);
     for (int k = 0; k < n; k++)
       if (hl_alive(insts[k]))
         simplify(p, insts[k]);
@@ -79,7 +79,7 @@ bool pass_tuple_simplifier(HlPass *p) {
       continue;
     if (hl_comp_may_have(comps[k], HL_OP_TUPLE) &&
         hl_comp_may_have(comps[k], HL_OP_GET_TUPLE_ELEMENT))
-      simplify_news(p, comps[k]);
+      simplify_changes(p, comps[k]);
   }
   return true;
 }

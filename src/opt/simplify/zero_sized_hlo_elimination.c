@@ -31,7 +31,7 @@ bool pass_zero_sized_hlo_elimination(HlPass *p) {
   int n_comps, n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
   for (int k = 0; k < n_comps; k++) {
-    HlInst **insts = hl_pass_news(p, comps[k], 0, &n);
+    HlInst **insts = hl_pass_changes(p, comps[k], 0, &n);
     for (int i = 0; i < n; i++)
       if (hl_alive(insts[i]) && is_candidate(insts[i]))
         replace_by_constant(p, insts[i]);

@@ -1,11 +1,11 @@
-// pass/news.c: what has changed since a pass last looked, so that it need not look at all of it again.
+// pass/changes.c: what has changed since a pass last looked, so that it need not look at all of it again.
 //
 // A pipeline runs a pass many times over a module of which little has changed. The module keeps a
 // journal of what is touched (hilo/edit.h); for each pass, told apart by its options, the engine notes how far it has read
-// each computation's journal. The news of a computation are what the journal has listed since, and
+// each computation's journal. The changes of a computation are what the journal has listed since, and
 // what lies near it: rules look a few operands up, so an instruction may match anew because of
 // one that it uses; and at users, so one may match because of one that uses it or shares an operand with
-// it. A computation that a pass meets for the first time is all news.
+// it. A computation that a pass meets for the first time is all changes.
 //
 // Rules look into called computations too: when one has changed, those who call it are touched.
 
@@ -43,15 +43,15 @@ void pass_forget_watches(HlEngine *e) {
   Watch **all = (Watch **)(void *)e->watches.at;
   for (size_t k = 0; k < e->watches.n / sizeof *all; k++)
     hl_buf_free(&all[k]->read);
-  e->watches.n = e->told.n = 0;
+  e->watches.n = e->callers_know.n = 0;
 }
 
 void pass_tell_callers(HlEngine *e, HlComp *comp) {
-  size_t *told = by_comp(&e->told, comp);
+  size_t *known = by_comp(&e->callers_know, comp);
   size_t n = hl_touched(comp).n;
-  if (*told == n)
+  if (*known == n)
     return;
-  *told = n;
+  *known = n;
   for (const HlCall *call = comp->first_call; call; call = call->next)
     hl_touch(call->caller);
 }
@@ -108,7 +108,7 @@ static HlInst *touched_inst(const HlComp *comp, uint32_t entry) {
   return comp->by_id[entry & ~(uint32_t)HL_LOST_USE];
 }
 
-// That one of many uses has gone is no news to the other users.
+// That one of many uses has gone is no change to the other users.
 static void add_touched(Near *near, const uint32_t *entry, size_t n, bool all) {
   for (size_t k = 0; k < n; k++) {
     if (has_bit(near->met, entry[k] & ~(uint32_t)HL_LOST_USE))
@@ -246,20 +246,20 @@ static HlInst **only_touched(HlPass *p, const HlComp *comp, const uint32_t *entr
   return all;
 }
 
-// --- News ---------------------------------------------------------------------------------------
+// --- Changes ---------------------------------------------------------------------------------------
 
-bool hl_pass_has_news(HlPass *p, HlComp *comp) {
+bool hl_pass_has_changes(HlPass *p, HlComp *comp) {
   size_t *read = by_comp(&p->engine->watch->read, comp), now = hl_touched(comp).n + 1;
   bool has = *read != now;
   *read = now;
   return has;
 }
 
-HlInst **hl_pass_news(HlPass *p, HlComp *comp, int reach, int *n) {
-  return pass_news(p, comp, reach, NULL, n);
+HlInst **hl_pass_changes(HlPass *p, HlComp *comp, int reach, int *n) {
+  return pass_changes(p, comp, reach, NULL, n);
 }
 
-HlInst **pass_news(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n) {
+HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n) {
   HlEngine *e = p->engine;
   base_look();
   const HlTouched touched = hl_touched(comp);

@@ -1,13 +1,13 @@
-// opt/loop/while_several_turns.c
+// opt/loop/while_several_iterations.c
 //
-// Loops whose body does several turns at once.
+// Loops whose body does several iterations at once.
 //
-// loop-double-buffer-transformer: two turns a time, so that what one turn sends can be under way
-// while the next computes; of an odd number the first turn goes in front. Or all turns in one body.
+// loop-double-buffer-transformer: two iterations a time, so that what one iteration sends can be under way
+// while the next computes; of an odd number the first iteration goes in front. Or all iterations in one body.
 //
-//   x = while(x0), 5 turns of f   =>   x1 = f(x0);  x = while(x1), 2 turns of f(f(.))
+//   x = while(x0), 5 iterations of f   =>   x1 = f(x0);  x = while(x1), 2 iterations of f(f(.))
 //
-// while_loop_pipeline_unroller: where slots hand values on (b' = a, c' = b), as many turns a time
+// while_loop_pipeline_unroller: where slots hand values on (b' = a, c' = b), as many iterations a time
 // as it takes until a value is used up: then nothing needs to be copied from slot to slot. What is
 // left over is done by the loop as it was, behind.
 
@@ -19,10 +19,10 @@
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
 
-// --- A body of several turns --------------------------------------------------------------------
+// --- A body of several iterations --------------------------------------------------------------------
 
-static HlComp *body_of_turns(HlPass *p, HlBuild *b, const HlInst *loop, int64_t turns,
-                             int64_t *channel) {
+static HlComp *body_of_iterations(HlPass *p, HlBuild *b, const HlInst *loop, int64_t trips,
+                                  int64_t *channel) {
   const int n = loop_slots(loop);
   HlInst **slot = HL_ARRAY(p->arena, HlInst *, n + 1);
   HlBuild body =
@@ -31,9 +31,9 @@ static HlComp *body_of_turns(HlPass *p, HlBuild *b, const HlInst *loop, int64_t 
   HlInst *state = hl_b_parameter(&body, loop->shape, hl_while_body(loop)->params[0]->name->text);
   for (int k = 0; k < n; k++)
     slot[k] = hl_b_element(&body, state, k);
-  for (int64_t turn = 0; turn < turns; turn++) {
+  for (int64_t iteration = 0; iteration < trips; iteration++) {
     HlInst **next = HL_ARRAY(p->arena, HlInst *, n + 1);
-    loop_turn(p, &body, loop, slot, next, turn > 0 ? channel : NULL);
+    loop_iteration(p, &body, loop, slot, next, iteration > 0 ? channel : NULL);
     slot = next;
   }
   hl_set_root(body.comp, hl_b_tuple(&body, n, slot));
@@ -49,34 +49,34 @@ static bool has_collective(const HlComp *comp) {
   return false;
 }
 
-static void note_turns(HlPass *p, HlInst *loop, int64_t turns, int64_t skipped, int64_t each) {
+static void note_trips(HlPass *p, HlInst *loop, int64_t trips, int64_t skipped, int64_t each) {
   HlLoopConfig config = hl_loop_config(loop);
-  config.trips = (HlMaybeInt){true, turns};
+  config.trips = (HlMaybeInt){true, trips};
   config.init.value += skipped * config.step.value;
   config.step.value *= each;
   hl_set_text(loop, HL_A_BACKEND_CONFIG, hl_loop_config_text(p->arena, loop, &config));
 }
 
-// A loop that does `each` turns a time, after one turn in front if their number asks for it.
-static void gather_turns(HlPass *p, HlInst *loop, int64_t turns, int64_t each) {
+// A loop that does `each` iterations a time, after one iteration in front if their number asks for it.
+static void gather_iterations(HlPass *p, HlInst *loop, int64_t trips, int64_t each) {
   const int n = loop_slots(loop);
   HlBuild b;
   hl_begin(p, each == 2 ? "double" : "full", loop, &b);
-  int64_t channel = hl_free_channel(p->m), first = turns % each;
+  int64_t channel = hl_free_channel(p->m), first = trips % each;
   HlInst *init = loop->operands[0];
   if (first > 0) {
     HlInst **slot = HL_ARRAY(p->arena, HlInst *, n + 1),
            **next = HL_ARRAY(p->arena, HlInst *, n + 1);
     for (int k = 0; k < n; k++)
       slot[k] = hl_b_element(&b, init, k);
-    loop_turn(p, &b, loop, slot, next, &channel);
+    loop_iteration(p, &b, loop, slot, next, &channel);
     init = hl_b_tuple(&b, n, next);
   }
-  HlComp *body = body_of_turns(p, &b, loop, each, &channel);
+  HlComp *body = body_of_iterations(p, &b, loop, each, &channel);
   HlInst *by = hl_b_while(&b, hl_while_condition(loop), body, init);
   if (by) {
     hl_copy_attrs(by, loop);
-    note_turns(p, by, turns / each, first, each);
+    note_trips(p, by, trips / each, first, each);
   }
   loop_commit(p, loop, by);
 }
@@ -92,16 +92,16 @@ bool pass_while_double_buffer(HlPass *p) {
     if (!hl_comp_alive(loop->comp) || !hl_alive(loop) || !loop_is_plain(loop) ||
         hl_has_control(loop) || !hl_loop_config(loop).trips.given)
       continue;
-    int64_t turns = hl_trip_count(loop);
-    if (turns > 1 && (!is_auto || has_collective(hl_while_body(loop))))
-      gather_turns(p, loop, turns, is_full ? turns : 2);
+    int64_t trips = hl_trip_count(loop);
+    if (trips > 1 && (!is_auto || has_collective(hl_while_body(loop))))
+      gather_iterations(p, loop, trips, is_full ? trips : 2);
   }
   return true;
 }
 
 // --- while_loop_pipeline_unroller ---------------------------------------------------------------
 
-// How many turns a value stays in the state as it is handed from slot to slot, at most; a value
+// How many iterations a value stays in the state as it is handed from slot to slot, at most; a value
 // that goes round for ever counts as long as its circle. 0: none is handed on.
 static int pipeline_depth(HlPass *p, const HlInst *loop) {
   const int n = loop_slots(loop);
@@ -148,16 +148,16 @@ static void unroll_pipeline(HlPass *p, HlInst *loop) {
   if (!loop_is_plain(loop) || hl_has_control(loop) || !loop_counter(p, loop, &counter))
     return;
   const int64_t each = pipeline_depth(p, loop) + 1;
-  if (each < 2 || counter.turns < each)
+  if (each < 2 || counter.trips < each)
     return;
   HlBuild b;
   hl_begin(p, "pipeline", loop, &b);
-  int64_t channel = hl_free_channel(p->m), rounds = counter.turns / each;
+  int64_t channel = hl_free_channel(p->m), rounds = counter.trips / each;
   HlComp *condition =
       condition_below(p, &b, loop, counter.slot, counter.init + rounds * each * counter.step);
-  HlComp *body = body_of_turns(p, &b, loop, each, &channel);
+  HlComp *body = body_of_iterations(p, &b, loop, each, &channel);
   HlInst *by = hl_b_while(&b, condition, body, loop->operands[0]);
-  if (by && rounds * each < counter.turns)
+  if (by && rounds * each < counter.trips)
     by = hl_b_while(&b, hl_while_condition(loop), hl_while_body(loop), by);
   loop_commit(p, loop, by);
 }

@@ -1,8 +1,8 @@
-// opt/ask/loop_turns.c: how often a loop turns.
+// opt/ask/loop_trips.c: how often a loop iterates.
 //
 // A counter is read off the instructions: it starts at a constant, the body adds a constant, the
 // condition compares it with a constant. Any other loop that one scalar slot decides is run: its
-// condition and that slot's next value are computed by the kernels, turn by turn.
+// condition and that slot's next value are computed by the kernels, iteration by iteration.
 
 #include <string.h>
 
@@ -81,7 +81,7 @@ static const HlInst *through_copies(const HlInst *inst) {
   return inst;
 }
 
-// What the body adds to the slot each turn, in one sum or in several.
+// What the body adds to the slot each iteration, in one sum or in several.
 static bool read_step(const HlInst *loop, int slot, bool several, int64_t *step) {
   const HlInst *next = through_copies(loop_next(loop, slot));
   int n = 0;
@@ -124,11 +124,11 @@ static bool read_counter(const HlInst *loop, bool several, LoopCounter *out) {
   if (__builtin_sub_overflow(limit, out->init, &span) || (or_equal && span == INT64_MAX))
     return false;
   span += or_equal;
-  out->turns = span <= 0 ? 0 : span / out->step + (span % out->step != 0);
+  out->trips = span <= 0 ? 0 : span / out->step + (span % out->step != 0);
   // The last value must not wrap around: the loop would then go on.
   int64_t moved, last;
   int bits = hl_dtype_info[dtype].bits;
-  if (__builtin_mul_overflow(out->turns, out->step, &moved) ||
+  if (__builtin_mul_overflow(out->trips, out->step, &moved) ||
       __builtin_add_overflow(out->init, moved, &last))
     return false;
   int value_bits = bits - hl_is_signed(dtype);
@@ -192,13 +192,13 @@ static int64_t run_loop(HlPass *p, const HlInst *loop, int64_t tries) {
   HlLiteral **test_value = HL_ARRAY(p->arena, HlLiteral *, test->next_id);
   HlLiteral **body_value = HL_ARRAY(p->arena, HlLiteral *, body->next_id);
   HlLiteral *slot = hl_literal_ref(hl_constant(init));
-  int64_t turns = -1;
+  int64_t trips = -1;
   for (int64_t k = 0; k <= tries && slot; k++) {
     HlLiteral *goes_on = run_slice(p, &condition, test->root, slot, test_value);
     bool ends = goes_on && hl_literal_i64(goes_on, 0) == 0, failed = !goes_on;
     hl_literal_unref(goes_on);
     if (ends)
-      turns = k;
+      trips = k;
     if (ends || failed)
       break;
     HlLiteral *later = run_slice(p, &next, loop_next(loop, condition.slot), slot, body_value);
@@ -206,15 +206,15 @@ static int64_t run_loop(HlPass *p, const HlInst *loop, int64_t tries) {
     slot = later;
   }
   hl_literal_unref(slot);
-  return turns;
+  return trips;
 }
 
-int64_t loop_turns(HlPass *p, const HlInst *loop, int64_t tries) {
+int64_t loop_trips(HlPass *p, const HlInst *loop, int64_t tries) {
   LoopCounter counter;
   if (loop_counter(p, loop, &counter))
-    return counter.turns;
+    return counter.trips;
   HlMark mark = hl_arena_mark(p->arena);
-  int64_t turns = run_loop(p, loop, tries);
+  int64_t trips = run_loop(p, loop, tries);
   hl_arena_release(p->arena, mark);
-  return turns;
+  return trips;
 }
