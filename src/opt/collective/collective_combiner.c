@@ -53,6 +53,16 @@ static bool go_together(const Combiner *c, const HlInst *a, const HlInst *b) {
          coll_same_attr(a, b, HL_A_SHARDING);
 }
 
+// Members that go together: `n` of them from this one on.
+typedef struct Group {
+  const Member *first;
+  int n;
+} Group;
+
+static int by_place(const void *a, const void *b) {
+  return ((const Group *)a)->first->at - ((const Group *)b)->first->at;
+}
+
 static int by_key(const void *a, const void *b) {
   const Member *x = a, *y = b;
   if (x->hash != y->hash)
@@ -170,15 +180,21 @@ static void combine_comp(Combiner *c, HlComp *comp) {
           (Member){inst, coll_hash(inst) + (c->any_type ? 0 : (uint64_t)inst->shape->dtype), at};
   qsort(member, (size_t)n, sizeof *member, by_key);
   Member *others = HL_ARRAY(c->p->arena, Member, n + 1);
+  Group *group = HL_ARRAY(c->p->arena, Group, n + 1);
+  int n_groups = 0;
   for (int k = 0; k < n;) {
     int end = k + 1;
     while (end < n && member[end].hash == member[k].hash)
       end++;
     int taken = take_key(c, member + k, end - k, others);
     if (taken > 1)
-      combine_members(c, member + k, taken);
+      group[n_groups++] = (Group){member + k, taken};
     k += taken;
   }
+  // Hashes say which may go together, not in which order: that is the computation's.
+  qsort(group, (size_t)n_groups, sizeof *group, by_place);
+  for (int k = 0; k < n_groups; k++)
+    combine_members(c, group[k].first, group[k].n);
   hl_arena_release(c->p->arena, mark);
 }
 
