@@ -241,15 +241,17 @@ static void interrupt(int signal) {
   hl_cx_cancel(interrupted);
 }
 
-// What whoever started the program wants to be ignored stays so.
+// A second Ctrl-C kills; a request to end may come twice (`timeout` sends it to the program and to its group) and means
+// the same. What whoever started the program wants to be ignored stays so.
 static void listen(HlCx *cx) {
-  static const int signals[] = {SIGINT, SIGTERM};
-  const struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+  static const struct { int signal, flags; } heard[] = {{SIGINT, (int)SA_RESETHAND}, {SIGTERM, 0}};
   struct sigaction before;
   interrupted = cx;
-  for (int k = 0; k < HL_COUNT_OF(signals); k++)
-    if (sigaction(signals[k], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-      sigaction(signals[k], &action, NULL);
+  for (int k = 0; k < HL_COUNT_OF(heard); k++) {
+    const struct sigaction action = {.sa_handler = interrupt, .sa_flags = heard[k].flags};
+    if (sigaction(heard[k].signal, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+      sigaction(heard[k].signal, &action, NULL);
+  }
 }
 
 int main(int argc, char **argv) {
