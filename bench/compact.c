@@ -29,7 +29,11 @@ static int measure(HlCx *cx, HlModule *m, int n, char **pipelines) {
   const double read = mib(m);
   for (int k = 0; k < n; k++)
     if (!run(cx, m, pipelines[k])) {
-      fprintf(stderr, "%s fails\n", pipelines[k]);
+      HlBuf why = {0};
+      for (int d = 0; d < hl_cx_n_diags(cx); d++)
+        hl_diag_render(hl_cx_diag(cx, d), false, &why);
+      fprintf(stderr, "%s fails\n%s", pipelines[k], why.at ? why.at : "");
+      hl_buf_free(&why);
       return 1;
     }
   const double after = mib(m);
