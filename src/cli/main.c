@@ -234,11 +234,13 @@ static bool try_program(HlCx *cx, void *user) {
   return true;
 }
 
-// Interrupted, the program ends as soon as its work looks, with the dumps it has written; interrupted again, at once.
-static HlCx *interrupted;
+// Interrupted, the program ends as soon as its work looks, with the dumps it has written; interrupted by Ctrl-C
+// again, at once.
+static HlCx *volatile interrupted;
 
 static void interrupt(int signal) {
-  hl_cx_cancel(interrupted);
+  if (interrupted)
+    hl_cx_cancel(interrupted);
 }
 
 // A second Ctrl-C kills; a request to end may come twice (`timeout` sends it to the program and to its group) and means
@@ -259,6 +261,7 @@ int main(int argc, char **argv) {
   Program program = {argc, argv, CLI_OK};
   listen(cx);
   int status = hl_try(cx, try_program, &program) ? program.status : dropin_flush(cx);
+  interrupted = NULL;
   hl_cx_free(cx);
   return status;
 }
