@@ -139,7 +139,7 @@ static bool run(Program *p, const char *passes, const char *target, const HlRewr
   HlEngineOptions options = passes_options(passes, target);
   options.decisions = site ? &decision : NULL;
   options.n_decisions = site ? 1 : 0;
-  HlModule *copy = hl_clone(p->cx, p->m);
+  HlModule *copy = passes_copy_for(p->cx, p->m, passes);
   HlEngine *engine = hl_engine_new(p->cx, &options);
   HlLiteral *actual[MAX_DEVICES] = {NULL};
   bool ok = true;
@@ -180,7 +180,7 @@ static bool news_suffice(Program *p, const char *pipeline) {
 static int run_sites(Program *p, const char *pass, const char *target, Count *count) {
   HlEngineOptions options = passes_options(pass, target);
   options.dry = true;
-  HlModule *copy = hl_clone(p->cx, p->m);
+  HlModule *copy = passes_copy_for(p->cx, p->m, pass);
   HlEngine *engine = hl_engine_new(p->cx, &options);
   bool ok = hl_engine_run(engine, copy, pass);
   int failures = 0;

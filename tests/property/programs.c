@@ -57,7 +57,7 @@ static bool run(Program *p, const char *passes, const char *target) {
   if (passes_lose_devices(p->m, passes))
     return true;
   const HlEngineOptions options = passes_options(passes, target);
-  HlModule *copy = hl_clone(p->cx, p->m);
+  HlModule *copy = passes_copy_for(p->cx, p->m, passes);
   HlEngine *engine = hl_engine_new(p->cx, &options);
   HlLiteral **actual = calloc((size_t)p->inputs.devices + 1, sizeof *actual);
   bool ok = true;

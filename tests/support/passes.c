@@ -10,6 +10,19 @@
 #include "spmd/local.h"
 #include "support/property.h"
 
+HlModule *passes_copy_for(HlCx *cx, const HlModule *m, const char *pass) {
+  HlModule *copy = hl_clone(cx, m);
+  const HlPassInfo *info = hl_pass_find(&hl_passes, hl_str(pass));
+  const uint32_t scheduled = (uint32_t)1 << HL_HAS_SCHEDULED;
+  if (!info || !(info->needs & scheduled) || hl_properties_of(m, scheduled))
+    return copy;
+  const HlEngineOptions options = passes_options("hlo-memory-scheduler", "");
+  HlEngine *engine = hl_engine_new(cx, &options);
+  hl_engine_run(engine, copy, "hlo-memory-scheduler");
+  hl_engine_free(engine);
+  return copy;
+}
+
 bool passes_complain(const char *pass) {
   return strcmp(pass, "domain_verifier") == 0;
 }

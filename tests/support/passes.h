@@ -6,6 +6,8 @@
 
 // Every pass and pipeline there is, the verifier after each, no limit. `passes`: what will be run with them.
 HlEngineOptions passes_options(const char *passes, const char *target);
+// A copy of the module that has what the pass, if it is one by that name, says it needs: an order of execution.
+HlModule *passes_copy_for(HlCx *cx, const HlModule *m, const char *pass);
 // Passes that complain of what modules rightly hold: domain_verifier wants domain_isolator before it.
 bool passes_complain(const char *pass);
 // Passes whose purpose is another precision, or a program that only takes as long.
