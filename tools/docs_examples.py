@@ -42,7 +42,7 @@ def page(text, folder):
         if lines[k].startswith("```"):
             end = lines.index("```", k + 1)
             inside = lines[k + 1:end]
-            name = re.match(r"```(?:hlo|mlir) (\S+)", lines[k])
+            name = re.match(r"```(?:hlo|mlir) ([^/\s]+)$", lines[k])
             if name:
                 with open(os.path.join(folder, name[1]), "w") as f:
                     f.write("\n".join(inside) + "\n")

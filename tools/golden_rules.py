@@ -58,9 +58,10 @@ def commands(text):
             words = words[words.index("hilo") + 1:]
             end = next((k for k, word in enumerate(words) if word in (";", "|", "&")), len(words))
             options = dict(re.findall(r"^--([\w-]+)(?:=(.*))?$", "\n".join(words[:end]), re.M))
-            if words and words[0] == "opt" and "passes" in options:
+            shells = any("$" in value for value in options.values())  # what the shell fills in is not known here
+            if words and words[0] == "opt" and "passes" in options and not shells:
                 yield (split_passes(options["passes"]), [f"--target={options['target']}"] if "target" in options else [],
-                       int(options["module"]) if "module" in options else None)
+                       options.get("module"))
             words = words[end:]
 
 
@@ -96,7 +97,7 @@ def runs_of(path):
                     break  # the shell makes the list
                 modules = modules_of(source.read_text())
                 for at, module in enumerate(modules):
-                    if only is None or only == at:
+                    if only in (None, str(at), re.match(r"HloModule ([^\s,]+)", module)[1]):
                         met = met_by(item, target, source, at, module)
                         yield name[1], met, set(opcode.findall(module))
 
