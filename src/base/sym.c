@@ -1,6 +1,6 @@
 // sym.c: strings interned in an arena, and the hash that everything uses.
 //
-// The table is open addressing with linear probing, at most half full, in the arena like the
+// The table is open addressing with linear probing, at most half full (a copy's three quarters), in the arena like the
 // symbols themselves. A slot repeats hash and length, so that only a symbol that almost surely
 // matches is touched. The hash reads words, not bytes (after wyhash, https://github.com/wangyi-
 // fudan/wyhash): names are most of what a parser reads.
@@ -76,19 +76,21 @@ static inline Slot *find_slot(const HlSyms *syms, const char *text, size_t n, ui
   }
 }
 
+static Slot *free_slot(const HlSyms *syms, uint32_t hash) {
+  uint32_t k = hash & syms->mask;
+  while (syms->slots[k].sym)
+    k = (k + 1) & syms->mask;
+  return &syms->slots[k];
+}
+
 static void grow_slots(HlSyms *syms) {
   const uint32_t old_mask = syms->mask, mask = old_mask * 2 + 1;
   const Slot *old = syms->slots;
   syms->slots = HL_ARRAY(syms->arena, Slot, (size_t)mask + 1);
   syms->mask = mask;
-  for (uint32_t k = 0; k <= old_mask; k++) {
-    if (!old[k].sym)
-      continue;
-    uint32_t to = old[k].hash & syms->mask;
-    while (syms->slots[to].sym)
-      to = (to + 1) & syms->mask;
-    syms->slots[to] = old[k];
-  }
+  for (uint32_t k = 0; k <= old_mask; k++)
+    if (old[k].sym)
+      *free_slot(syms, old[k].hash) = old[k];
 }
 
 const HlSym *hl_syms_add(HlSyms *syms, const char *text, size_t n) {
@@ -126,19 +128,24 @@ static size_t sym_size(const Slot *slot) {
   return slot->sym ? (offsetof(HlSym, text) + slot->n + 8) & ~(size_t)7 : 0;
 }
 
-// All symbols lie in one block.
+// All symbols lie in one block, and the table is small until it grows.
 HlSyms *base_syms_copy(HlArena *arena, const HlSyms *from) {
+  uint32_t n = FIRST_SLOTS;
+  while (n / 4 * 3 < from->count)
+    n *= 2;
   HlSyms *to = HL_NEW(arena, HlSyms);
-  *to = (HlSyms){.arena = arena, .mask = from->mask, .count = from->count};
-  to->slots = hl_arena_copy(arena, from->slots, sizeof *to->slots * ((size_t)from->mask + 1));
+  *to = (HlSyms){.arena = arena, .mask = n - 1, .count = from->count};
+  to->slots = HL_ARRAY(arena, Slot, n);
   size_t size = 0;
   for (uint32_t k = 0; k <= from->mask; k++)
     size += sym_size(&from->slots[k]);
   char *at = hl_arena_alloc(arena, size);
-  for (uint32_t k = 0; k <= to->mask; k++) {
-    Slot *slot = &to->slots[k];
-    if (slot->sym)
-      slot->sym = memcpy(at, slot->sym, offsetof(HlSym, text) + slot->n + 1);
+  for (uint32_t k = 0; k <= from->mask; k++) {
+    const Slot *slot = &from->slots[k];
+    if (!slot->sym)
+      continue;
+    const HlSym *sym = memcpy(at, slot->sym, offsetof(HlSym, text) + slot->n + 1);
+    *free_slot(to, slot->hash) = (Slot){sym, slot->hash, slot->n};
     at += sym_size(slot);
   }
   return to;

@@ -168,31 +168,6 @@ static size_t used_slot(const Used *slot, size_t capacity, Used key) {
   return at;
 }
 
-// The same without what growing has left behind.
-static Names *copy_names(const Names *from) {
-  if (!from)
-    return NULL;
-  Names *to = names_new();
-  to->roots = base_syms_copy(to->arena, from->roots);
-  to->next = hl_arena_copy(to->arena, from->next, sizeof *from->next * from->n_next);
-  to->n_next = from->n_next;
-  to->n = from->n;
-  while (to->n * 2 >= to->capacity)
-    to->capacity *= 2;
-  to->slot = HL_ARRAY(to->arena, Used, to->capacity);
-  for (size_t k = 0; k < from->capacity; k++)
-    if (from->slot[k].root)
-      to->slot[used_slot(to->slot, to->capacity, from->slot[k])] = from->slot[k];
-  return to;
-}
-
-void ir_names_copy(HlModule *to, const HlModule *from) {
-  ModuleState *state = ir_module_state(to);
-  assert(!state->inst_names && !state->comp_names);
-  state->inst_names = copy_names(ir_module_state(from)->inst_names);
-  state->comp_names = copy_names(ir_module_state(from)->comp_names);
-}
-
 static void used_grow(Names *names) {
   size_t capacity = names->capacity * 2;
   Used *slot = HL_ARRAY(names->arena, Used, capacity);
@@ -203,21 +178,17 @@ static void used_grow(Names *names) {
   names->capacity = capacity;
 }
 
-// False if the number is taken.
-static bool used_add(Names *names, uint32_t root, int64_t number) {
-  if (names->n * 2 >= names->capacity)
-    used_grow(names);
-  const Used key = {.root = root + 1, .block = number >> 6};
-  const uint64_t bit = (uint64_t)1 << (number & 63);
-  Used *used = &names->slot[used_slot(names->slot, names->capacity, key)];
-  if (!used->root) {
-    BASE_SET(names->undo, *used, key);
-    names->n++;
-  }
-  if (used->taken & bit)
-    return false;
-  BASE_SET(names->undo, used->taken, used->taken | bit);
-  return true;
+static Used used_key(uint32_t root, int64_t number) {
+  return (Used){.root = root + 1, .block = number >> 6};
+}
+
+static uint64_t used_bit(int64_t number) {
+  return (uint64_t)1 << (number & 63);
+}
+
+static bool used_has(const Names *names, uint32_t root, int64_t number) {
+  const size_t at = used_slot(names->slot, names->capacity, used_key(root, number));
+  return (names->slot[at].taken & used_bit(number)) != 0;
 }
 
 static int64_t *next_of(Names *names, uint32_t root) {
@@ -234,15 +205,32 @@ static int64_t *next_of(Names *names, uint32_t root) {
   return &names->next[root];
 }
 
+// False if the number is taken.
+static bool take(Names *names, uint32_t root, int64_t number) {
+  if (number >= 0 && number < *next_of(names, root))
+    return false;
+  if (names->n * 2 >= names->capacity)
+    used_grow(names);
+  const Used key = used_key(root, number);
+  Used *used = &names->slot[used_slot(names->slot, names->capacity, key)];
+  if (!used->root) {
+    BASE_SET(names->undo, *used, key);
+    names->n++;
+  }
+  if (used->taken & used_bit(number))
+    return false;
+  BASE_SET(names->undo, used->taken, used->taken | used_bit(number));
+  return true;
+}
+
 // The number that a wish for (root, number) gets.
 static int64_t take_number(Names *names, uint32_t root, int64_t number) {
-  int64_t *next = next_of(names, root);
-  bool is_taken = number >= 0 && number < *next;
-  if (!is_taken && used_add(names, root, number))
+  if (take(names, root, number))
     return number;
+  int64_t *next = next_of(names, root);
   if (names->undo)
     base_undo_bytes(names->undo, next, sizeof *next);
-  while (!used_add(names, root, *next))
+  while (!take(names, root, *next))
     ++*next;
   return (*next)++;
 }
@@ -251,7 +239,7 @@ static void note(Names *names, const HlSym *sym) {
   if (sym == names->newest)
     return;
   Split split = split_name((HlStr){sym->text, sym->n});
-  used_add(names, hl_syms_add(names->roots, sym->text, split.root)->index, split.number);
+  take(names, hl_syms_add(names->roots, sym->text, split.root)->index, split.number);
 }
 
 void ir_inst_name_note(HlModule *m, const HlSym *name) {
@@ -291,6 +279,52 @@ static const HlSym *take_name(Names *names, HlModule *m, HlStr wish, const HlSym
   names->newest = hl_syms_add(m->syms, text.at, text.n);
   hl_arena_release(names->arena, mark);
   return names->newest;
+}
+
+// --- Copies -------------------------------------------------------------------------------------
+
+// The first number from here on that is free.
+static int64_t first_free(const Names *names, uint32_t root, int64_t number) {
+  while (used_has(names, root, number))
+    number++;
+  return number;
+}
+
+// Whether a block says what `next` does not: that a number is taken which is negative or not below it.
+static bool is_news(const Names *names, const Used *used) {
+  if (!used->root || used->block < 0)
+    return used->root != 0;
+  const int64_t above = names->next[used->root - 1] - used->block * 64;
+  return above < 64 && used->taken >> (above > 0 ? above : 0) != 0;
+}
+
+// Gives the same names from now on, and holds no more than that takes: numbers in a row need no bits.
+static Names *copy_names(const Names *from) {
+  if (!from)
+    return NULL;
+  HlArena *arena = hl_arena_new();
+  HlSyms *roots = base_syms_copy(arena, from->roots);
+  Names *to = HL_NEW(arena, Names);
+  *to = (Names){.arena = arena, .roots = roots, .n_next = hl_syms_count(roots), .capacity = 64};
+  to->next = HL_ARRAY(arena, int64_t, to->n_next);
+  for (uint32_t root = 0; root < to->n_next; root++)
+    to->next[root] = first_free(from, root, root < from->n_next ? from->next[root] : 0);
+  for (size_t k = 0; k < from->capacity; k++)
+    to->n += is_news(to, &from->slot[k]);
+  while (to->n * 2 >= to->capacity)
+    to->capacity *= 2;
+  to->slot = HL_ARRAY(arena, Used, to->capacity);
+  for (size_t k = 0; k < from->capacity; k++)
+    if (is_news(to, &from->slot[k]))
+      to->slot[used_slot(to->slot, to->capacity, from->slot[k])] = from->slot[k];
+  return to;
+}
+
+void ir_names_copy(HlModule *to, const HlModule *from) {
+  ModuleState *state = ir_module_state(to);
+  assert(!state->inst_names && !state->comp_names);
+  state->inst_names = copy_names(ir_module_state(from)->inst_names);
+  state->comp_names = copy_names(ir_module_state(from)->comp_names);
 }
 
 // --- Whole modules ------------------------------------------------------------------------------

@@ -660,6 +660,37 @@ static void test_marks(void **state) {
   hl_cx_free(cx);
 }
 
+// A module that has given away all kinds of names and has them no more.
+static HlModule *forgetful(HlCx *cx) {
+  HlModule *m = sample(cx, "m", false, 1.5);
+  const char *const wishes[] = {"abs.64", "abs.100007", "abs.-1", "abs.-70", "tanh.5", "b.9.c"};
+  for (int k = 0; k < HL_COUNT_OF(wishes); k++)
+    hl_fresh_name(m, wishes[k]);
+  for (int k = 0; k < 100000; k++)
+    hl_erase(op1(m->entry, HL_OP_ABS, NULL, m->entry->root));
+  return m;
+}
+
+// Names that were given stay taken, in little memory.
+static void test_compact_names(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlModule *plain = forgetful(cx), *m = forgetful(cx);
+  HlModule *clone = hl_clone(cx, m);
+  assert_true(hl_compact(cx, m, NULL, NULL));
+  assert_true(hl_module_bytes(m) <= hl_module_bytes(clone) + (64 << 10));
+  const char *const wishes[] = {"abs.-1", "abs.-70", "abs.-71", "abs.100007", "abs.99", "abs.64",
+                                "abs.1",  "tanh",    "tanh.5",  "tanh.4",     "b",      "b.9.c"};
+  for (int round = 0; round < 10; round++) {
+    for (int k = 0; k < HL_COUNT_OF(wishes); k++)
+      assert_string_equal(hl_fresh_name(m, wishes[k])->text, hl_fresh_name(plain, wishes[k])->text);
+    assert_true(hl_compact(cx, m, NULL, NULL));
+  }
+  hl_module_free(clone);
+  hl_module_free(plain);
+  hl_module_free(m);
+  hl_cx_free(cx);
+}
+
 static void test_compact(void **state) {
   HlCx *cx = hl_cx_new();
   HlArena *arena = hl_arena_new();
@@ -711,15 +742,15 @@ static void test_graph_hash(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tables),       cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_buffer_bytes), cmocka_unit_test(test_edit),
-      cmocka_unit_test(test_random_edits), cmocka_unit_test(test_schedule),
-      cmocka_unit_test(test_params),       cmocka_unit_test(test_attrs),
-      cmocka_unit_test(test_unique_names), cmocka_unit_test(test_fresh_names),
-      cmocka_unit_test(test_print_order),  cmocka_unit_test(test_comp_order),
-      cmocka_unit_test(test_frames),       cmocka_unit_test(test_clone),
-      cmocka_unit_test(test_marks),        cmocka_unit_test(test_compact),
-      cmocka_unit_test(test_graph_hash),
+      cmocka_unit_test(test_tables),        cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_buffer_bytes),  cmocka_unit_test(test_edit),
+      cmocka_unit_test(test_random_edits),  cmocka_unit_test(test_schedule),
+      cmocka_unit_test(test_params),        cmocka_unit_test(test_attrs),
+      cmocka_unit_test(test_unique_names),  cmocka_unit_test(test_fresh_names),
+      cmocka_unit_test(test_print_order),   cmocka_unit_test(test_comp_order),
+      cmocka_unit_test(test_frames),        cmocka_unit_test(test_clone),
+      cmocka_unit_test(test_marks),         cmocka_unit_test(test_compact),
+      cmocka_unit_test(test_compact_names), cmocka_unit_test(test_graph_hash),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
