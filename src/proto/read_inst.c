@@ -337,16 +337,19 @@ static void read_literal_attr(Attrs *a, HlAttrKey key) {
   hl_literal_unref(literal);
 }
 
+static const HlSharding *read_side(Attrs *a, const ShardingMsg *side) {
+  const HlSharding *sharding = side ? proto_read_sharding(a->r, a->pos, side) : NULL;
+  if (side && !sharding)
+    a->ok = false;
+  return sharding;
+}
+
+// XLA's text calls "entry" what its proto calls "exit". A side that is not there is one without a sharding.
 static void read_domain(Attrs *a) {
-  if (!a->from->domain_entry_sharding || !a->from->domain_exit_sharding)
-    return;
   HlDomain *d = HL_NEW(a->r->m->arena, HlDomain);
   d->kind = hl_sym(a->r->m, "sharding");
-  // XLA's text calls "entry" what its proto calls "exit".
-  d->entry = proto_read_sharding(a->r, a->pos, a->from->domain_exit_sharding);
-  d->exit = proto_read_sharding(a->r, a->pos, a->from->domain_entry_sharding);
-  if (!d->entry || !d->exit)
-    a->ok = false;
+  d->entry = read_side(a, a->from->domain_exit_sharding);
+  d->exit = read_side(a, a->from->domain_entry_sharding);
   put_ptr(a, HL_A_DOMAIN, d);
 }
 

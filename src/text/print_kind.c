@@ -470,16 +470,22 @@ static void print_sharding(Print *p, const HlInst *inst, const HlAttr *attr) {
   print_memo_end(p, slot, attr->ptr, from);
 }
 
+// A side of a domain on which nothing is placed is {}.
+static void print_side(Print *p, const HlSharding *side) {
+  if (side)
+    put_sharding(p->out, side, p->how.metadata);
+  else
+    PUT(p->out, "{}");
+}
+
 static void print_domain(Print *p, const HlInst *inst, const HlAttr *attr) {
   const HlDomain *domain = attr->ptr;
   PUT(p->out, "{kind=");
   put_quoted(p->out, domain->kind);
   PUT(p->out, ", entry=");
-  if (domain->entry)
-    put_sharding(p->out, domain->entry, p->how.metadata);
+  print_side(p, domain->entry);
   PUT(p->out, ", exit=");
-  if (domain->exit)
-    put_sharding(p->out, domain->exit, p->how.metadata);
+  print_side(p, domain->exit);
   put_char(p->out, '}');
 }
 

@@ -13,8 +13,13 @@
 
 #include "opt/passes.h"
 
+// A side on which nothing is placed is read from text as {}, the sharding of no leaves.
+static bool is_none(const HlSharding *sharding) {
+  return !sharding || (sharding->kind == HL_SHARDING_TUPLE && sharding->n_elements == 0);
+}
+
 static bool is_same(const HlSharding *a, const HlSharding *b) {
-  return a == b || (a && b && hl_sharding_equal(a, b));
+  return is_none(a) || is_none(b) ? is_none(a) && is_none(b) : hl_sharding_equal(a, b);
 }
 
 // Taking an element of a tuple, or putting one together, moves nothing.
