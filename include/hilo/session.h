@@ -114,6 +114,10 @@ typedef struct HlCompileOptions {
   int n_params;
   const HlShape *result_layout;
   HlI64s donated;              // parameters whose memory results may take, besides those the module names
+  // Whether the propagation of shardings may shard what the program leaves open: 1 or 0 for each parameter (for each leaf of
+  // the only one, where that is a tuple) and each leaf of the result, or one for all. Instead of what the module says
+  // (XLA's allow_spmd_sharding_propagation_to_parameters and _to_output); n = 0: as it says.
+  HlI64s spmd_to_parameters, spmd_to_output;
 
   // What is made
   bool no_buffers;             // no buffer assignment, which is usually made of every module that has a schedule

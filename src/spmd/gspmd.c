@@ -91,7 +91,8 @@ static void close_entry(Gspmd *g) {
   for (int k = 0; k < entry->n_params; k++)
     for (int64_t leaf = 0; leaf < hl_shape_leaves(entry->params[k]->shape); leaf++) {
       SpSpec *spec = sp_graph_spec(g->graph, entry->params[k], leaf);
-      if (spec && !spec->given && !is_allowed(g->m->spmd_to_parameters, k))
+      const int64_t which = entry->n_params == 1 ? leaf : k;  // flags for leaves of a tuple of all
+      if (spec && !spec->given && !is_allowed(g->m->spmd_to_parameters, which))
         close_dims(spec);
     }
   for (int64_t leaf = 0; leaf < hl_shape_leaves(entry->root->shape); leaf++) {

@@ -164,6 +164,31 @@ static bool set_donated(Compile *c) {
   return true;
 }
 
+// One flag for all, or one for each.
+static bool check_flags(Compile *c, HlI64s flags, int64_t n, const char *what) {
+  if (flags.n <= 1 || flags.n == n)
+    return true;
+  return hl_error(c->cx, hl_module_pos(c->out->m),
+                  "whether shardings may flow is given for %d %s, but there are %" PRId64, flags.n,
+                  what, n);
+}
+
+static bool set_propagation(Compile *c) {
+  const HlI64s to_params = c->options->spmd_to_parameters, to_output = c->options->spmd_to_output;
+  HlModule *m = c->out->m;
+  const HlComp *entry = m->entry;
+  const int64_t n_params =
+      entry->n_params == 1 ? hl_shape_leaves(entry->params[0]->shape) : entry->n_params;
+  if (to_params.n == 0 && to_output.n == 0)
+    return true;
+  if (!check_flags(c, to_params, n_params, "parameters") ||
+      !check_flags(c, to_output, hl_shape_leaves(entry->root->shape), "results"))
+    return false;
+  hl_set_spmd_propagation(m, to_params.n ? to_params : m->spmd_to_parameters,
+                          to_output.n ? to_output : m->spmd_to_output);
+  return true;
+}
+
 // --- Dumps --------------------------------------------------------------------------------------
 
 static const char *dump_name(const char *wish, const char *usual) {
@@ -265,7 +290,7 @@ static bool assign_buffers(Compile *c) {
 // A platform that generates code does so here, from the buffers.
 static bool compile(Compile *c, const HlProgram *program) {
   return read_program(c, program) && set_devices(c) && set_layouts(c) && set_donated(c) &&
-         begin_dumps(c) && run_passes(c) && assign_buffers(c) && end_dumps(c);
+         set_propagation(c) && begin_dumps(c) && run_passes(c) && assign_buffers(c) && end_dumps(c);
 }
 
 static HlCompiled *compile_new(HlCx *cx, HlSession *session, const HlProgram *program,

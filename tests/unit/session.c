@@ -207,6 +207,56 @@ static void the_interface_is_set(void **state) {
   hl_cx_free(cx);
 }
 
+static const char open_program[] = "HloModule m, num_partitions=2\n\n"
+                                   "ENTRY main {\n"
+                                   "  x = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
+                                   "  y = f32[8] parameter(1)\n"
+                                   "  ROOT s = f32[8] add(x, y)\n"
+                                   "}\n";
+
+// What is said in the options holds instead of the module's header, and either side alone leaves the other.
+static void shardings_flow_where_they_may(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlSession *session = hl_session_new(cx, NULL);
+  const int64_t one[] = {1}, none[] = {0}, first[] = {1, 0}, second[] = {0, 1};
+  const char *const split = "sharding={devices=[2]<=[2]}", *const whole = "sharding={replicated}";
+  const struct {
+    HlI64s to_parameters, to_output;
+    const char *param, *result;
+  } rows[] = {
+      {{0}, {0}, whole, whole},
+      {{0}, {one, 1}, whole, split},
+      {{one, 1}, {none, 1}, whole, whole},
+      {{one, 1}, {one, 1}, split, split},
+      {{second, 2}, {one, 1}, split, split},
+      {{first, 2}, {one, 1}, whole, split},
+  };
+  for (int k = 0; k < HL_COUNT_OF(rows); k++) {
+    const HlCompileOptions options = {.passes = "sharding-propagation",
+                                      .spmd_to_parameters = rows[k].to_parameters,
+                                      .spmd_to_output = rows[k].to_output};
+    HlCompiled *compiled = compile_text(cx, session, open_program, &options);
+    assert_non_null(compiled);
+    HlBuf param = {0}, result = {0};
+    hl_buf_printf(&param, "parameter(1), %s", rows[k].param);
+    hl_buf_printf(&result, "add(%%x, %%y), %s", rows[k].result);
+    assert_text(cx, hl_compiled_module(compiled), param.at);
+    assert_text(cx, hl_compiled_module(compiled), result.at);
+    hl_buf_free(&param);
+    hl_buf_free(&result);
+    hl_compiled_unref(compiled);
+  }
+  const int64_t three[] = {1, 1, 1};
+  const HlCompileOptions wrong[] = {{.spmd_to_parameters = {three, 3}},
+                                    {.spmd_to_output = {three, 2}}};
+  for (int k = 0; k < HL_COUNT_OF(wrong); k++) {
+    assert_null(compile_text(cx, session, open_program, &wrong[k]));
+    assert_int_equal(hl_cx_n_errors(cx), k + 1);
+  }
+  hl_session_free(session);
+  hl_cx_free(cx);
+}
+
 // --- Errors, progress, dumps ---------------------------------------------------------------------
 
 static void errors_are_located(void **state) {
@@ -395,6 +445,7 @@ int main(void) {
       cmocka_unit_test(passes_and_stages),
       cmocka_unit_test(devices_are_set),
       cmocka_unit_test(the_interface_is_set),
+      cmocka_unit_test(shardings_flow_where_they_may),
       cmocka_unit_test(errors_are_located),
       cmocka_unit_test(progress_is_told),
       cmocka_unit_test(dumps_are_numbered_by_the_session),
