@@ -7,7 +7,8 @@
 
 #include "base/memory.h"
 
-void *base_vec_grow(HlArena *arena, void *at, int n, int64_t more, int *capacity, size_t size) {
+void *base_vec_grow(HlArena *arena, const void *owner, void *at, int n, int64_t more, int *capacity,
+                    size_t size) {
   const int64_t need = n + more, twice = 2 * (int64_t)*capacity;
   int64_t room = need > twice ? need : twice;
   if (room < 8)
@@ -21,7 +22,8 @@ void *base_vec_grow(HlArena *arena, void *at, int n, int64_t more, int *capacity
     void *longer = hl_arena_alloc(arena, (size_t)room * size);
     at = n > 0 ? memcpy(longer, at, (size_t)n * size) : longer;
   } else {
-    at = base_realloc(at, (size_t)room * size);
+    at = owner ? base_realloc_as(owner, at, (size_t)room * size)
+               : base_realloc(at, (size_t)room * size);
   }
   *capacity = (int)room;
   return at;

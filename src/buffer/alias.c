@@ -7,18 +7,16 @@
 
 #include <string.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "buffer/flow.h"
 
 typedef struct Merge {
   HlFlow *flow;
   HlArena *scratch;
-  uint32_t *set;   // by value: the set it belongs to (a value, found by union-find)
-  uint32_t *size;  // of a set
-  uint32_t *list;  // values that must share with the one at hand
-  uint32_t n;
-  int capacity;
-  HlInPlace **pairs;  // by first slot of an instruction, once asked for
+  uint32_t *set;       // by value: the set it belongs to (a value, found by union-find)
+  uint32_t *size;      // of a set
+  VEC(uint32_t) list;  // values that must share with the one at hand
+  HlInPlace **pairs;   // by first slot of an instruction, once asked for
   int *n_pairs;
 } Merge;
 
@@ -33,8 +31,7 @@ static uint32_t find_set(Merge *m, uint32_t value) {
 static void add(Merge *m, uint32_t value) {
   if (value == HL_NO_VALUE)
     return;
-  m->list = base_room(m->scratch, m->list, m->n, &m->capacity, sizeof *m->list);
-  m->list[m->n++] = value;
+  vec_push_in(m->scratch, &m->list, value);
 }
 
 static void add_at(Merge *m, const HlInst *inst, uint32_t offset) {
@@ -115,15 +112,15 @@ static void look_at_definition(Merge *m, uint32_t slot) {
 
 // The largest of the sets takes the others in; among equals that of the lowest value.
 static void unite(Merge *m) {
-  uint32_t best = m->list[0];
-  for (uint32_t k = 1; k < m->n; k++) {
-    uint32_t a = m->size[find_set(m, m->list[k])], b = m->size[find_set(m, best)];
-    if (a > b || (a == b && m->list[k] < best))
-      best = m->list[k];
+  uint32_t best = m->list.at[0];
+  for (int k = 1; k < m->list.n; k++) {
+    uint32_t a = m->size[find_set(m, m->list.at[k])], b = m->size[find_set(m, best)];
+    if (a > b || (a == b && m->list.at[k] < best))
+      best = m->list.at[k];
   }
   uint32_t into = find_set(m, best);
-  for (uint32_t k = 0; k < m->n; k++) {
-    uint32_t set = find_set(m, m->list[k]);
+  for (int k = 0; k < m->list.n; k++) {
+    uint32_t set = find_set(m, m->list.at[k]);
     if (set == into)
       continue;
     m->set[set] = into;
@@ -165,7 +162,7 @@ void flow_merge(HlFlow *flow, HlArena *scratch) {
   }
   for (uint32_t v = 0; v < flow->n_values; v++) {
     const HlValue *value = &flow->value[v];
-    m.n = 0;
+    m.list.n = 0;
     add(&m, v);
     look_at_definition(&m, value->slot);
     for (uint32_t k = 0; k < value->n_positions; k++)
@@ -176,7 +173,7 @@ void flow_merge(HlFlow *flow, HlArena *scratch) {
         if (flow_is_use(flow, use, slot, value))
           look_at_use(&m, use, slot);
     }
-    if (m.n > 1)
+    if (m.list.n > 1)
       unite(&m);
   }
   list_buffers(&m);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "buffer/flow.h"
 #include "buffer/heap.h"
 
@@ -19,8 +19,7 @@ typedef struct Stay {  // a value in an allocation, for some time
 
 typedef struct Draw {  // an allocation being filled
   HlAllocation out;
-  Stay *stay;  // by start
-  int n_stays, capacity;
+  VEC(Stay) stays;  // by start
 } Draw;
 
 typedef struct Assign {
@@ -28,8 +27,7 @@ typedef struct Assign {
   const HlFlow *flow;
   const HlLive *live;
   HlBuffersOptions options;
-  Draw *draw;
-  int n, capacity;
+  VEC(Draw) draws;
   int32_t *draw_of;   // by value, -1: none
   int32_t *reusable;  // allocations that later buffers may go into
   int n_reusable;
@@ -157,7 +155,7 @@ static Candidate candidate(const Assign *a, uint32_t b) {
 // --- Allocations ---------------------------------------------------------------------------------
 
 static void add_place(Assign *a, int draw, uint32_t value, int64_t offset, int64_t size) {
-  HlAllocation *out = &a->draw[draw].out;
+  HlAllocation *out = &a->draws.at[draw].out;
   if ((out->n_places & (out->n_places - 1)) == 0) {  // full at every power of two
     HlPlace *place = HL_ARRAY(a->arena, HlPlace, out->n_places > 0 ? 2 * out->n_places : 1);
     if (out->n_places > 0)
@@ -171,10 +169,10 @@ static void add_place(Assign *a, int draw, uint32_t value, int64_t offset, int64
 // The first stay that ends at `time` or later; stays of one allocation hardly overlap, so that ends
 // grow along with starts.
 static int first_stay(const Draw *d, int64_t time) {
-  int low = 0, high = d->n_stays;
+  int low = 0, high = d->stays.n;
   while (low < high) {
     int middle = (low + high) / 2;
-    if (d->stay[middle].range.end < time)
+    if (d->stays.at[middle].range.end < time)
       low = middle + 1;
     else
       high = middle;
@@ -183,12 +181,12 @@ static int first_stay(const Draw *d, int64_t time) {
 }
 
 static void add_stay(Assign *a, Draw *d, uint32_t value) {
-  d->stay = base_room(a->scratch, d->stay, (size_t)d->n_stays, &d->capacity, sizeof *d->stay);
-  HlRange range = a->live->range[value];
-  int at = d->n_stays++;
-  for (; at > 0 && d->stay[at - 1].range.start > range.start; at--)
-    d->stay[at] = d->stay[at - 1];
-  d->stay[at] = (Stay){range, value};
+  const Stay stay = {a->live->range[value], value};
+  vec_push_in(a->scratch, &d->stays, stay);
+  Stay *at = &vec_last(&d->stays);
+  for (; at > d->stays.at && at[-1].range.start > stay.range.start; at--)
+    at[0] = at[-1];
+  *at = stay;
 }
 
 static void add_buffer(Assign *a, int draw, uint32_t b) {
@@ -196,24 +194,23 @@ static void add_buffer(Assign *a, int draw, uint32_t b) {
   for (uint32_t k = 0; k < buffer->n; k++) {
     uint32_t value = a->flow->buffer_value[buffer->first + k];
     add_place(a, draw, value, 0, hl_value_bytes(a->flow, value));
-    add_stay(a, &a->draw[draw], value);
+    add_stay(a, &a->draws.at[draw], value);
   }
 }
 
 static Draw *new_draw(Assign *a, int64_t size) {
-  a->draw = base_room(a->scratch, a->draw, (size_t)a->n, &a->capacity, sizeof *a->draw);
-  a->draw[a->n] = (Draw){.out = {.size = size}};
-  return &a->draw[a->n++];
+  vec_push_in(a->scratch, &a->draws, ((Draw){.out = {.size = size}}));
+  return &vec_last(&a->draws);
 }
 
 static Draw *new_for_buffer(Assign *a, uint32_t b) {
   new_draw(a, a->buffer_size[b]);
-  add_buffer(a, a->n - 1, b);
-  HlAllocation *out = &a->draw[a->n - 1].out;
+  add_buffer(a, a->draws.n - 1, b);
+  HlAllocation *out = &a->draws.at[a->draws.n - 1].out;
   out->peak =
       hl_arena_copy(a->arena, &a->flow->buffer_value[a->flow->buffer[b].first], sizeof *out->peak);
   out->n_peak = 1;
-  return &a->draw[a->n - 1];
+  return &a->draws.at[a->draws.n - 1];
 }
 
 // --- Reuse ---------------------------------------------------------------------------------------
@@ -266,19 +263,19 @@ static bool copies_from(const Assign *a, int draw, uint32_t value) {
 }
 
 static bool fits(const Assign *a, int draw, uint32_t value) {
-  const Draw *d = &a->draw[draw];
+  const Draw *d = &a->draws.at[draw];
   HlRange range = a->live->range[value];
   if (copies_from(a, draw, value))
     return false;
-  for (int k = first_stay(d, range.start); k < d->n_stays && d->stay[k].range.start <= range.end;
-       k++)
-    if (interfere(a, value, d->stay[k].value))
+  for (int k = first_stay(d, range.start);
+       k < d->stays.n && d->stays.at[k].range.start <= range.end; k++)
+    if (interfere(a, value, d->stays.at[k].value))
       return false;
   return true;
 }
 
 static bool try_draw(Assign *a, int draw, uint32_t b) {
-  const HlAllocation *out = &a->draw[draw].out;
+  const HlAllocation *out = &a->draws.at[draw].out;
   const HlBuffer *buffer = &a->flow->buffer[b];
   if (a->buffer_size[b] > out->size || (out->is_parameter && !out->parameter_aliased) ||
       out->is_constant || out->is_thread_local || out->is_tuple ||
@@ -328,7 +325,7 @@ static void assign_parameter(Assign *a, uint32_t b, uint32_t value) {
   d->out.parameter_index = hl_slot_index(a->arena, flow, flow->value[value].slot);
   d->out.parameter_aliased = is_aliased_parameter(flow, inst, flow->value[value].slot);
   if (d->out.parameter_aliased)
-    a->reusable[a->n_reusable++] = a->n - 1;
+    a->reusable[a->n_reusable++] = a->draws.n - 1;
 }
 
 // Constants, parameters, thread-local values, tuple tables.
@@ -373,7 +370,7 @@ static void assign_buffer(Assign *a, uint32_t b) {
     return;
   }
   new_for_buffer(a, b);
-  a->reusable[a->n_reusable++] = a->n - 1;
+  a->reusable[a->n_reusable++] = a->draws.n - 1;
 }
 
 static void assign_computations(Assign *a, const uint8_t *kind, uint8_t wanted) {
@@ -404,7 +401,7 @@ static void assign_heap(Assign *a) {
   a->event = heap.event;
   a->n_events = heap.n_events;
   for (int k = 0; k < heap.n; k++)
-    add_place(a, a->n - 1, heap.place[k].value, heap.place[k].offset, heap.place[k].size);
+    add_place(a, a->draws.n - 1, heap.place[k].value, heap.place[k].offset, heap.place[k].size);
 }
 
 // --- The result ----------------------------------------------------------------------------------
@@ -414,10 +411,10 @@ static void mark_live_out(Assign *a) {
   for (uint32_t b = 0; b < flow->n_buffers; b++) {
     int32_t draw = a->draw_of[flow->buffer_value[flow->buffer[b].first]];
     if (flow->buffer[b].live_out && draw >= 0)
-      a->draw[draw].out.live_out = true;
+      a->draws.at[draw].out.live_out = true;
   }
-  for (int k = 0; k < a->n; k++) {
-    HlAllocation *out = &a->draw[k].out;
+  for (int k = 0; k < a->draws.n; k++) {
+    HlAllocation *out = &a->draws.at[k].out;
     out->is_temp =
         !out->is_parameter && !out->live_out && !out->is_thread_local && !out->is_constant;
   }
@@ -425,47 +422,47 @@ static void mark_live_out(Assign *a) {
 
 // Moves temporaries to the end, swapping from both ends as XLA does; how many others there are.
 static int partition(Assign *a) {
-  int first = 0, last = a->n;
+  int first = 0, last = a->draws.n;
   for (;;) {
-    while (first < last && !a->draw[first].out.is_temp)
+    while (first < last && !a->draws.at[first].out.is_temp)
       first++;
     do {
       if (first == last)
         return first;
       last--;
-    } while (a->draw[last].out.is_temp && first != last);
+    } while (a->draws.at[last].out.is_temp && first != last);
     if (first == last)
       return first;
-    Draw swap = a->draw[first];
-    a->draw[first++] = a->draw[last];
-    a->draw[last] = swap;
+    Draw swap = a->draws.at[first];
+    a->draws.at[first++] = a->draws.at[last];
+    a->draws.at[last] = swap;
   }
 }
 
 static void combine_temps(Assign *a) {
-  int first = partition(a), n = a->n;
+  int first = partition(a), n = a->draws.n;
   if (first == n)
     return;
-  HlAllocation *into = &a->draw[first].out;
+  HlAllocation *into = &a->draws.at[first].out;
   int n_peak = 0;
   for (int k = first; k < n; k++)
-    n_peak += a->draw[k].out.n_peak;
+    n_peak += a->draws.at[k].out.n_peak;
   uint32_t *peak = HL_ARRAY(a->arena, uint32_t, n_peak + 1);
   n_peak = 0;
   for (int k = first; k < n; k++)
-    for (int j = 0; j < a->draw[k].out.n_peak; j++)
-      peak[n_peak++] = a->draw[k].out.peak[j];
+    for (int j = 0; j < a->draws.at[k].out.n_peak; j++)
+      peak[n_peak++] = a->draws.at[k].out.peak[j];
   into->peak = peak;
   into->n_peak = n_peak;
   for (int k = first + 1; k < n; k++) {
-    const HlAllocation *from = &a->draw[k].out;
+    const HlAllocation *from = &a->draws.at[k].out;
     int64_t base =
         (into->size + a->options.alignment - 1) / a->options.alignment * a->options.alignment;
     into->size = base + from->size;
     for (int j = 0; j < from->n_places; j++)
       add_place(a, first, from->place[j].value, base + from->place[j].offset, from->place[j].size);
   }
-  a->n = first + 1;
+  a->draws.n = first + 1;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -477,15 +474,15 @@ static HlBuffers *finish(Assign *a) {
   mark_live_out(a);
   combine_temps(a);
   HlBuffers *out = HL_NEW(a->arena, HlBuffers);
-  *out = (HlBuffers){.flow = a->flow, .live = a->live, .n = a->n};
+  *out = (HlBuffers){.flow = a->flow, .live = a->live, .n = a->draws.n};
   out->event = a->event;
   out->n_events = a->n_events;
   out->heap =
-      a->n_events > 0 ? a->n - 1 : -1;  // what was packed is with the temporaries, at the end
-  out->allocation = HL_ARRAY(a->arena, HlAllocation, a->n + 1);
-  for (int k = 0; k < a->n; k++) {
+      a->n_events > 0 ? a->draws.n - 1 : -1;  // what was packed is with the temporaries, at the end
+  out->allocation = HL_ARRAY(a->arena, HlAllocation, a->draws.n + 1);
+  for (int k = 0; k < a->draws.n; k++) {
     HlAllocation *allocation = &out->allocation[k];
-    *allocation = a->draw[k].out;
+    *allocation = a->draws.at[k].out;
     if (allocation->n_places > 0)
       qsort(allocation->place, (size_t)allocation->n_places, sizeof *allocation->place, by_value);
     out->total += allocation->size;

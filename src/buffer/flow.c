@@ -451,7 +451,7 @@ static void settle(Work *w) {
   draft_optimise(&w->drafts);
   uint32_t *index = HL_ARRAY(w->scratch, uint32_t, w->drafts.n + 1);
   flow->value = HL_ARRAY(flow->arena, HlValue, w->drafts.n + 1);
-  for (uint32_t id = 0; id < w->drafts.n; id++) {
+  for (uint32_t id = 0; id < (uint32_t)w->drafts.n; id++) {
     const Draft *draft = &w->drafts.at[id];
     if (draft->deleted || draft->by != id)
       continue;

@@ -31,11 +31,10 @@ typedef struct Draft {
   uint32_t *input;  // of a phi
   int n_inputs;
 } Draft;
-typedef struct Drafts {
-  HlArena *arena;
+typedef struct Drafts {  // a list that knows its arena
   Draft *at;
-  uint32_t n;
-  int capacity;
+  int n, capacity;
+  HlArena *arena;
 } Drafts;
 uint32_t draft_add(Drafts *d, uint32_t slot, bool is_phi);
 void draft_set_inputs(Drafts *d, uint32_t phi, int n, const uint32_t *input);

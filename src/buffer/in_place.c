@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/vec.h"
 #include "buffer/flow.h"
 #include "ir/backend_config.h"
 
@@ -48,15 +49,7 @@ typedef struct Pairs {
 } Pairs;
 
 static void add_pair(Pairs *p, int64_t number, HlI64s index, HlI64s output) {
-  if (p->n == p->capacity) {
-    int capacity = p->capacity > 0 ? 2 * p->capacity : 4;
-    HlInPlace *at = HL_ARRAY(p->arena, HlInPlace, capacity);
-    for (int k = 0; k < p->n; k++)
-      at[k] = p->at[k];
-    p->at = at;
-    p->capacity = capacity;
-  }
-  p->at[p->n++] = (HlInPlace){number, index, output};
+  vec_push_in(p->arena, p, ((HlInPlace){number, index, output}));
 }
 
 static void add_pairs(Pairs *p, const HlInst *inst, int depth);

@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "buffer/flow.h"
 
 uint32_t draft_add(Drafts *d, uint32_t slot, bool is_phi) {
-  d->at = base_room(d->arena, d->at, d->n, &d->capacity, sizeof *d->at);
-  d->at[d->n] = (Draft){.slot = slot, .is_phi = is_phi, .by = d->n};
-  return d->n++;
+  const uint32_t number = (uint32_t)d->n;
+  vec_push_in(d->arena, d, ((Draft){.slot = slot, .is_phi = is_phi, .by = number}));
+  return number;
 }
 
 void draft_set_inputs(Drafts *d, uint32_t phi, int n, const uint32_t *input) {
@@ -99,14 +99,15 @@ static uint32_t only_source(Drafts *d, uint32_t phi, uint32_t *mark, uint32_t ro
 }
 
 void draft_optimise(Drafts *d) {
-  uint32_t *mark = HL_ARRAY(d->arena, uint32_t, d->n + 1);
-  uint32_t *member = HL_ARRAY(d->arena, uint32_t, d->n + 1);
-  uint8_t *checked = HL_ARRAY(d->arena, uint8_t, d->n + 1);
+  const uint32_t n_all = (uint32_t)d->n;
+  uint32_t *mark = HL_ARRAY(d->arena, uint32_t, n_all + 1);
+  uint32_t *member = HL_ARRAY(d->arena, uint32_t, n_all + 1);
+  uint8_t *checked = HL_ARRAY(d->arena, uint8_t, n_all + 1);
   uint32_t round = 0, n;
   for (bool changed = true; changed;) {
     changed = false;
-    memset(checked, 0, d->n);
-    for (uint32_t k = 0; k < d->n; k++) {
+    memset(checked, 0, n_all);
+    for (uint32_t k = 0; k < n_all; k++) {
       if (!is_live_phi(d, k))
         continue;
       uint32_t by = only_input(d, k);

@@ -2,7 +2,7 @@
 
 #include "buffer/flow.h"
 
-#include "base/room.h"
+#include "base/vec.h"
 
 // --- Calls --------------------------------------------------------------------------------------
 
@@ -104,8 +104,7 @@ uint32_t hl_slot_at(const HlFlow *flow, const HlInst *inst, HlI64s index) {
 
 HlI64s hl_slot_index(HlArena *arena, const HlFlow *flow, uint32_t slot) {
   uint32_t at = hl_slot(flow, flow->slot_inst[slot]);
-  int n = 0, capacity = 0;
-  int64_t *index = NULL;
+  VEC(int64_t) index = {0};
   while (at != slot) {
     int64_t k = 0;
     uint32_t child = at + 1;
@@ -115,11 +114,10 @@ HlI64s hl_slot_index(HlArena *arena, const HlFlow *flow, uint32_t slot) {
     }
     for (; child + flow->slot_size[child] <= slot; k++)
       child += flow->slot_size[child];
-    index = base_room(arena, index, (size_t)n, &capacity, sizeof *index);
-    index[n++] = k;
+    vec_push_in(arena, &index, k);
     at = child;
   }
-  return (HlI64s){index, n};
+  return (HlI64s){index.at, index.n};
 }
 
 int64_t hl_value_bytes(const HlFlow *flow, uint32_t value) {

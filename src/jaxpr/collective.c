@@ -531,9 +531,9 @@ static bool shard_map(Rule *r) {
          (args[k] = to_local(r, r->in[k], spec)) != NULL;
   ok = ok && run_mapped(r, jaxpr, &mesh, args, &inner);
   r->lo->mesh = &mesh;
-  for (int k = 0; ok && k < inner.made; k++)
-    ok = read_spec(r, item_of(out_specs, k), inner.out[k]->shape->rank, spec) &&
-         jx_give(r, to_global(r, inner.out[k], spec));
+  for (int k = 0; ok && k < inner.out.n; k++)
+    ok = read_spec(r, item_of(out_specs, k), inner.out.at[k]->shape->rank, spec) &&
+         jx_give(r, to_global(r, inner.out.at[k], spec));
   r->lo->mesh = outer;
   return ok;
 }
@@ -590,8 +590,8 @@ static bool xla_pmap(Rule *r) {
   for (int k = 0; ok && k < r->n; k++)
     ok = (args[k] = take_row(r, k, item_of(jx_param(r, "in_axes"), k), &all)) != NULL;
   ok = ok && run_mapped(r, jaxpr, &mesh, args, &inner);
-  for (int k = 0; ok && k < inner.made; k++)
-    ok = give_rows(r, k, inner.out[k], item_of(jx_param(r, "out_axes"), k), &all);
+  for (int k = 0; ok && k < inner.out.n; k++)
+    ok = give_rows(r, k, inner.out.at[k], item_of(jx_param(r, "out_axes"), k), &all);
   r->lo->mesh = outer;
   return ok;
 }

@@ -1,7 +1,7 @@
 // Lowers calls of nested jaxprs, loops and conditionals.
 #include <stdio.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "jaxpr/lower.h"
 
 // --- Calls -------------------------------------------------------------------------------------------------------
@@ -29,7 +29,7 @@ static bool give_all(Rule *r, int n, HlInst *const *inst) {
 // Types that literals without one take are those of the called jaxpr's inputs.
 static bool retype_literals(Rule *r, const Jaxpr *jaxpr, int first) {
   for (int k = 0; k < jaxpr->n_in && first + k < r->n; k++) {
-    const Atom *atom = &r->eqn->in[first + k];
+    const Atom *atom = &r->eqn->in.at[first + k];
     const Aval *aval = jaxpr->in[k].aval;
     if (atom->kind == ATOM_VAR || atom->aval || !aval || aval->rank != 0)
       continue;
@@ -105,24 +105,20 @@ static bool custom_linear_solve(Rule *r) {
 // --- State of a loop ------------------------------------------------------------------------------------------------
 
 // The tuple that a loop carries: what changes, then what does not, each value once.
-typedef struct State {
-  int n, capacity;
-  HlInst **value;
-} State;
+typedef VEC(HlInst *) State;
 
 static int add_state(Rule *r, State *s, HlInst *value, bool once) {
   for (int k = 0; once && k < s->n; k++)
-    if (s->value[k] == value)
+    if (s->at[k] == value)
       return k;
-  s->value = base_room(r->lo->arena, s->value, (size_t)s->n, &s->capacity, sizeof *s->value);
-  s->value[s->n] = value;
-  return s->n++;
+  vec_push_in(r->lo->arena, s, value);
+  return s->n - 1;
 }
 
 // Values that do not change are sought only among those: `from` on.
 static int add_constant(Rule *r, State *s, int from, HlInst *value) {
   for (int k = from; k < s->n; k++)
-    if (s->value[k] == value)
+    if (s->at[k] == value)
       return k;
   return add_state(r, s, value, false);
 }
@@ -132,7 +128,7 @@ static bool open_state(Rule *r, const State *s, const char *name, HlBuild *neste
                        HlInst **element) {
   const HlShape **shapes = HL_ARRAY(r->lo->arena, const HlShape *, s->n + 1);
   for (int k = 0; k < s->n; k++)
-    shapes[k] = s->value[k]->shape;
+    shapes[k] = s->at[k]->shape;
   *nested = hl_b_nested(r->b, name);
   HlInst *tuple =
       hl_b_parameter(nested, hl_shape_tuple(r->lo->m->shapes, s->n, shapes), "arg_tuple");
@@ -155,7 +151,7 @@ static bool close_state(HlBuild *nested, int n, HlInst *const *element) {
 
 // The loop, and the first n elements of its final state from `first` on as results.
 static bool run_loop(Rule *r, const State *s, HlComp *condition, HlComp *body, int first, int n) {
-  HlInst *loop = hl_b_while(r->b, condition, body, hl_b_tuple(r->b, s->n, s->value));
+  HlInst *loop = hl_b_while(r->b, condition, body, hl_b_tuple(r->b, s->n, s->at));
   bool ok = loop != NULL;
   for (int k = 0; ok && k < n; k++)
     ok = jx_give(r, hl_b_element(r->b, loop, first + k));
@@ -274,7 +270,7 @@ static bool while_(Rule *r) {
     return jx_fail(r, "the body has %d inputs, expected %d", loop.body->n_in,
                    loop.n_carry + loop.n_body);
   for (int k = 0; k < loop.n_carry; k++) {  // literals without type take the body's
-    const Atom *atom = &r->eqn->in[n_consts + k];
+    const Atom *atom = &r->eqn->in.at[n_consts + k];
     const Aval *aval = loop.body->in[loop.n_body + k].aval;
     if (atom->kind != ATOM_VAR && !atom->aval && aval && aval->rank == 0)
       r->in[n_consts + k] = hl_b_convert(r->b, r->in[n_consts + k], aval->dtype);
@@ -393,9 +389,9 @@ static HlComp *scan_body(Rule *r, const Scan *scan, const State *s) {
   nested.name = r->b->name;
   jx_build_in(r->lo, outer);
   for (int k = 0; ok && k < scan->n_carry; k++)
-    out[1 + k] = inner.out[k];
+    out[1 + k] = inner.out.at[k];
   for (int k = scan->n_carry; ok && k < scan->jaxpr->n_out; k++)
-    ok = (out[1 + k] = put_row(&nested, element[1 + k], inner.out[k], i)) != NULL;
+    ok = (out[1 + k] = put_row(&nested, element[1 + k], inner.out.at[k], i)) != NULL;
   return ok && close_state(&nested, s->n, out) ? nested.comp : NULL;
 }
 
@@ -441,7 +437,7 @@ static bool scan_(Rule *r) {
   const int first = s.n;
   if (scan.length == 0) {
     for (int k = 1; k < first; k++)
-      if (!jx_give(r, s.value[k]))
+      if (!jx_give(r, s.at[k]))
         return false;
     return true;
   }

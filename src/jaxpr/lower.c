@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "jaxpr/lower.h"
 #include "jaxpr/read.h"
 #include "jaxpr/tidy.h"
@@ -62,8 +62,8 @@ static HlInst *literal_inst(Lower *lo, const Atom *atom, HlDtype hint) {
 // The element type of an untyped literal: that of an operand or result it can be mixed with.
 static HlDtype literal_hint(const Lower *lo, const Eqn *eqn, const Atom *atom) {
   const bool want_int = atom->kind == ATOM_INT;
-  for (int k = 0; k < eqn->n_in; k++) {
-    const Atom *other = &eqn->in[k];
+  for (int k = 0; k < eqn->in.n; k++) {
+    const Atom *other = &eqn->in.at[k];
     HlInst *inst = other->kind == ATOM_VAR ? lo->frame->value[other->var] : NULL;
     HlDtype dtype = inst                                     ? inst->shape->dtype
                     : other->kind != ATOM_VAR && other->aval ? other->aval->dtype
@@ -124,11 +124,11 @@ static bool check_limits(Lower *lo, const Eqn *eqn) {
 static bool read_inputs(Rule *r) {
   Lower *lo = r->lo;
   const Eqn *eqn = r->eqn;
-  r->in = HL_ARRAY(lo->arena, HlInst *, eqn->n_in + 1);
-  r->aval = HL_ARRAY(lo->arena, const Aval *, eqn->n_in + 1);
-  r->n = eqn->n_in;
-  for (int k = 0; k < eqn->n_in; k++) {
-    const Atom *atom = &eqn->in[k];
+  r->in = HL_ARRAY(lo->arena, HlInst *, eqn->in.n + 1);
+  r->aval = HL_ARRAY(lo->arena, const Aval *, eqn->in.n + 1);
+  r->n = eqn->in.n;
+  for (int k = 0; k < eqn->in.n; k++) {
+    const Atom *atom = &eqn->in.at[k];
     if (atom->kind == ATOM_VAR) {
       r->in[k] = lo->frame->value[atom->var];
       r->aval[k] = lo->frame->aval[atom->var];
@@ -145,19 +145,19 @@ static bool read_inputs(Rule *r) {
 static bool bind_results(Rule *r) {
   Lower *lo = r->lo;
   const Eqn *eqn = r->eqn;
-  if (r->made != eqn->n_out)
-    return jx_fail(r, "%d results are bound, but it has %d", eqn->n_out, r->made);
+  if (r->out.n != eqn->n_out)
+    return jx_fail(r, "%d results are bound, but it has %d", eqn->n_out, r->out.n);
   for (int k = 0; k < eqn->n_out; k++) {
     const Binder *b = &eqn->out[k];
     const HlShape *shape = jx_bound_shape(r, k);
     if (b->aval && !shape)
       return false;
-    if (shape && !b->dropped && !hl_shape_compatible(shape, r->out[k]->shape))
-      return jx_fail(r, "result %d is %s, but bound as %.*s", k, jx_type_text(lo, r->out[k]->shape),
-                     (int)b->aval->text.n, b->aval->text.at);
-    if (r->out[k]->shape->rank > MAX_RANK)
+    if (shape && !b->dropped && !hl_shape_compatible(shape, r->out.at[k]->shape))
+      return jx_fail(r, "result %d is %s, but bound as %.*s", k,
+                     jx_type_text(lo, r->out.at[k]->shape), (int)b->aval->text.n, b->aval->text.at);
+    if (r->out.at[k]->shape->rank > MAX_RANK)
       return jx_fail(r, "result %d has more than %d dimensions", k, MAX_RANK);
-    lo->frame->value[b->var] = r->out[k];
+    lo->frame->value[b->var] = r->out.at[k];
     lo->frame->aval[b->var] = b->aval;
   }
   return true;
@@ -306,11 +306,11 @@ HlComp *jx_lower_comp(Lower *lo, const Jaxpr *jaxpr, const char *name, const cha
 // The functions made of a jaxpr, which its place in the text names: a list, for there is one for each
 // types of arguments.
 static Function **functions_of(Lower *lo, const Jaxpr *jaxpr) {
-  const uint32_t index =
-      hl_syms_add(lo->called, (const char *)&jaxpr->loc, sizeof jaxpr->loc)->index;
-  lo->functions =
-      base_room(lo->arena, lo->functions, (size_t)index, &lo->function_room, sizeof(Function *));
-  return &lo->functions[index];
+  const int index =
+      (int)hl_syms_add(lo->called, (const char *)&jaxpr->loc, sizeof jaxpr->loc)->index;
+  if (index == lo->functions.n)
+    vec_push_in(lo->arena, &lo->functions, NULL);
+  return &lo->functions.at[index];
 }
 
 HlComp *jx_find_function(const Function *list, int n, HlInst *const *args) {

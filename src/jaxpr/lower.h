@@ -63,8 +63,7 @@ struct Lower {
   int depth;
   int64_t n_lowered;  // equations
   HlSyms *called;     // places of jaxprs that became functions: a symbol's index is the list's
-  Function **functions;
-  int function_room;
+  VEC(Function *) functions;
   Function *threefry;  // blocks of threefry2x32
   MeshScope *mesh;     // NULL: none
 };
@@ -77,8 +76,7 @@ struct Rule {
   int n;  // operands
   HlInst **in;
   const Aval **aval;  // of the operands; NULL: not printed
-  int made, capacity;
-  HlInst **out;
+  VEC(HlInst *) out;  // results so far
 };
 
 // --- Errors, results, parameters (rule.c) --------------------------------------------------------------

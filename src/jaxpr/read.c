@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/ascii.h"
-#include "base/room.h"
 #include "jaxpr/read.h"
 
 // --- Equations -----------------------------------------------------------------------------------------------
@@ -67,8 +66,15 @@ static bool operands_go_on(const Reader *r, const Eqn *eqn, const Jaxpr *jaxpr) 
   return deeper && word.at[word.n] != ':' && word.at[word.n] != '[';
 }
 
+bool jx_read_operand(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
+  Atom atom;
+  if (!jx_read_atom(r, jaxpr, jaxpr->n_dropped - 1, &atom))
+    return false;
+  vec_push_in(r->arena, &eqn->in, atom);
+  return true;
+}
+
 static bool read_operands(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
-  int capacity = 0;
   for (;;) {
     r->at = jx_skip_blanks_at(r->at);
     if (*r->at == '\n') {
@@ -81,10 +87,8 @@ static bool read_operands(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
     }
     if (*r->at == ';' || *r->at == '}' || at_in(r, r->at) || r->at >= r->end)
       return true;
-    eqn->in = base_room(r->arena, eqn->in, (size_t)eqn->n_in, &capacity, sizeof(Atom));
-    if (!jx_read_atom(r, jaxpr, jaxpr->n_dropped - 1, &eqn->in[eqn->n_in]))
+    if (!jx_read_operand(r, jaxpr, eqn))
       return false;
-    eqn->n_in++;
     eqn->end = jx_reader_loc(r, r->at);
   }
 }
@@ -107,9 +111,7 @@ static HlStr peek_primitive(const Reader *r) {
 }
 
 static void note_eqn(Reader *r, Eqn *eqn) {
-  HlJaxpr *out = r->out;
-  out->eqns = base_room(r->arena, out->eqns, (size_t)out->n_eqns, &r->capacity, sizeof(Eqn *));
-  out->eqns[out->n_eqns++] = eqn;
+  vec_push_in(r->arena, &r->out->eqns, eqn);
 }
 
 // Behind the results and `=`: the primitive, parameters and operands.
@@ -185,7 +187,8 @@ static bool read_eqns(Reader *r, Jaxpr *jaxpr) {
 }
 
 static bool read_results(Reader *r, Jaxpr *jaxpr) {
-  int capacity = 0, dropped = 0;
+  VEC(Atom) results = {0};
+  int dropped = 0;
   if (!jx_expect(r, "in") || !jx_expect(r, "("))
     return false;
   for (;;) {
@@ -196,13 +199,15 @@ static bool read_results(Reader *r, Jaxpr *jaxpr) {
       r->at++;
       continue;
     }
-    jaxpr->out = base_room(r->arena, jaxpr->out, (size_t)jaxpr->n_out, &capacity, sizeof(Atom));
     const int here = dropped < jaxpr->n_dropped ? dropped : jaxpr->n_dropped - 1;
     dropped += *r->at == '_';
-    if (!jx_read_atom(r, jaxpr, here, &jaxpr->out[jaxpr->n_out]))
+    Atom result;
+    if (!jx_read_atom(r, jaxpr, here, &result))
       return false;
-    jaxpr->n_out++;
+    vec_push_in(r->arena, &results, result);
   }
+  jaxpr->out = results.at;
+  jaxpr->n_out = results.n;
   r->at++;
   return true;
 }
@@ -278,7 +283,6 @@ static bool read_lambda(Reader *r, Jaxpr **out) {
 
 bool jx_read_jaxpr(Reader *r, Jaxpr **out) {
   Scope *outer = r->scope;
-  int capacity = 0;
   jx_skip_space(r);
   while (jx_at_word(r, r->at, "let")) {
     if (r->scope == outer) {
@@ -296,8 +300,7 @@ bool jx_read_jaxpr(Reader *r, Jaxpr **out) {
     if (!jx_expect(r, "=") || !read_lambda(r, &shared.jaxpr) || !jx_expect(r, "in"))
       return false;
     r->depth--;
-    scope->shared = base_room(r->arena, scope->shared, (size_t)scope->n, &capacity, sizeof(Shared));
-    scope->shared[scope->n++] = shared;
+    vec_push_in(r->arena, &scope->shared, shared);
     jx_skip_space(r);
   }
   bool ok = read_lambda(r, out);
@@ -368,11 +371,11 @@ void hl_jaxpr_free(HlJaxpr *jaxpr) {
 }
 
 int hl_jaxpr_n_equations(const HlJaxpr *jaxpr) {
-  return jaxpr->n_eqns;
+  return jaxpr->eqns.n;
 }
 
 HlJaxprEquation hl_jaxpr_equation(const HlJaxpr *jaxpr, int k) {
-  const Eqn *eqn = jaxpr->eqns[k];
+  const Eqn *eqn = jaxpr->eqns.at[k];
   const char *start = hl_source_bytes(jaxpr->source).at;
   return (HlJaxprEquation){.loc = eqn->loc,
                            .text = {start + eqn->loc - 1, eqn->end - eqn->loc},

@@ -14,7 +14,6 @@ typedef struct Reader {
   Scope *scope;
   const char *line_start;  // where the last line counted begins
   int line;
-  int capacity;         // of out->eqns
   Jaxpr **closed_link;  // where the next jaxpr with constants is linked
 } Reader;
 
@@ -46,6 +45,7 @@ bool jx_is_literal_word(HlStr word);  // nan, inf, True, False
 bool jx_at_literal(const Reader *r, const Jaxpr *jaxpr);
 // An operand; `dropped`: which of the variables `_` the name `_` stands for.
 bool jx_read_atom(Reader *r, const Jaxpr *jaxpr, int dropped, Atom *atom);
+bool jx_read_operand(Reader *r, Jaxpr *jaxpr, Eqn *eqn);  // one more of the equation's
 bool jx_read_get(Reader *r, Jaxpr *jaxpr, Eqn *eqn);  // whole equations
 bool jx_read_set(Reader *r, Jaxpr *jaxpr, Eqn *eqn);
 bool jx_read_swap(Reader *r, Jaxpr *jaxpr, Eqn *eqn);

@@ -10,7 +10,7 @@
 
 #include "base/ascii.h"
 #include "base/number.h"
-#include "base/room.h"
+#include "base/vec.h"
 #include "jaxpr/read.h"
 
 // --- Types -----------------------------------------------------------------------------------------------
@@ -154,16 +154,18 @@ bool jx_read_binder(Reader *r, Jaxpr *jaxpr, Binder *b) {
 }
 
 bool jx_read_binders(Reader *r, Jaxpr *jaxpr, char end, Binder **list, int *n) {
-  int capacity = 0;
+  VEC(Binder) binders = {0};
   for (;;) {
     jx_skip_space(r);
     if (*r->at == end)
       break;
-    *list = base_room(r->arena, *list, (size_t)*n, &capacity, sizeof(Binder));
-    if (!jx_read_binder(r, jaxpr, &(*list)[*n]))
+    Binder binder = {0};
+    if (!jx_read_binder(r, jaxpr, &binder))
       return jx_reader_error(r, r->at, "expected a variable or '%c'", end);
-    ++*n;
+    vec_push_in(r->arena, &binders, binder);
   }
+  *list = binders.at;
+  *n = binders.n;
   r->at++;
   return true;
 }

@@ -9,13 +9,7 @@
 #include <string.h>
 
 #include "base/ascii.h"
-#include "base/room.h"
 #include "jaxpr/read.h"
-
-static bool add_operand(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity) {
-  eqn->in = base_room(r->arena, eqn->in, (size_t)eqn->n_in, capacity, sizeof(Atom));
-  return jx_read_atom(r, jaxpr, jaxpr->n_dropped - 1, &eqn->in[eqn->n_in]) && ++eqn->n_in > 0;
-}
 
 static bool read_count(Reader *r, int64_t *out) {
   char *end;
@@ -29,7 +23,7 @@ static bool read_count(Reader *r, int64_t *out) {
 }
 
 // ... : 1 1: :3 1:3 i i:i+2
-static bool read_index(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity, Index *out) {
+static bool read_index(Reader *r, Jaxpr *jaxpr, Eqn *eqn, Index *out) {
   *out = (Index){.operand = -1, .kind = INDEX_POINT, .size = -1};
   if (!strncmp(r->at, "...", 3)) {
     r->at += 3;
@@ -38,8 +32,8 @@ static bool read_index(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity, Index *
   }
   const HlStr name = jx_peek_name(r);
   if (name.n > 0) {
-    out->operand = eqn->n_in;
-    if (!add_operand(r, jaxpr, eqn, capacity))
+    out->operand = eqn->in.n;
+    if (!jx_read_operand(r, jaxpr, eqn))
       return false;
   } else if (*r->at != ':' && !read_count(r, &out->start)) {
     return false;
@@ -63,19 +57,18 @@ static bool read_index(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity, Index *
 }
 
 // x[i, 0:2]
-static bool read_place(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity) {
-  int room = 0;
+static bool read_place(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
   jx_skip_space(r);
-  if (!add_operand(r, jaxpr, eqn, capacity) || !jx_expect(r, "["))
+  if (!jx_read_operand(r, jaxpr, eqn) || !jx_expect(r, "["))
     return false;
   for (;;) {
     jx_skip_space(r);
     if (*r->at == ']')
       break;
-    eqn->index = base_room(r->arena, eqn->index, (size_t)eqn->n_index, &room, sizeof(Index));
-    if (!read_index(r, jaxpr, eqn, capacity, &eqn->index[eqn->n_index]))
+    Index index;
+    if (!read_index(r, jaxpr, eqn, &index))
       return false;
-    eqn->n_index++;
+    vec_push_in(r->arena, &eqn->index, index);
     jx_skip_space(r);
     if (*r->at == ',')
       r->at++;
@@ -86,18 +79,17 @@ static bool read_place(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity) {
   return true;
 }
 
-static bool read_written(Reader *r, Jaxpr *jaxpr, Eqn *eqn, int *capacity) {
+static bool read_written(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
   jx_skip_space(r);
-  return add_operand(r, jaxpr, eqn, capacity);
+  return jx_read_operand(r, jaxpr, eqn);
 }
 
 // y <- x[i]
 bool jx_read_get(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
-  int capacity = 0;
   eqn->prim = hl_str("get");
   const char *binders = r->at;
   r->at = strstr(r->at, "<-") + 2;
-  if (!read_place(r, jaxpr, eqn, &capacity))
+  if (!read_place(r, jaxpr, eqn))
     return false;
   const char *end = r->at;
   eqn->end = jx_reader_loc(r, end);
@@ -109,19 +101,17 @@ bool jx_read_get(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
 
 // x[i] <- v, x[i] += v
 bool jx_read_set(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
-  int capacity = 0;
-  if (!read_place(r, jaxpr, eqn, &capacity))
+  if (!read_place(r, jaxpr, eqn))
     return false;
   jx_skip_space(r);
   eqn->prim = hl_str(*r->at == '+' ? "addupdate" : "swap");
-  bool ok = jx_expect(r, *r->at == '+' ? "+=" : "<-") && read_written(r, jaxpr, eqn, &capacity);
+  bool ok = jx_expect(r, *r->at == '+' ? "+=" : "<-") && read_written(r, jaxpr, eqn);
   eqn->end = jx_reader_loc(r, r->at);
   return ok;
 }
 
 // y, x[i] <- x[i], v
 bool jx_read_swap(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
-  int capacity = 0;
   Eqn ignored = {0};
   eqn->prim = hl_str("swap");
   eqn->out = HL_NEW(r->arena, Binder);
@@ -129,12 +119,10 @@ bool jx_read_swap(Reader *r, Jaxpr *jaxpr, Eqn *eqn) {
   HlStr name = jx_peek_name(r);
   const Aval *aval;
   r->at += name.n + 1;
-  if (!jx_read_aval(r, &aval) || !jx_expect(r, ",") || !read_place(r, jaxpr, &ignored, &capacity) ||
+  if (!jx_read_aval(r, &aval) || !jx_expect(r, ",") || !read_place(r, jaxpr, &ignored) ||
       !jx_expect(r, "<-"))
     return false;
-  capacity = 0;
-  if (!read_place(r, jaxpr, eqn, &capacity) || !jx_expect(r, ",") ||
-      !read_written(r, jaxpr, eqn, &capacity))
+  if (!read_place(r, jaxpr, eqn) || !jx_expect(r, ",") || !read_written(r, jaxpr, eqn))
     return false;
   const char *end = r->at;
   eqn->end = jx_reader_loc(r, end);

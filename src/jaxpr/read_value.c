@@ -10,7 +10,7 @@
 
 #include "base/ascii.h"
 #include "base/number.h"
-#include "base/room.h"
+#include "base/vec.h"
 #include "jaxpr/read.h"
 
 static bool read_value(Reader *r, Value **out);
@@ -71,16 +71,13 @@ static bool read_string(Reader *r, Value **out) {
   return true;
 }
 
-static void append_item(Reader *r, Value *list, int *capacity, Value *item, HlStr key) {
-  int keys = *capacity;
-  list->key = base_room(r->arena, list->key, (size_t)list->n, &keys, sizeof *list->key);
-  list->item = base_room(r->arena, list->item, (size_t)list->n, capacity, sizeof(Value *));
-  list->item[list->n] = item;
-  list->key[list->n++] = key;
-}
+typedef struct Items {
+  VEC(Value *) item;
+  VEC(HlStr) key;  // of each
+} Items;
 
 // One item: VALUE, or KEY: VALUE, or KEY=VALUE.
-static bool read_item(Reader *r, Value *list, int *capacity) {
+static bool read_item(Reader *r, Items *list) {
   Value *item;
   HlStr key = {0};
   if (!read_value(r, &item))
@@ -93,17 +90,18 @@ static bool read_item(Reader *r, Value *list, int *capacity) {
     if (!read_value(r, &item))
       return false;
   }
-  append_item(r, list, capacity, item, key);
+  vec_push_in(r->arena, &list->item, item);
+  vec_push_in(r->arena, &list->key, key);
   return true;
 }
 
 // Items up to the bracket that closes the one at r->at, separated by commas or blanks.
-static bool read_items(Reader *r, Value *list) {
+static bool read_items(Reader *r, Value *out) {
   const char *open = r->at;
   const char close = *open == '(' ? ')' : *open == '[' ? ']' : '}';
   if (!jx_enter(r))
     return false;
-  int capacity = 0;
+  Items list = {0};
   for (r->at++;;) {
     jx_skip_space(r);
     if (*r->at == close)
@@ -114,9 +112,12 @@ static bool read_items(Reader *r, Value *list) {
       r->at++;
       continue;
     }
-    if (!read_item(r, list, &capacity))
+    if (!read_item(r, &list))
       return false;
   }
+  out->n = list.item.n;
+  out->item = list.item.at;
+  out->key = list.key.at;
   r->at++;
   jx_leave(r);
   return true;
@@ -222,7 +223,7 @@ static bool read_rest(Reader *r, Value *v) {
 
 bool jx_read_params(Reader *r, Eqn *eqn) {
   const char *open = r->at++;
-  int capacity = 0;
+  VEC(Param) params = {0};
   if (!jx_enter(r))
     return false;
   for (;;) {
@@ -233,15 +234,15 @@ bool jx_read_params(Reader *r, Eqn *eqn) {
       return jx_reader_error(r, open, "'[' is not closed");
     if (!at_param(r, r->at))
       return jx_reader_error(r, r->at, "expected a parameter, name=value, or ']'");
-    eqn->param = base_room(r->arena, eqn->param, (size_t)eqn->n_params, &capacity, sizeof(Param));
-    Param *p = &eqn->param[eqn->n_params];
-    p->name = jx_peek_word(r, r->at);
-    r->at += p->name.n + 1;
+    Param param = {.name = jx_peek_word(r, r->at)};
+    r->at += param.name.n + 1;
     jx_skip_space(r);
-    if (!read_value(r, &p->value) || !read_rest(r, p->value))
+    if (!read_value(r, &param.value) || !read_rest(r, param.value))
       return false;
-    eqn->n_params++;
+    vec_push_in(r->arena, &params, param);
   }
+  eqn->param = params.at;
+  eqn->n_params = params.n;
   r->at++;
   jx_leave(r);
   return true;

@@ -39,15 +39,15 @@ static bool read_box(const Rule *r, Box *box) {
   const Eqn *eqn = r->eqn;
   const int rank = r->in[0]->shape->rank;
   memset(box, 0, sizeof *box);
-  int left = rank - eqn->n_index;
-  for (int k = 0; k < eqn->n_index; k++)
-    left += eqn->index[k].kind == INDEX_REST;
-  for (int k = 0; k < eqn->n_index; k++) {
-    const bool rest = eqn->index[k].kind == INDEX_REST;
+  int left = rank - eqn->index.n;
+  for (int k = 0; k < eqn->index.n; k++)
+    left += eqn->index.at[k].kind == INDEX_REST;
+  for (int k = 0; k < eqn->index.n; k++) {
+    const bool rest = eqn->index.at[k].kind == INDEX_REST;
     for (int n = rest ? left : 1; n > 0; n--)
       if (box->rank >= rank)
         return jx_fail(r, "more indices than the %d dimensions", rank);
-      else if (!add_range(r, box, rest ? &whole : &eqn->index[k]))
+      else if (!add_range(r, box, rest ? &whole : &eqn->index.at[k]))
         return false;
     left = rest ? 0 : left;
   }
@@ -89,8 +89,8 @@ static bool put(const Rule *r, const Box *box, HlInst *value) {
     make_starts(r, box, start);
     all = hl_b_dynamic_update_slice(r->b, r->in[0], value, start);
   }
-  if (all && r->eqn->in[0].kind == ATOM_VAR)
-    r->lo->frame->value[r->eqn->in[0].var] = all;
+  if (all && r->eqn->in.at[0].kind == ATOM_VAR)
+    r->lo->frame->value[r->eqn->in.at[0].var] = all;
   return all != NULL;
 }
 

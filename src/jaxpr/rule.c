@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "jaxpr/lower.h"
 
 // --- Errors ----------------------------------------------------------------------------------------------------
@@ -33,8 +33,7 @@ bool jx_refuse(const Rule *r, const char *format, ...) {
 bool jx_give(Rule *r, HlInst *inst) {
   if (!inst)
     return false;
-  r->out = base_room(r->lo->arena, r->out, (size_t)r->made, &r->capacity, sizeof(HlInst *));
-  r->out[r->made++] = inst;
+  vec_push_in(r->lo->arena, &r->out, inst);
   return true;
 }
 

@@ -144,8 +144,8 @@ Jaxpr *jx_value_jaxpr(const Jaxpr *in, const Value *value) {
   if (value->kind != VALUE_WORD)
     return NULL;
   for (const Scope *scope = in->scope; scope; scope = scope->outer)
-    for (int k = 0; k < scope->n; k++)
-      if (hl_str_equal(scope->shared[k].name, value->text))
-        return scope->shared[k].jaxpr;
+    for (int k = 0; k < scope->shared.n; k++)
+      if (hl_str_equal(scope->shared.at[k].name, value->text))
+        return scope->shared.at[k].jaxpr;
   return NULL;
 }

@@ -2,6 +2,7 @@
 #ifndef HILO_JAXPR_TREE_H
 #define HILO_JAXPR_TREE_H
 
+#include "base/vec.h"
 #include "hilo/jaxpr.h"
 
 typedef struct Jaxpr Jaxpr;
@@ -104,12 +105,11 @@ struct Eqn {
   Eqn *next;
   HlLoc loc, end;
   HlStr prim;
-  int n_out, n_params, n_in;
+  int n_out, n_params;
   Binder *out;
   Param *param;
-  Atom *in;
-  int n_index;  // get, swap, addupdate: operands are the reference, starts, and what is written
-  Index *index;
+  VEC(Atom) in;
+  VEC(Index) index;  // get, swap, addupdate: operands are the reference, starts, and what is written
   int depth, line;
 };
 
@@ -136,8 +136,7 @@ struct Jaxpr {
 
 typedef struct Scope {
   struct Scope *outer;
-  Shared *shared;
-  int n;
+  VEC(Shared) shared;
 } Scope;
 
 struct HlJaxpr {
@@ -145,8 +144,7 @@ struct HlJaxpr {
   HlSource *source;
   HlShapes *shapes;
   Jaxpr *top;
-  Eqn **eqns;  // all, in the order of the text
-  int n_eqns;
+  VEC(Eqn *) eqns;  // all, in the order of the text
   bool is_old;            // some literal has no type: printed before 2025
   const Binder **consts;  // of the top jaxpr, then of nested ones
   int n_consts;

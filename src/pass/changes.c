@@ -14,40 +14,30 @@
 
 #include "pass/engine.h"
 
-static size_t *by_comp(HlBuf *list, const HlComp *comp) {
-  size_t need = (comp->id + 1) * sizeof(size_t);
-  if (list->n < need) {
-    hl_buf_grow(list, need - list->n);
-    memset(list->at + list->n, 0, need - list->n);
-    list->n = need;
-  }
-  return &((size_t *)(void *)list->at)[comp->id];
-}
-
 Watch *pass_watch(HlEngine *e, const HlPipelineItem *item) {
-  Watch **all = (Watch **)(void *)e->watches.at;
-  for (size_t k = 0; k < e->watches.n / sizeof *all; k++)
-    if (all[k]->pass == item->pass &&
-        strcmp(all[k]->args ? all[k]->args : "", item->args ? item->args : "") == 0) {
+  for (int k = 0; k < e->watches.n; k++) {
+    Watch *watch = e->watches.at[k];
+    if (watch->pass == item->pass &&
+        strcmp(watch->args ? watch->args : "", item->args ? item->args : "") == 0) {
       if (e->options.dry || e->options.whole)
-        all[k]->read.n = 0;
-      return all[k];
+        watch->read.n = 0;
+      return watch;
     }
+  }
   Watch *fresh = HL_NEW(e->arena, Watch);
-  *fresh = (Watch){.pass = item->pass, .args = item->args, .idle = -1, .read.owner = e->arena};
-  hl_buf_add(&e->watches, &fresh, sizeof fresh);
+  *fresh = (Watch){.pass = item->pass, .args = item->args, .idle = -1};
+  vec_push_as(e->arena, &e->watches, fresh);
   return fresh;
 }
 
 void pass_forget_watches(HlEngine *e) {
-  Watch **all = (Watch **)(void *)e->watches.at;
-  for (size_t k = 0; k < e->watches.n / sizeof *all; k++)
-    hl_buf_free(&all[k]->read);
+  for (int k = 0; k < e->watches.n; k++)
+    vec_free(&e->watches.at[k]->read);
   e->watches.n = e->callers_know.n = 0;
 }
 
 void pass_tell_callers(HlEngine *e, HlComp *comp) {
-  size_t *known = by_comp(&e->callers_know, comp);
+  size_t *known = pass_size_at(e, &e->callers_know, comp->id);
   size_t n = hl_touched(comp).n;
   if (*known == n)
     return;
@@ -62,7 +52,8 @@ typedef struct Near {
   const HlComp *comp;
   uint64_t *met;    // bits by id
   uint64_t *asked;  // bits by id: those whose users are known
-  HlBuf *found;     // of HlInst *
+  HlEngine *engine;
+  InstVec *found;  // the engine's
 } Near;
 
 static bool has_bit(const uint64_t *bits, uint32_t id) {
@@ -77,15 +68,7 @@ static void near_add(Near *near, HlInst *inst) {
   if (has_bit(near->met, inst->id))
     return;
   set_bit(near->met, inst->id);
-  hl_buf_add(near->found, &inst, sizeof inst);
-}
-
-static size_t near_n(const Near *near) {
-  return near->found->n / sizeof(HlInst *);
-}
-
-static HlInst *near_at(const Near *near, size_t k) {
-  return ((HlInst **)(void *)near->found->at)[k];
+  vec_push_as(near->engine->arena, near->found, inst);
 }
 
 static void add_users(Near *near, const HlInst *inst) {
@@ -120,13 +103,14 @@ static void add_touched(Near *near, const uint32_t *entry, size_t n, bool all) {
 }
 
 static void add_near(Near *near, int reach) {
-  const size_t n = near_n(near);
-  for (size_t begin = 0, end = n; reach-- > 0 && begin < end; begin = end, end = near_n(near))
-    for (size_t k = begin; k < end; k++)
-      add_users(near, near_at(near, k));
-  for (size_t k = 0; k < n; k++)
-    for (uint32_t o = 0; o < near_at(near, k)->n_operands; o++) {
-      HlInst *operand = near_at(near, k)->operands[o];
+  const InstVec *found = near->found;
+  const int n = found->n;
+  for (int begin = 0, end = n; reach-- > 0 && begin < end; begin = end, end = found->n)
+    for (int k = begin; k < end; k++)
+      add_users(near, found->at[k]);
+  for (int k = 0; k < n; k++)
+    for (uint32_t o = 0; o < found->at[k]->n_operands; o++) {
+      HlInst *operand = found->at[k]->operands[o];
       if (has_bit(near->asked, operand->id))
         continue;
       near_add(near, operand);
@@ -216,7 +200,7 @@ HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
 // In the order of the computation's list, each once.
 static HlInst **in_order(HlPass *p, const Near *near, const uint64_t *ops, int *n) {
   const HlComp *comp = near->comp;
-  HlInst **all = HL_ARRAY(p->arena, HlInst *, near_n(near));
+  HlInst **all = HL_ARRAY(p->arena, HlInst *, near->found->n);
   size_t n_found = 0;
   for (uint32_t word = 0; word <= comp->next_id / 64; word++)
     for (uint64_t left = near->met[word]; left; left &= left - 1) {
@@ -249,7 +233,8 @@ static HlInst **only_touched(HlPass *p, const HlComp *comp, const uint32_t *entr
 // --- Changes ---------------------------------------------------------------------------------------
 
 bool hl_pass_has_changes(HlPass *p, HlComp *comp) {
-  size_t *read = by_comp(&p->engine->watch->read, comp), now = hl_touched(comp).n + 1;
+  HlEngine *e = p->engine;
+  size_t *read = pass_size_at(e, &e->watch->read, comp->id), now = hl_touched(comp).n + 1;
   bool has = *read != now;
   *read = now;
   return has;
@@ -263,7 +248,7 @@ HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, i
   HlEngine *e = p->engine;
   base_look();
   const HlTouched touched = hl_touched(comp);
-  size_t *read = by_comp(&e->watch->read, comp), from = *read;
+  size_t *read = pass_size_at(e, &e->watch->read, comp->id), from = *read;
   *n = 0;
   *read = touched.n + 1;
   if (from == 0)
@@ -276,11 +261,11 @@ HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, i
     return only_touched(p, comp, entry, n_entries, n);
   const size_t n_words = comp->next_id / 64 + 1;
   Near near = {comp, HL_ARRAY(p->arena, uint64_t, n_words), HL_ARRAY(p->arena, uint64_t, n_words),
-               &e->found};
+               e, &e->found};
   near.found->n = 0;
   add_touched(&near, entry, n_entries, false);
   if (reach > 0)
     add_near(&near, reach);
   add_touched(&near, entry, n_entries, true);
-  return near_n(&near) > 0 ? in_order(p, &near, ops, n) : NULL;
+  return near.found->n > 0 ? in_order(p, &near, ops, n) : NULL;
 }

@@ -15,83 +15,58 @@
 
 #include "pass/engine.h"
 
-// What a rewrite that happened was about, beside its names in HlRewrite.
-typedef struct Parties {
-  uint64_t inst, with;  // serials; 0: none
-  size_t older;         // 1 + the last rewrite about the same instruction before; 0: none
-  int64_t met,
-      made;  // the question in which it was last met, as one about an instruction and as one's origin
-} Parties;
-
-static Parties *parties_at(const HlEngine *e, size_t number) {
-  return &((Parties *)(void *)e->parties.at)[number];
-}
-
-static const HlRewrite *rewrite_at(const HlEngine *e, size_t number) {
-  return &((const HlRewrite *)(const void *)e->rewrites.at)[number];
-}
-
 // 1 + the newest rewrite about the instruction of this serial; 0: none.
 static size_t newest_about(const HlEngine *e, uint64_t serial) {
-  return serial < e->about.n / sizeof(size_t) ? ((size_t *)(void *)e->about.at)[serial] : 0;
+  return serial < (uint64_t)e->about.n ? e->about.at[serial] : 0;
 }
 
 void pass_note_parties(HlEngine *e, const HlInst *inst, const HlInst *with) {
   if (!e->options.decisions)
     return;
-  while (e->about.n / sizeof(size_t) <= inst->serial) {
-    size_t none = 0;
-    hl_buf_add(&e->about, &none, sizeof none);
-  }
-  size_t *newest = &((size_t *)(void *)e->about.at)[inst->serial];
-  Parties parties = {.inst = inst->serial, .with = with ? with->serial : 0, .older = *newest};
-  hl_buf_add(&e->parties, &parties, sizeof parties);
-  *newest = e->parties.n / sizeof parties;
+  size_t *newest = pass_size_at(e, &e->about, inst->serial);
+  const Parties parties = {.inst = inst->serial, .with = with ? with->serial : 0, .older = *newest};
+  vec_push_as(e->arena, &e->parties, parties);
+  *newest = (size_t)e->parties.n;
 }
 
 // --- What stands for what -------------------------------------------------------------------------
 
-// An instruction as it is called now, or was when a rewrite was about it.
-typedef struct Alias {
-  const char *comp, *name;
-  uint64_t serial;
-} Alias;
-
-static void add_alias(HlBuf *to, const char *comp, const char *name, uint64_t serial) {
-  Alias alias = {comp, name, serial};
-  hl_buf_add(to, &alias, sizeof alias);
+static void add_alias(HlEngine *e, AliasVec *to, const char *comp, const char *name,
+                      uint64_t serial) {
+  vec_push_as(e->arena, to, ((Alias){comp, name, serial}));
 }
 
 // What was fused into the instruction, in place.
-static void add_swallowed(HlEngine *e, uint64_t serial, HlBuf *to) {
-  for (size_t k = newest_about(e, serial); k > 0; k = parties_at(e, k - 1)->older) {
-    Parties *parties = parties_at(e, k - 1);
+static void add_swallowed(HlEngine *e, uint64_t serial, AliasVec *to) {
+  for (size_t k = newest_about(e, serial); k > 0; k = e->parties.at[k - 1].older) {
+    Parties *parties = &e->parties.at[k - 1];
+    const HlRewrite *rewrite = &e->rewrites.at[k - 1];
     if (parties->met == e->asked)
       return;  // and so were the older ones
     parties->met = e->asked;
-    if (*rewrite_at(e, k - 1)->with)
-      add_alias(to, rewrite_at(e, k - 1)->comp, rewrite_at(e, k - 1)->with, parties->with);
+    if (*rewrite->with)
+      add_alias(e, to, rewrite->comp, rewrite->with, parties->with);
   }
 }
 
 // What the instruction was made from.
-static void add_origin(HlEngine *e, uint64_t serial, HlBuf *to) {
+static void add_origin(HlEngine *e, uint64_t serial, AliasVec *to) {
   const HlRewrite *origin = pass_origin_of(e, serial);
   if (!origin)
     return;
-  Parties *parties = parties_at(e, (size_t)(origin - rewrite_at(e, 0)));
+  Parties *parties = &e->parties.at[origin - e->rewrites.at];
   if (parties->made != e->asked)
-    add_alias(to, origin->comp, origin->inst, parties->inst);
+    add_alias(e, to, origin->comp, origin->inst, parties->inst);
   parties->made = e->asked;
 }
 
 // All that the instruction stands for, itself first.
-static void find_aliases(HlEngine *e, const HlInst *inst, bool swallowed, HlBuf *to) {
+static void find_aliases(HlEngine *e, const HlInst *inst, bool swallowed, AliasVec *to) {
   to->n = 0;
   e->asked++;
-  add_alias(to, inst->comp->name->text, inst->name->text, inst->serial);
-  for (size_t k = 0; k < to->n / sizeof(Alias); k++) {
-    const uint64_t serial = ((Alias *)(void *)to->at)[k].serial;
+  add_alias(e, to, inst->comp->name->text, inst->name->text, inst->serial);
+  for (int k = 0; k < to->n; k++) {
+    const uint64_t serial = to->at[k].serial;
     if (swallowed)
       add_swallowed(e, serial, to);
     add_origin(e, serial, to);
@@ -104,10 +79,9 @@ static bool agrees(const char *wanted, const char *found) {
   return !wanted || !*wanted || strcmp(wanted, found) == 0;
 }
 
-static bool has_alias(const HlBuf *aliases, const char *name) {
-  const Alias *alias = (const Alias *)(const void *)aliases->at;
-  for (size_t k = 0; k < aliases->n / sizeof *alias; k++)
-    if (strcmp(name, alias[k].name) == 0)
+static bool has_alias(const AliasVec *aliases, const char *name) {
+  for (int k = 0; k < aliases->n; k++)
+    if (strcmp(name, aliases->at[k].name) == 0)
       return true;
   return false;
 }
@@ -166,10 +140,10 @@ bool pass_is_decided(HlEngine *e, const char *pass, const char *rule, const HlIn
   e->with_aliases.n = 0;
   if (with)
     find_aliases(e, with, false, &e->with_aliases);
-  const Alias *alias = (const Alias *)(const void *)e->aliases.at;
-  for (size_t k = 0; k < e->aliases.n / sizeof *alias; k++)
-    if (allows(e, alias[k].name, alias[k].comp, pass, rule) ||
-        allows(e, "", alias[k].comp, pass, rule))
+  for (int k = 0; k < e->aliases.n; k++) {
+    const Alias *alias = &e->aliases.at[k];
+    if (allows(e, alias->name, alias->comp, pass, rule) || allows(e, "", alias->comp, pass, rule))
       return true;
+  }
   return false;
 }

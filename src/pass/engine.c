@@ -42,11 +42,6 @@ HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options) {
   e->arena = arena;
   e->scratch = hl_arena_new();
   e->options = *options;
-  HlBuf *const all[] = {&e->steps,        &e->rewrites,     &e->dead,         &e->watches,
-                        &e->callers_know, &e->found,        &e->parties,      &e->about,
-                        &e->aliases,      &e->with_aliases, &e->building.also};
-  for (int k = 0; k < HL_COUNT_OF(all); k++)
-    all[k]->owner = arena;
   if (!e->options.passes)
     e->options.passes = &no_passes;
   e->fuel = options->fuel.given ? options->fuel.value : -1;
@@ -65,30 +60,40 @@ HlEngine *hl_engine_new(HlCx *cx, const HlEngineOptions *options) {
 void hl_engine_free(HlEngine *e) {
   if (!e)
     return;
-  hl_buf_free(&e->steps);
-  hl_buf_free(&e->rewrites);
-  hl_buf_free(&e->dead);
+  vec_free(&e->steps);
+  vec_free(&e->rewrites);
+  vec_free(&e->dead);
   pass_forget_watches(e);
-  hl_buf_free(&e->watches);
-  hl_buf_free(&e->callers_know);
-  hl_buf_free(&e->found);
-  hl_buf_free(&e->parties);
-  hl_buf_free(&e->about);
-  hl_buf_free(&e->aliases);
-  hl_buf_free(&e->with_aliases);
-  hl_buf_free(&e->building.also);
+  vec_free(&e->watches);
+  vec_free(&e->callers_know);
+  vec_free(&e->found);
+  vec_free(&e->parties);
+  vec_free(&e->about);
+  vec_free(&e->aliases);
+  vec_free(&e->with_aliases);
+  vec_free(&e->building.also);
   hl_arena_free(e->scratch);
   hl_arena_free(e->arena);
 }
 
+size_t *pass_size_at(HlEngine *e, SizeVec *list, uint64_t k) {
+  const int64_t more = (int64_t)k + 1 - list->n;
+  if (more > 0) {
+    vec_room_as(e->arena, list, more);
+    memset(list->at + list->n, 0, sizeof *list->at * (size_t)more);
+    list->n += (int)more;
+  }
+  return &list->at[k];
+}
+
 const HlStep *hl_engine_steps(const HlEngine *e, int *n) {
-  *n = (int)(e->steps.n / sizeof(HlStep));
-  return (const HlStep *)(const void *)e->steps.at;
+  *n = e->steps.n;
+  return e->steps.at;
 }
 
 const HlRewrite *hl_engine_rewrites(const HlEngine *e, int64_t *n) {
-  *n = (int64_t)(e->rewrites.n / sizeof(HlRewrite));
-  return (const HlRewrite *)(const void *)e->rewrites.at;
+  *n = e->rewrites.n;
+  return e->rewrites.at;
 }
 
 bool hl_engine_broke(const HlEngine *e) {

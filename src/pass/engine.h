@@ -3,6 +3,7 @@
 #define PASS_ENGINE_H
 
 #include "base/memory.h"
+#include "base/vec.h"
 #include "hilo/edit.h"
 #include "hilo/pass.h"
 
@@ -15,6 +16,25 @@ typedef struct Pair {
   HlInst *old, *by;
 } Pair;
 
+// What a rewrite that happened was about, beside its names in HlRewrite.
+typedef struct Parties {
+  uint64_t inst, with;  // serials; 0: none
+  size_t older;         // 1 + the last rewrite about the same instruction before; 0: none
+  int64_t met, made;    // the question in which it was last met, as one about an instruction and as one's origin
+} Parties;
+
+// An instruction as it is called now, or was when a rewrite was about it.
+typedef struct Alias {
+  const char *comp, *name;
+  uint64_t serial;
+} Alias;
+
+// Lists of an engine, which may live longer than a try: they grow by vec_push_as(engine->arena, ...).
+typedef VEC(HlInst *) InstVec;
+typedef VEC(size_t) SizeVec;
+typedef VEC(Parties) PartiesVec;
+typedef VEC(Alias) AliasVec;
+
 // The rewrite that is being built.
 typedef struct Building {
   const char *rule;
@@ -22,7 +42,7 @@ typedef struct Building {
   uint64_t first_serial;
   size_t first_touched;
   uint32_t first_comp;
-  HlBuf also;  // of Pair
+  VEC(Pair) also;
 } Building;
 
 // A change in place that has begun.
@@ -38,7 +58,7 @@ typedef struct Watch {
   const HlPassInfo *pass;
   const char *args;
   int64_t idle;  // the epoch at which it found nothing to do; -1: none
-  HlBuf read;    // of size_t by id of the computation: 1 + how much of its journal; 0: never looked
+  SizeVec read;  // by id of the computation: 1 + how much of its journal; 0: never looked
 } Watch;
 
 struct HlEngine {
@@ -46,9 +66,9 @@ struct HlEngine {
   HlEngineOptions options;
   HlArena *arena;    // names and texts of steps and rewrites
   HlArena *scratch;  // of the passes, one after the other: its memory is fresh once
-  HlBuf steps;       // of HlStep
-  HlBuf rewrites;    // of HlRewrite
-  HlBuf dead;        // of HlInst *: scratch of erasing
+  VEC(HlStep) steps;
+  VEC(HlRewrite) rewrites;
+  InstVec dead;      // scratch of erasing
   Fuel *pass_fuel;
   int n_pass_fuel;
   int64_t fuel;         // left; < 0: no limit
@@ -63,13 +83,13 @@ struct HlEngine {
   int64_t n_insts;            // of the module; -1: to be counted
   int n_inside;               // pipelines under way inside passes
   int place, places;          // of the pass that comes next, as HlStep has them
-  HlBuf watches;              // of Watch *
-  Watch *watch;               // of the pass that runs
-  HlBuf callers_know;   // of size_t by id of the computation: how much of its journal callers know of
-  HlBuf found;  // of HlInst *: scratch of changes.c
-  HlBuf parties;    // decide.c, of each rewrite: whom it was about
-  HlBuf about;  // of size_t by serial: the newest rewrite about an instruction
-  HlBuf aliases, with_aliases;   // of decide.c: scratch
+  VEC(Watch *) watches;
+  Watch *watch;                  // of the pass that runs
+  SizeVec callers_know;          // by id of the computation: how much of its journal callers know of
+  InstVec found;                 // scratch of changes.c
+  PartiesVec parties;            // decide.c, of each rewrite: whom it was about
+  SizeVec about;                 // by serial: the newest rewrite about an instruction
+  AliasVec aliases, with_aliases;  // of decide.c: scratch
   int64_t asked;                 // questions of decide.c so far
   const HlDecision **decisions;  // of decide.c: by instruction; NULL: not sorted yet
   Building building;
@@ -94,7 +114,9 @@ bool pass_check_pipeline(HlEngine *engine, const HlPipelineItem *all);
 bool pass_has_needs(HlEngine *engine, const HlPipelineItem *item, bool *has);
 // run.c: the item is for modules such as this one.
 bool pass_meets_condition(const HlEngine *engine, const HlPipelineItem *item);
-// engine.c: the rewrite that made the instruction of a serial, or NULL.
+// engine.c: the entry of a list by id or serial, which is 0 as long as nobody has set it.
+size_t *pass_size_at(HlEngine *engine, SizeVec *list, uint64_t k);
+// The rewrite that made the instruction of a serial, or NULL.
 const HlRewrite *pass_origin_of(const HlEngine *engine, uint64_t serial);
 // changes.c: what the pass has seen; none has seen anything any more.
 Watch *pass_watch(HlEngine *engine, const HlPipelineItem *item);

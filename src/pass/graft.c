@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/vec.h"
 #include "hilo/pass.h"
 
 HlInst *hl_inst_copy(HlComp *to, const HlInst *inst, const HlShape *shape, int n,
@@ -77,23 +78,22 @@ static HlComp *copy_comp(HlModule *m, const HlComp *comp, const char *suffix, Hl
 // Gives the copied instructions copies of the computations they call, and those the same, callees
 // of one computation once.
 static void copy_callees(HlModule *m, HlComp *top, const char *suffix) {
-  HlBuf waiting = {0};
-  hl_buf_add(&waiting, &top, sizeof top);
+  VEC(HlComp *) waiting = {0};
+  vec_push(&waiting, top);
   while (waiting.n > 0) {
-    waiting.n -= sizeof top;
-    const HlComp *comp = *(HlComp **)(void *)(waiting.at + waiting.n);
+    const HlComp *comp = vec_pop(&waiting);
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
       if (inst->n_calls == 0)
         continue;
       HlComp **calls = HL_ARRAY(m->arena, HlComp *, inst->n_calls);
       for (int k = 0; k < inst->n_calls; k++) {
         calls[k] = copy_comp(m, hl_called(inst, k), suffix, NULL);
-        hl_buf_add(&waiting, &calls[k], sizeof calls[k]);
+        vec_push(&waiting, calls[k]);
       }
       hl_set_calls(inst, inst->n_calls, calls);
     }
   }
-  hl_buf_free(&waiting);
+  vec_free(&waiting);
 }
 
 HlComp *hl_comp_copy(HlModule *m, const HlComp *comp, const char *suffix, bool deep, HlInst **map) {

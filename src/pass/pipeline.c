@@ -9,6 +9,7 @@
 
 #include "base/ascii.h"
 #include "base/number.h"
+#include "base/vec.h"
 #include "hilo/pass.h"
 
 enum { MAX_NESTING = 32 };
@@ -240,7 +241,7 @@ static bool read_list(Reader *r, HlPipelineItem *list, char end) {
     return hl_error_kind(r->cx, HL_LIMIT, (HlPos){0}, "pipelines are nested more than %d deep",
                          MAX_NESTING);
   r->depth++;
-  HlBuf items = {0};
+  VEC(HlPipelineItem) items = {0};
   bool ok = true;
   skip_blanks(r);
   bool empty = *r->at == end;
@@ -248,18 +249,18 @@ static bool read_list(Reader *r, HlPipelineItem *list, char end) {
     HlPipelineItem item = {0};
     ok = read_item(r, &item);
     if (item.is_row && !item.fixed_point)
-      hl_buf_add(&items, item.items, sizeof *item.items * (size_t)item.n);
+      vec_append(&items, item.items, item.n);
     else
-      hl_buf_add(&items, &item, sizeof item);
+      vec_push(&items, item);
     if (!accept(r, ','))
       break;
   }
   r->depth--;
   if (ok && (end ? !accept(r, end) : *r->at != 0))
     ok = unexpected(r, end ? "',' or ')'" : "','");
-  list->items = hl_arena_copy(r->arena, items.at, items.n);
-  list->n = (int)(items.n / sizeof(HlPipelineItem));
-  hl_buf_free(&items);
+  list->items = hl_arena_copy(r->arena, items.at, sizeof *items.at * (size_t)items.n);
+  list->n = items.n;
+  vec_free(&items);
   return ok;
 }
 

@@ -32,7 +32,7 @@ static bool takes_fuel(HlEngine *e, const char *pass) {
 // --- The record ---------------------------------------------------------------------------------
 
 static HlRewrite *newest(HlEngine *e) {
-  return &((HlRewrite *)(void *)e->rewrites.at)[e->rewrites.n / sizeof(HlRewrite) - 1];
+  return &vec_last(&e->rewrites);
 }
 
 static void add_line(HlEngine *e, const HlInst *inst, HlBuf *out) {
@@ -57,17 +57,16 @@ static int by_place(const void *a, const void *b) {
 // What a change in place has built, a line each, and what became of the instruction that it was about.
 static const char *text_of_change(HlEngine *e, HlInst *inst, uint32_t first_id) {
   const HlComp *comp = inst->comp;
-  HlBuf made = {0}, out = {0};
+  InstVec made = {0};
+  HlBuf out = {0};
   for (uint32_t id = first_id; hl_comp_alive(comp) && id < comp->next_id; id++)
     if (comp->by_id[id])
-      hl_buf_add(&made, &comp->by_id[id], sizeof(HlInst *));
-  HlInst **all = (HlInst **)(void *)made.at;
-  const size_t n = made.n / sizeof *all;
-  if (n > 1)
-    qsort(all, n, sizeof *all, by_place);
-  for (size_t k = 0; k < n; k++)
-    add_line(e, all[k], &out);
-  hl_buf_free(&made);
+      vec_push(&made, comp->by_id[id]);
+  if (made.n > 1)
+    qsort(made.at, (size_t)made.n, sizeof *made.at, by_place);
+  for (int k = 0; k < made.n; k++)
+    add_line(e, made.at[k], &out);
+  vec_free(&made);
   if (hl_alive(inst))
     add_line(e, inst, &out);
   return keep_text(e, &out);
@@ -132,14 +131,14 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
                        .comp = keep_name(e, inst->comp->name),
                        .inst = keep_name(e, inst->name),
                        .with = with ? keep_name(e, with->name) : "",
-                       .step = (int)(e->steps.n / sizeof(HlStep)),
+                       .step = e->steps.n,
                        .from = first_serial,
                        .to = p->m->next_serial};
   if (explains(e)) {
     rewrite.before = text_of(e, inst, with);
     rewrite.after = by ? text_of_built(e, inst->comp, first_serial, by) : "";
   }
-  hl_buf_add(&e->rewrites, &rewrite, sizeof rewrite);
+  vec_push_as(e->arena, &e->rewrites, rewrite);
   e->n_rewrites++;
   if (dry)
     return true;
@@ -169,8 +168,7 @@ void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
 
 void hl_also(HlPass *p, HlInst *old, HlInst *by) {
   assert(p->engine->building.old);
-  Pair pair = {old, by};
-  hl_buf_add(&p->engine->building.also, &pair, sizeof pair);
+  vec_push_as(p->engine->arena, &p->engine->building.also, ((Pair){old, by}));
 }
 
 // New instructions stand at the ends of their computations, since nothing uses them yet.
@@ -276,8 +274,8 @@ static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
 
 static bool all_may(HlPass *p, HlInst *by) {
   const Building *building = &p->engine->building;
-  const Pair *also = (const Pair *)(const void *)building->also.at;
-  for (size_t k = 0; k < building->also.n / sizeof *also; k++)
+  const Pair *also = building->also.at;
+  for (int k = 0; k < building->also.n; k++)
     if (!also[k].by || !may_stand_for(p, also[k].old, also[k].by))
       return false;
   return may_stand_for(p, building->old, by);
@@ -317,12 +315,12 @@ static bool may_erase(const HlInst *inst) {
 
 // Erases an instruction without uses, and then what only it needed.
 static void erase_with_operands(HlPass *p, HlInst *inst) {
-  HlBuf *dead = &p->engine->dead;
+  const HlArena *owner = p->engine->arena;
+  InstVec *dead = &p->engine->dead;
   dead->n = 0;
-  hl_buf_add(dead, &inst, sizeof inst);
+  vec_push_as(owner, dead, inst);
   while (dead->n > 0) {
-    dead->n -= sizeof(HlInst *);
-    HlInst *next = *(HlInst **)(void *)(dead->at + dead->n);
+    HlInst *next = vec_pop(dead);
     if (!hl_alive(next))
       continue;
     uint32_t n = next->n_operands;
@@ -330,7 +328,7 @@ static void erase_with_operands(HlPass *p, HlInst *inst) {
     hl_erase(next);
     for (uint32_t k = 0; !p->keep_operands && k < n; k++)
       if (hl_alive(operands[k]) && may_erase(operands[k]))
-        hl_buf_add(dead, &operands[k], sizeof operands[k]);
+        vec_push_as(owner, dead, operands[k]);
   }
 }
 
@@ -377,15 +375,15 @@ bool hl_commit(HlPass *p, HlInst *by) {
     hl_drop(p);
     return false;
   }
-  size_t n = building->also.n / sizeof(Pair);
-  const Pair *also = (const Pair *)(const void *)building->also.at;
+  const int n = building->also.n;
+  const Pair *also = building->also.at;
   by = broken(p, by);
   put_in_place(p, old, by);
-  for (size_t k = 0; k < n; k++)
+  for (int k = 0; k < n; k++)
     put_in_place(p, also[k].old, also[k].by);
   building->old = NULL;
   retire(p, old, by);
-  for (size_t k = 0; k < n; k++)
+  for (int k = 0; k < n; k++)
     if (hl_alive(also[k].old))
       retire(p, also[k].old, also[k].by);
   return true;

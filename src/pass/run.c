@@ -53,7 +53,7 @@ static bool tell(HlEngine *e, HlStep *step) {
   step->is_inside = e->n_inside > 0;
   step->place = e->place;
   step->places = e->places;
-  hl_buf_add(&e->steps, step, sizeof *step);
+  vec_push_as(e->arena, &e->steps, *step);
   return !e->options.after || e->options.after(e->options.user, e->m, step);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/heap.h"
 #include "base/map.h"
+#include "base/memory.h"
 #include "base/vec.h"
 
 typedef VEC(int) Ints;
@@ -45,6 +46,33 @@ static void a_list_in_an_arena_goes_with_it(void **state) {
     assert_int_equal(list.at[k], k);
   assert_int_equal(list.at[301], 9);
   hl_arena_free(arena);
+}
+
+typedef struct Growing {
+  HlArena *owner;  // made before the try
+  Ints *list;
+} Growing;
+
+static bool grow_and_run_out(HlCx *cx, void *user) {
+  const Growing *g = user;
+  for (int k = 0; k < 100; k++)
+    vec_push_as(g->owner, g->list, k);
+  base_out_of_memory(1);
+}
+
+// What a list of something old got in a try that failed stays.
+static void a_list_is_as_old_as_its_owner(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlArena *owner = hl_arena_new();
+  Ints list = {0};
+  assert_false(hl_try(cx, grow_and_run_out, &(Growing){owner, &list}));
+  assert_int_equal(list.n, 100);
+  for (int k = 0; k < 100; k++)
+    assert_int_equal(list.at[k], k);
+  vec_push_as(owner, &list, 100);
+  vec_free(&list);
+  hl_arena_free(owner);
+  hl_cx_free(cx);
 }
 
 static void a_map_is_a_sparse_array(void **state) {
@@ -142,6 +170,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_list_grows_and_shrinks),
       cmocka_unit_test(a_list_in_an_arena_goes_with_it),
+      cmocka_unit_test(a_list_is_as_old_as_its_owner),
       cmocka_unit_test(a_map_is_a_sparse_array),
       cmocka_unit_test(a_map_takes_pointers),
       cmocka_unit_test(a_key_has_several_values_in_order),

@@ -153,7 +153,7 @@ static HlLiteral *compute(Simplify *s, HlMlOp *op, bool scalar) {
   MlLower *l = &s->lower;
   HlComp *comp = hl_comp_new(l->m, "fold", 4);
   HlBuild b = {.cx = s->cx, .comp = comp};
-  int undo = l->n_undo;
+  int undo = l->undo.n;
   bool ok = true;
   for (uint32_t k = 0; k < op->n_operands && ok; k++) {
     const HlMlAttr *attr = sm_constant(op->operands[k]);

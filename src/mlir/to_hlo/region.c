@@ -1,7 +1,7 @@
 // Lowers ops with regions: their blocks become computations, what they use from outside is passed in.
 #include "mlir/to_hlo/to_hlo.h"
 
-#include "base/room.h"
+#include "base/vec.h"
 
 // --- Regions as computations -----------------------------------------------------------------------
 
@@ -77,17 +77,13 @@ HlComp *ml_region_comp(MlLower *l, HlBuild *b, const HlMlOp *op, int region) {
 
 // --- Captured values -----------------------------------------------------------------------------------
 
-typedef struct Captured {
-  const HlMlValue **at;
-  int n, capacity;
-} Captured;
+typedef VEC(const HlMlValue *) Captured;
 
 static void capture(MlLower *l, Captured *c, const HlMlValue *value) {
   if (l->seen[value->index] == l->walk || (value->def && ml_is_constant(value->def)))
     return;
   l->seen[value->index] = l->walk;
-  c->at = base_room(l->arena, c->at, (size_t)c->n, &c->capacity, sizeof *c->at);
-  c->at[c->n++] = value;
+  vec_push_in(l->arena, c, value);
 }
 
 // Values from outside that the region uses, in order of first use. Definitions come before uses, so that a walk that

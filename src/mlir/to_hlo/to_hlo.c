@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "mlir/tree/tree.h"
 
 // --- Functions ---------------------------------------------------------------------------------------------
@@ -84,17 +84,14 @@ typedef struct Named {
   HlArena *arena;
   uint32_t *met;  // by index of a symbol: the last walk that met it
   uint32_t walk;
-  const HlSym **list;
-  int n, capacity;
+  VEC(const HlSym *) list;
 } Named;
 
 static void note_symbol(Named *named, const HlSym *sym) {
   if (named->met[sym->index] == named->walk)
     return;
   named->met[sym->index] = named->walk;
-  named->list =
-      base_room(named->arena, named->list, (size_t)named->n, &named->capacity, sizeof *named->list);
-  named->list[named->n++] = sym;
+  vec_push_in(named->arena, &named->list, sym);
 }
 
 static void note_symbols(Named *named, const HlMlAttr *attr) {
@@ -125,19 +122,17 @@ HlMlOp **ml_reachable(HlArena *arena, const HlMlTree *tree, const HlSym *entry, 
     shared->n_reached = ml_more_than(n_syms);
   }
   Named named = {.arena = arena, .met = shared->reached, .walk = ++shared->reach};
-  HlMlOp **list = NULL;
-  int capacity = 0;
-  *n = 0;
+  VEC(HlMlOp *) list = {0};
   note_symbol(&named, entry);
-  for (int k = 0; k < named.n; k++) {
-    HlMlOp *func = hl_ml_find_symbol(tree, named.list[k]);
+  for (int k = 0; k < named.list.n; k++) {
+    HlMlOp *func = hl_ml_find_symbol(tree, named.list.at[k]);
     if (!func || func->row != ML_FUNC_FUNC)
       continue;
-    list = base_room(arena, list, (size_t)*n, &capacity, sizeof *list);
-    list[(*n)++] = func;
+    vec_push_in(arena, &list, func);
     note_called(&named, &func->regions[0]);
   }
-  return list;
+  *n = list.n;
+  return list.at;
 }
 
 // --- The module -----------------------------------------------------------------------------------------------

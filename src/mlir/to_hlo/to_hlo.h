@@ -25,6 +25,7 @@
 #ifndef HILO_MLIR_TO_HLO_H
 #define HILO_MLIR_TO_HLO_H
 
+#include "base/vec.h"
 #include "hilo/build.h"
 #include "hilo/mlir.h"
 #include "mlir/tree/tree.h"
@@ -83,8 +84,7 @@ typedef struct MlLower {
   HlInst **value;  // by HlMlValue.index: in the computation being built
   uint32_t *seen;  // by HlMlValue.index: the last walk that met its definition
   uint32_t walk;
-  MlUndo *undo;
-  int n_undo, undo_capacity;
+  VEC(MlUndo) undo;
   const HlMlOp *entry;
   int n_regions;  // made so far; numbers their computations
   int depth;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "mlir/tree/tree.h"
 
 // --- Errors -----------------------------------------------------------------------------------------
@@ -71,8 +71,7 @@ MlFunc *ml_func(HlMlTree *tree, const HlSym *name) {
 bool ml_set(MlLower *l, const HlMlValue *value, HlInst *inst) {
   if (!inst)
     return false;
-  l->undo = base_room(l->arena, l->undo, (size_t)l->n_undo, &l->undo_capacity, sizeof *l->undo);
-  l->undo[l->n_undo++] = (MlUndo){value->index, l->value[value->index]};
+  vec_push_in(l->arena, &l->undo, ((MlUndo){value->index, l->value[value->index]}));
   l->value[value->index] = inst;
   return true;
 }
@@ -138,13 +137,13 @@ HlBuild ml_bare(const HlBuild *b) {
 
 HlBuild ml_enter(MlLower *l, const HlBuild *b, const char *name, int *undo) {
   HlBuild bare = ml_bare(b);
-  *undo = l->n_undo;
+  *undo = l->undo.n;
   return hl_b_nested(&bare, name);
 }
 
 void ml_leave(MlLower *l, int undo) {
-  while (l->n_undo > undo) {
-    MlUndo last = l->undo[--l->n_undo];
+  while (l->undo.n > undo) {
+    const MlUndo last = vec_pop(&l->undo);
     l->value[last.value] = last.was;
   }
 }

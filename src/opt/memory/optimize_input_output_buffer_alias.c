@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "base/room.h"
+#include "base/vec.h"
 #include "opt/passes.h"
 
 typedef struct Piece {  // an array of an input or of the output
@@ -50,12 +50,9 @@ static void add_piece(Pieces *list, const HlShape *shape, HlI64s index) {
   if (has_alias(m, list->number, index) ||
       (input && (hl_shape_is_dynamic(shape) || (donor < 0 && list->donors_only))))
     return;
-  list->at =
-      base_room(list->p->arena, list->at, (size_t)list->n, &list->capacity, sizeof *list->at);
   int64_t space = shape->layout && shape->layout->extra ? shape->layout->extra->memory_space : 0;
-  list->at[list->n] =
-      (Piece){hl_shape_buffer_bytes(shape, 8), list->number, space, index, list->n, donor};
-  list->n++;
+  const Piece piece = {hl_shape_buffer_bytes(shape, 8), list->number, space, index, list->n, donor};
+  vec_push_in(list->p->arena, list, piece);
 }
 
 static void walk(Pieces *list, const HlShape *shape, HlI64s index) {
