@@ -14,7 +14,7 @@ enum { MAX_STEPS = 64 };  // through copies, fusions and tuples
 
 // -1 if it says nothing.
 static int64_t noted_trips(const HlInst *loop) {
-  const HlMaybeInt trips = hl_loop_config(loop).trips;
+  const HlMaybeInt trips = hl_loop_config(NULL, loop).trips;
   return trips.given && trips.value >= 0 ? trips.value : -1;
 }
 

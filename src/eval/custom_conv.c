@@ -3,12 +3,11 @@
 //
 // Window and dim_labels of a call describe the forward convolution: of the gradient of the input, the
 // "input" is the result and the "output" the first operand; of the gradient of the filter, the "kernel" is
-// the result and the "output" the second operand. Numbers stand as JSON in backend_config.
-
-#include <string.h>
+// the result and the "output" the second operand. Numbers stand in backend_config.
 
 #include "eval/custom.h"
 #include "hilo/custom_calls.h"
+#include "ir/backend_config.h"
 
 // A convolution is a kernel's: everything it reads stands here.
 typedef struct Form {
@@ -151,19 +150,6 @@ bool custom_conv(Interp *in, const HlInst *inst, const HlLiteral *const *operand
 
 // --- With bias, side input and activation --------------------------------------------------------
 
-// 1: relu; 0: none; -1 after reporting.
-static int read_activation(Interp *in, const HlInst *inst) {
-  const char *at = strstr(hl_attr_text(inst, HL_A_BACKEND_CONFIG), "\"activation_mode\"");
-  at = at ? at + 17 + strspn(at + 17, " :\"") : "kNone";
-  if (strncmp(at, "kNone", 5) == 0 || strncmp(at, "0", 1) == 0)
-    return 0;
-  if (strncmp(at, "kRelu\"", 6) == 0 || strncmp(at, "2\"", 2) == 0)
-    return 1;
-  hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: no kernel for the activation %.12s",
-                inst->name->text, at);
-  return -1;
-}
-
 bool custom_conv_fused(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                        HlLiteral *out) {
   HlLiteral *result = array_result(in, inst, operand, out);
@@ -172,8 +158,13 @@ bool custom_conv_fused(Interp *in, const HlInst *inst, const HlLiteral *const *o
   if (inst->n_operands < 3 || inst->n_operands > 4)
     return hl_inst_error(in->ev.cx, inst, "%u operands instead of 3 or 4", inst->n_operands);
   const HlLiteral *bias = operand[2], *side = inst->n_operands > 3 ? operand[3] : NULL;
-  const int relu = read_activation(in, inst);
-  if (relu < 0 || !custom_conv(in, inst, operand, out))
+  const HlConvConfig config = hl_conv_config(NULL, inst);
+  const bool relu = config.activation == HL_ACTIVATION_RELU;
+  if (!relu && config.activation != HL_ACTIVATION_IDENTITY)
+    return hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst),
+                         "%s: no kernel for the activation '%s'", inst->name->text,
+                         hl_text_of_ACTIVATION(config.activation));
+  if (!custom_conv(in, inst, operand, out))
     return false;
   const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
   const HlShape *shape = result->shape;
@@ -183,12 +174,11 @@ bool custom_conv_fused(Interp *in, const HlInst *inst, const HlLiteral *const *o
   int64_t inner = 1;
   for (int k = (int)labels->output_feature + 1; k < shape->rank; k++)
     inner *= shape->dim[k];
-  const double scale = custom_float(inst, "conv_result_scale", 1);
-  const double side_scale = custom_float(inst, "side_input_scale", 0);
   for (int64_t k = 0; k < result->n; k++) {
-    double value = scale * hl_literal_f64(result, k) + hl_literal_f64(bias, k / inner % features);
+    double value =
+        config.scale * hl_literal_f64(result, k) + hl_literal_f64(bias, k / inner % features);
     if (side)
-      value += side_scale * hl_literal_f64(side, k);
+      value += config.side_scale * hl_literal_f64(side, k);
     hl_literal_set_complex(result, k, relu && value < 0 ? 0 : value, 0);
   }
   return true;

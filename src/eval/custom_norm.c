@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "eval/custom.h"
+#include "ir/backend_config.h"
 
 typedef struct Rows {
   int64_t n, length;
@@ -136,7 +137,7 @@ bool custom_norm(Interp *in, const HlInst *inst, const HlLiteral *const *operand
   if (is_backward)
     backward(operand, rows, first, second, custom_result(out, 2));
   else
-    forward(operand, rows, custom_float(inst, "epsilon", 0), first, n_results == 4 ? second : NULL,
-            n_results == 4 ? custom_result(out, 2) : NULL);
+    forward(operand, rows, hl_norm_config(NULL, inst).epsilon, first,
+            n_results == 4 ? second : NULL, n_results == 4 ? custom_result(out, 2) : NULL);
   return true;
 }

@@ -2,16 +2,9 @@
 // positive definite matrices, in programs compiled for GPUs.
 
 #include <math.h>
-#include <string.h>
 
 #include "eval/custom.h"
-
-static int64_t read_transpose(const HlInst *inst) {
-  const char *text = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  return strstr(text, "\"ADJOINT\"")     ? HL_WORD_transpose_a_ADJOINT
-         : strstr(text, "\"TRANSPOSE\"") ? HL_WORD_transpose_a_TRANSPOSE
-                                         : HL_WORD_transpose_a_NO_TRANSPOSE;
-}
+#include "ir/backend_config.h"
 
 bool custom_triangular_solve(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                              HlLiteral *out) {
@@ -19,11 +12,12 @@ bool custom_triangular_solve(Interp *in, const HlInst *inst, const HlLiteral *co
   if (inst->n_operands != 2 || !result || !hl_shape_is_array(result->shape) ||
       !hl_shape_is_array(operand[0]->shape) || !hl_shape_is_array(operand[1]->shape))
     return hl_inst_error(in->ev.cx, inst, "expected two matrices");
+  const HlSolveConfig config = hl_solve_config(NULL, inst);
   const HlAttr attrs[] = {
-      {.key = HL_A_LEFT_SIDE, .i = custom_int(inst, "left_side", 0)},
-      {.key = HL_A_LOWER, .i = custom_int(inst, "lower", 0)},
-      {.key = HL_A_UNIT_DIAGONAL, .i = custom_int(inst, "unit_diagonal", 0)},
-      {.key = HL_A_TRANSPOSE_A, .i = read_transpose(inst)},
+      {.key = HL_A_LEFT_SIDE, .i = config.left_side},
+      {.key = HL_A_LOWER, .i = config.lower},
+      {.key = HL_A_UNIT_DIAGONAL, .i = config.unit_diagonal},
+      {.key = HL_A_TRANSPOSE_A, .i = config.transpose_a},
   };
   const HlInst solve =
       hl_inst_as(inst, HL_OP_TRIANGULAR_SOLVE, (int)inst->n_operands, HL_COUNT_OF(attrs), attrs);
@@ -61,7 +55,7 @@ bool custom_cholesky(Interp *in, const HlInst *inst, const HlLiteral *const *ope
   if (!hl_shape_is_array(a) || a->rank < 2 || a->dim[a->rank - 1] != a->dim[a->rank - 2] ||
       !hl_shape_compatible(a, result->shape) || !counts_matrices(info->shape, a))
     return hl_inst_error(in->ev.cx, inst, "expected square matrices, and results of their sizes");
-  const HlAttr lower = {.key = HL_A_LOWER, .i = custom_int(inst, "lower", 0)};
+  const HlAttr lower = {.key = HL_A_LOWER, .i = hl_cholesky_config(NULL, inst).lower};
   const HlInst factor = hl_inst_as(inst, HL_OP_CHOLESKY, (int)inst->n_operands, 1, &lower);
   if (!hl_kernel(HL_OP_CHOLESKY)(&in->ev, &factor, operand, result))
     return false;

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "eval/custom.h"
+#include "ir/backend_config.h"
 
 typedef struct Key {
   uint64_t bits;  // in the order of unsigned numbers
@@ -79,7 +80,7 @@ bool custom_radix_sort(Interp *in, const HlInst *inst, const HlLiteral *const *o
   const HlDtype dtype = keys->shape->dtype;
   const size_t bytes = (size_t)hl_dtype_bytes(dtype);
   const int64_t n = keys->shape->dim[keys->shape->rank - 1];
-  const bool down = custom_int(inst, "descending", 0) != 0;
+  const bool down = hl_sort_config(NULL, inst).descending;
   Key *line = base_try_alloc(sizeof *line * (size_t)(n + 1));
   if (!line)
     return hl_inst_error(in->ev.cx, inst, "no memory for a line of %lld keys", (long long)n);

@@ -1,28 +1,125 @@
-// ir/backend_config.c: the one reader and writer of backend configs.
+// ir/backend_config.c: the one reader and writer of backend configs, by the rows of config_fields.def.
 //
-//   hl_config_with({"a":1,"c":{}}, b, 2) is {"a":1,"b":2,"c":{}}
+// JSON is read where it stands, field by field: what a value holds is text until a row says what it means. Two values
+// are the same if they would be written the same.
 
 #include "ir/backend_config.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
+#include "base/number.h"
 #include "hilo/edit.h"
 
-static const char *const names[HL_CONFIG_COUNT] = {
-#define CONFIG_FIELD(id, name) name,
+// --- Tables ---------------------------------------------------------------------------------------
+
+typedef enum Kind {
+  KIND_FLAG,
+  KIND_INT,
+  KIND_LONG,
+  KIND_REAL,
+  KIND_LONGS,
+  KIND_HLO,
+  KIND_HLOS,
+  KIND_WORD,
+  KIND_SWITCH,
+  KIND_MAYBE,
+  KIND_SOME,
+  KIND_JSON,
+  KIND_TILE,
+  KIND_OBJECT
+} Kind;
+
+typedef struct Word {
+  int number;
+  const char *text;
+} Word;
+
+typedef struct Words {
+  const Word *at;  // by value
+  int n;
+} Words;
+
+// clang-format off
+#define WORDS(Type, ID) static const Word word_rows_##Type[] = {{-1, ""}, {-1, ""},
+#define WORD(ID, NAME, number, word, meaning) {number, word},
+#define WORDS_END(Type) };
+#include "ir/config_fields.def"
+// clang-format on
+
+// Values of every enumeration of words.
+enum { NO_WORD, OTHER_WORD, FIRST_WORD };
+
+#define WORDS(Type, ID) WORDS_##Type,
+#define WORD(ID, NAME, number, word, meaning)
+#define WORDS_END(Type)
+enum {
 #include "ir/config_fields.def"
 };
 
-// --- Fields as text -------------------------------------------------------------------------------
+#define WORDS(Type, ID) {word_rows_##Type, HL_COUNT_OF(word_rows_##Type)},
+#define WORD(ID, NAME, number, word, meaning)
+#define WORDS_END(Type)
+static const Words words[] = {
+#include "ir/config_fields.def"
+};
 
-// One field of a JSON object, as it stands in its text.
+#define WORDS(Type, ID)                                                            \
+  static_assert(sizeof(Type) == sizeof(int), "words are read and written as int"); \
+  const char *hl_text_of_##ID(Type value) {                                        \
+    return word_rows_##Type[value].text;                                           \
+  }
+#define WORD(ID, NAME, number, word, meaning)
+#define WORDS_END(Type)
+#include "ir/config_fields.def"
+
+typedef struct Row {
+  const char *path;
+  size_t at;  // of the member
+  double absent;
+  Kind kind;
+  int words;           // of WORD, HLO, HLOS: which
+  const char *prefix;  // of HLO, HLOS: in front of each word
+} Row;
+
+#define ROW_FLAG KIND_FLAG, 0, NULL
+#define ROW_INT KIND_INT, 0, NULL
+#define ROW_LONG KIND_LONG, 0, NULL
+#define ROW_REAL KIND_REAL, 0, NULL
+#define ROW_LONGS KIND_LONGS, 0, NULL
+#define ROW_HLO(words, prefix) KIND_HLO, HL_ENUM_##words, prefix
+#define ROW_HLOS(words, prefix) KIND_HLOS, HL_ENUM_##words, prefix
+#define ROW_WORD(Type) KIND_WORD, WORDS_##Type, NULL
+#define ROW_SWITCH KIND_SWITCH, 0, NULL
+#define ROW_MAYBE KIND_MAYBE, 0, NULL
+#define ROW_SOME KIND_SOME, 0, NULL
+#define ROW_JSON KIND_JSON, 0, NULL
+#define ROW_TILE KIND_TILE, 0, NULL
+#define ROW_OBJECT KIND_OBJECT, 0, NULL
+
+// clang-format off
+#define CONFIG(name, Type, whose) static const Row rows_##name[] = {
+#define FIELD(Type, kind, member, path, absent) {path, offsetof(Type, member), absent, ROW_##kind},
+#define CONFIG_END(Type) };
+#include "ir/config_fields.def"
+// clang-format on
+
+// --- JSON as text ---------------------------------------------------------------------------------
+
+// One field of an object, as it stands in its text.
 typedef struct Field {
   HlStr name, value;
 } Field;
 
-// Where a JSON value that starts at `at` ends: at a comma or closing brace of its own level.
+static const char *skip_space(const char *at) {
+  return at + strspn(at, " \n\t\r");
+}
+
+// Where a value that starts at `at` ends: at a comma or closing bracket of its own level.
 static const char *value_end(const char *at) {
   int depth = 0;
   for (; *at; at++) {
@@ -42,174 +139,426 @@ static const char *value_end(const char *at) {
   return at;
 }
 
-// The fields of an object; -1: the text is not one.
-static int read_fields(HlArena *arena, const char *config, Field **out) {
-  int capacity = 2;
-  for (const char *at = config; *at; at++)
-    capacity += *at == ',';
-  *out = HL_ARRAY(arena, Field, capacity);
-  const char *at = config + strspn(config, " \n\t");
-  if (!*at)
-    return 0;
-  if (*at++ != '{')
-    return -1;
-  int n = 0;
+// Reads the next field; `*at` is behind the opening brace or the field before. False: there is none.
+static bool next_field(const char **at, Field *out) {
+  const char *name = *at + strspn(*at, " \n\t\r,");
+  const char *end = *name == '"' ? strchr(name + 1, '"') : NULL;
+  const char *colon = end ? skip_space(end + 1) : NULL;
+  if (!colon || *colon != ':')
+    return false;
+  const char *value = skip_space(colon + 1);
+  *at = value_end(value);
+  *out = (Field){{name + 1, (size_t)(end - name - 1)}, {value, (size_t)(*at - value)}};
+  return true;
+}
+
+// Behind the brace that opens an object; NULL: the text is none.
+static const char *object_begin(const char *text) {
+  text = skip_space(text);
+  return *text == '{' ? text + 1 : NULL;
+}
+
+static bool is_object(const char *text) {
+  const char *at = object_begin(text);
+  Field field;
+  while (at && next_field(&at, &field))
+    ;
+  return at && *skip_space(at) == '}';
+}
+
+// The value of a field of an object; .at NULL: there is none.
+static HlStr value_of(const char *text, const char *name, size_t n) {
+  const char *at = object_begin(text);
+  Field field;
+  while (at && next_field(&at, &field))
+    if (field.name.n == n && memcmp(field.name.at, name, n) == 0)
+      return field.value;
+  return (HlStr){0};
+}
+
+// --- Paths ----------------------------------------------------------------------------------------
+
+typedef struct Step {
+  size_t n;  // letters of its name
+  bool may_lack, is_last;
+  size_t all;  // letters up to the next step
+} Step;
+
+static Step step_of(const char *path) {
+  const size_t n = strcspn(path, ".?");
+  const bool may_lack = path[n] == '?', is_last = path[n + may_lack] == '\0';
+  return (Step){n, may_lack, is_last, n + may_lack + !is_last};
+}
+
+// The value at the end of a path; .at NULL: there is none.
+static HlStr find(const char *text, const char *path) {
   for (;;) {
-    at += strspn(at, " \n\t,");
-    if (*at != '"')
-      return *at == '}' ? n : -1;
-    const char *end = strchr(at + 1, '"');
-    if (!end)
-      return -1;
-    Field *field = &(*out)[n++];
-    field->name = (HlStr){at + 1, (size_t)(end - at - 1)};
-    at = end + 1 + strspn(end + 1, " \n\t");
-    if (*at != ':')
-      return -1;
-    at += 1 + strspn(at + 1, " \n\t");
-    end = value_end(at);
-    field->value = (HlStr){at, (size_t)(end - at)};
-    at = end;
+    const Step step = step_of(path);
+    const HlStr value = value_of(text, path, step.n);
+    if (step.is_last || (!value.at && !step.may_lack))
+      return value;
+    text = value.at ? value.at : text;
+    path += step.all;
   }
 }
 
-const char *hl_config_get(HlArena *arena, const char *config, HlConfigField id) {
-  const char *field = names[id];
-  Field *fields;
-  int n = read_fields(arena, config, &fields);
-  for (int k = 0; k < n; k++)
-    if (hl_str_is(fields[k].name, field))
-      return hl_arena_strndup(arena, fields[k].value.at, fields[k].value.n);
-  return NULL;
+// --- Values: reading ------------------------------------------------------------------------------
+
+static int64_t read_int(HlStr value) {
+  return strtoll(value.at + (*value.at == '"'), NULL, 10);
 }
 
-static void put_field(HlBuf *out, HlStr name, HlStr value) {
-  hl_buf_puts(out, out->n > 1 ? ",\"" : "\"");
+// The text between quotes; of a value without any, itself.
+static HlStr unquoted(HlStr value) {
+  if (value.n >= 2 && *value.at == '"' && value.at[value.n - 1] == '"')
+    return (HlStr){value.at + 1, value.n - 2};
+  while (value.n > 0 && is_space(value.at[value.n - 1]))
+    value.n--;
+  return value;
+}
+
+static int read_word(const Words *list, HlStr value) {
+  const HlStr text = unquoted(value);
+  for (int k = FIRST_WORD; k < list->n; k++)
+    if (hl_str_is(text, list->at[k].text))
+      return k;
+  const bool is_number = text.n > 0 && is_digit(text.at[0]);
+  for (int k = FIRST_WORD; is_number && k < list->n; k++)
+    if (list->at[k].number == read_int(text))
+      return k;
+  return OTHER_WORD;
+}
+
+static int64_t read_hlo(const Row *row, HlStr value) {
+  const HlStr text = unquoted(value);
+  const HlEnum *list = &hl_enums[row->words];
+  const size_t skip = strlen(row->prefix);
+  int64_t found = (int64_t)row->absent;
+  if (text.n < skip || memcmp(text.at, row->prefix, skip) != 0 ||
+      !hl_enum_value(list, (HlStr){text.at + skip, text.n - skip}, &found))
+    return (int64_t)row->absent;
+  return found;
+}
+
+static HlI64s read_list(HlArena *arena, const Row *row, HlStr value) {
+  if (!value.at || *value.at != '[')
+    return (HlI64s){0};
+  const char *at = value.at + 1, *end = value.at + value.n;
+  int most = 1;
+  for (const char *c = at; c < end; c++)
+    most += *c == ',';
+  int64_t *list = HL_ARRAY(arena, int64_t, most);
+  int n = 0;
+  for (at = skip_space(at); at < end && *at != ']' && n < most;) {
+    const char *to = value_end(at);
+    const HlStr item = {at, (size_t)(to - at)};
+    list[n++] = row->kind == KIND_HLOS ? read_hlo(row, item) : read_int(item);
+    at = skip_space(to + (*to == ','));
+  }
+  return (HlI64s){list, n};
+}
+
+static HlI64s read_tile(HlArena *arena, const Row *row, HlStr value) {
+  const char *first = *value.at == '[' ? skip_space(value.at + 1) : "";
+  return read_list(arena, row, find(first, "sizes"));
+}
+
+static void put_absent(const Row *row, char *member) {
+  switch (row->kind) {
+  case KIND_FLAG:
+  case KIND_OBJECT: *(bool *)member = row->absent != 0; break;
+  case KIND_INT:
+  case KIND_LONG:
+  case KIND_HLO: *(int64_t *)member = (int64_t)row->absent; break;
+  case KIND_REAL: *(double *)member = row->absent; break;
+  case KIND_WORD: memcpy(member, &(int){(int)row->absent}, sizeof(int)); break;
+  default: break;  // zero
+  }
+}
+
+static void read_row(HlArena *arena, const Row *row, HlStr value, char *member) {
+  switch (row->kind) {
+  case KIND_FLAG: *(bool *)member = *value.at == 't'; break;
+  case KIND_INT:
+  case KIND_LONG: *(int64_t *)member = read_int(value); break;
+  case KIND_REAL: *(double *)member = base_read_double(unquoted(value).at, NULL); break;
+  case KIND_SOME:
+  case KIND_LONGS:
+  case KIND_HLOS: *(HlI64s *)member = read_list(arena, row, value); break;
+  case KIND_HLO: *(int64_t *)member = read_hlo(row, value); break;
+  case KIND_WORD: memcpy(member, &(int){read_word(&words[row->words], value)}, sizeof(int)); break;
+  case KIND_SWITCH: *(HlSwitch *)member = hl_switch(*value.at == 't'); break;
+  case KIND_MAYBE: *(HlMaybeInt *)member = (HlMaybeInt){true, read_int(value)}; break;
+  case KIND_JSON: *(HlStr *)member = value; break;
+  case KIND_TILE: *(HlI64s *)member = read_tile(arena, row, value); break;
+  case KIND_OBJECT: *(bool *)member = *value.at == '{'; break;
+  }
+}
+
+static void read_rows(HlArena *arena, const Row *rows, int n, const char *text, void *out) {
+  for (int k = 0; k < n; k++) {
+    char *member = (char *)out + rows[k].at;
+    const HlStr value = find(text, rows[k].path);
+    if (value.at)
+      read_row(arena, &rows[k], value, member);
+    else
+      put_absent(&rows[k], member);
+  }
+}
+
+// --- Values: writing ------------------------------------------------------------------------------
+
+static void put_hlo(HlBuf *out, const Row *row, int64_t value) {
+  const char *text = hl_enum_text(&hl_enums[row->words], value);
+  hl_buf_putc(out, '"');
+  hl_buf_puts(out, row->prefix);
+  for (; text && *text; text++)
+    hl_buf_putc(out, to_upper(*text));
+  hl_buf_putc(out, '"');
+}
+
+static void put_list(HlBuf *out, const Row *row, HlI64s list) {
+  hl_buf_putc(out, '[');
+  for (int k = 0; k < list.n; k++) {
+    hl_buf_puts(out, k > 0 ? "," : "");
+    if (row->kind == KIND_HLOS)
+      put_hlo(out, row, list.at[k]);
+    else
+      hl_buf_printf(out, "\"%" PRId64 "\"", list.at[k]);
+  }
+  hl_buf_putc(out, ']');
+}
+
+// Nothing where there is nothing to say.
+static void put_value(HlBuf *out, const Row *row, const char *member) {
+  int word = NO_WORD;
+  switch (row->kind) {
+  case KIND_FLAG:
+  case KIND_OBJECT: hl_buf_puts(out, *(const bool *)member ? "true" : "false"); break;
+  case KIND_INT: hl_buf_i64(out, *(const int64_t *)member); break;
+  case KIND_LONG: hl_buf_printf(out, "\"%" PRId64 "\"", *(const int64_t *)member); break;
+  case KIND_REAL: hl_buf_printf(out, "%.17g", *(const double *)member); break;
+  case KIND_HLO: put_hlo(out, row, *(const int64_t *)member); break;
+  case KIND_WORD:
+    memcpy(&word, member, sizeof word);
+    if (word != NO_WORD)
+      hl_buf_printf(out, "\"%s\"", words[row->words].at[word].text);
+    break;
+  case KIND_SWITCH:
+    if (*(const HlSwitch *)member != HL_USUAL)
+      hl_buf_puts(out, *(const HlSwitch *)member == HL_ON ? "true" : "false");
+    break;
+  case KIND_MAYBE:
+    if (((const HlMaybeInt *)member)->given)
+      hl_buf_printf(out, "\"%" PRId64 "\"", ((const HlMaybeInt *)member)->value);
+    break;
+  case KIND_JSON: hl_buf_add(out, ((const HlStr *)member)->at, ((const HlStr *)member)->n); break;
+  case KIND_TILE:
+    if (!((const HlI64s *)member)->at)
+      break;
+    hl_buf_puts(out, "[{\"sizes\":");
+    put_list(out, row, *(const HlI64s *)member);
+    hl_buf_puts(out, "}]");
+    break;
+  case KIND_SOME:
+    if (((const HlI64s *)member)->n == 0)
+      break;
+    // fall through
+  case KIND_LONGS:
+  case KIND_HLOS: put_list(out, row, *(const HlI64s *)member); break;
+  }
+}
+
+// --- Objects --------------------------------------------------------------------------------------
+
+typedef struct Writer {
+  const Row *rows;
+  const char *to;   // the struct to write
+  const char *was;  // what the old text says
+  HlBuf out;
+} Writer;
+
+// Rows of one field of an object, or of objects inside it.
+typedef struct Group {
+  const char *name;
+  size_t n;
+  int first, end;
+  size_t skip;  // where in the paths the next step begins
+  bool is_field;
+  bool has_object_row;
+} Group;
+
+// The group that starts with a row, of those up to `end`; their paths are the same up to `skip`.
+static Group group_at(const Writer *w, int first, int end, size_t skip) {
+  const char *path = w->rows[first].path + skip;
+  const Step step = step_of(path);
+  Group g = {.name = path, .n = step.n, .first = first, .end = first + 1, .skip = skip + step.all};
+  g.has_object_row = w->rows[first].kind == KIND_OBJECT && step.is_last;
+  g.skip += g.has_object_row;  // the other rows have a point there
+  g.is_field = step.is_last && !g.has_object_row;
+  while (g.end < end && step_of(w->rows[g.end].path + skip).n == step.n &&
+         memcmp(w->rows[g.end].path + skip, path, step.n) == 0)
+    g.end++;
+  return g;
+}
+
+static bool row_differs(const Writer *w, const Row *row) {
+  HlBuf a = {0}, b = {0};
+  put_value(&a, row, w->was + row->at);
+  put_value(&b, row, w->to + row->at);
+  const bool same = a.n == b.n && (a.n == 0 || memcmp(a.at, b.at, a.n) == 0);
+  hl_buf_free(&a);
+  hl_buf_free(&b);
+  return !same;
+}
+
+static bool lacks_object(const Writer *w, const Group *g, const char *of) {
+  return g->has_object_row && !*(const bool *)(of + w->rows[g->first].at);
+}
+
+static bool group_differs(const Writer *w, const Group *g) {
+  if (lacks_object(w, g, w->to))
+    return !lacks_object(w, g, w->was);
+  for (int k = g->first; k < g->end; k++)
+    if (row_differs(w, &w->rows[k]))
+      return true;
+  return false;
+}
+
+static void write_object(Writer *w, const char *old, int first, int end, size_t skip);
+
+static void put_name(HlBuf *out, HlStr name) {
+  hl_buf_puts(out, out->at[out->n - 1] == '{' ? "\"" : ",\"");
   hl_buf_add(out, name.at, name.n);
   hl_buf_puts(out, "\":");
-  hl_buf_add(out, value.at, value.n);
 }
 
-const char *hl_config_with(HlArena *arena, const char *config, HlConfigField id,
-                           const char *value) {
-  const char *field = names[id];
-  Field *fields;
-  int n = read_fields(arena, config, &fields);
-  if (n < 0)
-    return config;
-  bool done = !value;
-  HlBuf out = {0};
-  hl_buf_putc(&out, '{');
-  for (int k = 0; k < n; k++) {
-    const bool same = hl_str_is(fields[k].name, field);
-    const char *name = hl_arena_strndup(arena, fields[k].name.at, fields[k].name.n);
-    if (!done && strcmp(field, name) <= 0) {
-      put_field(&out, hl_str(field), hl_str(value));
-      done = true;
-    }
-    if (!same)
-      put_field(&out, fields[k].name, fields[k].value);
+// A field with its name; nothing if nothing is to be said.
+static void put_group(Writer *w, const Group *g, const char *old) {
+  HlBuf *out = &w->out;
+  const size_t before = out->n;
+  if (lacks_object(w, g, w->to))
+    return;
+  put_name(out, (HlStr){g->name, g->n});
+  const size_t from = out->n;
+  if (g->is_field)
+    put_value(out, &w->rows[g->first], w->to + w->rows[g->first].at);
+  else
+    write_object(w, old, g->first + g->has_object_row, g->end, g->skip);
+  const bool is_empty =
+      out->n == from || (!g->is_field && !g->has_object_row && out->n == from + strlen("{}"));
+  if (is_empty)
+    out->n = before;
+}
+
+// The group of a field; false: the field is unknown.
+static bool find_group(const Writer *w, HlStr name, int first, int end, size_t skip, Group *out) {
+  for (int k = first; k < end; k = out->end) {
+    *out = group_at(w, k, end, skip);
+    if (out->n == name.n && memcmp(out->name, name.at, name.n) == 0)
+      return true;
   }
-  if (!done)
-    put_field(&out, hl_str(field), hl_str(value));
-  hl_buf_putc(&out, '}');
-  const char *text = out.n == 2 ? "" : hl_arena_strndup(arena, out.at, out.n);
-  hl_buf_free(&out);
+  return false;
+}
+
+// New groups before row `until`.
+static void put_new(Writer *w, const char *old, int *next, int until, int end, size_t skip) {
+  while (*next < until) {
+    const Group g = group_at(w, *next, end, skip);
+    if (!old || (!value_of(old, g.name, g.n).at && group_differs(w, &g)))
+      put_group(w, &g, NULL);
+    *next = g.end;
+  }
+}
+
+// The rows from first to end, which are the same up to `skip`, over an old object; NULL: there is none.
+static void write_object(Writer *w, const char *old, int first, int end, size_t skip) {
+  const char *at = old ? object_begin(old) : NULL;
+  int next = first;
+  Field field;
+  hl_buf_putc(&w->out, '{');
+  const char *fields = at;
+  if (fields && !next_field(&fields, &field))
+    at = old = NULL;  // an empty one
+  while (at && next_field(&at, &field)) {
+    Group g;
+    if (!find_group(w, field.name, first, end, skip, &g)) {
+      put_name(&w->out, field.name);
+      hl_buf_add(&w->out, field.value.at, field.value.n);
+      continue;
+    }
+    put_new(w, old, &next, g.first, end, skip);
+    if (group_differs(w, &g)) {
+      put_group(w, &g, object_begin(field.value.at) ? field.value.at : NULL);
+    } else {
+      put_name(&w->out, field.name);
+      hl_buf_add(&w->out, field.value.at, field.value.n);
+    }
+  }
+  put_new(w, at ? old : NULL, &next, end, end, skip);
+  hl_buf_putc(&w->out, '}');
+}
+
+// Older dumps have the fields of the object that the paths begin with at the top.
+static size_t skip_of(const Row *rows, int n, const char *old) {
+  const Step step = step_of(rows[0].path);
+  if (!step.may_lack || value_of(old, rows[0].path, step.n).at)
+    return 0;
+  for (int k = 0; k < n; k++)
+    if (find(old, rows[k].path).at)
+      return step.all;
+  return 0;
+}
+
+static const char *write_rows(HlArena *arena, const Row *rows, int n, const char *old,
+                              const void *to, const void *was) {
+  if (*skip_space(old) && !is_object(old))
+    return old;
+  Writer w = {.rows = rows, .to = to, .was = was};
+  write_object(&w, *skip_space(old) ? old : NULL, 0, n, skip_of(rows, n, old));
+  const char *text = w.out.n == strlen("{}") ? "" : hl_arena_strndup(arena, w.out.at, w.out.n);
+  hl_buf_free(&w.out);
   return text;
 }
 
-const char *hl_config_of(HlArena *arena, const HlInst *inst, HlConfigField field) {
-  return hl_config_get(arena, hl_attr_text(inst, HL_A_BACKEND_CONFIG), field);
-}
+// --- Configs --------------------------------------------------------------------------------------
 
-void hl_config_set(HlArena *arena, HlInst *inst, HlConfigField field, const char *value) {
-  hl_set_text(inst, HL_A_BACKEND_CONFIG,
-              hl_config_with(arena, hl_attr_text(inst, HL_A_BACKEND_CONFIG), field, value));
-}
-
-// --- Loops ----------------------------------------------------------------------------------------
-
-// The number in a field of an object that is a field: {"outer":{"inner":"10"}}.
-static HlMaybeInt number_in(HlArena *arena, const char *config, HlConfigField outer,
-                            HlConfigField inner) {
-  const char *object = hl_config_get(arena, config, outer);
-  const char *text = object ? hl_config_get(arena, object, inner) : NULL;
-  if (!text)
-    return (HlMaybeInt){0};
-  text += *text == '"';
-  char *end;
-  const int64_t value = strtoll(text, &end, 10);
-  return (HlMaybeInt){end != text, value};
-}
-
-static HlLoopConfig read_loop(HlArena *arena, const char *config) {
-  return (HlLoopConfig){
-      .trips = number_in(arena, config, HL_CONFIG_KNOWN_TRIP_COUNT, HL_CONFIG_N),
-      .init = number_in(arena, config, HL_CONFIG_KNOWN_INIT_STEP, HL_CONFIG_INIT),
-      .step = number_in(arena, config, HL_CONFIG_KNOWN_INIT_STEP, HL_CONFIG_STEP),
-      .slot = number_in(arena, config, HL_CONFIG_KNOWN_INDUCTION_VARIABLE, HL_CONFIG_TUPLE_INDEX)};
-}
-
-HlLoopConfig hl_loop_config(const HlInst *loop) {
-  const char *config = hl_attr_text(loop, HL_A_BACKEND_CONFIG);
-  if (!*config)
-    return (HlLoopConfig){0};
-  HlArena *arena = hl_arena_new();
-  HlLoopConfig found = read_loop(arena, config);
-  hl_arena_free(arena);
-  return found;
-}
-
-static bool same(HlMaybeInt a, HlMaybeInt b) {
-  return a.given == b.given && (!a.given || a.value == b.value);
-}
-
-const char *hl_loop_config_text(HlArena *arena, const HlInst *loop, const HlLoopConfig *to) {
-  const char *config = hl_attr_text(loop, HL_A_BACKEND_CONFIG), *value;
-  const HlLoopConfig now = read_loop(arena, config);
-  if (!same(now.slot, to->slot)) {
-    value = to->slot.given
-                ? hl_arena_printf(arena, "{\"tuple_index\":\"%" PRId64 "\"}", to->slot.value)
-                : NULL;
-    config = hl_config_with(arena, config, HL_CONFIG_KNOWN_INDUCTION_VARIABLE, value);
+#define CONFIG(name, Type, whose)                                                        \
+  Type hl_##name##_config(HlArena *arena, const HlInst *inst) {                          \
+    Type config = {0};                                                                   \
+    read_rows(arena, rows_##name, HL_COUNT_OF(rows_##name),                              \
+              hl_attr_text(inst, HL_A_BACKEND_CONFIG), &config);                         \
+    return config;                                                                       \
+  }                                                                                      \
+  const char *hl_##name##_config_text(HlArena *arena, const char *old, const Type *to) { \
+    Type was = {0};                                                                      \
+    read_rows(arena, rows_##name, HL_COUNT_OF(rows_##name), old, &was);                  \
+    return write_rows(arena, rows_##name, HL_COUNT_OF(rows_##name), old, to, &was);      \
+  }                                                                                      \
+  void hl_set_##name##_config(HlArena *arena, HlInst *inst, const Type *to) {            \
+    const char *old = hl_attr_text(inst, HL_A_BACKEND_CONFIG);                           \
+    hl_set_text(inst, HL_A_BACKEND_CONFIG, hl_##name##_config_text(arena, old, to));     \
   }
-  if (!same(now.init, to->init) || !same(now.step, to->step)) {
-    value = to->init.given && to->step.given
-                ? hl_arena_printf(arena, "{\"init\":\"%" PRId64 "\",\"step\":\"%" PRId64 "\"}",
-                                  to->init.value, to->step.value)
-                : NULL;
-    config = hl_config_with(arena, config, HL_CONFIG_KNOWN_INIT_STEP, value);
-  }
-  if (!same(now.trips, to->trips)) {
-    value =
-        to->trips.given ? hl_arena_printf(arena, "{\"n\":\"%" PRId64 "\"}", to->trips.value) : NULL;
-    config = hl_config_with(arena, config, HL_CONFIG_KNOWN_TRIP_COUNT, value);
-  }
-  return config;
-}
-
-// --- Fusions --------------------------------------------------------------------------------------
-
-const char *const hl_fusion_kind_text[HL_FUSION_COUNT] = {
-    "",
-#define FUSION_KIND(id, name, meaning) name,
+#define FIELD(Type, kind, member, path, absent)
+#define CONFIG_END(Type)
 #include "ir/config_fields.def"
-};
+
+static HlFusionCode code_in(const Row *rows, int n, size_t member, const char *text) {
+  for (int k = 0; k < n; k++)
+    if (rows[k].at == member) {
+      const HlStr value = find(text, rows[k].path);
+      return value.at ? (HlFusionCode)read_word(&words[rows[k].words], value) : HL_FUSION_NONE;
+    }
+  return HL_FUSION_NONE;
+}
 
 HlFusionCode hl_fusion_code(const HlInst *inst) {
-  const char *config = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  if (inst->op != HL_OP_FUSION || !*config)
+  const char *text = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
+  if (inst->op != HL_OP_FUSION || !*text)
     return HL_FUSION_NONE;
-  HlArena *arena = hl_arena_new();
-  const char *own = hl_config_get(arena, config, HL_CONFIG_FUSION_GPU);
-  own = own ? own : hl_config_get(arena, config, HL_CONFIG_FUSION_CPU);
-  const char *kind = own ? hl_config_get(arena, own, HL_CONFIG_KIND) : NULL;
-  const size_t n = kind ? strlen(kind) : 0;
-  HlFusionCode found = HL_FUSION_NONE;
-  for (int k = 1; n > 2 && k < HL_FUSION_COUNT; k++)
-    if (strlen(hl_fusion_kind_text[k]) == n - 2 &&
-        memcmp(kind + 1, hl_fusion_kind_text[k], n - 2) == 0)
-      found = (HlFusionCode)k;
-  hl_arena_free(arena);
-  return found;
+  const HlFusionCode code =
+      code_in(rows_fusion, HL_COUNT_OF(rows_fusion), offsetof(HlFusionConfig, kind), text);
+  return code != HL_FUSION_NONE
+             ? code
+             : code_in(rows_cpu, HL_COUNT_OF(rows_cpu), offsetof(HlCpuConfig, kind), text);
 }

@@ -1,48 +1,67 @@
-// ir/backend_config.h: what instructions say to the backend, in the JSON object that is their backend_config. What is not
-// known here stays as it is written; what is written has XLA's order of fields and its spelling.
+// ir/backend_config.h: what instructions say to the backend, in the JSON object that is their backend_config.
+//
+// config_fields.def has a row for each field that Hilo knows. From the rows come a struct for each kind of config and, of
+// each:
+//
+//   HlGemmConfig g = hl_gemm_config(arena, inst);                       // what it says; lists are in the arena
+//   g.beta = 1;
+//   const char *text = hl_gemm_config_text(arena, old, &g);             // `old` with what differs from it
+//   hl_set_gemm_config(arena, inst, &g);                                // the same for an instruction's own
+//
+// Writing over a text leaves all else as it stands: fields that no row has, and those that say the same already. A field that
+// says something else takes the old one's place; a new one stands before the first that the table has later, else at the
+// end; where there was no object, all its fields are written, in the table's order. "" is a config without fields, in
+// both directions; a text that is no object stays as it is and says nothing.
 #ifndef IR_BACKEND_CONFIG_H
 #define IR_BACKEND_CONFIG_H
 
 #include "hilo/ir.h"
 
-typedef enum HlConfigField {
-#define CONFIG_FIELD(id, name) HL_CONFIG_##id,
+// --- Words ----------------------------------------------------------------------------------------
+
+#define WORDS(Type, ID) typedef enum Type { HL_##ID##_NONE, HL_##ID##_OTHER,
+#define WORD(ID, NAME, number, word, meaning) HL_##ID##_##NAME,
+#define WORDS_END(Type) } Type;
 #include "ir/config_fields.def"
-  HL_CONFIG_COUNT
-} HlConfigField;
 
-// --- Fields as text -----------------------------------------------------------------------------
-
-// The JSON text of a field of an object, in the arena; NULL: it has no such field, or is no object ("" has none).
-const char *hl_config_get(HlArena *arena, const char *config, HlConfigField field);
-// The object with the field set to a JSON text (NULL: without it), fields in alphabetical order, in the arena; "" if none is
-// left. What is no object is returned as it is.
-const char *hl_config_with(HlArena *arena, const char *config, HlConfigField field,
-                           const char *value);
-// The same for an instruction's own config.
-const char *hl_config_of(HlArena *arena, const HlInst *inst, HlConfigField field);
-void hl_config_set(HlArena *arena, HlInst *inst, HlConfigField field, const char *value);
-
-// --- Loops ----------------------------------------------------------------------------------------
-
-// {"known_trip_count":{"n":"10"},"known_init_step":{"init":"0","step":"1"},"known_induction_variable":{"tuple_index":"0"}}
-typedef struct HlLoopConfig {
-  HlMaybeInt trips, init, step;
-  HlMaybeInt slot;  // of the counter, in the loop's state
-} HlLoopConfig;
-HlLoopConfig hl_loop_config(const HlInst *loop);
-// The loop's config with what differs from what it says now: what is not given is taken out. In the arena.
-const char *hl_loop_config_text(HlArena *arena, const HlInst *loop, const HlLoopConfig *to);
-
-// --- Fusions --------------------------------------------------------------------------------------
-
-typedef enum HlFusionCode {
-  HL_FUSION_NONE,   // it does not say, or something that is no row
-#define FUSION_KIND(id, name, meaning) HL_FUSION_##id,
+// The word of a value; "" of NONE and OTHER.
+#define WORDS(Type, ID) const char *hl_text_of_##ID(Type value);
+#define WORD(ID, NAME, number, word, meaning)
+#define WORDS_END(Type)
 #include "ir/config_fields.def"
-  HL_FUSION_COUNT
-} HlFusionCode;
-extern const char *const hl_fusion_kind_text[HL_FUSION_COUNT];
+
+// --- Configs --------------------------------------------------------------------------------------
+
+#define HL_MEMBER_FLAG bool
+#define HL_MEMBER_INT int64_t
+#define HL_MEMBER_LONG int64_t
+#define HL_MEMBER_REAL double
+#define HL_MEMBER_LONGS HlI64s
+#define HL_MEMBER_HLO(words, prefix) int64_t
+#define HL_MEMBER_HLOS(words, prefix) HlI64s
+#define HL_MEMBER_WORD(Type) Type
+#define HL_MEMBER_SWITCH HlSwitch
+#define HL_MEMBER_MAYBE HlMaybeInt
+#define HL_MEMBER_SOME HlI64s
+#define HL_MEMBER_JSON HlStr
+#define HL_MEMBER_TILE HlI64s
+#define HL_MEMBER_OBJECT bool
+
+#define CONFIG(name, Type, whose) typedef struct Type {
+#define FIELD(Type, kind, member, path, absent) HL_MEMBER_##kind member;
+#define CONFIG_END(Type) } Type;
+#include "ir/config_fields.def"
+
+// The arena may be NULL for a config without lists.
+#define CONFIG(name, Type, whose)                                                              \
+  Type hl_##name##_config(HlArena *arena, const HlInst *inst);                                 \
+  const char *hl_##name##_config_text(HlArena *arena, const char *old, const Type *to);        \
+  void hl_set_##name##_config(HlArena *arena, HlInst *inst, const Type *to);
+#define FIELD(Type, kind, member, path, absent)
+#define CONFIG_END(Type)
+#include "ir/config_fields.def"
+
+// Whose code computes a fusion, on GPUs or CPUs. Of what is no fusion, NONE.
 HlFusionCode hl_fusion_code(const HlInst *inst);
 
 #endif

@@ -1,4 +1,4 @@
-// Backend configs: fields by enumerators, loops, kinds of fusions; what is not known stays.
+// Backend configs: each kind read and written by its rows; what is not known, and what says the same, stays as it is.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,88 +10,234 @@
 #include "hilo/text.h"
 #include "ir/backend_config.h"
 
-static void test_fields(void **state) {
-  (void)state;
-  HlArena *a = hl_arena_new();
-  const char *config = "{\"a\":{\"n\":[1,\"}\"]},\"operation_queue_id\":\"3\",\"z\":1.50}";
-  assert_string_equal(hl_config_get(a, config, HL_CONFIG_OPERATION_QUEUE_ID), "\"3\"");
-  assert_null(hl_config_get(a, config, HL_CONFIG_N));
-  // Set, put in its place, taken out; all else as it was written.
-  assert_string_equal(hl_config_with(a, config, HL_CONFIG_OPERATION_QUEUE_ID, "\"4\""),
-                      "{\"a\":{\"n\":[1,\"}\"]},\"operation_queue_id\":\"4\",\"z\":1.50}");
-  assert_string_equal(
-      hl_config_with(a, config, HL_CONFIG_IS_SYNC, "true"),
-      "{\"a\":{\"n\":[1,\"}\"]},\"is_sync\":true,\"operation_queue_id\":\"3\",\"z\":1.50}");
-  assert_string_equal(hl_config_with(a, config, HL_CONFIG_OPERATION_QUEUE_ID, NULL),
-                      "{\"a\":{\"n\":[1,\"}\"]},\"z\":1.50}");
-  assert_string_equal(hl_config_with(a, "", HL_CONFIG_N, "1"), "{\"n\":1}");
-  assert_string_equal(hl_config_with(a, "{\"n\":1}", HL_CONFIG_N, NULL), "");
-  assert_string_equal(hl_config_with(a, "no object", HL_CONFIG_N, "1"), "no object");
-  assert_null(hl_config_get(a, "{\"n\"", HL_CONFIG_N));
-  hl_arena_free(a);
+typedef struct Fixture {
+  HlCx *cx;
+  HlModule *m;
+  HlArena *arena;
+} Fixture;
+
+static int set_up(void **state) {
+  Fixture *f = calloc(1, sizeof *f);
+  f->cx = hl_cx_new();
+  f->arena = hl_arena_new();
+  f->m = hl_text_parse(f->cx, "HloModule m\nf { ROOT x = f32[] parameter(0) }\n"
+                              "ENTRY e { x = f32[] parameter(0)\n"
+                              "ROOT y = f32[] fusion(x), kind=kCustom, calls=f }");
+  *state = f;
+  return f->m ? 0 : -1;
 }
 
-static HlInst *with_config(HlModule *m, const char *config) {
-  hl_set_text(m->entry->root, HL_A_BACKEND_CONFIG, config);
-  return m->entry->root;
+static int tear_down(void **state) {
+  Fixture *f = *state;
+  hl_module_free(f->m);
+  hl_arena_free(f->arena);
+  hl_cx_free(f->cx);
+  free(f);
+  return 0;
 }
+
+static HlInst *with(const Fixture *f, const char *config) {
+  hl_set_text(f->m->entry->root, HL_A_BACKEND_CONFIG, config);
+  return f->m->entry->root;
+}
+
+static const char *text_of(const Fixture *f) {
+  return hl_attr_text(f->m->entry->root, HL_A_BACKEND_CONFIG);
+}
+
+// --- What stays, what moves --------------------------------------------------------------------------
+
+static const char *queue_in(const Fixture *f, const char *old, HlMaybeInt queue) {
+  HlInst *inst = with(f, old);
+  HlQueueConfig config = hl_queue_config(f->arena, inst);
+  config.queue = queue;
+  hl_set_queue_config(f->arena, inst, &config);
+  return text_of(f);
+}
+
+static void test_places(void **state) {
+  const Fixture *f = *state;
+  const HlMaybeInt four = {true, 4}, none = {0};
+  // In the place of the old one, whatever order the fields have; spelling and unknown fields stay.
+  assert_string_equal(
+      queue_in(f, "{\"z\": 1.50 ,\"operation_queue_id\":\"3\",\"a\":{\"n\":[1,\"}\"]}}", four),
+      "{\"z\":1.50 ,\"operation_queue_id\":\"4\",\"a\":{\"n\":[1,\"}\"]}}");
+  assert_string_equal(queue_in(f, "{\"z\":1,\"operation_queue_id\":\"3\"}", none), "{\"z\":1}");
+  assert_string_equal(queue_in(f, "{\"operation_queue_id\":\"3\"}", none), "");
+  // A new one before the first that the table has later, else at the end.
+  assert_string_equal(
+      queue_in(f, "{\"z\":1,\"force_earliest_schedule\":false,\"y\":2}", four),
+      "{\"z\":1,\"operation_queue_id\":\"4\",\"force_earliest_schedule\":false,\"y\":2}");
+  assert_string_equal(queue_in(f, "{\"z\":1}", four), "{\"z\":1,\"operation_queue_id\":\"4\"}");
+  assert_string_equal(queue_in(f, "", four), "{\"operation_queue_id\":\"4\"}");
+  assert_string_equal(queue_in(f, " { } ", four), "{\"operation_queue_id\":\"4\"}");
+  // The same number, spelt otherwise, is no change.
+  assert_string_equal(queue_in(f, "{\"operation_queue_id\": 4 }", four),
+                      "{\"operation_queue_id\":4 }");
+  // What is no object stays.
+  assert_string_equal(queue_in(f, "no object", four), "no object");
+  assert_string_equal(queue_in(f, "{\"n\"", four), "{\"n\"");
+  assert_string_equal(queue_in(f, "{\"n\":[{}", four), "{\"n\":[{}");
+}
+
+static void test_lists(void **state) {
+  const Fixture *f = *state;
+  HlInst *inst =
+      with(f, "{\"wait_on_operation_queues\":[ \"7\" , 8],\"device_type\":\"DEVICE_TYPE_HOST\"}");
+  HlQueueConfig config = hl_queue_config(f->arena, inst);
+  assert_int_equal(config.waits.n, 2);
+  assert_int_equal(config.waits.at[0], 7);
+  assert_int_equal(config.waits.at[1], 8);
+  assert_int_equal(config.device, HL_DEVICE_HOST);
+  config.waits.n = 1;
+  hl_set_queue_config(f->arena, inst, &config);
+  assert_string_equal(
+      text_of(f), "{\"wait_on_operation_queues\":[\"7\"],\"device_type\":\"DEVICE_TYPE_HOST\"}");
+  config.waits.n = 0;
+  config.earliest = HL_OFF;
+  hl_set_queue_config(f->arena, inst, &config);
+  assert_string_equal(text_of(f),
+                      "{\"force_earliest_schedule\":false,\"device_type\":\"DEVICE_TYPE_HOST\"}");
+}
+
+// --- Loops ------------------------------------------------------------------------------------------
 
 static void test_loops(void **state) {
-  (void)state;
-  HlCx *cx = hl_cx_new();
-  HlArena *a = hl_arena_new();
-  HlModule *m = hl_text_parse(cx, "HloModule m\nENTRY e { ROOT x = f32[] parameter(0) }");
-  assert_non_null(m);
-  HlInst *loop = with_config(m, "{\"known_init_step\":{\"init\":\"-2\",\"step\":\"3\"},"
-                                "\"known_trip_count\":{ \"n\": 10 },\"other\":[ ]}");
-  HlLoopConfig config = hl_loop_config(loop);
+  const Fixture *f = *state;
+  HlInst *loop = with(f, "{\"known_trip_count\":{ \"n\": 10 },"
+                         "\"known_init_step\":{\"init\":\"-2\",\"step\":\"3\"},\"other\":[ ]}");
+  HlLoopConfig config = hl_loop_config(NULL, loop);
   assert_true(config.trips.given && config.trips.value == 10);
   assert_true(config.init.given && config.init.value == -2 && config.step.value == 3);
   assert_false(config.slot.given);
+  assert_null(config.dynamic_variables.at);
   // Nothing changes: nothing is spelt anew.
-  assert_string_equal(hl_loop_config_text(a, loop, &config),
-                      hl_attr_text(loop, HL_A_BACKEND_CONFIG));
+  assert_string_equal(hl_loop_config_text(f->arena, text_of(f), &config), text_of(f));
   config.slot = (HlMaybeInt){true, 1};
   config.init = config.step = (HlMaybeInt){0};
   config.trips.value = 5;
-  assert_string_equal(hl_loop_config_text(a, loop, &config),
+  assert_string_equal(hl_loop_config_text(f->arena, text_of(f), &config),
                       "{\"known_induction_variable\":{\"tuple_index\":\"1\"},"
                       "\"known_trip_count\":{\"n\":\"5\"},\"other\":[ ]}");
-  assert_false(hl_loop_config(with_config(m, "")).trips.given);
-  hl_module_free(m);
-  hl_arena_free(a);
-  hl_cx_free(cx);
+  assert_false(hl_loop_config(NULL, with(f, "")).trips.given);
 }
 
-static HlFusionCode code_of(HlModule *m, const char *config) {
-  return hl_fusion_code(with_config(m, config));
+// --- Fusions ----------------------------------------------------------------------------------------
+
+static HlFusionCode code_of(const Fixture *f, const char *config) {
+  return hl_fusion_code(with(f, config));
 }
 
-static void test_fusions(void **state) {
-  (void)state;
-  HlCx *cx = hl_cx_new();
-  HlModule *m = hl_text_parse(cx, "HloModule m\nf { ROOT x = f32[] parameter(0) }\n"
-                                  "ENTRY e { x = f32[] parameter(0)\n"
-                                  "ROOT y = f32[] fusion(x), kind=kCustom, calls=f }");
-  assert_non_null(m);
-  assert_int_equal(code_of(m, "{\"fusion_backend_config\":{\"kind\":\"__triton_gemm\"}}"),
+static void test_fusion_codes(void **state) {
+  const Fixture *f = *state;
+  assert_int_equal(code_of(f, "{\"fusion_backend_config\":{\"kind\":\"__triton_gemm\"}}"),
                    HL_FUSION_TRITON_GEMM);
   assert_int_equal(
-      code_of(m,
+      code_of(f,
               "{\"outer_dimension_partitions\":[],\"fusion_config\":{\"kind\":\"__ynn_fusion\"}}"),
       HL_FUSION_YNN);
-  assert_int_equal(code_of(m, "{\"fusion_backend_config\":{\"kind\":\"__triton_gemma\"}}"),
-                   HL_FUSION_NONE);
-  assert_int_equal(code_of(m, "{\"note\":\"__ynn_fusion\"}"), HL_FUSION_NONE);
-  hl_module_free(m);
-  hl_cx_free(cx);
+  assert_int_equal(code_of(f, "{\"fusion_backend_config\":{\"kind\":\"__triton_gemma\"}}"),
+                   HL_FUSION_OTHER);
+  assert_int_equal(code_of(f, "{\"fusion_backend_config\":{}}"), HL_FUSION_NONE);
+  assert_int_equal(code_of(f, "{\"note\":\"__ynn_fusion\"}"), HL_FUSION_NONE);
+}
+
+// An object goes with all that it says, and comes with all of its fields; a word that no row has stays.
+static void test_objects(void **state) {
+  const Fixture *f = *state;
+  HlInst *inst =
+      with(f, "{\"fusion_backend_config\":{\"kind\":\"__triton_gemm\",\"triton_gemm_config\":"
+              "{\"block_m\":\"16\",\"is_tma_allowed\":false},\"x\":0}}");
+  HlFusionConfig config = hl_fusion_config(f->arena, inst);
+  assert_true(config.gemm && config.block_m == 16 && config.block_n == 0 && !config.tiled);
+  const int64_t sizes[] = {4, 8};
+  config.kind = HL_FUSION_TRITON;
+  config.gemm = false;
+  config.tiled = true;
+  config.tile = (HlI64s){sizes, 2};
+  config.warps = 2;
+  config.ctas = 1;
+  hl_set_fusion_config(f->arena, inst, &config);
+  assert_string_equal(text_of(f),
+                      "{\"fusion_backend_config\":{\"kind\":\"__triton\",\"x\":0,"
+                      "\"block_level_fusion_config\":{\"num_warps\":\"2\",\"output_tiles\":"
+                      "[{\"sizes\":[\"4\",\"8\"]}],\"num_ctas\":1,\"num_stages\":0}}}");
+  config = hl_fusion_config(f->arena, inst);
+  assert_int_equal(config.tile.n, 2);
+  assert_int_equal(config.tile.at[1], 8);
+
+  inst = with(f, "{\"fusion_backend_config\":{\"kind\":\"__new\"}}");
+  config = hl_fusion_config(f->arena, inst);
+  config.own = true;
+  config.kernel = HL_KERNEL_SLICES;
+  hl_set_fusion_config(f->arena, inst, &config);
+  assert_string_equal(text_of(f),
+                      "{\"fusion_backend_config\":{\"kind\":\"__new\",\"custom_fusion_config\":"
+                      "{\"name\":\"address_computation\",\"kernel_index\":0}}}");
+}
+
+// --- Libraries --------------------------------------------------------------------------------------
+
+static void test_gemm(void **state) {
+  const Fixture *f = *state;
+  const int64_t one[] = {1}, precision[] = {HL_WORD_precision_HIGHEST, HL_WORD_precision_DEFAULT};
+  HlGemmConfig config = {.alpha = 0.1,
+                         .lhs_contract = {one, 1},
+                         .precision = {precision, 2},
+                         .algorithm = HL_WORD_dot_algorithm_F32_F32_F32,
+                         .epilogue = HL_EPILOGUE_BIAS,
+                         .lhs_stride = 7};
+  const char whole[] =
+      "{\"gemm_backend_config\":{\"alpha_real\":0.10000000000000001,\"alpha_imag\":0,\"beta\":0,"
+      "\"dot_dimension_numbers\":{\"lhs_contracting_dimensions\":[\"1\"],"
+      "\"rhs_contracting_dimensions\":[],\"lhs_batch_dimensions\":[],\"rhs_batch_dimensions\":[]},"
+      "\"precision_config\":{\"operand_precision\":[\"HIGHEST\",\"DEFAULT\"],"
+      "\"algorithm\":\"ALG_DOT_F32_F32_F32\"},\"epilogue\":\"BIAS\",\"lhs_stride\":\"7\","
+      "\"rhs_stride\":\"0\"}}";
+  assert_string_equal(hl_gemm_config_text(f->arena, "", &config), whole);
+  const HlGemmConfig again = hl_gemm_config(f->arena, with(f, whole));
+  assert_true(again.alpha == 0.1 && again.algorithm == config.algorithm &&
+              again.epilogue == HL_EPILOGUE_BIAS && again.lhs_stride == 7);
+  assert_int_equal(again.precision.at[0], HL_WORD_precision_HIGHEST);
+  assert_string_equal(hl_gemm_config_text(f->arena, whole, &again), whole);
+}
+
+// Fields that are not there have their defaults, and are written only when they say more.
+static void test_part(void **state) {
+  const Fixture *f = *state;
+  HlInst *inst = with(f, "{\"gemm_backend_config\":{\"epilogue\":0,\"autotune\":{}}}");
+  HlGemmConfig config = hl_gemm_config(f->arena, inst);
+  assert_true(config.alpha == 1 && config.beta == 0 && config.epilogue == HL_EPILOGUE_DEFAULT);
+  config.beta = 1;
+  hl_set_gemm_config(f->arena, inst, &config);
+  assert_string_equal(text_of(f),
+                      "{\"gemm_backend_config\":{\"beta\":1,\"epilogue\":0,\"autotune\":{}}}");
+}
+
+// Older dumps have the fields of the library's object at the top: there they are read, and written.
+static void test_old_form(void **state) {
+  const Fixture *f = *state;
+  HlInst *inst = with(f, "{\"algorithm\":\"0\",\"conv_result_scale\":2,\"activation_mode\":\"2\"}");
+  HlConvConfig config = hl_conv_config(NULL, inst);
+  assert_true(config.scale == 2 && config.activation == HL_ACTIVATION_RELU);
+  config.scale = 3;
+  hl_set_conv_config(f->arena, inst, &config);
+  assert_string_equal(text_of(f),
+                      "{\"algorithm\":\"0\",\"conv_result_scale\":3,\"activation_mode\":\"2\"}");
+  assert_true(hl_solve_config(NULL, with(f, "{\"left_side\":true,\"transpose_a\":\"ADJOINT\"}"))
+                  .transpose_a == HL_WORD_transpose_a_ADJOINT);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_fields),
-      cmocka_unit_test(test_loops),
-      cmocka_unit_test(test_fusions),
+      cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_lists, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_loops, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_fusion_codes, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_objects, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_gemm, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_part, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_old_form, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

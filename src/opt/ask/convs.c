@@ -1,10 +1,6 @@
 // opt/ask/convs.c: reading and writing calls of cuDNN.
 #include "opt/ask/convs.h"
 
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 
@@ -46,39 +42,24 @@ HlI64s conv_spatial(const HlDimLabels *labels, ConvPart part) {
                                : labels->output_spatial;
 }
 
-bool conv_read_extra(const HlInst *call, ConvExtra *extra) {
-  json_t *all = json_loads(hl_attr_text(call, HL_A_BACKEND_CONFIG), 0, NULL);
-  const json_t *config = json_object_get(all, "cudnn_conv_backend_config");
-  const char *mode = json_string_value(json_object_get(config, "activation_mode"));
-  *extra =
-      (ConvExtra){.result_scale = json_number_value(json_object_get(config, "conv_result_scale")),
-                  .side_scale = json_number_value(json_object_get(config, "side_input_scale")),
-                  .relu = mode && strcmp(mode, "kRelu") == 0};
-  bool known = mode && (extra->relu || strcmp(mode, "kNone") == 0);
-  json_decref(all);
-  return known;
+bool conv_read(const HlInst *call, ConvCall *out) {
+  *out = (ConvCall){.result = call->shape->element[0],
+                    .window = hl_window(call),
+                    .labels = hl_attr_ptr(call, HL_A_DIM_LABELS),
+                    .groups = hl_attr_int(call, HL_A_FEATURE_GROUP_COUNT),
+                    .precision = hl_attr_ints(call, HL_A_OPERAND_PRECISION),
+                    .config = hl_conv_config(NULL, call),
+                    .old_config = hl_attr_text(call, HL_A_BACKEND_CONFIG)};
+  conv_kind(call, &out->kind);
+  return out->config.activation == HL_ACTIVATION_IDENTITY ||
+         out->config.activation == HL_ACTIVATION_RELU;
 }
 
-ConvCall conv_of_call(const HlInst *call) {
-  ConvCall read = {.result = call->shape->element[0],
-                   .window = hl_window(call),
-                   .labels = hl_attr_ptr(call, HL_A_DIM_LABELS),
-                   .groups = hl_attr_int(call, HL_A_FEATURE_GROUP_COUNT),
-                   .precision = hl_attr_ints(call, HL_A_OPERAND_PRECISION)};
-  conv_kind(call, &read.kind);
-  return read;
+HlConvConfig conv_plain(void) {
+  return (HlConvConfig){.scale = 1, .activation = HL_ACTIVATION_IDENTITY};
 }
 
-static const char *config_of(HlArena *arena, const ConvExtra *extra) {
-  return hl_arena_printf(arena,
-                         "{\"cudnn_conv_backend_config\":{\"conv_result_scale\":%.17g,"
-                         "\"activation_mode\":\"%s\",\"side_input_scale\":%.17g,"
-                         "\"leakyrelu_alpha\":0}}",
-                         extra->result_scale, extra->relu ? "kRelu" : "kNone", extra->side_scale);
-}
-
-HlInst *conv_build(HlPass *p, HlBuild *b, const ConvCall *call, const ConvExtra *extra, int n,
-                   HlInst *const *operands) {
+HlInst *conv_build(HlPass *p, HlBuild *b, const ConvCall *call, int n, HlInst *const *operands) {
   HlShapes *shapes = p->m->shapes;
   const int64_t nothing[] = {0};
   const HlShape *both[] = {call->result, hl_shape_array(shapes, HL_U8, 1, nothing)};
@@ -95,6 +76,7 @@ HlInst *conv_build(HlPass *p, HlBuild *b, const ConvCall *call, const ConvExtra 
   if (call->precision.n)
     hl_set_ints(made, HL_A_OPERAND_PRECISION, call->precision);
   hl_set_call_target(made, targets[call->kind]);
-  hl_set_text(made, HL_A_BACKEND_CONFIG, config_of(p->arena, extra));
+  hl_set_text(made, HL_A_BACKEND_CONFIG,
+              hl_conv_config_text(p->arena, call->old_config, &call->config));
   return hl_b_element(b, made, 0);
 }

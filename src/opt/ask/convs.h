@@ -7,6 +7,7 @@
 #define HILO_OPT_CONVS_H
 
 #include "hilo/pass.h"
+#include "ir/backend_config.h"
 
 typedef enum ConvKind {
   CONV_FORWARD,          // (input, filter) -> result
@@ -27,14 +28,6 @@ ConvPart conv_part(ConvKind kind, int operand);  // operand -1: the result
 // The dimensions of a part that count features: of the filter those of the input and of the result.
 HlI64s conv_spatial(const HlDimLabels *labels, ConvPart part);
 
-// What a fused call computes besides: activation(result_scale * conv + bias + side_scale * side).
-typedef struct ConvExtra {
-  double result_scale, side_scale;
-  bool relu;
-} ConvExtra;
-// False: nothing we know.
-bool conv_read_extra(const HlInst *call, ConvExtra *extra);
-
 // What all kinds of calls have.
 typedef struct ConvCall {
   ConvKind kind;
@@ -43,10 +36,14 @@ typedef struct ConvCall {
   const HlDimLabels *labels;
   int64_t groups;  // of features
   HlI64s precision;
+  HlConvConfig config;     // what it computes besides
+  const char *old_config;  // the text of which `config` is a part; "": none
 } ConvCall;
-ConvCall conv_of_call(const HlInst *call);
+// False: it computes what we do not know.
+bool conv_read(const HlInst *call, ConvCall *out);
+// Of a call that is still to be made, that computes nothing besides.
+HlConvConfig conv_plain(void);
 // Builds the call and takes the array out.
-HlInst *conv_build(HlPass *p, HlBuild *b, const ConvCall *call, const ConvExtra *extra, int n,
-                   HlInst *const *operands);
+HlInst *conv_build(HlPass *p, HlBuild *b, const ConvCall *call, int n, HlInst *const *operands);
 
 #endif

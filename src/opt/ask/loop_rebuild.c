@@ -291,13 +291,13 @@ static HlComp *new_body(HlPass *p, const HlBuild *b, const LoopPlan *plan, const
 }
 
 static void keep_config(HlPass *p, HlInst *loop, const LoopPlan *plan) {
-  HlLoopConfig config = hl_loop_config(loop);
+  HlLoopConfig config = hl_loop_config(NULL, loop);
   const int64_t slot = config.slot.value;
   if (!config.slot.given)
     return;
   const bool stays = slot >= 0 && slot < loop_slots(plan->loop) && plan->at[slot] >= 0;
   config.slot = (HlMaybeInt){stays, stays ? plan->at[slot] : 0};
-  hl_set_text(loop, HL_A_BACKEND_CONFIG, hl_loop_config_text(p->arena, loop, &config));
+  hl_set_loop_config(p->arena, loop, &config);
 }
 
 // The new state has the old one's form: each slot has its place and shape still.

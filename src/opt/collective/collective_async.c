@@ -153,14 +153,11 @@ static bool is_to_wait(const HlPass *p, const HlInst *started) {
 }
 
 static void annotate(HlPass *p, HlInst *inst, bool waits) {
-  const char *config = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  const char *own = hl_config_get(p->arena, config, HL_CONFIG_COLLECTIVE);
-  own = hl_config_with(p->arena, own ? own : "", HL_CONFIG_IS_SYNC, waits ? "true" : "false");
-  config = hl_config_with(p->arena, config, HL_CONFIG_COLLECTIVE, own);
-  if (strcmp(config, hl_attr_text(inst, HL_A_BACKEND_CONFIG)) == 0 ||
-      !hl_change(p, "annotate", inst, NULL))
+  HlCollectiveConfig config = hl_collective_config(NULL, inst);
+  if (config.is_sync == hl_switch(waits) || !hl_change(p, "annotate", inst, NULL))
     return;
-  hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
+  config.is_sync = hl_switch(waits);
+  hl_set_collective_config(p->arena, inst, &config);
   hl_changed(p);
 }
 

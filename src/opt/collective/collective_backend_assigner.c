@@ -16,45 +16,44 @@
 #include "opt/ask/loops.h"
 #include "opt/passes.h"
 
-// The mode that an option names, as JSON; "" for private memory, NULL after reporting.
-static const char *mode_of(HlPass *p, const char *option) {
-  static const char *const modes[][2] = {{"private", ""},
-                                         {"symmetric", "\"COLLECTIVES_SYMMETRIC_MEMORY\""},
-                                         {"peer", "\"COLLECTIVES_PEER_MEMORY\""}};
+// The mode that an option names: NONE, private memory. False after reporting.
+static bool read_mode(HlPass *p, const char *option, HlExchangeMode *out) {
+  static const char *const modes[] = {[HL_EXCHANGE_NONE] = "private",
+                                      [HL_EXCHANGE_SYMMETRIC] = "symmetric",
+                                      [HL_EXCHANGE_PEER] = "peer"};
   const char *name = hl_pass_text(p, option);
   for (int k = 0; k < HL_COUNT_OF(modes); k++)
-    if (strcmp(modes[k][0], name) == 0)
-      return modes[k][1];
-  hl_error(p->cx, (HlPos){0},
-           "collective-backend-assigner: %s is private, symmetric or peer, not '%s'", option, name);
-  return NULL;
+    if (modes[k] && strcmp(modes[k], name) == 0) {
+      *out = (HlExchangeMode)k;
+      return true;
+    }
+  return hl_error(p->cx, (HlPos){0},
+                  "collective-backend-assigner: %s is private, symmetric or peer, not '%s'", option,
+                  name);
 }
 
-static void assign(HlPass *p, HlInst *inst, const char *mode) {
-  const char *config = hl_attr_text(inst, HL_A_BACKEND_CONFIG);
-  const char *own = hl_config_get(p->arena, config, HL_CONFIG_COLLECTIVE);
-  own = hl_config_with(p->arena, own ? own : "", HL_CONFIG_COLLECTIVES_MODE, mode);
-  config = hl_config_with(p->arena, config, HL_CONFIG_COLLECTIVE, own);
-  if (strcmp(config, hl_attr_text(inst, HL_A_BACKEND_CONFIG)) == 0 ||
-      !hl_change(p, "assign", inst, NULL))
+static void assign(HlPass *p, HlInst *inst, HlExchangeMode mode) {
+  HlCollectiveConfig config = hl_collective_config(NULL, inst);
+  if (config.mode == mode || !hl_change(p, "assign", inst, NULL))
     return;
-  hl_set_text(inst, HL_A_BACKEND_CONFIG, config);
+  config.mode = mode;
+  hl_set_collective_config(p->arena, inst, &config);
   hl_changed(p);
 }
 
 bool pass_collective_backend_assigner(HlPass *p) {
-  const char *permutes = mode_of(p, "collective_permute_mode");
-  const char *gathers = permutes ? mode_of(p, "all_gather_mode") : NULL;
-  if (!gathers)
+  HlExchangeMode permutes, gathers;
+  if (!read_mode(p, "collective_permute_mode", &permutes) ||
+      !read_mode(p, "all_gather_mode", &gathers))
     return false;
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
-      const char *mode = "";
+      HlExchangeMode mode = HL_EXCHANGE_NONE;
       if (inst->op == HL_OP_COLLECTIVE_PERMUTE || inst->op == HL_OP_COLLECTIVE_PERMUTE_START)
         mode = permutes;
       if (inst->op == HL_OP_ALL_GATHER || inst->op == HL_OP_ALL_GATHER_START)
         mode = gathers;
-      if (*mode)
+      if (mode != HL_EXCHANGE_NONE)
         assign(p, inst, mode);
     }
   return true;

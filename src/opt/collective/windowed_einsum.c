@@ -369,16 +369,26 @@ static HlInst *side_by_side(const Einsum *e, HlBuild *b, HlInst *last, const HlI
 // --- Queues ---------------------------------------------------------------------------------------
 
 void windowed_set_queue(HlPass *p, HlInst *inst, int64_t queue) {
-  hl_config_set(p->arena, inst, HL_CONFIG_OPERATION_QUEUE_ID,
-                hl_arena_printf(p->arena, "\"%lld\"", (long long)queue));
+  HlQueueConfig config = hl_queue_config(p->arena, inst);
+  config.queue = (HlMaybeInt){true, queue};
+  hl_set_queue_config(p->arena, inst, &config);
 }
 
 void windowed_wait_for(HlPass *p, HlInst *inst, int64_t queue) {
-  const char *old = hl_config_of(p->arena, inst, HL_CONFIG_WAIT_ON_OPERATION_QUEUES);
-  const int n = old ? (int)strlen(old) - 1 : 0;  // without the bracket at its end
-  const char *all = n > 1 ? hl_arena_printf(p->arena, "%.*s,\"%lld\"]", n, old, (long long)queue)
-                          : hl_arena_printf(p->arena, "[\"%lld\"]", (long long)queue);
-  hl_config_set(p->arena, inst, HL_CONFIG_WAIT_ON_OPERATION_QUEUES, all);
+  HlQueueConfig config = hl_queue_config(p->arena, inst);
+  const HlI64s old = config.waits;
+  int64_t *all = HL_ARRAY(p->arena, int64_t, old.n + 1);
+  for (int k = 0; k < old.n; k++)
+    all[k] = old.at[k];
+  all[old.n] = queue;
+  config.waits = (HlI64s){all, old.n + 1};
+  hl_set_queue_config(p->arena, inst, &config);
+}
+
+static void start_early(HlPass *p, HlInst *inst) {
+  HlQueueConfig config = hl_queue_config(p->arena, inst);
+  config.earliest = HL_ON;
+  hl_set_queue_config(p->arena, inst, &config);
 }
 
 // Each product gets a queue of its own. What is exchanged first is what slot 0 begins with: XLA means
@@ -387,7 +397,7 @@ static void assign_queues(const Einsum *e, HlComp *body) {
   int64_t queue = e->queue;
   for (HlInst *inst = body->first; inst; inst = inst->next) {
     if (inst->op == HL_OP_COLLECTIVE_PERMUTE && loop_slot_of(inst->operands[0]) == LHS)
-      hl_config_set(e->p->arena, inst, HL_CONFIG_FORCE_EARLIEST_SCHEDULE, "true");
+      start_early(e->p, inst);
     if (inst->op != HL_OP_DOT || !inst->first_use)
       continue;
     windowed_set_queue(e->p, inst, queue);

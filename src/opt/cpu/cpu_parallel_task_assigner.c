@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "hilo/cost.h"
+#include "ir/backend_config.h"
 #include "opt/passes.h"
 
 // --- How many tasks ------------------------------------------------------------------------------
@@ -131,10 +132,9 @@ static const char *describe(HlArena *arena, const HlInst *inst, const HlCost *co
   Parts parts = divide(arena, shape, tasks);
   if (parts.total <= 1)
     return NULL;
-  const char *text = "{\"outer_dimension_partitions\":[";
-  for (int k = 0; k < parts.n; k++)
-    text = hl_arena_printf(arena, "%s%s\"%lld\"", text, k > 0 ? "," : "", (long long)parts.at[k]);
-  return hl_arena_printf(arena, "%s]}", text);
+  HlCpuConfig config = hl_cpu_config(arena, inst);
+  config.parts = (HlI64s){parts.at, parts.n};
+  return hl_cpu_config_text(arena, hl_attr_text(inst, HL_A_BACKEND_CONFIG), &config);
 }
 
 // --- The pass ------------------------------------------------------------------------------------

@@ -32,9 +32,6 @@ typedef struct Rewriter {
   VEC(Candidate) waiting;
 } Rewriter;
 
-static const char library_config[] =
-    "{\"outer_dimension_partitions\":[],\"fusion_config\":{\"kind\":\"__ynn_fusion\"}}";
-
 static bool is_library_fusion(const HlInst *inst) {
   return fusion_is_custom(inst) && hl_fusion_code(inst) == HL_FUSION_YNN;
 }
@@ -187,7 +184,8 @@ static void start(Rewriter *r, HlInst *inst) {
   const uint32_t id = inst->id;
   HlInst *fusion =
       fusion_wrap(r->p->arena, inst, HL_WORD_fusion_kind_CUSTOM, "ynn_fusion", "fused_computation");
-  hl_set_text(fusion, HL_A_BACKEND_CONFIG, library_config);
+  const HlCpuConfig config = {.kind = HL_FUSION_YNN};
+  hl_set_text(fusion, HL_A_BACKEND_CONFIG, hl_cpu_config_text(r->p->arena, "", &config));
   if (!hl_changed(r->p))
     return;
   r->fused[id] = true;

@@ -65,13 +65,14 @@ HlInst *custom_fusion_add(CustomFusion *f, HlInst *inst) {
   return note(f, inst, hl_inst_copy(f->body, inst, NULL, (int)inst->n_operands, inner));
 }
 
-HlInst *custom_fusion_end(CustomFusion *f, HlInst *root, const char *name, const char *config) {
+HlInst *custom_fusion_end(CustomFusion *f, HlInst *root, const char *name, HlOwnKernel kernel) {
   hl_set_root(f->body, root);
   const HlSym *sym = hl_fresh_name(f->comp->module, name);
   HlInst *fusion =
       hl_inst_new(f->comp, HL_OP_FUSION, root->shape, sym, f->operands.n, f->operands.at);
   hl_set_int(fusion, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
-  hl_set_text(fusion, HL_A_BACKEND_CONFIG, config);
+  const HlFusionConfig config = {.kind = HL_FUSION_CUSTOM, .own = true, .kernel = kernel};
+  hl_set_fusion_config(f->arena, fusion, &config);
   hl_set_calls(fusion, 1, &f->body);
   return fusion;
 }

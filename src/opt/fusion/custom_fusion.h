@@ -6,6 +6,7 @@
 #ifndef HILO_OPT_CUSTOM_FUSION_H
 #define HILO_OPT_CUSTOM_FUSION_H
 
+#include "ir/backend_config.h"
 #include "ir/vecs.h"
 #include "opt/fusion/fusion.h"
 
@@ -27,7 +28,7 @@ void custom_fusion_begin(CustomFusion *f, const char *body_name);
 HlInst *custom_fusion_add(CustomFusion *f, HlInst *inst);
 HlInst *custom_fusion_inner(const CustomFusion *f, const HlInst *inst);  // NULL: it was not added
 // The fusion, which nobody uses yet.
-HlInst *custom_fusion_end(CustomFusion *f, HlInst *root, const char *name, const char *config);
+HlInst *custom_fusion_end(CustomFusion *f, HlInst *root, const char *name, HlOwnKernel kernel);
 // Erases what has no use any more, those first that stand last in the list.
 void custom_fusion_clean(HlInst *const *insts, int n);
 

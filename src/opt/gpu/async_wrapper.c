@@ -172,10 +172,12 @@ static void wrap_group(HlPass *p, HlInst *call) {
   async_inherit(start, call);
   async_inherit(done, call);
   // A start may have to come as early as it can; its end is to come late.
-  const char *config = hl_attr_text(call, HL_A_BACKEND_CONFIG);
-  if (*config)
-    hl_set_text(done, HL_A_BACKEND_CONFIG,
-                hl_config_with(p->arena, config, HL_CONFIG_FORCE_EARLIEST_SCHEDULE, "false"));
+  const char *old = hl_attr_text(call, HL_A_BACKEND_CONFIG);
+  if (*old) {
+    HlQueueConfig config = hl_queue_config(p->arena, call);
+    config.earliest = HL_OFF;
+    hl_set_text(done, HL_A_BACKEND_CONFIG, hl_queue_config_text(p->arena, old, &config));
+  }
   async_commit(p, call, start, done);
 }
 

@@ -15,8 +15,6 @@
 #include "opt/ask/convs.h"
 #include "opt/passes.h"
 
-static const ConvExtra plain = {.result_scale = 1};
-
 // A pad with zeros; what it pads by stands in x's dimensions. x itself if by nothing.
 static HlInst *padded(HlBuild *b, HlInst *x, const int64_t *low, const int64_t *high,
                       const int64_t *interior) {
@@ -43,8 +41,7 @@ static bool is_legal_forward(HlWindow window) {
 }
 
 // All padding and dilation of the window on the operands themselves.
-static HlInst *legal_forward(HlPass *p, HlBuild *b, HlInst *conv, ConvCall call,
-                             const ConvExtra *extra) {
+static HlInst *legal_forward(HlPass *p, HlBuild *b, HlInst *conv, ConvCall call) {
   int rank = call.result->rank;
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, conv->n_operands);
   memcpy(operands, conv->operands, sizeof *operands * conv->n_operands);
@@ -67,7 +64,7 @@ static HlInst *legal_forward(HlPass *p, HlBuild *b, HlInst *conv, ConvCall call,
   operands[0] = padded(b, operands[0], low, high, base);
   operands[1] = padded(b, operands[1], none, none, holes);
   call.window.at = at;
-  return conv_build(p, b, &call, extra, (int)conv->n_operands, operands);
+  return conv_build(p, b, &call, (int)conv->n_operands, operands);
 }
 
 // The padding that both sides have, as a new window; low and high get what is beyond, in the dimensions of
@@ -90,7 +87,7 @@ static HlInst *legal_filter(HlPass *p, HlBuild *b, HlInst *conv, ConvCall call) 
   int64_t *high = HL_ARRAY(p->arena, int64_t, call.result->rank);
   call.window = common_padding(p, &call, low, high);
   HlInst *operands[] = {padded(b, conv->operands[0], low, high, NULL), conv->operands[1]};
-  return conv_build(p, b, &call, &plain, 2, operands);
+  return conv_build(p, b, &call, 2, operands);
 }
 
 // The gradient of the padded input, of which the input is a slice.
@@ -104,19 +101,18 @@ static HlInst *legal_input(HlPass *p, HlBuild *b, HlInst *conv, ConvCall call) {
     whole[k] = limit[k] + high[k];
   }
   call.result = hl_shape_array(p->m->shapes, call.result->dtype, rank, whole);
-  HlInst *made = conv_build(p, b, &call, &plain, 2, conv->operands);
+  HlInst *made = conv_build(p, b, &call, 2, conv->operands);
   return made ? hl_b_slice(b, made, low, limit, NULL) : NULL;
 }
 
 static HlInst *legalize(HlPass *p, HlBuild *b, HlInst *inst) {
   ConvKind kind;
-  ConvExtra extra;
+  ConvCall call;
   HlInst *conv = conv_behind(inst, &kind);
-  if (!conv || !conv_read_extra(conv, &extra))
+  if (!conv || !conv_read(conv, &call))
     return NULL;
-  ConvCall call = conv_of_call(conv);
   if (kind == CONV_FORWARD || kind == CONV_FUSED)
-    return is_legal_forward(call.window) ? NULL : legal_forward(p, b, conv, call, &extra);
+    return is_legal_forward(call.window) ? NULL : legal_forward(p, b, conv, call);
   if (is_symmetric(call.window))
     return NULL;
   return kind == CONV_BACKWARD_INPUT ? legal_input(p, b, conv, call)
@@ -172,11 +168,11 @@ static bool padded_sizes(HlPass *p, HlInst *conv, ConvKind kind, const ConvCall 
 
 static HlInst *pad_features(HlPass *p, HlBuild *b, HlInst *inst) {
   ConvKind kind;
+  ConvCall call;
   HlInst *conv = conv_behind(inst, &kind);
-  if (!conv || kind == CONV_FUSED || conv->shape->element[0]->dtype != HL_F16 ||
-      hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) > 1)
+  if (!conv || !conv_read(conv, &call) || kind == CONV_FUSED ||
+      conv->shape->element[0]->dtype != HL_F16 || hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) > 1)
     return NULL;
-  ConvCall call = conv_of_call(conv);
   const int rank = call.result->rank;
   int64_t *sizes[3], *low = HL_ARRAY(p->arena, int64_t, rank);
   if (!padded_sizes(p, conv, kind, &call, sizes))
@@ -190,7 +186,7 @@ static HlInst *pad_features(HlPass *p, HlBuild *b, HlInst *inst) {
   }
   const HlShape *result = call.result;
   call.result = hl_shape_array(p->m->shapes, result->dtype, rank, sizes[0]);
-  HlInst *made = conv_build(p, b, &call, &plain, 2, operands);
+  HlInst *made = conv_build(p, b, &call, 2, operands);
   if (!made || hl_shape_same_dims(call.result, result))
     return made;
   return hl_b_slice(b, made, low, result->dim, NULL);

@@ -26,8 +26,6 @@
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
 
-static const ConvExtra plain = {.result_scale = 1};
-
 // --- Gradients ----------------------------------------------------------------------------------
 
 // The padding behind such that it equals the one in front where a window of this stride leaves the choice: it
@@ -119,7 +117,7 @@ static HlInst *as_filter_gradient(HlPass *p, HlBuild *b, HlInst *conv, ConvCall 
   call->labels = labels;
   call->kind = CONV_BACKWARD_FILTER;
   call->groups = hl_attr_int(conv, HL_A_BATCH_GROUP_COUNT);
-  return conv_build(p, b, call, &plain, 2, conv->operands);
+  return conv_build(p, b, call, 2, conv->operands);
 }
 
 static bool input_window(HlPass *p, const HlInst *conv, const HlDimLabels *labels, HlWindow *to) {
@@ -223,7 +221,7 @@ static HlInst *as_input_gradient(HlPass *p, HlBuild *b, HlInst *conv, ConvCall *
   call->labels = labels;
   call->kind = CONV_BACKWARD_INPUT;
   HlInst *operands[] = {conv->operands[0], filter};
-  return conv_build(p, b, call, &plain, 2, operands);
+  return conv_build(p, b, call, 2, operands);
 }
 
 // --- Forward ------------------------------------------------------------------------------------
@@ -270,7 +268,7 @@ static HlInst *as_forward(HlPass *p, HlBuild *b, HlInst *conv, ConvCall *call) {
     operands[0] = features_of_groups(p, b, conv->operands[0], call->labels, groups);
     call->groups = groups;
   }
-  return conv_build(p, b, call, &plain, 2, operands);
+  return conv_build(p, b, call, 2, operands);
 }
 
 static bool is_for_library(const HlInst *conv) {
@@ -290,6 +288,8 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *conv) {
       hl_window(conv).n != labels->input_spatial.n)
     return NULL;
   const ConvCall whole = {.kind = CONV_FORWARD,
+                          .config = conv_plain(),
+                          .old_config = "",
                           .result = conv->shape,
                           .window = hl_window(conv),
                           .labels = labels,

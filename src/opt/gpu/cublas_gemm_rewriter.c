@@ -18,53 +18,23 @@
 //   b = f32[2,16,4] broadcast(y), dimensions={1,2}
 //   g = (f32[2,8,4], s8[..]) custom-call(x, b), ...    =>   g = (f32[2,8,4], s8[..]) custom-call(x, y), ...
 
-#include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/ascii.h"
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
 
 // --- Configurations -----------------------------------------------------------------------------
 
-typedef enum Epilogue { EPILOGUE_NONE, EPILOGUE_BIAS, EPILOGUE_RELU, EPILOGUE_BIAS_RELU } Epilogue;
-static const char *const epilogue_text[] = {"DEFAULT", "BIAS", "RELU", "BIAS_RELU"};
-
-static const char *dims_text(HlArena *arena, HlI64s dims) {
-  const char *text = "";
-  for (int k = 0; k < dims.n; k++)
-    text = hl_arena_printf(arena, "%s%s\"%lld\"", text, k ? "," : "", (long long)dims.at[k]);
-  return text;
+static int64_t precision_of(HlI64s words, int operand) {
+  return operand < words.n ? words.at[operand] : HL_WORD_precision_DEFAULT;
 }
 
-static const char *precision_text(HlArena *arena, const HlInst *dot) {
-  HlI64s words = hl_attr_ints(dot, HL_A_OPERAND_PRECISION);
-  const char *text = "";
-  for (int k = 0; k < 2; k++) {
-    const char *word = k < words.n ? hl_enum_text(&hl_enums[HL_ENUM_precision], words.at[k]) : NULL;
-    char *upper = hl_arena_printf(arena, "%s", word ? word : "default");
-    for (char *at = upper; *at; at++)
-      *at = to_upper(*at);
-    text = hl_arena_printf(arena, "%s%s\"%s\"", text, k ? "," : "", upper);
-  }
-  return text;
-}
-
-static const char *algorithm_text(HlArena *arena, const HlInst *dot) {
-  const char *word =
-      hl_enum_text(&hl_enums[HL_ENUM_dot_algorithm], hl_attr_int(dot, HL_A_ALGORITHM));
-  char *upper = hl_arena_printf(arena, "ALG_%s", word ? word : "unset");
-  for (char *at = upper; *at; at++)
-    *at = to_upper(*at);
-  return upper;
-}
-
-static long long stride_of(const HlShape *shape, HlI64s batch) {
-  long long n = 1;
+static int64_t stride_of(const HlShape *shape, HlI64s batch) {
+  int64_t n = 1;
   for (int k = 0; k < shape->rank; k++) {
     bool is_batch = false;
     for (int b = 0; b < batch.n; b++)
@@ -75,28 +45,24 @@ static long long stride_of(const HlShape *shape, HlI64s batch) {
 }
 
 static const char *config_of_dot(HlArena *arena, const HlInst *dot) {
-  HlI64s lhs_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS);
-  HlI64s rhs_batch = hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS);
-  return hl_arena_printf(
-      arena,
-      "{\"gemm_backend_config\":{\"alpha_real\":1,\"alpha_imag\":0,\"beta\":0,"
-      "\"dot_dimension_numbers\":{\"lhs_contracting_dimensions\":[%s],"
-      "\"rhs_contracting_dimensions\":[%s],\"lhs_batch_dimensions\":[%s],"
-      "\"rhs_batch_dimensions\":[%s]},\"precision_config\":{\"operand_precision\":[%s],"
-      "\"algorithm\":\"%s\"},\"epilogue\":\"DEFAULT\",\"lhs_stride\":\"%lld\","
-      "\"rhs_stride\":\"%lld\"}}",
-      dims_text(arena, hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS)),
-      dims_text(arena, hl_attr_ints(dot, HL_A_RHS_CONTRACTING_DIMS)), dims_text(arena, lhs_batch),
-      dims_text(arena, rhs_batch), precision_text(arena, dot), algorithm_text(arena, dot),
-      stride_of(dot->operands[0]->shape, lhs_batch), stride_of(dot->operands[1]->shape, rhs_batch));
+  const HlI64s words = hl_attr_ints(dot, HL_A_OPERAND_PRECISION);
+  const int64_t precision[] = {precision_of(words, 0), precision_of(words, 1)};
+  const HlI64s lhs_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS);
+  const HlI64s rhs_batch = hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS);
+  const HlGemmConfig config = {
+      .alpha = 1,
+      .lhs_contract = hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS),
+      .rhs_contract = hl_attr_ints(dot, HL_A_RHS_CONTRACTING_DIMS),
+      .lhs_batch = lhs_batch,
+      .rhs_batch = rhs_batch,
+      .precision = {precision, 2},
+      .algorithm = hl_attr_int(dot, HL_A_ALGORITHM),
+      .epilogue = HL_EPILOGUE_DEFAULT,
+      .lhs_stride = stride_of(dot->operands[0]->shape, lhs_batch),
+      .rhs_stride = stride_of(dot->operands[1]->shape, rhs_batch),
+  };
+  return hl_gemm_config_text(arena, "", &config);
 }
-
-// A call that may change: the configuration, and what it says.
-typedef struct Gemm {
-  json_t *all, *config;  // config: of the product, inside all
-  double alpha, beta;
-  Epilogue epilogue;
-} Gemm;
 
 static bool is_lt(const HlInst *call) {
   return hl_is_call(call, HL_CALL_CUBLASLT_MATMUL);
@@ -111,46 +77,13 @@ static bool is_gemm(const HlInst *inst) {
   return hl_shape_is_array(inst->shape) && is_any_gemm(inst);
 }
 
-static double number(const json_t *config, const char *key) {
-  return json_number_value(json_object_get(config, key));
-}
-
-// False: it is none, or its configuration is nothing we know. The caller lets go of gemm->all.
-static bool read_gemm(const HlInst *inst, Gemm *gemm) {
-  *gemm = (Gemm){0};
+// False: it is none, or does what we do not know.
+static bool read_gemm(HlPass *p, const HlInst *inst, HlGemmConfig *out) {
   if (!is_gemm(inst))
     return false;
-  gemm->all = json_loads(hl_attr_text(inst, HL_A_BACKEND_CONFIG), 0, NULL);
-  gemm->config = json_object_get(gemm->all, "gemm_backend_config");
-  const char *epilogue = json_string_value(json_object_get(gemm->config, "epilogue"));
-  for (int k = 0; epilogue && k < HL_COUNT_OF(epilogue_text); k++) {
-    if (strcmp(epilogue, epilogue_text[k]) != 0)
-      continue;
-    gemm->alpha = number(gemm->config, "alpha_real");
-    gemm->beta = number(gemm->config, "beta");
-    gemm->epilogue = (Epilogue)k;
-    return number(gemm->config, "alpha_imag") == 0;
-  }
-  return false;
-}
-
-static json_t *json_of(double value) {
-  return value == floor(value) && fabs(value) < 1e15 ? json_integer((json_int_t)value)
-                                                     : json_real(value);
-}
-
-static const char *json_text(HlArena *arena, const json_t *json) {
-  char *text = json_dumps(json, JSON_COMPACT);
-  const char *kept = hl_arena_printf(arena, "%s", text ? text : "");
-  free(text);
-  return kept;
-}
-
-static const char *write_gemm(HlArena *arena, const Gemm *gemm) {
-  json_object_set_new(gemm->config, "alpha_real", json_of(gemm->alpha));
-  json_object_set_new(gemm->config, "beta", json_of(gemm->beta));
-  json_object_set_new(gemm->config, "epilogue", json_string(epilogue_text[gemm->epilogue]));
-  return json_text(arena, gemm->all);
+  *out = hl_gemm_config(p->arena, inst);
+  return out->epilogue >= HL_EPILOGUE_DEFAULT && out->epilogue <= HL_EPILOGUE_BIAS_RELU &&
+         out->alpha_imag == 0;
 }
 
 static HlInst *new_call(HlBuild *b, const HlShape *shape, HlCallTarget target, const char *config,
@@ -206,42 +139,37 @@ static HlInst *from_dot(HlPass *p, HlBuild *b, HlInst *dot) {
 
 // Rewrites the call by `change`, which returns false where it does not apply. Operands are the
 // call's own and perhaps one more.
-static HlInst *extend(HlPass *p, HlBuild *b, HlInst *call, HlInst *outer, const Gemm *gemm,
+static HlInst *extend(HlPass *p, HlBuild *b, HlInst *call, HlInst *outer, const HlGemmConfig *gemm,
                       HlInst *more) {
+  const char *config = hl_gemm_config_text(p->arena, hl_attr_text(call, HL_A_BACKEND_CONFIG), gemm);
   int n = (int)call->n_operands;
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, n + 1);
   memcpy(operands, call->operands, sizeof *operands * (size_t)n);
   if (more)
     operands[n++] = more;
-  return new_call(b, outer->shape, hl_call_target(call), write_gemm(p->arena, gemm), n, operands);
+  return new_call(b, outer->shape, hl_call_target(call), config, n, operands);
 }
 
 // The operand of a binary op that is a call nobody else uses, read into `gemm`; -1: neither.
-static int find_gemm(const HlInst *inst, Gemm *gemm) {
-  for (int k = 0; k < 2; k++) {
+static int find_gemm(HlPass *p, const HlInst *inst, HlGemmConfig *gemm) {
+  for (int k = 0; k < 2; k++)
     if (hl_one_user(inst->operands[k]) && !hl_has_control(inst->operands[k]) &&
-        read_gemm(inst->operands[k], gemm))
+        read_gemm(p, inst->operands[k], gemm))
       return k;
-    json_decref(gemm->all);
-    *gemm = (Gemm){0};
-  }
   return -1;
 }
 
 static HlInst *scale(HlPass *p, HlBuild *b, HlInst *multiply) {
-  Gemm gemm = {0};
-  int k = find_gemm(multiply, &gemm);
-  HlInst *made = NULL;
-  HlDtype dtype = multiply->shape->dtype;
-  if (k >= 0 && gemm.beta == 0 && gemm.epilogue == EPILOGUE_NONE && hl_is_float(dtype)) {
-    const HlLiteral *by = hl_splat(multiply->operands[1 - k]);
-    if (by && isfinite(hl_literal_f64(by, 0))) {
-      gemm.alpha *= hl_literal_f64(by, 0);
-      made = extend(p, b, multiply->operands[k], multiply, &gemm, NULL);
-    }
-  }
-  json_decref(gemm.all);
-  return made;
+  HlGemmConfig gemm;
+  const int k = find_gemm(p, multiply, &gemm);
+  if (k < 0 || gemm.beta != 0 || gemm.epilogue != HL_EPILOGUE_DEFAULT ||
+      !hl_is_float(multiply->shape->dtype))
+    return NULL;
+  const HlLiteral *by = hl_splat(multiply->operands[1 - k]);
+  if (!by || !isfinite(hl_literal_f64(by, 0)))
+    return NULL;
+  gemm.alpha *= hl_literal_f64(by, 0);
+  return extend(p, b, multiply->operands[k], multiply, &gemm, NULL);
 }
 
 // A vector that is added to every row.
@@ -272,39 +200,34 @@ static void write_over_operand(HlInst *call, int operand) {
 }
 
 static HlInst *add(HlPass *p, HlBuild *b, HlInst *sum) {
-  Gemm gemm = {0};
-  int k = find_gemm(sum, &gemm);
-  HlInst *made = NULL;
-  if (k >= 0 && gemm.epilogue == EPILOGUE_NONE && hl_is_float(sum->shape->dtype)) {
-    HlInst *call = sum->operands[k], *other = sum->operands[1 - k];
-    HlInst *bias = is_lt(call) ? row_bias(other) : NULL;
-    const bool over = may_be_overwritten(other);
-    if (bias) {
-      gemm.epilogue = EPILOGUE_BIAS;
-      made = extend(p, b, call, sum, &gemm, bias);
-    } else if (gemm.beta == 0 && !hl_splat(other) && other->op != HL_OP_BROADCAST &&
-               (over || is_lt(call))) {
-      gemm.beta = 1;
-      made = extend(p, b, call, sum, &gemm, other);
-      if (over)
-        write_over_operand(made, (int)made->n_operands - 1);
-    }
+  HlGemmConfig gemm;
+  const int k = find_gemm(p, sum, &gemm);
+  if (k < 0 || gemm.epilogue != HL_EPILOGUE_DEFAULT || !hl_is_float(sum->shape->dtype))
+    return NULL;
+  HlInst *call = sum->operands[k], *other = sum->operands[1 - k];
+  HlInst *bias = is_lt(call) ? row_bias(other) : NULL;
+  if (bias) {
+    gemm.epilogue = HL_EPILOGUE_BIAS;
+    return extend(p, b, call, sum, &gemm, bias);
   }
-  json_decref(gemm.all);
+  const bool over = may_be_overwritten(other);
+  if (gemm.beta != 0 || hl_splat(other) || other->op == HL_OP_BROADCAST || (!over && !is_lt(call)))
+    return NULL;
+  gemm.beta = 1;
+  HlInst *made = extend(p, b, call, sum, &gemm, other);
+  if (over)
+    write_over_operand(made, (int)made->n_operands - 1);
   return made;
 }
 
 static HlInst *relu(HlPass *p, HlBuild *b, HlInst *max) {
-  Gemm gemm = {0};
-  int k = find_gemm(max, &gemm);
-  HlInst *made = NULL;
-  if (k >= 0 && is_lt(max->operands[k]) && hl_is_float(max->shape->dtype) &&
-      gemm.epilogue <= EPILOGUE_BIAS && hl_is_all(max->operands[1 - k], 0)) {
-    gemm.epilogue = gemm.epilogue == EPILOGUE_NONE ? EPILOGUE_RELU : EPILOGUE_BIAS_RELU;
-    made = extend(p, b, max->operands[k], max, &gemm, NULL);
-  }
-  json_decref(gemm.all);
-  return made;
+  HlGemmConfig gemm;
+  const int k = find_gemm(p, max, &gemm);
+  if (k < 0 || !is_lt(max->operands[k]) || !hl_is_float(max->shape->dtype) ||
+      gemm.epilogue > HL_EPILOGUE_BIAS || !hl_is_all(max->operands[1 - k], 0))
+    return NULL;
+  gemm.epilogue = gemm.epilogue == HL_EPILOGUE_DEFAULT ? HL_EPILOGUE_RELU : HL_EPILOGUE_BIAS_RELU;
+  return extend(p, b, max->operands[k], max, &gemm, NULL);
 }
 
 // --- Work space -----------------------------------------------------------------------------------
@@ -372,26 +295,15 @@ bool pass_cublas_gemm_rewriter(HlPass *p) {
 
 // --- Broadcast operands ---------------------------------------------------------------------------
 
-static const char *const batch_keys[] = {"lhs_batch_dimensions", "rhs_batch_dimensions"};
-static const char *const contract_keys[] = {"lhs_contracting_dimensions",
-                                            "rhs_contracting_dimensions"};
-
-// Protos as JSON write 64-bit numbers as text.
-static int64_t json_dim(const json_t *list, size_t k) {
-  const json_t *at = json_array_get(list, k);
-  const char *text = json_string_value(at);
-  return text ? strtoll(text, NULL, 10) : json_integer_value(at);
-}
-
 // The same matrix for each of a batch: exactly the batch dimensions, which come first, are new.
-static bool repeats_matrix(const HlInst *inst, const json_t *batch) {
+static bool repeats_matrix(const HlInst *inst, HlI64s batch) {
   if (inst->op != HL_OP_BROADCAST)
     return false;
   const int n = inst->shape->rank - inst->operands[0]->shape->rank;
-  if (n <= 0 || n != (int)json_array_size(batch))
+  if (n <= 0 || n != batch.n)
     return false;
   for (int k = 0; k < n; k++)
-    if (json_dim(batch, (size_t)k) != k)
+    if (batch.at[k] != k)
       return false;
   for (int k = 0; k < hl_dims(inst).n; k++)
     if (hl_dims(inst).at[k] != n + k)
@@ -399,37 +311,25 @@ static bool repeats_matrix(const HlInst *inst, const json_t *batch) {
   return true;
 }
 
-static void without_batch(HlArena *arena, json_t *dims, int side) {
-  const json_t *contract = json_object_get(dims, contract_keys[side]);
-  const long long n = (long long)json_array_size(json_object_get(dims, batch_keys[side]));
-  const char *dim = hl_arena_printf(arena, "%lld", (long long)json_dim(contract, 0) - n);
-  json_t *list = json_array();
-  json_array_append_new(list, json_string(dim));
-  json_object_set_new(dims, contract_keys[side], list);
-  json_object_set_new(dims, batch_keys[side], json_array());
-}
-
 static HlInst *fold_broadcast(HlPass *p, HlBuild *b, HlInst *call) {
   if (!is_any_gemm(call) || call->n_operands < 2 ||
       hl_has_attr(call, HL_A_OPERAND_LAYOUT_CONSTRAINTS))
     return NULL;
-  json_t *all = json_loads(hl_attr_text(call, HL_A_BACKEND_CONFIG), 0, NULL);
-  json_t *dims =
-      json_object_get(json_object_get(all, "gemm_backend_config"), "dot_dimension_numbers");
-  const size_t n[] = {json_array_size(json_object_get(dims, batch_keys[0])),
-                      json_array_size(json_object_get(dims, batch_keys[1]))};
-  HlInst *made = NULL;
-  for (int k = 0; k < 2 && n[0] == n[1] && !made; k++) {
-    if (!repeats_matrix(call->operands[k], json_object_get(dims, batch_keys[k])) ||
-        json_array_size(json_object_get(dims, contract_keys[k])) != 1)
+  HlGemmConfig gemm = hl_gemm_config(p->arena, call);
+  HlI64s *const batch[] = {&gemm.lhs_batch, &gemm.rhs_batch};
+  HlI64s *const contract[] = {&gemm.lhs_contract, &gemm.rhs_contract};
+  for (int k = 0; k < 2 && batch[0]->n == batch[1]->n; k++) {
+    if (!repeats_matrix(call->operands[k], *batch[k]) || contract[k]->n != 1)
       continue;
-    without_batch(p->arena, dims, k);
-    made = hl_inst_copy(b->comp, call, NULL, (int)call->n_operands, call->operands);
+    const int64_t dim = contract[k]->at[0] - batch[k]->n;
+    *contract[k] = (HlI64s){&dim, 1};
+    *batch[k] = (HlI64s){0};
+    HlInst *made = hl_inst_copy(b->comp, call, NULL, (int)call->n_operands, call->operands);
     hl_set_operand(made, k, call->operands[k]->operands[0]);
-    hl_set_text(made, HL_A_BACKEND_CONFIG, json_text(p->arena, all));
+    hl_set_gemm_config(p->arena, made, &gemm);
+    return made;
   }
-  json_decref(all);
-  return made;
+  return NULL;
 }
 
 const HlRule gemm_broadcast_folding_rules[] = {

@@ -7,10 +7,9 @@
 //   =>  c = f32[8] fusion(x), kind=kCustom, calls=body.copy,
 //           backend_config={"fusion_backend_config":{"kind":"__cudnn$fusion"}}
 
-#include <string.h>
-
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/passes.h"
 
 // A fusion of the computation gives what the call gave, and has no effects that it would hide.
@@ -41,8 +40,7 @@ static HlInst *as_fusion(HlPass *p, HlBuild *b, HlInst *call) {
                   (int)call->n_operands, call->operands);
   hl_set_int(fusion, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
   hl_set_calls(fusion, 1, &body);
-  hl_set_text(fusion, HL_A_BACKEND_CONFIG,
-              "{\"fusion_backend_config\":{\"kind\":\"__cudnn$fusion\"}}");
+  hl_set_fusion_config(p->arena, fusion, &(HlFusionConfig){.kind = HL_FUSION_CUDNN});
   return fusion;
 }
 

@@ -21,7 +21,7 @@
 typedef struct Found {
   HlInst *conv, *other;
   ConvKind kind;
-  ConvExtra extra;
+  ConvCall call;
 } Found;
 
 static bool find(HlInst *inst, Found *found) {
@@ -30,8 +30,8 @@ static bool find(HlInst *inst, Found *found) {
     HlInst *conv = hl_one_user(array) ? conv_behind(array, &found->kind) : NULL;
     if (conv && !hl_has_control(conv) && !hl_has_control(array) &&
         (found->kind == CONV_FORWARD || found->kind == CONV_FUSED) &&
-        hl_shape_same_dims(inst->shape, array->shape) && conv_read_extra(conv, &found->extra) &&
-        !found->extra.relu) {
+        hl_shape_same_dims(inst->shape, array->shape) && conv_read(conv, &found->call) &&
+        found->call.config.activation == HL_ACTIVATION_IDENTITY) {
       found->conv = conv;
       found->other = inst->operands[1 - k];
       return true;
@@ -47,7 +47,7 @@ static bool has_no_bias(const HlInst *conv) {
 // The call with its operands, the bias and the side input replaced where they are not NULL.
 static HlInst *extended(HlPass *p, HlBuild *b, const Found *found, HlInst *bias, HlInst *side) {
   const HlInst *conv = found->conv;
-  ConvCall call = conv_of_call(conv);
+  ConvCall call = found->call;
   HlInst *operands[4] = {conv->operands[0], conv->operands[1]};
   int n = 3;
   int64_t features = call.result->dim[call.labels->output_feature];
@@ -57,7 +57,7 @@ static HlInst *extended(HlPass *p, HlBuild *b, const Found *found, HlInst *bias,
   if (side || conv->n_operands > 3)
     operands[n++] = side ? side : conv->operands[3];
   call.kind = CONV_FUSED;
-  return conv_build(p, b, &call, &found->extra, n, operands);
+  return conv_build(p, b, &call, n, operands);
 }
 
 static HlInst *scale(HlPass *p, HlBuild *b, HlInst *multiply) {
@@ -66,9 +66,8 @@ static HlInst *scale(HlPass *p, HlBuild *b, HlInst *multiply) {
   if (!find(multiply, &found) || found.kind != CONV_FORWARD || !(by = hl_splat(found.other)) ||
       !isfinite(hl_literal_f64(by, 0)))
     return NULL;
-  ConvCall call = conv_of_call(found.conv);
-  found.extra.result_scale *= hl_literal_f64(by, 0);
-  return conv_build(p, b, &call, &found.extra, 2, found.conv->operands);
+  found.call.config.scale *= hl_literal_f64(by, 0);
+  return conv_build(p, b, &found.call, 2, found.conv->operands);
 }
 
 // What is added to each feature, or NULL.
@@ -102,7 +101,7 @@ static HlInst *add(HlPass *p, HlBuild *b, HlInst *sum) {
   if (found.conv->n_operands > 3 || found.other->op == HL_OP_BROADCAST ||
       hl_is_constant(found.other))
     return NULL;
-  HlInst *side = unscaled(found.other, &found.extra.side_scale);
+  HlInst *side = unscaled(found.other, &found.call.config.side_scale);
   return extended(p, b, &found, NULL, side);
 }
 
@@ -110,7 +109,7 @@ static HlInst *relu(HlPass *p, HlBuild *b, HlInst *max) {
   Found found;
   if (!find(max, &found) || !hl_is_all(found.other, 0))
     return NULL;
-  found.extra.relu = true;
+  found.call.config.activation = HL_ACTIVATION_RELU;
   return extended(p, b, &found, NULL, NULL);
 }
 

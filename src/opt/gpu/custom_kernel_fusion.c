@@ -18,9 +18,6 @@
 #include "opt/fusion/custom_fusion.h"
 #include "opt/passes.h"
 
-static const char widening[] = "cutlass_gemm_with_upcast";
-static const char updating[] = "cutlass_gemm_with_dynamic_update_slice";
-
 typedef struct Rewriter {
   HlPass *p;
   CustomFusion custom;
@@ -29,7 +26,7 @@ typedef struct Rewriter {
 
 // What a kernel computes, operands first.
 typedef struct Group {
-  const char *kernel;
+  HlOwnKernel kernel;
   HlInst *at[3];
   int n;
 } Group;
@@ -77,7 +74,7 @@ static bool widens(const HlInst *dot) {
 static bool find_widening(HlInst *dot, Group *g) {
   if (dot->op != HL_OP_DOT || !is_free(dot) || !is_product_of_rows(dot) || !widens(dot))
     return false;
-  *g = (Group){.kernel = widening};
+  *g = (Group){.kernel = HL_KERNEL_WIDENING};
   for (int k = 0; k < 2; k++) {
     HlInst *operand = dot->operands[k];
     if (operand->op != HL_OP_CONVERT || (k == 1 && operand == dot->operands[0]))
@@ -113,7 +110,7 @@ static bool find_updating(Rewriter *r, HlInst *update, Group *g) {
       hl_shape_is_dynamic(update->shape))
     return false;
   HlInst *bitcast = update->operands[1], *dot = bitcast;
-  *g = (Group){.kernel = updating};
+  *g = (Group){.kernel = HL_KERNEL_UPDATING};
   if (bitcast->op == HL_OP_BITCAST) {
     if (!is_free(bitcast) || !hl_one_user(bitcast) || bitcast == update->operands[0])
       return false;
@@ -150,25 +147,17 @@ static HlInst *read_back(HlPass *p, HlInst *fusion, const Group *g) {
   return bitcast;
 }
 
-static const char *config_of(HlArena *arena, const char *kernel) {
-  return hl_arena_printf(
-      arena,
-      "{\"fusion_backend_config\":{\"kind\":\"__custom_fusion\",\"custom_fusion_config\":"
-      "{\"name\":\"%s\",\"kernel_index\":0}}}",
-      kernel);
-}
-
 static void fuse(Rewriter *r, const Group *g) {
-  custom_fusion_begin(&r->custom, g->kernel);
+  const char *name = hl_text_of_KERNEL(g->kernel);
+  custom_fusion_begin(&r->custom, name);
   HlInst *root = NULL;
   for (int k = 0; k < g->n; k++)
     root = custom_fusion_add(&r->custom, g->at[k]);
-  const char *config = config_of(r->p->arena, g->kernel);
-  HlInst *fusion = custom_fusion_end(&r->custom, root, g->kernel, config);
+  HlInst *fusion = custom_fusion_end(&r->custom, root, name, g->kernel);
   HlInst *result = result_of(g);
   hl_inherit(fusion, result);
   HlInst *again =
-      g->kernel == updating && !hl_one_user(g->at[0]) ? read_back(r->p, fusion, g) : NULL;
+      g->kernel == HL_KERNEL_UPDATING && !hl_one_user(g->at[0]) ? read_back(r->p, fusion, g) : NULL;
   hl_replace_uses(result, fusion);
   hl_erase(result);
   custom_fusion_clean(g->at, g->n - 1);
@@ -192,7 +181,7 @@ bool pass_custom_kernel_fusion(HlPass *p) {
     for (int k = 0; k < n; k++) {
       Group g;
       if (hl_alive(insts[k]) && (find_widening(insts[k], &g) || find_updating(&r, insts[k], &g)) &&
-          hl_change(p, g.kernel, result_of(&g), g.at[0])) {
+          hl_change(p, hl_text_of_KERNEL(g.kernel), result_of(&g), g.at[0])) {
         fuse(&r, &g);
         hl_changed(p);
       }

@@ -26,13 +26,6 @@ enum {
   MAX_INIT = 64
 };  // MAX_INIT: instructions that make a counter's first value
 
-static const char static_config[] =
-    "{\"fusion_backend_config\":{\"kind\":\"__custom_fusion\",\"custom_fusion_config\":"
-    "{\"name\":\"address_computation\",\"kernel_index\":0}}}";
-static const char dynamic_config[] =
-    "{\"fusion_backend_config\":{\"kind\":\"__custom_fusion\",\"custom_fusion_config\":"
-    "{\"name\":\"dynamic_address_computation\",\"kernel_index\":0}}}";
-
 typedef struct Rewriter {
   HlPass *p;
   HlComp *comp;
@@ -332,9 +325,9 @@ static HlInst *build(Rewriter *r, HlInst *hero, const Way *ways) {
   } else if (ways[0].end) {
     root = add_way(r, ways[0]);
   }
-  const char *config =
-      is_dynamic(&r->before) || is_dynamic(&r->after) ? dynamic_config : static_config;
-  HlInst *fusion = custom_fusion_end(f, root, "address_computation", config);
+  const HlOwnKernel kernel =
+      is_dynamic(&r->before) || is_dynamic(&r->after) ? HL_KERNEL_DYNAMIC_SLICES : HL_KERNEL_SLICES;
+  HlInst *fusion = custom_fusion_end(f, root, hl_text_of_KERNEL(HL_KERNEL_SLICES), kernel);
   hl_inherit(fusion, hero);
   if (r->after.n > 0) {
     hl_remove_attr(fusion, HL_A_SHARDING);

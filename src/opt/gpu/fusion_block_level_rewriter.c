@@ -18,10 +18,6 @@
 // they sum up, so that must not be larger than Triton's largest tile, both sizes rounded up to
 // powers of two.
 
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
 #include "opt/gpu/triton.h"
@@ -157,32 +153,15 @@ static bool tile_reduction(HlPass *p, const HlInst *fusion, HlI64s *tile, int64_
 // --- The pass -------------------------------------------------------------------------------------
 
 // What else the configuration says stays.
-static void set_config(HlInst *fusion, HlI64s tile, int64_t largest) {
-  const char *text = hl_attr_text(fusion, HL_A_BACKEND_CONFIG);
-  json_t *all = text && *text ? json_loads(text, 0, NULL) : NULL, *sizes = json_array();
-  if (!all)
-    all = json_object();
-  for (int k = 0; k < tile.n; k++)
-    json_array_append_new(sizes, json_sprintf("%lld", (long long)tile.at[k]));
-  json_object_set_new(all, "fusion_backend_config",
-                      json_pack("{s:s, s:{s:o, s:[{s:o}], s:i, s:i}}", "kind",
-                                hl_fusion_kind_text[HL_FUSION_TRITON], "block_level_fusion_config",
-                                "num_warps", json_sprintf("%d", triton_warps(largest)),
-                                "output_tiles", "sizes", sizes, "num_ctas", 1, "num_stages", 1));
-  char *written = json_dumps(all, JSON_COMPACT);
-  if (written)
-    hl_set_text(fusion, HL_A_BACKEND_CONFIG, written);
-  free(written);
-  json_decref(all);
-}
-
-static bool has_own_config(const HlInst *fusion) {
-  const char *text = hl_attr_text(fusion, HL_A_BACKEND_CONFIG);
-  return fusion_is_custom(fusion) || (text && strstr(text, "fusion_backend_config"));
+static void set_config(HlPass *p, HlInst *fusion, HlI64s tile, int64_t largest) {
+  HlFusionConfig config = hl_fusion_config(p->arena, fusion);
+  config.kind = HL_FUSION_TRITON;
+  triton_set_tile(&config, tile, triton_warps(largest));
+  hl_set_fusion_config(p->arena, fusion, &config);
 }
 
 static void visit_fusion(HlPass *p, HlInst *inst) {
-  if (inst->op != HL_OP_FUSION || has_own_config(inst))
+  if (inst->op != HL_OP_FUSION || fusion_is_custom(inst) || hl_fusion_code(inst) != HL_FUSION_NONE)
     return;
   HlMark mark = hl_arena_mark(p->arena);
   HlI64s tile;
@@ -190,7 +169,7 @@ static void visit_fusion(HlPass *p, HlInst *inst) {
   if ((tile_transpose(p, inst, &tile, &largest) || tile_reduction(p, inst, &tile, &largest)) &&
       hl_change(p, "tile", inst, NULL)) {
     hl_set_int(inst, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
-    set_config(inst, tile, largest);
+    set_config(p, inst, tile, largest);
     hl_changed(p);
   }
   hl_arena_release(p->arena, mark);

@@ -107,7 +107,7 @@ static bool find_loop(HlPass *p, const HlComp *body, Loop *out) {
   if (!call || call->next || call->caller->op != HL_OP_WHILE ||
       hl_while_body(call->caller) != body || !loop_is_plain(call->caller))
     return false;
-  const HlLoopConfig config = hl_loop_config(call->caller);
+  const HlLoopConfig config = hl_loop_config(NULL, call->caller);
   out->slot = config.slot.value;
   out->init = config.init.value;
   out->step = config.step.value;
@@ -298,45 +298,30 @@ static bool find_offsets(HlPass *p, const Piece *piece, Offsets *all) {
 
 // --- The annotation -----------------------------------------------------------------------------
 
-static void put_list(HlBuf *out, const char *name, const Offsets *all, bool is_zero) {
-  hl_buf_puts(out, ",\"");
-  hl_buf_puts(out, name);
-  hl_buf_puts(out, "\":[");
-  for (int64_t k = 0; k < all->n; k++) {
-    hl_buf_puts(out, k > 0 ? ",\"" : "\"");
-    hl_buf_i64(out, is_zero ? 0 : all->at[k]);
-    hl_buf_putc(out, '"');
-  }
-  hl_buf_putc(out, ']');
-}
-
 static const char *config_of(HlPass *p, const Piece *piece, const Offsets *all) {
   const bool reads = piece->slice->op == HL_OP_DYNAMIC_SLICE;
-  HlBuf out = {0};
-  hl_buf_puts(&out,
-              "{\"kind\":\"__dynamic_memcpy\",\"dynamic_memcpy_config\":{\"depends_on_loop\":");
-  hl_buf_puts(&out, all->by_iteration ? "true" : "false");
-  put_list(&out, "src_offset_bytes", all, !reads);
-  put_list(&out, "dst_offset_bytes", all, reads);
-  hl_buf_puts(&out, "}}");
-  const char *text = hl_arena_strndup(p->arena, out.at, out.n);
-  hl_buf_free(&out);
-  return hl_config_with(p->arena, hl_attr_text(piece->fusion, HL_A_BACKEND_CONFIG),
-                        HL_CONFIG_FUSION_GPU, text);
+  const HlI64s moving = {all->at, (int)all->n};
+  const HlI64s still = {HL_ARRAY(p->arena, int64_t, all->n + 1), (int)all->n};
+  HlFusionConfig config = hl_fusion_config(p->arena, piece->fusion);
+  config.kind = HL_FUSION_DYNAMIC_MEMCPY;
+  config.copies = true;
+  config.by_loop = all->by_iteration;
+  config.from = reads ? moving : still;
+  config.to = reads ? still : moving;
+  return hl_fusion_config_text(p->arena, hl_attr_text(piece->fusion, HL_A_BACKEND_CONFIG), &config);
 }
 
 // Somebody else's code computes a fusion that has a kind in its configuration.
-static bool is_taken(HlPass *p, const HlInst *fusion) {
-  const char *inner = hl_config_of(p->arena, fusion, HL_CONFIG_FUSION_GPU);
+static bool is_taken(const HlInst *fusion) {
   return hl_attr_int(fusion, HL_A_KIND) == HL_WORD_fusion_kind_CUSTOM ||
-         (inner && hl_config_get(p->arena, inner, HL_CONFIG_KIND));
+         hl_fusion_code(fusion) != HL_FUSION_NONE;
 }
 
 static void annotate(HlPass *p, HlInst *fusion) {
   HlMark mark = hl_arena_mark(p->arena);
   Piece piece;
   Offsets offsets;
-  if (!is_taken(p, fusion) && find_piece(p, fusion, &piece) && find_offsets(p, &piece, &offsets)) {
+  if (!is_taken(fusion) && find_piece(p, fusion, &piece) && find_offsets(p, &piece, &offsets)) {
     const char *config = config_of(p, &piece, &offsets);
     if (strcmp(config, hl_attr_text(fusion, HL_A_BACKEND_CONFIG)) != 0 &&
         hl_change(p, "memcpy", fusion, NULL)) {

@@ -18,24 +18,18 @@
 
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
 
-static const char *flag(const HlInst *inst, HlAttrKey key) {
-  return hl_attr_int(inst, key) ? "true" : "false";
-}
-
 static const char *config_of(HlArena *arena, const HlInst *solve) {
-  static const char *const transpose[] = {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"};
-  int64_t how = hl_attr_int(solve, HL_A_TRANSPOSE_A);
-  return hl_arena_printf(arena,
-                         "{\"triangular_solve_backend_config\":{\"left_side\":%s,\"lower\":%s,"
-                         "\"unit_diagonal\":%s,\"transpose_a\":\"%s\"}}",
-                         flag(solve, HL_A_LEFT_SIDE), flag(solve, HL_A_LOWER),
-                         flag(solve, HL_A_UNIT_DIAGONAL),
-                         how == HL_WORD_transpose_a_TRANSPOSE ? transpose[1]
-                         : how == HL_WORD_transpose_a_ADJOINT ? transpose[2]
-                                                              : transpose[0]);
+  const int64_t how = hl_attr_int(solve, HL_A_TRANSPOSE_A);
+  const HlSolveConfig config = {
+      .left_side = hl_attr_int(solve, HL_A_LEFT_SIDE),
+      .lower = hl_attr_int(solve, HL_A_LOWER),
+      .unit_diagonal = hl_attr_int(solve, HL_A_UNIT_DIAGONAL),
+      .transpose_a = how == HL_WORD_transpose_a_INVALID ? HL_WORD_transpose_a_NO_TRANSPOSE : how};
+  return hl_solve_config_text(arena, "", &config);
 }
 
 // Two pointers for each matrix of a batch.
@@ -98,8 +92,8 @@ static HlInst *factor_call(HlPass *p, HlBuild *b, HlInst *factor) {
   HlInst *call = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(p->m->shapes, 3, parts),
                              NULL, 1, factor->operands);
   hl_set_call_target(call, HL_CALL_CUSOLVER_CHOLESKY);
-  hl_set_text(call, HL_A_BACKEND_CONFIG,
-              hl_arena_printf(p->arena, "{\"lower\":%s}", flag(factor, HL_A_LOWER)));
+  hl_set_cholesky_config(p->arena, call,
+                         &(HlCholeskyConfig){.lower = hl_attr_int(factor, HL_A_LOWER)});
   const HlShape **constraint = HL_NEW(p->m->arena, const HlShape *);
   *constraint = columns;
   hl_set_attr(call, &(HlAttr){.key = HL_A_OPERAND_LAYOUT_CONSTRAINTS, .shapes = {constraint, 1}});

@@ -18,6 +18,7 @@
 
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/dots.h"
 #include "opt/gpu/norm.h"
 #include "opt/passes.h"
@@ -109,13 +110,13 @@ static int64_t work_space(int64_t rows, bool trains) {
   return 2 * BLOCKS * PER_BLOCK + (trains ? 32 : 2 * rows * 4 + 64);
 }
 
-static const char *config_of(HlArena *arena, double epsilon, int64_t room, const char *kind) {
-  return hl_arena_printf(
-      arena,
-      "{\"cudnn_norm_backend_config\":{\"epsilon\":%.17g,\"algorithm\":{\"algo_id\":\"0\","
-      "\"math_type\":\"TENSOR_OP_MATH\",\"tuning_knobs\":{},\"is_cudnn_frontend\":false,"
-      "\"workspace_size\":\"%lld\"},\"kind\":\"%s\"}}",
-      epsilon, (long long)room, kind);
+static void set_config(HlPass *p, HlInst *call, double epsilon, int64_t room, HlNormKind kind) {
+  const HlNormConfig config = {.epsilon = epsilon,
+                               .math = HL_MATH_TENSOR,
+                               .knobs = hl_str("{}"),
+                               .room = room,
+                               .kind = kind};
+  hl_set_norm_config(p->arena, call, &config);
 }
 
 static HlInst *build_call(HlPass *p, HlBuild *b, const Norm *n, HlI64s order, HlI64s sizes,
@@ -142,9 +143,7 @@ static HlInst *build_call(HlPass *p, HlBuild *b, const Norm *n, HlI64s order, Hl
   HlInst *call = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(shapes, n_parts, parts),
                              NULL, 3, operands);
   hl_set_call_target(call, HL_CALL_CUDNN_NORM);
-  hl_set_text(
-      call, HL_A_BACKEND_CONFIG,
-      config_of(p->arena, n->epsilon, room, trains ? "LAYER_FWD_TRAIN" : "LAYER_FWD_INFER"));
+  set_config(p, call, n->epsilon, room, trains ? HL_NORM_TRAIN : HL_NORM_INFER);
   return call;
 }
 
@@ -262,7 +261,7 @@ static HlInst *build_gradient(HlPass *p, HlBuild *b, const NormGradient *g, HlI6
   HlInst *made = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(p->m->shapes, 4, parts),
                              NULL, 5, operands);
   hl_set_call_target(made, HL_CALL_CUDNN_NORM);
-  hl_set_text(made, HL_A_BACKEND_CONFIG, config_of(p->arena, 0, room, "LAYER_BWD"));
+  set_config(p, made, 0, room, HL_NORM_BACKWARD);
   return made;
 }
 

@@ -10,10 +10,9 @@
 // Radix sort tells -0 from 0 and orders NaNs by their bits, so floats are sorted by it only where the
 // comparison is a total order.
 
-#include <string.h>
-
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
 
@@ -74,9 +73,7 @@ static HlInst *sort_by_library(HlPass *p, HlBuild *b, HlInst *sort) {
       hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, hl_shape_tuple(p->m->shapes, n + 1, shapes),
                   hl_fresh_name(p->m, "cub-sort"), n, operands);
   hl_set_call_target(call, HL_CALL_CUB_SORT);
-  hl_set_text(
-      call, HL_A_BACKEND_CONFIG,
-      hl_arena_printf(p->arena, "{\"descending\":%s}", order.descending ? "true" : "false"));
+  hl_set_sort_config(p->arena, call, &(HlSortConfig){.descending = order.descending});
   if (n == 1 && hl_shape_is_array(sort->shape))
     return hl_b_element(b, call, 0);
   HlInst *element[2];

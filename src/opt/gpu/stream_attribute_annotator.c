@@ -20,13 +20,13 @@
 #include "opt/passes.h"
 
 static int64_t queue_of(HlPass *p, const HlInst *inst) {
-  const char *text = hl_config_of(p->arena, inst, HL_CONFIG_OPERATION_QUEUE_ID);
-  return text ? strtoll(text + (*text == '"'), NULL, 10) : 0;
+  return hl_queue_config(p->arena, inst).queue.value;
 }
 
 static void set_queue(HlPass *p, HlInst *inst, int64_t queue) {
-  const char *value = hl_arena_printf(p->arena, "\"%lld\"", (long long)queue);
-  hl_config_set(p->arena, inst, HL_CONFIG_OPERATION_QUEUE_ID, value);
+  HlQueueConfig config = hl_queue_config(p->arena, inst);
+  config.queue = (HlMaybeInt){true, queue};
+  hl_set_queue_config(p->arena, inst, &config);
 }
 
 // The queue of the root, if nothing before it is to run in yet another one; 0: none.

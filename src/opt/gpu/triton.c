@@ -128,22 +128,11 @@ int triton_warps(int64_t tile) {
   return tile <= 256 ? 1 : tile <= 1024 ? 2 : tile <= 4096 ? 4 : 8;
 }
 
-void triton_set_config(HlPass *p, HlInst *fusion, HlFusionCode kind, const HlI64s *tile,
-                       int warps) {
-  const char *level = "";
-  if (tile) {
-    const char *sizes = "";
-    for (int k = 0; k < tile->n; k++)
-      sizes =
-          hl_arena_printf(p->arena, "%s%s\"%lld\"", sizes, k ? "," : "", (long long)tile->at[k]);
-    level = hl_arena_printf(p->arena,
-                            ",\"block_level_fusion_config\":{\"num_warps\":\"%d\","
-                            "\"output_tiles\":[{\"sizes\":[%s]}],\"num_ctas\":1,\"num_stages\":1}",
-                            warps, sizes);
-  }
-  hl_set_text(fusion, HL_A_BACKEND_CONFIG,
-              hl_arena_printf(p->arena, "{\"fusion_backend_config\":{\"kind\":\"%s\"%s}}",
-                              hl_fusion_kind_text[kind], level));
+void triton_set_tile(HlFusionConfig *config, HlI64s tile, int64_t warps) {
+  config->tiled = true;
+  config->tile = tile;
+  config->warps = warps;
+  config->ctas = config->stages = 1;
 }
 
 void triton_take(HlPass *p, HlInst *fusion, HlInst *producer) {

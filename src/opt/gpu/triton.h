@@ -24,8 +24,8 @@ double triton_bytes(const HlShape *shape);
 // How many groups of 32 threads share a tile.
 int triton_warps(int64_t tile);
 
-// `tile`: sizes of the result's tile; NULL: not decided yet.
-void triton_set_config(HlPass *p, HlInst *fusion, HlFusionCode kind, const HlI64s *tile, int warps);
+// A kernel by tiles of this size, of its result.
+void triton_set_tile(HlFusionConfig *config, HlI64s tile, int64_t warps);
 
 // A fusion that says so and is a matrix product.
 bool triton_is_gemm(HlPass *p, const HlInst *inst);

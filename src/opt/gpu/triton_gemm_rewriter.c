@@ -276,7 +276,8 @@ static void fuse(HlPass *p, HlInst *dot, Plan *plan) {
     fusion = fusion_fuse_user(p->arena, fusion, plan->user[k]);
   take_numbers(p, fusion);
   fusion_name_params(fusion);
-  triton_set_config(p, fusion, HL_FUSION_TRITON_GEMM, NULL, 0);
+  const HlFusionConfig config = {.kind = HL_FUSION_TRITON_GEMM};
+  hl_set_fusion_config(p->arena, fusion, &config);
 }
 
 static void visit_dot(HlPass *p, HlInst *dot) {

@@ -23,10 +23,6 @@
 // take dimensions of size 1; where something else lies between, the kernel stays as it is, as it
 // does with more than one dot.
 
-#include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
 #include "opt/ask/dots.h"
@@ -35,63 +31,27 @@
 
 // --- Configurations -------------------------------------------------------------------------------
 
-typedef struct Blocks {
-  json_t *all, *fusion;  // fusion: its part of all
-  int64_t m, n, k, warps, ctas, stages;
-} Blocks;
-
-// A number, which may be written as text; 0: it is not there.
-static int64_t number(const json_t *object, const char *key) {
-  const json_t *value = json_object_get(object, key);
-  const char *text = json_string_value(value);
-  return text ? strtoll(text, NULL, 10) : (int64_t)json_integer_value(value);
-}
-
-// False: it has none. The caller lets go of blocks->all.
-static bool read_blocks(const HlInst *inst, Blocks *out) {
-  *out = (Blocks){0};
-  const char *text = inst->op == HL_OP_FUSION ? hl_attr_text(inst, HL_A_BACKEND_CONFIG) : NULL;
-  if (!text || !strstr(text, "triton_gemm_config"))
+// False: its blocks have no sizes yet.
+static bool read_blocks(HlPass *p, const HlInst *inst, HlFusionConfig *out) {
+  if (inst->op != HL_OP_FUSION)
     return false;
-  out->all = json_loads(text, 0, NULL);
-  out->fusion = json_object_get(out->all, "fusion_backend_config");
-  const json_t *config = json_object_get(out->fusion, "triton_gemm_config");
-  out->m = number(config, "block_m");
-  out->n = number(config, "block_n");
-  out->k = number(config, "block_k");
-  out->warps = number(config, "num_warps");
-  out->ctas = number(config, "num_ctas");
-  out->stages = number(config, "num_stages");
-  return out->m > 0 && out->n > 0 && out->k > 0 && number(config, "split_k") <= 1;
+  *out = hl_fusion_config(p->arena, inst);
+  return out->gemm && out->block_m > 0 && out->block_n > 0 && out->block_k > 0 && out->split_k <= 1;
 }
 
-static json_t *sizes_json(HlI64s sizes) {
-  json_t *list = json_array();
-  for (int k = 0; k < sizes.n; k++)
-    json_array_append_new(list, json_sprintf("%lld", (long long)sizes.at[k]));
-  return list;
+static int64_t at_least_one(int64_t n) {
+  return n ? n : 1;
 }
 
-static json_t *level_json(const Blocks *blocks, HlI64s tile) {
-  return json_pack("{s:o, s:[{s:o}], s:I, s:I}", "num_warps",
-                   json_sprintf("%lld", (long long)blocks->warps), "output_tiles", "sizes",
-                   sizes_json(tile), "num_ctas", (json_int_t)(blocks->ctas ? blocks->ctas : 1),
-                   "num_stages", (json_int_t)(blocks->stages ? blocks->stages : 1));
-}
-
-static void set_json(HlInst *inst, const json_t *json) {
-  char *text = json_dumps(json, JSON_COMPACT);
-  if (text)
-    hl_set_text(inst, HL_A_BACKEND_CONFIG, text);
-  free(text);
-}
-
-static void set_level(HlInst *fusion, const Blocks *blocks, HlI64s tile) {
-  json_object_del(blocks->fusion, "triton_gemm_config");
-  json_object_set_new(blocks->fusion, "kind",
-                      json_string(hl_fusion_kind_text[HL_FUSION_TRITON_NESTED]));
-  json_object_set_new(blocks->fusion, "block_level_fusion_config", level_json(blocks, tile));
-  set_json(fusion, blocks->all);
+// The words of the emitter that knows tiles only.
+static void set_tile(HlPass *p, HlInst *fusion, const HlFusionConfig *blocks, HlI64s tile) {
+  HlFusionConfig config = hl_fusion_config(p->arena, fusion);
+  config.kind = HL_FUSION_TRITON_NESTED;
+  config.gemm = false;
+  triton_set_tile(&config, tile, blocks->gemm_warps);
+  config.ctas = at_least_one(blocks->gemm_ctas);
+  config.stages = at_least_one(blocks->gemm_stages);
+  hl_set_fusion_config(p->arena, fusion, &config);
 }
 
 // --- Tiles ----------------------------------------------------------------------------------------
@@ -142,8 +102,8 @@ static bool next_tile(const HlInst *inst, const HlShape *from, const int64_t *ti
 }
 
 // The tile of the body's result; `insts` are its instructions, operands first.
-static bool result_tile(HlPass *p, const HlInst *dot, const Blocks *blocks, HlInst *const *insts,
-                        int n, HlI64s *out) {
+static bool result_tile(HlPass *p, const HlInst *dot, const HlFusionConfig *blocks,
+                        HlInst *const *insts, int n, HlI64s *out) {
   const HlComp *body = dot->comp;
   int64_t **tile = HL_ARRAY(p->arena, int64_t *, body->next_id + 1);
   for (int k = 0; k < n; k++) {
@@ -152,7 +112,7 @@ static bool result_tile(HlPass *p, const HlInst *dot, const Blocks *blocks, HlIn
     if (inst == dot) {
       tile[inst->id] = HL_ARRAY(p->arena, int64_t, rank + 1);
       for (int d = 0; d < rank; d++)
-        tile[inst->id][d] = d == rank - 1 ? blocks->n : d == rank - 2 ? blocks->m : 1;
+        tile[inst->id][d] = d == rank - 1 ? blocks->block_n : d == rank - 2 ? blocks->block_m : 1;
       continue;
     }
     for (uint32_t i = 0; i < inst->n_operands && !tile[inst->id]; i++) {
@@ -174,14 +134,14 @@ static bool result_tile(HlPass *p, const HlInst *dot, const Blocks *blocks, HlIn
 typedef struct Kernel {
   HlInst *fusion, *dot, **insts;
   int n;
-  Blocks blocks;
+  HlFusionConfig blocks;
   HlI64s result, side[2];
 } Kernel;
 
-// False: nothing to do. The caller lets go of blocks.all.
+// False: nothing to do.
 static bool read_kernel(HlPass *p, HlInst *fusion, Kernel *out) {
   *out = (Kernel){.fusion = fusion};
-  if (!read_blocks(fusion, &out->blocks) || fusion_kind(fusion) != HL_WORD_fusion_kind_CUSTOM)
+  if (!read_blocks(p, fusion, &out->blocks) || fusion_kind(fusion) != HL_WORD_fusion_kind_CUSTOM)
     return false;
   out->insts = hl_pass_insts(p, fusion_body(fusion), &out->n);
   for (int k = 0; k < out->n; k++)
@@ -190,10 +150,10 @@ static bool read_kernel(HlPass *p, HlInst *fusion, Kernel *out) {
         return false;
       out->dot = out->insts[k];
     }
-  const Blocks *b = &out->blocks;
+  const HlFusionConfig *b = &out->blocks;
   return out->dot && out->dot->shape->rank >= 2 &&
-         side_tile(p->arena, out->dot, 0, b->k, b->m, &out->side[0]) &&
-         side_tile(p->arena, out->dot, 1, b->k, b->n, &out->side[1]) &&
+         side_tile(p->arena, out->dot, 0, b->block_k, b->block_m, &out->side[0]) &&
+         side_tile(p->arena, out->dot, 1, b->block_k, b->block_n, &out->side[1]) &&
          result_tile(p, out->dot, b, out->insts, out->n, &out->result);
 }
 
@@ -201,23 +161,18 @@ static bool read_kernel(HlPass *p, HlInst *fusion, Kernel *out) {
 static bool own_kernel(HlPass *p, Kernel *kernel) {
   if (!fusion_own_body(kernel->fusion))
     return true;
-  HlInst *fusion = kernel->fusion;
-  json_decref(kernel->blocks.all);
-  return read_kernel(p, fusion, kernel);
+  return read_kernel(p, kernel->fusion, kernel);
 }
 
 static void convert(HlPass *p, Kernel *kernel) {
-  json_t *old = json_loads(hl_attr_text(kernel->dot, HL_A_BACKEND_CONFIG), 0, NULL);
-  json_t *config = old ? old : json_object();
-  json_t *sizes = json_object_get(config, "sizes");
-  if (!sizes) {
-    sizes = json_array();
-    json_object_set_new(config, "sizes", sizes);
-  }
-  json_array_append_new(sizes, json_sprintf("%lld", (long long)kernel->blocks.k));
-  set_json(kernel->dot, config);
-  json_decref(config);
-  set_level(kernel->fusion, &kernel->blocks, kernel->result);
+  HlTileConfig dot = hl_tile_config(p->arena, kernel->dot);
+  int64_t *sizes = HL_ARRAY(p->arena, int64_t, dot.sizes.n + 1);
+  for (int k = 0; k < dot.sizes.n; k++)
+    sizes[k] = dot.sizes.at[k];
+  sizes[dot.sizes.n] = kernel->blocks.block_k;
+  dot.sizes = (HlI64s){sizes, dot.sizes.n + 1};
+  hl_set_tile_config(p->arena, kernel->dot, &dot);
+  set_tile(p, kernel->fusion, &kernel->blocks, kernel->result);
 }
 
 // --- Nesting --------------------------------------------------------------------------------------
@@ -263,12 +218,7 @@ static HlInst *nest(HlPass *p, const Kernel *kernel, HlInst *operand) {
 
 static void nest_side(HlPass *p, const Kernel *kernel, int side) {
   HlInst *fusion = nest(p, kernel, kernel->dot->operands[side]);
-  json_t *config =
-      json_pack("{s:{s:s, s:o}}", "fusion_backend_config", "kind",
-                hl_fusion_kind_text[HL_FUSION_TRITON_NESTED], "block_level_fusion_config",
-                level_json(&kernel->blocks, kernel->side[side]));
-  set_json(fusion, config);
-  json_decref(config);
+  set_tile(p, fusion, &kernel->blocks, kernel->side[side]);
   hl_set_operand(kernel->dot, side, fusion);
 }
 
@@ -280,7 +230,7 @@ static void nest_kernel(HlPass *p, Kernel *kernel) {
     if (!inst->first_use && inst != inst->comp->root && inst->op != HL_OP_PARAMETER)
       hl_erase(inst);
   }
-  set_level(kernel->fusion, &kernel->blocks, kernel->result);
+  set_tile(p, kernel->fusion, &kernel->blocks, kernel->result);
 }
 
 // --- Passes ---------------------------------------------------------------------------------------
@@ -296,7 +246,6 @@ static void visit_fusion(HlPass *p, HlInst *inst, const char *rule,
       change(p, &kernel);
     hl_changed(p);
   }
-  json_decref(kernel.blocks.all);
   hl_arena_release(p->arena, mark);
 }
 

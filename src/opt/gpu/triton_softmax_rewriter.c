@@ -180,7 +180,9 @@ static bool fuse(HlPass *p, const Diamond *d) {
     sizes[k] = k == shape->rank - 1 ? shape->dim[k] : 1;
   const HlI64s tile = {sizes, shape->rank};
   fusion_name_params(fusion);
-  triton_set_config(p, fusion, HL_FUSION_TRITON, &tile, warps);
+  HlFusionConfig config = {.kind = HL_FUSION_TRITON};
+  triton_set_tile(&config, tile, warps);
+  hl_set_fusion_config(p->arena, fusion, &config);
   return hl_changed(p);
 }
 

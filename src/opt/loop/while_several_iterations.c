@@ -50,11 +50,11 @@ static bool has_collective(const HlComp *comp) {
 }
 
 static void note_trips(HlPass *p, HlInst *loop, int64_t trips, int64_t skipped, int64_t each) {
-  HlLoopConfig config = hl_loop_config(loop);
+  HlLoopConfig config = hl_loop_config(NULL, loop);
   config.trips = (HlMaybeInt){true, trips};
   config.init.value += skipped * config.step.value;
   config.step.value *= each;
-  hl_set_text(loop, HL_A_BACKEND_CONFIG, hl_loop_config_text(p->arena, loop, &config));
+  hl_set_loop_config(p->arena, loop, &config);
 }
 
 // A loop that does `each` iterations a time, after one iteration in front if their number asks for it.
@@ -90,7 +90,7 @@ bool pass_while_double_buffer(HlPass *p) {
   for (int k = 0; k < n; k++) {
     HlInst *loop = loops[k];
     if (!hl_comp_alive(loop->comp) || !hl_alive(loop) || !loop_is_plain(loop) ||
-        hl_has_control(loop) || !hl_loop_config(loop).trips.given)
+        hl_has_control(loop) || !hl_loop_config(NULL, loop).trips.given)
       continue;
     int64_t trips = hl_trip_count(loop);
     if (trips > 1 && (!is_auto || has_collective(hl_while_body(loop))))

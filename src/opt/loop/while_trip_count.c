@@ -17,7 +17,7 @@ static const char *annotated(HlPass *p, const HlInst *loop, const char *config) 
   int slot = loop_induction_slot(p, loop);
   if (slot < 0)
     return config;
-  HlLoopConfig to = hl_loop_config(loop);
+  HlLoopConfig to = hl_loop_config(NULL, loop);
   to.slot = (HlMaybeInt){true, slot};
   LoopCounter counter;
   int64_t trips;
@@ -30,10 +30,9 @@ static const char *annotated(HlPass *p, const HlInst *loop, const char *config) 
   }
   if (trips >= 0)
     to.trips = (HlMaybeInt){true, trips};
-  config = hl_loop_config_text(p->arena, loop, &to);
-  return hl_config_get(p->arena, config, HL_CONFIG_DYNAMIC_VARIABLES)
-             ? config
-             : hl_config_with(p->arena, config, HL_CONFIG_DYNAMIC_VARIABLES, "[]");
+  if (!to.dynamic_variables.at)
+    to.dynamic_variables = hl_str("[]");
+  return hl_loop_config_text(p->arena, config, &to);
 }
 
 bool pass_while_trip_count(HlPass *p) {

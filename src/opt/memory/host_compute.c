@@ -19,8 +19,7 @@
 #include "opt/passes.h"
 
 static bool runs_on_host(HlPass *p, const HlInst *call) {
-  const char *device = hl_config_of(p->arena, call, HL_CONFIG_DEVICE_TYPE);
-  return device && strcmp(device, "\"DEVICE_TYPE_HOST\"") == 0;
+  return hl_queue_config(p->arena, call).device == HL_DEVICE_HOST;
 }
 
 // What is sent, and the computation that gets it.
