@@ -155,9 +155,12 @@ static uint32_t vhlo_tensor(MlwWriter *w, const HlMlAttr *attr) {
       return unsupported_attr(w, attr, 0);
     type = mlw_vhlo_tensor_of(w, 1, &attr->n_elements, dtype == HL_S64 ? "i64" : "i1");
   } else {
-    if (attr->type->kind != HL_ML_TENSOR ||
-        (attr->kind == HL_ML_A_RESOURCE && !attr->data && attr->n_elements == 0))
+    if (attr->type->kind != HL_ML_TENSOR)
       return unsupported_attr(w, attr, 0);
+    if (ml_is_elided(attr)) {
+      mlw_fail(w, "a constant is without its data, which an artifact must hold");
+      return 0;
+    }
     type = mlw_type(w, attr->type, MLW_VHLO);
   }
   from = mlw_begin(w, VHLO_TENSOR);

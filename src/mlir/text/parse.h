@@ -305,6 +305,8 @@ const HlMlAttr *mp_make_struct(MpParser *p, const char *name,
 
 // parse_dense.c
 const HlMlAttr *mp_dense(MpParser *p, const HlMlType *expected);  // after `dense`
+// Elements of the type that were left out: a resource without its data.
+const HlMlAttr *mp_elided(MpParser *p, const char *at, const HlMlType *type);
 const HlMlAttr *mp_dense_array(MpParser *p);                      // after `array`
 bool mp_blob(MpParser *p, const char *at, HlStr bytes,
              HlMlAttr *attr);  // the bytes become its elements

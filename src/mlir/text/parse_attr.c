@@ -229,6 +229,32 @@ static const HlMlAttr *other_attr(MpParser *p, const char *begin) {
       p->tree, &(HlMlAttr){.kind = HL_ML_A_OTHER, .sym = mp_sym(p, begin, (size_t)(end - begin))});
 }
 
+const HlMlAttr *mp_elided(MpParser *p, const char *at, const HlMlType *type) {
+  if (!hl_ml_is_static(type)) {
+    mp_error(p, at, "a constant needs a type of static shape");
+    return NULL;
+  }
+  return hl_ml_attr_of(p->tree, &(HlMlAttr){.kind = HL_ML_A_RESOURCE,
+                                            .sym = mp_sym(p, "__elided__", strlen("__elided__")),
+                                            .type = type});
+}
+
+// opaque<"elided_large_const", "0xDEADBEEF">: how elements were left out until 2022.
+static const HlMlAttr *opaque_attr(MpParser *p, const char *begin, const HlMlType *expected) {
+  const char *after = p->in.at;
+  HlStr dialect, data;
+  if (!ml_lex_eat(&p->in, '<') || *p->in.at != '"' || !ml_lex_string(&p->in, &dialect) ||
+      !ml_lex_eat(&p->in, ',') || *p->in.at != '"' || !ml_lex_string(&p->in, &data) ||
+      !hl_str_is(data, "0xDEADBEEF") || !ml_lex_eat(&p->in, '>')) {
+    p->in.at = after;
+    return other_attr(p, begin);
+  }
+  const HlMlType *type = expected;
+  if (!type && (!ml_lex_need(&p->in, ':') || !(type = mp_type(p))))
+    return NULL;
+  return mp_elided(p, begin, type);
+}
+
 static const HlMlAttr *resource_attr(MpParser *p, const HlMlType *expected) {
   const char *at = p->in.at;
   if (!ml_lex_need(&p->in, '<'))
@@ -300,8 +326,10 @@ static const HlMlAttr *word_attr(MpParser *p, const HlMlType *expected) {
     return hl_ml_unit(p->tree);
   if (ML_IS(word, "dense_resource"))
     return resource_attr(p, expected);
-  static const char *const carried[] = {"affine_map", "affine_set", "strided",
-                                        "sparse",     "opaque",     "distinct"};
+  if (ML_IS(word, "opaque"))
+    return opaque_attr(p, begin, expected);
+  static const char *const carried[] = {"affine_map", "affine_set", "strided", "sparse",
+                                        "distinct"};
   for (int k = 0; k < HL_COUNT_OF(carried); k++)
     if (hl_str_is(word, carried[k]))
       return other_attr(p, begin);

@@ -515,17 +515,34 @@ static bool manual(MpParser *p, MpState *s) {
          ml_lex_need(&p->in, ':') && mp_fn_type(p, s);
 }
 
+static bool opt_shardings(MpParser *p, MpState *s, MlName name) {
+  return strncmp(p->in.at, ml_name_text[name], strlen(ml_name_text[name])) != 0 ||
+         shardings(p, s, name, "sdy.sharding_per_value");
+}
+
+// <"name">(operands) in_shardings=[..] out_shardings=[..] (%a: T, ..) { .. } {..} : (types) -> types
+static bool named(MpParser *p, MpState *s) {
+  Signature f = {0};
+  const HlMlAttr *name;
+  if (!ml_lex_need(&p->in, '<') || !(name = mp_string(p)) || !ml_lex_need(&p->in, '>') ||
+      !ml_lex_need(&p->in, '(') || !mp_use_list(p) || !ml_lex_need(&p->in, ')') ||
+      !opt_shardings(p, s, ML_A_IN_SHARDINGS) || !opt_shardings(p, s, ML_A_OUT_SHARDINGS) ||
+      !params(p, &f))
+    return false;
+  mp_attr_of(p, s, ML_A_NAME, name);
+  return mp_region(p, s, mp_add_region(p, s), f.n_args, f.arg) && mp_opt_dict(p, s) &&
+         ml_lex_need(&p->in, ':') && mp_fn_type(p, s);
+}
+
 bool mp_custom(MpParser *p, MpState *s, const char *name) {
   static const struct {
     const char *name;
     bool (*read)(MpParser *p, MpState *s);
-  } customs[] = {{"module", module},   {"func", func},
-                 {"call", call},       {"return", return_op},
-                 {"cast", cast},       {"constant", constant},
-                 {"reduce", reduce},   {"while", while_op},
-                 {"barrier", barrier}, {"top_k", top_k},
-                 {"scan", scan},       {"mesh", mesh},
-                 {"manual", manual},   {"arith_constant", constant}};
+  } customs[] = {{"module", module},    {"func", func},      {"call", call},
+                 {"return", return_op}, {"cast", cast},      {"constant", constant},
+                 {"reduce", reduce},    {"while", while_op}, {"barrier", barrier},
+                 {"top_k", top_k},      {"scan", scan},      {"mesh", mesh},
+                 {"manual", manual},    {"named", named},    {"arith_constant", constant}};
   for (int k = 0; k < HL_COUNT_OF(customs); k++)
     if (strcmp(name, customs[k].name) == 0)
       return customs[k].read(p, s);

@@ -398,9 +398,8 @@ const HlMlAttr *mp_dense(MpParser *p, const HlMlType *expected) {
   const char *after = p->in.at;
   p->in.at = begin;
   if (ml_lex_at_word(&p->in, "__elided__")) {
-    hl_error_kind(p->cx, HL_UNSUPPORTED, ml_lex_pos(&p->in, begin),
-                  "the elements were left out when this was printed");
-    return NULL;
+    p->in.at = after;
+    return mp_elided(p, at, type);
   }
   const HlMlAttr *attr = body(p, at, type, end);
   if (attr && p->in.at != end) {

@@ -248,9 +248,20 @@ static bool attribute(MpParser *p, MpState *s, HlStr name, bool in_full) {
   return true;
 }
 
-// Whether the part from `form` on, up to its first attribute, stands at the cursor.
-static bool stands_here(const MpParser *p, const char *form) {
+static bool is_enum_word(const MpParser *p, const MpState *s, const char *name) {
+  const MlAttrRow *row = ml_find_attr_text(s->row, (HlStr){name, (size_t)(name_end(name) - name)});
+  const MlEnum *words = row && row->kind == ML_K_ENUM ? ml_find_enum(hl_str(row->more)) : NULL;
+  const char *end = name_end(p->in.at);
+  int64_t value;
+  return words && ml_enum_value(words, (HlStr){p->in.at, (size_t)(end - p->in.at)}, &value);
+}
+
+// Whether the part from `form` on, up to its first attribute (or the word of an enum it begins with), stands at the
+// cursor.
+static bool stands_here(const MpParser *p, const MpState *s, const char *form) {
   MlLex in = p->in;
+  if (*form == '@')
+    return is_enum_word(p, s, form + 1);
   for (; *form != '@' && *form != '#' && *form != '}'; form++) {
     if (*form == ' ')
       continue;
@@ -279,7 +290,7 @@ static bool items(MpParser *p, MpState *s, const char **at, char end);
 
 // "?{..}", where *at stands on the question mark.
 static bool optional(MpParser *p, MpState *s, const char **at) {
-  const bool is_there = stands_here(p, *at + 2);
+  const bool is_there = stands_here(p, s, *at + 2);
   const char *close = strchr(*at, '}');
   *at += 2;
   if (is_there && !items(p, s, at, '}'))

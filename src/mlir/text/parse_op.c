@@ -75,7 +75,7 @@ static bool normalise(MpParser *p, MpState *s) {
     HlMlNamed *named = &p->nameds.at[k];
     const uint8_t kind = named->value->kind;
     if (kind != HL_ML_A_STRING && kind != HL_ML_A_DICT && kind != HL_ML_A_ARRAY &&
-        kind != HL_ML_A_STRUCT)
+        kind != HL_ML_A_STRUCT && kind != HL_ML_A_INT)
       continue;
     const MlAttrRow *row = ml_find_attr(s->row, (MlName)named->id);
     if (!row)
@@ -265,6 +265,8 @@ static bool unknown_op(MpParser *p, const MpState *s) {
   mp_error(p, s->at, "custom op '%s' is unknown", s->name->text);
   if (near)
     hl_hint(p->cx, "did you mean '%s'?", near);
+  else if (s->dialect == HL_ML_FOREIGN)
+    hl_hint(p->cx, "ops of a dialect that Hilo does not know are read in their generic form only");
   return false;
 }
 

@@ -74,6 +74,8 @@ static bool push_int_field(MpParser *p, MlName name) {
   int n;
   if (!mp_int_list(p, &n))
     return false;
+  if (n == 0)
+    return ml_lex_expected(&p->in, "a list that is not empty");
   p->ints.n -= n;
   push_field(p, name, hl_ml_dense_i64s(p->tree, (HlI64s){p->ints.at + p->ints.n, n}));
   return true;
@@ -133,6 +135,7 @@ static bool sharding_axes(MpParser *p) {
   if (!ml_lex_need(&p->in, '='))
     return false;
   const int op = replicated                       ? 0
+                 : ml_lex_eat_word(&p->in, "sum") ? 0
                  : ml_lex_eat_word(&p->in, "max") ? 1
                  : ml_lex_eat_word(&p->in, "min") ? 2
                                                   : 0;
@@ -211,14 +214,13 @@ static HlI64s take_ints(MpParser *p, int base) {
   return ints;
 }
 
-// ij, or * for none
+// ij
 static const HlMlAttr *dim_mapping(MpParser *p) {
   const int base = p->ints.n, first = p->nameds.n;
-  if (!ml_lex_eat(&p->in, '*'))
-    do {
-      if (!factor(p))
-        return NULL;
-    } while (*p->in.at >= 'i' && *p->in.at <= 'z');
+  do {
+    if (!factor(p))
+      return NULL;
+  } while (*p->in.at >= 'i' && *p->in.at <= 'z');
   push_field(p, ML_A_FACTOR_INDICES, hl_ml_dense_i64s(p->tree, take_ints(p, base)));
   return mp_make_struct(p, "sdy.dim_mapping", first);
 }
@@ -230,8 +232,10 @@ static const HlMlAttr *tensor_mapping(MpParser *p) {
 // {i=8, j=16}: sizes in order of the factors.
 static bool factor_sizes(MpParser *p) {
   const int base = p->ints.n;
-  if (!ml_lex_need(&p->in, '{'))
-    return false;
+  if (!ml_lex_eat(&p->in, '{')) {  // none are left out
+    push_field(p, ML_A_FACTOR_SIZES, hl_ml_dense_i64s(p->tree, (HlI64s){0}));
+    return true;
+  }
   while (!ml_lex_eat(&p->in, '}')) {
     int64_t size;
     if (p->ints.n > base && !ml_lex_need(&p->in, ','))

@@ -4,6 +4,7 @@
 // #stablehlo.dot<lhs_batching_dimensions = [0]>, {lhs_batching_dimensions = dense<0> : tensor<1xi64>}   another.
 #include "mlir/text/parse.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 // The name of a row as the dialect spells it: "stablehlo.dot" is mhlo.dot there.
@@ -476,6 +477,15 @@ static const HlMlAttr *enum_of_string(MpParser *p, const char *at, const char *m
   return hl_ml_enum(p->tree, mp_spelt(dialect, more, buffer), number);
 }
 
+static const HlMlAttr *enum_of_number(MpParser *p, const char *at, const char *more,
+                                      const HlMlAttr *value) {
+  const MlEnum *words = ml_find_enum(hl_str(more));
+  if (words && ml_enum_word(words, value->i))
+    return hl_ml_enum(p->tree, more, value->i);
+  mp_error(p, at, "%" PRId64 " is no number of %s", value->i, more);
+  return NULL;
+}
+
 static bool is_int_list(const HlMlAttr *value) {
   if (value->kind == HL_ML_A_ARRAY) {
     for (int k = 0; k < value->n; k++)
@@ -538,6 +548,8 @@ const HlMlAttr *mp_normal(MpParser *p, const char *at, const MlAttrRow *row, HlM
                           const HlMlAttr *value) {
   if (row->kind == ML_K_ENUM && value->kind == HL_ML_A_STRING)
     return enum_of_string(p, at, row->more, dialect, value);
+  if (row->kind == ML_K_ENUM && value->kind == HL_ML_A_INT && ml_enum_is_number(hl_str(row->more)))
+    return enum_of_number(p, at, row->more, value);
   if (row->kind == ML_K_STRUCT && value->kind == HL_ML_A_DICT)
     return struct_of_dict(p, at, row->more, dialect, value);
   if (row->kind == ML_K_ARRAY && row->more[0] && value->kind == HL_ML_A_ARRAY)

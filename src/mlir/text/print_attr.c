@@ -175,7 +175,7 @@ static bool has_name_outside(const char *name) {
 
 static void print_enum(Printer *p, const HlMlAttr *attr) {
   const char *name = attr->name->text, *dot = strchr(name, '.');
-  if (strcmp(name, "sdy.propagation_direction") == 0) {
+  if (ml_enum_is_number((HlStr){name, attr->name->n})) {
     hl_buf_i64(p->out, attr->i);
     PUT(p->out, " : i32");
     return;

@@ -48,6 +48,10 @@ static bool is_left_out(const HlMlOp *op, const MlAttrRow *row, const HlMlAttr *
   case ML_K_I64:
   case ML_K_F64:
   case ML_K_DICT: break;
+  case ML_K_ENUM:
+    if (!ml_enum_is_number(hl_str(row->more)))
+      return false;
+    break;
   case ML_K_STRUCT:
     if (strcmp(row->def, "default") != 0)
       return false;
@@ -501,6 +505,8 @@ static bool print_part(Printer *p, const HlMlOp *op, const char *form, const cha
     }
     blank = false;
   }
+  if (blank)
+    put_char(p->out, ' ');
   return true;
 }
 

@@ -419,18 +419,15 @@ static bool print_struct_of(Printer *p, const HlMlOp *op, const char *word, MlNa
   return true;
 }
 
-static bool print_manual(Printer *p, const HlMlOp *op) {
-  static const MlName said[] = {ML_A_IN_SHARDINGS, ML_A_OUT_SHARDINGS, ML_A_MANUAL_AXES, ML_A_NONE};
-  const HlMlBlock *body = hl_ml_body(op, 0);
-  if (!body)
-    return false;
+// (operands)
+static void print_inputs(Printer *p, const HlMlOp *op) {
   put_char(p->out, '(');
   mlp_operands(p, op, 0, op->n_operands);
   put_char(p->out, ')');
-  if (!print_struct_of(p, op, " in_shardings=", ML_A_IN_SHARDINGS) ||
-      !print_struct_of(p, op, " out_shardings=", ML_A_OUT_SHARDINGS) ||
-      !print_struct_of(p, op, " manual_axes=", ML_A_MANUAL_AXES))
-    return false;
+}
+
+// (%a: T, ..) { .. } {..} : (types) -> types
+static void print_body(Printer *p, const HlMlOp *op, const HlMlBlock *body, const MlName *said) {
   PUT(p->out, " (");
   for (int k = 0; k < body->n_args; k++) {
     if (k)
@@ -442,6 +439,38 @@ static bool print_manual(Printer *p, const HlMlOp *op) {
   print_rest(p, op, "", said);
   PUT(p->out, " : ");
   mlp_function_type(p, op);
+}
+
+static bool print_named(Printer *p, const HlMlOp *op) {
+  static const MlName said[] = {ML_A_IN_SHARDINGS, ML_A_OUT_SHARDINGS, ML_A_NAME, ML_A_NONE};
+  const HlMlBlock *body = hl_ml_body(op, 0);
+  const HlMlAttr *name = ml_attr(op, ML_A_NAME);
+  if (!body || !name || name->kind != HL_ML_A_STRING)
+    return false;
+  put_char(p->out, '<');
+  mlp_attr(p, name, PR_NO_TYPE);
+  put_char(p->out, '>');
+  print_inputs(p, op);
+  if ((ml_attr(op, ML_A_IN_SHARDINGS) &&
+       !print_struct_of(p, op, " in_shardings=", ML_A_IN_SHARDINGS)) ||
+      (ml_attr(op, ML_A_OUT_SHARDINGS) &&
+       !print_struct_of(p, op, " out_shardings=", ML_A_OUT_SHARDINGS)))
+    return false;
+  print_body(p, op, body, said);
+  return true;
+}
+
+static bool print_manual(Printer *p, const HlMlOp *op) {
+  static const MlName said[] = {ML_A_IN_SHARDINGS, ML_A_OUT_SHARDINGS, ML_A_MANUAL_AXES, ML_A_NONE};
+  const HlMlBlock *body = hl_ml_body(op, 0);
+  if (!body)
+    return false;
+  print_inputs(p, op);
+  if (!print_struct_of(p, op, " in_shardings=", ML_A_IN_SHARDINGS) ||
+      !print_struct_of(p, op, " out_shardings=", ML_A_OUT_SHARDINGS) ||
+      !print_struct_of(p, op, " manual_axes=", ML_A_MANUAL_AXES))
+    return false;
+  print_body(p, op, body, said);
   return true;
 }
 
@@ -451,13 +480,12 @@ typedef bool PrintSpecial(Printer *p, const HlMlOp *op);
 static const struct {
   const char *name;
   PrintSpecial *print;
-} specials[] = {{"module", print_module},   {"func", print_func},
-                {"call", print_call},       {"return", print_return},
-                {"cast", print_cast},       {"constant", print_constant},
-                {"reduce", print_reduce},   {"while", print_while},
-                {"barrier", print_barrier}, {"top_k", print_top_k},
-                {"scan", print_scan},       {"mesh", print_mesh},
-                {"manual", print_manual},   {"arith_constant", print_arith_constant}};
+} specials[] = {
+    {"module", print_module}, {"func", print_func},   {"call", print_call},
+    {"return", print_return}, {"cast", print_cast},   {"constant", print_constant},
+    {"reduce", print_reduce}, {"while", print_while}, {"barrier", print_barrier},
+    {"top_k", print_top_k},   {"scan", print_scan},   {"mesh", print_mesh},
+    {"manual", print_manual}, {"named", print_named}, {"arith_constant", print_arith_constant}};
 
 bool mlp_special(Printer *p, const HlMlOp *op, const char *name) {
   for (int k = 0; k < HL_COUNT_OF(specials); k++)

@@ -317,15 +317,15 @@ static void print_rule(Printer *p, const HlMlAttr *rule) {
   print_items(p, ml_field(rule, ML_A_OPERAND_MAPPINGS), print_tensor_mapping);
   PUT(p->out, ")->(");
   print_items(p, ml_field(rule, ML_A_RESULT_MAPPINGS), print_tensor_mapping);
-  PUT(p->out, ") {");
+  put_char(p->out, ')');
   for (int k = 0; k < sizes.n; k++) {
-    if (k)
-      PUT(p->out, ", ");
+    put_text(p->out, k ? ", " : " {");
     print_factor(p, k);
     put_char(p->out, '=');
     hl_buf_i64(p->out, sizes.at[k]);
   }
-  put_char(p->out, '}');
+  if (sizes.n)
+    put_char(p->out, '}');
   print_factors(p, rule, ML_A_REDUCTION_FACTORS, "reduction");
   print_factors(p, rule, ML_A_NEED_REPLICATION_FACTORS, "need_replication");
   print_factors(p, rule, ML_A_PERMUTATION_FACTORS, "permutation");

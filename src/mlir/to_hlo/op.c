@@ -175,6 +175,7 @@ static MlLowerFn *const lowering[ML_ROW_COUNT] = {
     [ML_SDY_SHARDING_CONSTRAINT] = ml_lower_sdy_constraint,
     [ML_SDY_RESHARD] = ml_lower_sdy_constraint,
     [ML_SDY_MANUAL_COMPUTATION] = ml_lower_sdy_manual,
+    [ML_SDY_NAMED_COMPUTATION] = ml_lower_sdy_named,
     [ML_SDY_SHARDING_GROUP] = ml_lower_sdy_group,
     [ML_SDY_PROPAGATION_BARRIER] = ml_lower_sdy_barrier,
     [ML_SDY_DATA_FLOW_EDGE] = ml_lower_sdy_edge,

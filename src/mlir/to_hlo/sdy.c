@@ -436,9 +436,10 @@ static bool local_values(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlo
   return true;
 }
 
-static HlComp *body_comp(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlBlock *body) {
+static HlComp *body_comp(MlLower *l, HlBuild *b, const HlMlOp *op, const char *called,
+                         const HlMlBlock *body) {
   int undo;
-  HlBuild own = ml_enter(l, b, "xla.sdy.manual_computation_body", &undo);
+  HlBuild own = ml_enter(l, b, called, &undo);
   const HlMlOp *end = NULL;
   bool ok = true;
   for (int k = 0; ok && k < body->n_args; k++) {
@@ -464,7 +465,9 @@ bool ml_lower_sdy_manual(MlLower *l, HlBuild *b, const HlMlOp *op) {
       !ml_attr(op, ML_A_MANUAL_AXES))
     return ml_bad(l, op, "%s wants a body, shardings and manual axes", op->name->text);
   HlInst **in = HL_ARRAY(l->arena, HlInst *, op->n_operands + 1);
-  HlComp *comp = local_values(l, b, op, body, in) ? body_comp(l, b, op, body) : NULL;
+  HlComp *comp = local_values(l, b, op, body, in)
+                     ? body_comp(l, b, op, "xla.sdy.manual_computation_body", body)
+                     : NULL;
   if (!comp)
     return false;
   HlBuild own = *b;
@@ -484,4 +487,16 @@ bool ml_lower_sdy_manual(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *out =
       shape ? make_call(l, &own, HL_CALL_SDY_LOCAL_TO_GLOBAL, shape, n, local, true) : NULL;
   return out && ml_set_results(l, b, op, out);
+}
+
+// A function that stands where it is called.
+bool ml_lower_sdy_named(MlLower *l, HlBuild *b, const HlMlOp *op) {
+  const HlMlBlock *body = hl_ml_body(op, 0);
+  const HlSym *name = ml_attr_sym(op, ML_A_NAME);
+  if (!body || !name)
+    return ml_bad(l, op, "%s wants a body and a name", op->name->text);
+  HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
+  HlComp *comp = in ? body_comp(l, b, op, name->text, body) : NULL;
+  HlInst *call = comp ? hl_b_call(b, comp, (int)op->n_operands, in) : NULL;
+  return call && ml_set_results(l, b, op, call);
 }

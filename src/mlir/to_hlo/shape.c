@@ -30,6 +30,12 @@ static void name_spread(MlLower *l, const HlBuild *b, HlInst *inst) {
     hl_set_name(inst, hl_fresh_name(l->m, b->name));
 }
 
+// constant({...}): the verifier has said so.
+static HlLiteral *elided(MlLower *l, const HlMlOp *op) {
+  const HlShape *shape = ml_result_shape(l, op);
+  return shape ? hl_literal_new_elided(l->cx, shape) : NULL;
+}
+
 // One of many equal elements is never written out.
 static HlInst *make_constant(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlAttr *value) {
   const HlMlType *type = value->type;
@@ -38,7 +44,8 @@ static HlInst *make_constant(MlLower *l, HlBuild *b, const HlMlOp *op, const HlM
   HlMlAttr element = *value;
   if (is_splat)
     element.type = hl_ml_tensor_type(l->tree, 0, NULL, type->element[0], NULL);
-  HlLiteral *literal = hl_ml_literal(l->cx, hl_ml_pos(l->tree, op), &element);
+  HlLiteral *literal =
+      ml_is_elided(value) ? elided(l, op) : hl_ml_literal(l->cx, hl_ml_pos(l->tree, op), &element);
   HlInst *inst = literal ? hl_b_constant(b, literal) : NULL;
   hl_literal_unref(literal);
   return inst && is_splat ? hl_b_broadcast(b, inst, type->rank, type->dim, (HlI64s){0}) : inst;

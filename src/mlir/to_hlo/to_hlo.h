@@ -214,7 +214,7 @@ MlLowerFn ml_lower_custom_call, ml_lower_call, ml_lower_composite;
 MlLowerFn ml_lower_chlo_broadcast, ml_lower_chlo_function, ml_lower_constant_like, ml_lower_top_k,
     ml_lower_ragged_dot, ml_lower_domain, ml_lower_trace, ml_lower_cast, ml_lower_bitcast;
 MlLowerFn ml_lower_check, ml_lower_run_parallel, ml_lower_probe;
-MlLowerFn ml_lower_sdy_constraint, ml_lower_sdy_manual, ml_lower_sdy_group, ml_lower_sdy_barrier,
+MlLowerFn ml_lower_sdy_constraint, ml_lower_sdy_manual, ml_lower_sdy_named, ml_lower_sdy_group, ml_lower_sdy_barrier,
     ml_lower_sdy_edge, ml_lower_sdy_collective, ml_lower_nothing;
 // A custom call of the check dialect in either form; false in *is when the op is none.
 bool ml_lower_check_call(MlLower *l, HlBuild *b, const HlMlOp *op, bool *is);

@@ -204,6 +204,10 @@ const MlStruct *ml_struct_by_code(HlMlDialect dialect, int code) {
   return NULL;
 }
 
+bool ml_enum_is_number(HlStr name) {
+  return hl_str_is(before_dot(name), "sdy");
+}
+
 const char *ml_enum_word(const MlEnum *words_of, int64_t value) {
   for (int k = 0; words_of->word[k]; k++)
     if (words_of->value[k] == value)

@@ -104,6 +104,9 @@ const MlEnum *ml_find_enum(HlStr name);
 const char *ml_enum_word(const MlEnum *words, int64_t value);  // NULL: none
 bool ml_enum_value(const MlEnum *words, HlStr word, int64_t *value);
 
+// sdy's enums are plain numbers wherever no form spells their words.
+bool ml_enum_is_number(HlStr name);
+
 typedef struct MlField {
   MlName name;
   MlKind kind;

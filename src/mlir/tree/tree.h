@@ -93,5 +93,9 @@ uint64_t ml_float_bits(const HlMlType *type, double value);
 double ml_float_value(const HlMlType *type, uint64_t bits);
 // Whether an inherent attribute says what its absence says (its row's default).
 bool ml_is_default(const MlAttrRow *row, const HlMlAttr *value);
+// Elements that were left out when the file was printed: dense_resource<__elided__>.
+static inline bool ml_is_elided(const HlMlAttr *value) {
+  return value->kind == HL_ML_A_RESOURCE && !value->data && hl_ml_elements(value->type) > 0;
+}
 
 #endif

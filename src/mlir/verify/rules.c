@@ -203,6 +203,7 @@ static const MlRules table[ML_ROW_COUNT] = {
   [ML_SDY_SHARDING_CONSTRAINT] = {"?", "?", ML_PAIRED_TYPE, mv_rule_sharding},
   [ML_SDY_RESHARD] = {"?", "?", ML_PAIRED_TYPE, mv_rule_sharding},
   [ML_SDY_MANUAL_COMPUTATION] = {"?", "?", ML_ISOLATED | ML_ENDS_WITH_SDY, mv_rule_manual_computation},
+  [ML_SDY_NAMED_COMPUTATION] = {"?", "?", ML_ISOLATED | ML_ENDS_WITH_SDY, mv_rule_named_computation},
   [ML_SDY_RETURN] = {"?", "", ML_TERMINATOR, NULL},
   [ML_SDY_PROPAGATION_BARRIER] = {"?", "?", ML_PAIRED_TYPE, mv_rule_propagation_barrier},
   [ML_SDY_CONSTANT] = {"", "s:tayx", 0, mv_rule_constant},

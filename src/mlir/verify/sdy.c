@@ -203,7 +203,12 @@ static bool check_sharding(MlVerify *v, const HlMlOp *op, const HlMlAttr *shardi
     return mv_bad(v, op, "a sharding of %d dimensions is on a tensor of rank %d", dims->n,
                   type->rank);
   for (int k = 0; dims && k < dims->n; k++) {
-    if (!check_axes(v, op, mesh, list_of(dims->list[k], ML_A_AXES), &used))
+    const HlMlAttr *inner = list_of(dims->list[k], ML_A_AXES);
+    if (ml_field(dims->list[k], ML_A_PRIORITY) && (inner == NULL || inner->n == 0) &&
+        ml_field_int(dims->list[k], ML_A_IS_CLOSED, 0))
+      return mv_bad(v, op, "dimension %d of the sharding is empty and closed, but has a priority",
+                    k);
+    if (!check_axes(v, op, mesh, inner, &used))
       return false;
   }
   const HlMlAttr *replicated = list_of(sharding, ML_A_REPLICATED_AXES),
@@ -346,6 +351,30 @@ bool mv_rule_manual_computation(MlVerify *v, const HlMlOp *op) {
   for (int k = 0; k < (int)op->n_results; k++)
     if (!check_local(v, op, out, k, mv_out(op, k), mv_in(end, k), "value"))
       return false;
+  return true;
+}
+
+// --- named_computation --------------------------------------------------------------------------
+
+bool mv_rule_named_computation(MlVerify *v, const HlMlOp *op) {
+  const HlMlBlock *body = hl_ml_body(op, 0);
+  const HlMlOp *end = mv_return(body);
+  if (!check_list(v, op, ml_attr(op, ML_A_IN_SHARDINGS), ML_A_IN_SHARDINGS, op->n_operands, true) ||
+      !check_list(v, op, ml_attr(op, ML_A_OUT_SHARDINGS), ML_A_OUT_SHARDINGS, op->n_results, false))
+    return false;
+  if ((uint32_t)body->n_args != op->n_operands || end->n_operands != op->n_results)
+    return mv_bad(v, op,
+                  "its body takes %d values and returns %u, but there are %u operands and %u "
+                  "results",
+                  body->n_args, end->n_operands, op->n_operands, op->n_results);
+  for (int k = 0; k < body->n_args; k++)
+    if (body->args[k]->type != mv_in(op, k))
+      return mv_bad(v, op, "parameter %d, '%s', is not of operand's type '%s'", k,
+                    mv_text(v, body->args[k]->type), mv_text(v, mv_in(op, k)));
+  for (int k = 0; k < (int)op->n_results; k++)
+    if (mv_in(end, k) != mv_out(op, k))
+      return mv_bad(v, op, "value %d, '%s', is not of result's type '%s'", k,
+                    mv_text(v, mv_in(end, k)), mv_text(v, mv_out(op, k)));
   return true;
 }
 

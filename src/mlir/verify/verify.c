@@ -174,19 +174,55 @@ static bool unknown_op(MlVerify *v, const HlMlOp *op) {
   return false;
 }
 
+static HlStr dialect_of(const HlMlOp *op) {
+  const char *dot = memchr(op->name->text, '.', op->name->n);
+  return (HlStr){op->name->text, dot ? (size_t)(dot - op->name->text) : op->name->n};
+}
+
+// What has no rules is carried as it is, which is said once for each dialect; of mhlo, which we know, for each op.
+static void say_unchecked(MlVerify *v, const HlMlOp *op) {
+  const bool is_known = op->dialect == HL_ML_MHLO;
+  const HlStr what = is_known ? (HlStr){op->name->text, op->name->n} : dialect_of(op);
+  const uint64_t key = hl_hash_bytes(what.at, what.n, 0);
+  MapWalk walk = map_walk(&v->unchecked, key);
+  for (const HlMlOp *said; (said = map_next_ptr(&walk));)
+    if (is_known ? said->name == op->name
+                 : hl_str_equal(dialect_of(said), what) && said->dialect != HL_ML_MHLO)
+      return;
+  map_add(&v->unchecked, key, map_key(op));
+  if (is_known)
+    hl_warn(v->cx, hl_ml_pos(v->tree, op), "'%s' is not an op that Hilo knows: not checked",
+            op->name->text);
+  else
+    hl_warn(v->cx, hl_ml_pos(v->tree, op),
+            "'%s' and whatever else is of the dialect '%.*s' is not checked: Hilo has no rules "
+            "for it",
+            op->name->text, (int)what.n, what.at);
+}
+
+static void count_elided(MlVerify *v, const HlMlOp *op) {
+  const HlMlAttr *value = op->row == ML_STABLEHLO_CONSTANT ? ml_attr(op, ML_A_VALUE) : NULL;
+  if (value && ml_is_elided(value) && v->n_elided++ == 0)
+    v->elided = op;
+}
+
 static bool check_op(MlVerify *v, const HlMlOp *op) {
   const MlRules *rules = mv_rules(op->row);
   if (!check_uses(v, op) || !check_results(v, op) || !check_place(v, op, rules->traits))
     return false;
   if (op->row == ML_NONE && is_closed(op->dialect))
     return unknown_op(v, op);
-  if (op->row == ML_NONE || op->dialect == HL_ML_VHLO || op->dialect == HL_ML_QUANT_DIALECT)
+  if (op->row == ML_NONE || op->dialect == HL_ML_VHLO || op->dialect == HL_ML_QUANT_DIALECT) {
+    say_unchecked(v, op);
     return true;
-  if (!check_n_regions(v, op) || !mv_check_attrs(v, op) || !mv_check_carried_sharding(v, op))
+  }
+  if (!check_n_regions(v, op) || !mv_check_attrs(v, op) || !mv_check_carried_sharding(v, op) ||
+      !mv_check_carried_rule(v, op))
     return false;
   for (int k = 0; k < (int)op->n_regions; k++)
     if (!check_region(v, op, k, rules->traits))
       return false;
+  count_elided(v, op);
   if (!mv_check_types(v, op, rules))
     return false;
   if (op->dialect == HL_ML_MHLO && has_tuple(op))
@@ -353,7 +389,12 @@ bool hl_ml_verify(HlCx *cx, const HlMlTree *tree) {
   v.symbols = HL_ARRAY(tables, const HlMlOp *, v.n_symbols + 1);
   v.visible = HL_ARRAY(tables, uint32_t, tree->n_values + 1);
   v.isolation = v.n_isolations = 1;
+  v.unchecked.arena = tables;
   const bool ok = verify_op(&v, tree->module);
+  if (v.n_elided > 0)
+    hl_warn(cx, hl_ml_pos(tree, v.elided),
+            "%d constant%s without data, left out when this was printed%s", v.n_elided,
+            v.n_elided == 1 ? " is" : "s are", v.n_elided == 1 ? "" : "; this is the first");
   hl_arena_free(v.arena);
   hl_arena_free(tables);
   return ok;

@@ -5,6 +5,7 @@
 #ifndef HILO_MLIR_VERIFY_H
 #define HILO_MLIR_VERIFY_H
 
+#include "base/map.h"
 #include "mlir/tree/tree.h"
 
 typedef struct MlVerify {
@@ -17,6 +18,9 @@ typedef struct MlVerify {
   uint32_t *visible;    // by value index: the isolated region that may use it now; 0: none
   uint32_t isolation;   // number of the innermost isolated region
   uint32_t n_isolations;
+  Map unchecked;          // ops, one of each dialect that is not known, by the hash of its name
+  int n_elided;           // constants without their data; the first of them
+  const HlMlOp *elided;
   int depth;
   bool is_unreachable;  // in a block that no other leads to: there anything may be used
 } MlVerify;
@@ -243,9 +247,11 @@ MlRule mv_rule_broadcasting, mv_rule_broadcasting_compare, mv_rule_broadcasting_
 // sdy.c What `sdy.sharding` says on an op of any dialect, and in a list of dictionaries
 // (arg_attrs) for values of the types.
 bool mv_check_carried_sharding(MlVerify *v, const HlMlOp *op);
+// sdy_rule.c: the sharding rule.
+bool mv_check_carried_rule(MlVerify *v, const HlMlOp *op);
 bool mv_check_listed_sharding(MlVerify *v, const HlMlOp *op, MlName list, int n,
                               const HlMlType *const *types);
-MlRule mv_rule_mesh, mv_rule_sharding, mv_rule_manual_computation, mv_rule_propagation_barrier,
+MlRule mv_rule_mesh, mv_rule_sharding, mv_rule_manual_computation, mv_rule_named_computation, mv_rule_propagation_barrier,
     mv_rule_out_sharding;
 
 #endif
