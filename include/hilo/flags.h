@@ -14,12 +14,13 @@ typedef struct HlFlags {
   bool xla_disable_all_hlo_passes, xla_dump_hlo_as_text, xla_dump_hlo_as_proto, xla_dump_hlo_as_dot, xla_dump_hlo_as_url,
       xla_dump_hlo_as_html, xla_dump_hlo_snapshots, xla_dump_hlo_unoptimized_snapshots, xla_dump_large_constants,
       xla_dump_disable_metadata, xla_dump_compress_protos, xla_dump_include_timestamp, xla_dump_module_metadata,
-      xla_dump_fusion_visualization, xla_flags_reset;
-  HlSwitch xla_cpu_enable_fast_min_max, xla_dump_hlo_as_long_text, xla_enable_dumping;  // usually on
+      xla_dump_fusion_visualization;
+  HlSwitch xla_allow_excess_precision, xla_dump_hlo_as_long_text, xla_enable_dumping;  // usually on
   HlMaybeInt xla_force_host_platform_device_count, xla_dump_max_hlo_modules;  // 1; no limit
   // NULL is "".
-  const char *xla_disable_hlo_passes, *xla_enable_hlo_passes_only, *xla_fuel, *xla_cpu_scheduler_type, *xla_dump_to,
+  const char *xla_disable_hlo_passes, *xla_enable_hlo_passes_only, *xla_fuel, *xla_dump_to,
       *xla_dump_hlo_module_re, *xla_dump_hlo_pass_re, *xla_dump_hlo_pipeline_re;
+  bool *warned;                // of which rows it has been said that they have no effect; in `arena`, NULL: of none
 } HlFlags;
 
 void hl_flags_free(HlFlags *flags);                    // what it was given; it is {0} then
@@ -28,7 +29,7 @@ static inline const char *hl_flag_text(const char *value) {
   return value ? value : "";
 }
 // One word, "--xla_dump_to=D" or "--xla_dump_hlo_as_text". A flag that is not known is a warning with the nearest name;
-// false after reporting a value that does not fit.
+// so is, once, a flag of XLA's that changes results, programs or speed and that Hilo does not have. False after reporting a value that does not fit.
 bool hl_flags_word(HlCx *cx, HlFlags *flags, const char *word);
 // The value of XLA_FLAGS: a list of words, or the name of a file that holds one ('#' starts a comment there). NULL: none.
 bool hl_flags_text(HlCx *cx, HlFlags *flags, const char *value);
@@ -37,8 +38,17 @@ bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path);
 bool hl_flags_debug_options_source(HlCx *cx, HlFlags *flags, const HlSource *source);
 // Appends the flags that differ from their defaults as such lines.
 void hl_flags_print(const HlFlags *flags, HlBuf *out);
-// "--NAME  meaning" of every flag, for help.
+// "--NAME  meaning" of every flag that has an effect, for help.
 void hl_flags_help(HlBuf *out);
+
+// What is known of a flag, whether Hilo has it or not.
+typedef struct HlFlagRow {
+  const char *name;            // without "--"
+  bool honoured;
+  const char *meaning;         // of one that is not: what it changes in XLA; "" if nothing that Hilo makes
+} HlFlagRow;
+// The flag of number k, from 0; false beyond the last.
+bool hl_flags_row(int k, HlFlagRow *out);
 
 #ifdef __cplusplus
 }

@@ -103,6 +103,7 @@ struct HlPass {
   HlArena *arena;                      // scratch, freed when the pass has run
   const HlPassInfo *info;
   const HlTarget *target;              // whose program this is; never NULL: hl_target_none
+  bool keeps_rounding;                 // excess precision is off
   bool relay_control;                  // hl_commit hands control edges on to the replacement instead of refusing
   int reach;                           // HL_RULE_REACH, or 0 if rules look anywhere: hl_run_rules always goes over all
   bool keep_operands;                  // hl_commit erases the replaced instruction only, not operands that became dead
@@ -292,6 +293,7 @@ typedef struct HlEngineOptions {
   const char *break_rule;              // tests only: the first result of this rule is negated; NULL
   const char *disable, *enable_only;   // comma-separated names of passes and pipelines; NULL
   bool disable_all;
+  HlSwitch excess_precision;           // off: what a narrower type on the way rounds away stays away; usually on, as in XLA
   // Called after every pass, and at each pipeline's start as the pass "pipeline-start" (changed false). False stops the run
   // after reporting. May be NULL.
   bool (*after)(void *user, const HlModule *m, const HlStep *step);

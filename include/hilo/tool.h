@@ -62,17 +62,12 @@ int *hl_vector_leaves(HlArena *arena, const HlModule *m, int *n);
 
 // The bound for relative and absolute errors of a float or complex type (tools.md 9).
 double hl_rounding(HlDtype dtype);
-// For each flattened leaf of the entry's result the largest bound of a type that takes part in computing it, 0 if none
-// does; in the arena.
-double *hl_leaf_roundings(HlArena *arena, const HlModule *m, int *n);
 
-// How two results compare (design 3, tools.md 9).
+// How two results compare (design 3, tools.md 9): one rule for whoever compares. hl_compare_rule says it in words.
 typedef struct HlCompareOptions {
   HlMaybeFloat tolerance;      // |a-e| <= T*max(1, max|e|) + 10*T*|e|; not given: the bounds of tools.md 9
   const int *vectors;          // hl_vector_leaves, or NULL
   int n_vectors;
-  const double *roundings;     // hl_leaf_roundings, or NULL: by the results' own types
-  int n_roundings;
   double abs_bound, rel_bound; // without a tolerance, in place of tools.md 9's for every type; 0: those
   unsigned char *mask;         // of one leaf: set to 1 at each element that differs; NULL
 } HlCompareOptions;
@@ -82,10 +77,13 @@ typedef struct HlMismatch {
   int64_t first, worst;        // element numbers, row-major; -1: none
   double worst_abs, worst_rel, actual, expected;  // at `worst`
   double pass_abs, pass_rel;   // bounds either of which would pass everything
+  double pass_tolerance;       // the least tolerance, to three digits, that would; infinite: none
 } HlMismatch;
 // Compares flattened results leaf by leaf into out[n]. True if all are equal within the bounds.
 bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral *const *expected,
                 const HlCompareOptions *options, HlMismatch *out);
+// Appends when an element differs, in words: by a tolerance, or by XLA's rule where none is given.
+void hl_compare_rule(HlMaybeFloat tolerance, HlBuf *out);
 
 // The array leaves of a value in order, tokens left out: borrowed literals, in the arena.
 const HlLiteral **hl_flatten(HlArena *arena, const HlLiteral *value, int *n);

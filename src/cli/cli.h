@@ -17,6 +17,15 @@ typedef struct CliOption {
   const char *help;
 } CliOption;
 
+// When results differ: `run` and `opt --check-each` have one rule (hl_compare_rule says it in reports).
+#define CLI_TOLERANCE_OPTION                                                                      \
+  {                                                                                               \
+    "--tolerance", "T",                                                                           \
+        "floats differ if |a-e| > T*max(1, max|e|) + 10*T*|e|; default, as in XLA and less "      \
+        "strict: if absolute and relative error are both beyond 1e-3 (f64 1e-6, f16 1e-2, bf16 "  \
+        "2e-2, narrower 0.25)"                                                                    \
+  }
+
 typedef struct Cli Cli;
 typedef struct CliCommand {
   const char *name;

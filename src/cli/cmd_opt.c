@@ -253,7 +253,7 @@ static bool check_each(Cli *cli, const Plan *plan, HlModule *m, const HlRecorded
   if (ok)
     warn_unbroken(cli, m, check.broke);
   if (ok)
-    cli_print_check(cli, m, &check, out);
+    cli_print_check(cli, m, &check, plan->tolerance, out);
   if (ok && check.differs)
     hl_error_kind(cli->cx, HL_DIFFERS, (HlPos){0}, "pass %s changes a result of module %s",
                   check.step.pass, m->name->text);
@@ -354,7 +354,7 @@ static const CliOption options[] = {
      "evaluate before and after every pass; name the first pass, and the first rewrite, that "
      "changes a result"},
     {"--args", "A.npz", "of --check-each: inputs a0, a1, ...; default: recorded or made up"},
-    {"--tolerance", "T", "of --check-each: as for 'hilo run'"},
+    CLI_TOLERANCE_OPTION,
     {"--seed", "N", "of --check-each: of the made-up inputs"},
     {"--dump-to", "DIR", "as --xla_dump_to"},
     {"--dump-pass", "RE", "as --xla_dump_hlo_pass_re"},

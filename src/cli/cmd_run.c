@@ -49,7 +49,10 @@ static void report_leaf(HlBuf *out, const HlReplayLeaf *leaf) {
                 mm->n_different, mm->n, 100.0 * (double)mm->n_different / (double)mm->n, mm->n_nan,
                 mm->n_inf);
   hl_shape_print_index(out, leaf->value->shape, mm->first);
-  hl_buf_printf(out, "; would pass at abs %.3g or rel %.3g\n", mm->pass_abs, mm->pass_rel);
+  if (isfinite(mm->pass_tolerance))
+    hl_buf_printf(out, "; would pass at --tolerance=%.3g\n", mm->pass_tolerance);
+  else
+    hl_buf_puts(out, "; no tolerance would pass\n");
 }
 
 // How many check.* custom calls the program has.
@@ -61,7 +64,13 @@ static int64_t count_checks(const HlModule *m) {
   return n;
 }
 
-static void report_text(const char *path, const HlModule *m, const HlReplay *r) {
+static void report_rule(HlMaybeFloat tolerance, HlBuf *out) {
+  hl_buf_puts(out, "\n  rule   ");
+  hl_compare_rule(tolerance, out);
+}
+
+static void report_text(const char *path, const HlModule *m, const HlReplay *r,
+                        HlMaybeFloat tolerance) {
   static const char *const from[] = {"args",     "given arguments",
                                      "snapshot", "the snapshot's arguments",
                                      "fake",     "made-up arguments"};
@@ -78,6 +87,8 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r) 
   if (r->runs > 1)
     hl_buf_printf(&out, " first, %.3f ms best, %.3f ms median of %d", r->best_s * 1e3,
                   r->median_s * 1e3, r->runs - 1);
+  if (r->n_compared > 0)
+    report_rule(tolerance, &out);
   const int64_t checks = count_checks(m);
   if (checks > 0)
     hl_buf_printf(&out, "\n  the program's %" PRId64 " check%s hold%s", checks,
@@ -119,6 +130,7 @@ static void add_leaf_json(HlBuf *out, const HlReplayLeaf *leaf, bool values) {
     add_number(out, "worst_rel", mm->worst_rel);
     add_number(out, "actual", mm->actual);
     add_number(out, "expected", mm->expected);
+    add_number(out, "pass_tolerance", mm->pass_tolerance);
   }
   if (values) {
     HlBuf text = {0};
@@ -221,14 +233,15 @@ static bool dump_replay(HlCx *cx, HlCompiled *compiled, const HlReplay *r, bool 
   return hl_compiled_dump_execution(cx, compiled, &execution);
 }
 
-static void report(Cli *cli, const char *path, const HlModule *m, const HlReplay *replay) {
+static void report(Cli *cli, const char *path, const HlModule *m, const HlReplay *replay,
+                   HlMaybeFloat tolerance) {
   bool values = cli_flag(cli, "--print");
   if (cli->json)
     report_json(path, m, replay, values);
   else if (values)
     print_values(replay);
   if (!cli->json && (!values || replay->n_compared > 0))
-    report_text(path, m, replay);
+    report_text(path, m, replay, tolerance);
 }
 
 static int run_compiled(Cli *cli, const char *path, HlCompiled *compiled,
@@ -239,7 +252,7 @@ static int run_compiled(Cli *cli, const char *path, HlCompiled *compiled,
   ok = dump_replay(cli->cx, compiled, &replay, ok) && ok;
   int status = ok ? cli_flush(cli) : give_up(cli, path);
   if (ok) {
-    report(cli, path, m, &replay);
+    report(cli, path, m, &replay, options->tolerance);
     status = cli_worse(status, replay.n_different ? CLI_DIFFERENT : CLI_OK);
   }
   hl_replay_free(&replay);
@@ -369,7 +382,7 @@ static const CliOption options[] = {
     {"--args", "A.npz",
      "arguments a0, a1, ... (d1.a0, ... for device 1); default: recorded or made up"},
     {"--expect", "R.npz", "compare with these results r0, r1, ..."},
-    {"--tolerance", "T", "|a-e| <= T*max(1, max|e|) + 10*T*|e|; default: by element type"},
+    CLI_TOLERANCE_OPTION,
     {"--save", "R.npz", "write the results there"},
     {"--print", NULL, "print each result's value, as HLO spells it"},
     {"--seed", "N", "of made-up arguments and random ops (42)"},

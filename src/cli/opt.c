@@ -195,11 +195,20 @@ static void check_json(const HlModule *m, const HlCheckEach *check, HlBuf *out) 
   hl_buf_puts(out, "}\n");
 }
 
-void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check, HlBuf *out) {
+static void print_rule(HlMaybeFloat tolerance, HlBuf *out) {
+  hl_buf_puts(out, "rule: ");
+  hl_compare_rule(tolerance, out);
+  hl_buf_putc(out, '\n');
+}
+
+void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check,
+                     HlMaybeFloat tolerance, HlBuf *out) {
   if (cli->json) {
     check_json(m, check, out);
     return;
   }
+  if (out->n == 0)
+    print_rule(tolerance, out);
   if (check->judged_after)
     hl_buf_printf(out,
                   "module %s: judged after pass %s only, as before it does not say what crosses "

@@ -17,7 +17,8 @@ void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out);
 void cli_print_provenance(const Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out);
 // Of both the JSON of several modules is one list, which this ends.
 void cli_end_list(const Cli *cli, HlBuf *out);
-void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check, HlBuf *out);
+void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check, HlMaybeFloat tolerance,
+                     HlBuf *out);
 // The JSON of several modules becomes a list.
 void cli_end_checks(const Cli *cli, HlBuf *out);
 

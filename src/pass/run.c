@@ -89,6 +89,7 @@ static bool run_on_module(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
                 .arena = arena,
                 .info = item->pass,
                 .target = e->options.target ? e->options.target : hl_target_none(),
+                .keeps_rounding = e->options.excess_precision == HL_OFF,
                 .engine = e,
                 .args = item->args,
                 .reach = item->pass->run ? 0 : HL_RULE_REACH};

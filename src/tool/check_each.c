@@ -30,11 +30,9 @@ typedef struct Check {
   HlEvalOptions eval;
   HlReplay inputs;  // the arguments of each device
   int devices;
-  HlLiteral **expected;  // [devices]
-  bool waits;            // there is nothing expected yet
-  bool expects_local;    // what is expected are each device's parts
-  double *roundings;     // of the leaves, as the module at first computes them
-  int n_roundings;
+  HlLiteral **expected;   // [devices]
+  bool waits;             // there is nothing expected yet
+  bool expects_local;     // what is expected are each device's parts
   int64_t rewrites;       // before the step looked at
   int n_steps, n_inside;  // so far; of these inside a pass
   int only;               // evaluate at this step alone, then stop; -1: at every step that changed
@@ -64,8 +62,6 @@ static bool same_values(Check *c, const HlLiteral *actual, const HlLiteral *expe
   const HlLiteral **e = hl_flatten(arena, expected, &n_expected);
   HlCompareOptions how = {.tolerance = c->options->tolerance};
   how.vectors = hl_vector_leaves(arena, c->m, &how.n_vectors);
-  how.roundings = c->roundings;
-  how.n_roundings = c->n_roundings;
   HlMismatch *mismatches = HL_ARRAY(arena, HlMismatch, n + 1);
   if (n != n_expected)
     return false;
@@ -212,7 +208,6 @@ static bool prepare(Check *c) {
     return false;
   c->devices = c->inputs.devices;
   c->expected = HL_ARRAY(c->out->arena, HlLiteral *, c->devices + 1);
-  c->roundings = hl_leaf_roundings(c->out->arena, c->m, &c->n_roundings);
   const int n_diags = hl_cx_n_diags(c->cx);
   if (evaluate(c, c->m, c->expected))
     return true;

@@ -2,7 +2,7 @@
 //
 // With a tolerance T an element passes when |a-e| <= T*max(1, max|e|) + 10*T*|e|, nan equals nan and
 // infinities must be the same. Without one the rule is XLA's own: it fails only when both the
-// absolute and the relative error are beyond their bounds (1e-3 each; wider for narrow floats).
+// absolute and the relative error are beyond the bounds of the results' type (1e-3 each; wider for narrow floats).
 // Of complex numbers the parts are tested apart, each against the size |e| of the whole number: a
 // part that is zero but for rounding has no size of its own. Integers and predicates must be equal. Eigen- and singular vectors are turned to the expected
 // vector's sign or phase first.
@@ -22,25 +22,19 @@ static double magnitude(const HlLiteral *lit, int64_t k) {
   return hl_is_complex(lit->shape->dtype) ? hypot(re, hl_literal_imag(lit, k)) : fabs(re);
 }
 
-// `rounding`: of what the leaf was computed in, 0 if not known. Errors of coarse types are measured
-// against the leaf's largest number, as sums of such numbers cancel.
-static Bounds bounds_for(const HlLiteral *expected, const HlCompareOptions *options,
-                         double rounding) {
-  double r = fmax(hl_rounding(expected->shape->dtype), rounding);
+static Bounds bounds_for(const HlLiteral *expected, const HlCompareOptions *options) {
+  const double r = hl_rounding(expected->shape->dtype);
   double tolerance = options->tolerance.given ? options->tolerance.value : -1;
   Bounds b = {.tolerance = tolerance, .scale = 1, .abs = r, .rel = r};
   if (options->abs_bound > 0)
     b.abs = options->abs_bound;
   if (options->rel_bound > 0)
     b.rel = options->rel_bound;
-  const bool is_coarse = rounding > hl_rounding(HL_F32);
-  for (int64_t k = 0; (tolerance >= 0 || is_coarse) && k < expected->n; k++) {
+  for (int64_t k = 0; k < expected->n; k++) {
     double x = magnitude(expected, k);
     if (isfinite(x) && x > b.scale)
       b.scale = x;
   }
-  if (is_coarse && options->abs_bound <= 0)
-    b.abs *= b.scale;
   return b;
 }
 
@@ -59,6 +53,12 @@ static bool near(const Bounds *b, double a, double e, double size, double *abs_e
   if (b->tolerance >= 0)
     return *abs_error <= b->tolerance * b->scale + 10 * b->tolerance * size;
   return !(*abs_error > b->abs && *rel_error > b->rel);
+}
+
+// Raises the tolerance that would pass everything to what an error asks for.
+static void need_tolerance(const Bounds *b, double abs_error, double size, HlMismatch *out) {
+  const double least = isfinite(abs_error) ? abs_error / (b->scale + 10 * size) : INFINITY;
+  out->pass_tolerance = fmax(out->pass_tolerance, least);
 }
 
 static void note(HlMismatch *out, int64_t k, bool fine, double a, double e, double abs_error,
@@ -93,10 +93,12 @@ static void compare_floats(const HlLiteral *actual, const HlLiteral *expected, c
     if (!isfinite(size))  // the other part is inf or nan: this one stands for itself
       size = fabs(e);
     bool fine = near(b, a, e, size, &abs_error, &rel_error);
+    need_tolerance(b, abs_error, size, out);
     if (complex_parts) {
       double ai = hl_literal_imag(actual, k), ei = hl_literal_imag(expected, k);
-      bool fine_imag =
-          near(b, ai, ei, isfinite(magnitude(expected, k)) ? size : fabs(ei), &abs_imag, &rel_imag);
+      const double size_imag = isfinite(magnitude(expected, k)) ? size : fabs(ei);
+      bool fine_imag = near(b, ai, ei, size_imag, &abs_imag, &rel_imag);
+      need_tolerance(b, abs_imag, size_imag, out);
       fine = fine && fine_imag;
       if (abs_imag > abs_error) {
         a = ai;
@@ -203,29 +205,39 @@ static HlLiteral *without_rest(HlCx *cx, const HlLiteral *actual, const HlLitera
   return copy;
 }
 
+// The least number of three digits that is no less, but for the last bits.
+static double rounded_up(double x) {
+  if (!(x > 0) || !isfinite(x))
+    return x;
+  const double digit = pow(10, floor(log10(x)) - 2);
+  return ceil(x / digit * (1 + 1e-12)) * digit;
+}
+
 static bool compare_leaf(HlCx *cx, const HlLiteral *actual, const HlLiteral *expected,
-                         const HlCompareOptions *options, int vectors, double rounding,
-                         HlMismatch *out) {
-  *out = (HlMismatch){.first = -1, .worst = -1, .n = expected->n};
+                         const HlCompareOptions *options, int vectors, HlMismatch *out) {
+  *out = (HlMismatch){.first = -1, .worst = -1, .n = expected->n, .pass_tolerance = INFINITY};
   out->same_shape = hl_shape_same_dims(actual->shape, expected->shape) &&
                     actual->n == expected->n &&
                     hl_dtype_kind(actual->shape->dtype) == hl_dtype_kind(expected->shape->dtype) &&
                     same_run_time_sizes(actual, expected);
   if (!out->same_shape)
     return false;
+  out->pass_tolerance = 0;
   HlLiteral *copy = vectors            ? turned(cx, actual, expected, vectors)
                     : expected->extent ? without_rest(cx, actual, expected)
                                        : NULL;
   if (copy)
     actual = copy;
   if (hl_is_float(expected->shape->dtype) || hl_is_complex(expected->shape->dtype)) {
-    Bounds b = bounds_for(expected, options, rounding);
+    Bounds b = bounds_for(expected, options);
     compare_floats(actual, expected, &b, options->mask, out);
   } else {
     compare_exact(actual, expected, options->mask, out);
+    out->pass_tolerance = out->n_different ? INFINITY : 0;
   }
   hl_literal_unref(copy);
   out->equal = out->n_different == 0;
+  out->pass_tolerance = rounded_up(out->pass_tolerance);
   return out->equal;
 }
 
@@ -237,9 +249,20 @@ bool hl_compare(HlCx *cx, int n, const HlLiteral *const *actual, const HlLiteral
     options = &usual;
   for (int k = 0; k < n; k++) {
     int vectors = k < options->n_vectors ? options->vectors[k] : 0;
-    double rounding = k < options->n_roundings ? options->roundings[k] : 0;
-    if (!compare_leaf(cx, actual[k], expected[k], options, vectors, rounding, &out[k]))
+    if (!compare_leaf(cx, actual[k], expected[k], options, vectors, &out[k]))
       equal = false;
   }
   return equal;
+}
+
+void hl_compare_rule(HlMaybeFloat tolerance, HlBuf *out) {
+  if (tolerance.given)
+    hl_buf_printf(out, "floats differ if |a-e| > T*max(1, max|e|) + 10*T*|e|, T = %g",
+                  tolerance.value);
+  else
+    hl_buf_printf(out,
+                  "floats differ, as in XLA, if the absolute and the relative error are both "
+                  "beyond %g (f64 %g, f16 %g, bf16 %g, narrower ones %g)",
+                  hl_rounding(HL_F32), hl_rounding(HL_F64), hl_rounding(HL_F16),
+                  hl_rounding(HL_BF16), hl_rounding(HL_F8E5M2));
 }

@@ -8,7 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Kind { KIND_BOOL, KIND_SWITCH, KIND_INT, KIND_TEXT, KIND_IGNORED } Kind;
+typedef enum Kind { KIND_BOOL, KIND_SWITCH, KIND_INT, KIND_TEXT, KIND_OTHER, KIND_GONE } Kind;
+
+// What flags steer that Hilo does not have.
+typedef enum Steers { HARMLESS, RESULTS, PROGRAM, SPEED } Steers;
+static const char *const steered[] = {
+    [RESULTS] = "results", [PROGRAM] = "what passes make of a program", [SPEED] = "speed"};
 
 typedef struct Flag {
   const char *name;
@@ -16,12 +21,15 @@ typedef struct Flag {
   size_t field;
   int64_t usual;  // of an INT
   const char *meaning;
+  Steers steers;            // of OTHER
+  const char *other_usual;  // of OTHER: XLA's value; NULL: none that is written so
 } Flag;
 
 static const Flag table[] = {
 #define FLAG(field, kind, usual, meaning) \
-  {#field, KIND_##kind, offsetof(HlFlags, field), usual, meaning},
-#define IGNORED(field) {#field, KIND_IGNORED, 0, 0, ""},
+  {#field, KIND_##kind, offsetof(HlFlags, field), usual, meaning, HARMLESS, NULL},
+#define OTHER(field, steers, usual) {#field, KIND_OTHER, 0, 0, "", steers, usual},
+#define GONE(field) {#field, KIND_GONE, 0, 0, "", HARMLESS, NULL},
 #include "tool/flags.def"
 };
 
@@ -43,6 +51,7 @@ static const char *keep(HlFlags *flags, const char *text) {
 void hl_flags_copy(const HlFlags *from, HlFlags *out) {
   *out = *from;
   out->arena = NULL;
+  out->warned = NULL;
   for (int k = 0; k < HL_COUNT_OF(table); k++) {
     const char **text = field_of(out, &table[k]);
     if (table[k].kind == KIND_TEXT && *text)
@@ -98,6 +107,35 @@ static bool set_int(HlMaybeInt *out, const char *value, int64_t usual) {
   return true;
 }
 
+// Whether XLA does the same without the flag.
+static bool is_usual(const Flag *flag, const char *value) {
+  bool given, usual;
+  if (!flag->other_usual)
+    return false;
+  if (set_bool(&given, value) && set_bool(&usual, flag->other_usual))
+    return given == usual;
+  return strcmp(hl_flag_text(value), flag->other_usual) == 0;
+}
+
+// Says once what will not come of a flag.
+static void warn_once(HlCx *cx, HlFlags *flags, const Flag *flag, const char *value) {
+  const bool matters = flag->kind == KIND_OTHER && flag->steers != HARMLESS;
+  if (flag->kind != KIND_GONE && (!matters || is_usual(flag, value)))
+    return;
+  if (!flags->arena)
+    flags->arena = hl_arena_new();
+  if (!flags->warned)
+    flags->warned = HL_ARRAY(flags->arena, bool, HL_COUNT_OF(table));
+  if (flags->warned[flag - table])
+    return;
+  flags->warned[flag - table] = true;
+  if (matters)
+    hl_warn(cx, (HlPos){0}, "XLA's flag --%s, which changes %s, has no effect in Hilo", flag->name,
+            steered[flag->steers]);
+  else
+    hl_warn(cx, (HlPos){0}, "XLA has no flag --%s any more: no effect", flag->name);
+}
+
 // `value` NULL: the flag stands bare.
 static bool set(HlCx *cx, HlFlags *flags, HlStr name, const char *value) {
   const Flag *flag = find(name);
@@ -114,6 +152,8 @@ static bool set(HlCx *cx, HlFlags *flags, HlStr name, const char *value) {
     ok = set_int(field_of(flags, flag), value, flag->usual);
   else if (flag->kind == KIND_TEXT)
     *(const char **)field_of(flags, flag) = keep(flags, hl_flag_text(value));
+  else
+    warn_once(cx, flags, flag, value);
   return ok || hl_error(cx, (HlPos){0}, "cannot read the value '%s' of flag --%s",
                         value ? value : "", flag->name);
 }
@@ -265,14 +305,30 @@ static void print_flag(const Flag *flag, const void *value, HlBuf *out) {
   }
 }
 
+static bool is_honoured(const Flag *flag) {
+  return flag->kind < KIND_OTHER;
+}
+
 void hl_flags_print(const HlFlags *flags, HlBuf *out) {
   for (int k = 0; k < HL_COUNT_OF(table); k++)
-    if (table[k].kind != KIND_IGNORED)
+    if (is_honoured(&table[k]))
       print_flag(&table[k], field_of(flags, &table[k]), out);
 }
 
 void hl_flags_help(HlBuf *out) {
   for (int k = 0; k < HL_COUNT_OF(table); k++)
-    if (table[k].kind != KIND_IGNORED)
+    if (is_honoured(&table[k]))
       hl_buf_printf(out, "  --%-38s %s\n", table[k].name, table[k].meaning);
+}
+
+bool hl_flags_row(int k, HlFlagRow *out) {
+  if (k < 0 || k >= HL_COUNT_OF(table))
+    return false;
+  const Flag *flag = &table[k];
+  *out = (HlFlagRow){.name = flag->name, .honoured = is_honoured(flag), .meaning = flag->meaning};
+  if (flag->kind == KIND_GONE)
+    out->meaning = "gone from XLA";
+  else if (flag->kind == KIND_OTHER)
+    out->meaning = flag->steers == HARMLESS ? "" : steered[flag->steers];
+  return true;
 }

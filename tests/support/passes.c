@@ -58,8 +58,7 @@ HlEngineOptions passes_options(const char *passes, const char *target) {
                            .pipelines = &hl_pipelines,
                            .target = hl_target_find(target),
                            .verify_each = true,
-                           .disable =
-                               passes_change_values(passes) ? NULL : "simplify-fp-conversions"};
+                           .excess_precision = hl_switch(passes_change_values(passes))};
 }
 
 // --- Devices --------------------------------------------------------------------------------------
@@ -108,9 +107,8 @@ static bool same_values(HlCx *cx, const HlModule *m, const HlLiteral *actual,
   HlMismatch *found = HL_ARRAY(arena, HlMismatch, n + 1);
   HlCompareOptions how = {0};
   how.vectors = hl_vector_leaves(arena, m, &how.n_vectors);
-  how.roundings = hl_leaf_roundings(arena, m, &how.n_roundings);
   if (how.n_vectors != n)
-    how.n_vectors = how.n_roundings = 0;
+    how.n_vectors = 0;
   bool equal = n == n_expected && hl_compare(cx, n, a, e, &how, found);
   if (!equal && n == n_expected)
     print_mismatches(found, n);

@@ -167,6 +167,8 @@ static void compare(void **state) {
   assert_true(hl_compare(b->cx, 1, left, right, &(HlCompareOptions){0}, &found));
   const HlCompareOptions exact = {.tolerance = {true, 0}};
   assert_false(hl_compare(b->cx, 1, left, right, &exact, &found));
+  const HlCompareOptions hinted = {.tolerance = {true, found.pass_tolerance}};
+  assert_true(hl_compare(b->cx, 1, left, right, &hinted, &found));
   hl_literal_set_f64(y, 3, 1.1);
   assert_false(hl_compare(b->cx, 1, left, right, &(HlCompareOptions){0}, &found));
   hl_literal_unref(x);

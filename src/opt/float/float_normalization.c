@@ -54,7 +54,7 @@ static Norm norm_of(HlPass *p) {  // its name says for which type
                 .low = low,
                 .high = wider(low),
                 .moves = p->target->moves_narrow,
-                .excess = hl_pass_flag(p, "allow_excess_precision")};
+                .excess = hl_pass_flag(p, "allow_excess_precision") && !p->keeps_rounding};
 }
 
 // --- What the target can do ----------------------------------------------------------------------

@@ -4,7 +4,7 @@
 //   b = f32[4] convert(a)                    =>   x
 //
 // What the types between would have rounded away is kept: this is for programs that allow excess
-// precision.
+// precision, as they do unless --xla_allow_excess_precision=false.
 
 #include "hilo/pass.h"
 
@@ -13,8 +13,7 @@ static bool makes_float(const HlInst *inst) {
 }
 
 static HlInst *shorten_chain(HlPass *p, HlBuild *b, HlInst *convert) {
-  (void)p;
-  if (!makes_float(convert) || !makes_float(convert->operands[0]))
+  if (p->keeps_rounding || !makes_float(convert) || !makes_float(convert->operands[0]))
     return NULL;
   HlInst *source = convert->operands[0];
   while (makes_float(source))
@@ -24,6 +23,6 @@ static HlInst *shorten_chain(HlPass *p, HlBuild *b, HlInst *convert) {
 
 const HlRule fp_conversions_rules[] = {
     {HL_OP_CONVERT, shorten_chain, "simplify-fp-conversions", "convert(convert(x)) => convert(x)",
-     "both give floats"},
+     "both give floats, unless excess precision is off"},
     {0},
 };

@@ -61,7 +61,8 @@ static const char *const npy_words[] = {
     "<c8", "<c16", "|i1", "|u1", "<i8", "<u8", ".npy", "PK\x03\x04", "PK\x01\x02", "PK\x05\x06", "PK\x06\x06", "PK\x06\x07"};
 static const char *const flags[] = {
 #define FLAG(field, ...) #field,
-#define IGNORED(field) #field,
+#define OTHER(field, ...) #field,
+#define GONE(field) #field,
 #include "tool/flags.def"
 };
 static const char *const history_words[] = {"hilo-history 1\n", "@ 0000.", "\n+1\n", "\n-1\n", "\n=1\n", "@ "};
@@ -90,8 +91,8 @@ static const FuzzClass of_text[] = {CLASS(ops),        CLASS(dtypes),     CLASS(
                                     CLASS(enum_words), CLASS(text_frame), CLASS(numbers)};
 static const FuzzClass of_proto[] = {CLASS(ops), CLASS(attrs), CLASS(enum_words)};
 static const FuzzClass of_mlir[] = {CLASS(ml_ops),   CLASS(ml_types), CLASS(ml_names),
-                                    CLASS(ml_words), CLASS(ml_kinds),
-                                    CLASS(ml_frame), CLASS(numbers)};
+                                    CLASS(ml_words), CLASS(ml_kinds), CLASS(ml_frame),
+                                    CLASS(numbers)};
 static const FuzzClass of_bytecode[] = {CLASS(ml_ops), CLASS(ml_names), CLASS(ml_types)};
 static const FuzzClass of_literal[] = {CLASS(numbers)};
 static const FuzzClass of_npy[] = {CLASS(npy_words)};
