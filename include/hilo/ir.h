@@ -450,7 +450,9 @@ enum {
   HL_T_INVOLUTION = 1 << 25,   // f(f(x)) = x
   HL_T_ODD = 1 << 26,          // f(-x) = -f(x)
   HL_T_EVEN = 1 << 27,         // f(-x) = f(x)
-  HL_T_ALIGNED = 1 << 28       // dimension k of an array result goes with dimension k of operand 0 (elementwise ops, too)
+  HL_T_ROUNDS = 1 << 28,       // the result is a whole number less than one away
+  HL_T_ALIGNED = 1 << 29,      // dimension k of an array result goes with dimension k of operand 0 (elementwise ops, too)
+  HL_T_GIVEN = 1 << 30         // its value is there before anything runs
 };
 enum { HL_ANY = -1 };
 
@@ -458,6 +460,11 @@ enum { HL_ANY = -1 };
 typedef enum HlKnown { HL_KNOWN_NONE, HL_KNOWN_ZERO, HL_KNOWN_ONE, HL_KNOWN_ALL_ONES, HL_KNOWN_LOWEST, HL_KNOWN_HIGHEST } HlKnown;
 // Where the elements of a real result lie, whatever the operands are: anywhere, 0 to 1, -1 to 1, from 0 on.
 typedef enum HlBounds { HL_BOUNDS_ANY, HL_BOUNDS_UNIT, HL_BOUNDS_SIGNED_UNIT, HL_BOUNDS_NONNEGATIVE } HlBounds;
+// Of which real numbers x the function f(x) is a real number; outside it is nan. At the end of what is ABOVE it is
+// infinite, at those of WITHIN_ONE it may be.
+typedef enum HlReals {
+  HL_REALS_ANY, HL_REALS_ABOVE_ZERO, HL_REALS_FROM_ZERO, HL_REALS_ABOVE_MINUS_ONE, HL_REALS_WITHIN_ONE, HL_REALS_FROM_ONE
+} HlReals;
 // Which part of work in several instructions an op is: it is all of it, begins, continues or awaits it.
 typedef enum HlHalf { HL_HALF_NONE, HL_HALF_START, HL_HALF_UPDATE, HL_HALF_DONE } HlHalf;
 // Cost rules, as the column `flops` names them.
@@ -482,6 +489,10 @@ typedef struct HlOpFacts {
   uint8_t linear;              // f(x + y) = f(x) + f(y), f(c x) = c f(x) of these operands taken together
   uint8_t multilinear;         // the same of each of these, the others fixed
   uint8_t in_place;            // operands that the result is written over where their memory may be had
+  uint8_t divisor;             // where an element of these is 0 a float result is not finite
+  uint8_t steep;               // the result grows exponentially with these: at a thousand no f32 holds it
+  uint8_t shift;               // by how many places bits move: f(x, a + b) = f(f(x, a), b)
+  uint8_t defined;             // HlReals
   uint8_t neutral;             // HlKnown e: f(x, e) = x, and f(e, x) = x where it commutes
   uint8_t absorbing;           // HlKnown z: f(x, z) = z, and f(z, x) = z
   uint8_t bounds;              // HlBounds
@@ -504,6 +515,10 @@ HlOp hl_op_by_text(HlStr text);          // HL_OP_COUNT if none
 static inline const char *hl_op_text(HlOp op) { return hl_op_info[op].text; }
 // Whether the op has one of the traits (HL_T_*, or'ed).
 static inline bool hl_op_is(HlOp op, uint32_t traits) { return (hl_op_info[op].traits & traits) != 0; }
+// Whether it has all of them.
+static inline bool hl_op_is_all(HlOp op, uint32_t traits) { return (hl_op_info[op].traits & traits) == traits; }
+// Gives its first operand as it is and only says something of it: an order, a border, that nothing moves across.
+static inline bool hl_op_marks(HlOp op) { return hl_op_is_all(op, HL_T_WIRE | HL_T_ALIGNED); }
 static inline const HlOpFacts *hl_op_facts(HlOp op) { return &hl_op_info[op].facts; }
 // Hands elements on, computing nothing of them: which one stands where does not depend on their values.
 static inline bool hl_op_moves(HlOp op) { return hl_op_info[op].facts.elements != 0 && !hl_op_is(op, HL_T_CHOOSES); }

@@ -51,7 +51,9 @@ static void print_traits(HlOp op) {
                {HL_T_INVOLUTION, "involution"},
                {HL_T_ODD, "odd"},
                {HL_T_EVEN, "even"},
-               {HL_T_ALIGNED, "aligned"}};
+               {HL_T_ALIGNED, "aligned"},
+               {HL_T_ROUNDS, "rounds"},
+               {HL_T_GIVEN, "given"}};
   const char *comma = "";
   for (int k = 0; k < HL_COUNT_OF(words); k++)
     if (hl_op_is(op, words[k].trait)) {
@@ -85,6 +87,7 @@ static void print_word(const char *what, const char *word, const char **comma) {
 static void print_facts(HlOp op) {
   static const char *const known[] = {"", "0", "1", "all ones", "lowest", "highest"};
   static const char *const bounds[] = {"", "[0, 1]", "[-1, 1]", "[0, inf]"};
+  static const char *const domain[] = {"", "x > 0", "x >= 0", "x > -1", "-1 <= x <= 1", "x >= 1"};
   static const char *const half[] = {"", "starts", "continues", "awaits"};
   const HlOpFacts *facts = hl_op_facts(op);
   const char *comma = "";
@@ -94,6 +97,10 @@ static void print_facts(HlOp op) {
   print_set("linear in", facts->linear, &comma);
   print_set("multilinear in", facts->multilinear, &comma);
   print_set("in place of", facts->in_place, &comma);
+  print_set("divisor", facts->divisor, &comma);
+  print_set("steep in", facts->steep, &comma);
+  print_set("shifts by", facts->shift, &comma);
+  print_word("of", domain[facts->defined], &comma);
   print_word("neutral", known[facts->neutral], &comma);
   print_word("absorbing", known[facts->absorbing], &comma);
   print_word("in", bounds[facts->bounds], &comma);

@@ -19,23 +19,6 @@ int hl_factors_add(HlFactors *rule, int64_t size, HlFactorKind kind) {
   return rule->n++;
 }
 
-static int passed(HlFactors *rule, int64_t size) {
-  return hl_factors_add(rule, size, HL_FACTOR_PASSED);
-}
-
-static int mixed(HlFactors *rule, int64_t size) {
-  return hl_factors_add(rule, size, HL_FACTOR_MIXED);
-}
-
-static int summed(HlFactors *rule, int64_t size) {
-  return hl_factors_add(rule, size, HL_FACTOR_SUMMED);
-}
-
-// Of two sizes that go together: `kind` where they are equal, else the places do not correspond.
-static int between(HlFactors *rule, int64_t a, int64_t b, HlFactorKind kind) {
-  return a == b ? hl_factors_add(rule, a, kind) : mixed(rule, a > b ? a : b);
-}
-
 // Appends the factor to a dimension of a tensor.
 void hl_factors_put(HlFactors *rule, int tensor, int64_t dim, int factor) {
   HlDimFactors *list = &rule->tensor[tensor].dim[dim];
@@ -44,10 +27,6 @@ void hl_factors_put(HlFactors *rule, int tensor, int64_t dim, int factor) {
     memcpy(at, list->at, (size_t)list->n * sizeof *at);
   at[list->n] = factor;
   *list = (HlDimFactors){list->n + 1, at};
-}
-
-static int rank_of(const HlFactors *rule, int tensor) {
-  return rule->tensor[tensor].rank;
 }
 
 static void set_tensor(HlFactors *rule, int tensor, const HlShape *shape) {
@@ -85,7 +64,7 @@ void hl_factors_same(HlArena *arena, const HlShape *shape, int n, int n_results,
   for (int k = 0; k < n; k++)
     set_tensor(rule, k, shape);
   for (int d = 0; d < shape->rank; d++) {
-    const int factor = passed(rule, shape->dim[d]);
+    const int factor = dims_passed(rule, shape->dim[d]);
     for (int k = 0; k < n; k++)
       hl_factors_put(rule, k, d, factor);
   }
@@ -98,9 +77,9 @@ bool hl_factors_like_result(const HlInst *inst, HlFactors *rule) {
   if (!shape || !hl_shape_is_array(shape))
     return false;
   for (int d = 0; d < shape->rank; d++) {
-    const int factor = passed(rule, shape->dim[d]);
+    const int factor = dims_passed(rule, shape->dim[d]);
     for (int k = 0; k < rule->n_operands + rule->n_results; k++)
-      if (rank_of(rule, k) == shape->rank)
+      if (dims_rank(rule, k) == shape->rank)
         hl_factors_put(rule, k, d, factor);
   }
   return true;
@@ -113,7 +92,7 @@ bool dims_pointwise(const HlInst *inst, HlFactors *rule) {
 bool dims_broadcast(const HlInst *inst, HlFactors *rule) {
   const HlI64s dims = hl_dims(inst);
   for (int d = 0; d < inst->shape->rank; d++) {
-    const int factor = passed(rule, inst->shape->dim[d]), from = hl_i64s_find(dims, d);
+    const int factor = dims_passed(rule, inst->shape->dim[d]), from = hl_i64s_find(dims, d);
     hl_factors_put(rule, 1, d, factor);
     if (from >= 0)
       hl_factors_put(rule, 0, from, factor);
@@ -124,7 +103,7 @@ bool dims_broadcast(const HlInst *inst, HlFactors *rule) {
 bool dims_transpose(const HlInst *inst, HlFactors *rule) {
   const HlI64s dims = hl_dims(inst);
   for (int d = 0; d < inst->shape->rank; d++) {
-    const int factor = passed(rule, inst->shape->dim[d]);
+    const int factor = dims_passed(rule, inst->shape->dim[d]);
     hl_factors_put(rule, 0, dims.at[d], factor);
     hl_factors_put(rule, 1, d, factor);
   }
@@ -140,41 +119,67 @@ static int64_t gcd(int64_t a, int64_t b) {
   return a;
 }
 
+// A shape with its dimensions from major to minor.
+typedef struct Order {
+  const HlShape *shape;
+  const int64_t *minor_to_major;  // NULL: as they are numbered
+} Order;
+
+static int dim_at(const Order *o, int k) {
+  return o->minor_to_major ? (int)o->minor_to_major[o->shape->rank - 1 - k] : k;
+}
+
 // Both shapes are taken apart from the major end as long as what is left of two dimensions has a common divisor.
-bool dims_reshape(const HlInst *inst, HlFactors *rule) {
-  const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
-  int i = 0, j = 0;
+static bool take_apart(HlFactors *rule, Order from, Order to) {
+  int i = 0, j = 0, from_dim = 0, to_dim = 0;
   int64_t a = 1, b = 1;
-  if (hl_shape_elements(to) == 0 || hl_shape_is_dynamic(from) || hl_shape_is_dynamic(to))
-    return false;
   for (;;) {
-    while (a == 1 && i < from->rank)
-      a = from->dim[i++];
-    while (b == 1 && j < to->rank)
-      b = to->dim[j++];
+    while (a == 1 && i < from.shape->rank)
+      a = from.shape->dim[from_dim = dim_at(&from, i++)];
+    while (b == 1 && j < to.shape->rank)
+      b = to.shape->dim[to_dim = dim_at(&to, j++)];
     if (a == 1 || b == 1)
       return true;
     const int64_t common = gcd(a, b);
     if (common > 1) {
-      const int factor = passed(rule, common);
-      hl_factors_put(rule, 0, i - 1, factor);
-      hl_factors_put(rule, 1, j - 1, factor);
+      const int factor = dims_passed(rule, common);
+      hl_factors_put(rule, 0, from_dim, factor);
+      hl_factors_put(rule, 1, to_dim, factor);
       a /= common;
       b /= common;
     } else {  // 6x4 as 4x6: from here to where both meet again nothing agrees
-      hl_factors_put(rule, 0, i - 1, passed(rule, a));
-      hl_factors_put(rule, 1, j - 1, passed(rule, b));
-      while (a != b)
-        if (a < b) {
-          hl_factors_put(rule, 0, i, passed(rule, from->dim[i]));
-          a *= from->dim[i++];
-        } else {
-          hl_factors_put(rule, 1, j, passed(rule, to->dim[j]));
-          b *= to->dim[j++];
-        }
+      hl_factors_put(rule, 0, from_dim, dims_passed(rule, a));
+      hl_factors_put(rule, 1, to_dim, dims_passed(rule, b));
+      while (a != b) {
+        const bool left = a < b;
+        const int dim = left ? dim_at(&from, i++) : dim_at(&to, j++);
+        const int64_t size = (left ? from : to).shape->dim[dim];
+        hl_factors_put(rule, left ? 0 : 1, dim, dims_passed(rule, size));
+        *(left ? &a : &b) *= size;
+      }
       a = b = 1;
     }
   }
+}
+
+static bool is_fixed(const HlShape *shape) {
+  return hl_shape_is_array(shape) && hl_shape_elements(shape) > 0 && !hl_shape_is_dynamic(shape);
+}
+
+bool dims_reshape(const HlInst *inst, HlFactors *rule) {
+  const HlShape *from = inst->operands[0]->shape;
+  return is_fixed(from) && is_fixed(inst->shape) &&
+         take_apart(rule, (Order){from, NULL}, (Order){inst->shape, NULL});
+}
+
+// A reshape of dimensions as they lie in memory; tiles are not looked into.
+bool dims_bitcast(const HlInst *inst, HlFactors *rule) {
+  const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
+  if (!is_fixed(from) || !is_fixed(to) || from->dtype != to->dtype ||
+      (from->layout && from->layout->extra) || (to->layout && to->layout->extra))
+    return false;
+  return take_apart(rule, (Order){from, from->layout ? from->layout->minor_to_major.at : NULL},
+                    (Order){to, to->layout ? to->layout->minor_to_major.at : NULL});
 }
 
 bool dims_bitcast_convert(const HlInst *inst, HlFactors *rule) {
@@ -182,7 +187,7 @@ bool dims_bitcast_convert(const HlInst *inst, HlFactors *rule) {
   for (int d = 0; d < from->rank && d < to->rank; d++) {
     if (from->dim[d] != to->dim[d])
       return false;
-    const int factor = passed(rule, to->dim[d]);
+    const int factor = dims_passed(rule, to->dim[d]);
     hl_factors_put(rule, 0, d, factor);
     hl_factors_put(rule, 1, d, factor);
   }
@@ -193,7 +198,7 @@ bool dims_bitcast_convert(const HlInst *inst, HlFactors *rule) {
 bool dims_window(const HlInst *inst, HlFactors *rule) {
   const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
   for (int d = 0; d < from->rank; d++) {
-    const int factor = between(rule, from->dim[d], to->dim[d], HL_FACTOR_NEAR);
+    const int factor = dims_between(rule, from->dim[d], to->dim[d], HL_FACTOR_NEAR);
     hl_factors_put(rule, 0, d, factor);
     hl_factors_put(rule, rule->n_operands, d, factor);
   }
@@ -221,11 +226,11 @@ bool dims_along(const HlInst *inst, HlFactors *rule) {
 bool dims_dynamic_slice(const HlInst *inst, HlFactors *rule) {
   const HlShape *from = inst->operands[0]->shape;
   for (int d = 0; d < from->rank; d++) {
-    const int factor = passed(rule, from->dim[d]);
+    const int factor = dims_passed(rule, from->dim[d]);
     hl_factors_put(rule, 0, d, factor);
     hl_factors_put(rule, rule->n_operands, d,
                    from->dim[d] == inst->shape->dim[d] ? factor
-                                                       : passed(rule, inst->shape->dim[d]));
+                                                       : dims_passed(rule, inst->shape->dim[d]));
   }
   return true;
 }
@@ -233,11 +238,12 @@ bool dims_dynamic_slice(const HlInst *inst, HlFactors *rule) {
 bool dims_dynamic_update_slice(const HlInst *inst, HlFactors *rule) {
   const HlShape *update = inst->operands[1]->shape;
   for (int d = 0; d < update->rank; d++) {
-    const int factor = between(rule, inst->shape->dim[d], update->dim[d], HL_FACTOR_PASSED);
+    const int factor = dims_between(rule, inst->shape->dim[d], update->dim[d], HL_FACTOR_PASSED);
     hl_factors_put(rule, 0, d, factor);
     hl_factors_put(rule, rule->n_operands, d, factor);
     hl_factors_put(rule, 1, d,
-                   update->dim[d] == inst->shape->dim[d] ? factor : passed(rule, update->dim[d]));
+                   update->dim[d] == inst->shape->dim[d] ? factor
+                                                         : dims_passed(rule, update->dim[d]));
   }
   return true;
 }
@@ -245,12 +251,12 @@ bool dims_dynamic_update_slice(const HlInst *inst, HlFactors *rule) {
 // All dimensions but those from `end` on go together.
 bool hl_factors_leading(const HlInst *inst, int end, HlFactors *rule) {
   for (int k = 0; k < rule->n_operands + rule->n_results; k++)
-    if (rank_of(rule, k) >= 0 && rank_of(rule, k) < end)
+    if (dims_rank(rule, k) >= 0 && dims_rank(rule, k) < end)
       return false;
   for (int d = 0; d < end; d++) {
-    const int factor = passed(rule, inst->operands[0]->shape->dim[d]);
+    const int factor = dims_passed(rule, inst->operands[0]->shape->dim[d]);
     for (int k = 0; k < rule->n_operands + rule->n_results; k++)
-      if (rank_of(rule, k) >= end)
+      if (dims_rank(rule, k) >= end)
         hl_factors_put(rule, k, d, factor);
   }
   return end > 0;
@@ -264,7 +270,7 @@ bool dims_reduce(const HlInst *inst, HlFactors *rule) {
   const int n = (int)inst->n_operands / 2;
   for (int d = 0, to = 0; d < shape->rank; d++) {
     const bool gone = hl_i64s_find(dims, d) >= 0;
-    const int factor = gone ? summed(rule, shape->dim[d]) : passed(rule, shape->dim[d]);
+    const int factor = gone ? dims_summed(rule, shape->dim[d]) : dims_passed(rule, shape->dim[d]);
     for (int k = 0; k < n; k++)
       hl_factors_put(rule, k, d, factor);
     if (gone)
@@ -280,7 +286,7 @@ bool dims_reduce_window(const HlInst *inst, HlFactors *rule) {
   const HlShape *from = inst->operands[0]->shape, *to = hl_leaf_shape(inst->shape, 0);
   const int n = (int)inst->n_operands / 2;
   for (int d = 0; d < from->rank; d++) {
-    const int factor = between(rule, from->dim[d], to->dim[d], HL_FACTOR_NEAR);
+    const int factor = dims_between(rule, from->dim[d], to->dim[d], HL_FACTOR_NEAR);
     for (int k = 0; k < n; k++)
       hl_factors_put(rule, k, d, factor);
     for (int k = 0; k < rule->n_results; k++)
@@ -292,76 +298,11 @@ bool dims_reduce_window(const HlInst *inst, HlFactors *rule) {
 bool dims_select_and_scatter(const HlInst *inst, HlFactors *rule) {
   for (int d = 0; d < inst->shape->rank; d++) {
     const int64_t size = inst->shape->dim[d], source = inst->operands[1]->shape->dim[d];
-    const int factor = between(rule, size, source, HL_FACTOR_NEAR);
+    const int factor = dims_between(rule, size, source, HL_FACTOR_NEAR);
     hl_factors_put(rule, 0, d, factor);
-    hl_factors_put(rule, 1, d, size == source ? factor : passed(rule, source));
+    hl_factors_put(rule, 1, d, size == source ? factor : dims_passed(rule, source));
     hl_factors_put(rule, 3, d, factor);
   }
-  return true;
-}
-
-bool dims_dot(const HlInst *inst, HlFactors *rule) {
-  const HlShape *lhs = inst->operands[0]->shape, *rhs = inst->operands[1]->shape;
-  const HlI64s lb = hl_attr_ints(inst, HL_A_LHS_BATCH_DIMS);
-  const HlI64s rb = hl_attr_ints(inst, HL_A_RHS_BATCH_DIMS);
-  const HlI64s lc = hl_attr_ints(inst, HL_A_LHS_CONTRACTING_DIMS);
-  const HlI64s rc = hl_attr_ints(inst, HL_A_RHS_CONTRACTING_DIMS);
-  int to = 0;
-  for (int k = 0; k < lb.n; k++, to++) {
-    const int factor = passed(rule, lhs->dim[lb.at[k]]);
-    hl_factors_put(rule, 0, lb.at[k], factor);
-    hl_factors_put(rule, 1, rb.at[k], factor);
-    hl_factors_put(rule, 2, to, factor);
-  }
-  for (int side = 0; side < 2; side++) {
-    const HlShape *shape = side ? rhs : lhs;
-    for (int d = 0; d < shape->rank; d++) {
-      if (hl_i64s_find(side ? rb : lb, d) >= 0 || hl_i64s_find(side ? rc : lc, d) >= 0)
-        continue;
-      const int factor = passed(rule, shape->dim[d]);
-      hl_factors_put(rule, side, d, factor);
-      hl_factors_put(rule, 2, to++, factor);
-    }
-  }
-  for (int k = 0; k < lc.n; k++) {
-    const int factor = summed(rule, lhs->dim[lc.at[k]]);
-    hl_factors_put(rule, 0, lc.at[k], factor);
-    hl_factors_put(rule, 1, rc.at[k], factor);
-  }
-  return true;
-}
-
-// Groups are a factor of their own before the channels: they run along the features (or, in groups of the batch, along
-// the batch) of the input, and along the output features of kernel and result.
-bool dims_convolution(const HlInst *inst, HlFactors *rule) {
-  const HlDimLabels *at = hl_attr_ptr(inst, HL_A_DIM_LABELS);
-  const HlShape *w = inst->operands[1]->shape, *y = inst->shape;
-  const int64_t groups = hl_attr_int(inst, HL_A_FEATURE_GROUP_COUNT);
-  const int64_t batches = hl_attr_int(inst, HL_A_BATCH_GROUP_COUNT);
-  if (!at || (groups > 1 && batches > 1))
-    return false;
-  const int64_t n_groups = groups > 1 ? groups : batches;
-  if (n_groups > 1) {
-    const int group = passed(rule, n_groups);
-    hl_factors_put(rule, 0, groups > 1 ? at->input_feature : at->input_batch, group);
-    hl_factors_put(rule, 1, at->kernel_output, group);
-    hl_factors_put(rule, 2, at->output_feature, group);
-  }
-  const int batch = passed(rule, y->dim[at->output_batch]);
-  hl_factors_put(rule, 0, at->input_batch, batch);
-  hl_factors_put(rule, 2, at->output_batch, batch);
-  for (int k = 0; k < at->input_spatial.n; k++) {
-    const int64_t out = y->dim[at->output_spatial.at[k]];
-    const int space = mixed(rule, out);
-    hl_factors_put(rule, 0, at->input_spatial.at[k], space);
-    hl_factors_put(rule, 2, at->output_spatial.at[k], space);
-  }
-  const int output = passed(rule, w->dim[at->kernel_output] / n_groups);
-  hl_factors_put(rule, 1, at->kernel_output, output);
-  hl_factors_put(rule, 2, at->output_feature, output);
-  const int input = summed(rule, w->dim[at->kernel_input]);
-  hl_factors_put(rule, 0, at->input_feature, input);
-  hl_factors_put(rule, 1, at->kernel_input, input);
   return true;
 }
 
@@ -371,12 +312,12 @@ bool dims_batch_norm(const HlInst *inst, HlFactors *rule) {
   const bool by_element =
       inst->op == HL_OP_BATCH_NORM_INFERENCE;  // the others take means over the batch
   for (int d = 0; d < shape->rank; d++) {
-    const int factor =
-        d == feature || by_element ? passed(rule, shape->dim[d]) : mixed(rule, shape->dim[d]);
+    const int factor = d == feature || by_element ? dims_passed(rule, shape->dim[d])
+                                                  : dims_mixed(rule, shape->dim[d]);
     for (int k = 0; k < rule->n_operands + rule->n_results; k++) {
-      if (rank_of(rule, k) == shape->rank && shape->rank > 1)
+      if (dims_rank(rule, k) == shape->rank && shape->rank > 1)
         hl_factors_put(rule, k, d, factor);
-      else if (rank_of(rule, k) == 1 && (d == feature || shape->rank == 1))
+      else if (dims_rank(rule, k) == 1 && (d == feature || shape->rank == 1))
         hl_factors_put(rule, k, 0, factor);
     }
   }
@@ -401,7 +342,7 @@ bool dims_gather(const HlInst *inst, HlFactors *rule) {
     if (has(offset, d))
       continue;
     to += to == vector;
-    const int factor = passed(rule, inst->shape->dim[d]);
+    const int factor = dims_passed(rule, inst->shape->dim[d]);
     hl_factors_put(rule, 1, to, factor);
     hl_factors_put(rule, 2, d, factor);
     const int k = hl_i64s_find(of_index, to);
@@ -410,16 +351,16 @@ bool dims_gather(const HlInst *inst, HlFactors *rule) {
     to++;
   }
   if (vector < index->rank)
-    hl_factors_put(rule, 1, vector, passed(rule, index->dim[vector]));
+    hl_factors_put(rule, 1, vector, dims_passed(rule, index->dim[vector]));
   for (int d = 0, k = 0; d < from->rank; d++) {  // the window's
     if (has(batch, d))
       continue;
-    const int factor = passed(rule, from->dim[d]);
+    const int factor = dims_passed(rule, from->dim[d]);
     hl_factors_put(rule, 0, d, factor);
     if (has(collapsed, d))
       continue;
     hl_factors_put(rule, 2, offset.at[k++],
-                   sizes.at[d] == from->dim[d] ? factor : passed(rule, sizes.at[d]));
+                   sizes.at[d] == from->dim[d] ? factor : dims_passed(rule, sizes.at[d]));
   }
   return true;
 }
@@ -436,7 +377,7 @@ bool dims_scatter(const HlInst *inst, HlFactors *rule) {
   const int results = rule->n_operands;
   int *factor_of = HL_ARRAY(rule->arena, int, from->rank + 1);
   for (int d = 0; d < from->rank; d++) {
-    factor_of[d] = passed(rule, from->dim[d]);
+    factor_of[d] = dims_passed(rule, from->dim[d]);
     for (int k = 0; k < n; k++) {
       hl_factors_put(rule, k, d, factor_of[d]);
       hl_factors_put(rule, results + k, d, factor_of[d]);
@@ -447,19 +388,19 @@ bool dims_scatter(const HlInst *inst, HlFactors *rule) {
       continue;
     to += to == vector;
     const int b = hl_i64s_find(of_index, to);
-    const int factor = b >= 0 ? factor_of[batch.at[b]] : summed(rule, update->dim[d]);
+    const int factor = b >= 0 ? factor_of[batch.at[b]] : dims_summed(rule, update->dim[d]);
     hl_factors_put(rule, n, to++, factor);
     for (int k = 0; k < n; k++)
       hl_factors_put(rule, n + 1 + k, d, factor);
   }
   if (vector < index->rank)
-    hl_factors_put(rule, n, vector, passed(rule, index->dim[vector]));
+    hl_factors_put(rule, n, vector, dims_passed(rule, index->dim[vector]));
   for (int d = 0, w = 0; d < from->rank; d++) {
     if (has(batch, d) || has(inserted, d))
       continue;
     const int64_t to = window.at[w++];
     const int factor =
-        update->dim[to] == from->dim[d] ? factor_of[d] : passed(rule, update->dim[to]);
+        update->dim[to] == from->dim[d] ? factor_of[d] : dims_passed(rule, update->dim[to]);
     for (int k = 0; k < n; k++)
       hl_factors_put(rule, n + 1 + k, to, factor);
   }
@@ -478,6 +419,24 @@ bool dims_fft(const HlInst *inst, HlFactors *rule) {
 
 bool dims_matrices(const HlInst *inst, HlFactors *rule) {
   return hl_factors_leading(inst, inst->shape->rank - 2, rule);
+}
+
+// Only the dimension that is walked along is known of: what is carried reaches every place behind it.
+bool dims_scan(const HlInst *inst, HlFactors *rule) {
+  const int64_t d = hl_dim(inst), n_carries = hl_attr_int(inst, HL_A_NUM_CARRIES);
+  int factor = -1;
+  for (int k = 0; k < rule->n_operands + rule->n_results; k++) {
+    const bool result = k >= rule->n_operands;
+    const int64_t n = (result ? rule->n_results : rule->n_operands) - n_carries;
+    if ((result ? k - rule->n_operands : k) >= n || dims_rank(rule, k) <= d)
+      continue;
+    if (factor < 0)
+      factor = dims_mixed(rule, (result ? hl_leaf_shape(inst->shape, k - rule->n_operands)
+                                        : inst->operands[k]->shape)
+                                    ->dim[d]);
+    hl_factors_put(rule, k, d, factor);
+  }
+  return factor >= 0;
 }
 
 // --- All ops -----------------------------------------------------------------------------------------------

@@ -131,6 +131,12 @@ static bool custom_call(const HlInst *inst, HlFactors *rule) {
   return false;
 }
 
+// XLA's partitioner lets no shardings flow through these; a barrier's it links elsewhere.
+static bool stops_shardings(HlOp op) {
+  return hl_op_is(hl_op_plain(op), HL_T_COLLECTIVE) || op == HL_OP_BITCAST || op == HL_OP_SCAN ||
+         op == HL_OP_RAGGED_DOT || op == HL_OP_SCALED_DOT || op == HL_OP_OPT_BARRIER;
+}
+
 bool sp_rule_of(HlArena *arena, const HlInst *inst, SpRule *rule) {
   rule->elementwise = hl_op_is((HlOp)inst->op, HL_T_ELEMENTWISE) || inst->op == HL_OP_MAP;
   HlFactors *factors = &rule->of;
@@ -138,7 +144,7 @@ bool sp_rule_of(HlArena *arena, const HlInst *inst, SpRule *rule) {
     hl_factors_start(arena, inst, factors);
     return custom_call(inst, factors);
   }
-  if (!hl_factors_of(arena, inst, factors))
+  if (stops_shardings((HlOp)inst->op) || !hl_factors_of(arena, inst, factors))
     return false;
   // What lies across a border the partitioner exchanges; means over a batch it takes of each part, and adds.
   const bool norm = inst->op == HL_OP_BATCH_NORM_TRAINING || inst->op == HL_OP_BATCH_NORM_GRAD;

@@ -168,26 +168,27 @@ static void demand_trips(Fake *f, const HlInst *inst) {
   }
 }
 
+static Need wanted_of(HlReals domain) {
+  switch (domain) {
+  case HL_REALS_ABOVE_ZERO: return rather(0.05, INFINITY);
+  case HL_REALS_FROM_ZERO: return rather(0, INFINITY);
+  case HL_REALS_ABOVE_MINUS_ONE: return rather(-0.9, INFINITY);
+  case HL_REALS_WITHIN_ONE: return rather(-0.9, 0.9);
+  case HL_REALS_FROM_ONE: return rather(1, INFINITY);
+  default: return rather(-INFINITY, INFINITY);
+  }
+}
+
 static void demand_float(Fake *f, const HlInst *inst) {
+  const HlOpFacts *facts = hl_op_facts((HlOp)inst->op);
   const HlInst *x = inst->operands[0];
-  switch (inst->op) {
-  case HL_OP_LOG:
-  case HL_OP_RSQRT: fake_want(f, x, 0, rather(0.05, INFINITY)); break;
-  case HL_OP_SQRT: fake_want(f, x, 0, rather(0, INFINITY)); break;
-  case HL_OP_LOG_PLUS_ONE: fake_want(f, x, 0, rather(-0.9, INFINITY)); break;
-  case HL_OP_ASIN:
-  case HL_OP_ACOS:
-  case HL_OP_ATANH: fake_want(f, x, 0, rather(-0.9, 0.9)); break;
-  case HL_OP_ACOSH: fake_want(f, x, 0, rather(1, INFINITY)); break;
-  case HL_OP_EXPONENTIAL:
-  case HL_OP_EXPONENTIAL_MINUS_ONE:
-  case HL_OP_SINH:
-  case HL_OP_COSH: fake_want(f, x, 0, rather(-20, 20)); break;
-  case HL_OP_POWER:
+  if (facts->defined)
+    fake_want(f, x, 0, wanted_of((HlReals)facts->defined));
+  if (facts->steep & 1)
+    fake_want(f, x, 0, rather(-20, 20));
+  if (inst->op == HL_OP_POWER) {
     fake_want(f, x, 0, rather(0.05, INFINITY));
     fake_want(f, inst->operands[1], 0, rather(-4, 4));
-    break;
-  default: break;
   }
 }
 
@@ -235,29 +236,79 @@ static bool arrays_only(const HlInst *inst) {
 }
 
 static void demand_elementwise(Fake *f, const HlInst *inst) {
+  const HlOpFacts *facts = hl_op_facts((HlOp)inst->op);
   HlDtype dtype = inst->operands[0]->shape->dtype;
   int bits = hl_dtype_info[dtype].bits;
-  switch (inst->op) {
-  case HL_OP_SHIFT_LEFT:
-  case HL_OP_SHIFT_RIGHT_ARITHMETIC:
-  case HL_OP_SHIFT_RIGHT_LOGICAL:
-    fake_want(f, inst->operands[1], 0, rather(0, bits > 0 ? bits - 1 : 0));
-    break;
-  case HL_OP_DIVIDE:
-  case HL_OP_REMAINDER: fake_want(f, inst->operands[1], 0, flagged(NEED_NONZERO)); break;
-  case HL_OP_POWER:
-    if (hl_is_integral(dtype))
-      fake_want(f, inst->operands[1], 0, rather(0, 8));
-    break;
-  case HL_OP_COMPARE:
-    if (f->condition[inst->comp->id])
-      demand_trips(f, inst);
-    break;
-  default: break;
+  for (int k = 0; k < (int)inst->n_operands; k++) {
+    if (hl_operand_in(facts->shift, k, 1))
+      fake_want(f, inst->operands[k], 0, rather(0, bits > 0 ? bits - 1 : 0));
+    if (hl_operand_in(facts->divisor, k, 1))
+      fake_want(f, inst->operands[k], 0, flagged(NEED_NONZERO));
   }
+  if (inst->op == HL_OP_POWER && hl_is_integral(dtype))
+    fake_want(f, inst->operands[1], 0, rather(0, 8));
+  if (inst->op == HL_OP_COMPARE && f->condition[inst->comp->id])
+    demand_trips(f, inst);
   if (hl_is_float(dtype))
     demand_float(f, inst);
 }
+
+static void demand_dynamic_slice(Fake *f, const HlInst *inst) {
+  HlI64s size = hl_attr_ints(inst, HL_A_DYNAMIC_SLICE_SIZES);
+  want_starts(f, inst, 1, inst->operands[0]->shape, size.at, size.n);
+}
+
+static void demand_dynamic_update_slice(Fake *f, const HlInst *inst) {
+  if (inst->n_operands >= 2)
+    want_starts(f, inst, 2, inst->operands[0]->shape, inst->operands[1]->shape->dim,
+                inst->operands[1]->shape->rank);
+}
+
+static void demand_select_and_scatter(Fake *f, const HlInst *inst) {
+  if (inst->n_calls == 2)
+    want_identity(f, inst->operands[2], fake_combiner(hl_called(inst, 1), 0, 1));
+}
+
+static void demand_set_dimension_size(Fake *f, const HlInst *inst) {
+  const HlShape *x = inst->operands[0]->shape;
+  int64_t d = hl_dim(inst);
+  if (d >= 0 && d < x->rank)
+    fake_want(f, inst->operands[1], 0, within(x->dim[d] > 0, (double)x->dim[d]));
+}
+
+static void demand_dynamic_reshape(Fake *f, const HlInst *inst) {
+  for (int k = 1; k < (int)inst->n_operands && k - 1 < inst->shape->rank; k++)
+    fake_want(f, inst->operands[k], 0, fixed((double)inst->shape->dim[k - 1]));
+}
+
+// A variance is not negative.
+static void demand_batch_norm(Fake *f, const HlInst *inst) {
+  fake_want(f, inst->operands[inst->op == HL_OP_BATCH_NORM_GRAD ? 3 : 4], 0,
+            rather(0.05, INFINITY));
+}
+
+static void demand_matrix(Fake *f, const HlInst *inst) {
+  fake_want(f, inst->operands[0], 0, flagged(NEED_DIAGONAL));
+}
+
+static void (*const demand_of[HL_OP_COUNT])(Fake *, const HlInst *) = {
+    [HL_OP_DYNAMIC_SLICE] = demand_dynamic_slice,
+    [HL_OP_DYNAMIC_UPDATE_SLICE] = demand_dynamic_update_slice,
+    [HL_OP_GATHER] = demand_gather,
+    [HL_OP_SCATTER] = demand_scatter,
+    [HL_OP_SORT] = demand_sort,
+    [HL_OP_REDUCE] = demand_inits,
+    [HL_OP_REDUCE_WINDOW] = demand_inits,
+    [HL_OP_SELECT_AND_SCATTER] = demand_select_and_scatter,
+    [HL_OP_SET_DIMENSION_SIZE] = demand_set_dimension_size,
+    [HL_OP_DYNAMIC_RESHAPE] = demand_dynamic_reshape,
+    [HL_OP_BATCH_NORM_INFERENCE] = demand_batch_norm,
+    [HL_OP_BATCH_NORM_GRAD] = demand_batch_norm,
+    [HL_OP_CHOLESKY] = demand_matrix,
+    [HL_OP_TRIANGULAR_SOLVE] = demand_matrix,
+    [HL_OP_RAGGED_DOT] = demand_group_sizes,
+    [HL_OP_RAGGED_ALL_TO_ALL] = demand_ragged_all_to_all,
+};
 
 void fake_demand(Fake *f, const HlInst *inst) {
   if (inst->op == HL_OP_CONDITIONAL && inst->n_operands > 0)
@@ -269,44 +320,6 @@ void fake_demand(Fake *f, const HlInst *inst) {
     return;
   if (hl_op_info[inst->op].traits & HL_T_ELEMENTWISE)
     demand_elementwise(f, inst);
-  const HlShape *x = inst->operands[0]->shape;
-  switch (inst->op) {
-  case HL_OP_DYNAMIC_SLICE: {
-    HlI64s size = hl_attr_ints(inst, HL_A_DYNAMIC_SLICE_SIZES);
-    want_starts(f, inst, 1, x, size.at, size.n);
-    break;
-  }
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-    if (inst->n_operands >= 2)
-      want_starts(f, inst, 2, x, inst->operands[1]->shape->dim, inst->operands[1]->shape->rank);
-    break;
-  case HL_OP_GATHER: demand_gather(f, inst); break;
-  case HL_OP_SCATTER: demand_scatter(f, inst); break;
-  case HL_OP_SORT: demand_sort(f, inst); break;
-  case HL_OP_REDUCE:
-  case HL_OP_REDUCE_WINDOW: demand_inits(f, inst); break;
-  case HL_OP_SELECT_AND_SCATTER:
-    if (inst->n_calls == 2)
-      want_identity(f, inst->operands[2], fake_combiner(hl_called(inst, 1), 0, 1));
-    break;
-  case HL_OP_SET_DIMENSION_SIZE: {
-    int64_t d = hl_dim(inst);
-    if (d >= 0 && d < x->rank)
-      fake_want(f, inst->operands[1], 0, within(x->dim[d] > 0, (double)x->dim[d]));
-    break;
-  }
-  case HL_OP_DYNAMIC_RESHAPE:
-    for (int k = 1; k < (int)inst->n_operands && k - 1 < inst->shape->rank; k++)
-      fake_want(f, inst->operands[k], 0, fixed((double)inst->shape->dim[k - 1]));
-    break;
-  case HL_OP_BATCH_NORM_INFERENCE:
-    fake_want(f, inst->operands[4], 0, rather(0.05, INFINITY));
-    break;
-  case HL_OP_BATCH_NORM_GRAD: fake_want(f, inst->operands[3], 0, rather(0.05, INFINITY)); break;
-  case HL_OP_CHOLESKY:
-  case HL_OP_TRIANGULAR_SOLVE: fake_want(f, inst->operands[0], 0, flagged(NEED_DIAGONAL)); break;
-  case HL_OP_RAGGED_DOT: demand_group_sizes(f, inst); break;
-  case HL_OP_RAGGED_ALL_TO_ALL: demand_ragged_all_to_all(f, inst); break;
-  default: break;
-  }
+  if (demand_of[inst->op])
+    demand_of[inst->op](f, inst);
 }

@@ -12,7 +12,9 @@
 #include "hilo/eval.h"
 #include "hilo/isolate.h"
 #include "hilo/op.h"
+#include "hilo/text.h"
 #include "hilo/tool.h"
+#include "hilo/verify.h"
 #include "support/property.h"
 
 enum { MODULES = 420, MOST_TRIES = 40, MOST_OPERANDS = 16, MOST_ELEMENTS = 4000, POKES = 6 };
@@ -296,6 +298,187 @@ static bool dims_hold(Alone *a) {
   return true;
 }
 
+// --- Between devices, and what random modules lack ---------------------------------------------------------
+
+// An instruction as a program for devices, run with made-up operands.
+typedef struct Program {
+  HlCx *cx;
+  HlArena *arena;
+  HlModule *m;
+  const HlInst *inst;
+  HlFactors rule;
+  int n_devices;
+  HlLiteral *in[4][MOST_OPERANDS], *out[4];
+} Program;
+
+static void run_program(Program *p, HlLiteral **out) {
+  const HlLiteral *const *args[4];
+  for (int d = 0; d < p->n_devices; d++)
+    args[d] = (const HlLiteral *const *)p->in[d];
+  if (!hl_eval(p->cx, p->m, NULL, args, out))
+    fail_msg("%s: %s", p->inst->name->text, hl_cx_diag(p->cx, 0)->text);
+}
+
+static void open_program(Program *p, const char *text) {
+  *p = (Program){.cx = hl_cx_new(), .arena = hl_arena_new()};
+  p->m = hl_text_parse(p->cx, text);
+  if (!p->m || !hl_verify(p->cx, p->m, NULL))
+    fail_msg("%s\n%s", text, hl_cx_n_diags(p->cx) ? hl_cx_diag(p->cx, 0)->text : "");
+  p->inst = p->m->entry->root;
+  if (!hl_factors_of(p->arena, p->inst, &p->rule))
+    fail_msg("no rule: %s", text);
+  p->n_devices = hl_eval_devices(p->m, NULL);
+  assert_true(p->n_devices <= HL_COUNT_OF(p->out));
+  for (int d = 0; d < p->n_devices; d++)
+    assert_true(hl_fake_args(p->cx, p->m, 1, p->in[d]));
+  run_program(p, p->out);
+}
+
+static void close_program(Program *p) {
+  for (int d = 0; d < p->n_devices; d++) {
+    for (int k = 0; k < p->m->entry->n_params; k++)
+      hl_literal_unref(p->in[d][k]);
+    hl_literal_unref(p->out[d]);
+  }
+  hl_module_free(p->m);
+  hl_arena_free(p->arena);
+  hl_cx_free(p->cx);
+}
+
+// One element of an operand changed on one device: what changes on any device lies at its place along all factors
+// passed on. Returns how many elements changed.
+static int poke_program(Program *p, Alone *a, int device, int k, int64_t at) {
+  HlLiteral *was = p->in[device][k], *out[4];
+  int changed = 0;
+  a->in[k] = was;
+  p->in[device][k] = poked(a, k, at);
+  run_program(p, out);
+  const int64_t *from = places(a, &p->rule, k, was->shape, at);
+  for (int d = 0; d < p->n_devices; d++) {
+    for (int leaf = 0; leaf < p->rule.n_results; leaf++) {
+      const HlLiteral *x = leaf_of(p->out[d], leaf), *y = leaf_of(out[d], leaf);
+      for (int64_t i = 0; i < x->n; i++) {
+        if (same_element(x, i, y, i))
+          continue;
+        changed++;
+        const int64_t *to = places(a, &p->rule, p->rule.n_operands + leaf, x->shape, i);
+        for (int f = 0; f < p->rule.n; f++)
+          if (p->rule.factor[f].kind == HL_FACTOR_PASSED && from[f] >= 0 && to[f] >= 0 &&
+              from[f] != to[f])
+            fail_msg("%s: operand %d, element %d changes element %d of result %d: factor %d",
+                     hl_op_text((HlOp)p->inst->op), k, (int)at, (int)i, leaf, f);
+      }
+    }
+    hl_literal_unref(out[d]);
+  }
+  hl_literal_unref(p->in[device][k]);
+  p->in[device][k] = was;
+  return changed;
+}
+
+// How many pairs of dimensions of operand k and the result go together, and are not mixed.
+static int n_shared(const HlFactors *rule, int k) {
+  int n = 0;
+  for (int f = 0; f < rule->n; f++)
+    n += rule->factor[f].kind == HL_FACTOR_PASSED && dim_with(&rule->tensor[k], f) >= 0 &&
+         dim_with(&rule->tensor[rule->n_operands], f) >= 0;
+  return n;
+}
+
+// Operands are p0, p1, ...: parameters of these shapes, or constants.
+static const struct {
+  int devices;
+  const char *operand[6], *root;
+  int shared;  // parts of dimensions that operand 0 and the first result have in common
+} programs[] = {
+#define GROUP "replica_groups={{0,1}}"
+    {2, {"f32[3,4]"}, "f32[3,4] all-reduce(p0), to_apply=add, " GROUP, 2},
+    {2, {"f32[3,4]", "f32[5]"}, "(f32[3,4], f32[5]) all-reduce(p0, p1), to_apply=add, " GROUP, 2},
+    {2, {"f32[3,4]"}, "f32[3,8] all-gather(p0), dimensions={1}, " GROUP, 2},
+    {2, {"f32[3,4]"}, "f32[3,2] reduce-scatter(p0), dimensions={1}, to_apply=add, " GROUP, 2},
+    {2, {"f32[3,4]"}, "f32[3,4] all-to-all(p0), dimensions={1}, " GROUP, 1},
+    {2, {"f32[3,4]", "f32[3,4]"}, "(f32[3,4], f32[3,4]) all-to-all(p0, p1), " GROUP, 2},
+    {2, {"f32[3,4]"}, "f32[3,4] collective-permute(p0), source_target_pairs={{0,1},{1,0}}", 2},
+    {2, {"f32[3,4]"}, "f32[3,4] collective-broadcast(p0), " GROUP, 2},
+    {2,
+     {"f32[4,3]", "f32[6,3]", "s32[2] constant({0, 2})", "s32[2] constant({2, 2})",
+      "s32[2] constant({0, 3})", "s32[2] constant({2, 2})"},
+     "f32[6,3] ragged-all-to-all(p0, p1, p2, p3, p4, p5), " GROUP,
+     1},
+    {1, {"f32[4,3]"}, "f32[4,3] opt-barrier(p0)", 2},
+    {1, {"f32[4,6]{1,0}"}, "f32[2,2,6]{2,1,0} bitcast(p0)", 3},
+    {1, {"f32[4,6]{0,1}"}, "f32[6,2,2]{2,1,0} bitcast(p0)", 3},
+#define RAGGED "lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims="
+    {1,
+     {"f32[2,5,3]", "f32[4,3,6]", "s32[4] constant({1, 0, 1, 1})"},
+     "f32[2,5,6] ragged-dot(p0, p1, p2), " RAGGED "{1}, rhs_group_dims={0}",
+     2},
+    {1,
+     {"f32[2,5,3]", "f32[2,3,6]", "s32[4] constant({1, 0, 1, 1})"},
+     "f32[4,2,5,6] ragged-dot(p0, p1, p2), " RAGGED "{2}, lhs_batch_dims={0}, rhs_batch_dims={0}",
+     2},
+    {1,
+     {"f32[2,5,3]", "f32[2,3,6]", "s32[4] constant({1, 0, 1, 1})"},
+     "f32[2,5,6] ragged-dot(p0, p1, p2), " RAGGED "{0}, lhs_batch_dims={0}, rhs_batch_dims={0}",
+     2},
+#define CONTRACTS "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    {1,
+     {"f32[4,8]", "f32[8,6]", "f32[2,4]", "f32[4,3]"},
+     "f32[4,6] scaled-dot(p0, p1, p2, p3), " CONTRACTS,
+     2},
+    {1,
+     {"f32[4,8]", "f32[8,6]", "f32[4,2]", "f32[4,1]"},
+     "f32[4,6] scaled-dot(p0, p1, p2, p3), " CONTRACTS,
+     1},
+};
+
+static void open_nth(Program *p, int n) {
+  HlBuf text = {0};
+  hl_buf_printf(&text, "HloModule m, replica_count=%d\n", programs[n].devices);
+  if (strstr(programs[n].root, "to_apply"))
+    hl_buf_puts(
+        &text,
+        "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n");
+  hl_buf_puts(&text, "ENTRY e {\n");
+  for (int k = 0; k < HL_COUNT_OF(programs[n].operand) && programs[n].operand[k]; k++)
+    if (strstr(programs[n].operand[k], "constant"))
+      hl_buf_printf(&text, " p%d = %s\n", k, programs[n].operand[k]);
+    else
+      hl_buf_printf(&text, " p%d = %s parameter(%d)\n", k, programs[n].operand[k], k);
+  hl_buf_printf(&text, " ROOT r = %s\n}\n", programs[n].root);
+  open_program(p, text.at);
+  hl_buf_free(&text);
+}
+
+static void dims_of_programs_hold(void **state) {
+  for (int n = 0; n < HL_COUNT_OF(programs); n++) {
+    Program p;
+    open_nth(&p, n);
+    char why[256];
+    Alone a = {.arena = p.arena,
+               .cx = p.cx,
+               .inst = p.inst,
+               .n = p.rule.n_operands,
+               .rng = {1},
+               .why = why,
+               .room = sizeof why};
+    if (n_shared(&p.rule, 0) != programs[n].shared)
+      fail_msg("%s: %d dimensions go together", programs[n].root, n_shared(&p.rule, 0));
+    for (int k = 0; k < a.n + p.rule.n_results; k++)
+      if (!sizes_fit(&a, &p.rule, k,
+                     k < a.n ? p.inst->operands[k]->shape : hl_leaf_shape(p.inst->shape, k - a.n)))
+        fail_msg("%s: %s", programs[n].root, why);
+    int changed = 0;
+    for (int d = 0; d < p.n_devices; d++)
+      for (int k = 0; k < p.m->entry->n_params; k++)
+        for (int64_t at = 0; hl_is_float(p.in[d][k]->shape->dtype) && at < p.in[d][k]->n; at++)
+          changed += poke_program(&p, &a, d, k, at);
+    if (changed == 0)
+      fail_msg("%s: nothing changed", programs[n].root);
+    close_program(&p);
+  }
+}
+
 // --- Linearity --------------------------------------------------------------------------------------------
 
 static bool is_exact_enough(HlDtype type) {
@@ -444,6 +627,7 @@ static void facts_hold_of_arrays(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(facts_hold_of_arrays)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(dims_of_programs_hold),
+                                     cmocka_unit_test(facts_hold_of_arrays)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,6 +294,76 @@ static void try_bounds(Try *t, HlBounds bounds) {
   drop(&args);
 }
 
+// Operands that are all `value`, but for operand k, which is `other`; the result's first element.
+static double value_at(Try *t, double value, int k, double other) {
+  Args args = {{NULL}};
+  for (int j = 0; j < t->n; j++)
+    args.at[j] = fill(t, t->in[j], j == k ? other : value);
+  HlLiteral *x = apply(t, &args);
+  const double got = hl_literal_f64(x, 0);
+  hl_literal_unref(x);
+  drop(&args);
+  return got;
+}
+
+static void try_divisor(Try *t, int k) {
+  t->checked++;
+  if (isfinite(value_at(t, 2, k, 0)) || !isfinite(value_at(t, 2, k, 1)))
+    fails(t, "not finite of the divisor 0 only", 0);
+}
+
+static void try_steep(Try *t, int k) {
+  t->checked++;
+  if ((isfinite(value_at(t, 2, k, 1000)) && isfinite(value_at(t, 2, k, -1000))) ||
+      !isfinite(value_at(t, 2, k, 20)) || !isfinite(value_at(t, 2, k, -20)))
+    fails(t, "steep", 0);
+}
+
+static void try_defined(Try *t, HlReals domain) {
+  static const struct {
+    double low, high;  // the ends
+    bool closed, any;  // finite at the low end; whatever it is there
+  } ends[] = {
+      {-INFINITY, INFINITY, false, true}, {0, INFINITY, false, false}, {0, INFINITY, true, false},
+      {-1, INFINITY, false, false},       {-1, 1, false, true},        {1, INFINITY, true, false}};
+  const double low = ends[domain].low, high = ends[domain].high, step = 0.25;
+  for (int i = -16; i <= 16; i++) {
+    const double x = i * step, y = value_at(t, x, 0, x);
+    t->checked++;
+    if (x == low || x == high) {
+      if (!ends[domain].any && isfinite(y) != ends[domain].closed)
+        fails(t, "as its domain says at its end", i);
+    } else if (isnan(y) != (x < low || x > high)) {
+      fails(t, "defined on its domain only", i);
+    }
+  }
+}
+
+// f(x, a + b) = f(f(x, a), b)
+static void try_shift(Try *t, int k) {
+  Args args = made_up_args(t);
+  HlLiteral *a = fill(t, t->in[k], 1), *b = fill(t, t->in[k], 2), *sum = fill(t, t->in[k], 3);
+  HlLiteral *once = apply_with(t, &args, k, a);
+  agree(t, "a shift", apply(t, &(Args){{once, b}}), apply_with(t, &args, k, sum));
+  hl_literal_unref(once);
+  hl_literal_unref(a);
+  hl_literal_unref(b);
+  hl_literal_unref(sum);
+  drop(&args);
+}
+
+static void try_rounds(Try *t) {
+  Args args = made_up_args(t);
+  HlLiteral *x = apply(t, &args);
+  for (int i = 0; i < N; i++, t->checked++) {
+    const double from = hl_literal_f64(args.at[0], i), to = hl_literal_f64(x, i);
+    if (to != trunc(to) || fabs(to - from) >= 1)
+      fails(t, "a whole number less than one away", i);
+  }
+  hl_literal_unref(x);
+  drop(&args);
+}
+
 static void try_elements(Try *t, uint8_t set) {
   Args args = made_up_args(t);
   HlLiteral *x = apply(t, &args);
@@ -360,6 +430,19 @@ static void try_laws(Try *t) {
     if (facts->multilinear >> k & 1)
       try_linear(t, (uint8_t)(1 << k), "multilinear");
   const HlDtype type = t->in[0]->dtype;
+  const bool real = hl_is_float(type) && hl_dtype_info[type].bits == 32;
+  for (int k = 0; k < t->n; k++) {
+    if (real && (facts->divisor >> k & 1))
+      try_divisor(t, k);
+    if (real && (facts->steep >> k & 1))
+      try_steep(t, k);
+    if ((facts->shift >> k & 1) && type != HL_PRED)
+      try_shift(t, k);
+  }
+  if (real && facts->defined)
+    try_defined(t, (HlReals)facts->defined);
+  if (hl_op_is(t->op, HL_T_ROUNDS) && !hl_is_complex(type))
+    try_rounds(t);
   if (facts->neutral)
     try_known(t, (HlKnown)facts->neutral, true);
   if (facts->absorbing)
@@ -438,6 +521,17 @@ static void columns_agree(void **state) {
       assert_true(hl_op_is(op, HL_T_CALLS));
     if (hl_op_is_transcendental(op))
       assert_true(hl_op_is(op, HL_T_ELEMENTWISE) && !hl_op_is(op, HL_T_CHEAP));
+    if (facts->divisor | facts->steep | facts->shift | facts->defined)
+      assert_true(hl_op_is(op, HL_T_ELEMENTWISE));
+    if (facts->defined || hl_op_is(op, HL_T_ROUNDS))
+      assert_int_equal(hl_op_info[op].n_operands, 1);
+    if (facts->shift)
+      assert_true(hl_op_is(op, HL_T_INTEGER) && facts->shift == 2);
+    if (hl_op_is(op, HL_T_GIVEN))  // nothing computes it
+      assert_true(hl_op_info[op].n_operands == 0 &&
+                  !hl_op_is(op, HL_T_CALLS | HL_T_DEVICE | HL_T_SIDE_EFFECT));
+    if (hl_op_marks(op))
+      assert_true(facts->elements == 1 && hl_op_info[op].n_operands >= 1);
     if (hl_op_is(op, HL_T_DEVICE))
       assert_int_equal(hl_op_info[op].n_operands, 0);
     assert_false(facts->up & facts->down);
