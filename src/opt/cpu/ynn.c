@@ -3,6 +3,7 @@
 #include "opt/cpu/ynn.h"
 
 #include "opt/ask/cpu_dot.h"
+#include "opt/ask/emitters.h"
 #include "opt/ask/layouts.h"
 #include "opt/fusion/fusion.h"
 
@@ -79,35 +80,7 @@ static bool takes_elementwise(const HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++)
     if (!computes_with(inst->operands[k]->shape->dtype))
       return false;
-  switch (inst->op) {
-  case HL_OP_ABS:
-  case HL_OP_ADD:
-  case HL_OP_CEIL:
-  case HL_OP_CONVERT:
-  case HL_OP_COSINE:
-  case HL_OP_DIVIDE:
-  case HL_OP_ERF:
-  case HL_OP_EXPONENTIAL:
-  case HL_OP_EXPONENTIAL_MINUS_ONE:
-  case HL_OP_FLOOR:
-  case HL_OP_LOG:
-  case HL_OP_LOG_PLUS_ONE:
-  case HL_OP_LOGISTIC:
-  case HL_OP_MAXIMUM:
-  case HL_OP_MINIMUM:
-  case HL_OP_MULTIPLY:
-  case HL_OP_NEGATE:
-  case HL_OP_POWER:
-  case HL_OP_ROUND_NEAREST_EVEN:
-  case HL_OP_RSQRT:
-  case HL_OP_SIGN:
-  case HL_OP_SINE:
-  case HL_OP_SQRT:
-  case HL_OP_SUBTRACT:
-  case HL_OP_TAN:
-  case HL_OP_TANH: return true;
-  default: return false;
-  }
+  return emitters_of((HlOp)inst->op)->ynn;
 }
 
 // --- Convolutions -------------------------------------------------------------------------------

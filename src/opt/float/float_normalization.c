@@ -22,6 +22,7 @@
 
 #include "hilo/edit.h"
 #include "opt/ask/cpu_dot.h"
+#include "opt/ask/emitters.h"
 #include "opt/ask/reducers.h"
 #include "opt/ask/types.h"
 #include "opt/float/float_normalization.h"
@@ -77,8 +78,6 @@ static bool is_never_touched(const HlInst *inst) {
   case HL_OP_REDUCE_PRECISION: return has_no_infinity(inst->shape->dtype);
   case HL_OP_COLLECTIVE_PERMUTE: return has_no_zero(inst->shape->dtype);
   case HL_OP_ADD_DEPENDENCY: return false;
-  case HL_OP_CONSTANT:
-  case HL_OP_PARAMETER:
   case HL_OP_FUSION:
   case HL_OP_CONVERT:
   case HL_OP_CUSTOM_CALL:
@@ -87,23 +86,8 @@ static bool is_never_touched(const HlInst *inst) {
   case HL_OP_RNG_BIT_GENERATOR:
   case HL_OP_SCAN: return true;
   default:
-    return hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL | HL_T_INTEGER) ||
+    return hl_op_is((HlOp)inst->op, HL_T_GIVEN | HL_T_WIRE | HL_T_CONTROL | HL_T_INTEGER) ||
            hl_has_side_effect(inst) || hl_is_async((HlOp)inst->op);
-  }
-}
-
-// XLA's list: what moves elements, but for some, and what it counts with it.
-static bool moves_data(HlOp op) {
-  switch (op) {
-  case HL_OP_COLLECTIVE_BROADCAST:
-  case HL_OP_DYNAMIC_RESHAPE:
-  case HL_OP_SET_DIMENSION_SIZE: return false;
-  case HL_OP_SCATTER:
-  case HL_OP_SELECT_AND_SCATTER:
-  case HL_OP_COMPARE:
-  case HL_OP_REDUCE_PRECISION:
-  case HL_OP_XOR: return true;
-  default: return hl_op_moves(op) && !hl_op_is(op, HL_T_WIRE);
   }
 }
 
@@ -118,29 +102,12 @@ bool hl_gpu_computes(const HlInst *inst, HlDtype low) {
   bool is_packed = hl_dtype_info[low].bits < 8;
   if ((hl_op_info[inst->op].traits & HL_T_COLLECTIVE) && is_packed)
     return false;
-  if (moves_data((HlOp)inst->op))
-    return true;
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE:
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_SCALED_DOT:
-  case HL_OP_CONVOLUTION:
-  case HL_OP_RAGGED_DOT:
-  case HL_OP_CONSTANT:
-  case HL_OP_CONVERT: return true;
-  case HL_OP_DOT:
-  case HL_OP_EXPONENTIAL:
-  case HL_OP_LOG:
-  case HL_OP_ABS:
-  case HL_OP_MAXIMUM:
-  case HL_OP_MINIMUM:
-  case HL_OP_NEGATE:
-  case HL_OP_ADD:
-  case HL_OP_MULTIPLY:
-  case HL_OP_SUBTRACT: return low == HL_BF16;
-  case HL_OP_REDUCE:
-  case HL_OP_SORT: return gpu_computes_all(hl_to_apply(inst), low);
-  default: return false;
+  switch ((GpuFloats)emitters_of((HlOp)inst->op)->gpu_floats) {
+  case GPU_ANY: return true;
+  case GPU_BF16: return low == HL_BF16;
+  case GPU_CALLED: return gpu_computes_all(hl_to_apply(inst), low);
+  case GPU_NONE: return false;
+  default: return hl_op_moves((HlOp)inst->op) && !hl_op_is((HlOp)inst->op, HL_T_WIRE);
   }
 }
 

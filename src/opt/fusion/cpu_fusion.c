@@ -27,16 +27,11 @@ static bool is_loop_fusible(const HlInst *inst) {
 }
 
 static bool is_expensive(const HlInst *inst) {
-  switch (inst->op) {
-  // Rounding checks for NaN, several instructions an element.
-  case HL_OP_CONVERT:
+  if (inst->op == HL_OP_CONVERT)  // rounding checks for NaN, several instructions an element
     return inst->shape->dtype == HL_BF16 && inst->operands[0]->shape->dtype == HL_F32;
-  case HL_OP_DIVIDE:
-  case HL_OP_REMAINDER:
+  if (hl_op_facts((HlOp)inst->op)->divisor)
     return !hl_is_integral(inst->shape->dtype) || !fusion_is_scalar_constant(inst->operands[0]);
-  case HL_OP_SINH: return true;
-  default: return fusion_is_expensive(inst);
-  }
+  return inst->op == HL_OP_SINH || fusion_is_expensive(inst);
 }
 
 // --- Products with a vector ---------------------------------------------------------------------

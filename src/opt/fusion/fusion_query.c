@@ -2,6 +2,8 @@
 
 #include "opt/fusion/fusion.h"
 
+#include "opt/ask/emitters.h"
+
 // --- What they are ------------------------------------------------------------------------------
 
 static bool is_elementwise_map(const HlInst *map) {
@@ -80,19 +82,12 @@ bool fusion_is_scalar_constant(const HlInst *inst) {
 // --- What they cost -----------------------------------------------------------------------------
 
 bool fusion_is_expensive(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ABS:
-  case HL_OP_COSINE:
-  case HL_OP_SIGN:
-  case HL_OP_SINE:
-  case HL_OP_SINH:
-  case HL_OP_TAN: return hl_is_complex(inst->shape->dtype);
-  // Dividing by a known integer is a multiplication and shifts.
-  case HL_OP_DIVIDE:
-  case HL_OP_REMAINDER:
+  const HlOp op = (HlOp)inst->op;
+  if (emitters_of(op)->plain_on_reals)
+    return hl_is_complex(inst->shape->dtype);
+  if (hl_op_facts(op)->divisor)  // by a known integer it is a multiplication and shifts
     return !hl_is_integral(inst->shape->dtype) || !fusion_is_scalar_constant(inst->operands[1]);
-  default: return !hl_op_is((HlOp)inst->op, HL_T_CHEAP);
-  }
+  return !hl_op_is(op, HL_T_CHEAP);
 }
 
 // --- How they read their operands ---------------------------------------------------------------

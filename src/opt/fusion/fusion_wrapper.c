@@ -5,25 +5,10 @@
 //
 //   r = f32[8] tanh(x)     =>     r = f32[8] fusion(x), kind=kLoop, calls={ ROOT tanh(x) }
 
+#include "opt/ask/emitters.h"
 #include "opt/ask/layouts.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
-
-// Operations that run as code of their own, or need no code.
-static bool stands_alone(HlOp op) {
-  switch (op) {
-  case HL_OP_ACOS:
-  case HL_OP_ACOSH:
-  case HL_OP_ASIN:
-  case HL_OP_ASINH:
-  case HL_OP_ATANH:
-  case HL_OP_COSH:
-  case HL_OP_LOGISTIC:
-  case HL_OP_SINH:
-  case HL_OP_STOCHASTIC_CONVERT: return true;
-  default: return false;
-  }
-}
 
 // A copy that only moves bytes is a memcpy, not a kernel.
 static bool changes_layout(const HlInst *copy) {
@@ -46,7 +31,7 @@ static bool is_wrapped(const HlInst *inst) {
   case HL_OP_SCATTER: return true;
   default:
     return hl_op_is((HlOp)inst->op, HL_T_REARRANGES | HL_T_ELEMENTWISE) &&
-           !stands_alone((HlOp)inst->op);
+           !emitters_of((HlOp)inst->op)->gpu_own;
   }
 }
 
@@ -88,7 +73,7 @@ bool pass_fusion_wrapper(HlPass *p) {
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++)
       if ((hl_target_has_blocks(p->target) ? is_wrapped_for_gpu(gpu_target(p), insts[k])
-                                            : is_wrapped(insts[k])) &&
+                                           : is_wrapped(insts[k])) &&
           !hl_has_control(insts[k]) && hl_change(p, "wrap", insts[k], NULL)) {
         wrap(p, insts[k]);
         hl_changed(p);

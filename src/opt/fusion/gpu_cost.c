@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "opt/ask/effects.h"
+#include "opt/ask/emitters.h"
 #include "opt/fusion/gpu_fusible.h"
 
 // --- One instruction ----------------------------------------------------------------------------
@@ -29,33 +30,14 @@ static double bytes(const HlShape *shape) {
 }
 
 static double flops_an_element(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_PAD:  // these choose between operands, or reckon with indices
-  case HL_OP_GATHER:
-  case HL_OP_DYNAMIC_UPDATE_SLICE: return 3;
-  case HL_OP_CONCATENATE: {
+  const HlOp op = (HlOp)inst->op;
+  if (emitters_of(op)->gpu_work)
+    return emitters_of(op)->gpu_work;
+  if (op == HL_OP_CONCATENATE) {
     int64_t dim = hl_dim(inst);
     return dim > 0 && inst->operands[0]->shape->dim[dim] % 32 != 0 ? 400 : 6;
   }
-  case HL_OP_DIVIDE: return 32;
-  case HL_OP_EXPONENTIAL:
-  case HL_OP_LOG:
-  case HL_OP_SINE:
-  case HL_OP_COSINE:
-  case HL_OP_RSQRT:
-  case HL_OP_SQRT: return 40;
-  case HL_OP_POWER:
-  case HL_OP_TANH:
-  case HL_OP_LOGISTIC:
-  case HL_OP_EXPONENTIAL_MINUS_ONE:
-  case HL_OP_LOG_PLUS_ONE:
-  case HL_OP_ERF: return 100;
-  default:
-    return effects_none((HlOp)inst->op) || inst->op == HL_OP_COPY ||
-                   hl_op_is((HlOp)inst->op, HL_T_REARRANGES)
-               ? 0
-               : 3;
-  }
+  return effects_none(op) || op == HL_OP_COPY || hl_op_is(op, HL_T_REARRANGES) ? 0 : 3;
 }
 
 static double window_size(const HlInst *inst) {

@@ -2,6 +2,8 @@
 
 #include "opt/fusion/gpu_fusible.h"
 
+#include "opt/ask/emitters.h"
+
 // --- Reductions ---------------------------------------------------------------------------------
 
 // A reduction as one over three dimensions, in the order of memory. Of rows: the first and the last
@@ -122,19 +124,10 @@ bool gpu_is_transposing(const HlInst *inst) {
   return false;
 }
 
-// Devices have instructions for these.
 bool gpu_is_expensive(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_DIVIDE:
-  case HL_OP_EXPONENTIAL:
-  case HL_OP_RSQRT:
-  case HL_OP_SQRT:
-    if (inst->shape->dtype == HL_F32 || inst->shape->dtype == HL_F16)
-      return false;
-    break;
-  default: break;
-  }
-  return fusion_is_expensive(inst);
+  const HlDtype type = inst->shape->dtype;
+  return !(emitters_of((HlOp)inst->op)->gpu_fast && (type == HL_F32 || type == HL_F16)) &&
+         fusion_is_expensive(inst);
 }
 
 // --- Emitters -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 
 #include "hilo/edit.h"
 #include "opt/ask/dots.h"
+#include "opt/ask/emitters.h"
 #include "opt/ask/loops.h"
 
 static bool is_wide_float(HlDtype t) {
@@ -39,32 +40,11 @@ bool triton_is_plain(const HlInst *inst) {
 
 // What there is for a type of operand.
 static bool has_op(HlOp op, HlDtype t) {
-  switch (op) {
-  case HL_OP_CONVERT:
-  case HL_OP_COMPARE: return true;
-  case HL_OP_AND:
-  case HL_OP_OR:
-  case HL_OP_XOR:
-  case HL_OP_NOT: return !is_wide_float(t);
-  case HL_OP_ABS:
-  case HL_OP_NEGATE:
-  case HL_OP_ADD:
-  case HL_OP_SUBTRACT:
-  case HL_OP_MULTIPLY:
-  case HL_OP_MAXIMUM:
-  case HL_OP_MINIMUM: return t != HL_PRED;
-  case HL_OP_DIVIDE:
-  case HL_OP_EXPONENTIAL:
-  case HL_OP_LOG:
-  case HL_OP_TANH:
-  case HL_OP_SQRT:
-  case HL_OP_RSQRT:
-  case HL_OP_SINE:
-  case HL_OP_COSINE:
-  case HL_OP_FLOOR:
-  case HL_OP_CEIL:
-  case HL_OP_ATAN2:
-  case HL_OP_POWER: return is_wide_float(t);
+  switch ((TritonTypes)emitters_of(op)->triton) {
+  case TRITON_ALL: return true;
+  case TRITON_BITS: return !is_wide_float(t);
+  case TRITON_NUMBERS: return t != HL_PRED;
+  case TRITON_FLOATS: return is_wide_float(t);
   default: return false;
   }
 }
