@@ -51,17 +51,23 @@ static HlInst *dequeue(Work *w) {
 
 // --- Order of execution --------------------------------------------------------------------------
 
+// What an op does with values: which are its own, and where the others come from. NULL: all are its own.
+typedef struct Passing {
+  void (*define)(Work *w, const HlInst *inst);
+  bool (*update)(Work *w, const HlInst *inst);  // false: all as before
+} Passing;
+static const Passing *passing_of(HlOp op);
+
+// Whether a parameter's values are what callers hand over.
+static bool is_handed(const Work *w, const HlInst *parameter) {
+  return w->context[parameter->comp->id] == CALLED_AS_STEP && parameter->comp->first_call;
+}
+
 // Whether values stand in the instruction that are not its own.
 static bool passes_through(const Work *w, const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE_START:
-  case HL_OP_SEND_DONE:
-  case HL_OP_RECV: return false;  // all halves but these
-  case HL_OP_COPY: return hl_shape_is_tuple(inst->shape);
-  case HL_OP_PARAMETER:
-    return w->context[inst->comp->id] == CALLED_AS_STEP && inst->comp->first_call;
-  default: return hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL) || hl_is_async((HlOp)inst->op);
-  }
+  return inst->op == HL_OP_COPY        ? hl_shape_is_tuple(inst->shape)
+         : inst->op == HL_OP_PARAMETER ? is_handed(w, inst)
+                                       : passing_of((HlOp)inst->op) != NULL;
 }
 
 static void give_rank(Work *w, HlInst *inst) {
@@ -155,40 +161,39 @@ static void define_child(Work *w, const HlInst *inst, int64_t k) {
     define(w, slot);
 }
 
-static void define_values(Work *w, const HlInst *inst) {
-  uint32_t slot = hl_slot(w->flow, inst);
-  if (hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL) && inst->op != HL_OP_TUPLE)
-    return;
-  const HlOp op = (HlOp)inst->op, plain = hl_op_plain(op);
-  const bool is_done = hl_op_half(op) == HL_HALF_DONE;
-  if (is_done && (plain == HL_OP_COPY || plain == HL_OP_ALL_REDUCE))
-    return;
-  if (is_done && hl_op_is(plain, HL_T_COLLECTIVE)) {
-    if (hl_shape_is_tuple(inst->shape))
-      define(w, slot);
-    return;
-  }
-  switch (op) {
-  case HL_OP_PARAMETER:
-    if (w->context[inst->comp->id] != CALLED_AS_STEP || !inst->comp->first_call)
-      define_all(w, inst);
-    return;
-  case HL_OP_COPY:
-  case HL_OP_TUPLE: define(w, slot); return;
-  case HL_OP_ASYNC_START:
-  case HL_OP_ASYNC_UPDATE: define_tuples_and(w, inst, 2, -1); return;
-  case HL_OP_ASYNC_DONE: define_tuples_and(w, inst, INT64_MAX, -1); return;
-  case HL_OP_COPY_START:
-    define(w, slot);
-    define_child(w, inst, 0);
-    define_child(w, inst, 2);
-    return;
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_COLLECTIVE_PERMUTE_START:
-  case HL_OP_RECV_DONE:
-  case HL_OP_SEND: define_tuples_and(w, inst, 1, -1); return;
-  default: define_all(w, inst);
-  }
+static void define_nothing(Work *w, const HlInst *inst) {
+}
+
+static void define_parameter(Work *w, const HlInst *inst) {
+  if (!is_handed(w, inst))
+    define_all(w, inst);
+}
+
+static void define_top(Work *w, const HlInst *inst) {
+  define(w, hl_slot(w->flow, inst));
+}
+
+static void define_tuple(Work *w, const HlInst *inst) {
+  if (hl_shape_is_tuple(inst->shape))
+    define_top(w, inst);
+}
+
+static void define_tuples(Work *w, const HlInst *inst) {
+  define_tuples_and(w, inst, INT64_MAX, -1);
+}
+
+static void define_behind_operands(Work *w, const HlInst *inst) {
+  define_tuples_and(w, inst, 1, -1);
+}
+
+static void define_behind_results(Work *w, const HlInst *inst) {
+  define_tuples_and(w, inst, 2, -1);
+}
+
+static void define_copy_start(Work *w, const HlInst *inst) {
+  define_top(w, inst);
+  define_child(w, inst, 0);
+  define_child(w, inst, 2);
 }
 
 // --- Values that pass through --------------------------------------------------------------------
@@ -280,7 +285,7 @@ static int count_calls(const HlComp *comp) {
 static bool update_parameter(Work *w, const HlInst *inst) {
   const HlFlow *flow = w->flow;
   const HlComp *comp = inst->comp;
-  if (w->context[comp->id] != CALLED_AS_STEP || !comp->first_call)
+  if (!is_handed(w, inst))
     return false;
   int64_t number = hl_parameter_number(inst);
   uint32_t *from = HL_ARRAY(w->scratch, uint32_t, 2 * count_calls(comp) + 1);
@@ -315,7 +320,8 @@ static bool update_conditional(Work *w, const HlInst *inst) {
   return phi(w, inst, inst->n_calls, from);
 }
 
-static bool update_tuple(HlFlow *flow, const HlInst *inst) {
+static bool update_tuple(Work *w, const HlInst *inst) {
+  HlFlow *flow = w->flow;
   bool changed = false;
   uint32_t child = hl_slot(flow, inst) + 1;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
@@ -326,7 +332,8 @@ static bool update_tuple(HlFlow *flow, const HlInst *inst) {
   return changed;
 }
 
-static bool update_async_start(HlFlow *flow, const HlInst *inst) {
+static bool update_async_start(Work *w, const HlInst *inst) {
+  HlFlow *flow = w->flow;
   uint32_t slot = hl_slot(flow, inst), inputs = hl_slot_child(flow, slot, 0);
   bool changed = false;
   for (uint32_t k = 0; inputs != HL_NO_VALUE && k < inst->n_operands; k++)
@@ -337,7 +344,8 @@ static bool update_async_start(HlFlow *flow, const HlInst *inst) {
   return changed;
 }
 
-static bool update_async_update(HlFlow *flow, const HlInst *inst) {
+static bool update_async_update(Work *w, const HlInst *inst) {
+  HlFlow *flow = w->flow;
   uint32_t slot = hl_slot(flow, inst), from = hl_slot(flow, inst->operands[0]);
   bool changed = false;
   for (int k = 0; k < 2; k++)
@@ -346,7 +354,8 @@ static bool update_async_update(HlFlow *flow, const HlInst *inst) {
 }
 
 // Operands of a start go to element 0 of its result, side by side when there are several.
-static bool update_start(HlFlow *flow, const HlInst *inst) {
+static bool update_start(Work *w, const HlInst *inst) {
+  HlFlow *flow = w->flow;
   uint32_t inputs = hl_slot_child(flow, hl_slot(flow, inst), 0);
   if (inputs == HL_NO_VALUE)
     return false;
@@ -358,43 +367,100 @@ static bool update_start(HlFlow *flow, const HlInst *inst) {
   return changed;
 }
 
+static uint32_t operand_slot(const Work *w, const HlInst *inst) {
+  return hl_slot(w->flow, inst->operands[0]);
+}
+
+static bool update_same(Work *w, const HlInst *inst) {
+  return pass_tree(w->flow, hl_slot(w->flow, inst), operand_slot(w, inst));
+}
+
+static bool update_element(Work *w, const HlInst *inst) {
+  return pass_tree(w->flow, hl_slot(w->flow, inst),
+                   hl_slot_child(w->flow, operand_slot(w, inst), hl_attr_int(inst, HL_A_INDEX)));
+}
+
+static bool update_copy(Work *w, const HlInst *inst) {
+  const uint32_t slot = hl_slot(w->flow, inst);
+  bool changed = false;
+  for (uint32_t k = 1; k < w->flow->slot_size[slot]; k++)
+    changed |= pass_slot(w->flow, slot + k, operand_slot(w, inst) + k);
+  return changed;
+}
+
+static bool update_call(Work *w, const HlInst *inst) {
+  return pass_tree(w->flow, hl_slot(w->flow, inst), hl_slot(w->flow, hl_to_apply(inst)->root));
+}
+
+static bool update_while(Work *w, const HlInst *inst) {
+  return phi(w, inst, 2,
+             (uint32_t[]){hl_slot(w->flow, hl_while_body(inst)->root), operand_slot(w, inst)});
+}
+
+static bool update_copy_start(Work *w, const HlInst *inst) {
+  return pass_tree(w->flow, hl_slot_child(w->flow, hl_slot(w->flow, inst), 1),
+                   operand_slot(w, inst));
+}
+
+static bool update_copy_done(Work *w, const HlInst *inst) {
+  return pass_tree(w->flow, hl_slot(w->flow, inst),
+                   hl_slot_child(w->flow, operand_slot(w, inst), 0));
+}
+
+// Of a start's operands and results, the results.
+static bool update_done(Work *w, const HlInst *inst) {
+  return pass_leaves(w->flow, hl_slot(w->flow, inst),
+                     hl_slot_child(w->flow, operand_slot(w, inst), 1));
+}
+
+static bool update_send(Work *w, const HlInst *inst) {
+  return pass_leaves(w->flow, hl_slot_child(w->flow, hl_slot(w->flow, inst), 0),
+                     operand_slot(w, inst));
+}
+
+static bool update_recv_done(Work *w, const HlInst *inst) {
+  return pass_leaves(w->flow, hl_slot_child(w->flow, hl_slot(w->flow, inst), 0),
+                     hl_slot_child(w->flow, operand_slot(w, inst), 0));
+}
+
+// --- All ops -------------------------------------------------------------------------------------
+
+static const Passing passing[HL_OP_COUNT] = {
+    [HL_OP_PARAMETER] = {define_parameter, update_parameter},
+    [HL_OP_TUPLE] = {define_top, update_tuple},
+    [HL_OP_GET_TUPLE_ELEMENT] = {define_nothing, update_element},
+    [HL_OP_COPY] = {define_top, update_copy},
+    [HL_OP_CALL] = {define_nothing, update_call},
+    [HL_OP_WHILE] = {define_nothing, update_while},
+    [HL_OP_CONDITIONAL] = {define_nothing, update_conditional},
+    [HL_OP_ASYNC_START] = {define_behind_results, update_async_start},
+    [HL_OP_ASYNC_UPDATE] = {define_behind_results, update_async_update},
+    [HL_OP_ASYNC_DONE] = {define_tuples, update_done},
+    [HL_OP_COPY_START] = {define_copy_start, update_copy_start},
+    [HL_OP_COPY_DONE] = {define_nothing, update_copy_done},
+    [HL_OP_ALL_REDUCE_DONE] = {define_nothing, update_same},
+    [HL_OP_ALL_GATHER_START] = {define_behind_operands, update_start},
+    [HL_OP_ALL_GATHER_DONE] = {define_tuple, update_done},
+    [HL_OP_COLLECTIVE_PERMUTE_START] = {define_behind_operands, update_start},
+    [HL_OP_COLLECTIVE_PERMUTE_DONE] = {define_tuple, update_done},
+    [HL_OP_SEND] = {define_behind_operands, update_send},
+    [HL_OP_RECV_DONE] = {define_behind_operands, update_recv_done},
+};
+
+// What moves nothing and computes nothing passes everything on.
+static const Passing *passing_of(HlOp op) {
+  static const Passing wire = {define_nothing, update_same};
+  return passing[op].update ? &passing[op] : hl_op_is(op, HL_T_WIRE) ? &wire : NULL;
+}
+
+static void define_values(Work *w, const HlInst *inst) {
+  const Passing *how = passing_of((HlOp)inst->op);
+  (how ? how->define : define_all)(w, inst);
+}
+
 static bool update(Work *w, const HlInst *inst) {
-  HlFlow *flow = w->flow;
-  uint32_t slot = hl_slot(flow, inst);
-  uint32_t from = inst->n_operands > 0 ? hl_slot(flow, inst->operands[0]) : 0;
-  if (hl_op_is((HlOp)inst->op, HL_T_WIRE) && hl_op_moves((HlOp)inst->op))
-    return pass_tree(flow, slot, from);
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE_DONE: return pass_tree(flow, slot, from);
-  case HL_OP_CALL: return pass_tree(flow, slot, hl_slot(flow, hl_to_apply(inst)->root));
-  case HL_OP_WHILE:
-    return phi(w, inst, 2, (uint32_t[]){hl_slot(flow, hl_while_body(inst)->root), from});
-  case HL_OP_CONDITIONAL: return update_conditional(w, inst);
-  case HL_OP_PARAMETER: return update_parameter(w, inst);
-  case HL_OP_GET_TUPLE_ELEMENT:
-    return pass_tree(flow, slot, hl_slot_child(flow, from, hl_attr_int(inst, HL_A_INDEX)));
-  case HL_OP_TUPLE: return update_tuple(flow, inst);
-  case HL_OP_COPY: {
-    bool changed = false;
-    for (uint32_t k = 1; k < flow->slot_size[slot]; k++)
-      changed |= pass_slot(flow, slot + k, from + k);
-    return changed;
-  }
-  case HL_OP_ASYNC_START: return update_async_start(flow, inst);
-  case HL_OP_ASYNC_UPDATE: return update_async_update(flow, inst);
-  case HL_OP_COPY_START: return pass_tree(flow, hl_slot_child(flow, slot, 1), from);
-  case HL_OP_COPY_DONE: return pass_tree(flow, slot, hl_slot_child(flow, from, 0));
-  case HL_OP_ASYNC_DONE:
-  case HL_OP_ALL_GATHER_DONE:
-  case HL_OP_COLLECTIVE_PERMUTE_DONE: return pass_leaves(flow, slot, hl_slot_child(flow, from, 1));
-  case HL_OP_RECV_DONE:
-  case HL_OP_SEND:
-    return pass_leaves(flow, hl_slot_child(flow, slot, 0),
-                       inst->op == HL_OP_SEND ? from : hl_slot_child(flow, from, 0));
-  case HL_OP_ALL_GATHER_START:
-  case HL_OP_COLLECTIVE_PERMUTE_START: return update_start(flow, inst);
-  default: return false;
-  }
+  const Passing *how = passing_of((HlOp)inst->op);
+  return how && how->update(w, inst);
 }
 
 // --- The fixed point -----------------------------------------------------------------------------

@@ -28,32 +28,36 @@ static void add_branches(const CostQuestion *q, HlCost *out) {
   cost_add(out, &most, 1);
 }
 
+static void add_once(const CostQuestion *q, HlCost *out) {
+  for (int k = 0; k < q->inst->n_calls; k++)
+    cost_add(out, &q->comp[q->inst->calls[k].comp->id], 1);
+}
+
+// A fusion's values never reach memory.
+static void add_fused(const CostQuestion *q, HlCost *out) {
+  for (int k = 0; k < q->inst->n_calls; k++) {
+    HlCost inside = q->comp[q->inst->calls[k].comp->id];
+    inside.bytes_read = inside.bytes_written = 0;
+    cost_add(out, &inside, 1);
+  }
+}
+
+// The condition runs once more than the body.
+static void add_trips(const CostQuestion *q, HlCost *out) {
+  int64_t trips = hl_trip_count(q->inst);
+  for (int k = 0; k < q->inst->n_calls; k++)
+    cost_add(out, &q->comp[q->inst->calls[k].comp->id], trips < 0 ? 1 : (double)trips + (k == 1));
+}
+
 // What runs inside: whole computations, not the scalar functions that rules take care of.
+static void (*const add_calls_of[HL_OP_COUNT])(const CostQuestion *, HlCost *) = {
+    [HL_OP_CALL] = add_once,    [HL_OP_ASYNC_START] = add_once, [HL_OP_CUSTOM_CALL] = add_once,
+    [HL_OP_FUSION] = add_fused, [HL_OP_WHILE] = add_trips,      [HL_OP_CONDITIONAL] = add_branches,
+};
+
 static void add_calls(const CostQuestion *q, HlCost *out) {
-  const HlInst *inst = q->inst;
-  switch (inst->op) {
-  case HL_OP_CALL:
-  case HL_OP_ASYNC_START:
-  case HL_OP_CUSTOM_CALL:
-    for (int k = 0; k < inst->n_calls; k++)
-      cost_add(out, &q->comp[inst->calls[k].comp->id], 1);
-    break;
-  case HL_OP_FUSION:  // its values never reach memory
-    for (int k = 0; k < inst->n_calls; k++) {
-      HlCost inside = q->comp[inst->calls[k].comp->id];
-      inside.bytes_read = inside.bytes_written = 0;
-      cost_add(out, &inside, 1);
-    }
-    break;
-  case HL_OP_WHILE: {
-    int64_t trips = hl_trip_count(inst);
-    for (int k = 0; k < inst->n_calls; k++)  // the condition runs once more than the body
-      cost_add(out, &q->comp[inst->calls[k].comp->id], trips < 0 ? 1 : (double)trips + (k == 1));
-    break;
-  }
-  case HL_OP_CONDITIONAL: add_branches(q, out); break;
-  default: break;
-  }
+  if (add_calls_of[q->inst->op])
+    add_calls_of[q->inst->op](q, out);
 }
 
 static HlCost inst_cost(const HlInst *inst, const HlCost *comps) {

@@ -289,17 +289,14 @@ static HlLiteral *ragged_all_to_all(Interp *in, const HlInst *inst, const Meetin
 
 // --- Running -------------------------------------------------------------------------------------
 
-static ResultFn *result_fn(HlOp op) {
-  switch (hl_op_plain(op)) {
-  case HL_OP_ALL_REDUCE: return all_reduce;
-  case HL_OP_REDUCE_SCATTER: return reduce_scatter;
-  case HL_OP_ALL_GATHER: return all_gather;
-  case HL_OP_ALL_TO_ALL: return all_to_all;
-  case HL_OP_RAGGED_ALL_TO_ALL: return ragged_all_to_all;
-  case HL_OP_COLLECTIVE_BROADCAST: return broadcast;
-  default: return NULL;
-  }
-}
+static ResultFn *const result_of[HL_OP_COUNT] = {
+    [HL_OP_ALL_REDUCE] = all_reduce,
+    [HL_OP_REDUCE_SCATTER] = reduce_scatter,
+    [HL_OP_ALL_GATHER] = all_gather,
+    [HL_OP_ALL_TO_ALL] = all_to_all,
+    [HL_OP_RAGGED_ALL_TO_ALL] = ragged_all_to_all,
+    [HL_OP_COLLECTIVE_BROADCAST] = broadcast,
+};
 
 static HlLiteral *compute(Interp *in, const HlInst *inst, const Meeting *m,
                           const HlLiteral *const *operand) {
@@ -308,8 +305,9 @@ static HlLiteral *compute(Interp *in, const HlInst *inst, const Meeting *m,
   bool good = true;
   for (int k = 0; good && k < n; k++) {
     const HlShape *shape = collective_result(inst, k);
-    result[k] = m->group->n == 0 && shape ? interp_new(in, inst, shape)
-                                          : result_fn((HlOp)inst->op)(in, inst, m, k, shape);
+    result[k] = m->group->n == 0 && shape
+                    ? interp_new(in, inst, shape)
+                    : result_of[hl_op_plain((HlOp)inst->op)](in, inst, m, k, shape);
     good = result[k] != NULL;
   }
   if (good)

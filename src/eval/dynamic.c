@@ -194,14 +194,16 @@ static bool fits(const HlShape *actual, const HlShape *declared) {
 
 static const HlShape *run_time_shape(const Dynamic *d) {
   const HlShape *shape;
-  switch (d->inst->op) {
+  const HlOp op = (HlOp)d->inst->op;
+  switch (op) {
   case HL_OP_BROADCAST: shape = broadcast_shape(d); break;
   case HL_OP_SLICE: shape = slice_shape(d); break;
   case HL_OP_DYNAMIC_SLICE: shape = dynamic_slice_shape(d); break;
-  case HL_OP_CONVERT:
-  case HL_OP_REDUCE_PRECISION:
-  case HL_OP_STOCHASTIC_CONVERT: shape = array_of(d, d->compact[0]->shape->dim); break;
-  default: shape = hl_op_is((HlOp)d->inst->op, HL_T_VIEW) ? reshape_shape(d) : rule_shape(d);
+  default:
+    shape = hl_op_is(op, HL_T_VIEW) ? reshape_shape(d)
+            : hl_op_is_all(op, HL_T_ELEMENTWISE | HL_T_WRITTEN)
+                ? array_of(d, d->compact[0]->shape->dim)
+                : rule_shape(d);
   }
   if (!fits(shape, d->inst->shape))
     return NULL;

@@ -86,7 +86,8 @@ static void flow_divide(Fake *f, const HlInst *inst, Need n) {
 }
 
 // The bound on the side that one operand can keep alone goes to the one that must, or to the first.
-static void flow_extreme(Fake *f, const HlInst *inst, Need n, bool max) {
+static void flow_extreme(Fake *f, const HlInst *inst, Need n) {
+  const bool max = inst->op == HL_OP_MAXIMUM;
   for (int k = 0; k < 2; k++) {
     Range other = *fake_range(f, inst->operands[1 - k], 0);
     bool mine = max ? other.lo < n.lo : other.hi > n.hi;
@@ -113,22 +114,28 @@ static bool keeps_sign(HlOp op) {
          op == HL_OP_SQRT;
 }
 
-static void flow_unary(Fake *f, const HlInst *inst, Need n) {
-  switch (inst->op) {
-  case HL_OP_NEGATE: want(f, inst, 0, n, -n.hi, -n.lo); break;
-  case HL_OP_ABS: want(f, inst, 0, n, -n.hi, n.hi); break;
-  case HL_OP_FLOOR:
-  case HL_OP_CEIL:
-  case HL_OP_ROUND_NEAREST_AFZ:
-  case HL_OP_ROUND_NEAREST_EVEN: want(f, inst, 0, n, n.lo, n.hi); break;
-  case HL_OP_LOG:
-    if (n.lo >= 0)
-      want(f, inst, 0, n, 1 + positive, INFINITY);
-    break;
-  default:
-    if (keeps_sign((HlOp)inst->op) && n.lo >= 0)
-      want(f, inst, 0, n, n.lo > 0 ? positive : 0, INFINITY);
-  }
+static void flow_negate(Fake *f, const HlInst *inst, Need n) {
+  want(f, inst, 0, n, -n.hi, -n.lo);
+}
+
+static void flow_abs(Fake *f, const HlInst *inst, Need n) {
+  want(f, inst, 0, n, -n.hi, n.hi);
+}
+
+static void flow_log(Fake *f, const HlInst *inst, Need n) {
+  if (n.lo >= 0)
+    want(f, inst, 0, n, 1 + positive, INFINITY);
+}
+
+static void flow_remainder(Fake *f, const HlInst *inst, Need n) {
+  if (n.lo >= 0)
+    want(f, inst, 0, n, 0, INFINITY);
+}
+
+// Its sign is that of its first operand.
+static void flow_sign(Fake *f, const HlInst *inst, Need n) {
+  if (n.lo >= 0)
+    want(f, inst, 0, n, n.lo > 0 ? positive : 0, INFINITY);
 }
 
 // Not zero: neither factor, nor what keeps zeros apart.
@@ -141,6 +148,15 @@ static void flow_nonzero(Fake *f, const HlInst *inst) {
       fake_want(f, inst->operands[k], 0, n);
 }
 
+static void (*const flow_of[HL_OP_COUNT])(Fake *, const HlInst *, Need) = {
+    [HL_OP_ADD] = flow_add,           [HL_OP_SUBTRACT] = flow_subtract,
+    [HL_OP_MULTIPLY] = flow_multiply, [HL_OP_DIVIDE] = flow_divide,
+    [HL_OP_MAXIMUM] = flow_extreme,   [HL_OP_MINIMUM] = flow_extreme,
+    [HL_OP_POWER] = flow_sign,        [HL_OP_REMAINDER] = flow_remainder,
+    [HL_OP_NEGATE] = flow_negate,     [HL_OP_ABS] = flow_abs,
+    [HL_OP_LOG] = flow_log,
+};
+
 bool fake_flow_arithmetic(Fake *f, const HlInst *inst, Need n) {
   if (!(hl_op_info[inst->op].traits & HL_T_ELEMENTWISE) || inst->n_operands == 0 ||
       inst->n_operands > 2)
@@ -152,27 +168,14 @@ bool fake_flow_arithmetic(Fake *f, const HlInst *inst, Need n) {
     flow_nonzero(f, inst);
   if (isinf(n.lo) && isinf(n.hi))
     return true;
-  switch (inst->op) {
-  case HL_OP_ADD: flow_add(f, inst, n); break;
-  case HL_OP_SUBTRACT: flow_subtract(f, inst, n); break;
-  case HL_OP_MULTIPLY: flow_multiply(f, inst, n); break;
-  case HL_OP_DIVIDE: flow_divide(f, inst, n); break;
-  case HL_OP_REMAINDER:
-    if (n.lo >= 0)
-      want(f, inst, 0, n, 0, INFINITY);
-    break;
-  case HL_OP_MAXIMUM: flow_extreme(f, inst, n, true); break;
-  case HL_OP_MINIMUM: flow_extreme(f, inst, n, false); break;
-  case HL_OP_POWER:
-    if (n.lo >= 0)
-      want(f, inst, 0, n, n.lo > 0 ? positive : 0, INFINITY);
-    break;
-  case HL_OP_SHIFT_LEFT:
-  case HL_OP_SHIFT_RIGHT_LOGICAL:
-  case HL_OP_SHIFT_RIGHT_ARITHMETIC: flow_shift(f, inst, n); break;
-  default:
-    if (inst->n_operands == 1)
-      flow_unary(f, inst, n);
-  }
+  const HlOp op = (HlOp)inst->op;
+  if (flow_of[op])
+    flow_of[op](f, inst, n);
+  else if (hl_op_facts(op)->shift)
+    flow_shift(f, inst, n);
+  else if (hl_op_is(op, HL_T_ROUNDS))
+    want(f, inst, 0, n, n.lo, n.hi);
+  else if (keeps_sign(op))
+    flow_sign(f, inst, n);
   return true;
 }

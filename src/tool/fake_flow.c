@@ -150,26 +150,36 @@ static bool flow_moves(Fake *f, const HlInst *inst) {
   return from != 0;
 }
 
+static void flow_map(Fake *f, const HlInst *inst) {
+  for (int k = 0; k < (int)inst->n_operands && inst->n_calls == 1; k++)
+    pass_parameter(f, hl_to_apply(inst), k, inst->operands[k], NEED_HARD | NEED_NONZERO);
+}
+
+static void flow_same(Fake *f, const HlInst *inst) {
+  pass_all(f, inst, inst->operands[0]);
+}
+
+static void (*const flow_of[HL_OP_COUNT])(Fake *, const HlInst *) = {
+    [HL_OP_TUPLE] = flow_tuple,
+    [HL_OP_GET_TUPLE_ELEMENT] = flow_element,
+    [HL_OP_CALL] = flow_call,
+    [HL_OP_FUSION] = flow_call,
+    [HL_OP_ASYNC_START] = flow_call,
+    [HL_OP_WHILE] = flow_while,
+    [HL_OP_CONDITIONAL] = flow_conditional,
+    [HL_OP_REDUCE] = flow_reduce,
+    [HL_OP_MAP] = flow_map,
+    [HL_OP_OPT_BARRIER] = flow_same,
+    [HL_OP_DOMAIN] = flow_same,
+};
+
 void fake_flow(Fake *f, const HlInst *inst) {
   int arity = hl_op_info[inst->op].n_operands;
   if (inst->n_operands == 0 || (arity != HL_ANY && arity != (int)inst->n_operands))
     return;
-  switch (inst->op) {
-  case HL_OP_TUPLE: flow_tuple(f, inst); return;
-  case HL_OP_GET_TUPLE_ELEMENT: flow_element(f, inst); return;
-  case HL_OP_CALL:
-  case HL_OP_FUSION:
-  case HL_OP_ASYNC_START: flow_call(f, inst); return;
-  case HL_OP_WHILE: flow_while(f, inst); return;
-  case HL_OP_CONDITIONAL: flow_conditional(f, inst); return;
-  case HL_OP_REDUCE: flow_reduce(f, inst); return;
-  case HL_OP_MAP:
-    for (int k = 0; k < (int)inst->n_operands && inst->n_calls == 1; k++)
-      pass_parameter(f, hl_to_apply(inst), k, inst->operands[k], NEED_HARD | NEED_NONZERO);
+  if (flow_of[inst->op]) {
+    flow_of[inst->op](f, inst);
     return;
-  case HL_OP_OPT_BARRIER:
-  case HL_OP_DOMAIN: pass_all(f, inst, inst->operands[0]); return;
-  default: break;
   }
   const HlOp op = (HlOp)inst->op;
   if (op == HL_OP_SORT ||

@@ -22,7 +22,7 @@ static Range hull(Range a, Range b) {
   return (Range){fmin(a.lo, b.lo), fmax(a.hi, b.hi)};
 }
 
-static Range constant_range(const HlInst *inst) {
+static Range constant_range(const Fake *f, const HlInst *inst) {
   const HlLiteral *literal = hl_constant(inst);
   HlDtype dtype = inst->shape->dtype;
   if (!literal || !literal->data || literal->n == 0 || literal->n > MAX_LOOK ||
@@ -71,51 +71,98 @@ static Range range_of_op(const HlInst *inst) {
   }
 }
 
-static Range binary_range(const Fake *f, const HlInst *inst) {
-  Range a = of(f, inst, 0), b = of(f, inst, 1);
-  bool whole = hl_is_integral(inst->shape->dtype);
-  switch (inst->op) {
-  case HL_OP_ADD: return (Range){a.lo + b.lo, a.hi + b.hi};
-  case HL_OP_SUBTRACT: return (Range){a.lo - b.hi, a.hi - b.lo};
-  case HL_OP_MULTIPLY:
-    if (inst->operands[0] == inst->operands[1])
-      return (Range){0, fmax(a.lo * a.lo, a.hi * a.hi)};
-    return product(a, b);
-  case HL_OP_DIVIDE: return quotient(a, b, whole);
-  case HL_OP_REMAINDER: return rest(a, b);
-  case HL_OP_MAXIMUM: return (Range){fmax(a.lo, b.lo), fmax(a.hi, b.hi)};
-  case HL_OP_MINIMUM: return (Range){fmin(a.lo, b.lo), fmin(a.hi, b.hi)};
-  case HL_OP_AND:
-    if (a.lo >= 0 || b.lo >= 0)
-      return (Range){0, fmin(a.lo >= 0 ? a.hi : INFINITY, b.lo >= 0 ? b.hi : INFINITY)};
-    break;
-  case HL_OP_SHIFT_RIGHT_LOGICAL:
-    if (a.lo >= 0)
-      return (Range){0, a.hi};
-    break;
-  default: break;
-  }
-  return range_of_op(inst);
+static Range add_range(const HlInst *inst, const Range *x) {
+  return (Range){x[0].lo + x[1].lo, x[0].hi + x[1].hi};
 }
 
-static Range unary_range(const Fake *f, const HlInst *inst) {
-  Range a = of(f, inst, 0);
-  switch (inst->op) {
-  case HL_OP_NEGATE: return (Range){-a.hi, -a.lo};
-  case HL_OP_ABS: return (Range){a.lo > 0 ? a.lo : 0, fmax(fabs(a.lo), fabs(a.hi))};
-  case HL_OP_EXPONENTIAL: return (Range){exp(a.lo), exp(a.hi)};
-  case HL_OP_POPCNT:
-  case HL_OP_COUNT_LEADING_ZEROS: return (Range){0, hl_dtype_info[inst->shape->dtype].bits};
-  case HL_OP_CONVERT:
-    if (hl_is_integral(inst->shape->dtype))
-      return (Range){trunc(a.lo), trunc(a.hi)};
-    return a;
-  case HL_OP_FLOOR:
-  case HL_OP_CEIL:
-  case HL_OP_ROUND_NEAREST_AFZ:
-  case HL_OP_ROUND_NEAREST_EVEN: return (Range){floor(a.lo), ceil(a.hi)};
-  default: return range_of_op(inst);
-  }
+static Range subtract_range(const HlInst *inst, const Range *x) {
+  return (Range){x[0].lo - x[1].hi, x[0].hi - x[1].lo};
+}
+
+static Range multiply_range(const HlInst *inst, const Range *x) {
+  if (inst->operands[0] == inst->operands[1])
+    return (Range){0, fmax(x[0].lo * x[0].lo, x[0].hi * x[0].hi)};
+  return product(x[0], x[1]);
+}
+
+static Range divide_range(const HlInst *inst, const Range *x) {
+  return quotient(x[0], x[1], hl_is_integral(inst->shape->dtype));
+}
+
+static Range remainder_range(const HlInst *inst, const Range *x) {
+  return rest(x[0], x[1]);
+}
+
+static Range maximum_range(const HlInst *inst, const Range *x) {
+  return (Range){fmax(x[0].lo, x[1].lo), fmax(x[0].hi, x[1].hi)};
+}
+
+static Range minimum_range(const HlInst *inst, const Range *x) {
+  return (Range){fmin(x[0].lo, x[1].lo), fmin(x[0].hi, x[1].hi)};
+}
+
+static Range and_range(const HlInst *inst, const Range *x) {
+  if (x[0].lo < 0 && x[1].lo < 0)
+    return range_of_op(inst);
+  return (Range){0, fmin(x[0].lo >= 0 ? x[0].hi : INFINITY, x[1].lo >= 0 ? x[1].hi : INFINITY)};
+}
+
+static Range shift_right_range(const HlInst *inst, const Range *x) {
+  return x[0].lo >= 0 ? (Range){0, x[0].hi} : range_of_op(inst);
+}
+
+static Range negate_range(const HlInst *inst, const Range *x) {
+  return (Range){-x[0].hi, -x[0].lo};
+}
+
+static Range abs_range(const HlInst *inst, const Range *x) {
+  return (Range){x[0].lo > 0 ? x[0].lo : 0, fmax(fabs(x[0].lo), fabs(x[0].hi))};
+}
+
+static Range exponential_range(const HlInst *inst, const Range *x) {
+  return (Range){exp(x[0].lo), exp(x[0].hi)};
+}
+
+static Range bits_range(const HlInst *inst, const Range *x) {
+  return (Range){0, hl_dtype_info[inst->shape->dtype].bits};
+}
+
+static Range convert_range(const HlInst *inst, const Range *x) {
+  return hl_is_integral(inst->shape->dtype) ? (Range){trunc(x[0].lo), trunc(x[0].hi)} : x[0];
+}
+
+static Range clamp_range(const HlInst *inst, const Range *x) {
+  return (Range){fmin(fmax(x[1].lo, x[0].lo), x[2].lo), fmin(fmax(x[1].hi, x[0].hi), x[2].hi)};
+}
+
+// Of the ranges of an elementwise op's operands.
+static Range (*const range_by_op[HL_OP_COUNT])(const HlInst *, const Range *) = {
+    [HL_OP_ADD] = add_range,
+    [HL_OP_SUBTRACT] = subtract_range,
+    [HL_OP_MULTIPLY] = multiply_range,
+    [HL_OP_DIVIDE] = divide_range,
+    [HL_OP_REMAINDER] = remainder_range,
+    [HL_OP_MAXIMUM] = maximum_range,
+    [HL_OP_MINIMUM] = minimum_range,
+    [HL_OP_AND] = and_range,
+    [HL_OP_SHIFT_RIGHT_LOGICAL] = shift_right_range,
+    [HL_OP_NEGATE] = negate_range,
+    [HL_OP_ABS] = abs_range,
+    [HL_OP_EXPONENTIAL] = exponential_range,
+    [HL_OP_POPCNT] = bits_range,
+    [HL_OP_COUNT_LEADING_ZEROS] = bits_range,
+    [HL_OP_CONVERT] = convert_range,
+    [HL_OP_CLAMP] = clamp_range,
+};
+
+static Range elementwise_range(const Fake *f, const HlInst *inst) {
+  const HlOp op = (HlOp)inst->op;
+  Range x[3] = {{0, 0}};
+  for (int k = 0; k < (int)inst->n_operands && k < 3; k++)
+    x[k] = of(f, inst, k);
+  if (range_by_op[op])
+    return range_by_op[op](inst, x);
+  return hl_op_is(op, HL_T_ROUNDS) ? (Range){floor(x[0].lo), ceil(x[0].hi)} : range_of_op(inst);
 }
 
 // Ops whose elements all come from operands of a type: the hull of those.
@@ -161,44 +208,56 @@ static bool has_operands(const HlInst *inst) {
          (inst->op == HL_OP_DYNAMIC_UPDATE_SLICE || inst->op == HL_OP_REDUCE ? 2 : 1);
 }
 
+static Range iota_range(const Fake *f, const HlInst *inst) {
+  int64_t d = hl_attr_int(inst, HL_A_IOTA_DIMENSION);
+  bool there = d >= 0 && d < inst->shape->rank;
+  return (Range){0, there ? fmax(0, (double)inst->shape->dim[d] - 1) : INFINITY};
+}
+
+static Range partition_range(const Fake *f, const HlInst *inst) {
+  return (Range){0, fmax(0, (double)f->m->num_partitions - 1)};
+}
+
+static Range replica_range(const Fake *f, const HlInst *inst) {
+  return (Range){0, fmax(0, (double)f->m->replica_count - 1)};
+}
+
+static Range called_range(const Fake *f, const HlInst *inst) {
+  const HlInst *root = inst->n_calls == 1 ? hl_called(inst, 0)->root : NULL;
+  return root && hl_shape_is_array(root->shape) ? *fake_range(f, root, 0)
+                                                : unknown(inst->shape->dtype);
+}
+
+static Range element_range(const Fake *f, const HlInst *inst) {
+  int64_t k = hl_attr_int(inst, HL_A_INDEX);
+  const HlInst *tuple = inst->operands[0];
+  bool there = tuple->shape->dtype == HL_TUPLE && k >= 0 && k < tuple->shape->rank;
+  return there ? *fake_range(f, tuple, fake_start(f, tuple, k)) : unknown(inst->shape->dtype);
+}
+
+static Range (*const range_of_inst[HL_OP_COUNT])(const Fake *, const HlInst *) = {
+    [HL_OP_PARAMETER] = parameter_range,
+    [HL_OP_CONSTANT] = constant_range,
+    [HL_OP_IOTA] = iota_range,
+    [HL_OP_PARTITION_ID] = partition_range,
+    [HL_OP_REPLICA_ID] = replica_range,
+    [HL_OP_REDUCE] = reduced_range,
+    [HL_OP_CALL] = called_range,
+    [HL_OP_FUSION] = called_range,
+    [HL_OP_GET_TUPLE_ELEMENT] = element_range,
+};
+
 static Range array_range(const Fake *f, const HlInst *inst) {
-  HlDtype dtype = inst->shape->dtype;
+  const HlOp op = (HlOp)inst->op;
   if (!has_operands(inst))
-    return unknown(dtype);
-  switch (inst->op) {
-  case HL_OP_PARAMETER: return parameter_range(f, inst);
-  case HL_OP_CONSTANT: return constant_range(inst);
-  case HL_OP_IOTA: {
-    int64_t d = hl_attr_int(inst, HL_A_IOTA_DIMENSION);
-    return (Range){0, d >= 0 && d < inst->shape->rank ? fmax(0, (double)inst->shape->dim[d] - 1)
-                                                      : INFINITY};
-  }
-  case HL_OP_CLAMP: {
-    Range lo = of(f, inst, 0), x = of(f, inst, 1), hi = of(f, inst, 2);
-    return (Range){fmin(fmax(x.lo, lo.lo), hi.lo), fmin(fmax(x.hi, lo.hi), hi.hi)};
-  }
-  case HL_OP_PARTITION_ID: return (Range){0, fmax(0, (double)f->m->num_partitions - 1)};
-  case HL_OP_REPLICA_ID: return (Range){0, fmax(0, (double)f->m->replica_count - 1)};
-  case HL_OP_REDUCE: return reduced_range(f, inst);
-  case HL_OP_CALL:
-  case HL_OP_FUSION:
-    if (inst->n_calls == 1 && hl_called(inst, 0)->root &&
-        hl_shape_is_array(hl_called(inst, 0)->root->shape))
-      return *fake_range(f, hl_called(inst, 0)->root, 0);
-    return unknown(dtype);
-  case HL_OP_GET_TUPLE_ELEMENT: {
-    int64_t k = hl_attr_int(inst, HL_A_INDEX);
-    const HlInst *tuple = inst->operands[0];
-    bool there = tuple->shape->dtype == HL_TUPLE && k >= 0 && k < tuple->shape->rank;
-    return there ? *fake_range(f, tuple, fake_start(f, tuple, k)) : unknown(dtype);
-  }
-  default: break;
-  }
-  if (hl_op_moves((HlOp)inst->op) && !hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE))
+    return unknown(inst->shape->dtype);
+  if (range_of_inst[op])
+    return range_of_inst[op](f, inst);
+  if (hl_op_moves(op) && !hl_op_is(op, HL_T_COLLECTIVE))
     return moved_range(f, inst);
-  if (hl_op_is((HlOp)inst->op, HL_T_ELEMENTWISE) && inst->n_operands <= 2 && inst->n_operands > 0)
-    return inst->n_operands == 2 ? binary_range(f, inst) : unary_range(f, inst);
-  return unknown(dtype);
+  if (hl_op_is(op, HL_T_ELEMENTWISE) && (range_by_op[op] || inst->n_operands <= 2))
+    return elementwise_range(f, inst);
+  return unknown(inst->shape->dtype);
 }
 
 // Wrapping around is not modelled: what leaves the type is unknown.

@@ -9,14 +9,13 @@
 
 bool hl_is_worth_isolating(const HlInst *inst) {
   switch ((HlOp)inst->op) {
-  case HL_OP_PARAMETER:
-  case HL_OP_CONSTANT:
   case HL_OP_AFTER_ALL:
   case HL_OP_INFEED:
   case HL_OP_OUTFEED: return false;
   case HL_OP_BITCAST: return true;
   default:
-    return !hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_CONTROL) && !hl_is_async((HlOp)inst->op);
+    return !hl_op_is((HlOp)inst->op, HL_T_GIVEN | HL_T_WIRE | HL_T_CONTROL) &&
+           !hl_is_async((HlOp)inst->op);
   }
 }
 

@@ -34,40 +34,47 @@ static bool is_small(const HlShape *shape) {
   return !hl_shape_is_array(shape) || hl_shape_elements(shape) < SMALL_ARRAY;
 }
 
+// Of ops whose family does not say their colour.
+static const ViewColours *const colours_by_op[HL_OP_COUNT] = {
+    [HL_OP_BROADCAST] = &yellow,
+    [HL_OP_DYNAMIC_UPDATE_SLICE] = &yellow,
+    [HL_OP_BITCAST] = &white,
+    [HL_OP_PAD] = &white,
+    [HL_OP_SLICE] = &white,
+    [HL_OP_DYNAMIC_RESHAPE] = &green,
+    [HL_OP_COPY] = &green,
+    [HL_OP_PARAMETER] = &dark_orange,
+    [HL_OP_BATCH_NORM_TRAINING] = &purple,
+    [HL_OP_BATCH_NORM_INFERENCE] = &purple,
+    [HL_OP_BATCH_NORM_GRAD] = &purple,
+    [HL_OP_SCAN] = &purple,
+    [HL_OP_GATHER] = &purple,
+    [HL_OP_DOMAIN] = &grey,
+    [HL_OP_FUSION] = &grey,
+    [HL_OP_MAP] = &grey,
+    [HL_OP_GET_DIMENSION_SIZE] = &grey,
+    [HL_OP_SET_DIMENSION_SIZE] = &grey,
+    [HL_OP_INFEED] = &brown,
+    [HL_OP_OUTFEED] = &brown,
+    [HL_OP_SEND] = &brown,
+    [HL_OP_RECV] = &brown,
+    [HL_OP_CUSTOM_CALL] = &dark_green,
+};
+
 static const ViewColours *colours_of(const HlInst *inst) {
   const HlOp op = (HlOp)inst->op;
-  switch (hl_op_plain(op)) {
-  case HL_OP_BROADCAST:
-  case HL_OP_DYNAMIC_UPDATE_SLICE: return &yellow;
-  case HL_OP_BITCAST: return inst->comp->is_fusion ? &green : &white;
-  case HL_OP_PAD:
-  case HL_OP_SLICE: return &white;
-  case HL_OP_DYNAMIC_RESHAPE:
-  case HL_OP_COPY: return &green;
-  case HL_OP_PARAMETER: return is_small(inst->shape) ? &orange : &dark_orange;
-  case HL_OP_BATCH_NORM_TRAINING:
-  case HL_OP_BATCH_NORM_INFERENCE:
-  case HL_OP_BATCH_NORM_GRAD:
-  case HL_OP_SCAN:
-  case HL_OP_GATHER: return &purple;
-  case HL_OP_DOMAIN:
-  case HL_OP_FUSION:
-  case HL_OP_MAP:
-  case HL_OP_GET_DIMENSION_SIZE:
-  case HL_OP_SET_DIMENSION_SIZE: return &grey;
-  case HL_OP_INFEED:
-  case HL_OP_OUTFEED:
-  case HL_OP_SEND:
-  case HL_OP_RECV: return &brown;
-  case HL_OP_CUSTOM_CALL: return &dark_green;
-  default:
-    return hl_op_is(op, HL_T_COLLECTIVE | HL_T_DEVICE) ? &brown
-           : hl_op_is(op, HL_T_REARRANGES)             ? &green
-           : hl_op_is(op, HL_T_FOLDS)                  ? &purple
-           : hl_op_is(op, HL_T_MATRIX)                 ? &dark_blue
-           : hl_op_is(op, HL_T_CONTROL)                ? &dark_green
+  if (op == HL_OP_BITCAST && inst->comp->is_fusion)
+    return &green;
+  if (op == HL_OP_PARAMETER && is_small(inst->shape))
+    return &orange;
+  const ViewColours *own = colours_by_op[hl_op_plain(op)];
+  return own                                           ? own
+         : hl_op_is(op, HL_T_COLLECTIVE | HL_T_DEVICE) ? &brown
+         : hl_op_is(op, HL_T_REARRANGES)               ? &green
+         : hl_op_is(op, HL_T_FOLDS)                    ? &purple
+         : hl_op_is(op, HL_T_MATRIX)                   ? &dark_blue
+         : hl_op_is(op, HL_T_CONTROL)                  ? &dark_green
                                                        : &white;
-  }
 }
 
 // --- Words --------------------------------------------------------------------------------------

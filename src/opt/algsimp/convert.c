@@ -76,14 +76,9 @@ HlInst *alg_c2_there_and_back(HlPass *p, HlBuild *b, HlInst *inst) {
 }
 
 static bool narrows(HlOp op, HlDtype dtype) {
-  switch (op) {
-  case HL_OP_ADD:
-  case HL_OP_SUBTRACT:
-  case HL_OP_MULTIPLY: return true;
-  case HL_OP_DIVIDE:  // of the least signed number by -1 it would overflow
-  case HL_OP_REMAINDER: return hl_is_unsigned(dtype);
-  default: return false;
-  }
+  if (hl_op_facts(op)->divisor)  // of the least signed number by -1 it would overflow
+    return hl_is_unsigned(dtype);
+  return op == HL_OP_ADD || op == HL_OP_SUBTRACT || op == HL_OP_MULTIPLY;
 }
 
 static HlInst *widened(HlInst *inst, HlDtype from) {

@@ -25,8 +25,8 @@ static int64_t partner(const DotDims *d, int side, int64_t dim) {
   return at < 0 ? -1 : d->contract[1 - side].at[at];
 }
 
-static HlInst *mirror_reverse(HlPass *p, HlBuild *b, const HlInst *moved, HlInst *other,
-                              const DotDims *d, int side) {
+static HlInst *mirror_reverse(HlPass *p, HlBuild *b, const HlInst *moved, HlInst *other, DotDims *d,
+                              int side) {
   HlI64s dims = hl_dims(moved);
   int64_t *list = alg_list(p, dims.n);
   for (int k = 0; k < dims.n; k++)
@@ -36,8 +36,8 @@ static HlInst *mirror_reverse(HlPass *p, HlBuild *b, const HlInst *moved, HlInst
 }
 
 // Rows of the other operand that meet the padding do not count.
-static HlInst *mirror_pad(HlPass *p, HlBuild *b, const HlInst *moved, HlInst *other,
-                          const DotDims *d, int side) {
+static HlInst *mirror_pad(HlPass *p, HlBuild *b, const HlInst *moved, HlInst *other, DotDims *d,
+                          int side) {
   HlI64s triples = hl_attr_ints(moved, HL_A_PADDING);
   const int rank = other->shape->rank;
   int64_t *start = alg_list(p, rank), *limit = alg_list(p, rank);
@@ -93,14 +93,15 @@ static HlInst *mirror_broadcast(HlPass *p, HlBuild *b, const HlInst *moved, HlIn
                      hl_i64s_copy(p->m->arena, summed));
 }
 
+typedef HlInst *MirrorFn(HlPass *p, HlBuild *b, const HlInst *moved, HlInst *other, DotDims *d,
+                         int side);
+static MirrorFn *const mirror_of[HL_OP_COUNT] = {[HL_OP_REVERSE] = mirror_reverse,
+                                                 [HL_OP_PAD] = mirror_pad,
+                                                 [HL_OP_BROADCAST] = mirror_broadcast};
+
 static HlInst *mirrored(HlPass *p, HlBuild *b, const HlInst *moved, HlInst *other, DotDims *d,
                         int side) {
-  switch (moved->op) {
-  case HL_OP_REVERSE: return mirror_reverse(p, b, moved, other, d, side);
-  case HL_OP_PAD: return mirror_pad(p, b, moved, other, d, side);
-  case HL_OP_BROADCAST: return mirror_broadcast(p, b, moved, other, d, side);
-  default: return NULL;
-  }
+  return mirror_of[moved->op] ? mirror_of[moved->op](p, b, moved, other, d, side) : NULL;
 }
 
 // Elements that are touched with the operation on this side: of the operand it makes, or (reverse)

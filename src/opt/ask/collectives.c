@@ -304,32 +304,19 @@ static bool is_lookup(const HlInst *inst) {
          is_integer(inst->operands[0]) && is_small_integer(inst);
 }
 
+// Computes a term of what its operands are; 64 bits, which the caller cuts to the type. False: the value is not fixed by
+// the language, as that of a division by zero.
+typedef struct TermArgs {
+  const HlInst *inst;
+  const int64_t *x;
+  int64_t replica, partition;
+} TermArgs;
+typedef bool TermFn(const TermArgs *a, int64_t *out);
+static TermFn *term_of(const HlInst *inst);
+
 // How many operands a term has that are terms themselves; -1: it is none.
 static int term_operands(const HlInst *inst) {
-  if (!is_small_integer(inst))
-    return -1;
-  switch (inst->op) {
-  case HL_OP_CONSTANT: return hl_is_constant(inst) ? 0 : -1;
-  case HL_OP_PARTITION_ID:
-  case HL_OP_REPLICA_ID: return 0;
-  case HL_OP_ADD:
-  case HL_OP_SUBTRACT:
-  case HL_OP_MULTIPLY:
-  case HL_OP_DIVIDE:
-  case HL_OP_REMAINDER:
-  case HL_OP_MINIMUM:
-  case HL_OP_MAXIMUM:
-  case HL_OP_COMPARE:
-  case HL_OP_CLAMP:
-  case HL_OP_SELECT:
-  case HL_OP_CONVERT:
-  case HL_OP_RESHAPE:
-  case HL_OP_BITCAST:
-  case HL_OP_COPY:
-  case HL_OP_BROADCAST: return (int)inst->n_operands;
-  case HL_OP_DYNAMIC_SLICE: return is_lookup(inst) ? 2 : -1;
-  default: return -1;
-  }
+  return is_small_integer(inst) && term_of(inst) ? (int)inst->n_operands : -1;
 }
 
 static bool find_terms(const HlInst *inst, Terms *terms) {
@@ -401,43 +388,125 @@ static int64_t look_up(const HlInst *inst, int64_t index, HlDtype index_type) {
   return hl_literal_i64(list, index);
 }
 
-// False: the value is not fixed by the language, as that of a division by zero.
-static bool compute_term(const HlInst *inst, const int64_t *x, int64_t replica, int64_t partition,
-                         int64_t *out) {
-  const HlDtype dtype = inst->shape->dtype;
-  const HlDtype of = inst->n_operands > 0 ? inst->operands[0]->shape->dtype : dtype;
-  switch (inst->op) {
-  case HL_OP_CONSTANT: *out = hl_literal_i64(hl_constant(inst), 0); break;
-  case HL_OP_PARTITION_ID: *out = partition; break;
-  case HL_OP_REPLICA_ID: *out = replica; break;
-  case HL_OP_ADD: *out = (int64_t)((uint64_t)x[0] + (uint64_t)x[1]); break;
-  case HL_OP_SUBTRACT: *out = (int64_t)((uint64_t)x[0] - (uint64_t)x[1]); break;
-  case HL_OP_MULTIPLY: *out = (int64_t)((uint64_t)x[0] * (uint64_t)x[1]); break;
-  case HL_OP_DIVIDE:
-  case HL_OP_REMAINDER:
-    if (x[1] == 0 || dtype == HL_PRED || (hl_is_signed(dtype) && x[1] == -1))
-      return false;
-    if (hl_is_signed(dtype))
-      *out = inst->op == HL_OP_DIVIDE ? x[0] / x[1] : x[0] % x[1];
-    else
-      *out = (int64_t)(inst->op == HL_OP_DIVIDE ? (uint64_t)x[0] / (uint64_t)x[1]
-                                                : (uint64_t)x[0] % (uint64_t)x[1]);
-    break;
-  case HL_OP_MINIMUM: *out = compare(dtype, x[0], x[1]) < 0 ? x[0] : x[1]; break;
-  case HL_OP_MAXIMUM: *out = compare(dtype, x[0], x[1]) > 0 ? x[0] : x[1]; break;
-  case HL_OP_COMPARE:
-    *out = holds(hl_attr_int(inst, HL_A_DIRECTION), compare(of, x[0], x[1]));
-    break;
-  case HL_OP_CLAMP:
-    *out = compare(dtype, x[1], x[0]) < 0 ? x[0] : x[1];
-    *out = compare(dtype, *out, x[2]) > 0 ? x[2] : *out;
-    break;
-  case HL_OP_SELECT: *out = x[0] ? x[1] : x[2]; break;
-  case HL_OP_DYNAMIC_SLICE: *out = look_up(inst, x[1], inst->operands[1]->shape->dtype); break;
-  default: *out = x[0]; break;
-  }
-  *out = wrap(dtype, *out);
+static HlDtype operand_type(const TermArgs *a) {
+  return a->inst->operands[0]->shape->dtype;
+}
+
+static bool term_constant(const TermArgs *a, int64_t *out) {
+  *out = hl_literal_i64(hl_constant(a->inst), 0);
   return true;
+}
+
+static bool term_partition(const TermArgs *a, int64_t *out) {
+  *out = a->partition;
+  return true;
+}
+
+static bool term_replica(const TermArgs *a, int64_t *out) {
+  *out = a->replica;
+  return true;
+}
+
+static bool term_add(const TermArgs *a, int64_t *out) {
+  *out = (int64_t)((uint64_t)a->x[0] + (uint64_t)a->x[1]);
+  return true;
+}
+
+static bool term_subtract(const TermArgs *a, int64_t *out) {
+  *out = (int64_t)((uint64_t)a->x[0] - (uint64_t)a->x[1]);
+  return true;
+}
+
+static bool term_multiply(const TermArgs *a, int64_t *out) {
+  *out = (int64_t)((uint64_t)a->x[0] * (uint64_t)a->x[1]);
+  return true;
+}
+
+static bool divides(const TermArgs *a) {
+  const HlDtype type = operand_type(a);
+  return a->x[1] != 0 && type != HL_PRED && !(hl_is_signed(type) && a->x[1] == -1);
+}
+
+static bool term_divide(const TermArgs *a, int64_t *out) {
+  if (!divides(a))
+    return false;
+  *out = hl_is_signed(operand_type(a)) ? a->x[0] / a->x[1]
+                                       : (int64_t)((uint64_t)a->x[0] / (uint64_t)a->x[1]);
+  return true;
+}
+
+static bool term_remainder(const TermArgs *a, int64_t *out) {
+  if (!divides(a))
+    return false;
+  *out = hl_is_signed(operand_type(a)) ? a->x[0] % a->x[1]
+                                       : (int64_t)((uint64_t)a->x[0] % (uint64_t)a->x[1]);
+  return true;
+}
+
+static bool term_minimum(const TermArgs *a, int64_t *out) {
+  *out = a->x[compare(operand_type(a), a->x[0], a->x[1]) < 0 ? 0 : 1];
+  return true;
+}
+
+static bool term_maximum(const TermArgs *a, int64_t *out) {
+  *out = a->x[compare(operand_type(a), a->x[0], a->x[1]) > 0 ? 0 : 1];
+  return true;
+}
+
+static bool term_compare(const TermArgs *a, int64_t *out) {
+  *out = holds(hl_attr_int(a->inst, HL_A_DIRECTION), compare(operand_type(a), a->x[0], a->x[1]));
+  return true;
+}
+
+static bool term_clamp(const TermArgs *a, int64_t *out) {
+  const HlDtype type = operand_type(a);
+  *out = compare(type, a->x[1], a->x[0]) < 0 ? a->x[0] : a->x[1];
+  *out = compare(type, *out, a->x[2]) > 0 ? a->x[2] : *out;
+  return true;
+}
+
+static bool term_select(const TermArgs *a, int64_t *out) {
+  *out = a->x[0] ? a->x[1] : a->x[2];
+  return true;
+}
+
+static bool term_first(const TermArgs *a, int64_t *out) {
+  *out = a->x[0];
+  return true;
+}
+
+static bool term_look_up(const TermArgs *a, int64_t *out) {
+  *out = look_up(a->inst, a->x[1], a->inst->operands[1]->shape->dtype);
+  return true;
+}
+
+static TermFn *const terms_by_op[HL_OP_COUNT] = {
+    [HL_OP_CONSTANT] = term_constant,
+    [HL_OP_PARTITION_ID] = term_partition,
+    [HL_OP_REPLICA_ID] = term_replica,
+    [HL_OP_ADD] = term_add,
+    [HL_OP_SUBTRACT] = term_subtract,
+    [HL_OP_MULTIPLY] = term_multiply,
+    [HL_OP_DIVIDE] = term_divide,
+    [HL_OP_REMAINDER] = term_remainder,
+    [HL_OP_MINIMUM] = term_minimum,
+    [HL_OP_MAXIMUM] = term_maximum,
+    [HL_OP_COMPARE] = term_compare,
+    [HL_OP_CLAMP] = term_clamp,
+    [HL_OP_SELECT] = term_select,
+    [HL_OP_CONVERT] = term_first,
+    [HL_OP_RESHAPE] = term_first,
+    [HL_OP_BITCAST] = term_first,
+    [HL_OP_COPY] = term_first,
+    [HL_OP_BROADCAST] = term_first,
+    [HL_OP_DYNAMIC_SLICE] = term_look_up,
+};
+
+static TermFn *term_of(const HlInst *inst) {
+  if ((inst->op == HL_OP_CONSTANT && !hl_is_constant(inst)) ||
+      (inst->op == HL_OP_DYNAMIC_SLICE && !is_lookup(inst)))
+    return NULL;
+  return terms_by_op[inst->op];
 }
 
 static bool compute_on(const Terms *terms, int64_t replica, int64_t partition, int64_t *out) {
@@ -447,8 +516,10 @@ static bool compute_on(const Terms *terms, int64_t replica, int64_t partition, i
     int64_t x[3] = {0};
     for (int j = is_lookup(inst); j < term_operands(inst) && j < 3; j++)
       x[j] = value[find_term(terms, inst->operands[j])];
-    if (!compute_term(inst, x, replica, partition, &value[k]))
+    const TermArgs args = {inst, x, replica, partition};
+    if (!term_of(inst)(&args, &value[k]))
       return false;
+    value[k] = wrap(inst->shape->dtype, value[k]);
   }
   *out = value[terms->n - 1];
   return true;

@@ -32,12 +32,5 @@ const bool *effects_find(HlPass *p) {
 }
 
 bool effects_none(HlOp op) {
-  switch (op) {
-  case HL_OP_PARAMETER:
-  case HL_OP_CONSTANT:
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_BITCAST: return true;
-  default: return false;
-  }
+  return hl_op_is(op, HL_T_GIVEN) || (hl_op_is(op, HL_T_WIRE) && !hl_op_marks(op));
 }

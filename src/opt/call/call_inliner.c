@@ -131,16 +131,9 @@ static bool is_fusion_wish(const HlSym *key) {
 }
 
 static bool takes_fusion_wish(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_PARAMETER:
-  case HL_OP_CONSTANT:
-  case HL_OP_TUPLE:
-  case HL_OP_GET_TUPLE_ELEMENT:
-  case HL_OP_CUSTOM_CALL: return false;
-  default:
-    return !hl_op_is((HlOp)inst->op, HL_T_CONTROL) && hl_shape_is_array(inst->shape) &&
-           hl_is_pure(inst);
-  }
+  const HlOp op = (HlOp)inst->op;
+  return !hl_op_is(op, HL_T_GIVEN | HL_T_CONTROL) && op != HL_OP_CUSTOM_CALL && op != HL_OP_TUPLE &&
+         op != HL_OP_GET_TUPLE_ELEMENT && hl_shape_is_array(inst->shape) && hl_is_pure(inst);
 }
 
 // The two dictionaries as one; where both have a key, it is the first one's. Both are sorted.

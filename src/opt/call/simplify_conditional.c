@@ -230,13 +230,11 @@ static bool is_cheap(const HlInst *inst) {
   case HL_OP_REDUCE:
   case HL_OP_RESHAPE:
   case HL_OP_PAD:
-  case HL_OP_PARAMETER:
   case HL_OP_SLICE:
   case HL_OP_TUPLE:
-  case HL_OP_CONSTANT:
   case HL_OP_COPY:
   case HL_OP_BITCAST_CONVERT: return true;
-  default: return hl_is_elementwise(inst);
+  default: return hl_op_is((HlOp)inst->op, HL_T_GIVEN) || hl_is_elementwise(inst);
   }
 }
 

@@ -17,20 +17,23 @@
 
 // --- async-collective-creator -----------------------------------------------------------------------
 
+// The options that say whether a collective becomes asynchronous, and from what size on.
+static const struct {
+  const char *flag, *min_bytes;
+} wanted[HL_OP_COUNT] = {
+    [HL_OP_ALL_REDUCE] = {"all_reduce", "all_reduce_min_bytes"},
+    [HL_OP_ALL_GATHER] = {"all_gather", "all_gather_min_bytes"},
+    [HL_OP_COLLECTIVE_PERMUTE] = {"collective_permute", NULL},
+    [HL_OP_ALL_TO_ALL] = {"all_to_all", NULL},
+    [HL_OP_REDUCE_SCATTER] = {"reduce_scatter", NULL},
+    [HL_OP_COLLECTIVE_BROADCAST] = {"collective_broadcast", NULL},
+    [HL_OP_RAGGED_ALL_TO_ALL] = {"ragged_all_to_all", NULL},
+};
+
 static bool is_wanted(const HlPass *p, const HlInst *inst) {
-  const int64_t bytes = hl_leaf_bytes(inst->shape);
-  switch (inst->op) {
-  case HL_OP_ALL_REDUCE:
-    return hl_pass_flag(p, "all_reduce") && bytes >= hl_pass_int(p, "all_reduce_min_bytes");
-  case HL_OP_ALL_GATHER:
-    return hl_pass_flag(p, "all_gather") && bytes >= hl_pass_int(p, "all_gather_min_bytes");
-  case HL_OP_COLLECTIVE_PERMUTE: return hl_pass_flag(p, "collective_permute");
-  case HL_OP_ALL_TO_ALL: return hl_pass_flag(p, "all_to_all");
-  case HL_OP_REDUCE_SCATTER: return hl_pass_flag(p, "reduce_scatter");
-  case HL_OP_COLLECTIVE_BROADCAST: return hl_pass_flag(p, "collective_broadcast");
-  case HL_OP_RAGGED_ALL_TO_ALL: return hl_pass_flag(p, "ragged_all_to_all");
-  default: return false;
-  }
+  const char *flag = wanted[inst->op].flag, *min_bytes = wanted[inst->op].min_bytes;
+  return flag && hl_pass_flag(p, flag) &&
+         (!min_bytes || hl_leaf_bytes(inst->shape) >= hl_pass_int(p, min_bytes));
 }
 
 static const HlShape *operand_shapes(HlPass *p, const HlInst *inst, bool always_tuple) {

@@ -245,18 +245,26 @@ static bool is_wanted(const HlInst *inst) {
   return wanted;
 }
 
+static bool pad_other(HlPass *p, HlInst *inst) {
+  return inst->n_operands > 0 && expand(p, inst);
+}
+
+static bool pad_size(HlPass *p, HlInst *inst) {
+  return fold_static_size(p, inst) || expand(p, inst);
+}
+
+static bool (*const pad_of[HL_OP_COUNT])(HlPass *, HlInst *) = {
+    [HL_OP_WHILE] = pad_loop,
+    [HL_OP_CONDITIONAL] = pad_conditional,
+    [HL_OP_CALL] = pad_call,
+    [HL_OP_GET_TUPLE_ELEMENT] = pad_element,
+    [HL_OP_GET_DIMENSION_SIZE] = pad_size,
+};
+
 static bool rewrite(HlPass *p, HlInst *inst) {
   if (hl_is_call(inst, HL_CALL_SLICE_TO_DYNAMIC) || hl_is_call(inst, HL_CALL_PAD_TO_STATIC))
     return false;
-  bool done = false;
-  switch (inst->op) {
-  case HL_OP_WHILE: done = pad_loop(p, inst); break;
-  case HL_OP_CONDITIONAL: done = pad_conditional(p, inst); break;
-  case HL_OP_CALL: done = pad_call(p, inst); break;
-  case HL_OP_GET_TUPLE_ELEMENT: done = pad_element(p, inst); break;
-  case HL_OP_GET_DIMENSION_SIZE: done = fold_static_size(p, inst) || expand(p, inst); break;
-  default: done = inst->n_operands > 0 && expand(p, inst);
-  }
+  const bool done = (pad_of[inst->op] ? pad_of[inst->op] : pad_other)(p, inst);
   if (done || !dyn_is_array(inst->shape) || !is_wanted(inst) || !hl_change(p, "border", inst, NULL))
     return done;
   dyn_wrap(p, inst);

@@ -21,8 +21,6 @@ typedef struct Fold {
 
 static bool is_never_touched(const HlInst *inst) {
   switch (inst->op) {
-  case HL_OP_CONSTANT:
-  case HL_OP_PARAMETER:
   case HL_OP_FUSION:
   case HL_OP_BITCAST_CONVERT:
   case HL_OP_CONVERT:
@@ -30,7 +28,7 @@ static bool is_never_touched(const HlInst *inst) {
   case HL_OP_DYNAMIC_UPDATE_SLICE:
   case HL_OP_SCATTER: return true;  // the last two write in place
   default:
-    return hl_op_is((HlOp)inst->op, HL_T_WIRE | HL_T_ASYNC) || inst->n_calls > 0 ||
+    return hl_op_is((HlOp)inst->op, HL_T_GIVEN | HL_T_WIRE | HL_T_ASYNC) || inst->n_calls > 0 ||
            hl_has_side_effect(inst) || hl_has_control(inst) || !hl_shape_is_array(inst->shape);
   }
 }

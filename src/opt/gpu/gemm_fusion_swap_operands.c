@@ -61,8 +61,6 @@ static bool is_reorder(HlPass *p, const HlShape *a, const HlShape *b) {
 static bool keeps_dims(HlPass *p, const HlComp *body) {
   for (const HlInst *inst = body->first; inst; inst = inst->next)
     switch (inst->op) {
-    case HL_OP_PARAMETER:
-    case HL_OP_CONSTANT:
     case HL_OP_BROADCAST:
     case HL_OP_TRANSPOSE:
     case HL_OP_TUPLE:
@@ -73,7 +71,7 @@ static bool keeps_dims(HlPass *p, const HlComp *body) {
         return false;
       break;
     default:
-      if (!hl_is_elementwise(inst))
+      if (!hl_is_elementwise(inst) && !hl_op_is((HlOp)inst->op, HL_T_GIVEN))
         return false;
     }
   return true;

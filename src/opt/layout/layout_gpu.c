@@ -277,31 +277,41 @@ static void want_call(Layouts *a, HlInst *call) {
     want_rows(a, call);
 }
 
-static void want(Layouts *a, HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_DOT: want_dot(a, inst); break;
-  case HL_OP_TRANSPOSE: want_transposed_dot(a, inst); break;
-  case HL_OP_RAGGED_DOT:
-  case HL_OP_FFT: layout_want_row_major(a, inst); break;
-  case HL_OP_SORT: want_sorted(a, inst); break;
-  case HL_OP_BITCAST_CONVERT: want_bitcast_convert(a, inst); break;
-  case HL_OP_TRIANGULAR_SOLVE: want_columns(a, inst); break;
-  case HL_OP_REDUCE_SCATTER:
-  case HL_OP_ALL_GATHER: layout_want_major(a, inst, hl_dim(inst)); break;
-  case HL_OP_ALL_TO_ALL:
-    if (hl_shape_is_array(inst->shape) && hl_has_attr(inst, HL_A_DIMENSION))
-      layout_want_major(a, inst, hl_dim(inst));
-    break;
-  case HL_OP_RAGGED_ALL_TO_ALL: layout_want_major(a, inst, 0); break;
-  case HL_OP_CUSTOM_CALL:
-    if (!hl_has_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS))
-      want_call(a, inst);
-    break;
-  default: break;
-  }
+static void want_along(Layouts *a, HlInst *inst) {
+  layout_want_major(a, inst, hl_dim(inst));
 }
+
+static void want_all_to_all(Layouts *a, HlInst *inst) {
+  if (hl_shape_is_array(inst->shape) && hl_has_attr(inst, HL_A_DIMENSION))
+    layout_want_major(a, inst, hl_dim(inst));
+}
+
+static void want_ragged(Layouts *a, HlInst *inst) {
+  layout_want_major(a, inst, 0);
+}
+
+static void want_free_call(Layouts *a, HlInst *inst) {
+  if (!hl_has_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS))
+    want_call(a, inst);
+}
+
+static void (*const want_of[HL_OP_COUNT])(Layouts *, HlInst *) = {
+    [HL_OP_DOT] = want_dot,
+    [HL_OP_TRANSPOSE] = want_transposed_dot,
+    [HL_OP_RAGGED_DOT] = layout_want_row_major,
+    [HL_OP_FFT] = layout_want_row_major,
+    [HL_OP_SORT] = want_sorted,
+    [HL_OP_BITCAST_CONVERT] = want_bitcast_convert,
+    [HL_OP_TRIANGULAR_SOLVE] = want_columns,
+    [HL_OP_REDUCE_SCATTER] = want_along,
+    [HL_OP_ALL_GATHER] = want_along,
+    [HL_OP_ALL_TO_ALL] = want_all_to_all,
+    [HL_OP_RAGGED_ALL_TO_ALL] = want_ragged,
+    [HL_OP_CUSTOM_CALL] = want_free_call,
+};
 
 void layout_gpu_wishes(Layouts *a) {
   for (HlInst *inst = a->now->comp->last; inst; inst = inst->prev)
-    want(a, inst);
+    if (want_of[inst->op])
+      want_of[inst->op](a, inst);
 }

@@ -8,16 +8,11 @@
 // --- Making again ---------------------------------------------------------------------------------
 
 static bool may_repeat(const HlInst *inst) {
-  switch (inst->op) {
-  case HL_OP_PARAMETER:
-  case HL_OP_CONSTANT:
-  case HL_OP_CUSTOM_CALL:
-  case HL_OP_RNG: return false;
-  case HL_OP_COPY: return inst->shape != inst->operands[0]->shape;
-  default:
-    return hl_is_pure(inst) && !hl_is_async((HlOp)inst->op) &&
-           !hl_op_is((HlOp)inst->op, HL_T_CONTROL);
-  }
+  const HlOp op = (HlOp)inst->op;
+  if (op == HL_OP_COPY)
+    return inst->shape != inst->operands[0]->shape;
+  return !hl_op_is(op, HL_T_GIVEN | HL_T_CONTROL) && op != HL_OP_CUSTOM_CALL && op != HL_OP_RNG &&
+         hl_is_pure(inst) && !hl_is_async(op);
 }
 
 // An input, a constant or an element of an input that nothing is written over.

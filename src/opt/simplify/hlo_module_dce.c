@@ -84,38 +84,51 @@ static void need_all_operands(Liveness *l, const HlInst *inst) {
     need(l, inst->operands[k], WHOLE);
 }
 
-static void follow_while(Liveness *l, HlInst *loop, int element) {
+static void follow_while(Liveness *l, const HlInst *loop, int element) {
   need(l, loop->operands[0], element);
   need(l, hl_while_body(loop)->root, element);
   if (element == ANY)
     need(l, hl_while_condition(loop)->root, WHOLE);
 }
 
+static void follow_parameter(Liveness *l, const HlInst *inst, int element) {
+  for (const HlCall *call = inst->comp->first_call; call; call = call->next)
+    need_argument(l, call, hl_parameter_number(inst), element);
+}
+
+static void follow_element(Liveness *l, const HlInst *inst, int element) {
+  need(l, inst->operands[0], (int)hl_attr_int(inst, HL_A_INDEX));
+}
+
+static void follow_tuple(Liveness *l, const HlInst *inst, int element) {
+  if (element != ANY)
+    need(l, inst->operands[element], WHOLE);
+}
+
+static void follow_conditional(Liveness *l, const HlInst *inst, int element) {
+  need(l, inst->operands[0], WHOLE);
+  need_results(l, inst, element);
+}
+
+static void (*const follow_of[HL_OP_COUNT])(Liveness *, const HlInst *, int) = {
+    [HL_OP_PARAMETER] = follow_parameter,
+    [HL_OP_GET_TUPLE_ELEMENT] = follow_element,
+    [HL_OP_TUPLE] = follow_tuple,
+    [HL_OP_WHILE] = follow_while,
+    [HL_OP_CONDITIONAL] = follow_conditional,
+    [HL_OP_CALL] = need_results,
+    [HL_OP_FUSION] = need_results,
+};
+
 static void follow(Liveness *l, HlInst *inst, int element) {
-  const bool any = element == ANY;
-  for (int k = 0; any && inst->control && k < inst->control->n_preds; k++)
+  for (int k = 0; element == ANY && inst->control && k < inst->control->n_preds; k++)
     need(l, inst->control->preds[k], WHOLE);
-  switch (inst->op) {
-  case HL_OP_PARAMETER:
-    for (const HlCall *call = inst->comp->first_call; call; call = call->next)
-      need_argument(l, call, hl_parameter_number(inst), element);
+  if (follow_of[inst->op]) {
+    follow_of[inst->op](l, inst, element);
     return;
-  case HL_OP_GET_TUPLE_ELEMENT:
-    need(l, inst->operands[0], (int)hl_attr_int(inst, HL_A_INDEX));
-    return;
-  case HL_OP_TUPLE:
-    if (!any)
-      need(l, inst->operands[element], WHOLE);
-    return;
-  case HL_OP_WHILE: follow_while(l, inst, element); return;
-  case HL_OP_CONDITIONAL:
-    need(l, inst->operands[0], WHOLE);
-    need_results(l, inst, element);
-    return;
-  case HL_OP_CALL:
-  case HL_OP_FUSION: need_results(l, inst, element); return;
-  default: need_all_operands(l, inst); need_results(l, inst, WHOLE);
   }
+  need_all_operands(l, inst);
+  need_results(l, inst, WHOLE);
 }
 
 // Everything starts from the entry's result and from what has side effects.
