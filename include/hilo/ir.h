@@ -124,6 +124,7 @@ bool hl_shape_equal(const HlShape *a, const HlShape *b);        // exact, across
 bool hl_shape_compatible(const HlShape *a, const HlShape *b);
 bool hl_shape_compatible_ignoring_precision(const HlShape *a, const HlShape *b);  // any float type
 bool hl_shape_same_dims(const HlShape *a, const HlShape *b);    // rank and sizes of two arrays
+bool hl_shape_same_order(const HlShape *a, const HlShape *b);   // of dimensions in memory, minor to major; deep
 bool hl_shape_is_array(const HlShape *shape);
 bool hl_shape_is_dynamic(const HlShape *shape);                 // some dimension somewhere
 bool hl_shape_is_unbounded(const HlShape *shape);
@@ -730,6 +731,7 @@ HlGroupMode hl_group_mode(const HlInst *inst);
 int64_t hl_free_channel(const HlModule *m);
 bool hl_has_global_ids(HlOp op);                                   // use_global_device_ids is an attribute of the op
 bool hl_has_side_effect(const HlInst *inst);                       // itself, not what it calls
+bool hl_reads_memory(const HlInst *inst);                          // its operands as they lie there: in another layout they would be other values
 
 // Where an instruction, computation or module stands in its source.
 HlPos hl_pos(const HlInst *inst);

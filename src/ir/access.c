@@ -106,6 +106,10 @@ const HlInst *hl_async_wrapped(HlAsyncLately *lately, const HlInst *inst) {
   return start && start->n_calls > 0 ? start->calls[0].comp->root : NULL;
 }
 
+bool hl_reads_memory(const HlInst *inst) {
+  return inst->op == HL_OP_BITCAST || inst->op == HL_OP_FUSION;
+}
+
 bool hl_has_side_effect(const HlInst *inst) {
   uint32_t traits = hl_op_info[inst->op].traits;
   if (traits & HL_T_SIDE_EFFECT)

@@ -49,6 +49,22 @@ bool hl_shape_compatible_ignoring_precision(const HlShape *a, const HlShape *b) 
   return compatible(a, b, true);
 }
 
+bool hl_shape_same_order(const HlShape *a, const HlShape *b) {
+  if (a == b)
+    return true;
+  if (a->dtype == HL_TUPLE || b->dtype == HL_TUPLE) {
+    if (a->dtype != b->dtype || a->rank != b->rank)
+      return false;
+    for (int k = 0; k < a->rank; k++)
+      if (!hl_shape_same_order(a->element[k], b->element[k]))
+        return false;
+    return true;
+  }
+  if (!a->layout || !b->layout)
+    return a->layout == b->layout;
+  return hl_i64s_equal(a->layout->minor_to_major, b->layout->minor_to_major);
+}
+
 bool hl_shape_same_dims(const HlShape *a, const HlShape *b) {
   if (a->rank != b->rank)
     return false;

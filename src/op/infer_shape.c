@@ -43,7 +43,8 @@ const HlShape *infer_broadcast(const HlInfer *q) {
     return NULL;
   if (to == NULL)
     return broadcast_prepending(q);
-  if (to->dtype != x->dtype)
+  // TPU's compilers convert on the way, and XLA's verifier lets them.
+  if (to->dtype != x->dtype && !(hl_is_float(to->dtype) && hl_is_float(x->dtype)))
     return hl_infer_error(q,
                           "broadcast cannot change the element type: operand is %s, result is %s",
                           infer_text(q, x), infer_text(q, to));

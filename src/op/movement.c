@@ -58,7 +58,18 @@ static void gather_view(HlEval *ev, const HlLiteral *in, int64_t offset, const i
     move_box(ev->cx, size, out->shape->rank, out->shape->dim, to, from);
 }
 
+static bool broadcast_converted(HlEval *ev, const HlInst *inst, const HlLiteral *in,
+                                HlLiteral *out) {
+  HlLiteral *converted = hl_literal_convert(ev->cx, in, out->shape->dtype);
+  const HlLiteral *operand = converted;
+  const bool ok = converted && eval_broadcast(ev, inst, &operand, out);
+  hl_literal_unref(converted);
+  return ok;
+}
+
 bool eval_broadcast(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+  if (in[0]->shape->dtype != out->shape->dtype)
+    return broadcast_converted(ev, inst, in[0], out);
   const HlI64s dims = hl_dims(inst);
   const HlShape *from = in[0]->shape, *to = out->shape;
   if (in[0]->n == 1 && bytes_of(in[0]) == bytes_of(out)) {

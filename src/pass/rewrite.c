@@ -255,6 +255,17 @@ static bool keeps_sharding(const HlInst *old, const HlInst *by) {
   return !had || (has && (hl_sharding_equal(had, has) || !crosses_border(old)));
 }
 
+// Who reads what lies in memory would read other values in another layout. (A new instruction takes on the old one's.)
+static bool keeps_order(const HlInst *old, const HlInst *by) {
+  if (hl_shape_same_order(old->shape, by->shape))
+    return true;
+  for (const HlUse *use = old->first_use; use; use = use->next)
+    if (hl_reads_memory(use->user))
+      return false;
+  return old != old->comp->root || !old->comp->first_call ||
+         !hl_reads_memory(old->comp->first_call->caller);
+}
+
 static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
   bool is_new = by->serial >= p->engine->building.first_serial;
   if (old == by || is_started(old->comp) || (is_awaited(old) && by->op != old->op))
@@ -269,7 +280,7 @@ static bool may_stand_for(HlPass *p, const HlInst *old, const HlInst *by) {
   // A start that something waits for could not go with its end.
   if (hl_awaits((HlOp)old->op) && hl_has_control(old->operands[0]) && !p->keep_operands)
     return false;
-  return is_new || keeps_sharding(old, by);
+  return is_new || (keeps_sharding(old, by) && keeps_order(old, by));
 }
 
 static bool all_may(HlPass *p, HlInst *by) {

@@ -12,9 +12,6 @@ static const char *wrong_devices(Verify *v, const HlSharding *sharding) {
   for (int k = 0; k < sharding->tile.n; k++)
     if (__builtin_mul_overflow(tiles, sharding->tile.at[k], &tiles))
       return "the tile assignment is too large";
-  if (tiles == 1)
-    return "tile assignment only contains a single device; write {replicated} or {maximal "
-           "device=N}";
   HlI64s devices = sharding->devices;
   if (devices.n == 0)
     return NULL;

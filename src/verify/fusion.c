@@ -110,9 +110,31 @@ static bool check_body(Verify *v, const HlInst *fusion, const HlComp *body) {
   return ok;
 }
 
+// Once layouts are assigned a body reads and writes the memory of its fusion, in the orders that stand there.
+static bool check_order(Verify *v, const HlInst *fusion, const HlInst *outer, const HlInst *inner) {
+  if (hl_shape_same_order(outer->shape, inner->shape))
+    return true;
+  HlBuf a = {0}, b = {0};
+  hl_shape_print(&a, outer->shape, true);
+  hl_shape_print(&b, inner->shape, true);
+  hl_inst_error(v->cx, fusion, "layout of %s, %s, is not that of %s in the fused computation, %s",
+                outer == fusion ? "the result" : outer->name->text, a.at, inner->name->text, b.at);
+  hl_buf_free(&a);
+  hl_buf_free(&b);
+  return false;
+}
+
+static bool check_orders(Verify *v, const HlInst *fusion, const HlComp *body) {
+  bool ok = !v->is_laid_out || check_order(v, fusion, fusion, body->root);
+  for (uint32_t k = 0; v->is_laid_out && k < fusion->n_operands; k++)
+    ok &= check_order(v, fusion, fusion->operands[k], body->params[k]);
+  return ok;
+}
+
 bool verify_fusion(Verify *v, const HlInst *fusion) {
   return verify_aliasing(v, fusion, false) && verify_thread(v, fusion) &&
-         check_body(v, fusion, fusion->calls[0].comp);
+         check_body(v, fusion, fusion->calls[0].comp) &&
+         check_orders(v, fusion, fusion->calls[0].comp);
 }
 
 // --- Calls --------------------------------------------------------------------------------------

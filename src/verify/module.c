@@ -14,33 +14,15 @@ enum { INTERFACE = VERIFY_NO_TILES | VERIFY_NO_PADDING | VERIFY_NO_MEMORY_SPACE 
 
 // --- The entry computation's layout -------------------------------------------------------------
 
-// Layouts of the interface are orders of all dimensions; elsewhere XLA does not look at them.
-static bool valid_layout(const HlShape *shape) {
-  if (hl_shape_is_tuple(shape) || shape->dtype == HL_BUFFER) {
-    for (int k = 0; k < shape->rank; k++)
-      if (!valid_layout(shape->element[k]))
-        return false;
+static bool check_layout(Verify *v, const char *what, const HlShape *shape) {
+  const HlShape *where;
+  const char *wrong = verify_wrong_layout(shape, &where);
+  if (wrong == NULL)
     return true;
-  }
-  if (!hl_is_array_dtype(shape->dtype) || shape->layout == NULL)
-    return true;
-  HlI64s order = shape->layout->minor_to_major;
-  if (order.n != shape->rank)
-    return false;
-  for (int k = 0; k < order.n; k++)
-    if (order.at[k] < 0 || order.at[k] >= order.n ||
-        hl_i64s_find((HlI64s){order.at, k}, order.at[k]) >= 0)
-      return false;
-  return true;
-}
-
-static bool layout_error(Verify *v, const char *what, const HlShape *shape) {
   HlBuf text = {0};
-  hl_shape_print(&text, shape, true);
-  hl_error(v->cx, hl_module_pos(v->m),
-           "layout of %s in the entry computation layout is not a permutation of its "
-           "dimensions: %s",
-           what, text.at);
+  hl_shape_print(&text, where, true);
+  hl_error(v->cx, hl_module_pos(v->m), "%s in the entry computation layout: %s %s", what, text.at,
+           wrong);
   hl_buf_free(&text);
   return false;
 }
@@ -58,8 +40,8 @@ static bool check_entry_result(Verify *v) {
   const HlModule *m = v->m;
   if (m->entry_result == NULL)
     return true;
-  if (!valid_layout(m->entry_result))
-    return layout_error(v, "the result", m->entry_result);
+  if (!check_layout(v, "the result", m->entry_result))
+    return false;
   if (verify_same_shape(v, m->entry->root->shape, m->entry_result, INTERFACE))
     return true;
   return hl_inst_error(v->cx, m->entry->root,
@@ -80,8 +62,8 @@ static bool check_entry_params(Verify *v) {
   bool ok = true;
   for (int k = 0; k < m->n_entry_params; k++) {
     const HlInst *param = m->entry->params[k];
-    if (!valid_layout(m->entry_params[k]))
-      ok = layout_error(v, "a parameter", m->entry_params[k]);
+    if (!check_layout(v, "a parameter", m->entry_params[k]))
+      ok = false;
     else if (!verify_same_shape(v, param->shape, m->entry_params[k], INTERFACE))
       ok = hl_inst_error(
           v->cx, param,

@@ -190,12 +190,6 @@ static bool well_formed(Verify *v, const HlInst *inst) {
   const HlShape *shape = inst->shape;
   if (!v->options.allow_unbounded && hl_shape_is_unbounded(shape))
     return hl_inst_error(v->cx, inst, "unbounded dynamism is disabled: %s", verify_text(v, shape));
-  if (hl_is_array_dtype(shape->dtype) && shape->layout != NULL &&
-      shape->layout->minor_to_major.n != shape->rank)
-    return hl_inst_error(v->cx, inst,
-                         "instruction has mismatched minor-to-major size and dimension size: %d vs "
-                         "%d",
-                         shape->layout->minor_to_major.n, shape->rank);
   return true;
 }
 

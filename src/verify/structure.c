@@ -87,6 +87,7 @@ static bool is_grid(const HlInst *inst) {
 
 static void note_kind(Verify *v, const HlInst *inst) {
   v->has_grids |= is_grid(inst);
+  v->is_laid_out |= inst->op == HL_OP_BITCAST;
   switch ((HlOp)inst->op) {
   case HL_OP_ASYNC_START: v->has_async = true; break;
   case HL_OP_SEND:

@@ -11,7 +11,7 @@ static bool verify_comp(Verify *v, const HlComp *comp) {
   for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next) {
     HlMark mark = hl_arena_mark(v->scratch);
     // Where the shape is wrong, the op's own rules would mostly repeat it.
-    bool good = verify_shape(v, inst);
+    bool good = verify_layouts(v, inst) && verify_shape(v, inst);
     good = good && verify_inst(v, inst);
     ok &= verify_attrs(v, inst) && good;
     hl_arena_release(v->scratch, mark);
@@ -47,13 +47,14 @@ static bool try_verifying(HlCx *cx, void *v) {
 }
 
 bool hl_verify(HlCx *cx, const HlModule *m, const HlVerifyOptions *options) {
-  Verify v = {.cx = cx, .scratch = hl_cx_scratch(cx), .m = m};
+  Verify v = {.cx = cx, .scratch = hl_cx_scratch(cx), .m = m, .is_laid_out = m->is_scheduled};
   if (options != NULL)
     v.options = *options;
   if (v.options.allow_mixed_precision == HL_USUAL)
     v.options.allow_mixed_precision = hl_switch(is_tiled(m));
   HlMark mark = hl_arena_mark(v.scratch);
   bool ok = hl_try(cx, try_verifying, &v);
+  map_free(&v.sound);
   hl_arena_release(v.scratch, mark);
   return ok;
 }

@@ -4,6 +4,7 @@
 #ifndef HILO_VERIFY_VERIFY_H
 #define HILO_VERIFY_VERIFY_H
 
+#include "base/map.h"
 #include "hilo/op.h"
 #include "hilo/verify.h"
 
@@ -18,11 +19,18 @@ typedef struct Verify {
   // interpreter.run_parallel: its programs run on grids of devices of their own, of which the
   // header says nothing, and each is a module to the others.
   bool has_grids;
+  // A schedule or a bitcast: the layouts that stand there are those of the memory, not the reader's defaults.
+  bool is_laid_out;
+  Map sound;  // shapes that are well formed
   HlAsyncLately async;
 } Verify;
 
 // structure.c: that the graph is one: edges, parameters, roots, names, callers, schedules.
 bool verify_structure(Verify *v);
+// layout.c: that every layout is one, and every shape can be counted.
+bool verify_layouts(Verify *v, const HlInst *inst);
+// What is wrong with a shape, as the end of a sentence about `*where`, which is it or a part of it; NULL: nothing.
+const char *verify_wrong_layout(const HlShape *shape, const HlShape **where);
 // shape.c: the written shape against the rule of the op, and the types of the operands.
 bool verify_shape(Verify *v, const HlInst *inst);
 // What a comparison of layouts passes over.

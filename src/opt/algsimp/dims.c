@@ -98,7 +98,7 @@ static const HlShape *typed(HlBuild *b, const HlShape *to, const HlInst *x) {
 }
 
 HlInst *alg_reshape(HlBuild *b, HlInst *x, const HlShape *to) {
-  if (!x || (hl_shape_same_dims(x->shape, to) && hl_same_order(x->shape, to)))
+  if (!x || (hl_shape_same_dims(x->shape, to) && hl_shape_same_order(x->shape, to)))
     return x;
   return hl_b_op(b, HL_OP_RESHAPE, typed(b, to, x), 1, &x, 0, NULL, 0, NULL);
 }

@@ -33,7 +33,7 @@ HlInst *alg_s22_of_few(HlPass *p, HlBuild *b, HlInst *inst) {
       hl_attr_ints(inst, HL_A_COLLAPSED_SLICE_DIMS).n != 1 ||
       hl_attr_ints(inst, HL_A_START_INDEX_MAP).n != 1 ||
       !hl_shape_same_dims(index->shape, inst->shape) ||
-      (alg_sensitive(p) && !hl_same_order(index->shape, inst->shape)) ||
+      (alg_sensitive(p) && !hl_shape_same_order(index->shape, inst->shape)) ||
       hl_dtype_info[index->shape->dtype].bits < 8)
     return NULL;
   HlInst *result = element(b, x, 0, inst->shape);

@@ -33,22 +33,6 @@ const HlShape *hl_with_memory_space(HlShapes *shapes, const HlShape *shape, int6
   return hl_shape_with_layout(shapes, shape, &layout);
 }
 
-bool hl_same_order(const HlShape *a, const HlShape *b) {
-  if (a == b)
-    return true;
-  if (a->dtype == HL_TUPLE || b->dtype == HL_TUPLE) {
-    if (a->dtype != b->dtype || a->rank != b->rank)
-      return false;
-    for (int k = 0; k < a->rank; k++)
-      if (!hl_same_order(a->element[k], b->element[k]))
-        return false;
-    return true;
-  }
-  if (!a->layout || !b->layout)
-    return a->layout == b->layout;
-  return hl_i64s_equal(a->layout->minor_to_major, b->layout->minor_to_major);
-}
-
 // --- What can be compared at all -----------------------------------------------------------------
 
 // A layout whose order is a permutation of the dimensions, and elements one after the other.

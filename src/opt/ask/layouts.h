@@ -18,8 +18,6 @@ const HlShape *hl_align_layouts(HlShapes *shapes, const HlShape *from, const HlS
 // none.
 const HlShape *hl_align_transpose(HlShapes *shapes, const HlShape *from, const HlShape *to,
                                   HlI64s dims);
-// Both have the same minor-to-major order, and so do the elements of tuples.
-bool hl_same_order(const HlShape *a, const HlShape *b);
 // S(n) of an array's layout; 0 by default.
 int64_t hl_memory_space(const HlShape *shape);
 // The array in another memory, in its layout or, where it has none, the default one.

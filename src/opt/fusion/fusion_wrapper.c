@@ -14,7 +14,7 @@
 static bool changes_layout(const HlInst *copy) {
   const HlShape *from = copy->operands[0]->shape;
   return hl_shape_is_array(copy->shape) && !hl_is_complex(copy->shape->dtype) &&
-         hl_dtype_info[copy->shape->dtype].bits >= 8 && !hl_same_order(from, copy->shape);
+         hl_dtype_info[copy->shape->dtype].bits >= 8 && !hl_shape_same_order(from, copy->shape);
 }
 
 static bool is_wrapped(const HlInst *inst) {

@@ -63,7 +63,7 @@ bool gpu_may_be_result(const HlTarget *t, const HlInst *inst) {
 
 static bool same_threads(const HlShape *a, const HlShape *b) {
   return hl_shape_is_array(a) && hl_shape_is_array(b) && hl_shape_same_dims(a, b) &&
-         hl_same_order(a, b);
+         hl_shape_same_order(a, b);
 }
 
 // What threads go over.

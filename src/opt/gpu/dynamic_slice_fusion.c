@@ -74,7 +74,7 @@ static bool is_one_piece(const HlShape *whole, const HlShape *part) {
 
 // `range`: start, limit and stride of a slice by dimension; NULL: not known.
 static bool is_aligned(const HlShape *whole, const HlShape *part, const int64_t *range) {
-  if (!is_plain(whole) || !is_plain(part) || !hl_same_order(whole, part) ||
+  if (!is_plain(whole) || !is_plain(part) || !hl_shape_same_order(whole, part) ||
       !is_one_piece(whole, part))
     return false;
   int64_t stride = hl_dtype_info[part->dtype].bits / 8;

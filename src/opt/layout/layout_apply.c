@@ -87,7 +87,7 @@ static void inherit(HlInst *copy, const HlInst *from) {
 
 // `x` in the wanted layout: x itself, a copy, or a tuple of elements, copied where they differ.
 static HlInst *copied(Layouts *a, HlInst *x, const HlShape *wanted) {
-  if (hl_same_order(x->shape, wanted) ||
+  if (hl_shape_same_order(x->shape, wanted) ||
       (wanted->dtype != HL_TUPLE && !hl_is_array_dtype(wanted->dtype)))
     return x;
   HlInst *copy;
@@ -135,7 +135,7 @@ static void copy_inside(Layouts *a, const HlInst *user, int operand, const HlSha
 static void copy_operand(Layouts *a, HlInst *user, int operand, const LayoutOrder *order) {
   HlInst *x = user->operands[operand];
   const HlShape *wanted = shape_in(a, x->shape, order);
-  if (hl_same_order(x->shape, wanted))
+  if (hl_shape_same_order(x->shape, wanted))
     return;
   if (copies_inside(a, user, operand))
     copy_inside(a, user, operand, wanted);

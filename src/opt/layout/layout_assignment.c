@@ -101,6 +101,14 @@ static void constrain_bitcast(Layouts *a, HlInst *inst) {
   layout_want_use(a, inst, 0, orders_of_shape(a, operand->shape), layout_must(a));
 }
 
+// The body of a fusion was made for the orders in which its operands and its result lie.
+static void constrain_fusion(Layouts *a, HlInst *fusion) {
+  const HlComp *body = hl_called(fusion, 0);
+  layout_want_result(a, fusion, orders_of_shape(a, body->root->shape), layout_must(a));
+  for (uint32_t k = 0; k < fusion->n_operands; k++)
+    layout_want_use(a, fusion, (int)k, orders_of_shape(a, body->params[k]->shape), layout_must(a));
+}
+
 static bool is_constrained_call(const HlInst *inst) {
   return inst->op == HL_OP_CUSTOM_CALL && hl_has_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS);
 }
@@ -202,6 +210,8 @@ static void mandatory_wishes(Layouts *a, LayoutComp *c) {
       constrain_parameter(a, c, inst);
     else if (inst->op == HL_OP_BITCAST)
       constrain_bitcast(a, inst);
+    else if (inst->op == HL_OP_FUSION)
+      constrain_fusion(a, inst);
     else if (is_constrained_collective(inst))
       constrain_collective(a, inst);
   }

@@ -144,7 +144,7 @@ static bool is_one_order(const HlInst *inst) {
     return false;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     const HlShape *x = inst->operands[k]->shape;
-    if (!is_dense(x) || (x->rank != 0 && !hl_same_order(x, inst->shape)))
+    if (!is_dense(x) || (x->rank != 0 && !hl_shape_same_order(x, inst->shape)))
       return false;
   }
   return true;
@@ -203,7 +203,7 @@ static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
 
 static HlInst *copy(HlPass *p, HlBuild *b, HlInst *inst) {
   bool moves = hl_shape_is_array(inst->shape) && may_move(inst) &&
-               !hl_same_order(inst->shape, hl_operand(inst, 0)->shape) &&
+               !hl_shape_same_order(inst->shape, hl_operand(inst, 0)->shape) &&
                hl_memory_space(inst->shape) == hl_memory_space(hl_operand(inst, 0)->shape);
   return moves ? move(p, b, inst, NULL) : NULL;
 }

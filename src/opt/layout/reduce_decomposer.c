@@ -63,7 +63,7 @@ static const HlShape *natural_shape(HlPass *p, const HlInst *inst) {
           in_kept_order(p, inst->shape->element[k], inst->operands[k]->shape, hl_dims(inst));
     shape = hl_shape_tuple(p->m->shapes, n, element);
   }
-  return hl_same_order(shape, inst->shape) ? NULL : shape;
+  return hl_shape_same_order(shape, inst->shape) ? NULL : shape;
 }
 
 // --- Rules --------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ static HlInst *equal_operands(HlPass *p, HlBuild *b, HlInst *inst) {
   bool changed = false;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     HlInst *x = operands[k] = inst->operands[k];
-    if (k >= inst->n_operands / 2 || hl_same_order(x->shape, first))
+    if (k >= inst->n_operands / 2 || hl_shape_same_order(x->shape, first))
       continue;
     operands[k] = copy(b, x, hl_shape_with_layout(p->m->shapes, x->shape, first->layout));
     changed = true;

@@ -150,7 +150,7 @@ static HlInst *normalize_layout(HlPass *p, HlBuild *b, HlInst *reduce) {
   if (dims_are_iota(order) || !keeps_memory_order(p, reduce, order))
     return NULL;
   for (uint32_t k = 1; k < reduce->n_operands / 2; k++)
-    if (!hl_same_order(x, reduce->operands[k]->shape))
+    if (!hl_shape_same_order(x, reduce->operands[k]->shape))
       return NULL;
   HlI64s place = dims_inverse(p->arena, order);
   HlI64s dims = dims_sorted(p->arena, dims_mapped(p->arena, hl_dims(reduce), place.at));

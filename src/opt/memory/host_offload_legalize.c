@@ -82,7 +82,7 @@ static bool uses_fit(Array *array, const HlInst *inst, bool is_array) {
     if (host_forwards(user->op) || (user->op == HL_OP_DYNAMIC_UPDATE_SLICE && use->number == 0))
       continue;
     if (!is_array || user->op != HL_OP_COPY || !hl_shape_same_dims(user->shape, array->shape) ||
-        hl_same_order(user->shape, array->shape) ||
+        hl_shape_same_order(user->shape, array->shape) ||
         (array->copy && array->copy->shape != user->shape))
       return false;
     array->copy = array->copy ? array->copy : user;

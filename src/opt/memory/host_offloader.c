@@ -57,7 +57,7 @@ static HlInst *copied(HlInst *x, const HlShape *shape) {
 // x as an array like `shape`; the change of memory keeps the order of dimensions.
 static HlInst *moved(HlInst *x, const HlShape *shape) {
   HlShapes *shapes = x->comp->module->shapes;
-  const bool same = hl_same_order(x->shape, shape);
+  const bool same = hl_shape_same_order(x->shape, shape);
   if (hl_memory_space(shape) == HOST_SPACE) {
     if (!same)
       x = copied(x, hl_with_memory_space(shapes, shape, hl_memory_space(x->shape)));
@@ -284,7 +284,7 @@ static void remove_marks(Offload *o) {
     for (HlInst *inst = comps[k]->first, *next; inst; inst = next) {
       next = inst->next;
       if (host_is_to_device(inst) && !o->acted[hl_slot(o->flow, inst)] &&
-          hl_same_order(inst->operands[0]->shape, inst->shape))
+          hl_shape_same_order(inst->operands[0]->shape, inst->shape))
         hl_replace(o->p, "on-device", inst, inst->operands[0]);
     }
 }
