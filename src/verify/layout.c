@@ -34,9 +34,11 @@ static const char *wrong_splits(const HlLayoutExtra *extra, const HlShape *shape
       return "splits a dimension that the shape does not have";
     const int64_t size =
         shape->dim[shape->layout->minor_to_major.at[shape->rank - 1 - split->dimension]];
-    for (int i = 0; i < split->split_indices.n; i++)
-      if (split->split_indices.at[i] <= 0 || split->split_indices.at[i] >= size)
-        return "has a split index outside the dimension";
+    for (int i = 0; i < split->split_indices.n; i++) {
+      const int64_t before = i > 0 ? split->split_indices.at[i - 1] : 0;
+      if (split->split_indices.at[i] <= before || split->split_indices.at[i] >= size)
+        return "has a split index outside the dimension, or not above the one before it";
+    }
   }
   return NULL;
 }
