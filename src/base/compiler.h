@@ -14,6 +14,13 @@
 #define HL_UNLIKELY(condition) (condition)
 #endif
 
+// A function for the rare case: its caller keeps no registers for it where it ends with the call.
+#if defined(__GNUC__)
+#define HL_RARE __attribute__((noinline, cold))
+#else
+#define HL_RARE
+#endif
+
 // A thread-local variable that is read without a call, from a shared library too.
 #if defined(__GNUC__) && defined(__ELF__)
 #define HL_TLS_DIRECT __attribute__((tls_model("initial-exec")))

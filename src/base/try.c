@@ -28,11 +28,15 @@
 
 typedef struct Entry {
   void *at;  // NULL: free
-  BaseLetGo *let_go;
-  int64_t n;
-  void (*drop)(void *thing);  // of what is held
-  const void *frame;          // of what is held: whose it is
   enum { BLOCK, REFERENCE, HELD } kind;
+  union {
+    BaseLetGo *let_go;
+    void (*drop)(void *thing);  // of what is held
+  };
+  union {
+    int64_t n;
+    const void *frame;  // of what is held: whose it is
+  };
 } Entry;
 
 struct BaseTry {
@@ -82,7 +86,7 @@ static void unlock(BaseTry *t) {
 }
 
 static size_t start_of(const BaseTry *t, const void *at) {
-  return (size_t)hl_hash_mix((uint64_t)(uintptr_t)at, 0) & t->mask;
+  return (size_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15 >> 32) & t->mask;
 }
 
 // The entry of an address, or the free one where it belongs.

@@ -57,8 +57,8 @@ void base_undo_object(BaseUndo *undo, void **at, void (*free)(void *)) {
   *at = NULL;
 }
 
-void base_undo_room(BaseUndo *undo, HlBuf *buf, size_t more) {
-  if (HL_LIKELY(!undo) || buf->capacity - buf->n > more) {
+void base_undo_grow(BaseUndo *undo, HlBuf *buf, size_t more) {
+  if (!undo) {
     hl_buf_grow(buf, more);
     return;
   }

@@ -27,17 +27,34 @@ static inline size_t base_undo_n(const BaseUndo *undo) {
   return undo->notes.n;
 }
 
-// Writes a place so that it can be taken back; `undo` may be NULL: it need not.
-#define BASE_SET(undo, place, value)                    \
-  do {                                                  \
-    BaseUndo *undo_ = (undo);                           \
-    if (HL_UNLIKELY(undo_))                             \
-      base_undo_bytes(undo_, &(place), sizeof(place));  \
-    (place) = (value);                                  \
+// The place is about to be written; `undo` may be NULL: it need not be noted.
+#define BASE_NOTE(undo, place)                         \
+  do {                                                 \
+    BaseUndo *undo_ = (undo);                          \
+    if (HL_UNLIKELY(undo_))                            \
+      base_undo_bytes(undo_, &(place), sizeof(place)); \
+  } while (0)
+
+// Writes a place so that it can be taken back; the same.
+#define BASE_SET(undo, place, value) \
+  do {                               \
+    BASE_NOTE(undo, place);          \
+    (place) = (value);               \
   } while (0)
 
 // Room for `more` bytes beyond the buffer's n, as hl_buf_grow; `undo` may be NULL.
-void base_undo_room(BaseUndo *undo, HlBuf *buf, size_t more);
+void base_undo_grow(BaseUndo *undo, HlBuf *buf, size_t more);  // where there is none
+static inline void base_undo_room(BaseUndo *undo, HlBuf *buf, size_t more) {
+  if (HL_UNLIKELY(buf->capacity - buf->n <= more))
+    base_undo_grow(undo, buf, more);
+}
+// The place of `size` bytes more at the end of a buffer, for the caller to write; no NUL comes after them.
+static inline void *base_undo_push(BaseUndo *undo, HlBuf *buf, size_t size) {
+  base_undo_room(undo, buf, size);
+  char *at = buf->at + buf->n;
+  buf->n += size;
+  return at;
+}
 
 // --- Symbols ------------------------------------------------------------------------------------
 

@@ -115,8 +115,9 @@ void hl_set_attrs(HlInst *inst, const HlAttr *attrs, int n) {
     list[k] = b == n_fresh || (a < inst->n_attrs && inst->attrs[a].key < fresh[b].key)
                   ? inst->attrs[a++]
                   : fresh[b++];
-  BASE_SET(ir_undo_of(inst), inst->attrs, list);
-  BASE_SET(ir_undo_of(inst), inst->n_attrs, (uint16_t)total);
+  BaseUndo *undo = ir_undo_of(inst);
+  BASE_SET(undo, inst->attrs, list);
+  BASE_SET(undo, inst->n_attrs, (uint16_t)total);
 }
 
 void hl_set_attr(HlInst *inst, const HlAttr *attr) {

@@ -14,31 +14,48 @@ static void graph_changed(HlComp *comp) {
 
 // --- Uses ---------------------------------------------------------------------------------------
 
-// Makes `next` come after `prev` in the list of an instruction's uses; either may be none: at an end.
-static void link_uses(HlInst *used, HlUse *prev, HlUse *next) {
+// Notes what says that `next` comes after `prev` in the list of an instruction's uses; either may be none: at an end.
+static HL_RARE void note_uses(HlInst *used, HlUse *prev, HlUse *next) {
   if (prev)
-    BASE_SET(ir_undo_of(prev->user), prev->next, next);
+    BASE_NOTE(ir_undo_of(prev->user), prev->next);
   else
-    BASE_SET(ir_undo_of(used), used->first_use, next);
+    BASE_NOTE(ir_undo_of(used), used->first_use);
   if (next)
-    BASE_SET(ir_undo_of(next->user), next->prev, prev);
+    BASE_NOTE(ir_undo_of(next->user), next->prev);
   else
-    BASE_SET(ir_undo_of(used), used->last_use, prev);
+    BASE_NOTE(ir_undo_of(used), used->last_use);
+}
+
+static inline void use_add(HlInst *user, int number, HlInst *used) {
+  HlUse *use = &user->uses_made[number], *last = used->last_use;
+  user->operands[number] = used;
+  *use = (HlUse){.user = user, .prev = last, .number = number};
+  *(last ? &last->next : &used->first_use) = use;
+  used->last_use = use;
+}
+
+static HL_RARE void note_use_add(HlInst *user, int number, HlInst *used) {
+  BASE_NOTE(ir_undo_of(user), user->operands[number]);
+  BASE_NOTE(ir_undo_of(user), user->uses_made[number]);
+  note_uses(used, used->last_use, NULL);
+  use_add(user, number, used);
 }
 
 void ir_use_add(HlInst *user, int number, HlInst *used) {
   assert(used->comp == user->comp);
-  HlUse *use = &user->uses_made[number];
-  BASE_SET(ir_undo_of(user), user->operands[number], used);
-  BASE_SET(ir_undo_of(user), *use,
-           ((HlUse){.user = user, .prev = used->last_use, .number = number}));
-  link_uses(used, used->last_use, use);
-  BASE_SET(ir_undo_of(used), used->last_use, use);
+  if (HL_UNLIKELY(ir_undo(user->comp->module) != NULL))
+    note_use_add(user, number, used);
+  else
+    use_add(user, number, used);
 }
 
 static void use_unlink(HlInst *user, int number) {
-  const HlUse *use = &user->uses_made[number];
-  link_uses(user->operands[number], use->prev, use->next);
+  HlUse *use = &user->uses_made[number];
+  HlInst *used = user->operands[number];
+  if (HL_UNLIKELY(ir_undo(user->comp->module) != NULL))
+    note_uses(used, use->prev, use->next);
+  *(use->prev ? &use->prev->next : &used->first_use) = use->next;
+  *(use->next ? &use->next->prev : &used->last_use) = use->prev;
 }
 
 static void use_remove(HlInst *user, int number) {
@@ -298,8 +315,15 @@ void hl_comp_set_loc(HlComp *comp, HlLoc loc) {
   comp->loc = loc;
 }
 
-void hl_set_loc(HlInst *inst, HlLoc loc) {
+static HL_RARE void note_loc(HlInst *inst, HlLoc loc) {
   BASE_SET(ir_undo_of(inst), inst->loc, loc);
+}
+
+void hl_set_loc(HlInst *inst, HlLoc loc) {
+  if (HL_UNLIKELY(ir_undo(inst->comp->module) != NULL))
+    note_loc(inst, loc);
+  else
+    inst->loc = loc;
 }
 
 void hl_set_schedule(HlComp *comp, HlInst *const *order) {

@@ -36,8 +36,6 @@ void hl_touched_cut(HlComp *comp, size_t n) {
 // What happens to one instruction several times in a row is told once, unless somebody has read on
 // meanwhile.
 static void tell(const HlInst *inst, uint32_t what) {
-  if (!ir_module_state(inst->comp->module)->keeps_journal)
-    return;
   CompState *state = ir_comp_state(inst->comp);
   const HlTouched before = entries(&state->touched);
   if (before.n > state->n_seen && before.id[before.n - 1] == what)
@@ -47,10 +45,16 @@ static void tell(const HlInst *inst, uint32_t what) {
   hl_buf_add(&state->touched, &what, sizeof what);
 }
 
+static bool keeps_journal(const HlInst *inst) {
+  return ir_module_state(inst->comp->module)->keeps_journal;
+}
+
 void hl_touch(HlInst *inst) {
-  tell(inst, inst->id);
+  if (keeps_journal(inst))
+    tell(inst, inst->id);
 }
 
 void ir_touch_used(HlInst *used) {
-  tell(used, used->id | HL_LOST_USE);
+  if (keeps_journal(used))
+    tell(used, used->id | HL_LOST_USE);
 }

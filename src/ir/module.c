@@ -228,11 +228,14 @@ bool hl_sort_comps(HlCx *cx, HlModule *m) {
 
 _Static_assert(HL_OP_COUNT <= UINT8_MAX, "an op and HL_OP_COUNT fit into a byte");
 
+static inline void note_op(BaseUndo *undo, HlComp *comp, HlOp op) {
+  HlBuf *ops = &ir_comp_state(comp)->op;
+  *(uint8_t *)base_undo_push(undo, ops, 1) = (uint8_t)op;
+  comp->op_by_id = (const uint8_t *)ops->at;
+}
+
 void ir_op_note(const HlInst *inst) {
-  HlBuf *op = &ir_comp_state(inst->comp)->op;
-  base_undo_room(ir_undo_comp(inst->comp), op, 1);
-  hl_buf_putc(op, (char)inst->op);
-  inst->comp->op_by_id = (const uint8_t *)op->at;
+  note_op(ir_undo_comp(inst->comp), inst->comp, (HlOp)inst->op);
 }
 
 // One block holds an instruction, its edges and its operands.
@@ -254,23 +257,26 @@ HlInst *ir_inst_alloc(HlComp *comp, HlOp op, int n_operands) {
   inst->id = comp->next_id++;
   inst->order = comp->next_order++;
   inst->serial = m->next_serial++;
-  base_undo_room(ir_undo_comp(comp), &state->by_id, sizeof inst);
-  hl_buf_add(&state->by_id, &inst, sizeof inst);
+  BaseUndo *undo = ir_undo_comp(comp);
+  *(HlInst **)base_undo_push(undo, &state->by_id, sizeof inst) = inst;
   comp->by_id = (HlInst **)(void *)state->by_id.at;
-  ir_op_note(inst);
+  note_op(undo, comp, op);
   return inst;
+}
+
+static HL_RARE void note_link(HlInst *prev, HlInst *next) {
+  if (prev)
+    BASE_NOTE(ir_undo_of(prev), prev->next);
+  if (next)
+    BASE_NOTE(ir_undo_of(next), next->prev);
 }
 
 // Makes `next` stand after `prev`, either of which may be none: at an end of the list. The computation has been noted.
 static void link(HlComp *comp, HlInst *prev, HlInst *next) {
-  if (prev)
-    BASE_SET(ir_undo_of(prev), prev->next, next);
-  else
-    comp->first = next;
-  if (next)
-    BASE_SET(ir_undo_of(next), next->prev, prev);
-  else
-    comp->last = prev;
+  if (HL_UNLIKELY(ir_undo(comp->module) != NULL))
+    note_link(prev, next);
+  *(prev ? &prev->next : &comp->first) = next;
+  *(next ? &next->prev : &comp->last) = prev;
 }
 
 void ir_list_insert_after(HlComp *comp, HlInst *inst, HlInst *prev) {
@@ -287,15 +293,32 @@ void ir_list_remove(HlComp *comp, HlInst *inst) {
   link(comp, inst->prev, inst->next);
 }
 
-void ir_list_append(HlComp *comp, HlInst *inst) {
-  link(comp, comp->last, inst);
+static inline void append(HlComp *comp, HlInst *inst) {
+  HlInst *last = comp->last;
+  *(last ? &last->next : &comp->first) = inst;
+  inst->prev = last;
   comp->last = inst;
   comp->n_insts++;
 }
 
+static HL_RARE void note_append(HlComp *comp, HlInst *inst) {
+  note_link(comp->last, NULL);
+  append(comp, inst);
+}
+
+void ir_list_append(HlComp *comp, HlInst *inst) {
+  if (HL_UNLIKELY(ir_undo(comp->module) != NULL))
+    note_append(comp, inst);
+  else
+    append(comp, inst);
+}
+
+enum { LOOK_EVERY = 64 };  // instructions that are made
+
 HlInst *hl_inst_new(HlComp *comp, HlOp op, const HlShape *shape, const HlSym *name, int n_operands,
                     HlInst *const *operands) {
-  base_look();
+  if (comp->module->next_serial % LOOK_EVERY == 0)
+    base_look();
   HlInst *inst = ir_inst_alloc(comp, op, n_operands);
   inst->shape = shape;
   for (int k = 0; k < n_operands; k++)

@@ -165,8 +165,9 @@ static unsigned slot_of(HlStr text, const uint32_t *multiplier, int bits) {
   return h >> (32 - bits);
 }
 
+// A text of at least one character.
 static bool is_word(const char *word, HlStr text) {
-  return strlen(word) == text.n && memcmp(word, text.at, text.n) == 0;
+  return *word == *text.at && strlen(word) == text.n && memcmp(word, text.at, text.n) == 0;
 }
 
 HlOp hl_op_by_text(HlStr text) {

@@ -88,12 +88,15 @@ ParseSlot *parse_slot(Parser *p, ParseCache *cache, HlStr raw, bool *hit) {
   ParseSlot *slot = &cache->slots[hash & cache->mask];
   *hit = slot->hash == hash && slot->n == raw.n && slot->generation == p->generation &&
          lex_same(slot->text, raw.at, raw.n);
+  if (!*hit) {
+    slot->hash = hash;
+    slot->generation = 0;
+  }
   return slot;
 }
 
 void parse_fill_slot(Parser *p, ParseSlot *slot, HlStr raw, const void *value) {
-  *slot =
-      (ParseSlot){raw.at, value, hl_hash_bytes(raw.at, raw.n, 0), (uint32_t)raw.n, p->generation};
+  *slot = (ParseSlot){raw.at, value, slot->hash, (uint32_t)raw.n, p->generation};
 }
 
 // --- When a module ends --------------------------------------------------------------------------

@@ -168,9 +168,9 @@ const void **parse_take_ptrs(Parser *p, int base, int *n);
 static inline const HlSym *parse_sym(Parser *p, HlStr text) {
   return hl_syms_add(p->m->syms, text.at, text.n);
 }
-// The slot of a raw text in a cache; *hit tells whether it holds that text.
+// The slot of a raw text in a cache; *hit tells whether it holds that text. If not, it holds none, only its hash.
 ParseSlot *parse_slot(Parser *p, ParseCache *cache, HlStr raw, bool *hit);
-// Gives a slot another text.
+// Gives a slot its text. One that another text has taken meanwhile has that one's hash, and will not be a hit.
 void parse_fill_slot(Parser *p, ParseSlot *slot, HlStr raw, const void *value);
 
 // --- Names (parse_comp.c) ------------------------------------------------------------------------

@@ -294,18 +294,26 @@ static bool read_texts(Parser *p, const HlSym *const **out, int *n) {
   return true;
 }
 
+// The names mostly stand in their order: the one of this place is tried first. n: none is the word.
+static int find_name(const char *const *names, int n, int place, HlStr word) {
+  if (place < n && hl_str_is(word, names[place]))
+    return place;
+  int k = 0;
+  while (k < n && !hl_str_is(word, names[k]))
+    k++;
+  return k;
+}
+
 // "{name=1 name=2 ...}" with each of the names once, into int32 values.
 static bool read_row(Parser *p, const char *const *names, int n, int32_t *values) {
   const char *at = p->in.at;
   uint32_t seen = 0;
   if (!lex_need(&p->in, '{', "to start a row of the table"))
     return false;
-  while (!lex_at(&p->in, '}')) {
+  for (int place = 0; !lex_at(&p->in, '}'); place++) {
     lex_eat(&p->in, ',');
     const char *s = p->in.at, *end = lex_ident_end(s);
-    int k = 0;
-    while (k < n && !hl_str_is((HlStr){s, (size_t)(end - s)}, names[k]))
-      k++;
+    const int k = find_name(names, n, place, (HlStr){s, (size_t)(end - s)});
     if (k == n || *end != '=' || seen & 1u << k)
       return lex_expected(&p->in, "%s= to %s=, each once", names[0], names[n - 1]);
     seen |= 1u << k;

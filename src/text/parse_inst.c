@@ -375,11 +375,14 @@ static bool wrong_operand_shape(Parser *p, const char *at, const HlShape *declar
   return false;
 }
 
-static bool count_instruction(Parser *p, const char *at) {
-  if (HL_LIKELY(++p->n_insts <= hl_cx_limits(p->cx)->instructions))
-    return true;
+static HL_RARE bool too_many_instructions(Parser *p, const char *at) {
   return parse_limit(p, at, "the module has more than %lld instructions",
                      (long long)hl_cx_limits(p->cx)->instructions);
+}
+
+static inline bool count_instruction(Parser *p, const char *at) {
+  return HL_LIKELY(++p->n_insts <= hl_cx_limits(p->cx)->instructions) ||
+         too_many_instructions(p, at);
 }
 
 // The element `index` of a tuple that an operand names as `tuple#index`: one instruction a computation, made where it
@@ -413,6 +416,14 @@ static bool take_element(Parser *p, const char *at, const HlSym *whole, HlInst *
   return parse_define(p, *key, at, *out);
 }
 
+// The same for each `#index` that follows the name of an operand.
+static HL_RARE bool take_elements(Parser *p, const char *at, const HlSym *name, HlInst **operand) {
+  while (lex_eat(&p->in, '#'))
+    if (!take_element(p, at, name, *operand, &name, operand))
+      return false;
+  return true;
+}
+
 static bool add_named_operand(Parser *p, ParseInst *inst, const HlSym *name, const HlShape *shape,
                               const char *at) {
   const ParseDef *def = parse_find(p, name);
@@ -423,9 +434,8 @@ static bool add_named_operand(Parser *p, ParseInst *inst, const HlSym *name, con
     if (!make_operand(p, name, shape, at, &operand))
       return false;
   }
-  while (HL_UNLIKELY(lex_eat(&p->in, '#')))
-    if (!take_element(p, at, name, operand, &name, &operand))
-      return false;
+  if (HL_UNLIKELY(lex_at(&p->in, '#')) && !take_elements(p, at, name, &operand))
+    return false;
   if (HL_UNLIKELY(!operand)) {
     inst->poisoned = true;
   } else if (shape && shape != operand->shape && !hl_shape_compatible(operand->shape, shape)) {

@@ -41,6 +41,7 @@ typedef struct Print {
   bool nested;         // inside a computation
   bool hide_frontend;  // no frontend attributes: an async-start around shows its own
   HlAsyncLately async;
+  uint32_t step;   // of base_look_often
   int64_t budget;  // instructions that may still be printed in bodies inside instructions
 } Print;
 

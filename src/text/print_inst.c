@@ -123,7 +123,7 @@ static void print_operands(Print *p, const HlInst *inst) {
 // --- Instructions --------------------------------------------------------------------------------
 
 void print_inst(Print *p, const HlInst *inst) {
-  base_look();
+  base_look_often(&p->step);
   if (!p->how.canonical_names) {
     print_name(p, inst->name);
     PUT(p->out, " = ");
