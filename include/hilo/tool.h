@@ -28,6 +28,7 @@ typedef struct HlLoadOptions {
   const char *args;            // .npz with c0, c1, ... for a jaxpr's constvars; NULL: none
   bool consts_as_parameters;   // a jaxpr's constvars without a value become parameters, else an error
   bool trees_only;             // MLIR stays as it is: no modules are made
+  bool verify;                 // what is not valid is refused, every broken rule reported, as hl_verify and hl_ml_verify do
 } HlLoadOptions;
 
 // The programs of a file in whatever form, told by content, gzip and zstd seen through.

@@ -175,16 +175,15 @@ static bool stays_mlir(const Cli *cli, const Target *target) {
          (target->form == FORM_ARTIFACT || strcmp(target->name, "stablehlo") == 0);
 }
 
-// Sees that MLIR is valid before it is written; MHLO becomes StableHLO by way of HLO.
-static bool check_trees(Cli *cli, HlFile *file) {
-  bool good = true, is_mhlo = false;
+// MHLO becomes StableHLO by way of HLO.
+static bool lower_mhlo(Cli *cli, HlFile *file) {
+  bool is_mhlo = false;
   for (int k = 0; k < file->n_trees; k++) {
     const HlMlOp *top = file->trees[k]->module;
-    good = hl_ml_verify(cli->cx, file->trees[k]) && good;
     for (const HlMlOp *op = hl_ml_next(top, top); op && !is_mhlo; op = hl_ml_next(op, top))
       is_mhlo = op->dialect == HL_ML_MHLO;
   }
-  return good && (!is_mhlo || hl_load_lower(cli->cx, NULL, file));
+  return !is_mhlo || hl_load_lower(cli->cx, NULL, file);
 }
 
 static int convert(Cli *cli, const Target *target, const HlTextOptions *options) {
@@ -192,7 +191,7 @@ static int convert(Cli *cli, const Target *target, const HlTextOptions *options)
   HlBuf out = {0};
   HlLoadOptions how = cli_load_options(cli);
   how.trees_only = stays_mlir(cli, target);
-  if (!hl_load(cli->cx, cli->files[0], &how, &file) || !check_trees(cli, &file)) {
+  if (!hl_load(cli->cx, cli->files[0], &how, &file) || !lower_mhlo(cli, &file)) {
     hl_file_free(&file);
     return cli_flush(cli);
   }

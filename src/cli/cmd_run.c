@@ -261,7 +261,7 @@ static int run_compiled(Cli *cli, const char *path, HlCompiled *compiled,
 
 static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *file, int k,
                       HlReplayOptions *options) {
-  const HlCompileOptions as_it_is = {.verify = true, .no_buffers = true, .after = ""};
+  const HlCompileOptions as_it_is = {.no_buffers = true, .after = ""};
   const HlProgram program = {.take = file->modules[k]};
   Progress progress = {.cli = cli, .started = hl_now()};
   if (cli->progress) {

@@ -168,9 +168,10 @@ static bool run_modules(HloOpt *opt, HlFile *file, HlBuf *out) {
 }
 
 static int run_file(HloOpt *opt, const char *path) {
+  static const HlLoadOptions how = {.verify = true};
   HlFile file;
   HlBuf out = {0};
-  if (hl_load(opt->cx, path, NULL, &file) && run_modules(opt, &file, &out))
+  if (hl_load(opt->cx, path, &how, &file) && run_modules(opt, &file, &out))
     hl_write_file(opt->cx, opt->o, out.at ? out.at : "", out.n);
   hl_buf_free(&out);
   hl_file_free(&file);

@@ -1,10 +1,11 @@
-// cli/load.h: the options that say how MLIR and jaxprs become modules.
+// cli/load.h: the options that say how files become modules.
 #ifndef CLI_LOAD_H
 #define CLI_LOAD_H
 
 #include "cli/cli.h"
 
 #define CLI_LOAD_OPTIONS                                                                   \
+  {"--no-verify", NULL, "take what it reads without asking whether it is valid"},          \
   {"--entry", "NAME",                                                                      \
    "of MLIR: the function to take; default: main, else all without parameters"},           \
   {                                                                                        \

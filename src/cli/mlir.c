@@ -11,7 +11,8 @@ HlLoadOptions cli_load_options(const Cli *cli) {
   return (HlLoadOptions){.entry = cli_value(cli, "--entry"),
                          .arg_shapes = cli_value(cli, "--arg-shapes"),
                          .args = cli_value(cli, "--args"),
-                         .consts_as_parameters = !cli_value(cli, "--args")};
+                         .consts_as_parameters = !cli_value(cli, "--args"),
+                         .verify = !cli_flag(cli, "--no-verify")};
 }
 
 static void print_tree(const Cli *cli, const HlMlTree *tree, HlBuf *out) {

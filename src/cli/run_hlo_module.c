@@ -132,8 +132,9 @@ static void run_module(Tool *t, HlModule *m, const HlRecorded *recorded) {
 static bool run_file(Tool *t, const char *path) {
   printf("\n ** Running %s** \n", path);
   fflush(stdout);
+  static const HlLoadOptions how = {.verify = true};
   HlFile file;
-  bool ok = hl_load(t->sides.cx, path, NULL, &file);
+  bool ok = hl_load(t->sides.cx, path, &how, &file);
   t->sides.arena = hl_arena_new();
   for (int k = 0; ok && k < file.n; k++)
     run_module(t, file.modules[k], &file.recorded);

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "hilo/jaxpr.h"
 #include "hilo/text.h"
+#include "hilo/verify.h"
 #include "tool/load.h"
 
 static bool starts_with(HlStr bytes, const char *text) {
@@ -101,10 +102,7 @@ static void warn_unused(HlCx *cx, HlSource *source, const HlLoadOptions *options
             options->entry ? "entry" : "arg-shapes");
 }
 
-bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
-  static const HlLoadOptions none = {0};
-  *out = (HlFile){0};
-  options = options ? options : &none;
+static bool read_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
   HlStr bytes = hl_source_bytes(source);
   out->format = sniff(bytes);
   if (out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO ||
@@ -120,6 +118,22 @@ bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, Hl
   if (out->format == HL_FORMAT_JAXPR)
     return load_jaxpr(cx, source, options, out);
   return refuse(cx, source, out->format);
+}
+
+static bool is_valid(HlCx *cx, const HlFile *file) {
+  bool ok = true;
+  for (int k = 0; k < file->n; k++)
+    ok = hl_verify(cx, file->modules[k], NULL) && ok;
+  for (int k = 0; k < file->n_trees; k++)
+    ok = hl_ml_verify(cx, file->trees[k]) && ok;
+  return ok;
+}
+
+bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
+  static const HlLoadOptions none = {0};
+  *out = (HlFile){0};
+  options = options ? options : &none;
+  return read_source(cx, source, options, out) && (!options->verify || is_valid(cx, out));
 }
 
 static bool load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *out) {
