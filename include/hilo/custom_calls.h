@@ -52,6 +52,30 @@ bool hl_call_has(const HlInst *inst, unsigned traits);
 // Makes a custom call one of this target.
 void hl_set_call_target(HlInst *inst, HlCallTarget target);
 
+// --- LAPACK's routines ----------------------------------------------------------------------------
+
+typedef enum HlRoutine {
+  HL_ROUTINE_NONE,
+#define CALL_ROUTINE(id, real, complex, meaning) HL_ROUTINE_##id,
+#include "hilo/custom_calls.def"
+  HL_ROUTINE_COUNT
+} HlRoutine;
+
+typedef struct HlRoutineCall {
+  HlRoutine routine;                   // HL_ROUTINE_NONE: the name is of no family
+  bool on_host;                        // else on a GPU
+  bool typed;                          // parameters stand in backend_config
+  char letter;                         // of the type of elements: s, d, c, z; 0: the name does not say
+} HlRoutineCall;
+// What a custom call of this name calls.
+HlRoutineCall hl_routine_call(const char *name);
+// Its name in LAPACK, without the letter; "" of HL_ROUTINE_NONE.
+const char *hl_routine_name(HlRoutine routine, bool is_complex);
+// The letter of a type of elements; 0: LAPACK has no routines for it.
+char hl_routine_letter(HlDtype dtype);
+// "lapack_sgetrf_ffi", in the arena; NULL: LAPACK has no routines for the type.
+const char *hl_routine_target(HlArena *arena, HlRoutine routine, HlDtype dtype);
+
 #ifdef __cplusplus
 }
 #endif

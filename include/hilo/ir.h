@@ -68,6 +68,9 @@ typedef struct HlSplitConfig {
   HlI64s split_indices;
 } HlSplitConfig;
 
+// The memories that S(n) in a layout names; others are a device's own affair.
+typedef enum HlMemorySpace { HL_SPACE_DEVICE = 0, HL_SPACE_HOST = 5 } HlMemorySpace;
+
 // The suffix items of a layout beyond its order; absent (NULL) in nearly all layouts.
 typedef struct HlLayoutExtra {
   const HlI64s *tiles;                   // T(..)(..)
@@ -77,7 +80,7 @@ typedef struct HlLayoutExtra {
   int64_t tail_padding_alignment;        // L(n), 1 by default
   HlDtype index_type, pointer_type;      // #(..), *(..): HL_NO_DTYPE by default
   int64_t element_bits;                  // E(n), 0 by default
-  int64_t memory_space;                  // S(n), 0 by default
+  int64_t memory_space;                  // S(n), HL_SPACE_DEVICE by default
   int64_t dynamic_metadata_bytes;        // M(n), 0 by default
 } HlLayoutExtra;
 

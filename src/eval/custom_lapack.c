@@ -13,7 +13,6 @@
 #include "hilo/custom_calls.h"
 
 typedef struct Routine {
-  const char *name;
   LapackRun *run;
   int n_args, n_results;  // of the typed form; n_results of the complex one is less by `lost`
   int lost;
@@ -22,109 +21,58 @@ typedef struct Routine {
   const char *scalars, *real_results, *complex_results;
 } Routine;
 
-static const Routine routines[] = {
-    {"potrf", lapack_potrf, 1, 2, 0, "l", "01", "01"},
-    {"getrf", lapack_getrf, 1, 3, 0, "", "012", "012"},
-    {"geqrf", lapack_geqrf, 1, 2, 0, "", "01", "01"},
-    {"geqp3", lapack_geqp3, 2, 3, 0, "", "012", "012"},
-    {"orgqr", lapack_orgqr, 2, 1, 0, "", "0", "0"},
-    {"ungqr", lapack_orgqr, 2, 1, 0, "", "0", "0"},
-    {"ormqr", lapack_ormqr, 3, 1, 0, "", "0", "0"},
-    {"unmqr", lapack_ormqr, 3, 1, 0, "", "0", "0"},
-    {"trsm", lapack_trsm, 2, 1, 0, "sltd", "0", "0"},
-    {"gtsv", lapack_gtsv, 4, 5, 0, "", "01234", "01234"},
-    {"syevd", lapack_syevd, 1, 3, 0, "l", "012", "012"},
-    {"heevd", lapack_syevd, 1, 3, 0, "l", "012", "012"},
-    {"geev", lapack_geev, 1, 5, 1, "..LR", "34567", "2345"},
-    {"gees", lapack_gees, 1, 6, 1, "..J", "031245", "03245"},
-    {"gehrd", lapack_gehrd, 1, 3, 0, ".<>", "012", "012"},
-    {"sytrd", lapack_sytrd, 1, 5, 0, ".l", "01234", "01234"},
-    {"hetrd", lapack_sytrd, 1, 5, 0, ".l", "01234", "01234"},
-    {"gesdd", lapack_gesdd, 1, 5, 0, "FU", "01234", "01234"},
-    {"gesvd", lapack_gesvd, 1, 5, 0, "FU", "01234", "01234"},
+static const Routine routines[HL_ROUTINE_COUNT] = {
+    [HL_ROUTINE_POTRF] = {lapack_potrf, 1, 2, 0, "l", "01", "01"},
+    [HL_ROUTINE_GETRF] = {lapack_getrf, 1, 3, 0, "", "012", "012"},
+    [HL_ROUTINE_GEQRF] = {lapack_geqrf, 1, 2, 0, "", "01", "01"},
+    [HL_ROUTINE_GEQP3] = {lapack_geqp3, 2, 3, 0, "", "012", "012"},
+    [HL_ROUTINE_ORGQR] = {lapack_orgqr, 2, 1, 0, "", "0", "0"},
+    [HL_ROUTINE_ORMQR] = {lapack_ormqr, 3, 1, 0, "", "0", "0"},
+    [HL_ROUTINE_TRSM] = {lapack_trsm, 2, 1, 0, "sltd", "0", "0"},
+    [HL_ROUTINE_GTSV] = {lapack_gtsv, 4, 5, 0, "", "01234", "01234"},
+    [HL_ROUTINE_SYEVD] = {lapack_syevd, 1, 3, 0, "l", "012", "012"},
+    [HL_ROUTINE_GEEV] = {lapack_geev, 1, 5, 1, "..LR", "34567", "2345"},
+    [HL_ROUTINE_GEES] = {lapack_gees, 1, 6, 1, "..J", "031245", "03245"},
+    [HL_ROUTINE_GEHRD] = {lapack_gehrd, 1, 3, 0, ".<>", "012", "012"},
+    [HL_ROUTINE_SYTRD] = {lapack_sytrd, 1, 5, 0, ".l", "01234", "01234"},
+    [HL_ROUTINE_GESDD] = {lapack_gesdd, 1, 5, 0, "FU", "01234", "01234"},
+    [HL_ROUTINE_GESVD] = {lapack_gesvd, 1, 5, 0, "FU", "01234", "01234"},
 };
 
 // --- Names ---------------------------------------------------------------------------------------
 
-typedef enum Form { UNTYPED, TYPED, ON_GPU, ON_GPU_TYPED } Form;
-
-typedef struct Name {
-  const Routine *routine;  // NULL: not one of ours
-  Form form;
-  char letter;  // 0: by the operand
-} Name;
-
-static const Routine *routine_named(const char *text, size_t n) {
-  for (int k = 0; k < HL_COUNT_OF(routines); k++)
-    if (strlen(routines[k].name) == n && memcmp(routines[k].name, text, n) == 0)
-      return &routines[k];
-  return NULL;
-}
-
-static bool starts_with(const char **text, const char *with) {
-  const size_t n = strlen(with);
-  if (strncmp(*text, with, n) != 0)
-    return false;
-  *text += n;
-  return true;
-}
-
-static bool drop_end(const char *text, size_t *n, const char *end) {
-  const size_t m = strlen(end);
-  if (*n < m || memcmp(text + *n - m, end, m) != 0)
-    return false;
-  *n -= m;
-  return true;
-}
-
-// XLA's own names for factorisations that a backend expands.
-static const struct {
-  HlCallTarget target;
-  const char *routine;
-} generic[] = {
-    {HL_CALL_QR, "geqrf"},
-    {HL_CALL_HOUSEHOLDER_PRODUCT, "orgqr"},
-    {HL_CALL_EIGH, "syevd"},
-};
-
-static Name name_of(const char *target) {
-  Name name = {NULL, UNTYPED, 0};
-  for (int k = 0; k < HL_COUNT_OF(generic); k++)
-    if (strcmp(hl_call_info[generic[k].target].name, target) == 0)
-      return (Name){routine_named(generic[k].routine, strlen(generic[k].routine)), TYPED, 0};
-  const char *at = target;
-  const bool host = starts_with(&at, "lapack_") || starts_with(&at, "blas_");
-  if (!host && !starts_with(&at, "cusolver_") && !starts_with(&at, "cublas_") &&
-      !starts_with(&at, "hipsolver_") && !starts_with(&at, "hipblas_") &&
-      !starts_with(&at, "rocsolver_") && !starts_with(&at, "rocblas_"))
-    return name;
-  size_t n = strlen(at);
-  const bool typed = drop_end(at, &n, "_ffi");
-  if (host) {
-    if (n < 2 || !strchr("sdcz", at[0]))
-      return name;
-    return (Name){routine_named(at + 1, n - 1), typed ? TYPED : UNTYPED, at[0]};
+// The routine by which a call is computed; .routine HL_ROUTINE_NONE: it is not one of ours.
+static HlRoutineCall call_of(const char *target) {
+  switch (hl_call_named(target)) {  // XLA's own names for factorisations that a backend expands
+  case HL_CALL_QR: return (HlRoutineCall){HL_ROUTINE_GEQRF, .on_host = true, .typed = true};
+  case HL_CALL_HOUSEHOLDER_PRODUCT:
+    return (HlRoutineCall){HL_ROUTINE_ORGQR, .on_host = true, .typed = true};
+  case HL_CALL_EIGH: return (HlRoutineCall){HL_ROUTINE_SYEVD, .on_host = true, .typed = true};
+  default: break;
   }
-  drop_end(at, &n, "_batched");
-  const bool jacobi = n == 5 && memcmp(at, "syevj", 5) == 0;
-  name.routine = jacobi ? routine_named("syevd", 5) : routine_named(at, n);
-  name.form = typed ? ON_GPU_TYPED : ON_GPU;
-  if (name.routine && (name.routine->run == lapack_gesdd || name.routine->run == lapack_gesvd))
-    name.routine = NULL;  // they give V, not its adjoint, in sizes of their own
-  return name;
+  HlRoutineCall call = hl_routine_call(target);
+  // On GPUs they give V, not its adjoint, in sizes of their own.
+  const bool is_svd = call.routine == HL_ROUTINE_GESDD || call.routine == HL_ROUTINE_GESVD;
+  if (!call.on_host && is_svd)
+    call.routine = HL_ROUTINE_NONE;
+  if (!call.on_host && call.routine == HL_ROUTINE_SYEVJ)
+    call.routine = HL_ROUTINE_SYEVD;
+  if (!routines[call.routine].run)
+    call.routine = HL_ROUTINE_NONE;
+  return call;
 }
 
 bool custom_is_lapack(const char *target) {
-  return name_of(target).routine != NULL;
+  return call_of(target).routine != HL_ROUTINE_NONE;
 }
 
 const char **custom_lapack_names(HlArena *arena, int *n) {
-  static const char letters[] = "sdcz";
-  const char **names = HL_ARRAY(arena, const char *, HL_COUNT_OF(routines) * 4);
+  static const HlDtype dtypes[] = {HL_F32, HL_F64, HL_C64, HL_C128};
+  const char **names = HL_ARRAY(arena, const char *, HL_ROUTINE_COUNT *HL_COUNT_OF(dtypes));
   *n = 0;
-  for (int k = 0; k < HL_COUNT_OF(routines); k++)
-    for (int t = 0; t < 4; t++)
-      names[(*n)++] = hl_arena_printf(arena, "lapack_%c%s_ffi", letters[t], routines[k].name);
+  for (int k = 0; k < HL_ROUTINE_COUNT; k++)
+    for (int t = 0; routines[k].run && t < HL_COUNT_OF(dtypes); t++)
+      names[(*n)++] = hl_routine_target(arena, (HlRoutine)k, dtypes[t]);
   return names;
 }
 
@@ -186,7 +134,7 @@ static int32_t packed_number(const HlInst *inst, int k) {
 }
 
 static void set_packed(Lapack *l) {
-  if (strcmp(l->routine, "trsm") == 0) {
+  if (l->routine == HL_ROUTINE_TRSM) {
     set_scalar(l, 's', packed_number(l->inst, 4) == 0);
     set_scalar(l, 'l', packed_number(l->inst, 5) == 0);
     set_scalar(l, 't', packed_number(l->inst, 6));
@@ -198,37 +146,33 @@ static void set_packed(Lapack *l) {
 
 // --- Operands and results ------------------------------------------------------------------------
 
-static const char *const type_letters = "sdcz";
-static const HlDtype type_of_letter[] = {HL_F32, HL_F64, HL_C64, HL_C128};
-
+// `letter`: that of the name, or 0.
 static bool set_type(Lapack *l, char letter) {
   const HlDtype dtype = l->arg[0]->shape->dtype;
-  for (int k = 0; k < 4; k++)
-    if (type_of_letter[k] == dtype && (letter == 0 || letter == type_letters[k])) {
-      l->letter = type_letters[k];
-      l->complex = k >= 2;
-      l->dtype = dtype;
-      l->real = type_of_letter[k % 2];
-      l->size = (size_t)hl_dtype_bytes(dtype);
-      l->real_size = (size_t)hl_dtype_bytes(l->real);
-      return true;
-    }
-  return hl_inst_error(l->in->ev.cx, l->inst, "\"%s\" does not take elements of type %s",
-                       hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET), hl_dtype_text(dtype));
+  l->letter = hl_routine_letter(dtype);
+  if (!l->letter || (letter && letter != l->letter))
+    return hl_inst_error(l->in->ev.cx, l->inst, "\"%s\" does not take elements of type %s",
+                         hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET), hl_dtype_text(dtype));
+  l->complex = hl_is_complex(dtype);
+  l->dtype = dtype;
+  l->real = dtype == HL_F32 || dtype == HL_C64 ? HL_F32 : HL_F64;
+  l->size = (size_t)hl_dtype_bytes(dtype);
+  l->real_size = (size_t)hl_dtype_bytes(l->real);
+  return true;
 }
 
-static bool set_values(Lapack *l, const Name *name, const HlLiteral *const *operand,
+static bool set_values(Lapack *l, HlRoutineCall call, const HlLiteral *const *operand,
                        HlLiteral *out) {
-  const Routine *r = name->routine;
+  const Routine *r = &routines[call.routine];
   const int n = (int)l->inst->n_operands;
-  const bool untyped = name->form == UNTYPED;
+  const bool untyped = call.on_host && !call.typed;
   const int first = untyped ? n - r->n_args : 0;
   if (first < 0 || n < r->n_args)
     return hl_inst_error(l->in->ev.cx, l->inst, "\"%s\" takes %d arrays, but there are %d operands",
                          hl_attr_text(l->inst, HL_A_CUSTOM_CALL_TARGET), r->n_args, n);
   for (int k = 0; k < r->n_args; k++)
     l->arg[k] = operand[first + k];
-  if (!set_type(l, name->letter))
+  if (!set_type(l, call.letter))
     return false;
   const char *which = l->complex ? r->complex_results : r->real_results;
   for (int k = 0; k < r->n_results - (l->complex ? r->lost : 0); k++)
@@ -247,7 +191,7 @@ static const char *const libraries[] = {"liblapack.so.3",   "libopenblas.so.0", 
                                         "libmkl_rt.so.2",   "liblapack.so",     "libopenblas.so",
                                         "liblapack.3.dylib"};
 
-// The library stays mapped: opening it again for the next call costs nothing.
+// The library stays mapped when it is closed: opening it again for the next call costs nothing.
 static void *open_library(Lapack *l) {
   for (int k = 0; k < HL_COUNT_OF(libraries); k++) {
     void *library = dlopen(libraries[k], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
@@ -261,19 +205,14 @@ static void *open_library(Lapack *l) {
   return NULL;
 }
 
-// Names of routines for complex types where they differ.
-static const char *name_for_type(const Lapack *l) {
-  static const char *const pairs[][2] = {
-      {"orgqr", "ungqr"}, {"ormqr", "unmqr"}, {"syevd", "heevd"}, {"sytrd", "hetrd"}};
-  for (int k = 0; k < HL_COUNT_OF(pairs); k++)
-    if (strcmp(l->routine, pairs[k][0]) == 0 || strcmp(l->routine, pairs[k][1]) == 0)
-      return pairs[k][l->complex];
-  return l->routine;
-}
-
-static bool find_symbol(Lapack *l, void *library) {
-  const char *symbol = hl_arena_printf(l->arena, "%c%s_", l->letter, name_for_type(l));
+static bool find_symbol(Lapack *l) {
+  const char *symbol =
+      hl_arena_printf(l->arena, "%c%s_", l->letter, hl_routine_name(l->routine, l->complex));
+  void *library = open_library(l);
+  if (!library)
+    return false;
   void *found = dlsym(library, symbol);
+  dlclose(library);
   memcpy(&l->call, &found, sizeof l->call);
   if (found)
     return true;
@@ -281,25 +220,17 @@ static bool find_symbol(Lapack *l, void *library) {
                        "%s: the LAPACK library has no %s", l->inst->name->text, symbol);
 }
 
-static bool run(Lapack *l, const Name *name) {
-  void *library = open_library(l);
-  if (!library)
-    return false;
-  const bool good = find_symbol(l, library) && name->routine->run(l);
-  dlclose(library);
-  return good;
-}
-
 bool custom_lapack(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                    HlLiteral *out) {
-  const Name name = name_of(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET));
+  const HlRoutineCall call = call_of(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET));
   HlArena *arena = hl_cx_scratch(in->ev.cx);
   const HlMark mark = hl_arena_mark(arena);
-  Lapack l = {.in = in, .inst = inst, .routine = name.routine->name, .arena = arena};
+  Lapack l = {.in = in, .inst = inst, .routine = call.routine, .arena = arena};
   set_typed(&l);
-  if (name.form == ON_GPU)
+  if (!call.on_host && !call.typed)
     set_packed(&l);
-  const bool good = set_values(&l, &name, operand, out) && run(&l, &name);
+  const bool good =
+      set_values(&l, call, operand, out) && find_symbol(&l) && routines[call.routine].run(&l);
   hl_arena_release(arena, mark);
   return good;
 }

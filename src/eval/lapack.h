@@ -3,6 +3,7 @@
 #define HILO_EVAL_LAPACK_H
 
 #include "eval/custom.h"
+#include "hilo/custom_calls.h"
 
 typedef void LapackSymbol(void);
 
@@ -11,7 +12,7 @@ typedef void LapackSymbol(void);
 typedef struct Lapack {
   Interp *in;
   const HlInst *inst;
-  const char *routine;  // "getrf": without the letter of the type
+  HlRoutine routine;
   char letter;          // s, d, c or z, by the type of the first array
   bool complex;
   HlDtype dtype, real;  // of elements and of their parts

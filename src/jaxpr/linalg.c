@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "jaxpr/lower.h"
 
 // --- Calls -------------------------------------------------------------------------------------------------------
@@ -72,18 +73,12 @@ static const HlShape *column_major(const Rule *r, const HlShape *shape, int matr
   return hl_shape_with_layout(r->lo->m->shapes, shape, &layout);
 }
 
-// "lapack_sgetrf_ffi"; complex types take the second stem. NULL after reporting.
-static const char *target(const Rule *r, HlDtype dtype, const char *real, const char *complex) {
-  const char letter = dtype == HL_F32    ? 's'
-                      : dtype == HL_F64  ? 'd'
-                      : dtype == HL_C64  ? 'c'
-                      : dtype == HL_C128 ? 'z'
-                                         : 0;
-  if (letter)
-    return hl_arena_printf(r->lo->arena, "lapack_%c%s_ffi", letter,
-                           hl_is_complex(dtype) ? complex : real);
-  jx_refuse(r, "LAPACK has no routines for %s", hl_dtype_text(dtype));
-  return NULL;
+// NULL after reporting.
+static const char *target(const Rule *r, HlRoutine routine, HlDtype dtype) {
+  const char *name = hl_routine_target(r->lo->arena, routine, dtype);
+  if (!name)
+    jx_refuse(r, "LAPACK has no routines for %s", hl_dtype_text(dtype));
+  return name;
 }
 
 typedef struct Lapack {
@@ -192,7 +187,7 @@ static bool cholesky(Rule *r) {
   HlInst *out[2];
   if (!jx_want(r, 1) || !read_batch(r, 0, &a))
     return false;
-  Lapack call = {.target = target(r, a.shape->dtype, "potrf", "potrf"),
+  Lapack call = {.target = target(r, HL_ROUTINE_POTRF, a.shape->dtype),
                  .config = "{uplo = 76 : ui8}",
                  .n_in = 1,
                  .n_out = 2,
@@ -282,7 +277,7 @@ static bool lu(Rule *r) {
   if (!jx_want(r, 1) || !read_batch(r, 0, &a))
     return false;
   const int64_t k = a.m < a.n ? a.m : a.n;
-  Lapack call = {.target = target(r, a.shape->dtype, "getrf", "getrf"),
+  Lapack call = {.target = target(r, HL_ROUTINE_GETRF, a.shape->dtype),
                  .config = "{}",
                  .n_in = 1,
                  .n_out = 3,
@@ -301,7 +296,7 @@ static bool run_geqrf(Rule *r, HlInst *x, HlInst *out[2]) {
   const HlShape *s = x->shape;
   const Batch a = {
       .shape = s, .n_batch = s->rank - 2, .m = s->dim[s->rank - 2], .n = s->dim[s->rank - 1]};
-  Lapack call = {.target = target(r, s->dtype, "geqrf", "geqrf"),
+  Lapack call = {.target = target(r, HL_ROUTINE_GEQRF, s->dtype),
                  .config = "{}",
                  .n_in = 1,
                  .n_out = 2,
@@ -316,7 +311,7 @@ static HlInst *run_orgqr(Rule *r, HlInst *x, HlInst *taus) {
   if (!x || !taus)
     return NULL;
   Lapack call = {
-      .target = target(r, x->shape->dtype, "orgqr", "ungqr"),
+      .target = target(r, HL_ROUTINE_ORGQR, x->shape->dtype),
       .config = "{}",
       .n_in = 2,
       .n_out = 1,
@@ -330,7 +325,7 @@ static bool run_geqp3(Rule *r, HlInst *x, HlInst *pivots, HlInst *out[3]) {
   const HlShape *s = x->shape;
   const Batch a = {
       .shape = s, .n_batch = s->rank - 2, .m = s->dim[s->rank - 2], .n = s->dim[s->rank - 1]};
-  Lapack call = {.target = target(r, s->dtype, "geqp3", "geqp3"),
+  Lapack call = {.target = target(r, HL_ROUTINE_GEQP3, s->dtype),
                  .config = "{}",
                  .n_in = 2,
                  .n_out = 3,
@@ -365,7 +360,7 @@ static bool ormqr(Rule *r) {
   HlInst *out;
   if (!jx_want(r, 3) || !read_batch(r, 0, &a) || !read_batch(r, 2, &c))
     return false;
-  Lapack call = {.target = target(r, a.shape->dtype, "ormqr", "unmqr"),
+  Lapack call = {.target = target(r, HL_ROUTINE_ORMQR, a.shape->dtype),
                  .config = hl_arena_printf(r->lo->arena, "{left = %s, transpose = %s}",
                                            jx_param_flag(r, "left") ? "true" : "false",
                                            jx_param_flag(r, "transpose") ? "true" : "false"),
@@ -434,7 +429,7 @@ static bool eigh(Rule *r) {
     return false;
   const Value *lower = jx_param(r, "lower");
   Lapack call = {
-      .target = target(r, a.shape->dtype, "syevd", "heevd"),
+      .target = target(r, HL_ROUTINE_SYEVD, a.shape->dtype),
       .config = !lower || jx_param_flag(r, "lower") ? "{mode = 86 : ui8, uplo = 76 : ui8}"
                                                     : "{mode = 86 : ui8, uplo = 85 : ui8}",
       .n_in = 1,
@@ -463,7 +458,7 @@ static bool eig(Rule *r) {
              right = jx_param_flag(r, "compute_right_eigenvectors");
   const HlShape *values = vector_shape(r, &a, dtype, a.n),
                 *vectors = matrix_shape(r, &a, complex_of(dtype), a.m, a.n);
-  Lapack call = {.target = target(r, dtype, "geev", "geev"),
+  Lapack call = {.target = target(r, HL_ROUTINE_GEEV, dtype),
                  .config = hl_arena_printf(r->lo->arena,
                                            "{compute_left = %d : ui8, compute_right = %d : ui8}",
                                            left ? 'V' : 'N', right ? 'V' : 'N'),
@@ -495,7 +490,7 @@ static bool svd(Rule *r) {
   const bool by_qr = jx_value_is(jx_param(r, "algorithm"), "QR");
   const int64_t k = a.m < a.n ? a.m : a.n;
   const HlDtype dtype = a.shape->dtype;
-  Lapack call = {.target = target(r, dtype, by_qr ? "gesvd" : "gesdd", by_qr ? "gesvd" : "gesdd"),
+  Lapack call = {.target = target(r, by_qr ? HL_ROUTINE_GESVD : HL_ROUTINE_GESDD, dtype),
                  .config = hl_arena_printf(r->lo->arena, "{mode = %d : ui8}",
                                            !vectors ? 'N'
                                            : full   ? 'A'
@@ -530,7 +525,7 @@ static bool schur(Rule *r) {
   const bool real = hl_is_float(a.shape->dtype),
              vectors = jx_param_flag(r, "compute_schur_vectors");
   const HlShape *values = vector_shape(r, &a, a.shape->dtype, a.n), *info = info_shape(r, &a);
-  Lapack call = {.target = target(r, a.shape->dtype, "gees", "gees"),
+  Lapack call = {.target = target(r, HL_ROUTINE_GEES, a.shape->dtype),
                  .config = vectors ? "{mode = 86 : ui8, sort = 78 : ui8}"
                                    : "{mode = 78 : ui8, sort = 78 : ui8}",
                  .n_in = 1,
@@ -552,7 +547,7 @@ static bool hessenberg(Rule *r) {
   if (a.n == 0)
     return jx_refuse(r, "of empty matrices");
   Lapack call = {
-      .target = target(r, a.shape->dtype, "gehrd", "gehrd"),
+      .target = target(r, HL_ROUTINE_GEHRD, a.shape->dtype),
       .config = hl_arena_printf(r->lo->arena, "{high = %lld : i32, low = 1 : i32}", (long long)a.n),
       .n_in = 1,
       .n_out = 3,
@@ -573,7 +568,7 @@ static bool tridiagonal(Rule *r) {
   if (a.n == 0)
     return jx_refuse(r, "of empty matrices");
   const HlDtype dtype = a.shape->dtype;
-  Lapack call = {.target = target(r, dtype, "sytrd", "hetrd"),
+  Lapack call = {.target = target(r, HL_ROUTINE_SYTRD, dtype),
                  .config = jx_param_flag(r, "lower") ? "{uplo = 76 : ui8}" : "{uplo = 85 : ui8}",
                  .n_in = 1,
                  .n_out = 5,
@@ -615,7 +610,7 @@ static bool triangular_solve(Rule *r) {
   }
   const HlDtype dtype = a.shape->dtype;
   if (dtype == HL_F32 || dtype == HL_F64 || hl_is_complex(dtype)) {
-    Lapack call = {.target = target(r, dtype, "trsm", "trsm"),
+    Lapack call = {.target = target(r, HL_ROUTINE_TRSM, dtype),
                    .config = hl_arena_printf(
                        r->lo->arena,
                        "{diag = %d : ui8, side = %d : ui8, trans_x = %d : ui8, uplo = %d : ui8}",
@@ -647,7 +642,7 @@ static bool tridiagonal_solve(Rule *r) {
     return false;
   if (jx_param_flag(r, "perturb_singular"))
     return jx_refuse(r, "with perturbation of singular systems");
-  Lapack call = {.target = target(r, b.shape->dtype, "gtsv", "gtsv"),
+  Lapack call = {.target = target(r, HL_ROUTINE_GTSV, b.shape->dtype),
                  .config = "{}",
                  .n_in = 4,
                  .n_out = 5,

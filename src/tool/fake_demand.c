@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "tool/fake.h"
 
 enum { TRIPS = 16 };  // how often a loop may go round if an input decides
@@ -193,9 +194,9 @@ static void demand_float(Fake *f, const HlInst *inst) {
 }
 
 static void demand_custom_call(Fake *f, const HlInst *inst) {
-  const char *target = hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET);
-  if (inst->n_operands > 0 &&
-      (strstr(target, "potrf") || strstr(target, "holesky") || strstr(target, "trsm")))
+  const HlRoutine routine = hl_routine_call(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET)).routine;
+  if (inst->n_operands > 0 && (routine == HL_ROUTINE_POTRF || routine == HL_ROUTINE_TRSM ||
+                               hl_is_call(inst, HL_CALL_CUSOLVER_CHOLESKY)))
     fake_want(f, inst->operands[0], 0, flagged(NEED_DIAGONAL));
 }
 

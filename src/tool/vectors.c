@@ -4,6 +4,7 @@
 // nan where LAPACK failed), slices and transposes, to the custom call that made it.
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/tool.h"
 
 enum { MAX_STEPS = 100000, MAX_DEPTH = 64, MAX_PATH = 64, COLUMNS = 1, ROWS = 2 };
@@ -19,19 +20,20 @@ typedef struct Trail {
 
 // What element `index` of a LAPACK call's result holds.
 static int role_in_call(const HlInst *call, int64_t index) {
-  const char *target = hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET);
+  const HlRoutineCall what = hl_routine_call(hl_attr_text(call, HL_A_CUSTOM_CALL_TARGET));
   const HlShape *shape = hl_shape_is_tuple(call->shape) && index < call->shape->rank
                              ? call->shape->element[index]
                              : call->shape;
   if (shape->rank < 2 || !hl_is_array_dtype(shape->dtype))
     return 0;
-  if (strstr(target, "syevd") || strstr(target, "heevd"))
-    return index == 0 ? COLUMNS : 0;
-  if (strstr(target, "gesdd") || strstr(target, "gesvd"))
-    return index == 2 ? COLUMNS : index == 3 ? ROWS : 0;
-  if (strstr(target, "geev"))
-    return index >= (strstr(target, "sgeev") || strstr(target, "dgeev") ? 2 : 1) ? COLUMNS : 0;
-  return 0;
+  const bool is_real = what.letter == 's' || what.letter == 'd';
+  switch (what.routine) {
+  case HL_ROUTINE_SYEVD: return index == 0 ? COLUMNS : 0;
+  case HL_ROUTINE_GESDD:
+  case HL_ROUTINE_GESVD: return index == 2 ? COLUMNS : index == 3 ? ROWS : 0;
+  case HL_ROUTINE_GEEV: return index >= (is_real ? 2 : 1) ? COLUMNS : 0;
+  default: return 0;
+  }
 }
 
 // Whether a transpose swaps the last two dimensions only.

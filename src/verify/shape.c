@@ -110,9 +110,6 @@ static int passed_over(const HlInst *inst) {
   }
 }
 
-// The memory space of the host.
-enum { HOST = 5 };
-
 static int64_t memory_space(const HlShape *shape) {
   const HlLayout *layout = hl_is_array_dtype(shape->dtype) ? shape->layout : NULL;
   return layout != NULL && layout->extra != NULL ? layout->extra->memory_space : 0;
@@ -120,7 +117,7 @@ static int64_t memory_space(const HlShape *shape) {
 
 // A copy between host and device moves the bytes as they are.
 static bool offload_fits(const HlShape *written, const HlShape *wanted) {
-  if (memory_space(written) == HOST)
+  if (memory_space(written) == HL_SPACE_HOST)
     return written->dtype == wanted->dtype && hl_shape_compatible(written, wanted);
   return same_with_layout(written, wanted, VERIFY_NO_MEMORY_SPACE);
 }
@@ -134,7 +131,7 @@ static bool fits(const Verify *v, const HlInst *inst, const HlShape *wanted) {
     return verify_same_shape(v, written, wanted,
                              v->options.layout_sensitive ? passed_over(inst) : 0);
   if (v->options.layout_sensitive && inst->op == HL_OP_COPY &&
-      (memory_space(written) == HOST) != (memory_space(wanted) == HOST))
+      (memory_space(written) == HL_SPACE_HOST) != (memory_space(wanted) == HL_SPACE_HOST))
     return offload_fits(written, wanted);
   if (v->options.allow_mixed_precision == HL_ON)
     return hl_shape_compatible_ignoring_precision(written, wanted);

@@ -314,8 +314,53 @@ static void calls_are_told_by_target(void **state) {
   hl_cx_free(cx);
 }
 
+// --- Names -----------------------------------------------------------------------------------------
+
+static void check_routine(const char *name, HlRoutine routine, bool on_host, bool typed,
+                          char letter) {
+  const HlRoutineCall call = hl_routine_call(name);
+  if (call.routine != routine)
+    fail_msg("%s: routine %d instead of %d", name, (int)call.routine, (int)routine);
+  if (routine == HL_ROUTINE_NONE)
+    return;
+  assert_int_equal(call.on_host, on_host);
+  assert_int_equal(call.typed, typed);
+  assert_int_equal(call.letter, letter);
+}
+
+static void test_routines(void **state) {
+  check_routine("lapack_sgetrf_ffi", HL_ROUTINE_GETRF, true, true, 's');
+  check_routine("lapack_zheevd", HL_ROUTINE_SYEVD, true, false, 'z');
+  check_routine("blas_dtrsm", HL_ROUTINE_TRSM, true, false, 'd');
+  check_routine("cusolver_getrf_ffi", HL_ROUTINE_GETRF, false, true, 0);
+  check_routine("hipblas_getrf_batched", HL_ROUTINE_GETRF, false, false, 0);
+  check_routine("rocblas_getrf_batched_ffi", HL_ROUTINE_GETRF, false, true, 0);
+  check_routine("cusolver_syevj", HL_ROUTINE_SYEVJ, false, false, 0);
+  const char *const none[] = {"",
+                              "lapack_",
+                              "lapack_getrf",
+                              "lapack_sgetrf_batched",
+                              "lapack_snone_ffi",
+                              "cusolver_sgetrf",
+                              "sgetrf",
+                              "Qr"};
+  for (size_t k = 0; k < sizeof none / sizeof *none; k++)
+    check_routine(none[k], HL_ROUTINE_NONE, false, false, 0);
+  // Each routine's own name leads back to it.
+  HlArena *arena = hl_arena_new();
+  const HlDtype dtypes[] = {HL_F32, HL_F64, HL_C64, HL_C128};
+  for (int k = 1; k < HL_ROUTINE_COUNT; k++)
+    for (int t = 0; t < 4; t++)
+      check_routine(hl_routine_target(arena, (HlRoutine)k, dtypes[t]), (HlRoutine)k, true, true,
+                    hl_routine_letter(dtypes[t]));
+  assert_string_equal(hl_routine_target(arena, HL_ROUTINE_ORGQR, HL_C64), "lapack_cungqr_ffi");
+  assert_null(hl_routine_target(arena, HL_ROUTINE_GETRF, HL_BF16));
+  hl_arena_free(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_routines),
       cmocka_unit_test(own_kernels_come_first),
       cmocka_unit_test(unknown_targets_are_named),
       cmocka_unit_test(annotations_pass_values_on),

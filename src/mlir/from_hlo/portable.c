@@ -1,20 +1,24 @@
 // Makes a tree portable: CHLO's functions as the custom calls by which XLA knows them.
+#include "hilo/custom_calls.h"
 #include "mlir/tree/tree.h"
 
-// The names are MHLO's. XLA and Hilo make ops of such calls again before anything else.
+// XLA and Hilo make ops of such calls again before anything else.
 static const struct Call {
   HlMlRow row;
-  const char *target;
-} calls[] = {{ML_CHLO_ACOS, "mhlo.acos"},   {ML_CHLO_ACOSH, "mhlo.acosh"},
-             {ML_CHLO_ASIN, "mhlo.asin"},   {ML_CHLO_ASINH, "mhlo.asinh"},
-             {ML_CHLO_ATANH, "mhlo.atanh"}, {ML_CHLO_COSH, "mhlo.cosh"},
-             {ML_CHLO_SINH, "mhlo.sinh"},   {ML_CHLO_ERF, "mhlo.erf"},
-             {ML_CHLO_TAN, "mhlo.tan"},     {ML_CHLO_TOP_K, "mhlo.topk"}};
+  HlCallTarget target;
+} calls[] = {
+    {ML_CHLO_ACOS, HL_CALL_MHLO_ACOS},   {ML_CHLO_ACOSH, HL_CALL_MHLO_ACOSH},
+    {ML_CHLO_ASIN, HL_CALL_MHLO_ASIN},   {ML_CHLO_ASINH, HL_CALL_MHLO_ASINH},
+    {ML_CHLO_ATANH, HL_CALL_MHLO_ATANH}, {ML_CHLO_COSH, HL_CALL_MHLO_COSH},
+    {ML_CHLO_SINH, HL_CALL_MHLO_SINH},   {ML_CHLO_ERF, HL_CALL_MHLO_ERF},
+    {ML_CHLO_TAN, HL_CALL_MHLO_TAN},     {ML_CHLO_TOP_K, HL_CALL_MHLO_TOPK},
+};
 
+// NULL: the op has no such name.
 static const char *target_of(const HlMlOp *op) {
   for (int k = 0; k < HL_COUNT_OF(calls); k++)
     if (calls[k].row == op->row)
-      return calls[k].target;
+      return hl_call_info[calls[k].target].name;
   return NULL;
 }
 

@@ -45,18 +45,18 @@ static void add_int(MlLower *l, HlBuf *text, const HlMlAttr *from, MlName name, 
 }
 
 // The parameters of a check, every one spelt out; NULL when it takes none.
-static const char *parameters(MlLower *l, const char *check, const HlMlAttr *given,
+static const char *parameters(MlLower *l, HlCallTarget check, const HlMlAttr *given,
                               Defaults defaults) {
   HlBuf text = {0};
-  if (strcmp(check, "expect_almost_eq") == 0) {
+  if (check == HL_CALL_EXPECT_ALMOST_EQ) {
     const HlMlAttr *tolerance = given ? ml_field(given, ML_A_TOLERANCE) : NULL;
     double value =
         tolerance && tolerance->kind == HL_ML_A_FLOAT ? tolerance->f : defaults.tolerance;
     add_item(&text, ML_A_TOLERANCE, hl_ml_float(l->tree, hl_ml_float_type(l->tree, "f64"), value));
-  } else if (strcmp(check, "expect_close") == 0) {
+  } else if (check == HL_CALL_EXPECT_CLOSE) {
     add_int(l, &text, given, ML_A_MAX_ULP_DIFFERENCE, 64, defaults.max_ulp);
     add_int(l, &text, given, ML_A_MIN_ULP_DIFFERENCE, 64, 0);
-  } else if (strcmp(check, "expect_serialized_eq") == 0) {
+  } else if (check == HL_CALL_EXPECT_SERIALIZED_EQ) {
     const HlMlAttr *id = given ? ml_field(given, ML_A_PROBE_ID) : NULL;
     add_item(&text, ML_A_PROBE_ID,
              id && id->kind == HL_ML_A_STRING ? id : hl_ml_string(l->tree, "", 0));
@@ -68,6 +68,7 @@ static const char *parameters(MlLower *l, const char *check, const HlMlAttr *giv
   return finish(l, &text);
 }
 
+// `check`: the call's name, perhaps with the ending "_const".
 static bool lower_check(MlLower *l, HlBuild *b, const HlMlOp *op, const char *check,
                         const HlMlAttr *given, Defaults defaults) {
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
@@ -75,8 +76,8 @@ static bool lower_check(MlLower *l, HlBuild *b, const HlMlOp *op, const char *ch
     return false;
   const HlMlAttr *value = ml_attr(op, ML_A_VALUE);
   int n = (int)op->n_operands;
-  char *name = hl_arena_strndup(l->arena, check, strlen(check));
-  char *ending = strstr(name, "_const");
+  char *target = hl_arena_strndup(l->arena, check, strlen(check));
+  char *ending = strstr(target, "_const");
   if (ending && value) {
     *ending = 0;
     HlLiteral *literal = hl_ml_literal(l->cx, hl_ml_pos(l->tree, op), value);
@@ -88,20 +89,19 @@ static bool lower_check(MlLower *l, HlBuild *b, const HlMlOp *op, const char *ch
     hl_literal_unref(literal);
     in = more;
   }
-  const char *target = hl_arena_printf(l->arena, "check.%s", name);
-  HlInst *call =
-      make_call(l, b, target, no_result(l), n, in, parameters(l, name, given, defaults), 0, NULL);
+  const char *config = parameters(l, hl_call_named(target), given, defaults);
+  HlInst *call = make_call(l, b, target, no_result(l), n, in, config, 0, NULL);
   return call && ml_set_results(l, b, op, call);
 }
 
 bool ml_lower_check(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlMlAttr *given = hl_ml_dict(l->tree, (int)op->n_attrs, op->attrs);
-  return lower_check(l, b, op, op->name->text + strlen("check."), given, (Defaults){1e-4, 1});
+  return lower_check(l, b, op, op->name->text, given, (Defaults){1e-4, 1});
 }
 
 bool ml_lower_check_call(MlLower *l, HlBuild *b, const HlMlOp *op, bool *is) {
   const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
-  *is = target && strncmp(target->text, "check.", 6) == 0;
+  *is = target && hl_call_info[hl_call_named(target->text)].traits & HL_CALL_CHECKS;
   if (!*is)
     return true;
   const HlMlAttr *given = ml_attr(op, ML_A_MHLO_BACKEND_CONFIG),
@@ -110,7 +110,7 @@ bool ml_lower_check_call(MlLower *l, HlBuild *b, const HlMlOp *op, bool *is) {
     given = config;
   if (!given)
     given = hl_ml_dict(l->tree, (int)op->n_attrs, op->attrs);
-  return lower_check(l, b, op, target->text + 6, given, (Defaults){1e-3, 3});
+  return lower_check(l, b, op, target->text, given, (Defaults){1e-3, 3});
 }
 
 // --- The interpreter --------------------------------------------------------------------------------------------

@@ -1,23 +1,27 @@
 // Turns composites and custom calls of known names back into the ops that they were made of.
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "mlir/to_hlo/to_hlo.h"
 
-// Ops that travel under other names: `chlo.X`, `mhlo.X`.
+// Ops that travel as calls, or as composites of the same names in CHLO: mhlo.acos, chlo.acos.
 static const struct {
-  const char *name;
+  HlCallTarget call;
   HlMlRow row;
-} known[] = {
-    {"top_k", ML_CHLO_TOP_K}, {"topk", ML_CHLO_TOP_K},  {"tan", ML_STABLEHLO_TAN},
-    {"erf", ML_CHLO_ERF},     {"acos", ML_CHLO_ACOS},   {"acosh", ML_CHLO_ACOSH},
-    {"asin", ML_CHLO_ASIN},   {"asinh", ML_CHLO_ASINH}, {"atanh", ML_CHLO_ATANH},
-    {"cosh", ML_CHLO_COSH},   {"sinh", ML_CHLO_SINH},   {"ragged_dot", ML_CHLO_RAGGED_DOT}};
+} known[] = {{HL_CALL_MHLO_TOP_K, ML_CHLO_TOP_K},  {HL_CALL_MHLO_TOPK, ML_CHLO_TOP_K},
+             {HL_CALL_MHLO_TAN, ML_STABLEHLO_TAN}, {HL_CALL_MHLO_ERF, ML_CHLO_ERF},
+             {HL_CALL_MHLO_ACOS, ML_CHLO_ACOS},    {HL_CALL_MHLO_ACOSH, ML_CHLO_ACOSH},
+             {HL_CALL_MHLO_ASIN, ML_CHLO_ASIN},    {HL_CALL_MHLO_ASINH, ML_CHLO_ASINH},
+             {HL_CALL_MHLO_ATANH, ML_CHLO_ATANH},  {HL_CALL_MHLO_COSH, ML_CHLO_COSH},
+             {HL_CALL_MHLO_SINH, ML_CHLO_SINH},    {HL_CALL_MHLO_RAGGED_DOT, ML_CHLO_RAGGED_DOT}};
 
 static HlMlRow known_op(const HlSym *name) {
-  if (!name || (strncmp(name->text, "chlo.", 5) != 0 && strncmp(name->text, "mhlo.", 5) != 0))
+  const size_t prefix = strlen("mhlo.");
+  if (!name ||
+      (strncmp(name->text, "chlo.", prefix) != 0 && strncmp(name->text, "mhlo.", prefix) != 0))
     return ML_NONE;
   for (int k = 0; k < HL_COUNT_OF(known); k++)
-    if (strcmp(name->text + 5, known[k].name) == 0)
+    if (strcmp(name->text + prefix, hl_call_info[known[k].call].name + prefix) == 0)
       return known[k].row;
   return ML_NONE;
 }

@@ -333,8 +333,6 @@ HlInst *alg_c8_copy_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_bitcast(b, alg_copy(b, x, aligned), inst->shape);
 }
 
-enum { HOST_MEMORY = 5 };
-
 // reshape(copy(x)) => copy(bitcast(x)), where a layout of the result makes the reshape free.
 HlInst *alg_c8_reshape_of_copy(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *copy = inst->operands[0];
@@ -344,7 +342,7 @@ HlInst *alg_c8_reshape_of_copy(HlPass *p, HlBuild *b, HlInst *inst) {
   const HlShape *aligned = hl_align_layouts(p->m->shapes, x->shape, inst->shape);
   bool is_free = hl_reshape_is_bitcast(copy->shape, inst->shape);
   bool copied_after = hl_one_user(inst) && inst->first_use->user->op == HL_OP_COPY;
-  if (!aligned || (is_free && !copied_after) || hl_memory_space(x->shape) == HOST_MEMORY ||
+  if (!aligned || (is_free && !copied_after) || hl_memory_space(x->shape) == HL_SPACE_HOST ||
       hl_memory_space(x->shape) != hl_memory_space(inst->shape))
     return NULL;
   if (!grows_little(inst->shape, bytes_of(copy) + (is_free ? 0 : bytes_of(inst))))

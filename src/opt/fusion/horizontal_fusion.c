@@ -18,12 +18,7 @@
 
 // --- Candidates ---------------------------------------------------------------------------------
 
-enum {
-  MAX_ELEMENTS = 128 * 2048,  // beyond that a kernel keeps the machine busy alone
-  MAX_INSTRUCTIONS = 30,
-  MAX_TOGETHER = 32,
-  MAX_OPERANDS = 64
-};
+enum { MAX_INSTRUCTIONS = 30, MAX_TOGETHER = 32, MAX_OPERANDS = 64 };
 
 static bool has_only_user(const HlInst *inst, const HlInst *user) {
   return inst->first_use && !fusion_duplicates(inst, user) && inst != inst->comp->root;
@@ -37,7 +32,7 @@ static const char *refuses_loop(const HlTarget *t, const HlInst *inst, const HlI
     return "has another user, too";
   if (!hl_shape_is_array(inst->shape))
     return "has several results";
-  if (hl_shape_elements(inst->shape) > MAX_ELEMENTS)
+  if (hl_shape_elements(inst->shape) > t->busy_elements)
     return "keeps the machine busy alone";
   if (inst->n_operands > MAX_OPERANDS)
     return "reads too many arrays";

@@ -123,8 +123,13 @@ static HlInst *legalize(HlPass *p, HlBuild *b, HlInst *inst) {
 
 static const double MAX_GROWTH = 1.35;  // of all bytes read and written
 
-static int64_t features_to(int64_t n) {
-  return n == 3 ? 4 : (n + 7) / 8 * 8;
+static int64_t round_up(int64_t n, int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+// The library has kernels of its own for pictures of three colours.
+static int64_t features_to(int64_t n, int64_t multiple) {
+  return n == 3 ? 4 : round_up(n, multiple);
 }
 
 static const HlShape *part_shape(const HlInst *conv, int operand) {
@@ -145,16 +150,20 @@ static void feature_dims(const HlDimLabels *labels, ConvPart part, int64_t dim[2
 static bool padded_sizes(HlPass *p, HlInst *conv, ConvKind kind, const ConvCall *call,
                          int64_t *sizes[3]) {
   const int rank = call->result->rank;
+  const HlTarget *t = hl_target_of_kind(p->target, HL_TARGET_GPU);
+  const int64_t multiple = (int64_t)t->matrix_sizes.of[call->result->dtype];
   double before = 0, after = 0;
   bool changes = false;
+  if (multiple < 2)
+    return false;
   for (int k = -1; k < 2; k++) {
     const HlShape *shape = part_shape(conv, k);
     int64_t dims[2], *to = sizes[k + 1] = HL_ARRAY(p->arena, int64_t, rank);
     feature_dims(call->labels, conv_part(kind, k), dims);
     double n = 1, m = 1;
     for (int d = 0; d < rank; d++) {
-      to[d] = d == dims[0]   ? features_to(shape->dim[d])
-              : d == dims[1] ? (shape->dim[d] + 7) / 8 * 8
+      to[d] = d == dims[0]   ? features_to(shape->dim[d], multiple)
+              : d == dims[1] ? round_up(shape->dim[d], multiple)
                              : shape->dim[d];
       changes |= to[d] != shape->dim[d];
       n *= (double)shape->dim[d];

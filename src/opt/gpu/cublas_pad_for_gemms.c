@@ -53,7 +53,8 @@ static HlInst *pad_dot(HlPass *p, HlBuild *b, HlInst *dot) {
   const HlShape *shape[3] = {dot->operands[0]->shape, dot->operands[1]->shape, dot->shape};
   HlDtype dtype =
       hl_dtype_by_text((HlStr){hl_pass_text(p, "type"), strlen(hl_pass_text(p, "type"))});
-  int64_t multiple = hl_pass_int(p, "multiple");
+  const HlTarget *t = hl_target_of_kind(p->target, HL_TARGET_GPU);
+  const int64_t multiple = hl_pass_fact(p, "multiple", (int64_t)t->matrix_sizes.of[dtype]);
   HlI64s batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS);
   if (multiple < 2 || !all_static(dot) || !is_leading(batch) ||
       !is_leading(hl_attr_ints(dot, HL_A_RHS_BATCH_DIMS)) ||

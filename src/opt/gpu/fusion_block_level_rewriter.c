@@ -146,8 +146,9 @@ static bool tile_reduction(HlPass *p, const HlInst *fusion, HlI64s *tile, int64_
     sizes[shape->rank - 1] = power_of_two(shape->dim[shape->rank - 1], EDGE);
   *tile = (HlI64s){sizes, shape->rank};
   const int64_t neighbours = shape->rank ? sizes[shape->rank - 1] : 1;
-  *largest = power_of_two(summed->dim[along], 2 * TRITON_MAX_TILE) * neighbours;
-  return *largest <= TRITON_MAX_TILE;
+  const int64_t most = hl_target_of_kind(p->target, HL_TARGET_GPU)->tile_elements;
+  *largest = power_of_two(summed->dim[along], 2 * most) * neighbours;
+  return *largest <= most;
 }
 
 // --- The pass -------------------------------------------------------------------------------------

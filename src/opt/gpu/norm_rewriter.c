@@ -104,10 +104,11 @@ static HlInst *moved(HlBuild *b, HlInst *x, HlI64s order) {
   return made;
 }
 
-// The most that the library's kernels need on such a machine.
-static int64_t work_space(int64_t rows, bool trains) {
-  enum { BLOCKS = 32 * 144, PER_BLOCK = 4 + 256 };
-  return 2 * BLOCKS * PER_BLOCK + (trains ? 32 : 2 * rows * 4 + 64);
+// The most that the library's kernels need: something for each block that may run.
+static int64_t work_space(const HlPass *p, int64_t rows, bool trains) {
+  enum { PER_BLOCK = 4 + 256 };
+  const HlTarget *t = hl_target_of_kind(p->target, HL_TARGET_GPU);
+  return 2 * t->blocks_per_core * t->cores_made * PER_BLOCK + (trains ? 32 : 2 * rows * 4 + 64);
 }
 
 static void set_config(HlPass *p, HlInst *call, double epsilon, int64_t room, HlNormKind kind) {
@@ -131,7 +132,7 @@ static HlInst *build_call(HlPass *p, HlBuild *b, const Norm *n, HlI64s order, Hl
                         hl_b_reshape(b, n->bias, sizes.n, one_row)};
   if (!operands[0] || !operands[1] || !operands[2])
     return NULL;
-  const int64_t by_row[RANK] = {sizes.at[0], 1, 1, 1}, room = work_space(sizes.at[0], trains);
+  const int64_t by_row[RANK] = {sizes.at[0], 1, 1, 1}, room = work_space(p, sizes.at[0], trains);
   const HlShape *parts[4];
   int n_parts = 0;
   parts[n_parts++] = operands[0]->shape;
@@ -254,7 +255,7 @@ static HlInst *build_gradient(HlPass *p, HlBuild *b, const NormGradient *g, HlI6
   dy = dy ? hl_b_reshape(b, dy, sizes.n, sizes.at) : NULL;
   if (!dy)
     return NULL;
-  const int64_t room = work_space(sizes.at[0], false);
+  const int64_t room = work_space(p, sizes.at[0], false);
   const HlShape *parts[] = {x->shape, scale->shape, scale->shape,
                             hl_shape_array(p->m->shapes, HL_U8, 1, &room)};
   HlInst *operands[] = {x, scale, dy, hl_b_element(b, g->call, 1), hl_b_element(b, g->call, 2)};

@@ -5,9 +5,6 @@
 #include "ir/backend_config.h"
 #include "opt/fusion/fusion.h"
 
-// The most elements of one tile.
-enum { TRITON_MAX_TILE = 1 << 20 };
-
 // An elementwise operation that Triton's language has for these types.
 bool triton_is_elementwise(const HlInst *inst);
 // A sum, product, extremum or the like of one array along one dimension, from a constant; along the last one.

@@ -116,10 +116,10 @@ static bool find_diamond(const Ways *ways, HlInst *root, Diamond *out) {
 
 // --- Whether it pays ------------------------------------------------------------------------------
 
-static int64_t tile_of(const Diamond *d) {
+static int64_t tile_of(const HlTarget *t, const Diamond *d) {
   const HlShape *shape = d->root->shape;
   int64_t tile = 1;
-  while (tile < shape->dim[shape->rank - 1] && tile <= TRITON_MAX_TILE)
+  while (tile < shape->dim[shape->rank - 1] && tile <= t->tile_elements)
     tile *= 2;
   return tile;
 }
@@ -164,7 +164,7 @@ static bool fuse(HlPass *p, const Diamond *d) {
   HlInst *left = d->root->operands[0], *right = d->root->operands[1];
   HlInst *small = d->broadcast->operands[0], *wide = d->reduce->operands[0];
   const HlShape *shape = d->root->shape;
-  const int warps = triton_warps(tile_of(d));
+  const int warps = triton_warps(tile_of(gpu_target(p), d));
   HlInst *fusion = fusion_wrap(p->arena, d->root, HL_WORD_fusion_kind_CUSTOM, "triton_softmax",
                                "triton_softmax_computation");
   take_way(p, fusion, right, d->broadcast);
@@ -189,14 +189,15 @@ static bool fuse(HlPass *p, const Diamond *d) {
 static void visit_comp(HlPass *p, HlComp *comp) {
   int n;
   HlInst **insts = hl_pass_insts(p, comp, &n);
+  const HlTarget *t = gpu_target(p);
   Ways ways = {HL_ARRAY(p->arena, HlInst *, comp->next_id + 1), comp->next_id};
   for (int k = 0; k < n; k++) {
     HlInst *inst = insts[k];
     Diamond d;
     if (!hl_alive(inst))
       continue;
-    const bool fused = find_diamond(&ways, inst, &d) && tile_of(&d) <= TRITON_MAX_TILE &&
-                       pays(gpu_target(p), &d) && fuse(p, &d);
+    const bool fused = find_diamond(&ways, inst, &d) && tile_of(t, &d) <= t->tile_elements &&
+                       pays(t, &d) && fuse(p, &d);
     if (!fused && may_join(inst))
       ways.top[inst->id] = top_of(&ways, next_up(inst));
   }

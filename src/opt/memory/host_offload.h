@@ -6,8 +6,6 @@
 #include "hilo/custom_calls.h"
 #include "hilo/pass.h"
 
-enum { HOST_SPACE = 5, DEVICE_SPACE = 0 };
-
 // A custom call of this target with one array in and one out.
 bool host_is_mark(const HlInst *inst, HlCallTarget target);
 static inline bool host_is_to_host(const HlInst *inst) {

@@ -37,7 +37,7 @@
 static const HlShape *placed_shape(const Offload *o, uint32_t slot, const HlShape *shape) {
   HlShapes *shapes = o->p->m->shapes;
   if (!hl_shape_is_tuple(shape))
-    return o->placed[slot] ? hl_with_memory_space(shapes, shape, HOST_SPACE) : shape;
+    return o->placed[slot] ? hl_with_memory_space(shapes, shape, HL_SPACE_HOST) : shape;
   HlMark mark = hl_arena_mark(o->arena);
   const HlShape **part = HL_ARRAY(o->arena, const HlShape *, shape->rank + 1);
   uint32_t child = slot + 1;
@@ -58,12 +58,12 @@ static HlInst *copied(HlInst *x, const HlShape *shape) {
 static HlInst *moved(HlInst *x, const HlShape *shape) {
   HlShapes *shapes = x->comp->module->shapes;
   const bool same = hl_shape_same_order(x->shape, shape);
-  if (hl_memory_space(shape) == HOST_SPACE) {
+  if (hl_memory_space(shape) == HL_SPACE_HOST) {
     if (!same)
       x = copied(x, hl_with_memory_space(shapes, shape, hl_memory_space(x->shape)));
     return copied(x, shape);
   }
-  x = copied(x, hl_with_memory_space(shapes, x->shape, DEVICE_SPACE));
+  x = copied(x, hl_with_memory_space(shapes, x->shape, HL_SPACE_DEVICE));
   return same ? x : copied(x, shape);
 }
 
@@ -93,12 +93,12 @@ static void apply(Offload *o, const HostAction *action) {
   HlInst *inst = action->inst, *x = inst->n_operands > 0 ? inst->operands[0] : NULL;
   switch (action->kind) {
   case HOSTED:
-    replace(o, inst, hl_memory_space(x->shape) == HOST_SPACE ? x : moved(x, inst->shape));
+    replace(o, inst, hl_memory_space(x->shape) == HL_SPACE_HOST ? x : moved(x, inst->shape));
     return;
   case UPDATED:
   case FREED: replace(o, inst, x); return;
   case FETCHED:
-    replace(o, inst, moved(x, hl_with_memory_space(o->p->m->shapes, inst->shape, DEVICE_SPACE)));
+    replace(o, inst, moved(x, hl_with_memory_space(o->p->m->shapes, inst->shape, HL_SPACE_DEVICE)));
     return;
   case SLICED: replace_slice(o, inst); return;
   case COMPUTED: frontend_set(inst, inst, "_xla_compute_type", "host"); return;
@@ -150,14 +150,14 @@ static bool is_zeros(const HlInst *inst) {
 static HlInst *allocated(HlPass *p, const HlInst *like) {
   HlInst *made =
       hl_inst_new(like->comp, HL_OP_CUSTOM_CALL,
-                  hl_with_memory_space(p->m->shapes, like->shape, HOST_SPACE), NULL, 0, NULL);
+                  hl_with_memory_space(p->m->shapes, like->shape, HL_SPACE_HOST), NULL, 0, NULL);
   hl_set_call_target(made, HL_CALL_ALLOCATE);
   return made;
 }
 
 // A value made on the device goes to the host where it joins what lies there.
 static void enter(Offload *o, HlInst *inst) {
-  const HlShape *shape = hl_with_memory_space(o->p->m->shapes, inst->shape, HOST_SPACE);
+  const HlShape *shape = hl_with_memory_space(o->p->m->shapes, inst->shape, HL_SPACE_HOST);
   const bool is_root = is_root_of_host(inst);
   HlInst *made = is_zeros(inst) ? allocated(o->p, inst) : moved(inst, shape);
   for (HlUse *use = inst->first_use, *next; use; use = next) {
@@ -196,7 +196,7 @@ static bool is_unplaced(const Offload *o, uint32_t buffer) {
     const HlValue *value = &flow->value[flow->buffer_value[flow->buffer[buffer].first + k]];
     for (uint32_t j = 0; j < value->n_positions; j++) {
       const uint32_t slot = flow->position[value->first_position + j];
-      if (o->on_host[slot] && hl_memory_space(flow->slot_shape[slot]) != HOST_SPACE)
+      if (o->on_host[slot] && hl_memory_space(flow->slot_shape[slot]) != HL_SPACE_HOST)
         return true;
     }
   }
@@ -217,7 +217,7 @@ static void place(Offload *o, uint32_t buffer) {
       if (hl_shape_is_tuple(inst->shape))
         vec_push(&o->tuples, inst);
       else
-        hl_set_shape(inst, hl_with_memory_space(o->p->m->shapes, inst->shape, HOST_SPACE));
+        hl_set_shape(inst, hl_with_memory_space(o->p->m->shapes, inst->shape, HL_SPACE_HOST));
     }
   }
 }
@@ -300,7 +300,8 @@ static void place_result(HlPass *p) {
   if (!hl_shape_is_tuple(wanted)) {
     if (!host_is_array(root->shape) || host_is_array(wanted) || !hl_change(p, "result", root, NULL))
       return;
-    hl_set_root(m->entry, moved(root, hl_with_memory_space(m->shapes, root->shape, DEVICE_SPACE)));
+    hl_set_root(m->entry,
+                moved(root, hl_with_memory_space(m->shapes, root->shape, HL_SPACE_DEVICE)));
     hl_changed(p);
     return;
   }
@@ -315,7 +316,7 @@ static void place_result(HlPass *p) {
     element[k] = hl_b_element(&b, root, k);
     const HlShape *shape = element[k]->shape;
     if (host_is_array(shape) && !host_is_array(wanted->element[k]))
-      element[k] = moved(element[k], hl_with_memory_space(m->shapes, shape, DEVICE_SPACE));
+      element[k] = moved(element[k], hl_with_memory_space(m->shapes, shape, HL_SPACE_DEVICE));
   }
   HlInst *tuple = hl_b_tuple(&b, wanted->rank, element);
   hl_inherit(tuple, root);

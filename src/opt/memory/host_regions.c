@@ -98,7 +98,8 @@ static bool is_fetched(Offload *o, HlInst *slice, uint32_t buffer) {
 // Fetches already: written by who knows of both memories, or by an earlier run.
 static bool is_placed(const HlInst *from, const HlInst *user) {
   return (user->op == HL_OP_COPY || user->op == HL_OP_DYNAMIC_SLICE) &&
-         hl_memory_space(from->shape) == HOST_SPACE && hl_memory_space(user->shape) != HOST_SPACE;
+         hl_memory_space(from->shape) == HL_SPACE_HOST &&
+         hl_memory_space(user->shape) != HL_SPACE_HOST;
 }
 
 static void enter_callee(Offload *o, const HlComp *callee, int64_t number, uint32_t offset,

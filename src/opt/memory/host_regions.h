@@ -56,7 +56,7 @@ typedef struct Offload {
 } Offload;
 
 static inline bool host_is_array(const HlShape *shape) {
-  return hl_shape_is_array(shape) && hl_memory_space(shape) == HOST_SPACE;
+  return hl_shape_is_array(shape) && hl_memory_space(shape) == HL_SPACE_HOST;
 }
 
 // Finds the regions and what is to be done in them. False after reporting; the caller frees o->actions.

@@ -22,8 +22,6 @@
 #include "opt/ask/layouts.h"
 #include "opt/passes.h"
 
-enum { DEVICE = 0, HOST = 5 };
-
 // --- convert-memory-placement-to-internal-annotations --------------------------------------------
 
 static HlCallTarget target_of(const char *placement) {
@@ -148,7 +146,8 @@ bool pass_memory_space_propagation(HlPass *p) {
 static HlInst *start_copy(HlPass *p, HlBuild *b, HlInst *copy) {
   HlInst *x = copy->operands[0];
   const int64_t from = hl_memory_space(x->shape), to = hl_memory_space(copy->shape);
-  if (!((from == HOST && to == DEVICE) || (from == DEVICE && to == HOST)) ||
+  if (!((from == HL_SPACE_HOST && to == HL_SPACE_DEVICE) ||
+        (from == HL_SPACE_DEVICE && to == HL_SPACE_HOST)) ||
       !hl_shape_is_array(copy->shape) || !x->shape->layout || !copy->shape->layout)
     return NULL;
   HlShapes *shapes = p->m->shapes;

@@ -52,8 +52,6 @@ typedef struct RematView {
   int32_t number;
 } RematView;
 
-enum { REMAT_HOST = 5 };  // the host's memory space
-
 // Bytes as they are summed up: arrays may be of any size, but more than 16 TiB is no more than that.
 static inline int64_t remat_summand(int64_t bytes) {
   const int64_t most = (int64_t)1 << 44;

@@ -188,7 +188,7 @@ void remat_offload(RematWalk *w, int32_t k, int32_t now) {
   const int32_t next = later_user(w, k, now);
   if (!remat_change(w, "offload", k, next))
     return;
-  const HlShape *host = hl_with_memory_space(w->comp->module->shapes, inst->shape, REMAT_HOST);
+  const HlShape *host = hl_with_memory_space(w->comp->module->shapes, inst->shape, HL_SPACE_HOST);
   const int32_t after = last_user(w, k);
   HlInst *send = start_transfer(w, inst, host, inst, "to_host");
   const int32_t sending = remat_add(w, send, 0, 0);

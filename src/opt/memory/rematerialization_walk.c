@@ -235,7 +235,7 @@ static void add_values(RematWalk *w, int32_t k) {
     if (value == HL_NO_VALUE || flow->value[value].slot != j || !w->job->counted[value])
       continue;
     const HlShape *shape = flow->slot_shape[j];
-    const bool on_host = hl_shape_is_array(shape) && hl_memory_space(shape) == REMAT_HOST;
+    const bool on_host = hl_shape_is_array(shape) && hl_memory_space(shape) == HL_SPACE_HOST;
     const int64_t bytes = on_host ? 0 : remat_summand(hl_value_bytes(flow, value));
     if (w->item[k].leaf && j >= first) {
       w->item[k].leaf[j - first].bytes = bytes;
