@@ -11,8 +11,11 @@ import sys
 program, version, folder = sys.argv[1:]
 
 
-def output(*args):
-    return subprocess.run([program, *args], capture_output=True, text=True).stdout
+def output(*args, name=None):
+    """What the program prints; by another name, as which it is called by a link."""
+    executable = os.path.abspath(program)
+    return subprocess.run([name or executable, *args], executable=executable, capture_output=True, text=True,
+                          check=True).stdout
 
 
 def escape(text):
@@ -33,13 +36,18 @@ def body(help_text):
             yield from (escape(line.strip()), ".br") if line.startswith(" ") else (escape(line.strip()),)
 
 
+# Manual pages of the names under which the program is one of XLA's tools.
+TOOLS = {"hlo-opt": "XLA's tool of that name: run passes over a module",
+         "run_hlo_module": "XLA's tool of that name: do a platform's passes keep results"}
+
+
 def page(name, meaning, help_text):
     usage, _, rest = help_text.partition("\n")
     rest = rest.strip().removeprefix(meaning)  # NAME has it already
     lines = [f'.TH {name.upper()} 1 "" "Hilo {version}" "Hilo"', ".SH NAME", f"{escape(name)} \\- {escape(meaning)}",
              ".SH SYNOPSIS", escape(re.sub(r"^usage: *", "", usage)), ".SH DESCRIPTION", *body(rest)]
-    others = [line.split()[0] for line in commands] if name == "hilo" else []
-    lines += [".SH SEE ALSO", "\n".join(f".BR hilo\\-{other} (1)," for other in others).rstrip(",") or ".BR hilo (1)"]
+    others = [f"hilo-{line.split()[0]}" for line in commands] + list(TOOLS) if name == "hilo" else ["hilo"]
+    lines += [".SH SEE ALSO", ",\n".join(f".BR {escape(other)} (1)" for other in others)]
     with open(os.path.join(folder, name + ".1"), "w") as f:
         f.write("\n".join(lines) + "\n")
 
@@ -52,3 +60,5 @@ for line in commands:
     found = re.search(rf"^ +{re.escape(command)}\b.*?  +(\S.*)$", general, re.M)
     page("hilo-" + command, found[1] if found else f"the command {command} of hilo", output(command, "--help"))
 page("hilo", "workbench for XLA's HLO", general)
+for tool, meaning in TOOLS.items():
+    page(tool, meaning, output("--help", name=tool))

@@ -17,6 +17,13 @@ typedef enum HlFormat {
   HL_FORMAT_JAXPR, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY
 } HlFormat;
 
+// What the bytes of a file, which is not compressed, are. The first few thousand tell, but of binary protos, which need all.
+HlFormat hl_format_of(HlStr bytes);
+// Whether a file of that kind holds programs.
+static inline bool hl_format_is_program(HlFormat format) {
+  return format != HL_FORMAT_UNKNOWN && format != HL_FORMAT_NPZ && format != HL_FORMAT_DIRECTORY;
+}
+
 // The target that a word says: a name (hl_target_find), "native", or else a file that hl_proto_read_target reads. In the arena
 // or forever; NULL after reporting.
 const HlTarget *hl_target_load(HlCx *cx, HlArena *arena, const char *word);

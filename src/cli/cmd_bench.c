@@ -99,12 +99,16 @@ static void bench_stages(Bench *b, int n_stages, HlBuf *json) {
   hl_buf_putc(json, '}');
 }
 
-static int bench_file(Cli *cli, const char *path, int n_stages, HlBuf *json) {
+static int bench_file(Cli *cli, CliFiles *files, int k, int n_stages, HlBuf *json) {
+  const char *path = files->at[k].at;
   Bench b = {.cli = cli, .path = path};
   HlFile file = {0};
+  bool skipped;
+  if (!cli_load(cli, files, k, &how, &file, &skipped))
+    return skipped ? CLI_OK : cli_flush(cli);
   b.source = hl_read_file(cli->cx, path);
-  if (!b.source || !hl_load_source(cli->cx, b.source, &how, &file)) {
-    hl_source_unref(b.source);
+  if (!b.source) {
+    hl_file_free(&file);
     return cli_flush(cli);
   }
   b.tree = file.n_trees > 0 ? file.trees[0] : NULL;
@@ -129,17 +133,18 @@ static int run(Cli *cli) {
   cli->n_files--;
   CliFiles files;
   HlBuf json = {0};
+  int status = cli_take_files(cli, &files);
+  if (status)
+    return status;
   hl_buf_putc(&json, '[');
-  int status = cli_expand(cli, &files) ? CLI_OK : cli_flush(cli);
   for (int k = 0; k < files.n; k++)
-    status = cli_worse(status, bench_file(cli, files.at[k], n_stages, &json));
+    status = cli_worse(status, bench_file(cli, &files, k, n_stages, &json));
   if (cli->json && files.n == 1)
     printf("%s\n", json.at + 1);
   else if (cli->json)
     printf("%s]\n", json.at);
   hl_buf_free(&json);
-  cli_files_free(&files);
-  return status;
+  return cli_worse(status, cli_end_files(cli, &files));
 }
 
 static const CliOption options[] = {CLI_MODULE_OPTION, {NULL, NULL, NULL}};
@@ -153,6 +158,8 @@ const CliCommand cli_bench = {
              "median of repeats. One object per file with --json (an array when there are several "
              "files). MLIR is\n"
              "read, verified and printed as MLIR.",
+    .examples =
+        "  hilo bench print m.hlo             how long reading, verifying and printing take\n",
     .options = options,
     .reports = true,
     .run = run,

@@ -12,15 +12,15 @@ typedef struct Checked {
   bool is_tree;  // ops and functions, not instructions and computations
 } Checked;
 
-static void report_text(const Checked *c) {
+static void report_text(const Cli *cli, const Checked *c) {
   const char *one = c->is_tree ? "op" : "instruction",
              *part = c->is_tree ? "function" : "computation";
   if (c->errors == 0)
-    printf("%s: ok: module %s, %lld %s%s in %lld %s%s\n", c->path, c->name, (long long)c->n, one,
-           c->n == 1 ? "" : "s", (long long)c->n_parts, part, c->n_parts == 1 ? "" : "s");
+    cli_say(cli, "%s: ok: module %s, %lld %s%s in %lld %s%s\n", c->path, c->name, (long long)c->n,
+            one, c->n == 1 ? "" : "s", (long long)c->n_parts, part, c->n_parts == 1 ? "" : "s");
   else
-    printf("%s: module %s: %lld error%s\n", c->path, c->name, (long long)c->errors,
-           c->errors == 1 ? "" : "s");
+    cli_say(cli, "%s: module %s: %lld error%s\n", c->path, c->name, (long long)c->errors,
+            c->errors == 1 ? "" : "s");
 }
 
 static void add_json(HlBuf *out, const Checked *c) {
@@ -53,11 +53,11 @@ static int report(Cli *cli, const Checked *c, HlBuf *json) {
     hl_cx_clear(cli->cx);
   } else if (c->name) {
     cli_flush(cli);
-    report_text(c);
+    report_text(cli, c);
   } else {
-    printf("%s: not valid: %lld error%s\n", c->path, (long long)c->errors,
-           c->errors == 1 ? "" : "s");
     cli_flush(cli);
+    cli_say(cli, "%s: not valid: %lld error%s\n", c->path, (long long)c->errors,
+            c->errors == 1 ? "" : "s");
   }
   return status;
 }
@@ -84,7 +84,7 @@ static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
   static const HlLoadOptions how = {.trees_only = true, .consts_as_parameters = true};
   HlFile file;
   bool skipped;
-  const char *path = files->at[which];
+  const char *path = files->at[which].at;
   if (!cli_load(cli, files, which, &how, &file, &skipped)) {
     Checked c = {.path = path, .errors = hl_cx_n_errors(cli->cx)};
     return skipped ? -1 : report(cli, &c, json);
@@ -98,15 +98,15 @@ static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
   return status;
 }
 
-static void print_total(int checked, int bad, int skipped) {
-  printf("%d file%s: ", checked, checked == 1 ? "" : "s");
+static void print_total(const Cli *cli, int checked, int bad, int skipped) {
+  cli_say(cli, "%d file%s: ", checked, checked == 1 ? "" : "s");
   if (bad)
-    printf("%d valid, %d not", checked - bad, bad);
+    cli_say(cli, "%d valid, %d not", checked - bad, bad);
   else
-    printf("all valid");
+    cli_say(cli, checked > 0 ? "all valid" : "none checked");
   if (skipped)
-    printf("; %d other%s skipped", skipped, skipped == 1 ? "" : "s");
-  putchar('\n');
+    cli_say(cli, "; %d other%s skipped", skipped, skipped == 1 ? "" : "s");
+  cli_say(cli, "\n");
 }
 
 static int run(Cli *cli) {
@@ -119,7 +119,7 @@ static int run(Cli *cli) {
   int bad = 0, checked = 0;
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
-      cli_progress(cli, "checking %d of %d: %s", k + 1, files.n, files.at[k]);
+      cli_progress(cli, "checking %d of %d: %s", k + 1, files.n, files.at[k].at);
     int one = check_file(cli, &files, k, &json);
     checked += one >= 0;
     bad += one > 0;
@@ -130,10 +130,9 @@ static int run(Cli *cli) {
   if (cli->json)
     cli_print(&json);
   else if (files.n > 1 || files.skipped)
-    print_total(checked, bad, files.skipped);
+    print_total(cli, checked, bad, files.skipped);
   hl_buf_free(&json);
-  cli_files_free(&files);
-  return status;
+  return cli_worse(status, cli_end_files(cli, &files));
 }
 
 static const CliOption options[] = {{NULL, NULL, NULL}};
@@ -148,6 +147,9 @@ const CliCommand cli_check = {
              "MLIR is "
              "checked by\n"
              "the rules of its dialects, section by section.",
+    .examples = "  hilo check m.hlo                   is it valid\n"
+                "  hilo check -q dump/ && echo fine   a whole dump, silent where all is well\n"
+                "  hilo check --json *.hlo            every error as JSON\n",
     .options = options,
     .reports = true,
     .run = run,

@@ -47,8 +47,30 @@ static const struct {
     {"module-fingerprint", HL_TEXT_MODULE_FINGERPRINT},
 };
 
+// Words that people try.
+static const struct {
+  const char *word, *name;
+} other_names[] = {{"text", "hlo"},
+                   {"pb", "proto"},
+                   {"mlir", "stablehlo"},
+                   {"bc", "mlirbc"},
+                   {"textproto", "pbtxt"}};
+
+void cli_list_forms(void) {
+  for (int k = 0; k < HL_COUNT_OF(targets); k++)
+    printf("%s\n", targets[k].name);
+}
+
+void cli_list_presets(void) {
+  for (int k = 0; k < HL_COUNT_OF(presets); k++)
+    printf("%s\n", presets[k].name);
+}
+
 static const Target *target_by_name(const char *name) {
   size_t n = strcspn(name, "=");
+  for (int k = 0; k < HL_COUNT_OF(other_names); k++)
+    if (strlen(other_names[k].word) == n && memcmp(other_names[k].word, name, n) == 0)
+      return target_by_name(other_names[k].name);
   for (int k = 0; k < HL_COUNT_OF(targets); k++)
     if (strlen(targets[k].name) == n && memcmp(targets[k].name, name, n) == 0)
       return &targets[k];
@@ -83,11 +105,15 @@ static bool find_target(Cli *cli, const Target **out) {
     cli_usage(cli, "cannot tell the form from the name '%s'; give --to", path);
     return false;
   }
-  const char *names[HL_COUNT_OF(targets)];
+  HlBuf known = {0};
   for (int k = 0; k < HL_COUNT_OF(targets); k++)
-    names[k] = targets[k].name;
-  const char *near = hl_nearest(hl_str(to), names, HL_COUNT_OF(targets));
-  cli_usage(cli, near ? "unknown form '%s'; did you mean '%s'?" : "unknown form '%s'", to, near);
+    hl_buf_printf(&known, "%s%s",
+                  k == 0                         ? ""
+                  : k + 1 < HL_COUNT_OF(targets) ? ", "
+                                                 : " or ",
+                  targets[k].name);
+  cli_usage(cli, "unknown form '%s': %s", to, known.at);
+  hl_buf_free(&known);
   return false;
 }
 
@@ -209,7 +235,8 @@ static int run(Cli *cli) {
   HlTextOptions options;
   if (cli->n_files != 1)
     return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
-  if (!find_target(cli, &target) || !find_options(cli, &options) || !cli_mlir_version(cli, NULL))
+  if (!find_target(cli, &target) || !find_options(cli, &options) || !cli_mlir_version(cli, NULL) ||
+      !cli_may_write(cli, cli_value(cli, "-o"), !target->as_text))
     return CLI_USAGE;
   return convert(cli, target, &options);
 }
@@ -246,6 +273,11 @@ const CliCommand cli_convert = {
         "StableHLO or an artifact; each function that `run` would run becomes a module. What the "
         "output has no\n"
         "word for is said in a note.",
+    .examples =
+        "  hilo convert m.hlo --to=stablehlo            as StableHLO\n"
+        "  hilo convert m.mlir -o m.hlo.pb.gz           the form follows from the name\n"
+        "  hilo convert m.hlo --print=canonical         names and order as XLA compares modules\n"
+        "  hilo convert m.hlo --to=html -o m.html       a page to look at\n",
     .options = options,
     .run = run,
 };

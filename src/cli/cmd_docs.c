@@ -338,6 +338,8 @@ const CliCommand cli_docs = {
         "every pass and pipeline; 'rules', the law of every rule of every pass; 'targets', every "
         "device and fact;\n"
         "'flags', every flag of XLA's and what Hilo makes of it.",
+    .examples = "  hilo docs ops > ops.md             every opcode\n"
+                "  hilo docs flags                    what Hilo makes of XLA's flags\n",
     .options = options,
     .run = run,
 };

@@ -59,6 +59,8 @@ const CliCommand cli_history = {
         "Reads what 'hilo opt --dump-as=delta' wrote: lists the steps with how many lines went "
         "and came, or prints\n"
         "the whole module after one of them.",
+    .examples = "  hilo history d/m.history           the steps\n"
+                "  hilo history d/m.history --step=3  the module after one\n",
     .options = options,
     .reports = true,
     .run = run,

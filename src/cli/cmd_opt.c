@@ -169,6 +169,12 @@ static bool check_names(Cli *cli, const Plan *plan) {
   return all != NULL;
 }
 
+// What is wrong with the words of the call, of which the library has told.
+static int misused(Cli *cli) {
+  cli_flush(cli);
+  return CLI_USAGE;
+}
+
 // An exit status, or -1 to go on.
 static int read_plan(Cli *cli, Plan *plan) {
   HlDumpAs as;
@@ -176,12 +182,12 @@ static int read_plan(Cli *cli, Plan *plan) {
   if (!read_text_options(cli, &plan->text) || !read_dump_form(cli, &as) || !check_choices(cli))
     return CLI_USAGE;
   if (!read_target(cli, plan) || !make_session(cli, as, plan))
-    return cli_flush(cli);
+    return misused(cli);
   fill_options(cli, plan);
   if (!read_numbers(cli, plan))
     return CLI_USAGE;
   if (!check_names(cli, plan))
-    return cli_flush(cli);
+    return misused(cli);
   if (cli_value(cli, "--decisions")) {
     if (!cli_read_decisions(cli, cli_value(cli, "--decisions"), &plan->decisions))
       return cli_flush(cli);
@@ -280,7 +286,7 @@ static int run_file(Cli *cli, const Plan *plan, CliFiles *files, int which, HlBu
   bool reports =
       cli_flag(cli, "--check-each") || plan->compile.engine.dry || cli_flag(cli, "--provenance");
   const HlModule *only =
-      cli_value(cli, "--module") ? cli_select(cli, &file, files->at[which]) : NULL;
+      cli_value(cli, "--module") ? cli_select(cli, &file, files->at[which].at) : NULL;
   int status = cli_value(cli, "--module") && !only ? CLI_USAGE : CLI_OK;
   if (!status)
     cli_check_decisions(cli, &plan->decisions, file.modules, file.n);
@@ -298,14 +304,14 @@ static int run_file(Cli *cli, const Plan *plan, CliFiles *files, int which, HlBu
 static int run_files(Cli *cli, const Plan *plan, CliFiles *files) {
   HlBuf out = {0};
   int status = CLI_OK;
-  for (int k = 0; k < files->n && (!status || status == CLI_DIFFERENT); k++)
+  for (int k = 0; k < files->n && !hl_cx_is_cancelled(cli->cx); k++)
     status = cli_worse(status, run_file(cli, plan, files, k, &out));
   if (cli_flag(cli, "--check-each"))
     cli_end_checks(cli, &out);
   else if (plan->compile.engine.dry || cli_flag(cli, "--provenance"))
     cli_end_list(cli, &out);
   const char *path = cli_value(cli, "-o");
-  if (!status || status == CLI_DIFFERENT)
+  if (!status || status == CLI_DIFFERENT || out.n > 0)
     hl_write_file(cli->cx, path ? path : "-", out.at ? out.at : "", out.n);
   hl_buf_free(&out);
   return cli_worse(status, cli_flush(cli));
@@ -325,8 +331,7 @@ static int run(Cli *cli) {
   if (status < 0)
     status = run_files(cli, &plan, &files);
   free_plan(&plan);
-  cli_files_free(&files);
-  return status;
+  return cli_worse(status, cli_end_files(cli, &files));
 }
 
 static const CliOption options[] = {
@@ -375,6 +380,12 @@ const CliCommand cli_opt = {
              "--xla_dump_hlo_pass_re, --xla_disable_hlo_passes, ...) are taken from XLA_FLAGS and "
              "from the command\n"
              "line.",
+    .examples =
+        "  hilo opt m.hlo --pipeline=cpu -o out.hlo               XLA:CPU's pipeline\n"
+        "  hilo opt m.hlo --passes=algsimp,dce --dry              what could be rewritten\n"
+        "  hilo opt m.hlo --pipeline=gpu --check-each             which pass changes a result\n"
+        "  hilo opt m.hlo --pipeline=gpu --xla_dump_to=d --xla_dump_hlo_pass_re=.*   the states "
+        "between passes\n",
     .options = options,
     .reports = true,
     .xla_flags = true,

@@ -312,6 +312,9 @@ const CliCommand cli_passes = {
     .about = "Without a name it lists all passes and pipelines. Of a pass it shows the options and "
              "the rules with their\n"
              "laws, of a pipeline the passes in order; * marks what runs until nothing changes.",
+    .examples = "  hilo passes                        what there is\n"
+                "  hilo passes cpu                    the pipeline, in order\n"
+                "  hilo passes algsimp                a pass, its options and laws\n",
     .options = options,
     .reports = true,
     .run = run,

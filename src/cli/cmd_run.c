@@ -421,6 +421,9 @@ const CliCommand cli_run = {
         "from XLA_FLAGS and from the command line: --xla_dump_to with --xla_dump_hlo_snapshots "
         "keeps what went in\n"
         "and what came out.",
+    .examples = "  hilo run m.hlo                                  on made-up inputs\n"
+                "  hilo run m.hlo --args a.npz --save r.npz        on these, and keep the results\n"
+                "  hilo run m.hlo --args a.npz --expect r.npz      are the results these\n",
     .options = options,
     .reports = true,
     .xla_flags = true,

@@ -263,6 +263,7 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
     add_comps(&r->text, m);
   if (is_jaxpr && !cli_flag(cli, "--brief"))
     cli_equations(cli, m, &r->text);
+  cli_progress(cli, NULL);
   cli_print(&r->text);
   r->text.n = 0;
 }
@@ -274,7 +275,7 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
   if (!cli_load(cli, files, which, &how, &file, &skipped))
     return skipped ? CLI_OK : cli_flush(cli);
   for (int k = 0; k < file.n; k++)
-    report_module(cli, files->at[which], file.modules[k], file.format == HL_FORMAT_JAXPR, r);
+    report_module(cli, files->at[which].at, file.modules[k], file.format == HL_FORMAT_JAXPR, r);
   hl_file_free(&file);
   return cli_flush(cli);
 }
@@ -308,15 +309,14 @@ static int run(Cli *cli) {
   hl_buf_puts(&report.json, "{\"modules\": [");
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
-      cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k]);
+      cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k].at);
     status = cli_worse(status, report_file(cli, &files, k, &report));
   }
   cli_progress(cli, NULL);
   report_total(cli, files.skipped, &report);
   hl_buf_free(&report.text);
   hl_buf_free(&report.json);
-  cli_files_free(&files);
-  return status;
+  return cli_worse(status, cli_end_files(cli, &files));
 }
 
 static const CliOption options[] = {
@@ -342,6 +342,8 @@ const CliCommand cli_stats = {
         "Of a "
         "jaxpr a table\n"
         "follows of its equations beside the instructions that each became.",
+    .examples = "  hilo stats m.hlo                   what is in it, and what it costs\n"
+                "  hilo stats --brief dump/           every module of a dump, and all together\n",
     .options = options,
     .reports = true,
     .run = run,

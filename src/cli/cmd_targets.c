@@ -57,6 +57,8 @@ const CliCommand cli_targets = {
              "file is what XLA writes "
              "of a GPU beside\n"
              "its dumps: gpu_target_config.pbtxt. 'hilo docs targets' explains the facts.",
+    .examples = "  hilo targets                       the devices\n"
+                "  hilo targets h100                  what is known of one\n",
     .options = options,
     .reports = true,
     .run = run,

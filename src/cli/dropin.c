@@ -53,7 +53,7 @@ static bool read_own(HlCx *cx, int argc, char **argv, const DropinFlag *table, c
       only_files = true;
       continue;
     }
-    if (!only_files && strcmp(word, "--help") == 0) {
+    if (!only_files && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
       out->help = true;
       continue;
     }
@@ -94,14 +94,17 @@ bool dropin_read(HlCx *cx, int argc, char **argv, const DropinFlag *table, HlFla
   return ok;
 }
 
-void dropin_help(const char *usage, const DropinFlag *table) {
+void dropin_help(const char *usage, const char *about, const DropinFlag *table,
+                 const char *examples) {
   HlBuf out = {0};
-  hl_buf_printf(&out, "usage: %s\n\nflags:\n", usage);
+  hl_buf_printf(&out, "usage: %s\n\n%s\n\nflags:\n", usage, about);
   for (const DropinFlag *flag = table; flag->name; flag++)
     hl_buf_printf(&out, "  --%-38s %s\n", flag->name, flag->help);
   hl_flags_help(&out);
+  hl_buf_printf(&out, "\nexamples:\n%s", examples);
   cli_print(&out);
   hl_buf_free(&out);
+  cli_print_environment();
 }
 
 int dropin_flush(HlCx *cx) {

@@ -25,7 +25,8 @@ typedef struct DropinWords {
 // into `flags` (after XLA_FLAGS and --debug_options_file). False after reporting.
 bool dropin_read(HlCx *cx, int argc, char **argv, const DropinFlag *table, HlFlags *flags,
                  HlArena *arena, DropinWords *out);
-void dropin_help(const char *usage, const DropinFlag *table);
+void dropin_help(const char *usage, const char *about, const DropinFlag *table,
+                 const char *examples);
 // Prints what the context holds on standard error; an exit status.
 int dropin_flush(HlCx *cx);
 

@@ -7,14 +7,12 @@
 #include "base/memory.h"
 #include "cli/cli.h"
 
-static void push(CliFiles *files, const char *name, bool listed) {
+static void push(CliFiles *files, const char *name, int operand, bool listed) {
   if ((files->n & (files->n - 1)) == 0) {
     size_t room = files->n ? 2 * (size_t)files->n : 1;
     files->at = base_realloc(files->at, room * sizeof *files->at);
-    files->listed = base_realloc(files->listed, room * sizeof *files->listed);
   }
-  files->listed[files->n] = listed;
-  files->at[files->n++] = base_strdup(name);
+  files->at[files->n++] = (CliPath){base_strdup(name), operand, listed};
 }
 
 static bool is_directory(const char *path) {
@@ -27,9 +25,11 @@ static bool ends_with(const char *name, const char *end) {
   return n >= m && strcmp(name + n - m, end) == 0;
 }
 
-// Whether a file of a directory is worth opening as a module, by its name; reports and side files of
-// a dump also end in .txt.
-static bool looks_like_module(const char *name) {
+typedef enum Look { IS_MODULE, MAY_BE_MODULE, IS_NO_MODULE } Look;
+
+// What the name says of a file in a directory; compression endings aside. Reports and side files of a dump end as modules
+// do. What may be one or not is told by its content.
+static Look look_of(const char *name) {
   static const char *const no[] = {"-buffer-assignment.txt",
                                    "-buffer-assignment-values.txt",
                                    "-live-range.txt",
@@ -40,9 +40,22 @@ static bool looks_like_module(const char *name) {
                                    ".debug_options",
                                    "-allocation-info.txt",
                                    "gpu_target_config.pbtxt",
-                                   "README.txt"};
-  static const char *const yes[] = {".hlo",  ".txt",    ".pb",      ".pbtxt", ".hlotxt",
-                                    ".mlir", ".mlirbc", ".mlir.bc", ".jaxpr"};
+                                   "README.txt",
+                                   ".npz",
+                                   ".npy"};
+  static const char *const yes[] = {".hlo",
+                                    ".hlotxt",
+                                    ".hlo.pb",
+                                    ".hlo.pbtxt",
+                                    ".hlo_proto",
+                                    ".hlo_snapshot.pb",
+                                    ".snapshot.pb",
+                                    ".mlir",
+                                    ".mlirbc",
+                                    ".mlir.bc",
+                                    ".jaxpr",
+                                    "before_optimizations.txt",
+                                    "after_optimizations.txt"};
   char stem[4096];
   snprintf(stem, sizeof stem, "%s", name);
   if (ends_with(stem, ".gz"))
@@ -51,22 +64,22 @@ static bool looks_like_module(const char *name) {
     stem[strlen(stem) - 4] = 0;
   for (int k = 0; k < HL_COUNT_OF(no); k++)
     if (ends_with(stem, no[k]))
-      return false;
+      return IS_NO_MODULE;
   for (int k = 0; k < HL_COUNT_OF(yes); k++)
     if (ends_with(stem, yes[k]))
-      return true;
-  return false;
+      return IS_MODULE;
+  return MAY_BE_MODULE;
 }
 
 static int by_name(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
+  return strcmp(((const CliPath *)a)->at, ((const CliPath *)b)->at);
 }
 
 static void close_directory(void *dir) {
   closedir(dir);
 }
 
-static bool list_directory(Cli *cli, const char *path, int depth, CliFiles *out) {
+static bool list_directory(Cli *cli, const char *path, int operand, int depth, CliFiles *out) {
   DIR *dir = opendir(path);
   if (!dir)
     return hl_error(cli->cx, (HlPos){0}, "cannot open the directory '%s'", path);
@@ -77,41 +90,35 @@ static bool list_directory(Cli *cli, const char *path, int depth, CliFiles *out)
     char name[4096];
     if (snprintf(name, sizeof name, "%s/%s", path, entry->d_name) >= (int)sizeof name)
       continue;
-    if (!is_directory(name) && looks_like_module(entry->d_name))
-      push(out, name, true);
-    else if (!is_directory(name))
-      out->skipped++;
+    if (!is_directory(name))
+      push(out, name, operand, true);
     else if (depth < 32)
-      list_directory(cli, name, depth + 1, out);
+      list_directory(cli, name, operand, depth + 1, out);
   }
   base_drop(dir);
   closedir(dir);
   return true;
 }
 
-bool cli_expand(Cli *cli, CliFiles *out) {
-  *out = (CliFiles){0};
+static bool expand(Cli *cli, CliFiles *out) {
   for (int k = 0; k < cli->n_files; k++) {
-    int first = out->n;
-    if (!is_directory(cli->files[k])) {
-      push(out, cli->files[k], false);
-      continue;
-    }
-    if (!list_directory(cli, cli->files[k], 0, out))
+    const int first = out->n;
+    if (!is_directory(cli->files[k]))
+      push(out, cli->files[k], k, false);
+    else if (!list_directory(cli, cli->files[k], k, 0, out))
       return false;
-    if (out->n > first)
-      qsort(out->at + first, (size_t)(out->n - first), sizeof(char *), by_name);
     else
-      return hl_error(cli->cx, (HlPos){0}, "no module in the directory '%s' (%d other files)",
-                      cli->files[k], out->skipped);
+      qsort(out->at + first, (size_t)(out->n - first), sizeof *out->at, by_name);
   }
   return true;
 }
 
 int cli_take_files(Cli *cli, CliFiles *out) {
+  *out = (CliFiles){0};
   if (cli->n_files == 0)
     return cli_usage(cli, "no file given");
-  if (cli_expand(cli, out))
+  out->modules = base_alloc((size_t)cli->n_files * sizeof *out->modules);
+  if (expand(cli, out))
     return CLI_OK;
   cli_files_free(out);
   return cli_flush(cli);
@@ -119,22 +126,63 @@ int cli_take_files(Cli *cli, CliFiles *out) {
 
 void cli_files_free(CliFiles *files) {
   for (int k = 0; k < files->n; k++)
-    base_free(files->at[k]);
+    base_free(files->at[k].at);
   base_free(files->at);
-  base_free(files->listed);
+  base_free(files->modules);
   *files = (CliFiles){0};
+}
+
+int cli_end_files(Cli *cli, CliFiles *files) {
+  for (int operand = 0; operand < cli->n_files; operand++) {
+    int others = 0;
+    for (int k = 0; k < files->n; k++)
+      others += files->at[k].operand == operand;
+    if (files->modules[operand] == 0 && is_directory(cli->files[operand]))
+      hl_error(cli->cx, (HlPos){0}, "no module in the directory '%s' (%d other file%s)",
+               cli->files[operand], others, others == 1 ? "" : "s");
+  }
+  cli_files_free(files);
+  return cli_flush(cli);
+}
+
+// --- Loading ------------------------------------------------------------------------------------
+
+static void skip(Cli *cli, CliFiles *files, const char *path) {
+  files->skipped++;
+  if (!cli->verbose)
+    return;
+  cli_progress(cli, NULL);
+  fflush(stdout);
+  fprintf(stderr, "%s: skipped: no module\n", path);
+}
+
+// Whether a file is worth reading whole: by its first bytes, which do not tell of binary protos.
+static bool may_be_module(const char *path) {
+  static const char *const packings[] = {"\x1f\x8b", "\x28\xb5\x2f\xfd"};
+  char bytes[4096];
+  FILE *file = fopen(path, "rb");
+  const size_t n = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+  if (file)
+    fclose(file);
+  for (int k = 0; k < HL_COUNT_OF(packings); k++)
+    if (n > 4 && memcmp(bytes, packings[k], strlen(packings[k])) == 0)
+      return true;
+  return ends_with(path, ".pb") || hl_format_is_program(hl_format_of((HlStr){bytes, n}));
 }
 
 bool cli_load(Cli *cli, CliFiles *files, int k, const HlLoadOptions *options, HlFile *out,
               bool *skipped) {
-  *skipped = false;
-  if (hl_load(cli->cx, files->at[k], options, out))
-    return true;
-  bool is_module = out->format != HL_FORMAT_UNKNOWN && out->format != HL_FORMAT_NPZ;
-  if (!files->listed[k] || is_module)
-    return false;
-  hl_cx_clear(cli->cx);
-  files->skipped++;
-  *skipped = true;
-  return false;
+  const CliPath *path = &files->at[k];
+  const Look look = path->listed ? look_of(path->at) : IS_MODULE;
+  *skipped = look == IS_NO_MODULE || (look == MAY_BE_MODULE && !may_be_module(path->at));
+  const bool ok = !*skipped && hl_load(cli->cx, path->at, options, out);
+  if (!*skipped && !ok && look == MAY_BE_MODULE && !hl_format_is_program(out->format)) {
+    hl_cx_clear(cli->cx);
+    *skipped = true;
+  }
+  if (*skipped)
+    skip(cli, files, path->at);
+  else
+    files->modules[path->operand]++;
+  return ok;
 }

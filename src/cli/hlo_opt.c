@@ -178,6 +178,11 @@ static int run_file(HloOpt *opt, const char *path) {
   return dropin_flush(opt->cx);
 }
 
+static const char examples[] =
+    "  hlo-opt --passes=algsimp,dce in.hlo         run two passes\n"
+    "  hlo-opt --platform=gpu --stage=hlo in.hlo   XLA:GPU's pipeline\n"
+    "  hlo-opt --list-passes                       what passes there are\n";
+
 static int run(HloOpt *opt, int argc, char **argv, HlArena *arena) {
   const DropinFlag table[] = {
       {"o", DROPIN_TEXT, &opt->o, "where to write; -: standard output"},
@@ -200,7 +205,10 @@ static int run(HloOpt *opt, int argc, char **argv, HlArena *arena) {
     return CLI_USAGE;
   }
   if (words.help) {
-    dropin_help("hlo-opt [flags] FILE", table);
+    dropin_help("hlo-opt [flags] FILE",
+                "Runs passes, or a platform's pipeline up to a stage, over a module, as XLA's tool "
+                "of that name.",
+                table, examples);
     return CLI_OK;
   }
   if (opt->list_passes)
@@ -216,7 +224,11 @@ static int run(HloOpt *opt, int argc, char **argv, HlArena *arena) {
     fprintf(stderr, "hlo-opt: expected one input file, or - for standard input\n");
     return CLI_USAGE;
   }
-  return *opt->passes && !passes_exist(opt) ? dropin_flush(opt->cx) : run_file(opt, words.files[0]);
+  if (*opt->passes && !passes_exist(opt)) {
+    dropin_flush(opt->cx);
+    return CLI_USAGE;
+  }
+  return run_file(opt, words.files[0]);
 }
 
 int dropin_hlo_opt(int argc, char **argv) {

@@ -1,4 +1,5 @@
 // The hilo program: finds the command, reads its options, runs it.
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,74 +8,6 @@
 #include "cli/cli.h"
 #include "cli/dropin.h"
 #include "hilo/version.h"
-
-static const CliCommand *const commands[] = {
-#define CMD(name) &cli_##name,
-    CLI_COMMANDS(CMD)
-#undef CMD
-};
-
-static const CliOption common_options[] = {
-    {"--json", NULL, "report as JSON on standard output"},
-    {"--help", NULL, "show this help"},
-    {NULL, NULL, NULL},
-};
-
-// Those that a command takes: without a report there is no --json.
-static const CliOption *common_options_of(const CliCommand *command) {
-  return common_options + (command->reports ? 0 : 1);
-}
-
-static const CliCommand *find_command(const char *name) {
-  for (int k = 0; k < HL_COUNT_OF(commands); k++)
-    if (strcmp(commands[k]->name, name) == 0)
-      return commands[k];
-  return NULL;
-}
-
-static void print_overview(FILE *to) {
-  fprintf(to, "usage: hilo COMMAND [options] FILE...\n\nHilo reads, checks, converts and runs "
-              "XLA's HLO.\n\n");
-  for (int k = 0; k < HL_COUNT_OF(commands); k++)
-    fprintf(to, "  %-9s %s\n", commands[k]->name, commands[k]->summary);
-  fprintf(
-      to,
-      "\nA FILE is HLO (text, a proto, a snapshot, a text proto), MLIR (StableHLO, MHLO, a "
-      "portable\n"
-      "artifact) or a jaxpr, told by its content; gzip and zstd are seen through; '-' is standard\n"
-      "input; a directory means the modules in it.\n"
-      "'hilo COMMAND --help' tells more. Exit status: 0 done, 1 a difference was found, 2 usage,\n"
-      "3 invalid input, 4 not supported, 5 run failed, 6 a limit was reached,\n"
-      "7 interrupted.\n");
-}
-
-static void print_options(const CliOption *options) {
-  for (const CliOption *o = options; o->name; o++) {
-    char left[64];
-    snprintf(left, sizeof left, o->value ? (o->name[1] == '-' ? "%s=%s" : "%s %s") : "%s", o->name,
-             o->value ? o->value : "");
-    printf("  %-24s %s\n", left, o->help);
-  }
-}
-
-static void print_help(const CliCommand *command) {
-  printf("usage: hilo %s %s\n\n%s\n\n%s\n\noptions:\n", command->name, command->usage,
-         command->summary, command->about);
-  print_options(command->options);
-  print_options(common_options_of(command));
-}
-
-static int unknown_command(const char *name) {
-  const char *names[HL_COUNT_OF(commands)];
-  for (int k = 0; k < HL_COUNT_OF(commands); k++)
-    names[k] = commands[k]->name;
-  const char *near = hl_nearest(hl_str(name), names, HL_COUNT_OF(commands));
-  fprintf(stderr, "hilo: unknown command '%s'", name);
-  if (near)
-    fprintf(stderr, "; did you mean '%s'?", near);
-  fprintf(stderr, "\n      'hilo --help' lists the commands\n");
-  return CLI_USAGE;
-}
 
 static int find_option(const CliOption *options, const char *arg, size_t n) {
   for (int k = 0; options[k].name; k++)
@@ -86,9 +19,9 @@ static int find_option(const CliOption *options, const char *arg, size_t n) {
 static int unknown_option(const Cli *cli, const char *arg, size_t n) {
   const char *names[64];
   int count = 0;
-  for (const CliOption *o = cli->command->options; o->name && count < 62; o++)
+  for (const CliOption *o = cli->command->options; o->name && count < 48; o++)
     names[count++] = o->name;
-  for (const CliOption *o = common_options_of(cli->command); o->name; o++)
+  for (const CliOption *o = cli_common_options_of(cli->command); o->name; o++)
     names[count++] = o->name;
   const char *near = hl_nearest((HlStr){arg, n}, names, count);
   return cli_usage(cli,
@@ -96,40 +29,56 @@ static int unknown_option(const Cli *cli, const char *arg, size_t n) {
                    (int)n, arg, near);
 }
 
+static bool set_color(Cli *cli, const char *wish) {
+  const char *term = getenv("TERM");
+  const bool dumb = term && strcmp(term, "dumb") == 0;
+  if (strcmp(wish, "auto") == 0)
+    cli->color = isatty(STDERR_FILENO) && !getenv("NO_COLOR") && !dumb;
+  else if (strcmp(wish, "always") == 0 || strcmp(wish, "never") == 0)
+    cli->color = *wish == 'a';
+  else
+    return cli_usage(cli, "unknown --color '%s': auto, always or never", wish) == CLI_OK;
+  return true;
+}
+
+// An exit status, -1 to go on.
+static int set_common(Cli *cli, const char *name, const char *value) {
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+    cli_print_help(cli->command);
+    return CLI_OK;
+  }
+  if (strcmp(name, "--json") == 0)
+    cli->json = true;
+  else if (strcmp(name, "--quiet") == 0 || strcmp(name, "-q") == 0)
+    cli->quiet = true;
+  else if (strcmp(name, "--verbose") == 0 || strcmp(name, "-v") == 0)
+    cli->verbose = true;
+  else if (strcmp(name, "--color") == 0 && !set_color(cli, value))
+    return CLI_USAGE;
+  else if (strcmp(name, "--limit") == 0 && !cli_limit(cli, value))
+    return CLI_USAGE;
+  return -1;
+}
+
 // Reads one option at argv[*k], its value perhaps in the next word; returns an exit status, -1 to go on.
 static int read_option(Cli *cli, int argc, char **argv, int *k) {
   const char *arg = argv[*k];
   const char *eq = arg[1] == '-' ? strchr(arg, '=') : NULL;
   size_t n = eq ? (size_t)(eq - arg) : strlen(arg);
-  int common = find_option(common_options_of(cli->command), arg, n);
-  if (common >= 0 && eq)
-    return cli_usage(cli, "option '%.*s' takes no value", (int)n, arg);
-  if (common >= 0 && arg[2] == 'h') {
-    print_help(cli->command);
-    return CLI_OK;
-  }
-  if (common >= 0) {
-    cli->json = true;
-    return -1;
-  }
-  int at = find_option(cli->command->options, arg, n);
-  if (at < 0)
+  const CliOption *common = cli_common_options_of(cli->command);
+  const int at = find_option(cli->command->options, arg, n), shared = find_option(common, arg, n);
+  if (at < 0 && shared < 0)
     return unknown_option(cli, arg, n);
-  const CliOption *option = &cli->command->options[at];
+  const CliOption *option = at >= 0 ? &cli->command->options[at] : &common[shared];
   if (!option->value && eq)
     return cli_usage(cli, "option '%s' takes no value", option->name);
   if (option->value && !eq && *k + 1 >= argc)
     return cli_usage(cli, "option '%s' needs a value: %s", option->name, option->value);
-  cli->values[at] = !option->value ? "" : eq ? eq + 1 : argv[++*k];
+  const char *value = !option->value ? "" : eq ? eq + 1 : argv[++*k];
+  if (at < 0)
+    return set_common(cli, option->name, value);
+  cli->values[at] = value;
   return -1;
-}
-
-static int list_options(const CliCommand *command) {
-  for (const CliOption *o = command->options; o->name; o++)
-    printf("%s%s\n", o->name, o->value && o->name[1] == '-' ? "=" : "");
-  for (const CliOption *o = common_options_of(command); o->name; o++)
-    printf("%s\n", o->name);
-  return CLI_OK;
 }
 
 static int run_command(Cli *cli, int argc, char **argv) {
@@ -137,7 +86,9 @@ static int run_command(Cli *cli, int argc, char **argv) {
   for (int k = 0; k < argc; k++) {
     const char *arg = argv[k];
     if (!only_files && strcmp(arg, "--list-options") == 0)
-      return list_options(cli->command);
+      return cli_list_options(cli->command);
+    if (!only_files && strncmp(arg, "--list-values", 13) == 0)
+      return cli_list_values(cli->command, arg[13] == '=' ? arg + 14 : NULL);
     if (!only_files && strcmp(arg, "--") == 0) {
       only_files = true;
     } else if (only_files || arg[0] != '-' || arg[1] == 0) {
@@ -152,6 +103,8 @@ static int run_command(Cli *cli, int argc, char **argv) {
         return status;
     }
   }
+  if (cli->quiet)
+    cli->progress = NULL;
   return cli->command->run(cli);
 }
 
@@ -166,15 +119,14 @@ static int with_context(const CliCommand *command, int argc, char **argv) {
              .values = HL_ARRAY(arena, const char *, n_options + 1),
              .files = HL_ARRAY(arena, const char *, argc + 1),
              .xla_flags = HL_ARRAY(arena, const char *, argc + 1)};
-  cli.progress = isatty(2) != 0;
-  cli.color = isatty(2) && !getenv("NO_COLOR");
+  const char *term = getenv("TERM");
+  CliLine line = {0};
+  set_color(&cli, "auto");
+  const bool moves = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
+  cli.progress = moves ? &line : NULL;
   int status = run_command(&cli, argc, argv);
   hl_arena_free(arena);
   hl_cx_free(cx);
-  if (fflush(stdout) != 0 || ferror(stdout)) {
-    fprintf(stderr, "hilo: cannot write to standard output\n");
-    return HL_FAILED;
-  }
   return status;
 }
 
@@ -197,7 +149,7 @@ static int run_program(int argc, char **argv) {
     if (strcmp(base_name(argv[0]), dropins[k].name) == 0)
       return dropins[k].run(argc - 1, argv + 1);
   if (argc < 2) {
-    print_overview(stderr);
+    cli_print_overview(stderr);
     return CLI_USAGE;
   }
   const char *word = argv[1];
@@ -205,21 +157,20 @@ static int run_program(int argc, char **argv) {
     printf("hilo %s\n", hl_version());
     return CLI_OK;
   }
-  if (strcmp(word, "--list-commands") == 0) {
-    for (int k = 0; k < HL_COUNT_OF(commands); k++)
-      printf("%s\n", commands[k]->name);
-    return CLI_OK;
-  }
+  if (strcmp(word, "--list-commands") == 0)
+    return cli_list_commands();
   if (strcmp(word, "--help") == 0 || strcmp(word, "help") == 0 || strcmp(word, "-h") == 0) {
-    const CliCommand *about = argc > 2 ? find_command(argv[2]) : NULL;
+    const CliCommand *about = argc > 2 ? cli_find_command(argv[2]) : NULL;
+    if (argc > 2 && !about)
+      return cli_unknown_command(argv[2]);
     if (about)
-      print_help(about);
+      cli_print_help(about);
     else
-      print_overview(stdout);
+      cli_print_overview(stdout);
     return CLI_OK;
   }
-  const CliCommand *command = find_command(word);
-  return command ? with_context(command, argc - 2, argv + 2) : unknown_command(word);
+  const CliCommand *command = cli_find_command(word);
+  return command ? with_context(command, argc - 2, argv + 2) : cli_unknown_command(word);
 }
 
 typedef struct Program {
@@ -256,6 +207,16 @@ static void listen(HlCx *cx) {
   }
 }
 
+// What was printed may turn out not to have been written.
+static int close_output(int status) {
+  errno = 0;
+  if (fflush(stdout) == 0 && !ferror(stdout))
+    return status;
+  fprintf(stderr, "hilo: cannot write to standard output: %s\n",
+          errno ? strerror(errno) : "it failed");
+  return HL_FAILED;
+}
+
 int main(int argc, char **argv) {
   HlCx *cx = hl_cx_new();
   Program program = {argc, argv, CLI_OK};
@@ -263,5 +224,5 @@ int main(int argc, char **argv) {
   int status = hl_try(cx, try_program, &program) ? program.status : dropin_flush(cx);
   interrupted = NULL;
   hl_cx_free(cx);
-  return status;
+  return close_output(status);
 }

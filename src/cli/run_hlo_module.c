@@ -182,6 +182,12 @@ static int run_files(Tool *t, const DropinWords *words) {
   return cli_worse(status, t->failed ? CLI_DIFFERENT : CLI_OK);
 }
 
+static const char examples[] =
+    "  run_hlo_module --platform=CUDA m.hlo                     do XLA:GPU's passes keep the "
+    "results\n"
+    "  run_hlo_module --platform=CPU --iterations=5 *.hlo       on five made-up inputs each\n"
+    "  run_hlo_module --platform=CPU --isolate_instructions m.hlo  each instruction alone\n";
+
 static int run(Tool *t, int argc, char **argv) {
   const DropinFlag table[] = {
       {"platform", DROPIN_TEXT, &t->sides.platform,
@@ -220,7 +226,12 @@ static int run(Tool *t, int argc, char **argv) {
   DropinWords words;
   bool ok = dropin_read(t->sides.cx, argc, argv, table, &t->sides.flags, t->sides.arena, &words);
   if (ok && words.help) {
-    dropin_help("run_hlo_module --platform=CPU [flags] FILE...", table);
+    dropin_help(
+        "run_hlo_module --platform=CPU [flags] FILE...",
+        "Runs a platform's passes over each module, interprets what comes out, and compares "
+        "with the reference:\nwhether the passes keep a program's results. No code of the "
+        "platform is made or run.",
+        table, examples);
     return CLI_OK;
   }
   if (!ok || !words_make_sense(t, &words)) {

@@ -97,8 +97,9 @@ bool trial_arguments(TwoSides *t, const HlModule *m, const HlRecorded *recorded,
                  .devices = hl_eval_devices(m, &eval),
                  .n_arguments = m->entry->n_params};
   if (out->devices > hl_cx_limits(t->cx)->devices) {
-    hl_error_kind(t->cx, HL_LIMIT, (HlPos){0}, "the program runs on %d devices; the limit is %lld",
-                  out->devices, (long long)hl_cx_limits(t->cx)->devices);
+    hl_error_kind(t->cx, HL_LIMIT, (HlPos){0},
+                  "the program runs on %d devices; the limit is %lld (limit devices)", out->devices,
+                  (long long)hl_cx_limits(t->cx)->devices);
     out->devices = 0;
     return false;
   }
@@ -245,14 +246,24 @@ static bool compare_device(TwoSides *t, const HlModule *m, const Trial *trial, i
 
 // --- Running ------------------------------------------------------------------------------------
 
-static void say_start(const TwoSides *t, const char *platform) {
-  if (!t->quiet)
-    fprintf(stderr, "Running HLO module with runner %s...\n", platform);
+// What a run on the platform is here.
+static const char *runner_name(TwoSides *t, const char *word) {
+  const HlPlatform *platform = hl_platform_find(word);
+  return platform && *platform->pipeline
+             ? hl_arena_printf(t->arena, "%s (its passes, interpreted)", word)
+             : word;
+}
+
+static void say_start(const TwoSides *t, const char *runner) {
+  if (t->quiet)
+    return;
+  fflush(stdout);
+  fprintf(stderr, "Running HLO module with runner %s...\n", runner);
 }
 
 static void say_end(const TwoSides *t, double start) {
   if (!t->quiet)
-    base_fprintf(stderr, "... compiled and ran in %.3gs.\n", hl_now() - start);
+    base_fprintf(stderr, "... ran in %.3gs.\n", hl_now() - start);
 }
 
 // Runs what a side's passes have made of `whole`, whose arguments the trial has.
@@ -281,7 +292,7 @@ static bool dump_run(TwoSides *t, const HlModule *came, const Trial *trial) {
 
 static bool run_test(TwoSides *t, const HlModule *m, Trial *trial) {
   double start = hl_now();
-  say_start(t, t->platform);
+  say_start(t, runner_name(t, t->platform));
   trial->tested = compile_test(t, m);
   trial->test = evaluate(t, trial->tested, m, trial, trial->results);
   bool dumped = !trial->tested || dump_run(t, m, trial);
@@ -292,7 +303,7 @@ static bool run_test(TwoSides *t, const HlModule *m, Trial *trial) {
 
 static bool run_reference(TwoSides *t, const HlModule *m, const char *platform, Trial *trial) {
   double start = hl_now();
-  say_start(t, platform);
+  say_start(t, runner_name(t, platform));
   trial->referred = compile_reference(t, m);
   trial->reference = evaluate(t, trial->referred, m, trial, trial->expected);
   if (trial->reference == RAN)
@@ -306,7 +317,8 @@ static bool compare_sides(TwoSides *t, const HlModule *m, const char *platform, 
     equal = compare_device(t, m, trial, d) && equal;
   trial->test = equal ? MATCHED : MISMATCH;
   if (equal && !t->quiet)
-    fprintf(stderr, "\n** Results on %s and %s are close enough. **\n", t->platform, platform);
+    fprintf(stderr, "\n** Results on %s and %s are close enough. **\n", runner_name(t, t->platform),
+            runner_name(t, platform));
   return equal;
 }
 

@@ -134,7 +134,7 @@ bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
   const int n = hl_eval_devices(m, options);
   if (n > hl_cx_limits(cx)->devices)
     return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m),
-                         "%d devices are more than the limit of %lld", n,
+                         "%d devices are more than the limit of %lld (limit devices)", n,
                          (long long)hl_cx_limits(cx)->devices);
   for (int d = 0; d < n; d++)
     results[d] = NULL;

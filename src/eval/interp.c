@@ -43,7 +43,8 @@ HlLiteral *interp_new(Interp *in, const HlInst *inst, const HlShape *shape) {
   const int64_t bytes = bytes_of_shape(shape), limit = hl_cx_limits(cx)->eval_bytes;
   const int64_t live = bytes == 0 ? 0 : __atomic_load_n(&in->cluster->live_bytes, __ATOMIC_RELAXED);
   if (bytes > limit || live > limit - bytes) {
-    hl_error_kind(cx, HL_LIMIT, hl_pos(inst), "%s needs %lld bytes more, beyond the limit of %lld",
+    hl_error_kind(cx, HL_LIMIT, hl_pos(inst),
+                  "%s needs %lld bytes more, beyond the limit of %lld (limit eval_bytes)",
                   inst->name->text, (long long)bytes, (long long)limit);
     return NULL;
   }
@@ -133,8 +134,8 @@ static bool count_step(Interp *in, const HlInst *inst) {
   const int64_t limit = hl_cx_limits(in->ev.cx)->eval_steps;
   if (++in->steps > limit && limit > 0)
     return hl_error_kind(in->ev.cx, HL_LIMIT, hl_pos(inst),
-                         "%s: more than %lld instructions were executed", inst->name->text,
-                         (long long)limit);
+                         "%s: more than %lld instructions were executed (limit eval_steps)",
+                         inst->name->text, (long long)limit);
   return true;
 }
 
@@ -288,7 +289,7 @@ HlLiteral *interp_run(Interp *in, const HlInst *inst, const HlComp *comp, HlLite
   const CompPlan *plan = plan_of(in, comp);
   if (plan && in->depth >= hl_cx_limits(in->ev.cx)->nesting) {
     hl_error_kind(in->ev.cx, HL_LIMIT, inst ? hl_pos(inst) : hl_comp_pos(comp),
-                  "computations call each other too deeply");
+                  "computations call each other too deeply (limit nesting)");
   } else if (plan) {
     in->depth++;
     result = run_plan(in, plan, args, n, lanes);

@@ -271,7 +271,7 @@ const CompPlan *plan_of(Interp *in, const HlComp *comp) {
     return in->plans[comp->id];
   if (in->depth >= hl_cx_limits(in->ev.cx)->nesting) {
     hl_error_kind(in->ev.cx, HL_LIMIT, hl_comp_pos(comp),
-                  "computations call each other too deeply");
+                  "computations call each other too deeply (limit nesting)");
     return NULL;
   }
   const HlMark mark = hl_arena_mark(in->frames);

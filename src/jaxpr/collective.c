@@ -482,7 +482,7 @@ static bool read_mesh(Rule *r, MeshScope *mesh) {
     const int64_t size = mesh->axis[k].size;
     if (size < 1 || size > hl_cx_limits(r->lo->cx)->devices / total)
       return hl_error_kind(r->lo->cx, HL_LIMIT, (HlPos){r->lo->tree->source, v->loc},
-                           "the mesh has no devices, or more than %lld",
+                           "the mesh has no devices, or more than %lld (limit devices)",
                            (long long)hl_cx_limits(r->lo->cx)->devices);
     total *= size;
   }

@@ -116,7 +116,8 @@ void jx_name_after(Rule *r, const char *op_name) {
 
 static bool check_limits(Lower *lo, const Eqn *eqn) {
   if (++lo->n_lowered > hl_cx_limits(lo->cx)->instructions)
-    return hl_error_kind(lo->cx, HL_LIMIT, jx_pos(lo, eqn->loc), "more than %lld instructions",
+    return hl_error_kind(lo->cx, HL_LIMIT, jx_pos(lo, eqn->loc),
+                         "more than %lld instructions (limit instructions)",
                          (long long)hl_cx_limits(lo->cx)->instructions);
   return true;
 }
@@ -207,7 +208,8 @@ static bool check_call(Lower *lo, const Jaxpr *jaxpr, int n) {
                     jaxpr->n_in, n);
   if (lo->depth >= hl_cx_limits(lo->cx)->nesting)
     return hl_error_kind(lo->cx, HL_LIMIT, jx_pos(lo, jaxpr->loc),
-                         "jaxprs call each other more than %d deep", hl_cx_limits(lo->cx)->nesting);
+                         "jaxprs call each other more than %d deep (limit nesting)",
+                         hl_cx_limits(lo->cx)->nesting);
   return true;
 }
 

@@ -25,7 +25,7 @@ bool jx_enter(Reader *r) {
   if (++r->nesting <= hl_cx_limits(r->cx)->nesting)
     return true;
   return hl_error_kind(r->cx, HL_LIMIT, (HlPos){r->out->source, jx_reader_loc(r, r->at)},
-                       "nested more than %d deep", hl_cx_limits(r->cx)->nesting);
+                       "nested more than %d deep (limit nesting)", hl_cx_limits(r->cx)->nesting);
 }
 
 // Over a note that pretty_print(source_info=True) puts at a line's end: `# file.py:4:30 (f)`.

@@ -19,8 +19,8 @@ const HlShape *infer_tuple(const HlInfer *q) {
   for (int k = 0; k < q->n && budget >= 0; k++)
     spend(q->in[k], &budget);
   if (budget < 0) {
-    hl_error_kind(q->cx, HL_LIMIT, hl_pos(q->inst), "a tuple has more than %" PRId64 " parts",
-                  limit);
+    hl_error_kind(q->cx, HL_LIMIT, hl_pos(q->inst),
+                  "a tuple has more than %" PRId64 " parts (limit tuple_leaves)", limit);
     return NULL;
   }
   return hl_shape_tuple(q->shapes, q->n, q->in);

@@ -151,7 +151,8 @@ static HlLiteral *read_array(ProtoReader *r, HlPos pos, const LiteralMsg *from,
   }
   r->literal_bytes += n * hl_dtype_bytes(shape->dtype);
   if (r->literal_bytes > hl_cx_limits(r->cx)->literal_bytes) {
-    hl_error_kind(r->cx, HL_LIMIT, pos, "the constants take more than %" PRId64 " bytes",
+    hl_error_kind(r->cx, HL_LIMIT, pos,
+                  "the constants take more than %" PRId64 " bytes (limit literal_bytes)",
                   hl_cx_limits(r->cx)->literal_bytes);
     return NULL;
   }

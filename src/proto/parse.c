@@ -204,7 +204,8 @@ static bool scalar(TextParser *p, const Field *f, HlBuf *out) {
 
 static bool open_message(TextParser *p, const Field *f, char close) {
   if (p->depth >= p->limit)
-    return hl_error_kind(p->cx, HL_LIMIT, here(p), "messages are nested deeper than %d", p->limit);
+    return hl_error_kind(p->cx, HL_LIMIT, here(p),
+                         "messages are nested deeper than %d (limit nesting)", p->limit);
   p->stack[p->depth++] = (Level){.type = f ? f->descriptor : NULL, .field = f, .close = close};
   return true;
 }

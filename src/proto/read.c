@@ -157,7 +157,8 @@ static bool read_inst(Body *b, HlStr bytes) {
   HlMark mark = hl_arena_mark(r->arena);
   HlPos pos = wire_pos(r->source, bytes.at);
   if (++r->n_insts > hl_cx_limits(r->cx)->instructions)
-    return hl_error_kind(r->cx, HL_LIMIT, pos, "more than %" PRId64 " instructions",
+    return hl_error_kind(r->cx, HL_LIMIT, pos,
+                         "more than %" PRId64 " instructions (limit instructions)",
                          hl_cx_limits(r->cx)->instructions);
   InstMsg *from = (InstMsg *)wire_unpack(r->cx, r->source, r->arena, bytes,
                                          &xla__hlo_instruction_proto__descriptor);

@@ -101,7 +101,8 @@ static const HlShape *read_elements(ProtoReader *r, HlPos pos, const ShapeMsg *f
 static const HlShape *read_shape(ProtoReader *r, HlPos pos, const ShapeMsg *from, int64_t *leaves) {
   HlDtype dtype = hl_dtype_by_proto((int)from->element_type);
   if (++*leaves > hl_cx_limits(r->cx)->tuple_leaves) {
-    hl_error_kind(r->cx, HL_LIMIT, pos, "a shape has more than %" PRId64 " parts",
+    hl_error_kind(r->cx, HL_LIMIT, pos,
+                  "a shape has more than %" PRId64 " parts (limit tuple_leaves)",
                   hl_cx_limits(r->cx)->tuple_leaves);
     return NULL;
   }

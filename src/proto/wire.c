@@ -109,7 +109,7 @@ bool wire_check(HlCx *cx, const HlSource *source, HlStr message,
       continue;
     if (depth >= limit)
       ok = hl_error_kind(cx, HL_LIMIT, wire_pos(source, field.start),
-                         "messages are nested deeper than %d", limit);
+                         "messages are nested deeper than %d (limit nesting)", limit);
     else
       stack[depth++] = (Level){field.bytes, known->descriptor};
   }

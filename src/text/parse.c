@@ -39,7 +39,8 @@ bool parse_deeper(Parser *p) {
     p->depth++;
     return true;
   }
-  return parse_limit(p, p->in.at, "the text is nested more than %d levels deep", p->max_depth);
+  return parse_limit(p, p->in.at, "the text is nested more than %d levels deep (limit nesting)",
+                     p->max_depth);
 }
 
 static void *grow(void *at, int *capacity, size_t size) {

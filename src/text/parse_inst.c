@@ -376,7 +376,7 @@ static bool wrong_operand_shape(Parser *p, const char *at, const HlShape *declar
 }
 
 static HL_RARE bool too_many_instructions(Parser *p, const char *at) {
-  return parse_limit(p, at, "the module has more than %lld instructions",
+  return parse_limit(p, at, "the module has more than %lld instructions (limit instructions)",
                      (long long)hl_cx_limits(p->cx)->instructions);
 }
 

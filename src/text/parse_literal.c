@@ -386,7 +386,8 @@ static bool check_size(Parser *p, const HlShape *shape) {
       return parse_error(p, p->in.at, "a literal of shape %s is too large",
                          hl_shape_text(p->cx, shape));
   if (n > (limit - p->literal_bytes) / bytes)
-    return parse_limit(p, p->in.at, "the constants take more than %lld bytes", (long long)limit);
+    return parse_limit(p, p->in.at, "the constants take more than %lld bytes (limit literal_bytes)",
+                       (long long)limit);
   if (n > 1 << 20 && n > p->in.end - p->in.at && lex_at(&p->in, '{'))
     return parse_error(p, p->in.at, "the literal of shape %s ends before its %lld elements",
                        hl_shape_text(p->cx, shape), (long long)n);

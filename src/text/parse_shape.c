@@ -373,7 +373,7 @@ static bool expected_shape(Parser *p, HlStr word) {
 static bool read_any(Parser *p, const HlShape **out) {
   const char *s = p->in.at;
   if (++p->leaves > hl_cx_limits(p->cx)->tuple_leaves)
-    return parse_limit(p, s, "the tuple has more than %lld leaves",
+    return parse_limit(p, s, "the tuple has more than %lld leaves (limit tuple_leaves)",
                        (long long)hl_cx_limits(p->cx)->tuple_leaves);
   if (*s == '(')
     return read_tuple(p, out);

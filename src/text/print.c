@@ -165,7 +165,7 @@ void print_body(Print *p, const HlComp *comp) {
   if (p->depth >= hl_cx_limits(p->cx)->nesting) {
     PUT(p->out, "{...}");
     hl_error_kind(p->cx, HL_LIMIT, hl_comp_pos(comp),
-                  "computations are nested too deeply to print");
+                  "computations are nested too deeply to print (limit nesting)");
     return;
   }
   p->depth++;
@@ -407,9 +407,10 @@ static Print begin(HlCx *cx, const HlTextOptions *options, HlBuf *out) {
 
 static void finish(Print *p, HlMark mark) {
   if (p->budget <= 0)
-    hl_error_kind(p->cx, HL_LIMIT, (HlPos){0},
-                  "the bodies of called computations have more than %lld instructions",
-                  (long long)hl_cx_limits(p->cx)->instructions / 8);
+    hl_error_kind(
+        p->cx, HL_LIMIT, (HlPos){0},
+        "the bodies of called computations have more than %lld instructions (limit instructions)",
+        (long long)hl_cx_limits(p->cx)->instructions / 8);
   put_end(p->out);
   hl_arena_release(hl_cx_scratch(p->cx), mark);
 }

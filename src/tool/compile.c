@@ -84,7 +84,7 @@ static bool set_devices(Compile *c) {
   if (o->devices && (replicas > limit || partitions > limit / replicas))
     return hl_error_kind(c->cx, HL_LIMIT, hl_module_pos(m),
                          "%" PRId64 " replicas of %" PRId64 " partitions are more than %" PRId64
-                         " devices",
+                         " devices (limit devices)",
                          replicas, partitions, limit);
   if (replicas != m->replica_count || partitions != m->num_partitions)
     hl_set_devices(m, replicas, partitions);

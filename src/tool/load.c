@@ -26,7 +26,7 @@ static bool is_text_proto(HlStr bytes) {
          !memmem(bytes.at, bytes.n < 200 ? bytes.n : 200, " = ", 3);
 }
 
-static HlFormat sniff(HlStr bytes) {
+HlFormat hl_format_of(HlStr bytes) {
   if (starts_with(bytes, "PK\x03\x04") || starts_with(bytes, "\x93NUMPY"))
     return HL_FORMAT_NPZ;
   HlFormat format = sniff_mlir_or_jaxpr(bytes);
@@ -104,7 +104,7 @@ static void warn_unused(HlCx *cx, HlSource *source, const HlLoadOptions *options
 
 static bool read_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
   HlStr bytes = hl_source_bytes(source);
-  out->format = sniff(bytes);
+  out->format = hl_format_of(bytes);
   if (out->format == HL_FORMAT_TEXT || out->format == HL_FORMAT_PROTO ||
       out->format == HL_FORMAT_PBTXT)
     warn_unused(cx, source, options);

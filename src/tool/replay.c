@@ -241,8 +241,8 @@ bool hl_replay_inputs(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
   out->devices = hl_eval_devices(m, &options->eval);
   if (out->devices > hl_cx_limits(cx)->devices)
     return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m),
-                         "the program runs on %d devices; the limit is %lld", out->devices,
-                         (long long)hl_cx_limits(cx)->devices);
+                         "the program runs on %d devices; the limit is %lld (limit devices)",
+                         out->devices, (long long)hl_cx_limits(cx)->devices);
   out->results = HL_ARRAY(out->arena, HlLiteral *, out->devices);
   return gather_args(cx, m, recorded, options, out);
 }

@@ -159,7 +159,7 @@ const HlMlAttr *mlb_dense(MlbReader *r, const uint8_t *at, const HlMlType *type,
   }
   r->literal_bytes += (int64_t)blob.n;
   if (r->literal_bytes > hl_cx_limits(r->cx)->literal_bytes) {
-    mlb_fail_kind(r, HL_LIMIT, at, "constants of more than %" PRId64 " bytes",
+    mlb_fail_kind(r, HL_LIMIT, at, "constants of more than %" PRId64 " bytes (limit literal_bytes)",
                   hl_cx_limits(r->cx)->literal_bytes);
     return NULL;
   }

@@ -148,7 +148,7 @@ static bool read_head(MlbReader *r, MlbCursor *c, MlbHead *head, MlbRoom *room) 
     head->n_regions = (uint32_t)(n >> 1);
   }
   if (++r->n_ops > hl_cx_limits(r->cx)->instructions)
-    return mlb_fail_kind(r, HL_LIMIT, head->at, "more than %" PRId64 " ops",
+    return mlb_fail_kind(r, HL_LIMIT, head->at, "more than %" PRId64 " ops (limit instructions)",
                          hl_cx_limits(r->cx)->instructions);
   return !r->failed;
 }

@@ -52,14 +52,18 @@ bool mlb_at_end(MlbReader *r, const MlbCursor *c, const char *what) {
 bool mlb_enter(MlbReader *r, const uint8_t *at) {
   if (++r->depth <= r->max_depth)
     return true;
-  return mlb_fail_kind(r, HL_LIMIT, at, "nested deeper than %d levels", r->max_depth);
+  return mlb_fail_kind(r, HL_LIMIT, at, "nested deeper than %d levels (limit nesting)",
+                       r->max_depth);
 }
 
 bool mlb_is_small(MlbReader *r, const uint8_t *at, int depth, uint32_t size) {
   int64_t most = hl_cx_limits(r->cx)->tuple_leaves;
   if (depth > r->max_depth)
-    return mlb_fail_kind(r, HL_LIMIT, at, "nested deeper than %d levels", r->max_depth);
-  return size <= most || mlb_fail_kind(r, HL_LIMIT, at, "it has more than %" PRId64 " parts", most);
+    return mlb_fail_kind(r, HL_LIMIT, at, "nested deeper than %d levels (limit nesting)",
+                         r->max_depth);
+  return size <= most ||
+         mlb_fail_kind(r, HL_LIMIT, at, "it has more than %" PRId64 " parts (limit tuple_leaves)",
+                       most);
 }
 
 // --- Primitives ----------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ static const HlMlAttr *exchange_groups(Fh *f, const HlInst *inst, int64_t *size)
       hl_has_attr(inst, HL_A_CHANNEL_ID) && hl_attr_int(inst, HL_A_CHANNEL_ID) > 0;
   *size = is_partitioned ? f->m->num_partitions : f->m->replica_count;
   if (*size > hl_cx_limits(f->cx)->tuple_leaves) {
-    hl_error_kind(f->cx, HL_LIMIT, hl_pos(inst), "%lld devices", (long long)*size);
+    hl_error_kind(f->cx, HL_LIMIT, hl_pos(inst), "%lld devices (limit devices)", (long long)*size);
     return NULL;
   }
   int64_t *ids = HL_ARRAY(f->arena, int64_t, *size + 1);
@@ -204,8 +204,7 @@ bool fh_rule_ragged_all_to_all(Fh *f, const HlInst *inst, FhValue *out) {
   int64_t channel = hl_has_attr(inst, HL_A_CHANNEL_ID) ? hl_attr_int(inst, HL_A_CHANNEL_ID) : 0;
   const HlMlNamed config[2] = {fh_named(f, ML_A_REPLICA_GROUPS, fh_groups(f, inst)),
                                fh_named(f, ML_A_CHANNEL_ID, hl_ml_i64(f->tree, channel))};
-  fh_set(f, op, ML_A_CALL_TARGET_NAME,
-         fh_text(f, hl_call_info[HL_CALL_RAGGED_ALL_TO_ALL].name));
+  fh_set(f, op, ML_A_CALL_TARGET_NAME, fh_text(f, hl_call_info[HL_CALL_RAGGED_ALL_TO_ALL].name));
   fh_set(f, op, ML_A_API_VERSION, fh_i32(f, HL_WORD_api_version_TYPED_FFI));
   fh_set(f, op, ML_A_BACKEND_CONFIG, hl_ml_dict(f->tree, 2, config));
   out->at[0] = &op->results[0];

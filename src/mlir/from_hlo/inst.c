@@ -178,7 +178,8 @@ static bool write_inst(Fh *f, const HlInst *inst) {
   f->location = fh_location(f, inst);
   int64_t n = hl_shape_leaves(inst->shape);
   if (n > hl_cx_limits(f->cx)->tuple_leaves)
-    return hl_error_kind(f->cx, HL_LIMIT, hl_pos(inst), "a value of more than %lld leaves",
+    return hl_error_kind(f->cx, HL_LIMIT, hl_pos(inst),
+                         "a value of more than %lld leaves (limit tuple_leaves)",
                          (long long)hl_cx_limits(f->cx)->tuple_leaves);
   FhValue out = fh_value(f, n);
   uint32_t first_value = f->tree->n_values;
@@ -188,9 +189,10 @@ static bool write_inst(Fh *f, const HlInst *inst) {
   if (!rule(f, inst, &out))
     return false;
   if (++f->n_written > hl_cx_limits(f->cx)->instructions)
-    return hl_error_kind(f->cx, HL_LIMIT, hl_pos(inst),
-                         "more than %lld instructions: computations used in many places",
-                         (long long)hl_cx_limits(f->cx)->instructions);
+    return hl_error_kind(
+        f->cx, HL_LIMIT, hl_pos(inst),
+        "more than %lld instructions: computations used in many places (limit instructions)",
+        (long long)hl_cx_limits(f->cx)->instructions);
   decorate(f, inst, &out, first_value);
   note_losses(f, inst);
   f->env->of[inst->id] = out;
@@ -206,8 +208,8 @@ static bool write_insts(Fh *f, const HlComp *comp) {
 
 bool fh_inline(Fh *f, const HlComp *comp, const FhValue *args, FhValue *out) {
   if (f->depth >= hl_cx_limits(f->cx)->nesting)
-    return hl_error_kind(f->cx, HL_LIMIT, hl_comp_pos(comp), "computations nested deeper than %d",
-                         f->depth);
+    return hl_error_kind(f->cx, HL_LIMIT, hl_comp_pos(comp),
+                         "computations nested deeper than %d (limit nesting)", f->depth);
   HlMark mark = hl_arena_mark(f->arena);
   FhEnv *outer = f->env, env = {comp, HL_ARRAY(f->arena, FhValue, comp->next_id + 1), args};
   const HlInst *inst = f->inst;

@@ -355,7 +355,8 @@ static bool refine_one(Refine *r, HlMlOp *op) {
 static bool refine_block(Refine *r, HlMlBlock *block) {
   if (r->depth >= hl_cx_limits(r->cx)->nesting)
     return hl_error_kind(r->cx, HL_LIMIT, (HlPos){r->tree->source, 0},
-                         "calls or regions are nested deeper than the limit of %d", r->depth);
+                         "calls or regions are nested deeper than the limit of %d (limit nesting)",
+                         r->depth);
   r->depth++;
   bool good = true;
   for (HlMlOp *op = block->first, *next; good && op; op = next) {

@@ -29,7 +29,7 @@ bool mp_flaw(MpParser *p, const char *at, const char *format, ...) {
 bool mp_enter(MpParser *p) {
   if (HL_UNLIKELY(++p->depth > p->max_depth))
     return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, p->in.at),
-                         "nested deeper than %d levels", p->max_depth);
+                         "nested deeper than %d levels (limit nesting)", p->max_depth);
   return true;
 }
 
@@ -78,7 +78,8 @@ bool mp_take_literal_bytes(MpParser *p, const char *at, uint64_t n) {
   const int64_t limit = hl_cx_limits(p->cx)->literal_bytes;
   if (n > (uint64_t)(limit - p->literal_bytes))
     return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, at),
-                         "constants of more than %lld bytes", (long long)limit);
+                         "constants of more than %lld bytes (limit literal_bytes)",
+                         (long long)limit);
   p->literal_bytes += (int64_t)n;
   return true;
 }

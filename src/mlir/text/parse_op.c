@@ -330,7 +330,8 @@ bool mp_op(MpParser *p, HlMlBlock *block) {
     return false;
   MpState s = {.at = p->in.at, .uses = p->uses.n, .types = p->types.n, .nameds = p->nameds.n};
   if (++p->n_ops > hl_cx_limits(p->cx)->instructions)
-    return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, s.at), "more than %lld operations",
+    return hl_error_kind(p->cx, HL_LIMIT, ml_lex_pos(&p->in, s.at),
+                         "more than %lld operations (limit instructions)",
                          (long long)hl_cx_limits(p->cx)->instructions);
   if (*p->in.at == '"' ? !generic_op(p, &s) : !pretty_op(p, &s))
     return false;

@@ -268,9 +268,10 @@ bool ml_lower_block(MlLower *l, HlBuild *b, const HlMlBlock *block, const HlMlOp
   *end = NULL;
   if (++l->depth > hl_cx_limits(l->cx)->nesting) {
     l->depth--;
-    return hl_error_kind(
-        l->cx, HL_LIMIT, (HlPos){l->tree->source, block->first ? block->first->loc : 0},
-        "regions and calls are nested more than %d deep", hl_cx_limits(l->cx)->nesting);
+    return hl_error_kind(l->cx, HL_LIMIT,
+                         (HlPos){l->tree->source, block->first ? block->first->loc : 0},
+                         "regions and calls are nested more than %d deep (limit nesting)",
+                         hl_cx_limits(l->cx)->nesting);
   }
   bool ok = true;
   for (const HlMlOp *op = block->first; op && ok && !*end; op = op->next) {

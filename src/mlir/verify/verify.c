@@ -343,7 +343,8 @@ static bool verify_regions(MlVerify *v, const HlMlOp *op) {
   const HlMark mark = hl_arena_mark(v->arena);
   bool ok = true;
   if (v->depth > hl_cx_limits(v->cx)->nesting)
-    return hl_error_kind(v->cx, HL_LIMIT, hl_ml_pos(v->tree, op), "ops are nested deeper than %d",
+    return hl_error_kind(v->cx, HL_LIMIT, hl_ml_pos(v->tree, op),
+                         "ops are nested deeper than %d (limit nesting)",
                          hl_cx_limits(v->cx)->nesting);
   if (op->row == ML_BUILTIN_MODULE && op->n_regions == 1) {
     v->table = op;

@@ -92,9 +92,10 @@ static bool measure(Inliner *in) {
   }
   in->callers_first = all > SMALL && all / 4 > final;
   return final <= limit ||
-         hl_error_kind(p->cx, HL_LIMIT, hl_module_pos(p->m),
-                       "the module with calls inlined has more than %lld instructions",
-                       (long long)limit);
+         hl_error_kind(
+             p->cx, HL_LIMIT, hl_module_pos(p->m),
+             "the module with calls inlined has more than %lld instructions (limit instructions)",
+             (long long)limit);
 }
 
 // What tells a composite means nothing on what it consisted of.

@@ -28,7 +28,7 @@ static bool check_size(HlPass *p) {
   return total <= limit ||
          hl_error_kind(p->cx, HL_LIMIT, hl_module_pos(p->m),
                        "the module written out without shared computations has more than %lld "
-                       "instructions",
+                       "instructions (limit instructions)",
                        (long long)limit);
 }
 
