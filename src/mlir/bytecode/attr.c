@@ -13,11 +13,13 @@ const HlMlAttr **mlb_attrs(MlbReader *r, MlbCursor *c, int *n) {
   return r->failed ? NULL : out;
 }
 
-const HlMlAttr *mlb_enum(MlbReader *r, const uint8_t *at, const char *name, uint64_t value) {
-  const MlEnum *words = ml_find_enum(hl_str(name));
+const HlMlAttr *mlb_enum(MlbReader *r, const uint8_t *at, MlAttrDef def, HlMlDialect dialect,
+                         uint64_t value) {
+  char buffer[ML_MAX_DEF_TEXT];
+  const char *name = ml_spelt(def, dialect, buffer);
   if (r->failed)
     return NULL;
-  if (value > INT32_MAX || !ml_enum_word(words, (int64_t)value)) {
+  if (value > INT32_MAX || !ml_enum_word(ml_enum_of(def), (int64_t)value)) {
     mlb_fail(r, at, "%s has no value %" PRIu64, name, value);
     return NULL;
   }
@@ -407,46 +409,46 @@ static const HlMlAttr *as_symbol(MlbReader *r, const HlMlAttr *value) {
   return value->kind == HL_ML_A_STRING ? hl_ml_symbol(r->tree, value->sym) : value;
 }
 
-// What lists and parts in struct attributes are made of: by struct and field the name of a struct, "": a string.
+// What lists and parts in struct attributes are made of: by struct and field another struct, none: a string.
 typedef struct MlbPart {
-  const char *of;
+  MlAttrDef of;
   MlName field;
-  const char *part;
+  MlAttrDef part;
 } MlbPart;
 static const MlbPart parts[] = {
-    {"sdy.manual_axes", ML_A_AXES, ""},
-    {"sdy.mesh", ML_A_AXES, "sdy.mesh_axis"},
-    {"sdy.axis_ref", ML_A_SUB_AXIS_INFO, "sdy.sub_axis_info"},
-    {"sdy.dimension_sharding", ML_A_AXES, "sdy.axis_ref"},
-    {"sdy.sharding", ML_A_DIM_SHARDINGS, "sdy.dimension_sharding"},
-    {"sdy.sharding", ML_A_REPLICATED_AXES, "sdy.axis_ref"},
-    {"sdy.sharding", ML_A_UNREDUCED_AXES, "sdy.axis_ref"},
-    {"sdy.sharding", ML_A_MESH_OR_REF, "sdy.mesh"},
-    {"sdy.sharding_per_value", ML_A_SHARDINGS, "sdy.sharding"},
-    {"sdy.tensor_mapping", ML_A_DIM_MAPPINGS, "sdy.dim_mapping"},
-    {"sdy.op_sharding_rule", ML_A_OPERAND_MAPPINGS, "sdy.tensor_mapping"},
-    {"sdy.op_sharding_rule", ML_A_RESULT_MAPPINGS, "sdy.tensor_mapping"},
-    {"sdy.axis_ref_list", ML_A_VALUE, "sdy.axis_ref"},
-    {"sdy.list_of_axis_ref_lists", ML_A_VALUE, "sdy.axis_ref_list"},
-    {"sdy.all_to_all_param", ML_A_AXES, "sdy.axis_ref"},
-    {"sdy.all_to_all_param_list", ML_A_VALUE, "sdy.all_to_all_param"},
-    {"stablehlo.axis_ref", ML_A_SUB_AXIS_INFO, "stablehlo.sub_axis_info"},
-    {"stablehlo.mesh", ML_A_AXES, "stablehlo.mesh_axis"},
-    {"stablehlo.replica_group_mesh_axes", ML_A_AXES, "stablehlo.axis_ref"},
-    {"stablehlo.replica_group_mesh_axes", ML_A_MESH, "stablehlo.mesh"},
+    {ML_D_MANUAL_AXES, ML_A_AXES, ML_D_NONE},
+    {ML_D_MESH, ML_A_AXES, ML_D_MESH_AXIS},
+    {ML_D_AXIS, ML_A_SUB_AXIS_INFO, ML_D_SUB_AXIS},
+    {ML_D_DIM, ML_A_AXES, ML_D_AXIS},
+    {ML_D_SHARDING, ML_A_DIM_SHARDINGS, ML_D_DIM},
+    {ML_D_SHARDING, ML_A_REPLICATED_AXES, ML_D_AXIS},
+    {ML_D_SHARDING, ML_A_UNREDUCED_AXES, ML_D_AXIS},
+    {ML_D_SHARDING, ML_A_MESH_OR_REF, ML_D_MESH},
+    {ML_D_PER_VALUE, ML_A_SHARDINGS, ML_D_SHARDING},
+    {ML_D_TENSOR_MAPPING, ML_A_DIM_MAPPINGS, ML_D_DIM_MAPPING},
+    {ML_D_RULE, ML_A_OPERAND_MAPPINGS, ML_D_TENSOR_MAPPING},
+    {ML_D_RULE, ML_A_RESULT_MAPPINGS, ML_D_TENSOR_MAPPING},
+    {ML_D_AXIS_LIST, ML_A_VALUE, ML_D_AXIS},
+    {ML_D_AXIS_LISTS, ML_A_VALUE, ML_D_AXIS_LIST},
+    {ML_D_ALL_TO_ALL_PARAM, ML_A_AXES, ML_D_AXIS},
+    {ML_D_ALL_TO_ALL_PARAMS, ML_A_VALUE, ML_D_ALL_TO_ALL_PARAM},
+    {ML_D_HLO_AXIS_REF, ML_A_SUB_AXIS_INFO, ML_D_HLO_SUB_AXIS},
+    {ML_D_HLO_MESH, ML_A_AXES, ML_D_HLO_MESH_AXIS},
+    {ML_D_MESH_AXES, ML_A_AXES, ML_D_HLO_AXIS_REF},
+    {ML_D_MESH_AXES, ML_A_MESH, ML_D_HLO_MESH},
 };
 
-static bool is_part(const HlMlAttr *value, const char *part) {
-  if (part[0] == 0)
+static bool is_part(const HlMlAttr *value, MlAttrDef part) {
+  if (part == ML_D_NONE)
     return value->kind == HL_ML_A_STRING;
-  return value->kind == HL_ML_A_STRUCT && strcmp(value->name->text, part) == 0;
+  return value->kind == HL_ML_A_STRUCT && strcmp(value->name->text, ml_def_text[part]) == 0;
 }
 
 // Whether a field holds what its kind and the table of parts say.
 static bool is_good_field(const MlStruct *row, const MlField *field, const HlMlAttr *value) {
-  const char *part = NULL;
+  MlAttrDef part = ML_D_NONE;
   for (int k = 0; k < HL_COUNT_OF(parts); k++)
-    if (strcmp(parts[k].of, row->name) == 0 && parts[k].field == field->name)
+    if (parts[k].of == row->def && parts[k].field == field->name)
       part = parts[k].part;
   switch (field->kind) {
   case ML_K_STRING: return value->kind == HL_ML_A_STRING;
@@ -463,9 +465,10 @@ static bool is_good_field(const MlStruct *row, const MlField *field, const HlMlA
   }
 }
 
-// Fields in the order of the row; n_fields of them, as older codes have fewer. `name` is the row's, or MHLO's.
-const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, const MlStruct *row, const char *name,
+// Fields in the order of the row; n_fields of them, as older codes have fewer.
+const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, MlAttrDef def, HlMlDialect dialect,
                            int n_fields, MlbFlavor flavor) {
+  const MlStruct *row = ml_struct_of(def);
   HlMlNamed named[MLB_MAX_ATTRS];
   int n = 0;
   for (const MlField *field = row->field; field->name && n_fields-- > 0; field++) {
@@ -484,7 +487,8 @@ const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, const MlStruct *row, cons
     }
     named[n++] = ml_named(r->tree, field->name, value);
   }
-  return hl_ml_struct(r->tree, name, n, named);
+  char buffer[ML_MAX_DEF_TEXT];
+  return hl_ml_struct(r->tree, ml_spelt(def, dialect, buffer), n, named);
 }
 
 static const HlMlAttr *read_stablehlo(MlbReader *r, MlbCursor *c) {
@@ -492,55 +496,54 @@ static const HlMlAttr *read_stablehlo(MlbReader *r, MlbCursor *c) {
   uint64_t code = mlb_varint(r, c);
   const VhloCode *words = code <= INT32_MAX ? vhlo_enum_by_native((int)code) : NULL;
   if (words)
-    return mlb_enum(r, at, words->name, mlb_varint(r, c));
+    return mlb_enum(r, at, words->def, HL_ML_STABLEHLO, mlb_varint(r, c));
   const MlStruct *row = code <= INT32_MAX ? ml_struct_by_code(HL_ML_STABLEHLO, (int)code) : NULL;
   if (row)
-    return mlb_struct(r, c, row, row->name, MLB_MAX_ATTRS, MLB_NATIVE);
+    return mlb_struct(r, c, row->def, HL_ML_STABLEHLO, MLB_MAX_ATTRS, MLB_NATIVE);
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "an attribute of stablehlo with code %" PRIu64, code);
   return NULL;
 }
 
 // MHLO's codes are StableHLO's as far as these go.
-static const char *const mhlo_names[] = {
-    NULL,
-    "mhlo.channel_handle",
-    "mhlo.comparison_direction",
-    "mhlo.comparison_type",
-    "mhlo.conv",
-    "mhlo.dot",
-    "mhlo.fft_type",
-    "mhlo.gather",
-    "mhlo.precision",
-    "mhlo.rng_algorithm",
-    "mhlo.rng_distribution",
-    "mhlo.scatter",
-    "mhlo.transpose",
-    "mhlo.type_extensions",
-    "mhlo.kind",
-    "mhlo.fusion_kind",
-    "mhlo.output_operand_alias",
-    "mhlo.result_accuracy_mode",
-    "mhlo.result_accuracy",
+static const MlAttrDef mhlo_defs[] = {
+    ML_D_NONE,
+    ML_D_CHANNEL,
+    ML_D_DIRECTION,
+    ML_D_COMPARE,
+    ML_D_CONV,
+    ML_D_DOT,
+    ML_D_FFT,
+    ML_D_GATHER,
+    ML_D_PRECISION,
+    ML_D_RNG_ALGORITHM,
+    ML_D_RNG_DISTRIBUTION,
+    ML_D_SCATTER,
+    ML_D_TRANSPOSE,
+    ML_D_EXTENSIONS,
+    ML_D_DOMAIN_KIND,
+    ML_D_FUSION_KIND,
+    ML_D_ALIAS,
+    ML_D_ACCURACY_MODE,
+    ML_D_ACCURACY,
 };
 
 static const HlMlAttr *read_mhlo(MlbReader *r, MlbCursor *c) {
   const uint8_t *at = c->at;
   uint64_t code = mlb_varint(r, c);
-  if (code == 0 || code >= (uint64_t)HL_COUNT_OF(mhlo_names)) {
+  if (code == 0 || code >= (uint64_t)HL_COUNT_OF(mhlo_defs)) {
     mlb_fail_kind(r, HL_UNSUPPORTED, at, "an attribute of mhlo with code %" PRIu64, code);
     return NULL;
   }
-  const char *name = mhlo_names[code];
-  const MlStruct *row = ml_find_struct(hl_str(name));
-  return row ? mlb_struct(r, c, row, name, MLB_MAX_ATTRS, MLB_NATIVE)
-             : mlb_enum(r, at, name, mlb_varint(r, c));
+  const MlAttrDef def = mhlo_defs[code];
+  return ml_struct_of(def) ? mlb_struct(r, c, def, HL_ML_MHLO, MLB_MAX_ATTRS, MLB_NATIVE)
+                           : mlb_enum(r, at, def, HL_ML_MHLO, mlb_varint(r, c));
 }
 
 static const HlMlAttr *read_chlo(MlbReader *r, MlbCursor *c) {
   const uint8_t *at = c->at;
   uint64_t code = mlb_varint(r, c);
   if (code <= 1)
-    return mlb_enum(r, at, code == 0 ? "chlo.comparison_direction" : "chlo.comparison_type",
+    return mlb_enum(r, at, code == 0 ? ML_D_CHLO_DIRECTION : ML_D_CHLO_COMPARE, HL_ML_CHLO,
                     mlb_varint(r, c));
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "an attribute of chlo with code %" PRIu64, code);
   return NULL;
@@ -566,7 +569,7 @@ static const HlMlAttr *read_sdy(MlbReader *r, MlbCursor *c) {
   }
   const MlStruct *row = code <= INT32_MAX ? ml_struct_by_code(HL_ML_SDY, (int)code) : NULL;
   if (row)
-    return mlb_struct(r, c, row, row->name, n_fields, MLB_SDY);
+    return mlb_struct(r, c, row->def, HL_ML_SDY, n_fields, MLB_SDY);
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "an attribute of sdy with code %" PRIu64, code);
   return NULL;
 }

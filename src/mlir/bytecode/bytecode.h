@@ -126,7 +126,8 @@ typedef struct VhloOp {
 } VhloOp;
 typedef struct VhloCode {
   int code, native;  // native: of enums
-  const char *name;
+  const char *text;  // of types
+  MlAttrDef def;     // of enums and structs
   int min;
 } VhloCode;
 
@@ -138,9 +139,9 @@ const VhloCode *vhlo_type_by_code(int code);         // NULL: none
 const VhloCode *vhlo_type_by_text(HlStr text);
 const VhloCode *vhlo_enum_by_code(int code);
 const VhloCode *vhlo_enum_by_native(int code);
-const VhloCode *vhlo_enum_by_name(HlStr name);
+const VhloCode *vhlo_enum_of(MlAttrDef def);
 const VhloCode *vhlo_struct_by_code(int code);
-const VhloCode *vhlo_struct_by_name(HlStr name);
+const VhloCode *vhlo_struct_of(MlAttrDef def);
 bool vhlo_has_word(const VhloOp *op, const char *word);  // in `change`
 
 // One attribute of an op of VHLO: an attribute of its row, or a field of a struct attribute of its row.
@@ -286,9 +287,10 @@ const HlMlType *mlb_list_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind);
 const HlMlType *mlb_wrapped_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind);  // of one element
 const HlMlType *mlb_tensor_type(MlbReader *r, MlbCursor *c, bool has_encoding);
 const HlMlType *mlb_shaped_type(MlbReader *r, MlbCursor *c, HlMlTypeKind kind);  // VECTOR, MEMREF
-const HlMlAttr *mlb_enum(MlbReader *r, const uint8_t *at, const char *name, uint64_t value);
+const HlMlAttr *mlb_enum(MlbReader *r, const uint8_t *at, MlAttrDef def, HlMlDialect dialect,
+                         uint64_t value);
 typedef enum MlbFlavor { MLB_NATIVE, MLB_SDY, MLB_VHLO } MlbFlavor;
-const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, const MlStruct *row, const char *name,
+const HlMlAttr *mlb_struct(MlbReader *r, MlbCursor *c, MlAttrDef def, HlMlDialect dialect,
                            int n_fields, MlbFlavor flavor);
 const HlMlAttr *mlb_apint(MlbReader *r, MlbCursor *c, const HlMlType *type);
 const HlMlAttr *mlb_apfloat(MlbReader *r, MlbCursor *c, const HlMlType *type);

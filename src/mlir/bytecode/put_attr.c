@@ -310,6 +310,12 @@ static uint32_t sdy_struct(MlwWriter *w, const HlMlAttr *attr, const MlStruct *r
   return mlw_end(w, from, &w->attrs, "sdy");
 }
 
+// ML_D_NONE: it is no attribute of StableHLO.
+static MlAttrDef stablehlo_def(const HlMlAttr *attr) {
+  const HlStr name = {attr->name->text, attr->name->n};
+  return ml_find_dialect(name) == HL_ML_STABLEHLO ? ml_def_of(attr) : ML_D_NONE;
+}
+
 static uint32_t native_struct(MlwWriter *w, const HlMlAttr *attr) {
   const MlStruct *row = ml_find_struct((HlStr){attr->name->text, attr->name->n});
   HlMlDialect dialect = ml_find_dialect((HlStr){attr->name->text, attr->name->n});
@@ -323,7 +329,7 @@ static uint32_t native_struct(MlwWriter *w, const HlMlAttr *attr) {
 }
 
 static uint32_t native_enum(MlwWriter *w, const HlMlAttr *attr) {
-  const VhloCode *row = vhlo_enum_by_name((HlStr){attr->name->text, attr->name->n});
+  const VhloCode *row = vhlo_enum_of(stablehlo_def(attr));
   if (!row)
     return text_attr(w, attr);
   size_t from = mlw_begin(w, row->native);
@@ -451,20 +457,20 @@ static uint32_t vhlo_attr(MlwWriter *w, const HlMlAttr *attr) {
   case HL_ML_A_DENSE_ARRAY:
   case HL_ML_A_RESOURCE: return vhlo_tensor(w, attr);
   case HL_ML_A_ENUM:
-    row = vhlo_enum_by_name((HlStr){attr->name->text, attr->name->n});
+    row = vhlo_enum_of(stablehlo_def(attr));
     if (!row)
       return mixed_attr(w, attr);
-    mlw_wants(w, row->min, row->name);
+    mlw_wants(w, row->min, ml_def_text[row->def]);
     return mlw_vhlo_enum(w, row->code, (uint64_t)attr->i);
   case HL_ML_A_STRUCT:
-    row = vhlo_struct_by_name((HlStr){attr->name->text, attr->name->n});
+    row = vhlo_struct_of(stablehlo_def(attr));
     if (!row)
       return ml_find_dialect((HlStr){attr->name->text, attr->name->n}) == HL_ML_STABLEHLO
                  ? unsupported_attr(w, attr, 0)
                  : mixed_attr(w, attr);
-    mlw_wants(w, row->min, row->name);
+    mlw_wants(w, row->min, ml_def_text[row->def]);
     from = mlw_begin(w, row->code);
-    put_fields(w, attr, ml_find_struct(hl_str(row->name)), MLB_MAX_ATTRS, MLB_VHLO);
+    put_fields(w, attr, ml_struct_of(row->def), MLB_MAX_ATTRS, MLB_VHLO);
     return mlw_end(w, from, &w->attrs, "vhlo");
   default: return mixed_attr(w, attr);
   }

@@ -12,15 +12,15 @@ static const VhloOp op_rows[] = {
 #include "mlir/bytecode/vhlo.def"
 };
 static const VhloCode type_rows[] = {
-#define VHLO_TYPE(code, text, min) {code, -1, text, min},
+#define VHLO_TYPE(code, text, min) {code, -1, text, ML_D_NONE, min},
 #include "mlir/bytecode/vhlo.def"
 };
 static const VhloCode enum_rows[] = {
-#define VHLO_ENUM(code, native, name, min) {code, native, name, min},
+#define VHLO_ENUM(code, native, id, min) {code, native, NULL, ML_D_##id, min},
 #include "mlir/bytecode/vhlo.def"
 };
 static const VhloCode struct_rows[] = {
-#define VHLO_STRUCT(code, name, min) {code, -1, name, min},
+#define VHLO_STRUCT(code, id, min) {code, -1, NULL, ML_D_##id, min},
 #include "mlir/bytecode/vhlo.def"
 };
 
@@ -76,9 +76,9 @@ static const VhloCode *by_code(const VhloCode *rows, int n, int code) {
   return NULL;
 }
 
-static const VhloCode *by_name(const VhloCode *rows, int n, HlStr name) {
+static const VhloCode *by_def(const VhloCode *rows, int n, MlAttrDef def) {
   for (int k = 0; k < n; k++)
-    if (hl_str_is(name, rows[k].name))
+    if (rows[k].def == def)
       return &rows[k];
   return NULL;
 }
@@ -87,19 +87,22 @@ const VhloCode *vhlo_type_by_code(int code) {
   return by_code(type_rows, HL_COUNT_OF(type_rows), code);
 }
 const VhloCode *vhlo_type_by_text(HlStr text) {
-  return by_name(type_rows, HL_COUNT_OF(type_rows), text);
+  for (int k = 0; k < HL_COUNT_OF(type_rows); k++)
+    if (hl_str_is(text, type_rows[k].text))
+      return &type_rows[k];
+  return NULL;
 }
 const VhloCode *vhlo_enum_by_code(int code) {
   return by_code(enum_rows, HL_COUNT_OF(enum_rows), code);
 }
-const VhloCode *vhlo_enum_by_name(HlStr name) {
-  return by_name(enum_rows, HL_COUNT_OF(enum_rows), name);
+const VhloCode *vhlo_enum_of(MlAttrDef def) {
+  return by_def(enum_rows, HL_COUNT_OF(enum_rows), def);
 }
 const VhloCode *vhlo_struct_by_code(int code) {
   return by_code(struct_rows, HL_COUNT_OF(struct_rows), code);
 }
-const VhloCode *vhlo_struct_by_name(HlStr name) {
-  return by_name(struct_rows, HL_COUNT_OF(struct_rows), name);
+const VhloCode *vhlo_struct_of(MlAttrDef def) {
+  return by_def(struct_rows, HL_COUNT_OF(struct_rows), def);
 }
 
 const VhloCode *vhlo_enum_by_native(int code) {
@@ -137,7 +140,7 @@ bool vhlo_has_word(const VhloOp *op, const char *word) {
 }
 
 bool vhlo_is_flattened(const MlAttrRow *attr) {
-  return attr->kind == ML_K_STRUCT && strcmp(attr->more, "stablehlo.result_accuracy") != 0;
+  return attr->kind == ML_K_STRUCT && attr->of != ML_D_ACCURACY;
 }
 
 static void add_slot(VhloSlot *slots, int *n, VhloSlot slot) {
@@ -149,11 +152,11 @@ static void add_slot(VhloSlot *slots, int *n, VhloSlot slot) {
 }
 
 static bool is_channel(const MlAttrRow *attr) {
-  return strcmp(attr->more, "stablehlo.channel_handle") == 0;
+  return attr->of == ML_D_CHANNEL;
 }
 
 static void add_fields(const VhloOp *op, const MlAttrRow *attr, VhloSlot *slots, int *n) {
-  const MlStruct *row = ml_find_struct(hl_str(attr->more));
+  const MlStruct *row = ml_struct_of(attr->of);
   for (int k = 0; row->field[k].name; k++) {
     MlName name = row->field[k].name;
     if (is_channel(attr)) {

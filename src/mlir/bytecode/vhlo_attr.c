@@ -31,7 +31,7 @@ const HlMlType *vhlo_read_type(MlbReader *r, MlbCursor *c) {
     return NULL;
   const VhloCode *row = code <= INT32_MAX ? vhlo_type_by_code((int)code) : NULL;
   if (row)
-    return simple_type(r, row->name);
+    return simple_type(r, row->text);
   switch (code) {
   case VHLO_T_COMPLEX: return mlb_wrapped_type(r, c, HL_ML_COMPLEX);
   case VHLO_T_UNRANKED: return mlb_wrapped_type(r, c, HL_ML_UNRANKED);
@@ -153,10 +153,10 @@ const HlMlAttr *vhlo_read_attr(MlbReader *r, MlbCursor *c) {
   }
   const VhloCode *row = code <= INT32_MAX ? vhlo_enum_by_code((int)code) : NULL;
   if (row)
-    return mlb_enum(r, at, row->name, mlb_varint(r, c));
+    return mlb_enum(r, at, row->def, HL_ML_STABLEHLO, mlb_varint(r, c));
   row = code <= INT32_MAX ? vhlo_struct_by_code((int)code) : NULL;
   if (row)
-    return mlb_struct(r, c, ml_find_struct(hl_str(row->name)), row->name, MLB_MAX_ATTRS, MLB_VHLO);
+    return mlb_struct(r, c, row->def, HL_ML_STABLEHLO, MLB_MAX_ATTRS, MLB_VHLO);
   mlb_fail_kind(r, HL_UNSUPPORTED, at, "an attribute of VHLO with code %" PRIu64, code);
   return NULL;
 }

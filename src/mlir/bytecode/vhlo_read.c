@@ -43,18 +43,12 @@ static const HlMlAttr *as_symbols(MlbReader *r, const HlMlAttr *value) {
   return hl_ml_array(r->tree, value->n, list);
 }
 
-static bool is_of_enum(const HlMlAttr *value, const char *name) {
-  return value->kind == HL_ML_A_ENUM &&
-         ml_find_enum((HlStr){value->name->text, value->name->n}) == ml_find_enum(hl_str(name));
+static bool is_of(const HlMlAttr *value, HlMlAttrKind kind, MlAttrDef def) {
+  return value->kind == kind && ml_def_of(value) == def;
 }
 
-static bool is_of_struct(const HlMlAttr *value, const char *name) {
-  return value->kind == HL_ML_A_STRUCT &&
-         ml_find_struct((HlStr){value->name->text, value->name->n}) == ml_find_struct(hl_str(name));
-}
-
-// NULL: it is of another kind. `more` is as in ops.def.
-static const HlMlAttr *convert(MlbReader *r, MlKind kind, MlName attr, const char *more,
+// NULL: it is of another kind. `of` is as in ops.def.
+static const HlMlAttr *convert(MlbReader *r, MlKind kind, MlName attr, MlAttrDef of,
                                const HlMlAttr *value) {
   switch (kind) {
   case ML_K_I64S: return as_list(r, value, HL_S64);
@@ -68,14 +62,14 @@ static const HlMlAttr *convert(MlbReader *r, MlKind kind, MlName attr, const cha
   case ML_K_F64: return value->kind == HL_ML_A_FLOAT ? value : NULL;
   case ML_K_STRING: return value->kind == HL_ML_A_STRING ? value : NULL;
   case ML_K_TYPE: return value->kind == HL_ML_A_TYPE ? value : NULL;
-  case ML_K_ENUM: return is_of_enum(value, more) ? value : NULL;
+  case ML_K_ENUM: return is_of(value, HL_ML_A_ENUM, of) ? value : NULL;
   case ML_K_DENSE: return value->kind == HL_ML_A_DENSE ? value : NULL;
   case ML_K_ARRAY:
     if (attr == ML_A_CALLED_COMPUTATIONS)
       return as_symbols(r, value);
     return value->kind == HL_ML_A_ARRAY ? value : NULL;
   case ML_K_DICT: return value->kind == HL_ML_A_DICT ? value : NULL;
-  case ML_K_STRUCT: return is_of_struct(value, more) ? value : NULL;
+  case ML_K_STRUCT: return is_of(value, HL_ML_A_STRUCT, of) ? value : NULL;
   default: return value;
   }
 }
@@ -91,9 +85,9 @@ const HlMlAttr *mlb_normal(MlbReader *r, const uint8_t *at, const MlAttrRow *att
       return list;
     break;
   case ML_K_ENUM:
-    if (value->kind == HL_ML_A_INT && ml_enum_word(ml_find_enum(hl_str(attr->more)), value->i))
-      return hl_ml_enum(r->tree, attr->more, value->i);
-    if (is_of_enum(value, attr->more))
+    if (value->kind == HL_ML_A_INT && ml_enum_word(ml_enum_of(attr->of), value->i))
+      return hl_ml_enum(r->tree, ml_def_text[attr->of], value->i);
+    if (is_of(value, HL_ML_A_ENUM, attr->of))
       return value;
     break;
   case ML_K_SYMBOL:
@@ -114,7 +108,7 @@ const HlMlAttr *mlb_normal(MlbReader *r, const uint8_t *at, const MlAttrRow *att
       return value;
     break;
   default:
-    if (convert(r, attr->kind, attr->name, attr->more, value))
+    if (convert(r, attr->kind, attr->name, attr->of, value))
       return value;
     break;
   }
@@ -130,7 +124,7 @@ static bool is_none(const HlMlAttr *value) {
 static bool put_together(MlbReader *r, const uint8_t *at, const MlbOpName *name,
                          const MlAttrRow *attr, const HlMlAttr *const *value,
                          const HlMlAttr **out) {
-  const MlStruct *row = ml_find_struct(hl_str(attr->more));
+  const MlStruct *row = ml_struct_of(attr->of);
   HlMlNamed field[MLB_MAX_ATTRS];
   int n = 0, n_none = 0;
   for (int k = 0; row->field[k].name; k++) {
@@ -140,7 +134,7 @@ static bool put_together(MlbReader *r, const uint8_t *at, const MlbOpName *name,
         part = value[slot];
     if (part && is_none(part))
       n_none++;
-    else if (part && !(part = convert(r, row->field[k].kind, row->field[k].name, "", part)))
+    else if (part && !(part = convert(r, row->field[k].kind, row->field[k].name, ML_D_NONE, part)))
       return fail_kind_of(r, at, name, row->field[k].name);
     if (!part)  // an older op without it
       part = row->field[k].kind == ML_K_I64S ? hl_ml_dense_i64s(r->tree, (HlI64s){0})
@@ -193,7 +187,7 @@ bool vhlo_to_attrs(MlbReader *r, const uint8_t *at, const MlbOpName *name,
       if (result && vhlo_is_default(ml_row(name->row), attr, result))
         result = NULL;
     } else if (!is_left_out(name, attr, value, slot)) {
-      if (!(result = convert(r, attr->kind, attr->name, attr->more, value[slot])))
+      if (!(result = convert(r, attr->kind, attr->name, attr->of, value[slot])))
         return fail_kind_of(r, at, name, attr->name);
     }
     if (result)

@@ -35,7 +35,7 @@ static uint32_t falses(MlwWriter *w, int64_t n) {
 }
 
 static uint32_t default_precision(MlwWriter *w) {
-  int code = vhlo_enum_by_name(hl_str("stablehlo.precision"))->code;
+  int code = vhlo_enum_of(ML_D_PRECISION)->code;
   uint32_t one = mlw_vhlo_enum(w, code, 0);
   size_t from = mlw_begin(w, VHLO_ARRAY);
   mlw_varint(&w->stack, 2);
@@ -45,9 +45,8 @@ static uint32_t default_precision(MlwWriter *w) {
 }
 
 static uint32_t default_accuracy(MlwWriter *w) {
-  uint32_t mode =
-      mlw_vhlo_enum(w, vhlo_enum_by_name(hl_str("stablehlo.result_accuracy_mode"))->code, 0);
-  size_t from = mlw_begin(w, vhlo_struct_by_name(hl_str("stablehlo.result_accuracy"))->code);
+  uint32_t mode = mlw_vhlo_enum(w, vhlo_enum_of(ML_D_ACCURACY_MODE)->code, 0);
+  size_t from = mlw_begin(w, vhlo_struct_of(ML_D_ACCURACY)->code);
   for (int k = 0; k < 3; k++)
     mlw_svarint(&w->stack, 0);
   mlw_varint(&w->stack, mode);
@@ -104,8 +103,8 @@ static uint32_t put_default(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot
   if (slot->kind == ML_K_ARRAY)
     return default_precision(w);
   if (slot->kind == ML_K_ENUM) {
-    ml_enum_value(ml_find_enum(hl_str(slot->attr->more)), hl_str(def), &value);
-    return mlw_vhlo_enum(w, vhlo_enum_by_name(hl_str(slot->attr->more))->code, (uint64_t)value);
+    ml_enum_value(ml_enum_of(slot->attr->of), hl_str(def), &value);
+    return mlw_vhlo_enum(w, vhlo_enum_of(slot->attr->of)->code, (uint64_t)value);
   }
   if (slot->name == ML_A_API_VERSION)
     return mlw_vhlo_enum(w, VHLO_API_VERSION, (uint64_t)number(def));
@@ -117,7 +116,7 @@ static uint32_t put_default(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot
 // A field of a struct attribute. Without the struct: a channel of 0, an algorithm of nothing.
 static uint32_t put_field(MlwWriter *w, const HlMlOp *op, const VhloSlot *slot,
                           const HlMlAttr *value) {
-  const MlStruct *row = ml_find_struct(hl_str(slot->attr->more));
+  const MlStruct *row = ml_struct_of(slot->attr->of);
   const MlField *field = &row->field[slot->field];
   if (!value)
     return slot->attr->name == ML_A_ALGORITHM ? none_type(w) : integer(w, "i64", 0);

@@ -22,7 +22,7 @@ static const HlMlType *bounded_type(Fh *f, const HlShape *shape) {
   }
   const HlMlNamed field =
       fh_named(f, ML_A_BOUNDS, hl_ml_dense_i64s(f->tree, (HlI64s){bound, shape->rank}));
-  const HlMlAttr *bounds = fh_struct(f, "stablehlo.type_extensions", 1, &field);
+  const HlMlAttr *bounds = fh_struct(f, ML_D_EXTENSIONS, 1, &field);
   const HlMlType *element = hl_ml_dtype_type(f->tree, shape->dtype);
   const HlMlType *type = hl_ml_tensor_type(f->tree, shape->rank, dim, element, bounds);
   hl_arena_release(f->arena, mark);
@@ -124,25 +124,20 @@ const HlMlAttr *fh_text(Fh *f, const char *text) {
   return hl_ml_string(f->tree, text, strlen(text));
 }
 
-// "stablehlo.dot" as MHLO calls it, where that is written.
-static const char *own_name(const Fh *f, const char *name, char *room, size_t n) {
-  if (!f->mhlo || strncmp(name, "stablehlo.", 10) != 0)
-    return name;
-  snprintf(room, n, "mhlo.%s", name + 10);
-  return room;
+static HlMlDialect dialect_of(const Fh *f) {
+  return f->mhlo ? HL_ML_MHLO : HL_ML_STABLEHLO;
 }
 
-const HlMlAttr *fh_enum(Fh *f, const char *name, int64_t value) {
-  char room[96];
-  const MlEnum *words = ml_find_enum(hl_str(name));
-  return words && ml_enum_word(words, value)
-             ? hl_ml_enum(f->tree, own_name(f, name, room, sizeof room), value)
+const HlMlAttr *fh_enum(Fh *f, MlAttrDef def, int64_t value) {
+  char buffer[ML_MAX_DEF_TEXT];
+  return ml_enum_word(ml_enum_of(def), value)
+             ? hl_ml_enum(f->tree, ml_spelt(def, dialect_of(f), buffer), value)
              : NULL;
 }
 
-const HlMlAttr *fh_struct(Fh *f, const char *name, int n, const HlMlNamed *field) {
-  char room[96];
-  return hl_ml_struct(f->tree, own_name(f, name, room, sizeof room), n, field);
+const HlMlAttr *fh_struct(Fh *f, MlAttrDef def, int n, const HlMlNamed *field) {
+  char buffer[ML_MAX_DEF_TEXT];
+  return hl_ml_struct(f->tree, ml_spelt(def, dialect_of(f), buffer), n, field);
 }
 
 HlMlNamed fh_named(Fh *f, MlName name, const HlMlAttr *value) {
@@ -202,7 +197,7 @@ const HlMlAttr *fh_groups(Fh *f, const HlInst *inst) {
 const HlMlAttr *fh_channel(Fh *f, int64_t handle, int64_t type) {
   const HlMlNamed field[2] = {fh_named(f, ML_A_HANDLE, hl_ml_i64(f->tree, handle)),
                               fh_named(f, ML_A_TYPE, hl_ml_i64(f->tree, type))};
-  return fh_struct(f, "stablehlo.channel_handle", 2, field);
+  return fh_struct(f, ML_D_CHANNEL, 2, field);
 }
 
 // --- Attributes from text -----------------------------------------------------------------------------------

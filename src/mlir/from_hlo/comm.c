@@ -393,7 +393,7 @@ static void set_call_aliases(Fh *f, HlMlOp *op, const HlInst *inst) {
         fh_named(f, ML_A_OUTPUT_TUPLE_INDICES, hl_ml_dense_i64s(f->tree, alias->output)),
         fh_named(f, ML_A_OPERAND_INDEX, hl_ml_i64(f->tree, alias->number)),
         fh_named(f, ML_A_OPERAND_TUPLE_INDICES, hl_ml_dense_i64s(f->tree, alias->index))};
-    list[k] = fh_struct(f, "stablehlo.output_operand_alias", 3, field);
+    list[k] = fh_struct(f, ML_D_ALIAS, 3, field);
   }
   fh_set(f, op, ML_A_OUTPUT_OPERAND_ALIASES, hl_ml_array(f->tree, attr->aliases.n, list));
 }

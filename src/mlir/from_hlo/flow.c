@@ -337,7 +337,7 @@ bool fh_rule_domain(Fh *f, const HlInst *inst, FhValue *out) {
   }
   HlMlValue *in = fh_in(f, inst, 0);
   out->at[0] = fh_make(f, ML_MHLO_DOMAIN, 1, &in, in->type);
-  fh_set(f, out->at[0]->def, ML_A_KIND, fh_enum(f, "mhlo.kind", 0));
+  fh_set(f, out->at[0]->def, ML_A_KIND, fh_enum(f, ML_D_DOMAIN_KIND, 0));
   fh_set(f, out->at[0]->def, ML_A_ENTRY_METADATA, fh_sharding(f, domain->entry));
   fh_set(f, out->at[0]->def, ML_A_EXIT_METADATA, fh_sharding(f, domain->exit));
   return true;

@@ -132,8 +132,8 @@ const HlMlAttr *fh_i64s_2d(Fh *f, int64_t rows, int64_t columns, const int64_t *
 const HlMlAttr *fh_i32(Fh *f, int64_t value);
 const HlMlAttr *fh_i32s(Fh *f, int n, const int32_t *values);  // array<i32: ...>
 const HlMlAttr *fh_text(Fh *f, const char *text);
-const HlMlAttr *fh_enum(Fh *f, const char *name, int64_t value);
-const HlMlAttr *fh_struct(Fh *f, const char *name, int n, const HlMlNamed *field);
+const HlMlAttr *fh_enum(Fh *f, MlAttrDef def, int64_t value);
+const HlMlAttr *fh_struct(Fh *f, MlAttrDef def, int n, const HlMlNamed *field);
 static inline const HlMlAttr *fh_string(Fh *f, const HlSym *sym) {
   return hl_ml_string(f->tree, sym->text, sym->n);
 }

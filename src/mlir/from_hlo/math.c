@@ -106,8 +106,7 @@ static HlMlValue *less(Fh *f, HlMlValue *x, HlMlValue *y) {
   HlMlValue *const in[2] = {x, y};
   const HlMlType *i1 = hl_ml_int_type(f->tree, 1, HL_ML_SIGNLESS);
   HlMlValue *pred = fh_make(f, ML_STABLEHLO_COMPARE, 2, in, fh_with_element(f, x->type, i1));
-  fh_set(f, pred->def, ML_A_COMPARISON_DIRECTION,
-         fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
+  fh_set(f, pred->def, ML_A_COMPARISON_DIRECTION, fh_enum(f, ML_D_DIRECTION, HL_WORD_direction_LT));
   return pred;
 }
 

@@ -22,7 +22,7 @@ static const HlMlAttr *gather_numbers(Fh *f, const HlInst *inst) {
                  hl_attr_ints(inst, HL_A_START_INDICES_BATCHING_DIMS)),
       list_field(f, ML_A_START_INDEX_MAP, hl_attr_ints(inst, HL_A_START_INDEX_MAP)),
       int_field(f, ML_A_INDEX_VECTOR_DIM, hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM))};
-  return fh_struct(f, "stablehlo.gather", HL_COUNT_OF(field), field);
+  return fh_struct(f, ML_D_GATHER, HL_COUNT_OF(field), field);
 }
 
 static const HlMlAttr *scatter_numbers(Fh *f, const HlInst *inst) {
@@ -35,7 +35,7 @@ static const HlMlAttr *scatter_numbers(Fh *f, const HlInst *inst) {
       list_field(f, ML_A_SCATTER_DIMS_TO_OPERAND_DIMS,
                  hl_attr_ints(inst, HL_A_SCATTER_DIMS_TO_OPERAND_DIMS)),
       int_field(f, ML_A_INDEX_VECTOR_DIM, hl_attr_int(inst, HL_A_INDEX_VECTOR_DIM))};
-  return fh_struct(f, "stablehlo.scatter", HL_COUNT_OF(field), field);
+  return fh_struct(f, ML_D_SCATTER, HL_COUNT_OF(field), field);
 }
 
 static const HlMlAttr *dot_numbers(Fh *f, const HlInst *inst) {
@@ -47,13 +47,13 @@ static const HlMlAttr *dot_numbers(Fh *f, const HlInst *inst) {
       list_field(f, ML_A_LHS_RAGGED_DIMENSIONS, hl_attr_ints(inst, HL_A_LHS_RAGGED_DIMS)),
       list_field(f, ML_A_RHS_GROUP_DIMENSIONS, hl_attr_ints(inst, HL_A_RHS_GROUP_DIMS))};
   if (inst->op != HL_OP_RAGGED_DOT)
-    return fh_struct(f, "stablehlo.dot", 4, field);
+    return fh_struct(f, ML_D_DOT, 4, field);
   if (!f->mhlo)
-    return fh_struct(f, "chlo.ragged_dot", 6, field);
+    return fh_struct(f, ML_D_RAGGED_DOT, 6, field);
   const HlMlNamed nested[] = {
-      fh_named(f, ML_A_DOT_DIMENSION_NUMBERS, fh_struct(f, "stablehlo.dot", 4, field)), field[4],
+      fh_named(f, ML_A_DOT_DIMENSION_NUMBERS, fh_struct(f, ML_D_DOT, 4, field)), field[4],
       field[5]};
-  return fh_struct(f, "mhlo.ragged_dot", 3, nested);
+  return fh_struct(f, ML_D_MHLO_RAGGED_DOT, 3, nested);
 }
 
 static const HlMlAttr *conv_numbers(Fh *f, const HlInst *inst) {
@@ -70,7 +70,7 @@ static const HlMlAttr *conv_numbers(Fh *f, const HlInst *inst) {
       int_field(f, ML_A_OUTPUT_BATCH_DIMENSION, labels->output_batch),
       int_field(f, ML_A_OUTPUT_FEATURE_DIMENSION, labels->output_feature),
       list_field(f, ML_A_OUTPUT_SPATIAL_DIMENSIONS, labels->output_spatial)};
-  return fh_struct(f, "stablehlo.conv", HL_COUNT_OF(field), field);
+  return fh_struct(f, ML_D_CONV, HL_COUNT_OF(field), field);
 }
 
 static const HlMlAttr *dimension_numbers(Fh *f, const HlInst *inst) {
@@ -85,12 +85,12 @@ static const HlMlAttr *precision(Fh *f, const HlInst *inst) {
     fh_lose(f, FH_LOSS_PRECISION, inst);
     return NULL;
   }
-  const char *name =
-      inst->op == HL_OP_RAGGED_DOT && !f->mhlo ? "chlo.precision" : "stablehlo.precision";
+  const MlAttrDef def =
+      inst->op == HL_OP_RAGGED_DOT && !f->mhlo ? ML_D_CHLO_PRECISION : ML_D_PRECISION;
   const HlMlAttr *list[8];
   int n = words.n < HL_COUNT_OF(list) ? words.n : HL_COUNT_OF(list);
   for (int k = 0; k < n; k++)
-    if (!(list[k] = fh_enum(f, name, words.at[k])))
+    if (!(list[k] = fh_enum(f, def, words.at[k])))
       return NULL;
   return hl_ml_array(f->tree, n, list);
 }
@@ -128,7 +128,7 @@ static const HlMlAttr *algorithm(Fh *f, const HlInst *inst) {
       int_field(f, ML_A_RHS_COMPONENT_COUNT, 1),
       int_field(f, ML_A_NUM_PRIMITIVE_OPERATIONS, a->n_products),
       fh_named(f, ML_A_ALLOW_IMPRECISE_ACCUMULATION, hl_ml_bool(f->tree, a->is_imprecise))};
-  return fh_struct(f, "stablehlo.dot_algorithm", HL_COUNT_OF(field), field);
+  return fh_struct(f, ML_D_ALGORITHM, HL_COUNT_OF(field), field);
 }
 
 static const HlMlAttr *accuracy(Fh *f, const HlInst *inst) {
@@ -141,10 +141,9 @@ static const HlMlAttr *accuracy(Fh *f, const HlInst *inst) {
       fh_named(f, ML_A_ATOL, hl_ml_float(f->tree, f64, a->has_tolerance ? a->atol : 0)),
       fh_named(f, ML_A_RTOL, hl_ml_float(f->tree, f64, a->has_tolerance ? a->rtol : 0)),
       int_field(f, ML_A_ULPS, a->has_tolerance ? a->ulps : 0),
-      fh_named(
-          f, ML_A_MODE,
-          fh_enum(f, "stablehlo.result_accuracy_mode", a->has_tolerance ? TOLERANCE : a->mode))};
-  return fh_struct(f, "stablehlo.result_accuracy", HL_COUNT_OF(field), field);
+      fh_named(f, ML_A_MODE,
+               fh_enum(f, ML_D_ACCURACY_MODE, a->has_tolerance ? TOLERANCE : a->mode))};
+  return fh_struct(f, ML_D_ACCURACY, HL_COUNT_OF(field), field);
 }
 
 // Channels of collectives are between devices.
@@ -349,7 +348,7 @@ static const HlMlAttr *plain_attr(Fh *f, const MlAttrRow *row, const HlInst *ins
   case ML_K_F32: return hl_ml_float(tree, hl_ml_float_type(tree, "f32"), hl_attr_float(inst, key));
   case ML_K_STRING: return hl_has_attr(inst, key) ? fh_string(f, hl_attr(inst, key)->sym) : NULL;
   case ML_K_I64S: return fh_ints(f, hl_attr_ints(inst, key));
-  case ML_K_ENUM: return fh_enum(f, row->more, hl_attr_int(inst, key));
+  case ML_K_ENUM: return fh_enum(f, row->of, hl_attr_int(inst, key));
   default: return NULL;
   }
 }
@@ -358,7 +357,7 @@ static const HlMlAttr *plain_attr(Fh *f, const MlAttrRow *row, const HlInst *ins
 static const HlMlAttr *compare_type(Fh *f, const HlInst *inst) {
   int64_t word =
       hl_has_attr(inst, HL_A_COMPARISON_TYPE) ? hl_attr_int(inst, HL_A_COMPARISON_TYPE) : 0;
-  return word ? fh_enum(f, "stablehlo.comparison_type", word) : NULL;
+  return word ? fh_enum(f, ML_D_COMPARE, word) : NULL;
 }
 
 const HlMlAttr *fh_attr_of(Fh *f, const HlMlOp *op, const MlAttrRow *row, const HlInst *inst,

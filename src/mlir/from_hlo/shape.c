@@ -351,11 +351,10 @@ static void put_less(Fh *f, HlMlOp *sort, bool is_float) {
       hl_ml_arg(f->tree, f->block, fh_tensor(f, 0, NULL, hl_ml_element(sort->operands[k]->type)));
   const HlMlType *i1 = fh_tensor(f, 0, NULL, hl_ml_int_type(f->tree, 1, HL_ML_SIGNLESS));
   HlMlValue *less = fh_make(f, ML_STABLEHLO_COMPARE, 2, f->block->args, i1);
-  fh_set(f, less->def, ML_A_COMPARISON_DIRECTION,
-         fh_enum(f, "stablehlo.comparison_direction", HL_WORD_direction_LT));
+  fh_set(f, less->def, ML_A_COMPARISON_DIRECTION, fh_enum(f, ML_D_DIRECTION, HL_WORD_direction_LT));
   if (is_float)
     fh_set(f, less->def, ML_A_COMPARE_TYPE,
-           fh_enum(f, "stablehlo.comparison_type", HL_WORD_comparison_type_TOTALORDER));
+           fh_enum(f, ML_D_COMPARE, HL_WORD_comparison_type_TOTALORDER));
   fh_op(f, ML_STABLEHLO_RETURN, 1, &less, 0, NULL, 0);
   f->block = outer;
 }

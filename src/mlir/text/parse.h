@@ -269,8 +269,8 @@ bool mp_fn_type(MpParser *p, MpState *s);  // (T, U) -> V to the op's operand an
 bool mp_type_list(MpParser *p);            // T, U: pushes onto p->types
 void mp_attr_of(MpParser *p, MpState *s, MlName name,
                 const HlMlAttr *value);  // an attribute that was read
-const HlMlAttr *mp_short(MpParser *p, MlKind kind,
-                         const char *more);  // in the short form of its kind
+// In the short form of its kind; an enum or struct as the dialect spells it.
+const HlMlAttr *mp_short(MpParser *p, MlKind kind, MlAttrDef of, HlMlDialect dialect);
 bool mp_int_list(MpParser *p, int *n);       // [1, 2]; pushes onto p->ints
 
 // parse_type.c, parse_quant.c
@@ -293,15 +293,12 @@ const HlMlAttr *mp_dict_attr(MpParser *p);        // {a = b}
 const HlMlAttr *mp_dialect_attr(MpParser *p);           // #dialect.name<..>, #dialect<name ..>
 const HlMlAttr *mp_conv_body(MpParser *p, HlStr name);  // [b, 0, f]x[..]->[..], or raw a = 1, ..>
 const HlMlAttr *mp_enum_word(MpParser *p, const MlEnum *words, const char *name);
-// The name of a row of attrs.def as the dialect spells it.
-enum { MP_MAX_NAME = 64 };
-const char *mp_spelt(HlMlDialect dialect, const char *row_name, char buffer[MP_MAX_NAME]);
-const HlMlAttr *mp_sdy_body(MpParser *p, const char *name);
+const HlMlAttr *mp_sdy_body(MpParser *p, MlAttrDef def);
 // What an op's attribute is in one form, however it was written.
 const HlMlAttr *mp_normal(MpParser *p, const char *at, const MlAttrRow *row, HlMlDialect dialect,
                           const HlMlAttr *value);
-const HlMlAttr *mp_make_struct(MpParser *p, const char *name,
-                               int from);  // of the named pushed since
+// Of the named pushed since.
+const HlMlAttr *mp_make_struct(MpParser *p, MlAttrDef def, HlMlDialect dialect, int from);
 
 // parse_dense.c
 const HlMlAttr *mp_dense(MpParser *p, const HlMlType *expected);  // after `dense`

@@ -427,13 +427,13 @@ static bool top_k(MpParser *p, MpState *s) {
   MpUse operand;
   if (!ml_lex_need(&p->in, '(') || !mp_use(p, &operand) || !ml_lex_need(&p->in, ',') ||
       !ml_lex_need_word(&p->in, "k") || !ml_lex_need(&p->in, '=') ||
-      !(k = mp_short(p, ML_K_I64, "")))
+      !(k = mp_short(p, ML_K_I64, ML_D_NONE, s->dialect)))
     return false;
   mp_push_use(p, &operand);
   mp_attr_of(p, s, ML_A_K, k);
   if (ml_lex_eat(&p->in, ',')) {
     if (!ml_lex_need_word(&p->in, ml_name_text[flag]) || !ml_lex_need(&p->in, '=') ||
-        !(is_set = mp_short(p, ML_K_BOOL, "")))
+        !(is_set = mp_short(p, ML_K_BOOL, ML_D_NONE, s->dialect)))
       return false;
     mp_attr_of(p, s, flag, is_set);
   }
@@ -485,17 +485,17 @@ static bool scan(MpParser *p, MpState *s) {
 static bool mesh(MpParser *p, MpState *s) {
   const HlSym *name = mp_symbol_name(p);
   const HlMlAttr *value;
-  if (!name || !ml_lex_need(&p->in, '=') || !(value = mp_sdy_body(p, "sdy.mesh")))
+  if (!name || !ml_lex_need(&p->in, '=') || !(value = mp_sdy_body(p, ML_D_MESH)))
     return false;
   mp_attr_of(p, s, ML_A_SYM_NAME, hl_ml_string_of(p->tree, name));
   mp_attr_of(p, s, ML_A_MESH, value);
   return mp_opt_dict(p, s);
 }
 
-static bool shardings(MpParser *p, MpState *s, MlName name, const char *row) {
+static bool shardings(MpParser *p, MpState *s, MlName name, MlAttrDef def) {
   const HlMlAttr *value;
   if (!ml_lex_need_word(&p->in, ml_name_text[name]) || !ml_lex_need(&p->in, '=') ||
-      !(value = mp_sdy_body(p, row)))
+      !(value = mp_sdy_body(p, def)))
     return false;
   mp_attr_of(p, s, name, value);
   return true;
@@ -505,9 +505,9 @@ static bool shardings(MpParser *p, MpState *s, MlName name, const char *row) {
 static bool manual(MpParser *p, MpState *s) {
   Signature f = {0};
   if (!ml_lex_need(&p->in, '(') || !mp_use_list(p) || !ml_lex_need(&p->in, ')') ||
-      !shardings(p, s, ML_A_IN_SHARDINGS, "sdy.sharding_per_value") ||
-      !shardings(p, s, ML_A_OUT_SHARDINGS, "sdy.sharding_per_value") ||
-      !shardings(p, s, ML_A_MANUAL_AXES, "sdy.manual_axes"))
+      !shardings(p, s, ML_A_IN_SHARDINGS, ML_D_PER_VALUE) ||
+      !shardings(p, s, ML_A_OUT_SHARDINGS, ML_D_PER_VALUE) ||
+      !shardings(p, s, ML_A_MANUAL_AXES, ML_D_MANUAL_AXES))
     return false;
   if (!params(p, &f))
     return false;
@@ -517,7 +517,7 @@ static bool manual(MpParser *p, MpState *s) {
 
 static bool opt_shardings(MpParser *p, MpState *s, MlName name) {
   return strncmp(p->in.at, ml_name_text[name], strlen(ml_name_text[name])) != 0 ||
-         shardings(p, s, name, "sdy.sharding_per_value");
+         shardings(p, s, name, ML_D_PER_VALUE);
 }
 
 // <"name">(operands) in_shardings=[..] out_shardings=[..] (%a: T, ..) { .. } {..} : (types) -> types

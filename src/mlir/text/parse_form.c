@@ -239,9 +239,7 @@ static const char *name_end(const char *s) {
 
 static bool attribute(MpParser *p, MpState *s, HlStr name, bool in_full) {
   const MlAttrRow *row = ml_find_attr_text(s->row, name);
-  char buffer[MP_MAX_NAME];
-  const HlMlAttr *value =
-      in_full ? mp_attr(p, NULL) : mp_short(p, row->kind, mp_spelt(s->dialect, row->more, buffer));
+  const HlMlAttr *value = in_full ? mp_attr(p, NULL) : mp_short(p, row->kind, row->of, s->dialect);
   if (!value)
     return false;
   mp_attr_of(p, s, row->name, value);
@@ -250,7 +248,7 @@ static bool attribute(MpParser *p, MpState *s, HlStr name, bool in_full) {
 
 static bool is_enum_word(const MpParser *p, const MpState *s, const char *name) {
   const MlAttrRow *row = ml_find_attr_text(s->row, (HlStr){name, (size_t)(name_end(name) - name)});
-  const MlEnum *words = row && row->kind == ML_K_ENUM ? ml_find_enum(hl_str(row->more)) : NULL;
+  const MlEnum *words = row && row->kind == ML_K_ENUM ? ml_enum_of(row->of) : NULL;
   const char *end = name_end(p->in.at);
   int64_t value;
   return words && ml_enum_value(words, (HlStr){p->in.at, (size_t)(end - p->in.at)}, &value);

@@ -90,8 +90,7 @@ static bool dot(MpParser *p, MpState *s) {
   if (!ml_lex_need_word(&p->in, "contracting_dims") || !ml_lex_need(&p->in, '=') ||
       !dims_pair(p, ML_A_LHS_CONTRACTING_DIMENSIONS, ML_A_RHS_CONTRACTING_DIMENSIONS))
     return false;
-  const char *name = s->dialect == HL_ML_MHLO ? "mhlo.dot" : "stablehlo.dot";
-  mp_attr_of(p, s, ML_A_DOT_DIMENSION_NUMBERS, mp_make_struct(p, name, base));
+  mp_attr_of(p, s, ML_A_DOT_DIMENSION_NUMBERS, mp_make_struct(p, ML_D_DOT, s->dialect, base));
   return true;
 }
 
@@ -107,8 +106,9 @@ static bool eat_key(MpParser *p, const char *key) {
 static bool precision(MpParser *p, MpState *s) {
   if (!eat_key(p, "precision"))
     return true;
-  const char *name = s->dialect == HL_ML_MHLO ? "mhlo.precision" : "stablehlo.precision";
-  const MlEnum *words = ml_find_enum(hl_str(name));
+  char buffer[ML_MAX_DEF_TEXT];
+  const char *name = ml_spelt(ML_D_PRECISION, s->dialect, buffer);
+  const MlEnum *words = ml_enum_of(ML_D_PRECISION);
   const int base = p->ptrs.n;
   if (!ml_lex_need(&p->in, '=') || !ml_lex_need(&p->in, '['))
     return false;
@@ -127,16 +127,16 @@ static bool precision(MpParser *p, MpState *s) {
 static bool algorithm(MpParser *p, MpState *s) {
   if (!eat_key(p, "algorithm"))
     return true;
-  const char *name = s->dialect == HL_ML_MHLO ? "mhlo.dot_algorithm" : "stablehlo.dot_algorithm";
-  const HlMlAttr *value = ml_lex_need(&p->in, '=') ? mp_short(p, ML_K_STRUCT, name) : NULL;
+  const HlMlAttr *value =
+      ml_lex_need(&p->in, '=') ? mp_short(p, ML_K_STRUCT, ML_D_ALGORITHM, s->dialect) : NULL;
   if (value)
     mp_attr_of(p, s, ML_A_ALGORITHM, value);
   return value != NULL;
 }
 
 static bool conv(MpParser *p, MpState *s) {
-  const HlMlAttr *value =
-      mp_conv_body(p, hl_str(s->dialect == HL_ML_MHLO ? "mhlo.conv" : "stablehlo.conv"));
+  char buffer[ML_MAX_DEF_TEXT];
+  const HlMlAttr *value = mp_conv_body(p, hl_str(ml_spelt(ML_D_CONV, s->dialect, buffer)));
   if (value)
     mp_attr_of(p, s, ML_A_DIMENSION_NUMBERS, value);
   return value != NULL;
@@ -178,9 +178,10 @@ static bool window(MpParser *p, MpState *s) {
     if (k == HL_COUNT_OF(keys) || seen[k])
       return mp_error(p, at, "unexpected keyword %.*s", (int)(word.n < 60 ? word.n : 60), word.at);
     seen[k] = true;
-    const HlMlAttr *value = !ml_lex_need(&p->in, '=') ? NULL
-                            : k == 1                  ? padding(p)
-                                     : mp_short(p, k == 4 ? ML_K_BOOLS : ML_K_I64S, "");
+    const HlMlAttr *value =
+        !ml_lex_need(&p->in, '=') ? NULL
+        : k == 1                  ? padding(p)
+                 : mp_short(p, k == 4 ? ML_K_BOOLS : ML_K_I64S, ML_D_NONE, s->dialect);
     if (!value)
       return false;
     mp_attr_of(p, s, names[k], value);

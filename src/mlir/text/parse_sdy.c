@@ -36,7 +36,7 @@ static const HlMlAttr *sub_axis(MpParser *p) {
     return NULL;
   push_field(p, ML_A_PRE_SIZE, hl_ml_i64(p->tree, before));
   push_field(p, ML_A_SIZE, hl_ml_i64(p->tree, size));
-  return mp_make_struct(p, "sdy.sub_axis_info", base);
+  return mp_make_struct(p, ML_D_SUB_AXIS, HL_ML_SDY, base);
 }
 
 // "x" or "x":(2)4
@@ -51,7 +51,7 @@ static const HlMlAttr *axis(MpParser *p) {
       return NULL;
     push_field(p, ML_A_SUB_AXIS_INFO, part);
   }
-  return mp_make_struct(p, "sdy.axis_ref", base);
+  return mp_make_struct(p, ML_D_AXIS, HL_ML_SDY, base);
 }
 
 static const HlMlAttr *axes(MpParser *p) {
@@ -67,7 +67,7 @@ static const HlMlAttr *mesh_axis(MpParser *p) {
     return NULL;
   push_field(p, ML_A_NAME, name);
   push_field(p, ML_A_SIZE, hl_ml_i64(p->tree, size));
-  return mp_make_struct(p, "sdy.mesh_axis", base);
+  return mp_make_struct(p, ML_D_MESH_AXIS, HL_ML_SDY, base);
 }
 
 static bool push_int_field(MpParser *p, MlName name) {
@@ -91,7 +91,7 @@ static const HlMlAttr *mesh(MpParser *p) {
   if (ml_lex_eat(&p->in, ',') && (!ml_lex_need_word(&p->in, "device_ids") ||
                                   !ml_lex_need(&p->in, '=') || !push_int_field(p, ML_A_DEVICE_IDS)))
     return NULL;
-  return ml_lex_need(&p->in, '>') ? mp_make_struct(p, "sdy.mesh", base) : NULL;
+  return ml_lex_need(&p->in, '>') ? mp_make_struct(p, ML_D_MESH, HL_ML_SDY, base) : NULL;
 }
 
 // --- Shardings -----------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ static const HlMlAttr *dimension(MpParser *p) {
       return NULL;
     push_field(p, ML_A_PRIORITY, hl_ml_i64(p->tree, priority));
   }
-  return mp_make_struct(p, "sdy.dimension_sharding", base);
+  return mp_make_struct(p, ML_D_DIM, HL_ML_SDY, base);
 }
 
 // replicated={..}, unreduced=max{..}
@@ -166,15 +166,15 @@ static const HlMlAttr *sharding(MpParser *p) {
       return NULL;
   if (!ml_lex_need(&p->in, '>') || !mp_check_twice(p, begin, base))
     return NULL;
-  return mp_make_struct(p, "sdy.sharding", base);
+  return mp_make_struct(p, ML_D_SHARDING, HL_ML_SDY, base);
 }
 
-static const HlMlAttr *wrap(MpParser *p, const char *name, MlName field, const HlMlAttr *value) {
+static const HlMlAttr *wrap(MpParser *p, MlAttrDef def, MlName field, const HlMlAttr *value) {
   const int base = p->nameds.n;
   if (!value)
     return NULL;
   push_field(p, field, value);
-  return mp_make_struct(p, name, base);
+  return mp_make_struct(p, def, HL_ML_SDY, base);
 }
 
 // [<..>, <..>], in <> or without
@@ -183,7 +183,7 @@ static const HlMlAttr *per_value(MpParser *p) {
   const HlMlAttr *all = list(p, '[', ']', sharding);
   if (!all || (is_bracketed && !ml_lex_need(&p->in, '>')))
     return NULL;
-  return wrap(p, "sdy.sharding_per_value", ML_A_SHARDINGS, all);
+  return wrap(p, ML_D_PER_VALUE, ML_A_SHARDINGS, all);
 }
 
 // --- Rules ---------------------------------------------------------------------------------------------------
@@ -222,11 +222,11 @@ static const HlMlAttr *dim_mapping(MpParser *p) {
       return NULL;
   } while (*p->in.at >= 'i' && *p->in.at <= 'z');
   push_field(p, ML_A_FACTOR_INDICES, hl_ml_dense_i64s(p->tree, take_ints(p, base)));
-  return mp_make_struct(p, "sdy.dim_mapping", first);
+  return mp_make_struct(p, ML_D_DIM_MAPPING, HL_ML_SDY, first);
 }
 
 static const HlMlAttr *tensor_mapping(MpParser *p) {
-  return wrap(p, "sdy.tensor_mapping", ML_A_DIM_MAPPINGS, list(p, '[', ']', dim_mapping));
+  return wrap(p, ML_D_TENSOR_MAPPING, ML_A_DIM_MAPPINGS, list(p, '[', ']', dim_mapping));
 }
 
 // {i=8, j=16}: sizes in order of the factors.
@@ -292,7 +292,7 @@ static const HlMlAttr *rule(MpParser *p) {
   if ((is_custom && !ml_lex_need_word(&p->in, "custom")) || !ml_lex_need(&p->in, '>'))
     return NULL;
   push_field(p, ML_A_IS_CUSTOM, hl_ml_bool(p->tree, is_custom));
-  return mp_make_struct(p, "sdy.op_sharding_rule", base);
+  return mp_make_struct(p, ML_D_RULE, HL_ML_SDY, base);
 }
 
 // --- Collectives ---------------------------------------------------------------------------------------------
@@ -308,52 +308,52 @@ static const HlMlAttr *all_to_all_param(MpParser *p) {
   push_field(p, ML_A_AXES, all);
   push_field(p, ML_A_SRC_DIM, hl_ml_i64(p->tree, from));
   push_field(p, ML_A_TGT_DIM, hl_ml_i64(p->tree, to));
-  return mp_make_struct(p, "sdy.all_to_all_param", base);
+  return mp_make_struct(p, ML_D_ALL_TO_ALL_PARAM, HL_ML_SDY, base);
 }
 
 static const HlMlAttr *axis_list(MpParser *p) {
-  return wrap(p, "sdy.axis_ref_list", ML_A_VALUE, axes(p));
+  return wrap(p, ML_D_AXIS_LIST, ML_A_VALUE, axes(p));
 }
 
 static const HlMlAttr *manual_axes(MpParser *p) {
-  return wrap(p, "sdy.manual_axes", ML_A_AXES, list(p, '{', '}', mp_string));
+  return wrap(p, ML_D_MANUAL_AXES, ML_A_AXES, list(p, '{', '}', mp_string));
 }
 
 static const HlMlAttr *axis_lists(MpParser *p) {
-  return wrap(p, "sdy.list_of_axis_ref_lists", ML_A_VALUE, list(p, '[', ']', axis_list));
+  return wrap(p, ML_D_AXIS_LISTS, ML_A_VALUE, list(p, '[', ']', axis_list));
 }
 
 static const HlMlAttr *all_to_all_params(MpParser *p) {
-  return wrap(p, "sdy.all_to_all_param_list", ML_A_VALUE, list(p, '[', ']', all_to_all_param));
+  return wrap(p, ML_D_ALL_TO_ALL_PARAMS, ML_A_VALUE, list(p, '[', ']', all_to_all_param));
 }
 
-const HlMlAttr *mp_sdy_body(MpParser *p, const char *name) {
+const HlMlAttr *mp_sdy_body(MpParser *p, MlAttrDef def) {
   static const struct {
-    const char *name;
+    MlAttrDef def;
     ItemFn *read;
     bool has_brackets;  // <> are part of its syntax
-  } known[] = {{"mesh", mesh, true},
-               {"sharding", sharding, true},
-               {"sharding_per_value", per_value, true},
-               {"op_sharding_rule", rule, true},
-               {"manual_axes", manual_axes, false},
-               {"mesh_axis", mesh_axis, false},
-               {"sub_axis_info", sub_axis, false},
-               {"axis_ref", axis, false},
-               {"dimension_sharding", dimension, false},
-               {"dim_mapping", dim_mapping, false},
-               {"tensor_mapping", tensor_mapping, false},
-               {"axis_ref_list", axis_list, false},
-               {"list_of_axis_ref_lists", axis_lists, false},
-               {"all_to_all_param", all_to_all_param, false},
-               {"all_to_all_param_list", all_to_all_params, false}};
+  } known[] = {{ML_D_MESH, mesh, true},
+               {ML_D_SHARDING, sharding, true},
+               {ML_D_PER_VALUE, per_value, true},
+               {ML_D_RULE, rule, true},
+               {ML_D_MANUAL_AXES, manual_axes, false},
+               {ML_D_MESH_AXIS, mesh_axis, false},
+               {ML_D_SUB_AXIS, sub_axis, false},
+               {ML_D_AXIS, axis, false},
+               {ML_D_DIM, dimension, false},
+               {ML_D_DIM_MAPPING, dim_mapping, false},
+               {ML_D_TENSOR_MAPPING, tensor_mapping, false},
+               {ML_D_AXIS_LIST, axis_list, false},
+               {ML_D_AXIS_LISTS, axis_lists, false},
+               {ML_D_ALL_TO_ALL_PARAM, all_to_all_param, false},
+               {ML_D_ALL_TO_ALL_PARAMS, all_to_all_params, false}};
   for (int k = 0; k < HL_COUNT_OF(known); k++) {
-    if (strcmp(name + strlen("sdy."), known[k].name) != 0)
+    if (known[k].def != def)
       continue;
     const bool is_bracketed = !known[k].has_brackets && ml_lex_eat(&p->in, '<');
     const HlMlAttr *attr = known[k].read(p);
     return attr && (!is_bracketed || ml_lex_need(&p->in, '>')) ? attr : NULL;
   }
-  mp_error(p, p->in.at, "unknown sdy attribute '%s'", name);
+  mp_error(p, p->in.at, "unknown sdy attribute '%s'", ml_def_text[def]);
   return NULL;
 }

@@ -7,20 +7,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-// The name of a row as the dialect spells it: "stablehlo.dot" is mhlo.dot there.
-const char *mp_spelt(HlMlDialect dialect, const char *row_name, char buffer[MP_MAX_NAME]) {
-  if (dialect != HL_ML_MHLO || strncmp(row_name, "stablehlo.", 10) != 0)
-    return row_name;
-  memcpy(buffer, "mhlo.", 5);
-  strncpy(buffer + 5, row_name + 10, MP_MAX_NAME - 6);
-  buffer[MP_MAX_NAME - 1] = 0;
-  return buffer;
-}
-
-const HlMlAttr *mp_make_struct(MpParser *p, const char *name, int from) {
+static const HlMlAttr *make_struct(MpParser *p, const char *name, int from) {
   const int n = p->nameds.n - from;
   p->nameds.n = from;
   return hl_ml_struct(p->tree, name, n, p->nameds.at + from);
+}
+
+const HlMlAttr *mp_make_struct(MpParser *p, MlAttrDef def, HlMlDialect dialect, int from) {
+  char buffer[ML_MAX_DEF_TEXT];
+  return make_struct(p, ml_spelt(def, dialect, buffer), from);
 }
 
 // --- Enums -------------------------------------------------------------------------------------------------
@@ -130,18 +125,19 @@ static const HlMlAttr *type_word(MpParser *p) {
   return type ? hl_ml_type_attr(p->tree, type) : NULL;
 }
 
-static const HlMlAttr *struct_or_enum(MpParser *p, MlKind kind, const char *more) {
+static const HlMlAttr *struct_or_enum(MpParser *p, MlAttrDef def, HlMlDialect dialect) {
   if (*p->in.at == '#')
     return mp_attr(p, NULL);
-  if (kind == ML_K_ENUM) {
-    const MlEnum *words = ml_find_enum(hl_str(more));
-    return words ? mp_enum_word(p, words, more) : mp_attr(p, NULL);
-  }
-  const MlStruct *row = ml_find_struct(hl_str(more));
-  return row ? struct_body(p, row, hl_str(more)) : mp_attr(p, NULL);
+  char buffer[ML_MAX_DEF_TEXT];
+  const char *name = ml_spelt(def, dialect, buffer);
+  const MlEnum *words = ml_enum_of(def);
+  const MlStruct *row = ml_struct_of(def);
+  return words ? mp_enum_word(p, words, name)
+         : row ? struct_body(p, row, hl_str(name))
+               : mp_attr(p, NULL);
 }
 
-const HlMlAttr *mp_short(MpParser *p, MlKind kind, const char *more) {
+const HlMlAttr *mp_short(MpParser *p, MlKind kind, MlAttrDef of, HlMlDialect dialect) {
   switch (kind) {
   case ML_K_I64: return mp_number(p, mp_plain(p, MP_I64));
   case ML_K_I32: return mp_number(p, mp_plain(p, MP_I32));
@@ -155,7 +151,7 @@ const HlMlAttr *mp_short(MpParser *p, MlKind kind, const char *more) {
   case ML_K_I64S: return int_list_attr(p);
   case ML_K_BOOLS: return bool_list_attr(p);
   case ML_K_ENUM:
-  case ML_K_STRUCT: return struct_or_enum(p, kind, more);
+  case ML_K_STRUCT: return struct_or_enum(p, of, dialect);
   default: return mp_attr(p, NULL);
   }
 }
@@ -163,26 +159,25 @@ const HlMlAttr *mp_short(MpParser *p, MlKind kind, const char *more) {
 // --- Structs -----------------------------------------------------------------------------------------------
 
 // What the elements of a list field, or a struct field, are when they are written without their name.
-static const char *implied_row(const char *row, MlName field) {
-  if (strcmp(row, "stablehlo.replica_group_mesh_axes") == 0)
-    return "stablehlo.axis_ref";
-  if (strcmp(row, "stablehlo.mesh") == 0)
-    return "stablehlo.mesh_axis";
+static MlAttrDef implied_def(MlAttrDef of, MlName field) {
+  if (of == ML_D_MESH_AXES)
+    return ML_D_HLO_AXIS_REF;
+  if (of == ML_D_HLO_MESH)
+    return ML_D_HLO_MESH_AXIS;
   if (field == ML_A_SUB_AXIS_INFO)
-    return "stablehlo.sub_axis_info";
-  if (field == ML_A_MODE)
-    return "stablehlo.result_accuracy_mode";
-  return "";
+    return ML_D_HLO_SUB_AXIS;
+  return field == ML_A_MODE ? ML_D_ACCURACY_MODE : ML_D_NONE;
 }
 
-static const HlMlAttr *implied_list(MpParser *p, const char *item) {
+static const HlMlAttr *implied_list(MpParser *p, MlAttrDef item) {
   const int base = p->ptrs.n;
   if (!ml_lex_need(&p->in, '['))
     return NULL;
   while (!ml_lex_eat(&p->in, ']')) {
     if (p->ptrs.n > base && !ml_lex_need(&p->in, ','))
       return NULL;
-    const HlMlAttr *value = *p->in.at == '<' ? mp_short(p, ML_K_STRUCT, item) : mp_attr(p, NULL);
+    const HlMlAttr *value =
+        *p->in.at == '<' ? mp_short(p, ML_K_STRUCT, item, HL_ML_STABLEHLO) : mp_attr(p, NULL);
     if (!value)
       return NULL;
     mp_push(p, &p->ptrs, value);
@@ -192,9 +187,9 @@ static const HlMlAttr *implied_list(MpParser *p, const char *item) {
 
 static const HlMlAttr *field_value(MpParser *p, const MlStruct *row, const MlField *field) {
   if (field->kind == ML_K_ARRAY)
-    return *p->in.at == '[' ? implied_list(p, implied_row(row->name, field->name))
+    return *p->in.at == '[' ? implied_list(p, implied_def(row->def, field->name))
                             : mp_attr(p, NULL);
-  return mp_short(p, field->kind, implied_row(row->name, field->name));
+  return mp_short(p, field->kind, implied_def(row->def, field->name), HL_ML_STABLEHLO);
 }
 
 static const MlField *find_field(const MlStruct *row, HlStr name) {
@@ -231,7 +226,7 @@ static const HlMlAttr *fields(MpParser *p, const MlStruct *row, HlStr name) {
       return NULL;
     }
   }
-  return mp_make_struct(p, mp_sym(p, name.at, name.n)->text, base);
+  return make_struct(p, mp_sym(p, name.at, name.n)->text, base);
 }
 
 // "(2)4": the part of an axis.
@@ -243,13 +238,13 @@ static const HlMlAttr *sub_axis(MpParser *p, HlStr name) {
     return NULL;
   mp_push_named(p, ml_name(p->tree, ML_A_PRE_SIZE), hl_ml_i64(p->tree, before), false);
   mp_push_named(p, ml_name(p->tree, ML_A_SIZE), hl_ml_i64(p->tree, size), false);
-  return mp_make_struct(p, mp_sym(p, name.at, name.n)->text, base);
+  return make_struct(p, mp_sym(p, name.at, name.n)->text, base);
 }
 
 static const HlMlAttr *struct_body(MpParser *p, const MlStruct *row, HlStr name) {
   if (row->has_own_syntax)
     return own_body(p, row, name);
-  if (strcmp(row->name, "stablehlo.sub_axis_info") == 0 && *p->in.at == '(')
+  if (row->def == ML_D_HLO_SUB_AXIS && *p->in.at == '(')
     return sub_axis(p, name);
   return ml_lex_need(&p->in, '<') ? fields(p, row, name) : NULL;
 }
@@ -262,16 +257,15 @@ static const HlMlAttr *bounds(MpParser *p, HlMlDialect dialect) {
   HlI64s list = {p->ints.at + from, p->ints.n - from};
   p->ints.n = from;
   mp_push_named(p, ml_name(p->tree, ML_A_BOUNDS), hl_ml_dense_i64s(p->tree, list), false);
-  char buffer[MP_MAX_NAME];
-  return mp_make_struct(p, mp_spelt(dialect, "stablehlo.type_extensions", buffer), base);
+  return mp_make_struct(p, ML_D_EXTENSIONS, dialect, base);
 }
 
 static const HlMlAttr *own_body(MpParser *p, const MlStruct *row, HlStr name) {
   if (strncmp(row->name, "sdy.", 4) == 0)
-    return mp_sdy_body(p, row->name);
+    return mp_sdy_body(p, row->def);
   if (!ml_lex_need(&p->in, '<'))
     return NULL;
-  if (strcmp(row->name, "stablehlo.conv") != 0)
+  if (row->def != ML_D_CONV)
     return fields(p, row, name);
   if (ml_lex_eat_word(&p->in, "raw"))
     return fields(p, row, name);
@@ -380,7 +374,7 @@ const HlMlAttr *mp_conv_body(MpParser *p, HlStr name) {
                  ML_A_KERNEL_OUTPUT_FEATURE_DIMENSION, ML_A_KERNEL_SPATIAL_DIMENSIONS);
   push_conv_part(p, &output, ML_A_OUTPUT_BATCH_DIMENSION, ML_A_OUTPUT_FEATURE_DIMENSION,
                  ML_A_OUTPUT_SPATIAL_DIMENSIONS);
-  return mp_make_struct(p, mp_sym(p, name.at, name.n)->text, base);
+  return make_struct(p, mp_sym(p, name.at, name.n)->text, base);
 }
 
 // --- #dialect.name<..>, #dialect<name ..> ------------------------------------------------------------------------
@@ -433,7 +427,7 @@ static const HlMlAttr *inner_attr(MpParser *p, const char *begin, HlStr prefix,
   if (is_quoted)
     ml_lex_move(&p->in, p->in.at + 1);
   HlStr word = ml_lex_word(&p->in);
-  char buffer[MP_MAX_NAME];
+  char buffer[ML_MAX_DEF_TEXT];
   if (word.n == 0 || prefix.n + word.n + 2 > sizeof buffer)
     return unknown_attr(p, begin, word, dialect);
   memcpy(buffer, prefix.at, prefix.n);
@@ -463,26 +457,26 @@ const HlMlAttr *mp_dialect_attr(MpParser *p) {
 
 // --- One form whatever the spelling ------------------------------------------------------------------------------
 
-static const HlMlAttr *enum_of_string(MpParser *p, const char *at, const char *more,
+static const HlMlAttr *enum_of_string(MpParser *p, const char *at, MlAttrDef of,
                                       HlMlDialect dialect, const HlMlAttr *value) {
-  const MlEnum *words = ml_find_enum(hl_str(more));
+  const MlEnum *words = ml_enum_of(of);
   int64_t number;
   if (!words)
     return value;
   if (!ml_enum_value(words, (HlStr){value->sym->text, value->sym->n}, &number)) {
-    mp_error(p, at, "'%s' is no word of %s", value->sym->text, more);
+    mp_error(p, at, "'%s' is no word of %s", value->sym->text, ml_def_text[of]);
     return NULL;
   }
-  char buffer[MP_MAX_NAME];
-  return hl_ml_enum(p->tree, mp_spelt(dialect, more, buffer), number);
+  char buffer[ML_MAX_DEF_TEXT];
+  return hl_ml_enum(p->tree, ml_spelt(of, dialect, buffer), number);
 }
 
-static const HlMlAttr *enum_of_number(MpParser *p, const char *at, const char *more,
+static const HlMlAttr *enum_of_number(MpParser *p, const char *at, MlAttrDef of,
                                       const HlMlAttr *value) {
-  const MlEnum *words = ml_find_enum(hl_str(more));
-  if (words && ml_enum_word(words, value->i))
-    return hl_ml_enum(p->tree, more, value->i);
-  mp_error(p, at, "%" PRId64 " is no number of %s", value->i, more);
+  const char *name = ml_def_text[of];
+  if (ml_enum_word(ml_enum_of(of), value->i))
+    return hl_ml_enum(p->tree, name, value->i);
+  mp_error(p, at, "%" PRId64 " is no number of %s", value->i, name);
   return NULL;
 }
 
@@ -499,10 +493,10 @@ static bool is_int_list(const HlMlAttr *value) {
   return kind == HL_ML_INT || kind == HL_ML_INDEX;
 }
 
-static const HlMlAttr *struct_of_dict(MpParser *p, const char *at, const char *more,
+static const HlMlAttr *struct_of_dict(MpParser *p, const char *at, MlAttrDef of,
                                       HlMlDialect dialect, const HlMlAttr *value) {
-  const MlStruct *row = ml_find_struct(hl_str(more));
-  if (!row || strncmp(more, "sdy.", 4) == 0)
+  const MlStruct *row = ml_struct_of(of);
+  if (!row || strncmp(row->name, "sdy.", 4) == 0)
     return value;
   for (int k = 0; k < value->n; k++) {
     const HlSym *name = value->dict[k].name;
@@ -518,15 +512,15 @@ static const HlMlAttr *struct_of_dict(MpParser *p, const char *at, const char *m
       return NULL;
     }
   }
-  char buffer[MP_MAX_NAME];
-  return hl_ml_struct(p->tree, mp_spelt(dialect, more, buffer), value->n, value->dict);
+  char buffer[ML_MAX_DEF_TEXT];
+  return hl_ml_struct(p->tree, ml_spelt(of, dialect, buffer), value->n, value->dict);
 }
 
-static const HlMlAttr *normal_item(MpParser *p, const char *at, const char *more,
-                                   HlMlDialect dialect, const HlMlAttr *value) {
+static const HlMlAttr *normal_item(MpParser *p, const char *at, MlAttrDef of, HlMlDialect dialect,
+                                   const HlMlAttr *value) {
   if (value->kind == HL_ML_A_STRING)
-    return enum_of_string(p, at, more, dialect, value);
-  return value->kind == HL_ML_A_DICT ? struct_of_dict(p, at, more, dialect, value) : value;
+    return enum_of_string(p, at, of, dialect, value);
+  return value->kind == HL_ML_A_DICT ? struct_of_dict(p, at, of, dialect, value) : value;
 }
 
 static const HlMlAttr *normal_list(MpParser *p, const char *at, const MlAttrRow *row,
@@ -534,7 +528,7 @@ static const HlMlAttr *normal_list(MpParser *p, const char *at, const MlAttrRow 
   const int base = p->ptrs.n;
   bool has_changed = false;
   for (int k = 0; k < value->n; k++) {
-    const HlMlAttr *item = normal_item(p, at, row->more, dialect, value->list[k]);
+    const HlMlAttr *item = normal_item(p, at, row->of, dialect, value->list[k]);
     if (!item)
       return NULL;
     has_changed |= item != value->list[k];
@@ -547,12 +541,12 @@ static const HlMlAttr *normal_list(MpParser *p, const char *at, const MlAttrRow 
 const HlMlAttr *mp_normal(MpParser *p, const char *at, const MlAttrRow *row, HlMlDialect dialect,
                           const HlMlAttr *value) {
   if (row->kind == ML_K_ENUM && value->kind == HL_ML_A_STRING)
-    return enum_of_string(p, at, row->more, dialect, value);
-  if (row->kind == ML_K_ENUM && value->kind == HL_ML_A_INT && ml_enum_is_number(hl_str(row->more)))
-    return enum_of_number(p, at, row->more, value);
+    return enum_of_string(p, at, row->of, dialect, value);
+  if (row->kind == ML_K_ENUM && value->kind == HL_ML_A_INT && ml_enum_is_number(row->of))
+    return enum_of_number(p, at, row->of, value);
   if (row->kind == ML_K_STRUCT && value->kind == HL_ML_A_DICT)
-    return struct_of_dict(p, at, row->more, dialect, value);
-  if (row->kind == ML_K_ARRAY && row->more[0] && value->kind == HL_ML_A_ARRAY)
+    return struct_of_dict(p, at, row->of, dialect, value);
+  if (row->kind == ML_K_ARRAY && row->of && value->kind == HL_ML_A_ARRAY)
     return normal_list(p, at, row, dialect, value);
   return value;
 }

@@ -164,24 +164,21 @@ static void print_resource(Printer *p, const HlMlAttr *attr) {
 
 // #stablehlo<comparison_direction LT>; those with brackets of their own: #stablehlo.result_accuracy_mode<LT>.
 // Enums spelt #mhlo.rng_algorithm<PHILOX>; others are #mhlo<precision HIGH>.
-static bool has_name_outside(const char *name) {
-  static const char *const names[] = {"stablehlo.result_accuracy_mode", "mhlo.result_accuracy_mode",
-                                      "mhlo.rng_algorithm", "mhlo.rng_distribution"};
-  for (int k = 0; k < HL_COUNT_OF(names); k++)
-    if (strcmp(name, names[k]) == 0)
-      return true;
-  return false;
+static bool has_name_outside(MlAttrDef def, HlMlDialect dialect) {
+  return def == ML_D_ACCURACY_MODE ||
+         (dialect == HL_ML_MHLO && (def == ML_D_RNG_ALGORITHM || def == ML_D_RNG_DISTRIBUTION));
 }
 
 static void print_enum(Printer *p, const HlMlAttr *attr) {
   const char *name = attr->name->text, *dot = strchr(name, '.');
-  if (ml_enum_is_number((HlStr){name, attr->name->n})) {
+  const MlAttrDef def = ml_def_of(attr);
+  if (ml_enum_is_number(def)) {
     hl_buf_i64(p->out, attr->i);
     PUT(p->out, " : i32");
     return;
   }
   put_char(p->out, '#');
-  if (has_name_outside(name)) {
+  if (has_name_outside(def, ml_find_dialect((HlStr){name, attr->name->n}))) {
     put_text(p->out, name);
     put_char(p->out, '<');
   } else if (dot) {

@@ -49,7 +49,7 @@ static bool is_left_out(const HlMlOp *op, const MlAttrRow *row, const HlMlAttr *
   case ML_K_F64:
   case ML_K_DICT: break;
   case ML_K_ENUM:
-    if (!ml_enum_is_number(hl_str(row->more)))
+    if (!ml_enum_is_number(row->of))
       return false;
     break;
   case ML_K_STRUCT:

@@ -16,10 +16,6 @@ static const char *last_name(const HlMlAttr *attr) {
   return dot ? dot + 1 : attr->name->text;
 }
 
-static bool is_named(const HlMlAttr *attr, const char *name) {
-  return strcmp(last_name(attr), name) == 0;
-}
-
 // --- Plain fields -----------------------------------------------------------------------------------
 
 static void print_i64_list(Printer *p, HlI64s list) {
@@ -47,7 +43,7 @@ static void print_field(Printer *p, const HlMlNamed *named) {
   PUT(p->out, " = ");
   if (value->kind == HL_ML_A_DENSE_ARRAY && hl_ml_element_bytes(value->type) == 8)
     print_i64_list(p, (HlI64s){value->data, (int)value->n_elements});
-  else if (value->kind == HL_ML_A_STRUCT && is_named(value, "sub_axis_info"))
+  else if (ml_def_of(value) == ML_D_SUB_AXIS || ml_def_of(value) == ML_D_HLO_SUB_AXIS)
     mlp_struct_body(p, value);
   else
     mlp_attr(p, value, PR_NO_TYPE);
@@ -55,8 +51,9 @@ static void print_field(Printer *p, const HlMlNamed *named) {
 
 // These spell all their fields, whatever they are.
 static bool spells_all(const HlMlAttr *attr) {
-  return is_named(attr, "channel_handle") || is_named(attr, "output_operand_alias") ||
-         is_named(attr, "dot_algorithm") || is_named(attr, "mesh_axis");
+  const MlAttrDef def = ml_def_of(attr);
+  return def == ML_D_CHANNEL || def == ML_D_ALIAS || def == ML_D_ALGORITHM ||
+         def == ML_D_HLO_MESH_AXIS;
 }
 
 static void print_fields(Printer *p, const HlMlAttr *attr) {
@@ -374,39 +371,39 @@ static void print_params(Printer *p, const HlMlAttr *attr) {
 // --- Any struct -----------------------------------------------------------------------------------------
 
 typedef struct Own {
-  const char *name;
   PrintItem *print;
   // Of the attribute: #d<name body>, #d.name<body>, #d.name body with its own.
   enum { BARE, ANGLED, SELF } brackets;
+  bool not_mhlo;  // which has only the fields
 } Own;
 
-static const Own owns[] = {
-    {"sdy.mesh", print_mesh, SELF},
-    {"sdy.sharding", print_sharding, SELF},
-    {"sdy.op_sharding_rule", print_rule, SELF},
-    {"sdy.sharding_per_value", print_per_value, ANGLED},
-    {"sdy.manual_axes", print_manual_axes, BARE},
-    {"sdy.mesh_axis", print_mesh_axis, BARE},
-    {"sdy.sub_axis_info", print_sub_axis, BARE},
-    {"stablehlo.sub_axis_info", print_sub_axis, BARE},
-    {"sdy.axis_ref", print_axis, BARE},
-    {"sdy.dimension_sharding", print_dim_sharding, BARE},
-    {"sdy.tensor_mapping", print_tensor_mapping, BARE},
-    {"sdy.axis_ref_list", print_axis_list, BARE},
-    {"sdy.list_of_axis_ref_lists", print_axis_lists, BARE},
-    {"sdy.all_to_all_param", print_param, BARE},
-    {"sdy.all_to_all_param_list", print_params, BARE},
-    {"stablehlo.mesh", print_hlo_mesh, SELF},
-    {"mhlo.mesh", print_hlo_mesh, SELF},
-    {"stablehlo.conv", print_conv, ANGLED},
-    {"mhlo.conv", print_conv, ANGLED},
+static bool is_of_mhlo(const HlMlAttr *attr) {
+  return ml_find_dialect((HlStr){attr->name->text, attr->name->n}) == HL_ML_MHLO;
+}
+
+static const Own owns[ML_DEF_COUNT] = {
+    [ML_D_MESH] = {print_mesh, SELF},
+    [ML_D_SHARDING] = {print_sharding, SELF},
+    [ML_D_RULE] = {print_rule, SELF},
+    [ML_D_PER_VALUE] = {print_per_value, ANGLED},
+    [ML_D_MANUAL_AXES] = {print_manual_axes, BARE},
+    [ML_D_MESH_AXIS] = {print_mesh_axis, BARE},
+    [ML_D_SUB_AXIS] = {print_sub_axis, BARE},
+    [ML_D_HLO_SUB_AXIS] = {print_sub_axis, BARE, .not_mhlo = true},
+    [ML_D_AXIS] = {print_axis, BARE},
+    [ML_D_DIM] = {print_dim_sharding, BARE},
+    [ML_D_TENSOR_MAPPING] = {print_tensor_mapping, BARE},
+    [ML_D_AXIS_LIST] = {print_axis_list, BARE},
+    [ML_D_AXIS_LISTS] = {print_axis_lists, BARE},
+    [ML_D_ALL_TO_ALL_PARAM] = {print_param, BARE},
+    [ML_D_ALL_TO_ALL_PARAMS] = {print_params, BARE},
+    [ML_D_HLO_MESH] = {print_hlo_mesh, SELF},
+    [ML_D_CONV] = {print_conv, ANGLED},
 };
 
 static const Own *find_own(const HlMlAttr *attr) {
-  for (int k = 0; k < HL_COUNT_OF(owns); k++)
-    if (strcmp(owns[k].name, attr->name->text) == 0)
-      return &owns[k];
-  return NULL;
+  const Own *own = &owns[ml_def_of(attr)];
+  return own->print && !(own->not_mhlo && is_of_mhlo(attr)) ? own : NULL;
 }
 
 void mlp_struct_body(Printer *p, const HlMlAttr *attr) {
@@ -429,7 +426,7 @@ static void print_bounds(Printer *p, const HlMlAttr *attr) {
 }
 
 void mlp_struct(Printer *p, const HlMlAttr *attr) {
-  if (strcmp(attr->name->text, "stablehlo.type_extensions") == 0) {
+  if (ml_def_of(attr) == ML_D_EXTENSIONS && !is_of_mhlo(attr)) {
     print_bounds(p, attr);
     return;
   }

@@ -64,8 +64,8 @@ void ml_merge_constants(MlLower *l, HlComp *comp) {
         (is_spread(inst) && hl_shape_elements(inst->shape) < ML_MANY_EQUAL))
       hl_remove_attr(inst, HL_A_METADATA);
     const HlLiteral *value = inst->op == HL_OP_CONSTANT || is_spread(inst) ? value_of(inst) : NULL;
-    if (!value || hl_literal_is_elided(value) || value->n < 1 || value->n > MOST_ELEMENTS || !is_bare(inst) ||
-        (inst->op == HL_OP_CONSTANT && only_spread(inst)))
+    if (!value || hl_literal_is_elided(value) || value->n < 1 || value->n > MOST_ELEMENTS ||
+        !is_bare(inst) || (inst->op == HL_OP_CONSTANT && only_spread(inst)))
       continue;
     HlInst *first = find(&table, inst), *scalar = is_spread(inst) ? inst->operands[0] : NULL;
     if (first == inst)

@@ -364,7 +364,7 @@ static bool constrain(MlLower *l, HlBuild *b, const HlMlOp *op, const HlMlAttr *
     return x ? ml_bad(l, op, "%s without a sharding", op->name->text) : false;
   const HlMlNamed field = ml_named(l->tree, ML_A_SHARDINGS, hl_ml_array(l->tree, 1, &sharding));
   ml_frontend_text(l, &b->frontend, "xla.sdy.sharding",
-                   hl_ml_struct(l->tree, "sdy.sharding_per_value", 1, &field));
+                   hl_ml_struct(l->tree, ml_def_text[ML_D_PER_VALUE], 1, &field));
   if (!ml_sdy_sharding(l, op, sharding, NULL, &b->sharding))
     return false;
   // Partial sums must not be looked at as if they were values.

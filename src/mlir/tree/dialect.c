@@ -1,6 +1,7 @@
 // The dialects' tables, expanded from their rows, and finding in them by name.
 #include "mlir/tree/dialect.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *const ml_name_text[ML_NAME_COUNT] = {
@@ -31,7 +32,7 @@ MlName ml_find_name(HlStr text) {
 static const MlAttrRow attr_rows[] = {
     {0},  // ML_NONE's
 #define ML_OP(id, ...) {0},
-#define ML_ATTR(op, name, kind, more, def) {ML_A_##name, ML_K_##kind, more, def},
+#define ML_ATTR(op, name, kind, of, def) {ML_A_##name, ML_K_##kind, ML_D_##of, def},
 #include "mlir/tree/ops.def"
     {0},
 };
@@ -160,15 +161,51 @@ enum {
 };
 
 static const MlEnum enum_rows[] = {
-#define ML_ENUM(id, name) {name, words + ENUM_AT_##id + 1, word_values + ENUM_AT_##id + 1},
+#define ML_ENUM(id, name) \
+  {ML_D_##id, name, words + ENUM_AT_##id + 1, word_values + ENUM_AT_##id + 1},
 #include "mlir/tree/attrs.def"
 };
 
 enum { FIELDS, OWN };  // the syntaxes of structs
 static const MlStruct struct_rows[] = {
-#define ML_STRUCT(id, name, code, syntax) {name, code, syntax, fields + STRUCT_AT_##id + 1},
+#define ML_STRUCT(id, name, code, syntax) \
+  {ML_D_##id, name, code, syntax, fields + STRUCT_AT_##id + 1},
 #include "mlir/tree/attrs.def"
 };
+
+const char *const ml_def_text[ML_DEF_COUNT] = {
+    "",
+#define ML_ENUM(id, name) [ML_D_##id] = name,
+#define ML_STRUCT(id, name, ...) [ML_D_##id] = name,
+#include "mlir/tree/attrs.def"
+};
+
+static const int first_struct = 1 + HL_COUNT_OF(enum_rows);  // of MlAttrDef
+
+const MlEnum *ml_enum_of(MlAttrDef def) {
+  return def != ML_D_NONE && (int)def < first_struct ? &enum_rows[def - 1] : NULL;
+}
+
+const MlStruct *ml_struct_of(MlAttrDef def) {
+  return (int)def >= first_struct ? &struct_rows[(int)def - first_struct] : NULL;
+}
+
+const char *ml_spelt(MlAttrDef def, HlMlDialect dialect, char buffer[ML_MAX_DEF_TEXT]) {
+  const char *text = ml_def_text[def];
+  if (dialect != HL_ML_MHLO || strncmp(text, "stablehlo.", 10) != 0)
+    return text;
+  snprintf(buffer, ML_MAX_DEF_TEXT, "mhlo.%s", text + 10);
+  return buffer;
+}
+
+MlAttrDef ml_def_of(const HlMlAttr *attr) {
+  if (attr->kind != HL_ML_A_ENUM && attr->kind != HL_ML_A_STRUCT)
+    return ML_D_NONE;
+  const HlStr name = {attr->name->text, attr->name->n};
+  const MlEnum *words_of = attr->kind == HL_ML_A_ENUM ? ml_find_enum(name) : NULL;
+  const MlStruct *row = attr->kind == HL_ML_A_STRUCT ? ml_find_struct(name) : NULL;
+  return words_of ? words_of->def : row ? row->def : ML_D_NONE;
+}
 
 // Whether `name` is a row's, spelt as there or with mhlo (or chlo) for stablehlo. `exact` allows the former only.
 static bool is_named(HlStr name, const char *row, bool exact) {
@@ -204,8 +241,8 @@ const MlStruct *ml_struct_by_code(HlMlDialect dialect, int code) {
   return NULL;
 }
 
-bool ml_enum_is_number(HlStr name) {
-  return hl_str_is(before_dot(name), "sdy");
+bool ml_enum_is_number(MlAttrDef def) {
+  return hl_str_is(before_dot(hl_str(ml_def_text[def])), "sdy");
 }
 
 const char *ml_enum_word(const MlEnum *words_of, int64_t value) {

@@ -65,10 +65,25 @@ typedef enum MlName {
 extern const char *const ml_name_text[ML_NAME_COUNT];
 MlName ml_find_name(HlStr text);  // ML_A_FOREIGN: not in names.def
 
+// The enum and struct attributes that attrs.def defines.
+typedef enum MlAttrDef {
+  ML_D_NONE,
+#define ML_ENUM(id, name) ML_D_##id,
+#include "mlir/tree/attrs.def"
+#define ML_STRUCT(id, name, ...) ML_D_##id,
+#include "mlir/tree/attrs.def"
+  ML_DEF_COUNT
+} MlAttrDef;
+extern const char *const ml_def_text[ML_DEF_COUNT];  // "stablehlo.dot"
+// The text as the dialect spells it: MHLO's is "mhlo.dot".
+enum { ML_MAX_DEF_TEXT = 64 };
+const char *ml_spelt(MlAttrDef def, HlMlDialect dialect, char buffer[ML_MAX_DEF_TEXT]);
+MlAttrDef ml_def_of(const HlMlAttr *attr);  // however it is spelt; ML_D_NONE: of no such kind
+
 typedef struct MlAttrRow {
   MlName name;
   MlKind kind;
-  const char *more;
+  MlAttrDef of;     // which enum or struct it is, or its elements are
   const char *def;  // "!" required, "" optional, else the default
 } MlAttrRow;
 
@@ -95,29 +110,33 @@ static inline bool ml_is_required(const MlAttrRow *attr) {
 }
 
 typedef struct MlEnum {
+  MlAttrDef def;
   const char *name;         // "stablehlo.comparison_direction"
   const char *const *word;  // ends with NULL
   const int64_t *value;
 } MlEnum;
+const MlEnum *ml_enum_of(MlAttrDef def);  // NULL: it is none
 // By name; mhlo's are stablehlo's where it has none of its own. NULL: none.
 const MlEnum *ml_find_enum(HlStr name);
 const char *ml_enum_word(const MlEnum *words, int64_t value);  // NULL: none
 bool ml_enum_value(const MlEnum *words, HlStr word, int64_t *value);
 
 // sdy's enums are plain numbers wherever no form spells their words.
-bool ml_enum_is_number(HlStr name);
+bool ml_enum_is_number(MlAttrDef def);
 
 typedef struct MlField {
   MlName name;
   MlKind kind;
 } MlField;
 typedef struct MlStruct {
+  MlAttrDef def;
   const char *name;
   int code;  // in native bytecode; -1: none
   bool has_own_syntax;
   const MlField *field;  // ends with one of ML_A_NONE
 } MlStruct;
-const MlStruct *ml_find_struct(HlStr name);  // as ml_find_enum
+const MlStruct *ml_struct_of(MlAttrDef def);  // as ml_enum_of
+const MlStruct *ml_find_struct(HlStr name);   // as ml_find_enum
 const MlStruct *ml_struct_by_code(HlMlDialect dialect, int code);
 
 #endif

@@ -265,7 +265,7 @@ static const HlMlAttr *bounds_of(HlMlTree *tree, const HlShape *shape) {
     return NULL;
   HlMlNamed field =
       ml_named(tree, ML_A_BOUNDS, hl_ml_dense_i64s(tree, (HlI64s){bound, shape->rank}));
-  return hl_ml_struct(tree, "stablehlo.type_extensions", 1, &field);
+  return hl_ml_struct(tree, ml_def_text[ML_D_EXTENSIONS], 1, &field);
 }
 
 static const HlMlType *array_type(HlMlTree *tree, const HlShape *shape, HlMlTypeKind kind) {

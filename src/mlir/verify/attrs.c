@@ -28,28 +28,29 @@ static bool is_list_of(const HlMlAttr *attr, int width) {
 
 // Names of enums and structs are stablehlo's in the rows; other dialects have the same under their
 // own prefix.
-static bool is_named(const HlMlAttr *attr, const char *name) {
-  const char *own = attr->name ? strchr(attr->name->text, '.') : NULL, *want = strchr(name, '.');
+static bool is_named(const HlMlAttr *attr, MlAttrDef def) {
+  const char *own = attr->name ? strchr(attr->name->text, '.') : NULL,
+             *want = strchr(ml_def_text[def], '.');
   return own && want && strcmp(own, want) == 0;
 }
 
 // Older programs write words as strings and structures as dictionaries; either may be carried as
 // its text.
-static bool is_enum(const HlMlAttr *attr, const char *name) {
+static bool is_enum(const HlMlAttr *attr, MlAttrDef def) {
   if (attr->kind == HL_ML_A_OTHER)
     return true;
-  if (attr->kind != HL_ML_A_STRING && !(attr->kind == HL_ML_A_ENUM && is_named(attr, name)))
+  if (attr->kind != HL_ML_A_STRING && !(attr->kind == HL_ML_A_ENUM && is_named(attr, def)))
     return false;
-  const MlEnum *words = ml_find_enum(hl_str(name));
+  const MlEnum *words = ml_enum_of(def);
   int64_t value;
   return words == NULL ||
          (attr->sym && ml_enum_value(words, (HlStr){attr->sym->text, attr->sym->n}, &value));
 }
 
-static bool is_struct(const HlMlAttr *attr, const char *name) {
+static bool is_struct(const HlMlAttr *attr, MlAttrDef def) {
   return attr->kind == HL_ML_A_DICT || attr->kind == HL_ML_A_OTHER ||
-         (attr->kind == HL_ML_A_STRUCT && is_named(attr, name)) ||
-         (attr->kind == HL_ML_A_ENUM && strcmp(name, "stablehlo.result_accuracy") == 0);
+         (attr->kind == HL_ML_A_STRUCT && is_named(attr, def)) ||
+         (attr->kind == HL_ML_A_ENUM && def == ML_D_ACCURACY);
 }
 
 static bool is_of_kind(const HlMlAttr *attr, const MlAttrRow *row, bool is_mhlo) {
@@ -70,8 +71,8 @@ static bool is_of_kind(const HlMlAttr *attr, const MlAttrRow *row, bool is_mhlo)
   case ML_K_DENSE: return is_elements(attr);
   case ML_K_ARRAY: return attr->kind == HL_ML_A_ARRAY;
   case ML_K_DICT: return attr->kind == HL_ML_A_DICT;
-  case ML_K_ENUM: return is_enum(attr, row->more);
-  case ML_K_STRUCT: return is_struct(attr, row->more);
+  case ML_K_ENUM: return is_enum(attr, row->of);
+  case ML_K_STRUCT: return is_struct(attr, row->of);
   case ML_K_CONFIG: return attr->kind == HL_ML_A_STRING || attr->kind == HL_ML_A_DICT;
   case ML_K_GROUPS:
     return attr->kind == HL_ML_A_DENSE || attr->kind == HL_ML_A_RESOURCE ||
@@ -155,11 +156,11 @@ static bool check_elements(MlVerify *v, const HlMlOp *op, const MlAttrRow *row,
                            const HlMlAttr *attr) {
   if (row->name == ML_A_PRECISION_CONFIG)
     for (int k = 0; k < attr->n; k++)
-      if (!is_enum(attr->list[k], "stablehlo.precision"))
+      if (!is_enum(attr->list[k], ML_D_PRECISION))
         return mv_bad(v, op, "element %d of attribute 'precision_config' should be a precision", k);
   if (row->name == ML_A_OUTPUT_OPERAND_ALIASES)
     for (int k = 0; k < attr->n; k++)
-      if (!is_struct(attr->list[k], "stablehlo.output_operand_alias"))
+      if (!is_struct(attr->list[k], ML_D_ALIAS))
         return mv_bad(
             v, op,
             "element %d of attribute 'output_operand_aliases' should be an output_operand_alias",
@@ -183,7 +184,7 @@ bool mv_check_attrs(MlVerify *v, const HlMlOp *op) {
     if (!is_of_kind(attr, row, is_mhlo) ||
         (must_be_i64(row->name) && attr->kind == HL_ML_A_DENSE && !mv_is_int(attr->type, 64)))
       return mv_bad(v, op, "attribute '%s' must be %s%s%s", ml_name_text[row->name], kind_text(row),
-                    *row->more ? " " : "", row->more);
+                    row->of ? " " : "", ml_def_text[row->of]);
     if (attr->kind == HL_ML_A_INT && !check_range(v, op, row->name, attr->i))
       return false;
     if (attr->kind == HL_ML_A_ARRAY && !check_elements(v, op, row, attr))
