@@ -1,5 +1,6 @@
 // eval/constant.c: the values of constants, with those whose text was elided filled in.
 
+#include "base/memory.h"
 #include "eval/device.h"
 
 // One element of an elided constant: floats in [-0.1, 0.2), integers of a few values, fair coins.
@@ -20,8 +21,11 @@ static void fill_element(HlLiteral *out, int64_t k, HlRng *rng) {
 static void fill(HlLiteral *out, HlRng *rng) {
   for (int k = 0; out->element && k < out->shape->rank; k++)
     fill(out->element[k], rng);
-  for (int64_t k = 0; out->data && k < out->n; k++)
+  uint32_t steps = 0;
+  for (int64_t k = 0; out->data && k < out->n; k++) {
+    base_look_often(&steps);
     fill_element(out, k, rng);
+  }
 }
 
 static const char *const filled_with[] = {

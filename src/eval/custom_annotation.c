@@ -1,6 +1,7 @@
 // eval/custom_annotation.c: custom calls that only mark a value or where something runs, and those
 // that split 64-bit numbers.
 
+#include "base/memory.h"
 #include "eval/custom.h"
 
 #include <string.h>
@@ -51,8 +52,11 @@ static bool split(Interp *in, const HlInst *inst, const HlLiteral *const *operan
                          "expected 64-bit numbers as operand and 32-bit ones as result");
   const uint64_t *from = operand[0]->data;
   uint32_t *to = out->data;
-  for (int64_t k = 0; k < out->n; k++)
+  uint32_t steps = 0;
+  for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&steps);
     to[k] = (uint32_t)(from[k] >> shift);
+  }
   return true;
 }
 
@@ -77,7 +81,10 @@ bool custom_x64_combine(Interp *in, const HlInst *inst, const HlLiteral *const *
     return hl_inst_error(in->ev.cx, inst, "expected 64-bit numbers as result");
   const uint32_t *low = operand[0]->data, *high = operand[1]->data;
   uint64_t *to = out->data;
-  for (int64_t k = 0; k < out->n; k++)
+  uint32_t steps = 0;
+  for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&steps);
     to[k] = (uint64_t)high[k] << 32 | low[k];
+  }
   return true;
 }

@@ -5,6 +5,7 @@
 // "input" is the result and the "output" the first operand; of the gradient of the filter, the "kernel" is
 // the result and the "output" the second operand. Numbers stand in backend_config.
 
+#include "base/memory.h"
 #include "eval/custom.h"
 #include "hilo/custom_calls.h"
 #include "ir/backend_config.h"
@@ -174,7 +175,9 @@ bool custom_conv_fused(Interp *in, const HlInst *inst, const HlLiteral *const *o
   int64_t inner = 1;
   for (int k = (int)labels->output_feature + 1; k < shape->rank; k++)
     inner *= shape->dim[k];
+  uint32_t steps = 0;
   for (int64_t k = 0; k < result->n; k++) {
+    base_look_often(&steps);
     double value =
         config.scale * hl_literal_f64(result, k) + hl_literal_f64(bias, k / inner % features);
     if (side)

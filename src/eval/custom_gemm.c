@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "eval/custom.h"
 #include "ir/backend_config.h"
 
@@ -53,8 +54,10 @@ static HlLiteral *repeated(Interp *in, const HlLiteral *matrix, const HlShape *o
   HlLiteral *all = hl_literal_new(
       in->ev.cx, hl_shape_array(in->shapes, shape->dtype, shape->rank + batch.n, dim));
   const size_t bytes = (size_t)matrix->n * (size_t)hl_dtype_bytes(shape->dtype);
-  for (int64_t k = 0; all && bytes > 0 && k < times; k++)
+  for (int64_t k = 0; all && bytes > 0 && k < times; k++) {
+    base_look();
     memcpy((char *)all->data + (size_t)k * bytes, matrix->data, bytes);
+  }
   return all;
 }
 
@@ -127,7 +130,9 @@ static bool run_dot(Interp *in, const HlInst *inst, const HlGemmConfig *config,
 static void finish(const Gemm *g, HlLiteral *result) {
   const double alpha = g->config.alpha, alpha_imag = g->config.alpha_imag, beta = g->config.beta;
   const int64_t columns = g->bias ? g->bias->n : 1;
+  uint32_t steps = 0;
   for (int64_t k = 0; k < result->n; k++) {
+    base_look_often(&steps);
     const double re = hl_literal_f64(result, k), im = hl_literal_imag(result, k);
     double to_re = alpha * re - alpha_imag * im, to_im = alpha * im + alpha_imag * re;
     if (g->c) {

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "eval/lapack.h"
 #include "hilo/custom_calls.h"
 
@@ -283,10 +284,15 @@ void *lapack_new(Lapack *l, int64_t rows, int64_t columns, size_t size) {
   return hl_arena_alloc(l->arena, (size_t)rows * (size_t)columns * size + 16);
 }
 
+// Every matrix on its way into a routine and back comes along here.
 static void transpose(const char *from, char *to, int64_t rows, int64_t columns, size_t size) {
-  for (int64_t r = 0; r < rows; r++)
+  base_look();
+  uint32_t steps = 0;
+  for (int64_t r = 0; r < rows; r++) {
+    base_look_often(&steps);
     for (int64_t c = 0; c < columns; c++)
       memcpy(to + (size_t)(c * rows + r) * size, from + (size_t)(r * columns + c) * size, size);
+  }
 }
 
 void lapack_load(const HlLiteral *from, int64_t b, int rows, int columns, void *to) {

@@ -8,14 +8,17 @@
 
 #include <math.h>
 
+#include "base/memory.h"
 #include "eval/custom.h"
 #include "ir/backend_config.h"
 
 typedef struct Rows {
   int64_t n, length;
+  uint32_t *steps;  // how many elements were read
 } Rows;
 
 static double at(const HlLiteral *literal, Rows rows, int64_t row, int64_t k) {
+  base_look_often(rows.steps);
   return hl_literal_f64(literal, row * rows.length + k);
 }
 
@@ -128,7 +131,8 @@ bool custom_norm(Interp *in, const HlInst *inst, const HlLiteral *const *operand
   if ((!is_forward && !is_backward) || !hl_shape_is_array(operand[0]->shape) ||
       operand[0]->shape->rank < 1)
     return hl_inst_error(in->ev.cx, inst, "expected rows, scale and bias, or those of a gradient");
-  Rows rows = {.n = operand[0]->shape->dim[0]};
+  uint32_t steps = 0;
+  Rows rows = {.n = operand[0]->shape->dim[0], .steps = &steps};
   rows.length = rows.n > 0 ? operand[0]->n / rows.n : 0;
   if (!fits(inst, operand, out, rows))
     return hl_inst_error(in->ev.cx, inst, "the sizes do not fit rows of %lld elements",

@@ -1,7 +1,6 @@
 // eval/custom_sort.c: __cub$DeviceRadixSort, sorts of programs compiled for GPUs: of keys along the last dimension,
 // by their bits, and of an array that follows them. Equal keys keep their order.
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -32,18 +31,24 @@ static uint64_t ordered_bits(HlDtype dtype, const char *at) {
   return hl_is_signed(dtype) ? bits ^ sign : bits;
 }
 
-static int ascending(const void *a, const void *b) {
-  const Key *x = a, *y = b;
-  if (x->bits != y->bits)
-    return x->bits < y->bits ? -1 : 1;
-  return x->from < y->from ? -1 : x->from > y->from;
-}
-
-static int descending(const void *a, const void *b) {
-  const Key *x = a, *y = b;
-  if (x->bits != y->bits)
-    return x->bits > y->bits ? -1 : 1;
-  return x->from < y->from ? -1 : x->from > y->from;
+// Merges runs of growing width, from one line into the other; the one that is sorted in the end. Keys that are
+// equal stay as they are.
+static const Key *sort_line(Key *line, Key *spare, int64_t n) {
+  uint32_t steps = 0;
+  for (int64_t width = 1; width < n; width *= 2) {
+    for (int64_t start = 0; start < n; start += 2 * width) {
+      const int64_t middle = start + width < n ? start + width : n;
+      const int64_t end = middle + width < n ? middle + width : n;
+      for (int64_t k = start, a = start, b = middle; k < end; k++) {
+        base_look_often(&steps);
+        spare[k] = b == end || (a < middle && line[a].bits <= line[b].bits) ? line[a++] : line[b++];
+      }
+    }
+    Key *const swap = line;
+    line = spare;
+    spare = swap;
+  }
+  return line;
 }
 
 static void permute(const Key *line, int64_t n, int64_t first, const HlLiteral *from,
@@ -81,16 +86,18 @@ bool custom_radix_sort(Interp *in, const HlInst *inst, const HlLiteral *const *o
   const size_t bytes = (size_t)hl_dtype_bytes(dtype);
   const int64_t n = keys->shape->dim[keys->shape->rank - 1];
   const bool down = hl_sort_config(NULL, inst).descending;
-  Key *line = base_try_alloc(sizeof *line * (size_t)(n + 1));
+  Key *line = base_try_alloc(2 * sizeof *line * (size_t)(n + 1));
   if (!line)
     return hl_inst_error(in->ev.cx, inst, "no memory for a line of %lld keys", (long long)n);
   for (int64_t first = 0; first < keys->n; first += n) {
-    for (int64_t k = 0; k < n; k++)
-      line[k] =
-          (Key){ordered_bits(dtype, (const char *)keys->data + (size_t)(first + k) * bytes), k};
-    qsort(line, (size_t)n, sizeof *line, down ? descending : ascending);
+    for (int64_t k = 0; k < n; k++) {
+      const uint64_t bits =
+          ordered_bits(dtype, (const char *)keys->data + (size_t)(first + k) * bytes);
+      line[k] = (Key){down ? ~bits : bits, k};
+    }
+    const Key *sorted = sort_line(line, line + n, n);
     for (uint32_t k = 0; k < inst->n_operands; k++)
-      permute(line, n, first, operand[k], custom_result(out, (int)k));
+      permute(sorted, n, first, operand[k], custom_result(out, (int)k));
   }
   base_free(line);
   return true;

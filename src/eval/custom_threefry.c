@@ -1,5 +1,6 @@
 // eval/custom_threefry.c: the threefry2x32 block cipher on arrays of counters, as JAX calls it on GPUs.
 
+#include "base/memory.h"
 #include "eval/custom.h"
 
 #include <string.h>
@@ -36,7 +37,9 @@ bool custom_threefry(Interp *in, const HlInst *inst, const HlLiteral *const *ope
     good = out->element[k]->shape->dtype == HL_U32;
   if (!good)
     return hl_inst_error(in->ev.cx, inst, "keys, counters and results must be u32 of one size");
+  uint32_t steps = 0;
   for (int64_t i = 0; i < n; i++) {
+    base_look_often(&steps);
     uint32_t word[4];
     for (int k = 0; k < 4; k++)
       word[k] = ((const uint32_t *)operand[k]->data)[operand[k]->n == 1 ? 0 : i];

@@ -1,5 +1,6 @@
 // eval/custom_topk.c: TopK and ApproxTopK, by the kernels of topk and sort.
 
+#include "base/memory.h"
 #include "eval/custom.h"
 
 #include <string.h>
@@ -56,9 +57,12 @@ static bool take_first(Interp *in, const HlInst *inst, const HlLiteral *from, Hl
   for (int k = (int)d + 1; k < a->rank; k++)
     inner *= (size_t)a->dim[k];
   const size_t bytes = inner * (size_t)b->dim[d], step = inner * (size_t)a->dim[d];
+  uint32_t steps = 0;
   for (size_t at = 0, line = 0; bytes && at < (size_t)to->n * (size_t)hl_dtype_bytes(a->dtype);
-       at += bytes, line++)
+       at += bytes, line++) {
+    base_look_often(&steps);
     memcpy((char *)to->data + at, (const char *)from->data + line * step, bytes);
+  }
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "eval/lapack.h"
 
 // --- Symmetric and Hermitian ---------------------------------------------------------------------
@@ -162,6 +163,7 @@ static double part_at(const Lapack *l, const void *from, int64_t k) {
 static void unpack(const Lapack *l, const void *wi, const void *v, int64_t b, HlLiteral *to) {
   const int64_t n = l->n;
   for (int64_t c = 0; c < n; c++) {
+    base_look();
     const bool pair = part_at(l, wi, c) != 0 && c + 1 < n;
     for (int64_t r = 0; r < n; r++) {
       const int64_t at = (b * n + r) * n + c;

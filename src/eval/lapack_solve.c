@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "eval/lapack.h"
 
 typedef void Trsm(const char *side, const char *uplo, const char *trans, const char *diag,
@@ -99,6 +100,7 @@ bool custom_pivots_to_permutation(Interp *in, const HlInst *inst, const HlLitera
   for (int64_t b = 0; size > 0 && b < out->n / size; b++) {
     const int32_t *pivot = n ? (const int32_t *)operand[0]->data + b * n : NULL;
     int32_t *row = (int32_t *)out->data + b * size;
+    base_look();
     for (int64_t k = 0; k < size; k++)
       row[k] = (int32_t)k;
     for (int64_t k = 0; k < n; k++) {

@@ -4,6 +4,7 @@
 // Works in double for every type, with the thresholds of the element type, so that f32 results are
 // at least as good as those of arithmetic in f32.
 
+#include "base/memory.h"
 #include "eval/custom.h"
 
 #include "base/complex.h"
@@ -88,12 +89,14 @@ static void solve(System *s) {
   double scale = cabs(s->u[0][0]) + cabs(s->u[1][0]),
          most = fmax(cabs(s->u[0][0]), cabs(s->u[1][0]));
   for (int64_t k = 0; k + 1 < n; k++) {
+    base_look();
     scale = eliminate(s, k, scale);
     for (int d = 0; d < 3; d++)
       most = k + 2 < n ? fmax(most, cabs(s->u[d][k])) : most;
   }
   most = fmax(most, cabs(s->u[0][n - 1]));
   for (int64_t k = n - 1; k >= 0; k--) {
+    base_look();
     Z *row = s->x + k * columns;
     for (int64_t c = 0; c < columns; c++)
       for (int d = 1; d < 3 && k + d < n; d++)
@@ -106,8 +109,11 @@ static void solve(System *s) {
 
 static Z *load(HlArena *arena, const HlLiteral *from, int64_t at, int64_t n) {
   Z *to = HL_ARRAY(arena, Z, n + 1);
-  for (int64_t k = 0; k < n; k++)
+  uint32_t steps = 0;
+  for (int64_t k = 0; k < n; k++) {
+    base_look_often(&steps);
     to[k] = CMPLX(hl_literal_f64(from, at + k), hl_literal_imag(from, at + k));
+  }
   return to;
 }
 

@@ -40,22 +40,26 @@ static bool factor(Z *a, int64_t n) {
 
 // Copies the named triangle into the lower one: u^H u = a has l = u^H.
 static void load_lower(const Z *a, Z *work, int64_t n, bool lower) {
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n; i++) {
+    base_look();
     for (int64_t j = 0; j < n; j++) {
       if (j > i)
         work[i * n + j] = (Z){0, 0};
       else
         work[i * n + j] = lower ? a[i * n + j] : (Z){a[j * n + i].re, -a[j * n + i].im};
     }
+  }
 }
 
 static void store_factor(const Z *work, Z *out, int64_t n, bool lower, bool good) {
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n; i++) {
+    base_look();
     for (int64_t j = 0; j < n; j++) {
       const Z value = lower ? work[i * n + j] : (Z){work[j * n + i].re, -work[j * n + i].im};
       const bool inside = lower ? j <= i : j >= i;
       out[i * n + j] = !good ? (Z){NAN, 0} : inside ? value : (Z){0, 0};
     }
+  }
 }
 
 static void store_z(HlLiteral *out, Z *values) {
@@ -64,8 +68,11 @@ static void store_z(HlLiteral *out, Z *values) {
     return;
   }
   double *real = (double *)values;
-  for (int64_t k = 0; k < out->n; k++)
+  uint32_t steps = 0;
+  for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&steps);
     real[k] = values[k].re;
+  }
   wide_store(out, 0, WIDE_FLOAT, real, out->n);
 }
 

@@ -51,7 +51,9 @@ static double rounded_to_tf32(float x) {
 }
 
 static void round_all(const Algorithm *a, double *data, int64_t n) {
+  uint32_t steps = 0;
   for (int64_t k = 0; k < n; k++) {
+    base_look_often(&steps);
     if (a->narrow == HL_NO_DTYPE) {
       data[k] = rounded_to_tf32((float)data[k]);
       continue;
@@ -67,7 +69,9 @@ static void round_all(const Algorithm *a, double *data, int64_t n) {
 // Leaves in `rest` what is behind the leading bits, which go to `high`.
 static void cut(const Algorithm *a, double *rest, double *high, int64_t n) {
   const uint32_t mask = a->narrow == HL_BF16 ? 0xFFFF0000 : 0xFFFFE000;
+  uint32_t steps = 0;
   for (int64_t k = 0; k < n; k++) {
+    base_look_often(&steps);
     high[k] = hl_f32_of_bits(hl_f32_bits((float)rest[k]) & mask);
     rest[k] = (float)(rest[k] - high[k]);
   }
@@ -93,8 +97,11 @@ static bool take_apart(HlEval *ev, const HlInst *inst, const Algorithm *a, DotSi
 static void add_product(HlLiteral *out, const HlLiteral *product, bool is_last) {
   float *to = out->data;
   const float *more = product->data;
-  for (int64_t k = 0; k < out->n; k++)
+  uint32_t steps = 0;
+  for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&steps);
     to[k] = (is_last && isnan(to[k]) ? 0 : to[k]) + more[k];
+  }
 }
 
 static bool add_products(HlEval *ev, const HlInst *inst, const Algorithm *a, DotSide side[2],

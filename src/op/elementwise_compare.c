@@ -1,5 +1,6 @@
 // op/elementwise_compare.c: compare, clamp, select.
 
+#include "base/memory.h"
 #include "op/elementwise.h"
 
 // --- compare ------------------------------------------------------------------------------------
@@ -69,8 +70,10 @@ static bool compare_total_order(HlEval *ev, const HlInst *inst, const HlLiteral 
       out->shape->dtype != HL_PRED)
     return hl_inst_error(ev->cx, inst, "the operands and the result do not fit together");
   int64_t x[EW_TILE], y[EW_TILE];
+  uint32_t tiles = 0;
   for (int64_t at = 0; at < out->n; at += EW_TILE) {
     const int64_t n = out->n - at < EW_TILE ? out->n - at : EW_TILE;
+    base_look_often(&tiles);
     for (int64_t i = 0; i < n; i++) {
       x[i] = ew_total_order_key(dtype, load_bits(in[0]->data, at + i, bytes));
       y[i] = ew_total_order_key(dtype, load_bits(in[1]->data, at + i, bytes));

@@ -1,5 +1,6 @@
 // op/elementwise_convert.c: convert, bitcast-convert, reduce-precision, stochastic-convert.
 
+#include "base/memory.h"
 #include "op/elementwise.h"
 
 bool eval_convert(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
@@ -136,7 +137,9 @@ bool eval_reduce_precision(HlEval *ev, const HlInst *inst, const HlLiteral *cons
     return hl_inst_error(ev->cx, inst, "operand and result differ in type or size");
   const Precision p = precision_of(dtype, exponent, mantissa);
   const int bytes = hl_dtype_bytes(dtype);
+  uint32_t steps = 0;
   for (int64_t i = 0; i < out->n; i++) {
+    base_look_often(&steps);
     uint64_t bits = 0;
     memcpy(&bits, (const char *)in[0]->data + i * bytes, (size_t)bytes);
     bits = reduce_bits(&p, bits);
@@ -171,7 +174,9 @@ bool eval_stochastic_convert(HlEval *ev, const HlInst *inst, const HlLiteral *co
       in[0]->n != out->n || in[1]->n != out->n)
     return kernel_no_type(ev, inst, in[0]->shape->dtype);
   const int bits = hl_dtype_info[to].bits, random_bits = hl_dtype_info[random].bits;
+  uint32_t steps = 0;
   for (int64_t i = 0; i < out->n; i++) {
+    base_look_often(&steps);
     const uint64_t r = (uint64_t)hl_literal_i64(in[1], i);
     hl_literal_set_i64(out, i,
                        convert_stochastically(hl_literal_f64(in[0], i), r, random_bits, bits));

@@ -41,7 +41,9 @@ typedef struct Plan {
 // 1.
 static void radix2(const Plan *p, Z *x, int sign) {
   const int64_t m = p->m;
+  uint32_t steps = 0;
   for (int64_t i = 1, j = 0; i < m; i++) {
+    base_look_often(&steps);
     int64_t bit = m >> 1;
     for (; j & bit; bit >>= 1)
       j ^= bit;
@@ -55,6 +57,7 @@ static void radix2(const Plan *p, Z *x, int sign) {
   for (int64_t half = 1; half < m; half *= 2)
     for (int64_t start = 0; start < m; start += 2 * half)
       for (int64_t k = 0; k < half; k++) {
+        base_look_often(&steps);
         Z w = p->root[k * (m / (2 * half))];
         if (sign > 0)
           w.im = -w.im;
@@ -89,7 +92,9 @@ static bool plan_make(HlEval *ev, const HlInst *inst, int64_t n, int sign, Plan 
   p->filter = p->chirp ? kernel_alloc(ev, inst, p->m, sizeof *p->filter) : NULL;
   if (!p->filter)
     return false;
+  uint32_t steps = 0;
   for (int64_t k = 0, square = 0; k < n; k++) {  // k * k modulo 2n, without overflow
+    base_look_often(&steps);
     p->chirp[k] = unit_root(square, 2 * n, sign);
     square = (square + 2 * k + 1) % (2 * n);
   }
@@ -180,8 +185,10 @@ static bool run_fft(HlEval *ev, const HlInst *inst, const HlLiteral *x, HlI64s l
     // missing.
     for (int d = 0; ok && real_out && d < length.n - 1; d++)
       ok = transform_dim(ev, inst, full, lines * last, length, d, sign);
-    for (int64_t k = 0; ok && real_out && k < lines; k++)
+    for (int64_t k = 0; ok && real_out && k < lines; k++) {
+      base_look();
       complete_line(full + k * last, last);
+    }
     ok = ok && transform_dim(ev, inst, full, lines * last, length, length.n - 1, sign);
     for (int d = 0; ok && !real_out && d < length.n - 1; d++)
       ok = transform_dim(ev, inst, full, lines * last, length, d, sign);

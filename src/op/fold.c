@@ -58,17 +58,27 @@ HlDtype wide_dtype(Wide wide) {
   return wide == WIDE_COMPLEX ? HL_C128 : wide == WIDE_FLOAT ? HL_F64 : HL_S64;
 }
 
+// In strips, for a look at whether they are still wanted.
+static void convert_all(HlDtype to_type, char *to, HlDtype from_type, const char *from, int64_t n) {
+  enum { STRIP = 1 << 14 };
+  for (int64_t at = 0; at < n; at += STRIP) {
+    base_look();
+    hl_convert_elements(to_type, to + at * hl_dtype_bytes(to_type), from_type,
+                        from + at * hl_dtype_bytes(from_type), n - at < STRIP ? n - at : STRIP);
+  }
+}
+
 void *wide_load(HlEval *ev, const HlInst *inst, const HlLiteral *literal, Wide wide) {
   void *at = kernel_alloc(ev, inst, literal->n, wide == WIDE_COMPLEX ? 16 : 8);
   if (at)
-    hl_convert_elements(wide_dtype(wide), at, literal->shape->dtype, literal->data, literal->n);
+    convert_all(wide_dtype(wide), at, literal->shape->dtype, literal->data, literal->n);
   return at;
 }
 
 void wide_store(HlLiteral *literal, int64_t at, Wide wide, const void *from, int64_t n) {
   const HlDtype dtype = literal->shape->dtype;
   char *to = (char *)literal->data + at * hl_dtype_bytes(dtype);
-  hl_convert_elements(dtype, to, wide_dtype(wide), from, n);
+  convert_all(dtype, to, wide_dtype(wide), from, n);
 }
 
 Slot slot_load(HlDtype dtype, const void *data, int64_t k) {

@@ -61,14 +61,16 @@ static bool reduce_simple(HlEval *ev, const HlInst *inst, HlOp op, const HlLiter
   Slot *acc = kernel_alloc(ev, inst, out->n, sizeof *acc);
   if (!acc)
     return false;
-  for (int64_t k = 0; k < out->n; k++)
+  uint32_t blocks = 0;
+  for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&blocks);
     acc[k] = slot_load(dtype, init->data, k % init->n);
+  }
   HlWalk walk;
   const int64_t *const strides[] = {groups->stride};
   hl_walk_start(&walk, arena, groups->rank, groups->dim, 1, strides);
   Slot block[BLOCK];
   int64_t in_run = 0;
-  uint32_t blocks = 0;
   for (int64_t at = 0; at < x->n; at += BLOCK) {
     const int64_t n = x->n - at < BLOCK ? x->n - at : BLOCK;
     base_look_often(&blocks);

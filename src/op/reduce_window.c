@@ -43,6 +43,7 @@ static void fold_sparse_window(HlOp op, HlDtype dtype, const HlWindowDim *w, con
   for (int64_t c = 0; c < inner; c++)
     result[c] = neutral;
   for (int64_t i = 0; i < n; i++) {
+    base_look();
     const int64_t offset = w->pad_low + i * w->lhs_dilate - k * w->stride;
     if (offset >= 0 && offset % w->rhs_dilate == 0 && offset / w->rhs_dilate < w->size)
       fold_vectors(op, dtype, result, from + i * inner, inner);
@@ -126,8 +127,11 @@ static bool window_simple(HlEval *ev, const HlInst *inst, HlOp op, HlWindow wind
   }
   if (!now)
     return false;
-  for (int64_t k = 0; k < out->n; k++)
+  uint32_t steps = 0;
+  for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&steps);
     now[k] = fold_slot(op, dtype, slot_load(dtype, init->data, k % init->n), now[k]);
+  }
   wide_store(out, 0, wide_of(dtype), now, out->n);
   base_free(now);
   return true;

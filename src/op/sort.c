@@ -47,6 +47,7 @@ static bool find_keys(Sort *s) {
   Machine *m = s->machine;
   const MachineKey *key = &s->key;
   for (int64_t i = 0; i < s->n; i++) {
+    base_look_often(&s->steps);
     m->cell[2 * key->operand] = m->cell[2 * key->operand + 1] = s->value[key->operand][i];
     machine_run(m);
     if (m->cell[key->a] != m->cell[key->b])
@@ -208,9 +209,11 @@ static bool sort_line(Sort *s, HlLiteral *out) {
     const HlLiteral *x = s->in[k];
     const size_t size = (size_t)hl_dtype_bytes(x->shape->dtype);
     char *to = (char *)kernel_result(out, k)->data;
-    for (int64_t i = 0; i < s->n; i++)
+    for (int64_t i = 0; i < s->n; i++) {
+      base_look_often(&s->steps);
       memcpy(to + (size_t)(s->base + i * s->stride) * size,
              (const char *)x->data + (size_t)(s->base + s->order[i] * s->stride) * size, size);
+    }
   }
   return true;
 }

@@ -62,11 +62,13 @@ static void substitute(const Solve *s, const Z *a, Z *x) {
 
 // b as n x k: itself, or transposed for the right side; and back.
 static void turn(const Solve *s, const Z *from, Z *to, bool back) {
-  for (int64_t i = 0; i < s->n; i++)
+  for (int64_t i = 0; i < s->n; i++) {
+    base_look();
     for (int64_t c = 0; c < s->k; c++) {
       const int64_t there = s->left ? i * s->k + c : c * s->n + i, here = i * s->k + c;
       to[back ? there : here] = from[back ? here : there];
     }
+  }
 }
 
 static bool solve_all(HlEval *ev, const HlInst *inst, const Solve *s, const HlLiteral *const *in,
@@ -85,8 +87,11 @@ static bool solve_all(HlEval *ev, const HlInst *inst, const Solve *s, const HlLi
     wide_store(out, 0, WIDE_COMPLEX, b, out->n);
   if (ok && !s->is_complex) {
     double *real = (double *)b;
-    for (int64_t k = 0; k < out->n; k++)
+    uint32_t steps = 0;
+    for (int64_t k = 0; k < out->n; k++) {
+      base_look_often(&steps);
       real[k] = b[k].re;
+    }
     wide_store(out, 0, WIDE_FLOAT, real, out->n);
   }
   base_free(a);

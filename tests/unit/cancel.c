@@ -75,6 +75,32 @@ static const char devices[] =
     "  ROOT %twice = f32[64] add(%moved, %moved)\n"
     "}\n";
 
+// A batch of matrices for LAPACK, and rows for kernels of calls. Each of them has many looks of its own.
+static const char lapack[] =
+    "HloModule lapack\n"
+    "ENTRY %main (x: f32[64,8,8]) -> (f32[64,8,8], s32[64,8], s32[64]) {\n"
+    "  %x = f32[64,8,8] parameter(0)\n"
+    "  ROOT %lu = (f32[64,8,8], s32[64,8], s32[64]) custom-call(%x), "
+    "custom_call_target=\"lapack_sgetrf_ffi\", api_version=API_VERSION_TYPED_FFI\n"
+    "}\n";
+static const char sort[] =
+    "HloModule sort\n"
+    "ENTRY %main (x: f32[4096]) -> (f32[4096], u8[0]) {\n"
+    "  %x = f32[4096] parameter(0)\n"
+    "  ROOT %s = (f32[4096], u8[0]) custom-call(%x), custom_call_target=\"__cub$DeviceRadixSort\", "
+    "backend_config={\"descending\":false}\n"
+    "}\n";
+static const char norm[] =
+    "HloModule norm\n"
+    "ENTRY %main (x: f32[16,512,1,1], s: f32[1,512,1,1], b: f32[1,512,1,1]) -> "
+    "(f32[16,512,1,1], u8[0]) {\n"
+    "  %x = f32[16,512,1,1] parameter(0)\n"
+    "  %s = f32[1,512,1,1] parameter(1)\n"
+    "  %b = f32[1,512,1,1] parameter(2)\n"
+    "  ROOT %n = (f32[16,512,1,1], u8[0]) custom-call(%x, %s, %b), "
+    "custom_call_target=\"__cudnn$norm\"\n"
+    "}\n";
+
 // --- At every look -------------------------------------------------------------------------------
 
 // Says stop at the look of this number, from 1; 0: never. Counts them.
@@ -97,8 +123,8 @@ static bool says_cancelled(const HlCx *cx) {
   return false;
 }
 
-// Cancels it at each of the first looks, and at many later ones.
-static void cancel_often(const char *name, Call *call, void *user) {
+// Cancels it at each of the first looks, and at many later ones. How many there are.
+static int64_t cancel_often(const char *name, Call *call, void *user) {
   HlCx *cx = hl_cx_new();
   Stop stop = {0};
   // The context keeps memory that later calls need not ask for.
@@ -126,6 +152,7 @@ static void cancel_often(const char *name, Call *call, void *user) {
   hl_cx_free(cx);
   printf("%s: %lld looks, cancelled at %d of them\n", name, (long long)looks, cancelled);
   assert_true(cancelled > 20);
+  return looks;
 }
 
 static bool compile_it(HlCx *cx, void *user) {
@@ -171,29 +198,53 @@ static void reading_and_printing(void **state) {
 }
 
 static bool run_it(HlCx *cx, void *user) {
-  HlLiteral *args[2] = {0}, *results[2] = {0};
+  HlLiteral *args[3] = {0}, *results[3] = {0};
   const HlModule *m = user;
   bool ok = hl_fake_args(cx, m, 1, args);
   const HlLiteral *const *const both[] = {(const HlLiteral *const *)args,
                                           (const HlLiteral *const *)args};
   ok = ok && hl_eval(cx, m, NULL, both, results);
-  for (int k = 0; k < 2; k++) {
+  for (int k = 0; k < 3; k++) {
     hl_literal_unref(args[k]);
     hl_literal_unref(results[k]);
   }
   return ok;
 }
 
-static void running(void **state) {
+static int64_t run_often(const char *text) {
   HlCx *cx = hl_cx_new();
-  const char *const texts[] = {program, devices};
-  for (int k = 0; k < 2; k++) {
-    HlModule *m = hl_text_parse(cx, texts[k]);
-    assert_non_null(m);
-    cancel_often(m->name->text, run_it, m);
-    hl_module_free(m);
-  }
+  HlModule *m = hl_text_parse(cx, text);
+  assert_non_null(m);
+  const int64_t looks = cancel_often(m->name->text, run_it, m);
+  hl_module_free(m);
   hl_cx_free(cx);
+  return looks;
+}
+
+static void running(void **state) {
+  run_often(program);
+  run_often(devices);
+}
+
+static bool has_lapack(void) {
+  HlCx *cx = hl_cx_new();
+  HlModule *m = hl_text_parse(cx, lapack);
+  assert_non_null(m);
+  const bool has = run_it(cx, m);
+  if (!has)
+    assert_non_null(strstr(hl_cx_diag(cx, 0)->text, "needs the LAPACK library"));
+  hl_module_free(m);
+  hl_cx_free(cx);
+  return has;
+}
+
+// Within one instruction: the looks of its own are far more than those of the interpreter around it.
+static void running_calls(void **state) {
+  assert_true(run_often(sort) > 150);  // the interpreter around it: 9
+  assert_true(run_often(norm) > 100);
+  if (!has_lapack())
+    skip();
+  assert_true(run_often(lapack) > 128);  // to and fro for each matrix
 }
 
 // What was dumped before stays.
@@ -379,6 +430,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(compiling),
       cmocka_unit_test(reading_and_printing),
       cmocka_unit_test(running),
+      cmocka_unit_test(running_calls),
       cmocka_unit_test(dumps_stay),
       cmocka_unit_test(what_is_given_away_is_freed),
       cmocka_unit_test(without_a_try_nobody_looks),
