@@ -21,7 +21,7 @@ static void annotate(HlPass *p, HlInst *inst) {
 }
 
 bool pass_scheduling_names(HlPass *p) {
-  for (HlComp *comp = p->m->first; p->m->is_scheduled && comp; comp = comp->next)
+  for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->is_fusion ? NULL : comp->first; inst; inst = inst->next)
       annotate(p, inst);
   return true;

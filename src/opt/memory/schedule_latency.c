@@ -205,7 +205,7 @@ static HlInst **schedule(HlPass *p, const HlComp *comp) {
 }
 
 bool pass_latency_hiding_scheduler(HlPass *p) {
-  for (HlComp *comp = p->m->first; p->m->is_scheduled && comp; comp = comp->next) {
+  for (HlComp *comp = p->m->first; comp; comp = comp->next) {
     if (!comp->schedule || comp->is_fusion)
       continue;
     HlMark mark = hl_arena_mark(p->arena);
