@@ -124,7 +124,9 @@ const char *hl_pass_text(const HlPass *p, const char *name);  // in p->arena
 // --- Asking for changes --------------------------------------------------------------------------
 
 // Starts building what is to replace `inst`. `b` builds in inst's computation with its metadata and
-// location. Exactly one of hl_commit and hl_drop follows; they do not nest.
+// location. Exactly one of hl_commit and hl_drop follows; they do not nest. A rewrite that does not happen leaves the
+// schedule, and with one ids, names and shapes, too, as they were: until hl_commit says yes keep nothing of what is built,
+// nor of shapes and names got meanwhile, in the pass's own state.
 void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b);
 // The same rewrite replaces this one, too.
 void hl_also(HlPass *p, HlInst *old, HlInst *by);

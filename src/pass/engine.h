@@ -42,6 +42,8 @@ typedef struct Building {
   uint64_t first_serial;
   size_t first_touched;
   uint32_t first_comp;
+  bool marked;      // the module had a schedule, which is dropped by what is built
+  HlEditMark mark;  // what to go back to then
   VEC(Pair) also;
 } Building;
 
@@ -101,6 +103,8 @@ static inline bool pass_built_nothing(const HlPass *p) {
   return p->m->next_serial == building->first_serial &&
          p->m->next_comp_id == building->first_comp && building->also.n == 0;
 }
+// rewrite.c: ends a rewrite of which nothing was built.
+void pass_end_unbuilt(HlPass *p);
 // rewrite.c: whether no change in place is open; false after saying so: the pass is at fault.
 bool pass_no_change_open(HlPass *p);
 // decide.c: whether the list of decisions allows the rewrite, and notes one that happens.

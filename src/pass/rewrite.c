@@ -163,6 +163,9 @@ void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
   e->building.first_comp = p->m->next_comp_id;
   e->building.first_touched = hl_touched(inst->comp).n;
   e->building.also.n = 0;
+  e->building.marked = p->m->is_scheduled || inst->comp->schedule;
+  if (e->building.marked)
+    e->building.mark = hl_mark(p->m);
   *b = (HlBuild){.cx = p->cx, .comp = inst->comp, .metadata = hl_metadata(inst), .loc = inst->loc};
 }
 
@@ -188,11 +191,23 @@ static void erase_built(HlModule *m, HlComp *comp, uint64_t first_serial, uint32
   }
 }
 
+// Without a schedule to lose, erasing what was built is quicker than a mark for every rewrite tried.
 void hl_drop(HlPass *p) {
   Building *building = &p->engine->building;
   assert(building->old);
-  erase_built(p->m, building->old->comp, building->first_serial, building->first_comp);
-  hl_touched_cut(building->old->comp, building->first_touched);
+  if (building->marked) {
+    hl_undo(p->m, building->mark);
+  } else {
+    erase_built(p->m, building->old->comp, building->first_serial, building->first_comp);
+    hl_touched_cut(building->old->comp, building->first_touched);
+  }
+  building->old = NULL;
+}
+
+void pass_end_unbuilt(HlPass *p) {
+  Building *building = &p->engine->building;
+  if (building->old && building->marked)
+    hl_forget(p->m, building->mark);
   building->old = NULL;
 }
 
@@ -386,6 +401,8 @@ bool hl_commit(HlPass *p, HlInst *by) {
     hl_drop(p);
     return false;
   }
+  if (building->marked)
+    hl_forget(p->m, building->mark);
   const int n = building->also.n;
   const Pair *also = building->also.at;
   by = broken(p, by);

@@ -77,7 +77,7 @@ static bool try_rules(HlPass *p, const RuleIndex *index, HlInst *inst) {
     if (hl_commit(p, by))
       return true;
   }
-  building->old = NULL;
+  pass_end_unbuilt(p);
   return false;
 }
 

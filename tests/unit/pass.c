@@ -44,6 +44,18 @@ static const HlRule rules[] = {
     {0},
 };
 
+// Builds what the engine refuses, for a control edge would be lost.
+static HlInst *refused(HlPass *p, HlBuild *b, HlInst *inst) {
+  (void)p;
+  return hl_has_control(inst) ? hl_b_unary(b, HL_OP_SINE, inst->operands[0]) : NULL;
+}
+
+static const HlRule untaken[] = {
+    {HL_OP_MULTIPLY, regret, "R1", "", "never"},
+    {HL_OP_COSINE, refused, "R2", "", "never"},
+    {0},
+};
+
 static bool erase_unused(HlPass *p) {
   int n;
   HlInst **insts = hl_pass_insts(p, p->m->entry, &n);
@@ -64,6 +76,7 @@ static const HlPassInfo rows[] = {
     {"rules", NULL, "", "laws", .rules = rules},
     {"unused_code", erase_unused, "", "erases", .rules = NULL},
     {"asks", options_arrive, "on=false size=7 mode=all", "looks at its options", .rules = NULL},
+    {"untaken", NULL, "", "nothing", .rules = untaken},
 };
 static const HlPassAlias aliases[] = {{"a-rule", "rules"}};
 static const HlPassTable passes = {
@@ -196,6 +209,38 @@ static void control_edges_are_kept(void **state) {
   hl_cx_free(cx);
 }
 
+// What is built and not taken leaves no trace: neither in the order of execution nor in ids, serials and names.
+static void untaken_rewrites_leave_no_trace(void **state) {
+  (void)state;
+  HlCx *cx = hl_cx_new();
+  HlModule *m =
+      hl_text_parse(cx, "HloModule m, is_scheduled=true\nENTRY main {\n  x = f32[] parameter(0)\n"
+                        "  e = f32[] exponential(x)\n  a = f32[] multiply(x, e)\n"
+                        "  c = f32[] cosine(x), control-predecessors={a}\n"
+                        "  ROOT t = (f32[], f32[]) tuple(a, c)\n}\n");
+  assert_non_null(m);
+  HlInst *const *order = m->entry->schedule;
+  assert_non_null(order);
+  const uint64_t serial = m->next_serial;
+  const uint32_t id = m->entry->next_id, comp_id = m->next_comp_id;
+  HlBuf before = {0}, after = {0};
+  hl_text_print(cx, m, NULL, &before);
+  HlEngineOptions options = {.passes = &passes, .verify_each = true};
+  HlEngine *engine = hl_engine_new(cx, &options);
+  assert_true(hl_engine_run(engine, m, "untaken"));
+  hl_text_print(cx, m, NULL, &after);
+  assert_string_equal(after.at, before.at);
+  assert_true(m->is_scheduled && m->entry->schedule == order);
+  assert_int_equal(m->next_serial, serial);
+  assert_int_equal(m->entry->next_id, id);
+  assert_int_equal(m->next_comp_id, comp_id);
+  hl_buf_free(&before);
+  hl_buf_free(&after);
+  hl_engine_free(engine);
+  hl_module_free(m);
+  hl_cx_free(cx);
+}
+
 static bool count_steps(void *user, const HlModule *m, const HlStep *step) {
   (void)m;
   (void)step;
@@ -307,6 +352,7 @@ int main(void) {
       cmocka_unit_test(dry_runs_change_nothing),
       cmocka_unit_test(decisions_pick),
       cmocka_unit_test(control_edges_are_kept),
+      cmocka_unit_test(untaken_rewrites_leave_no_trace),
       cmocka_unit_test(pipelines_are_text),
       cmocka_unit_test(passes_are_chosen),
       cmocka_unit_test(names_are_found),
