@@ -60,7 +60,8 @@ def commands(text):
             options = dict(re.findall(r"^--([\w-]+)(?:=(.*))?$", "\n".join(words[:end]), re.M))
             shells = any("$" in value for value in options.values())  # what the shell fills in is not known here
             if words and words[0] == "opt" and "passes" in options and not shells:
-                yield (split_passes(options["passes"]), [f"--target={options['target']}"] if "target" in options else [],
+                kept = [f"--target={options['target']}"] if "target" in options else []
+                yield (split_passes(options["passes"]), kept + ["--no-verify"] * ("no-verify" in options),
                        options.get("module"))
             words = words[end:]
 
