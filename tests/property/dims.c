@@ -405,6 +405,10 @@ static const struct {
       "s32[2] constant({0, 3})", "s32[2] constant({2, 2})"},
      "f32[6,3] ragged-all-to-all(p0, p1, p2, p3, p4, p5), " GROUP,
      1},
+    {1,
+     {"f32[5,3]", "f32[3]"},
+     "(f32[5,3], f32[3]) scan(p0, p1), dimensions={0}, num_carries=1, to_apply=step",
+     0},
     {1, {"f32[4,3]"}, "f32[4,3] opt-barrier(p0)", 2},
     {1, {"f32[4,6]{1,0}"}, "f32[2,2,6]{2,1,0} bitcast(p0)", 3},
     {1, {"f32[4,6]{0,1}"}, "f32[6,2,2]{2,1,0} bitcast(p0)", 3},
@@ -435,10 +439,14 @@ static const struct {
 static void open_nth(Program *p, int n) {
   HlBuf text = {0};
   hl_buf_printf(&text, "HloModule m, replica_count=%d\n", programs[n].devices);
-  if (strstr(programs[n].root, "to_apply"))
+  if (strstr(programs[n].root, "to_apply=add"))
     hl_buf_puts(
         &text,
         "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n");
+  if (strstr(programs[n].root, "to_apply=step"))
+    hl_buf_puts(&text,
+                "step { x = f32[3] parameter(0)\n c = f32[3] parameter(1)\n s = f32[3] add(x, c)\n"
+                " ROOT t = (f32[3], f32[3]) tuple(s, s) }\n");
   hl_buf_puts(&text, "ENTRY e {\n");
   for (int k = 0; k < HL_COUNT_OF(programs[n].operand) && programs[n].operand[k]; k++)
     if (strstr(programs[n].operand[k], "constant"))
