@@ -119,13 +119,19 @@ static const char *skip_space(const char *at) {
   return at + strspn(at, " \n\t\r");
 }
 
+// The quote that ends the string that one at `at` begins, or the end of the text.
+static const char *string_end(const char *at) {
+  for (at++; *at && *at != '"'; at++)
+    at += *at == '\\' && at[1];
+  return at;
+}
+
 // Where a value that starts at `at` ends: at a comma or closing bracket of its own level.
 static const char *value_end(const char *at) {
   int depth = 0;
   for (; *at; at++) {
     if (*at == '"') {
-      for (at++; *at && *at != '"'; at++)
-        at += *at == '\\' && at[1];
+      at = string_end(at);
       if (!*at)
         return at;
     } else if (*at == '{' || *at == '[') {
@@ -142,9 +148,9 @@ static const char *value_end(const char *at) {
 // Reads the next field; `*at` is behind the opening brace or the field before. False: there is none.
 static bool next_field(const char **at, Field *out) {
   const char *name = *at + strspn(*at, " \n\t\r,");
-  const char *end = *name == '"' ? strchr(name + 1, '"') : NULL;
-  const char *colon = end ? skip_space(end + 1) : NULL;
-  if (!colon || *colon != ':')
+  const char *end = *name == '"' ? string_end(name) : "";
+  const char *colon = *end ? skip_space(end + 1) : "";
+  if (*colon != ':')
     return false;
   const char *value = skip_space(colon + 1);
   *at = value_end(value);
@@ -158,12 +164,13 @@ static const char *object_begin(const char *text) {
   return *text == '{' ? text + 1 : NULL;
 }
 
-static bool is_object(const char *text) {
+static bool is_object(const char *text, int *n_fields) {
   const char *at = object_begin(text);
   Field field;
-  while (at && next_field(&at, &field))
+  for (*n_fields = 0; at && next_field(&at, &field); ++*n_fields)
     ;
-  return at && *skip_space(at) == '}';
+  at = at ? skip_space(at) : "";
+  return *at == '}' && !*skip_space(at + 1);
 }
 
 // The value of a field of an object; .at NULL: there is none.
@@ -510,11 +517,22 @@ static size_t skip_of(const Row *rows, int n, const char *old) {
   return 0;
 }
 
+static bool differs(const Writer *w, int n) {
+  Group g;
+  for (int k = 0; k < n; k = g.end) {
+    g = group_at(w, k, n, 0);
+    if (group_differs(w, &g))
+      return true;
+  }
+  return false;
+}
+
 static const char *write_rows(HlArena *arena, const Row *rows, int n, const char *old,
                               const void *to, const void *was) {
-  if (*skip_space(old) && !is_object(old))
-    return old;
   Writer w = {.rows = rows, .to = to, .was = was};
+  int n_fields = 0;
+  if (*skip_space(old) && (!is_object(old, &n_fields) || (n_fields > 0 && !differs(&w, n))))
+    return old;
   write_object(&w, *skip_space(old) ? old : NULL, 0, n, skip_of(rows, n, old));
   const char *text = w.out.n == strlen("{}") ? "" : hl_arena_strndup(arena, w.out.at, w.out.n);
   hl_buf_free(&w.out);

@@ -10,7 +10,7 @@
 //
 // Writing over a text leaves all else as it stands: fields that no row has, and those that say the same already. A field that
 // says something else takes the old one's place; a new one stands before the first that the table has later, else at the
-// end; where there was no object, all its fields are written, in the table's order. "" is a config without fields, in
+// end; a new object, and a text that had no fields, gets all of them, in the table's order. "" is a config without fields, in
 // both directions; a text that is no object stays as it is and says nothing.
 #ifndef IR_BACKEND_CONFIG_H
 #define IR_BACKEND_CONFIG_H

@@ -73,7 +73,7 @@ static void test_places(void **state) {
   assert_string_equal(queue_in(f, " { } ", four), "{\"operation_queue_id\":\"4\"}");
   // The same number, spelt otherwise, is no change.
   assert_string_equal(queue_in(f, "{\"operation_queue_id\": 4 }", four),
-                      "{\"operation_queue_id\":4 }");
+                      "{\"operation_queue_id\": 4 }");
   // What is no object stays.
   assert_string_equal(queue_in(f, "no object", four), "no object");
   assert_string_equal(queue_in(f, "{\"n\"", four), "{\"n\"");
@@ -228,6 +228,64 @@ static void test_old_form(void **state) {
                   .transpose_a == HL_WORD_transpose_a_ADJOINT);
 }
 
+// --- Any text -----------------------------------------------------------------------------------------
+
+// Reads a text as each kind of config, and writes over it what was read: a text with fields stays.
+static void read_all(const Fixture *f, const char *text) {
+  const HlMark mark = hl_arena_mark(f->arena);
+  const HlInst *inst = with(f, text);
+#define CONFIG(name, Type, whose)                                         \
+  {                                                                       \
+    const Type config = hl_##name##_config(f->arena, inst);               \
+    const char *again = hl_##name##_config_text(f->arena, text, &config); \
+    if (strchr(text, '"') && strcmp(again, text) != 0)                    \
+      fail_msg("%s as a config of %s became %s", text, #name, again);     \
+  }
+#define FIELD(Type, kind, member, path, absent)
+#define CONFIG_END(Type)
+#include "ir/config_fields.def"
+  hl_arena_release(f->arena, mark);
+}
+
+// What a config says that is not there takes all fields of its kind, and is read from them again.
+static void test_every_kind(void **state) {
+  const Fixture *f = *state;
+#define CONFIG(name, Type, whose)                                               \
+  {                                                                             \
+    const Type usual = hl_##name##_config(f->arena, with(f, ""));               \
+    const char *text = hl_##name##_config_text(f->arena, "", &usual);           \
+    const Type again = hl_##name##_config(f->arena, with(f, text));             \
+    assert_string_equal(hl_##name##_config_text(f->arena, text, &again), text); \
+    assert_string_equal(hl_##name##_config_text(f->arena, "", &again), text);   \
+  }
+#define FIELD(Type, kind, member, path, absent)
+#define CONFIG_END(Type)
+#include "ir/config_fields.def"
+}
+
+// Every beginning of a text, and the text with any byte made another: no text is too strange to be read.
+static void test_damaged(void **state) {
+  const Fixture *f = *state;
+  static const char whole[] =
+      "{\"fusion_backend_config\":{\"kind\":\"__triton\",\"block_level_fusion_config\":"
+      "{\"output_tiles\":[{\"sizes\":[\"4\",\"8\"]}],\"num_ctas\":1}},\"gemm_backend_config\":"
+      "{\"alpha_real\":0.5,\"precision_config\":{\"operand_precision\":[\"HIGH\",\"DEFAULT\"]}},"
+      "\"wait_on_operation_queues\":[\"1\",2],\"known_init_step\":{\"init\":\"-1\"},\"a\\\"\":"
+      "null}";
+  read_all(f, whole);
+  char text[sizeof whole];
+  for (size_t n = 0; n < sizeof whole - 1; n++) {
+    memcpy(text, whole, n);
+    text[n] = '\0';
+    read_all(f, text);
+    for (const char *c = "{}[]\",:\\ 0"; *c; c++) {
+      memcpy(text, whole, sizeof whole);
+      text[n] = *c;
+      read_all(f, text);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_places, set_up, tear_down),
@@ -238,6 +296,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_gemm, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_part, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_old_form, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_every_kind, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_damaged, set_up, tear_down),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
