@@ -31,6 +31,10 @@ typedef struct HlJaxprEquation {
 int hl_jaxpr_n_equations(const HlJaxpr *jaxpr);
 HlJaxprEquation hl_jaxpr_equation(const HlJaxpr *jaxpr, int k);
 
+// Whether the text says of what types inputs and constants are, as it does since 2021 (else hl_jaxpr_to_hlo must be told),
+// and no size is a variable.
+bool hl_jaxpr_is_typed(const HlJaxpr *jaxpr);
+
 // The constants that jaxprs close over (`{ lambda a:f32[3]; b:f32[]. ...`), whose values a text does not hold:
 // those of the top jaxpr, then those of nested ones in the order of the text. Their types in HLO (in the
 // tree; NULL where the text has none) and names as printed.
@@ -48,7 +52,8 @@ typedef struct HlJaxprOptions {
   const HlLiteral *const *consts;
   int n_consts;
   HlJaxprConsts missing;
-  // Types of the inputs, for texts that do not print them (2021); NULL: the text must.
+  // Types of the inputs, for texts that do not print them (until 2021); NULL: the text must. Where there are as many as
+  // constants that become parameters and inputs, those of the constants come first.
   const HlShape *const *inputs;
   int n_inputs;
 } HlJaxprOptions;

@@ -4,6 +4,7 @@
 
 #include "hilo/eval.h"
 #include "hilo/ir.h"
+#include "hilo/jaxpr.h"
 #include "hilo/mlir.h"
 #include "hilo/proto.h"
 #include "hilo/target.h"
@@ -34,7 +35,7 @@ typedef struct HlLoadOptions {
   const char *arg_shapes;      // "f32[2,3],s64[]=4": static types (and values) of a dynamic program's arguments; NULL: as they are
   const char *args;            // .npz with c0, c1, ... for a jaxpr's constvars; NULL: none
   bool consts_as_parameters;   // a jaxpr's constvars without a value become parameters, else an error
-  bool trees_only;             // MLIR stays as it is: no modules are made
+  bool trees_only;             // MLIR stays as it is: no modules are made; nor of a jaxpr without types
   bool verify;                 // what is not valid is refused, every broken rule reported, as hl_verify and hl_ml_verify do
 } HlLoadOptions;
 
@@ -45,6 +46,7 @@ typedef struct HlFile {
   int n;
   HlMlTree **trees;            // the sections of an MLIR file, as they were read, with trees_only
   int n_trees;
+  HlJaxpr *jaxpr;              // one without types, with trees_only, where neither args nor arg_shapes says them; else NULL
   HlRecorded recorded;         // a snapshot's
 } HlFile;
 // Everything read is the caller's: hl_file_free. On failure false, and `out` holds the format only,

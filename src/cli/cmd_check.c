@@ -9,13 +9,20 @@
 typedef struct Checked {
   const char *path, *name;  // NULL: nothing could be read
   int64_t n, n_parts, errors;
-  bool is_tree;  // ops and functions, not instructions and computations
+  bool is_tree;     // ops and functions, not instructions and computations
+  bool is_untyped;  // a jaxpr without types: equations
 } Checked;
 
 static void report_text(const Cli *cli, const Checked *c) {
   const char *one = c->is_tree ? "op" : "instruction",
              *part = c->is_tree ? "function" : "computation";
-  if (c->errors == 0)
+  if (c->is_untyped)
+    cli_say(
+        cli,
+        "%s: ok: jaxpr of %lld equation%s, whose values have no types or sizes: what they compute "
+        "is not checked\n",
+        c->path, (long long)c->n, c->n == 1 ? "" : "s");
+  else if (c->errors == 0)
     cli_say(cli, "%s: ok: module %s, %lld %s%s in %lld %s%s\n", c->path, c->name, (long long)c->n,
             one, c->n == 1 ? "" : "s", (long long)c->n_parts, part, c->n_parts == 1 ? "" : "s");
   else
@@ -30,9 +37,9 @@ static void add_json(HlBuf *out, const Checked *c) {
   if (c->name) {
     hl_buf_puts(out, ", \"module\": ");
     hl_buf_json_string(out, c->name, strlen(c->name));
-    hl_buf_printf(out, ", \"%s\": %lld, \"%s\": %lld", c->is_tree ? "ops" : "instructions",
-                  (long long)c->n, c->is_tree ? "functions" : "computations",
-                  (long long)c->n_parts);
+    const char *one = c->is_tree ? "ops" : c->is_untyped ? "equations" : "instructions";
+    hl_buf_printf(out, ", \"%s\": %lld, \"%s\": %lld", one, (long long)c->n,
+                  c->is_tree ? "functions" : "computations", (long long)c->n_parts);
   }
   hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", c->errors ? "false" : "true",
                 (long long)c->errors);
@@ -79,6 +86,13 @@ static int check_tree(Cli *cli, const char *path, const HlMlTree *tree, HlBuf *j
   return report(cli, &c, json);
 }
 
+// Texts printed before 2021 do not say what types their inputs have.
+static int check_jaxpr(Cli *cli, const char *path, const HlJaxpr *jaxpr, HlBuf *json) {
+  Checked c = {.path = path, .name = "jaxpr", .is_untyped = true};
+  c.n = hl_jaxpr_n_equations(jaxpr);
+  return report(cli, &c, json);
+}
+
 // The status of one file; -1 when it was skipped.
 static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
   static const HlLoadOptions how = {.trees_only = true, .consts_as_parameters = true};
@@ -94,6 +108,8 @@ static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
     status = cli_worse(status, check_module(cli, path, file.modules[k], json));
   for (int k = 0; k < file.n_trees; k++)
     status = cli_worse(status, check_tree(cli, path, file.trees[k], json));
+  if (file.jaxpr)
+    status = cli_worse(status, check_jaxpr(cli, path, file.jaxpr, json));
   hl_file_free(&file);
   return status;
 }

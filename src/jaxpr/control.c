@@ -297,11 +297,40 @@ typedef struct Scan {
       *constant;  // where in the state consts and xs stand; the carry and ys follow the counter
 } Scan;
 
+// Leaves of a tree of operands: all that is no list; of a PyTreeDef the asterisks alone.
+static int64_t count_leaves(const Value *tree, bool is_def) {
+  if (tree->kind != VALUE_LIST && tree->kind != VALUE_CALL)
+    return !is_def || hl_str_is(tree->text, "*");
+  if (tree->kind == VALUE_CALL && !is_def)
+    return 1;
+  int64_t n = 0;
+  for (int k = 0; k < tree->n; k++)
+    n += count_leaves(tree->item[k], is_def);
+  return n;
+}
+
+// How many operands are constants and how many are carried: stated until JAX 0.10; since 0.11 `ft_in` has the trees
+// of constants, carry and scanned inputs, ((None,), (None, None), ()) or Pytree(vals=[..], tree=PyTreeDef((..))).
+static bool scan_operands(const Rule *r, int64_t *n_consts, int64_t *n_carry) {
+  const Value *trees = jx_param(r, "ft_in");
+  if (!trees)
+    return jx_param_int(r, "num_consts", n_consts) && jx_param_int(r, "num_carry", n_carry);
+  const bool is_def = trees->kind == VALUE_CALL;
+  const Value *def = is_def ? jx_value_field(trees, "tree") : trees;
+  if (is_def)
+    trees = def && def->kind == VALUE_CALL && def->n == 1 ? def->item[0] : NULL;
+  if (!trees || trees->kind != VALUE_LIST || trees->n != 3)
+    return jx_fail(r, "expected the trees of constants, carry and inputs as 'ft_in'");
+  *n_consts = count_leaves(trees->item[0], is_def);
+  *n_carry = count_leaves(trees->item[1], is_def);
+  return true;
+}
+
 static bool read_scan(Rule *r, Scan *scan) {
   int64_t n_consts, n_carry;
   *scan = (Scan){.jaxpr = jx_param_jaxpr(r, "jaxpr"), .reverse = jx_param_flag(r, "reverse")};
   if (!scan->jaxpr || !jx_param_int(r, "length", &scan->length) ||
-      !jx_param_int(r, "num_consts", &n_consts) || !jx_param_int(r, "num_carry", &n_carry))
+      !scan_operands(r, &n_consts, &n_carry))
     return false;
   if (n_consts < 0 || n_carry < 0 || n_consts > r->n || n_carry > r->n - n_consts ||
       n_carry > scan->jaxpr->n_out || scan->length < 0 || scan->length > INT32_MAX ||
@@ -453,8 +482,49 @@ static bool scan_(Rule *r) {
 
 // --- cond -----------------------------------------------------------------------------------------------------------
 
+typedef struct Branches {
+  const Jaxpr **jaxpr;
+  const int *first, *n_in;  // the operands of each, behind the one that chooses
+  int n;
+} Branches;
+
+// Until early 2020: a true_jaxpr with its operands, then a false_jaxpr with its.
+static bool read_two_branches(Rule *r, Branches *out) {
+  const Jaxpr *yes = jx_param_jaxpr(r, "true_jaxpr"),
+              *no = yes ? jx_param_jaxpr(r, "false_jaxpr") : NULL;
+  if (!no)
+    return false;
+  if (yes->n_in + no->n_in != r->n - 1)
+    return jx_fail(r, "the branches take %d and %d operands, found %d", yes->n_in, no->n_in,
+                   r->n - 1);
+  int *first = HL_ARRAY(r->lo->arena, int, 2), *n_in = HL_ARRAY(r->lo->arena, int, 2);
+  *out = (Branches){HL_ARRAY(r->lo->arena, const Jaxpr *, 2), first, n_in, 2};
+  out->jaxpr[0] = no;
+  out->jaxpr[1] = yes;
+  first[0] = n_in[1] = yes->n_in;
+  n_in[0] = no->n_in;
+  return true;
+}
+
+static bool read_branches(Rule *r, Branches *out) {
+  if (jx_param(r, "true_jaxpr"))
+    return read_two_branches(r, out);
+  const Value *list = jx_param(r, "branches");
+  if (!list || list->kind != VALUE_LIST || list->n == 0)
+    return jx_fail(r, "expected a list of jaxprs as 'branches'");
+  int *first = HL_ARRAY(r->lo->arena, int, list->n), *n_in = HL_ARRAY(r->lo->arena, int, list->n);
+  *out = (Branches){HL_ARRAY(r->lo->arena, const Jaxpr *, list->n), first, n_in, list->n};
+  for (int k = 0; k < list->n; k++) {
+    if (!(out->jaxpr[k] = jx_value_jaxpr(r->lo->frame->jaxpr, list->item[k])))
+      return jx_fail(r, "branch %d is not a jaxpr", k);
+    n_in[k] = r->n - 1;
+  }
+  return true;
+}
+
 // A branch takes its operands as one value: a tuple unless it is one.
-static HlComp *branch_comp(Rule *r, const Jaxpr *jaxpr, int number, const HlShape *operand) {
+static HlComp *branch_comp(Rule *r, const Branches *branches, int number, const HlShape *operand) {
+  const Jaxpr *jaxpr = branches->jaxpr[number];
   HlInst **args = HL_ARRAY(r->lo->arena, HlInst *, r->n),
          **out = HL_ARRAY(r->lo->arena, HlInst *, jaxpr->n_out + 1);
   char name[32];
@@ -462,10 +532,10 @@ static HlComp *branch_comp(Rule *r, const Jaxpr *jaxpr, int number, const HlShap
   HlBuild nested = hl_b_nested(r->b, name), plain = nested;
   HlInst *tuple = hl_b_parameter(&nested, operand, "arg_tuple");
   plain.name = NULL;
-  const int n = r->n - 1;
+  const int n = branches->n_in[number], first = branches->first[number];
   bool ok = tuple != NULL;
   for (int k = 0; ok && k < n; k++)
-    ok = (args[k] = n == 1 ? tuple : hl_b_element(&plain, tuple, k)) != NULL;
+    ok = (args[k] = r->n == 2 ? tuple : hl_b_element(&plain, tuple, first + k)) != NULL;
   HlBuild *outer = jx_build_in(r->lo, &nested);
   ok = ok &&
        jx_lower_inline(r->lo, jaxpr, jx_path_in(r->lo, "cond/branch_%d_fun", number), n, args, out);
@@ -478,41 +548,35 @@ static HlComp *branch_comp(Rule *r, const Jaxpr *jaxpr, int number, const HlShap
 }
 
 static bool cond(Rule *r) {
-  const Value *branches = jx_param(r, "branches");
-  if (!jx_want_at_least(r, 1))
+  Branches branches;
+  if (!jx_want_at_least(r, 1) || !read_branches(r, &branches))
     return false;
-  if (!branches || branches->kind != VALUE_LIST || branches->n == 0)
-    return jx_fail(r, "expected a list of jaxprs as 'branches'");
-  const Jaxpr **jaxprs = HL_ARRAY(r->lo->arena, const Jaxpr *, branches->n);
-  for (int k = 0; k < branches->n; k++) {
-    jaxprs[k] = jx_value_jaxpr(r->lo->frame->jaxpr, branches->item[k]);
-    if (!jaxprs[k])
-      return jx_fail(r, "branch %d is not a jaxpr", k);
-    if (jaxprs[k]->n_out != jaxprs[0]->n_out)
-      return jx_fail(r, "branches have %d and %d results", jaxprs[0]->n_out, jaxprs[k]->n_out);
-  }
-  if (!retype_literals(r, jaxprs[0], 1))
+  const Jaxpr *const *jaxpr = branches.jaxpr;
+  for (int k = 1; k < branches.n; k++)
+    if (jaxpr[k]->n_out != jaxpr[0]->n_out)
+      return jx_fail(r, "branches have %d and %d results", jaxpr[0]->n_out, jaxpr[k]->n_out);
+  if (!retype_literals(r, jaxpr[0], 1 + branches.first[0]))
     return false;
-  const int n = r->n - 1, n_out = jaxprs[0]->n_out;
-  if (branches->n == 1) {
+  const int n = r->n - 1, n_out = jaxpr[0]->n_out;
+  if (branches.n == 1) {
     HlInst **out = HL_ARRAY(r->lo->arena, HlInst *, n_out + 1);
-    return jx_lower_inline(r->lo, jaxprs[0], jx_path_in(r->lo, "cond/branch_0_fun"), n, r->in + 1,
+    return jx_lower_inline(r->lo, jaxpr[0], jx_path_in(r->lo, "cond/branch_0_fun"), n, r->in + 1,
                            out) &&
            give_all(r, n_out, out);
   }
   HlInst *operand = n == 1 ? r->in[1] : hl_b_tuple(r->b, n, r->in + 1);
   if (!operand)
     return false;
-  HlInst **operands = HL_ARRAY(r->lo->arena, HlInst *, branches->n + 1);
-  HlComp **comps = HL_ARRAY(r->lo->arena, HlComp *, branches->n);
+  HlInst **operands = HL_ARRAY(r->lo->arena, HlInst *, branches.n + 1);
+  HlComp **comps = HL_ARRAY(r->lo->arena, HlComp *, branches.n);
   operands[0] = hl_b_convert(r->b, r->in[0], HL_S32);
-  for (int k = 0; k < branches->n; k++) {
+  for (int k = 0; k < branches.n; k++) {
     operands[k + 1] = operand;
-    if (!(comps[k] = branch_comp(r, jaxprs[k], k, operand->shape)))
+    if (!(comps[k] = branch_comp(r, &branches, k, operand->shape)))
       return false;
   }
-  HlInst *inst = hl_b_op(r->b, HL_OP_CONDITIONAL, NULL, branches->n + 1, operands, 0, NULL,
-                         branches->n, comps);
+  HlInst *inst =
+      hl_b_op(r->b, HL_OP_CONDITIONAL, NULL, branches.n + 1, operands, 0, NULL, branches.n, comps);
   return jx_give_all(r, inst, n_out);
 }
 
@@ -589,6 +653,7 @@ const Row jx_control_rows[] = {{"jit", call, 1, "jit"},
                                {"compute_on2", call, 0, "compute_on2"},
                                {"eval_jaxpr", inline_call, 0, NULL},
                                {"stage", inline_call, 0, NULL},
+                               {"program_order", inline_call, 0, NULL},
                                {"remat", remat, 0, "checkpoint"},
                                {"remat2", remat, 0, "checkpoint"},
                                {"remat_call", remat, 0, "checkpoint"},

@@ -47,6 +47,32 @@ static bool exp2_(Rule *r) {
   return scaled && jx_give(r, hl_expand(r->b, hl_str("exponential"), 1, &scaled));
 }
 
+static HlInst *scaled(HlBuild *b, HlInst *x, double by) {
+  return hl_b_binary(b, HL_OP_MULTIPLY, x, hl_b_like(b, x, by));
+}
+
+// log(x) / log(2), of a complex number part by part.
+static bool log2_(Rule *r) {
+  static const double by = 1.4426950408889634;
+  if (!jx_want(r, 1))
+    return false;
+  HlInst *log = hl_expand(r->b, hl_str("log"), 1, r->in);
+  if (!log || !hl_is_complex(log->shape->dtype))
+    return log && jx_give(r, scaled(r->b, log, by));
+  HlInst *re = scaled(r->b, hl_b_unary(r->b, HL_OP_REAL, log), by),
+         *im = scaled(r->b, hl_b_unary(r->b, HL_OP_IMAG, log), by);
+  return jx_give(r, hl_b_binary(r->b, HL_OP_COMPLEX, re, im));
+}
+
+// 1 - x * x, exact where x is near one.
+static bool one_minus_square(Rule *r) {
+  if (!jx_want(r, 1))
+    return false;
+  HlInst *x = r->in[0], *one = hl_b_like(r->b, x, 1);
+  return jx_give(r, hl_b_binary(r->b, HL_OP_MULTIPLY, hl_b_binary(r->b, HL_OP_ADD, one, x),
+                                hl_b_binary(r->b, HL_OP_SUBTRACT, one, x)));
+}
+
 static bool square(Rule *r) {
   if (!jx_want(r, 1))
     return false;
@@ -305,6 +331,7 @@ const Row jx_elementwise_rows[] = {
     {"clz", unary, HL_OP_COUNT_LEADING_ZEROS, NULL},
     {"exp", expansion, 1, "exponential"},
     {"exp2", exp2_, 0, NULL},
+    {"log2", log2_, 0, NULL},
     {"log", expansion, 1, "log"},
     {"expm1", unary, HL_OP_EXPONENTIAL_MINUS_ONE, NULL},
     {"log1p", expansion, 1, "log_plus_one"},
@@ -317,6 +344,7 @@ const Row jx_elementwise_rows[] = {
     {"rsqrt", unary, HL_OP_RSQRT, NULL},
     {"cbrt", unary, HL_OP_CBRT, NULL},
     {"square", square, 0, NULL},
+    {"one_minus_square", one_minus_square, 0, NULL},
     {"integer_pow", integer_pow, 0, NULL},
     {"asin", expansion, 1, "asin"},
     {"acos", expansion, 1, "acos"},
@@ -385,6 +413,8 @@ const Row jx_elementwise_rows[] = {
     {"convert_mesh", identity, 0, NULL},
     {"mesh_cast", identity, 0, NULL},
     {"layout_constraint", identity, 0, NULL},
+    {"relayout", identity, 0, NULL},
+    {"preduced", identity, 0, NULL},
     {"tie_in", tie, 0, NULL},
     {"tie", tie, 0, NULL},
     {"name", identity, 0, NULL},

@@ -475,14 +475,22 @@ static bool lower_entry(Lower *lo) {
   HlInst **out = HL_ARRAY(lo->arena, HlInst *, top->n_out + 1);
   if (o->missing == HL_JAXPR_CONSTS_REQUIRED && !have_all_consts(lo))
     return report_missing_consts(lo);
+  int n_open = 0, next = 0;
+  for (int k = 0; k < top->n_consts; k++)
+    n_open += !has_const(lo, k);
+  const bool gives_consts = o->n_inputs == n_open + top->n_in;
   for (int k = 0; k < top->n_consts; k++) {
-    consts[k] =
-        has_const(lo, k) ? const_inst(lo, k) : input_inst(lo, &top->constvar[k], NULL, "constant");
+    if (has_const(lo, k))
+      consts[k] = const_inst(lo, k);
+    else
+      consts[k] =
+          input_inst(lo, &top->constvar[k], gives_consts ? o->inputs[next++] : NULL, "constant");
     if (!consts[k])
       return false;
   }
-  for (int k = 0; k < top->n_in; k++)
-    if (!(args[k] = input_inst(lo, &top->in[k], k < o->n_inputs ? o->inputs[k] : NULL, "input")))
+  for (int k = 0; k < top->n_in; k++, next++)
+    if (!(args[k] =
+              input_inst(lo, &top->in[k], next < o->n_inputs ? o->inputs[next] : NULL, "input")))
       return false;
   if (!lower_body(lo, top, consts, args, out))
     return false;

@@ -4,6 +4,9 @@
 // eqn     = [ binders "=" ] PRIMITIVE [ "[" params "]" ] atoms
 // binders = { NAME [ ":" type ] }
 //
+// Until early 2020 free variables stood between constants and inputs, results in square brackets or alone, and results
+// that are elements of a tuple in parentheses.
+//
 // Equations end at `;` or at a line's end, but JAX breaks long lists of operands: a line that starts
 // with neither a binder nor an equation, or that is indented deeper than the equation, goes on.
 #include <stdlib.h>
@@ -19,7 +22,10 @@ static bool at_in(const Reader *r, const char *at) {
   if (!jx_at_word(r, at, "in") || at[2] == ':')
     return false;
   at = jx_skip_space_at(at + 2);
-  return *at == '(';
+  if (!r->has_free || *at == '(')
+    return *at == '(';
+  HlStr name = jx_peek_word(r, at);
+  return *at == '[' || *jx_skip_space_at(at + name.n) == '}';
 }
 
 // Whether binders and `=` start here (or `<-`). Binders without types stand on one line.
@@ -27,6 +33,8 @@ static bool at_binders(const Reader *r) {
   const char *at = r->at;
   bool typed = true;
   for (;;) {
+    if (r->has_free)
+      at += strspn(at, "() ");
     HlStr name = *at == '*' ? (HlStr){at, 1} : jx_peek_word(r, at);
     if (name.n == 0)
       return false;
@@ -39,7 +47,8 @@ static bool at_binders(const Reader *r) {
     } else {
       typed = false;
     }
-    while (*at == ' ' || *at == '\t' || *at == '\r' || (typed && *at == '\n'))
+    while (*at == ' ' || *at == '\t' || *at == '\r' || (typed && *at == '\n') ||
+           (r->has_free && *at == ')'))
       at++;
     if (*at == '=')
       return at[1] != '=';
@@ -60,6 +69,8 @@ static bool operands_go_on(const Reader *r, const Eqn *eqn, const Jaxpr *jaxpr) 
   const bool deeper = column(r, r->at) > column(r, r->start + eqn->loc - 1);
   HlStr word = jx_peek_word(r, r->at);
   if (at_in(r, r->at) || *r->at == ']' || *r->at == '}' || *r->at == ')')
+    return false;
+  if (r->has_free && *r->at == '(' && at_binders(r))
     return false;
   if (jx_is_literal_word(word) || word.n == 0 || is_digit(*r->at))
     return jx_at_literal(r, jaxpr) && (deeper || word.n == 0 || is_digit(*r->at));
@@ -189,13 +200,21 @@ static bool read_eqns(Reader *r, Jaxpr *jaxpr) {
 static bool read_results(Reader *r, Jaxpr *jaxpr) {
   VEC(Atom) results = {0};
   int dropped = 0;
-  if (!jx_expect(r, "in") || !jx_expect(r, "("))
+  if (!jx_expect(r, "in"))
+    return false;
+  jx_skip_space(r);
+  const char close = !r->has_free || *r->at == '(' ? ')' : *r->at == '[' ? ']' : '}';
+  if (close != '}' && !jx_expect(r, close == ']' ? "[" : "("))
     return false;
   for (;;) {
     jx_skip_space(r);
-    if (*r->at == ')')
+    if (*r->at == close)
       break;
     if (*r->at == ',') {
+      r->at++;
+      continue;
+    }
+    if (*r->at == '*' && !hl_syms_find(jaxpr->vars, "*", 1)) {  // the unit value of old: nothing
       r->at++;
       continue;
     }
@@ -208,7 +227,7 @@ static bool read_results(Reader *r, Jaxpr *jaxpr) {
   }
   jaxpr->out = results.at;
   jaxpr->n_out = results.n;
-  r->at++;
+  r->at += close != '}';
   return true;
 }
 
@@ -247,6 +266,27 @@ static void number_consts(HlJaxpr *out, Jaxpr *first) {
       out->consts[jaxpr->first_const + k] = &jaxpr->constvar[k];
 }
 
+// Behind the constants: the free variables of old, one more list before the inputs. Hilo takes them for constants, too.
+static bool read_free(Reader *r, Jaxpr *jaxpr) {
+  const char *at = jx_skip_space_at(r->at);
+  for (HlStr name; (name = jx_peek_word(r, at)).n > 0;)
+    at = jx_skip_space_at(name.at + name.n);
+  if (*at != ';')
+    return true;
+  Binder *free = NULL;
+  int n = 0;
+  r->has_free = true;
+  if (!jx_read_binders(r, jaxpr, ';', &free, &n))
+    return false;
+  VEC(Binder) all = {0};
+  for (int k = 0; k < jaxpr->n_consts + n; k++)
+    vec_push_in(r->arena, &all,
+                k < jaxpr->n_consts ? jaxpr->constvar[k] : free[k - jaxpr->n_consts]);
+  jaxpr->constvar = all.at;
+  jaxpr->n_consts = all.n;
+  return true;
+}
+
 // { lambda ... }
 static bool read_lambda(Reader *r, Jaxpr **out) {
   Jaxpr *jaxpr = *out = HL_NEW(r->arena, Jaxpr);
@@ -257,7 +297,7 @@ static bool read_lambda(Reader *r, Jaxpr **out) {
   jx_skip_space(r);
   jaxpr->loc = jx_reader_loc(r, r->at);
   if (!jx_expect(r, "{") || !jx_expect(r, "lambda") ||
-      !jx_read_binders(r, jaxpr, ';', &jaxpr->constvar, &jaxpr->n_consts))
+      !jx_read_binders(r, jaxpr, ';', &jaxpr->constvar, &jaxpr->n_consts) || !read_free(r, jaxpr))
     return false;
   note_consts(r, jaxpr);
   if (!jx_read_binders(r, jaxpr, '.', &jaxpr->in, &jaxpr->n_in) || !jx_expect(r, "let"))
@@ -368,6 +408,18 @@ void hl_jaxpr_free(HlJaxpr *jaxpr) {
     return;
   hl_source_unref(jaxpr->source);
   hl_arena_free(jaxpr->arena);
+}
+
+static bool are_typed(const Binder *binder, int n) {
+  for (int k = 0; k < n; k++)
+    if (!binder[k].aval)
+      return false;
+  return true;
+}
+
+bool hl_jaxpr_is_typed(const HlJaxpr *jaxpr) {
+  const Jaxpr *top = jaxpr->top;
+  return !jaxpr->is_dynamic && are_typed(top->constvar, top->n_consts) && are_typed(top->in, top->n_in);
 }
 
 int hl_jaxpr_n_equations(const HlJaxpr *jaxpr) {

@@ -11,6 +11,7 @@ typedef struct Reader {
   const char *start, *at, *end;  // *end is NUL
   int nesting;                   // of brackets and jaxprs
   int depth;                     // of the jaxpr being read
+  bool has_free;                 // as printed until early 2020: { lambda consts ; free ; inputs. let .. in [a, b] }
   Scope *scope;
   const char *line_start;  // where the last line counted begins
   int line;

@@ -28,8 +28,10 @@ static bool read_size(Reader *r, int64_t *out) {
   }
   if (at == r->at || at >= r->end)
     return jx_reader_error(r, r->at, "expected a size");
-  if (!is_number)
+  if (!is_number) {
     *out = HL_UNBOUNDED;
+    r->out->is_dynamic = true;
+  }
   r->at = at;
   return true;
 }
@@ -159,6 +161,10 @@ bool jx_read_binders(Reader *r, Jaxpr *jaxpr, char end, Binder **list, int *n) {
     jx_skip_space(r);
     if (*r->at == end)
       break;
+    if (r->has_free && (*r->at == '(' || *r->at == ')')) {
+      r->at++;
+      continue;
+    }
     Binder binder = {0};
     if (!jx_read_binder(r, jaxpr, &binder))
       return jx_reader_error(r, r->at, "expected a variable or '%c'", end);

@@ -325,6 +325,25 @@ static bool dimension_size(Rule *r) {
   return jx_give(r, hl_b_op(r->b, HL_OP_GET_DIMENSION_SIZE, NULL, 1, r->in, 1, &attr, 0, NULL));
 }
 
+// --- Tuples, as jaxprs had them until 2019 ------------------------------------------------------------------
+
+static bool pack(Rule *r) {
+  return jx_give(r, hl_b_tuple(r->b, r->n, r->in));
+}
+
+// A value as it is; bound in parentheses, (a b) = id t, the elements of a tuple.
+static bool id(Rule *r) {
+  if (!jx_want(r, 1))
+    return false;
+  const HlShape *shape = r->in[0]->shape;
+  if (shape->dtype != HL_TUPLE)
+    return jx_give(r, r->in[0]);
+  for (int k = 0; k < shape->rank; k++)
+    if (!jx_give(r, hl_b_element(r->b, r->in[0], k)))
+      return false;
+  return true;
+}
+
 const Row jx_shape_rows[] = {{"broadcast_in_dim", broadcast_in_dim, 0, NULL},
                              {"broadcast", broadcast, 0, NULL},
                              {"broadcast_to", broadcast_to_, 0, NULL},
@@ -346,4 +365,6 @@ const Row jx_shape_rows[] = {{"broadcast_in_dim", broadcast_in_dim, 0, NULL},
                              {"empty", empty, 0, NULL},
                              {"empty2", empty, 0, NULL},
                              {"dimension_size", dimension_size, 0, NULL},
+                             {"pack", pack, 0, NULL},
+                             {"id", id, 0, NULL},
                              {NULL, NULL, 0, NULL}};

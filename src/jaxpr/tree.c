@@ -83,10 +83,11 @@ bool jx_value_is(const Value *value, const char *word) {
       (value->kind != VALUE_WORD && value->kind != VALUE_STRING && value->kind != VALUE_CALL))
     return false;
   HlStr text = value->text;
+  size_t part = 0;
   for (size_t k = 0; k < text.n && text.at[k] != '('; k++)
     if (text.at[k] == '.')
-      return hl_str_is((HlStr){text.at + k + 1, text.n - k - 1}, word);
-  return hl_str_is(text, word);
+      part = k + 1;
+  return hl_str_is((HlStr){text.at + part, text.n - part}, word);
 }
 
 bool jx_value_is_none(const Value *value) {

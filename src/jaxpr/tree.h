@@ -146,6 +146,7 @@ struct HlJaxpr {
   Jaxpr *top;
   VEC(Eqn *) eqns;  // all, in the order of the text
   bool is_old;            // some literal has no type: printed before 2025
+  bool is_dynamic;        // some size is a variable: f32[n,3], as JAX tried in 2022 and 2023
   const Binder **consts;  // of the top jaxpr, then of nested ones
   int n_consts;
 };

@@ -173,6 +173,7 @@ void hl_file_free(HlFile *file) {
     hl_module_free(file->modules[k]);
   base_free(file->modules);
   free_trees(file);
+  hl_jaxpr_free(file->jaxpr);
   hl_recorded_free(&file->recorded);
   *file = (HlFile){0};
 }

@@ -201,7 +201,14 @@ bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile
     how.inputs = shapes->entry->root->shape->element;
     how.n_inputs = shapes->entry->root->shape->rank;
   }
-  bool ok = (shapes || !options->arg_shapes) && add_module(file, hl_jaxpr_read(cx, source, &how));
+  HlJaxpr *jaxpr = shapes || !options->arg_shapes ? hl_jaxpr_parse(cx, source) : NULL;
+  bool ok = jaxpr != NULL;
+  if (jaxpr && options->trees_only && !hl_jaxpr_is_typed(jaxpr) && !how.n_inputs) {
+    file->jaxpr = jaxpr;
+  } else {
+    ok = jaxpr && add_module(file, hl_jaxpr_to_hlo(cx, jaxpr, &how));
+    hl_jaxpr_free(jaxpr);
+  }
   hl_module_free(shapes);
   hl_npz_free(&npz);
   hl_arena_free(arena);
