@@ -354,6 +354,16 @@ const char *hl_ml_type_text(HlCx *cx, const HlMlType *type);  // in the context'
 HlMlTree *hl_ml_bytecode_read(HlCx *cx, HlSource *source);
 #define HL_ML_NEWEST ((HlMlVersion){1, 20, 0})
 #define HL_ML_OLDEST ((HlMlVersion){0, 9, 0})
+// A release of jaxlib: the version it writes, and those that one of 4 and of 12 weeks before it reads.
+typedef struct HlMlRelease {
+  const char *jaxlib;          // "0.11.2"
+  HlMlVersion newest, week_4, week_12;
+} HlMlRelease;
+const HlMlRelease *hl_ml_releases(int *n);           // oldest first
+// What all in JAX's window of compatibility read: week_12 of the last release.
+HlMlVersion hl_ml_portable_version(void);
+// The version that a text says: "1.16.2", "1.16", or "newest", "week_4", "week_12" of the last release. False: none.
+bool hl_ml_version_of(const char *text, HlMlVersion *out);
 // A portable artifact at a version; what that version cannot say is downgraded or an HL_UNSUPPORTED error that
 // names the op and the version that can. The tree is left as it is.
 bool hl_ml_artifact_write(HlCx *cx, const HlMlTree *tree, HlMlVersion version, HlBuf *out);

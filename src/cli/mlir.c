@@ -1,11 +1,11 @@
 // Writes StableHLO, MHLO and portable artifacts.
 #include "cli/mlir.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/load.h"
 #include "cli/select.h"
+#include "hilo/opt.h"
 
 HlLoadOptions cli_load_options(const Cli *cli) {
   return (HlLoadOptions){.entry = cli_value(cli, "--entry"),
@@ -51,15 +51,11 @@ int cli_write_mlir(Cli *cli, const HlFile *file, bool mhlo, HlBuf *out) {
 
 bool cli_mlir_version(const Cli *cli, HlMlVersion *out) {
   const char *to = cli_value(cli, "--to"), *text = to ? strchr(to, '=') : NULL;
-  HlMlVersion version = HL_ML_NEWEST;
-  char more;
-  if (text) {
-    version.patch = 0;
-    int n =
-        sscanf(text + 1, "%6d.%6d.%6d%c", &version.major, &version.minor, &version.patch, &more);
-    if (n < 2 || n > 3 || strspn(text + 1, "0123456789.") != strlen(text + 1))
-      return cli_usage(cli, "'%s' is no version; expected one like 1.13.0", text + 1) == CLI_OK;
-  }
+  HlMlVersion version = hl_ml_portable_version();
+  if (text && !hl_ml_version_of(text + 1, &version))
+    return cli_usage(cli,
+                     "'%s' is no version; expected one like 1.16.2, or newest, week_4, week_12",
+                     text + 1) == CLI_OK;
   if (out)
     *out = version;
   return true;
@@ -73,10 +69,40 @@ static bool write_tree(Cli *cli, HlMlTree *tree, HlBuf *out) {
   return hl_ml_artifact_write(cli->cx, tree, version, out);
 }
 
+// Whether some instruction has no word in StableHLO but CHLO's, which artifacts do not hold.
+static const HlInst *find_ragged(const HlModule *m) {
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->op == HL_OP_RAGGED_DOT)
+        return inst;
+  return NULL;
+}
+
+// The module with dots over groups as dots of masked operands; NULL after reporting.
+static HlModule *without_ragged(Cli *cli, const HlModule *m, const HlInst *ragged) {
+  hl_note(cli->cx, hl_pos(ragged),
+          "artifacts have no %s: it is written as a dot of operands masked by groups",
+          hl_op_text(ragged->op));
+  HlModule *copy = hl_clone(cli->cx, m);
+  if (!copy)
+    return NULL;
+  HlEngine *engine =
+      hl_engine_new(cli->cx, &(HlEngineOptions){.passes = &hl_passes, .pipelines = &hl_pipelines});
+  const bool ok = hl_engine_run(engine, copy, "ragged_dot_rewriter");
+  hl_engine_free(engine);
+  if (ok)
+    return copy;
+  hl_module_free(copy);
+  return NULL;
+}
+
 bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out) {
-  HlMlTree *tree = hl_ml_from_hlo(cli->cx, m, false);
+  const HlInst *ragged = find_ragged(m);
+  HlModule *plain = ragged ? without_ragged(cli, m, ragged) : NULL;
+  HlMlTree *tree = plain || !ragged ? hl_ml_from_hlo(cli->cx, plain ? plain : m, false) : NULL;
   bool ok = tree && write_tree(cli, tree, out);
   hl_ml_free(tree);
+  hl_module_free(plain);
   return ok;
 }
 

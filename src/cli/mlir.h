@@ -6,10 +6,11 @@
 
 // The sections or modules of a file as MLIR text, parted by lines `// -----`; the exit status of the usage.
 int cli_write_mlir(Cli *cli, const HlFile *file, bool mhlo, HlBuf *out);
-// A portable artifact, at the version of --to mlirbc=VERSION or the newest. False after reporting.
+// A portable artifact, at the version of --to mlirbc=VERSION, else one that all in JAX's window of compatibility read.
+// False after reporting.
 bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out);
 int cli_write_artifact_of_tree(Cli *cli, HlFile *file, HlBuf *out);
-// The version of --to mlirbc=VERSION; the newest without one. False after a usage message; `out` may be NULL.
+// The version of --to mlirbc=VERSION; hl_ml_portable_version without one. False after a usage message; `out` may be NULL.
 bool cli_mlir_version(const Cli *cli, HlMlVersion *out);
 
 #endif

@@ -377,6 +377,25 @@ static void newer_files_are_refused(void **state) {
   hl_cx_free(cx);
 }
 
+static void releases(void **state) {
+  (void)state;
+  int n;
+  const HlMlRelease *release = hl_ml_releases(&n);
+  const HlMlVersion newest = HL_ML_NEWEST, last = release[n - 1].newest,
+                    portable = hl_ml_portable_version();
+  assert_memory_equal(&newest, &last, sizeof newest);
+  assert_memory_equal(&portable, &release[n - 1].week_12, sizeof portable);
+  HlMlVersion version;
+  assert_true(hl_ml_version_of("newest", &version));
+  assert_memory_equal(&version, &newest, sizeof version);
+  assert_true(hl_ml_version_of("1.13.7", &version));
+  assert_int_equal(version.minor * 100 + version.patch, 1307);
+  assert_false(hl_ml_version_of("1", &version));
+  assert_false(hl_ml_version_of("1.2.3.4", &version));
+  assert_false(hl_ml_version_of("-1.2", &version));
+  assert_false(hl_ml_version_of("", &version));
+}
+
 static void every_cut_is_an_error(void **state) {
   HlCx *cx = hl_cx_new();
   HlMlTree *tree = read_text(cx, plain);
@@ -470,6 +489,7 @@ static void files_of_every_version_are_their_text(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(releases),
       cmocka_unit_test(programs_come_back),
       cmocka_unit_test(elements_come_back),
       cmocka_unit_test(defaults_come_back),

@@ -25,6 +25,8 @@ bool mlw_needs(MlwWriter *w, int since, const char *what, ...) {
   va_end(args);
   mlw_fail(w, "%s needs version %d.%d.0 of VHLO, the target is %d.%d.%d", text.at, since / 1000,
            since % 1000, w->target.major, w->target.minor, w->target.patch);
+  hl_hint(w->cx, "write that version: --to mlirbc=%d.%d.0; older readers will refuse it",
+          since / 1000, since % 1000);
   hl_buf_free(&text);
   return false;
 }
