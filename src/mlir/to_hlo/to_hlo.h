@@ -1,6 +1,6 @@
 // mlir/to_hlo/to_hlo.h: what the files that carry MLIR programs to HLO share.
 //
-// to_hlo.c              modules and functions
+// to_hlo.c       modules and functions
 // op.c           blocks and ops; the table of lowerings; the default one
 // value.c        what values are in the computation being built; errors
 // elementwise.c  compare, select
@@ -17,8 +17,8 @@
 // location.c     locations to metadata and stack frames
 // merge.c        one of each constant in a computation
 // names.c        the numbers at the end of names
-// recompose.c           composites and custom calls that stand for chlo's ops
-// simplify*.c           what XLA does to StableHLO before it makes HLO of it
+// recompose.c    composites and custom calls that stand for chlo's ops
+// quant.c        quantised types to their storage types
 //
 // A value of the tree is an instruction in every computation that uses it: values from outside a region are
 // passed in (loops, branches), constants are made anew where they are used.
