@@ -57,28 +57,8 @@ void mlw_ints(HlBuf *out, HlI64s list) {
 
 // --- Pools ---------------------------------------------------------------------------------------
 
-static void *grow(void *at, uint32_t *capacity, size_t size) {
-  *capacity = *capacity ? 2 * *capacity : 64;
-  return base_realloc(at, *capacity * size);
-}
-
 static uint64_t hash_entry(const void *bytes, size_t n, uint32_t dialect, bool is_custom) {
   return hl_hash_bytes(bytes, n, 2 * (uint64_t)dialect + is_custom);
-}
-
-static void rehash(MlwPool *pool) {
-  base_free(pool->slot);
-  pool->n_slots = pool->n_slots ? 2 * pool->n_slots : 128;
-  pool->slot = base_alloc(pool->n_slots * sizeof *pool->slot);
-  for (uint32_t k = 0; k < pool->n; k++) {
-    const MlwEntry *entry = &pool->entry[k];
-    uint64_t hash =
-        hash_entry(pool->bytes.at + entry->at, entry->n, entry->dialect, entry->is_custom);
-    uint32_t at = (uint32_t)hash & (pool->n_slots - 1);
-    while (pool->slot[at])
-      at = (at + 1) & (pool->n_slots - 1);
-    pool->slot[at] = k + 1;
-  }
 }
 
 static bool is_same(const MlwPool *pool, const MlwEntry *entry, uint32_t dialect, bool is_custom,
@@ -88,62 +68,37 @@ static bool is_same(const MlwPool *pool, const MlwEntry *entry, uint32_t dialect
 }
 
 uint32_t mlw_add(MlwPool *pool, uint32_t dialect, bool is_custom, const void *bytes, size_t n) {
-  if (2 * pool->n >= pool->n_slots)
-    rehash(pool);
-  uint32_t at = (uint32_t)hash_entry(bytes, n, dialect, is_custom) & (pool->n_slots - 1);
-  for (; pool->slot[at]; at = (at + 1) & (pool->n_slots - 1))
-    if (is_same(pool, &pool->entry[pool->slot[at] - 1], dialect, is_custom, bytes, n))
-      return pool->slot[at] - 1;
-  if (pool->n == pool->capacity)
-    pool->entry = grow(pool->entry, &pool->capacity, sizeof *pool->entry);
-  pool->entry[pool->n] = (MlwEntry){pool->bytes.n, n, dialect, is_custom};
+  const uint64_t hash = hash_entry(bytes, n, dialect, is_custom);
+  MapWalk walk = map_walk(&pool->by_hash, hash);
+  for (uint64_t place; (place = map_next(&walk));)
+    if (is_same(pool, &pool->entries.at[place - 1], dialect, is_custom, bytes, n))
+      return (uint32_t)place - 1;
+  vec_push(&pool->entries, ((MlwEntry){pool->bytes.n, n, dialect, is_custom}));
   put(&pool->bytes, n ? bytes : "", n);
-  pool->slot[at] = ++pool->n;
-  return pool->n - 1;
+  map_add(&pool->by_hash, hash, (uint64_t)pool->entries.n);
+  return (uint32_t)pool->entries.n - 1;
 }
 
 static void free_pool(MlwPool *pool) {
   hl_buf_free(&pool->bytes);
-  base_free(pool->entry);
-  base_free(pool->slot);
-}
-
-static uint32_t memo_place(const MlwMemo *memo, const void *key) {
-  uint32_t at = (uint32_t)hl_hash_mix((uintptr_t)key, 1) & (memo->n_slots - 1);
-  while (memo->slot[at].key && memo->slot[at].key != key)
-    at = (at + 1) & (memo->n_slots - 1);
-  return at;
+  vec_free(&pool->entries);
+  map_free(&pool->by_hash);
 }
 
 bool mlw_seen(const MlwMemo *memo, const void *key, uint32_t *index) {
-  if (memo->n == 0)
-    return false;
-  const MlwSeen *seen = &memo->slot[memo_place(memo, key)];
-  *index = seen->index;
-  return seen->key != NULL;
+  const uint64_t seen = map_get(memo, map_key(key));
+  *index = (uint32_t)seen - 1;
+  return seen > 0;
 }
 
 void mlw_see(MlwMemo *memo, const void *key, uint32_t index) {
-  if (2 * memo->n >= memo->n_slots) {
-    MlwMemo more = {.n_slots = memo->n_slots ? 2 * memo->n_slots : 128};
-    more.slot = base_alloc(more.n_slots * sizeof *more.slot);
-    for (uint32_t k = 0; k < memo->n_slots; k++)
-      if (memo->slot[k].key)
-        more.slot[memo_place(&more, memo->slot[k].key)] = memo->slot[k];
-    more.n = memo->n;
-    base_free(memo->slot);
-    *memo = more;
-  }
-  uint32_t at = memo_place(memo, key);
-  memo->n += !memo->slot[at].key;
-  memo->slot[at] = (MlwSeen){key, index};
+  *map_at(memo, map_key(key)) = 1 + (uint64_t)index;
 }
 
 uint32_t mlw_string(MlwWriter *w, const char *text, size_t n) {
   const HlSym *sym = hl_syms_add(w->syms, text, n);
-  while (sym->index >= w->string_capacity)
-    w->string = grow(w->string, &w->string_capacity, sizeof *w->string);
-  w->string[sym->index] = sym;
+  if (sym->index == (uint32_t)w->strings.n)
+    vec_push(&w->strings, sym);
   return sym->index;
 }
 
@@ -219,29 +174,30 @@ static void put_section(HlBuf *out, int id, HlBuf *data) {
 
 static uint32_t string_of(const MlwPool *pool, uint32_t k) {
   uint32_t string;
-  memcpy(&string, pool->bytes.at + pool->entry[k].at, sizeof string);
+  memcpy(&string, pool->bytes.at + pool->entries.at[k].at, sizeof string);
   return string;
 }
 
 // How many entries from k on are of one dialect: a group.
 static uint32_t run_length(const MlwPool *pool, uint32_t k) {
   uint32_t n = 1;
-  while (k + n < pool->n && pool->entry[k + n].dialect == pool->entry[k].dialect)
+  while (k + n < (uint32_t)pool->entries.n &&
+         pool->entries.at[k + n].dialect == pool->entries.at[k].dialect)
     n++;
   return n;
 }
 
 static void put_dialects(MlwWriter *w, HlBuf *out) {
   HlBuf data = {0};
-  mlw_varint(&data, w->dialects.n);
-  for (uint32_t k = 0; k < w->dialects.n; k++)
+  mlw_varint(&data, (uint64_t)w->dialects.entries.n);
+  for (uint32_t k = 0; k < (uint32_t)w->dialects.entries.n; k++)
     mlw_varint(&data, w->version >= 1 ? (uint64_t)string_of(&w->dialects, k) << 1
                                       : string_of(&w->dialects, k));
   if (w->version >= 4)
-    mlw_varint(&data, w->op_names.n);
-  for (uint32_t k = 0; k < w->op_names.n;) {
+    mlw_varint(&data, (uint64_t)w->op_names.entries.n);
+  for (uint32_t k = 0; k < (uint32_t)w->op_names.entries.n;) {
     uint32_t n = run_length(&w->op_names, k);
-    mlw_varint(&data, w->op_names.entry[k].dialect);
+    mlw_varint(&data, w->op_names.entries.at[k].dialect);
     mlw_varint(&data, n);
     for (; n > 0; n--, k++) {
       uint64_t string = string_of(&w->op_names, k);
@@ -252,19 +208,19 @@ static void put_dialects(MlwWriter *w, HlBuf *out) {
 }
 
 static void put_groups(const MlwPool *pool, HlBuf *out) {
-  for (uint32_t k = 0; k < pool->n;) {
+  for (uint32_t k = 0; k < (uint32_t)pool->entries.n;) {
     uint32_t n = run_length(pool, k);
-    mlw_varint(out, pool->entry[k].dialect);
+    mlw_varint(out, pool->entries.at[k].dialect);
     mlw_varint(out, n);
     for (; n > 0; n--, k++)
-      mlw_varint(out, (uint64_t)pool->entry[k].n << 1 | pool->entry[k].is_custom);
+      mlw_varint(out, (uint64_t)pool->entries.at[k].n << 1 | pool->entries.at[k].is_custom);
   }
 }
 
 static void put_tables(MlwWriter *w, HlBuf *out) {
   HlBuf offsets = {0}, data = {0};
-  mlw_varint(&offsets, w->attrs.n);
-  mlw_varint(&offsets, w->types.n);
+  mlw_varint(&offsets, (uint64_t)w->attrs.entries.n);
+  mlw_varint(&offsets, (uint64_t)w->types.entries.n);
   put_groups(&w->attrs, &offsets);
   put_groups(&w->types, &offsets);
   put(&data, w->attrs.bytes.at, w->attrs.bytes.n);
@@ -285,18 +241,19 @@ static void put_strings(MlwWriter *w, HlBuf *out) {
   uint32_t n = hl_syms_count(w->syms);
   mlw_varint(&data, n);
   for (uint32_t k = n; k-- > 0;)
-    mlw_varint(&data, (uint64_t)w->string[k]->n + 1);
+    mlw_varint(&data, (uint64_t)w->strings.at[k]->n + 1);
   for (uint32_t k = 0; k < n; k++)
-    put(&data, w->string[k]->text, (size_t)w->string[k]->n + 1);
+    put(&data, w->strings.at[k]->text, (size_t)w->strings.at[k]->n + 1);
   put_section(out, MLB_STRING, &data);
 }
 
 static void put_properties(MlwWriter *w, HlBuf *out) {
   HlBuf data = {0};
-  mlw_varint(&data, w->properties.n);
-  for (uint32_t k = 0; k < w->properties.n; k++) {
-    mlw_varint(&data, w->properties.entry[k].n);
-    put(&data, w->properties.bytes.at + w->properties.entry[k].at, w->properties.entry[k].n);
+  mlw_varint(&data, (uint64_t)w->properties.entries.n);
+  for (uint32_t k = 0; k < (uint32_t)w->properties.entries.n; k++) {
+    mlw_varint(&data, w->properties.entries.at[k].n);
+    put(&data, w->properties.bytes.at + w->properties.entries.at[k].at,
+        w->properties.entries.at[k].n);
   }
   put_section(out, MLB_PROPERTIES, &data);
 }
@@ -350,13 +307,13 @@ static void free_writer(MlwWriter *w) {
   free_pool(&w->types);
   free_pool(&w->properties);
   for (int form = 0; form < MLW_FORM_COUNT; form++) {
-    base_free(w->attr_memo[form].slot);
-    base_free(w->type_memo[form].slot);
+    map_free(&w->attr_memo[form]);
+    map_free(&w->type_memo[form]);
   }
-  base_free(w->location_memo.slot);
-  base_free(w->dialect_memo.slot);
-  base_free(w->captures.slot);
-  base_free(w->string);
+  map_free(&w->location_memo);
+  map_free(&w->dialect_memo);
+  map_free(&w->captures);
+  vec_free(&w->strings);
   hl_buf_free(&w->stack);
   hl_arena_free(w->arena);
 }

@@ -7,6 +7,8 @@
 #define HILO_MLIR_BYTECODE_WRITE_H
 
 #include "base/bits.h"
+#include "base/map.h"
+#include "base/vec.h"
 #include "mlir/bytecode/bytecode.h"
 
 typedef struct MlwEntry {
@@ -17,20 +19,11 @@ typedef struct MlwEntry {
 
 typedef struct MlwPool {
   HlBuf bytes;
-  MlwEntry *entry;
-  uint32_t n, capacity;
-  uint32_t *slot;  // entry + 1, by hash; a power of two of them
-  uint32_t n_slots;
+  VEC(MlwEntry) entries;
+  Map by_hash;  // 1 + place of entries
 } MlwPool;
 
-typedef struct MlwSeen {  // what an attribute, type or location of the tree became, by its address
-  const void *key;
-  uint32_t index;
-} MlwSeen;
-typedef struct MlwMemo {
-  MlwSeen *slot;
-  uint32_t n, n_slots;
-} MlwMemo;
+typedef Map MlwMemo;  // 1 + what an attribute, type or location of the tree became, by its address
 
 typedef struct MlwRow {    // what a row of ops.def is at the target
   bool is_known, is_vhlo;  // is_vhlo: some version of VHLO has it
@@ -55,8 +48,7 @@ typedef struct MlwWriter {
   int depth;
   HlArena *arena;
   HlSyms *syms;  // strings; a symbol's index is the string's
-  const HlSym **string;
-  uint32_t string_capacity;
+  VEC(const HlSym *) strings;
   MlwPool dialects, op_names, attrs, types, properties;
   MlwMemo attr_memo[MLW_FORM_COUNT], type_memo[MLW_FORM_COUNT], location_memo;
   HlBuf stack;           // entries being encoded, innermost last

@@ -33,34 +33,17 @@ bool mp_enter(MpParser *p) {
   return true;
 }
 
-static void *grow(MpParser *p, const void *at, int n, int *capacity, size_t size) {
-  const int more = *capacity ? 2 * *capacity : 64;
-  void *grown = hl_arena_alloc(p->own, (size_t)more * size);
-  if (n)
-    memcpy(grown, at, (size_t)n * size);
-  *capacity = more;
-  return grown;
-}
-
 void mp_push(MpParser *p, MpPtrs *stack, const void *item) {
-  if (HL_UNLIKELY(stack->n == stack->capacity))
-    stack->at = grow(p, stack->at, stack->n, &stack->capacity, sizeof *stack->at);
-  stack->at[stack->n++] = item;
+  vec_push_in(p->own, stack, item);
 }
 
 void mp_push_int(MpParser *p, int64_t value) {
-  MpInts *stack = &p->ints;
-  if (HL_UNLIKELY(stack->n == stack->capacity))
-    stack->at = grow(p, stack->at, stack->n, &stack->capacity, sizeof *stack->at);
-  stack->at[stack->n++] = value;
+  vec_push_in(p->own, &p->ints, value);
 }
 
 void mp_push_named(MpParser *p, const HlSym *name, const HlMlAttr *value, bool inherent) {
-  MpNameds *stack = &p->nameds;
-  if (HL_UNLIKELY(stack->n == stack->capacity))
-    stack->at = grow(p, stack->at, stack->n, &stack->capacity, sizeof *stack->at);
-  stack->at[stack->n++] =
-      (HlMlNamed){name, value, inherent, (uint16_t)ml_meant_name(p->tree, name)};
+  const HlMlNamed named = {name, value, inherent, (uint16_t)ml_meant_name(p->tree, name)};
+  vec_push_in(p->own, &p->nameds, named);
 }
 
 void *mp_grow_table(MpParser *p, void *at, uint32_t *n, uint32_t index, size_t size) {
@@ -289,14 +272,15 @@ static bool section(MpParser *p, HlMlBlock *block) {
 
 // The stacks have room from the start, so that what begins at their top is an address even while they are empty.
 void mp_start(MpParser *p) {
+  enum { ROOM = 64 };
   p->type_slots = HL_ARRAY(p->own, MpSlot, MP_TYPE_SLOTS);
   p->attr_slots = HL_ARRAY(p->own, MpSlot, MP_ATTR_SLOTS);
-  p->ptrs.at = grow(p, NULL, 0, &p->ptrs.capacity, sizeof *p->ptrs.at);
-  p->types.at = grow(p, NULL, 0, &p->types.capacity, sizeof *p->types.at);
-  p->ints.at = grow(p, NULL, 0, &p->ints.capacity, sizeof *p->ints.at);
-  p->nameds.at = grow(p, NULL, 0, &p->nameds.capacity, sizeof *p->nameds.at);
-  p->uses.at = grow(p, NULL, 0, &p->uses.capacity, sizeof *p->uses.at);
-  p->binds.at = grow(p, NULL, 0, &p->binds.capacity, sizeof *p->binds.at);
+  vec_room_in(p->own, &p->ptrs, ROOM);
+  vec_room_in(p->own, &p->types, ROOM);
+  vec_room_in(p->own, &p->ints, ROOM);
+  vec_room_in(p->own, &p->nameds, ROOM);
+  vec_room_in(p->own, &p->uses, ROOM);
+  vec_room_in(p->own, &p->binds, ROOM);
 }
 
 static void begin_section(MpParser *p, HlCx *cx, HlSource *source, const char *at) {
@@ -309,18 +293,7 @@ static void begin_section(MpParser *p, HlCx *cx, HlSource *source, const char *a
   ml_lex_move(&p->in, at);
 }
 
-typedef struct Trees {
-  HlMlTree **at;
-  int n, capacity;
-} Trees;
-
-static void add_tree(Trees *trees, HlMlTree *tree) {
-  if (trees->n == trees->capacity) {
-    trees->capacity = trees->capacity ? 2 * trees->capacity : 1;
-    trees->at = base_realloc(trees->at, (size_t)trees->capacity * sizeof *trees->at);
-  }
-  trees->at[trees->n++] = tree;
-}
+typedef VEC(HlMlTree *) Trees;
 
 // Reads the section that begins at `s`; *next is where the one after it begins, NULL: it was the last. A section in
 // which nothing stands is no tree.
@@ -334,7 +307,7 @@ static bool read_section(HlCx *cx, HlSource *source, const char *s, Trees *trees
   const char *separator = ok ? p.in.end : ml_lex_next_separator(&p.in, p.in.at);
   *next = separator < end ? separator + strlen("// -----") : NULL;
   if (ok && (!is_empty || (!*next && trees->n == 0)))
-    add_tree(trees, p.tree);
+    vec_push(trees, p.tree);
   else
     hl_ml_free(p.tree);
   hl_buf_free(&p.in.unescaped);
@@ -359,7 +332,7 @@ static bool read_trees(HlCx *cx, void *user) {
       hl_ml_verify(cx, trees.at[k]);
       hl_ml_free(trees.at[k]);
     }
-    base_free(trees.at);
+    vec_free(&trees);
     return false;
   }
   reading->trees = trees;

@@ -23,41 +23,28 @@
 #ifndef HILO_MLIR_PARSE_H
 #define HILO_MLIR_PARSE_H
 
+#include "base/vec.h"
 #include "mlir/text/lex.h"
 #include "mlir/tree/tree.h"
 
-typedef struct MpPtrs {  // a stack that functions push onto and cut back to where they found it
-  const void **at;
-  int n, capacity;
-} MpPtrs;
-typedef struct MpInts {
-  int64_t *at;
-  int n, capacity;
-} MpInts;
-typedef struct MpNameds {
-  HlMlNamed *at;
-  int n, capacity;
-} MpNameds;
+// Stacks that functions push onto and cut back to where they found them.
+typedef VEC(const void *) MpPtrs;
+typedef VEC(int64_t) MpInts;
+typedef VEC(HlMlNamed) MpNameds;
 
 typedef struct MpUse {  // an operand as written
   const HlSym *name;
   const char *at;
   uint32_t number;  // %name#number
 } MpUse;
-typedef struct MpUses {
-  MpUse *at;
-  int n, capacity;
-} MpUses;
+typedef VEC(MpUse) MpUses;
 
 typedef struct MpBind {  // what stands before an op's `=`: %name, or %name:count
   const HlSym *name;
   const char *at;
   uint32_t count;
 } MpBind;
-typedef struct MpBinds {
-  MpBind *at;
-  int n, capacity;
-} MpBinds;
+typedef VEC(MpBind) MpBinds;
 
 // What a value's name means. A value that is used before it is defined is made up at its first use and filled
 // when its definition comes.
@@ -157,8 +144,8 @@ typedef struct MpParser {
   MpNameds nameds;
   MpUses uses;
   MpBinds binds;
-  MpLabel *labels;
-  int n_labels, labels_capacity,
+  VEC(MpLabel) labels;
+  int
       first_label;  // those of the region being read begin at first_label
   int *label_of;    // by symbol: 1 + place in `labels`, or 0
   uint32_t n_label_of;

@@ -97,20 +97,10 @@ typedef struct Walk {
   uint32_t size;
 } Walk;
 
-typedef struct Walks {
-  Walk *at;
-  int n, capacity;
-} Walks;
+typedef VEC(Walk) Walks;
 
 static void push_walk(MpParser *p, Walks *walks, const HlMlLocation *location, MpLocAlias *alias) {
-  if (walks->n == walks->capacity) {
-    walks->capacity = 2 * walks->capacity + 64;
-    Walk *more = HL_ARRAY(p->own, Walk, walks->capacity);
-    if (walks->n)
-      memcpy(more, walks->at, (size_t)walks->n * sizeof *more);
-    walks->at = more;
-  }
-  walks->at[walks->n++] = (Walk){location, alias, 0, 0, 1};
+  vec_push_in(p->own, walks, ((Walk){location, alias, 0, 0, 1}));
 }
 
 // While circles are looked for, the place of an alias has its number in `line`, which unknown locations have not.
@@ -134,7 +124,7 @@ static void add_below(Walk *top, int depth, uint32_t size) {
 }
 
 static bool finish_walk(MpParser *p, Walks *walks, MpPtrs *done) {
-  const Walk top = walks->at[--walks->n];
+  const Walk top = vec_pop(walks);
   if (top.alias) {
     top.alias->mark = 2;
     top.alias->depth = top.depth;
@@ -145,7 +135,7 @@ static bool finish_walk(MpParser *p, Walks *walks, MpPtrs *done) {
                            "the location is too large");
   }
   if (walks->n)
-    add_below(&walks->at[walks->n - 1], top.depth, top.size);
+    add_below(&vec_last(walks), top.depth, top.size);
   return true;
 }
 
@@ -155,7 +145,7 @@ static bool walk_alias(MpParser *p, Walks *walks, MpLocAlias *root, MpPtrs *done
   root->mark = 1;
   push_walk(p, walks, root->same_as, root);
   while (walks->n) {
-    Walk *top = &walks->at[walks->n - 1];
+    Walk *top = &vec_last(walks);
     const HlMlLocation *below = next_below(p, top);
     MpLocAlias *alias = below ? alias_of(p, below) : NULL;
     if (!below) {

@@ -304,15 +304,7 @@ static bool push_bind(MpParser *p) {
       return mp_error(p, at, "expected named operation to have at least 1 result");
     bind.count = (uint32_t)count;
   }
-  MpBinds *binds = &p->binds;
-  if (binds->n == binds->capacity) {
-    MpBind *more = HL_ARRAY(p->own, MpBind, 2 * binds->capacity + 16);
-    if (binds->n)
-      memcpy(more, binds->at, (size_t)binds->n * sizeof *more);
-    binds->at = more;
-    binds->capacity = 2 * binds->capacity + 16;
-  }
-  binds->at[binds->n++] = bind;
+  vec_push_in(p->own, &p->binds, bind);
   return true;
 }
 

@@ -47,19 +47,12 @@ static MpLabel *find_label(MpParser *p, const HlSym *name, const char *at) {
   p->label_of = mp_grow_table(p, p->label_of, &p->n_label_of, name->index, sizeof *p->label_of);
   int *place = &p->label_of[name->index];
   if (*place > p->first_label)
-    return &p->labels[*place - 1];
-  if (p->n_labels == p->labels_capacity) {
-    int capacity = 2 * p->labels_capacity + 16;
-    MpLabel *more = HL_ARRAY(p->own, MpLabel, capacity);
-    if (p->n_labels)
-      memcpy(more, p->labels, (size_t)p->n_labels * sizeof *more);
-    p->labels = more;
-    p->labels_capacity = capacity;
-  }
-  MpLabel *label = &p->labels[p->n_labels++];
-  *label =
-      (MpLabel){.name = name, .block = HL_NEW(p->arena, HlMlBlock), .at = at, .hidden = *place};
-  *place = p->n_labels;
+    return &p->labels.at[*place - 1];
+  const MpLabel made = {
+      .name = name, .block = HL_NEW(p->arena, HlMlBlock), .at = at, .hidden = *place};
+  vec_push_in(p->own, &p->labels, made);
+  MpLabel *label = &vec_last(&p->labels);
+  *place = p->labels.n;
   label->block->label = name;
   return label;
 }
@@ -85,16 +78,16 @@ bool mp_successors(MpParser *p, MpState *s) {
 
 bool mp_check_labels(MpParser *p) {
   bool ok = true;
-  for (int k = p->first_label; k < p->n_labels; k++)
-    if (!p->labels[k].is_defined)
-      ok = mp_error(p, p->labels[k].at, "reference to an undefined block '^%s'",
-                    p->labels[k].name->text);
+  for (int k = p->first_label; k < p->labels.n; k++)
+    if (!p->labels.at[k].is_defined)
+      ok = mp_error(p, p->labels.at[k].at, "reference to an undefined block '^%s'",
+                    p->labels.at[k].name->text);
   return ok;
 }
 
 static void forget_labels(MpParser *p) {
-  while (p->n_labels > p->first_label) {
-    const MpLabel *label = &p->labels[--p->n_labels];
+  while (p->labels.n > p->first_label) {
+    const MpLabel *label = &vec_pop(&p->labels);
     p->label_of[label->name->index] = label->hidden;
   }
 }
@@ -173,7 +166,7 @@ bool mp_region(MpParser *p, MpState *s, HlMlRegion *region, int n_args, const Mp
     return false;
   const MpScope scope = mp_open_scope(p, mp_is_isolated(s));
   const int first_label = p->first_label;
-  p->first_label = p->n_labels;
+  p->first_label = p->labels.n;
   if (!blocks(p, region, n_args, args) || !ml_lex_need(&p->in, '}') || !mp_check_labels(p) ||
       !mp_close_scope(p, scope))
     return false;

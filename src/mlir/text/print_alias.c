@@ -5,7 +5,9 @@
 // A location that only ops end with is defined after the program, all others before it.
 #include "mlir/text/print.h"
 
+#include "base/map.h"
 #include "base/memory.h"
+#include "base/vec.h"
 
 // What a location is, with the numbers of its parts in place of them: equal locations have equal keys.
 typedef struct Entry {
@@ -20,18 +22,11 @@ typedef struct Entry {
   uint32_t number;
 } Entry;
 
-typedef struct Seen {  // which entry a location in memory is
-  const HlMlLocation *location;
-  uint32_t entry;
-} Seen;
-
 struct PrAliases {
-  Entry *entry;
-  uint32_t n, room;
-  uint32_t *slot, n_slots;  // entries by hash, + 1
-  Seen *seen;
-  uint32_t n_seen, n_seen_slots;
-  uint32_t *met, n_met, met_room;  // in order; later sorted
+  VEC(Entry) entries;
+  Map by_hash;        // 1 + place of entries
+  Map seen;           // by location in memory: 1 + which entry it is
+  VEC(uint32_t) met;  // in order; later sorted
 };
 
 PrAliases *mlp_aliases_new(void) {
@@ -41,12 +36,12 @@ PrAliases *mlp_aliases_new(void) {
 void mlp_aliases_free(PrAliases *a) {
   if (!a)
     return;
-  for (uint32_t k = 0; k < a->n; k++)
-    base_free(a->entry[k].part);
-  base_free(a->entry);
-  base_free(a->slot);
-  base_free(a->seen);
-  base_free(a->met);
+  for (int k = 0; k < a->entries.n; k++)
+    base_free(a->entries.at[k].part);
+  vec_free(&a->entries);
+  map_free(&a->by_hash);
+  map_free(&a->seen);
+  vec_free(&a->met);
   base_free(a);
 }
 
@@ -54,30 +49,6 @@ void mlp_aliases_free(PrAliases *a) {
 
 static uint64_t hash_pointer(const void *at) {
   return hl_hash_mix((uintptr_t)at, 0x9e3779b97f4a7c15u);
-}
-
-static Seen *find_seen(const PrAliases *a, const HlMlLocation *location) {
-  if (!a->n_seen_slots)
-    return NULL;
-  uint32_t at = (uint32_t)hash_pointer(location) & (a->n_seen_slots - 1);
-  while (a->seen[at].location && a->seen[at].location != location)
-    at = (at + 1) & (a->n_seen_slots - 1);
-  return &a->seen[at];
-}
-
-static void note_seen(PrAliases *a, const HlMlLocation *location, uint32_t entry) {
-  if (2 * a->n_seen >= a->n_seen_slots) {
-    Seen *old = a->seen;
-    uint32_t n_old = a->n_seen_slots;
-    a->n_seen_slots = n_old ? 2 * n_old : 256;
-    a->seen = base_alloc(a->n_seen_slots * sizeof *a->seen);
-    for (uint32_t k = 0; k < n_old; k++)
-      if (old[k].location)
-        *find_seen(a, old[k].location) = old[k];
-    base_free(old);
-  }
-  *find_seen(a, location) = (Seen){location, entry};
-  a->n_seen++;
 }
 
 static bool same_entry(const Entry *x, const Entry *y) {
@@ -95,37 +66,23 @@ static bool same_entry(const Entry *x, const Entry *y) {
   return x->n_parts == 0 || memcmp(x->part, y->part, (size_t)x->n_parts * sizeof *x->part) == 0;
 }
 
-static void grow_slots(PrAliases *a) {
-  a->n_slots = a->n_slots ? 2 * a->n_slots : 256;
-  base_free(a->slot);
-  a->slot = base_alloc(a->n_slots * sizeof *a->slot);
-  for (uint32_t k = 0; k < a->n; k++) {
-    uint32_t at = (uint32_t)a->entry[k].hash & (a->n_slots - 1);
-    while (a->slot[at])
-      at = (at + 1) & (a->n_slots - 1);
-    a->slot[at] = k + 1;
-  }
-}
-
 // The entry equal to the given one, which is taken over.
 static uint32_t intern(PrAliases *a, Entry entry, bool may_add) {
-  if (2 * a->n >= a->n_slots)
-    grow_slots(a);
-  uint32_t at = (uint32_t)entry.hash & (a->n_slots - 1);
-  for (; a->slot[at]; at = (at + 1) & (a->n_slots - 1))
-    if (same_entry(&a->entry[a->slot[at] - 1], &entry)) {
+  MapWalk walk = map_walk(&a->by_hash, entry.hash);
+  for (uint64_t place; (place = map_next(&walk));)
+    if (same_entry(&a->entries.at[place - 1], &entry)) {
       base_free(entry.part);
-      return a->slot[at] - 1;
+      return (uint32_t)place - 1;
     }
   if (!may_add)
     return UINT32_MAX;
-  if (a->n == a->room) {
-    a->room = a->room ? 2 * a->room : 64;
-    a->entry = base_realloc(a->entry, a->room * sizeof *a->entry);
-  }
-  a->entry[a->n] = entry;
-  a->slot[at] = a->n + 1;
-  return a->n++;
+  vec_push(&a->entries, entry);
+  map_add(&a->by_hash, entry.hash, (uint64_t)a->entries.n);
+  return (uint32_t)a->entries.n - 1;
+}
+
+static uint64_t seen_of(const PrAliases *a, const HlMlLocation *location) {
+  return map_get(&a->seen, map_key(location));
 }
 
 static uint32_t intern_location(PrAliases *a, const HlMlLocation *l) {
@@ -138,7 +95,7 @@ static uint32_t intern_location(PrAliases *a, const HlMlLocation *l) {
   if (l->n)
     entry.part = base_alloc((size_t)l->n * sizeof *entry.part);
   for (int k = 0; k < l->n; k++) {
-    entry.part[k] = find_seen(a, l->child[k])->entry;
+    entry.part[k] = (uint32_t)seen_of(a, l->child[k]) - 1;
     entry.hash = hl_hash_mix(entry.hash, entry.part[k]);
   }
   return intern(a, entry, true);
@@ -150,56 +107,40 @@ typedef struct Frame {
   int next;  // child to look at
 } Frame;
 
-typedef struct Frames {
-  Frame *at;
-  uint32_t n, room;
-} Frames;
-
-static void push(Frames *frames, Frame frame) {
-  if (frames->n == frames->room) {
-    frames->room = frames->room ? 2 * frames->room : 64;
-    frames->at = base_realloc(frames->at, frames->room * sizeof *frames->at);
-  }
-  frames->at[frames->n++] = frame;
-}
+typedef VEC(Frame) Frames;
 
 // Children before parents; a stack of frames, for a location may be deep.
 static uint32_t entry_of(PrAliases *a, const HlMlLocation *location) {
-  const Seen *seen = find_seen(a, location);
-  if (seen && seen->location)
-    return seen->entry;
+  const uint64_t seen = seen_of(a, location);
+  if (seen)
+    return (uint32_t)seen - 1;
   Frames frames = {0};
-  push(&frames, (Frame){location, 0, 0});
+  vec_push(&frames, ((Frame){location, 0, 0}));
   while (frames.n) {
-    Frame *top = &frames.at[frames.n - 1];
+    Frame *top = &vec_last(&frames);
     if (top->next < top->location->n) {
       const HlMlLocation *child = top->location->child[top->next++];
-      seen = find_seen(a, child);
-      if (!seen || !seen->location)
-        push(&frames, (Frame){child, 0, 0});
+      if (!seen_of(a, child))
+        vec_push(&frames, ((Frame){child, 0, 0}));
       continue;
     }
-    const HlMlLocation *done = top->location;
-    frames.n--;
-    seen = find_seen(a, done);
-    if (!seen || !seen->location)
-      note_seen(a, done, intern_location(a, done));
+    const HlMlLocation *done = vec_pop(&frames).location;
+    if (!seen_of(a, done)) {
+      const uint64_t place = 1 + (uint64_t)intern_location(a, done);
+      *map_at(&a->seen, map_key(done)) = place;
+    }
   }
-  base_free(frames.at);
-  return find_seen(a, location)->entry;
+  vec_free(&frames);
+  return (uint32_t)seen_of(a, location) - 1;
 }
 
 // --- Collecting -------------------------------------------------------------------------------------------
 
 static void meet(PrAliases *a, uint32_t entry, bool late) {
-  a->entry[entry].is_met = true;
-  a->entry[entry].is_late = late;
-  a->entry[entry].depth = 1;
-  if (a->n_met == a->met_room) {
-    a->met_room = a->met_room ? 2 * a->met_room : 64;
-    a->met = base_realloc(a->met, a->met_room * sizeof *a->met);
-  }
-  a->met[a->n_met++] = entry;
+  a->entries.at[entry].is_met = true;
+  a->entries.at[entry].is_late = late;
+  a->entries.at[entry].depth = 1;
+  vec_push(&a->met, entry);
 }
 
 // The child of a name is not spelt when it is unknown.
@@ -210,20 +151,16 @@ static bool is_spelt(const Entry *entry, int k) {
 
 // What was to come after the program but is needed before it, with all it is made of.
 static void make_early(PrAliases *a, uint32_t entry) {
-  uint32_t *stack = base_alloc(sizeof *stack), n = 1, room = 1;
-  stack[0] = entry;
-  while (n) {
-    Entry *e = &a->entry[stack[--n]];
+  VEC(uint32_t) stack = {0};
+  vec_push(&stack, entry);
+  while (stack.n) {
+    Entry *e = &a->entries.at[vec_pop(&stack)];
     if (!e->is_met || !e->is_late)
       continue;
     e->is_late = false;
-    for (int k = 0; k < e->n_parts; k++) {
-      if (n == room)
-        stack = base_realloc(stack, (room *= 2) * sizeof *stack);
-      stack[n++] = e->part[k];
-    }
+    vec_append(&stack, e->part, e->n_parts);
   }
-  base_free(stack);
+  vec_free(&stack);
 }
 
 static void raise_depth(Entry *parent, const Entry *child) {
@@ -234,41 +171,41 @@ static void raise_depth(Entry *parent, const Entry *child) {
 static void visit(Printer *p, const HlMlLocation *location, bool late) {
   PrAliases *a = p->aliases;
   uint32_t first = entry_of(a, location);
-  if (a->entry[first].is_met) {
+  if (a->entries.at[first].is_met) {
     if (!late)
       make_early(a, first);
     return;
   }
   Frames frames = {0};
   meet(a, first, late);
-  push(&frames, (Frame){location, first, 0});
+  vec_push(&frames, ((Frame){location, first, 0}));
   while (frames.n) {
-    Frame *top = &frames.at[frames.n - 1];
-    Entry *entry = &a->entry[top->entry];
+    Frame *top = &vec_last(&frames);
+    Entry *entry = &a->entries.at[top->entry];
     if (top->next == 0 && entry->location->metadata)
       mlp_attr(p, entry->location->metadata, PR_TYPE);
-    entry = &a->entry[top->entry];
+    entry = &a->entries.at[top->entry];
     if (top->next == entry->n_parts) {
       uint32_t done = top->entry;
       frames.n--;
       if (frames.n)
-        raise_depth(&a->entry[frames.at[frames.n - 1].entry], &a->entry[done]);
+        raise_depth(&a->entries.at[vec_last(&frames).entry], &a->entries.at[done]);
       continue;
     }
     int k = top->next++;
     if (!is_spelt(entry, k))
       continue;
     uint32_t part = entry->part[k];
-    if (a->entry[part].is_met) {
+    if (a->entries.at[part].is_met) {
       if (!late)
         make_early(a, part);
-      raise_depth(entry, &a->entry[part]);
+      raise_depth(entry, &a->entries.at[part]);
       continue;
     }
     meet(a, part, late);
-    push(&frames, (Frame){a->entry[part].location, part, 0});
+    vec_push(&frames, ((Frame){a->entries.at[part].location, part, 0}));
   }
-  base_free(frames.at);
+  vec_free(&frames);
 }
 
 // --- Types -------------------------------------------------------------------------------------------------
@@ -282,7 +219,7 @@ static uint32_t type_entry(PrAliases *a, const HlMlType *type, bool may_add) {
 static int type_depth(PrAliases *a, const HlMlType *type) {
   if (type->kind == HL_ML_TUPLE && type->n >= LONG_TUPLE) {
     uint32_t entry = type_entry(a, type, false);
-    return entry == UINT32_MAX ? 0 : a->entry[entry].depth;
+    return entry == UINT32_MAX ? 0 : a->entries.at[entry].depth;
   }
   int depth = 0;
   for (int k = 0; k < type->n; k++) {
@@ -295,7 +232,7 @@ static int type_depth(PrAliases *a, const HlMlType *type) {
 static void visit_type(Printer *p, const HlMlType *type) {
   PrAliases *a = p->aliases;
   uint32_t entry = type_entry(a, type, true);
-  if (a->entry[entry].is_met)
+  if (a->entries.at[entry].is_met)
     return;
   meet(a, entry, false);
   int depth = 0;
@@ -304,7 +241,7 @@ static void visit_type(Printer *p, const HlMlType *type) {
     int inner = type_depth(a, type->element[k]);
     depth = inner > depth ? inner : depth;
   }
-  a->entry[entry].depth = depth + 1;
+  a->entries.at[entry].depth = depth + 1;
 }
 
 static void print_alias_name(HlBuf *out, const Entry *entry) {
@@ -323,7 +260,7 @@ bool mlp_type_alias(Printer *p, const HlMlType *type) {
   uint32_t entry = type_entry(p->aliases, type, false);
   if (entry == UINT32_MAX)
     return false;
-  print_alias_name(p->out, &p->aliases->entry[entry]);
+  print_alias_name(p->out, &p->aliases->entries.at[entry]);
   return true;
 }
 
@@ -337,10 +274,10 @@ void mlp_map(Printer *p, const HlSym *text) {
     return;
   }
   uint32_t entry = intern(p->aliases, (Entry){.map = text, .hash = text->hash}, true);
-  if (!p->aliases->entry[entry].is_met)
+  if (!p->aliases->entries.at[entry].is_met)
     meet(p->aliases, entry, false);
   if (!p->is_collecting)
-    print_alias_name(p->out, &p->aliases->entry[entry]);
+    print_alias_name(p->out, &p->aliases->entries.at[entry]);
 }
 
 // --- Numbering ----------------------------------------------------------------------------------------------
@@ -352,17 +289,17 @@ static size_t sort_key(const Entry *entry) {
 // By depth, types first, then by name, else in the order met: counts per depth, for locations may be many.
 void mlp_aliases_number(PrAliases *a) {
   int deepest = 0;
-  for (uint32_t k = 0; k < a->n_met; k++)
-    if (a->entry[a->met[k]].depth > deepest)
-      deepest = a->entry[a->met[k]].depth;
+  for (uint32_t k = 0; k < (uint32_t)a->met.n; k++)
+    if (a->entries.at[a->met.at[k]].depth > deepest)
+      deepest = a->entries.at[a->met.at[k]].depth;
   size_t n_keys = 3 * (size_t)deepest + 4;
   uint32_t *start = base_alloc(n_keys * sizeof *start),
-           *sorted = base_alloc((a->n_met + (size_t)1) * sizeof *sorted);
+           *sorted = base_alloc(((size_t)a->met.n + 1) * sizeof *sorted);
   for (int pass = 0; pass < 2; pass++) {
-    for (uint32_t k = 0; k < a->n_met; k++) {
-      const Entry *entry = &a->entry[a->met[k]];
+    for (uint32_t k = 0; k < (uint32_t)a->met.n; k++) {
+      const Entry *entry = &a->entries.at[a->met.at[k]];
       if (pass)
-        sorted[start[sort_key(entry)]++] = a->met[k];
+        sorted[start[sort_key(entry)]++] = a->met.at[k];
       else
         start[sort_key(entry) + 1]++;
     }
@@ -370,13 +307,13 @@ void mlp_aliases_number(PrAliases *a) {
       start[k] += start[k - 1];
   }
   uint32_t n_types = 0, n_locations = 0, n_maps = 0;
-  for (uint32_t k = 0; k < a->n_met; k++) {
-    Entry *entry = &a->entry[sorted[k]];
+  for (uint32_t k = 0; k < (uint32_t)a->met.n; k++) {
+    Entry *entry = &a->entries.at[sorted[k]];
     entry->number = entry->type ? n_types++ : entry->map ? n_maps++ : n_locations++;
   }
   base_free(start);
-  base_free(a->met);
-  a->met = sorted;
+  memcpy(a->met.at, sorted, sizeof *sorted * (size_t)a->met.n);
+  base_free(sorted);
 }
 
 // --- Printing -----------------------------------------------------------------------------------------------
@@ -387,7 +324,7 @@ static void print_body(Printer *p, const HlMlLocation *location, int depth);
 
 static void print_part(Printer *p, const HlMlLocation *location, int depth) {
   if (p->aliases)
-    print_alias_name(p->out, &p->aliases->entry[entry_of(p->aliases, location)]);
+    print_alias_name(p->out, &p->aliases->entries.at[entry_of(p->aliases, location)]);
   else if (depth < MAX_NESTING)
     print_body(p, location, depth + 1);
   else
@@ -489,8 +426,8 @@ void mlp_arg_location(Printer *p, const HlMlLocation *location) {
 
 void mlp_aliases_list(Printer *p, bool at_end) {
   PrAliases *a = p->aliases;
-  for (uint32_t k = 0; a && k < a->n_met; k++) {
-    const Entry *entry = &a->entry[a->met[k]];
+  for (uint32_t k = 0; a && k < (uint32_t)a->met.n; k++) {
+    const Entry *entry = &a->entries.at[a->met.at[k]];
     if (entry->is_late != at_end)
       continue;
     print_alias_name(p->out, entry);
