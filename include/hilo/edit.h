@@ -158,6 +158,11 @@ void hl_set_spmd_propagation(HlModule *m, HlI64s to_parameters, HlI64s to_output
 void hl_set_dynamic(HlModule *m, bool is_dynamic);                     // these three are carried from and to protos
 void hl_set_auto_spmd(HlModule *m, bool use);
 void hl_set_proto_id(HlModule *m, int64_t id);
+// The release in whose HLO the module is written, and whether with elements of tuples inside operands; readers say what
+// they have read.
+void hl_set_dialect(HlModule *m, HlDialect dialect);
+void hl_set_tuple_elements(HlModule *m, bool inside);
+void hl_set_debug(HlModule *m, int n, const HlDebugRow *rows);         // debug_attributes, which are sorted
 void hl_set_frames(HlModule *m, const HlFrames *frames);               // its lists are taken over, not copied
 void hl_set_recovery(HlModule *m, int n, const HlRecovery *rows);      // and the rows' modules
 void hl_set_module_attributes(HlModule *m, HlDict attributes);  // frontend_attributes

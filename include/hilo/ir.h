@@ -148,6 +148,26 @@ void hl_shape_print_index(HlBuf *out, const HlShape *shape, int64_t k);
 // The text of a shape in the context's scratch arena, for messages.
 const char *hl_shape_text(HlCx *cx, const HlShape *shape);
 
+// --- Dialects -------------------------------------------------------------------------------------
+
+// The releases of XLA whose HLO differs (hilo/dialect.def), in order of time.
+typedef enum HlDialect {
+  HL_XLA_UNTOLD,               // nothing tells: written as the newest
+#define RELEASE(id, text) HL_XLA_##id,
+#include "hilo/dialect.def"
+  HL_DIALECT_COUNT
+} HlDialect;
+enum { HL_XLA_NEWEST = HL_DIALECT_COUNT - 1 };
+typedef enum HlNews {          // what is written in another way since some release
+#define NEWS(id, since, meaning) HL_NEWS_##id,
+#include "hilo/dialect.def"
+  HL_NEWS_COUNT
+} HlNews;
+bool hl_dialect_by_text(HlStr text, HlDialect *out);   // "0.11"
+const char *hl_dialect_text(HlDialect dialect);        // "0.11"; of UNTOLD the newest's
+HlDialect hl_news_since(HlNews news);
+bool hl_writes(HlDialect dialect, HlNews news);
+
 // --- Literals -----------------------------------------------------------------------------------
 
 // A value: immutable once shared, reference-counted atomically. Elements stand densely in row-major
@@ -342,7 +362,9 @@ typedef struct HlSharding {
   const HlAxesDim *dims;
   int n_dims;
   HlAxes replicated, unreduced, manual;
+  int64_t reduction;                     // of what is unreduced: HL_WORD_reduction_op_*
 } HlSharding;
+bool hl_sharding_is_unreduced(const HlSharding *sharding);  // wholly, or some subgroup or axes
 // Canonical form, as XLA constructs it (hlo.md 1.7); in the arena.
 const HlSharding *hl_sharding_canonical(HlArena *arena, const HlSharding *sharding);
 void hl_sharding_print(HlBuf *out, const HlSharding *sharding, bool with_metadata);
@@ -384,6 +406,7 @@ typedef struct HlOrigin {      // "original value": a tree
   HlI64s index;
   const struct HlOrigin *const *element;  // TUPLE
   int n;
+  const HlSym *call;           // of the whole: the calls it came through, "a/b"; empty: a synthetic call; NULL: not said
 } HlOrigin;
 
 typedef struct HlDomain {
@@ -393,10 +416,20 @@ typedef struct HlDomain {
 
 typedef struct HlSparsityOf {
   int64_t n, m, dimension, stride;   // all 0: not there
+  int64_t idx;                 // the operand with the indices
 } HlSparsityOf;
 typedef struct HlSparsity {
   HlSparsityOf lhs, rhs;
 } HlSparsity;
+
+typedef struct HlScalesOf {
+  bool is_there, has_zero;
+  int64_t scale_idx, zero_idx; // the operands with the scales and, if it has them, the zero points
+  HlI64s strides, steps;
+} HlScalesOf;
+typedef struct HlScales {
+  HlScalesOf lhs, rhs;
+} HlScales;
 
 // One attribute of an instruction: the member in use follows from hl_attr_info[key].kind.
 typedef struct HlAttr {
@@ -536,6 +569,19 @@ static inline bool hl_operand_in(uint8_t set, int k, int n_results) {
 }
 // Whether the attribute (HlAttrKey) is one of the op's own.
 bool hl_op_has_attr(HlOp op, int key);
+// What an op writes whatever its value, from a release on; HLO without it is older and means `absent`.
+typedef struct HlAlways {
+  HlOp op;
+  HlAttrKey key;
+  HlDialect since;
+  int64_t absent;
+} HlAlways;
+const HlAlways *hl_op_always(HlOp op, HlAttrKey key);  // NULL: nothing of the kind
+// Whether the release writes nothing of an attribute that an instruction has, because it means the same by silence.
+bool hl_attr_goes_unsaid(HlDialect dialect, const HlInst *inst, const HlAttr *attr);
+// The first release that writes the op, the attribute (of some op); UNTOLD where all do.
+HlDialect hl_op_since(HlOp op);
+HlDialect hl_attr_since(HlAttrKey key);
 // Rearranges by shapes and attributes alone: every operand is one whose elements move.
 static inline bool hl_op_places(HlOp op) {
   const HlOpInfo *info = &hl_op_info[op];
@@ -638,6 +684,18 @@ typedef struct HlRecovery {    // a row of origin_recovery_table
   const HlSym *text;           // as written when not parsed
 } HlRecovery;
 
+typedef struct HlDebugAttrs {  // what is to be logged of an array
+  int64_t log_mode;            // HL_WORD_debug_log_mode_*, 0: not said
+  int64_t callback_id, op_id;
+  bool partitioned;
+  const HlSym *operands_sharding, *x64_fragment, *x64_instruction, *x64_type;  // protos only; NULL: not said
+} HlDebugAttrs;
+typedef struct HlDebugRow {    // a row of debug_attributes
+  const HlOrigin *array;       // a leaf
+  const HlDebugAttrs *at;
+  int n;
+} HlDebugRow;
+
 struct HlModule {
   HlArena *arena;
   HlSyms *syms;
@@ -650,6 +708,8 @@ struct HlModule {
   uint32_t n_comps, next_comp_id;
   uint64_t next_serial;
   int64_t proto_id;            // HloModuleProto.id
+  HlDialect dialect;           // of what it was read from, or to be written in
+  bool tuple_elements;         // was read from text that names elements of tuples in operands, `%t#1`
   // Header attributes (hlo.md 1.3).
   bool is_scheduled;
   HlAliases input_output_alias;
@@ -664,6 +724,8 @@ struct HlModule {
   HlDict frontend_attributes;
   const HlRecovery *recovery;
   int n_recovery;
+  const HlDebugRow *debug;     // debug_attributes, sorted by name and index
+  int n_debug;
   HlFrames frames;
   // Carried from and to protos.
   bool is_dynamic, use_auto_spmd;
@@ -712,6 +774,9 @@ const HlSharding *hl_sharding(const HlInst *inst);                 // NULL: none
 // The comparison type in force, written or by default (HL_WORD_comparison_type_*).
 int64_t hl_comparison_type(const HlInst *inst);
 int64_t hl_default_comparison_type(HlDtype dtype);
+int64_t hl_comparison_order(int64_t type);                         // HL_WORD_comparison_order_* that a type means
+// The type by which a comparison of values of `dtype` has an order.
+int64_t hl_comparison_type_of(HlDtype dtype, int64_t order);
 // The async-start of the chain that an async-start, -update or -done belongs to, and what it wraps:
 // the root of the computation it calls. NULL when the chain is broken. `lately`, which may be NULL,
 // remembers the links met, so that asking about each of a chain of n costs n steps and not n * n:

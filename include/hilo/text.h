@@ -38,10 +38,12 @@ typedef struct HlTextOptions {
   HlSwitch print_ids;              // off: names cut at the first '.', module and computation names dropped
   HlSwitch list_order;             // computations in the module's list order instead of DFS order
   HlSwitch async_sugar, original_value, frames;
+  HlSwitch tuple_elements;         // operands `%t#1` for get-tuple-element, where the module's dialect has them
+  HlSwitch sorted_configs;         // the members of a backend_config that is JSON, in order
   HlSwitch replica_group_lists;    // replica groups as {{0,1},{2,3}}, in whatever form they were written
 } HlTextOptions;
 
-// Append to `out`; options may be NULL. Bodies of subcomputation_bodies beyond the limit on
+// Append to `out`; options may be NULL. The module's dialect says which release of XLA would write so. Bodies of subcomputation_bodies beyond the limit on
 // instructions are left out, with an error in the context.
 void hl_text_print(HlCx *cx, const HlModule *m, const HlTextOptions *options, HlBuf *out);
 void hl_text_print_comp(HlCx *cx, const HlComp *comp, const HlTextOptions *options, HlBuf *out);

@@ -37,6 +37,7 @@ typedef struct HlLoadOptions {
   bool consts_as_parameters;   // a jaxpr's constvars without a value become parameters, else an error
   bool trees_only;             // MLIR stays as it is: no modules are made; nor of a jaxpr without types
   bool verify;                 // what is not valid is refused, every broken rule reported, as hl_verify and hl_ml_verify do
+  HlDialect dialect;           // the modules are to be written as this release of XLA does; UNTOLD: as they were read
 } HlLoadOptions;
 
 // The programs of a file in whatever form, told by content, gzip and zstd seen through.

@@ -236,7 +236,7 @@ static int run(Cli *cli) {
   if (cli->n_files != 1)
     return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
   if (!find_target(cli, &target) || !find_options(cli, &options) || !cli_mlir_version(cli, NULL) ||
-      !cli_may_write(cli, cli_value(cli, "-o"), !target->as_text))
+      !cli_check_dialect(cli) || !cli_may_write(cli, cli_value(cli, "-o"), !target->as_text))
     return CLI_USAGE;
   return convert(cli, target, &options);
 }
@@ -254,6 +254,7 @@ static const CliOption options[] = {
     {"--locations", NULL, "print MLIR's locations"},
     {"--closed-fusions", NULL, "in pictures: a fusion is one node"},
     CLI_MODULE_OPTION,
+    CLI_DIALECT_OPTION,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };

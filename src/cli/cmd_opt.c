@@ -37,7 +37,7 @@ static bool read_text_options(Cli *cli, HlTextOptions *out) {
   }
   if (cli_flag(cli, "--no-metadata"))
     out->metadata = out->frames = HL_OFF;
-  return true;
+  return cli_check_dialect(cli);
 }
 
 static bool read_dump_form(Cli *cli, HlDumpAs *out) {
@@ -367,6 +367,7 @@ static const CliOption options[] = {
      "of the states between passes: full (default), or delta, for 'hilo history'"},
     {"--break-rule", "RULE", "for tests: make the first result of this rule wrong"},
     CLI_MODULE_OPTION,
+    CLI_DIALECT_OPTION,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},
 };

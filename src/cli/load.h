@@ -13,7 +13,13 @@
         "types of the arguments, as f32[2,3],s64[]=4 (a value where a size depends on it)" \
   }
 
-// What the running command's options say; --args where it has it.
+// Of commands that write HLO.
+#define CLI_DIALECT_OPTION \
+  { "--xla", "RELEASE", "write HLO as this release of XLA does, such as 0.11 (default: as it was read, else the newest)" }
+
+// What the running command's options say; --args and --xla where it has them.
 HlLoadOptions cli_load_options(const Cli *cli);
+// Whether --xla, where it is given, names a release; false after reporting.
+bool cli_check_dialect(const Cli *cli);
 
 #endif

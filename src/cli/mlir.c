@@ -7,12 +7,30 @@
 #include "cli/select.h"
 #include "hilo/opt.h"
 
+bool cli_check_dialect(const Cli *cli) {
+  const char *wish = cli_value(cli, "--xla");
+  HlDialect dialect;
+  if (!wish || hl_dialect_by_text(hl_str(wish), &dialect))
+    return true;
+  HlBuf all = {0};
+  for (int k = HL_XLA_UNTOLD + 1; k < HL_DIALECT_COUNT; k++)
+    hl_buf_printf(&all, "%s%s", all.n ? ", " : "", hl_dialect_text((HlDialect)k));
+  cli_usage(cli, "unknown --xla '%s': %s", wish, all.at);
+  hl_buf_free(&all);
+  return false;
+}
+
 HlLoadOptions cli_load_options(const Cli *cli) {
+  const char *wish = cli_value(cli, "--xla");
+  HlDialect dialect = HL_XLA_UNTOLD;
+  if (wish)
+    hl_dialect_by_text(hl_str(wish), &dialect);
   return (HlLoadOptions){.entry = cli_value(cli, "--entry"),
                          .arg_shapes = cli_value(cli, "--arg-shapes"),
                          .args = cli_value(cli, "--args"),
                          .consts_as_parameters = !cli_value(cli, "--args"),
-                         .verify = !cli_flag(cli, "--no-verify")};
+                         .verify = !cli_flag(cli, "--no-verify"),
+                         .dialect = dialect};
 }
 
 static void print_tree(const Cli *cli, const HlMlTree *tree, HlBuf *out) {

@@ -1,5 +1,5 @@
 // eval/collective.c: all-reduce, reduce-scatter, all-gather, all-to-all, ragged-all-to-all,
-// collective-broadcast, with their start and done forms.
+// collective-broadcast, collective-reduce, with their start and done forms.
 //
 // Every member of a group brings its values to the others and computes its own result from all of
 // them in the order of the group, so that all get the same bits.
@@ -218,9 +218,35 @@ static HlLiteral *all_to_all(Interp *in, const HlInst *inst, const Meeting *m, i
   return collective_shaped(in, inst, m->all[k * m->n + m->group->me], shape);
 }
 
+static bool has_dynamic_root(const HlInst *inst) {
+  return hl_attr_int(inst, HL_A_HAS_DYNAMIC_ROOT) != 0;
+}
+
+// The place in the group of the root of data operand k: the first, or as the last operand says.
+static bool find_root(Interp *in, const HlInst *inst, const Meeting *m, int k, int64_t *out) {
+  *out = has_dynamic_root(inst) ? hl_literal_i64(m->mine[m->n - 1], k) : 0;
+  return (*out >= 0 && *out < m->group->n) ||
+         hl_inst_error(in->ev.cx, inst, "the root %lld of operand %d is not one of the group's %d",
+                       (long long)*out, k, m->group->n);
+}
+
 static HlLiteral *broadcast(Interp *in, const HlInst *inst, const Meeting *m, int k,
                             const HlShape *shape) {
-  return collective_shaped(in, inst, m->all[k], shape);
+  int64_t root;
+  return find_root(in, inst, m, k, &root)
+             ? collective_shaped(in, inst, m->all[root * m->n + k], shape)
+             : NULL;
+}
+
+// Who is not the root gets zeros.
+static HlLiteral *reduce_to_root(Interp *in, const HlInst *inst, const Meeting *m, int k,
+                                 const HlShape *shape) {
+  int64_t root;
+  if (!find_root(in, inst, m, k, &root))
+    return NULL;
+  return m->group->me == root || !shape
+             ? collective_fold(in, inst, m->all + k, m->group->n, m->n, shape)
+             : interp_new(in, inst, shape);
 }
 
 // --- ragged-all-to-all ---------------------------------------------------------------------------
@@ -296,11 +322,12 @@ static ResultFn *const result_of[HL_OP_COUNT] = {
     [HL_OP_ALL_TO_ALL] = all_to_all,
     [HL_OP_RAGGED_ALL_TO_ALL] = ragged_all_to_all,
     [HL_OP_COLLECTIVE_BROADCAST] = broadcast,
+    [HL_OP_COLLECTIVE_REDUCE] = reduce_to_root,
 };
 
 static HlLiteral *compute(Interp *in, const HlInst *inst, const Meeting *m,
                           const HlLiteral *const *operand) {
-  const int n = inst->op == HL_OP_RAGGED_ALL_TO_ALL ? 1 : m->n;
+  const int n = inst->op == HL_OP_RAGGED_ALL_TO_ALL ? 1 : m->n - has_dynamic_root(inst);
   HlLiteral **result = HL_ARRAY(in->frames, HlLiteral *, n + 1), *out = NULL;
   bool good = true;
   for (int k = 0; good && k < n; k++) {
@@ -316,9 +343,9 @@ static HlLiteral *compute(Interp *in, const HlInst *inst, const Meeting *m,
   return out;
 }
 
-// A device outside all groups: a broadcast gives zeros, anything else makes no sense.
+// A device outside all groups: what has a root gives zeros, anything else makes no sense.
 static bool check_outside(Interp *in, const HlInst *inst) {
-  return inst->op == HL_OP_COLLECTIVE_BROADCAST ||
+  return inst->op == HL_OP_COLLECTIVE_BROADCAST || inst->op == HL_OP_COLLECTIVE_REDUCE ||
          hl_inst_error(in->ev.cx, inst, "device %d is in none of the replica_groups", in->device);
 }
 

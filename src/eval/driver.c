@@ -170,6 +170,7 @@ static DrivenOp *const driven[HL_OP_COUNT] = {
     [HL_OP_ALL_TO_ALL] = eval_collective,
     [HL_OP_RAGGED_ALL_TO_ALL] = eval_collective,
     [HL_OP_COLLECTIVE_BROADCAST] = eval_collective,
+    [HL_OP_COLLECTIVE_REDUCE] = eval_collective,
     [HL_OP_COLLECTIVE_PERMUTE] = eval_collective,
     [HL_OP_COLLECTIVE_PERMUTE_START] = eval_collective,
     [HL_OP_COLLECTIVE_PERMUTE_DONE] = eval_collective_done,

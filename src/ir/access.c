@@ -72,6 +72,19 @@ int64_t hl_default_comparison_type(HlDtype dtype) {
   }
 }
 
+int64_t hl_comparison_order(int64_t type) {
+  return type == HL_WORD_comparison_type_FLOAT ? HL_WORD_comparison_order_PARTIAL
+                                               : HL_WORD_comparison_order_TOTAL;
+}
+
+int64_t hl_comparison_type_of(HlDtype dtype, int64_t order) {
+  const int64_t usual = hl_default_comparison_type(dtype);
+  if (hl_comparison_order(usual) == order)
+    return usual;
+  return order == HL_WORD_comparison_order_TOTAL ? HL_WORD_comparison_type_TOTALORDER
+                                                 : HL_WORD_comparison_type_FLOAT;
+}
+
 int64_t hl_comparison_type(const HlInst *inst) {
   const HlAttr *attr = hl_attr(inst, HL_A_COMPARISON_TYPE);
   if (attr)

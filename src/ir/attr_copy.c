@@ -53,11 +53,21 @@ const HlOrigin *ir_origin_copy(HlModule *to, const HlOrigin *origin) {
     return NULL;
   HlOrigin *copy = hl_arena_copy(to->arena, origin, sizeof *origin);
   copy->name = ir_sym_copy(to, origin->name);
+  copy->call = ir_sym_copy(to, origin->call);
   copy->index = copy_ints(to, origin->index);
   const HlOrigin **element = COPY_LIST(to, const HlOrigin *, origin->element, origin->n);
   for (int k = 0; k < origin->n; k++)
     element[k] = ir_origin_copy(to, origin->element[k]);
   copy->element = element;
+  return copy;
+}
+
+static const void *copy_scales(HlModule *to, const HlScales *scales) {
+  HlScales *copy = hl_arena_copy(to->arena, scales, sizeof *scales);
+  copy->lhs.strides = copy_ints(to, scales->lhs.strides);
+  copy->lhs.steps = copy_ints(to, scales->lhs.steps);
+  copy->rhs.strides = copy_ints(to, scales->rhs.strides);
+  copy->rhs.steps = copy_ints(to, scales->rhs.steps);
   return copy;
 }
 
@@ -123,6 +133,7 @@ static const void *copy_ptr(HlModule *to, HlAttrKind kind, const void *ptr) {
   case HL_KIND_OF_SHAPE: return hl_shape_intern(to->shapes, ptr);
   case HL_KIND_OF_DOMAIN: return copy_domain(to, ptr);
   case HL_KIND_OF_SPARSITY: return hl_arena_copy(to->arena, ptr, sizeof(HlSparsity));
+  case HL_KIND_OF_SCALES: return copy_scales(to, ptr);
   case HL_KIND_OF_ACCURACY: return hl_arena_copy(to->arena, ptr, sizeof(HlAccuracy));
   case HL_KIND_OF_SHARDING: return hl_sharding_copy(to, ptr);
   case HL_KIND_OF_DICT:

@@ -205,20 +205,33 @@ static uint64_t accuracy_hash(const HlAccuracy *accuracy) {
 }
 
 static bool sparsity_of_equal(const HlSparsityOf *a, const HlSparsityOf *b) {
-  return a->n == b->n && a->m == b->m && a->dimension == b->dimension && a->stride == b->stride;
+  return a->n == b->n && a->m == b->m && a->dimension == b->dimension && a->stride == b->stride &&
+         a->idx == b->idx;
 }
 
 static uint64_t sparsity_hash(const HlSparsity *sparsity) {
   const HlSparsityOf *l = &sparsity->lhs, *r = &sparsity->rhs;
-  int64_t fields[8] = {l->n, l->m, l->dimension, l->stride, r->n, r->m, r->dimension, r->stride};
-  return ir_ints_hash((HlI64s){fields, 8}, 9);
+  int64_t fields[10] = {l->n, l->m, l->dimension, l->stride, l->idx,
+                        r->n, r->m, r->dimension, r->stride, r->idx};
+  return ir_ints_hash((HlI64s){fields, 10}, 9);
+}
+
+static bool scales_of_equal(const HlScalesOf *a, const HlScalesOf *b) {
+  return a->is_there == b->is_there && a->has_zero == b->has_zero && a->scale_idx == b->scale_idx &&
+         a->zero_idx == b->zero_idx && hl_i64s_equal(a->strides, b->strides) &&
+         hl_i64s_equal(a->steps, b->steps);
+}
+
+static uint64_t scales_of_hash(const HlScalesOf *s) {
+  int64_t fields[] = {s->is_there, s->has_zero, s->scale_idx, s->zero_idx};
+  return ir_ints_hash((HlI64s){fields, 4}, ir_ints_hash(s->strides, ir_ints_hash(s->steps, 11)));
 }
 
 static bool origin_equal(const HlOrigin *a, const HlOrigin *b) {
   if (!a || !b)
     return a == b;
   if (a->kind != b->kind || a->n != b->n || !ir_sym_equal(a->name, b->name) ||
-      !hl_i64s_equal(a->index, b->index))
+      !hl_i64s_equal(a->index, b->index) || !a->call != !b->call || !ir_sym_equal(a->call, b->call))
     return false;
   for (int k = 0; k < a->n; k++)
     if (!origin_equal(a->element[k], b->element[k]))
@@ -288,6 +301,9 @@ static bool ptr_equal(HlAttrKind kind, const void *a, const void *b) {
   case HL_KIND_OF_SPARSITY:
     return sparsity_of_equal(&((const HlSparsity *)a)->lhs, &((const HlSparsity *)b)->lhs) &&
            sparsity_of_equal(&((const HlSparsity *)a)->rhs, &((const HlSparsity *)b)->rhs);
+  case HL_KIND_OF_SCALES:
+    return scales_of_equal(&((const HlScales *)a)->lhs, &((const HlScales *)b)->lhs) &&
+           scales_of_equal(&((const HlScales *)a)->rhs, &((const HlScales *)b)->rhs);
   case HL_KIND_OF_ACCURACY: return accuracy_equal(a, b);
   case HL_KIND_OF_SHARDING: return hl_sharding_equal(a, b);
   case HL_KIND_OF_DICT:
@@ -340,6 +356,9 @@ static uint64_t ptr_hash(HlAttrKind kind, const void *ptr) {
                        sharding_hash(domain->entry) + 3 * sharding_hash(domain->exit));
   }
   case HL_KIND_OF_SPARSITY: return sparsity_hash(ptr);
+  case HL_KIND_OF_SCALES:
+    return scales_of_hash(&((const HlScales *)ptr)->lhs) +
+           3 * scales_of_hash(&((const HlScales *)ptr)->rhs);
   case HL_KIND_OF_ACCURACY: return accuracy_hash(ptr);
   case HL_KIND_OF_SHARDING: return sharding_hash(ptr);
   case HL_KIND_OF_DICT:

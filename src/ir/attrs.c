@@ -15,8 +15,8 @@ static bool all_zero(HlI64s list) {
 
 static bool is_no_sparsity(const HlSparsity *sparsity) {
   const HlSparsityOf *l = &sparsity->lhs, *r = &sparsity->rhs;
-  return !l->n && !l->m && !l->dimension && !l->stride && !r->n && !r->m && !r->dimension &&
-         !r->stride;
+  return !l->n && !l->m && !l->dimension && !l->stride && !l->idx && !r->n && !r->m &&
+         !r->dimension && !r->stride && !r->idx;
 }
 
 // Whether a value says no more than absence does. Empty lists of numbers do say more: ops print
@@ -39,6 +39,9 @@ bool ir_attr_is_default(const HlAttr *attr) {
   case HL_KIND_OF_EXTRA: return !attr->ptr || ((const HlDict *)attr->ptr)->n == 0;
   case HL_KIND_OF_STATISTICS: return !attr->ptr || ((const HlStatistics *)attr->ptr)->n == 0;
   case HL_KIND_OF_SPARSITY: return !attr->ptr || is_no_sparsity(attr->ptr);
+  case HL_KIND_OF_SCALES:
+    return !attr->ptr || (!((const HlScales *)attr->ptr)->lhs.is_there &&
+                          !((const HlScales *)attr->ptr)->rhs.is_there);
   case HL_KIND_OF_ACCURACY: {
     const HlAccuracy *accuracy = attr->ptr;
     return !accuracy ||

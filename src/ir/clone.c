@@ -116,6 +116,23 @@ static bool clone_recovery(HlCx *cx, HlModule *to, const HlModule *from) {
   return true;
 }
 
+static void clone_debug(HlModule *to, const HlModule *from) {
+  HlDebugRow *rows = COPY_LIST(to, HlDebugRow, from->debug, from->n_debug);
+  for (int k = 0; k < from->n_debug; k++) {
+    rows[k].array = ir_origin_copy(to, rows[k].array);
+    HlDebugAttrs *at = COPY_LIST(to, HlDebugAttrs, rows[k].at, rows[k].n);
+    for (int i = 0; i < rows[k].n; i++) {
+      at[i].operands_sharding = ir_sym_copy(to, at[i].operands_sharding);
+      at[i].x64_fragment = ir_sym_copy(to, at[i].x64_fragment);
+      at[i].x64_instruction = ir_sym_copy(to, at[i].x64_instruction);
+      at[i].x64_type = ir_sym_copy(to, at[i].x64_type);
+    }
+    rows[k].at = at;
+  }
+  to->debug = rows;
+  to->n_debug = from->n_debug;
+}
+
 static void clone_interface(HlModule *to, const HlModule *from) {
   to->input_output_alias = ir_aliases_copy(to, from->input_output_alias);
   HlDonor *donors = COPY_LIST(to, HlDonor, from->buffer_donor, from->n_buffer_donor);
@@ -153,6 +170,8 @@ static void clone_fields(HlModule *to, const HlModule *from) {
   to->loc = from->loc;
   to->name = ir_sym_copy(to, from->name);
   to->proto_id = from->proto_id;
+  to->dialect = from->dialect;
+  to->tuple_elements = from->tuple_elements;
   to->is_scheduled = from->is_scheduled;
   to->alias_passthrough_params = from->alias_passthrough_params;
   to->replica_count = from->replica_count;
@@ -161,6 +180,7 @@ static void clone_fields(HlModule *to, const HlModule *from) {
   to->use_auto_spmd = from->use_auto_spmd;
   to->frontend_attributes = ir_dict_copy(to, from->frontend_attributes);
   to->frames = clone_frames(to, &from->frames);
+  clone_debug(to, from);
   clone_interface(to, from);
   clone_spmd(to, from);
 }

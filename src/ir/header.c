@@ -3,6 +3,7 @@
 #include "hilo/edit.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void hl_module_set_name(HlModule *m, const HlSym *name) {
   m->name = name;
@@ -40,6 +41,29 @@ void hl_set_auto_spmd(HlModule *m, bool use) {
 
 void hl_set_proto_id(HlModule *m, int64_t id) {
   m->proto_id = id;
+}
+
+void hl_set_dialect(HlModule *m, HlDialect dialect) {
+  m->dialect = dialect;
+}
+
+void hl_set_tuple_elements(HlModule *m, bool inside) {
+  m->tuple_elements = inside;
+}
+
+// By name, then by index.
+static int by_array(const void *a, const void *b) {
+  const HlOrigin *x = ((const HlDebugRow *)a)->array, *y = ((const HlDebugRow *)b)->array;
+  const int by_name = strcmp(x->name ? x->name->text : "", y->name ? y->name->text : "");
+  return by_name ? by_name : hl_i64s_compare(x->index, y->index);
+}
+
+void hl_set_debug(HlModule *m, int n, const HlDebugRow *rows) {
+  HlDebugRow *at = hl_arena_copy(m->arena, rows, sizeof *rows * (size_t)n);
+  if (n > 1)
+    qsort(at, (size_t)n, sizeof *at, by_array);
+  m->debug = at;
+  m->n_debug = n;
 }
 
 void hl_set_frames(HlModule *m, const HlFrames *frames) {

@@ -19,7 +19,9 @@ static inline void put_comma(HlBuf *out, int64_t k) {
 void put_shape(HlBuf *out, const HlShape *shape, bool with_layout);
 // The value of a literal, as hl_literal_print, but without the NUL.
 void put_literal(HlBuf *out, const HlLiteral *literal);
-void put_sharding(HlBuf *out, const HlSharding *sharding, bool with_metadata);
+// With its metadata, and among them how an unreduced one is to be reduced (always where that is not a sum).
+enum { PUT_METADATA = 1, PUT_REDUCTION = 2 };
+void put_sharding(HlBuf *out, const HlSharding *sharding, int with);
 // "mesh['a'=2,'b'=4]", and "{'a', 'b':(1)2}".
 void put_mesh(HlBuf *out, const HlMesh *mesh);
 void put_axes(HlBuf *out, const HlMesh *mesh, HlAxes axes);

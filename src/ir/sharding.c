@@ -1,6 +1,7 @@
 // sharding.c: the canonical form of a sharding, equality and copies (hlo.md 1.7).
 
 #include "ir/sharding.h"
+#include "base/ascii.h"
 #include "hilo/edit.h"
 #include "ir/state.h"
 
@@ -309,6 +310,25 @@ static const HlMesh *canonical_mesh(HlArena *arena, const HlMesh *from) {
   return mesh;
 }
 
+// How to reduce what is unreduced stands among the metadata, where it does not have a word of its own.
+static void take_reduction(HlArena *arena, HlSharding *s) {
+  int n = 0;
+  const HlMetadata **kept = HL_ARRAY(arena, const HlMetadata *, s->n_metadata);
+  for (int k = 0; k < s->n_metadata; k++) {
+    const HlMetadata *m = s->metadata[k];
+    if (!m->op_type || strcmp(m->op_type->text, "sdy::reduction_op") != 0) {
+      kept[n++] = m;
+      continue;
+    }
+    const HlEnum *words = &hl_enums[HL_ENUM_reduction_op];
+    for (int w = 0; m->op_name && w < words->n; w++)
+      if (same_word(words->text[w], m->op_name->text))
+        s->reduction = words->value[w];
+  }
+  s->metadata = kept;
+  s->n_metadata = n;
+}
+
 const HlSharding *hl_sharding_canonical(HlArena *arena, const HlSharding *s) {
   HlSharding *result = HL_NEW(arena, HlSharding);
   *result = *s;
@@ -324,6 +344,8 @@ const HlSharding *hl_sharding_canonical(HlArena *arena, const HlSharding *s) {
   } else if (s->kind == HL_SHARDING_NAMED && s->mesh) {
     result->mesh = canonical_mesh(arena, s->mesh);
   }
+  if (s->n_metadata && s->kind != HL_SHARDING_NAMED && hl_sharding_is_unreduced(result))
+    take_reduction(arena, result);
   return result;
 }
 
@@ -339,14 +361,20 @@ static bool named_equal(const HlSharding *a, const HlSharding *b) {
          ir_axes_equal(a->manual, b->manual);
 }
 
+bool hl_sharding_is_unreduced(const HlSharding *s) {
+  return s->kind == HL_SHARDING_UNREDUCED || s->unreduced.n > 0 ||
+         hl_i64s_find(s->last_tile_dims, HL_SHARDING_UNREDUCED) >= 0;
+}
+
 bool hl_sharding_equal(const HlSharding *a, const HlSharding *b) {
   if (a == b)
     return true;
   if (!a || !b || a->kind != b->kind || a->device != b->device ||
       a->shard_group != b->shard_group || a->shard_group_id != b->shard_group_id ||
       a->n_elements != b->n_elements || a->replicate_last != b->replicate_last ||
-      !hl_i64s_equal(a->tile, b->tile) || !hl_i64s_equal(a->devices, b->devices) ||
-      !hl_i64s_equal(a->iota.dims, b->iota.dims) || !hl_i64s_equal(a->iota.perm, b->iota.perm) ||
+      a->reduction != b->reduction || !hl_i64s_equal(a->tile, b->tile) ||
+      !hl_i64s_equal(a->devices, b->devices) || !hl_i64s_equal(a->iota.dims, b->iota.dims) ||
+      !hl_i64s_equal(a->iota.perm, b->iota.perm) ||
       !hl_i64s_equal(a->last_tile_dims, b->last_tile_dims))
     return false;
   for (int k = 0; k < a->n_elements; k++)

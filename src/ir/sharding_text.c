@@ -1,5 +1,6 @@
 // sharding_text.c: how shardings, meshes and metadata are spelt (hlo.md 1.5, 1.7).
 
+#include "base/ascii.h"
 #include "ir/put.h"
 
 // --- Metadata ------------------------------------------------------------------------------------
@@ -60,16 +61,26 @@ void put_metadata_fields(HlBuf *out, const HlMetadata *m) {
   put_string_field(out, &first, "metadata_payload", m->payload, true);
 }
 
-// "{op_name="x"}", or a list of such in braces.
-static void put_metadata_list(HlBuf *out, const HlSharding *s, bool always_list) {
+// "{op_name="x"}", or a list of such in braces; the last of them may be how to reduce.
+static void put_metadata_list(HlBuf *out, const HlSharding *s, bool always_list,
+                              const char *reduction) {
+  const int n = s->n_metadata + (reduction != NULL);
+  const bool list = n > 1 || always_list;
   PUT(out, "metadata={");
-  for (int k = 0; k < s->n_metadata; k++) {
+  for (int k = 0; k < n; k++) {
     if (k)
       PUT(out, ", ");
-    if (s->n_metadata > 1 || always_list)
+    if (list)
       put_char(out, '{');
-    put_metadata_fields(out, s->metadata[k]);
-    if (s->n_metadata > 1 || always_list)
+    if (k < s->n_metadata) {
+      put_metadata_fields(out, s->metadata[k]);
+    } else {
+      PUT(out, "op_type=\"sdy::reduction_op\" op_name=\"");
+      for (const char *c = reduction; *c; c++)
+        put_char(out, to_upper(*c));
+      put_char(out, '"');
+    }
+    if (list)
       put_char(out, '}');
   }
   put_char(out, '}');
@@ -136,6 +147,12 @@ void put_axes(HlBuf *out, const HlMesh *mesh, HlAxes axes) {
 
 // --- Shardings -----------------------------------------------------------------------------------
 
+// "max" of what is unreduced; nothing of a sum.
+static void put_reduction(HlBuf *out, const HlSharding *s) {
+  if (s->reduction != HL_WORD_reduction_op_SUM)
+    put_text(out, hl_enum_text(&hl_enums[HL_ENUM_reduction_op], s->reduction));
+}
+
 static void put_axes_item(HlBuf *out, const HlMesh *mesh, const char *name, HlAxes axes) {
   if (!axes.n)
     return;
@@ -162,6 +179,9 @@ static void put_named_body(HlBuf *out, const HlSharding *s) {
   }
   if (!s->n_dims && whole_mesh(s->mesh, s->unreduced)) {
     PUT(out, ", unreduced");
+    if (s->reduction != HL_WORD_reduction_op_SUM)
+      put_char(out, '=');
+    put_reduction(out, s);
     return;
   }
   if (!s->n_dims && !s->replicated.n && !s->unreduced.n && !s->manual.n) {
@@ -180,18 +200,22 @@ static void put_named_body(HlBuf *out, const HlSharding *s) {
   }
   put_char(out, ']');
   put_axes_item(out, s->mesh, "replicated", s->replicated);
-  put_axes_item(out, s->mesh, "unreduced", s->unreduced);
+  if (s->unreduced.n) {
+    PUT(out, ", unreduced=");
+    put_reduction(out, s);
+    put_axes(out, s->mesh, s->unreduced);
+  }
   put_axes_item(out, s->mesh, "manual", s->manual);
 }
 
-static void put_named(HlBuf *out, const HlSharding *s, bool with_metadata) {
+static void put_named(HlBuf *out, const HlSharding *s, int with) {
   put_char(out, '{');
   put_mesh(out, s->mesh);
   if (s->mesh->maximal_device < 0)
     put_named_body(out, s);
-  if (with_metadata && s->n_metadata) {
+  if (with & PUT_METADATA && s->n_metadata) {
     PUT(out, ", ");
-    put_metadata_list(out, s, true);
+    put_metadata_list(out, s, true, NULL);
   }
   put_char(out, '}');
 }
@@ -235,7 +259,15 @@ static void put_tiled(HlBuf *out, const HlSharding *s) {
   put_char(out, '}');
 }
 
-static void put_single(HlBuf *out, const HlSharding *s, bool with_metadata) {
+// How an unreduced sharding is to be reduced, where that is said.
+static const char *reduction_of(const HlSharding *s, int with) {
+  const bool says =
+      with & PUT_REDUCTION ? hl_sharding_is_unreduced(s) : s->reduction != HL_WORD_reduction_op_SUM;
+  return says ? hl_enum_text(&hl_enums[HL_ENUM_reduction_op], s->reduction) : NULL;
+}
+
+static void put_single(HlBuf *out, const HlSharding *s, int with) {
+  const char *reduction = reduction_of(s, with);
   put_char(out, '{');
   if (s->kind == HL_SHARDING_TILED)
     put_tiled(out, s);
@@ -249,32 +281,32 @@ static void put_single(HlBuf *out, const HlSharding *s, bool with_metadata) {
     put_text(out, s->shard_group == 1 ? " shard_as " : " shard_like ");
     put_i64(out, s->shard_group_id);
   }
-  if (with_metadata && s->n_metadata) {
+  if (with & PUT_METADATA && (s->n_metadata || reduction)) {
     put_char(out, ' ');
-    put_metadata_list(out, s, false);
+    put_metadata_list(out, s, false, reduction);
   }
   put_char(out, '}');
 }
 
-void put_sharding(HlBuf *out, const HlSharding *s, bool with_metadata) {
+void put_sharding(HlBuf *out, const HlSharding *s, int with) {
   if (s->kind == HL_SHARDING_NAMED && s->mesh) {
-    put_named(out, s, with_metadata);
+    put_named(out, s, with);
     return;
   }
   if (s->kind != HL_SHARDING_TUPLE) {
-    put_single(out, s, with_metadata);
+    put_single(out, s, with);
     return;
   }
   put_char(out, '{');
   for (int k = 0; k < s->n_elements; k++) {
     if (k)
       put_comma(out, k);
-    put_sharding(out, s->element[k], with_metadata);
+    put_sharding(out, s->element[k], with);
   }
   put_char(out, '}');
 }
 
 void hl_sharding_print(HlBuf *out, const HlSharding *sharding, bool with_metadata) {
-  put_sharding(out, sharding, with_metadata);
+  put_sharding(out, sharding, with_metadata ? PUT_METADATA | PUT_REDUCTION : 0);
   put_end(out);
 }

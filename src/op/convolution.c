@@ -332,6 +332,10 @@ static bool convolve(Conv *c, const HlDimLabels *labels, const HlLiteral *const 
 }
 
 bool eval_convolution(HlEval *ev, const HlInst *inst, const HlLiteral *const *in, HlLiteral *out) {
+  if (inst->n_operands > 2)
+    return hl_inst_error(ev->cx, inst,
+                         "a convolution of sparse or scaled operands cannot be evaluated: how XLA "
+                         "computes it is not known");
   HlArena *arena = hl_cx_scratch(ev->cx);
   const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
   const HlWindow window = hl_window(inst);

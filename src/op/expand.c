@@ -225,8 +225,9 @@ bool hl_expand_threefry2x32(HlBuild *b, HlInst *const key[2], HlInst *const x[2]
 // --- top_k --------------------------------------------------------------------------------------
 
 bool hl_expand_top_k(HlBuild *b, HlInst *x, int64_t k, HlInst *out[2]) {
-  HlAttr attrs[] = {{.key = HL_A_K, .i = k}, {.key = HL_A_LARGEST, .i = 1}};
-  HlInst *top = hl_b_op(b, HL_OP_TOPK, NULL, 1, &x, 2, attrs, 0, NULL);
+  HlAttr attrs[] = {
+      {.key = HL_A_K, .i = k}, {.key = HL_A_LARGEST, .i = 1}, {.key = HL_A_IS_STABLE, .i = 1}};
+  HlInst *top = hl_b_op(b, HL_OP_TOPK, NULL, 1, &x, 3, attrs, 0, NULL);
   out[0] = hl_b_element(b, top, 0);
   out[1] = hl_b_element(b, top, 1);
   return out[0] && out[1];

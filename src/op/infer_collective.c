@@ -18,8 +18,29 @@ static bool arrays(const HlInfer *q, const char *what) {
   return true;
 }
 
-const HlShape *infer_all_operands(const HlInfer *q) {
-  return arrays(q, "operand of collective") ? infer_tuple_or_one(q, q->n, q->in) : NULL;
+// The data of a collective with a root: all operands, but for the last where that says at run time who the root of
+// each of the others is.
+static const HlShape *with_root(const HlInfer *q) {
+  if (!arrays(q, "operand of collective"))
+    return NULL;
+  if (!hl_attr_int(q->inst, HL_A_HAS_DYNAMIC_ROOT))
+    return infer_tuple_or_one(q, q->n, q->in);
+  const HlShape *root = q->in[q->n - 1];
+  if (q->n < 2 || root->dtype != HL_S32 || root->rank != 1 || root->dim[0] != q->n - 1)
+    return hl_infer_error(
+        q,
+        "the last operand of %s with dynamic root must be a 1-D array of S32 with "
+        "the same number of elements as the number of non-root operands",
+        infer_op(q));
+  return infer_tuple_or_one(q, q->n - 1, q->in);
+}
+
+const HlShape *infer_collective_broadcast(const HlInfer *q) {
+  return with_root(q);
+}
+
+const HlShape *infer_collective_reduce(const HlInfer *q) {
+  return with_root(q);
 }
 
 const HlShape *infer_all_reduce(const HlInfer *q) {

@@ -4,6 +4,7 @@
 
 #include "hilo/edit.h"
 #include "hilo/proto.h"
+#include "ir/dialect.h"
 #include "proto/wire.h"
 #include "proto/xla.pb-c.h"
 
@@ -34,6 +35,7 @@ typedef struct ProtoReader {
   int n_payloads;
   int64_t literal_bytes;  // read so far
   int64_t n_insts;
+  DialectSigns signs;
 } ProtoReader;
 
 const HlShape *proto_read_shape(ProtoReader *r, HlPos pos, const ShapeMsg *from);  // NULL: reported
@@ -45,6 +47,8 @@ const HlMesh *proto_read_mesh(ProtoReader *r, const Xla__MeshProto *from);
 HlAxes proto_read_axes(ProtoReader *r, size_t n, Xla__AxisRefProto *const *from);
 HlI64s proto_ints(ProtoReader *r, size_t n, const int64_t *from);  // copied into the module
 HlI64s proto_ints32(ProtoReader *r, size_t n, const int32_t *from);
+const HlOrigin *proto_read_array(ProtoReader *r, const Xla__OriginalArrayProto *from);  // a leaf; NULL: missing
+void proto_read_debug(ProtoReader *r, const ModuleMsg *from);
 // The literal behind a message's place in a packed snapshot: reads a shape and elements at the front of *rest, moves on.
 HlLiteral *proto_read_raw(ProtoReader *r, HlStr *rest);  // NULL: reported
 // The attributes of an instruction, set on it.
@@ -69,6 +73,8 @@ LiteralMsg *proto_literal(ProtoWriter *w, const HlLiteral *literal,
 ShardingMsg *proto_sharding(ProtoWriter *w, const HlSharding *sharding);
 MetadataMsg *proto_metadata(ProtoWriter *w, const HlMetadata *metadata);  // never NULL
 Xla__OriginalValueProto *proto_origin(ProtoWriter *w, const HlOrigin *origin);
+Xla__OriginalArrayProto *proto_array(ProtoWriter *w, const HlOrigin *leaf);  // NULL of what is no leaf
+void proto_debug(ProtoWriter *w, ModuleMsg *out);
 Xla__MeshProto *proto_mesh(ProtoWriter *w, const HlMesh *mesh);
 Xla__AxisRefProto **proto_axes(ProtoWriter *w, HlAxes axes);
 Xla__FrontendAttributes *proto_dict(ProtoWriter *w, const HlDict *dict);  // NULL dict: empty

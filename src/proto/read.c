@@ -412,16 +412,6 @@ static void read_module_attrs(ProtoReader *r, const ModuleMsg *from) {
   hl_set_auto_spmd(r->m, from->use_auto_spmd_partitioning);
 }
 
-static const HlOrigin *recovery_array(ProtoReader *r, const Xla__OriginalArrayProto *from) {
-  HlOrigin *out = HL_NEW(r->m->arena, HlOrigin);
-  out->kind = from ? HL_ORIGIN_LEAF : HL_ORIGIN_MISSING;
-  if (from) {
-    out->name = hl_sym(r->m, from->instruction_name);
-    out->index = proto_ints(r, from->n_shape_index, from->shape_index);
-  }
-  return out;
-}
-
 static HlModule *read_module_message(HlCx *cx, HlSource *source, HlStr bytes, const char *name);
 
 // A recovery module is a module of its own; it is packed again to be read by the ordinary way.
@@ -433,8 +423,8 @@ static bool read_recovery(ProtoReader *r, const Xla__OriginalValueRecoveryTableP
   int n = 0;
   for (; ok && n < (int)from->n_entries; n++) {
     const Xla__OriginalValueRecoveryEntry *e = from->entries[n];
-    at[n].old_array = recovery_array(r, e->old_original_array);
-    at[n].new_array = recovery_array(r, e->new_original_array);
+    at[n].old_array = proto_read_array(r, e->old_original_array);
+    at[n].new_array = proto_read_array(r, e->new_original_array);
     if (!e->recovery_module)
       continue;
     HlBuf packed = {0};
@@ -497,6 +487,8 @@ static bool read_module(ProtoReader *r) {
   hl_set_scheduled(r->m, head->schedule && head->schedule->n_sequences > 0);
   hl_complete_entry_layout(r->m);
   hl_intern_frames(r->m);
+  proto_read_debug(r, head);
+  hl_set_dialect(r->m, dialect_told(&r->signs));
   return true;
 }
 

@@ -124,6 +124,7 @@ static void read_dim_labels(Attrs *a) {
   put_ptr(a, HL_A_DIM_LABELS, out);
 }
 
+// One entry an operand, where messages may have fewer.
 static void read_precision(Attrs *a) {
   const Xla__PrecisionConfig *from = a->from->precision_config;
   bool any = false;
@@ -131,10 +132,14 @@ static void read_precision(Attrs *a) {
     any |= from->operand_precision[k] != XLA__PRECISION_CONFIG__PRECISION__DEFAULT;
   if (!any)
     return;
-  int64_t *at = HL_ARRAY(a->r->m->arena, int64_t, from->n_operand_precision);
+  size_t n = from->n_operand_precision;
+  if (n < a->inst->n_operands &&
+      (a->inst->op == HL_OP_CONVOLUTION || a->inst->op == HL_OP_CUSTOM_CALL))
+    n = a->inst->n_operands;
+  int64_t *at = HL_ARRAY(a->r->m->arena, int64_t, n);
   for (size_t k = 0; k < from->n_operand_precision; k++)
     at[k] = (int64_t)from->operand_precision[k];
-  put(a, (HlAttr){.key = HL_A_OPERAND_PRECISION, .ints = {at, (int)from->n_operand_precision}});
+  put(a, (HlAttr){.key = HL_A_OPERAND_PRECISION, .ints = {at, (int)n}});
 }
 
 static void read_dot_dims(Attrs *a) {
@@ -293,10 +298,21 @@ static void read_direction(Attrs *a) {
     read_enum_text(a, HL_A_DIRECTION, a->from->comparison_direction);
 }
 
-// XLA writes the type always; here only one that is not the default of the operand's is kept.
+// XLA writes the type always, since 0.11 beside the order, which counts; here only one that is not the default of the operand's is kept.
 static void read_comparison_type(Attrs *a) {
   int n = a->n;
-  read_enum_text(a, HL_A_COMPARISON_TYPE, a->from->comparison_type);
+  const HlDialect since = hl_news_since(HL_NEWS_COMPARISON_ORDER);
+  if (a->from->comparison_order[0]) {
+    dialect_has(&a->r->signs, since);
+    read_enum_text(a, HL_A_COMPARISON_ORDER, a->from->comparison_order);
+    if (a->n > n && a->inst->n_operands > 0)
+      a->at[n] =
+          (HlAttr){.key = HL_A_COMPARISON_TYPE,
+                   .i = hl_comparison_type_of(a->inst->operands[0]->shape->dtype, a->at[n].i)};
+  } else {
+    dialect_lacks(&a->r->signs, since);
+    read_enum_text(a, HL_A_COMPARISON_TYPE, a->from->comparison_type);
+  }
   if (a->n > n && a->inst->n_operands > 0 &&
       a->at[n].i == hl_default_comparison_type(a->inst->operands[0]->shape->dtype))
     a->n = n;
@@ -354,7 +370,33 @@ static void read_domain(Attrs *a) {
 }
 
 static HlSparsityOf sparsity_of(const Xla__SparsityProto *s) {
-  return s ? (HlSparsityOf){s->n, s->m, s->dimension, s->stride} : (HlSparsityOf){0};
+  return s ? (HlSparsityOf){s->n, s->m, s->dimension, s->stride, s->idx} : (HlSparsityOf){0};
+}
+
+static HlScalesOf scales_of(Attrs *a, const Xla__TensorBlockScalingConfig *s) {
+  if (!s)
+    return (HlScalesOf){0};
+  return (HlScalesOf){.is_there = true,
+                      .has_zero = s->zero_case == XLA__TENSOR_BLOCK_SCALING_CONFIG__ZERO_ZERO_IDX,
+                      .scale_idx = s->scale_idx,
+                      .zero_idx = s->zero_idx,
+                      .strides = proto_ints(a->r, s->n_strides, s->strides),
+                      .steps = proto_ints(a->r, s->n_steps, s->steps)};
+}
+
+static void read_scales(Attrs *a) {
+  const Xla__BlockScalingConfig *from = a->from->block_scaling_config;
+  const HlDialect since = hl_attr_since(HL_A_BLOCK_SCALING_CONFIG);
+  if (!from) {
+    dialect_lacks(&a->r->signs, since);
+    return;
+  }
+  dialect_has(&a->r->signs, since);
+  if (!from->lhs && !from->rhs)
+    return;
+  HlScales *scales = HL_NEW(a->r->m->arena, HlScales);
+  *scales = (HlScales){scales_of(a, from->lhs), scales_of(a, from->rhs)};
+  put_ptr(a, HL_A_BLOCK_SCALING_CONFIG, scales);
 }
 
 static void read_sparsity(Attrs *a) {
@@ -437,6 +479,7 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_BATCH_GROUP_COUNT: put_int_or(a, key, f->batch_group_count, 1); break;
   case HL_A_CONVOLUTION_KIND: put_int(a, key, (int64_t)f->conv_kind); break;
   case HL_A_SPARSITY_CONFIG: read_sparsity(a); break;
+  case HL_A_BLOCK_SCALING_CONFIG: read_scales(a); break;
   case HL_A_OPERAND_PRECISION: read_precision(a); break;
   case HL_A_ALGORITHM:
     if (f->precision_config)
@@ -453,7 +496,6 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_COMPARISON_TYPE: read_comparison_type(a); break;
   case HL_A_OFFSET_DIMS: read_gather(a); break;
   case HL_A_UPDATE_WINDOW_DIMS: read_scatter(a); break;
-  case HL_A_TOPK_IS_STABLE: put_int(a, key, f->is_stable ? 1 : 0); break;
   case HL_A_IS_ASSOCIATIVE: put_int(a, key, (int64_t)f->is_associative); break;
   case HL_A_REPLICA_GROUPS: read_groups(a); break;
   case HL_A_SOURCE_TARGET_PAIRS: read_pairs(a); break;
@@ -587,6 +629,17 @@ static void mend_channel(Attrs *a) {
   a->n = n;
 }
 
+// An attribute that only newer releases write tells where it says more than silence.
+static void note_signs(Attrs *a) {
+  dialect_has(&a->r->signs, hl_op_since((HlOp)a->inst->op));
+  for (int k = 0; k < a->n; k++)
+    if (a->at[k].i != hl_attr_info[a->at[k].key].def) {
+      const HlAlways *always = hl_op_always((HlOp)a->inst->op, a->at[k].key);
+      if (always)
+        dialect_has(&a->r->signs, always->since);
+    }
+}
+
 bool proto_read_attrs(ProtoReader *r, HlInst *inst, const InstMsg *from) {
   Attrs a = {.r = r, .inst = inst, .from = from, .pos = hl_pos(inst), .ok = true};
   for (const uint16_t *key = hl_op_info[inst->op].attrs; *key != HL_ATTR_END; key++) {
@@ -594,6 +647,7 @@ bool proto_read_attrs(ProtoReader *r, HlInst *inst, const InstMsg *from) {
     if (!read_plain(&a, k))
       read_special(&a, k);
   }
+  note_signs(&a);
   read_common(&a);
   mend_channel(&a);
   for (int k = 0; k < a.n; k++)

@@ -202,10 +202,18 @@ static const HlOrigin *origin_tree(ProtoReader *r, const Xla__OriginalValueProto
 const HlOrigin *proto_read_origin(ProtoReader *r, const Xla__OriginalValueProto *from) {
   if (!from)
     return NULL;
-  if (from->is_synthetic_call)
-    return new_origin(r, HL_ORIGIN_SYNTHETIC_CALL);
-  return from->n_elements ? origin_tree(r, from, 0, from->n_elements, 0)
-                          : new_origin(r, HL_ORIGIN_TUPLE);
+  const HlDialect since = hl_news_since(HL_NEWS_CALL_HIERARCHY);
+  const bool calls = from->hierarchy_case == XLA__ORIGINAL_VALUE_PROTO__HIERARCHY_CALL_HIERARCHY;
+  HlOriginKind empty = from->is_synthetic_call ? HL_ORIGIN_SYNTHETIC_CALL : HL_ORIGIN_TUPLE;
+  HlOrigin *out = (HlOrigin *)(from->n_elements ? origin_tree(r, from, 0, from->n_elements, 0)
+                                                : new_origin(r, empty));
+  if (calls)
+    dialect_has(&r->signs, since);
+  else if (from->is_synthetic_call)
+    dialect_lacks(&r->signs, since);
+  if (calls || from->is_synthetic_call)
+    out->call = hl_sym(r->m, calls && !from->is_synthetic_call ? from->call_hierarchy : "");
+  return out;
 }
 
 // --- Shardings ----------------------------------------------------------------------------------------
@@ -292,6 +300,9 @@ static bool read_named(ProtoReader *r, HlPos pos, const Xla__NamedShardingProto 
   out->n_dims = (int)from->n_dim_shardings;
   out->replicated = proto_read_axes(r, from->n_replicated_axes, from->replicated_axes);
   out->unreduced = proto_read_axes(r, from->n_unreduced_axes, from->unreduced_axes);
+  out->reduction = (int64_t)from->reduction_op;
+  if (out->reduction)
+    dialect_has(&r->signs, hl_news_since(HL_NEWS_REDUCTION_OP));
   out->manual = proto_read_axes(r, from->n_manual_axes, from->manual_axes);
   fits = fits && axes_fit(out->replicated, out->mesh) && axes_fit(out->unreduced, out->mesh) &&
          axes_fit(out->manual, out->mesh);
@@ -383,5 +394,13 @@ const HlSharding *proto_read_sharding(ProtoReader *r, HlPos pos, const ShardingM
     hl_error(r->cx, pos, "unknown type of sharding %d", (int)from->type);
     return NULL;
   }
-  return hl_sharding_canonical(r->m->arena, out);
+  const HlSharding *done = hl_sharding_canonical(r->m->arena, out);
+  if (hl_sharding_is_unreduced(done)) {
+    const HlDialect since = hl_news_since(HL_NEWS_REDUCTION_OP);
+    if (done->n_metadata < out->n_metadata)
+      dialect_has(&r->signs, since);
+    else
+      dialect_lacks(&r->signs, since);
+  }
+  return done;
 }

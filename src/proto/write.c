@@ -161,17 +161,6 @@ static void write_frames(ProtoWriter *w, ModuleMsg *out) {
   out->stack_frame_index = index;
 }
 
-static Xla__OriginalArrayProto *original_array(ProtoWriter *w, const HlOrigin *o) {
-  if (!o || o->kind != HL_ORIGIN_LEAF)
-    return NULL;
-  MAKE(w, Xla__OriginalArrayProto, out);
-  xla__original_array_proto__init(out);
-  out->instruction_name = (char *)o->name->text;
-  out->n_shape_index = (size_t)o->index.n;
-  out->shape_index = proto_ids(w, o->index);
-  return out;
-}
-
 // The rows of the recovery table hold whole modules, appended as bytes.
 static bool put_recovery(ProtoWriter *w, HlBuf *out) {
   if (w->m->n_recovery == 0)
@@ -181,8 +170,8 @@ static bool put_recovery(ProtoWriter *w, HlBuf *out) {
   for (int k = 0; ok && k < w->m->n_recovery; k++) {
     const HlRecovery *row = &w->m->recovery[k];
     Xla__OriginalValueRecoveryEntry entry = XLA__ORIGINAL_VALUE_RECOVERY_ENTRY__INIT;
-    entry.old_original_array = original_array(w, row->old_array);
-    entry.new_original_array = original_array(w, row->new_array);
+    entry.old_original_array = proto_array(w, row->old_array);
+    entry.new_original_array = proto_array(w, row->new_array);
     HlBuf bytes = {0}, module = {0};
     wire_put_packed(&bytes, &entry.base);
     ok = !row->module || proto_put_module(w->cx, row->module, &module);
@@ -234,6 +223,7 @@ static void write_tail(ProtoWriter *w, ModuleMsg *out) {
   write_frames(w, out);
   write_shardings(w, out);
   write_payloads(w, out);
+  proto_debug(w, out);
   out->frontend_attributes = proto_dict(w, &m->frontend_attributes);
 }
 

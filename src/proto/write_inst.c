@@ -117,9 +117,9 @@ static void write_precision(ProtoWriter *w, HlI64s at, InstMsg *out) {
 static int precision_entries(const HlInst *inst) {
   switch ((HlOp)inst->op) {
   case HL_OP_DOT:
-  case HL_OP_RAGGED_DOT:
-  case HL_OP_CONVOLUTION: return 2;
+  case HL_OP_RAGGED_DOT: return 2;
   case HL_OP_SCALED_DOT: return 4;
+  case HL_OP_CONVOLUTION:
   case HL_OP_CUSTOM_CALL: return (int)inst->n_operands;
   default: return 0;
   }
@@ -303,7 +303,7 @@ static void write_lower(ProtoWriter *w, const HlInst *inst, bool lower, InstMsg 
 }
 
 static void write_sparsity_of(ProtoWriter *w, const HlSparsityOf *from, Xla__SparsityProto **out) {
-  if (!from->n && !from->m && !from->dimension && !from->stride)
+  if (!from->n && !from->m && !from->dimension && !from->stride && !from->idx)
     return;
   *out = HL_NEW(w->arena, Xla__SparsityProto);
   xla__sparsity_proto__init(*out);
@@ -311,11 +311,49 @@ static void write_sparsity_of(ProtoWriter *w, const HlSparsityOf *from, Xla__Spa
   (*out)->m = from->m;
   (*out)->dimension = from->dimension;
   (*out)->stride = from->stride;
+  (*out)->idx = (int32_t)from->idx;
+}
+
+static Xla__SparsityConfig *sparsity_config(ProtoWriter *w, InstMsg *out) {
+  if (!out->sparsity_config) {
+    out->sparsity_config = HL_NEW(w->arena, Xla__SparsityConfig);
+    xla__sparsity_config__init(out->sparsity_config);
+  }
+  return out->sparsity_config;
+}
+
+static Xla__BlockScalingConfig *scaling_config(ProtoWriter *w, InstMsg *out) {
+  if (!out->block_scaling_config) {
+    out->block_scaling_config = HL_NEW(w->arena, Xla__BlockScalingConfig);
+    xla__block_scaling_config__init(out->block_scaling_config);
+  }
+  return out->block_scaling_config;
+}
+
+static Xla__TensorBlockScalingConfig *scales_of(ProtoWriter *w, const HlScalesOf *from) {
+  if (!from->is_there)
+    return NULL;
+  MAKE(w, Xla__TensorBlockScalingConfig, s);
+  xla__tensor_block_scaling_config__init(s);
+  s->scale_idx = (int32_t)from->scale_idx;
+  if (from->has_zero) {
+    s->zero_case = XLA__TENSOR_BLOCK_SCALING_CONFIG__ZERO_ZERO_IDX;
+    s->zero_idx = (int32_t)from->zero_idx;
+  }
+  s->n_strides = (size_t)from->strides.n;
+  s->strides = proto_ids(w, from->strides);
+  s->n_steps = (size_t)from->steps.n;
+  s->steps = proto_ids(w, from->steps);
+  return s;
+}
+
+static void write_scales(ProtoWriter *w, const HlScales *from, InstMsg *out) {
+  scaling_config(w, out)->lhs = scales_of(w, &from->lhs);
+  out->block_scaling_config->rhs = scales_of(w, &from->rhs);
 }
 
 static void write_sparsity(ProtoWriter *w, const HlSparsity *from, InstMsg *out) {
-  out->sparsity_config = HL_NEW(w->arena, Xla__SparsityConfig);
-  xla__sparsity_config__init(out->sparsity_config);
+  sparsity_config(w, out);
   write_sparsity_of(w, &from->lhs, &out->sparsity_config->lhs);
   write_sparsity_of(w, &from->rhs, &out->sparsity_config->rhs);
 }
@@ -404,6 +442,7 @@ static void write_special(ProtoWriter *w, const HlInst *inst, const HlAttr *a, I
   case HL_A_BATCH_GROUP_COUNT: out->batch_group_count = a->i; break;
   case HL_A_CONVOLUTION_KIND: out->conv_kind = (Xla__ConvolutionKind)a->i; break;
   case HL_A_SPARSITY_CONFIG: write_sparsity(w, a->ptr, out); break;
+  case HL_A_BLOCK_SCALING_CONFIG: write_scales(w, a->ptr, out); break;
   case HL_A_OPERAND_PRECISION: write_precision(w, a->ints, out); break;
   case HL_A_ALGORITHM: precision(w, out)->algorithm = (Xla__PrecisionConfig__Algorithm)a->i; break;
   case HL_A_FFT_TYPE: out->fft_type = (Xla__FftType)a->i; break;
@@ -417,10 +456,7 @@ static void write_special(ProtoWriter *w, const HlInst *inst, const HlAttr *a, I
   case HL_A_DIRECTION:
     out->comparison_direction = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i);
     break;
-  case HL_A_COMPARISON_TYPE:
-    out->comparison_type = (char *)hl_enum_text(hl_attr_info[a->key].words, a->i);
-    break;
-  case HL_A_TOPK_IS_STABLE: out->is_stable = a->i == 1; break;
+  case HL_A_COMPARISON_TYPE: break;  // write_comparison
   case HL_A_IS_ASSOCIATIVE: out->is_associative = (Xla__TriState)a->i; break;
   case HL_A_REPLICA_GROUPS: write_groups(w, a->ptr, out); break;
   case HL_A_SOURCE_TARGET_PAIRS: write_pairs(w, a->ints, out); break;
@@ -455,6 +491,18 @@ static void write_special(ProtoWriter *w, const HlInst *inst, const HlAttr *a, I
   }
 }
 
+// The type of old, and since 0.11 the order, of which then the type follows.
+static void write_comparison(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
+  int64_t type = hl_comparison_type(inst);
+  if (hl_writes(w->m->dialect, HL_NEWS_COMPARISON_ORDER)) {
+    const HlDtype dtype = inst->operands[0]->shape->dtype;
+    const int64_t order = hl_comparison_order(type), usual = hl_default_comparison_type(dtype);
+    out->comparison_order = (char *)hl_enum_text(&hl_enums[HL_ENUM_comparison_order], order);
+    type = usual == HL_WORD_comparison_type_FLOAT ? hl_comparison_type_of(dtype, order) : usual;
+  }
+  out->comparison_type = (char *)hl_enum_text(&hl_enums[HL_ENUM_comparison_type], type);
+}
+
 // What XLA writes on every instruction of an op, set or not.
 static void write_always(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
   out->metadata = proto_metadata(w, NULL);
@@ -487,9 +535,12 @@ static void write_always(ProtoWriter *w, const HlInst *inst, InstMsg *out) {
     config->n_operand_precision = (size_t)n;
     config->operand_precision = HL_ARRAY(w->arena, Xla__PrecisionConfig__Precision, n);
   }
+  if (inst->op == HL_OP_CONVOLUTION && hl_writes(w->m->dialect, HL_NEWS_SPARSITY)) {
+    sparsity_config(w, out);
+    scaling_config(w, out);
+  }
   if (inst->op == HL_OP_COMPARE)
-    out->comparison_type =
-        (char *)hl_enum_text(hl_attr_info[HL_A_COMPARISON_TYPE].words, hl_comparison_type(inst));
+    write_comparison(w, inst, out);
   if (inst->op == HL_OP_GATHER)
     write_gather(w, inst, out);
   if (inst->op == HL_OP_SCATTER)
@@ -527,7 +578,8 @@ InstMsg *proto_inst(ProtoWriter *w, const HlInst *inst) {
   write_always(w, inst, out);
   write_edges(w, inst, out);
   for (int k = 0; k < inst->n_attrs; k++)
-    write_special(w, inst, &inst->attrs[k], out);
+    if (!hl_attr_goes_unsaid(w->m->dialect, inst, &inst->attrs[k]))
+      write_special(w, inst, &inst->attrs[k], out);
   return out;
 }
 #undef MAKE

@@ -161,13 +161,7 @@ static void add_leaves(ProtoWriter *w, const HlOrigin *o, int64_t *path, int dep
   xla__original_value_element_proto__init(e);
   e->n_shape_index = (size_t)depth;
   e->shape_index = proto_ids(w, (HlI64s){path, depth});
-  if (o->kind == HL_ORIGIN_LEAF) {
-    e->original_array = HL_NEW(w->arena, Xla__OriginalArrayProto);
-    xla__original_array_proto__init(e->original_array);
-    e->original_array->instruction_name = text_of(o->name);
-    e->original_array->n_shape_index = (size_t)o->index.n;
-    e->original_array->shape_index = proto_ids(w, o->index);
-  }
+  e->original_array = proto_array(w, o);
   out->elements[out->n_elements++] = e;
 }
 
@@ -176,8 +170,12 @@ Xla__OriginalValueProto *proto_origin(ProtoWriter *w, const HlOrigin *origin) {
     return NULL;
   Xla__OriginalValueProto *out = HL_NEW(w->arena, Xla__OriginalValueProto);
   xla__original_value_proto__init(out);
-  out->is_synthetic_call = origin->kind == HL_ORIGIN_SYNTHETIC_CALL;
-  if (out->is_synthetic_call)
+  out->is_synthetic_call = origin->call && origin->call->n == 0;
+  if (origin->call && hl_writes(w->m->dialect, HL_NEWS_CALL_HIERARCHY)) {
+    out->hierarchy_case = XLA__ORIGINAL_VALUE_PROTO__HIERARCHY_CALL_HIERARCHY;
+    out->call_hierarchy = text_of(origin->call);
+  }
+  if (origin->kind == HL_ORIGIN_SYNTHETIC_CALL)
     return out;
   int64_t path[MAX_ORIGIN_DEPTH + 1];
   out->elements = HL_ARRAY(w->arena, Xla__OriginalValueElementProto *, count_leaves(origin) + 1);
@@ -237,6 +235,18 @@ static MetadataMsg **metadata_list(ProtoWriter *w, const HlSharding *s) {
   return out;
 }
 
+// How to reduce an unreduced sharding that is not named stands last among its metadata.
+static void write_reduction(ProtoWriter *w, const HlSharding *s, ShardingMsg *out) {
+  static const char *const words[] = {"SUM", "MAX", "MIN"};
+  const bool sum = s->reduction == HL_WORD_reduction_op_SUM;
+  if (sum && !(hl_writes(w->m->dialect, HL_NEWS_REDUCTION_OP) && hl_sharding_is_unreduced(s)))
+    return;
+  MetadataMsg *last = proto_metadata(w, NULL);
+  last->op_type = (char *)"sdy::reduction_op";
+  last->op_name = (char *)words[s->reduction];
+  out->metadata[out->n_metadata++] = last;
+}
+
 static Xla__NamedShardingProto *named(ProtoWriter *w, const HlSharding *s) {
   Xla__NamedShardingProto *out = HL_NEW(w->arena, Xla__NamedShardingProto);
   xla__named_sharding_proto__init(out);
@@ -252,6 +262,7 @@ static Xla__NamedShardingProto *named(ProtoWriter *w, const HlSharding *s) {
   }
   out->n_replicated_axes = (size_t)s->replicated.n;
   out->replicated_axes = proto_axes(w, s->replicated);
+  out->reduction_op = (Xla__NamedShardingProto__ReductionOp)s->reduction;
   out->n_unreduced_axes = (size_t)s->unreduced.n;
   out->unreduced_axes = proto_axes(w, s->unreduced);
   out->n_manual_axes = (size_t)s->manual.n;
@@ -287,6 +298,7 @@ ShardingMsg *proto_sharding(ProtoWriter *w, const HlSharding *s) {
   out->type = (Xla__OpSharding__Type)s->kind;
   out->n_metadata = (size_t)s->n_metadata;
   out->metadata = metadata_list(w, s);
+  write_reduction(w, s, out);
   if (s->kind == HL_SHARDING_MAXIMAL) {
     out->n_tile_assignment_dimensions = out->n_tile_assignment_devices = 1;
     static const int64_t one = 1;

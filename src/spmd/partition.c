@@ -71,6 +71,7 @@ static PartRule *const partition_rules[HL_OP_COUNT] = {
     [HL_OP_ALL_TO_ALL] = part_collective,
     [HL_OP_COLLECTIVE_PERMUTE] = part_collective,
     [HL_OP_COLLECTIVE_BROADCAST] = part_collective,
+    [HL_OP_COLLECTIVE_REDUCE] = part_collective,
 };
 
 static PartRule *rule_of(const HlInst *inst) {

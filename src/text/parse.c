@@ -174,6 +174,8 @@ static bool finish_module(Parser *p, const char *at, bool headerless) {
   if (p->single)
     hl_default_entry_layout(m);
   hl_complete_entry_layout(m);
+  hl_set_dialect(m, dialect_told(&p->signs));
+  hl_set_tuple_elements(m, p->elements);
   return check_aliases(p, at) && check_async(p);
 }
 
@@ -189,7 +191,7 @@ static void begin_module(Parser *p, HlSource *source) {
   hl_module_set_loc(p->m, lex_pos(&p->in, p->in.at).loc);
   p->generation++;
   p->scope = NULL;
-  p->single = p->unordered = p->rename = p->any_frame = p->stop = false;
+  p->single = p->unordered = p->rename = p->any_frame = p->stop = p->elements = false;
   p->depth = p->n_hidden = p->ints.n = p->ptrs.n = p->comps.n = 0;
   memset(p->recent, 0, sizeof *p->recent * (p->recent_mask + 1));
   p->n_insts = p->literal_bytes = p->n_missing = p->n_zeros = 0;

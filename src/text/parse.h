@@ -8,7 +8,8 @@
 // parse.c          files, modules, what is done when a module ends
 // parse_header.c   attributes of the HloModule line, stack-frame tables
 // parse_comp.c     computations, names and their scopes, going on after an error
-// parse_inst.c     instructions: opcodes, operands, attributes; what each op asks of them
+// parse_inst.c     instructions: opcodes, attributes; what each op asks of them
+// parse_operand.c  what stands in an instruction's parentheses
 // parse_async.c    async-start and its kin, and the sugar `op-start`
 // parse_attr.c     one function for each attribute kind of attrs.def
 // parse_meta.c     metadata, dictionaries, statistics, origins
@@ -20,6 +21,7 @@
 
 #include "hilo/edit.h"
 #include "hilo/ir.h"
+#include "ir/dialect.h"
 #include "text/lex.h"
 
 // Stacks that many functions push onto and cut back to where they found them.
@@ -122,6 +124,8 @@ typedef struct Parser {
   bool rename;     // some name occurs twice in the module, or is not normal
   bool any_frame;  // some metadata names a stack frame
   bool unordered;  // some computation was made after one that calls it
+  bool elements;   // some operand names an element of a tuple
+  DialectSigns signs;
   ParseCache shapes, metas, shardings, dicts;
   ParseWord *words;
   HlAsyncLately async;
@@ -208,6 +212,11 @@ void parse_end_scope(Parser *p);
 bool parse_header(Parser *p);
 bool parse_frames(Parser *p);
 
+bool parse_arguments(Parser *p, ParseInst *inst);  // the parentheses and what stands in them
+bool parse_too_many(Parser *p, const char *at);
+static inline bool parse_count(Parser *p, const char *at) {  // one instruction more
+  return HL_LIKELY(++p->n_insts <= hl_cx_limits(p->cx)->instructions) || parse_too_many(p, at);
+}
 bool parse_attributes(Parser *p, ParseInst *inst, bool allowed);
 // Reads one attribute's value; *key becomes HL_ATTR_COUNT when nothing is to be stored.
 typedef bool ParseAttrFn(Parser *p, ParseInst *inst, HlAttr *out);

@@ -169,7 +169,7 @@ bool parse_DOMAIN(Parser *p, ParseInst *inst, HlAttr *out) {
   return true;
 }
 
-// {sparsity=2x4 dimension=1 stride=3}
+// {sparsity=2x4 dimension=1 stride=3 idx=2}
 static bool read_sparsity_of(Parser *p, HlSparsityOf *out) {
   if (!lex_need(&p->in, '{', "to start the sparsity of an operand"))
     return false;
@@ -190,8 +190,12 @@ static bool read_sparsity_of(Parser *p, HlSparsityOf *out) {
     } else if (parse_eat_name(p, "stride")) {
       if (!lex_int(&p->in, &out->stride))
         return false;
+    } else if (parse_eat_name(p, "idx")) {
+      dialect_has(&p->signs, hl_news_since(HL_NEWS_SPARSITY));
+      if (!lex_int(&p->in, &out->idx))
+        return false;
     } else {
-      return lex_expected(&p->in, "sparsity=, dimension= or stride=");
+      return lex_expected(&p->in, "sparsity=, dimension=, stride= or idx=");
     }
     lex_eat(&p->in, ',');
   }
@@ -218,6 +222,60 @@ bool parse_SPARSITY(Parser *p, ParseInst *inst, HlAttr *out) {
   }
   lex_move(&p->in, p->in.at + 1);
   if (!any)
+    out->key = HL_ATTR_COUNT;
+  return true;
+}
+
+// {scale_idx=2 zero_idx=3 strides=1x4 steps=1x4}
+static bool read_scales_of(Parser *p, HlScalesOf *out) {
+  out->is_there = true;
+  if (!lex_need(&p->in, '{', "to start the block scaling of an operand"))
+    return false;
+  while (!lex_at(&p->in, '}')) {
+    HlI64s *list = NULL;
+    if (parse_eat_name(p, "scale_idx")) {
+      if (!lex_int(&p->in, &out->scale_idx))
+        return false;
+    } else if (parse_eat_name(p, "zero_idx")) {
+      out->has_zero = true;
+      if (!lex_int(&p->in, &out->zero_idx))
+        return false;
+    } else if (parse_eat_name(p, "strides")) {
+      list = &out->strides;
+    } else if (parse_eat_name(p, "steps")) {
+      list = &out->steps;
+    } else {
+      return lex_expected(&p->in, "scale_idx=, zero_idx=, strides= or steps=");
+    }
+    if (list) {
+      const int base = p->ints.n;
+      if (!parse_dxd(p, "block scaling"))
+        return false;
+      *list = parse_take_ints(p, base);
+    }
+    lex_eat(&p->in, ',');
+  }
+  lex_move(&p->in, p->in.at + 1);
+  return true;
+}
+
+bool parse_SCALES(Parser *p, ParseInst *inst, HlAttr *out) {
+  HlScales *scales = HL_NEW(p->m->arena, HlScales);
+  out->ptr = scales;
+  if (!lex_need(&p->in, '{', "to start the block scaling"))
+    return false;
+  while (!lex_at(&p->in, '}')) {
+    HlScalesOf *to = parse_eat_name(p, "lhs")   ? &scales->lhs
+                     : parse_eat_name(p, "rhs") ? &scales->rhs
+                                                : NULL;
+    if (!to)
+      return lex_expected(&p->in, "lhs= or rhs=");
+    if (!read_scales_of(p, to))
+      return false;
+    lex_eat(&p->in, ',');
+  }
+  lex_move(&p->in, p->in.at + 1);
+  if (!scales->lhs.is_there && !scales->rhs.is_there)
     out->key = HL_ATTR_COUNT;
   return true;
 }

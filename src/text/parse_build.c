@@ -102,21 +102,36 @@ static void add_element_origin(ParseInst *inst, const HlInst *tuple) {
 
 // Newer text says in which order values compare, older text of which type the comparison is. The type is what is kept,
 // unless it is the operands' default.
-static void keep_comparison_type(ParseInst *inst, HlDtype dtype) {
+static void keep_comparison_type(Parser *p, ParseInst *inst, HlDtype dtype) {
+  if (parse_was_seen(inst, HL_A_COMPARISON_TYPE))
+    dialect_lacks(&p->signs, hl_news_since(HL_NEWS_COMPARISON_ORDER));
   const int64_t usual = hl_default_comparison_type(dtype);
   const HlAttr *order = parse_seen(inst, HL_A_COMPARISON_ORDER);
   if (order) {
-    const bool total = order->i == HL_WORD_comparison_order_TOTAL;
-    const int64_t type = !total ? HL_WORD_comparison_type_FLOAT
-                         : usual == HL_WORD_comparison_type_FLOAT
-                             ? HL_WORD_comparison_type_TOTALORDER
-                             : usual;
+    const int64_t type = hl_comparison_type_of(dtype, order->i);
     parse_drop_attr(inst, HL_A_COMPARISON_ORDER);
     parse_add_attr(inst, &(HlAttr){.key = HL_A_COMPARISON_TYPE, .i = type});
   }
   const HlAttr *type = parse_seen(inst, HL_A_COMPARISON_TYPE);
   if (type && type->i == usual)
     parse_drop_attr(inst, HL_A_COMPARISON_TYPE);
+}
+
+// Attributes that the op always writes, in texts of some release.
+static void add_always(Parser *p, ParseInst *inst) {
+  for (const uint16_t *row = hl_op_info[inst->op].attrs; *row != HL_ATTR_END; row++) {
+    const HlAttrKey key = (HlAttrKey)(*row & ~HL_ATTR_REQUIRED);
+    const HlAlways *always = hl_op_always(inst->op, key);
+    if (!always)
+      continue;
+    if (parse_was_seen(inst, key)) {
+      dialect_has(&p->signs, always->since);
+      continue;
+    }
+    dialect_lacks(&p->signs, always->since);
+    if (always->absent != hl_attr_info[key].def)
+      parse_add_attr(inst, &(HlAttr){.key = key, .i = always->absent});
+  }
 }
 
 // Attributes that an op has even where the text is silent.
@@ -135,12 +150,13 @@ static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands
   case HL_OP_ALL_GATHER:
   case HL_OP_ALL_GATHER_START:
   case HL_OP_ALL_TO_ALL:
-  case HL_OP_RAGGED_ALL_TO_ALL:
-  case HL_OP_COLLECTIVE_BROADCAST: add_no_groups(p, inst); break;
-  case HL_OP_TOPK:
-    if (!parse_was_seen(inst, HL_A_LARGEST))
-      parse_add_attr(inst, &(HlAttr){.key = HL_A_LARGEST, .i = 1});
+  case HL_OP_RAGGED_ALL_TO_ALL: add_no_groups(p, inst); break;
+  case HL_OP_COLLECTIVE_BROADCAST:
+  case HL_OP_COLLECTIVE_REDUCE:
+    add_no_groups(p, inst);
+    add_always(p, inst);
     break;
+  case HL_OP_TOPK: add_always(p, inst); break;
   case HL_OP_SCAN:
     if (!parse_was_seen(inst, HL_A_IS_ASSOCIATIVE))
       parse_add_attr(inst, &(HlAttr){.key = HL_A_IS_ASSOCIATIVE, .i = 2});
@@ -158,7 +174,7 @@ static void add_silent_attrs(Parser *p, ParseInst *inst, HlInst *const *operands
     parse_add_attr(inst, &(HlAttr){.key = HL_A_DIMENSIONS, .ints = parse_take_ints(p, base)});
     break;
   }
-  case HL_OP_COMPARE: keep_comparison_type(inst, operands[0]->shape->dtype); break;
+  case HL_OP_COMPARE: keep_comparison_type(p, inst, operands[0]->shape->dtype); break;
   default: break;
   }
 }

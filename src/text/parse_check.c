@@ -169,8 +169,12 @@ bool parse_check_op(Parser *p, ParseInst *inst) {
     if (parse_seen(inst, HL_A_DIMENSIONS) || hl_shape_is_scalar(operand(p, inst, 0)->shape))
       return true;
     return wrong(p, inst, "attribute dimensions is expected but not seen");
+  case HL_OP_CONVOLUTION:
+    return inst->n_ops >= 2 ||
+           parse_error(p, inst->op_at, "expects at least 2 operands, but has %d", inst->n_ops);
   case HL_OP_ALL_REDUCE:
   case HL_OP_ALL_REDUCE_START:
+  case HL_OP_COLLECTIVE_REDUCE:
   case HL_OP_REDUCE_SCATTER: return check_group_mode(p, inst);
   case HL_OP_COLLECTIVE_PERMUTE:
   case HL_OP_COLLECTIVE_PERMUTE_START:

@@ -210,6 +210,73 @@ static bool read_recovery_table(Parser *p) {
   return ok;
 }
 
+// {log_mode=default,callback_id=3,partitioned=true,op_id=2}
+static bool read_debug_attrs(Parser *p, HlDebugAttrs *out) {
+  if (!lex_need(&p->in, '{', "to start the debug attributes of an array"))
+    return false;
+  if (lex_eat(&p->in, '}'))
+    return true;
+  do {
+    bool ok;
+    if (parse_eat_name(p, "log_mode"))
+      ok = parse_enum(p, &hl_enums[HL_ENUM_debug_log_mode], &out->log_mode);
+    else if (parse_eat_name(p, "callback_id"))
+      ok = lex_int(&p->in, &out->callback_id);
+    else if (parse_eat_name(p, "op_id"))
+      ok = lex_int(&p->in, &out->op_id);
+    else if (parse_eat_name(p, "partitioned"))
+      ok = parse_bool(p, &out->partitioned);
+    else
+      ok = lex_expected(&p->in, "log_mode=, callback_id=, partitioned= or op_id=");
+    if (!ok)
+      return false;
+  } while (lex_eat(&p->in, ','));
+  return lex_need(&p->in, '}', "to end the debug attributes of an array");
+}
+
+// {"p"}:({op_id=2},{callback_id=3}), or without parentheses where there is one.
+static bool read_debug_row(Parser *p, HlDebugRow *out) {
+  const int base = p->ptrs.n;
+  if (!parse_origin_leaf(p, &out->array) ||
+      !lex_need(&p->in, ':', "between an array and its debug attributes"))
+    return false;
+  const bool list = lex_eat(&p->in, '(');
+  while (!list || !lex_at(&p->in, ')')) {
+    HlDebugAttrs *at = HL_NEW(p->m->arena, HlDebugAttrs);
+    if (!read_debug_attrs(p, at))
+      return false;
+    parse_push_ptr(p, at);
+    if (!list || !lex_eat(&p->in, ','))
+      break;
+  }
+  out->n = p->ptrs.n - base;
+  HlDebugAttrs *at = HL_ARRAY(p->m->arena, HlDebugAttrs, out->n);
+  for (int k = 0; k < out->n; k++)
+    at[k] = *(const HlDebugAttrs *)p->ptrs.at[base + k];
+  out->at = at;
+  p->ptrs.n = base;
+  return !list || lex_need(&p->in, ')', "to end the debug attributes");
+}
+
+// An array of which nothing is said has no row.
+static bool read_debug(Parser *p) {
+  dialect_has(&p->signs, hl_news_since(HL_NEWS_DEBUG_ATTRIBUTES));
+  if (!lex_need(&p->in, '{', "to start debug_attributes"))
+    return false;
+  HlBuf rows = {0};  // of HlDebugRow
+  bool ok = true;
+  if (!lex_at(&p->in, '}'))
+    do {
+      HlDebugRow row = {0};
+      ok = read_debug_row(p, &row);
+      if (ok && row.n)
+        hl_buf_add(&rows, &row, sizeof row);
+    } while (ok && lex_eat(&p->in, ','));
+  hl_set_debug(p->m, (int)(rows.n / sizeof(HlDebugRow)), (const HlDebugRow *)(const void *)rows.at);
+  hl_buf_free(&rows);
+  return ok && lex_need(&p->in, '}', "to end debug_attributes");
+}
+
 static const struct {
   const char *name;
   bool (*read)(Parser *p);
@@ -218,6 +285,7 @@ static const struct {
     {"allow_spmd_sharding_propagation_to_output", read_to_output},
     {"allow_spmd_sharding_propagation_to_parameters", read_to_parameters},
     {"buffer_donor", read_donors},
+    {"debug_attributes", read_debug},
     {"entry_computation_layout", read_entry_layout},
     {"frontend_attributes", read_frontend_attributes},
     {"input_output_alias", read_aliases},

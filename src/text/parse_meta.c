@@ -268,13 +268,33 @@ static bool read_origin_tree(Parser *p, const HlOrigin **out) {
   return lex_need(&p->in, ')', "at the end of a tuple of origins");
 }
 
+// , ["a/b"]: the calls that a value came through, as written; none at all, "", is a synthetic call.
+static bool read_call_hierarchy(Parser *p, const HlOrigin **origin) {
+  const char *s = p->in.at + 1;  // behind the bracket
+  dialect_has(&p->signs, hl_news_since(HL_NEWS_CALL_HIERARCHY));
+  lex_move(&p->in, s);
+  HlStr text;
+  if (!lex_string(&p->in, &text))
+    return false;
+  HlOrigin *whole = hl_arena_copy(p->m->arena, *origin, sizeof **origin);
+  whole->call = parse_sym(p, text);
+  if (text.n == 0 && whole->kind == HL_ORIGIN_TUPLE && whole->n == 0)
+    whole->kind = HL_ORIGIN_SYNTHETIC_CALL;
+  *origin = whole;
+  if (!lex_need(&p->in, ']', "after the calls of an origin"))
+    return false;
+  return !lex_at(&p->in, ',') || parse_error(p, p->in.at, "an origin has one list of calls");
+}
+
 bool parse_origin(Parser *p, const HlOrigin **out) {
   if (!lex_need(&p->in, '{', "to start the origin"))
     return false;
   if (lex_eat(&p->in, '[')) {
     HlOrigin *call = HL_NEW(p->m->arena, HlOrigin);
     call->kind = HL_ORIGIN_SYNTHETIC_CALL;
+    call->call = parse_sym(p, (HlStr){"", 0});
     *out = call;
+    dialect_lacks(&p->signs, hl_news_since(HL_NEWS_CALL_HIERARCHY));
     if (!lex_eat_word(&p->in, "synthetic_call"))
       return lex_expected(&p->in, "synthetic_call");
     if (!lex_need(&p->in, ']', "after synthetic_call"))
@@ -286,5 +306,9 @@ bool parse_origin(Parser *p, const HlOrigin **out) {
   } else if (!read_origin_tree(p, out)) {
     return false;
   }
+  if (lex_eat(&p->in, ',') &&
+      (lex_at(&p->in, '[') ? !read_call_hierarchy(p, out)
+                           : !lex_expected(&p->in, "'[' and the calls of an origin")))
+    return false;
   return lex_need(&p->in, '}', "at the end of the origin");
 }

@@ -318,11 +318,19 @@ static HlAxes all_axes(Parser *p, const HlMesh *mesh) {
   return (HlAxes){list, mesh->n};
 }
 
+// How to reduce what is unreduced, where that is said: sum, max or min.
+static bool read_reduction(Parser *p, HlSharding *sharding) {
+  if (!lex_is(*p->in.at, LEX_START))
+    return true;
+  dialect_has(&p->signs, hl_news_since(HL_NEWS_REDUCTION_OP));
+  return parse_enum(p, &hl_enums[HL_ENUM_reduction_op], &sharding->reduction);
+}
+
 static bool read_named_axes(Parser *p, HlSharding *sharding) {
   if (eat_attr(p, "replicated"))
     return read_axes(p, sharding->mesh, &sharding->replicated, NULL);
   if (eat_attr(p, "unreduced"))
-    return read_axes(p, sharding->mesh, &sharding->unreduced, NULL);
+    return read_reduction(p, sharding) && read_axes(p, sharding->mesh, &sharding->unreduced, NULL);
   if (eat_attr(p, "manual"))
     return read_axes(p, sharding->mesh, &sharding->manual, NULL);
   if (eat_attr(p, "metadata"))
@@ -360,6 +368,10 @@ static bool read_named(Parser *p, HlSharding *sharding) {
     if (lex_eat_word(&p->in, "replicated")) {
     } else if (lex_eat_word(&p->in, "unreduced")) {
       sharding->unreduced = all_axes(p, sharding->mesh);
+    } else if (eat_attr(p, "unreduced")) {
+      sharding->unreduced = all_axes(p, sharding->mesh);
+      if (!read_reduction(p, sharding))
+        return false;
     } else if (lex_eat_word(&p->in, "manual")) {
       sharding->manual = all_axes(p, sharding->mesh);
     } else if (!read_mesh_dims(p, sharding)) {
@@ -518,6 +530,13 @@ static bool read_single(Parser *p, const HlSharding **out) {
     lex_move(&p->in, p->in.at + 1);
   }
   *out = hl_sharding_canonical(p->m->arena, sharding);
+  if ((*out)->kind != HL_SHARDING_NAMED && hl_sharding_is_unreduced(*out)) {
+    const HlDialect since = hl_news_since(HL_NEWS_REDUCTION_OP);
+    if ((*out)->n_metadata < sharding->n_metadata)
+      dialect_has(&p->signs, since);
+    else
+      dialect_lacks(&p->signs, since);
+  }
   return true;
 }
 

@@ -39,15 +39,18 @@ static PrintHow how_of_preset(HlTextPreset preset) {
   return how;
 }
 
-static PrintHow how_of(const HlTextOptions *options) {
+static PrintHow how_of(const HlTextOptions *options, const HlModule *m) {
+  static const HlTextOptions usual = {0};
   if (!options)
-    return how_of_preset(HL_TEXT_DEFAULT);
+    options = &usual;
   PrintHow how = how_of_preset(options->preset);
+  how.tuple_elements = m->tuple_elements && options->preset == HL_TEXT_DEFAULT;
 #define S(name)                  \
   if (options->name != HL_USUAL) \
     how.name = options->name == HL_ON;
   PRINT_SWITCHES(S)
 #undef S
+  how.tuple_elements = how.tuple_elements && hl_writes(m->dialect, HL_NEWS_TUPLE_ELEMENTS);
   return how;
 }
 
@@ -131,6 +134,8 @@ static void print_insts(Print *p, const HlComp *comp) {
     p->next_canonical = 0;
   }
   for (uint32_t k = 0; k < comp->n_insts && p->budget > 0; k++, p->budget -= p->depth > 0) {
+    if (p->how.tuple_elements && print_is_inside(p, order[k]))
+      continue;
     print_spaces(p, p->indent);
     if (order[k] == comp->root)
       PUT(p->out, "ROOT ");
@@ -308,6 +313,51 @@ static void print_recoveries(Print *p, const HlModule *m) {
   PUT(p->out, "}\n");
 }
 
+// {log_mode=default,callback_id=3,partitioned=true,op_id=2}
+static void print_debug_attrs(HlBuf *out, const HlDebugAttrs *at) {
+  const char *mode = hl_enum_text(&hl_enums[HL_ENUM_debug_log_mode], at->log_mode);
+  const char *comma = "";
+  put_char(out, '{');
+  if (mode) {
+    PUT(out, "log_mode=");
+    put_text(out, mode);
+    comma = ",";
+  }
+  if (at->callback_id) {
+    put_text(out, comma);
+    PUT(out, "callback_id=");
+    put_i64(out, at->callback_id);
+    comma = ",";
+  }
+  if (at->partitioned) {
+    put_text(out, comma);
+    PUT(out, "partitioned=true");
+    comma = ",";
+  }
+  if (at->op_id) {
+    put_text(out, comma);
+    PUT(out, "op_id=");
+    put_i64(out, at->op_id);
+  }
+  put_char(out, '}');
+}
+
+static void print_debug(HlBuf *out, const HlModule *m) {
+  for (int k = 0; k < m->n_debug; k++) {
+    put_text(out, k ? ",\n  {" : ",\ndebug_attributes={\n  {");
+    print_origin(out, m->debug[k].array);
+    PUT(out, "}:(");
+    for (int i = 0; i < m->debug[k].n; i++) {
+      if (i)
+        put_char(out, ',');
+      print_debug_attrs(out, &m->debug[k].at[i]);
+    }
+    put_char(out, ')');
+  }
+  if (m->n_debug)
+    PUT(out, "\n}");
+}
+
 static void print_header(Print *p, const HlModule *m) {
   HlBuf *out = p->out;
   PUT(out, "HloModule ");
@@ -340,6 +390,7 @@ static void print_header(Print *p, const HlModule *m) {
     print_dict(out, &m->frontend_attributes);
   }
   print_recoveries(p, m);
+  print_debug(out, m);
 }
 
 // --- Stack-frame tables --------------------------------------------------------------------------
@@ -397,10 +448,11 @@ static void print_frames(HlBuf *out, const HlFrames *frames) {
 
 // --- Whole modules -------------------------------------------------------------------------------
 
-static Print begin(HlCx *cx, const HlTextOptions *options, HlBuf *out) {
+static Print begin(HlCx *cx, const HlTextOptions *options, const HlModule *m, HlBuf *out) {
   return (Print){.out = out,
-                 .how = how_of(options),
+                 .how = how_of(options, m),
                  .cx = cx,
+                 .dialect = m->dialect,
                  .memo = HL_ARRAY(hl_cx_scratch(cx), PrintMemo, PRINT_MEMOS),
                  .budget = hl_cx_limits(cx)->instructions / 8 + 1};
 }
@@ -418,7 +470,7 @@ static void finish(Print *p, HlMark mark) {
 void hl_text_print(HlCx *cx, const HlModule *m, const HlTextOptions *options, HlBuf *out) {
   HlArena *scratch = hl_cx_scratch(cx);
   const HlMark mark = hl_arena_mark(scratch);
-  Print p = begin(cx, options, out);
+  Print p = begin(cx, options, m, out);
   print_header(&p, m);
   put_char(out, '\n');
   if (p.how.frames && p.how.metadata && m->frames.n_frames)
@@ -441,14 +493,14 @@ void hl_text_print(HlCx *cx, const HlModule *m, const HlTextOptions *options, Hl
 
 void hl_text_print_comp(HlCx *cx, const HlComp *comp, const HlTextOptions *options, HlBuf *out) {
   const HlMark mark = hl_arena_mark(hl_cx_scratch(cx));
-  Print p = begin(cx, options, out);
+  Print p = begin(cx, options, comp->module, out);
   print_comp(&p, comp);
   finish(&p, mark);
 }
 
 void hl_text_print_inst(HlCx *cx, const HlInst *inst, const HlTextOptions *options, HlBuf *out) {
   const HlMark mark = hl_arena_mark(hl_cx_scratch(cx));
-  Print p = begin(cx, options, out);
+  Print p = begin(cx, options, inst->comp->module, out);
   print_inst(&p, inst);
   finish(&p, mark);
 }

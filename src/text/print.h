@@ -4,6 +4,7 @@
 // print_inst.c  instructions, operands, called computations
 // print_attr.c  which attributes print, in which order
 // print_kind.c  one function for each kind of attribute
+// print_json.c  JSON with its members in order
 #ifndef HILO_TEXT_PRINT_H
 #define HILO_TEXT_PRINT_H
 
@@ -22,7 +23,8 @@ enum { PRINT_MEMOS = 1024 };
   S(percent) S(signatures) S(operand_shapes) S(operand_names) S(index_comments) S(metadata)     \
   S(backend_config) S(control_predecessors) S(large_constants) S(essential_constants)           \
   S(infeed_config) S(result_shape) S(layouts) S(subcomputation_bodies) S(canonical_names)       \
-  S(print_ids) S(list_order) S(async_sugar) S(original_value) S(frames) S(replica_group_lists)
+  S(print_ids) S(list_order) S(async_sugar) S(original_value) S(frames) S(tuple_elements) S(sorted_configs)    \
+  S(replica_group_lists)
 typedef struct PrintHow {
 #define S(name) bool name;
   PRINT_SWITCHES(S)
@@ -33,6 +35,7 @@ typedef struct Print {
   HlBuf *out;
   PrintHow how;
   HlCx *cx;
+  HlDialect dialect;
   PrintMemo *memo;      // PRINT_MEMOS of them
   uint32_t *canonical;  // tmp_N + 1 by instruction id, of the computation being printed
   uint32_t next_canonical;
@@ -59,8 +62,13 @@ void print_attrs(Print *p, const HlInst *inst);
 // Writes an attribute's value.
 typedef void PrintAttrFn(Print *p, const HlInst *inst, const HlAttr *attr);
 extern PrintAttrFn *const print_kind[HL_ATTR_KIND_COUNT];
+// Whether an operand names the tuple and the place in it, and the instruction prints no line.
+bool print_is_inside(const Print *p, const HlInst *inst);
 bool print_has_sparsity(HlSparsityOf s);
 void print_dict(HlBuf *out, const HlDict *dict);
+// A JSON object without white space, the members in the order of their bytes at every level. False, and nothing is
+// printed, where the text is none.
+bool print_sorted_json(Print *p, const HlSym *text);
 void print_aliases(HlBuf *out, HlAliases aliases, bool of_module);
 void print_origin(HlBuf *out, const HlOrigin *origin);
 // Whether an async instruction prints as `op-start`: its computation is one instruction.

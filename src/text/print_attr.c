@@ -93,6 +93,10 @@ static bool shows(const Print *p, const HlInst *inst, const HlAttr *attr) {
     const HlSparsity *s = attr->ptr;
     return s && (print_has_sparsity(s->lhs) || print_has_sparsity(s->rhs));
   }
+  case HL_KIND_OF_SCALES: {
+    const HlScales *s = attr->ptr;
+    return s && (s->lhs.is_there || s->rhs.is_there);
+  }
   case HL_KIND_OF_ACCURACY: {
     const HlAccuracy *a = attr->ptr;
     return a && (a->has_tolerance || a->mode != HL_WORD_accuracy_mode_DEFAULT);
@@ -112,8 +116,25 @@ static bool shows(const Print *p, const HlInst *inst, const HlAttr *attr) {
   }
 }
 
+// How a comparison orders the values, where that is not as usual: what its type is kept for.
+static bool order_of(const Print *p, const HlInst *inst, HlAttr *out) {
+  if (!hl_writes(p->dialect, HL_NEWS_COMPARISON_ORDER) || !hl_has_attr(inst, HL_A_COMPARISON_TYPE))
+    return false;
+  const int64_t order = hl_comparison_order(hl_comparison_type(inst));
+  const HlDtype dtype = inst->operands[0]->shape->dtype;
+  out->i = order;
+  return order != hl_comparison_order(hl_default_comparison_type(dtype));
+}
+
+// The order of a comparison prints instead of its type.
+static bool goes_unsaid(const Print *p, const HlInst *inst, const HlAttr *attr) {
+  return attr->key == HL_A_COMPARISON_TYPE ? hl_writes(p->dialect, HL_NEWS_COMPARISON_ORDER)
+                                           : hl_attr_goes_unsaid(p->dialect, inst, attr);
+}
+
 // What prints for an attribute that is not there; false when nothing does.
-static bool stand_in(const HlInst *inst, HlAttrKey key, bool required, HlAttr *out) {
+static bool stand_in(const Print *p, const HlInst *inst, HlAttrKey key, bool required,
+                     HlAttr *out) {
   *out = (HlAttr){.key = key};
   switch (key) {
   case HL_A_REPLICA_GROUPS:
@@ -121,11 +142,17 @@ static bool stand_in(const HlInst *inst, HlAttrKey key, bool required, HlAttr *o
   case HL_A_RHS_CONTRACTING_DIMS:
   case HL_A_CUSTOM_CALL_TARGET: return true;
   case HL_A_DIMENSIONS: return true;
-  case HL_A_LARGEST: out->i = 1; return true;
+  case HL_A_COMPARISON_ORDER: return order_of(p, inst, out);
   case HL_A_OUTFEED_SHAPE:
     out->ptr = inst->n_operands ? inst->operands[0]->shape : NULL;
     return out->ptr != NULL;
   default: break;
+  }
+  const HlAlways *always = hl_op_always((HlOp)inst->op, key);
+  if (always) {
+    // What is not stored is the default, or where all values are, what silence means.
+    out->i = hl_attr_info[key].def < 0 ? always->absent : hl_attr_info[key].def;
+    return p->dialect == HL_XLA_UNTOLD || p->dialect >= always->since;
   }
   const HlAttrKind kind = hl_attr_info[key].kind;
   return required && (kind == HL_KIND_OF_INTS || kind == HL_KIND_OF_SLICES ||
@@ -163,10 +190,12 @@ static void print_row(Print *p, const HlInst *inst, HlAttrKey key, bool required
   }
   const HlAttr *attr = find(inst, key);
   const bool empty = attr && hl_attr_info[key].kind == HL_KIND_OF_INTS && !attr->ints.n;
-  if (attr && !empty)
-    print_attr(p, inst, attr);
-  else if (stand_in(inst, key, required, &absent))
+  if (attr && !empty) {
+    if (!goes_unsaid(p, inst, attr))
+      print_attr(p, inst, attr);
+  } else if (stand_in(p, inst, key, required, &absent)) {
     print_attr(p, inst, &absent);
+  }
 }
 
 static void print_own(Print *p, const HlInst *inst) {

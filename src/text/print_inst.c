@@ -59,6 +59,30 @@ static void print_canonical(Print *p, const HlInst *inst) {
   put_u64(p->out, *number - 1);
 }
 
+bool print_is_inside(const Print *p, const HlInst *inst) {
+  return p->how.tuple_elements && inst->op == HL_OP_GET_TUPLE_ELEMENT && inst != inst->comp->root &&
+         !inst->control;
+}
+
+// `%t#1#0`: the tuple, and the way to the element from the outside in.
+static void print_inside(Print *p, const HlInst *element) {
+  int depth = 0;
+  const HlInst *tuple = element;
+  for (; print_is_inside(p, tuple); depth++)
+    tuple = tuple->operands[0];
+  if (p->how.canonical_names)
+    print_canonical(p, tuple);
+  else
+    print_name(p, tuple->name);
+  for (int k = depth - 1; k >= 0; k--) {
+    const HlInst *step = element;
+    for (int n = 0; n < k; n++)
+      step = step->operands[0];
+    put_char(p->out, '#');
+    put_i64(p->out, hl_attr_int(step, HL_A_INDEX));
+  }
+}
+
 static void print_operand(Print *p, const HlInst *operand) {
   bool space = false;
   if (p->how.operand_shapes) {
@@ -70,7 +94,9 @@ static void print_operand(Print *p, const HlInst *operand) {
     return;
   if (space)
     put_char(p->out, ' ');
-  if (canonical)
+  if (HL_UNLIKELY(print_is_inside(p, operand)))
+    print_inside(p, operand);
+  else if (canonical)
     print_canonical(p, operand);
   else
     print_name(p, operand->name);

@@ -229,10 +229,11 @@ static void print_dim_labels(Print *p, const HlInst *inst, const HlAttr *attr) {
 }
 
 bool print_has_sparsity(HlSparsityOf s) {
-  return s.n || s.m || s.dimension || s.stride;
+  return s.n || s.m || s.dimension || s.stride || s.idx;
 }
 
-static void put_sparsity(HlBuf *out, const char *side, HlSparsityOf s) {
+static void put_sparsity(const Print *p, const char *side, HlSparsityOf s) {
+  HlBuf *out = p->out;
   put_text(out, side);
   PUT(out, "={sparsity=");
   put_i64(out, s.n);
@@ -242,6 +243,10 @@ static void put_sparsity(HlBuf *out, const char *side, HlSparsityOf s) {
   put_i64(out, s.dimension);
   PUT(out, " stride=");
   put_i64(out, s.stride);
+  if (s.idx || hl_writes(p->dialect, HL_NEWS_SPARSITY)) {
+    PUT(out, " idx=");
+    put_i64(out, s.idx);
+  }
   put_char(out, '}');
 }
 
@@ -250,11 +255,46 @@ static void print_sparsity(Print *p, const HlInst *inst, const HlAttr *attr) {
   const bool lhs = print_has_sparsity(s->lhs), rhs = print_has_sparsity(s->rhs);
   put_char(p->out, '{');
   if (lhs)
-    put_sparsity(p->out, "lhs", s->lhs);
+    put_sparsity(p, "lhs", s->lhs);
   if (lhs && rhs)
     put_char(p->out, ' ');
   if (rhs)
-    put_sparsity(p->out, "rhs", s->rhs);
+    put_sparsity(p, "rhs", s->rhs);
+  put_char(p->out, '}');
+}
+
+static void put_by(HlBuf *out, HlI64s list) {
+  for (int k = 0; k < list.n; k++) {
+    if (k)
+      put_char(out, 'x');
+    put_i64(out, list.at[k]);
+  }
+}
+
+static void put_scales(HlBuf *out, const char *side, const HlScalesOf *s) {
+  put_text(out, side);
+  PUT(out, "={scale_idx=");
+  put_i64(out, s->scale_idx);
+  if (s->has_zero) {
+    PUT(out, " zero_idx=");
+    put_i64(out, s->zero_idx);
+  }
+  PUT(out, " strides=");
+  put_by(out, s->strides);
+  PUT(out, " steps=");
+  put_by(out, s->steps);
+  put_char(out, '}');
+}
+
+static void print_scales(Print *p, const HlInst *inst, const HlAttr *attr) {
+  const HlScales *s = attr->ptr;
+  put_char(p->out, '{');
+  if (s->lhs.is_there)
+    put_scales(p->out, "lhs", &s->lhs);
+  if (s->lhs.is_there && s->rhs.is_there)
+    put_char(p->out, ' ');
+  if (s->rhs.is_there)
+    put_scales(p->out, "rhs", &s->rhs);
   put_char(p->out, '}');
 }
 
@@ -404,7 +444,8 @@ static void put_dict_text(HlBuf *out, const HlSym *text) {
 }
 
 static void print_dict_text(Print *p, const HlInst *inst, const HlAttr *attr) {
-  put_dict_text(p->out, attr->sym);
+  if (!p->how.sorted_configs || !print_sorted_json(p, attr->sym))
+    put_dict_text(p->out, attr->sym);
 }
 
 void print_dict(HlBuf *out, const HlDict *dict) {
@@ -461,19 +502,24 @@ static void print_accuracy(Print *p, const HlInst *inst, const HlAttr *attr) {
 
 // --- Shardings, domains, origins, metadata -------------------------------------------------------
 
+static int sharding_with(const Print *p) {
+  const bool reduction = hl_writes(p->dialect, HL_NEWS_REDUCTION_OP);
+  return p->how.metadata ? PUT_METADATA | (reduction ? PUT_REDUCTION : 0) : 0;
+}
+
 static void print_sharding(Print *p, const HlInst *inst, const HlAttr *attr) {
   PrintMemo *slot;
   if (print_memo(p, attr->ptr, &slot))
     return;
   const size_t from = p->out->n;
-  put_sharding(p->out, attr->ptr, p->how.metadata);
+  put_sharding(p->out, attr->ptr, sharding_with(p));
   print_memo_end(p, slot, attr->ptr, from);
 }
 
 // A side of a domain on which nothing is placed is {}.
 static void print_side(Print *p, const HlSharding *side) {
   if (side)
-    put_sharding(p->out, side, p->how.metadata);
+    put_sharding(p->out, side, sharding_with(p));
   else
     PUT(p->out, "{}");
 }
@@ -511,10 +557,6 @@ static void put_origin_tree(HlBuf *out, const HlOrigin *origin) {
     put_char(out, ')');
     return;
   }
-  if (origin->kind == HL_ORIGIN_SYNTHETIC_CALL) {
-    PUT(out, "[synthetic_call]");
-    return;
-  }
   put_char(out, '{');
   if (origin->kind == HL_ORIGIN_LEAF)
     put_origin_leaf(out, origin);
@@ -527,8 +569,18 @@ void print_origin(HlBuf *out, const HlOrigin *origin) {
 }
 
 static void print_origin_attr(Print *p, const HlInst *inst, const HlAttr *attr) {
+  const HlOrigin *origin = attr->ptr;
+  const bool calls = hl_writes(p->dialect, HL_NEWS_CALL_HIERARCHY);
   put_char(p->out, '{');
-  put_origin_tree(p->out, attr->ptr);
+  if (origin->kind != HL_ORIGIN_SYNTHETIC_CALL)
+    put_origin_tree(p->out, origin);
+  else
+    put_text(p->out, calls ? "()" : "[synthetic_call]");
+  if (origin->call && (calls || origin->kind != HL_ORIGIN_SYNTHETIC_CALL)) {
+    PUT(p->out, ",[\"");
+    put_sym(p->out, origin->call);
+    PUT(p->out, "\"]");
+  }
   put_char(p->out, '}');
 }
 
@@ -544,34 +596,20 @@ static void print_metadata(Print *p, const HlInst *inst, const HlAttr *attr) {
 }
 
 PrintAttrFn *const print_kind[HL_ATTR_KIND_COUNT] = {
-    [HL_KIND_OF_INT] = print_int,
-    [HL_KIND_OF_BOOL] = print_bool,
-    [HL_KIND_OF_TRISTATE] = print_tristate,
-    [HL_KIND_OF_FLOAT] = print_float,
-    [HL_KIND_OF_TEXT] = print_text,
-    [HL_KIND_OF_DICT_TEXT] = print_dict_text,
-    [HL_KIND_OF_ENUM] = print_enum,
-    [HL_KIND_OF_INTS] = print_ints,
-    [HL_KIND_OF_ONE_INT] = print_one_int,
-    [HL_KIND_OF_INT_LISTS] = print_int_lists,
-    [HL_KIND_OF_SLICES] = print_slices,
-    [HL_KIND_OF_PADDING] = print_padding,
-    [HL_KIND_OF_WINDOW] = print_window,
-    [HL_KIND_OF_DIM_LABELS] = print_dim_labels,
-    [HL_KIND_OF_GROUPS] = print_groups,
-    [HL_KIND_OF_PAIRS] = print_pairs,
-    [HL_KIND_OF_SHAPE] = print_one_shape,
-    [HL_KIND_OF_SHAPES] = print_shapes,
-    [HL_KIND_OF_LITERAL] = print_literal,
-    [HL_KIND_OF_PRECISION] = print_precision,
-    [HL_KIND_OF_ALIASING] = print_aliasing,
-    [HL_KIND_OF_DOMAIN] = print_domain,
-    [HL_KIND_OF_SPARSITY] = print_sparsity,
-    [HL_KIND_OF_ACCURACY] = print_accuracy,
-    [HL_KIND_OF_SHARDING] = print_sharding,
-    [HL_KIND_OF_DICT] = print_dict_attr,
-    [HL_KIND_OF_STATISTICS] = print_statistics,
-    [HL_KIND_OF_BOOLS] = print_bools,
-    [HL_KIND_OF_ORIGIN] = print_origin_attr,
+    [HL_KIND_OF_INT] = print_int,           [HL_KIND_OF_BOOL] = print_bool,
+    [HL_KIND_OF_TRISTATE] = print_tristate, [HL_KIND_OF_FLOAT] = print_float,
+    [HL_KIND_OF_TEXT] = print_text,         [HL_KIND_OF_DICT_TEXT] = print_dict_text,
+    [HL_KIND_OF_ENUM] = print_enum,         [HL_KIND_OF_INTS] = print_ints,
+    [HL_KIND_OF_ONE_INT] = print_one_int,   [HL_KIND_OF_INT_LISTS] = print_int_lists,
+    [HL_KIND_OF_SLICES] = print_slices,     [HL_KIND_OF_PADDING] = print_padding,
+    [HL_KIND_OF_WINDOW] = print_window,     [HL_KIND_OF_DIM_LABELS] = print_dim_labels,
+    [HL_KIND_OF_GROUPS] = print_groups,     [HL_KIND_OF_PAIRS] = print_pairs,
+    [HL_KIND_OF_SHAPE] = print_one_shape,   [HL_KIND_OF_SHAPES] = print_shapes,
+    [HL_KIND_OF_LITERAL] = print_literal,   [HL_KIND_OF_PRECISION] = print_precision,
+    [HL_KIND_OF_ALIASING] = print_aliasing, [HL_KIND_OF_DOMAIN] = print_domain,
+    [HL_KIND_OF_SPARSITY] = print_sparsity, [HL_KIND_OF_SCALES] = print_scales,
+    [HL_KIND_OF_ACCURACY] = print_accuracy, [HL_KIND_OF_SHARDING] = print_sharding,
+    [HL_KIND_OF_DICT] = print_dict_attr,    [HL_KIND_OF_STATISTICS] = print_statistics,
+    [HL_KIND_OF_BOOLS] = print_bools,       [HL_KIND_OF_ORIGIN] = print_origin_attr,
     [HL_KIND_OF_METADATA] = print_metadata,
 };

@@ -214,6 +214,9 @@ static void print_module(const HlDumper *d, const HlModule *m, bool as_read, HlB
   const bool is_short = d->flags->xla_dump_hlo_as_long_text == HL_OFF;
   HlTextOptions options = {.preset = is_short ? HL_TEXT_SHORT : HL_TEXT_DEFAULT,
                            .large_constants = hl_switch(d->flags->xla_dump_large_constants),
+                           .tuple_elements = HL_ON,
+                           .sorted_configs =
+                               hl_switch(hl_writes(m->dialect, HL_NEWS_SORTED_CONFIGS)),
                            .list_order = hl_switch(as_read)};
   if (d->flags->xla_dump_disable_metadata)
     options.metadata = options.frames = HL_OFF;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "hilo/edit.h"
 #include "hilo/jaxpr.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
@@ -133,7 +134,11 @@ bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, Hl
   static const HlLoadOptions none = {0};
   *out = (HlFile){0};
   options = options ? options : &none;
-  return read_source(cx, source, options, out) && (!options->verify || is_valid(cx, out));
+  if (!read_source(cx, source, options, out) || (options->verify && !is_valid(cx, out)))
+    return false;
+  for (int k = 0; options->dialect && k < out->n; k++)
+    hl_set_dialect(out->modules[k], options->dialect);
+  return true;
 }
 
 static bool load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *out) {

@@ -277,7 +277,7 @@ bool verify_collective(Verify *v, const HlInst *inst) {
   HlOp op = (HlOp)inst->op;
   if (op == HL_OP_COLLECTIVE_PERMUTE || op == HL_OP_COLLECTIVE_PERMUTE_START)
     return check_permute(v, inst);
-  if (op == HL_OP_COLLECTIVE_BROADCAST || v->has_grids)
+  if (op == HL_OP_COLLECTIVE_BROADCAST || op == HL_OP_COLLECTIVE_REDUCE || v->has_grids)
     return true;
   Mode mode;
   Groups groups;

@@ -86,8 +86,8 @@ bool verify_aliasing(Verify *v, const HlInst *inst, bool ignore_buffers) {
 static bool lives_unused(const HlInst *inst) {
   const HlOp op = (HlOp)inst->op;
   return (hl_is_async(op) && hl_op_is(hl_op_plain(op), HL_T_COLLECTIVE)) ||
-         op == HL_OP_COLLECTIVE_BROADCAST || hl_has_side_effect(inst) ||
-         hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT) != 0;
+         op == HL_OP_COLLECTIVE_BROADCAST || op == HL_OP_COLLECTIVE_REDUCE ||
+         hl_has_side_effect(inst) || hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT) != 0;
 }
 
 static bool check_body(Verify *v, const HlInst *fusion, const HlComp *body) {

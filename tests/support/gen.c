@@ -405,6 +405,7 @@ const GenRule gen_rules[HL_OP_COUNT] = {
     [HL_OP_ALL_TO_ALL] = {rule_all_to_all, ANY, 0, 0},
     [HL_OP_RAGGED_ALL_TO_ALL] = {rule_ragged_all_to_all, ANY, 0, 0},
     [HL_OP_COLLECTIVE_BROADCAST] = {rule_collective_broadcast, ANY, 0, 0},
+    [HL_OP_COLLECTIVE_REDUCE] = {rule_collective_broadcast, ANY, 0, 0},
     [HL_OP_COLLECTIVE_PERMUTE] = {rule_collective_permute, ANY, 0, 0},
     [HL_OP_COLLECTIVE_PERMUTE_START] = {rule_collective_permute_start, ANY, 0, 0},
     [HL_OP_COLLECTIVE_PERMUTE_DONE] = {rule_collective_permute_start, ANY, 0, 0},

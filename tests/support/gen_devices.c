@@ -158,10 +158,20 @@ HlInst *rule_ragged_all_to_all(Gen *g, HlOp op) {
   return gen_done(g, inst);
 }
 
+// From a root, the first or one that an operand names, or, of a reduce, to it.
 HlInst *rule_collective_broadcast(Gen *g, HlOp op) {
-  HlInst *x = gen_any(g, ANY, 0, 3);
-  HlInst *inst = gen_make(g, op, x->shape, 1, &x);
-  set_groups(g, inst, false);
+  const int64_t one = 1;
+  HlInst *in[2] = {gen_any(g, ANY, 0, 3)};
+  const bool dynamic = gen_chance(g, 30);
+  HlDtype t = in[0]->shape->dtype;
+  if (dynamic)
+    in[1] = gen_broadcast(g, gen_int(g, HL_S32, 0), gen_array(g, HL_S32, 1, &one));
+  HlComp *fold = op == HL_OP_COLLECTIVE_REDUCE ? gen_folder(g, 1, &t) : NULL;
+  HlInst *inst = gen_make(g, op, in[0]->shape, 1 + dynamic, in);
+  set_groups(g, inst, op == HL_OP_COLLECTIVE_REDUCE);
+  hl_set_int(inst, HL_A_HAS_DYNAMIC_ROOT, dynamic);
+  if (fold)
+    hl_set_calls(inst, 1, &fold);
   return gen_done(g, inst);
 }
 

@@ -89,25 +89,29 @@ static void subgroups_are_merged_and_sorted(void **state) {
   const struct {
     HlI64s tile, dims, perm, types;
     const char *want;
-  } cases[] = {{INTS(1, 1, 4, 2), INTS(8), INTS(0), INTS(REPLICATED, MANUAL),
-                "{devices=[1,1,2,4]<=[4,2]T(1,0) last_tile_dims={manual, replicated}}"},
-               {INTS(2, 1, 4), INTS(8), INTS(0), INTS(MANUAL, REPLICATED),
-                "{devices=[2,4]<=[8] last_tile_dim_replicate}"},
-               {INTS(2, 2, 2), INTS(8), INTS(0), INTS(REPLICATED, REPLICATED),
-                "{devices=[2,4]<=[8] last_tile_dim_replicate}"},
-               {INTS(2, 2, 2), INTS(8), INTS(0), INTS(MAXIMAL, MANUAL),
-                "{devices=[2,2,2]<=[8] last_tile_dims={maximal, manual}}"},
-               {INTS(2, 2, 2), INTS(8), INTS(0), INTS(UNREDUCED, MANUAL),
-                "{devices=[2,2,2]<=[2,2,2]T(0,2,1) last_tile_dims={manual, unreduced}}"},
-               {INTS(1, 4), INTS(4), INTS(0), INTS(UNREDUCED), "{unreduced}"},
-               {INTS(1, 2, 2), INTS(4), INTS(0), INTS(MANUAL, MANUAL), "{manual}"},
-               {INTS(1, 1, 4), INTS(4), INTS(0), INTS(REPLICATED, MANUAL), "{manual}"},
-               {INTS(1, 1, 4), INTS(4), INTS(0), INTS(MANUAL, UNREDUCED),
-                "{devices=[1,4]<=[4] last_tile_dims={unreduced}}"},
-               {INTS(1, 1, 1), INTS(1), INTS(0), INTS(MANUAL, REPLICATED), "{devices=[1]<=[1]}"},
-               {INTS(2, 3, 2, 2), INTS(6, 4), INTS(1, 0), INTS(REPLICATED, MANUAL, REPLICATED),
-                "{devices=[2,2,6]0,4,9,13,16,20,1,5,8,12,17,21,2,6,11,15,18,22,3,7,10,14,19,23 "
-                "last_tile_dims={manual, replicated}}"}};
+  } cases[] = {
+      {INTS(1, 1, 4, 2), INTS(8), INTS(0), INTS(REPLICATED, MANUAL),
+       "{devices=[1,1,2,4]<=[4,2]T(1,0) last_tile_dims={manual, replicated}}"},
+      {INTS(2, 1, 4), INTS(8), INTS(0), INTS(MANUAL, REPLICATED),
+       "{devices=[2,4]<=[8] last_tile_dim_replicate}"},
+      {INTS(2, 2, 2), INTS(8), INTS(0), INTS(REPLICATED, REPLICATED),
+       "{devices=[2,4]<=[8] last_tile_dim_replicate}"},
+      {INTS(2, 2, 2), INTS(8), INTS(0), INTS(MAXIMAL, MANUAL),
+       "{devices=[2,2,2]<=[8] last_tile_dims={maximal, manual}}"},
+      {INTS(2, 2, 2), INTS(8), INTS(0), INTS(UNREDUCED, MANUAL),
+       "{devices=[2,2,2]<=[2,2,2]T(0,2,1) last_tile_dims={manual, unreduced} "
+       "metadata={op_type=\"sdy::reduction_op\" op_name=\"SUM\"}}"},
+      {INTS(1, 4), INTS(4), INTS(0), INTS(UNREDUCED),
+       "{unreduced metadata={op_type=\"sdy::reduction_op\" op_name=\"SUM\"}}"},
+      {INTS(1, 2, 2), INTS(4), INTS(0), INTS(MANUAL, MANUAL), "{manual}"},
+      {INTS(1, 1, 4), INTS(4), INTS(0), INTS(REPLICATED, MANUAL), "{manual}"},
+      {INTS(1, 1, 4), INTS(4), INTS(0), INTS(MANUAL, UNREDUCED),
+       "{devices=[1,4]<=[4] last_tile_dims={unreduced} metadata={op_type=\"sdy::reduction_op\" "
+       "op_name=\"SUM\"}}"},
+      {INTS(1, 1, 1), INTS(1), INTS(0), INTS(MANUAL, REPLICATED), "{devices=[1]<=[1]}"},
+      {INTS(2, 3, 2, 2), INTS(6, 4), INTS(1, 0), INTS(REPLICATED, MANUAL, REPLICATED),
+       "{devices=[2,2,6]0,4,9,13,16,20,1,5,8,12,17,21,2,6,11,15,18,22,3,7,10,14,19,23 "
+       "last_tile_dims={manual, replicated}}"}};
   for (int k = 0; k < HL_COUNT_OF(cases); k++) {
     HlSharding s = tiled(cases[k].tile, cases[k].dims, cases[k].perm);
     s.last_tile_dims = cases[k].types;

@@ -88,8 +88,16 @@ def choose(files, root, pattern):
             or fnmatch.fnmatch(os.path.basename(f), pattern) or f in globs.glob(pattern)]
 
 
+def release():
+    """How hilo's --xla names the release of XLA that is asked here."""
+    import importlib.metadata
+    return ".".join(importlib.metadata.version("jaxlib").split(".")[:2])
+
+
 def run_hilo(args, timeout=120):
-    """(exit status, stdout, stderr); a status of None is a time-out, one below 0 a crash."""
+    """(exit status, stdout, stderr); a status of None is a time-out, one below 0 a crash. HLO comes as that XLA writes it."""
+    if args[0] in ("convert", "opt"):
+        args = [args[0], "--xla=" + release(), *args[1:]]
     p = subprocess.Popen([hilo(), *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          start_new_session=True)
     try:

@@ -41,7 +41,7 @@ module @calls {
 //   %get-tuple-element.4 = f32[2,3]{1,0} get-tuple-element(%custom-call.7), index=0
 //   %custom-call.8 = f32[2,3]{0,1} custom-call(%get-tuple-element.4), custom_call_target="laid_out", operand_layout_constraints={f32[2,3]{0,1}}
 //   %call.1 = f32[2,3]{1,0} call(%custom-call.8), to_apply=%twice.1, is_composite=true, frontend_attributes={composite.attributes={times = 2 : i64},composite.name="mine.twice",composite.version="1"}
-//   %topk.1 = (f32[2,2]{1,0}, s32[2,2]{1,0}) topk(%call.1), k=2, largest=true
+//   %topk.1 = (f32[2,2]{1,0}, s32[2,2]{1,0}) topk(%call.1), k=2, largest=true, is_stable=true
 //   %get-tuple-element.7 = s32[2,2]{1,0} get-tuple-element(%topk.1), index=1
 //   %get-tuple-element.6 = f32[2,2]{1,0} get-tuple-element(%topk.1), index=0
 //   ROOT %tuple.1 = (f32[2,3]{0,1}, f32[2,3]{1,0}, f32[2,2]{1,0}) tuple(%custom-call.8, %call.1, %get-tuple-element.6)

@@ -10,7 +10,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
 //
 // ENTRY %main.1 (Arg_0.1: f32[4]) -> (f32[4], f32[2]) {
 //   %Arg_0.1 = f32[4]{0} parameter(0)
-//   %topk.1 = (f32[2]{0}, s32[2]{0}) topk(%Arg_0.1), k=2, largest=true
+//   %topk.1 = (f32[2]{0}, s32[2]{0}) topk(%Arg_0.1), k=2, largest=true, is_stable=true
 //   %get-tuple-element.3 = s32[2]{0} get-tuple-element(%topk.1), index=1
 //   %erf.1 = f32[4]{0} erf(%Arg_0.1)
 //   %get-tuple-element.2 = f32[2]{0} get-tuple-element(%topk.1), index=0

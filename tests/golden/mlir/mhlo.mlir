@@ -27,7 +27,7 @@ module @old {
 // ENTRY %main.2 (Arg_0.3: f32[4,8], Arg_1.3: token[]) -> (f32[4,8], f32[4,2], f32[8,4], f32[4,8], f32[2,4,8]) {
 //   %Arg_0.3 = f32[4,8]{1,0} parameter(0)
 //   %copy.1 = f32[4,8]{1,0} copy(%Arg_0.3)
-//   %topk.1 = (f32[4,2]{1,0}, s32[4,2]{1,0}) topk(%copy.1), k=2, largest=false
+//   %topk.1 = (f32[4,2]{1,0}, s32[4,2]{1,0}) topk(%copy.1), k=2, largest=false, is_stable=true
 //   %get-tuple-element.3 = s32[4,2]{1,0} get-tuple-element(%topk.1), index=1
 //   %fusion.1 = f32[4,8]{1,0} fusion(%Arg_0.3, %copy.1), kind=kLoop, calls=%region_0.1
 //   %Arg_1.3 = token[] parameter(1)

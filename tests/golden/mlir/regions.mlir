@@ -70,7 +70,7 @@ module @regions {
 // %region_2.3 (Arg_0.6: f32[], Arg_1.6: f32[]) -> pred[] {
 //   %Arg_0.6 = f32[] parameter(0)
 //   %Arg_1.6 = f32[] parameter(1)
-//   ROOT %compare.3 = pred[] compare(%Arg_0.6, %Arg_1.6), direction=LT, type=TOTALORDER
+//   ROOT %compare.3 = pred[] compare(%Arg_0.6, %Arg_1.6), direction=LT, order=TOTAL
 // }
 //
 // %region_3.4 (Arg_0.8: f32[], Arg_1.8: f32[]) -> f32[] {
