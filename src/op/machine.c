@@ -5,9 +5,10 @@
 #include "op/fold.h"
 
 typedef enum What {
-  STEP_DIRECT,   // the block, on the cells as they are
-  STEP_WIDENED,  // the block, on widened operands; its result is narrowed
-  STEP_TOTAL,    // a comparison, of keys in the total order
+  STEP_BLOCK,   // the block of an op, on cells that hold what it computes in
+  STEP_WIDEN,   // from what is stored to what blocks compute in
+  STEP_NARROW,  // and back
+  STEP_TOTAL,   // a comparison, of keys in the total order
   STEP_SELECT,
   STEP_CONVERT,
   STEP_RECAST  // the same bits as another type of the same width
@@ -50,24 +51,50 @@ static const Elementwise *block_of(const HlInst *inst, HlDtype from) {
   return NULL;
 }
 
-// A step over tiles of one element: over the cells themselves, or widened ones.
+static Step *add_step(Machine *m, What what) {
+  Step *step = &m->step[m->n_steps++];
+  step->what = (uint8_t)what;
+  return step;
+}
+
+// The cell where a value stands as the class has it; all who ask get the same.
+static int widened(Machine *m, int cell, HlDtype dtype, EwClass class) {
+  if (ew_is_direct(dtype, class))
+    return cell;
+  if (!m->wide[cell]) {
+    Step *step = add_step(m, STEP_WIDEN);
+    step->n = 1;
+    step->from[0] = (uint8_t)dtype;
+    step->in[0] = cell;
+    step->out = m->wide[cell] = m->n_cells++;
+  }
+  return m->wide[cell];
+}
+
+// A step over tiles of one element, which are cells.
 static bool compile_block(Machine *m, Step *step, const HlInst *inst, const Elementwise *op) {
   const HlDtype from = (HlDtype)step->from[0];
-  step->class = ew_class(op, from);
-  step->to = ew_result_class(op->result, step->class);
-  step->fn = op->fn[step->class];
-  if (!step->fn || !ew_fits((HlDtype)step->dtype, step->to))
+  const EwClass class = ew_class(op, from), to = ew_result_class(op->result, class);
+  const HlDtype dtype = (HlDtype)step->dtype;
+  step->what = STEP_BLOCK;
+  step->fn = op->fn[class];
+  if (!step->fn || !ew_fits(dtype, to))
     return false;
-  bool direct = ew_is_direct((HlDtype)step->dtype, step->to);
-  step->tile = (EwTile){.n = 1, .out = &m->cell[step->out], .inst = inst};
-  step->tile.bits = hl_dtype_info[from].bits;
+  step->tile = (EwTile){.n = 1, .inst = inst, .bits = hl_dtype_info[from].bits};
   for (int k = 0; k < step->n; k++) {
-    if (!ew_fits((HlDtype)step->from[k], step->class))
+    if (!ew_fits((HlDtype)step->from[k], class))
       return false;
-    direct &= ew_is_direct((HlDtype)step->from[k], step->class);
-    step->tile.in[k] = &m->cell[step->in[k]];
+    step->tile.in[k] = &m->cell[widened(m, step->in[k], (HlDtype)step->from[k], class)];
   }
-  step->what = direct ? STEP_DIRECT : STEP_WIDENED;
+  const int result = step->out;
+  if (!ew_is_direct(dtype, to))
+    step->out = m->n_cells++;
+  step->tile.out = &m->cell[step->out];
+  if (step->out == result)
+    return true;
+  m->step[m->n_steps++] = *step;
+  *step = (Step){
+      .what = STEP_NARROW, .n = 1, .dtype = (uint8_t)dtype, .in = {step->out}, .out = result};
   return true;
 }
 
@@ -114,19 +141,22 @@ static bool is_real_scalar(const HlShape *shape) {
   return hl_shape_is_scalar(shape) && !hl_is_complex(shape->dtype);
 }
 
+// The last of the steps that an instruction takes is added here.
 static bool compile_step(Machine *m, const HlInst *inst, int *cell_of) {
   if (inst->n_operands < 1 || inst->n_operands > EW_MAX_OPERANDS)
     return false;
-  Step *step = &m->step[m->n_steps++];
-  *step = (Step){.n = (uint8_t)inst->n_operands, .dtype = (uint8_t)inst->shape->dtype};
-  for (int k = 0; k < step->n; k++) {
+  Step step = {.n = (uint8_t)inst->n_operands, .dtype = (uint8_t)inst->shape->dtype};
+  for (int k = 0; k < step.n; k++) {
     if (!is_real_scalar(inst->operands[k]->shape))
       return false;
-    step->from[k] = (uint8_t)inst->operands[k]->shape->dtype;
-    step->in[k] = cell_of[inst->operands[k]->id];
+    step.from[k] = (uint8_t)inst->operands[k]->shape->dtype;
+    step.in[k] = cell_of[inst->operands[k]->id];
   }
-  step->out = cell_of[inst->id] = m->n_cells++;
-  return compile_what(m, step, inst);
+  step.out = cell_of[inst->id] = m->n_cells++;
+  if (!compile_what(m, &step, inst))
+    return false;
+  m->step[m->n_steps++] = step;
+  return true;
 }
 
 // Gives an instruction its cell: of a parameter, a constant, its operand, or a new step.
@@ -180,8 +210,11 @@ Machine *machine_new(HlArena *arena, const HlComp *comp) {
     return NULL;
   Machine *m = HL_NEW(arena, Machine);
   m->n_params = comp->n_params;
-  m->cell = HL_ARRAY(arena, Cell, comp->n_insts + (uint32_t)comp->n_params + 1);
-  m->step = HL_ARRAY(arena, Step, comp->n_insts + 1);
+  // A value may be widened, and a result stand there before it is narrowed.
+  const uint32_t n = comp->n_insts + (uint32_t)comp->n_params + 1;
+  m->cell = HL_ARRAY(arena, Cell, 3 * n);
+  m->wide = HL_ARRAY(arena, int, 3 * n);
+  m->step = HL_ARRAY(arena, Step, 3 * n);
   m->uses = HL_ARRAY(arena, bool, comp->n_params + 1);
   m->param_dtype = HL_ARRAY(arena, HlDtype, comp->n_params + 1);
   m->n_cells = comp->n_params;
@@ -204,33 +237,18 @@ Machine *machine_new(HlArena *arena, const HlComp *comp) {
 // --- Running -------------------------------------------------------------------------------------
 
 // One element of a type that is computed on in another; bf16, the high half of an f32, at once.
-static inline void widen_cell(HlDtype dtype, const Cell *cell, double *to) {
-  const uint32_t bits = (uint32_t)*cell << 16;
+static inline Cell widened_cell(HlDtype dtype, const Cell *cell) {
   if (dtype == HL_BF16)
-    memcpy(to, &bits, sizeof bits);
-  else
-    ew_widen(dtype, cell, to, 1);
+    return (uint32_t)*cell << 16;
+  Cell wide = 0;
+  ew_widen(dtype, cell, &wide, 1);
+  return wide;
 }
 
-static void run_widened(Machine *m, Step *s) {
-  double wide[EW_MAX_OPERANDS];
-  for (int k = 0; k < s->n; k++) {
-    s->tile.in[k] = &wide[k];
-    if (ew_is_direct((HlDtype)s->from[k], s->class))
-      s->tile.in[k] = &m->cell[s->in[k]];
-    else
-      widen_cell((HlDtype)s->from[k], &m->cell[s->in[k]], &wide[k]);
-  }
-  if (ew_is_direct((HlDtype)s->dtype, s->to)) {
-    s->fn(&s->tile);
-    return;
-  }
-  double result;
-  Cell narrow = 0;
-  s->tile.out = &result;
-  s->fn(&s->tile);
-  ew_narrow((HlDtype)s->dtype, &result, &narrow, 1);
-  m->cell[s->out] = narrow;
+static Cell narrowed(HlDtype dtype, const Cell *wide) {
+  Cell cell = 0;
+  ew_narrow(dtype, wide, &cell, 1);
+  return cell;
 }
 
 static Cell compare_total(const Machine *m, const Step *s) {
@@ -241,9 +259,14 @@ static Cell compare_total(const Machine *m, const Step *s) {
   return out;
 }
 
-static Cell convert(const Step *s, Cell from) {
+// A cell is read as wide as a block has written it: a wider load would wait until the store has left for the cache.
+static inline bool is_set(const Cell *pred) {
+  return *(const uint8_t *)pred != 0;
+}
+
+static Cell converted(const Step *s, const Cell *from) {
   Cell to = 0;
-  hl_convert_elements((HlDtype)s->dtype, &to, (HlDtype)s->from[0], &from, 1);
+  hl_convert_elements((HlDtype)s->dtype, &to, (HlDtype)s->from[0], from, 1);
   return to;
 }
 
@@ -259,13 +282,14 @@ static Cell recast(const Step *s, Cell cell) {
 void machine_run(Machine *m) {
   Cell *cell = m->cell;
   for (int k = 0; k < m->n_steps; k++) {
-    Step *s = &m->step[k];
+    const Step *s = &m->step[k];
     switch ((What)s->what) {
-    case STEP_DIRECT: s->fn(&s->tile); break;
-    case STEP_WIDENED: run_widened(m, s); break;
+    case STEP_BLOCK: s->fn(&s->tile); break;
+    case STEP_WIDEN: cell[s->out] = widened_cell((HlDtype)s->from[0], &cell[s->in[0]]); break;
+    case STEP_NARROW: cell[s->out] = narrowed((HlDtype)s->dtype, &cell[s->in[0]]); break;
     case STEP_TOTAL: cell[s->out] = compare_total(m, s); break;
-    case STEP_SELECT: cell[s->out] = cell[s->in[0]] ? cell[s->in[1]] : cell[s->in[2]]; break;
-    case STEP_CONVERT: cell[s->out] = convert(s, cell[s->in[0]]); break;
+    case STEP_SELECT: cell[s->out] = cell[s->in[is_set(&cell[s->in[0]]) ? 1 : 2]]; break;
+    case STEP_CONVERT: cell[s->out] = converted(s, &cell[s->in[0]]); break;
     case STEP_RECAST: cell[s->out] = recast(s, cell[s->in[0]]); break;
     }
   }

@@ -30,7 +30,7 @@ static inline void cell_store(HlDtype dtype, void *data, int64_t k, Cell cell) {
 }
 
 typedef struct Step {
-  uint8_t what;       // machine.c
+  uint8_t what;  // machine.c
   bool compares;
   uint8_t n;          // operands
   uint8_t direction;  // of a comparison
@@ -38,8 +38,7 @@ typedef struct Step {
   uint8_t from[EW_MAX_OPERANDS];
   int in[EW_MAX_OPERANDS], out;  // cells
   EwFn *fn;
-  EwClass class, to;  // what it computes in
-  EwTile tile;        // of one: over the cells themselves where storage is what the block computes in
+  EwTile tile;  // of one: of cells that hold what the block computes in
 } Step;
 typedef struct Machine {
   Cell *cell;  // parameters first
@@ -47,6 +46,7 @@ typedef struct Machine {
   int n_steps, n_params, n_results, n_cells;
   int *result;  // cells of the results
   bool *uses;   // which parameters matter
+  int *wide;    // by cell: the cell of its value as blocks compute with it; 0: none
   HlDtype *param_dtype, *result_dtype;
 } Machine;
 // NULL when the computation has something that machines cannot do (nothing is reported).

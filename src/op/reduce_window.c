@@ -88,9 +88,8 @@ static bool fold_dim(HlEval *ev, const HlInst *inst, HlOp op, HlDtype dtype, con
           fold_vectors(op, dtype, result, line + last * inner, inner);
         continue;
       }
-      for (int64_t c = 0; c < inner; c++)
-        result[c] = neutral;
-      for (int64_t p = 0; p < w->size; p++)
+      memcpy(result, line + first * inner, sizeof *result * (size_t)inner);
+      for (int64_t p = 1; p < w->size; p++)
         fold_vectors(op, dtype, result, line + (first + p * w->rhs_dilate) * inner, inner);
     }
   }
