@@ -147,7 +147,7 @@ const HlShape *infer_dynamic_reshape(const HlInfer *q) {
           q, "dynamic-reshape's dim size has to be scalar S32, got %s for operand %d",
           infer_text(q, q->in[k]), k);
   int64_t from_n = hl_shape_elements(x), to_n = hl_shape_elements(to);
-  if (from_n != to_n && hl_shape_is_dynamic(x))
+  if (from_n != to_n)
     return hl_infer_error(q,
                           "reshape operation has mismatched element counts: from=%" PRId64
                           " (%s) to=%" PRId64 " (%s)",

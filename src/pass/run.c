@@ -81,6 +81,27 @@ static bool is_sorted(HlArena *arena, const HlModule *m) {
   return true;
 }
 
+// Where a pass has left a fusion and its copy with one body, the copy gets its own: no body has two fusions.
+static void own_bodies(HlModule *m) {
+  bool has_copied = false;
+  for (HlComp *comp = m->first; comp; comp = comp->next) {
+    const HlInst *owner = NULL;
+    for (HlCall *call = comp->is_fusion ? comp->first_call : NULL, *next; call; call = next) {
+      next = call->next;
+      if (call->caller->op != HL_OP_FUSION)
+        continue;
+      if (owner) {
+        hl_set_calls(call->caller, 1, (HlComp *[]){hl_comp_copy(m, comp, "clone", false, NULL)});
+        has_copied = true;
+      } else {
+        owner = call->caller;
+      }
+    }
+  }
+  if (has_copied)  // fusions inside the copied bodies
+    own_bodies(m);
+}
+
 static bool run_on_module(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
   HlArena *arena = e->scratch;
   HlMark mark = hl_arena_mark(arena);
@@ -96,6 +117,8 @@ static bool run_on_module(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
   int64_t n_errors = hl_cx_n_errors(e->cx);
   const bool ran = item->pass->run ? item->pass->run(p) : hl_run_rules(p, item->pass->rules, 1);
   bool ok = pass_no_change_open(p) && ran;
+  if (p->changed)
+    own_bodies(e->m);
   for (HlComp *comp = p->changed ? e->m->first : NULL; comp; comp = comp->next)
     pass_tell_callers(e, comp);
   ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;

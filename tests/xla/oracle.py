@@ -214,6 +214,17 @@ def load(raw, kind):
     raise error
 
 
+def compiled(m):
+    """XLA:CPU's result: the whole way through StableHLO, verifier and passes."""
+    import jax
+    from jax._src.lib import xla_client as xc
+    from jaxlib import _hlo, _jax
+    mlir = _jax.mlir.xla_computation_to_mlir_module(_hlo.XlaComputation(m.as_serialized_hlo_module_proto()))
+    device = jax.local_devices()[0]
+    exe = device.client.compile_and_load(mlir, _jax.DeviceList((device,)), xc.CompileOptions())
+    return exe.hlo_modules()[0].to_string()
+
+
 def answer(req):
     from jaxlib import _hlo
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -225,7 +236,8 @@ def answer(req):
         roundtrip=lambda: _hlo.HloModule.from_serialized_hlo_module_proto(m.as_serialized_hlo_module_proto()).to_string(),
         short=lambda: m.to_string(_hlo.HloPrintOptions.short_parsable()),
         canonical=lambda: m.to_string(_hlo.HloPrintOptions.canonical()),
-        fingerprint=lambda: m.to_string(_hlo.HloPrintOptions.fingerprint()))
+        fingerprint=lambda: m.to_string(_hlo.HloPrintOptions.fingerprint()),
+        compile=lambda: compiled(m))
     for what in req["want"]:
         s = make[what]()
         with open(os.path.join(req["out"], what + SUFFIX.get(what, ".txt")), "wb") as f:
