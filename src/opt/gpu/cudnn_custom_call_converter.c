@@ -46,6 +46,7 @@ static HlInst *as_fusion(HlPass *p, HlBuild *b, HlInst *call) {
 
 const HlRule cudnn_custom_call_rules[] = {
     {HL_OP_CUSTOM_CALL, as_fusion, "cudnn-custom-call-converter",
-     "custom-call(x) => fusion(x), kind=kCustom", "a call that names cuDNN's fusions, of a computation"},
+     "custom-call(x) => fusion(x), kind=kCustom",
+     "a call that names cuDNN's fusions, of a computation"},
     {0},
 };
