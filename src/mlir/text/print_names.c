@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "base/vec.h"
 
 typedef enum NameKind { NAME_NONE, NAME_NUMBER, NAME_ARG, NAME_WORD } NameKind;
 
@@ -25,12 +26,10 @@ typedef struct WordName {
 struct PrNames {
   ValueName *of;  // by value
   uint32_t n_values;
-  WordName *words;
-  uint32_t n_words, word_room;
+  VEC(WordName) words;
   HlArena *arena;
-  HlSyms *syms;      // of words
-  uint32_t *n_used;  // by word: how often it is taken in the regions around
-  uint32_t n_used_room;
+  HlSyms *syms;          // of words
+  VEC(uint32_t) n_used;  // by word: how often it is taken in the regions around
 };
 
 typedef struct Counters {
@@ -39,24 +38,17 @@ typedef struct Counters {
 
 typedef struct Task {
   const HlMlRegion *region;
-  Counters start;   // where the region around it ended
-  uint32_t n_seen;  // words taken around it
+  Counters start;  // where the region around it ended
+  int n_seen;      // words taken around it
 } Task;
 
 typedef struct Naming {
   PrNames *names;
   bool generic;
   Counters at;
-  Task *stack;
-  uint32_t n_stack, stack_room;
-  const HlSym **seen;  // words taken, innermost last
-  uint32_t n_seen, seen_room;
+  VEC(Task) stack;
+  VEC(const HlSym *) seen;  // words taken, innermost last
 } Naming;
-
-static void *grow(void *at, uint32_t *room, size_t size) {
-  *room = *room ? 2 * *room : 64;
-  return base_realloc(at, *room * size);
-}
 
 static void name_number(Naming *n, const HlMlValue *value) {
   n->names->of[value->index] = (ValueName){NAME_NUMBER, n->at.value++ & 0x3fffffff};
@@ -64,24 +56,18 @@ static void name_number(Naming *n, const HlMlValue *value) {
 
 static bool take(Naming *n, const HlSym *word) {
   PrNames *names = n->names;
-  while (word->index >= names->n_used_room) {
-    uint32_t old = names->n_used_room;
-    names->n_used = grow(names->n_used, &names->n_used_room, sizeof *names->n_used);
-    memset(names->n_used + old, 0, (names->n_used_room - old) * sizeof *names->n_used);
-  }
-  if (n->n_seen == n->seen_room)
-    n->seen = grow(n->seen, &n->seen_room, sizeof *n->seen);
-  n->seen[n->n_seen++] = word;
-  return names->n_used[word->index]++ == 0;
+  if (word->index == (uint32_t)names->n_used.n)
+    vec_push(&names->n_used, 0);
+  vec_push(&n->seen, word);
+  return names->n_used.at[word->index]++ == 0;
 }
 
 static void name_word(Naming *n, const HlMlValue *value, const char *text, size_t length) {
   PrNames *names = n->names;
   const HlSym *word = hl_syms_add(names->syms, text, length);
-  if (names->n_words == names->word_room)
-    names->words = grow(names->words, &names->word_room, sizeof *names->words);
-  names->words[names->n_words] = (WordName){word, take(n, word) ? -1 : (int)n->at.conflict++};
-  names->of[value->index] = (ValueName){NAME_WORD, names->n_words++ & 0x3fffffff};
+  const WordName name = {word, take(n, word) ? -1 : (int)n->at.conflict++};
+  names->of[value->index] = (ValueName){NAME_WORD, (uint32_t)names->words.n & 0x3fffffff};
+  vec_push(&names->words, name);
 }
 
 // --- What ops call their results and arguments -----------------------------------------------------------
@@ -176,22 +162,19 @@ static void name_region(Naming *n, const HlMlRegion *region) {
 }
 
 static void push_regions(Naming *n, const HlMlOp *op) {
-  for (uint32_t k = 0; k < op->n_regions; k++) {
-    if (n->n_stack == n->stack_room)
-      n->stack = grow(n->stack, &n->stack_room, sizeof *n->stack);
-    n->stack[n->n_stack++] = (Task){&op->regions[k], n->at, n->n_seen};
-  }
+  for (uint32_t k = 0; k < op->n_regions; k++)
+    vec_push(&n->stack, ((Task){&op->regions[k], n->at, n->seen.n}));
 }
 
 static void name_all(Naming *n, const HlMlOp *top) {
   name_results(n, top);
   push_regions(n, top);
-  while (n->n_stack) {
-    Task task = n->stack[--n->n_stack];
+  while (n->stack.n) {
+    const Task task = vec_pop(&n->stack);
     if (!n->generic)
       n->at = task.start;
-    while (n->n_seen > task.n_seen)
-      n->names->n_used[n->seen[--n->n_seen]->index]--;
+    while (n->seen.n > task.n_seen)
+      n->names->n_used.at[vec_pop(&n->seen)->index]--;
     name_region(n, task.region);
     for (const HlMlBlock *block = task.region->first; block; block = block->next)
       for (const HlMlOp *op = block->first; op; op = op->next)
@@ -207,8 +190,8 @@ PrNames *mlp_names_new(const HlMlTree *tree, const HlMlOp *top, bool generic) {
   names->syms = hl_syms_new(names->arena);
   Naming n = {.names = names, .generic = generic};
   name_all(&n, top);
-  base_free(n.stack);
-  base_free(n.seen);
+  vec_free(&n.stack);
+  vec_free(&n.seen);
   return names;
 }
 
@@ -216,8 +199,8 @@ void mlp_names_free(PrNames *names) {
   if (!names)
     return;
   base_free(names->of);
-  base_free(names->words);
-  base_free(names->n_used);
+  vec_free(&names->words);
+  vec_free(&names->n_used);
   hl_arena_free(names->arena);
   base_free(names);
 }
@@ -231,7 +214,7 @@ static ValueName name_of(const Printer *p, const HlMlValue *value) {
 static void print_name(Printer *p, ValueName name) {
   put_char(p->out, '%');
   if (name.kind == NAME_WORD) {
-    const WordName *word = &p->names->words[name.n];
+    const WordName *word = &p->names->words.at[name.n];
     put_sym(p->out, word->word);
     if (word->conflict >= 0) {
       put_char(p->out, '_');

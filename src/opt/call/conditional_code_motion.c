@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+#include "base/map.h"
 #include "opt/ask/effects.h"
 #include "opt/ask/loops.h"
 #include "opt/ask/same.h"
@@ -103,8 +104,7 @@ typedef struct Classes {
   const HlInst **shown;  // by class: an instruction of it; NULL: from outside
   const uint32_t **in;   // by class: classes of the branch in which that is
   uint32_t n;
-  uint32_t *table;  // of classes
-  uint32_t mask;
+  Map by_hash;  // classes
 } Classes;
 
 static HlInst *outside_value(const HlInst *cond, int b, const HlInst *inst) {
@@ -136,30 +136,28 @@ static bool is_of_class(Motion *m, const Classes *c, uint32_t class, const HlIns
 
 static uint32_t find_class(Motion *m, Classes *c, const HlInst *inst, const uint32_t *of) {
   const bool compares = is_movable(inst) || inst->op == HL_OP_GET_TUPLE_ELEMENT;
-  uint32_t at = compares ? (uint32_t)class_hash(m, inst, of) & c->mask : 0;
-  for (; compares && c->table[at]; at = (at + 1) & c->mask)
-    if (is_of_class(m, c, c->table[at], inst, of))
-      return c->table[at];
+  const uint64_t hash = compares ? class_hash(m, inst, of) : 0;
+  MapWalk walk = map_walk(&c->by_hash, hash);
+  for (uint64_t class; compares && (class = map_next(&walk));)
+    if (is_of_class(m, c, (uint32_t) class, inst, of))
+      return (uint32_t) class;
   c->shown[++c->n] = inst;
   c->in[c->n] = of;
   if (compares)
-    c->table[at] = c->n;
+    map_add(&c->by_hash, hash, c->n);
   return c->n;
 }
 
 static Classes find_classes(Motion *m, const HlInst *cond) {
   HlArena *arena = m->p->arena;
-  uint32_t total = 1, outside = cond->comp->next_id + 1, size = 16;
+  uint32_t total = 1, outside = cond->comp->next_id + 1;
   for (int b = 0; b < cond->n_calls; b++)
     total += hl_called(cond, b)->n_insts;
-  while (size < 2 * total)
-    size *= 2;
   Classes c = {.of = HL_ARRAY(arena, uint32_t *, cond->n_calls),
                .shown = HL_ARRAY(arena, const HlInst *, outside + total + 1),
                .in = HL_ARRAY(arena, const uint32_t *, outside + total + 1),
-               .table = HL_ARRAY(arena, uint32_t, size),
-               .n = outside,
-               .mask = size - 1};
+               .by_hash = {.arena = arena},
+               .n = outside};
   for (int b = 0; b < cond->n_calls; b++) {
     const HlComp *branch = hl_called(cond, b);
     c.of[b] = HL_ARRAY(arena, uint32_t, branch->next_id + 1);
