@@ -285,9 +285,7 @@ void base_end_try(size_t size) {
     base_out_of_memory(size);
 }
 
-static bool is_cancelled(BaseTry *t) {
-  if (HL_LIKELY(!t->polls))
-    return hl_cx_is_cancelled(t->cx);
+static bool poll(BaseTry *t) {
   lock(t);
   Frame *mine = frame;
   frame = NULL;  // who is asked is not part of the try
@@ -297,9 +295,14 @@ static bool is_cancelled(BaseTry *t) {
   return is;
 }
 
-void base_look(void) {
-  if (frame && HL_UNLIKELY(is_cancelled(frame->try)))
+static HL_RARE void look_closer(void) {
+  if (frame->try->polls ? poll(frame->try) : hl_cx_is_cancelled(frame->try->cx))
     leave(frame, (BaseEnd){.cancelled = true});
+}
+
+void base_look(void) {
+  if (frame && HL_UNLIKELY(frame->try->polls || hl_cx_is_cancelled(frame->try->cx)))
+    look_closer();
 }
 
 typedef enum Outcome { NO, YES, LEFT } Outcome;

@@ -191,17 +191,20 @@ static bool used_has(const Names *names, uint32_t root, int64_t number) {
   return (names->slot[at].taken & used_bit(number)) != 0;
 }
 
-static int64_t *next_of(Names *names, uint32_t root) {
-  if (root >= names->n_next) {
-    uint32_t n = names->n_next ? names->n_next * 2 : 64;
-    while (n <= root)
-      n *= 2;
-    int64_t *next = HL_ARRAY(names->arena, int64_t, n);
-    if (names->n_next > 0)
-      memcpy(next, names->next, sizeof *next * names->n_next);
-    names->next = next;
-    names->n_next = n;
-  }
+static HL_RARE void next_grow(Names *names, uint32_t root) {
+  uint32_t n = names->n_next ? names->n_next * 2 : 64;
+  while (n <= root)
+    n *= 2;
+  int64_t *next = HL_ARRAY(names->arena, int64_t, n);
+  if (names->n_next > 0)
+    memcpy(next, names->next, sizeof *next * names->n_next);
+  names->next = next;
+  names->n_next = n;
+}
+
+static inline int64_t *next_of(Names *names, uint32_t root) {
+  if (HL_UNLIKELY(root >= names->n_next))
+    next_grow(names, root);
   return &names->next[root];
 }
 

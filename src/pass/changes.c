@@ -64,11 +64,14 @@ static void set_bit(uint64_t *bits, uint32_t id) {
   bits[id / 64] |= (uint64_t)1 << (id % 64);
 }
 
-static void near_add(Near *near, HlInst *inst) {
-  if (has_bit(near->met, inst->id))
-    return;
+static void near_add_new(Near *near, HlInst *inst) {
   set_bit(near->met, inst->id);
   vec_push_as(near->engine->arena, near->found, inst);
+}
+
+static inline void near_add(Near *near, HlInst *inst) {
+  if (!has_bit(near->met, inst->id))
+    near_add_new(near, inst);
 }
 
 static void add_users(Near *near, const HlInst *inst) {
