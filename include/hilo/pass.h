@@ -319,6 +319,8 @@ const HlStep *hl_engine_steps(const HlEngine *engine, int *n);
 const HlRewrite *hl_engine_rewrites(const HlEngine *engine, int64_t *n);
 // Whether the result that `break_rule` asks for has been made wrong.
 bool hl_engine_broke(const HlEngine *engine);
+// Whether the decision of this number has allowed a rewrite.
+bool hl_engine_decided(const HlEngine *engine, int decision);
 // Where an instruction came from: the rewrite that made it, or NULL if it was there before.
 const HlRewrite *hl_origin_of(const HlEngine *engine, const HlInst *inst);
 // Tells the engine's `stage` hook; for passes.

@@ -38,13 +38,15 @@ static const Target targets[] = {
 static const struct {
   const char *name;
   HlTextPreset preset;
+  Form form;  // that it is a spelling of; MLIR: cli/mlir.c
 } presets[] = {
-    {"default", HL_TEXT_DEFAULT},
-    {"generic", HL_TEXT_DEFAULT},  // of MLIR: cli/mlir.c
-    {"short", HL_TEXT_SHORT},
-    {"canonical", HL_TEXT_CANONICAL},
-    {"fingerprint", HL_TEXT_FINGERPRINT},
-    {"module-fingerprint", HL_TEXT_MODULE_FINGERPRINT},
+    {"default", HL_TEXT_DEFAULT, FORM_TEXT},
+    {"short", HL_TEXT_SHORT, FORM_TEXT},
+    {"canonical", HL_TEXT_CANONICAL, FORM_TEXT},
+    {"fingerprint", HL_TEXT_FINGERPRINT, FORM_TEXT},
+    {"module-fingerprint", HL_TEXT_MODULE_FINGERPRINT, FORM_TEXT},
+    {"default", HL_TEXT_DEFAULT, FORM_MLIR},
+    {"generic", HL_TEXT_DEFAULT, FORM_MLIR},
 };
 
 // Words that people try.
@@ -63,7 +65,8 @@ void cli_list_forms(void) {
 
 void cli_list_presets(void) {
   for (int k = 0; k < HL_COUNT_OF(presets); k++)
-    printf("%s\n", presets[k].name);
+    if (k == 0 || presets[k].preset != HL_TEXT_DEFAULT || strcmp(presets[k].name, "generic") == 0)
+      printf("%s\n", presets[k].name);
 }
 
 static const Target *target_by_name(const char *name) {
@@ -117,22 +120,34 @@ static bool find_target(Cli *cli, const Target **out) {
   return false;
 }
 
-static bool find_options(Cli *cli, HlTextOptions *out) {
+// The spelling that --print asks for: not every form has every one. False after a usage message.
+static bool find_preset(Cli *cli, const Target *target, HlTextPreset *out) {
   const char *wish = cli_value(cli, "--print");
-  *out = (HlTextOptions){0};
-  bool found = !wish;
-  for (int k = 0; wish && k < HL_COUNT_OF(presets); k++)
+  if (!wish)
+    return true;
+  HlBuf known = {0};
+  for (int k = 0; k < HL_COUNT_OF(presets); k++) {
+    if (presets[k].form != target->form)
+      continue;
     if (strcmp(presets[k].name, wish) == 0) {
-      out->preset = presets[k].preset;
-      found = true;
+      *out = presets[k].preset;
+      hl_buf_free(&known);
+      return true;
     }
-  if (!found) {
-    cli_usage(cli,
-              "unknown --print '%s': default, short, canonical, fingerprint, module-fingerprint or "
-              "generic",
-              wish);
-    return false;
+    hl_buf_printf(&known, "%s%s", known.n > 0 ? ", " : "", presets[k].name);
   }
+  if (known.n > 0)
+    cli_usage(cli, "unknown --print '%s' of the form %s: %s", wish, target->name, known.at);
+  else
+    cli_usage(cli, "--print is of text; %s has one spelling", target->name);
+  hl_buf_free(&known);
+  return false;
+}
+
+static bool find_options(Cli *cli, const Target *target, HlTextOptions *out) {
+  *out = (HlTextOptions){0};
+  if (!find_preset(cli, target, &out->preset))
+    return false;
   if (cli_flag(cli, "--large-constants"))
     out->large_constants = HL_ON;
   if (cli_flag(cli, "--no-metadata"))
@@ -171,6 +186,8 @@ static int write_module(Cli *cli, const Target *target, const HlFile *file, HlBu
   const HlModule *m = cli_select(cli, file, cli->files[0]);
   if (!m)
     return CLI_USAGE;
+  if (target->form == FORM_JSON || target->form == FORM_PROTO)
+    cli_warn_elided(cli->cx, m);
   if (target->form == FORM_JSON)
     hl_proto_write_json(cli->cx, m, out);
   else if (target->form == FORM_VIEW)
@@ -235,8 +252,9 @@ static int run(Cli *cli) {
   HlTextOptions options;
   if (cli->n_files != 1)
     return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
-  if (!find_target(cli, &target) || !find_options(cli, &options) || !cli_mlir_version(cli, NULL) ||
-      !cli_check_dialect(cli) || !cli_may_write(cli, cli_value(cli, "-o"), !target->as_text))
+  if (!find_target(cli, &target) || !find_options(cli, target, &options) ||
+      !cli_mlir_version(cli, NULL) || !cli_check_dialect(cli) ||
+      !cli_may_write(cli, cli_value(cli, "-o"), !target->as_text))
     return CLI_USAGE;
   return convert(cli, target, &options);
 }
@@ -247,8 +265,9 @@ static const CliOption options[] = {
      "snapshot, json, dot, svg, html"},
     {"-o", "OUT", "where to write; .gz and .zst compress (default: standard output)"},
     {"--print", "PRESET",
-     "of HLO: default, short, canonical, fingerprint, module-fingerprint; of MLIR: default, "
-     "generic"},
+     "of HLO: default, short, XLA's canonical (instructions are numbered; computations keep their "
+     "names), fingerprint or module-fingerprint (the same for programs that differ in names only); "
+     "of MLIR: default, generic"},
     {"--large-constants", NULL, "print constants of more than ten elements in full"},
     {"--no-metadata", NULL, "leave out metadata and stack frames"},
     {"--locations", NULL, "print MLIR's locations"},
@@ -274,11 +293,10 @@ const CliCommand cli_convert = {
         "StableHLO or an artifact; each function that `run` would run becomes a module. What the "
         "output has no\n"
         "word for is said in a note.",
-    .examples =
-        "  hilo convert m.hlo --to=stablehlo            as StableHLO\n"
-        "  hilo convert m.mlir -o m.hlo.pb.gz           the form follows from the name\n"
-        "  hilo convert m.hlo --print=canonical         names and order as XLA compares modules\n"
-        "  hilo convert m.hlo --to=html -o m.html       a page to look at\n",
+    .examples = "  hilo convert m.hlo --to=stablehlo            as StableHLO\n"
+                "  hilo convert m.mlir -o m.hlo.pb.gz           the form follows from the name\n"
+                "  hilo convert m.hlo --print=canonical         what XLA's canonical form is\n"
+                "  hilo convert m.hlo --to=html -o m.html       a page to look at\n",
     .options = options,
     .run = run,
 };

@@ -211,10 +211,11 @@ static void warn_unbroken(Cli *cli, const HlModule *m, bool broke) {
             cli_value(cli, "--break-rule"), m->name->text);
 }
 
-static void print_compiled(Cli *cli, const Plan *plan, const HlCompiled *compiled, HlBuf *out) {
+static void print_compiled(Cli *cli, Plan *plan, const HlCompiled *compiled, HlBuf *out) {
   const HlModule *m = hl_compiled_module(compiled);
   const HlEngine *engine = hl_compiled_engine(compiled);
   warn_unbroken(cli, m, hl_engine_broke(engine));
+  cli_note_decisions(&plan->decisions, engine);
   if (cli_flag(cli, "--stats"))
     cli_print_steps(cli, engine);
   if (plan->compile.engine.dry)
@@ -225,7 +226,7 @@ static void print_compiled(Cli *cli, const Plan *plan, const HlCompiled *compile
     hl_text_print(cli->cx, m, &plan->text, out);
 }
 
-static bool run_passes(Cli *cli, const Plan *plan, HlModule *m, HlBuf *out) {
+static bool run_passes(Cli *cli, Plan *plan, HlModule *m, HlBuf *out) {
   HlCompiled *compiled =
       hl_compile(cli->cx, plan->session, &(HlProgram){.take = m}, &plan->compile);
   cli_progress(cli, NULL);
@@ -269,7 +270,7 @@ static bool check_each(Cli *cli, const Plan *plan, HlModule *m, const HlRecorded
 }
 
 // Runs the passes over one module of the file, which is given away unless its results are checked.
-static bool run_module(Cli *cli, const Plan *plan, HlFile *file, int k, HlBuf *out) {
+static bool run_module(Cli *cli, Plan *plan, HlFile *file, int k, HlBuf *out) {
   HlModule *m = file->modules[k];
   if (cli_flag(cli, "--check-each"))
     return check_each(cli, plan, m, &file->recorded, out);
@@ -277,7 +278,7 @@ static bool run_module(Cli *cli, const Plan *plan, HlFile *file, int k, HlBuf *o
   return run_passes(cli, plan, m, out);
 }
 
-static int run_file(Cli *cli, const Plan *plan, CliFiles *files, int which, HlBuf *out) {
+static int run_file(Cli *cli, Plan *plan, CliFiles *files, int which, HlBuf *out) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
   bool skipped, ok = true;
@@ -301,11 +302,13 @@ static int run_file(Cli *cli, const Plan *plan, CliFiles *files, int which, HlBu
   return cli_worse(status, cli_flush(cli));
 }
 
-static int run_files(Cli *cli, const Plan *plan, CliFiles *files) {
+static int run_files(Cli *cli, Plan *plan, CliFiles *files) {
   HlBuf out = {0};
   int status = CLI_OK;
   for (int k = 0; k < files->n && !hl_cx_is_cancelled(cli->cx); k++)
     status = cli_worse(status, run_file(cli, plan, files, k, &out));
+  if (!cli_flag(cli, "--check-each"))
+    cli_end_decisions(cli, &plan->decisions);
   if (cli_flag(cli, "--check-each"))
     cli_end_checks(cli, &out);
   else if (plan->compile.engine.dry || cli_flag(cli, "--provenance"))

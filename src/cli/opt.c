@@ -256,7 +256,21 @@ bool cli_read_decisions(Cli *cli, const char *path, CliDecisions *out) {
   out->arena = hl_arena_new();
   bool ok = hl_decisions_read(cli->cx, source, out->arena, &out->at, &out->n);
   hl_source_unref(source);
+  out->met = HL_ARRAY(out->arena, bool, out->n + 1);
   return ok;
+}
+
+// " A1 of algsimp: x in main with y", as far as it says; in the context's scratch.
+static const char *describe(Cli *cli, const HlDecision *d) {
+  const char *const words[][2] = {
+      {" ", d->rule}, {" of ", d->pass}, {" at ", d->inst}, {" in ", d->comp}, {" with ", d->with}};
+  HlBuf out = {0};
+  for (int k = 0; k < HL_COUNT_OF(words); k++)
+    if (words[k][1] && *words[k][1])
+      hl_buf_printf(&out, "%s%s", words[k][0], words[k][1]);
+  const char *text = hl_arena_printf(hl_cx_scratch(cli->cx), "%s", out.at ? out.at : "");
+  hl_buf_free(&out);
+  return text;
 }
 
 static bool is_known(const char *name, HlModule *const *modules, int n) {
@@ -280,12 +294,26 @@ void cli_check_decisions(Cli *cli, const CliDecisions *decisions, HlModule *cons
   }
   if (stale == 0)
     return;
-  const HlDecision *d = &decisions->at[first];
-  hl_warn(
-      cli->cx, (HlPos){0},
-      "%d of %d decisions name what the file does not have; the first is decision %d:%s%s%s%s%s%s",
-      stale, decisions->n, first, *d->inst ? " " : "", d->inst, *d->comp ? " in " : "", d->comp,
-      *d->with ? " with " : "", d->with);
+  hl_warn(cli->cx, (HlPos){0},
+          "%d of %d decisions name what the file does not have; the first is decision %d:%s", stale,
+          decisions->n, first, describe(cli, &decisions->at[first]));
+}
+
+void cli_note_decisions(CliDecisions *decisions, const HlEngine *engine) {
+  for (int k = 0; k < decisions->n; k++)
+    decisions->met[k] = decisions->met[k] || hl_engine_decided(engine, k);
+}
+
+void cli_end_decisions(Cli *cli, const CliDecisions *decisions) {
+  int first = -1, idle = 0;
+  for (int k = 0; k < decisions->n; k++) {
+    first = first < 0 && !decisions->met[k] ? k : first;
+    idle += !decisions->met[k];
+  }
+  if (idle > 0)
+    hl_warn(cli->cx, (HlPos){0},
+            "%d of %d decisions met no rewrite that they could allow; the first is decision %d:%s",
+            idle, decisions->n, first, describe(cli, &decisions->at[first]));
 }
 
 void cli_decisions_free(CliDecisions *decisions) {

@@ -26,11 +26,15 @@ void cli_end_checks(const Cli *cli, HlBuf *out);
 typedef struct CliDecisions {
   HlArena *arena;
   HlDecision *at;
+  bool *met;  // which have allowed a rewrite in some module
   int n;
 } CliDecisions;
 bool cli_read_decisions(Cli *cli, const char *path, CliDecisions *out);
 // Warns of decisions about instructions that none of the modules has: nothing would come of them.
 void cli_check_decisions(Cli *cli, const CliDecisions *decisions, HlModule *const *modules, int n);
+void cli_note_decisions(CliDecisions *decisions, const HlEngine *engine);
+// Warns, at the end, of decisions that have allowed nothing.
+void cli_end_decisions(Cli *cli, const CliDecisions *decisions);
 void cli_decisions_free(CliDecisions *decisions);
 
 #endif

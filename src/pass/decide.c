@@ -97,6 +97,7 @@ static const HlDecision *const *sorted(HlEngine *e) {
   if (e->decisions)
     return e->decisions;
   e->decisions = HL_ARRAY(e->arena, const HlDecision *, n + 1);
+  e->decided = HL_ARRAY(e->arena, bool, n + 1);
   for (int k = 0; k < n; k++)
     e->decisions[k] = &e->options.decisions[k];
   qsort(e->decisions, (size_t)n, sizeof *e->decisions, by_inst);
@@ -126,8 +127,10 @@ static bool allows(HlEngine *e, const char *name, const char *comp, const char *
     if (strcmp(d->inst ? d->inst : "", name) != 0)
       return false;
     if (agrees(d->pass, pass) && agrees(d->rule, rule) && agrees(d->comp, comp) &&
-        (!d->with || !*d->with || has_alias(&e->with_aliases, d->with)))
+        (!d->with || !*d->with || has_alias(&e->with_aliases, d->with))) {
+      e->decided[d - e->options.decisions] = true;
       return true;
+    }
   }
   return false;
 }
@@ -146,4 +149,8 @@ bool pass_is_decided(HlEngine *e, const char *pass, const char *rule, const HlIn
       return true;
   }
   return false;
+}
+
+bool hl_engine_decided(const HlEngine *e, int decision) {
+  return e->decided && e->decided[decision];
 }

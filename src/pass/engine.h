@@ -94,6 +94,7 @@ struct HlEngine {
   AliasVec aliases, with_aliases;  // of decide.c: scratch
   int64_t asked;                 // questions of decide.c so far
   const HlDecision **decisions;  // of decide.c: by instruction; NULL: not sorted yet
+  bool *decided;                 // of each decision of the options: whether it has allowed something
   Building building;
 };
 

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 
 #include <jansson.h>
+#include <string.h>
 
 #include "hilo/opt.h"
 
@@ -36,6 +37,17 @@ static bool resolve_pass(HlCx *cx, HlPos at, size_t number, HlDecision *d) {
   return true;
 }
 
+// So would a misspelt rule, where all that the pass does is in its table of rules.
+static bool has_rule(HlCx *cx, HlPos at, size_t number, const HlDecision *d) {
+  const HlPassInfo *pass = *d->pass ? hl_pass_find(&hl_passes, hl_str(d->pass)) : NULL;
+  if (!*d->rule || !pass || pass->run || !pass->rules)
+    return true;
+  for (const HlRule *rule = pass->rules; rule->name; rule++)
+    if (strcmp(rule->name, d->rule) == 0)
+      return true;
+  return hl_error(cx, at, "decision %zu: pass %s has no rule '%s'", number, d->pass, d->rule);
+}
+
 static bool read_list(HlCx *cx, HlSource *source, const json_t *list, HlArena *arena,
                       HlDecision **out, int *n) {
   HlPos start = {source, 1};
@@ -50,7 +62,7 @@ static bool read_list(HlCx *cx, HlSource *source, const json_t *list, HlArena *a
                       "decision %zu: expected an object with some of pass, rule, computation, "
                       "instruction and with, as text",
                       k);
-    else if (!resolve_pass(cx, start, k, &(*out)[k]))
+    else if (!resolve_pass(cx, start, k, &(*out)[k]) || !has_rule(cx, start, k, &(*out)[k]))
       return false;
   return true;
 }
