@@ -51,7 +51,7 @@ def hilo_times(hilo, path):
     done = subprocess.run([hilo, "bench", "print", path, "--json"], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip() or f"exit status {done.returncode}")
-    return json.loads(done.stdout)
+    return json.loads(done.stdout)[0]
 
 
 def process(command, repeats=5):

@@ -76,7 +76,7 @@ def main():
                 done = subprocess.run([args.hilo, "bench", "parse", name, "--json"], capture_output=True, text=True)
                 if done.returncode:
                     sys.exit(done.stderr)
-                ours, theirs = json.loads(done.stdout)["parse_ms"], xla_ms(kind, name, args.repeats)
+                ours, theirs = json.loads(done.stdout)[0]["parse_ms"], xla_ms(kind, name, args.repeats)
                 rows.append({"file": os.path.basename(path), "form": kind, "bytes": os.path.getsize(name), "hilo_ms": ours,
                              "jaxlib_ms": theirs, "ratio": theirs / ours})
     if args.json:

@@ -77,7 +77,8 @@ def met_by(item, target, path, k, module):
     could, did = run(*command, "--dry", "--json"), run(*command, "--provenance")
     if could is None or did is None:
         return {("refuses", "")}  # a pass that checks
-    met = {(rewrite["rule"], op) for rewrite in json.loads(could) for op in opcode.findall(rewrite["before"]) or [""]}
+    met = {(rewrite["rule"], op) for file in json.loads(could) for one in file["modules"]
+           for rewrite in one["rewrites"] for op in opcode.findall(rewrite["before"]) or [""]}
     ops = dict(instruction.findall(module))
     made = re.findall(r"^.*: .* (\S+) from (\S+) in \S+$", did, re.M)
     return met | {(rule, ops.get(name, "")) for rule, name in made}

@@ -143,26 +143,6 @@ int cli_flush(Cli *cli) {
   return status;
 }
 
-static const char *const severities[] = {"note", "warning", "error"};
-
-void cli_diags_json(const Cli *cli, HlBuf *out) {
-  hl_buf_puts(out, "\"diagnostics\": [");
-  for (int k = 0; k < hl_cx_n_diags(cli->cx); k++) {
-    const HlDiag *d = hl_cx_diag(cli->cx, k);
-    HlLineCol at = hl_source_line_col(d->source, d->loc);
-    hl_buf_printf(out, "%s{\"severity\": \"%s\", \"line\": %lld, \"column\": %lld, \"text\": ",
-                  k > 0 ? ", " : "", severities[d->severity], (long long)at.line,
-                  (long long)at.column);
-    hl_buf_json_string(out, d->text, strlen(d->text));
-    if (d->hint) {
-      hl_buf_puts(out, ", \"hint\": ");
-      hl_buf_json_string(out, d->hint, strlen(d->hint));
-    }
-    hl_buf_putc(out, '}');
-  }
-  hl_buf_putc(out, ']');
-}
-
 int cli_worse(int a, int b) {
   return a > b ? a : b;
 }

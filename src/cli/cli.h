@@ -48,6 +48,7 @@ struct Cli {
   const char **xla_flags;  // as given
   int n_xla_flags;
   bool json, color, quiet, verbose;
+  HlBuf report;              // of --json (cli/json.h)
   struct CliLine *progress;  // NULL: nothing is said of it
 };
 
@@ -77,8 +78,6 @@ int cli_usage(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 // Prints the context's diagnostics from `first` on to standard error and forgets them; returns the exit
 // status that the first error asks for (0 without errors).
 int cli_flush(Cli *cli);
-// Appends "diagnostics": [...], what the context holds.
-void cli_diags_json(const Cli *cli, HlBuf *out);
 // The worse of two exit statuses: an error over a difference over success.
 int cli_worse(int a, int b);
 // Writes all to standard output.

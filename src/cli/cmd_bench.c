@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/number.h"
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/select.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
@@ -76,12 +76,19 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void bench_stages(Bench *b, int n_stages, HlBuf *json) {
+static void time_json(HlBuf *out, const char *stage, const char *what, double ms) {
+  char key[32];
+  snprintf(key, sizeof key, "%s%s_ms", stage, what);
+  json_number(out, key, ms);
+}
+
+static void bench_stages(Bench *b, int n_stages) {
   static const int order[] = {0, 2, 1};  // parse, verify, print
-  hl_buf_puts(json, json->n > 1 ? ",\n {\"file\": " : "{\"file\": ");
-  hl_buf_json_string(json, b->path, strlen(b->path));
-  hl_buf_printf(json, ", \"bytes\": %zu, \"instructions\": %lld", hl_source_bytes(b->source).n,
-                (long long)size_of(b));
+  HlBuf *json = &b->cli->report;
+  if (b->cli->json) {
+    json_int(json, "bytes", (int64_t)hl_source_bytes(b->source).n);
+    json_int(json, "instructions", size_of(b));
+  }
   if (!b->cli->json)
     printf("%s\n", b->path);
   for (int k = 0; k < n_stages; k++) {
@@ -90,35 +97,34 @@ static void bench_stages(Bench *b, int n_stages, HlBuf *json) {
     repeat(b, stages[stage].run, &times);
     qsort(times.at, (size_t)times.n, sizeof(double), by_value);
     double best = times.at[0] * 1e3, median = times.at[times.n / 2] * 1e3;
-    hl_buf_printf(json, ", \"%s_ms\": %.4f, \"%s_median_ms\": %.4f", stages[stage].name, best,
-                  stages[stage].name, median);
-    if (!b->cli->json)
+    if (b->cli->json) {
+      time_json(json, stages[stage].name, "", best);
+      time_json(json, stages[stage].name, "_median", median);
+    } else {
       base_fprintf(stdout, "  %-7s %9.3f ms best, %9.3f ms median of %d\n", stages[stage].name,
                    best, median, times.n);
+    }
   }
-  hl_buf_putc(json, '}');
 }
 
-static int bench_file(Cli *cli, CliFiles *files, int k, int n_stages, HlBuf *json) {
+// False after reporting, or when the file is skipped.
+static bool bench_file(Cli *cli, CliFiles *files, int k, int n_stages, bool *skipped) {
   const char *path = files->at[k].at;
   Bench b = {.cli = cli, .path = path};
   HlFile file = {0};
-  bool skipped;
-  if (!cli_load(cli, files, k, &how, &file, &skipped))
-    return skipped ? CLI_OK : cli_flush(cli);
-  b.source = hl_read_file(cli->cx, path);
-  if (!b.source) {
+  const bool loaded = cli_load(cli, files, k, &how, &file, skipped);
+  if (!*skipped)
+    cli_begin_file(cli, path);
+  b.source = loaded ? hl_read_file(cli->cx, path) : NULL;
+  b.tree = b.source && file.n_trees > 0 ? file.trees[0] : NULL;
+  b.m = b.source && !b.tree ? cli_select(cli, &file, path) : NULL;
+  const bool ok = b.tree || b.m;
+  if (ok)
+    bench_stages(&b, n_stages);
+  if (loaded)
     hl_file_free(&file);
-    return cli_flush(cli);
-  }
-  b.tree = file.n_trees > 0 ? file.trees[0] : NULL;
-  b.m = b.tree ? NULL : cli_select(cli, &file, path);
-  if (b.tree || b.m)
-    bench_stages(&b, n_stages, json);
-  int status = b.tree || b.m ? CLI_OK : CLI_USAGE;
-  hl_file_free(&file);
   hl_source_unref(b.source);
-  return cli_worse(status, cli_flush(cli));
+  return ok;
 }
 
 static int run(Cli *cli) {
@@ -132,18 +138,16 @@ static int run(Cli *cli) {
   cli->files++;
   cli->n_files--;
   CliFiles files;
-  HlBuf json = {0};
   int status = cli_take_files(cli, &files);
   if (status)
     return status;
-  hl_buf_putc(&json, '[');
-  for (int k = 0; k < files.n; k++)
-    status = cli_worse(status, bench_file(cli, &files, k, n_stages, &json));
-  if (cli->json && files.n == 1)
-    printf("%s\n", json.at + 1);
-  else if (cli->json)
-    printf("%s]\n", json.at);
-  hl_buf_free(&json);
+  for (int k = 0; k < files.n; k++) {
+    bool skipped;
+    const bool ok = bench_file(cli, &files, k, n_stages, &skipped);
+    if (!skipped)
+      status = cli_worse(status, cli_worse(cli_end_file(cli), ok ? CLI_OK : CLI_USAGE));
+  }
+  cli_end_report(cli);
   return cli_worse(status, cli_end_files(cli, &files));
 }
 
@@ -155,8 +159,7 @@ const CliCommand cli_bench = {
     .summary = "time the stages of reading and printing",
     .about = "Times each stage up to the one named, from and to memory, freeing included, on one "
              "thread: best and\n"
-             "median of repeats. One object per file with --json (an array when there are several "
-             "files). MLIR is\n"
+             "median of repeats. MLIR is\n"
              "read, verified and printed as MLIR.",
     .examples =
         "  hilo bench print m.hlo             how long reading, verifying and printing take\n",

@@ -1,13 +1,13 @@
 // hilo check: reads and verifies; every error, located; one summary line per module.
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "hilo/mlir.h"
 #include "hilo/verify.h"
 
 // One module or section of a file, and how large it is.
 typedef struct Checked {
-  const char *path, *name;  // NULL: nothing could be read
+  const char *path, *name;
   int64_t n, n_parts, errors;
   bool is_tree;     // ops and functions, not instructions and computations
   bool is_untyped;  // a jaxpr without types: equations
@@ -30,88 +30,98 @@ static void report_text(const Cli *cli, const Checked *c) {
             c->errors == 1 ? "" : "s");
 }
 
-static void add_json(HlBuf *out, const Checked *c) {
-  hl_buf_puts(out, out->n > 1 ? ",\n " : "");
-  hl_buf_puts(out, "{\"file\": ");
-  hl_buf_json_string(out, c->path, strlen(c->path));
-  if (c->name) {
-    hl_buf_puts(out, ", \"module\": ");
-    hl_buf_json_string(out, c->name, strlen(c->name));
-    const char *one = c->is_tree ? "ops" : c->is_untyped ? "equations" : "instructions";
-    hl_buf_printf(out, ", \"%s\": %lld, \"%s\": %lld", one, (long long)c->n,
-                  c->is_tree ? "functions" : "computations", (long long)c->n_parts);
-  }
-  hl_buf_printf(out, ", \"valid\": %s, \"errors\": %lld", c->errors ? "false" : "true",
-                (long long)c->errors);
-}
-
-static void add_diags(const Cli *cli, HlBuf *out) {
-  hl_buf_puts(out, ", ");
-  cli_diags_json(cli, out);
-  hl_buf_putc(out, '}');
+// A module of a file, with what is wrong there.
+static void add_json(Cli *cli, const Checked *c) {
+  HlBuf *out = &cli->report;
+  json_open(out, NULL, '{');
+  json_text(out, "module", c->name);
+  json_int(out, c->is_tree ? "ops" : c->is_untyped ? "equations" : "instructions", c->n);
+  if (!c->is_untyped)
+    json_int(out, c->is_tree ? "functions" : "computations", c->n_parts);
+  json_bool(out, "valid", c->errors == 0);
+  json_int(out, "errors", c->errors);
+  json_diagnostics(cli, out, 0);
+  json_close(out, '}');
 }
 
 // Reports one module with what the context holds, and forgets that; the status.
-static int report(Cli *cli, const Checked *c, HlBuf *json) {
+static int report(Cli *cli, const Checked *c) {
   int status = c->errors ? (int)hl_cx_error_kind(cli->cx) : CLI_OK;
   if (cli->json) {
-    add_json(json, c);
-    add_diags(cli, json);
+    add_json(cli, c);
     hl_cx_clear(cli->cx);
-  } else if (c->name) {
-    cli_flush(cli);
-    report_text(cli, c);
   } else {
     cli_flush(cli);
-    cli_say(cli, "%s: not valid: %lld error%s\n", c->path, (long long)c->errors,
-            c->errors == 1 ? "" : "s");
+    report_text(cli, c);
   }
   return status;
 }
 
-static int check_module(Cli *cli, const char *path, const HlModule *m, HlBuf *json) {
+static int check_module(Cli *cli, const char *path, const HlModule *m) {
   hl_verify(cli->cx, m, NULL);
   Checked c = {
       .path = path, .name = m->name->text, .n = hl_count_instructions(m), .n_parts = m->n_comps};
   c.errors = hl_cx_n_errors(cli->cx);
-  return report(cli, &c, json);
+  return report(cli, &c);
 }
 
-static int check_tree(Cli *cli, const char *path, const HlMlTree *tree, HlBuf *json) {
+static int check_tree(Cli *cli, const char *path, const HlMlTree *tree) {
   hl_ml_verify(cli->cx, tree);
   const HlSym *name = hl_ml_symbol_name(tree->module);
   Checked c = {.path = path, .name = name ? name->text : "(unnamed)", .is_tree = true};
   c.n = hl_ml_count_ops(tree, &c.n_parts);
   c.errors = hl_cx_n_errors(cli->cx);
-  return report(cli, &c, json);
+  return report(cli, &c);
+}
+
+// Of a file that nothing could be read from.
+static int report_unreadable(Cli *cli, const char *path) {
+  const int64_t errors = hl_cx_n_errors(cli->cx);
+  if (cli->json) {
+    json_open(&cli->report, "modules", '[');
+    json_close(&cli->report, ']');
+    json_bool(&cli->report, "valid", false);
+  }
+  const int status = cli_end_file(cli);
+  if (!cli->json)
+    cli_say(cli, "%s: not valid: %lld error%s\n", path, (long long)errors, errors == 1 ? "" : "s");
+  return status;
 }
 
 // Texts printed before 2021 do not say what types their inputs have.
-static int check_jaxpr(Cli *cli, const char *path, const HlJaxpr *jaxpr, HlBuf *json) {
+static int check_jaxpr(Cli *cli, const char *path, const HlJaxpr *jaxpr) {
   Checked c = {.path = path, .name = "jaxpr", .is_untyped = true};
   c.n = hl_jaxpr_n_equations(jaxpr);
-  return report(cli, &c, json);
+  return report(cli, &c);
 }
 
 // The status of one file; -1 when it was skipped.
-static int check_file(Cli *cli, CliFiles *files, int which, HlBuf *json) {
+static int check_file(Cli *cli, CliFiles *files, int which) {
   static const HlLoadOptions how = {.trees_only = true, .consts_as_parameters = true};
   HlFile file;
   bool skipped;
   const char *path = files->at[which].at;
-  if (!cli_load(cli, files, which, &how, &file, &skipped)) {
-    Checked c = {.path = path, .errors = hl_cx_n_errors(cli->cx)};
-    return skipped ? -1 : report(cli, &c, json);
-  }
+  const bool ok = cli_load(cli, files, which, &how, &file, &skipped);
+  if (skipped)
+    return -1;
+  cli_begin_file(cli, path);
+  if (!ok)
+    return report_unreadable(cli, path);
   int status = CLI_OK;
+  if (cli->json)
+    json_open(&cli->report, "modules", '[');
   for (int k = 0; k < file.n; k++)
-    status = cli_worse(status, check_module(cli, path, file.modules[k], json));
+    status = cli_worse(status, check_module(cli, path, file.modules[k]));
   for (int k = 0; k < file.n_trees; k++)
-    status = cli_worse(status, check_tree(cli, path, file.trees[k], json));
+    status = cli_worse(status, check_tree(cli, path, file.trees[k]));
   if (file.jaxpr)
-    status = cli_worse(status, check_jaxpr(cli, path, file.jaxpr, json));
+    status = cli_worse(status, check_jaxpr(cli, path, file.jaxpr));
   hl_file_free(&file);
-  return status;
+  if (cli->json) {
+    json_close(&cli->report, ']');
+    json_bool(&cli->report, "valid", status == CLI_OK);
+  }
+  return cli_worse(status, cli_end_file(cli));
 }
 
 static void print_total(const Cli *cli, int checked, int bad, int skipped) {
@@ -130,24 +140,19 @@ static int run(Cli *cli) {
   int status = cli_take_files(cli, &files);
   if (status)
     return status;
-  HlBuf json = {0};
-  hl_buf_putc(&json, '[');
   int bad = 0, checked = 0;
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "checking %d of %d: %s", k + 1, files.n, files.at[k].at);
-    int one = check_file(cli, &files, k, &json);
+    int one = check_file(cli, &files, k);
     checked += one >= 0;
     bad += one > 0;
     status = cli_worse(status, one);
   }
   cli_progress(cli, NULL);
-  hl_buf_puts(&json, "]\n");
-  if (cli->json)
-    cli_print(&json);
-  else if (files.n > 1 || files.skipped)
+  cli_end_report(cli);
+  if (!cli->json && (files.n > 1 || files.skipped))
     print_total(cli, checked, bad, files.skipped);
-  hl_buf_free(&json);
   return cli_worse(status, cli_end_files(cli, &files));
 }
 

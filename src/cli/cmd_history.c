@@ -1,24 +1,49 @@
 // hilo history: the states a module went through, from a dump that keeps what changed.
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "hilo/dump.h"
 
-static void list_steps(const Cli *cli, const HlHistory *history, HlBuf *out) {
-  hl_buf_puts(out, cli->json ? "[\n" : "");
+static void steps_json(const HlHistory *history, HlBuf *out) {
+  json_open(out, "steps", '[');
   for (int k = 0; k < hl_history_steps(history); k++) {
     int gone, come;
     const char *name = hl_history_name(history, k, &gone, &come);
-    if (!cli->json) {
-      hl_buf_printf(out, "%4d  -%-6d +%-6d %s\n", k, gone, come, name);
-      continue;
-    }
-    hl_buf_printf(out, "%s {\"step\":%d,\"gone\":%d,\"come\":%d,\"name\":", k > 0 ? ",\n" : "", k,
-                  gone, come);
-    hl_buf_json_string(out, name, strlen(name));
-    hl_buf_putc(out, '}');
+    json_open(out, NULL, '{');
+    json_int(out, "step", k);
+    json_int(out, "gone", gone);
+    json_int(out, "come", come);
+    json_text(out, "name", name);
+    json_close(out, '}');
   }
-  hl_buf_puts(out, cli->json ? "\n]\n" : "");
+  json_close(out, ']');
+}
+
+static void list_steps(const HlHistory *history, HlBuf *out) {
+  for (int k = 0; k < hl_history_steps(history); k++) {
+    int gone, come;
+    const char *name = hl_history_name(history, k, &gone, &come);
+    hl_buf_printf(out, "%4d  -%-6d +%-6d %s\n", k, gone, come, name);
+  }
+}
+
+// The steps, or the module after one: as text, or as JSON without it where it goes to a file.
+static void show(Cli *cli, const HlHistory *history, int step, HlBuf *out) {
+  const char *path = cli_value(cli, "-o");
+  if (step >= hl_history_steps(history)) {
+    hl_error(cli->cx, (HlPos){0}, "the history has %d steps, from 0", hl_history_steps(history));
+    return;
+  }
+  if (cli->json && step < 0)
+    steps_json(history, &cli->report);
+  else if (step < 0)
+    list_steps(history, out);
+  else
+    hl_history_state(history, step, out);
+  if (cli->json && step >= 0 && !path)
+    json_bytes(&cli->report, "text", out->at, out->n);
+  else if (out->n > 0)
+    hl_write_file(cli->cx, path ? path : "-", out->at, out->n);
 }
 
 static int run(Cli *cli) {
@@ -27,22 +52,16 @@ static int run(Cli *cli) {
   int64_t step = -1;
   if (!cli_integer(cli, "--step", 0, INT32_MAX, &step))
     return CLI_USAGE;
+  cli_begin_file(cli, cli->files[0]);
   HlHistory *history = hl_history_read(cli->cx, cli->files[0]);
-  if (!history)
-    return cli_flush(cli);
   HlBuf out = {0};
-  if (step >= hl_history_steps(history))
-    hl_error(cli->cx, (HlPos){0}, "the history has %d steps, from 0", hl_history_steps(history));
-  else if (step >= 0)
-    hl_history_state(history, (int)step, &out);
-  else
-    list_steps(cli, history, &out);
-  const char *path = cli_value(cli, "-o");
-  if (hl_cx_n_errors(cli->cx) == 0)
-    hl_write_file(cli->cx, path ? path : "-", out.at ? out.at : "", out.n);
+  if (history)
+    show(cli, history, (int)step, &out);
   hl_buf_free(&out);
   hl_history_free(history);
-  return cli_flush(cli);
+  const int status = cli_end_file(cli);
+  cli_end_report(cli);
+  return status;
 }
 
 static const CliOption options[] = {

@@ -1,7 +1,7 @@
 // hilo opt: runs passes over a module and prints what comes out.
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/load.h"
 #include "cli/opt.h"
 #include "cli/select.h"
@@ -211,11 +211,25 @@ static void warn_unbroken(Cli *cli, const HlModule *m, bool broke) {
             cli_value(cli, "--break-rule"), m->name->text);
 }
 
+// Where the module itself goes: with --json to OUT, or else into the report.
+static void print_module(Cli *cli, const Plan *plan, const HlModule *m, HlBuf *out) {
+  const size_t start = out->n;
+  if (start > 0)
+    hl_buf_puts(out, "// -----\n\n");
+  hl_text_print(cli->cx, m, &plan->text, out);
+  if (!cli->json || cli_value(cli, "-o"))
+    return;
+  json_bytes(&cli->report, "text", out->at + start, out->n - start);
+  out->n = start;
+}
+
 static void print_compiled(Cli *cli, Plan *plan, const HlCompiled *compiled, HlBuf *out) {
   const HlModule *m = hl_compiled_module(compiled);
   const HlEngine *engine = hl_compiled_engine(compiled);
   warn_unbroken(cli, m, hl_engine_broke(engine));
   cli_note_decisions(&plan->decisions, engine);
+  if (cli->json)
+    json_int(&cli->report, "instructions", hl_count_instructions(m));
   if (cli_flag(cli, "--stats"))
     cli_print_steps(cli, engine);
   if (plan->compile.engine.dry)
@@ -223,7 +237,7 @@ static void print_compiled(Cli *cli, Plan *plan, const HlCompiled *compiled, HlB
   if (cli_flag(cli, "--provenance"))
     cli_print_provenance(cli, engine, m, out);
   else if (!plan->compile.engine.dry)
-    hl_text_print(cli->cx, m, &plan->text, out);
+    print_module(cli, plan, m, out);
 }
 
 static bool run_passes(Cli *cli, Plan *plan, HlModule *m, HlBuf *out) {
@@ -272,34 +286,50 @@ static bool check_each(Cli *cli, const Plan *plan, HlModule *m, const HlRecorded
 // Runs the passes over one module of the file, which is given away unless its results are checked.
 static bool run_module(Cli *cli, Plan *plan, HlFile *file, int k, HlBuf *out) {
   HlModule *m = file->modules[k];
-  if (cli_flag(cli, "--check-each"))
-    return check_each(cli, plan, m, &file->recorded, out);
-  file->modules[k] = NULL;
-  return run_passes(cli, plan, m, out);
+  if (cli->json) {
+    json_open(&cli->report, NULL, '{');
+    json_text(&cli->report, "module", m->name->text);
+  }
+  const bool checks = cli_flag(cli, "--check-each");
+  if (!checks)
+    file->modules[k] = NULL;
+  const bool ok =
+      checks ? check_each(cli, plan, m, &file->recorded, out) : run_passes(cli, plan, m, out);
+  if (cli->json)
+    json_close(&cli->report, '}');
+  return ok;
+}
+
+static int run_modules(Cli *cli, Plan *plan, HlFile *file, const char *path, HlBuf *out) {
+  const bool selects = cli_value(cli, "--module");
+  const HlModule *only = selects ? cli_select(cli, file, path) : NULL;
+  if (selects && !only)
+    return CLI_USAGE;
+  cli_check_decisions(cli, &plan->decisions, file->modules, file->n);
+  bool ok = true;
+  for (int k = 0; ok && k < file->n; k++)
+    if (!only || file->modules[k] == only)
+      ok = run_module(cli, plan, file, k, out);
+  return CLI_OK;
 }
 
 static int run_file(Cli *cli, Plan *plan, CliFiles *files, int which, HlBuf *out) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
-  bool skipped, ok = true;
-  if (!cli_load(cli, files, which, &how, &file, &skipped))
-    return skipped ? CLI_OK : cli_flush(cli);
-  bool reports =
-      cli_flag(cli, "--check-each") || plan->compile.engine.dry || cli_flag(cli, "--provenance");
-  const HlModule *only =
-      cli_value(cli, "--module") ? cli_select(cli, &file, files->at[which].at) : NULL;
-  int status = cli_value(cli, "--module") && !only ? CLI_USAGE : CLI_OK;
-  if (!status)
-    cli_check_decisions(cli, &plan->decisions, file.modules, file.n);
-  for (int k = 0; ok && !status && k < file.n; k++) {
-    if (only && file.modules[k] != only)
-      continue;
-    if (out->n > 0 && !reports)
-      hl_buf_puts(out, "// -----\n\n");
-    ok = run_module(cli, plan, &file, k, out);
-  }
-  hl_file_free(&file);
-  return cli_worse(status, cli_flush(cli));
+  const char *path = files->at[which].at;
+  bool skipped;
+  const bool ok = cli_load(cli, files, which, &how, &file, &skipped);
+  if (skipped)
+    return CLI_OK;
+  cli_begin_file(cli, path);
+  if (cli->json)
+    json_open(&cli->report, "modules", '[');
+  const int status = ok ? run_modules(cli, plan, &file, path, out) : CLI_OK;
+  if (cli->json)
+    json_close(&cli->report, ']');
+  if (ok)
+    hl_file_free(&file);
+  return cli_worse(status, cli_end_file(cli));
 }
 
 static int run_files(Cli *cli, Plan *plan, CliFiles *files) {
@@ -309,14 +339,12 @@ static int run_files(Cli *cli, Plan *plan, CliFiles *files) {
     status = cli_worse(status, run_file(cli, plan, files, k, &out));
   if (!cli_flag(cli, "--check-each"))
     cli_end_decisions(cli, &plan->decisions);
-  if (cli_flag(cli, "--check-each"))
-    cli_end_checks(cli, &out);
-  else if (plan->compile.engine.dry || cli_flag(cli, "--provenance"))
-    cli_end_list(cli, &out);
   const char *path = cli_value(cli, "-o");
-  if (!status || status == CLI_DIFFERENT || out.n > 0)
+  const bool writes = !status || status == CLI_DIFFERENT || out.n > 0;
+  if (writes && (!cli->json || out.n > 0))
     hl_write_file(cli->cx, path ? path : "-", out.at ? out.at : "", out.n);
   hl_buf_free(&out);
+  cli_end_report(cli);
   return cli_worse(status, cli_flush(cli));
 }
 

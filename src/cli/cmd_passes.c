@@ -1,7 +1,7 @@
 // hilo passes: what passes, rules and pipelines there are; draws pipelines.
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/opt.h"
 #include "hilo/opt.h"
 
@@ -38,41 +38,32 @@ static void print_pass(const HlPassInfo *pass, HlBuf *out) {
                   rule->when);
 }
 
-static void json_text(HlBuf *out, const char *key, const char *value) {
-  hl_buf_printf(out, "\"%s\":", key);
-  hl_buf_json_string(out, value, strlen(value));
-}
-
 static void properties_json(const char *key, uint32_t set, HlBuf *out) {
-  hl_buf_printf(out, ",\"%s\":[", key);
-  for (int k = 0, n = 0; k < HL_PROPERTY_COUNT; k++)
+  json_open(out, key, '[');
+  for (int k = 0; k < HL_PROPERTY_COUNT; k++)
     if (set >> k & 1)
-      hl_buf_printf(out, "%s\"%s\"", n++ > 0 ? "," : "", hl_property_info[k].name);
-  hl_buf_putc(out, ']');
+      json_text(out, NULL, hl_property_info[k].name);
+  json_close(out, ']');
 }
 
 static void pass_json(const HlPassInfo *pass, HlBuf *out) {
-  hl_buf_puts(out, "{\"kind\":\"pass\",");
+  json_text(out, "kind", "pass");
   json_text(out, "name", pass->name);
-  hl_buf_putc(out, ',');
   json_text(out, "options", pass->options);
-  hl_buf_putc(out, ',');
   json_text(out, "meaning", pass->meaning);
   properties_json("needs", pass->needs, out);
   properties_json("gives", pass->gives, out);
   properties_json("breaks", pass->breaks, out);
   properties_json("keeps", pass->keeps, out);
-  hl_buf_puts(out, ",\"rules\":[");
+  json_open(out, "rules", '[');
   for (const HlRule *rule = pass->rules; rule && rule->name; rule++) {
-    hl_buf_puts(out, rule == pass->rules ? "{" : ",{");
+    json_open(out, NULL, '{');
     json_text(out, "rule", rule->name);
-    hl_buf_putc(out, ',');
     json_text(out, "law", rule->law);
-    hl_buf_putc(out, ',');
     json_text(out, "when", rule->when);
-    hl_buf_putc(out, '}');
+    json_close(out, '}');
   }
-  hl_buf_puts(out, "]}");
+  json_close(out, ']');
 }
 
 static const char *label_of(const HlPipelineItem *item) {
@@ -90,18 +81,18 @@ static void print_item(const HlPipelineItem *item, int depth, HlBuf *out) {
 }
 
 static void item_json(const HlPipelineItem *item, HlBuf *out) {
-  hl_buf_printf(out, "{\"kind\":\"%s\",", item->pass ? "pass" : "pipeline");
+  json_text(out, "kind", item->pass ? "pass" : "pipeline");
   json_text(out, "name", item->name);
-  hl_buf_putc(out, ',');
   json_text(out, "options", item->args ? item->args : "");
-  hl_buf_printf(out, ",\"until_fixed\":%s,", item->fixed_point ? "true" : "false");
+  json_bool(out, "until_fixed", item->fixed_point);
   json_text(out, item->unless ? "unless" : "if", item->condition ? item->condition : "");
-  hl_buf_puts(out, ",\"items\":[");
+  json_open(out, "items", '[');
   for (int k = 0; k < item->n; k++) {
-    hl_buf_puts(out, k > 0 ? "," : "");
+    json_open(out, NULL, '{');
     item_json(&item->items[k], out);
+    json_close(out, '}');
   }
-  hl_buf_puts(out, "]}");
+  json_close(out, ']');
 }
 
 static const HlPipelineInfo *find_pipeline(const char *name) {
@@ -280,13 +271,15 @@ static int run(Cli *cli) {
     return cli_list_passes(cli);
   HlBuf out = {0};
   int status = CLI_OK;
-  bool as_list = cli->json && cli->n_files > 0 && !cli_flag(cli, "--graph");
+  const bool as_json = cli->json && cli->n_files > 0 && !cli_flag(cli, "--graph");
   for (int k = 0; k < cli->n_files && !status; k++) {
-    if (as_list)
-      hl_buf_puts(&out, k > 0 ? ",\n " : "[\n ");
+    if (as_json)
+      json_begin_row(&out, "passes");
     status = show(cli, cli->files[k], &out);
+    if (as_json)
+      json_end_row(&out);
   }
-  if (as_list)
+  if (as_json)
     hl_buf_puts(&out, "\n]\n");
   if (cli->n_files == 0)
     status = show(cli, "cpu", &out);

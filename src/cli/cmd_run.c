@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "cli/load.h"
 #include "cli/select.h"
 #include "hilo/custom_calls.h"
@@ -104,67 +104,76 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r,
   hl_buf_free(&out);
 }
 
-static void add_number(HlBuf *out, const char *key, double x) {
-  if (isfinite(x))
-    hl_buf_printf(out, ", \"%s\": %.9g", key, x);
-  else
-    hl_buf_printf(out, ", \"%s\": \"%s\"", key, isnan(x) ? "nan" : x > 0 ? "inf" : "-inf");
+// An element's index, as in text.
+static void index_json(HlBuf *out, const char *key, const HlShape *shape, int64_t element) {
+  if (element < 0) {
+    json_null(out, key);
+    return;
+  }
+  json_key(out, key);
+  hl_shape_print_index(out, shape, element);
 }
 
-static void add_leaf_json(HlBuf *out, const HlReplayLeaf *leaf, bool values) {
-  char name[48];
+static void comparison_json(HlBuf *out, const HlReplayLeaf *leaf) {
   const HlMismatch *mm = &leaf->mismatch;
-  hl_buf_printf(out, "{\"name\": \"%s\", \"shape\": \"", leaf_name(leaf, name, sizeof name));
-  hl_shape_print(out, leaf->value->shape, false);
-  hl_buf_printf(out, "\", \"compared\": %s", leaf->compared ? "true" : "false");
-  if (leaf->compared) {
-    hl_buf_printf(
-        out,
-        ", \"equal\": %s, \"same_shape\": %s, \"different\": %" PRId64 ", \"elements\": %" PRId64,
-        mm->equal ? "true" : "false", mm->same_shape ? "true" : "false", mm->n_different, mm->n);
-    hl_buf_printf(out,
-                  ", \"nan\": %" PRId64 ", \"inf\": %" PRId64 ", \"first\": %" PRId64
-                  ", \"worst\": %" PRId64,
-                  mm->n_nan, mm->n_inf, mm->first, mm->worst);
-    add_number(out, "worst_abs", mm->worst_abs);
-    add_number(out, "worst_rel", mm->worst_rel);
-    add_number(out, "actual", mm->actual);
-    add_number(out, "expected", mm->expected);
-    add_number(out, "pass_tolerance", mm->pass_tolerance);
-  }
-  if (values) {
-    HlBuf text = {0};
-    hl_literal_print(&text, leaf->value);
-    hl_buf_puts(out, ", \"value\": ");
-    hl_buf_json_string(out, text.at, text.n);
-    hl_buf_free(&text);
-  }
-  hl_buf_putc(out, '}');
+  json_bool(out, "equal", mm->equal);
+  json_bool(out, "same_shape", mm->same_shape);
+  json_int(out, "different", mm->n_different);
+  json_int(out, "elements", mm->n);
+  json_int(out, "nan", mm->n_nan);
+  json_int(out, "inf", mm->n_inf);
+  index_json(out, "first", leaf->value->shape, mm->first);
+  index_json(out, "worst", leaf->value->shape, mm->worst);
+  json_number(out, "worst_abs", mm->worst_abs);
+  json_number(out, "worst_rel", mm->worst_rel);
+  json_number(out, "actual", mm->actual);
+  json_number(out, "expected", mm->expected);
+  json_number(out, "pass_tolerance", mm->pass_tolerance);
 }
 
-static void report_json(const char *path, const HlModule *m, const HlReplay *r, bool values) {
-  HlBuf out = {0};
-  hl_buf_puts(&out, "{\"file\": ");
-  hl_buf_json_string(&out, path, strlen(path));
-  hl_buf_puts(&out, ", \"module\": ");
-  hl_buf_json_string(&out, m->name->text, m->name->n);
-  hl_buf_printf(&out,
-                ", \"platform\": \"reference\", \"devices\": %d, \"inputs\": \"%s\", \"equal\": %s",
-                r->devices, r->inputs,
-                r->n_compared == 0 ? "null"
-                : r->n_different   ? "false"
-                                   : "true");
-  hl_buf_printf(&out,
-                ", \"first_ms\": %.4f, \"run_ms\": %.4f, \"run_median_ms\": %.4f, \"runs\": %d,\n "
-                "\"results\": [",
-                r->first_s * 1e3, r->best_s * 1e3, r->median_s * 1e3, r->runs);
-  for (int k = 0; k < r->n_leaves; k++) {
-    hl_buf_puts(&out, k ? ",\n  " : "\n  ");
-    add_leaf_json(&out, &r->leaves[k], values);
+static void leaf_json(HlBuf *out, const HlReplayLeaf *leaf, bool values) {
+  char name[48];
+  HlBuf text = {0};
+  json_open(out, NULL, '{');
+  json_text(out, "name", leaf_name(leaf, name, sizeof name));
+  hl_shape_print(&text, leaf->value->shape, false);
+  json_text(out, "shape", text.at);
+  json_bool(out, "compared", leaf->compared);
+  if (leaf->compared)
+    comparison_json(out, leaf);
+  if (values) {
+    text.n = 0;
+    hl_literal_print(&text, leaf->value);
+    json_bytes(out, "value", text.at, text.n);
   }
-  hl_buf_puts(&out, "]}\n");
-  cli_print(&out);
-  hl_buf_free(&out);
+  json_close(out, '}');
+  hl_buf_free(&text);
+}
+
+static void report_json(HlBuf *out, const HlModule *m, const HlReplay *r, HlMaybeFloat tolerance,
+                        bool values) {
+  HlBuf rule = {0};
+  hl_compare_rule(tolerance, &rule);
+  json_open(out, NULL, '{');
+  json_text(out, "module", m->name->text);
+  json_text(out, "platform", "reference");
+  json_int(out, "devices", r->devices);
+  json_text(out, "inputs", r->inputs);
+  if (r->n_compared == 0)
+    json_null(out, "equal");
+  else
+    json_bool(out, "equal", r->n_different == 0);
+  json_text(out, "rule", rule.at);
+  json_number(out, "first_ms", r->first_s * 1e3);
+  json_number(out, "run_ms", r->best_s * 1e3);
+  json_number(out, "run_median_ms", r->median_s * 1e3);
+  json_int(out, "runs", r->runs);
+  json_open(out, "results", '[');
+  for (int k = 0; k < r->n_leaves; k++)
+    leaf_json(out, &r->leaves[k], values);
+  json_close(out, ']');
+  json_close(out, '}');
+  hl_buf_free(&rule);
 }
 
 // "r0 = s32[2] {1, 2}" for each result, in HLO's spelling.
@@ -201,20 +210,21 @@ static void show_progress(void *user, int device, const HlInst *inst, const HlLi
                p->executed, inst->name->text);
 }
 
-// Reports what the context holds, with --json as an object too; the exit status.
-static int give_up(Cli *cli, const char *path) {
-  if (cli->json && hl_cx_n_errors(cli->cx) > 0) {
-    HlBuf out = {0};
-    hl_buf_puts(&out, "{\"file\": ");
-    hl_buf_json_string(&out, path, strlen(path));
-    hl_buf_printf(&out, ", \"platform\": \"reference\", \"equal\": %s, ",
-                  hl_cx_error_kind(cli->cx) == HL_DIFFERS ? "false" : "null");
-    cli_diags_json(cli, &out);
-    hl_buf_puts(&out, "}\n");
-    cli_print(&out);
-    hl_buf_free(&out);
-  }
-  return cli_flush(cli);
+// Of a module that could not be run, or whose checks did not hold.
+static int give_up(Cli *cli, const char *name) {
+  if (!cli->json)
+    return cli_flush(cli);
+  HlBuf *out = &cli->report;
+  const HlErrorKind kind = hl_cx_error_kind(cli->cx);
+  json_open(out, NULL, '{');
+  json_text(out, "module", name);
+  json_text(out, "platform", "reference");
+  if (kind == HL_DIFFERS)
+    json_bool(out, "equal", false);
+  else
+    json_null(out, "equal");
+  json_close(out, '}');
+  return (int)kind;
 }
 
 // The snapshot of a run, a failed one's too as far as its arguments were known.
@@ -237,7 +247,7 @@ static void report(Cli *cli, const char *path, const HlModule *m, const HlReplay
                    HlMaybeFloat tolerance) {
   bool values = cli_flag(cli, "--print");
   if (cli->json)
-    report_json(path, m, replay, values);
+    report_json(&cli->report, m, replay, tolerance, values);
   else if (values)
     print_values(replay);
   if (!cli->json && (!values || replay->n_compared > 0))
@@ -250,7 +260,9 @@ static int run_compiled(Cli *cli, const char *path, HlCompiled *compiled,
   const HlModule *m = hl_compiled_module(compiled);
   bool ok = hl_replay(cli->cx, m, recorded, options, &replay);
   ok = dump_replay(cli->cx, compiled, &replay, ok) && ok;
-  int status = ok ? cli_flush(cli) : give_up(cli, path);
+  int status = ok ? CLI_OK : give_up(cli, m->name->text);
+  if (ok && !cli->json)
+    cli_flush(cli);
   if (ok) {
     report(cli, path, m, &replay, options->tolerance);
     status = cli_worse(status, replay.n_different ? CLI_DIFFERENT : CLI_OK);
@@ -268,10 +280,11 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
     options->eval.trace = show_progress;
     options->eval.user = &progress;
   }
+  const char *name = hl_arena_printf(hl_cx_scratch(cli->cx), "%s", file->modules[k]->name->text);
   file->modules[k] = NULL;
   HlCompiled *compiled = hl_compile(cli->cx, session, &program, &as_it_is);
   int status =
-      compiled ? run_compiled(cli, path, compiled, &file->recorded, options) : give_up(cli, path);
+      compiled ? run_compiled(cli, path, compiled, &file->recorded, options) : give_up(cli, name);
   hl_compiled_unref(compiled);
   return status;
 }
@@ -328,16 +341,10 @@ static bool check_platform(Cli *cli, const char *option) {
                        "platform '%s' is not in this build; use --platform=reference", wish);
 }
 
-// Several modules: as JSON they are an array.
 static int run_all(Cli *cli, HlSession *session, HlFile *file, HlReplayOptions *options) {
   int status = CLI_OK;
-  for (int k = 0; k < file->n; k++) {
-    if (cli->json)
-      fputs(k ? "," : "[", stdout);
+  for (int k = 0; k < file->n; k++)
     status = cli_worse(status, run_module(cli, cli->files[0], session, file, k, options));
-  }
-  if (cli->json)
-    puts("]");
   return status;
 }
 
@@ -349,15 +356,27 @@ static int run_one(Cli *cli, HlSession *session, HlFile *file, HlReplayOptions *
   return CLI_USAGE;
 }
 
-static int run_file(Cli *cli, HlSession *session, HlReplayOptions *options) {
+static int run_modules(Cli *cli, HlSession *session, HlReplayOptions *options) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
   how.consts_as_parameters = false;
   if (!hl_load(cli->cx, cli->files[0], &how, &file))
-    return give_up(cli, cli->files[0]);
+    return CLI_OK;  // the error says more
   const bool one = cli_value(cli, "--module") || file.n == 1;
   int status = one ? run_one(cli, session, &file, options) : run_all(cli, session, &file, options);
   hl_file_free(&file);
+  return status;
+}
+
+static int run_file(Cli *cli, HlSession *session, HlReplayOptions *options) {
+  cli_begin_file(cli, cli->files[0]);
+  if (cli->json)
+    json_open(&cli->report, "modules", '[');
+  int status = session ? run_modules(cli, session, options) : CLI_OK;
+  if (cli->json)
+    json_close(&cli->report, ']');
+  status = cli_worse(status, cli_end_file(cli));
+  cli_end_report(cli);
   return status;
 }
 
@@ -372,7 +391,7 @@ static int run(Cli *cli) {
   HlFlags flags;
   const bool ok = cli_xla_flags(cli, &flags);
   HlSession *session = ok ? hl_session_new(cli->cx, &(HlSessionOptions){.flags = &flags}) : NULL;
-  int status = session ? run_file(cli, session, &options) : give_up(cli, cli->files[0]);
+  int status = run_file(cli, session, &options);
   hl_session_free(session);
   hl_flags_free(&flags);
   return status;
@@ -416,7 +435,7 @@ const CliCommand cli_run = {
         "compare. Checks inside\n"
         "the program (check.expect_eq and others) run with it. Of MLIR main runs, or --entry, or "
         "without main every\n"
-        "function without parameters, in each section; as JSON several runs are an array. XLA's "
+        "function without parameters, in each section. XLA's "
         "flags are taken\n"
         "from XLA_FLAGS and from the command line: --xla_dump_to with --xla_dump_hlo_snapshots "
         "keeps what went in\n"

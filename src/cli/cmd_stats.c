@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "cli/cli.h"
 #include "cli/equations.h"
+#include "cli/json.h"
 #include "cli/load.h"
 #include "cli/stats.h"
 
@@ -150,90 +151,100 @@ static void add_comps(HlBuf *out, const HlModule *m) {
 
 // --- JSON -----------------------------------------------------------------------------------------
 
-static void add_count(HlBuf *out, const char *key, double x) {
-  hl_buf_printf(out, ", \"%s\": %.0f", key, x);
-}
-
 static void add_costs_json(HlBuf *out, const HlCost *cost) {
-  add_count(out, "flops", cost->flops);
-  add_count(out, "transcendentals", cost->transcendentals);
-  add_count(out, "bytes_read", cost->bytes_read);
-  add_count(out, "bytes_written", cost->bytes_written);
-  add_count(out, "collective_bytes", cost->collective_bytes);
+  json_count(out, "flops", cost->flops);
+  json_count(out, "transcendentals", cost->transcendentals);
+  json_count(out, "bytes_read", cost->bytes_read);
+  json_count(out, "bytes_written", cost->bytes_written);
+  json_count(out, "collective_bytes", cost->collective_bytes);
 }
 
 static void add_counts_json(HlBuf *out, const char *key, const int64_t *count) {
   HlOp ops[HL_OP_COUNT];
   int n = stats_sorted_ops(count, ops);
-  hl_buf_printf(out, ", \"%s\": {", key);
+  json_open(out, key, '{');
   for (int k = 0; k < n; k++)
-    hl_buf_printf(out, "%s\"%s\": %" PRId64, k ? ", " : "", hl_op_text(ops[k]), count[ops[k]]);
-  hl_buf_putc(out, '}');
+    json_int(out, hl_op_text(ops[k]), count[ops[k]]);
+  json_close(out, '}');
+}
+
+static void add_fusions_json(HlBuf *out, const Stats *s) {
+  json_open(out, "fusions", '{');
+  json_int(out, "count", s->fusions);
+  json_int(out, "instructions", s->fused);
+  json_open(out, "kinds", '{');
+  for (int k = 0; k < STATS_FUSION_KINDS; k++)
+    if (s->fusion_kind[k])
+      json_int(out, hl_enum_text(&hl_enums[HL_ENUM_fusion_kind], k), s->fusion_kind[k]);
+  json_close(out, '}');
+  json_close(out, '}');
 }
 
 static void add_collectives_json(HlBuf *out, const Stats *s) {
   HlOp ops[HL_OP_COUNT];
   int n = stats_sorted_ops(s->collective, ops);
-  hl_buf_printf(out, ", \"collectives\": {\"count\": %" PRId64 ", \"kinds\": {", s->collectives);
-  for (int k = 0; k < n; k++)
-    hl_buf_printf(out, "%s\"%s\": {\"count\": %" PRId64 ", \"bytes\": %.0f}", k ? ", " : "",
-                  hl_op_text(ops[k]), s->collective[ops[k]], s->collective_bytes[ops[k]]);
-  hl_buf_puts(out, "}}");
+  json_open(out, "collectives", '{');
+  json_int(out, "count", s->collectives);
+  json_open(out, "kinds", '{');
+  for (int k = 0; k < n; k++) {
+    json_open(out, hl_op_text(ops[k]), '{');
+    json_int(out, "count", s->collective[ops[k]]);
+    json_count(out, "bytes", s->collective_bytes[ops[k]]);
+    json_close(out, '}');
+  }
+  json_close(out, '}');
+  json_close(out, '}');
 }
 
 static void add_stats_json(HlBuf *out, const Stats *s) {
-  hl_buf_printf(out, "\"computations\": %" PRId64 ", \"instructions\": %" PRId64, s->computations,
-                s->instructions);
-  hl_buf_printf(out, ", \"parameters\": {\"count\": %" PRId64 ", \"bytes\": %.0f}", s->parameters,
-                s->parameter_bytes);
-  hl_buf_printf(out,
-                ", \"constants\": {\"count\": %" PRId64
-                ", \"bytes\": %.0f, \"largest\": %.0f, \"elided\": %" PRId64 "}",
-                s->constants, s->constant_bytes, s->largest_constant, s->elided);
-  hl_buf_printf(
-      out, ", \"fusions\": {\"count\": %" PRId64 ", \"instructions\": %" PRId64 ", \"kinds\": {",
-      s->fusions, s->fused);
-  for (int k = 0, n = 0; k < STATS_FUSION_KINDS; k++)
-    if (s->fusion_kind[k])
-      hl_buf_printf(out, "%s\"%s\": %" PRId64, n++ ? ", " : "",
-                    hl_enum_text(&hl_enums[HL_ENUM_fusion_kind], k), s->fusion_kind[k]);
-  hl_buf_puts(out, "}}");
+  json_int(out, "computations", s->computations);
+  json_int(out, "instructions", s->instructions);
+  json_open(out, "parameters", '{');
+  json_int(out, "count", s->parameters);
+  json_count(out, "bytes", s->parameter_bytes);
+  json_close(out, '}');
+  json_open(out, "constants", '{');
+  json_int(out, "count", s->constants);
+  json_count(out, "bytes", s->constant_bytes);
+  json_count(out, "largest", s->largest_constant);
+  json_int(out, "elided", s->elided);
+  json_close(out, '}');
+  add_fusions_json(out, s);
   add_costs_json(out, &s->cost);
-  add_count(out, "peak_memory", s->peak_memory);
+  json_count(out, "peak_memory", s->peak_memory);
   add_collectives_json(out, s);
   add_counts_json(out, "ops", s->op);
-  hl_buf_puts(out, ", \"element_types\": {");
-  for (int t = 0, n = 0; t < HL_DTYPE_COUNT; t++)
+  json_open(out, "element_types", '{');
+  for (int t = 0; t < HL_DTYPE_COUNT; t++)
     if (s->dtype[t])
-      hl_buf_printf(out, "%s\"%s\": %" PRId64, n++ ? ", " : "", hl_dtype_text((HlDtype)t),
-                    s->dtype[t]);
-  hl_buf_putc(out, '}');
+      json_int(out, hl_dtype_text((HlDtype)t), s->dtype[t]);
+  json_close(out, '}');
 }
 
 static void add_comps_json(HlBuf *out, const HlModule *m) {
   HlArena *arena = hl_arena_new();
   HlCost *costs = hl_cost_comps(arena, m);
   HlComp **order = hl_comp_order(arena, m);
-  hl_buf_puts(out, ", \"per_computation\": [");
+  json_open(out, "per_computation", '[');
   for (uint32_t k = 0; k < m->n_comps; k++) {
     Stats s = stats_of_comp(order[k], &costs[order[k]->id]);
-    hl_buf_puts(out, k ? ",\n  {\"name\": " : "\n  {\"name\": ");
-    hl_buf_json_string(out, order[k]->name->text, order[k]->name->n);
-    hl_buf_printf(out, ", \"entry\": %s, \"fusion\": %s, \"instructions\": %" PRId64,
-                  order[k] == m->entry ? "true" : "false", order[k]->is_fusion ? "true" : "false",
-                  s.instructions);
+    json_open(out, NULL, '{');
+    json_text(out, "name", order[k]->name->text);
+    json_bool(out, "entry", order[k] == m->entry);
+    json_bool(out, "fusion", order[k]->is_fusion);
+    json_int(out, "instructions", s.instructions);
     add_costs_json(out, &costs[order[k]->id]);
     add_counts_json(out, "ops", s.op);
-    hl_buf_putc(out, '}');
+    json_close(out, '}');
   }
-  hl_buf_putc(out, ']');
+  json_close(out, ']');
   hl_arena_free(arena);
 }
 
 // --- The command ------------------------------------------------------------------------------------
 
 typedef struct Report {
-  HlBuf text, json;
+  HlBuf text;
   Stats total;
 } Report;
 
@@ -241,17 +252,14 @@ static void report_module(Cli *cli, const char *path, const HlModule *m, bool is
   Stats s = stats_of_module(cli->cx, m);
   stats_add(&r->total, &s);
   if (cli->json) {
-    hl_buf_puts(&r->json, r->total.modules > 1 ? ",\n {\"file\": " : "{\"file\": ");
-    hl_buf_json_string(&r->json, path, strlen(path));
-    hl_buf_puts(&r->json, ", \"module\": ");
-    hl_buf_json_string(&r->json, m->name->text, m->name->n);
-    hl_buf_puts(&r->json, ", ");
-    add_stats_json(&r->json, &s);
+    json_open(&cli->report, NULL, '{');
+    json_text(&cli->report, "module", m->name->text);
+    add_stats_json(&cli->report, &s);
     if (cli_flag(cli, "--computations"))
-      add_comps_json(&r->json, m);
+      add_comps_json(&cli->report, m);
     if (is_jaxpr)
-      cli_equations_json(cli, m, &r->json);
-    hl_buf_putc(&r->json, '}');
+      cli_equations_json(cli, m, &cli->report);
+    json_close(&cli->report, '}');
     return;
   }
   hl_buf_printf(&r->text, "%s%s: module %s\n", r->total.modules > 1 ? "\n" : "", path,
@@ -272,22 +280,24 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
   HlFile file;
   bool skipped;
   const HlLoadOptions how = cli_load_options(cli);
-  if (!cli_load(cli, files, which, &how, &file, &skipped))
-    return skipped ? CLI_OK : cli_flush(cli);
-  for (int k = 0; k < file.n; k++)
+  const bool ok = cli_load(cli, files, which, &how, &file, &skipped);
+  if (skipped)
+    return CLI_OK;
+  cli_begin_file(cli, files->at[which].at);
+  if (cli->json)
+    json_open(&cli->report, "modules", '[');
+  for (int k = 0; ok && k < file.n; k++)
     report_module(cli, files->at[which].at, file.modules[k], file.format == HL_FORMAT_JAXPR, r);
-  hl_file_free(&file);
-  return cli_flush(cli);
+  if (cli->json)
+    json_close(&cli->report, ']');
+  if (ok)
+    hl_file_free(&file);
+  return cli_end_file(cli);
 }
 
-static void report_total(const Cli *cli, int skipped, Report *r) {
+static void report_total(Cli *cli, int skipped, Report *r) {
   if (cli->json) {
-    hl_buf_puts(&r->json, "], \"total\": {");
-    hl_buf_printf(&r->json, "\"modules\": %" PRId64 ", \"skipped_files\": %d, ", r->total.modules,
-                  skipped);
-    add_stats_json(&r->json, &r->total);
-    hl_buf_puts(&r->json, "}}\n");
-    cli_print(&r->json);
+    cli_end_report(cli);
     return;
   }
   if (r->total.modules > 1) {
@@ -306,7 +316,6 @@ static int run(Cli *cli) {
   if (status)
     return status;
   Report report = {0};
-  hl_buf_puts(&report.json, "{\"modules\": [");
   for (int k = 0; k < files.n; k++) {
     if (files.n > 1)
       cli_progress(cli, "reading %d of %d: %s", k + 1, files.n, files.at[k].at);
@@ -315,7 +324,6 @@ static int run(Cli *cli) {
   cli_progress(cli, NULL);
   report_total(cli, files.skipped, &report);
   hl_buf_free(&report.text);
-  hl_buf_free(&report.json);
   return cli_worse(status, cli_end_files(cli, &files));
 }
 

@@ -1,25 +1,38 @@
 // hilo targets: the devices that programs can be compiled for, analysed or simulated for.
 #include <string.h>
 
-#include "cli/cli.h"
+#include "cli/json.h"
 #include "hilo/target.h"
+
+// The facts of a target, behind what every report starts with.
+static void target_json(const HlTarget *t, HlBuf *out) {
+  HlBuf facts = {0};
+  hl_target_json(t, &facts);
+  json_begin_row(out, "targets");
+  json_key(out, NULL);
+  hl_buf_add(out, facts.at + 1, facts.n - 1);  // its own brace
+  hl_buf_free(&facts);
+}
+
+static int print(const Cli *cli, HlBuf *out) {
+  if (cli->json) {
+    json_print(out);
+    return CLI_OK;
+  }
+  cli_print(out);
+  hl_buf_free(out);
+  return CLI_OK;
+}
 
 static int list(const Cli *cli) {
   HlBuf out = {0};
   const HlTarget *t;
-  hl_buf_puts(&out, cli->json ? "[\n " : "");
-  for (int k = 0; (t = hl_target_at(k)); k++) {
-    if (!cli->json) {
+  for (int k = 0; (t = hl_target_at(k)); k++)
+    if (cli->json)
+      target_json(t, &out);
+    else
       hl_buf_printf(&out, "%-10s %s\n", t->name, t->device);
-      continue;
-    }
-    hl_buf_puts(&out, k > 0 ? ",\n " : "");
-    hl_target_json(t, &out);
-  }
-  hl_buf_puts(&out, cli->json ? "\n]\n" : "");
-  cli_print(&out);
-  hl_buf_free(&out);
-  return CLI_OK;
+  return print(cli, &out);
 }
 
 static int run(Cli *cli) {
@@ -27,21 +40,18 @@ static int run(Cli *cli) {
     return list(cli);
   HlArena *arena = hl_arena_new();
   HlBuf out = {0};
-  bool ok = true, as_list = cli->json && cli->n_files > 1;
-  hl_buf_puts(&out, as_list ? "[\n " : "");
+  bool ok = true;
   for (int k = 0; ok && k < cli->n_files; k++) {
     const HlTarget *t = hl_target_load(cli->cx, arena, cli->files[k]);
     ok = t != NULL;
-    hl_buf_puts(&out, as_list && k > 0 ? ",\n " : "");
     if (t && cli->json)
-      hl_target_json(t, &out);
+      target_json(t, &out);
     else if (t)
       hl_target_print(t, &out);
   }
-  hl_buf_puts(&out, as_list ? "\n]\n" : cli->json ? "\n" : "");
   int status = cli_flush(cli);
   if (ok)
-    cli_print(&out);
+    print(cli, &out);
   hl_buf_free(&out);
   hl_arena_free(arena);
   return status;

@@ -1,5 +1,6 @@
 // A jaxpr and the HLO made from it, side by side: what each equation became.
 #include "cli/equations.h"
+#include "cli/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,26 +121,25 @@ bool cli_equations_json(Cli *cli, const HlModule *m, HlBuf *out) {
   HlArena *arena = hl_arena_new();
   const Placed all = place_all(arena, m);
   HlBuf text = {0};
-  hl_buf_puts(out, ", \"equations\": [");
+  json_open(out, "equations", '[');
   for (int k = 0; k < hl_jaxpr_n_equations(jaxpr); k++) {
     const HlJaxprEquation eqn = hl_jaxpr_equation(jaxpr, k);
     int64_t first;
     const int64_t end = made_from(&all, eqn.loc, &first);
     text.n = 0;
     add_equation(&text, eqn.text, 0);
-    hl_buf_printf(out, "%s{\"line\": %d, \"depth\": %d, \"primitive\": ", k ? ",\n  " : "\n  ",
-                  eqn.line, eqn.depth);
-    hl_buf_json_string(out, eqn.primitive.at, eqn.primitive.n);
-    hl_buf_puts(out, ", \"equation\": ");
-    hl_buf_json_string(out, text.at, text.n);
-    hl_buf_puts(out, ", \"instructions\": [");
-    for (int64_t i = first; i < end; i++) {
-      hl_buf_puts(out, i > first ? ", " : "");
-      hl_buf_json_string(out, all.inst[i]->name->text, all.inst[i]->name->n);
-    }
-    hl_buf_puts(out, "]}");
+    json_open(out, NULL, '{');
+    json_int(out, "line", eqn.line);
+    json_int(out, "depth", eqn.depth);
+    json_bytes(out, "primitive", eqn.primitive.at, eqn.primitive.n);
+    json_bytes(out, "equation", text.at, text.n);
+    json_open(out, "instructions", '[');
+    for (int64_t i = first; i < end; i++)
+      json_text(out, NULL, all.inst[i]->name->text);
+    json_close(out, ']');
+    json_close(out, '}');
   }
-  hl_buf_putc(out, ']');
+  json_close(out, ']');
   hl_buf_free(&text);
   hl_arena_free(arena);
   hl_jaxpr_free(jaxpr);

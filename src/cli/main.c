@@ -125,6 +125,7 @@ static int with_context(const CliCommand *command, int argc, char **argv) {
   const bool moves = isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
   cli.progress = moves ? &line : NULL;
   int status = run_command(&cli, argc, argv);
+  hl_buf_free(&cli.report);
   hl_arena_free(arena);
   hl_cx_free(cx);
   return status;

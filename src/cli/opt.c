@@ -1,6 +1,7 @@
 // cli/opt.c: prints what 'hilo opt' found, reads its decisions.
 #include "cli/opt.h"
 #include "base/number.h"
+#include "cli/json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,77 +10,91 @@
 #include "hilo/opt.h"
 #include "hilo/text.h"
 
-static void json_pair(HlBuf *out, const char *key, const char *value, const char *end) {
-  hl_buf_printf(out, "\"%s\":", key);
-  hl_buf_json_string(out, value, strlen(value));
-  hl_buf_puts(out, end);
-}
-
 // --- Tables -------------------------------------------------------------------------------------
 
-static void list_row(const Cli *cli, HlBuf *out, const char *kind, const char *name,
-                     const char *options, const char *meaning, bool first) {
+static void table_row(const Cli *cli, HlBuf *out, const char *kind, const char *name,
+                      const char *options, const char *meaning) {
   if (!cli->json) {
     hl_buf_printf(out, "%-42s %s\n", name, meaning);
     return;
   }
-  hl_buf_puts(out, first ? "" : ",\n");
-  hl_buf_printf(out, " {\"kind\":\"%s\",", kind);
-  json_pair(out, "name", name, ",");
-  json_pair(out, "options", options, ",");
-  json_pair(out, "meaning", meaning, "}");
+  json_begin_row(out, "passes");
+  json_text(out, "kind", kind);
+  json_text(out, "name", name);
+  json_text(out, "options", options);
+  json_text(out, "meaning", meaning);
+  json_end_row(out);
+}
+
+static int print_table(const Cli *cli, HlBuf *out) {
+  if (cli->json) {
+    json_print(out);
+    return CLI_OK;
+  }
+  cli_print(out);
+  hl_buf_free(out);
+  return CLI_OK;
 }
 
 int cli_list_passes(const Cli *cli) {
   HlBuf out = {0};
-  hl_buf_puts(&out, cli->json ? "[\n" : "passes:\n");
+  hl_buf_puts(&out, cli->json ? "" : "passes:\n");
   for (int k = 0; k < hl_passes.n; k++)
-    list_row(cli, &out, "pass", hl_passes.at[k].name, hl_passes.at[k].options,
-             hl_passes.at[k].meaning, k == 0);
+    table_row(cli, &out, "pass", hl_passes.at[k].name, hl_passes.at[k].options,
+              hl_passes.at[k].meaning);
   hl_buf_puts(&out, cli->json ? "" : "\npipelines:\n");
   for (int k = 0; k < hl_pipelines.n; k++)
-    list_row(cli, &out, "pipeline", hl_pipelines.at[k].name, "", hl_pipelines.at[k].meaning, false);
-  hl_buf_puts(&out, cli->json ? "\n]\n" : "");
-  cli_print(&out);
-  hl_buf_free(&out);
-  return CLI_OK;
+    table_row(cli, &out, "pipeline", hl_pipelines.at[k].name, "", hl_pipelines.at[k].meaning);
+  return print_table(cli, &out);
+}
+
+static void rule_row(const Cli *cli, HlBuf *out, const char *pass, const HlRule *rule) {
+  if (!cli->json) {
+    hl_buf_printf(out, "%-24s %-6s %s%s%s\n", pass, rule->name, rule->law,
+                  *rule->when ? "   if " : "", rule->when);
+    return;
+  }
+  json_begin_row(out, "rules");
+  json_text(out, "pass", pass);
+  json_text(out, "rule", rule->name);
+  json_text(out, "op", rule->op == HL_OP_COUNT ? "" : hl_op_info[rule->op].text);
+  json_text(out, "law", rule->law);
+  json_text(out, "when", rule->when);
+  json_end_row(out);
 }
 
 int cli_list_rules(const Cli *cli) {
   HlBuf out = {0};
-  hl_buf_puts(&out, cli->json ? "[\n" : "");
-  bool first = true;
   for (int k = 0; k < hl_passes.n; k++)
-    for (const HlRule *rule = hl_passes.at[k].rules; rule && rule->name; rule++) {
-      if (!cli->json) {
-        hl_buf_printf(&out, "%-24s %-6s %s%s%s\n", hl_passes.at[k].name, rule->name, rule->law,
-                      *rule->when ? "   if " : "", rule->when);
-        continue;
-      }
-      hl_buf_puts(&out, first ? " {" : ",\n {");
-      json_pair(&out, "pass", hl_passes.at[k].name, ",");
-      json_pair(&out, "rule", rule->name, ",");
-      json_pair(&out, "op", rule->op == HL_OP_COUNT ? "" : hl_op_info[rule->op].text, ",");
-      json_pair(&out, "law", rule->law, ",");
-      json_pair(&out, "when", rule->when, "}");
-      first = false;
-    }
-  hl_buf_puts(&out, cli->json ? "\n]\n" : "");
-  cli_print(&out);
-  hl_buf_free(&out);
-  return CLI_OK;
+    for (const HlRule *rule = hl_passes.at[k].rules; rule && rule->name; rule++)
+      rule_row(cli, &out, hl_passes.at[k].name, rule);
+  return print_table(cli, &out);
 }
 
 // --- What passes did ----------------------------------------------------------------------------
 
-void cli_print_steps(const Cli *cli, const HlEngine *engine) {
-  int n;
-  const HlStep *steps = hl_engine_steps(engine, &n);
+static void steps_json(const HlStep *steps, int n, HlBuf *out) {
+  json_open(out, "steps", '[');
+  for (int k = 0; k < n; k++) {
+    if (steps[k].is_pipeline)
+      continue;
+    json_open(out, NULL, '{');
+    json_text(out, "pipeline", steps[k].pipeline);
+    json_text(out, "pass", steps[k].pass);
+    json_bool(out, "changed", steps[k].changed);
+    json_int(out, "rewrites", steps[k].rewrites);
+    json_int(out, "before", steps[k].before);
+    json_int(out, "after", steps[k].after);
+    json_number(out, "ms", steps[k].seconds * 1e3);
+    json_close(out, '}');
+  }
+  json_close(out, ']');
+}
+
+static void print_steps(const HlStep *steps, int n) {
   HlBuf out = {0};
   double total = 0;
-  if (!cli->json)
-    hl_buf_printf(&out, "%-40s %-36s %9s %9s %9s\n", "pipeline", "pass", "rewrites", "change",
-                  "ms");
+  hl_buf_printf(&out, "%-40s %-36s %9s %9s %9s\n", "pipeline", "pass", "rewrites", "change", "ms");
   for (int k = 0; k < n; k++) {
     if (steps[k].is_pipeline)
       continue;
@@ -90,9 +105,19 @@ void cli_print_steps(const Cli *cli, const HlEngine *engine) {
                   (long long)steps[k].rewrites, (long long)(steps[k].after - steps[k].before),
                   steps[k].seconds * 1e3);
   }
+  fflush(stdout);
   fputs(out.at ? out.at : "", stderr);
   base_fprintf(stderr, "%d steps, %.3f ms\n", n, total * 1e3);
   hl_buf_free(&out);
+}
+
+void cli_print_steps(Cli *cli, const HlEngine *engine) {
+  int n;
+  const HlStep *steps = hl_engine_steps(engine, &n);
+  if (cli->json)
+    steps_json(steps, n, &cli->report);
+  else
+    print_steps(steps, n);
 }
 
 static void print_indented(HlBuf *out, const char *text) {
@@ -115,84 +140,92 @@ static void print_snippet(HlBuf *out, const HlRewrite *r) {
   print_indented(out, r->after);
 }
 
-static void rewrite_json(HlBuf *out, const HlRewrite *r) {
-  hl_buf_puts(out, " {");
-  json_pair(out, "pass", r->pass, ",");
-  json_pair(out, "rule", r->rule, ",");
-  json_pair(out, "computation", r->comp, ",");
-  json_pair(out, "instruction", r->inst, ",");
-  json_pair(out, "with", r->with, ",");
-  json_pair(out, "before", r->before ? r->before : "", ",");
-  json_pair(out, "after", r->after ? r->after : "", "}");
+static void rewrite_json(HlBuf *out, const char *key, const HlRewrite *r) {
+  json_open(out, key, '{');
+  json_text(out, "pass", r->pass);
+  json_text(out, "rule", r->rule);
+  json_text(out, "computation", r->comp);
+  json_text(out, "instruction", r->inst);
+  json_text(out, "with", r->with);
+  json_text(out, "before", r->before ? r->before : "");
+  json_text(out, "after", r->after ? r->after : "");
+  json_close(out, '}');
 }
 
-void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out) {
+void cli_print_rewrites(Cli *cli, const HlEngine *engine, HlBuf *out) {
   int64_t n;
   const HlRewrite *rewrites = hl_engine_rewrites(engine, &n);
+  if (cli->json)
+    json_open(&cli->report, "rewrites", '[');
   for (int64_t k = 0; k < n; k++) {
     const HlRewrite *r = &rewrites[k];
     if (cli->json) {
-      hl_buf_puts(out, out->n > 0 ? ",\n" : "[\n");
-      rewrite_json(out, r);
+      hl_buf_puts(&cli->report, k > 0 ? ",\n   " : "\n   ");
+      rewrite_json(&cli->report, NULL, r);
       continue;
     }
     hl_buf_printf(out, "%s %s at %s in %s%s%s\n", r->pass, r->rule, r->inst, r->comp,
                   *r->with ? " with " : "", r->with);
     print_snippet(out, r);
   }
-}
-
-void cli_end_list(const Cli *cli, HlBuf *out) {
-  if (cli->json)
-    hl_buf_puts(out, out->n > 0 ? "\n]\n" : "[]\n");
+  if (cli->json) {
+    hl_buf_puts(&cli->report, n > 0 ? "\n  " : "");
+    json_close(&cli->report, ']');
+  }
 }
 
 static void provenance_json(HlBuf *out, const HlInst *inst, const HlRewrite *r) {
-  hl_buf_puts(out, out->n > 0 ? ",\n {" : "[\n {");
-  json_pair(out, "computation", inst->comp->name->text, ",");
-  json_pair(out, "instruction", inst->name->text, r ? "," : "}");
-  if (!r)
-    return;
-  json_pair(out, "pass", r->pass, ",");
-  json_pair(out, "rule", r->rule, ",");
-  json_pair(out, "from", r->inst, ",");
-  json_pair(out, "from_computation", r->comp, "}");
+  json_open(out, NULL, '{');
+  json_text(out, "computation", inst->comp->name->text);
+  json_text(out, "instruction", inst->name->text);
+  if (r) {
+    json_text(out, "pass", r->pass);
+    json_text(out, "rule", r->rule);
+    json_text(out, "from", r->inst);
+    json_text(out, "from_computation", r->comp);
+  }
+  json_close(out, '}');
 }
 
-void cli_print_provenance(const Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out) {
+void cli_print_provenance(Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out) {
+  if (cli->json)
+    json_open(&cli->report, "provenance", '[');
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
       const HlRewrite *r = hl_origin_of(engine, inst);
       if (cli->json)
-        provenance_json(out, inst, r);
+        provenance_json(&cli->report, inst, r);
       else if (r)
         hl_buf_printf(out, "%s: %s %s from %s in %s\n", inst->name->text, r->pass, r->rule, r->inst,
                       r->comp);
       else
         hl_buf_printf(out, "%s: was there\n", inst->name->text);
     }
+  if (cli->json)
+    json_close(&cli->report, ']');
 }
 
 // --- Checks -------------------------------------------------------------------------------------
 
-static void check_json(const HlModule *m, const HlCheckEach *check, HlBuf *out) {
-  hl_buf_puts(out, "{");
-  json_pair(out, "module", m->name->text, ",");
-  hl_buf_printf(out, "\"evaluations\":%d,\"differs\":%s", check->evaluations,
-                check->differs ? "true" : "false");
-  if (check->judged_after) {
-    hl_buf_puts(out, ",");
-    json_pair(out, "judged_after", check->judged_after, "");
-  }
+static void check_json(const HlCheckEach *check, HlMaybeFloat tolerance, HlBuf *out) {
+  HlBuf rule = {0};
+  hl_compare_rule(tolerance, &rule);
+  json_open(out, "check", '{');
+  json_text(out, "rule", rule.at);
+  json_int(out, "evaluations", check->evaluations);
+  json_bool(out, "differs", check->differs);
+  if (check->judged_after)
+    json_text(out, "judged_after", check->judged_after);
   if (check->differs) {
-    hl_buf_printf(out, ",\"step\":%d,", check->number);
-    json_pair(out, "pipeline", check->step.pipeline, ",");
-    json_pair(out, "pass", check->step.pass, ",");
-    hl_buf_printf(out, "\"fuel\":%lld,\"result\":%d,\"rewrite\":", (long long)check->fuel,
-                  check->leaf);
-    rewrite_json(out, &check->rewrite);
+    json_int(out, "step", check->number);
+    json_text(out, "pipeline", check->step.pipeline);
+    json_text(out, "pass", check->step.pass);
+    json_int(out, "fuel", check->fuel);
+    json_int(out, "result", check->leaf);
+    rewrite_json(out, "rewrite", &check->rewrite);
   }
-  hl_buf_puts(out, "}\n");
+  json_close(out, '}');
+  hl_buf_free(&rule);
 }
 
 static void print_rule(HlMaybeFloat tolerance, HlBuf *out) {
@@ -201,10 +234,10 @@ static void print_rule(HlMaybeFloat tolerance, HlBuf *out) {
   hl_buf_putc(out, '\n');
 }
 
-void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check,
-                     HlMaybeFloat tolerance, HlBuf *out) {
+void cli_print_check(Cli *cli, const HlModule *m, const HlCheckEach *check, HlMaybeFloat tolerance,
+                     HlBuf *out) {
   if (cli->json) {
-    check_json(m, check, out);
+    check_json(check, tolerance, &cli->report);
     return;
   }
   if (out->n == 0)
@@ -229,22 +262,6 @@ void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check
   hl_buf_printf(out, "the first rewrite to blame: rule %s at %s in %s%s%s (--fuel=%lld)\n", r->rule,
                 r->inst, r->comp, *r->with ? " with " : "", r->with, (long long)check->fuel);
   print_snippet(out, r);
-}
-
-void cli_end_checks(const Cli *cli, HlBuf *out) {
-  size_t first = out->n > 0 ? strcspn(out->at, "\n") + 1 : 0;
-  if (!cli->json || first >= out->n)
-    return;
-  HlBuf list = {0};
-  hl_buf_puts(&list, "[\n");
-  for (const char *at = out->at, *end = out->at + out->n; at < end;) {
-    size_t n = strcspn(at, "\n");  // an object is a line
-    hl_buf_add(&list, at, n);
-    at += n + 1;
-    hl_buf_puts(&list, at < end ? ",\n" : "\n]\n");
-  }
-  hl_buf_free(out);
-  *out = list;
 }
 
 // --- Decisions ----------------------------------------------------------------------------------

@@ -9,20 +9,19 @@
 int cli_list_passes(const Cli *cli);
 int cli_list_rules(const Cli *cli);
 
-// A line a pass that changed something, on standard error.
-void cli_print_steps(const Cli *cli, const HlEngine *engine);
-// What a dry run found: text, or JSON that --decisions reads back.
-void cli_print_rewrites(const Cli *cli, const HlEngine *engine, HlBuf *out);
-// For each instruction the rewrite that made it.
-void cli_print_provenance(const Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out);
-// Of both the JSON of several modules is one list, which this ends.
-void cli_end_list(const Cli *cli, HlBuf *out);
-void cli_print_check(const Cli *cli, const HlModule *m, const HlCheckEach *check, HlMaybeFloat tolerance,
-                     HlBuf *out);
-// The JSON of several modules becomes a list.
-void cli_end_checks(const Cli *cli, HlBuf *out);
+// With --json these go into the report of the module, otherwise to `out`.
 
-// A list of decisions from a JSON file: [{"pass": ..., "rule": ..., "computation": ..., "instruction": ..., "with": ...}].
+// What each pass did; as text a line for each that changed something, on standard error.
+void cli_print_steps(Cli *cli, const HlEngine *engine);
+// What a dry run found; --decisions reads the JSON back.
+void cli_print_rewrites(Cli *cli, const HlEngine *engine, HlBuf *out);
+// For each instruction the rewrite that made it.
+void cli_print_provenance(Cli *cli, const HlEngine *engine, const HlModule *m, HlBuf *out);
+void cli_print_check(Cli *cli, const HlModule *m, const HlCheckEach *check, HlMaybeFloat tolerance,
+                     HlBuf *out);
+
+// A list of decisions from a JSON file: [{"pass": ..., "rule": ..., "computation": ..., "instruction": ..., "with": ...}], or
+// the report of --dry --json, whose rewrites they are.
 typedef struct CliDecisions {
   HlArena *arena;
   HlDecision *at;

@@ -48,16 +48,43 @@ static bool has_rule(HlCx *cx, HlPos at, size_t number, const HlDecision *d) {
   return hl_error(cx, at, "decision %zu: pass %s has no rule '%s'", number, d->pass, d->rule);
 }
 
+// How many decisions the list holds: itself, or the rewrites of a report's modules, which stand in `out` then in their order;
+// what is not one is left to the reader.
+static size_t gather(const json_t *list, const json_t **out) {
+  size_t n = 0;
+  size_t k, i, r;
+  const json_t *file, *module, *rewrite;
+  json_array_foreach(list, k, file) {
+    const json_t *modules = json_object_get(file, "modules");
+    if (!modules) {
+      if (out)
+        out[n] = file;
+      n++;
+    }
+    json_array_foreach(modules, i, module) {
+      const json_t *rewrites = json_object_get(module, "rewrites");
+      json_array_foreach(rewrites, r, rewrite) {
+        if (out)
+          out[n] = rewrite;
+        n++;
+      }
+    }
+  }
+  return n;
+}
+
 static bool read_list(HlCx *cx, HlSource *source, const json_t *list, HlArena *arena,
                       HlDecision **out, int *n) {
   HlPos start = {source, 1};
   if (!json_is_array(list))
     return hl_error(cx, start,
                     "expected a list of decisions: [{\"pass\": ..., \"rule\": ..., ...}]");
-  size_t count = json_array_size(list);
+  const size_t count = gather(list, NULL);
+  const json_t **items = HL_ARRAY(arena, const json_t *, count + 1);
+  gather(list, items);
   *out = HL_ARRAY(arena, HlDecision, count + 1);
   for (size_t k = 0; k < count; k++, ++*n)
-    if (!read_decision(arena, json_array_get(list, k), &(*out)[k]))
+    if (!read_decision(arena, items[k], &(*out)[k]))
       return hl_error(cx, start,
                       "decision %zu: expected an object with some of pass, rule, computation, "
                       "instruction and with, as text",

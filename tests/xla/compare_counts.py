@@ -18,7 +18,7 @@ def counts(path, timeout):
     rc, out, err = oracle.run_hilo(["stats", "--json", path], timeout)
     if rc != 0:
         return None, oracle.status_text(rc, err)
-    return json.loads(out)["modules"][0], None
+    return json.loads(out)[0]["modules"][0], None
 
 
 def difference(got, want):

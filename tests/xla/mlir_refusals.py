@@ -64,10 +64,10 @@ def check(hilo, folder):
         if done.returncode < 0:
             print("hilo died of signal", -done.returncode)
         for one in json.loads(done.stdout or "[]"):
-            errors = [(d.get("line", 0), d.get("message", d.get("text", ""))) for d in one.get("diagnostics", [])
-                      if d.get("severity", "error") == "error"]
+            said = one["diagnostics"] + [d for module in one["modules"] for d in module["diagnostics"]]
+            errors = [(d["line"], d["text"]) for d in said if d["severity"] == "error"]
             before = found.setdefault(one["file"], [])
-            before.extend(errors if errors or one.get("valid") else [(0, "?")])
+            before.extend(errors if errors or one["valid"] else [(0, "?")])
     return found
 
 

@@ -1,0 +1,125 @@
+// cli/json.c: reports as JSON.
+#include "cli/json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+// --- Values -------------------------------------------------------------------------------------
+
+static void separate(HlBuf *out) {
+  const char last = out->n > 0 ? out->at[out->n - 1] : '[';
+  if (last != '{' && last != '[' && last != ' ')
+    hl_buf_puts(out, ", ");
+}
+
+void json_key(HlBuf *out, const char *key) {
+  separate(out);
+  if (key)
+    hl_buf_printf(out, "\"%s\": ", key);
+}
+
+void json_open(HlBuf *out, const char *key, char bracket) {
+  json_key(out, key);
+  hl_buf_putc(out, bracket);
+}
+
+void json_close(HlBuf *out, char bracket) {
+  hl_buf_putc(out, bracket);
+}
+
+void json_bytes(HlBuf *out, const char *key, const char *value, size_t n) {
+  json_key(out, key);
+  hl_buf_json_string(out, value, n);
+}
+
+void json_text(HlBuf *out, const char *key, const char *value) {
+  json_bytes(out, key, value, strlen(value));
+}
+
+void json_int(HlBuf *out, const char *key, int64_t value) {
+  json_key(out, key);
+  hl_buf_printf(out, "%" PRId64, value);
+}
+
+void json_number(HlBuf *out, const char *key, double value) {
+  json_key(out, key);
+  if (isfinite(value))
+    hl_buf_printf(out, "%.9g", value);
+  else
+    hl_buf_printf(out, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+}
+
+void json_count(HlBuf *out, const char *key, double value) {
+  json_key(out, key);
+  hl_buf_printf(out, "%.0f", value);
+}
+
+void json_bool(HlBuf *out, const char *key, bool value) {
+  json_key(out, key);
+  hl_buf_puts(out, value ? "true" : "false");
+}
+
+void json_null(HlBuf *out, const char *key) {
+  json_key(out, key);
+  hl_buf_puts(out, "null");
+}
+
+// --- Reports ------------------------------------------------------------------------------------
+
+void json_begin_row(HlBuf *out, const char *report) {
+  hl_buf_puts(out, out->n > 0 ? ",\n {" : "[\n {");
+  json_text(out, "report", report);
+  json_int(out, "version", CLI_JSON_VERSION);
+}
+
+void json_end_row(HlBuf *out) {
+  json_close(out, '}');
+}
+
+void json_print(HlBuf *out) {
+  hl_buf_puts(out, out->n > 0 ? "\n]\n" : "[]\n");
+  cli_print(out);
+  hl_buf_free(out);
+}
+
+void cli_begin_file(Cli *cli, const char *path) {
+  if (!cli->json)
+    return;
+  json_begin_row(&cli->report, cli->command->name);
+  json_text(&cli->report, "file", path);
+}
+
+int cli_end_file(Cli *cli) {
+  if (!cli->json)
+    return cli_flush(cli);
+  cli_progress(cli, NULL);
+  json_diagnostics(cli, &cli->report, 0);
+  json_end_row(&cli->report);
+  const int status = hl_cx_n_errors(cli->cx) > 0 ? (int)hl_cx_error_kind(cli->cx) : CLI_OK;
+  hl_cx_clear(cli->cx);
+  return status;
+}
+
+void cli_end_report(Cli *cli) {
+  if (cli->json)
+    json_print(&cli->report);
+}
+
+void json_diagnostics(const Cli *cli, HlBuf *out, int first) {
+  static const char *const severities[] = {"note", "warning", "error"};
+  json_open(out, "diagnostics", '[');
+  for (int k = first; k < hl_cx_n_diags(cli->cx); k++) {
+    const HlDiag *d = hl_cx_diag(cli->cx, k);
+    const HlLineCol at = hl_source_line_col(d->source, d->loc);
+    json_open(out, NULL, '{');
+    json_text(out, "severity", severities[d->severity]);
+    json_int(out, "line", at.line);
+    json_int(out, "column", at.column);
+    json_text(out, "text", d->text);
+    if (d->hint)
+      json_text(out, "hint", d->hint);
+    json_close(out, '}');
+  }
+  json_close(out, ']');
+}

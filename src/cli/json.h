@@ -1,0 +1,40 @@
+// cli/json.h: reports as JSON (docs/json.md). Commas come by themselves.
+#ifndef CLI_JSON_H
+#define CLI_JSON_H
+
+#include "cli/cli.h"
+
+// The version of the schemas in schemas/: a key that goes or means something else makes it another, a new key does not.
+enum { CLI_JSON_VERSION = 1 };
+
+// --- Values: `key` NULL makes an element of an array ---
+void json_open(HlBuf *out, const char *key, char bracket);  // '{' or '['
+void json_close(HlBuf *out, char bracket);                  // '}' or ']'
+void json_text(HlBuf *out, const char *key, const char *value);
+void json_bytes(HlBuf *out, const char *key, const char *value, size_t n);
+void json_int(HlBuf *out, const char *key, int64_t value);
+void json_number(HlBuf *out, const char *key, double value);  // what is not finite as text
+void json_count(HlBuf *out, const char *key, double value);   // a whole number
+void json_bool(HlBuf *out, const char *key, bool value);
+void json_null(HlBuf *out, const char *key);
+// A key, after which the caller appends the value.
+void json_key(HlBuf *out, const char *key);
+
+// --- Reports: an array of one object a file, or a thing of a table ---
+// Starts the next object and says whose report it is; NULL: the running command's.
+void json_begin_row(HlBuf *out, const char *report);
+void json_end_row(HlBuf *out);
+// Ends the array and prints it; frees.
+void json_print(HlBuf *out);
+
+// A command goes file by file; without --json these do nothing but cli_end_file, which is cli_flush then. The report is
+// cli->report.
+void cli_begin_file(Cli *cli, const char *path);
+// What the context holds goes into the report and is forgotten; the exit status that the first error asks for.
+int cli_end_file(Cli *cli);
+// After the last file.
+void cli_end_report(Cli *cli);
+// Appends "diagnostics": [...], what the context holds from `first` on.
+void json_diagnostics(const Cli *cli, HlBuf *out, int first);
+
+#endif

@@ -1,0 +1,181 @@
+"""Holds what `--json` prints against the schemas in schemas/: json_reports.py PROGRAM.
+
+Every command that takes --json has cases below, on good files, on several, on directories and on what cannot be read, and
+every schema is used. Keys that a schema does not name count as errors here, for docs/json.md says of each what it is.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict,
+         "null": type(None)}
+
+# Commands, run in a copy of the training fixture with the files that prepare() adds.
+CASES = """
+check before.hlo
+check before.hlo typo.hlo nothing.hlo
+check dir
+check program.mlir
+stats before.hlo
+stats --computations before.hlo typo.hlo
+stats program.jaxpr
+stats dir
+run before.hlo --args args.npz --expect results.npz --print
+run before.hlo --seed=1 --expect results.npz
+run checks.mlir
+run two.hlo
+run typo.hlo
+opt before.hlo --pipeline=cpu
+opt before.hlo typo.hlo --pipeline=cpu --stats -o out.hlo
+opt two.hlo --passes=algsimp --dry
+opt before.hlo --passes=algsimp,dce --provenance
+opt before.hlo --pipeline=cpu --check-each --args args.npz
+opt before.hlo --pipeline=cpu --check-each --args args.npz --break-rule=A32
+opt --list-passes
+opt --list-rules
+history dump/module_0000.jit_train_step.history
+history dump/module_0000.jit_train_step.history --step=1
+history dump/module_0000.jit_train_step.history --step=1000
+history before.hlo
+bench print before.hlo
+bench parse before.hlo typo.hlo
+passes
+passes cpu algsimp cse
+passes --rules
+targets
+targets cpu h100
+"""
+
+PROGRAM = """func.func @main() -> tensor<3xi32> {
+  %0 = stablehlo.constant dense<[0, 1, 2]> : tensor<3xi32>
+  return %0 : tensor<3xi32>
+}
+"""
+CHECKS = """func.func @main() {
+  %0 = stablehlo.constant dense<[0, 1, 2]> : tensor<3xi32>
+  check.expect_eq_const %0, dense<[0, 1, 0]> : tensor<3xi32>
+  return
+}
+"""
+JAXPR = """{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b 2.0:f32[] in (c,) }
+"""
+TWO = """HloModule first
+
+ENTRY main {
+  x = f32[4] parameter(0)
+  n = f32[4] negate(x)
+  ROOT m = f32[4] negate(n)
+}
+
+HloModule second
+
+ENTRY main {
+  ROOT x = f32[4] parameter(0)
+}
+"""
+
+
+def prepare(hilo, folder):
+    shutil.copytree(os.path.join(ROOT, "tests/fixtures/mlp_train"), folder, dirs_exist_ok=True)
+    with open(os.path.join(folder, "before.hlo")) as f:
+        text = f.read()
+    for name, content in (("typo.hlo", text.replace(" tanh(", " tahn(")), ("program.mlir", PROGRAM), ("checks.mlir", CHECKS),
+                          ("program.jaxpr", JAXPR), ("two.hlo", TWO), ("dir/a.hlo", text), ("dir/b.hlo", "HloModule b"), ("dir/notes.txt", "hello")):
+        os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(content)
+    subprocess.run([hilo, "opt", "before.hlo", "--pipeline=cpu", "--dump-to=dump", "--dump-as=delta", "-o", "out.hlo",
+                    "--dump-pass=.*"], cwd=folder, check=True)
+
+
+class Validator:
+    """As much of JSON Schema as the schemas use."""
+
+    def __init__(self, folder):
+        self.files = {}
+        for name in os.listdir(folder):
+            with open(os.path.join(folder, name)) as f:
+                self.files[name] = json.load(f)
+
+    def resolve(self, ref, file):
+        name, _, path = ref.partition("#")
+        found = self.files[name or file]
+        for word in path.strip("/").split("/"):
+            found = found[word]
+        return found, name or file
+
+    def errors(self, value, schema, file, at):
+        if "$ref" in schema:
+            schema, file = self.resolve(schema["$ref"], file)
+        if "anyOf" in schema:
+            if all(list(self.errors(value, one, file, at)) for one in schema["anyOf"]):
+                yield f"{at}: none of what it may be"
+            return
+        if "const" in schema and value != schema["const"] or "enum" in schema and value not in schema["enum"]:
+            yield f"{at}: {value!r}"
+        kinds = schema.get("type", [])
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        if kinds and not any(isinstance(value, TYPES[k]) and (k == "boolean") == isinstance(value, bool) for k in kinds):
+            yield f"{at}: {value!r} is no {' or '.join(kinds)}"
+        elif isinstance(value, list):
+            for k, one in enumerate(value):
+                yield from self.errors(one, schema.get("items", {}), file, f"{at}[{k}]")
+        elif isinstance(value, dict):
+            yield from self.object_errors(value, schema, file, at)
+
+    def object_errors(self, value, schema, file, at):
+        known = schema.get("properties", {})
+        if "properties" not in schema and "additionalProperties" not in schema:
+            return
+        yield from (f"{at}: {key} is missing" for key in schema.get("required", []) if key not in value)
+        for key, one in value.items():
+            rest = schema.get("additionalProperties")
+            if key not in known and rest is None:
+                yield f"{at}: {key} is not in the schema"
+            else:
+                yield from self.errors(one, known.get(key, rest), file, f"{at}.{key}")
+
+
+def reports(hilo, folder):
+    """Of each case its command and what it printed."""
+    for line in CASES.strip().split("\n"):
+        done = subprocess.run([hilo, *line.split(), "--json"], cwd=folder, capture_output=True, text=True)
+        yield line, done.stdout, done.returncode
+
+
+def main():
+    hilo = os.path.realpath(sys.argv[1])
+    validator = Validator(os.path.join(ROOT, "schemas"))
+    commands = subprocess.run([hilo, "--list-commands"], capture_output=True, text=True, check=True).stdout.split()
+    wanted = {c for c in commands
+              if "--json" in subprocess.run([hilo, c, "--list-options"], capture_output=True, text=True).stdout.split()}
+    seen, used, bad = set(), {"common.schema.json"}, 0
+    with tempfile.TemporaryDirectory() as folder:
+        prepare(hilo, folder)
+        for line, text, status in reports(hilo, folder):
+            seen.add(line.split()[0])
+            try:
+                rows = json.loads(text)
+            except ValueError as e:
+                print(f"{line}: status {status}: no JSON: {e}: {text[:200]!r}")
+                bad += 1
+                continue
+            name = f"{rows[0].get('report')}.schema.json" if rows and isinstance(rows, list) else "common.schema.json"
+            used.add(name)
+            for error in list(validator.errors(rows, validator.files.get(name, {}), name, "report"))[:5]:
+                print(f"{line}: {error}")
+                bad += 1
+    for what, missing in (("command without a case", wanted - seen), ("schema that nothing uses", set(validator.files) - used)):
+        for name in sorted(missing):
+            print(f"{what}: {name}")
+            bad += 1
+    print(f"{len(CASES.strip().splitlines())} reports held against {len(validator.files)} schemas: {bad} errors")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
