@@ -60,7 +60,10 @@ const HlMetadata *hl_metadata(const HlInst *inst) {
   return hl_attr_ptr(inst, HL_A_METADATA);
 }
 const HlSharding *hl_sharding(const HlInst *inst) {
-  return hl_attr_ptr(inst, HL_A_SHARDING);
+  const HlSharding *s = hl_attr_ptr(inst, HL_A_SHARDING);
+  // {} on what is no tuple says nothing, as in texts of 2018.
+  const bool empty = s && s->kind == HL_SHARDING_TUPLE && s->n_elements == 0;
+  return empty && inst->shape->dtype != HL_TUPLE ? NULL : s;
 }
 
 int64_t hl_default_comparison_type(HlDtype dtype) {

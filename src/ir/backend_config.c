@@ -580,3 +580,23 @@ HlFusionCode hl_fusion_code(const HlInst *inst) {
              ? code
              : code_in(rows_cpu, HL_COUNT_OF(rows_cpu), offsetof(HlCpuConfig, kind), text);
 }
+
+// --- Reading --------------------------------------------------------------------------------------
+
+const HlSym *hl_config_read(HlModule *m, HlStr text) {
+  static const char dropped[] = "\"wait_on_operation_queues\":[],";
+  enum { N = sizeof dropped - 1 };
+  const char *end = text.at + text.n, *at = memmem(text.at, text.n, dropped, N);
+  if (!at)
+    return hl_syms_add(m->syms, text.at, text.n);
+  HlBuf rest = {0};
+  const char *from = text.at;
+  for (; at; at = memmem(from, (size_t)(end - from), dropped, N)) {
+    hl_buf_add(&rest, from, (size_t)(at - from));
+    from = at + N;
+  }
+  hl_buf_add(&rest, from, (size_t)(end - from));
+  const HlSym *sym = hl_syms_add(m->syms, rest.at, rest.n);
+  hl_buf_free(&rest);
+  return sym;
+}

@@ -61,6 +61,9 @@
 #define CONFIG_END(Type)
 #include "ir/config_fields.def"
 
+// A config as readers find it, interned in the module: XLA leaves empty lists of queues to wait on out when it reads.
+const HlSym *hl_config_read(HlModule *m, HlStr text);
+
 // Whose code computes a fusion, on GPUs or CPUs. Of what is no fusion, NONE.
 HlFusionCode hl_fusion_code(const HlInst *inst);
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ir/backend_config.h"
 #include "proto/message.h"
 #include "proto/plain.h"
 
@@ -603,7 +604,9 @@ static void read_common(Attrs *a) {
   read_accuracy(a);
   put_ptr(a, HL_A_ORIGIN, proto_read_origin(a->r, f->original_value));
   put_ptr(a, HL_A_METADATA, proto_read_metadata(a->r, f->metadata));
-  put_text(a, HL_A_BACKEND_CONFIG, (const char *)f->backend_config.data, f->backend_config.len);
+  const HlStr config = {(const char *)f->backend_config.data, f->backend_config.len};
+  if (config.n)
+    put(a, (HlAttr){.key = HL_A_BACKEND_CONFIG, .sym = hl_config_read(a->r->m, config)});
 }
 
 int proto_old_comparison(const char *opcode) {

@@ -208,6 +208,9 @@ static bool read_computations(Parser *p) {
   do {
     ok &= parse_computation(p, &entry, &last);
   } while (!lex_at_end(&p->in) && !lex_at_word(&p->in, "HloModule") && !parse_gives_up(p));
+  if (ok && !entry && p->m->entry_result)
+    hl_warn(p->cx, hl_comp_pos(last), "no computation is marked ENTRY: the last one, %s, is taken",
+            last->name->text);
   if (ok)
     hl_comp_set_entry(entry ? entry : last);
   return ok;
@@ -349,54 +352,6 @@ static void read_segments(Parser *p, HlSource *source, const char *end, Modules 
     hl_error(p->cx, (HlPos){source, 0}, "the text is empty: expected 'HloModule NAME'");
 }
 
-// --- Log headers ---------------------------------------------------------------------------------
-
-static const char *skip_digits(const char *s, int at_least) {
-  const char *k = s;
-  while (lex_is(*k, LEX_DIGIT))
-    k++;
-  return k - s >= at_least ? k : NULL;
-}
-
-// The end of "I0521 12:04:45.883483    1509 file.cc:186] " at `s`, or NULL.
-static const char *log_header_end(const char *s) {
-  if (!strchr("IWEF", *s) || *s == 0 || !(s = skip_digits(s + 1, 4)) || *s != ' ')
-    return NULL;
-  for (int k = 0; k < 3; k++) {
-    if (!(s = skip_digits(s + 1, 2)) || (k < 2 && *s != ':'))
-      return NULL;
-  }
-  if (*s != '.' || !(s = skip_digits(s + 1, 1)))
-    return NULL;
-  while (*s == ' ')
-    s++;
-  if (!(s = skip_digits(s, 1)) || *s != ' ')
-    return NULL;
-  while (*s && *s != ']' && *s != '\n')
-    s++;
-  return *s == ']' ? s + 1 + (s[1] == ' ') : NULL;
-}
-
-// A source in which log headers are white space, so that positions stay; NULL where there are none.
-static HlSource *without_log_headers(const HlSource *source) {
-  const HlStr text = hl_source_bytes(source);
-  const char *end = text.at + text.n;
-  Lex in = {.at = text.at, .begin = text.at, .end = end};
-  const char *s = lex_skip(&in, text.at);
-  if (!log_header_end(s))
-    return NULL;
-  HlBuf copy = {0};
-  hl_buf_add(&copy, text.at, text.n);
-  while (s < end) {
-    const char *after = log_header_end(s);
-    if (after)
-      memset(copy.at + (s - text.at), ' ', (size_t)(after - s));
-    const char *line = memchr(s, '\n', (size_t)(end - s));
-    s = line ? line + 1 : end;
-  }
-  return hl_source_take(hl_source_name(source), &copy, false);
-}
-
 // --- Entry points --------------------------------------------------------------------------------
 
 typedef struct Reading {
@@ -406,7 +361,7 @@ typedef struct Reading {
 
 static bool read_modules(HlCx *cx, void *user) {
   Reading *reading = user;
-  HlSource *source = reading->source, *clean = without_log_headers(source);
+  HlSource *source = reading->source, *clean = parse_without_log(source);
   if (clean)
     source = clean;
   const HlStr text = hl_source_bytes(source);
@@ -491,7 +446,7 @@ HlModule *parse_inner_module(Parser *p, HlStr text) {
 // comments or log headers.
 bool hl_text_sniff(HlStr bytes) {
   HlSource *source = hl_source_new("", bytes.at, bytes.n < 4096 ? bytes.n : 4096, false);
-  HlSource *clean = without_log_headers(source);
+  HlSource *clean = parse_without_log(source);
   const HlStr text = hl_source_bytes(clean ? clean : source);
   Parser p = {0};
   p.in = (Lex){.at = text.at, .begin = text.at, .end = text.at + text.n, .source = source};

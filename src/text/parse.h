@@ -16,6 +16,8 @@
 // parse_shape.c    shapes and layouts
 // parse_sharding.c shardings, meshes, replica groups
 // parse_literal.c  literals
+// parse_log.c      what logs put around HLO
+// parse_old.c      what texts of years ago say otherwise
 #ifndef HILO_TEXT_PARSE_H
 #define HILO_TEXT_PARSE_H
 
@@ -138,7 +140,8 @@ typedef struct ParseInst {
   HlOp wrapped;          // op of async sugar, else HL_OP_COUNT
   int64_t direction;     // of an obsolete opcode such as less-than, else -1
   const HlShape *shape;  // NULL: not written
-  const HlSym *name;
+  const HlSym *name;     // of what others call it by
+  const HlSym *done;     // of a recv-done without token: its own name, NULL of all others
   const char *name_at, *op_at;
   int ops, n_ops;         // operands: p->ptrs.at[ops ..]
   int comps, n_comps;     // computations, as written: p->ptrs.at[comps ..]
@@ -257,6 +260,18 @@ bool parse_groups(Parser *p, const HlGroups **out);
 bool parse_literal(Parser *p, const HlShape *shape, HlLiteral **out);
 // A literal with its shape in front, or a parenthesised list of such.
 bool parse_shaped_literal(Parser *p, HlLiteral **out);
+// A source in which what a log puts around modules is white space; NULL where there is nothing of the kind.
+HlSource *parse_without_log(const HlSource *source);
+// What texts of years ago say otherwise (parse_old.c): sends and receives without tokens. Called where the number of
+// operands is not what the op wants: makes them right, and is true, where that is it.
+bool parse_old_transfer(Parser *p, ParseInst *inst);
+// Skips the shape of a constant where it stands again in front of the value.
+void parse_old_literal(Parser *p, const HlShape *shape);
+// Whether a shape is what such a text says of its send or recv.
+bool parse_old_operand(const HlInst *operand, const HlShape *shape);
+// Of the dones of such: gives them the shape of today; what they gave, `inst->element` of it is.
+void parse_old_done(Parser *p, ParseInst *inst);
+HlInst *parse_old_result(Parser *p, const ParseInst *inst, HlInst *done);
 // A module inside a string.
 HlModule *parse_inner_module(Parser *p, HlStr text);
 

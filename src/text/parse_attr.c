@@ -1,5 +1,6 @@
 // parse_attr.c: reads the value of an attribute, one function for each kind of attrs.def.
 
+#include "ir/backend_config.h"
 #include "text/parse.h"
 
 #include <float.h>
@@ -111,7 +112,7 @@ bool parse_DICT_TEXT(Parser *p, ParseInst *inst, HlAttr *out) {
   HlStr text;
   if (lex_at(&p->in, '{') ? !lex_json(&p->in, &text) : !lex_string(&p->in, &text))
     return false;
-  out->sym = parse_sym(p, text);
+  out->sym = hl_config_read(p->m, text);
   return true;
 }
 
@@ -135,11 +136,8 @@ bool parse_enum(Parser *p, const HlEnum *words, int64_t *out) {
 }
 
 bool parse_ENUM(Parser *p, ParseInst *inst, HlAttr *out) {
-  const char *at = p->in.at;
   if (!parse_enum(p, hl_attr_info[out->key].words, &out->i))
     return false;
-  if (out->key == HL_A_API_VERSION && out->i == HL_WORD_api_version_UNSPECIFIED)
-    return parse_error(p, at, "invalid API version: API_VERSION_UNSPECIFIED");
   if (out->key == HL_A_TRANSPOSE_A && out->i == HL_WORD_transpose_a_INVALID)
     out->key = HL_ATTR_COUNT;
   return true;

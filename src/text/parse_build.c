@@ -220,7 +220,8 @@ HlInst *parse_build(Parser *p, ParseInst *inst, HlComp *comp, HlInst *const *ope
   fit_sharding(p, inst);
   if (HL_UNLIKELY(inst->n_extra))
     add_extra(p, inst);
-  HlInst *made = hl_inst_new(comp, inst->op, inst->shape, inst->name, inst->n_ops, operands);
+  HlInst *made = hl_inst_new(comp, inst->op, inst->shape, inst->done ? inst->done : inst->name,
+                             inst->n_ops, operands);
   if (inst->n_attrs)
     hl_set_attrs(made, inst->attrs, inst->n_attrs);
   if (p->ptrs.n > comps)

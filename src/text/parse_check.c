@@ -84,7 +84,8 @@ static bool check_custom_call(Parser *p, ParseInst *inst) {
   return check_constraints(p, inst, constraints->shapes);
 }
 
-static bool check_channel(Parser *p, const ParseInst *inst) {
+static bool check_channel(Parser *p, ParseInst *inst) {
+  parse_old_done(p, inst);
   const HlInst *from = operand(p, inst, 0);
   const uint32_t collective = hl_op_info[from->op].traits & HL_T_COLLECTIVE;
   const bool has_channel = collective || from->op == HL_OP_SEND || from->op == HL_OP_RECV ||

@@ -385,6 +385,7 @@ static bool read_rhs(Parser *p, ParseInst *inst, HlInst **out) {
   inst->single_comp[0] = inst->single_comp[1] = NULL;
   inst->seen[0] = inst->seen[1] = 0;
   inst->poisoned = false;
+  inst->done = NULL;
   inst->ops = p->ptrs.n;
   if (!read_head(p, inst) || !parse_count(p, inst->name_at) || !read_arguments(p, inst, !nested))
     return false;
@@ -397,6 +398,8 @@ static bool read_rhs(Parser *p, ParseInst *inst, HlInst **out) {
   // parse_build pushes onto the stack on which the operands lie: it may not move meanwhile.
   parse_reserve_ptrs(p, inst->n_ops + inst->n_comps + 2);
   *out = parse_build(p, inst, p->scope->comp, (HlInst *const *)(void *)(p->ptrs.at + inst->ops));
+  if (HL_UNLIKELY(inst->done && *out))
+    *out = parse_old_result(p, inst, *out);
   return *out != NULL;
 }
 

@@ -106,7 +106,8 @@ static bool add_named_operand(Parser *p, ParseInst *inst, const HlSym *name, con
     return false;
   if (HL_UNLIKELY(!operand)) {
     inst->poisoned = true;
-  } else if (shape && shape != operand->shape && !hl_shape_compatible(operand->shape, shape)) {
+  } else if (shape && shape != operand->shape && !hl_shape_compatible(operand->shape, shape) &&
+             !parse_old_operand(operand, shape)) {
     return wrong_operand_shape(p, at, shape, operand->shape);
   }
   parse_push_ptr(p, operand);
@@ -168,7 +169,7 @@ static bool read_operands(Parser *p, ParseInst *inst) {
   if (!lex_need(&p->in, ')', "at the end of the operands"))
     return false;
   const int want = hl_op_info[inst->op].n_operands;
-  if (HL_UNLIKELY(want != HL_ANY && want != inst->n_ops))
+  if (HL_UNLIKELY(want != HL_ANY && want != inst->n_ops) && !parse_old_transfer(p, inst))
     return parse_error(p, at, "%s expects %d operand%s, but has %d", hl_op_text(inst->op), want,
                        want == 1 ? "" : "s", inst->n_ops);
   return true;
@@ -224,6 +225,8 @@ static bool read_constant(Parser *p, ParseInst *inst) {
   if (!lex_need(&p->in, '(', "before the literal"))
     return false;
   inst->shape = constant_shape(p, inst->shape);
+  if (HL_UNLIKELY(lex_is(*p->in.at, LEX_START)))
+    parse_old_literal(p, inst->shape);
   if (!parse_literal(p, inst->shape, &literal))
     return false;
   parse_add_attr(inst, &(HlAttr){.key = HL_A_VALUE, .ptr = literal});

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/utf.h"
 #include "hilo/edit.h"
 #include "hilo/jaxpr.h"
 #include "hilo/text.h"
@@ -130,7 +131,7 @@ static bool is_valid(HlCx *cx, const HlFile *file) {
   return ok;
 }
 
-bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
+static bool load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
   static const HlLoadOptions none = {0};
   *out = (HlFile){0};
   options = options ? options : &none;
@@ -139,6 +140,13 @@ bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, Hl
   for (int k = 0; options->dialect && k < out->n; k++)
     hl_set_dialect(out->modules[k], options->dialect);
   return true;
+}
+
+bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
+  HlSource *utf8 = base_utf8_source(source);
+  const bool ok = load_source(cx, utf8 ? utf8 : source, options, out);
+  hl_source_unref(utf8);
+  return ok;
 }
 
 static bool load(HlCx *cx, const char *path, const HlLoadOptions *options, HlFile *out) {

@@ -78,6 +78,8 @@ static bool check_sharding(Verify *v, const HlInst *inst, const HlSharding *shar
   if (verify_is_token(inst->shape))
     return true;
   if (sharding->kind == HL_SHARDING_TUPLE) {
+    if (!hl_shape_is_tuple(inst->shape) && sharding->n_elements == 0)
+      return true;  // says nothing: hl_sharding has none
     if (!hl_shape_is_tuple(inst->shape))
       return hl_inst_error(v->cx, inst,
                            "invalid sharding: sharding is tuple-shaped but the shape is not: %s",
