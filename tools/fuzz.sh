@@ -17,6 +17,7 @@ export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=0:
 export UBSAN_OPTIONS=print_stacktrace=1:$UBSAN_OPTIONS
 
 sources=(tests/golden tests/fixtures)
+[ ! -d tests/fuzz/seeds/$name ] || sources+=("tests/fuzz/seeds/$name")
 [ -z "$seconds" ] || sources+=("${HILO_CORPUS:-../shared/corpus}")
 "$folder/fuzz_seeds" "$name" "$work/seeds" "${sources[@]}" || { echo "fuzz.$name: no seeds"; exit 1; }
 "$folder/fuzz_seeds" --dictionary "$name" > "$work/words" || { echo "fuzz.$name: no words"; exit 1; }

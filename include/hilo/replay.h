@@ -10,6 +10,7 @@ extern "C" {
 
 typedef struct HlReplayOptions {
   const char *args;            // .npz with a0, a1, ... (d1.a0, ... for other devices); NULL: recorded or made up
+  const HlExported *exported;  // the program is one of jax.export's: args are the function's, some of which it may not take
   const char *expect;          // .npz with r0, r1, ...; NULL: what a snapshot recorded
   const char *save;            // .npz to write the results to; NULL: nowhere
   HlMaybeFloat tolerance;      // of HlCompareOptions

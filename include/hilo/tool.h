@@ -3,6 +3,7 @@
 #define HILO_TOOL_H
 
 #include "hilo/eval.h"
+#include "hilo/exported.h"
 #include "hilo/ir.h"
 #include "hilo/jaxpr.h"
 #include "hilo/mlir.h"
@@ -15,7 +16,7 @@ extern "C" {
 
 typedef enum HlFormat {
   HL_FORMAT_UNKNOWN, HL_FORMAT_TEXT, HL_FORMAT_PROTO, HL_FORMAT_PBTXT, HL_FORMAT_MLIR, HL_FORMAT_MLIR_BYTECODE,
-  HL_FORMAT_JAXPR, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY
+  HL_FORMAT_JAXPR, HL_FORMAT_EXPORTED, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY
 } HlFormat;
 
 // What the bytes of a file, which is not compressed, are. The first few thousand tell, but of binary protos, which need all.
@@ -48,6 +49,7 @@ typedef struct HlFile {
   HlMlTree **trees;            // the sections of an MLIR file, as they were read, with trees_only
   int n_trees;
   HlJaxpr *jaxpr;              // one without types, with trees_only, where neither args nor arg_shapes says them; else NULL
+  HlExported *exported;        // what jax.export says beside the module; NULL: it is no such file
   HlRecorded recorded;         // a snapshot's
 } HlFile;
 // Everything read is the caller's: hl_file_free. On failure false, and `out` holds the format only,

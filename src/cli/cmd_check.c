@@ -114,6 +114,12 @@ static int check_file(Cli *cli, CliFiles *files, int which) {
     status = cli_worse(status, check_module(cli, path, file.modules[k]));
   for (int k = 0; k < file.n_trees; k++)
     status = cli_worse(status, check_tree(cli, path, file.trees[k]));
+  if (file.exported && !cli->json) {
+    HlBuf text = {0};
+    hl_exported_print(file.exported, "  ", &text);
+    cli_say(cli, "%.*s", (int)text.n, text.at);
+    hl_buf_free(&text);
+  }
   if (file.jaxpr)
     status = cli_worse(status, check_jaxpr(cli, path, file.jaxpr));
   hl_file_free(&file);

@@ -275,6 +275,7 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
                       HlReplayOptions *options) {
   const HlCompileOptions as_it_is = {.no_buffers = true, .after = ""};
   const HlProgram program = {.take = file->modules[k]};
+  options->exported = file->exported;
   Progress progress = {.cli = cli, .started = hl_now()};
   if (cli->progress) {
     options->eval.trace = show_progress;

@@ -288,6 +288,8 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
     json_open(&cli->report, "modules", '[');
   for (int k = 0; ok && k < file.n; k++)
     report_module(cli, files->at[which].at, file.modules[k], file.format == HL_FORMAT_JAXPR, r);
+  if (ok && file.exported && !cli->json)
+    hl_exported_print(file.exported, "  ", &r->text);
   if (cli->json)
     json_close(&cli->report, ']');
   if (ok)

@@ -13,12 +13,14 @@ static bool starts_with(HlStr bytes, const char *text) {
   return bytes.n >= strlen(text) && memcmp(bytes.at, text, strlen(text)) == 0;
 }
 
-static HlFormat sniff_mlir_or_jaxpr(HlStr bytes) {
+static HlFormat sniff_jax(HlStr bytes) {
   if (starts_with(bytes, "ML\xefR"))
     return HL_FORMAT_MLIR_BYTECODE;
   if (hl_ml_text_sniff(bytes))
     return HL_FORMAT_MLIR;
-  return hl_jaxpr_sniff(bytes) ? HL_FORMAT_JAXPR : HL_FORMAT_UNKNOWN;
+  if (hl_jaxpr_sniff(bytes))
+    return HL_FORMAT_JAXPR;
+  return hl_exported_sniff(bytes) ? HL_FORMAT_EXPORTED : HL_FORMAT_UNKNOWN;
 }
 
 // A text proto, whose "hlo_module {" also looks like a computation's start; but those have " = " soon.
@@ -31,7 +33,7 @@ static bool is_text_proto(HlStr bytes) {
 HlFormat hl_format_of(HlStr bytes) {
   if (starts_with(bytes, "PK\x03\x04") || starts_with(bytes, "\x93NUMPY"))
     return HL_FORMAT_NPZ;
-  HlFormat format = sniff_mlir_or_jaxpr(bytes);
+  HlFormat format = sniff_jax(bytes);
   if (format != HL_FORMAT_UNKNOWN)
     return format;
   if (is_text_proto(bytes))
@@ -97,6 +99,12 @@ static bool load_mlir(HlCx *cx, HlSource *source, const HlLoadOptions *options, 
          (options->trees_only || hl_load_lower(cx, options, out));
 }
 
+// The artifact in what jax.export has written.
+static bool load_exported(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *out) {
+  out->exported = hl_exported_read(cx, source);
+  return out->exported && load_mlir(cx, out->exported->module, options, out);
+}
+
 // Options that HLO has no use for.
 static void warn_unused(HlCx *cx, HlSource *source, const HlLoadOptions *options) {
   if (options->entry || options->arg_shapes)
@@ -117,6 +125,8 @@ static bool read_source(HlCx *cx, HlSource *source, const HlLoadOptions *options
     return load_proto(cx, source, out);
   if (out->format == HL_FORMAT_MLIR || out->format == HL_FORMAT_MLIR_BYTECODE)
     return load_mlir(cx, source, options, out);
+  if (out->format == HL_FORMAT_EXPORTED)
+    return load_exported(cx, source, options, out);
   if (out->format == HL_FORMAT_JAXPR)
     return load_jaxpr(cx, source, options, out);
   return refuse(cx, source, out->format);
@@ -187,6 +197,7 @@ void hl_file_free(HlFile *file) {
   base_free(file->modules);
   free_trees(file);
   hl_jaxpr_free(file->jaxpr);
+  hl_exported_free(file->exported);
   hl_recorded_free(&file->recorded);
   *file = (HlFile){0};
 }

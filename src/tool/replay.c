@@ -27,10 +27,21 @@ static HlLiteral **numbered(HlArena *arena, const HlNpz *npz, int device, char l
   return out;
 }
 
-static bool device_args_from(HlCx *cx, const HlModule *m, const HlNpz *npz, int device,
-                             HlReplay *out) {
+// Of all arguments of an exported function those that its module takes.
+static int keep_args(const HlExported *exported, HlLiteral **leaf) {
+  int n = 0;
+  for (int k = 0; k < exported->n_in; k++)
+    if (exported->in[k].is_kept)
+      leaf[n++] = leaf[k];
+  return n;
+}
+
+static bool device_args_from(HlCx *cx, const HlModule *m, const HlExported *exported,
+                             const HlNpz *npz, int device, HlReplay *out) {
   int n, next = 0;
   HlLiteral **leaf = numbered(out->arena, npz, device, 'a', &n);
+  if (exported && n == exported->n_in)
+    n = keep_args(exported, leaf);
   if (n == 0 && device > 0) {  // one set of arguments for all
     for (int k = 0; k < out->n_params; k++)
       out->args[device][k] = hl_literal_ref(out->args[0][k]);
@@ -47,11 +58,12 @@ static bool device_args_from(HlCx *cx, const HlModule *m, const HlNpz *npz, int 
   return true;
 }
 
-static bool args_from_file(HlCx *cx, const HlModule *m, const char *path, HlReplay *out) {
+static bool args_from_file(HlCx *cx, const HlModule *m, const HlReplayOptions *options,
+                           HlReplay *out) {
   HlNpz npz = {0};
-  bool ok = hl_npz_load(cx, path, &npz);
+  bool ok = hl_npz_load(cx, options->args, &npz);
   for (int d = 0; ok && d < out->devices; d++)
-    ok = device_args_from(cx, m, &npz, d, out);
+    ok = device_args_from(cx, m, options->exported, &npz, d, out);
   hl_npz_free(&npz);
   return ok;
 }
@@ -95,7 +107,7 @@ static bool gather_args(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
       recorded && recorded->devices > 0 && (recorded->n_arguments > 0 || recorded->result);
   out->inputs = options->args ? "args" : is_recorded ? "snapshot" : "fake";
   if (options->args)
-    return args_from_file(cx, m, options->args, out);
+    return args_from_file(cx, m, options, out);
   return is_recorded ? args_from_record(cx, m, recorded, out)
                      : fake_args(cx, m, options->seed, out);
 }

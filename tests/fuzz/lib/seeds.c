@@ -263,14 +263,20 @@ static void decisions_seeds(Out *out, Input *in) {
   }
 }
 
+static void exported_seeds(Out *out, Input *in) {
+  if (hl_exported_sniff(in->bytes))
+    add(out, in->bytes.at, in->bytes.n);
+}
+
 typedef void SeedsFn(Out *out, Input *in);
 static const struct Kind {
   const char *target;
   SeedsFn *fn;
-} kinds[] = {{"text", text_seeds},          {"proto", proto_seeds}, {"mlir", mlir_seeds},
-             {"mlirbc", mlirbc_seeds},      {"jaxpr", jaxpr_seeds}, {"npy", npy_seeds},
-             {"literal", literal_seeds},    {"flags", flags_seeds}, {"history", history_seeds},
-             {"decisions", decisions_seeds}};
+} kinds[] = {
+    {"text", text_seeds},           {"proto", proto_seeds},      {"mlir", mlir_seeds},
+    {"mlirbc", mlirbc_seeds},       {"jaxpr", jaxpr_seeds},      {"npy", npy_seeds},
+    {"literal", literal_seeds},     {"flags", flags_seeds},      {"history", history_seeds},
+    {"decisions", decisions_seeds}, {"exported", exported_seeds}};
 
 // --- Files --------------------------------------------------------------------------------------------------------
 

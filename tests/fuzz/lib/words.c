@@ -68,6 +68,8 @@ static const char *const flags[] = {
 static const char *const history_words[] = {"hilo-history 1\n", "@ 0000.", "\n+1\n", "\n-1\n", "\n=1\n", "@ "};
 static const char *const decision_words[] = {"\"pass\":", "\"rule\":", "\"computation\":", "\"instruction\":", "\"with\":",
                                              "null", "true", "\\u0000", "\\ud800", "1e999"};
+static const char *const exported_words[] = {"ML\xefR", "cpu", "cuda", "b", "b + 1", "x", "device", "\xff\xff\xff\xff",
+                                             "\x04", "\xfc\xff\xff\xff"};
 // clang-format on
 
 enum { MOST_PRIMITIVES = 1024 };
@@ -98,6 +100,7 @@ static const FuzzClass of_literal[] = {CLASS(numbers)};
 static const FuzzClass of_npy[] = {CLASS(npy_words)};
 static const FuzzClass of_flags[] = {CLASS(flags)};
 static const FuzzClass of_history[] = {CLASS(history_words)};
+static const FuzzClass of_exported[] = {CLASS(exported_words)};
 static const FuzzClass of_decisions[] = {CLASS(decision_words)};
 #undef CLASS
 
@@ -112,14 +115,9 @@ FuzzWords fuzz_words(const char *target) {
       classes, HL_COUNT_OF(classes) \
     }                               \
   }
-      ROW("text", of_text),
-      ROW("proto", of_proto),
-      ROW("mlir", of_mlir),
-      ROW("mlirbc", of_bytecode),
-      ROW("npy", of_npy),
-      ROW("literal", of_literal),
-      ROW("flags", of_flags),
-      ROW("history", of_history),
+      ROW("text", of_text),          ROW("proto", of_proto),     ROW("mlir", of_mlir),
+      ROW("mlirbc", of_bytecode),    ROW("npy", of_npy),         ROW("literal", of_literal),
+      ROW("flags", of_flags),        ROW("history", of_history), ROW("exported", of_exported),
       ROW("decisions", of_decisions)
 #undef ROW
   };
