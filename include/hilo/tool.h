@@ -60,6 +60,10 @@ bool hl_load_source(HlCx *cx, HlSource *source, const HlLoadOptions *options, Hl
 bool hl_load_lower(HlCx *cx, const HlLoadOptions *options, HlFile *file);
 void hl_file_free(HlFile *file);
 
+// For how many partitions the shardings and meshes of a module are written; 1: it names none. Where the header says fewer,
+// whoever compiles it says how many there are: JAX's lowered text leaves that to the compile options.
+int64_t hl_named_partitions(const HlModule *m);
+
 // Inputs made up for the entry parameters, the same on every machine (tools.md 8): index ranges,
 // sort keys, init values, divisors and trip counts are respected, also through loops, calls and
 // fusions. Fills out[k] for each entry parameter with a new reference; on failure false and none.

@@ -130,7 +130,7 @@ static bool read_numbers(Cli *cli, Plan *plan) {
   fuel->given = cli_value(cli, "--fuel");
   plan->tolerance.given = cli_value(cli, "--tolerance");
   return cli_integer(cli, "--fuel", 0, INT64_MAX, &fuel->value) &&
-         cli_integer(cli, "--seed", 0, INT64_MAX, &plan->seed) &&
+         cli_integer(cli, "--seed", 0, INT64_MAX, &plan->seed) && cli_has_partitions(cli) &&
          cli_number(cli, "--tolerance", &plan->tolerance.value);
 }
 
@@ -286,6 +286,7 @@ static bool check_each(Cli *cli, const Plan *plan, HlModule *m, const HlRecorded
 // Runs the passes over one module of the file, which is given away unless its results are checked.
 static bool run_module(Cli *cli, Plan *plan, HlFile *file, int k, HlBuf *out) {
   HlModule *m = file->modules[k];
+  cli_set_partitions(cli, m);
   if (cli->json) {
     json_open(&cli->report, NULL, '{');
     json_text(&cli->report, "module", m->name->text);
@@ -397,6 +398,7 @@ static const CliOption options[] = {
     {"--dump-as", "FORM",
      "of the states between passes: full (default), or delta, for 'hilo history'"},
     {"--break-rule", "RULE", "for tests: make the first result of this rule wrong"},
+    CLI_PARTITIONS_OPTION,
     CLI_MODULE_OPTION,
     CLI_DIALECT_OPTION,
     CLI_LOAD_OPTIONS,

@@ -282,6 +282,7 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
     options->eval.user = &progress;
   }
   const char *name = hl_arena_printf(hl_cx_scratch(cli->cx), "%s", file->modules[k]->name->text);
+  cli_set_partitions(cli, file->modules[k]);
   file->modules[k] = NULL;
   HlCompiled *compiled = hl_compile(cli->cx, session, &program, &as_it_is);
   int status =
@@ -304,7 +305,7 @@ static bool read_elided(Cli *cli, HlElided *out) {
 }
 
 static bool read_options(Cli *cli, HlReplayOptions *out) {
-  int64_t seed = 42, iterations = 0, replicas = 0, partitions = 0;
+  int64_t seed = 42, iterations = 0, replicas = 0;
   *out = (HlReplayOptions){.tolerance.given = cli_value(cli, "--tolerance"),
                            .no_compare = cli_flag(cli, "--no-compare"),
                            .args = cli_value(cli, "--args"),
@@ -313,8 +314,7 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
   if (!cli_number(cli, "--tolerance", &out->tolerance.value) ||
       !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--iterations", 0, 1000000, &iterations) ||
-      !cli_integer(cli, "--replicas", 1, 65536, &replicas) ||
-      !cli_integer(cli, "--partitions", 1, 65536, &partitions) ||
+      !cli_integer(cli, "--replicas", 1, 65536, &replicas) || !cli_has_partitions(cli) ||
       !read_elided(cli, &out->eval.elided))
     return false;
   if (!cli_integer(cli, "--max-steps", 1, INT64_MAX, &hl_cx_limits(cli->cx)->eval_steps))
@@ -323,7 +323,6 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
   out->seed = out->eval.seed = (uint64_t)seed;
   out->iterations = (int)iterations;
   out->eval.replicas = (int)replicas;
-  out->eval.partitions = (int)partitions;
   return true;
 }
 
@@ -413,7 +412,7 @@ static const CliOption options[] = {
     {"--reference", "P", "platform to compare with: reference or none"},
     {"--no-compare", NULL, "run only"},
     {"--replicas", "N", "logical replicas (default: what the module says)"},
-    {"--partitions", "N", "logical partitions (default: what the module says)"},
+    CLI_PARTITIONS_OPTION,
     CLI_MODULE_OPTION,
     CLI_LOAD_OPTIONS,
     {NULL, NULL, NULL},

@@ -191,6 +191,31 @@ static Cut cut_by(HlCx *cx, HlArena *arena, const HlModule *m, const HlModule *w
                .n_partitions = m->num_partitions};
 }
 
+static bool has_sizes_of_part(const Cut *c, const HlShape *whole, const HlShape *part) {
+  return hl_shape_is_array(whole) && whole->rank == part->rank &&
+         has_size(part, box_of(c, 0, whole).tile);
+}
+
+HlLiteral *sp_cut(HlCx *cx, const HlModule *m, int device, const HlSharding *sharding,
+                  const HlLiteral *whole, const HlShape *part) {
+  HlArena *arena = hl_arena_new();
+  const Cut c = cut_by(cx, arena, m, m, device, sharding);
+  HlLiteral *out = has_sizes_of_part(&c, whole->shape, part) ? cut_array(&c, 0, whole) : NULL;
+  hl_arena_free(arena);
+  return out;
+}
+
+HlLiteral *sp_crop(HlCx *cx, const HlModule *m, int device, const HlSharding *sharding,
+                   const HlLiteral *part, const HlShape *whole) {
+  HlArena *arena = hl_arena_new();
+  const Cut c = cut_by(cx, arena, m, m, device, sharding);
+  whole = hl_shape_with_dtype(m->shapes, whole, part->shape->dtype);
+  HlLiteral *out =
+      has_sizes_of_part(&c, whole, part->shape) ? crop_array(&c, 0, part, whole) : NULL;
+  hl_arena_free(arena);
+  return out;
+}
+
 static bool cut_args(HlCx *cx, HlArena *arena, const HlModule *m, const HlModule *whole, int device,
                      const HlLiteral *const *args, HlLiteral **out) {
   for (int k = 0; k < whole->entry->n_params; k++) {

@@ -23,6 +23,13 @@ bool sp_is_local(const HlModule *m, const HlModule *whole);
 bool sp_eval_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlEvalOptions *options,
                    const HlLiteral *const *const *args, HlLiteral **results);
 
+// A device's part of a whole array by the sharding of a leaf: a new reference; NULL if that is no array of the part's sizes.
+HlLiteral *sp_cut(HlCx *cx, const HlModule *m, int device, const HlSharding *sharding, const HlLiteral *whole,
+                  const HlShape *part);
+// What of a device's part lies inside the whole array; as sp_cut otherwise.
+HlLiteral *sp_crop(HlCx *cx, const HlModule *m, int device, const HlSharding *sharding, const HlLiteral *part,
+                   const HlShape *whole);
+
 // What of a device's result is to be compared with what; new references, or NULL both: it has another shape than the
 // device's part. Of whole results they are the results themselves.
 typedef struct SpPair {

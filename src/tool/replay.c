@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "hilo/npy.h"
+#include "spmd/local.h"
+#include "spmd/tiles.h"
 #include "spmd/whole.h"
 
 // The arrays PREFIX0, PREFIX1, ... of an array file, in the arena; device 0 may leave its prefix out.
@@ -36,22 +38,96 @@ static int keep_args(const HlExported *exported, HlLiteral **leaf) {
   return n;
 }
 
+// --- Whole arrays -----------------------------------------------------------------------------------
+
+static const HlSharding *parameter_sharding(const HlModule *m, int k) {
+  return k < m->n_spmd_parameter_shardings ? m->spmd_parameter_shardings[k]
+                                           : hl_sharding(m->entry->params[k]);
+}
+
+static const HlSharding *result_sharding(const HlModule *m) {
+  return m->spmd_output_sharding ? m->spmd_output_sharding : hl_sharding(m->entry->root);
+}
+
+// Arrays given for the leaves of a device's parameters, of which those are cut that are the whole program's.
+typedef struct Cutting {
+  HlCx *cx;
+  const HlModule *m;
+  int device;
+  int n, next;        // arrays
+  HlLiteral **array;  // in place; those that are cut are references of our own
+  bool *is_cut;
+  bool any;
+} Cutting;
+
+static void cut_leaves(Cutting *c, const HlShape *shape, const HlSharding *sharding,
+                       int64_t *leaf) {
+  if (shape->dtype == HL_TUPLE) {
+    for (int k = 0; k < shape->rank; k++)
+      cut_leaves(c, shape->element[k], sharding, leaf);
+    return;
+  }
+  const HlSharding *own = sharding ? hl_sharding_leaf(sharding, (*leaf)++) : NULL;
+  if (!hl_is_array_dtype(shape->dtype) || c->next == c->n)
+    return;
+  const int at = c->next++;
+  if (!own || hl_shape_same_dims(c->array[at]->shape, shape))
+    return;
+  HlLiteral *cut = sp_cut(c->cx, c->m, c->device, own, c->array[at], shape);
+  if (cut) {
+    c->array[at] = cut;
+    c->any = c->is_cut[at] = true;
+  }
+}
+
+static Cutting cut_arrays(HlCx *cx, HlArena *arena, const HlModule *m, int device, int n,
+                          HlLiteral **array) {
+  Cutting c = {cx, m, device, n, 0, array, HL_ARRAY(arena, bool, n + 1), false};
+  for (int k = 0; m->num_partitions > 1 && k < m->entry->n_params; k++) {
+    int64_t leaf = 0;
+    cut_leaves(&c, m->entry->params[k]->shape, parameter_sharding(m, k), &leaf);
+  }
+  return c;
+}
+
+static void drop_cuts(Cutting *c) {
+  for (int k = 0; k < c->n; k++)
+    if (c->is_cut[k])
+      hl_literal_unref(c->array[k]);
+}
+
+// --- Arguments --------------------------------------------------------------------------------------
+
+static bool take_args(HlCx *cx, const HlModule *m, int device, int n, HlLiteral *const *leaf,
+                      HlReplay *out, int *next) {
+  for (int k = 0; k < out->n_params; k++) {
+    out->args[device][k] = hl_unflatten(cx, m->entry->params[k]->shape, "a", n, leaf, next);
+    if (!out->args[device][k])
+      return false;
+  }
+  return true;
+}
+
+// A program for one device of several takes its own arrays or those of the whole program, of which it gets its part.
 static bool device_args_from(HlCx *cx, const HlModule *m, const HlExported *exported,
                              const HlNpz *npz, int device, HlReplay *out) {
   int n, next = 0;
   HlLiteral **leaf = numbered(out->arena, npz, device, 'a', &n);
+  const bool is_shared = n == 0 && device > 0;
+  if (is_shared)
+    leaf = numbered(out->arena, npz, 0, 'a', &n);
   if (exported && n == exported->n_in)
     n = keep_args(exported, leaf);
-  if (n == 0 && device > 0) {  // one set of arguments for all
+  Cutting cutting = cut_arrays(cx, out->arena, m, device, n, leaf);
+  if (is_shared && !cutting.any) {  // one set of arguments for all
     for (int k = 0; k < out->n_params; k++)
       out->args[device][k] = hl_literal_ref(out->args[0][k]);
     return true;
   }
-  for (int k = 0; k < out->n_params; k++) {
-    out->args[device][k] = hl_unflatten(cx, m->entry->params[k]->shape, "a", n, leaf, &next);
-    if (!out->args[device][k])
-      return false;
-  }
+  const bool ok = take_args(cx, m, device, n, leaf, out, &next);
+  drop_cuts(&cutting);
+  if (!ok || is_shared)
+    return ok;
   if (next < n)
     hl_warn(cx, (HlPos){0}, "%d of the %d arrays given are not used: the program takes %d",
             n - next, n, next);
@@ -179,6 +255,31 @@ static void list_leaves(HlReplay *out) {
   }
 }
 
+// A result and what is expected of it: where that is the whole program's, the device's part of it.
+static bool compare_leaf(HlCx *cx, const HlModule *m, HlReplayLeaf *leaf, const HlLiteral *expected,
+                         const HlCompareOptions *how) {
+  const HlSharding *sharding = result_sharding(m);
+  const HlSharding *own = sharding ? hl_sharding_leaf(sharding, leaf->number) : NULL;
+  HlLiteral *part = NULL, *mine = NULL, *theirs = NULL;
+  if (own && m->num_partitions > 1 && hl_shape_is_array(expected->shape) &&
+      !hl_shape_same_dims(leaf->value->shape, expected->shape)) {
+    part = sp_cut(cx, m, leaf->device, own, expected, leaf->value->shape);
+    mine = part ? sp_crop(cx, m, leaf->device, own, leaf->value, expected->shape) : NULL;
+    theirs = mine ? sp_crop(cx, m, leaf->device, own, part, expected->shape) : NULL;
+  }
+  if (!sharding && leaf->number == 0 && leaf->device == 0 && m->num_partitions > 1 &&
+      !hl_shape_same_dims(leaf->value->shape, expected->shape))
+    hl_note(cx, hl_module_pos(m),
+            "the program does not say how its results are cut: expect those of each device, "
+            "d0.r0, d1.r0, ...");
+  const HlLiteral *a = theirs ? mine : leaf->value, *e = theirs ? theirs : expected;
+  const bool same = hl_compare(cx, 1, &a, &e, how, &leaf->mismatch);
+  hl_literal_unref(part);
+  hl_literal_unref(mine);
+  hl_literal_unref(theirs);
+  return same;
+}
+
 static bool compare_device(HlCx *cx, const HlModule *m, int device, int n_expected,
                            const HlLiteral *const *expected, const HlReplayOptions *options,
                            HlReplay *out) {
@@ -198,12 +299,25 @@ static bool compare_device(HlCx *cx, const HlModule *m, int device, int n_expect
     const int *vectors = k < how.n_vectors ? how.vectors + k : NULL;
     HlCompareOptions one = {
         .tolerance = how.tolerance, .vectors = vectors, .n_vectors = vectors ? 1 : 0};
-    bool same = hl_compare(cx, 1, &first[k].value, &expected[k], &one, &first[k].mismatch);
+    const bool same = compare_leaf(cx, m, &first[k], expected[k], &one);
     first[k].compared = true;
     out->n_compared++;
     out->n_different += !same;
   }
   return true;
+}
+
+// Whether some result is expected in other sizes than the device has: those of the whole program.
+static bool are_whole(const HlModule *m, const HlReplay *r, int device, int n,
+                      HlLiteral *const *expected) {
+  for (int k = 0; result_sharding(m) && k < r->n_leaves; k++) {
+    const HlReplayLeaf *leaf = &r->leaves[k];
+    if (leaf->device == device && leaf->number < n && hl_shape_is_array(leaf->value->shape) &&
+        hl_shape_is_array(expected[leaf->number]->shape) &&
+        !hl_shape_same_dims(leaf->value->shape, expected[leaf->number]->shape))
+      return true;
+  }
+  return false;
 }
 
 static bool compare_with_file(HlCx *cx, const HlModule *m, const HlReplayOptions *options,
@@ -213,7 +327,10 @@ static bool compare_with_file(HlCx *cx, const HlModule *m, const HlReplayOptions
   for (int d = 0; ok && d < out->devices; d++) {
     int n;
     HlLiteral **expected = numbered(out->arena, &npz, d, 'r', &n);
-    if (n == 0 && d > 0)
+    const bool is_shared = n == 0 && d > 0;
+    if (is_shared)
+      expected = numbered(out->arena, &npz, 0, 'r', &n);
+    if (is_shared && !are_whole(m, out, d, n, expected))
       continue;
     ok = compare_device(cx, m, d, n, (const HlLiteral *const *)expected, options, out);
   }
