@@ -7,12 +7,14 @@
 
 // --- Collectives -----------------------------------------------------------------------------------------
 
-// One collective of some operands; its region, if it has one, is the computation of the instruction.
+// One collective of some operands (and behind them its root, where that is one); its region, if it has one, is the
+// computation of the instruction.
 static bool put_collective(Fh *f, const HlInst *inst, int like, int n, HlMlValue *const *in,
                            const HlMlType *const *types, HlMlValue **out) {
+  const int n_roots = hl_attr_int(inst, HL_A_HAS_DYNAMIC_ROOT) != 0;
   const MlOpRow *row = ml_row(f->row[like]);
   int n_regions = row->regions[0] ? inst->n_calls : 0;
-  HlMlOp *op = fh_op(f, (HlMlRow)f->row[like], n, in, n, types, n_regions);
+  HlMlOp *op = fh_op(f, (HlMlRow)f->row[like], n + n_roots, in, n, types, n_regions);
   for (int k = 0; k < n; k++)
     out[k] = &op->results[k];
   if (!fh_fill(f, op, inst))
@@ -34,8 +36,11 @@ static bool put_reduction(Fh *f, const HlInst *inst, int like, bool alone, FhVal
   if (!types)
     return false;
   FhValue in = fh_operands(f, inst, 0, (int)inst->n_operands);
-  if (in.n != n || out->n != n)
+  const bool has_root = hl_attr_int(inst, HL_A_HAS_DYNAMIC_ROOT) != 0;
+  if (in.n != n + has_root || out->n != n)
     return hl_inst_error(f->cx, inst, "%d operands, %lld results", in.n, (long long)n);
+  if (has_root)
+    return put_collective(f, inst, like, (int)n, in.at, types, out->at);
   for (int k = 1; k < in.n; k++)
     alone |= hl_ml_element(in.at[k]->type) != hl_ml_element(in.at[0]->type);
   if (!alone)
@@ -50,6 +55,10 @@ bool fh_rule_all_reduce(Fh *f, const HlInst *inst, FhValue *out) {
   if (inst->op == HL_OP_ALL_REDUCE_START)
     fh_lose(f, FH_LOSS_ASYNC, inst);
   return put_reduction(f, inst, HL_OP_ALL_REDUCE, false, out);
+}
+
+bool fh_rule_collective_reduce(Fh *f, const HlInst *inst, FhValue *out) {
+  return put_reduction(f, inst, HL_OP_COLLECTIVE_REDUCE, false, out);
 }
 
 bool fh_rule_reduce_scatter(Fh *f, const HlInst *inst, FhValue *out) {

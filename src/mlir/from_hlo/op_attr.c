@@ -164,6 +164,10 @@ static const HlMlAttr *unit_if_global(Fh *f, const HlInst *inst) {
   return hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) == 1 ? hl_ml_unit(f->tree) : NULL;
 }
 
+static const HlMlAttr *unit_if_dynamic(Fh *f, const HlInst *inst) {
+  return hl_attr_int(inst, HL_A_HAS_DYNAMIC_ROOT) == 1 ? hl_ml_unit(f->tree) : NULL;
+}
+
 static const HlMlAttr *pairs(Fh *f, const HlInst *inst) {
   HlI64s ids = hl_attr_ints(inst, HL_A_SOURCE_TARGET_PAIRS);
   return fh_i64s_2d(f, ids.n / 2, 2, ids.at);
@@ -314,6 +318,7 @@ static const struct AttrRule {
                   {ML_A_CHANNEL_HANDLE, -1, channel},
                   {ML_A_REPLICA_GROUPS, -1, fh_groups},
                   {ML_A_USE_GLOBAL_DEVICE_IDS, -1, unit_if_global},
+                  {ML_A_HAS_DYNAMIC_ROOT, -1, unit_if_dynamic},
                   {ML_A_SOURCE_TARGET_PAIRS, -1, pairs},
                   {ML_A_START_INDICES, -1, starts},
                   {ML_A_LIMIT_INDICES, -1, limits},

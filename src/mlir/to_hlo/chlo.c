@@ -83,7 +83,7 @@ bool ml_lower_top_k(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlInst *x = ml_in(l, b, op, 0);
   HlAttr attrs[] = {{.key = HL_A_K, .i = ml_attr_int(op, ML_A_K, 0)},
                     {.key = HL_A_LARGEST, .i = ml_attr_int(op, ML_A_LARGEST, 1)},
-                    {.key = HL_A_IS_STABLE, .i = 1}};
+                    {.key = HL_A_IS_STABLE, .i = ml_attr_int(op, ML_A_IS_STABLE, 1)}};
   return x && ml_set_results(l, b, op, hl_b_op(b, HL_OP_TOPK, NULL, 1, &x, 3, attrs, 0, NULL));
 }
 

@@ -49,6 +49,8 @@ static int collective_attrs(MlLower *l, const HlMlOp *op, HlAttr *out) {
   }
   if (ml_attr(op, ML_A_USE_GLOBAL_DEVICE_IDS) && ml_attr_true(op, ML_A_USE_GLOBAL_DEVICE_IDS))
     out[n++] = (HlAttr){.key = HL_A_USE_GLOBAL_DEVICE_IDS, .i = 1};
+  if (ml_attr_true(op, ML_A_HAS_DYNAMIC_ROOT))  // the last operand says which member is the root
+    out[n++] = (HlAttr){.key = HL_A_HAS_DYNAMIC_ROOT, .i = 1};
   return n;
 }
 
@@ -85,10 +87,14 @@ bool ml_lower_reduce_scatter(MlLower *l, HlBuild *b, const HlMlOp *op) {
 
 bool ml_lower_collective_broadcast(MlLower *l, HlBuild *b, const HlMlOp *op) {
   HlAttr attrs[6];
-  if (ml_attr_true(op, ML_A_HAS_DYNAMIC_ROOT))
-    return ml_lower_dynamic_broadcast(l, b, op);
   return lower_collective(l, b, op, HL_OP_COLLECTIVE_BROADCAST, collective_attrs(l, op, attrs),
                           attrs, false);
+}
+
+bool ml_lower_collective_reduce(MlLower *l, HlBuild *b, const HlMlOp *op) {
+  HlAttr attrs[6];
+  return lower_collective(l, b, op, HL_OP_COLLECTIVE_REDUCE, collective_attrs(l, op, attrs), attrs,
+                          true);
 }
 
 bool ml_lower_permute(MlLower *l, HlBuild *b, const HlMlOp *op) {

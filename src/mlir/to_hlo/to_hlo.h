@@ -8,7 +8,6 @@
 // shape.c        constants, iotas, broadcasts, slices, pads, gathers, dots, convolutions
 // region.c       ops with regions: reductions, sorts, scatters, loops, branches
 // collective.c   communication: collectives, send, recv, infeed, outfeed, async pairs
-// root.c         collectives with a root
 // custom.c       custom calls, calls, composites
 // chlo.c         chlo's broadcasts and functions, mhlo's own ops
 // check.c        check and interpreter ops, as custom calls
@@ -207,7 +206,7 @@ MlLowerFn ml_lower_reduce, ml_lower_reduce_window, ml_lower_select_and_scatter, 
     ml_lower_fusion;
 MlLowerFn ml_lower_all_gather, ml_lower_all_reduce, ml_lower_reduce_scatter, ml_lower_all_to_all,
     ml_lower_permute, ml_lower_collective_broadcast, ml_lower_collective_reduce,
-    ml_lower_dynamic_broadcast, ml_lower_cross_replica_sum, ml_lower_send, ml_lower_recv,
+    ml_lower_cross_replica_sum, ml_lower_send, ml_lower_recv,
     ml_lower_infeed, ml_lower_outfeed, ml_lower_async_start, ml_lower_async_done, ml_lower_barrier,
     ml_lower_mhlo_async;
 MlLowerFn ml_lower_custom_call, ml_lower_call, ml_lower_composite;
