@@ -130,7 +130,7 @@ int cli_unknown_command(const char *name);
 void cli_list_forms(void);    // of convert --to
 void cli_list_presets(void);  // of convert --print
 // Paragraphs for help that tells of what stands in the environment.
-void cli_print_environment(void);
+void cli_print_environment(bool xla_flags);
 
 // The commands, in the order --help shows them; each lives in cmd_<name>.c.
 #define CLI_COMMANDS(CMD) \

@@ -156,6 +156,16 @@ static void warn_unknown_names(Cli *cli, const char *flag, const char *list,
   }
 }
 
+// What only the engine reads: fuel of passes.
+static bool check_engine(Cli *cli, const Plan *plan) {
+  HlArena *arena = hl_arena_new();
+  const HlEngineOptions options = hl_session_engine(plan->session, &plan->compile, arena);
+  HlEngine *engine = hl_engine_new(cli->cx, &options);
+  hl_engine_free(engine);
+  hl_arena_free(arena);
+  return engine;
+}
+
 static bool check_names(Cli *cli, const Plan *plan) {
   HlArena *arena = hl_arena_new();
   const HlFlags *flags = hl_session_flags(plan->session);
@@ -186,7 +196,7 @@ static int read_plan(Cli *cli, Plan *plan) {
   fill_options(cli, plan);
   if (!read_numbers(cli, plan))
     return CLI_USAGE;
-  if (!check_names(cli, plan))
+  if (!check_names(cli, plan) || !check_engine(cli, plan))
     return misused(cli);
   if (cli_value(cli, "--decisions")) {
     if (!cli_read_decisions(cli, cli_value(cli, "--decisions"), &plan->decisions))

@@ -104,7 +104,7 @@ void dropin_help(const char *usage, const char *about, const DropinFlag *table,
   hl_buf_printf(&out, "\nexamples:\n%s", examples);
   cli_print(&out);
   hl_buf_free(&out);
-  cli_print_environment();
+  cli_print_environment(true);
 }
 
 int dropin_flush(HlCx *cx) {

@@ -70,9 +70,9 @@ static void print_options(const CliOption *options) {
   }
 }
 
-void cli_print_environment(void) {
+void cli_print_environment(bool xla_flags) {
   printf("\nenvironment:\n");
-  print_options(environment);
+  print_options(environment + !xla_flags);
 }
 
 void cli_print_overview(FILE *to) {
@@ -99,8 +99,7 @@ void cli_print_help(const CliCommand *command) {
   print_options(cli_common_options_of(command));
   if (command->examples)
     printf("\nexamples:\n%s", command->examples);
-  if (command->xla_flags)
-    cli_print_environment();
+  cli_print_environment(command->xla_flags);
 }
 
 // --- Completion ---------------------------------------------------------------------------------
