@@ -381,6 +381,9 @@ typedef struct HlMlArg {
 // Makes a program with dynamic shapes static (mlir.md 2.7): `args` tells the static types of the entry's arguments
 // (n of them; NULL: the entry's own are static enough). False after reporting.
 bool hl_ml_refine(HlCx *cx, HlMlTree *tree, const HlSym *entry, int n, const HlMlArg *args);
+// Makes constants of the arguments of `entry` (NULL: main) that its callers do not see: of `_platform_index`, which JAX adds
+// to what is exported for several platforms, the number of one of them.
+void hl_ml_fill_hidden(HlMlTree *tree, const HlSym *entry, int64_t platform);
 bool hl_ml_is_dynamic(const HlMlTree *tree);         // some value has a `?` without bound
 
 // --- To and from HLO -----------------------------------------------------------------------------------------

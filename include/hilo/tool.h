@@ -34,7 +34,9 @@ const HlTarget *hl_target_load(HlCx *cx, HlArena *arena, const char *word);
 typedef struct HlLoadOptions {
   const char *entry;           // function to take as entry; NULL: main, or every function without parameters
   const char *arg_shapes;      // "f32[2,3],s64[]=4": static types (and values) of a dynamic program's arguments; NULL: as they are
-  const char *args;            // .npz with c0, c1, ... for a jaxpr's constvars; NULL: none
+  const char *args;            // .npz with c0, c1, ... for a jaxpr's constvars, and a0, a1, ..., which tell the types of a dynamic
+                               // program's arguments; NULL: none
+  bool fill_hidden;            // arguments that callers do not see become constants (hl_ml_fill_hidden), for cpu
   bool consts_as_parameters;   // a jaxpr's constvars without a value become parameters, else an error
   bool trees_only;             // MLIR stays as it is: no modules are made; nor of a jaxpr without types
   bool verify;                 // what is not valid is refused, every broken rule reported, as hl_verify and hl_ml_verify do

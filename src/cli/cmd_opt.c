@@ -327,6 +327,7 @@ static int run_modules(Cli *cli, Plan *plan, HlFile *file, const char *path, HlB
 static int run_file(Cli *cli, Plan *plan, CliFiles *files, int which, HlBuf *out) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
+  how.fill_hidden = cli_flag(cli, "--check-each");
   const char *path = files->at[which].at;
   bool skipped;
   const bool ok = cli_load(cli, files, which, &how, &file, &skipped);

@@ -360,6 +360,7 @@ static int run_modules(Cli *cli, HlSession *session, HlReplayOptions *options) {
   HlFile file;
   HlLoadOptions how = cli_load_options(cli);
   how.consts_as_parameters = false;
+  how.fill_hidden = true;
   if (!hl_load(cli->cx, cli->files[0], &how, &file))
     return CLI_OK;  // the error says more
   const bool one = cli_value(cli, "--module") || file.n == 1;

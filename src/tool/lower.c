@@ -58,9 +58,66 @@ static HlModule *parse_shapes(HlCx *cx, const char *text, const char *given) {
 
 // --- MLIR ---------------------------------------------------------------------------------------------
 
-static bool refine(HlCx *cx, const HlLoadOptions *options, HlMlTree *tree, const HlSym *entry) {
+// The arrays PREFIX0, PREFIX1, ... of the file, in the arena; *n of them.
+static const HlLiteral **numbered(HlArena *arena, const HlNpz *npz, const char *prefix, int *n) {
+  const HlLiteral **out = HL_ARRAY(arena, const HlLiteral *, npz->n + 1);
+  const HlLiteral *value;
+  for (*n = 0;
+       *n < npz->n && (value = hl_npz_find(npz, hl_arena_printf(arena, "%s%d", prefix, *n))); ++*n)
+    out[*n] = value;
+  return out;
+}
+
+// Of all arguments of an exported function those that its module takes.
+static int keep_args(const HlExported *exported, int n, const HlLiteral **args) {
+  if (!exported || n != exported->n_in)
+    return n;
+  int n_kept = 0;
+  for (int k = 0; k < n; k++)
+    if (exported->in[k].is_kept)
+      args[n_kept++] = args[k];
+  return n_kept;
+}
+
+// An array's type with the program's own elements; small integers of no dimension are sizes, perhaps.
+static HlMlArg arg_of(HlMlTree *tree, const HlMlType *own, const HlLiteral *value) {
+  const HlShape *shape = value->shape;
+  HlMlArg arg = {.type =
+                     hl_ml_tensor_type(tree, shape->rank, shape->dim, hl_ml_element(own), NULL)};
+  arg.has_value =
+      shape->rank == 0 && hl_is_integral(shape->dtype) && hl_is_integral(hl_ml_dtype(own));
+  if (arg.has_value)
+    arg.value = hl_literal_i64(value, 0);
+  return arg;
+}
+
+// The types of a dynamic program's arguments are those of the arrays given for them.
+static bool refine_by_args(HlCx *cx, const HlLoadOptions *options, const HlExported *exported,
+                           HlMlTree *tree, const HlSym *entry) {
+  const HlMlOp *func = hl_ml_find_symbol(tree, entry);
+  const HlMlBlock *body = func ? hl_ml_body(func, 0) : NULL;
+  HlNpz npz = {0};
+  if (!hl_npz_load(cx, options->args, &npz))
+    return false;
+  int n;
+  const HlLiteral **value = numbered(tree->arena, &npz, "a", &n);
+  n = keep_args(exported, n, value);
+  HlMlArg *args = HL_ARRAY(tree->arena, HlMlArg, n + 1);
+  for (int k = 0; k < n; k++)
+    args[k] = k < body->n_args && hl_ml_is_tensor(body->args[k]->type)
+                  ? arg_of(tree, body->args[k]->type, value[k])
+                  : (HlMlArg){.type = hl_ml_shape_type(tree, value[k]->shape)};
+  const bool ok = hl_ml_refine(cx, tree, entry, n, n > 0 ? args : NULL);
+  hl_npz_free(&npz);
+  return ok;
+}
+
+static bool refine(HlCx *cx, const HlLoadOptions *options, const HlExported *exported,
+                   HlMlTree *tree, const HlSym *entry) {
   bool *has;
   int64_t *value;
+  if (!options->arg_shapes && options->args)
+    return refine_by_args(cx, options, exported, tree, entry);
   if (!options->arg_shapes)
     return hl_ml_refine(cx, tree, entry, 0, NULL);
   const char *types = split_values(tree->arena, options->arg_shapes, &has, &value);
@@ -133,6 +190,14 @@ static void register_readers(HlCx *cx) {
   hl_cx_register(cx, "sharding:parse", value);
 }
 
+// The number of the platform to run for.
+static int64_t cpu_of(const HlExported *exported) {
+  for (int k = 0; exported && k < exported->n_platforms; k++)
+    if (strcmp(exported->platforms[k], "cpu") == 0)
+      return k;
+  return 0;
+}
+
 // One module for each function that the section runs.
 static bool lower_section(HlCx *cx, const HlLoadOptions *options, int section, HlFile *file) {
   HlMlTree *tree = file->trees[section];
@@ -147,7 +212,9 @@ static bool lower_section(HlCx *cx, const HlLoadOptions *options, int section, H
   for (int k = 0; ok && k < n; k++) {
     HlMlTree *own = refines && k + 1 < n ? read_again(cx, tree, section) : tree;
     const HlSym *entry = own ? hl_ml_sym(own, entries[k]->text) : NULL;
-    ok = own && (!refines || refine(cx, options, own, entry)) &&
+    if (own && options->fill_hidden)
+      hl_ml_fill_hidden(own, entry, cpu_of(file->exported));
+    ok = own && (!refines || refine(cx, options, file->exported, own, entry)) &&
          add_module(file, hl_ml_to_hlo(cx, own, entry));
     if (own != tree)
       hl_ml_free(own);
@@ -170,16 +237,6 @@ bool hl_load_lower(HlCx *cx, const HlLoadOptions *options, HlFile *file) {
 }
 
 // --- jaxpr ------------------------------------------------------------------------------------------------
-
-// The arrays PREFIX0, PREFIX1, ... of the file, in the arena; *n of them.
-static const HlLiteral **numbered(HlArena *arena, const HlNpz *npz, const char *prefix, int *n) {
-  const HlLiteral **out = HL_ARRAY(arena, const HlLiteral *, npz->n + 1);
-  const HlLiteral *value;
-  for (*n = 0;
-       *n < npz->n && (value = hl_npz_find(npz, hl_arena_printf(arena, "%s%d", prefix, *n))); ++*n)
-    out[*n] = value;
-  return out;
-}
 
 // Old texts do not print the types of inputs: they are those given, or those of the arguments.
 bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile *file) {

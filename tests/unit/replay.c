@@ -1,4 +1,4 @@
-// A program for one device of several takes the whole program's arrays, and is compared with its results.
+// What `run` makes of the arrays it is given: a program for one device of several takes the whole program's arrays, and is compared with its results.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -86,10 +86,47 @@ static void a_difference_is_found(void **state) {
   replay(1, 1);
 }
 
+// The arguments given say which sizes a dynamic program has; what JAX adds is not among them.
+static const char dynamic[] =
+    "module @m {\n"
+    "  func.func public @main(%p: tensor<i32> {jax.global_constant = \"_platform_index\"},\n"
+    "                         %x: tensor<?x?xf32>) -> tensor<?x?xf32> {\n"
+    "    %0 = stablehlo.add %x, %x : tensor<?x?xf32>\n"
+    "    return %0 : tensor<?x?xf32>\n"
+    "  }\n"
+    "}\n";
+
+static void arguments_tell_sizes(void **state) {
+  (void)state;
+  char args[] = "/tmp/hilo-args-XXXXXX";
+  close(mkstemp(args));
+  HlCx *cx = hl_cx_new();
+  HlModule *like = hl_text_parse(cx, program);
+  HlLiteral *x = numbers(cx, like, 2, (const int64_t[]){3, 4}, 0);
+  assert_true(hl_npz_write(cx, args, 1, (const char *[]){"a0"}, &x));
+  HlSource *source = hl_source_new("dynamic", dynamic, strlen(dynamic), false);
+  HlFile file;
+  const HlLoadOptions options = {.args = args, .fill_hidden = true, .verify = true};
+  assert_true(hl_load_source(cx, source, &options, &file));
+  HlReplay r;
+  assert_true(hl_replay(cx, file.modules[0], NULL, &(HlReplayOptions){.args = args}, &r));
+  assert_int_equal(r.n_params, 1);
+  assert_int_equal(r.leaves[0].value->shape->dim[1], 4);
+  assert_float_equal(hl_literal_f64(r.leaves[0].value, 5), 10, 0);
+  hl_replay_free(&r);
+  hl_file_free(&file);
+  hl_source_unref(source);
+  hl_literal_unref(x);
+  hl_module_free(like);
+  hl_cx_free(cx);
+  unlink(args);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(whole_arrays_are_cut),
       cmocka_unit_test(a_difference_is_found),
+      cmocka_unit_test(arguments_tell_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
