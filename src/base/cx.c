@@ -324,14 +324,16 @@ void base_cx_back(HlCx *cx, BaseCxMark *mark, BaseEnd end) {
   hl_arena_release(cx->scratch, mark->scratch);
   for (uint32_t k = 0; k < cx->n_values; k++)
     cx->values[k] = k < mark->n_values ? mark->values[k] : NULL;
-  enum { ROOM = 80 };
+  enum { ROOM = 120 };
   const HlErrorKind kind = end.cancelled ? HL_CANCELLED : HL_LIMIT;
   char *text = has_memory(cx) ? base_try_alloc(ROOM) : NULL;
   if (text) {
     if (end.cancelled)
       snprintf(text, ROOM, "cancelled");
     else
-      snprintf(text, ROOM, "out of memory (%zu bytes were asked for)", end.size);
+      snprintf(text, ROOM,
+               "out of memory: the system gave no %zu bytes more (ulimit -v may allow more)",
+               end.size);
     store(cx, (HlDiag){.severity = HL_ERROR, .kind = kind, .text = text});
   }
   cx->dropped = !text;

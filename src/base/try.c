@@ -276,7 +276,9 @@ void base_out_of_memory(size_t size) {
   HlOutOfMemory *const now = handler;
   if (now)
     now(size);
-  fprintf(stderr, "hilo: out of memory (%zu bytes were asked for)\n", size);
+  fprintf(stderr,
+          "hilo: out of memory: the system gave no %zu bytes more (ulimit -v may allow more)\n",
+          size);
   abort();
 }
 

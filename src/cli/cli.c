@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 const char *cli_value(const Cli *cli, const char *name) {
@@ -168,6 +169,13 @@ bool cli_may_write(const Cli *cli, const char *path, bool is_binary) {
   return false;
 }
 
+// As much of a text as fits into one line of the terminal, which is all that can be cleared.
+static void put_line(const char *text) {
+  struct winsize size;
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  fprintf(stderr, "%.*s", known ? size.ws_col - 1 : 79, text);
+}
+
 // Not more often than an eye can follow.
 void cli_progress(const Cli *cli, const char *format, ...) {
   CliLine *line = cli->progress;
@@ -178,11 +186,13 @@ void cli_progress(const Cli *cli, const char *format, ...) {
   fputs("\r\033[K", stderr);
   line->drawn = format != NULL;
   if (format) {
+    char text[512];
     line->last = now;
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    put_line(text);
   }
   fflush(stderr);
 }
