@@ -151,14 +151,10 @@ bool coll_same_attr(const HlInst *a, const HlInst *b, HlAttrKey key) {
   return of_a && of_b ? hl_attr_equal(of_a, of_b) : of_a == of_b;
 }
 
-// What decides, besides op, channel and reducer.
-static const HlAttrKey key_attrs[] = {HL_A_USE_GLOBAL_DEVICE_IDS,
-                                      HL_A_REPLICA_GROUPS,
-                                      HL_A_SOURCE_TARGET_PAIRS,
-                                      HL_A_DIMENSION,
-                                      HL_A_MODE,
-                                      HL_A_PERMUTE_SLICE_SIZES,
-                                      HL_A_CONSTRAIN_LAYOUT};
+// What decides, besides op, channel, reducer and groups.
+static const HlAttrKey key_attrs[] = {HL_A_USE_GLOBAL_DEVICE_IDS, HL_A_SOURCE_TARGET_PAIRS,
+                                      HL_A_DIMENSION,             HL_A_MODE,
+                                      HL_A_PERMUTE_SLICE_SIZES,   HL_A_CONSTRAIN_LAYOUT};
 
 static bool same_reducer(const HlInst *a, const HlInst *b, bool any_type) {
   if (a->n_calls == 0 || b->n_calls == 0)
@@ -172,17 +168,42 @@ static bool has_channel(const HlInst *inst) {
   return hl_attr_int(inst, HL_A_CHANNEL_ID) > 0;
 }
 
-bool coll_same(const HlInst *a, const HlInst *b, bool any_type) {
+// Lists, an iota and axes of a mesh may spell the same groups.
+static bool same_groups(HlPass *p, const HlInst *a, const HlInst *b) {
+  if (coll_same_attr(a, b, HL_A_REPLICA_GROUPS))
+    return true;
+  if (!hl_has_attr(a, HL_A_REPLICA_GROUPS) || !hl_has_attr(b, HL_A_REPLICA_GROUPS))
+    return false;
+  const HlMark mark = hl_arena_mark(p->arena);
+  const bool same = hl_i64_lists_equal(coll_groups(p, a).lists, coll_groups(p, b).lists);
+  hl_arena_release(p->arena, mark);
+  return same;
+}
+
+static uint64_t groups_hash(HlPass *p, const HlInst *inst) {
+  if (!hl_has_attr(inst, HL_A_REPLICA_GROUPS))
+    return 1;
+  const HlMark mark = hl_arena_mark(p->arena);
+  const HlI64Lists lists = coll_groups(p, inst).lists;
+  uint64_t hash = (uint64_t)lists.n;
+  for (int g = 0; g < lists.n; g++)
+    for (int k = 0; k < lists.at[g].n; k++)
+      hash = hash * 31 + (uint64_t)lists.at[g].at[k];
+  hl_arena_release(p->arena, mark);
+  return hash;
+}
+
+bool coll_same(HlPass *p, const HlInst *a, const HlInst *b, bool any_type) {
   if (a->op != b->op || has_channel(a) != has_channel(b) || !same_reducer(a, b, any_type))
     return false;
   for (int k = 0; k < HL_COUNT_OF(key_attrs); k++)
     if (!coll_same_attr(a, b, key_attrs[k]))
       return false;
-  return true;
+  return same_groups(p, a, b);
 }
 
-uint64_t coll_hash(const HlInst *inst) {
-  uint64_t hash = inst->op * 2u + has_channel(inst);
+uint64_t coll_hash(HlPass *p, const HlInst *inst) {
+  uint64_t hash = (groups_hash(p, inst) * 31 + inst->op) * 2u + has_channel(inst);
   if (inst->n_calls > 0)
     hash = hash * 31 + hl_reducer(hl_to_apply(inst));
   for (int k = 0; k < HL_COUNT_OF(key_attrs); k++) {

@@ -33,10 +33,11 @@ void coll_set_groups(HlInst *inst, HlI64Lists lists);
 
 // One or both may lack it; values compared otherwise.
 bool coll_same_attr(const HlInst *a, const HlInst *b, HlAttrKey key);
-// The same op among the same devices in the same mode, by the same reducer and along the same
-// dimension. The element types of reducers may differ if `any_type`.
-bool coll_same(const HlInst *a, const HlInst *b, bool any_type);
-uint64_t coll_hash(const HlInst *inst);  // of what coll_same compares
+// The same op among the same devices, in whatever form the groups are written, in the same mode, by
+// the same reducer and along the same dimension. The element types of reducers may differ if
+// `any_type`.
+bool coll_same(HlPass *p, const HlInst *a, const HlInst *b, bool any_type);
+uint64_t coll_hash(HlPass *p, const HlInst *inst);  // of what coll_same compares
 // One array in, one static array out, without control edges and layout constraints.
 bool coll_is_plain(const HlInst *inst);
 bool coll_any_constrains_layout(const HlModule *m, HlOp op);

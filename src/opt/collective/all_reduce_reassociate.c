@@ -92,7 +92,7 @@ static HlInst *one_all_reduce(HlPass *p, HlBuild *b, HlInst *inst) {
   bool converts = false;
   HlInst *left = all_reduce_of(p, inst->operands[0], op, &converts);
   HlInst *right = left ? all_reduce_of(p, inst->operands[1], op, &converts) : NULL;
-  if (!right || !fits(left, inst) || !fits(right, inst) || !coll_same(left, right, converts) ||
+  if (!right || !fits(left, inst) || !fits(right, inst) || !coll_same(p, left, right, converts) ||
       left->shape->dtype != right->shape->dtype || (left == right && converts))
     return NULL;
   HlInst *x = without_sum(p, b, inst->operands[0], left);
@@ -132,7 +132,7 @@ static HlInst *one_sliced_all_reduce(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *left = x->operands[0], *right = y->operands[0];
   if (!is_exchange(left, HL_OP_ALL_REDUCE) || !is_exchange(right, HL_OP_ALL_REDUCE) ||
-      !fits(left, inst) || !coll_same(left, right, false) ||
+      !fits(left, inst) || !coll_same(p, left, right, false) ||
       !hl_shape_compatible(left->shape, right->shape))
     return NULL;
   HlInst *before = hl_b_binary(b, (HlOp)inst->op, left->operands[0], right->operands[0]);
@@ -174,7 +174,7 @@ bool pass_all_reduce_reassociate(HlPass *p) {
 static HlInst *one_reduce_scatter(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0], *y = inst->operands[1];
   if (!is_exchange(x, HL_OP_REDUCE_SCATTER) || !is_exchange(y, HL_OP_REDUCE_SCATTER) ||
-      hl_reducer(hl_to_apply(x)) != (HlOp)inst->op || !coll_same(x, y, false) ||
+      hl_reducer(hl_to_apply(x)) != (HlOp)inst->op || !coll_same(p, x, y, false) ||
       !hl_shape_compatible(x->operands[0]->shape, y->operands[0]->shape))
     return NULL;
   HlInst *before = hl_b_binary(b, (HlOp)inst->op, x->operands[0], y->operands[0]);
@@ -214,7 +214,7 @@ static HlInst *gather_once(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *x = inst->operands[0], *y = inst->operands[1];
   if (!is_exchange(x, HL_OP_ALL_GATHER) || !is_exchange(y, HL_OP_ALL_GATHER) ||
-      !coll_same(x, y, false) || !hl_shape_compatible(x->operands[0]->shape, y->operands[0]->shape))
+      !coll_same(p, x, y, false) || !hl_shape_compatible(x->operands[0]->shape, y->operands[0]->shape))
     return NULL;
   HlInst *before[2] = {x->operands[0], y->operands[0]};
   const HlShape *shape = hl_shape_with_dtype(p->m->shapes, before[0]->shape, inst->shape->dtype);

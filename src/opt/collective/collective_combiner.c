@@ -49,7 +49,7 @@ static bool is_candidate(const Combiner *c, const HlInst *inst) {
 }
 
 static bool go_together(const Combiner *c, const HlInst *a, const HlInst *b) {
-  return (c->any_type || a->shape->dtype == b->shape->dtype) && coll_same(a, b, false) &&
+  return (c->any_type || a->shape->dtype == b->shape->dtype) && coll_same(c->p, a, b, false) &&
          coll_same_attr(a, b, HL_A_SHARDING);
 }
 
@@ -177,7 +177,7 @@ static void combine_comp(Combiner *c, HlComp *comp) {
   for (HlInst *inst = comp->first; inst; inst = inst->next, at++)
     if (is_candidate(c, inst))
       member[n++] =
-          (Member){inst, coll_hash(inst) + (c->any_type ? 0 : (uint64_t)inst->shape->dtype), at};
+          (Member){inst, coll_hash(c->p, inst) + (c->any_type ? 0 : (uint64_t)inst->shape->dtype), at};
   qsort(member, (size_t)n, sizeof *member, by_key);
   Member *others = HL_ARRAY(c->p->arena, Member, n + 1);
   Group *group = HL_ARRAY(c->p->arena, Group, n + 1);

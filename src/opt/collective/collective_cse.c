@@ -25,13 +25,13 @@ static int by_hash(const void *a, const void *b) {
   return x->at - y->at;
 }
 
-static uint64_t hash_of(const HlInst *inst, const HlInst *source) {
-  return (coll_hash(inst) ^ inst->shape->hash) * 31 + source->id;
+static uint64_t hash_of(HlPass *p, const HlInst *inst, const HlInst *source) {
+  return (coll_hash(p, inst) ^ inst->shape->hash) * 31 + source->id;
 }
 
-static bool are_twins(const Twin *a, const Twin *b) {
+static bool are_twins(HlPass *p, const Twin *a, const Twin *b) {
   return a->source == b->source && a->inst->shape == b->inst->shape &&
-         coll_same(a->inst, b->inst, false) && coll_same_attr(a->inst, b->inst, HL_A_SHARDING);
+         coll_same(p, a->inst, b->inst, false) && coll_same_attr(a->inst, b->inst, HL_A_SHARDING);
 }
 
 // --- all-gather-cse -------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ static int find_twins(HlPass *p, const HlComp *comp, bool by_parameter, Twin *tw
       continue;
     if (by_parameter && source->op == HL_OP_GET_TUPLE_ELEMENT)
       source = first[source->id];
-    twin[n++] = (Twin){inst, source, hash_of(inst, source), at};
+    twin[n++] = (Twin){inst, source, hash_of(p, inst, source), at};
   }
   return n;
 }
@@ -143,7 +143,7 @@ static void share(HlPass *p, HlComp *comp, bool by_parameter, int64_t distance) 
   const int *height = n > 1 && distance >= 0 ? heights(p, comp) : NULL;
   qsort(twin, (size_t)n, sizeof *twin, by_hash);
   for (int k = 0, first = 0; k < n; k++) {
-    if (k == first || !are_twins(&twin[first], &twin[k]) ||
+    if (k == first || !are_twins(p, &twin[first], &twin[k]) ||
         !is_near(height, twin[first].inst, twin[k].inst, distance))
       first = k;
     else
