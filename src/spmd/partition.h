@@ -81,6 +81,12 @@ typedef struct PartComp {
       *argument;  // how the caller gives the parameters, all leaves in a row; NULL: as they say
 } PartComp;
 
+// Of exchanges: how many, and the bytes that a device receives.
+typedef struct PartCost {
+  double bytes;
+  int64_t n;
+} PartCost;
+
 // --- Values (partition_value.c) -------------------------------------------------------------------
 
 // The shardings of an instruction's leaves: as it says, and where it says nothing, not cut. NULL:
@@ -98,6 +104,7 @@ PartValue *part_value(PartComp *c, const HlInst *inst);
 const HlTiles *part_tiles_now(PartComp *c, const HlInst *inst);  // of an array, as it was made
 // Operand k in another sharding (arrays and tokens).
 HlInst *part_operand(PartComp *c, const HlInst *inst, int k, const HlTiles *tiles);
+void part_operand_cost(PartComp *c, const HlInst *inst, int k, const HlTiles *tiles, PartCost *cost);
 // A value of any shape, leaf by leaf.
 HlInst *part_value_as(PartComp *c, const HlInst *inst, const HlTiles *const *tiles);
 // Gives the instruction its copy, which is cut as `tiles` say, and brings it into the sharding the
@@ -118,15 +125,27 @@ HlInst *part_copy_anew(PartComp *c, const HlInst *inst, const HlShape *shape, in
                        HlInst *const *operands);
 // A view of tiles in which the marked dimensions are not cut.
 const HlTiles *part_without(PartComp *c, const HlTiles *tiles, const bool *drop);
-// The cut of one dimension moved to another one that it divides (in all of n shapes) and that is
-// not cut; dropped if there is none.
-const HlTiles *part_move_cut(PartComp *c, const HlTiles *tiles, int dim, int n,
-                             const HlShape *const *shapes);
+// The cut of one dimension moved to the first other one whose tiles it divides; dropped if there is none.
+const HlTiles *part_move_cut(PartComp *c, const HlTiles *tiles, int dim, const HlShape *shape);
 
 // --- Exchanges (partition_exchange.c) -------------------------------------------------------------
 
 HlInst *part_reshard(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *from,
                      const HlTiles *to);
+// What that costs is added to *cost. An all-reduce of so many bytes among n is a sum of parts and their gathering.
+void part_reshard_cost(PartComp *c, const HlShape *global, const HlTiles *from, const HlTiles *to,
+                       PartCost *cost);
+static inline void part_add_cost(PartCost *cost, double bytes) {
+  cost->bytes += bytes;
+  cost->n++;
+}
+static inline double part_all_reduce_bytes(double bytes, int64_t n) {
+  return 2 * bytes * (double)(n - 1) / (double)n;
+}
+bool part_is_broadcast_scalar(const HlInst *x);  // in any sharding made anew
+// The grid after a factor of the parts of `dim` (its minor part) went to be the minor part of the
+// parts of `to`, or, if `to` is -1, the major part of the replicas.
+const HlTiles *part_moved_parts(PartComp *c, const HlTiles *tiles, int dim, int to, int64_t factor);
 // Groups of devices that differ in the `factor` minor parts of one dimension (rank + 2: the
 // replicas), by device number over all replicas, or of partitions; as lists of partitions; and of
 // devices that differ along all the marked dimensions.

@@ -19,9 +19,10 @@
 
 typedef struct State {
   PartComp *c;
-  HlInst *x;  // NULL: reported
+  HlInst *x;  // NULL: reported, or only the way is wanted
   const HlShape *global;
   const HlTiles *tiles;
+  PartCost *cost;  // only this is wanted, nothing is made; NULL: the other way round
 } State;
 
 static int64_t gcd(int64_t a, int64_t b) {
@@ -48,9 +49,7 @@ static int64_t *steps_of(PartComp *c, const HlTiles *t) {
   return step;
 }
 
-// The grid after a factor of the parts of `dim` (its minor part) went to be the minor part of the
-// parts of `to`, or, if `to` is -1, the major part of the replicas.
-static const HlTiles *moved_factor(PartComp *c, const HlTiles *t, int dim, int to, int64_t factor) {
+const HlTiles *part_moved_parts(PartComp *c, const HlTiles *t, int dim, int to, int64_t factor) {
   int64_t *parts = hl_arena_copy(c->pt->arena, t->parts, sizeof *parts * (size_t)t->rank);
   int64_t *device = HL_ARRAY(c->pt->arena, int64_t, t->n), replicas = t->replicas;
   parts[dim] /= factor;
@@ -174,6 +173,17 @@ static HlInst *resize(PartComp *c, HlInst *x, int dim, int64_t size) {
 
 // --- Steps ----------------------------------------------------------------------------------------
 
+static double tile_bytes(const State *s) {
+  double bytes = (double)hl_dtype_bytes(s->global->dtype);
+  for (int k = 0; k < s->tiles->rank; k++)
+    bytes *= (double)tile(s, k);
+  return bytes;
+}
+
+static bool goes_on(const State *s) {
+  return s->x || s->cost;
+}
+
 // How far into its old tile along k each device's new one ends, at most.
 static int64_t furthest_end(const State *s, const HlTiles *to, int k) {
   PartComp *c = s->c;
@@ -203,9 +213,13 @@ static HlInst *begin_in_old(const State *s, const HlTiles *to, int k) {
 }
 
 // Every device's new tile lies in its old one: a slice at the difference of where they begin.
-static HlInst *slice_to(State *s, const HlTiles *to) {
+static void slice_to(State *s, const HlTiles *to) {
   PartComp *c = s->c;
   const int rank = to->rank;
+  if (s->cost) {
+    s->tiles = to;
+    return;
+  }
   HlInst *x = s->x, **start = HL_ARRAY(c->pt->arena, HlInst *, rank + 1);
   int64_t *size = HL_ARRAY(c->pt->arena, int64_t, rank + 1);
   for (int k = 0; x && k < rank; k++) {
@@ -214,13 +228,20 @@ static HlInst *slice_to(State *s, const HlTiles *to) {
     start[k] = begin_in_old(s, to, k);
     x = end > tile(s, k) ? resize(c, x, k, end) : x;
   }
-  return hl_b_dynamic_slice(&c->b, x, start, size);
+  s->x = hl_b_dynamic_slice(&c->b, x, start, size);
+  s->tiles = to;
 }
 
 static void all_to_all(State *s, int dim, int to, int64_t factor) {
   PartComp *c = s->c;
   const int rank = s->tiles->rank;
   const int64_t old = tile(s, dim);
+  const HlTiles *moved = part_moved_parts(c, s->tiles, dim, to, factor);
+  if (s->cost) {
+    part_add_cost(s->cost, tile_bytes(s) * (double)(factor - 1) / (double)factor);
+    s->tiles = moved;
+    return;
+  }
   if (s->tiles->parts[to] == 1)
     s->x = resize(c, s->x, to, hl_tile_size(s->global->dim[to], factor) * factor);
   if (!s->x)
@@ -239,7 +260,6 @@ static void all_to_all(State *s, int dim, int to, int64_t factor) {
       size[n++] = s->x->shape->dim[k];
     }
   }
-  const HlTiles *moved = moved_factor(c, s->tiles, dim, to, factor);
   HlInst *x = part_all_to_all(c, hl_b_reshape(&c->b, s->x, n, size), at,
                               part_groups(c, moved, to, factor, false));
   n = 0;
@@ -268,6 +288,12 @@ static bool adds_exactly(HlDtype dtype) {
 // All of the dimension lies in the first tile: the others add nothing to it.
 static void take_first(State *s, int dim) {
   PartComp *c = s->c;
+  const HlTiles *to = part_moved_parts(c, s->tiles, dim, -1, s->tiles->parts[dim]);
+  if (s->cost) {
+    part_add_cost(s->cost, part_all_reduce_bytes(tile_bytes(s), s->tiles->parts[dim]));
+    s->tiles = to;
+    return;
+  }
   HlInst *ordinal = part_ordinal(c, s->tiles, dim);
   HlInst *is_first =
       ordinal ? hl_b_compare(&c->b, HL_WORD_direction_EQ, ordinal, part_scalar_index(c, 0)) : NULL;
@@ -277,7 +303,7 @@ static void take_first(State *s, int dim) {
   s->x = part_all_reduce_op(c, hl_b_select(&c->b, is_first, s->x, none),
                             s->x && s->x->shape->dtype == HL_PRED ? HL_OP_OR : HL_OP_ADD,
                             part_groups_of_dim(c, s->tiles, dim));
-  s->tiles = moved_factor(c, s->tiles, dim, -1, s->tiles->parts[dim]);
+  s->tiles = to;
 }
 
 static void gather(State *s, int dim, int64_t factor) {
@@ -286,20 +312,27 @@ static void gather(State *s, int dim, int64_t factor) {
     take_first(s, dim);
     return;
   }
+  const HlTiles *to = part_moved_parts(s->c, s->tiles, dim, -1, factor);
+  if (s->cost) {
+    part_add_cost(s->cost, tile_bytes(s) * (double)(factor - 1));
+    s->tiles = to;
+    return;
+  }
   s->x = part_all_gather(s->c, s->x, dim, part_groups(s->c, s->tiles, dim, factor, true), factor);
-  s->tiles = moved_factor(s->c, s->tiles, dim, -1, factor);
+  s->tiles = to;
   s->x = resize(s->c, s->x, dim, tile(s, dim));
 }
 
 static void slice_replicas(State *s, int dim, int64_t factor) {
-  const HlTiles *to = cut_replicas(s->c, s->tiles, dim, factor);
-  s->x = slice_to(s, to);
-  s->tiles = to;
+  slice_to(s, cut_replicas(s->c, s->tiles, dim, factor));
 }
 
 // The same parts on other devices: the k-th holder of each tile sends to the one who is to hold it.
 static void permute(State *s, const HlTiles *to) {
-  s->x = part_permute(s->c, s->x, (int)to->n, s->tiles->device, to->device);
+  if (s->cost)
+    part_add_cost(s->cost, tile_bytes(s));
+  else
+    s->x = part_permute(s->c, s->x, (int)to->n, s->tiles->device, to->device);
   s->tiles = to;
 }
 
@@ -351,7 +384,7 @@ static bool try_gather(State *s, const HlTiles *to) {
     return false;
   if (!lies_in(s->c, s->tiles, to, s->global))
     permute(s, fine);
-  for (int k = to->rank - 1; s->x && k >= 0; k--)
+  for (int k = to->rank - 1; goes_on(s) && k >= 0; k--)
     if (s->tiles->parts[k] != to->parts[k])
       gather(s, k, s->tiles->parts[k] / to->parts[k]);
   return true;
@@ -379,13 +412,13 @@ static bool same_parts(const HlTiles *a, const HlTiles *b) {
 }
 
 static void walk_to(State *s, const HlTiles *to) {
-  while (s->x && !hl_tiles_equal(s->tiles, to)) {
+  while (goes_on(s) && !hl_tiles_equal(s->tiles, to)) {
     if (same_parts(s->tiles, to)) {
       permute(s, to);
       return;
     }
     if (lies_in(s->c, to, s->tiles, s->global)) {
-      s->x = slice_to(s, to);
+      slice_to(s, to);
       return;
     }
     if (try_all_to_all(s, to) || try_gather(s, to) || try_slice(s, to))
@@ -414,12 +447,32 @@ static HlInst *to_summands(PartComp *c, HlInst *x, const HlTiles *t) {
   return hl_b_select(&c->b, is_first, x, hl_b_like_int(&c->b, x, 0));
 }
 
-static HlInst *scalar_again(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *to) {
-  HlInst *scalar = x->op == HL_OP_BROADCAST ? hl_operand(x, 0) : NULL;
-  if (!scalar || scalar->shape->rank > 0)
-    return NULL;
+bool part_is_broadcast_scalar(const HlInst *x) {
+  return x->op == HL_OP_BROADCAST && hl_operand(x, 0)->shape->rank == 0;
+}
+
+static HlInst *scalar_again(PartComp *c, const HlInst *x, const HlShape *global,
+                            const HlTiles *to) {
   const HlShape *shape = part_local_shape(c->pt, global, &to);
-  return hl_b_broadcast(&c->b, scalar, shape->rank, shape->dim, (HlI64s){0});
+  return hl_b_broadcast(&c->b, hl_operand(x, 0), shape->rank, shape->dim, (HlI64s){0});
+}
+
+// Between arrays without unreduced subgroups.
+static void move_to(State *s, const HlTiles *to) {
+  if (!same_subgroups(s->tiles, to)) {  // only what is the same in all of them can pass
+    if (s->tiles->manual > 1 || !lies_in(s->c, to, s->tiles, s->global))
+      gather_all(s);
+    s->tiles = part_uncut(s->c->pt, to, to->rank);
+  }
+  if (!hl_shape_is_dynamic(s->global))
+    walk_to(s, to);
+}
+
+void part_reshard_cost(PartComp *c, const HlShape *global, const HlTiles *from, const HlTiles *to,
+                       PartCost *cost) {
+  State s = {.c = c, .global = global, .tiles = from, .cost = cost};
+  if (hl_shape_is_array(global) && hl_shape_elements(global) > 0)
+    move_to(&s, to);
 }
 
 HlInst *part_reshard(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *from,
@@ -432,21 +485,13 @@ HlInst *part_reshard(PartComp *c, HlInst *x, const HlShape *global, const HlTile
   }
   if (to->unreduced > 1)
     return to_summands(c, part_reshard(c, x, global, from, with_replicas(c, to, false)), to);
-  State s = {c, x, global, from};
+  State s = {.c = c, .x = x, .global = global, .tiles = from};
   if (from->unreduced > 1) {
     s.x = complete_sum(c, x, from);
     s.tiles = with_replicas(c, from, false);
   }
-  HlInst *scalar = s.x && s.tiles->manual == to->manual ? scalar_again(c, s.x, global, to) : NULL;
-  if (scalar)
-    return scalar;
-  if (!same_subgroups(s.tiles, to)) {  // only what is the same in all of them can pass
-    if (s.tiles->manual > 1 || !lies_in(c, to, s.tiles, global))
-      gather_all(&s);
-    s.tiles = part_uncut(c->pt, to, to->rank);
-  }
-  if (hl_shape_is_dynamic(global))
-    return s.x;
-  walk_to(&s, to);
+  if (s.x && s.tiles->manual == to->manual && part_is_broadcast_scalar(s.x))
+    return scalar_again(c, s.x, global, to);
+  move_to(&s, to);
   return s.x;
 }

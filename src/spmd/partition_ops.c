@@ -340,8 +340,7 @@ bool part_concatenate(PartComp *c, HlInst *inst) {
   }
   const int n = (int)inst->n_operands;
   HlInst **operand = operand_array(c, n);
-  const HlShape *one[] = {inst->shape};
-  const HlTiles *t = part_move_cut(c, own[0], (int)hl_dim(inst), 1, one);
+  const HlTiles *t = part_move_cut(c, own[0], (int)hl_dim(inst), inst->shape);
   for (int k = 0; k < n; k++)
     operand[k] = part_operand(c, inst, k, t);
   return part_set(c, inst, part_copy_as(c, inst, t, n, operand), t);

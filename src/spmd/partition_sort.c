@@ -1,7 +1,7 @@
 // spmd/partition_sort.c: sorts, and the first k of a sorted line.
 //
-// A line that is sorted has to be in one place: a cut along it moves to another dimension, or the
-// line is gathered. Of a cut line of which only the first k are wanted, as slices of a sort, a topk
+// A line that is sorted has to be in one place: a cut along it moves to another dimension, cut
+// already or not, or the line is gathered. Of a cut line of which only the first k are wanted, as slices of a sort, a topk
 // or a call of TopK do, each device sends no more than the first k of its own part, and everybody
 // sorts these:
 //
@@ -45,8 +45,7 @@ static const HlTiles *without(PartComp *c, const HlTiles *t, int dim) {
 static bool sort_lines(PartComp *c, HlInst *inst, const HlTiles *own) {
   const int n = (int)inst->n_operands;
   HlInst **operand = HL_ARRAY(c->pt->arena, HlInst *, n + 1);
-  const HlShape *one[] = {hl_operand(inst, 0)->shape};
-  const HlTiles *t = part_move_cut(c, own, (int)hl_dim(inst), 1, one);
+  const HlTiles *t = part_move_cut(c, own, (int)hl_dim(inst), hl_operand(inst, 0)->shape);
   for (int k = 0; k < n; k++)
     operand[k] = part_operand(c, inst, k, t);
   return set_all(c, inst, t, n, operand);

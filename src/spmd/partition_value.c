@@ -139,23 +139,15 @@ const HlTiles *part_without(PartComp *c, const HlTiles *tiles, const bool *drop)
   return tiles;
 }
 
-const HlTiles *part_move_cut(PartComp *c, const HlTiles *tiles, int dim, int n,
-                             const HlShape *const *shapes) {
-  const int rank = tiles->rank;
-  int *from = HL_ARRAY(c->pt->arena, int, rank + 1), to = -1;
-  for (int k = 0; k < rank; k++)
-    from[k] = k == dim ? -1 : k;
+const HlTiles *part_move_cut(PartComp *c, const HlTiles *tiles, int dim, const HlShape *shape) {
   if (tiles->parts[dim] == 1)
     return tiles;
-  for (int k = 0; k < rank && to < 0; k++) {
-    bool fits = k != dim && tiles->parts[k] == 1;
-    for (int s = 0; s < n; s++)
-      fits = fits && shapes[s]->dim[k] % tiles->parts[dim] == 0 && shapes[s]->dim[k] > 0;
-    to = fits ? k : to;
-  }
-  if (to >= 0)
-    from[to] = dim;
-  return hl_tiles_map(c->pt->arena, tiles, rank, from);
+  for (int k = 0; k < tiles->rank; k++)
+    if (k != dim && shape->dim[k] > 0 && shape->dim[k] % (tiles->parts[k] * tiles->parts[dim]) == 0)
+      return part_moved_parts(c, tiles, dim, k, tiles->parts[dim]);
+  bool *drop = HL_ARRAY(c->pt->arena, bool, tiles->rank + 1);
+  drop[dim] = true;
+  return part_without(c, tiles, drop);
 }
 
 // --- Values ---------------------------------------------------------------------------------------
@@ -170,12 +162,20 @@ const HlTiles *part_tiles_now(PartComp *c, const HlInst *inst) {
   return part_value(c, inst)->tiles[0];
 }
 
-static HlInst *array_as(PartComp *c, PartValue *v, const HlTiles *tiles) {
+// NULL: it was not brought there yet.
+static HlInst *moved_before(const PartValue *v, const HlTiles *tiles) {
   if (!hl_shape_is_array(v->global) || hl_tiles_equal(v->tiles[0], tiles))
     return v->local;
   for (const PartMoved *moved = v->moved; moved; moved = moved->next)
     if (hl_tiles_equal(moved->tiles, tiles))
       return moved->local;
+  return NULL;
+}
+
+static HlInst *array_as(PartComp *c, PartValue *v, const HlTiles *tiles) {
+  HlInst *before = moved_before(v, tiles);
+  if (before)
+    return before;
   PartMoved *moved = HL_NEW(c->pt->arena, PartMoved);
   *moved = (PartMoved){tiles, part_reshard(c, v->local, v->global, v->tiles[0], tiles), v->moved};
   v->moved = moved->local ? moved : v->moved;
@@ -184,6 +184,13 @@ static HlInst *array_as(PartComp *c, PartValue *v, const HlTiles *tiles) {
 
 HlInst *part_operand(PartComp *c, const HlInst *inst, int k, const HlTiles *tiles) {
   return array_as(c, part_value(c, inst->operands[k]), tiles);
+}
+
+void part_operand_cost(PartComp *c, const HlInst *inst, int k, const HlTiles *tiles,
+                       PartCost *cost) {
+  const PartValue *v = part_value(c, inst->operands[k]);
+  if (!moved_before(v, tiles) && !part_is_broadcast_scalar(v->local))
+    part_reshard_cost(c, v->global, v->tiles[0], tiles, cost);
 }
 
 // Takes a tuple apart, changes its leaves and puts it together again.

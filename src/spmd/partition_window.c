@@ -366,48 +366,6 @@ HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles
   return hl_b_select(&c->b, in, own, value);
 }
 
-// --- Slices ---------------------------------------------------------------------------------------
-
-bool part_slice(PartComp *c, HlInst *inst) {
-  const HlTiles *const *own = part_tiles(c, inst);
-  if (!own || own[0]->unreduced > 1)
-    return own && part_default(c, inst);
-  const HlShape *from = hl_operand(inst, 0)->shape, *to = inst->shape;
-  const HlI64s at = hl_attr_ints(inst, HL_A_SLICE);
-  const int rank = to->rank;
-  bool *drop = HL_ARRAY(c->pt->arena, bool, rank + 1);
-  PartReach *reach = HL_ARRAY(c->pt->arena, PartReach, rank + 1);
-  for (int k = 0; k < rank; k++) {
-    const int64_t stride = at.at[3 * k + 2], tile = hl_tile_size(to->dim[k], own[0]->parts[k]);
-    reach[k] =
-        (PartReach){at.at[3 * k], tile * stride, (tile - 1) * stride + 1, at.at[3 * k + 1], 0};
-    drop[k] = own[0]->parts[k] > 1 && from->dim[k] != to->dim[k] &&
-              !part_window_pays(c->pt, from, own[0], k, reach[k]);
-  }
-  const HlTiles *t = part_without(c, own[0], drop);
-  HlInst *x = part_operand(c, inst, 0, t);
-  int64_t *limits = HL_ARRAY(c->pt->arena, int64_t, 3 * rank + 1);
-  bool all = true;
-  for (int k = 0; x && k < rank; k++) {
-    const bool is_cut = t->parts[k] > 1;
-    if (is_cut && from->dim[k] != to->dim[k])
-      x = part_window(c, x, from, t, k, reach[k], NULL);
-    if (!x)
-      break;
-    limits[3 * k] = is_cut ? 0 : at.at[3 * k];
-    limits[3 * k + 1] = is_cut ? x->shape->dim[k] : at.at[3 * k + 1];
-    limits[3 * k + 2] = at.at[3 * k + 2];
-    all = all && limits[3 * k] == 0 && limits[3 * k + 1] == x->shape->dim[k] &&
-          limits[3 * k + 2] == 1;
-  }
-  if (x && all)
-    return part_set(c, inst, hl_b_op(&c->b, HL_OP_COPY, x->shape, 1, &x, 0, NULL, 0, NULL), t);
-  HlInst *copy = x ? part_copy_as(c, inst, t, 1, &x) : NULL;
-  if (copy)
-    hl_set_ints(copy, HL_A_SLICE, (HlI64s){limits, 3 * rank});
-  return part_set(c, inst, copy, t);
-}
-
 // --- Pads -----------------------------------------------------------------------------------------
 
 // What a tile of the result takes from the operand, and how it is padded then. With gaps between
@@ -465,22 +423,19 @@ static HlInst *cut_fronts(PartComp *c, HlInst *x, const HlShape *to, const HlTil
   return any ? hl_b_dynamic_slice(&c->b, x, start, size) : x;
 }
 
-bool part_pad(PartComp *c, HlInst *inst) {
-  const HlTiles *const *own = part_tiles(c, inst);
-  if (!own || own[0]->unreduced > 1)
-    return own && part_default(c, inst);
-  const HlShape *from = hl_operand(inst, 0)->shape, *to = inst->shape;
-  const HlI64s padding = hl_attr_ints(inst, HL_A_PADDING);
+// The copy of `inst`, which is the operand of `pad` padded so.
+static bool pad_as(PartComp *c, HlInst *inst, const HlTiles *own, HlInst *pad, HlI64s padding) {
+  const HlShape *from = hl_operand(pad, 0)->shape, *to = inst->shape;
   const int rank = to->rank;
   bool *drop = HL_ARRAY(c->pt->arena, bool, rank + 1);
   PadDim *dim = HL_ARRAY(c->pt->arena, PadDim, rank + 1);
   for (int k = 0; k < rank; k++) {
-    dim[k] = pad_dim(c->pt, from, to, own[0], k, &padding.at[3 * k]);
+    dim[k] = pad_dim(c->pt, from, to, own, k, &padding.at[3 * k]);
     drop[k] = dim[k].moves && !dim[k].fits;
   }
-  const HlTiles *t = part_without(c, own[0], drop);
-  HlInst *operand[] = {part_operand(c, inst, 0, t),
-                       part_operand(c, inst, 1, part_uncut(c->pt, t, 0))};
+  const HlTiles *t = part_without(c, own, drop);
+  HlInst *operand[] = {part_operand(c, pad, 0, t),
+                       part_operand(c, pad, 1, part_uncut(c->pt, t, 0))};
   int64_t *left = hl_arena_copy(c->pt->arena, padding.at, sizeof *left * (size_t)padding.n);
   bool none = true;
   for (int k = 0; operand[0] && k < rank; k++) {
@@ -501,10 +456,83 @@ bool part_pad(PartComp *c, HlInst *inst) {
               (x->dim[k] > 0 ? x->dim[k] + (x->dim[k] - 1) * left[3 * k + 2] : 0);
   const HlShape *shape =
       hl_shape_array_full(c->pt->m->shapes, to->dtype, rank, size, NULL, to->layout);
-  HlInst *copy = part_copy(c, inst, shape, 2, operand);
+  HlInst *copy = part_copy(c, pad, shape, 2, operand);
   if (copy)
     hl_set_ints(copy, HL_A_PADDING, (HlI64s){left, padding.n});
   return part_set(c, inst, cut_fronts(c, copy, to, t, dim), t);
+}
+
+bool part_pad(PartComp *c, HlInst *inst) {
+  const HlTiles *const *own = part_tiles(c, inst);
+  if (!own || own[0]->unreduced > 1)
+    return own && part_default(c, inst);
+  return pad_as(c, inst, own[0], inst, hl_attr_ints(inst, HL_A_PADDING));
+}
+
+// --- Slices ---------------------------------------------------------------------------------------
+
+// By how much a slice of a pad pads the pad's operand, where it may take it from there: then what
+// the pad moves one way and the slice back does not move at all. n is 0 where it may not.
+static HlI64s padding_of_slice(Part *pt, const HlInst *slice) {
+  const HlInst *pad = hl_operand(slice, 0);
+  const HlI64s none = {0};
+  if (pad->op != HL_OP_PAD || pad == pad->comp->root)
+    return none;
+  for (const HlUse *use = pad->first_use; use; use = use->next)
+    if (use->user->op != HL_OP_SLICE)
+      return none;
+  const HlI64s at = hl_attr_ints(slice, HL_A_SLICE), padding = hl_attr_ints(pad, HL_A_PADDING);
+  int64_t *left = hl_arena_copy(pt->arena, padding.at, sizeof *left * (size_t)padding.n);
+  for (int k = 0; k < slice->shape->rank; k++) {
+    left[3 * k] -= at.at[3 * k];
+    left[3 * k + 1] -= pad->shape->dim[k] - at.at[3 * k + 1];
+    if (at.at[3 * k + 2] != 1 || padding.at[3 * k + 2] != 0)
+      return none;
+  }
+  return (HlI64s){left, padding.n};
+}
+
+bool part_slice(PartComp *c, HlInst *inst) {
+  const HlTiles *const *own = part_tiles(c, inst);
+  if (!own || own[0]->unreduced > 1)
+    return own && part_default(c, inst);
+  const HlI64s padding = padding_of_slice(c->pt, inst);
+  if (padding.n > 0)
+    return pad_as(c, inst, own[0], inst->operands[0], padding);
+  const HlShape *from = hl_operand(inst, 0)->shape, *to = inst->shape;
+  const HlI64s at = hl_attr_ints(inst, HL_A_SLICE);
+  const int rank = to->rank;
+  bool *drop = HL_ARRAY(c->pt->arena, bool, rank + 1);
+  PartReach *reach = HL_ARRAY(c->pt->arena, PartReach, rank + 1);
+  for (int k = 0; k < rank; k++) {
+    const int64_t stride = at.at[3 * k + 2], tile = hl_tile_size(to->dim[k], own[0]->parts[k]);
+    reach[k] =
+        (PartReach){at.at[3 * k], tile * stride, (tile - 1) * stride + 1, at.at[3 * k + 1], 0};
+    drop[k] = own[0]->parts[k] > 1 && from->dim[k] != to->dim[k] &&
+              !part_window_pays(c->pt, from, own[0], k, reach[k]);
+  }
+  const HlTiles *t = part_without(c, own[0], drop);
+  HlInst *x = part_operand(c, inst, 0, t);
+  int64_t *limits = HL_ARRAY(c->pt->arena, int64_t, 3 * rank + 1);
+  bool all = true;
+  for (int k = 0; x && k < rank; k++) {
+    const bool is_cut = t->parts[k] > 1;
+    if (is_cut && from->dim[k] != to->dim[k])
+      x = part_window(c, x, from, t, k, reach[k], NULL);
+    if (!x)
+      break;
+    limits[3 * k] = is_cut ? 0 : at.at[3 * k];
+    limits[3 * k + 1] = is_cut ? x->shape->dim[k] : at.at[3 * k + 1];
+    limits[3 * k + 2] = at.at[3 * k + 2];
+    all = all && limits[3 * k] == 0 && limits[3 * k + 1] == x->shape->dim[k] &&
+          limits[3 * k + 2] == 1;
+  }
+  if (x && all)
+    return part_set(c, inst, hl_b_op(&c->b, HL_OP_COPY, x->shape, 1, &x, 0, NULL, 0, NULL), t);
+  HlInst *copy = x ? part_copy_as(c, inst, t, 1, &x) : NULL;
+  if (copy)
+    hl_set_ints(copy, HL_A_SLICE, (HlI64s){limits, 3 * rank});
+  return part_set(c, inst, copy, t);
 }
 
 // --- Folding windows ------------------------------------------------------------------------------

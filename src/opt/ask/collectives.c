@@ -152,9 +152,9 @@ bool coll_same_attr(const HlInst *a, const HlInst *b, HlAttrKey key) {
 }
 
 // What decides, besides op, channel, reducer and groups.
-static const HlAttrKey key_attrs[] = {HL_A_USE_GLOBAL_DEVICE_IDS, HL_A_SOURCE_TARGET_PAIRS,
-                                      HL_A_DIMENSION,             HL_A_MODE,
-                                      HL_A_PERMUTE_SLICE_SIZES,   HL_A_CONSTRAIN_LAYOUT};
+static const HlAttrKey key_attrs[] = {
+    HL_A_USE_GLOBAL_DEVICE_IDS, HL_A_SOURCE_TARGET_PAIRS, HL_A_DIMENSION, HL_A_MODE,
+    HL_A_PERMUTE_SLICE_SIZES,   HL_A_CONSTRAIN_LAYOUT};
 
 static bool same_reducer(const HlInst *a, const HlInst *b, bool any_type) {
   if (a->n_calls == 0 || b->n_calls == 0)
@@ -168,23 +168,24 @@ static bool has_channel(const HlInst *inst) {
   return hl_attr_int(inst, HL_A_CHANNEL_ID) > 0;
 }
 
-// Lists, an iota and axes of a mesh may spell the same groups.
+// Lists, an iota and axes of a mesh may spell the same groups; none is not everybody's.
 static bool same_groups(HlPass *p, const HlInst *a, const HlInst *b) {
   if (coll_same_attr(a, b, HL_A_REPLICA_GROUPS))
     return true;
-  if (!hl_has_attr(a, HL_A_REPLICA_GROUPS) || !hl_has_attr(b, HL_A_REPLICA_GROUPS))
-    return false;
+  const HlGroups *of_a = hl_attr_ptr(a, HL_A_REPLICA_GROUPS),
+                 *of_b = hl_attr_ptr(b, HL_A_REPLICA_GROUPS);
   const HlMark mark = hl_arena_mark(p->arena);
-  const bool same = hl_i64_lists_equal(coll_groups(p, a).lists, coll_groups(p, b).lists);
+  const bool same =
+      of_a && of_b &&
+      hl_i64_lists_equal(hl_groups_lists(p->arena, of_a), hl_groups_lists(p->arena, of_b));
   hl_arena_release(p->arena, mark);
   return same;
 }
 
 static uint64_t groups_hash(HlPass *p, const HlInst *inst) {
-  if (!hl_has_attr(inst, HL_A_REPLICA_GROUPS))
-    return 1;
+  const HlGroups *groups = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);
   const HlMark mark = hl_arena_mark(p->arena);
-  const HlI64Lists lists = coll_groups(p, inst).lists;
+  const HlI64Lists lists = groups ? hl_groups_lists(p->arena, groups) : (HlI64Lists){NULL, 0};
   uint64_t hash = (uint64_t)lists.n;
   for (int g = 0; g < lists.n; g++)
     for (int k = 0; k < lists.at[g].n; k++)

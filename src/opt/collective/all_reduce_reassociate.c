@@ -214,7 +214,8 @@ static HlInst *gather_once(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *x = inst->operands[0], *y = inst->operands[1];
   if (!is_exchange(x, HL_OP_ALL_GATHER) || !is_exchange(y, HL_OP_ALL_GATHER) ||
-      !coll_same(p, x, y, false) || !hl_shape_compatible(x->operands[0]->shape, y->operands[0]->shape))
+      !coll_same(p, x, y, false) ||
+      !hl_shape_compatible(x->operands[0]->shape, y->operands[0]->shape))
     return NULL;
   HlInst *before[2] = {x->operands[0], y->operands[0]};
   const HlShape *shape = hl_shape_with_dtype(p->m->shapes, before[0]->shape, inst->shape->dtype);

@@ -176,8 +176,8 @@ static void combine_comp(Combiner *c, HlComp *comp) {
   Member *member = HL_ARRAY(c->p->arena, Member, comp->n_insts + 1);
   for (HlInst *inst = comp->first; inst; inst = inst->next, at++)
     if (is_candidate(c, inst))
-      member[n++] =
-          (Member){inst, coll_hash(c->p, inst) + (c->any_type ? 0 : (uint64_t)inst->shape->dtype), at};
+      member[n++] = (Member){
+          inst, coll_hash(c->p, inst) + (c->any_type ? 0 : (uint64_t)inst->shape->dtype), at};
   qsort(member, (size_t)n, sizeof *member, by_key);
   Member *others = HL_ARRAY(c->p->arena, Member, n + 1);
   Group *group = HL_ARRAY(c->p->arena, Group, n + 1);
