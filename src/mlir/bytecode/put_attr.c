@@ -146,13 +146,15 @@ uint32_t mlw_vhlo_ints(MlwWriter *w, int rank, const int64_t *dim, HlI64s values
   return mlw_end(w, from, &w->attrs, "vhlo");
 }
 
+static uint32_t mixed_attr(MlwWriter *w, const HlMlAttr *attr);
+
 static uint32_t vhlo_tensor(MlwWriter *w, const HlMlAttr *attr) {
   size_t from;
   uint32_t type;
   if (attr->kind == HL_ML_A_DENSE_ARRAY) {
     HlDtype dtype = hl_ml_dtype(attr->type);
     if (dtype != HL_S64 && dtype != HL_PRED)
-      return unsupported_attr(w, attr, 0);
+      return mixed_attr(w, attr);
     type = mlw_vhlo_tensor_of(w, 1, &attr->n_elements, dtype == HL_S64 ? "i64" : "i1");
   } else {
     if (attr->type->kind != HL_ML_TENSOR)

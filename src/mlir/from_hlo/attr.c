@@ -177,6 +177,19 @@ const HlMlAttr *fh_layout(Fh *f, const HlShape *array) {
   return attr;
 }
 
+const HlMlAttr *fh_tiles(Fh *f, const HlShape *array) {
+  const HlLayoutExtra *extra = array->layout ? array->layout->extra : NULL;
+  const int n = extra ? extra->n_tiles : 0;
+  const HlMlAttr **tile = HL_ARRAY(f->arena, const HlMlAttr *, n + 1);
+  const HlMlType *index = hl_ml_simple_type(f->tree, HL_ML_INDEX);
+  for (int k = 0; k < n; k++) {
+    const int64_t dim = extra->tiles[k].n;
+    tile[k] = hl_ml_dense(f->tree, hl_ml_tensor_type(f->tree, 1, &dim, index, NULL),
+                          extra->tiles[k].at, dim, true);
+  }
+  return hl_ml_array(f->tree, n, tile);
+}
+
 // Groups of unequal length are filled up with -1.
 const HlMlAttr *fh_groups(Fh *f, const HlInst *inst) {
   const HlGroups *groups = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);

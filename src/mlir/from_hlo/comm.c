@@ -373,6 +373,17 @@ static bool has_call_attrs(const HlInst *inst) {
   return false;
 }
 
+static void set_call_tilings(Fh *f, HlMlOp *op, const HlInst *inst) {
+  const HlMlAttr **list = HL_ARRAY(f->arena, const HlMlAttr *, op->n_results + 1);
+  bool has_tiles = false;
+  for (uint32_t k = 0; k < op->n_results; k++) {
+    list[k] = fh_tiles(f, splits(inst->shape) ? inst->shape->element[k] : inst->shape);
+    has_tiles |= list[k]->n > 0;
+  }
+  if (has_tiles)
+    fh_set(f, op, ML_A_RESULT_TILINGS, hl_ml_array(f->tree, (int)op->n_results, list));
+}
+
 static void set_call_layouts(Fh *f, HlMlOp *op, const HlInst *inst) {
   const HlAttr *constraints = hl_attr(inst, HL_A_OPERAND_LAYOUT_CONSTRAINTS);
   if (!constraints)
@@ -389,6 +400,7 @@ static void set_call_layouts(Fh *f, HlMlOp *op, const HlInst *inst) {
   for (uint32_t k = 0; k < op->n_results; k++)
     list[k] = fh_layout(f, splits(inst->shape) ? inst->shape->element[k] : inst->shape);
   fh_set(f, op, ML_A_RESULT_LAYOUTS, hl_ml_array(f->tree, (int)op->n_results, list));
+  set_call_tilings(f, op, inst);
 }
 
 static void set_call_aliases(Fh *f, HlMlOp *op, const HlInst *inst) {

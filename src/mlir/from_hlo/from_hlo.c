@@ -249,16 +249,7 @@ static void add_layouts(Fh *f, const HlShape *shape, const HlMlAttr **layout,
     return;
   }
   layout[*n] = fh_layout(f, shape);
-  const HlLayoutExtra *extra = shape->layout ? shape->layout->extra : NULL;
-  int n_tiles = extra ? extra->n_tiles : 0;
-  const HlMlAttr **tile = HL_ARRAY(f->arena, const HlMlAttr *, n_tiles + 1);
-  const HlMlType *index = hl_ml_simple_type(f->tree, HL_ML_INDEX);
-  for (int k = 0; k < n_tiles; k++) {
-    int64_t dim = extra->tiles[k].n;
-    tile[k] = hl_ml_dense(f->tree, hl_ml_tensor_type(f->tree, 1, &dim, index, NULL),
-                          extra->tiles[k].at, dim, true);
-  }
-  tiles[(*n)++] = hl_ml_array(f->tree, n_tiles, tile);
+  tiles[(*n)++] = fh_tiles(f, shape);
 }
 
 static bool has_tiles(const HlShape *shape) {

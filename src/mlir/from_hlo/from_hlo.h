@@ -141,6 +141,7 @@ HlMlNamed fh_named(Fh *f, MlName name, const HlMlAttr *value);
 const HlMlAttr *fh_string_dict(Fh *f, const HlDict *dict);
 const HlMlAttr *fh_sharding(Fh *f, const HlSharding *sharding);
 const HlMlAttr *fh_layout(Fh *f, const HlShape *array);  // dense<[1, 0]> : tensor<2xindex>
+const HlMlAttr *fh_tiles(Fh *f, const HlShape *array);  // of its layout, a list of sizes each
 const HlMlAttr *fh_groups(Fh *f, const HlInst *inst);
 const HlMlAttr *fh_channel(Fh *f, int64_t handle, int64_t type);
 // The attribute that a text spells, such as {a = 1 : i32}; NULL when it spells none (nothing is reported).

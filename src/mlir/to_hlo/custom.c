@@ -236,6 +236,26 @@ static bool lower_approx_top_k(MlLower *l, HlBuild *b, const HlMlOp *op) {
   return true;
 }
 
+// HLO's scan, as it travels in artifacts: a private function is its body.
+static bool lower_mhlo_scan(MlLower *l, HlBuild *b, const HlMlOp *op) {
+  const HlMlAttr *config = ml_attr(op, ML_A_MHLO_ATTRIBUTES);
+  const HlI64s segments = ml_field_ints(l->m->arena, config, ML_A_RESULT_SEGMENT_SIZES);
+  const HlMlAttr *associative = ml_field(config, ML_A_IS_ASSOCIATIVE);
+  HlInst **in = ml_ins(l, b, op, 0, op->n_operands);
+  HlComp **comps;
+  int n_comps;
+  if (!in || !called_comps(l, b, op, &comps, &n_comps))
+    return false;
+  if (n_comps != 1 || segments.n != 2)
+    return ml_bad(l, op, "mhlo.scan wants a body and the numbers of its results and carries");
+  HlAttr attrs[] = {{.key = HL_A_DIMENSION, .i = ml_field_int(config, ML_A_DIMENSION, 0)},
+                    {.key = HL_A_NUM_CARRIES, .i = segments.at[1]},
+                    {.key = HL_A_IS_REVERSE, .i = ml_field_int(config, ML_A_IS_REVERSE, 0) != 0},
+                    {.key = HL_A_IS_ASSOCIATIVE, .i = associative ? (associative->i ? 1 : 2) : 0}};
+  return ml_set_results(l, b, op,
+                        hl_b_op(b, HL_OP_SCAN, NULL, (int)op->n_operands, in, 4, attrs, 1, comps));
+}
+
 bool ml_lower_custom_call(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlSym *target = ml_attr_sym(op, ML_A_CALL_TARGET_NAME);
   bool is_check;
@@ -248,6 +268,8 @@ bool ml_lower_custom_call(MlLower *l, HlBuild *b, const HlMlOp *op) {
   const HlCallTarget known = hl_call_named(target->text);
   if (known == HL_CALL_RAGGED_ALL_TO_ALL)
     return lower_ragged_all_to_all(l, b, op);
+  if (known == HL_CALL_MHLO_SCAN)
+    return lower_mhlo_scan(l, b, op);
   if (known == HL_CALL_APPROX_TOPK)
     return lower_approx_top_k(l, b, op);
   HlInst **in = ml_ins(l, b, op, 0, op->n_operands);

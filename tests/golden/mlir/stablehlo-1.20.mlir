@@ -56,7 +56,7 @@ func.func @main(%a: tensor<4xf32>, %b: tensor<2xf32>, %root: tensor<1xi32>) -> (
 //       %4 = stablehlo.maximum %arg3, %arg4 : tensor<f32>
 //       stablehlo.return %4 : tensor<f32>
 //     }) : (tensor<4xf32>, tensor<1xi32>) -> tensor<4xf32>
-//     %3 = stablehlo.custom_call @f(%arg1) {operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<2xf32>) -> tensor<2xf32>
+//     %3 = stablehlo.custom_call @f(%arg1) {operand_layouts = [dense<0> : tensor<1xindex>], result_layouts = [dense<0> : tensor<1xindex>], result_tilings = [[dense<2> : tensor<1xindex>]]} : (tensor<2xf32>) -> tensor<2xf32>
 //     return %0, %1#0, %1#1, %2, %3 : tensor<4xf32>, tensor<4xf32>, tensor<2xf32>, tensor<4xf32>, tensor<2xf32>
 //   }
 // }
