@@ -173,12 +173,16 @@ static bool is_object(const char *text, int *n_fields) {
   return *at == '}' && !*skip_space(at + 1);
 }
 
+static bool is_named(const Field *field, const char *name, size_t n) {
+  return field->name.n == n && memcmp(field->name.at, name, n) == 0;
+}
+
 // The value of a field of an object; .at NULL: there is none.
 static HlStr value_of(const char *text, const char *name, size_t n) {
   const char *at = object_begin(text);
   Field field;
   while (at && next_field(&at, &field))
-    if (field.name.n == n && memcmp(field.name.at, name, n) == 0)
+    if (is_named(&field, name, n))
       return field.value;
   return (HlStr){0};
 }
@@ -302,10 +306,58 @@ static void read_row(HlArena *arena, const Row *row, HlStr value, char *member) 
   }
 }
 
+// An object whose fields are found once, however many rows ask for them.
+typedef struct Object {
+  const char *rest;  // what nobody has looked at; NULL: it is no object
+  int n;
+  Field seen[32];  // in front of it
+} Object;
+
+// As value_of.
+static HlStr value_in(Object *object, const char *name, size_t n) {
+  for (int k = 0; k < object->n; k++)
+    if (is_named(&object->seen[k], name, n))
+      return object->seen[k].value;
+  Field field;
+  for (const char *at = object->rest; at && next_field(&at, &field);) {
+    if (object->n < (int)HL_COUNT_OF(object->seen)) {
+      object->seen[object->n++] = field;
+      object->rest = at;
+    }
+    if (is_named(&field, name, n))
+      return field.value;
+  }
+  return (HlStr){0};
+}
+
+// Letters of a path up to its last step.
+static size_t last_step(const char *path) {
+  const char *point = strrchr(path, '.');
+  return point ? (size_t)(point + 1 - path) : 0;
+}
+
+// The object that holds the last step of a path; `n` letters lead to it.
+static void open_object(Object *object, const char *text, const char *path, size_t n) {
+  for (const char *end = path + n; text && path < end;) {
+    const Step step = step_of(path);
+    const HlStr value = value_of(text, path, step.n);
+    if (value.at || !step.may_lack)
+      text = value.at;
+    path += step.all;
+  }
+  object->n = 0;
+  object->rest = text ? object_begin(text) : NULL;
+}
+
 static void read_rows(HlArena *arena, const Row *rows, int n, const char *text, void *out) {
+  Object object;
   for (int k = 0; k < n; k++) {
+    const char *path = rows[k].path;
+    const size_t last = last_step(path);
+    if (k == 0 || last != last_step(rows[k - 1].path) || memcmp(path, rows[k - 1].path, last) != 0)
+      open_object(&object, text, path, last);
     char *member = (char *)out + rows[k].at;
-    const HlStr value = find(text, rows[k].path);
+    const HlStr value = value_in(&object, path + last, step_of(path + last).n);
     if (value.at)
       read_row(arena, &rows[k], value, member);
     else
