@@ -321,6 +321,17 @@ void cli_note_decisions(CliDecisions *decisions, const HlEngine *engine) {
     decisions->met[k] = decisions->met[k] || hl_engine_decided(engine, k);
 }
 
+// Whether the table of the decision's pass, if it has one, has the decision's rule, if it names one.
+static bool has_rule(const HlDecision *d) {
+  const HlPassInfo *pass = *d->pass && *d->rule ? hl_pass_find(&hl_passes, hl_str(d->pass)) : NULL;
+  const HlRule *rule = pass ? pass->rules : NULL;
+  if (!rule)
+    return true;
+  while (rule->name && strcmp(rule->name, d->rule) != 0)
+    rule++;
+  return rule->name;
+}
+
 void cli_end_decisions(Cli *cli, const CliDecisions *decisions) {
   int first = -1, idle = 0;
   for (int k = 0; k < decisions->n; k++) {
@@ -331,6 +342,9 @@ void cli_end_decisions(Cli *cli, const CliDecisions *decisions) {
     hl_warn(cli->cx, (HlPos){0},
             "%d of %d decisions met no rewrite that they could allow; the first is decision %d:%s",
             idle, decisions->n, first, describe(cli, &decisions->at[first]));
+  if (idle > 0 && !has_rule(&decisions->at[first]))
+    hl_hint(cli->cx, "pass %s has no rule '%s' in its table", decisions->at[first].pass,
+            decisions->at[first].rule);
 }
 
 void cli_decisions_free(CliDecisions *decisions) {

@@ -56,7 +56,7 @@ def debug_options():
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--hilo", default="build/hilo")
+    p.add_argument("--hilo", default=os.environ.get("HILO", "build/hilo"))
     a = p.parse_args()
     page = subprocess.run([a.hilo, "docs", "flags"], capture_output=True, text=True, check=True).stdout
     known = set(re.findall(r"`--(xla_\w+)`", page))
