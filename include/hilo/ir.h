@@ -799,6 +799,7 @@ HlGroupMode hl_group_mode(const HlInst *inst);
 int64_t hl_free_channel(const HlModule *m);
 bool hl_has_global_ids(HlOp op);                                   // use_global_device_ids is an attribute of the op
 bool hl_has_side_effect(const HlInst *inst);                       // itself, not what it calls
+bool hl_is_partitioned(const HlModule *m);                         // it is the program of one of several partitions already: so say its header, its schedule or its entry's name
 bool hl_reads_memory(const HlInst *inst);                          // its operands as they lie there: in another layout they would be other values
 
 // Where an instruction, computation or module stands in its source.

@@ -122,6 +122,17 @@ const HlInst *hl_async_wrapped(HlAsyncLately *lately, const HlInst *inst) {
   return start && start->n_calls > 0 ? start->calls[0].comp->root : NULL;
 }
 
+// XLA's partitioner, too, names what it makes of `main` `main_spmd`.
+bool hl_is_partitioned(const HlModule *m) {
+  static const char end[] = "_spmd";
+  const HlSym *name = m->entry ? m->entry->name : NULL;
+  const size_t n = sizeof end - 1;
+  if (m->num_partitions < 2)
+    return false;
+  return m->is_scheduled || m->spmd_output_sharding || m->n_spmd_parameter_shardings > 0 ||
+         (name && name->n > n && memcmp(name->text + name->n - n, end, n) == 0);
+}
+
 bool hl_reads_memory(const HlInst *inst) {
   return inst->op == HL_OP_BITCAST || inst->op == HL_OP_FUSION;
 }

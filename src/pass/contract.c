@@ -17,7 +17,7 @@ static bool check_SCHEDULED(const HlModule *m) {
 }
 
 static bool check_WHOLE(const HlModule *m) {
-  return m->num_partitions < 2 || (!m->spmd_output_sharding && m->n_spmd_parameter_shardings == 0);
+  return !hl_is_partitioned(m);
 }
 
 static bool may_go(const HlInst *inst) {
@@ -184,13 +184,17 @@ static bool missing(const HlEngine *e, const HlPipelineItem *item, uint32_t need
   return false;
 }
 
+// What a module may lack from the start: passes that need it leave such a module alone. A program that was cut for its
+// devices is input like any other; a pipeline that cuts twice is a mistake.
+static const uint32_t PASSED_OVER = (uint32_t)1 << HL_HAS_WHOLE;
+
 // Properties that fade may be there still; whether they are is seen when the pass is to run.
 static bool check_needs(const Flat *flat) {
   const HlPipelineItem *breaker[HL_PROPERTY_COUNT] = {0};
   uint32_t needs = 0;
   for (int k = 0; k < flat->n; k++)
     needs |= flat->at[k]->pass->needs;
-  uint32_t may_hold = hl_properties_of(flat->engine->m, needs);
+  uint32_t may_hold = hl_properties_of(flat->engine->m, needs) | PASSED_OVER;
   for (int k = 0; k < flat->n; k++) {
     const HlPassInfo *pass = flat->at[k]->pass;
     const uint32_t lacks = pass->needs & ~may_hold;
@@ -241,7 +245,8 @@ static bool is_restricted(const HlEngine *e) {
 }
 
 bool pass_has_needs(HlEngine *e, const HlPipelineItem *item, bool *has) {
-  const uint32_t needs = item->pass->needs, lacks = needs & ~hl_properties_of(e->m, needs);
+  const uint32_t needs = item->pass->needs & ~PASSED_OVER,
+                 lacks = needs & ~hl_properties_of(e->m, needs);
   *has = lacks == 0;
   return *has || is_restricted(e) || missing(e, item, lacks, NULL);
 }

@@ -400,7 +400,7 @@ static bool says_anything(const HlModule *m) {
 }
 
 bool pass_sharding_propagation(HlPass *p) {
-  if (p->m->num_partitions <= 1 || !says_anything(p->m))
+  if (p->m->num_partitions <= 1 || hl_is_partitioned(p->m) || !says_anything(p->m))
     return true;
   Gspmd g = {.p = p, .m = p->m, .mesh = sp_mesh_of_module(p->arena, p->m)};
   if (!g.mesh)

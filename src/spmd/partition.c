@@ -257,7 +257,7 @@ static PartWindowing windowing_of(const HlPass *p) {
 
 bool pass_spmd_partitioning(HlPass *p) {
   HlModule *m = p->m;
-  if (m->num_partitions < 2 || !m->entry)
+  if (m->num_partitions < 2 || hl_is_partitioned(m) || !m->entry)
     return true;
   if (!hl_change(p, "partition", m->entry->root, NULL))
     return true;

@@ -265,7 +265,7 @@ static bool start(Shardy *s, HlPass *p) {
 }
 
 bool pass_shardy(HlPass *p) {
-  if (p->m->num_partitions > 1) {
+  if (p->m->num_partitions > 1 && !hl_is_partitioned(p->m)) {
     Shardy s;
     if (!start(&s, p))
       return false;

@@ -85,7 +85,8 @@ bool passes_lose_devices(const HlModule *m, const char *passes) {
   for (int k = 0; k < hl_pipelines.n; k++)
     if (strcmp(passes, hl_pipelines.at[k].name) == 0)
       partitions = strstr(hl_pipelines.at[k].text, partitioner) != NULL;
-  return partitions && m->num_partitions > 1 && passes_depend_on_devices(m);
+  return partitions && m->num_partitions > 1 && !hl_is_partitioned(m) &&
+         passes_depend_on_devices(m);
 }
 
 // --- Comparing ------------------------------------------------------------------------------------
