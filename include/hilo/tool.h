@@ -16,14 +16,16 @@ extern "C" {
 
 typedef enum HlFormat {
   HL_FORMAT_UNKNOWN, HL_FORMAT_TEXT, HL_FORMAT_PROTO, HL_FORMAT_PBTXT, HL_FORMAT_MLIR, HL_FORMAT_MLIR_BYTECODE,
-  HL_FORMAT_JAXPR, HL_FORMAT_EXPORTED, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY
+  HL_FORMAT_JAXPR, HL_FORMAT_EXPORTED, HL_FORMAT_NPZ, HL_FORMAT_DIRECTORY,
+  HL_FORMAT_REPORT             // what XLA dumps beside modules: configurations, lists of thunks, buffer reports
 } HlFormat;
 
 // What the bytes of a file, which is not compressed, are. The first few thousand tell, but of binary protos, which need all.
 HlFormat hl_format_of(HlStr bytes);
 // Whether a file of that kind holds programs.
 static inline bool hl_format_is_program(HlFormat format) {
-  return format != HL_FORMAT_UNKNOWN && format != HL_FORMAT_NPZ && format != HL_FORMAT_DIRECTORY;
+  return format != HL_FORMAT_UNKNOWN && format != HL_FORMAT_NPZ && format != HL_FORMAT_DIRECTORY &&
+         format != HL_FORMAT_REPORT;
 }
 
 // The target that a word says: a name (hl_target_find), "native", or else a file that hl_proto_read_target reads. In the arena

@@ -30,7 +30,35 @@ static bool is_text_proto(HlStr bytes) {
          !memmem(bytes.at, bytes.n < 200 ? bytes.n : 200, " = ", 3);
 }
 
+// What XLA dumps beside modules, by how it starts, and what it is.
+static const struct {
+  const char *start, *what;
+} reports[] = {
+    {"thunk_metadata {", "the list of a program's thunks (thunk_metadata.txt)"},
+    {"001: k", "the order of a program's thunks (thunk_sequence.txt)"},
+    {"fusion_steps {", "a log of what was fused (priority_fusion_dump.txt)"},
+    {"gpu_device_info {", "a GPU's description (gpu_target_config.pbtxt): give it with --target"},
+    {"entry_computation_layout {", "a module's configuration (config.pbtxt)"},
+    {"executable_build_options {", "options of a compilation (compile_options.textproto)"},
+    {"BufferAssignment:", "a buffer assignment"},
+    {"HloLiveRange", "live ranges of values"},
+    {"\nTotal bytes used:", "the values of a buffer assignment"},
+    {"Memory Space:", "a report of memory used"},
+    {"platform_id:", "a description of devices (topology.textproto)"},
+};
+
+// What of those the bytes are, or NULL. A computation without a header, which may start likewise, has " = " soon.
+static const char *report_of(HlStr bytes) {
+  for (int k = 0; k < HL_COUNT_OF(reports); k++)
+    if (starts_with(bytes, reports[k].start) &&
+        !memmem(bytes.at, bytes.n < 200 ? bytes.n : 200, " = ", 3))
+      return reports[k].what;
+  return NULL;
+}
+
 HlFormat hl_format_of(HlStr bytes) {
+  if (report_of(bytes))
+    return HL_FORMAT_REPORT;
   if (starts_with(bytes, "PK\x03\x04") || starts_with(bytes, "\x93NUMPY"))
     return HL_FORMAT_NPZ;
   HlFormat format = sniff_jax(bytes);
@@ -59,6 +87,9 @@ static bool refuse(HlCx *cx, HlSource *source, HlFormat format) {
   if (format == HL_FORMAT_NPZ)
     return hl_error_kind(cx, HL_UNSUPPORTED, pos,
                          "this is an array file; expected a program: give it with --args");
+  if (format == HL_FORMAT_REPORT)
+    return hl_error_kind(cx, HL_UNSUPPORTED, pos, "this is no program but %s",
+                         report_of(hl_source_bytes(source)));
   if (hl_source_bytes(source).n == 0)
     return hl_error(cx, pos, "the file is empty; expected HLO, MLIR or a jaxpr");
   return hl_error(cx, pos, "neither HLO, as text or proto or snapshot, nor MLIR, nor a jaxpr");

@@ -94,10 +94,12 @@ def release():
     return ".".join(importlib.metadata.version("jaxlib").split(".")[:2])
 
 
-def run_hilo(args, timeout=120):
-    """(exit status, stdout, stderr); a status of None is a time-out, one below 0 a crash. HLO comes as that XLA writes it."""
-    if args[0] in ("convert", "opt"):
-        args = [args[0], "--xla=" + release(), *args[1:]]
+def run_hilo(args, timeout=120, xla=None):
+    """(exit status, stdout, stderr); a status of None is a time-out, one below 0 a crash. HLO comes as `xla`, by default
+    the XLA that is asked here, writes it; "": as it was read."""
+    xla = release() if xla is None else xla
+    if xla and args[0] in ("convert", "opt"):
+        args = [args[0], "--xla=" + xla, *args[1:]]
     p = subprocess.Popen([hilo(), *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          start_new_session=True)
     try:
@@ -259,12 +261,12 @@ def worker():
 # ---- the caller's side
 
 class Worker:
-    def __init__(self):
-        self.p = None
+    def __init__(self, python):
+        self.p, self.python = None, python
 
     def start(self):
         self.err = tempfile.TemporaryFile()
-        self.p = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--worker"], stdin=subprocess.PIPE,
+        self.p = subprocess.Popen([self.python, os.path.abspath(__file__), "--worker"], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, stderr=self.err, text=True, start_new_session=True)
 
     def stop(self):
@@ -302,13 +304,13 @@ class Worker:
 class Oracle:
     """ask(file, kind, want) gives {ok, error, crash?, <what>: path}; thread-safe, `jobs` workers."""
 
-    def __init__(self, jobs=2, cache=None, timeout=300):
+    def __init__(self, jobs=2, cache=None, timeout=300, python=sys.executable):
         self.temp = None if cache else tempfile.TemporaryDirectory(prefix="hilo-oracle-")
         self.dir = cache or self.temp.name
         self.timeout = timeout
         self.free = queue.Queue()
         for _ in range(jobs):
-            self.free.put(Worker())
+            self.free.put(Worker(python))
         self.jobs = jobs
         self.locks = [threading.Lock() for _ in range(64)]
 
