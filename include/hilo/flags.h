@@ -15,7 +15,7 @@ typedef struct HlFlags {
       xla_dump_hlo_as_html, xla_dump_hlo_snapshots, xla_dump_hlo_unoptimized_snapshots, xla_dump_large_constants,
       xla_dump_disable_metadata, xla_dump_compress_protos, xla_dump_include_timestamp, xla_dump_module_metadata,
       xla_dump_fusion_visualization;
-  HlSwitch xla_allow_excess_precision, xla_dump_hlo_as_long_text, xla_enable_dumping;  // usually on
+  HlSwitch xla_allow_excess_precision, xla_dump_hlo_as_long_text, xla_enable_dumping, xla_dump_compact_gte;  // usually on
   HlMaybeInt xla_force_host_platform_device_count, xla_dump_max_hlo_modules;  // 1; no limit
   // NULL is "".
   const char *xla_disable_hlo_passes, *xla_enable_hlo_passes_only, *xla_fuel, *xla_dump_to,

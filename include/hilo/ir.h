@@ -576,7 +576,14 @@ typedef struct HlAlways {
   HlDialect since;
   int64_t absent;
 } HlAlways;
-const HlAlways *hl_op_always(HlOp op, HlAttrKey key);  // NULL: nothing of the kind
+const HlAlways *hl_find_always(HlOp op, HlAttrKey key);
+static inline const HlAlways *hl_op_always(HlOp op, HlAttrKey key) {  // NULL: nothing of the kind
+  const uint64_t keys = 0
+#define ALWAYS(op, attr, since, absent) | UINT64_C(1) << HL_A_##attr % 64
+#include "hilo/dialect.def"
+  ;
+  return keys >> key % 64 & 1 ? hl_find_always(op, key) : NULL;
+}
 // Whether the release writes nothing of an attribute that an instruction has, because it means the same by silence.
 bool hl_attr_goes_unsaid(HlDialect dialect, const HlInst *inst, const HlAttr *attr);
 // The first release that writes the op, the attribute (of some op); UNTOLD where all do.

@@ -54,6 +54,8 @@ static const HlInst *output_of(const HlFlow *flow, const HlAllocation *a) {
 
 static void print_head(HlBuf *out, const HlFlow *flow, const HlAllocation *a, int number) {
   hl_buf_printf(out, "allocation %d: size %lld", number, (long long)a->size);
+  if (hl_writes(flow->m->dialect, HL_NEWS_ALLOCATION_PAGES))
+    hl_buf_puts(out, ", page 0");
   if (a->is_parameter) {
     const HlInst *parameter = flow->m->entry->params[a->parameter];
     hl_buf_printf(out, ", parameter %lld, shape |", (long long)a->parameter);

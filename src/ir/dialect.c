@@ -54,7 +54,7 @@ HlDialect hl_attr_since(HlAttrKey key) {
   return since[key];
 }
 
-const HlAlways *hl_op_always(HlOp op, HlAttrKey key) {
+const HlAlways *hl_find_always(HlOp op, HlAttrKey key) {
   static const HlAlways rows[] = {
 #define ALWAYS(op, attr, since, absent) {HL_OP_##op, HL_A_##attr, HL_XLA_##since, absent},
 #include "hilo/dialect.def"

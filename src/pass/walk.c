@@ -63,6 +63,9 @@ static RuleIndex *index_rules(HlPass *p, const HlRule *rules) {
 
 // Nearly every rule says no at once: a rewrite is begun anew only after one that has built something.
 static bool try_rules(HlPass *p, const RuleIndex *index, HlInst *inst) {
+  // Rules of convolutions know two operands; sparse and scaled ones have more.
+  if (inst->op == HL_OP_CONVOLUTION && inst->n_operands > 2)
+    return false;
   Building *building = &p->engine->building;
   HlBuild fresh;
   for (int k = 0, n = index->n[inst->op]; k < n; k++) {

@@ -75,6 +75,8 @@ static PartRule *const partition_rules[HL_OP_COUNT] = {
 };
 
 static PartRule *rule_of(const HlInst *inst) {
+  if (inst->op == HL_OP_CONVOLUTION && inst->n_operands > 2)
+    return part_default;  // sparse or scaled
   if (partition_rules[inst->op])
     return partition_rules[inst->op];
   if (hl_is_async((HlOp)inst->op))

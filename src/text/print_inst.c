@@ -94,7 +94,7 @@ static void print_operand(Print *p, const HlInst *operand) {
     return;
   if (space)
     put_char(p->out, ' ');
-  if (HL_UNLIKELY(print_is_inside(p, operand)))
+  if (HL_UNLIKELY(p->how.tuple_elements) && print_is_inside(p, operand))
     print_inside(p, operand);
   else if (canonical)
     print_canonical(p, operand);

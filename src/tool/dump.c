@@ -212,12 +212,12 @@ bool hl_dumper_text(HlDumper *d, const char *suffix, const char *bytes, size_t n
 // As it came a module is printed with its computations as they came.
 static void print_module(const HlDumper *d, const HlModule *m, bool as_read, HlBuf *out) {
   const bool is_short = d->flags->xla_dump_hlo_as_long_text == HL_OFF;
-  HlTextOptions options = {.preset = is_short ? HL_TEXT_SHORT : HL_TEXT_DEFAULT,
-                           .large_constants = hl_switch(d->flags->xla_dump_large_constants),
-                           .tuple_elements = HL_ON,
-                           .sorted_configs =
-                               hl_switch(hl_writes(m->dialect, HL_NEWS_SORTED_CONFIGS)),
-                           .list_order = hl_switch(as_read)};
+  HlTextOptions options = {
+      .preset = is_short ? HL_TEXT_SHORT : HL_TEXT_DEFAULT,
+      .large_constants = hl_switch(d->flags->xla_dump_large_constants),
+      .tuple_elements = d->flags->xla_dump_compact_gte == HL_OFF ? HL_OFF : HL_ON,
+      .sorted_configs = hl_switch(hl_writes(m->dialect, HL_NEWS_SORTED_CONFIGS)),
+      .list_order = hl_switch(as_read)};
   if (d->flags->xla_dump_disable_metadata)
     options.metadata = options.frames = HL_OFF;
   hl_text_print(d->cx, m, &options, out);
