@@ -128,13 +128,13 @@ static void test_report(void **state) {
   hl_buffers_print(&out, f.buffers);
   assert_string_equal(out.at,
                       "BufferAssignment:\n"
-                      "allocation 0: size 64, maybe-live-out:\n"
+                      "allocation 0: size 64, page 0, maybe-live-out:\n"
                       " value: <2 e @0> (size=64,offset=0): f32[4,4]{1,0}\n"
-                      "allocation 1: size 16, parameter 0, shape |f32[4]| at ShapeIndex {}:\n"
+                      "allocation 1: size 16, page 0, parameter 0, shape |f32[4]| at ShapeIndex {}:\n"
                       " value: <0 x @0> (size=16,offset=0): f32[4]{0}\n"
-                      "allocation 2: size 8, output shape is |(f32[4,4])|, maybe-live-out:\n"
+                      "allocation 2: size 8, page 0, output shape is |(f32[4,4])|, maybe-live-out:\n"
                       " value: <3 t{} @0> (size=8,offset=0): (f32[4,4]{1,0})\n"
-                      "allocation 3: size 16, preallocated-temp:\n"
+                      "allocation 3: size 16, page 0, preallocated-temp:\n"
                       " value: <1 n @0> (size=16,offset=0): f32[4]{0}\n");
   out.n = 0;
   hl_buffers_print_live(&out, f.buffers);
