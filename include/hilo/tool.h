@@ -40,7 +40,8 @@ typedef struct HlLoadOptions {
                                // program's arguments; NULL: none
   bool fill_hidden;            // arguments that callers do not see become constants (hl_ml_fill_hidden), for cpu
   bool consts_as_parameters;   // a jaxpr's constvars without a value become parameters, else an error
-  bool trees_only;             // MLIR stays as it is: no modules are made; nor of a jaxpr without types
+  bool trees_only;             // MLIR stays as it is: no modules are made
+  bool jaxprs_without_types;   // are kept as they are: HlFile.jaxpr; else they are refused where nothing says their types
   bool verify;                 // what is not valid is refused, every broken rule reported, as hl_verify and hl_ml_verify do
   HlDialect dialect;           // the modules are to be written as this release of XLA does; UNTOLD: as they were read
 } HlLoadOptions;
@@ -52,7 +53,7 @@ typedef struct HlFile {
   int n;
   HlMlTree **trees;            // the sections of an MLIR file, as they were read, with trees_only
   int n_trees;
-  HlJaxpr *jaxpr;              // one without types, with trees_only, where neither args nor arg_shapes says them; else NULL
+  HlJaxpr *jaxpr;              // one without types, where neither args nor arg_shapes says them; else NULL
   HlExported *exported;        // what jax.export says beside the module; NULL: it is no such file
   HlRecorded recorded;         // a snapshot's
 } HlFile;

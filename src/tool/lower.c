@@ -260,7 +260,7 @@ bool load_jaxpr(HlCx *cx, HlSource *source, const HlLoadOptions *options, HlFile
   }
   HlJaxpr *jaxpr = shapes || !options->arg_shapes ? hl_jaxpr_parse(cx, source) : NULL;
   bool ok = jaxpr != NULL;
-  if (jaxpr && options->trees_only && !hl_jaxpr_is_typed(jaxpr) && !how.n_inputs) {
+  if (jaxpr && options->jaxprs_without_types && !hl_jaxpr_is_typed(jaxpr) && !how.n_inputs) {
     file->jaxpr = jaxpr;
   } else {
     ok = jaxpr && add_module(file, hl_jaxpr_to_hlo(cx, jaxpr, &how));
