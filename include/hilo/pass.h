@@ -181,6 +181,9 @@ bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds);
 // --- What passes ask about instructions (src/pass/match.c) ---------------------------------------------
 
 int hl_n_users(const HlInst *inst);                // different instructions that use it
+// A user that reads a value by several operands has a use for each, which need not stand together in the list: the
+// one of its first such operand counts.
+bool hl_is_first_use(const HlUse *use);
 bool hl_one_user(const HlInst *inst);              // exactly one, and it is not the root
 bool hl_has_control(const HlInst *inst);           // control edges, either way
 // The literal of a constant with one element or equal elements everywhere, through broadcasts and

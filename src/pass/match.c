@@ -6,11 +6,10 @@
 
 // --- Users --------------------------------------------------------------------------------------
 
-// Uses of one user that stand together count once; a user whose uses lie apart in the list is met
-// again, so that it is told by its first operand that is `inst`.
-static bool is_first_use(const HlUse *use, const HlInst *inst) {
+bool hl_is_first_use(const HlUse *use) {
+  const HlInst *used = use->user->operands[use->number];
   for (int k = 0; k < use->number; k++)
-    if (use->user->operands[k] == inst)
+    if (use->user->operands[k] == used)
       return false;
   return true;
 }
@@ -18,7 +17,7 @@ static bool is_first_use(const HlUse *use, const HlInst *inst) {
 int hl_n_users(const HlInst *inst) {
   int n = 0;
   for (const HlUse *use = inst->first_use; use; use = use->next)
-    n += is_first_use(use, inst);
+    n += hl_is_first_use(use);
   return n;
 }
 

@@ -112,7 +112,7 @@ static bool is_used_again(const HlInst *inst) {
     if (use->user->op == HL_OP_FUSION)
       n += hl_n_users(fusion_body(use->user)->params[use->number]);
     else
-      n += use == inst->first_use || use->prev->user != use->user;
+      n += hl_is_first_use(use);
   }
   return n > 1;
 }

@@ -138,8 +138,8 @@ static HlInst **candidates(Merger *m, const HlInst *producer, int *n) {
   HlInst **users = HL_ARRAY(m->p->arena, HlInst *, MAX_USERS);
   *n = 0;
   for (const HlUse *use = producer->first_use; use && *n < MAX_USERS; use = use->next) {
-    bool is_repeated = use->prev && use->prev->user == use->user;
-    if (!is_repeated && use->user->first_use && gpu_may_be_result(gpu_target(m->p), use->user))
+    if (hl_is_first_use(use) && use->user->first_use &&
+        gpu_may_be_result(gpu_target(m->p), use->user))
       users[(*n)++] = use->user;
   }
   qsort(users, (size_t)*n, sizeof *users, fusions_first);
@@ -240,8 +240,7 @@ static bool has_kernel(const HlTarget *t, const HlInst *inst) {
 static int kernels_reading(Merger *m, const HlInst *producer, HlInst **users) {
   int n = 0;
   for (const HlUse *use = producer->first_use; use && n < MAX_USERS; use = use->next) {
-    bool is_repeated = use->prev && use->prev->user == use->user;
-    if (!is_repeated && use->user->first_use && has_kernel(gpu_target(m->p), use->user))
+    if (hl_is_first_use(use) && use->user->first_use && has_kernel(gpu_target(m->p), use->user))
       users[n++] = use->user;
   }
   qsort(users, (size_t)n, sizeof *users, fusions_first);

@@ -130,11 +130,6 @@ static bool may_fuse(Queue *q, const HlInst *producer, const HlInst *consumer) {
 
 // --- Prices -------------------------------------------------------------------------------------
 
-// Uses of one user count once.
-static bool is_first_use(const HlUse *use) {
-  return !use->prev || use->prev->user != use->user;
-}
-
 static double price_of_bitcast(Queue *q, const HlInst *bitcast) {
   for (const HlUse *use = bitcast->first_use; use; use = use->next)
     if (may_fuse(q, bitcast, use->user))
@@ -149,7 +144,7 @@ static double price(Queue *q, const HlInst *producer) {
   bool stays = false, has_user = false;
   for (const HlUse *use = producer->first_use; use; use = use->next) {
     const HlInst *user = use->user;
-    if (!is_first_use(use))
+    if (!hl_is_first_use(use))
       continue;
     if (user->op == HL_OP_BITCAST) {
       stays = true;
@@ -198,11 +193,11 @@ static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
 static HlInst **users_of(Queue *q, const HlInst *producer, int *n) {
   *n = 0;
   for (const HlUse *use = producer->first_use; use; use = use->next)
-    *n += is_first_use(use);
+    *n += hl_is_first_use(use);
   HlInst **users = HL_ARRAY(q->p->arena, HlInst *, *n + 1);
   *n = 0;
   for (const HlUse *use = producer->first_use; use; use = use->next)
-    if (is_first_use(use))
+    if (hl_is_first_use(use))
       users[(*n)++] = use->user;
   return users;
 }
