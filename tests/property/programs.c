@@ -1,12 +1,15 @@
-// Passes keep what real programs compute: each pass alone and each pipeline over the corpus' JAX programs and
-// a tenth of its snapshots, on the inputs recorded with them, the verifier after every pass.
+// Passes keep what real programs compute: each pass alone and each pipeline over the corpus' JAX programs,
+// a tenth of its snapshots, on the inputs recorded with them, and some of the optimised modules in its dumps, on made-up
+// ones; the verifier after every pass.
 //
 //   property_programs                      all of it (skipped without a corpus)
+//   property_programs --optimised [LIST]   all optimised modules of the corpus; with LIST their names alone
 //   property_programs PASS|- FILE...       one pass or pipeline (-: all) on files; FILE.npz beside or args.npz: inputs
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hilo/opt.h"
@@ -16,6 +19,7 @@
 #include "support/passes.h"
 
 enum { SKIPPED = 77, EVERY = 10, MAX_INSTRUCTIONS = 3000, LEAST = 100 };
+enum { EVERY_OPTIMISED = 24, MAX_BYTES = 64 << 10, MAX_HEAD = 1 << 16, DEPTH = 6 };
 
 typedef struct Program {
   HlCx *cx;
@@ -178,17 +182,74 @@ static int run_snapshots(const char *corpus, Count *n) {
   return failures;
 }
 
+// --- Optimised modules ----------------------------------------------------------------------------
+
+// The header says that there is a schedule, which is the last thing that a compiler adds.
+static bool is_optimised(const char *path) {
+  char head[MAX_HEAD + 1] = "";
+  FILE *f = fopen(path, "rb");
+  const size_t n = f ? fread(head, 1, MAX_HEAD, f) : 0;
+  if (f)
+    fclose(f);
+  head[n] = 0;
+  head[strcspn(head, "\n")] = 0;
+  return strncmp(head, "HloModule", 9) == 0 && strstr(head, "is_scheduled=true");
+}
+
+typedef void Visit(void *user, const char *path);
+
+static void each_optimised(const char *folder, int depth, Visit *visit, void *user) {
+  int n;
+  char **names = list(folder, &n);
+  for (int k = 0; k < n; k++) {
+    struct stat st;
+    if (stat(names[k], &st) != 0)
+      continue;
+    if (S_ISDIR(st.st_mode) && depth < DEPTH)
+      each_optimised(names[k], depth + 1, visit, user);
+    else if (S_ISREG(st.st_mode) && st.st_size <= MAX_BYTES && is_optimised(names[k]))
+      visit(user, names[k]);
+  }
+  free_list(names, n);
+}
+
+typedef struct Optimised {
+  Count *count;
+  int every, met, failures;
+  bool lists;
+} Optimised;
+
+static void run_optimised(void *user, const char *path) {
+  Optimised *o = user;
+  if (o->lists)
+    puts(path);
+  else if (o->met++ % o->every == 0)
+    o->failures += run_file(path, NULL, NULL, o->count);
+}
+
 int main(int argc, char **argv) {
   Count n = {0};
   int failures = 0, least = 1;
-  if (argc > 2) {
+  if (argc > 1 && strcmp(argv[1], "--optimised") == 0) {
+    const char *corpus = test_corpus();
+    Optimised o = {.count = &n, .every = 1, .lists = argc > 2};
+    if (!corpus)
+      return SKIPPED;
+    each_optimised(corpus, 0, run_optimised, &o);
+    if (o.lists)
+      return 0;
+    failures = o.failures;
+  } else if (argc > 2) {
     for (int k = 2; k < argc; k++)
       failures += run_file(argv[k], NULL, strcmp(argv[1], "-") == 0 ? NULL : argv[1], &n);
   } else {
     const char *corpus = test_corpus();
     if (!corpus)
       return SKIPPED;
+    Optimised o = {.count = &n, .every = EVERY_OPTIMISED};
     failures = run_jax(corpus, &n) + run_snapshots(corpus, &n);
+    each_optimised(corpus, 0, run_optimised, &o);
+    failures += o.failures;
     least = LEAST;
   }
   printf("%d programs (%d do not run as they are or are too large), %d passes, %d pipelines: %d "
