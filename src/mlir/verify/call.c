@@ -228,6 +228,20 @@ static bool check_layouts(MlVerify *v, const HlMlOp *op, const HlMlAttr *layouts
   return true;
 }
 
+// Of each result a list of tiles, each a tensor of its sizes.
+static bool check_tilings(MlVerify *v, const HlMlOp *op, const HlMlAttr *tilings) {
+  for (int k = 0; k < tilings->n; k++) {
+    const HlMlAttr *tiles = tilings->list[k];
+    bool ok = tiles->kind == HL_ML_A_ARRAY;
+    for (int i = 0; ok && i < tiles->n; i++)
+      ok = tiles->list[i]->kind == HL_ML_A_DENSE && tiles->list[i]->type->rank == 1 &&
+           hl_ml_element(tiles->list[i]->type)->kind == HL_ML_INDEX;
+    if (!ok)
+      return mv_bad(v, op, "the tiling of result %d should be a list of tensors of index", k);
+  }
+  return true;
+}
+
 // The part of a type that a path of tuple indices leads to; NULL: it leads nowhere.
 static const HlMlType *part_of(const HlMlType *type, HlI64s path, int from) {
   for (int k = from; k < path.n; k++) {
@@ -408,6 +422,9 @@ bool mv_rule_custom_call(MlVerify *v, const HlMlOp *op) {
   const HlMlAttr *aliases = ml_attr(op, ML_A_OUTPUT_OPERAND_ALIASES);
   if ((operands == NULL) != (results == NULL))
     return mv_bad(v, op, "operand_layouts and result_layouts should be given together");
+  const HlMlAttr *tilings = ml_attr(op, ML_A_RESULT_TILINGS);
+  if (tilings && tilings->kind == HL_ML_A_ARRAY && !check_tilings(v, op, tilings))
+    return false;
   if (operands && (!check_layouts(v, op, operands, true) || !check_layouts(v, op, results, false)))
     return false;
   if (aliases && (aliases->kind != HL_ML_A_ARRAY || !check_aliases(v, op, aliases)))
