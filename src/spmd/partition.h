@@ -15,7 +15,7 @@
 
 #include "spmd/tiles.h"
 
-// A value already brought into another sharding.
+// A value in another sharding: brought into it, or made so.
 typedef struct PartMoved {
   const HlTiles *tiles;
   HlInst *local;
@@ -237,6 +237,13 @@ const HlGroups *part_loop_groups(PartComp *c, const PartLoop *loop, int array, c
                                  int k);
 // The common refinement, or `other` where there is none.
 const HlTiles *part_merged_or(Part *pt, const HlTiles *a, const HlTiles *b, const HlTiles *other);
+// What `more` cuts is cut, too, as far as no device is asked for twice.
+const HlTiles *part_loop_with(PartComp *c, const HlTiles *t, const HlTiles *more);
+// Another sharding of the loop of two operands and their result, which is to be cut as `own` says, by
+// which less is exchanged and no device computes more: as the result or an operand is cut, in all or
+// in what is summed, and then as the others are. `t` itself where there is none.
+const HlTiles *part_cheaper_loop(PartComp *c, const HlInst *inst, const PartLoop *loop,
+                                 const HlTiles *t, const HlTiles *own);
 
 // --- Products (partition_dot.c, partition_einsum.c) -----------------------------------------------
 

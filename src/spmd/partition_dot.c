@@ -9,7 +9,7 @@
 // Where k is cut, every device has a summand of the result, and an all-reduce along k adds them up.
 // The loop is cut as the result is wanted, and along k where both operands are cut alike there; if
 // both cannot be, k wins, since the sum is then smaller than what would have to be gathered. Where
-// another choice exchanges less, and not more often, that one is taken.
+// another choice exchanges less, that one is taken (part_cheaper_loop).
 
 #include <string.h>
 
@@ -34,23 +34,15 @@ static const HlTiles *keep_operand_cuts(PartComp *c, const PartLoop *loop, int a
   return part_merged_or(c->pt, t, part_loop_tiles(c->pt, loop, array, now, PART_KEPT), t);
 }
 
-// What `more` cuts is cut, too, as far as no device is asked for twice.
-static const HlTiles *with_dims_of(PartComp *c, const HlTiles *t, const HlTiles *more) {
-  for (int k = 0; k < t->rank; k++)
-    if (more->parts[k] > 1)
-      t = part_merged_or(c->pt, t, hl_tiles_only(c->pt->arena, more, k), t);
-  return t;
-}
-
 static const HlTiles *choose(PartComp *c, const PartLoop *loop, const HlTiles *lhs,
                              const HlTiles *rhs, const HlTiles *out) {
   const HlTiles *want = part_loop_tiles(c->pt, loop, OUT, out, PART_ALL_DIMS);
   const HlTiles *of_lhs = part_loop_tiles(c->pt, loop, LHS, lhs, PART_SUMMED);
   const HlTiles *of_rhs = part_loop_tiles(c->pt, loop, RHS, rhs, PART_SUMMED);
   if (hl_tiles_is_cut(of_lhs) && hl_tiles_equal(of_lhs, of_rhs)) {
-    const HlTiles *t = with_dims_of(c, of_lhs, want);
-    t = with_dims_of(c, t, part_loop_tiles(c->pt, loop, LHS, lhs, PART_KEPT));
-    return with_dims_of(c, t, part_loop_tiles(c->pt, loop, RHS, rhs, PART_KEPT));
+    const HlTiles *t = part_loop_with(c, of_lhs, want);
+    t = part_loop_with(c, t, part_loop_tiles(c->pt, loop, LHS, lhs, PART_KEPT));
+    return part_loop_with(c, t, part_loop_tiles(c->pt, loop, RHS, rhs, PART_KEPT));
   }
   if (!hl_tiles_is_cut(out) && !hl_tiles_is_cut(rhs) && sums_cheaply(loop, LHS, of_lhs))
     return of_lhs;
@@ -58,52 +50,6 @@ static const HlTiles *choose(PartComp *c, const PartLoop *loop, const HlTiles *l
     return of_rhs;
   want = keep_operand_cuts(c, loop, LHS, lhs, want);
   return keep_operand_cuts(c, loop, RHS, rhs, want);
-}
-
-// Of the operands, their sum, and the result in the sharding it is to have.
-static PartCost cost_of(PartComp *c, const HlInst *inst, const PartLoop *loop, const HlTiles *t,
-                        const HlTiles *own) {
-  PartCost cost = {0};
-  const HlTiles *out = part_loop_array(c->pt, loop, OUT, t);
-  const HlShape *tile = hl_tiles_shape(c->pt->m, out, loop->shape[OUT]);
-  const double bytes = (double)hl_dtype_bytes(tile->dtype) * (double)hl_shape_elements(tile);
-  for (int k = LHS; k <= RHS; k++)
-    part_operand_cost(c, inst, k, part_loop_array(c->pt, loop, k, t), &cost);
-  for (int k = 0; k < loop->rank; k++)
-    if (part_loop_sums(loop, k) && t->parts[k] > 1)
-      part_add_cost(&cost, part_all_reduce_bytes(bytes, t->parts[k]));
-  part_reshard_cost(c, loop->shape[OUT], out, own, &cost);
-  return cost;
-}
-
-// Another sharding of the loop by which less is exchanged, not more often, and no device computes
-// more: as the result or an operand is cut, in all or in what is summed, and then as the others are.
-static const HlTiles *cheaper(PartComp *c, const HlInst *inst, const PartLoop *loop,
-                              const HlTiles *t, const HlTiles *own) {
-  enum { WANTED, SUMMED_BY_LHS, SUMMED_BY_RHS, BY_LHS, BY_RHS, N_VIEWS };
-  const HlTiles *lhs = part_tiles_now(c, hl_operand(inst, LHS)),
-                *rhs = part_tiles_now(c, hl_operand(inst, RHS));
-  const HlTiles *view[] = {part_loop_tiles(c->pt, loop, OUT, own, PART_ALL_DIMS),
-                           part_loop_tiles(c->pt, loop, LHS, lhs, PART_SUMMED),
-                           part_loop_tiles(c->pt, loop, RHS, rhs, PART_SUMMED),
-                           part_loop_tiles(c->pt, loop, LHS, lhs, PART_ALL_DIMS),
-                           part_loop_tiles(c->pt, loop, RHS, rhs, PART_ALL_DIMS)};
-  const int64_t n_tiles = hl_tiles_n_tiles(t);
-  PartCost least = cost_of(c, inst, loop, t, own);
-  for (int first = 0; first < N_VIEWS && least.n > 0; first++)
-    for (int then = 0; then < N_VIEWS; then++) {
-      const HlTiles *other = with_dims_of(c, view[first], view[then]);
-      other = with_dims_of(c, with_dims_of(c, other, view[WANTED]), view[BY_LHS]);
-      other = with_dims_of(c, other, view[BY_RHS]);
-      if (hl_tiles_n_tiles(other) < n_tiles)
-        continue;
-      const PartCost cost = cost_of(c, inst, loop, other, own);
-      if (cost.n <= least.n && cost.bytes < least.bytes) {
-        least = cost;
-        t = other;
-      }
-    }
-  return t;
 }
 
 static HlInst *add_up(PartComp *c, const PartLoop *loop, HlInst *x, const HlTiles *t) {
@@ -182,7 +128,7 @@ bool part_dot(PartComp *c, HlInst *inst) {
                             part_tiles_now(c, hl_operand(inst, RHS)), own[0]);
   if (part_windowed_dot(c, inst, &loop, t, own[0], &done))
     return done;
-  t = cheaper(c, inst, &loop, t, own[0]);
+  t = part_cheaper_loop(c, inst, &loop, t, own[0]);
   HlInst *operand[] = {operand_for(c, &loop, inst, LHS, t), operand_for(c, &loop, inst, RHS, t)};
   const HlTiles *out = part_loop_array(c->pt, &loop, OUT, t);
   HlInst *x = part_copy_anew(c, inst, part_local_shape(c->pt, inst->shape, &out), 2, operand);

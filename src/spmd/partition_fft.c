@@ -163,6 +163,21 @@ static bool is_shared_by_all(const Fft *f, const HlInst *inst) {
           part_window_pays(f->c->pt, f->shape, f->tiles, f->dim, dealt(f)));
 }
 
+// All that is transformed is in one place; the lines of one batch know nothing of the others.
+static bool whole_lines(PartComp *c, HlInst *inst, const HlTiles *own) {
+  const int rank = inst->shape->rank, n = hl_attr_ints(inst, HL_A_FFT_LENGTH).n;
+  const HlTiles *now = part_tiles_now(c, hl_operand(inst, 0));
+  if (own->unreduced > 1 || now->unreduced > 1 || own->manual != now->manual ||
+      hl_shape_is_dynamic(inst->shape))
+    return part_default(c, inst);
+  bool *drop = HL_ARRAY(c->pt->arena, bool, rank + 1);
+  for (int k = rank - n; k < rank; k++)
+    drop[k] = true;
+  const HlTiles *t = part_without(c, own, drop);
+  HlInst *x = part_operand(c, inst, 0, t);
+  return part_set(c, inst, part_copy_as(c, inst, t, 1, &x), t);
+}
+
 bool part_fft(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
   if (!own)
@@ -173,7 +188,7 @@ bool part_fft(PartComp *c, HlInst *inst) {
   f.tile = f.dim < 0 ? 0 : f.shape->dim[f.dim] / f.parts;
   f.real = f.shape->dtype == HL_C128 ? HL_F64 : HL_F32;
   if (!is_shared_by_all(&f, inst))
-    return part_default(c, inst);
+    return whole_lines(c, inst, own[0]);
   HlInst *x = deal(&f, part_operand(c, inst, 0, f.tiles));
   HlInst *ordinal = part_ordinal(c, f.tiles, f.dim);
   return part_set(c, inst, gather_turned(&f, own_transform(&f, inst, x, ordinal), ordinal),

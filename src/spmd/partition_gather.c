@@ -248,6 +248,8 @@ bool part_gather(PartComp *c, HlInst *inst) {
     const bool smaller = hl_shape_elements(inst->shape) <= hl_shape_elements(operand);
     t = part_merged_or(pt, t, rows, smaller ? rows : t);
   }
+  if (indices->dtype != HL_U64)
+    t = part_cheaper_loop(c, inst, &loop, t, own[0]);
   const HlTiles *of_operand = part_loop_array(pt, &loop, OPERAND, t),
                 *of_result = part_loop_array(pt, &loop, SLICES, t);
   HlInst *x[] = {part_operand(c, inst, OPERAND, of_operand),

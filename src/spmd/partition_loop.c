@@ -42,6 +42,67 @@ const HlTiles *part_merged_or(Part *pt, const HlTiles *a, const HlTiles *b, cons
   return both ? both : other;
 }
 
+const HlTiles *part_loop_with(PartComp *c, const HlTiles *t, const HlTiles *more) {
+  for (int k = 0; k < t->rank; k++)
+    if (more->parts[k] > 1)
+      t = part_merged_or(c->pt, t, hl_tiles_only(c->pt->arena, more, k), t);
+  return t;
+}
+
+// --- Costs ----------------------------------------------------------------------------------------
+
+// Of the operands, of the sum of the devices' results, and of the result in the sharding it is to have.
+static PartCost cost_of(PartComp *c, const HlInst *inst, const PartLoop *loop, const HlTiles *t,
+                        const HlTiles *own) {
+  PartCost cost = {0};
+  const HlShape *result = loop->shape[loop->result];
+  const HlTiles *out = part_loop_array(c->pt, loop, loop->result, t);
+  const HlShape *tile = hl_tiles_shape(c->pt->m, out, result);
+  const double bytes = (double)hl_dtype_bytes(tile->dtype) * (double)hl_shape_elements(tile);
+  for (int k = 0; k < loop->result; k++)
+    part_operand_cost(c, inst, k, part_loop_array(c->pt, loop, k, t), &cost);
+  for (int k = 0; k < loop->rank; k++)
+    if (part_loop_sums(loop, k) && t->parts[k] > 1)
+      part_add_cost(&cost, part_all_reduce_bytes(bytes, t->parts[k]));
+  part_reshard_cost(c, result, out, own, &cost);
+  return cost;
+}
+
+// Exchanges more often only for much less.
+static bool is_cheaper(PartCost a, PartCost b) {
+  return a.n <= b.n ? a.bytes < b.bytes : 2 * a.bytes <= b.bytes;
+}
+
+const HlTiles *part_cheaper_loop(PartComp *c, const HlInst *inst, const PartLoop *loop,
+                                 const HlTiles *t, const HlTiles *own) {
+  enum { WANTED, SUMMED_BY_A, SUMMED_BY_B, BY_A, BY_B, N_VIEWS };
+  const HlTiles *a = part_tiles_now(c, hl_operand(inst, 0)),
+                *b = part_tiles_now(c, hl_operand(inst, 1));
+  const HlTiles *view[] = {part_loop_tiles(c->pt, loop, loop->result, own, PART_ALL_DIMS),
+                           part_loop_tiles(c->pt, loop, 0, a, PART_SUMMED),
+                           part_loop_tiles(c->pt, loop, 1, b, PART_SUMMED),
+                           part_loop_tiles(c->pt, loop, 0, a, PART_ALL_DIMS),
+                           part_loop_tiles(c->pt, loop, 1, b, PART_ALL_DIMS)};
+  const int64_t n_tiles = hl_tiles_n_tiles(t);
+  PartCost least = cost_of(c, inst, loop, t, own);
+  for (int first = 0; first < N_VIEWS && least.n > 0; first++)
+    for (int then = 0; then < N_VIEWS; then++) {
+      const HlTiles *other = part_loop_with(c, view[first], view[then]);
+      other = part_loop_with(c, part_loop_with(c, other, view[WANTED]), view[BY_A]);
+      other = part_loop_with(c, other, view[BY_B]);
+      if (hl_tiles_n_tiles(other) < n_tiles)
+        continue;
+      const PartCost cost = cost_of(c, inst, loop, other, own);
+      if (is_cheaper(cost, least)) {
+        least = cost;
+        t = other;
+      }
+    }
+  return t;
+}
+
+// --- Groups ---------------------------------------------------------------------------------------
+
 const HlGroups *part_loop_groups(PartComp *c, const PartLoop *loop, int array, const HlTiles *tiles,
                                  int k) {
   if (hl_tiles_n_tiles(tiles) == tiles->parts[k] && tiles->manual == 1)

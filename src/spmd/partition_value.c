@@ -162,22 +162,40 @@ const HlTiles *part_tiles_now(PartComp *c, const HlInst *inst) {
   return part_value(c, inst)->tiles[0];
 }
 
-// NULL: it was not brought there yet.
-static HlInst *moved_before(const PartValue *v, const HlTiles *tiles) {
-  if (!hl_shape_is_array(v->global) || hl_tiles_equal(v->tiles[0], tiles))
-    return v->local;
+// The form of an array from which this sharding costs least: as it is, as it was before that, or as
+// somebody else wanted it. *cost is added to.
+static PartMoved nearest(PartComp *c, const PartValue *v, const HlTiles *tiles, PartCost *cost) {
+  PartMoved best = {.tiles = v->tiles[0], .local = v->local};
+  if (!hl_shape_is_array(v->global) || hl_tiles_equal(best.tiles, tiles))
+    return best;
   for (const PartMoved *moved = v->moved; moved; moved = moved->next)
     if (hl_tiles_equal(moved->tiles, tiles))
-      return moved->local;
-  return NULL;
+      return *moved;
+  if (part_is_broadcast_scalar(v->local) || tiles->unreduced > 1 || best.tiles->unreduced > 1)
+    return best;
+  PartCost least = {0};
+  part_reshard_cost(c, v->global, best.tiles, tiles, &least);
+  for (const PartMoved *moved = v->moved; moved; moved = moved->next) {
+    PartCost other = {0};
+    if (moved->tiles->unreduced == 1)
+      part_reshard_cost(c, v->global, moved->tiles, tiles, &other);
+    if (moved->tiles->unreduced == 1 && other.n <= least.n && other.bytes < least.bytes) {
+      least = other;
+      best = *moved;
+    }
+  }
+  cost->n += least.n;
+  cost->bytes += least.bytes;
+  return best;
 }
 
 static HlInst *array_as(PartComp *c, PartValue *v, const HlTiles *tiles) {
-  HlInst *before = moved_before(v, tiles);
-  if (before)
-    return before;
+  PartCost cost = {0};
+  const PartMoved from = nearest(c, v, tiles, &cost);
+  if (!hl_shape_is_array(v->global) || hl_tiles_equal(from.tiles, tiles))
+    return from.local;
   PartMoved *moved = HL_NEW(c->pt->arena, PartMoved);
-  *moved = (PartMoved){tiles, part_reshard(c, v->local, v->global, v->tiles[0], tiles), v->moved};
+  *moved = (PartMoved){tiles, part_reshard(c, from.local, v->global, from.tiles, tiles), v->moved};
   v->moved = moved->local ? moved : v->moved;
   return moved->local;
 }
@@ -188,9 +206,7 @@ HlInst *part_operand(PartComp *c, const HlInst *inst, int k, const HlTiles *tile
 
 void part_operand_cost(PartComp *c, const HlInst *inst, int k, const HlTiles *tiles,
                        PartCost *cost) {
-  const PartValue *v = part_value(c, inst->operands[k]);
-  if (!moved_before(v, tiles) && !part_is_broadcast_scalar(v->local))
-    part_reshard_cost(c, v->global, v->tiles[0], tiles, cost);
+  nearest(c, part_value(c, inst->operands[k]), tiles, cost);
 }
 
 // Takes a tuple apart, changes its leaves and puts it together again.
@@ -238,7 +254,14 @@ bool part_set_leaves(PartComp *c, const HlInst *inst, HlInst *local, const HlTil
   if (!own || !part_keep(c, inst, local, tiles))
     return false;
   HlInst *moved = part_value_as(c, inst, own);
-  return moved && part_keep(c, inst, moved, own);
+  if (!moved || !part_keep(c, inst, moved, own))
+    return false;
+  if (moved != local && hl_shape_is_array(inst->shape)) {
+    PartMoved *before = HL_NEW(c->pt->arena, PartMoved);
+    *before = (PartMoved){.tiles = tiles[0], .local = local};
+    part_value(c, inst)->moved = before;
+  }
+  return true;
 }
 
 bool part_set(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *tiles) {

@@ -106,22 +106,42 @@ static int64_t *to_nobody(Part *pt, int64_t parts) {
   return to;
 }
 
+static HlInst *padded(PartComp *c, HlInst *x, int dim, Halo halo, HlInst *fill) {
+  if (!x || (halo.low == 0 && halo.high == 0))
+    return x;
+  int64_t *low = HL_ARRAY(c->pt->arena, int64_t, x->shape->rank),
+          *high = HL_ARRAY(c->pt->arena, int64_t, x->shape->rank);
+  low[dim] = halo.low;
+  high[dim] = halo.high;
+  fill = fill ? fill : hl_b_scalar_int(&c->b, x->shape->dtype, 0);
+  return hl_b_pad(&c->b, x, fill, low, high, NULL);
+}
+
 // What stands `distance` tiles before (or after, if negative): `size` elements next to this tile's
-// side.
+// side. Those among them that anybody reads are sent.
 static HlInst *from_neighbour(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *t,
                               int dim, int64_t distance, int64_t size, PartReach reach) {
   const int64_t tile = x->shape->dim[dim], parts = t->parts[dim];
-  int64_t *to = to_nobody(c->pt, parts);
+  const int64_t first = distance > 0 ? tile - size : 0, end = first + size;
+  int64_t *to = to_nobody(c->pt, parts), low = end, high = first;
   for (int64_t k = 0; k < parts; k++) {
     Wanted wanted;
     const int64_t from = k - distance, begin = from * tile;
-    if (from >= 0 && from < parts && is_wanted(global->dim[dim], reach, k, &wanted) &&
-        wanted.first < begin + tile && wanted.end > begin)
-      to[from] = k;
+    if (from < 0 || from >= parts || !is_wanted(global->dim[dim], reach, k, &wanted) ||
+        wanted.first >= begin + tile || wanted.end <= begin)
+      continue;
+    to[from] = k;
+    low = at_most(low, at_least(wanted.first - begin, first));
+    high = at_least(high, at_most(wanted.end - begin, end));
   }
-  if (size < tile)
-    x = hl_b_slice_dim(&c->b, x, dim, distance > 0 ? tile - size : 0, distance > 0 ? tile : size);
-  return send(c, x, t, dim, to);
+  if (low >= high) {
+    low = first;
+    high = end;
+  }
+  if (high - low < tile)
+    x = hl_b_slice_dim(&c->b, x, dim, low, high);
+  return padded(c, send(c, x, t, dim, to), dim, (Halo){.low = low - first, .high = end - high},
+                NULL);
 }
 
 // The k-th tile to the (k + distance)-th, around the end.
@@ -168,17 +188,6 @@ static HlInst *with_neighbours(PartComp *c, HlInst *x, const HlShape *global, co
     piece[n++] =
         from_neighbour(c, x, global, t, dim, -k, at_most(tile, halo.right - (k - 1) * tile), reach);
   return hl_b_concatenate(&c->b, n, piece, dim);
-}
-
-static HlInst *padded(PartComp *c, HlInst *x, int dim, Halo halo, HlInst *fill) {
-  if (!x || (halo.low == 0 && halo.high == 0))
-    return x;
-  int64_t *low = HL_ARRAY(c->pt->arena, int64_t, x->shape->rank),
-          *high = HL_ARRAY(c->pt->arena, int64_t, x->shape->rank);
-  low[dim] = halo.low;
-  high[dim] = halo.high;
-  fill = fill ? fill : hl_b_scalar_int(&c->b, x->shape->dtype, 0);
-  return hl_b_pad(&c->b, x, fill, low, high, NULL);
 }
 
 // first + ordinal * step.

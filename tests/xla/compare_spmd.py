@@ -30,6 +30,7 @@ FEWER = {
     "associative_scan": "a tile that is spread out needs no elements for the gaps",
     "associative_scan_line": "the same",
     "associative_scan_pairs": "the same",
+    "fft": "what is not transformed stays cut",
     "partly_scatter": "what the program does along an axis leaves the cuts along another one alone",
     "partly_all_to_all": "the same",
 }
@@ -268,4 +269,5 @@ def main():
     t.end(60, a)
 
 
-main()
+if __name__ == "__main__":
+    main()
