@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "hilo/text.h"
 #include "hilo/flags.h"
 #include "hilo/ir.h"
 #include "hilo/tool.h"
@@ -82,6 +83,8 @@ int cli_flush(Cli *cli);
 int cli_worse(int a, int b);
 // Writes all to standard output.
 void cli_print(const HlBuf *buf);
+// text.c: appends a module as text; where -o says a file, a note says what was left out of it.
+void cli_print_module(Cli *cli, const HlModule *m, const HlTextOptions *options, HlBuf *out);
 // The same of what --quiet leaves out: a line that says that all is well.
 void cli_say(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 // Whether a form's bytes may go to `path`: binary is not written to a terminal. Else a usage message.

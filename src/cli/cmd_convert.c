@@ -159,13 +159,13 @@ static bool write_texts(Cli *cli, const HlFile *file, const HlTextOptions *optio
   if (cli_value(cli, "--module") || file->n == 1) {
     const HlModule *m = cli_select(cli, file, cli->files[0]);
     if (m)
-      hl_text_print(cli->cx, m, options, out);
+      cli_print_module(cli, m, options, out);
     return m != NULL;
   }
   for (int k = 0; k < file->n; k++) {
     if (k > 0)
       hl_buf_puts(out, "// -----\n\n");
-    hl_text_print(cli->cx, file->modules[k], options, out);
+    cli_print_module(cli, file->modules[k], options, out);
   }
   return true;
 }

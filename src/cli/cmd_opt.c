@@ -226,7 +226,7 @@ static void print_module(Cli *cli, const Plan *plan, const HlModule *m, HlBuf *o
   const size_t start = out->n;
   if (start > 0)
     hl_buf_puts(out, "// -----\n\n");
-  hl_text_print(cli->cx, m, &plan->text, out);
+  cli_print_module(cli, m, &plan->text, out);
   if (!cli->json || cli_value(cli, "-o"))
     return;
   json_bytes(&cli->report, "text", out->at + start, out->n - start);
