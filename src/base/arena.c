@@ -169,6 +169,8 @@ HlMark hl_arena_mark(const HlArena *arena) {
 static void cut_chunk(Chunk *chunk, size_t used) {
   char *at = chunk_memory(chunk) + used;
   const size_t size = chunk->used - used;
+  if (size == 0)
+    return;
   HL_UNPOISON(at, size);
   memset(at, 0, size);
   HL_POISON(at, size);

@@ -1,5 +1,7 @@
 // ir/journal.c: what has been touched since when, by computation.
 
+#include <string.h>
+
 #include "ir/state.h"
 
 void hl_journal(HlModule *m, bool keep) {
@@ -41,8 +43,8 @@ static void tell(const HlInst *inst, uint32_t what) {
   if (before.n > state->n_seen && before.id[before.n - 1] == what)
     return;
   ir_note_comp(inst->comp);
-  base_undo_room(ir_undo_comp(inst->comp), &state->touched, sizeof what);
-  hl_buf_add(&state->touched, &what, sizeof what);
+  memcpy(base_undo_push(ir_undo_comp(inst->comp), &state->touched, sizeof what), &what,
+         sizeof what);
 }
 
 static bool keeps_journal(const HlInst *inst) {

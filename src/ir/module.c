@@ -120,12 +120,11 @@ size_t hl_comp_count_ops(HlComp *comp, const uint64_t *ops) {
     count[comp->op_by_id[id]]++;
   ir_note_comp(comp);
   memset(comp->ops, 0, sizeof comp->ops);
-  for (int op = 0; op < HL_OP_COUNT; op++) {
-    if (count[op] > 0)
-      comp->ops[op / 64] |= (uint64_t)1 << (op % 64);
-    if (!ops || (ops[op / 64] >> (op % 64) & 1))
-      n += count[op];
-  }
+  for (int op = 0; op < HL_OP_COUNT; op++)
+    comp->ops[op / 64] |= (uint64_t)(count[op] > 0) << (op % 64);
+  for (int word = 0; word < HL_OP_WORDS; word++)
+    for (uint64_t left = comp->ops[word] & (ops ? ops[word] : UINT64_MAX); left; left &= left - 1)
+      n += count[64 * word + __builtin_ctzll(left)];
   return n;
 }
 

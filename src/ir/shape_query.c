@@ -81,7 +81,10 @@ bool hl_shape_is_array(const HlShape *shape) {
 bool hl_shape_is_dynamic(const HlShape *shape) {
   if (hl_is_array_dtype(shape->dtype)) {
     for (int k = 0; k < shape->rank; k++)
-      if (shape->dim[k] == HL_UNBOUNDED || (shape->dynamic && shape->dynamic[k]))
+      if (shape->dim[k] == HL_UNBOUNDED)
+        return true;
+    for (int k = 0; shape->dynamic && k < shape->rank; k++)
+      if (shape->dynamic[k])
         return true;
     return false;
   }

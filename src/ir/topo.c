@@ -32,8 +32,7 @@ void ir_label_append(HlInst *inst) {
   HlBuf *buf = &ir_comp_state(inst->comp)->label;
   uint64_t before = inst->prev ? ir_label(inst->prev) : 0;
   uint64_t label = before + ((uint64_t)1 << GAP_BITS);
-  base_undo_room(ir_undo_comp(inst->comp), buf, sizeof label);
-  hl_buf_add(buf, &label, sizeof label);
+  memcpy(base_undo_push(ir_undo_comp(inst->comp), buf, sizeof label), &label, sizeof label);
   assert(buf->n == sizeof label * inst->comp->next_id);
   if (label < before)
     ir_relabel(inst->comp);

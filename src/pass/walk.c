@@ -43,20 +43,19 @@ typedef struct RuleIndex {
 
 static RuleIndex *index_rules(HlPass *p, const HlRule *rules) {
   RuleIndex *index = HL_NEW(p->arena, RuleIndex);
-  int n = 0;
-  while (rules[n].name)
-    n++;
+  int count[HL_OP_COUNT + 1] = {0};
+  for (const HlRule *rule = rules; rule->name; rule++)
+    count[rule->op]++;
   for (int op = 0; op < HL_OP_COUNT; op++) {
-    int count = 0;
-    for (int k = 0; k < n; k++)
-      count += rules[k].op == (HlOp)op || rules[k].op == HL_OP_COUNT;
-    if (count == 0)
+    if (count[op] + count[HL_OP_COUNT] == 0)
       continue;
     index->ops[op / 64] |= (uint64_t)1 << (op % 64);
-    index->at[op] = HL_ARRAY(p->arena, const HlRule *, count);
-    for (int k = 0; k < n; k++)
-      if (rules[k].op == (HlOp)op || rules[k].op == HL_OP_COUNT)
-        index->at[op][index->n[op]++] = &rules[k];
+    index->at[op] = HL_ARRAY(p->arena, const HlRule *, count[op] + count[HL_OP_COUNT]);
+  }
+  for (const HlRule *rule = rules; rule->name; rule++) {
+    const bool of_all = rule->op == HL_OP_COUNT;
+    for (int op = of_all ? 0 : rule->op, end = of_all ? HL_OP_COUNT : op + 1; op < end; op++)
+      index->at[op][index->n[op]++] = rule;
   }
   return index;
 }

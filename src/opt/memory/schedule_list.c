@@ -20,8 +20,9 @@ typedef struct List {
   HlArena *arena;
   const HlFlow *flow;
   const HlComp *comp;
-  uint32_t *left;   // by value: unscheduled uses
-  uint32_t *stamp;  // by value: the last instruction that asked
+  uint32_t first;   // of the values that the computation reads
+  uint32_t *left;   // by value, from the first on: unscheduled uses
+  uint32_t *stamp;  // the same: the last instruction that asked
   uint32_t clock;
   uint32_t *waits;  // by id
   Ready *current;   // by id: the entry in force; inst NULL: not ready
@@ -33,25 +34,31 @@ typedef struct List {
 
 typedef void OnValue(List *l, uint32_t value, void *user);
 
+// Whether it is the first time since the clock was turned.
+static bool is_new(List *l, uint32_t value) {
+  uint32_t *stamp = &l->stamp[value - l->first];
+  const bool new = *stamp != l->clock;
+  *stamp = l->clock;
+  return new;
+}
+
 // Calls for each value anywhere in the operands, once.
 static void each_value(List *l, const HlInst *inst, OnValue *on, void *user) {
   const HlFlow *flow = l->flow;
-  uint32_t clock = ++l->clock;
+  l->clock++;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     uint32_t slot = hl_slot(flow, inst->operands[k]);
     for (uint32_t j = slot; j < slot + flow->slot_size[slot]; j++) {
       uint32_t value = flow->value_at[j];
-      if (value == HL_NO_VALUE || l->stamp[value] == clock)
-        continue;
-      l->stamp[value] = clock;
-      on(l, value, user);
+      if (value != HL_NO_VALUE && is_new(l, value))
+        on(l, value, user);
     }
   }
 }
 
 static void count_use(List *l, uint32_t value, void *user) {
   (void)user;
-  l->left[value]++;
+  l->left[value - l->first]++;
 }
 
 static bool is_free(const HlInst *inst) {
@@ -59,12 +66,12 @@ static bool is_free(const HlInst *inst) {
 }
 
 static void add_freed(List *l, uint32_t value, void *user) {
-  if (l->left[value] == 1 && !is_free(hl_value_inst(l->flow, value)))
+  if (l->left[value - l->first] == 1 && !is_free(hl_value_inst(l->flow, value)))
     *(int64_t *)user += hl_value_bytes(l->flow, value);
 }
 
 static void take_use(List *l, uint32_t value, void *user) {
-  if (--l->left[value] == 1)
+  if (--l->left[value - l->first] == 1)
     *(bool *)user = true;
 }
 
@@ -135,10 +142,27 @@ static void refresh(List *l, const HlInst *done) {
 
 // --- The order -----------------------------------------------------------------------------------
 
+// Values have numbers of the whole module: a computation takes memory for its own, and for those between them.
+static void count_values(List *l) {
+  const HlFlow *flow = l->flow;
+  uint32_t first = UINT32_MAX, last = 0;
+  for (const HlInst *inst = l->comp->first; inst; inst = inst->next) {
+    const uint32_t slot = hl_slot(flow, inst);
+    for (uint32_t k = slot; k < slot + flow->slot_size[slot]; k++)
+      if (flow->value_at[k] != HL_NO_VALUE) {
+        first = flow->value_at[k] < first ? flow->value_at[k] : first;
+        last = flow->value_at[k] > last ? flow->value_at[k] : last;
+      }
+  }
+  const uint32_t n = first <= last ? last - first + 1 : 0;
+  l->first = first;
+  l->left = HL_ARRAY(l->arena, uint32_t, n);
+  l->stamp = HL_ARRAY(l->arena, uint32_t, n);
+}
+
 static void start(List *l) {
   const HlFlow *flow = l->flow;
-  l->left = HL_ARRAY(l->arena, uint32_t, flow->n_values + 1);
-  l->stamp = HL_ARRAY(l->arena, uint32_t, flow->n_values + 1);
+  count_values(l);
   l->waits = HL_ARRAY(l->arena, uint32_t, l->comp->next_id + 1);
   l->current = HL_ARRAY(l->arena, Ready, l->comp->next_id + 1);
   for (const HlInst *inst = l->comp->first; inst; inst = inst->next) {
@@ -149,13 +173,11 @@ static void start(List *l) {
       l->waits[inst->control->succs[k]->id]++;
   }
   uint32_t slot = hl_slot(flow, l->comp->root);
-  uint32_t clock = ++l->clock;
+  l->clock++;
   for (uint32_t k = slot; k < slot + flow->slot_size[slot]; k++) {
     uint32_t value = flow->value_at[k];
-    if (value == HL_NO_VALUE || l->stamp[value] == clock)
-      continue;
-    l->stamp[value] = clock;
-    l->left[value]++;
+    if (value != HL_NO_VALUE && is_new(l, value))
+      count_use(l, value, NULL);
   }
   for (uint32_t id = 0; id < l->comp->next_id; id++)
     if (l->comp->by_id[id] && l->waits[id] == 0)
