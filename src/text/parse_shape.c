@@ -8,6 +8,7 @@
 // A program has few different shapes and writes each thousands of times, so the raw text of a shape
 // is looked up in a cache first. Only texts that end where the shape surely ends get there.
 
+#include "ir/wrong.h"
 #include "text/parse.h"
 
 #include <string.h>
@@ -329,13 +330,21 @@ static bool read_array(Parser *p, HlDtype dtype, const HlShape **out) {
   return true;
 }
 
+// The elements of tuples XLA looks at when it reads them, arrays when it verifies.
+static bool check_element(Parser *p, const char *begin, const HlShape *element) {
+  const HlShape *where;
+  const char *wrong = ir_wrong_shape(element, &where);
+  return !wrong || parse_error(p, begin, "an element of the tuple %s", wrong);
+}
+
 static bool read_tuple(Parser *p, const HlShape **out) {
   const int base = p->ptrs.n;
   lex_move(&p->in, p->in.at + 1);
   if (!lex_at(&p->in, ')')) {
     do {
       const HlShape *element;
-      if (!read_shape(p, &element))
+      const char *begin = p->in.at;
+      if (!read_shape(p, &element) || !check_element(p, begin, element))
         return false;
       parse_push_ptr(p, element);
     } while (lex_eat(&p->in, ','));

@@ -1,6 +1,7 @@
 // verify/module.c: rules about the module as a whole: entry layout, aliases, donors (hlo.md 7.1).
 
 #include "base/map.h"
+#include "ir/wrong.h"
 #include "verify/verify.h"
 
 #include <inttypes.h>
@@ -16,7 +17,7 @@ enum { INTERFACE = VERIFY_NO_TILES | VERIFY_NO_PADDING | VERIFY_NO_MEMORY_SPACE 
 
 static bool check_layout(Verify *v, const char *what, const HlShape *shape) {
   const HlShape *where;
-  const char *wrong = verify_wrong_layout(shape, &where);
+  const char *wrong = ir_wrong_shape(shape, &where);
   if (wrong == NULL)
     return true;
   HlBuf text = {0};

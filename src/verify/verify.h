@@ -29,8 +29,6 @@ typedef struct Verify {
 bool verify_structure(Verify *v);
 // layout.c: that every layout is one, and every shape can be counted.
 bool verify_layouts(Verify *v, const HlInst *inst);
-// What is wrong with a shape, as the end of a sentence about `*where`, which is it or a part of it; NULL: nothing.
-const char *verify_wrong_layout(const HlShape *shape, const HlShape **where);
 // shape.c: the written shape against the rule of the op, and the types of the operands.
 bool verify_shape(Verify *v, const HlInst *inst);
 // What a comparison of layouts passes over.
