@@ -163,8 +163,9 @@ static int common_factors(const HlShape *from, const HlShape *to, Factor *out) {
 }
 
 // Takes the parts of each dimension apart along its factors. digit->size of factor f; what is left over is dropped.
-static void split_parts(const HlTiles *t, const Factor *factor, int n, int64_t *taken,
-                        int64_t *left) {
+// A dimension that stands on both sides keeps all its parts, even or not.
+static void split_parts(const HlTiles *t, const HlShape *from, const HlShape *to,
+                        const Factor *factor, int n, int64_t *taken, int64_t *left) {
   for (int k = 0; k < t->rank; k++)
     left[k] = t->parts[k];
   for (int f = 0; f < n; f++) {
@@ -173,12 +174,15 @@ static void split_parts(const HlTiles *t, const Factor *factor, int n, int64_t *
     if (factor[f].to < 0) {
       continue;
     }
-    if (left[d] % factor[f].size == 0)
+    const int64_t size = factor[f].size;
+    if (from->dim[d] == size && to->dim[factor[f].to] == size)
+      taken[f] = left[d];
+    else if (left[d] % size == 0)
       taken[f] = factor[f].size;
-    else if (factor[f].size % left[d] == 0)
+    else if (size % left[d] == 0)
       taken[f] = left[d];
     left[d] /= taken[f];
-    if (taken[f] < factor[f].size) {  // an unfinished factor ends the dimension
+    if (taken[f] < size) {  // an unfinished factor ends the dimension
       for (int g = f + 1; g < n; g++)
         if (factor[g].from == d) {
           taken[g] = 1;
@@ -197,7 +201,7 @@ const HlTiles *hl_tiles_reshape(HlArena *arena, const HlTiles *t, const HlShape 
   Factor *factor = HL_ARRAY(arena, Factor, 2 * (from->rank + to->rank) + 1);
   const int n = common_factors(from, to, factor);
   int64_t *taken = HL_ARRAY(arena, int64_t, n + 1), *left = HL_ARRAY(arena, int64_t, t->rank + 1);
-  split_parts(t, factor, n, taken, left);
+  split_parts(t, from, to, factor, n, taken, left);
   // A dimension of the result is cut from its major factor on, as far as the factors are cut wholly.
   bool *closed = HL_ARRAY(arena, bool, to->rank + 1);
   Digits digits = {HL_ARRAY(arena, Digit, n + t->rank + 1), 0};
