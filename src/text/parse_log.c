@@ -68,7 +68,7 @@ static const char *next_line(const char *s, const char *end) {
 
 // The next line that starts with `mark`, or the end.
 static const char *find_mark(const char *s, const char *end, const char *mark) {
-  while (s < end && strncmp(s, mark, strlen(mark)) != 0)
+  while (s < end && (*s != *mark || strncmp(s, mark, strlen(mark)) != 0))
     s = next_line(s, end);
   return s;
 }
