@@ -16,12 +16,24 @@ static int64_t count(HlStr text, const char *word) {
   return n;
 }
 
-static int64_t count_elided(const HlModule *m) {
-  int64_t n = 0;
+enum { FEW_ELEMENTS = 10 };
+
+typedef struct Constants {
+  int64_t elided, large;
+} Constants;
+
+static Constants count_constants(const HlModule *m) {
+  Constants found = {0};
   for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      n += inst->op == HL_OP_CONSTANT && hl_literal_is_elided(hl_constant(inst));
-  return n;
+    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+      if (inst->op != HL_OP_CONSTANT)
+        continue;
+      if (hl_literal_is_elided(hl_constant(inst)))
+        found.elided++;
+      else if (!hl_shape_is_array(inst->shape) || hl_shape_elements(inst->shape) > FEW_ELEMENTS)
+        found.large++;
+    }
+  return found;
 }
 
 void cli_print_module(Cli *cli, const HlModule *m, const HlTextOptions *options, HlBuf *out) {
@@ -29,8 +41,11 @@ void cli_print_module(Cli *cli, const HlModule *m, const HlTextOptions *options,
   hl_text_print(cli->cx, m, options, out);
   if (!cli_value(cli, "-o") || out->n == before)
     return;
+  const Constants have = count_constants(m);
+  if (have.large == 0)
+    return;
   const int64_t n =
-      count((HlStr){out->at + before, out->n - before}, "constant({...})") - count_elided(m);
+      count((HlStr){out->at + before, out->n - before}, "constant({...})") - have.elided;
   if (n > 0)
     hl_note(cli->cx, (HlPos){0},
             "%lld constant%s of more than ten elements %s written as {...}, as XLA prints them: "

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
 #include "hilo/opt.h"
 #include "hilo/text.h"
 #include "hilo/tool.h"
@@ -70,7 +71,9 @@ bool passes_depend_on_devices(const HlModule *m) {
       HL_OP_SEND_DONE,    HL_OP_RECV_DONE};
   for (const HlComp *comp = m->first; comp; comp = comp->next)
     for (const HlInst *inst = comp->first; inst; inst = inst->next) {
-      if (hl_op_info[inst->op].traits & HL_T_COLLECTIVE)
+      // What goes from the whole to a device's part depends on how they hold it.
+      if ((hl_op_info[inst->op].traits & HL_T_COLLECTIVE) ||
+          hl_is_call(inst, HL_CALL_SDY_GLOBAL_TO_LOCAL))
         return true;
       for (int k = 0; k < HL_COUNT_OF(ops); k++)
         if (inst->op == ops[k])
