@@ -548,7 +548,7 @@ static HlComp *branch_comp(Rule *r, const Branches *branches, int number, const 
 }
 
 static bool cond(Rule *r) {
-  Branches branches;
+  Branches branches = {0};
   if (!jx_want_at_least(r, 1) || !read_branches(r, &branches))
     return false;
   const Jaxpr *const *jaxpr = branches.jaxpr;
