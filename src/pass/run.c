@@ -81,14 +81,19 @@ static bool is_sorted(HlArena *arena, const HlModule *m) {
   return true;
 }
 
-// Where a pass has left a fusion and its copy with one body, the copy gets its own: no body has two fusions.
+// A fusion's body and what an async start begins have one caller.
+static bool wants_own_body(const HlInst *inst) {
+  return inst->op == HL_OP_FUSION || inst->op == HL_OP_ASYNC_START;
+}
+
+// Where a pass has left such a caller and its copy with one computation, the copy gets its own.
 static void own_bodies(HlModule *m) {
   bool has_copied = false;
   for (HlComp *comp = m->first; comp; comp = comp->next) {
     const HlInst *owner = NULL;
-    for (HlCall *call = comp->is_fusion ? comp->first_call : NULL, *next; call; call = next) {
+    for (HlCall *call = comp->first_call, *next; call; call = next) {
       next = call->next;
-      if (call->caller->op != HL_OP_FUSION)
+      if (!wants_own_body(call->caller))
         continue;
       if (owner) {
         hl_set_calls(call->caller, 1, (HlComp *[]){hl_comp_copy(m, comp, "clone", false, NULL)});
@@ -98,7 +103,7 @@ static void own_bodies(HlModule *m) {
       }
     }
   }
-  if (has_copied)  // fusions inside the copied bodies
+  if (has_copied)  // such callers inside the copied bodies
     own_bodies(m);
 }
 
