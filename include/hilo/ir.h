@@ -593,7 +593,8 @@ HlDialect hl_attr_since(HlAttrKey key);
 static inline bool hl_op_places(HlOp op) {
   const HlOpInfo *info = &hl_op_info[op];
   return hl_op_is(op, HL_T_REARRANGES) &&
-         ((info->facts.elements & HL_EVERY) || info->facts.elements == (1 << info->n_operands) - 1);
+         ((info->facts.elements & HL_EVERY) ||
+          (info->n_operands > 0 && info->facts.elements == (1 << info->n_operands) - 1));
 }
 static inline bool hl_op_is_transcendental(HlOp op) { return hl_op_info[op].flops == HL_FLOPS_transcendental; }
 // The half of asynchronous work that an op is; the op that is another half of what `plain` does, HL_OP_COUNT if none.

@@ -2,6 +2,7 @@
 // the op has them, and the attributes that go without saying.
 
 #include "hilo/op.h"
+#include "ir/wrong.h"
 #include "text/parse.h"
 
 #include <string.h>
@@ -76,6 +77,14 @@ static const HlShape *forced_shape(Parser *p, const ParseInst *inst, HlInst *con
   case HL_OP_INFEED: return tuple_of(p, inst->shape->element[0], token, NULL);
   default: return inst->shape;
   }
+}
+
+// What is written in vain is a shape, too.
+static bool check_dropped(Parser *p, const ParseInst *inst) {
+  const HlShape *where;
+  const char *wrong = ir_wrong_shape(inst->shape, &where);
+  return !wrong ||
+         parse_error(p, inst->op_at, "the shape in front of %s %s", hl_op_text(inst->op), wrong);
 }
 
 static void add_empty(ParseInst *inst, HlAttrKey key) {
@@ -215,7 +224,12 @@ HlInst *parse_build(Parser *p, ParseInst *inst, HlComp *comp, HlInst *const *ope
       return NULL;
     }
   }
-  inst->shape = forced_shape(p, inst, operands);
+  const HlShape *forced = forced_shape(p, inst, operands);
+  if (HL_UNLIKELY(forced != inst->shape) && !check_dropped(p, inst)) {
+    p->ptrs.n = comps;
+    return NULL;
+  }
+  inst->shape = forced;
   add_silent_attrs(p, inst, operands);
   fit_sharding(p, inst);
   if (HL_UNLIKELY(inst->n_extra))

@@ -5,6 +5,8 @@
 #include "base/memory.h"
 #include "hilo/jaxpr.h"
 #include "hilo/npy.h"
+#include "hilo/session.h"
+#include "hilo/target.h"
 #include "hilo/text.h"
 #include "tool/load.h"
 
@@ -190,11 +192,14 @@ static void register_readers(HlCx *cx) {
   hl_cx_register(cx, "sharding:parse", value);
 }
 
-// The number of the platform to run for.
-static int64_t cpu_of(const HlExported *exported) {
-  for (int k = 0; exported && k < exported->n_platforms; k++)
-    if (strcmp(exported->platforms[k], "cpu") == 0)
+// The number of the platform to run for: a CPU's, if it is among them.
+static int64_t platform_of(const HlExported *exported) {
+  for (int k = 0; exported && k < exported->n_platforms; k++) {
+    const HlPlatform *platform = hl_platform_find(exported->platforms[k]);
+    const HlTarget *target = platform ? hl_target_find(platform->target) : NULL;
+    if (target && target->kind == HL_TARGET_CPU)
       return k;
+  }
   return 0;
 }
 
@@ -213,7 +218,7 @@ static bool lower_section(HlCx *cx, const HlLoadOptions *options, int section, H
     HlMlTree *own = refines && k + 1 < n ? read_again(cx, tree, section) : tree;
     const HlSym *entry = own ? hl_ml_sym(own, entries[k]->text) : NULL;
     if (own && options->fill_hidden)
-      hl_ml_fill_hidden(own, entry, cpu_of(file->exported));
+      hl_ml_fill_hidden(own, entry, platform_of(file->exported));
     ok = own && (!refines || refine(cx, options, file->exported, own, entry)) &&
          add_module(file, hl_ml_to_hlo(cx, own, entry));
     if (own != tree)

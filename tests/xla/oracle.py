@@ -261,7 +261,7 @@ def worker():
 # ---- the caller's side
 
 class Worker:
-    def __init__(self, python):
+    def __init__(self, python=sys.executable):
         self.p, self.python = None, python
 
     def start(self):
