@@ -113,7 +113,7 @@ static bool expand(Cli *cli, CliFiles *out) {
       push(out, cli->files[k], k, false);
     else if (!list_directory(cli, cli->files[k], k, 0, out))
       return false;
-    else
+    else if (out->n > first)
       qsort(out->at + first, (size_t)(out->n - first), sizeof *out->at, by_name);
   }
   return true;
