@@ -400,7 +400,11 @@ bool fh_rule_topk(Fh *f, const HlInst *inst, FhValue *out) {
   HlMlValue *in = fh_in(f, inst, 0);
   HlMlOp *op = fh_op(f, ML_CHLO_TOP_K, 1, &in, 2, types, 0);
   fh_set(f, op, ML_A_K, hl_ml_i64(f->tree, hl_attr_int(inst, HL_A_K)));
-  if (!hl_attr_int(inst, HL_A_IS_STABLE))
+  // A release that cannot say so reads no word of it in StableHLO either.
+  const HlDialect dialect = f->m->dialect;
+  const bool can_say =
+      dialect == HL_XLA_UNTOLD || dialect >= hl_op_always(HL_OP_TOPK, HL_A_IS_STABLE)->since;
+  if (can_say && !hl_attr_int(inst, HL_A_IS_STABLE))
     fh_set(f, op, ML_A_IS_STABLE, hl_ml_bool(f->tree, false));
   fh_results(op, out);
   return true;
