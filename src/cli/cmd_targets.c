@@ -14,16 +14,6 @@ static void target_json(const HlTarget *t, HlBuf *out) {
   hl_buf_free(&facts);
 }
 
-static int print(const Cli *cli, HlBuf *out) {
-  if (cli->json) {
-    json_print(out);
-    return CLI_OK;
-  }
-  cli_print(out);
-  hl_buf_free(out);
-  return CLI_OK;
-}
-
 static int list(const Cli *cli) {
   HlBuf out = {0};
   const HlTarget *t;
@@ -32,7 +22,7 @@ static int list(const Cli *cli) {
       target_json(t, &out);
     else
       hl_buf_printf(&out, "%-10s %s\n", t->name, t->device);
-  return print(cli, &out);
+  return json_print_table(cli, &out);
 }
 
 static int run(Cli *cli) {
@@ -51,7 +41,7 @@ static int run(Cli *cli) {
   }
   int status = cli_flush(cli);
   if (ok)
-    print(cli, &out);
+    json_print_table(cli, &out);
   hl_buf_free(&out);
   hl_arena_free(arena);
   return status;

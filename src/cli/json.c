@@ -77,10 +77,16 @@ void json_end_row(HlBuf *out) {
   json_close(out, '}');
 }
 
-void json_print(HlBuf *out) {
+static void end_array(HlBuf *out) {
   hl_buf_puts(out, out->n > 0 ? "\n]\n" : "[]\n");
+}
+
+int json_print_table(const Cli *cli, HlBuf *out) {
+  if (cli->json)
+    end_array(out);
   cli_print(out);
   hl_buf_free(out);
+  return CLI_OK;
 }
 
 void cli_begin_file(Cli *cli, const char *path) {
@@ -103,7 +109,7 @@ int cli_end_file(Cli *cli) {
 
 void cli_end_report(Cli *cli) {
   if (cli->json)
-    json_print(&cli->report);
+    json_print_table(cli, &cli->report);
 }
 
 void json_diagnostics(const Cli *cli, HlBuf *out, int first) {

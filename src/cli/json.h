@@ -24,8 +24,8 @@ void json_key(HlBuf *out, const char *key);
 // Starts the next object and says whose report it is; NULL: the running command's.
 void json_begin_row(HlBuf *out, const char *report);
 void json_end_row(HlBuf *out);
-// Ends the array and prints it; frees.
-void json_print(HlBuf *out);
+// Prints a table: its lines, or with --json its rows, whose array this ends; frees. The exit status.
+int json_print_table(const Cli *cli, HlBuf *out);
 
 // A command goes file by file; without --json these do nothing but cli_end_file, which is cli_flush then. The report is
 // cli->report.

@@ -26,16 +26,6 @@ static void table_row(const Cli *cli, HlBuf *out, const char *kind, const char *
   json_end_row(out);
 }
 
-static int print_table(const Cli *cli, HlBuf *out) {
-  if (cli->json) {
-    json_print(out);
-    return CLI_OK;
-  }
-  cli_print(out);
-  hl_buf_free(out);
-  return CLI_OK;
-}
-
 int cli_list_passes(const Cli *cli) {
   HlBuf out = {0};
   hl_buf_puts(&out, cli->json ? "" : "passes:\n");
@@ -45,7 +35,7 @@ int cli_list_passes(const Cli *cli) {
   hl_buf_puts(&out, cli->json ? "" : "\npipelines:\n");
   for (int k = 0; k < hl_pipelines.n; k++)
     table_row(cli, &out, "pipeline", hl_pipelines.at[k].name, "", hl_pipelines.at[k].meaning);
-  return print_table(cli, &out);
+  return json_print_table(cli, &out);
 }
 
 static void rule_row(const Cli *cli, HlBuf *out, const char *pass, const HlRule *rule) {
@@ -68,7 +58,7 @@ int cli_list_rules(const Cli *cli) {
   for (int k = 0; k < hl_passes.n; k++)
     for (const HlRule *rule = hl_passes.at[k].rules; rule && rule->name; rule++)
       rule_row(cli, &out, hl_passes.at[k].name, rule);
-  return print_table(cli, &out);
+  return json_print_table(cli, &out);
 }
 
 // --- What passes did ----------------------------------------------------------------------------

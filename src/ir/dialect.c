@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "hilo/ir.h"
+#include "ir/dialect.h"
 
 static const char *const texts[HL_DIALECT_COUNT] = {
 #define RELEASE(id, text) [HL_XLA_##id] = text,
@@ -35,7 +35,7 @@ HlDialect hl_news_since(HlNews news) {
 }
 
 bool hl_writes(HlDialect dialect, HlNews news) {
-  return told(dialect) >= hl_news_since(news);
+  return dialect_is_since(dialect, hl_news_since(news));
 }
 
 HlDialect hl_op_since(HlOp op) {
@@ -67,5 +67,5 @@ const HlAlways *hl_find_always(HlOp op, HlAttrKey key) {
 
 bool hl_attr_goes_unsaid(HlDialect dialect, const HlInst *inst, const HlAttr *attr) {
   const HlAlways *always = hl_op_always((HlOp)inst->op, attr->key);
-  return always && told(dialect) < always->since && attr->i == always->absent;
+  return always && !dialect_is_since(dialect, always->since) && attr->i == always->absent;
 }

@@ -10,6 +10,11 @@ typedef struct DialectSigns {
   HlDialect lacks;  // something that it always writes since then is not
 } DialectSigns;
 
+// Whether a module of a release has what XLA writes since another. Where nothing tells, it is the newest's.
+static inline bool dialect_is_since(HlDialect dialect, HlDialect since) {
+  return dialect == HL_XLA_UNTOLD || dialect >= since;
+}
+
 static inline void dialect_has(DialectSigns *signs, HlDialect since) {
   if (since > signs->has)
     signs->has = since;

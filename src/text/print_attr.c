@@ -1,5 +1,6 @@
 // print_attr.c: which attributes an instruction prints, and in which order (hlo.md 5.2).
 
+#include "ir/dialect.h"
 #include "text/print.h"
 
 // --- Computations --------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ static bool stand_in(const Print *p, const HlInst *inst, HlAttrKey key, bool req
   if (always) {
     // What is not stored is the default, or where all values are, what silence means.
     out->i = hl_attr_info[key].def < 0 ? always->absent : hl_attr_info[key].def;
-    return p->dialect == HL_XLA_UNTOLD || p->dialect >= always->since;
+    return dialect_is_since(p->dialect, always->since);
   }
   const HlAttrKind kind = hl_attr_info[key].kind;
   return required && (kind == HL_KIND_OF_INTS || kind == HL_KIND_OF_SLICES ||

@@ -1,6 +1,7 @@
 // Writes HLO as StableHLO or MHLO: values, constants, tuples, shapes and movement.
 #include <string.h>
 
+#include "ir/dialect.h"
 #include "mlir/from_hlo/from_hlo.h"
 
 // --- Values that no op gives ----------------------------------------------------------------------------
@@ -401,9 +402,8 @@ bool fh_rule_topk(Fh *f, const HlInst *inst, FhValue *out) {
   HlMlOp *op = fh_op(f, ML_CHLO_TOP_K, 1, &in, 2, types, 0);
   fh_set(f, op, ML_A_K, hl_ml_i64(f->tree, hl_attr_int(inst, HL_A_K)));
   // A release that cannot say so reads no word of it in StableHLO either.
-  const HlDialect dialect = f->m->dialect;
-  const bool can_say =
-      dialect == HL_XLA_UNTOLD || dialect >= hl_op_always(HL_OP_TOPK, HL_A_IS_STABLE)->since;
+  const HlAlways *always = hl_op_always(HL_OP_TOPK, HL_A_IS_STABLE);
+  const bool can_say = dialect_is_since(f->m->dialect, always->since);
   if (can_say && !hl_attr_int(inst, HL_A_IS_STABLE))
     fh_set(f, op, ML_A_IS_STABLE, hl_ml_bool(f->tree, false));
   fh_results(op, out);
