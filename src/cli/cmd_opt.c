@@ -378,7 +378,7 @@ static int run(Cli *cli) {
 }
 
 static const CliOption options[] = {
-    {"--passes", "LIST", "passes to run, in order: name{option=value ...}, pipeline(...)*, ..."},
+    {"--passes", "LIST", "passes to run, in order: name{option=value ...}, pipeline(...)*, gpu/fusion/dce (as it stands there), ..."},
     {"--pipeline", "NAME", "cpu, gpu or simplify (default)"},
     {"--default-layouts", NULL,
      "default layouts for the entry's parameters and result, as JAX asks of XLA"},

@@ -1,7 +1,8 @@
 // pass/pipeline.c: reads pipelines: "algsimp{layout_sensitive}, simplification(dce, cse)*".
 //
 // Names may hold blanks ("HLO passes through layout assignment"). A name without a list is a pass or,
-// failing that, a row of the pipeline table, whose text is read in its place.
+// failing that, a row of the pipeline table, whose text is read in its place; "gpu/fusion/dce#2" is the
+// second dce of that list of the row, with its options.
 
 #include <errno.h>
 #include <stdlib.h>
@@ -204,7 +205,63 @@ static bool read_row(Reader *r, HlPipelineItem *item, const HlPipelineInfo *row)
   return read_list(&nested, item, 0);
 }
 
+// --- Places in a row of the table ---------------------------------------------------------------
+
+// The item of a list whose name, or name and number, this is: "algsimp", "algsimp#2".
+static const HlPipelineItem *find_item(const HlPipelineItem *list, HlStr part) {
+  size_t length = 0;
+  while (length < part.n && part.at[length] != '#')
+    length++;
+  int64_t left = length < part.n ? strtoll(part.at + length + 1, NULL, 10) : 1;
+  for (int k = 0; length > 0 && k < list->n; k++)
+    if (same_name((HlStr){part.at, length}, list->items[k].name) && --left == 0)
+      return &list->items[k];
+  return NULL;
+}
+
+static bool no_item(Reader *r, const HlPipelineItem *list, HlStr part) {
+  const char **names = HL_ARRAY(r->arena, const char *, list->n);
+  for (int k = 0; k < list->n; k++)
+    names[k] = list->items[k].name;
+  hl_error(r->cx, (HlPos){0}, "no pass or pipeline '%.*s' stands in %s", (int)part.n, part.at,
+           list->name);
+  const char *near = hl_nearest(part, names, list->n);
+  if (near)
+    hl_hint(r->cx, "did you mean '%s'?", near);
+  return false;
+}
+
+// "gpu/hlo normalization/algsimp": what stands there, with the options it has there.
+static bool read_path(Reader *r, HlPipelineItem *item) {
+  const char *at = item->name;
+  HlPipelineItem row = {.name = hl_arena_strndup(r->arena, at, strcspn(at, "/"))};
+  const HlPipelineInfo *info = find_pipeline(r->pipelines, row.name);
+  if (!info)
+    return unknown_name(r, row.name);
+  if (!read_row(r, &row, info))
+    return false;
+  const HlPipelineItem *found = &row;
+  for (at += strlen(row.name); *at == '/'; at += strcspn(at, "/")) {
+    at++;
+    const HlStr part = {at, strcspn(at, "/")};
+    const HlPipelineItem *inner = find_item(found, part);
+    if (!inner)
+      return no_item(r, found, part);
+    found = inner;
+  }
+  const HlPipelineItem here = *item;
+  *item = *found;
+  item->offset = here.offset;
+  item->args = here.args ? here.args : found->args;
+  item->condition = NULL;
+  if (here.args && !item->pass)
+    return hl_error(r->cx, (HlPos){0}, "the pipeline '%s' takes no options", here.name);
+  return check_options(r, item);
+}
+
 static bool resolve(Reader *r, HlPipelineItem *item) {
+  if (strchr(item->name, '/'))
+    return read_path(r, item);
   item->pass = hl_pass_find(r->passes, hl_str(item->name));
   if (item->pass) {
     item->name = item->pass->name;
@@ -232,7 +289,7 @@ static bool read_item(Reader *r, HlPipelineItem *item) {
       return hl_error(r->cx, (HlPos){0}, "a pipeline has no condition '%s'", item->condition);
   }
   bool ok = accept(r, '(') ? read_list(r, item, ')') : resolve(r, item);
-  item->fixed_point = ok && accept(r, '*');
+  item->fixed_point |= ok && accept(r, '*');
   return ok;
 }
 

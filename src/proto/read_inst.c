@@ -342,6 +342,14 @@ static void read_constraints(Attrs *a) {
     put(a, (HlAttr){.key = HL_A_OPERAND_LAYOUT_CONSTRAINTS, .shapes = {at, (int)n}});
 }
 
+static void read_outfeed_shape(Attrs *a) {
+  if (!a->from->outfeed_shape)
+    return;
+  const HlShape *shape = proto_read_shape(a->r, a->pos, a->from->outfeed_shape);
+  a->ok = a->ok && shape;
+  put_ptr(a, HL_A_OUTFEED_SHAPE, shape);
+}
+
 static void read_literal_attr(Attrs *a, HlAttrKey key) {
   if (!a->from->literal || !a->from->literal->shape || a->from->literal->shape->element_type == 0)
     return;
@@ -503,10 +511,7 @@ static void read_special(Attrs *a, HlAttrKey key) {
   case HL_A_PERMUTE_SLICE_SIZES: read_permute_sizes(a); break;
   case HL_A_INFEED_CONFIG: put_bytes(a, key, f->infeed_config); break;
   case HL_A_OUTFEED_CONFIG: put_bytes(a, key, f->outfeed_config); break;
-  case HL_A_OUTFEED_SHAPE:
-    if (f->outfeed_shape)
-      put_ptr(a, key, proto_read_shape(a->r, a->pos, f->outfeed_shape));
-    break;
+  case HL_A_OUTFEED_SHAPE: read_outfeed_shape(a); break;
   case HL_A_DISTRIBUTION: put_int(a, key, (int64_t)f->distribution); break;
   case HL_A_RNG_ALGORITHM: put_int(a, key, (int64_t)f->rng_algorithm); break;
   case HL_A_PADDING_TYPE: put_int(a, key, (int64_t)f->padding_type); break;
