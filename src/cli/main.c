@@ -208,13 +208,15 @@ static void listen(HlCx *cx) {
   }
 }
 
-// What was printed may turn out not to have been written.
+// What was printed may turn out not to have been written. Why an earlier write failed nobody has noted: one more, to an
+// output that misses a part already, tells.
 static int close_output(int status) {
   errno = 0;
   if (fflush(stdout) == 0 && !ferror(stdout))
     return status;
+  const bool fails = errno || write(STDOUT_FILENO, "\n", 1) < 0;
   fprintf(stderr, "hilo: cannot write to standard output: %s\n",
-          errno ? strerror(errno) : "it failed");
+          fails ? strerror(errno) : "a part is missing");
   return HL_FAILED;
 }
 
