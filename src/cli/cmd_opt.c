@@ -1,8 +1,9 @@
 // hilo opt: runs passes over a module and prints what comes out.
 #include <string.h>
 
+#include "cli/form.h"
 #include "cli/json.h"
-#include "cli/load.h"
+#include "cli/mlir.h"
 #include "cli/opt.h"
 #include "cli/select.h"
 #include "hilo/check_each.h"
@@ -13,6 +14,7 @@
 
 // What the options ask for.
 typedef struct Plan {
+  const CliForm *form;
   HlTextOptions text;
   HlArena *arena;              // of the target
   const HlPlatform *platform;  // NULL: none of its own
@@ -26,18 +28,20 @@ typedef struct Plan {
 
 // --- Reading the options ------------------------------------------------------------------------
 
-static bool read_text_options(Cli *cli, HlTextOptions *out) {
-  const char *wish = cli_value(cli, "--print");
+// The module's form follows from OUT's name only where that is known: any other name is one for text.
+static bool read_text_options(Cli *cli, Plan *plan) {
+  HlTextOptions *out = &plan->text;
   *out = (HlTextOptions){.large_constants = hl_switch(cli_flag(cli, "--large-constants"))};
-  if (wish && strcmp(wish, "short") == 0) {
-    out->preset = HL_TEXT_SHORT;
-  } else if (wish && strcmp(wish, "default") != 0) {
-    cli_usage(cli, "unknown --print '%s': default or short", wish);
+  if (!cli_find_form(cli, cli_form_text, &plan->form) ||
+      !cli_find_preset(cli, plan->form, &out->preset) || !cli_mlir_version(cli, NULL))
+    return false;
+  if (cli->json && !cli_value(cli, "-o") && plan->form != cli_form_text) {
+    cli_usage(cli, "with --json the %s needs a place of its own: give -o OUT", plan->form->name);
     return false;
   }
   if (cli_flag(cli, "--no-metadata"))
     out->metadata = out->frames = HL_OFF;
-  return cli_check_dialect(cli);
+  return cli_may_write(cli, cli_value(cli, "-o"), !plan->form->as_text) && cli_check_dialect(cli);
 }
 
 static bool read_dump_form(Cli *cli, HlDumpAs *out) {
@@ -189,7 +193,7 @@ static int misused(Cli *cli) {
 static int read_plan(Cli *cli, Plan *plan) {
   HlDumpAs as;
   *plan = (Plan){.arena = hl_arena_new()};
-  if (!read_text_options(cli, &plan->text) || !read_dump_form(cli, &as) || !check_choices(cli))
+  if (!read_text_options(cli, plan) || !read_dump_form(cli, &as) || !check_choices(cli))
     return CLI_USAGE;
   if (!read_target(cli, plan) || !make_session(cli, as, plan))
     return misused(cli);
@@ -224,9 +228,13 @@ static void warn_unbroken(Cli *cli, const HlModule *m, bool broke) {
 // Where the module itself goes: with --json to OUT, or else into the report.
 static void print_module(Cli *cli, const Plan *plan, const HlModule *m, HlBuf *out) {
   const size_t start = out->n;
-  if (start > 0)
+  if (start > 0 && plan->form->kind == CLI_FORM_TEXT)
     hl_buf_puts(out, "// -----\n\n");
-  cli_print_module(cli, m, &plan->text, out);
+  if (start > 0 && plan->form->kind != CLI_FORM_TEXT && plan->form->kind != CLI_FORM_MLIR)
+    hl_error(cli->cx, (HlPos){0}, "a %s holds one module: give one FILE, or --module",
+             plan->form->name);
+  else
+    cli_write_module(cli, plan->form, m, NULL, &plan->text, out);
   if (!cli->json || cli_value(cli, "-o"))
     return;
   json_bytes(&cli->report, "text", out->at + start, out->n - start);
@@ -378,7 +386,9 @@ static int run(Cli *cli) {
 }
 
 static const CliOption options[] = {
-    {"--passes", "LIST", "passes to run, in order: name{option=value ...}, pipeline(...)*, gpu/fusion/dce (as it stands there), ..."},
+    {"--passes", "LIST",
+     "passes to run, in order: name{option=value ...}, pipeline(...)*, gpu/fusion/dce (as it "
+     "stands there), ..."},
     {"--pipeline", "NAME", "cpu, gpu or simplify (default)"},
     {"--default-layouts", NULL,
      "default layouts for the entry's parameters and result, as JAX asks of XLA"},
@@ -387,8 +397,9 @@ static const CliOption options[] = {
      "gpu_target_config.pbtxt"},
     {"--list-passes", NULL, "what passes and pipelines there are"},
     {"--list-rules", NULL, "what rules the passes have, with their laws"},
-    {"-o", "OUT", "where to write (default: standard output)"},
-    {"--print", "PRESET", "default or short"},
+    {"-o", "OUT", "where to write (default: standard output); a form's ending asks for the form"},
+    {"--to", "FORM", "the form of the module, as of 'hilo convert' (default: text)"},
+    {"--print", "PRESET", "as of 'hilo convert': default, short, ..."},
     {"--no-metadata", NULL, "leave out metadata and stack frames"},
     {"--large-constants", NULL, "print constants of more than ten elements in full"},
     {"--stats", NULL, "say on standard error what each pass did and how long it took"},

@@ -42,7 +42,7 @@ static void print_tree(const Cli *cli, const HlMlTree *tree, HlBuf *out) {
   hl_ml_text_print(tree, &options, out);
 }
 
-static bool print_module(Cli *cli, const HlModule *m, bool mhlo, HlBuf *out) {
+bool cli_write_mlir_module(Cli *cli, const HlModule *m, bool mhlo, HlBuf *out) {
   HlMlTree *tree = hl_ml_from_hlo(cli->cx, m, mhlo);
   if (tree)
     print_tree(cli, tree, out);
@@ -56,11 +56,11 @@ int cli_write_mlir(Cli *cli, const HlFile *file, bool mhlo, HlBuf *out) {
   if (cli_value(cli, "--module")) {
     const HlModule *m = cli_select(cli, file, cli->files[0]);
     if (m)
-      print_module(cli, m, mhlo, out);
+      cli_write_mlir_module(cli, m, mhlo, out);
     return m ? CLI_OK : CLI_USAGE;
   }
   for (int k = 0; k < file->n; k++)
-    if (!print_module(cli, file->modules[k], mhlo, out))
+    if (!cli_write_mlir_module(cli, file->modules[k], mhlo, out))
       break;
   return CLI_OK;
 }

@@ -6,6 +6,8 @@
 
 // The sections or modules of a file as MLIR text, parted by lines `// -----`; the exit status of the usage.
 int cli_write_mlir(Cli *cli, const HlFile *file, bool mhlo, HlBuf *out);
+// One module, behind a line `// -----` where something stands before it. False after reporting.
+bool cli_write_mlir_module(Cli *cli, const HlModule *m, bool mhlo, HlBuf *out);
 // A portable artifact, at the version of --to mlirbc=VERSION, else one that all in JAX's window of compatibility read.
 // False after reporting.
 bool cli_write_artifact(Cli *cli, const HlModule *m, HlBuf *out);
