@@ -223,11 +223,13 @@ HlInst *hl_graft(HlComp *to, const HlComp *comp, int n, HlInst *const *operands,
 //   pipeline := item {"," item}
 //   item     := name ["{" option {" " option} "}"] ["?" ["!"] condition] ["(" pipeline ")"] ["*"]
 //             | "(" pipeline ")" ["*"]
+//             | "@" name ["?" ["!"] condition]
 //   option   := name ["=" value]        (a bare name: =true)
 //
 // A name with a list is a pipeline of that name, inside; a list without a name holds passes that XLA runs outside its
-// pipelines, so that its dumps do not show them. "*" runs to a fixed point (25 rounds at most). Conditions: spmd
-// (more than one partition). A name alone that is a row of pipelines.def stands for that row.
+// pipelines, so that its dumps do not show them. "*" runs to a fixed point (25 rounds at most); a pass that does is one step.
+// Conditions: spmd (more than one partition), or a release of XLA (`0.11`: that one or a later one). "@" names a state that
+// dumps show, whichever passes they show. A name alone that is a row of pipelines.def stands for that row.
 typedef struct HlPipelineInfo {
   const char *name, *text, *meaning;
 } HlPipelineInfo;
@@ -245,6 +247,7 @@ struct HlPipelineItem {
   int n;
   bool fixed_point;
   bool is_row;                         // a row of the table that is run to a fixed point
+  bool is_state;                       // no pass: a state that dumps show under this name
   int place, n_passes;                 // how many passes are written before it; how many it is or holds
   int offset;                          // of the name in the text it was read from
   const char *condition;               // NULL: always
@@ -287,6 +290,7 @@ typedef struct HlEngineOptions {
   const HlPassTable *passes;           // what pipelines may name: hl_passes (hilo/opt.h), or one's own; NULL: none
   const HlPipelineTable *pipelines;    // hl_pipelines; NULL: none
   const HlTarget *target;              // borrowed; NULL: no device in particular
+  HlDialect release;                   // of XLA, whose pipelines are run; UNTOLD: the newest
   HlMaybeInt fuel;                     // so many rewrites and no more; not given: no limit
   const char *pass_fuel;               // "algsimp=5,dce=0" as --xla_fuel; NULL
   bool dry;                            // note every opportunity; each pass leaves the module as it was, to the byte
@@ -304,6 +308,8 @@ typedef struct HlEngineOptions {
   bool (*after)(void *user, const HlModule *m, const HlStep *step);
   // Stages inside a pass that dumps show as steps of a pipeline of the pass's name (copy-insertion). May be NULL.
   bool (*stage)(void *user, const HlModule *m, const char *pass, const char *stage);
+  // States that pipelines name ("@after_spmd_partitioner"). May be NULL.
+  bool (*state)(void *user, const HlModule *m, const char *name);
   // Called before each rewrite that happens, with its parties as they still are; `with` may be NULL. May be NULL.
   void (*rewrite)(void *user, const char *pass, const char *rule, const HlInst *inst, const HlInst *with);
   // Called for each rewrite that a pass decided against and tells of (hl_refuse). May be NULL.

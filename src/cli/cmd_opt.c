@@ -120,7 +120,8 @@ static void fill_options(Cli *cli, Plan *plan) {
       (HlCompileOptions){.passes = passes     ? passes
                                    : pipeline ? pipeline
                                               : "simplify",
-                         .engine = {.dry = cli_flag(cli, "--dry") || cli_flag(cli, "--dry-all"),
+                         .engine = {.release = cli_load_options(cli).dialect,
+                                    .dry = cli_flag(cli, "--dry") || cli_flag(cli, "--dry-all"),
                                     .verify_each = cli_flag(cli, "--verify-each"),
                                     .break_rule = cli_value(cli, "--break-rule")},
                          .default_layouts = cli_flag(cli, "--default-layouts"),

@@ -70,18 +70,37 @@ static const char *label_of(const HlPipelineItem *item) {
   return *item->name ? item->name : "(outside pipelines)";
 }
 
+// Behind the name: where it runs at all.
+static void put_condition(HlBuf *out, const HlPipelineItem *item) {
+  HlDialect release;
+  if (!item->condition)
+    return;
+  if (hl_dialect_by_text(hl_str(item->condition), &release))
+    hl_buf_printf(out, "%s XLA %s", item->unless ? "before" : "since", item->condition);
+  else
+    hl_buf_printf(out, "%sif %s", item->unless ? "not " : "", item->condition);
+}
+
+static const char *kind_of(const HlPipelineItem *item) {
+  return item->is_state ? "state" : item->pass ? "pass" : "pipeline";
+}
+
 static void print_item(const HlPipelineItem *item, int depth, HlBuf *out) {
   hl_buf_printf(out, "%*s%s%s%s%s", 2 * depth, "", label_of(item), item->args ? " {" : "",
                 item->args ? item->args : "", item->args ? "}" : "");
-  if (item->condition)
-    hl_buf_printf(out, " [%sif %s]", item->unless ? "not " : "", item->condition);
-  hl_buf_puts(out, item->fixed_point ? " *\n" : "\n");
+  if (item->condition) {
+    hl_buf_puts(out, " [");
+    put_condition(out, item);
+    hl_buf_puts(out, "]");
+  }
+  hl_buf_puts(out, item->is_state ? " (a state that dumps show)" : item->fixed_point ? " *" : "");
+  hl_buf_putc(out, '\n');
   for (int k = 0; k < item->n; k++)
     print_item(&item->items[k], depth + 1, out);
 }
 
 static void item_json(const HlPipelineItem *item, HlBuf *out) {
-  json_text(out, "kind", item->pass ? "pass" : "pipeline");
+  json_text(out, "kind", kind_of(item));
   json_text(out, "name", item->name);
   json_text(out, "options", item->args ? item->args : "");
   json_bool(out, "until_fixed", item->fixed_point);
@@ -108,7 +127,7 @@ static const HlPipelineInfo *find_pipeline(const char *name) {
 enum { ROW = 22, PAD = 12, WIDTH = 460 };
 
 static int height_of(const HlPipelineItem *item) {
-  if (item->pass)
+  if (item->pass || item->is_state)
     return ROW;
   int height = ROW + PAD;
   for (int k = 0; k < item->n; k++)
@@ -121,8 +140,11 @@ static void draw_label(HlBuf *out, const HlPipelineItem *item, int x, int y, boo
   hl_buf_xml(out, label_of(item));
   if (item->fixed_point)
     hl_buf_puts(out, " &#8635;");
-  if (item->condition)
-    hl_buf_printf(out, " (%sif %s)", item->unless ? "not " : "", item->condition);
+  if (item->condition) {
+    hl_buf_puts(out, " (");
+    put_condition(out, item);
+    hl_buf_puts(out, ")");
+  }
   if (item->pass) {
     hl_buf_puts(out, "<title>");
     hl_buf_xml(out, item->pass->meaning);
@@ -157,8 +179,11 @@ static void draw_svg(const HlPipelineItem *item, HlBuf *out) {
 static void dot_label(HlBuf *out, const HlPipelineItem *item) {
   HlBuf label = {0};
   hl_buf_printf(&label, "%s%s", label_of(item), item->fixed_point ? " *" : "");
-  if (item->condition)
-    hl_buf_printf(&label, " (%sif %s)", item->unless ? "not " : "", item->condition);
+  if (item->condition) {
+    hl_buf_puts(&label, " (");
+    put_condition(&label, item);
+    hl_buf_puts(&label, ")");
+  }
   hl_buf_puts(out, "label=");
   hl_buf_json_string(out, label.at, label.n);
   hl_buf_free(&label);
@@ -166,7 +191,7 @@ static void dot_label(HlBuf *out, const HlPipelineItem *item) {
 
 // A node for a pass, a cluster for a pipeline; returns the next node's number.
 static int dot_item(HlBuf *out, const HlPipelineItem *item, int number, int depth) {
-  if (item->pass) {
+  if (item->pass || item->is_state) {
     hl_buf_printf(out, "%*sn%d [", 2 * depth, "", number);
     dot_label(out, item);
     hl_buf_puts(out, "];\n");

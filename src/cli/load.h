@@ -15,7 +15,7 @@
 
 // Of commands that write HLO.
 #define CLI_DIALECT_OPTION \
-  { "--xla", "RELEASE", "write HLO as this release of XLA does, such as 0.11 (default: as it was read, else the newest)" }
+  { "--xla", "RELEASE", "write HLO as this release of XLA does, such as 0.11, and run its pipelines (default: as it was read, and the newest)" }
 
 // What the running command's options say; --args and --xla where it has them.
 HlLoadOptions cli_load_options(const Cli *cli);

@@ -5,10 +5,13 @@
 #include "hilo/pass.h"
 
 #define PASS(function, ...) bool function(HlPass *p);
+#define PLACE(...)
 #define RULES(table, ...) extern const HlRule table[];
 #define PASS_RULES(function, table, ...) \
   bool function(HlPass *p);              \
   extern const HlRule table[];
 #include "opt/passes.def"
+
+bool pass_nothing(HlPass *p);  // of a place
 
 #endif

@@ -3,9 +3,15 @@
 
 #include "opt/passes.h"
 
+bool pass_nothing(HlPass *p) {
+  return true;
+}
+
 static const HlPassInfo passes[] = {
 #define HAS(id) ((uint32_t)1 << HL_HAS_##id)
 #define PASS(function, name, ...) {name, function, __VA_ARGS__, .rules = NULL},
+#define PLACE(name, why) \
+  {name, pass_nothing, "", "nothing: " why, .keeps = HAS(SCHEDULED) | HAS(LIVE) | HAS(LAYOUTS)},
 #define RULES(table, name, ...) {name, NULL, __VA_ARGS__, .rules = table},
 #define PASS_RULES(function, table, name, ...) {name, function, __VA_ARGS__, .rules = table},
 #include "opt/passes.def"
@@ -21,7 +27,6 @@ static const HlPassAlias aliases[] = {
     {"bf16-normalization", "float-normalization-bf16"},
     {"gpu-conv-rewriter", "conv-rewriter"},
     {"gpu-conv-padding-legalization", "conv-padding-legalization"},
-    {"gpu-convert-async-collectives-to-sync", "convert-async-collectives-to-sync"},
     {"gpu-sanitize-constant-names", "sanitize-constant-names"},
     {"gpu-tree-reduction-rewriter", "tree-reduction-rewriter"},
     {"host-offloading-prepare", "host-offloading-prepare-elide-move-to-host"},

@@ -271,9 +271,32 @@ static bool resolve(Reader *r, HlPipelineItem *item) {
   return row ? read_row(r, item, row) : unknown_name(r, item->name);
 }
 
+// More than one partition, or a release of XLA.
+static bool is_condition(const char *word) {
+  HlDialect since;
+  return strcmp(word, "spmd") == 0 || hl_dialect_by_text(hl_str(word), &since);
+}
+
+static bool read_condition(Reader *r, HlPipelineItem *item) {
+  if (!accept(r, '?'))
+    return true;
+  item->unless = accept(r, '!');
+  item->condition = read_word(r, ",()*");
+  return is_condition(item->condition) ||
+         hl_error(r->cx, (HlPos){0}, "a pipeline has no condition '%s'", item->condition);
+}
+
+static bool read_state(Reader *r, HlPipelineItem *item) {
+  item->is_state = true;
+  item->name = read_word(r, ",(){}*?");
+  return *item->name ? read_condition(r, item) : unexpected(r, "the name of a state");
+}
+
 static bool read_item(Reader *r, HlPipelineItem *item) {
   skip_blanks(r);
   item->offset = (int)(r->at - r->text);
+  if (accept(r, '@'))
+    return read_state(r, item);
   item->name = read_word(r, ",(){}*?");
   if (!*item->name && *r->at != '(')
     return unexpected(r, "the name of a pass");
@@ -282,12 +305,8 @@ static bool read_item(Reader *r, HlPipelineItem *item) {
     if (!accept(r, '}'))
       return unexpected(r, "'}'");
   }
-  if (accept(r, '?')) {
-    item->unless = accept(r, '!');
-    item->condition = read_word(r, ",()*");
-    if (strcmp(item->condition, "spmd") != 0)
-      return hl_error(r->cx, (HlPos){0}, "a pipeline has no condition '%s'", item->condition);
-  }
+  if (!read_condition(r, item))
+    return false;
   bool ok = accept(r, '(') ? read_list(r, item, ')') : resolve(r, item);
   item->fixed_point |= ok && accept(r, '*');
   return ok;

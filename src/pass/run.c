@@ -22,9 +22,15 @@ static bool is_listed(const char *list, const char *name) {
   return false;
 }
 
+static bool holds(const HlEngine *e, const char *condition) {
+  HlDialect since;
+  if (!hl_dialect_by_text(hl_str(condition), &since))
+    return e->m->num_partitions > 1;
+  return e->options.release == HL_XLA_UNTOLD || e->options.release >= since;
+}
+
 bool pass_meets_condition(const HlEngine *e, const HlPipelineItem *item) {
-  const bool spmd = e->m->num_partitions > 1;
-  return !item->condition || spmd != item->unless;
+  return !item->condition || holds(e, item->condition) != item->unless;
 }
 
 // A pipeline among those to run only runs whole; the outermost pipelines are gone into in any case.
@@ -32,6 +38,8 @@ static bool is_enabled(const HlEngine *e, const HlPipelineItem *item, int depth,
   const HlEngineOptions *options = &e->options;
   if (!pass_meets_condition(e, item))
     return false;
+  if (item->is_state)
+    return true;
   if (options->disable_all && item->pass)
     return false;
   if (is_listed(options->disable, item->name))
@@ -159,29 +167,40 @@ static void note_outcome(HlEngine *e, bool changed) {
   }
 }
 
+// Until it finds nothing more, where the item says so.
+static bool run_rounds(HlEngine *e, const HlPipelineItem *item, bool *changed) {
+  for (int round = 0; round < (item->fixed_point ? MAX_ROUNDS : 1); round++) {
+    e->watch = pass_watch(e, item);
+    HlPass p = {0};
+    bool has_needs;
+    if (!pass_has_needs(e, item, &has_needs))
+      return false;
+    if (!has_needs || is_idle(e))
+      return true;
+    if (!call_pass(e, item, &p))
+      return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "pass %s failed", item->name);
+    note_outcome(e, p.changed);
+    *changed |= p.changed;
+    if (!p.changed)
+      return true;
+  }
+  return true;
+}
+
 static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *item,
                      const char *next, bool *changed) {
   HlStep step = {
       .pipeline = pipeline, .pass = item->name, .next = next, .before = count_instructions(e)};
   int64_t rewrites = e->n_rewrites;
   double start = hl_now();
-  HlPass p = {0};
-  e->watch = pass_watch(e, item);
-  bool has_needs;
-  if (!pass_has_needs(e, item, &has_needs))
+  if (!run_rounds(e, item, &step.changed))
     return false;
-  if (has_needs && !is_idle(e)) {
-    if (!call_pass(e, item, &p))
-      return hl_error_kind(e->cx, HL_FAILED, (HlPos){0}, "pass %s failed", item->name);
-    note_outcome(e, p.changed);
-  }
   step.seconds = hl_now() - start;
-  step.changed = p.changed;
   step.after = count_instructions(e);
   step.rewrites = e->n_rewrites - rewrites;
-  *changed |= p.changed;
+  *changed |= step.changed;
   set_place(e, item->place + 1);
-  if (p.changed && e->options.verify_each && !verify_after(e, item->name))
+  if (step.changed && e->options.verify_each && !verify_after(e, item->name))
     return false;
   return tell(e, &step);
 }
@@ -200,6 +219,12 @@ static const HlPipelineItem **enabled_items(const HlEngine *e, const HlPipelineI
     if (is_enabled(e, &list->items[k], depth, whole))
       items[(*n)++] = &list->items[k];
   return items;
+}
+
+static const char *next_name(const HlPipelineItem *const *items, int n, int k) {
+  while (k < n && items[k]->is_state)
+    k++;
+  return k < n ? items[k]->name : "pipeline-end";
 }
 
 // The outermost list is a step of its own only where passes stand in it directly.
@@ -221,7 +246,7 @@ static bool run_list(HlEngine *e, const HlPipelineItem *list, int depth, bool wh
     set_place(e, list->place);
     HlStep start = {.pipeline = list->name,
                     .pass = "pipeline-start",
-                    .next = n > 0 ? items[0]->name : "pipeline-end",
+                    .next = next_name(items, n, 0),
                     .is_start = true,
                     .before = count,
                     .after = count};
@@ -229,7 +254,7 @@ static bool run_list(HlEngine *e, const HlPipelineItem *list, int depth, bool wh
       return false;
   }
   for (int k = 0; k < n; k++) {
-    const char *next = k + 1 < n ? items[k + 1]->name : "pipeline-end";
+    const char *next = next_name(items, n, k + 1);
     if (!run_item(e, list->name, items[k], next, depth, whole, changed))
       return false;
   }
@@ -260,19 +285,15 @@ static bool run_nested(HlEngine *e, const char *pipeline, const HlPipelineItem *
   return depth == 0 || tell(e, &step);
 }
 
+static bool show_state(const HlEngine *e, const char *name) {
+  return !e->options.state || e->options.state(e->options.user, e->m, name);
+}
+
 static bool run_item(HlEngine *e, const char *pipeline, const HlPipelineItem *item,
                      const char *next, int depth, bool whole, bool *changed) {
-  if (!item->pass)
-    return run_nested(e, pipeline, item, next, depth, whole, changed);
-  for (int round = 0; round < (item->fixed_point ? MAX_ROUNDS : 1); round++) {
-    bool round_changed = false;
-    if (!run_pass(e, pipeline, item, next, &round_changed))
-      return false;
-    *changed |= round_changed;
-    if (!round_changed)
-      break;
-  }
-  return true;
+  return item->is_state ? show_state(e, item->name)
+         : item->pass   ? run_pass(e, pipeline, item, next, changed)
+                        : run_nested(e, pipeline, item, next, depth, whole, changed);
 }
 
 bool hl_pass_nested(HlPass *p, const char *pipeline) {

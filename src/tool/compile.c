@@ -235,6 +235,13 @@ static bool at_stage(void *user, const HlModule *m, const char *pass, const char
          (!own->stage || own->stage(own->user, m, pass, stage));
 }
 
+static bool at_state(void *user, const HlModule *m, const char *name) {
+  const Compile *c = user;
+  const HlEngineOptions *own = &c->options->engine;
+  return (!c->out->dumper || hl_dumper_module(c->out->dumper, m, name)) &&
+         (!own->state || own->state(own->user, m, name));
+}
+
 static void at_rewrite(void *user, const char *pass, const char *rule, const HlInst *inst,
                        const HlInst *with) {
   const Compile *c = user;
@@ -263,6 +270,7 @@ static bool run_passes(Compile *c) {
   const bool shows_fusions = out->dumper && out->flags.xla_dump_fusion_visualization;
   engine.after = after_step;
   engine.stage = at_stage;
+  engine.state = at_state;
   engine.rewrite = at_rewrite;
   engine.refused = shows_fusions || engine.refused ? at_refusal : NULL;
   engine.user = c;

@@ -89,9 +89,6 @@ EXPLAINED = {
         "XLA's copy-insertion always reports a change",
     ("HLO_passes_through_layout_assignment", "shape-canonicalizer", "literal-canonicalizer"):
         "shapes are shared from the start",
-    ("HLO_passes_after_scheduling", "pipeline-start", "apply-xla-transforms"):
-        "apply-xla-transforms does nothing without a configuration and has no row",
-    ("HLO_passes_after_scheduling", "pipeline-start", "pipeline-end"): "the same",
 }
 
 
