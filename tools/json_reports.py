@@ -20,10 +20,12 @@ check before.hlo
 check before.hlo typo.hlo nothing.hlo
 check dir
 check program.mlir
+check sharded.jax_export
 stats before.hlo
 stats --computations before.hlo typo.hlo
 stats program.jaxpr
 stats dir
+stats sharded.jax_export
 run before.hlo --args args.npz --expect results.npz --print
 run before.hlo --seed=1 --expect results.npz
 run checks.mlir
@@ -88,6 +90,7 @@ def prepare(hilo, folder):
         os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
         with open(os.path.join(folder, name), "w") as f:
             f.write(content)
+    shutil.copy(os.path.join(ROOT, "tests/fuzz/seeds/exported/sharded.0.11.jax_export"), os.path.join(folder, "sharded.jax_export"))
     subprocess.run([hilo, "opt", "before.hlo", "--pipeline=cpu", "--dump-to=dump", "--dump-as=delta", "-o", "out.hlo",
                     "--dump-pass=.*"], cwd=folder, check=True)
 

@@ -123,11 +123,13 @@ static int check_file(Cli *cli, CliFiles *files, int which) {
   }
   if (file.jaxpr)
     status = cli_worse(status, check_jaxpr(cli, path, file.jaxpr));
-  hl_file_free(&file);
   if (cli->json) {
     json_close(&cli->report, ']');
+    if (file.exported)
+      json_exported(&cli->report, file.exported);
     json_bool(&cli->report, "valid", status == CLI_OK);
   }
+  hl_file_free(&file);
   return cli_worse(status, cli_end_file(cli));
 }
 

@@ -292,6 +292,8 @@ static int report_file(Cli *cli, CliFiles *files, int which, Report *r) {
     hl_exported_print(file.exported, "  ", &r->text);
   if (cli->json)
     json_close(&cli->report, ']');
+  if (ok && file.exported && cli->json)
+    json_exported(&cli->report, file.exported);
   if (ok)
     hl_file_free(&file);
   return cli_end_file(cli);

@@ -129,3 +129,49 @@ void json_diagnostics(const Cli *cli, HlBuf *out, int first) {
   }
   json_close(out, ']');
 }
+
+// --- What jax.export serialises -----------------------------------------------------------------
+
+static void json_words(HlBuf *out, const char *key, const char *const *words, int n) {
+  json_open(out, key, '[');
+  for (int k = 0; k < n; k++)
+    json_text(out, NULL, words[k]);
+  json_close(out, ']');
+}
+
+static void json_exported_values(HlBuf *out, const char *key, const HlExportedValue *values, int n,
+                                 bool are_arguments) {
+  json_open(out, key, '[');
+  for (int k = 0; k < n; k++) {
+    json_open(out, NULL, '{');
+    json_text(out, "type", values[k].type);
+    json_text(out, "memory", values[k].memory);
+    json_text(out, "sharding", values[k].sharding);
+    if (are_arguments)
+      json_bool(out, "used", values[k].is_kept);
+    json_close(out, '}');
+  }
+  json_close(out, ']');
+}
+
+void json_exported(HlBuf *out, const HlExported *e) {
+  int n = 0;
+  for (const HlExported *vjp = e->vjp; vjp; vjp = vjp->vjp)
+    n++;
+  json_open(out, "export", '{');
+  json_text(out, "function", e->function);
+  json_text(out, "jax", e->jax);
+  json_int(out, "format", e->serialization);
+  json_int(out, "calling_convention", e->calling_convention);
+  json_int(out, "devices", e->n_devices);
+  json_words(out, "platforms", e->platforms, e->n_platforms);
+  json_text(out, "arguments_tree", e->in_tree);
+  json_exported_values(out, "arguments", e->in, e->n_in, true);
+  json_text(out, "results_tree", e->out_tree);
+  json_exported_values(out, "results", e->out, e->n_out, false);
+  json_words(out, "ordered_effects", e->ordered_effects, e->n_ordered_effects);
+  json_words(out, "other_effects", e->unordered_effects, e->n_unordered_effects);
+  json_words(out, "checks_left_out", e->disabled_checks, e->n_disabled_checks);
+  json_int(out, "derivatives", n);
+  json_close(out, '}');
+}

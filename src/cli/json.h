@@ -3,6 +3,7 @@
 #define CLI_JSON_H
 
 #include "cli/cli.h"
+#include "hilo/exported.h"
 
 // The version of the schemas in schemas/: a key that goes or means something else makes it another, a new key does not.
 enum { CLI_JSON_VERSION = 1 };
@@ -36,5 +37,7 @@ int cli_end_file(Cli *cli);
 void cli_end_report(Cli *cli);
 // Appends "diagnostics": [...], what the context holds from `first` on.
 void json_diagnostics(const Cli *cli, HlBuf *out, int first);
+// Appends "export": {...}, all of it but the module.
+void json_exported(HlBuf *out, const HlExported *exported);
 
 #endif
