@@ -74,6 +74,8 @@ void hl_set_loc(HlInst *inst, HlLoc loc);
 void hl_set_schedule(HlComp *comp, HlInst *const *order);  // n_insts of them; NULL drops it
 // Removes an instruction that has no uses (control edges are joined across it).
 void hl_erase(HlInst *inst);
+// The same of a parameter; those after it move down by one number.
+void hl_parameter_drop(HlInst *param);
 // How many instructions are of an op of the set (NULL: of any). Forgets on the way ops that no longer stand in the computation.
 size_t hl_comp_count_ops(HlComp *comp, const uint64_t *ops);
 void hl_comp_erase(HlComp *comp);                    // and its instructions; nobody may call it

@@ -128,7 +128,7 @@ bool hl_shape_compatible(const HlShape *a, const HlShape *b);
 bool hl_shape_compatible_ignoring_precision(const HlShape *a, const HlShape *b);  // any float type
 bool hl_shape_same_dims(const HlShape *a, const HlShape *b);    // rank and sizes of two arrays
 bool hl_shape_same_order(const HlShape *a, const HlShape *b);   // of dimensions in memory, minor to major; deep
-bool hl_shape_is_array(const HlShape *shape);
+static inline bool hl_shape_is_array(const HlShape *shape) { return hl_is_array_dtype(shape->dtype); }
 bool hl_shape_is_dynamic(const HlShape *shape);                 // some dimension somewhere
 bool hl_shape_is_unbounded(const HlShape *shape);
 static inline bool hl_shape_is_scalar(const HlShape *s) { return s->rank == 0 && hl_is_array_dtype(s->dtype); }

@@ -131,20 +131,37 @@ static void add_escaped(HlBuf *buf, char c) {
     hl_buf_add(buf, octal, 4);
 }
 
+static bool is_plain(char c) {
+  return c >= 0x20 && c < 0x7f && c != '"' && c != '\'' && c != '\\';
+}
+
+// The same of eight bytes at once: the top bit of a byte says that it is not, or that a lower one is not.
+static bool are_plain(uint64_t bytes) {
+  const uint64_t ones = 0x0101010101010101;
+#define BELOW(word, c) (((word)-ones * (c)) & ~(word))
+#define IS(c) BELOW(bytes ^ ones * (c), 1)
+  const uint64_t others = bytes | BELOW(bytes, 0x20) | IS(0x7f) | IS('"') | IS('\'') | IS('\\');
+#undef IS
+#undef BELOW
+  return (others & ones * 0x80) == 0;
+}
+
+static size_t plain_run(const char *bytes, size_t n) {
+  size_t k = 0;
+  while (n - k >= 8 && are_plain(hl_load_u64(bytes + k)))
+    k += 8;
+  while (k < n && is_plain(bytes[k]))
+    k++;
+  return k;
+}
+
 void hl_buf_c_escape(HlBuf *buf, const char *bytes, size_t n) {
-  size_t from = 0;
   hl_buf_grow(buf, n);
-  for (size_t k = 0; k < n; k++) {
-    const char c = bytes[k];
-    if (c >= 0x20 && c < 0x7f && c != '"' && c != '\'' && c != '\\')
-      continue;
-    hl_buf_add(buf, bytes + from, k - from);
-    add_escaped(buf, c);
-    from = k + 1;
+  for (size_t run; run = plain_run(bytes, n), run < n; bytes += run + 1, n -= run + 1) {
+    hl_buf_add(buf, bytes, run);
+    add_escaped(buf, bytes[run]);
   }
-  if (from < n)
-    hl_buf_add(buf, bytes + from, n - from);
-  buf->at[buf->n] = 0;
+  hl_buf_add(buf, bytes, n);
 }
 
 // The length of the UTF-8 character at `p`, of which `n` bytes are there; 0 if it is none. Overlong

@@ -6,7 +6,6 @@
 #include "ir/backend_config.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -376,6 +375,12 @@ static void put_hlo(HlBuf *out, const Row *row, int64_t value) {
   hl_buf_putc(out, '"');
 }
 
+static void put_quoted(HlBuf *out, int64_t value) {
+  hl_buf_putc(out, '"');
+  hl_buf_i64(out, value);
+  hl_buf_putc(out, '"');
+}
+
 static void put_list(HlBuf *out, const Row *row, HlI64s list) {
   hl_buf_putc(out, '[');
   for (int k = 0; k < list.n; k++) {
@@ -383,7 +388,7 @@ static void put_list(HlBuf *out, const Row *row, HlI64s list) {
     if (row->kind == KIND_HLOS)
       put_hlo(out, row, list.at[k]);
     else
-      hl_buf_printf(out, "\"%" PRId64 "\"", list.at[k]);
+      put_quoted(out, list.at[k]);
   }
   hl_buf_putc(out, ']');
 }
@@ -395,7 +400,7 @@ static void put_value(HlBuf *out, const Row *row, const char *member) {
   case KIND_FLAG:
   case KIND_OBJECT: hl_buf_puts(out, *(const bool *)member ? "true" : "false"); break;
   case KIND_INT: hl_buf_i64(out, *(const int64_t *)member); break;
-  case KIND_LONG: hl_buf_printf(out, "\"%" PRId64 "\"", *(const int64_t *)member); break;
+  case KIND_LONG: put_quoted(out, *(const int64_t *)member); break;
   case KIND_REAL: hl_buf_printf(out, "%.17g", *(const double *)member); break;
   case KIND_HLO: put_hlo(out, row, *(const int64_t *)member); break;
   case KIND_WORD:
@@ -409,7 +414,7 @@ static void put_value(HlBuf *out, const Row *row, const char *member) {
     break;
   case KIND_MAYBE:
     if (((const HlMaybeInt *)member)->given)
-      hl_buf_printf(out, "\"%" PRId64 "\"", ((const HlMaybeInt *)member)->value);
+      put_quoted(out, ((const HlMaybeInt *)member)->value);
     break;
   case KIND_JSON: hl_buf_add(out, ((const HlStr *)member)->at, ((const HlStr *)member)->n); break;
   case KIND_TILE:

@@ -375,3 +375,21 @@ void hl_erase(HlInst *inst) {
   if (comp->root == inst)
     comp->root = NULL;
 }
+
+void hl_parameter_drop(HlInst *param) {
+  HlComp *comp = param->comp;
+  int number = (int)hl_parameter_number(param);
+  hl_erase(param);
+  if (number >= comp->n_params)
+    return;
+  BaseUndo *undo = ir_undo_comp(comp);
+  for (; number + 1 < comp->n_params; number++) {
+    HlInst *next = comp->params[number + 1];
+    HlAttr *own = (HlAttr *)hl_attr(next, HL_A_PARAMETER_NUMBER);
+    hl_touch(next);
+    BASE_SET(ir_undo_of(next), own->i, number);
+    BASE_SET(undo, comp->params[number], next);
+  }
+  BASE_SET(undo, comp->params[number], NULL);
+  comp->n_params = number;
+}

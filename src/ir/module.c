@@ -115,16 +115,16 @@ static void comp_unlink(HlComp *comp) {
 }
 
 size_t hl_comp_count_ops(HlComp *comp, const uint64_t *ops) {
-  size_t count[HL_OP_COUNT + 1] = {0}, n = 0;
-  for (uint32_t id = 0; id < comp->next_id; id++)
-    count[comp->op_by_id[id]]++;
+  uint64_t there[HL_OP_COUNT / 64 + 1] = {0};  // with HL_OP_COUNT, which stands for the erased
+  size_t n = 0;
+  for (uint32_t id = 0; id < comp->next_id; id++) {
+    const uint8_t op = comp->op_by_id[id];
+    there[op / 64] |= (uint64_t)1 << (op % 64);
+    n += op < HL_OP_COUNT && (!ops || ops[op / 64] >> (op % 64) & 1);
+  }
+  there[HL_OP_COUNT / 64] &= ~((uint64_t)1 << (HL_OP_COUNT % 64));
   ir_note_comp(comp);
-  memset(comp->ops, 0, sizeof comp->ops);
-  for (int op = 0; op < HL_OP_COUNT; op++)
-    comp->ops[op / 64] |= (uint64_t)(count[op] > 0) << (op % 64);
-  for (int word = 0; word < HL_OP_WORDS; word++)
-    for (uint64_t left = comp->ops[word] & (ops ? ops[word] : UINT64_MAX); left; left &= left - 1)
-      n += count[64 * word + __builtin_ctzll(left)];
+  memcpy(comp->ops, there, sizeof comp->ops);
   return n;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/ascii.h"
 #include "base/memory.h"
+#include "base/put.h"
 #include "ir/state.h"
 
 // --- Legal names --------------------------------------------------------------------------------
@@ -268,19 +269,23 @@ static const HlSym *take_name(Names *names, HlModule *m, HlStr wish, const HlSym
       take_number(names, hl_syms_add(names->roots, legal.at, split.root)->index, split.number);
   if (is_same && number == split.number && is_normal(wish))
     return as_wished;
-  HlMark mark = hl_arena_mark(names->arena);
   char room[SHORT];
   // Not on the heap: it does not grow.
   HlBuf text = {.at = room, .capacity = split.root + NUMBER_ROOM};
-  if (text.capacity > SHORT)
+  const bool is_short = text.capacity <= SHORT;
+  HlMark mark;
+  if (!is_short) {
+    mark = hl_arena_mark(names->arena);
     text.at = hl_arena_alloc(names->arena, text.capacity);
-  hl_buf_add(&text, legal.at, split.root);
+  }
+  put(&text, legal.at, split.root);
   if (number != 0 || split.has_number) {
-    hl_buf_putc(&text, '.');
-    hl_buf_i64(&text, number);
+    put_char(&text, '.');
+    put_i64(&text, number);
   }
   names->newest = hl_syms_add(m->syms, text.at, text.n);
-  hl_arena_release(names->arena, mark);
+  if (!is_short)
+    hl_arena_release(names->arena, mark);
   return names->newest;
 }
 

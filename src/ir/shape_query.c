@@ -74,10 +74,6 @@ bool hl_shape_same_dims(const HlShape *a, const HlShape *b) {
   return true;
 }
 
-bool hl_shape_is_array(const HlShape *shape) {
-  return hl_is_array_dtype(shape->dtype);
-}
-
 bool hl_shape_is_dynamic(const HlShape *shape) {
   if (hl_is_array_dtype(shape->dtype)) {
     for (int k = 0; k < shape->rank; k++)

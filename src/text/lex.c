@@ -34,6 +34,7 @@ const uint8_t lex_class[256] = {
   ['9'] = D, ['_'] = A | LEX_LABEL, ['.'] = I, ['-'] = I | P | LEX_LABEL, ['>'] = LEX_LABEL,
   ['?'] = P | LEX_LABEL, [','] = P, ['<'] = P, ['='] = P, [':'] = P, ['('] = P, [')'] = P,
   ['*'] = P, ['#'] = P,
+  ['{'] = LEX_BRACE, ['}'] = LEX_BRACE, ['"'] = LEX_BRACE, [0] = LEX_BRACE,
 };
 // clang-format on
 
@@ -390,16 +391,14 @@ bool lex_string(Lex *in, HlStr *out) {
 const char *lex_balanced(const char *s) {
   int64_t depth = 0;
   for (;; s++) {
+    while (!lex_is(*s, LEX_BRACE))
+      s++;
     if (*s == '{') {
       depth++;
     } else if (*s == '}') {
       if (--depth == 0)
         return s + 1;
-    } else if (*s == '"') {
-      s = lex_string_end(s + 1, '"');
-      if (!s)
-        return NULL;
-    } else if (*s == 0) {
+    } else if (*s == 0 || !(s = lex_string_end(s + 1, '"'))) {
       return NULL;
     }
   }

@@ -24,7 +24,8 @@ enum {            // what a byte can be; several at once
   LEX_IDENT = 4,  // continues one
   LEX_DIGIT = 8,
   LEX_SHAPE = 16,  // occurs inside the brackets and braces of an array shape without white space
-  LEX_LABEL = 32   // occurs in dim_labels
+  LEX_LABEL = 32,  // occurs in dim_labels
+  LEX_BRACE = 64   // what says where a {...} ends: braces, quotes and the end of the source
 };
 extern const uint8_t lex_class[256];
 

@@ -57,24 +57,30 @@ static const HlShape *infer_shape(Parser *p, const ParseInst *inst, HlComp *comp
   return shape;
 }
 
-static const HlShape *tuple_of(Parser *p, const HlShape *a, const HlShape *b, const HlShape *c) {
-  const HlShape *const elements[] = {a, b, c};
-  return hl_shape_tuple(p->m->shapes, c ? 3 : 2, elements);
+// What goes, or is to come: (data, u32[], token).
+static const HlShape *transfer_of(Parser *p, const HlShape *data) {
+  HlShapes *shapes = p->m->shapes;
+  const HlShape *const elements[] = {data, hl_shape_scalar(shapes, HL_U32), hl_shape_token(shapes)};
+  return hl_shape_tuple(shapes, 3, elements);
+}
+
+// What has come: (data, token).
+static const HlShape *arrived_of(Parser *p, const HlShape *data) {
+  const HlShape *const elements[] = {data, hl_shape_token(p->m->shapes)};
+  return hl_shape_tuple(p->m->shapes, 2, elements);
 }
 
 // The shape of the ops that XLA makes without looking at what is written.
 static const HlShape *forced_shape(Parser *p, const ParseInst *inst, HlInst *const *operands) {
-  HlShapes *shapes = p->m->shapes;
-  const HlShape *token = hl_shape_token(shapes), *u32 = hl_shape_scalar(shapes, HL_U32);
   switch (inst->op) {
   case HL_OP_AFTER_ALL:
   case HL_OP_SEND_DONE:
-  case HL_OP_OUTFEED: return token;
+  case HL_OP_OUTFEED: return hl_shape_token(p->m->shapes);
   case HL_OP_ADD_DEPENDENCY: return operands[0]->shape;
-  case HL_OP_SEND: return tuple_of(p, operands[0]->shape, u32, token);
-  case HL_OP_RECV: return tuple_of(p, inst->shape->element[0], u32, token);
-  case HL_OP_RECV_DONE: return tuple_of(p, operands[0]->shape->element[0], token, NULL);
-  case HL_OP_INFEED: return tuple_of(p, inst->shape->element[0], token, NULL);
+  case HL_OP_SEND: return transfer_of(p, operands[0]->shape);
+  case HL_OP_RECV: return transfer_of(p, inst->shape->element[0]);
+  case HL_OP_RECV_DONE: return arrived_of(p, operands[0]->shape->element[0]);
+  case HL_OP_INFEED: return arrived_of(p, inst->shape->element[0]);
   default: return inst->shape;
   }
 }

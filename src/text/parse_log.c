@@ -100,7 +100,17 @@ static HlSource *only_dumped(const HlSource *source) {
   return hl_source_take(hl_source_name(source), &copy, false);
 }
 
+// Most sources are a module and nothing else: those are not searched.
+static bool starts_with_module(const HlSource *source) {
+  const HlStr text = hl_source_bytes(source);
+  Lex in = {.at = text.at, .begin = text.at, .end = text.at + text.n};
+  lex_move(&in, text.at);
+  return lex_at_word(&in, "HloModule");
+}
+
 HlSource *parse_without_log(const HlSource *source) {
+  if (starts_with_module(source))
+    return NULL;
   HlSource *dumped = only_dumped(source);
   return dumped ? dumped : without_headers(source);
 }

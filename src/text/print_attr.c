@@ -5,14 +5,18 @@
 
 // --- Computations --------------------------------------------------------------------------------
 
-static void put_attr_name(HlBuf *out, const char *name) {
-  PUT(out, ", ");
-  put_text(out, name);
-  put_char(out, '=');
+// ", name=" of each attribute.
+static const HlStr label[HL_ATTR_COUNT] = {
+#define ATTR(id, text, kind, more, def, field) {", " text "=", sizeof(", " text "=") - 1},
+#include "hilo/attrs.def"
+};
+
+static void put_label(HlBuf *out, HlAttrKey key) {
+  put(out, label[key].at, label[key].n);
 }
 
-static void print_called(Print *p, const char *name, const HlComp *comp) {
-  put_attr_name(p->out, name);
+static void print_called(Print *p, HlAttrKey key, const HlComp *comp) {
+  put_label(p->out, key);
   if (p->how.subcomputation_bodies) {
     put_char(p->out, '\n');
     print_body(p, comp);
@@ -21,9 +25,9 @@ static void print_called(Print *p, const char *name, const HlComp *comp) {
   }
 }
 
-static void print_called_list(Print *p, const char *name, const HlInst *inst) {
+static void print_called_list(Print *p, HlAttrKey key, const HlInst *inst) {
   const bool bodies = p->how.subcomputation_bodies;
-  put_attr_name(p->out, name);
+  put_label(p->out, key);
   put_text(p->out, bodies ? "{\n" : "{");
   for (int k = 0; k < inst->n_calls; k++) {
     if (k)
@@ -42,7 +46,6 @@ static bool has_pred_branches(const HlInst *inst) {
 }
 
 static void print_comp_attr(Print *p, const HlInst *inst, HlAttrKey key) {
-  const char *name = hl_attr_info[key].text;
   const bool second = key == HL_A_CONDITION || key == HL_A_SCATTER || key == HL_A_FALSE_COMPUTATION;
   if (inst->n_calls <= second)
     return;
@@ -50,21 +53,21 @@ static void print_comp_attr(Print *p, const HlInst *inst, HlAttrKey key) {
   case HL_A_TRUE_COMPUTATION:
   case HL_A_FALSE_COMPUTATION:
     if (has_pred_branches(inst))
-      print_called(p, name, inst->calls[second].comp);
+      print_called(p, key, inst->calls[second].comp);
     break;
   case HL_A_BRANCH_COMPUTATIONS:
     if (!has_pred_branches(inst))
-      print_called_list(p, name, inst);
+      print_called_list(p, key, inst);
     break;
-  case HL_A_CALLED_COMPUTATIONS: print_called_list(p, name, inst); break;
+  case HL_A_CALLED_COMPUTATIONS: print_called_list(p, key, inst); break;
   case HL_A_TO_APPLY:
     // Whole bodies of these stand after `calls=`, as XLA has it.
     if (inst->op == HL_OP_REDUCE_SCATTER || inst->op == HL_OP_SCAN)
-      name = p->how.subcomputation_bodies ? "calls" : name;
+      key = p->how.subcomputation_bodies ? HL_A_CALLS : key;
     if (inst->op != HL_OP_CUSTOM_CALL)
-      print_called(p, name, inst->calls[0].comp);
+      print_called(p, key, inst->calls[0].comp);
     break;
-  default: print_called(p, name, inst->calls[second].comp);
+  default: print_called(p, key, inst->calls[second].comp);
   }
 }
 
@@ -163,7 +166,7 @@ static bool stand_in(const Print *p, const HlInst *inst, HlAttrKey key, bool req
 static void print_attr(Print *p, const HlInst *inst, const HlAttr *attr) {
   if (!shows(p, inst, attr))
     return;
-  put_attr_name(p->out, hl_attr_info[attr->key].text);
+  put_label(p->out, attr->key);
   print_kind[hl_attr_info[attr->key].kind](p, inst, attr);
 }
 
@@ -235,7 +238,9 @@ static void print_control(Print *p, const HlInst *inst) {
 
 static void print_extra(HlBuf *out, const HlDict *extra) {
   for (int k = 0; extra && k < extra->n; k++) {
-    put_attr_name(out, extra->key[k]->text);
+    PUT(out, ", ");
+    put_sym(out, extra->key[k]);
+    put_char(out, '=');
     put_sym(out, extra->value[k]);
   }
 }

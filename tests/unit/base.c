@@ -170,6 +170,19 @@ static void escapes(void **state) {
   buf.n = 0;
   hl_buf_c_escape(&buf, "", 0);
   assert_string_equal(buf.at, "");
+  // Each byte at each place of a long text.
+  for (int byte = 0; byte < 256; byte++)
+    for (size_t at = 0; at < 19; at++) {
+      char text[] = "abcdefghijklmnopqrs", one[8], expected[32];
+      buf.n = 0;
+      hl_buf_c_escape(&buf, &(char){(char)byte}, 1);
+      snprintf(one, sizeof one, "%s", buf.at);
+      snprintf(expected, sizeof expected, "%.*s%s%s", (int)at, text, one, text + at + 1);
+      text[at] = (char)byte;
+      buf.n = 0;
+      hl_buf_c_escape(&buf, text, 19);
+      assert_string_equal(buf.at, expected);
+    }
   buf.n = 0;
   hl_buf_json_string(&buf, "q\"'\\\n\x01\xc3\xa7\xff\xc3\xf0\x9f\x98\x80\xed\xa0\x80", 17);
   assert_string_equal(buf.at, "\"q\\\"'\\\\\\n\\u0001\xc3\xa7\\ufffd\\ufffd\xf0\x9f\x98\x80"

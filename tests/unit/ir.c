@@ -660,6 +660,35 @@ static void test_marks(void **state) {
   hl_cx_free(cx);
 }
 
+static void test_drop_parameter(void **state) {
+  HlCx *cx = hl_cx_new();
+  HlModule *m = hl_module_new("m", NULL);
+  HlComp *comp = comp_new(m, "main");
+  hl_comp_set_entry(comp);
+  HlInst *p[4] = {param(comp, 0, "a"), param(comp, 1, "b"), param(comp, 2, "c"),
+                  param(comp, 3, "d")};
+  hl_set_root(comp, p[3]);
+  Image before = image_of(cx, m);
+  const HlEditMark mark = hl_mark(m);
+  hl_parameter_drop(p[1]);
+  assert_int_equal(comp->n_params, 3);
+  HlInst *const kept[] = {p[0], p[2], p[3]};
+  for (int k = 0; k < 3; k++) {
+    assert_ptr_equal(comp->params[k], kept[k]);
+    assert_int_equal(hl_parameter_number(kept[k]), k);
+  }
+  hl_undo(m, mark);
+  check_is(cx, m, &before);
+  hl_set_root(comp, p[0]);
+  hl_parameter_drop(p[3]);  // the last: nothing moves
+  assert_int_equal(comp->n_params, 3);
+  assert_ptr_equal(comp->params[2], p[2]);
+  assert_true(hl_finish_params(cx, comp));
+  hl_buf_free(&before.shown);
+  hl_module_free(m);
+  hl_cx_free(cx);
+}
+
 // A module that has given away all kinds of names and has them no more.
 static HlModule *forgetful(HlCx *cx) {
   HlModule *m = sample(cx, "m", false, 1.5);
@@ -742,15 +771,16 @@ static void test_graph_hash(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_tables),        cmocka_unit_test(test_shapes),
-      cmocka_unit_test(test_buffer_bytes),  cmocka_unit_test(test_edit),
-      cmocka_unit_test(test_random_edits),  cmocka_unit_test(test_schedule),
-      cmocka_unit_test(test_params),        cmocka_unit_test(test_attrs),
-      cmocka_unit_test(test_unique_names),  cmocka_unit_test(test_fresh_names),
-      cmocka_unit_test(test_print_order),   cmocka_unit_test(test_comp_order),
-      cmocka_unit_test(test_frames),        cmocka_unit_test(test_clone),
-      cmocka_unit_test(test_marks),         cmocka_unit_test(test_compact),
-      cmocka_unit_test(test_compact_names), cmocka_unit_test(test_graph_hash),
+      cmocka_unit_test(test_tables),         cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_buffer_bytes),   cmocka_unit_test(test_edit),
+      cmocka_unit_test(test_random_edits),   cmocka_unit_test(test_schedule),
+      cmocka_unit_test(test_params),         cmocka_unit_test(test_attrs),
+      cmocka_unit_test(test_unique_names),   cmocka_unit_test(test_fresh_names),
+      cmocka_unit_test(test_print_order),    cmocka_unit_test(test_comp_order),
+      cmocka_unit_test(test_frames),         cmocka_unit_test(test_clone),
+      cmocka_unit_test(test_marks),          cmocka_unit_test(test_compact),
+      cmocka_unit_test(test_compact_names),  cmocka_unit_test(test_graph_hash),
+      cmocka_unit_test(test_drop_parameter),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 // opt/fusion/fusion_body.c: fusions are made and grow: producers, users and further results join the body.
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/put.h"
 #include "hilo/edit.h"
 #include "opt/fusion/fusion.h"
 
@@ -15,10 +15,22 @@ int fusion_operand_index(const HlInst *fusion, const HlInst *operand) {
   return -1;
 }
 
+typedef struct ParamName {
+  char text[32];
+} ParamName;
+
+static ParamName param_name(int number) {
+  ParamName name;
+  HlBuf text = {.at = name.text, .capacity = sizeof name.text};
+  PUT(&text, "param_");
+  put_i64(&text, number);
+  put_end(&text);
+  return name;
+}
+
 static HlInst *new_param(HlComp *body, int number, const HlShape *shape) {
-  char wish[32];
-  snprintf(wish, sizeof wish, "param_%d", number);
-  return hl_parameter_new(body, number, shape, hl_fresh_name(body->module, wish));
+  const HlSym *name = hl_fresh_name(body->module, param_name(number).text);
+  return hl_parameter_new(body, number, shape, name);
 }
 
 // --- Operands -----------------------------------------------------------------------------------
@@ -80,15 +92,12 @@ static HlInst *args_param(Args *args, HlInst *outer) {
 
 // Takes out an operand whose parameter is not used any more. The numbers after it move down.
 static void args_drop(Args *args, int at) {
-  HlInst *gone = args->param[at];
-  hl_set_int(gone, HL_A_PARAMETER_NUMBER, args->n);
-  for (int k = at + 1; k < args->n; k++) {
-    hl_set_int(args->param[k], HL_A_PARAMETER_NUMBER, k - 1);
-    args->outer[k - 1] = args->outer[k];
-    args->param[k - 1] = args->param[k];
-  }
+  hl_parameter_drop(args->param[at]);
   args->n--;
-  hl_erase(gone);
+  for (int k = at; k < args->n; k++) {
+    args->outer[k] = args->outer[k + 1];
+    args->param[k] = args->param[k + 1];
+  }
 }
 
 // --- Wrapping -----------------------------------------------------------------------------------
@@ -229,8 +238,9 @@ void fusion_erase(HlInst *inst) {
 
 // --- Names --------------------------------------------------------------------------------------
 
+// `wish`, or that with a number.
 static bool is_named(const HlInst *param, const char *wish) {
-  size_t n = strlen(wish);
+  const size_t n = strlen(wish);
   const char *text = param->name->text;
   return strncmp(text, wish, n) == 0 && (text[n] == '\0' || text[n] == '.');
 }
@@ -238,9 +248,8 @@ static bool is_named(const HlInst *param, const char *wish) {
 void fusion_name_params(HlInst *fusion) {
   HlComp *body = fusion_body(fusion);
   for (int k = 0; k < body->n_params; k++) {
-    char wish[32];
-    snprintf(wish, sizeof wish, "param_%d", k);
-    if (body->params[k] && !is_named(body->params[k], wish))
-      hl_set_name(body->params[k], hl_fresh_name(body->module, wish));
+    const ParamName wish = param_name(k);
+    if (body->params[k] && !is_named(body->params[k], wish.text))
+      hl_set_name(body->params[k], hl_fresh_name(body->module, wish.text));
   }
 }

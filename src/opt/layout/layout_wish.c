@@ -370,9 +370,10 @@ static void follow_buffer(Layouts *a, LayoutBuffer *buffer) {
 
 void layout_follow(Layouts *a) {
   take_added(a);
+  uint32_t step = 0;
   while (a->waiting) {
     LayoutItem *item = a->waiting;
-    base_look();
+    base_look_often(&step);
     a->waiting = item->next;
     if (item->buffer)
       follow_buffer(a, item->buffer);
