@@ -45,6 +45,7 @@ static PrintHow how_of(const HlTextOptions *options, const HlModule *m) {
     options = &usual;
   PrintHow how = how_of_preset(options->preset);
   how.tuple_elements = m->tuple_elements && options->preset == HL_TEXT_DEFAULT;
+  how.async_sugar = !how.tuple_elements;  // XLA's dumps, which alone name elements, have no sugar
 #define S(name)                  \
   if (options->name != HL_USUAL) \
     how.name = options->name == HL_ON;

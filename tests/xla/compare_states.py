@@ -29,8 +29,35 @@ STATE = re.compile(r"(module_\d+\..*)\.(\d{4})\.([^.]+)\.after_([^.]+)\.before_(
 HEAD = re.compile(r"^(ENTRY )?%?([^ ]+) (?:\(.*\) -> .*)?\{$")
 INSTRUCTION = re.compile(r"^  (ROOT )?%?([^ ]+) = (.*)$")
 REFERENCE = re.compile(r"%([\w.\-]+)")
-METADATA = re.compile(r', (?:metadata|origin|frontend_attributes)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
+METADATA = re.compile(r', (?:metadata|origin)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
+ELEMENT = re.compile(r"\S+ get-tuple-element\(%([\w.\-#]+)\), index=(\d+)$")
+CONFIG = re.compile(r"backend_config=(?=[{\"])")
+# What a field of a proto says that was never set, and the words that enumerations have for 0.
+UNSET = (False, "0", "", [], {}, "DEVICE_TYPE_INVALID", "NATIVE_EMITTER_TYPE_INVALID", "kNone", "DEFAULT_MATH")
 EFFECTS = re.compile(r" (?:outfeed|send|send-done|recv|recv-done|infeed|custom-call|after-all|rng|all-reduce-start)\(")
+
+
+def config(value):
+    """A backend config without what a proto leaves out."""
+    if isinstance(value, list):
+        return [config(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    fields = {k: config(v) for k, v in value.items()}
+    return {k: v for k, v in fields.items() if v not in UNSET}      # 0 and 0.0 are False
+
+
+def same_config(rest):
+    """An instruction's text with its backend config, if that is JSON, in one order and without what is not set."""
+    m = CONFIG.search(rest)
+    try:
+        value, end = json.JSONDecoder().raw_decode(rest, m.end()) if m else (None, 0)
+        value = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return rest
+    if not isinstance(value, dict):
+        return rest
+    return rest[:m.end()] + json.dumps(config(value), sort_keys=True, separators=(",", ":")) + rest[end:]
 
 
 class Text:
@@ -50,9 +77,11 @@ class Text:
             else:
                 m = INSTRUCTION.match(line)
                 if m:
-                    current["insts"][m.group(2)] = METADATA.sub("", m.group(3))
+                    current["insts"][m.group(2)] = same_config(METADATA.sub("", m.group(3)))
                     current["root"] = m.group(2) if m.group(1) else current["root"]
         self.told = {}
+        for comp in self.comps.values():
+            name_elements(comp["insts"])
 
     def inner(self, name):
         """A computation, told in the order in which its root needs things, with numbers for names."""
@@ -89,6 +118,21 @@ class Text:
         return self.inner(self.entry) if self.entry else []
 
 
+def name_elements(insts):
+    """Elements of tuples are named as dumps do (%t#1), also where nothing but a dump's reader made one."""
+    elements = {name: m.groups() for name, rest in insts.items() if (m := ELEMENT.match(rest))}
+
+    def element(m):
+        name, indices = m.group(1), ""
+        while name in elements:
+            (name, *outer), index = elements[name][0].split("#"), elements[name][1]
+            indices = "#".join(["", *outer, index]) + indices
+        return "%" + name + indices
+
+    for name, rest in insts.items():
+        insts[name] = REFERENCE.sub(element, rest)
+
+
 def parameter_number(rest):
     m = re.search(r" parameter\((\d+)\)", " " + rest)
     return int(m.group(1)) if m else 1 << 30
@@ -107,13 +151,15 @@ def states(folder):
     return sorted((int(m.group(2)), m.group(3), m.group(4), m.group(5), path) for m, path in found if m)
 
 
-def changes(folder, passes):
+def changes(folder):
     """(pipeline, pass, the one behind it, state before, state after) for each pass that changed something."""
-    last = None
+    last, trail = None, []
     for number, pipeline, after, before, path in states(folder):
+        inside = trail[len(trail) - trail[::-1].index(pipeline):] if pipeline in trail else []
+        trail.append(pipeline)
         # A state that is not there (the corpus leaves out large ones) hides what it held; copy-insertion has three inside.
         near = last and number - last[0] == (4 if after == "copy-insertion" else 1)
-        if near and after in passes:
+        if near and after not in ["pipeline-start"] + inside:           # the end of a pipeline is no pass
             yield pipeline, after, before, last[1], path
         last = (number, path)
 
@@ -132,7 +178,7 @@ class Places:
         self.lists, self.passes = {}, {}
         self.note(json.loads(out)[0], "")
         rc, out, _ = oracle.run_hilo(["opt", "--list-passes", "--json"], xla="")
-        self.all = {r["name"] for r in json.loads(out) if r["kind"] == "pass"}
+        self.all = {plain(r["name"]) for r in json.loads(out) if r["kind"] == "pass"}
 
     def note(self, item, path):
         here = path + item["name"]
@@ -172,19 +218,20 @@ def main():
         for case in sorted(os.listdir(root)):
             if a.files and not fnmatch.fnmatch(case, a.files):
                 continue
-            for pipeline, name, before, old, new in changes(os.path.join(root, case), places.all):
+            for pipeline, name, before, old, new in changes(os.path.join(root, case)):
                 if not a.only or plain(a.only) == plain(name):
-                    work.append((platform, case, name, places.of(pipeline, name, before), old, new))
+                    place = places.of(pipeline, name, before) if plain(name) in places.all else None
+                    work.append((platform, case, name, place, old, new))
     show = threading.Lock()
 
     def one(job):
         platform, case, name, place, old, new = job
         target = glob.glob(os.path.join(os.path.dirname(old), "*gpu_target_config.pbtxt")) if platform == "gpu" else []
-        args = ["opt", old, "--passes=" + place, "--large-constants", "--target=" + (target[0] if target else platform)]
-        rc, out, err = oracle.run_hilo(args, 120, "")
+        args = ["opt", old, f"--passes={place}", "--large-constants", "--target=" + (target[0] if target else platform)]
+        rc, out, err = oracle.run_hilo(args, 120, "") if place else (1, b"", b"no such pass")
         label = f"{platform} {case} {os.path.basename(new).split('.', 2)[2][:-4]}"
         if rc != 0:
-            said, equal = oracle.status_text(rc, err), False
+            said, equal = oracle.status_text(rc, err) if place else "no such pass", False
         else:
             with open(new) as f:
                 want, got = Text(f.read()).lines(), Text(out.decode()).lines()
