@@ -1,178 +1,247 @@
 // opt/gpu/triton_gemm_rewriter.c
 //
-// triton-gemm-rewriter: for GPUs: dots of which the operands or the result are converted, scaled,
-// ... become one kernel with that.
+// triton-gemm-rewriter: for GPUs: a dot becomes one kernel of Triton's with what computes its operands and what is done
+// with its result.
 //
-//   c = bf16[64,32] convert(x)                     f = f32[64,128] fusion(x, y), kind=kCustom, calls={
+//   c = bf16[64,32] convert(x)                     f = f32[64,128] fusion(x, y, v), kind=kCustom, calls={
 //   d = f32[64,128] dot(c, y)                =>      c = convert(x), d = dot(c, y),
-//   r = f32[64,128] multiply(d, bc(2))               ROOT r = multiply(d, bc(2)) }, "kind":"__triton_gemm"
+//   r = f32[64,128] add(d, broadcast(v))             ROOT r = add(d, broadcast(v)) }, "kind":"__triton_gemm"
 //
-// A dot alone, or with nothing but bitcasts, is left to cuBLAS, which is faster at it, unless the
-// dot asks for an algorithm that Triton writes out itself; one with fewer than 100 numbers on both
-// sides, to other emitters.
+// A dot with fewer than 100 numbers on both sides is left to other emitters. It must sum over one dimension, have one free
+// one on each side, and at most one of batches.
 //
-// Tiles: one dimension is summed over, one of each side is free, and there is at most one of
-// batches. What joins gives tiles of its operands for tiles of its result without looking at more:
-// elementwise operations, transposes, repeated scalars, bitcasts and reshapes that only bring or
-// take dimensions of size 1. A side reads at most four arrays. What joins before the dot must not
-// make the kernel read more, by more than a KiB, than it would read of the result, unless nobody
-// else reads the operands, and no conversion there makes elements narrower; what joins behind it
-// must be such that a sum of parts may come later (products, negation, conversions, moves) and must
-// not write more, by more than a KiB, than the dot.
+// What joins is found by walking up from each operand, breadth first, and down from the result by single users, while the
+// blocks of a tile stay blocks (triton_dims.h). A side reads at most four arrays. What joins before the dot must not make
+// the kernel read more, by more than a KiB, than it would read of the result, unless nobody else reads the operands, or one
+// of them is a repeated parameter or constant. What joins behind it may read parameters, repeated parameters and repeated
+// numbers besides, and must not write more, by more than a KiB, than it reads.
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
+#include "ir/vecs.h"
 #include "opt/ask/dots.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/gpu/triton.h"
+#include "opt/gpu/triton_dims.h"
 #include "opt/passes.h"
 
-enum { MAX_INPUTS = 4, MAX_ITEMS = 64, MAX_USERS = 16, SMALL = 100, TOLERANCE = 1024 };
-
-// What one side of a dot is computed from: the inputs, and what joins.
-typedef struct Item {
-  HlInst *inst;
-  bool joins;
-  uint64_t place;
-} Item;
-typedef struct Side {
-  Item at[MAX_ITEMS];
-  int n, n_inputs;
-} Side;
-
-typedef struct Plan {
-  Side side[2];
-  HlInst *user[MAX_USERS];  // each reads the one before, the first one the dot
-  int n_users;
-} Plan;
+enum { MAX_INPUTS = 4, SMALL = 100, TOLERANCE = 1024 };
 
 // --- What may join --------------------------------------------------------------------------------
 
-static bool is_number(const HlInst *inst) {
-  return inst->op == HL_OP_CONSTANT && hl_shape_is_scalar(inst->shape);
-}
-
-static bool keeps_tiles(const HlInst *inst) {
-  const HlInst *x = inst->n_operands > 0 ? inst->operands[0] : NULL;
-  if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
-    return x->shape->dtype == inst->shape->dtype && triton_only_ones_differ(x->shape, inst->shape);
-  switch (inst->op) {
-  case HL_OP_TRANSPOSE: return true;
-  case HL_OP_BROADCAST: return hl_shape_is_scalar(x->shape);
-  default: return triton_is_elementwise(inst);
-  }
+static bool has_place(const HlInst *inst) {
+  return hl_shape_is_array(inst->shape) && !hl_shape_is_dynamic(inst->shape) &&
+         triton_has_type(inst);
 }
 
 static bool is_plain(const HlInst *inst) {
-  return !hl_has_control(inst) && triton_is_plain(inst) && triton_has_type(inst);
+  return !hl_has_control(inst) && has_place(inst);
 }
 
 static bool is_supported(const HlInst *inst) {
   if (!is_plain(inst))
     return false;
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    if (!triton_is_plain(inst->operands[k]) || !triton_has_type(inst->operands[k]))
+    if (!has_place(inst->operands[k]))
       return false;
-  return inst->n_operands > 0 && keeps_tiles(inst);
+  switch (inst->op) {
+  case HL_OP_CONSTANT: return hl_shape_is_scalar(inst->shape);
+  case HL_OP_BROADCAST:
+  case HL_OP_CONCATENATE:
+  case HL_OP_COPY:
+  case HL_OP_SLICE:
+  case HL_OP_TRANSPOSE: return true;
+  default: return hl_op_is((HlOp)inst->op, HL_T_VIEW) || triton_is_elementwise(inst);
+  }
 }
 
-// What repeats a number reads no more than that.
-static double operand_bytes(const HlInst *inst) {
-  double n = 0;
-  for (uint32_t k = 0; k < inst->n_operands; k++) {
-    const HlInst *x = inst->operands[k], *repeated = hl_scalar_broadcast(x);
-    n += triton_bytes(repeated ? repeated->shape : x->shape);
-  }
+// Bytes read less bytes made.
+static double growth(const HlInst *inst) {
+  double n = -triton_bytes(inst->shape);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    n += triton_bytes(inst->operands[k]->shape);
   return n;
 }
 
-static bool reads_only_own_inputs(const HlInst *inst) {
-  for (uint32_t k = 0; k < inst->n_operands; k++) {
-    const HlOp op = inst->operands[k]->op;
-    if ((op != HL_OP_PARAMETER && op != HL_OP_CONSTANT) || !hl_one_user(inst->operands[k]))
+static bool is_given(const HlInst *inst) {
+  return inst->op == HL_OP_PARAMETER || inst->op == HL_OP_CONSTANT;
+}
+
+static bool is_effective_parameter(const HlInst *inst) {
+  return inst->op == HL_OP_PARAMETER ||
+         (inst->op == HL_OP_GET_TUPLE_ELEMENT && inst->operands[0]->op == HL_OP_PARAMETER);
+}
+
+static bool reads_only_given(const HlInst *inst, bool alone) {
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    if (!is_given(inst->operands[k]) || (alone && !hl_one_user(inst->operands[k])))
       return false;
-  }
   return true;
 }
 
 static bool is_worth_reading(const HlInst *inst) {
-  const double read = operand_bytes(inst), made = triton_bytes(inst->shape);
-  if (inst->op == HL_OP_CONVERT && read > made)
+  return growth(inst) <= TOLERANCE ||
+         (hl_one_user(inst) && (reads_only_given(inst, true) ||
+                                (inst->op == HL_OP_SLICE && reads_only_given(inst, false))));
+}
+
+// What reads more than it makes may still join where one operand is a repeated value that joins as well.
+static bool has_repeated(HlArena *arena, const HlInst *inst, const TritonDims *dims,
+                         TritonSplit split) {
+  if (inst->n_operands != 2 || !triton_is_elementwise(inst))
     return false;
-  return read - made <= TOLERANCE || (hl_one_user(inst) && reads_only_own_inputs(inst));
-}
-
-static bool may_join_side(const HlInst *inst) {
-  return (is_number(inst) && is_plain(inst)) || (is_supported(inst) && is_worth_reading(inst));
-}
-
-// f(a + b) = f(a) + f(b), up to rounding.
-static bool is_of_parts(HlOp op) {
-  switch (op) {
-  case HL_OP_MULTIPLY:
-  case HL_OP_NEGATE:
-  case HL_OP_CONVERT:
-  case HL_OP_BITCAST:
-  case HL_OP_RESHAPE:
-  case HL_OP_TRANSPOSE: return true;
-  default: return false;
+  for (int k = 0; k < 2; k++) {
+    const HlInst *x = inst->operands[k];
+    TritonDims out;
+    if (x->op == HL_OP_BROADCAST && is_given(x->operands[0]) && is_supported(x) &&
+        is_worth_reading(x) && triton_dims_up(arena, x, &dims[k], &split, &out))
+      return true;
   }
+  return false;
+}
+
+static bool ends_here(const HlInst *inst) {
+  const HlInst *root = inst->comp->root;
+  return inst == root ||
+         (hl_one_user(inst) && inst->first_use->user == root && root->op == HL_OP_TUPLE);
 }
 
 static bool may_join_result(const HlInst *user, const HlInst *made) {
-  if (!is_of_parts(user->op) || !is_supported(user) ||
-      (user->n_operands == 2 && user->operands[0] == user->operands[1]))
+  if (!is_supported(user))
     return false;
-  return user->comp->root == user ||
-         triton_bytes(user->shape) - triton_bytes(made->shape) <= TOLERANCE;
+  bool is_source = true;
+  for (uint32_t k = 0; k < user->n_operands; k++) {
+    const HlInst *x = user->operands[k];
+    if (x == made && is_source)
+      is_source = false;
+    else if (!is_effective_parameter(x) &&
+             !(x->op == HL_OP_BROADCAST && (hl_shape_is_scalar(x->operands[0]->shape) ||
+                                            is_effective_parameter(x->operands[0]))))
+      return false;
+  }
+  return ends_here(user) || growth(user) >= -TOLERANCE;
 }
 
 // --- Plans ----------------------------------------------------------------------------------------
 
-static int find(const Side *side, const HlInst *inst) {
-  for (int k = 0; k < side->n; k++)
-    if (side->at[k].inst == inst)
+// What is computed from what: node 0 needs the others. An instruction that is walked in two ways stands there twice.
+typedef struct Node {
+  HlInst *inst;
+  TritonDims dims;
+  bool joins;
+  int *needs;  // nodes, of those that join
+  HlInst *copy;
+} Node;
+typedef VEC(Node) Tree;
+typedef VEC(int) Queue;
+
+// A user that joins behind the dot, with what each of its operands is computed from (nothing: what was made so far).
+typedef struct Step {
+  HlInst *user;
+  Tree *other;
+} Step;
+
+typedef struct Plan {
+  Tree side[2];
+  VEC(Step) steps;
+} Plan;
+
+static int find_node(HlArena *arena, const Tree *tree, const HlInst *inst, const TritonDims *dims) {
+  for (int k = 0; k < tree->n; k++)
+    if (tree->at[k].inst == inst && triton_dims_equal(arena, &tree->at[k].dims, dims))
       return k;
   return -1;
 }
 
-static void add(Side *side, HlInst *inst) {
-  if (find(side, inst) >= 0)
-    return;
-  side->at[side->n++] = (Item){.inst = inst, .place = hl_place(inst)};
-  side->n_inputs += !is_number(inst);
+static int add_node(HlArena *arena, Tree *tree, HlInst *inst, const TritonDims *dims) {
+  vec_push_in(arena, tree, ((Node){.inst = inst, .dims = *dims}));
+  return tree->n - 1;
 }
 
-static void plan_side(Side *side, HlInst *operand) {
-  side->n = side->n_inputs = 0;
-  add(side, operand);
-  for (int k = 0; k < side->n; k++) {
-    const HlInst *inst = side->at[k].inst;
-    if (side->n + (int)inst->n_operands > MAX_ITEMS || !may_join_side(inst))
+// How many inputs more there are once it has joined.
+static int n_added(const HlInst *inst) {
+  const bool is_input = inst->op == HL_OP_PARAMETER ||
+                        (inst->op == HL_OP_CONSTANT && !hl_shape_is_scalar(inst->shape));
+  return is_input ? 0 : (int)inst->n_operands - 1;
+}
+
+static bool walks_up(HlArena *arena, const Node *node, TritonSplit *split, TritonDims *out) {
+  const HlInst *inst = node->inst;
+  if (inst->op == HL_OP_PARAMETER || !is_supported(inst))
+    return false;
+  TritonSplit after = *split;
+  if (!triton_dims_up(arena, inst, &node->dims, &after, out) ||
+      (!is_worth_reading(inst) && !has_repeated(arena, inst, out, *split)))
+    return false;
+  *split = after;
+  return true;
+}
+
+// Grows the tree from node 0 up to `most` inputs. What would be too many waits: others may make room.
+static void grow(HlArena *arena, Tree *tree, int most, TritonSplit *split) {
+  Queue queue = {0};
+  vec_push_in(arena, &queue, 0);
+  int n_inputs = 1, n_waiting = 0;
+  for (int next = 0; queue.n - next > n_waiting; next++) {
+    const int at = queue.at[next];
+    HlInst *inst = tree->at[at].inst;
+    if (n_inputs + n_added(inst) > most) {
+      vec_push_in(arena, &queue, at);
+      n_waiting++;
       continue;
-    int n_new = 0;
-    for (uint32_t i = 0; i < inst->n_operands; i++)
-      n_new += !is_number(inst->operands[i]) && find(side, inst->operands[i]) < 0;
-    if (!is_number(inst) && side->n_inputs - 1 + n_new > MAX_INPUTS)
+    }
+    n_waiting = 0;
+    TritonDims *out = HL_ARRAY(arena, TritonDims, inst->n_operands + 1);
+    if (!walks_up(arena, &tree->at[at], split, out))
       continue;
-    side->at[k].joins = true;
-    side->n_inputs -= !is_number(inst);
-    for (uint32_t i = 0; i < inst->n_operands; i++)
-      add(side, inst->operands[i]);
+    n_inputs--;
+    int *needs = HL_ARRAY(arena, int, inst->n_operands + 1);
+    for (uint32_t k = 0; k < inst->n_operands; k++) {
+      needs[k] = find_node(arena, tree, inst->operands[k], &out[k]);
+      if (needs[k] >= 0)
+        continue;
+      needs[k] = add_node(arena, tree, inst->operands[k], &out[k]);
+      vec_push_in(arena, &queue, needs[k]);
+      n_inputs++;
+    }
+    tree->at[at].joins = true;
+    tree->at[at].needs = needs;
   }
 }
 
-static void plan_users(Plan *plan, HlInst *dot) {
-  const HlInst *last = dot;
-  for (plan->n_users = 0; plan->n_users < MAX_USERS && hl_one_user(last); plan->n_users++) {
-    HlInst *user = last->first_use->user;
-    if (!may_join_result(user, last))
+// A left side without batches may have its free dimension in two places; the result then has it in the same two.
+static TritonSplit plan_side(HlArena *arena, Plan *plan, const HlInst *dot, const DotDims *d,
+                             int side) {
+  HlInst *x = dot->operands[side];
+  const int free = (int)d->free[side].at[0];
+  TritonSplit split = {.dim = side == 0 && d->batch[0].n == 0 ? free : -1, .free = free};
+  const TritonDims dims = triton_dims_of(arena, x->shape);
+  add_node(arena, &plan->side[side], x, &dims);
+  grow(arena, &plan->side[side], MAX_INPUTS, &split);
+  return split;
+}
+
+static void plan_result(HlArena *arena, Plan *plan, HlInst *dot, int64_t major) {
+  TritonSplit split = {.dim = major > 1 ? 0 : -1, .major = major, .free = -1};
+  TritonDims dims = triton_dims_of(arena, dot->shape);
+  HlInst *made = dot;
+  while (hl_one_user(made)) {
+    HlInst *user = made->first_use->user;
+    TritonDims below, *up = HL_ARRAY(arena, TritonDims, user->n_operands + 1);
+    if (!may_join_result(user, made) || !triton_dims_down(arena, user, &dims, &split, &below) ||
+        (user->n_operands > 1 && !triton_dims_up(arena, user, &below, &split, up)))
       return;
-    plan->user[plan->n_users] = user;
-    last = user;
+    Step step = {user, HL_ARRAY(arena, Tree, user->n_operands + 1)};
+    for (uint32_t k = 0; k < user->n_operands; k++)
+      if (user->operands[k] != made) {
+        add_node(arena, &step.other[k], user->operands[k], &up[k]);
+        grow(arena, &step.other[k], INT32_MAX / 2, &split);
+      }
+    vec_push_in(arena, &plan->steps, step);
+    made = user;
+    dims = below;
   }
 }
 
@@ -200,95 +269,148 @@ static bool names_algorithm(const HlInst *dot, bool *is_known) {
   return word && strcmp(word, "unset") != 0;
 }
 
-static bool is_for_triton(HlPass *p, const HlInst *dot) {
-  if (dot->op != HL_OP_DOT || dot->n_operands != 2 || !is_plain(dot) ||
-      !is_factor(dot->shape->dtype))
-    return false;
+static bool is_for_triton(const HlInst *dot, const DotDims *d) {
   const HlInst *x = dot->operands[0], *y = dot->operands[1];
-  if (!triton_is_plain(x) || !triton_is_plain(y) || !is_factor(x->shape->dtype) ||
-      x->shape->dtype != y->shape->dtype)
+  if (!is_plain(dot) || !is_factor(dot->shape->dtype) || !has_place(x) || !has_place(y) ||
+      !is_factor(x->shape->dtype) || x->shape->dtype != y->shape->dtype)
     return false;
-  const DotDims d = dot_dims(p->arena, dot);
   for (int k = 0; k < 2; k++)
-    if (d.contract[k].n != 1 || d.free[k].n != 1 || d.batch[k].n > 1)
+    if (d->contract[k].n != 1 || d->free[k].n != 1 || d->batch[k].n > 1)
       return false;
-  const int64_t one = d.batch[0].n ? x->shape->dim[d.batch[0].at[0]] : 1;
+  const int64_t one = d->batch[0].n ? x->shape->dim[d->batch[0].at[0]] : 1;
   bool is_known;
   return one > 0 &&
          hl_shape_elements(x->shape) / one + hl_shape_elements(y->shape) / one >= SMALL &&
          (!names_algorithm(dot, &is_known) || is_known);
 }
 
-static bool is_bitcast(const HlInst *inst) {
-  return inst->op == HL_OP_BITCAST || inst->op == HL_OP_RESHAPE;
-}
-
 // Nothing that the library would not do as well.
-static bool is_pure(const Plan *plan) {
+static bool is_alone(const Plan *plan) {
   for (int s = 0; s < 2; s++)
     for (int k = 0; k < plan->side[s].n; k++)
-      if (plan->side[s].at[k].joins && !is_bitcast(plan->side[s].at[k].inst))
+      if (plan->side[s].at[k].joins && !hl_op_is((HlOp)plan->side[s].at[k].inst->op, HL_T_VIEW))
         return false;
-  for (int k = 0; k < plan->n_users; k++)
-    if (!is_bitcast(plan->user[k]))
+  for (int k = 0; k < plan->steps.n; k++)
+    if (!hl_op_is((HlOp)plan->steps.at[k].user->op, HL_T_VIEW))
       return false;
   return true;
 }
 
 // --- Fusions --------------------------------------------------------------------------------------
 
-static int users_first(const void *a, const void *b) {
-  const Item *x = a, *y = b;
-  return x->place > y->place ? -1 : x->place < y->place;
+typedef struct Made {
+  HlArena *arena;
+  HlComp *body;
+  InstVec inputs;
+} Made;
+
+static HlInst *input(Made *made, HlInst *inst) {
+  const char *name = hl_arena_printf(made->arena, "parameter_%d", made->inputs.n);
+  HlInst *param = hl_parameter_new(made->body, made->inputs.n, inst->shape,
+                                   hl_fresh_name(made->body->module, name));
+  vec_push_in(made->arena, &made->inputs, inst);
+  return param;
 }
 
-static void take_sides(HlPass *p, HlInst *fusion, const Plan *plan) {
-  Item all[2 * MAX_ITEMS];
-  int n = 0;
-  for (int s = 0; s < 2; s++)
-    for (int k = 0; k < plan->side[s].n; k++)
-      if (plan->side[s].at[k].joins)
-        all[n++] = plan->side[s].at[k];
-  qsort(all, (size_t)n, sizeof *all, users_first);
-  for (int k = 0; k < n; k++)
-    if (fusion_operand_index(fusion, all[k].inst) >= 0)  // not taken for the other side
-      triton_take(p, fusion, all[k].inst);
-}
-
-// A repeated number that a product behind the dot reads is made inside.
-static void take_numbers(HlPass *p, HlInst *fusion) {
-  for (uint32_t k = 0; k < fusion->n_operands; k++) {
-    HlInst *inst = fusion->operands[k];
-    const bool repeats = inst->op == HL_OP_BROADCAST && is_number(inst->operands[0]);
-    if (is_plain(inst) && (repeats || is_number(inst))) {
-      triton_take(p, fusion, inst);
-      k = UINT32_MAX;  // from the first one again: numbers have changed
+// Copies node 0, operands first; inputs are numbered as they are met.
+static HlInst *copy_tree(Made *made, Tree *tree) {
+  Queue todo = {0};
+  vec_push_in(made->arena, &todo, 0);
+  while (todo.n > 0) {
+    Node *node = &tree->at[vec_last(&todo)];
+    const int n = node->joins ? (int)node->inst->n_operands : 0;
+    HlInst **operands = HL_ARRAY(made->arena, HlInst *, n + 1);
+    int k = 0;
+    while (k < n && (operands[k] = tree->at[node->needs[k]].copy) != NULL)
+      k++;
+    if (k < n) {
+      vec_push_in(made->arena, &todo, node->needs[k]);
+      continue;
     }
+    if (!node->copy)
+      node->copy = node->joins ? hl_inst_copy(made->body, node->inst, NULL, n, operands)
+                               : input(made, node->inst);
+    todo.n--;
+  }
+  return tree->at[0].copy;
+}
+
+static HlInst *copy_step(Made *made, const Step *step, HlInst *so_far) {
+  const int n = (int)step->user->n_operands;
+  HlInst **operands = HL_ARRAY(made->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++)
+    operands[k] = step->other[k].n > 0 ? copy_tree(made, &step->other[k]) : so_far;
+  return hl_inst_copy(made->body, step->user, NULL, n, operands);
+}
+
+static bool erase_unused(HlInst *inst) {
+  if (!hl_alive(inst) || inst->first_use || inst->comp->root == inst || hl_has_control(inst) ||
+      inst->op == HL_OP_PARAMETER)
+    return false;
+  hl_erase(inst);
+  return true;
+}
+
+static void erase_tree(const Tree *tree) {
+  for (bool again = true; again;) {
+    again = false;
+    for (int k = 0; k < tree->n; k++)
+      again = erase_unused(tree->at[k].inst) || again;
   }
 }
 
+static void erase_plan(HlInst *dot, Plan *plan) {
+  for (int k = plan->steps.n; k-- > 0;) {
+    Step *step = &plan->steps.at[k];
+    const int n = (int)step->user->n_operands;
+    erase_unused(step->user);
+    for (int i = 0; i < n; i++)
+      erase_tree(&step->other[i]);
+  }
+  erase_unused(dot);
+  for (int s = 0; s < 2; s++)
+    erase_tree(&plan->side[s]);
+}
+
 static void fuse(HlPass *p, HlInst *dot, Plan *plan) {
+  HlModule *m = dot->comp->module;
   const char *name = hl_arena_printf(p->arena, "gemm_fusion_%s", dot->name->text);
-  HlInst *fusion = fusion_wrap(p->arena, dot, HL_WORD_fusion_kind_CUSTOM, name,
-                               hl_arena_printf(p->arena, "%s_computation", name));
-  take_sides(p, fusion, plan);
-  for (int k = 0; k < plan->n_users; k++)
-    fusion = fusion_fuse_user(p->arena, fusion, plan->user[k]);
-  take_numbers(p, fusion);
-  fusion_name_params(fusion);
+  const HlSym *sym = hl_fresh_comp_name(m, hl_arena_printf(p->arena, "%s_computation", name));
+  Made made = {.arena = p->arena, .body = hl_comp_new(m, sym->text, sym->n)};
+  hl_comp_set_fusion(made.body);
+  hl_comp_set_thread(made.body, dot->comp->execution_thread);
+  HlInst *factor[2];
+  for (int s = 0; s < 2; s++)
+    factor[s] = copy_tree(&made, &plan->side[s]);
+  HlInst *root = hl_inst_copy(made.body, dot, NULL, 2, factor), *result = dot;
+  for (int k = 0; k < plan->steps.n; k++) {
+    root = copy_step(&made, &plan->steps.at[k], root);
+    result = plan->steps.at[k].user;
+  }
+  hl_set_root(made.body, root);
+  HlInst *fusion = hl_inst_new(dot->comp, HL_OP_FUSION, root->shape, hl_fresh_name(m, name),
+                               made.inputs.n, made.inputs.at);
+  hl_set_int(fusion, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
+  hl_set_calls(fusion, 1, &made.body);
+  hl_inherit(fusion, dot);
   const HlFusionConfig config = {.kind = HL_FUSION_TRITON_GEMM};
   hl_set_fusion_config(p->arena, fusion, &config);
+  hl_replace_uses(result, fusion);
+  erase_plan(dot, plan);
 }
 
 static void visit_dot(HlPass *p, HlInst *dot) {
+  if (dot->op != HL_OP_DOT || dot->n_operands != 2)
+    return;
   HlMark mark = hl_arena_mark(p->arena);
-  Plan plan;
+  const DotDims d = dot_dims(p->arena, dot);
   bool is_known;
-  if (is_for_triton(p, dot)) {
-    for (int s = 0; s < 2; s++)
-      plan_side(&plan.side[s], dot->operands[s]);
-    plan_users(&plan, dot);
-    if (!names_algorithm(dot, &is_known) && is_pure(&plan))
+  if (is_for_triton(dot, &d)) {
+    Plan plan = {0};
+    const TritonSplit left = plan_side(p->arena, &plan, dot, &d, 0);
+    plan_side(p->arena, &plan, dot, &d, 1);
+    plan_result(p->arena, &plan, dot, left.major);
+    if (!hl_pass_flag(p, "any") && !names_algorithm(dot, &is_known) && is_alone(&plan))
       hl_refuse(p, dot, NULL, "the library is faster at a product alone");
     else if (hl_change(p, "fuse", dot, NULL)) {
       fuse(p, dot, &plan);
