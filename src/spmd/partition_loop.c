@@ -43,7 +43,7 @@ const HlTiles *part_merged_or(Part *pt, const HlTiles *a, const HlTiles *b, cons
 }
 
 const HlTiles *part_loop_with(PartComp *c, const HlTiles *t, const HlTiles *more) {
-  for (int k = 0; k < t->rank; k++)
+  for (int k = 0; k < t->rank && t != more; k++)
     if (more->parts[k] > 1)
       t = part_merged_or(c->pt, t, hl_tiles_only(c->pt->arena, more, k), t);
   return t;
@@ -90,7 +90,7 @@ const HlTiles *part_cheaper_loop(PartComp *c, const HlInst *inst, const PartLoop
       const HlTiles *other = part_loop_with(c, view[first], view[then]);
       other = part_loop_with(c, part_loop_with(c, other, view[WANTED]), view[BY_A]);
       other = part_loop_with(c, other, view[BY_B]);
-      if (hl_tiles_n_tiles(other) < n_tiles)
+      if (hl_tiles_n_tiles(other) < n_tiles || hl_tiles_equal(other, t))
         continue;
       const PartCost cost = cost_of(c, inst, loop, other, own);
       if (is_cheaper(cost, least)) {
