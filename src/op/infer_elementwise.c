@@ -192,6 +192,10 @@ const HlShape *infer_reduce_precision(const HlInfer *q) {
     return hl_infer_error(q, "expected exponent_bits >= 1; got %" PRId64, exponent_bits);
   if (mantissa_bits < 0)
     return hl_infer_error(q, "expected non-negative mantissa_bits; got %" PRId64, mantissa_bits);
+  if (exponent_bits > INT32_MAX || mantissa_bits > INT32_MAX)
+    return hl_infer_error(
+        q, "exponent_bits and mantissa_bits have 32 bits; got %" PRId64 " and %" PRId64,
+        exponent_bits, mantissa_bits);
   return q->in[0];
 }
 

@@ -173,20 +173,13 @@ bool parse_INTS(Parser *p, ParseInst *inst, HlAttr *out) {
   return ok;
 }
 
-// XLA takes the first of several for the ops named here, and dies on several for the others.
-static bool takes_first(HlOp op) {
-  return op == HL_OP_ALL_GATHER || op == HL_OP_ALL_GATHER_START || op == HL_OP_REDUCE_SCATTER ||
-         op == HL_OP_GET_DIMENSION_SIZE || op == HL_OP_SET_DIMENSION_SIZE;
-}
-
 bool parse_ONE_INT(Parser *p, ParseInst *inst, HlAttr *out) {
   const char *at = p->in.at;
   const int base = p->ints.n;
   if (!parse_int_list(p, '{', '}', ',', "a list of one integer"))
     return false;
   const int n = p->ints.n - base;
-  const HlOp op = inst->wrapped < HL_OP_COUNT ? inst->wrapped : inst->op;
-  if (n == 0 || (n > 1 && !takes_first(op)))
+  if (n != 1)
     return parse_error(p, at, "expected exactly one dimension, but found %d", n);
   out->i = p->ints.at[base];
   p->ints.n = base;

@@ -6,21 +6,19 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-typedef enum Mode { CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, FLATTENED } Mode;
+static const char *const mode_text[] = {
+    [HL_CROSS_REPLICA] = "cross_replica",
+    [HL_CROSS_PARTITION] = "cross_partition",
+    [HL_CROSS_BOTH] = "cross_replica_and_partition",
+    [HL_FLATTENED] = "flattened_id",
+};
 
-static const char *const mode_text[] = {"cross_replica", "cross_partition",
-                                        "cross_replica_and_partition", "flattened_id"};
-
-static bool group_mode(Verify *v, const HlInst *inst, Mode *out) {
-  bool channel = hl_has_attr(inst, HL_A_CHANNEL_ID);
-  bool global = hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) != 0;
-  if (!channel && global)
-    return hl_inst_error(v->cx, inst, "cannot have use_global_device_ids=true without channel_id");
-  *out = !channel                             ? CROSS_REPLICA
-         : !hl_has_global_ids((HlOp)inst->op) ? CROSS_PARTITION  // they go by the channel alone
-         : global                             ? FLATTENED
-                                              : CROSS_BOTH;
-  return true;
+// A channel id that is not positive is none.
+static bool group_mode(Verify *v, const HlInst *inst, HlGroupMode *out) {
+  *out = hl_group_mode(inst);
+  if (*out != HL_CROSS_REPLICA || !hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS))
+    return true;
+  return hl_inst_error(v->cx, inst, "cannot have use_global_device_ids=true without channel_id");
 }
 
 // --- Groups -------------------------------------------------------------------------------------
@@ -76,11 +74,11 @@ static bool read_groups(Verify *v, const HlInst *inst, Groups *out) {
   return true;
 }
 
-static int64_t devices_of(const HlModule *m, Mode mode) {
+static int64_t devices_of(const HlModule *m, HlGroupMode mode) {
   int64_t both;
   switch (mode) {
-  case CROSS_PARTITION: return m->num_partitions;
-  case FLATTENED:
+  case HL_CROSS_PARTITION: return m->num_partitions;
+  case HL_FLATTENED:
     return __builtin_mul_overflow(m->replica_count, m->num_partitions, &both) ? INT64_MAX : both;
   default: return m->replica_count;
   }
@@ -88,10 +86,10 @@ static int64_t devices_of(const HlModule *m, Mode mode) {
 
 // Checks groups against the module's devices; the check of numbers is skipped where they are not
 // set.
-static bool check_groups(Verify *v, const HlInst *inst, Mode mode, const Groups *groups) {
+static bool check_groups(Verify *v, const HlInst *inst, HlGroupMode mode, const Groups *groups) {
   bool uneven_is_fine = inst->op == HL_OP_ALL_REDUCE || inst->op == HL_OP_ALL_REDUCE_START;
   if (groups->n_groups == 0) {
-    if (mode != FLATTENED)
+    if (mode != HL_FLATTENED)
       return true;
     return hl_inst_error(v->cx, inst,
                          "replica groups must be specified in flattened-id mode (channel_id with "
@@ -110,11 +108,11 @@ static bool check_groups(Verify *v, const HlInst *inst, Mode mode, const Groups 
 }
 
 // How many devices exchange data.
-static int64_t subgroup_size(const HlModule *m, Mode mode, const Groups *groups) {
-  int64_t size = groups->n_groups > 0      ? groups->first
-                 : mode == CROSS_PARTITION ? m->num_partitions
-                                           : m->replica_count;
-  if (mode == CROSS_BOTH && __builtin_mul_overflow(size, m->num_partitions, &size))
+static int64_t subgroup_size(const HlModule *m, HlGroupMode mode, const Groups *groups) {
+  int64_t size = groups->n_groups > 0         ? groups->first
+                 : mode == HL_CROSS_PARTITION ? m->num_partitions
+                                              : m->replica_count;
+  if (mode == HL_CROSS_BOTH && __builtin_mul_overflow(size, m->num_partitions, &size))
     return INT64_MAX;
   return size;
 }
@@ -241,18 +239,22 @@ static bool check_side(Verify *v, const HlInst *inst, HlI64s pairs, int side, in
 
 static bool check_pairs(Verify *v, const HlInst *inst, int64_t uses) {
   HlI64s pairs = hl_attr_ints(inst, HL_A_SOURCE_TARGET_PAIRS);
-  Mode mode;
+  HlGroupMode mode;
   if (!group_mode(v, inst, &mode))
     return false;
-  int64_t limit = mode == CROSS_REPLICA ? v->m->replica_count : v->m->num_partitions;
+  const int64_t known = mode == HL_CROSS_REPLICA ? v->m->replica_count : v->m->num_partitions;
+  // A module of one device may be one that does not say; yet devices are counted in 32 bits.
+  const int64_t limit = known > 1 ? known : INT32_MAX;
   for (int k = 0; k < pairs.n; k++)
-    if (pairs.at[k] < 0 || (limit > 1 && pairs.at[k] >= limit))
+    if (pairs.at[k] < 0 || pairs.at[k] >= limit)
       return hl_inst_error(v->cx, inst,
                            "%s %" PRId64
                            " in the instruction's source-target pair must be in [0, %" PRId64
-                           "), the module's %s",
+                           "), the %s",
                            k % 2 == 0 ? "source" : "target", pairs.at[k], limit,
-                           mode == CROSS_REPLICA ? "replicas" : "partitions");
+                           known <= 1                 ? "numbers of devices"
+                           : mode == HL_CROSS_REPLICA ? "module's replicas"
+                                                      : "module's partitions");
   return check_side(v, inst, pairs, 0, uses) && check_side(v, inst, pairs, 1, uses);
 }
 
@@ -277,9 +279,9 @@ bool verify_collective(Verify *v, const HlInst *inst) {
   HlOp op = (HlOp)inst->op;
   if (op == HL_OP_COLLECTIVE_PERMUTE || op == HL_OP_COLLECTIVE_PERMUTE_START)
     return check_permute(v, inst);
-  if (op == HL_OP_COLLECTIVE_BROADCAST || op == HL_OP_COLLECTIVE_REDUCE || v->has_grids)
+  if (op == HL_OP_COLLECTIVE_BROADCAST || v->has_grids)
     return true;
-  Mode mode;
+  HlGroupMode mode;
   Groups groups;
   if (!group_mode(v, inst, &mode) || !read_groups(v, inst, &groups) ||
       !check_groups(v, inst, mode, &groups))

@@ -214,6 +214,11 @@ static bool check_bitcast(Verify *v, const HlInst *inst) {
 
 static bool check_broadcast(Verify *v, const HlInst *inst) {
   HlI64s at = hl_dims(inst);
+  const HlShape *from = inst->operands[0]->shape;
+  if (from->dtype != inst->shape->dtype && v->options.allow_mixed_precision != HL_ON)
+    return hl_inst_error(v->cx, inst,
+                         "broadcast cannot change the element type: operand is %s, result is %s",
+                         verify_text(v, from), verify_text(v, inst->shape));
   for (int k = 1; v->options.broadcast_order && k < at.n; k++)
     if (at.at[k] < at.at[k - 1])
       return hl_inst_error(

@@ -3,12 +3,35 @@
 #include "ir/wrong.h"
 #include "verify/verify.h"
 
+// An array whose elements are said to take another number of bits than their type does; NULL: none. For CPUs and GPUs only
+// types smaller than a byte have that choice.
+static const HlShape *padded_elements(const HlShape *shape) {
+  if (hl_is_array_dtype(shape->dtype)) {
+    const HlLayoutExtra *extra = shape->layout != NULL ? shape->layout->extra : NULL;
+    const bool fixed = shape->dtype == HL_PRED || hl_dtype_info[shape->dtype].bits >= 8;
+    return extra != NULL && extra->element_bits != 0 && fixed ? shape : NULL;
+  }
+  const HlShape *found = NULL;
+  for (int k = 0; hl_shape_is_tuple(shape) && found == NULL && k < shape->rank; k++)
+    found = padded_elements(shape->element[k]);
+  return found;
+}
+
+static const char *wrong_shape(const Verify *v, const HlShape *shape, const HlShape **where) {
+  const char *wrong = ir_wrong_shape(shape, where);
+  if (wrong != NULL || v->is_tiled)
+    return wrong;
+  *where = padded_elements(shape);
+  return *where != NULL ? "has an element size, which only types smaller than a byte may have"
+                        : NULL;
+}
+
 // Shapes are interned and few; each is looked at once.
 static bool check_shape(Verify *v, const HlInst *inst, const HlShape *shape) {
   if (shape == NULL || map_get_ptr(&v->sound, shape) != NULL)
     return true;
   const HlShape *where;
-  const char *wrong = ir_wrong_shape(shape, &where);
+  const char *wrong = wrong_shape(v, shape, &where);
   if (wrong == NULL) {
     map_put_ptr(&v->sound, shape, shape);
     return true;

@@ -31,7 +31,8 @@ static bool verify_all(Verify *v) {
 }
 
 // Whether a module was laid out for a machine with tiled memory. Those machines (TPUs) compute on
-// bf16 and f32 operands at once, and their compilers verify with mixed precision allowed.
+// bf16 and f32 operands at once, and their compilers verify with mixed precision allowed; and they
+// may keep elements in more bits than the type has.
 static bool is_tiled(const HlModule *m) {
   for (const HlComp *comp = m->first; comp != NULL; comp = comp->next)
     for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next) {
@@ -47,11 +48,15 @@ static bool try_verifying(HlCx *cx, void *v) {
 }
 
 bool hl_verify(HlCx *cx, const HlModule *m, const HlVerifyOptions *options) {
-  Verify v = {.cx = cx, .scratch = hl_cx_scratch(cx), .m = m, .is_laid_out = m->is_scheduled};
+  Verify v = {.cx = cx,
+              .scratch = hl_cx_scratch(cx),
+              .m = m,
+              .is_laid_out = m->is_scheduled,
+              .is_tiled = is_tiled(m)};
   if (options != NULL)
     v.options = *options;
   if (v.options.allow_mixed_precision == HL_USUAL)
-    v.options.allow_mixed_precision = hl_switch(is_tiled(m));
+    v.options.allow_mixed_precision = hl_switch(v.is_tiled);
   HlMark mark = hl_arena_mark(v.scratch);
   bool ok = hl_try(cx, try_verifying, &v);
   map_free(&v.sound);

@@ -21,6 +21,7 @@ typedef struct Verify {
   bool has_grids;
   // A schedule or a bitcast: the layouts that stand there are those of the memory, not the reader's defaults.
   bool is_laid_out;
+  bool is_tiled;  // tiled layouts: made for a machine that mixes precisions and pads elements
   Map sound;  // shapes that are well formed
   HlAsyncLately async;
 } Verify;
