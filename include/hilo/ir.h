@@ -794,6 +794,9 @@ typedef struct HlAsyncLately {
   const HlInst *link[HL_ASYNC_LATELY], *start[HL_ASYNC_LATELY];  // by id, the newest
 } HlAsyncLately;
 const HlInst *hl_async_chain_start(HlAsyncLately *lately, const HlInst *inst);
+// The start or update that a value is: itself, or what it has handed on through tuples, copies, barriers, marks of
+// sharding and loops. NULL: none.
+const HlInst *hl_async_link(const HlInst *value);
 const HlInst *hl_async_wrapped(HlAsyncLately *lately, const HlInst *inst);
 // Whether an op is a link of asynchronous work (a start, an update, a done; send and recv are starts), and
 // whether one that is not the first: its operand 0 is the link before it.

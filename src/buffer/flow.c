@@ -346,11 +346,21 @@ static bool update_async_start(Work *w, const HlInst *inst) {
 
 static bool update_async_update(Work *w, const HlInst *inst) {
   HlFlow *flow = w->flow;
-  uint32_t slot = hl_slot(flow, inst), from = hl_slot(flow, inst->operands[0]);
+  const HlShape *link = inst->operands[0]->shape;
+  const HlInst *wrapped = hl_async_wrapped(NULL, inst);
+  uint32_t slot = hl_slot(flow, inst), from = hl_slot(flow, inst->operands[0]),
+           inputs = hl_slot_child(flow, slot, 0), before = hl_slot_child(flow, from, 0);
+  const int n_before = link->element[0]->rank;
   bool changed = false;
-  for (int k = 0; k < 2; k++)
-    changed |= pass_leaves(flow, hl_slot_child(flow, slot, k), hl_slot_child(flow, from, k));
-  return changed;
+  for (int k = 0; k < n_before; k++)
+    changed |= pass_leaves(flow, hl_slot_child(flow, inputs, k), hl_slot_child(flow, before, k));
+  for (uint32_t k = 1; k < inst->n_operands; k++)
+    changed |= pass_leaves(flow, hl_slot_child(flow, inputs, n_before + (int)k - 1),
+                           hl_slot(flow, inst->operands[k]));
+  if (hl_shape_compatible(link->element[1], inst->shape->element[1]))
+    return changed | pass_leaves(flow, hl_slot_child(flow, slot, 1), hl_slot_child(flow, from, 1));
+  return changed |
+         (wrapped && pass_leaves(flow, hl_slot_child(flow, slot, 1), hl_slot(flow, wrapped)));
 }
 
 // Operands of a start go to element 0 of its result, side by side when there are several.
@@ -413,6 +423,15 @@ static bool update_done(Work *w, const HlInst *inst) {
                      hl_slot_child(w->flow, operand_slot(w, inst), 1));
 }
 
+// Where the chain has promised no result, the called computation has it.
+static bool update_async_done(Work *w, const HlInst *inst) {
+  const HlInst *wrapped = hl_async_wrapped(NULL, inst);
+  const HlShape *link = inst->operands[0]->shape;
+  if (!wrapped || hl_shape_compatible(link->element[1], inst->shape))
+    return update_done(w, inst);
+  return pass_leaves(w->flow, hl_slot(w->flow, inst), hl_slot(w->flow, wrapped));
+}
+
 static bool update_send(Work *w, const HlInst *inst) {
   return pass_leaves(w->flow, hl_slot_child(w->flow, hl_slot(w->flow, inst), 0),
                      operand_slot(w, inst));
@@ -435,7 +454,7 @@ static const Passing passing[HL_OP_COUNT] = {
     [HL_OP_CONDITIONAL] = {define_nothing, update_conditional},
     [HL_OP_ASYNC_START] = {define_behind_results, update_async_start},
     [HL_OP_ASYNC_UPDATE] = {define_behind_results, update_async_update},
-    [HL_OP_ASYNC_DONE] = {define_tuples, update_done},
+    [HL_OP_ASYNC_DONE] = {define_tuples, update_async_done},
     [HL_OP_COPY_START] = {define_copy_start, update_copy_start},
     [HL_OP_COPY_DONE] = {define_nothing, update_copy_done},
     [HL_OP_ALL_REDUCE_DONE] = {define_nothing, update_same},

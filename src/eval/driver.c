@@ -4,7 +4,7 @@
 
 // --- Values passed on ---------------------------------------------------------------------------
 
-// copy, opt-barrier, domain, add-dependency, async-update, alternatives: operand 0.
+// copy, opt-barrier, domain, add-dependency, alternatives: operand 0.
 static HlLiteral *take_first(Interp *in, const HlInst *inst, HlLiteral **operand, int64_t lanes) {
   if (inst->n_operands == 0) {
     hl_inst_error(in->ev.cx, inst, "%s has no operand", hl_op_text((HlOp)inst->op));
@@ -84,21 +84,49 @@ static bool drive_copy_start(Interp *in, const HlInst *inst, const HlLiteral *co
   return *out != NULL;
 }
 
-// The computation runs at once; the operands go along as the shape says.
+// A link of a chain: the arguments bound so far, the result and the context. The computation runs once it has all its
+// arguments; the result stands where it belongs from then on, whatever of it the shape promises.
+static bool drive_link(Interp *in, const HlInst *inst, const HlComp *comp,
+                       const HlLiteral *const *argument, int n, HlLiteral **out) {
+  HlLiteral *both[2] = {interp_tuple(in, n, (HlLiteral *const *)argument), NULL};
+  if (both[0])
+    both[1] = n == comp->n_params ? interp_call(in, comp, argument, n)
+                                  : interp_new(in, inst, inst->shape->element[1]);
+  if (both[1])
+    *out = completed(in, inst, both, 2);
+  else if (both[0])
+    interp_drop(in, both[0]);
+  return *out != NULL;
+}
+
 static bool drive_async_start(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                               HlLiteral **out) {
-  const int n = (int)inst->n_operands;
-  HlLiteral *result = interp_call(in, hl_called(inst, 0), operand, n);
-  if (!result)
-    return false;
-  HlLiteral *arguments = interp_tuple(in, n, (HlLiteral *const *)operand);
-  if (!arguments) {
-    interp_drop(in, result);
-    return false;
-  }
   const HlMark mark = hl_arena_mark(in->frames);
-  HlLiteral *both[] = {arguments, result};
-  *out = completed(in, inst, both, 2);
+  const bool ok = drive_link(in, inst, hl_called(inst, 0), operand, (int)inst->n_operands, out);
+  hl_arena_release(in->frames, mark);
+  return ok;
+}
+
+// An update that binds nothing hands on what it gets.
+static bool drive_async_update(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
+                               HlLiteral **out) {
+  const HlInst *start = hl_async_chain_start(NULL, inst);
+  const HlLiteral *link = operand[0];
+  if (!start || start->n_calls == 0 || !link->element || link->shape->rank < 2 ||
+      !link->element[0]->element)
+    return hl_inst_error(in->ev.cx, inst, "the operand is no link of an asynchronous chain");
+  const HlLiteral *bound = link->element[0];
+  const int n_before = bound->shape->rank, n_new = (int)inst->n_operands - 1;
+  const HlMark mark = hl_arena_mark(in->frames);
+  if (n_new == 0) {
+    HlLiteral *both[] = {hl_literal_ref(link->element[0]), hl_literal_ref(link->element[1])};
+    *out = completed(in, inst, both, 2);
+  } else {
+    const HlLiteral **argument = HL_ARRAY(in->frames, const HlLiteral *, n_before + n_new);
+    for (int k = 0; k < n_before + n_new; k++)
+      argument[k] = k < n_before ? bound->element[k] : operand[1 + k - n_before];
+    drive_link(in, inst, hl_called(start, 0), argument, n_before + n_new, out);
+  }
   hl_arena_release(in->frames, mark);
   return *out != NULL;
 }
@@ -136,7 +164,6 @@ static TakingOp *const taking[HL_OP_COUNT] = {
     [HL_OP_OPT_BARRIER] = take_first,
     [HL_OP_ADD_DEPENDENCY] = take_first,
     [HL_OP_DOMAIN] = take_first,
-    [HL_OP_ASYNC_UPDATE] = take_first,
     [HL_OP_ALTERNATIVES] = take_first,
     [HL_OP_CALL] = take_call,
     [HL_OP_FUSION] = take_call,
@@ -154,6 +181,7 @@ static DrivenOp *const driven[HL_OP_COUNT] = {
     [HL_OP_COPY_START] = drive_copy_start,
     [HL_OP_COPY_DONE] = drive_copy_done,
     [HL_OP_ASYNC_START] = drive_async_start,
+    [HL_OP_ASYNC_UPDATE] = drive_async_update,
     [HL_OP_ASYNC_DONE] = drive_async_done,
     [HL_OP_PARTITION_ID] = drive_device_id,
     [HL_OP_REPLICA_ID] = drive_device_id,

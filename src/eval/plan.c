@@ -43,12 +43,13 @@ static bool check_arity(Interp *in, const HlInst *inst) {
   return true;
 }
 
-// The operands from `first` on as arguments of a computation.
+// The operands from `first` on as arguments of a computation; an async-start may leave the last to its updates.
 static bool check_arguments(Interp *in, const HlInst *inst, int call, uint32_t first, uint32_t n) {
   if (call >= inst->n_calls)
     return hl_inst_error(in->ev.cx, inst, "a called computation is missing");
   const HlComp *comp = hl_called(inst, call);
-  if (comp->n_params != (int)n || first + n > inst->n_operands)
+  const bool few = (int)n < comp->n_params && inst->op == HL_OP_ASYNC_START;
+  if ((comp->n_params != (int)n && !few) || first + n > inst->n_operands)
     return hl_inst_error(in->ev.cx, inst, "computation %s takes %d arguments, got %u",
                          comp->name->text, comp->n_params, n);
   for (uint32_t k = 0; k < n; k++)

@@ -1,4 +1,4 @@
-// ir/access.c: reads instructions: attributes by key, async chains, positions, errors.
+// ir/access.c: reads instructions: attributes by key, groups of devices, positions, errors.
 
 #include <stdarg.h>
 
@@ -96,32 +96,6 @@ int64_t hl_comparison_type(const HlInst *inst) {
                                                          : HL_NO_DTYPE);
 }
 
-const HlInst *hl_async_chain_start(HlAsyncLately *lately, const HlInst *inst) {
-  const HlInst *at = inst, *start = NULL;
-  while (at->op == HL_OP_ASYNC_UPDATE || at->op == HL_OP_ASYNC_DONE) {
-    const uint32_t slot = at->id % HL_ASYNC_LATELY;
-    if (lately && lately->link[slot] == at) {
-      start = lately->start[slot];
-      break;
-    }
-    if (at->n_operands == 0)
-      break;
-    at = at->operands[0];
-  }
-  if (at->op == HL_OP_ASYNC_START)
-    start = at;
-  if (lately) {
-    lately->link[inst->id % HL_ASYNC_LATELY] = inst;
-    lately->start[inst->id % HL_ASYNC_LATELY] = start;
-  }
-  return start;
-}
-
-const HlInst *hl_async_wrapped(HlAsyncLately *lately, const HlInst *inst) {
-  const HlInst *start = hl_async_chain_start(lately, inst);
-  return start && start->n_calls > 0 ? start->calls[0].comp->root : NULL;
-}
-
 // XLA's partitioner, too, names what it makes of `main` `main_spmd`.
 bool hl_is_partitioned(const HlModule *m) {
   static const char end[] = "_spmd";
@@ -144,14 +118,6 @@ bool hl_has_side_effect(const HlInst *inst) {
   if (inst->op == HL_OP_CUSTOM_CALL)
     return hl_attr_int(inst, HL_A_HAS_SIDE_EFFECT) != 0;
   return (traits & HL_T_COLLECTIVE) && hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT) != 0;
-}
-
-bool hl_awaits(HlOp op) {
-  return hl_op_half(op) >= HL_HALF_UPDATE;
-}
-
-bool hl_is_async(HlOp op) {
-  return hl_op_half(op) != HL_HALF_NONE;
 }
 
 // --- Groups of devices ----------------------------------------------------------------------------

@@ -116,21 +116,6 @@ static bool check_aliases(Parser *p, const char *at) {
   return true;
 }
 
-// An async computation has exactly one start.
-static bool check_async(Parser *p) {
-  for (const HlComp *comp = p->m->first; comp; comp = comp->next) {
-    int starts = 0;
-    for (const HlCall *call = comp->first_call; call; call = call->next)
-      starts += call->caller->op == HL_OP_ASYNC_START;
-    if (starts > 1) {
-      hl_error(p->cx, hl_comp_pos(comp), "computation %s is called by more than one async op",
-               comp->name->text);
-      return false;
-    }
-  }
-  return true;
-}
-
 static void set_schedules(Parser *p) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next) {
     if (comp->is_fusion)
@@ -176,7 +161,7 @@ static bool finish_module(Parser *p, const char *at, bool headerless) {
   hl_complete_entry_layout(m);
   hl_set_dialect(m, dialect_told(&p->signs));
   hl_set_tuple_elements(m, p->elements);
-  return check_aliases(p, at) && check_async(p);
+  return check_aliases(p, at);
 }
 
 // --- Modules -------------------------------------------------------------------------------------

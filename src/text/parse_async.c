@@ -12,30 +12,41 @@ static bool is_async(const HlInst *inst) {
   return inst && hl_op_info[inst->op].traits & HL_T_ASYNC;
 }
 
-static bool check_start_shape(Parser *p, const ParseInst *inst) {
-  const HlShape *shape = inst->shape;
-  if (shape->dtype == HL_TUPLE && shape->rank >= 2 && shape->element[0]->dtype == HL_TUPLE)
+static bool is_link_shape(const HlShape *shape) {
+  return shape->dtype == HL_TUPLE && shape->rank >= 2 && shape->element[0]->dtype == HL_TUPLE;
+}
+
+// The start of the chain that an operand hands on, if the text before this has it.
+static const HlInst *start_of(Parser *p, const HlInst *operand) {
+  const HlInst *link = hl_async_link(operand);
+  return link ? hl_async_chain_start(&p->async, link) : NULL;
+}
+
+static bool check_link(Parser *p, const ParseInst *inst, const HlInst *from) {
+  if (!is_link_shape(from->shape))
+    return parse_error(p, inst->op_at,
+                       "async-update and async-done expect a single async op as their operand");
+  const HlInst *start = start_of(p, from);
+  const HlOp wrapped =
+      start && start->n_calls > 0 ? (HlOp)hl_called(start, 0)->root->op : (HlOp)inst->wrapped;
+  if (inst->wrapped == HL_OP_COUNT || wrapped == (HlOp)inst->wrapped)
     return true;
-  return parse_error(p, inst->op_at,
-                     "async-start expects the op shape to be in the form of "
-                     "((async-operands), async-outputs, state)");
+  return parse_error(p, inst->op_at, "expected the async wrapped opcode to be %s, but found %s",
+                     hl_op_text(wrapped), hl_op_text(inst->wrapped));
 }
 
 bool parse_async_operands(Parser *p, const ParseInst *inst) {
+  if (inst->op != HL_OP_ASYNC_DONE && !is_link_shape(inst->shape))
+    return parse_error(p, inst->op_at,
+                       "%s expects the op shape to be in the form of "
+                       "((async-operands), async-outputs, state)",
+                       hl_op_text(inst->op));
   if (inst->op == HL_OP_ASYNC_START)
-    return check_start_shape(p, inst);
-  const HlInst *from = p->ptrs.at[inst->ops];
-  if (!is_async(from) || from->op == HL_OP_ASYNC_DONE)
-    return parse_error(p, inst->op_at,
-                       "async-update and async-done expect a single async op as their operand");
-  if (inst->op == HL_OP_ASYNC_UPDATE && !hl_shape_equal(from->shape, inst->shape))
-    return parse_error(p, inst->op_at,
-                       "async-update expects the op shape to be the same as the operand shape");
-  const HlInst *wrapped = hl_async_wrapped(&p->async, from);
-  if (inst->wrapped < HL_OP_COUNT && wrapped && wrapped->op != inst->wrapped)
-    return parse_error(p, inst->op_at, "expected the async wrapped opcode to be %s, but found %s",
-                       hl_op_text((HlOp)wrapped->op), hl_op_text(inst->wrapped));
-  return true;
+    return true;
+  if (inst->n_ops == 0)
+    return parse_error(p, inst->op_at, "%s expects at least 1 operand, but has 0",
+                       hl_op_text(inst->op));
+  return check_link(p, inst, p->ptrs.at[inst->ops]);
 }
 
 // Attributes that an async op shares with what it wraps.
@@ -76,6 +87,19 @@ static void release_literals(const ParseInst *inst) {
       hl_literal_unref((HlLiteral *)(uintptr_t)inst->attrs[k].ptr);
 }
 
+// How many parameters the computation of a start written with sugar has. Those that no operand is bound to yet get their shapes
+// from the updates, which come later.
+static int n_params_of(const ParseInst *start, HlOp op) {
+  const int want = hl_op_info[op].n_operands;
+  return want == HL_ANY || want < start->n_ops ? start->n_ops : want;
+}
+
+static const HlShape *param_shape(Parser *p, const ParseInst *start, int k,
+                                  HlInst *const *operands) {
+  static const int64_t one[] = {1};
+  return k < start->n_ops ? operands[k]->shape : hl_shape_array(p->m->shapes, HL_F32, 1, one);
+}
+
 // The computation that a start written with sugar calls, or NULL.
 static HlComp *make_wrapped(Parser *p, ParseInst *start, HlInst *const *operands) {
   static const char name[] = "async_wrapped";
@@ -87,10 +111,11 @@ static HlComp *make_wrapped(Parser *p, ParseInst *start, HlInst *const *operands
   inst.n_preds = inst.n_extra = 0;
   split_attrs(start, &inst);
   const int want = hl_op_info[inst.op].n_operands;
-  if (want != HL_ANY && want != inst.n_ops)
+  const int n_params = n_params_of(start, inst.op);
+  if (want != HL_ANY && want < inst.n_ops)
     parse_error(p, inst.op_at, "%s expects %d operand%s, but has %d", hl_op_text(inst.op), want,
                 want == 1 ? "" : "s", inst.n_ops);
-  else if (parse_check_op(p, &inst))
+  else if (n_params > inst.n_ops || parse_check_op(p, &inst))
     ok = true;
   if (!ok) {
     release_literals(&inst);
@@ -99,9 +124,10 @@ static HlComp *make_wrapped(Parser *p, ParseInst *start, HlInst *const *operands
   HlComp *comp = hl_comp_new(p->m, name, sizeof name - 1);
   hl_comp_set_loc(comp, lex_pos(&p->in, start->name_at).loc);
   p->unordered = p->rename = true;
-  HlInst **params = HL_ARRAY(p->m->arena, HlInst *, inst.n_ops);
-  for (int k = 0; k < inst.n_ops; k++)
-    params[k] = make_param(p, comp, k, operands[k]->shape, comp->loc);
+  HlInst **params = HL_ARRAY(p->m->arena, HlInst *, n_params);
+  for (int k = 0; k < n_params; k++)
+    params[k] = make_param(p, comp, k, param_shape(p, start, k, operands), comp->loc);
+  inst.n_ops = n_params;
   inst.name = hl_sym(p->m, hl_op_text(inst.op));
   HlInst *root = parse_build(p, &inst, comp, params);
   release_literals(&inst);
@@ -115,6 +141,24 @@ static HlComp *make_wrapped(Parser *p, ParseInst *start, HlInst *const *operands
   return comp;
 }
 
+// Fits the computation of a start written with sugar to what an update says of it: further parameters, more of the result.
+static void fit_wrapped(Parser *p, HlInst *root, const HlInst *update) {
+  HlComp *comp = root->comp;
+  const HlShape *params = update->shape->element[0], *result = update->shape->element[1];
+  HlInst **operands = HL_ARRAY(p->m->arena, HlInst *, params->rank);
+  for (int k = 0; k < params->rank; k++) {
+    if (k >= comp->n_params)
+      make_param(p, comp, k, params->element[k], comp->loc);
+    else if (!hl_shape_equal(comp->params[k]->shape, params->element[k]))
+      hl_set_shape(comp->params[k], params->element[k]);
+    operands[k] = comp->params[k];
+  }
+  if (params->rank > (int)root->n_operands)
+    hl_set_operands(root, params->rank, operands);
+  if (!hl_shape_equal(root->shape, result) && (result->dtype != HL_TUPLE || result->rank > 0))
+    hl_set_shape(root, result);
+}
+
 static const char *thread_of(const HlInst *start) {
   const char *thread = start ? hl_attr_text(start, HL_A_ASYNC_EXECUTION_THREAD) : "";
   return *thread ? thread : "main";
@@ -122,7 +166,7 @@ static const char *thread_of(const HlInst *start) {
 
 // What an update or done repeats of its start must agree with it; then it is dropped.
 static bool check_repeated(Parser *p, ParseInst *inst, const HlInst *from) {
-  const HlInst *start = hl_async_chain_start(&p->async, from);
+  const HlInst *start = start_of(p, from);
   const HlAttr *thread = parse_seen(inst, HL_A_ASYNC_EXECUTION_THREAD);
   if (thread && strcmp(thread->sym->text, thread_of(start)) != 0)
     return parse_error(p, inst->op_at, "expected async_execution_thread to be %s, but found %s",
@@ -132,6 +176,8 @@ static bool check_repeated(Parser *p, ParseInst *inst, const HlInst *from) {
     return parse_error(p, inst->op_at,
                        "expected the async wrapped computation to be %s, but found %s",
                        comp->name->text, inst->single_comp[0]->name->text);
+  if (!start)
+    return true;  // of a loop, say, whose body is read before it
   parse_drop_attr(inst, HL_A_ASYNC_EXECUTION_THREAD);
   inst->single_comp[0] = NULL;
   return true;
@@ -198,6 +244,8 @@ bool parse_async(Parser *p, ParseInst *inst, HlInst **out) {
   if (!*out)
     return false;
   HlInst *wrapped = (HlInst *)(uintptr_t)hl_async_wrapped(&p->async, *out);
+  if (wrapped && inst->wrapped < HL_OP_COUNT && inst->op == HL_OP_ASYNC_UPDATE && inst->n_ops > 1)
+    fit_wrapped(p, wrapped, *out);
   for (int k = 0; wrapped && k < inst->n_attrs; k++)
     if (is_shared(inst->attrs[k].key))
       hl_set_attr(wrapped, &inst->attrs[k]);

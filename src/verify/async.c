@@ -36,26 +36,39 @@ bool verify_threads(Verify *v) {
 
 // --- Async chains -------------------------------------------------------------------------------
 
-// The shape of start and update is ((parameters), result, context...).
-static bool check_async_shape(Verify *v, const HlInst *inst, const HlShape *shape,
-                              const HlComp *comp) {
+// The shape of start and update is ((parameters), result, context...). Parameters may be bound late: each link of the chain
+// has those of the link before it and further ones, until none is missing where the chain is done. The result may stand
+// there in part until then, too: as a shorter tuple.
+
+static bool is_prefix(const Verify *v, const HlShape *part, const HlShape *whole) {
+  if (verify_same_shape(v, part, whole, 0))
+    return true;
+  bool fit = hl_shape_is_tuple(part) &&
+             (part->rank == 0 || (hl_shape_is_tuple(whole) && part->rank <= whole->rank));
+  for (int k = 0; fit && k < part->rank; k++)
+    fit = verify_same_shape(v, part->element[k], whole->element[k], 0);
+  return fit;
+}
+
+static bool check_async_shape(Verify *v, const HlInst *inst, const HlComp *comp) {
   const char *op = hl_op_text((HlOp)inst->op);
+  const HlShape *shape = inst->shape;
   if (!hl_shape_is_tuple(shape) || shape->rank < 2)
     return hl_inst_error(
         v->cx, inst,
         "the %s expects the async shape to be a tuple of at least two elements, found %s", op,
         verify_text(v, shape));
   const HlShape *params = shape->element[0], *result = shape->element[1];
-  bool fit = hl_shape_is_tuple(params) && params->rank == comp->n_params;
-  for (int k = 0; fit && k < comp->n_params; k++)
+  bool fit = hl_shape_is_tuple(params) && params->rank <= comp->n_params;
+  for (int k = 0; fit && k < params->rank; k++)
     fit = verify_same_shape(v, params->element[k], comp->params[k]->shape, 0);
   if (!fit)
     return hl_inst_error(
         v->cx, inst,
         "the %s expects the async shape at index {0} to match the %d parameters of async "
-        "computation %s, found %s",
+        "computation %s, or the first of them, found %s",
         op, comp->n_params, comp->name->text, verify_text(v, params));
-  if (verify_same_shape(v, result, comp->root->shape, 0))
+  if (is_prefix(v, result, comp->root->shape))
     return true;
   return hl_inst_error(
       v->cx, inst,
@@ -64,47 +77,141 @@ static bool check_async_shape(Verify *v, const HlInst *inst, const HlShape *shap
       op, verify_text(v, result), verify_text(v, comp->root->shape));
 }
 
-static bool check_async_start(Verify *v, const HlInst *inst) {
-  const HlComp *comp = inst->calls[0].comp;
-  if (!check_async_shape(v, inst, inst->shape, comp))
-    return false;
-  if ((int)inst->n_operands != comp->n_params)
+// The operands from `first` on are the parameters that the link binds, after those bound `before`.
+static bool check_bound(Verify *v, const HlInst *inst, uint32_t first, int before) {
+  const char *op = hl_op_text((HlOp)inst->op);
+  const HlShape *params = inst->shape->element[0];
+  const int n = (int)(inst->n_operands - first);
+  if (n != params->rank - before)
     return hl_inst_error(v->cx, inst,
-                         "async-start has %u operands, but computation %s has %d parameters",
-                         (unsigned)inst->n_operands, comp->name->text, comp->n_params);
-  for (uint32_t k = 0; k < inst->n_operands; k++) {
-    const HlShape *operand = inst->operands[k]->shape,
-                  *wanted = inst->shape->element[0]->element[k];
+                         "the %s has %d new operands, but its shape has %d new parameters: %s", op,
+                         n, params->rank - before, verify_text(v, params));
+  for (int k = 0; k < n; k++) {
+    const HlShape *operand = inst->operands[first + (uint32_t)k]->shape,
+                  *wanted = params->element[before + k];
     if (!verify_same_shape(v, operand, wanted, 0))
       return hl_inst_error(
           v->cx, inst,
-          "the async-start expects the shape of operand %u to match the async shape at index "
-          "{0} (%s vs %s)",
-          (unsigned)k, verify_text(v, operand), verify_text(v, wanted));
+          "the %s expects the shape of operand %u to match the async shape at index {0,%d} "
+          "(%s vs %s)",
+          op, first + (uint32_t)k, before + k, verify_text(v, operand), verify_text(v, wanted));
   }
-  return verify_aliasing(v, inst, true);
+  return true;
+}
+
+static bool check_async_start(Verify *v, const HlInst *inst) {
+  return check_async_shape(v, inst, inst->calls[0].comp) && check_bound(v, inst, 0, 0) &&
+         verify_aliasing(v, inst, true);
+}
+
+// What an update aliases is context with the context before it.
+static bool check_update_aliasing(Verify *v, const HlInst *update) {
+  const HlAttr *attr = hl_attr(update, HL_A_OUTPUT_TO_OPERAND_ALIASING);
+  for (int k = 0; attr != NULL && k < attr->aliases.n; k++) {
+    const HlAlias *alias = &attr->aliases.at[k];
+    if (alias->number != 0 || alias->index.n == 0 || alias->index.at[0] < 2 ||
+        alias->output.n == 0 || alias->output.at[0] < 2)
+      return hl_inst_error(v->cx, update,
+                           "an async-update aliases only context with context of operand 0 (both "
+                           "indices begin with 2 or more), not %s with %s of operand %" PRId64,
+                           verify_index(v, alias->output), verify_index(v, alias->index),
+                           alias->number);
+  }
+  return verify_aliasing(v, update, true);
+}
+
+static bool check_async_update(Verify *v, const HlInst *update, const HlComp *comp) {
+  const HlShape *before = update->operands[0]->shape;
+  if (!check_async_shape(v, update, comp))
+    return false;
+  for (int k = 0; k < 2; k++)
+    if (!is_prefix(v, before->element[k], update->shape->element[k]))
+      return hl_inst_error(v->cx, update,
+                           "the async-update expects the async shape at index {%d} to begin with "
+                           "that of the operand (%s vs %s)",
+                           k, verify_text(v, update->shape->element[k]),
+                           verify_text(v, before->element[k]));
+  return check_bound(v, update, 1, before->element[0]->rank) && check_update_aliasing(v, update);
+}
+
+static bool check_async_done(Verify *v, const HlInst *done, const HlComp *comp) {
+  const int bound = done->operands[0]->shape->element[0]->rank;
+  if (bound < comp->n_params)
+    return hl_inst_error(v->cx, done,
+                         "the async-done expects all %d parameters of async computation %s to be "
+                         "bound, but %d are",
+                         comp->n_params, comp->name->text, bound);
+  if (verify_same_shape(v, done->shape, comp->root->shape, 0))
+    return true;
+  return hl_inst_error(v->cx, done,
+                       "the async-done expects its shape to match the async computation root shape "
+                       "(%s vs %s)",
+                       verify_text(v, done->shape), verify_text(v, comp->root->shape));
 }
 
 static bool check_async_rest(Verify *v, const HlInst *inst) {
-  const HlInst *operand = inst->operands[0], *start = hl_async_chain_start(&v->async, inst);
-  if (operand->op != HL_OP_ASYNC_START && operand->op != HL_OP_ASYNC_UPDATE)
-    return hl_inst_error(v->cx, inst,
-                         "%s expects operand to be async-start or async-update, found %s",
-                         hl_op_text((HlOp)inst->op), hl_op_text((HlOp)operand->op));
+  const char *op = hl_op_text((HlOp)inst->op);
+  const HlInst *before = inst->n_operands > 0 ? hl_async_link(inst->operands[0]) : NULL,
+               *start = before != NULL ? hl_async_chain_start(&v->async, inst) : NULL;
   if (start == NULL || start->n_calls != 1)
-    return hl_inst_error(v->cx, inst, "%s has no async-start at the beginning of its chain",
-                         hl_op_text((HlOp)inst->op));
+    return hl_inst_error(v->cx, inst, "%s does not trace back to an async-start", op);
   const HlComp *comp = start->calls[0].comp;
-  if (!check_async_shape(v, inst, operand->shape, comp))
+  if (!check_async_shape(v, before, comp))
     return false;
-  bool update = inst->op == HL_OP_ASYNC_UPDATE;
-  const HlShape *wanted = update ? operand->shape : operand->shape->element[1];
-  if (verify_same_shape(v, inst->shape, wanted, 0))
-    return true;
-  return hl_inst_error(v->cx, inst, "the %s expects the shape of output to match %s (%s vs %s)",
-                       hl_op_text((HlOp)inst->op),
-                       update ? "that of the operand" : "the async shape at index {1}",
-                       verify_text(v, inst->shape), verify_text(v, wanted));
+  if (!verify_same_shape(v, before->shape, inst->operands[0]->shape, 0))
+    return hl_inst_error(v->cx, inst, "%s expects its operand to have the shape of %s, %s, not %s",
+                         op, before->name->text, verify_text(v, before->shape),
+                         verify_text(v, inst->operands[0]->shape));
+  return inst->op == HL_OP_ASYNC_UPDATE ? check_async_update(v, inst, comp)
+                                        : check_async_done(v, inst, comp);
+}
+
+// Who may take the tuple of a start or update: the next link, and what hands it on to that.
+static bool may_take_link(const HlInst *user) {
+  switch ((HlOp)user->op) {
+  case HL_OP_ASYNC_UPDATE:
+  case HL_OP_ASYNC_DONE:
+  case HL_OP_TUPLE:
+  case HL_OP_GET_TUPLE_ELEMENT:
+  case HL_OP_COPY:
+  case HL_OP_OPT_BARRIER: return true;
+  default:
+    return hl_op_is((HlOp)user->op, HL_T_CONTROL) || hl_is_call(user, HL_CALL_CONTROL_DEP) ||
+           hl_call_has(user, HL_CALL_SHARDS | HL_CALL_BORDER | HL_CALL_SHARDY);
+  }
+}
+
+static bool check_takers(Verify *v, const HlInst *link) {
+  for (const HlUse *use = link->first_use; use != NULL; use = use->next)
+    if (!may_take_link(use->user))
+      return hl_inst_error(v->cx, use->user,
+                           "%s (%s) is operand %u of %s, but only async-update, async-done, "
+                           "control flow and tuples may take it",
+                           link->name->text, hl_op_text((HlOp)link->op), (unsigned)use->number,
+                           hl_op_text((HlOp)use->user->op));
+  return true;
+}
+
+// Each start is ended by exactly one done.
+bool verify_async_ends(Verify *v) {
+  bool ok = true;
+  Map ended = {.arena = v->scratch};
+  for (const HlComp *comp = v->m->first; v->has_async && comp != NULL; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next) {
+      const HlInst *start =
+          inst->op == HL_OP_ASYNC_DONE ? hl_async_chain_start(&v->async, inst) : NULL;
+      const HlInst *other = start != NULL ? map_get_ptr(&ended, start) : NULL;
+      if (other != NULL)
+        ok = hl_inst_error(v->cx, inst, "%s is ended by several async-dones: %s, too",
+                           start->name->text, other->name->text);
+      else if (start != NULL)
+        map_put_ptr(&ended, start, inst);
+    }
+  for (const HlComp *comp = v->m->first; v->has_async && comp != NULL; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next)
+      if (inst->op == HL_OP_ASYNC_START && map_get_ptr(&ended, inst) == NULL)
+        ok = hl_inst_error(v->cx, inst, "no async-done ends this async-start");
+  return ok;
 }
 
 // --- Starts and their ends ----------------------------------------------------------------------
@@ -115,8 +222,6 @@ typedef struct Pair {
 } Pair;
 
 static const Pair pairs[] = {
-    {HL_OP_ASYNC_START, {HL_OP_ASYNC_UPDATE, HL_OP_ASYNC_DONE}},
-    {HL_OP_ASYNC_UPDATE, {HL_OP_ASYNC_UPDATE, HL_OP_ASYNC_DONE}},
     {HL_OP_ALL_REDUCE_START, {HL_OP_ALL_REDUCE_DONE, HL_OP_ALL_REDUCE_DONE}},
     {HL_OP_ALL_GATHER_START, {HL_OP_ALL_GATHER_DONE, HL_OP_ALL_GATHER_DONE}},
     {HL_OP_COLLECTIVE_PERMUTE_START,
@@ -191,6 +296,8 @@ bool verify_async(Verify *v, const HlInst *inst) {
     return false;
   if ((op == HL_OP_ASYNC_UPDATE || op == HL_OP_ASYNC_DONE) && !check_async_rest(v, inst))
     return false;
+  if (op == HL_OP_ASYNC_START || op == HL_OP_ASYNC_UPDATE)
+    return check_takers(v, inst);
   for (int k = 0; k < HL_COUNT_OF(pairs); k++)
     if (pairs[k].start == op)
       return check_consumer(v, inst, &pairs[k]);
@@ -219,15 +326,15 @@ static bool moves_or_passes(HlOp op) {
 bool verify_async_comp(Verify *v, const HlComp *comp) {
   if (!v->has_async)
     return true;
-  const HlInst *start = NULL;
-  for (const HlCall *call = comp->first_call; call != NULL; call = call->next) {
-    if (call->caller->op != HL_OP_ASYNC_START)
-      continue;
-    if (start != NULL)
-      return hl_inst_error(v->cx, call->caller, "async computation %s is started by %s already",
-                           comp->name->text, start->name->text);
-    start = call->caller;
-  }
+  const HlInst *start = NULL, *other = NULL;
+  for (const HlCall *call = comp->first_call; call != NULL; call = call->next)
+    if (call->caller->op == HL_OP_ASYNC_START)
+      start = call->caller;
+    else if (!hl_op_is((HlOp)call->caller->op, HL_T_ASYNC))
+      other = call->caller;
+  if (start != NULL && other != NULL)
+    return hl_inst_error(v->cx, other, "async computation %s is called by %s, which is not async",
+                         comp->name->text, other->name->text);
   if (start == NULL || is_collectives_group(start))
     return true;
   bool single = true, only_channels = true;

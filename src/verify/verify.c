@@ -25,6 +25,7 @@ static bool verify_all(Verify *v) {
   bool ok = true;
   for (const HlComp *comp = v->m->first; comp != NULL; comp = comp->next)
     ok &= verify_comp(v, comp);
+  ok = ok && verify_async_ends(v);  // chains that are none have been reported
   ok &= verify_channels(v);
   ok &= verify_buffers(v);
   return ok & verify_module(v);

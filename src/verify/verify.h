@@ -63,6 +63,7 @@ bool verify_collective(Verify *v, const HlInst *inst);
 bool verify_threads(Verify *v);
 bool verify_async(Verify *v, const HlInst *inst);
 bool verify_async_comp(Verify *v, const HlComp *comp);
+bool verify_async_ends(Verify *v);
 bool verify_channels(Verify *v);
 // module.c: entry layout, aliases, donors, and what all instructions together must obey.
 bool verify_module(Verify *v);

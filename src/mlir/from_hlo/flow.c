@@ -253,6 +253,10 @@ bool fh_rule_async_start(Fh *f, const HlInst *inst, FhValue *out) {
   if (!is_started(inst))
     return hl_inst_error(f->cx, inst, "an async-start without a computation");
   const HlComp *comp = inst->calls[0].comp;
+  if ((int)inst->n_operands < comp->n_params)
+    return hl_error_kind(f->cx, HL_UNSUPPORTED, hl_pos(inst),
+                         "%s: arguments that an async-update binds have no word in MLIR",
+                         inst->name->text);
   if (f->mhlo && out->n)
     return start_bundle(f, inst, out);
   fh_lose(f, FH_LOSS_ASYNC, inst);
