@@ -177,6 +177,9 @@ bool hl_pass_has_changes(HlPass *p, HlComp *comp);      // whether there are any
 // the table's order; instructions made on the way are met in the next round. `rounds`: at most so many per computation, until nothing changes.
 // With p->reach set, it goes over the changes alone.
 bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds);
+// The same in one round, and as XLA's visitors go: operands first, from what nobody uses and from the root; what is made on
+// the way is met only where an instruction that comes later uses it.
+bool hl_run_rules_once(HlPass *p, const HlRule *rules);
 
 // --- What passes ask about instructions (src/pass/match.c) ---------------------------------------------
 

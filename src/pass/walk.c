@@ -102,6 +102,94 @@ static bool walk_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
   return changed;
 }
 
+// One visit of a computation as XLA's visitors make it: each instruction after its operands, as they were when it was met,
+// from those that nobody uses and then from the root. What a rule builds is visited only where an instruction met later uses
+// it.
+typedef struct Visit {
+  HlPass *p;
+  const RuleIndex *index;
+  VEC(bool) met;  // by id: on the stack, or done
+  VEC(HlInst *)
+  todo;  // an instruction stands here twice: to be opened, then (NULL behind it) to be tried
+  const uint64_t
+      *skipped;  // NULL, or a bit for each id below n_old: seen before, and nothing near it changed
+  uint32_t n_old;
+} Visit;
+
+static bool has_met(Visit *v, const HlInst *inst) {
+  while (v->met.n <= (int)inst->id)
+    vec_push_in(v->p->arena, &v->met, false);
+  return v->met.at[inst->id];
+}
+
+static void meet(Visit *v, HlInst *inst) {
+  if (!has_met(v, inst))
+    vec_push_in(v->p->arena, &v->todo, inst);
+}
+
+// The first operand lies on top.
+static void open_inst(Visit *v, HlInst *inst) {
+  v->met.at[inst->id] = true;
+  vec_push_in(v->p->arena, &v->todo, inst);
+  vec_push_in(v->p->arena, &v->todo, NULL);
+  for (int k = inst->control ? inst->control->n_preds : 0; k > 0; k--)
+    meet(v, inst->control->preds[k - 1]);
+  for (uint32_t k = inst->n_operands; k > 0; k--)
+    meet(v, inst->operands[k - 1]);
+}
+
+static bool has_succs(const HlInst *inst) {
+  return inst->control && inst->control->n_succs > 0;
+}
+
+static bool is_skipped(const Visit *v, const HlInst *inst) {
+  return v->skipped && inst->id < v->n_old && v->skipped[inst->id / 64] >> (inst->id % 64) & 1;
+}
+
+static bool visit_from(Visit *v, HlInst *root) {
+  bool changed = false;
+  meet(v, root);
+  while (v->todo.n > 0) {
+    HlInst *inst = vec_pop(&v->todo);
+    if (inst && hl_alive(inst) && !has_met(v, inst)) {
+      open_inst(v, inst);
+    } else if (!inst) {
+      inst = vec_pop(&v->todo);
+      if (hl_alive(inst) && v->index->n[inst->op] > 0 && !is_skipped(v, inst))
+        changed |= try_rules(v->p, v->index, inst);
+    }
+  }
+  return changed;
+}
+
+// The ids that need no look.
+static const uint64_t *skipped_ids(HlPass *p, const RuleIndex *index, HlComp *comp) {
+  uint64_t *skipped = HL_ARRAY(p->arena, uint64_t, comp->next_id / 64 + 1);
+  int n;
+  HlInst **insts = insts_with_rules(p, index, comp, &n);
+  memset(skipped, 0xff, sizeof *skipped * (comp->next_id / 64 + 1));
+  for (int k = 0; k < n; k++)
+    skipped[insts[k]->id / 64] &= ~((uint64_t)1 << (insts[k]->id % 64));
+  return n > 0 ? skipped : NULL;
+}
+
+static bool visit_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
+  HlMark mark = hl_arena_mark(p->arena);
+  Visit v = {.p = p, .index = index, .n_old = comp->next_id};
+  v.skipped = skipped_ids(p, index, comp);
+  bool changed = false;
+  if (v.skipped) {
+    int n;
+    HlInst **all = hl_pass_insts(p, comp, &n);
+    for (int k = 0; k < n; k++)
+      if (hl_alive(all[k]) && all[k] != comp->root && !all[k]->first_use && !has_succs(all[k]))
+        changed |= visit_from(&v, all[k]);
+    changed |= visit_from(&v, comp->root);
+  }
+  hl_arena_release(p->arena, mark);
+  return changed;
+}
+
 // Most passes with rules look for ops that the module does not have: they should cost nothing.
 static bool has_ops(HlEngine *e, const HlRule *rules) {
   if (!e->ops_known) {
@@ -130,6 +218,21 @@ bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
       if (!walk_comp(p, index, comps[k]))
         break;
     if (p->changed && hl_comp_alive(comps[k]))
+      pass_tell_callers(p->engine, comps[k]);
+  }
+  return true;
+}
+
+bool hl_run_rules_once(HlPass *p, const HlRule *rules) {
+  if (!has_ops(p->engine, rules))
+    return true;
+  const RuleIndex *index = index_rules(p, rules);
+  int n;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int k = 0; k < n; k++) {
+    if (!hl_comp_alive(comps[k]) || !hl_comp_may_have_any(comps[k], index->ops))
+      continue;
+    if (visit_comp(p, index, comps[k]) && hl_comp_alive(comps[k]))
       pass_tell_callers(p->engine, comps[k]);
   }
   return true;

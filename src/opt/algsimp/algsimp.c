@@ -59,5 +59,7 @@ bool pass_algsimp(HlPass *p) {
   };
   p->user = &options;
   p->reach = HL_RULE_REACH;
-  return hl_run_rules(p, algsimp_rules, options.run_to_fixed_point ? MOST_ROUNDS : 1);
+  if (!options.run_to_fixed_point)
+    return hl_run_rules_once(p, algsimp_rules);
+  return hl_run_rules(p, algsimp_rules, MOST_ROUNDS);
 }

@@ -17,7 +17,7 @@ HlInst *alg_b1_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   (void)p;
   if (!same_count(inst) || !alg_ascending(hl_dims(inst)))
     return NULL;
-  return alg_reshape(b, inst->operands[0], inst->shape);
+  return hl_b_op(b, HL_OP_RESHAPE, inst->shape, 1, &inst->operands[0], 0, NULL, 0, NULL);
 }
 
 HlInst *alg_b2_transpose(HlPass *p, HlBuild *b, HlInst *inst) {

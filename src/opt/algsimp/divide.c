@@ -140,15 +140,15 @@ static HlInst *product(HlBuild *b, HlInst *x, HlInst *y) {
   return hl_b_binary(b, HL_OP_MULTIPLY, x, y);
 }
 
-// A / broadcast(y) => A * broadcast(1 / y): fewer divisions. Where y has other users, only a pred is
-// worth it: its product becomes a select (A16).
+// A / broadcast(y) => A * broadcast(1 / y): fewer divisions. A GPU has time for them, and where y has other users, only a
+// pred is worth it: its product becomes a select (A16).
 HlInst *alg_divide_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0], *spread = inst->operands[1];
   if (spread->op != HL_OP_BROADCAST || !hl_is_float(inst->shape->dtype))
     return NULL;
   HlInst *y = spread->operands[0];
   bool is_pred = x->op == HL_OP_CONVERT && x->operands[0]->shape->dtype == HL_PRED;
-  if (!is_pred && !hl_one_user(y))
+  if (!is_pred && !(alg_options(p)->executing_on_cpu && hl_one_user(y)))
     return NULL;
   HlInst *inverse = hl_b_binary(b, HL_OP_DIVIDE, alg_full(b, y->shape, 1), y);
   return inverse ? product(b, x, hl_inst_copy(b->comp, spread, NULL, 1, &inverse)) : NULL;

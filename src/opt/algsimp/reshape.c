@@ -36,7 +36,7 @@ HlInst *alg_r2_reshape_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *inner = inst->operands[0];
   if (inner->op != HL_OP_RESHAPE || !alg_static(inst) || !alg_static(inner))
     return NULL;
-  return alg_reshape(b, inner->operands[0], inst->shape);
+  return hl_b_op(b, HL_OP_RESHAPE, inst->shape, 1, inner->operands, 0, NULL, 0, NULL);
 }
 
 // Random numbers have no order: they are drawn in the result's shape. The old draw goes, too, so
