@@ -13,7 +13,7 @@ typedef struct HlFlags {
   HlArena *arena;              // of the texts that were read; NULL: none yet
   bool xla_disable_all_hlo_passes, xla_dump_hlo_as_text, xla_dump_hlo_as_proto, xla_dump_hlo_as_dot, xla_dump_hlo_as_url,
       xla_dump_hlo_as_html, xla_dump_hlo_snapshots, xla_dump_hlo_unoptimized_snapshots, xla_dump_large_constants,
-      xla_dump_disable_metadata, xla_dump_compress_protos, xla_dump_include_timestamp, xla_dump_module_metadata,
+      xla_syntax_sugar_async_ops, xla_dump_disable_metadata, xla_dump_compress_protos, xla_dump_include_timestamp, xla_dump_module_metadata,
       xla_dump_fusion_visualization;
   HlSwitch xla_allow_excess_precision, xla_dump_hlo_as_long_text, xla_enable_dumping, xla_dump_compact_gte;  // usually on
   HlMaybeInt xla_force_host_platform_device_count, xla_dump_max_hlo_modules;  // 1; no limit

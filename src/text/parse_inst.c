@@ -91,6 +91,30 @@ static bool find_sugar(Parser *p, HlStr word, ParseInst *inst) {
   return false;
 }
 
+// XLA writes an async-start of a collective that has a start of its own like that one; its shape tells: ((f32[8]), f32[8])
+// where the collective's own has f32[8] or (f32[8], f32[8]). (Of several arrays an all-gather's and a permute's shapes are the
+// same, and mean the same.)
+static void find_start(ParseInst *inst) {
+  const HlShape *shape = inst->shape;
+  const HlOp op =
+      hl_op_half((HlOp)inst->op) == HL_HALF_START ? hl_op_plain((HlOp)inst->op) : HL_OP_COUNT;
+  if ((op != HL_OP_ALL_REDUCE && op != HL_OP_ALL_GATHER && op != HL_OP_COLLECTIVE_PERMUTE) ||
+      shape->rank < 2 || shape->element[0]->dtype != HL_TUPLE ||
+      (op != HL_OP_ALL_REDUCE && shape->element[0]->rank != 1))
+    return;
+  inst->op = HL_OP_ASYNC_START;
+  inst->wrapped = op;
+}
+
+// The end of what such a start began.
+static void find_done(const Parser *p, ParseInst *inst) {
+  const HlInst *started = inst->n_ops == 1 ? p->ptrs.at[inst->ops] : NULL;
+  if (inst->op == HL_OP_ASYNC_DONE || !started || started->op != HL_OP_ASYNC_START)
+    return;
+  inst->wrapped = hl_op_plain((HlOp)inst->op);
+  inst->op = HL_OP_ASYNC_DONE;
+}
+
 static bool unknown_opcode(Parser *p, HlStr word) {
   if (word.n == 0)
     return lex_expected(&p->in, "an opcode");
@@ -122,6 +146,8 @@ static bool read_opcode(Parser *p, ParseInst *inst) {
     if (inst->op == HL_OP_COUNT && !find_sugar(p, word, inst))
       return unknown_opcode(p, word);
   }
+  if (inst->shape && inst->shape->dtype == HL_TUPLE)
+    find_start(inst);
   lex_move(&p->in, end);
   return true;
 }
@@ -373,6 +399,8 @@ static bool read_head(Parser *p, ParseInst *inst) {
 static bool read_arguments(Parser *p, ParseInst *inst, bool attributes) {
   if (!parse_arguments(p, inst))
     return false;
+  if (hl_op_half((HlOp)inst->op) == HL_HALF_DONE && !inst->poisoned)
+    find_done(p, inst);
   if (hl_op_info[inst->op].traits & HL_T_ASYNC && !inst->poisoned && !parse_async_operands(p, inst))
     return false;
   return parse_attributes(p, inst, attributes) && (inst->poisoned || parse_check_op(p, inst));

@@ -215,6 +215,7 @@ static void print_module(const HlDumper *d, const HlModule *m, bool as_read, HlB
   HlTextOptions options = {
       .preset = is_short ? HL_TEXT_SHORT : HL_TEXT_DEFAULT,
       .large_constants = hl_switch(d->flags->xla_dump_large_constants),
+      .async_sugar = hl_switch(d->flags->xla_syntax_sugar_async_ops),
       .tuple_elements = d->flags->xla_dump_compact_gte == HL_OFF ? HL_OFF : HL_ON,
       .sorted_configs = hl_switch(hl_writes(m->dialect, HL_NEWS_SORTED_CONFIGS)),
       .list_order = hl_switch(as_read)};
