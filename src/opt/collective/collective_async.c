@@ -2,6 +2,7 @@
 //
 // async-collective-creator:      y = f32[8] all-reduce(x)   =>   s = f32[8] all-reduce-start(x)
 //                                                                y = f32[8] all-reduce-done(s)
+//   with `generic`, as on GPUs: s = ((f32[8]), f32[8]) async-start(x), calls={ ROOT all-reduce(..) }, y = async-done(s)
 // async-collective-annotator:    notes on each start whether it is to be waited for at once.
 // convert-async-collectives-to-sync: in a schedule, halves with nothing to compute between become one.
 // collectives-schedule-linearizer:   control edges keep collectives in the order in which they stand.
@@ -10,6 +11,7 @@
 
 #include "hilo/cost.h"
 #include "ir/backend_config.h"
+#include "opt/ask/async_halves.h"
 #include "opt/ask/collectives.h"
 #include "opt/ask/effects.h"
 #include "opt/ask/loops.h"
@@ -56,9 +58,31 @@ static const HlShape *permute_start_shape(HlPass *p, const HlInst *inst) {
   return in_and_out(p, in_place ? inst->operands[0]->shape : operand_shapes(p, inst, false), inst);
 }
 
+// Which results of a start lie where operands are: those of an all-reduce each in its operand's place, that of a permute
+// into a given buffer there.
+static void set_places(HlPass *p, HlInst *start, const HlInst *inst) {
+  const bool is_reduce = inst->op == HL_OP_ALL_REDUCE;
+  const bool is_in_place =
+      inst->op == HL_OP_COLLECTIVE_PERMUTE && hl_has_attr(inst, HL_A_PERMUTE_SLICE_SIZES);
+  if (!is_reduce && !is_in_place)
+    return;
+  const int n = is_reduce ? (int)inst->n_operands : 1;
+  HlAlias *list = HL_ARRAY(p->m->arena, HlAlias, n);
+  for (int k = 0; k < n; k++) {
+    int64_t *at = HL_ARRAY(p->m->arena, int64_t, 2);
+    at[0] = 1;
+    at[1] = k;
+    list[k] = (HlAlias){.output = {at, hl_shape_is_tuple(inst->shape) ? 2 : 1},
+                        .number = is_in_place ? 1 : k};
+  }
+  hl_set_attr(start, &(HlAttr){.key = HL_A_OUTPUT_TO_OPERAND_ALIASING, .aliases = {list, n}});
+}
+
 // The collective alone in a computation, called by an async-start.
-static HlInst *start_by_call(HlPass *p, HlBuild *b, const HlInst *inst) {
-  HlBuild inner = hl_b_nested(b, hl_arena_printf(p->arena, "%s_computation", inst->name->text));
+static HlInst *start_by_call(HlPass *p, HlBuild *b, const HlInst *inst, bool generic) {
+  const char *name =
+      generic ? "async_computation" : hl_arena_printf(p->arena, "%s_computation", inst->name->text);
+  HlBuild inner = hl_b_nested(b, name);
   HlInst **params = HL_ARRAY(p->arena, HlInst *, inst->n_operands + 1);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     params[k] = hl_b_parameter(&inner, inst->operands[k]->shape, NULL);
@@ -68,15 +92,21 @@ static HlInst *start_by_call(HlPass *p, HlBuild *b, const HlInst *inst) {
       hl_inst_new(b->comp, HL_OP_ASYNC_START, in_and_out(p, operand_shapes(p, inst, true), inst),
                   NULL, (int)inst->n_operands, inst->operands);
   hl_set_calls(start, 1, &inner.comp);
-  hl_inherit(start, inst);
+  if (generic) {
+    set_places(p, start, inst);
+    async_inherit(start, inst);
+  } else {
+    hl_inherit(start, inst);
+  }
   return start;
 }
 
 static HlInst *start(HlPass *p, HlBuild *b, const HlInst *inst) {
   const HlShape *shape = inst->shape;
   const HlOp op = hl_op_half_of((HlOp)inst->op, HL_HALF_START);
-  if (op == HL_OP_COUNT)
-    return start_by_call(p, b, inst);
+  const bool generic = hl_pass_flag(p, "generic");
+  if (generic || op == HL_OP_COUNT)
+    return start_by_call(p, b, inst, generic);
   if (inst->op == HL_OP_ALL_GATHER)
     shape = in_and_out(p, operand_shapes(p, inst, false), inst);
   if (inst->op == HL_OP_COLLECTIVE_PERMUTE)
@@ -102,6 +132,8 @@ static void start_early(HlPass *p, HlInst *inst) {
   hl_remove_attr(started, HL_A_SHARDING);
   HlInst *done = hl_inst_new(b.comp, done_op(started), inst->shape, NULL, 1, &started);
   hl_set_loc(done, inst->loc);
+  if (hl_pass_flag(p, "generic"))
+    async_inherit(done, inst);
   for (int k = 0; inst->control && k < inst->control->n_preds; k++)
     hl_add_control(inst->control->preds[k], started);
   if (!hl_commit(p, done))
@@ -207,8 +239,12 @@ static HlInst *together(HlPass *p, const HlInst *started, const HlInst *done) {
     else
       return NULL;
   }
-  if (what != started)
-    return hl_inst_copy(started->comp, what, NULL, (int)what->n_operands, operands);
+  if (what != started) {
+    HlInst *made = hl_inst_copy(started->comp, what, NULL, (int)what->n_operands, operands);
+    if (hl_has_attr(started, HL_A_BACKEND_CONFIG))
+      hl_set_attr(made, hl_attr(started, HL_A_BACKEND_CONFIG));
+    return made;
+  }
   HlOp op = HL_OP_ALL_REDUCE;
   for (int k = 0; k < HL_COUNT_OF(ops); k++)
     op = ops[k][0] == (HlOp)started->op ? ops[k][1] : op;
@@ -221,6 +257,12 @@ static HlInst *together(HlPass *p, const HlInst *started, const HlInst *done) {
     hl_set_calls(made, 1, &reducer);
   }
   return made;
+}
+
+static void note_sync(HlPass *p, HlInst *inst) {
+  HlCollectiveConfig config = hl_collective_config(NULL, inst);
+  config.is_sync = HL_ON;
+  hl_set_collective_config(p->arena, inst, &config);
 }
 
 // The schedule, with what stands for an erased start in its place and erased dones left out.
@@ -257,6 +299,8 @@ static void join_halves(HlPass *p, HlComp *comp) {
     HlBuild b;
     hl_begin(p, "sync", done, &b);
     HlInst *sync = together(p, started, done);
+    if (sync && hl_pass_flag(p, "note"))
+      note_sync(p, sync);
     if (hl_commit(p, sync)) {
       instead[at] = sync;
       if (hl_alive(started))

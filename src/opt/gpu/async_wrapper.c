@@ -9,17 +9,25 @@
 // It looks at what the entry reaches through calls, loops and conditionals. Copies have halves of their
 // own, copy-start and copy-done.
 //
+// dynamic-slice-copy-fusion-async-wrapper: fusions that move a piece of an array of which is known where it lies in each
+// iteration (dynamic-slice-annotator).
+//
+// gpu-copy-async-wrapper: copies from so many bytes on, within the device and without a change of layout: copy-start and
+// copy-done.
+//
 // explicit-collectives-group-async-wrapper: a call that the program marked as a group of collectives,
 // frontend_attributes={_collectives_group=""}, starts and ends as one. What is inside no longer belongs to any
 // scheduling group of its own; the group as a whole keeps all that was said of the call.
 
 #include <string.h>
 
+#include "hilo/cost.h"
 #include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
 #include "opt/ask/async_halves.h"
 #include "opt/ask/frontend.h"
+#include "opt/ask/layouts.h"
 #include "opt/ask/loops.h"
 #include "opt/gpu/triton.h"
 #include "opt/passes.h"
@@ -135,12 +143,8 @@ static bool *reached_comps(HlPass *p, HlComp *const *comps, int n) {
   return reached;
 }
 
-bool pass_async_wrapper(HlPass *p) {
-  uint32_t wanted;
-  if (!read_kinds(p, &wanted))
-    return false;
-  if (wanted == 0 || !hl_pass_flag(p, "enable"))
-    return true;
+static void wrap_all(HlPass *p, uint32_t wanted,
+                     bool (*is)(HlPass *p, uint32_t wanted, const HlInst *inst)) {
   p->relay_control = true;
   int n, n_insts;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
@@ -150,9 +154,57 @@ bool pass_async_wrapper(HlPass *p) {
       continue;
     HlInst **insts = hl_pass_insts(p, comps[c], &n_insts);
     for (int k = 0; k < n_insts; k++)
-      if (hl_alive(insts[k]) && is_wanted(p, wanted, insts[k]))
+      if (hl_alive(insts[k]) && is(p, wanted, insts[k]))
         wrap(p, insts[k]);
   }
+}
+
+bool pass_async_wrapper(HlPass *p) {
+  uint32_t wanted;
+  if (!read_kinds(p, &wanted))
+    return false;
+  if (wanted != 0 && hl_pass_flag(p, "enable"))
+    wrap_all(p, wanted, is_wanted);
+  return true;
+}
+
+// --- dynamic-slice-copy-fusion-async-wrapper ----------------------------------------------------
+
+static const HlInst *through_bitcast(const HlInst *inst) {
+  return inst->op == HL_OP_BITCAST ? inst->operands[0] : inst;
+}
+
+static bool moves_known_piece(HlPass *p, uint32_t wanted, const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION || hl_fusion_code(inst) != HL_FUSION_NONE)
+    return false;
+  const HlInst *slice = through_bitcast(hl_called(inst, 0)->root);
+  const int first_index = slice->op == HL_OP_DYNAMIC_SLICE          ? 1
+                          : slice->op == HL_OP_DYNAMIC_UPDATE_SLICE ? 2
+                                                                    : 0;
+  for (int k = 0; k < first_index; k++)
+    if (through_bitcast(slice->operands[k])->op != HL_OP_PARAMETER)
+      return false;
+  return first_index > 0 && hl_slice_config(p->arena, slice).known;
+}
+
+bool pass_dynamic_slice_copy_wrapper(HlPass *p) {
+  wrap_all(p, 0, moves_known_piece);
+  return true;
+}
+
+// --- gpu-copy-async-wrapper ---------------------------------------------------------------------
+
+static bool is_large_copy(HlPass *p, uint32_t wanted, const HlInst *inst) {
+  const int64_t least = hl_pass_int(p, "min_bytes");
+  if (inst->op != HL_OP_COPY || least < 0)
+    return false;
+  const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
+  return hl_shape_is_array(to) && from == to && hl_memory_space(to) == 0 &&
+         hl_leaf_bytes(to) >= least;
+}
+
+bool pass_gpu_copy_wrapper(HlPass *p) {
+  wrap_all(p, 0, is_large_copy);
   return true;
 }
 
