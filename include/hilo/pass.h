@@ -103,6 +103,7 @@ struct HlPass {
   HlArena *arena;                      // scratch, freed when the pass has run
   const HlPassInfo *info;
   const HlTarget *target;              // whose program this is; never NULL: hl_target_none
+  HlDialect release;                   // of XLA, whose passes these are; UNTOLD: the newest
   bool keeps_rounding;                 // excess precision is off
   bool relay_control;                  // hl_commit hands control edges on to the replacement instead of refusing
   int reach;                           // HL_RULE_REACH, or 0 if rules look anywhere: hl_run_rules always goes over all
@@ -120,6 +121,8 @@ double hl_pass_float(const HlPass *p, const char *name);
 // An integer option of which 0 stands for what the target says.
 int64_t hl_pass_fact(const HlPass *p, const char *name, int64_t fact);
 const char *hl_pass_text(const HlPass *p, const char *name);  // in p->arena
+// The passes are those of this release of XLA or of a later one.
+bool hl_pass_since(const HlPass *p, HlDialect release);
 
 // --- Asking for changes --------------------------------------------------------------------------
 

@@ -33,6 +33,10 @@ bool hl_pass_flag(const HlPass *p, const char *name) {
   return strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
 }
 
+bool hl_pass_since(const HlPass *p, HlDialect release) {
+  return p->release == HL_XLA_UNTOLD || p->release >= release;
+}
+
 int64_t hl_pass_fact(const HlPass *p, const char *name, int64_t fact) {
   int64_t value = hl_pass_int(p, name);
   return value != 0 ? value : fact;

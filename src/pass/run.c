@@ -123,6 +123,7 @@ static bool run_on_module(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
                 .arena = arena,
                 .info = item->pass,
                 .target = e->options.target ? e->options.target : hl_target_none(),
+                .release = e->options.release,
                 .keeps_rounding = e->options.excess_precision == HL_OFF,
                 .engine = e,
                 .args = item->args,

@@ -181,8 +181,13 @@ HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d) {
 HlInst *made_transpose(HlBuild *b, HlInst *x, HlI64s permutation) {
   if (!x)
     return NULL;
-  HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = hl_i64s_copy(hl_b_module(b)->arena, permutation)};
-  return hl_b_op(b, HL_OP_TRANSPOSE, NULL, 1, &x, 1, &attr, 0, NULL);
+  HlModule *m = hl_b_module(b);
+  HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = hl_i64s_copy(m->arena, permutation)};
+  HlInst *made = hl_b_op(b, HL_OP_TRANSPOSE, NULL, 1, &x, 1, &attr, 0, NULL);
+  if (made)
+    hl_set_shape(
+        made, hl_shape_array(m->shapes, made->shape->dtype, made->shape->rank, made->shape->dim));
+  return made;
 }
 
 HlInst *made_reshape(HlBuild *b, HlInst *x, HlI64s sizes) {

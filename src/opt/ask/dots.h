@@ -48,7 +48,7 @@ int64_t dims_product(const HlShape *shape, HlI64s dims);
 // 0, 1, 2, ...
 bool dims_are_iota(HlI64s dims);
 
-// Transposes and reshapes that are made even if they change nothing.
+// Transposes and reshapes that are made even if they change nothing. Results are row-major, as before layouts are chosen.
 HlInst *made_transpose(HlBuild *b, HlInst *x, HlI64s permutation);
 HlInst *made_reshape(HlBuild *b, HlInst *x, HlI64s sizes);
 

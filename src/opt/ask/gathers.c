@@ -6,7 +6,7 @@
 // --- Moving dimensions ---------------------------------------------------------------------------
 
 HlInst *dims_moved(HlBuild *b, HlInst *x, HlI64s permutation) {
-  return x ? hl_b_transpose(b, x, permutation) : NULL;
+  return x && !dims_are_iota(permutation) ? made_transpose(b, x, permutation) : x;
 }
 
 HlInst *dims_with_ones(HlPass *p, HlBuild *b, HlInst *x, HlI64s dims) {

@@ -10,6 +10,7 @@
 
 #include "hilo/edit.h"
 #include "opt/ask/cpu_dot.h"
+#include "opt/ask/dots.h"
 #include "opt/passes.h"
 
 // first, spatial..., last
@@ -33,13 +34,6 @@ static HlI64s kernel_order(HlPass *p, const HlDimLabels *labels) {
   return (HlI64s){order, spatial.n + 2};
 }
 
-static HlI64s counted(HlArena *arena, int n, int64_t first) {
-  int64_t *list = HL_ARRAY(arena, int64_t, n + 1);
-  for (int k = 0; k < n; k++)
-    list[k] = first + k;
-  return (HlI64s){list, n};
-}
-
 static HlDimLabels *canonical_labels(HlArena *arena, int n) {
   HlDimLabels *labels = HL_NEW(arena, HlDimLabels);
   *labels = (HlDimLabels){.input_batch = 0,
@@ -48,9 +42,9 @@ static HlDimLabels *canonical_labels(HlArena *arena, int n) {
                           .kernel_output = n + 1,
                           .output_batch = 0,
                           .output_feature = n + 1,
-                          .input_spatial = counted(arena, n, 1),
-                          .kernel_spatial = counted(arena, n, 0),
-                          .output_spatial = counted(arena, n, 1)};
+                          .input_spatial = dims_from(arena, 1, n),
+                          .kernel_spatial = dims_from(arena, 0, n),
+                          .output_spatial = dims_from(arena, 1, n)};
   return labels;
 }
 
@@ -61,31 +55,16 @@ static const HlShape *permuted(HlPass *p, const HlShape *shape, HlI64s order) {
   return hl_shape_array(p->m->shapes, shape->dtype, order.n, dim);
 }
 
-static HlI64s inverse(HlPass *p, HlI64s order) {
-  int64_t *back = HL_ARRAY(p->arena, int64_t, order.n);
-  for (int k = 0; k < order.n; k++)
-    back[order.at[k]] = k;
-  return (HlI64s){back, order.n};
-}
-
-// A transpose whose result is row-major, whatever the operand is.
-static HlInst *transposed(HlPass *p, HlBuild *b, HlInst *x, HlI64s order) {
-  HlInst *made = hl_b_transpose(b, x, order);
-  if (made)
-    hl_set_shape(made, permuted(p, x->shape, order));
-  return made;
-}
-
 static HlInst *canonicalize(HlPass *p, HlBuild *b, HlInst *inst) {
   const HlDimLabels *labels = hl_attr_ptr(inst, HL_A_DIM_LABELS);
   if (inst->comp != p->m->entry || !labels || hl_cpu_library_convolution(inst) ||
       hl_shape_is_dynamic(inst->shape))
     return NULL;
   HlI64s output = order_of(p, labels->output_batch, labels->output_spatial, labels->output_feature);
-  HlInst *operands[] = {
-      transposed(p, b, hl_operand(inst, 0),
-                 order_of(p, labels->input_batch, labels->input_spatial, labels->input_feature)),
-      transposed(p, b, hl_operand(inst, 1), kernel_order(p, labels))};
+  HlInst *operands[] = {made_transpose(b, hl_operand(inst, 0),
+                                       order_of(p, labels->input_batch, labels->input_spatial,
+                                                labels->input_feature)),
+                        made_transpose(b, hl_operand(inst, 1), kernel_order(p, labels))};
   if (!operands[0] || !operands[1])
     return NULL;
   HlInst *conv = hl_inst_copy(b->comp, inst, permuted(p, inst->shape, output), 2, operands);
@@ -94,7 +73,7 @@ static HlInst *canonicalize(HlPass *p, HlBuild *b, HlInst *inst) {
   hl_set_attr(conv, &attr);
   if (hl_sharding(conv))
     hl_remove_attr(conv, HL_A_SHARDING);
-  return hl_b_transpose(b, conv, inverse(p, output));
+  return made_transpose(b, conv, dims_inverse(p->arena, output));
 }
 
 const HlRule conv_canonicalization_rules[] = {

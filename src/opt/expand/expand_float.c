@@ -54,11 +54,16 @@ typedef struct Marks {
   HlInst *zero, *greatest, *least;
 } Marks;
 
+// As XLA writes it: broadcast even to a scalar.
+static HlInst *mark_like(HlBuild *b, HlInst *x, int64_t value) {
+  HlInst *mark = hl_b_like_int(b, x, value);
+  return mark && x->shape->rank == 0 ? hl_b_broadcast(b, mark, 0, NULL, (HlI64s){0}) : mark;
+}
+
 static Marks marks_like(HlBuild *b, HlInst *x) {
   const int bits = hl_dtype_info[x->shape->dtype].bits;
   const int64_t greatest = (int64_t)(((uint64_t)1 << (bits - 1)) - 1);
-  return (Marks){hl_b_like_int(b, x, 0), hl_b_like_int(b, x, greatest),
-                 hl_b_like_int(b, x, -greatest - 1)};
+  return (Marks){mark_like(b, x, 0), mark_like(b, x, greatest), mark_like(b, x, -greatest - 1)};
 }
 
 // Integers in the order of the floats. Types without a negative zero have their only nan there: it

@@ -153,7 +153,7 @@ static HlInst *as_rows(HlBuild *b, HlInst *x) {
   return hl_b_reshape(b, x, 2, sizes);
 }
 
-static HlInst *call_topk(HlBuild *b, const HlInst *sort, int64_t k, HlI64s order) {
+static HlInst *call_topk(HlPass *p, HlBuild *b, const HlInst *sort, int64_t k, HlI64s order) {
   HlModule *m = hl_b_module(b);
   HlInst *x = as_rows(b, hl_b_transpose(b, sort->operands[0], order));
   if (!x)
@@ -165,8 +165,12 @@ static HlInst *call_topk(HlBuild *b, const HlInst *sort, int64_t k, HlI64s order
   HlAttr target = {.key = HL_A_CUSTOM_CALL_TARGET,
                    .sym = hl_sym(m, hl_call_info[HL_CALL_TOPK].name)};
   HlComp *before = hl_to_apply(sort);
-  return hl_b_op(b, HL_OP_CUSTOM_CALL, hl_shape_tuple(m->shapes, 2, parts), 1, &x, 1, &target, 1,
-                 &before);
+  HlInst *call = hl_b_op(b, HL_OP_CUSTOM_CALL, hl_shape_tuple(m->shapes, 2, parts), 1, &x, 1,
+                         &target, 1, &before);
+  if (call && hl_pass_since(p, HL_XLA_0_11))
+    hl_set_text(call, HL_A_BACKEND_CONFIG,
+                hl_attr_int(sort, HL_A_IS_STABLE) ? "{is_stable = true}" : "{is_stable = false}");
+  return call;
 }
 
 // Result `which` of the call in the dimensions of `slice`.
@@ -191,7 +195,7 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *slice) {
   if (k < 0)
     return NULL;
   HlI64s order = sorted_last(p, sort);
-  HlInst *call = call_topk(b, sort, k, order), *parts[2] = {NULL, NULL}, *own = NULL;
+  HlInst *call = call_topk(p, b, sort, k, order), *parts[2] = {NULL, NULL}, *own = NULL;
   for (HlUse *use = sort->first_use; use && call; use = use->next) {
     HlInst *taken = (HlInst *)slice_of_use(sort, use->user, &which);
     if (!parts[which])

@@ -140,6 +140,46 @@ static const char *refuses(Fuser *f, HlInst *consumer, int operand) {
              : "no loop over elements computes the consumer";
 }
 
+// --- Values of which the maximum is subtracted --------------------------------------------------------
+
+static const HlInst *broadcast_of(const HlInst *inst) {
+  return inst->op == HL_OP_BROADCAST ? inst->operands[0] : inst;
+}
+
+static bool is_maximum_of(const HlInst *reduce, const HlInst *x) {
+  return reduce->op == HL_OP_REDUCE && reduce->operands[0] == x &&
+         hl_to_apply(reduce)->root->op == HL_OP_MAXIMUM;
+}
+
+// x minus its maximum along some dimensions, of which the exponential is taken.
+static bool is_shift_of(const HlInst *subtract, const HlInst *x, const HlInst *maximum) {
+  if (subtract->op != HL_OP_SUBTRACT)
+    return false;
+  const HlInst *const *side = (const HlInst *const *)subtract->operands;
+  bool has_x = broadcast_of(side[0]) == x || broadcast_of(side[1]) == x, has_maximum = false;
+  for (int k = 0; k < 2; k++)
+    has_maximum |= side[k]->op == HL_OP_BROADCAST && side[k]->operands[0] == maximum;
+  for (const HlUse *use = subtract->first_use; has_x && has_maximum && use; use = use->next)
+    if (use->user->op == HL_OP_EXPONENTIAL)
+      return true;
+  return false;
+}
+
+// What a softmax is taken of: computed twice it may round in two ways (a multiplication and an addition become one
+// instruction in the one copy and not in the other), and what exceeds the maximum then has an exponential above 1.
+static bool is_shifted_by_maximum(const HlInst *x) {
+  if (x->op == HL_OP_FUSION || !fusion_is_elementwise(x))
+    return false;
+  const HlInst *maximum = NULL;
+  for (const HlUse *use = x->first_use; use && !maximum; use = use->next)
+    if (is_maximum_of(use->user, x))
+      maximum = use->user;
+  for (const HlUse *use = x->first_use; use && maximum; use = use->next)
+    if (is_shift_of(use->user, x, maximum))
+      return true;
+  return false;
+}
+
 static int choose_kind(Fuser *f, const HlInst *producer, const HlInst *consumer) {
   return makes_output_fusion(producer, consumer) ? HL_WORD_fusion_kind_OUTPUT
                                                  : HL_WORD_fusion_kind_LOOP;
@@ -163,6 +203,8 @@ bool pass_fusion(HlPass *p) {
                          .refuses = refuses,
                          .kind = choose_kind,
                          .is_expensive = is_expensive,
+                         .keeps_whole =
+                             hl_pass_since(p, HL_XLA_0_11) ? is_shifted_by_maximum : NULL,
                          .skips = is_part_of_instruction};
   return fusion_run(p, &policy);
 }

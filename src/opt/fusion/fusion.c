@@ -209,7 +209,8 @@ static bool take_in(Fuser *f, HlInst *producer, HlInst *consumer) {
 
 static const char *refusal(Fuser *f, HlInst *consumer, int operand) {
   return f->keep_whole[consumer->operands[operand]->id]
-             ? "a copy for each user would read more than there is to write"
+             ? "it is computed once: a copy for each user would read more than there is to write, "
+               "or round otherwise"
              : f->policy->refuses(f, consumer, operand);
 }
 
@@ -249,6 +250,8 @@ static void start(Fuser *f, HlComp *comp) {
     enqueue(f, order[k]);
   if (f->policy->may_duplicate)
     fuser_find_keep_whole(f, order, n);
+  for (int k = 0; k < n && f->policy->keeps_whole; k++)
+    f->keep_whole[order[k]->id] |= f->policy->keeps_whole(order[k]);
 }
 
 static void fuse_comp(Fuser *f, HlComp *comp) {

@@ -94,6 +94,7 @@ typedef struct FusionPolicy {
   const char *(*refuses)(Fuser *f, HlInst *consumer, int operand);  // NULL: fuse; or why not
   int (*kind)(Fuser *f, const HlInst *producer, const HlInst *consumer);
   bool (*is_expensive)(const HlInst *inst);
+  bool (*keeps_whole)(const HlInst *producer);  // computed once, for all its users. May be NULL.
   // Nothing of this computation is fused. May be NULL.
   bool (*skips)(const HlComp *comp);
 } FusionPolicy;

@@ -17,12 +17,12 @@ static bool changes_layout(const HlInst *copy) {
          hl_dtype_info[copy->shape->dtype].bits >= 8 && !hl_shape_same_order(from, copy->shape);
 }
 
-static bool is_wrapped(const HlInst *inst) {
+static bool is_wrapped(const HlPass *p, const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_COPY: return changes_layout(inst);
   case HL_OP_CONCATENATE:
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-  case HL_OP_TRANSPOSE: return false;  // XLA has code for these
+  case HL_OP_DYNAMIC_UPDATE_SLICE: return false;               // XLA has code for these
+  case HL_OP_TRANSPOSE: return hl_pass_since(p, HL_XLA_0_11);  // and had for this one
   case HL_OP_BITCAST_CONVERT:
   case HL_OP_IOTA:
   case HL_OP_MAP:
@@ -73,7 +73,7 @@ bool pass_fusion_wrapper(HlPass *p) {
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++)
       if ((hl_target_has_blocks(p->target) ? is_wrapped_for_gpu(gpu_target(p), insts[k])
-                                           : is_wrapped(insts[k])) &&
+                                           : is_wrapped(p, insts[k])) &&
           !hl_has_control(insts[k]) && hl_change(p, "wrap", insts[k], NULL)) {
         wrap(p, insts[k]);
         hl_changed(p);
