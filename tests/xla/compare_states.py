@@ -31,6 +31,7 @@ INSTRUCTION = re.compile(r"^  (ROOT )?%?([^ ]+) = (.*)$")
 REFERENCE = re.compile(r"%([\w.\-]+)")
 METADATA = re.compile(r', (?:metadata|origin)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
 ELEMENT = re.compile(r"\S+ get-tuple-element\(%([\w.\-#]+)\), index=(\d+)$")
+CONTROL = re.compile(r", control-predecessors=\{([^}]*)\}")
 CONFIG = re.compile(r"backend_config=(?=[{\"])")
 # What a field of a proto says that was never set, and the words that enumerations have for 0.
 UNSET = (False, "0", "", [], {}, "DEVICE_TYPE_INVALID", "NATIVE_EMITTER_TYPE_INVALID", "kNone", "DEFAULT_MATH")
@@ -99,11 +100,14 @@ class Text:
             if name in number or name not in insts:
                 continue
             if not done:
+                first, needed = CONTROL.split(insts[name])[1:2], REFERENCE.findall(CONTROL.sub("", insts[name]))
+                needed += sorted(REFERENCE.findall("".join(first)), key=lambda n: REFERENCE.sub("%", insts.get(n, "")))
                 stack.append((name, True))
-                stack += [(r, False) for r in reversed(REFERENCE.findall(insts[name])) if r in insts and r not in number]
+                stack += [(r, False) for r in reversed(needed) if r in insts and r not in number]
                 continue
             number[name] = len(number)
-            out.append(f"%{number[name]} = " + REFERENCE.sub(lambda m: self.reference(m.group(1), number), insts[name]))
+            rest = CONTROL.sub(lambda m: in_order(m, number), insts[name])
+            out.append(f"%{number[name]} = " + REFERENCE.sub(lambda m: self.reference(m.group(1), number), rest))
         out.append(f"ROOT %{number.get(comp['root'])}")
         return out
 
@@ -131,6 +135,12 @@ def name_elements(insts):
 
     for name, rest in insts.items():
         insts[name] = REFERENCE.sub(element, rest)
+
+
+def in_order(control, number):
+    """Who goes first has no order among themselves."""
+    names = sorted(REFERENCE.findall(control.group(1)), key=lambda n: number.get(n, 0))
+    return ", control-predecessors={" + ", ".join("%" + n for n in names) + "}"
 
 
 def parameter_number(rest):

@@ -130,6 +130,84 @@ bool gpu_is_expensive(const HlInst *inst) {
          fusion_is_expensive(inst);
 }
 
+// --- Transposes by tiles ------------------------------------------------------------------------
+
+// What a copy or transpose does to memory: the result's dimensions from major to minor, and which of the operand's each is.
+// Those of size 1 are left out, and those that stay together are one.
+typedef struct Moved {
+  int rank, from[8];
+  int64_t size[8];
+} Moved;
+
+// The k-th dimension of the result from the major end is the n-th of the operand.
+static int place_in_operand(const HlInst *inst, int k) {
+  const HlShape *from = inst->operands[0]->shape;
+  const int64_t d = dim_in_memory(inst->shape, k);
+  const int64_t of = inst->op == HL_OP_TRANSPOSE ? hl_dims(inst).at[d] : d;
+  int n = 0;
+  while (dim_in_memory(from, n) != of)
+    n++;
+  return n;
+}
+
+static bool only_ones_between(const HlShape *shape, int from, int to) {
+  if (from > to)
+    return false;
+  for (int k = from; k < to; k++)
+    if (shape->dim[dim_in_memory(shape, k)] != 1)
+      return false;
+  return true;
+}
+
+static bool moved_in_memory(const HlInst *inst, Moved *out) {
+  *out = (Moved){0};
+  int last = 0;
+  for (int k = 0; k < inst->shape->rank; k++) {
+    const int64_t size = inst->shape->dim[dim_in_memory(inst->shape, k)];
+    const int place = place_in_operand(inst, k);
+    if (size == 1)
+      continue;
+    if (out->rank > 0 && only_ones_between(inst->operands[0]->shape, last + 1, place)) {
+      out->size[out->rank - 1] *= size;
+    } else {
+      if (out->rank == 8)
+        return false;
+      out->from[out->rank] = place;
+      out->size[out->rank++] = size;
+    }
+    last = place;
+  }
+  return out->rank > 1;
+}
+
+// Which of the first n is most minor in the operand.
+static int most_minor(const Moved *moved, int n) {
+  int found = 0;
+  for (int k = 1; k < n; k++)
+    if (moved->from[k] > moved->from[found])
+      found = k;
+  return found;
+}
+
+enum { TILE_SIDE = 16, SHORT_TILE_SIDE = 8, LEAST_TILE = 64 * 128, MOST_MINOR_BYTES = 8 };
+
+// Whether tiles in shared memory are worth it: the dimensions that are read and that are written one after the other are long
+// enough, or the minor one stays and is a few bytes.
+static bool is_moved_by_tiles(const HlInst *inst) {
+  Moved moved;
+  if (!hl_shape_is_array(inst->shape) || !moved_in_memory(inst, &moved))
+    return false;
+  const int minor = moved.rank - 1, read = most_minor(&moved, moved.rank);
+  if (read == minor) {
+    const int64_t bytes = hl_dtype_bytes(inst->shape->dtype) * moved.size[minor];
+    const int64_t a = moved.size[most_minor(&moved, minor)], b = moved.size[minor - 1];
+    return bytes <= MOST_MINOR_BYTES && bytes * a >= TILE_SIDE && bytes * b >= TILE_SIDE;
+  }
+  const int64_t a = moved.size[read], b = moved.size[minor];
+  return (a >= TILE_SIDE && b >= TILE_SIDE) ||
+         (a >= SHORT_TILE_SIDE && b >= SHORT_TILE_SIDE && a * b >= LEAST_TILE);
+}
+
 // --- Emitters -----------------------------------------------------------------------------------
 
 static GpuEmitter emitter_of_op(const HlTarget *t, const HlInst *inst) {
@@ -139,7 +217,7 @@ static GpuEmitter emitter_of_op(const HlTarget *t, const HlInst *inst) {
   case HL_OP_SCATTER: return GPU_SCATTER;
   case HL_OP_CONCATENATE: return GPU_CONCATENATE;
   case HL_OP_TRANSPOSE:
-  case HL_OP_COPY: return moves_minor_dimension(inst) ? GPU_TRANSPOSE : GPU_LOOP;
+  case HL_OP_COPY: return is_moved_by_tiles(inst) ? GPU_TRANSPOSE : GPU_LOOP;
   default: return GPU_LOOP;
   }
 }
