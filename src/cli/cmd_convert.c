@@ -16,22 +16,26 @@ static bool find_options(Cli *cli, const CliForm *form, HlTextOptions *out) {
   return true;
 }
 
+static bool is_mhlo(const CliForm *form) {
+  return strcmp(form->name, "mhlo") == 0;
+}
+
 // Whether MLIR goes to the output without becoming HLO on the way.
 static bool stays_mlir(const Cli *cli, const CliForm *form) {
   bool is_asked_for_more = cli_value(cli, "--arg-shapes") || cli_value(cli, "--entry");
   return !is_asked_for_more &&
-         (form->kind == CLI_FORM_ARTIFACT || strcmp(form->name, "stablehlo") == 0);
+         (form->kind == CLI_FORM_ARTIFACT || strcmp(form->name, "stablehlo") == 0 || is_mhlo(form));
 }
 
-// MHLO becomes StableHLO by way of HLO.
-static bool lower_mhlo(Cli *cli, HlFile *file) {
-  bool is_mhlo = false;
+// What is in the other of the two dialects gets there by way of HLO.
+static bool lower_other(Cli *cli, const CliForm *form, HlFile *file) {
+  bool is_other = false;
   for (int k = 0; k < file->n_trees; k++) {
     const HlMlOp *top = file->trees[k]->module;
-    for (const HlMlOp *op = hl_ml_next(top, top); op && !is_mhlo; op = hl_ml_next(op, top))
-      is_mhlo = op->dialect == HL_ML_MHLO;
+    for (const HlMlOp *op = hl_ml_next(top, top); op && !is_other; op = hl_ml_next(op, top))
+      is_other = is_mhlo(form) ? op->dialect == HL_ML_STABLEHLO : op->dialect == HL_ML_MHLO;
   }
-  return !is_mhlo || hl_load_lower(cli->cx, NULL, file);
+  return !is_other || hl_load_lower(cli->cx, NULL, file);
 }
 
 static int convert(Cli *cli, const CliForm *form, const HlTextOptions *options) {
@@ -39,7 +43,7 @@ static int convert(Cli *cli, const CliForm *form, const HlTextOptions *options) 
   HlBuf out = {0};
   HlLoadOptions how = cli_load_options(cli);
   how.trees_only = stays_mlir(cli, form);
-  if (!hl_load(cli->cx, cli->files[0], &how, &file) || !lower_mhlo(cli, &file)) {
+  if (!hl_load(cli->cx, cli->files[0], &how, &file) || !lower_other(cli, form, &file)) {
     hl_file_free(&file);
     return cli_flush(cli);
   }
@@ -95,7 +99,8 @@ const CliCommand cli_convert = {
         "need --module. MLIR (StableHLO, MHLO, portable artifacts) and jaxprs become HLO unless "
         "the "
         "output is\n"
-        "StableHLO or an artifact; each function that `run` would run becomes a module. What the "
+        "MLIR of the same dialect or an artifact; each function that `run` would run becomes a "
+        "module. What the "
         "output has no\n"
         "word for is said in a note.",
     .examples = "  hilo convert m.hlo --to=stablehlo            as StableHLO\n"

@@ -48,8 +48,8 @@ static const char *wrong_extra(const HlLayoutExtra *extra, const HlShape *shape)
     return "has a tail padding alignment below 1";
   if (extra->element_bits < 0)
     return "has a negative element size";
-  if (extra->memory_space < 0)
-    return "has a negative memory space";
+  if (extra->memory_space < 0 || extra->memory_space > INT32_MAX)
+    return "has a memory space that is negative or beyond 31 bits";
   if (extra->index_type != HL_NO_DTYPE || extra->pointer_type != HL_NO_DTYPE)
     return "has index or pointer types, but is not a sparse array";
   const char *wrong = wrong_tiles(extra);

@@ -60,10 +60,20 @@ const Value *jx_param(const Rule *r, const char *name) {
   return jx_find_param(r->eqn, name);
 }
 
+// JAX prints a jaxpr that is used several times once, before the others; what is cut out of such a text lacks it.
+static bool is_unknown_name(const Value *v, const char *what) {
+  return v->kind == VALUE_WORD && strcmp(what, "a jaxpr") == 0 && !hl_str_is(v->text, "None");
+}
+
 static bool bad_param(const Rule *r, const char *name, const char *what) {
   const Value *v = jx_param(r, name);
   if (!v)
     return jx_fail(r, "parameter '%s' is missing", name);
+  if (is_unknown_name(v, what))
+    return hl_error(r->lo->cx, jx_pos(r->lo, v->loc),
+                    "the text does not say what jaxpr '%.*s' is: its 'let %.*s = { lambda ...' is "
+                    "not there",
+                    (int)v->text.n, v->text.at, (int)v->text.n, v->text.at);
   return hl_error(r->lo->cx, jx_pos(r->lo, v->loc), "expected %s as '%s' of %.*s", what, name,
                   (int)r->eqn->prim.n, r->eqn->prim.at);
 }

@@ -37,6 +37,22 @@ static bool check_compare(Verify *v, const HlInst *inst) {
                        verify_text(v, inst->operands[1]->shape), found == NULL ? "none" : found);
 }
 
+// The random numbers lie in memory as the operand does.
+static bool check_stochastic_convert(Verify *v, const HlInst *inst) {
+  const HlShape *x = inst->operands[0]->shape, *random = inst->operands[1]->shape;
+  if (verify_same_layout(x->layout, random->layout, 0))
+    return check_elementwise(v, inst);
+  HlBuf a = {0}, b = {0};
+  hl_shape_print(&a, x, true);
+  hl_shape_print(&b, random, true);
+  hl_inst_error(v->cx, inst,
+                "stochastic convert operand shape does not match random tensor shape: %s vs %s",
+                a.at, b.at);
+  hl_buf_free(&a);
+  hl_buf_free(&b);
+  return false;
+}
+
 // --- Leaves -------------------------------------------------------------------------------------
 
 static bool check_parameter(Verify *v, const HlInst *inst) {
@@ -278,6 +294,7 @@ static Check *const check[HL_OP_COUNT] = {
     [HL_OP_CONSTANT] = check_constant,
     [HL_OP_COMPARE] = check_compare,
     [HL_OP_COPY] = check_elementwise,
+    [HL_OP_STOCHASTIC_CONVERT] = check_stochastic_convert,
     [HL_OP_RNG] = check_rng,
     [HL_OP_RNG_BIT_GENERATOR] = check_rng_bit_generator,
     [HL_OP_RNG_GET_AND_UPDATE_STATE] = check_rng_state,

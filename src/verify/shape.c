@@ -44,7 +44,7 @@ static bool same_splits(const HlLayoutExtra *a, const HlLayoutExtra *b) {
   return true;
 }
 
-static bool same_layout(const HlLayout *a, const HlLayout *b, int flags) {
+bool verify_same_layout(const HlLayout *a, const HlLayout *b, int flags) {
   if (a == NULL || b == NULL)
     return a == b;
   if (!hl_i64s_equal(a->minor_to_major, b->minor_to_major))
@@ -78,7 +78,7 @@ static bool same_with_layout(const HlShape *a, const HlShape *b, int flags) {
     if (a->dim[d] != b->dim[d] ||
         (a->dynamic != NULL && a->dynamic[d]) != (b->dynamic != NULL && b->dynamic[d]))
       return false;
-  return same_layout(a->layout, b->layout, flags);
+  return verify_same_layout(a->layout, b->layout, flags);
 }
 
 bool verify_same_shape(const Verify *v, const HlShape *a, const HlShape *b, int flags) {

@@ -42,6 +42,8 @@ enum {
 };
 // Compatible; with the option layout_sensitive equal but for what `flags` pass over.
 bool verify_same_shape(const Verify *v, const HlShape *a, const HlShape *b, int flags);
+// The same of two layouts, whatever the options.
+bool verify_same_layout(const HlLayout *a, const HlLayout *b, int flags);
 // Sees whether `written` stands for `wanted`; reports otherwise.
 bool verify_expect(Verify *v, const HlInst *inst, const HlShape *wanted);
 const char *verify_text(const Verify *v, const HlShape *shape);  // with layouts if they matter

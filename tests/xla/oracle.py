@@ -94,6 +94,13 @@ def release():
     return ".".join(importlib.metadata.version("jaxlib").split(".")[:2])
 
 
+def release_of(python):
+    """The same of the XLA of another Python; None: it has none."""
+    ask = "import importlib.metadata as m; print('.'.join(m.version('jaxlib').split('.')[:2]))"
+    r = subprocess.run([python, "-c", ask], capture_output=True, text=True)
+    return r.stdout.strip() if r.returncode == 0 else None
+
+
 def run_hilo(args, timeout=120, xla=None):
     """(exit status, stdout, stderr); a status of None is a time-out, one below 0 a crash. HLO comes as `xla`, by default
     the XLA that is asked here, writes it; "": as it was read."""
@@ -227,9 +234,21 @@ def compiled(m):
     return exe.hlo_modules()[0].to_string()
 
 
+def mlir_text(path):
+    """MLIR, text or bytecode, as jaxlib's own printer writes it."""
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+    with open(path, "rb") as f, mlir.make_ir_context():
+        return str(ir.Module.parse(f.read()))
+
+
 def answer(req):
     from jaxlib import _hlo
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if req["kind"] == "mlir":
+        with open(os.path.join(req["out"], "print.txt"), "w") as f:
+            f.write(mlir_text(req["file"]))
+        return {}
     with open(req["file"], "rb") as f:
         m = load(f.read(), req["kind"])
     make = dict(
