@@ -55,11 +55,20 @@ void loop_plan_use(LoopPlan *plan, HlInst *inst) {
   plan->used[plan->n_used++] = inst;
 }
 
+HlInst *loop_made_element(HlBuild *b, HlInst *tuple, int k) {
+  HlAttr attr = {.key = HL_A_INDEX, .i = k};
+  return hl_b_op(b, HL_OP_GET_TUPLE_ELEMENT, NULL, 1, &tuple, 1, &attr, 0, NULL);
+}
+
 void loop_plan_start(LoopPlan *plan, HlBuild *b) {
-  for (int k = 0; k < plan->n; k++)
+  HlInst *init = plan->loop->operands[0];
+  const bool grows = plan->n > loop_slots(plan->loop);
+  for (int k = 0; k < plan->n; k++) {
+    const int from = plan->from[k] >= 0 ? plan->from[k] : k;
     if (!plan->init[k])
-      plan->init[k] =
-          hl_b_element(b, plan->loop->operands[0], plan->from[k] >= 0 ? plan->from[k] : k);
+      plan->init[k] = plan->keeps_form && grows ? loop_made_element(b, init, from)
+                                                : hl_b_element(b, init, from);
+  }
 }
 
 bool loop_plan_commit(HlPass *p, HlBuild *b, LoopPlan *plan) {
@@ -95,6 +104,12 @@ static HlInst *whole_state(LoopPart *part) {
   for (int k = 0; k < n; k++)
     slots[k] = loop_part_slot(part, k);
   return hl_b_tuple(&part->b, n, slots);
+}
+
+static void read_old_form(LoopPart *part) {
+  HlInst *state = whole_state(part);
+  for (int k = 0; k < loop_slots(part->loop); k++)
+    part->slot[k] = loop_made_element(&part->b, state, k);
 }
 
 // The instructions that the wanted ones and side effects need, by id.
@@ -252,6 +267,8 @@ static LoopPart open_part(HlPass *p, const HlBuild *b, const LoopPlan *plan, Loo
   part.map = HL_ARRAY(p->arena, HlInst *, from->next_id);
   if (plan->open)
     plan->open(&part, plan->user);
+  if (plan->keeps_form)
+    read_old_form(&part);
   return part;
 }
 
@@ -265,9 +282,19 @@ static HlComp *new_condition(HlPass *p, const HlBuild *b, const LoopPlan *plan,
   return part.b.comp;
 }
 
+// The old body's result.
+static HlInst *old_next(LoopPart *part) {
+  const int n = loop_slots(part->loop);
+  HlInst **next = HL_ARRAY(part->p->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++)
+    next[k] = loop_part_copy(part, loop_next(part->loop, k));
+  return hl_b_tuple(&part->b, n, next);
+}
+
 static HlComp *new_body(HlPass *p, const HlBuild *b, const LoopPlan *plan, const HlShape *state) {
   LoopPart part = open_part(p, b, plan, LOOP_IN_BODY, state);
-  HlInst **wanted = HL_ARRAY(p->arena, HlInst *, plan->n + plan->n_used + 1);
+  const int n_old = loop_slots(plan->loop);
+  HlInst **wanted = HL_ARRAY(p->arena, HlInst *, n_old + plan->n + plan->n_used + 1);
   HlInst **next = HL_ARRAY(p->arena, HlInst *, plan->n + 1);
   int n_wanted = 0;
   for (int k = 0; k < plan->n; k++)
@@ -275,11 +302,15 @@ static HlComp *new_body(HlPass *p, const HlBuild *b, const LoopPlan *plan, const
       wanted[n_wanted++] = loop_next(plan->loop, plan->from[k]);
   for (int k = 0; k < plan->n_used; k++)
     wanted[n_wanted++] = plan->used[k];
+  for (int k = 0; plan->keeps_form && k < n_old; k++)
+    wanted[n_wanted++] = loop_next(plan->loop, k);
   copy_needed(&part, find_needed(&part, wanted, n_wanted));
+  HlInst *old = plan->keeps_form ? old_next(&part) : NULL;
   for (int k = 0; k < plan->n; k++) {
-    next[k] = plan->from[k] >= 0 ? loop_part_copy(&part, loop_next(plan->loop, plan->from[k]))
-              : plan->next       ? plan->next(&part, k, plan->user)
-                                 : hl_b_element(&part.b, part.state, k);
+    next[k] = plan->from[k] >= 0 && old ? loop_made_element(&part.b, old, plan->from[k])
+              : plan->from[k] >= 0 ? loop_part_copy(&part, loop_next(plan->loop, plan->from[k]))
+              : plan->next         ? plan->next(&part, k, plan->user)
+                                   : hl_b_element(&part.b, part.state, k);
     if (!next[k])
       return NULL;
   }
@@ -324,7 +355,7 @@ static HlInst *new_loop(HlPass *p, HlBuild *b, const LoopPlan *plan, HlComp *con
   return loop;
 }
 
-HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan) {
+HlInst *loop_rebuild(HlPass *p, HlBuild *b, LoopPlan *plan) {
   HlInst *init = hl_b_tuple(b, plan->n, plan->init);
   if (!init)
     return NULL;
@@ -333,11 +364,15 @@ HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan) {
   HlInst *loop = body ? new_loop(p, b, plan, condition, body, init) : NULL;
   if (!loop)
     return NULL;
+  plan->made = loop;
   LoopPart after = {
       .p = p, .place = LOOP_AFTER, .b = *b, .loop = plan->loop, .state = loop, .at = plan->at};
   after.slot = HL_ARRAY(p->arena, HlInst *, loop_slots(plan->loop) + 1);
   if (plan->open)
     plan->open(&after, plan->user);
+  for (HlUse *use = plan->loop->first_use; plan->forwards && use; use = use->next)
+    if (use->user->op == HL_OP_GET_TUPLE_ELEMENT && !hl_has_control(use->user))
+      hl_also(p, use->user, loop_part_slot(&after, (int)hl_attr_int(use->user, HL_A_INDEX)));
   bool is_whole = same_shape(plan, loop->shape);
   for (int k = 0; k < loop_slots(plan->loop); k++)
     is_whole = is_whole && !after.slot[k];

@@ -97,6 +97,11 @@ typedef struct LoopPlan {
   // what it is.
   HlInst *(*next)(LoopPart *part, int k, void *user);
   void *user;
+  // In XLA's form, for tuple-simplifier to take apart: the old body and condition read elements of a tuple like the old
+  // state, and the next values are elements of one like the old body's result.
+  bool keeps_form;
+  bool forwards;  // elements read of the old loop become elements of the new one, by no tuple between
+  HlInst *made;  // the new loop, once there is one
 } LoopPlan;
 
 // A plan of no slots, or of all old slots in their places, with room for the old ones and `more`.
@@ -121,7 +126,9 @@ HlInst *loop_part_slot(LoopPart *part, int k);
 HlInst *loop_part_copy(LoopPart *part, const HlInst *inst);
 // Builds the new loop and, from it, a tuple like the old loop's result, to be committed in its
 // place (the caller calls hl_begin and hl_commit). NULL after reporting.
-HlInst *loop_rebuild(HlPass *p, HlBuild *b, const LoopPlan *plan);
+HlInst *loop_rebuild(HlPass *p, HlBuild *b, LoopPlan *plan);
+// An element of a tuple, even if what stands there is at hand.
+HlInst *loop_made_element(HlBuild *b, HlInst *tuple, int k);
 // One iteration of the body in b's computation: from the values of all slots to the next ones.
 // Collectives get channels of their own from *channel on (0: from hl_free_channel on); NULL: they
 // keep theirs, as those of one iteration may.

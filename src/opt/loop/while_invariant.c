@@ -133,15 +133,13 @@ static bool find_invariant(Hoist *h) {
   return has_seed || h->constants;
 }
 
-// Those worth it that something needs which stays in the loop.
+// Those worth it that something needs, even if all that does moves as well: simplify-while-loops drops such slots.
 static void find_hoisted(Hoist *h) {
   HlArena *arena = h->p->arena;
-  bool *stays = HL_ARRAY(arena, bool, h->body->next_id);
   bool *is_needed = HL_ARRAY(arena, bool, h->body->next_id);
   for (const HlInst *inst = h->body->last; inst; inst = inst->prev) {
-    stays[inst->id] = !h->is_worth[inst->id] &&
-                      (is_needed[inst->id] || inst == h->body->root || !h->is_invariant[inst->id]);
-    for (uint32_t k = 0; stays[inst->id] && k < inst->n_operands; k++)
+    is_needed[inst->id] |= inst == h->body->root || !h->is_invariant[inst->id];
+    for (uint32_t k = 0; is_needed[inst->id] && k < inst->n_operands; k++)
       is_needed[inst->operands[k]->id] = true;
   }
   h->hoisted = HL_ARRAY(arena, HlInst *, h->body->n_insts + 1);
@@ -192,6 +190,7 @@ static void hoist(Hoist *h) {
   HlInst **copy = HL_ARRAY(p->arena, HlInst *, h->n + 1);
   LoopPlan plan = loop_plan_all(p, h->loop, h->n);
   plan.prefix = "wide.", plan.suffix = "", plan.open = open, plan.user = h;
+  plan.forwards = true;
   HlBuild b;
   hl_begin(p, "hoist", h->loop, &b);
   build_outside(h, &b, copy);

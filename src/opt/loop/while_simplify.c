@@ -251,7 +251,7 @@ static void open_dead(LoopPart *part, void *user) {
   if (part->place == LOOP_AFTER)
     for (int k = 0; k < s->n; k++)
       if (s->plan.at[k] < 0)
-        part->slot[k] = hl_b_element(&part->b, s->init, k);
+        part->slot[k] = loop_made_element(&part->b, s->init, k);
 }
 
 static bool is_read_by_elements(const HlComp *comp) {
@@ -417,16 +417,11 @@ static bool unroll_rare(HlPass *p, HlInst *loop) {
 
 // --- counter ------------------------------------------------------------------------------------
 
-static bool may_count(HlDtype dtype) {
-  return dtype == HL_S8 || dtype == HL_U8 || dtype == HL_S32 || dtype == HL_U32 ||
-         dtype == HL_S64 || dtype == HL_U64;
-}
-
-// What the body adds to slot k each iteration; 0: something else.
-static int64_t growth(const HlInst *loop, int k) {
+// What the body adds to slot k, a scalar of this type, each iteration; 0: something else.
+static int64_t growth(const HlInst *loop, int k, HlDtype dtype) {
   const HlInst *next = loop_next(loop, k);
   int64_t step;
-  if (!hl_shape_is_scalar(next->shape) || !may_count(next->shape->dtype) || next->op != HL_OP_ADD)
+  if (!hl_shape_is_scalar(next->shape) || next->shape->dtype != dtype || next->op != HL_OP_ADD)
     return 0;
   if ((loop_slot_of(next->operands[0]) == k && loop_constant_int(next->operands[1], &step)) ||
       (loop_slot_of(next->operands[1]) == k && loop_constant_int(next->operands[0], &step)))
@@ -440,18 +435,17 @@ static bool starts_at_zero(const HlInst *loop, int k) {
   return inst && loop_constant_int(inst, &init) && init == 0;
 }
 
-// x0 + iterations * c, by the arithmetic of x's type, which wraps around as repeated addition does.
+// x0 + iterations * c, in arithmetic that wraps around as repeated addition does.
 static void open_counter(LoopPart *part, void *user) {
   Slots *s = user;
-  HlInst *trips = hl_b_element(&part->b, part->state, s->counter);
   for (int k = 0; k < s->n; k++) {
     if (s->step[k] == 0)
       continue;
     HlInst *x0 = hl_b_element(&part->b, part->state, k);
-    HlDtype dtype = x0->shape->dtype;
-    HlInst *moved = hl_b_binary(&part->b, HL_OP_MULTIPLY, hl_b_convert(&part->b, trips, dtype),
-                                hl_b_scalar_int(&part->b, dtype, s->step[k]));
-    part->slot[k] = hl_b_binary(&part->b, HL_OP_ADD, x0, moved);
+    HlInst *trips = hl_b_element(&part->b, part->state, s->counter);
+    HlInst *step = hl_b_scalar_int(&part->b, x0->shape->dtype, s->step[k]);
+    part->slot[k] =
+        hl_b_binary(&part->b, HL_OP_ADD, x0, hl_b_binary(&part->b, HL_OP_MULTIPLY, trips, step));
   }
 }
 
@@ -463,53 +457,49 @@ static HlInst *next_counter(LoopPart *part, int k, void *user) {
   return hl_b_binary(&part->b, HL_OP_ADD, old, hl_b_scalar_int(&part->b, old->shape->dtype, 1));
 }
 
-// Finds the slots that count, and the one to count iterations by: none where a new slot must. False: too few.
-static bool find_counters(Slots *s, HlDtype *widest) {
-  const HlShape *state = s->loop->shape;
+// Finds the slots of a type that count, and the one to count iterations by: -1 where a new slot must. False: too few.
+static bool find_counters(Slots *s, HlDtype dtype) {
   int found = 0;
-  *widest = HL_NO_DTYPE;
   s->step = HL_ARRAY(s->p->arena, int64_t, s->n + 1);
   s->counter = -1;
   for (int k = 0; k < s->n; k++) {
-    s->step[k] = growth(s->loop, k);
-    if (s->step[k] == 0)
-      continue;
-    found++;
-    const HlDtype dtype = state->element[k]->dtype;
-    if (*widest == HL_NO_DTYPE || hl_dtype_bytes(dtype) > hl_dtype_bytes(*widest))
-      *widest = dtype;
-    if (s->step[k] == 1 && starts_at_zero(s->loop, k) &&
-        (s->counter < 0 ||
-         hl_dtype_bytes(dtype) > hl_dtype_bytes(state->element[s->counter]->dtype)))
+    s->step[k] = growth(s->loop, k, dtype);
+    found += s->step[k] != 0;
+    if (s->step[k] == 1 && s->counter < 0 && starts_at_zero(s->loop, k))
       s->counter = k;
   }
-  // A counter narrower than a slot wraps around sooner than the slot does.
-  if (s->counter >= 0 &&
-      hl_dtype_bytes(state->element[s->counter]->dtype) < hl_dtype_bytes(*widest))
-    s->counter = -1;
   return found > 1;
 }
 
-static bool merge_counters(HlPass *p, HlInst *loop) {
-  static const HlOp domain = HL_OP_DOMAIN;
-  if (loop_calls_any(p, hl_while_body(loop), &domain, 1))
-    return false;
+// The new loop, or NULL where nothing changed.
+static HlInst *merge_counters_of(HlPass *p, HlInst *loop, HlDtype dtype) {
   Slots s = all_slots(p, loop);
-  HlDtype widest;
-  if (!find_counters(&s, &widest))
-    return false;
+  if (!find_counters(&s, dtype))
+    return NULL;
   s.plan = loop_plan_all(p, loop, 1);
   s.plan.open = open_counter, s.plan.next = next_counter, s.plan.user = &s;
+  s.plan.keeps_form = true;
   HlBuild b;
   hl_begin(p, "counter", loop, &b);
   if (s.counter < 0)
-    s.counter = loop_plan_add(&s.plan, hl_b_scalar_int(&b, widest, 0));
+    s.counter = loop_plan_add(&s.plan, hl_b_scalar_int(&b, dtype, 0));
   else
     s.step[s.counter] = 0;
   for (int k = 0; k < s.n; k++)
     if (s.step[k] != 0)
       s.plan.from[k] = -1;
-  return loop_plan_commit(p, &b, &s.plan);
+  return loop_plan_commit(p, &b, &s.plan) ? s.plan.made : NULL;
+}
+
+static void merge_counters(HlPass *p, HlInst *loop) {
+  static const HlOp domain = HL_OP_DOMAIN;
+  static const HlDtype counting[] = {HL_S8, HL_U8, HL_S32, HL_U32, HL_S64, HL_U64};
+  if (loop_calls_any(p, hl_while_body(loop), &domain, 1))
+    return;
+  for (int k = 0; k < HL_COUNT_OF(counting); k++) {
+    HlInst *merged = merge_counters_of(p, loop, counting[k]);
+    loop = merged ? merged : loop;
+  }
 }
 
 // --- The pass -----------------------------------------------------------------------------------
