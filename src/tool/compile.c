@@ -206,9 +206,23 @@ static bool begin_dumps(Compile *c) {
          (!*name || hl_dumper_module(out->dumper, out->m, name));
 }
 
+// The last state of a program for a GPU is named by what it takes: sm_9.0a_gpu_after_optimizations, "sm_90a" being its
+// architecture.
+static const char *after_name(const Compile *c) {
+  const char *usual = c->session->platform->after;
+  const HlTarget *own = c->options->engine.target, *t = own ? own : c->session->target;
+  if (!t || t->kind != HL_TARGET_GPU || strncmp(t->architecture, "sm_", 3) != 0)
+    return usual;
+  const char *number = t->architecture + 3;
+  const int n = (int)strspn(number, "0123456789");
+  return n < 2 ? usual
+               : hl_arena_printf(c->out->arena, "sm_%.*s.%s_%s", n - 1, number, number + n - 1,
+                                 usual);
+}
+
 static bool end_dumps(Compile *c) {
   HlCompiled *out = c->out;
-  const char *name = dump_name(c->options->after, c->session->platform->after);
+  const char *name = dump_name(c->options->after, after_name(c));
   if (!out->dumper)
     return true;
   const bool ok = (!*name || dump_result(out->dumper, out->m, name, out->buffers)) &&
