@@ -133,8 +133,8 @@ bool hl_pass_since(const HlPass *p, HlDialect release);
 void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b);
 // The same rewrite replaces this one, too.
 void hl_also(HlPass *p, HlInst *old, HlInst *by);
-// Ends it: uses of the instruction become uses of `by` (of a compatible shape; NULL is hl_drop), the instruction and
-// operands that died with it are erased (parameters and side effects stay). A replacement that is
+// Ends it: uses of the instruction, but for those by what was built, become uses of `by` (of a compatible shape; NULL is
+// hl_drop), the instruction and operands that died with it are erased (parameters and side effects stay). A replacement that is
 // new inherits metadata, sharding and frontend attributes, and takes over the old layout where both have the same
 // dimensions. False, and all that was built is erased again, when the engine says no, when the old
 // instruction has control edges (see relay_control) or a sharding that would be lost, or when it is what

@@ -358,6 +358,24 @@ static void erase_with_operands(HlPass *p, HlInst *inst) {
   }
 }
 
+// What the replacement is made of goes on using the old instruction.
+static void replace_uses(HlInst *old, HlInst *by, uint64_t first_serial) {
+  bool is_used = false;
+  for (const HlUse *use = old->first_use; use; use = use->next)
+    is_used = is_used || (use->user != by && use->user->serial >= first_serial);
+  if (!is_used) {
+    hl_replace_uses(old, by);
+    return;
+  }
+  for (HlUse *use = old->first_use, *next; use; use = next) {
+    next = use->next;
+    if (use->user->serial < first_serial)
+      hl_set_operand(use->user, use->number, by);
+  }
+  if (old->comp->root == old)
+    hl_set_root(old->comp, by);
+}
+
 static void put_in_place(HlPass *p, HlInst *old, HlInst *by) {
   bool is_new = by->serial >= p->engine->building.first_serial;
   if (is_new) {
@@ -367,7 +385,7 @@ static void put_in_place(HlPass *p, HlInst *old, HlInst *by) {
   }
   if (hl_has_control(old))
     relay_control(old, by, is_new);
-  hl_replace_uses(old, by);
+  replace_uses(old, by, p->engine->building.first_serial);
 }
 
 // For tests of what finds miscompiles: makes one replacement wrong, as a mistake in a rule would.

@@ -8,12 +8,14 @@
 //   =>   d = f32[4,3]{1,0} concatenate(bitcast(x), bitcast(y)), dimensions={0}
 //        c = f32[3,4]{0,1} bitcast(d)
 //
-// A copy from one order to another becomes a transpose that moves the bytes. Constants, reductions,
-// products, calls and loops stay, with bitcasts before and behind.
+// A copy from one order to another becomes a transpose that moves the bytes. Convolutions of cuDNN say by their labels which
+// dimension is which. Reductions, products, calls and loops stay; where their result is not row-major, two bitcasts stand
+// behind them: to the row-major array, which the users take, and back. Constants stay as they are.
 
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "opt/ask/convs.h"
 #include "opt/ask/layouts.h"
 #include "opt/passes.h"
 
@@ -184,7 +186,7 @@ static bool may_move(const HlInst *inst) {
   return is_dense(x) && is_dense(inst->shape) && (!is_row_major(x) || !is_row_major(inst->shape));
 }
 
-// Bytes where dimension `of[d]` of the operand is dimension d of the result.
+// Bytes where dimension `of[d]` of the operand is dimension d of the result. A copy stays a move where nothing moves.
 static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
   HlInst *x = hl_operand(inst, 0);
   Renaming from = renaming_of(p, x->shape), to = renaming_of(p, inst->shape);
@@ -193,8 +195,9 @@ static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
     order[k] = from.place_of[of ? of[to.dim_at[k]] : to.dim_at[k]];
   HlInst *flat = normal(p, b, x);
   HlI64s dims = {order, to.rank};
-  if (!is_identity(dims)) {
-    flat = hl_b_transpose(b, flat, dims);
+  if (inst->op == HL_OP_COPY || !is_identity(dims)) {
+    HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = dims};
+    flat = hl_b_op(b, HL_OP_TRANSPOSE, NULL, 1, &flat, 1, &attr, 0, NULL);
     if (flat)
       hl_set_shape(flat, normal_shape(p, inst->shape));
   }
@@ -203,7 +206,6 @@ static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
 
 static HlInst *copy(HlPass *p, HlBuild *b, HlInst *inst) {
   bool moves = hl_shape_is_array(inst->shape) && may_move(inst) &&
-               !hl_shape_same_order(inst->shape, hl_operand(inst, 0)->shape) &&
                hl_memory_space(inst->shape) == hl_memory_space(hl_operand(inst, 0)->shape);
   return moves ? move(p, b, inst, NULL) : NULL;
 }
@@ -244,6 +246,78 @@ static HlInst *iota(HlPass *p, HlBuild *b, HlInst *inst) {
   return bitcast(b, made, inst->shape);
 }
 
+// --- Convolutions of cuDNN ----------------------------------------------------------------------
+
+// The places of the labels that are about one part.
+static void rename_part(HlPass *p, HlDimLabels *labels, ConvPart part, const Renaming *r) {
+  int64_t *both[][2] = {[CONV_INPUT] = {&labels->input_batch, &labels->input_feature},
+                        [CONV_FILTER] = {&labels->kernel_input, &labels->kernel_output},
+                        [CONV_OUTPUT] = {&labels->output_batch, &labels->output_feature}};
+  HlI64s *spatial[] = {[CONV_INPUT] = &labels->input_spatial,
+                       [CONV_FILTER] = &labels->kernel_spatial,
+                       [CONV_OUTPUT] = &labels->output_spatial};
+  for (int k = 0; k < 2; k++)
+    *both[part][k] = r->place_of[*both[part][k]];
+  *spatial[part] = renamed(p, *spatial[part], r);
+}
+
+static const HlShape *part_shape(const HlInst *conv, int operand) {
+  return operand < 0 ? conv->shape->element[0] : conv->operands[operand]->shape;
+}
+
+// Bitcasts of all operands and results, also of those that are row-major.
+static HlInst *convolution(HlPass *p, HlBuild *b, HlInst *inst) {
+  ConvKind kind;
+  bool is_normal = true;
+  if (!conv_kind(inst, &kind) || !is_dense(inst->shape->element[1]))
+    return NULL;
+  for (int k = -1; k < (int)inst->n_operands; k++) {
+    if (!is_dense(part_shape(inst, k)))
+      return NULL;
+    is_normal = is_normal && is_row_major(part_shape(inst, k));
+  }
+  if (is_normal)
+    return NULL;
+  HlDimLabels *labels = HL_NEW(p->m->arena, HlDimLabels);
+  *labels = *(const HlDimLabels *)hl_attr_ptr(inst, HL_A_DIM_LABELS);
+  for (int k = -1; k < 2; k++) {
+    const Renaming r = renaming_of(p, part_shape(inst, k));
+    rename_part(p, labels, conv_part(kind, k), &r);
+  }
+  HlInst **operands = HL_ARRAY(p->arena, HlInst *, inst->n_operands);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    operands[k] = hl_b_op(b, HL_OP_BITCAST, normal_shape(p, inst->operands[k]->shape), 1,
+                          &inst->operands[k], 0, NULL, 0, NULL);
+  const HlShape *results[] = {normal_shape(p, inst->shape->element[0]), inst->shape->element[1]};
+  HlInst *made = hl_inst_copy(b->comp, inst, hl_shape_tuple(p->m->shapes, 2, results),
+                              (int)inst->n_operands, operands);
+  hl_set_attr(made, &(HlAttr){.key = HL_A_DIM_LABELS, .ptr = labels});
+  HlInst *back[2];
+  for (int k = 0; k < 2; k++) {
+    HlInst *element = hl_b_element(b, made, k);
+    back[k] = hl_b_op(b, HL_OP_BITCAST, inst->shape->element[k], 1, &element, 0, NULL, 0, NULL);
+  }
+  return hl_b_tuple(b, 2, back);
+}
+
+// --- What stays ---------------------------------------------------------------------------------
+
+static bool has_rule(const HlInst *inst) {
+  for (const HlRule *rule = layout_normalization_rules; rule->name; rule++)
+    if (rule->op == inst->op)
+      return inst->op != HL_OP_CUSTOM_CALL;
+  return hl_op_info[inst->op].traits & HL_T_ELEMENTWISE;
+}
+
+static HlInst *stay(HlPass *p, HlBuild *b, HlInst *inst) {
+  if (!inst->first_use || inst->op == HL_OP_CONSTANT || !is_dense(inst->shape) ||
+      is_row_major(inst->shape) || has_rule(inst))
+    return NULL;
+  HlInst *there =
+      hl_b_op(b, HL_OP_BITCAST, normal_shape(p, inst->shape), 1, &inst, 0, NULL, 0, NULL);
+  return there ? hl_b_op(b, HL_OP_BITCAST, inst->shape, 1, &there, 0, NULL, 0, NULL) : NULL;
+}
+
 static const char one_order[] = "operands and result in one order";
 
 const HlRule layout_normalization_rules[] = {
@@ -265,6 +339,13 @@ const HlRule layout_normalization_rules[] = {
      one_order},
     {HL_OP_REDUCE_WINDOW, same_order, "reduce-window",
      "reduce-window(x, v) => bitcast(reduce-window(bitcast(x), v))", one_order},
+    {HL_OP_CUSTOM_CALL, convolution, "convolution",
+     "cudnn(x, ..) => tuple(bitcast(cudnn(bitcast(x), ..)), ..)", "not all row-major"},
     {HL_OP_COUNT, elementwise, "elementwise", "f(x, ..) => bitcast(f(bitcast(x), ..))", one_order},
+    {HL_OP_COUNT, stay, "stay", "x => bitcast(bitcast(x))", "no other rule is about it"},
     {0},
 };
+
+bool pass_layout_normalization(HlPass *p) {
+  return hl_run_rules_once(p, layout_normalization_rules);
+}
