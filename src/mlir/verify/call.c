@@ -26,10 +26,16 @@ static const HlMlType *result(const HlMlType *type, int k) {
   return type->element[type->n_inputs + k];
 }
 
-static bool check_list_length(MlVerify *v, const HlMlOp *op, MlName name, int n) {
+// A dictionary for each argument, or result.
+static bool check_dictionaries(MlVerify *v, const HlMlOp *op, MlName name, int n) {
   const HlMlAttr *list = ml_attr(op, name);
-  if (list && list->kind == HL_ML_A_ARRAY && list->n != n)
+  if (!list || list->kind != HL_ML_A_ARRAY)
+    return true;
+  if (list->n != n)
     return mv_bad(v, op, "%s has %d entries, but should have %d", ml_name_text[name], list->n, n);
+  for (int k = 0; k < n; k++)
+    if (list->list[k]->kind != HL_ML_A_DICT)
+      return mv_bad(v, op, "entry %d of %s should be a dictionary", k, ml_name_text[name]);
   return true;
 }
 
@@ -50,7 +56,7 @@ static bool names_have_dialects(MlVerify *v, const HlMlOp *op, MlName name) {
   const HlMlAttr *list = ml_attr(op, name);
   for (int k = 0; list && list->kind == HL_ML_A_ARRAY && k < list->n; k++) {
     const HlMlAttr *dict = list->list[k];
-    for (int i = 0; dict->kind == HL_ML_A_DICT && i < dict->n; i++)
+    for (int i = 0; i < dict->n; i++)
       if (memchr(dict->dict[i].name->text, '.', dict->dict[i].name->n) == NULL)
         return mv_bad(v, op, "attribute '%s' in %s has no dialect in front",
                       dict->dict[i].name->text, ml_name_text[name]);
@@ -65,8 +71,8 @@ bool mv_rule_func(MlVerify *v, const HlMlOp *op) {
   for (int k = 0; k < type->n; k++)
     if (!mv_type_is_well_formed(v, op, type->element[k]))
       return false;
-  if (!check_list_length(v, op, ML_A_ARG_ATTRS, n_inputs(type)) ||
-      !check_list_length(v, op, ML_A_RES_ATTRS, n_results(type)))
+  if (!check_dictionaries(v, op, ML_A_ARG_ATTRS, n_inputs(type)) ||
+      !check_dictionaries(v, op, ML_A_RES_ATTRS, n_results(type)))
     return false;
   if (!check_visibility(v, op))
     return false;
