@@ -21,13 +21,13 @@ static const char *pattern_int(const char *s, int64_t *out) {
   return k;
 }
 
-// "3x3": one integer per dimension, left on the stack.
+// "3x3": one integer per dimension, left on the stack. Only one that stands alone may be negative.
 bool parse_dxd(Parser *p, const char *name) {
   const char *s = p->in.at;
-  for (;;) {
+  for (bool alone = true;; alone = false) {
     int64_t value;
     s = pattern_int(s, &value);
-    if (!s)
+    if (!s || (value < 0 && (!alone || *s == 'x')))
       return lex_expected(&p->in, "sizes such as 3x3 after %s=", name);
     parse_push_int(p, value);
     if (*s != 'x')

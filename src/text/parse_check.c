@@ -29,7 +29,9 @@ static bool check_indices(Parser *p, const ParseInst *inst, int before) {
 }
 
 static bool check_conditional(Parser *p, const ParseInst *inst) {
-  if (inst->n_ops == 0 || !hl_shape_is_scalar(operand(p, inst, 0)->shape))
+  if (inst->n_ops == 0)
+    return wrong(p, inst, "conditional requires at least one operand");
+  if (!hl_shape_is_scalar(operand(p, inst, 0)->shape))
     return wrong(p, inst, "the first operand must be a scalar");
   const HlDtype dtype = operand(p, inst, 0)->shape->dtype;
   if (dtype != HL_PRED && dtype != HL_S32)

@@ -101,6 +101,12 @@ def release_of(python):
     return r.stdout.strip() if r.returncode == 0 else None
 
 
+def has_file(python, name):
+    """Whether another Python has this file among its packages."""
+    ask = f"import os, sys; sys.exit(not any(os.path.exists(os.path.join(p, {name!r})) for p in sys.path))"
+    return subprocess.run([python, "-c", ask]).returncode == 0
+
+
 def run_hilo(args, timeout=120, xla=None):
     """(exit status, stdout, stderr); a status of None is a time-out, one below 0 a crash. HLO comes as `xla`, by default
     the XLA that is asked here, writes it; "": as it was read."""
@@ -280,13 +286,13 @@ def worker():
 # ---- the caller's side
 
 class Worker:
-    def __init__(self, python=sys.executable):
-        self.p, self.python = None, python
+    def __init__(self, python=sys.executable, script=os.path.abspath(__file__)):
+        self.p, self.python, self.script, self.env = None, python, script, None
 
     def start(self):
         self.err = tempfile.TemporaryFile()
-        self.p = subprocess.Popen([self.python, os.path.abspath(__file__), "--worker"], stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, stderr=self.err, text=True, start_new_session=True)
+        self.p = subprocess.Popen([self.python, self.script, "--worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=self.err, text=True, start_new_session=True, env=self.env)
 
     def stop(self):
         if self.p:
