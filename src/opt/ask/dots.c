@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+bool dot_is_small(HlArena *arena, const HlInst *dot) {
+  enum { SMALL = 100 };
+  const DotDims d = dot_dims(arena, dot);
+  const HlShape *x = dot->operands[0]->shape, *y = dot->operands[1]->shape;
+  return (dims_product(x, d.free[0]) + dims_product(y, d.free[1])) *
+             dims_product(x, d.contract[0]) <
+         SMALL;
+}
+
 // --- Lists of dimensions -------------------------------------------------------------------------
 
 HlI64s dims_from(HlArena *arena, int64_t first, int n) {

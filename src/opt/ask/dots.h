@@ -28,6 +28,9 @@ HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d);
 HlInst *dot_scaled(HlPass *p, HlBuild *b, HlInst *x, HlInst *scale, HlDtype dtype);
 bool dot_scale_fits(const HlInst *scale, const HlShape *x);
 
+// Fewer than 100 numbers are read of both sides for each product of a batch: a loop computes it as fast as a library.
+bool dot_is_small(HlArena *arena, const HlInst *dot);
+
 // All sizes are known when compiling, of the operands and of the result.
 bool all_static(const HlInst *inst);
 

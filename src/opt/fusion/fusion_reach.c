@@ -1,7 +1,6 @@
 // opt/fusion/fusion_reach.c: does one instruction depend on another? Backwards, over what stands between
 // them.
 
-
 #include "hilo/edit.h"
 #include "opt/fusion/fusion.h"
 

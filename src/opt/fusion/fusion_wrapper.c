@@ -5,6 +5,7 @@
 //
 //   r = f32[8] tanh(x)     =>     r = f32[8] fusion(x), kind=kLoop, calls={ ROOT tanh(x) }
 
+#include "opt/ask/dots.h"
 #include "opt/ask/emitters.h"
 #include "opt/ask/layouts.h"
 #include "opt/fusion/gpu_fusible.h"
@@ -36,11 +37,14 @@ static bool is_wrapped(const HlPass *p, const HlInst *inst) {
 }
 
 // Kernels for GPUs are made of fusions alone.
-static bool is_wrapped_for_gpu(const HlTarget *t, const HlInst *inst) {
+static bool is_wrapped_for_gpu(const HlPass *p, const HlInst *inst) {
+  const HlTarget *t = gpu_target(p);
   if (inst->op == HL_OP_FUSION || inst->op == HL_OP_CONSTANT || inst->op == HL_OP_BITCAST)
     return false;
   if (inst->op == HL_OP_COPY)
     return changes_layout(inst);
+  if (inst->op == HL_OP_DOT)
+    return hl_pass_since(p, HL_XLA_0_11) && inst->n_operands == 2 && dot_is_small(p->arena, inst);
   return gpu_is_loop_fusible_producer(t, inst) || gpu_is_input_fusible(t, inst);
 }
 
@@ -72,7 +76,7 @@ bool pass_fusion_wrapper(HlPass *p) {
     int n;
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++)
-      if ((hl_target_has_blocks(p->target) ? is_wrapped_for_gpu(gpu_target(p), insts[k])
+      if ((hl_target_has_blocks(p->target) ? is_wrapped_for_gpu(p, insts[k])
                                            : is_wrapped(p, insts[k])) &&
           !hl_has_control(insts[k]) && hl_change(p, "wrap", insts[k], NULL)) {
         wrap(p, insts[k]);

@@ -210,12 +210,15 @@ static bool is_moved_by_tiles(const HlInst *inst) {
 
 // --- Emitters -----------------------------------------------------------------------------------
 
+// A concatenation is written out for each operand: beyond these it takes a loop.
+enum { MAX_JOINED = 4 };
+
 static GpuEmitter emitter_of_op(const HlTarget *t, const HlInst *inst) {
   if (gpu_is_block_reduction(t, inst))
     return GPU_REDUCTION;
   switch (inst->op) {
   case HL_OP_SCATTER: return GPU_SCATTER;
-  case HL_OP_CONCATENATE: return GPU_CONCATENATE;
+  case HL_OP_CONCATENATE: return inst->n_operands <= MAX_JOINED ? GPU_CONCATENATE : GPU_LOOP;
   case HL_OP_TRANSPOSE:
   case HL_OP_COPY: return is_moved_by_tiles(inst) ? GPU_TRANSPOSE : GPU_LOOP;
   default: return GPU_LOOP;
@@ -227,10 +230,25 @@ static bool passes_hero_on(const HlInst *inst) {
          (inst->op == HL_OP_BITCAST || (inst->op != HL_OP_FUSION && fusion_is_elementwise(inst)));
 }
 
+static bool has_one_operand(const HlInst *inst) {
+  return passes_hero_on(inst) && inst->n_operands == 1;
+}
+
+static bool is_hero(GpuEmitter emitter) {
+  return emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE || emitter == GPU_CONCATENATE;
+}
+
+// Behind a reduction only what reads nothing else.
+static bool reaches_alone(const HlInst *result, const HlInst *hero) {
+  while (result != hero && has_one_operand(result))
+    result = result->operands[0];
+  return result == hero;
+}
+
 enum { HERO_WALK = 64 };
 
-// The op that decides how a result is computed: behind elementwise operations one reduction or
-// transpose, if there is just one.
+// The op that decides how a result is computed: behind elementwise operations one reduction,
+// transpose or concatenation, if there is just one.
 static const HlInst *hero_of(const HlTarget *t, const HlInst *result) {
   const HlInst *seen[HERO_WALK], *hero = NULL;
   int n = 1;
@@ -238,8 +256,8 @@ static const HlInst *hero_of(const HlTarget *t, const HlInst *result) {
   for (int k = 0; k < n; k++) {
     const HlInst *inst = seen[k];
     GpuEmitter emitter = emitter_of_op(t, inst);
-    if (emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE) {
-      if (hero && hero != inst)
+    if (is_hero(emitter)) {
+      if ((hero && hero != inst) || (emitter == GPU_REDUCTION && !reaches_alone(result, inst)))
         return result;
       hero = inst;
       continue;
@@ -285,12 +303,22 @@ static bool is_epilogue(const HlInst *producer, const HlInst *consumer) {
          fusion_operand_index(consumer, producer) >= 0;
 }
 
+static bool is_alone_behind(const HlInst *consumer) {
+  if (consumer->op != HL_OP_FUSION)
+    return has_one_operand(consumer);
+  const HlInst *root = fusion_body(consumer)->root;
+  while (has_one_operand(root))
+    root = root->operands[0];
+  return root->op == HL_OP_PARAMETER;
+}
+
 GpuEmitter gpu_emitter_of_both(const HlInst *producer, GpuEmitter of_producer,
                                const HlInst *consumer, GpuEmitter of_consumer) {
   if (of_consumer != GPU_LOOP)
     return of_consumer;
-  bool leads = of_producer == GPU_REDUCTION || of_producer == GPU_TRANSPOSE;
-  return leads && is_epilogue(producer, consumer) ? of_producer : GPU_LOOP;
+  const bool leads = is_hero(of_producer) && is_epilogue(producer, consumer) &&
+                     (of_producer != GPU_REDUCTION || is_alone_behind(consumer));
+  return leads ? of_producer : GPU_LOOP;
 }
 
 int gpu_kind(GpuEmitter emitter) {

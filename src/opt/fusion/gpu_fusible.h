@@ -51,6 +51,15 @@ bool gpu_fits(const HlTarget *t, const HlInst *a, GpuNeeds of_a, const HlInst *b
 // It reduces many elements to each of its results.
 bool gpu_reduces_many(const HlInst *inst);
 int gpu_n_results(const HlInst *inst);
+// --- Kernels of Triton's for rows (triton_fusible.c)
+
+// A fusion that is one; not a matrix product's.
+bool gpu_is_triton(const HlInst *inst);
+// Whatever tile of the consumer's result is computed takes a tile of everything that both compute.
+bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer);
+// The fusion is one, by tiles such as those of `like`.
+void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like);
+
 // --- Several results (gpu_multi_output.c)
 
 // Its result may be one of several of a kernel.

@@ -29,6 +29,11 @@ static bool has_only_elements_read(const HlInst *inst) {
   return true;
 }
 
+static bool has_tuple_op(const HlInst *inst) {
+  const HlInst *root = inst->op == HL_OP_FUSION ? fusion_body(inst)->root : inst;
+  return root->op != HL_OP_TUPLE && root->op != HL_OP_REDUCE && hl_shape_is_tuple(root->shape);
+}
+
 static bool has_update_root(const HlInst *inst) {
   const HlInst *root = inst->op == HL_OP_FUSION ? fusion_body(inst)->root : inst;
   if (root->op != HL_OP_TUPLE)
@@ -47,6 +52,8 @@ static const char *refuses_company(const HlTarget *t, const HlInst *inst) {
     return "is computed by a library";
   if (!has_only_elements_read(inst))
     return "has a tuple of results that is read whole";
+  if (has_tuple_op(inst))
+    return "has several results by one operation";
   if (has_update_root(inst))
     return "updates its operand in place";
   GpuEmitter emitter = gpu_emitter(t, inst);
@@ -61,9 +68,14 @@ bool gpu_may_be_result(const HlTarget *t, const HlInst *inst) {
   return !refuses_company(t, inst);
 }
 
+// The same sizes in the same order, or as many elements in rows: one is a bitcast of the other.
 static bool same_threads(const HlShape *a, const HlShape *b) {
-  return hl_shape_is_array(a) && hl_shape_is_array(b) && hl_shape_same_dims(a, b) &&
-         hl_shape_same_order(a, b);
+  if (!hl_shape_is_array(a) || !hl_shape_is_array(b))
+    return false;
+  const bool in_rows = (!a->layout || hl_layout_is_default(a->layout)) &&
+                       (!b->layout || hl_layout_is_default(b->layout));
+  return in_rows ? hl_shape_elements(a) == hl_shape_elements(b)
+                 : hl_shape_same_dims(a, b) && hl_shape_same_order(a, b);
 }
 
 // What threads go over.

@@ -62,7 +62,7 @@ static bool has_kernel(const HlTarget *t, const HlInst *inst) {
   case HL_OP_SCATTER: return true;
   case HL_OP_RNG:
   case HL_OP_MAP: return false;
-  case HL_OP_FUSION: return !fusion_is_custom(inst);
+  case HL_OP_FUSION: return !fusion_is_custom(inst) || gpu_is_triton(inst);
   default: return gpu_is_loop_fusible(t, inst);
   }
 }
@@ -107,6 +107,9 @@ static const char *refuses(Queue *q, const HlInst *producer, const HlInst *consu
     return "the producer is a scatter";
   if (feeds_scatter(producer, consumer))
     return "the consumer scatters into what the producer makes or reads";
+  if (gpu_is_triton(producer) || gpu_is_triton(consumer))
+    return gpu_tiles_join(producer, consumer) ? NULL
+                                              : "a tile of the result takes no tile of the rest";
   const GpuCost *of_producer = cost_of(q, producer), *of_consumer = cost_of(q, consumer);
   if (of_producer->reduces_many && of_consumer->reduces_many)
     return "the inner one of two reductions would be computed again and again";
@@ -152,10 +155,12 @@ static double price(Queue *q, const HlInst *producer) {
     }
     if (!may_fuse(q, producer, user))
       return -INFINITY;
+    has_user = true;
+    if (gpu_is_triton(producer) || gpu_is_triton(user))
+      continue;  // a tile of the producer is computed once for a tile of the result
     const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
     saved += gpu_time(gpu_target(q->p), user, of_user) -
              gpu_time_fused(gpu_target(q->p), producer, of_producer, user, of_user);
-    has_user = true;
   }
   if (!has_user)
     return -INFINITY;
@@ -184,7 +189,10 @@ static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
   HlInst *fusion = consumer->op == HL_OP_FUSION
                        ? consumer
                        : fusion_wrap(scratch, consumer, kind, "fusion", "fused_computation");
-  hl_set_int(fusion, HL_A_KIND, kind);
+  if (gpu_is_triton(producer) && !gpu_is_triton(fusion))
+    gpu_set_triton(scratch, fusion, producer);
+  else if (!gpu_is_triton(fusion))
+    hl_set_int(fusion, HL_A_KIND, kind);
   fusion_fuse(scratch, fusion, producer);
   q->cost[fusion->id] = NULL;
   return fusion;

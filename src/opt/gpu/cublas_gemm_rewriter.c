@@ -8,6 +8,8 @@
 //   a = f32[8,4] add(m, c)                        backend_config={... "alpha_real":2 ... "beta":1 ...}
 //                                           a = f32[8,4] get-tuple-element(g), index=0
 //
+// With the option `large`, dots of few numbers stay: loops compute them.
+//
 // What a call does stands in its backend config. The plain library writes the sum over c, so c must be
 // there for nobody else. The second result, memory to work in, is added last: a call that has it is
 // finished.
@@ -127,6 +129,8 @@ static bool knows_algorithm(const HlInst *dot) {
 static HlInst *from_dot(HlPass *p, HlBuild *b, HlInst *dot) {
   int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
   const HlShape *x = dot->operands[0]->shape, *y = dot->operands[1]->shape;
+  if (hl_pass_flag(p, "large") && dot_is_small(p->arena, dot))
+    return NULL;
   if (!all_static(dot) || !knows_algorithm(dot) || x->dtype != y->dtype ||
       !computes_with(x->dtype, dot->shape->dtype) || x->rank != n_batch + 2 ||
       y->rank != n_batch + 2 || hl_has_attr(dot, HL_A_SPARSITY_CONFIG) ||

@@ -27,7 +27,7 @@
 #include "opt/gpu/triton_dims.h"
 #include "opt/passes.h"
 
-enum { MAX_INPUTS = 4, SMALL = 100, TOLERANCE = 1024 };
+enum { MAX_INPUTS = 4, TOLERANCE = 1024 };
 
 // --- What may join --------------------------------------------------------------------------------
 
@@ -277,11 +277,8 @@ static bool is_for_triton(const HlInst *dot, const DotDims *d) {
   for (int k = 0; k < 2; k++)
     if (d->contract[k].n != 1 || d->free[k].n != 1 || d->batch[k].n > 1)
       return false;
-  const int64_t one = d->batch[0].n ? x->shape->dim[d->batch[0].at[0]] : 1;
   bool is_known;
-  return one > 0 &&
-         hl_shape_elements(x->shape) / one + hl_shape_elements(y->shape) / one >= SMALL &&
-         (!names_algorithm(dot, &is_known) || is_known);
+  return !names_algorithm(dot, &is_known) || is_known;
 }
 
 // Nothing that the library would not do as well.
@@ -405,7 +402,7 @@ static void visit_dot(HlPass *p, HlInst *dot) {
   HlMark mark = hl_arena_mark(p->arena);
   const DotDims d = dot_dims(p->arena, dot);
   bool is_known;
-  if (is_for_triton(dot, &d)) {
+  if (is_for_triton(dot, &d) && !dot_is_small(p->arena, dot)) {
     Plan plan = {0};
     const TritonSplit left = plan_side(p->arena, &plan, dot, &d, 0);
     plan_side(p->arena, &plan, dot, &d, 1);

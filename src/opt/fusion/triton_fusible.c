@@ -1,0 +1,77 @@
+// opt/fusion/triton_fusible.c: what kernels of Triton's that work on rows, tile by tile, can take in.
+//
+// A tile of the result is a row, or a few, and so is the tile of everything that it is computed from: elementwise operations,
+// repeated values, sums of rows, transposes, and bitcasts that leave the rows alone.
+
+#include "ir/backend_config.h"
+#include "opt/ask/emitters.h"
+#include "opt/fusion/gpu_fusible.h"
+
+bool gpu_is_triton(const HlInst *inst) {
+  return inst->op == HL_OP_FUSION && hl_fusion_code(inst) == HL_FUSION_TRITON;
+}
+
+static bool has_type(const HlShape *shape) {
+  if (!hl_shape_is_array(shape) || hl_shape_is_dynamic(shape))
+    return false;
+  switch (shape->dtype) {
+  case HL_PRED:
+  case HL_S8:
+  case HL_S16:
+  case HL_S32:
+  case HL_S64:
+  case HL_F16:
+  case HL_BF16:
+  case HL_F32:
+  case HL_F64: return true;
+  default: return false;
+  }
+}
+
+static bool keeps_rows(const HlShape *from, const HlShape *to) {
+  return from->rank > 0 && to->rank > 0 && from->dtype == to->dtype &&
+         from->dim[from->rank - 1] == to->dim[to->rank - 1];
+}
+
+static bool has_tiles(const HlInst *inst) {
+  if (!has_type(inst->shape))
+    return false;
+  const HlShape *x = inst->n_operands > 0 ? inst->operands[0]->shape : NULL;
+  switch (inst->op) {
+  case HL_OP_PARAMETER:
+  case HL_OP_BROADCAST:
+  case HL_OP_IOTA:
+  case HL_OP_TRANSPOSE: return true;
+  case HL_OP_CONSTANT: return hl_shape_is_scalar(inst->shape);
+  case HL_OP_REDUCE:
+    return inst->n_operands == 2 && hl_dims(inst).n == 1 && hl_dims(inst).at[0] == x->rank - 1;
+  default:
+    return hl_op_is((HlOp)inst->op, HL_T_VIEW) ? keeps_rows(x, inst->shape)
+                                               : emitters_of((HlOp)inst->op)->triton != TRITON_NONE;
+  }
+}
+
+static bool all_have_tiles(const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION)
+    return has_tiles(inst);
+  for (const HlInst *inner = fusion_body(inst)->first; inner; inner = inner->next)
+    if (!has_tiles(inner))
+      return false;
+  return true;
+}
+
+bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer) {
+  return all_have_tiles(producer) && all_have_tiles(consumer);
+}
+
+void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like) {
+  HlFusionConfig config = hl_fusion_config(scratch, like);
+  const HlShape *shape = fusion->shape;
+  int64_t *sizes = HL_ARRAY(scratch, int64_t, shape->rank + 1);
+  for (int k = 0; k < shape->rank; k++)
+    sizes[k] = k == shape->rank - 1 ? shape->dim[k] : 1;
+  if (config.tile.n != shape->rank)
+    config.tile = (HlI64s){sizes, shape->rank};
+  hl_set_int(fusion, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
+  hl_set_fusion_config(scratch, fusion, &config);
+}
