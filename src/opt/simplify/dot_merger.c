@@ -4,9 +4,9 @@
 //   d2 = f32[3,6] dot(x,       w2 [5,6])   =>   d = f32[3,10] dot(x, w)
 //                                               d1 = slice(d)[:, 0:4], d2 = slice(d)[:, 4:10]
 //
-// No dot may depend on another that it is merged with. That is told by levels: the largest number
+// No dot may depend on another that it is merged with. Until 0.11 that was told by levels: the largest number
 // of dots on a way from the computation's parameters. Dots of one level cannot depend on each
-// other.
+// other. Since then it is looked up.
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
 
@@ -54,19 +54,30 @@ static bool agree(const HlInst *a, DotDims da, const HlInst *b, DotDims db, int 
 
 enum { MOST_USES = 1024 };  // that are looked through for one group
 
+static bool is_free_of(HlPass *p, const HlInst *dot, HlInst *const *group, int n) {
+  for (int k = 0; k < n; k++)
+    if (dot == group[k] || hl_reaches(p, group[k], dot) || hl_reaches(p, dot, group[k]))
+      return false;
+  return true;
+}
+
 // The dots that use `x` on this side and go together with `first`; the first of them is `first`.
 static int find_group(HlPass *p, const HlInst *x, int shared, HlInst *first, const int *level,
                       uint32_t n_ids, HlInst **group) {
   DotDims d = dot_dims(p->arena, first);
   int n = 0, n_seen = 0;
   int64_t most = hl_pass_int(p, "max_size");
+  const bool by_level = !hl_pass_since(p, HL_XLA_0_11);
+  if (!by_level && may_merge(first, d, shared, most))
+    group[n++] = first;
   for (const HlUse *use = x->first_use; use && n_seen < MOST_USES; use = use->next, n_seen++) {
     HlInst *dot = use->user;
     if (dot->op != HL_OP_DOT || use->number != shared || dot->id >= n_ids ||
-        level[dot->id] != level[first->id] || dot->operands[0] == dot->operands[1])
+        (by_level && level[dot->id] != level[first->id]) || dot->operands[0] == dot->operands[1])
       continue;
     DotDims other = dot_dims(p->arena, dot);
-    if (may_merge(dot, other, shared, most) && agree(first, d, dot, other, shared))
+    if (may_merge(dot, other, shared, most) && agree(first, d, dot, other, shared) &&
+        (by_level || is_free_of(p, dot, group, n)))
       group[n++] = dot;
   }
   return n;
@@ -106,7 +117,7 @@ static void merge_users(HlPass *p, HlInst *x, const int *level, uint32_t n_ids, 
   if (n_uses < 2)
     return;
   HlInst **dots = HL_ARRAY(p->arena, HlInst *, n_uses),
-         **group = HL_ARRAY(p->arena, HlInst *, n_uses);
+         **group = HL_ARRAY(p->arena, HlInst *, n_uses + 1);
   int *side = HL_ARRAY(p->arena, int, n_uses), n_dots = 0;
   for (const HlUse *use = x->first_use; use; use = use->next)
     if (use->user->op == HL_OP_DOT && use->user->id < n_ids) {
