@@ -206,6 +206,8 @@ static void check_json(const HlCheckEach *check, HlMaybeFloat tolerance, HlBuf *
   json_bool(out, "differs", check->differs);
   if (check->judged_after)
     json_text(out, "judged_after", check->judged_after);
+  if (check->redrawn_by)
+    json_text(out, "redrawn_by", check->redrawn_by);
   if (check->differs) {
     json_int(out, "step", check->number);
     json_text(out, "pipeline", check->step.pipeline);
@@ -237,6 +239,9 @@ void cli_print_check(Cli *cli, const HlModule *m, const HlCheckEach *check, HlMa
                   "module %s: judged after pass %s only, as before it does not say what crosses "
                   "into its manual parts\n",
                   m->name->text, check->judged_after);
+  if (check->redrawn_by)
+    hl_buf_printf(out, "module %s: results count anew from pass %s on, which draws other numbers\n",
+                  m->name->text, check->redrawn_by);
   if (!check->differs) {
     hl_buf_printf(out, "module %s: every pass kept the results (%d evaluations)\n", m->name->text,
                   check->evaluations);

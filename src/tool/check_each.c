@@ -8,6 +8,7 @@
 // A partitioned module is given each device's part of the arguments, and each device's result is
 // compared with its part of the whole one (spmd/local.h). Manual parts are written out before evaluating (spmd/whole.h);
 // where the program does not say yet what crosses into them, results count from the first pass on after which it does.
+// And where a pass replaces an rng, which draws what it likes, they count anew.
 
 #include "hilo/check_each.h"
 
@@ -33,6 +34,7 @@ typedef struct Check {
   HlLiteral **expected;   // [devices]
   bool waits;             // there is nothing expected yet
   bool expects_local;     // what is expected are each device's parts
+  int draws;              // of rng in the module, before the step looked at
   int64_t rewrites;       // before the step looked at
   int n_steps, n_inside;  // so far; of these inside a pass
   int only;               // evaluate at this step alone, then stop; -1: at every step that changed
@@ -104,18 +106,44 @@ static bool still_same(Check *c, const HlModule *m) {
 }
 
 // What a module computes after this pass, if that can be told, is what it has to compute from now on.
-static void start_judging(Check *c, const HlModule *m, const char *pass) {
+static bool start_judging(Check *c, const HlModule *m) {
   const int n_diags = hl_cx_n_diags(c->cx);
+  unref_all(c->expected, c->devices);
+  memset(c->expected, 0, (size_t)c->devices * sizeof *c->expected);
   if (!evaluate(c, m, c->expected)) {
     hl_cx_forget(c->cx, n_diags);
-    return;
+    return false;
   }
   c->waits = false;
   c->expects_local = sp_is_local(m, c->m);
-  c->out->judged_after = hl_arena_printf(c->out->arena, "%s", pass);
+  return true;
+}
+
+static int count_draws(const HlModule *m) {
+  int n = 0;
+  for (const HlComp *comp = m->first; comp != NULL; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst != NULL; inst = inst->next)
+      n += inst->op == HL_OP_RNG;
+  return n;
+}
+
+// Whether the pass has replaced what draws random numbers, so that others are drawn.
+static bool draws_anew(Check *c, const HlModule *m) {
+  const int before = c->draws;
+  c->draws = c->only < 0 ? count_draws(m) : before;
+  return c->draws < before;
 }
 
 // --- Runs ---------------------------------------------------------------------------------------
+
+static void judge(Check *c, const HlModule *m, const char *pass) {
+  const bool waits = c->waits, anew = draws_anew(c, m) || waits;
+  const bool same = anew ? start_judging(c, m) : still_same(c, m);
+  if (same && anew)
+    *(waits ? &c->out->judged_after : &c->out->redrawn_by) =
+        hl_arena_printf(c->out->arena, "%s", pass);
+  c->differs = !same && !waits;
+}
 
 // The listener of a run: stops it where a result differs.
 static bool after_step(void *user, const HlModule *m, const HlStep *step) {
@@ -132,10 +160,7 @@ static bool after_step(void *user, const HlModule *m, const HlStep *step) {
     c->rewrites += c->only < 0 ? step->rewrites : 0;
     return true;
   }
-  if (c->waits)
-    start_judging(c, m, step->pass);
-  else
-    c->differs = !still_same(c, m);
+  judge(c, m, step->pass);
   if (!c->differs && c->only < 0) {
     c->rewrites += step->rewrites;
     return true;
@@ -207,6 +232,7 @@ static bool prepare(Check *c) {
   if (!hl_replay_inputs(c->cx, c->m, c->options->recorded, &how, &c->inputs))
     return false;
   c->devices = c->inputs.devices;
+  c->draws = count_draws(c->m);
   c->expected = HL_ARRAY(c->out->arena, HlLiteral *, c->devices + 1);
   const int n_diags = hl_cx_n_diags(c->cx);
   if (evaluate(c, c->m, c->expected))
