@@ -58,8 +58,8 @@ static bool is_empty(const Side *side) {
 }
 
 static bool library_has_type(HlDtype dtype) {
-  return dtype == HL_F16 || dtype == HL_F32 || dtype == HL_F64 || dtype == HL_C64 ||
-         dtype == HL_C128 || dtype == HL_S32;
+  return dtype == HL_BF16 || dtype == HL_F16 || dtype == HL_F32 || dtype == HL_F64 ||
+         dtype == HL_C64 || dtype == HL_C128 || dtype == HL_S32;
 }
 
 // --- Strategy -----------------------------------------------------------------------------------
@@ -185,13 +185,14 @@ static int64_t max_dim(int64_t max, const Side *side) {
   return max;
 }
 
-static bool library_takes_dot(const HlInst *dot) {
+static bool library_takes_dot(const HlPass *p, const HlInst *dot) {
   static const TypePair types[] = {
-      {HL_F64, HL_F64}, {HL_F32, HL_F32}, {HL_BF16, HL_F32}, {HL_S8, HL_S32}};
+      {HL_F64, HL_F64}, {HL_F32, HL_F32}, {HL_BF16, HL_F32}, {HL_S8, HL_S32}, {HL_BF16, HL_BF16}};
+  const int n_types = HL_COUNT_OF(types) - !hl_pass_since(p, HL_XLA_0_11);  // the last is new
   HlDtype lhs_type = dot->operands[0]->shape->dtype, rhs_type = dot->operands[1]->shape->dtype;
   if (hl_cpu_dot(dot) != HL_CPU_DOT_LIBRARY ||
       (lhs_type != rhs_type && !(lhs_type == HL_U8 && rhs_type == HL_S8)) ||
-      !is_listed(types, HL_COUNT_OF(types), rhs_type, dot->shape->dtype))
+      !is_listed(types, n_types, rhs_type, dot->shape->dtype))
     return false;
   int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
   Side lhs = side_of(dot->operands[0]->shape, n_batch);
@@ -236,9 +237,9 @@ static bool library_takes_reduce(const HlInst *inst) {
          is_listed(extremes, HL_COUNT_OF(extremes), in, out);
 }
 
-bool hl_cpu_library_takes(const HlInst *inst) {
+bool hl_cpu_library_takes(const HlPass *p, const HlInst *inst) {
   if (inst->op == HL_OP_DOT)
-    return library_takes_dot(inst);
+    return library_takes_dot(p, inst);
   return (inst->op == HL_OP_REDUCE || inst->op == HL_OP_REDUCE_WINDOW) &&
          library_takes_reduce(inst);
 }

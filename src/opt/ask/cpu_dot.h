@@ -3,7 +3,7 @@
 #ifndef HILO_OPT_CPU_DOT_H
 #define HILO_OPT_CPU_DOT_H
 
-#include "hilo/ir.h"
+#include "hilo/pass.h"
 
 typedef enum HlCpuDot {
   HL_CPU_DOT_NAIVE,   // three loops
@@ -25,7 +25,7 @@ int hl_cpu_dot_column_major_operand(const HlInst *inst);
 // spatial dimensions.
 bool hl_cpu_library_convolution(const HlInst *inst);
 // An op that goes to a library as it stands, element types included: passes that widen narrow types
-// leave it.
-bool hl_cpu_library_takes(const HlInst *inst);
+// leave it. Which types that are differs by release.
+bool hl_cpu_library_takes(const HlPass *p, const HlInst *inst);
 
 #endif

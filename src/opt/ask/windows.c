@@ -1,5 +1,6 @@
 // opt/ask/windows.c: making windows and reduce-windows.
 #include "opt/ask/windows.h"
+#include "hilo/edit.h"
 
 #include <string.h>
 
@@ -29,6 +30,26 @@ HlInst *window_reduce(HlPass *p, HlBuild *b, int n, HlInst *const *x, HlInst *co
   const HlWindowDim *kept = hl_arena_copy(arena, window, sizeof *window * (size_t)rank);
   HlAttr attr = {.key = HL_A_WINDOW, .window = {kept, rank}};
   return hl_b_op(b, HL_OP_REDUCE_WINDOW, NULL, 2 * n, operands, 1, &attr, 1, &combine);
+}
+
+static const HlShape *last_major(HlPass *p, const HlShape *shape) {
+  if (hl_shape_is_tuple(shape)) {
+    const HlShape **part = HL_ARRAY(p->arena, const HlShape *, shape->rank + 1);
+    for (int k = 0; k < shape->rank; k++)
+      part[k] = last_major(p, shape->element[k]);
+    return hl_shape_tuple(p->m->shapes, shape->rank, part);
+  }
+  int64_t *order = HL_ARRAY(p->arena, int64_t, shape->rank + 1);
+  for (int k = 0; k < shape->rank; k++)
+    order[k] = (2 * shape->rank - 2 - k) % shape->rank;
+  const HlLayout layout = {.minor_to_major = {order, shape->rank}};
+  return hl_shape_with_layout(p->m->shapes, shape, &layout);
+}
+
+HlInst *window_last_major(HlPass *p, HlInst *inst) {
+  if (inst)
+    hl_set_shape(inst, last_major(p, inst->shape));
+  return inst;
 }
 
 HlInst *window_result(HlBuild *b, HlInst *inst, int k) {

@@ -10,6 +10,8 @@ bool window_is_unit(const HlWindowDim *dim);
 // reduce-window of n arrays, the window copied.
 HlInst *window_reduce(HlPass *p, HlBuild *b, int n, HlInst *const *x, HlInst *const *init,
                       const HlWindowDim *window, HlComp *combine);
+// Lays an instruction's arrays out as XLA does where it has added their last dimension: that one is the major one.
+HlInst *window_last_major(HlPass *p, HlInst *inst);
 // Element k of what an op with one or several results returns.
 HlInst *window_result(HlBuild *b, HlInst *inst, int k);
 

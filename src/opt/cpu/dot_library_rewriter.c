@@ -116,10 +116,10 @@ static HlInst *grow(Rewriter *r, HlInst *fusion, HlInst *inst, bool down) {
 
 enum { MAX_SIZE = 100 };  // instructions inside, parameters included
 
-static bool may_take(const HlInst *fusion, const HlInst *inst) {
+static bool may_take(const HlPass *p, const HlInst *fusion, const HlInst *inst) {
   if (is_library_fusion(inst))
     return fusion_body(fusion)->n_insts + fusion_body(inst)->n_insts <= MAX_SIZE;
-  return !hl_has_control(inst) && inst->op != HL_OP_PARAMETER && ynn_takes(inst);
+  return !hl_has_control(inst) && inst->op != HL_OP_PARAMETER && ynn_takes(p, inst);
 }
 
 // Takes in a neighbour, and its neighbours wait next.
@@ -159,7 +159,7 @@ static bool take_neighbours(Rewriter *r, HlInst **fusion) {
     Candidate next = r->waiting.at[k];
     if (fusion_body(*fusion)->n_insts >= MAX_SIZE)
       break;
-    if (may_take(*fusion, next.inst))
+    if (may_take(r->p, *fusion, next.inst))
       changed |= take(r, fusion, next);
   }
   return changed;
@@ -167,12 +167,12 @@ static bool take_neighbours(Rewriter *r, HlInst **fusion) {
 
 // --- Starting -----------------------------------------------------------------------------------
 
-static bool starts_fusion(const HlInst *inst) {
+static bool starts_fusion(const HlPass *p, const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_CONVOLUTION:
   case HL_OP_DOT:
   case HL_OP_REDUCE:
-  case HL_OP_REDUCE_WINDOW: return ynn_takes(inst) && !hl_has_control(inst);
+  case HL_OP_REDUCE_WINDOW: return ynn_takes(p, inst) && !hl_has_control(inst);
   default: return false;
   }
 }
@@ -209,7 +209,7 @@ static void rewrite_comp(HlPass *p, HlComp *comp) {
   HlInst **order = hl_post_order(p->arena, comp);
   int n = (int)comp->n_insts;
   for (int k = n - 1; k >= 0; k--)
-    if (!r.fused[order[k]->id] && starts_fusion(order[k]))
+    if (!r.fused[order[k]->id] && starts_fusion(r.p, order[k]))
       start(&r, order[k]);
   vec_free(&r.waiting);
   hl_arena_release(p->arena, mark);

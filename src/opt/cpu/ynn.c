@@ -120,7 +120,7 @@ static bool takes_convolution(const HlInst *inst) {
 
 // --- All ----------------------------------------------------------------------------------------
 
-bool ynn_takes(const HlInst *inst) {
+bool ynn_takes(const HlPass *p, const HlInst *inst) {
   if (hl_op_is((HlOp)inst->op, HL_T_VIEW))
     return has_type(inst->shape) && inst->shape->dtype == inst->operands[0]->shape->dtype &&
            all_row_major(inst);
@@ -134,9 +134,9 @@ bool ynn_takes(const HlInst *inst) {
     return has_type(inst->shape) && all_row_major(inst) && keeps_order(hl_dims(inst));
   case HL_OP_TRANSPOSE: return has_type(inst->shape) && all_row_major(inst);
   case HL_OP_PAD: return has_type(inst->shape) && all_row_major(inst) && takes_pad(inst);
-  case HL_OP_DOT: return hl_cpu_library_takes(inst) && all_row_major(inst);
+  case HL_OP_DOT: return hl_cpu_library_takes(p, inst) && all_row_major(inst);
   case HL_OP_REDUCE:
-  case HL_OP_REDUCE_WINDOW: return hl_cpu_library_takes(inst) && all_row_major(inst);
+  case HL_OP_REDUCE_WINDOW: return hl_cpu_library_takes(p, inst) && all_row_major(inst);
   case HL_OP_CONVOLUTION: return takes_convolution(inst);
   default: return is_large(inst) && takes_elementwise(inst);
   }

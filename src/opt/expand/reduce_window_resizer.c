@@ -18,24 +18,6 @@ static HlInst *back_to_rank_1(HlPass *p, HlBuild *b, const HlInst *old, HlInst *
   return old->shape->dtype == HL_TUPLE ? hl_b_tuple(b, n, parts) : parts[0];
 }
 
-// As XLA lays them out: the new dimension is the major one.
-static const HlShape *columns(HlShapes *shapes, HlArena *arena, const HlShape *shape) {
-  static const int64_t order[] = {0, 1};
-  static const HlLayout layout = {.minor_to_major = {order, 2}};
-  if (!hl_shape_is_tuple(shape))
-    return hl_shape_with_layout(shapes, shape, &layout);
-  const HlShape **part = HL_ARRAY(arena, const HlShape *, shape->rank + 1);
-  for (int k = 0; k < shape->rank; k++)
-    part[k] = columns(shapes, arena, shape->element[k]);
-  return hl_shape_tuple(shapes, shape->rank, part);
-}
-
-static HlInst *in_columns(HlPass *p, HlInst *inst) {
-  if (inst)
-    hl_set_shape(inst, columns(p->m->shapes, p->arena, inst->shape));
-  return inst;
-}
-
 HlInst *window_resize(HlPass *p, HlBuild *b, HlInst *inst) {
   HlWindow window = hl_window(inst);
   if (inst->operands[0]->shape->rank != 1 || window.n != 1 || !all_static(inst))
@@ -43,12 +25,13 @@ HlInst *window_resize(HlPass *p, HlBuild *b, HlInst *inst) {
   int n = (int)inst->n_operands / 2;
   HlInst **x = HL_ARRAY(p->arena, HlInst *, n);
   for (int k = 0; k < n; k++)
-    x[k] = in_columns(p, hl_b_reshape(b, inst->operands[k], 2,
-                                      (const int64_t[]){inst->operands[k]->shape->dim[0], 1}));
+    x[k] =
+        window_last_major(p, hl_b_reshape(b, inst->operands[k], 2,
+                                          (const int64_t[]){inst->operands[k]->shape->dim[0], 1}));
   HlWindowDim *wide = window_units(p->arena, 2);
   wide[0] = window.at[0];
   HlInst *out =
-      in_columns(p, window_reduce(p, b, n, x, inst->operands + n, wide, hl_to_apply(inst)));
+      window_last_major(p, window_reduce(p, b, n, x, inst->operands + n, wide, hl_to_apply(inst)));
   return out ? back_to_rank_1(p, b, inst, out, n) : NULL;
 }
 

@@ -100,7 +100,7 @@ static HlInst *in_blocks(HlPass *p, HlBuild *b, const Scan *s, HlInst *x, int64_
     sizes[d] = x->shape->dim[d];
   sizes[s->rank - 1] = blocks;
   sizes[s->rank] = s->base;
-  return hl_b_reshape(b, x, s->rank + 1, sizes);
+  return window_last_major(p, hl_b_reshape(b, x, s->rank + 1, sizes));
 }
 
 // A scan along the last of `rank` dimensions by one window.
@@ -109,15 +109,16 @@ static HlInst *scan_last(HlPass *p, HlBuild *b, const Scan *s, HlInst *const *x,
   HlWindowDim *window = window_units(p->arena, rank);
   window[rank - 1].size = size;
   *(s->forward ? &window[rank - 1].pad_low : &window[rank - 1].pad_high) = pad;
-  return window_reduce(p, b, s->n, x, s->init, window, s->combine);
+  HlInst *scan = window_reduce(p, b, s->n, x, s->init, window, s->combine);
+  return rank > s->rank ? window_last_major(p, scan) : scan;
 }
 
 // The last (when looking ahead the first) element of each block: [.., blocks].
-static HlInst *block_total(HlBuild *b, const Scan *s, HlInst *blocks) {
+static HlInst *block_total(HlPass *p, HlBuild *b, const Scan *s, HlInst *blocks) {
   if (!blocks)
     return NULL;
   int64_t at = s->forward ? s->base - 1 : 0;
-  HlInst *column = hl_b_slice_dim(b, blocks, s->rank, at, at + 1);
+  HlInst *column = window_last_major(p, hl_b_slice_dim(b, blocks, s->rank, at, at + 1));
   return column ? hl_b_reshape(b, column, s->rank, column->shape->dim) : NULL;
 }
 
@@ -128,7 +129,8 @@ static HlInst *before_block(HlPass *p, HlBuild *b, const Scan *s, HlInst *totals
     return NULL;
   int64_t n = blocks->dim[s->rank - 1], from = s->forward ? 0 : 1;
   HlInst *kept = hl_b_slice_dim(b, totals, s->rank - 1, from, from + n);
-  return kept ? hl_b_broadcast(b, kept, blocks->rank, blocks->dim, dims_from(p->arena, 0, s->rank))
+  const HlI64s dims = dims_from(p->arena, 0, s->rank);
+  return kept ? window_last_major(p, hl_b_broadcast(b, kept, blocks->rank, blocks->dim, dims))
               : NULL;
 }
 
@@ -136,8 +138,8 @@ static HlInst *combine_blocks(HlPass *p, HlBuild *b, const Scan *s, HlInst *cons
                               int k) {
   HlComp *reducer = reducer_element(b, s->combine, k);
   HlAttr dims = {.key = HL_A_DIMENSIONS, .ints = dims_from(hl_b_module(b)->arena, 0, s->rank + 1)};
-  (void)p;
-  return hl_b_op(b, HL_OP_MAP, NULL, 2 * s->n, operands, 1, &dims, 1, &reducer);
+  return window_last_major(p,
+                           hl_b_op(b, HL_OP_MAP, NULL, 2 * s->n, operands, 1, &dims, 1, &reducer));
 }
 
 // --- The whole -----------------------------------------------------------------------------------
@@ -172,7 +174,7 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *inner = scan_last(p, b, &s, tiled, s.rank + 1, s.base, s.base - 1);
   for (int k = 0; k < s.n; k++) {
     both[k] = window_result(b, inner, k);
-    totals[k] = block_total(b, &s, both[k]);
+    totals[k] = block_total(p, b, &s, both[k]);
   }
   HlInst *outer = scan_last(p, b, &s, totals, s.rank, blocks, blocks);
   if (!outer)

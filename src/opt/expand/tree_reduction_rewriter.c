@@ -41,7 +41,7 @@ static HlInst *split(HlPass *p, HlBuild *b, HlInst *reduce) {
       !all_static(reduce) || hl_shape_elements(reduce->operands[0]->shape) == 0)
     return NULL;
   if (!reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]) ||
-      (p->target->ynn && ynn_takes(reduce)))
+      (p->target->ynn && ynn_takes(p, reduce)))
     return NULL;
   HlInst *x = reduce->operands[0];
   HlWindowDim *window = window_units(p->arena, x->shape->rank);

@@ -75,7 +75,7 @@ static HlInst *upcast_operands(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *x = inst->operands[0], *y = inst->operands[1];
   HlDtype dtype = inst->shape->dtype;
-  if (p->target->ynn && hl_cpu_library_takes(inst))
+  if (p->target->ynn && hl_cpu_library_takes(p, inst))
     return NULL;
   if (x->shape->dtype == y->shape->dtype) {
     HlDtype natural = natural_dtype(p, inst);
@@ -94,7 +94,7 @@ static HlInst *change_type(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!is_product(inst) || hl_has_attr(inst, HL_A_ALGORITHM) || from == HL_NO_DTYPE || to == from ||
       to == HL_NO_DTYPE || inst->operands[0]->shape->dtype != from ||
       inst->operands[1]->shape->dtype != from ||
-      (p->target->ynn && hl_cpu_library_takes(inst)))
+      (p->target->ynn && hl_cpu_library_takes(p, inst)))
     return NULL;
   HlInst *operands[2];
   for (int k = 0; k < 2; k++)

@@ -16,7 +16,7 @@
 // wherever a type occurs that its options name.
 //
 // With allow_excess_precision a later convert of `a` back to H reads a' itself. XLA's CPU backend
-// has almost no op for the narrow types; XLA's GPU backend moves data and does bf16 arithmetic.
+// has almost no op for the narrow types but bf16; XLA's GPU backend moves data and does bf16 arithmetic.
 
 #include <string.h>
 
@@ -120,12 +120,21 @@ static bool mixes(const Norm *n, const HlInst *inst) {
   return low && high;
 }
 
+// Since 0.11 XLA's CPU backend has what moves, compares and chooses elements for bfloat16.
+static bool cpu_computes_bf16(const HlPass *p, const HlInst *inst) {
+  if (hl_cpu_library_takes(p, inst))
+    return true;
+  const HlOp op = (HlOp)inst->op;
+  return hl_pass_since(p, HL_XLA_0_11) &&
+         (emitters_of(op)->cpu_bf16 || (hl_op_moves(op) && !hl_op_is(op, HL_T_WIRE)));
+}
+
 static bool target_computes(const Norm *n, const HlInst *inst) {
   if (n->mixed_only || n->everywhere)
     return n->mixed_only && !mixes(n, inst);
   if (n->moves)
     return hl_gpu_computes(inst, n->low);
-  return n->low == HL_BF16 && hl_cpu_library_takes(inst);
+  return n->low == HL_BF16 && cpu_computes_bf16(n->p, inst);
 }
 
 // --- Computations that stay as they are ----------------------------------------------------------
@@ -242,10 +251,7 @@ static HlInst *widened(const Norm *n, HlBuild *b, const HlInst *inst) {
   HlInst **operands = HL_ARRAY(n->p->arena, HlInst *, inst->n_operands);
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     HlInst *x = inst->operands[k];
-    // The same value twice is converted once.
-    operands[k] = k > 0 && x == inst->operands[k - 1]
-                      ? operands[k - 1]
-                      : hl_convert_to(b, x, hl_swap_type(shapes, x->shape, n->low, n->high));
+    operands[k] = hl_convert_to(b, x, hl_swap_type(shapes, x->shape, n->low, n->high));
     if (!operands[k])
       return NULL;
   }

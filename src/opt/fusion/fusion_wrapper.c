@@ -19,11 +19,12 @@ static bool changes_layout(const HlInst *copy) {
 }
 
 static bool is_wrapped(const HlPass *p, const HlInst *inst) {
+  const bool since_0_11 = hl_pass_since(p, HL_XLA_0_11);
   switch (inst->op) {
   case HL_OP_COPY: return changes_layout(inst);
-  case HL_OP_CONCATENATE:
-  case HL_OP_DYNAMIC_UPDATE_SLICE: return false;               // XLA has code for these
-  case HL_OP_TRANSPOSE: return hl_pass_since(p, HL_XLA_0_11);  // and had for this one
+  case HL_OP_CONCATENATE: return false;  // XLA has code for this one
+  case HL_OP_DYNAMIC_UPDATE_SLICE:
+  case HL_OP_TRANSPOSE: return since_0_11;  // and had for these
   case HL_OP_BITCAST_CONVERT:
   case HL_OP_IOTA:
   case HL_OP_MAP:
@@ -32,7 +33,7 @@ static bool is_wrapped(const HlPass *p, const HlInst *inst) {
   case HL_OP_SCATTER: return true;
   default:
     return hl_op_is((HlOp)inst->op, HL_T_REARRANGES | HL_T_ELEMENTWISE) &&
-           !emitters_of((HlOp)inst->op)->gpu_own;
+           (since_0_11 || !emitters_of((HlOp)inst->op)->gpu_own);
   }
 }
 
