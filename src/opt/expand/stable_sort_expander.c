@@ -20,6 +20,16 @@ static int find_count(const HlInst *sort) {
   return -1;
 }
 
+// Constants are the same the other way round.
+static void share_constants(const HlComp *less, HlInst *const *before, HlInst *const *after) {
+  for (const HlInst *inst = less->first; inst; inst = inst->next)
+    if (inst->op != HL_OP_PARAMETER && inst->n_operands == 0 &&
+        before[inst->id] != after[inst->id]) {
+      hl_replace_uses(after[inst->id], before[inst->id]);
+      hl_erase(after[inst->id]);
+    }
+}
+
 // less(x, y) or (not less(y, x) and x's place < y's place).
 static HlComp *stable_comparator(HlPass *p, HlBuild *b, const HlInst *sort, int n, int count) {
   const HlComp *less = hl_to_apply(sort);
@@ -33,8 +43,12 @@ static HlComp *stable_comparator(HlPass *p, HlBuild *b, const HlInst *sort, int 
   }
   for (int k = 0; k < 2 * n; k++)
     turned[k] = x[k ^ 1];
-  HlInst *before = hl_graft(in.comp, less, less->n_params, x, NULL);
-  HlInst *after = hl_graft(in.comp, less, less->n_params, turned, NULL);
+  HlInst **map = HL_ARRAY(p->arena, HlInst *, less->next_id);
+  HlInst **turned_map = HL_ARRAY(p->arena, HlInst *, less->next_id);
+  HlInst *before = hl_graft(in.comp, less, less->n_params, x, map);
+  HlInst *after = hl_graft(in.comp, less, less->n_params, turned, turned_map);
+  if (less->root->n_operands > 0)
+    share_constants(less, map, turned_map);
   HlInst *first = hl_b_compare(&in, HL_WORD_direction_LT, x[2 * count], x[2 * count + 1]);
   HlInst *equal = hl_b_compare(&in, HL_WORD_direction_EQ, before, after);
   HlInst *root = hl_b_select(&in, equal, first, before);

@@ -2,7 +2,7 @@
 //
 // Where an operand of a dot is a transpose that swaps the one free and the one contracting
 // dimension and leaves the batch dimensions where they are, the dot contracts the other dimension
-// instead: matrix products do that for free.
+// instead: matrix products do that for free. A convolution names the dimensions of what was transposed, whichever they are.
 //
 //   t = f32[5,3] transpose(w), dimensions={1,0}
 //   d = dot(x, t), contracting 1 with 0          =>   d = dot(x, w), contracting 1 with 1
@@ -35,9 +35,44 @@ static HlInst *fold(HlPass *p, HlBuild *b, HlInst *dot) {
   return found ? dot_of(b, dot, operands[0], operands[1], d) : NULL;
 }
 
+// The operand's dimensions that the transpose made the named ones of.
+static void name_before(HlPass *p, const HlInst *transpose, int64_t *const one[2],
+                        HlI64s *spatial) {
+  const int64_t *of = hl_dims(transpose).at;
+  *one[0] = of[*one[0]];
+  *one[1] = of[*one[1]];
+  *spatial = dims_mapped(p->m->arena, *spatial, of);
+}
+
+static HlInst *fold_into_convolution(HlPass *p, HlBuild *b, HlInst *conv) {
+  const HlDimLabels *old = hl_attr_ptr(conv, HL_A_DIM_LABELS);
+  if (!hl_pass_flag(p, "convolutions") || !old ||
+      (conv->operands[0]->op != HL_OP_TRANSPOSE && conv->operands[1]->op != HL_OP_TRANSPOSE))
+    return NULL;
+  HlDimLabels *labels = HL_NEW(p->m->arena, HlDimLabels);
+  *labels = *old;
+  int64_t *const input[2] = {&labels->input_batch, &labels->input_feature};
+  int64_t *const kernel[2] = {&labels->kernel_input, &labels->kernel_output};
+  HlInst *operands[2] = {conv->operands[0], conv->operands[1]};
+  if (operands[0]->op == HL_OP_TRANSPOSE) {
+    name_before(p, operands[0], input, &labels->input_spatial);
+    operands[0] = operands[0]->operands[0];
+  }
+  if (operands[1]->op == HL_OP_TRANSPOSE) {
+    name_before(p, operands[1], kernel, &labels->kernel_spatial);
+    operands[1] = operands[1]->operands[0];
+  }
+  HlInst *made = hl_inst_copy(b->comp, conv, NULL, 2, operands);
+  hl_set_attr(made, &(HlAttr){.key = HL_A_DIM_LABELS, .ptr = labels});
+  return made;
+}
+
 const HlRule transpose_folding_rules[] = {
     {HL_OP_DOT, fold, "transpose-folding",
      "dot(transpose(x), y) => dot(x, y) over the other dimension",
      "the transpose keeps the batch dimensions in place; either side"},
+    {HL_OP_CONVOLUTION, fold_into_convolution, "convolution",
+     "convolution(transpose(x), k) => convolution(x, k) with other labels",
+     "convolutions; either side"},
     {0},
 };
