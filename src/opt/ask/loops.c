@@ -48,6 +48,15 @@ HlInst *loop_init(const HlInst *loop, int k) {
   return init->op == HL_OP_TUPLE ? init->operands[k] : NULL;
 }
 
+bool loop_carries_link(const HlInst *loop) {
+  for (int k = 0; k < loop_slots(loop); k++) {
+    const HlInst *init = loop_init(loop, k);
+    if (init && hl_shape_is_tuple(init->shape) && hl_async_link(init))
+      return true;
+  }
+  return false;
+}
+
 HlInst *loop_next(const HlInst *loop, int k) {
   return hl_while_body(loop)->root->operands[k];
 }

@@ -24,6 +24,8 @@ static inline int loop_slots(const HlInst *loop) {
 int loop_slot_of(const HlInst *inst);
 // What slot k starts with: an operand of the init, if that is a `tuple`; else NULL.
 HlInst *loop_init(const HlInst *loop, int k);
+// A slot hands on a link of asynchronous work, whose tuple must stay one and may not go through a call.
+bool loop_carries_link(const HlInst *loop);
 // What the body puts into slot k; the loop must be plain.
 HlInst *loop_next(const HlInst *loop, int k);
 bool loop_is_invariant(const HlInst *loop, int k);  // the body passes slot k through

@@ -180,7 +180,7 @@ static bool flatten(HlPass *p, HlInst *loop) {
   bool nested = false;
   for (int k = 0; k < loop_slots(loop); k++)
     nested |= hl_shape_is_tuple(loop->shape->element[k]);
-  if (!nested)
+  if (!nested || loop_carries_link(loop))
     return false;
   LoopPlan plan = loop_plan(p, loop, (int)hl_shape_leaves(loop->shape));
   plan.open = open_nested, plan.next = next_leaf;

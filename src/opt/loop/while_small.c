@@ -91,7 +91,7 @@ bool pass_while_small(HlPass *p) {
   const Facts facts = find_facts(p);
   for (int k = 0; k < n; k++)
     if (hl_alive(loops[k]) && loop_is_plain(loops[k]) && !hl_has_control(loops[k]) &&
-        !is_hoisted(loops[k]) && is_small(p, &facts, loops[k]))
+        !is_hoisted(loops[k]) && !loop_carries_link(loops[k]) && is_small(p, &facts, loops[k]))
       hoist(p, loops[k]);
   return true;
 }
