@@ -190,7 +190,8 @@ static const char *refuses_to_give(const HlTarget *t, const HlInst *producer) {
     return "the producer has several results already";
   if (hl_has_control(producer))
     return "the producer has edges of control";
-  if (gpu_emitter(t, producer) != GPU_LOOP || !gpu_is_loop_fusible(t, producer) ||
+  if (gpu_emitter(t, producer) != GPU_LOOP ||
+      !(gpu_is_loop_fusible(t, producer) || producer->op == HL_OP_IOTA) ||
       producer->op == HL_OP_BITCAST)
     return "the producer is no loop";
   if (gpu_is_transposing(producer))

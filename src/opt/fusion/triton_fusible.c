@@ -28,7 +28,22 @@ static bool has_type(const HlShape *shape) {
   }
 }
 
+// Sizes other than 1 are the same, in the same order.
+static bool only_ones_differ(const HlShape *a, const HlShape *b) {
+  int i = 0, j = 0;
+  while (i < a->rank || j < b->rank)
+    if (i < a->rank && a->dim[i] == 1)
+      i++;
+    else if (j < b->rank && b->dim[j] == 1)
+      j++;
+    else if (i == a->rank || j == b->rank || a->dim[i++] != b->dim[j++])
+      return false;
+  return true;
+}
+
 static bool keeps_rows(const HlShape *from, const HlShape *to) {
+  if (from->dtype == to->dtype && only_ones_differ(from, to))
+    return true;
   return from->rank > 0 && to->rank > 0 && from->dtype == to->dtype &&
          from->dim[from->rank - 1] == to->dim[to->rank - 1];
 }

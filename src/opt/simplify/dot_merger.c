@@ -128,8 +128,8 @@ static void merge_users(HlPass *p, HlInst *x, const int *level, uint32_t n_ids, 
     if (!hl_alive(dots[k]) || done[dots[k]->id] || dots[k]->operands[side[k]] != x)
       continue;
     int n = find_group(p, x, side[k], dots[k], level, n_ids, group);
-    for (int j = 0; j < n; j++)
-      done[group[j]->id] = true;
+    for (int j = 0; n > 1 && j < n; j++)
+      done[group[j]->id] = true;  // one that stays alone may go with dots of its other operand
     if (n > 1)
       merge(p, group, n, side[k]);
   }
