@@ -1,7 +1,7 @@
-// opt/algsimp/logic.c: algebraic rules of and, or, compare, select and conditional (L1 to L17).
+// opt/algsimp/logic.c: algebraic rules of and, or, xor, compare, select and conditional (L1 to L19).
 #include "opt/algsimp/algsimp.h"
 
-// --- And, or ------------------------------------------------------------------------------------
+// --- And, or, xor -------------------------------------------------------------------------------
 
 // All bits of all elements are set.
 static bool is_all_ones(const HlInst *inst) {
@@ -46,6 +46,17 @@ HlInst *alg_or_ones(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // A or 0 => A
 HlInst *alg_or_zero(HlPass *p, HlBuild *b, HlInst *inst) {
+  return operand_where(p, inst, is_zero, true);
+}
+
+// A xor A => 0
+HlInst *alg_xor_self(HlPass *p, HlBuild *b, HlInst *inst) {
+  HlInst *x = inst->operands[0];
+  return x == inst->operands[1] && hl_is_pure(x) ? alg_full_int(b, inst->shape, 0) : NULL;
+}
+
+// A xor 0 => A
+HlInst *alg_xor_zero(HlPass *p, HlBuild *b, HlInst *inst) {
   return operand_where(p, inst, is_zero, true);
 }
 

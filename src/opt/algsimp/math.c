@@ -61,10 +61,15 @@ HlInst *alg_exp_of_zero(HlPass *p, HlBuild *b, HlInst *inst) {
   return hl_is_all(inst->operands[0], 0) ? alg_full(b, inst->shape, 1) : NULL;
 }
 
+// exp overflows where its logarithm would not, a square where its root would not.
+static bool folds_inverses(const HlPass *p) {
+  return alg_options(p)->enable_fast_math || !hl_pass_since(p, HL_XLA_0_11);
+}
+
 // log(exp(A)) => A
 HlInst *alg_log_of_exp(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
-  if (x->op != HL_OP_EXPONENTIAL || hl_is_complex(inst->shape->dtype))
+  if (!folds_inverses(p) || x->op != HL_OP_EXPONENTIAL || hl_is_complex(inst->shape->dtype))
     return NULL;
   return alg_existing(p, inst, x->operands[0]);
 }
@@ -98,7 +103,7 @@ HlInst *alg_log_of_power(HlPass *p, HlBuild *b, HlInst *inst) {
 // sqrt(A * A) => abs(A)
 HlInst *alg_sqrt_of_square(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = inst->operands[0];
-  if (x->op != HL_OP_MULTIPLY || x->operands[0] != x->operands[1] ||
+  if (!folds_inverses(p) || x->op != HL_OP_MULTIPLY || x->operands[0] != x->operands[1] ||
       hl_is_complex(inst->shape->dtype))
     return NULL;
   return hl_b_unary(b, HL_OP_ABS, x->operands[0]);
