@@ -9,7 +9,7 @@
 
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
-#include "opt/gpu/memcpy_places.h"
+#include "opt/ask/memcpy_places.h"
 #include "opt/passes.h"
 
 // As far from one iteration to the next in all of them.

@@ -14,7 +14,7 @@
 
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
-#include "opt/gpu/memcpy_places.h"
+#include "opt/ask/memcpy_places.h"
 #include "opt/passes.h"
 
 static const char *config_of(HlPass *p, const HlInst *fusion, const MemcpyPlaces *all) {

@@ -13,7 +13,7 @@
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
 #include "opt/ask/loops.h"
-#include "opt/gpu/memcpy_places.h"
+#include "opt/ask/memcpy_places.h"
 #include "opt/passes.h"
 
 // The same everywhere: a scalar constant made larger, in a kernel of its own or not.

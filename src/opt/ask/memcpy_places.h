@@ -1,4 +1,4 @@
-// opt/gpu/memcpy_places.h: where in memory the piece lies that a slice, or an update of one, moves.
+// opt/ask/memcpy_places.h: where in memory the piece lies that a slice, or an update of one, moves.
 #ifndef HILO_OPT_MEMCPY_PLACES_H
 #define HILO_OPT_MEMCPY_PLACES_H
 

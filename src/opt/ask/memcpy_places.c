@@ -1,9 +1,9 @@
-// opt/gpu/memcpy_places.c: where in memory the piece lies that a slice or an update of a slice moves, if that is known when
+// opt/ask/memcpy_places.c: where in memory the piece lies that a slice or an update of a slice moves, if that is known when
 // compiling: at one place, or in a loop, whose induction variable is known in each iteration, at one in each.
 //
 // Indices are computed by the interpreter's kernels from the induction variable, for each iteration.
 
-#include "opt/gpu/memcpy_places.h"
+#include "opt/ask/memcpy_places.h"
 
 #include "hilo/op.h"
 #include "ir/backend_config.h"
