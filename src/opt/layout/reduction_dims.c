@@ -261,7 +261,44 @@ static HlInst *in_parts(HlPass *p, HlBuild *b, HlInst *x, HlInst *init, int64_t 
   high[d] = missing;
   if (missing > 0)
     x = hl_b_pad(b, x, init, low, high, NULL);
-  return x ? hl_b_reshape(b, x, rank + 1, sizes) : NULL;
+  const HlShape *cut = x ? hl_shape_array(p->m->shapes, x->shape->dtype, rank + 1, sizes) : NULL;
+  return x ? hl_b_op(b, HL_OP_BITCAST, cut, 1, &x, 0, NULL, 0, NULL) : NULL;
+}
+
+// n elements, and what is added to them, as `parts` of `size`.
+typedef struct Split {
+  int64_t parts, size;
+} Split;
+
+// Of the two factors the larger is reduced first, if that does not race; rows are read by vectors where they are even.
+static bool takes_large_first(int64_t large, int64_t small, int64_t n, bool of_rows) {
+  if (!of_rows)
+    return true;
+  if (small % 2 == 0 && n % 2 == 0)
+    return small * 2 < large || large % 2 == 0;
+  return n % 2 == 0 || large % 2 != 0;
+}
+
+static bool is_power_of_two(int64_t x) {
+  return (x & (x - 1)) == 0;
+}
+
+// One factor lies between half the root and the root of n: that with the least padding, a power of two among equals.
+static Split split_of(int64_t n, int64_t most, bool of_rows) {
+  const int64_t root = (int64_t)sqrt((double)n), least = most < root ? most : root;
+  const int64_t top = least < 2 ? 2 : least;
+  int64_t small = top, padding = (top - n % top) % top;
+  for (int64_t k = top - 1; k > top / 2; k--) {
+    const int64_t more = (k - n % k) % k;
+    if (more < padding || (more == padding && is_power_of_two(k))) {
+      padding = more;
+      small = k;
+    }
+  }
+  const int64_t large = (n + padding) / small;
+  if (large <= most && takes_large_first(large, small, n, of_rows))
+    return (Split){small, large};
+  return (Split){large, small};
 }
 
 static HlInst *split_long(HlPass *p, HlBuild *b, HlInst *reduce) {
@@ -270,12 +307,12 @@ static HlInst *split_long(HlPass *p, HlBuild *b, HlInst *reduce) {
       !is_known(reduce) || !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   HlInst *x = reduce->operands[0];
-  int64_t d = dims.at[0], n = x->shape->dim[d];
-  if (!dims_are_iota(memory_order(p, x->shape)) || n <= longest_without_race(p, x->shape, d) ||
-      n < 4)
+  const int64_t d = dims.at[0], n = x->shape->dim[d];
+  const int64_t most = longest_without_race(p, x->shape, d);
+  if (!dims_are_iota(memory_order(p, x->shape)) || n <= most || n < 4)
     return NULL;
-  int64_t parts = (int64_t)sqrt((double)n), size = (n + parts - 1) / parts;
-  HlInst *cut = in_parts(p, b, x, reduce->operands[1], d, parts, size);
+  const Split split = split_of(n, most, d == x->shape->rank - 1);
+  HlInst *cut = in_parts(p, b, x, reduce->operands[1], d, split.parts, split.size);
   const int64_t inner = d + 1;
   HlInst *pre = reduce_along(p, b, reduce, cut, (HlI64s){&inner, 1});
   return reduce_along(p, b, reduce, pre, dims);
@@ -283,7 +320,7 @@ static HlInst *split_long(HlPass *p, HlBuild *b, HlInst *reduce) {
 
 const HlRule gpu_tree_reduction_rewriter_rules[] = {
     {HL_OP_REDUCE, split_long, "tree-reduction-rewriter",
-     "reduce(x) => reduce(reduce(reshape(pad(x))))",
+     "reduce(x) => reduce(reduce(bitcast(pad(x))))",
      "one reduced dimension, longer than the limit of its kind; x row-major"},
     {0},
 };
