@@ -60,11 +60,31 @@ static int64_t clip(double tasks, int64_t most) {
   return tasks < 1 ? 1 : tasks > (double)most ? most : (int64_t)tasks;
 }
 
+// What a fusion reads of an operand: of one that it takes slices of, as much as they hold.
+static double bytes_read(const HlInst *param) {
+  double bytes = 0, whole = 0;
+  for (const HlUse *use = param->first_use; use; use = use->next)
+    if (use->number == 0 && (use->user->op == HL_OP_SLICE || use->user->op == HL_OP_DYNAMIC_SLICE))
+      bytes += (double)hl_leaf_bytes(use->user->shape);
+    else
+      whole = (double)hl_leaf_bytes(param->shape);
+  return bytes + whole;
+}
+
+static double operand_bytes(const HlInst *fusion) {
+  const HlComp *body = hl_called(fusion, 0);
+  double bytes = 0;
+  for (int k = 0; k < body->n_params; k++)
+    bytes += bytes_read(body->params[k]);
+  return bytes;
+}
+
 static int64_t count_tasks(const HlInst *inst, const HlCost *comps, Machine machine) {
   if (may_update_in_place(inst) || !is_divisible(inst))
     return 1;
   HlCost cost = hl_cost_inst_by(inst, comps);
-  double bytes = cost.bytes_read + cost.bytes_written;
+  double bytes =
+      (inst->op == HL_OP_FUSION ? operand_bytes(inst) : cost.bytes_read) + cost.bytes_written;
   bytes = bytes < 1 ? 1 : bytes;
   if (cost.flops <= bytes) {  // memory is the limit: one thread for a level-2 cache, few in all
     int64_t most = (int64_t)ceil(sqrt((double)machine.threads));
