@@ -21,7 +21,7 @@ import threading
 import oracle
 
 # Per cent of the states that must be equal, without --files or --pass.
-LEAST = {"cpu": 97, "gpu": 89}
+LEAST = {"cpu": 97, "gpu": 90}
 STATE = re.compile(r"(module_\d+\..*)\.(\d{4})\.([^.]+)\.after_([^.]+)\.before_([^.]+)\.txt$")
 
 
