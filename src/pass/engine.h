@@ -77,6 +77,7 @@ struct HlEngine {
   int64_t n_rewrites;   // asked and answered yes, in all
   Change change;        // the change in place that is being made
   bool failed;          // a pass broke a rule of the engine
+  bool ordered;         // a pass of this run has made an order of execution
   bool broken;          // the result that `break_rule` asks for has been made wrong
   HlModule *m;
   bool ops_known;             // `ops` holds since nothing has changed
@@ -129,6 +130,18 @@ void pass_forget_watches(HlEngine *engine);
 // As hl_pass_changes, but only those of a set of ops; NULL: of all. And the same of everything.
 HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n);
 HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n);
+// reschedule.c: the orders of execution before a pass runs, in the engine's scratch; none if there is no schedule or the pass
+// is to drop it. And after it: where its edits have dropped them they are made anew.
+typedef struct PassOrder {
+  HlInst **at;
+  uint32_t n;
+} PassOrder;
+typedef struct PassOrders {
+  PassOrder *at;  // by id of the computation
+  uint32_t n;
+} PassOrders;
+PassOrders pass_keep_orders(HlEngine *engine, const HlPassInfo *pass);
+void pass_restore_orders(HlEngine *engine, PassOrders kept);
 // Those who call a computation are touched if it has changed since they last were.
 void pass_tell_callers(HlEngine *engine, HlComp *comp);
 

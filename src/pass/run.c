@@ -129,14 +129,18 @@ static bool run_on_module(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
                 .args = item->args,
                 .reach = item->pass->run ? 0 : HL_RULE_REACH};
   int64_t n_errors = hl_cx_n_errors(e->cx);
+  const PassOrders orders = pass_keep_orders(e, item->pass);
   const bool ran = item->pass->run ? item->pass->run(p) : hl_run_rules(p, item->pass->rules, 1);
   bool ok = pass_no_change_open(p) && ran;
+  e->ordered |= item->pass->gives >> HL_HAS_SCHEDULED & 1;
   if (p->changed)
     own_bodies(e->m);
   for (HlComp *comp = p->changed ? e->m->first : NULL; comp; comp = comp->next)
     pass_tell_callers(e, comp);
   ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;
   ok = ok && (!p->changed || is_sorted(arena, e->m) || hl_sort_comps(e->cx, e->m));
+  if (ok && p->changed)
+    pass_restore_orders(e, orders);
   hl_arena_release(arena, mark);
   p->arena = NULL;
   return ok;
@@ -318,6 +322,7 @@ static bool run_pipeline(HlEngine *e, HlModule *m, const char *pipeline) {
   e->m = m;
   e->ops_known = false;
   e->n_insts = -1;
+  e->ordered = false;
   pass_forget_watches(e);
   hl_journal(m, true);
   const HlEngineOptions *options = &e->options;
