@@ -140,6 +140,18 @@ static HlInst *product(HlBuild *b, HlInst *x, HlInst *y) {
   return hl_b_binary(b, HL_OP_MULTIPLY, x, y);
 }
 
+// Whether it has one user once reshapes that come back to the same shape, which go sooner or later, are gone.
+static bool will_have_one_user(const HlInst *y) {
+  bool alone = hl_one_user(y), verdict = alone;
+  for (const HlInst *at = y; at->op == HL_OP_RESHAPE;) {
+    at = at->operands[0];
+    alone &= hl_one_user(at);
+    if (at->shape == y->shape)
+      verdict = alone;
+  }
+  return verdict;
+}
+
 // A / broadcast(y) => A * broadcast(1 / y): fewer divisions. A GPU has time for them, and where y has other users, only a
 // pred is worth it: its product becomes a select (A16).
 HlInst *alg_divide_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -148,7 +160,7 @@ HlInst *alg_divide_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *y = spread->operands[0];
   bool is_pred = x->op == HL_OP_CONVERT && x->operands[0]->shape->dtype == HL_PRED;
-  if (!is_pred && !(alg_options(p)->executing_on_cpu && hl_one_user(y)))
+  if (!is_pred && !(alg_options(p)->executing_on_cpu && will_have_one_user(y)))
     return NULL;
   HlInst *inverse = hl_b_binary(b, HL_OP_DIVIDE, alg_full(b, y->shape, 1), y);
   return inverse ? product(b, x, hl_inst_copy(b->comp, spread, NULL, 1, &inverse)) : NULL;
