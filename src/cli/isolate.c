@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "cli/two_sides.h"
 #include "hilo/isolate.h"
 
@@ -15,17 +16,13 @@ typedef struct Row {
 typedef struct Table {
   Row *row;
   int n;
-  uint64_t *seen;  // what has run: graphs that differ in names only run once
-  int mask;
+  Map seen;  // by the hash of what has run: graphs that differ in names only run once
 } Table;
 
 static bool is_new(Table *table, uint64_t hash) {
-  hash += hash == 0;
-  int at = (int)(hash & (uint64_t)table->mask);
-  while (table->seen[at] && table->seen[at] != hash)
-    at = (at + 1) & table->mask;
-  bool fresh = !table->seen[at];
-  table->seen[at] = hash;
+  uint64_t *seen = map_at(&table->seen, hash);
+  const bool fresh = !*seen;
+  *seen = true;
   return fresh;
 }
 
@@ -109,12 +106,10 @@ void isolate_run(TwoSides *t, const HlModule *m, uint64_t seed, int *failed, int
         "passes run over the isolated instructions, too: for a module that is optimised already "
         "give --run_test_hlo_passes=false --run_reference_hlo_passes=false");
   dropin_flush(t->cx);
-  int n_comps, size = 16;
+  int n_comps;
   HlComp **comps = hl_control_flow_comps(t->arena, m, &n_comps);
-  int64_t n = hl_count_instructions(m);
-  while (size < 2 * n)
-    size *= 2;
-  Table table = {HL_ARRAY(t->arena, Row, n + 1), 0, HL_ARRAY(t->arena, uint64_t, size), size - 1};
+  Table table = {.row = HL_ARRAY(t->arena, Row, hl_count_instructions(m) + 1),
+                 .seen = {.arena = t->arena}};
   t->quiet = true;
   for (int k = 0; k < n_comps; k++)
     for (const HlInst *inst = comps[k]->first; inst; inst = inst->next)

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/map.h"
 #include "ir/state.h"
 
 // A list of fixed-size items without duplicates, numbered from 1 in order of arrival.
@@ -11,39 +12,40 @@ typedef struct Table {
   size_t size;  // of an item
   char *item;
   int32_t n, capacity;
-  int32_t *slot;  // 2 * capacity of them, 0: empty
+  Map number;  // by the hash of an item
 } Table;
 
-static int32_t table_slot(const Table *table, const void *item) {
-  uint32_t mask = 2 * (uint32_t)table->capacity - 1;
-  uint32_t at = (uint32_t)hl_hash_bytes(item, table->size, 0) & mask;
-  while (table->slot[at] &&
-         memcmp(table->item + table->size * (size_t)(table->slot[at] - 1), item, table->size) != 0)
-    at = (at + 1) & mask;
-  return (int32_t)at;
+static char *table_item(const Table *table, size_t number) {
+  return table->item + table->size * (number - 1);
+}
+
+static int32_t table_find(const Table *table, uint64_t hash, const void *item) {
+  MapWalk walk = map_walk(&table->number, hash);
+  for (uint64_t number; (number = map_next(&walk));)
+    if (memcmp(table_item(table, number), item, table->size) == 0)
+      return (int32_t)number;
+  return 0;
 }
 
 static void table_grow(Table *table) {
-  int32_t capacity = table->capacity ? table->capacity * 2 : 16;
+  const int32_t capacity = table->capacity ? table->capacity * 2 : 16;
   char *item = hl_arena_alloc(table->arena, table->size * (size_t)capacity);
   if (table->n > 0)
     memcpy(item, table->item, table->size * (size_t)table->n);
   table->item = item;
   table->capacity = capacity;
-  table->slot = HL_ARRAY(table->arena, int32_t, 2 * (size_t)capacity);
-  for (int32_t k = 0; k < table->n; k++)
-    table->slot[table_slot(table, item + table->size * (size_t)k)] = k + 1;
 }
 
 static int32_t table_add(Table *table, const void *item) {
+  const uint64_t hash = hl_hash_bytes(item, table->size, 0);
+  const int32_t found = table_find(table, hash, item);
+  if (found)
+    return found;
   if (table->n == table->capacity)
     table_grow(table);
-  int32_t at = table_slot(table, item);
-  if (!table->slot[at]) {
-    memcpy(table->item + table->size * (size_t)table->n, item, table->size);
-    table->slot[at] = ++table->n;
-  }
-  return table->slot[at];
+  memcpy(table_item(table, (size_t)++table->n), item, table->size);
+  map_add(&table->number, hash, (uint64_t)table->n);
+  return table->n;
 }
 
 typedef struct Interning {
@@ -134,11 +136,12 @@ static void take_tables(HlModule *m, const Interning *in) {
 void hl_intern_frames(HlModule *m) {
   HlArena *scratch = hl_arena_new();
   HlFrames old = m->frames;
-  Interning in = {.old = &old,
-                  .files = {.arena = scratch, .size = sizeof(HlSym *)},
-                  .functions = {.arena = scratch, .size = sizeof(HlSym *)},
-                  .locations = {.arena = scratch, .size = sizeof(HlFileLocation)},
-                  .frames = {.arena = scratch, .size = sizeof(HlStackFrame)}};
+  Interning in = {
+      .old = &old,
+      .files = {.arena = scratch, .size = sizeof(HlSym *), .number = {.arena = scratch}},
+      .functions = {.arena = scratch, .size = sizeof(HlSym *), .number = {.arena = scratch}},
+      .locations = {.arena = scratch, .size = sizeof(HlFileLocation), .number = {.arena = scratch}},
+      .frames = {.arena = scratch, .size = sizeof(HlStackFrame), .number = {.arena = scratch}}};
   in.id = HL_ARRAY(scratch, int32_t, (size_t)old.n_frames + 1);
   in.chain = HL_ARRAY(scratch, int32_t, (size_t)old.n_frames + 1);
   for (int k = 0; k <= old.n_frames; k++)

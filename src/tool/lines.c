@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/map.h"
+
 Lines lines_split(HlArena *arena, HlStr text) {
   int n = 0;
   for (size_t k = 0; k < text.n; k++)
@@ -22,43 +24,38 @@ Lines lines_split(HlArena *arena, HlStr text) {
 
 // --- Lines that stand once in both --------------------------------------------------------------
 
-typedef struct Slot {
-  uint64_t hash;
+// Lines of one hash, which count as one: that those which match are equal is looked at in the end.
+typedef struct Kind {
   int before, after;      // line numbers
   int n_before, n_after;  // how often
-} Slot;
+} Kind;
 
-typedef struct Table {
-  Slot *at;
-  size_t mask;
-} Table;
+typedef struct Index {
+  Map map;  // by the hash of a line: 1 + its place among the kinds
+  Kind *kind;
+  int n;
+} Index;
 
-static Slot *slot_of(Table *table, HlStr line) {
-  uint64_t hash = hl_hash_bytes(line.at, line.n, 1) | 1;
-  for (size_t k = hash & table->mask;; k = (k + 1) & table->mask) {
-    if (table->at[k].hash == 0)
-      table->at[k].hash = hash;
-    if (table->at[k].hash == hash)
-      return &table->at[k];
-  }
+static Kind *kind_of(Index *index, HlStr line) {
+  uint64_t *place = map_at(&index->map, hl_hash_bytes(line.at, line.n, 1));
+  if (!*place)
+    *place = (uint64_t)++index->n;
+  return &index->kind[*place - 1];
 }
 
-static Table index_lines(HlArena *arena, const Lines *before, const Lines *after) {
-  size_t size = 16;
-  while (size < 2 * (size_t)(before->n + after->n))
-    size *= 2;
-  Table table = {HL_ARRAY(arena, Slot, size), size - 1};
+static Index index_lines(HlArena *arena, const Lines *before, const Lines *after) {
+  Index index = {.map = {.arena = arena}, .kind = HL_ARRAY(arena, Kind, before->n + after->n + 1)};
   for (int k = 0; k < before->n; k++) {
-    Slot *slot = slot_of(&table, before->at[k]);
-    slot->before = k;
-    slot->n_before++;
+    Kind *kind = kind_of(&index, before->at[k]);
+    kind->before = k;
+    kind->n_before++;
   }
   for (int k = 0; k < after->n; k++) {
-    Slot *slot = slot_of(&table, after->at[k]);
-    slot->after = k;
-    slot->n_after++;
+    Kind *kind = kind_of(&index, after->at[k]);
+    kind->after = k;
+    kind->n_after++;
   }
-  return table;
+  return index;
 }
 
 // The longest growing run of matches, by patience sorting: `from` keeps it, the others become -1.
@@ -120,13 +117,13 @@ static void keep_order(int *from, int n) {
 }
 
 int *lines_match(HlArena *arena, const Lines *before, const Lines *after) {
-  Table table = index_lines(arena, before, after);
+  Index index = index_lines(arena, before, after);
   int *from = HL_ARRAY(arena, int, after->n + 1);
   for (int k = 0; k < after->n; k++) {
-    const Slot *slot = slot_of(&table, after->at[k]);
-    bool once = slot->n_before == 1 && slot->n_after == 1 &&
-                hl_str_equal(before->at[slot->before], after->at[k]);
-    from[k] = once ? slot->before : -1;
+    const Kind *kind = kind_of(&index, after->at[k]);
+    bool once = kind->n_before == 1 && kind->n_after == 1 &&
+                hl_str_equal(before->at[kind->before], after->at[k]);
+    from[k] = once ? kind->before : -1;
   }
   keep_growing(arena, from, after->n);
   extend(before, after, from);

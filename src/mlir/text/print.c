@@ -357,17 +357,6 @@ static void print_resources(Printer *p) {
   PUT(p->out, "  }\n#-}\n");
 }
 
-// Whether anything but the ends of ops may have an alias.
-static bool has_aliases(const HlMlTree *tree) {
-  const MlTables *tables = ml_tables(tree);
-  if (tables->has_aliases)
-    return true;
-  for (uint32_t k = 0; k < tables->n_slots; k++)
-    if (tables->slot[k] && tables->slot[k]->kind == HL_ML_TUPLE && tables->slot[k]->n > 16)
-      return true;
-  return false;
-}
-
 static void collect_aliases(const Printer *p) {
   HlBuf lost = {0};
   Printer collector = *p;
@@ -382,7 +371,7 @@ void hl_ml_text_print(const HlMlTree *tree, const HlMlTextOptions *options, HlBu
   PrNames *names = mlp_names_new(tree, tree->module, options->generic);
   Printer p = {
       .out = out, .tree = tree, .options = *options, .names = names, .spoken = HL_ML_BUILTIN};
-  if (options->locations || has_aliases(tree)) {
+  if (options->locations || ml_tables(tree)->has_aliases) {
     p.aliases = mlp_aliases_new();
     collect_aliases(&p);
     mlp_aliases_list(&p, false);

@@ -14,6 +14,7 @@ HlMlTree *hl_ml_new(HlSource *source) {
   tree->syms = hl_syms_new(arena);
   tree->source = hl_source_ref(source);
   MlTables *tables = HL_NEW(arena, MlTables);
+  tables->types.arena = arena;
   tree->types = tables;
   tree->module = ml_op(tree, NULL, ML_BUILTIN_MODULE, 0, NULL, 0, NULL, 1);
   hl_ml_block(tree, &tree->module->regions[0]);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/map.h"
 #include "mlir/tree/dialect.h"
 
 typedef struct MlMeaning {  // what a symbol means as the name of an op and as that of an attribute
@@ -14,15 +15,14 @@ typedef struct MlMeaning {  // what a symbol means as the name of an op and as t
 } MlMeaning;
 
 typedef struct MlTables {
-  const HlMlType **slot;  // interned types, open addressing; a power of two of slots
-  uint32_t n_slots, n_types;
+  Map types;  // interned, by their hash
   MlMeaning *meaning;  // by symbol
   uint32_t n_meanings;
   const HlSym *name[ML_NAME_COUNT];  // NULL: not asked for yet
   const HlMlType *i64, *i1;
   const HlMlAttr *unit, *yes, *no;
   const HlMlLocation *unknown;
-  bool has_aliases;  // an attribute is a location, or only carried: both may be printed by alias
+  bool has_aliases;  // something but the ends of ops may be printed by alias: attributes that are locations or only carried, long tuples
   HlMlOp **symbol;   // module-level ops by the index of their symbol; built when asked for
   uint32_t n_symbols;
   uint32_t changes;  // of the module's block when it was built

@@ -64,24 +64,6 @@ bool hl_ml_type_equal(const HlMlType *a, const HlMlType *b) {
 
 // --- Interning ----------------------------------------------------------------------------------------
 
-static const HlMlType **find_slot(const HlMlType **slot, uint32_t n_slots, const HlMlType *type) {
-  uint32_t at = (uint32_t)type->hash & (n_slots - 1);
-  while (slot[at] && !hl_ml_type_equal(slot[at], type))
-    at = (at + 1) & (n_slots - 1);
-  return &slot[at];
-}
-
-static void grow_table(HlMlTree *tree) {
-  MlTables *tables = ml_tables(tree);
-  uint32_t n = tables->n_slots ? 2 * tables->n_slots : 256;
-  const HlMlType **slot = HL_ARRAY(tree->arena, const HlMlType *, n);
-  for (uint32_t k = 0; k < tables->n_slots; k++)
-    if (tables->slot[k])
-      *find_slot(slot, n, tables->slot[k]) = tables->slot[k];
-  tables->slot = slot;
-  tables->n_slots = n;
-}
-
 static const HlMlQuant *copy_quant(HlMlTree *tree, const HlMlQuant *from) {
   HlMlQuant *to = hl_arena_copy(tree->arena, from, sizeof *from);
   to->scale = hl_arena_copy(tree->arena, from->scale, (size_t)from->n * sizeof *from->scale);
@@ -167,18 +149,19 @@ static const HlMlType *copy_type(HlMlTree *tree, const HlMlType *from) {
 }
 
 const HlMlType *hl_ml_type_intern(HlMlTree *tree, const HlMlType *type) {
-  MlTables *tables = ml_tables(tree);
-  if (2 * tables->n_types >= tables->n_slots)
-    grow_table(tree);
+  Map *types = &ml_tables(tree)->types;
   HlMlType wanted = *type;
   wanted.hash = hash_type(type);
   wanted.depth = 0;
-  const HlMlType **slot = find_slot(tables->slot, tables->n_slots, &wanted);
-  if (!*slot) {
-    *slot = copy_type(tree, &wanted);
-    tables->n_types++;
-  }
-  return *slot;
+  MapWalk walk = map_walk(types, wanted.hash);
+  for (const HlMlType *known; (known = map_next_ptr(&walk));)
+    if (hl_ml_type_equal(known, &wanted))
+      return known;
+  const HlMlType *made = copy_type(tree, &wanted);
+  map_add_ptr(types, wanted.hash, made);
+  if (made->kind == HL_ML_TUPLE && made->n > 16)
+    ml_tables(tree)->has_aliases = true;
+  return made;
 }
 
 // --- Makers -------------------------------------------------------------------------------------------
