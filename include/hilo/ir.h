@@ -116,7 +116,7 @@ const HlShape *hl_shape_buffer(HlShapes *shapes, const HlShape *array);
 const HlShape *hl_shape_token(HlShapes *shapes);
 const HlShape *hl_shape_opaque(HlShapes *shapes);
 const HlShape *hl_shape_intern(HlShapes *shapes, const HlShape *shape);  // from anywhere, deep
-const HlShape *hl_shape_with_dtype(HlShapes *shapes, const HlShape *shape, HlDtype dtype);
+const HlShape *hl_shape_with_dtype(HlShapes *shapes, const HlShape *shape, HlDtype dtype);  // another one: without E(n)
 const HlShape *hl_shape_with_layout(HlShapes *shapes, const HlShape *shape, const HlLayout *layout);
 const HlShape *hl_shape_without_layout(HlShapes *shapes, const HlShape *shape);  // deep
 const HlShape *hl_shape_with_default_layout(HlShapes *shapes, const HlShape *shape);  // where none is set, deep

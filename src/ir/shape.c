@@ -350,9 +350,16 @@ static const HlShape *static_leaf(HlShapes *shapes, const HlShape *s, const void
   return hl_shape_array_full(shapes, s->dtype, s->rank, s->dim, NULL, s->layout);
 }
 
+// The size that elements of a type smaller than a byte are given is not that of another type.
 static const HlShape *typed_leaf(HlShapes *shapes, const HlShape *s, const void *with) {
-  return hl_shape_array_full(shapes, *(const HlDtype *)with, s->rank, s->dim, s->dynamic,
-                             s->layout);
+  const HlDtype dtype = *(const HlDtype *)with;
+  const HlLayoutExtra *sized = s->layout ? s->layout->extra : NULL;
+  if (!sized || !sized->element_bits || dtype == s->dtype)
+    return hl_shape_array_full(shapes, dtype, s->rank, s->dim, s->dynamic, s->layout);
+  HlLayoutExtra extra = *sized;
+  extra.element_bits = 0;
+  const HlLayout layout = {s->layout->minor_to_major, &extra};
+  return hl_shape_array_full(shapes, dtype, s->rank, s->dim, s->dynamic, &layout);
 }
 
 static const HlShape *laid_leaf(HlShapes *shapes, const HlShape *s, const void *with) {

@@ -13,22 +13,9 @@ bool hl_has_type(const HlShape *shape, HlDtype dtype) {
   return false;
 }
 
-static const HlShape *swap_array(HlShapes *shapes, const HlShape *shape, HlDtype to) {
-  HlLayout layout;
-  HlLayoutExtra extra;
-  if (shape->layout && shape->layout->extra) {
-    layout = *shape->layout;
-    extra = *layout.extra;
-    extra.element_bits = 0;
-    layout.extra = &extra;
-  }
-  const HlLayout *kept = shape->layout && shape->layout->extra ? &layout : shape->layout;
-  return hl_shape_array_full(shapes, to, shape->rank, shape->dim, shape->dynamic, kept);
-}
-
 const HlShape *hl_swap_type(HlShapes *shapes, const HlShape *shape, HlDtype from, HlDtype to) {
   if (shape->dtype == from)
-    return swap_array(shapes, shape, to);
+    return hl_shape_with_dtype(shapes, shape, to);
   if (shape->dtype != HL_TUPLE || !hl_has_type(shape, from))
     return shape;
   HlArena *scratch = hl_arena_new();
