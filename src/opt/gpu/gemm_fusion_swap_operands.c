@@ -12,7 +12,6 @@
 #include "hilo/edit.h"
 #include "opt/ask/dots.h"
 #include "opt/ask/layouts.h"
-#include "opt/ask/loops.h"
 #include "opt/gpu/triton.h"
 #include "opt/passes.h"
 
@@ -44,37 +43,6 @@ static bool is_better_swapped(const HlInst *dot, DotDims d) {
   if (right < BLOCK_ROWS)
     return false;
   return left < BLOCK_ROWS || (!is_computed(dot->operands[0]) && is_computed(dot->operands[1]));
-}
-
-// --- Whether Triton can do it ----------------------------------------------------------------------
-
-static bool is_reorder(HlPass *p, const HlShape *a, const HlShape *b) {
-  if (!hl_shape_is_array(a) || a->rank != b->rank)
-    return false;
-  HlI64s x = dims_sorted(p->arena, (HlI64s){(int64_t *)a->dim, a->rank});
-  HlI64s y = dims_sorted(p->arena, (HlI64s){(int64_t *)b->dim, b->rank});
-  return hl_i64s_equal(x, y);
-}
-
-// Only some dimensions of the left operand may be split and joined on the way, so with none that is either side can be
-// the left one.
-static bool keeps_dims(HlPass *p, const HlComp *body) {
-  for (const HlInst *inst = body->first; inst; inst = inst->next)
-    switch (inst->op) {
-    case HL_OP_BROADCAST:
-    case HL_OP_TRANSPOSE:
-    case HL_OP_TUPLE:
-    case HL_OP_DOT: break;
-    case HL_OP_BITCAST:
-    case HL_OP_RESHAPE:
-      if (!is_reorder(p, inst->operands[0]->shape, inst->shape))
-        return false;
-      break;
-    default:
-      if (!hl_is_elementwise(inst) && !hl_op_is((HlOp)inst->op, HL_T_GIVEN))
-        return false;
-    }
-  return true;
 }
 
 // --- The swap --------------------------------------------------------------------------------------
@@ -109,7 +77,7 @@ static HlInst *first_dot(const HlComp *body) {
 static void visit(HlPass *p, const HlComp *body) {
   HlInst *dot = first_dot(body);
   if (!dot || dot->n_operands != 2 || !all_static(dot) || !dot->shape->layout ||
-      hl_has_control(dot) || !keeps_dims(p, body))
+      hl_has_control(dot))
     return;
   const DotDims d = dot_dims(p->arena, dot);
   if (!is_better_swapped(dot, d))
