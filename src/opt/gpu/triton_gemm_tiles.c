@@ -51,6 +51,8 @@ static void set_tile(HlPass *p, HlInst *fusion, const HlFusionConfig *blocks, Hl
   triton_set_tile(&config, tile, blocks->gemm_warps);
   config.ctas = at_least_one(blocks->gemm_ctas);
   config.stages = at_least_one(blocks->gemm_stages);
+  config.tma = blocks->gemm_tma;
+  config.roles = blocks->gemm_roles;
   hl_set_fusion_config(p->arena, fusion, &config);
 }
 
@@ -72,19 +74,27 @@ static bool side_tile(HlArena *arena, const HlInst *dot, int side, int64_t contr
   return true;
 }
 
+// Dimension k of a view, from the outermost one: of a bitcast in memory, of a reshape as it counts.
+static int outer_dim(const HlInst *view, const HlShape *shape, int k) {
+  const HlLayout *layout = shape->layout;
+  const bool by_memory = view->op == HL_OP_BITCAST && layout;
+  return by_memory ? (int)layout->minor_to_major.at[shape->rank - 1 - k] : k;
+}
+
 // Dimensions that have a tile and those that do not go together like the sizes that are not 1.
 static bool tile_of_view(const HlInst *inst, const int64_t *tile, int64_t *out) {
   const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
-  if (!triton_only_ones_differ(from, to))
-    return false;
   int i = 0;
   for (int k = 0; k < to->rank; k++) {
-    out[k] = 1;
-    if (to->dim[k] == 1)
+    const int d = outer_dim(inst, to, k);
+    out[d] = 1;
+    if (to->dim[d] == 1)
       continue;
-    while (from->dim[i] == 1)
+    while (i < from->rank && from->dim[outer_dim(inst, from, i)] == 1)
       i++;
-    out[k] = tile[i++];
+    if (i == from->rank || from->dim[outer_dim(inst, from, i)] != to->dim[d])
+      return false;
+    out[d] = tile[outer_dim(inst, from, i++)];
   }
   return true;
 }
