@@ -6,7 +6,7 @@
 # make bench      speed beside XLA's
 # make check      the rules of the architecture, by script
 # make install    PREFIX=/usr/local; program, library, headers, pkg-config, man pages, completion
-# make deps, make venv, make clean; make format (not the headers, whose columns are set by hand)
+# make deps, make venv, make venv-newest, make clean; make format (not the headers, whose columns are set by hand)
 
 BUILD ?= build
 PREFIX ?= /usr/local
@@ -14,8 +14,10 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS ?= $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/*.c))
 JAX := 0.10.2
+NEWEST_JAX := 0.11.2
 export HILO_CORPUS ?= $(CURDIR)/../shared/corpus
 export HILO_PYTHON ?= $(abspath $(BUILD))/venv/bin/python
+export HILO_NEWEST_PYTHON ?= $(abspath $(BUILD))/venv-newest/bin/python
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 PACKAGES := gcc make cmake ninja-build pkg-config libprotobuf-c-dev protobuf-c-compiler protobuf-compiler \
@@ -26,7 +28,7 @@ HAS = $(shell dpkg -s $(1) 2>/dev/null | grep -q '^Status: install ok installed'
 CONFIGURE = cmake -G Ninja -S . -DCMAKE_INSTALL_PREFIX=$(PREFIX)
 BUILD_IN = ninja -j $(JOBS) -C
 
-.PHONY: all build tests deps test-deps venv asan fuzz-build demo test fuzz bench check install format clean
+.PHONY: all build tests deps test-deps venv venv-newest asan fuzz-build demo test fuzz bench check install format clean
 
 all: build
 
@@ -58,6 +60,14 @@ $(BUILD)/venv/jax-$(JAX): | test-deps
 	@tools/venv.sh $(BUILD)/venv jax==$(JAX) jaxlib==$(JAX) numpy
 	@touch $@
 
+# The newest release needs a newer Python than many systems have: where there is none, what asks it is skipped.
+venv-newest: $(BUILD)/venv-newest/jax-$(NEWEST_JAX)
+
+$(BUILD)/venv-newest/jax-$(NEWEST_JAX): | test-deps
+	@tools/venv.sh --from=3.12 $(BUILD)/venv-newest jax==$(NEWEST_JAX) jaxlib==$(NEWEST_JAX) \
+	  jax-cuda13-plugin==$(NEWEST_JAX) jax-cuda13-pjrt==$(NEWEST_JAX) numpy
+	@touch $@
+
 # ---- the builds the tests use ----
 
 asan: test-deps
@@ -80,6 +90,7 @@ demo: build
 test: tests asan fuzz-build
 	@$(MAKE) --no-print-directory venv || \
 	  { [ -z "$$CI" ] || exit 1; echo "no Python with jax $(JAX): the tests beside XLA will be skipped"; }
+	@$(MAKE) --no-print-directory venv-newest || echo "no Python with jax $(NEWEST_JAX): what asks it will be skipped"
 	@mkdir -p $(BUILD)/all
 	@printf 'subdirs("../tests" "../asan/tests" "../fuzz/tests")\n' > $(BUILD)/all/CTestTestfile.cmake
 	@tools/ctest.sh $(BUILD)/all -j $(JOBS)

@@ -499,11 +499,29 @@ static int run_all(const Lines *cases, const Options *o) {
   return failed + (reports < o->jobs);
 }
 
-// A folder with the program under its three names, first in PATH, so that commands find it.
-static void make_bin(Options *o) {
+// A folder of our own, named by our process' number in capital letters: commands filter lines that hold the name, and one
+// of any letters, as mkdtemp makes it, holds what they look for once in many runs.
+static void make_folder(Options *o) {
   const char *tmp = getenv("TMPDIR");
-  snprintf(o->tmp, sizeof o->tmp, "%s/hilo-run-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-  need(mkdtemp(o->tmp));
+  char name[64] = "";
+  size_t n = 0;
+  bool made;
+  for (long rest = getpid(); rest > 0; rest /= 10)
+    name[n++] = (char)('A' + rest % 10);
+  do {
+    snprintf(o->tmp, sizeof o->tmp, "%s/hilo-run-%s", tmp && *tmp ? tmp : "/tmp", name);
+    made = mkdir(o->tmp, 0700) == 0;
+    name[n++] = 'X';
+  } while (!made && errno == EEXIST && n + 1 < sizeof name);
+  if (!made) {
+    perror(o->tmp);
+    exit(2);
+  }
+}
+
+// The program under its three names, first in PATH, so that commands find it.
+static void make_bin(Options *o) {
+  make_folder(o);
   char program[PATH_MAX], link[PATH_MAX + 32], path[3 * PATH_MAX];
   if (!realpath(o->hilo, program)) {
     perror(o->hilo);
