@@ -130,6 +130,7 @@ GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
                   .needs = gpu_needs(t, inst),
                   .reduces_many = gpu_reduces_many(inst),
                   .bytes_out = bytes(inst->shape),
+                  .column_blocks = (double)gpu_column_blocks(t, inst),
                   .reads = HL_ARRAY(arena, double, inst->n_operands + 1),
                   .emissions = HL_ARRAY(arena, double, inst->n_operands + 1)};
   if (inst->op == HL_OP_FUSION) {
@@ -147,24 +148,32 @@ GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
 
 // --- Time ---------------------------------------------------------------------------------------
 
-// Elements of the largest shape that threads are shared out over.
-static double work_items(const HlInst *inst, const GpuCost *cost) {
+typedef struct Grid {
+  double blocks, threads;  // of a block
+} Grid;
+
+enum {
+  BLOCK_WARPS = 4,  // of a kernel that leaves the emitter the choice
+  COLUMN_WARPS = 32
+};
+
+// Blocks that sum columns are as many as the columns need, however long these are; else threads are shared out over the
+// elements of the largest shape.
+static Grid grid_of(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
+  if (cost->column_blocks > 0)
+    return (Grid){cost->column_blocks, (double)(COLUMN_WARPS * t->warp)};
   double n = elements(inst->shape);
   if (cost->emitter == GPU_REDUCTION)
     for (uint32_t k = 0; k < inst->n_operands; k++) {
       double in = elements(inst->operands[k]->shape);
       n = in > n ? in : n;
     }
-  return n;
+  const double block = (double)(BLOCK_WARPS * t->warp);
+  return (Grid){n / block < 1 ? 1 : n / block, n < block ? n : block};
 }
 
-enum { BLOCK_WARPS = 4 };  // of a kernel that leaves the emitter the choice
-
-static double compute_time(const HlTarget *t, double flops, double items) {
-  double block = (double)(BLOCK_WARPS * t->warp);
-  double blocks = items / block < 1 ? 1 : items / block;
-  double threads = items < block ? items : block;
-  double cores = fmin(blocks, (double)t->cores), lanes = fmin(threads, (double)t->lanes);
+static double compute_time(const HlTarget *t, double flops, Grid grid) {
+  double cores = fmin(grid.blocks, (double)t->cores), lanes = fmin(grid.threads, (double)t->lanes);
   return lanes < 1 ? 0 : flops / (t->clock / 1e6 * 2 * cores * lanes);
 }
 
@@ -187,12 +196,13 @@ double gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
   double memory = cost->bytes_out / gpu_memory_speed(t);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     memory += read_time(t, inst->operands[k]->shape, cost->reads[k]);
-  return total_time(t, compute_time(t, cost->flops, work_items(inst, cost)), memory);
+  return total_time(t, compute_time(t, cost->flops, grid_of(t, inst, cost)), memory);
 }
 
 double gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer,
-                      const HlInst *consumer, const GpuCost *of_consumer) {
-  double memory = of_consumer->bytes_out / gpu_memory_speed(t), times = 0;
+                      const HlInst *consumer, const GpuCost *of_consumer, bool gives_both) {
+  const double written = of_consumer->bytes_out + (gives_both ? of_producer->bytes_out : 0);
+  double memory = written / gpu_memory_speed(t), times = 0;
   for (uint32_t k = 0; k < consumer->n_operands; k++)
     if (consumer->operands[k] == producer)
       times += of_consumer->reads[k];
@@ -211,7 +221,7 @@ double gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *
     if (fusion_operand_index(consumer, producer->operands[k]) < 0)
       memory += read_time(t, producer->operands[k]->shape, times * of_producer->reads[k]);
   double flops = of_consumer->flops + times * of_producer->flops;
-  return total_time(t, compute_time(t, flops, work_items(consumer, of_consumer)), memory);
+  return total_time(t, compute_time(t, flops, grid_of(t, consumer, of_consumer)), memory);
 }
 
 double gpu_code_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,

@@ -294,6 +294,16 @@ GpuEmitter gpu_emitter(const HlTarget *t, const HlInst *inst) {
   return fusion_is_custom(inst) ? GPU_LIBRARY : emitter_of_op(t, gpu_hero(t, inst));
 }
 
+enum { BLOCK_COLUMNS = 32 };
+
+int64_t gpu_column_blocks(const HlTarget *t, const HlInst *inst) {
+  const HlInst *hero = gpu_hero(t, inst);
+  if (!gpu_is_block_reduction(t, hero))
+    return 0;
+  const Folded folded = fold_reduction(hero);
+  return folded.of_rows ? 0 : folded.dim[0] * ((folded.dim[2] - 1) / BLOCK_COLUMNS + 1);
+}
+
 // The consumer's parameter for the producer reaches the result by elementwise operations only.
 static bool is_epilogue(const HlInst *producer, const HlInst *consumer) {
   if (consumer->op != HL_OP_FUSION)

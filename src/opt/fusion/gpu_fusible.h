@@ -32,6 +32,8 @@ const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst);
 
 // A reduction of neighbouring dimensions, large enough that a block of threads pays.
 bool gpu_is_block_reduction(const HlTarget *t, const HlInst *inst);
+// Blocks of the kernel that `inst` is, if it reduces columns; or 0.
+int64_t gpu_column_blocks(const HlTarget *t, const HlInst *inst);
 bool gpu_is_loop_fusible(const HlTarget *t, const HlInst *inst);
 bool gpu_is_loop_fusible_producer(const HlTarget *t, const HlInst *inst);
 // Its code starts from its inputs: block reductions, scatters and fusions of them.
@@ -85,6 +87,7 @@ typedef struct GpuCost {
   double code;        // instructions of code
   GpuEmitter emitter;
   GpuNeeds needs;
+  double column_blocks;  // 0 where it reduces no columns
   bool reduces_many;
 } GpuCost;
 
@@ -98,9 +101,9 @@ static inline double gpu_memory_speed(const HlTarget *t) {
 GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst);
 // Time of the kernel that is `inst`, in microseconds.
 double gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost);
-// Time of the kernel of a consumer with a producer inside.
+// Time of the kernel of a consumer with a producer inside, which may give the producer's result, too.
 double gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
-                      const GpuCost *of_consumer);
+                      const GpuCost *of_consumer, bool gives_both);
 // Size of the code of both in one.
 double gpu_code_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
                       const GpuCost *of_consumer);

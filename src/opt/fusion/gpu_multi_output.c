@@ -199,6 +199,24 @@ static const char *refuses_to_give(const HlTarget *t, const HlInst *producer) {
   return has_update_root(producer) ? "the producer updates its operand in place" : NULL;
 }
 
+// NULL: one kernel for both is short enough, and not slower than the two; or why not.
+static const char *refuses_cost(HlPass *p, const HlInst *producer, const HlInst *consumer) {
+  const HlTarget *t = gpu_target(p);
+  HlMark mark = hl_arena_mark(p->arena);
+  GpuCost of_producer = gpu_cost(t, p->arena, producer);
+  GpuCost of_consumer = gpu_cost(t, p->arena, consumer);
+  const bool is_long =
+      gpu_code_fused(producer, &of_producer, consumer, &of_consumer) > GPU_MAX_CODE;
+  const double apart = gpu_launch_time(t) + gpu_time(t, producer, &of_producer) +
+                       gpu_time(t, consumer, &of_consumer);
+  const bool is_slow =
+      gpu_time_fused(t, producer, &of_producer, consumer, &of_consumer, true) > apart;
+  hl_arena_release(p->arena, mark);
+  if (is_long)
+    return "the code of both is too long for a kernel";
+  return is_slow ? "the consumer's few blocks take longer for both" : NULL;
+}
+
 // NULL: the consumer's kernel may give the producer's result, too; or why not.
 static const char *refuses_producer(Merger *m, const HlInst *producer, const HlInst *consumer) {
   if (!gpu_may_be_result(gpu_target(m->p), consumer))
@@ -210,12 +228,7 @@ static const char *refuses_producer(Merger *m, const HlInst *producer, const HlI
     return no_room;
   if (fusion_reaches(&m->reach, producer, consumer, true))
     return "the consumer depends on the producer by a third one, too";
-  HlMark mark = hl_arena_mark(m->p->arena);
-  GpuCost of_producer = gpu_cost(gpu_target(m->p), m->p->arena, producer);
-  GpuCost of_consumer = gpu_cost(gpu_target(m->p), m->p->arena, consumer);
-  bool is_long = gpu_code_fused(producer, &of_producer, consumer, &of_consumer) > GPU_MAX_CODE;
-  hl_arena_release(m->p->arena, mark);
-  return is_long ? "the code of both is too long for a kernel" : NULL;
+  return refuses_cost(m->p, producer, consumer);
 }
 
 static HlInst *best_consumer(Merger *m, const HlInst *producer) {

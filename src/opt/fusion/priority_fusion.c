@@ -160,7 +160,7 @@ static double price(Queue *q, const HlInst *producer) {
       continue;  // a tile of the producer is computed once for a tile of the result
     const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
     saved += gpu_time(gpu_target(q->p), user, of_user) -
-             gpu_time_fused(gpu_target(q->p), producer, of_producer, user, of_user);
+             gpu_time_fused(gpu_target(q->p), producer, of_producer, user, of_user, false);
   }
   if (!has_user)
     return -INFINITY;
