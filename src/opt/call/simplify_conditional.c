@@ -131,13 +131,15 @@ static const HlShape *kept_shape(HlPass *p, const HlShape *tuple, const int *pla
   return hl_shape_tuple(p->m->shapes, n, element);
 }
 
-static HlInst *element_of(HlComp *comp, HlInst *tuple, int k) {
-  if (tuple->op == HL_OP_TUPLE)
-    return tuple->operands[k];
+static HlInst *read_element(HlComp *comp, HlInst *tuple, int k) {
   HlInst *element =
       hl_inst_new(comp, HL_OP_GET_TUPLE_ELEMENT, tuple->shape->element[k], NULL, 1, &tuple);
   hl_set_int(element, HL_A_INDEX, k);
   return element;
+}
+
+static HlInst *element_of(HlComp *comp, HlInst *tuple, int k) {
+  return tuple->op == HL_OP_TUPLE ? tuple->operands[k] : read_element(comp, tuple, k);
 }
 
 // A tuple of the elements kept.
@@ -274,7 +276,7 @@ static bool is_selectable(const HlShape *shape) {
   return shape->dtype == HL_TOKEN || (hl_shape_is_array(shape) && !hl_shape_is_dynamic(shape));
 }
 
-// Leaf by leaf; the nesting of shapes is limited where they are read.
+// Leaf by leaf; the nesting of shapes is limited where they are read. Tuples are for tuple-simplifier to look through.
 static HlInst *select_value(HlBuild *b, HlInst *pred, HlInst *on_true, HlInst *on_false) {
   const HlShape *shape = on_false->shape;
   HlInst *both[2] = {on_true, on_false};
@@ -288,7 +290,8 @@ static HlInst *select_value(HlBuild *b, HlInst *pred, HlInst *on_true, HlInst *o
   }
   HlInst **element = HL_ARRAY(hl_b_module(b)->arena, HlInst *, shape->rank + 1);
   for (int k = 0; k < shape->rank; k++)
-    element[k] = select_value(b, pred, hl_b_element(b, on_true, k), hl_b_element(b, on_false, k));
+    element[k] = select_value(b, pred, read_element(b->comp, on_true, k),
+                              read_element(b->comp, on_false, k));
   return hl_b_tuple(b, shape->rank, element);
 }
 
