@@ -11,7 +11,8 @@
 //
 // Before the product they move up to the parameters, behind it down to the root. On the way the shapes of
 // elementwise operations change, and those of broadcasts and transposes where no group of dimensions that a
-// bitcast joins or divides is torn apart. Arrays are row-major.
+// bitcast joins or divides is torn apart. Arrays are row-major; but what a bitcast that moves up gives may have its
+// dimensions in any order, which all that comes before it then has.
 
 #include <string.h>
 
@@ -20,6 +21,29 @@
 #include "ir/backend_config.h"
 #include "opt/fusion/fusion.h"
 #include "opt/passes.h"
+
+// --- Order in memory ------------------------------------------------------------------------------
+
+static bool is_row_major(const HlShape *shape) {
+  return hl_shape_is_array(shape) && !hl_shape_is_dynamic(shape) &&
+         (!shape->layout || hl_layout_is_default(shape->layout));
+}
+
+// The dimension that is the k-th in memory.
+static int64_t dim_in_memory(const HlShape *shape, int64_t k) {
+  return shape->layout ? shape->layout->minor_to_major.at[shape->rank - 1 - k] : k;
+}
+
+// The same bytes with dimensions in the order of memory; NULL: there is more to the layout than that.
+static const HlShape *in_rows(HlArena *arena, HlShapes *shapes, const HlShape *shape) {
+  if (!hl_shape_is_array(shape) || hl_shape_is_dynamic(shape) ||
+      (shape->layout && shape->layout->extra))
+    return NULL;
+  int64_t *sizes = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  for (int k = 0; k < shape->rank; k++)
+    sizes[k] = shape->dim[dim_in_memory(shape, k)];
+  return hl_shape_array(shapes, shape->dtype, shape->rank, sizes);
+}
 
 // --- Groups of dimensions -------------------------------------------------------------------------
 
@@ -161,14 +185,16 @@ static bool below_broadcast(HlArena *arena, HlShapes *shapes, const HlInst *broa
 
 // --- Plans ----------------------------------------------------------------------------------------
 
-// The shapes and dimensions that instructions of a body are to have, by id; NULL: as before.
+// The shapes and dimensions that instructions of a body are to have, by id; NULL: as before. Shapes are row-major, also
+// where the bitcast's is not: `relabelled` tells what becomes of them.
 typedef struct Plan {
   HlPass *p;
   HlInst *fusion;
   HlComp *body;
   HlInst *bitcast;
-  bool *inside;        // by id: before the bitcast
-  const bool *behind;  // by id, of n_behind: computed from a product
+  const HlShape *rows;  // of a bitcast that moves up: its result in the order of memory
+  bool *inside;         // by id: before the bitcast
+  const bool *behind;   // by id, of n_behind: computed from a product
   uint32_t n_behind;
   const HlShape **shape;
   HlI64s *dims;
@@ -178,11 +204,6 @@ static bool is_bitcast(const HlInst *inst) {
   return (inst->op == HL_OP_BITCAST || inst->op == HL_OP_RESHAPE) &&
          hl_shape_is_array(inst->shape) && hl_shape_is_array(inst->operands[0]->shape) &&
          inst->shape->dtype == inst->operands[0]->shape->dtype;
-}
-
-static bool is_row_major(const HlShape *shape) {
-  return hl_shape_is_array(shape) && !hl_shape_is_dynamic(shape) &&
-         (!shape->layout || hl_layout_is_default(shape->layout));
 }
 
 static bool wish(Plan *plan, const HlInst *inst, const HlShape *sizes) {
@@ -215,6 +236,31 @@ static bool keeps_sizes(const HlInst *inst) {
   return true;
 }
 
+static bool is_relabelled(const Plan *plan, const HlShape *shape) {
+  return plan->rows && !is_row_major(plan->bitcast->shape) && hl_shape_same_dims(shape, plan->rows);
+}
+
+// A planned shape with the dimensions as the bitcast names them.
+static const HlShape *relabelled(const Plan *plan, const HlShape *shape) {
+  return is_relabelled(plan, shape)
+             ? hl_shape_with_dtype(plan->p->m->shapes, plan->bitcast->shape, shape->dtype)
+             : shape;
+}
+
+// The dimensions of a broadcast to a planned shape as the bitcast names them, which must still count up.
+static bool relabel_dims(const Plan *plan, const HlShape *to, HlI64s *dims) {
+  if (!is_relabelled(plan, to))
+    return true;
+  int64_t *at = HL_ARRAY(plan->p->arena, int64_t, dims->n + 1);
+  for (int k = 0; k < dims->n; k++) {
+    at[k] = dim_in_memory(plan->bitcast->shape, dims->at[k]);
+    if (k > 0 && at[k] < at[k - 1])
+      return false;
+  }
+  dims->at = at;
+  return true;
+}
+
 // Up: what the operands of an instruction with a new shape must be.
 static bool plan_operands(Plan *plan, const HlInst *inst) {
   HlArena *arena = plan->p->arena;
@@ -226,12 +272,13 @@ static bool plan_operands(Plan *plan, const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_PARAMETER: return true;
   case HL_OP_BROADCAST:
-    if (!above_broadcast(arena, shapes, inst, to, &moved))
+    if (!above_broadcast(arena, shapes, inst, to, &moved) || !relabel_dims(plan, to, &moved.dims))
       return false;
     plan->dims[inst->id] = moved.dims;
     return inst->operands[0]->shape->rank == 0 || wish(plan, inst->operands[0], moved.shape);
   case HL_OP_TRANSPOSE:
-    if (!through_transpose(arena, shapes, inst->shape, hl_dims(inst), to, &moved))
+    if (is_relabelled(plan, to) ||
+        !through_transpose(arena, shapes, inst->shape, hl_dims(inst), to, &moved))
       return false;
     plan->dims[inst->id] = moved.dims;
     return wish(plan, inst->operands[0], moved.shape);
@@ -252,8 +299,8 @@ static bool used_outside(const Plan *plan, const HlInst *inst) {
 
 static bool plan_up(Plan *plan) {
   HlInst *bitcast = plan->bitcast;
-  if (!is_row_major(bitcast->shape) || bitcast == plan->body->root ||
-      !wish(plan, bitcast->operands[0], bitcast->shape))
+  plan->rows = in_rows(plan->p->arena, plan->p->m->shapes, bitcast->shape);
+  if (!plan->rows || bitcast == plan->body->root || !wish(plan, bitcast->operands[0], plan->rows))
     return false;
   plan->inside[bitcast->operands[0]->id] = true;
   for (const HlInst *inst = bitcast->prev; inst; inst = inst->prev) {
@@ -324,9 +371,8 @@ static bool plan_down(Plan *plan) {
 
 // --- Changes --------------------------------------------------------------------------------------
 
-static HlInst *bitcast_to(HlInst *x, const HlShape *sizes) {
-  HlShapes *shapes = x->comp->module->shapes;
-  const HlShape *shape = hl_shape_array(shapes, x->shape->dtype, sizes->rank, sizes->dim);
+static HlInst *bitcast_to(HlInst *x, const HlShape *like) {
+  const HlShape *shape = hl_shape_with_dtype(x->comp->module->shapes, like, x->shape->dtype);
   return hl_inst_new(x->comp, HL_OP_BITCAST, shape, NULL, 1, &x);
 }
 
@@ -335,7 +381,7 @@ static void reshape_insts(const Plan *plan, HlInst *const *insts, int n) {
     HlInst *inst = insts[k];
     if (inst == plan->bitcast || !plan->shape[inst->id])
       continue;
-    hl_set_shape(inst, plan->shape[inst->id]);
+    hl_set_shape(inst, relabelled(plan, plan->shape[inst->id]));
     hl_remove_attr(inst, HL_A_SHARDING);
     if (inst->op == HL_OP_BROADCAST || inst->op == HL_OP_TRANSPOSE)
       hl_set_ints(inst, HL_A_DIMENSIONS, plan->dims[inst->id]);
@@ -364,9 +410,11 @@ static void move_up(const Plan *plan) {
   HlInst **insts = hl_pass_insts(plan->p, plan->body, &n);
   reshape_insts(plan, insts, n);
   for (int k = 0; k < plan->body->n_params; k++) {
-    const HlShape *shape = plan->shape[plan->body->params[k]->id];
+    const HlInst *param = plan->body->params[k];
+    const HlShape *shape = plan->shape[param->id] ? param->shape : NULL;
     HlInst *outer = plan->fusion->operands[k];
-    if (shape && !hl_shape_same_dims(shape, outer->shape))
+    if (shape &&
+        !(hl_shape_same_dims(shape, outer->shape) && hl_shape_same_order(shape, outer->shape)))
       hl_set_operand(plan->fusion, k, bitcast_to(outer, shape));
   }
   drop_bitcast(plan);
