@@ -492,7 +492,8 @@ static HlBuffers *finish(Assign *a) {
 
 HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m,
                           const HlBuffersOptions *options) {
-  const HlFlow *flow = hl_flow_new(cx, arena, m, true);
+  const HlFlow *flow =
+      hl_flow_new(cx, arena, m, HL_FLOW_MERGE | (options && options->blocks ? HL_FLOW_BLOCKS : 0));
   if (!flow)
     return NULL;
   HlArena *scratch = hl_arena_new();

@@ -620,6 +620,7 @@ HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, int what) {
   HlFlow *flow = HL_NEW(arena, HlFlow);
   flow->m = m;
   flow->arena = arena;
+  flow->blocks = what & HL_FLOW_BLOCKS;
   Work w = {.flow = flow, .scratch = scratch, .drafts = {.arena = scratch}};
   bool fine = find_contexts(cx, &w);
   if (fine) {

@@ -5,6 +5,7 @@
 // phi.c       which phi values are needless
 // alias.c     values that must share memory
 // in_place.c  what instructions write over their operands, and what they may
+// block_share.c  what a kernel of blocks of threads may
 #ifndef HILO_BUFFER_FLOW_H
 #define HILO_BUFFER_FLOW_H
 
@@ -19,6 +20,11 @@ void flow_number_slots(HlFlow *flow, bool fusions);
 bool flow_is_use(const HlFlow *flow, const HlUse *use, uint32_t slot, const HlValue *value);
 // Ops that ever write in place.
 bool flow_may_be_in_place(HlOp op);
+// Element i of the result needs only element i of this operand.
+bool flow_elementwise_on(const HlInst *inst, int64_t number);
+// Whether a fusion that runs as a kernel of blocks may write its output at `user_slot` over its operand `number` at `slot`.
+bool flow_block_shares(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32_t user_slot,
+                       uint32_t number);
 // Visits the called computations that run as steps, a while's condition first, in the order they run.
 int flow_n_steps(const HlInst *inst);
 HlComp *flow_step(const HlInst *inst, int k);

@@ -138,7 +138,7 @@ HlInPlace *hl_in_place(HlArena *arena, const HlInst *inst, int *n) {
 // --- What may share ------------------------------------------------------------------------------
 
 // Element i of the result needs only element i of this operand.
-static bool is_elementwise_on(const HlInst *inst, int64_t number) {
+bool flow_elementwise_on(const HlInst *inst, int64_t number) {
   if (inst->op == HL_OP_DYNAMIC_UPDATE_SLICE)
     return number == 0;
   if (inst->op == HL_OP_FUSION || inst->op == HL_OP_BITCAST_CONVERT)
@@ -160,7 +160,7 @@ static bool is_elementwise_from(HlArena *arena, const HlInst *parameter) {
       if (!seen[inst->operands[k]->id])
         continue;
       seen[inst->id] = true;
-      fine = inst->op == HL_OP_TUPLE || is_elementwise_on(inst, k);
+      fine = inst->op == HL_OP_TUPLE || flow_elementwise_on(inst, k);
     }
   }
   hl_arena_release(arena, mark);
@@ -212,13 +212,17 @@ static const HlShape *stored_shape(const HlShape *shape) {
 
 static bool may_share(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32_t user_slot) {
   const HlInst *operand = flow->slot_inst[slot], *user = flow->slot_inst[user_slot];
-  if (operand->op == HL_OP_CONSTANT ||
-      stored_shape(flow->slot_shape[slot]) != stored_shape(flow->slot_shape[user_slot]))
-    return false;
-  if (in_place_at(flow, arena, slot, user_slot))
-    return true;
   int64_t number = 0;
   int n = count_operand(user, operand, &number);
+  bool same_shape = stored_shape(flow->slot_shape[slot]) == stored_shape(flow->slot_shape[user_slot]);
+  if (operand->op == HL_OP_CONSTANT)
+    return false;
+  if (same_shape && in_place_at(flow, arena, slot, user_slot))
+    return true;
+  if (user->op == HL_OP_FUSION && flow->blocks)
+    return n == 1 && flow_block_shares(flow, arena, slot, user_slot, (uint32_t)number);
+  if (!same_shape)
+    return false;
   switch (user->op) {
   case HL_OP_FUSION: {
     int64_t kind = hl_attr_int(user, HL_A_KIND);
@@ -240,7 +244,7 @@ static bool may_share(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32_
     return user->n_operands == 1 ||
            (n == 1 && hl_slot_child(flow, hl_slot(flow, user), number) == user_slot);
   case HL_OP_CALL: return false;
-  default: return is_elementwise_on(user, number);
+  default: return flow_elementwise_on(user, number);
   }
 }
 

@@ -206,11 +206,16 @@ static bool begin_dumps(Compile *c) {
          (!*name || hl_dumper_module(out->dumper, out->m, name));
 }
 
+static const HlTarget *target_of(const Compile *c) {
+  const HlTarget *own = c->options->engine.target;
+  return own ? own : c->session->target;
+}
+
 // The last state of a program for a GPU is named by what it takes: sm_9.0a_gpu_after_optimizations, "sm_90a" being its
 // architecture.
 static const char *after_name(const Compile *c) {
   const char *usual = c->session->platform->after;
-  const HlTarget *own = c->options->engine.target, *t = own ? own : c->session->target;
+  const HlTarget *t = target_of(c);
   if (!t || t->kind != HL_TARGET_GPU || strncmp(t->architecture, "sm_", 3) != 0)
     return usual;
   const char *number = t->architecture + 3;
@@ -304,7 +309,9 @@ static bool assign_buffers(Compile *c) {
     return true;
   const double start = hl_now();
   tell(c, (HlProgress){.phase = HL_PHASE_BUFFERS});
-  out->buffers = hl_buffers_new(c->cx, out->arena, out->m, NULL);
+  const HlTarget *t = target_of(c);
+  const HlBuffersOptions how = {.blocks = t && hl_target_has_blocks(t)};
+  out->buffers = hl_buffers_new(c->cx, out->arena, out->m, &how);
   out->report.buffers_s = hl_now() - start;
   return out->buffers;
 }

@@ -1,10 +1,10 @@
 """Compares the kernels that hilo's gpu pipeline makes of a program with those of XLA:GPU, by kind.
 
-  compare_kernels.py [--files GLOB] [--most BYTES] [--verbose]
+  compare_kernels.py [--files GLOB] [--verbose]
 
-The programs are corpus newest/gpu (33, compiled and tuned on an H100) and newest/gpu_models (models/ up to a size, not
-tuned, for one device), the target is the one they were compiled for. A kernel's kind is its opcode; of a custom call also the target, of an asynchronous start
-what it begins, of a fusion its kind and what its roots are ("kLoop transpose", "kInput reduce"), or its backend's name.
+The programs are corpus newest/gpu (33, compiled and tuned on an H100) and newest/gpu_models (models/, not tuned, for
+one device), the target is the one they were compiled for. A kernel's kind is its opcode; of a custom call also the target, of
+an asynchronous start what it begins, of a fusion its kind and what its roots are ("kLoop transpose", "kInput reduce"), or its backend's name.
 Which of the native and the block-level emitter runs a fusion was measured on the H100 and is written nowhere but in the
 result: a fusion that was native before XLA assigned configurations counts as what it was then.
 
@@ -114,8 +114,6 @@ def programs(corpus, a, folder):
     for path in sorted(glob.glob(os.path.join(corpus, "newest", "gpu_models", "*.zst"))):
         name = os.path.basename(path).replace(".gpu_after.hlo.zst", "")
         model = os.path.join(corpus, "models", name + ".hlo")
-        if os.path.getsize(model) > a.most:
-            continue
         alone = os.path.join(folder, name + ".hlo")
         with open(alone, "w") as f:
             f.write(PARTITIONS.sub("", read(model), count=1))
@@ -154,7 +152,6 @@ def compare(t, todo, a):
 def main():
     p = oracle.options(__doc__)
     p.add_argument("--timeout", type=float, default=240, help="seconds a program")
-    p.add_argument("--most", type=int, default=500_000, help="bytes of a model's text that is looked at")
     p.add_argument("--keep", metavar="DIR", help="leave hilo's results there")
     a = p.parse_args()
     oracle.hilo()

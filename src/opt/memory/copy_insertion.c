@@ -388,7 +388,9 @@ static bool is_wrapped(const HlComp *comp) {
 
 static bool start_stage(Job *job) {
   job->arena = hl_arena_new();
-  job->flow = hl_flow_new(job->p->cx, job->arena, job->p->m, HL_FLOW_MERGE | HL_FLOW_NO_FUSIONS);
+  job->flow = hl_flow_new(job->p->cx, job->arena, job->p->m,
+                          HL_FLOW_MERGE | HL_FLOW_NO_FUSIONS |
+                              (hl_target_has_blocks(job->p->target) ? HL_FLOW_BLOCKS : 0));
   return job->flow != NULL;
 }
 

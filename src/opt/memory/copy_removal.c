@@ -339,7 +339,9 @@ static void find_copies(Removal *r) {
 bool copy_removal(HlPass *p) {
   HlArena *arena = hl_arena_new();
   Removal r = {.p = p, .arena = arena, .effort = EFFORT};
-  r.flow = hl_flow_new(p->cx, arena, p->m, HL_FLOW_MERGE | HL_FLOW_NO_FUSIONS);
+  r.flow = hl_flow_new(p->cx, arena, p->m,
+                       HL_FLOW_MERGE | HL_FLOW_NO_FUSIONS |
+                           (hl_target_has_blocks(p->target) ? HL_FLOW_BLOCKS : 0));
   if (r.flow)
     find_copies(&r);
   if (r.n > 0) {
