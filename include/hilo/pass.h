@@ -308,6 +308,7 @@ typedef struct HlEngineOptions {
   const char *break_rule;              // tests only: the first result of this rule is negated; NULL
   const char *disable, *enable_only;   // comma-separated names of passes and pipelines; NULL
   bool disable_all;
+  const char *start_at;                // passes before the first pass or pipeline of this name leave the module alone; NULL
   HlSwitch excess_precision;           // off: what a narrower type on the way rounds away stays away; usually on, as in XLA
   // Called after every pass, and at each pipeline's start as the pass "pipeline-start" (changed false). False stops the run
   // after reporting. May be NULL.

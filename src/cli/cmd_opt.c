@@ -179,6 +179,12 @@ static bool check_names(Cli *cli, const Plan *plan) {
   if (all) {
     warn_unknown_names(cli, "xla_disable_hlo_passes", flags->xla_disable_hlo_passes, all);
     warn_unknown_names(cli, "xla_enable_hlo_passes_only", flags->xla_enable_hlo_passes_only, all);
+    const char *first = hl_flag_text(flags->xla_run_hlo_passes_starting_from);
+    if (*first && !has_item(all, hl_str(first)))
+      hl_warn(cli->cx, (HlPos){0},
+              "--xla_run_hlo_passes_starting_from names '%s', which is not in the pipeline: no "
+              "pass will run",
+              first);
   }
   hl_arena_free(arena);
   return all != NULL;

@@ -241,7 +241,7 @@ bool pass_check_pipeline(HlEngine *e, const HlPipelineItem *all) {
 static bool is_restricted(const HlEngine *e) {
   const HlEngineOptions *o = &e->options;
   return o->dry || e->fuel >= 0 || e->n_pass_fuel > 0 || o->decisions || o->disable ||
-         o->enable_only;
+         o->enable_only || o->start_at;
 }
 
 bool pass_has_needs(HlEngine *e, const HlPipelineItem *item, bool *has) {

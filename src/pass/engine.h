@@ -77,6 +77,7 @@ struct HlEngine {
   int64_t n_rewrites;   // asked and answered yes, in all
   Change change;        // the change in place that is being made
   bool failed;          // a pass broke a rule of the engine
+  bool started;         // the pass or pipeline that `start_at` names has been met in this module
   bool ordered;         // a pass of this run has made an order of execution
   bool broken;          // the result that `break_rule` asks for has been made wrong
   HlModule *m;

@@ -49,6 +49,14 @@ static bool is_enabled(const HlEngine *e, const HlPipelineItem *item, int depth,
   return is_listed(options->enable_only, item->name) || (!item->pass && depth == 0);
 }
 
+// Whether the module's passes have started, with this one or before it. One that is passed over is a step all the same, in
+// which nothing changes.
+static bool is_started(HlEngine *e, const HlPipelineItem *item) {
+  const char *first = e->options.start_at;
+  e->started = e->started || !first || strcmp(first, item->name) == 0;
+  return e->started;
+}
+
 // --- One pass -----------------------------------------------------------------------------------
 
 // Where the pipeline stands before this item; passes inside a pass do not count.
@@ -198,7 +206,7 @@ static bool run_pass(HlEngine *e, const char *pipeline, const HlPipelineItem *it
       .pipeline = pipeline, .pass = item->name, .next = next, .before = count_instructions(e)};
   int64_t rewrites = e->n_rewrites;
   double start = hl_now();
-  if (!run_rounds(e, item, &step.changed))
+  if (is_started(e, item) && !run_rounds(e, item, &step.changed))
     return false;
   step.seconds = hl_now() - start;
   step.after = count_instructions(e);
@@ -276,6 +284,7 @@ static bool run_nested(HlEngine *e, const char *pipeline, const HlPipelineItem *
                  .is_pipeline = true,
                  .before = count_instructions(e)};
   double start = hl_now();
+  is_started(e, item);
   for (int round = 0; round < (item->fixed_point ? MAX_ROUNDS : 1); round++) {
     bool round_changed = false;
     if (!run_list(e, item, depth + 1, whole, &round_changed))
@@ -319,6 +328,7 @@ bool hl_pass_nested(HlPass *p, const char *pipeline) {
 }
 
 static bool run_pipeline(HlEngine *e, HlModule *m, const char *pipeline) {
+  e->started = e->started && e->m == m;
   e->m = m;
   e->ops_known = false;
   e->n_insts = -1;

@@ -126,6 +126,8 @@ HlEngineOptions hl_session_engine(const HlSession *s, const HlCompileOptions *op
     e.disable = disabled(s, options ? options->stage : NULL, arena);
   if (!e.enable_only)
     e.enable_only = unless_empty(s->flags.xla_enable_hlo_passes_only);
+  if (!e.start_at)
+    e.start_at = unless_empty(s->flags.xla_run_hlo_passes_starting_from);
   if (e.excess_precision == HL_USUAL)
     e.excess_precision = s->flags.xla_allow_excess_precision;
   e.disable_all = e.disable_all || s->flags.xla_disable_all_hlo_passes;

@@ -2,6 +2,7 @@
 #include "opt/ask/async_halves.h"
 
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 
 bool async_is_body(const HlComp *comp) {
   for (const HlCall *call = comp->first_call; call; call = call->next)
@@ -16,6 +17,34 @@ void async_inherit(HlInst *half, const HlInst *whole) {
   hl_remove_attr(half, HL_A_SHARDING);
   if (config)
     hl_set_attr(half, config);
+}
+
+const HlShape *async_operand_shapes(HlPass *p, const HlInst *inst) {
+  const HlShape **shape = HL_ARRAY(p->arena, const HlShape *, inst->n_operands + 1);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    shape[k] = inst->operands[k]->shape;
+  return hl_shape_tuple(p->m->shapes, (int)inst->n_operands, shape);
+}
+
+HlInst *async_start(HlPass *p, HlBuild *b, const HlInst *inst, const HlShape *context) {
+  HlBuild inner = hl_b_nested(b, "async_computation");
+  HlInst **param = HL_ARRAY(p->arena, HlInst *, inst->n_operands + 1);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    param[k] =
+        hl_b_parameter(&inner, inst->operands[k]->shape, hl_arena_printf(p->arena, "param_%u", k));
+  hl_set_root(inner.comp, hl_inst_copy(inner.comp, inst, NULL, (int)inst->n_operands, param));
+  const HlShape *parts[3] = {async_operand_shapes(p, inst), inst->shape, context};
+  HlInst *start =
+      hl_inst_new(b->comp, HL_OP_ASYNC_START, hl_shape_tuple(p->m->shapes, context ? 3 : 2, parts),
+                  NULL, (int)inst->n_operands, inst->operands);
+  hl_set_calls(start, 1, &inner.comp);
+  return start;
+}
+
+void async_wait_late(HlPass *p, HlInst *done) {
+  HlQueueConfig config = hl_queue_config(p->arena, done);
+  config.earliest = HL_OFF;
+  hl_set_queue_config(p->arena, done, &config);
 }
 
 bool async_commit(HlPass *p, const HlInst *whole, HlInst *start, HlInst *done) {

@@ -2,6 +2,7 @@
 
 #include "opt/ask/frontend.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const HlSym *find(const HlInst *inst, const char *name) {
@@ -44,6 +45,54 @@ void frontend_set(HlInst *to, const HlInst *from, const char *name, const char *
   HlDict *dict = HL_NEW(m->arena, HlDict);
   *dict = (HlDict){key, text, at};
   hl_set_attr(to, &(HlAttr){.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict});
+}
+
+// --- Several as one -----------------------------------------------------------------------------
+
+static const HlSym *find_sym(const HlInst *inst, const HlSym *name) {
+  const HlDict *dict = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
+  for (int k = 0; dict && k < dict->n; k++)
+    if (dict->key[k] == name)
+      return dict->value[k];
+  return NULL;
+}
+
+static bool any_has(const HlSym *name, int n, HlInst *const *from) {
+  for (int k = 0; k < n; k++)
+    if (find_sym(from[k], name))
+      return true;
+  return false;
+}
+
+static int by_text(const void *a, const void *b) {
+  return strcmp((*(const HlSym *const *)a)->text, (*(const HlSym *const *)b)->text);
+}
+
+static void merge_name(HlInst *to, const HlSym *name, int n, HlInst *const *from) {
+  HlArena *arena = to->comp->module->arena;
+  const HlSym **value = HL_ARRAY(arena, const HlSym *, n);
+  int n_values = 0;
+  for (int k = 0; k < n; k++) {
+    value[n_values] = find_sym(from[k], name);
+    n_values += value[n_values] != NULL;
+  }
+  qsort(value, (size_t)n_values, sizeof *value, by_text);
+  HlBuf text = {0};
+  for (int k = 0; k < n_values; k++)
+    if (k == 0 || value[k] != value[k - 1])
+      hl_buf_printf(&text, "%s%s", k ? "," : "", value[k]->text);
+  frontend_set(to, to, name->text, text.at ? text.at : "");
+  hl_buf_free(&text);
+}
+
+void frontend_merge(HlInst *to, int n, HlInst *const *from) {
+  hl_remove_attr(to, HL_A_FRONTEND_ATTRIBUTES);
+  for (int k = 0; k < n; k++) {
+    const HlDict *dict = hl_attr_ptr(from[k], HL_A_FRONTEND_ATTRIBUTES);
+    for (int i = 0; dict && i < dict->n; i++)
+      if (!any_has(dict->key[i], k, from))
+        merge_name(to, dict->key[i], n - k, from + k);
+  }
 }
 
 bool frontend_remove(HlInst *inst, const char *name) {

@@ -1,4 +1,6 @@
-// opt/call/call_inliner.c: call-inliner: puts what is called in place of the call.
+// opt/call/call_inliner.c: puts what is called in place of the call.
+//
+// call-inliner:
 //
 //   f { p = f32[] parameter(0) ROOT n = f32[] negate(p) }
 //   ROOT c = f32[] call(x), to_apply=f              =>   ROOT n.1 = f32[] negate(x)
@@ -9,6 +11,9 @@
 // the same, but for numbers in names. With single_call_site only computations that are called once
 // are inlined: the program does not grow. keep_shmap_bodies leaves what Shardy partitions by hand:
 // computations whose names contain "shmap_body" or "xla.sdy.manual_computation_body".
+//
+// nullary-function-wrap-inliner: calls that take a token and nothing else, by which a frontend keeps what has no operands in
+// the program's order. What comes in their place waits for what gives the token, by control edges.
 
 #include <string.h>
 
@@ -248,4 +253,37 @@ bool pass_call_inliner(HlPass *p) {
   for (int k = 0; !in.callers_first && k < n; k++)
     inline_in(&in, comps[k]);
   return !p->changed || pass_dce(p);
+}
+
+// --- nullary-function-wrap-inliner --------------------------------------------------------------
+
+static bool is_wrap(const HlInst *inst) {
+  return inst->op == HL_OP_CALL && inst->n_operands == 1 &&
+         inst->operands[0]->shape->dtype == HL_TOKEN;
+}
+
+static void unwrap(HlPass *p, HlInst *call) {
+  const uint64_t first_serial = p->m->next_serial;
+  HlComp *callee = hl_to_apply(call);
+  HlInst *token = call->operands[0], **map;
+  if (!inline_call_mapped(p, "unwrap", call, callee, 1, &token, &map))
+    return;
+  for (uint32_t id = 0; id < callee->next_id; id++)
+    if (map[id] && hl_alive(map[id]) && map[id]->serial >= first_serial)
+      hl_add_control(token, map[id]);
+}
+
+bool pass_nullary_wrap_inliner(HlPass *p) {
+  p->relay_control = p->keep_operands = true;  // the token is still needed
+  int n, n_insts;
+  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
+  for (int c = 0; c < n; c++) {
+    if (async_is_body(comps[c]))
+      continue;
+    HlInst **insts = hl_pass_insts(p, comps[c], &n_insts);
+    for (int k = 0; k < n_insts; k++)
+      if (hl_alive(insts[k]) && is_wrap(insts[k]))
+        unwrap(p, insts[k]);
+  }
+  return true;
 }

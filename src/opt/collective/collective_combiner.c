@@ -11,10 +11,12 @@
 // with combine_different_dtypes where their element types differ.
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "hilo/cost.h"
 #include "hilo/edit.h"
 #include "opt/ask/collectives.h"
+#include "opt/ask/frontend.h"
 #include "opt/passes.h"
 
 typedef struct Combiner {
@@ -48,9 +50,13 @@ static bool is_candidate(const Combiner *c, const HlInst *inst) {
   return inst->n_calls == 0 || hl_reducer(hl_to_apply(inst)) != HL_OP_COUNT;
 }
 
+// What the program wants launched together stays with its own (group-collectives-by-key).
+static const char group_key[] = "collective_group_key";
+
 static bool go_together(const Combiner *c, const HlInst *a, const HlInst *b) {
   return (c->any_type || a->shape->dtype == b->shape->dtype) && coll_same(c->p, a, b, false) &&
-         coll_same_attr(a, b, HL_A_SHARDING);
+         coll_same_attr(a, b, HL_A_SHARDING) &&
+         strcmp(frontend_get(a, group_key), frontend_get(b, group_key)) == 0;
 }
 
 // Members that go together: `n` of them from this one on.
@@ -85,6 +91,7 @@ static void combine(Combiner *c, const Batch *batch) {
                             batch->n, operands);
   hl_copy_attrs(all, first);
   hl_remove_attr(all, HL_A_SHARDING);
+  frontend_merge(all, batch->n, batch->at);
   if (first->n_calls > 0) {
     HlComp *reducer = hl_to_apply(first);
     hl_set_calls(all, 1, &reducer);

@@ -32,15 +32,6 @@
 #include "opt/gpu/triton.h"
 #include "opt/passes.h"
 
-// --- Two halves ---------------------------------------------------------------------------------
-
-static const HlShape *operand_shapes(HlPass *p, const HlInst *inst) {
-  const HlShape **shape = HL_ARRAY(p->arena, const HlShape *, inst->n_operands + 1);
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    shape[k] = inst->operands[k]->shape;
-  return hl_shape_tuple(p->m->shapes, (int)inst->n_operands, shape);
-}
-
 // --- async-wrapper ------------------------------------------------------------------------------
 
 static bool is_cublaslt(HlPass *p, const HlInst *inst) {
@@ -101,26 +92,12 @@ static HlInst *start_copy(HlPass *p, HlBuild *b, const HlInst *copy) {
                      copy->operands);
 }
 
-static HlInst *start_work(HlPass *p, HlBuild *b, const HlInst *inst) {
-  HlBuild inner = hl_b_nested(b, "async_computation");
-  HlInst **param = HL_ARRAY(p->arena, HlInst *, inst->n_operands + 1);
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    param[k] =
-        hl_b_parameter(&inner, inst->operands[k]->shape, hl_arena_printf(p->arena, "param_%u", k));
-  hl_set_root(inner.comp, hl_inst_copy(inner.comp, inst, NULL, (int)inst->n_operands, param));
-  const HlShape *parts[3] = {operand_shapes(p, inst), inst->shape,
-                             hl_shape_scalar(p->m->shapes, HL_U32)};
-  HlInst *start = hl_inst_new(b->comp, HL_OP_ASYNC_START, hl_shape_tuple(p->m->shapes, 3, parts),
-                              NULL, (int)inst->n_operands, inst->operands);
-  hl_set_calls(start, 1, &inner.comp);
-  return start;
-}
-
 static void wrap(HlPass *p, HlInst *inst) {
   HlBuild b;
   hl_begin(p, "wrap", inst, &b);
   const bool is_copy = inst->op == HL_OP_COPY;
-  HlInst *start = is_copy ? start_copy(p, &b, inst) : start_work(p, &b, inst);
+  HlInst *start = is_copy ? start_copy(p, &b, inst)
+                          : async_start(p, &b, inst, hl_shape_scalar(p->m->shapes, HL_U32));
   HlInst *done = hl_inst_new(b.comp, is_copy ? HL_OP_COPY_DONE : HL_OP_ASYNC_DONE, inst->shape,
                              NULL, 1, &start);
   async_inherit(start, inst);
@@ -216,20 +193,14 @@ static void wrap_group(HlPass *p, HlInst *call) {
   HlComp *group = hl_comp_copy(p->m, hl_to_apply(call), "collectives_group", false, NULL);
   for (HlInst *inst = group->first; inst; inst = inst->next)
     frontend_remove(inst, "_scheduling_group_id");
-  const HlShape *parts[2] = {operand_shapes(p, call), call->shape};
+  const HlShape *parts[2] = {async_operand_shapes(p, call), call->shape};
   HlInst *start = hl_inst_new(b.comp, HL_OP_ASYNC_START, hl_shape_tuple(p->m->shapes, 2, parts),
                               NULL, (int)call->n_operands, call->operands);
   hl_set_calls(start, 1, &group);
   HlInst *done = hl_inst_new(b.comp, HL_OP_ASYNC_DONE, call->shape, NULL, 1, &start);
   async_inherit(start, call);
   async_inherit(done, call);
-  // A start may have to come as early as it can; its end is to come late.
-  const char *old = hl_attr_text(call, HL_A_BACKEND_CONFIG);
-  if (*old) {
-    HlQueueConfig config = hl_queue_config(p->arena, call);
-    config.earliest = HL_OFF;
-    hl_set_text(done, HL_A_BACKEND_CONFIG, hl_queue_config_text(p->arena, old, &config));
-  }
+  async_wait_late(p, done);
   async_commit(p, call, start, done);
 }
 
