@@ -15,7 +15,6 @@ typedef struct Emitters {
   uint8_t triton;      // TritonTypes
   uint8_t gpu_floats;  // GpuFloats
   bool cpu_bf16;       // a CPU has it for bfloat16; what moves elements it has by the facts
-  uint16_t gpu_work;   // operations an element on a GPU; 0: none is said
   bool gpu_fast;       // a GPU has an instruction for it on f16 and f32
   bool gpu_own;        // a GPU runs it as code of its own, in no fusion
   bool ynn;            // YNNPACK computes it element by element

@@ -1,126 +1,241 @@
-// opt/fusion/gpu_cost.c: what a kernel costs on a GPU: operations, bytes, code, and the time for them.
+// opt/fusion/gpu_cost.c: what a kernel costs on a GPU: operations, bytes, code, and the time for them, by XLA's model.
 //
-// Inside a fusion every value is computed as often as its users ask for it: elementwise users ask
-// as often as they are asked themselves, others by how much they read of it.
+// Inside a fusion every value is computed as often as its users ask for it. An elementwise user asks for the elements that it is
+// asked for itself; another one asks for its operands' elements anew, and how often by how much it reads of them. So to each value
+// belong the values from which on elements were asked for anew, its origins, and it is computed as often as all these together.
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "opt/ask/effects.h"
-#include "opt/ask/emitters.h"
 #include "opt/fusion/gpu_fusible.h"
 
 // --- One instruction ----------------------------------------------------------------------------
 
-static double elements(const HlShape *shape) {
+static int64_t elements(const HlShape *shape) {
   if (hl_shape_is_array(shape))
-    return (double)hl_shape_elements(shape);
-  double n = 0;
+    return hl_shape_elements(shape);
+  int64_t n = 0;
   for (int k = 0; hl_shape_is_tuple(shape) && k < shape->rank; k++)
     n += elements(shape->element[k]);
   return n;
 }
 
-static double bytes(const HlShape *shape) {
-  if (hl_shape_is_array(shape))
-    return (double)hl_shape_elements(shape) * hl_dtype_info[shape->dtype].bits / 8;
-  double n = 0;
+static int64_t bytes(const HlShape *shape) {
+  if (hl_shape_is_array(shape)) {
+    const int bits = shape->dtype == HL_PRED ? 8 : hl_dtype_info[shape->dtype].bits;
+    return (hl_shape_elements(shape) * bits + 7) / 8;
+  }
+  int64_t n = 0;
   for (int k = 0; hl_shape_is_tuple(shape) && k < shape->rank; k++)
     n += bytes(shape->element[k]);
   return n;
 }
 
-static double flops_an_element(const HlInst *inst) {
-  const HlOp op = (HlOp)inst->op;
-  if (emitters_of(op)->gpu_work)
-    return emitters_of(op)->gpu_work;
-  if (op == HL_OP_CONCATENATE) {
-    int64_t dim = hl_dim(inst);
-    return dim > 0 && inst->operands[0]->shape->dim[dim] % 32 != 0 ? 400 : 6;
-  }
-  return effects_none(op) || op == HL_OP_COPY || hl_op_is(op, HL_T_REARRANGES) ? 0 : 3;
+enum { GPU_WORK_USUAL = 3 };
+
+static const uint16_t work[HL_OP_COUNT][HL_DTYPE_COUNT] = {
+#define FLOAT_WORK(op, f16, f32, f64, c64, c128)                                      \
+  [HL_OP_##op][HL_F16] = f16, [HL_OP_##op][HL_F32] = f32, [HL_OP_##op][HL_F64] = f64, \
+  [HL_OP_##op][HL_C64] = c64, [HL_OP_##op][HL_C128] = c128,
+#define INTEGER_WORK(op, s8, s16, s32, s64, u8, u16, u32, u64)                      \
+  [HL_OP_##op][HL_S8] = s8, [HL_OP_##op][HL_S16] = s16, [HL_OP_##op][HL_S32] = s32, \
+  [HL_OP_##op][HL_S64] = s64, [HL_OP_##op][HL_U8] = u8, [HL_OP_##op][HL_U16] = u16, \
+  [HL_OP_##op][HL_U32] = u32, [HL_OP_##op][HL_U64] = u64,
+#include "opt/fusion/gpu_work.def"
+};
+
+static int64_t flops_elementwise(const HlInst *inst) {
+  if (inst->op == HL_OP_COPY || inst->op == HL_OP_CONSTANT || !fusion_is_elementwise(inst) ||
+      !hl_shape_is_array(inst->shape))
+    return 0;
+  const int64_t told = work[inst->op][inst->shape->dtype];
+  return (told ? told : GPU_WORK_USUAL) * elements(inst->shape);
 }
 
-static double window_size(const HlInst *inst) {
-  HlWindow window = hl_window(inst);
-  double n = 1;
-  for (int k = 0; k < window.n; k++)
-    n *= (double)window.at[k].size;
+static int64_t flops_of_called(const HlInst *inst) {
+  int64_t n = 0;
+  for (const HlInst *inner = hl_to_apply(inst)->first; inner; inner = inner->next)
+    n += flops_elementwise(inner);
   return n;
 }
 
-static double flops_of(const HlInst *inst) {
-  if (inst->op == HL_OP_REDUCE)
-    return 3 * elements(inst->operands[0]->shape);
-  if (inst->op == HL_OP_REDUCE_WINDOW)
-    return 3 * elements(inst->shape) * window_size(inst);
-  return flops_an_element(inst) * elements(inst->shape);
+static int64_t window_size(const HlInst *inst) {
+  HlWindow window = hl_window(inst);
+  int64_t n = 1;
+  for (int k = 0; k < window.n; k++)
+    n *= window.at[k].size;
+  return n;
+}
+
+static const HlShape *first_result(const HlInst *inst) {
+  return hl_shape_is_tuple(inst->shape) ? inst->shape->element[0] : inst->shape;
+}
+
+// In a concatenation of ragged rows neighbouring threads do not do the same.
+enum { CONCATENATE_WORK = 6, RAGGED_WORK = 400, RAGGED_BELOW = 32 };
+
+static int64_t flops_of(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_CONCATENATE: {
+    const int64_t dim = hl_dim(inst);
+    const bool ragged = dim > 0 && inst->operands[0]->shape->dim[dim] % RAGGED_BELOW != 0;
+    return (ragged ? RAGGED_WORK : CONCATENATE_WORK) * elements(inst->shape);
+  }
+  case HL_OP_REDUCE:
+    return flops_of_called(inst) *
+           (elements(inst->operands[0]->shape) - elements(first_result(inst)));
+  case HL_OP_REDUCE_WINDOW:
+    return flops_of_called(inst) * elements(first_result(inst)) * (window_size(inst) - 1);
+  case HL_OP_SCATTER:
+    return flops_of_called(inst) * elements(inst->operands[inst->n_operands - 1]->shape);
+  default: return flops_elementwise(inst);
+  }
 }
 
 // How often each element of an operand is read to compute the whole result.
-static double reads_of(const HlInst *inst, int operand) {
-  double in = elements(inst->operands[operand]->shape), out = elements(inst->shape);
-  if (in == 0)
-    return 0;
+static float reads_of(const HlInst *inst, int operand) {
+  const float in = (float)elements(inst->operands[operand]->shape);
+  const float out = (float)elements(first_result(inst));
+  if (operand > 0 || in == 0)
+    return 1;
   switch (inst->op) {
   case HL_OP_BROADCAST:
-  case HL_OP_SLICE: return out / in;
+  case HL_OP_SLICE:
   case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_GATHER: return operand == 0 ? out / in : 1;
-  case HL_OP_DYNAMIC_UPDATE_SLICE:
-    return operand == 0 ? (in - elements(inst->operands[1]->shape)) / in : 1;
-  case HL_OP_REDUCE: return operand < (int)inst->n_operands / 2 ? 1 : elements(inst->shape);
-  case HL_OP_REDUCE_WINDOW:
-    return operand < (int)inst->n_operands / 2 ? out * window_size(inst) / in : 1;
-  case HL_OP_PAD: return operand == 0 ? 1 : out - elements(inst->operands[0]->shape);
+  case HL_OP_GATHER: return out / in;
+  case HL_OP_DYNAMIC_UPDATE_SLICE: return (out - (float)elements(inst->operands[1]->shape)) / out;
+  case HL_OP_REDUCE_WINDOW: return out * (float)window_size(inst) / in;
   default: return 1;
   }
 }
 
-static bool passes_roots_on(const HlInst *inst) {
-  return fusion_is_elementwise(inst) || inst->op == HL_OP_TUPLE ||
-         inst->op == HL_OP_GET_TUPLE_ELEMENT ||
-         (inst->op == HL_OP_BITCAST && hl_shape_same_dims(inst->operands[0]->shape, inst->shape));
+static int64_t bytes_read(const HlInst *inst, int operand) {
+  const HlShape *in = inst->operands[operand]->shape;
+  switch (inst->op) {
+  case HL_OP_BITCAST: return 0;
+  case HL_OP_BROADCAST:
+  case HL_OP_SLICE: return bytes(inst->shape);
+  case HL_OP_DYNAMIC_SLICE:
+  case HL_OP_GATHER: return operand == 0 ? bytes(inst->shape) : bytes(in);
+  case HL_OP_DYNAMIC_UPDATE_SLICE: return operand == 0 ? 0 : bytes(in);
+  case HL_OP_REDUCE_WINDOW:
+    return operand == 0
+               ? elements(first_result(inst)) * window_size(inst) * hl_dtype_bytes(in->dtype)
+               : bytes(in);
+  case HL_OP_SCATTER: {
+    const int n = (int)inst->n_operands / 2;
+    return bytes(inst->operands[operand < n ? n + 1 + operand : operand]->shape);
+  }
+  default: return bytes(in);
+  }
+}
+
+static int64_t bytes_written(const HlInst *inst) {
+  switch (inst->op) {
+  case HL_OP_BITCAST:
+  case HL_OP_CONSTANT:
+  case HL_OP_PARAMETER: return 0;
+  case HL_OP_DYNAMIC_UPDATE_SLICE: return bytes(inst->operands[1]->shape);
+  case HL_OP_SCATTER: return bytes(inst->operands[inst->n_operands - 1]->shape);
+  default: return bytes(inst->shape);
+  }
+}
+
+static int64_t fusion_writes(const HlInst *fusion) {
+  const HlInst *root = fusion_body(fusion)->root;
+  if (root->op == HL_OP_DYNAMIC_UPDATE_SLICE)
+    return bytes_written(root);
+  if (root->op != HL_OP_TUPLE)
+    return bytes(fusion->shape);
+  int64_t n = 0;
+  for (uint32_t k = 0; k < root->n_operands; k++)
+    n += root->operands[k]->op == HL_OP_DYNAMIC_UPDATE_SLICE ? bytes_written(root->operands[k])
+                                                             : bytes(root->operands[k]->shape);
+  return n;
+}
+
+static bool passes_origins_on(const HlInst *inst) {
+  return (inst->n_operands > 0 && inst->op != HL_OP_FUSION && fusion_is_elementwise(inst)) ||
+         inst->op == HL_OP_TUPLE || inst->op == HL_OP_GET_TUPLE_ELEMENT;
 }
 
 // --- Fusions ------------------------------------------------------------------------------------
 
-typedef struct Node {
-  double reads, emissions;
-  const HlInst *root;  // the user that set the index it is asked for; NULL: several
-} Node;
+typedef struct Walk {
+  int n_words;
+  uint32_t *place;    // by id: the bit of an instruction in sets of origins
+  uint64_t *origins;  // by id, n_words each
+  float *reads;       // by place: how often, of an origin
+  float *emissions;
+} Walk;
 
-static void ask(Node *node, const HlInst *root, double reads, double emissions) {
-  if (node->emissions > 0 && node->root == root && root) {
-    if (node->reads < reads)
-      node->reads = reads;
-    return;
+static uint64_t *origins_of(const Walk *w, const HlInst *inst) {
+  return &w->origins[(size_t)inst->id * (size_t)w->n_words];
+}
+
+static void begin_at(Walk *w, const HlInst *inst, float reads, float emissions) {
+  const uint32_t place = w->place[inst->id];
+  origins_of(w, inst)[place / 64] |= (uint64_t)1 << (place % 64);
+  w->reads[place] += reads;
+  w->emissions[place] += emissions;
+}
+
+static float sum_over(const uint64_t *a, const uint64_t *b, int n_words, const float *of) {
+  float sum = 0;
+  for (int k = 0; k < n_words; k++)
+    for (uint64_t bits = a[k] & b[k]; bits; bits &= bits - 1)
+      sum += of[64 * k + __builtin_ctzll(bits)];
+  return sum;
+}
+
+// What is read in part counts as whole elements.
+static float whole(float reads, const HlShape *shape) {
+  const float n = (float)elements(shape);
+  return n == 0 ? 0 : ceilf(reads * n) / n;
+}
+
+static void walk_inst(Walk *w, const HlInst *inst, GpuCost *cost) {
+  const uint64_t *origins = origins_of(w, inst);
+  const float reads = sum_over(origins, origins, w->n_words, w->reads);
+  const float emissions = sum_over(origins, origins, w->n_words, w->emissions);
+  cost->flops += (int64_t)(reads * (float)flops_of(inst));
+  cost->code += (double)emissions;
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    const HlInst *operand = inst->operands[k];
+    if (passes_origins_on(inst))
+      for (int i = 0; i < w->n_words; i++)
+        origins_of(w, operand)[i] |= origins[i];
+    else
+      begin_at(w, operand, whole(reads * reads_of(inst, (int)k), operand->shape), emissions);
   }
-  node->root = node->emissions > 0 ? NULL : root;
-  node->reads += reads;
-  node->emissions += emissions;
 }
 
 static void cost_of_body(HlArena *arena, const HlInst *fusion, GpuCost *cost) {
   const HlComp *body = fusion_body(fusion);
+  Walk w = {.n_words = (int)((body->n_insts + 63) / 64)};
+  cost->n_words = w.n_words;
+  cost->origins = HL_ARRAY(arena, uint64_t, (fusion->n_operands + 1) * (size_t)w.n_words);
+  w.reads = cost->origin_reads = HL_ARRAY(arena, float, body->n_insts);
   HlMark mark = hl_arena_mark(arena);
-  Node *nodes = HL_ARRAY(arena, Node, body->next_id);
-  ask(&nodes[body->root->id], body->root, 1, 1);
-  for (const HlInst *inst = body->last; inst; inst = inst->prev) {
-    const Node *node = &nodes[inst->id];
-    if (inst->op == HL_OP_PARAMETER || node->emissions == 0)
-      continue;
-    cost->flops += node->reads * flops_of(inst);
-    cost->code += node->emissions;
-    for (uint32_t k = 0; k < inst->n_operands; k++) {
-      bool passes = passes_roots_on(inst);
-      double reads = node->reads * (passes ? 1 : reads_of(inst, (int)k));
-      ask(&nodes[inst->operands[k]->id], passes ? node->root : inst, reads, node->emissions);
-    }
-  }
+  w.place = HL_ARRAY(arena, uint32_t, body->next_id);
+  w.origins = HL_ARRAY(arena, uint64_t, body->next_id * (size_t)w.n_words);
+  w.emissions = HL_ARRAY(arena, float, body->n_insts);
+  uint32_t n = 0;
+  for (const HlInst *inst = body->first; inst; inst = inst->next)
+    w.place[inst->id] = n++;
+  begin_at(&w, body->root, 1, 1);
+  memcpy(&cost->origins[fusion->n_operands * (size_t)w.n_words], origins_of(&w, body->root),
+         (size_t)w.n_words * sizeof *w.origins);
+  for (const HlInst *inst = body->last; inst; inst = inst->prev)
+    if (inst->op != HL_OP_PARAMETER)
+      walk_inst(&w, inst, cost);
   for (uint32_t k = 0; k < fusion->n_operands; k++) {
-    const Node *node = &nodes[body->params[k]->id];
-    cost->reads[k] = node->reads;
-    cost->emissions[k] = node->emissions;
+    const uint64_t *origins = origins_of(&w, body->params[k]);
+    cost->reads[k] = sum_over(origins, origins, w.n_words, w.reads);
+    cost->emissions[k] = (double)sum_over(origins, origins, w.n_words, w.emissions);
+    cost->bytes[k] = (int64_t)((float)bytes(body->params[k]->shape) * cost->reads[k]);
+    memcpy(&cost->origins[k * (size_t)w.n_words], origins, (size_t)w.n_words * sizeof *origins);
   }
   hl_arena_release(arena, mark);
 }
@@ -129,17 +244,20 @@ GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
   GpuCost cost = {.emitter = gpu_emitter(t, inst),
                   .needs = gpu_needs(t, inst),
                   .reduces_many = gpu_reduces_many(inst),
-                  .bytes_out = bytes(inst->shape),
-                  .column_blocks = (double)gpu_column_blocks(t, inst),
-                  .reads = HL_ARRAY(arena, double, inst->n_operands + 1),
+                  .bytes = HL_ARRAY(arena, int64_t, inst->n_operands + 1),
+                  .reads = HL_ARRAY(arena, float, inst->n_operands + 1),
                   .emissions = HL_ARRAY(arena, double, inst->n_operands + 1)};
+  cost.launch = gpu_launch(t, inst, cost.emitter);
   if (inst->op == HL_OP_FUSION) {
+    cost.bytes_out = fusion_writes(inst);
     cost_of_body(arena, inst, &cost);
     return cost;
   }
+  cost.bytes_out = bytes_written(inst);
   cost.flops = flops_of(inst);
   cost.code = 1;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
+    cost.bytes[k] = bytes_read(inst, (int)k);
     cost.reads[k] = reads_of(inst, (int)k);
     cost.emissions[k] = 1;
   }
@@ -148,80 +266,114 @@ GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
 
 // --- Time ---------------------------------------------------------------------------------------
 
-typedef struct Grid {
-  double blocks, threads;  // of a block
-} Grid;
-
-enum {
-  BLOCK_WARPS = 4,  // of a kernel that leaves the emitter the choice
-  COLUMN_WARPS = 32
-};
-
-// Blocks that sum columns are as many as the columns need, however long these are; else threads are shared out over the
-// elements of the largest shape.
-static Grid grid_of(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
-  if (cost->column_blocks > 0)
-    return (Grid){cost->column_blocks, (double)(COLUMN_WARPS * t->warp)};
-  double n = elements(inst->shape);
-  if (cost->emitter == GPU_REDUCTION)
-    for (uint32_t k = 0; k < inst->n_operands; k++) {
-      double in = elements(inst->operands[k]->shape);
-      n = in > n ? in : n;
-    }
-  const double block = (double)(BLOCK_WARPS * t->warp);
-  return (Grid){n / block < 1 ? 1 : n / block, n < block ? n : block};
+static GpuTime quarters(double nanoseconds) {
+  return (GpuTime)llround(4 * nanoseconds);
 }
 
-static double compute_time(const HlTarget *t, double flops, Grid grid) {
-  double cores = fmin(grid.blocks, (double)t->cores), lanes = fmin(grid.threads, (double)t->lanes);
-  return lanes < 1 ? 0 : flops / (t->clock / 1e6 * 2 * cores * lanes);
+GpuTime gpu_time_to_launch(const HlTarget *t) {
+  return quarters(1e9 * t->launch);
+}
+
+static GpuTime compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch) {
+  const int64_t lanes = launch.threads < t->lanes ? launch.threads : t->lanes;
+  const int64_t cores = launch.blocks < t->cores ? launch.blocks : t->cores;
+  const int64_t rate = (int64_t)(t->clock / 1e9 * 2 * (double)(cores * lanes));
+  return rate > 0 ? quarters((double)((float)flops / (float)rate)) : 0;
+}
+
+// Few blocks cannot ask for all that memory could give.
+static double speed_of(const HlTarget *t, double speed, GpuLaunch launch) {
+  const double most = t->clock * (double)t->core_bytes * (double)launch.blocks;
+  return most > 0 && most < speed ? most : speed;
 }
 
 // Bytes that are read again come from the nearest cache that holds them.
-static double read_time(const HlTarget *t, const HlShape *shape, double times) {
-  double size = bytes(shape), total = size * times;
-  double net = total < size ? total : size;
-  double memory = gpu_memory_speed(t), speed = memory;
-  speed *= net < (double)t->l2_bytes ? t->l2_speed : 1;
-  speed *= net < (double)t->l1_bytes * (double)t->cores ? t->l1_speed : 1;
-  return net / memory + (total - net) / speed;
+static GpuTime read_time(const HlTarget *t, const HlShape *shape, int64_t total, GpuLaunch launch) {
+  const int64_t size = bytes(shape), net = total < size ? total : size;
+  double again = t->memory_bandwidth;
+  if (net < t->l2_bytes) {
+    again *= t->l2_speed;
+    again *= net < t->l1_bytes * t->cores ? t->l1_speed : 1;
+  }
+  return quarters((double)net / speed_of(t, t->memory_bandwidth, launch) * 1e9) +
+         quarters((double)(total - net) / speed_of(t, again, launch) * 1e9);
 }
 
-static double total_time(const HlTarget *t, double compute, double memory) {
-  double less = compute < memory ? compute : memory;
-  return compute + memory - t->overlap * less;
+static GpuTime write_time(const HlTarget *t, int64_t n) {
+  return quarters((double)n / t->memory_bandwidth * 1e9);
 }
 
-double gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
-  double memory = cost->bytes_out / gpu_memory_speed(t);
+static GpuTime total_time(const HlTarget *t, GpuTime compute, GpuTime memory) {
+  const GpuTime less = compute < memory ? compute : memory;
+  return compute + memory - (GpuTime)llround(t->overlap * (double)less);
+}
+
+GpuTime gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
+  GpuTime memory = write_time(t, cost->bytes_out);
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    memory += read_time(t, inst->operands[k]->shape, cost->reads[k]);
-  return total_time(t, compute_time(t, cost->flops, grid_of(t, inst, cost)), memory);
+    memory += read_time(t, inst->operands[k]->shape, cost->bytes[k], cost->launch);
+  return total_time(t, compute_time(t, cost->flops, cost->launch), memory);
 }
 
-double gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer,
-                      const HlInst *consumer, const GpuCost *of_consumer, bool gives_both) {
-  const double written = of_consumer->bytes_out + (gives_both ? of_producer->bytes_out : 0);
-  double memory = written / gpu_memory_speed(t), times = 0;
-  for (uint32_t k = 0; k < consumer->n_operands; k++)
-    if (consumer->operands[k] == producer)
-      times += of_consumer->reads[k];
+static const uint64_t *origins_in(const GpuCost *cost, int operand) {
+  return &cost->origins[(size_t)operand * (size_t)cost->n_words];
+}
+
+// What both read element by element is at hand the second time: how often that is.
+static float reads_shared(const HlInst *producer, const GpuCost *of_producer, int operand,
+                          const HlInst *consumer, const GpuCost *of_consumer, int at) {
+  const int other = fusion_operand_index(consumer, producer->operands[operand]);
+  if (other < 0)
+    return 0;
+  const bool alike = producer->op == HL_OP_FUSION
+                         ? sum_over(origins_in(of_producer, operand),
+                                    origins_in(of_producer, (int)producer->n_operands),
+                                    of_producer->n_words, of_producer->origin_reads) == 1
+                         : fusion_is_elementwise(producer);
+  if (!alike)
+    return 0;
+  if (consumer->op != HL_OP_FUSION)
+    return fusion_is_elementwise(consumer) ? 1 : 0;
+  return sum_over(origins_in(of_consumer, other), origins_in(of_consumer, at), of_consumer->n_words,
+                  of_consumer->origin_reads);
+}
+
+// Bytes that both read of what the k-th operand of the producer is.
+static int64_t bytes_of_both(const HlInst *producer, const GpuCost *of_producer, int k,
+                             const HlInst *consumer, const GpuCost *of_consumer, int at) {
+  const HlInst *operand = producer->operands[k];
+  const int other = fusion_operand_index(consumer, operand);
+  const float shared = reads_shared(producer, of_producer, k, consumer, of_consumer, at);
+  return llroundf((float)of_producer->bytes[k] * of_consumer->reads[at]) +
+         (other < 0 ? 0 : of_consumer->bytes[other]) -
+         llroundf((float)bytes(operand->shape) * shared);
+}
+
+GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer,
+                       const HlInst *consumer, const GpuCost *of_consumer, bool gives_both) {
+  const GpuEmitter emitter =
+      gpu_emitter_of_both(producer, of_producer->emitter, consumer, of_consumer->emitter);
+  const GpuLaunch launch =
+      emitter == of_consumer->emitter ? of_consumer->launch : of_producer->launch;
+  const int at = fusion_operand_index(consumer, producer);
+  GpuTime memory = write_time(t, of_consumer->bytes_out);
+  memory += gives_both ? write_time(t, of_producer->bytes_out) : 0;
+  float times = 0;
   for (uint32_t k = 0; k < consumer->n_operands; k++) {
     const HlInst *operand = consumer->operands[k];
     if (operand == producer)
-      continue;
-    int also = fusion_operand_index(producer, operand);
-    // What both read elementwise is at hand the second time.
-    double reads = of_consumer->reads[k];
-    if (also >= 0 && times * of_producer->reads[also] > reads)
-      reads = times * of_producer->reads[also];
-    memory += read_time(t, operand->shape, reads);
+      times += of_consumer->reads[k];
+    else if (fusion_operand_index(producer, operand) < 0 &&
+             fusion_operand_index(consumer, operand) == (int)k)
+      memory += read_time(t, operand->shape, of_consumer->bytes[k], launch);
   }
   for (uint32_t k = 0; k < producer->n_operands; k++)
-    if (fusion_operand_index(consumer, producer->operands[k]) < 0)
-      memory += read_time(t, producer->operands[k]->shape, times * of_producer->reads[k]);
-  double flops = of_consumer->flops + times * of_producer->flops;
-  return total_time(t, compute_time(t, flops, grid_of(t, consumer, of_consumer)), memory);
+    if (fusion_operand_index(producer, producer->operands[k]) == (int)k)
+      memory += read_time(t, producer->operands[k]->shape,
+                          bytes_of_both(producer, of_producer, (int)k, consumer, of_consumer, at),
+                          launch);
+  const int64_t flops = (int64_t)((float)of_producer->flops * times + (float)of_consumer->flops);
+  return total_time(t, compute_time(t, flops, launch), memory);
 }
 
 double gpu_code_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,

@@ -69,6 +69,30 @@ bool gpu_is_block_reduction(const HlTarget *t, const HlInst *inst) {
   return folded.is_folded && pays(t, &folded);
 }
 
+// Threads of a row reduction take these many elements each; short rows share a block.
+enum { ROW_ELEMENTS = 16, ROW_THREADS = 1024, BLOCK_THREADS = 256 };
+
+static GpuLaunch launch_of_rows(const HlTarget *t, const Folded *folded) {
+  const int64_t kept = folded->dim[1], minor = folded->dim[2], warp = t->warp;
+  int64_t along = warp * gpu_ceil_div(gpu_ceil_div(minor, ROW_ELEMENTS), warp), across = 1;
+  if (along > ROW_THREADS)
+    along = ROW_THREADS;
+  if (minor < warp)
+    along = minor;
+  if (2 * along <= BLOCK_THREADS)
+    across = kept * along <= BLOCK_THREADS ? kept : BLOCK_THREADS / along;
+  return (GpuLaunch){gpu_ceil_div(kept, across), along * across};
+}
+
+static GpuLaunch launch_of_columns(const HlTarget *t, const Folded *folded) {
+  return (GpuLaunch){folded->dim[0] * gpu_ceil_div(folded->dim[2], t->warp), t->warp * t->warp};
+}
+
+GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce) {
+  const Folded folded = fold_reduction(reduce);
+  return folded.of_rows ? launch_of_rows(t, &folded) : launch_of_columns(t, &folded);
+}
+
 // --- Fusible ------------------------------------------------------------------------------------
 
 static bool has_equal_width(const HlInst *bitcast) {
@@ -292,16 +316,6 @@ const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst) {
 
 GpuEmitter gpu_emitter(const HlTarget *t, const HlInst *inst) {
   return fusion_is_custom(inst) ? GPU_LIBRARY : emitter_of_op(t, gpu_hero(t, inst));
-}
-
-enum { BLOCK_COLUMNS = 32 };
-
-int64_t gpu_column_blocks(const HlTarget *t, const HlInst *inst) {
-  const HlInst *hero = gpu_hero(t, inst);
-  if (!gpu_is_block_reduction(t, hero))
-    return 0;
-  const Folded folded = fold_reduction(hero);
-  return folded.of_rows ? 0 : folded.dim[0] * ((folded.dim[2] - 1) / BLOCK_COLUMNS + 1);
 }
 
 // The consumer's parameter for the producer reaches the result by elementwise operations only.

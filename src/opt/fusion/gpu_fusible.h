@@ -30,10 +30,19 @@ int gpu_kind(GpuEmitter emitter);
 // The op that decides it; inside the body for a fusion.
 const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst);
 
+// Blocks of threads, and threads of each.
+typedef struct GpuLaunch {
+  int64_t blocks, threads;
+} GpuLaunch;
+static inline int64_t gpu_ceil_div(int64_t n, int64_t by) {
+  return (n + by - 1) / by;
+}
+// How the kernel that is `inst` is started (gpu_launch.c), and that of a reduction by blocks.
+GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, GpuEmitter emitter);
+GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce);
+
 // A reduction of neighbouring dimensions, large enough that a block of threads pays.
 bool gpu_is_block_reduction(const HlTarget *t, const HlInst *inst);
-// Blocks of the kernel that `inst` is, if it reduces columns; or 0.
-int64_t gpu_column_blocks(const HlTarget *t, const HlInst *inst);
 bool gpu_is_loop_fusible(const HlTarget *t, const HlInst *inst);
 bool gpu_is_loop_fusible_producer(const HlTarget *t, const HlInst *inst);
 // Its code starts from its inputs: block reductions, scatters and fusions of them.
@@ -80,16 +89,24 @@ bool gpu_run_fusion(HlPass *p, bool may_duplicate);
 // --- Cost (gpu_cost.c) ----------------------------------------------------------------------------
 
 typedef struct GpuCost {
-  double flops;
-  double bytes_out;
-  double *reads;      // by operand: how often each element is read, on average
+  int64_t flops;
+  int64_t bytes_out;
+  int64_t *bytes;     // by operand: what is read of it
+  float *reads;       // by operand: how often each element is read, on average
   double *emissions;  // by operand: how often the code of what computes it is written out
   double code;        // instructions of code
   GpuEmitter emitter;
   GpuNeeds needs;
-  double column_blocks;  // 0 where it reduces no columns
+  GpuLaunch launch;
   bool reduces_many;
+  // Of a fusion: by operand, and behind them of the result, the set of the origins (gpu_cost.c).
+  int n_words;
+  uint64_t *origins;
+  float *origin_reads;
 } GpuCost;
+
+// Quarters of a nanosecond, in which XLA counts: what takes about as long takes the same time.
+typedef int64_t GpuTime;
 
 // Between two kernels, and what memory moves in a microsecond.
 static inline double gpu_launch_time(const HlTarget *t) {
@@ -99,11 +116,13 @@ static inline double gpu_memory_speed(const HlTarget *t) {
   return t->memory_bandwidth / 1e6;
 }
 GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst);
-// Time of the kernel that is `inst`, in microseconds.
-double gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost);
+// Time that starting a kernel takes.
+GpuTime gpu_time_to_launch(const HlTarget *t);
+// Time of the kernel that is `inst`.
+GpuTime gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost);
 // Time of the kernel of a consumer with a producer inside, which may give the producer's result, too.
-double gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
-                      const GpuCost *of_consumer, bool gives_both);
+GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
+                       const GpuCost *of_consumer, bool gives_both);
 // Size of the code of both in one.
 double gpu_code_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
                       const GpuCost *of_consumer);

@@ -25,7 +25,7 @@
 
 // A producer that waits. The one of the highest price, among equals the newest, goes first.
 typedef struct Entry {
-  double price;
+  GpuTime price;
   HlInst *inst;
   uint32_t version;  // entries of older versions are void
 } Entry;
@@ -133,40 +133,32 @@ static bool may_fuse(Queue *q, const HlInst *producer, const HlInst *consumer) {
 
 // --- Prices -------------------------------------------------------------------------------------
 
-static double price_of_bitcast(Queue *q, const HlInst *bitcast) {
-  for (const HlUse *use = bitcast->first_use; use; use = use->next)
-    if (may_fuse(q, bitcast, use->user))
-      return INFINITY;
-  return -INFINITY;
-}
+// A producer that must not be fused, and one that goes before all others, as it costs nothing.
+#define NEVER INT64_MIN
+#define ALWAYS INT64_MAX
 
-static double price(Queue *q, const HlInst *producer) {
+// What a user that has no kernel costs counts, too: nothing by itself, all that the producer costs with it inside.
+static GpuTime price(Queue *q, const HlInst *producer) {
   if (producer->op == HL_OP_BITCAST)
-    return price_of_bitcast(q, producer);
-  double saved = 0;
-  bool stays = false, has_user = false;
+    return ALWAYS;
+  const HlTarget *t = gpu_target(q->p);
+  GpuTime saved = 0;
+  bool has_user = false;
   for (const HlUse *use = producer->first_use; use; use = use->next) {
     const HlInst *user = use->user;
     if (!hl_is_first_use(use))
       continue;
-    if (user->op == HL_OP_BITCAST) {
-      stays = true;
-      continue;
-    }
-    if (!may_fuse(q, producer, user))
-      return -INFINITY;
-    has_user = true;
+    if (user->op != HL_OP_BITCAST && !may_fuse(q, producer, user))
+      return NEVER;
+    has_user |= user->op != HL_OP_BITCAST;
     if (gpu_is_triton(producer) || gpu_is_triton(user))
       continue;  // a tile of the producer is computed once for a tile of the result
     const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
-    saved += gpu_time(gpu_target(q->p), user, of_user) -
-             gpu_time_fused(gpu_target(q->p), producer, of_producer, user, of_user, false);
+    saved +=
+        gpu_time(t, user, of_user) - gpu_time_fused(t, producer, of_producer, user, of_user, false);
   }
-  if (!has_user)
-    return -INFINITY;
-  return stays ? saved
-               : saved + gpu_launch_time(gpu_target(q->p)) +
-                     gpu_time(gpu_target(q->p), producer, cost_of(q, producer));
+  return has_user ? saved + gpu_time_to_launch(t) + gpu_time(t, producer, cost_of(q, producer))
+                  : NEVER;
 }
 
 static void enqueue(Queue *q, HlInst *inst) {
@@ -175,7 +167,7 @@ static void enqueue(Queue *q, HlInst *inst) {
       inst->op == HL_OP_GET_TUPLE_ELEMENT || !has_kernel(gpu_target(q->p), inst) ||
       !inst->first_use)
     return;
-  double of_inst = price(q, inst);
+  GpuTime of_inst = price(q, inst);
   if (of_inst >= 0)
     entries_push(NULL, &q->heap, (Entry){of_inst, inst, q->version[inst->id]});
 }
@@ -298,9 +290,9 @@ static const char *refuses_users(Queue *q, const HlInst *producer, const HlInst 
 static void tell_refusal(Queue *q, const HlInst *producer) {
   const HlInst *user = NULL;
   const char *why = refuses_users(q, producer, &user);
-  double saved = why || !user ? 0 : price(q, producer);
-  if (saved < 0)
-    why = hl_arena_printf(q->p->arena, "it would take %.2f us longer", -saved);
+  GpuTime saved = why || !user ? 0 : price(q, producer);
+  if (saved < 0 && saved != NEVER)
+    why = hl_arena_printf(q->p->arena, "it would take %.2f us longer", -(double)saved / 4000);
   if (user && why)
     hl_refuse(q->p, user, producer, why);
 }
