@@ -70,6 +70,10 @@ void hl_runs_free(HlRuns *runs);
 // after reporting.
 const HlTarget *hl_proto_read_target(HlCx *cx, HlArena *arena, HlSource *source);
 
+// Appends the description of a GPU as XLA writes it beside its dumps: what was read from such a file is written again, of a row
+// what the row says. Reading it gives the facts back; rates become whole operations a cycle.
+void hl_proto_write_target(const HlTarget *target, HlBuf *out);
+
 // The module as JSON in proto3's mapping.
 bool hl_proto_write_json(HlCx *cx, const HlModule *m, HlBuf *out);
 

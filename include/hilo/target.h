@@ -33,6 +33,7 @@ typedef struct HlRates {
 typedef struct HlTarget {
   const char *name;                    // "h100"
   HlTargetKind kind;
+  const char *described;               // all that the file said that it was read from, in XLA's words and order; NULL: a row
 #define HL_FIELD_TEXT const char *
 #define HL_FIELD_INT int64_t
 #define HL_FIELD_REAL double

@@ -4,6 +4,8 @@
 // types that stand for maps (their names end in MapEntry) become objects in JSON.
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/message.h"
@@ -53,13 +55,24 @@ static bool next_packed(const Field *f, HlStr *run, uint64_t *value) {
   return false;
 }
 
-static void put_real(HlBuf *out, double x, int digits, bool json) {
+// In few digits if they say it all, else in as many as always do; as protobuf does it.
+static void put_digits(HlBuf *out, double x, bool single) {
+  char text[32];
+  snprintf(text, sizeof text, "%.*g", single ? 6 : 15, x);
+  const double back = single ? (double)strtof(text, NULL) : strtod(text, NULL);
+  if (back == x)
+    hl_buf_puts(out, text);
+  else
+    hl_buf_printf(out, "%.*g", single ? 9 : 17, x);
+}
+
+static void put_real(HlBuf *out, double x, bool single, bool json) {
   if (isnan(x))
     hl_buf_puts(out, json ? "\"NaN\"" : "nan");
   else if (isinf(x))
     hl_buf_puts(out, json ? (x > 0 ? "\"Infinity\"" : "\"-Infinity\"") : x > 0 ? "inf" : "-inf");
   else
-    hl_buf_printf(out, "%.*g", digits, x);
+    put_digits(out, x, single);
 }
 
 static void put_base64(HlBuf *out, HlStr s) {
@@ -96,11 +109,11 @@ static void put_number(const Field *f, uint64_t bits, HlBuf *out, bool json) {
   case PROTOBUF_C_TYPE_ENUM: put_enum(f, (int64_t)bits, out, json); break;
   case PROTOBUF_C_TYPE_FLOAT:
     memcpy(&f32, &low, sizeof f32);
-    put_real(out, (double)f32, 9, json);
+    put_real(out, (double)f32, true, json);
     break;
   case PROTOBUF_C_TYPE_DOUBLE:
     memcpy(&f64, &bits, sizeof f64);
-    put_real(out, f64, 17, json);
+    put_real(out, f64, false, json);
     break;
   case PROTOBUF_C_TYPE_INT32: hl_buf_i64(out, (int32_t)low); break;
   case PROTOBUF_C_TYPE_UINT32: hl_buf_u64(out, low); break;

@@ -36,34 +36,34 @@ static HlTarget nearest(const ConfigMsg *config) {
 
 // --- Fields -------------------------------------------------------------------------------------------
 
-// Fields that are one fact: zero means that it is not said.
-#define FACTS(FACT)                                                    \
-  FACT(threads_per_block_limit, threads_per_block, int64_t)            \
-  FACT(threads_per_warp, warp, int64_t)                                \
-  FACT(shared_memory_per_block, shared_per_block, int64_t)             \
-  FACT(shared_memory_per_block_optin, shared_per_block_asked, int64_t) \
-  FACT(shared_memory_per_core, shared_per_core, int64_t)               \
-  FACT(reserved_shared_memory_per_block, shared_reserved, int64_t)     \
-  FACT(threads_per_core_limit, threads_per_core, int64_t)              \
-  FACT(max_blocks_per_multiprocessor, blocks_per_core, int64_t)        \
-  FACT(core_count, cores, int64_t)                                     \
-  FACT(fpus_per_core, lanes, int64_t)                                  \
-  FACT(block_dim_limit_x, grid_x, int64_t)                             \
-  FACT(block_dim_limit_y, grid_y, int64_t)                             \
-  FACT(block_dim_limit_z, grid_z, int64_t)                             \
-  FACT(thread_dim_limit_x, block_x, int64_t)                           \
-  FACT(thread_dim_limit_y, block_y, int64_t)                           \
-  FACT(thread_dim_limit_z, block_z, int64_t)                           \
-  FACT(registers_per_core_limit, registers_per_core, int64_t)          \
-  FACT(registers_per_block_limit, registers_per_block, int64_t)        \
-  FACT(memory_bandwidth, memory_bandwidth, double)                     \
-  FACT(pcie_bandwidth, host_bandwidth, double)                         \
-  FACT(l2_cache_size, l2_bytes, int64_t)                               \
-  FACT(device_memory_size, memory_bytes, int64_t)
+// Fields that are one fact: zero means that it is not said. FACT(field, fact, type of the field, type of the fact)
+#define FACTS(FACT)                                                             \
+  FACT(threads_per_block_limit, threads_per_block, int32_t, int64_t)            \
+  FACT(threads_per_warp, warp, int32_t, int64_t)                                \
+  FACT(shared_memory_per_block, shared_per_block, int32_t, int64_t)             \
+  FACT(shared_memory_per_block_optin, shared_per_block_asked, int32_t, int64_t) \
+  FACT(shared_memory_per_core, shared_per_core, int32_t, int64_t)               \
+  FACT(reserved_shared_memory_per_block, shared_reserved, int32_t, int64_t)     \
+  FACT(threads_per_core_limit, threads_per_core, int32_t, int64_t)              \
+  FACT(max_blocks_per_multiprocessor, blocks_per_core, int32_t, int64_t)        \
+  FACT(core_count, cores, int32_t, int64_t)                                     \
+  FACT(fpus_per_core, lanes, int64_t, int64_t)                                  \
+  FACT(block_dim_limit_x, grid_x, int64_t, int64_t)                             \
+  FACT(block_dim_limit_y, grid_y, int64_t, int64_t)                             \
+  FACT(block_dim_limit_z, grid_z, int64_t, int64_t)                             \
+  FACT(thread_dim_limit_x, block_x, int64_t, int64_t)                           \
+  FACT(thread_dim_limit_y, block_y, int64_t, int64_t)                           \
+  FACT(thread_dim_limit_z, block_z, int64_t, int64_t)                           \
+  FACT(registers_per_core_limit, registers_per_core, int64_t, int64_t)          \
+  FACT(registers_per_block_limit, registers_per_block, int64_t, int64_t)        \
+  FACT(memory_bandwidth, memory_bandwidth, int64_t, double)                     \
+  FACT(pcie_bandwidth, host_bandwidth, int64_t, double)                         \
+  FACT(l2_cache_size, l2_bytes, int64_t, int64_t)                               \
+  FACT(device_memory_size, memory_bytes, int64_t, int64_t)
 
 static bool read_facts(HlCx *cx, HlSource *source, const DeviceMsg *d, HlTarget *t) {
   bool ok = true;
-#define FACT(field, fact, type)                                                                   \
+#define FACT(field, fact, written, type)                                                          \
   if (d->field < 0)                                                                               \
     ok = hl_error(cx, (HlPos){source, 1},                                                         \
                   #field " is %lld: expected a size or a number of things", (long long)d->field); \
@@ -151,6 +151,21 @@ static void read_names(HlArena *arena, const ConfigMsg *config, HlTarget *t) {
   }
 }
 
+static void put_text(const ConfigMsg *config, HlBuf *out) {
+  HlBuf wire = {0};
+  wire_put_packed(&wire, &config->base);
+  wire_to_pbtxt((HlStr){wire.at, wire.n}, config->base.descriptor, out);
+  hl_buf_free(&wire);
+}
+
+static const char *text_of(HlArena *arena, const ConfigMsg *config) {
+  HlBuf out = {0};
+  put_text(config, &out);
+  const char *text = hl_arena_strndup(arena, out.at, out.n);
+  hl_buf_free(&out);
+  return text;
+}
+
 static void warn_unknown(HlCx *cx, HlSource *source, const ProtobufCMessage *message) {
   for (unsigned k = 0; message && k < message->n_unknown_fields; k++)
     hl_warn(cx, (HlPos){source, 1}, "unknown field number %u of %s is skipped",
@@ -177,6 +192,7 @@ static bool read_config(HlCx *cx, HlArena *arena, HlSource *source, const Config
     scale(&t->matrix, peak(t) / before);
   read_versions(config, t);
   read_names(arena, config, t);
+  t->described = text_of(arena, config);
   return true;
 }
 
@@ -205,4 +221,81 @@ const HlTarget *hl_proto_read_target(HlCx *cx, HlArena *arena, HlSource *source)
   hl_buf_free(&wire);
   hl_arena_free(scratch);
   return ok ? t : NULL;
+}
+
+// --- Writing --------------------------------------------------------------------------------------------
+
+static UnitsMsg *units(HlArena *arena, const HlTarget *t, const HlRates *rates) {
+  UnitsMsg *out = HL_NEW(arena, UnitsMsg);
+  xla_target__execution_unit_description_proto__init(out);
+  out->rate_infos = HL_ARRAY(arena, XlaTarget__RateInfosEntry *, HL_DTYPE_COUNT);
+  for (int number = 1; number < 128; number++)  // in the order of XLA's numbers
+    for (int dtype = 1; dtype < HL_DTYPE_COUNT; dtype++) {
+      const double a_cycle = rates->of[dtype] / (2 * t->clock * (double)t->cores);
+      if (hl_dtype_info[dtype].proto != number || a_cycle < 0.5)
+        continue;
+      XlaTarget__RateInfosEntry *entry = HL_NEW(arena, XlaTarget__RateInfosEntry);
+      xla_target__rate_infos_entry__init(entry);
+      entry->key = number;
+      entry->value = HL_NEW(arena, XlaTarget__RateInfoProto);
+      xla_target__rate_info_proto__init(entry->value);
+      entry->value->clock_rate_ghz = (float)(t->clock / 1e9);
+      entry->value->units_per_core = (int32_t)round(a_cycle);
+      entry->value->ops_per_clock = 1;
+      out->rate_infos[out->n_rate_infos++] = entry;
+    }
+  return out;
+}
+
+static char *version_text(HlArena *arena, int64_t version) {
+  return version == 0 ? (char *)protobuf_c_empty_string
+                      : hl_arena_printf(arena, "%" PRId64 ".%" PRId64 ".%" PRId64, version / 10000,
+                                        version / 100 % 100, version % 100);
+}
+
+static void set_architecture(HlArena *arena, const HlTarget *t, DeviceMsg *d) {
+  const size_t n = strlen(t->architecture);
+  if (t->capability > 0) {
+    XlaTarget__CudaComputeCapabilityProto *c = HL_NEW(arena, XlaTarget__CudaComputeCapabilityProto);
+    xla_target__cuda_compute_capability_proto__init(c);
+    c->major = (int32_t)(t->capability / 10);
+    c->minor = (int32_t)(t->capability % 10);
+    if (n > 0 && t->architecture[n - 1] == 'a')
+      c->feature_extension =
+          XLA_TARGET__CUDA_COMPUTE_CAPABILITY_PROTO__FEATURE_EXTENSION__ACCELERATED_FEATURES;
+    d->cuda_compute_capability = c;
+  } else if (strcmp(t->platform, "ROCM") == 0) {
+    d->rocm_compute_capability = HL_NEW(arena, XlaTarget__RocmComputeCapabilityProto);
+    xla_target__rocm_compute_capability_proto__init(d->rocm_compute_capability);
+    d->rocm_compute_capability->gcn_arch_name = hl_arena_strndup(arena, t->architecture, n);
+  }
+}
+
+static void set_device(HlArena *arena, const HlTarget *t, DeviceMsg *d) {
+#define FACT(field, fact, written, type) d->field = (written)t->fact;
+  FACTS(FACT)
+#undef FACT
+  d->clock_rate_ghz = (float)(t->clock / 1e9);
+  d->scalar_unit_description = units(arena, t, &t->vector);
+  d->matrix_unit_description = units(arena, t, &t->matrix);
+  d->dnn_version = version_text(arena, t->dnn_version);
+  d->runtime_version = version_text(arena, t->runtime_version);
+  d->name = hl_arena_strndup(arena, t->device, strlen(t->device));
+  set_architecture(arena, t, d);
+}
+
+void hl_proto_write_target(const HlTarget *t, HlBuf *out) {
+  if (t->described) {
+    hl_buf_puts(out, t->described);
+    return;
+  }
+  HlArena *arena = hl_arena_new();
+  ConfigMsg config = XLA_TARGET__GPU_TARGET_CONFIG_PROTO__INIT;
+  DeviceMsg device = XLA_TARGET__GPU_DEVICE_INFO_PROTO__INIT;
+  set_device(arena, t, &device);
+  config.gpu_device_info = &device;
+  config.platform_name = hl_arena_strndup(arena, t->platform, strlen(t->platform));
+  config.device_description_str = device.name;
+  put_text(&config, out);
+  hl_arena_free(arena);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "hilo/proto.h"
 #include "hilo/verify.h"
 #include "tool/session.h"
 
@@ -211,6 +212,18 @@ static const HlTarget *target_of(const Compile *c) {
   return own ? own : c->session->target;
 }
 
+// What passes knew of the GPU stands beside the states.
+static bool put_target(Compile *c) {
+  const HlTarget *t = target_of(c);
+  if (!c->out->dumper || !t || t->kind != HL_TARGET_GPU)
+    return true;
+  HlBuf text = {0};
+  hl_proto_write_target(t, &text);
+  const bool ok = dump_beside(c->out->dumper, "gpu_target_config.pbtxt", &text);
+  hl_buf_free(&text);
+  return ok;
+}
+
 // The last state of a program for a GPU is named by what it takes: sm_9.0a_gpu_after_optimizations, "sm_90a" being its
 // architecture.
 static const char *after_name(const Compile *c) {
@@ -319,7 +332,8 @@ static bool assign_buffers(Compile *c) {
 // A platform that generates code does so here, from the buffers.
 static bool compile(Compile *c, const HlProgram *program) {
   return read_program(c, program) && set_devices(c) && set_layouts(c) && set_donated(c) &&
-         set_propagation(c) && begin_dumps(c) && run_passes(c) && assign_buffers(c) && end_dumps(c);
+         set_propagation(c) && begin_dumps(c) && run_passes(c) && put_target(c) &&
+         assign_buffers(c) && end_dumps(c);
 }
 
 static HlCompiled *compile_new(HlCx *cx, HlSession *session, const HlProgram *program,

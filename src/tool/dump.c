@@ -142,7 +142,7 @@ bool hl_dumper_begin(HlDumper *d, const HlModule *m) {
     return false;
   HlBuf out = {0};
   hl_flags_print(d->flags, &out);
-  bool ok = d->to_stdout || hl_dumper_text(d, "debug_options", out.at ? out.at : "", out.n);
+  const bool ok = dump_beside(d, "debug_options", &out);
   hl_buf_free(&out);
   return ok;
 }
@@ -205,6 +205,10 @@ bool dump_put(HlDumper *d, const char *suffix, bool is_text, const char *bytes, 
 
 bool hl_dumper_text(HlDumper *d, const char *suffix, const char *bytes, size_t n) {
   return !d->on || dump_put(d, suffix, true, bytes, n);
+}
+
+bool dump_beside(HlDumper *d, const char *suffix, const HlBuf *text) {
+  return d->to_stdout || hl_dumper_text(d, suffix, text->at ? text->at : "", text->n);
 }
 
 // --- A state in every form ----------------------------------------------------------------------

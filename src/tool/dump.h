@@ -66,6 +66,9 @@ const char *dump_file_name(const HlDumper *d, const char *suffix);
 bool dump_put(HlDumper *d, const char *suffix, bool is_text, const char *bytes, size_t n);
 bool dump_put_file(HlDumper *d, const char *file, bool is_text, const char *bytes, size_t n);
 
+// What is said of the module beside its states; not to standard output.
+bool dump_beside(HlDumper *d, const char *suffix, const HlBuf *text);
+
 // dump_usage.c: the memory usage report as XLA's message, appended.
 void dump_usage_message(const HlBuffers *buffers, HlBuf *out);
 

@@ -1,4 +1,5 @@
 // Targets: the table, and GPUs as XLA describes them.
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -99,6 +100,40 @@ static void test_reads_text(void **state) {
   hl_cx_free(cx);
 }
 
+// What was read from a file is written as it was; of a row the facts come back.
+static void test_writes(void **state) {
+  (void)state;
+  static const char text[] =
+      "gpu_device_info {\n  threads_per_warp: 32\n  core_count: 66\n  clock_rate_ghz: 1.98\n"
+      "  cuda_compute_capability {\n    major: 9\n    feature_extension: ACCELERATED_FEATURES\n  "
+      "}\n"
+      "  driver_version: \"13.0.0\"\n  numa_node: -1\n  mem_clock_ghz: 2.619\n}\n"
+      "platform_name: \"CUDA\"\ndevice_description_str: \"a device\"\n";
+  HlCx *cx = hl_cx_new();
+  HlArena *arena = hl_arena_new();
+  HlBuf out = {0};
+  hl_proto_write_target(read_text(cx, arena, text), &out);
+  assert_string_equal(out.at, text);
+  out.n = 0;
+  const HlTarget *row = hl_target_find("h100");
+  hl_proto_write_target(row, &out);
+  const HlTarget *t = read_text(cx, arena, out.at);
+  assert_non_null(t);
+  assert_int_equal(hl_cx_n_diags(cx), 0);
+  assert_string_equal(t->device, row->device);
+  assert_string_equal(t->architecture, row->architecture);
+  assert_true(t->clock == row->clock && t->memory_bandwidth == row->memory_bandwidth);
+  assert_int_equal(t->shared_per_block_asked, row->shared_per_block_asked);
+  assert_int_equal(t->dnn_version, row->dnn_version);
+  for (int k = 0; k < HL_DTYPE_COUNT; k++) {
+    assert_true(fabs(t->vector.of[k] - row->vector.of[k]) <= 0.03 * row->vector.of[k]);
+    assert_true(fabs(t->matrix.of[k] - row->matrix.of[k]) <= 0.03 * row->matrix.of[k]);
+  }
+  hl_buf_free(&out);
+  hl_arena_free(arena);
+  hl_cx_free(cx);
+}
+
 static void test_nearest(void **state) {
   (void)state;
   HlCx *cx = hl_cx_new();
@@ -160,10 +195,10 @@ static void test_bad_files(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_table),     cmocka_unit_test(test_kinds),
-      cmocka_unit_test(test_native),    cmocka_unit_test(test_reads_text),
-      cmocka_unit_test(test_nearest),   cmocka_unit_test(test_unknown_fields),
-      cmocka_unit_test(test_bad_files),
+      cmocka_unit_test(test_table),          cmocka_unit_test(test_kinds),
+      cmocka_unit_test(test_native),         cmocka_unit_test(test_reads_text),
+      cmocka_unit_test(test_writes),         cmocka_unit_test(test_nearest),
+      cmocka_unit_test(test_unknown_fields), cmocka_unit_test(test_bad_files),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
