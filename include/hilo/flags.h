@@ -19,7 +19,8 @@ typedef struct HlFlags {
   HlMaybeInt xla_force_host_platform_device_count, xla_dump_max_hlo_modules;  // 1; no limit
   // NULL is "".
   const char *xla_disable_hlo_passes, *xla_enable_hlo_passes_only, *xla_run_hlo_passes_starting_from, *xla_fuel, *xla_dump_to,
-      *xla_dump_hlo_module_re, *xla_dump_hlo_pass_re, *xla_dump_hlo_pipeline_re;
+      *xla_dump_hlo_module_re, *xla_dump_hlo_pass_re, *xla_dump_hlo_pipeline_re, *xla_gpu_load_autotune_results_from,
+      *xla_gpu_dump_autotune_results_to;
   bool *warned;                // of which rows it has been said that they have no effect; in `arena`, NULL: of none
 } HlFlags;
 

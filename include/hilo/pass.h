@@ -18,6 +18,7 @@
 #include "hilo/build.h"
 #include "hilo/ir.h"
 #include "hilo/target.h"
+#include "hilo/tuning.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -104,6 +105,8 @@ struct HlPass {
   const HlPassInfo *info;
   const HlTarget *target;              // whose program this is; never NULL: hl_target_none
   HlDialect release;                   // of XLA, whose passes these are; UNTOLD: the newest
+  const HlTuning *tuning;              // what has been measured; may be NULL
+  HlTuning *tuned;                     // takes what the pass chooses; may be NULL
   bool keeps_rounding;                 // excess precision is off
   bool relay_control;                  // hl_commit hands control edges on to the replacement instead of refusing
   int reach;                           // HL_RULE_REACH, or 0 if rules look anywhere: hl_run_rules always goes over all
@@ -297,6 +300,8 @@ typedef struct HlEngineOptions {
   const HlPipelineTable *pipelines;    // hl_pipelines; NULL: none
   const HlTarget *target;              // borrowed; NULL: no device in particular
   HlDialect release;                   // of XLA, whose pipelines are run; UNTOLD: the newest
+  const HlTuning *tuning;              // what has been measured of kernels, borrowed; NULL: nothing
+  HlTuning *tuned;                     // gets what passes choose for kernels, borrowed; NULL: nobody wants to know
   HlMaybeInt fuel;                     // so many rewrites and no more; not given: no limit
   const char *pass_fuel;               // "algsimp=5,dce=0" as --xla_fuel; NULL
   bool dry;                            // note every opportunity; each pass leaves the module as it was, to the byte

@@ -132,6 +132,8 @@ static bool run_on_module(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
                 .info = item->pass,
                 .target = e->options.target ? e->options.target : hl_target_none(),
                 .release = e->options.release,
+                .tuning = e->options.tuning,
+                .tuned = e->options.tuned,
                 .keeps_rounding = e->options.excess_precision == HL_OFF,
                 .engine = e,
                 .args = item->args,

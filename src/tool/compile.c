@@ -306,11 +306,16 @@ static bool run_passes(Compile *c) {
   engine.rewrite = at_rewrite;
   engine.refused = shows_fusions || engine.refused ? at_refusal : NULL;
   engine.user = c;
+  const bool notes = *hl_flag_text(c->session->flags.xla_gpu_dump_autotune_results_to);
+  HlTuning *tuned = notes && !engine.tuned ? hl_tuning_new() : NULL;
+  engine.tuned = tuned ? tuned : engine.tuned;
   const double start = hl_now();
   out->engine = hl_engine_new(c->cx, &engine);
-  const bool ok = out->engine && hl_engine_run(out->engine, out->m, pipeline);
+  bool ok = out->engine && hl_engine_run(out->engine, out->m, pipeline);
   out->report.passes_s = hl_now() - start;
   out->report.after = hl_count_instructions(out->m);
+  ok = ok && (!tuned || session_note_choices(c->cx, c->session, tuned));
+  hl_tuning_free(tuned);
   return ok;
 }
 

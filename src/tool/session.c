@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hilo/opt.h"
+#include "pass/tuning.h"
 
 static const char *copy_text(HlArena *arena, const char *text) {
   return hl_arena_strndup(arena, text, strlen(text));
@@ -34,6 +35,22 @@ static bool check_flags(HlCx *cx, const HlSession *s) {
   return dumper;
 }
 
+static bool read_tuning(HlCx *cx, HlSession *s) {
+  const char *path = hl_flag_text(s->flags.xla_gpu_load_autotune_results_from);
+  if (!*path)
+    return true;
+  s->tuning = hl_tuning_new();
+  HlSource *source = hl_read_file(cx, path);
+  const bool ok = source && hl_tuning_read(cx, s->tuning, source);
+  hl_source_unref(source);
+  const HlTarget *gpu = s->target ? s->target : hl_target_none();
+  if (ok && gpu->kind == HL_TARGET_GPU && !tuning_fits(s->tuning, s->arena, gpu)) {
+    hl_warn(cx, (HlPos){0}, "%s: nothing there was measured on %s", path, gpu->device);
+    hl_hint(cx, "--target=MODULE.gpu_target_config.pbtxt, of XLA's dumps, is the device as it was");
+  }
+  return ok;
+}
+
 HlSession *hl_session_new(HlCx *cx, const HlSessionOptions *options) {
   static const HlSessionOptions usual = {0};
   static const HlFlags no_flags = {0};
@@ -44,7 +61,7 @@ HlSession *hl_session_new(HlCx *cx, const HlSessionOptions *options) {
   s->dump_as = options->dump_as;
   pthread_mutex_init(&s->lock, NULL);
   hl_flags_copy(options->flags ? options->flags : &no_flags, &s->flags);
-  if (choose_platform(cx, s, options) && check_flags(cx, s))
+  if (choose_platform(cx, s, options) && check_flags(cx, s) && read_tuning(cx, s))
     return s;
   hl_session_free(s);
   return NULL;
@@ -54,6 +71,8 @@ void hl_session_free(HlSession *s) {
   if (!s)
     return;
   pthread_mutex_destroy(&s->lock);
+  hl_tuning_free(s->tuning);
+  hl_tuning_free(s->tuned);
   hl_flags_free(&s->flags);
   hl_arena_free(s->arena);
 }
@@ -64,6 +83,24 @@ const HlPlatform *hl_session_platform(const HlSession *s) {
 
 const HlFlags *hl_session_flags(const HlSession *s) {
   return &s->flags;
+}
+
+bool session_note_choices(HlCx *cx, HlSession *s, const HlTuning *tuned) {
+  const char *path = hl_flag_text(s->flags.xla_gpu_dump_autotune_results_to);
+  HlBuf of_one = {0}, of_all = {0};
+  hl_tuning_write(tuned, false, &of_one);
+  HlSource *source = hl_source_new("choices", of_one.at ? of_one.at : "", of_one.n, true);
+  pthread_mutex_lock(&s->lock);
+  if (!s->tuned)
+    s->tuned = hl_tuning_new();
+  bool ok = hl_tuning_read(cx, s->tuned, source);
+  hl_tuning_write(s->tuned, hl_tuning_is_text(path), &of_all);
+  ok = ok && hl_write_file(cx, path, of_all.at ? of_all.at : "", of_all.n);
+  pthread_mutex_unlock(&s->lock);
+  hl_source_unref(source);
+  hl_buf_free(&of_one);
+  hl_buf_free(&of_all);
+  return ok;
 }
 
 // --- Custom calls -------------------------------------------------------------------------------
@@ -120,6 +157,8 @@ HlEngineOptions hl_session_engine(const HlSession *s, const HlCompileOptions *op
   }
   if (!e.target)
     e.target = s->target;
+  if (!e.tuning)
+    e.tuning = s->tuning;
   if (!e.pass_fuel)
     e.pass_fuel = unless_empty(s->flags.xla_fuel);
   if (!e.disable)

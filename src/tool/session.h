@@ -21,6 +21,8 @@ struct HlSession {
   const HlTarget *target;  // NULL: none
   HlFlags flags;
   HlDumpAs dump_as;
+  HlTuning *tuning;  // what the flags say was measured; NULL: no file is given
+  HlTuning *tuned;   // under the lock: what was chosen, if a file for it is given
   DumpCount dumped;  // of the compilations, which may run side by side
   pthread_mutex_t lock;
   SessionCall *calls;  // newest first; under the lock, as is the arena once the session is made
@@ -38,5 +40,8 @@ struct HlCompiled {
   pthread_mutex_t lock;  // of the dumper, which executions use
   HlDumper *dumper;      // NULL: no dumps
 };
+
+// Adds what passes chose in one compilation, and writes the file of --xla_gpu_dump_autotune_results_to anew.
+bool session_note_choices(HlCx *cx, HlSession *s, const HlTuning *tuned);
 
 #endif
