@@ -299,15 +299,25 @@ static const HlInst *hero_of(const HlTarget *t, const HlInst *result) {
   return hero ? hero : result;
 }
 
+// Ops that may be heroes; most loops have none, and need no walk.
+static bool has_heroes(const HlComp *body) {
+  for (const HlInst *inst = body->first; inst; inst = inst->next)
+    if (inst->op == HL_OP_REDUCE || inst->op == HL_OP_CONCATENATE || inst->op == HL_OP_TRANSPOSE ||
+        inst->op == HL_OP_COPY)
+      return true;
+  return false;
+}
+
 const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst) {
   if (inst->op != HL_OP_FUSION || fusion_is_custom(inst))
     return inst;
   const HlInst *root = fusion_body(inst)->root;
+  const bool walk = has_heroes(root->comp);
   if (root->op != HL_OP_TUPLE)
-    return hero_of(t, root);
+    return walk ? hero_of(t, root) : root;
   const HlInst *hero = NULL;
   for (uint32_t k = 0; k < root->n_operands; k++) {
-    const HlInst *next = hero_of(t, root->operands[k]);
+    const HlInst *next = walk ? hero_of(t, root->operands[k]) : root->operands[k];
     if (!hero || emitter_of_op(t, hero) == GPU_LOOP)
       hero = next;
   }
