@@ -168,7 +168,7 @@ typedef struct HlLimits {
   int64_t tuple_leaves;                              // 2^20
   int64_t literal_bytes;                             // of all constants of a module, 8 GiB
   int64_t file_bytes;                                // decompressed, 8 GiB
-  int64_t eval_bytes;                                // live tensors while interpreting, 64 GiB
+  int64_t eval_bytes;                                // live tensors while interpreting, 64 GiB, or the machine's memory
   int64_t eval_steps;                                // instructions executed, 0: no limit
   int errors;                                        // stored diagnostics, 100; more are counted
   int64_t devices;                                   // logical devices of the interpreter, 1024

@@ -48,6 +48,8 @@ static const HlLimits default_limits = {
 HlCx *hl_cx_new(void) {
   HlCx *cx = base_alloc(sizeof *cx);  // what hangs on it is as old as this
   cx->limits = default_limits;
+  if (cx->limits.eval_bytes > base_machine_memory())
+    cx->limits.eval_bytes = base_machine_memory();
   cx->scratch = hl_arena_new();
   return cx;
 }

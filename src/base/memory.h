@@ -63,6 +63,9 @@ static inline void base_look_often(uint32_t *step) {
     base_look();
 }
 
+// What the machine has, or what this process may use of it (cgroups), in bytes; INT64_MAX: not known.
+int64_t base_machine_memory(void);
+
 // --- What is not memory -----------------------------------------------------------------------------
 
 // Has let_go(thing) called when the try fails before base_drop(thing). Nothing without a try.

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "hilo/target.h"
 
 #if defined(__x86_64__)
@@ -134,7 +135,7 @@ const HlTarget *hl_target_native(HlArena *arena) {
   int64_t siblings = count_listed(CPU0 "topology/thread_siblings_list");
   t->threads = threads > 0 ? threads : 1;
   t->cores = siblings > 0 && siblings <= t->threads ? t->threads / siblings : t->threads;
-  t->memory_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE);
+  t->memory_bytes = base_machine_memory();
   const char *at = name + strspn(name, " ");
   t->name = "native";
   t->device = *at ? hl_arena_strndup(arena, at, strlen(at)) : "this CPU";

@@ -57,7 +57,9 @@ static bool is_free(Need n) {
 static void fill_large(HlLiteral *out, HlRng *rng) {
   HlDtype part = hl_is_complex(out->shape->dtype) ? (out->shape->dtype == HL_C128 ? HL_F64 : HL_F32)
                                                   : out->shape->dtype;
+  uint32_t step = 0;
   for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&step);
     double x = draw_large(rng, part);
     if (hl_is_complex(out->shape->dtype))
       hl_literal_set_complex(out, k, x, draw_large(rng, part));
@@ -68,19 +70,26 @@ static void fill_large(HlLiteral *out, HlRng *rng) {
 
 static void fill_floats(HlLiteral *out, Need n, HlRng *rng) {
   Range r = float_interval(n);
+  uint32_t step = 0;
   if (out->shape->dtype == HL_F32) {
     float *at = out->data;
-    for (int64_t k = 0; k < out->n; k++)
+    for (int64_t k = 0; k < out->n; k++) {
+      base_look_often(&step);
       at[k] = (float)draw_float(rng, r, n);
+    }
     return;
   }
-  for (int64_t k = 0; k < out->n; k++)
+  for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&step);
     hl_literal_set_f64(out, k, draw_float(rng, r, n));
+  }
 }
 
 static void fill_complex(HlLiteral *out, Need n, HlRng *rng) {
   Range r = float_interval(n);
+  uint32_t step = 0;
   for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&step);
     double re = draw_float(rng, r, n);
     hl_literal_set_complex(out, k, re, draw_float(rng, (Range){free_lo, free_hi}, fake_free()));
   }
@@ -114,7 +123,9 @@ static void fill_integers(HlLiteral *out, Need n, HlRng *rng) {
   int64_t lo = 0, hi = 0;
   bool bounded = dtype != HL_PRED && integer_interval(dtype, n, &lo, &hi);
   int bits = hl_dtype_info[dtype].bits;
+  uint32_t step = 0;
   for (int64_t k = 0; k < out->n; k++) {
+    base_look_often(&step);
     int64_t x = bounded ? draw_between(rng, lo, hi) : (int64_t)(hl_rng_u64(rng) >> (64 - bits));
     if (!bounded && hl_is_signed(dtype) && bits < 64)
       x -= x >> (bits - 1) ? (int64_t)1 << bits : 0;

@@ -1,5 +1,6 @@
 // The base layer, one idea per test.
 
+#include "base/memory.h"
 #include "hilo/base.h"
 
 #include <setjmp.h>
@@ -21,6 +22,17 @@ static bool is_zero(const char *at, size_t n) {
     if (at[k])
       return false;
   return true;
+}
+
+// Nobody may ask for more than there is: a limit is said, where the system would end the process.
+static void evaluation_fits_the_machine(void **state) {
+  (void)state;
+  const int64_t bytes = base_machine_memory();
+  assert_true(bytes > 1 << 20);
+  assert_int_equal(bytes, base_machine_memory());
+  HlCx *cx = hl_cx_new();
+  assert_true(hl_cx_limits(cx)->eval_bytes <= bytes);
+  hl_cx_free(cx);
 }
 
 static void arena_is_zero_after_release(void **state) {
@@ -525,6 +537,7 @@ static void random_numbers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(evaluation_fits_the_machine),
       cmocka_unit_test(arena_is_zero_after_release),
       cmocka_unit_test(arena_loop_does_not_grow),
       cmocka_unit_test(arena_text),
