@@ -45,12 +45,16 @@ static const uint16_t work[HL_OP_COUNT][HL_DTYPE_COUNT] = {
 #include "opt/fusion/gpu_work.def"
 };
 
-static int64_t flops_elementwise(const HlInst *inst) {
+int64_t gpu_work_an_element(const HlInst *inst) {
   if (inst->op == HL_OP_COPY || inst->op == HL_OP_CONSTANT || !fusion_is_elementwise(inst) ||
       !hl_shape_is_array(inst->shape))
     return 0;
   const int64_t told = work[inst->op][inst->shape->dtype];
-  return (told ? told : GPU_WORK_USUAL) * elements(inst->shape);
+  return told ? told : GPU_WORK_USUAL;
+}
+
+static int64_t flops_elementwise(const HlInst *inst) {
+  return gpu_work_an_element(inst) * elements(inst->shape);
 }
 
 static int64_t flops_of_called(const HlInst *inst) {
@@ -274,7 +278,7 @@ GpuTime gpu_time_to_launch(const HlTarget *t) {
   return quarters(1e9 * t->launch);
 }
 
-static GpuTime compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch) {
+GpuTime gpu_compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch) {
   const int64_t lanes = launch.threads < t->lanes ? launch.threads : t->lanes;
   const int64_t cores = launch.blocks < t->cores ? launch.blocks : t->cores;
   const int64_t rate = (int64_t)(t->clock / 1e9 * 2 * (double)(cores * lanes));
@@ -288,31 +292,33 @@ static double speed_of(const HlTarget *t, double speed, GpuLaunch launch) {
 }
 
 // Bytes that are read again come from the nearest cache that holds them.
-static GpuTime read_time(const HlTarget *t, const HlShape *shape, int64_t total, GpuLaunch launch) {
+GpuTime gpu_read_time(const HlTarget *t, const HlShape *shape, int64_t total, double used,
+                      GpuLaunch launch) {
   const int64_t size = bytes(shape), net = total < size ? total : size;
-  double again = t->memory_bandwidth;
+  const double first = t->memory_bandwidth * used;
+  double again = first;
   if (net < t->l2_bytes) {
-    again *= t->l2_speed;
+    again = t->memory_bandwidth * t->l2_speed;
     again *= net < t->l1_bytes * t->cores ? t->l1_speed : 1;
   }
-  return quarters((double)net / speed_of(t, t->memory_bandwidth, launch) * 1e9) +
+  return quarters((double)net / speed_of(t, first, launch) * 1e9) +
          quarters((double)(total - net) / speed_of(t, again, launch) * 1e9);
 }
 
-static GpuTime write_time(const HlTarget *t, int64_t n) {
-  return quarters((double)n / t->memory_bandwidth * 1e9);
+GpuTime gpu_write_time(const HlTarget *t, int64_t n, double used) {
+  return quarters((double)n / (t->memory_bandwidth * used) * 1e9);
 }
 
-static GpuTime total_time(const HlTarget *t, GpuTime compute, GpuTime memory) {
+GpuTime gpu_total_time(const HlTarget *t, GpuTime compute, GpuTime memory) {
   const GpuTime less = compute < memory ? compute : memory;
   return compute + memory - (GpuTime)llround(t->overlap * (double)less);
 }
 
 GpuTime gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
-  GpuTime memory = write_time(t, cost->bytes_out);
+  GpuTime memory = gpu_write_time(t, cost->bytes_out, 1);
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    memory += read_time(t, inst->operands[k]->shape, cost->bytes[k], cost->launch);
-  return total_time(t, compute_time(t, cost->flops, cost->launch), memory);
+    memory += gpu_read_time(t, inst->operands[k]->shape, cost->bytes[k], 1, cost->launch);
+  return gpu_total_time(t, gpu_compute_time(t, cost->flops, cost->launch), memory);
 }
 
 static const uint64_t *origins_in(const GpuCost *cost, int operand) {
@@ -356,8 +362,8 @@ GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost 
   const GpuLaunch launch =
       emitter == of_consumer->emitter ? of_consumer->launch : of_producer->launch;
   const int at = fusion_operand_index(consumer, producer);
-  GpuTime memory = write_time(t, of_consumer->bytes_out);
-  memory += gives_both ? write_time(t, of_producer->bytes_out) : 0;
+  GpuTime memory = gpu_write_time(t, of_consumer->bytes_out, 1);
+  memory += gives_both ? gpu_write_time(t, of_producer->bytes_out, 1) : 0;
   float times = 0;
   for (uint32_t k = 0; k < consumer->n_operands; k++) {
     const HlInst *operand = consumer->operands[k];
@@ -365,15 +371,15 @@ GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost 
       times += of_consumer->reads[k];
     else if (fusion_operand_index(producer, operand) < 0 &&
              fusion_operand_index(consumer, operand) == (int)k)
-      memory += read_time(t, operand->shape, of_consumer->bytes[k], launch);
+      memory += gpu_read_time(t, operand->shape, of_consumer->bytes[k], 1, launch);
   }
   for (uint32_t k = 0; k < producer->n_operands; k++)
     if (fusion_operand_index(producer, producer->operands[k]) == (int)k)
-      memory += read_time(t, producer->operands[k]->shape,
-                          bytes_of_both(producer, of_producer, (int)k, consumer, of_consumer, at),
-                          launch);
+      memory += gpu_read_time(
+          t, producer->operands[k]->shape,
+          bytes_of_both(producer, of_producer, (int)k, consumer, of_consumer, at), 1, launch);
   const int64_t flops = (int64_t)((float)of_producer->flops * times + (float)of_consumer->flops);
-  return total_time(t, compute_time(t, flops, launch), memory);
+  return gpu_total_time(t, gpu_compute_time(t, flops, launch), memory);
 }
 
 double gpu_code_fused(const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,

@@ -68,8 +68,14 @@ int gpu_n_results(const HlInst *inst);
 bool gpu_is_triton(const HlInst *inst);
 // Whatever tile of the consumer's result is computed takes a tile of everything that both compute.
 bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer);
-// The fusion is one, by tiles such as those of `like`.
-void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like);
+// The fusion becomes one, configured like `like` but for its tile.
+void gpu_set_triton(const HlTarget *t, HlArena *scratch, HlInst *fusion, const HlInst *like);
+// --- Their tiles (triton_tiles.c)
+
+// Elements of a tile that a block may hold in registers.
+int64_t gpu_most_in_tile(const HlTarget *t);
+// The tile of such a kernel's result that takes the least time, in `arena`, and the warps of a block; false: none fits.
+bool gpu_best_tile(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s *tile, int *warps);
 
 // --- Several results (gpu_multi_output.c)
 
@@ -115,9 +121,17 @@ static inline double gpu_launch_time(const HlTarget *t) {
 static inline double gpu_memory_speed(const HlTarget *t) {
   return t->memory_bandwidth / 1e6;
 }
+// Operations for an element of an elementwise operation; 0 for what only tells where to read.
+int64_t gpu_work_an_element(const HlInst *inst);
 GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst);
 // Time that starting a kernel takes.
 GpuTime gpu_time_to_launch(const HlTarget *t);
+// What the time of a kernel is made of: `flops` operations; `total` bytes of an array that are read, or bytes that are written,
+// where `used` is how much of what memory moves for them is asked for; and both at once.
+GpuTime gpu_compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch);
+GpuTime gpu_read_time(const HlTarget *t, const HlShape *shape, int64_t total, double used, GpuLaunch launch);
+GpuTime gpu_write_time(const HlTarget *t, int64_t n, double used);
+GpuTime gpu_total_time(const HlTarget *t, GpuTime compute, GpuTime memory);
 // Time of the kernel that is `inst`.
 GpuTime gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost);
 // Time of the kernel of a consumer with a producer inside, which may give the producer's result, too.

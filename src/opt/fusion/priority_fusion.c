@@ -181,11 +181,12 @@ static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
   HlInst *fusion = consumer->op == HL_OP_FUSION
                        ? consumer
                        : fusion_wrap(scratch, consumer, kind, "fusion", "fused_computation");
-  if (gpu_is_triton(producer) && !gpu_is_triton(fusion))
-    gpu_set_triton(scratch, fusion, producer);
-  else if (!gpu_is_triton(fusion))
-    hl_set_int(fusion, HL_A_KIND, kind);
+  const HlInst *like = gpu_is_triton(fusion) ? fusion : producer;
   fusion_fuse(scratch, fusion, producer);
+  if (gpu_is_triton(like))
+    gpu_set_triton(gpu_target(q->p), scratch, fusion, like);
+  else
+    hl_set_int(fusion, HL_A_KIND, kind);
   q->cost[fusion->id] = NULL;
   return fusion;
 }

@@ -79,14 +79,14 @@ bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer) {
   return all_have_tiles(producer) && all_have_tiles(consumer);
 }
 
-void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like) {
+void gpu_set_triton(const HlTarget *t, HlArena *scratch, HlInst *fusion, const HlInst *like) {
   HlFusionConfig config = hl_fusion_config(scratch, like);
-  const HlShape *shape = fusion->shape;
-  int64_t *sizes = HL_ARRAY(scratch, int64_t, shape->rank + 1);
-  for (int k = 0; k < shape->rank; k++)
-    sizes[k] = k == shape->rank - 1 ? shape->dim[k] : 1;
-  if (config.tile.n != shape->rank)
-    config.tile = (HlI64s){sizes, shape->rank};
+  HlI64s tile;
+  int warps;
+  if (gpu_best_tile(t, scratch, fusion, &tile, &warps)) {
+    config.tile = tile;
+    config.warps = warps;
+  }
   hl_set_int(fusion, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
   hl_set_fusion_config(scratch, fusion, &config);
 }

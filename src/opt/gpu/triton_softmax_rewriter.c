@@ -11,11 +11,11 @@
 // operations of one operand, or with a constant or a broadcast parameter as the other one, and
 // bitcasts. A softmax has two such diamonds, of the maximum and of the sum; each becomes a kernel.
 //
-// Tiles are rows: a kernel's block has the row with the same number of every array. This holds
+// A kernel's block has the rows with the same numbers of every array. This holds
 // where all arrays are row-major, the reduction is along the last dimension, what is broadcast goes
 // along all the other ones, and bitcasts leave the last dimension as it is (those of what was
-// reduced: anything). A row, its length rounded up to a power of two, must not be longer than
-// Triton's largest tile.
+// reduced: anything). A row, its length rounded up to a power of two, must fit into a block's registers. The result may still
+// be cut along its rows, if computing what is said of a row again takes less time than waiting for it.
 //
 // It pays if one kernel is not slower than two that each read x: so it does not where there are
 // fewer rows than the machine has processors and the rows are long.
@@ -116,12 +116,13 @@ static bool find_diamond(const Ways *ways, HlInst *root, Diamond *out) {
 
 // --- Whether it pays ------------------------------------------------------------------------------
 
-static int64_t tile_of(const HlTarget *t, const Diamond *d) {
+// Elements of a row in registers.
+static int64_t row_of(const Diamond *d) {
   const HlShape *shape = d->root->shape;
-  int64_t tile = 1;
-  while (tile < shape->dim[shape->rank - 1] && tile <= t->tile_elements)
-    tile *= 2;
-  return tile;
+  int64_t row = 1;
+  while (row < shape->dim[shape->rank - 1])
+    row *= 2;
+  return row;
 }
 
 static bool pays(const HlTarget *t, const Diamond *d) {
@@ -163,8 +164,6 @@ static bool fuse(HlPass *p, const Diamond *d) {
     return false;
   HlInst *left = d->root->operands[0], *right = d->root->operands[1];
   HlInst *small = d->broadcast->operands[0], *wide = d->reduce->operands[0];
-  const HlShape *shape = d->root->shape;
-  const int warps = triton_warps(tile_of(gpu_target(p), d));
   HlInst *fusion = fusion_wrap(p->arena, d->root, HL_WORD_fusion_kind_CUSTOM, "triton_softmax",
                                "triton_softmax_computation");
   take_way(p, fusion, right, d->broadcast);
@@ -175,13 +174,12 @@ static bool fuse(HlPass *p, const Diamond *d) {
   take_way(p, fusion, left, d->producer);
   for (HlInst *inst = next_small(fusion, d->producer); inst; inst = next_small(fusion, d->producer))
     triton_take(p, fusion, inst);
-  int64_t *sizes = HL_ARRAY(p->arena, int64_t, shape->rank + 1);
-  for (int k = 0; k < shape->rank; k++)
-    sizes[k] = k == shape->rank - 1 ? shape->dim[k] : 1;
-  const HlI64s tile = {sizes, shape->rank};
   fusion_name_params(fusion);
   HlFusionConfig config = {.kind = HL_FUSION_TRITON};
-  triton_set_tile(&config, tile, warps);
+  HlI64s tile;
+  int warps;
+  if (gpu_best_tile(gpu_target(p), p->arena, fusion, &tile, &warps))
+    triton_set_tile(&config, tile, warps);
   hl_set_fusion_config(p->arena, fusion, &config);
   return hl_changed(p);
 }
@@ -196,7 +194,7 @@ static void visit_comp(HlPass *p, HlComp *comp) {
     Diamond d;
     if (!hl_alive(inst))
       continue;
-    const bool fused = find_diamond(&ways, inst, &d) && tile_of(t, &d) <= t->tile_elements &&
+    const bool fused = find_diamond(&ways, inst, &d) && row_of(&d) <= gpu_most_in_tile(t) &&
                        pays(t, &d) && fuse(p, &d);
     if (!fused && may_join(inst))
       ways.top[inst->id] = top_of(&ways, next_up(inst));

@@ -1,0 +1,220 @@
+// opt/fusion/triton_tiles.c: which tile of its result a block of a kernel of Triton's computes: the one that takes the least
+// time by XLA's model. Time is told in quarters of a nanosecond, so tiles of small kernels often take the same: the first wins.
+//
+// A tile of the result tells which tiles of everything in the body are needed: the same one before an elementwise operation,
+// the whole row before the sum of a row. What is needed as two different tiles is computed twice.
+
+#include <math.h>
+#include <string.h>
+
+#include "opt/fusion/gpu_fusible.h"
+
+// --- Tiles ----------------------------------------------------------------------------------------
+
+typedef struct Tile {
+  const HlInst *inst;
+  const int64_t *size;
+  struct Tile *same, *next;  // another one of this instruction; of the list
+} Tile;
+
+typedef struct Tiles {
+  HlArena *arena;
+  Tile **of;  // by id
+  Tile *first, *last;
+} Tiles;
+
+static int64_t power_of_two(int64_t n) {
+  int64_t power = 1;
+  while (power < n)
+    power *= 2;
+  return power;
+}
+
+// Elements in registers: each dimension is rounded up.
+static int64_t padded(const HlShape *shape, const int64_t *size) {
+  int64_t n = 1;
+  for (int k = 0; k < shape->rank; k++)
+    n *= power_of_two(size[k]);
+  return n;
+}
+
+static void need(Tiles *tiles, const HlInst *inst, const int64_t *size) {
+  const size_t bytes = (size_t)inst->shape->rank * sizeof *size;
+  for (const Tile *tile = tiles->of[inst->id]; tile; tile = tile->same)
+    if (bytes == 0 || memcmp(tile->size, size, bytes) == 0)
+      return;
+  Tile *made = HL_ARRAY(tiles->arena, Tile, 1);
+  *made = (Tile){.inst = inst, .size = size, .same = tiles->of[inst->id]};
+  tiles->of[inst->id] = made;
+  *(tiles->last ? &tiles->last->next : &tiles->first) = made;
+  tiles->last = made;
+}
+
+// Dimensions that a view leaves alone, from the most minor one on, keep their sizes; the others have as many elements, as far
+// down as there is room.
+static void tile_before_view(const HlShape *from, const HlShape *to, const int64_t *size,
+                             int64_t *out) {
+  int i = from->rank - 1, j = to->rank - 1;
+  for (; i >= 0 && j >= 0 && from->dim[i] == to->dim[j]; i--, j--)
+    out[i] = size[j];
+  int64_t left = 1;
+  for (; j >= 0; j--)
+    left *= size[j];
+  for (; i >= 0; i--) {
+    out[i] = left < from->dim[i] ? left : from->dim[i];
+    left = out[i] ? (left + out[i] - 1) / out[i] : left;
+  }
+}
+
+static const int64_t *tile_before(HlArena *arena, const HlInst *inst, const HlShape *from,
+                                  const int64_t *size) {
+  int64_t *out = HL_ARRAY(arena, int64_t, from->rank + 1);
+  const HlI64s dims = hl_dims(inst);
+  int next = 0;
+  if (hl_op_is((HlOp)inst->op, HL_T_VIEW)) {
+    tile_before_view(from, inst->shape, size, out);
+    return out;
+  }
+  for (int k = 0; k < from->rank; k++)
+    switch (inst->op) {
+    case HL_OP_BROADCAST: out[k] = size[dims.at[k]]; break;
+    case HL_OP_TRANSPOSE: out[dims.at[k]] = size[k]; break;
+    case HL_OP_REDUCE: out[k] = hl_i64s_find(dims, k) >= 0 ? from->dim[k] : size[next++]; break;
+    default: out[k] = size[k];
+    }
+  return out;
+}
+
+static void need_operands(Tiles *tiles, const Tile *tile) {
+  const HlInst *inst = tile->inst;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    need(tiles, inst->operands[k],
+         tile_before(tiles->arena, inst, inst->operands[k]->shape, tile->size));
+}
+
+// --- Time -----------------------------------------------------------------------------------------
+
+static int64_t work_of(const HlInst *inst) {
+  if (inst->op != HL_OP_REDUCE)
+    return gpu_work_an_element(inst);
+  int64_t work = 0, n = 1;
+  for (const HlInst *inner = hl_to_apply(inst)->first; inner; inner = inner->next)
+    work += gpu_work_an_element(inner);
+  for (int k = 0; k < hl_dims(inst).n; k++)
+    n *= power_of_two(inst->operands[0]->shape->dim[hl_dims(inst).at[k]]);
+  return (n - 1) * work;
+}
+
+static int64_t inside(const HlShape *shape, const int64_t *size, int k) {
+  return size[k] < shape->dim[k] ? size[k] : shape->dim[k];
+}
+
+enum { TRANSACTION_BYTES = 64 };  // between memory and the cache
+
+// How much of what memory moves for a tile is of it.
+static double share_used(const HlShape *shape, const int64_t *size) {
+  int64_t bytes = hl_dtype_bytes(shape->dtype);
+  for (int k = shape->rank - 1; k >= 0; k--) {
+    bytes *= inside(shape, size, k);
+    if (size[k] < shape->dim[k])
+      break;
+  }
+  const int64_t moved = gpu_ceil_div(bytes, TRANSACTION_BYTES) * TRANSACTION_BYTES;
+  return moved > 0 ? (double)bytes / (double)moved : 1;
+}
+
+// All tiles of a parameter, by all blocks.
+static GpuTime time_to_read(const HlTarget *t, const Tile *tile, GpuLaunch launch) {
+  const HlShape *shape = tile->inst->shape;
+  int64_t total = 0;
+  double used = 1;
+  for (; tile; tile = tile->same) {
+    int64_t bytes = launch.blocks * hl_dtype_bytes(shape->dtype);
+    for (int k = 0; k < shape->rank; k++)
+      bytes *= inside(shape, tile->size, k);
+    total += bytes;
+    used = fmin(used, share_used(shape, tile->size));
+  }
+  return gpu_read_time(t, shape, total, used, launch);
+}
+
+static int warps_for(int64_t tile) {
+  return tile <= 256 ? 1 : tile <= 1024 ? 2 : tile <= 4096 ? 4 : 8;
+}
+
+int64_t gpu_most_in_tile(const HlTarget *t) {
+  return t->registers_per_block * 2 / 5;
+}
+
+enum { NO_ROOM = -1 };
+
+// NO_ROOM where a tile that is read does not fit into registers.
+static GpuTime time_of(const HlTarget *t, HlArena *arena, const HlComp *body, const int64_t *size,
+                       int *warps) {
+  const HlShape *shape = body->root->shape;
+  Tiles tiles = {.arena = arena, .of = HL_ARRAY(arena, Tile *, body->next_id)};
+  int64_t blocks = 1, work = 0, largest = 1;
+  for (int k = 0; k < shape->rank; k++)
+    blocks *= gpu_ceil_div(shape->dim[k], size[k]);
+  need(&tiles, body->root, size);
+  for (const Tile *tile = tiles.first; tile; tile = tile->next) {
+    const HlInst *inst = tile->inst;
+    const int64_t n = padded(inst->shape, tile->size);
+    const bool is_read = inst->op == HL_OP_PARAMETER;
+    if ((is_read || inst->op == HL_OP_IOTA) && n > gpu_most_in_tile(t))
+      return NO_ROOM;
+    largest = n > largest ? n : largest;
+    work += is_read ? 0 : work_of(inst) * n * blocks;
+    need_operands(&tiles, tile);
+  }
+  *warps = warps_for(largest);
+  const GpuLaunch launch = {blocks, *warps * t->warp};
+  const int64_t written = hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
+  GpuTime memory = gpu_write_time(t, written, share_used(shape, size));
+  for (int k = 0; k < body->n_params; k++)
+    if (tiles.of[body->params[k]->id])
+      memory += time_to_read(t, tiles.of[body->params[k]->id], launch);
+  return gpu_total_time(t, gpu_compute_time(t, work, launch), memory);
+}
+
+// --- The best -------------------------------------------------------------------------------------
+
+// Each size doubles up to that of the dimension, the last dimension's first; false: that was all.
+static bool next_tile(const HlShape *shape, int64_t *size, int64_t most) {
+  for (int k = shape->rank - 1; k >= 0; k--) {
+    if (size[k] < shape->dim[k]) {
+      size[k] = size[k] * 2 < shape->dim[k] ? size[k] * 2 : shape->dim[k];
+      if (padded(shape, size) <= most)
+        return true;
+    }
+    size[k] = 1;
+  }
+  return false;
+}
+
+bool gpu_best_tile(const HlTarget *t, HlArena *arena, const HlInst *fusion, HlI64s *tile,
+                   int *warps) {
+  const HlShape *shape = fusion->shape;
+  int64_t *size = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  int64_t *best = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  bool found = false;
+  GpuTime least = 0;
+  if (!hl_shape_is_array(shape))
+    return false;
+  for (int k = 0; k < shape->rank; k++)
+    size[k] = 1;
+  do {
+    const HlMark mark = hl_arena_mark(arena);
+    int by;
+    const GpuTime time = time_of(t, arena, fusion_body(fusion), size, &by);
+    hl_arena_release(arena, mark);
+    if (time == NO_ROOM || (found && time >= least))
+      continue;
+    found = true;
+    least = time;
+    *warps = by;
+    memcpy(best, size, (size_t)shape->rank * sizeof *size);
+  } while (next_tile(shape, size, gpu_most_in_tile(t)));
+  *tile = (HlI64s){best, shape->rank};
+  return found;
+}
