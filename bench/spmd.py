@@ -281,4 +281,5 @@ def main():
         report(a, folder)
 
 
-main()
+if __name__ == "__main__":
+    main()

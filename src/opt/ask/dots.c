@@ -71,6 +71,15 @@ int64_t dims_product(const HlShape *shape, HlI64s dims) {
   return product;
 }
 
+HlI64s dims_in_memory(HlArena *arena, const HlShape *shape) {
+  if (shape->layout && shape->layout->minor_to_major.n == shape->rank)
+    return shape->layout->minor_to_major;
+  int64_t *order = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  for (int k = 0; k < shape->rank; k++)
+    order[k] = shape->rank - 1 - k;
+  return (HlI64s){order, shape->rank};
+}
+
 bool dims_are_iota(HlI64s dims) {
   for (int k = 0; k < dims.n; k++)
     if (dims.at[k] != k)
@@ -116,6 +125,33 @@ HlInst *dot_like(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, HlI64s x_
 
 HlInst *dot_of(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, DotDims dims) {
   return dot_like(b, like, x, y, dims.batch[0], dims.batch[1], dims.contract[0], dims.contract[1]);
+}
+
+static int group_of(const DotGroups *groups, int64_t dim, int *place) {
+  for (int g = 0; g < 3; g++)
+    if ((*place = hl_i64s_find(groups->of[g], dim)) >= 0)
+      return g;
+  return -1;
+}
+
+// A group is met as a run, last dimension first.
+bool dot_forms_matrix(const DotGroups *groups, HlI64s order) {
+  bool seen[3] = {false};
+  int place, expected = 0, group = -1;
+  for (int k = 0; k < order.n; k++) {
+    const int g = group_of(groups, order.at[k], &place);
+    if (g < 0)
+      return false;
+    if (g != group) {
+      if (seen[g] || (k == 0 && g == 0))
+        return false;
+      seen[group = g] = true;
+      expected = groups->of[g].n - 1;
+    }
+    if (place != expected--)
+      return false;
+  }
+  return true;
 }
 
 // --- Dots as products and sums -------------------------------------------------------------------

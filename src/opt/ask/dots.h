@@ -28,6 +28,14 @@ HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d);
 HlInst *dot_scaled(HlPass *p, HlBuild *b, HlInst *x, HlInst *scale, HlDtype dtype);
 bool dot_scale_fits(const HlInst *scale, const HlShape *x);
 
+// One operand's dimensions, or the result's, by the part they play in matrices.
+typedef struct DotGroups {
+  HlI64s of[3];  // batch, rows, columns
+} DotGroups;
+// Whether an array that lies in this order, minor to major, is a batch of matrices for a library: each group together
+// and in order, the batch not most minor.
+bool dot_forms_matrix(const DotGroups *groups, HlI64s order);
+
 // Fewer than 100 numbers are read of both sides for each product of a batch: a loop computes it as fast as a library.
 bool dot_is_small(HlArena *arena, const HlInst *dot);
 
@@ -48,6 +56,8 @@ HlI64s dims_inverse(HlArena *arena, HlI64s permutation);
 HlI64s dims_mapped(HlArena *arena, HlI64s dims, const int64_t *list);
 // Product of the sizes of some dimensions.
 int64_t dims_product(const HlShape *shape, HlI64s dims);
+// Minor to major, as they lie in memory; row-major where there is no layout.
+HlI64s dims_in_memory(HlArena *arena, const HlShape *shape);
 // 0, 1, 2, ...
 bool dims_are_iota(HlI64s dims);
 

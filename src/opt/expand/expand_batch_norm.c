@@ -10,7 +10,7 @@
 //   grad        the gradient of training
 //
 // Types narrower than f32 are computed in f32: the variance of training is the difference of two
-// means, mean(x * x) - m * m, and would lose what digits a narrow type has.
+// means, mean(x * x) - m * m, and would lose what digits a narrow type has. Where rounding makes it negative it is 0.
 
 #include "opt/passes.h"
 
@@ -23,6 +23,7 @@ typedef struct Norm {
   int64_t feature;
   double epsilon;
   HlI64s others;  // dimensions that are summed over
+  HlInst *zero;   // where sums begin; NULL: nothing is summed
 } Norm;
 
 static Norm norm_of(HlPass *p, HlBuild *b, const HlInst *inst) {
@@ -59,7 +60,7 @@ static HlInst *along_feature(const Norm *n, HlInst *x) {
 }
 
 static HlInst *sum(const Norm *n, HlInst *x) {
-  return hl_b_reduce(n->b, HL_OP_ADD, x, hl_b_scalar(n->b, n->dtype, 0), n->others);
+  return hl_b_reduce(n->b, HL_OP_ADD, x, n->zero, n->others);
 }
 
 // How many elements each feature has, as a number of the type that is computed in.
@@ -99,12 +100,14 @@ static HlInst *expand_training(HlPass *p, HlBuild *b, HlInst *inst) {
   Norm n = norm_of(p, b, inst);
   if (!hl_pass_flag(p, "rewrite_training_op") || !may_expand(&n))
     return NULL;
+  n.zero = hl_b_scalar(b, n.dtype, 0);
   HlInst *x = operand(&n, 0), *elements = count(&n, x);
   HlInst *scale = along_feature(&n, operand(&n, 1));
   HlInst *offset = along_feature(&n, operand(&n, 2));
   HlInst *m = mean(&n, x, elements);
   HlInst *squares = mean(&n, op(&n, HL_OP_MULTIPLY, x, x), elements);
   HlInst *v = op(&n, HL_OP_SUBTRACT, squares, op(&n, HL_OP_MULTIPLY, m, m));
+  v = op(&n, HL_OP_MAXIMUM, v, spread(&n, n.zero, v));
   HlInst *factor = hl_b_unary(b, HL_OP_RSQRT, plus_epsilon(&n, along_feature(&n, v)));
   HlInst *y = op(&n, HL_OP_SUBTRACT, x, along_feature(&n, m));
   y = op(&n, HL_OP_MULTIPLY, op(&n, HL_OP_MULTIPLY, y, factor), scale);
@@ -128,6 +131,7 @@ static HlInst *expand_grad(HlPass *p, HlBuild *b, HlInst *inst) {
   Norm n = norm_of(p, b, inst);
   if (!hl_pass_flag(p, "rewrite_grad_op") || !may_expand(&n))
     return NULL;
+  n.zero = hl_b_scalar(b, n.dtype, 0);
   HlInst *x = operand(&n, 0), *v = operand(&n, 3), *dy = operand(&n, 4);
   HlInst *elements = count(&n, x);
   HlInst *scale = along_feature(&n, operand(&n, 1)), *m = along_feature(&n, operand(&n, 2));

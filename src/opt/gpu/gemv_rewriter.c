@@ -3,7 +3,21 @@
 //
 //   d = f32[32] dot(f32[64] v, f32[64,32] m)   =>   d' = f32[1,32] dot(reshape(v) [64,1], m)
 //                                                   d  = f32[32] reshape(d')
+//
+// Where layouts count the reshapes are bitcasts, of row-major arrays.
 #include "opt/ask/dots.h"
+
+static HlInst *reshaped(HlPass *p, HlBuild *b, HlInst *x, HlI64s sizes) {
+  if (!x || !hl_pass_flag(p, "layout_sensitive"))
+    return made_reshape(b, x, sizes);
+  const HlShape *shape = hl_shape_array(p->m->shapes, x->shape->dtype, sizes.n, sizes.at);
+  return hl_b_op(b, HL_OP_BITCAST, shape, 1, &x, 0, NULL, 0, NULL);
+}
+
+static bool may_reshape(HlPass *p, const HlInst *x) {
+  return !hl_pass_flag(p, "layout_sensitive") || !x->shape->layout ||
+         hl_layout_is_default(x->shape->layout);
+}
 
 static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
   DotDims d = dot_dims(p->arena, dot);
@@ -12,11 +26,13 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
   int side = d.free[0].n == 0 ? 0 : 1;
   HlInst *x[2] = {dot->operands[0], dot->operands[1]};
   const int64_t one = 1;
+  if (!may_reshape(p, x[side]) || !may_reshape(p, dot))
+    return NULL;
   const HlShape *vector = x[side]->shape;
-  x[side] = made_reshape(
-      b, x[side], dims_joined(p->arena, (HlI64s){vector->dim, vector->rank}, (HlI64s){&one, 1}));
+  x[side] = reshaped(p, b, x[side],
+                     dims_joined(p->arena, (HlI64s){vector->dim, vector->rank}, (HlI64s){&one, 1}));
   HlInst *wide = dot_of(b, dot, x[0], x[1], d);
-  return made_reshape(b, wide, (HlI64s){dot->shape->dim, dot->shape->rank});
+  return reshaped(p, b, wide, (HlI64s){dot->shape->dim, dot->shape->rank});
 }
 
 const HlRule gemv_rewriter_rules[] = {

@@ -103,6 +103,9 @@ static LayoutOrder across_reshape(Layouts *a, const HlShape *from, const HlShape
                                   LayoutOrder order) {
   if (n_real_dims(from) == 1 && n_real_dims(to) == 1)
     return NULL;
+  if (hl_target_has_blocks(a->p->target) &&
+      layout_same(order, layout_row_major(a, from->rank), from->rank))
+    return layout_row_major(a, to->rank);  // dimensions of size 1 could lie anywhere
   const HlShape *plain = hl_shape_array(a->shapes, to->dtype, to->rank, to->dim);
   const HlShape *aligned = hl_align_layouts(a->shapes, laid_out(a, from, order), plain);
   return aligned ? layout_order_of(aligned) : NULL;

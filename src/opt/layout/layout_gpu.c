@@ -9,44 +9,10 @@
 
 #include "hilo/custom_calls.h"
 #include "opt/ask/convs.h"
+#include "opt/ask/dots.h"
 #include "opt/layout/layout_assignment.h"
 
 // --- Matrices -----------------------------------------------------------------------------------
-
-typedef struct Groups {
-  HlI64s of[3];  // batch, rows, columns
-} Groups;
-
-static int group_of(const Groups *groups, int64_t dim, int64_t *place) {
-  for (int g = 0; g < 3; g++) {
-    int at = hl_i64s_find(groups->of[g], dim);
-    *place = at;
-    if (at >= 0)
-      return g;
-  }
-  return -1;
-}
-
-// Walks from minor to major: a group is met as a run, last dimension first.
-static bool forms_matrix(const Groups *groups, LayoutOrder order, int rank) {
-  bool seen[3] = {false};
-  int64_t place, expected = 0;
-  int group = -1;
-  for (int k = 0; k < rank; k++) {
-    int g = group_of(groups, order[k], &place);
-    if (g < 0)
-      return false;
-    if (g != group) {
-      if (seen[g] || (k == 0 && g == 0))
-        return false;
-      seen[group = g] = true;
-      expected = groups->of[g].n - 1;
-    }
-    if (place != expected--)
-      return false;
-  }
-  return true;
-}
 
 // The groups one after the other, the last most minor.
 static LayoutOrder grouped_order(Layouts *a, const HlI64s *group, int n, int rank) {
@@ -88,9 +54,9 @@ static void want_minor_contraction(Layouts *a, HlInst *dot, int operand, HlI64s 
                                    HlI64s contract, HlI64s others) {
   const HlShape *shape = dot->operands[operand]->shape;
   LayoutOrder order = layout_order_of(shape);
-  const Groups groups = {{batch, others, contract}};
+  const DotGroups groups = {{batch, others, contract}};
   if (!order || !contraction_is_minor(order, contract) ||
-      !forms_matrix(&groups, order, shape->rank))
+      !dot_forms_matrix(&groups, (HlI64s){order, shape->rank}))
     order = grouped_order(a, groups.of, 3, shape->rank);
   layout_want_array_use(a, dot, operand, order, layout_must(a));
 }
@@ -98,34 +64,34 @@ static void want_minor_contraction(Layouts *a, HlInst *dot, int operand, HlI64s 
 static void want_matrix(Layouts *a, HlInst *dot, int operand, HlI64s batch, HlI64s contract,
                         HlI64s others) {
   const HlShape *shape = dot->operands[operand]->shape;
-  const Groups groups = {{batch, contract, others}};
+  const DotGroups groups = {{batch, contract, others}};
   LayoutOrder order = layout_order_of(shape);
-  if (!order || !forms_matrix(&groups, order, shape->rank))
+  if (!order || !dot_forms_matrix(&groups, (HlI64s){order, shape->rank}))
     order = layout_row_major(a, shape->rank);
-  if (!forms_matrix(&groups, order, shape->rank))
+  if (!dot_forms_matrix(&groups, (HlI64s){order, shape->rank}))
     order = grouped_order(a, groups.of, 3, shape->rank);
   layout_want_array_use(a, dot, operand, order, layout_must(a));
 }
 
 // The result's groups: batch, rows of the left side, columns of the right.
-static Groups result_groups(Layouts *a, const HlInst *dot) {
+static DotGroups result_groups(Layouts *a, const HlInst *dot) {
   int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
   int n_rows =
       dot->operands[0]->shape->rank - n_batch - hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS).n;
   int64_t *list = HL_ARRAY(a->arena, int64_t, dot->shape->rank + 1);
   for (int k = 0; k < dot->shape->rank; k++)
     list[k] = k;
-  return (Groups){{{list, n_batch},
-                   {list + n_batch, n_rows},
-                   {list + n_batch + n_rows, dot->shape->rank - n_batch - n_rows}}};
+  return (DotGroups){{{list, n_batch},
+                      {list + n_batch, n_rows},
+                      {list + n_batch + n_rows, dot->shape->rank - n_batch - n_rows}}};
 }
 
 static void want_dot_result(Layouts *a, HlInst *dot) {
-  Groups groups = result_groups(a, dot);
+  DotGroups groups = result_groups(a, dot);
   LayoutOrder order = layout_row_major(a, dot->shape->rank);
   for (const HlUse *use = dot->first_use; use; use = use->next) {
     const LayoutUse *wish = layout_use(a->now, use->user, use->number);
-    if (wish->order && forms_matrix(&groups, wish->order[0], dot->shape->rank)) {
+    if (wish->order && dot_forms_matrix(&groups, (HlI64s){wish->order[0], dot->shape->rank})) {
       order = wish->order[0];
       break;
     }
@@ -158,8 +124,8 @@ static void want_transposed_dot(Layouts *a, HlInst *transpose) {
     return;
   HlI64s dims = hl_dims(transpose);
   LayoutOrder order = grouped_order(a, &dims, 1, dims.n);
-  Groups groups = result_groups(a, dot);
-  if (forms_matrix(&groups, order, dims.n))
+  DotGroups groups = result_groups(a, dot);
+  if (dot_forms_matrix(&groups, (HlI64s){order, dims.n}))
     layout_want_array_use(a, transpose, 0, order, layout_must(a));
 }
 

@@ -187,6 +187,13 @@ static bool may_move(const HlInst *inst) {
 }
 
 // Bytes where dimension `of[d]` of the operand is dimension d of the result. A copy stays a move where nothing moves.
+// What partitioners were told of the array, not its sharding.
+static void keep_frontend_attributes(HlInst *to, const HlInst *from) {
+  const HlAttr *attr = hl_attr(from, HL_A_FRONTEND_ATTRIBUTES);
+  if (attr)
+    hl_set_attr(to, attr);
+}
+
 static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
   HlInst *x = hl_operand(inst, 0);
   Renaming from = renaming_of(p, x->shape), to = renaming_of(p, inst->shape);
@@ -198,8 +205,10 @@ static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
   if (inst->op == HL_OP_COPY || !is_identity(dims)) {
     HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = dims};
     flat = hl_b_op(b, HL_OP_TRANSPOSE, NULL, 1, &flat, 1, &attr, 0, NULL);
-    if (flat)
+    if (flat) {
       hl_set_shape(flat, normal_shape(p, inst->shape));
+      keep_frontend_attributes(flat, inst);
+    }
   }
   return bitcast(b, flat, inst->shape);
 }
@@ -346,6 +355,19 @@ const HlRule layout_normalization_rules[] = {
     {0},
 };
 
+// The engine gives a replacement the frontend attributes of what it replaces; here what does the work has them.
+static void strip_bitcasts(HlPass *p, uint64_t first_serial) {
+  for (HlComp *comp = p->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->op == HL_OP_BITCAST && inst->serial >= first_serial &&
+          hl_has_attr(inst, HL_A_FRONTEND_ATTRIBUTES))
+        hl_remove_attr(inst, HL_A_FRONTEND_ATTRIBUTES);
+}
+
 bool pass_layout_normalization(HlPass *p) {
-  return hl_run_rules_once(p, layout_normalization_rules);
+  const uint64_t first_serial = p->m->next_serial;
+  if (!hl_run_rules_once(p, layout_normalization_rules))
+    return false;
+  strip_bitcasts(p, first_serial);
+  return true;
 }

@@ -207,11 +207,23 @@ static bool are_neighbours(HlI64s sorted) {
   return true;
 }
 
-static HlInst *reduce_along(HlPass *p, HlBuild *b, HlInst *like, HlInst *x, HlI64s dims) {
-  HlInst *operands[] = {x, like->operands[1]};
+static HlInst *reduce_all_along(HlPass *p, HlBuild *b, HlInst *like, HlInst *const *x,
+                                HlI64s dims) {
+  const int n = (int)like->n_operands / 2;
+  HlInst **operands = HL_ARRAY(p->arena, HlInst *, 2 * n);
+  for (int k = 0; k < n; k++) {
+    if (!x[k])
+      return NULL;
+    operands[k] = x[k];
+    operands[n + k] = like->operands[n + k];
+  }
   HlComp *reducer = hl_to_apply(like);
   HlAttr attr = {.key = HL_A_DIMENSIONS, .ints = hl_i64s_copy(p->m->arena, dims)};
-  return x ? hl_b_op(b, HL_OP_REDUCE, NULL, 2, operands, 1, &attr, 1, &reducer) : NULL;
+  return hl_b_op(b, HL_OP_REDUCE, NULL, 2 * n, operands, 1, &attr, 1, &reducer);
+}
+
+static HlInst *reduce_along(HlPass *p, HlBuild *b, HlInst *like, HlInst *x, HlI64s dims) {
+  return reduce_all_along(p, b, like, &x, dims);
 }
 
 // The longest dimension first.
@@ -303,8 +315,8 @@ static Split split_of(int64_t n, int64_t most, bool of_rows) {
 
 static HlInst *split_long(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlI64s dims = hl_dims(reduce);
-  if (reduce->n_operands != 2 || dims.n != 1 || !hl_shape_is_array(reduce->shape) ||
-      !is_known(reduce) || !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
+  if (dims.n != 1 || !is_known(reduce) ||
+      !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[reduce->n_operands / 2]))
     return NULL;
   HlInst *x = reduce->operands[0];
   const int64_t d = dims.at[0], n = x->shape->dim[d];
@@ -312,10 +324,16 @@ static HlInst *split_long(HlPass *p, HlBuild *b, HlInst *reduce) {
   if (!dims_are_iota(memory_order(p, x->shape)) || n <= most || n < 4)
     return NULL;
   const Split split = split_of(n, most, d == x->shape->rank - 1);
-  HlInst *cut = in_parts(p, b, x, reduce->operands[1], d, split.parts, split.size);
+  const int m = (int)reduce->n_operands / 2;
+  HlInst **cut = HL_ARRAY(p->arena, HlInst *, m), **rest = HL_ARRAY(p->arena, HlInst *, m);
+  for (int k = 0; k < m; k++)
+    cut[k] =
+        in_parts(p, b, reduce->operands[k], reduce->operands[m + k], d, split.parts, split.size);
   const int64_t inner = d + 1;
-  HlInst *pre = reduce_along(p, b, reduce, cut, (HlI64s){&inner, 1});
-  return reduce_along(p, b, reduce, pre, dims);
+  HlInst *pre = reduce_all_along(p, b, reduce, cut, (HlI64s){&inner, 1});
+  for (int k = 0; pre && k < m; k++)
+    rest[k] = pre->shape->dtype == HL_TUPLE ? hl_b_element(b, pre, k) : pre;
+  return pre ? reduce_all_along(p, b, reduce, rest, dims) : NULL;
 }
 
 const HlRule gpu_tree_reduction_rewriter_rules[] = {

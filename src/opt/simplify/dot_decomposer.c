@@ -25,6 +25,9 @@ static HlInst *canonical_operand(HlPass *p, HlBuild *b, HlInst *x, DotDims d, in
   HlInst *moved = made_transpose(b, x, dims_joined(p->arena, d.batch[side], merged));
   if (!moved)
     return NULL;
+  if (x->shape->layout)  // the operand's, not yet chosen for the other order
+    hl_set_shape(moved, hl_shape_array_full(p->m->shapes, x->shape->dtype, x->shape->rank,
+                                            moved->shape->dim, NULL, x->shape->layout));
   int64_t *sizes = HL_ARRAY(p->arena, int64_t, d.batch[side].n + 2);
   int n = 0;
   for (; n < d.batch[side].n; n++)

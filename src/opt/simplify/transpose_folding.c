@@ -2,7 +2,8 @@
 //
 // Where an operand of a dot is a transpose that swaps the one free and the one contracting
 // dimension and leaves the batch dimensions where they are, the dot contracts the other dimension
-// instead: matrix products do that for free. A convolution names the dimensions of what was transposed, whichever they are.
+// instead: matrix products do that for free. With any_batch the batch dimensions may have moved as well, as long as
+// the operand can be read as matrices, in which the batch isn't the dimension that lies closest together. A convolution names the dimensions of what was transposed, whichever they are.
 //
 //   t = f32[5,3] transpose(w), dimensions={1,0}
 //   d = dot(x, t), contracting 1 with 0          =>   d = dot(x, w), contracting 1 with 1
@@ -18,16 +19,32 @@ static bool swaps_rows_and_columns(const HlInst *x, HlI64s batch, HlI64s contrac
   return true;
 }
 
+static bool reads_as_matrices(HlPass *p, const HlInst *x, DotDims d, int side) {
+  if (x->op != HL_OP_TRANSPOSE)
+    return false;
+  const HlI64s moved = hl_dims(x);
+  const DotGroups groups = {{dims_mapped(p->arena, d.batch[side], moved.at),
+                             dims_mapped(p->arena, d.contract[side], moved.at),
+                             dims_mapped(p->arena, d.free[side], moved.at)}};
+  return dot_forms_matrix(&groups, dims_in_memory(p->arena, x->operands[0]->shape));
+}
+
+static bool folds(HlPass *p, const HlInst *x, DotDims d, int side) {
+  return hl_pass_flag(p, "any_batch") ? reads_as_matrices(p, x, d, side)
+                                      : swaps_rows_and_columns(x, d.batch[side], d.contract[side]);
+}
+
 static HlInst *fold(HlPass *p, HlBuild *b, HlInst *dot) {
   DotDims d = dot_dims(p->arena, dot);
-  if (!hl_i64s_equal(d.batch[0], d.batch[1]))
+  if (!hl_pass_flag(p, "any_batch") && !hl_i64s_equal(d.batch[0], d.batch[1]))
     return NULL;
   HlInst *operands[2] = {dot->operands[0], dot->operands[1]};
   bool found = false;
   for (int side = 0; side < 2; side++) {
     HlInst *x = operands[side];
-    if (!swaps_rows_and_columns(x, d.batch[side], d.contract[side]))
+    if (!folds(p, x, d, side))
       continue;
+    d.batch[side] = dims_mapped(p->arena, d.batch[side], hl_dims(x).at);
     d.contract[side] = dims_mapped(p->arena, d.contract[side], hl_dims(x).at);
     operands[side] = x->operands[0];
     found = true;
@@ -70,7 +87,7 @@ static HlInst *fold_into_convolution(HlPass *p, HlBuild *b, HlInst *conv) {
 const HlRule transpose_folding_rules[] = {
     {HL_OP_DOT, fold, "transpose-folding",
      "dot(transpose(x), y) => dot(x, y) over the other dimension",
-     "the transpose keeps the batch dimensions in place; either side"},
+     "the transpose keeps the batch dimensions in place, or any_batch; either side"},
     {HL_OP_CONVOLUTION, fold_into_convolution, "convolution",
      "convolution(transpose(x), k) => convolution(x, k) with other labels",
      "convolutions; either side"},
