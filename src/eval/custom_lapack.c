@@ -52,12 +52,14 @@ static HlRoutineCall call_of(const char *target) {
   default: break;
   }
   HlRoutineCall call = hl_routine_call(target);
-  // On GPUs they give V, not its adjoint, in sizes of their own.
+  // On GPUs they take matrices turned, in sizes of their own.
   const bool is_svd = call.routine == HL_ROUTINE_GESDD || call.routine == HL_ROUTINE_GESVD;
   if (!call.on_host && is_svd)
     call.routine = HL_ROUTINE_NONE;
   if (!call.on_host && call.routine == HL_ROUTINE_SYEVJ)
     call.routine = HL_ROUTINE_SYEVD;
+  if (!call.on_host && call.typed && call.routine == HL_ROUTINE_GESVDJ)
+    call.routine = HL_ROUTINE_GESDD;
   if (!routines[call.routine].run)
     call.routine = HL_ROUTINE_NONE;
   return call;
@@ -90,6 +92,12 @@ static void set_typed(Lapack *l) {
   l->trans = letter_of(custom_int(inst, "trans_x", 'N'));
   l->diag = letter_of(custom_int(inst, "diag", 'N'));
   l->job = letter_of(custom_int(inst, "mode", 'V'));
+  l->gives_v =
+      hl_routine_call(hl_attr_text(inst, HL_A_CUSTOM_CALL_TARGET)).routine == HL_ROUTINE_GESVDJ;
+  if (l->gives_v)
+    l->job = !custom_int(inst, "compute_uv", 1)     ? 'N'
+             : custom_int(inst, "full_matrices", 1) ? 'A'
+                                                    : 'S';
   l->left = letter_of(custom_int(inst, "compute_left", 'V'));
   l->right = letter_of(custom_int(inst, "compute_right", 'V'));
   l->is_left = custom_int(inst, "left", 1) != 0;

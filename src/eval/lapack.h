@@ -24,7 +24,7 @@ typedef struct Lapack {
   HlLiteral *result[6];
   // Parameters, as LAPACK's letters where it has them.
   char uplo, side, trans, diag, job, left, right;
-  bool is_left, is_transposed;
+  bool is_left, is_transposed, gives_v;
   int low, high;
   const HlLiteral *alpha;  // of trsm; NULL: 1
   // The batch, and the sizes of the first array behind it (lapack_begin).

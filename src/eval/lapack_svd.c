@@ -1,5 +1,7 @@
 // eval/lapack_svd.c: singular values through LAPACK, by divide and conquer or by QR iteration.
 
+#include <string.h>
+
 #include "eval/lapack.h"
 
 typedef void RealGesdd(const char *job, const int *m, const int *n, void *a, const int *lda,
@@ -73,7 +75,27 @@ static bool check_svd(const Svd *d) {
       !lapack_check(l, l->result[4], HL_S32, 0, 0, 0))
     return false;
   return l->job == 'N' || (lapack_check(l, l->result[2], l->dtype, 2, l->m, d->columns) &&
-                           lapack_check(l, l->result[3], l->dtype, 2, d->rows, l->n));
+                           lapack_check(l, l->result[3], l->dtype, 2, l->gives_v ? l->n : d->rows,
+                                        l->gives_v ? d->rows : l->n));
+}
+
+static void conjugate(void *at, int64_t n, HlDtype dtype) {
+  for (int64_t k = 1; k < 2 * n; k += 2)
+    if (dtype == HL_C64)
+      ((float *)at)[k] = -((float *)at)[k];
+    else
+      ((double *)at)[k] = -((double *)at)[k];
+}
+
+// In memory, column by column, the adjoint of v is v's conjugate row by row.
+static void store_v(const Svd *d, int64_t b, HlLiteral *to) {
+  const int64_t n = (int64_t)d->rows * d->l->n;
+  if (n == 0)
+    return;
+  void *at = lapack_at(d->l, to, b, n);
+  memcpy(at, d->vt, (size_t)n * d->l->size);
+  if (d->l->complex)
+    conjugate(at, n, d->l->dtype);
 }
 
 // a -> what LAPACK leaves of it, singular values, u, the adjoint of v, info.
@@ -96,7 +118,10 @@ static bool run_svd(Lapack *l, bool divides) {
     lapack_store(d.a, b, l->m, l->n, l->result[0]);
     if (l->job != 'N') {
       lapack_store(d.u, b, l->m, d.columns, l->result[2]);
-      lapack_store(d.vt, b, d.rows, l->n, l->result[3]);
+      if (l->gives_v)
+        store_v(&d, b, l->result[3]);
+      else
+        lapack_store(d.vt, b, d.rows, l->n, l->result[3]);
     }
     lapack_info(l->result[4], b, info);
   }
