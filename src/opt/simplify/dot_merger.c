@@ -6,7 +6,10 @@
 //
 // No dot may depend on another that it is merged with. Until 0.11 that was told by levels: the largest number
 // of dots on a way from the computation's parameters. Dots of one level cannot depend on each
-// other. Since then it is looked up.
+// other. Since then it is looked up, and what is joined stands in an order in which the next one begins at an aligned place for
+// as long as possible: sizes that the largest power of two divides come first, and of those the largest.
+#include <stdlib.h>
+
 #include "opt/ask/dots.h"
 #include "opt/passes.h"
 
@@ -61,7 +64,35 @@ static bool is_free_of(HlPass *p, const HlInst *dot, HlInst *const *group, int n
   return true;
 }
 
-// The dots that use `x` on this side and go together with `first`; the first of them is `first`.
+typedef struct Joined {
+  HlInst *dot;
+  int64_t size;  // that it has of the dimension that is joined
+  int place;
+} Joined;
+
+static int aligned_first(const void *a, const void *b) {
+  const Joined *x = a, *y = b;
+  const int64_t of_x = x->size & -x->size, of_y = y->size & -y->size;
+  if (of_x != of_y)
+    return of_x > of_y ? -1 : 1;
+  if (x->size != y->size)
+    return x->size > y->size ? -1 : 1;
+  return x->place - y->place;
+}
+
+// In the order in which they are joined.
+static void sort_group(HlPass *p, HlInst **group, int n, int shared) {
+  Joined *joined = HL_ARRAY(p->arena, Joined, n + 1);
+  for (int k = 0; k < n; k++) {
+    const int64_t free = dot_dims(p->arena, group[k]).free[1 - shared].at[0];
+    joined[k] = (Joined){group[k], group[k]->operands[1 - shared]->shape->dim[free], k};
+  }
+  qsort(joined, (size_t)n, sizeof *joined, aligned_first);
+  for (int k = 0; k < n; k++)
+    group[k] = joined[k].dot;
+}
+
+// The dots that use `x` on this side and go together with `first`.
 static int find_group(HlPass *p, const HlInst *x, int shared, HlInst *first, const int *level,
                       uint32_t n_ids, HlInst **group) {
   DotDims d = dot_dims(p->arena, first);
@@ -80,7 +111,18 @@ static int find_group(HlPass *p, const HlInst *x, int shared, HlInst *first, con
         (by_level || is_free_of(p, dot, group, n)))
       group[n++] = dot;
   }
+  if (!by_level)
+    sort_group(p, group, n, shared);
   return n;
+}
+
+// Since 0.11 the parts lie as the whole does, whatever order the dots had, unless somebody reads them in memory.
+static void lie_as(HlPass *p, const HlInst *all, HlInst *part) {
+  for (const HlUse *use = part->first_use; use; use = use->next)
+    if (hl_reads_memory(use->user))
+      return;
+  if (hl_pass_since(p, HL_XLA_0_11) && part != part->comp->root)
+    hl_set_shape(part, hl_shape_with_layout(p->m->shapes, part->shape, all->shape->layout));
 }
 
 static bool merge(HlPass *p, HlInst **group, int n, int shared) {
@@ -89,24 +131,27 @@ static bool merge(HlPass *p, HlInst **group, int n, int shared) {
   hl_begin(p, "dot-merger", first, &b);
   DotDims d = dot_dims(p->arena, first);
   HlInst **others = HL_ARRAY(p->arena, HlInst *, n), *sides[2];
+  HlInst **part = HL_ARRAY(p->arena, HlInst *, n);
   for (int k = 0; k < n; k++)
     others[k] = group[k]->operands[1 - shared];
   int64_t free = d.free[1 - shared].at[0];
   sides[shared] = first->operands[shared];
   sides[1 - shared] = hl_b_concatenate(&b, n, others, free);
-  HlInst *all = dot_of(&b, first, sides[0], sides[1], d), *own = NULL;
+  HlInst *all = dot_of(&b, first, sides[0], sides[1], d);
   int along = d.batch[0].n + (shared == 0 ? d.free[0].n : 0);
   int64_t at = 0;
   for (int k = 0; all && k < n; k++) {
     int64_t size = others[k]->shape->dim[free];
-    HlInst *part = hl_b_slice_dim(&b, all, along, at, at + size);
-    if (k == 0)
-      own = part;
-    else
-      hl_also(p, group[k], part);
+    part[k] = hl_b_slice_dim(&b, all, along, at, at + size);
+    if (k > 0)
+      hl_also(p, group[k], part[k]);
     at += size;
   }
-  return hl_commit(p, own);
+  if (!hl_commit(p, part[0]))
+    return false;
+  for (int k = 0; k < n; k++)
+    lie_as(p, all, part[k]);
+  return true;
 }
 
 // Each operand's dots are grouped from the first one that is left on.
