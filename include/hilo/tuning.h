@@ -24,7 +24,10 @@ void hl_tuning_free(HlTuning *tuning);                 // NULL is fine
 // Adds what a file says, AutotuneCache or AutotuneResults, text or binary. Of two choices for a kernel the later one counts.
 // Unknown fields are named in warnings. False after reporting; the source is borrowed.
 bool hl_tuning_read(HlCx *cx, HlTuning *tuning, HlSource *source);
-// Appends all there is, as AutotuneCache; what came as AutotuneResults, whose kernels have no fingerprints, is left out.
+// Adds what another one says.
+void hl_tuning_join(HlTuning *tuning, const HlTuning *other);
+// Appends all there is, as AutotuneCache; what came as AutotuneResults, whose kernels have no fingerprints, is left out. Text
+// names the kernels that are known by name, in comments.
 void hl_tuning_write(const HlTuning *tuning, bool as_text, HlBuf *out);
 int hl_tuning_count(const HlTuning *tuning);
 // Whether XLA writes the file of this name as text.

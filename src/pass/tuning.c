@@ -15,7 +15,8 @@
 
 // Unpacked messages, in the arena.
 typedef struct Choice {
-  const char *device, *kernel;
+  const char *device, *kernel,
+      *name;     // name: of the kernel's instruction; NULL: it came from a file
   bool is_text;  // both are words; else fingerprints
   XlaTuning__Backend by;
   const XlaTuning__BackendConfig *config;
@@ -362,8 +363,48 @@ void tuning_add(HlCx *cx, HlTuning *tuning, const HlTarget *target, const HlInst
       choice_of(tuning, false, device_print(arena, target), kernel_print(cx, arena, kernel));
   MESSAGE(arena, XlaTuning__BackendConfig, xla_tuning__backend_config, config);
   write_config(arena, tuned, config);
+  choice->name = hl_arena_strndup(arena, kernel->name->text, kernel->name->n);
   choice->by = tuned->by;
   choice->config = config;
+}
+
+static const char *keep(HlArena *arena, const char *text) {
+  return text ? hl_arena_strndup(arena, text, strlen(text)) : NULL;
+}
+
+static const XlaTuning__BackendConfig *keep_config(HlArena *arena,
+                                                   const XlaTuning__BackendConfig *config) {
+  if (!config)
+    return NULL;
+  HlBuf wire = {0};
+  wire_put_packed(&wire, &config->base);
+  const HlStr bytes = {wire.at ? wire.at : "", wire.n};
+  const ProtobufCMessage *own =
+      wire_unpack(NULL, NULL, arena, bytes, &xla_tuning__backend_config__descriptor);
+  hl_buf_free(&wire);
+  return (const XlaTuning__BackendConfig *)own;
+}
+
+// The oldest first.
+static const Choice **in_order(HlArena *arena, const HlTuning *tuning) {
+  const Choice **all = HL_ARRAY(arena, const Choice *, tuning->n + 1);
+  int place = tuning->n;
+  for (const Choice *c = tuning->last; c; c = c->before)
+    all[--place] = c;
+  return all;
+}
+
+void hl_tuning_join(HlTuning *tuning, const HlTuning *other) {
+  HlArena *arena = tuning->arena, *scratch = hl_arena_new();
+  const Choice **all = in_order(scratch, other);
+  for (int k = 0; k < other->n; k++) {
+    Choice *choice = choice_of(tuning, all[k]->is_text, keep(arena, all[k]->device),
+                               keep(arena, all[k]->kernel));
+    choice->name = keep(arena, all[k]->name);
+    choice->by = all[k]->by;
+    choice->config = keep_config(arena, all[k]->config);
+  }
+  hl_arena_free(scratch);
 }
 
 // --- Files ----------------------------------------------------------------------------------------
@@ -467,22 +508,26 @@ static XlaTuning__AutotuneEntry *entry_of(HlArena *arena, const Choice *choice) 
 }
 
 void hl_tuning_write(const HlTuning *tuning, bool as_text, HlBuf *out) {
+  const ProtobufCMessageDescriptor *type = &xla_tuning__autotune_cache__descriptor;
   HlArena *arena = hl_arena_new();
-  MESSAGE(arena, XlaTuning__AutotuneCache, xla_tuning__autotune_cache, cache);
-  cache->entries = HL_ARRAY(arena, XlaTuning__AutotuneEntry *, tuning->n + 1);
-  int place = tuning->n;
-  for (const Choice *c = tuning->last; c; c = c->before)  // the oldest first
-    if (!c->is_text)
-      cache->entries[--place] = entry_of(arena, c);
-  cache->n_entries = (size_t)(tuning->n - place);
-  cache->entries += place;
+  const Choice **all = in_order(arena, tuning);
   HlBuf wire = {0};
-  wire_put_packed(&wire, &cache->base);
-  const HlStr bytes = {wire.at ? wire.at : "", wire.n};
-  if (as_text)
-    wire_to_pbtxt(bytes, &xla_tuning__autotune_cache__descriptor, out);
-  else
-    hl_buf_add(out, bytes.at, bytes.n);
+  for (int k = 0; k < tuning->n; k++) {
+    if (all[k]->is_text)
+      continue;
+    MESSAGE(arena, XlaTuning__AutotuneCache, xla_tuning__autotune_cache, cache);
+    XlaTuning__AutotuneEntry *entry = entry_of(arena, all[k]);
+    cache->n_entries = 1;
+    cache->entries = &entry;
+    wire.n = 0;
+    wire_put_packed(&wire, &cache->base);
+    if (as_text && all[k]->name)
+      hl_buf_printf(out, "# %s\n", all[k]->name);
+    if (as_text)
+      wire_to_pbtxt((HlStr){wire.at, wire.n}, type, out);
+    else
+      hl_buf_add(out, wire.at, wire.n);
+  }
   hl_buf_free(&wire);
   hl_arena_free(arena);
 }

@@ -87,19 +87,15 @@ const HlFlags *hl_session_flags(const HlSession *s) {
 
 bool session_note_choices(HlCx *cx, HlSession *s, const HlTuning *tuned) {
   const char *path = hl_flag_text(s->flags.xla_gpu_dump_autotune_results_to);
-  HlBuf of_one = {0}, of_all = {0};
-  hl_tuning_write(tuned, false, &of_one);
-  HlSource *source = hl_source_new("choices", of_one.at ? of_one.at : "", of_one.n, true);
+  HlBuf out = {0};
   pthread_mutex_lock(&s->lock);
   if (!s->tuned)
     s->tuned = hl_tuning_new();
-  bool ok = hl_tuning_read(cx, s->tuned, source);
-  hl_tuning_write(s->tuned, hl_tuning_is_text(path), &of_all);
-  ok = ok && hl_write_file(cx, path, of_all.at ? of_all.at : "", of_all.n);
+  hl_tuning_join(s->tuned, tuned);
+  hl_tuning_write(s->tuned, hl_tuning_is_text(path), &out);
+  const bool ok = hl_write_file(cx, path, out.at ? out.at : "", out.n);
   pthread_mutex_unlock(&s->lock);
-  hl_source_unref(source);
-  hl_buf_free(&of_one);
-  hl_buf_free(&of_all);
+  hl_buf_free(&out);
   return ok;
 }
 

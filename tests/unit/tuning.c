@@ -98,7 +98,14 @@ static void test_files(void **state) {
     hl_tuning_free(again);
     hl_buf_free(&file);
   }
+  HlTuning *both = hl_tuning_new();
+  hl_tuning_join(both, tuning);
+  hl_tuning_join(both, tuning);
   hl_tuning_free(tuning);
+  assert_int_equal(hl_tuning_count(both), 1);
+  assert_true(tuning_find(cx, both, arena, h100, kernel, &tuned));
+  assert_int_equal(tuned.native.unroll, 2);
+  hl_tuning_free(both);
   hl_module_free(m);
   hl_arena_free(arena);
   hl_cx_free(cx);
