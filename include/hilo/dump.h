@@ -5,6 +5,7 @@
 
 #include "hilo/flags.h"
 #include "hilo/pass.h"
+#include "hilo/text.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,6 +15,10 @@ extern "C" {
 typedef enum HlDumpAs { HL_DUMP_FULL, HL_DUMP_DELTA } HlDumpAs;
 
 typedef struct HlDumper HlDumper;
+
+// How dumps print a module under these flags: as XLA's own text of a module that names no options, which hlo-opt prints, too.
+// What is started is there an async-start, whereas hl_text_print follows what JAX shows (as_text) unless told otherwise.
+HlTextOptions hl_dump_text_options(const HlFlags *flags, const HlModule *m);
 
 // The dumps of one run of the program. The flags are borrowed. NULL after reporting a regular expression that cannot be
 // read; without --xla_dump_to and forms a dumper that writes nothing.

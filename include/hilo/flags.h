@@ -15,7 +15,7 @@ typedef struct HlFlags {
       xla_dump_hlo_as_html, xla_dump_hlo_snapshots, xla_dump_hlo_unoptimized_snapshots, xla_dump_large_constants,
       xla_syntax_sugar_async_ops, xla_dump_disable_metadata, xla_dump_compress_protos, xla_dump_include_timestamp, xla_dump_module_metadata,
       xla_dump_fusion_visualization;
-  HlSwitch xla_allow_excess_precision, xla_dump_hlo_as_long_text, xla_enable_dumping, xla_dump_compact_gte;  // usually on
+  HlSwitch xla_allow_excess_precision, xla_dump_hlo_as_long_text, xla_enable_dumping, xla_dump_compact_gte, xla_dump_full_hlo_config;  // usually on
   HlMaybeInt xla_force_host_platform_device_count, xla_dump_max_hlo_modules;  // 1; no limit
   // NULL is "".
   const char *xla_disable_hlo_passes, *xla_enable_hlo_passes_only, *xla_run_hlo_passes_starting_from, *xla_fuel, *xla_dump_to,
@@ -39,6 +39,9 @@ bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path);
 bool hl_flags_debug_options_source(HlCx *cx, HlFlags *flags, const HlSource *source);
 // Appends the flags that differ from their defaults as such lines.
 void hl_flags_print(const HlFlags *flags, HlBuf *out);
+// The same for config.pbtxt: also those that XLA always says there, and every name of a list as a field of its own. Only fields of
+// XLA's DebugOptions.
+void hl_flags_config(const HlFlags *flags, HlBuf *out);
 // "--NAME  meaning" of every flag that has an effect, for help.
 void hl_flags_help(HlBuf *out);
 

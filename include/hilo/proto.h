@@ -70,6 +70,10 @@ void hl_runs_free(HlRuns *runs);
 // after reporting.
 const HlTarget *hl_proto_read_target(HlCx *cx, HlArena *arena, HlSource *source);
 
+// Appends what a compilation was told about the module, as text (HloModuleConfigProto): its interface, its devices, and
+// the options, which are lines of a text proto (hl_flags_config).
+void hl_proto_write_config(const HlModule *m, HlStr debug_options, HlBuf *out);
+
 // Appends the description of a GPU as XLA writes it beside its dumps: what was read from such a file is written again, of a row
 // what the row says. Reading it gives the facts back; rates become whole operations a cycle.
 void hl_proto_write_target(const HlTarget *target, HlBuf *out);

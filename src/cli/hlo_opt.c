@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/dropin.h"
+#include "hilo/dump.h"
 #include "hilo/opt.h"
 #include "hilo/proto.h"
 #include "hilo/session.h"
@@ -136,10 +137,11 @@ static bool print_module(HloOpt *opt, const HlModule *m, const HlStage *stage, H
     return print_proto(opt, m, out);
   if (shown == HL_SHOWN_BUFFERS)
     return print_buffers(opt, m, out);
+  const HlTextOptions how = hl_dump_text_options(&opt->flags, m);
   if (shown == HL_SHOWN_PAGE)
     hl_view_page_by_inst(opt->cx, m, out);
   else
-    hl_text_print(opt->cx, m, NULL, out);
+    hl_text_print(opt->cx, m, &how, out);
   return true;
 }
 

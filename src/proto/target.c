@@ -260,9 +260,10 @@ static void set_architecture(HlArena *arena, const HlTarget *t, DeviceMsg *d) {
     xla_target__cuda_compute_capability_proto__init(c);
     c->major = (int32_t)(t->capability / 10);
     c->minor = (int32_t)(t->capability % 10);
-    if (n > 0 && t->architecture[n - 1] == 'a')
-      c->feature_extension =
-          XLA_TARGET__CUDA_COMPUTE_CAPABILITY_PROTO__FEATURE_EXTENSION__ACCELERATED_FEATURES;
+    c->feature_extension =
+        n > 0 && t->architecture[n - 1] == 'a'
+            ? XLA_TARGET__CUDA_COMPUTE_CAPABILITY_PROTO__FEATURE_EXTENSION__ACCELERATED_FEATURES
+            : XLA_TARGET__CUDA_COMPUTE_CAPABILITY_PROTO__FEATURE_EXTENSION__NONE;
     d->cuda_compute_capability = c;
   } else if (strcmp(t->platform, "ROCM") == 0) {
     d->rocm_compute_capability = HL_NEW(arena, XlaTarget__RocmComputeCapabilityProto);

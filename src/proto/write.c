@@ -264,21 +264,74 @@ bool proto_put_literal(HlCx *cx, const HlLiteral *literal, uint32_t field, HlBuf
 
 // --- Forms ---------------------------------------------------------------------------------------------
 
-static void put_config(const HlModule *m, HlBuf *out) {
-  Xla__HloModuleConfigProto config = XLA__HLO_MODULE_CONFIG_PROTO__INIT;
-  ProtoWriter w = {.m = m, .arena = hl_arena_new()};
-  config.replica_count = m->replica_count;
-  config.num_partitions = m->num_partitions;
-  config.use_spmd_partitioning = m->num_partitions > 1;
-  config.alias_passthrough_params = m->alias_passthrough_params;
-  config.n_allow_spmd_sharding_propagation_to_parameters = (size_t)m->spmd_to_parameters.n;
-  config.allow_spmd_sharding_propagation_to_parameters = proto_ids32(&w, m->spmd_to_parameters);
-  config.n_allow_spmd_sharding_propagation_to_output = (size_t)m->spmd_to_output.n;
-  config.allow_spmd_sharding_propagation_to_output = proto_ids32(&w, m->spmd_to_output);
+// XLA calls them p0, p1, ... here.
+static void name_by_number(ProtoWriter *w, Xla__ProgramShapeProto *shape) {
+  if (!shape)
+    return;
+  shape->n_parameter_names = shape->n_parameters;
+  shape->parameter_names = HL_ARRAY(w->arena, char *, shape->n_parameters + 1);
+  for (size_t k = 0; k < shape->n_parameters; k++)
+    shape->parameter_names[k] = hl_arena_printf(w->arena, "p%zu", k);
+}
+
+static void put_as_text(const ProtobufCMessage *message, HlBuf *out) {
+  HlBuf wire = {0};
+  wire_put_packed(&wire, message);
+  wire_to_pbtxt((HlStr){wire.at, wire.n}, message->descriptor, out);
+  hl_buf_free(&wire);
+}
+
+static void put_indented(const char *name, HlStr lines, HlBuf *out) {
+  hl_buf_printf(out, "%s {\n", name);
+  while (lines.n > 0) {
+    const char *newline = memchr(lines.at, '\n', lines.n);
+    const size_t n = newline ? (size_t)(newline - lines.at) + 1 : lines.n;
+    hl_buf_printf(out, "  %.*s", (int)n, lines.at);
+    lines = (HlStr){lines.at + n, lines.n - n};
+  }
+  hl_buf_puts(out, "}\n");
+}
+
+typedef Xla__HloModuleConfigProto ConfigMsg;
+
+static void set_interface(ProtoWriter *w, ConfigMsg *config) {
+  const HlModule *m = w->m;
+  config->replica_count = m->replica_count;
+  config->num_partitions = m->num_partitions;
+  config->use_spmd_partitioning = m->num_partitions > 1;
   if (m->entry_result)
-    config.entry_computation_layout =
-        program_shape(&w, m->n_entry_params, m->entry_params, m->entry_result);
+    config->entry_computation_layout =
+        program_shape(w, m->n_entry_params, m->entry_params, m->entry_result);
+}
+
+static void set_permissions(ProtoWriter *w, ConfigMsg *config) {
+  const HlModule *m = w->m;
+  config->alias_passthrough_params = m->alias_passthrough_params;
+  config->n_allow_spmd_sharding_propagation_to_parameters = (size_t)m->spmd_to_parameters.n;
+  config->allow_spmd_sharding_propagation_to_parameters = proto_ids32(w, m->spmd_to_parameters);
+  config->n_allow_spmd_sharding_propagation_to_output = (size_t)m->spmd_to_output.n;
+  config->allow_spmd_sharding_propagation_to_output = proto_ids32(w, m->spmd_to_output);
+}
+
+static void put_config(const HlModule *m, HlBuf *out) {
+  ConfigMsg config = XLA__HLO_MODULE_CONFIG_PROTO__INIT;
+  ProtoWriter w = {.m = m, .arena = hl_arena_new()};
+  set_interface(&w, &config);
+  set_permissions(&w, &config);
   wire_put_message(out, 2, &config.base);
+  hl_arena_free(w.arena);
+}
+
+// Fields stand in the order of their numbers, the options between the two parts.
+void hl_proto_write_config(const HlModule *m, HlStr debug_options, HlBuf *out) {
+  ConfigMsg interface = XLA__HLO_MODULE_CONFIG_PROTO__INIT, permissions = interface;
+  ProtoWriter w = {.m = m, .arena = hl_arena_new()};
+  set_interface(&w, &interface);
+  set_permissions(&w, &permissions);
+  name_by_number(&w, interface.entry_computation_layout);
+  put_as_text(&interface.base, out);
+  put_indented("debug_options", debug_options, out);
+  put_as_text(&permissions.base, out);
   hl_arena_free(w.arena);
 }
 

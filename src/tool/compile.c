@@ -196,6 +196,30 @@ static const char *dump_name(const char *wish, const char *usual) {
   return wish ? wish : usual;
 }
 
+static const HlTarget *target_of(const Compile *c) {
+  const HlTarget *own = c->options->engine.target;
+  return own ? own : c->session->target;
+}
+
+static bool has_gpu(const Compile *c) {
+  const HlTarget *t = target_of(c);
+  return t && t->kind == HL_TARGET_GPU;
+}
+
+// What is asked for, beside a program for a GPU.
+static bool put_config(Compile *c) {
+  HlCompiled *out = c->out;
+  if (!has_gpu(c) || out->flags.xla_dump_full_hlo_config == HL_OFF)
+    return true;
+  HlBuf flags = {0}, text = {0};
+  hl_flags_config(&out->flags, &flags);
+  hl_proto_write_config(out->m, (HlStr){flags.at, flags.n}, &text);
+  const bool ok = dump_beside(out->dumper, "config.pbtxt", &text);
+  hl_buf_free(&flags);
+  hl_buf_free(&text);
+  return ok;
+}
+
 static bool begin_dumps(Compile *c) {
   HlCompiled *out = c->out;
   if (c->options->no_dumps)
@@ -204,21 +228,15 @@ static bool begin_dumps(Compile *c) {
   hl_flags_copy(&c->session->flags, &out->flags);
   out->dumper = dump_new(c->cx, &out->flags, c->session->dump_as, &c->session->dumped);
   return out->dumper && hl_dumper_begin(out->dumper, out->m) &&
-         (!*name || hl_dumper_module(out->dumper, out->m, name));
-}
-
-static const HlTarget *target_of(const Compile *c) {
-  const HlTarget *own = c->options->engine.target;
-  return own ? own : c->session->target;
+         (!*name || hl_dumper_module(out->dumper, out->m, name)) && put_config(c);
 }
 
 // What passes knew of the GPU stands beside the states.
 static bool put_target(Compile *c) {
-  const HlTarget *t = target_of(c);
-  if (!c->out->dumper || !t || t->kind != HL_TARGET_GPU)
+  if (!c->out->dumper || !has_gpu(c))
     return true;
   HlBuf text = {0};
-  hl_proto_write_target(t, &text);
+  hl_proto_write_target(target_of(c), &text);
   const bool ok = dump_beside(c->out->dumper, "gpu_target_config.pbtxt", &text);
   hl_buf_free(&text);
   return ok;

@@ -213,18 +213,23 @@ bool dump_beside(HlDumper *d, const char *suffix, const HlBuf *text) {
 
 // --- A state in every form ----------------------------------------------------------------------
 
+HlTextOptions hl_dump_text_options(const HlFlags *flags, const HlModule *m) {
+  const bool is_short = flags->xla_dump_hlo_as_long_text == HL_OFF;
+  HlTextOptions options = {.preset = is_short ? HL_TEXT_SHORT : HL_TEXT_DEFAULT,
+                           .large_constants = hl_switch(flags->xla_dump_large_constants),
+                           .async_sugar = hl_switch(flags->xla_syntax_sugar_async_ops),
+                           .tuple_elements = flags->xla_dump_compact_gte == HL_OFF ? HL_OFF : HL_ON,
+                           .sorted_configs =
+                               hl_switch(hl_writes(m->dialect, HL_NEWS_SORTED_CONFIGS))};
+  if (flags->xla_dump_disable_metadata)
+    options.metadata = options.frames = HL_OFF;
+  return options;
+}
+
 // As it came a module is printed with its computations as they came.
 static void print_module(const HlDumper *d, const HlModule *m, bool as_read, HlBuf *out) {
-  const bool is_short = d->flags->xla_dump_hlo_as_long_text == HL_OFF;
-  HlTextOptions options = {
-      .preset = is_short ? HL_TEXT_SHORT : HL_TEXT_DEFAULT,
-      .large_constants = hl_switch(d->flags->xla_dump_large_constants),
-      .async_sugar = hl_switch(d->flags->xla_syntax_sugar_async_ops),
-      .tuple_elements = d->flags->xla_dump_compact_gte == HL_OFF ? HL_OFF : HL_ON,
-      .sorted_configs = hl_switch(hl_writes(m->dialect, HL_NEWS_SORTED_CONFIGS)),
-      .list_order = hl_switch(as_read)};
-  if (d->flags->xla_dump_disable_metadata)
-    options.metadata = options.frames = HL_OFF;
+  HlTextOptions options = hl_dump_text_options(d->flags, m);
+  options.list_order = hl_switch(as_read);
   hl_text_print(d->cx, m, &options, out);
 }
 

@@ -8,7 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum Kind { KIND_BOOL, KIND_SWITCH, KIND_INT, KIND_TEXT, KIND_OTHER, KIND_GONE } Kind;
+typedef enum Kind {
+  KIND_BOOL,
+  KIND_SAID,
+  KIND_SWITCH,
+  KIND_INT,
+  KIND_TEXT,
+  KIND_LIST,
+  KIND_ASIDE,
+  KIND_OTHER,
+  KIND_GONE
+} Kind;
 
 // What flags steer that Hilo does not have.
 typedef enum Steers { HARMLESS, RESULTS, PROGRAM, SPEED } Steers;
@@ -33,6 +43,10 @@ static const Flag table[] = {
 #include "tool/flags.def"
 };
 
+static bool is_text(Kind kind) {
+  return kind == KIND_TEXT || kind == KIND_LIST || kind == KIND_ASIDE;
+}
+
 static void *field_of(const HlFlags *flags, const Flag *flag) {
   return (char *)(uintptr_t)flags + flag->field;
 }
@@ -54,7 +68,7 @@ void hl_flags_copy(const HlFlags *from, HlFlags *out) {
   out->warned = NULL;
   for (int k = 0; k < HL_COUNT_OF(table); k++) {
     const char **text = field_of(out, &table[k]);
-    if (table[k].kind == KIND_TEXT && *text)
+    if (is_text(table[k].kind) && *text)
       *text = keep(out, *text);
   }
 }
@@ -144,13 +158,13 @@ static bool set(HlCx *cx, HlFlags *flags, HlStr name, const char *value) {
     return true;
   }
   bool ok = true;
-  if (flag->kind == KIND_BOOL)
+  if (flag->kind == KIND_BOOL || flag->kind == KIND_SAID)
     ok = set_bool(field_of(flags, flag), value);
   else if (flag->kind == KIND_SWITCH)
     ok = set_switch(field_of(flags, flag), value);
   else if (flag->kind == KIND_INT)
     ok = set_int(field_of(flags, flag), value, flag->usual);
-  else if (flag->kind == KIND_TEXT)
+  else if (is_text(flag->kind))
     *(const char **)field_of(flags, flag) = keep(flags, hl_flag_text(value));
   else
     warn_once(cx, flags, flag, value);
@@ -289,19 +303,35 @@ bool hl_flags_debug_options(HlCx *cx, HlFlags *flags, const char *path) {
 
 // --- Printing -----------------------------------------------------------------------------------
 
-static void print_flag(const Flag *flag, const void *value, HlBuf *out) {
-  const char *text = flag->kind == KIND_TEXT ? hl_flag_text(*(char *const *)value) : "";
+static void print_text(const Flag *flag, HlStr text, HlBuf *out) {
+  hl_buf_printf(out, "%s: \"", flag->name);
+  hl_buf_c_escape(out, text.at, text.n);
+  hl_buf_puts(out, "\"\n");
+}
+
+// `all`: also what is as usual.
+static void print_flag(const Flag *flag, const void *value, bool all, HlBuf *out) {
+  const char *text = is_text(flag->kind) ? hl_flag_text(*(char *const *)value) : "";
   const HlMaybeInt number = flag->kind == KIND_INT ? *(const HlMaybeInt *)value : (HlMaybeInt){0};
-  if (flag->kind == KIND_BOOL && *(const bool *)value)
-    hl_buf_printf(out, "%s: true\n", flag->name);
-  if (flag->kind == KIND_SWITCH && *(const HlSwitch *)value == HL_OFF)
-    hl_buf_printf(out, "%s: false\n", flag->name);
-  if (number.given && number.value != flag->usual)
-    hl_buf_printf(out, "%s: %lld\n", flag->name, (long long)number.value);
-  if (*text) {
-    hl_buf_printf(out, "%s: \"", flag->name);
-    hl_buf_c_escape(out, text, strlen(text));
-    hl_buf_puts(out, "\"\n");
+  const bool is_bool = flag->kind == KIND_BOOL || flag->kind == KIND_SAID;
+  const bool is_set = flag->kind == KIND_SWITCH ? *(const HlSwitch *)value == HL_OFF
+                                                : is_bool && *(const bool *)value;
+  if (is_set || (all && (is_bool || flag->kind == KIND_SWITCH)))
+    hl_buf_printf(out, "%s: %s\n", flag->name, is_set == is_bool ? "true" : "false");
+  if (flag->kind == KIND_INT && (all || (number.given && number.value != flag->usual)))
+    hl_buf_printf(out, "%s: %lld\n", flag->name,
+                  (long long)(number.given ? number.value : flag->usual));
+  if (*text)
+    print_text(flag, hl_str(text), out);
+}
+
+// Every name a field.
+static void print_list(const Flag *flag, const char *at, HlBuf *out) {
+  while (*at) {
+    const HlStr name = {at, strcspn(at, ",")};
+    print_text(flag, name, out);
+    at += name.n;
+    at += *at == ',';
   }
 }
 
@@ -312,7 +342,18 @@ static bool is_honoured(const Flag *flag) {
 void hl_flags_print(const HlFlags *flags, HlBuf *out) {
   for (int k = 0; k < HL_COUNT_OF(table); k++)
     if (is_honoured(&table[k]))
-      print_flag(&table[k], field_of(flags, &table[k]), out);
+      print_flag(&table[k], field_of(flags, &table[k]), false, out);
+}
+
+void hl_flags_config(const HlFlags *flags, HlBuf *out) {
+  for (int k = 0; k < HL_COUNT_OF(table); k++) {
+    const Flag *flag = &table[k];
+    const void *value = field_of(flags, flag);
+    if (flag->kind == KIND_LIST)
+      print_list(flag, hl_flag_text(*(char *const *)value), out);
+    else if (is_honoured(flag) && flag->kind != KIND_ASIDE)
+      print_flag(flag, value, flag->kind != KIND_BOOL, out);
+  }
 }
 
 void hl_flags_help(HlBuf *out) {
