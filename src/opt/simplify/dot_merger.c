@@ -116,13 +116,86 @@ static int find_group(HlPass *p, const HlInst *x, int shared, HlInst *first, con
   return n;
 }
 
-// Since 0.11 the parts lie as the whole does, whatever order the dots had, unless somebody reads them in memory.
-static void lie_as(HlPass *p, const HlInst *all, HlInst *part) {
-  for (const HlUse *use = part->first_use; use; use = use->next)
-    if (hl_reads_memory(use->user))
+// --- What the shared operand is a view of ----------------------------------------------------------
+
+// A dot's side by itself, where the dimensions it sums over are one.
+typedef struct Side {
+  HlInst *x;
+  HlI64s contract;
+  int n_free;
+} Side;
+
+// From which dimensions of `mid` on the second one of a matrix that reshapes it begins; -1: it tears one apart.
+static int second_from(const HlShape *mid, const HlShape *matrix) {
+  int64_t rows = 1;
+  int k = 0;
+  while (k < mid->rank && rows < matrix->dim[0])
+    rows *= mid->dim[k++];
+  return rows == matrix->dim[0] && hl_shape_elements(mid) > 0 ? k : -1;
+}
+
+// A matrix that is a reshape, of a transpose maybe, by what it is a view of: summed over in one dimension, free ones as they are.
+static Side behind_views(HlPass *p, HlBuild *b, HlInst *x, HlI64s contract) {
+  const Side as_it_is = {x, contract, x->shape->rank - contract.n};
+  if (x->op != HL_OP_RESHAPE || x->shape->rank != 2 || contract.n != 1)
+    return as_it_is;
+  HlInst *mid = x->operands[0], *base = mid->op == HL_OP_TRANSPOSE ? mid->operands[0] : mid;
+  const int rank = mid->shape->rank, cut = second_from(mid->shape, x->shape);
+  const HlI64s order = base != mid ? hl_dims(mid) : dims_from(p->arena, 0, rank);
+  if (cut <= 0 || cut >= rank)
+    return as_it_is;
+  for (int k = 1; k < rank; k++)
+    if (k != cut && order.at[k] != order.at[k - 1] + 1)
+      return as_it_is;
+  const int from = contract.at[0] ? cut : 0, n = contract.at[0] ? rank - cut : cut;
+  int64_t *sizes = HL_ARRAY(p->arena, int64_t, rank), *at = HL_ARRAY(p->arena, int64_t, 1);
+  int kept = 0;
+  for (int d = 0; d < rank; d++) {
+    const bool is_summed = d >= order.at[from] && d < order.at[from] + n;
+    if (d == order.at[from])
+      at[0] = kept;
+    if (is_summed && d > order.at[from])
+      sizes[kept - 1] *= base->shape->dim[d];
+    else
+      sizes[kept++] = base->shape->dim[d];
+  }
+  return (Side){hl_b_reshape(b, base, kept, sizes), {at, 1}, kept - 1};
+}
+
+enum { MOST_VIEWS = 16 };
+
+// The same views of the same instruction once more: those that were there may have other readers.
+static HlInst *views_again(HlInst *x) {
+  HlInst *views[MOST_VIEWS];
+  int n = 0;
+  while (n < MOST_VIEWS && (x->op == HL_OP_RESHAPE || x->op == HL_OP_TRANSPOSE)) {
+    views[n++] = x;
+    x = x->operands[0];
+  }
+  while (n > 0)
+    x = hl_inst_copy(x->comp, views[--n], NULL, 1, &x);
+  return x;
+}
+
+// --- One for all ----------------------------------------------------------------------------------
+
+// Since 0.11 the parts lie in rows, as the whole does, whatever order the dots had, unless somebody reads them in memory; and
+// reshapes are of the parts themselves.
+static void tidy(HlPass *p, HlInst *slice, HlInst *part) {
+  for (const HlUse *use = part->first_use, *next; use; use = next) {
+    next = use->next;
+    if (part != slice && use->user->op == HL_OP_RESHAPE)
+      hl_set_operand(use->user, 0, slice);
+    else if (hl_reads_memory(use->user))
       return;
-  if (hl_pass_since(p, HL_XLA_0_11) && part != part->comp->root)
-    hl_set_shape(part, hl_shape_with_layout(p->m->shapes, part->shape, all->shape->layout));
+  }
+  if (part == part->comp->root)
+    return;
+  if (part->first_use)
+    hl_set_shape(part, hl_shape_array(p->m->shapes, part->shape->dtype, part->shape->rank,
+                                      part->shape->dim));
+  else
+    hl_erase(part);
 }
 
 static bool merge(HlPass *p, HlInst **group, int n, int shared) {
@@ -130,27 +203,39 @@ static bool merge(HlPass *p, HlInst **group, int n, int shared) {
   HlBuild b;
   hl_begin(p, "dot-merger", first, &b);
   DotDims d = dot_dims(p->arena, first);
+  const bool sees_through = hl_pass_since(p, HL_XLA_0_11) && d.batch[0].n == 0;
   HlInst **others = HL_ARRAY(p->arena, HlInst *, n), *sides[2];
-  HlInst **part = HL_ARRAY(p->arena, HlInst *, n);
-  for (int k = 0; k < n; k++)
+  HlInst **slice = HL_ARRAY(p->arena, HlInst *, n), **part = HL_ARRAY(p->arena, HlInst *, n);
+  for (int k = 0; k < n; k++) {
     others[k] = group[k]->operands[1 - shared];
+    others[k] = sees_through ? views_again(others[k]) : others[k];
+  }
   int64_t free = d.free[1 - shared].at[0];
+  int n_free = d.free[shared].n;
   sides[shared] = first->operands[shared];
+  if (sees_through) {
+    const Side side = behind_views(p, &b, sides[shared], d.contract[shared]);
+    sides[shared] = side.x;
+    d.contract[shared] = side.contract;
+    n_free = side.n_free;
+  }
   sides[1 - shared] = hl_b_concatenate(&b, n, others, free);
   HlInst *all = dot_of(&b, first, sides[0], sides[1], d);
-  int along = d.batch[0].n + (shared == 0 ? d.free[0].n : 0);
+  int along = d.batch[0].n + (shared == 0 ? n_free : 0);
   int64_t at = 0;
   for (int k = 0; all && k < n; k++) {
     int64_t size = others[k]->shape->dim[free];
-    part[k] = hl_b_slice_dim(&b, all, along, at, at + size);
+    const HlShape *shape = group[k]->shape;
+    slice[k] = hl_b_slice_dim(&b, all, along, at, at + size);
+    part[k] = hl_b_reshape(&b, slice[k], shape->rank, shape->dim);
     if (k > 0)
       hl_also(p, group[k], part[k]);
     at += size;
   }
   if (!hl_commit(p, part[0]))
     return false;
-  for (int k = 0; k < n; k++)
-    lie_as(p, all, part[k]);
+  for (int k = 0; k < n && hl_pass_since(p, HL_XLA_0_11); k++)
+    tidy(p, slice[k], part[k]);
   return true;
 }
 
