@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "hilo/text.h"
 #include "proto/message.h"
+#include "text/print.h"
 
 // Unpacked messages, in the arena.
 typedef struct Choice {
@@ -83,6 +84,32 @@ static const char *device_print(HlArena *arena, const HlTarget *t) {
   return hl_arena_printf(arena, "%016" PRIx64, base_fingerprint64((HlStr){words, strlen(words)}));
 }
 
+// Its config with all that XLA writes of where and when something runs, also where that is as usual.
+static const char *whole_config(HlArena *arena, const HlInst *kernel) {
+  HlQueueConfig queue = hl_queue_config(arena, kernel);
+  queue.queue = queue.queue.given ? queue.queue : (HlMaybeInt){true, 0};
+  queue.earliest = queue.earliest == HL_USUAL ? HL_OFF : queue.earliest;
+  queue.device = queue.device == HL_DEVICE_NONE ? HL_DEVICE_INVALID : queue.device;
+  queue.costs = queue.costs.at ? queue.costs : (HlStr){"[]", 2};
+  return hl_queue_config_text(arena, hl_attr_text(kernel, HL_A_BACKEND_CONFIG), &queue);
+}
+
+// The config is the last thing that an instruction's text says.
+static void put_whole_config(HlCx *cx, HlArena *arena, const HlInst *kernel, HlBuf *text) {
+  static const char begin[] = ", backend_config=";
+  const char *config = whole_config(arena, kernel), *own = NULL;
+  for (char *at = text->at; (at = strstr(at, begin)); at++)
+    own = at;
+  if (!own)
+    return;
+  HlBuf whole = {0};
+  if (print_sorted_json(cx, (HlStr){config, strlen(config)}, &whole)) {
+    text->n = (size_t)(own - text->at) + strlen(begin);
+    hl_buf_add(text, whole.at, whole.n);
+  }
+  hl_buf_free(&whole);
+}
+
 static const char *kernel_print(HlCx *cx, HlArena *arena, const HlInst *kernel) {
   const HlTextOptions how = {.preset = HL_TEXT_FINGERPRINT,
                              .backend_config = HL_ON,
@@ -90,6 +117,8 @@ static const char *kernel_print(HlCx *cx, HlArena *arena, const HlInst *kernel) 
                              .operand_shapes = HL_ON};
   HlBuf text = {0};
   hl_text_print_inst(cx, kernel, &how, &text);
+  if (hl_attr(kernel, HL_A_BACKEND_CONFIG))
+    put_whole_config(cx, arena, kernel, &text);
   const HlFingerprint print = base_fingerprint128((HlStr){text.at, text.n});
   hl_buf_free(&text);
   return hl_arena_printf(arena, "%016" PRIx64 "%016" PRIx64, print.high, print.low);

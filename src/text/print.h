@@ -68,7 +68,7 @@ bool print_has_sparsity(HlSparsityOf s);
 void print_dict(HlBuf *out, const HlDict *dict);
 // A JSON object without white space, the members in the order of their bytes at every level. False, and nothing is
 // printed, where the text is none.
-bool print_sorted_json(Print *p, const HlSym *text);
+bool print_sorted_json(HlCx *cx, HlStr text, HlBuf *out);
 void print_aliases(HlBuf *out, HlAliases aliases, bool of_module);
 void print_origin(HlBuf *out, const HlOrigin *origin);
 // Whether an async instruction prints as `op-start`: its computation is one instruction.

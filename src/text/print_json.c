@@ -109,17 +109,17 @@ static bool take_value(Json *j, HlBuf *out) {
   return ok;
 }
 
-bool print_sorted_json(Print *p, const HlSym *text) {
-  HlArena *scratch = hl_cx_scratch(p->cx);
+bool print_sorted_json(HlCx *cx, HlStr text, HlBuf *out) {
+  HlArena *scratch = hl_cx_scratch(cx);
   const HlMark mark = hl_arena_mark(scratch);
-  Json j = {.arena = scratch, .at = text->text, .end = text->text + text->n};
+  Json j = {.arena = scratch, .at = text.at, .end = text.at + text.n};
   HlBuf sorted = {0};
   skip_space(&j);
   bool ok = j.at < j.end && *j.at == '{' && take_value(&j, &sorted);
   skip_space(&j);
   ok = ok && j.at == j.end;
   if (ok)
-    put(p->out, sorted.at, sorted.n);
+    put(out, sorted.at, sorted.n);
   hl_buf_free(&sorted);
   hl_arena_release(scratch, mark);
   return ok;

@@ -444,7 +444,8 @@ static void put_dict_text(HlBuf *out, const HlSym *text) {
 }
 
 static void print_dict_text(Print *p, const HlInst *inst, const HlAttr *attr) {
-  if (!p->how.sorted_configs || !print_sorted_json(p, attr->sym))
+  if (!p->how.sorted_configs ||
+      !print_sorted_json(p->cx, (HlStr){attr->sym->text, attr->sym->n}, p->out))
     put_dict_text(p->out, attr->sym);
 }
 

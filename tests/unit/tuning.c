@@ -111,6 +111,32 @@ static void test_files(void **state) {
   hl_cx_free(cx);
 }
 
+// A kernel whose config says only what it must has the fingerprint that XLA gives it, whose configs say all.
+static void test_whole_config(void **state) {
+  (void)state;
+  static const char bare[] =
+      "HloModule m\n"
+      "g { x = f32[64,64] parameter(0)\n y = f32[64,64] parameter(1)\n"
+      "ROOT d = f32[64,64] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0} }\n"
+      "ENTRY e { x = f32[64,64] parameter(0)\n y = f32[64,64] parameter(1)\n"
+      "ROOT f = f32[64,64] fusion(x, y), kind=kCustom, calls=g, "
+      "backend_config={\"fusion_backend_config\":{\"kind\":\"__triton_gemm\"}} }";
+  HlCx *cx = hl_cx_new();
+  HlArena *arena = hl_arena_new();
+  HlModule *m = hl_text_parse(cx, bare);
+  HlTuning *tuning = hl_tuning_new();
+  const Tuned tuned = {.by = XLA_TUNING__BACKEND__NATIVE_EMITTER, .native = {.known = true}};
+  tuning_add(cx, tuning, hl_target_find("h100"), m->entry->root, &tuned);
+  HlBuf file = {0};
+  hl_tuning_write(tuning, true, &file);
+  assert_non_null(strstr(file.at, "\"6e5d320de0a84d725563caf770bbcb4b\""));
+  hl_buf_free(&file);
+  hl_tuning_free(tuning);
+  hl_module_free(m);
+  hl_arena_free(arena);
+  hl_cx_free(cx);
+}
+
 // Damage is an error, whatever is damaged; results of other kinds are passed over.
 static void test_damage(void **state) {
   (void)state;
@@ -139,6 +165,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_fingerprints),
       cmocka_unit_test(test_files),
+      cmocka_unit_test(test_whole_config),
       cmocka_unit_test(test_damage),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
