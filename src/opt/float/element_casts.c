@@ -93,8 +93,7 @@ static HlInst *change_type(HlPass *p, HlBuild *b, HlInst *inst) {
   HlDtype to = hl_dtype_by_text(hl_str(hl_pass_text(p, "to")));
   if (!is_product(inst) || hl_has_attr(inst, HL_A_ALGORITHM) || from == HL_NO_DTYPE || to == from ||
       to == HL_NO_DTYPE || inst->operands[0]->shape->dtype != from ||
-      inst->operands[1]->shape->dtype != from ||
-      (p->target->ynn && hl_cpu_library_takes(p, inst)))
+      inst->operands[1]->shape->dtype != from || (p->target->ynn && hl_cpu_library_takes(p, inst)))
     return NULL;
   HlInst *operands[2];
   for (int k = 0; k < 2; k++)
@@ -153,19 +152,61 @@ static HlInst *join_pieces(HlBuild *b, HlInst *x, int from, int to) {
                      (HlI64s){&last, 1});
 }
 
+// The same as one iota and one product, as since 0.11.
+static HlInst *distances_at_once(HlBuild *b, HlInst *like, int width) {
+  const HlAttr along = {.key = HL_A_IOTA_DIMENSION, .i = like->shape->rank - 1};
+  HlInst *at = hl_b_op(b, HL_OP_IOTA, like->shape, 0, NULL, 1, &along, 0, NULL);
+  return hl_b_binary(b, HL_OP_MULTIPLY, hl_b_like_int(b, like, width), at);
+}
+
 static HlInst *cut_pieces(HlPass *p, HlBuild *b, HlInst *x, const HlShape *shape, int from,
                           int to) {
   int64_t *all = HL_ARRAY(p->m->arena, int64_t, shape->rank);
   for (int d = 0; d < shape->rank - 1; d++)
     all[d] = d;
-  HlInst *wide = hl_b_bitcast_convert(b, x, unsigned_of(from));
-  wide = wide ? hl_b_broadcast(b, wide, shape->rank, shape->dim, (HlI64s){all, shape->rank - 1})
-              : NULL;
-  HlInst *moved = hl_b_binary(b, HL_OP_SHIFT_RIGHT_LOGICAL, wide, distances(b, wide, to));
+  const HlI64s onto = {all, shape->rank - 1};
+  const bool at_once = hl_pass_since(p, HL_XLA_0_11);
+  HlInst *wide = at_once ? hl_b_broadcast(b, x, shape->rank, shape->dim, onto)
+                         : hl_b_bitcast_convert(b, x, unsigned_of(from));
+  wide = !wide     ? NULL
+         : at_once ? hl_b_bitcast_convert(b, wide, unsigned_of(from))
+                   : hl_b_broadcast(b, wide, shape->rank, shape->dim, onto);
+  if (!wide)
+    return NULL;
+  HlInst *moved = hl_b_binary(b, HL_OP_SHIFT_RIGHT_LOGICAL, wide,
+                              at_once ? distances_at_once(b, wide, to) : distances(b, wide, to));
   if (!moved)
     return NULL;
   HlInst *mask = hl_b_like_int(b, moved, (int64_t)(((uint64_t)1 << to) - 1));
   return hl_b_convert(b, hl_b_binary(b, HL_OP_AND, moved, mask), unsigned_of(to));
+}
+
+// Since 0.11 pieces are joined one by one: every n-th along the last dimension, which takes in the one before it.
+static HlInst *join_slices(HlPass *p, HlBuild *b, HlInst *x, int from, int to) {
+  const int rank = x->shape->rank, n = rank > 1 ? rank - 1 : 1, pieces = to / from;
+  int64_t *dim = HL_ARRAY(p->arena, int64_t, rank), *start = HL_ARRAY(p->arena, int64_t, n);
+  int64_t *limit = HL_ARRAY(p->arena, int64_t, n), *stride = HL_ARRAY(p->arena, int64_t, n);
+  for (int d = 0; d < rank; d++)
+    dim[d] = x->shape->dim[d];
+  if (rank > 1)
+    dim[n - 1] *= dim[n];
+  for (int d = 0; d < n; d++) {
+    limit[d] = dim[d];
+    stride[d] = 1;
+  }
+  stride[n - 1] = pieces;
+  HlInst *flat = hl_b_reshape(b, x, n, dim), *all = NULL;
+  for (int k = 0; k < pieces; k++) {
+    start[n - 1] = k;
+    limit[n - 1] = dim[n - 1] - pieces + 1 + k;
+    HlInst *slice = hl_b_slice(b, flat, start, limit, stride);
+    HlInst *piece =
+        hl_b_convert(b, hl_b_bitcast_convert(b, slice, unsigned_of(from)), unsigned_of(to));
+    if (k > 0)
+      piece = hl_b_binary(b, HL_OP_SHIFT_LEFT, piece, hl_b_like_int(b, piece, (int64_t)k * from));
+    all = all ? hl_b_binary(b, HL_OP_OR, all, piece) : piece;
+  }
+  return rank > 1 ? all : hl_b_reshape(b, all, 0, NULL);
 }
 
 static HlInst *expand_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
@@ -176,8 +217,9 @@ static HlInst *expand_bitcast(HlPass *p, HlBuild *b, HlInst *inst) {
       unsigned_of(from) == HL_NO_DTYPE || unsigned_of(to) == HL_NO_DTYPE ||
       hl_shape_is_dynamic(x->shape))
     return NULL;
-  HlInst *bits =
-      from < to ? join_pieces(b, x, from, to) : cut_pieces(p, b, x, inst->shape, from, to);
+  HlInst *bits = from > to                       ? cut_pieces(p, b, x, inst->shape, from, to)
+                 : hl_pass_since(p, HL_XLA_0_11) ? join_slices(p, b, x, from, to)
+                                                 : join_pieces(b, x, from, to);
   return bits ? hl_b_bitcast_convert(b, bits, out) : NULL;
 }
 
