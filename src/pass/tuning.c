@@ -456,19 +456,57 @@ static void read_cache(HlTuning *tuning, const XlaTuning__AutotuneCache *cache) 
   }
 }
 
+static XlaTuning__Backend backend_named(const char *name) {
+  const ProtobufCEnumValue *value =
+      protobuf_c_enum_descriptor_get_value_by_name(&xla_tuning__backend__descriptor, name);
+  return value ? (XlaTuning__Backend)value->value : XLA_TUNING__BACKEND__UNSPECIFIED_BACKEND;
+}
+
+// The message that binary files have packed; NULL: it is of another type, or damaged.
+static const ProtobufCMessage *unpack_any(HlArena *arena, const XlaTuning__AnyConfig *any,
+                                          const ProtobufCMessageDescriptor *type) {
+  const char *point = strrchr(text_or_none(any->type_url), '.');
+  if (!point || strcmp(point + 1, type->short_name) != 0)
+    return NULL;
+  HlCx *cx = hl_cx_new();  // what is damaged is passed over
+  const HlStr bytes = {(const char *)any->value.data, any->value.len};
+  HlSource *source = hl_source_new("any", bytes.at, bytes.n, true);
+  const HlStr own = hl_source_bytes(source);
+  const ProtobufCMessage *out =
+      wire_check(cx, source, own, type) ? wire_unpack(cx, source, arena, own, type) : NULL;
+  hl_source_unref(source);
+  hl_cx_free(cx);
+  return out;
+}
+
+static void read_any(HlArena *arena, const XlaTuning__AnyConfig *any,
+                     XlaTuning__BackendConfig *to) {
+  const ProtobufCMessage *tile =
+      unpack_any(arena, any, &xla_tuning__block_level_fusion_config__descriptor);
+  const ProtobufCMessage *native =
+      unpack_any(arena, any, &xla_tuning__native_emitter_backend_config__descriptor);
+  to->block_level =
+      tile ? (XlaTuning__BlockLevelFusionConfig *)(uintptr_t)tile : any->blocklevelfusionconfig;
+  to->native_emitter = native ? (XlaTuning__NativeEmitterBackendConfig *)(uintptr_t)native
+                              : any->nativeemitterbackendconfig;
+}
+
 // Whose choice a result was follows from what it holds.
 static void read_results(HlTuning *tuning, const XlaTuning__AutotuneResults *results) {
   for (size_t k = 0; k < results->n_results; k++) {
     const XlaTuning__Entry *e = results->results[k];
     const XlaTuning__AutotuneResult *r = e->result;
-    if (!r || (!r->gemm && !r->triton && !r->algorithm))
+    if (!r || (!r->gemm && !r->triton && !r->algorithm && !r->other))
       continue;
     MESSAGE(tuning->arena, XlaTuning__BackendConfig, xla_tuning__backend_config, config);
     config->gemm = r->gemm;
     config->triton = r->triton;
     config->algorithm = r->algorithm;
+    if (r->other && r->other->config)
+      read_any(tuning->arena, r->other->config, config);
     Choice *choice = choice_of(tuning, true, text_or_none(e->device), text_or_none(e->hlo));
-    choice->by = r->triton      ? XLA_TUNING__BACKEND__TRITON
+    choice->by = r->other       ? backend_named(text_or_none(r->other->name))
+                 : r->triton    ? XLA_TUNING__BACKEND__TRITON
                  : r->algorithm ? XLA_TUNING__BACKEND__CUDNN
                                 : XLA_TUNING__BACKEND__CUBLASLT;
     choice->config = config;

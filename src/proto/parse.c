@@ -256,8 +256,18 @@ static const Field *field_named(TextParser *p, HlStr name) {
   return NULL;
 }
 
+// [type.googleapis.com/package.Message]: the last part, as far as there is a bracket that closes.
+static HlStr type_name(TextParser *p) {
+  HlStr part = {p->at, 0};
+  for (; p->at < p->end && (is_word_char(*p->at) || *p->at == '/'); p->at++)
+    if (*p->at == '.' || *p->at == '/')
+      part.at = p->at + 1;
+  part.n = (size_t)(p->at - part.at);
+  return eat(p, ']') ? part : (HlStr){0};
+}
+
 static bool field(TextParser *p) {
-  HlStr name = word(p);
+  HlStr name = eat(p, '[') ? type_name(p) : word(p);
   if (name.n == 0)
     return wrong(p, "a field's name");
   const Field *f = field_named(p, name);

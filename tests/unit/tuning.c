@@ -137,6 +137,43 @@ static void test_whole_config(void **state) {
   hl_cx_free(cx);
 }
 
+// Results of other backends: a message of any type, in text by its name, in binary packed.
+static void test_any(void **state) {
+  (void)state;
+  static const char packed[] =
+      "version: 3 results { device: \"CUDA: 9.0, Cores: 132, GPU clock: 1.98 GHz, Memory "
+      "bandwidth: 3350 GB/s, "
+      "L2 cache: 47.6837 MB\" hlo: \"{\\n  tmp_0 = f32[64]{0} parameter(0)\\n  ROOT tmp_1 = "
+      "f32[64]{0} "
+      "negate(f32[64]{0} tmp_0)\\n}\" result { other { name: \"BLOCK_LEVEL_EMITTER\" config { "
+      "type_url: "
+      "\"type.googleapis.com/xla.xtile.BlockLevelFusionConfig\" value: \"\\x10\\x08\" } } } }";
+  static const char named[] =
+      "version: 3 results { device: \"CUDA: 9.0, Cores: 132, GPU clock: 1.98 GHz, Memory "
+      "bandwidth: 3350 GB/s, "
+      "L2 cache: 47.6837 MB\" hlo: \"{\\n  tmp_0 = f32[64]{0} parameter(0)\\n  ROOT tmp_1 = "
+      "f32[64]{0} "
+      "negate(f32[64]{0} tmp_0)\\n}\" result { other { name: \"BLOCK_LEVEL_EMITTER\" config { "
+      "[type.googleapis.com/xla.xtile.BlockLevelFusionConfig] { num_warps: 8 } } } } }";
+  const char *const files[] = {packed, named};
+  HlCx *cx = hl_cx_new();
+  HlArena *arena = hl_arena_new();
+  HlModule *m = hl_text_parse(cx, program);
+  for (int k = 0; k < HL_COUNT_OF(files); k++) {
+    HlTuning *tuning = read(cx, files[k], strlen(files[k]));
+    assert_non_null(tuning);
+    Tuned tuned = {0};
+    assert_true(tuning_find(cx, tuning, arena, hl_target_find("h100"), m->entry->root, &tuned));
+    assert_int_equal(tuned.by, XLA_TUNING__BACKEND__BLOCK_LEVEL_EMITTER);
+    assert_int_equal(tuned.fusion.warps, 8);
+    hl_tuning_free(tuning);
+  }
+  assert_null(read(cx, "results { [x", 12));
+  hl_module_free(m);
+  hl_arena_free(arena);
+  hl_cx_free(cx);
+}
+
 // Damage is an error, whatever is damaged; results of other kinds are passed over.
 static void test_damage(void **state) {
   (void)state;
@@ -163,9 +200,8 @@ static void test_damage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_fingerprints),
-      cmocka_unit_test(test_files),
-      cmocka_unit_test(test_whole_config),
+      cmocka_unit_test(test_fingerprints), cmocka_unit_test(test_files),
+      cmocka_unit_test(test_whole_config), cmocka_unit_test(test_any),
       cmocka_unit_test(test_damage),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
