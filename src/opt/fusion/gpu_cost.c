@@ -101,6 +101,8 @@ static int64_t flops_of(const HlInst *inst) {
 static float reads_of(const HlInst *inst, int operand) {
   const float in = (float)elements(inst->operands[operand]->shape);
   const float out = (float)elements(first_result(inst));
+  if (inst->op == HL_OP_REDUCE && operand >= (int)inst->n_operands / 2)
+    return out;
   if (operand > 0 || in == 0)
     return 1;
   switch (inst->op) {
@@ -118,6 +120,9 @@ static int64_t bytes_read(const HlInst *inst, int operand) {
   const HlShape *in = inst->operands[operand]->shape;
   switch (inst->op) {
   case HL_OP_BITCAST: return 0;
+  case HL_OP_REDUCE:
+    return operand < (int)inst->n_operands / 2 ? bytes(in)
+                                               : bytes(in) * elements(first_result(inst));
   case HL_OP_BROADCAST:
   case HL_OP_SLICE: return bytes(inst->shape);
   case HL_OP_DYNAMIC_SLICE:
@@ -248,6 +253,7 @@ GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
   GpuCost cost = {.emitter = gpu_emitter(t, inst),
                   .needs = gpu_needs(t, inst),
                   .reduces_many = gpu_reduces_many(inst),
+                  .reads_apart = gpu_reads_apart(inst),
                   .bytes = HL_ARRAY(arena, int64_t, inst->n_operands + 1),
                   .reads = HL_ARRAY(arena, float, inst->n_operands + 1),
                   .emissions = HL_ARRAY(arena, double, inst->n_operands + 1)};
@@ -314,10 +320,19 @@ GpuTime gpu_total_time(const HlTarget *t, GpuTime compute, GpuTime memory) {
   return compute + memory - (GpuTime)llround(t->overlap * (double)less);
 }
 
+// How much of a line of memory is used; where neighbouring threads read far apart, one element.
+static double line_used(const HlTarget *t, const HlShape *shape, bool apart) {
+  return apart && t->memory_line > 0 && hl_shape_is_array(shape)
+             ? (double)hl_dtype_bytes(shape->dtype) / (double)t->memory_line
+             : 1;
+}
+
 GpuTime gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
+  const bool apart = cost->reads_apart && cost->emitter != GPU_TRANSPOSE;
   GpuTime memory = gpu_write_time(t, cost->bytes_out, 1);
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    memory += gpu_read_time(t, inst->operands[k]->shape, cost->bytes[k], 1, cost->launch);
+    memory += gpu_read_time(t, inst->operands[k]->shape, cost->bytes[k],
+                            line_used(t, inst->operands[k]->shape, apart), cost->launch);
   return gpu_total_time(t, gpu_compute_time(t, cost->flops, cost->launch), memory);
 }
 
@@ -361,6 +376,10 @@ GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost 
       gpu_emitter_of_both(producer, of_producer->emitter, consumer, of_consumer->emitter);
   const GpuLaunch launch =
       emitter == of_consumer->emitter ? of_consumer->launch : of_producer->launch;
+  const bool both_reduce = emitter == GPU_REDUCTION && of_producer->emitter == GPU_REDUCTION &&
+                           of_consumer->emitter == GPU_REDUCTION;
+  const bool moves = of_producer->reads_apart || of_consumer->reads_apart;
+  const bool apart = both_reduce || (moves && emitter != GPU_TRANSPOSE);
   const int at = fusion_operand_index(consumer, producer);
   GpuTime memory = gpu_write_time(t, of_consumer->bytes_out, 1);
   memory += gives_both ? gpu_write_time(t, of_producer->bytes_out, 1) : 0;
@@ -371,13 +390,16 @@ GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost 
       times += of_consumer->reads[k];
     else if (fusion_operand_index(producer, operand) < 0 &&
              fusion_operand_index(consumer, operand) == (int)k)
-      memory += gpu_read_time(t, operand->shape, of_consumer->bytes[k], 1, launch);
+      memory += gpu_read_time(t, operand->shape, of_consumer->bytes[k],
+                              line_used(t, operand->shape, apart), launch);
   }
-  for (uint32_t k = 0; k < producer->n_operands; k++)
+  for (uint32_t k = 0; k < producer->n_operands; k++) {
+    const HlShape *shape = producer->operands[k]->shape;
     if (fusion_operand_index(producer, producer->operands[k]) == (int)k)
       memory += gpu_read_time(
-          t, producer->operands[k]->shape,
-          bytes_of_both(producer, of_producer, (int)k, consumer, of_consumer, at), 1, launch);
+          t, shape, bytes_of_both(producer, of_producer, (int)k, consumer, of_consumer, at),
+          line_used(t, shape, apart), launch);
+  }
   const int64_t flops = (int64_t)((float)of_producer->flops * times + (float)of_consumer->flops);
   return gpu_total_time(t, gpu_compute_time(t, flops, launch), memory);
 }

@@ -84,13 +84,27 @@ static GpuLaunch launch_of_rows(const HlTarget *t, const Folded *folded) {
   return (GpuLaunch){gpu_ceil_div(kept, across), along * across};
 }
 
-static GpuLaunch launch_of_columns(const HlTarget *t, const Folded *folded) {
-  return (GpuLaunch){folded->dim[0] * gpu_ceil_div(folded->dim[2], t->warp), t->warp * t->warp};
+// Columns that a thread takes: what it can read at a time, as long as no thread of the warp is left without.
+static int64_t columns_of_thread(const HlTarget *t, int64_t columns, HlDtype type) {
+  const int64_t wide = type == HL_PRED || hl_dtype_info[type].bits < 32 ? 4 : 2;
+  if (hl_dtype_info[type].bits >= 64)
+    return 1;
+  for (int64_t n = wide; n > 1; n /= 2)
+    if (columns % n == 0 && t->warp * n <= columns)
+      return n;
+  return 1;
+}
+
+static GpuLaunch launch_of_columns(const HlTarget *t, const Folded *folded, HlDtype type) {
+  const int64_t columns = folded->dim[2];
+  const int64_t of_block = t->warp * columns_of_thread(t, columns, type);
+  return (GpuLaunch){folded->dim[0] * gpu_ceil_div(columns, of_block), t->warp * t->warp};
 }
 
 GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce) {
   const Folded folded = fold_reduction(reduce);
-  return folded.of_rows ? launch_of_rows(t, &folded) : launch_of_columns(t, &folded);
+  return folded.of_rows ? launch_of_rows(t, &folded)
+                        : launch_of_columns(t, &folded, reduce->operands[0]->shape->dtype);
 }
 
 // --- Fusible ------------------------------------------------------------------------------------
@@ -152,6 +166,29 @@ bool gpu_is_expensive(const HlInst *inst) {
   const HlDtype type = inst->shape->dtype;
   return !(emitters_of((HlOp)inst->op)->gpu_fast && (type == HL_F32 || type == HL_F16)) &&
          fusion_is_expensive(inst);
+}
+
+// Repeated numbers have no order that could be lost.
+static bool is_repeated(const HlInst *inst) {
+  while (inst->op != HL_OP_BROADCAST && inst->op != HL_OP_IOTA) {
+    if (inst->n_operands != 1 || (inst->op != HL_OP_BITCAST && !fusion_is_elementwise(inst)))
+      return false;
+    inst = inst->operands[0];
+  }
+  return true;
+}
+
+static bool reads_apart(const HlInst *inst) {
+  return inst->n_operands > 0 && moves_minor_dimension(inst) && !is_repeated(inst->operands[0]);
+}
+
+bool gpu_reads_apart(const HlInst *inst) {
+  if (inst->op != HL_OP_FUSION)
+    return reads_apart(inst);
+  for (const HlInst *inner = fusion_body(inst)->first; inner; inner = inner->next)
+    if (reads_apart(inner))
+      return true;
+  return false;
 }
 
 // --- Transposes by tiles ------------------------------------------------------------------------
@@ -230,6 +267,21 @@ static bool is_moved_by_tiles(const HlInst *inst) {
   const int64_t a = moved.size[read], b = moved.size[minor];
   return (a >= TILE_SIDE && b >= TILE_SIDE) ||
          (a >= SHORT_TILE_SIDE && b >= SHORT_TILE_SIDE && a * b >= LEAST_TILE);
+}
+
+// Blocks take squares of the dimensions that are read and that are written one after the other.
+enum { TRANSPOSE_SIDE = 32, TRANSPOSE_THREADS = 128 };
+
+GpuLaunch gpu_transpose_launch(const HlInst *inst) {
+  Moved moved;
+  GpuLaunch launch = {1, TRANSPOSE_THREADS};
+  if (!moved_in_memory(inst, &moved))
+    return launch;
+  const int minor = moved.rank - 1, read = most_minor(&moved, moved.rank);
+  for (int k = 0; k < moved.rank; k++)
+    launch.blocks *=
+        k == minor || k == read ? gpu_ceil_div(moved.size[k], TRANSPOSE_SIDE) : moved.size[k];
+  return launch;
 }
 
 // --- Emitters -----------------------------------------------------------------------------------
@@ -328,13 +380,26 @@ GpuEmitter gpu_emitter(const HlTarget *t, const HlInst *inst) {
   return fusion_is_custom(inst) ? GPU_LIBRARY : emitter_of_op(t, gpu_hero(t, inst));
 }
 
-// The consumer's parameter for the producer reaches the result by elementwise operations only.
+// By elementwise operations only, whatever else these read.
+static bool reaches_result(const HlComp *body, const HlInst *param) {
+  HlArena *arena = body->module->arena;
+  HlMark mark = hl_arena_mark(arena);
+  bool *reached = HL_ARRAY(arena, bool, body->next_id);
+  reached[param->id] = true;
+  for (const HlInst *inst = body->first; inst; inst = inst->next)
+    for (uint32_t k = 0; passes_hero_on(inst) && k < inst->n_operands; k++)
+      reached[inst->id] |= reached[inst->operands[k]->id];
+  const bool result = reached[body->root->id];
+  hl_arena_release(arena, mark);
+  return result;
+}
+
 static bool is_epilogue(const HlInst *producer, const HlInst *consumer) {
   if (consumer->op != HL_OP_FUSION)
     return passes_hero_on(consumer);
+  const int k = fusion_operand_index(consumer, producer);
   const HlComp *body = fusion_body(consumer);
-  return body->root->op != HL_OP_TUPLE && fusion_is_elementwise(consumer) &&
-         fusion_operand_index(consumer, producer) >= 0;
+  return k >= 0 && body->root->op != HL_OP_TUPLE && reaches_result(body, body->params[k]);
 }
 
 static bool is_alone_behind(const HlInst *consumer) {

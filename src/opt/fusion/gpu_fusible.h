@@ -37,9 +37,10 @@ typedef struct GpuLaunch {
 static inline int64_t gpu_ceil_div(int64_t n, int64_t by) {
   return (n + by - 1) / by;
 }
-// How the kernel that is `inst` is started (gpu_launch.c), and that of a reduction by blocks.
+// How the kernel that is `inst` is started (gpu_launch.c), and those of reductions and transposes by blocks.
 GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, GpuEmitter emitter);
 GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce);
+GpuLaunch gpu_transpose_launch(const HlInst *inst);
 
 // A reduction of neighbouring dimensions, large enough that a block of threads pays.
 bool gpu_is_block_reduction(const HlTarget *t, const HlInst *inst);
@@ -49,6 +50,8 @@ bool gpu_is_loop_fusible_producer(const HlTarget *t, const HlInst *inst);
 bool gpu_is_input_fusible(const HlTarget *t, const HlInst *inst);
 // Neighbouring results read elements that lie far apart.
 bool gpu_is_transposing(const HlInst *inst);
+// The same, but for what repeats numbers.
+bool gpu_reads_apart(const HlInst *inst);
 bool gpu_is_expensive(const HlInst *inst);
 // Windows that are computed again for every window that reads them.
 bool gpu_repeats_windows(const HlInst *producer, const HlInst *consumer);
@@ -104,7 +107,7 @@ typedef struct GpuCost {
   GpuEmitter emitter;
   GpuNeeds needs;
   GpuLaunch launch;
-  bool reduces_many;
+  bool reduces_many, reads_apart;
   // Of a fusion: by operand, and behind them of the result, the set of the origins (gpu_cost.c).
   int n_words;
   uint64_t *origins;

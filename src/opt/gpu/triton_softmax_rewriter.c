@@ -13,7 +13,7 @@
 //
 // A kernel's block has the rows with the same numbers of every array. This holds
 // where all arrays are row-major, the reduction is along the last dimension, what is broadcast goes
-// along all the other ones, and bitcasts leave the last dimension as it is (those of what was
+// along all the other ones (but those of size 1), and bitcasts leave the last dimension as it is (those of what was
 // reduced: anything). A row, its length rounded up to a power of two, must fit into a block's registers. The result may still
 // be cut along its rows, if computing what is said of a row again takes less time than waiting for it.
 //
@@ -78,14 +78,17 @@ static bool keeps_rows(const HlInst *from, const HlInst *top, int64_t length) {
 
 // --- Diamonds -------------------------------------------------------------------------------------
 
+// A number for each row: all dimensions but the last and those of size 1 are the operand's, in order.
 static bool goes_along_rows(const HlInst *broadcast) {
   const HlI64s dims = hl_dims(broadcast);
-  if (dims.n != broadcast->shape->rank - 1)
-    return false;
-  for (int k = 0; k < dims.n; k++)
-    if (dims.at[k] != k)
+  const HlShape *shape = broadcast->shape;
+  int n = 0;
+  for (int k = 0; k + 1 < shape->rank; k++)
+    if (n < dims.n && dims.at[n] == k)
+      n++;
+    else if (shape->dim[k] != 1)
       return false;
-  return true;
+  return shape->rank > 0 && n == dims.n;
 }
 
 static bool is_good(const HlInst *inst) {
