@@ -22,9 +22,9 @@ void put_literal(HlBuf *out, const HlLiteral *literal);
 // With its metadata, and among them how an unreduced one is to be reduced (always where that is not a sum).
 enum { PUT_METADATA = 1, PUT_REDUCTION = 2 };
 void put_sharding(HlBuf *out, const HlSharding *sharding, int with);
-// "mesh['a'=2,'b'=4]", and "{'a', 'b':(1)2}".
+// "mesh['a'=2,'b'=4]", and "{'a', 'b':(1)2}" with what stands between two axes: ", " in shardings, "," in groups.
 void put_mesh(HlBuf *out, const HlMesh *mesh);
-void put_axes(HlBuf *out, const HlMesh *mesh, HlAxes axes);
+void put_axes(HlBuf *out, const HlMesh *mesh, HlAxes axes, const char *between);
 // The fields of a metadata, without the braces; nothing where XLA would print nothing.
 void put_metadata_fields(HlBuf *out, const HlMetadata *metadata);
 bool put_metadata_wanted(const HlMetadata *metadata);

@@ -125,10 +125,10 @@ void put_mesh(HlBuf *out, const HlMesh *mesh) {
 }
 
 // "'a', 'b':(1)2" without braces.
-static void put_axis_refs(HlBuf *out, const HlMesh *mesh, HlAxes axes) {
+static void put_axis_refs(HlBuf *out, const HlMesh *mesh, HlAxes axes, const char *between) {
   for (int k = 0; k < axes.n; k++) {
     if (k)
-      PUT(out, ", ");
+      put_text(out, between);
     put_axis_name(out, mesh, axes.at[k].axis);
     if (!axes.at[k].size)
       continue;
@@ -139,9 +139,9 @@ static void put_axis_refs(HlBuf *out, const HlMesh *mesh, HlAxes axes) {
   }
 }
 
-void put_axes(HlBuf *out, const HlMesh *mesh, HlAxes axes) {
+void put_axes(HlBuf *out, const HlMesh *mesh, HlAxes axes, const char *between) {
   put_char(out, '{');
-  put_axis_refs(out, mesh, axes);
+  put_axis_refs(out, mesh, axes, between);
   put_char(out, '}');
 }
 
@@ -159,7 +159,7 @@ static void put_axes_item(HlBuf *out, const HlMesh *mesh, const char *name, HlAx
   PUT(out, ", ");
   put_text(out, name);
   put_char(out, '=');
-  put_axes(out, mesh, axes);
+  put_axes(out, mesh, axes, ", ");
 }
 
 // Whether axes are all of the mesh, whole and in order.
@@ -193,7 +193,7 @@ static void put_named_body(HlBuf *out, const HlSharding *s) {
     if (k)
       PUT(out, ", ");
     put_char(out, '{');
-    put_axis_refs(out, s->mesh, s->dims[k].axes);
+    put_axis_refs(out, s->mesh, s->dims[k].axes, ", ");
     if (s->dims[k].open)
       put_text(out, s->dims[k].axes.n ? ", ?" : "?");
     put_char(out, '}');
@@ -203,7 +203,7 @@ static void put_named_body(HlBuf *out, const HlSharding *s) {
   if (s->unreduced.n) {
     PUT(out, ", unreduced=");
     put_reduction(out, s);
-    put_axes(out, s->mesh, s->unreduced);
+    put_axes(out, s->mesh, s->unreduced, ", ");
   }
   put_axes_item(out, s->mesh, "manual", s->manual);
 }

@@ -331,7 +331,7 @@ static void print_groups(Print *p, const HlInst *inst, const HlAttr *attr) {
   } else {
     put_mesh(p->out, groups->mesh);
     put_char(p->out, ' ');
-    put_axes(p->out, groups->mesh, groups->axes);
+    put_axes(p->out, groups->mesh, groups->axes, ",");
   }
 }
 

@@ -33,11 +33,12 @@ HEAD = re.compile(r"^(ENTRY )?%?([^ ]+) (?:\(.*\) -> .*)?\{$")
 INSTRUCTION = re.compile(r"^  (ROOT )?%?([^ ]+) = (.*)$")
 REFERENCE = re.compile(r"%([\w.\-]+)")
 METADATA = re.compile(r', (?:metadata|origin)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*\}')
-ELEMENT = re.compile(r"\S+ get-tuple-element\(%([\w.\-#]+)\), index=(\d+)$")
+ELEMENT = re.compile(r"\S+ get-tuple-element\(%([\w.\-#]+)\), index=(\d+)(?:, (?:frontend_attributes|sharding)=.*)?$")
 CONTROL = re.compile(r", control-predecessors=\{([^}]*)\}")
 CONFIG = re.compile(r"backend_config=(?=[{\"])")
 # What a field of a proto says that was never set, and the words that enumerations have for 0.
-UNSET = (False, "0", "", [], {}, "DEVICE_TYPE_INVALID", "NATIVE_EMITTER_TYPE_INVALID", "kNone", "DEFAULT_MATH")
+UNSET = (False, "0", "", [], {}, "DEVICE_TYPE_INVALID", "NATIVE_EMITTER_TYPE_INVALID", "kNone", "DEFAULT_MATH", "DEFAULT",
+         "COLLECTIVES_MODE_INVALID", "COLLECTIVE_COMMUNICATION_DOMAIN_UNSPECIFIED", "KERNEL_STRATEGY_DEFAULT")
 ASYNC = re.compile(r" async-start\(.*, calls=%([\w.\-]+)")
 SHARED = re.compile(r", (?:frontend_attributes|backend_config)=")
 EFFECTS = re.compile(r" (?:outfeed|send|send-done|recv|recv-done|infeed|custom-call|after-all|rng|all-reduce-start)\(")
@@ -197,15 +198,17 @@ def states(folder):
 
 def changes(folder):
     """(pipeline, pass, the one behind it, state before, state after) for each pass that changed something."""
-    last, trail = None, []
+    last, trail, own = None, [], {}
     for number, pipeline, after, before, path in states(folder):
         inside = trail[len(trail) - trail[::-1].index(pipeline):] if pipeline in trail else []
         trail.append(pipeline)
         # A state that is not there (the corpus leaves out large ones) hides what it held; copy-insertion has three inside.
         near = last and number - last[0] == (4 if after == "copy-insertion" else 1)
         if near and after not in ["pipeline-start"] + inside:           # the end of a pipeline is no pass
-            yield pipeline, after, before, last[1], path
+            # Inside the partitioner a pipeline cleans up what it has made.
+            yield pipeline, after, before, own.get(pipeline, last[1]) if after == "spmd-partitioning" else last[1], path
         last = (number, path)
+        own[pipeline] = path
 
 
 def plain(name):

@@ -384,10 +384,17 @@ static HlInst *create_reduce_scatter(HlPass *p, HlBuild *b, HlInst *slice) {
   const int64_t whole = slice->shape->dim[dim] * groups.size;
   if (x && whole < x->shape->dim[dim])
     x = hl_b_slice_dim(b, x, dim, 0, whole);
-  return coll_new(b, HL_OP_REDUCE_SCATTER, sum, slice->shape, x, dim);
+  HlInst *made = coll_new(b, HL_OP_REDUCE_SCATTER, sum, slice->shape, x, dim);
+  if (made)
+    coll_fresh_channel(p, made);
+  return made;
 }
 
 const HlRule reduce_scatter_creator_rules[] = {
     {HL_OP_DYNAMIC_SLICE, create_reduce_scatter, "reduce-scatter-creator",
      "dynamic-slice(all-reduce(x)) => reduce-scatter(x)", "the own part; nobody else uses the sum"},
     {0}};
+
+bool pass_reduce_scatter_creator(HlPass *p) {
+  return coll_run_rules(p, reduce_scatter_creator_rules, 1);
+}

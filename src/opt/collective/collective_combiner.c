@@ -15,6 +15,7 @@
 
 #include "hilo/cost.h"
 #include "hilo/edit.h"
+#include "ir/backend_config.h"
 #include "opt/ask/collectives.h"
 #include "opt/ask/frontend.h"
 #include "opt/passes.h"
@@ -25,7 +26,8 @@ typedef struct Combiner {
   HlOp op;
   int64_t max_bytes, max_count;
   bool any_type;
-  int *batch_of;  // by id: the newest batch of this key that it depends on or is in; 0: none
+  bool notes_spmd;  // in the configuration, that the partitioner made what is combined
+  int *batch_of;    // by id: the newest batch of this key that it depends on or is in; 0: none
 } Combiner;
 
 typedef struct Batch {
@@ -92,6 +94,11 @@ static void combine(Combiner *c, const Batch *batch) {
   hl_copy_attrs(all, first);
   hl_remove_attr(all, HL_A_SHARDING);
   frontend_merge(all, batch->n, batch->at);
+  if (c->notes_spmd && strcmp(frontend_get(all, "is_spmd_generated"), "true") == 0) {
+    HlCollectiveConfig config = hl_collective_config(NULL, all);
+    config.is_spmd = true;
+    hl_set_collective_config(arena, all, &config);
+  }
   if (first->n_calls > 0) {
     HlComp *reducer = hl_to_apply(first);
     hl_set_calls(all, 1, &reducer);
@@ -210,7 +217,8 @@ static bool combine_all(HlPass *p, HlOp op, bool any_type) {
                 .op = op,
                 .any_type = any_type,
                 .max_bytes = hl_pass_int(p, "combine_threshold_in_bytes"),
-                .max_count = hl_pass_int(p, "combine_threshold_count")};
+                .max_count = hl_pass_int(p, "combine_threshold_count"),
+                .notes_spmd = hl_pass_flag(p, "notes_spmd")};
   if (c.max_bytes < 0)
     c.max_bytes = INT64_MAX;
   if (c.max_bytes == 0 || c.max_count <= 0 || coll_any_constrains_layout(p->m, op))

@@ -185,6 +185,16 @@ bool pass_reduce_scatter_reorder(HlPass *p) {
 
 // --- all-reduce-contiguous ---------------------------------------------------------------------------
 
+// Which element is added to which stays the same: the order in memory does not matter.
+static HlInst *bitcast(HlBuild *b, HlInst *x, const HlShape *shape) {
+  return hl_b_op(b, HL_OP_BITCAST, shape, 1, &x, 0, NULL, 0, NULL);
+}
+
+static HlInst *flattened(HlBuild *b, HlInst *x) {
+  const int64_t size = hl_shape_elements(x->shape);
+  return bitcast(b, x, hl_shape_array(hl_b_module(b)->shapes, x->shape->dtype, 1, &size));
+}
+
 static HlInst *reduce_as_one(HlPass *p, HlBuild *b, HlInst *inst) {
   const int n = (int)inst->n_operands;
   if (n < 2 || hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT) || hl_has_control(inst))
@@ -192,10 +202,9 @@ static HlInst *reduce_as_one(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst **flat = HL_ARRAY(p->arena, HlInst *, n);
   for (int k = 0; k < n; k++) {
     const HlShape *shape = inst->operands[k]->shape;
-    const int64_t size = hl_shape_elements(shape);
     if (shape->dtype != inst->operands[0]->shape->dtype || hl_shape_is_dynamic(shape))
       return NULL;
-    flat[k] = hl_b_reshape(b, inst->operands[k], 1, &size);
+    flat[k] = flattened(b, inst->operands[k]);
   }
   HlInst *whole = hl_b_concatenate(b, n, flat, 0);
   HlInst *all = whole ? coll_copy(b, inst, whole->shape, 1, &whole) : NULL;
@@ -204,7 +213,7 @@ static HlInst *reduce_as_one(HlPass *p, HlBuild *b, HlInst *inst) {
     const HlShape *shape = inst->operands[k]->shape;
     const int64_t size = hl_shape_elements(shape);
     HlInst *part = all ? hl_b_slice_dim(b, all, 0, at, at + size) : NULL;
-    flat[k] = part ? hl_b_reshape(b, part, shape->rank, shape->dim) : NULL;
+    flat[k] = part ? bitcast(b, part, shape) : NULL;
     at += size;
   }
   return hl_b_tuple(b, n, flat);

@@ -355,13 +355,16 @@ const HlRule layout_normalization_rules[] = {
     {0},
 };
 
-// The engine gives a replacement the frontend attributes of what it replaces; here what does the work has them.
+// The engine gives a replacement the sharding and frontend attributes of what it replaces; here what does the work has them,
+// but for what moves bytes.
 static void strip_bitcasts(HlPass *p, uint64_t first_serial) {
   for (HlComp *comp = p->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next)
       if (inst->op == HL_OP_BITCAST && inst->serial >= first_serial &&
-          hl_has_attr(inst, HL_A_FRONTEND_ATTRIBUTES))
+          inst->operands[0]->op != HL_OP_TRANSPOSE) {
+        hl_remove_attr(inst, HL_A_SHARDING);
         hl_remove_attr(inst, HL_A_FRONTEND_ATTRIBUTES);
+      }
 }
 
 bool pass_layout_normalization(HlPass *p) {
