@@ -8,10 +8,14 @@
 //
 //   r = f32[3] rng(low, high)  =>  s = u64[2] rng-get-and-update-state(), delta=3
 //                                  r = f32[3] call(key, s, low, high), to_apply=rng
+//
+// Since 0.11 the key is mixed with the seed of the run, custom-call "GetRngSeed", which is 0 where Hilo runs it.
 
 #include <math.h>
 #include <string.h>
 
+#include "hilo/custom_calls.h"
+#include "opt/ask/frontend.h"
 #include "opt/passes.h"
 
 // --- Words and numbers of 64 bits ---------------------------------------------------------------
@@ -354,11 +358,23 @@ static HlInst *normal_floats(HlBuild *b, HlInst *key, Counter start, const HlSha
   return hl_b_binary(b, HL_OP_ADD, spread(b, mean, flat ? flat->shape : shape), flat);
 }
 
-static HlInst *build_rng(HlBuild *b, const HlInst *inst) {
+// What a place draws with: since 0.11 its own number and the seed of the run.
+static HlInst *key_inside(HlPass *p, HlBuild *b) {
+  const HlShape *shape = hl_shape_scalar(hl_b_module(b)->shapes, HL_U64);
+  if (!hl_pass_since(p, HL_XLA_0_11))
+    return hl_b_parameter(b, shape, "key");
+  HlInst *own = hl_b_parameter(b, shape, "op_seed");
+  HlInst *seed = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, shape, NULL, 0, NULL);
+  hl_set_call_target(seed, HL_CALL_RNG_SEED);
+  frontend_set(seed, seed, "_xla_cse_safe_zero_operand", "true");
+  return hl_b_binary(b, HL_OP_XOR, seed, own);
+}
+
+static HlInst *build_rng(HlPass *p, HlBuild *b, const HlInst *inst) {
   HlShapes *shapes = hl_b_module(b)->shapes;
   const HlDtype dtype = inst->shape->dtype;
   const int64_t two = 2;
-  HlInst *key = hl_b_parameter(b, hl_shape_scalar(shapes, HL_U64), "key");
+  HlInst *key = key_inside(p, b);
   HlInst *state = hl_b_parameter(b, hl_shape_array(shapes, HL_U64, 1, &two), "state");
   HlInst *first = hl_b_parameter(b, inst->operands[0]->shape, "a_or_mean");
   HlInst *second = hl_b_parameter(b, inst->operands[1]->shape, "b_or_sigma");
@@ -379,8 +395,12 @@ static HlInst *build_rng(HlBuild *b, const HlInst *inst) {
   return x ? hl_b_convert(b, x, dtype) : NULL;
 }
 
-// Each place draws with a key of its own, a function of its name.
-static HlInst *place_key(HlBuild *b, const HlInst *inst) {
+// Each place draws with a key of its own: a function of its name, since 0.11 the upper half of a multiple of its number in
+// the module.
+static HlInst *place_key(HlPass *p, HlBuild *b, const HlInst *inst) {
+  const uint64_t number = ((uint64_t)inst->comp->id + 1) << 32 | inst->id;
+  if (hl_pass_since(p, HL_XLA_0_11))
+    return hl_b_scalar_int(b, HL_U64, (int64_t)(number * UINT64_C(0x9E3779B97F4A7C15) >> 32));
   HlRng rng = {.state = hl_hash_bytes(inst->name->text, inst->name->n, 0)};
   return hl_b_scalar_int(b, HL_U64, (int64_t)hl_rng_u64(&rng));
 }
@@ -395,13 +415,13 @@ static HlInst *expand_rng(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlBuild nested = hl_b_nested(b, "rng");
   nested.metadata = NULL;
-  HlInst *root = build_rng(&nested, inst);
+  HlInst *root = build_rng(p, &nested, inst);
   if (!root)
     return NULL;
   hl_set_root(nested.comp, root);
   const int64_t two = 2;
   HlAttr delta = {.key = HL_A_DELTA, .i = hl_shape_elements(inst->shape)};
-  HlInst *key = place_key(b, inst);
+  HlInst *key = place_key(p, b, inst);
   HlInst *state =
       hl_b_op(b, HL_OP_RNG_GET_AND_UPDATE_STATE, hl_shape_array(p->m->shapes, HL_U64, 1, &two), 0,
               NULL, 1, &delta, 0, NULL);
