@@ -23,7 +23,7 @@ import measured
 import oracle
 
 # Per cent of the states that must be equal, without --files or --pass.
-LEAST = {"cpu": 97, "gpu": 96}
+LEAST = {"cpu": 97, "gpu": 97}
 STATE = re.compile(r"(module_\d+\..*)\.(\d{4})\.([^.]+)\.after_([^.]+)\.before_([^.]+)\.txt$")
 
 

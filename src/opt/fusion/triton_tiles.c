@@ -153,9 +153,9 @@ static GpuTime time_of(const HlTarget *t, HlArena *arena, const HlComp *body, co
                        int *warps) {
   const HlShape *shape = body->root->shape;
   Tiles tiles = {.arena = arena, .of = HL_ARRAY(arena, Tile *, body->next_id)};
-  int64_t blocks = 1, work = 0, largest = 1;
+  int64_t n_tiles = 1, work = 0, largest = 1;
   for (int k = 0; k < shape->rank; k++)
-    blocks *= gpu_ceil_div(shape->dim[k], size[k]);
+    n_tiles *= gpu_ceil_div(shape->dim[k], size[k]);
   need(&tiles, body->root, size);
   for (const Tile *tile = tiles.first; tile; tile = tile->next) {
     const HlInst *inst = tile->inst;
@@ -164,11 +164,11 @@ static GpuTime time_of(const HlTarget *t, HlArena *arena, const HlComp *body, co
     if ((is_read || inst->op == HL_OP_IOTA) && n > gpu_most_in_tile(t))
       return NO_ROOM;
     largest = n > largest ? n : largest;
-    work += is_read ? 0 : work_of(inst) * n * blocks;
+    work += is_read ? 0 : work_of(inst) * n * n_tiles;
     need_operands(&tiles, tile);
   }
   *warps = warps_for(largest);
-  const GpuLaunch launch = {blocks, *warps * t->warp};
+  const GpuLaunch launch = {n_tiles, *warps * t->warp};
   const int64_t written = hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
   GpuTime memory = gpu_write_time(t, written, share_used(shape, size));
   for (int k = 0; k < body->n_params; k++)
