@@ -239,10 +239,9 @@ static HlI64s inverse(HlArena *arena, HlI64s permutation) {
   return (HlI64s){at, permutation.n};
 }
 
+// That of what is rearranged, layout and all.
 static const HlShape *source_shape(const HlInst *rearrange, HlDtype dtype) {
-  HlShapes *shapes = rearrange->comp->module->shapes;
-  const HlShape *from = rearrange->operands[0]->shape;
-  return hl_shape_array(shapes, dtype, from->rank, from->dim);
+  return hl_shape_with_dtype(rearrange->comp->module->shapes, rearrange->operands[0]->shape, dtype);
 }
 
 // What undoes the rearrangement of an operand counts as part of that operand.
@@ -252,9 +251,9 @@ static HlInst *undo(HlPass *p, HlBuild *of, const HlInst *rearrange, HlInst *ope
   if (rearrange->op == HL_OP_TRANSPOSE)
     return hl_b_transpose(b, operand, inverse(p->arena, hl_dims(rearrange)));
   const HlShape *shape = source_shape(rearrange, operand->shape->dtype);
-  if (operand->op == HL_OP_RESHAPE && hl_shape_same_dims(operand->operands[0]->shape, shape))
+  if (operand->op == HL_OP_RESHAPE && hl_shape_equal(operand->operands[0]->shape, shape))
     return operand->operands[0];
-  return hl_b_reshape(b, operand, shape->rank, shape->dim);
+  return hl_b_op(b, HL_OP_RESHAPE, shape, 1, &operand, 0, NULL, 0, NULL);
 }
 
 static void move(Mover *m, HlInst *inst) {
