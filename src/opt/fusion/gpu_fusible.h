@@ -71,8 +71,10 @@ int gpu_n_results(const HlInst *inst);
 bool gpu_is_triton(const HlInst *inst);
 // Whatever tile of the consumer's result is computed takes a tile of everything that both compute.
 bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer);
-// The fusion becomes one, configured like `like` but for its tile.
-void gpu_set_triton(const HlTarget *t, HlArena *scratch, HlInst *fusion, const HlInst *like);
+// The fusion becomes one, configured like `like`, its tile too.
+void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like);
+// It takes the tile that is best, if one fits.
+void gpu_set_best_tile(const HlTarget *t, HlArena *scratch, HlInst *fusion);
 // --- Their tiles (triton_tiles.c)
 
 // Elements of a tile that a block may hold in registers.

@@ -39,7 +39,8 @@ typedef struct Queue {
   GpuCost **cost;     // by id
   uint32_t *seen;     // by id: the step in which it was met
   uint32_t step;
-  bool grew;  // something was fused
+  bool *needs_tile;  // by id
+  bool grew;         // something was fused
 } Queue;
 
 // --- The heap -----------------------------------------------------------------------------------
@@ -182,11 +183,12 @@ static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
                        ? consumer
                        : fusion_wrap(scratch, consumer, kind, "fusion", "fused_computation");
   const HlInst *like = gpu_is_triton(fusion) ? fusion : producer;
-  fusion_fuse(scratch, fusion, producer);
-  if (gpu_is_triton(like))
-    gpu_set_triton(gpu_target(q->p), scratch, fusion, like);
-  else
+  q->needs_tile[fusion->id] = gpu_is_triton(like);
+  if (!gpu_is_triton(like))
     hl_set_int(fusion, HL_A_KIND, kind);
+  else if (like != fusion)
+    gpu_set_triton(scratch, fusion, like);
+  fusion_fuse(scratch, fusion, producer);
   q->cost[fusion->id] = NULL;
   return fusion;
 }
@@ -262,6 +264,7 @@ static Queue start_queue(HlPass *p, HlComp *comp) {
                  .comp = comp,
                  .version = HL_ARRAY(p->arena, uint32_t, n_ids),
                  .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
+                 .needs_tile = HL_ARRAY(p->arena, bool, n_ids),
                  .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
 }
 
@@ -308,12 +311,15 @@ static void tell_refusals(Queue *q) {
       tell_refusal(q, insts[k]);
 }
 
-// Names the parameters of what was fused.
+// Names the parameters of what was fused, and says by which tiles it is computed.
 static void end_queue(Queue *q) {
   tell_refusals(q);
   for (HlInst *inst = q->grew ? q->comp->first : NULL; inst; inst = inst->next)
-    if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0)
+    if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0) {
       fusion_name_params(inst);
+      if (q->needs_tile[inst->id])
+        gpu_set_best_tile(gpu_target(q->p), q->p->arena, inst);
+    }
   vec_free(&q->heap);
 }
 

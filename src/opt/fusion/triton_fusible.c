@@ -79,14 +79,17 @@ bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer) {
   return all_have_tiles(producer) && all_have_tiles(consumer);
 }
 
-void gpu_set_triton(const HlTarget *t, HlArena *scratch, HlInst *fusion, const HlInst *like) {
+void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like) {
   HlFusionConfig config = hl_fusion_config(scratch, like);
-  HlI64s tile;
-  int warps;
-  if (gpu_best_tile(t, scratch, fusion, &tile, &warps)) {
-    config.tile = tile;
-    config.warps = warps;
-  }
   hl_set_int(fusion, HL_A_KIND, HL_WORD_fusion_kind_CUSTOM);
+  hl_set_fusion_config(scratch, fusion, &config);
+}
+
+void gpu_set_best_tile(const HlTarget *t, HlArena *scratch, HlInst *fusion) {
+  HlFusionConfig config = hl_fusion_config(scratch, fusion);
+  int warps;
+  if (!gpu_best_tile(t, scratch, fusion, &config.tile, &warps))
+    return;
+  config.warps = warps;
   hl_set_fusion_config(scratch, fusion, &config);
 }
