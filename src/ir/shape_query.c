@@ -101,12 +101,12 @@ bool hl_shape_is_unbounded(const HlShape *shape) {
 int64_t hl_shape_elements(const HlShape *shape) {
   if (!hl_is_array_dtype(shape->dtype))
     return 0;
-  for (int k = 0; k < shape->rank; k++)
+  int64_t n = 1;
+  for (int k = 0; k < shape->rank; k++) {
     if (shape->dim[k] == 0)
       return 0;
-  int64_t n = 1;
-  for (int k = 0; k < shape->rank; k++)
     n = times(n, shape->dim[k]);
+  }
   return n;
 }
 

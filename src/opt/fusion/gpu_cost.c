@@ -249,7 +249,7 @@ static void cost_of_body(HlArena *arena, const HlInst *fusion, GpuCost *cost) {
   hl_arena_release(arena, mark);
 }
 
-GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
+static GpuCost cost_apart_from_time(const HlTarget *t, HlArena *arena, const HlInst *inst) {
   GpuCost cost = {.emitter = gpu_emitter(t, inst),
                   .needs = gpu_needs(t, inst),
                   .reduces_many = gpu_reduces_many(inst),
@@ -276,8 +276,16 @@ GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
 
 // --- Time ---------------------------------------------------------------------------------------
 
+// To the nearest, halves up: llround of what is not negative, which is called often.
+static int64_t rounded(double x) {
+  if (!(x < 9e18))
+    return INT64_MAX;
+  const int64_t whole = (int64_t)x;
+  return whole + (x - (double)whole >= 0.5);
+}
+
 static GpuTime quarters(double nanoseconds) {
-  return (GpuTime)llround(4 * nanoseconds);
+  return rounded(4 * nanoseconds);
 }
 
 GpuTime gpu_time_to_launch(const HlTarget *t) {
@@ -317,7 +325,7 @@ GpuTime gpu_write_time(const HlTarget *t, int64_t n, double used) {
 
 GpuTime gpu_total_time(const HlTarget *t, GpuTime compute, GpuTime memory) {
   const GpuTime less = compute < memory ? compute : memory;
-  return compute + memory - (GpuTime)llround(t->overlap * (double)less);
+  return compute + memory - rounded(t->overlap * (double)less);
 }
 
 // How much of a line of memory is used; where neighbouring threads read far apart, one element.
@@ -327,13 +335,19 @@ static double line_used(const HlTarget *t, const HlShape *shape, bool apart) {
              : 1;
 }
 
-GpuTime gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
+static GpuTime time_alone(const HlTarget *t, const HlInst *inst, const GpuCost *cost) {
   const bool apart = cost->reads_apart && cost->emitter != GPU_TRANSPOSE;
   GpuTime memory = gpu_write_time(t, cost->bytes_out, 1);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     memory += gpu_read_time(t, inst->operands[k]->shape, cost->bytes[k],
                             line_used(t, inst->operands[k]->shape, apart), cost->launch);
   return gpu_total_time(t, gpu_compute_time(t, cost->flops, cost->launch), memory);
+}
+
+GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst) {
+  GpuCost cost = cost_apart_from_time(t, arena, inst);
+  cost.alone = time_alone(t, inst, &cost);
+  return cost;
 }
 
 static const uint64_t *origins_in(const GpuCost *cost, int operand) {
@@ -365,9 +379,9 @@ static int64_t bytes_of_both(const HlInst *producer, const GpuCost *of_producer,
   const HlInst *operand = producer->operands[k];
   const int other = fusion_operand_index(consumer, operand);
   const float shared = reads_shared(producer, of_producer, k, consumer, of_consumer, at);
-  return llroundf((float)of_producer->bytes[k] * of_consumer->reads[at]) +
+  return rounded((float)of_producer->bytes[k] * of_consumer->reads[at]) +
          (other < 0 ? 0 : of_consumer->bytes[other]) -
-         llroundf((float)bytes(operand->shape) * shared);
+         rounded((float)bytes(operand->shape) * shared);
 }
 
 GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer,

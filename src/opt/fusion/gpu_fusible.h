@@ -73,8 +73,10 @@ bool gpu_is_triton(const HlInst *inst);
 bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer);
 // The fusion becomes one, configured like `like`, its tile too.
 void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like);
-// It takes the tile that is best, if one fits.
-void gpu_set_best_tile(const HlTarget *t, HlArena *scratch, HlInst *fusion);
+// It takes the tile that is best; false: none fits.
+bool gpu_set_best_tile(const HlTarget *t, HlArena *scratch, HlInst *fusion);
+// It takes the tile of another one.
+void gpu_take_tile(HlArena *scratch, HlInst *fusion, const HlInst *other);
 // --- Their tiles (triton_tiles.c)
 
 // Elements of a tile that a block may hold in registers.
@@ -99,7 +101,11 @@ bool gpu_run_fusion(HlPass *p, bool may_duplicate);
 
 // --- Cost (gpu_cost.c) ----------------------------------------------------------------------------
 
+// Quarters of a nanosecond, in which XLA counts: what takes about as long takes the same time.
+typedef int64_t GpuTime;
+
 typedef struct GpuCost {
+  GpuTime alone;  // as a kernel of its own
   int64_t flops;
   int64_t bytes_out;
   int64_t *bytes;     // by operand: what is read of it
@@ -115,9 +121,6 @@ typedef struct GpuCost {
   uint64_t *origins;
   float *origin_reads;
 } GpuCost;
-
-// Quarters of a nanosecond, in which XLA counts: what takes about as long takes the same time.
-typedef int64_t GpuTime;
 
 // Between two kernels, and what memory moves in a microsecond.
 static inline double gpu_launch_time(const HlTarget *t) {
@@ -137,8 +140,6 @@ GpuTime gpu_compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch);
 GpuTime gpu_read_time(const HlTarget *t, const HlShape *shape, int64_t total, double used, GpuLaunch launch);
 GpuTime gpu_write_time(const HlTarget *t, int64_t n, double used);
 GpuTime gpu_total_time(const HlTarget *t, GpuTime compute, GpuTime memory);
-// Time of the kernel that is `inst`.
-GpuTime gpu_time(const HlTarget *t, const HlInst *inst, const GpuCost *cost);
 // Time of the kernel of a consumer with a producer inside, which may give the producer's result, too.
 GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer, const HlInst *consumer,
                        const GpuCost *of_consumer, bool gives_both);

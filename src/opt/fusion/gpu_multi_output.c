@@ -207,8 +207,7 @@ static const char *refuses_cost(HlPass *p, const HlInst *producer, const HlInst 
   GpuCost of_consumer = gpu_cost(t, p->arena, consumer);
   const bool is_long =
       gpu_code_fused(producer, &of_producer, consumer, &of_consumer) > GPU_MAX_CODE;
-  const GpuTime apart = gpu_time_to_launch(t) + gpu_time(t, producer, &of_producer) +
-                        gpu_time(t, consumer, &of_consumer);
+  const GpuTime apart = gpu_time_to_launch(t) + of_producer.alone + of_consumer.alone;
   const bool is_slow =
       gpu_time_fused(t, producer, &of_producer, consumer, &of_consumer, true) > apart;
   hl_arena_release(p->arena, mark);

@@ -20,6 +20,8 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "base/map.h"
+#include "opt/ask/same.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
 
@@ -155,11 +157,9 @@ static GpuTime price(Queue *q, const HlInst *producer) {
     if (gpu_is_triton(producer) || gpu_is_triton(user))
       continue;  // a tile of the producer is computed once for a tile of the result
     const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
-    saved +=
-        gpu_time(t, user, of_user) - gpu_time_fused(t, producer, of_producer, user, of_user, false);
+    saved += of_user->alone - gpu_time_fused(t, producer, of_producer, user, of_user, false);
   }
-  return has_user ? saved + gpu_time_to_launch(t) + gpu_time(t, producer, cost_of(q, producer))
-                  : NEVER;
+  return has_user ? saved + gpu_time_to_launch(t) + cost_of(q, producer)->alone : NEVER;
 }
 
 static void enqueue(Queue *q, HlInst *inst) {
@@ -311,14 +311,33 @@ static void tell_refusals(Queue *q) {
       tell_refusal(q, insts[k]);
 }
 
-// Names the parameters of what was fused, and says by which tiles it is computed.
+// Says by which tiles a kernel is computed. The layers of a network have the same kernels: what is best is looked for once.
+static void set_tile(Queue *q, Same *same, Map *known, HlInst *fusion) {
+  const HlComp *body = fusion_body(fusion);
+  const uint64_t hash = same_comp_hash(same, body);
+  MapWalk walk = map_walk(known, hash);
+  for (HlInst *other; (other = map_next_ptr(&walk));)
+    if (same_comp(same, fusion_body(other), body)) {
+      gpu_take_tile(q->p->arena, fusion, other);
+      return;
+    }
+  if (gpu_set_best_tile(gpu_target(q->p), q->p->arena, fusion))
+    map_add_ptr(known, hash, fusion);
+}
+
+// Names the parameters of what was fused.
 static void end_queue(Queue *q) {
+  Same same = {0};
+  Map known = {.arena = q->p->arena};
   tell_refusals(q);
   for (HlInst *inst = q->grew ? q->comp->first : NULL; inst; inst = inst->next)
     if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0) {
       fusion_name_params(inst);
-      if (q->needs_tile[inst->id])
-        gpu_set_best_tile(gpu_target(q->p), q->p->arena, inst);
+      if (!q->needs_tile[inst->id])
+        continue;
+      if (!same.arena)
+        same = same_new(q->p, true);
+      set_tile(q, &same, &known, inst);
     }
   vec_free(&q->heap);
 }

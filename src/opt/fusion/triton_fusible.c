@@ -85,11 +85,20 @@ void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like) {
   hl_set_fusion_config(scratch, fusion, &config);
 }
 
-void gpu_set_best_tile(const HlTarget *t, HlArena *scratch, HlInst *fusion) {
+bool gpu_set_best_tile(const HlTarget *t, HlArena *scratch, HlInst *fusion) {
   HlFusionConfig config = hl_fusion_config(scratch, fusion);
   int warps;
   if (!gpu_best_tile(t, scratch, fusion, &config.tile, &warps))
-    return;
+    return false;
   config.warps = warps;
+  hl_set_fusion_config(scratch, fusion, &config);
+  return true;
+}
+
+void gpu_take_tile(HlArena *scratch, HlInst *fusion, const HlInst *other) {
+  const HlFusionConfig like = hl_fusion_config(scratch, other);
+  HlFusionConfig config = hl_fusion_config(scratch, fusion);
+  config.tile = like.tile;
+  config.warps = like.warps;
   hl_set_fusion_config(scratch, fusion, &config);
 }

@@ -24,10 +24,7 @@ typedef struct Tiles {
 } Tiles;
 
 static int64_t power_of_two(int64_t n) {
-  int64_t power = 1;
-  while (power < n)
-    power *= 2;
-  return power;
+  return n <= 1 ? 1 : (int64_t)1 << (64 - __builtin_clzll((uint64_t)n - 1));
 }
 
 // Elements in registers: each dimension is rounded up.
