@@ -1,7 +1,6 @@
 // base/machine.c: what the machine has.
 
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -23,18 +22,13 @@ static int64_t read_limit(const char *path) {
 }
 
 int64_t base_machine_memory(void) {
-  static _Atomic int64_t known;
-  int64_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
-  if (bytes > 0)
-    return bytes;
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  bytes = pages > 0 && size > 0 ? (int64_t)pages * size : INT64_MAX;
+  int64_t bytes = pages > 0 && size > 0 ? (int64_t)pages * size : INT64_MAX;
   static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
                                        "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
   for (int k = 0; k < 2; k++) {
     const int64_t limit = read_limit(limits[k]);
     bytes = limit < bytes ? limit : bytes;
   }
-  atomic_store_explicit(&known, bytes, memory_order_relaxed);
   return bytes;
 }

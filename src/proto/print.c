@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "proto/message.h"
 
 typedef ProtobufCFieldDescriptor Field;
@@ -58,8 +59,8 @@ static bool next_packed(const Field *f, HlStr *run, uint64_t *value) {
 // In few digits if they say it all, else in as many as always do; as protobuf does it.
 static void put_digits(HlBuf *out, double x, bool single) {
   char text[32];
-  snprintf(text, sizeof text, "%.*g", single ? 6 : 15, x);
-  const double back = single ? (double)strtof(text, NULL) : strtod(text, NULL);
+  base_snprintf(text, sizeof text, "%.*g", single ? 6 : 15, x);
+  const double back = single ? (double)base_read_float(text, NULL) : base_read_double(text, NULL);
   if (back == x)
     hl_buf_puts(out, text);
   else
