@@ -189,7 +189,9 @@ static bool try_compact(Program *p, const char *pass, const char *passes, const 
   ok = ok && is_same(p, pass, &plain, &text, "compacted, not the same");
   run(p, a, passes, target, &plain);
   run(p, b, passes, target, &text);
-  ok = ok && is_same(p, passes, &plain, &text, "compacted, it goes on otherwise");
+  char what[256];
+  snprintf(what, sizeof what, "compacted after %s, it goes on otherwise", pass);
+  ok = ok && is_same(p, passes, &plain, &text, what);
   hl_buf_free(&plain);
   hl_buf_free(&text);
   hl_module_free(a);

@@ -398,9 +398,9 @@ static HlInst *build_rng(HlPass *p, HlBuild *b, const HlInst *inst) {
 // Each place draws with a key of its own: a function of its name, since 0.11 the upper half of a multiple of its number in
 // the module.
 static HlInst *place_key(HlPass *p, HlBuild *b, const HlInst *inst) {
-  const uint64_t number = ((uint64_t)inst->comp->id + 1) << 32 | inst->id;
   if (hl_pass_since(p, HL_XLA_0_11))
-    return hl_b_scalar_int(b, HL_U64, (int64_t)(number * UINT64_C(0x9E3779B97F4A7C15) >> 32));
+    return hl_b_scalar_int(b, HL_U64,
+                           (int64_t)((inst->serial + 1) * UINT64_C(0x9E3779B97F4A7C15) >> 32));
   HlRng rng = {.state = hl_hash_bytes(inst->name->text, inst->name->n, 0)};
   return hl_b_scalar_int(b, HL_U64, (int64_t)hl_rng_u64(&rng));
 }
