@@ -21,20 +21,24 @@ static bool has_tuple_root(const HlInst *fusion) {
   return fusion_body(fusion)->root->op == HL_OP_TUPLE && hl_shape_is_tuple(fusion->shape);
 }
 
-static void add_results(Results *results, HlInst *root, bool is_tuple) {
-  if (!is_tuple) {
-    results->inner[results->n++] = root;
-    return;
-  }
-  for (uint32_t k = 0; k < root->n_operands; k++)
-    results->inner[results->n++] = root->operands[k];
-}
-
 static HlInst *new_element(HlInst *tuple, int k, const HlSym *name) {
   HlInst *element =
       hl_inst_new(tuple->comp, HL_OP_GET_TUPLE_ELEMENT, tuple->shape->element[k], name, 1, &tuple);
   hl_set_int(element, HL_A_INDEX, k);
   return element;
+}
+
+// The elements of a tuple, also of one that a single operation gives (a reduction of several arrays).
+static void add_results(Results *results, HlInst *root, bool is_tuple) {
+  if (!is_tuple) {
+    results->inner[results->n++] = root;
+    return;
+  }
+  for (int k = 0; k < root->shape->rank; k++)
+    results->inner[results->n++] =
+        root->op == HL_OP_TUPLE
+            ? root->operands[k]
+            : new_element(root, k, hl_fresh_name(root->comp->module, "get-tuple-element"));
 }
 
 // Users of an instruction read elements first, first + 1, ... of the tuple instead.
@@ -85,7 +89,7 @@ HlInst *fusion_add_result(HlArena *scratch, HlInst *fusion, HlInst *inst) {
   hl_set_root(body, root);
   if (was_tuple)
     hl_erase(old_root);
-  if (adds_tuple)
+  if (adds_tuple && copy->op == HL_OP_TUPLE)
     hl_erase(copy);
   const HlSym *name = hl_fresh_name(m, fusion->name->text);
   HlInst *grown = hl_inst_new(fusion->comp, HL_OP_FUSION, shape, name, (int)fusion->n_operands,
