@@ -12,7 +12,6 @@
 #include "buffer/flow.h"
 
 typedef struct Kernel {
-  const HlFlow *flow;
   const HlInst *output, *made;  // the output, and what makes it below a bitcast
   const HlInst *reduction;      // done before anything is written, or NULL
 } Kernel;
@@ -109,7 +108,7 @@ bool flow_block_shares(const HlFlow *flow, HlArena *arena, uint32_t slot, uint32
   if (!same_room(flow->slot_shape[slot], flow->slot_shape[user_slot]))
     return false;
   const HlI64s index = hl_slot_index(arena, flow, user_slot);
-  Kernel kernel = {.flow = flow, .output = body->root, .reduction = find_reduction(fusion)};
+  Kernel kernel = {.output = body->root, .reduction = find_reduction(fusion)};
   if (kernel.output->op == HL_OP_TUPLE) {
     if (index.n != 1)
       return false;

@@ -1,4 +1,4 @@
-// opt/collective/group_by_key.c
+// opt/collective/group_by_key.c: collectives that the program gave one key start and end as one.
 //
 // group-collectives-by-key: exchanges to which the program gave one key, collective_group_key="K", are launched together.
 //
