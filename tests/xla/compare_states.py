@@ -4,7 +4,7 @@
 
 The states are dumps after every pass that changed something (corpus newest/cpu_passes and newest/gpu, or --dumps, a folder
 of folders of such). Hilo runs the one pass, as it stands in its own pipeline, and must leave the same graph: names, metadata, ids, the
-order of what does not depend on each other and what nobody needs do not count. What follows from a search of XLA's own is
+order of what does not depend on each other, how asynchronous instructions are spelt and what nobody needs do not count. What follows from a search of XLA's own is
 compared like the rest. Where XLA measured, which nobody can repeat without the device, config-assigner gets what was decided as a file
 of results, if it leaves another state without, and must leave the same state then: these are counted by themselves.
 """
@@ -39,8 +39,12 @@ CONFIG = re.compile(r"backend_config=(?=[{\"])")
 # What a field of a proto says that was never set, and the words that enumerations have for 0.
 UNSET = (False, "0", "", [], {}, "DEVICE_TYPE_INVALID", "NATIVE_EMITTER_TYPE_INVALID", "kNone", "DEFAULT_MATH", "DEFAULT",
          "COLLECTIVES_MODE_INVALID", "COLLECTIVE_COMMUNICATION_DOMAIN_UNSPECIFIED", "KERNEL_STRATEGY_DEFAULT")
-ASYNC = re.compile(r" async-start\(.*, calls=%([\w.\-]+)")
-SHARED = re.compile(r", (?:frontend_attributes|backend_config)=")
+ASYNC = re.compile(r"async-start\(.*, calls=%([\w.\-]+)")
+CHAIN = re.compile(r"\basync-(update|done)\(%([\w.\-]+)")
+HEAD_OF = re.compile(r" ([\w\-]+)\(")
+SHORT = re.compile(r" [\w\-]+-(?:start|update|done)\(")
+PART = re.compile(r"[()\[\]{}]|, |\"(?:[^\"\\]|\\.)*\"")
+SHARED = ("frontend_attributes=", "backend_config=")
 EFFECTS = re.compile(r" (?:outfeed|send|send-done|recv|recv-done|infeed|custom-call|after-all|rng|all-reduce-start)\(")
 
 
@@ -87,7 +91,7 @@ class Text:
                 if m:
                     current["insts"][m.group(2)] = same_config(METADATA.sub("", m.group(3)))
                     current["root"] = m.group(2) if m.group(1) else current["root"]
-        strip_wrapped(self.comps)
+        write_async_short(self.comps)
         self.told = {}
         for comp in self.comps.values():
             name_elements(comp["insts"])
@@ -132,14 +136,39 @@ class Text:
         return self.inner(self.entry) if self.entry else []
 
 
-def strip_wrapped(comps):
-    """Who reads the text of an async-start gives its configuration and frontend attributes to what it wraps, too, as XLA does."""
+def parts(rest):
+    """An instruction's text, cut where an attribute begins."""
+    depth, cuts = 0, [0]
+    for m in PART.finditer(rest):
+        if m[0] == ", ":
+            cuts += [m.start()] if depth == 0 else []
+        else:
+            depth += (m[0] in "([{") - (m[0] in ")]}")
+    return [rest[a:b].removeprefix(", ") for a, b in zip(cuts, cuts[1:] + [None])]
+
+
+def write_async_short(comps):
+    """Asynchronous instructions as all but dumps write them: `abs-start(%x)` for an async-start that calls one abs. Who reads the
+    text of a longer one gives its configuration and frontend attributes to what it wraps, too, as XLA does."""
     for comp in list(comps.values()):
-        for rest in comp["insts"].values():
-            m = ASYNC.search(rest)
-            if m and m.group(1) in comps:
-                wrapped = comps[m.group(1)]
-                wrapped["insts"][wrapped["root"]] = SHARED.split(wrapped["insts"][wrapped["root"]])[0]
+        insts, ops = comp["insts"], {}
+        for name, rest in insts.items():
+            if (m := ASYNC.search(rest)) and m[1] in comps:
+                wrapped = comps[m[1]]
+                inner, *of_inner = parts(wrapped["insts"][wrapped["root"]])
+                of_inner = [x for x in of_inner if not x.startswith(SHARED)]
+                wrapped["insts"][wrapped["root"]] = ", ".join([inner, *of_inner])
+                if all(n == wrapped["root"] or " parameter(" in " " + r for n, r in wrapped["insts"].items()):
+                    ops[name] = HEAD_OF.search(inner)[1]
+                    outer, *of_outer = parts(rest)
+                    outer = outer.replace(" async-start(", f" {ops[name]}-start(")
+                    insts[name] = ", ".join([outer, *(x for x in of_outer if x != "calls=%" + m[1]), *of_inner])
+            elif (m := CHAIN.search(rest)) and m[2] in ops:
+                ops[name] = ops[m[2]]
+                insts[name] = rest.replace(" async-" + m[1], f" {ops[name]}-{m[1]}")
+            if SHORT.search(insts[name]):
+                first, *rest_of = parts(insts[name])
+                insts[name] = ", ".join([first, *sorted(rest_of)])
 
 
 def name_elements(insts):
