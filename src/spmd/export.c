@@ -5,8 +5,8 @@
 
 #include "spmd/step.h"
 
-void sp_export_start(SpExport *e, HlPass *p, const SpGraph *graph) {
-  *e = (SpExport){.p = p, .graph = graph, .cache_size = SP_CACHE};
+void sp_export_start(SpExport *e, HlPass *p, const SpGraph *graph, const HlMesh *named) {
+  *e = (SpExport){.p = p, .graph = graph, .named = named, .cache_size = SP_CACHE};
   e->cache = hl_arena_alloc(p->arena, SP_CACHE * sizeof *e->cache);
 }
 
@@ -27,19 +27,90 @@ static uint64_t spec_hash(const SpSpec *spec) {
   return hash;
 }
 
-const HlSharding *sp_export_sharding(SpExport *e, const SpSpec *spec) {
-  struct SpCached *cached = &e->cache[spec_hash(spec) % SP_CACHE];
-  if (cached->spec && sp_spec_equal(cached->spec, spec))
-    return cached->sharding;
-  const HlTiles *tiles = sp_spec_tiles(e->p->arena, sp_graph_mesh(e->graph), spec);
-  *cached = (struct SpCached){spec, hl_tiles_sharding(e->p->m, tiles)};
-  return cached->sharding;
+// --- By the names of a mesh's axes ----------------------------------------------------------------
+
+// The part of an axis that a digit is.
+static HlAxisRef part_of(const HlMesh *named, const SpMesh *mesh, int digit) {
+  int axis = 0, at = 0;
+  for (int64_t size = named->size[0]; at <= digit; size = named->size[++axis]) {
+    int64_t pre = 1;
+    for (; pre < size; at++) {
+      if (at == digit)
+        return (HlAxisRef){axis, pre, mesh->size[digit]};
+      pre *= mesh->size[at];
+    }
+  }
+  return (HlAxisRef){0};
 }
 
-static const HlSharding *replicated(SpExport *e) {
-  HlSharding *sharding = HL_NEW(e->p->m->arena, HlSharding);
-  sharding->kind = HL_SHARDING_REPLICATED;
+// Digits of an axis that follow each other are one part of it, all of them the axis.
+static HlAxes name_axes(const SpExport *e, const SpAxes *axes) {
+  const SpMesh *mesh = sp_graph_mesh(e->graph);
+  HlAxisRef *ref = HL_ARRAY(e->p->m->arena, HlAxisRef, axes->n + 1);
+  int n = 0;
+  for (int k = 0; k < axes->n; k++) {
+    const HlAxisRef next = part_of(e->named, mesh, axes->at[k]);
+    HlAxisRef *last = n > 0 ? &ref[n - 1] : NULL;
+    if (last && last->axis == next.axis && last->pre_size * last->size == next.pre_size)
+      last->size *= next.size;
+    else
+      ref[n++] = next;
+  }
+  for (int k = 0; k < n; k++)
+    if (ref[k].size == e->named->size[ref[k].axis])
+      ref[k].pre_size = ref[k].size = 0;
+  return (HlAxes){ref, n};
+}
+
+static HlAxes name_set(const SpExport *e, uint32_t set) {
+  SpAxes axes = {0};
+  for (int d = 0; d < sp_graph_mesh(e->graph)->n_digits; d++)
+    if (set >> d & 1)
+      sp_axes_add(&axes, d);
+  return name_axes(e, &axes);
+}
+
+static const HlSharding *named_sharding(const SpExport *e, const SpSpec *spec) {
+  HlArena *arena = e->p->m->arena;
+  HlAxesDim *dims = HL_ARRAY(arena, HlAxesDim, spec->rank + 1);
+  for (int d = 0; d < spec->rank; d++)
+    dims[d].axes = name_axes(e, &spec->dim[d].axes);
+  HlSharding *sharding = HL_NEW(arena, HlSharding);
+  *sharding = (HlSharding){.kind = HL_SHARDING_NAMED,
+                           .mesh = e->named,
+                           .dims = dims,
+                           .n_dims = spec->rank,
+                           .unreduced = name_set(e, spec->unreduced),
+                           .manual = name_set(e, spec->manual)};
   return sharding;
+}
+
+const HlSharding *sp_export_replicated(const SpExport *e) {
+  HlArena *arena = e->p->m->arena;
+  HlSharding *sharding = HL_NEW(arena, HlSharding);
+  *sharding = (HlSharding){.kind = HL_SHARDING_REPLICATED};
+  if (!e->named)
+    return sharding;
+  HlMesh *nothing = HL_NEW(arena, HlMesh);
+  nothing->maximal_device = -1;
+  *sharding = (HlSharding){.kind = HL_SHARDING_NAMED, .mesh = nothing};
+  return sharding;
+}
+
+// --- Shardings ------------------------------------------------------------------------------------
+
+static const HlSharding *sharding_of(const SpExport *e, const SpSpec *spec) {
+  if (!e->named)
+    return hl_tiles_sharding(e->p->m, sp_spec_tiles(e->p->arena, sp_graph_mesh(e->graph), spec));
+  const bool says = sp_spec_is_sound(spec) && sp_spec_is_cut(spec);
+  return says ? named_sharding(e, spec) : sp_export_replicated(e);
+}
+
+const HlSharding *sp_export_sharding(SpExport *e, const SpSpec *spec) {
+  struct SpCached *cached = &e->cache[spec_hash(spec) % SP_CACHE];
+  if (!cached->spec || !sp_spec_equal(cached->spec, spec))
+    *cached = (struct SpCached){spec, sharding_of(e, spec)};
+  return cached->sharding;
 }
 
 const HlSharding *sp_export_specs(SpExport *e, const HlShape *shape, const SpSpec *const *spec) {
@@ -57,7 +128,8 @@ const HlSharding *sp_export_specs(SpExport *e, const HlShape *shape, const SpSpe
   HlSharding *sharding = HL_NEW(e->p->m->arena, HlSharding);
   const HlSharding **element = HL_ARRAY(e->p->m->arena, const HlSharding *, n + 1);
   for (int64_t k = 0; k < n; k++)
-    element[k] = spec[k] && spec[k]->known ? sp_export_sharding(e, spec[k]) : replicated(e);
+    element[k] =
+        spec[k] && spec[k]->known ? sp_export_sharding(e, spec[k]) : sp_export_replicated(e);
   *sharding = (HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = (int)n};
   return sharding;
 }

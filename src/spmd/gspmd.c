@@ -377,7 +377,7 @@ static void export_constraint(Gspmd *g, HlInst *inst) {
 
 static void export_all(Gspmd *g) {
   const bool *reached = reached_comps(g);
-  sp_export_start(&g->export, g->p, g->graph);
+  sp_export_start(&g->export, g->p, g->graph, NULL);
   settle(g, reached);
   for (int k = 0; k < g->m->entry->n_params; k++)
     even_out(g, g->m->entry->params[k]);

@@ -21,6 +21,7 @@ typedef struct Shardy {
   HlModule *m;
   SpMeshes meshes;
   const SpNamedMesh *main;  // NULL: the module has none
+  const HlMesh *named;  // that of the module's shardings, if all name axes of one mesh, or NULL
   SpMesh *mesh;
   SpGraph *graph;
   SpExport export;

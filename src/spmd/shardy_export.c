@@ -88,9 +88,7 @@ static const HlSharding *said(Shardy *s, const HlInst *inst) {
                               outside(s, sp_graph_spec(s->graph, inst, 0), inst->shape));
   if (sharding || !must || hl_sharding(inst))
     return sharding;
-  HlSharding *nothing = HL_NEW(s->m->arena, HlSharding);
-  nothing->kind = HL_SHARDING_REPLICATED;
-  return hl_shape_is_tuple(inst->shape) ? NULL : nothing;
+  return hl_shape_is_tuple(inst->shape) ? NULL : sp_export_replicated(&s->export);
 }
 
 // A sharding that is no cut of the mesh is not read, and not replaced.
@@ -285,10 +283,41 @@ static void export_results(Shardy *s) {
     wrap_root(s, &r);
 }
 
+// Shardy's own form of a program has no layouts; those of the entry's parameters are its interface, and a transpose made anew
+// lies as its operand does.
+static const HlShape *plain_shape(HlModule *m, const HlShape *shape) {
+  if (hl_shape_is_array(shape))
+    return !shape->layout || hl_layout_is_default(shape->layout) || shape->layout->extra
+               ? shape
+               : hl_shape_with_default_layout(m->shapes, hl_shape_without_layout(m->shapes, shape));
+  if (!hl_shape_is_tuple(shape))
+    return shape;
+  const HlShape **element = HL_ARRAY(m->arena, const HlShape *, shape->rank + 1);
+  for (int k = 0; k < shape->rank; k++)
+    element[k] = plain_shape(m, shape->element[k]);
+  return hl_shape_tuple(m->shapes, shape->rank, element);
+}
+
+static void drop_layouts(Shardy *s) {
+  for (HlComp *comp = s->m->first; comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next) {
+      if ((inst->op == HL_OP_PARAMETER && comp == s->m->entry) || inst->op == HL_OP_CUSTOM_CALL ||
+          inst->op == HL_OP_TRANSPOSE)
+        continue;
+      const HlShape *shape = plain_shape(s->m, inst->shape);
+      if (shape == inst->shape || !hl_change(s->p, "layout", inst, NULL))
+        continue;
+      hl_set_shape(inst, shape);
+      hl_changed(s->p);
+    }
+}
+
 void sp_shardy_export(Shardy *s) {
-  sp_export_start(&s->export, s->p, s->graph);
+  sp_export_start(&s->export, s->p, s->graph, s->named);
+  drop_layouts(s);
   set_attributes(s);
   sp_export_split(&s->export);
+  sp_export_merge(&s->export);
   export_results(s);
   sp_export_manual(s);
   export_markers(s);
