@@ -217,7 +217,8 @@ HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d) {
   HlDtype dtype = dot->shape->dtype, sum = sum_dtype(dtype);
   HlInst *all = dot_products(arena, b, dot, d, sum);
   HlI64s last = dims_from(arena, dot->shape->rank, d.contract[0].n);
-  HlInst *reduced = all ? hl_b_reduce(b, HL_OP_ADD, all, hl_b_scalar(b, sum, 0), last) : NULL;
+  HlInst *reduced =
+      all && last.n > 0 ? hl_b_reduce(b, HL_OP_ADD, all, hl_b_scalar(b, sum, 0), last) : all;
   return reduced ? hl_b_convert(b, reduced, dtype) : NULL;
 }
 

@@ -45,7 +45,13 @@ uint64_t same_shape_hash(const HlShape *shape) {
 // --- Instructions -------------------------------------------------------------------------------
 
 static bool counts(const HlAttr *attr) {
-  return attr->key != HL_A_METADATA && attr->key != HL_A_ORIGIN && attr->key != HL_A_STATISTICS;
+  return attr->key != HL_A_METADATA && attr->key != HL_A_ORIGIN && attr->key != HL_A_STATISTICS &&
+         attr->key != HL_A_SHARDING;
+}
+
+bool same_sharding(const HlInst *a, const HlInst *b) {
+  const HlSharding *x = hl_sharding(a), *y = hl_sharding(b);
+  return !x || !y || hl_sharding_equal(x, y);
 }
 
 bool same_attrs(const HlInst *a, const HlInst *b) {
@@ -60,7 +66,7 @@ bool same_attrs(const HlInst *a, const HlInst *b) {
   }
   while (j < b->n_attrs && !counts(&b->attrs[j]))
     j++;
-  return j == b->n_attrs;
+  return j == b->n_attrs && same_sharding(a, b);
 }
 
 // Two values that the text left out are not known to be equal.

@@ -17,6 +17,8 @@ Same same_new(HlPass *p, bool layouts);
 bool same_shape(const Same *same, const HlShape *a, const HlShape *b);
 uint64_t same_shape_hash(const HlShape *shape);
 
+// No sharding, or one, is said of both; or only of one of them.
+bool same_sharding(const HlInst *a, const HlInst *b);
 // Metadata and what else says nothing about values aside.
 bool same_attrs(const HlInst *a, const HlInst *b);
 // Op, shape, attributes and called computations; not the operands, names or control edges.

@@ -6,8 +6,8 @@
 //
 //   c = f32[8,16]{0,1} copy(f32[8,16]{1,0} x)
 //   g = f32[8,64]{0,1} all-gather(c), dimensions={1}        g = f32[32,16]{1,0} all-gather(x), dimensions={0}
-//   y = f32[8,64]{1,0} copy(g)                        =>    w = f32[8,4,16]{2,0,1} bitcast(g)
-//                                                           c = f32[8,4,16]{2,1,0} copy(w)
+//   y = f32[8,64]{1,0} copy(g)                        =>    w = f32[4,8,16]{2,1,0} bitcast(g)
+//                                                           c = f32[4,8,16]{2,0,1} copy(w)
 //                                                           y = f32[8,64]{1,0} bitcast(c)
 
 #include "hilo/edit.h"
@@ -18,19 +18,20 @@ static bool is_plain_layout(const HlShape *shape) {
   return shape->rank > 0 && shape->layout && !shape->layout->extra;
 }
 
-// The layout with a dimension in front of `dim` that lies just above `below` in memory.
-static const HlShape *with_parts(HlPass *p, const HlShape *shape, int64_t dim, int64_t parts,
-                                 int64_t below, HlI64s minor_to_major) {
+// The shape with a first dimension that lies just above `below` in memory.
+static const HlShape *with_parts(HlPass *p, const HlShape *shape, int64_t parts, int64_t below,
+                                 HlI64s minor_to_major) {
   const int rank = shape->rank + 1;
   int64_t *size = HL_ARRAY(p->arena, int64_t, rank), *order = HL_ARRAY(p->arena, int64_t, rank);
-  for (int d = 0; d < rank; d++)
-    size[d] = d == dim ? parts : shape->dim[d - (d > dim)];
+  size[0] = parts;
+  for (int d = 1; d < rank; d++)
+    size[d] = shape->dim[d - 1];
   int n = 0;
   for (int k = 0; k < minor_to_major.n; k++) {
     const int64_t d = minor_to_major.at[k];
-    order[n++] = d + (d >= dim);
+    order[n++] = d + 1;
     if (d == below)
-      order[n++] = dim;
+      order[n++] = 0;
   }
   const HlLayout layout = {.minor_to_major = {order, rank}};
   return hl_shape_array_full(p->m->shapes, shape->dtype, rank, size, NULL, &layout);
@@ -58,10 +59,10 @@ static HlInst *gather_as_it_lies(HlPass *p, HlBuild *b, HlInst *copy) {
   HlInst *gathered = coll_new(b, HL_OP_ALL_GATHER, gather, rows, x, major);
   if (!gathered)
     return NULL;
-  HlInst *apart = hl_inst_new(b->comp, HL_OP_BITCAST,
-                              with_parts(p, part, along, parts, major, lies), NULL, 1, &gathered);
-  const HlShape *to = with_parts(p, part, along, parts, along,
-                                 (HlI64s){whole->layout->minor_to_major.at, whole->rank});
+  HlInst *apart = hl_inst_new(b->comp, HL_OP_BITCAST, with_parts(p, part, parts, major, lies), NULL,
+                              1, &gathered);
+  const HlShape *to =
+      with_parts(p, part, parts, along, (HlI64s){whole->layout->minor_to_major.at, whole->rank});
   HlInst *moved = hl_inst_new(b->comp, HL_OP_COPY, to, NULL, 1, &apart);
   return hl_inst_new(b->comp, HL_OP_BITCAST, whole, NULL, 1, &moved);
 }

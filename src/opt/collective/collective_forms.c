@@ -224,8 +224,30 @@ const HlRule all_reduce_contiguous_rules[] = {
      "all-reduce(x, y) => slices of all-reduce(concatenate(x, y))", "of one element type"},
     {0}};
 
+// The tuple of the parts says nothing of where it came from.
+static void drop_frontend_attributes(HlPass *p, HlInst *tuple) {
+  if (!hl_has_attr(tuple, HL_A_FRONTEND_ATTRIBUTES) ||
+      !hl_change(p, "all-reduce-contiguous", tuple, NULL))
+    return;
+  hl_remove_attr(tuple, HL_A_FRONTEND_ATTRIBUTES);
+  hl_changed(p);
+}
+
 bool pass_all_reduce_contiguous(HlPass *p) {
-  return hl_run_rules(p, all_reduce_contiguous_rules, 1);
+  for (HlComp *comp = p->m->first; comp; comp = comp->next) {
+    int n;
+    HlInst **insts = hl_pass_insts(p, comp, &n);
+    for (int k = 0; k < n; k++) {
+      if (insts[k]->op != HL_OP_ALL_REDUCE)
+        continue;
+      HlBuild b;
+      hl_begin(p, "all-reduce-contiguous", insts[k], &b);
+      HlInst *tuple = reduce_as_one(p, &b, insts[k]);
+      if (hl_commit(p, tuple))
+        drop_frontend_attributes(p, tuple);
+    }
+  }
+  return true;
 }
 
 // --- all-reduce-blueconnect --------------------------------------------------------------------------

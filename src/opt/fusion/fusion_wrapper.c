@@ -59,13 +59,18 @@ static bool is_body_of_code(const HlComp *comp) {
   return true;
 }
 
+// A concatenation alone is a loop, by whichever code it is written out.
+static int kind_of(const HlPass *p, const HlInst *inst) {
+  if (!hl_target_has_blocks(p->target) || inst->op == HL_OP_CONCATENATE)
+    return HL_WORD_fusion_kind_LOOP;
+  return gpu_kind(gpu_emitter(gpu_target(p), inst));
+}
+
 static void wrap(HlPass *p, HlInst *inst) {
   const char *text = hl_op_text((HlOp)inst->op);
-  int kind = hl_target_has_blocks(p->target) ? gpu_kind(gpu_emitter(gpu_target(p), inst))
-                                             : HL_WORD_fusion_kind_LOOP;
   const char *name = hl_arena_printf(p->arena, "wrapped_%s", text);
   const char *body = hl_arena_printf(p->arena, "wrapped_%s_computation", text);
-  fusion_wrap(p->arena, inst, kind, name, body);
+  fusion_wrap(p->arena, inst, kind_of(p, inst), name, body);
 }
 
 bool pass_fusion_wrapper(HlPass *p) {

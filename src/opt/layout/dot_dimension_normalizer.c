@@ -107,6 +107,9 @@ static HlInst *normalize(HlPass *p, HlBuild *b, HlInst *dot) {
     next.contract[s] = runs.contract;
   }
   HlInst *small = dot_of(b, dot, x[0], x[1], next);
+  const HlAttr *frontend = hl_attr(dot, HL_A_FRONTEND_ATTRIBUTES);
+  if (frontend)
+    hl_set_attr(small, frontend);
   return several_free ? made_reshape(b, small, (HlI64s){dot->shape->dim, dot->shape->rank}) : small;
 }
 

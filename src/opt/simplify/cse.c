@@ -42,10 +42,18 @@ static bool may_go(const Cse *cse, const HlInst *inst) {
 }
 
 static bool same_constant(Cse *cse, const HlInst *a, const HlInst *b) {
-  const HlSharding *sharding = hl_sharding(b);
   return same_shape(&cse->same, a->shape, b->shape) &&
-         hl_literal_equal(hl_constant(a), hl_constant(b)) &&
-         (!sharding || (hl_sharding(a) && hl_sharding_equal(hl_sharding(a), sharding)));
+         hl_literal_equal(hl_constant(a), hl_constant(b)) && same_sharding(a, b);
+}
+
+// The first becomes as the one that has a sharding.
+static void merge_constant(HlPass *p, HlInst *inst, HlInst *first) {
+  const HlAttr *sharding = hl_attr(inst, HL_A_SHARDING);
+  if (sharding && !hl_sharding(first) && hl_change(p, "constant", first, inst)) {
+    hl_set_attr(first, sharding);
+    hl_changed(p);
+  }
+  hl_replace(p, "constant", inst, first);
 }
 
 static void merge_constants(Cse *cse, const HlComp *comp) {
@@ -64,7 +72,7 @@ static void merge_constants(Cse *cse, const HlComp *comp) {
         hl_hash_mix(same_shape_hash(inst->shape), hl_literal_hash(hl_constant(inst)));
     HlInst *first = first_equal(cse, &seen, hash, inst, same_constant);
     if (first != inst)
-      hl_replace(cse->p, "constant", inst, first);
+      merge_constant(cse->p, inst, first);
   }
 }
 
@@ -142,6 +150,19 @@ static bool is_candidate(const Cse *cse, const HlInst *inst) {
   return may_go(cse, inst) && !effects_has(cse->effects, inst);
 }
 
+// The first stands for the other, and has no sharding where it had none.
+static void merge_expression(HlPass *p, HlInst *inst, HlInst *first) {
+  if (!hl_sharding(inst) || hl_sharding(first)) {
+    hl_replace(p, "expression", inst, first);
+    return;
+  }
+  if (!hl_change(p, "expression", inst, first))
+    return;
+  hl_remove_attr(inst, HL_A_SHARDING);
+  if (hl_changed(p))
+    hl_replace(p, "expression", inst, first);
+}
+
 static void merge_expressions(Cse *cse, HlComp *comp) {
   Map seen = {.arena = cse->p->arena};
   map_room(&seen, comp->n_insts);
@@ -158,7 +179,7 @@ static void merge_expressions(Cse *cse, HlComp *comp) {
     merge_iota_operands(cse, inst);
     HlInst *first = first_equal(cse, &seen, expression_hash(cse, inst), inst, same_expression);
     if (first != inst)
-      hl_replace(cse->p, "expression", inst, first);
+      merge_expression(cse->p, inst, first);
   }
 }
 

@@ -2,7 +2,7 @@
 //
 //   d = f32[] dot(x [5], y [5])    =>    d = f32[] reduce(multiply(x, y), 0), to_apply=add
 //
-// A product of a matrix and a vector, too, with matrix_vector; with small_matrix_vector where reading it takes
+// Of two numbers it is their product. A product of a matrix and a vector, too, with matrix_vector; with small_matrix_vector where reading it takes
 // no tiles of a product of matrices, or those cannot compute it.
 #include "opt/ask/dots.h"
 
@@ -37,7 +37,7 @@ static HlInst *reduce_strength(HlPass *p, HlBuild *b, HlInst *dot) {
   DotDims d = dot_dims(p->arena, dot);
   bool vectors = d.free[0].n == 0 && d.free[1].n == 0;
   bool one_vector = d.free[0].n == 0 || d.free[1].n == 0;
-  if (d.contract[0].n == 0 || !(vectors || (one_vector && reduces_matrix(p, dot, d))))
+  if (!vectors && !(one_vector && d.contract[0].n > 0 && reduces_matrix(p, dot, d)))
     return NULL;
   return dot_as_sum(p->arena, b, dot, d);
 }
