@@ -68,6 +68,8 @@ word|src/proto/target.c|"ROCM"|XLA's word in its own file
 figure|src/opt/fusion/gpu_launch.c|BLOCK_WARPS|the emitter's choice, not the machine's
 figure|src/opt/fusion/gpu_fusible.c|BLOCK_THREADS|the emitter's choice, not the machine's
 figure|src/opt/fusion/gpu_fusible.c|TRANSPOSE_THREADS|the same
+figure|src/opt/gpu/collective_kernels.c|THREAD|the kernel's choice, not the machine's
+figure|src/opt/gpu/collective_kernels.c|BLOCKS|the same
 figure|src/spmd/export.h|SP_CACHE|a cache of this program
 figure|src/opt/gpu/splitk_rewriter.c|BUSY|a bound of XLA's rule, with those around it: of products, not of a device
 call|src/jaxpr/*|"threefry2x32"|JAX's primitive and its kind of keys
