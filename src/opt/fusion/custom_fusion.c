@@ -47,7 +47,7 @@ static HlInst *note(CustomFusion *f, const HlInst *inst, HlInst *inner) {
   return inner;
 }
 
-static HlInst *inner_or_param(CustomFusion *f, HlInst *outer) {
+HlInst *custom_fusion_operand(CustomFusion *f, HlInst *outer) {
   HlInst *inner = custom_fusion_inner(f, outer);
   if (inner)
     return inner;
@@ -61,7 +61,7 @@ static HlInst *inner_or_param(CustomFusion *f, HlInst *outer) {
 HlInst *custom_fusion_add(CustomFusion *f, HlInst *inst) {
   HlInst **inner = HL_ARRAY(f->arena, HlInst *, inst->n_operands + 1);
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    inner[k] = inner_or_param(f, inst->operands[k]);
+    inner[k] = custom_fusion_operand(f, inst->operands[k]);
   return note(f, inst, hl_inst_copy(f->body, inst, NULL, (int)inst->n_operands, inner));
 }
 

@@ -24,6 +24,8 @@ typedef struct CustomFusion {
 CustomFusion custom_fusion_of(HlArena *arena, HlComp *comp);
 // Starts a body of this name.
 void custom_fusion_begin(CustomFusion *f, const char *body_name);
+// What stands inside for the instruction: its copy, or else a parameter.
+HlInst *custom_fusion_operand(CustomFusion *f, HlInst *inst);
 // The copy of the instruction inside.
 HlInst *custom_fusion_add(CustomFusion *f, HlInst *inst);
 HlInst *custom_fusion_inner(const CustomFusion *f, const HlInst *inst);  // NULL: it was not added

@@ -10,11 +10,17 @@
 //
 // Where a part begins must be known before the kernel runs: by constants or from a loop's counter.
 // It must begin where the library wants arrays to begin. Parts are reached through bitcasts.
+//
+// dynamic-slice-fusion-rewriter-v2: the same as XLA does it since 0.11. What depends on a loop's counter has been noted
+// (dynamic-slice-annotator); parts are of as many bytes as arrays are aligned to; an update is a result of its computation;
+// sums and products that say where a part begins go along into the fusion.
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "hilo/cost.h"
 #include "hilo/custom_calls.h"
+#include "ir/backend_config.h"
 #include "ir/vecs.h"
 #include "opt/ask/layouts.h"
 #include "opt/ask/loops.h"
@@ -23,19 +29,22 @@
 
 enum {
   ALIGNMENT = 128,
-  MAX_INIT = 64
-};  // MAX_INIT: instructions that make a counter's first value
+  MAX_INIT = 64,   // instructions that make a counter's first value
+  MAX_OFFSET = 64  // nested operations that say where a part begins
+};
 
 typedef struct Rewriter {
   HlPass *p;
+  bool noted;  // v2
   HlComp *comp;
   CustomFusion custom;
   FusionReach reach;
   bool asked_counter;
   bool *from_counter;  // by id: computed from the counter and constants alone; NULL: no counter
   uint32_t n_ids;
-  InstVec before;  // slices and bitcasts of operands
-  InstVec after;   // ways from results to updates
+  InstVec before;   // slices and bitcasts of operands
+  InstVec after;    // ways from results to updates
+  InstVec offsets;  // what says where parts begin, operands first
 } Rewriter;
 
 // One way from a result to the array that it updates: places in `after`.
@@ -72,6 +81,12 @@ static bool is_one_piece(const HlShape *whole, const HlShape *part) {
   return true;
 }
 
+// In one piece of as many bytes as arrays are aligned to.
+static bool is_even_piece(const HlShape *whole, const HlShape *part) {
+  return is_plain(whole) && is_plain(part) && hl_shape_same_order(whole, part) &&
+         is_one_piece(whole, part) && hl_leaf_bytes(part) % ALIGNMENT == 0;
+}
+
 // `range`: start, limit and stride of a slice by dimension; NULL: not known.
 static bool is_aligned(const HlShape *whole, const HlShape *part, const int64_t *range) {
   if (!is_plain(whole) || !is_plain(part) || !hl_shape_same_order(whole, part) ||
@@ -89,12 +104,12 @@ static bool is_aligned(const HlShape *whole, const HlShape *part, const int64_t 
   return true;
 }
 
-static bool is_aligned_slice(const HlInst *slice) {
+static bool is_dense_slice(const HlInst *slice) {
   HlI64s range = hl_attr_ints(slice, HL_A_SLICE);
   for (int k = 2; k < range.n; k += 3)
     if (range.at[k] != 1)
       return false;
-  return is_aligned(slice->operands[0]->shape, slice->shape, range.at);
+  return true;
 }
 
 // --- Where parts begin --------------------------------------------------------------------------
@@ -183,11 +198,22 @@ static bool has_known_starts(Rewriter *r, const HlInst *inst, uint32_t first) {
 
 // --- What goes in -------------------------------------------------------------------------------
 
+// The part of what an operation reads or writes that is read or written.
+static bool is_good_part(Rewriter *r, const HlInst *inst, const HlShape *part, uint32_t first) {
+  const HlShape *whole = inst->operands[0]->shape;
+  if (r->noted)
+    return is_even_piece(whole, part) && hl_slice_config(r->p->arena, inst).known;
+  return is_aligned(whole, part, NULL) && has_known_starts(r, inst, first);
+}
+
 static bool is_slice(Rewriter *r, const HlInst *inst) {
-  if (inst->op == HL_OP_SLICE)
-    return is_aligned_slice(inst);
-  return inst->op == HL_OP_DYNAMIC_SLICE &&
-         is_aligned(inst->operands[0]->shape, inst->shape, NULL) && has_known_starts(r, inst, 1);
+  if (inst->op != HL_OP_SLICE)
+    return inst->op == HL_OP_DYNAMIC_SLICE && is_good_part(r, inst, inst->shape, 1);
+  const HlShape *whole = inst->operands[0]->shape;
+  if (!is_dense_slice(inst))
+    return false;
+  return r->noted ? is_even_piece(whole, inst->shape)
+                  : is_aligned(whole, inst->shape, hl_attr_ints(inst, HL_A_SLICE).at);
 }
 
 // The slice that an operand is, with the bitcasts behind it, in the order of the list.
@@ -226,10 +252,20 @@ static void find_slices(Rewriter *r, const HlInst *hero) {
       find_slice(r, hero->operands[k]);
 }
 
+static bool is_result(const HlInst *inst) {
+  const HlInst *root = inst->comp->root;
+  if (inst == root)
+    return true;
+  for (const HlUse *use = root->op == HL_OP_TUPLE ? inst->first_use : NULL; use; use = use->next)
+    if (use->user == root)
+      return true;
+  return false;
+}
+
 // Puts part of a result into an array that does not depend on the result itself.
 static bool is_update(Rewriter *r, const HlInst *hero, const HlInst *inst, const HlInst *by) {
   if (inst->op != HL_OP_DYNAMIC_UPDATE_SLICE || inst->operands[1] != by || hl_has_control(inst) ||
-      !is_aligned(inst->shape, by->shape, NULL) || !has_known_starts(r, inst, 2))
+      !is_good_part(r, inst, by->shape, 2) || (r->noted && !is_result(inst)))
     return false;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     if (k != 1 &&
@@ -298,19 +334,59 @@ static HlInst *element_of(HlInst *tuple, int k) {
   return made;
 }
 
+static bool is_offset(const HlInst *inst) {
+  const HlShape *shape = inst->op == HL_OP_COMPARE ? inst->operands[0]->shape : inst->shape;
+  if (!hl_shape_is_array(shape) || shape->rank != 0)
+    return false;
+  switch (inst->op) {
+  case HL_OP_ADD:
+  case HL_OP_SUBTRACT:
+  case HL_OP_MULTIPLY:
+  case HL_OP_COMPARE: return hl_is_integral(shape->dtype);
+  case HL_OP_SELECT:
+  case HL_OP_CONSTANT: return hl_is_integral(shape->dtype) || shape->dtype == HL_PRED;
+  default: return false;
+  }
+}
+
+// What says where a part begins, as far as it is sums and products of integers; the rest comes in as parameters.
+static void add_offset(Rewriter *r, HlInst *inst, int depth) {
+  if (custom_fusion_inner(&r->custom, inst) || !is_offset(inst) || depth > MAX_OFFSET)
+    return;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    add_offset(r, inst->operands[k], depth + 1);
+  custom_fusion_add(&r->custom, inst);
+  vec_push(&r->offsets, inst);
+}
+
+// An instruction of a way; arrays are parameters before what says where their parts begin.
+static HlInst *add(Rewriter *r, HlInst *inst) {
+  const uint32_t first = inst->op == HL_OP_DYNAMIC_SLICE          ? 1
+                         : inst->op == HL_OP_DYNAMIC_UPDATE_SLICE ? 2
+                                                                  : inst->n_operands;
+  for (uint32_t k = 0; r->noted && first < inst->n_operands && k < inst->n_operands; k++) {
+    if (k < first)
+      custom_fusion_operand(&r->custom, inst->operands[k]);
+    else
+      add_offset(r, inst->operands[k], 0);
+  }
+  return custom_fusion_add(&r->custom, inst);
+}
+
 static HlInst *add_way(Rewriter *r, Way way) {
   HlInst *last = NULL;
   for (int k = way.first; k < way.end; k++)
-    last = custom_fusion_add(&r->custom, r->after.at[k]);
+    last = add(r, r->after.at[k]);
   return last;
 }
 
 static HlInst *build(Rewriter *r, HlInst *hero, const Way *ways) {
   CustomFusion *f = &r->custom;
+  r->offsets.n = 0;
   custom_fusion_begin(f, "dynamic-slice-fusion");
   for (int k = 0; k < r->before.n; k++)
     if (!custom_fusion_inner(f, r->before.at[k]))
-      custom_fusion_add(f, r->before.at[k]);
+      add(r, r->before.at[k]);
   HlInst *root = custom_fusion_add(f, hero);
   if (hl_shape_is_tuple(hero->shape)) {
     const int n = hero->shape->rank;
@@ -325,6 +401,8 @@ static HlInst *build(Rewriter *r, HlInst *hero, const Way *ways) {
   } else if (ways[0].end) {
     root = add_way(r, ways[0]);
   }
+  if (r->noted)
+    return custom_fusion_end(f, root, hl_text_of_KERNEL(HL_KERNEL_PARTS), HL_KERNEL_PARTS);
   const HlOwnKernel kernel =
       is_dynamic(&r->before) || is_dynamic(&r->after) ? HL_KERNEL_DYNAMIC_SLICES : HL_KERNEL_SLICES;
   HlInst *fusion = custom_fusion_end(f, root, hl_text_of_KERNEL(HL_KERNEL_SLICES), kernel);
@@ -354,6 +432,7 @@ static void fuse(Rewriter *r, HlInst *hero, const Way *ways) {
   }
   hl_erase(hero);
   custom_fusion_clean(r->before.at, r->before.n);
+  custom_fusion_clean(r->offsets.at, r->offsets.n);
 }
 
 // --- The pass -----------------------------------------------------------------------------------
@@ -368,14 +447,14 @@ static bool has_good_shape(const HlShape *shape) {
   return shape->rank > 1;
 }
 
-static bool is_hero(const HlInst *inst) {
-  if (inst->op == HL_OP_CUSTOM_CALL) {
-    if (!hl_is_call(inst, HL_CALL_CUBLAS_GEMM))
-      return false;
-  } else if (inst->op != HL_OP_REDUCE_SCATTER) {
+// What a library does with arrays; exchanges only before v2.
+static bool is_hero(const Rewriter *r, const HlInst *inst) {
+  if (!has_good_shape(inst->shape) || hl_has_control(inst))
     return false;
-  }
-  return has_good_shape(inst->shape) && !hl_has_control(inst);
+  if (inst->op != HL_OP_CUSTOM_CALL)
+    return inst->op == HL_OP_REDUCE_SCATTER && !r->noted;
+  return hl_is_call(inst, HL_CALL_CUBLAS_GEMM) ||
+         (r->noted && hl_call_info[hl_call_target(inst)].library == HL_LIBRARY_CUBLASLT);
 }
 
 static void visit(Rewriter *r, HlInst *hero) {
@@ -389,25 +468,32 @@ static void visit(Rewriter *r, HlInst *hero) {
   hl_changed(r->p);
 }
 
-bool pass_dynamic_slice_fusion(HlPass *p) {
-  if (!hl_pass_flag(p, "enable"))
-    return true;
+static bool rewrite(HlPass *p, bool noted) {
   int n_comps;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
   for (int c = 0; c < n_comps; c++) {
     const HlMark mark = hl_arena_mark(p->arena);
-    Rewriter r = {.p = p, .comp = comps[c], .reach.arena = p->arena};
+    Rewriter r = {.p = p, .noted = noted, .comp = comps[c], .reach.arena = p->arena};
     r.custom = custom_fusion_of(p->arena, comps[c]);
     int n;
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++)
-      if (hl_alive(insts[k]) && is_hero(insts[k]))
+      if (hl_alive(insts[k]) && is_hero(&r, insts[k]))
         visit(&r, insts[k]);
     vec_free(&r.custom.operands);
     vec_free(&r.reach.stack);
     vec_free(&r.before);
     vec_free(&r.after);
+    vec_free(&r.offsets);
     hl_arena_release(p->arena, mark);
   }
   return true;
+}
+
+bool pass_dynamic_slice_fusion(HlPass *p) {
+  return !hl_pass_flag(p, "enable") || rewrite(p, false);
+}
+
+bool pass_dynamic_slice_fusion_v2(HlPass *p) {
+  return rewrite(p, true);
 }
