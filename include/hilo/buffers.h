@@ -12,6 +12,7 @@
 #define HILO_BUFFERS_H
 
 #include "hilo/ir.h"
+#include "hilo/target.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -161,6 +162,8 @@ typedef struct HlBuffers {
 } HlBuffers;
 // NULL after reporting. Options may be NULL.
 HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m, const HlBuffersOptions *options);
+// The same as a program for this target has them; NULL: a CPU.
+HlBuffers *hl_buffers_new_for(HlCx *cx, HlArena *arena, const HlModule *m, const HlTarget *target);
 
 // The reports, as XLA dumps them.
 void hl_buffers_print(HlBuf *out, const HlBuffers *buffers);                  // -buffer-assignment.txt

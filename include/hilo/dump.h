@@ -31,8 +31,9 @@ bool hl_dumper_is_on(const HlDumper *dumper);
 bool hl_dumper_begin(HlDumper *dumper, const HlModule *m);
 // One state in every form asked for: "before_optimizations", "cpu_after_optimizations".
 bool hl_dumper_module(HlDumper *dumper, const HlModule *m, const char *suffix);
-// The last state: of a scheduled module the proto holds the buffer assignment, too, and its reports lie beside.
-bool hl_dumper_result(HlDumper *dumper, const HlModule *m, const char *suffix);
+// The last state: of a scheduled module the proto holds the buffer assignment, too, and its reports lie beside. `target`: for
+// which buffers are assigned; NULL: a CPU.
+bool hl_dumper_result(HlDumper *dumper, const HlModule *m, const char *suffix, const HlTarget *target);
 // Any other file about the module: "cpu_after_optimizations-buffer-assignment.txt".
 bool hl_dumper_text(HlDumper *dumper, const char *suffix, const char *bytes, size_t n);
 // For HlEngineOptions.after, .stage, .rewrite and, where pages of fusions are wanted, .refused; with the dumper as user.

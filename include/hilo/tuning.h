@@ -22,7 +22,7 @@ typedef struct HlTuning HlTuning;
 HlTuning *hl_tuning_new(void);
 void hl_tuning_free(HlTuning *tuning);                 // NULL is fine
 // Adds what a file says, AutotuneCache or AutotuneResults, text or binary. Of two choices for a kernel the later one counts.
-// Unknown fields are named in warnings. False after reporting; the source is borrowed.
+// Unknown fields are named in warnings, a file without choices gets one. False after reporting; the source is borrowed.
 bool hl_tuning_read(HlCx *cx, HlTuning *tuning, HlSource *source);
 // Adds what another one says.
 void hl_tuning_join(HlTuning *tuning, const HlTuning *other);

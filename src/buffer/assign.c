@@ -521,3 +521,8 @@ HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m,
   hl_arena_free(scratch);
   return out;
 }
+
+HlBuffers *hl_buffers_new_for(HlCx *cx, HlArena *arena, const HlModule *m, const HlTarget *target) {
+  const HlBuffersOptions how = {.blocks = target && hl_target_has_blocks(target)};
+  return hl_buffers_new(cx, arena, m, &how);
+}

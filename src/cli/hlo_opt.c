@@ -122,21 +122,23 @@ static bool print_proto(HloOpt *opt, const HlModule *m, HlBuf *out) {
                         out);
 }
 
-static bool print_buffers(HloOpt *opt, const HlModule *m, HlBuf *out) {
+static bool print_buffers(HloOpt *opt, const HlSession *session, const HlModule *m, HlBuf *out) {
   HlArena *arena = hl_arena_new();
-  const HlBuffers *buffers = hl_buffers_new(opt->cx, arena, m, NULL);
+  const HlTarget *target = hl_session_engine(session, &(HlCompileOptions){0}, arena).target;
+  const HlBuffers *buffers = hl_buffers_new_for(opt->cx, arena, m, target);
   if (buffers)
     hl_buffers_print(out, buffers);
   hl_arena_free(arena);
   return buffers != NULL;
 }
 
-static bool print_module(HloOpt *opt, const HlModule *m, const HlStage *stage, HlBuf *out) {
+static bool print_module(HloOpt *opt, const HlSession *session, const HlModule *m,
+                         const HlStage *stage, HlBuf *out) {
   const HlShown shown = *opt->passes || !stage ? HL_SHOWN_HLO : stage->shown;
   if (opt->emit_proto)
     return print_proto(opt, m, out);
   if (shown == HL_SHOWN_BUFFERS)
-    return print_buffers(opt, m, out);
+    return print_buffers(opt, session, m, out);
   const HlTextOptions how = hl_dump_text_options(&opt->flags, m);
   if (shown == HL_SHOWN_PAGE)
     hl_view_page_by_inst(opt->cx, m, out);
@@ -149,7 +151,7 @@ static bool run_module(HloOpt *opt, HlSession *session, const HlModule *m, HlBuf
   HlCompiled *compiled = NULL;
   const HlStage *stage = hl_stage_find(hl_session_platform(session), opt->stage);
   const bool ok = (opt->emit_proto || transform(opt, session, &m, &compiled)) &&
-                  print_module(opt, m, stage, out);
+                  print_module(opt, session, m, stage, out);
   hl_compiled_unref(compiled);
   return ok;
 }

@@ -442,7 +442,9 @@ static const char *text_or_none(const char *text) {
   return text ? text : "";
 }
 
-static void read_cache(HlTuning *tuning, const XlaTuning__AutotuneCache *cache) {
+// Both return how many choices there were.
+static int read_cache(HlTuning *tuning, const XlaTuning__AutotuneCache *cache) {
+  int n = 0;
   for (size_t k = 0; k < cache->n_entries; k++) {
     const XlaTuning__AutotuneEntry *e = cache->entries[k];
     const XlaTuning__AutotuneTargetKey *key = e->key ? e->key->target : NULL;
@@ -453,7 +455,9 @@ static void read_cache(HlTuning *tuning, const XlaTuning__AutotuneCache *cache) 
         choice_of(tuning, false, text_or_none(key->device), text_or_none(key->hlo_fingerprint));
     choice->by = config->backend;
     choice->config = config->backend_config;
+    n++;
   }
+  return n;
 }
 
 static XlaTuning__Backend backend_named(const char *name) {
@@ -492,7 +496,8 @@ static void read_any(HlArena *arena, const XlaTuning__AnyConfig *any,
 }
 
 // Whose choice a result was follows from what it holds.
-static void read_results(HlTuning *tuning, const XlaTuning__AutotuneResults *results) {
+static int read_results(HlTuning *tuning, const XlaTuning__AutotuneResults *results) {
+  int n = 0;
   for (size_t k = 0; k < results->n_results; k++) {
     const XlaTuning__Entry *e = results->results[k];
     const XlaTuning__AutotuneResult *r = e->result;
@@ -510,7 +515,9 @@ static void read_results(HlTuning *tuning, const XlaTuning__AutotuneResults *res
                  : r->algorithm ? XLA_TUNING__BACKEND__CUDNN
                                 : XLA_TUNING__BACKEND__CUBLASLT;
     choice->config = config;
+    n++;
   }
+  return n;
 }
 
 // Text has no control characters but blanks; a message has one among its first bytes, a tag or a length.
@@ -549,10 +556,13 @@ bool hl_tuning_read(HlCx *cx, HlTuning *tuning, HlSource *source) {
     bytes = (HlStr){wire.at ? wire.at : "", wire.n};
   ok = ok && wire_check(cx, source, bytes, type);
   const ProtobufCMessage *message = ok ? wire_unpack(cx, source, tuning->arena, bytes, type) : NULL;
-  if (message && cache)
-    read_cache(tuning, (const XlaTuning__AutotuneCache *)message);
-  else if (message)
-    read_results(tuning, (const XlaTuning__AutotuneResults *)message);
+  const int n = !message ? 0
+                : cache  ? read_cache(tuning, (const XlaTuning__AutotuneCache *)message)
+                         : read_results(tuning, (const XlaTuning__AutotuneResults *)message);
+  if (message && n == 0)
+    hl_warn(cx, (HlPos){source, 1},
+            "no choices of an autotuner: neither entries of an AutotuneCache nor results of "
+            "AutotuneResults");
   hl_buf_free(&wire);
   return message;
 }

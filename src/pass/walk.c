@@ -205,7 +205,9 @@ static bool has_ops(HlEngine *e, const HlRule *rules) {
   return false;
 }
 
-bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
+// `rounds` walks of each computation, as long as they change something.
+static bool walk_all(HlPass *p, const HlRule *rules, int rounds,
+                     bool (*walk)(HlPass *p, const RuleIndex *index, HlComp *comp)) {
   if (!has_ops(p->engine, rules))
     return true;
   const RuleIndex *index = index_rules(p, rules);
@@ -215,7 +217,7 @@ bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
     for (int round = 0;
          round < rounds && hl_comp_alive(comps[k]) && hl_comp_may_have_any(comps[k], index->ops);
          round++)
-      if (!walk_comp(p, index, comps[k]))
+      if (!walk(p, index, comps[k]))
         break;
     if (p->changed && hl_comp_alive(comps[k]))
       pass_tell_callers(p->engine, comps[k]);
@@ -223,17 +225,10 @@ bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
   return true;
 }
 
+bool hl_run_rules(HlPass *p, const HlRule *rules, int rounds) {
+  return walk_all(p, rules, rounds, walk_comp);
+}
+
 bool hl_run_rules_once(HlPass *p, const HlRule *rules) {
-  if (!has_ops(p->engine, rules))
-    return true;
-  const RuleIndex *index = index_rules(p, rules);
-  int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++) {
-    if (!hl_comp_alive(comps[k]) || !hl_comp_may_have_any(comps[k], index->ops))
-      continue;
-    if (visit_comp(p, index, comps[k]) && hl_comp_alive(comps[k]))
-      pass_tell_callers(p->engine, comps[k]);
-  }
-  return true;
+  return walk_all(p, rules, 1, visit_comp);
 }

@@ -261,7 +261,7 @@ static bool end_dumps(Compile *c) {
   const char *name = dump_name(c->options->after, after_name(c));
   if (!out->dumper)
     return true;
-  const bool ok = (!*name || dump_result(out->dumper, out->m, name, out->buffers)) &&
+  const bool ok = (!*name || dump_result(out->dumper, out->m, name, out->buffers, target_of(c))) &&
                   hl_dumper_end(out->dumper, out->m, out->engine);
   dump_alone(out->dumper);
   return ok;
@@ -345,9 +345,7 @@ static bool assign_buffers(Compile *c) {
     return true;
   const double start = hl_now();
   tell(c, (HlProgress){.phase = HL_PHASE_BUFFERS});
-  const HlTarget *t = target_of(c);
-  const HlBuffersOptions how = {.blocks = t && hl_target_has_blocks(t)};
-  out->buffers = hl_buffers_new(c->cx, out->arena, out->m, &how);
+  out->buffers = hl_buffers_new_for(c->cx, out->arena, out->m, target_of(c));
   out->report.buffers_s = hl_now() - start;
   return out->buffers;
 }

@@ -361,17 +361,18 @@ static bool put_reports(HlDumper *d, const char *suffix, const HlBuffers *buffer
   return ok;
 }
 
-bool hl_dumper_result(HlDumper *d, const HlModule *m, const char *suffix) {
-  return dump_result(d, m, suffix, NULL);
+bool hl_dumper_result(HlDumper *d, const HlModule *m, const char *suffix, const HlTarget *target) {
+  return dump_result(d, m, suffix, NULL, target);
 }
 
-bool dump_result(HlDumper *d, const HlModule *m, const char *suffix, const HlBuffers *buffers) {
+bool dump_result(HlDumper *d, const HlModule *m, const char *suffix, const HlBuffers *buffers,
+                 const HlTarget *target) {
   bool as_proto = d->flags->xla_dump_hlo_as_proto;
   if (!wants_states(d) || !m->is_scheduled || (!d->as_text && !as_proto))
     return hl_dumper_module(d, m, suffix);
   HlArena *arena = hl_arena_new();
   if (!buffers)
-    buffers = hl_buffers_new(d->cx, arena, m, NULL);
+    buffers = hl_buffers_new_for(d->cx, arena, m, target);
   bool ok = put_state(d, m, suffix, buffers) && buffers;
   ok = ok && (!as_proto || put_usage_proto(d, suffix, buffers));
   ok = ok && (!d->as_text || put_reports(d, suffix, buffers));

@@ -58,7 +58,8 @@ HlDumper *dump_new(HlCx *cx, const HlFlags *flags, HlDumpAs as, DumpCount *count
 void dump_alone(HlDumper *d);
 void dump_report_to(HlDumper *d, HlCx *cx);
 // hl_dumper_result of a module whose buffers are known; NULL: not yet.
-bool dump_result(HlDumper *d, const HlModule *m, const char *suffix, const HlBuffers *buffers);
+bool dump_result(HlDumper *d, const HlModule *m, const char *suffix, const HlBuffers *buffers,
+                 const HlTarget *target);
 
 // What has a meaning in paths replaced.
 char *dump_file_safe(HlArena *arena, const char *name);

@@ -56,3 +56,11 @@ bool async_commit(HlPass *p, const HlInst *whole, HlInst *start, HlInst *done) {
     hl_remove_control(done->control->preds[k], done);
   return true;
 }
+
+bool async_finish(HlPass *p, HlBuild *b, const HlInst *whole, HlInst *start) {
+  HlInst *done = hl_inst_new(b->comp, HL_OP_ASYNC_DONE, whole->shape, NULL, 1, &start);
+  async_inherit(start, whole);
+  async_inherit(done, whole);
+  async_wait_late(p, done);
+  return async_commit(p, whole, start, done);
+}

@@ -197,11 +197,7 @@ static void wrap_group(HlPass *p, HlInst *call) {
   HlInst *start = hl_inst_new(b.comp, HL_OP_ASYNC_START, hl_shape_tuple(p->m->shapes, 2, parts),
                               NULL, (int)call->n_operands, call->operands);
   hl_set_calls(start, 1, &group);
-  HlInst *done = hl_inst_new(b.comp, HL_OP_ASYNC_DONE, call->shape, NULL, 1, &start);
-  async_inherit(start, call);
-  async_inherit(done, call);
-  async_wait_late(p, done);
-  async_commit(p, call, start, done);
+  async_finish(p, &b, call, start);
 }
 
 bool pass_collectives_group_wrapper(HlPass *p) {

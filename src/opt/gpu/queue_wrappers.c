@@ -116,12 +116,7 @@ static bool has_own_queue(HlPass *p, const HlInst *inst) {
 static void start_queued(HlPass *p, HlInst *inst) {
   HlBuild b;
   hl_begin(p, "queue", inst, &b);
-  HlInst *start = async_start(p, &b, inst, NULL);
-  HlInst *done = hl_inst_new(b.comp, HL_OP_ASYNC_DONE, inst->shape, NULL, 1, &start);
-  async_inherit(start, inst);
-  async_inherit(done, inst);
-  async_wait_late(p, done);
-  async_commit(p, inst, start, done);
+  async_finish(p, &b, inst, async_start(p, &b, inst, NULL));
 }
 
 bool pass_stream_attribute_wrapper(HlPass *p) {
