@@ -37,8 +37,11 @@ typedef HlInst *HlRuleFn(HlPass *p, HlBuild *b, HlInst *inst);
 // for users of what they look at, and look into called computations. A pass whose rules look
 // farther has a function of its own.
 enum { HL_RULE_REACH = 8 };
+// A rule about the users of an op: hl_run_rules tries it on every instruction, hl_run_rules_once where it visits one of the op
+// (HlPass.above), on each of its users.
+#define HL_BELOW(op) (HL_OP_COUNT + 1 + (op))
 typedef struct HlRule {
-  HlOp op;                             // of the instructions it looks at; HL_OP_COUNT: all
+  int op;                              // of the instructions it looks at; HL_OP_COUNT: all; HL_BELOW(op): what uses one of op
   HlRuleFn *apply;
   const char *name;                    // "A1"; of an expander the pass's own name
   const char *law;                     // "add(x, 0) => x"
@@ -112,6 +115,7 @@ struct HlPass {
   int reach;                           // HL_RULE_REACH, or 0 if rules look anywhere: hl_run_rules always goes over all
   bool keep_operands;                  // hl_commit erases the replaced instruction only, not operands that became dead
   bool changed;                        // set with every yes
+  HlInst *above;                       // of a rule of HL_BELOW that hl_run_rules_once tries: what it visits; NULL elsewhere
   void *user;                          // the pass's own state; rules reach it here
   HlEngine *engine;
   const char *args;                    // options as the pipeline wrote them
@@ -144,6 +148,8 @@ void hl_also(HlPass *p, HlInst *old, HlInst *by);
 // an async-start runs or a link of its chain on which another follows.
 bool hl_commit(HlPass *p, HlInst *by);
 void hl_drop(HlPass *p);
+// The replacement keeps the layout that it was built in, where layouts do not matter yet.
+void hl_keep_layout(HlPass *p);
 // One rewrite whole: begin, commit.
 bool hl_replace(HlPass *p, const char *rule, HlInst *inst, HlInst *by);
 // Asks for a change in place around `inst`; `with` is the other party (a producer to be fused, say) or NULL.
@@ -195,8 +201,8 @@ int hl_n_users(const HlInst *inst);                // different instructions tha
 bool hl_is_first_use(const HlUse *use);
 bool hl_one_user(const HlInst *inst);              // exactly one, and it is not the root
 bool hl_has_control(const HlInst *inst);           // control edges, either way
-// The literal of a constant with one element or equal elements everywhere, through broadcasts and
-// reshapes; NULL: not such. Elided constants never match.
+// The literal of a constant with one element or equal elements everywhere, through broadcasts;
+// NULL: not such. Elided constants never match.
 const HlLiteral *hl_splat(const HlInst *inst);
 // Every element is v (-0 is 0; a complex has no imaginary part).
 bool hl_is_all(const HlInst *inst, double v);

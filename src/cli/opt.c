@@ -47,7 +47,7 @@ static void rule_row(const Cli *cli, HlBuf *out, const char *pass, const HlRule 
   json_begin_row(out, "rules");
   json_text(out, "pass", pass);
   json_text(out, "rule", rule->name);
-  json_text(out, "op", rule->op == HL_OP_COUNT ? "" : hl_op_info[rule->op].text);
+  json_text(out, "op", rule->op >= HL_OP_COUNT ? "" : hl_op_info[rule->op].text);
   json_text(out, "law", rule->law);
   json_text(out, "when", rule->when);
   json_end_row(out);

@@ -42,6 +42,7 @@ typedef struct Building {
   uint64_t first_serial;
   size_t first_touched;
   uint32_t first_comp;
+  bool own_layout;  // hl_keep_layout
   bool marked;      // the module had a schedule, which is dropped by what is built
   HlEditMark mark;  // what to go back to then
   VEC(Pair) also;

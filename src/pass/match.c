@@ -55,7 +55,7 @@ static bool elements_equal(const HlLiteral *value) {
 }
 
 const HlLiteral *hl_splat(const HlInst *inst) {
-  while (inst->op == HL_OP_BROADCAST || inst->op == HL_OP_RESHAPE)
+  while (inst->op == HL_OP_BROADCAST)
     inst = inst->operands[0];
   if (!hl_is_constant(inst) || !hl_shape_is_array(inst->shape))
     return NULL;

@@ -163,6 +163,7 @@ void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
   e->building.first_comp = p->m->next_comp_id;
   e->building.first_touched = hl_touched(inst->comp).n;
   e->building.also.n = 0;
+  e->building.own_layout = false;
   e->building.marked = p->m->is_scheduled || inst->comp->schedule;
   if (e->building.marked)
     e->building.mark = hl_mark(p->m);
@@ -172,6 +173,10 @@ void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
 void hl_also(HlPass *p, HlInst *old, HlInst *by) {
   assert(p->engine->building.old);
   vec_push_as(p->engine->arena, &p->engine->building.also, ((Pair){old, by}));
+}
+
+void hl_keep_layout(HlPass *p) {
+  p->engine->building.own_layout = true;
 }
 
 // New instructions stand at the ends of their computations, since nothing uses them yet.
@@ -380,7 +385,7 @@ static void put_in_place(HlPass *p, HlInst *old, HlInst *by) {
   bool is_new = by->serial >= p->engine->building.first_serial;
   if (is_new) {
     hl_inherit(by, old);
-    if (by->shape != old->shape)
+    if (by->shape != old->shape && !(p->engine->building.own_layout && old != old->comp->root))
       hl_set_shape(by, old->shape);
   }
   if (hl_has_control(old))

@@ -34,30 +34,73 @@ HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n) {
 
 // --- Rules --------------------------------------------------------------------------------------
 
-// The rules by op: those of op k, then those of every op, in the table's order.
+// The rules by op: those of op k and those of every op, in the table's order. One that is about users stands with every op
+// where they are visited, and with that of what they use where it is (`once`).
 typedef struct RuleIndex {
   const HlRule **at[HL_OP_COUNT];
   int n[HL_OP_COUNT];
   uint64_t ops[HL_OP_WORDS];  // that have a rule
+  bool once;
 } RuleIndex;
 
-static RuleIndex *index_rules(HlPass *p, const HlRule *rules) {
+static bool is_below(const HlRule *rule) {
+  return rule->op > HL_OP_COUNT;
+}
+
+static int op_visited(const HlRule *rule, bool once) {
+  return !is_below(rule) ? rule->op : once ? rule->op - HL_BELOW(0) : HL_OP_COUNT;
+}
+
+static RuleIndex *index_rules(HlPass *p, const HlRule *rules, bool once) {
   RuleIndex *index = HL_NEW(p->arena, RuleIndex);
   int count[HL_OP_COUNT + 1] = {0};
   for (const HlRule *rule = rules; rule->name; rule++)
-    count[rule->op]++;
+    count[op_visited(rule, once)]++;
   for (int op = 0; op < HL_OP_COUNT; op++) {
     if (count[op] + count[HL_OP_COUNT] == 0)
       continue;
     index->ops[op / 64] |= (uint64_t)1 << (op % 64);
     index->at[op] = HL_ARRAY(p->arena, const HlRule *, count[op] + count[HL_OP_COUNT]);
   }
+  index->once = once;
   for (const HlRule *rule = rules; rule->name; rule++) {
-    const bool of_all = rule->op == HL_OP_COUNT;
-    for (int op = of_all ? 0 : rule->op, end = of_all ? HL_OP_COUNT : op + 1; op < end; op++)
+    const int at = op_visited(rule, once);
+    const bool of_all = at == HL_OP_COUNT;
+    for (int op = of_all ? 0 : at, end = of_all ? HL_OP_COUNT : op + 1; op < end; op++)
       index->at[op][index->n[op]++] = rule;
   }
   return index;
+}
+
+// The different users, as they are now.
+static HlInst **users_of(HlPass *p, const HlInst *inst, int *n) {
+  HlInst **users = HL_ARRAY(p->arena, HlInst *, hl_n_users(inst) + 1);
+  *n = 0;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (hl_is_first_use(use))
+      users[(*n)++] = use->user;
+  return users;
+}
+
+// Tries a rule on each user of what is visited.
+static bool try_below(HlPass *p, const HlRule *rule, HlInst *inst) {
+  bool changed = false;
+  int n;
+  HlInst **users = users_of(p, inst, &n);
+  p->above = inst;
+  for (int k = 0; k < n && hl_alive(inst); k++) {
+    if (!hl_alive(users[k]))
+      continue;
+    HlBuild b;
+    hl_begin(p, rule->name, users[k], &b);
+    HlInst *by = rule->apply(p, &b, users[k]);
+    if (!by && pass_built_nothing(p))
+      pass_end_unbuilt(p);
+    else
+      changed |= hl_commit(p, by);
+  }
+  p->above = NULL;
+  return changed;
 }
 
 // Nearly every rule says no at once: a rewrite is begun anew only after one that has built something.
@@ -69,6 +112,12 @@ static bool try_rules(HlPass *p, const RuleIndex *index, HlInst *inst) {
   HlBuild fresh;
   for (int k = 0, n = index->n[inst->op]; k < n; k++) {
     const HlRule *rule = index->at[inst->op][k];
+    if (is_below(rule) && index->once) {
+      pass_end_unbuilt(p);
+      if (try_below(p, rule, inst))
+        return true;
+      continue;
+    }
     if (!building->old)
       hl_begin(p, rule->name, inst, &fresh);
     building->rule = rule->name;
@@ -199,9 +248,11 @@ static bool has_ops(HlEngine *e, const HlRule *rules) {
         e->ops[k] |= comp->ops[k];
     e->ops_known = true;
   }
-  for (const HlRule *rule = rules; rule->name; rule++)
-    if (rule->op == HL_OP_COUNT || (e->ops[rule->op / 64] >> (rule->op % 64) & 1))
+  for (const HlRule *rule = rules; rule->name; rule++) {
+    const int op = op_visited(rule, true);
+    if (op == HL_OP_COUNT || (e->ops[op / 64] >> (op % 64) & 1))
       return true;
+  }
   return false;
 }
 
@@ -210,7 +261,7 @@ static bool walk_all(HlPass *p, const HlRule *rules, int rounds,
                      bool (*walk)(HlPass *p, const RuleIndex *index, HlComp *comp)) {
   if (!has_ops(p->engine, rules))
     return true;
-  const RuleIndex *index = index_rules(p, rules);
+  const RuleIndex *index = index_rules(p, rules, walk == visit_comp);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
   for (int k = 0; k < n; k++) {

@@ -16,13 +16,15 @@
 
 const HlRule algsimp_rules[] = {
 #define RULE(op, function, name, law, when) {HL_OP_##op, function, name, law, when},
-// First, for B7 is of all ops and comes before their own rules: XLA meets broadcasts before users.
+#define RULE_BELOW(op, function, name, law, when) {HL_BELOW(HL_OP_##op), function, name, law, when},
+// First, for B7 is of all users and comes before their own rules: XLA meets broadcasts before users.
 #include "opt/algsimp/move.def"
 
 #include "opt/algsimp/arith.def"
 
 #include "opt/algsimp/dot.def"
 #undef RULE
+#undef RULE_BELOW
     {0},
 };
 

@@ -8,7 +8,7 @@
 //   arith.def  arithmetic, logic, compare, select, conditional (A, L)
 //   dot.def    dots, convolutions, reductions, collectives (D, E)
 //
-// A row is RULE(op, function, name, law, when); op without HL_OP_, COUNT for all ops. At each
+// A row is RULE(op, function, name, law, when); op without HL_OP_, COUNT for all ops; RULE_BELOW is about the op's users. At each
 // instruction the rules of its op are tried from top to bottom, the files in the order above: rows
 // stand in the order XLA tries them. Each function is an HlRuleFn and declared below.
 #ifndef HILO_OPT_ALGSIMP_H
@@ -71,12 +71,14 @@ typedef struct AlgLeftOut {
 extern const AlgLeftOut algsimp_left_out[];
 
 #define RULE(op, function, name, law, when) HlRuleFn function;
+#define RULE_BELOW RULE
 #include "opt/algsimp/arith.def"
 
 #include "opt/algsimp/move.def"
 
 #include "opt/algsimp/dot.def"
 #undef RULE
+#undef RULE_BELOW
 
 // --- What rules ask -----------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 // What is known is moved together, so that it can be folded: (x + 1) + 2 becomes x + (1 + 2).
 #include <math.h>
 
-#include "opt/algsimp/algsimp.h"
+#include "opt/algsimp/dims.h"
 
 // --- Add ----------------------------------------------------------------------------------------
 
@@ -314,31 +314,35 @@ HlInst *alg_multiply_scaled(HlPass *p, HlBuild *b, HlInst *inst) {
                      hl_b_binary(b, HL_OP_MULTIPLY, c1, c2));
 }
 
-// (A * c1) * c2 => A * (c1 * c2)
-HlInst *alg_multiply_of_multiply(HlPass *p, HlBuild *b, HlInst *inst) {
-  HlInst *x, *scaled, *c1, *c2;
-  if (!is_scaled(inst, alg_is_constant_or_spread, &scaled, &c2) ||
-      !is_scaled(scaled, alg_is_constant_or_spread, &x, &c1))
-    return NULL;
-  return hl_b_binary(b, HL_OP_MULTIPLY, x, alg_combine(b, HL_OP_MULTIPLY, c1, c2));
-}
-
 static bool is_scalar_spread(const HlInst *inst) {
   return inst->op == HL_OP_BROADCAST && hl_is_effective_scalar(inst->operands[0]->shape) &&
          hl_is_constant(inst->operands[0]);
 }
 
-// (A * c) * broadcast(s) => A * broadcast(s * c)
+// (A * c1) * c2 => A * (c1 * c2): constants stand on the right by then, broadcasts of one need not.
+HlInst *alg_multiply_of_multiply(HlPass *p, HlBuild *b, HlInst *inst) {
+  HlInst *scaled = inst->operands[0], *c2 = inst->operands[1];
+  if (scaled->op != HL_OP_MULTIPLY)
+    return NULL;
+  HlInst *x = scaled->operands[0], *c1 = scaled->operands[1];
+  const bool all_constants = hl_is_constant(c1) && hl_is_constant(c2) && !hl_is_constant(x);
+  if (!all_constants && !(is_scalar_spread(c1) && is_scalar_spread(c2)))
+    return NULL;
+  return hl_b_binary(b, HL_OP_MULTIPLY, x, alg_combine(b, HL_OP_MULTIPLY, c1, c2));
+}
+
+// (A * c) * broadcast(B) => A * broadcast(B * c)
 HlInst *alg_multiply_spread(HlPass *p, HlBuild *b, HlInst *inst) {
   for (int k = 1; k >= 0; k--) {
     HlInst *spread = inst->operands[k], *x, *c;
-    if (spread->op != HL_OP_BROADCAST || !hl_is_effective_scalar(spread->operands[0]->shape) ||
-        alg_is_constant_like(spread) ||
+    if (spread->op != HL_OP_BROADCAST || spread->operands[0]->op == HL_OP_CONSTANT ||
         !is_scaled(inst->operands[1 - k], is_scalar_spread, &x, &c) ||
-        !hl_shape_same_dims(spread->operands[0]->shape, c->operands[0]->shape))
+        !hl_shape_is_scalar(c->operands[0]->shape))
       continue;
-    HlInst *factor = hl_b_binary(b, HL_OP_MULTIPLY, spread->operands[0], c->operands[0]);
-    return hl_b_binary(b, HL_OP_MULTIPLY, x, alg_spread(b, factor, inst->shape));
+    HlInst *y = spread->operands[0];
+    HlInst *factor = hl_b_binary(b, HL_OP_MULTIPLY, y, alg_spread(b, c->operands[0], y->shape));
+    return hl_b_binary(b, HL_OP_MULTIPLY, x,
+                       alg_broadcast(b, factor, inst->shape, hl_dims(spread)));
   }
   return NULL;
 }

@@ -46,9 +46,11 @@ HlInst *alg_b3_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // --- Below the users -----------------------------------------------------------------------------
 
-// The broadcast that the others must be like: the first of more than a scalar, or of a scalar if
-// there is no other.
-static HlInst *leading_broadcast(const HlInst *inst) {
+// The broadcast that the others must be like: the one that is visited; without one the first of more than a scalar, or of a
+// scalar if there is no other.
+static HlInst *leading_broadcast(const HlPass *p, const HlInst *inst) {
+  if (p->above)
+    return p->above;
   HlInst *lead = inst->operands[0];
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     HlInst *x = inst->operands[k];
@@ -62,6 +64,8 @@ static HlInst *leading_broadcast(const HlInst *inst) {
 
 // Scalars go with all; others must be of one shape, the element type included.
 static bool is_like(const HlInst *x, const HlInst *lead) {
+  if (x->op != HL_OP_BROADCAST)
+    return false;
   const HlShape *from = x->operands[0]->shape;
   return hl_shape_is_scalar(from) ||
          (from == lead->operands[0]->shape && hl_i64s_equal(hl_dims(x), hl_dims(lead)));
@@ -72,7 +76,7 @@ static HlInst *may_sink(const HlPass *p, const HlInst *inst) {
   if (!alg_options(p)->enable_sink_broadcast || inst->n_operands == 0 || !hl_is_elementwise(inst) ||
       inst->shape->rank == 0 || !alg_static(inst) || hl_has_control(inst))
     return NULL;
-  HlInst *lead = leading_broadcast(inst);
+  HlInst *lead = leading_broadcast(p, inst);
   if (!lead || !alg_static(lead))
     return NULL;
   for (uint32_t k = 0; k < inst->n_operands; k++)

@@ -166,12 +166,12 @@ static HlI64s without_ones(HlPass *p, const HlShape *shape, HlI64s dims) {
 }
 
 static HlInst *dense(HlPass *p, HlBuild *b, HlInst *x) {
-  int64_t *sizes = alg_list(p, x->shape->rank);
+  int64_t *ones = alg_list(p, x->shape->rank);
   int n = 0;
   for (int d = 0; d < x->shape->rank; d++)
-    if (x->shape->dim[d] != 1)
-      sizes[n++] = x->shape->dim[d];
-  return hl_b_reshape(b, x, n, sizes);
+    if (x->shape->dim[d] == 1)
+      ones[n++] = d;
+  return n == 0 ? x : alg_reshape(b, x, alg_without_dims(p, x->shape, (HlI64s){ones, n}));
 }
 
 HlInst *alg_d7_ones(HlPass *p, HlBuild *b, HlInst *dot) {

@@ -87,13 +87,15 @@ HlInst *alg_e5_of_transpose(HlPass *p, HlBuild *b, HlInst *reduce) {
       !alg_options(p)->unconditionally_simplify_reduce_of_transpose_or_reshape)
     return NULL;
   HlI64s order = hl_dims(x), dims = dims_mapped(p->arena, hl_dims(reduce), order.at);
-  HlInst *small = reduce_like(b, reduce, x->operands[0], dims_sorted(p->arena, dims));
+  HlInst *small = alg_shaped(reduce_like(b, reduce, x->operands[0], dims_sorted(p->arena, dims)),
+                             alg_without_dims(p, x->operands[0]->shape, dims));
   // Result dimension k was dimension `kept[k]` of A: which of those that A keeps is that?
   HlI64s kept_of_x = dims_except(p->arena, x->shape->rank, hl_dims(reduce), (HlI64s){0});
   HlI64s kept_of_a = dims_except(p->arena, x->shape->rank, dims, (HlI64s){0});
   int64_t *back = alg_list(p, kept_of_x.n);
   for (int k = 0; k < kept_of_x.n; k++)
     back[k] = hl_i64s_find(kept_of_a, order.at[kept_of_x.at[k]]);
+  hl_keep_layout(p);
   return small ? hl_b_transpose(b, small, (HlI64s){back, kept_of_x.n}) : NULL;
 }
 
@@ -280,12 +282,11 @@ HlInst *alg_e12_of_broadcast(HlPass *p, HlBuild *b, HlInst *reduce) {
     for (int j = 0; j < dims.n; j++)
       to[k] -= dims.at[j] < own.at[k];
   }
-  const HlShape *shape = reduce->shape;
-  HlInst *part = x->operands[0];
-  if (part->shape->rank != shape->rank)
-    part = hl_b_broadcast(b, part, shape->rank, shape->dim, (HlI64s){to, own.n});
+  const HlShape *shape = x->operands[0]->shape;
   HlInst *times = hl_is_integral(shape->dtype) ? alg_full_int(b, shape, count)
                                                : alg_full(b, shape, (double)count);
-  HlInst *product = hl_b_binary(b, HL_OP_MULTIPLY, part, times);
-  return hl_b_binary(b, HL_OP_ADD, alg_spread(b, reduce->operands[1], shape), product);
+  HlInst *product = hl_b_binary(b, HL_OP_MULTIPLY, x->operands[0], times);
+  HlInst *init = alg_broadcast(b, reduce->operands[1], shape, (HlI64s){0});
+  return alg_broadcast(b, hl_b_binary(b, HL_OP_ADD, init, product), reduce->shape,
+                       (HlI64s){to, own.n});
 }

@@ -98,13 +98,13 @@ HlInst *alg_r4_chain(HlPass *p, HlBuild *b, HlInst *inst) {
 
 // The runs of a transpose's dimensions that a reshape merges, one run a dimension of the reshape,
 // each a run of neighbours above the transpose as well: the first dimension of each up there.
-// False if not such.
+// False if not such. A dimension of size 1 begins no longer run: XLA takes it for a run of its own, which the reshape drops.
 static bool merges_runs(const HlInst *reshape, const HlInst *transpose, int64_t *first) {
   HlI64s dims = hl_dims(transpose);
   const int64_t *size = transpose->shape->dim;
   int at = 0;
   for (int e = 0; e < reshape->shape->rank; e++) {
-    if (at == dims.n)
+    if (at == dims.n || (size[at] == 1 && reshape->shape->dim[e] != 1))
       return false;
     first[e] = dims.at[at];
     int64_t product = size[at++];
