@@ -625,25 +625,27 @@ typedef struct HlControl {     // control edges of an instruction; rare
   int n_preds, n_succs;
 } HlControl;
 
-struct HlInst {
+struct HlInst {                // what walks over a module read comes first: a line of the cache
   uint16_t op;                 // HlOp
   uint16_t n_attrs;
   uint16_t n_calls;
   uint16_t flags;
   uint32_t id;                 // dense within the computation, never reused
   uint32_t n_operands;
-  HlLoc loc;                   // in the module's source
-  uint32_t order;              // place in creation order: XLA's list order
   HlComp *comp;
-  HlInst *prev, *next;         // the computation's list, topological
-  const HlSym *name;
-  const HlShape *shape;
   HlInst **operands;
+  const HlShape *shape;
+  HlInst *next;                // in the computation's list, topological
+  HlUse *first_use;            // edges of the users, to last_use
+  HlControl *control;          // NULL: none
+  HlInst *prev;
   HlUse *uses_made;            // n_operands edges, parallel to operands
-  HlUse *first_use, *last_use; // edges of the users
+  HlUse *last_use;
   const HlAttr *attrs;         // n_attrs, sorted by key
   HlCall *calls;               // n_calls: while body, condition; select, scatter; true, false; branches
-  HlControl *control;          // NULL: none
+  const HlSym *name;
+  HlLoc loc;                   // in the module's source
+  uint32_t order;              // place in creation order: XLA's list order
   uint64_t serial;             // module-wide number for provenance
 };
 
