@@ -158,8 +158,7 @@ static Placed *sort_placed(Placed *from, Placed *to, size_t n) {
   return from;
 }
 
-// Sorts by place in the list, each once. How many are left.
-static size_t sort_by_place(HlPass *p, HlInst **all, size_t n) {
+int pass_sort_by_place(HlPass *p, HlInst **all, size_t n) {
   HlMark mark = hl_arena_mark(p->arena);
   Placed *placed = HL_ARRAY(p->arena, Placed, n + 1);
   for (size_t k = 0; k < n; k++)
@@ -168,7 +167,7 @@ static size_t sort_by_place(HlPass *p, HlInst **all, size_t n) {
     qsort(placed, n, sizeof *placed, by_place);
   else
     placed = sort_placed(placed, HL_ARRAY(p->arena, Placed, n), n);
-  size_t n_kept = 0;
+  int n_kept = 0;
   for (size_t k = 0; k < n; k++)
     if (k == 0 || placed[k].inst != placed[k - 1].inst)
       all[n_kept++] = placed[k].inst;
@@ -196,7 +195,7 @@ HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
     if (comp->by_id[id] && is_of(comp->op_by_id[id], ops))
       all[k++] = comp->by_id[id];
   if (!hl_listed_by_id(comp))
-    sort_by_place(p, all, n_found);
+    pass_sort_by_place(p, all, n_found);
   return all;
 }
 
@@ -213,7 +212,7 @@ static HlInst **in_order(HlPass *p, const Near *near, const uint64_t *ops, int *
     }
   *n = (int)n_found;
   if (!hl_listed_by_id(comp))
-    sort_by_place(p, all, n_found);
+    pass_sort_by_place(p, all, n_found);
   return all;
 }
 
@@ -229,7 +228,7 @@ static HlInst **only_touched(HlPass *p, const HlComp *comp, const uint32_t *entr
   for (size_t k = 0; k < n_entries; k++)
     if (touched_inst(comp, entry[k]))
       all[n_found++] = touched_inst(comp, entry[k]);
-  *n = (int)sort_by_place(p, all, n_found);
+  *n = pass_sort_by_place(p, all, n_found);
   return all;
 }
 
@@ -247,28 +246,61 @@ HlInst **hl_pass_changes(HlPass *p, HlComp *comp, int reach, int *n) {
   return pass_changes(p, comp, reach, NULL, n);
 }
 
-HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n) {
+// What a pass has not seen yet: all of a computation, or what its journal has listed since.
+typedef struct Unseen {
+  bool all;
+  const uint32_t *entry;
+  size_t n;
+} Unseen;
+
+static Unseen read_journal(HlPass *p, HlComp *comp) {
   HlEngine *e = p->engine;
   base_look();
   const HlTouched touched = hl_touched(comp);
   size_t *read = pass_size_at(e, &e->watch->read, comp->id), from = *read;
-  *n = 0;
   *read = touched.n + 1;
   if (from == 0)
-    return pass_all_insts(p, comp, ops, n);
-  if (from > touched.n)
-    return NULL;
-  const uint32_t *entry = touched.id + from - 1;
-  const size_t n_entries = touched.n + 1 - from;
-  if (reach == 0 && are_few(comp, n_entries))
-    return only_touched(p, comp, entry, n_entries, n);
+    return (Unseen){.all = true};
+  return from > touched.n ? (Unseen){0}
+                          : (Unseen){.entry = touched.id + from - 1, .n = touched.n + 1 - from};
+}
+
+static Near look_near(HlPass *p, const HlComp *comp, const Unseen *unseen, int reach) {
   const size_t n_words = comp->next_id / 64 + 1;
   Near near = {comp, HL_ARRAY(p->arena, uint64_t, n_words), HL_ARRAY(p->arena, uint64_t, n_words),
-               e, &e->found};
+               p->engine, &p->engine->found};
   near.found->n = 0;
-  add_touched(&near, entry, n_entries, false);
+  add_touched(&near, unseen->entry, unseen->n, false);
   if (reach > 0)
     add_near(&near, reach);
-  add_touched(&near, entry, n_entries, true);
+  add_touched(&near, unseen->entry, unseen->n, true);
+  return near;
+}
+
+HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n) {
+  const Unseen unseen = read_journal(p, comp);
+  *n = 0;
+  if (unseen.all)
+    return pass_all_insts(p, comp, ops, n);
+  if (unseen.n == 0)
+    return NULL;
+  if (reach == 0 && are_few(comp, unseen.n))
+    return only_touched(p, comp, unseen.entry, unseen.n, n);
+  const Near near = look_near(p, comp, &unseen, reach);
   return near.found->n > 0 ? in_order(p, &near, ops, n) : NULL;
+}
+
+const uint64_t *pass_change_ids(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n) {
+  const Unseen unseen = reach > 0 ? read_journal(p, comp) : (Unseen){.all = true};
+  uint64_t *ids = unseen.all ? HL_ARRAY(p->arena, uint64_t, comp->next_id / 64 + 1)
+                             : look_near(p, comp, &unseen, reach).met;
+  *n = 0;
+  for (uint32_t id = 0; id < comp->next_id; id++) {
+    const bool is_one =
+        (unseen.all || has_bit(ids, id)) && comp->by_id[id] && is_of(comp->op_by_id[id], ops);
+    ids[id / 64] &= ~((uint64_t)1 << (id % 64));
+    ids[id / 64] |= (uint64_t)is_one << (id % 64);
+    *n += is_one;
+  }
+  return ids;
 }

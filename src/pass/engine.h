@@ -132,6 +132,10 @@ void pass_forget_watches(HlEngine *engine);
 // As hl_pass_changes, but only those of a set of ops; NULL: of all. And the same of everything.
 HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n);
 HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n);
+// Sorts them by their places in the computation's list, each once. How many are left.
+int pass_sort_by_place(HlPass *p, HlInst **all, size_t n);
+// As pass_changes in no order: a bit for each id, of which n are set. A reach of 0: everything.
+const uint64_t *pass_change_ids(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, int *n);
 // reschedule.c: the orders of execution before a pass runs, in the engine's scratch; none if there is no schedule or the pass
 // is to drop it. And after it: where its edits have dropped them they are made anew.
 typedef struct PassOrder {

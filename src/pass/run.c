@@ -107,6 +107,8 @@ static void own_bodies(HlModule *m) {
   bool has_copied = false;
   for (HlComp *comp = m->first; comp; comp = comp->next) {
     const HlInst *owner = NULL;
+    if (comp->first_call == comp->last_call)
+      continue;
     for (HlCall *call = comp->first_call, *next; call; call = next) {
       next = call->next;
       if (!wants_own_body(call->caller))

@@ -132,11 +132,16 @@ static bool try_rules(HlPass *p, const RuleIndex *index, HlInst *inst) {
   return false;
 }
 
+// How far rules look; 0: all of the computation is to be visited.
+static int reach_of(const HlPass *p) {
+  return p->engine->options.whole ? 0 : p->reach;
+}
+
 // The instructions that some rule is about.
 static HlInst **insts_with_rules(HlPass *p, const RuleIndex *index, HlComp *comp, int *n) {
-  if (p->reach > 0 && !p->engine->options.whole)
-    return pass_changes(p, comp, p->reach, index->ops, n);
-  return pass_all_insts(p, comp, index->ops, n);
+  const int reach = reach_of(p);
+  return reach > 0 ? pass_changes(p, comp, reach, index->ops, n)
+                   : pass_all_insts(p, comp, index->ops, n);
 }
 
 static bool walk_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
@@ -160,15 +165,14 @@ typedef struct Visit {
   VEC(bool) met;  // by id: on the stack, or done
   VEC(HlInst *)
   todo;  // an instruction stands here twice: to be opened, then (NULL behind it) to be tried
-  const uint64_t
-      *skipped;  // NULL, or a bit for each id below n_old: seen before, and nothing near it changed
+  const uint64_t *wanted;  // a bit for each id below n_old: it or what is near it has changed
   uint32_t n_old;
+  int left;  // of those wanted, not tried yet
+  bool changed;
 } Visit;
 
-static bool has_met(Visit *v, const HlInst *inst) {
-  while (v->met.n <= (int)inst->id)
-    vec_push_in(v->p->arena, &v->met, false);
-  return v->met.at[inst->id];
+static bool has_met(const Visit *v, const HlInst *inst) {
+  return (int)inst->id < v->met.n && v->met.at[inst->id];
 }
 
 static void meet(Visit *v, HlInst *inst) {
@@ -178,9 +182,13 @@ static void meet(Visit *v, HlInst *inst) {
 
 // The first operand lies on top.
 static void open_inst(Visit *v, HlInst *inst) {
+  while (v->met.n <= (int)inst->id)
+    vec_push_in(v->p->arena, &v->met, false);
   v->met.at[inst->id] = true;
   vec_push_in(v->p->arena, &v->todo, inst);
   vec_push_in(v->p->arena, &v->todo, NULL);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    __builtin_prefetch(inst->operands[k]);
   for (int k = inst->control ? inst->control->n_preds : 0; k > 0; k--)
     meet(v, inst->control->preds[k - 1]);
   for (uint32_t k = inst->n_operands; k > 0; k--)
@@ -191,52 +199,67 @@ static bool has_succs(const HlInst *inst) {
   return inst->control && inst->control->n_succs > 0;
 }
 
-static bool is_skipped(const Visit *v, const HlInst *inst) {
-  return v->skipped && inst->id < v->n_old && v->skipped[inst->id / 64] >> (inst->id % 64) & 1;
+static bool is_wanted(const Visit *v, const HlInst *inst) {
+  return inst->id >= v->n_old || (v->wanted[inst->id / 64] >> (inst->id % 64) & 1);
 }
 
-static bool visit_from(Visit *v, HlInst *root) {
-  bool changed = false;
+static void try_inst(Visit *v, HlInst *inst) {
+  if (!is_wanted(v, inst))
+    return;
+  v->left -= inst->id < v->n_old;
+  v->changed |= try_rules(v->p, v->index, inst);
+}
+
+// Nothing goes before something has changed.
+static bool is_there(const Visit *v, const HlInst *inst) {
+  return !v->changed || hl_alive(inst);
+}
+
+// Where nothing has changed, and all that may is tried, the rest need not be met.
+static void visit_from(Visit *v, HlInst *root) {
   meet(v, root);
-  while (v->todo.n > 0) {
+  while (v->todo.n > 0 && (v->left > 0 || v->changed)) {
     HlInst *inst = vec_pop(&v->todo);
-    if (inst && hl_alive(inst) && !has_met(v, inst)) {
+    if (inst && is_there(v, inst) && !has_met(v, inst)) {
       open_inst(v, inst);
     } else if (!inst) {
       inst = vec_pop(&v->todo);
-      if (hl_alive(inst) && v->index->n[inst->op] > 0 && !is_skipped(v, inst))
-        changed |= try_rules(v->p, v->index, inst);
+      if (is_there(v, inst) && v->index->n[inst->op] > 0)
+        try_inst(v, inst);
     }
   }
-  return changed;
 }
 
-// The ids that need no look.
-static const uint64_t *skipped_ids(HlPass *p, const RuleIndex *index, HlComp *comp) {
-  uint64_t *skipped = HL_ARRAY(p->arena, uint64_t, comp->next_id / 64 + 1);
-  int n;
-  HlInst **insts = insts_with_rules(p, index, comp, &n);
-  memset(skipped, 0xff, sizeof *skipped * (comp->next_id / 64 + 1));
-  for (int k = 0; k < n; k++)
-    skipped[insts[k]->id / 64] &= ~((uint64_t)1 << (insts[k]->id % 64));
-  return n > 0 ? skipped : NULL;
+enum { AHEAD = 8 };  // instructions that memory is asked for before they are looked at
+
+// What nobody uses and nothing waits for, but the root.
+static HlInst **unused(HlPass *p, const HlComp *comp, int *n) {
+  VEC(HlInst *) found = {0};
+  for (uint32_t id = 0; id < comp->next_id; id++) {
+    HlInst *inst = comp->by_id[id];
+    if (id + AHEAD < comp->next_id)
+      __builtin_prefetch(comp->by_id[id + AHEAD]);
+    if (inst && !inst->first_use && inst != comp->root && !has_succs(inst))
+      vec_push_in(p->arena, &found, inst);
+  }
+  *n = pass_sort_by_place(p, found.at, found.n);
+  return found.at;
 }
 
 static bool visit_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
   Visit v = {.p = p, .index = index, .n_old = comp->next_id};
-  v.skipped = skipped_ids(p, index, comp);
-  bool changed = false;
-  if (v.skipped) {
+  v.wanted = pass_change_ids(p, comp, reach_of(p), index->ops, &v.left);
+  if (v.left > 0) {
     int n;
-    HlInst **all = hl_pass_insts(p, comp, &n);
+    HlInst **from = unused(p, comp, &n);
     for (int k = 0; k < n; k++)
-      if (hl_alive(all[k]) && all[k] != comp->root && !all[k]->first_use && !has_succs(all[k]))
-        changed |= visit_from(&v, all[k]);
-    changed |= visit_from(&v, comp->root);
+      if (hl_alive(from[k]))
+        visit_from(&v, from[k]);
+    visit_from(&v, comp->root);
   }
   hl_arena_release(p->arena, mark);
-  return changed;
+  return v.changed;
 }
 
 // Most passes with rules look for ops that the module does not have: they should cost nothing.
