@@ -21,14 +21,14 @@ static int64_t elements(const HlShape *shape) {
   return n;
 }
 
-static int64_t bytes(const HlShape *shape) {
+int64_t gpu_bytes(const HlShape *shape) {
   if (hl_shape_is_array(shape)) {
     const int bits = shape->dtype == HL_PRED ? 8 : hl_dtype_info[shape->dtype].bits;
     return (hl_shape_elements(shape) * bits + 7) / 8;
   }
   int64_t n = 0;
   for (int k = 0; hl_shape_is_tuple(shape) && k < shape->rank; k++)
-    n += bytes(shape->element[k]);
+    n += gpu_bytes(shape->element[k]);
   return n;
 }
 
@@ -121,22 +121,22 @@ static int64_t bytes_read(const HlInst *inst, int operand) {
   switch (inst->op) {
   case HL_OP_BITCAST: return 0;
   case HL_OP_REDUCE:
-    return operand < (int)inst->n_operands / 2 ? bytes(in)
-                                               : bytes(in) * elements(first_result(inst));
+    return operand < (int)inst->n_operands / 2 ? gpu_bytes(in)
+                                               : gpu_bytes(in) * elements(first_result(inst));
   case HL_OP_BROADCAST:
-  case HL_OP_SLICE: return bytes(inst->shape);
+  case HL_OP_SLICE: return gpu_bytes(inst->shape);
   case HL_OP_DYNAMIC_SLICE:
-  case HL_OP_GATHER: return operand == 0 ? bytes(inst->shape) : bytes(in);
-  case HL_OP_DYNAMIC_UPDATE_SLICE: return operand == 0 ? 0 : bytes(in);
+  case HL_OP_GATHER: return operand == 0 ? gpu_bytes(inst->shape) : gpu_bytes(in);
+  case HL_OP_DYNAMIC_UPDATE_SLICE: return operand == 0 ? 0 : gpu_bytes(in);
   case HL_OP_REDUCE_WINDOW:
     return operand == 0
                ? elements(first_result(inst)) * window_size(inst) * hl_dtype_bytes(in->dtype)
-               : bytes(in);
+               : gpu_bytes(in);
   case HL_OP_SCATTER: {
     const int n = (int)inst->n_operands / 2;
-    return bytes(inst->operands[operand < n ? n + 1 + operand : operand]->shape);
+    return gpu_bytes(inst->operands[operand < n ? n + 1 + operand : operand]->shape);
   }
-  default: return bytes(in);
+  default: return gpu_bytes(in);
   }
 }
 
@@ -145,9 +145,9 @@ static int64_t bytes_written(const HlInst *inst) {
   case HL_OP_BITCAST:
   case HL_OP_CONSTANT:
   case HL_OP_PARAMETER: return 0;
-  case HL_OP_DYNAMIC_UPDATE_SLICE: return bytes(inst->operands[1]->shape);
-  case HL_OP_SCATTER: return bytes(inst->operands[inst->n_operands - 1]->shape);
-  default: return bytes(inst->shape);
+  case HL_OP_DYNAMIC_UPDATE_SLICE: return gpu_bytes(inst->operands[1]->shape);
+  case HL_OP_SCATTER: return gpu_bytes(inst->operands[inst->n_operands - 1]->shape);
+  default: return gpu_bytes(inst->shape);
   }
 }
 
@@ -156,11 +156,11 @@ static int64_t fusion_writes(const HlInst *fusion) {
   if (root->op == HL_OP_DYNAMIC_UPDATE_SLICE)
     return bytes_written(root);
   if (root->op != HL_OP_TUPLE)
-    return bytes(fusion->shape);
+    return gpu_bytes(fusion->shape);
   int64_t n = 0;
   for (uint32_t k = 0; k < root->n_operands; k++)
     n += root->operands[k]->op == HL_OP_DYNAMIC_UPDATE_SLICE ? bytes_written(root->operands[k])
-                                                             : bytes(root->operands[k]->shape);
+                                                             : gpu_bytes(root->operands[k]->shape);
   return n;
 }
 
@@ -243,21 +243,25 @@ static void cost_of_body(HlArena *arena, const HlInst *fusion, GpuCost *cost) {
     const uint64_t *origins = origins_of(&w, body->params[k]);
     cost->reads[k] = sum_over(origins, origins, w.n_words, w.reads);
     cost->emissions[k] = (double)sum_over(origins, origins, w.n_words, w.emissions);
-    cost->bytes[k] = (int64_t)((float)bytes(body->params[k]->shape) * cost->reads[k]);
+    cost->bytes[k] = (int64_t)((float)cost->size[k] * cost->reads[k]);
     memcpy(&cost->origins[k * (size_t)w.n_words], origins, (size_t)w.n_words * sizeof *origins);
   }
   hl_arena_release(arena, mark);
 }
 
 static GpuCost cost_apart_from_time(const HlTarget *t, HlArena *arena, const HlInst *inst) {
-  GpuCost cost = {.emitter = gpu_emitter(t, inst),
+  const HlInst *hero = gpu_hero(t, inst);
+  GpuCost cost = {.emitter = gpu_emitter_by(t, inst, hero),
                   .needs = gpu_needs(t, inst),
                   .reduces_many = gpu_reduces_many(inst),
                   .reads_apart = gpu_reads_apart(inst),
                   .bytes = HL_ARRAY(arena, int64_t, inst->n_operands + 1),
+                  .size = HL_ARRAY(arena, int64_t, inst->n_operands + 1),
                   .reads = HL_ARRAY(arena, float, inst->n_operands + 1),
                   .emissions = HL_ARRAY(arena, double, inst->n_operands + 1)};
-  cost.launch = gpu_launch(t, inst, cost.emitter);
+  cost.launch = gpu_launch(t, inst, hero, cost.emitter);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    cost.size[k] = gpu_bytes(inst->operands[k]->shape);
   if (inst->op == HL_OP_FUSION) {
     cost.bytes_out = fusion_writes(inst);
     cost_of_body(arena, inst, &cost);
@@ -306,9 +310,9 @@ static double speed_of(const HlTarget *t, double speed, GpuLaunch launch) {
 }
 
 // Bytes that are read again come from the nearest cache that holds them.
-GpuTime gpu_read_time(const HlTarget *t, const HlShape *shape, int64_t total, double used,
+GpuTime gpu_read_time(const HlTarget *t, int64_t size, int64_t total, double used,
                       GpuLaunch launch) {
-  const int64_t size = bytes(shape), net = total < size ? total : size;
+  const int64_t net = total < size ? total : size;
   const double first = t->memory_bandwidth * used;
   double again = first;
   if (net < t->l2_bytes) {
@@ -339,7 +343,7 @@ static GpuTime time_alone(const HlTarget *t, const HlInst *inst, const GpuCost *
   const bool apart = cost->reads_apart && cost->emitter != GPU_TRANSPOSE;
   GpuTime memory = gpu_write_time(t, cost->bytes_out, 1);
   for (uint32_t k = 0; k < inst->n_operands; k++)
-    memory += gpu_read_time(t, inst->operands[k]->shape, cost->bytes[k],
+    memory += gpu_read_time(t, cost->size[k], cost->bytes[k],
                             line_used(t, inst->operands[k]->shape, apart), cost->launch);
   return gpu_total_time(t, gpu_compute_time(t, cost->flops, cost->launch), memory);
 }
@@ -381,7 +385,7 @@ static int64_t bytes_of_both(const HlInst *producer, const GpuCost *of_producer,
   const float shared = reads_shared(producer, of_producer, k, consumer, of_consumer, at);
   return rounded((float)of_producer->bytes[k] * of_consumer->reads[at]) +
          (other < 0 ? 0 : of_consumer->bytes[other]) -
-         rounded((float)bytes(operand->shape) * shared);
+         rounded((float)of_producer->size[k] * shared);
 }
 
 GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost *of_producer,
@@ -404,15 +408,16 @@ GpuTime gpu_time_fused(const HlTarget *t, const HlInst *producer, const GpuCost 
       times += of_consumer->reads[k];
     else if (fusion_operand_index(producer, operand) < 0 &&
              fusion_operand_index(consumer, operand) == (int)k)
-      memory += gpu_read_time(t, operand->shape, of_consumer->bytes[k],
+      memory += gpu_read_time(t, of_consumer->size[k], of_consumer->bytes[k],
                               line_used(t, operand->shape, apart), launch);
   }
   for (uint32_t k = 0; k < producer->n_operands; k++) {
     const HlShape *shape = producer->operands[k]->shape;
     if (fusion_operand_index(producer, producer->operands[k]) == (int)k)
-      memory += gpu_read_time(
-          t, shape, bytes_of_both(producer, of_producer, (int)k, consumer, of_consumer, at),
-          line_used(t, shape, apart), launch);
+      memory +=
+          gpu_read_time(t, of_producer->size[k],
+                        bytes_of_both(producer, of_producer, (int)k, consumer, of_consumer, at),
+                        line_used(t, shape, apart), launch);
   }
   const int64_t flops = (int64_t)((float)of_producer->flops * times + (float)of_consumer->flops);
   return gpu_total_time(t, gpu_compute_time(t, flops, launch), memory);

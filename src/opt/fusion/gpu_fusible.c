@@ -376,8 +376,12 @@ const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst) {
   return hero ? hero : root;
 }
 
+GpuEmitter gpu_emitter_by(const HlTarget *t, const HlInst *inst, const HlInst *hero) {
+  return fusion_is_custom(inst) ? GPU_LIBRARY : emitter_of_op(t, hero);
+}
+
 GpuEmitter gpu_emitter(const HlTarget *t, const HlInst *inst) {
-  return fusion_is_custom(inst) ? GPU_LIBRARY : emitter_of_op(t, gpu_hero(t, inst));
+  return gpu_emitter_by(t, inst, gpu_hero(t, inst));
 }
 
 // By elementwise operations only, whatever else these read.

@@ -27,8 +27,9 @@ GpuEmitter gpu_emitter(const HlTarget *t, const HlInst *inst);
 GpuEmitter gpu_emitter_of_both(const HlInst *producer, GpuEmitter of_producer,
                                const HlInst *consumer, GpuEmitter of_consumer);
 int gpu_kind(GpuEmitter emitter);
-// The op that decides it; inside the body for a fusion.
+// The op that decides it; inside the body for a fusion. And the code, where it is known.
 const HlInst *gpu_hero(const HlTarget *t, const HlInst *inst);
+GpuEmitter gpu_emitter_by(const HlTarget *t, const HlInst *inst, const HlInst *hero);
 
 // Blocks of threads, and threads of each.
 typedef struct GpuLaunch {
@@ -38,7 +39,7 @@ static inline int64_t gpu_ceil_div(int64_t n, int64_t by) {
   return (n + by - 1) / by;
 }
 // How the kernel that is `inst` is started (gpu_launch.c), and those of reductions and transposes by blocks.
-GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, GpuEmitter emitter);
+GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, const HlInst *hero, GpuEmitter emitter);
 GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce);
 GpuLaunch gpu_transpose_launch(const HlInst *inst);
 
@@ -73,10 +74,9 @@ bool gpu_is_triton(const HlInst *inst);
 bool gpu_tiles_join(const HlInst *producer, const HlInst *consumer);
 // The fusion becomes one, configured like `like`, its tile too.
 void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like);
-// It takes the tile that is best; false: none fits.
-bool gpu_set_best_tile(const HlTarget *t, HlArena *scratch, HlInst *fusion);
-// It takes the tile of another one.
-void gpu_take_tile(HlArena *scratch, HlInst *fusion, const HlInst *other);
+// Each of these takes the tile that is best, where one fits. The layers of a network have the same kernels: for those it is
+// looked for once.
+void gpu_set_best_tiles(HlPass *p, HlInst *const *fusions, int n);
 // --- Their tiles (triton_tiles.c)
 
 // Elements of a tile that a block may hold in registers.
@@ -109,6 +109,7 @@ typedef struct GpuCost {
   int64_t flops;
   int64_t bytes_out;
   int64_t *bytes;     // by operand: what is read of it
+  int64_t *size;      // by operand: its bytes
   float *reads;       // by operand: how often each element is read, on average
   double *emissions;  // by operand: how often the code of what computes it is written out
   double code;        // instructions of code
@@ -129,15 +130,17 @@ static inline double gpu_launch_time(const HlTarget *t) {
 static inline double gpu_memory_speed(const HlTarget *t) {
   return t->memory_bandwidth / 1e6;
 }
+// What an array, or all of a tuple, takes in memory.
+int64_t gpu_bytes(const HlShape *shape);
 // Operations for an element of an elementwise operation; 0 for what only tells where to read.
 int64_t gpu_work_an_element(const HlInst *inst);
 GpuCost gpu_cost(const HlTarget *t, HlArena *arena, const HlInst *inst);
 // Time that starting a kernel takes.
 GpuTime gpu_time_to_launch(const HlTarget *t);
-// What the time of a kernel is made of: `flops` operations; `total` bytes of an array that are read, or bytes that are written,
-// where `used` is how much of what memory moves for them is asked for; and both at once.
+// What the time of a kernel is made of: `flops` operations; `total` bytes that are read of an array of `size`, or bytes that are
+// written, where `used` is how much of what memory moves for them is asked for; and both at once.
 GpuTime gpu_compute_time(const HlTarget *t, int64_t flops, GpuLaunch launch);
-GpuTime gpu_read_time(const HlTarget *t, const HlShape *shape, int64_t total, double used, GpuLaunch launch);
+GpuTime gpu_read_time(const HlTarget *t, int64_t size, int64_t total, double used, GpuLaunch launch);
 GpuTime gpu_write_time(const HlTarget *t, int64_t n, double used);
 GpuTime gpu_total_time(const HlTarget *t, GpuTime compute, GpuTime memory);
 // Time of the kernel of a consumer with a producer inside, which may give the producer's result, too.

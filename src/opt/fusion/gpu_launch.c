@@ -45,8 +45,8 @@ static const HlShape *largest_operand(const HlInst *inst) {
   return most;
 }
 
-GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, GpuEmitter emitter) {
-  const HlInst *hero = gpu_hero(t, inst);
+GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, const HlInst *hero,
+                     GpuEmitter emitter) {
   const HlShape *shape = hl_shape_is_tuple(inst->shape) && inst->shape->rank > 0
                              ? inst->shape->element[0]
                              : inst->shape;

@@ -44,8 +44,19 @@ static bool has_update_root(const HlInst *inst) {
   return false;
 }
 
-// NULL: it may be a result among others; or why not.
-static const char *refuses_company(const HlTarget *t, const HlInst *inst) {
+// The code of a kernel, and the op that decides it.
+typedef struct Code {
+  const HlInst *hero;
+  GpuEmitter emitter;
+} Code;
+
+static Code code_of(const HlTarget *t, const HlInst *inst) {
+  const HlInst *hero = gpu_hero(t, inst);
+  return (Code){hero, gpu_emitter_by(t, inst, hero)};
+}
+
+// NULL: whatever its code is, it may be a result among others; or why not.
+static const char *refuses_company(const HlInst *inst) {
   if (hl_has_control(inst))
     return "has edges of control";
   if (fusion_is_custom(inst))
@@ -56,7 +67,10 @@ static const char *refuses_company(const HlTarget *t, const HlInst *inst) {
     return "has several results by one operation";
   if (has_update_root(inst))
     return "updates its operand in place";
-  GpuEmitter emitter = gpu_emitter(t, inst);
+  return NULL;
+}
+
+static const char *refuses_code(const HlInst *inst, GpuEmitter emitter) {
   const bool ok =
       inst->op == HL_OP_FUSION
           ? emitter == GPU_LOOP || emitter == GPU_REDUCTION || emitter == GPU_TRANSPOSE
@@ -65,7 +79,7 @@ static const char *refuses_company(const HlTarget *t, const HlInst *inst) {
 }
 
 bool gpu_may_be_result(const HlTarget *t, const HlInst *inst) {
-  return !refuses_company(t, inst);
+  return !refuses_company(inst) && !refuses_code(inst, gpu_emitter(t, inst));
 }
 
 // The same sizes in the same order, or as many elements in rows: one is a bitcast of the other.
@@ -79,8 +93,7 @@ static bool same_threads(const HlShape *a, const HlShape *b) {
 }
 
 // What threads go over.
-static const HlShape *loop_shape(const HlTarget *t, const HlInst *inst) {
-  const HlInst *hero = gpu_hero(t, inst);
+static const HlShape *loop_shape(const HlTarget *t, const HlInst *hero) {
   if (gpu_is_block_reduction(t, hero))
     return hero->operands[0]->shape;
   const HlShape *shape = hero->shape;
@@ -91,18 +104,20 @@ static bool same_reduction(const HlInst *a, const HlInst *b) {
   return hl_i64s_equal(hl_dims(a), hl_dims(b));
 }
 
+static bool share_threads(const HlTarget *t, Code a, Code b) {
+  if (!same_threads(loop_shape(t, a.hero), loop_shape(t, b.hero)))
+    return false;
+  if (a.emitter == GPU_LOOP || b.emitter == GPU_LOOP)
+    return a.emitter != GPU_TRANSPOSE && b.emitter != GPU_TRANSPOSE;
+  if (a.emitter != b.emitter)
+    return false;
+  return a.emitter == GPU_REDUCTION
+             ? same_reduction(a.hero, b.hero)
+             : a.hero->op == b.hero->op && hl_i64s_equal(hl_dims(a.hero), hl_dims(b.hero));
+}
+
 bool gpu_share_threads(const HlTarget *t, const HlInst *a, const HlInst *b) {
-  if (!same_threads(loop_shape(t, a), loop_shape(t, b)))
-    return false;
-  const HlInst *of_a = gpu_hero(t, a), *of_b = gpu_hero(t, b);
-  GpuEmitter by_a = gpu_emitter(t, a), by_b = gpu_emitter(t, b);
-  if (by_a == GPU_LOOP || by_b == GPU_LOOP)
-    return by_a != GPU_TRANSPOSE && by_b != GPU_TRANSPOSE;
-  if (by_a != by_b)
-    return false;
-  return by_a == GPU_REDUCTION
-             ? same_reduction(of_a, of_b)
-             : of_a->op == of_b->op && hl_i64s_equal(hl_dims(of_a), hl_dims(of_b));
+  return share_threads(t, code_of(t, a), code_of(t, b));
 }
 
 // --- Siblings -----------------------------------------------------------------------------------
@@ -111,7 +126,28 @@ typedef struct Merger {
   HlPass *p;
   HlComp *comp;
   FusionReach reach;
+  VEC(Code) code;  // by id, once asked for
 } Merger;
+
+static Code known_code(Merger *m, const HlInst *inst) {
+  while (m->code.n <= (int)inst->id)
+    vec_push_in(m->p->arena, &m->code, (Code){0});
+  Code *code = &m->code.at[inst->id];
+  if (!code->hero)
+    *code = code_of(gpu_target(m->p), inst);
+  return *code;
+}
+
+// Something became part of it.
+static void forget_code(Merger *m, const HlInst *inst) {
+  if ((int)inst->id < m->code.n)
+    m->code.at[inst->id] = (Code){0};
+}
+
+static const char *refuses_any(Merger *m, const HlInst *inst) {
+  const char *why = refuses_company(inst);
+  return why ? why : refuses_code(inst, known_code(m, inst).emitter);
+}
 
 static bool are_apart(Merger *m, const HlInst *a, const HlInst *b) {
   return !fusion_reaches(&m->reach, a, b, false) && !fusion_reaches(&m->reach, b, a, false);
@@ -122,9 +158,9 @@ static const char no_room[] =
 
 // NULL: one kernel may give the results of both; or why not.
 static const char *refuses_siblings(Merger *m, const HlInst *a, const HlInst *b) {
-  if (!gpu_may_be_result(gpu_target(m->p), a) || !gpu_may_be_result(gpu_target(m->p), b))
+  if (refuses_any(m, a) || refuses_any(m, b))
     return "one of the two has code that gives a single result";
-  if (!gpu_share_threads(gpu_target(m->p), a, b))
+  if (!share_threads(gpu_target(m->p), known_code(m, a), known_code(m, b)))
     return "the threads of the one do not go over the elements of the other";
   if (!gpu_fits(gpu_target(m->p), a, gpu_needs(gpu_target(m->p), a), b,
                 gpu_needs(gpu_target(m->p), b), true))
@@ -150,8 +186,7 @@ static HlInst **candidates(Merger *m, const HlInst *producer, int *n) {
   HlInst **users = HL_ARRAY(m->p->arena, HlInst *, MAX_USERS);
   *n = 0;
   for (const HlUse *use = producer->first_use; use && *n < MAX_USERS; use = use->next) {
-    if (hl_is_first_use(use) && use->user->first_use &&
-        gpu_may_be_result(gpu_target(m->p), use->user))
+    if (hl_is_first_use(use) && use->user->first_use && !refuses_any(m, use->user))
       users[(*n)++] = use->user;
   }
   qsort(users, (size_t)*n, sizeof *users, fusions_first);
@@ -168,12 +203,12 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
       if (!users[j] || refuses_siblings(m, users[i], users[j]) ||
           !hl_change(m->p, "sibling", users[i], users[j]))
         continue;
-      const HlTarget *t = gpu_target(m->p);
-      GpuEmitter by_both = gpu_emitter(t, users[i]) == GPU_LOOP ? gpu_emitter(t, users[j])
-                                                                : gpu_emitter(t, users[i]);
+      const GpuEmitter by_first = known_code(m, users[i]).emitter;
+      const GpuEmitter by_both = by_first == GPU_LOOP ? known_code(m, users[j]).emitter : by_first;
       HlInst *both = fusion_add_result(m->p->arena, users[i], users[j]);
       hl_set_int(both, HL_A_KIND, gpu_kind(by_both));
       fusion_name_params(both);
+      forget_code(m, both);
       if (!hl_changed(m->p))
         continue;
       users[i] = both;
@@ -185,13 +220,13 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
 // --- Producer and consumer ----------------------------------------------------------------------
 
 // NULL: what computes the producer may go into a user's kernel and still be a result; or why not.
-static const char *refuses_to_give(const HlTarget *t, const HlInst *producer) {
+static const char *refuses_to_give(Merger *m, const HlInst *producer) {
   if (!hl_shape_is_array(producer->shape))
     return "the producer has several results already";
   if (hl_has_control(producer))
     return "the producer has edges of control";
-  if (gpu_emitter(t, producer) != GPU_LOOP ||
-      !(gpu_is_loop_fusible(t, producer) || producer->op == HL_OP_IOTA) ||
+  if (known_code(m, producer).emitter != GPU_LOOP ||
+      !(gpu_is_loop_fusible(gpu_target(m->p), producer) || producer->op == HL_OP_IOTA) ||
       producer->op == HL_OP_BITCAST)
     return "the producer is no loop";
   if (gpu_is_transposing(producer))
@@ -218,9 +253,9 @@ static const char *refuses_cost(HlPass *p, const HlInst *producer, const HlInst 
 
 // NULL: the consumer's kernel may give the producer's result, too; or why not.
 static const char *refuses_producer(Merger *m, const HlInst *producer, const HlInst *consumer) {
-  if (!gpu_may_be_result(gpu_target(m->p), consumer))
+  if (refuses_any(m, consumer))
     return "the consumer has code that gives a single result";
-  if (!same_threads(producer->shape, loop_shape(gpu_target(m->p), consumer)))
+  if (!same_threads(producer->shape, loop_shape(gpu_target(m->p), known_code(m, consumer).hero)))
     return "the consumer's threads do not go over the producer's elements";
   if (!gpu_fits(gpu_target(m->p), consumer, gpu_needs(gpu_target(m->p), consumer), producer,
                 gpu_needs(gpu_target(m->p), producer), true))
@@ -240,16 +275,18 @@ static HlInst *best_consumer(Merger *m, const HlInst *producer) {
 }
 
 static void fuse_with_consumer(Merger *m, HlInst *producer) {
-  if (refuses_to_give(gpu_target(m->p), producer) || producer == m->comp->root ||
+  if (refuses_to_give(m, producer) || producer == m->comp->root ||
       !fusion_duplicates(producer, producer->first_use->user))
     return;
   HlInst *consumer = best_consumer(m, producer);
   if (!consumer || !hl_change(m->p, "producer", consumer, producer))
     return;
-  int kind = gpu_kind(gpu_emitter(gpu_target(m->p), consumer));
+  int kind = gpu_kind(known_code(m, consumer).emitter);
   if (consumer->op != HL_OP_FUSION)
     consumer = fusion_wrap(m->p->arena, consumer, kind, "fusion", "fused_computation");
-  fusion_name_params(fusion_add_result(m->p->arena, consumer, producer));
+  HlInst *both = fusion_add_result(m->p->arena, consumer, producer);
+  fusion_name_params(both);
+  forget_code(m, both);
   hl_changed(m->p);
 }
 
@@ -273,7 +310,7 @@ static int kernels_reading(Merger *m, const HlInst *producer, HlInst **users) {
 }
 
 static const char *of_one(Merger *m, const HlInst *inst) {
-  const char *why = refuses_company(gpu_target(m->p), inst);
+  const char *why = refuses_any(m, inst);
   return why ? hl_arena_printf(m->p->arena, "|%s| %s", inst->name->text, why) : NULL;
 }
 
@@ -291,7 +328,7 @@ static void tell_siblings(Merger *m, HlInst *const *users, int n) {
 }
 
 static void tell_consumers(Merger *m, HlInst *producer, HlInst *const *users, int n) {
-  const char *gives = refuses_to_give(gpu_target(m->p), producer);
+  const char *gives = refuses_to_give(m, producer);
   for (int k = 0; k < n; k++) {
     const char *why = gives ? gives : of_one(m, users[k]);
     why = why ? why : refuses_producer(m, producer, users[k]);

@@ -20,8 +20,6 @@
 #include <string.h>
 
 #include "base/heap.h"
-#include "base/map.h"
-#include "opt/ask/same.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
 
@@ -41,6 +39,8 @@ typedef struct Queue {
   GpuCost **cost;     // by id
   uint32_t *seen;     // by id: the step in which it was met
   uint32_t step;
+  uint32_t *asked;  // by id: the price for which it was asked
+  uint32_t prices;
   bool *needs_tile;  // by id
   bool grew;         // something was fused
 } Queue;
@@ -145,16 +145,19 @@ static GpuTime price(Queue *q, const HlInst *producer) {
   if (producer->op == HL_OP_BITCAST)
     return ALWAYS;
   const HlTarget *t = gpu_target(q->p);
+  const bool by_tiles = gpu_is_triton(producer);
   GpuTime saved = 0;
   bool has_user = false;
+  q->prices++;
   for (const HlUse *use = producer->first_use; use; use = use->next) {
     const HlInst *user = use->user;
-    if (!hl_is_first_use(use))
+    if (q->asked[user->id] == q->prices)
       continue;
+    q->asked[user->id] = q->prices;
     if (user->op != HL_OP_BITCAST && !may_fuse(q, producer, user))
       return NEVER;
     has_user |= user->op != HL_OP_BITCAST;
-    if (gpu_is_triton(producer) || gpu_is_triton(user))
+    if (by_tiles || gpu_is_triton(user))
       continue;  // a tile of the producer is computed once for a tile of the result
     const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
     saved += of_user->alone - gpu_time_fused(t, producer, of_producer, user, of_user, false);
@@ -265,6 +268,7 @@ static Queue start_queue(HlPass *p, HlComp *comp) {
                  .version = HL_ARRAY(p->arena, uint32_t, n_ids),
                  .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
                  .needs_tile = HL_ARRAY(p->arena, bool, n_ids),
+                 .asked = HL_ARRAY(p->arena, uint32_t, n_ids),
                  .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
 }
 
@@ -311,34 +315,17 @@ static void tell_refusals(Queue *q) {
       tell_refusal(q, insts[k]);
 }
 
-// Says by which tiles a kernel is computed. The layers of a network have the same kernels: what is best is looked for once.
-static void set_tile(Queue *q, Same *same, Map *known, HlInst *fusion) {
-  const HlComp *body = fusion_body(fusion);
-  const uint64_t hash = same_comp_hash(same, body);
-  MapWalk walk = map_walk(known, hash);
-  for (HlInst *other; (other = map_next_ptr(&walk));)
-    if (same_comp(same, fusion_body(other), body)) {
-      gpu_take_tile(q->p->arena, fusion, other);
-      return;
-    }
-  if (gpu_set_best_tile(gpu_target(q->p), q->p->arena, fusion))
-    map_add_ptr(known, hash, fusion);
-}
-
-// Names the parameters of what was fused.
+// Names the parameters of what was fused, and says by which tiles it is computed.
 static void end_queue(Queue *q) {
-  Same same = {0};
-  Map known = {.arena = q->p->arena};
+  VEC(HlInst *) by_tiles = {0};
   tell_refusals(q);
   for (HlInst *inst = q->grew ? q->comp->first : NULL; inst; inst = inst->next)
     if (inst->op == HL_OP_FUSION && q->version[inst->id] > 0) {
       fusion_name_params(inst);
-      if (!q->needs_tile[inst->id])
-        continue;
-      if (!same.arena)
-        same = same_new(q->p, true);
-      set_tile(q, &same, &known, inst);
+      if (q->needs_tile[inst->id])
+        vec_push_in(q->p->arena, &by_tiles, inst);
     }
+  gpu_set_best_tiles(q->p, by_tiles.at, by_tiles.n);
   vec_free(&q->heap);
 }
 

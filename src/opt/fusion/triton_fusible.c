@@ -3,8 +3,10 @@
 // A tile of the result is a row, or a few, and so is the tile of everything that it is computed from: elementwise operations,
 // repeated values, sums of rows, transposes, and bitcasts that leave the rows alone.
 
+#include "base/map.h"
 #include "ir/backend_config.h"
 #include "opt/ask/emitters.h"
+#include "opt/ask/same.h"
 #include "opt/fusion/gpu_fusible.h"
 
 bool gpu_is_triton(const HlInst *inst) {
@@ -85,20 +87,41 @@ void gpu_set_triton(HlArena *scratch, HlInst *fusion, const HlInst *like) {
   hl_set_fusion_config(scratch, fusion, &config);
 }
 
-bool gpu_set_best_tile(const HlTarget *t, HlArena *scratch, HlInst *fusion) {
+static void set_tile(HlArena *scratch, HlInst *fusion, HlI64s tile, int64_t warps) {
   HlFusionConfig config = hl_fusion_config(scratch, fusion);
-  int warps;
-  if (!gpu_best_tile(t, scratch, fusion, &config.tile, &warps))
-    return false;
+  if (!config.tiled)
+    config.ctas = config.stages = 1;
+  config.tiled = true;
+  config.tile = tile;
   config.warps = warps;
   hl_set_fusion_config(scratch, fusion, &config);
-  return true;
 }
 
-void gpu_take_tile(HlArena *scratch, HlInst *fusion, const HlInst *other) {
-  const HlFusionConfig like = hl_fusion_config(scratch, other);
-  HlFusionConfig config = hl_fusion_config(scratch, fusion);
-  config.tile = like.tile;
-  config.warps = like.warps;
-  hl_set_fusion_config(scratch, fusion, &config);
+static const HlInst *same_kernel(Same *same, const Map *known, uint64_t hash,
+                                 const HlInst *fusion) {
+  MapWalk walk = map_walk(known, hash);
+  for (const HlInst *other; (other = map_next_ptr(&walk));)
+    if (same_comp(same, fusion_body(other), fusion_body(fusion)))
+      return other;
+  return NULL;
+}
+
+void gpu_set_best_tiles(HlPass *p, HlInst *const *fusions, int n) {
+  if (n == 0)
+    return;
+  Same same = same_new(p, true);
+  Map known = {.arena = p->arena};
+  for (int k = 0; k < n; k++) {
+    const uint64_t hash = same_comp_hash(&same, fusion_body(fusions[k]));
+    const HlInst *other = same_kernel(&same, &known, hash, fusions[k]);
+    HlI64s tile;
+    int warps;
+    if (other) {
+      const HlFusionConfig like = hl_fusion_config(p->arena, other);
+      set_tile(p->arena, fusions[k], like.tile, like.warps);
+    } else if (gpu_best_tile(gpu_target(p), p->arena, fusions[k], &tile, &warps)) {
+      set_tile(p->arena, fusions[k], tile, warps);
+      map_add_ptr(&known, hash, fusions[k]);
+    }
+  }
 }

@@ -132,7 +132,7 @@ static GpuTime time_to_read(const HlTarget *t, const Tile *tile, GpuLaunch launc
     total += bytes;
     used = fmin(used, share_used(shape, tile->size));
   }
-  return gpu_read_time(t, shape, total, used, launch);
+  return gpu_read_time(t, gpu_bytes(shape), total, used, launch);
 }
 
 static int warps_for(int64_t tile) {

@@ -317,6 +317,7 @@ static bool repeats_matrix(const HlInst *inst, HlI64s batch) {
 
 static HlInst *fold_broadcast(HlPass *p, HlBuild *b, HlInst *call) {
   if (!is_any_gemm(call) || call->n_operands < 2 ||
+      (call->operands[0]->op != HL_OP_BROADCAST && call->operands[1]->op != HL_OP_BROADCAST) ||
       hl_has_attr(call, HL_A_OPERAND_LAYOUT_CONSTRAINTS))
     return NULL;
   HlGemmConfig gemm = hl_gemm_config(p->arena, call);

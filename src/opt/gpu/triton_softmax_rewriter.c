@@ -20,6 +20,7 @@
 // It pays if one kernel is not slower than two that each read x: so it does not where there are
 // fewer rows than the machine has processors and the rows are long.
 
+#include "base/vec.h"
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
 #include "opt/fusion/gpu_fusible.h"
@@ -162,9 +163,9 @@ static HlInst *next_small(const HlInst *fusion, const HlInst *producer) {
   return NULL;
 }
 
-static bool fuse(HlPass *p, const Diamond *d) {
+static HlInst *fuse(HlPass *p, const Diamond *d) {
   if (!hl_change(p, "diamond", d->root, d->producer))
-    return false;
+    return NULL;
   HlInst *left = d->root->operands[0], *right = d->root->operands[1];
   HlInst *small = d->broadcast->operands[0], *wide = d->reduce->operands[0];
   HlInst *fusion = fusion_wrap(p->arena, d->root, HL_WORD_fusion_kind_CUSTOM, "triton_softmax",
@@ -178,13 +179,9 @@ static bool fuse(HlPass *p, const Diamond *d) {
   for (HlInst *inst = next_small(fusion, d->producer); inst; inst = next_small(fusion, d->producer))
     triton_take(p, fusion, inst);
   fusion_name_params(fusion);
-  HlFusionConfig config = {.kind = HL_FUSION_TRITON};
-  HlI64s tile;
-  int warps;
-  if (gpu_best_tile(gpu_target(p), p->arena, fusion, &tile, &warps))
-    triton_set_tile(&config, tile, warps);
+  const HlFusionConfig config = {.kind = HL_FUSION_TRITON};
   hl_set_fusion_config(p->arena, fusion, &config);
-  return hl_changed(p);
+  return hl_changed(p) ? fusion : NULL;
 }
 
 static void visit_comp(HlPass *p, HlComp *comp) {
@@ -192,16 +189,21 @@ static void visit_comp(HlPass *p, HlComp *comp) {
   HlInst **insts = hl_pass_insts(p, comp, &n);
   const HlTarget *t = gpu_target(p);
   Ways ways = {HL_ARRAY(p->arena, HlInst *, comp->next_id + 1), comp->next_id};
+  VEC(HlInst *) made = {0};
   for (int k = 0; k < n; k++) {
     HlInst *inst = insts[k];
     Diamond d;
     if (!hl_alive(inst))
       continue;
-    const bool fused = find_diamond(&ways, inst, &d) && row_of(&d) <= gpu_most_in_tile(t) &&
-                       pays(t, &d) && fuse(p, &d);
-    if (!fused && may_join(inst))
+    const bool is_one =
+        find_diamond(&ways, inst, &d) && row_of(&d) <= gpu_most_in_tile(t) && pays(t, &d);
+    HlInst *fusion = is_one ? fuse(p, &d) : NULL;
+    if (fusion)
+      vec_push_in(p->arena, &made, fusion);
+    else if (may_join(inst))
       ways.top[inst->id] = top_of(&ways, next_up(inst));
   }
+  gpu_set_best_tiles(p, made.at, made.n);
 }
 
 bool pass_triton_softmax_rewriter(HlPass *p) {
