@@ -17,8 +17,9 @@
 // Unpacked messages, in the arena.
 typedef struct Choice {
   const char *device, *kernel,
-      *name;     // name: of the kernel's instruction; NULL: it came from a file
-  bool is_text;  // both are words; else fingerprints
+      *name;                        // name: of the kernel's instruction; NULL: it came from a file
+  bool is_text;                     // both are words; else fingerprints
+  const char *compilers, *version;  // what might have compiled it, and what did; NULL: not said
   XlaTuning__Backend by;
   const XlaTuning__BackendConfig *config;
   const struct Choice *before;
@@ -159,6 +160,60 @@ bool tuning_fits(const HlTuning *tuning, HlArena *arena, const HlTarget *target)
   return tuning->n == 0;
 }
 
+// --- Versions -------------------------------------------------------------------------------------
+
+// XLA takes a choice that was made for the compilers it has itself, or for the version of the chosen one.
+
+enum { TRITON_EMITTERS = 1, LIBRARY_CUDNN, LIBRARY_CUBLAS, OWN_EMITTERS };
+
+// By number, those that XLA 0.11 has for GPUs of NVIDIA.
+static const struct {
+  XlaTuning__Backend by;
+  int whose;
+} compilers[] = {
+    {XLA_TUNING__BACKEND__CUDNN, LIBRARY_CUDNN},
+    {XLA_TUNING__BACKEND__TRITON, TRITON_EMITTERS},
+    {XLA_TUNING__BACKEND__CUBLASLT, LIBRARY_CUBLAS},
+    {XLA_TUNING__BACKEND__BLOCK_LEVEL_EMITTER, TRITON_EMITTERS},
+    {XLA_TUNING__BACKEND__NATIVE_EMITTER, OWN_EMITTERS},
+    {XLA_TUNING__BACKEND__CUBLASLT_FISSION, LIBRARY_CUBLAS},
+};
+
+static const char *library_version(HlArena *arena, int64_t number) {
+  return hl_arena_printf(arena, "%" PRId64 ".%" PRId64 ".%" PRId64, number / 10000,
+                         number / 100 % 100, number % 100);
+}
+
+static const char *version_of(HlArena *arena, const HlTarget *t, int whose) {
+  switch (whose) {
+  case LIBRARY_CUDNN: return library_version(arena, t->dnn_version);
+  case LIBRARY_CUBLAS: return library_version(arena, t->runtime_version);
+  case OWN_EMITTERS: return "v1";
+  default: return "a77e7c793abc0d0c923a9afb275058e2fe57a198";  // Triton's in XLA 0.11
+  }
+}
+
+// NULL: not known for this device.
+static const char *compilers_print(HlArena *arena, const HlTarget *t) {
+  if (t->dnn_version == 0 || t->runtime_version == 0)
+    return NULL;
+  HlBuf words = {0};
+  for (int k = 0; k < HL_COUNT_OF(compilers); k++)
+    hl_buf_printf(&words, "%s%s:%s", k ? "," : "", tuning_backend(compilers[k].by),
+                  version_of(arena, t, compilers[k].whose));
+  const uint64_t print = base_fingerprint64((HlStr){words.at, words.n});
+  hl_buf_free(&words);
+  return hl_arena_printf(arena, "%016" PRIx64, print);
+}
+
+static void note_versions(HlArena *arena, const HlTarget *t, Choice *choice) {
+  choice->compilers = compilers_print(arena, t);
+  choice->version = NULL;
+  for (int k = 0; choice->compilers && k < HL_COUNT_OF(compilers); k++)
+    if (compilers[k].by == choice->by)
+      choice->version = version_of(arena, t, compilers[k].whose);
+}
+
 // --- Choices as configs ---------------------------------------------------------------------------
 
 static HlSwitch on_if(bool is_on) {
@@ -244,6 +299,11 @@ static bool read_config(HlArena *arena, const Choice *choice, Tuned *out) {
     if (c && c->algorithm)
       out->conv = algorithm(arena, c->algorithm);
     return c && c->algorithm;
+  case XLA_TUNING__BACKEND__CUBLASLT:
+    if (c && c->gemm)
+      out->gemm = (HlGemmConfig){.chosen = {true, c->gemm->algorithm},
+                                 .room = {true, c->gemm->autotune_workspace_size}};
+    return c && c->gemm;
   default: return true;
   }
 }
@@ -351,11 +411,19 @@ static void write_algorithm(HlArena *arena, const HlConvConfig *from,
   to->algorithm = algorithm;
 }
 
+static void write_gemm(HlArena *arena, const HlGemmConfig *from, XlaTuning__BackendConfig *to) {
+  MESSAGE(arena, XlaTuning__GemmKey, xla_tuning__gemm_key, key);
+  key->algorithm = from->chosen.value;
+  key->autotune_workspace_size = from->room.value;
+  to->gemm = key;
+}
+
 static void write_config(HlArena *arena, const Tuned *from, XlaTuning__BackendConfig *to) {
   switch (from->by) {
   case XLA_TUNING__BACKEND__TRITON: write_product(arena, &from->fusion, to); break;
   case XLA_TUNING__BACKEND__BLOCK_LEVEL_EMITTER: write_tiles(arena, &from->fusion, to); break;
   case XLA_TUNING__BACKEND__CUDNN: write_algorithm(arena, &from->conv, to); break;
+  case XLA_TUNING__BACKEND__CUBLASLT: write_gemm(arena, &from->gemm, to); break;
   case XLA_TUNING__BACKEND__NATIVE_EMITTER: {
     MESSAGE(arena, XlaTuning__NativeEmitterBackendConfig, xla_tuning__native_emitter_backend_config,
             native);
@@ -395,6 +463,7 @@ void tuning_add(HlCx *cx, HlTuning *tuning, const HlTarget *target, const HlInst
   choice->name = hl_arena_strndup(arena, kernel->name->text, kernel->name->n);
   choice->by = tuned->by;
   choice->config = config;
+  note_versions(arena, target, choice);
 }
 
 static const char *keep(HlArena *arena, const char *text) {
@@ -432,6 +501,8 @@ void hl_tuning_join(HlTuning *tuning, const HlTuning *other) {
     choice->name = keep(arena, all[k]->name);
     choice->by = all[k]->by;
     choice->config = keep_config(arena, all[k]->config);
+    choice->compilers = keep(arena, all[k]->compilers);
+    choice->version = keep(arena, all[k]->version);
   }
   hl_arena_free(scratch);
 }
@@ -455,6 +526,8 @@ static int read_cache(HlTuning *tuning, const XlaTuning__AutotuneCache *cache) {
         choice_of(tuning, false, text_or_none(key->device), text_or_none(key->hlo_fingerprint));
     choice->by = config->backend;
     choice->config = config->backend_config;
+    choice->compilers = e->key->environment ? e->key->environment->codegen_version : NULL;
+    choice->version = e->value->optimal_backend_version;
     n++;
   }
   return n;
@@ -576,9 +649,16 @@ static XlaTuning__AutotuneEntry *entry_of(HlArena *arena, const Choice *choice) 
   target->device = (char *)(uintptr_t)choice->device;
   target->hlo_fingerprint = (char *)(uintptr_t)choice->kernel;
   key->target = target;
+  if (choice->compilers && *choice->compilers) {
+    MESSAGE(arena, XlaTuning__AutotuneEnvironmentKey, xla_tuning__autotune_environment_key, with);
+    with->codegen_version = (char *)(uintptr_t)choice->compilers;
+    key->environment = with;
+  }
   config->backend = choice->by;
   config->backend_config = (XlaTuning__BackendConfig *)(uintptr_t)choice->config;
   value->optimal_config = config;
+  if (choice->version)
+    value->optimal_backend_version = (char *)(uintptr_t)choice->version;
   entry->key = key;
   entry->value = value;
   return entry;

@@ -8,9 +8,13 @@
 //   f = f32[64] fusion(x), kind=kLoop
 //   =>  the same, backend_config={"native_emitter_backend_config":{"type":"NATIVE_EMITTER_TYPE_INVALID","unroll_factor":0}}
 //
+//   g = (c64[8,8], s8[33554432]) custom-call(x, y), custom_call_target="__cublas$lt$matmul"
+//   =>  g = (c64[8,8], s8[4194304]) custom-call(..), {.. "selected_algorithm":"0","autotune_workspace_size":"4194304"}
+//
 //   d = f32[64,32] fusion(x, y), {"kind":"__triton_gemm"}
 //   =>  the same, {"kind":"__triton_gemm","triton_gemm_config":{"block_m":"16","block_n":"8","block_k":"16",..}}
 
+#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
 #include "opt/ask/convs.h"
@@ -118,6 +122,15 @@ static bool is_native(const HlTarget *t, const HlInst *inst) {
   return hl_fusion_code(inst) == HL_FUSION_NONE && emitter != GPU_LIBRARY && emitter != GPU_SCATTER;
 }
 
+// A product by cuBLAS, with memory to work in as its last result.
+static bool is_gemm(const HlInst *inst) {
+  if (inst->op != HL_OP_CUSTOM_CALL || !hl_shape_is_tuple(inst->shape) || inst->shape->rank < 2 ||
+      hl_call_info[hl_call_target(inst)].library != HL_LIBRARY_CUBLASLT)
+    return false;
+  const HlShape *room = inst->shape->element[inst->shape->rank - 1];
+  return hl_shape_is_array(room) && room->dtype == HL_S8;
+}
+
 // False: the kernel has been decided on, or there is nothing to choose.
 static bool usual_choice(HlPass *p, const HlInst *inst, Tuned *out) {
   const HlTarget *t = gpu_target(p);
@@ -131,6 +144,12 @@ static bool usual_choice(HlPass *p, const HlInst *inst, Tuned *out) {
     out->conv.math = HL_MATH_DEFAULT;
     out->conv.knobs = (HlStr){"{}", 2};
     return waits;
+  }
+  if (is_gemm(inst)) {
+    enum { ROOM = 4 << 20 };
+    *out = (Tuned){.by = XLA_TUNING__BACKEND__CUBLASLT,
+                   .gemm = {.chosen = {true, 0}, .room = {true, ROOM}}};
+    return hl_pass_since(p, HL_XLA_0_11) && !hl_gemm_config(p->arena, inst).chosen.given;
   }
   if (inst->op != HL_OP_FUSION)
     return false;
@@ -188,6 +207,31 @@ static void assign_convolution(HlPass *p, HlInst *call, const HlConvConfig *chos
   hl_commit(p, by);
 }
 
+// Nobody has the result of this number, or all of them as one.
+static bool is_unused(const HlInst *inst, int number) {
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (use->user->op != HL_OP_GET_TUPLE_ELEMENT || hl_attr_int(use->user, HL_A_INDEX) == number)
+      return false;
+  return inst != inst->comp->root;
+}
+
+static void assign_gemm(HlPass *p, HlInst *call, const HlGemmConfig *chosen) {
+  const int last = call->shape->rank - 1;
+  if (!hl_change(p, "gemm", call, NULL))
+    return;
+  HlGemmConfig config = hl_gemm_config(p->arena, call);
+  config.chosen = chosen->chosen;
+  config.room = chosen->room;
+  hl_set_gemm_config(p->arena, call, &config);
+  if (is_unused(call, last)) {
+    const HlShape **results =
+        hl_arena_copy(p->arena, call->shape->element, sizeof *results * (size_t)(last + 1));
+    results[last] = hl_shape_array(p->m->shapes, HL_S8, 1, &chosen->room.value);
+    hl_set_shape(call, hl_shape_tuple(p->m->shapes, last + 1, results));
+  }
+  hl_changed(p);
+}
+
 static void assign_fusion(HlPass *p, HlInst *fusion, const Tuned *tuned) {
   if (!hl_change(p, tuned->by == XLA_TUNING__BACKEND__NATIVE_EMITTER ? "native" : "triton", fusion,
                  NULL))
@@ -206,6 +250,7 @@ static bool is_possible(const HlInst *inst, const Tuned *tuned) {
   ConvKind kind;
   switch (tuned->by) {
   case XLA_TUNING__BACKEND__CUDNN: return conv_kind(inst, &kind);
+  case XLA_TUNING__BACKEND__CUBLASLT: return is_gemm(inst) && tuned->gemm.room.value >= 0;
   case XLA_TUNING__BACKEND__TRITON: return hl_fusion_code(inst) == HL_FUSION_TRITON_GEMM;
   case XLA_TUNING__BACKEND__BLOCK_LEVEL_EMITTER:
   case XLA_TUNING__BACKEND__NATIVE_EMITTER: return hl_fusion_code(inst) == HL_FUSION_NONE;
@@ -227,6 +272,8 @@ static void assign(HlPass *p, HlInst *inst) {
   tuning_add(p->cx, p->tuned, gpu_target(p), inst, &tuned);
   if (tuned.by == XLA_TUNING__BACKEND__CUDNN)
     assign_convolution(p, inst, &tuned.conv);
+  else if (tuned.by == XLA_TUNING__BACKEND__CUBLASLT)
+    assign_gemm(p, inst, &tuned.gemm);
   else
     assign_fusion(p, inst, &tuned);
 }
