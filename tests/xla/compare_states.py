@@ -44,7 +44,10 @@ CHAIN = re.compile(r"\basync-(update|done)\(%([\w.\-]+)")
 HEAD_OF = re.compile(r" ([\w\-]+)\(")
 SHORT = re.compile(r" [\w\-]+-(?:start|update|done)\(")
 PART = re.compile(r"[()\[\]{}]|, |\"(?:[^\"\\]|\\.)*\"")
+FRONTEND = re.compile(r", frontend_attributes=\{(?:[^{}\"]|\"(?:[^\"\\]|\\.)*\")*\}")
 SHARED = ("frontend_attributes=", "backend_config=")
+BITCAST = re.compile(r"%([\w.\-]+) = \S+ bitcast\(%([\w.\-]+)\)")
+TUPLE = re.compile(r" tuple\((.*?)\)")
 EFFECTS = re.compile(r" (?:outfeed|send|send-done|recv|recv-done|infeed|custom-call|after-all|rng|all-reduce-start)\(")
 
 
@@ -74,8 +77,9 @@ def same_config(rest):
 class Text:
     """A module's computations, each as its instructions by name."""
 
-    def __init__(self, text, one_of_each=False):
-        """With one_of_each equal constants are one: how many there are follows from what a dump does not tell."""
+    def __init__(self, text, one_of_each=False, bare=()):
+        """With one_of_each equal constants are one: how many there are follows from what a dump does not tell. `bare` names
+        instructions whose frontend attributes do not count."""
         self.header = text.split("\n", 1)[0]
         self.comps, self.entry, current = {}, None, None
         for line in text.splitlines():
@@ -95,6 +99,8 @@ class Text:
         self.told = {}
         for comp in self.comps.values():
             name_elements(comp["insts"])
+            for name in bare & comp["insts"].keys() if bare else ():
+                comp["insts"][name] = FRONTEND.sub("", comp["insts"][name])
             if one_of_each:
                 merge_constants(comp["insts"])
 
@@ -187,6 +193,13 @@ def name_elements(insts):
         insts[name] = re.sub(r"( copy\(%[\w.\-]+#[\d#]+\)), frontend_attributes=.*", r"\1", REFERENCE.sub(element, rest))
 
 
+def put_in_tuples(text):
+    """Names of what tuples are made of, also below bitcasts. Whatever stands for an element of a tuple gets the element's
+    frontend attributes, which dumps do not show."""
+    names = {name for m in TUPLE.finditer(text) for name in REFERENCE.findall(m[1])}
+    return names | {m[2] for m in BITCAST.finditer(text) if m[1] in names}
+
+
 def merge_constants(insts):
     first = {}
     same = {name: first.setdefault(rest, name) for name, rest in insts.items() if " constant(" in rest}
@@ -248,6 +261,7 @@ def plain(name):
 # A run of these does what another run of XLA's does, since they go over the program in another order (docs/differences.md): the
 # states then are the same once the pass has run to its end, which counts by itself.
 TO_THE_END = {plain(name) for name in ("algsimp", "simplify-while-loops")}
+FOR_ELEMENTS = {plain(name) for name in ("algsimp", "tuple-simplifier")}
 ONE_OF_EACH = {plain(name) for name in ("simplify-while-loops",)}
 
 
@@ -375,9 +389,10 @@ def compare(a, roots):
         if rc != 0:
             said, equal = oracle.status_text(rc, err) if place else "no such pass", False
         else:
-            with open(new) as f:
-                one = plain(name) in ONE_OF_EACH
-                want, got = Text(f.read(), one).lines(), Text(out.decode(), one).lines()
+            one = plain(name) in ONE_OF_EACH
+            with open(old) as before, open(new) as after:
+                bare = put_in_tuples(before.read()) if plain(name) in FOR_ELEMENTS else set()
+                want, got = Text(after.read(), one, bare).lines(), Text(out.decode(), one, bare).lines()
             equal = want == got
             if not equal and plain(name) == MEASURES:
                 rc, out, err = run_as_measured(place, old, new, target)

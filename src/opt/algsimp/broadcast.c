@@ -93,7 +93,7 @@ HlInst *alg_b7_sink(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, inst->n_operands);
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     operands[k] = inst->operands[k]->operands[0];
-    if (small->rank > 0 && hl_shape_is_scalar(operands[k]->shape))
+    if (hl_shape_is_scalar(operands[k]->shape))
       operands[k] = alg_broadcast(b, operands[k], small, (HlI64s){0});
   }
   const HlShape *shape = hl_shape_with_dtype(p->m->shapes, small, inst->shape->dtype);
@@ -108,7 +108,7 @@ HlInst *alg_b8_of_scalar(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *scalar = hl_scalar_broadcast(inst->operands[0]);
   if (!scalar || !alg_static(inst) || (inst->op == HL_OP_SORT && inst->n_operands != 1))
     return NULL;
-  return inst->shape->rank == 0 ? scalar : alg_broadcast(b, scalar, inst->shape, (HlI64s){0});
+  return alg_broadcast(b, scalar, inst->shape, (HlI64s){0});
 }
 
 // --- What is broadcast ---------------------------------------------------------------------------
