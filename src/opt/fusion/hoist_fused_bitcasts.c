@@ -376,6 +376,15 @@ static HlInst *bitcast_to(HlInst *x, const HlShape *like) {
   return hl_inst_new(x->comp, HL_OP_BITCAST, shape, NULL, 1, &x);
 }
 
+// The same outside of the fusion, with the frontend attributes of the fusion.
+static HlInst *outer_bitcast(const Plan *plan, HlInst *x, const HlShape *like) {
+  HlInst *bitcast = bitcast_to(x, like);
+  const HlAttr *frontend = hl_attr(plan->fusion, HL_A_FRONTEND_ATTRIBUTES);
+  if (frontend)
+    hl_set_attr(bitcast, frontend);
+  return bitcast;
+}
+
 static void reshape_insts(const Plan *plan, HlInst *const *insts, int n) {
   for (int k = 0; k < n; k++) {
     HlInst *inst = insts[k];
@@ -415,7 +424,7 @@ static void move_up(const Plan *plan) {
     HlInst *outer = plan->fusion->operands[k];
     if (shape &&
         !(hl_shape_same_dims(shape, outer->shape) && hl_shape_same_order(shape, outer->shape)))
-      hl_set_operand(plan->fusion, k, bitcast_to(outer, shape));
+      hl_set_operand(plan->fusion, k, outer_bitcast(plan, outer, shape));
   }
   drop_bitcast(plan);
 }
@@ -429,6 +438,15 @@ static void adapt_operands(const Plan *plan, HlInst *inst) {
       hl_set_operand(inst, (int)k, bitcast_to(inst->operands[k], plan->shape[inst->id]));
 }
 
+// The fusion results in this shape now; users read it as before.
+static void change_result(HlInst *fusion, const HlShape *shape) {
+  HlInst *outer = bitcast_to(fusion, fusion->shape);
+  hl_inherit(outer, fusion);
+  hl_replace_uses(fusion, outer);
+  hl_set_shape(fusion, shape);
+  hl_remove_attr(fusion, HL_A_SHARDING);
+}
+
 static void move_down(const Plan *plan) {
   int n;
   HlInst **insts = hl_pass_insts(plan->p, plan->body, &n);
@@ -437,13 +455,29 @@ static void move_down(const Plan *plan) {
     adapt_operands(plan, insts[k]);
   reshape_insts(plan, insts, n);
   drop_bitcast(plan);
-  if (!root)
-    return;
-  HlInst *outer = bitcast_to(plan->fusion, plan->fusion->shape);
-  hl_inherit(outer, plan->fusion);
-  hl_replace_uses(plan->fusion, outer);
-  hl_set_shape(plan->fusion, root);
-  hl_remove_attr(plan->fusion, HL_A_SHARDING);
+  if (root)
+    change_result(plan->fusion, root);
+}
+
+// What stands at the border of the body goes out whatever the order of dimensions: nothing else sees it.
+static bool is_at_border(const Plan *plan, bool is_down) {
+  const HlInst *bitcast = plan->bitcast, *operand = bitcast->operands[0];
+  if (is_down)
+    return bitcast == plan->body->root && operand->op != HL_OP_PARAMETER;
+  return operand->op == HL_OP_PARAMETER && hl_one_user(operand) && bitcast != plan->body->root;
+}
+
+static void move_out(const Plan *plan, bool is_down) {
+  HlInst *operand = plan->bitcast->operands[0];
+  const HlShape *shape = plan->bitcast->shape;
+  if (!is_down) {
+    const int k = (int)hl_parameter_number(operand);
+    hl_set_operand(plan->fusion, k, outer_bitcast(plan, plan->fusion->operands[k], shape));
+    hl_set_shape(operand, shape);
+  }
+  drop_bitcast(plan);
+  if (is_down)
+    change_result(plan->fusion, operand->shape);
 }
 
 // --- The pass -------------------------------------------------------------------------------------
@@ -473,10 +507,13 @@ static bool *find_behind(HlPass *p, const HlComp *body) {
 }
 
 static void move(Plan *plan, bool is_down) {
-  if (!(is_down ? plan_down(plan) : plan_up(plan)) ||
+  const bool at_border = is_at_border(plan, is_down);
+  if ((!at_border && !(is_down ? plan_down(plan) : plan_up(plan))) ||
       !hl_change(plan->p, is_down ? "down" : "up", plan->bitcast, plan->fusion))
     return;
-  if (is_down)
+  if (at_border)
+    move_out(plan, is_down);
+  else if (is_down)
     move_down(plan);
   else
     move_up(plan);
