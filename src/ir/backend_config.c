@@ -599,11 +599,13 @@ static const char *write_rows(HlArena *arena, const Row *rows, int n, const char
 // --- Configs --------------------------------------------------------------------------------------
 
 #define CONFIG(name, Type, whose)                                                        \
-  Type hl_##name##_config(HlArena *arena, const HlInst *inst) {                          \
+  Type hl_##name##_config_of(HlArena *arena, const char *text) {                         \
     Type config = {0};                                                                   \
-    read_rows(arena, rows_##name, HL_COUNT_OF(rows_##name),                              \
-              hl_attr_text(inst, HL_A_BACKEND_CONFIG), &config);                         \
+    read_rows(arena, rows_##name, HL_COUNT_OF(rows_##name), text, &config);              \
     return config;                                                                       \
+  }                                                                                      \
+  Type hl_##name##_config(HlArena *arena, const HlInst *inst) {                          \
+    return hl_##name##_config_of(arena, hl_attr_text(inst, HL_A_BACKEND_CONFIG));        \
   }                                                                                      \
   const char *hl_##name##_config_text(HlArena *arena, const char *old, const Type *to) { \
     Type was = {0};                                                                      \

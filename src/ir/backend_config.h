@@ -4,6 +4,7 @@
 // each:
 //
 //   HlGemmConfig g = hl_gemm_config(arena, inst);                       // what it says; lists are in the arena
+//   HlGemmConfig g = hl_gemm_config_of(arena, text);                    // of a config that stands elsewhere
 //   g.beta = 1;
 //   const char *text = hl_gemm_config_text(arena, old, &g);             // `old` with what differs from it
 //   hl_set_gemm_config(arena, inst, &g);                                // the same for an instruction's own
@@ -55,6 +56,7 @@
 // The arena may be NULL for a config without lists.
 #define CONFIG(name, Type, whose)                                                              \
   Type hl_##name##_config(HlArena *arena, const HlInst *inst);                                 \
+  Type hl_##name##_config_of(HlArena *arena, const char *text);                                \
   const char *hl_##name##_config_text(HlArena *arena, const char *old, const Type *to);        \
   void hl_set_##name##_config(HlArena *arena, HlInst *inst, const Type *to);
 #define FIELD(Type, kind, member, path, absent)
