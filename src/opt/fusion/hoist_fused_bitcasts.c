@@ -192,6 +192,7 @@ typedef struct Plan {
   HlInst *fusion;
   HlComp *body;
   HlInst *bitcast;
+  HlInst *outer;        // of the fusion's result, made when an earlier one moved down; NULL: none
   const HlShape *rows;  // of a bitcast that moves up: its result in the order of memory
   bool *inside;         // by id: before the bitcast
   const bool *behind;   // by id, of n_behind: computed from a product
@@ -206,10 +207,16 @@ static bool is_bitcast(const HlInst *inst) {
          inst->shape->dtype == inst->operands[0]->shape->dtype;
 }
 
+// Above a bitcast that moves up another one gives whatever order is asked for.
+static bool takes_any_order(const Plan *plan, const HlInst *inst) {
+  return plan->rows && is_bitcast(inst);
+}
+
 static bool wish(Plan *plan, const HlInst *inst, const HlShape *sizes) {
   const HlShape *shape =
       hl_shape_array(plan->p->m->shapes, inst->shape->dtype, sizes->rank, sizes->dim);
-  if (!is_row_major(inst->shape) || (plan->shape[inst->id] && plan->shape[inst->id] != shape))
+  if (!(is_row_major(inst->shape) || takes_any_order(plan, inst)) ||
+      (plan->shape[inst->id] && plan->shape[inst->id] != shape))
     return false;
   plan->shape[inst->id] = shape;
   return true;
@@ -438,16 +445,19 @@ static void adapt_operands(const Plan *plan, HlInst *inst) {
       hl_set_operand(inst, (int)k, bitcast_to(inst->operands[k], plan->shape[inst->id]));
 }
 
-// The fusion results in this shape now; users read it as before.
-static void change_result(HlInst *fusion, const HlShape *shape) {
-  HlInst *outer = bitcast_to(fusion, fusion->shape);
-  hl_inherit(outer, fusion);
-  hl_replace_uses(fusion, outer);
+// The fusion results in this shape now; users read it as before, by one bitcast whatever moves out.
+static void change_result(Plan *plan, const HlShape *shape) {
+  HlInst *fusion = plan->fusion;
+  if (!plan->outer || !hl_alive(plan->outer)) {
+    plan->outer = bitcast_to(fusion, fusion->shape);
+    hl_inherit(plan->outer, fusion);
+    hl_replace_uses(fusion, plan->outer);
+  }
   hl_set_shape(fusion, shape);
   hl_remove_attr(fusion, HL_A_SHARDING);
 }
 
-static void move_down(const Plan *plan) {
+static void move_down(Plan *plan) {
   int n;
   HlInst **insts = hl_pass_insts(plan->p, plan->body, &n);
   const HlShape *root = plan->shape[plan->body->root->id];
@@ -456,7 +466,7 @@ static void move_down(const Plan *plan) {
   reshape_insts(plan, insts, n);
   drop_bitcast(plan);
   if (root)
-    change_result(plan->fusion, root);
+    change_result(plan, root);
 }
 
 // What stands at the border of the body goes out whatever the order of dimensions: nothing else sees it.
@@ -467,7 +477,7 @@ static bool is_at_border(const Plan *plan, bool is_down) {
   return operand->op == HL_OP_PARAMETER && hl_one_user(operand) && bitcast != plan->body->root;
 }
 
-static void move_out(const Plan *plan, bool is_down) {
+static void move_out(Plan *plan, bool is_down) {
   HlInst *operand = plan->bitcast->operands[0];
   const HlShape *shape = plan->bitcast->shape;
   if (!is_down) {
@@ -477,7 +487,7 @@ static void move_out(const Plan *plan, bool is_down) {
   }
   drop_bitcast(plan);
   if (is_down)
-    change_result(plan->fusion, operand->shape);
+    change_result(plan, operand->shape);
 }
 
 // --- The pass -------------------------------------------------------------------------------------
@@ -517,11 +527,13 @@ static void move(Plan *plan, bool is_down) {
     move_down(plan);
   else
     move_up(plan);
-  hl_changed(plan->p);
+  if (!hl_changed(plan->p))
+    plan->outer = NULL;
 }
 
 // Down first: what is moved there may ask for bitcasts of parameters, which then go up.
 static void visit(HlPass *p, HlInst *fusion) {
+  HlInst *outer = NULL;
   for (int is_down = 1; is_down >= 0; is_down--) {
     HlComp *body = fusion_body(fusion);
     int n;
@@ -535,7 +547,9 @@ static void visit(HlPass *p, HlInst *fusion) {
       Plan plan = new_plan(p, fusion, insts[k]);
       plan.behind = behind;
       plan.n_behind = n_ids;
+      plan.outer = outer;
       move(&plan, is_down == 1);
+      outer = plan.outer;
       hl_arena_release(p->arena, mark);
     }
   }
