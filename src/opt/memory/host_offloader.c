@@ -30,6 +30,7 @@
 #include "opt/ask/frontend.h"
 #include "opt/memory/host_regions.h"
 #include "opt/passes.h"
+#include "opt/simplify/cse.h"
 
 // --- Changing a region ------------------------------------------------------------------------------------
 
@@ -345,9 +346,7 @@ static bool has_work(const HlModule *m) {
   return false;
 }
 
-bool pass_host_offloader(HlPass *p) {
-  if (!has_work(p->m))
-    return true;
+static bool offload(HlPass *p) {
   Offload o;
   if (!host_find_regions(&o, p))
     return false;
@@ -358,5 +357,13 @@ bool pass_host_offloader(HlPass *p) {
   place_result(p);
   vec_free(&o.actions);
   vec_free(&o.tuples);
+  return true;
+}
+
+// What is equal becomes one last, whether anything lies on the host or not.
+bool pass_host_offloader(HlPass *p) {
+  if (has_work(p->m) && !offload(p))
+    return false;
+  cse_module(p, true, false);
   return true;
 }

@@ -14,6 +14,7 @@
 #include "opt/ask/effects.h"
 #include "opt/ask/same.h"
 #include "opt/passes.h"
+#include "opt/simplify/cse.h"
 
 typedef struct Cse {
   HlPass *p;
@@ -230,15 +231,22 @@ static void merge_all(Cse *cse, HlComp *comp) {
   hl_arena_release(cse->p->arena, mark);
 }
 
-bool pass_cse(HlPass *p) {
+void cse_module(HlPass *p, bool layout_sensitive, bool ignore_control) {
   Cse cse = {.p = p,
-             .same = same_new(p, hl_pass_flag(p, "layout_sensitive")),
+             .same = same_new(p, layout_sensitive),
              .effects = effects_find(p),
-             .ignore_control = hl_pass_flag(p, "ignore_control_dependencies")};
-  p->relay_control = cse.ignore_control;
+             .ignore_control = ignore_control};
+  const bool relayed = p->relay_control;
+  p->relay_control = ignore_control;
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
   for (int k = 0; k < n; k++)
     merge_all(&cse, comps[k]);
+  p->relay_control = relayed;
+}
+
+bool pass_cse(HlPass *p) {
+  cse_module(p, hl_pass_flag(p, "layout_sensitive"),
+             hl_pass_flag(p, "ignore_control_dependencies"));
   return true;
 }
