@@ -128,18 +128,22 @@ static const HlShape *in_memory_order(HlPass *p, const HlShape *shape) {
                         dims_mapped(p->arena, order, shape->dim).at);
 }
 
-// The result lies in memory as the input does, without the reduced dimensions.
-static bool keeps_memory_order(HlPass *p, const HlInst *reduce, HlI64s order) {
-  const HlShape *x = reduce->operands[0]->shape, *out = result_shape(reduce);
-  HlI64s kept = dims_except(p->arena, x->rank, hl_dims(reduce), (HlI64s){0});
-  HlI64s out_order = memory_order(p, out);
+// The result with the dimensions in the order in which the input has them in memory; its bytes stay where they are.
+static const HlShape *in_order_of_input(HlPass *p, const HlInst *reduce, HlI64s order) {
+  const HlShape *out = result_shape(reduce);
+  HlI64s kept = dims_except(p->arena, order.n, hl_dims(reduce), (HlI64s){0});
+  int64_t *sizes = HL_ARRAY(p->arena, int64_t, kept.n + 1),
+          *place = HL_ARRAY(p->arena, int64_t, kept.n + 1);
   int n = 0;
   for (int k = 0; k < order.n; k++) {
-    int at = hl_i64s_find(kept, order.at[k]);
-    if (at >= 0 && out_order.at[n++] != at)
-      return false;
+    const int at = hl_i64s_find(kept, order.at[k]);
+    if (at < 0)
+      continue;
+    sizes[n] = out->dim[at];
+    place[at] = n++;
   }
-  return true;
+  const HlLayout layout = {dims_mapped(p->arena, out->layout->minor_to_major, place), NULL};
+  return hl_shape_array_full(p->m->shapes, out->dtype, n, sizes, NULL, &layout);
 }
 
 static HlInst *normalize_layout(HlPass *p, HlBuild *b, HlInst *reduce) {
@@ -147,15 +151,14 @@ static HlInst *normalize_layout(HlPass *p, HlBuild *b, HlInst *reduce) {
     return NULL;
   const HlShape *x = reduce->operands[0]->shape;
   HlI64s order = memory_order(p, x);
-  if (dims_are_iota(order) || !keeps_memory_order(p, reduce, order))
+  if (dims_are_iota(order))
     return NULL;
   for (uint32_t k = 1; k < reduce->n_operands / 2; k++)
     if (!hl_shape_same_order(x, reduce->operands[k]->shape))
       return NULL;
   HlI64s place = dims_inverse(p->arena, order);
   HlI64s dims = dims_sorted(p->arena, dims_mapped(p->arena, hl_dims(reduce), place.at));
-  return reduce_as(p, b, reduce, in_memory_order(p, x), dims,
-                   in_memory_order(p, result_shape(reduce)));
+  return reduce_as(p, b, reduce, in_memory_order(p, x), dims, in_order_of_input(p, reduce, order));
 }
 
 const HlRule reduction_layout_normalizer_rules[] = {
