@@ -252,6 +252,31 @@ static int most_minor(const Moved *moved, int n) {
 
 enum { TILE_SIDE = 16, SHORT_TILE_SIDE = 8, LEAST_TILE = 64 * 128, MOST_MINOR_BYTES = 8 };
 
+// The dimension before the minor one lies there in the operand, too: tiles may be some of it long. Else 1.
+static int64_t size_beside_minor(const Moved *moved) {
+  const int beside = moved->rank - 2;
+  int place = 0;
+  for (int k = 0; k < moved->rank; k++)
+    place += moved->from[k] < moved->from[beside];
+  return place == beside ? moved->size[beside] : 1;
+}
+
+enum { BANK_BITS = 32, BANKS = 32, LEAST_WORDS = 10 };
+
+// Elements of less than a bank's width are packed, where rows and columns of a tile are long enough.
+static bool is_moved_packed(const HlInst *inst, const Moved *moved, int64_t read, int64_t written) {
+  const int bits = hl_dtype_info[inst->shape->dtype].bits;
+  if (inst->op != HL_OP_TRANSPOSE || bits >= BANK_BITS)
+    return false;
+  const int64_t pack = BANK_BITS / bits, side = BANKS * pack;
+  const int64_t rows = written < side ? written : side;
+  int64_t columns = read < side ? read : side;
+  const int64_t beside = size_beside_minor(moved), most = side / columns;
+  columns *= beside < most ? beside : most;
+  return rows >= LEAST_WORDS * pack && columns >= LEAST_WORDS * pack && rows % pack == 0 &&
+         columns % pack == 0 && written % rows % pack == 0;
+}
+
 // Whether tiles in shared memory are worth it: the dimensions that are read and that are written one after the other are long
 // enough, or the minor one stays and is a few bytes.
 static bool is_moved_by_tiles(const HlInst *inst) {
@@ -265,7 +290,7 @@ static bool is_moved_by_tiles(const HlInst *inst) {
     return bytes <= MOST_MINOR_BYTES && bytes * a >= TILE_SIDE && bytes * b >= TILE_SIDE;
   }
   const int64_t a = moved.size[read], b = moved.size[minor];
-  return (a >= TILE_SIDE && b >= TILE_SIDE) ||
+  return is_moved_packed(inst, &moved, a, b) || (a >= TILE_SIDE && b >= TILE_SIDE) ||
          (a >= SHORT_TILE_SIDE && b >= SHORT_TILE_SIDE && a * b >= LEAST_TILE);
 }
 
