@@ -135,17 +135,19 @@ static HlInst *expand_grad(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *x = operand(&n, 0), *v = operand(&n, 3), *dy = operand(&n, 4);
   HlInst *elements = count(&n, x);
   HlInst *scale = along_feature(&n, operand(&n, 1)), *m = along_feature(&n, operand(&n, 2));
-  HlInst *wide_v = plus_epsilon(&n, along_feature(&n, v));
-  HlInst *factor = hl_b_unary(b, HL_OP_RSQRT, wide_v);
+  HlInst *epsilon = hl_b_scalar(b, n.dtype, n.epsilon), *wide_epsilon = spread(&n, epsilon, x);
+  HlInst *wide_v = along_feature(&n, v);
+  HlInst *factor = hl_b_unary(b, HL_OP_RSQRT, op(&n, HL_OP_ADD, wide_v, wide_epsilon));
+  HlInst *narrow = hl_b_unary(b, HL_OP_RSQRT, op(&n, HL_OP_ADD, v, spread(&n, epsilon, v)));
   HlInst *centred = op(&n, HL_OP_SUBTRACT, x, m);
   HlInst *slope = sum(&n, op(&n, HL_OP_MULTIPLY, dy, centred)), *d_offset = sum(&n, dy);
-  HlInst *d_scale = op(&n, HL_OP_MULTIPLY, slope, hl_b_unary(b, HL_OP_RSQRT, plus_epsilon(&n, v)));
+  HlInst *d_scale = op(&n, HL_OP_MULTIPLY, slope, narrow);
   HlInst *outer =
       op(&n, HL_OP_DIVIDE, op(&n, HL_OP_MULTIPLY, scale, factor), spread(&n, elements, x));
   HlInst *all = op(&n, HL_OP_MULTIPLY, dy, spread(&n, elements, x));
   all = op(&n, HL_OP_SUBTRACT, all, along_feature(&n, d_offset));
-  HlInst *own =
-      op(&n, HL_OP_DIVIDE, op(&n, HL_OP_MULTIPLY, along_feature(&n, slope), centred), wide_v);
+  HlInst *own = op(&n, HL_OP_DIVIDE, op(&n, HL_OP_MULTIPLY, along_feature(&n, slope), centred),
+                   op(&n, HL_OP_ADD, wide_v, wide_epsilon));
   return results(&n, op(&n, HL_OP_MULTIPLY, outer, op(&n, HL_OP_SUBTRACT, all, own)), d_scale,
                  d_offset);
 }

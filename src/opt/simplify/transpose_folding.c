@@ -3,7 +3,8 @@
 // Where an operand of a dot is a transpose that swaps the one free and the one contracting
 // dimension and leaves the batch dimensions where they are, the dot contracts the other dimension
 // instead: matrix products do that for free. With any_batch the batch dimensions may have moved as well, as long as
-// the operand can be read as matrices, in which the batch isn't the dimension that lies closest together. A convolution names the dimensions of what was transposed, whichever they are.
+// the operand can be read as matrices, in which the batch isn't the dimension that lies closest together; without `dots` dots are
+// left as they are. A convolution names the dimensions of what was transposed, whichever they are.
 //
 //   t = f32[5,3] transpose(w), dimensions={1,0}
 //   d = dot(x, t), contracting 1 with 0          =>   d = dot(x, w), contracting 1 with 1
@@ -36,6 +37,8 @@ static bool folds(HlPass *p, const HlInst *x, DotDims d, int side) {
 
 static HlInst *fold(HlPass *p, HlBuild *b, HlInst *dot) {
   DotDims d = dot_dims(p->arena, dot);
+  if (!hl_pass_flag(p, "dots"))
+    return NULL;
   if (!hl_pass_flag(p, "any_batch") && !hl_i64s_equal(d.batch[0], d.batch[1]))
     return NULL;
   HlInst *operands[2] = {dot->operands[0], dot->operands[1]};
