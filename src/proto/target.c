@@ -71,11 +71,11 @@ static bool read_facts(HlCx *cx, HlSource *source, const DeviceMsg *d, HlTarget 
     t->fact = (type)d->field;
   FACTS(FACT)
 #undef FACT
-  if (d->device_interconnect_info && d->device_interconnect_info->active_links > 0) {
-    t->link_bandwidth *=
-        t->links > 0 ? (double)d->device_interconnect_info->active_links / (double)t->links : 0;
-    t->links = d->device_interconnect_info->active_links;
-  }
+  // Without links exchanges go on at the speed of the device as it is usually built.
+  const int64_t links = d->device_interconnect_info ? d->device_interconnect_info->active_links : 0;
+  if (links > 0)
+    t->link_bandwidth *= t->links > 0 ? (double)links / (double)t->links : 0;
+  t->links = links > 0 ? links : 0;
   return ok;
 }
 
@@ -294,6 +294,10 @@ void hl_proto_write_target(const HlTarget *t, HlBuf *out) {
   ConfigMsg config = XLA_TARGET__GPU_TARGET_CONFIG_PROTO__INIT;
   DeviceMsg device = XLA_TARGET__GPU_DEVICE_INFO_PROTO__INIT;
   set_device(arena, t, &device);
+  XlaTarget__DeviceInterconnectInfoProto links = XLA_TARGET__DEVICE_INTERCONNECT_INFO_PROTO__INIT;
+  links.active_links = (int32_t)t->links;
+  if (t->links > 0)
+    device.device_interconnect_info = &links;
   config.gpu_device_info = &device;
   config.platform_name = hl_arena_strndup(arena, t->platform, strlen(t->platform));
   config.device_description_str = device.name;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ir/backend_config.h"
 #include "opt/ask/loops.h"
 
 // --- Who takes part -----------------------------------------------------------------------------
@@ -142,6 +143,10 @@ void coll_set_groups(HlInst *inst, HlI64Lists lists) {
   groups->form = HL_GROUPS_LIST;
   groups->list = (HlI64Lists){at, lists.n};
   hl_set_attr(inst, &(HlAttr){.key = HL_A_REPLICA_GROUPS, .ptr = groups});
+}
+
+const HlInst *coll_inside(const HlInst *inst) {
+  return hl_fusion_code(inst) == HL_FUSION_TRITON_COLLECTIVE ? hl_called(inst, 0)->root : inst;
 }
 
 // --- Which go together --------------------------------------------------------------------------

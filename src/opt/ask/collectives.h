@@ -29,6 +29,9 @@ HlInst *coll_place_in_group(HlPass *p, HlBuild *b, const CollGroups *groups);
 // The replica_groups attribute of lists; they are copied into the module.
 void coll_set_groups(HlInst *inst, HlI64Lists lists);
 
+// What a kernel does that is an exchange alone (collective-fusion); of all else itself.
+const HlInst *coll_inside(const HlInst *inst);
+
 // --- Which go together --------------------------------------------------------------------------
 
 // One or both may lack it; values compared otherwise.

@@ -32,13 +32,6 @@ static const struct {
     [HL_OP_RAGGED_ALL_TO_ALL] = {"ragged_all_to_all", NULL},
 };
 
-// A kernel that does a collective alone.
-static const HlInst *inside(const HlInst *inst) {
-  const bool is_kernel =
-      inst->op == HL_OP_FUSION && hl_fusion_code(inst) == HL_FUSION_TRITON_COLLECTIVE;
-  return is_kernel ? hl_called(inst, 0)->root : inst;
-}
-
 static bool is_wanted(const HlPass *p, const HlInst *inst) {
   const char *flag = wanted[inst->op].flag, *min_bytes = wanted[inst->op].min_bytes;
   return flag && hl_pass_flag(p, flag) &&
@@ -161,7 +154,7 @@ bool pass_async_collective_creator(HlPass *p) {
       continue;
     HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
     for (int j = 0; j < n_insts; j++)
-      if (hl_alive(insts[j]) && is_wanted(p, inside(insts[j])))
+      if (hl_alive(insts[j]) && is_wanted(p, coll_inside(insts[j])))
         start_early(p, insts[j]);
   }
   return true;
@@ -173,7 +166,7 @@ bool pass_async_collective_creator(HlPass *p) {
 static const HlInst *started_by(const HlInst *inst) {
   if (inst->op == HL_OP_ASYNC_START) {
     const HlInst *root = inst->n_calls == 1 ? hl_called(inst, 0)->root : NULL;
-    return root && hl_op_is((HlOp)inside(root)->op, HL_T_COLLECTIVE) ? root : NULL;
+    return root && hl_op_is((HlOp)coll_inside(root)->op, HL_T_COLLECTIVE) ? root : NULL;
   }
   return hl_is_async((HlOp)inst->op) && hl_op_is((HlOp)inst->op, HL_T_COLLECTIVE) ? inst : NULL;
 }

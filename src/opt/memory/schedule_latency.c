@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "opt/ask/collectives.h"
 #include "opt/ask/effects.h"
 #include "opt/memory/schedule.h"
 #include "opt/passes.h"
@@ -47,9 +48,8 @@ static Stream stream_of(const HlInst *start) {
   case HL_OP_SEND:
   case HL_OP_RECV: return STREAM_NONE;
   case HL_OP_ASYNC_START: {
-    const HlComp *called = hl_called(start, 0);
-    bool is_collective = hl_op_info[called->root->op].traits & HL_T_COLLECTIVE;
-    return is_collective ? STREAM_COLLECTIVE : STREAM_COMPUTE;
+    const HlInst *work = coll_inside(hl_called(start, 0)->root);
+    return hl_op_is((HlOp)work->op, HL_T_COLLECTIVE) ? STREAM_COLLECTIVE : STREAM_COMPUTE;
   }
   default: return STREAM_COLLECTIVE;
   }
