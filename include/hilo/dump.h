@@ -41,6 +41,9 @@ bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step);
 bool hl_dumper_stage(void *dumper, const HlModule *m, const char *pass, const char *stage);
 void hl_dumper_rewrite(void *dumper, const char *pass, const char *rule, const HlInst *inst, const HlInst *with);
 void hl_dumper_refused(void *dumper, const char *pass, const char *why, const HlInst *inst, const HlInst *with);
+// For .fusion_step, where hl_dumper_wants_fusion_steps says so; the file is written after the pass.
+bool hl_dumper_wants_fusion_steps(const HlDumper *dumper);
+void hl_dumper_fusion_step(void *dumper, const HlFusionStep *step);
 
 // One execution of the module that was begun.
 typedef struct HlExecution {

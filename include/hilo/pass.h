@@ -167,6 +167,20 @@ bool hl_changed(HlPass *p);
 // Tells of a rewrite that the pass decided against, and why; `why` lives as long as the pass. Nothing else comes of it, so a
 // pass that would have to look for refusals first asks whether anybody wants to know.
 void hl_refuse(HlPass *p, const HlInst *inst, const HlInst *with, const char *why);
+// A step of a pass that fuses by prices (priority-fusion): a producer cannot go into its users, gets a price, or goes into one.
+typedef enum HlFusionStepKind { HL_STEP_BARRED, HL_STEP_PRICED, HL_STEP_JOINED } HlFusionStepKind;
+typedef struct HlFusionStep {
+  HlFusionStepKind kind;
+  const char *producer;
+  const char *why;                     // BARRED
+  const char *const *users;            // PRICED: all; JOINED: the one, as it was
+  int n_users;
+  double us_fused, us_unfused;         // PRICED: microseconds of the kernels with the producer inside, and with its own
+  const char *fusion;                  // JOINED: what became of the user
+} HlFusionStep;
+// Whether anybody wants to know of steps of fusing, and telling of one.
+bool hl_wants_fusion_steps(const HlPass *p);
+void hl_tell_fusion_step(HlPass *p, const HlFusionStep *step);
 bool hl_wants_refusals(const HlPass *p);
 // Asks to erase a dead instruction, and does it: true if erased.
 bool hl_remove(HlPass *p, const char *rule, HlInst *inst);
@@ -332,6 +346,8 @@ typedef struct HlEngineOptions {
   void (*rewrite)(void *user, const char *pass, const char *rule, const HlInst *inst, const HlInst *with);
   // Called for each rewrite that a pass decided against and tells of (hl_refuse). May be NULL.
   void (*refused)(void *user, const char *pass, const char *why, const HlInst *inst, const HlInst *with);
+  // Called for each step of fusing by prices. May be NULL.
+  void (*fusion_step)(void *user, const HlFusionStep *step);
   void *user;
 } HlEngineOptions;
 

@@ -482,6 +482,16 @@ void hl_refuse(HlPass *p, const HlInst *inst, const HlInst *with, const char *wh
     options->refused(options->user, p->info->name, why, inst, with);
 }
 
+bool hl_wants_fusion_steps(const HlPass *p) {
+  return p->engine->options.fusion_step;
+}
+
+void hl_tell_fusion_step(HlPass *p, const HlFusionStep *step) {
+  const HlEngineOptions *options = &p->engine->options;
+  if (options->fusion_step)
+    options->fusion_step(options->user, step);
+}
+
 bool hl_remove(HlPass *p, const char *rule, HlInst *inst) {
   assert(!inst->first_use);
   if (!hl_change(p, rule, inst, NULL))

@@ -312,6 +312,24 @@ static void at_refusal(void *user, const char *pass, const char *why, const HlIn
     own->refused(own->user, pass, why, inst, with);
 }
 
+static void at_fusion_step(void *user, const HlFusionStep *step) {
+  const Compile *c = user;
+  const HlEngineOptions *own = &c->options->engine;
+  if (c->out->dumper)
+    hl_dumper_fusion_step(c->out->dumper, step);
+  if (own->fusion_step)
+    own->fusion_step(own->user, step);
+}
+
+static void note_device(Compile *c) {
+  if (!c->out->dumper || !has_gpu(c))
+    return;
+  HlBuf text = {0};
+  hl_proto_write_target(target_of(c), &text);
+  dump_note_device(c->out->dumper, text.at);
+  hl_buf_free(&text);
+}
+
 static bool run_passes(Compile *c) {
   HlCompiled *out = c->out;
   const char *pipeline = hl_session_pipeline(c->session, c->options);
@@ -323,6 +341,9 @@ static bool run_passes(Compile *c) {
   engine.state = at_state;
   engine.rewrite = at_rewrite;
   engine.refused = shows_fusions || engine.refused ? at_refusal : NULL;
+  note_device(c);
+  engine.fusion_step =
+      engine.fusion_step || hl_dumper_wants_fusion_steps(out->dumper) ? at_fusion_step : NULL;
   engine.user = c;
   const bool notes = *hl_flag_text(c->session->flags.xla_gpu_dump_autotune_results_to);
   HlTuning *tuned = notes && !engine.tuned ? hl_tuning_new() : NULL;

@@ -84,6 +84,7 @@ void hl_dumper_free(HlDumper *d) {
   dump_fusions_begin(d);
   hl_buf_free(&d->last);
   hl_buf_free(&d->history);
+  hl_buf_free(&d->fusion_steps);
   vec_free(&d->notes);
   vec_free(&d->fusions);
   hl_arena_free(d->arena);
@@ -433,6 +434,8 @@ bool hl_dumper_step(void *dumper, const HlModule *m, const HlStep *step) {
   StepNote note = {now_usec(), ""};
   if (d->on && d->flags->xla_dump_module_metadata)
     vec_push(&d->notes, note);
+  if (!dump_fusion_steps(d, m, step))
+    return false;
   if (!wants_step(d, step))
     return true;
   return put_step(

@@ -48,6 +48,9 @@ struct HlDumper {
   bool in_step;           // the file being written belongs to the newest step
   VEC(StepNote) notes;    // one a step
   VEC(DumpPage) fusions;  // dump_fusion.c
+  HlBuf fusion_steps;     // of priority-fusion, and the module before it
+  bool has_fusion_steps;  // their file is there
+  const char *before_fusion, *device;  // device: gpu_device_info of the target; NULL: no GPU
   HlBuf last, history;    // of the delta form: the newest text, the history
   size_t n_history_put;   // bytes of it that are in its file
 };
@@ -57,6 +60,10 @@ HlDumper *dump_new(HlCx *cx, const HlFlags *flags, HlDumpAs as, DumpCount *count
 // Its module will not change any more: from now on it does without the count. Its context may change, too.
 void dump_alone(HlDumper *d);
 void dump_report_to(HlDumper *d, HlCx *cx);
+// The target's description as it is dumped.
+void dump_note_device(HlDumper *d, const char *target);
+// Before and after each step: the module before priority-fusion is kept, the file of its steps is written.
+bool dump_fusion_steps(HlDumper *d, const HlModule *m, const HlStep *step);
 // hl_dumper_result of a module whose buffers are known; NULL: not yet.
 bool dump_result(HlDumper *d, const HlModule *m, const char *suffix, const HlBuffers *buffers,
                  const HlTarget *target);

@@ -140,13 +140,18 @@ static bool may_fuse(Queue *q, const HlInst *producer, const HlInst *consumer) {
 #define NEVER INT64_MIN
 #define ALWAYS INT64_MAX
 
+// Of the users' kernels and the producer's own.
+typedef struct Times {
+  GpuTime fused, unfused;
+} Times;
+
 // What a user that has no kernel costs counts, too: nothing by itself, all that the producer costs with it inside.
-static GpuTime price(Queue *q, const HlInst *producer) {
+static GpuTime price(Queue *q, const HlInst *producer, Times *times) {
   if (producer->op == HL_OP_BITCAST)
     return ALWAYS;
   const HlTarget *t = gpu_target(q->p);
   const bool by_tiles = gpu_is_triton(producer);
-  GpuTime saved = 0;
+  *times = (Times){0};
   bool has_user = false;
   q->prices++;
   for (const HlUse *use = producer->first_use; use; use = use->next) {
@@ -160,18 +165,89 @@ static GpuTime price(Queue *q, const HlInst *producer) {
     if (by_tiles || gpu_is_triton(user))
       continue;  // a tile of the producer is computed once for a tile of the result
     const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
-    saved += of_user->alone - gpu_time_fused(t, producer, of_producer, user, of_user, false);
+    times->unfused += of_user->alone;
+    times->fused += gpu_time_fused(t, producer, of_producer, user, of_user, false);
   }
-  return has_user ? saved + gpu_time_to_launch(t) + cost_of(q, producer)->alone : NEVER;
+  if (!has_user)
+    return NEVER;
+  times->unfused += gpu_time_to_launch(t) + cost_of(q, producer)->alone;
+  return times->unfused - times->fused;
 }
+
+// --- Telling of it ------------------------------------------------------------------------------
+
+enum { UNITS_PER_US = 4000 };
+
+static bool computes(const HlTarget *t, const HlInst *inst) {
+  return inst->op != HL_OP_BITCAST && has_kernel(t, inst);
+}
+
+// A producer goes into all its users or none: who of them says no, if none does it takes time.
+static const char *refuses_users(Queue *q, const HlInst *producer, const HlInst **user) {
+  const HlInst *other = NULL;
+  for (const HlUse *use = producer->first_use; use; use = use->next) {
+    if (!computes(gpu_target(q->p), use->user)) {
+      other = use->user->op == HL_OP_BITCAST ? other : use->user;
+      continue;
+    }
+    *user = use->user;
+    const char *why = refuses(q, producer, *user);
+    if (why)
+      return why;
+  }
+  return other ? hl_arena_printf(q->p->arena, "|%s| needs the producer, too", other->name->text)
+               : NULL;
+}
+
+static void tell_barred(Queue *q, const HlInst *producer, const char *why) {
+  hl_tell_fusion_step(
+      q->p, &(HlFusionStep){.kind = HL_STEP_BARRED, .producer = producer->name->text, .why = why});
+}
+
+static void tell_price(Queue *q, const HlInst *producer, GpuTime saved, const Times *times) {
+  const HlInst *user = NULL;
+  HlFusionStep step = {.kind = HL_STEP_BARRED, .producer = producer->name->text};
+  if (saved == ALWAYS)
+    return;
+  if (saved == NEVER) {
+    const char *why = refuses_users(q, producer, &user);
+    step.why = why ? why : "not fusing because there are only bitcast users";
+  } else {
+    int n = 0;
+    for (const HlUse *use = producer->first_use; use; use = use->next)
+      n += hl_is_first_use(use);
+    const char **users = HL_ARRAY(q->p->arena, const char *, n + 1);
+    n = 0;
+    for (const HlUse *use = producer->first_use; use; use = use->next)
+      if (hl_is_first_use(use))
+        users[n++] = use->user->name->text;
+    step.kind = HL_STEP_PRICED;
+    step.users = users;
+    step.n_users = n;
+    const GpuTime launches = n * gpu_time_to_launch(gpu_target(q->p));  // of the users, either way
+    step.us_fused = (double)(times->fused + launches) / UNITS_PER_US;
+    step.us_unfused = (double)(times->unfused + launches) / UNITS_PER_US;
+  }
+  hl_tell_fusion_step(q->p, &step);
+}
+
+// --- The queue ----------------------------------------------------------------------------------
 
 static void enqueue(Queue *q, HlInst *inst) {
   q->version[inst->id]++;
   if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_PARAMETER || inst->op == HL_OP_TUPLE ||
-      inst->op == HL_OP_GET_TUPLE_ELEMENT || !has_kernel(gpu_target(q->p), inst) ||
-      !inst->first_use)
+      inst->op == HL_OP_GET_TUPLE_ELEMENT)
     return;
-  GpuTime of_inst = price(q, inst);
+  if (!inst->first_use || !has_kernel(gpu_target(q->p), inst)) {
+    if (inst->first_use || q->grew)
+      tell_barred(q, inst,
+                  inst->first_use ? "the producer is not fusible" : "no users to fuse into");
+    return;
+  }
+  Times times;
+  const GpuTime of_inst = price(q, inst, &times);
+  if (hl_wants_fusion_steps(q->p))
+    tell_price(q, inst, of_inst, &times);
   if (of_inst >= 0)
     entries_push(NULL, &q->heap, (Entry){of_inst, inst, q->version[inst->id]});
 }
@@ -242,7 +318,13 @@ static void fuse_into_users(Queue *q, HlInst *producer) {
   for (int k = 0; k < n; k++)
     if (users[k]->op != HL_OP_BITCAST && hl_alive(users[k]) && may_fuse(q, producer, users[k]) &&
         hl_change(q->p, "fuse", users[k], producer)) {
+      const char *user = users[k]->name->text;
       HlInst *fusion = fuse(q, producer, users[k]);
+      hl_tell_fusion_step(q->p, &(HlFusionStep){.kind = HL_STEP_JOINED,
+                                                .producer = producer->name->text,
+                                                .users = &user,
+                                                .n_users = 1,
+                                                .fusion = fusion->name->text});
       if (!producer->first_use)
         fusion_erase(producer);
       if (hl_changed(q->p))
@@ -274,33 +356,14 @@ static Queue start_queue(HlPass *p, HlComp *comp) {
 
 // --- What was not fused --------------------------------------------------------------------------
 
-static bool computes(const HlTarget *t, const HlInst *inst) {
-  return inst->op != HL_OP_BITCAST && has_kernel(t, inst);
-}
-
-// A producer goes into all its users or none: who of them says no, if none does it takes time.
-static const char *refuses_users(Queue *q, const HlInst *producer, const HlInst **user) {
-  const HlInst *other = NULL;
-  for (const HlUse *use = producer->first_use; use; use = use->next) {
-    if (!computes(gpu_target(q->p), use->user)) {
-      other = use->user->op == HL_OP_BITCAST ? other : use->user;
-      continue;
-    }
-    *user = use->user;
-    const char *why = refuses(q, producer, *user);
-    if (why)
-      return why;
-  }
-  return other ? hl_arena_printf(q->p->arena, "|%s| needs the producer, too", other->name->text)
-               : NULL;
-}
-
 static void tell_refusal(Queue *q, const HlInst *producer) {
   const HlInst *user = NULL;
   const char *why = refuses_users(q, producer, &user);
-  GpuTime saved = why || !user ? 0 : price(q, producer);
+  Times times;
+  GpuTime saved = why || !user ? 0 : price(q, producer, &times);
   if (saved < 0 && saved != NEVER)
-    why = hl_arena_printf(q->p->arena, "it would take %.2f us longer", -(double)saved / 4000);
+    why =
+        hl_arena_printf(q->p->arena, "it would take %.2f us longer", -(double)saved / UNITS_PER_US);
   if (user && why)
     hl_refuse(q->p, user, producer, why);
 }
@@ -352,12 +415,13 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
 // Fusions that are loops go into all their users, where that saves time.
 static void merge_comp(HlPass *p, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
+  Times times;
   Queue q = start_queue(p, comp);
   int n;
   HlInst **insts = hl_pass_insts(p, comp, &n);
   for (int k = 0; k < n; k++)
     if (hl_alive(insts[k]) && insts[k]->op == HL_OP_FUSION && insts[k]->first_use &&
-        fusion_kind(insts[k]) == HL_WORD_fusion_kind_LOOP && price(&q, insts[k]) >= 0)
+        fusion_kind(insts[k]) == HL_WORD_fusion_kind_LOOP && price(&q, insts[k], &times) >= 0)
       fuse_into_users(&q, insts[k]);
   end_queue(&q);
   hl_arena_release(p->arena, mark);
