@@ -86,14 +86,18 @@ HlInst *loop_part_slot(LoopPart *part, int k) {
   return part->slot[k];
 }
 
+// The element keeps the layout that it was read in, whatever the state starts with: before layouts are assigned these may differ.
 HlInst *loop_part_copy(LoopPart *part, const HlInst *inst) {
   int slot = loop_slot_of(inst);
   if (slot < 0)
     return part->map[inst->id];
   const bool is_new = !part->slot[slot];
   HlInst *copy = loop_part_slot(part, slot);
-  if (is_new)
+  if (is_new) {
     hl_inherit(copy, inst);
+    if (copy->shape != inst->shape && hl_shape_compatible(copy->shape, inst->shape))
+      hl_set_shape(copy, inst->shape);
+  }
   return copy;
 }
 
