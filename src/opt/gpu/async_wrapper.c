@@ -151,17 +151,25 @@ static const HlInst *through_bitcast(const HlInst *inst) {
   return inst->op == HL_OP_BITCAST ? inst->operands[0] : inst;
 }
 
+static bool is_input(const HlInst *inst) {
+  return through_bitcast(inst)->op == HL_OP_PARAMETER;
+}
+
+static bool takes_known_piece(HlPass *p, const HlInst *inst) {
+  return inst->op == HL_OP_DYNAMIC_SLICE && is_input(inst->operands[0]) &&
+         hl_slice_config(p->arena, inst).known;
+}
+
+// A piece is taken, or put where it belongs, or both.
 static bool moves_known_piece(HlPass *p, uint32_t wanted, const HlInst *inst) {
   if (inst->op != HL_OP_FUSION || hl_fusion_code(inst) != HL_FUSION_NONE)
     return false;
   const HlInst *slice = through_bitcast(hl_called(inst, 0)->root);
-  const int first_index = slice->op == HL_OP_DYNAMIC_SLICE          ? 1
-                          : slice->op == HL_OP_DYNAMIC_UPDATE_SLICE ? 2
-                                                                    : 0;
-  for (int k = 0; k < first_index; k++)
-    if (through_bitcast(slice->operands[k])->op != HL_OP_PARAMETER)
-      return false;
-  return first_index > 0 && hl_slice_config(p->arena, slice).known;
+  if (slice->op != HL_OP_DYNAMIC_UPDATE_SLICE)
+    return takes_known_piece(p, slice);
+  return is_input(slice->operands[0]) && hl_slice_config(p->arena, slice).known &&
+         (is_input(slice->operands[1]) ||
+          takes_known_piece(p, through_bitcast(slice->operands[1])));
 }
 
 bool pass_dynamic_slice_copy_wrapper(HlPass *p) {

@@ -149,6 +149,12 @@ static HlI64s moved(HlPass *p, HlI64s dims, int64_t from) {
   return (HlI64s){at, dims.n};
 }
 
+// The list with one more in place `at`.
+static HlI64s inserted(HlPass *p, HlI64s dims, int at, int64_t dim) {
+  const HlI64s before = {dims.at, at}, after = {dims.at + at, dims.n - at};
+  return dims_joined(p->arena, dims_joined(p->arena, before, (HlI64s){&dim, 1}), after);
+}
+
 static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
   DotDims d = dot_dims(p->arena, dot);
   const HlDtype dtype = dot->shape->dtype;
@@ -162,10 +168,13 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
     return NULL;
   HlInst *part[2];
   HlI64s batch[2], contract[2];
+  int place = 0;  // of the new batch dimension: where it is among those of the left side
+  while (place < d.batch[0].n && d.batch[0].at[place] < d.contract[0].at[0])
+    place++;
   for (int side = 0; side < 2; side++) {
     const int64_t k = d.contract[side].at[0];
     part[side] = split(p, b, dot->operands[side], k, parts, padded_size(&product, parts));
-    batch[side] = dims_joined(p->arena, moved(p, d.batch[side], k), dims_from(p->arena, k, 1));
+    batch[side] = inserted(p, moved(p, d.batch[side], k), place, k);
     contract[side] = moved(p, d.contract[side], k);
   }
   const HlDtype sum = sum_type(dtype);
@@ -174,7 +183,7 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
   for (int k = 0; all && k < HL_COUNT_OF(kept); k++)
     if (hl_has_attr(dot, kept[k]))
       hl_set_attr(all, hl_attr(dot, kept[k]));
-  HlI64s along = dims_from(p->arena, d.batch[0].n, 1);
+  HlI64s along = dims_from(p->arena, place, 1);
   HlInst *reduced = all ? hl_b_reduce(b, HL_OP_ADD, all, hl_b_scalar(b, sum, 0), along) : NULL;
   if (reduced && dot->shape->layout)
     hl_set_shape(reduced, hl_shape_with_layout(p->m->shapes, reduced->shape, dot->shape->layout));

@@ -81,9 +81,22 @@ static int outer_dim(const HlInst *view, const HlShape *shape, int k) {
   return by_memory ? (int)layout->minor_to_major.at[shape->rank - 1 - k] : k;
 }
 
+// The view only names the dimensions in another order.
+static bool only_renames(const HlInst *view, const HlShape *from, const HlShape *to) {
+  for (int k = 0; from->rank == to->rank && k < to->rank; k++)
+    if (from->dim[outer_dim(view, from, k)] != to->dim[outer_dim(view, to, k)])
+      return false;
+  return from->rank == to->rank;
+}
+
 // Dimensions that have a tile and those that do not go together like the sizes that are not 1.
 static bool tile_of_view(const HlInst *inst, const int64_t *tile, int64_t *out) {
   const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
+  if (only_renames(inst, from, to)) {
+    for (int k = 0; k < to->rank; k++)
+      out[outer_dim(inst, to, k)] = tile[outer_dim(inst, from, k)];
+    return true;
+  }
   int i = 0;
   for (int k = 0; k < to->rank; k++) {
     const int d = outer_dim(inst, to, k);
