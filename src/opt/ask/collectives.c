@@ -199,25 +199,42 @@ static uint64_t groups_hash(HlPass *p, const HlInst *inst) {
   return hash;
 }
 
-bool coll_same(HlPass *p, const HlInst *a, const HlInst *b, bool any_type) {
+static bool same(HlPass *p, const HlInst *a, const HlInst *b, bool any_type, bool any_dim) {
   if (a->op != b->op || has_channel(a) != has_channel(b) || !same_reducer(a, b, any_type))
     return false;
   for (int k = 0; k < HL_COUNT_OF(key_attrs); k++)
-    if (!coll_same_attr(a, b, key_attrs[k]))
+    if (!(any_dim && key_attrs[k] == HL_A_DIMENSION) && !coll_same_attr(a, b, key_attrs[k]))
       return false;
   return same_groups(p, a, b);
 }
 
-uint64_t coll_hash(HlPass *p, const HlInst *inst) {
+bool coll_same(HlPass *p, const HlInst *a, const HlInst *b, bool any_type) {
+  return same(p, a, b, any_type, false);
+}
+
+bool coll_same_but_dim(HlPass *p, const HlInst *a, const HlInst *b) {
+  return same(p, a, b, false, true);
+}
+
+static uint64_t hash_of(HlPass *p, const HlInst *inst, bool any_dim) {
   uint64_t hash = (groups_hash(p, inst) * 31 + inst->op) * 2u + has_channel(inst);
   if (inst->n_calls > 0)
     hash = hash * 31 + hl_reducer(hl_to_apply(inst));
   for (int k = 0; k < HL_COUNT_OF(key_attrs); k++) {
-    const HlAttr *attr = hl_attr(inst, key_attrs[k]);
+    const HlAttr *attr =
+        any_dim && key_attrs[k] == HL_A_DIMENSION ? NULL : hl_attr(inst, key_attrs[k]);
     hash = hash * 0x9e3779b97f4a7c15u + (attr ? hl_attr_hash(attr) : 1);
     hash ^= hash >> 29;
   }
   return hash;
+}
+
+uint64_t coll_hash(HlPass *p, const HlInst *inst) {
+  return hash_of(p, inst, false);
+}
+
+uint64_t coll_hash_but_dim(HlPass *p, const HlInst *inst) {
+  return hash_of(p, inst, true);
 }
 
 bool coll_is_plain(const HlInst *inst) {

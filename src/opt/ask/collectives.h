@@ -41,6 +41,9 @@ bool coll_same_attr(const HlInst *a, const HlInst *b, HlAttrKey key);
 // `any_type`.
 bool coll_same(HlPass *p, const HlInst *a, const HlInst *b, bool any_type);
 uint64_t coll_hash(HlPass *p, const HlInst *inst);  // of what coll_same compares
+// The same along any dimension.
+bool coll_same_but_dim(HlPass *p, const HlInst *a, const HlInst *b);
+uint64_t coll_hash_but_dim(HlPass *p, const HlInst *inst);
 // One array in, one static array out, without control edges and layout constraints.
 bool coll_is_plain(const HlInst *inst);
 bool coll_any_constrains_layout(const HlModule *m, HlOp op);

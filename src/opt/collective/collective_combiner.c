@@ -8,8 +8,10 @@
 //                                                s = f32[4] get-tuple-element(c), index=1
 //
 // What may go together exchanges the same way among the same devices (coll_same); all-gathers only
-// with combine_different_dtypes where their element types differ.
+// with combine_different_dtypes where their element types differ. Without combine_by_dim those along another dimension than most
+// go along theirs: a bitcast before and one behind swap the names of the two.
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +27,7 @@ typedef struct Combiner {
   HlComp *comp;
   HlOp op;
   int64_t max_bytes, max_count;
-  bool any_type;
+  bool any_type, any_dim;
   bool notes_spmd;  // in the configuration, that the partitioner made what is combined
   int *batch_of;    // by id: the newest batch of this key that it depends on or is in; 0: none
 } Combiner;
@@ -56,7 +58,8 @@ static bool is_candidate(const Combiner *c, const HlInst *inst) {
 static const char group_key[] = "collective_group_key";
 
 static bool go_together(const Combiner *c, const HlInst *a, const HlInst *b) {
-  return (c->any_type || a->shape->dtype == b->shape->dtype) && coll_same(c->p, a, b, false) &&
+  return (c->any_type || a->shape->dtype == b->shape->dtype) &&
+         (c->any_dim ? coll_same_but_dim(c->p, a, b) : coll_same(c->p, a, b, false)) &&
          coll_same_attr(a, b, HL_A_SHARDING) &&
          strcmp(frontend_get(a, group_key), frontend_get(b, group_key)) == 0;
 }
@@ -80,18 +83,59 @@ static int by_key(const void *a, const void *b) {
 
 // --- Combining ----------------------------------------------------------------------------------
 
+// The dimension along which most go, the first of such; 0 where one of them does not have it.
+static int64_t common_dim(HlArena *arena, const Batch *batch) {
+  int least = INT_MAX, most = 0;
+  for (int k = 0; k < batch->n; k++) {
+    const int rank = batch->at[k]->shape->rank;
+    least = rank < least ? rank : least;
+    most = rank > most ? rank : most;
+  }
+  int *times = HL_ARRAY(arena, int, most + 1);
+  for (int k = 0; k < batch->n; k++)
+    times[hl_dim(batch->at[k])]++;
+  int best = 0;
+  for (int d = 1; d < most; d++)
+    if (times[d] > times[best])
+      best = d;
+  return best < least ? best : 0;
+}
+
+// Two dimensions with each other's names: no byte moves.
+static const HlShape *swapped(HlPass *p, const HlShape *shape, int64_t a, int64_t b) {
+  int64_t *size = hl_arena_copy(p->arena, shape->dim, sizeof *size * (size_t)shape->rank);
+  int64_t *order = HL_ARRAY(p->arena, int64_t, shape->rank + 1);
+  size[a] = shape->dim[b];
+  size[b] = shape->dim[a];
+  for (int k = 0; k < shape->rank; k++) {
+    const int64_t d = shape->layout ? shape->layout->minor_to_major.at[k] : shape->rank - 1 - k;
+    order[k] = d == a ? b : d == b ? a : d;
+  }
+  const HlLayout layout = {{order, shape->rank}, shape->layout ? shape->layout->extra : NULL};
+  return hl_shape_array_full(p->m->shapes, shape->dtype, shape->rank, size, NULL, &layout);
+}
+
 static void combine(Combiner *c, const Batch *batch) {
   HlArena *arena = c->p->arena;
   HlInst *first = batch->at[0];
+  const int64_t along = c->any_dim ? common_dim(arena, batch) : 0;
   HlInst **operands = HL_ARRAY(arena, HlInst *, batch->n);
   const HlShape **shapes = HL_ARRAY(arena, const HlShape *, batch->n);
   for (int k = 0; k < batch->n; k++) {
+    const int64_t dim = c->any_dim ? hl_dim(batch->at[k]) : along;
     operands[k] = batch->at[k]->operands[0];
     shapes[k] = batch->at[k]->shape;
+    if (dim == along)
+      continue;
+    operands[k] = hl_inst_new(c->comp, HL_OP_BITCAST, swapped(c->p, operands[k]->shape, dim, along),
+                              NULL, 1, &operands[k]);
+    shapes[k] = swapped(c->p, shapes[k], dim, along);
   }
   HlInst *all = hl_inst_new(c->comp, c->op, hl_shape_tuple(c->p->m->shapes, batch->n, shapes), NULL,
                             batch->n, operands);
   hl_copy_attrs(all, first);
+  if (c->any_dim)
+    hl_set_int(all, HL_A_DIMENSION, along);
   hl_remove_attr(all, HL_A_SHARDING);
   frontend_merge(all, batch->n, batch->at);
   if (c->notes_spmd && strcmp(frontend_get(all, "is_spmd_generated"), "true") == 0) {
@@ -107,6 +151,8 @@ static void combine(Combiner *c, const Batch *batch) {
   for (int k = 0; k < batch->n; k++) {
     HlBuild b = {.cx = c->p->cx, .comp = c->comp, .metadata = hl_metadata(batch->at[k])};
     HlInst *element = hl_b_element(&b, all, k);
+    if (shapes[k] != batch->at[k]->shape)
+      element = hl_inst_new(c->comp, HL_OP_BITCAST, batch->at[k]->shape, NULL, 1, &element);
     hl_inherit(element, batch->at[k]);
     hl_replace_uses(batch->at[k], element);
     hl_erase(batch->at[k]);
@@ -142,7 +188,7 @@ static void combine_members(Combiner *c, const Member *member, int n) {
   HlMark mark = hl_arena_mark(c->p->arena);
   int n_insts;
   HlInst **insts = hl_pass_insts(c->p, c->comp, &n_insts);
-  const uint32_t n_ids = c->comp->next_id + 2 * (uint32_t)n + 1;
+  const uint32_t n_ids = c->comp->next_id + 4 * (uint32_t)n + 1;
   c->batch_of = HL_ARRAY(c->p->arena, int, n_ids);
   bool *is_member = HL_ARRAY(c->p->arena, bool, n_ids);
   for (int k = 0; k < n; k++)
@@ -190,8 +236,10 @@ static void combine_comp(Combiner *c, HlComp *comp) {
   Member *member = HL_ARRAY(c->p->arena, Member, comp->n_insts + 1);
   for (HlInst *inst = comp->first; inst; inst = inst->next, at++)
     if (is_candidate(c, inst))
-      member[n++] = (Member){
-          inst, coll_hash(c->p, inst) + (c->any_type ? 0 : (uint64_t)inst->shape->dtype), at};
+      member[n++] = (Member){inst,
+                             (c->any_dim ? coll_hash_but_dim : coll_hash)(c->p, inst) +
+                                 (c->any_type ? 0 : (uint64_t)inst->shape->dtype),
+                             at};
   qsort(member, (size_t)n, sizeof *member, by_key);
   Member *others = HL_ARRAY(c->p->arena, Member, n + 1);
   Group *group = HL_ARRAY(c->p->arena, Group, n + 1);
@@ -216,6 +264,8 @@ static bool combine_all(HlPass *p, HlOp op, bool any_type) {
   Combiner c = {.p = p,
                 .op = op,
                 .any_type = any_type,
+                .any_dim = (op == HL_OP_ALL_GATHER || op == HL_OP_REDUCE_SCATTER) &&
+                           !hl_pass_flag(p, "combine_by_dim"),
                 .max_bytes = hl_pass_int(p, "combine_threshold_in_bytes"),
                 .max_count = hl_pass_int(p, "combine_threshold_count"),
                 .notes_spmd = hl_pass_flag(p, "notes_spmd")};
