@@ -197,8 +197,9 @@ static void want_operands(SpExport *e, Wanted **lists, HlInst *inst, const SpSpe
       want(arena, lists, inst, (int)k, specs[k]);
 }
 
-static bool is_wanted_so(const Wanted *w, const Wanted *first) {
-  return !w->served && sp_spec_equal(w->spec, first->spec);
+// Shardy gives each user its own, and merges afterwards what is merged (merge.c).
+static bool is_wanted_so(const SpExport *e, const Wanted *w, const Wanted *first) {
+  return !w->served && (!e->named || w->user == first->user) && sp_spec_equal(w->spec, first->spec);
 }
 
 // A copy for the uses that want it as `first` does; NULL: it was not to be.
@@ -208,18 +209,18 @@ static HlInst *split_off(SpExport *e, HlInst *inst, const Wanted *first) {
   HlInst *copy = hl_inst_copy(inst->comp, inst, NULL, (int)inst->n_operands, inst->operands);
   hl_remove_attr(copy, HL_A_SHARDING);
   for (const Wanted *w = first; w; w = w->next)
-    if (is_wanted_so(w, first) && w->user)
+    if (is_wanted_so(e, w, first) && w->user)
       hl_set_operand(w->user, w->operand, copy);
-    else if (is_wanted_so(w, first))
+    else if (is_wanted_so(e, w, first))
       hl_set_root(inst->comp, copy);
   return hl_changed(e->p) ? copy : NULL;
 }
 
 // Notes the uses that want it as `first` does: the number of those that want it otherwise.
-static int note_served(Wanted *first) {
+static int note_served(const SpExport *e, Wanted *first) {
   int others = 0;
   for (Wanted *w = first->next; w; w = w->next) {
-    const bool is_served = is_wanted_so(w, first);
+    const bool is_served = is_wanted_so(e, w, first);
     others += !w->served && !is_served;
     w->served |= is_served;
   }
@@ -235,7 +236,7 @@ static void split(SpExport *e, Wanted **lists, HlInst *inst) {
     HlInst *as = w == lists[inst->id] ? inst : split_off(e, inst, w);
     if (!as)
       return;
-    const int others = note_served(w);
+    const int others = note_served(e, w);
     if (w->spec->known && (w->spec->rank > 0 || w->spec->manual))
       sp_export_set(e, as, sp_export_sharding(e, w->spec));
     want_operands(e, lists, as, w->spec);

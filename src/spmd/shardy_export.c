@@ -113,6 +113,74 @@ static void set_attributes(Shardy *s) {
     }
 }
 
+// --- Loops of which nothing is known ---------------------------------------------------------------
+
+// The body gives element k of its state as it got it.
+static bool hands_on(const HlInst *loop, int k) {
+  const HlInst *root = hl_while_body(loop)->root;
+  const HlInst *next = root->op == HL_OP_TUPLE ? root->operands[k] : NULL;
+  return next && next->op == HL_OP_GET_TUPLE_ELEMENT &&
+         next->operands[0] == hl_while_body(loop)->params[0] && hl_attr_int(next, HL_A_INDEX) == k;
+}
+
+// What a loop changes is said to be whole on the mesh; what it only hands on, whole.
+static const HlSharding *whole_state(Shardy *s, const HlInst *loop) {
+  static const HlSharding whole = {.kind = HL_SHARDING_REPLICATED};
+  HlSharding *sharding = HL_NEW(s->m->arena, HlSharding);
+  const HlSharding **element = HL_ARRAY(s->m->arena, const HlSharding *, loop->shape->rank + 1);
+  for (int k = 0; k < loop->shape->rank; k++)
+    element[k] =
+        hands_on(loop, k) ? hl_sharding_copy(s->m, &whole) : sp_export_replicated(&s->export);
+  *sharding =
+      (HlSharding){.kind = HL_SHARDING_TUPLE, .element = element, .n_elements = loop->shape->rank};
+  return sharding;
+}
+
+static bool is_flat_tuple(const HlShape *shape) {
+  for (int k = 0; hl_shape_is_tuple(shape) && k < shape->rank; k++)
+    if (!hl_shape_is_array(shape->element[k]))
+      return false;
+  return hl_shape_is_tuple(shape) && shape->rank > 0;
+}
+
+static void say_loop(Shardy *s, HlInst *loop) {
+  HlInst *state = loop->operands[0];
+  HlInst *member[] = {loop, hl_while_body(loop)->root, hl_while_body(loop)->params[0],
+                      hl_while_condition(loop)->params[0], state->op == HL_OP_TUPLE ? state : loop};
+  for (int k = 0; k < HL_COUNT_OF(member); k++)
+    if (hl_sharding(member[k]))
+      return;
+  const HlSharding *sharding = whole_state(s, loop);
+  for (int k = 0; k < HL_COUNT_OF(member); k++)
+    sp_export_set(&s->export, member[k], sharding);
+}
+
+static void say_loops(Shardy *s) {
+  for (HlComp *comp = s->m->first; s->named && comp; comp = comp->next)
+    for (HlInst *inst = comp->first; inst; inst = inst->next)
+      if (inst->op == HL_OP_WHILE && is_flat_tuple(inst->shape))
+        say_loop(s, inst);
+}
+
+// A parameter of the entry that a loop only hands on is copied into it.
+static void copy_into_loops(Shardy *s) {
+  int n;
+  HlInst **insts = hl_pass_insts(s->p, s->m->entry, &n);
+  for (int k = 0; s->named && k < n; k++) {
+    HlInst *tuple = insts[k]->op == HL_OP_WHILE ? insts[k]->operands[0] : NULL;
+    for (uint32_t o = 0; tuple && tuple->op == HL_OP_TUPLE && o < tuple->n_operands; o++) {
+      HlInst *param = tuple->operands[o];
+      if (param->op != HL_OP_PARAMETER || !hands_on(insts[k], (int)o) ||
+          !hl_change(s->p, "loop", param, tuple))
+        continue;
+      HlInst *copy = hl_inst_new(param->comp, HL_OP_COPY, param->shape, NULL, 1, &param);
+      hl_inherit(copy, param);
+      hl_set_operand(tuple, (int)o, copy);
+      hl_changed(s->p);
+    }
+  }
+}
+
 // --- Markers -----------------------------------------------------------------------------------------
 
 static void export_constraint(Shardy *s, HlInst *inst) {
@@ -298,6 +366,19 @@ static const HlShape *plain_shape(HlModule *m, const HlShape *shape) {
   return hl_shape_tuple(m->shapes, shape->rank, element);
 }
 
+// What a custom call gives in its own layout, the entry's result has in the usual one.
+static void reshape_results(Shardy *s) {
+  HlInst *root = s->m->entry->root;
+  for (uint32_t k = 0; root->op == HL_OP_TUPLE && k < root->n_operands; k++) {
+    HlInst *x = root->operands[k];
+    const HlShape *shape = plain_shape(s->m, x->shape);
+    if (x->op != HL_OP_CUSTOM_CALL || shape == x->shape || !hl_change(s->p, "layout", x, root))
+      continue;
+    hl_set_operand(root, (int)k, hl_inst_new(x->comp, HL_OP_RESHAPE, shape, NULL, 1, &x));
+    hl_changed(s->p);
+  }
+}
+
 static void drop_layouts(Shardy *s) {
   for (HlComp *comp = s->m->first; comp; comp = comp->next)
     for (HlInst *inst = comp->first; inst; inst = inst->next) {
@@ -318,6 +399,9 @@ void sp_shardy_export(Shardy *s) {
   set_attributes(s);
   sp_export_split(&s->export);
   sp_export_merge(&s->export);
+  say_loops(s);
+  copy_into_loops(s);
+  reshape_results(s);
   export_results(s);
   sp_export_manual(s);
   export_markers(s);
