@@ -29,37 +29,8 @@ static uint64_t spec_hash(const SpSpec *spec) {
 
 // --- By the names of a mesh's axes ----------------------------------------------------------------
 
-// The part of an axis that a digit is.
-static HlAxisRef part_of(const HlMesh *named, const SpMesh *mesh, int digit) {
-  int axis = 0, at = 0;
-  for (int64_t size = named->size[0]; at <= digit; size = named->size[++axis]) {
-    int64_t pre = 1;
-    for (; pre < size; at++) {
-      if (at == digit)
-        return (HlAxisRef){axis, pre, mesh->size[digit]};
-      pre *= mesh->size[at];
-    }
-  }
-  return (HlAxisRef){0};
-}
-
-// Digits of an axis that follow each other are one part of it, all of them the axis.
 static HlAxes name_axes(const SpExport *e, const SpAxes *axes) {
-  const SpMesh *mesh = sp_graph_mesh(e->graph);
-  HlAxisRef *ref = HL_ARRAY(e->p->m->arena, HlAxisRef, axes->n + 1);
-  int n = 0;
-  for (int k = 0; k < axes->n; k++) {
-    const HlAxisRef next = part_of(e->named, mesh, axes->at[k]);
-    HlAxisRef *last = n > 0 ? &ref[n - 1] : NULL;
-    if (last && last->axis == next.axis && last->pre_size * last->size == next.pre_size)
-      last->size *= next.size;
-    else
-      ref[n++] = next;
-  }
-  for (int k = 0; k < n; k++)
-    if (ref[k].size == e->named->size[ref[k].axis])
-      ref[k].pre_size = ref[k].size = 0;
-  return (HlAxes){ref, n};
+  return sp_axes_named(e->p->m->arena, sp_graph_mesh(e->graph), e->named, axes);
 }
 
 static HlAxes name_set(const SpExport *e, uint32_t set) {

@@ -91,6 +91,82 @@ SpMesh *sp_mesh_of_module(HlArena *arena, const HlModule *m) {
   return sp_mesh_new(arena, n, size, NULL);
 }
 
+// --- By the names of a mesh's axes ----------------------------------------------------------------
+
+static bool same_mesh(const HlMesh *a, const HlMesh *b) {
+  const HlSharding x = {.kind = HL_SHARDING_NAMED, .mesh = a},
+                   y = {.kind = HL_SHARDING_NAMED, .mesh = b};
+  return hl_sharding_equal(&x, &y);
+}
+
+// Whether what the sharding says is said in axes of one mesh with what was seen before; *mesh gets it.
+static bool is_named(const HlSharding *sharding, const HlMesh **mesh) {
+  if (sharding->kind == HL_SHARDING_TUPLE) {
+    for (int k = 0; k < sharding->n_elements; k++)
+      if (!is_named(sharding->element[k], mesh))
+        return false;
+    return true;
+  }
+  if (sharding->kind == HL_SHARDING_REPLICATED)
+    return true;
+  if (sharding->kind != HL_SHARDING_NAMED || !sharding->mesh)
+    return false;
+  if (sharding->mesh->n > 0 && !*mesh)
+    *mesh = sharding->mesh;
+  return sharding->mesh->n == 0 || same_mesh(sharding->mesh, *mesh);
+}
+
+const HlMesh *sp_named_mesh(const HlModule *m) {
+  const HlMesh *mesh = NULL;
+  for (const HlComp *comp = m->first; comp; comp = comp->next)
+    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+      if (hl_sharding(inst) && !is_named(hl_sharding(inst), &mesh))
+        return NULL;
+  int64_t n = 1;
+  for (int k = 0; mesh && k < mesh->n; k++)
+    n *= mesh->size[k];
+  return mesh && mesh->maximal_device < 0 && n == m->num_partitions ? mesh : NULL;
+}
+
+SpMesh *sp_mesh_of_named(HlArena *arena, const HlMesh *named) {
+  const HlI64s devices = named->devices.n     ? named->devices
+                         : named->iota.dims.n ? hl_iota_ids(arena, &named->iota)
+                                              : (HlI64s){0};
+  return sp_mesh_new(arena, named->n, named->size, devices.n ? devices.at : NULL);
+}
+
+// The part of an axis that a digit is.
+static HlAxisRef part_of(const HlMesh *named, const SpMesh *mesh, int digit) {
+  int axis = 0, at = 0;
+  for (int64_t size = named->size[0]; at <= digit; size = named->size[++axis]) {
+    int64_t pre = 1;
+    for (; pre < size; at++) {
+      if (at == digit)
+        return (HlAxisRef){axis, pre, mesh->size[digit]};
+      pre *= mesh->size[at];
+    }
+  }
+  return (HlAxisRef){0};
+}
+
+// Digits of an axis that follow each other are one part of it, all of them the axis.
+HlAxes sp_axes_named(HlArena *arena, const SpMesh *mesh, const HlMesh *named, const SpAxes *axes) {
+  HlAxisRef *ref = HL_ARRAY(arena, HlAxisRef, axes->n + 1);
+  int n = 0;
+  for (int k = 0; k < axes->n; k++) {
+    const HlAxisRef next = part_of(named, mesh, axes->at[k]);
+    HlAxisRef *last = n > 0 ? &ref[n - 1] : NULL;
+    if (last && last->axis == next.axis && last->pre_size * last->size == next.pre_size)
+      last->size *= next.size;
+    else
+      ref[n++] = next;
+  }
+  for (int k = 0; k < n; k++)
+    if (ref[k].size == named->size[ref[k].axis])
+      ref[k].pre_size = ref[k].size = 0;
+  return (HlAxes){ref, n};
+}
+
 bool sp_mesh_digits(const SpMesh *mesh, int axis, int64_t pre, int64_t size, SpAxes *out) {
   int d = 0;
   for (int a = 0; d < mesh->n_digits; d++) {

@@ -50,6 +50,11 @@ typedef struct SpSpec {
 SpMesh *sp_mesh_new(HlArena *arena, int n_axes, const int64_t *size, const int64_t *devices);
 // A mesh in which the module's shardings can be written, from their iotas.
 SpMesh *sp_mesh_of_module(HlArena *arena, const HlModule *m);
+// The mesh of all partitions whose axes all shardings of the module name; NULL: there is none.
+const HlMesh *sp_named_mesh(const HlModule *m);
+SpMesh *sp_mesh_of_named(HlArena *arena, const HlMesh *named);
+// Digits by these names: those of an axis that follow each other as one part of it.
+HlAxes sp_axes_named(HlArena *arena, const SpMesh *mesh, const HlMesh *named, const SpAxes *axes);
 // The digits of axis `axis`' part [pre, pre * size); false: it is not made of whole digits.
 bool sp_mesh_digits(const SpMesh *mesh, int axis, int64_t pre, int64_t size, SpAxes *out);
 

@@ -269,7 +269,9 @@ bool pass_spmd_partitioning(HlPass *p) {
              .n_devices = m->num_partitions,
              .n_replicas = m->replica_count,
              .next_channel = hl_free_channel(m),
+             .named = hl_pass_since(p, HL_XLA_0_11) ? sp_named_mesh(m) : NULL,
              .windowing = windowing_of(p)};
+  pt.mesh = pt.named ? sp_mesh_of_named(p->arena, pt.named) : NULL;
   const bool ok = partition(&pt);
   if (!hl_changed(p) || !ok)
     return ok;

@@ -13,6 +13,7 @@
 
 #include "hilo/pass.h"
 
+#include "spmd/mesh.h"
 #include "spmd/tiles.h"
 
 // A value in another sharding: brought into it, or made so.
@@ -58,6 +59,8 @@ typedef struct Part {
   HlArena *arena;
   int64_t n_devices, n_replicas;
   int64_t next_channel;
+  const HlMesh *named;                // whose axes all shardings name, or NULL
+  SpMesh *mesh;                       // the same
   PartWindowing windowing;
   PartLately lately[PART_LATELY];
   unsigned n_lately;                  // ever put there

@@ -53,12 +53,113 @@ static int axis_of(const HlTiles *t, const HlMesh *mesh, int dim) {
   return dim < t->rank ? dim : mesh->n - 1;
 }
 
+// Lists of one length whose devices are in a regular order, as an iota; NULL: they are not.
+static const HlGroups *regular(Part *pt, HlI64Lists lists) {
+  const int64_t parts[] = {lists.n, lists.n ? lists.at[0].n : 0};
+  int64_t *device = HL_ARRAY(pt->arena, int64_t, parts[0] * parts[1] + 1);
+  for (int k = 0; k < lists.n; k++) {
+    if (lists.at[k].n != parts[1])
+      return NULL;
+    memcpy(device + k * parts[1], lists.at[k].at, sizeof *device * (size_t)parts[1]);
+  }
+  const HlTiles *t = parts[0] * parts[1] == pt->n_devices
+                         ? hl_tiles_new(pt->arena, 2, parts, 1, 1, 1, device)
+                         : NULL;
+  const HlSharding *s = t ? hl_tiles_sharding(pt->m, t) : NULL;
+  if (!s || s->kind != HL_SHARDING_TILED || s->devices.n > 0)
+    return NULL;
+  HlGroups *groups = HL_NEW(pt->m->arena, HlGroups);
+  *groups = (HlGroups){
+      .form = HL_GROUPS_IOTA, .n_groups = parts[0], .group_size = parts[1], .iota = s->iota};
+  return groups;
+}
+
+static bool is_product(const HlInst *inst) {
+  return inst->op == HL_OP_DOT || inst->op == HL_OP_CONVOLUTION;
+}
+
+static bool is_in_product(const PartComp *c) {
+  return c->at > 0 && is_product(c->order[c->at - 1]);
+}
+
+// Products and convolutions work with tiles; so does who reduces what they have read.
+static bool works_with_tiles(const PartComp *c) {
+  const HlInst *now = c->at > 0 ? c->order[c->at - 1] : NULL;
+  bool works = is_in_product(c);
+  if (now && now->op == HL_OP_REDUCE)
+    for (const HlUse *use = now->operands[0]->first_use; use; use = use->next)
+      works |= is_product(use->user) && c->value[use->user->id].tiles;
+  return works;
+}
+
+// By the axes of the mesh that tiles were made of: the dimensions of their iota.
+static const HlGroups *by_iota(Part *pt, const HlTiles *t, int dim) {
+  const HlSharding *s = hl_tiles_sharding(pt->m, t);
+  if (s->kind != HL_SHARDING_TILED || s->devices.n > 0)
+    return NULL;
+  const bool is_plain = s->iota.dims.n < 2;
+  const HlI64s from = is_plain ? s->tile : s->iota.dims;
+  HlAxisRef *ref = HL_ARRAY(pt->m->arena, HlAxisRef, from.n + 1);
+  int64_t *size = HL_ARRAY(pt->m->arena, int64_t, from.n + 1);
+  const HlSym **axis = HL_ARRAY(pt->m->arena, const HlSym *, from.n + 1);
+  HlMesh *mesh = HL_NEW(pt->m->arena, HlMesh);
+  int n = 0, next = 0;
+  for (int k = 0; k < from.n; k++)
+    if (!is_plain || from.at[k] > 1)
+      size[mesh->n++] = from.at[k];
+  for (int k = 0; k < mesh->n; k++)
+    axis[k] = hl_sym(pt->m, hl_arena_printf(pt->arena, "axis_%d", k));
+  for (int d = 0; d < s->tile.n; d++)
+    for (int64_t left = s->tile.at[d]; left > 1; next++) {
+      const int at = is_plain || next >= mesh->n ? next : (int)s->iota.perm.at[next];
+      if (at >= mesh->n || left % size[at])
+        return NULL;
+      left /= size[at];
+      if (d == dim)
+        ref[n++] = (HlAxisRef){.axis = at};
+    }
+  mesh->axis = axis;
+  mesh->size = size;
+  mesh->maximal_device = -1;
+  HlGroups *groups = HL_NEW(pt->m->arena, HlGroups);
+  *groups = (HlGroups){.form = HL_GROUPS_MESH, .mesh = mesh, .axes = {ref, n}};
+  return groups;
+}
+
+// By the axes of the program's own mesh; NULL: they do not cut so.
+static const HlGroups *by_name(Part *pt, const HlTiles *t, int dim) {
+  SpSpec spec = {.rank = t->rank, .dim = HL_ARRAY(pt->arena, SpDim, t->rank + 1)};
+  if (!sp_spec_of_tiles(pt->mesh, t, &spec))
+    return NULL;
+  HlGroups *groups = HL_NEW(pt->m->arena, HlGroups);
+  *groups =
+      (HlGroups){.form = HL_GROUPS_MESH,
+                 .mesh = pt->named,
+                 .axes = sp_axes_named(pt->m->arena, pt->mesh, pt->named, &spec.dim[dim].axes)};
+  return groups;
+}
+
+// Where the program names the axes of a mesh: all of a dimension by axes, a part of it as an iota, and so all of one in a product
+// that keeps others cut.
+static const HlGroups *groups_of_mesh(PartComp *c, const HlTiles *t, int dim, int64_t factor) {
+  if (!c->pt->mesh || dim >= t->rank)
+    return NULL;
+  const bool tiles = works_with_tiles(c), is_all = factor == t->parts[dim];
+  if (!is_all || (is_in_product(c) && hl_tiles_n_tiles(t) > t->parts[dim]))
+    return regular(c->pt, part_minor_groups(c, t, dim, factor));
+  return tiles ? by_iota(c->pt, t, dim) : by_name(c->pt, t, dim);
+}
+
 // Of one dimension (rank + 2: the replicas), in groups of its `factor` minor parts.
 const HlGroups *part_groups(PartComp *c, const HlTiles *t, int dim, int64_t factor,
                             bool by_device) {
   Part *pt = c->pt;
   const int64_t parts = dim < t->rank ? t->parts[dim] : t->replicas;
-  const HlMesh *mesh = !by_device || pt->n_replicas == 1 ? mesh_of(pt, t) : NULL;
+  const bool may_name = !by_device || pt->n_replicas == 1;
+  const HlGroups *of_mesh = may_name ? groups_of_mesh(c, t, dim, factor) : NULL;
+  if (of_mesh)
+    return of_mesh;
+  const HlMesh *mesh = may_name ? mesh_of(pt, t) : NULL;
   if (!mesh)
     return listed(pt, part_minor_groups(c, t, dim, factor), by_device);
   HlGroups *groups = HL_NEW(pt->m->arena, HlGroups);
@@ -70,6 +171,20 @@ const HlGroups *part_groups(PartComp *c, const HlTiles *t, int dim, int64_t fact
   return groups;
 }
 
+// Since 0.11 what the partitioner made says so.
+static HlInst *generated(PartComp *c, HlInst *inst) {
+  if (!inst || !hl_pass_since(c->pt->p, HL_XLA_0_11))
+    return inst;
+  HlModule *m = c->pt->m;
+  const HlSym *said[] = {hl_sym(m, "is_spmd_generated"), hl_sym(m, "true")};
+  HlDict *dict = HL_NEW(m->arena, HlDict);
+  *dict = (HlDict){hl_arena_copy(m->arena, &said[0], sizeof said[0]),
+                   hl_arena_copy(m->arena, &said[1], sizeof said[1]), 1};
+  const HlAttr attr = {.key = HL_A_FRONTEND_ATTRIBUTES, .ptr = dict};
+  hl_set_attr(inst, &attr);
+  return inst;
+}
+
 static HlAttr channel(PartComp *c) {
   return (HlAttr){.key = HL_A_CHANNEL_ID, .i = c->pt->next_channel++};
 }
@@ -79,7 +194,10 @@ const HlGroups *part_groups_of_dim(PartComp *c, const HlTiles *t, int dim) {
 }
 
 const HlGroups *part_groups_along(PartComp *c, const HlTiles *t, const bool *along) {
-  return listed(c->pt, hl_tiles_groups(c->pt->arena, t, along), true);
+  const HlI64Lists lists = hl_tiles_groups(c->pt->arena, t, along);
+  const HlGroups *groups =
+      c->pt->mesh && c->pt->n_replicas == 1 && is_in_product(c) ? regular(c->pt, lists) : NULL;
+  return groups ? groups : listed(c->pt, lists, true);
 }
 
 // --- All-reduce -----------------------------------------------------------------------------------
@@ -92,7 +210,7 @@ HlInst *part_all_reduce(PartComp *c, HlInst *x, const HlComp *reducer, const HlG
   const HlAttr attrs[] = {channel(c),
                           {.key = HL_A_REPLICA_GROUPS, .ptr = groups},
                           {.key = HL_A_USE_GLOBAL_DEVICE_IDS, .i = 1}};
-  return hl_b_op(&c->b, HL_OP_ALL_REDUCE, x->shape, 1, &x, 3, attrs, 1, &own);
+  return generated(c, hl_b_op(&c->b, HL_OP_ALL_REDUCE, x->shape, 1, &x, 3, attrs, 1, &own));
 }
 
 // A computation of its own, which the all-reduce then has a copy of.
@@ -132,7 +250,7 @@ HlInst *part_all_gather(PartComp *c, HlInst *x, int dim, const HlGroups *groups,
                           {.key = HL_A_REPLICA_GROUPS, .ptr = groups},
                           {.key = HL_A_DIMENSION, .i = dim},
                           {.key = HL_A_USE_GLOBAL_DEVICE_IDS, .i = 1}};
-  return hl_b_op(&c->b, HL_OP_ALL_GATHER, shape, 1, &x, 4, attrs, 0, NULL);
+  return generated(c, hl_b_op(&c->b, HL_OP_ALL_GATHER, shape, 1, &x, 4, attrs, 0, NULL));
 }
 
 HlInst *part_all_to_all(PartComp *c, HlInst *x, int dim, const HlGroups *groups) {
@@ -140,7 +258,7 @@ HlInst *part_all_to_all(PartComp *c, HlInst *x, int dim, const HlGroups *groups)
     return NULL;
   const HlAttr attrs[] = {
       channel(c), {.key = HL_A_REPLICA_GROUPS, .ptr = groups}, {.key = HL_A_DIMENSION, .i = dim}};
-  return hl_b_op(&c->b, HL_OP_ALL_TO_ALL, x->shape, 1, &x, 3, attrs, 0, NULL);
+  return generated(c, hl_b_op(&c->b, HL_OP_ALL_TO_ALL, x->shape, 1, &x, 3, attrs, 0, NULL));
 }
 
 HlInst *part_permute(PartComp *c, HlInst *x, int n, const int64_t *source, const int64_t *target) {
@@ -152,7 +270,7 @@ HlInst *part_permute(PartComp *c, HlInst *x, int n, const int64_t *source, const
     pair[2 * k + 1] = target[k];
   }
   const HlAttr attrs[] = {channel(c), {.key = HL_A_SOURCE_TARGET_PAIRS, .ints = {pair, 2 * n}}};
-  return hl_b_op(&c->b, HL_OP_COLLECTIVE_PERMUTE, x->shape, 1, &x, 2, attrs, 0, NULL);
+  return generated(c, hl_b_op(&c->b, HL_OP_COLLECTIVE_PERMUTE, x->shape, 1, &x, 2, attrs, 0, NULL));
 }
 
 // --- The program's own ----------------------------------------------------------------------------

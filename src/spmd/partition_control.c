@@ -9,6 +9,17 @@
 
 // --- Parameters -----------------------------------------------------------------------------------
 
+// Products and convolutions read tiles: what they take as it comes is said to be cut in tiles, not by names of axes.
+static void say_tiles(PartComp *c, const HlInst *inst, HlInst *p, const HlTiles *tiles) {
+  bool is_read = false;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    is_read |= use->user->op == HL_OP_DOT || use->user->op == HL_OP_CONVOLUTION;
+  if (!is_read || !hl_sharding(p) || hl_sharding(p)->kind != HL_SHARDING_NAMED)
+    return;
+  const HlAttr attr = {.key = HL_A_SHARDING, .ptr = hl_tiles_sharding(c->pt->m, tiles)};
+  hl_set_attr(p, &attr);
+}
+
 // A parameter is as the caller gives it: a call's by the operands, the entry's by its own sharding.
 bool part_parameter(PartComp *c, HlInst *inst) {
   const int64_t number = hl_parameter_number(inst);
@@ -30,6 +41,8 @@ bool part_parameter(PartComp *c, HlInst *inst) {
   hl_set_loc(p, inst->loc);
   if (c->below)
     hl_remove_attr(p, HL_A_SHARDING);
+  else if (hl_shape_is_array(inst->shape))
+    say_tiles(c, inst, p, tiles[0]);
   return hl_sharding(inst) && c->argument ? part_set_leaves(c, inst, p, tiles)
                                           : part_keep(c, inst, p, tiles);
 }

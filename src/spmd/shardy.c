@@ -248,48 +248,10 @@ bool sp_module_meshes(HlCx *cx, HlArena *arena, const HlModule *m, SpMeshes *mes
   return true;
 }
 
-static bool same_mesh(const HlMesh *a, const HlMesh *b) {
-  const HlSharding x = {.kind = HL_SHARDING_NAMED, .mesh = a},
-                   y = {.kind = HL_SHARDING_NAMED, .mesh = b};
-  return hl_sharding_equal(&x, &y);
-}
-
-// Whether what the sharding says is said in axes of one mesh with what was seen before; *mesh gets it.
-static bool is_named(const HlSharding *sharding, const HlMesh **mesh) {
-  if (sharding->kind == HL_SHARDING_TUPLE) {
-    for (int k = 0; k < sharding->n_elements; k++)
-      if (!is_named(sharding->element[k], mesh))
-        return false;
-    return true;
-  }
-  if (sharding->kind != HL_SHARDING_NAMED || !sharding->mesh)
-    return false;
-  if (sharding->mesh->n > 0 && !*mesh)
-    *mesh = sharding->mesh;
-  return sharding->mesh->n == 0 || same_mesh(sharding->mesh, *mesh);
-}
-
-static const HlMesh *named_mesh(const HlModule *m) {
-  const HlMesh *mesh = NULL;
-  for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
-      if (hl_sharding(inst) && !is_named(hl_sharding(inst), &mesh))
-        return NULL;
-  return mesh && mesh->maximal_device < 0 ? mesh : NULL;
-}
-
 static SpMesh *mesh_by_name(Shardy *s) {
-  const HlMesh *named = named_mesh(s->m);
-  if (!named)
-    return NULL;
-  const HlI64s devices = named->devices.n     ? named->devices
-                         : named->iota.dims.n ? hl_iota_ids(s->p->arena, &named->iota)
-                                              : (HlI64s){0};
-  SpMesh *mesh = sp_mesh_new(s->p->arena, named->n, named->size, devices.n ? devices.at : NULL);
-  if (!mesh || mesh->n_devices != s->m->num_partitions)
-    return NULL;
+  const HlMesh *named = sp_named_mesh(s->m);
   s->named = named;
-  return mesh;
+  return named ? sp_mesh_of_named(s->p->arena, named) : NULL;
 }
 
 static bool start(Shardy *s, HlPass *p) {

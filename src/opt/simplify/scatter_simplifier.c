@@ -41,6 +41,9 @@ static HlInst *simple_scatter(HlPass *p, HlBuild *b, HlInst *scatter, HlI64s win
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, 2 * n + 1);
   operands[n] = gather_flat_indices(p, b, scatter_indices(scatter),
                                     hl_attr_int(scatter, HL_A_INDEX_VECTOR_DIM));
+  const HlAttr *frontend = hl_attr(scatter_indices(scatter), HL_A_FRONTEND_ATTRIBUTES);
+  if (frontend && operands[n] && operands[n] != scatter_indices(scatter))
+    hl_set_attr(operands[n], frontend);
   for (int k = 0; k < n; k++) {
     operands[k] = scatter->operands[k];
     operands[n + 1 + k] = gather_flat_update(p, b, scatter_update(scatter, k), window, inserted);
