@@ -12,6 +12,20 @@ bool dot_is_small(HlArena *arena, const HlInst *dot) {
          SMALL;
 }
 
+static bool is_matrix(const HlShape *shape, int n_batch) {
+  return shape->rank == n_batch + 2 && hl_shape_elements(shape) > 0;
+}
+
+bool dot_is_matrix_product(const HlInst *dot) {
+  const HlShape *x = dot->operands[0]->shape, *y = dot->operands[1]->shape;
+  const int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
+  const HlDtype made = dot->shape->dtype;
+  const bool is_known = hl_is_float(made) || hl_is_complex(made) ||
+                        (made == HL_S32 && x->dtype == HL_S8 && y->dtype == HL_S8);
+  return dot->op == HL_OP_DOT && dot->n_operands == 2 && is_known && is_matrix(x, n_batch) &&
+         is_matrix(y, n_batch) && dot->shape->rank == n_batch + 2;
+}
+
 // --- Lists of dimensions -------------------------------------------------------------------------
 
 HlI64s dims_from(HlArena *arena, int64_t first, int n) {

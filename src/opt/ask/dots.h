@@ -12,6 +12,9 @@ typedef struct DotDims {
 } DotDims;
 DotDims dot_dims(HlArena *arena, const HlInst *dot);
 
+// It is a product of matrices, or of batches of them, that GPUs have libraries for: rows and columns, of a type they know.
+bool dot_is_matrix_product(const HlInst *dot);
+
 // A dot of x and y with the precision, algorithm and result type of `like`.
 HlInst *dot_like(HlBuild *b, const HlInst *like, HlInst *x, HlInst *y, HlI64s x_batch,
                  HlI64s y_batch, HlI64s x_contract, HlI64s y_contract);

@@ -16,6 +16,7 @@
 
 #include "hilo/op.h"
 #include "opt/ask/cpu_dot.h"
+#include "opt/ask/dots.h"
 #include "opt/passes.h"
 
 // --- Products -----------------------------------------------------------------------------------
@@ -75,7 +76,8 @@ static HlInst *upcast_operands(HlPass *p, HlBuild *b, HlInst *inst) {
     return NULL;
   HlInst *x = inst->operands[0], *y = inst->operands[1];
   HlDtype dtype = inst->shape->dtype;
-  if (p->target->ynn && hl_cpu_library_takes(p, inst))
+  if ((p->target->ynn && hl_cpu_library_takes(p, inst)) ||
+      (hl_target_has_blocks(p->target) && dot_is_matrix_product(inst)))
     return NULL;
   if (x->shape->dtype == y->shape->dtype) {
     HlDtype natural = natural_dtype(p, inst);

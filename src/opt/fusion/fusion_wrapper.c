@@ -45,7 +45,8 @@ static bool is_wrapped_for_gpu(const HlPass *p, const HlInst *inst) {
   if (inst->op == HL_OP_COPY)
     return changes_layout(inst);
   if (inst->op == HL_OP_DOT)
-    return hl_pass_since(p, HL_XLA_0_11) && inst->n_operands == 2 && dot_is_small(p->arena, inst);
+    return hl_pass_since(p, HL_XLA_0_11) && inst->n_operands == 2 &&
+           (dot_is_small(p->arena, inst) || !dot_is_matrix_product(inst));
   return gpu_is_loop_fusible_producer(t, inst) || gpu_is_input_fusible(t, inst);
 }
 

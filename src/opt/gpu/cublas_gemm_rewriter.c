@@ -106,7 +106,7 @@ static bool computes_with(HlDtype in, HlDtype out) {
   case HL_F64:
   case HL_C64:
   case HL_C128: return out == in;
-  case HL_S8: return out == HL_S32;
+  case HL_S8: return out == HL_S32 || out == HL_F32;
   default: return false;
   }
 }

@@ -24,7 +24,7 @@ typedef struct Product {
 static double bytes_read(const HlInst *x) {
   while (hl_is_elementwise(x) && x->n_operands == 1)
     x = x->operands[0];
-  return hl_dtype_info[x->shape->dtype].bits / 8.0;
+  return x->shape->dtype == HL_PRED ? 1 : hl_dtype_info[x->shape->dtype].bits / 8.0;
 }
 
 static HlDtype sum_type(HlDtype dtype) {

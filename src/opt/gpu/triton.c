@@ -28,6 +28,10 @@ static bool has_type(const HlShape *shape) {
   return shape->dtype == HL_PRED || is_wide_float(shape->dtype) || is_integer(shape->dtype);
 }
 
+bool triton_is_narrow(HlDtype t) {
+  return t == HL_F8E4M3FN || t == HL_F8E5M2 || t == HL_S4;
+}
+
 bool triton_has_type(const HlInst *inst) {
   return has_type(inst->shape);
 }

@@ -17,6 +17,8 @@ bool triton_is_plain(const HlInst *inst);
 bool triton_is_splat(const HlInst *inst);
 // Sizes other than 1 are the same, in the same order.
 bool triton_only_ones_differ(const HlShape *a, const HlShape *b);
+// Types that are read and converted, and that products take: nothing else is computed in them.
+bool triton_is_narrow(HlDtype t);
 double triton_bytes(const HlShape *shape);
 // How many groups of 32 threads share a tile.
 int triton_warps(int64_t tile);

@@ -292,7 +292,7 @@ static bool propagate(HlArena *arena, const HlInst *inst, bool up, const TritonD
     return false;
   if (inst->op == HL_OP_CONSTANT)
     return up && hl_shape_is_scalar(inst->shape);
-  if (triton_is_elementwise(inst) && inst->op != HL_OP_COPY) {
+  if (inst->op == HL_OP_CONVERT || (triton_is_elementwise(inst) && inst->op != HL_OP_COPY)) {
     for (int k = 0; k < n_out; k++)
       out[k] = *dims;
     return true;

@@ -33,7 +33,8 @@ enum { MAX_INPUTS = 4, TOLERANCE = 1024 };
 
 static bool has_place(const HlInst *inst) {
   return hl_shape_is_array(inst->shape) && !hl_shape_is_dynamic(inst->shape) &&
-         triton_has_type(inst);
+         ((triton_has_type(inst) && inst->shape->dtype != HL_S64) ||
+          triton_is_narrow(inst->shape->dtype));
 }
 
 static bool is_plain(const HlInst *inst) {
@@ -50,6 +51,7 @@ static bool is_supported(const HlInst *inst) {
   case HL_OP_CONSTANT: return hl_shape_is_scalar(inst->shape);
   case HL_OP_BROADCAST:
   case HL_OP_CONCATENATE:
+  case HL_OP_CONVERT:
   case HL_OP_COPY:
   case HL_OP_SLICE:
   case HL_OP_TRANSPOSE: return true;
@@ -247,8 +249,18 @@ static void plan_result(HlArena *arena, Plan *plan, HlInst *dot, int64_t major) 
 
 // --- Dots -----------------------------------------------------------------------------------------
 
-static bool is_factor(HlDtype t) {
-  return t == HL_F16 || t == HL_BF16 || t == HL_F32;
+static bool is_wide(HlDtype t) {
+  return t == HL_F16 || t == HL_BF16 || t == HL_F32 || t == HL_F64;
+}
+
+static bool is_f8(HlDtype t) {
+  return t == HL_F8E4M3FN || t == HL_F8E5M2;
+}
+
+static bool has_factors(HlDtype made, HlDtype x, HlDtype y) {
+  if (made == HL_S32)
+    return x == HL_S8 && y == HL_S8;
+  return is_wide(made) && ((is_wide(x) && x == y) || (is_f8(x) && is_f8(y)));
 }
 
 static bool is_one_of(const char *word, const char *const *list) {
@@ -271,8 +283,8 @@ static bool names_algorithm(const HlInst *dot, bool *is_known) {
 
 static bool is_for_triton(const HlInst *dot, const DotDims *d) {
   const HlInst *x = dot->operands[0], *y = dot->operands[1];
-  if (!is_plain(dot) || !is_factor(dot->shape->dtype) || !has_place(x) || !has_place(y) ||
-      !is_factor(x->shape->dtype) || x->shape->dtype != y->shape->dtype)
+  if (!is_plain(dot) || !has_place(x) || !has_place(y) ||
+      !has_factors(dot->shape->dtype, x->shape->dtype, y->shape->dtype))
     return false;
   for (int k = 0; k < 2; k++)
     if (d->contract[k].n != 1 || d->free[k].n != 1 || d->batch[k].n > 1)
