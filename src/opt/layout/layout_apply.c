@@ -111,7 +111,7 @@ static HlInst *copied(Layouts *a, HlInst *x, const HlShape *wanted) {
 // A branch whose operand nobody else reads takes it as it is, and copies inside: other branches do
 // not pay for it.
 static bool copies_inside(Layouts *a, const HlInst *user, int operand) {
-  if (a->callers_first || user->op != HL_OP_CONDITIONAL || operand == 0)
+  if (user->op != HL_OP_CONDITIONAL || operand == 0)
     return false;
   const HlComp *branch = hl_called(user, operand - 1);
   return hl_n_users(user->operands[operand]) == 1 && !branch->first_call->next;

@@ -88,7 +88,7 @@ static void constrain_outfeed(Layouts *a, HlInst *inst) {
 }
 
 static void constrain_parameter(Layouts *a, LayoutComp *c, HlInst *inst) {
-  bool is_fixed = c->is_entry || a->callers_first || !c->bends;
+  bool is_fixed = c->is_entry || !c->bends;
   int64_t number = hl_parameter_number(inst);
   if (is_fixed && c->param && number < c->comp->n_params && c->param[number])
     layout_want_result(a, inst, c->param[number], layout_must(a));
@@ -224,7 +224,7 @@ static void mandatory_wishes(Layouts *a, LayoutComp *c) {
     else if (inst->op == HL_OP_CONDITIONAL)
       constrain_conditional(a, inst);
   }
-  if (c->result && (c->bends || a->callers_first || c->is_entry || a->priority > 0))
+  if (c->result && (c->bends || c->is_entry || a->priority > 0))
     layout_want_root(a);
 }
 
@@ -260,32 +260,6 @@ static void note_interface(Layouts *a, LayoutComp *c) {
   c->priority = a->priority + LAYOUT_ROUNDS;
 }
 
-// A caller that is laid out before its callee tells it.
-static void tell_callee(Layouts *a, const LayoutComp *c, HlComp *called, const HlInst *result,
-                        uint32_t n, HlInst *const *operands) {
-  LayoutComp *callee = layout_comp(a, called);
-  if (!callee || callee->priority >= a->priority + 1)
-    return;
-  if (result->shape->dtype == called->root->shape->dtype)
-    callee->result = orders_now(a, c, result);
-  callee->param = HL_ARRAY(a->arena, LayoutOrder *, n + 1);
-  for (uint32_t k = 0; k < n; k++)
-    callee->param[k] = orders_now(a, c, operands[k]);
-  callee->priority = a->priority + 1;
-}
-
-static void tell_callees(Layouts *a, const LayoutComp *c) {
-  for (HlInst *inst = c->comp->first; inst; inst = inst->next) {
-    if (inst->op == HL_OP_CALL)
-      tell_callee(a, c, hl_to_apply(inst), inst, inst->n_operands, inst->operands);
-    else if (inst->op == HL_OP_CONDITIONAL)
-      for (int k = 0; k < inst->n_calls; k++)
-        tell_callee(a, c, hl_called(inst, k), inst, 1, &inst->operands[k + 1]);
-    else if (inst->op == HL_OP_WHILE)
-      tell_callee(a, c, hl_while_body(inst), inst, 1, inst->operands);
-  }
-}
-
 static void forget_wishes(LayoutComp *c) {
   for (int k = 0; k < c->n_buffers; k++) {
     c->buffers[k]->order = NULL;
@@ -308,8 +282,6 @@ static void lay_out_comp(Layouts *a, LayoutComp *c) {
   custom_call_wishes(a, c);
   layout_follow(a);
   settle_the_rest(a, c);
-  if (a->callers_first)
-    tell_callees(a, c);
   note_interface(a, c);
 }
 
@@ -386,11 +358,8 @@ static void fix_entry(Layouts *a) {
 }
 
 static void set_up(Layouts *a, HlPass *p) {
-  *a = (Layouts){.p = p,
-                 .shapes = p->m->shapes,
-                 .arena = p->arena,
-                 .n_by_comp = p->m->next_comp_id,
-                 .callers_first = p->target->callers_first};
+  *a =
+      (Layouts){.p = p, .shapes = p->m->shapes, .arena = p->arena, .n_by_comp = p->m->next_comp_id};
   a->by_comp = HL_ARRAY(a->arena, LayoutComp *, a->n_by_comp + 1);
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
@@ -399,7 +368,7 @@ static void set_up(Layouts *a, HlPass *p) {
   for (int k = 0; k < n; k++) {
     LayoutComp *c = layout_comp_new(a, comps[k]);
     a->by_comp[comps[k]->id] = c;
-    a->order[a->callers_first ? n - 1 - k : k] = c;
+    a->order[k] = c;
   }
 }
 

@@ -82,7 +82,6 @@ typedef struct Layouts {
   uint32_t n_by_comp;
   LayoutComp **order;  // in the order of work
   int n;
-  bool callers_first;
   int64_t priority;  // number of the round
   LayoutComp *now;
   LayoutItem *added, *last_added;      // wishes since the last step

@@ -98,17 +98,33 @@ static int n_real_dims(const HlShape *shape) {
   return n;
 }
 
+// Dimensions of size 1, which may lie anywhere, each before the next one that is longer; behind the last of these, most minor.
+static LayoutOrder with_ones_beside(Layouts *a, const HlShape *shape, LayoutOrder order) {
+  int64_t *out = HL_ARRAY(a->arena, int64_t, shape->rank + 1);
+  int n = 0;
+  for (int d = shape->rank - 1; d >= 0 && shape->dim[d] == 1; d--)
+    out[n++] = d;
+  for (int k = 0; k < shape->rank; k++) {
+    int64_t d = order[k];
+    if (shape->dim[d] == 1)
+      continue;
+    do
+      out[n++] = d--;
+    while (d >= 0 && shape->dim[d] == 1);
+  }
+  return out;
+}
+
 // The layout of `to` that makes a reshape from `from`, or back, move nothing.
 static LayoutOrder across_reshape(Layouts *a, const HlShape *from, const HlShape *to,
                                   LayoutOrder order) {
   if (n_real_dims(from) == 1 && n_real_dims(to) == 1)
     return NULL;
-  if (hl_target_has_blocks(a->p->target) &&
-      layout_same(order, layout_row_major(a, from->rank), from->rank))
-    return layout_row_major(a, to->rank);  // dimensions of size 1 could lie anywhere
   const HlShape *plain = hl_shape_array(a->shapes, to->dtype, to->rank, to->dim);
   const HlShape *aligned = hl_align_layouts(a->shapes, laid_out(a, from, order), plain);
-  return aligned ? layout_order_of(aligned) : NULL;
+  if (!aligned || !hl_target_has_blocks(a->p->target))
+    return aligned ? layout_order_of(aligned) : NULL;
+  return with_ones_beside(a, to, layout_order_of(aligned));
 }
 
 static LayoutOrder result_of_transpose(Layouts *a, HlI64s dims, LayoutOrder order) {
