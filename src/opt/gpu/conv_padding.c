@@ -1,7 +1,7 @@
 // opt/gpu/conv_padding.c: convolutions of cuDNN and what is padded around them.
 //
-//   conv-padding-legalization     cuDNN pads both sides alike and dilates nothing. What a call wants
-//                                 more is done by a pad before it, or a slice behind it.
+//   conv-padding-legalization     cuDNN pads both sides alike and dilates the input not at all (the window neither, until 0.11).
+//                                 What a call wants more is done by a pad before it, or a slice behind it.
 //   cudnn_pad_for_convolutions    tensor cores take features in multiples of 8 (4 where there are 3
 //                                 input features): zeros are added, the result is cut.
 //   cudnn_simplify_padding        what is cut off behind one call and added again as zeros before the
@@ -33,14 +33,23 @@ static bool is_symmetric(HlWindow window) {
   return true;
 }
 
-static bool is_legal_forward(HlWindow window) {
+static bool has_dilated_base(HlWindow window) {
   for (int k = 0; k < window.n; k++)
-    if (window.at[k].pad_low < 0 || window.at[k].lhs_dilate != 1 || window.at[k].rhs_dilate != 1)
-      return false;
-  return is_symmetric(window);
+    if (window.at[k].lhs_dilate != 1)
+      return true;
+  return false;
 }
 
-// All padding and dilation of the window on the operands themselves.
+static bool is_legal_forward(const HlPass *p, HlWindow window) {
+  for (int k = 0; k < window.n; k++)
+    if (window.at[k].pad_low < 0 ||
+        (window.at[k].rhs_dilate != 1 && !hl_pass_since(p, HL_XLA_0_11)))
+      return false;
+  return is_symmetric(window) && !has_dilated_base(window);
+}
+
+// All dilation of the window on the operands themselves, and all padding; where that is the same on both sides, and the input
+// is not dilated, only what cuts.
 static HlInst *legal_forward(HlPass *p, HlBuild *b, HlInst *conv, ConvCall call) {
   int rank = call.result->rank;
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, conv->n_operands);
@@ -49,16 +58,18 @@ static HlInst *legal_forward(HlPass *p, HlBuild *b, HlInst *conv, ConvCall call)
   int64_t *base = HL_ARRAY(p->arena, int64_t, rank), *holes = HL_ARRAY(p->arena, int64_t, rank);
   int64_t *none = HL_ARRAY(p->arena, int64_t, rank);
   HlWindowDim *at = HL_ARRAY(p->m->arena, HlWindowDim, call.window.n + 1);
+  const bool only_cuts = is_symmetric(call.window) && !has_dilated_base(call.window);
   for (int k = 0; k < call.window.n; k++) {
     const HlWindowDim *w = &call.window.at[k];
-    int64_t input = call.labels->input_spatial.at[k];
-    low[input] = w->pad_low;
-    high[input] = w->pad_high;
+    const int64_t input = call.labels->input_spatial.at[k];
+    const int64_t kept = only_cuts && w->pad_low > 0 ? w->pad_low : 0;
+    low[input] = w->pad_low - kept;
+    high[input] = w->pad_high - kept;
     base[input] = w->lhs_dilate - 1;
     holes[call.labels->kernel_spatial.at[k]] = w->rhs_dilate - 1;
     at[k] = *w;
     at[k].size = (w->size - 1) * w->rhs_dilate + 1;
-    at[k].pad_low = at[k].pad_high = 0;
+    at[k].pad_low = at[k].pad_high = kept;
     at[k].lhs_dilate = at[k].rhs_dilate = 1;
   }
   operands[0] = padded(b, operands[0], low, high, base);
@@ -112,7 +123,7 @@ static HlInst *legalize(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!conv || !conv_read(conv, &call))
     return NULL;
   if (kind == CONV_FORWARD || kind == CONV_FUSED)
-    return is_legal_forward(call.window) ? NULL : legal_forward(p, b, conv, call);
+    return is_legal_forward(p, call.window) ? NULL : legal_forward(p, b, conv, call);
   if (is_symmetric(call.window))
     return NULL;
   return kind == CONV_BACKWARD_INPUT ? legal_input(p, b, conv, call)

@@ -65,7 +65,8 @@ static HlInst *one_dimensional(const HlInst *conv) {
   return at == from->rank ? filter->operands[0] : NULL;
 }
 
-// Whether the window is small beside the result, as in a forward convolution.
+// Whether the window is small beside the result, as in a forward convolution. Until 0.11 a dilated window was a gradient's all
+// the same.
 static bool looks_forward(const HlInst *conv, const HlDimLabels *labels) {
   int n_small = 0;
   for (int k = 0; k < labels->kernel_spatial.n; k++)
@@ -101,7 +102,8 @@ static bool filter_window(HlPass *p, const HlInst *conv, const HlDimLabels *labe
 static HlInst *as_filter_gradient(HlPass *p, HlBuild *b, HlInst *conv, ConvCall *call) {
   const HlDimLabels *l = call->labels;
   if (hl_attr_int(conv, HL_A_FEATURE_GROUP_COUNT) > 1 ||
-      (looks_forward(conv, l) && !has_dilated_window(hl_window(conv))) ||
+      (looks_forward(conv, l) &&
+       (hl_pass_since(p, HL_XLA_0_11) || !has_dilated_window(hl_window(conv)))) ||
       !filter_window(p, conv, l, &call->window))
     return NULL;
   HlDimLabels *labels = HL_NEW(p->m->arena, HlDimLabels);
