@@ -96,7 +96,7 @@ static bool is_whole(HlOp op, const HlInst *start, const HlInst *done, const HlS
   case HL_OP_REDUCE_SCATTER: return reduces && c->tiled && is_dim(out, c->scatter) && c->groups.at;
   case HL_OP_ALL_TO_ALL:
     return is_dim(in, c->split) && is_dim(in, c->concat) && c->parts > 0 && c->groups.at &&
-           in->dim[c->split] % c->parts == 0;
+           in->dim[c->split] % c->parts == 0 && hl_shape_elements(in) == hl_shape_elements(out);
   default: return c->pairs.at;
   }
 }

@@ -30,8 +30,10 @@ static bool is_marked(const HlInst *inst) {
 // Marks of shardings belong to what they stand behind.
 static bool is_for_host(const HlInst *inst) {
   while (!is_marked(inst)) {
-    if (!hl_is_call(inst, HL_CALL_SHARDING) && !hl_is_call(inst, HL_CALL_FULL_TO_SHARD) &&
-        !hl_is_call(inst, HL_CALL_SHARD_TO_FULL))
+    const bool is_border = hl_is_call(inst, HL_CALL_SHARDING) ||
+                           hl_is_call(inst, HL_CALL_FULL_TO_SHARD) ||
+                           hl_is_call(inst, HL_CALL_SHARD_TO_FULL);
+    if (!is_border || inst->n_operands != 1)
       return false;
     inst = inst->operands[0];
   }
