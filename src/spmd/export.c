@@ -168,9 +168,10 @@ static void want_operands(SpExport *e, Wanted **lists, HlInst *inst, const SpSpe
       want(arena, lists, inst, (int)k, specs[k]);
 }
 
-// Shardy gives each user its own, and merges afterwards what is merged (merge.c).
+// Shardy gives each user its own of what can be cut, and merges afterwards what is merged (merge.c).
 static bool is_wanted_so(const SpExport *e, const Wanted *w, const Wanted *first) {
-  return !w->served && (!e->named || w->user == first->user) && sp_spec_equal(w->spec, first->spec);
+  const bool shares = !e->named || first->spec->rank == 0 || w->user == first->user;
+  return !w->served && shares && sp_spec_equal(w->spec, first->spec);
 }
 
 // A copy for the uses that want it as `first` does; NULL: it was not to be.

@@ -113,6 +113,25 @@ static void set_attributes(Shardy *s) {
     }
 }
 
+// --- Elements of tuples ----------------------------------------------------------------------------
+
+// element(tuple(x)) is x: Shardy's own form of a program has no tuples but those of calls.
+static void fold_elements(Shardy *s) {
+  for (HlComp *comp = s->m->first; s->named && comp; comp = comp->next)
+    for (HlInst *inst = comp->first, *next; inst; inst = next) {
+      next = inst->next;
+      HlInst *tuple = inst->op == HL_OP_GET_TUPLE_ELEMENT ? inst->operands[0] : NULL;
+      if (!tuple || tuple->op != HL_OP_TUPLE || inst == comp->root || hl_has_control(inst) ||
+          !hl_change(s->p, "element", inst, tuple))
+        continue;
+      hl_replace_uses(inst, tuple->operands[hl_attr_int(inst, HL_A_INDEX)]);
+      hl_erase(inst);
+      if (!tuple->first_use && tuple != comp->root && !hl_has_control(tuple))
+        hl_erase(tuple);
+      hl_changed(s->p);
+    }
+}
+
 // --- Loops of which nothing is known ---------------------------------------------------------------
 
 // The body gives element k of its state as it got it.
@@ -170,7 +189,7 @@ static void copy_into_loops(Shardy *s) {
     HlInst *tuple = insts[k]->op == HL_OP_WHILE ? insts[k]->operands[0] : NULL;
     for (uint32_t o = 0; tuple && tuple->op == HL_OP_TUPLE && o < tuple->n_operands; o++) {
       HlInst *param = tuple->operands[o];
-      if (param->op != HL_OP_PARAMETER || !hands_on(insts[k], (int)o) ||
+      if (param->op != HL_OP_PARAMETER || param->shape->rank == 0 || !hands_on(insts[k], (int)o) ||
           !hl_change(s->p, "loop", param, tuple))
         continue;
       HlInst *copy = hl_inst_new(param->comp, HL_OP_COPY, param->shape, NULL, 1, &param);
@@ -366,17 +385,22 @@ static const HlShape *plain_shape(HlModule *m, const HlShape *shape) {
   return hl_shape_tuple(m->shapes, shape->rank, element);
 }
 
-// What a custom call gives in its own layout, the entry's result has in the usual one.
-static void reshape_results(Shardy *s) {
-  HlInst *root = s->m->entry->root;
-  for (uint32_t k = 0; root->op == HL_OP_TUPLE && k < root->n_operands; k++) {
-    HlInst *x = root->operands[k];
-    const HlShape *shape = plain_shape(s->m, x->shape);
-    if (x->op != HL_OP_CUSTOM_CALL || shape == x->shape || !hl_change(s->p, "layout", x, root))
-      continue;
-    hl_set_operand(root, (int)k, hl_inst_new(x->comp, HL_OP_RESHAPE, shape, NULL, 1, &x));
-    hl_changed(s->p);
+// Elementwise operations lie as their first array does, and the entry's results as they come.
+static const HlShape *shape_made_anew(Shardy *s, const HlInst *inst) {
+  HlShapes *shapes = s->m->shapes;
+  if (inst == s->m->entry->root && inst->op == HL_OP_TUPLE) {
+    const HlShape **element = HL_ARRAY(s->p->arena, const HlShape *, inst->n_operands + 1);
+    for (uint32_t k = 0; k < inst->n_operands; k++)
+      element[k] = inst->operands[k]->shape;
+    return hl_shape_tuple(shapes, (int)inst->n_operands, element);
   }
+  const bool has_choice = inst->op == HL_OP_SELECT || inst->op == HL_OP_CLAMP;
+  const HlShape *lead =
+      hl_is_elementwise(inst) && inst->n_operands > 0 ? inst->operands[has_choice]->shape : NULL;
+  if (!lead || !hl_shape_same_dims(lead, inst->shape) || !lead->layout || lead->layout->extra ||
+      inst->shape->layout->extra)
+    return plain_shape(s->m, inst->shape);
+  return hl_shape_with_layout(shapes, inst->shape, lead->layout);
 }
 
 static void drop_layouts(Shardy *s) {
@@ -385,7 +409,7 @@ static void drop_layouts(Shardy *s) {
       if ((inst->op == HL_OP_PARAMETER && comp == s->m->entry) || inst->op == HL_OP_CUSTOM_CALL ||
           inst->op == HL_OP_TRANSPOSE)
         continue;
-      const HlShape *shape = plain_shape(s->m, inst->shape);
+      const HlShape *shape = shape_made_anew(s, inst);
       if (shape == inst->shape || !hl_change(s->p, "layout", inst, NULL))
         continue;
       hl_set_shape(inst, shape);
@@ -393,16 +417,40 @@ static void drop_layouts(Shardy *s) {
     }
 }
 
+// Results of which a sharding is said have the usual layout.
+static void reshape_results(Shardy *s) {
+  HlInst *root = s->m->entry->root;
+  const HlSharding *sharding = hl_sharding(root);
+  if (!s->named || !sharding || root->op != HL_OP_TUPLE ||
+      plain_shape(s->m, root->shape) == root->shape || !hl_change(s->p, "layout", root, NULL))
+    return;
+  for (uint32_t k = 0; k < root->n_operands; k++) {
+    HlInst *x = root->operands[k];
+    const HlShape *shape = plain_shape(s->m, x->shape);
+    if (shape == x->shape || !hl_shape_is_array(shape))
+      continue;
+    HlInst *reshape = hl_inst_new(x->comp, HL_OP_RESHAPE, shape, NULL, 1, &x);
+    const HlSharding *own = hl_sharding_leaf(sharding, k);
+    const HlAttr attr = {.key = HL_A_SHARDING, .ptr = own};
+    if (own && own->kind == HL_SHARDING_NAMED)
+      hl_set_attr(reshape, &attr);
+    hl_set_operand(root, (int)k, reshape);
+  }
+  hl_set_shape(root, plain_shape(s->m, root->shape));
+  hl_changed(s->p);
+}
+
 void sp_shardy_export(Shardy *s) {
   sp_export_start(&s->export, s->p, s->graph, s->named);
+  fold_elements(s);
   drop_layouts(s);
   set_attributes(s);
   sp_export_split(&s->export);
   sp_export_merge(&s->export);
   say_loops(s);
   copy_into_loops(s);
-  reshape_results(s);
   export_results(s);
+  reshape_results(s);
   sp_export_manual(s);
   export_markers(s);
 }

@@ -71,7 +71,8 @@ static void wrap(HlPass *p, HlInst *inst) {
   const char *text = hl_op_text((HlOp)inst->op);
   const char *name = hl_arena_printf(p->arena, "wrapped_%s", text);
   const char *body = hl_arena_printf(p->arena, "wrapped_%s_computation", text);
-  fusion_wrap(p->arena, inst, kind_of(p, inst), name, body);
+  HlInst *fusion = fusion_wrap(p->arena, inst, kind_of(p, inst), name, body);
+  hl_remove_attr(fusion, HL_A_SHARDING);
 }
 
 bool pass_fusion_wrapper(HlPass *p) {
