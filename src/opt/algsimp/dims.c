@@ -107,28 +107,6 @@ HlInst *alg_bitcast(HlBuild *b, HlInst *x, const HlShape *to) {
   return x ? hl_b_op(b, HL_OP_BITCAST, to, 1, &x, 0, NULL, 0, NULL) : NULL;
 }
 
-const HlShape *alg_without_dims(HlPass *p, const HlShape *shape, HlI64s dims) {
-  int64_t *size = alg_list(p, shape->rank), *to = alg_list(p, shape->rank);
-  bool *dynamic = HL_ARRAY(p->arena, bool, shape->rank + 1);
-  int n = 0;
-  for (int d = 0; d < shape->rank; d++) {
-    to[d] = alg_has(dims, d) ? -1 : n;
-    if (to[d] >= 0) {
-      size[n] = shape->dim[d];
-      dynamic[n++] = shape->dynamic && shape->dynamic[d];
-    }
-  }
-  int64_t *order = alg_list(p, n);
-  const HlI64s all = shape->layout ? shape->layout->minor_to_major : (HlI64s){0};
-  int k = 0;
-  for (int j = 0; j < all.n && k < n; j++)
-    if (all.at[j] >= 0 && all.at[j] < shape->rank && to[all.at[j]] >= 0)
-      order[k++] = to[all.at[j]];
-  const HlLayout layout = {{order, n}, NULL};
-  return hl_shape_array_full(p->m->shapes, shape->dtype, n, size, shape->dynamic ? dynamic : NULL,
-                             k == n ? &layout : NULL);
-}
-
 HlInst *alg_broadcast(HlBuild *b, HlInst *x, const HlShape *to, HlI64s dims) {
   return x ? alg_shaped(hl_b_broadcast(b, x, to->rank, to->dim, dims), typed(b, to, x)) : NULL;
 }

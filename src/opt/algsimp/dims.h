@@ -25,8 +25,6 @@ bool alg_is_one_point(HlWindow window);  // each element looks at one of the inp
 HlInst *alg_shaped(HlInst *inst, const HlShape *shape);
 // An array of these sizes; the layout has the order of `like` where the ranks are equal.
 const HlShape *alg_resized(HlBuild *b, const HlShape *like, const int64_t *dim);
-// The array without these dimensions; the others stay in the order of its layout.
-const HlShape *alg_without_dims(HlPass *p, const HlShape *shape, HlI64s dims);
 // x reshaped to the sizes and layout of `to`; x itself if it has them.
 HlInst *alg_reshape(HlBuild *b, HlInst *x, const HlShape *to);
 HlInst *alg_bitcast(HlBuild *b, HlInst *x, const HlShape *to);

@@ -171,7 +171,9 @@ static HlInst *dense(HlPass *p, HlBuild *b, HlInst *x) {
   for (int d = 0; d < x->shape->rank; d++)
     if (x->shape->dim[d] == 1)
       ones[n++] = d;
-  return n == 0 ? x : alg_reshape(b, x, alg_without_dims(p, x->shape, (HlI64s){ones, n}));
+  return n == 0 ? x
+                : alg_reshape(b, x,
+                              hl_without_dims(p->arena, p->m->shapes, x->shape, (HlI64s){ones, n}));
 }
 
 HlInst *alg_d7_ones(HlPass *p, HlBuild *b, HlInst *dot) {

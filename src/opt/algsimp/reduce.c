@@ -88,7 +88,7 @@ HlInst *alg_e5_of_transpose(HlPass *p, HlBuild *b, HlInst *reduce) {
     return NULL;
   HlI64s order = hl_dims(x), dims = dims_mapped(p->arena, hl_dims(reduce), order.at);
   HlInst *small = alg_shaped(reduce_like(b, reduce, x->operands[0], dims_sorted(p->arena, dims)),
-                             alg_without_dims(p, x->operands[0]->shape, dims));
+                             hl_without_dims(p->arena, p->m->shapes, x->operands[0]->shape, dims));
   // Result dimension k was dimension `kept[k]` of A: which of those that A keeps is that?
   HlI64s kept_of_x = dims_except(p->arena, x->shape->rank, hl_dims(reduce), (HlI64s){0});
   HlI64s kept_of_a = dims_except(p->arena, x->shape->rank, dims, (HlI64s){0});

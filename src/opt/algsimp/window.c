@@ -53,7 +53,7 @@ HlInst *alg_e15_full_window(HlPass *p, HlBuild *b, HlInst *inst) {
     const HlWindowDim *w = &window.at[d];
     if (window_is_unit(w))
       continue;
-    if (w->size != x->shape->dim[d] || w->pad_low != 0 || w->pad_high != 0 || w->lhs_dilate != 1 ||
+    if (w->size != x->shape->dim[d] || w->stride != 1 || w->pad_low != 0 || w->pad_high != 0 || w->lhs_dilate != 1 ||
         w->rhs_dilate != 1)
       return NULL;
     dims[n++] = d;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "opt/ask/layouts.h"
+
 bool dot_is_small(HlArena *arena, const HlInst *dot) {
   enum { SMALL = 100 };
   const DotDims d = dot_dims(arena, dot);
@@ -233,6 +235,8 @@ HlInst *dot_as_sum(HlArena *arena, HlBuild *b, HlInst *dot, DotDims d) {
   HlI64s last = dims_from(arena, dot->shape->rank, d.contract[0].n);
   HlInst *reduced =
       all && last.n > 0 ? hl_b_reduce(b, HL_OP_ADD, all, hl_b_scalar(b, sum, 0), last) : all;
+  if (reduced && last.n > 0)
+    hl_set_shape(reduced, hl_without_dims(arena, hl_b_module(b)->shapes, all->shape, last));
   return reduced ? hl_b_convert(b, reduced, dtype) : NULL;
 }
 

@@ -216,3 +216,27 @@ const HlShape *hl_align_transpose(HlShapes *shapes, const HlShape *from, const H
     order[k] = hl_i64s_find(dims, from->layout->minor_to_major.at[k]);
   return with_order(shapes, from, to, order);
 }
+
+const HlShape *hl_without_dims(HlArena *arena, HlShapes *shapes, const HlShape *shape,
+                               HlI64s dims) {
+  int64_t *size = HL_ARRAY(arena, int64_t, shape->rank + 1),
+          *to = HL_ARRAY(arena, int64_t, shape->rank + 1),
+          *order = HL_ARRAY(arena, int64_t, shape->rank + 1);
+  bool *dynamic = HL_ARRAY(arena, bool, shape->rank + 1);
+  int n = 0;
+  for (int d = 0; d < shape->rank; d++) {
+    to[d] = hl_i64s_find(dims, d) >= 0 ? -1 : n;
+    if (to[d] >= 0) {
+      size[n] = shape->dim[d];
+      dynamic[n++] = shape->dynamic && shape->dynamic[d];
+    }
+  }
+  const HlI64s all = shape->layout ? shape->layout->minor_to_major : (HlI64s){0};
+  int k = 0;
+  for (int j = 0; j < all.n && k < n; j++)
+    if (all.at[j] >= 0 && all.at[j] < shape->rank && to[all.at[j]] >= 0)
+      order[k++] = to[all.at[j]];
+  const HlLayout layout = {{order, n}, NULL};
+  return hl_shape_array_full(shapes, shape->dtype, n, size, shape->dynamic ? dynamic : NULL,
+                             k == n ? &layout : NULL);
+}

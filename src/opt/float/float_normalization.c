@@ -27,6 +27,7 @@
 #include "opt/ask/types.h"
 #include "opt/float/float_normalization.h"
 #include "opt/passes.h"
+#include "opt/simplify/tuples.h"
 
 typedef struct Norm {
   HlPass *p;
@@ -337,7 +338,10 @@ static bool run(const Norm *n) {
 
 bool pass_float_normalization(HlPass *p) {
   Norm n = norm_of(p);
-  return run(&n);
+  const bool ok = run(&n);
+  if (ok && p->changed)
+    tuples_simplify(p, false);
+  return ok;
 }
 
 bool pass_bf16_mixed_precision_removal(HlPass *p) {

@@ -39,6 +39,7 @@ static HlInst *reduce_strength(HlPass *p, HlBuild *b, HlInst *dot) {
   bool one_vector = d.free[0].n == 0 || d.free[1].n == 0;
   if (!vectors && !(one_vector && d.contract[0].n > 0 && reduces_matrix(p, dot, d)))
     return NULL;
+  hl_keep_layout(p);
   return dot_as_sum(p->arena, b, dot, d);
 }
 

@@ -12,6 +12,7 @@
 // time.
 
 #include "opt/passes.h"
+#include "opt/simplify/tuples.h"
 
 enum { REACH = 2 };  // from a tuple through its elements to a tuple of them
 
@@ -69,8 +70,8 @@ static void simplify_changes(HlPass *p, HlComp *comp) {
   }
 }
 
-bool pass_tuple_simplifier(HlPass *p) {
-  const bool exclude_entry = hl_pass_flag(p, "exclude_entry_computation");
+void tuples_simplify(HlPass *p, bool exclude_entry) {
+  const bool relayed = p->relay_control;
   p->relay_control = true;
   int n;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
@@ -81,5 +82,10 @@ bool pass_tuple_simplifier(HlPass *p) {
         hl_comp_may_have(comps[k], HL_OP_GET_TUPLE_ELEMENT))
       simplify_changes(p, comps[k]);
   }
+  p->relay_control = relayed;
+}
+
+bool pass_tuple_simplifier(HlPass *p) {
+  tuples_simplify(p, hl_pass_flag(p, "exclude_entry_computation"));
   return true;
 }
