@@ -69,8 +69,7 @@ static HlInst *widen_behind(HlPass *p, HlBuild *b, HlInst *sent) {
   HlInst *convert = sent->operands[0];
   while (moves_within(convert))
     convert = convert->operands[0];
-  if (convert->op != HL_OP_CONVERT || !widens(convert) || !hl_one_user(convert) ||
-      hl_has_control(convert))
+  if (convert->op != HL_OP_CONVERT || !widens(convert) || hl_has_control(convert))
     return NULL;
   HlInst *x = again(p, b, sent, convert, convert->operands[0]);
   return hl_b_convert(b, x, sent->shape->dtype);
