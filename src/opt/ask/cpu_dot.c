@@ -64,23 +64,33 @@ static bool library_has_type(HlDtype dtype) {
 
 // --- Strategy -----------------------------------------------------------------------------------
 
+typedef struct Sides {
+  Side lhs, rhs, out;
+} Sides;
+
+static Sides sides_of(const HlInst *dot) {
+  const int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
+  return (Sides){side_of(dot->operands[0]->shape, n_batch),
+                 side_of(dot->operands[1]->shape, n_batch), side_of(dot->shape, n_batch)};
+}
+
+static bool is_real(const HlInst *dot) {
+  return hl_is_float(dot->shape->dtype) || hl_is_integral(dot->shape->dtype);
+}
+
+static bool multiplies_matrices(const HlInst *dot, const Sides *s) {
+  return s->lhs.rank == 2 && s->rhs.rank == 2 && s->out.rank == 2 &&
+         library_has_type(dot->shape->dtype) && !is_empty(&s->lhs) && !is_empty(&s->rhs);
+}
+
 HlCpuDot hl_cpu_dot(const HlInst *dot) {
   if (!is_canonical(dot))
     return HL_CPU_DOT_NAIVE;
-  int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
-  Side lhs = side_of(dot->operands[0]->shape, n_batch);
-  Side rhs = side_of(dot->operands[1]->shape, n_batch);
-  Side out = side_of(dot->shape, n_batch);
-  HlDtype dtype = dot->shape->dtype;
-  bool is_real = hl_is_float(dtype) || hl_is_integral(dtype);
-  if (is_real && has_one(&out))
+  const Sides s = sides_of(dot);
+  if (is_real(dot) && has_one(&s.out))
     return HL_CPU_DOT_GEMV;
-  if (is_real && is_thin(&lhs) && is_thin(&rhs))
-    return HL_CPU_DOT_NAIVE;
-  bool is_product = lhs.rank == 2 && rhs.rank == 2 && out.rank == 2;
-  if (is_product && library_has_type(dtype) && !is_empty(&lhs) && !is_empty(&rhs))
-    return HL_CPU_DOT_LIBRARY;
-  return HL_CPU_DOT_NAIVE;
+  const bool is_small = is_real(dot) && is_thin(&s.lhs) && is_thin(&s.rhs);
+  return !is_small && multiplies_matrices(dot, &s) ? HL_CPU_DOT_LIBRARY : HL_CPU_DOT_NAIVE;
 }
 
 bool hl_cpu_dot_folds_transpose(const HlInst *dot) {
@@ -190,15 +200,14 @@ static bool library_takes_dot(const HlPass *p, const HlInst *dot) {
       {HL_F64, HL_F64}, {HL_F32, HL_F32}, {HL_BF16, HL_F32}, {HL_S8, HL_S32}, {HL_BF16, HL_BF16}};
   const int n_types = HL_COUNT_OF(types) - !hl_pass_since(p, HL_XLA_0_11);  // the last is new
   HlDtype lhs_type = dot->operands[0]->shape->dtype, rhs_type = dot->operands[1]->shape->dtype;
-  if (hl_cpu_dot(dot) != HL_CPU_DOT_LIBRARY ||
-      (lhs_type != rhs_type && !(lhs_type == HL_U8 && rhs_type == HL_S8)) ||
+  if (!is_canonical(dot) || (lhs_type != rhs_type && !(lhs_type == HL_U8 && rhs_type == HL_S8)) ||
       !is_listed(types, n_types, rhs_type, dot->shape->dtype))
     return false;
-  int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
-  Side lhs = side_of(dot->operands[0]->shape, n_batch);
-  Side rhs = side_of(dot->operands[1]->shape, n_batch);
-  bool lhs_is_canonical = hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS).at[0] == n_batch + 1;
-  return lhs_is_canonical && max_dim(max_dim(0, &lhs), &rhs) >= SMALL_DOT;
+  const int n_batch = hl_attr_ints(dot, HL_A_LHS_BATCH_DIMS).n;
+  const Sides s = sides_of(dot);
+  const bool lhs_is_canonical = hl_attr_ints(dot, HL_A_LHS_CONTRACTING_DIMS).at[0] == n_batch + 1;
+  return multiplies_matrices(dot, &s) && !(is_real(dot) && has_one(&s.out)) && lhs_is_canonical &&
+         max_dim(max_dim(0, &s.lhs), &s.rhs) >= SMALL_DOT;
 }
 
 static bool windows_do_not_overlap(const HlInst *inst) {
