@@ -101,7 +101,8 @@ static const HlShape *loop_shape(const HlTarget *t, const HlInst *hero) {
 }
 
 static bool same_reduction(const HlInst *a, const HlInst *b) {
-  return hl_i64s_equal(hl_dims(a), hl_dims(b));
+  return hl_i64s_equal(hl_dims(a), hl_dims(b)) &&
+         hl_shape_same_dims(a->operands[0]->shape, b->operands[0]->shape);
 }
 
 static bool share_threads(const HlTarget *t, Code a, Code b) {

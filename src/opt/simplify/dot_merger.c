@@ -6,8 +6,9 @@
 //
 // No dot may depend on another that it is merged with. Until 0.11 that was told by levels: the largest number
 // of dots on a way from the computation's parameters. Dots of one level cannot depend on each
-// other. Since then it is looked up, and what is joined stands in an order in which the next one begins at an aligned place for
-// as long as possible: sizes that the largest power of two divides come first, and of those the largest.
+// other. Since then it is looked up, none is more than 16 times as long as another in the dimension that is joined,
+// and what is joined stands in an order in which the next one begins at an aligned place for as long as possible: sizes
+// that the largest power of two divides come first, and of those the largest.
 #include <stdlib.h>
 
 #include "opt/ask/dots.h"
@@ -64,6 +65,22 @@ static bool is_free_of(HlPass *p, const HlInst *dot, HlInst *const *group, int n
   return true;
 }
 
+static int64_t joined_size(HlPass *p, const HlInst *dot, int shared) {
+  return dot->operands[1 - shared]->shape->dim[dot_dims(p->arena, dot).free[1 - shared].at[0]];
+}
+
+enum { MOST_TIMES = 16 };
+
+static bool is_like_all(HlPass *p, const HlInst *dot, HlInst *const *group, int n, int shared) {
+  const int64_t size = joined_size(p, dot, shared);
+  for (int k = 0; k < n; k++) {
+    const int64_t other = joined_size(p, group[k], shared);
+    if (size > other * MOST_TIMES || other > size * MOST_TIMES)
+      return false;
+  }
+  return true;
+}
+
 typedef struct Joined {
   HlInst *dot;
   int64_t size;  // that it has of the dimension that is joined
@@ -83,10 +100,8 @@ static int aligned_first(const void *a, const void *b) {
 // In the order in which they are joined.
 static void sort_group(HlPass *p, HlInst **group, int n, int shared) {
   Joined *joined = HL_ARRAY(p->arena, Joined, n + 1);
-  for (int k = 0; k < n; k++) {
-    const int64_t free = dot_dims(p->arena, group[k]).free[1 - shared].at[0];
-    joined[k] = (Joined){group[k], group[k]->operands[1 - shared]->shape->dim[free], k};
-  }
+  for (int k = 0; k < n; k++)
+    joined[k] = (Joined){group[k], joined_size(p, group[k], shared), k};
   qsort(joined, (size_t)n, sizeof *joined, aligned_first);
   for (int k = 0; k < n; k++)
     group[k] = joined[k].dot;
@@ -108,7 +123,7 @@ static int find_group(HlPass *p, const HlInst *x, int shared, HlInst *first, con
       continue;
     DotDims other = dot_dims(p->arena, dot);
     if (may_merge(dot, other, shared, most) && agree(first, d, dot, other, shared) &&
-        (by_level || is_free_of(p, dot, group, n)))
+        (by_level || (is_like_all(p, dot, group, n, shared) && is_free_of(p, dot, group, n))))
       group[n++] = dot;
   }
   if (!by_level)
