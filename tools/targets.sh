@@ -79,6 +79,7 @@ call|src/mlir/from_hlo/op_attr.c|"mhlo.ragged_dot"|MHLO's attribute
 call|src/opt/collective/collective_async.c|"ragged_all_to_all"|an option of the pass
 config|src/opt/loop/while_unroller.c|"unroll_factor"|an option of the pass
 config|src/opt/collective/collective_combiner.c|"is_spmd_generated"|the frontend attribute of that name
+config|src/spmd/partition_collective.c|"is_spmd_generated"|the same
 call|src/opt/expand/topk_decomposer.c|"TopK"|the rule's name
 word|src/opt/memory/host_offloading_prepare.c|"host"|a thread's name in the program
 ALLOW

@@ -128,8 +128,7 @@ static HlInst *decompose_call(HlPass *p, HlBuild *b, HlInst *call) {
 }
 
 const HlRule topk_decomposer_rules[] = {
-    {HL_OP_TOPK, decompose_topk, "topk", "topk(x) => slice(sort(x, iota))",
-     "of bf16 both in one number"},
+    {HL_OP_TOPK, decompose_topk, "topk", "topk(x) => slice(sort(x, iota))", ""},
     {HL_OP_CUSTOM_CALL, decompose_call, "TopK", "custom-call(x) TopK => slice(sort(x, iota))",
      "custom_calls; the comparator takes values and places"},
     {0},
