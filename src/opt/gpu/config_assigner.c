@@ -5,6 +5,8 @@
 // products by Triton in the first sizes of its search, convolutions by the algorithm that cuDNN chooses (-1), and what has no
 // code of its own by now is for XLA's native emitters, which choose for themselves.
 //
+// Products of which no tile can be computed (triton_gemm_fit.c) are for the native emitters, too.
+//
 //   f = f32[64] fusion(x), kind=kLoop
 //   =>  the same, backend_config={"native_emitter_backend_config":{"type":"NATIVE_EMITTER_TYPE_INVALID","unroll_factor":0}}
 //
@@ -20,6 +22,7 @@
 #include "opt/ask/convs.h"
 #include "opt/ask/dots.h"
 #include "opt/fusion/gpu_fusible.h"
+#include "opt/gpu/triton.h"
 #include "opt/passes.h"
 #include "pass/tuning.h"
 
@@ -86,6 +89,8 @@ static bool fills_device(const HlTarget *t, const Product *p) {
   return p->batch * tiles_along(p->m, m) * tiles_along(p->n, n) >= TILES_EACH * t->cores;
 }
 
+enum { LEAST_M = 16, LEAST_N = 8, LEAST_K = 16 };  // of a tile that units for products take
+
 // The first of the sizes that XLA would measure: the smallest that units for products take, or, of products so large that
 // these need not be shared out, 64 rows. Wide numbers then go through three stages where there are so many steps.
 static HlFusionConfig first_sizes(const HlTarget *t, const Product *p) {
@@ -95,9 +100,9 @@ static HlFusionConfig first_sizes(const HlTarget *t, const Product *p) {
   const bool large = fills_device(t, p);
   const bool staged = large && p->bits >= WIDE && tiles_along(p->k, STEP) >= STAGES;
   const int64_t step = at_most(power_up(p->k), STEP);
-  config.block_m = large ? 64 : 16;
-  config.block_n = large ? 32 : 8;
-  config.block_k = large && step > 16 ? step : 16;
+  config.block_m = large ? 64 : LEAST_M;
+  config.block_n = large ? 32 : LEAST_N;
+  config.block_k = large && step > LEAST_K ? step : LEAST_K;
   config.gemm_stages = staged ? STAGES : 1;
   config.gemm_warps = large && !staged ? 4 : 2;
   return config;
@@ -134,6 +139,8 @@ static bool is_gemm(const HlInst *inst) {
 // False: the kernel has been decided on, or there is nothing to choose.
 static bool usual_choice(HlPass *p, const HlInst *inst, Tuned *out) {
   const HlTarget *t = gpu_target(p);
+  const Tuned native = {.by = XLA_TUNING__BACKEND__NATIVE_EMITTER,
+                        .native = {.known = true, .type = HL_NATIVE_INVALID}};
   *out = (Tuned){0};
   ConvKind kind;
   if (conv_kind(inst, &kind)) {
@@ -158,11 +165,12 @@ static bool usual_choice(HlPass *p, const HlInst *inst, Tuned *out) {
     if (!dot || hl_fusion_config(p->arena, inst).gemm)
       return false;
     const Product product = product_of(p->arena, dot);
-    *out = (Tuned){.by = XLA_TUNING__BACKEND__TRITON, .fusion = first_sizes(t, &product)};
+    *out = triton_gemm_fits(p->arena, dot, LEAST_M, LEAST_N, LEAST_K)
+               ? (Tuned){.by = XLA_TUNING__BACKEND__TRITON, .fusion = first_sizes(t, &product)}
+               : native;
     return true;
   }
-  *out = (Tuned){.by = XLA_TUNING__BACKEND__NATIVE_EMITTER,
-                 .native = {.known = true, .type = HL_NATIVE_INVALID}};
+  *out = native;
   return is_native(t, inst) && !hl_native_config(p->arena, inst).known;
 }
 
@@ -237,6 +245,8 @@ static void assign_fusion(HlPass *p, HlInst *fusion, const Tuned *tuned) {
                  NULL))
     return;
   if (tuned->by == XLA_TUNING__BACKEND__NATIVE_EMITTER) {
+    if (hl_fusion_code(fusion) == HL_FUSION_TRITON_GEMM)
+      hl_remove_attr(fusion, HL_A_BACKEND_CONFIG);
     hl_set_native_config(p->arena, fusion, &tuned->native);
   } else {
     hl_set_fusion_config(p->arena, fusion, &tuned->fusion);

@@ -26,6 +26,10 @@ int triton_warps(int64_t tile);
 // A kernel by tiles of this size, of its result.
 void triton_set_tile(HlFusionConfig *config, HlI64s tile, int64_t warps);
 
+// Whether the operands of a dot can be computed in tiles of these sizes of its rows, columns and the dimension it sums over
+// (triton_gemm_fit.c).
+bool triton_gemm_fits(HlArena *arena, const HlInst *dot, int64_t m, int64_t n, int64_t k);
+
 // A fusion that says so and is a matrix product.
 bool triton_is_gemm(HlPass *p, const HlInst *inst);
 

@@ -277,22 +277,26 @@ static const int64_t *transposed(HlArena *arena, HlI64s permutation, bool up) {
   return source;
 }
 
-static bool feeds(const HlInst *inst, HlOp a, HlOp b) {
+static bool feeds(const HlInst *inst, HlOp op) {
   for (const HlUse *use = inst->first_use; use; use = use->next)
-    if (use->user->op == a || use->user->op == b)
+    if (use->user->op == op)
       return true;
   return false;
+}
+
+static bool is_pointwise(const HlInst *inst) {
+  return inst->op == HL_OP_CONVERT || (triton_is_elementwise(inst) && inst->op != HL_OP_COPY);
 }
 
 static bool propagate(HlArena *arena, const HlInst *inst, bool up, const TritonDims *dims, int free,
                       TritonDims *out) {
   const int n_out = up ? (int)inst->n_operands : 1;
   if (up && !hl_op_is((HlOp)inst->op, HL_T_VIEW) &&
-      feeds(inst, HL_OP_CONCATENATE, HL_OP_DYNAMIC_SLICE))
+      (feeds(inst, HL_OP_DYNAMIC_SLICE) || (!is_pointwise(inst) && feeds(inst, HL_OP_CONCATENATE))))
     return false;
   if (inst->op == HL_OP_CONSTANT)
     return up && hl_shape_is_scalar(inst->shape);
-  if (inst->op == HL_OP_CONVERT || (triton_is_elementwise(inst) && inst->op != HL_OP_COPY)) {
+  if (is_pointwise(inst)) {
     for (int k = 0; k < n_out; k++)
       out[k] = *dims;
     return true;

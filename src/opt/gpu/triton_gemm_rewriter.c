@@ -8,7 +8,7 @@
 //   r = f32[64,128] add(d, broadcast(v))             ROOT r = add(d, broadcast(v)) }, "kind":"__triton_gemm"
 //
 // A dot with fewer than 100 numbers on both sides is left to other emitters. It must sum over one dimension, have one free
-// one on each side, and at most one of batches.
+// one on each side, and at most one of batches, or two where its sum was cut into parts (splitk-rewriter).
 //
 // What joins is found by walking up from each operand, breadth first, and down from the result by single users, while the
 // blocks of a tile stay blocks (triton_dims.h). A side reads at most four arrays. What joins before the dot must not make
@@ -27,7 +27,7 @@
 #include "opt/gpu/triton_dims.h"
 #include "opt/passes.h"
 
-enum { MAX_INPUTS = 4, TOLERANCE = 1024 };
+enum { MAX_INPUTS = 4, TOLERANCE = 1024, MOST_BATCHES = 2 };
 
 // --- What may join --------------------------------------------------------------------------------
 
@@ -72,6 +72,8 @@ static bool is_given(const HlInst *inst) {
 }
 
 static bool is_effective_parameter(const HlInst *inst) {
+  while (inst->op == HL_OP_BITCAST)
+    inst = inst->operands[0];
   return inst->op == HL_OP_PARAMETER ||
          (inst->op == HL_OP_GET_TUPLE_ELEMENT && inst->operands[0]->op == HL_OP_PARAMETER);
 }
@@ -287,7 +289,7 @@ static bool is_for_triton(const HlInst *dot, const DotDims *d) {
       !has_factors(dot->shape->dtype, x->shape->dtype, y->shape->dtype))
     return false;
   for (int k = 0; k < 2; k++)
-    if (d->contract[k].n != 1 || d->free[k].n != 1 || d->batch[k].n > 1)
+    if (d->contract[k].n != 1 || d->free[k].n != 1 || d->batch[k].n > MOST_BATCHES)
       return false;
   bool is_known;
   return !names_algorithm(dot, &is_known) || is_known;
