@@ -175,6 +175,18 @@ static void fuse(HlPass *p, HlInst *inst, HlKernelStrategy strategy) {
   configure(p, fusion_wrap(p->arena, inst, HL_WORD_fusion_kind_CUSTOM, name, body), ranks);
 }
 
+// The mark may have come with the program: only one array that has elements, and devices to share it out to.
+static HlKernelStrategy marked_strategy(HlPass *p, const HlInst *inst) {
+  if (inst->op != HL_OP_ALL_REDUCE || inst->n_operands != 1 || !hl_shape_is_array(inst->shape) ||
+      hl_shape_elements(inst->shape) == 0 || hl_has_control(inst))
+    return HL_STRATEGY_NONE;
+  const HlKernelStrategy strategy = hl_collective_config(NULL, inst).strategy;
+  if (strategy == HL_STRATEGY_ONE_SHOT)
+    return strategy;
+  return strategy == HL_STRATEGY_TWO_SHOTS && coll_groups(p, inst).size > 0 ? strategy
+                                                                            : HL_STRATEGY_NONE;
+}
+
 bool pass_collective_fusion(HlPass *p) {
   int n_comps;
   HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
@@ -183,11 +195,8 @@ bool pass_collective_fusion(HlPass *p) {
     HlInst **insts = hl_pass_insts(p, comps[c], &n);
     for (int k = 0; k < n; k++) {
       HlInst *inst = insts[k];
-      const HlKernelStrategy strategy = inst->op == HL_OP_ALL_REDUCE
-                                            ? hl_collective_config(NULL, inst).strategy
-                                            : HL_STRATEGY_NONE;
-      if ((strategy != HL_STRATEGY_ONE_SHOT && strategy != HL_STRATEGY_TWO_SHOTS) ||
-          hl_has_control(inst) || !hl_change(p, "fuse", inst, NULL))
+      const HlKernelStrategy strategy = marked_strategy(p, inst);
+      if (strategy == HL_STRATEGY_NONE || !hl_change(p, "fuse", inst, NULL))
         continue;
       fuse(p, inst, strategy);
       hl_changed(p);

@@ -17,8 +17,10 @@ static bool cut_apart(const HlShape *shape, int first, int end, int64_t size, in
   for (int k = end - 1; k >= first; k--) {
     const int64_t dim = shape->dim[k];
     tile[k] = dim < size ? dim : size;
+    if (dim == 0)
+      continue;
     fits = fits && (size == 1 || dim == 1 || (dim < size ? size % dim : dim % size) == 0);
-    size = dim < size ? size / (dim ? dim : 1) : 1;
+    size = dim < size ? size / dim : 1;
   }
   return fits;
 }

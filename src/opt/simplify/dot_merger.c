@@ -75,7 +75,8 @@ static bool is_like_all(HlPass *p, const HlInst *dot, HlInst *const *group, int 
   const int64_t size = joined_size(p, dot, shared);
   for (int k = 0; k < n; k++) {
     const int64_t other = joined_size(p, group[k], shared);
-    if (size > other * MOST_TIMES || other > size * MOST_TIMES)
+    const int64_t more = size > other ? size : other, less = size > other ? other : size;
+    if (less < INT64_MAX / MOST_TIMES && more > less * MOST_TIMES)
       return false;
   }
   return true;
