@@ -13,6 +13,7 @@
 #include "base/ascii.h"
 #include "base/number.h"
 #include "hilo/edit.h"
+#include "ir/dialect.h"
 
 // --- Tables ---------------------------------------------------------------------------------------
 
@@ -30,7 +31,8 @@ typedef enum Kind {
   KIND_SOME,
   KIND_JSON,
   KIND_TILE,
-  KIND_OBJECT
+  KIND_OBJECT,
+  KIND_REST
 } Kind;
 
 typedef struct Word {
@@ -83,26 +85,30 @@ typedef struct Row {
   Kind kind;
   int words;           // of WORD, HLO, HLOS: which
   const char *prefix;  // of HLO, HLOS: in front of each word
+  const char *unsaid;  // what a new object has where there is nothing to say; NULL: nothing
+  HlDialect since;     // the release that began to write it
 } Row;
 
-#define ROW_FLAG KIND_FLAG, 0, NULL
-#define ROW_INT KIND_INT, 0, NULL
-#define ROW_LONG KIND_LONG, 0, NULL
-#define ROW_REAL KIND_REAL, 0, NULL
-#define ROW_LONGS KIND_LONGS, 0, NULL
-#define ROW_HLO(words, prefix) KIND_HLO, HL_ENUM_##words, prefix
-#define ROW_HLOS(words, prefix) KIND_HLOS, HL_ENUM_##words, prefix
-#define ROW_WORD(Type) KIND_WORD, WORDS_##Type, NULL
-#define ROW_SWITCH KIND_SWITCH, 0, NULL
-#define ROW_MAYBE KIND_MAYBE, 0, NULL
-#define ROW_SOME KIND_SOME, 0, NULL
-#define ROW_JSON KIND_JSON, 0, NULL
-#define ROW_TILE KIND_TILE, 0, NULL
-#define ROW_OBJECT KIND_OBJECT, 0, NULL
+#define ROW_FLAG .kind = KIND_FLAG
+#define ROW_INT .kind = KIND_INT
+#define ROW_LONG .kind = KIND_LONG
+#define ROW_REAL .kind = KIND_REAL
+#define ROW_LONGS .kind = KIND_LONGS
+#define ROW_HLO(list, before) .kind = KIND_HLO, .words = HL_ENUM_##list, .prefix = before
+#define ROW_HLOS(list, before) .kind = KIND_HLOS, .words = HL_ENUM_##list, .prefix = before
+#define ROW_WORD(Type) .kind = KIND_WORD, .words = WORDS_##Type
+#define ROW_SWITCH .kind = KIND_SWITCH
+#define ROW_MAYBE .kind = KIND_MAYBE
+#define ROW_SOME .kind = KIND_SOME
+#define ROW_JSON .kind = KIND_JSON
+#define ROW_TILE .kind = KIND_TILE
+#define ROW_OBJECT .kind = KIND_OBJECT
+#define ROW_SAID(usual, text, release) ROW_##usual, .unsaid = text, .since = HL_XLA_##release
 
 // clang-format off
 #define CONFIG(name, Type, whose) static const Row rows_##name[] = {
 #define FIELD(Type, kind, member, path, absent) {path, offsetof(Type, member), absent, ROW_##kind},
+#define REST(Type, path, text, release) {path, .kind = KIND_REST, .unsaid = text, .since = HL_XLA_##release},
 #define CONFIG_END(Type) };
 #include "ir/config_fields.def"
 // clang-format on
@@ -302,6 +308,7 @@ static void read_row(HlArena *arena, const Row *row, HlStr value, char *member) 
   case KIND_JSON: *(HlStr *)member = value; break;
   case KIND_TILE: *(HlI64s *)member = read_tile(arena, row, value); break;
   case KIND_OBJECT: *(bool *)member = *value.at == '{'; break;
+  case KIND_REST: break;
   }
 }
 
@@ -430,6 +437,7 @@ static void put_value(HlBuf *out, const Row *row, const char *member) {
     // fall through
   case KIND_LONGS:
   case KIND_HLOS: put_list(out, row, *(const HlI64s *)member); break;
+  case KIND_REST: break;
   }
 }
 
@@ -439,6 +447,7 @@ typedef struct Writer {
   const Row *rows;
   const char *to;   // the struct to write
   const char *was;  // what the old text says
+  HlDialect dialect;
   HlBuf out;
 } Writer;
 
@@ -467,6 +476,8 @@ static Group group_at(const Writer *w, int first, int end, size_t skip) {
 }
 
 static bool row_differs(const Writer *w, const Row *row) {
+  if (row->kind == KIND_REST)
+    return false;
   HlBuf a = {0}, b = {0};
   put_value(&a, row, w->was + row->at);
   put_value(&b, row, w->to + row->at);
@@ -497,18 +508,22 @@ static void put_name(HlBuf *out, HlStr name) {
   hl_buf_puts(out, "\":");
 }
 
-// A field with its name; nothing if nothing is to be said.
-static void put_group(Writer *w, const Group *g, const char *old) {
+// A field with its name; nothing if nothing is to be said, nor is usual in a new object.
+static void put_group(Writer *w, const Group *g, const char *old, bool in_new) {
   HlBuf *out = &w->out;
   const size_t before = out->n;
-  if (lacks_object(w, g, w->to))
+  const Row *row = &w->rows[g->first];
+  if (lacks_object(w, g, w->to) || (g->is_field && !dialect_is_since(w->dialect, row->since)))
     return;
   put_name(out, (HlStr){g->name, g->n});
   const size_t from = out->n;
-  if (g->is_field)
-    put_value(out, &w->rows[g->first], w->to + w->rows[g->first].at);
-  else
+  if (g->is_field) {
+    put_value(out, row, w->to + row->at);
+    if (out->n == from && in_new && row->unsaid)
+      hl_buf_puts(out, row->unsaid);
+  } else {
     write_object(w, old, g->first + g->has_object_row, g->end, g->skip);
+  }
   const bool is_empty =
       out->n == from || (!g->is_field && !g->has_object_row && out->n == from + strlen("{}"));
   if (is_empty)
@@ -530,7 +545,7 @@ static void put_new(Writer *w, const char *old, int *next, int until, int end, s
   while (*next < until) {
     const Group g = group_at(w, *next, end, skip);
     if (!old || (!value_of(old, g.name, g.n).at && group_differs(w, &g)))
-      put_group(w, &g, NULL);
+      put_group(w, &g, NULL, !old);
     *next = g.end;
   }
 }
@@ -553,7 +568,7 @@ static void write_object(Writer *w, const char *old, int first, int end, size_t 
     }
     put_new(w, old, &next, g.first, end, skip);
     if (group_differs(w, &g)) {
-      put_group(w, &g, object_begin(field.value.at) ? field.value.at : NULL);
+      put_group(w, &g, object_begin(field.value.at) ? field.value.at : NULL, false);
     } else {
       put_name(&w->out, field.name);
       hl_buf_add(&w->out, field.value.at, field.value.n);
@@ -563,14 +578,23 @@ static void write_object(Writer *w, const char *old, int first, int end, size_t 
   hl_buf_putc(&w->out, '}');
 }
 
-// Older dumps have the fields of the object that the paths begin with at the top.
-static size_t skip_of(const Row *rows, int n, const char *old) {
-  const Step step = step_of(rows[0].path);
-  if (!step.may_lack || value_of(old, rows[0].path, step.n).at)
-    return 0;
-  for (int k = 0; k < n; k++)
-    if (find(old, rows[k].path).at)
-      return step.all;
+// Older dumps have at the top what stands in an object today: then its rows, from first to end, are all, and their paths
+// begin behind its name.
+static size_t skip_of(const Row *rows, int n, const char *old, int *first, int *end) {
+  *first = 0;
+  *end = n;
+  while (*first < n && !step_of(rows[*first].path).may_lack)
+    ++*first;
+  while (*end > *first && !step_of(rows[*end - 1].path).may_lack)
+    --*end;
+  const Step step = step_of(rows[*first < n ? *first : 0].path);
+  bool at_top = step.may_lack && !value_of(old, rows[*first].path, step.n).at, any = false;
+  for (int k = *first; at_top && !any && k < *end; k++)
+    any = find(old, rows[k].path).at;
+  if (any)
+    return step.all;
+  *first = 0;
+  *end = n;
   return 0;
 }
 
@@ -584,13 +608,15 @@ static bool differs(const Writer *w, int n) {
   return false;
 }
 
-static const char *write_rows(HlArena *arena, const Row *rows, int n, const char *old,
-                              const void *to, const void *was) {
-  Writer w = {.rows = rows, .to = to, .was = was};
+static const char *write_rows(HlArena *arena, HlDialect dialect, const Row *rows, int n,
+                              const char *old, const void *to, const void *was) {
+  Writer w = {.rows = rows, .to = to, .was = was, .dialect = dialect};
   int n_fields = 0;
   if (*skip_space(old) && (!is_object(old, &n_fields) || (n_fields > 0 && !differs(&w, n))))
     return old;
-  write_object(&w, *skip_space(old) ? old : NULL, 0, n, skip_of(rows, n, old));
+  int first, end;
+  const size_t skip = skip_of(rows, n, old, &first, &end);
+  write_object(&w, *skip_space(old) ? old : NULL, first, end, skip);
   const char *text = w.out.n == strlen("{}") ? "" : hl_arena_strndup(arena, w.out.at, w.out.n);
   hl_buf_free(&w.out);
   return text;
@@ -598,23 +624,25 @@ static const char *write_rows(HlArena *arena, const Row *rows, int n, const char
 
 // --- Configs --------------------------------------------------------------------------------------
 
-#define CONFIG(name, Type, whose)                                                        \
-  Type hl_##name##_config_of(HlArena *arena, const char *text) {                         \
-    Type config = {0};                                                                   \
-    read_rows(arena, rows_##name, HL_COUNT_OF(rows_##name), text, &config);              \
-    return config;                                                                       \
-  }                                                                                      \
-  Type hl_##name##_config(HlArena *arena, const HlInst *inst) {                          \
-    return hl_##name##_config_of(arena, hl_attr_text(inst, HL_A_BACKEND_CONFIG));        \
-  }                                                                                      \
-  const char *hl_##name##_config_text(HlArena *arena, const char *old, const Type *to) { \
-    Type was = {0};                                                                      \
-    read_rows(arena, rows_##name, HL_COUNT_OF(rows_##name), old, &was);                  \
-    return write_rows(arena, rows_##name, HL_COUNT_OF(rows_##name), old, to, &was);      \
-  }                                                                                      \
-  void hl_set_##name##_config(HlArena *arena, HlInst *inst, const Type *to) {            \
-    const char *old = hl_attr_text(inst, HL_A_BACKEND_CONFIG);                           \
-    hl_set_text(inst, HL_A_BACKEND_CONFIG, hl_##name##_config_text(arena, old, to));     \
+#define CONFIG(name, Type, whose)                                                            \
+  Type hl_##name##_config_of(HlArena *arena, const char *text) {                             \
+    Type config = {0};                                                                       \
+    read_rows(arena, rows_##name, HL_COUNT_OF(rows_##name), text, &config);                  \
+    return config;                                                                           \
+  }                                                                                          \
+  Type hl_##name##_config(HlArena *arena, const HlInst *inst) {                              \
+    return hl_##name##_config_of(arena, hl_attr_text(inst, HL_A_BACKEND_CONFIG));            \
+  }                                                                                          \
+  const char *hl_##name##_config_text(HlArena *arena, HlDialect dialect, const char *old,    \
+                                      const Type *to) {                                      \
+    Type was = {0};                                                                          \
+    read_rows(arena, rows_##name, HL_COUNT_OF(rows_##name), old, &was);                      \
+    return write_rows(arena, dialect, rows_##name, HL_COUNT_OF(rows_##name), old, to, &was); \
+  }                                                                                          \
+  void hl_set_##name##_config(HlArena *arena, HlInst *inst, const Type *to) {                \
+    const char *old = hl_attr_text(inst, HL_A_BACKEND_CONFIG);                               \
+    hl_set_text(inst, HL_A_BACKEND_CONFIG,                                                   \
+                hl_##name##_config_text(arena, inst->comp->module->dialect, old, to));       \
   }
 #define FIELD(Type, kind, member, path, absent)
 #define CONFIG_END(Type)
@@ -622,7 +650,7 @@ static const char *write_rows(HlArena *arena, const Row *rows, int n, const char
 
 static HlFusionCode code_in(const Row *rows, int n, size_t member, const char *text) {
   for (int k = 0; k < n; k++)
-    if (rows[k].at == member) {
+    if (rows[k].kind == KIND_WORD && rows[k].at == member) {
       const HlStr value = find(text, rows[k].path);
       return value.at ? (HlFusionCode)read_word(&words[rows[k].words], value) : HL_FUSION_NONE;
     }

@@ -6,13 +6,13 @@
 //   HlGemmConfig g = hl_gemm_config(arena, inst);                       // what it says; lists are in the arena
 //   HlGemmConfig g = hl_gemm_config_of(arena, text);                    // of a config that stands elsewhere
 //   g.beta = 1;
-//   const char *text = hl_gemm_config_text(arena, old, &g);             // `old` with what differs from it
+//   const char *text = hl_gemm_config_text(arena, dialect, old, &g);    // `old` with what differs from it
 //   hl_set_gemm_config(arena, inst, &g);                                // the same for an instruction's own
 //
 // Writing over a text leaves all else as it stands: fields that no row has, and those that say the same already. A field that
 // says something else takes the old one's place; a new one stands before the first that the table has later, else at the
-// end; a new object, and a text that had no fields, gets all of them, in the table's order. "" is a config without fields, in
-// both directions; a text that is no object stays as it is and says nothing.
+// end; a new object, and a text that had no fields, gets all that XLA's release writes, in the table's order. "" is a
+// config without fields, in both directions; a text that is no object stays as it is and says nothing.
 #ifndef IR_BACKEND_CONFIG_H
 #define IR_BACKEND_CONFIG_H
 
@@ -47,17 +47,18 @@
 #define HL_MEMBER_JSON HlStr
 #define HL_MEMBER_TILE HlI64s
 #define HL_MEMBER_OBJECT bool
+#define HL_MEMBER_SAID(kind, text, since) HL_MEMBER_##kind
 
 #define CONFIG(name, Type, whose) typedef struct Type {
 #define FIELD(Type, kind, member, path, absent) HL_MEMBER_##kind member;
 #define CONFIG_END(Type) } Type;
 #include "ir/config_fields.def"
 
-// The arena may be NULL for a config without lists.
-#define CONFIG(name, Type, whose)                                                              \
-  Type hl_##name##_config(HlArena *arena, const HlInst *inst);                                 \
-  Type hl_##name##_config_of(HlArena *arena, const char *text);                                \
-  const char *hl_##name##_config_text(HlArena *arena, const char *old, const Type *to);        \
+// The arena may be NULL for a config without lists. An instruction's own is written as its module's release does.
+#define CONFIG(name, Type, whose)                                                                          \
+  Type hl_##name##_config(HlArena *arena, const HlInst *inst);                                             \
+  Type hl_##name##_config_of(HlArena *arena, const char *text);                                            \
+  const char *hl_##name##_config_text(HlArena *arena, HlDialect dialect, const char *old, const Type *to); \
   void hl_set_##name##_config(HlArena *arena, HlInst *inst, const Type *to);
 #define FIELD(Type, kind, member, path, absent)
 #define CONFIG_END(Type)

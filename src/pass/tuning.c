@@ -92,7 +92,8 @@ static const char *whole_config(HlArena *arena, const HlInst *kernel) {
   queue.earliest = queue.earliest == HL_USUAL ? HL_OFF : queue.earliest;
   queue.device = queue.device == HL_DEVICE_NONE ? HL_DEVICE_INVALID : queue.device;
   queue.costs = queue.costs.at ? queue.costs : (HlStr){"[]", 2};
-  return hl_queue_config_text(arena, hl_attr_text(kernel, HL_A_BACKEND_CONFIG), &queue);
+  return hl_queue_config_text(arena, kernel->comp->module->dialect,
+                              hl_attr_text(kernel, HL_A_BACKEND_CONFIG), &queue);
 }
 
 // The config is the last thing that an instruction's text says.
@@ -216,10 +217,6 @@ static void note_versions(HlArena *arena, const HlTarget *t, Choice *choice) {
 
 // --- Choices as configs ---------------------------------------------------------------------------
 
-static HlSwitch on_if(bool is_on) {
-  return is_on ? HL_ON : HL_OFF;
-}
-
 static HlFusionConfig product_sizes(const XlaTuning__TritonGemmKey *key) {
   return (HlFusionConfig){.kind = HL_FUSION_TRITON_GEMM,
                           .gemm = true,
@@ -230,8 +227,8 @@ static HlFusionConfig product_sizes(const XlaTuning__TritonGemmKey *key) {
                           .gemm_stages = key->num_stages,
                           .gemm_warps = key->num_warps,
                           .gemm_ctas = key->num_ctas,
-                          .gemm_tma = on_if(key->is_tma_allowed),
-                          .gemm_roles = on_if(key->is_warp_specialization_allowed),
+                          .gemm_tma = key->is_tma_allowed,
+                          .gemm_roles = key->is_warp_specialization_allowed,
                           .gemm_group = {key->group_size != 0, key->group_size}};
 }
 
@@ -241,8 +238,8 @@ static HlFusionConfig tiles(HlArena *arena, const XlaTuning__BlockLevelFusionCon
                            .warps = level->num_warps,
                            .ctas = level->num_ctas,
                            .stages = level->num_stages,
-                           .tma = on_if(level->is_tma_allowed),
-                           .roles = on_if(level->is_warp_specialization_allowed)};
+                           .tma = level->is_tma_allowed,
+                           .roles = level->is_warp_specialization_allowed};
   int64_t *sizes = HL_ARRAY(arena, int64_t, 1);
   int n = 0;
   if (level->n_output_tiles > 0) {
@@ -350,8 +347,8 @@ static void write_product(HlArena *arena, const HlFusionConfig *from,
   key->num_stages = from->gemm_stages;
   key->num_warps = from->gemm_warps;
   key->num_ctas = from->gemm_ctas;
-  key->is_tma_allowed = from->gemm_tma == HL_ON;
-  key->is_warp_specialization_allowed = from->gemm_roles == HL_ON;
+  key->is_tma_allowed = from->gemm_tma;
+  key->is_warp_specialization_allowed = from->gemm_roles;
   key->group_size = from->gemm_group.value;
   to->triton = key;
 }
@@ -367,8 +364,8 @@ static void write_tiles(HlArena *arena, const HlFusionConfig *from, XlaTuning__B
   level->num_warps = from->warps;
   level->num_ctas = (int32_t)from->ctas;
   level->num_stages = (int32_t)from->stages;
-  level->is_tma_allowed = from->tma == HL_ON;
-  level->is_warp_specialization_allowed = from->roles == HL_ON;
+  level->is_tma_allowed = from->tma;
+  level->is_warp_specialization_allowed = from->roles;
   to->block_level = level;
 }
 

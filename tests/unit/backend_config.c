@@ -45,6 +45,12 @@ static const char *text_of(const Fixture *f) {
   return hl_attr_text(f->m->entry->root, HL_A_BACKEND_CONFIG);
 }
 
+// What XLA writes of a kernel that runs like any other.
+#define USUAL_QUEUE "\"operation_queue_id\":\"0\""
+#define USUAL_SCHEDULE                                                                       \
+  "\"force_earliest_schedule\":false,\"reification_cost\":[],\"device_type\":\"DEVICE_TYPE_" \
+  "INVALID\""
+
 // --- What stays, what moves --------------------------------------------------------------------------
 
 static const char *queue_in(const Fixture *f, const char *old, HlMaybeInt queue) {
@@ -69,8 +75,10 @@ static void test_places(void **state) {
       queue_in(f, "{\"z\":1,\"force_earliest_schedule\":false,\"y\":2}", four),
       "{\"z\":1,\"operation_queue_id\":\"4\",\"force_earliest_schedule\":false,\"y\":2}");
   assert_string_equal(queue_in(f, "{\"z\":1}", four), "{\"z\":1,\"operation_queue_id\":\"4\"}");
-  assert_string_equal(queue_in(f, "", four), "{\"operation_queue_id\":\"4\"}");
-  assert_string_equal(queue_in(f, " { } ", four), "{\"operation_queue_id\":\"4\"}");
+  // Where nothing stood, all that XLA writes.
+  assert_string_equal(queue_in(f, "", four), "{\"operation_queue_id\":\"4\"," USUAL_SCHEDULE "}");
+  assert_string_equal(queue_in(f, " { } ", four),
+                      "{\"operation_queue_id\":\"4\"," USUAL_SCHEDULE "}");
   // The same number, spelt otherwise, is no change.
   assert_string_equal(queue_in(f, "{\"operation_queue_id\": 4 }", four),
                       "{\"operation_queue_id\": 4 }");
@@ -112,13 +120,14 @@ static void test_loops(void **state) {
   assert_false(config.slot.given);
   assert_null(config.dynamic_variables.at);
   // Nothing changes: nothing is spelt anew.
-  assert_string_equal(hl_loop_config_text(f->arena, text_of(f), &config), text_of(f));
+  assert_string_equal(hl_loop_config_text(f->arena, HL_XLA_UNTOLD, text_of(f), &config),
+                      text_of(f));
   config.slot = (HlMaybeInt){true, 1};
   config.init = config.step = (HlMaybeInt){0};
   config.trips.value = 5;
-  assert_string_equal(hl_loop_config_text(f->arena, text_of(f), &config),
-                      "{\"known_induction_variable\":{\"tuple_index\":\"1\"},"
-                      "\"known_trip_count\":{\"n\":\"5\"},\"other\":[ ]}");
+  assert_string_equal(hl_loop_config_text(f->arena, HL_XLA_UNTOLD, text_of(f), &config),
+                      "{\"known_trip_count\":{\"n\":\"5\"},\"other\":[ ],"
+                      "\"known_induction_variable\":{\"tuple_index\":\"1\"}}");
   assert_false(hl_loop_config(NULL, with(f, "")).trips.given);
 }
 
@@ -161,7 +170,9 @@ static void test_objects(void **state) {
   assert_string_equal(text_of(f),
                       "{\"fusion_backend_config\":{\"kind\":\"__triton\",\"x\":0,"
                       "\"block_level_fusion_config\":{\"num_warps\":\"2\",\"output_tiles\":"
-                      "[{\"sizes\":[\"4\",\"8\"]}],\"num_ctas\":1,\"num_stages\":0}}}");
+                      "[{\"sizes\":[\"4\",\"8\"]}],\"num_ctas\":1,\"num_stages\":0,"
+                      "\"is_tma_allowed\":false,\"is_warp_specialization_allowed\":false,"
+                      "\"waves_per_eu\":0,\"num_tiles_per_pid\":0,\"group_size\":0}}}");
   config = hl_fusion_config(f->arena, inst);
   assert_int_equal(config.tile.n, 2);
   assert_int_equal(config.tile.at[1], 8);
@@ -188,18 +199,37 @@ static void test_gemm(void **state) {
                          .epilogue = HL_EPILOGUE_BIAS,
                          .lhs_stride = 7};
   const char whole[] =
-      "{\"gemm_backend_config\":{\"alpha_real\":0.10000000000000001,\"alpha_imag\":0,\"beta\":0,"
+      "{" USUAL_QUEUE ",\"gemm_backend_config\":{\"alpha_real\":0.10000000000000001,\"beta\":0,"
       "\"dot_dimension_numbers\":{\"lhs_contracting_dimensions\":[\"1\"],"
       "\"rhs_contracting_dimensions\":[],\"lhs_batch_dimensions\":[],\"rhs_batch_dimensions\":[]},"
-      "\"precision_config\":{\"operand_precision\":[\"HIGHEST\",\"DEFAULT\"],"
+      "\"alpha_imag\":0,\"precision_config\":{\"operand_precision\":[\"HIGHEST\",\"DEFAULT\"],"
       "\"algorithm\":\"ALG_DOT_F32_F32_F32\"},\"epilogue\":\"BIAS\",\"lhs_stride\":\"7\","
-      "\"rhs_stride\":\"0\"}}";
-  assert_string_equal(hl_gemm_config_text(f->arena, "", &config), whole);
+      "\"rhs_stride\":\"0\",\"grad_x\":false,\"grad_y\":false,\"damax_output\":false,"
+      "\"autotune_workspace_size\":\"0\",\"scale_mode\":0}," USUAL_SCHEDULE "}";
+  assert_string_equal(hl_gemm_config_text(f->arena, HL_XLA_UNTOLD, "", &config), whole);
   const HlGemmConfig again = hl_gemm_config(f->arena, with(f, whole));
   assert_true(again.alpha == 0.1 && again.algorithm == config.algorithm &&
               again.epilogue == HL_EPILOGUE_BIAS && again.lhs_stride == 7);
   assert_int_equal(again.precision.at[0], HL_WORD_precision_HIGHEST);
-  assert_string_equal(hl_gemm_config_text(f->arena, whole, &again), whole);
+  assert_string_equal(hl_gemm_config_text(f->arena, HL_XLA_UNTOLD, whole, &again), whole);
+}
+
+// A release writes the fields that it has.
+static void test_releases(void **state) {
+  const Fixture *f = *state;
+  const HlCollectiveConfig config = {.is_sync = HL_ON};
+  const char begin[] =
+      "{" USUAL_QUEUE ",\"collective_backend_config\":{\"is_sync\":true,\"is_pipelined\":false,"
+      "\"backend\":\"DEFAULT\",\"collectives_mode\":\"COLLECTIVES_MODE_INVALID\","
+      "\"kernel_strategy\":\"KERNEL_STRATEGY_DEFAULT\"";
+  const char *text = hl_collective_config_text(f->arena, HL_XLA_0_10, "", &config);
+  assert_string_equal(text, hl_arena_printf(f->arena, "%s}," USUAL_SCHEDULE "}", begin));
+  text = hl_collective_config_text(f->arena, HL_XLA_0_11, "", &config);
+  assert_string_equal(
+      text,
+      hl_arena_printf(f->arena, "%s%s}," USUAL_SCHEDULE "}", begin,
+                      ",\"is_spmd_generated\":false,"
+                      "\"communication_domain\":\"COLLECTIVE_COMMUNICATION_DOMAIN_UNSPECIFIED\""));
 }
 
 // Fields that are not there have their defaults, and are written only when they say more.
@@ -234,12 +264,12 @@ static void test_old_form(void **state) {
 static void read_all(const Fixture *f, const char *text) {
   const HlMark mark = hl_arena_mark(f->arena);
   const HlInst *inst = with(f, text);
-#define CONFIG(name, Type, whose)                                         \
-  {                                                                       \
-    const Type config = hl_##name##_config(f->arena, inst);               \
-    const char *again = hl_##name##_config_text(f->arena, text, &config); \
-    if (strchr(text, '"') && strcmp(again, text) != 0)                    \
-      fail_msg("%s as a config of %s became %s", text, #name, again);     \
+#define CONFIG(name, Type, whose)                                                        \
+  {                                                                                      \
+    const Type config = hl_##name##_config(f->arena, inst);                              \
+    const char *again = hl_##name##_config_text(f->arena, HL_XLA_UNTOLD, text, &config); \
+    if (strchr(text, '"') && strcmp(again, text) != 0)                                   \
+      fail_msg("%s as a config of %s became %s", text, #name, again);                    \
   }
 #define FIELD(Type, kind, member, path, absent)
 #define CONFIG_END(Type)
@@ -250,13 +280,13 @@ static void read_all(const Fixture *f, const char *text) {
 // What a config says that is not there takes all fields of its kind, and is read from them again.
 static void test_every_kind(void **state) {
   const Fixture *f = *state;
-#define CONFIG(name, Type, whose)                                               \
-  {                                                                             \
-    const Type usual = hl_##name##_config(f->arena, with(f, ""));               \
-    const char *text = hl_##name##_config_text(f->arena, "", &usual);           \
-    const Type again = hl_##name##_config(f->arena, with(f, text));             \
-    assert_string_equal(hl_##name##_config_text(f->arena, text, &again), text); \
-    assert_string_equal(hl_##name##_config_text(f->arena, "", &again), text);   \
+#define CONFIG(name, Type, whose)                                                              \
+  {                                                                                            \
+    const Type usual = hl_##name##_config(f->arena, with(f, ""));                              \
+    const char *text = hl_##name##_config_text(f->arena, HL_XLA_UNTOLD, "", &usual);           \
+    const Type again = hl_##name##_config(f->arena, with(f, text));                            \
+    assert_string_equal(hl_##name##_config_text(f->arena, HL_XLA_UNTOLD, text, &again), text); \
+    assert_string_equal(hl_##name##_config_text(f->arena, HL_XLA_UNTOLD, "", &again), text);   \
   }
 #define FIELD(Type, kind, member, path, absent)
 #define CONFIG_END(Type)
@@ -294,6 +324,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_fusion_codes, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_objects, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_gemm, set_up, tear_down),
+      cmocka_unit_test_setup_teardown(test_releases, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_part, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_old_form, set_up, tear_down),
       cmocka_unit_test_setup_teardown(test_every_kind, set_up, tear_down),

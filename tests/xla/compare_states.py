@@ -36,9 +36,6 @@ METADATA = re.compile(r', (?:metadata|origin)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^
 ELEMENT = re.compile(r"\S+ get-tuple-element\(%([\w.\-#]+)\), index=(\d+)(?:, (?:frontend_attributes|sharding)=.*)?$")
 CONTROL = re.compile(r", control-predecessors=\{([^}]*)\}")
 CONFIG = re.compile(r"backend_config=(?=[{\"])")
-# What a field of a proto says that was never set, and the words that enumerations have for 0.
-UNSET = (False, "0", "", [], {}, "DEVICE_TYPE_INVALID", "NATIVE_EMITTER_TYPE_INVALID", "kNone", "DEFAULT_MATH", "DEFAULT",
-         "COLLECTIVES_MODE_INVALID", "COLLECTIVE_COMMUNICATION_DOMAIN_UNSPECIFIED", "KERNEL_STRATEGY_DEFAULT")
 ASYNC = re.compile(r"async-start\(.*, calls=%([\w.\-]+)")
 CHAIN = re.compile(r"\basync-(update|done)\(%([\w.\-]+)")
 HEAD_OF = re.compile(r" ([\w\-]+)\(")
@@ -51,18 +48,8 @@ TUPLE = re.compile(r" tuple\((.*?)\)")
 EFFECTS = re.compile(r" (?:outfeed|send|send-done|recv|recv-done|infeed|custom-call|after-all|rng|all-reduce-start)\(")
 
 
-def config(value):
-    """A backend config without what a proto leaves out."""
-    if isinstance(value, list):
-        return [config(v) for v in value]
-    if not isinstance(value, dict):
-        return value
-    fields = {k: config(v) for k, v in value.items()}
-    return {k: v for k, v in fields.items() if v not in UNSET}      # 0 and 0.0 are False
-
-
 def same_config(rest):
-    """An instruction's text with its backend config, if that is JSON, in one order and without what is not set."""
+    """An instruction's text with its backend config, if that is JSON, in one order."""
     m = CONFIG.search(rest)
     try:
         value, end = json.JSONDecoder().raw_decode(rest, m.end()) if m else (None, 0)
@@ -71,7 +58,7 @@ def same_config(rest):
         return rest
     if not isinstance(value, dict):
         return rest
-    return rest[:m.end()] + json.dumps(config(value), sort_keys=True, separators=(",", ":")) + rest[end:]
+    return rest[:m.end()] + json.dumps(value, sort_keys=True, separators=(",", ":")) + rest[end:]
 
 
 class Text:

@@ -77,6 +77,6 @@ HlInst *conv_build(HlPass *p, HlBuild *b, const ConvCall *call, int n, HlInst *c
     hl_set_ints(made, HL_A_OPERAND_PRECISION, call->precision);
   hl_set_call_target(made, targets[call->kind]);
   hl_set_text(made, HL_A_BACKEND_CONFIG,
-              hl_conv_config_text(p->arena, call->old_config, &call->config));
+              hl_conv_config_text(p->arena, p->m->dialect, call->old_config, &call->config));
   return hl_b_element(b, made, 0);
 }

@@ -154,7 +154,8 @@ static const char *describe(HlArena *arena, const HlInst *inst, const HlCost *co
     return NULL;
   HlCpuConfig config = hl_cpu_config(arena, inst);
   config.parts = (HlI64s){parts.at, parts.n};
-  return hl_cpu_config_text(arena, hl_attr_text(inst, HL_A_BACKEND_CONFIG), &config);
+  return hl_cpu_config_text(arena, inst->comp->module->dialect,
+                            hl_attr_text(inst, HL_A_BACKEND_CONFIG), &config);
 }
 
 // --- The pass ------------------------------------------------------------------------------------

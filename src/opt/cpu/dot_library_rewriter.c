@@ -185,7 +185,8 @@ static void start(Rewriter *r, HlInst *inst) {
   HlInst *fusion =
       fusion_wrap(r->p->arena, inst, HL_WORD_fusion_kind_CUSTOM, "ynn_fusion", "fused_computation");
   const HlCpuConfig config = {.kind = HL_FUSION_YNN};
-  hl_set_text(fusion, HL_A_BACKEND_CONFIG, hl_cpu_config_text(r->p->arena, "", &config));
+  hl_set_text(fusion, HL_A_BACKEND_CONFIG,
+              hl_cpu_config_text(r->p->arena, r->p->m->dialect, "", &config));
   if (!hl_changed(r->p))
     return;
   r->fused[id] = true;

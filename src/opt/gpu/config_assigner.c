@@ -156,7 +156,7 @@ static bool usual_choice(HlPass *p, const HlInst *inst, Tuned *out) {
     enum { ROOM = 4 << 20 };
     *out = (Tuned){.by = XLA_TUNING__BACKEND__CUBLASLT,
                    .gemm = {.chosen = {true, 0}, .room = {true, ROOM}}};
-    return hl_pass_since(p, HL_XLA_0_11) && !hl_gemm_config(p->arena, inst).chosen.given;
+    return !hl_gemm_config(p->arena, inst).chosen.given;
   }
   if (inst->op != HL_OP_FUSION)
     return false;
@@ -211,7 +211,7 @@ static void assign_convolution(HlPass *p, HlInst *call, const HlConvConfig *chos
   HlInst *by = with_room(p, &b, call, chosen->room.value);
   if (by)
     hl_set_text(by->operands[0]->operands[0], HL_A_BACKEND_CONFIG,
-                hl_conv_config_text(p->arena, old, &config));
+                hl_conv_config_text(p->arena, p->m->dialect, old, &config));
   hl_commit(p, by);
 }
 

@@ -63,7 +63,7 @@ static const char *config_of_dot(HlArena *arena, const HlInst *dot) {
       .lhs_stride = stride_of(dot->operands[0]->shape, lhs_batch),
       .rhs_stride = stride_of(dot->operands[1]->shape, rhs_batch),
   };
-  return hl_gemm_config_text(arena, "", &config);
+  return hl_gemm_config_text(arena, dot->comp->module->dialect, "", &config);
 }
 
 static bool is_lt(const HlInst *call) {
@@ -145,7 +145,8 @@ static HlInst *from_dot(HlPass *p, HlBuild *b, HlInst *dot) {
 // call's own and perhaps one more.
 static HlInst *extend(HlPass *p, HlBuild *b, HlInst *call, HlInst *outer, const HlGemmConfig *gemm,
                       HlInst *more) {
-  const char *config = hl_gemm_config_text(p->arena, hl_attr_text(call, HL_A_BACKEND_CONFIG), gemm);
+  const char *config =
+      hl_gemm_config_text(p->arena, p->m->dialect, hl_attr_text(call, HL_A_BACKEND_CONFIG), gemm);
   int n = (int)call->n_operands;
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, n + 1);
   memcpy(operands, call->operands, sizeof *operands * (size_t)n);

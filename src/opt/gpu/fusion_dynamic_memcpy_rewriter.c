@@ -27,7 +27,8 @@ static const char *config_of(HlPass *p, const HlInst *fusion, const MemcpyPlaces
   config.by_loop = all->by_iteration;
   config.from = reads ? moving : still;
   config.to = reads ? still : moving;
-  return hl_fusion_config_text(p->arena, hl_attr_text(fusion, HL_A_BACKEND_CONFIG), &config);
+  return hl_fusion_config_text(p->arena, p->m->dialect, hl_attr_text(fusion, HL_A_BACKEND_CONFIG),
+                               &config);
 }
 
 // Somebody else's code computes a fusion that has a kind in its configuration.

@@ -29,7 +29,7 @@ static const char *config_of(HlArena *arena, const HlInst *solve) {
       .lower = hl_attr_int(solve, HL_A_LOWER),
       .unit_diagonal = hl_attr_int(solve, HL_A_UNIT_DIAGONAL),
       .transpose_a = how == HL_WORD_transpose_a_INVALID ? HL_WORD_transpose_a_NO_TRANSPOSE : how};
-  return hl_solve_config_text(arena, "", &config);
+  return hl_solve_config_text(arena, solve->comp->module->dialect, "", &config);
 }
 
 // Two pointers for each matrix of a batch.

@@ -32,7 +32,7 @@ static const char *annotated(HlPass *p, const HlInst *loop, const char *config) 
     to.trips = (HlMaybeInt){true, trips};
   if (!to.dynamic_variables.at)
     to.dynamic_variables = hl_str("[]");
-  return hl_loop_config_text(p->arena, config, &to);
+  return hl_loop_config_text(p->arena, p->m->dialect, config, &to);
 }
 
 bool pass_while_trip_count(HlPass *p) {
