@@ -221,6 +221,14 @@ const HlLiteral *hl_splat(const HlInst *inst);
 // Every element is v (-0 is 0; a complex has no imaginary part).
 bool hl_is_all(const HlInst *inst, double v);
 bool hl_is_all_int(const HlInst *inst, int64_t v);
+// It is the least or the greatest number of its type: an infinity where it has one. And that as a scalar; NULL: complex.
+bool hl_is_extreme(const HlInst *inst, bool least);
+HlInst *hl_b_extreme(HlBuild *b, HlDtype dtype, bool least);
+bool hl_dtype_has_zero(HlDtype dtype);  // f8e8m0fnu has powers of two only
+// What folded with anything by the op leaves it as it is, and that as a scalar. NULL for ops and types without such: among
+// complex numbers one is not, as (inf, y) * (1, 0) has the part inf * 0.
+HlKnown hl_neutral_of(HlOp op);
+HlInst *hl_b_neutral(HlBuild *b, HlOp op, HlDtype dtype);
 bool hl_is_constant(const HlInst *inst);           // constant with a known value
 // What broadcast to this shape: x itself if a scalar broadcast of x, else NULL.
 HlInst *hl_scalar_broadcast(const HlInst *inst);

@@ -19,7 +19,7 @@ HlInst *alg_extreme_of_neutral(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!hl_is_integral(inst->shape->dtype) && !alg_options(p)->minmax_propagate_nan)
     return NULL;
   for (int k = 1; k >= 0; k--)
-    if (reducer_is_extreme(inst->operands[k], inst->op == HL_OP_MAXIMUM))
+    if (hl_is_extreme(inst->operands[k], inst->op == HL_OP_MAXIMUM))
       return alg_existing(p, inst, inst->operands[1 - k]);
   return NULL;
 }

@@ -8,14 +8,6 @@
 // what is folded: known of add, multiply, min, max, and, or, xor; taken for granted of other
 // reducers, as the op does.
 bool reducer_may_repeat(const HlComp *reducer, const HlInst *init);
-// The least or the greatest number of a type: an infinity where it has one.
-HlInst *reducer_extreme(HlBuild *b, HlDtype dtype, bool least);
-bool reducer_is_extreme(const HlInst *x, bool least);
-// f8e8m0fnu has powers of two only.
-bool reducer_has_zero(HlDtype dtype);
-// What folded with anything by the op leaves it as it is. NULL for ops and types without such: among
-// complex numbers one is not, as (inf, y) * (1, 0) has the part inf * 0.
-HlInst *reducer_identity(HlBuild *b, HlOp op, HlDtype dtype);
 // Folding it with any value gives that value. Of unknown reducers: false.
 bool reducer_is_identity(HlOp op, const HlInst *init);
 bool reducer_has_identity(const HlComp *reducer, const HlInst *init);

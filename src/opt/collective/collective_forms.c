@@ -18,7 +18,7 @@ static HlInst *gather_and_reduce(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!coll_is_plain(inst) || op == HL_OP_COUNT)
     return NULL;
   const CollGroups groups = coll_groups(p, inst);
-  HlInst *init = groups.size > 0 ? reducer_identity(b, op, x->shape->dtype) : NULL;
+  HlInst *init = groups.size > 0 ? hl_b_neutral(b, op, x->shape->dtype) : NULL;
   if (!init)
     return NULL;
   int64_t *dim = HL_ARRAY(p->arena, int64_t, x->shape->rank + 1);
@@ -92,7 +92,7 @@ static HlInst *place_and_add(HlPass *p, HlBuild *b, HlInst *inst) {
   if (!start)
     return NULL;
   HlOp add = dtype == HL_PRED ? HL_OP_OR : HL_OP_ADD;
-  HlInst *zero = reducer_identity(b, add, dtype);
+  HlInst *zero = hl_b_neutral(b, add, dtype);
   if (!zero)
     return NULL;
   HlInst *zeros = hl_b_broadcast(b, zero, whole->rank, whole->dim, (HlI64s){0});

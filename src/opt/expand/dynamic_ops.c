@@ -217,7 +217,7 @@ static HlInst *neutral(const Op *o, HlInst *init) {
   const HlDtype dtype = init->shape->dtype;
   if (hl_reducer(reducer) == HL_OP_MULTIPLY && hl_is_complex(dtype))
     return hl_b_scalar(o->b, dtype, 1);
-  HlInst *identity = reducer_identity(o->b, hl_reducer(reducer), dtype);
+  HlInst *identity = hl_b_neutral(o->b, hl_reducer(reducer), dtype);
   return identity ? identity : init;
 }
 

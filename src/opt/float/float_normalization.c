@@ -264,7 +264,7 @@ static HlInst *widened(const Norm *n, HlBuild *b, const HlInst *inst) {
 // Users that convert the result to the wide type again may have it before it is rounded. Rounding to
 // a type without zero is more than that: zero and what is below it become nan.
 static void bypass_converts(const Norm *n, HlInst *inst, HlInst *wide) {
-  if (!n->excess || !reducer_has_zero(n->low) || !hl_shape_is_array(inst->shape))
+  if (!n->excess || !hl_dtype_has_zero(n->low) || !hl_shape_is_array(inst->shape))
     return;
   for (const HlUse *use = inst->first_use; use; use = use->next)
     if (use->user->op == HL_OP_CONVERT && use->user->shape->dtype == n->high &&

@@ -128,7 +128,7 @@ static HlInst *gathered(Sums *s, int k) {
 }
 
 static HlInst *neutral(HlBuild *b, HlOp op, const HlShape *shape) {
-  HlInst *x = reducer_identity(b, op, shape->dtype);
+  HlInst *x = hl_b_neutral(b, op, shape->dtype);
   return hl_b_broadcast(b, x, shape->rank, shape->dim, (HlI64s){0});
 }
 
