@@ -129,7 +129,7 @@ static void merge_iota_operands(Cse *cse, HlInst *inst) {
     HlInst *first = cse->stands_for[inst->operands[k]->id];
     if (!first || first == inst->operands[k])
       continue;
-    for (uint32_t j = 0; j < k && j < 4; j++)
+    for (uint32_t j = 0; j < k; j++)
       if (operand(cse, inst, j) == first && inst->operands[j] != inst->operands[k] &&
           hl_change(cse->p, "iota-operand", inst, NULL)) {
         take_iota(inst, k, inst->operands[j]);
