@@ -16,8 +16,9 @@
 // where an operand is cut otherwise. An op without a rule of its own gets its operands whole, and
 // its result is sliced: right for every op, and never cheap.
 //
-// A loop's body, a branch and what is called are copied when the copy of the caller gets there, on
-// a stack of computations under way. The old ones are erased at the end: half of a partitioned
+// A loop's body that says how it is cut is copied before what the loop stands in, as in XLA, whose
+// channels are numbered so; another one, a branch and what is called when the copy of the caller gets
+// there: on a stack of computations under way. The old ones are erased at the end: half of a partitioned
 // program means nothing, so all of it is one change. The clean-up is a pipeline of its own inside,
 // as in XLA.
 
@@ -132,6 +133,30 @@ static void copy_control(PartComp *c, const HlInst *inst) {
   }
 }
 
+// A product works with tiles, whatever names the program has for them, and leaves what it reads and makes so. A fold keeps how its
+// operand is known; what is done by elements of operands cut alike, what its first operand says.
+static bool known_as_tiles(const PartComp *c, const HlInst *inst) {
+  if (part_is_product(inst))
+    return true;
+  if (inst->op == HL_OP_REDUCE)
+    return c->value[inst->operands[0]->id].by_tiles;
+  if (!hl_op_is((HlOp)inst->op, HL_T_ELEMENTWISE) || inst->n_operands < 2)
+    return false;
+  const PartValue *first = &c->value[inst->operands[0]->id];
+  for (uint32_t k = 1; k < inst->n_operands; k++)
+    if (first->n != 1 || !hl_tiles_equal(first->tiles[0], c->value[inst->operands[k]->id].tiles[0]))
+      return false;
+  return first->said_in_tiles;
+}
+
+static void know_as_tiles(PartComp *c, const HlInst *product) {
+  c->value[product->id].said_in_tiles = true;
+  for (uint32_t k = 0; k < product->n_operands; k++) {
+    PartValue *v = &c->value[product->operands[k]->id];
+    v->by_tiles = v->said_in_tiles = true;
+  }
+}
+
 static bool visit(PartComp *c, HlInst *inst) {
   if (c->value[inst->id].local) {  // made along with another one
     copy_control(c, inst);
@@ -140,12 +165,15 @@ static bool visit(PartComp *c, HlInst *inst) {
   const int64_t errors = hl_cx_n_errors(c->b.cx);
   c->b.metadata = hl_metadata(inst);
   c->b.loc = inst->loc;
+  c->by_tiles = known_as_tiles(c, inst);
   bool done = hl_has_side_effect(inst) && !changes_view(inst) && part_one_device(c, inst);
   if (!done && is_manual(c, inst) && !is_structure((HlOp)inst->op) && !changes_view(inst))
     done = part_as_it_is(c, inst);
   else if (!done)
     done = rule_of(inst)(c, inst);
   if (done && hl_cx_n_errors(c->b.cx) == errors) {
+    if (part_is_product(inst))
+      know_as_tiles(c, inst);
     copy_control(c, inst);
     return true;
   }
@@ -170,6 +198,10 @@ static bool finish(PartComp *c) {
 static bool copy_all(Part *pt) {
   while (pt->top) {
     PartComp *c = pt->top;
+    if (!c->loop && !part_enter_loops(c))
+      return false;
+    if (c != pt->top)
+      continue;
     if (!(c->at < c->n ? visit(c, c->order[c->at++]) : finish(c)))
       return false;
   }

@@ -30,6 +30,8 @@ typedef struct PartValue {
   int n;
   PartMoved *moved;  // arrays only
   bool began_loop;   // a loop of a product began with it (partition_einsum.c)
+  bool by_tiles;     // the copy's grid is known as tiles, not by the names of a mesh's axes
+  bool said_in_tiles;  // the same of what the instruction itself says
 } PartValue;
 
 // Grids are as large as the devices are many, and programs have few different ones: the newest are kept.
@@ -68,6 +70,11 @@ typedef struct Part {
   struct PartComp *top;               // the computation in hand; the ones below it wait for it
 } Part;
 
+// The copies of a loop's body and condition, which are written before the computation that it stands in.
+typedef struct PartBodies {
+  HlComp *body, *condition;
+} PartBodies;
+
 // One computation.
 typedef struct PartComp {
   Part *pt;
@@ -79,6 +86,8 @@ typedef struct PartComp {
   HlInst **order;    // the instructions of `from`, and how far the copy has come
   int n, at;
   HlInst *id;                    // partition-id
+  bool by_tiles;                 // what is exchanged now is known so (PartValue)
+  PartBodies *loop;              // by id in `from`; NULL: it is not begun
   const HlTiles *const *result;  // how the caller wants the root; NULL: as it is
   const HlTiles *const
       *argument;  // how the caller gives the parameters, all leaves in a row; NULL: as they say
@@ -260,11 +269,17 @@ HlInst *part_product_operand(PartComp *c, HlInst *inst, const PartLoop *loop, in
 bool part_windowed_dot(PartComp *c, HlInst *inst, const PartLoop *loop, const HlTiles *t,
                        const HlTiles *own, bool *done);
 
+static inline bool part_is_product(const HlInst *inst) {
+  return inst->op == HL_OP_DOT || inst->op == HL_OP_CONVOLUTION;
+}
+
 // --- Control flow (partition_control.c) -----------------------------------------------------------
 
 // Starts a copy of a computation; it is written before the one in hand goes on.
 PartComp *part_enter(Part *pt, const HlComp *from, const char *name, const HlTiles *const *argument,
                      const HlTiles *const *result);
+// Enters the bodies and conditions of its loops that say how they are cut; the first loop's are on top. False: reported.
+bool part_enter_loops(PartComp *c);
 
 // --- The first of a line (partition_sort.c) --------------------------------------------------------
 

@@ -74,22 +74,8 @@ static const HlGroups *regular(Part *pt, HlI64Lists lists) {
   return groups;
 }
 
-static bool is_product(const HlInst *inst) {
-  return inst->op == HL_OP_DOT || inst->op == HL_OP_CONVOLUTION;
-}
-
 static bool is_in_product(const PartComp *c) {
-  return c->at > 0 && is_product(c->order[c->at - 1]);
-}
-
-// Products and convolutions work with tiles; so does who reduces what they have read.
-static bool works_with_tiles(const PartComp *c) {
-  const HlInst *now = c->at > 0 ? c->order[c->at - 1] : NULL;
-  bool works = is_in_product(c);
-  if (now && now->op == HL_OP_REDUCE)
-    for (const HlUse *use = now->operands[0]->first_use; use; use = use->next)
-      works |= is_product(use->user) && c->value[use->user->id].tiles;
-  return works;
+  return c->at > 0 && part_is_product(c->order[c->at - 1]);
 }
 
 // By the axes of the mesh that tiles were made of: the dimensions of their iota.
@@ -139,15 +125,15 @@ static const HlGroups *by_name(Part *pt, const HlTiles *t, int dim) {
   return groups;
 }
 
-// Where the program names the axes of a mesh: all of a dimension by axes, a part of it as an iota, and so all of one in a product
-// that keeps others cut.
+// Since 0.11: all of a dimension by axes, the program's own where what is exchanged is known by their names; a part of it as an
+// iota, and so all of one in a product that keeps others cut.
 static const HlGroups *groups_of_mesh(PartComp *c, const HlTiles *t, int dim, int64_t factor) {
-  if (!c->pt->mesh || dim >= t->rank)
+  if (!hl_pass_since(c->pt->p, HL_XLA_0_11) || dim >= t->rank)
     return NULL;
-  const bool tiles = works_with_tiles(c), is_all = factor == t->parts[dim];
+  const bool is_all = factor == t->parts[dim];
   if (!is_all || (is_in_product(c) && hl_tiles_n_tiles(t) > t->parts[dim]))
     return regular(c->pt, part_minor_groups(c, t, dim, factor));
-  return tiles ? by_iota(c->pt, t, dim) : by_name(c->pt, t, dim);
+  return c->by_tiles || !c->pt->mesh ? by_iota(c->pt, t, dim) : by_name(c->pt, t, dim);
 }
 
 // Of one dimension (rank + 2: the replicas), in groups of its `factor` minor parts.

@@ -20,6 +20,14 @@ static void say_tiles(PartComp *c, const HlInst *inst, HlInst *p, const HlTiles 
   hl_set_attr(p, &attr);
 }
 
+// What says nothing is whole.
+static void say_replicated(PartComp *c, HlInst *p) {
+  HlSharding *whole = HL_NEW(c->pt->m->arena, HlSharding);
+  whole->kind = HL_SHARDING_REPLICATED;
+  const HlAttr attr = {.key = HL_A_SHARDING, .ptr = whole};
+  hl_set_attr(p, &attr);
+}
+
 // A parameter is as the caller gives it: a call's by the operands, the entry's by its own sharding.
 bool part_parameter(PartComp *c, HlInst *inst) {
   const int64_t number = hl_parameter_number(inst);
@@ -41,6 +49,8 @@ bool part_parameter(PartComp *c, HlInst *inst) {
   hl_set_loc(p, inst->loc);
   if (c->below)
     hl_remove_attr(p, HL_A_SHARDING);
+  else if (hl_shape_is_array(inst->shape) && !hl_sharding(inst))
+    say_replicated(c, p);
   else if (hl_shape_is_array(inst->shape))
     say_tiles(c, inst, p, tiles[0]);
   return hl_sharding(inst) && c->argument ? part_set_leaves(c, inst, p, tiles)
@@ -61,6 +71,28 @@ static HlInst *with_calls(HlInst *copy, int n, HlComp *const *comps) {
   return copy;
 }
 
+static PartBodies enter_loop(PartComp *c, const HlInst *loop, const HlTiles *const *own) {
+  const HlTiles **scalar = HL_NEW(c->pt->arena, const HlTiles *);
+  *scalar = part_uncut(c->pt, hl_shape_leaves(loop->shape) > 0 ? own[0] : NULL, 0);
+  PartBodies copies;
+  copies.condition = enter(c, hl_while_condition(loop), own, scalar);
+  copies.body = enter(c, hl_while_body(loop), own, own);
+  return copies;
+}
+
+bool part_enter_loops(PartComp *c) {
+  c->loop = HL_ARRAY(c->pt->arena, PartBodies, c->from->next_id + 1);
+  for (const HlInst *inst = c->from->last; inst; inst = inst->prev) {
+    if (inst->op != HL_OP_WHILE || !hl_sharding(inst))
+      continue;
+    const HlTiles *const *own = part_tiles(c, inst);
+    if (!own)
+      return false;
+    c->loop[inst->id] = enter_loop(c, inst, own);
+  }
+  return true;
+}
+
 // What a loop carries is cut all along as the loop says.
 bool part_while(PartComp *c, HlInst *inst) {
   const HlTiles *const *own =
@@ -68,12 +100,9 @@ bool part_while(PartComp *c, HlInst *inst) {
   HlInst *init = own ? part_value_as(c, hl_operand(inst, 0), own) : NULL;
   if (!init)
     return false;
-  const HlTiles **scalar = HL_NEW(c->pt->arena, const HlTiles *);
-  *scalar = part_uncut(c->pt, hl_shape_leaves(inst->shape) > 0 ? own[0] : NULL, 0);
   HlInst *copy = part_copy_anew(c, inst, init->shape, 1, &init);
-  HlComp *comps[2];
-  comps[1] = enter(c, hl_while_condition(inst), own, scalar);
-  comps[0] = enter(c, hl_while_body(inst), own, own);
+  const PartBodies copies = c->loop[inst->id].body ? c->loop[inst->id] : enter_loop(c, inst, own);
+  HlComp *comps[] = {copies.body, copies.condition};
   return part_keep(c, inst, with_calls(copy, 2, comps), own);
 }
 

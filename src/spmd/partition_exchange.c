@@ -306,10 +306,45 @@ static void take_first(State *s, int dim) {
   s->tiles = to;
 }
 
+// At least half of the tiles are empty: what there is is put into zeros of the whole size, and all are added up, which sends no
+// more than a gathering of all tiles.
+static void put_and_add(State *s, int dim) {
+  PartComp *c = s->c;
+  const int64_t parts = s->tiles->parts[dim], size = s->global->dim[dim];
+  const HlTiles *to = part_moved_parts(c, s->tiles, dim, -1, parts);
+  if (s->cost) {
+    part_add_cost(
+        s->cost, part_all_reduce_bytes(tile_bytes(s) / (double)tile(s, dim) * (double)size, parts));
+    s->tiles = to;
+    return;
+  }
+  const int rank = s->tiles->rank;
+  HlInst **start = HL_ARRAY(c->pt->arena, HlInst *, rank + 1);
+  bool *dims = HL_ARRAY(c->pt->arena, bool, rank + 1);
+  int64_t *whole = HL_ARRAY(c->pt->arena, int64_t, rank + 1);
+  dims[dim] = true;
+  HlInst *zero = s->x ? hl_b_scalar_int(&c->b, s->x->shape->dtype, 0) : NULL;
+  s->x = zero ? part_mask(c, s->x, s->global, s->tiles, dims, zero) : NULL;
+  for (int k = 0; s->x && k < rank; k++) {
+    whole[k] = k == dim ? size : s->x->shape->dim[k];
+    start[k] = k == dim ? part_offset(c, HL_S32, s->tiles, k, size) : part_scalar_index(c, 0);
+  }
+  HlInst *zeros = s->x ? hl_b_broadcast(&c->b, zero, rank, whole, (HlI64s){0}) : NULL;
+  s->x = part_all_reduce_op(c, hl_b_dynamic_update_slice(&c->b, zeros, s->x, start),
+                            s->global->dtype == HL_PRED ? HL_OP_OR : HL_OP_ADD,
+                            part_groups_of_dim(c, s->tiles, dim));
+  s->tiles = to;
+}
+
 static void gather(State *s, int dim, int64_t factor) {
   if (factor == s->tiles->parts[dim] && s->global->dim[dim] <= tile(s, dim) &&
       adds_exactly(s->global->dtype)) {
     take_first(s, dim);
+    return;
+  }
+  if (factor == s->tiles->parts[dim] && s->global->dim[dim] <= factor / 2 &&
+      adds_exactly(s->global->dtype)) {
+    put_and_add(s, dim);
     return;
   }
   const HlTiles *to = part_moved_parts(s->c, s->tiles, dim, -1, factor);

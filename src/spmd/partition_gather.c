@@ -126,28 +126,40 @@ static HlInst *any_component(PartComp *c, HlInst *x, int64_t dim) {
   return hl_b_reduce(&c->b, HL_OP_OR, x, no, (HlI64s){&dim, 1});
 }
 
-// Those of a scatter and those that count are not outside, or nobody minds: then there are no masks.
+// The last place along each component's dimension, everywhere.
+static HlInst *last_places(PartComp *c, const Indexing *ix, HlInst *like, const HlShape *operand) {
+  const int n = ix->index_map.n;
+  int64_t *last = HL_ARRAY(c->pt->arena, int64_t, n + 1);
+  for (int k = 0; k < n; k++)
+    last[k] = operand->dim[ix->index_map.at[k]] - 1;
+  const HlShape *shape = like->shape;
+  if (ix->vector_dim == shape->rank)
+    return hl_b_broadcast(&c->b, hl_b_scalar_int(&c->b, shape->dtype, last[0]), shape->rank,
+                          shape->dim, (HlI64s){0});
+  return hl_b_broadcast(&c->b, part_table(c, shape->dtype, last, n), shape->rank, shape->dim,
+                        (HlI64s){&ix->vector_dim, 1});
+}
+
+// Those of a scatter and those that count are not outside, or nobody minds: then there are no masks. Others are brought into the
+// operand first, as a gather does; what is not tested is inside then.
 static Local local_indices(PartComp *c, const Indexing *ix, HlInst *x, const HlShape *operand,
                            const HlTiles *t, bool masks) {
   HlBuild *b = &c->b;
   const int n = ix->index_map.n;
   const HlDtype type = wide_enough(x->shape->dtype);
-  HlInst **last = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
-         **begin = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
-         **end = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
-         **least = HL_ARRAY(c->pt->arena, HlInst *, n + 1);
-  const int64_t most = type == HL_S64 ? INT64_MAX : INT32_MAX,
-                fewest = type == HL_S64 ? INT64_MIN : INT32_MIN;
+  HlInst **begin = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
+         **low = HL_ARRAY(c->pt->arena, HlInst *, n + 1),
+         **high = HL_ARRAY(c->pt->arena, HlInst *, n + 1);
+  bool all_tested = true;
   for (int k = 0; k < n; k++) {
     const int64_t d = ix->index_map.at[k], size = operand->dim[d];
-    const bool tested = may_be_outside(ix, t, k);
-    const int64_t tile = hl_tile_size(size, t->parts[d]);
-    begin[k] = is_cut_by_index(ix, t, k) ? part_offset(c, type, t, (int)d, size)
-                                         : hl_b_scalar_int(b, type, 0);
-    least[k] = hl_b_scalar_int(b, type, tested ? 0 : fewest);
-    last[k] = hl_b_scalar_int(b, type, tested ? size - 1 : most);
-    end[k] =
-        tested ? hl_b_binary(b, HL_OP_ADD, begin[k], hl_b_scalar_int(b, type, tile - 1)) : last[k];
+    const bool is_cut = is_cut_by_index(ix, t, k), tested = may_be_outside(ix, t, k);
+    begin[k] = is_cut ? part_offset(c, type, t, (int)d, size) : hl_b_scalar_int(b, type, 0);
+    low[k] = tested ? begin[k] : hl_b_scalar_int(b, type, 0);
+    high[k] = tested ? hl_b_binary(b, HL_OP_ADD, begin[k],
+                                   hl_b_scalar_int(b, type, hl_tile_size(size, t->parts[d]) - 1))
+                     : hl_b_scalar_int(b, type, size);
+    all_tested = all_tested && tested == is_cut;
   }
   x = hl_b_convert(b, x, type);
   if (!x)
@@ -155,19 +167,11 @@ static Local local_indices(PartComp *c, const Indexing *ix, HlInst *x, const HlS
   HlInst *from = vector(c, x, ix->vector_dim, n, begin);
   if (!masks)
     return (Local){hl_b_binary(b, HL_OP_SUBTRACT, x, from), NULL};
-  HlInst *inside = hl_b_clamp(b, vector(c, x, ix->vector_dim, n, least), x,
-                              vector(c, x, ix->vector_dim, n, last));
-  // A component that is not tested may be negative: it counts as inside by its least value.
-  for (int k = 0; k < n; k++)
-    if (!may_be_outside(ix, t, k))
-      begin[k] = hl_b_scalar_int(b, type, fewest);
-    else
-      begin[k] =
-          part_offset(c, type, t, (int)ix->index_map.at[k], operand->dim[ix->index_map.at[k]]);
-  HlInst *below =
-      hl_b_compare(b, HL_WORD_direction_LT, inside, vector(c, x, ix->vector_dim, n, begin));
+  HlInst *inside = hl_b_clamp(b, hl_b_like_int(b, x, 0), x, last_places(c, ix, x, operand));
+  HlInst *below = hl_b_compare(b, HL_WORD_direction_LT, inside,
+                               all_tested ? from : vector(c, x, ix->vector_dim, n, low));
   HlInst *above =
-      hl_b_compare(b, HL_WORD_direction_GT, inside, vector(c, x, ix->vector_dim, n, end));
+      hl_b_compare(b, HL_WORD_direction_GT, inside, vector(c, x, ix->vector_dim, n, high));
   HlInst *outside = hl_b_binary(b, HL_OP_OR, below, above);
   return (Local){hl_b_binary(b, HL_OP_SUBTRACT, inside, from),
                  any_component(c, outside, ix->vector_dim)};
@@ -195,6 +199,28 @@ static bool same_manual(PartComp *c, const HlInst *inst, const HlTiles *own) {
       return false;
   }
   return own->unreduced == 1 && !hl_shape_is_dynamic(inst->shape);
+}
+
+// Which of the loop's arrays operand k is.
+static int array_of(const HlInst *inst, int k) {
+  if (inst->op == HL_OP_GATHER)
+    return k;
+  const int half = (int)inst->n_operands / 2;
+  return k < half ? OPERAND : k == half ? INDICES : SLICES;
+}
+
+// XLA makes the exchanges first, to see what they cost, each with a channel.
+static void spend_channels(PartComp *c, const HlInst *inst, const PartLoop *loop, const HlTiles *t,
+                           const HlTiles *const *own) {
+  PartCost cost = {0};
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    part_operand_cost(c, inst, (int)k, part_loop_array(c->pt, loop, array_of(inst, (int)k), t),
+                      &cost);
+  for (int k = 0; k < loop->rank; k++)
+    cost.n += part_loop_sums(loop, k) && t->parts[k] > 1;
+  part_reshard_cost(c, loop->shape[loop->result], part_loop_array(c->pt, loop, loop->result, t),
+                    own[0], &cost);
+  c->pt->next_channel += cost.n;
 }
 
 // --- Gather ---------------------------------------------------------------------------------------
@@ -252,6 +278,7 @@ bool part_gather(PartComp *c, HlInst *inst) {
     t = part_cheaper_loop(c, inst, &loop, t, own[0]);
   const HlTiles *of_operand = part_loop_array(pt, &loop, OPERAND, t),
                 *of_result = part_loop_array(pt, &loop, SLICES, t);
+  spend_channels(c, inst, &loop, t, own);
   HlInst *x[] = {part_operand(c, inst, OPERAND, of_operand),
                  part_operand(c, inst, INDICES, part_loop_array(pt, &loop, INDICES, t))};
   Local local = {x[1], NULL};
@@ -274,27 +301,32 @@ bool part_gather(PartComp *c, HlInst *inst) {
 // By which fold the devices' results can be put together; HL_OP_COUNT: none.
 static HlOp fold_of(const HlInst *inst) {
   const HlOp op = inst->n_operands == 3 ? hl_reducer(hl_to_apply(inst)) : HL_OP_COUNT;
-  return op < HL_OP_COUNT && hl_op_is(op, HL_T_ASSOCIATES) && op != HL_OP_XOR ? op : HL_OP_COUNT;
+  const HlDtype dtype = hl_operand(inst, 0)->shape->dtype;
+  const bool has_neutral = hl_neutral_of(op) != HL_KNOWN_NONE &&
+                           (op != HL_OP_ADD || hl_dtype_has_zero(dtype)) &&
+                           (op != HL_OP_MULTIPLY || !hl_is_complex(dtype));
+  return has_neutral && op != HL_OP_XOR ? op : HL_OP_COUNT;
 }
 
-// One of the devices along cut indices starts from the operand, the others from what changes
-// nothing. What may be folded in twice needs no such care.
+// The first of the devices along cut indices starts from the operand, the others from what changes
+// nothing.
 static HlInst *once(PartComp *c, const PartLoop *loop, HlInst *x, const HlTiles *t, HlOp op) {
-  if (!x || (op != HL_OP_ADD && op != HL_OP_MULTIPLY))
-    return x;
-  int64_t *first = HL_ARRAY(c->pt->arena, int64_t, t->n),
+  if (!x)
+    return NULL;
+  int64_t *place = HL_ARRAY(c->pt->arena, int64_t, t->n),
           *at = HL_ARRAY(c->pt->arena, int64_t, t->rank + 1);
   for (int64_t d = 0; d < t->n; d++) {
-    first[d] = 1;
     hl_tiles_at(t, d, at);
     for (int k = 0; k < loop->rank; k++)
-      if (part_loop_sums(loop, k) && at[k] > 0)
-        first[d] = 0;
+      if (part_loop_sums(loop, k))
+        place[d] = place[d] * t->parts[k] + at[k];
   }
-  HlInst *number = part_number(c, HL_S32, first);
-  HlInst *is_first =
-      number ? hl_b_compare(&c->b, HL_WORD_direction_NE, number, part_scalar_index(c, 0)) : NULL;
-  return hl_b_select(&c->b, is_first, x, hl_b_like_int(&c->b, x, op == HL_OP_MULTIPLY));
+  HlInst *number = part_number(c, HL_U32, place);
+  HlInst *is_other = number ? hl_b_convert(&c->b, number, HL_PRED) : NULL;
+  HlInst *neutral = hl_b_neutral(&c->b, op, x->shape->dtype);
+  neutral =
+      neutral ? hl_b_broadcast(&c->b, neutral, x->shape->rank, x->shape->dim, (HlI64s){0}) : NULL;
+  return hl_b_select(&c->b, is_other, neutral, x);
 }
 
 static bool sums_cut(const PartLoop *loop, const HlTiles *t) {
@@ -358,6 +390,7 @@ bool part_scatter(PartComp *c, HlInst *inst) {
   const HlTiles *of_operand = part_loop_array(pt, &loop, OPERAND, t);
   if (indices->dtype == HL_U64 && indexes_cut(&ix, of_operand))
     return part_default(c, inst);
+  spend_channels(c, inst, &loop, t, own);
   HlInst **x = HL_ARRAY(pt->arena, HlInst *, n + 1);
   for (int k = 0; k < half; k++) {
     x[k] = part_operand(c, inst, k, of_operand);

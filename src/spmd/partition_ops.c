@@ -238,6 +238,18 @@ static bool reshape_as(PartComp *c, HlInst *inst, const HlTiles *from, const HlT
   return part_set(c, inst, part_copy_as(c, inst, to, 1, &x), to);
 }
 
+// The operand is gathered before; who wants the result cut so may still have it.
+static bool reshape_whole(PartComp *c, HlInst *inst, const HlTiles *to) {
+  const PartValue *before = part_value(c, hl_operand(inst, 0));
+  if (!part_default(c, inst))
+    return false;
+  PartMoved *moved = HL_NEW(c->pt->arena, PartMoved);
+  HlInst *x = before->local;
+  *moved = (PartMoved){.tiles = to, .local = part_copy_as(c, inst, to, 1, &x)};
+  part_value(c, inst)->moved = moved;
+  return moved->local != NULL;
+}
+
 bool part_reshape(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
   if (!own)
@@ -254,6 +266,9 @@ bool part_reshape(PartComp *c, HlInst *inst) {
     return true;
   const HlTiles *after = hl_tiles_reshape(arena, now, from, to, &whole);
   const HlTiles *survived = whole ? now : hl_tiles_reshape(arena, after, to, from, NULL);
+  if (!hl_tiles_is_cut(own[0]) && hl_tiles_is_cut(after) && hl_tiles_equal(survived, now) &&
+      reshapes_tile_by_tile(from, now, to, after))
+    return reshape_whole(c, inst, after);
   return reshape_as(c, inst, survived, after) || part_default(c, inst);
 }
 

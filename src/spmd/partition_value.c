@@ -195,7 +195,10 @@ static HlInst *array_as(PartComp *c, PartValue *v, const HlTiles *tiles) {
   if (!hl_shape_is_array(v->global) || hl_tiles_equal(from.tiles, tiles))
     return from.local;
   PartMoved *moved = HL_NEW(c->pt->arena, PartMoved);
+  const bool by_tiles = c->by_tiles;
+  c->by_tiles |= v->by_tiles;
   *moved = (PartMoved){tiles, part_reshard(c, from.local, v->global, from.tiles, tiles), v->moved};
+  c->by_tiles = by_tiles;
   v->moved = moved->local ? moved : v->moved;
   return moved->local;
 }
@@ -245,7 +248,8 @@ bool part_keep(PartComp *c, const HlInst *inst, HlInst *local, const HlTiles *co
   c->value[inst->id] = (PartValue){.local = local,
                                    .global = inst->shape,
                                    .tiles = tiles,
-                                   .n = (int)hl_shape_leaves(inst->shape)};
+                                   .n = (int)hl_shape_leaves(inst->shape),
+                                   .by_tiles = c->by_tiles};
   return true;
 }
 
