@@ -8,7 +8,7 @@
 //                                                     m = get-tuple-element(t), index=0
 //
 // The order is fixed: scale, bias and side input, activation. A call that has done a later step takes no
-// earlier one.
+// earlier one. Where each feature is convolved by itself cuDNN has slow kernels for this: such calls stay.
 
 #include <math.h>
 #include <string.h>
@@ -24,6 +24,10 @@ typedef struct Found {
   ConvCall call;
 } Found;
 
+static bool is_depthwise(const ConvCall *call, const HlShape *input) {
+  return call->groups > 1 && call->groups == input->dim[call->labels->input_feature];
+}
+
 static bool find(HlInst *inst, Found *found) {
   for (int k = 0; k < 2; k++) {
     HlInst *array = inst->operands[k];
@@ -31,6 +35,7 @@ static bool find(HlInst *inst, Found *found) {
     if (conv && !hl_has_control(conv) && !hl_has_control(array) &&
         (found->kind == CONV_FORWARD || found->kind == CONV_FUSED) &&
         hl_shape_same_dims(inst->shape, array->shape) && conv_read(conv, &found->call) &&
+        !is_depthwise(&found->call, conv->operands[0]->shape) &&
         found->call.config.activation == HL_ACTIVATION_IDENTITY) {
       found->conv = conv;
       found->other = inst->operands[1 - k];
@@ -60,6 +65,7 @@ static HlInst *extended(HlPass *p, HlBuild *b, const Found *found, HlInst *bias,
   return conv_build(p, b, &call, n, operands);
 }
 
+// The library scales nothing but what has a bias.
 static HlInst *scale(HlPass *p, HlBuild *b, HlInst *multiply) {
   Found found;
   const HlLiteral *by = NULL;
@@ -67,7 +73,7 @@ static HlInst *scale(HlPass *p, HlBuild *b, HlInst *multiply) {
       !isfinite(hl_literal_f64(by, 0)))
     return NULL;
   found.call.config.scale *= hl_literal_f64(by, 0);
-  return conv_build(p, b, &found.call, 2, found.conv->operands);
+  return extended(p, b, &found, NULL, NULL);
 }
 
 // What is added to each feature, or NULL.
