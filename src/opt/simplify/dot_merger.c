@@ -195,14 +195,29 @@ static HlInst *views_again(HlInst *x) {
 
 // --- One for all ----------------------------------------------------------------------------------
 
+// What is made has the frontend attributes of what the dots share.
+static void attribute(HlInst *made, const HlInst *base) {
+  const HlAttr *attr = hl_attr(base, HL_A_FRONTEND_ATTRIBUTES);
+  if (attr)
+    hl_set_attr(made, attr);
+  else
+    hl_remove_attr(made, HL_A_FRONTEND_ATTRIBUTES);
+}
+
 // Since 0.11 the parts lie in rows, as the whole does, whatever order the dots had, unless somebody reads them in memory; and
-// reshapes are of the parts themselves.
+// reshapes are of the parts themselves, or them.
 static void tidy(HlPass *p, HlInst *slice, HlInst *part) {
   for (const HlUse *use = part->first_use, *next; use; use = next) {
+    HlInst *user = use->user;
     next = use->next;
-    if (part != slice && use->user->op == HL_OP_RESHAPE)
-      hl_set_operand(use->user, 0, slice);
-    else if (hl_reads_memory(use->user))
+    if (part != slice && user->op == HL_OP_RESHAPE &&
+        hl_shape_same_dims(user->shape, slice->shape) && user != user->comp->root &&
+        !hl_has_control(user)) {
+      hl_replace_uses(user, slice);
+      hl_erase(user);
+    } else if (part != slice && user->op == HL_OP_RESHAPE)
+      hl_set_operand(user, 0, slice);
+    else if (hl_reads_memory(user))
       return;
   }
   if (part == part->comp->root)
@@ -228,9 +243,11 @@ static bool merge(HlPass *p, HlInst **group, int n, int shared) {
   }
   int64_t free = d.free[1 - shared].at[0];
   int n_free = d.free[shared].n;
-  sides[shared] = first->operands[shared];
+  const HlInst *base = sides[shared] = first->operands[shared];
   if (sees_through) {
     const Side side = behind_views(p, &b, sides[shared], d.contract[shared]);
+    if (side.x != sides[shared])
+      base = side.x->op == HL_OP_RESHAPE ? side.x->operands[0] : side.x;
     sides[shared] = side.x;
     d.contract[shared] = side.contract;
     n_free = side.n_free;
@@ -250,8 +267,15 @@ static bool merge(HlPass *p, HlInst **group, int n, int shared) {
   }
   if (!hl_commit(p, part[0]))
     return false;
-  for (int k = 0; k < n && hl_pass_since(p, HL_XLA_0_11); k++)
+  if (!hl_pass_since(p, HL_XLA_0_11))
+    return true;
+  attribute(sides[1 - shared], base);
+  attribute(all, base);
+  for (int k = 0; k < n; k++) {
+    attribute(slice[k], base);
+    attribute(part[k], base);
     tidy(p, slice[k], part[k]);
+  }
   return true;
 }
 
