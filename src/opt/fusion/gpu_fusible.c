@@ -25,11 +25,22 @@ static int64_t dim_in_memory(const HlShape *shape, int k) {
   return order.n == shape->rank ? order.at[shape->rank - 1 - k] : k;
 }
 
+// The kept dimensions or the reduced ones are neighbours in memory, also where they have one element only.
+static bool are_neighbours(const HlShape *shape, HlI64s dims) {
+  int n_runs = 0;
+  for (int k = 0; k < shape->rank; k++)
+    n_runs += k == 0 || is_reduced(dims, dim_in_memory(shape, k)) !=
+                            is_reduced(dims, dim_in_memory(shape, k - 1));
+  return n_runs <= 3;
+}
+
 static Folded fold_reduction(const HlInst *reduce) {
   const HlShape *shape = reduce->operands[0]->shape;
   HlI64s dims = hl_dims(reduce);
-  bool reduced[4] = {0};
-  int64_t size[4] = {0};
+  if (!are_neighbours(shape, dims))
+    return (Folded){0};
+  bool reduced[3] = {0};
+  int64_t size[3] = {0};
   int n = 0;
   for (int k = 0; k < shape->rank; k++) {
     int64_t d = dim_in_memory(shape, k);
@@ -40,8 +51,6 @@ static Folded fold_reduction(const HlInst *reduce) {
       size[n - 1] *= shape->dim[d];
       continue;
     }
-    if (n == 3)
-      return (Folded){0};
     reduced[n] = is;
     size[n++] = shape->dim[d];
   }

@@ -9,16 +9,17 @@
 //        r = f32[2,3]{0,1} copy(s)
 //
 // Where the only user converts the result to another type, the copy follows the conversion, so that
-// a fusion may take both in one.
+// a fusion may take both in one. On GPUs the kernel of a reduction by blocks writes in any order: it keeps its result's
+// (option "blocks").
 
 #include <string.h>
 
 #include "hilo/edit.h"
 #include "opt/ask/layouts.h"
+#include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
 
-// --- The layout that the operand gives
-// ----------------------------------------------------------------
+// --- The layout that the operand gives ------------------------------------------------------------
 
 // The array in the order in which its dimensions lie in the operand, of which `reduced` are gone.
 static const HlShape *in_kept_order(HlPass *p, const HlShape *array, const HlShape *operand,
@@ -50,7 +51,8 @@ static bool is_laid_out(const HlInst *inst) {
 // The shape with the layouts that a reduction gives by itself; NULL: it has it, or nothing can be
 // said.
 static const HlShape *natural_shape(HlPass *p, const HlInst *inst) {
-  if (!is_laid_out(inst))
+  if (!is_laid_out(inst) ||
+      (hl_pass_flag(p, "blocks") && gpu_is_block_reduction(gpu_target(p), inst)))
     return NULL;
   const HlShape *shape;
   if (inst->shape->dtype != HL_TUPLE) {
