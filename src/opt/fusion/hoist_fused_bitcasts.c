@@ -136,14 +136,16 @@ static bool above_broadcast(HlArena *arena, HlShapes *shapes, const HlInst *broa
   int n = 0, met = 0;
   for (int g = 0; g < groups.n; g++) {
     const Group *group = &groups.at[g];
-    int inside = 0;
+    bool inside = false, all = true;  // but for sizes of 1
     for (int d = group->a; d < group->a_end; d++)
       if (hl_i64s_find(old, d) >= 0) {
         if (old.at[met++] != d)  // not in order
           return false;
-        inside++;
+        inside = true;
+      } else {
+        all = all && broadcast->shape->dim[d] == 1;
       }
-    if (inside != 0 && inside != group->a_end - group->a)
+    if (inside && !all)
       return false;
     for (int k = group->b; k < group->b_end && inside; k++) {
       dims[n] = k;
@@ -243,15 +245,33 @@ static bool keeps_sizes(const HlInst *inst) {
   return true;
 }
 
+// What is broadcast has fewer dimensions, in the order of memory.
 static bool is_relabelled(const Plan *plan, const HlShape *shape) {
-  return plan->rows && !is_row_major(plan->bitcast->shape) && hl_shape_same_dims(shape, plan->rows);
+  return plan->rows && !is_row_major(plan->bitcast->shape) && shape->rank == plan->rows->rank;
 }
 
 // A planned shape with the dimensions as the bitcast names them.
 static const HlShape *relabelled(const Plan *plan, const HlShape *shape) {
-  return is_relabelled(plan, shape)
-             ? hl_shape_with_dtype(plan->p->m->shapes, plan->bitcast->shape, shape->dtype)
-             : shape;
+  if (!is_relabelled(plan, shape))
+    return shape;
+  const HlShape *like = plan->bitcast->shape;
+  int64_t *sizes = HL_ARRAY(plan->p->arena, int64_t, shape->rank + 1);
+  for (int k = 0; k < shape->rank; k++)
+    sizes[dim_in_memory(like, k)] = shape->dim[k];
+  HlShapes *shapes = plan->p->m->shapes;
+  return hl_shape_with_layout(shapes, hl_shape_array(shapes, shape->dtype, shape->rank, sizes),
+                              like->layout);
+}
+
+// A permutation of the dimensions in the order of memory, as the bitcast names them on both sides.
+static HlI64s relabelled_permutation(const Plan *plan, const HlShape *to, HlI64s permutation) {
+  if (!is_relabelled(plan, to))
+    return permutation;
+  const HlShape *like = plan->bitcast->shape;
+  int64_t *at = HL_ARRAY(plan->p->arena, int64_t, permutation.n + 1);
+  for (int k = 0; k < permutation.n; k++)
+    at[dim_in_memory(like, k)] = dim_in_memory(like, permutation.at[k]);
+  return (HlI64s){at, permutation.n};
 }
 
 // The dimensions of a broadcast to a planned shape as the bitcast names them, which must still count up.
@@ -284,10 +304,9 @@ static bool plan_operands(Plan *plan, const HlInst *inst) {
     plan->dims[inst->id] = moved.dims;
     return inst->operands[0]->shape->rank == 0 || wish(plan, inst->operands[0], moved.shape);
   case HL_OP_TRANSPOSE:
-    if (is_relabelled(plan, to) ||
-        !through_transpose(arena, shapes, inst->shape, hl_dims(inst), to, &moved))
+    if (!through_transpose(arena, shapes, inst->shape, hl_dims(inst), to, &moved))
       return false;
-    plan->dims[inst->id] = moved.dims;
+    plan->dims[inst->id] = relabelled_permutation(plan, to, moved.dims);
     return wish(plan, inst->operands[0], moved.shape);
   default:
     for (uint32_t k = 0; keeps_sizes(inst) && k < inst->n_operands; k++)
