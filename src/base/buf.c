@@ -3,6 +3,7 @@
 #include "base/compiler.h"
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/put.h"
 
 #include <stdio.h>
 
@@ -59,30 +60,13 @@ void hl_buf_putc(HlBuf *buf, char c) {
 }
 
 void hl_buf_u64(HlBuf *buf, uint64_t value) {
-  static const char pairs[] = "0001020304050607080910111213141516171819"
-                              "2021222324252627282930313233343536373839"
-                              "4041424344454647484950515253545556575859"
-                              "6061626364656667686970717273747576777879"
-                              "8081828384858687888990919293949596979899";
-  char digits[20];
-  char *at = digits + sizeof digits;
-  for (; value >= 100; value /= 100) {
-    at -= 2;
-    memcpy(at, pairs + 2 * (value % 100), 2);
-  }
-  if (value >= 10) {
-    at -= 2;
-    memcpy(at, pairs + 2 * value, 2);
-  } else {
-    *--at = (char)('0' + value);
-  }
-  hl_buf_add(buf, at, (size_t)(digits + sizeof digits - at));
+  put_u64(buf, value);
+  put_end(buf);
 }
 
 void hl_buf_i64(HlBuf *buf, int64_t value) {
-  if (value < 0)
-    hl_buf_putc(buf, '-');
-  hl_buf_u64(buf, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
+  put_i64(buf, value);
+  put_end(buf);
 }
 
 void hl_buf_printf(HlBuf *buf, const char *format, ...) {

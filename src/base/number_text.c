@@ -165,7 +165,7 @@ static void put_exponent(HlBuf *out, int exponent) {
 
 // As %.*g with as many digits as the decimal has: trailing zeros vanish.
 static void put_decimal(HlBuf *out, Decimal d) {
-  char digits[20];
+  char digits[20] = {0};
   const int precision = d.n;
   while (d.n > 1 && d.digits % 10 == 0) {
     d.digits /= 10;

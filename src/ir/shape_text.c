@@ -69,34 +69,35 @@ static void put_layout(HlBuf *out, const HlLayout *layout, int rank) {
   const bool items = layout->extra && extra_shows(layout->extra);
   if (rank == 0 && layout->minor_to_major.n == 0 && !items)
     return;
-  put_char(out, '{');
+  put_char_hot(out, '{');
   put_ints(out, layout->minor_to_major);
   if (items) {
-    put_char(out, ':');
+    put_char_hot(out, ':');
     put_layout_items(out, layout->extra);
   }
-  put_char(out, '}');
+  put_char_hot(out, '}');
 }
 
 static void put_dim(HlBuf *out, const HlShape *shape, int k) {
   if (shape->dim[k] == HL_UNBOUNDED) {
-    put_char(out, '?');
+    put_char_hot(out, '?');
     return;
   }
   if (shape->dynamic && shape->dynamic[k])
-    PUT(out, "<=");
+    PUT_HOT(out, "<=");
   put_i64(out, shape->dim[k]);
 }
 
 static void put_array(HlBuf *out, const HlShape *shape, bool with_layout) {
-  put_text(out, hl_dtype_text(shape->dtype));
-  put_char(out, '[');
+  const char *type = hl_dtype_text(shape->dtype);
+  put_hot(out, type, strlen(type));
+  put_char_hot(out, '[');
   for (int k = 0; k < shape->rank; k++) {
     if (k)
-      put_char(out, ',');
+      put_char_hot(out, ',');
     put_dim(out, shape, k);
   }
-  put_char(out, ']');
+  put_char_hot(out, ']');
   if (with_layout && shape->layout)
     put_layout(out, shape->layout, shape->rank);
 }

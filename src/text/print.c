@@ -83,16 +83,16 @@ void print_shape(Print *p, const HlShape *shape) {
 
 void print_name(Print *p, const HlSym *name) {
   if (p->how.percent)
-    put_char(p->out, '%');
+    put_char_hot(p->out, '%');
   const char *dot = p->how.print_ids ? NULL : memchr(name->text, '.', name->n);
-  put(p->out, name->text, dot ? (size_t)(dot - name->text) : name->n);
+  put_hot(p->out, name->text, dot ? (size_t)(dot - name->text) : name->n);
 }
 
 // --- Computations --------------------------------------------------------------------------------
 
 static void print_spaces(Print *p, int n) {
   for (; n > 0; n--)
-    put_char(p->out, ' ');
+    put_char_hot(p->out, ' ');
 }
 
 // "(p: f32[4], q: f32[]) -> f32[4] "
@@ -141,7 +141,7 @@ static void print_insts(Print *p, const HlComp *comp) {
     if (order[k] == comp->root)
       PUT(p->out, "ROOT ");
     print_inst(p, order[k]);
-    put_char(p->out, '\n');
+    put_char_hot(p->out, '\n');
   }
   p->canonical = outer;
   p->next_canonical = outer_next;

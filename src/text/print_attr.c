@@ -12,7 +12,7 @@ static const HlStr label[HL_ATTR_COUNT] = {
 };
 
 static void put_label(HlBuf *out, HlAttrKey key) {
-  put(out, label[key].at, label[key].n);
+  put_hot(out, label[key].at, label[key].n);
 }
 
 static void print_called(Print *p, HlAttrKey key, const HlComp *comp) {

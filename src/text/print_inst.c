@@ -40,7 +40,8 @@ static void print_opcode(Print *p, const HlInst *inst) {
   if (hl_op_info[inst->op].traits & HL_T_ASYNC)
     wrapped = print_sugar(p, inst);
   if (!wrapped) {
-    put_text(p->out, hl_op_text(inst->op));
+    const char *text = hl_op_text(inst->op);
+    put_hot(p->out, text, strlen(text));
     return;
   }
   put_text(p->out, hl_op_text(wrapped->op));
@@ -93,7 +94,7 @@ static void print_operand(Print *p, const HlInst *operand) {
   if (canonical ? !p->nested || !p->canonical : !p->how.operand_names)
     return;
   if (space)
-    put_char(p->out, ' ');
+    put_char_hot(p->out, ' ');
   if (HL_UNLIKELY(p->how.tuple_elements) && print_is_inside(p, operand))
     print_inside(p, operand);
   else if (canonical)
@@ -141,7 +142,7 @@ static void print_operands(Print *p, const HlInst *inst) {
     if (k && p->how.index_comments)
       put_comma(p->out, k);
     else if (k)
-      PUT(p->out, ", ");
+      PUT_HOT(p->out, ", ");
     print_operand(p, inst->operands[k]);
   }
 }
@@ -152,18 +153,18 @@ void print_inst(Print *p, const HlInst *inst) {
   base_look_often(&p->step);
   if (!p->how.canonical_names) {
     print_name(p, inst->name);
-    PUT(p->out, " = ");
+    PUT_HOT(p->out, " = ");
   } else if (p->nested && p->canonical) {
     print_canonical(p, inst);
-    PUT(p->out, " = ");
+    PUT_HOT(p->out, " = ");
   }
   if (p->how.result_shape) {
     print_shape(p, inst->shape);
-    put_char(p->out, ' ');
+    put_char_hot(p->out, ' ');
   }
   print_opcode(p, inst);
-  put_char(p->out, '(');
+  put_char_hot(p->out, '(');
   print_operands(p, inst);
-  put_char(p->out, ')');
+  put_char_hot(p->out, ')');
   print_attrs(p, inst);
 }

@@ -76,7 +76,7 @@ void mlp_attrs_left(Printer *p, const HlMlOp *op, const char *word, PrLeft *is_l
 
 void mlp_block_name(Printer *p, const HlMlBlock *block) {
   PUT(p->out, "^bb");
-  hl_buf_i64(p->out, block->number);
+  put_i64(p->out, block->number);
 }
 
 void mlp_region_arg(Printer *p, const HlMlValue *arg, const HlMlAttr *attrs, bool with_type) {

@@ -247,7 +247,7 @@ static void visit_type(Printer *p, const HlMlType *type) {
 static void print_alias_name(HlBuf *out, const Entry *entry) {
   put_text(out, entry->type ? "!tuple" : entry->map ? "#map" : "#loc");
   if (entry->number)
-    hl_buf_u64(out, entry->number);
+    put_u64(out, entry->number);
 }
 
 bool mlp_type_alias(Printer *p, const HlMlType *type) {

@@ -15,18 +15,23 @@ static bool is_word(const HlSym *sym) {
   return true;
 }
 
+static bool is_plain(unsigned char c) {
+  return c >= ' ' && c < 0x7f && c != '"' && c != '\\';
+}
+
 void mlp_string(Printer *p, const char *text, size_t n) {
   put_char(p->out, '"');
-  for (size_t k = 0; k < n; k++) {
-    unsigned char c = (unsigned char)text[k];
-    if (c == '\\') {
-      PUT(p->out, "\\\\");
-    } else if (c >= ' ' && c < 0x7f && c != '"') {
-      put_char(p->out, (char)c);
-    } else {
+  for (size_t k = 0, start; k < n; k++) {
+    for (start = k; k < n && is_plain((unsigned char)text[k]);)
+      k++;
+    put(p->out, text + start, k - start);
+    if (k == n)
+      break;
+    put_char(p->out, '\\');
+    if (text[k] == '\\')
       put_char(p->out, '\\');
-      mlp_hex(p->out, &c, 1);
-    }
+    else
+      mlp_hex(p->out, &text[k], 1);
   }
   put_char(p->out, '"');
 }
@@ -69,7 +74,7 @@ void mlp_ints(Printer *p, HlI64s list, const char *between) {
   for (int k = 0; k < list.n; k++) {
     if (k)
       put_text(p->out, between);
-    hl_buf_i64(p->out, list.at[k]);
+    put_i64(p->out, list.at[k]);
   }
 }
 
@@ -89,9 +94,9 @@ static void print_int(Printer *p, const HlMlAttr *attr, PrSuffix suffix) {
     return;
   }
   if (type->kind == HL_ML_INT && type->sign == HL_ML_UNSIGNED)
-    hl_buf_u64(p->out, (uint64_t)attr->i);
+    put_u64(p->out, (uint64_t)attr->i);
   else
-    hl_buf_i64(p->out, attr->i);
+    put_i64(p->out, attr->i);
   bool is_plain = type->kind == HL_ML_INT && type->width == 64 && type->sign == HL_ML_SIGNLESS;
   if (suffix != PR_TYPE_IF_RARE || !is_plain)
     print_suffix(p, attr, suffix);
@@ -173,7 +178,7 @@ static void print_enum(Printer *p, const HlMlAttr *attr) {
   const char *name = attr->name->text, *dot = strchr(name, '.');
   const MlAttrDef def = ml_def_of(attr);
   if (ml_enum_is_number(def)) {
-    hl_buf_i64(p->out, attr->i);
+    put_i64(p->out, attr->i);
     PUT(p->out, " : i32");
     return;
   }

@@ -154,9 +154,9 @@ static bool print_format(Printer *p, const HlMlOp *op) {
   int64_t exponent = ml_attr_int(op, ML_A_EXPONENT_BITS, -1),
           mantissa = ml_attr_int(op, ML_A_MANTISSA_BITS, -1);
   put_char(p->out, 'e');
-  hl_buf_i64(p->out, exponent);
+  put_i64(p->out, exponent);
   put_char(p->out, 'm');
-  hl_buf_i64(p->out, mantissa);
+  put_i64(p->out, mantissa);
   return exponent >= 0 && mantissa >= 0;
 }
 
@@ -170,12 +170,12 @@ static bool print_ranges(Printer *p, const HlMlOp *op) {
   for (int k = 0; fits && k < start.n; k++) {
     if (k)
       PUT(p->out, ", ");
-    hl_buf_i64(p->out, start.at[k]);
+    put_i64(p->out, start.at[k]);
     put_char(p->out, ':');
-    hl_buf_i64(p->out, limit.at[k]);
+    put_i64(p->out, limit.at[k]);
     if (stride.at[k] != 1) {
       put_char(p->out, ':');
-      hl_buf_i64(p->out, stride.at[k]);
+      put_i64(p->out, stride.at[k]);
     }
   }
   put_char(p->out, ']');
@@ -248,9 +248,9 @@ static void print_pairs(Printer *p, HlI64s list) {
     if (k)
       PUT(p->out, ", ");
     put_char(p->out, '[');
-    hl_buf_i64(p->out, list.at[k]);
+    put_i64(p->out, list.at[k]);
     PUT(p->out, ", ");
-    hl_buf_i64(p->out, list.at[k + 1]);
+    put_i64(p->out, list.at[k + 1]);
     put_char(p->out, ']');
   }
 }

@@ -218,13 +218,13 @@ static void print_name(Printer *p, ValueName name) {
     put_sym(p->out, word->word);
     if (word->conflict >= 0) {
       put_char(p->out, '_');
-      hl_buf_i64(p->out, word->conflict);
+      put_i64(p->out, word->conflict);
     }
     return;
   }
   if (name.kind == NAME_ARG)
     PUT(p->out, "arg");
-  hl_buf_u64(p->out, name.n);
+  put_u64(p->out, name.n);
 }
 
 void mlp_value(Printer *p, const HlMlValue *value) {
@@ -247,7 +247,7 @@ void mlp_value(Printer *p, const HlMlValue *value) {
   }
   print_name(p, name_of(p, &value->def->results[0]));
   put_char(p->out, '#');
-  hl_buf_i64(p->out, value->number);
+  put_i64(p->out, value->number);
 }
 
 void mlp_results(Printer *p, const HlMlOp *op) {
@@ -265,7 +265,7 @@ void mlp_results(Printer *p, const HlMlOp *op) {
     print_name(p, name);
     if (after - k > 1) {
       put_char(p->out, ':');
-      hl_buf_u64(p->out, after - k);
+      put_u64(p->out, after - k);
     }
   }
   PUT(p->out, " = ");

@@ -124,7 +124,7 @@ static bool print_long(HlBuf *out, const HlMlType *type, double value) {
     put(out, d.n == 1 ? "0" : d.digit + 1, d.n == 1 ? 1 : (size_t)d.n - 1);
     put_char(out, 'E');
     put_char(out, d.exponent < 0 ? '-' : '+');
-    hl_buf_i64(out, abs(d.exponent));
+    put_i64(out, abs(d.exponent));
     return true;
   }
   int whole = d.exponent + 1;
@@ -172,9 +172,9 @@ static void print_int_at(HlBuf *out, const HlMlType *type, const void *at) {
   }
   bits <<= 64 - width;
   if (type->sign == HL_ML_UNSIGNED)
-    hl_buf_u64(out, bits >> (64 - width));
+    put_u64(out, bits >> (64 - width));
   else
-    hl_buf_i64(out, (int64_t)bits >> (64 - width));
+    put_i64(out, (int64_t)bits >> (64 - width));
 }
 
 static void print_element(HlBuf *out, const HlMlType *type, const char *at) {

@@ -348,7 +348,7 @@ static bool print_top_k(Printer *p, const HlMlOp *op) {
   put_char(p->out, '(');
   mlp_value(p, op->operands[0]);
   PUT(p->out, ", k = ");
-  hl_buf_i64(p->out, k->i);
+  put_i64(p->out, k->i);
   if (!ml_attr_int(op, ML_A_IS_STABLE, 1))
     PUT(p->out, ", is_stable = false");
   if (!ml_attr_int(op, ML_A_LARGEST, 1))
@@ -384,7 +384,7 @@ static bool print_scan(Printer *p, const HlMlOp *op) {
   PUT(p->out, ") inits (");
   mlp_operands(p, op, n, op->n_operands);
   PUT(p->out, ") dimension=");
-  hl_buf_i64(p->out, dimension->i);
+  put_i64(p->out, dimension->i);
   put_char(p->out, ' ');
   print_rest(p, op, " attributes", said);
   put_char(p->out, ' ');

@@ -72,9 +72,9 @@ static void print_fields(Printer *p, const HlMlAttr *attr) {
 
 static void print_sub_axis(Printer *p, const HlMlAttr *attr) {
   put_char(p->out, '(');
-  hl_buf_i64(p->out, ml_field_int(attr, ML_A_PRE_SIZE, 0));
+  put_i64(p->out, ml_field_int(attr, ML_A_PRE_SIZE, 0));
   put_char(p->out, ')');
-  hl_buf_i64(p->out, ml_field_int(attr, ML_A_SIZE, 0));
+  put_i64(p->out, ml_field_int(attr, ML_A_SIZE, 0));
 }
 
 // #stablehlo.mesh<axes=[<name = "x", size = 2>], device_ids=dense<..> : ..>
@@ -208,7 +208,7 @@ static void print_axis(Printer *p, const HlMlAttr *axis) {
 static void print_mesh_axis(Printer *p, const HlMlAttr *axis) {
   print_quoted(p, ml_field(axis, ML_A_NAME));
   put_char(p->out, '=');
-  hl_buf_i64(p->out, ml_field_int(axis, ML_A_SIZE, 0));
+  put_i64(p->out, ml_field_int(axis, ML_A_SIZE, 0));
 }
 
 static void print_mesh(Printer *p, const HlMlAttr *mesh) {
@@ -238,7 +238,7 @@ static void print_dim_sharding(Printer *p, const HlMlAttr *dim) {
   put_char(p->out, '}');
   if (priority) {
     put_char(p->out, 'p');
-    hl_buf_i64(p->out, priority->i);
+    put_i64(p->out, priority->i);
   }
 }
 
@@ -276,7 +276,7 @@ static void print_factor(Printer *p, int64_t factor) {
     return;
   }
   PUT(p->out, "z_");
-  hl_buf_i64(p->out, factor - 17);
+  put_i64(p->out, factor - 17);
 }
 
 static void print_dim_mapping(Printer *p, const HlMlAttr *dim) {
@@ -319,7 +319,7 @@ static void print_rule(Printer *p, const HlMlAttr *rule) {
     put_text(p->out, k ? ", " : " {");
     print_factor(p, k);
     put_char(p->out, '=');
-    hl_buf_i64(p->out, sizes.at[k]);
+    put_i64(p->out, sizes.at[k]);
   }
   if (sizes.n)
     put_char(p->out, '}');
@@ -357,9 +357,9 @@ static void print_axis_lists(Printer *p, const HlMlAttr *attr) {
 static void print_param(Printer *p, const HlMlAttr *attr) {
   print_axes(p, ml_field(attr, ML_A_AXES));
   PUT(p->out, ": ");
-  hl_buf_i64(p->out, ml_field_int(attr, ML_A_SRC_DIM, 0));
+  put_i64(p->out, ml_field_int(attr, ML_A_SRC_DIM, 0));
   PUT(p->out, "->");
-  hl_buf_i64(p->out, ml_field_int(attr, ML_A_TGT_DIM, 0));
+  put_i64(p->out, ml_field_int(attr, ML_A_TGT_DIM, 0));
 }
 
 static void print_params(Printer *p, const HlMlAttr *attr) {

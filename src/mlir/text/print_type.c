@@ -9,7 +9,7 @@ void mlp_dim(Printer *p, int64_t size) {
   if (size == HL_UNBOUNDED)
     put_char(p->out, '?');
   else
-    hl_buf_i64(p->out, size);
+    put_i64(p->out, size);
 }
 
 static void print_list(Printer *p, int n, const HlMlType *const *element) {
@@ -65,22 +65,22 @@ static void print_scale(Printer *p, const HlMlQuant *quant, int k) {
   print_double(p, quant->scale[k]);
   if (quant->zero_point[k]) {
     put_char(p->out, ':');
-    hl_buf_i64(p->out, quant->zero_point[k]);
+    put_i64(p->out, quant->zero_point[k]);
   }
 }
 
 static void print_storage(Printer *p, const HlMlQuant *quant) {
   int width = quant->storage->width;
   put_char(p->out, quant->is_signed ? 'i' : 'u');
-  hl_buf_i64(p->out, width);
+  put_i64(p->out, width);
   int64_t min = quant->is_signed ? -((int64_t)1 << (width - 1)) : 0;
   int64_t max = quant->is_signed ? ((int64_t)1 << (width - 1)) - 1 : ((int64_t)1 << width) - 1;
   if (quant->min == min && quant->max == max)
     return;
   put_char(p->out, '<');
-  hl_buf_i64(p->out, quant->min);
+  put_i64(p->out, quant->min);
   put_char(p->out, ':');
-  hl_buf_i64(p->out, quant->max);
+  put_i64(p->out, quant->max);
   put_char(p->out, '>');
 }
 
@@ -89,9 +89,9 @@ static void print_blocks(Printer *p, const HlMlQuant *quant) {
   for (int k = 0; k < quant->block_axes.n; k++) {
     if (k)
       PUT(p->out, ", ");
-    hl_buf_i64(p->out, quant->block_axes.at[k]);
+    put_i64(p->out, quant->block_axes.at[k]);
     put_char(p->out, ':');
-    hl_buf_i64(p->out, quant->block_sizes.at[k]);
+    put_i64(p->out, quant->block_sizes.at[k]);
   }
   put_char(p->out, '}');
 }
@@ -118,7 +118,7 @@ static void print_quant(Printer *p, const HlMlQuant *quant) {
     print_scales(p, quant);
   } else if (quant->axis >= 0) {
     put_char(p->out, ':');
-    hl_buf_i64(p->out, quant->axis);
+    put_i64(p->out, quant->axis);
     PUT(p->out, ", ");
     print_scales(p, quant);
   } else {
@@ -141,7 +141,7 @@ static void print_int_type(Printer *p, const HlMlType *type) {
   static const char *const letters[] = {
       [HL_ML_SIGNLESS] = "i", [HL_ML_SIGNED] = "si", [HL_ML_UNSIGNED] = "ui"};
   put_text(p->out, letters[type->sign]);
-  hl_buf_i64(p->out, type->width);
+  put_i64(p->out, type->width);
 }
 
 void mlp_type(Printer *p, const HlMlType *type) {
