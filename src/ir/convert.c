@@ -77,44 +77,44 @@ LOOP(bf16_of_f32, uint16_t, float, hl_bf16_from_f32(from[k]))
 
 typedef void Loop(void *out, const void *in, int64_t n);
 
-// Columns of the table: what the machine's types become. A signed column serves the unsigned type
-// of the same width, since integers wrap.
-#define ROW(name)                                                                 \
-  {                                                                               \
-    [HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name, [HL_S16] = s16_of_##name, \
-    [HL_S32] = s32_of_##name, [HL_S64] = s64_of_##name, [HL_U8] = s8_of_##name,   \
-    [HL_U16] = s16_of_##name, [HL_U32] = s32_of_##name, [HL_U64] = s64_of_##name, \
-    [HL_F32] = f32_of_##name, [HL_F64] = f64_of_##name                            \
-  }
-#define FLOAT_ROW(name, ...)                                                      \
-  {                                                                               \
-    [HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name, [HL_S16] = s16_of_##name, \
-    [HL_S32] = s32_of_##name, [HL_S64] = s64_of_##name, [HL_U8] = u8_of_##name,   \
-    [HL_U16] = u16_of_##name, [HL_U32] = u32_of_##name, [HL_U64] = u64_of_##name, \
-    [HL_F32] = f32_of_##name, [HL_F64] = f64_of_##name, __VA_ARGS__               \
-  }
+// What the machine's types become: a row for each that is read. A signed column serves the unsigned type of the same width,
+// since integers wrap.
+#define ROW(name)                                                                     \
+  static Loop *const from_##name[HL_DTYPE_COUNT] = {                                  \
+      [HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name,   [HL_S16] = s16_of_##name, \
+      [HL_S32] = s32_of_##name,   [HL_S64] = s64_of_##name, [HL_U8] = s8_of_##name,   \
+      [HL_U16] = s16_of_##name,   [HL_U32] = s32_of_##name, [HL_U64] = s64_of_##name, \
+      [HL_F32] = f32_of_##name,   [HL_F64] = f64_of_##name};
+#define FLOAT_ROW(name, ...)                                                          \
+  static Loop *const from_##name[HL_DTYPE_COUNT] = {                                  \
+      [HL_PRED] = pred_of_##name, [HL_S8] = s8_of_##name,   [HL_S16] = s16_of_##name, \
+      [HL_S32] = s32_of_##name,   [HL_S64] = s64_of_##name, [HL_U8] = u8_of_##name,   \
+      [HL_U16] = u16_of_##name,   [HL_U32] = u32_of_##name, [HL_U64] = u64_of_##name, \
+      [HL_F32] = f32_of_##name,   [HL_F64] = f64_of_##name, __VA_ARGS__};
+ROW(s8)
+ROW(s16)
+ROW(s32)
+ROW(s64)
+ROW(u8)
+ROW(u16)
+ROW(u32)
+ROW(u64)
+FLOAT_ROW(f32, [HL_F16] = f16_of_f32, [HL_BF16] = bf16_of_f32)
+FLOAT_ROW(f64, )
+static Loop *const from_f16[HL_DTYPE_COUNT] = {[HL_F32] = f32_of_f16};
+static Loop *const from_bf16[HL_DTYPE_COUNT] = {[HL_F32] = f32_of_bf16};
 
-static Loop *const loops[HL_DTYPE_COUNT][HL_DTYPE_COUNT] = {
-    [HL_PRED] = ROW(u8),
-    [HL_S1] = ROW(s8),
-    [HL_S2] = ROW(s8),
-    [HL_S4] = ROW(s8),
-    [HL_S8] = ROW(s8),
-    [HL_S16] = ROW(s16),
-    [HL_S32] = ROW(s32),
-    [HL_S64] = ROW(s64),
-    [HL_U1] = ROW(u8),
-    [HL_U2] = ROW(u8),
-    [HL_U4] = ROW(u8),
-    [HL_U8] = ROW(u8),
-    [HL_U16] = ROW(u16),
-    [HL_U32] = ROW(u32),
-    [HL_U64] = ROW(u64),
-    [HL_F32] = FLOAT_ROW(f32, [HL_F16] = f16_of_f32, [HL_BF16] = bf16_of_f32),
-    [HL_F64] = FLOAT_ROW(f64, ),
-    [HL_F16] = {[HL_F32] = f32_of_f16},
-    [HL_BF16] = {[HL_F32] = f32_of_bf16},
-};
+static Loop *const *const rows[HL_DTYPE_COUNT] = {
+    [HL_PRED] = from_u8, [HL_S1] = from_s8,   [HL_S2] = from_s8,    [HL_S4] = from_s8,
+    [HL_S8] = from_s8,   [HL_S16] = from_s16, [HL_S32] = from_s32,  [HL_S64] = from_s64,
+    [HL_U1] = from_u8,   [HL_U2] = from_u8,   [HL_U4] = from_u8,    [HL_U8] = from_u8,
+    [HL_U16] = from_u16, [HL_U32] = from_u32, [HL_U64] = from_u64,  [HL_F32] = from_f32,
+    [HL_F64] = from_f64, [HL_F16] = from_f16, [HL_BF16] = from_bf16};
+
+// NULL: they go in chunks.
+static Loop *loop_of(HlDtype from, HlDtype to) {
+  return rows[from] ? rows[from][to] : NULL;
+}
 
 // --- Everything else, in chunks ------------------------------------------------------------------
 
@@ -202,9 +202,9 @@ static void convert_chunk(HlDtype to, void *out, HlDtype from, const void *in, i
   if (is_small_float(from)) {
     doubles_of_small(doubles, from, in, n);
   } else if (from == HL_F32 || from == HL_F64) {
-    loops[from][HL_F64](doubles, in, n);
+    loop_of(from, HL_F64)(doubles, in, n);
   } else {
-    loops[from][HL_S64](ints, in, n);
+    loop_of(from, HL_S64)(ints, in, n);
     if (has_few_bits(to)) {
       wrap_ints(to, out, ints, n);
       return;
@@ -216,7 +216,7 @@ static void convert_chunk(HlDtype to, void *out, HlDtype from, const void *in, i
   else if (has_few_bits(to))
     few_bits_of_doubles(to, out, doubles, n);
   else
-    loops[HL_F64][to](out, doubles, n);
+    loop_of(HL_F64, to)(out, doubles, n);
 }
 
 static HlDtype part_of(HlDtype t) {
@@ -266,8 +266,9 @@ void hl_convert_elements(HlDtype to, void *out, HlDtype from, const void *in, in
     hl_convert_elements(part_of(to), out, part_of(from), in, 2 * n);
     return;
   }
-  if (!from_complex && !to_complex && loops[from][to]) {
-    loops[from][to](out, in, n);
+  Loop *loop = from_complex || to_complex ? NULL : loop_of(from, to);
+  if (loop) {
+    loop(out, in, n);
     return;
   }
   for (int64_t k = 0; k < n; k += CHUNK) {

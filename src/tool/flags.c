@@ -27,19 +27,21 @@ static const char *const steered[] = {
 
 typedef struct Flag {
   const char *name;
-  Kind kind;
-  size_t field;
-  int64_t usual;  // of an INT
-  const char *meaning;
-  Steers steers;            // of OTHER
-  const char *other_usual;  // of OTHER: XLA's value; NULL: none that is written so
+  union {
+    const char *meaning;
+    const char *other_usual;  // of OTHER: XLA's value; NULL: none that is written so
+  };
+  int32_t usual;  // of an INT
+  uint16_t field;
+  uint8_t kind;    // Kind
+  uint8_t steers;  // of OTHER: Steers
 } Flag;
 
 static const Flag table[] = {
-#define FLAG(field, kind, usual, meaning) \
-  {#field, KIND_##kind, offsetof(HlFlags, field), usual, meaning, HARMLESS, NULL},
-#define OTHER(field, steers, usual) {#field, KIND_OTHER, 0, 0, "", steers, usual},
-#define GONE(field) {#field, KIND_GONE, 0, 0, "", HARMLESS, NULL},
+#define FLAG(field, kind, usual, text) \
+  {#field, {.meaning = text}, usual, offsetof(HlFlags, field), KIND_##kind, HARMLESS},
+#define OTHER(field, steers, usual) {#field, {.other_usual = usual}, 0, 0, KIND_OTHER, steers},
+#define GONE(field) {#field, {.meaning = ""}, 0, 0, KIND_GONE, HARMLESS},
 #include "tool/flags.def"
 };
 

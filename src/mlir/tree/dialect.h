@@ -21,6 +21,8 @@
 #ifndef HILO_MLIR_DIALECT_H
 #define HILO_MLIR_DIALECT_H
 
+#include <assert.h>
+
 #include "hilo/mlir.h"
 
 typedef enum MlKind {
@@ -74,6 +76,7 @@ typedef enum MlAttrDef {
 #include "mlir/tree/attrs.def"
   ML_DEF_COUNT
 } MlAttrDef;
+static_assert(ML_DEF_COUNT <= UINT8_MAX, "a row keeps it in a byte");
 extern const char *const ml_def_text[ML_DEF_COUNT];  // "stablehlo.dot"
 // The text as the dialect spells it: MHLO's is "mhlo.dot".
 enum { ML_MAX_DEF_TEXT = 64 };
@@ -81,9 +84,9 @@ const char *ml_spelt(MlAttrDef def, HlMlDialect dialect, char buffer[ML_MAX_DEF_
 MlAttrDef ml_def_of(const HlMlAttr *attr);  // however it is spelt; ML_D_NONE: of no such kind
 
 typedef struct MlAttrRow {
-  MlName name;
-  MlKind kind;
-  MlAttrDef of;     // which enum or struct it is, or its elements are
+  uint16_t name;    // MlName
+  uint8_t kind;     // MlKind
+  uint8_t of;       // MlAttrDef: which enum or struct it is, or its elements are
   const char *def;  // "!" required, "" optional, else the default
 } MlAttrRow;
 

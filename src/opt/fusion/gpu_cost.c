@@ -34,14 +34,26 @@ int64_t gpu_bytes(const HlShape *shape) {
 
 enum { GPU_WORK_USUAL = 3 };
 
-static const uint16_t work[HL_OP_COUNT][HL_DTYPE_COUNT] = {
-#define FLOAT_WORK(op, f16, f32, f64, c64, c128)                                      \
-  [HL_OP_##op][HL_F16] = f16, [HL_OP_##op][HL_F32] = f32, [HL_OP_##op][HL_F64] = f64, \
-  [HL_OP_##op][HL_C64] = c64, [HL_OP_##op][HL_C128] = c128,
-#define INTEGER_WORK(op, s8, s16, s32, s64, u8, u16, u32, u64)                      \
-  [HL_OP_##op][HL_S8] = s8, [HL_OP_##op][HL_S16] = s16, [HL_OP_##op][HL_S32] = s32, \
-  [HL_OP_##op][HL_S64] = s64, [HL_OP_##op][HL_U8] = u8, [HL_OP_##op][HL_U16] = u16, \
-  [HL_OP_##op][HL_U32] = u32, [HL_OP_##op][HL_U64] = u64,
+enum {
+  USUAL_WORK,
+#define FLOAT_WORK(op, ...) WORK_OF_##op,
+#define INTEGER_WORK(op, ...)
+#include "opt/fusion/gpu_work.def"
+  WORK_ROWS
+};
+static const uint8_t work_row[HL_OP_COUNT] = {
+#define FLOAT_WORK(op, ...) [HL_OP_##op] = WORK_OF_##op,
+#define INTEGER_WORK(op, ...)
+#include "opt/fusion/gpu_work.def"
+};
+static const uint16_t work[WORK_ROWS][HL_DTYPE_COUNT] = {
+#define FLOAT_WORK(op, f16, f32, f64, c64, c128)                                            \
+  [WORK_OF_##op][HL_F16] = f16, [WORK_OF_##op][HL_F32] = f32, [WORK_OF_##op][HL_F64] = f64, \
+  [WORK_OF_##op][HL_C64] = c64, [WORK_OF_##op][HL_C128] = c128,
+#define INTEGER_WORK(op, s8, s16, s32, s64, u8, u16, u32, u64)                            \
+  [WORK_OF_##op][HL_S8] = s8, [WORK_OF_##op][HL_S16] = s16, [WORK_OF_##op][HL_S32] = s32, \
+  [WORK_OF_##op][HL_S64] = s64, [WORK_OF_##op][HL_U8] = u8, [WORK_OF_##op][HL_U16] = u16, \
+  [WORK_OF_##op][HL_U32] = u32, [WORK_OF_##op][HL_U64] = u64,
 #include "opt/fusion/gpu_work.def"
 };
 
@@ -49,7 +61,7 @@ int64_t gpu_work_an_element(const HlInst *inst) {
   if (inst->op == HL_OP_COPY || inst->op == HL_OP_CONSTANT || !fusion_is_elementwise(inst) ||
       !hl_shape_is_array(inst->shape))
     return 0;
-  const int64_t told = work[inst->op][inst->shape->dtype];
+  const int64_t told = work[work_row[inst->op]][inst->shape->dtype];
   return told ? told : GPU_WORK_USUAL;
 }
 
