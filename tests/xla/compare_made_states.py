@@ -6,7 +6,8 @@
 The programs: those of the benchmarks (gen_corpus.py beside the corpus), the corpus' models up to 1 MB, each for the devices it
 was made for, and the corpus' programs with random meshes of 8 devices and random shardings of their arguments (sharded; the
 same on each run). Without --all every sixth. HILO_NEWEST_PYTHON names a Python with jaxlib 0.11, which compiles them and dumps
-the state after each pass; for gpu it needs XLA's CUDA plugin, too, but no GPU: the device's description is the corpus'.
+the state after each pass, as text and as a proto; for gpu it needs XLA's CUDA plugin, too, but no GPU: the device's description is
+the corpus'.
 --keep DIR keeps the states, DIR/PLATFORM-DEVICES, and makes no program's again.
 """
 import argparse
@@ -73,7 +74,7 @@ def compile_only_devices(target, n):
 
 
 def compile_one(path, platform, n, folder, target):
-    flags = f"--xla_dump_to={folder} --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=.*"
+    flags = f"--xla_dump_to={folder} --xla_dump_hlo_as_text --xla_dump_hlo_as_proto --xla_dump_hlo_pass_re=.*"
     if platform == "cpu":                               # the code it makes is not asked for
         flags += (f" --xla_force_host_platform_device_count={n} --xla_backend_optimization_level=0"
                   " --xla_llvm_disable_expensive_passes=true")
@@ -175,9 +176,9 @@ def main():
     a = p.parse_args()
     platforms = a.pipeline or ["cpu", "gpu"]
     python, target = needed(platforms)
-    a.threads = os.cpu_count()
     good = True
     for devices in a.devices or (1, spmd.DEVICES):
+        a.threads = max(os.cpu_count(), devices)
         for platform in platforms:
             with tempfile.TemporaryDirectory() as temp:
                 folder = os.path.join(a.keep or temp, f"{platform}-{devices}")

@@ -3,7 +3,7 @@
   compare_states.py [--files GLOB] [--pipeline cpu|gpu] [--pass NAME] [--diff] [--dumps DIR [--threads N]]
 
 The states are dumps after every pass that changed something (corpus newest/cpu_passes and newest/gpu, or --dumps, a folder
-of folders of such). Hilo runs the one pass, as it stands in its own pipeline, and must leave the same graph: names, metadata, ids, the
+of folders of such); where a proto lies beside one, Hilo reads that, which tells more. Hilo runs the one pass, as it stands in its own pipeline, and must leave the same graph: names, metadata, ids, the
 order of what does not depend on each other, how asynchronous instructions are spelt and what nobody needs do not count. What follows from a search of XLA's own is
 compared like the rest. Where XLA measured, which nobody can repeat without the device, config-assigner gets what was decided as a file
 of results, if it leaves another state without, and must leave the same state then: these are counted by themselves.
@@ -250,6 +250,8 @@ def plain(name):
 TO_THE_END = {plain(name) for name in ("algsimp", "simplify-while-loops")}
 FOR_ELEMENTS = {plain(name) for name in ("algsimp", "tuple-simplifier")}
 ONE_OF_EACH = {plain(name) for name in ("simplify-while-loops",)}
+ASK_THE_HEADER = {plain(name) for name in ("shardy-xla", "sharding-propagation")}
+PARTITIONS = re.compile(r"num_partitions=(\d+)")
 
 
 def still_runs(item):
@@ -324,8 +326,21 @@ def same_at_the_end(passes, target, new, out):
     return ends[0] is not None and ends[0] == ends[1]
 
 
-def run(place, old, target, *more):
-    return oracle.run_hilo(["opt", old, f"--passes={place}", "--no-verify", "--large-constants", target, *more], 120, "")
+def most_telling(name, state):
+    """The proto that was dumped beside a text, if there is one: it tells in which order instructions were made, how many take an
+    element of a tuple, and all of a constant. What JAX allows the partitioner, only a text's header tells."""
+    proto = state.removesuffix(".txt") + ".hlo.pb"
+    return proto if os.path.exists(proto) and plain(name) not in ASK_THE_HEADER else state
+
+
+def run(place, given, target, *more):
+    if given.endswith(".txt"):
+        more += "--large-constants",
+    else:
+        with open(given.removesuffix(".hlo.pb") + ".txt") as text:
+            partitions = PARTITIONS.search(text.readline())
+        more += (f"--partitions={partitions[1]}",) if partitions else ()
+    return oracle.run_hilo(["opt", given, f"--passes={place}", "--no-verify", target, *more], 120, "")
 
 
 def run_as_measured(place, old, new, target):
@@ -370,19 +385,20 @@ def compare(a, roots):
         platform, case, name, place, end, old, new = job
         target = glob.glob(os.path.join(os.path.dirname(old), "*gpu_target_config.pbtxt")) if platform == "gpu" else []
         target = "--target=" + (target[0] if target else platform)
-        rc, out, err = run(place, old, target) if place else (1, b"", b"no such pass")
+        given = most_telling(name, old)
+        rc, out, err = run(place, given, target) if place else (1, b"", b"no such pass")
         was_told = False
         label = f"{platform} {case} {os.path.basename(new).split('.', 2)[2][:-4]}"
         if rc != 0:
             said, equal = oracle.status_text(rc, err) if place else "no such pass", False
         else:
-            one = plain(name) in ONE_OF_EACH
+            one = given == old and plain(name) in ONE_OF_EACH
             with open(old) as before, open(new) as after:
                 bare = put_in_tuples(before.read()) if plain(name) in FOR_ELEMENTS else set()
                 want, got = Text(after.read(), one, bare).lines(), Text(out.decode(), one, bare).lines()
             equal = want == got
             if not equal and plain(name) == MEASURES:
-                rc, out, err = run_as_measured(place, old, new, target)
+                rc, out, err = run_as_measured(place, given, new, target)
                 got = Text(out.decode(), one).lines() if rc == 0 else got
                 equal = was_told = want == got
             said = "" if equal else f"{place}\n      XLA: {len(want)} lines, hilo: {len(got)}"
