@@ -10,6 +10,8 @@
 // equal means: the same op and attributes, callees that compute the same, and the very same
 // operands, in either order where the op commutes. Iotas are cheaper made twice than kept, so two
 // equal ones stay two, but count as the same operand.
+#include <stdlib.h>
+
 #include "base/map.h"
 #include "opt/ask/effects.h"
 #include "opt/ask/same.h"
@@ -36,6 +38,19 @@ static HlInst *first_equal(Cse *cse, Map *seen, uint64_t hash, HlInst *inst, Equ
   return inst;
 }
 
+// The first stands for the other, and has no sharding where it had none.
+static void merge(HlPass *p, const char *rule, HlInst *inst, HlInst *first) {
+  if (!hl_sharding(inst) || hl_sharding(first)) {
+    hl_replace(p, rule, inst, first);
+    return;
+  }
+  if (!hl_change(p, rule, inst, first))
+    return;
+  hl_remove_attr(inst, HL_A_SHARDING);
+  if (hl_changed(p))
+    hl_replace(p, rule, inst, first);
+}
+
 // --- Constants ----------------------------------------------------------------------------------
 
 static bool may_go(const Cse *cse, const HlInst *inst) {
@@ -44,36 +59,33 @@ static bool may_go(const Cse *cse, const HlInst *inst) {
 
 static bool same_constant(Cse *cse, const HlInst *a, const HlInst *b) {
   return same_shape(&cse->same, a->shape, b->shape) &&
-         hl_literal_equal(hl_constant(a), hl_constant(b)) && same_sharding(a, b);
+         hl_literal_equal(hl_constant(a), hl_constant(b));
 }
 
-// The first becomes as the one that has a sharding.
-static void merge_constant(HlPass *p, HlInst *inst, HlInst *first) {
-  const HlAttr *sharding = hl_attr(inst, HL_A_SHARDING);
-  if (sharding && !hl_sharding(first) && hl_change(p, "constant", first, inst)) {
-    hl_set_attr(first, sharding);
-    hl_changed(p);
-  }
-  hl_replace(p, "constant", inst, first);
+static int by_creation(const void *a, const void *b) {
+  const HlInst *x = *(HlInst *const *)a, *y = *(HlInst *const *)b;
+  return x->order < y->order ? -1 : x->order > y->order;
 }
 
+// The one made first stays.
 static void merge_constants(Cse *cse, const HlComp *comp) {
+  HlInst **constants = HL_ARRAY(cse->p->arena, HlInst *, comp->n_insts + 1);
   int n = 0;
-  for (const HlInst *inst = comp->first; inst; inst = inst->next)
-    n += inst->op == HL_OP_CONSTANT;
+  for (HlInst *inst = comp->first; inst; inst = inst->next)
+    if (hl_is_constant(inst) && may_go(cse, inst))
+      constants[n++] = inst;
   if (n < 2)
     return;
+  qsort(constants, (size_t)n, sizeof *constants, by_creation);
   Map seen = {.arena = cse->p->arena};
   map_room(&seen, (uint32_t)n);
-  for (HlInst *inst = comp->first, *next; inst; inst = next) {
-    next = inst->next;
-    if (!hl_is_constant(inst) || !may_go(cse, inst))
-      continue;
+  for (int k = 0; k < n; k++) {
+    HlInst *inst = constants[k];
     const uint64_t hash =
         hl_hash_mix(same_shape_hash(inst->shape), hl_literal_hash(hl_constant(inst)));
     HlInst *first = first_equal(cse, &seen, hash, inst, same_constant);
     if (first != inst)
-      merge_constant(cse->p, inst, first);
+      merge(cse->p, "constant", inst, first);
   }
 }
 
@@ -151,19 +163,6 @@ static bool is_candidate(const Cse *cse, const HlInst *inst) {
   return may_go(cse, inst) && !effects_has(cse->effects, inst);
 }
 
-// The first stands for the other, and has no sharding where it had none.
-static void merge_expression(HlPass *p, HlInst *inst, HlInst *first) {
-  if (!hl_sharding(inst) || hl_sharding(first)) {
-    hl_replace(p, "expression", inst, first);
-    return;
-  }
-  if (!hl_change(p, "expression", inst, first))
-    return;
-  hl_remove_attr(inst, HL_A_SHARDING);
-  if (hl_changed(p))
-    hl_replace(p, "expression", inst, first);
-}
-
 static void merge_expressions(Cse *cse, HlComp *comp) {
   Map seen = {.arena = cse->p->arena};
   map_room(&seen, comp->n_insts);
@@ -180,7 +179,7 @@ static void merge_expressions(Cse *cse, HlComp *comp) {
     merge_iota_operands(cse, inst);
     HlInst *first = first_equal(cse, &seen, expression_hash(cse, inst), inst, same_expression);
     if (first != inst)
-      merge_expression(cse->p, inst, first);
+      merge(cse->p, "expression", inst, first);
   }
 }
 
