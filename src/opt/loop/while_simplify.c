@@ -360,14 +360,11 @@ static bool decide_compares(HlPass *p, HlInst *loop) {
 
 static void use_constant(const LoopElements *elements, HlComp *comp, int slot,
                          const HlInst *constant) {
-  HlInst *copy = NULL;
   for (HlInst *element = elements->first[slot], *next; element; element = next) {
     next = elements->next[element->id];
     if (hl_has_control(element))
       continue;
-    if (!copy)
-      copy = hl_inst_copy(comp, constant, NULL, 0, NULL);
-    hl_replace_uses(element, copy);
+    hl_replace_uses(element, hl_inst_copy(comp, constant, NULL, 0, NULL));
     hl_erase(element);
   }
 }
