@@ -176,11 +176,21 @@ static HlInst *copy_inst(Args *args, HlInst *inst) {
   return hl_inst_copy(args->body, inst, NULL, (int)inst->n_operands, inner);
 }
 
+// As if its instructions went in one by one, from the root up: what the first of them reads is the first new operand.
 static HlInst *copy_fusion(Args *args, HlInst *fusion) {
+  const HlComp *body = fusion_body(fusion);
   HlInst **inner = HL_ARRAY(args->scratch, HlInst *, fusion->n_operands + 1);
+  HlInst **order = hl_post_order(args->scratch, body);
+  for (int i = (int)body->n_insts - 1; i >= 0; i--)
+    for (uint32_t k = 0; k < order[i]->n_operands; k++)
+      if (order[i]->operands[k]->op == HL_OP_PARAMETER) {
+        const int64_t number = hl_parameter_number(order[i]->operands[k]);
+        inner[number] = args_param(args, fusion->operands[number]);
+      }
   for (uint32_t k = 0; k < fusion->n_operands; k++)
-    inner[k] = args_param(args, fusion->operands[k]);
-  return hl_graft(args->body, fusion_body(fusion), (int)fusion->n_operands, inner, NULL);
+    if (!inner[k])
+      inner[k] = args_param(args, fusion->operands[k]);
+  return hl_graft(args->body, body, (int)fusion->n_operands, inner, NULL);
 }
 
 HlInst *fusion_fuse(HlArena *scratch, HlInst *fusion, HlInst *producer) {
