@@ -150,6 +150,8 @@ bool hl_commit(HlPass *p, HlInst *by);
 void hl_drop(HlPass *p);
 // The replacement keeps the layout that it was built in, where layouts do not matter yet.
 void hl_keep_layout(HlPass *p);
+// The replacement does not get the frontend attributes of what it replaces, which stay with what that goes on as.
+void hl_leave_frontend(HlPass *p);
 // One rewrite whole: begin, commit.
 bool hl_replace(HlPass *p, const char *rule, HlInst *inst, HlInst *by);
 // Asks for a change in place around `inst`; `with` is the other party (a producer to be fused, say) or NULL.

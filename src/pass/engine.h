@@ -42,8 +42,9 @@ typedef struct Building {
   uint64_t first_serial;
   size_t first_touched;
   uint32_t first_comp;
-  bool own_layout;  // hl_keep_layout
-  bool marked;      // the module had a schedule, which is dropped by what is built
+  bool own_layout;      // hl_keep_layout
+  bool leaves_frontend;  // hl_leave_frontend
+  bool marked;          // the module had a schedule, which is dropped by what is built
   HlEditMark mark;  // what to go back to then
   VEC(Pair) also;
 } Building;

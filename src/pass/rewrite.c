@@ -164,6 +164,7 @@ void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
   e->building.first_touched = hl_touched(inst->comp).n;
   e->building.also.n = 0;
   e->building.own_layout = false;
+  e->building.leaves_frontend = false;
   e->building.marked = p->m->is_scheduled || inst->comp->schedule;
   if (e->building.marked)
     e->building.mark = hl_mark(p->m);
@@ -177,6 +178,10 @@ void hl_also(HlPass *p, HlInst *old, HlInst *by) {
 
 void hl_keep_layout(HlPass *p) {
   p->engine->building.own_layout = true;
+}
+
+void hl_leave_frontend(HlPass *p) {
+  p->engine->building.leaves_frontend = true;
 }
 
 // New instructions stand at the ends of their computations, since nothing uses them yet.
@@ -384,7 +389,10 @@ static void replace_uses(HlInst *old, HlInst *by, uint64_t first_serial) {
 static void put_in_place(HlPass *p, HlInst *old, HlInst *by) {
   bool is_new = by->serial >= p->engine->building.first_serial;
   if (is_new) {
+    const bool had_frontend = hl_has_attr(by, HL_A_FRONTEND_ATTRIBUTES);
     hl_inherit(by, old);
+    if (p->engine->building.leaves_frontend && !had_frontend)
+      hl_remove_attr(by, HL_A_FRONTEND_ATTRIBUTES);
     if (by->shape != old->shape && !(p->engine->building.own_layout && old != old->comp->root))
       hl_set_shape(by, old->shape);
   }

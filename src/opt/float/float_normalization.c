@@ -121,13 +121,14 @@ static bool mixes(const Norm *n, const HlInst *inst) {
   return low && high;
 }
 
-// Since 0.11 XLA's CPU backend has what moves, compares and chooses elements for bfloat16.
+// Since 0.11 XLA's CPU backend has what moves, compares and chooses elements for bfloat16, but between devices.
 static bool cpu_computes_bf16(const HlPass *p, const HlInst *inst) {
   if (hl_cpu_library_takes(p, inst))
     return true;
   const HlOp op = (HlOp)inst->op;
   return hl_pass_since(p, HL_XLA_0_11) &&
-         (emitters_of(op)->cpu_bf16 || (hl_op_moves(op) && !hl_op_is(op, HL_T_WIRE)));
+         (emitters_of(op)->cpu_bf16 ||
+          (hl_op_moves(op) && !hl_op_is(op, HL_T_WIRE | HL_T_COLLECTIVE)));
 }
 
 static bool target_computes(const Norm *n, const HlInst *inst) {
@@ -307,8 +308,10 @@ static void normalize(const Norm *n, HlInst *inst) {
   hl_begin(n->p, "normalize", inst, &b);
   HlInst *wide = widened(n, &b, inst);
   HlInst *back = wide ? hl_convert_to(&b, wide, inst->shape) : NULL;
-  if (back && back != wide)
+  if (back && back != wide) {
     bypass_converts(n, inst, wide);
+    hl_leave_frontend(n->p);
+  }
   hl_commit(n->p, back);
 }
 
