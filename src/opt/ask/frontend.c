@@ -22,6 +22,12 @@ const char *frontend_get(const HlInst *inst, const char *name) {
   return value ? value->text : "";
 }
 
+void frontend_keep(HlInst *to, const HlInst *from) {
+  const HlAttr *attr = hl_attr(from, HL_A_FRONTEND_ATTRIBUTES);
+  if (attr)
+    hl_set_attr(to, attr);
+}
+
 void frontend_set(HlInst *to, const HlInst *from, const char *name, const char *value) {
   HlModule *m = to->comp->module;
   const HlDict *old = hl_attr_ptr(from, HL_A_FRONTEND_ATTRIBUTES);

@@ -11,6 +11,7 @@
 // With decompose_to_tuple=false only the rank is raised to min_array_rank, by a split dimension of
 // the size of a group.
 
+#include "opt/ask/frontend.h"
 #include "opt/passes.h"
 
 static int64_t group_size(HlPass *p, const HlInst *inst) {
@@ -50,6 +51,7 @@ static HlInst *in_parts(HlPass *p, HlBuild *b, HlInst *inst, int split, int64_t 
     piece[k] = hl_b_slice_dim(b, hl_operand(inst, 0), split, k * size, (k + 1) * size);
     if (!piece[k])
       return NULL;
+    frontend_keep(piece[k], inst);
     shapes[k] = piece[k]->shape;
   }
   const HlShape *all = hl_shape_tuple(p->m->shapes, (int)parts, shapes);

@@ -8,6 +8,7 @@
 //
 // Where they are no neighbours the operand is transposed before; of one that is not row-major only what moves no byte is merged.
 #include "opt/ask/dots.h"
+#include "opt/ask/frontend.h"
 #include "opt/ask/layouts.h"
 
 // The dimensions of one operand in their new order, cut into runs that become a dimension each.
@@ -107,9 +108,7 @@ static HlInst *normalize(HlPass *p, HlBuild *b, HlInst *dot) {
     next.contract[s] = runs.contract;
   }
   HlInst *small = dot_of(b, dot, x[0], x[1], next);
-  const HlAttr *frontend = hl_attr(dot, HL_A_FRONTEND_ATTRIBUTES);
-  if (frontend)
-    hl_set_attr(small, frontend);
+  frontend_keep(small, dot);
   return several_free ? made_reshape(b, small, (HlI64s){dot->shape->dim, dot->shape->rank}) : small;
 }
 

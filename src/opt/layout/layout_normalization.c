@@ -16,6 +16,7 @@
 
 #include "hilo/edit.h"
 #include "opt/ask/convs.h"
+#include "opt/ask/frontend.h"
 #include "opt/ask/layouts.h"
 #include "opt/passes.h"
 
@@ -187,13 +188,6 @@ static bool may_move(const HlInst *inst) {
 }
 
 // Bytes where dimension `of[d]` of the operand is dimension d of the result. A copy stays a move where nothing moves.
-// What partitioners were told of the array, not its sharding.
-static void keep_frontend_attributes(HlInst *to, const HlInst *from) {
-  const HlAttr *attr = hl_attr(from, HL_A_FRONTEND_ATTRIBUTES);
-  if (attr)
-    hl_set_attr(to, attr);
-}
-
 static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
   HlInst *x = hl_operand(inst, 0);
   Renaming from = renaming_of(p, x->shape), to = renaming_of(p, inst->shape);
@@ -207,7 +201,7 @@ static HlInst *move(HlPass *p, HlBuild *b, HlInst *inst, const int64_t *of) {
     flat = hl_b_op(b, HL_OP_TRANSPOSE, NULL, 1, &flat, 1, &attr, 0, NULL);
     if (flat) {
       hl_set_shape(flat, normal_shape(p, inst->shape));
-      keep_frontend_attributes(flat, inst);
+      frontend_keep(flat, inst);
     }
   }
   return bitcast(b, flat, inst->shape);

@@ -8,6 +8,7 @@
 //                                                  r = f32[2,6]{0,1} copy(b)
 
 #include "hilo/edit.h"
+#include "opt/ask/frontend.h"
 #include "opt/ask/layouts.h"
 #include "opt/passes.h"
 
@@ -17,8 +18,10 @@ static HlInst *bitcast(HlBuild *b, HlInst *x, const HlShape *shape) {
 
 static HlInst *copy(HlBuild *b, HlInst *x, const HlShape *shape) {
   HlInst *made = hl_b_unary(b, HL_OP_COPY, x);
-  if (made)
+  if (made) {
     hl_set_shape(made, shape);
+    frontend_keep(made, x);
+  }
   return made;
 }
 

@@ -4,10 +4,15 @@
 //     batch 0, contracting 2 with 1           =>        contracting 1 with 0
 //                                                  d  = f32[1,3,7] reshape(d')
 #include "opt/ask/dots.h"
+#include "opt/ask/frontend.h"
+#include "opt/ask/layouts.h"
 
 static HlInst *without_leading(HlPass *p, HlBuild *b, HlInst *x, HlI64s drop) {
-  HlI64s kept = dims_except(p->arena, x->shape->rank, drop, (HlI64s){0});
-  return made_reshape(b, x, dims_mapped(p->arena, kept, x->shape->dim));
+  const HlShape *smaller = hl_without_dims(p->arena, hl_b_module(b)->shapes, x->shape, drop);
+  HlInst *made = hl_b_op(b, HL_OP_RESHAPE, smaller, 1, &x, 0, NULL, 0, NULL);
+  if (made)
+    frontend_keep(made, x);
+  return made;
 }
 
 static HlInst *simplify(HlPass *p, HlBuild *b, HlInst *dot) {

@@ -5,6 +5,7 @@
 //     update_window_dims={1}, inserted_window_dims={0}   u' = f32[5,1,8] reshape(u)
 //                                                   =>   s  = scatter(x, i', u'),
 //                                                             update_window_dims={1,2}
+#include "opt/ask/frontend.h"
 #include "opt/ask/gathers.h"
 
 static bool is_ascending(HlI64s list) {
@@ -41,9 +42,8 @@ static HlInst *simple_scatter(HlPass *p, HlBuild *b, HlInst *scatter, HlI64s win
   HlInst **operands = HL_ARRAY(p->arena, HlInst *, 2 * n + 1);
   operands[n] = gather_flat_indices(p, b, scatter_indices(scatter),
                                     hl_attr_int(scatter, HL_A_INDEX_VECTOR_DIM));
-  const HlAttr *frontend = hl_attr(scatter_indices(scatter), HL_A_FRONTEND_ATTRIBUTES);
-  if (frontend && operands[n] && operands[n] != scatter_indices(scatter))
-    hl_set_attr(operands[n], frontend);
+  if (operands[n] && operands[n] != scatter_indices(scatter))
+    frontend_keep(operands[n], scatter_indices(scatter));
   for (int k = 0; k < n; k++) {
     operands[k] = scatter->operands[k];
     operands[n + 1 + k] = gather_flat_update(p, b, scatter_update(scatter, k), window, inserted);
