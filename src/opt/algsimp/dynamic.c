@@ -10,6 +10,7 @@
 
 #include "hilo/custom_calls.h"
 #include "opt/algsimp/dims.h"
+#include "opt/ask/dots.h"
 
 static bool is_plain(const HlInst *inst, int first) {
   return alg_static(inst) && alg_scalar_starts(inst, first) && !alg_in_async(inst);
@@ -125,7 +126,13 @@ HlInst *alg_s14_of_transpose(HlPass *p, HlBuild *b, HlInst *inst) {
     starts[dims.at[k]] = inst->operands[1 + k];
     sizes[dims.at[k]] = inst->shape->dim[k];
   }
-  return hl_b_transpose(b, hl_b_dynamic_slice(b, transpose->operands[0], starts, sizes), dims);
+  HlInst *slice = hl_b_dynamic_slice(b, transpose->operands[0], starts, sizes);
+  if (!slice)
+    return NULL;
+  const HlShape *beside =
+      hl_align_transpose(p->m->shapes, inst->shape, slice->shape, dims_inverse(p->arena, dims));
+  hl_keep_layout(p);
+  return hl_b_transpose(b, beside ? alg_shaped(slice, beside) : slice, dims);
 }
 
 HlInst *alg_s15_known_start(HlPass *p, HlBuild *b, HlInst *inst) {

@@ -87,7 +87,7 @@ HlInst *alg_e5_of_transpose(HlPass *p, HlBuild *b, HlInst *reduce) {
       !alg_options(p)->unconditionally_simplify_reduce_of_transpose_or_reshape)
     return NULL;
   HlI64s order = hl_dims(x), dims = dims_mapped(p->arena, hl_dims(reduce), order.at);
-  HlInst *small = alg_shaped(reduce_like(b, reduce, x->operands[0], dims_sorted(p->arena, dims)),
+  HlInst *small = alg_shaped(reduce_like(b, reduce, x->operands[0], dims),
                              hl_without_dims(p->arena, p->m->shapes, x->operands[0]->shape, dims));
   // Result dimension k was dimension `kept[k]` of A: which of those that A keeps is that?
   HlI64s kept_of_x = dims_except(p->arena, x->shape->rank, hl_dims(reduce), (HlI64s){0});
@@ -163,8 +163,7 @@ HlInst *alg_e7_of_reshape(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlInst *x = reduce->operands[0];
   const AlgSimp *options = alg_options(p);
   if (!is_plain(p, reduce) || x->op != HL_OP_RESHAPE || !options->enable_reduce_of_reshape ||
-      hl_shape_elements(x->shape) == 0 ||
-      !(hl_one_user(x) || options->unconditionally_simplify_reduce_of_transpose_or_reshape))
+      hl_shape_elements(x->shape) == 0)
     return NULL;
   const HlShape *a = x->operands[0]->shape;
   int64_t *from = kept_dims(p, x);
@@ -174,7 +173,8 @@ HlInst *alg_e7_of_reshape(HlPass *p, HlBuild *b, HlInst *reduce) {
     return reduce_like(b, reduce, x->operands[0],
                        dims_except(p->arena, a->rank, kept, (HlI64s){0}));
   }
-  if (!all_kept(from, x->shape->rank, reduced, true))
+  if (!all_kept(from, x->shape->rank, reduced, true) ||
+      !(hl_one_user(x) || options->unconditionally_simplify_reduce_of_transpose_or_reshape))
     return NULL;
   HlInst *small =
       reduce_like(b, reduce, x->operands[0], dims_of_kept(p, from, x->shape->rank, reduced, true));

@@ -7,6 +7,7 @@
 //   ROOT s = f32[4,8] slice(w), slice={[2:6], [0:8]}       =>   x
 
 #include "opt/algsimp/dims.h"
+#include "opt/ask/frontend.h"
 
 // A slice's three lists to be changed.
 typedef struct Box {
@@ -165,43 +166,56 @@ HlInst *alg_s4_of_broadcast(HlPass *p, HlBuild *b, HlInst *inst) {
   return alg_broadcast(b, whole ? x : sliced(b, x, &box), inst->shape, dims);
 }
 
-// Cuts `n` elements from the front of the array of x's sizes, in row-major order, as a box.
-static bool cut_front(const HlShape *x, int64_t n, Box *box) {
+// The box of an array of x's sizes that holds `n` elements, row by row, from element `at` on; false: that is no box.
+static bool cut_run(const HlShape *x, int64_t at, int64_t n, Box *box) {
   for (int d = x->rank - 1; d >= 0; d--) {
-    box->limit[d] = x->dim[d];
-    if (n >= x->dim[d]) {
-      if (n % x->dim[d] != 0)
-        return false;
-      n /= x->dim[d];
-    } else {
-      box->limit[d] = n;
-      n = 1;
-    }
+    const int64_t size = x->dim[d], taken = n < size ? n : size;
+    box->start[d] = at % size;
+    box->limit[d] = box->start[d] + taken;
+    if (n % taken != 0 || box->limit[d] > size)
+      return false;
+    n /= taken;
+    at /= size;
   }
   return n == 1;
+}
+
+// No dimension is cut but the first that is longer than 1.
+static bool cuts_first(const HlShape *x, const Box *box) {
+  int d = 0;
+  while (d < x->rank && x->dim[d] == 1)
+    d++;
+  for (d++; d < x->rank; d++)
+    if (box->limit[d] - box->start[d] != x->dim[d])
+      return false;
+  return true;
 }
 
 HlInst *alg_s4_of_reshape(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *reshape = inst->operands[0];
   if (alg_sensitive(p) || reshape->op != HL_OP_RESHAPE || !alg_static(inst) ||
-      !alg_static(reshape) || !alg_unstrided(inst) || hl_shape_elements(inst->shape) == 0)
+      !alg_static(reshape) || !alg_unstrided(inst) || hl_shape_elements(inst->shape) == 0 ||
+      inst->shape->rank == 0)
     return NULL;
-  for (int d = 0; d < inst->shape->rank; d++)
-    if (alg_slice_start(inst, d) != 0 || (d > 0 && inst->shape->dim[d] != reshape->shape->dim[d]))
+  for (int d = 1; d < inst->shape->rank; d++)
+    if (inst->shape->dim[d] != reshape->shape->dim[d])
       return NULL;
+  const int64_t start = alg_slice_start(inst, 0), n = hl_shape_elements(inst->shape);
   HlInst *x = reshape->operands[0];
   Box box = new_box(p, x->shape->rank);
-  if (!cut_front(x->shape, hl_shape_elements(inst->shape), &box))
+  if (!cut_run(x->shape, start * (n / inst->shape->dim[0]), n, &box) ||
+      !(hl_pass_since(p, HL_XLA_0_11) ? cuts_first(x->shape, &box) : start == 0))
     return NULL;
-  HlInst *front = sliced(b, x, &box);
-  if (!front)
+  HlInst *part = sliced(b, x, &box);
+  if (!part)
     return NULL;
+  frontend_keep(part, inst);
   // Not x's layout: ops that want operands of one shape would meet another one in place of the reshape.
-  if (hl_shape_compatible(front->shape, inst->shape))
-    return alg_shaped(front, inst->shape);
-  const HlShape *cut = front->shape;
+  if (hl_shape_compatible(part->shape, inst->shape))
+    return alg_shaped(part, inst->shape);
+  const HlShape *cut = part->shape;
   return alg_reshape(
-      b, alg_shaped(front, hl_shape_array(p->m->shapes, cut->dtype, cut->rank, cut->dim)),
+      b, alg_shaped(part, hl_shape_array(p->m->shapes, cut->dtype, cut->rank, cut->dim)),
       inst->shape);
 }
 
