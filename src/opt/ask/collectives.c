@@ -2,6 +2,7 @@
 
 #include "opt/ask/collectives.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "ir/backend_config.h"
@@ -132,6 +133,55 @@ CollPlace *coll_places(HlPass *p, const CollGroups *groups) {
     if (places[k].index < 0)
       return NULL;
   return places;
+}
+
+bool coll_groups_are_whole(HlPass *p, const HlInst *inst, const CollGroups *groups) {
+  const HlGroups *written = hl_attr_ptr(inst, HL_A_REPLICA_GROUPS);
+  const bool is_global = hl_attr_int(inst, HL_A_USE_GLOBAL_DEVICE_IDS) != 0;
+  if (is_global &&
+      (groups->mode != HL_FLATTENED || !written || hl_groups_lists(p->arena, written).n == 0))
+    return false;
+  int64_t total = 0;
+  for (int g = 0; g < groups->lists.n; g++)
+    total += groups->lists.at[g].n;
+  const int64_t known = ids_of_mode(p, groups->mode);
+  if ((known != 1 && total != known) || (groups->size <= 0 && inst->op != HL_OP_ALL_REDUCE))
+    return false;
+  bool *seen = HL_ARRAY(p->arena, bool, total + 1);
+  for (int g = 0; g < groups->lists.n; g++) {
+    if (groups->lists.at[g].n == 0)
+      return false;
+    for (int k = 0; k < groups->lists.at[g].n; k++) {
+      const int64_t id = groups->lists.at[g].at[k];
+      if (id < 0 || id >= total || seen[id])
+        return false;
+      seen[id] = true;
+    }
+  }
+  return true;
+}
+
+static int compare_ids(const void *a, const void *b) {
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+bool coll_pairs_are_whole(HlPass *p, const HlInst *permute) {
+  const HlI64s pairs = hl_attr_ints(permute, HL_A_SOURCE_TARGET_PAIRS);
+  const int64_t known =
+      hl_attr_int(permute, HL_A_CHANNEL_ID) > 0 ? p->m->num_partitions : p->m->replica_count;
+  const int64_t end = known > 1 ? known : INT32_MAX;
+  const int n = pairs.n / 2;
+  int64_t *ids = HL_ARRAY(p->arena, int64_t, n + 1);
+  for (int side = 0; side < 2; side++) {
+    for (int k = 0; k < n; k++)
+      ids[k] = pairs.at[2 * k + side];
+    qsort(ids, (size_t)n, sizeof *ids, compare_ids);
+    for (int k = 0; k < n; k++)
+      if (ids[k] < 0 || ids[k] >= end || (k > 0 && ids[k] == ids[k - 1]))
+        return false;
+  }
+  return true;
 }
 
 void coll_set_groups(HlInst *inst, HlI64Lists lists) {

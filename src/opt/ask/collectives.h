@@ -22,6 +22,10 @@ typedef struct CollPlace {
 } CollPlace;
 CollPlace *coll_places(HlPass *p, const CollGroups *groups);
 int64_t coll_devices(const HlPass *p);
+// What the verifier asks: each id from 0 on stands in one group, as many as the module has devices where it says so, in groups
+// of one size but for an all-reduce's; each device is at most one source and one target.
+bool coll_groups_are_whole(HlPass *p, const HlInst *inst, const CollGroups *groups);
+bool coll_pairs_are_whole(HlPass *p, const HlInst *permute);
 // The ids of the mode are the numbers of devices.
 bool coll_ids_are_devices(const HlPass *p, HlGroupMode mode);
 // The place of the device at hand in its group, as a u32 scalar; NULL where no op says it.

@@ -46,63 +46,117 @@ static HlStartedConfig config_of(HlPass *p, const HlInst *start) {
   return *text ? hl_started_config_of(p->arena, text) : hl_started_config(p->arena, start);
 }
 
-// Lists of numbers in a list.
-static HlI64Lists read_lists(HlArena *arena, HlStr text) {
+// Lists of natural numbers in a list, "[[0,1],[2,3]]"; false: it says anything else.
+static bool read_lists(HlArena *arena, HlStr text, HlI64Lists *out) {
   HlI64s *lists = HL_ARRAY(arena, HlI64s, text.n + 1);
   int64_t *all = HL_ARRAY(arena, int64_t, text.n + 1);
   int n = 0, n_all = 0, depth = 0;
   for (size_t k = 0; k < text.n; k++) {
     const char c = text.at[k];
-    depth += (c == '[') - (c == ']');
-    if (c == '[' && depth == 2)
-      lists[n++] = (HlI64s){all + n_all, 0};
-    if (!is_digit(c) || depth != 2)
-      continue;
-    int64_t number = 0;
-    for (; k < text.n && is_digit(text.at[k]); k++)
-      number = number < INT64_MAX / 16 ? 10 * number + (text.at[k] - '0') : number;
-    all[n_all++] = number;
-    lists[n - 1].n++;
-    k--;
+    if (c == '[' && depth < 2 && (depth > 0 || n == 0)) {
+      if (depth++ == 1)
+        lists[n++] = (HlI64s){all + n_all, 0};
+    } else if (c == ']' && depth > 0) {
+      depth--;
+    } else if (is_digit(c) && depth == 2) {
+      int64_t number = 0;
+      for (; k < text.n && is_digit(text.at[k]); k++)
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, text.at[k] - '0', &number))
+          return false;
+      all[n_all++] = number;
+      lists[n - 1].n++;
+      k--;
+    } else if (c != ',' && !is_space(c)) {
+      return false;
+    }
   }
-  return (HlI64Lists){lists, n};
+  *out = (HlI64Lists){lists, n};
+  return text.at && depth == 0;
 }
 
-static HlI64s read_pairs(HlArena *arena, HlStr text) {
-  const HlI64Lists lists = read_lists(arena, text);
+// Of two numbers each, all sources different, and all targets.
+static bool read_pairs(HlArena *arena, HlStr text, HlI64s *out) {
+  HlI64Lists lists;
+  if (!read_lists(arena, text, &lists))
+    return false;
   int64_t *pairs = HL_ARRAY(arena, int64_t, 2 * lists.n + 1);
   for (int k = 0; k < lists.n; k++) {
     if (lists.at[k].n != 2)
-      return (HlI64s){0};
+      return false;
     pairs[2 * k] = lists.at[k].at[0];
     pairs[2 * k + 1] = lists.at[k].at[1];
   }
-  return (HlI64s){pairs, 2 * lists.n};
+  *out = (HlI64s){pairs, 2 * lists.n};
+  return true;
+}
+
+static bool is_scalar_of(const HlInst *inst, HlDtype dtype) {
+  return inst && hl_shape_is_scalar(inst->shape) && inst->shape->dtype == dtype;
+}
+
+static bool reduces(const HlComp *comp, HlDtype dtype) {
+  return comp->n_params == 2 && is_scalar_of(comp->params[0], dtype) &&
+         is_scalar_of(comp->params[1], dtype) && is_scalar_of(comp->root, dtype);
+}
+
+// One array in, one out, and what reduces where something is reduced.
+static bool is_told(HlOp op, const HlInst *start, const HlInst *done) {
+  const bool wants_reducer = op == HL_OP_ALL_REDUCE || op == HL_OP_REDUCE_SCATTER;
+  const HlShape *in = start->operands[0]->shape;
+  return start->n_operands == 1 && start->n_calls == wants_reducer && hl_shape_is_array(in) &&
+         hl_shape_is_array(done->shape) && !hl_shape_is_dynamic(in) &&
+         !hl_shape_is_dynamic(done->shape) &&
+         (!wants_reducer || reduces(hl_called(start, 0), in->dtype));
 }
 
 static bool is_dim(const HlShape *shape, int64_t dim) {
   return dim >= 0 && dim < shape->rank;
 }
 
-// The configuration says all that a collective of this kind needs.
-static bool is_whole(HlOp op, const HlInst *start, const HlInst *done, const HlStartedConfig *c) {
-  const HlShape *in = start->operands[0]->shape, *out = done->shape;
-  if (!hl_shape_is_array(in) || !hl_shape_is_array(out) || hl_shape_is_dynamic(in))
+// `to` is `from`, one dimension cut into so many parts and one as many times as long; -1: none is.
+static bool is_resized(const HlShape *from, const HlShape *to, int64_t cut, int64_t longer,
+                       int64_t parts) {
+  if (from->rank != to->rank || from->dtype != to->dtype)
     return false;
-  const bool reduces = start->n_calls == 1;
+  for (int k = 0; k < from->rank; k++) {
+    int64_t size = from->dim[k];
+    if (k == cut && size % parts != 0)
+      return false;
+    if (k == cut)
+      size /= parts;
+    if (k == longer && __builtin_mul_overflow(size, parts, &size))
+      return false;
+    if (size != to->dim[k])
+      return false;
+  }
+  return true;
+}
+
+// The collective makes of the operand what the end says.
+static bool fits(HlPass *p, const HlInst *whole, const HlShape *out, const HlStartedConfig *c) {
+  const HlShape *in = whole->operands[0]->shape;
+  const HlOp op = (HlOp)whole->op;
+  if (op == HL_OP_COLLECTIVE_PERMUTE)
+    return coll_pairs_are_whole(p, whole) && is_resized(in, out, -1, -1, 1);
+  const CollGroups groups = coll_groups(p, whole);
+  if (!coll_groups_are_whole(p, whole, &groups))
+    return false;
   switch (op) {
-  case HL_OP_ALL_GATHER: return is_dim(out, c->gather) && c->groups.at;
-  case HL_OP_ALL_REDUCE: return reduces && c->groups.at;
-  case HL_OP_REDUCE_SCATTER: return reduces && c->tiled && is_dim(out, c->scatter) && c->groups.at;
+  case HL_OP_ALL_GATHER:
+    return is_dim(in, c->gather) && is_resized(in, out, -1, c->gather, groups.size);
+  case HL_OP_REDUCE_SCATTER:
+    return c->tiled && is_dim(in, c->scatter) && is_resized(in, out, c->scatter, -1, groups.size);
   case HL_OP_ALL_TO_ALL:
-    return is_dim(in, c->split) && is_dim(in, c->concat) && c->parts > 0 && c->groups.at &&
-           in->dim[c->split] % c->parts == 0 && hl_shape_elements(in) == hl_shape_elements(out);
-  default: return c->pairs.at;
+    return is_dim(in, c->split) && is_dim(in, c->concat) && c->parts == groups.size &&
+           is_resized(in, out, c->split, c->concat, c->parts);
+  default: return is_resized(in, out, -1, -1, 1);
   }
 }
 
 // --- Collectives ----------------------------------------------------------------------------------
 
+// NULL: the configuration does not say who takes part.
 static HlInst *collective(HlPass *p, HlBuild *b, HlOp op, const HlInst *start, const HlShape *shape,
                           const HlStartedConfig *c) {
   HlInst *inst = hl_inst_new(b->comp, op, shape, NULL, (int)start->n_operands, start->operands);
@@ -112,10 +166,16 @@ static HlInst *collective(HlPass *p, HlBuild *b, HlOp op, const HlInst *start, c
   if (c->channel > 0)
     hl_set_int(inst, HL_A_CHANNEL_ID, c->channel);
   if (op == HL_OP_COLLECTIVE_PERMUTE) {
-    hl_set_ints(inst, HL_A_SOURCE_TARGET_PAIRS, read_pairs(p->arena, c->pairs));
+    HlI64s pairs;
+    if (!read_pairs(p->arena, c->pairs, &pairs))
+      return NULL;
+    hl_set_ints(inst, HL_A_SOURCE_TARGET_PAIRS, pairs);
     return inst;
   }
-  coll_set_groups(inst, read_lists(p->arena, c->groups));
+  HlI64Lists groups;
+  if (!read_lists(p->arena, c->groups, &groups))
+    return NULL;
+  coll_set_groups(inst, groups);
   if (op != HL_OP_ALL_REDUCE)
     hl_set_int(inst, HL_A_DIMENSION, dim);
   if (c->global && op != HL_OP_ALL_TO_ALL)
@@ -154,17 +214,34 @@ static void inherit_metadata(HlInst *to, const HlInst *from) {
     hl_set_attr(to, metadata);
 }
 
+// A start that has an effect, or that something waits for, is still there: what waits for it waits for the new one.
+static void retire(HlInst *start, HlInst *started) {
+  if (!hl_alive(start))
+    return;
+  for (int k = start->control ? start->control->n_preds : 0; k-- > 0;)
+    hl_remove_control(start->control->preds[k], start);
+  for (int k = start->control ? start->control->n_succs : 0; k-- > 0;) {
+    HlInst *succ = start->control->succs[k];
+    hl_remove_control(start, succ);
+    hl_add_control(started, succ);
+  }
+  hl_erase(start);
+}
+
 static void rewrite(HlPass *p, HlOp op, HlInst *start, HlInst *done) {
   const HlStartedConfig c = config_of(p, start);
-  if (!is_whole(op, start, done, &c)) {
+  const bool moves = op == HL_OP_ALL_TO_ALL && c.split != c.concat;
+  HlInst *whole = NULL;
+  HlBuild b;
+  hl_begin(p, "start", done, &b);
+  if (is_told(op, start, done))
+    whole = collective(p, &b, op, start, moves ? start->operands[0]->shape : done->shape, &c);
+  if (!whole || !fits(p, whole, done->shape, &c)) {
+    hl_drop(p);
     hl_warn(p->cx, hl_pos(start), "%s does not say all that %s needs", start->name->text,
             hl_op_text(op));
     return;
   }
-  const bool moves = op == HL_OP_ALL_TO_ALL && c.split != c.concat;
-  HlBuild b;
-  hl_begin(p, "start", done, &b);
-  HlInst *whole = collective(p, &b, op, start, moves ? start->operands[0]->shape : done->shape, &c);
   HlInst *started = async_start(p, &b, whole, NULL);
   HlInst *ended = hl_inst_new(b.comp, HL_OP_ASYNC_DONE, whole->shape, NULL, 1, &started);
   hl_erase(whole);
@@ -172,7 +249,8 @@ static void rewrite(HlPass *p, HlOp op, HlInst *start, HlInst *done) {
   inherit_metadata(ended, done);
   for (int k = 0; start->control && k < start->control->n_preds; k++)
     hl_add_control(start->control->preds[k], started);
-  hl_commit(p, moves ? put_together(p, &b, ended, done->shape, &c) : ended);
+  if (hl_commit(p, moves ? put_together(p, &b, ended, done->shape, &c) : ended))
+    retire(start, started);
 }
 
 bool pass_async_custom_calls(HlPass *p) {
