@@ -27,8 +27,11 @@ static bool is_marked(const HlInst *inst) {
   return strcmp(frontend_get(inst, mark), host) == 0 && inst->op != HL_OP_PARAMETER;
 }
 
-// Marks of shardings belong to what they stand behind.
+// Marks of shardings belong to what they stand behind. What waits or is waited for stays, and so does a half of asynchronous
+// work, which would be torn from the other.
 static bool is_for_host(const HlInst *inst) {
+  if (hl_has_control(inst) || hl_op_half((HlOp)inst->op))
+    return false;
   while (!is_marked(inst)) {
     const bool is_border = hl_is_call(inst, HL_CALL_SHARDING) ||
                            hl_is_call(inst, HL_CALL_FULL_TO_SHARD) ||
@@ -36,8 +39,10 @@ static bool is_for_host(const HlInst *inst) {
     if (!is_border || inst->n_operands != 1)
       return false;
     inst = inst->operands[0];
+    if (hl_has_control(inst))
+      return false;
   }
-  return !hl_has_control(inst);
+  return true;
 }
 
 // --- Calls that are marked ------------------------------------------------------------------------
@@ -79,37 +84,43 @@ typedef enum Place {
 
 typedef struct Group {
   HlComp *comp;
-  Place *place;  // by id
+  Place *place;      // by id
+  bool *is_operand;  // by id
   uint32_t n_ids;
   InstVec insts;     // users first
   InstVec operands;  // of the call
 } Group;
 
-static bool has_user(const Group *g, const HlInst *inst, Place least) {
+// Something in such a place uses it or waits for it.
+static bool is_before(const Group *g, const HlInst *inst, Place least) {
   for (const HlUse *use = inst->first_use; use; use = use->next)
-    if (use->user->id < g->n_ids && g->place[use->user->id] >= least)
+    if (g->place[use->user->id] >= least)
+      return true;
+  for (int k = 0; inst->control && k < inst->control->n_succs; k++)
+    if (g->place[inst->control->succs[k]->id] >= least)
       return true;
   return false;
 }
 
-static int find(const InstVec *list, const HlInst *inst) {
-  for (int k = 0; k < list->n; k++)
-    if (list->at[k] == inst)
-      return k;
-  return -1;
+static void drop_operand(Group *g, const HlInst *inst) {
+  int at = 0;
+  while (g->operands.at[at] != inst)
+    at++;
+  memmove(g->operands.at + at, g->operands.at + at + 1,
+          sizeof *g->operands.at * (size_t)(g->operands.n - at - 1));
+  g->operands.n--;
 }
 
 // Joins the group: what it reads is an operand of the call in its place.
 static void join(Group *g, HlInst *inst) {
-  const int at = find(&g->operands, inst);
-  if (at >= 0) {
-    memmove(g->operands.at + at, g->operands.at + at + 1,
-            sizeof *g->operands.at * (size_t)(g->operands.n - at - 1));
-    g->operands.n--;
+  if (g->is_operand[inst->id])
+    drop_operand(g, inst);
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    HlInst *operand = inst->operands[k];
+    if (!g->is_operand[operand->id])
+      vec_push(&g->operands, operand);
+    g->is_operand[operand->id] = true;
   }
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    if (find(&g->operands, inst->operands[k]) < 0)
-      vec_push(&g->operands, inst->operands[k]);
   g->place[inst->id] = INSIDE;
   vec_push(&g->insts, inst);
 }
@@ -117,10 +128,11 @@ static void join(Group *g, HlInst *inst) {
 static void find_group(HlPass *p, Group *g) {
   g->n_ids = g->comp->next_id;
   g->place = HL_ARRAY(p->arena, Place, g->n_ids + 1);
+  g->is_operand = HL_ARRAY(p->arena, bool, g->n_ids + 1);
   g->insts.n = g->operands.n = 0;
   for (HlInst *inst = g->comp->last; inst; inst = inst->prev) {
     const bool runs = is_for_host(inst);
-    if (has_user(g, inst, runs ? BETWEEN : INSIDE))
+    if (is_before(g, inst, runs ? BETWEEN : INSIDE))
       g->place[inst->id] = BETWEEN;
     else if (runs)
       join(g, inst);
@@ -202,11 +214,15 @@ static void wrap(HlPass *p, Group *g) {
 
 static void wrap_all(HlPass *p, HlComp *comp) {
   Group g = {.comp = comp};
-  for (find_group(p, &g); g.insts.n > 0 && hl_change(p, "wrap", g.insts.at[0], NULL);
-       find_group(p, &g)) {
-    wrap(p, &g);
-    if (!hl_changed(p))
-      break;
+  for (bool again = true; again;) {
+    const HlMark begin = hl_arena_mark(p->arena);
+    find_group(p, &g);
+    again = g.insts.n > 0 && hl_change(p, "wrap", g.insts.at[0], NULL);
+    if (again) {
+      wrap(p, &g);
+      again = hl_changed(p);
+    }
+    hl_arena_release(p->arena, begin);
   }
   vec_free(&g.insts);
   vec_free(&g.operands);
@@ -229,9 +245,25 @@ static void erase_dead(HlPass *p, HlComp *const *comps, int n) {
       hl_comp_erase(comps[k]);
 }
 
-static bool runs_on_host(const HlComp *comp) {
-  return comp->first_call && comp->first_call == comp->last_call &&
-         is_marked(comp->first_call->caller);
+// Which computations run on the host already, by id: all that calls them is for the host, or runs there.
+static bool *find_on_host(HlPass *p, HlComp *const *comps, int n) {
+  bool *runs = HL_ARRAY(p->arena, bool, p->m->next_comp_id + 1);
+  for (int k = n; k-- > 0;) {
+    const HlComp *comp = comps[k];
+    bool all = hl_comp_alive(comp) && comp->first_call;
+    for (const HlCall *call = all ? comp->first_call : NULL; call; call = call->next)
+      all = all && (is_for_host(call->caller) || runs[call->caller->comp->id]);
+    runs[comp->id] = all;
+  }
+  return runs;
+}
+
+// What an operation applies to elements, or starts, has no calls of its own.
+static bool runs_in_steps(const HlComp *comp) {
+  for (const HlCall *call = comp->first_call; call; call = call->next)
+    if (!hl_op_is((HlOp)call->caller->op, HL_T_CONTROL))
+      return false;
+  return true;
 }
 
 // Computations that run on the host, each once, and how many.
@@ -274,8 +306,10 @@ bool pass_host_call_wrapper(HlPass *p) {
     if (hl_comp_alive(comps[k]))
       inline_all(p, comps[k]);
   erase_dead(p, comps, n);
+  const bool *on_host = find_on_host(p, comps, n);
   for (int k = 0; k < n; k++)
-    if (hl_comp_alive(comps[k]) && !comps[k]->schedule && !runs_on_host(comps[k]))
+    if (hl_comp_alive(comps[k]) && !comps[k]->schedule && !on_host[comps[k]->id] &&
+        runs_in_steps(comps[k]))
       wrap_all(p, comps[k]);
   if (p->changed)
     clear_marks(p);
