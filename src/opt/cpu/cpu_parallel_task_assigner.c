@@ -25,14 +25,7 @@ static bool may_update_in_place(const HlInst *inst) {
   if (inst->op != HL_OP_FUSION || hl_attr_int(inst, HL_A_KIND) != HL_WORD_fusion_kind_LOOP)
     return false;
   const HlInst *root = hl_to_apply(inst)->root;
-  while (root->op == HL_OP_BITCAST)
-    root = root->operands[0];
-  if (root->op != HL_OP_DYNAMIC_UPDATE_SLICE)
-    return false;
-  const HlInst *target = root->operands[0];
-  while (target->op == HL_OP_BITCAST || target->op == HL_OP_COPY)
-    target = target->operands[0];
-  return target->op == HL_OP_PARAMETER;
+  return root->op == HL_OP_DYNAMIC_UPDATE_SLICE && root->operands[0]->op == HL_OP_PARAMETER;
 }
 
 static bool is_divisible(const HlInst *inst) {
