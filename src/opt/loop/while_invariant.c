@@ -44,13 +44,11 @@ static bool may_hoist_from(HlPass *p, const HlInst *loop) {
   return trips < 0 || trips > 1;
 }
 
-// That it seldom iterates may be what keeps a loop inside from running for ever, and devices must agree on how
-// often they meet: such ops stay where they are.
+// That it seldom iterates may be what keeps a loop inside from running for ever: such loops stay where they are.
 static bool may_move(const HlInst *inst) {
   return inst->op != HL_OP_PARAMETER && inst->op != HL_OP_AFTER_ALL && inst->op != HL_OP_WHILE &&
-         !(hl_op_info[inst->op].traits & (HL_T_COLLECTIVE | HL_T_ASYNC)) && !hl_has_control(inst) &&
-         hl_is_pure(inst) && !hl_shape_is_dynamic(inst->shape) &&
-         (inst->op != HL_OP_CONSTANT || hl_is_constant(inst));
+         !(hl_op_info[inst->op].traits & HL_T_ASYNC) && !hl_has_control(inst) && hl_is_pure(inst) &&
+         !hl_shape_is_dynamic(inst->shape) && (inst->op != HL_OP_CONSTANT || hl_is_constant(inst));
 }
 
 static bool is_cheap(const Hoist *h, const HlInst *inst) {
