@@ -1,8 +1,8 @@
 // opt/collective/all_gather_major.c
 //
 // all-gather-major-dimension-rewriter: for GPUs, where an all-gather puts whole arrays one behind the other, so that it gathers
-// along the most major dimension. Layout assignment copies for that before and behind an all-gather along another one; gathered as
-// it lies, an array is copied once.
+// along the most major dimension. Layout assignment copies before and behind an all-gather that lies otherwise than it is wanted;
+// gathered as it lies, an array is copied once.
 //
 //   c = f32[8,16]{0,1} copy(f32[8,16]{1,0} x)
 //   g = f32[8,64]{0,1} all-gather(c), dimensions={1}        g = f32[32,16]{1,0} all-gather(x), dimensions={0}
@@ -18,20 +18,20 @@ static bool is_plain_layout(const HlShape *shape) {
   return shape->rank > 0 && shape->layout && !shape->layout->extra;
 }
 
-// The shape with a first dimension that lies just above `below` in memory.
-static const HlShape *with_parts(HlPass *p, const HlShape *shape, int64_t parts, int64_t below,
-                                 HlI64s minor_to_major) {
+// The shape with one more dimension, in front of dimension `before`, that lies just above `below` in memory.
+static const HlShape *with_parts(HlPass *p, const HlShape *shape, int64_t parts, int64_t before,
+                                 int64_t below, HlI64s minor_to_major) {
   const int rank = shape->rank + 1;
   int64_t *size = HL_ARRAY(p->arena, int64_t, rank), *order = HL_ARRAY(p->arena, int64_t, rank);
-  size[0] = parts;
-  for (int d = 1; d < rank; d++)
-    size[d] = shape->dim[d - 1];
+  for (int d = 0; d < shape->rank; d++)
+    size[d + (d >= before)] = shape->dim[d];
+  size[before] = parts;
   int n = 0;
   for (int k = 0; k < minor_to_major.n; k++) {
     const int64_t d = minor_to_major.at[k];
-    order[n++] = d + 1;
+    order[n++] = d + (d >= before);
     if (d == below)
-      order[n++] = 0;
+      order[n++] = before;
   }
   const HlLayout layout = {.minor_to_major = {order, rank}};
   return hl_shape_array_full(p->m->shapes, shape->dtype, rank, size, NULL, &layout);
@@ -53,16 +53,14 @@ static HlInst *gather_as_it_lies(HlPass *p, HlBuild *b, HlInst *copy) {
   const int64_t parts = whole->dim[along] / part->dim[along];
   const HlI64s lies = {part->layout->minor_to_major.at, part->rank};
   const int64_t major = lies.at[lies.n - 1];
-  if (major == along)
-    return NULL;
   const HlShape *rows = coll_resized(p, part, major, parts * part->dim[major]);
   HlInst *gathered = coll_new(b, HL_OP_ALL_GATHER, gather, rows, x, major);
   if (!gathered)
     return NULL;
-  HlInst *apart = hl_inst_new(b->comp, HL_OP_BITCAST, with_parts(p, part, parts, major, lies), NULL,
-                              1, &gathered);
-  const HlShape *to =
-      with_parts(p, part, parts, along, (HlI64s){whole->layout->minor_to_major.at, whole->rank});
+  HlInst *apart = hl_inst_new(b->comp, HL_OP_BITCAST,
+                              with_parts(p, part, parts, major, major, lies), NULL, 1, &gathered);
+  const HlShape *to = with_parts(p, part, parts, major, along,
+                                 (HlI64s){whole->layout->minor_to_major.at, whole->rank});
   HlInst *moved = hl_inst_new(b->comp, HL_OP_COPY, to, NULL, 1, &apart);
   return hl_inst_new(b->comp, HL_OP_BITCAST, whole, NULL, 1, &moved);
 }
@@ -70,5 +68,5 @@ static HlInst *gather_as_it_lies(HlPass *p, HlBuild *b, HlInst *copy) {
 const HlRule all_gather_major_rules[] = {
     {HL_OP_COPY, gather_as_it_lies, "all-gather-major-dimension-rewriter",
      "copy(all-gather(copy(x))) => bitcast(copy(bitcast(all-gather(x))))",
-     "it gathers along another dimension than x's most major one"},
+     "it gathers along x's most major dimension"},
     {0}};

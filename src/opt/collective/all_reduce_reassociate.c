@@ -107,7 +107,6 @@ static HlInst *one_all_reduce(HlPass *p, HlBuild *b, HlInst *inst) {
       return NULL;
     hl_set_calls(all, 1, &reducer);
   }
-  coll_fresh_channel(p, all);
   return all;
 }
 
@@ -139,7 +138,6 @@ static HlInst *one_sliced_all_reduce(HlPass *p, HlBuild *b, HlInst *inst) {
   HlInst *all = coll_copy(b, left, NULL, 1, &before);
   if (!all)
     return NULL;
-  coll_fresh_channel(p, all);
   HlInst **operands = hl_arena_copy(p->arena, x->operands, sizeof *operands * x->n_operands);
   operands[0] = all;
   return hl_inst_copy(b->comp, x, NULL, (int)x->n_operands, operands);

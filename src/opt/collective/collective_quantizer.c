@@ -9,6 +9,7 @@
 // between.
 
 #include "opt/ask/collectives.h"
+#include "opt/ask/frontend.h"
 #include "opt/ask/types.h"
 #include "opt/passes.h"
 
@@ -35,7 +36,8 @@ static bool widens(const HlInst *convert) {
          hl_dtype_info[convert->operands[0]->shape->dtype].bits;
 }
 
-// The instructions from just behind `first` up to `last` again, in another type, on x.
+// The instructions from just behind `first` up to `last` again, in another type, on x, which says what partitioners know of
+// them; an exchange says it itself.
 static HlInst *again(HlPass *p, HlBuild *b, const HlInst *last, const HlInst *first, HlInst *x) {
   int n = 0;
   for (const HlInst *at = last; at != first; at = at->operands[0])
@@ -45,10 +47,21 @@ static HlInst *again(HlPass *p, HlBuild *b, const HlInst *last, const HlInst *fi
     way[--n] = at;
   const HlDtype to = x->shape->dtype;
   for (const HlInst **at = way; *at; at++) {
-    x = hl_inst_copy(b->comp, *at, hl_shape_with_dtype(p->m->shapes, (*at)->shape, to), 1, &x);
-    hl_remove_attr(x, HL_A_SHARDING);
+    const HlShape *shape = hl_shape_with_dtype(p->m->shapes, (*at)->shape, to);
+    HlInst *made = hl_inst_copy(b->comp, *at, shape, 1, &x);
+    hl_remove_attr(made, HL_A_SHARDING);
+    if (!moves_only(*at))
+      frontend_merge(made, 1, &x);
+    x = made;
   }
   return x;
+}
+
+static HlInst *convert_for(HlBuild *b, HlInst *sent, HlInst *x, HlDtype to) {
+  HlInst *convert = hl_b_convert(b, x, to);
+  if (convert)
+    frontend_merge(convert, 1, &sent);
+  return convert;
 }
 
 static HlInst *narrow_before(HlPass *p, HlBuild *b, HlInst *convert) {
@@ -59,7 +72,7 @@ static HlInst *narrow_before(HlPass *p, HlBuild *b, HlInst *convert) {
     sent = sent->operands[0];
   if (!moves_only(sent) || !hl_one_user(sent))
     return NULL;
-  HlInst *x = hl_b_convert(b, sent->operands[0], convert->shape->dtype);
+  HlInst *x = convert_for(b, sent, sent->operands[0], convert->shape->dtype);
   return x ? again(p, b, last, sent->operands[0], x) : NULL;
 }
 
@@ -72,7 +85,7 @@ static HlInst *widen_behind(HlPass *p, HlBuild *b, HlInst *sent) {
   if (convert->op != HL_OP_CONVERT || !widens(convert) || hl_has_control(convert))
     return NULL;
   HlInst *x = again(p, b, sent, convert, convert->operands[0]);
-  return hl_b_convert(b, x, sent->shape->dtype);
+  return convert_for(b, sent, x, sent->shape->dtype);
 }
 
 const HlRule collective_quantizer_rules[] = {
