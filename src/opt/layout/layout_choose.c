@@ -98,19 +98,29 @@ static int n_real_dims(const HlShape *shape) {
   return n;
 }
 
-// Dimensions of size 1, which may lie anywhere, each before the next one that is longer; behind the last of these, most minor.
+// Dimensions of size 1, which may lie anywhere, behind those that they follow in the order which the array has before any is
+// chosen.
 static LayoutOrder with_ones_beside(Layouts *a, const HlShape *shape, LayoutOrder order) {
-  int64_t *out = HL_ARRAY(a->arena, int64_t, shape->rank + 1);
+  const int rank = shape->rank;
+  LayoutOrder had = layout_order_of(shape);
+  if (!had)
+    had = layout_row_major(a, rank);
+  int64_t *where = HL_ARRAY(a->arena, int64_t, rank + 1);
+  int64_t *out = HL_ARRAY(a->arena, int64_t, rank + 1);
+  for (int k = 0; k < rank; k++)
+    where[had[k]] = k;
   int n = 0;
-  for (int d = shape->rank - 1; d >= 0 && shape->dim[d] == 1; d--)
-    out[n++] = d;
-  for (int k = 0; k < shape->rank; k++) {
-    int64_t d = order[k];
-    if (shape->dim[d] == 1)
+  while (n < rank && shape->dim[had[n]] == 1) {
+    out[n] = had[n];
+    n++;
+  }
+  for (int k = 0; k < rank; k++) {
+    if (shape->dim[order[k]] == 1)
       continue;
+    int64_t at = where[order[k]];
     do
-      out[n++] = d--;
-    while (d >= 0 && shape->dim[d] == 1);
+      out[n++] = had[at++];
+    while (at < rank && shape->dim[had[at]] == 1);
   }
   return out;
 }
@@ -141,25 +151,6 @@ static LayoutOrder operand_of_transpose(Layouts *a, HlI64s dims, LayoutOrder ord
   int64_t *out = HL_ARRAY(a->arena, int64_t, dims.n + 1);
   for (int k = 0; k < dims.n; k++)
     out[k] = dims.at[order[k]];
-  return out;
-}
-
-// The dimensions that a variadic reduction keeps, in the operand's order.
-static LayoutOrder result_of_reduce(Layouts *a, const HlInst *inst, LayoutOrder order) {
-  HlI64s dims = hl_dims(inst);
-  int rank = inst->operands[0]->shape->rank;
-  int64_t *number = HL_ARRAY(a->arena, int64_t, rank + 1);  // of a kept dimension in the result
-  int64_t *out = HL_ARRAY(a->arena, int64_t, rank + 1);
-  for (int k = 0; k < dims.n; k++)
-    number[dims.at[k]] = -1;
-  int n = 0;
-  for (int k = 0; k < rank; k++)
-    if (number[k] == 0)
-      number[k] = n++;
-  n = 0;
-  for (int k = 0; k < rank; k++)
-    if (number[order[k]] >= 0)
-      out[n++] = number[order[k]];
   return out;
 }
 
@@ -204,8 +195,6 @@ static bool wants_rows(const Layouts *a, const HlInst *inst) {
 
 LayoutOrder layout_of_result(Layouts *a, const HlInst *inst, int operand, LayoutOrder order) {
   const HlShape *from = inst->operands[operand]->shape;
-  if (inst->op == HL_OP_REDUCE)
-    return inst->shape->dtype == HL_TUPLE ? result_of_reduce(a, inst, order) : NULL;
   if (!hl_shape_is_array(inst->shape))
     return NULL;
   if (from->rank > 0 && from->rank == inst->shape->rank && layout_is_kept(inst))

@@ -242,19 +242,21 @@ static void follow_to_siblings(Layouts *a, LayoutUse *use) {
       layout_want_buffer(a, leaves[k], use->order[0], weight);
 }
 
-// The result's layout, if it can be told from this operand's. Variadic reductions tie their
-// operands, too.
+// What a reduction folds lies alike.
+static void follow_to_folded(Layouts *a, LayoutUse *use) {
+  HlInst *user = use->user;
+  const HlInst *operand = user->operands[use->number];
+  for (uint32_t k = 0; k < user->n_operands / 2; k++)
+    if (user->operands[k] != operand && user->operands[k]->shape->rank == operand->shape->rank)
+      layout_want_array_use(a, user, (int)k, use->order[0],
+                            (LayoutWeight){true, true, use->weight.priority});
+}
+
+// The result's layout, if it can be told from this operand's.
 static void follow_to_result(Layouts *a, LayoutUse *use) {
   HlInst *user = use->user;
-  if (user->op == HL_OP_REDUCE)
-    for (uint32_t k = 0; k < user->n_operands / 2; k++)
-      if (user->operands[k] != user->operands[use->number] &&
-          user->operands[k]->shape->rank == user->operands[use->number]->shape->rank)
-        layout_want_array_use(a, user, (int)k, use->order[0],
-                              (LayoutWeight){true, true, use->weight.priority});
   LayoutOrder order = layout_of_result(a, user, use->number, use->order[0]);
-  LayoutWeight weight = {user->op == HL_OP_TRANSPOSE || user->op == HL_OP_REDUCE,
-                         layout_goes_deep(user), use->weight.priority};
+  LayoutWeight weight = {user->op == HL_OP_TRANSPOSE, layout_goes_deep(user), use->weight.priority};
   LayoutBuffer **leaves = layout_leaves(a->now, user);
   int n = layout_n_leaves(user->shape);
   for (int k = 0; order && k < n; k++)
@@ -301,7 +303,9 @@ static void follow_use(Layouts *a, LayoutUse *use) {
   if (layout_is_kept(user)) {
     if (!longer_sibling(user, operand))
       follow_to_siblings(a, use);
-  } else if (hl_shape_is_array(user->shape) || user->op == HL_OP_REDUCE) {
+  } else if (user->op == HL_OP_REDUCE) {
+    follow_to_folded(a, use);
+  } else if (hl_shape_is_array(user->shape)) {
     follow_to_result(a, use);
   }
 }
