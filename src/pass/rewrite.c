@@ -272,12 +272,14 @@ static bool is_bound_result(const HlInst *inst) {
   return call && (call->caller->op == HL_OP_WHILE || call->caller->op == HL_OP_CONDITIONAL);
 }
 
-// Elsewhere any sharding of an array does.
+// Elsewhere any sharding of an array does. What has none takes on the old one's, unless that says more than how it is cut.
 static bool keeps_sharding(const HlInst *old, const HlInst *by) {
   const HlSharding *had = hl_sharding(old), *has = hl_sharding(by);
   if (has && is_bound_result(old) && (!had || !hl_sharding_equal(had, has)))
     return false;
-  return !had || (has && (hl_sharding_equal(had, has) || !crosses_border(old)));
+  if (!had || (has && hl_sharding_equal(had, has)))
+    return true;
+  return !crosses_border(old) && (has || (!crosses_border(by) && by->op != HL_OP_PARAMETER));
 }
 
 // Who reads what lies in memory would read other values in another layout. (A new instruction takes on the old one's.)
@@ -395,6 +397,8 @@ static void put_in_place(HlPass *p, HlInst *old, HlInst *by) {
       hl_remove_attr(by, HL_A_FRONTEND_ATTRIBUTES);
     if (by->shape != old->shape && !(p->engine->building.own_layout && old != old->comp->root))
       hl_set_shape(by, old->shape);
+  } else if (hl_sharding(old) && !hl_sharding(by)) {
+    hl_set_attr(by, hl_attr(old, HL_A_SHARDING));
   }
   if (hl_has_control(old))
     relay_control(old, by, is_new);
