@@ -68,7 +68,7 @@ static bool may_write_twice(HlPass *p, const HlInst *inst) {
   const HlInst *root = fusion_body(inst)->root;
   if (!hl_shape_is_array(inst->shape) && root->op != HL_OP_TUPLE)
     return false;
-  if (gpu_is_block_reduction(gpu_target(p), root) || root->op == HL_OP_SCATTER ||
+  if (is_block_reduction(gpu_target(p), root) || root->op == HL_OP_SCATTER ||
       all_results_are(inst, HL_OP_DYNAMIC_UPDATE_SLICE) ||
       (root->op == HL_OP_TUPLE && all_results_are(inst, HL_OP_SLICE)))
     return false;
@@ -94,7 +94,7 @@ static bool find_copy(const HlTarget *t, const HlInst *fusion, HlInst *user, Cop
       return false;
     out->result = (int)hl_attr_int(user, HL_A_INDEX);
     user = only_user(user);
-    if (!user || gpu_is_block_reduction(t, result(fusion, out->result)))
+    if (!user || is_block_reduction(t, result(fusion, out->result)))
       return false;
   }
   if (user->op == HL_OP_BITCAST && only_user(user)) {

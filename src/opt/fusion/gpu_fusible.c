@@ -6,82 +6,10 @@
 
 // --- Reductions ---------------------------------------------------------------------------------
 
-// A reduction as one over three dimensions, in the order of memory. Of rows: the first and the last
-// are reduced; of columns: the middle one is.
-typedef struct Folded {
-  bool is_folded, of_rows;
-  int64_t dim[3];
-} Folded;
-
-static bool is_reduced(HlI64s dims, int64_t d) {
-  for (int k = 0; k < dims.n; k++)
-    if (dims.at[k] == d)
-      return true;
-  return false;
-}
-
-static int64_t dim_in_memory(const HlShape *shape, int k) {
-  HlI64s order = shape->layout ? shape->layout->minor_to_major : (HlI64s){0};
-  return order.n == shape->rank ? order.at[shape->rank - 1 - k] : k;
-}
-
-// The kept dimensions or the reduced ones are neighbours in memory, also where they have one element only.
-static bool are_neighbours(const HlShape *shape, HlI64s dims) {
-  int n_runs = 0;
-  for (int k = 0; k < shape->rank; k++)
-    n_runs += k == 0 || is_reduced(dims, dim_in_memory(shape, k)) !=
-                            is_reduced(dims, dim_in_memory(shape, k - 1));
-  return n_runs <= 3;
-}
-
-static Folded fold_reduction(const HlInst *reduce) {
-  const HlShape *shape = reduce->operands[0]->shape;
-  HlI64s dims = hl_dims(reduce);
-  if (!are_neighbours(shape, dims))
-    return (Folded){0};
-  bool reduced[3] = {0};
-  int64_t size[3] = {0};
-  int n = 0;
-  for (int k = 0; k < shape->rank; k++) {
-    int64_t d = dim_in_memory(shape, k);
-    bool is = is_reduced(dims, d);
-    if (shape->dim[d] == 1)
-      continue;
-    if (n > 0 && reduced[n - 1] == is) {
-      size[n - 1] *= shape->dim[d];
-      continue;
-    }
-    reduced[n] = is;
-    size[n++] = shape->dim[d];
-  }
-  if (n == 0)
-    return (Folded){.is_folded = true, .of_rows = true, .dim = {1, 1, 1}};
-  Folded folded = {.is_folded = true, .of_rows = reduced[n - 1], .dim = {1, 1, 1}};
-  for (int k = 0; k < n; k++)
-    folded.dim[3 - n + k] = size[k];
-  return folded;
-}
-
-static bool pays(const HlTarget *t, const Folded *folded) {
-  int64_t warp = t->warp, major = folded->dim[1], minor = folded->dim[2];
-  if (folded->of_rows)
-    return minor >= warp || (minor > 0 && warp % minor == 0);
-  return !(major < warp || (major < 2 * warp && minor < warp) || (major < 4 * warp && minor < 8) ||
-           (major < 8 * warp && minor < 3));
-}
-
-bool gpu_is_block_reduction(const HlTarget *t, const HlInst *inst) {
-  if (inst->op != HL_OP_REDUCE || inst->n_operands == 0 ||
-      !hl_shape_is_array(inst->operands[0]->shape))
-    return false;
-  Folded folded = fold_reduction(inst);
-  return folded.is_folded && pays(t, &folded);
-}
-
 // Threads of a row reduction take these many elements each; short rows share a block.
 enum { ROW_ELEMENTS = 16, ROW_THREADS = 1024, BLOCK_THREADS = 256 };
 
-static GpuLaunch launch_of_rows(const HlTarget *t, const Folded *folded) {
+static GpuLaunch launch_of_rows(const HlTarget *t, const FoldedReduction *folded) {
   const int64_t kept = folded->dim[1], minor = folded->dim[2], warp = t->warp;
   int64_t along = warp * gpu_ceil_div(gpu_ceil_div(minor, ROW_ELEMENTS), warp), across = 1;
   if (along > ROW_THREADS)
@@ -104,14 +32,14 @@ static int64_t columns_of_thread(const HlTarget *t, int64_t columns, HlDtype typ
   return 1;
 }
 
-static GpuLaunch launch_of_columns(const HlTarget *t, const Folded *folded, HlDtype type) {
+static GpuLaunch launch_of_columns(const HlTarget *t, const FoldedReduction *folded, HlDtype type) {
   const int64_t columns = folded->dim[2];
   const int64_t of_block = t->warp * columns_of_thread(t, columns, type);
   return (GpuLaunch){folded->dim[0] * gpu_ceil_div(columns, of_block), t->warp * t->warp};
 }
 
 GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce) {
-  const Folded folded = fold_reduction(reduce);
+  const FoldedReduction folded = fold_reduction(reduce);
   return folded.of_rows ? launch_of_rows(t, &folded)
                         : launch_of_columns(t, &folded, reduce->operands[0]->shape->dtype);
 }
@@ -128,7 +56,7 @@ bool gpu_is_loop_fusible(const HlTarget *t, const HlInst *inst) {
   switch (inst->op) {
   case HL_OP_BITCAST: return has_equal_width(inst);
   case HL_OP_REDUCE_WINDOW: return true;
-  case HL_OP_REDUCE: return !gpu_is_block_reduction(t, inst);
+  case HL_OP_REDUCE: return !is_block_reduction(t, inst);
   case HL_OP_FUSION: return fusion_kind(inst) == HL_WORD_fusion_kind_LOOP;
   case HL_OP_RNG: return false;
   default:
@@ -148,7 +76,7 @@ bool gpu_is_loop_fusible_producer(const HlTarget *t, const HlInst *inst) {
 bool gpu_is_input_fusible(const HlTarget *t, const HlInst *inst) {
   if (inst->op == HL_OP_FUSION)
     return fusion_kind(inst) == HL_WORD_fusion_kind_INPUT;
-  return inst->op == HL_OP_SCATTER || gpu_is_block_reduction(t, inst);
+  return inst->op == HL_OP_SCATTER || is_block_reduction(t, inst);
 }
 
 static bool moves_minor_dimension(const HlInst *inst) {
@@ -324,7 +252,7 @@ GpuLaunch gpu_transpose_launch(const HlInst *inst) {
 enum { MAX_JOINED = 4 };
 
 static GpuEmitter emitter_of_op(const HlTarget *t, const HlInst *inst) {
-  if (gpu_is_block_reduction(t, inst))
+  if (is_block_reduction(t, inst))
     return GPU_REDUCTION;
   switch (inst->op) {
   case HL_OP_SCATTER: return GPU_SCATTER;
@@ -508,11 +436,11 @@ enum { MAX_ARGUMENTS = 96, TOO_MANY = 4 * MAX_ARGUMENTS, MAX_REDUCTIONS = 8 };
 
 static GpuNeeds needs_of_op(const HlTarget *t, const HlInst *inst) {
   const int64_t warp = t->warp;
-  if (!gpu_is_block_reduction(t, inst))
+  if (!is_block_reduction(t, inst))
     return (GpuNeeds){0, emitter_of_op(t, inst) == GPU_TRANSPOSE
                              ? (warp + 1) * warp * hl_dtype_bytes(inst->shape->dtype)
                              : 0};
-  Folded folded = fold_reduction(inst);
+  FoldedReduction folded = fold_reduction(inst);
   GpuNeeds needs = {1, 0};
   for (uint32_t k = 0; k < inst->n_operands / 2; k++) {
     int64_t bytes = hl_dtype_bytes(inst->operands[k]->shape->dtype);

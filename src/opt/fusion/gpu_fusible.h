@@ -3,6 +3,7 @@
 #ifndef HILO_OPT_GPU_FUSIBLE_H
 #define HILO_OPT_GPU_FUSIBLE_H
 
+#include "opt/ask/block_reductions.h"
 #include "opt/fusion/fusion.h"
 
 // The GPU that is asked: the target, or where these passes run for another device, the usual one.
@@ -43,8 +44,6 @@ GpuLaunch gpu_launch(const HlTarget *t, const HlInst *inst, const HlInst *hero, 
 GpuLaunch gpu_reduction_launch(const HlTarget *t, const HlInst *reduce);
 GpuLaunch gpu_transpose_launch(const HlInst *inst);
 
-// A reduction of neighbouring dimensions, large enough that a block of threads pays.
-bool gpu_is_block_reduction(const HlTarget *t, const HlInst *inst);
 bool gpu_is_loop_fusible(const HlTarget *t, const HlInst *inst);
 bool gpu_is_loop_fusible_producer(const HlTarget *t, const HlInst *inst);
 // Its code starts from its inputs: block reductions, scatters and fusions of them.

@@ -20,7 +20,7 @@ static bool can_share_kernel(const HlTarget *t, const HlInst *producer, const Hl
   if (producer->op == HL_OP_CONSTANT &&
       (!hl_is_effective_scalar(producer->shape) || consumer->op != HL_OP_FUSION))
     return false;
-  return gpu_is_loop_fusible_producer(t, producer) && !gpu_is_block_reduction(t, producer) &&
+  return gpu_is_loop_fusible_producer(t, producer) && !is_block_reduction(t, producer) &&
          hl_shape_is_array(producer->shape) &&
          (gpu_is_input_fusible(t, consumer) || gpu_is_loop_fusible(t, consumer));
 }

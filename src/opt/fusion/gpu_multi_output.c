@@ -94,7 +94,7 @@ static bool same_threads(const HlShape *a, const HlShape *b) {
 
 // What threads go over.
 static const HlShape *loop_shape(const HlTarget *t, const HlInst *hero) {
-  if (gpu_is_block_reduction(t, hero))
+  if (is_block_reduction(t, hero))
     return hero->operands[0]->shape;
   const HlShape *shape = hero->shape;
   return hl_shape_is_tuple(shape) && shape->rank > 0 ? shape->element[0] : shape;

@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "hilo/edit.h"
+#include "opt/ask/block_reductions.h"
 #include "opt/ask/layouts.h"
-#include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
 
 // --- The layout that the operand gives ------------------------------------------------------------
@@ -51,8 +51,8 @@ static bool is_laid_out(const HlInst *inst) {
 // The shape with the layouts that a reduction gives by itself; NULL: it has it, or nothing can be
 // said.
 static const HlShape *natural_shape(HlPass *p, const HlInst *inst) {
-  if (!is_laid_out(inst) ||
-      (hl_pass_flag(p, "blocks") && gpu_is_block_reduction(gpu_target(p), inst)))
+  if (!is_laid_out(inst) || (hl_pass_flag(p, "blocks") &&
+                             is_block_reduction(hl_target_of_kind(p->target, HL_TARGET_GPU), inst)))
     return NULL;
   const HlShape *shape;
   if (inst->shape->dtype != HL_TUPLE) {

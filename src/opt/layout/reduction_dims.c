@@ -9,6 +9,7 @@
 // All but the last by bitcasts: layouts are assigned when these passes run.
 #include <math.h>
 
+#include "opt/ask/block_reductions.h"
 #include "opt/ask/dots.h"
 #include "opt/ask/layouts.h"
 #include "opt/ask/reducers.h"
@@ -59,6 +60,8 @@ static HlInst *reduce_as(HlPass *p, HlBuild *b, HlInst *reduce, const HlShape *i
   for (int k = 0; k < n; k++)
     shapes[k] = hl_shape_with_dtype(p->m->shapes, out, reduce->shape->element[k]->dtype);
   hl_set_shape(small, hl_shape_tuple(p->m->shapes, n, shapes));
+  if (small->shape == reduce->shape)
+    return small;
   for (int k = 0; k < n; k++)
     parts[k] = bitcast(b, hl_b_element(b, small, k), reduce->shape->element[k]);
   return hl_b_tuple(b, n, parts);
@@ -233,7 +236,8 @@ static HlInst *reduce_along(HlPass *p, HlBuild *b, HlInst *like, HlInst *x, HlI6
 static HlInst *split_dims(HlPass *p, HlBuild *b, HlInst *reduce) {
   HlI64s dims = dims_sorted(p->arena, hl_dims(reduce));
   if (reduce->n_operands != 2 || !hl_shape_is_array(reduce->shape) || !all_static(reduce) ||
-      are_neighbours(dims) || !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
+      are_neighbours(dims) || is_block_reduction(p->target, reduce) ||
+      !reducer_may_repeat(hl_to_apply(reduce), reduce->operands[1]))
     return NULL;
   const HlShape *x = reduce->operands[0]->shape;
   int64_t first = dims.at[0];
@@ -253,7 +257,8 @@ static HlInst *split_dims(HlPass *p, HlBuild *b, HlInst *reduce) {
 
 const HlRule reduction_splitter_rules[] = {
     {HL_OP_REDUCE, split_dims, "reduction-splitter", "reduce(x) => reduce(reduce(x))",
-     "reduced dimensions that are not neighbours: the longest one first"},
+     "reduced dimensions that are not neighbours, and not what blocks of threads do: the longest "
+     "one first"},
     {0},
 };
 
