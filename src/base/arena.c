@@ -6,13 +6,16 @@
 // from calloc or mmap, and what a release gives back is cleared. One released chunk is kept, so
 // that mark and release in a loop do not go to the system each time. Large chunks are mapped in
 // huge pages where the system has them: touching fresh memory page by page costs about as much as
-// all that is then done with it. Under the address sanitizer all memory past `used` is poisoned.
+// all that is then done with it. A few large chunks of arenas that are gone are kept for the next ones:
+// a virtual machine's first touch of a page can cost thirty times what clearing it does. Under the address
+// sanitizer all memory past `used` is poisoned.
 
 #include "base/compiler.h"
 #include "base/memory.h"
 #include "base/number.h"
 
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #if defined(__linux__) && !defined(HL_HAS_ASAN)
 #include <sys/mman.h>
@@ -51,6 +54,52 @@ HlArena *hl_arena_new(void) {
 static void unmap(void *at, int64_t size) {
   munmap(at, (size_t)size);
 }
+
+enum { KEPT = 3 };
+static _Atomic(Chunk *) kept[KEPT];  // of no arena, all zero, LAST_CHUNK bytes at most
+
+static bool has_room(void) {
+  for (int k = 0; k < KEPT; k++)
+    if (!atomic_load_explicit(&kept[k], memory_order_relaxed))
+      return true;
+  return false;
+}
+
+static bool put_kept(Chunk *chunk) {
+  for (int k = 0; k < KEPT; k++) {
+    Chunk *none = NULL;
+    if (atomic_compare_exchange_strong(&kept[k], &none, chunk))
+      return true;
+  }
+  return false;
+}
+
+// A kept chunk of at least `total` bytes mapped; NULL: there is none.
+static Chunk *take_kept(size_t total) {
+  for (int k = 0; k < KEPT; k++) {
+    Chunk *chunk = atomic_exchange(&kept[k], NULL);
+    if (chunk && chunk->mapped >= total)
+      return chunk;
+    if (chunk && !put_kept(chunk))
+      unmap(chunk, (int64_t)chunk->mapped);
+  }
+  return NULL;
+}
+
+static Chunk *map_chunk(size_t size, size_t page) {
+  char *at = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED)
+    return NULL;
+  const size_t head = (page - ((uintptr_t)at & (page - 1))) & (page - 1);
+  if (head)
+    munmap(at, head);
+  if (page - head)
+    munmap(at + head + size, page - head);
+  madvise(at + head, size, MADV_HUGEPAGE);  // a wish: without it the pages are small
+  Chunk *chunk = (Chunk *)(void *)(at + head);
+  chunk->mapped = size;
+  return chunk;
+}
 #endif
 
 // Zeroed memory of at least *total bytes in huge pages, rounding *total up; NULL if there is none.
@@ -62,24 +111,38 @@ static Chunk *map_huge(const HlArena *arena, size_t *total) {
   if (!base_may_allocate())
     base_out_of_memory(*total);
   const size_t size = (*total + page - 1) & ~(page - 1);
-  char *at = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED)
+  Chunk *chunk = take_kept(size);
+  chunk = chunk ? chunk : map_chunk(size, page);
+  if (!chunk)
     return NULL;
-  const size_t head = (page - ((uintptr_t)at & (page - 1))) & (page - 1);
-  if (head)
-    munmap(at, head);
-  if (page - head)
-    munmap(at + head + size, page - head);
-  madvise(at + head, size, MADV_HUGEPAGE);  // a wish: without it the pages are small
-  *total = size;
-  Chunk *chunk = (Chunk *)(void *)(at + head);
-  chunk->mapped = size;
-  base_made(arena, chunk, unmap, (int64_t)size);
+  *total = chunk->mapped;
+  base_made(arena, chunk, unmap, (int64_t)chunk->mapped);
   return chunk;
 #else
   return NULL;
 #endif
 }
+
+// Cuts a chunk back to its first `used` bytes.
+static void cut_chunk(Chunk *chunk, size_t used) {
+  char *at = chunk_memory(chunk) + used;
+  const size_t size = chunk->used - used;
+  if (size == 0)
+    return;
+  HL_UNPOISON(at, size);
+  memset(at, 0, size);
+  HL_POISON(at, size);
+  chunk->used = used;
+}
+
+#if defined(MADV_HUGEPAGE)
+static bool keep_chunk(Chunk *chunk) {
+  if (chunk->mapped > LAST_CHUNK || !has_room())
+    return false;
+  cut_chunk(chunk, 0);
+  return put_kept(chunk);
+}
+#endif
 
 static void free_chunk(HlArena *arena, Chunk *chunk) {
   if (!chunk)
@@ -89,7 +152,8 @@ static void free_chunk(HlArena *arena, Chunk *chunk) {
 #if defined(MADV_HUGEPAGE)
   if (chunk->mapped) {
     base_unmade(chunk);
-    unmap(chunk, (int64_t)chunk->mapped);
+    if (!keep_chunk(chunk))
+      unmap(chunk, (int64_t)chunk->mapped);
     return;
   }
 #endif
@@ -163,18 +227,6 @@ void *hl_arena_alloc(HlArena *arena, size_t size) {
 
 HlMark hl_arena_mark(const HlArena *arena) {
   return (HlMark){arena->top, arena->top ? arena->top->used : 0};
-}
-
-// Cuts a chunk back to its first `used` bytes.
-static void cut_chunk(Chunk *chunk, size_t used) {
-  char *at = chunk_memory(chunk) + used;
-  const size_t size = chunk->used - used;
-  if (size == 0)
-    return;
-  HL_UNPOISON(at, size);
-  memset(at, 0, size);
-  HL_POISON(at, size);
-  chunk->used = used;
 }
 
 void hl_arena_release(HlArena *arena, HlMark mark) {

@@ -135,9 +135,13 @@ HlGroupMode hl_group_mode(const HlInst *inst) {
 }
 
 int64_t hl_free_channel(const HlModule *m) {
+  uint64_t ops[HL_OP_WORDS] = {0};
+  for (int op = 0; op < HL_OP_COUNT; op++)
+    ops[op / 64] |= (uint64_t)hl_op_has_attr((HlOp)op, HL_A_CHANNEL_ID) << (op % 64);
   int64_t next = 1;
   for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next) {
+    for (const HlInst *inst = hl_comp_may_have_any(comp, ops) ? comp->first : NULL; inst;
+         inst = inst->next) {
       const HlAttr *channel = hl_attr(inst, HL_A_CHANNEL_ID);
       if (channel && channel->i >= next && channel->i < INT64_MAX / 2)
         next = channel->i + 1;

@@ -131,23 +131,26 @@ static const char *string_end(const char *at) {
   return at;
 }
 
+// What has a meaning in a value, and the end of the text.
+static const bool is_mark[UINT8_MAX + 1] = {['\0'] = true, ['"'] = true, [','] = true, ['{'] = true,
+                                            ['}'] = true,  ['['] = true, [']'] = true};
+
 // Where a value that starts at `at` ends: at a comma or closing bracket of its own level.
 static const char *value_end(const char *at) {
-  int depth = 0;
-  for (; *at; at++) {
-    if (*at == '"') {
+  for (int depth = 0;; at++) {
+    while (!is_mark[(uint8_t)*at])
+      at++;
+    if (*at == '"')
       at = string_end(at);
-      if (!*at)
-        return at;
-    } else if (*at == '{' || *at == '[') {
+    else if (*at == '{' || *at == '[')
       depth++;
-    } else if ((*at == '}' || *at == ']' || *at == ',') && depth == 0) {
+    else if (depth == 0)
       return at;
-    } else if (*at == '}' || *at == ']') {
+    else if (*at == '}' || *at == ']')
       depth--;
-    }
+    if (!*at)
+      return at;
   }
-  return at;
 }
 
 // Reads the next field; `*at` is behind the opening brace or the field before. False: there is none.

@@ -115,16 +115,19 @@ static void comp_unlink(HlComp *comp) {
 }
 
 size_t hl_comp_count_ops(HlComp *comp, const uint64_t *ops) {
-  uint64_t there[HL_OP_COUNT / 64 + 1] = {0};  // with HL_OP_COUNT, which stands for the erased
+  uint8_t counts[UINT8_MAX + 1] = {0}, there[UINT8_MAX + 1] = {0};  // HL_OP_COUNT: the erased
+  for (int op = 0; op < HL_OP_COUNT; op++)
+    counts[op] = !ops || (ops[op / 64] >> (op % 64) & 1);
   size_t n = 0;
   for (uint32_t id = 0; id < comp->next_id; id++) {
     const uint8_t op = comp->op_by_id[id];
-    there[op / 64] |= (uint64_t)1 << (op % 64);
-    n += op < HL_OP_COUNT && (!ops || ops[op / 64] >> (op % 64) & 1);
+    there[op] = 1;
+    n += counts[op];
   }
-  there[HL_OP_COUNT / 64] &= ~((uint64_t)1 << (HL_OP_COUNT % 64));
   ir_note_comp(comp);
-  memcpy(comp->ops, there, sizeof comp->ops);
+  memset(comp->ops, 0, sizeof comp->ops);
+  for (int op = 0; op < HL_OP_COUNT; op++)
+    comp->ops[op / 64] |= (uint64_t)there[op] << (op % 64);
   return n;
 }
 

@@ -94,15 +94,19 @@ static HlInst *touched_inst(const HlComp *comp, uint32_t entry) {
   return comp->by_id[entry & ~(uint32_t)HL_LOST_USE];
 }
 
-// That one of many uses has gone is no change to the other users.
-static void add_touched(Near *near, const uint32_t *entry, size_t n, bool all) {
+// That one of many uses has gone is no change to the other users. False: such ones have been left out.
+static bool add_touched(Near *near, const uint32_t *entry, size_t n, bool all) {
+  bool has_all = true;
   for (size_t k = 0; k < n; k++) {
     if (has_bit(near->met, entry[k] & ~(uint32_t)HL_LOST_USE))
       continue;
     HlInst *inst = touched_inst(near->comp, entry[k]);
     if (inst && (all || !(entry[k] & (uint32_t)HL_LOST_USE) || has_few_uses(inst)))
       near_add(near, inst);
+    else if (inst)
+      has_all = false;
   }
+  return has_all;
 }
 
 static void add_near(Near *near, int reach) {
@@ -179,13 +183,13 @@ static bool is_of(uint8_t op, const uint64_t *ops) {
   return !ops || (ops[op / 64] >> (op % 64) & 1);
 }
 
-// All of the computation. Few are found by their ids and sorted: that does not touch the others.
-HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
-  const size_t n_found = hl_comp_count_ops(comp, ops);
+// All of the computation, so many. What is found by ids, be it sorted then, does not touch the others.
+static HlInst **all_of(HlPass *p, HlComp *comp, const uint64_t *ops, size_t n_found, int *n) {
   HlInst **all = HL_ARRAY(p->arena, HlInst *, n_found + 1);
   *n = (int)n_found;
   size_t k = 0;
-  if (n_found > comp->n_insts / 2) {
+  const bool by_id = hl_listed_by_id(comp);
+  if (n_found > comp->n_insts / 2 && !by_id) {
     for (HlInst *inst = comp->first; inst; inst = inst->next)
       if (is_of((uint8_t)inst->op, ops))
         all[k++] = inst;
@@ -194,9 +198,13 @@ HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
   for (uint32_t id = 0; k < n_found; id++)
     if (comp->by_id[id] && is_of(comp->op_by_id[id], ops))
       all[k++] = comp->by_id[id];
-  if (!hl_listed_by_id(comp))
+  if (!by_id)
     pass_sort_by_place(p, all, n_found);
   return all;
+}
+
+HlInst **pass_all_insts(HlPass *p, HlComp *comp, const uint64_t *ops, int *n) {
+  return all_of(p, comp, ops, hl_comp_count_ops(comp, ops), n);
 }
 
 // In the order of the computation's list, each once.
@@ -253,16 +261,17 @@ typedef struct Unseen {
   size_t n;
 } Unseen;
 
+// Where the journal is long, what is near is most of the computation, and finding it costs more than looking at all.
 static Unseen read_journal(HlPass *p, HlComp *comp) {
   HlEngine *e = p->engine;
   base_look();
   const HlTouched touched = hl_touched(comp);
   size_t *read = pass_size_at(e, &e->watch->read, comp->id), from = *read;
   *read = touched.n + 1;
-  if (from == 0)
+  const size_t n = from > touched.n ? 0 : touched.n + 1 - from;
+  if (from == 0 || n > comp->n_insts / 2)
     return (Unseen){.all = true};
-  return from > touched.n ? (Unseen){0}
-                          : (Unseen){.entry = touched.id + from - 1, .n = touched.n + 1 - from};
+  return n == 0 ? (Unseen){0} : (Unseen){.entry = touched.id + from - 1, .n = n};
 }
 
 static Near look_near(HlPass *p, const HlComp *comp, const Unseen *unseen, int reach) {
@@ -270,10 +279,11 @@ static Near look_near(HlPass *p, const HlComp *comp, const Unseen *unseen, int r
   Near near = {comp, HL_ARRAY(p->arena, uint64_t, n_words), HL_ARRAY(p->arena, uint64_t, n_words),
                p->engine, &p->engine->found};
   near.found->n = 0;
-  add_touched(&near, unseen->entry, unseen->n, false);
+  const bool has_all = add_touched(&near, unseen->entry, unseen->n, false);
   if (reach > 0)
     add_near(&near, reach);
-  add_touched(&near, unseen->entry, unseen->n, true);
+  if (!has_all)
+    add_touched(&near, unseen->entry, unseen->n, true);
   return near;
 }
 
@@ -286,6 +296,10 @@ HlInst **pass_changes(HlPass *p, HlComp *comp, int reach, const uint64_t *ops, i
     return NULL;
   if (reach == 0 && are_few(comp, unseen.n))
     return only_touched(p, comp, unseen.entry, unseen.n, n);
+  const size_t n_of =
+      reach > 0 && ops && unseen.n >= SHORT ? hl_comp_count_ops(comp, ops) : SIZE_MAX;
+  if (n_of <= unseen.n)
+    return all_of(p, comp, ops, n_of, n);
   const Near near = look_near(p, comp, &unseen, reach);
   return near.found->n > 0 ? in_order(p, &near, ops, n) : NULL;
 }
@@ -295,12 +309,16 @@ const uint64_t *pass_change_ids(HlPass *p, HlComp *comp, int reach, const uint64
   uint64_t *ids = unseen.all ? HL_ARRAY(p->arena, uint64_t, comp->next_id / 64 + 1)
                              : look_near(p, comp, &unseen, reach).met;
   *n = 0;
-  for (uint32_t id = 0; id < comp->next_id; id++) {
-    const bool is_one =
-        (unseen.all || has_bit(ids, id)) && comp->by_id[id] && is_of(comp->op_by_id[id], ops);
-    ids[id / 64] &= ~((uint64_t)1 << (id % 64));
-    ids[id / 64] |= (uint64_t)is_one << (id % 64);
-    *n += is_one;
+  for (uint32_t word = 0; word <= comp->next_id / 64; word++) {
+    const uint32_t n_ids = comp->next_id - word * 64 < 64 ? comp->next_id - word * 64 : 64;
+    uint64_t some = unseen.all ? n_ids < 64 ? ((uint64_t)1 << n_ids) - 1 : UINT64_MAX : ids[word];
+    ids[word] = 0;
+    for (; some; some &= some - 1) {
+      const uint8_t op = comp->op_by_id[word * 64 + (uint32_t)__builtin_ctzll(some)];
+      if (op < HL_OP_COUNT && is_of(op, ops))
+        ids[word] |= some & -some;
+    }
+    *n += __builtin_popcountll(ids[word]);
   }
   return ids;
 }

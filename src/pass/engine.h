@@ -100,6 +100,8 @@ struct HlEngine {
   const HlDecision **decisions;  // of decide.c: by instruction; NULL: not sorted yet
   bool *decided;                 // of each decision of the options: whether it has allowed something
   Building building;
+  bool only_asks;     // whoever wants to make a change is told no
+  bool would_change;  // somebody has been
 };
 
 // Whether nothing has been built since hl_begin.

@@ -122,6 +122,10 @@ static bool ask(HlPass *p, const char *rule, const HlInst *inst, const HlInst *w
                 uint64_t first_serial, const HlInst *by) {
   HlEngine *e = p->engine;
   base_look();
+  if (e->only_asks) {
+    e->would_change = true;
+    return false;
+  }
   const bool dry = e->options.dry;
   if (!pass_no_change_open(p) || !pass_is_decided(e, p->info->name, rule, inst, with) ||
       (!dry && !takes_fuel(e, p->info->name)))

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/compiler.h"
 #include "pass/engine.h"
 
 bool hl_alive(const HlInst *inst) {
@@ -159,36 +160,38 @@ static bool walk_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
 // One visit of a computation as XLA's visitors make it: each instruction after its operands, as they were when it was met,
 // from those that nobody uses and then from the root. What a rule builds is visited only where an instruction met later uses
 // it.
+enum { NOT_MET, OPEN, DONE };  // an instruction: open while its operands are visited
+
 typedef struct Visit {
   HlPass *p;
   const RuleIndex *index;
-  VEC(bool) met;  // by id: on the stack, or done
+  uint8_t *state;  // by id, below n_states
+  uint32_t n_states;
   VEC(HlInst *)
-  todo;  // an instruction stands here twice: to be opened, then (NULL behind it) to be tried
+  todo;  // an open one lies under its operands; the others there may be done meanwhile
   const uint64_t *wanted;  // a bit for each id below n_old: it or what is near it has changed
   uint32_t n_old;
   int left;  // of those wanted, not tried yet
   bool changed;
 } Visit;
 
-static bool has_met(const Visit *v, const HlInst *inst) {
-  return (int)inst->id < v->met.n && v->met.at[inst->id];
+static uint8_t *state_of(Visit *v, const HlInst *inst) {
+  if (HL_UNLIKELY(inst->id >= v->n_states)) {
+    uint8_t *states = HL_ARRAY(v->p->arena, uint8_t, 2 * (size_t)inst->id);
+    memcpy(states, v->state, v->n_states);
+    v->state = states;
+    v->n_states = 2 * inst->id;
+  }
+  return &v->state[inst->id];
 }
 
 static void meet(Visit *v, HlInst *inst) {
-  if (!has_met(v, inst))
+  if (*state_of(v, inst) == NOT_MET)
     vec_push_in(v->p->arena, &v->todo, inst);
 }
 
 // The first operand lies on top.
-static void open_inst(Visit *v, HlInst *inst) {
-  while (v->met.n <= (int)inst->id)
-    vec_push_in(v->p->arena, &v->met, false);
-  v->met.at[inst->id] = true;
-  vec_push_in(v->p->arena, &v->todo, inst);
-  vec_push_in(v->p->arena, &v->todo, NULL);
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    __builtin_prefetch(inst->operands[k]);
+static void open_inst(Visit *v, const HlInst *inst) {
   for (int k = inst->control ? inst->control->n_preds : 0; k > 0; k--)
     meet(v, inst->control->preds[k - 1]);
   for (uint32_t k = inst->n_operands; k > 0; k--)
@@ -204,29 +207,29 @@ static bool is_wanted(const Visit *v, const HlInst *inst) {
 }
 
 static void try_inst(Visit *v, HlInst *inst) {
-  if (!is_wanted(v, inst))
+  if (v->index->n[inst->op] == 0 || !is_wanted(v, inst))
     return;
   v->left -= inst->id < v->n_old;
   v->changed |= try_rules(v->p, v->index, inst);
 }
 
-// Nothing goes before something has changed.
-static bool is_there(const Visit *v, const HlInst *inst) {
-  return !v->changed || hl_alive(inst);
-}
-
-// Where nothing has changed, and all that may is tried, the rest need not be met.
+// Nothing goes before something has changed. Where nothing has, and all that may is tried, the rest need not be met.
 static void visit_from(Visit *v, HlInst *root) {
   meet(v, root);
   while (v->todo.n > 0 && (v->left > 0 || v->changed)) {
-    HlInst *inst = vec_pop(&v->todo);
-    if (inst && is_there(v, inst) && !has_met(v, inst)) {
+    HlInst *inst = vec_last(&v->todo);
+    const bool is_there = !v->changed || hl_alive(inst);
+    uint8_t *state = state_of(v, inst);
+    if (is_there && *state == NOT_MET) {
+      *state = OPEN;
       open_inst(v, inst);
-    } else if (!inst) {
-      inst = vec_pop(&v->todo);
-      if (is_there(v, inst) && v->index->n[inst->op] > 0)
-        try_inst(v, inst);
+      continue;
     }
+    v->todo.n--;
+    const bool was_open = *state == OPEN;
+    *state = DONE;
+    if (is_there && was_open)
+      try_inst(v, inst);
   }
 }
 
@@ -246,11 +249,35 @@ static HlInst **unused(HlPass *p, const HlComp *comp, int *n) {
   return found.at;
 }
 
+enum { SHORT = 256 };  // instructions that are met sooner than they are asked
+
+// Whether a rule would change something as things are. Met at this cost, those that change nothing - most visits of a
+// pipeline - need no order.
+static bool any_would_change(const Visit *v, HlComp *comp) {
+  HlEngine *e = v->p->engine;
+  e->only_asks = true;
+  e->would_change = false;
+  const HlEditMark mark = hl_mark(comp->module);
+  for (uint32_t word = 0; word <= v->n_old / 64 && !e->would_change; word++)
+    for (uint64_t left = v->wanted[word]; left && !e->would_change; left &= left - 1)
+      try_rules(v->p, v->index, comp->by_id[word * 64 + (uint32_t)__builtin_ctzll(left)]);
+  hl_undo(comp->module, mark);
+  e->only_asks = false;
+  return e->would_change;
+}
+
+static bool may_change(const Visit *v, HlComp *comp) {
+  return v->left > 0 &&
+         (comp->n_insts < SHORT || v->left > (int)comp->n_insts / 2 || v->p->engine->options.dry ||
+          hl_wants_refusals(v->p) || any_would_change(v, comp));
+}
+
 static bool visit_comp(HlPass *p, const RuleIndex *index, HlComp *comp) {
   HlMark mark = hl_arena_mark(p->arena);
-  Visit v = {.p = p, .index = index, .n_old = comp->next_id};
+  Visit v = {.p = p, .index = index, .n_old = comp->next_id, .n_states = comp->next_id};
   v.wanted = pass_change_ids(p, comp, reach_of(p), index->ops, &v.left);
-  if (v.left > 0) {
+  if (may_change(&v, comp)) {
+    v.state = HL_ARRAY(p->arena, uint8_t, v.n_states);
     int n;
     HlInst **from = unused(p, comp, &n);
     for (int k = 0; k < n; k++)

@@ -295,7 +295,8 @@ bool coll_is_plain(const HlInst *inst) {
 
 bool coll_any_constrains_layout(const HlModule *m, HlOp op) {
   for (const HlComp *comp = m->first; comp; comp = comp->next)
-    for (const HlInst *inst = comp->first; inst; inst = inst->next)
+    for (const HlInst *inst = hl_comp_may_have(comp, op) ? comp->first : NULL; inst;
+         inst = inst->next)
       if (inst->op == op && hl_attr_int(inst, HL_A_CONSTRAIN_LAYOUT))
         return true;
   return false;

@@ -123,11 +123,14 @@ bool gpu_share_threads(const HlTarget *t, const HlInst *a, const HlInst *b) {
 
 // --- Siblings -----------------------------------------------------------------------------------
 
+enum { MAX_USERS = 256 };  // of one producer that are compared with each other
+
 typedef struct Merger {
   HlPass *p;
   HlComp *comp;
   FusionReach reach;
-  VEC(Code) code;  // by id, once asked for
+  VEC(Code) code;            // by id, once asked for
+  HlInst *users[MAX_USERS];  // of the producer at hand
 } Merger;
 
 static Code known_code(Merger *m, const HlInst *inst) {
@@ -181,10 +184,9 @@ static int fusions_first(const void *a, const void *b) {
   return by_rank ? by_rank : (x->id < y->id ? -1 : x->id > y->id);
 }
 
-enum { MAX_USERS = 256 };  // of one producer that are compared with each other
-
+// The users of a producer that may share its kernel or have one of their own together, in m->users.
 static HlInst **candidates(Merger *m, const HlInst *producer, int *n) {
-  HlInst **users = HL_ARRAY(m->p->arena, HlInst *, MAX_USERS);
+  HlInst **users = m->users;
   *n = 0;
   for (const HlUse *use = producer->first_use; use && *n < MAX_USERS; use = use->next) {
     if (hl_is_first_use(use) && use->user->first_use && !refuses_any(m, use->user))
@@ -300,7 +302,8 @@ static bool has_kernel(const HlTarget *t, const HlInst *inst) {
          (inst->op != HL_OP_BITCAST && gpu_is_loop_fusible(t, inst));
 }
 
-static int kernels_reading(Merger *m, const HlInst *producer, HlInst **users) {
+static int kernels_reading(Merger *m, const HlInst *producer) {
+  HlInst **users = m->users;
   int n = 0;
   for (const HlUse *use = producer->first_use; use && n < MAX_USERS; use = use->next) {
     if (hl_is_first_use(use) && use->user->first_use && has_kernel(gpu_target(m->p), use->user))
@@ -343,17 +346,16 @@ static void tell_refusals(Merger *m) {
     return;
   int n_insts;
   HlInst **insts = hl_pass_insts(m->p, m->comp, &n_insts);
-  HlInst **users = HL_ARRAY(m->p->arena, HlInst *, MAX_USERS);
   for (int k = 0; k < n_insts; k++) {
     HlInst *producer = insts[k];
     if (!producer->first_use || producer->op == HL_OP_CONSTANT || fusion_is_custom(producer))
       continue;
-    const int n = kernels_reading(m, producer, users);
+    const int n = kernels_reading(m, producer);
     if (!hl_is_effective_scalar(producer->shape))
-      tell_siblings(m, users, n);
+      tell_siblings(m, m->users, n);
     if (has_kernel(gpu_target(m->p), producer) && producer != m->comp->root &&
         fusion_duplicates(producer, producer->first_use->user))
-      tell_consumers(m, producer, users, n);
+      tell_consumers(m, producer, m->users, n);
   }
 }
 

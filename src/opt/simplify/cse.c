@@ -69,11 +69,14 @@ static int by_creation(const void *a, const void *b) {
 
 // The one made first stays.
 static void merge_constants(Cse *cse, const HlComp *comp) {
+  if (!hl_comp_may_have(comp, HL_OP_CONSTANT))
+    return;
   HlInst **constants = HL_ARRAY(cse->p->arena, HlInst *, comp->n_insts + 1);
   int n = 0;
-  for (HlInst *inst = comp->first; inst; inst = inst->next)
-    if (hl_is_constant(inst) && may_go(cse, inst))
-      constants[n++] = inst;
+  for (uint32_t id = 0; id < comp->next_id; id++)
+    if (comp->op_by_id[id] == HL_OP_CONSTANT && hl_is_constant(comp->by_id[id]) &&
+        may_go(cse, comp->by_id[id]))
+      constants[n++] = comp->by_id[id];
   if (n < 2)
     return;
   qsort(constants, (size_t)n, sizeof *constants, by_creation);
@@ -110,8 +113,16 @@ static bool same_operands(const Cse *cse, const HlInst *a, const HlInst *b) {
                   operand(cse, a, 1) == operand(cse, b, 0));
 }
 
+static bool must_fuse(const HlInst *inst) {
+  const HlDict *frontend = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
+  for (int k = 0; frontend && k < frontend->n; k++)
+    if (hl_str_is(hl_str(frontend->key[k]->text), "MUST_FUSE"))
+      return true;
+  return false;
+}
+
 static bool same_expression(Cse *cse, const HlInst *a, const HlInst *b) {
-  return same_operands(cse, a, b) && same_inst(&cse->same, a, b);
+  return same_operands(cse, a, b) && same_inst(&cse->same, a, b) && !must_fuse(a) && !must_fuse(b);
 }
 
 static bool same_iota(Cse *cse, const HlInst *a, const HlInst *b) {
@@ -156,10 +167,6 @@ static bool is_candidate(const Cse *cse, const HlInst *inst) {
     return false;
   if (inst->n_operands == 0 && inst->op != HL_OP_PARTITION_ID && inst->op != HL_OP_REPLICA_ID)
     return false;
-  const HlDict *frontend = hl_attr_ptr(inst, HL_A_FRONTEND_ATTRIBUTES);
-  for (int k = 0; frontend && k < frontend->n; k++)
-    if (hl_str_is(hl_str(frontend->key[k]->text), "MUST_FUSE"))
-      return false;
   return may_go(cse, inst) && !effects_has(cse->effects, inst);
 }
 
@@ -222,7 +229,8 @@ static void merge_all(Cse *cse, HlComp *comp) {
   if (!hl_pass_has_changes(cse->p, comp))
     return;
   HlMark mark = hl_arena_mark(cse->p->arena);
-  for (const HlInst *inst = comp->first; inst; inst = inst->next)
+  const bool has_fusions = hl_comp_may_have(comp, HL_OP_FUSION);
+  for (const HlInst *inst = has_fusions ? comp->first : NULL; inst; inst = inst->next)
     if (inst->op == HL_OP_FUSION)
       merge_outputs(cse, inst);
   merge_constants(cse, comp);
