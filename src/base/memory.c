@@ -5,14 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void free_block(void *at, int64_t n) {
-  free(at);
-}
-
 void *base_try_alloc(size_t size) {
   void *at = base_may_allocate() ? calloc(1, size ? size : 1) : NULL;
   if (at)
-    base_made(NULL, at, free_block, 0);
+    base_made(NULL, at, NULL, 0);
   return at;
 }
 
@@ -29,7 +25,7 @@ void *base_alloc_as(const void *owner, size_t size) {
   void *at = base_may_allocate() ? calloc(1, size ? size : 1) : NULL;
   if (!at)
     base_out_of_memory(size);
-  base_made(owner, at, free_block, 0);
+  base_made(owner, at, NULL, 0);
   return at;
 }
 
@@ -41,7 +37,7 @@ void *base_try_realloc(void *at, size_t size) {
     base_unmade(at);
   void *now = realloc(at, size ? size : 1);
   if (moves && (now || at))
-    base_made(NULL, now ? now : at, free_block, 0);
+    base_made(NULL, now ? now : at, NULL, 0);
   return now;
 }
 

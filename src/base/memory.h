@@ -45,7 +45,7 @@ bool base_buf_try_grow(HlBuf *buf, size_t more);
 // A hash of all that is allocated in an arena, and where: what tests of undoing compare. 0 under the address sanitizer.
 uint64_t base_arena_hash(const HlArena *arena);
 // Memory from elsewhere than the heap: takes part in the counting of allocations that tests do, and is as old as
-// its owner.
+// its owner. `let_go` NULL: a block of the heap, which free() frees.
 typedef void BaseLetGo(void *thing, int64_t n);
 bool base_may_allocate(void);  // false: this one is to fail
 void base_made(const void *owner, void *thing, BaseLetGo *let_go, int64_t n);

@@ -6,14 +6,14 @@
 // place of the library that jumps, and the frames between are left without another word. What makes that safe is
 // that the try knows all that must be undone, in one table:
 //
-//   blocks       every piece of memory that is new: freed
+//   blocks       every piece of memory that is new: freed (those of the heap, nearly all, in a table of addresses alone)
 //   references   of what is old, counted by those who will not be there to give them back: given back
 //   held         what is not memory (base_hold): let go, first of all, as it may lie in the frames that are left
 //
 // Work that is cancelled ends in the same way, wherever it looks (base_look): what is safe for the one is for the other.
 //
-// The table is hashed by address. It costs a few nanoseconds a block (arenas ask for few), and nothing
-// outside of a try. When the work ends well the table is dropped: all that is new is simply there.
+// The tables are hashed by address. They cost a few nanoseconds a block (arenas ask for few), and nothing
+// outside of a try. When the work ends well they are dropped: all that is new is simply there.
 //
 // The try of a thread hangs on the thread (`frame`), because an arena or a buffer that lacks memory knows of no context:
 // the one variable of ours that is no table of constants, but for the embedder's handler.
@@ -25,6 +25,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct Entry {
   void *at;  // NULL: free
@@ -41,8 +42,10 @@ typedef struct Entry {
 
 struct BaseTry {
   HlCx *cx;
-  bool polls;  // someone wants to be asked whether it goes on
-  Entry *entry;
+  bool polls;    // someone wants to be asked whether it goes on
+  void **block;  // of the heap; NULL: free
+  size_t n_blocks, block_mask;
+  Entry *entry;    // all else
   size_t n, mask;  // mask: number of places - 1; 0: none
   bool shared;     // several threads work in it
   bool ended;      // one of them has left it, and why
@@ -63,7 +66,7 @@ void hl_set_out_of_memory(HlOutOfMemory *now) {
   handler = now;
 }
 
-// --- The table --------------------------------------------------------------------------------------
+// --- The tables -------------------------------------------------------------------------------------
 
 // Counts down to the allocation that a test wants to fail (HlLimits); from -n on, all fail.
 static bool is_to_fail(const BaseTry *t) {
@@ -85,13 +88,65 @@ static void unlock(BaseTry *t) {
     pthread_mutex_unlock(&t->lock);
 }
 
-static size_t start_of(const BaseTry *t, const void *at) {
-  return (size_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15 >> 32) & t->mask;
+static size_t start_of(const void *at, size_t mask) {
+  return (size_t)((uint64_t)(uintptr_t)at * 0x9e3779b97f4a7c15 >> 32) & mask;
+}
+
+static bool allocate(BaseTry *t, size_t n, size_t size, void *out) {
+  void *at = is_to_fail(t) ? NULL : calloc(n, size);
+  if (at)
+    memcpy(out, &at, sizeof at);
+  return at != NULL;
+}
+
+// The place of a block of the heap, or the free one where it belongs.
+static void **find_block(const BaseTry *t, const void *at) {
+  size_t k = start_of(at, t->block_mask);
+  while (t->block[k] && t->block[k] != at)
+    k = (k + 1) & t->block_mask;
+  return &t->block[k];
+}
+
+static void **block_there(const BaseTry *t, const void *at) {
+  void **block = t->block ? find_block(t, at) : NULL;
+  return block && *block ? block : NULL;
+}
+
+static bool add_block(BaseTry *t, void *at) {
+  if (!t->block || 2 * (t->n_blocks + 1) > t->block_mask) {
+    void **old = t->block;
+    const size_t old_size = old ? t->block_mask + 1 : 0, size = old ? 2 * old_size : 256;
+    if (!allocate(t, size, sizeof *old, &t->block))
+      return false;
+    t->block_mask = size - 1;
+    for (size_t k = 0; k < old_size; k++)
+      if (old[k])
+        *find_block(t, old[k]) = old[k];
+    free(old);
+  }
+  void **block = find_block(t, at);
+  t->n_blocks += !*block;
+  *block = at;
+  return true;
+}
+
+// Takes a block out; those after it that are not where they would rather be move up.
+static void take_out_block(BaseTry *t, void **block) {
+  size_t hole = (size_t)(block - t->block);
+  for (size_t k = (hole + 1) & t->block_mask; t->block[k]; k = (k + 1) & t->block_mask) {
+    const size_t wants = start_of(t->block[k], t->block_mask);
+    if (((k - wants) & t->block_mask) >= ((k - hole) & t->block_mask)) {
+      t->block[hole] = t->block[k];
+      hole = k;
+    }
+  }
+  t->block[hole] = NULL;
+  t->n_blocks--;
 }
 
 // The entry of an address, or the free one where it belongs.
 static Entry *find(const BaseTry *t, const void *at) {
-  size_t k = start_of(t, at);
+  size_t k = start_of(at, t->mask);
   while (t->entry[k].at && t->entry[k].at != at)
     k = (k + 1) & t->mask;
   return &t->entry[k];
@@ -107,10 +162,8 @@ static bool make_room(BaseTry *t) {
     return true;
   const Entry *old = t->entry;
   const size_t old_size = old ? t->mask + 1 : 0, size = old ? 2 * old_size : 256;
-  Entry *entry = is_to_fail(t) ? NULL : calloc(size, sizeof *entry);
-  if (!entry)
+  if (!allocate(t, size, sizeof *old, &t->entry))
     return false;
-  t->entry = entry;
   t->mask = size - 1;
   for (size_t k = 0; k < old_size; k++)
     if (old[k].at)
@@ -128,11 +181,11 @@ static bool add(BaseTry *t, Entry new) {
   return true;
 }
 
-// Takes an entry out; those after it that are not where they would rather be move up.
+// The same with an entry.
 static void take_out(BaseTry *t, Entry *entry) {
   size_t hole = (size_t)(entry - t->entry);
   for (size_t k = (hole + 1) & t->mask; t->entry[k].at; k = (k + 1) & t->mask) {
-    const size_t wants = start_of(t, t->entry[k].at);
+    const size_t wants = start_of(t->entry[k].at, t->mask);
     if (((k - wants) & t->mask) >= ((k - hole) & t->mask)) {
       t->entry[hole] = t->entry[k];
       hole = k;
@@ -154,17 +207,25 @@ bool base_may_allocate(void) {
   return !fails;
 }
 
+static _Noreturn void end_without_room(const BaseTry *t) {
+  base_out_of_memory(2 * (sizeof(Entry) * (t->mask + 1) + sizeof(void *) * (t->block_mask + 1)));
+}
+
 void base_made(const void *owner, void *thing, BaseLetGo *let_go, int64_t n) {
   if (HL_LIKELY(!frame) || (owner && !base_is_new(owner)))
     return;
   BaseTry *t = frame->try;
   lock(t);
-  const bool ok = add(t, (Entry){.at = thing, .let_go = let_go, .n = n, .kind = BLOCK});
+  const bool ok = let_go ? add(t, (Entry){.at = thing, .let_go = let_go, .n = n, .kind = BLOCK})
+                         : add_block(t, thing);
   unlock(t);
   if (ok)
     return;
-  let_go(thing, n);
-  base_out_of_memory(sizeof(Entry) * 2 * (t->mask + 1));
+  if (let_go)
+    let_go(thing, n);
+  else
+    free(thing);
+  end_without_room(t);
 }
 
 void base_unmade(void *thing) {
@@ -172,18 +233,27 @@ void base_unmade(void *thing) {
     return;
   BaseTry *t = frame->try;
   lock(t);
-  Entry *entry = find_there(t, thing);
-  if (entry)
+  void **block = block_there(t, thing);
+  Entry *entry = block ? NULL : find_there(t, thing);
+  if (block)
+    take_out_block(t, block);
+  else if (entry)
     take_out(t, entry);
   unlock(t);
+}
+
+static bool is_block(const BaseTry *t, const void *at) {
+  if (block_there(t, at))
+    return true;
+  const Entry *entry = find_there(t, at);
+  return entry && entry->kind == BLOCK;
 }
 
 bool base_is_new(const void *block) {
   if (HL_LIKELY(!frame))
     return false;
   lock(frame->try);
-  const Entry *entry = find_there(frame->try, block);
-  const bool is_new = entry && entry->kind == BLOCK;
+  const bool is_new = is_block(frame->try, block);
   unlock(frame->try);
   return is_new;
 }
@@ -200,7 +270,7 @@ void base_hold(void *thing, void (*let_go)(void *thing)) {
   const bool ok = add(t, (Entry){.at = thing, .drop = let_go, .frame = frame, .kind = HELD});
   unlock(t);
   if (!ok)
-    base_out_of_memory(sizeof(Entry) * 2 * (t->mask + 1));
+    end_without_room(t);
 }
 
 void base_drop(void *thing) {
@@ -214,15 +284,15 @@ void base_note_ref(void *counted, int64_t change, BaseGiveBack *give_back) {
   lock(t);
   Entry *entry = find_there(t, counted);
   bool ok = true;
-  if (!entry)
+  if (!entry && !block_there(t, counted))
     ok = add(t, (Entry){.at = counted, .let_go = give_back, .n = change, .kind = REFERENCE});
-  else if (entry->kind == REFERENCE)
+  else if (entry && entry->kind == REFERENCE)
     entry->n += change;
   unlock(t);
   if (ok)
     return;
   give_back(counted, change);
-  base_out_of_memory(sizeof(Entry) * 2 * (t->mask + 1));
+  end_without_room(t);
 }
 
 bool base_give_counted(void *counted, int64_t n, BaseGiveBack *give_back) {
@@ -230,11 +300,15 @@ bool base_give_counted(void *counted, int64_t n, BaseGiveBack *give_back) {
     return false;
   BaseTry *t = frame->try;
   lock(t);
-  Entry *entry = find_there(t, counted);
-  const bool is_new = entry && entry->kind == BLOCK;
-  if (is_new)
-    *entry = (Entry){.at = counted, .let_go = give_back, .n = n, .kind = REFERENCE};
+  const bool is_new = is_block(t, counted);
+  const bool ok =
+      !is_new || add(t, (Entry){.at = counted, .let_go = give_back, .n = n, .kind = REFERENCE});
+  void **block = ok ? block_there(t, counted) : NULL;
+  if (block)
+    take_out_block(t, block);
   unlock(t);
+  if (!ok)
+    end_without_room(t);
   return is_new;
 }
 
@@ -259,6 +333,8 @@ static void undo(BaseTry *t) {
       if (entry->at && (int)entry->kind == kind)
         entry->let_go(entry->at, entry->n);
     }
+  for (size_t k = 0; t->block && k <= t->block_mask; k++)
+    free(t->block[k]);
 }
 
 static _Noreturn void leave(Frame *mine, BaseEnd end) {
@@ -331,6 +407,7 @@ bool hl_try(HlCx *cx, HlWork *work, void *user) {
     undo(&t);
     base_cx_back(cx, &mark, mine.end);
   }
+  free(t.block);
   free(t.entry);
   base_cx_mark_free(&mark);
   return outcome == YES;

@@ -74,6 +74,9 @@ bool cli_limit(Cli *cli, const char *text);
 // XLA's flags, from XLA_FLAGS and then from the command line. False after reporting; free in either case.
 bool cli_xla_flags(const Cli *cli, HlFlags *out);
 
+// heap.c: first of all.
+void cli_prepare_heap(void);
+
 // Says what is wrong with the call, on standard error; returns CLI_USAGE.
 int cli_usage(const Cli *cli, const char *format, ...) HL_PRINTF(2, 3);
 // Prints the context's diagnostics from `first` on to standard error and forgets them; returns the exit

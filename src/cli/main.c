@@ -221,6 +221,7 @@ static int close_output(int status) {
 }
 
 int main(int argc, char **argv) {
+  cli_prepare_heap();
   HlCx *cx = hl_cx_new();
   Program program = {argc, argv, CLI_OK};
   listen(cx);
