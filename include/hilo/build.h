@@ -17,12 +17,18 @@ extern "C" {
 typedef struct HlBuild {
   HlCx *cx;
   HlComp *comp;                // appended to its list
-  const HlMetadata *metadata;  // interned in the module, or NULL
+  const HlMetadata *metadata;  // interned in the module, NULL, or hl_inherited: that of `old`
+  const HlInst *old;           // what is being replaced, or NULL
   const HlSharding *sharding;  // of every instruction made, or NULL
   HlDict frontend;             // frontend attributes of every instruction made
   HlLoc loc;
   const char *name;            // names are NAME, NAME.1, ...; NULL: the opcode's text
 } HlBuild;
+extern const HlMetadata hl_inherited;
+// The metadata that instructions made get, or NULL.
+static inline const HlMetadata *hl_b_metadata(const HlBuild *b) {
+  return b->metadata == &hl_inherited ? hl_metadata(b->old) : b->metadata;
+}
 static inline HlModule *hl_b_module(const HlBuild *b) { return b->comp->module; }
 
 // Any op: attributes (their values in the module's arena), computations; the shape is inferred, except for ops

@@ -14,11 +14,18 @@
 
 // --- Legal names --------------------------------------------------------------------------------
 
+// Bits by character: letters and _, and with them digits, . and -.
+static const uint64_t letters[4] = {0, 0x07fffffe87fffffe};
+static const uint64_t name_chars[4] = {0x03ff600000000000, 0x07fffffe87fffffe};
+
+static bool has_char(const uint64_t *set, char c) {
+  return set[(uint8_t)c / 64] >> ((uint8_t)c % 64) & 1;
+}
 static bool is_letter(char c) {
-  return is_alpha(c) || c == '_';
+  return has_char(letters, c);
 }
 static bool is_name_char(char c) {
-  return is_letter(c) || is_digit(c) || c == '.' || c == '-';
+  return has_char(name_chars, c);
 }
 
 static bool is_reserved_start(HlStr s) {

@@ -24,14 +24,17 @@ bool build_is_array(HlBuild *b, const HlInst *x) {
           hl_inst_error(b->cx, x, "expected an array, but got %s", hl_shape_text(b->cx, x->shape)));
 }
 
+const HlMetadata hl_inherited = {0};
+
 // What the op itself has, then what every instruction of this builder has.
 static void set_attrs(const HlBuild *b, HlInst *inst, int n, const HlAttr *attrs) {
   if (n > 0)
     hl_set_attrs(inst, attrs, n);
   HlAttr common[3];
   int n_common = 0;
-  if (b->metadata)
-    common[n_common++] = (HlAttr){.key = HL_A_METADATA, .ptr = b->metadata};
+  const HlMetadata *metadata = hl_b_metadata(b);
+  if (metadata)
+    common[n_common++] = (HlAttr){.key = HL_A_METADATA, .ptr = metadata};
   if (b->sharding)
     common[n_common++] = (HlAttr){.key = HL_A_SHARDING, .ptr = b->sharding};
   if (b->frontend.n > 0) {

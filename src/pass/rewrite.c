@@ -172,7 +172,8 @@ void hl_begin(HlPass *p, const char *rule, HlInst *inst, HlBuild *b) {
   e->building.marked = p->m->is_scheduled || inst->comp->schedule;
   if (e->building.marked)
     e->building.mark = hl_mark(p->m);
-  *b = (HlBuild){.cx = p->cx, .comp = inst->comp, .metadata = hl_metadata(inst), .loc = inst->loc};
+  *b = (HlBuild){
+      .cx = p->cx, .comp = inst->comp, .metadata = &hl_inherited, .old = inst, .loc = inst->loc};
 }
 
 void hl_also(HlPass *p, HlInst *old, HlInst *by) {

@@ -43,8 +43,8 @@ static HlInst *new_call(HlBuild *b, HlCallTarget target, const HlShape *shape, i
                         HlInst *const *operands) {
   HlInst *call = hl_inst_new(b->comp, HL_OP_CUSTOM_CALL, shape, NULL, n, operands);
   hl_set_call_target(call, target);
-  if (b->metadata) {
-    HlAttr attr = {.key = HL_A_METADATA, .ptr = b->metadata};
+  if (hl_b_metadata(b)) {
+    HlAttr attr = {.key = HL_A_METADATA, .ptr = hl_b_metadata(b)};
     hl_set_attr(call, &attr);
   }
   hl_set_loc(call, b->loc);
