@@ -101,6 +101,9 @@ typedef struct HlTouched {
   size_t n;
 } HlTouched;
 HlTouched hl_touched(const HlComp *comp);            // valid until the next edit
+// How many times an instruction has been made to call a computation; undoing does not lower it. As long as it stays, callees
+// come before callers if they did.
+uint64_t hl_calls_made(const HlModule *m);
 void hl_touch(HlInst *inst);                         // lists it as if it had been edited
 void hl_touched_cut(HlComp *comp, size_t n);         // forgets all but the first n: they were undone
 

@@ -158,7 +158,12 @@ static void link_calls(HlComp *comp, HlCall *prev, HlCall *next) {
     comp->last_call = prev;
 }
 
+uint64_t hl_calls_made(const HlModule *m) {
+  return ir_module_state(m)->calls_made;
+}
+
 void ir_call_add(HlInst *caller, int number, HlComp *comp) {
+  ir_module_state(comp->module)->calls_made++;
   HlCall *call = &caller->calls[number];
   BASE_SET(ir_undo_of(caller), *call,
            ((HlCall){.caller = caller, .prev = comp->last_call, .comp = comp, .number = number}));

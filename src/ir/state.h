@@ -28,6 +28,7 @@ typedef struct ModuleState {
   bool keeps_journal;
   Marks *marks;       // NULL: none is open. This and what follows is not undone
   Marks *idle_marks;  // memory for them
+  uint64_t calls_made;
 } ModuleState;
 
 typedef struct CompState {

@@ -85,6 +85,7 @@ struct HlEngine {
   HlModule *m;
   bool ops_known;             // `ops` holds since nothing has changed
   uint64_t ops[HL_OP_WORDS];  // which ops the module may have outside fusion bodies
+  uint64_t calls_known;       // hl_calls_made when callees were last seen to come first
   int64_t epoch;              // passes that changed something, so far
   int64_t n_insts;            // of the module; -1: to be counted
   int n_inside;               // pipelines under way inside passes

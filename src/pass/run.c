@@ -145,12 +145,14 @@ static bool run_on_module(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
   const bool ran = item->pass->run ? item->pass->run(p) : hl_run_rules(p, item->pass->rules, 1);
   bool ok = pass_no_change_open(p) && ran;
   e->ordered |= item->pass->gives >> HL_HAS_SCHEDULED & 1;
-  if (p->changed)
+  const bool calls = p->changed && e->calls_known != hl_calls_made(e->m);
+  if (calls)
     own_bodies(e->m);
   for (HlComp *comp = p->changed ? e->m->first : NULL; comp; comp = comp->next)
     pass_tell_callers(e, comp);
   ok = ok && !e->failed && hl_cx_n_errors(e->cx) == n_errors;
-  ok = ok && (!p->changed || is_sorted(arena, e->m) || hl_sort_comps(e->cx, e->m));
+  ok = ok && (!calls || is_sorted(arena, e->m) || hl_sort_comps(e->cx, e->m));
+  e->calls_known = calls ? hl_calls_made(e->m) : e->calls_known;
   if (ok && p->changed)
     pass_restore_orders(e, orders);
   hl_arena_release(arena, mark);
@@ -166,6 +168,7 @@ static bool call_pass(HlEngine *e, const HlPipelineItem *item, HlPass *p) {
   hl_prepare_marks(e->m);
   const bool ok = run_on_module(e, item, p);
   hl_undo(e->m, mark);
+  e->calls_known = UINT64_MAX;
   return ok;
 }
 
@@ -335,6 +338,7 @@ static bool run_pipeline(HlEngine *e, HlModule *m, const char *pipeline) {
   e->started = e->started && e->m == m;
   e->m = m;
   e->ops_known = false;
+  e->calls_known = UINT64_MAX;
   e->n_insts = -1;
   e->ordered = false;
   pass_forget_watches(e);
