@@ -219,6 +219,14 @@ bool part_window_pays(Part *pt, const HlShape *global, const HlTiles *tiles, int
 // The array moved by so many elements towards the end of dim, from which they come back to the
 // front; tiles are even.
 HlInst *part_rotate(PartComp *c, HlInst *x, const HlTiles *tiles, int dim, int64_t by);
+// What lies tiles away, sent by itself (partition_far.c): windows of an array of this size, of which nobody reads what lies from `end`
+// on, by the permutes they need; how many, and of how many elements along the dimension. Then the windows themselves, with `fill`
+// (NULL: garbage) beyond the array's ends.
+typedef struct PartFar PartFar;
+PartFar *part_far(Part *pt, int64_t size, int64_t end, int64_t parts, PartReach reach);
+void part_far_cost(const PartFar *far, int64_t *messages, int64_t *elements);
+HlInst *part_far_window(PartComp *c, const PartFar *far, HlInst *x, const HlTiles *t, int dim,
+                        PartReach reach, HlInst *fill);
 // What the windows of a tile of results read.
 PartReach part_window_reach(const HlWindowDim *w, int64_t tile);
 

@@ -20,6 +20,7 @@
 
 typedef struct Halo {
   int64_t left, right;  // how many elements come from before and after
+  int64_t unread;       // how many of each tile's last ones nobody who has that tile reads
   int64_t low, high;    // how many of padding are put around them
 } Halo;
 
@@ -54,21 +55,27 @@ static Halo halo_of(int64_t size, int64_t parts, PartReach reach) {
   const int64_t tile = hl_tile_size(size, parts);
   Halo halo = {0};
   Wanted wanted;
+  int64_t read = 0;
   bool any = false;
-  for (int64_t i = 0; i < parts; i++)
+  for (int64_t i = 0; i < parts; i++) {
+    read = at_least(read, begin_of(reach, i) + reach.length - i * tile);
     if (is_wanted(size, reach, i, &wanted)) {
       halo.left = at_least(halo.left, i * tile - wanted.first);
       halo.right = at_least(halo.right, wanted.end - (i + 1) * tile);
       any = true;
     }
+  }
+  halo.unread = halo.left > 0 && read > 0 ? at_least(tile - read, 0) : 0;
   for (int64_t i = 0; i < parts; i++) {
     const int64_t begin = begin_of(reach, i);
     if (any && !is_wanted(size, reach, i, &wanted))
       continue;
     halo.low = at_least(halo.low, i * tile - halo.left - begin);
-    halo.high = at_least(halo.high, begin + reach.length - (i + 1) * tile - halo.right);
+    halo.high =
+        at_least(halo.high, begin + reach.length - (i + 1) * tile - halo.right + halo.unread);
   }
-  halo.high = at_least(halo.high, reach.length - (halo.low + halo.left + tile + halo.right));
+  halo.high =
+      at_least(halo.high, reach.length - (halo.low + halo.left + tile + halo.right - halo.unread));
   return halo;
 }
 
@@ -183,7 +190,7 @@ static HlInst *with_neighbours(PartComp *c, HlInst *x, const HlShape *global, co
   for (int64_t k = before; k > 0; k--)
     piece[n++] =
         from_neighbour(c, x, global, t, dim, k, at_most(tile, halo.left - (k - 1) * tile), reach);
-  piece[n++] = x;
+  piece[n++] = halo.unread > 0 ? hl_b_slice_dim(&c->b, x, dim, 0, tile - halo.unread) : x;
   for (int64_t k = 1; k <= after; k++)
     piece[n++] =
         from_neighbour(c, x, global, t, dim, -k, at_most(tile, halo.right - (k - 1) * tile), reach);
@@ -255,83 +262,33 @@ static HlInst *own_cut(PartComp *c, HlInst *x, const HlShape *global, const HlTi
   return hl_b_dynamic_slice(&c->b, x, start, size);
 }
 
-// --- Choices --------------------------------------------------------------------------------------
+// --- Far away -------------------------------------------------------------------------------------
 
-// Windows each of which lies in one tile, perhaps far away, as the first few elements of an array
-// do. Those that lie at the same place of tiles of their own are sent at once.
-typedef struct Choice {
-  int64_t offset;  // in the sender's tile
-  bool is_own;     // nothing is sent
-  int64_t *to;     // whose it is, by the sender's tile; -1: nobody's
-} Choice;
-
-// NULL: some lie across tiles, or these are too many. The first choice is for those that want nothing,
-// too.
-static Choice *choices_of(Part *pt, int64_t size, int64_t parts, PartReach reach, int *n) {
-  enum { MOST = 64 };
-  const int64_t tile = hl_tile_size(size, parts);
-  Choice *choice = HL_ARRAY(pt->arena, Choice, MOST);
-  Wanted wanted;
-  *n = 0;
+// What is needed lies so far away that XLA has it travel by itself.
+static bool is_far(int64_t parts, int64_t tile, PartReach reach) {
+  int64_t most = 0;
   for (int64_t i = 0; i < parts; i++) {
-    if (!is_wanted(size, reach, i, &wanted))
-      continue;
-    const int64_t from = wanted.first / tile, offset = begin_of(reach, i) - from * tile;
-    int k = 0;
-    while (k < *n && (choice[k].offset != offset || choice[k].is_own != (from == i) ||
-                      choice[k].to[from] >= 0))
-      k++;
-    if (offset < 0 || offset + reach.length > tile || k == MOST)
-      return NULL;
-    if (k == *n)
-      choice[(*n)++] = (Choice){offset, from == i, to_nobody(pt, parts)};
-    choice[k].to[from] = i;
+    const int64_t begin = begin_of(reach, i);
+    most = at_least(most, at_least(i * tile - begin, begin + reach.length - (i + 1) * tile));
   }
-  return *n > 0 ? choice : NULL;
+  return most > 2 * reach.length && 2 * reach.length < parts * tile;
 }
 
-// This costs no more messages than the neighbours' sides, and less is sent.
-static Choice *cheap_choices(Part *pt, int64_t size, int64_t parts, PartReach reach, Halo halo,
-                             int *n) {
-  const int64_t most = n_messages(halo, hl_tile_size(size, parts));
-  Choice *choice = most > 0 ? choices_of(pt, size, parts, reach, n) : NULL;
-  int64_t messages = 0;
-  for (int k = 0; choice && k < *n; k++)
-    messages += !choice[k].is_own;
-  return choice && messages <= most && messages * reach.length < halo.left + halo.right ? choice
-                                                                                        : NULL;
-}
-
-// This device's tile is one that this choice is for (pred[]).
-static HlInst *is_for(PartComp *c, const HlTiles *t, int dim, const int64_t *to) {
-  int64_t *value = HL_ARRAY(c->pt->arena, int64_t, t->parts[dim]), n = 0, last = 0;
-  for (int64_t k = 0; k < t->parts[dim]; k++)
-    if (to[k] >= 0) {
-      value[to[k]] = 1;
-      last = to[k];
-      n++;
-    }
-  if (n == 1) {
-    HlInst *ordinal = part_ordinal(c, t, dim);
-    return ordinal ? hl_b_compare(&c->b, HL_WORD_direction_EQ, ordinal, part_scalar_index(c, last))
-                   : NULL;
-  }
-  HlInst *number = number_of_tile(c, t, dim, value);
-  return number ? hl_b_compare(&c->b, HL_WORD_direction_NE, number, part_scalar_index(c, 0)) : NULL;
-}
-
-static HlInst *chosen(PartComp *c, HlInst *x, const HlTiles *t, int dim, int64_t length,
-                      const Choice *choice, int n) {
-  HlInst *all = NULL;
-  for (int k = 0; x && k < n; k++) {
-    HlInst *piece = x;
-    if (length < x->shape->dim[dim])
-      piece = hl_b_slice_dim(&c->b, x, dim, choice[k].offset, choice[k].offset + length);
-    if (piece && !choice[k].is_own)
-      piece = send(c, piece, t, dim, choice[k].to);
-    all = all ? hl_b_select(&c->b, is_for(c, t, dim, choice[k].to), piece, all) : piece;
-  }
-  return all;
+// Or it costs no more messages than the neighbours' sides, and less is sent. NULL: neither.
+static const PartFar *far_of(Part *pt, int64_t size, int64_t parts, PartReach reach, Halo halo) {
+  const int64_t tile = hl_tile_size(size, parts), most = n_messages(halo, tile);
+  if (tile == 0 || reach.length <= 0 || reach.divisor > 1)
+    return NULL;
+  const bool must = is_far(parts, tile, reach);
+  if (most == 0 && !must)
+    return NULL;
+  const PartFar *far =
+      part_far(pt, size, reach.end > 0 ? at_most(size, reach.end) : size, parts, reach);
+  if (must)
+    return far;
+  int64_t messages, elements;
+  part_far_cost(far, &messages, &elements);
+  return messages <= most && elements < halo.left + halo.right ? far : NULL;
 }
 
 // --- Windows --------------------------------------------------------------------------------------
@@ -343,9 +300,7 @@ bool part_window_pays(Part *pt, const HlShape *global, const HlTiles *tiles, int
   if (tile == 0 || reach.length <= 0)
     return false;
   const Halo halo = halo_of(size, parts, reach);
-  int n;
-  return halo.left + halo.right < (parts - 1) * tile ||
-         cheap_choices(pt, size, parts, reach, halo, &n);
+  return halo.left + halo.right < (parts - 1) * tile || far_of(pt, size, parts, reach, halo);
 }
 
 HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles *t, int dim,
@@ -354,15 +309,11 @@ HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles
     return NULL;
   const int64_t size = global->dim[dim], parts = t->parts[dim];
   const Halo halo = halo_of(size, parts, reach);
-  int n_choices;
-  const Choice *choice = cheap_choices(c->pt, size, parts, reach, halo, &n_choices);
-  HlInst *own;
-  if (choice) {
-    own = chosen(c, x, t, dim, reach.length, choice, n_choices);
-  } else {
-    HlInst *all = padded(c, with_neighbours(c, x, global, t, dim, halo, reach), dim, halo, fill);
-    own = own_cut(c, all, global, t, dim, reach, -halo.left - halo.low);
-  }
+  const PartFar *far = far_of(c->pt, size, parts, reach, halo);
+  if (far)
+    return part_far_window(c, far, x, t, dim, reach, fill);
+  HlInst *all = padded(c, with_neighbours(c, x, global, t, dim, halo, reach), dim, halo, fill);
+  HlInst *own = own_cut(c, all, global, t, dim, reach, -halo.left - halo.low);
   const int64_t end = begin_of(reach, parts - 1) + reach.length;
   if (!own || !fill || (reach.start >= 0 && end <= size))
     return own;
