@@ -32,6 +32,12 @@ static int n_long(const HlShape *shape, int first, int end) {
   return n;
 }
 
+// Dimensions that are one to the dot have a whole tile each: 16 of them a tile of 16^16.
+static int64_t product(int64_t a, int64_t b) {
+  int64_t result;
+  return __builtin_mul_overflow(a, b, &result) ? INT64_MAX : result;
+}
+
 // From the tile of a view to that of its operand, group by group of dimensions that have as many elements.
 static bool before_view(const HlShape *to, const int64_t *tile, const HlShape *from, int64_t *out) {
   bool fits = true;
@@ -40,12 +46,12 @@ static bool before_view(const HlShape *to, const int64_t *tile, const HlShape *f
     int64_t n_from = i < from->rank ? from->dim[i++] : 1, n_to = j < to->rank ? to->dim[j++] : 1;
     while (n_from != n_to && (n_from < n_to ? i < from->rank : j < to->rank))
       if (n_from < n_to)
-        n_from *= from->dim[i++];
+        n_from = product(n_from, from->dim[i++]);
       else
-        n_to *= to->dim[j++];
+        n_to = product(n_to, to->dim[j++]);
     int64_t size = 1;
     for (int k = j0; k < j; k++)
-      size *= tile[k];
+      size = product(size, tile[k]);
     const bool whole = cut_apart(from, i0, i, size, out);
     fits = fits && (whole || n_long(from, i0, i) < 2 || n_long(to, j0, j) != 1);
   }
@@ -79,22 +85,41 @@ static const int64_t *tile_before(HlArena *arena, const HlInst *inst, const int6
   return out;
 }
 
+// The different tiles of an instruction that its users take.
+typedef struct Tiles {
+  const int64_t *tile;
+  struct Tiles *next;
+} Tiles;
+
+static void add_tile(HlArena *arena, Tiles **tiles, int rank, const int64_t *tile) {
+  if (!tile)
+    return;
+  for (; *tiles; tiles = &(*tiles)->next)
+    if (memcmp((*tiles)->tile, tile, sizeof *tile * (size_t)rank) == 0)
+      return;
+  *tiles = HL_NEW(arena, Tiles);
+  (*tiles)->tile = tile;
+}
+
 bool triton_gemm_fits(HlArena *arena, const HlInst *dot, int64_t m, int64_t n, int64_t k) {
   const DotDims d = dot_dims(arena, dot);
-  const int64_t **tile = HL_ARRAY(arena, const int64_t *, dot->comp->next_id);
+  Tiles **of = HL_ARRAY(arena, Tiles *, dot->comp->next_id);  // by id
   for (int side = 0; side < 2; side++) {
     const HlInst *x = dot->operands[side];
-    int64_t *of = HL_ARRAY(arena, int64_t, x->shape->rank + 1);
+    int64_t *tile = HL_ARRAY(arena, int64_t, x->shape->rank + 1);
     for (int i = 0; i < x->shape->rank; i++)
-      of[i] = hl_i64s_find(d.contract[side], i) >= 0 ? k
-              : hl_i64s_find(d.free[side], i) >= 0   ? (side ? n : m)
-                                                     : 1;
-    tile[x->id] = of;
+      tile[i] = hl_i64s_find(d.contract[side], i) >= 0 ? k
+                : hl_i64s_find(d.free[side], i) >= 0   ? (side ? n : m)
+                                                       : 1;
+    add_tile(arena, &of[x->id], x->shape->rank, tile);
   }
   bool fits = true;
   for (const HlInst *inst = dot->prev; inst && fits; inst = inst->prev)
-    for (uint32_t i = 0; tile[inst->id] && i < inst->n_operands; i++)
-      tile[inst->operands[i]->id] =
-          tile_before(arena, inst, tile[inst->id], inst->operands[i]->shape, &fits);
+    for (const Tiles *taken = of[inst->id]; taken; taken = taken->next)
+      for (uint32_t i = 0; i < inst->n_operands; i++) {
+        const HlInst *x = inst->operands[i];
+        add_tile(arena, &of[x->id], x->shape->rank,
+                 tile_before(arena, inst, taken->tile, x->shape, &fits));
+      }
   return fits;
 }
