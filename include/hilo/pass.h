@@ -196,9 +196,10 @@ HlComp **hl_pass_comps(HlPass *p, HlComps which, int *n);
 HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n);
 bool hl_alive(const HlInst *inst);
 bool hl_comp_alive(const HlComp *comp);
-// What the pass, with its options, has not seen yet of a computation, in list order: all of it when it first asks; later
-// what was touched since (hilo/edit.h) and, for a reach above 0, users of that, theirs and so on, so many steps down, and what
-// shares an operand with it. For passes that decide by what is near; one such reader a pass. In a dry run always all.
+// What the pass, with its options, has not seen yet of a computation, in list order: all of it when it first asks, or when more
+// than half was touched; else what was touched since (hilo/edit.h) and, for a reach above 0, users of that, theirs and so on, so
+// many steps down, and what shares an operand with it. For passes that decide by what is near; one such reader a pass. In a dry
+// run always all.
 HlInst **hl_pass_changes(HlPass *p, HlComp *comp, int reach, int *n);
 bool hl_pass_has_changes(HlPass *p, HlComp *comp);      // whether there are any; they count as seen
 // Goes over every instruction of every computation that is no fusion body, operands first, and tries the rules of its op in

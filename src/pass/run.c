@@ -334,14 +334,20 @@ bool hl_pass_nested(HlPass *p, const char *pipeline) {
   return ok;
 }
 
+// An earlier run may have been broken off in the middle of anything (hl_try).
+static void start_afresh(HlEngine *e) {
+  e->ops_known = e->ordered = e->only_asks = e->change.open = false;
+  e->building.old = NULL;
+  e->calls_known = UINT64_MAX;
+  e->n_insts = -1;
+  e->n_inside = 0;
+  pass_forget_watches(e);
+}
+
 static bool run_pipeline(HlEngine *e, HlModule *m, const char *pipeline) {
   e->started = e->started && e->m == m;
   e->m = m;
-  e->ops_known = false;
-  e->calls_known = UINT64_MAX;
-  e->n_insts = -1;
-  e->ordered = false;
-  pass_forget_watches(e);
+  start_afresh(e);
   hl_journal(m, true);
   const HlEngineOptions *options = &e->options;
   const HlPipelineItem *all =
