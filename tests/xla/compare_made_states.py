@@ -176,9 +176,9 @@ def main():
     a = p.parse_args()
     platforms = a.pipeline or ["cpu", "gpu"]
     python, target = needed(platforms)
+    a.cores = os.cpu_count()
     good = True
     for devices in a.devices or (1, spmd.DEVICES):
-        a.threads = max(os.cpu_count(), devices)
         for platform in platforms:
             with tempfile.TemporaryDirectory() as temp:
                 folder = os.path.join(a.keep or temp, f"{platform}-{devices}")

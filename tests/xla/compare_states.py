@@ -1,6 +1,6 @@
 """Runs each pass on the state that XLA left before it, and compares with the state that XLA left after it.
 
-  compare_states.py [--files GLOB] [--pipeline cpu|gpu] [--pass NAME] [--diff] [--dumps DIR [--threads N]]
+  compare_states.py [--files GLOB] [--pipeline cpu|gpu] [--pass NAME] [--diff] [--dumps DIR [--cores N] [--devices N]]
 
 The states are dumps after every pass that changed something (corpus newest/cpu_passes and newest/gpu, or --dumps, a folder
 of folders of such); where a proto lies beside one, Hilo reads that, which tells more. Hilo runs the one pass, as it stands in its own pipeline, and must leave the same graph: names, metadata, ids, the
@@ -271,8 +271,8 @@ MEASURES = plain("config-assigner")
 class Places:
     """Where in hilo's pipeline a pass of XLA's stands."""
 
-    def __init__(self, platform, threads):
-        self.own, self.options = {"cpu-parallel-task-assigner": f"{{threads={threads}}}"}, {}
+    def __init__(self, platform, cores, devices):
+        self.own, self.options = {"cpu-parallel-task-assigner": f"{{threads={max(cores, devices)} cores={cores}}}"}, {}
         rc, out, err = oracle.run_hilo(["passes", platform, "--json"], xla="")
         if rc != 0:
             sys.exit("hilo passes: " + err)
@@ -370,7 +370,7 @@ def compare(a, roots):
     oracle.hilo()
     good, told, late, bad, work = *(collections.Counter() for _ in range(4)), []
     for platform, root in roots.items():
-        places = Places(platform, a.threads)
+        places = Places(platform, a.cores, a.devices)
         for case in sorted(os.listdir(root)):
             if a.files and not fnmatch.fnmatch(case, a.files):
                 continue
@@ -428,7 +428,8 @@ def compare(a, roots):
 def main():
     p = options(__doc__)
     p.add_argument("--dumps", metavar="DIR", help="a folder of folders of dumps (with --pipeline), not the corpus")
-    p.add_argument("--threads", type=int, default=16, help="of the machine that made the dumps (default: the corpus' 16)")
+    p.add_argument("--cores", type=int, default=16, help="of the machine that made the dumps (default: the corpus' 16)")
+    p.add_argument("--devices", type=int, default=1, help="that the dumps were made for")
     a = p.parse_args()
     of_corpus = {"cpu": "cpu_passes", "gpu": "gpu"}
     roots = {platform: a.dumps or os.path.join(oracle.corpus(), "newest", of_corpus[platform])

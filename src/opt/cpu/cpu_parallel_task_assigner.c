@@ -8,7 +8,8 @@
 //   =>
 //   a = f32[1024,1024] add(x, y), backend_config={"outer_dimension_partitions":["2"]}
 //
-// The option `threads` is the number of threads of the machine; 0: the target's.
+// The option `threads` says how many threads kernels are divided among, `cores` how many the machine has, whose memory
+// they share: there are more threads than that where one machine stands for several devices. 0: as the target has.
 
 #include <math.h>
 
@@ -46,7 +47,8 @@ static bool is_divisible(const HlInst *inst) {
 }
 
 typedef struct Machine {
-  int64_t threads, cache;  // of level 2, in bytes
+  int64_t threads, cores;
+  int64_t cache;  // of level 2, in bytes
 } Machine;
 
 static int64_t clip(double tasks, int64_t most) {
@@ -80,7 +82,7 @@ static int64_t count_tasks(const HlInst *inst, const HlCost *comps, Machine mach
       (inst->op == HL_OP_FUSION ? operand_bytes(inst) : cost.bytes_read) + cost.bytes_written;
   bytes = bytes < 1 ? 1 : bytes;
   if (cost.flops <= bytes) {  // memory is the limit: one thread for a level-2 cache, few in all
-    int64_t most = (int64_t)ceil(sqrt((double)machine.threads));
+    int64_t most = (int64_t)ceil(sqrt((double)machine.cores));
     return clip(floor(bytes / (double)machine.cache),
                 most < machine.threads ? most : machine.threads);
   }
@@ -170,7 +172,8 @@ static void assign(HlPass *p, HlInst *inst, const HlCost *comps, Machine machine
 
 bool pass_cpu_parallel_task_assigner(HlPass *p) {
   const HlTarget *t = hl_target_of_kind(p->target, HL_TARGET_CPU);
-  const Machine machine = {hl_pass_fact(p, "threads", t->threads), t->l2_bytes};
+  const int64_t threads = hl_pass_fact(p, "threads", t->threads);
+  const Machine machine = {threads, hl_pass_fact(p, "cores", threads), t->l2_bytes};
   // Backend configs of what is no loop change no costs.
   const HlCost *comps = hl_cost_comps(p->arena, p->m);
   HlComp **list = HL_ARRAY(p->arena, HlComp *, p->m->n_comps + 1);
