@@ -101,7 +101,8 @@ class Text:
     def tell(self, comp):
         insts, number, out = comp["insts"], {}, []
         wanted = [n for n, rest in insts.items() if " parameter(" in " " + rest or EFFECTS.search(" " + rest)]
-        stack = [(n, False) for n in reversed(sorted(wanted, key=lambda n: parameter_number(insts[n])) + [comp["root"]])]
+        wanted.sort(key=lambda n: (parameter_number(insts[n]), REFERENCE.sub("%", insts[n])))
+        stack = [(n, False) for n in reversed(wanted + [comp["root"]])]
         while stack:
             name, done = stack.pop()
             if name in number or name not in insts:
