@@ -150,7 +150,15 @@ static int second_from(const HlShape *mid, const HlShape *matrix) {
   return rows == matrix->dim[0] && hl_shape_elements(mid) > 0 ? k : -1;
 }
 
+static bool is_matrix(const HlShape *shape) {
+  int n = 0;
+  for (int k = 0; k < shape->rank; k++)
+    n += shape->dim[k] != 1;
+  return n <= 2;
+}
+
 // A matrix that is a reshape, of a transpose maybe, by what it is a view of: summed over in one dimension, free ones as they are.
+// A view that only drops dimensions of size 1 stays.
 static Side behind_views(HlPass *p, HlBuild *b, HlInst *x, HlI64s contract) {
   const Side as_it_is = {x, contract, x->shape->rank - contract.n};
   if (x->op != HL_OP_RESHAPE || x->shape->rank != 2 || contract.n != 1)
@@ -158,7 +166,7 @@ static Side behind_views(HlPass *p, HlBuild *b, HlInst *x, HlI64s contract) {
   HlInst *mid = x->operands[0], *base = mid->op == HL_OP_TRANSPOSE ? mid->operands[0] : mid;
   const int rank = mid->shape->rank, cut = second_from(mid->shape, x->shape);
   const HlI64s order = base != mid ? hl_dims(mid) : dims_from(p->arena, 0, rank);
-  if (cut <= 0 || cut >= rank)
+  if (cut <= 0 || cut >= rank || is_matrix(mid->shape))
     return as_it_is;
   for (int k = 1; k < rank; k++)
     if (k != cut && order.at[k] != order.at[k - 1] + 1)
