@@ -413,8 +413,20 @@ bool dims_topk(const HlInst *inst, HlFactors *rule) {
   return hl_factors_leading(inst, inst->operands[0]->shape->rank - 1, rule);
 }
 
+// What is transformed is of the whole dimension; of real values and back the last one changes its length.
 bool dims_fft(const HlInst *inst, HlFactors *rule) {
-  return hl_factors_leading(inst, inst->shape->rank - hl_attr_ints(inst, HL_A_FFT_LENGTH).n, rule);
+  const HlShape *from = inst->operands[0]->shape, *to = inst->shape;
+  const int end = to->rank - hl_attr_ints(inst, HL_A_FFT_LENGTH).n;
+  bool any = hl_factors_leading(inst, end, rule);
+  for (int d = end < 0 ? 0 : end; d < to->rank && d < from->rank; d++) {
+    if (from->dim[d] != to->dim[d])
+      continue;
+    const int factor = dims_mixed(rule, to->dim[d]);
+    hl_factors_put(rule, 0, d, factor);
+    hl_factors_put(rule, 1, d, factor);
+    any = true;
+  }
+  return any;
 }
 
 bool dims_matrices(const HlInst *inst, HlFactors *rule) {
