@@ -4,7 +4,7 @@
 //   d = f32[32] dot(f32[64] v, f32[64,32] m)   =>   d' = f32[1,32] dot(reshape(v) [64,1], m)
 //                                                   d  = f32[32] reshape(d')
 //
-// Where layouts count the reshapes are bitcasts, of row-major arrays.
+// The arrays lie row-major; where layouts count the reshapes are bitcasts, and the matrix may lie as it likes.
 #include "opt/ask/dots.h"
 
 static HlInst *reshaped(HlPass *p, HlBuild *b, HlInst *x, HlI64s sizes) {
@@ -14,9 +14,8 @@ static HlInst *reshaped(HlPass *p, HlBuild *b, HlInst *x, HlI64s sizes) {
   return hl_b_op(b, HL_OP_BITCAST, shape, 1, &x, 0, NULL, 0, NULL);
 }
 
-static bool may_reshape(HlPass *p, const HlInst *x) {
-  return !hl_pass_flag(p, "layout_sensitive") || !x->shape->layout ||
-         hl_layout_is_default(x->shape->layout);
+static bool is_row_major(const HlInst *x) {
+  return !x->shape->layout || hl_layout_is_default(x->shape->layout);
 }
 
 static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
@@ -26,7 +25,8 @@ static HlInst *rewrite(HlPass *p, HlBuild *b, HlInst *dot) {
   int side = d.free[0].n == 0 ? 0 : 1;
   HlInst *x[2] = {dot->operands[0], dot->operands[1]};
   const int64_t one = 1;
-  if (!may_reshape(p, x[side]) || !may_reshape(p, dot))
+  if (!is_row_major(x[side]) || !is_row_major(dot) ||
+      (!hl_pass_flag(p, "layout_sensitive") && !is_row_major(x[1 - side])))
     return NULL;
   const HlShape *vector = x[side]->shape;
   x[side] = reshaped(p, b, x[side],
