@@ -22,16 +22,18 @@ static const char pairs[] = "0001020304050607080910111213141516171819"
                             "8081828384858687888990919293949596979899";
 
 static void put_more_digits(HlBuf *out, uint64_t value) {
-  char digits[20];
-  char *at = digits + sizeof digits;
+  enum { MOST = 20 };
+  char digits[2 * MOST] = {0};  // so many behind any of them: a copy of a fixed size is no call
+  char *at = digits + MOST;
   for (; value >= 100; value /= 100) {
     at -= 2;
     memcpy(at, pairs + 2 * (value % 100), 2);
   }
   at -= 2;
   memcpy(at, pairs + 2 * value, 2);
-  const size_t skip = value < 10;
-  put_hot(out, at + skip, (size_t)(digits + sizeof digits - at) - skip);
+  at += value < 10;
+  memcpy(put_room(out, MOST), at, MOST);
+  out->n += (size_t)(digits + MOST - at);
 }
 
 // Most numbers are below 100.

@@ -285,9 +285,9 @@ static const HlSym *take_name(Names *names, HlModule *m, HlStr wish, const HlSym
     mark = hl_arena_mark(names->arena);
     text.at = hl_arena_alloc(names->arena, text.capacity);
   }
-  put(&text, legal.at, split.root);
+  put_hot(&text, legal.at, split.root);
   if (number != 0 || split.has_number) {
-    put_char(&text, '.');
+    put_char_hot(&text, '.');
     put_i64(&text, number);
   }
   names->newest = hl_syms_add(m->syms, text.at, text.n);

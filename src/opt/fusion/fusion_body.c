@@ -22,7 +22,7 @@ typedef struct ParamName {
 static ParamName param_name(int number) {
   ParamName name;
   HlBuf text = {.at = name.text, .capacity = sizeof name.text};
-  PUT(&text, "param_");
+  PUT_HOT(&text, "param_");
   put_i64(&text, number);
   put_end(&text);
   return name;
