@@ -194,6 +194,10 @@ typedef enum HlComps { HL_COMPS_ALL, HL_COMPS_NO_FUSION } HlComps;
 HlComp **hl_pass_comps(HlPass *p, HlComps which, int *n);
 // A computation's instructions, operands before users, in p->arena; skip those erased since (hl_alive).
 HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n);
+// Calls `visit` with each instruction of an op, HL_OP_COUNT: of any, in the order of both lists, that is still there when its
+// turn comes. What it takes from p->arena is given back after each; its state is p->user.
+typedef void HlVisit(HlPass *p, HlInst *inst);
+void hl_pass_visit(HlPass *p, HlComps which, HlOp op, HlVisit *visit);
 bool hl_alive(const HlInst *inst);
 bool hl_comp_alive(const HlComp *comp);
 // What the pass, with its options, has not seen yet of a computation, in list order: all of it when it first asks, or when more

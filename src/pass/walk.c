@@ -33,6 +33,28 @@ HlInst **hl_pass_insts(HlPass *p, const HlComp *comp, int *n) {
   return all;
 }
 
+static void visit_insts(HlPass *p, const HlComp *comp, HlOp op, HlVisit *visit) {
+  int n;
+  HlInst **insts = hl_pass_insts(p, comp, &n);
+  const HlMark mark = hl_arena_mark(p->arena);
+  for (int k = 0; k < n; k++)
+    if (hl_alive(insts[k]) && (op == HL_OP_COUNT || insts[k]->op == op)) {
+      visit(p, insts[k]);
+      hl_arena_release(p->arena, mark);
+    }
+}
+
+void hl_pass_visit(HlPass *p, HlComps which, HlOp op, HlVisit *visit) {
+  int n;
+  HlComp **comps = hl_pass_comps(p, which, &n);
+  for (int k = 0; k < n; k++) {
+    const HlMark mark = hl_arena_mark(p->arena);
+    if (hl_comp_alive(comps[k]) && (op == HL_OP_COUNT || hl_comp_may_have(comps[k], op)))
+      visit_insts(p, comps[k], op, visit);
+    hl_arena_release(p->arena, mark);
+  }
+}
+
 // --- Rules --------------------------------------------------------------------------------------
 
 // The rules by op: those of op k and those of every op, in the table's order. One that is about users stands with every op

@@ -72,11 +72,26 @@ static bool options_arrive(HlPass *p) {
   return true;
 }
 
+// The first negation takes the second away, so that it is not met.
+static void take_user_away(HlPass *p, HlInst *inst) {
+  ++*(int *)p->user;
+  hl_replace(p, "shorten", inst->first_use->user, inst->operands[0]);
+}
+
+static bool visit_negations(HlPass *p) {
+  int met = 0;
+  p->user = &met;
+  hl_pass_visit(p, HL_COMPS_ALL, HL_OP_NEGATE, take_user_away);
+  assert_int_equal(met, 1);
+  return true;
+}
+
 static const HlPassInfo rows[] = {
     {"rules", NULL, "", "laws", .rules = rules},
     {"unused_code", erase_unused, "", "erases", .rules = NULL},
     {"asks", options_arrive, "on=false size=7 mode=all", "looks at its options", .rules = NULL},
     {"untaken", NULL, "", "nothing", .rules = untaken},
+    {"visits", visit_negations, "", "goes over negations", .rules = NULL},
 };
 static const HlPassAlias aliases[] = {{"a-rule", "rules"}};
 static const HlPassTable passes = {
@@ -146,6 +161,13 @@ static void rules_fire(void **state) {
   assert_non_null(origin);
   assert_string_equal(origin->rule, "M1");
   assert_null(hl_origin_of(r.engine, r.m->entry->params[0]));
+  end(&r);
+}
+
+static void visits_what_is_left(void **state) {
+  Run r = run("visits", (HlEngineOptions){0});
+  assert_true(r.ok);
+  assert_int_equal(rewrites(&r), 1);
   end(&r);
 }
 
@@ -348,6 +370,7 @@ static void history_gives_every_state(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_fire),
+      cmocka_unit_test(visits_what_is_left),
       cmocka_unit_test(fuel_is_a_prefix),
       cmocka_unit_test(dry_runs_change_nothing),
       cmocka_unit_test(decisions_pick),

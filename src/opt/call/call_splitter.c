@@ -143,25 +143,17 @@ static void split(HlPass *p, HlInst *call, const HlInst *boundary) {
     loop_drop_comp(p, comp);
 }
 
-bool pass_call_splitter(HlPass *p) {
+static void visit(HlPass *p, HlInst *call) {
   const char *name = hl_pass_text(p, "boundary");
-  if (!name[0])
-    return true;
-  int n, n_insts;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++) {
-    if (!hl_comp_alive(comps[k]))
-      continue;
-    HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
-    for (int j = 0; j < n_insts; j++) {
-      HlInst *call = insts[j];
-      if (call->op != HL_OP_CALL || hl_attr_int(call, HL_A_IS_COMPOSITE) || hl_has_control(call) ||
-          hl_sharding(call))
-        continue;
-      const HlInst *boundary = hl_find_inst(hl_to_apply(call), (HlStr){name, strlen(name)});
-      if (boundary && boundary->op != HL_OP_PARAMETER)
-        split(p, call, boundary);
-    }
-  }
+  if (hl_attr_int(call, HL_A_IS_COMPOSITE) || hl_has_control(call) || hl_sharding(call))
+    return;
+  const HlInst *boundary = hl_find_inst(hl_to_apply(call), (HlStr){name, strlen(name)});
+  if (boundary && boundary->op != HL_OP_PARAMETER)
+    split(p, call, boundary);
+}
+
+bool pass_call_splitter(HlPass *p) {
+  if (hl_pass_text(p, "boundary")[0])
+    hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_CALL, visit);
   return true;
 }

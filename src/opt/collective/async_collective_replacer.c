@@ -79,9 +79,10 @@ static void erase_chain(HlInst *from) {
 }
 
 static void replace(HlPass *p, HlInst *done) {
-  HlInst *start = start_of(done), *last = done->operands[0];
+  HlInst *start = done->n_operands == 1 ? start_of(done) : NULL;
   if (!start)
     return;
+  HlInst *last = done->operands[0];
   erase_order_marks(p, start);
   erase_order_marks(p, done);
   HlBuild b;
@@ -96,16 +97,6 @@ static void replace(HlPass *p, HlInst *done) {
 bool pass_async_collective_replacer(HlPass *p) {
   p->relay_control = true;
   p->keep_operands = true;
-  int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++) {
-    HlMark mark = hl_arena_mark(p->arena);
-    int n_insts;
-    HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
-    for (int j = 0; j < n_insts; j++)
-      if (hl_alive(insts[j]) && insts[j]->n_operands == 1)
-        replace(p, insts[j]);
-    hl_arena_release(p->arena, mark);
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_COUNT, replace);
   return true;
 }

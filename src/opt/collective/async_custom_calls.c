@@ -253,24 +253,19 @@ static void rewrite(HlPass *p, HlOp op, HlInst *start, HlInst *done) {
     retire(start, started);
 }
 
+static void visit(HlPass *p, HlInst *done) {
+  const HlOp op = half_of(done, "-done");
+  if (op == HL_OP_COUNT || done->n_operands != 1)
+    return;
+  HlInst *start = done->operands[0];
+  if (half_of(start, "-start") == op && start->n_operands > 0 && hl_one_user(start))
+    rewrite(p, op, start, done);
+  else
+    hl_warn(p->cx, hl_pos(done), "%s is not the end of what its operand starts", done->name->text);
+}
+
 bool pass_async_custom_calls(HlPass *p) {
   p->relay_control = true;
-  int n, n_insts;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++) {
-    HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
-    for (int j = 0; j < n_insts; j++) {
-      HlInst *done = insts[j];
-      const HlOp op = hl_alive(done) ? half_of(done, "-done") : HL_OP_COUNT;
-      if (op == HL_OP_COUNT || done->n_operands != 1)
-        continue;
-      HlInst *start = done->operands[0];
-      if (half_of(start, "-start") == op && start->n_operands > 0 && hl_one_user(start))
-        rewrite(p, op, start, done);
-      else
-        hl_warn(p->cx, hl_pos(done), "%s is not the end of what its operand starts",
-                done->name->text);
-    }
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_CUSTOM_CALL, visit);
   return true;
 }

@@ -517,8 +517,7 @@ static bool is_product(const HlInst *inst) {
 
 // Not cuDNN's own fusions, which want their dimensions as they are.
 static bool is_for_pass(const HlInst *inst) {
-  if (inst->op != HL_OP_FUSION || inst->calls[0].comp->first_call->next ||
-      hl_fusion_code(inst) == HL_FUSION_CUDNN ||
+  if (inst->calls[0].comp->first_call->next || hl_fusion_code(inst) == HL_FUSION_CUDNN ||
       hl_has_attr(inst, HL_A_OUTPUT_TO_OPERAND_ALIASING) || !hl_shape_is_array(inst->shape))
     return false;
   const HlComp *body = hl_called(inst, 0);
@@ -552,6 +551,8 @@ static void move(Plan *plan, bool is_down) {
 
 // Down first: what is moved there may ask for bitcasts of parameters, which then go up.
 static void visit(HlPass *p, HlInst *fusion) {
+  if (!is_for_pass(fusion))
+    return;
   HlInst *outer = NULL;
   for (int is_down = 1; is_down >= 0; is_down--) {
     HlComp *body = fusion_body(fusion);
@@ -575,14 +576,6 @@ static void visit(HlPass *p, HlInst *fusion) {
 }
 
 bool pass_hoist_fused_bitcasts(HlPass *p) {
-  int n_comps;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
-  for (int c = 0; c < n_comps; c++) {
-    int n;
-    HlInst **insts = hl_pass_insts(p, comps[c], &n);
-    for (int k = 0; k < n; k++)
-      if (hl_alive(insts[k]) && is_for_pass(insts[k]))
-        visit(p, insts[k]);
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_FUSION, visit);
   return true;
 }

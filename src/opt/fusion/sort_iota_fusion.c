@@ -10,7 +10,7 @@
 #include "opt/passes.h"
 
 static bool sorts_iota(const HlInst *inst) {
-  if (inst->op != HL_OP_SORT || hl_has_control(inst))
+  if (hl_has_control(inst))
     return false;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     if (inst->operands[k]->op == HL_OP_IOTA)
@@ -36,17 +36,14 @@ static void fuse(HlPass *p, HlInst *sort) {
   }
 }
 
+static void visit(HlPass *p, HlInst *inst) {
+  if (!sorts_iota(inst) || !hl_change(p, "fuse", inst, NULL))
+    return;
+  fuse(p, inst);
+  hl_changed(p);
+}
+
 bool pass_sort_iota_fusion(HlPass *p) {
-  int n_comps;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
-  for (int c = 0; c < n_comps; c++) {
-    int n;
-    HlInst **insts = hl_pass_insts(p, comps[c], &n);
-    for (int k = 0; k < n; k++)
-      if (hl_alive(insts[k]) && sorts_iota(insts[k]) && hl_change(p, "fuse", insts[k], NULL)) {
-        fuse(p, insts[k]);
-        hl_changed(p);
-      }
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_SORT, visit);
   return true;
 }

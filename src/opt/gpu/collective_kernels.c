@@ -187,20 +187,15 @@ static HlKernelStrategy marked_strategy(HlPass *p, const HlInst *inst) {
                                                                             : HL_STRATEGY_NONE;
 }
 
+static void visit(HlPass *p, HlInst *inst) {
+  const HlKernelStrategy strategy = marked_strategy(p, inst);
+  if (strategy == HL_STRATEGY_NONE || !hl_change(p, "fuse", inst, NULL))
+    return;
+  fuse(p, inst, strategy);
+  hl_changed(p);
+}
+
 bool pass_collective_fusion(HlPass *p) {
-  int n_comps;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
-  for (int c = 0; c < n_comps; c++) {
-    int n;
-    HlInst **insts = hl_pass_insts(p, comps[c], &n);
-    for (int k = 0; k < n; k++) {
-      HlInst *inst = insts[k];
-      const HlKernelStrategy strategy = marked_strategy(p, inst);
-      if (strategy == HL_STRATEGY_NONE || !hl_change(p, "fuse", inst, NULL))
-        continue;
-      fuse(p, inst, strategy);
-      hl_changed(p);
-    }
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_COUNT, visit);
   return true;
 }

@@ -289,17 +289,6 @@ static void assign(HlPass *p, HlInst *inst) {
 }
 
 bool pass_config_assigner(HlPass *p) {
-  int n_comps;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
-  for (int c = 0; c < n_comps; c++) {
-    int n;
-    HlInst **insts = hl_pass_insts(p, comps[c], &n);
-    for (int k = 0; k < n; k++) {
-      const HlMark mark = hl_arena_mark(p->arena);
-      if (hl_alive(insts[k]))
-        assign(p, insts[k]);
-      hl_arena_release(p->arena, mark);
-    }
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_COUNT, assign);
   return true;
 }

@@ -162,9 +162,8 @@ static void set_config(HlPass *p, HlInst *fusion, HlI64s tile, int64_t largest) 
 }
 
 static void visit_fusion(HlPass *p, HlInst *inst) {
-  if (inst->op != HL_OP_FUSION || fusion_is_custom(inst) || hl_fusion_code(inst) != HL_FUSION_NONE)
+  if (fusion_is_custom(inst) || hl_fusion_code(inst) != HL_FUSION_NONE)
     return;
-  HlMark mark = hl_arena_mark(p->arena);
   HlI64s tile;
   int64_t largest;  // of the tiles on the way
   if ((tile_transpose(p, inst, &tile, &largest) || tile_reduction(p, inst, &tile, &largest)) &&
@@ -173,17 +172,9 @@ static void visit_fusion(HlPass *p, HlInst *inst) {
     set_config(p, inst, tile, largest);
     hl_changed(p);
   }
-  hl_arena_release(p->arena, mark);
 }
 
 bool pass_fusion_block_level_rewriter(HlPass *p) {
-  int n_comps;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
-  for (int c = 0; c < n_comps; c++) {
-    int n;
-    HlInst **insts = hl_pass_insts(p, comps[c], &n);
-    for (int k = 0; k < n; k++)
-      visit_fusion(p, insts[k]);
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_FUSION, visit_fusion);
   return true;
 }

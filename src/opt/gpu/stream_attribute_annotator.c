@@ -58,7 +58,8 @@ static void wrap(HlPass *p, HlInst *slice, int64_t queue) {
   hl_changed(p);
 }
 
-static void visit(HlPass *p, HlInst *inst, int64_t queue) {
+static void visit(HlPass *p, HlInst *inst) {
+  const int64_t queue = *(const int64_t *)p->user;
   switch (inst->op) {
   case HL_OP_FUSION: annotate(p, inst, queue_of_root(p, hl_called(inst, 0))); break;
   case HL_OP_COPY_START:
@@ -76,15 +77,8 @@ static void visit(HlPass *p, HlInst *inst, int64_t queue) {
 
 bool pass_stream_attribute_annotator(HlPass *p) {
   // The channels that collectives use have queues, too.
-  const int64_t queue = hl_free_channel(p->m);
-  int n_comps;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
-  for (int c = 0; c < n_comps; c++) {
-    int n;
-    HlInst **insts = hl_pass_insts(p, comps[c], &n);
-    for (int k = 0; k < n; k++)
-      if (hl_alive(insts[k]))
-        visit(p, insts[k], queue);
-  }
+  int64_t queue = hl_free_channel(p->m);
+  p->user = &queue;
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_COUNT, visit);
   return true;
 }

@@ -260,35 +260,28 @@ static void nest_kernel(HlPass *p, Kernel *kernel) {
 
 static void visit_fusion(HlPass *p, HlInst *inst, const char *rule,
                          void (*change)(HlPass *p, Kernel *kernel)) {
-  if (inst->op != HL_OP_FUSION)
-    return;
-  HlMark mark = hl_arena_mark(p->arena);
   Kernel kernel;
-  if (read_kernel(p, inst, &kernel) && hl_change(p, rule, inst, NULL)) {
-    if (own_kernel(p, &kernel))
-      change(p, &kernel);
-    hl_changed(p);
-  }
-  hl_arena_release(p->arena, mark);
+  if (!read_kernel(p, inst, &kernel) || !hl_change(p, rule, inst, NULL))
+    return;
+  if (own_kernel(p, &kernel))
+    change(p, &kernel);
+  hl_changed(p);
 }
 
-static void visit_all(HlPass *p, const char *rule, void (*change)(HlPass *p, Kernel *kernel)) {
-  int n_comps;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n_comps);
-  for (int c = 0; c < n_comps; c++) {
-    int n;
-    HlInst **insts = hl_pass_insts(p, comps[c], &n);
-    for (int k = 0; k < n; k++)
-      visit_fusion(p, insts[k], rule, change);
-  }
+static void convert_one(HlPass *p, HlInst *fusion) {
+  visit_fusion(p, fusion, "tile", convert);
+}
+
+static void nest_one(HlPass *p, HlInst *fusion) {
+  visit_fusion(p, fusion, "nest", nest_kernel);
 }
 
 bool pass_convert_triton_gemm_config(HlPass *p) {
-  visit_all(p, "tile", convert);
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_FUSION, convert_one);
   return true;
 }
 
 bool pass_nest_gemm_fusion(HlPass *p) {
-  visit_all(p, "nest", nest_kernel);
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_FUSION, nest_one);
   return true;
 }

@@ -169,18 +169,12 @@ static void visit(HlPass *p, HlInst *inst) {
 }
 
 bool pass_control_flow_flattening(HlPass *p) {
-  int n, n_insts;
+  int n;
   HlInst **loops = loop_all(p, &n);
   for (int k = 0; hl_pass_flag(p, "flatten_while_loop") && k < n; k++)
     if (hl_comp_alive(loops[k]->comp) && hl_alive(loops[k]) && loop_is_plain(loops[k]) &&
         loop_slots(loops[k]) > 0 && !hl_has_control(loops[k]) && !is_flat(loops[k]))
       flatten(p, loops[k]);
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++) {
-    HlInst **insts = hl_comp_alive(comps[k]) ? hl_pass_insts(p, comps[k], &n_insts) : NULL;
-    for (int j = 0; insts && j < n_insts; j++)
-      if (hl_alive(insts[j]))
-        visit(p, insts[j]);
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_COUNT, visit);
   return true;
 }

@@ -13,6 +13,8 @@
 
 // The constant stays with its first user.
 static void split(HlPass *p, HlInst *constant) {
+  if (hl_has_control(constant))
+    return;
   const HlInst *first = constant->first_use ? constant->first_use->user : NULL;
   for (HlUse *use = constant->first_use, *next; use; use = next) {
     HlInst *user = use->user;
@@ -30,17 +32,7 @@ static void split(HlPass *p, HlInst *constant) {
 }
 
 bool pass_hlo_constant_splitter(HlPass *p) {
-  int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int k = 0; k < n; k++) {
-    HlMark mark = hl_arena_mark(p->arena);
-    int n_insts;
-    HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
-    for (int j = 0; j < n_insts; j++)
-      if (insts[j]->op == HL_OP_CONSTANT && !hl_has_control(insts[j]))
-        split(p, insts[j]);
-    hl_arena_release(p->arena, mark);
-  }
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_CONSTANT, split);
   return true;
 }
 

@@ -59,20 +59,18 @@ static HlInst *make_border(HlPass *p, HlInst *operand, const HlSharding *entry) 
   return domain;
 }
 
-bool pass_domain_isolator(HlPass *p) {
-  int n, n_insts;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_NO_FUSION, &n);
-  for (int c = 0; c < n; c++) {
-    HlInst **insts = hl_pass_insts(p, comps[c], &n_insts);
-    for (int j = 0; j < n_insts; j++)
-      for (uint32_t k = 0; k < insts[j]->n_operands; k++) {
-        HlInst *inst = insts[j], *operand = inst->operands[k];
-        if (!is_border(inst, operand) || !hl_change(p, "border", inst, operand))
-          continue;
-        hl_set_operand(inst, (int)k, make_border(p, operand, hl_sharding(inst)));
-        hl_changed(p);
-      }
+static void isolate(HlPass *p, HlInst *inst) {
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    HlInst *operand = inst->operands[k];
+    if (!is_border(inst, operand) || !hl_change(p, "border", inst, operand))
+      continue;
+    hl_set_operand(inst, (int)k, make_border(p, operand, hl_sharding(inst)));
+    hl_changed(p);
   }
+}
+
+bool pass_domain_isolator(HlPass *p) {
+  hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_COUNT, isolate);
   return true;
 }
 

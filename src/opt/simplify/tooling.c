@@ -27,29 +27,18 @@ bool pass_control_dep_remover(HlPass *p) {
 }
 
 // Callees come before callers: a fusion inside a body is gone when the body is copied out.
+static void defuse(HlPass *p, HlInst *fusion) {
+  HlComp *body = hl_to_apply(fusion);
+  HlBuild b;
+  hl_begin(p, "defuse", fusion, &b);
+  HlInst *root = hl_graft(fusion->comp, body, (int)fusion->n_operands, fusion->operands, NULL);
+  if (hl_commit(p, root) && !body->first_call)
+    hl_comp_erase(body);
+}
+
 bool pass_defuser(HlPass *p) {
-  int n;
-  HlComp **comps = hl_pass_comps(p, HL_COMPS_ALL, &n);
   p->relay_control = true;
-  for (int k = 0; k < n; k++) {
-    if (!hl_comp_alive(comps[k]))
-      continue;
-    HlMark mark = hl_arena_mark(p->arena);
-    int n_insts;
-    HlInst **insts = hl_pass_insts(p, comps[k], &n_insts);
-    for (int j = 0; j < n_insts; j++) {
-      HlInst *fusion = insts[j];
-      if (!hl_alive(fusion) || fusion->op != HL_OP_FUSION)
-        continue;
-      HlComp *body = hl_to_apply(fusion);
-      HlBuild b;
-      hl_begin(p, "defuse", fusion, &b);
-      HlInst *root = hl_graft(comps[k], body, (int)fusion->n_operands, fusion->operands, NULL);
-      if (hl_commit(p, root) && !body->first_call)
-        hl_comp_erase(body);
-    }
-    hl_arena_release(p->arena, mark);
-  }
+  hl_pass_visit(p, HL_COMPS_ALL, HL_OP_FUSION, defuse);
   return true;
 }
 
