@@ -37,6 +37,8 @@ METADATA = re.compile(r', (?:metadata|origin)=\{(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^
 ELEMENT = re.compile(r"(?:\(.*\)|\S+) get-tuple-element\(%([\w.\-#]+)\), index=(\d+)(?:, (?:frontend_attributes|sharding)=.*)?$")
 CONTROL = re.compile(r", control-predecessors=\{([^}]*)\}")
 CONFIG = re.compile(r"backend_config=(?=[{\"])")
+# Of operands that an instruction got later, as a bias: who reads a proto says that too.
+USUAL_PRECISION = re.compile(r"(operand_precision=\{\w+(?:,\w+)*?)(?:,default)+\}")
 ASYNC = re.compile(r"async-start\(.*, calls=%([\w.\-]+)")
 CHAIN = re.compile(r"\basync-(update|done)\(%([\w.\-]+)")
 HEAD_OF = re.compile(r" ([\w\-]+)\(")
@@ -81,7 +83,7 @@ class Text:
             else:
                 m = INSTRUCTION.match(line)
                 if m:
-                    current["insts"][m.group(2)] = same_config(METADATA.sub("", m.group(3)))
+                    current["insts"][m.group(2)] = same_config(USUAL_PRECISION.sub(r"\1}", METADATA.sub("", m.group(3))))
                     current["root"] = m.group(2) if m.group(1) else current["root"]
         write_async_short(self.comps)
         self.told = {}
