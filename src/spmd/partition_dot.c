@@ -118,6 +118,37 @@ PartLoop part_dot_loop(PartComp *c, const HlInst *inst) {
   return loop;
 }
 
+// Each of the operand's own dimensions is cut as the loop wants it.
+static bool is_cut_as_wanted(PartComp *c, const PartLoop *loop, const HlInst *inst, int array,
+                             const HlTiles *t) {
+  const HlTiles *now = part_tiles_now(c, hl_operand(inst, array)),
+                *wanted = part_loop_array(c->pt, loop, array, t);
+  bool any = false;
+  for (int k = 0; k < loop->rank; k++) {
+    const int d = loop->dim[array][k];
+    if (d < 0 || part_loop_sums(loop, k) || loop->dim[LHS + RHS - array][k] >= 0)
+      continue;
+    any = any || wanted->parts[d] > 1;
+    if (!hl_tiles_equal(hl_tiles_only(c->pt->arena, now, d),
+                        hl_tiles_only(c->pt->arena, wanted, d)))
+      return false;
+  }
+  return any;
+}
+
+// Which operand is brought into place first: the one beside that which is cut as it is wanted; of two such, the one that
+// costs less.
+static int first_operand(PartComp *c, const PartLoop *loop, const HlInst *inst, const HlTiles *t) {
+  if (!is_cut_as_wanted(c, loop, inst, LHS, t))
+    return LHS;
+  if (!is_cut_as_wanted(c, loop, inst, RHS, t))
+    return RHS;
+  PartCost cost[] = {{0, 0}, {0, 0}};
+  for (int k = LHS; k <= RHS; k++)
+    part_operand_cost(c, inst, k, part_loop_array(c->pt, loop, k, t), &cost[k]);
+  return cost[RHS].bytes < cost[LHS].bytes ? RHS : LHS;
+}
+
 bool part_dot(PartComp *c, HlInst *inst) {
   const HlTiles *const *own = part_tiles(c, inst);
   if (!own || inst->n_operands != 2 || !can_be_cut(c, inst, own))
@@ -129,7 +160,10 @@ bool part_dot(PartComp *c, HlInst *inst) {
   if (part_windowed_dot(c, inst, &loop, t, own[0], &done))
     return done;
   t = part_cheaper_loop(c, inst, &loop, t, own[0]);
-  HlInst *operand[] = {operand_for(c, &loop, inst, LHS, t), operand_for(c, &loop, inst, RHS, t)};
+  HlInst *operand[2];
+  const int first = first_operand(c, &loop, inst, t);
+  operand[first] = operand_for(c, &loop, inst, first, t);
+  operand[LHS + RHS - first] = operand_for(c, &loop, inst, LHS + RHS - first, t);
   const HlTiles *out = part_loop_array(c->pt, &loop, OUT, t);
   HlInst *x = part_copy_anew(c, inst, part_local_shape(c->pt, inst->shape, &out), 2, operand);
   return part_set(c, inst, add_up(c, &loop, x, t), out);

@@ -389,9 +389,10 @@ static const HlTiles *without_boxes(PartComp *c, const HlTiles *t, const HlShape
   return part_without(c, t, drop);
 }
 
-static HlInst *start_along(PartComp *c, HlInst *inst, int operand, const HlTiles *t, int dim) {
+static HlInst *start_along(PartComp *c, HlInst *inst, int operand, const HlTiles *t,
+                           bool takes_all) {
   HlInst *start = part_operand(c, inst, operand, part_uncut(c->pt, t, 0));
-  return t->parts[dim] > 1 && start ? hl_b_scalar_int(&c->b, start->shape->dtype, 0) : start;
+  return takes_all && start ? hl_b_scalar_int(&c->b, start->shape->dtype, 0) : start;
 }
 
 bool part_dynamic_slice(PartComp *c, HlInst *inst) {
@@ -402,8 +403,10 @@ bool part_dynamic_slice(PartComp *c, HlInst *inst) {
   const HlTiles *t = without_boxes(c, own[0], array, inst->shape);
   HlInst **operand = operand_array(c, (int)inst->n_operands);
   operand[0] = part_operand(c, inst, 0, t);
+  const bool stays = hl_tiles_is_cut(t) && hl_tiles_equal(t, own[0]);
   for (int k = 0; k < array->rank; k++)
-    operand[k + 1] = start_along(c, inst, k + 1, t, k);
+    operand[k + 1] = start_along(
+        c, inst, k + 1, t, t->parts[k] > 1 || (stays && array->dim[k] == inst->shape->dim[k]));
   const HlShape *shape = part_local_shape(c->pt, inst->shape, &t);
   HlInst *copy = part_copy_anew(c, inst, shape, (int)inst->n_operands, operand);
   if (copy)
@@ -419,8 +422,10 @@ bool part_dynamic_update_slice(PartComp *c, HlInst *inst) {
   HlInst **operand = operand_array(c, (int)inst->n_operands);
   operand[0] = part_operand(c, inst, 0, t);
   operand[1] = part_operand(c, inst, 1, t);
+  const HlShape *update = hl_operand(inst, 1)->shape;
   for (int k = 0; k < inst->shape->rank; k++)
-    operand[k + 2] = start_along(c, inst, k + 2, t, k);
+    operand[k + 2] = start_along(c, inst, k + 2, t,
+                                 hl_tiles_is_cut(own[0]) && update->dim[k] == inst->shape->dim[k]);
   const HlShape *shape = part_local_shape(c->pt, inst->shape, &t);
   return part_set(c, inst, part_copy_anew(c, inst, shape, (int)inst->n_operands, operand), t);
 }

@@ -20,8 +20,8 @@
 
 typedef struct Halo {
   int64_t left, right;  // how many elements come from before and after
-  int64_t unread;       // how many of each tile's last ones nobody who has that tile reads
-  int64_t low, high;    // how many of padding are put around them
+  int64_t unread[2];  // how many of each tile's first and last ones nobody who has that tile reads
+  int64_t low, high;  // how many of padding are put around them
 } Halo;
 
 static int64_t at_least(int64_t a, int64_t b) {
@@ -55,27 +55,31 @@ static Halo halo_of(int64_t size, int64_t parts, PartReach reach) {
   const int64_t tile = hl_tile_size(size, parts);
   Halo halo = {0};
   Wanted wanted;
-  int64_t read = 0;
+  int64_t read = 0, from = tile;
   bool any = false;
   for (int64_t i = 0; i < parts; i++) {
     read = at_least(read, begin_of(reach, i) + reach.length - i * tile);
+    from = at_most(from, begin_of(reach, i) - i * tile);
     if (is_wanted(size, reach, i, &wanted)) {
       halo.left = at_least(halo.left, i * tile - wanted.first);
       halo.right = at_least(halo.right, wanted.end - (i + 1) * tile);
       any = true;
     }
   }
-  halo.unread = halo.left > 0 && read > 0 ? at_least(tile - read, 0) : 0;
+  if (halo.left > 0 && read > 0)
+    halo.unread[1] = at_least(tile - read, 0);
+  if (halo.right > 0 && from < tile)
+    halo.unread[0] = at_least(from, 0);
   for (int64_t i = 0; i < parts; i++) {
     const int64_t begin = begin_of(reach, i);
     if (any && !is_wanted(size, reach, i, &wanted))
       continue;
-    halo.low = at_least(halo.low, i * tile - halo.left - begin);
+    halo.low = at_least(halo.low, i * tile - halo.left + halo.unread[0] - begin);
     halo.high =
-        at_least(halo.high, begin + reach.length - (i + 1) * tile - halo.right + halo.unread);
+        at_least(halo.high, begin + reach.length - (i + 1) * tile - halo.right + halo.unread[1]);
   }
-  halo.high =
-      at_least(halo.high, reach.length - (halo.low + halo.left + tile + halo.right - halo.unread));
+  halo.high = at_least(halo.high, reach.length - (halo.low + halo.left + tile + halo.right -
+                                                  halo.unread[0] - halo.unread[1]));
   return halo;
 }
 
@@ -190,7 +194,9 @@ static HlInst *with_neighbours(PartComp *c, HlInst *x, const HlShape *global, co
   for (int64_t k = before; k > 0; k--)
     piece[n++] =
         from_neighbour(c, x, global, t, dim, k, at_most(tile, halo.left - (k - 1) * tile), reach);
-  piece[n++] = halo.unread > 0 ? hl_b_slice_dim(&c->b, x, dim, 0, tile - halo.unread) : x;
+  piece[n++] = x;
+  if (halo.unread[0] + halo.unread[1] > 0)
+    piece[n - 1] = hl_b_slice_dim(&c->b, x, dim, halo.unread[0], tile - halo.unread[1]);
   for (int64_t k = 1; k <= after; k++)
     piece[n++] =
         from_neighbour(c, x, global, t, dim, -k, at_most(tile, halo.right - (k - 1) * tile), reach);
@@ -313,7 +319,7 @@ HlInst *part_window(PartComp *c, HlInst *x, const HlShape *global, const HlTiles
   if (far)
     return part_far_window(c, far, x, t, dim, reach, fill);
   HlInst *all = padded(c, with_neighbours(c, x, global, t, dim, halo, reach), dim, halo, fill);
-  HlInst *own = own_cut(c, all, global, t, dim, reach, -halo.left - halo.low);
+  HlInst *own = own_cut(c, all, global, t, dim, reach, halo.unread[0] - halo.left - halo.low);
   const int64_t end = begin_of(reach, parts - 1) + reach.length;
   if (!own || !fill || (reach.start >= 0 && end <= size))
     return own;
