@@ -166,7 +166,7 @@ static Side behind_views(HlPass *p, HlBuild *b, HlInst *x, HlI64s contract) {
   HlInst *mid = x->operands[0], *base = mid->op == HL_OP_TRANSPOSE ? mid->operands[0] : mid;
   const int rank = mid->shape->rank, cut = second_from(mid->shape, x->shape);
   const HlI64s order = base != mid ? hl_dims(mid) : dims_from(p->arena, 0, rank);
-  if (cut <= 0 || cut >= rank || is_matrix(mid->shape))
+  if (cut <= 0 || cut >= rank || (base == mid && is_matrix(mid->shape)))
     return as_it_is;
   for (int k = 1; k < rank; k++)
     if (k != cut && order.at[k] != order.at[k - 1] + 1)
