@@ -121,14 +121,16 @@ static bool mixes(const Norm *n, const HlInst *inst) {
   return low && high;
 }
 
-// Since 0.11 XLA's CPU backend has what moves, compares and chooses elements for bfloat16, but between devices.
+// Since 0.11 XLA's CPU backend has what moves, compares and chooses elements for bfloat16, but not what sends them to
+// another device.
 static bool cpu_computes_bf16(const HlPass *p, const HlInst *inst) {
   if (hl_cpu_library_takes(p, inst))
     return true;
   const HlOp op = (HlOp)inst->op;
+  const bool alone = p->m->num_partitions <= 1 && p->m->replica_count <= 1;
+  const uint32_t apart = alone ? HL_T_WIRE : HL_T_WIRE | HL_T_COLLECTIVE;
   return hl_pass_since(p, HL_XLA_0_11) &&
-         (emitters_of(op)->cpu_bf16 ||
-          (hl_op_moves(op) && !hl_op_is(op, HL_T_WIRE | HL_T_COLLECTIVE)));
+         (emitters_of(op)->cpu_bf16 || (hl_op_moves(op) && !hl_op_is(op, apart)));
 }
 
 static bool target_computes(const Norm *n, const HlInst *inst) {
