@@ -6,9 +6,9 @@
 // from calloc or mmap, and what a release gives back is cleared. One released chunk is kept, so
 // that mark and release in a loop do not go to the system each time. Large chunks are mapped in
 // huge pages where the system has them: touching fresh memory page by page costs about as much as
-// all that is then done with it. A few large chunks of arenas that are gone are kept for the next ones:
-// a virtual machine's first touch of a page can cost thirty times what clearing it does. Under the address
-// sanitizer all memory past `used` is poisoned.
+// all that is then done with it. A few large chunks of arenas that are gone are kept for the next ones,
+// and cleared when they are taken: a virtual machine's first touch of a page can cost thirty times as
+// much. Under the address sanitizer all memory past `used` is poisoned.
 
 #include "base/compiler.h"
 #include "base/memory.h"
@@ -50,20 +50,25 @@ HlArena *hl_arena_new(void) {
   return arena;
 }
 
+// Cuts a chunk back to its first `used` bytes.
+static void cut_chunk(Chunk *chunk, size_t used) {
+  char *at = chunk_memory(chunk) + used;
+  const size_t size = chunk->used - used;
+  if (size == 0)
+    return;
+  HL_UNPOISON(at, size);
+  memset(at, 0, size);
+  HL_POISON(at, size);
+  chunk->used = used;
+}
+
 #if defined(MADV_HUGEPAGE)
 static void unmap(void *at, int64_t size) {
   munmap(at, (size_t)size);
 }
 
 enum { KEPT = 3 };
-static _Atomic(Chunk *) kept[KEPT];  // of no arena, all zero, LAST_CHUNK bytes at most
-
-static bool has_room(void) {
-  for (int k = 0; k < KEPT; k++)
-    if (!atomic_load_explicit(&kept[k], memory_order_relaxed))
-      return true;
-  return false;
-}
+static _Atomic(Chunk *) kept[KEPT];  // of no arena, as they were left, LAST_CHUNK bytes at most
 
 static bool put_kept(Chunk *chunk) {
   for (int k = 0; k < KEPT; k++) {
@@ -78,8 +83,10 @@ static bool put_kept(Chunk *chunk) {
 static Chunk *take_kept(size_t total) {
   for (int k = 0; k < KEPT; k++) {
     Chunk *chunk = atomic_exchange(&kept[k], NULL);
-    if (chunk && chunk->mapped >= total)
+    if (chunk && chunk->mapped >= total) {
+      cut_chunk(chunk, 0);
       return chunk;
+    }
     if (chunk && !put_kept(chunk))
       unmap(chunk, (int64_t)chunk->mapped);
   }
@@ -123,27 +130,6 @@ static Chunk *map_huge(const HlArena *arena, size_t *total) {
 #endif
 }
 
-// Cuts a chunk back to its first `used` bytes.
-static void cut_chunk(Chunk *chunk, size_t used) {
-  char *at = chunk_memory(chunk) + used;
-  const size_t size = chunk->used - used;
-  if (size == 0)
-    return;
-  HL_UNPOISON(at, size);
-  memset(at, 0, size);
-  HL_POISON(at, size);
-  chunk->used = used;
-}
-
-#if defined(MADV_HUGEPAGE)
-static bool keep_chunk(Chunk *chunk) {
-  if (chunk->mapped > LAST_CHUNK || !has_room())
-    return false;
-  cut_chunk(chunk, 0);
-  return put_kept(chunk);
-}
-#endif
-
 static void free_chunk(HlArena *arena, Chunk *chunk) {
   if (!chunk)
     return;
@@ -152,7 +138,7 @@ static void free_chunk(HlArena *arena, Chunk *chunk) {
 #if defined(MADV_HUGEPAGE)
   if (chunk->mapped) {
     base_unmade(chunk);
-    if (!keep_chunk(chunk))
+    if (chunk->mapped > LAST_CHUNK || !put_kept(chunk))
       unmap(chunk, (int64_t)chunk->mapped);
     return;
   }
