@@ -11,6 +11,7 @@
 //   permute c: 4->1 6->2
 #include <string.h>
 
+#include "base/vec.h"
 #include "spmd/partition.h"
 
 enum { OWN = -1, PADDING = -2, NONE = -3 };
@@ -22,10 +23,7 @@ typedef struct Piece {
   int64_t by;          // which permute brings it, or OWN, PADDING
 } Piece;
 
-typedef struct Pieces {
-  Piece *at;
-  int n;
-} Pieces;
+typedef VEC(Piece) Pieces;
 
 typedef struct Message {
   int64_t first, end;  // of the sender's tile
@@ -51,36 +49,30 @@ static int64_t at_most(int64_t a, int64_t b) {
 
 static Pieces pieces_of(Part *pt, const PartFar *far, int64_t tile, int64_t begin) {
   const int64_t end = begin + far->length;
-  Pieces out = {HL_ARRAY(pt->arena, Piece, 2 * (far->length / far->tile) + 8), 0};
+  Pieces out = {0};
   for (int64_t at = begin; at < end;) {
-    Piece *p = &out.at[out.n++];
     const int64_t first = at % far->tile + (at % far->tile < 0 ? far->tile : 0);
-    *p = (Piece){.at = at - begin, .first = first, .by = PADDING};
+    Piece p = {.at = at - begin, .first = first, .by = PADDING};
     int64_t n = end - at;
     if (at < 0) {
       n = at_most(n, -at);
     } else if (at < far->size) {
       n = at_most(n, far->tile - first);
-      p->from = at / far->tile;
-      p->by = p->from == tile ? OWN : NONE;
+      p.from = at / far->tile;
+      p.by = p.from == tile ? OWN : NONE;
     }
-    p->end = first + n;
+    p.end = first + n;
     at += n;
+    vec_push_in(pt->arena, &out, p);
   }
   return out;
 }
 
-// Beside pieces of tiles padding is no longer than those.
+// Beside pieces of tiles padding is no longer than those. What is left of it when there are none any more is one piece.
 static void split_padding(Part *pt, PartFar *far) {
   const int64_t parts = far->parts;
   Pieces *split = HL_ARRAY(pt->arena, Pieces, parts + 1);
   int *next = HL_ARRAY(pt->arena, int, parts + 1);
-  for (int64_t i = 0; i < parts; i++) {
-    int64_t most = far->window[i].n;
-    for (int k = 0; k < far->window[i].n; k++)
-      most += (far->window[i].at[k].end + far->tile - 1) / far->tile;
-    split[i].at = HL_ARRAY(pt->arena, Piece, most + 1);
-  }
   for (;;) {
     bool all_padding = true, any = false;
     for (int64_t i = 0; i < parts; i++)
@@ -93,13 +85,13 @@ static void split_padding(Part *pt, PartFar *far) {
     for (int64_t i = 0; i < parts; i++) {
       if (next[i] >= far->window[i].n)
         continue;
-      Piece *p = &far->window[i].at[next[i]], *part = &split[i].at[split[i].n++];
-      *part = *p;
+      Piece *p = &far->window[i].at[next[i]];
+      vec_push_in(pt->arena, &split[i], *p);
       if (all_padding || p->by != PADDING || p->end <= far->tile) {
         next[i]++;
         continue;
       }
-      part->end = far->tile;
+      vec_last(&split[i]).end = far->tile;
       p->first = 0;
       p->end -= far->tile;
     }
