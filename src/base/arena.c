@@ -1,7 +1,7 @@
 // arena.c: memory that is freed together.
 //
 // An arena is a stack of chunks. The first chunks are small (4, 16, 64 and 256 KiB), the later ones
-// large (2 and 4 MiB), each at least as large as the one allocation it was made for: a small module
+// large (2 MiB), each at least as large as the one allocation it was made for: a small module
 // costs one page and a large one few calls. Memory past `used` is always zero: fresh chunks come
 // from calloc or mmap, and what a release gives back is cleared. One released chunk is kept, so
 // that mark and release in a loop do not go to the system each time. Large chunks are mapped in
@@ -24,7 +24,7 @@
 #define ALIGN 16
 #define FIRST_CHUNK ((size_t)4096)
 #define SMALL_CHUNK ((size_t)256 << 10)  // up to which memory comes from the heap
-#define LAST_CHUNK ((size_t)4 << 20)
+#define LAST_CHUNK ((size_t)2 << 20)     // a huge page
 
 typedef struct Chunk {
   alignas(ALIGN) struct Chunk *below;
@@ -67,8 +67,8 @@ static void unmap(void *at, int64_t size) {
   munmap(at, (size_t)size);
 }
 
-enum { KEPT = 3 };
-static _Atomic(Chunk *) kept[KEPT];  // of no arena, as they were left, LAST_CHUNK bytes at most
+enum { KEPT = 6 };
+static _Atomic(Chunk *) kept[KEPT];  // of no arena, LAST_CHUNK bytes each, as they were left
 
 static bool put_kept(Chunk *chunk) {
   for (int k = 0; k < KEPT; k++) {
@@ -79,21 +79,19 @@ static bool put_kept(Chunk *chunk) {
   return false;
 }
 
-// A kept chunk of at least `total` bytes mapped; NULL: there is none.
-static Chunk *take_kept(size_t total) {
+static Chunk *take_kept(void) {
   for (int k = 0; k < KEPT; k++) {
     Chunk *chunk = atomic_exchange(&kept[k], NULL);
-    if (chunk && chunk->mapped >= total) {
-      cut_chunk(chunk, 0);
-      return chunk;
-    }
-    if (chunk && !put_kept(chunk))
-      unmap(chunk, (int64_t)chunk->mapped);
+    if (!chunk)
+      continue;
+    cut_chunk(chunk, 0);
+    return chunk;
   }
   return NULL;
 }
 
-static Chunk *map_chunk(size_t size, size_t page) {
+static Chunk *map_chunk(size_t size) {
+  const size_t page = LAST_CHUNK;
   char *at = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED)
     return NULL;
@@ -112,18 +110,17 @@ static Chunk *map_chunk(size_t size, size_t page) {
 // Zeroed memory of at least *total bytes in huge pages, rounding *total up; NULL if there is none.
 static Chunk *map_huge(const HlArena *arena, size_t *total) {
 #if defined(MADV_HUGEPAGE)
-  const size_t page = (size_t)2 << 20;
-  if (*total < page)
+  if (*total < LAST_CHUNK)
     return NULL;
   if (!base_may_allocate())
     base_out_of_memory(*total);
-  const size_t size = (*total + page - 1) & ~(page - 1);
-  Chunk *chunk = take_kept(size);
-  chunk = chunk ? chunk : map_chunk(size, page);
+  const size_t size = (*total + LAST_CHUNK - 1) & ~(LAST_CHUNK - 1);
+  Chunk *chunk = size == LAST_CHUNK ? take_kept() : NULL;
+  chunk = chunk ? chunk : map_chunk(size);
   if (!chunk)
     return NULL;
-  *total = chunk->mapped;
-  base_made(arena, chunk, unmap, (int64_t)chunk->mapped);
+  *total = size;
+  base_made(arena, chunk, unmap, (int64_t)size);
   return chunk;
 #else
   return NULL;
@@ -182,7 +179,7 @@ static Chunk *new_chunk(HlArena *arena, size_t size) {
   if (size > total - sizeof *chunk)
     total = sizeof *chunk + size;
   else if (arena->next < LAST_CHUNK)
-    arena->next *= arena->next == SMALL_CHUNK ? 8 : arena->next > SMALL_CHUNK ? 2 : 4;
+    arena->next *= arena->next == SMALL_CHUNK ? 8 : 4;
   chunk = map_huge(arena, &total);
   if (!chunk)
     chunk = base_alloc_as(arena, total);
