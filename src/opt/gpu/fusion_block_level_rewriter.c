@@ -158,6 +158,11 @@ static void set_config(HlPass *p, HlInst *fusion, HlI64s tile, int64_t largest) 
   HlFusionConfig config = hl_fusion_config(p->arena, fusion);
   config.kind = HL_FUSION_TRITON;
   triton_set_tile(&config, tile, triton_warps(largest));
+  HlNativeConfig native = hl_native_config(p->arena, fusion);  // a config is of one kind of emitter
+  if (native.known) {
+    native.known = false;
+    hl_set_native_config(p->arena, fusion, &native);
+  }
   hl_set_fusion_config(p->arena, fusion, &config);
 }
 
