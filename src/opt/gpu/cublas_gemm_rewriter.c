@@ -35,14 +35,12 @@ static int64_t precision_of(HlI64s words, int operand) {
   return operand < words.n ? words.at[operand] : HL_WORD_precision_DEFAULT;
 }
 
-static int64_t stride_of(const HlShape *shape, HlI64s batch) {
+// How far apart XLA says that two matrices of a batch are: as if the batch came first, wherever it is.
+static int64_t stride_of(const HlShape *shape, int n_batch) {
+  const int n_matrix = shape->rank - n_batch < 2 ? shape->rank - n_batch : 2;
   int64_t n = 1;
-  for (int k = 0; k < shape->rank; k++) {
-    bool is_batch = false;
-    for (int b = 0; b < batch.n; b++)
-      is_batch |= batch.at[b] == k;
-    n *= is_batch ? 1 : shape->dim[k];
-  }
+  for (int k = shape->rank - n_matrix; k < shape->rank; k++)
+    n *= shape->dim[k];
   return n;
 }
 
@@ -60,8 +58,8 @@ static const char *config_of_dot(HlArena *arena, const HlInst *dot) {
       .precision = {precision, 2},
       .algorithm = hl_attr_int(dot, HL_A_ALGORITHM),
       .epilogue = HL_EPILOGUE_DEFAULT,
-      .lhs_stride = stride_of(dot->operands[0]->shape, lhs_batch),
-      .rhs_stride = stride_of(dot->operands[1]->shape, rhs_batch),
+      .lhs_stride = stride_of(dot->operands[0]->shape, lhs_batch.n),
+      .rhs_stride = stride_of(dot->operands[1]->shape, rhs_batch.n),
   };
   return hl_gemm_config_text(arena, dot->comp->module->dialect, "", &config);
 }
