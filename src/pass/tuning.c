@@ -273,6 +273,11 @@ static HlConvConfig algorithm(HlArena *arena, const XlaTuning__AlgorithmProto *f
   return config;
 }
 
+static HlGemmConfig product(const XlaTuning__GemmKey *key) {
+  return (HlGemmConfig){.chosen = {true, key->algorithm},
+                        .room = {true, key->autotune_workspace_size}};
+}
+
 static bool read_config(HlArena *arena, const Choice *choice, Tuned *out) {
   const XlaTuning__BackendConfig *c = choice->config;
   *out = (Tuned){.by = choice->by};
@@ -298,9 +303,13 @@ static bool read_config(HlArena *arena, const Choice *choice, Tuned *out) {
     return c && c->algorithm;
   case XLA_TUNING__BACKEND__CUBLASLT:
     if (c && c->gemm)
-      out->gemm = (HlGemmConfig){.chosen = {true, c->gemm->algorithm},
-                                 .room = {true, c->gemm->autotune_workspace_size}};
+      out->gemm = product(c->gemm);
     return c && c->gemm;
+  case XLA_TUNING__BACKEND__CUBLASLT_FISSION:
+  case XLA_TUNING__BACKEND__HIPBLASLT_FISSION:
+    if (c && c->gemm)
+      out->gemm = product(c->gemm);
+    return true;
   default: return true;
   }
 }
@@ -420,7 +429,9 @@ static void write_config(HlArena *arena, const Tuned *from, XlaTuning__BackendCo
   case XLA_TUNING__BACKEND__TRITON: write_product(arena, &from->fusion, to); break;
   case XLA_TUNING__BACKEND__BLOCK_LEVEL_EMITTER: write_tiles(arena, &from->fusion, to); break;
   case XLA_TUNING__BACKEND__CUDNN: write_algorithm(arena, &from->conv, to); break;
-  case XLA_TUNING__BACKEND__CUBLASLT: write_gemm(arena, &from->gemm, to); break;
+  case XLA_TUNING__BACKEND__CUBLASLT:
+  case XLA_TUNING__BACKEND__CUBLASLT_FISSION:
+  case XLA_TUNING__BACKEND__HIPBLASLT_FISSION: write_gemm(arena, &from->gemm, to); break;
   case XLA_TUNING__BACKEND__NATIVE_EMITTER: {
     MESSAGE(arena, XlaTuning__NativeEmitterBackendConfig, xla_tuning__native_emitter_backend_config,
             native);
@@ -565,7 +576,8 @@ static void read_any(HlArena *arena, const XlaTuning__AnyConfig *any,
                               : any->nativeemitterbackendconfig;
 }
 
-// Whose choice a result was follows from what it holds.
+// Whose choice a result was follows from what it holds; of a product from the kernel, too: a fusion, of which there is the body, was
+// taken apart.
 static int read_results(HlTuning *tuning, const XlaTuning__AutotuneResults *results) {
   int n = 0;
   for (size_t k = 0; k < results->n_results; k++) {
@@ -580,10 +592,11 @@ static int read_results(HlTuning *tuning, const XlaTuning__AutotuneResults *resu
     if (r->other && r->other->config)
       read_any(tuning->arena, r->other->config, config);
     Choice *choice = choice_of(tuning, true, text_or_none(e->device), text_or_none(e->hlo));
-    choice->by = r->other       ? backend_named(text_or_none(r->other->name))
-                 : r->triton    ? XLA_TUNING__BACKEND__TRITON
-                 : r->algorithm ? XLA_TUNING__BACKEND__CUDNN
-                                : XLA_TUNING__BACKEND__CUBLASLT;
+    choice->by = r->other                 ? backend_named(text_or_none(r->other->name))
+                 : r->triton              ? XLA_TUNING__BACKEND__TRITON
+                 : r->algorithm           ? XLA_TUNING__BACKEND__CUDNN
+                 : *choice->kernel == '{' ? XLA_TUNING__BACKEND__CUBLASLT_FISSION
+                                          : XLA_TUNING__BACKEND__CUBLASLT;
     choice->config = config;
     n++;
   }

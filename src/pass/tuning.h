@@ -12,7 +12,7 @@ typedef struct Tuned {
   HlFusionConfig fusion;  // TRITON: a product's sizes; BLOCK_LEVEL_EMITTER: tiles
   HlNativeConfig native;  // NATIVE_EMITTER
   HlConvConfig conv;      // CUDNN: the algorithm
-  HlGemmConfig gemm;      // CUBLASLT: the algorithm, and the memory it works in
+  HlGemmConfig gemm;      // CUBLASLT, and the fissions: the algorithm, and the memory it works in; not given: nothing was said
 } Tuned;
 
 // False: nothing is said of the kernel on this target. Lists are in the arena; the tuning may be NULL.

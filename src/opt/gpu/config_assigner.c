@@ -15,13 +15,15 @@
 //
 //   d = f32[64,32] fusion(x, y), {"kind":"__triton_gemm"}
 //   =>  the same, {"kind":"__triton_gemm","triton_gemm_config":{"block_m":"16","block_n":"8","block_k":"16",..}}
+//
+// Where a fusion was measured to be done best by cuBLAS, it comes apart (fission.c).
 
-#include "hilo/custom_calls.h"
 #include "hilo/edit.h"
 #include "ir/backend_config.h"
 #include "opt/ask/convs.h"
 #include "opt/ask/dots.h"
 #include "opt/fusion/gpu_fusible.h"
+#include "opt/gpu/fission.h"
 #include "opt/gpu/triton.h"
 #include "opt/passes.h"
 #include "pass/tuning.h"
@@ -127,15 +129,6 @@ static bool is_native(const HlTarget *t, const HlInst *inst) {
   return hl_fusion_code(inst) == HL_FUSION_NONE && emitter != GPU_LIBRARY && emitter != GPU_SCATTER;
 }
 
-// A product by cuBLAS, with memory to work in as its last result.
-static bool is_gemm(const HlInst *inst) {
-  if (inst->op != HL_OP_CUSTOM_CALL || !hl_shape_is_tuple(inst->shape) || inst->shape->rank < 2 ||
-      hl_call_info[hl_call_target(inst)].library != HL_LIBRARY_CUBLASLT)
-    return false;
-  const HlShape *room = inst->shape->element[inst->shape->rank - 1];
-  return hl_shape_is_array(room) && room->dtype == HL_S8;
-}
-
 // False: the kernel has been decided on, or there is nothing to choose.
 static bool usual_choice(HlPass *p, const HlInst *inst, Tuned *out) {
   const HlTarget *t = gpu_target(p);
@@ -152,7 +145,7 @@ static bool usual_choice(HlPass *p, const HlInst *inst, Tuned *out) {
     out->conv.knobs = (HlStr){"{}", 2};
     return waits;
   }
-  if (is_gemm(inst)) {
+  if (gemm_has_room(inst)) {
     enum { ROOM = 4 << 20 };
     *out = (Tuned){.by = XLA_TUNING__BACKEND__CUBLASLT,
                    .gemm = {.chosen = {true, 0}, .room = {true, ROOM}}};
@@ -215,28 +208,10 @@ static void assign_convolution(HlPass *p, HlInst *call, const HlConvConfig *chos
   hl_commit(p, by);
 }
 
-// Nobody has the result of this number, or all of them as one.
-static bool is_unused(const HlInst *inst, int number) {
-  for (const HlUse *use = inst->first_use; use; use = use->next)
-    if (use->user->op != HL_OP_GET_TUPLE_ELEMENT || hl_attr_int(use->user, HL_A_INDEX) == number)
-      return false;
-  return inst != inst->comp->root;
-}
-
 static void assign_gemm(HlPass *p, HlInst *call, const HlGemmConfig *chosen) {
-  const int last = call->shape->rank - 1;
   if (!hl_change(p, "gemm", call, NULL))
     return;
-  HlGemmConfig config = hl_gemm_config(p->arena, call);
-  config.chosen = chosen->chosen;
-  config.room = chosen->room;
-  hl_set_gemm_config(p->arena, call, &config);
-  if (is_unused(call, last)) {
-    const HlShape **results =
-        hl_arena_copy(p->arena, call->shape->element, sizeof *results * (size_t)(last + 1));
-    results[last] = hl_shape_array(p->m->shapes, HL_S8, 1, &chosen->room.value);
-    hl_set_shape(call, hl_shape_tuple(p->m->shapes, last + 1, results));
-  }
+  gemm_choose(p, call, chosen);
   hl_changed(p);
 }
 
@@ -255,12 +230,31 @@ static void assign_fusion(HlPass *p, HlInst *fusion, const Tuned *tuned) {
   hl_changed(p);
 }
 
+// --- What was measured ----------------------------------------------------------------------------
+
+static bool is_fission(XlaTuning__Backend by) {
+  return by == XLA_TUNING__BACKEND__CUBLASLT_FISSION ||
+         by == XLA_TUNING__BACKEND__HIPBLASLT_FISSION ||
+         by == XLA_TUNING__BACKEND__CUSTOM_KERNEL_FISSION;
+}
+
+// NULL: `why` says why it does not come apart, or is NULL after an error.
+static HlModule *parts_of(HlPass *p, const HlInst *inst, const Tuned *measured, const char **why) {
+  const XlaTuning__Backend here = gpu_target(p)->capability > 0
+                                      ? XLA_TUNING__BACKEND__CUBLASLT_FISSION
+                                      : XLA_TUNING__BACKEND__HIPBLASLT_FISSION;
+  *why = measured->by != here       ? "XLA has no such backend for this device"
+         : inst->op != HL_OP_FUSION ? "it is no fusion"
+                                    : NULL;
+  return *why ? NULL : fission_parts(p, inst, &measured->gemm, why);
+}
+
 // Whether a kernel of this kind can be given to the backend here.
 static bool is_possible(const HlInst *inst, const Tuned *tuned) {
   ConvKind kind;
   switch (tuned->by) {
   case XLA_TUNING__BACKEND__CUDNN: return conv_kind(inst, &kind);
-  case XLA_TUNING__BACKEND__CUBLASLT: return is_gemm(inst) && tuned->gemm.room.value >= 0;
+  case XLA_TUNING__BACKEND__CUBLASLT: return gemm_has_room(inst) && tuned->gemm.room.value >= 0;
   case XLA_TUNING__BACKEND__TRITON: return hl_fusion_code(inst) == HL_FUSION_TRITON_GEMM;
   case XLA_TUNING__BACKEND__BLOCK_LEVEL_EMITTER:
   case XLA_TUNING__BACKEND__NATIVE_EMITTER: return hl_fusion_code(inst) == HL_FUSION_NONE;
@@ -268,27 +262,51 @@ static bool is_possible(const HlInst *inst, const Tuned *tuned) {
   }
 }
 
-static void assign(HlPass *p, HlInst *inst) {
-  Tuned tuned, measured;
-  if (!usual_choice(p, inst, &tuned))
-    return;
-  if (tuning_find(p->cx, p->tuning, p->arena, gpu_target(p), inst, &measured)) {
-    if (is_possible(inst, &measured))
-      tuned = measured;
-    else
-      hl_warn(p->cx, hl_pos(inst), "%s was measured to be best by %s, which is not made here",
-              inst->name->text, tuning_backend(measured.by));
+// Takes what was measured in place of the usual choice, if there is something and it is possible. With `parts` the fusion comes
+// apart into these, which are the caller's. False after reporting.
+static bool take_measured(HlPass *p, const HlInst *inst, Tuned *tuned, HlModule **parts) {
+  Tuned measured;
+  const char *why = NULL;
+  *parts = NULL;
+  if (!tuning_find(p->cx, p->tuning, p->arena, gpu_target(p), inst, &measured))
+    return true;
+  if (is_fission(measured.by)) {
+    *parts = parts_of(p, inst, &measured, &why);
+    if (!*parts && !why)
+      return false;
   }
+  if (*parts || is_possible(inst, &measured))
+    *tuned = measured;
+  else
+    hl_warn(p->cx, hl_pos(inst), "%s was measured to be best by %s, which is not made here%s%s",
+            inst->name->text, tuning_backend(measured.by), why ? ": " : "", why ? why : "");
+  return true;
+}
+
+static void assign(HlPass *p, HlInst *inst) {
+  bool *ok = p->user;
+  Tuned tuned;
+  HlModule *parts;
+  if (!*ok || !usual_choice(p, inst, &tuned))
+    return;
+  *ok = take_measured(p, inst, &tuned, &parts);
+  if (!*ok)
+    return;
   tuning_add(p->cx, p->tuned, gpu_target(p), inst, &tuned);
-  if (tuned.by == XLA_TUNING__BACKEND__CUDNN)
+  if (parts)
+    fission_inline(p, inst, parts);
+  else if (tuned.by == XLA_TUNING__BACKEND__CUDNN)
     assign_convolution(p, inst, &tuned.conv);
   else if (tuned.by == XLA_TUNING__BACKEND__CUBLASLT)
     assign_gemm(p, inst, &tuned.gemm);
   else
     assign_fusion(p, inst, &tuned);
+  hl_module_free(parts);
 }
 
 bool pass_config_assigner(HlPass *p) {
+  bool ok = true;
+  p->user = &ok;
   hl_pass_visit(p, HL_COMPS_NO_FUSION, HL_OP_COUNT, assign);
-  return true;
+  return ok;
 }
