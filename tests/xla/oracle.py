@@ -241,10 +241,12 @@ def compiled(m):
 
 
 def mlir_text(path):
-    """MLIR, text or bytecode, as jaxlib's own printer writes it."""
+    """MLIR, text or bytecode, as jaxlib's own printer writes it. The context is a fresh one: jax 0.11 gives the same one several
+    times, and in it a resource that an earlier file named, `__elided__` too, is printed with a number behind its name."""
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
-    with open(path, "rb") as f, mlir.make_ir_context():
+    make_context = getattr(mlir, "_create_ir_context", mlir.make_ir_context)
+    with open(path, "rb") as f, make_context():
         return str(ir.Module.parse(f.read()))
 
 
