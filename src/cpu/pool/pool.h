@@ -1,0 +1,43 @@
+// cpu/pool/pool.h: threads that share the work of kernels.
+//
+// A kernel cuts its work into chunks that do not depend on each other. Which thread does which chunk, and in what order, is
+// not known; so that results do not depend on the number of threads, how work is cut must not depend on it either.
+#ifndef HILO_CPU_POOL_H
+#define HILO_CPU_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct CpuPool CpuPool;
+// `threads` that work, the caller of cpu_parallel among them; 0: as many as this process may use (affinity, control groups).
+// Workers are started when first needed, and sleep when there is nothing to do. NULL: no memory.
+CpuPool *cpu_pool_new(int threads);
+void cpu_pool_free(CpuPool *pool);  // nothing may be running; NULL is fine
+int cpu_pool_threads(const CpuPool *pool);
+int cpu_usable_threads(void);       // what 0 stands for
+
+// One execution of a program: it runs one kernel after another. Many may share a pool, each from a thread of its own.
+typedef struct CpuTeam CpuTeam;
+CpuTeam *cpu_team_new(CpuPool *pool);  // NULL: no memory
+void cpu_team_free(CpuTeam *team);     // NULL is fine
+
+// A member of a team while it works on a chunk: what memory it may scribble on.
+typedef struct CpuMember CpuMember;
+// At least so many bytes, aligned to 64, kept until the same member asks for more; what is in it is not kept from chunk to
+// chunk. NULL: no memory.
+void *cpu_scratch(CpuMember *member, size_t bytes);
+
+// One chunk, 0 <= chunk < n. False: it failed; chunks not begun are left out.
+typedef bool CpuChunk(void *user, int64_t chunk, CpuMember *member);
+// Runs n chunks and returns when all are done; false when one failed. `seconds` is about how long all of them take on one
+// thread: short work is not worth waking anybody (cpu.md 4: 70 us). A chunk must not call this itself.
+bool cpu_parallel(CpuTeam *team, int64_t n, double seconds, CpuChunk *chunk, void *user);
+
+// The caller wants the run to end: chunks not begun are left out and cpu_parallel returns false. Any thread may say so.
+void cpu_team_stop(CpuTeam *team);
+bool cpu_team_stopped(const CpuTeam *team);
+// It may run again.
+void cpu_team_resume(CpuTeam *team);
+
+#endif
