@@ -1,7 +1,10 @@
 // cpu/pool/pool.h: threads that share the work of kernels.
 //
 // A kernel cuts its work into chunks that do not depend on each other. Which thread does which chunk, and in what order, is
-// not known; so that results do not depend on the number of threads, how work is cut must not depend on it either.
+// not known; so that results do not depend on the number of threads, how work is cut must not depend on it either. A chunk costs
+// 50 ns beside its work; a few times as many chunks as there may be threads let all end at about the same time.
+//
+// Memory of pools, teams and members belongs to no try (base/memory.h): who makes a pool or a team in one holds it (base_hold).
 #ifndef HILO_CPU_POOL_H
 #define HILO_CPU_POOL_H
 
@@ -31,7 +34,8 @@ void *cpu_scratch(CpuMember *member, size_t bytes);
 // One chunk, 0 <= chunk < n. False: it failed; chunks not begun are left out.
 typedef bool CpuChunk(void *user, int64_t chunk, CpuMember *member);
 // Runs n chunks and returns when all are done; false when one failed. `seconds` is about how long all of them take on one
-// thread: short work is not worth waking anybody (cpu.md 4: 70 us). A chunk must not call this itself.
+// thread: short work is not worth waking anybody (cpu.md 4: 70 us), though those who are awake anyway help; less than 2 us,
+// and 0, the caller does alone. A chunk must not call this itself.
 bool cpu_parallel(CpuTeam *team, int64_t n, double seconds, CpuChunk *chunk, void *user);
 
 // The caller wants the run to end: chunks not begun are left out and cpu_parallel returns false. Any thread may say so.

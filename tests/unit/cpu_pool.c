@@ -1,0 +1,342 @@
+// The pool of the CPU backend: every chunk is done once, by whatever number of threads, for several clients at once; what fails or
+// is stopped ends; memory is aligned and kept. Under the thread sanitizer (hacking.md, Build) this is the test of its races.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <assert.h>
+#include <cmocka.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cpu/pool/alloc.h"
+#include "cpu/pool/pool.h"
+#include "cpu/pool/usable.h"
+
+enum { CHUNKS = 1000 };
+
+typedef struct Job {
+  int64_t fails;  // this chunk does; -1: none
+  int64_t stops;  // this one stops the team
+  CpuTeam *team;
+  double sum[CHUNKS];  // by chunk: how work is cut does not depend on who does it
+  atomic_int times[CHUNKS];
+  atomic_int begun;
+} Job;
+
+static bool sum_chunk(void *user, int64_t chunk, CpuMember *member) {
+  Job *job = user;
+  double *term = cpu_scratch(member, 100 * sizeof *term);
+  assert(term && (uintptr_t)term % 64 == 0);
+  for (int k = 0; k < 100; k++)
+    term[k] = 1.0 / (double)(100 * chunk + k + 1);
+  job->sum[chunk] = 0;
+  for (int k = 0; k < 100; k++)
+    job->sum[chunk] += term[k];
+  atomic_fetch_add(&job->times[chunk], 1);
+  atomic_fetch_add(&job->begun, 1);
+  if (chunk == job->stops)
+    cpu_team_stop(job->team);
+  return chunk != job->fails;
+}
+
+static Job *job_new(CpuTeam *team) {
+  Job *job = calloc(1, sizeof *job);
+  *job = (Job){.fails = -1, .stops = -1, .team = team};
+  return job;
+}
+
+static double total(const Job *job) {
+  double sum = 0;
+  for (int k = 0; k < CHUNKS; k++) {
+    assert_int_equal(job->times[k], 1);
+    sum += job->sum[k];
+  }
+  return sum;
+}
+
+// The harmonic number of 100,000, to the bit the same for all numbers of threads.
+static void any_number_of_threads_does_the_same(void **state) {
+  double first = 0;
+  static const int threads[] = {1, 2, 8};
+  for (int t = 0; t < 3; t++) {
+    CpuPool *pool = cpu_pool_new(threads[t]);
+    CpuTeam *team = cpu_team_new(pool);
+    assert_int_equal(cpu_pool_threads(pool), threads[t]);
+    for (int repeat = 0; repeat < 20; repeat++) {
+      Job *job = job_new(team);
+      assert_true(cpu_parallel(team, CHUNKS, 1, sum_chunk, job));
+      first = first == 0 ? total(job) : first;
+      assert_true(total(job) == first);
+      free(job);
+    }
+    cpu_team_free(team);
+    cpu_pool_free(pool);
+  }
+  assert_true(first > 12.0901 && first < 12.0902);
+}
+
+static void a_failing_chunk_ends_the_region(void **state) {
+  CpuPool *pool = cpu_pool_new(4);
+  CpuTeam *team = cpu_team_new(pool);
+  for (int seconds = 0; seconds < 2; seconds++) {  // alone and together
+    Job *job = job_new(team);
+    job->fails = 10;
+    assert_false(cpu_parallel(team, CHUNKS, seconds, sum_chunk, job));
+    assert_true(job->begun > 10 && job->begun <= CHUNKS);
+    assert_true(seconds > 0 || job->begun == 11);
+    free(job);
+    job = job_new(team);
+    assert_true(cpu_parallel(team, CHUNKS, seconds, sum_chunk, job));
+    total(job);
+    free(job);
+  }
+  cpu_team_free(team);
+  cpu_pool_free(pool);
+}
+
+static void a_stopped_team_runs_when_it_is_resumed(void **state) {
+  CpuPool *pool = cpu_pool_new(4);
+  CpuTeam *team = cpu_team_new(pool), *other = cpu_team_new(pool);
+  for (int seconds = 0; seconds < 2; seconds++) {
+    Job *job = job_new(team);
+    job->stops = 10;
+    assert_false(cpu_parallel(team, CHUNKS, seconds, sum_chunk, job));
+    assert_true(cpu_team_stopped(team) && !cpu_team_stopped(other));
+    const int begun = job->begun;
+    assert_false(cpu_parallel(team, CHUNKS, seconds, sum_chunk, job));
+    assert_false(cpu_parallel(team, 0, seconds, sum_chunk, job));
+    assert_int_equal(job->begun, begun);
+    free(job);
+    job = job_new(other);
+    assert_true(cpu_parallel(other, CHUNKS, seconds, sum_chunk, job));
+    total(job);
+    cpu_team_resume(team);
+    memset(job, 0, sizeof *job);
+    *job = (Job){.fails = -1, .stops = -1};
+    assert_true(cpu_parallel(team, CHUNKS, seconds, sum_chunk, job));
+    total(job);
+    free(job);
+  }
+  cpu_team_free(team);
+  cpu_team_free(other);
+  cpu_pool_free(pool);
+}
+
+// --- Many small regions -------------------------------------------------------------------------
+
+static bool add_chunk(void *user, int64_t chunk, CpuMember *member) {
+  int64_t *sum = user;  // of each chunk
+  sum[8 * chunk] += chunk + 1;
+  return true;
+}
+
+static void many_regions(CpuTeam *team, int n) {
+  int64_t sum[8 * 8] = {0};
+  for (int k = 0; k < n; k++)
+    assert_true(cpu_parallel(team, 8, 10e-6, add_chunk, sum));
+  for (int k = 0; k < 8; k++)
+    assert_int_equal(sum[8 * k], (int64_t)n * (k + 1));
+}
+
+static void small_regions_follow_each_other(void **state) {
+  CpuPool *pool = cpu_pool_new(3);
+  CpuTeam *team = cpu_team_new(pool);
+  int64_t sum[8 * 8] = {0};
+  assert_true(cpu_parallel(team, 8, 1, add_chunk, sum));  // all are awake from here on
+  many_regions(team, 100000);
+  cpu_team_free(team);
+  cpu_pool_free(pool);
+}
+
+// --- Several clients ----------------------------------------------------------------------------
+
+enum { CLIENTS = 4, ROUNDS = 60 };
+
+typedef struct Client {
+  CpuPool *pool;
+  int number;
+  pthread_t thread;
+} Client;
+
+// Teams come and go while others run, some fail, some are stopped.
+static void *be_client(void *user) {
+  const Client *c = user;
+  for (int round = 0; round < ROUNDS; round++) {
+    CpuTeam *team = cpu_team_new(c->pool);
+    Job *job = job_new(team);
+    const int what = (round + c->number) % 4;
+    job->fails = what == 1 ? 500 : -1;
+    job->stops = what == 2 ? 300 : -1;
+    const bool ok = cpu_parallel(team, CHUNKS, what == 3 ? 100e-6 : 1, sum_chunk, job);
+    assert_int_equal(ok, what == 0 || what == 3);
+    if (ok)
+      total(job);
+    free(job);
+    cpu_team_resume(team);
+    many_regions(team, 50);
+    cpu_team_free(team);
+  }
+  return NULL;
+}
+
+static void clients_run_side_by_side(void **state) {
+  static const int threads[] = {1, 2, 8};
+  for (int t = 0; t < 3; t++) {
+    Client client[CLIENTS];
+    CpuPool *pool = cpu_pool_new(threads[t]);
+    for (int k = 0; k < CLIENTS; k++) {
+      client[k] = (Client){.pool = pool, .number = k};
+      assert_int_equal(pthread_create(&client[k].thread, NULL, be_client, &client[k]), 0);
+    }
+    for (int k = 0; k < CLIENTS; k++)
+      pthread_join(client[k].thread, NULL);
+    cpu_pool_free(pool);
+  }
+}
+
+// --- Waking -------------------------------------------------------------------------------------
+
+static bool note_thread(void *user, int64_t chunk, CpuMember *member) {
+  CpuMember **who = user;
+  who[chunk] = member;
+  const struct timespec ms = {.tv_nsec = 1000000};
+  nanosleep(&ms, NULL);
+  return true;
+}
+
+static int members(CpuTeam *team, double seconds) {
+  CpuMember *who[100];
+  assert_true(cpu_parallel(team, 100, seconds, note_thread, who));
+  int n = 0;
+  for (int k = 0; k < 100; k++) {
+    bool seen = false;
+    for (int j = 0; j < k && !seen; j++)
+      seen = who[j] == who[k];
+    n += !seen;
+  }
+  return n;
+}
+
+// On a loaded machine a worker may come late, or take its time to sleep.
+static void come_to(CpuTeam *team, double seconds, int n) {
+  int seen = members(team, seconds);
+  for (int k = 0; k < 20 && seen != n; k++) {
+    usleep(20000);
+    seen = members(team, seconds);
+  }
+  assert_int_equal(seen, n);
+}
+
+static void short_work_wakes_nobody(void **state) {
+  CpuPool *pool = cpu_pool_new(4);
+  CpuTeam *team = cpu_team_new(pool);
+  assert_int_equal(members(team, 100e-6), 1);
+  come_to(team, 160e-6, 2);
+  come_to(team, 100e-6, 1);
+  come_to(team, 1, 4);
+  come_to(team, 100e-6, 1);
+  come_to(team, 1, 4);
+  cpu_team_free(team);
+  cpu_pool_free(pool);
+}
+
+// --- How many threads ---------------------------------------------------------------------------
+
+static void put_file(const char *root, const char *path, const char *text) {
+  char at[512];
+  snprintf(at, sizeof at, "%s/%s", root, path);
+  for (char *slash = strchr(at + strlen(root) + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    *slash = '\0';
+    mkdir(at, 0777);
+    *slash = '/';
+  }
+  FILE *f = fopen(at, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+}
+
+static void groups_limit_the_threads(void **state) {
+  static const struct {
+    const char *groups;
+    const char *file[3][2];
+    int limit;
+  } machine[] = {
+      {"0::/\n", {{0}}, INT_MAX},
+      {"0::/a/b\n", {{"a/b/cpu.max", "200000 100000\n"}}, 2},
+      {"0::/a/b\n", {{"a/b/cpu.max", "max 100000\n"}, {"a/cpu.max", "250000 100000\n"}}, 3},
+      {"0::/a/b\n", {{"a/b/cpu.max", "400000 100000\n"}, {"a/cpu.max", "50000 100000\n"}}, 1},
+      {"0::/elsewhere\n", {{"cpu.max", "700000 100000\n"}}, 7},
+      {"3:cpuset:/\n2:cpu,cpuacct:/j\n0::/\n",
+       {{"cpu,cpuacct/j/cpu.cfs_quota_us", "500000"},
+        {"cpu,cpuacct/j/cpu.cfs_period_us", "100000"}},
+       5},
+      {"1:cpu:/j\n",
+       {{"cpu/j/cpu.cfs_quota_us", "-1"}, {"cpu/j/cpu.cfs_period_us", "100000"}},
+       INT_MAX},
+      {"1:cpu:/out/side\n",
+       {{"cpu/cpu.cfs_quota_us", "60000"}, {"cpu/cpu.cfs_period_us", "20000"}},
+       3},
+  };
+  for (size_t k = 0; k < sizeof machine / sizeof *machine; k++) {
+    char root[] = "/tmp/hilo-groups-XXXXXX", path[256], clean[300];
+    assert_non_null(mkdtemp(root));
+    put_file(root, "proc/self/cgroup", machine[k].groups);
+    for (int f = 0; f < 3 && machine[k].file[f][0]; f++) {
+      snprintf(path, sizeof path, "sys/fs/cgroup/%s", machine[k].file[f][0]);
+      put_file(root, path, machine[k].file[f][1]);
+    }
+    assert_int_equal(cpu_group_limit(root), machine[k].limit);
+    snprintf(clean, sizeof clean, "rm -r %s", root);
+    assert_int_equal(system(clean), 0);
+  }
+  assert_true(cpu_usable_threads() >= 1);
+  CpuPool *pool = cpu_pool_new(0);
+  assert_int_equal(cpu_pool_threads(pool), cpu_usable_threads());
+  cpu_pool_free(pool);
+}
+
+// --- Memory -------------------------------------------------------------------------------------
+
+static bool use_scratch(void *user, int64_t chunk, CpuMember *member) {
+  void **last = user;
+  static const size_t sizes[] = {1, 5000, 64, (5 << 20) + 1, 5000};
+  char *at = cpu_scratch(member, sizes[chunk]);
+  assert((uintptr_t)at % 64 == 0);
+  memset(at, 1, sizes[chunk]);
+  const bool kept = at == *last;
+  *last = at;
+  return chunk != 2 && chunk != 4 ? true : kept;  // it is large enough
+}
+
+static void scratch_grows_and_is_kept(void **state) {
+  CpuPool *pool = cpu_pool_new(1);
+  CpuTeam *team = cpu_team_new(pool);
+  void *last = NULL;
+  assert_true(cpu_parallel(team, 5, 1, use_scratch, &last));
+  cpu_team_free(team);
+  cpu_pool_free(pool);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(any_number_of_threads_does_the_same),
+      cmocka_unit_test(a_failing_chunk_ends_the_region),
+      cmocka_unit_test(a_stopped_team_runs_when_it_is_resumed),
+      cmocka_unit_test(small_regions_follow_each_other),
+      cmocka_unit_test(clients_run_side_by_side),
+      cmocka_unit_test(short_work_wakes_nobody),
+      cmocka_unit_test(groups_limit_the_threads),
+      cmocka_unit_test(scratch_grows_and_is_kept),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
