@@ -327,6 +327,98 @@ static void scratch_grows_and_is_kept(void **state) {
   cpu_pool_free(pool);
 }
 
+enum { MB = 1 << 20 };
+
+static void freed_blocks_are_used_again(void **state) {
+  CpuAlloc *alloc = cpu_alloc_new(40 * MB);
+  static const size_t sizes[] = {0, 1, 64, 65, 1000, 5000, MB, 2 * MB, 7 * MB + 12345};
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    char *at = cpu_alloc_get(alloc, sizes[k]);
+    assert_true(at && (uintptr_t)at % 64 == 0);
+    assert_true(cpu_alloc_use(alloc).used >= sizes[k]);
+    assert_true(cpu_alloc_use(alloc).used <= sizes[k] + sizes[k] / 8 + 64);
+    memset(at, 1, sizes[k]);
+    cpu_alloc_put(alloc, at, sizes[k]);
+    assert_int_equal(cpu_alloc_use(alloc).used, 0);
+    char *again = cpu_alloc_get(alloc, sizes[k] ? sizes[k] - sizes[k] / 1000 : 0);
+    assert_ptr_equal(at, again);
+    cpu_alloc_put(alloc, again, sizes[k]);
+  }
+  cpu_alloc_put(alloc, NULL, 100);
+  assert_null(cpu_alloc_get(alloc, SIZE_MAX));
+  assert_null(cpu_alloc_get(alloc, SIZE_MAX / 8));
+  cpu_alloc_free(alloc);
+}
+
+// The last used stay.
+static void no_more_is_kept_than_may_be(void **state) {
+  CpuAlloc *alloc = cpu_alloc_new(10 * MB);
+  void *at[20], *large = cpu_alloc_get(alloc, 11 * MB);
+  for (int k = 0; k < 20; k++)
+    at[k] = cpu_alloc_get(alloc, MB);
+  assert_int_equal(cpu_alloc_use(alloc).used, 31 * MB);
+  for (int k = 0; k < 20; k++)
+    cpu_alloc_put(alloc, at[k], MB);
+  assert_int_equal(cpu_alloc_use(alloc).kept, 10 * MB);
+  cpu_alloc_put(alloc, large, 11 * MB);
+  assert_int_equal(cpu_alloc_use(alloc).kept, 0);
+  assert_int_equal(cpu_alloc_use(alloc).most_used, 31 * MB);
+  cpu_alloc_put(alloc, cpu_alloc_get(alloc, MB), MB);
+  cpu_alloc_trim(alloc, 1000);
+  assert_int_equal(cpu_alloc_use(alloc).kept, MB);
+  cpu_alloc_trim(alloc, 0);
+  assert_int_equal(cpu_alloc_use(alloc).kept, 0);
+  cpu_alloc_free(alloc);
+}
+
+static void *ask_and_give_back(void *user) {
+  CpuAlloc *alloc = user;
+  char *at[16] = {0};
+  size_t size[16] = {0};
+  uint32_t random = (uint32_t)(uintptr_t)&random;
+  for (int round = 0; round < 20000; round++) {
+    random = random * 1664525 + 1013904223;
+    const int k = random >> 28;
+    for (size_t b = 0; b < size[k]; b += 4096)
+      assert_int_equal(at[k][b], k);
+    cpu_alloc_put(alloc, at[k], size[k]);
+    size[k] = (size_t)1 << (random >> 10) % 18;
+    at[k] = cpu_alloc_get(alloc, size[k]);
+    memset(at[k], k, size[k]);
+  }
+  for (int k = 0; k < 16; k++)
+    cpu_alloc_put(alloc, at[k], size[k]);
+  return NULL;
+}
+
+static void threads_share_an_allocator(void **state) {
+  CpuAlloc *alloc = cpu_alloc_new(MB);
+  pthread_t thread[4];
+  for (int k = 0; k < 4; k++)
+    assert_int_equal(pthread_create(&thread[k], NULL, ask_and_give_back, alloc), 0);
+  for (int k = 0; k < 4; k++)
+    pthread_join(thread[k], NULL);
+  assert_int_equal(cpu_alloc_use(alloc).used, 0);
+  cpu_alloc_free(alloc);
+}
+
+static void who_sleeps_for_long_gives_back(void **state) {
+  CpuAlloc *alloc = cpu_alloc_new(MB);
+  CpuPool *pool = cpu_pool_new(2);
+  cpu_pool_tend(pool, alloc, 0.02);
+  CpuTeam *team = cpu_team_new(pool);
+  for (int round = 0; round < 3; round++) {
+    cpu_alloc_put(alloc, cpu_alloc_get(alloc, 1000), 1000);
+    come_to(team, 1, 2);
+    for (int k = 0; k < 100 && cpu_alloc_use(alloc).kept; k++)
+      usleep(20000);
+    assert_int_equal(cpu_alloc_use(alloc).kept, 0);
+  }
+  cpu_team_free(team);
+  cpu_pool_free(pool);
+  cpu_alloc_free(alloc);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(any_number_of_threads_does_the_same),
@@ -337,6 +429,10 @@ int main(void) {
       cmocka_unit_test(short_work_wakes_nobody),
       cmocka_unit_test(groups_limit_the_threads),
       cmocka_unit_test(scratch_grows_and_is_kept),
+      cmocka_unit_test(freed_blocks_are_used_again),
+      cmocka_unit_test(no_more_is_kept_than_may_be),
+      cmocka_unit_test(threads_share_an_allocator),
+      cmocka_unit_test(who_sleeps_for_long_gives_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

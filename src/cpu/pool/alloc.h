@@ -14,6 +14,24 @@
 
 // A block of the system's, aligned to 64, at least; what is in it is not known. NULL: no memory.
 void *cpu_block_new(size_t bytes);
-void cpu_block_free(void *block, size_t bytes);  // of as many bytes as it was asked for with; NULL is fine
+void cpu_block_free(void *block, size_t bytes);  // as many bytes as it was asked for with; NULL is fine
+
+// Memory that is asked for and given back again and again, by any thread.
+typedef struct CpuAlloc CpuAlloc;
+// Keeps at most so many bytes of what was given back, the last used.
+CpuAlloc *cpu_alloc_new(size_t keep);   // NULL: no memory
+void cpu_alloc_free(CpuAlloc *alloc);   // all must have been given back; NULL is fine
+void *cpu_alloc_get(CpuAlloc *alloc, size_t bytes);  // as cpu_block_new
+void cpu_alloc_put(CpuAlloc *alloc, void *block, size_t bytes);  // NULL is fine
+// To the system goes what nobody has used for so many seconds: 0: all that is kept. Blocks that rested for CPU_ALLOC_RESTS go
+// whenever something is asked for or given back.
+#define CPU_ALLOC_RESTS 10.0
+void cpu_alloc_trim(CpuAlloc *alloc, double seconds);
+
+typedef struct CpuAllocUse {
+  size_t used, most_used;  // bytes, rounded up, that were asked for and not given back: now, and at most so far
+  size_t kept;
+} CpuAllocUse;
+CpuAllocUse cpu_alloc_use(CpuAlloc *alloc);
 
 #endif

@@ -18,6 +18,8 @@
 // number owes a token; a worker that has parked and sees work after all lowers it itself, and owes it to nobody. Since a worker
 // raises `parked` before it looks a last time and a caller has chunks left before it reads `parked`, one of the two
 // sees the other.
+//
+// A worker that has slept for long gives back memory, once, and sleeps on.
 
 #include "cpu/pool/pool.h"
 
@@ -28,8 +30,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
-
-#include "cpu/pool/alloc.h"
 
 #define WORTH_WAKING 150e-6  // of work, for each that is woken
 #define WORTH_SHARING 2e-6   // less than that the caller does alone
@@ -60,11 +60,14 @@ typedef struct Worker {
   CpuPool *pool;
   pthread_t thread;
   CpuMember member;
+  bool rested;  // has given back memory since it worked
 } Worker;
 
 struct CpuPool {
   int threads;
-  Worker *worker;  // threads - 1
+  Worker *worker;   // threads - 1
+  CpuAlloc *alloc;  // gives back what it keeps after ...
+  double idle;      // ... seconds without work
   pthread_mutex_t lock;
   CpuTeam *_Atomic teams;  // more come at the head, none goes
   sem_t token;
@@ -91,6 +94,22 @@ static void breathe(void) {
 static void take_token(sem_t *sem) {
   while (sem_wait(sem) != 0 && errno == EINTR)
     ;
+}
+
+// --- Scratch ------------------------------------------------------------------------------------
+
+static void drop_scratch(CpuMember *member) {
+  cpu_block_free(member->scratch, member->size);
+  *member = (CpuMember){0};
+}
+
+void *cpu_scratch(CpuMember *member, size_t bytes) {
+  if (member->scratch && bytes <= member->size)
+    return member->scratch;
+  drop_scratch(member);
+  member->size = bytes < 4096 ? 4096 : bytes;
+  member->scratch = cpu_block_new(member->size);
+  return member->scratch;
 }
 
 // --- Chunks -------------------------------------------------------------------------------------
@@ -159,17 +178,47 @@ static bool unpark(CpuPool *pool) {
   return n > 0;
 }
 
-static void park(CpuPool *pool) {
+static void rest(Worker *w) {
+  drop_scratch(&w->member);
+  cpu_alloc_trim(w->pool->alloc, 0);
+  w->rested = true;
+}
+
+// Whether a token came within so many seconds.
+static bool token_comes(sem_t *sem, double seconds) {
+  struct timespec end;
+  clock_gettime(CLOCK_REALTIME, &end);
+  const double ns = (double)end.tv_nsec + 1e9 * seconds;
+  end.tv_sec += (time_t)(ns / 1e9);
+  end.tv_nsec = (long)(ns - 1e9 * (double)(time_t)(ns / 1e9));
+  int status;
+  do
+    status = sem_timedwait(sem, &end);
+  while (status != 0 && errno == EINTR);
+  return status == 0;
+}
+
+// Sleeps until there is a token.
+static void park(Worker *w) {
+  CpuPool *pool = w->pool;
   atomic_fetch_add(&pool->parked, 1);
-  if (!has_work(pool) || !unpark(pool))
-    take_token(&pool->token);
+  if (has_work(pool) && unpark(pool))
+    return;
+  if (pool->alloc && !w->rested) {
+    if (token_comes(&pool->token, pool->idle))
+      return;
+    rest(w);
+  }
+  take_token(&pool->token);
 }
 
 static void *run_worker(void *user) {
   Worker *w = user;
   while (!atomic_load(&w->pool->ends))
-    if (!help(w) && !find_work(w->pool))
-      park(w->pool);
+    if (help(w))
+      w->rested = false;
+    else if (!find_work(w->pool))
+      park(w);
   return NULL;
 }
 
@@ -259,22 +308,6 @@ void cpu_team_resume(CpuTeam *team) {
   atomic_store(&team->stopped, false);
 }
 
-// --- Scratch ------------------------------------------------------------------------------------
-
-static void drop_scratch(CpuMember *member) {
-  cpu_block_free(member->scratch, member->size);
-  *member = (CpuMember){0};
-}
-
-void *cpu_scratch(CpuMember *member, size_t bytes) {
-  if (member->scratch && bytes <= member->size)
-    return member->scratch;
-  drop_scratch(member);
-  member->size = bytes < 4096 ? 4096 : bytes;
-  member->scratch = cpu_block_new(member->size);
-  return member->scratch;
-}
-
 // --- Teams and pools ----------------------------------------------------------------------------
 
 static CpuTeam *unused_team(CpuPool *pool) {
@@ -354,4 +387,9 @@ void cpu_pool_free(CpuPool *pool) {
 
 int cpu_pool_threads(const CpuPool *pool) {
   return pool->threads;
+}
+
+void cpu_pool_tend(CpuPool *pool, CpuAlloc *alloc, double seconds) {
+  pool->alloc = alloc;
+  pool->idle = seconds;
 }

@@ -12,11 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cpu/pool/alloc.h"
+
 typedef struct CpuPool CpuPool;
 // `threads` that work, the caller of cpu_parallel among them; 0: as many as this process may use (affinity, control groups).
 // Workers are started when first needed, and sleep when there is nothing to do. NULL: no memory.
 CpuPool *cpu_pool_new(int threads);
 void cpu_pool_free(CpuPool *pool);  // nothing may be running; NULL is fine
+// Workers without work for so many seconds give back what the allocator keeps, and their scratch. Before the first region.
+void cpu_pool_tend(CpuPool *pool, CpuAlloc *alloc, double seconds);
 int cpu_pool_threads(const CpuPool *pool);
 int cpu_usable_threads(void);       // what 0 stands for
 
