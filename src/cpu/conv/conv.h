@@ -1,0 +1,109 @@
+// cpu/conv/conv.h: how a convolution is laid out for the machine.
+//
+// Every element of the result is a sum of products,
+//
+//   y[place, column]  =  sum over k of  x[row[place] + step[k]] * w[k, column]
+//
+// where a place is a batch and a position of the window, a column an output feature, and k runs over input features and taps
+// of the window. That x is read at the sum of two offsets holds in every layout, with every stride and dilation, as long as
+// no window sticks out of the input: so the input is read where it lies, or, where a window sticks out or the
+// type is another, as a copy of the box that is needed, with zeros around it. Nothing is unrolled into matrices. Weights are
+// brought into panels [k][columns of a block], and a micro-kernel multiplies some places by a block of columns.
+//
+// Dilation of the input: places of one phase (their number modulo the dilation, roughly) see the same subset of the taps and
+// need no holes. Each combination of phases is a part, an ordinary convolution that writes every so many-th place.
+//
+// Groups: with many small groups (depthwise) the vector lies across groups instead of output features, and x is read as
+// vectors: x[row[place] + step[k] + column]. Complex numbers are pairs of reals: k runs over both halves of x, columns over
+// both halves of y, and panels hold (re, im) and (-im, re).
+//
+// A gradient by weights is a convolution whose window is the image: few places, a long sum. It is the same with the
+// sum cut into boxes that fit the cache; all is cut into boxes of places, of columns and of the sum.
+#ifndef HILO_CPU_CONV_CONV_H
+#define HILO_CPU_CONV_CONV_H
+
+#include "cpu/kernel/kernel.h"
+
+// --- The micro-kernels (panel_simd.c) ----------------------------------------------------------------
+
+// What is computed in; what x, w and y are brought to.
+typedef enum ConvType { CONV_F32, CONV_F64, CONV_I32, CONV_I64, CONV_TYPES } ConvType;
+
+// Some places times one block of columns. Offsets in elements.
+typedef struct ConvPanel {
+  const void *x;
+  const int64_t *row;   // of a place, in x
+  const int64_t *step;  // of k, in x
+  const int64_t *to;    // of a place, in y
+  int64_t rows, steps;
+  const void *w;        // [steps][columns], aligned to 64
+  void *y;              // the columns of a place stand beside each other
+  bool add;             // to what is in y
+} ConvPanel;
+typedef void ConvPanelFn(const ConvPanel *panel);
+
+enum { CONV_VECTORS = 2 };  // at most in a block of columns
+typedef struct ConvLevel {
+  int lanes[CONV_TYPES];    // of a vector
+  ConvPanelFn *panel[CONV_TYPES][2][CONV_VECTORS];  // by whether x is read as vectors, and vectors of a block less 1
+} ConvLevel;
+SIMD_DECLARE(const ConvLevel, conv_level);
+
+// --- The plan (make.c) ---------------------------------------------------------------------------------
+
+enum { CONV_SPATIAL = 6 };  // dimensions at most
+// Axes of the input, those of the places of the result, those of the sum. Spatial ones follow the named ones.
+enum { X_BATCH, X_FEATURE, X_GROUP, X_HALF, X_SPATIAL, X_AXES = X_SPATIAL + CONV_SPATIAL };
+enum { PLACE_BATCH, PLACE_SPATIAL, PLACE_AXES = PLACE_SPATIAL + CONV_SPATIAL };
+enum { SUM_FEATURE, SUM_HALF, SUM_TAP, SUM_AXES = SUM_TAP + CONV_SPATIAL };
+
+// The element that tap t of the window at place p sees, along one dimension, is p * stride + t * dilation + first.
+typedef struct ConvDim {
+  int64_t stride, dilation, first;
+} ConvDim;
+
+typedef struct ConvPart {
+  int64_t places[PLACE_AXES], sums[SUM_AXES];          // how many along each axis
+  int64_t place_box[PLACE_AXES], sum_box[SUM_AXES];    // at most in a box
+  ConvDim dim[CONV_SPATIAL];
+  int64_t y, y_step[PLACE_AXES];                       // where it begins, and how far apart places lie
+  int64_t w, w_step[SUM_AXES];
+  int64_t boxes, first_box;                            // boxes of places, and of the parts before
+} ConvPart;
+
+// Strides are in units of what is computed in where memory has that type, so complex numbers count two.
+typedef struct ConvKernel {
+  CpuKernel kernel;
+  HlDtype x_dtype, w_dtype, y_dtype;
+  ConvType type;
+  bool complex;
+  bool across_groups;       // columns are groups, slices the output features of a group; else the other way round
+  const ConvLevel *level;
+  int vectors;              // of a block of columns
+  int64_t block;            // columns in it
+  int spatial;
+  int64_t x_dim[X_AXES], x_stride[X_AXES];
+  int x_order[X_AXES], place_order[PLACE_AXES], sum_order[SUM_AXES];  // from the largest stride to the smallest
+  int64_t columns, w_column, y_column, column_box, column_boxes;
+  int64_t slices, x_slice, w_slice, y_slice;
+  ConvPart *part;
+  int n_parts;
+  int64_t boxes;            // of places, of all parts
+  int64_t most_rows, most_steps, most_elements;  // of a box
+  double macs;              // multiplications
+} ConvKernel;
+
+// Which elements of x a box of places and sums sees, by axis of x, padding included.
+typedef struct ConvBox {
+  int64_t place[PLACE_AXES], places[PLACE_AXES];  // first, and how many
+  int64_t sum[SUM_AXES], sums[SUM_AXES];
+  int64_t column, columns;
+} ConvBox;
+void conv_range(const ConvKernel *c, const ConvPart *part, const ConvBox *box, int64_t *low, int64_t *n);
+
+extern const CpuKernelKind cpu_kind_conv;
+CpuKernel *conv_make(CpuMaker *maker, const HlInst *inst);
+bool conv_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why);
+void conv_print(HlBuf *out, const CpuKernel *kernel);
+
+#endif

@@ -1,0 +1,348 @@
+// cpu/conv/run.c: computes a convolution box by box.
+
+#include <string.h>
+
+#include "cpu/conv/conv.h"
+
+typedef struct Run {
+  const ConvKernel *c;
+  const char *x, *w;
+  char *y;
+} Run;
+
+// One chunk: a box of places, a slice, some columns; then each box of its sum.
+typedef struct Work {
+  const Run *run;
+  const ConvKernel *c;
+  const ConvPart *part;
+  int64_t slice;
+  ConvBox box;
+  int64_t rows, steps;
+  // In scratch memory:
+  int64_t *row, *to, *to_own;  // of a place: in x, in y, in `own`
+  int64_t *step, *weight;      // of a step of the sum: in x, in w
+  char *panel, *copy;
+  char *own;  // results of columns that cannot be written where they belong, [block][place]
+} Work;
+
+static size_t size_of(const ConvKernel *c) {
+  return c->type == CONV_F32 || c->type == CONV_I32 ? 4 : 8;
+}
+
+// --- Offsets ------------------------------------------------------------------------------------
+
+// Adds an axis inside those before: at[k * n + j] = at[k] + j * stride.
+static int64_t expand(int64_t *at, int64_t count, int64_t n, int64_t stride) {
+  for (int64_t k = count - 1; k >= 0; k--)
+    for (int64_t j = n - 1; j >= 0; j--)
+      at[k * n + j] = at[k] + j * stride;
+  return count * n;
+}
+
+static void set_rows(Work *w, const int64_t *x_stride) {
+  const ConvKernel *c = w->c;
+  const ConvPart *part = w->part;
+  int64_t count = 1, start = part->y + w->slice * c->y_slice;
+  for (int k = 0; k < PLACE_AXES; k++)
+    start += w->box.place[k] * part->y_step[k];
+  w->row[0] = 0;
+  w->to[0] = start;
+  for (int k = 0; k < PLACE_AXES; k++) {
+    const int axis = c->place_order[k], d = axis - PLACE_SPATIAL;
+    const int64_t n = w->box.places[axis];
+    expand(w->to, count, n, part->y_step[axis]);
+    count = expand(w->row, count, n,
+                   axis == PLACE_BATCH ? x_stride[X_BATCH]
+                                       : part->dim[d].stride * x_stride[X_SPATIAL + d]);
+  }
+  w->rows = count;
+}
+
+static void set_steps(Work *w, const int64_t *x_stride) {
+  const ConvKernel *c = w->c;
+  const ConvPart *part = w->part;
+  int64_t count = 1, start = part->w + w->slice * c->w_slice;
+  for (int k = 0; k < SUM_AXES; k++)
+    start += w->box.sum[k] * part->w_step[k];
+  w->step[0] = 0;
+  w->weight[0] = start;
+  for (int k = 0; k < SUM_AXES; k++) {
+    const int axis = c->sum_order[k], d = axis - SUM_TAP;
+    const int64_t n = w->box.sums[axis];
+    expand(w->weight, count, n, part->w_step[axis]);
+    count = expand(w->step, count, n,
+                   axis == SUM_FEATURE ? x_stride[X_FEATURE]
+                   : axis == SUM_HALF  ? x_stride[X_HALF]
+                                       : part->dim[d].dilation * x_stride[X_SPATIAL + d]);
+  }
+  w->steps = count;
+}
+
+// --- The input ----------------------------------------------------------------------------------
+
+// Copies the box with zeros around; `stride` is that of the copy.
+static void copy_box(const Work *w, const char *x, const int64_t *low, const int64_t *n,
+                     const int64_t *stride) {
+  const ConvKernel *c = w->c;
+  const size_t size = size_of(c);
+  int line = X_AXES - 1;  // the innermost axis with something to it
+  while (line > 0 && n[c->x_order[line]] == 1)
+    line--;
+  const int axis = c->x_order[line];
+  const int64_t all = n[axis], before = low[axis] < 0 ? -low[axis] : 0,
+                past = low[axis] + all > c->x_dim[axis] ? low[axis] + all - c->x_dim[axis] : 0,
+                first = before < all ? before : all, last = all - past > first ? all - past : first;
+  int64_t at[X_AXES] = {0};
+  for (;;) {
+    bool inside = true;
+    int64_t from = (low[axis] + first) * c->x_stride[axis], to = 0;
+    for (int k = 0; k < line; k++) {
+      const int a = c->x_order[k];
+      const int64_t place = low[a] + at[a];
+      inside = inside && place >= 0 && place < c->x_dim[a];
+      from += place * c->x_stride[a];
+      to += at[a] * stride[a];
+    }
+    char *out = w->copy + (size_t)to * size;
+    if (!inside) {
+      memset(out, 0, (size_t)all * size);
+    } else {
+      const char *in = x + from * (int64_t)size;
+      memset(out, 0, (size_t)first * size);
+      if (c->x_stride[axis] == 1)
+        memcpy(out + (size_t)first * size, in, (size_t)(last - first) * size);
+      else if (size == 4)
+        for (int64_t k = first; k < last; k++, in += c->x_stride[axis] * 4)
+          memcpy(out + k * 4, in, 4);
+      else
+        for (int64_t k = first; k < last; k++, in += c->x_stride[axis] * 8)
+          memcpy(out + k * 8, in, 8);
+      memset(out + (size_t)last * size, 0, (size_t)(all - last) * size);
+    }
+    int k = line - 1;
+    for (; k >= 0 && ++at[c->x_order[k]] == n[c->x_order[k]]; k--)
+      at[c->x_order[k]] = 0;
+    if (k < 0)
+      return;
+  }
+}
+
+// Where the box of x begins and how far apart its elements lie: in the input where that can be, else in a copy.
+static const char *find_box(const Work *w, int64_t *stride) {
+  const ConvKernel *c = w->c;
+  int64_t low[X_AXES], n[X_AXES], from = 0, next = 1;
+  conv_range(c, w->part, &w->box, low, n);
+  bool inside = !c->across_groups || c->x_stride[X_GROUP] == 1;
+  for (int k = 0; k < X_AXES; k++) {
+    inside = inside && low[k] >= 0 && low[k] + n[k] <= c->x_dim[k];
+    from += low[k] * c->x_stride[k];
+  }
+  const int64_t slice = w->slice * c->x_slice;
+  if (inside) {
+    memcpy(stride, c->x_stride, sizeof c->x_stride);
+    return w->run->x + (from + slice) * (int64_t)size_of(c);
+  }
+  for (int k = X_AXES - 1; k >= 0; k--) {
+    stride[c->x_order[k]] = next;
+    next *= n[c->x_order[k]];
+  }
+  if (next > 0)
+    copy_box(w, w->run->x + slice * (int64_t)size_of(c), low, n, stride);
+  return w->copy;
+}
+
+// --- Weights ------------------------------------------------------------------------------------
+
+// [steps][block] from n columns; those beyond are 0.
+#define PACK(name, T)                                            \
+  static void name(const Work *w, int64_t column, int64_t n) {   \
+    const ConvKernel *c = w->c;                                  \
+    const T *from = (const T *)w->run->w + column * c->w_column; \
+    T *panel = (T *)w->panel;                                    \
+    for (int64_t k = 0; k < w->steps; k++, panel += c->block) {  \
+      const T *at = from + w->weight[k];                         \
+      if (c->w_column == 1)                                      \
+        memcpy(panel, at, (size_t)n * sizeof(T));                \
+      else                                                       \
+        for (int64_t j = 0; j < n; j++)                          \
+          panel[j] = at[j * c->w_column];                        \
+      for (int64_t j = n; j < c->block; j++)                     \
+        panel[j] = 0;                                            \
+    }                                                            \
+  }
+PACK(pack_4, uint32_t)
+PACK(pack_8, uint64_t)
+#undef PACK
+
+// The same of complex numbers, whose steps and columns are pairs of halves: (re, im) meets re of x, (-im, re) meets im.
+#define PACK(name, T)                                                \
+  static void name(const Work *w, int64_t column, int64_t n) {       \
+    const ConvKernel *c = w->c;                                      \
+    const T *from = (const T *)w->run->w + column / 2 * c->w_column; \
+    T *panel = (T *)w->panel;                                        \
+    for (int64_t k = 0; k < w->steps; k++, panel += c->block) {      \
+      const T *at = from + w->weight[k];                             \
+      for (int64_t j = 0; j < n; j += 2, at += c->w_column) {        \
+        panel[j] = k % 2 == 0 ? at[0] : -at[1];                      \
+        panel[j + 1] = k % 2 == 0 ? at[1] : at[0];                   \
+      }                                                              \
+      for (int64_t j = n; j < c->block; j++)                         \
+        panel[j] = 0;                                                \
+    }                                                                \
+  }
+PACK(pack_c64, float)
+PACK(pack_c128, double)
+#undef PACK
+
+static void pack(const Work *w, int64_t column, int64_t n) {
+  const bool small = size_of(w->c) == 4;
+  if (w->c->complex)
+    (small ? pack_c64 : pack_c128)(w, column, n);
+  else
+    (small ? pack_4 : pack_8)(w, column, n);
+}
+
+// --- The result ---------------------------------------------------------------------------------
+
+// Whether n columns can be written where they belong.
+static bool is_direct(const ConvKernel *c, int64_t n) {
+  return n == c->block && c->y_column == (c->complex ? 2 : 1);
+}
+
+static void store(const Work *w, const char *own, int64_t column, int64_t n) {
+  const ConvKernel *c = w->c;
+  const size_t size = size_of(c);
+  for (int64_t r = 0; r < w->rows; r++, own += (size_t)c->block * size)
+    for (int64_t j = 0; j < n; j++) {
+      const int64_t k = column + j,
+                    to = w->to[r] + (c->complex ? k / 2 * c->y_column + k % 2 : k * c->y_column);
+      memcpy(w->run->y + to * (int64_t)size, own + (size_t)j * size, size);
+    }
+}
+
+// --- Chunks -------------------------------------------------------------------------------------
+
+static int64_t min(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+
+// The columns of the chunk for one box of the sum.
+static void multiply(Work *w, bool add) {
+  const ConvKernel *c = w->c;
+  const size_t size = size_of(c);
+  int64_t stride[X_AXES];
+  const char *x = find_box(w, stride);
+  set_rows(w, stride);
+  set_steps(w, stride);
+  ConvPanelFn *panel = c->level->panel[c->type][c->across_groups][c->vectors - 1];
+  ConvPanel p = {.row = w->row,
+                 .step = w->step,
+                 .rows = w->rows,
+                 .steps = w->steps,
+                 .w = w->panel,
+                 .add = add};
+  for (int64_t k = 0, own = 0; k < w->box.columns; k += c->block) {
+    const int64_t column = w->box.column + k, n = min(c->block, w->box.columns - k);
+    pack(w, column, n);
+    p.x = c->across_groups ? x + (size_t)k * size : x;
+    if (is_direct(c, n)) {
+      p.y = w->run->y + (size_t)(column / (c->complex ? 2 : 1) * c->y_column) * size;
+      p.to = w->to;
+    } else {
+      p.y = w->own + (size_t)(own++ * w->rows * c->block) * size;
+      p.to = w->to_own;
+    }
+    panel(&p);
+  }
+}
+
+static void compute(Work *w) {
+  const ConvKernel *c = w->c;
+  const ConvPart *part = w->part;
+  for (int k = 0; k < SUM_AXES; k++) {
+    w->box.sum[k] = 0;
+    w->box.sums[k] = min(part->sum_box[k], part->sums[k]);
+  }
+  for (bool add = false;; add = true) {
+    multiply(w, add);
+    int k = SUM_AXES - 1;
+    for (; k >= 0; k--) {
+      const int axis = c->sum_order[k];
+      w->box.sum[axis] += part->sum_box[axis];
+      const bool more = w->box.sum[axis] < part->sums[axis];
+      if (!more)
+        w->box.sum[axis] = 0;
+      w->box.sums[axis] = min(part->sum_box[axis], part->sums[axis] - w->box.sum[axis]);
+      if (more)
+        break;
+    }
+    if (k < 0)
+      break;
+  }
+  for (int64_t k = 0, own = 0; k < w->box.columns; k += c->block) {
+    const int64_t n = min(c->block, w->box.columns - k);
+    if (!is_direct(c, n))
+      store(w, w->own + (size_t)(own++ * w->rows * c->block) * size_of(c), w->box.column + k, n);
+  }
+}
+
+static char *take(char **scratch, size_t bytes) {
+  char *at = *scratch;
+  *scratch += (bytes + 63) & ~(size_t)63;
+  return at;
+}
+
+static bool set_scratch(Work *w, CpuMember *member) {
+  const ConvKernel *c = w->c;
+  const size_t size = size_of(c), rows = (size_t)c->most_rows * 8,
+               steps = (size_t)c->most_steps * 8, panel = (size_t)(c->most_steps * c->block) * size,
+               copy = (size_t)c->most_elements * size,
+               own = (size_t)((is_direct(c, c->block) ? c->block : c->column_box) * c->most_rows) *
+                     size;
+  char *scratch = cpu_scratch(member, 3 * rows + 2 * steps + panel + copy + own + 9 * 64);
+  if (!scratch)
+    return false;
+  w->row = (int64_t *)take(&scratch, rows + 8);
+  w->to = (int64_t *)take(&scratch, rows + 8);
+  w->to_own = (int64_t *)take(&scratch, rows + 8);
+  w->step = (int64_t *)take(&scratch, steps + 8);
+  w->weight = (int64_t *)take(&scratch, steps + 8);
+  w->panel = take(&scratch, panel);
+  w->copy = take(&scratch, copy);
+  w->own = take(&scratch, own);
+  w->to_own[0] = 0;
+  expand(w->to_own, 1, c->most_rows, c->block);
+  return true;
+}
+
+static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
+  const Run *run = user;
+  const ConvKernel *c = run->c;
+  Work w = {.run = run, .c = c, .part = c->part};
+  if (!set_scratch(&w, member))
+    return false;
+  int64_t place = chunk % c->boxes, rest = chunk / c->boxes;
+  w.box.column = rest % c->column_boxes * c->column_box;
+  w.box.columns = min(c->column_box, c->columns - w.box.column);
+  w.slice = rest / c->column_boxes;
+  while (place >= w.part->first_box + w.part->boxes)
+    w.part++;
+  place -= w.part->first_box;
+  for (int k = PLACE_AXES - 1; k >= 0; k--) {
+    const int axis = c->place_order[k];
+    const int64_t all = w.part->places[axis], box = w.part->place_box[axis],
+                  n = (all + box - 1) / box;
+    w.box.place[axis] = place % n * box;
+    w.box.places[axis] = min(box, all - w.box.place[axis]);
+    place /= n;
+  }
+  compute(&w);
+  return true;
+}
+
+bool conv_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why) {
+  const ConvKernel *c = (const ConvKernel *)kernel;
+  Run run = {c, buffer[0], buffer[1], buffer[2]};
+  const int64_t chunks = c->boxes * c->slices * c->column_boxes;
+  return chunks == 0 || cpu_parallel(team, chunks, kernel->seconds, run_chunk, &run);
+}
