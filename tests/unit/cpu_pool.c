@@ -71,6 +71,7 @@ static void any_number_of_threads_does_the_same(void **state) {
     CpuPool *pool = cpu_pool_new(threads[t]);
     CpuTeam *team = cpu_team_new(pool);
     assert_int_equal(cpu_pool_threads(pool), threads[t]);
+    assert_int_equal(cpu_team_threads(team), threads[t]);
     for (int repeat = 0; repeat < 20; repeat++) {
       Job *job = job_new(team);
       assert_true(cpu_parallel(team, CHUNKS, 1, sum_chunk, job));
@@ -323,6 +324,11 @@ static void scratch_grows_and_is_kept(void **state) {
   CpuTeam *team = cpu_team_new(pool);
   void *last = NULL;
   assert_true(cpu_parallel(team, 5, 1, use_scratch, &last));
+  char *shared = cpu_team_scratch(team, 10000);
+  memset(shared, 2, 10000);
+  last = NULL;
+  assert_true(cpu_parallel(team, 5, 1, use_scratch, &last));
+  assert_true(shared != last && shared[0] == 2 && shared == cpu_team_scratch(team, 64));
   cpu_team_free(team);
   cpu_pool_free(pool);
 }

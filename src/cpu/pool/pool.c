@@ -48,7 +48,7 @@ struct CpuTeam {
   CpuChunk *chunk;
   void *user;
   int64_t n;
-  CpuMember caller;
+  CpuMember caller, shared;
   sem_t all_done;  // where the caller sleeps
   atomic_bool failed, stopped;
   _Alignas(LINE) atomic_int_fast64_t left;
@@ -308,6 +308,10 @@ void cpu_team_resume(CpuTeam *team) {
   atomic_store(&team->stopped, false);
 }
 
+void *cpu_team_scratch(CpuTeam *team, size_t bytes) {
+  return cpu_scratch(&team->shared, bytes);
+}
+
 // --- Teams and pools ----------------------------------------------------------------------------
 
 static CpuTeam *unused_team(CpuPool *pool) {
@@ -335,6 +339,7 @@ void cpu_team_free(CpuTeam *team) {
   if (!team)
     return;
   drop_scratch(&team->caller);
+  drop_scratch(&team->shared);
   cpu_team_resume(team);
   pthread_mutex_lock(&team->pool->lock);
   team->used = false;
@@ -376,6 +381,7 @@ void cpu_pool_free(CpuPool *pool) {
   for (CpuTeam *team = atomic_load(&pool->teams), *next; team; team = next) {
     next = team->next;
     drop_scratch(&team->caller);
+    drop_scratch(&team->shared);
     sem_destroy(&team->all_done);
     cpu_block_free(team, sizeof *team);
   }
@@ -387,6 +393,10 @@ void cpu_pool_free(CpuPool *pool) {
 
 int cpu_pool_threads(const CpuPool *pool) {
   return pool->threads;
+}
+
+int cpu_team_threads(const CpuTeam *team) {
+  return team->pool->threads;
 }
 
 void cpu_pool_tend(CpuPool *pool, CpuAlloc *alloc, double seconds) {

@@ -28,6 +28,10 @@ int cpu_usable_threads(void);       // what 0 stands for
 typedef struct CpuTeam CpuTeam;
 CpuTeam *cpu_team_new(CpuPool *pool);  // NULL: no memory
 void cpu_team_free(CpuTeam *team);     // NULL is fine
+int cpu_team_threads(const CpuTeam *team);  // of its pool: to choose how to work, never what comes out
+// Memory that a kernel's chunks share, and its regions one after another: as cpu_scratch, but the team's, and not in a chunk. The
+// next kernel asks for its own, and may get the same.
+void *cpu_team_scratch(CpuTeam *team, size_t bytes);
 
 // A member of a team while it works on a chunk: what memory it may scribble on.
 typedef struct CpuMember CpuMember;
