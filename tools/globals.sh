@@ -4,11 +4,11 @@
 # Names that may stay, each with its reason, are rows "NAME reason" in tools/globals.allow.
 cd "$(dirname "$0")/.." || exit 2
 build=${HILO_BUILD:-build}
-objects=$(find "$build/CMakeFiles/hilo_objects.dir" -name '*.o' 2>/dev/null)
+objects=$(find "$build"/CMakeFiles/hilo_{objects,simd_v*}.dir -name '*.o' 2>/dev/null)
 [ -n "$objects" ] || { echo "skipped: nothing built in $build"; exit 77; }
 allowed=$(awk '!/^#/ && NF {print $1}' tools/globals.allow)
 found=$(for object in $objects; do
-  objdump -t "$object" | awk -v object="${object#*hilo_objects.dir/}" '
+  objdump -t "$object" | awk -v object="${object#*.dir/}" '
     $0 ~ /[[:space:]](\.data|\.bss|\.tdata|\.tbss|\*COM\*)/ && $0 !~ /\.data\.rel\.ro/ && $0 !~ / d[[:space:]]+\./ {
       if ($NF !~ /^\./) print $NF, object
     }'

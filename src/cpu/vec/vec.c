@@ -1,9 +1,166 @@
-// cpu/vec/vec.c: what vector functions compute, as a table.
+// cpu/vec/vec.c: finds vector functions in the tables, and runs those that go by blocks.
 
-#include "cpu/vec/vec.h"
+#include <string.h>
+
+#include "cpu/vec/block.h"
 
 const VecInfo vec_info[VEC_OP_COUNT] = {
 #define VEC(id, text, operands, cost) [VEC_##id] = {text, operands, cost},
 #include "cpu/vec/vec.def"
 #undef VEC
 };
+
+// --- The tables, by level -----------------------------------------------------------------------
+
+#define TABLES(type, name) static const type *const name[CPU_LEVELS] = SIMD_LEVELS(&vec_##name);
+TABLES(VecIntTable, ints)
+TABLES(VecFloatTable, floats)
+TABLES(VecFloatTable, math)
+TABLES(VecConvertTable, converts)
+TABLES(VecRoundTable, rounds)
+TABLES(VecWrapTable, wraps)
+TABLES(VecFoldTable, folds)
+TABLES(VecScanTable, scans)
+TABLES(VecMemoryTable, memory)
+TABLES(VecIotaTable, iotas)
+TABLES(VecTransposeTable, transposes)
+#undef TABLES
+
+HlDtype vec_carrier(HlDtype dtype) {
+  switch (dtype) {
+  case HL_S1:
+  case HL_S2:
+  case HL_S4: return HL_S8;
+  case HL_U1:
+  case HL_U2:
+  case HL_U4: return HL_U8;
+  case HL_C128: return HL_F64;
+  case HL_C64: return HL_F32;
+  default: return hl_dtype_info[dtype].format.bits != 0 ? HL_F32 : dtype;
+  }
+}
+
+static VecClass class_of(HlDtype dtype) {
+  switch (vec_carrier(dtype)) {
+  case HL_PRED: return VEC_CLASS_PRED;
+  case HL_S8: return VEC_CLASS_S8;
+  case HL_S16: return VEC_CLASS_S16;
+  case HL_S32: return VEC_CLASS_S32;
+  case HL_S64: return VEC_CLASS_S64;
+  case HL_U8: return VEC_CLASS_U8;
+  case HL_U16: return VEC_CLASS_U16;
+  case HL_U32: return VEC_CLASS_U32;
+  case HL_U64: return VEC_CLASS_U64;
+  case HL_F32: return VEC_CLASS_F32;
+  default: return VEC_CLASS_F64;
+  }
+}
+
+// What only moves bits looks at the size alone.
+static VecClass class_for(VecOp op, HlDtype dtype) {
+  const VecClass class = class_of(dtype);
+  if (op != VEC_SELECT && op != VEC_COPY && op != VEC_WRAP)
+    return class;
+  return class == VEC_CLASS_F32 ? VEC_CLASS_U32 : class == VEC_CLASS_F64 ? VEC_CLASS_U64 : class;
+}
+
+VecFn *vec_fn(CpuLevel level, VecOp op, HlDtype dtype, int same) {
+  const VecVariants few = vec_few_bits[dtype][op];
+  if (few)
+    return few[same];
+  if (op == VEC_WRAP && (*wraps[level])[dtype])
+    return (*wraps[level])[dtype][same];
+  const VecClass class = class_for(op, dtype);
+  if (class < VEC_INT_CLASSES) {
+    const VecVariants ints_of = (*ints[level])[op][class];
+    return ints_of ? ints_of[same] : NULL;
+  }
+  const VecVariants exact = (*floats[level])[op][class - VEC_INT_CLASSES];
+  const VecVariants found = exact ? exact : (*math[level])[op][class - VEC_INT_CLASSES];
+  return found ? found[same] : NULL;
+}
+
+VecFn *vec_convert(CpuLevel level, HlDtype from, HlDtype to) {
+  return (*converts[level])[class_of(from)][hl_is_complex(to) ? vec_carrier(to) : to];
+}
+
+VecFn *vec_round(CpuLevel level, HlDtype dtype) {
+  return (*rounds[level])[dtype];
+}
+
+VecLoad *vec_load(CpuLevel level, HlDtype dtype) {
+  return (*memory[level])[dtype].load;
+}
+
+VecStore *vec_store(CpuLevel level, HlDtype dtype) {
+  return (*memory[level])[dtype].store;
+}
+
+VecGather *vec_gather(CpuLevel level, HlDtype dtype) {
+  return (*memory[level])[dtype].gather;
+}
+
+VecScatter *vec_scatter(CpuLevel level, HlDtype dtype) {
+  return (*memory[level])[dtype].scatter;
+}
+
+VecIota *vec_iota(CpuLevel level, HlDtype dtype) {
+  return (*iotas[level])[class_of(dtype)];
+}
+
+VecTranspose *vec_transpose(CpuLevel level, int size) {
+  return (*transposes[level])[size];
+}
+
+VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype) {
+  return (*folds[level])[op][class_of(dtype)];
+}
+
+VecScan *vec_scan(CpuLevel level, VecOp op, HlDtype dtype) {
+  return (*scans[level])[op][class_of(dtype)];
+}
+
+// --- Blocks -------------------------------------------------------------------------------------
+
+enum { BLOCK_BYTES = VEC_BLOCK * 8 };
+
+// A block of one element over and over.
+static void fill(char *block, const char *element, int size) {
+  memcpy(block, element, (size_t)size);
+  for (int filled = size; filled < VEC_BLOCK * size; filled *= 2)
+    memcpy(block + filled, block, (size_t)filled);
+}
+
+void vec_run(int64_t n, void *out, const void *a, const void *b, const void *c,
+             const VecKernel *kernel) {
+  if (n <= 0)
+    return;
+  _Alignas(64) char same[VEC_OPERANDS][BLOCK_BYTES], last[VEC_OPERANDS][BLOCK_BYTES],
+      result[BLOCK_BYTES];
+  const void *in[VEC_OPERANDS] = {a, b, c};
+  int64_t step[VEC_OPERANDS] = {0};
+  const int64_t blocks = n / VEC_BLOCK, rest = n % VEC_BLOCK;
+  for (int j = 0; j < kernel->operands; j++) {
+    const int size = kernel->size[j];
+    if (kernel->same >> j & 1) {
+      fill(same[j], in[j], size);
+      in[j] = same[j];
+    } else {
+      step[j] = VEC_BLOCK * size;
+    }
+  }
+  kernel->run(blocks, out, in, step);
+  if (rest == 0)
+    return;
+  for (int j = 0; j < kernel->operands; j++) {
+    if (step[j] == 0)
+      continue;
+    const char *from = (const char *)in[j] + blocks * step[j];
+    fill(last[j], from, kernel->size[j]);
+    memcpy(last[j], from, (size_t)(rest * kernel->size[j]));
+    in[j] = last[j];
+  }
+  kernel->run(1, result, in, step);
+  memcpy((char *)out + blocks * VEC_BLOCK * kernel->out_size, result,
+         (size_t)(rest * kernel->out_size));
+}

@@ -6,7 +6,8 @@
 // and vec_load and vec_store carry them over.
 //
 // Every function is the same whatever stands beside an element: its result depends on that element alone (sums aside), so that
-// work may be cut anywhere. `out` may be an operand, but not overlap one otherwise. n may be 0. Elements need no alignment beyond their own.
+// work may be cut anywhere. `out` may be an operand whose elements are of the same size, but not overlap one otherwise. n may be 0.
+// Elements need no alignment beyond their own.
 #ifndef HILO_CPU_VEC_H
 #define HILO_CPU_VEC_H
 
@@ -30,10 +31,11 @@ extern const VecInfo vec_info[VEC_OP_COUNT];
 // out[k] = op(a[k], b[k], c[k]) for 0 <= k < n. An operand that is the same for all k is given as one element: bit j of `same`
 // for operand j. Operands that the op has not are not looked at.
 typedef void VecFn(int64_t n, void *out, const void *a, const void *b, const void *c);
-// `dtype` is that of the operands as carried (of select: of its second); NULL: the op does not have it.
+// `dtype` is that of the operands (of select: of its second), carried as said above; NULL: the op does not have it. Sub-byte integers:
+// what is computed is brought into range by VEC_WRAP, of which there is a function for each dtype.
 VecFn *vec_fn(CpuLevel level, VecOp op, HlDtype dtype, int same);
 // From what carries one dtype to what carries another, as HLO's convert. f16 and its like count as f32 here, rounded by
-// vec_round where the result is one.
+// vec_round where the result is one: what f32 has not is left so that it is rounded once.
 VecFn *vec_convert(CpuLevel level, HlDtype from, HlDtype to);
 // Rounds f32 to what a narrow float has (ties to even, its own infinities and NaNs); NULL: it is not carried as f32.
 VecFn *vec_round(CpuLevel level, HlDtype dtype);
@@ -43,7 +45,8 @@ HlDtype vec_carrier(HlDtype dtype);
 // --- Memory ------------------------------------------------------------------------------------------
 
 // Carries n elements, `stride` elements apart in memory (0: one for all; negative: backwards), from or to a vector. Complex
-// numbers: im is the other part's vector, else NULL. NULL is never returned; VEC of the dtype itself with stride 1 is a memcpy.
+// numbers: im is the other part's vector, else NULL. NULL is never returned. What was loaded is stored as it was, payloads of
+// nan in narrow floats too.
 typedef void VecLoad(int64_t n, void *out, void *im, const void *from, int64_t stride);
 VecLoad *vec_load(CpuLevel level, HlDtype dtype);
 typedef void VecStore(int64_t n, void *to, int64_t stride, const void *from, const void *im);
@@ -53,7 +56,7 @@ typedef void VecGather(int64_t n, void *out, void *im, const void *base, const i
 VecGather *vec_gather(CpuLevel level, HlDtype dtype);
 typedef void VecScatter(int64_t n, void *base, const int64_t *index, const void *from, const void *im);
 VecScatter *vec_scatter(CpuLevel level, HlDtype dtype);
-// out[k] = start + k * step, in the carrier of an integer or float dtype.
+// out[k] = start + k * step, in the carrier of an integer or float dtype (not rounded to a narrow one).
 typedef void VecIota(int64_t n, void *out, int64_t start, int64_t step);
 VecIota *vec_iota(CpuLevel level, HlDtype dtype);
 // A box of rows x columns elements of `size` bytes (1, 2, 4, 8, 16), turned: to[c * to_stride + r] = from[r * from_stride + c],
@@ -64,7 +67,7 @@ VecTranspose *vec_transpose(CpuLevel level, int size);
 // --- Folding -----------------------------------------------------------------------------------------
 
 // *acc = op(*acc, fold of x[0..n)) for ops that associate (add, multiply, minimum, maximum, and, or, xor). The order of the fold
-// depends on n alone. NULL: not such an op.
+// depends on n alone. x is as carried. NULL: not such an op.
 typedef void VecFold(int64_t n, void *acc, const void *x);
 VecFold *vec_fold(CpuLevel level, VecOp op, HlDtype dtype);
 // out[k] = op(...op(op(*carry, x[0]), x[1])..., x[k]); *carry becomes the last. Backwards: from x[n-1] down.
