@@ -1,0 +1,60 @@
+// cpu/dot/dot.h: products of matrices, wherever their elements lie.
+//
+//   C[b, m, n] = sum over k of A[b, m, k] * B[b, k, n]
+//
+// Each of the four indices is some loops, and each loop steps through the arrays by strides of its own: that is how any dimension
+// numbers, layouts and transposes come down to one product. Loops that step alike are one.
+//
+// Both operands are packed into panels (tile.h), C is made block by block: a block is summed up over all of k while it is
+// in the cache, then converted and put where it belongs. In which order a sum is added up depends on k alone, so a result does not
+// depend on how the work is cut, or on the number of threads.
+#ifndef HILO_CPU_DOT_DOT_H
+#define HILO_CPU_DOT_DOT_H
+
+#include "cpu/pool/pool.h"
+#include "cpu/simd.h"
+#include "hilo/ir.h"
+
+typedef enum DotArray { DOT_A, DOT_B, DOT_C } DotArray;
+typedef struct DotLoop {
+  int64_t size;
+  int64_t stride[3];  // of A, B and C, in elements; 0 where an array does not have it
+} DotLoop;
+typedef struct DotLoops {
+  int n;
+  DotLoop *at;        // outermost first
+} DotLoops;
+typedef enum DotIndex { DOT_BATCH, DOT_M, DOT_N, DOT_K } DotIndex;
+
+typedef struct DotProduct {
+  HlDtype dtype[3];   // of A, B and C in memory
+  DotLoops index[4];  // batch has strides of all three arrays, m of A and C, n of B and C, k of A and B
+} DotProduct;
+
+// A block of C that is finished but for what the epilogue does: rows x columns of the type that sums are kept in (F32, F64, S32,
+// S64; complex as in memory), `row` elements from one to the next, before it is rounded to C's dtype. `turned`: its rows are
+// C's columns, its first row is number `column0` of n.
+typedef struct DotBlock {
+  void *at;
+  int64_t batch, row0, column0, rows, columns, row;
+  HlDtype dtype;
+  bool turned;
+} DotBlock;
+typedef struct DotEpilogue {
+  bool (*run)(void *user, const DotBlock *block, void *scratch);
+  void *user;
+  size_t scratch;     // bytes that it wants to scribble on
+} DotEpilogue;
+
+typedef struct DotPlan DotPlan;
+// How the product is made; in the arena. NULL: not with these types. `constant[DOT_A]` and `constant[DOT_B]` are the elements of an
+// operand that is always the same, packed here and now if that is worth its memory, or NULL.
+const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *product,
+                        const void *const constant[2]);
+// `epilogue` may be NULL. False: no memory, stopped, or the epilogue failed.
+bool dot_run(const DotPlan *plan, CpuTeam *team, const void *a, const void *b, void *c,
+             const DotEpilogue *epilogue);
+double dot_seconds(const DotPlan *plan);  // about, on one thread
+void dot_print(HlBuf *out, const DotPlan *plan);
+
+#endif

@@ -1,0 +1,305 @@
+// cpu/dot/plan.c: decides how a product is made.
+
+#include <string.h>
+
+#include "cpu/dot/plan.h"
+
+// --- Loops --------------------------------------------------------------------------------------
+
+int64_t dot_offset(const DotLoops *loops, DotArray array, int64_t index) {
+  int64_t offset = 0;
+  for (int k = loops->n - 1; k >= 0; k--) {
+    offset += index % loops->at[k].size * loops->at[k].stride[array];
+    index /= loops->at[k].size;
+  }
+  return offset;
+}
+
+void dot_offsets(const DotLoops *loops, DotArray array, int64_t index, int64_t n, int64_t *offset) {
+  const DotLoop *inner = &loops->at[loops->n - 1];
+  for (int64_t k = 0, run; k < n; k += run) {
+    const int64_t first = dot_offset(loops, array, index + k);
+    run = loops->n ? inner->size - (index + k) % inner->size : 1;
+    run = run < n - k ? run : n - k;
+    for (int64_t i = 0; i < run; i++)
+      offset[k + i] = first + (loops->n ? i * inner->stride[array] : 0);
+  }
+}
+
+bool dot_even(const DotLoops *loops, DotArray array, int64_t index, int64_t n, int64_t *stride) {
+  *stride = loops->n ? loops->at[loops->n - 1].stride[array] : 1;
+  return loops->n <= 1 || index % loops->at[loops->n - 1].size + n <= loops->at[loops->n - 1].size;
+}
+
+static int64_t total(const DotLoops *loops) {
+  int64_t n = 1;
+  for (int k = 0; k < loops->n; k++)
+    n *= loops->at[k].size;
+  return n;
+}
+
+// The order that brings together what can be one: by the distance in the array that matters most.
+static int64_t distance(const DotLoop *loop) {
+  const int64_t d = loop->stride[DOT_C] ? loop->stride[DOT_C] : loop->stride[DOT_B];
+  return d < 0 ? -d : d;
+}
+
+static bool continues(const DotLoop *outer, const DotLoop *inner) {
+  for (int a = 0; a < 3; a++)
+    if (outer->stride[a] != inner->stride[a] * inner->size)
+      return false;
+  return true;
+}
+
+// Without loops of one step, sorted, neighbours that step alike made one.
+static DotLoops simplified(HlArena *arena, const DotLoops *from) {
+  DotLoops to = {0, HL_ARRAY(arena, DotLoop, from->n + 1)};
+  for (int k = 0; k < from->n; k++) {
+    const DotLoop loop = from->at[k];
+    int at = to.n;
+    if (loop.size == 1)
+      continue;
+    for (; at > 0 && distance(&to.at[at - 1]) < distance(&loop); at--)
+      to.at[at] = to.at[at - 1];
+    to.at[at] = loop;
+    to.n++;
+  }
+  int n = 0;
+  for (int k = 0; k < to.n; k++)
+    if (n > 0 && continues(&to.at[n - 1], &to.at[k])) {
+      const int64_t outer = to.at[n - 1].size;
+      to.at[n - 1] = to.at[k];
+      to.at[n - 1].size *= outer;
+    } else {
+      to.at[n++] = to.at[k];
+    }
+  to.n = n;
+  return to;
+}
+
+static int64_t inner_stride(const DotLoops *loops, DotArray array) {
+  return loops->n ? loops->at[loops->n - 1].stride[array] : 0;
+}
+
+// --- Types --------------------------------------------------------------------------------------
+
+typedef struct Types {
+  DotWord word;
+  HlDtype carrier, sum;
+  int bytes, parts, pair;
+} Types;
+
+static const Types types_f32 = {DOT_F32, HL_F32, HL_F32, 4, 1, 1},
+                   types_f64 = {DOT_F64, HL_F64, HL_F64, 8, 1, 1},
+                   types_c64 = {DOT_F32, HL_C64, HL_C64, 4, 2, 1},
+                   types_c128 = {DOT_F64, HL_C128, HL_C128, 8, 2, 1},
+                   types_s16 = {DOT_S16, HL_S16, HL_S32, 4, 1, 2},
+                   types_s32 = {DOT_S32, HL_S32, HL_S32, 4, 1, 1},
+                   types_s64 = {DOT_S64, HL_S64, HL_S64, 8, 1, 1};
+
+static bool is_whole(HlDtype t) {
+  return hl_is_integral(t) || t == HL_PRED;
+}
+
+static int bits(HlDtype t) {
+  return hl_dtype_info[t].bits;
+}
+
+// Whether f32, or its complex numbers, have all values of the type.
+static bool fits_f32(HlDtype t) {
+  return t == HL_F32 || t == HL_C64 || bits(t) <= 16;
+}
+
+static bool fits_s16(HlDtype t) {
+  return bits(t) <= (hl_is_unsigned(t) ? 15 : 16);
+}
+
+// Sums have the type of the result, or one that is wider; sums of integers wrap, so that theirs has as many bits at least.
+static const Types *types_of(const HlDtype t[3], int64_t depth) {
+  const HlDtype a = t[DOT_A], b = t[DOT_B], c = t[DOT_C];
+  if (hl_is_complex(c))
+    return c == HL_C64 && fits_f32(a) && fits_f32(b) ? &types_c64 : &types_c128;
+  if (hl_is_complex(a) || hl_is_complex(b))
+    return NULL;
+  if (hl_is_float(c))
+    return c != HL_F64 && fits_f32(a) && fits_f32(b) ? &types_f32 : &types_f64;
+  if (!is_whole(a) || !is_whole(b))
+    return NULL;
+  if (c == HL_PRED)
+    return a == HL_PRED && b == HL_PRED && depth < INT32_MAX ? &types_s16 : NULL;
+  if (bits(c) == 64)
+    return &types_s64;
+  return fits_s16(a) && fits_s16(b) ? &types_s16 : &types_s32;
+}
+
+// The packer of an operand, and what it must be converted to before: itself mostly.
+static DotForm form_of(const Types *t, HlDtype dtype, HlDtype *carrier) {
+  *carrier = dtype;
+  if (t == &types_f32 && dtype == HL_BF16)
+    return DOT_BF16_F32;
+  if (t == &types_f32 && dtype == HL_F16)
+    return DOT_F16_F32;
+  if (t == &types_s16 && dtype == HL_U8)
+    return DOT_U8_PAIRS;
+  if (t == &types_s16 && hl_dtype_bytes(dtype) == 1)
+    return DOT_S8_PAIRS;
+  const bool same_bits = is_whole(dtype) && is_whole(t->carrier) && bits(dtype) == bits(t->carrier);
+  if (!same_bits)
+    *carrier = t->carrier;
+  if (t == &types_s16)
+    return DOT_S16_PAIRS;
+  return t->bytes * t->parts == 4 ? DOT_WORD4 : t->bytes * t->parts == 8 ? DOT_WORD8 : DOT_WORD16;
+}
+
+// --- The plan -----------------------------------------------------------------------------------
+
+static int64_t at_least(int64_t n, int64_t least) {
+  return n > least ? n : least;
+}
+
+static int64_t at_most(int64_t n, int64_t most) {
+  return n < most ? n : most;
+}
+
+// As even parts of n as there are of at most `most` each, rounded up.
+static int64_t even_part(int64_t n, int64_t most, int64_t multiple) {
+  const int64_t parts = at_least((n + most - 1) / most, 1);
+  return dot_round_up(at_least((n + parts - 1) / parts, 1), multiple);
+}
+
+// The columns of a tile are to lie beside each other in C; one row is better than one column.
+static bool wants_turning(const DotProduct *q) {
+  const int64_t m = total(&q->index[DOT_M]), n = total(&q->index[DOT_N]);
+  if (m == 1 || n == 1)
+    return m > 1;
+  return inner_stride(&q->index[DOT_M], DOT_C) == 1 && inner_stride(&q->index[DOT_N], DOT_C) != 1;
+}
+
+static void set_side(DotPlan *p, const DotLevel *level, const Types *t, const DotProduct *q,
+                     int which) {
+  DotSide *side = &p->side[which];
+  side->array = which == p->turned ? DOT_A : DOT_B;
+  side->dtype = q->dtype[side->array];
+  side->lanes = q->index[side->array == DOT_A ? DOT_M : DOT_N];
+  side->n = total(&side->lanes);
+  side->width = (which == 0 ? p->tiles->mr : p->tiles->nr) / t->parts;
+  side->pack = level->pack[form_of(t, side->dtype, &side->carrier)];
+}
+
+// Tiles can write into C itself where their words are its elements.
+static bool can_be_in_place(const DotPlan *p) {
+  const DotLoops *rows = &p->side[0].lanes, *columns = &p->side[1].lanes;
+  return p->depth > 0 && p->parts == 1 && bits(p->result) == bits(p->sum) &&
+         hl_is_float(p->result) == hl_is_float(p->sum) && rows->n <= 1 && columns->n <= 1 &&
+         (columns->n == 0 || columns->at[0].stride[DOT_C] == 1);
+}
+
+// The cut, by the sizes alone. Packed before anything else is what several chunks need.
+static void cut(DotPlan *p) {
+  enum { CHUNKS = 16, FEW_ROWS = 48, FEW_COLUMNS = 256 };
+  const int64_t shared_bytes = 32 << 20, strip_bytes = 3 << 19, work = 4000000;
+  const int64_t m = p->side[0].n, n = p->side[1].n, mr = p->side[0].width, nr = p->side[1].width;
+  p->kc = p->tiles->kc / p->parts;
+  p->kc = even_part(p->depth * 1, p->kc * p->pair, p->pair);
+  p->blocks = (p->depth + p->kc - 1) / p->kc;
+  const int64_t mc = p->tiles->mc / p->parts,
+                k_bytes = at_least(p->depth, 1) * p->word * p->parts / p->pair;
+  int64_t rows = at_most(mc, at_least(m / CHUNKS, FEW_ROWS));
+  rows = at_most(rows, at_least(strip_bytes / k_bytes, mr));
+  p->bm = even_part(m, rows, mr);
+  p->hot = even_part(at_most(n, DOT_HOT / p->parts), DOT_HOT / p->parts, nr);
+  const bool shares = m > p->bm && !p->side[1].packed && !p->side[1].is_direct;
+  p->span =
+      shares ? at_most(dot_round_up(n, nr), dot_round_up(at_least(shared_bytes / k_bytes, nr), nr))
+             : 0;
+  p->bn = shares ? p->span : even_part(n, at_least(n / CHUNKS, FEW_COLUMNS), nr);
+  const int64_t flops = m * n * at_least(p->depth, 1);
+  p->group =
+      m <= p->bm && n <= p->bn ? at_most(at_least(work / at_least(flops, 1), 1), p->batches) : 1;
+}
+
+static double guess_seconds(const DotPlan *p, const DotProduct *q) {
+  const double m = (double)p->side[0].n * p->parts, n = (double)p->side[1].n * p->parts,
+               k = (double)p->depth, b = (double)p->batches;
+  double bytes = 0;
+  const double elements[3] = {b * m * k, b * n * k, b * m * n};
+  for (int a = 0; a < 3; a++)
+    bytes += elements[p->turned && a < 2 ? 1 - a : a] * hl_dtype_bytes(q->dtype[a]) / p->parts;
+  const double rate = p->word == 4 ? 40e9 : 20e9;
+  return b * m * n * k / (rate * p->pair) + bytes / 10e9;
+}
+
+// --- Constants ----------------------------------------------------------------------------------
+
+// At most so many bytes of a program's memory go to one operand.
+#define WORTH_KEEPING ((int64_t)64 << 20)
+
+static const char *pack_whole(HlArena *arena, const DotPlan *p, const DotSide *side,
+                              const char *from) {
+  const int64_t lanes = dot_round_up(side->n, side->width);
+  const int64_t batch = dot_packed_bytes(p, side, lanes, p->kc) * p->blocks;
+  if (batch * p->batches > WORTH_KEEPING || p->depth == 0)
+    return NULL;
+  char *start = hl_arena_alloc(arena, (size_t)(batch * p->batches) + 64);
+  const HlMark mark = hl_arena_mark(arena);
+  char *scratch = hl_arena_alloc(arena, dot_pack_scratch(p));
+  char *packed = start + (64 - (uintptr_t)start % 64) % 64;
+  const int bytes = hl_dtype_bytes(side->dtype);
+  for (int64_t b = 0; b < p->batches; b++)
+    for (int64_t k = 0; k < p->depth; k += p->kc)
+      dot_pack(p, side, from + dot_offset(&p->batch, side->array, b) * bytes, 0, side->n, k,
+               at_most(p->kc, p->depth - k),
+               packed + b * batch + k / p->kc * dot_packed_bytes(p, side, lanes, p->kc), scratch);
+  hl_arena_release(arena, mark);
+  return packed;
+}
+
+const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *product,
+                        const void *const constant[2]) {
+  static const DotLevel *const levels[] = SIMD_LEVELS(&dot_level);
+  DotProduct q = *product;
+  for (int k = 0; k < 4; k++)
+    q.index[k] = simplified(arena, &product->index[k]);
+  const int64_t depth = total(&q.index[DOT_K]);
+  const Types *t = types_of(q.dtype, depth);
+  if (!t)
+    return NULL;
+  DotPlan *p = HL_NEW(arena, DotPlan);
+  *p = (DotPlan){.batch = q.index[DOT_BATCH],
+                 .k = q.index[DOT_K],
+                 .depth = depth,
+                 .batches = total(&q.index[DOT_BATCH]),
+                 .tiles = &levels[level]->tiles[t->word],
+                 .word = t->bytes,
+                 .parts = t->parts,
+                 .pair = t->pair,
+                 .sum = t->sum,
+                 .result = q.dtype[DOT_C],
+                 .turned = wants_turning(&q)};
+  for (int which = 0; which < 2; which++)
+    set_side(p, levels[level], t, &q, which);
+  p->in_place = can_be_in_place(p);
+  cut(p);
+  p->seconds = guess_seconds(p, &q);
+  for (int which = 0; which < 2; which++)
+    if (constant[p->side[which].array])
+      p->side[which].packed = pack_whole(arena, p, &p->side[which], constant[p->side[which].array]);
+  cut(p);
+  return p;
+}
+
+double dot_seconds(const DotPlan *plan) {
+  return plan->seconds;
+}
+
+void dot_print(HlBuf *out, const DotPlan *p) {
+  hl_buf_printf(out, "%lld x %lld x %lld", (long long)p->side[0].n, (long long)p->side[1].n,
+                (long long)p->depth);
+  if (p->batches != 1)
+    hl_buf_printf(out, ", %lld times", (long long)p->batches);
+  hl_buf_printf(out, ", sums in %s", hl_dtype_text(p->sum));
+  for (int which = 0; which < 2; which++)
+    if (p->side[which].packed)
+      hl_buf_printf(out, ", operand %d packed", p->side[which].array == DOT_A ? 0 : 1);
+  hl_buf_puts(out, "\n");
+}

@@ -1,0 +1,64 @@
+// cpu/dot/plan.h: how a product is made: what plan.c decides, and block.c and pack.c do.
+#ifndef HILO_CPU_DOT_PLAN_H
+#define HILO_CPU_DOT_PLAN_H
+
+#include "cpu/dot/dot.h"
+#include "cpu/dot/tile.h"
+
+enum { DOT_MAX_KC = 1024, DOT_HOT = 512 };  // elements of k, and words of a row, that a block has at most
+
+// One operand: its lanes are the rows of A or the columns of B.
+typedef struct DotSide {
+  DotArray array;          // whose strides: the operands may have changed places
+  HlDtype dtype, carrier;  // converted before it is packed, where they differ
+  DotLoops lanes;
+  int64_t n;               // lanes
+  int width;               // lanes of a panel
+  DotPack *pack;
+  bool is_direct;          // tiles read it where it lies
+  const char *packed;      // a constant: its panels, batch by batch
+} DotSide;
+
+struct DotPlan {
+  DotLoops batch, k;
+  DotSide side[2];
+  const DotTiles *tiles;
+  int word;                // bytes
+  int parts;               // words of an element: 2 for complex numbers
+  int pair;                // elements of k in a word
+  HlDtype sum, result;     // of sums, and of C in memory
+  bool turned;             // A and B have changed places, and so have m and n
+  bool in_place;           // tiles write where C lies
+  int64_t batches, depth;  // depth: all of k
+  int64_t kc, blocks;      // k of a block, and how many there are
+  int64_t bm, bn, hot;     // rows and columns of a chunk's part of C; columns of a block
+  int64_t group;           // batches of a chunk
+  int64_t span;            // columns of B that are packed before anything else; 0: each chunk packs what it needs
+  double seconds;
+};
+
+// --- Loops (plan.c) ------------------------------------------------------------------------------
+
+// Where element `index` of the loops lies.
+int64_t dot_offset(const DotLoops *loops, DotArray array, int64_t index);
+void dot_offsets(const DotLoops *loops, DotArray array, int64_t index, int64_t n, int64_t *offset);
+// Whether n elements from `index` lie evenly, and how far apart.
+bool dot_even(const DotLoops *loops, DotArray array, int64_t index, int64_t n, int64_t *stride);
+
+// --- Packing (pack.c) ----------------------------------------------------------------------------
+
+// Words of k that `depth` elements take in a panel, and bytes of the panels of so many lanes for the whole of k.
+static inline int64_t dot_words(const DotPlan *p, int64_t depth) {
+  return (depth + p->pair - 1) / p->pair;
+}
+static inline int64_t dot_round_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+int64_t dot_packed_bytes(const DotPlan *p, const DotSide *side, int64_t lanes, int64_t depth);
+size_t dot_pack_scratch(const DotPlan *p);
+// Packs the panels of lanes [first, first + n) for elements [k, k + depth) of k: one panel after the other. `from` is the operand
+// at the batch.
+void dot_pack(const DotPlan *p, const DotSide *side, const char *from, int64_t first, int64_t n,
+              int64_t k, int64_t depth, char *to, char *scratch);
+
+#endif
