@@ -371,7 +371,7 @@ static void compare(Book *book) {
   char name[] = "/tmp/hilo-x86-XXXXXX", command[256], line[512];
   const int file = mkstemp(name);
   assert_true(file >= 0);
-  assert_int_equal(write(file, book->code.at, book->code.n), book->code.n);
+  assert_int_equal(write(file, book->code.at, (size_t)book->code.n), book->code.n);
   close(file);
   snprintf(command, sizeof(command),
            "LC_ALL=C objdump -D -b binary -mi386:x86-64 -Mintel --insn-width=16 %s", name);

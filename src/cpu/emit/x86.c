@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "base/vec.h"
+
 enum { NP, P66, PF3, PF2 };
 
 const X86Info x86_info[X86_OP_COUNT] = {
@@ -26,19 +28,9 @@ const X86Info x86_info[X86_OP_COUNT] = {
 
 // --- Bytes -----------------------------------------------------------------------------------------
 
-static void *grown(HlArena *arena, const void *old, size_t n, size_t capacity, size_t size) {
-  char *more = hl_arena_alloc(arena, capacity * size);
-  if (n > 0)
-    memcpy(more, old, n * size);
-  return more;
-}
-
-void x86_bytes(X86Code *code, const void *bytes, uint32_t n) {
-  if (code->n + n > code->capacity) {
-    code->capacity = 2 * (code->n + n) + 256;
-    code->at = grown(code->arena, code->at, code->n, code->capacity, 1);
-  }
-  memcpy(code->at + code->n, bytes, n);
+void x86_bytes(X86Code *code, const void *bytes, int n) {
+  vec_room_in(code->arena, code, n);
+  memcpy(code->at + code->n, bytes, (size_t)n);
   code->n += n;
 }
 
@@ -54,35 +46,25 @@ static void put4(X86Code *code, int32_t word) {
 // --- Labels ----------------------------------------------------------------------------------------
 
 int x86_label(X86Code *code) {
-  if (code->n_labels == code->labels_capacity) {
-    code->labels_capacity = 2 * code->n_labels + 16;
-    code->labels = grown(code->arena, code->labels, (size_t)code->n_labels,
-                         (size_t)code->labels_capacity, sizeof(int64_t));
-  }
-  code->labels[code->n_labels] = -1;
-  return code->n_labels++;
+  vec_push_in(code->arena, &code->labels, -1);
+  return code->labels.n - 1;
 }
 
 void x86_here(X86Code *code, int label) {
-  code->labels[label] = code->n;
+  code->labels.at[label] = code->n;
 }
 
 // Four bytes that are to say where label + disp is, `tail` bytes before the next instruction.
-static void put_label(X86Code *code, int label, int32_t disp, uint32_t tail) {
-  if (code->n_fixups == code->fixups_capacity) {
-    code->fixups_capacity = 2 * code->n_fixups + 32;
-    code->fixups = grown(code->arena, code->fixups, (size_t)code->n_fixups,
-                         (size_t)code->fixups_capacity, sizeof(X86Fixup));
-  }
-  code->fixups[code->n_fixups++] = (X86Fixup){code->n, code->n + 4 + tail, label, disp};
+static void put_label(X86Code *code, int label, int32_t disp, int tail) {
+  const X86Fixup fixup = {code->n, code->n + 4 + tail, label, disp};
+  vec_push_in(code->arena, &code->fixups, fixup);
   put4(code, 0);
 }
 
 void x86_finish(X86Code *code) {
-  for (int k = 0; k < code->n_fixups; k++) {
-    const X86Fixup *fixup = &code->fixups[k];
-    const int32_t relative =
-        (int32_t)(code->labels[fixup->label] + fixup->disp - (int64_t)fixup->next);
+  for (int k = 0; k < code->fixups.n; k++) {
+    const X86Fixup *fixup = &code->fixups.at[k];
+    const int32_t relative = (int32_t)(code->labels.at[fixup->label] + fixup->disp - fixup->next);
     memcpy(code->at + fixup->at, &relative, 4);
   }
 }
@@ -90,7 +72,7 @@ void x86_finish(X86Code *code) {
 // --- ModRM, and what follows -----------------------------------------------------------------------
 
 // `tail` bytes of constant follow. `unit`: what a displacement of one byte counts.
-static void put_modrm(X86Code *code, int reg, const X86Rm *rm, int unit, uint32_t tail) {
+static void put_modrm(X86Code *code, int reg, const X86Rm *rm, int unit, int tail) {
   const int middle = (reg & 7) << 3;
   if (!rm->memory) {
     put(code, 0xc0 | middle | (rm->reg & 7));
@@ -257,7 +239,7 @@ void x86_vzeroupper(X86Code *code) {
   put(code, 0x77);
 }
 
-void x86_align(X86Code *code, uint32_t to) {
+void x86_align(X86Code *code, int to) {
   static const char nops[] = "\x90"
                              "\x66\x90"
                              "\x0f\x1f\x00"
@@ -266,9 +248,9 @@ void x86_align(X86Code *code, uint32_t to) {
                              "\x66\x0f\x1f\x44\x00\x00"
                              "\x0f\x1f\x80\x00\x00\x00\x00"
                              "\x0f\x1f\x84\x00\x00\x00\x00\x00";  // of 1 to 8 bytes
-  uint32_t left = (to - code->n % to) % to;
+  int left = (to - code->n % to) % to;
   while (left > 0) {
-    const uint32_t n = left < 8 ? left : 8;
+    const int n = left < 8 ? left : 8;
     x86_bytes(code, nops + n * (n - 1) / 2, n);
     left -= n;
   }

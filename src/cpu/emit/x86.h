@@ -28,6 +28,7 @@ typedef enum X86Form {
 
 // The rows of x86.def: X86_VADDPS and so on, then the integer ones, X86_MOV and so on.
 typedef enum X86Op {
+  X86_NONE,
 #define X86(id, ...) X86_##id,
 #define GPR(id, ...) X86_##id,
 #include "cpu/emit/x86.def"
@@ -65,19 +66,23 @@ static inline X86Rm x86_at_label(int label, int32_t disp) {
 }
 
 typedef struct X86Fixup {
-  uint32_t at;                    // of the 4 bytes that are relative to `next`, the instruction behind
-  uint32_t next;
+  int at;                         // of the 4 bytes that are relative to `next`, the instruction behind
+  int next;
   int label;
   int32_t disp;
 } X86Fixup;
 typedef struct X86Code {
   HlArena *arena;                 // everything here lives there
   uint8_t *at;
-  uint32_t n, capacity;
-  int64_t *labels;                // where they are; -1: not known yet
-  int n_labels, labels_capacity;
-  X86Fixup *fixups;
-  int n_fixups, fixups_capacity;
+  int n, capacity;
+  struct {
+    int64_t *at;                  // where they are; -1: not known yet
+    int n, capacity;
+  } labels;
+  struct {
+    X86Fixup *at;
+    int n, capacity;
+  } fixups;
 } X86Code;
 
 // One vector instruction. VEX where it can say it, for it is shorter; else EVEX: registers from 16 up, 64 bytes, masks, broadcasts.
@@ -116,8 +121,8 @@ void x86_push(X86Code *code, int reg);
 void x86_pop(X86Code *code, int reg);
 void x86_ret(X86Code *code);
 void x86_vzeroupper(X86Code *code);
-void x86_align(X86Code *code, uint32_t to);  // by instructions that do nothing
-void x86_bytes(X86Code *code, const void *bytes, uint32_t n);
+void x86_align(X86Code *code, int to);  // by instructions that do nothing
+void x86_bytes(X86Code *code, const void *bytes, int n);
 // All labels are known: writes them into the instructions.
 void x86_finish(X86Code *code);
 

@@ -1,0 +1,94 @@
+// cpu/emit/inst.h: what stands between ops and machine code: vector instructions whose registers are not chosen yet.
+//
+// A vector holds `lanes` elements of any width: of the widest type of the segment as many as fit a register, of narrower types
+// the same number in the lower part of one. A pred is a mask, all bits of a lane 0 or 1, as wide as what it came from.
+//
+// Instructions stand in two lists: those of the loop, and those that depend on nothing that it changes. Values are numbered; each is
+// defined once, and straight lines is all there is.
+#ifndef HILO_CPU_EMIT_INST_H
+#define HILO_CPU_EMIT_INST_H
+
+#include "cpu/emit/segment.h"
+
+typedef enum InstKind {
+  INST_OP,          // `op`; of a compare in EVEX its mask is made a vector
+  INST_LOAD,        // `size` bytes a lane from pointer[slot]
+  INST_STORE,       // v to it
+  INST_UNIFORM      // one element of `size` bytes there, to all lanes
+} InstKind;
+
+typedef struct EmitInst {
+  InstKind kind;
+  X86Op op;
+  int bytes;        // as X86Vec
+  int d;            // the value it defines; -1: none
+  int r, v, m, s;   // values in the places R (where it is read: then d is in the same register), V, M, S; -1: none. Where d is
+                    // in the place M, the operand is v
+  int imm;
+  int slot, size;
+} EmitInst;
+
+typedef struct EmitValue {
+  bool invariant;   // of the first list, or a constant
+  bool constant;
+  uint64_t word[4]; // constant: a vector of 32 bytes; in EVEX, word 0 repeated
+  int unit;         // constant: it repeats every 4 or 8 bytes; 0: it does not
+} EmitValue;
+
+typedef struct EmitInsts {
+  EmitInst *at;
+  int n, capacity;
+} EmitInsts;
+typedef struct EmitBody {
+  HlArena *arena;
+  bool evex;
+  int lanes;
+  EmitInsts before, loop;
+  struct {
+    EmitValue *at;
+    int n, capacity;
+  } values;
+} EmitBody;
+
+// A value of the segment: what a value number says as a type.
+typedef struct EmitTyped {
+  int value;
+  int size;         // bytes of a lane; of a pred those of its mask
+  int resized[4];   // a pred's masks of 1, 2, 4 and 8 bytes; -1: not made yet
+} EmitTyped;
+
+// --- Making instructions (inst.c) ----------------------------------------------------------------------
+
+// Bytes of a register that has lanes of `size` bytes: 16 at least.
+int inst_bytes(const EmitBody *body, int size);
+bool inst_has(const EmitBody *body, X86Op op);  // in the encoding that is written
+// The element `bits` of `size` bytes, in every lane.
+int inst_const(EmitBody *body, uint64_t bits, int size);
+int inst_const32(EmitBody *body, const uint8_t bytes[32]);  // VEX alone
+// op v, m in lanes of `size` bytes (the wider of operand and result); v -1: has one operand.
+int inst_op(EmitBody *body, X86Op op, int size, int v, int m, int imm);
+// The same with what the register of its result holds before.
+int inst_op3(EmitBody *body, X86Op op, int size, int r, int v, int m, int imm);
+int inst_add(EmitBody *body, EmitInst inst);    // its d
+// mask ? yes : no
+int inst_select(EmitBody *body, int size, int mask, int yes, int no);
+// Integers of another width: extended, or their lower bits.
+int inst_resize(EmitBody *body, int value, int from, int to, bool is_signed);
+
+// --- To machine code (write.c) -----------------------------------------------------------------------------
+
+// A function of the type EmitFn.
+void emit_write(const EmitBody *body, int n_slots, X86Code *code);
+
+// --- From ops (select.c, convert.c) ----------------------------------------------------------------------
+
+// A mask of the width, of a pred.
+int inst_mask(EmitBody *body, EmitTyped *pred, int size);
+// Make what defines the result; false: there is no such.
+bool select_vec(EmitBody *body, const EmitOp *op, EmitTyped *const in[3], EmitTyped *out);
+bool select_convert(EmitBody *body, const EmitOp *op, EmitTyped *in, EmitTyped *out);
+bool select_round(EmitBody *body, HlDtype dtype, int x, int *out);
+// A comparison of values that are no preds: its mask, as wide as they are; -1: there is no such.
+int select_compare(EmitBody *body, VecOp vec, HlDtype dtype, int x, int y);
+
+#endif

@@ -1,0 +1,597 @@
+// cpu/emit/write.c: from instructions to machine code: registers, the loop, what is left of n.
+//
+//     registers saved, pointers loaded, what does not change computed
+//     while several vectors are left: the list several times
+//     while one is left:              the list
+//     what is left of one:            the list, its loads and stores masked
+//     registers restored
+//   constants
+//
+// rax is the element, rdi n, rsi the pointers, rcx where a loop ends; pointers are in the other registers as far as these go.
+// The lists are straight lines, so a register is taken from the value whose next use is farthest, and that is kept on the stack
+// (constants and what was computed before the loop are in memory already). What does not change has a register for good if some
+// are left over.
+
+#include "cpu/emit/inst.h"
+
+#include <string.h>
+
+enum { MAX_REGS = 32, VEX_SCRATCH = 15, TAIL_MASK = 7, COMPARE_MASK = 1, SLOT = 64 };
+// Places on the stack that AVX2 needs for tails: what passes between memory and register, masks of 4 and 8 bytes.
+enum { BOUNCE, MASK4, MASK8, FIRST_SPILL };
+
+typedef enum Mode { WHOLE, TAIL } Mode;
+
+typedef struct Write {
+  const EmitBody *body;
+  X86Code *code;
+  int full, n_regs;      // bytes and number of vector registers
+  bool small;            // AVX2, and elements of 1 or 2 bytes are loaded or stored
+  int *reg;              // by value: where it is; -1
+  int *spill;            // by value: its place on the stack; -1
+  int *fixed;            // by value: its register for good; -1
+  int *pool;             // by value: offset among the constants; -1
+  int *last;             // by value: its last use in the list at hand; -1
+  bool *in_loop;         // by value: whether the loop uses it
+  int holder[MAX_REGS];  // by register: the value that is there; -1
+  uint32_t fixed_regs, pinned;
+  int n_spills, most_spills;
+  int pool_bytes;
+  int pool_label, masks_label, copy_label;
+  int n_pointers;
+  int pointer[16];  // the registers of the first slots
+} Write;
+
+static const EmitValue *value_of(const Write *w, int value) {
+  return &w->body->values.at[value];
+}
+
+// --- Where values are -------------------------------------------------------------------------------
+
+static void let_go(Write *w, int value) {
+  if (w->reg[value] >= 0 && w->fixed[value] < 0) {
+    w->holder[w->reg[value]] = -1;
+    w->reg[value] = -1;
+  }
+}
+
+static int use_in(const EmitInst *inst, int value) {
+  return inst->r == value || inst->v == value || inst->m == value || inst->s == value;
+}
+
+static int next_use(const EmitInsts *list, int from, int value) {
+  int k = from;
+  while (k < list->n && !use_in(&list->at[k], value))
+    k++;
+  return k;
+}
+
+static X86Rm stack_place(int place) {
+  return x86_at(X86_RSP, SLOT * place);
+}
+
+static void put(Write *w, X86Op op, int bytes, int reg, int v, X86Rm rm) {
+  x86_vec(w->code, (X86Vec){.op = op, .bytes = bytes, .reg = reg, .v = v, .rm = rm});
+}
+
+static void put_on_stack(Write *w, int value) {
+  if (w->spill[value] >= 0 || value_of(w, value)->constant)
+    return;
+  w->spill[value] = w->n_spills++;
+  w->most_spills = w->n_spills > w->most_spills ? w->n_spills : w->most_spills;
+  put(w, X86_VMOVUPS_STORE, w->full, w->reg[value], 0, stack_place(w->spill[value]));
+}
+
+// A register for a value, of those that the instruction at hand (i of the list) does not use.
+static int take_register(Write *w, const EmitInsts *list, int i, int value) {
+  int best = -1, best_use = -1;
+  for (int r = 0; r < w->n_regs; r++) {
+    if ((w->fixed_regs | w->pinned) >> r & 1)
+      continue;
+    const int use = w->holder[r] < 0 ? list->n + 1 : next_use(list, i + 1, w->holder[r]);
+    if (use > best_use) {
+      best = r;
+      best_use = use;
+    }
+    if (w->holder[r] < 0)
+      break;
+  }
+  const int old = w->holder[best];
+  if (old >= 0) {
+    put_on_stack(w, old);
+    let_go(w, old);
+  }
+  w->holder[best] = value;
+  w->reg[value] = best;
+  w->pinned |= 1u << best;
+  return best;
+}
+
+// Where a value is that is in no register. A constant has a place behind the code when it is first asked for.
+static X86Rm memory_place(Write *w, int value) {
+  if (!value_of(w, value)->constant)
+    return stack_place(w->spill[value]);
+  if (w->pool[value] < 0) {
+    w->pool[value] = w->pool_bytes;
+    w->pool_bytes += w->body->evex ? 8 : 32;
+  }
+  return x86_at_label(w->pool_label, w->pool[value]);
+}
+
+static bool is_zero(const EmitValue *value) {
+  return value->constant && value->unit && value->word[0] == 0;
+}
+
+static void fill_register(Write *w, int reg, int value) {
+  if (is_zero(value_of(w, value)))
+    put(w, X86_VPXOR, reg < 16 ? 16 : 64, reg, reg, x86_reg(reg));
+  else if (value_of(w, value)->constant && w->body->evex)
+    put(w, X86_VPBROADCASTQ, w->full, reg, 0, memory_place(w, value));
+  else
+    put(w, X86_VMOVUPS, w->full, reg, 0, memory_place(w, value));
+}
+
+static int in_register(Write *w, const EmitInsts *list, int i, int value) {
+  if (w->reg[value] < 0)
+    fill_register(w, take_register(w, list, i, value), value);
+  w->pinned |= 1u << w->reg[value];
+  return w->reg[value];
+}
+
+// --- Memory --------------------------------------------------------------------------------------------
+
+// Elements from rax on of the array of a slot, `ahead` elements further.
+static X86Rm element(Write *w, int slot, int size, int ahead) {
+  int base = X86_RDX;
+  if (slot < w->n_pointers)
+    base = w->pointer[slot];
+  else
+    x86_gpr(w->code, (X86Gpr){X86_MOV, base, .rm = x86_at(X86_RSI, 8 * slot)});
+  return x86_indexed(base, X86_RAX, size, ahead * size);
+}
+
+// `bytes` of them and a register, whole.
+static void move_whole(Write *w, bool store, int bytes, int reg, X86Rm at) {
+  const X86Op load_op = bytes == 4 ? X86_VMOVD : bytes == 8 ? X86_VMOVQ : X86_VMOVDQU;
+  const X86Op store_op = bytes == 4   ? X86_VMOVD_STORE
+                         : bytes == 8 ? X86_VMOVQ_STORE
+                                      : X86_VMOVDQU_STORE;
+  put(w, store ? store_op : load_op, bytes < 16 ? 16 : bytes, reg, 0, at);
+}
+
+// The bytes that are left go by way of the stack.
+static void move_small(Write *w, bool store, int size, int reg, X86Rm at) {
+  const int bytes = w->body->lanes * size;
+  if (store)
+    move_whole(w, true, bytes, reg, stack_place(BOUNCE));
+  x86_gpr(w->code, (X86Gpr){X86_LEA, store ? X86_RDI : X86_RDX, .rm = at});
+  x86_gpr(w->code, (X86Gpr){X86_LEA, store ? X86_RDX : X86_RDI, .rm = stack_place(BOUNCE)});
+  x86_gpr(w->code, (X86Gpr){X86_MOV, X86_R11, .rm = x86_reg(X86_RCX)});
+  if (size == 2)
+    x86_gpr(w->code, (X86Gpr){X86_ADD, X86_R11, .rm = x86_reg(X86_RCX)});
+  x86_call(w->code, w->copy_label);
+  if (!store)
+    move_whole(w, false, bytes, reg, stack_place(BOUNCE));
+}
+
+static void move_tail(Write *w, bool store, int size, int reg, X86Rm at) {
+  static const X86Op by_mask[2][9] = {
+      {[1] = X86_VMOVDQU8, [2] = X86_VMOVDQU16, [4] = X86_VMOVDQU, [8] = X86_VMOVDQU64},
+      {[1] = X86_VMOVDQU8_STORE,
+       [2] = X86_VMOVDQU16_STORE,
+       [4] = X86_VMOVDQU_STORE,
+       [8] = X86_VMOVDQU64_STORE}};
+  const int bytes = inst_bytes(w->body, size);
+  if (w->body->evex) {
+    x86_vec(w->code, (X86Vec){by_mask[store][size], bytes, reg, .rm = at, .mask = TAIL_MASK,
+                              .zero = !store});
+    return;
+  }
+  if (size < 4) {
+    move_small(w, store, size, reg, at);
+    return;
+  }
+  const X86Op load_op = size == 4 ? X86_VMASKMOVPS : X86_VMASKMOVPD;
+  const X86Op store_op = size == 4 ? X86_VMASKMOVPS_STORE : X86_VMASKMOVPD_STORE;
+  put(w, X86_VMOVUPS, bytes, VEX_SCRATCH, 0, stack_place(size == 4 ? MASK4 : MASK8));
+  put(w, store ? store_op : load_op, bytes, reg, VEX_SCRATCH, at);
+}
+
+static void move(Write *w, const EmitInst *inst, int reg, Mode mode, int ahead) {
+  const bool store = inst->kind == INST_STORE;
+  const X86Rm at = element(w, inst->slot, inst->size, ahead);
+  if (mode == TAIL)
+    move_tail(w, store, inst->size, reg, at);
+  else
+    move_whole(w, store, w->body->lanes * inst->size, reg, at);
+}
+
+static void load_uniform(Write *w, const EmitInst *inst, int reg) {
+  static const X86Op ops[9] = {[1] = X86_VPBROADCASTB,
+                               [2] = X86_VPBROADCASTW,
+                               [4] = X86_VPBROADCASTD,
+                               [8] = X86_VPBROADCASTQ};
+  x86_gpr(w->code, (X86Gpr){X86_MOV, X86_RDX, .rm = x86_at(X86_RSI, 8 * inst->slot)});
+  put(w, ops[inst->size], w->full, reg, 0, x86_at(X86_RDX, 0));
+}
+
+// --- One instruction ---------------------------------------------------------------------------------
+
+// Whether an operand may stand in memory: a constant in EVEX only as one element for all.
+static bool may_be_memory(const Write *w, const EmitInst *inst) {
+  const X86Info *info = &x86_info[inst->op];
+  const EmitValue *value = value_of(w, inst->m);
+  if (info->form >= X86_D0)
+    return false;
+  return !value->constant || !w->body->evex ||
+         (info->broadcast && value->unit && value->unit <= info->unit);
+}
+
+static void let_go_of_last(Write *w, const EmitInst *inst, int i) {
+  const int used[] = {inst->r, inst->v, inst->m, inst->s};
+  for (int k = 0; k < 4; k++)
+    if (used[k] >= 0 && w->last[used[k]] == i)
+      let_go(w, used[k]);
+}
+
+// The register of the result: for good, or that of the operand that it replaces (a copy where it is still needed), or any.
+static int result_register(Write *w, const EmitInsts *list, int i, const EmitInst *inst, int old) {
+  const int d = inst->d;
+  const bool replaces = inst->r >= 0;
+  if (!replaces)
+    w->pinned = 0;  // operands may be overwritten
+  if (w->fixed[d] >= 0)
+    w->reg[d] = w->fixed[d];
+  else if (replaces && w->reg[inst->r] < 0 && inst->r != inst->v && inst->r != inst->m)
+    w->holder[w->reg[d] = old] = d;
+  else
+    take_register(w, list, i, d);
+  if (replaces && w->reg[d] != old)
+    put(w, X86_VMOVAPS, w->full, w->reg[d], 0, x86_reg(old));
+  return w->reg[d];
+}
+
+static void write_op(Write *w, const EmitInsts *list, int i, const EmitInst *inst) {
+  static const X86Op from_mask[9] = {
+      [1] = X86_VPMOVM2B, [2] = X86_VPMOVM2W, [4] = X86_VPMOVM2D, [8] = X86_VPMOVM2Q};
+  const X86Info *info = &x86_info[inst->op];
+  X86Vec out = {.op = inst->op, .bytes = inst->bytes, .imm = inst->imm};
+  const int old = inst->r >= 0 ? in_register(w, list, i, inst->r) : -1;
+  if (inst->v >= 0)
+    out.v = in_register(w, list, i, inst->v);
+  if (inst->s >= 0)
+    out.imm = in_register(w, list, i, inst->s);
+  if (inst->m >= 0 && w->reg[inst->m] < 0 && may_be_memory(w, inst)) {
+    out.rm = memory_place(w, inst->m);
+    out.broadcast = w->body->evex && value_of(w, inst->m)->constant;
+  } else if (inst->m >= 0) {
+    out.rm = x86_reg(in_register(w, list, i, inst->m));
+  }
+  let_go_of_last(w, inst, i);
+  const int d = result_register(w, list, i, inst, old);
+  if (info->form == X86_KVMI) {
+    out.reg = COMPARE_MASK;
+    x86_vec(w->code, out);
+    put(w, from_mask[info->unit], out.bytes, d, 0, x86_reg(COMPARE_MASK));
+    return;
+  }
+  if (info->form == X86_MR || info->form == X86_MRI) {
+    out.reg = out.v;
+    out.rm = x86_reg(d);
+  } else if (info->form >= X86_D0) {
+    out.v = d;
+  } else {
+    out.reg = d;
+  }
+  x86_vec(w->code, out);
+}
+
+static void write_inst(Write *w, const EmitInsts *list, int i, Mode mode, int ahead) {
+  const EmitInst *inst = &list->at[i];
+  w->pinned = 0;
+  switch (inst->kind) {
+  case INST_OP: write_op(w, list, i, inst); break;
+  case INST_LOAD: move(w, inst, take_register(w, list, i, inst->d), mode, ahead); break;
+  case INST_STORE:
+    move(w, inst, in_register(w, list, i, inst->v), mode, ahead);
+    let_go_of_last(w, inst, i);
+    break;
+  case INST_UNIFORM: load_uniform(w, inst, result_register(w, list, i, inst, -1)); break;
+  }
+}
+
+// --- Lists -----------------------------------------------------------------------------------------------
+
+static void note_uses(Write *w, const EmitInsts *list) {
+  for (int v = 0; v < w->body->values.n; v++)
+    w->last[v] = -1;
+  for (int i = 0; i < list->n; i++) {
+    const EmitInst *inst = &list->at[i];
+    const int used[] = {inst->r, inst->v, inst->m, inst->s};
+    for (int k = 0; k < 4; k++)
+      if (used[k] >= 0)
+        w->last[used[k]] = i;
+  }
+}
+
+static bool is_dead(const Write *w, const EmitInst *inst) {
+  return inst->d >= 0 && w->last[inst->d] < 0 && !w->in_loop[inst->d];
+}
+
+// Only what has a register for good is in one, before and after.
+static void clear_registers(Write *w) {
+  for (int r = 0; r < w->n_regs; r++)
+    if (w->holder[r] >= 0)
+      let_go(w, w->holder[r]);
+}
+
+static void write_before(Write *w) {
+  const EmitInsts *list = &w->body->before;
+  for (int v = 0; v < w->body->values.n; v++)
+    if (w->fixed[v] >= 0 && value_of(w, v)->constant)
+      fill_register(w, w->reg[v] = w->fixed[v], v);
+  note_uses(w, list);
+  for (int i = 0; i < list->n; i++) {
+    const int d = list->at[i].d;
+    if (is_dead(w, &list->at[i]))
+      continue;
+    write_inst(w, list, i, WHOLE, 0);
+    if (w->in_loop[d] && w->fixed[d] < 0)
+      put_on_stack(w, d);
+    if (w->last[d] < 0)
+      let_go(w, d);
+  }
+  clear_registers(w);
+}
+
+static void write_loop_list(Write *w, Mode mode, int ahead) {
+  const EmitInsts *list = &w->body->loop;
+  const int spills = w->n_spills;
+  for (int i = 0; i < list->n; i++) {
+    if (is_dead(w, &list->at[i]))
+      continue;
+    write_inst(w, list, i, mode, ahead);
+  }
+  clear_registers(w);
+  for (int i = 0; i < list->n; i++)  // the next turn has values of its own
+    if (list->at[i].d >= 0)
+      w->spill[list->at[i].d] = -1;
+  w->n_spills = spills;
+}
+
+// --- Registers for good ------------------------------------------------------------------------------
+
+// How many registers the loop needs at once, without what does not change.
+static int pressure(const Write *w) {
+  const EmitInsts *list = &w->body->loop;
+  int live = 0, most = 0;
+  for (int i = 0; i < list->n; i++) {
+    const EmitInst *inst = &list->at[i];
+    const int used[] = {inst->r, inst->v, inst->m, inst->s};
+    live += inst->d >= 0 && !is_dead(w, inst);
+    most = live > most ? live : most;
+    for (int k = 0; k < 4; k++) {
+      bool again = false;
+      for (int j = 0; j < k; j++)
+        again |= used[j] == used[k];
+      live -= used[k] >= 0 && !again && !value_of(w, used[k])->invariant && w->last[used[k]] == i;
+    }
+  }
+  return most;
+}
+
+// What having a value in a register saves in a turn: a load, or half of one where an instruction has it from memory.
+static void weigh(Write *w, int *weight) {
+  const EmitInsts *list = &w->body->loop;
+  for (int i = 0; i < list->n; i++) {
+    const EmitInst *inst = &list->at[i];
+    const int used[] = {inst->r, inst->v, inst->s};
+    for (int k = 0; k < 3; k++)
+      if (used[k] >= 0 && value_of(w, used[k])->invariant)
+        weight[used[k]] += 2;
+    if (inst->m >= 0 && value_of(w, inst->m)->invariant)
+      weight[inst->m] += may_be_memory(w, inst) ? !value_of(w, inst->m)->constant : 2;
+  }
+}
+
+static void choose_fixed(Write *w) {
+  enum { SPARE = 4 };  // for operands that come from memory
+  int left = w->n_regs - pressure(w) - SPARE;
+  int *weight = HL_ARRAY(w->body->arena, int, w->body->values.n + 1);
+  weigh(w, weight);
+  for (; left > 0; left--) {
+    int best = 0;
+    for (int v = 1; v < w->body->values.n; v++)
+      if (weight[v] > weight[best])
+        best = v;
+    if (weight[best] == 0)
+      return;
+    weight[best] = 0;
+    w->fixed[best] = w->n_regs - 1 - __builtin_popcount(w->fixed_regs);
+    w->fixed_regs |= 1u << w->fixed[best];
+  }
+}
+
+// --- The function ------------------------------------------------------------------------------------
+
+static const int kept_by_callee[] = {X86_RBX, X86_R12, X86_R13, X86_R14, X86_R15};
+
+static bool is_pointer(const Write *w, int reg) {
+  for (int k = 0; k < w->n_pointers; k++)
+    if (w->pointer[k] == reg)
+      return true;
+  return false;
+}
+
+static void choose_pointers(Write *w, int n_slots) {
+  static const int order[] = {
+      X86_R8,  X86_R9,  X86_RBX, X86_R12, X86_R13,
+      X86_R14, X86_R15, X86_R10, X86_R11};  // the last two copy small elements
+  const int n = w->small ? 7 : 9;
+  w->n_pointers = n_slots < n ? n_slots : n;
+  for (int k = 0; k < w->n_pointers; k++)
+    w->pointer[k] = order[k];
+}
+
+static void begin(Write *w, int *frame) {
+  for (int k = 0; k < HL_COUNT_OF(kept_by_callee); k++)
+    if (is_pointer(w, kept_by_callee[k]))
+      x86_push(w->code, kept_by_callee[k]);
+  x86_push(w->code, X86_RBP);
+  x86_gpr(w->code, (X86Gpr){X86_MOV, X86_RBP, .rm = x86_reg(X86_RSP)});
+  x86_gpr(w->code, (X86Gpr){X86_SUB_I, .rm = x86_reg(X86_RSP), .imm = INT32_MAX});
+  *frame = w->code->n - 4;  // known in the end
+  x86_gpr(w->code, (X86Gpr){X86_AND_I, .rm = x86_reg(X86_RSP), .imm = -SLOT});
+  for (int k = 0; k < w->n_pointers; k++)
+    x86_gpr(w->code, (X86Gpr){X86_MOV, w->pointer[k], .rm = x86_at(X86_RSI, 8 * k)});
+}
+
+static void end(Write *w) {
+  x86_vzeroupper(w->code);
+  x86_gpr(w->code, (X86Gpr){X86_MOV, X86_RSP, .rm = x86_reg(X86_RBP)});
+  x86_pop(w->code, X86_RBP);
+  for (int k = HL_COUNT_OF(kept_by_callee) - 1; k >= 0; k--)
+    if (is_pointer(w, kept_by_callee[k]))
+      x86_pop(w->code, kept_by_callee[k]);
+  x86_ret(w->code);
+}
+
+// While `turns` vectors are left.
+static void write_loop(Write *w, int turns) {
+  const int step = turns * w->body->lanes, top = x86_label(w->code), done = x86_label(w->code);
+  x86_gpr(w->code, (X86Gpr){X86_LEA, X86_RCX, .rm = x86_at(X86_RDI, -step)});
+  x86_gpr(w->code, (X86Gpr){X86_CMP, X86_RAX, .rm = x86_reg(X86_RCX)});
+  x86_jump(w->code, X86_JG, done);
+  x86_align(w->code, 32);
+  x86_here(w->code, top);
+  for (int k = 0; k < turns; k++)
+    write_loop_list(w, WHOLE, k * w->body->lanes);
+  x86_gpr(w->code, (X86Gpr){X86_ADD_I, .rm = x86_reg(X86_RAX), .imm = step});
+  x86_gpr(w->code, (X86Gpr){X86_CMP, X86_RAX, .rm = x86_reg(X86_RCX)});
+  x86_jump(w->code, X86_JLE, top);
+  x86_here(w->code, done);
+}
+
+// rcx elements are left, fewer than there are lanes: as masks.
+static void make_masks(Write *w) {
+  if (w->body->evex) {
+    x86_gpr(w->code, (X86Gpr){X86_MOV_I, .rm = x86_reg(X86_RDX), .imm = -1});
+    x86_gpr(w->code, (X86Gpr){X86_BZHI, X86_RDX, X86_RCX, .rm = x86_reg(X86_RDX)});
+    x86_gpr(w->code, (X86Gpr){X86_KMOVQ, TAIL_MASK, .rm = x86_reg(X86_RDX)});
+    return;
+  }
+  x86_gpr(w->code, (X86Gpr){X86_LEA, X86_RDX, .rm = x86_at_label(w->masks_label, 32)});
+  x86_gpr(w->code, (X86Gpr){X86_MOV, X86_RDI, .rm = x86_reg(X86_RCX)});
+  x86_gpr(w->code, (X86Gpr){X86_NEG, .rm = x86_reg(X86_RDI)});
+  for (int k = 0; k < 2; k++) {
+    put(w, X86_VMOVUPS, 32, VEX_SCRATCH, 0, x86_indexed(X86_RDX, X86_RDI, k ? 8 : 4, 0));
+    put(w, X86_VMOVUPS_STORE, 32, VEX_SCRATCH, 0, stack_place(k ? MASK8 : MASK4));
+  }
+}
+
+static void write_tail(Write *w, int done) {
+  x86_gpr(w->code, (X86Gpr){X86_MOV, X86_RCX, .rm = x86_reg(X86_RDI)});
+  x86_gpr(w->code, (X86Gpr){X86_SUB, X86_RCX, .rm = x86_reg(X86_RAX)});
+  x86_jump(w->code, X86_JLE, done);
+  make_masks(w);
+  write_loop_list(w, TAIL, 0);
+}
+
+// Called for tails of small elements: r11 bytes, fewer than 32, from rdx to rdi.
+static void write_copy(Write *w) {
+  static const struct {
+    X86Op load, store;
+  } ops[] = {{X86_VMOVDQU, X86_VMOVDQU_STORE},
+             {X86_MOV, X86_MOV_STORE},
+             {X86_MOV4, X86_MOV4_STORE},
+             {X86_MOVZX2, X86_MOV2_STORE},
+             {X86_MOVZX1, X86_MOV1_STORE}};
+  const X86Rm from = x86_at(X86_RDX, 0), to = x86_at(X86_RDI, 0);
+  x86_here(w->code, w->copy_label);
+  for (int k = 0; k < HL_COUNT_OF(ops); k++) {
+    const int bytes = 16 >> k, next = x86_label(w->code);
+    x86_gpr(w->code, (X86Gpr){X86_TEST4_I, .rm = x86_reg(X86_R11), .imm = bytes});
+    x86_jump(w->code, X86_JE, next);
+    if (k == 0) {
+      put(w, ops[k].load, 16, VEX_SCRATCH, 0, from);
+      put(w, ops[k].store, 16, VEX_SCRATCH, 0, to);
+    } else {
+      x86_gpr(w->code, (X86Gpr){ops[k].load, X86_R10, .rm = from});
+      x86_gpr(w->code, (X86Gpr){ops[k].store, X86_R10, .rm = to});
+    }
+    x86_gpr(w->code, (X86Gpr){X86_ADD_I, .rm = x86_reg(X86_RDX), .imm = bytes});
+    x86_gpr(w->code, (X86Gpr){X86_ADD_I, .rm = x86_reg(X86_RDI), .imm = bytes});
+    x86_here(w->code, next);
+  }
+  x86_ret(w->code);
+}
+
+static void write_constants(Write *w) {
+  uint8_t masks[64] = {0};
+  memset(masks, 0xff, 32);
+  x86_align(w->code, 32);
+  x86_here(w->code, w->masks_label);
+  if (!w->body->evex)
+    x86_bytes(w->code, masks, sizeof(masks));
+  x86_here(w->code, w->pool_label);
+  uint8_t *pool = HL_ARRAY(w->body->arena, uint8_t, w->pool_bytes + 1);
+  for (int v = 0; v < w->body->values.n; v++)
+    if (w->pool[v] >= 0)
+      memcpy(pool + w->pool[v], value_of(w, v)->word, w->body->evex ? 8 : 32);
+  x86_bytes(w->code, pool, w->pool_bytes);
+}
+
+static int *all_none(HlArena *arena, int n) {
+  int *list = HL_ARRAY(arena, int, n + 1);
+  for (int k = 0; k < n; k++)
+    list[k] = -1;
+  return list;
+}
+
+static Write write_of(const EmitBody *body, X86Code *code) {
+  const int n = body->values.n;
+  Write w = {.body = body,
+             .code = code,
+             .full = body->evex ? 64 : 32,
+             .n_regs = body->evex ? 32 : VEX_SCRATCH};
+  int **const lists[] = {&w.reg, &w.spill, &w.fixed, &w.pool, &w.last};
+  for (int k = 0; k < HL_COUNT_OF(lists); k++)
+    *lists[k] = all_none(body->arena, n);
+  for (int r = 0; r < MAX_REGS; r++)
+    w.holder[r] = -1;
+  for (int i = 0; i < body->loop.n && !body->evex; i++)
+    w.small |= body->loop.at[i].slot >= 0 && body->loop.at[i].size < 4;
+  w.in_loop = HL_ARRAY(body->arena, bool, n + 1);
+  note_uses(&w, &body->loop);
+  for (int v = 0; v < n; v++)
+    w.in_loop[v] = w.last[v] >= 0;
+  w.n_spills = w.most_spills = FIRST_SPILL;
+  w.pool_label = x86_label(code);
+  w.masks_label = x86_label(code);
+  w.copy_label = x86_label(code);
+  return w;
+}
+
+void emit_write(const EmitBody *body, int n_slots, X86Code *code) {
+  Write w = write_of(body, code);
+  const int done = x86_label(code), turns = body->loop.n <= 8 ? 4 : body->loop.n <= 24 ? 2 : 1;
+  int frame;
+  choose_fixed(&w);
+  choose_pointers(&w, n_slots);
+  begin(&w, &frame);
+  write_before(&w);
+  note_uses(&w, &body->loop);
+  x86_gpr(code, (X86Gpr){X86_XOR4, X86_RAX, .rm = x86_reg(X86_RAX)});
+  write_loop(&w, turns);
+  if (turns > 1)
+    write_loop(&w, 1);
+  write_tail(&w, done);
+  x86_here(code, done);
+  end(&w);
+  if (w.small)
+    write_copy(&w);
+  write_constants(&w);
+  x86_finish(code);
+  const int32_t bytes = SLOT * w.most_spills;
+  memcpy(code->at + frame, &bytes, sizeof(bytes));
+}
