@@ -54,12 +54,14 @@ typedef struct HlFlow {
   HlComp **comp;               // callees before callers: the order values are numbered in
   HlInst ***post_order;        // by comp->id: hl_post_order
   bool blocks;                 // HL_FLOW_BLOCKS
+  bool whole_bytes;            // HL_FLOW_WHOLE_BYTES
 } HlFlow;
 
 // Values alone (one buffer each), or with the buffers; without the bodies of fusions first_slot and post_order are NULL
 // there. NULL after reporting: a computation that is called both as a step of the program and by a reduction, say.
 // Fusions may be kernels of blocks of threads (hl_target_has_blocks), which may write over other operands than loops may.
-enum { HL_FLOW_MERGE = 1, HL_FLOW_NO_FUSIONS = 2, HL_FLOW_BLOCKS = 4 };
+// Elements smaller than a byte may take one each, as they do in literals.
+enum { HL_FLOW_MERGE = 1, HL_FLOW_NO_FUSIONS = 2, HL_FLOW_BLOCKS = 4, HL_FLOW_WHOLE_BYTES = 8 };
 HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, int what);
 static inline uint32_t hl_slot(const HlFlow *flow, const HlInst *inst) {
   return flow->first_slot[inst->comp->id][inst->id];
@@ -148,6 +150,7 @@ typedef struct HlBuffersOptions {
   int64_t alignment;           // of temporaries; 0: 64, as XLA:CPU
   bool no_constants;           // they get no allocations (on the CPU they do)
   bool blocks;                 // HL_FLOW_BLOCKS
+  bool whole_bytes;            // HL_FLOW_WHOLE_BYTES
 } HlBuffersOptions;
 
 typedef struct HlBuffers {

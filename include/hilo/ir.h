@@ -190,6 +190,8 @@ struct HlLiteral {
 HlLiteral *hl_literal_new(HlCx *cx, const HlShape *shape);
 // One whose value is not known (`{...}`): HL_LIT_ELIDED, no data. Two of one shape count as equal.
 HlLiteral *hl_literal_new_elided(HlCx *cx, const HlShape *shape);
+// An array whose elements lie elsewhere, aligned to their size: `data` stays there as long as anybody holds the literal.
+HlLiteral *hl_literal_borrow(HlCx *cx, const HlShape *shape, void *data);
 HlLiteral *hl_literal_tuple(HlCx *cx, int n, HlLiteral *const *element);  // takes new references
 HlLiteral *hl_literal_ref(const HlLiteral *literal);                       // NULL is fine
 void hl_literal_unref(HlLiteral *literal);                                 // NULL is fine

@@ -2,6 +2,8 @@
 #ifndef HILO_REPLAY_H
 #define HILO_REPLAY_H
 
+#include "hilo/cpu.h"
+#include "hilo/session.h"
 #include "hilo/tool.h"
 
 #ifdef __cplusplus
@@ -17,6 +19,10 @@ typedef struct HlReplayOptions {
   uint64_t seed;               // of made-up inputs
   int iterations;              // timed runs after the first
   bool no_compare;             // run only
+  // What runs in the module's place: what a compiler has made of it, as a program for the processor. NULL: the
+  // interpreter runs the module.
+  HlCpuProgram *program;
+  bool no_reference;           // what the interpreter makes of the module is not compared with what the program gives
   HlEvalOptions eval;
 } HlReplayOptions;
 
@@ -25,7 +31,7 @@ typedef struct HlReplayLeaf {
   int device, number;          // printed as r<number>, d<device>.r<number>
   const HlLiteral *value;
   bool compared;
-  HlMismatch mismatch;
+  HlMismatch mismatch;         // with what was expected, or else with the reference
 } HlReplayLeaf;
 
 typedef struct HlReplay {
@@ -37,7 +43,8 @@ typedef struct HlReplay {
   HlLiteral **results;         // [devices]
   HlReplayLeaf *leaves;
   int n_leaves, n_compared, n_different;
-  double first_s, best_s, median_s;
+  bool has_reference;          // the interpreter ran the module, too, and was compared with
+  double first_s, best_s, median_s, reference_s;
   int runs;
 } HlReplay;
 

@@ -492,14 +492,15 @@ static HlBuffers *finish(Assign *a) {
 
 HlBuffers *hl_buffers_new(HlCx *cx, HlArena *arena, const HlModule *m,
                           const HlBuffersOptions *options) {
-  const HlFlow *flow =
-      hl_flow_new(cx, arena, m, HL_FLOW_MERGE | (options && options->blocks ? HL_FLOW_BLOCKS : 0));
+  static const HlBuffersOptions usual = {0};
+  const HlBuffersOptions *how = options ? options : &usual;
+  const HlFlow *flow = hl_flow_new(cx, arena, m,
+                                   HL_FLOW_MERGE | (how->blocks ? HL_FLOW_BLOCKS : 0) |
+                                       (how->whole_bytes ? HL_FLOW_WHOLE_BYTES : 0));
   if (!flow)
     return NULL;
   HlArena *scratch = hl_arena_new();
-  Assign a = {.arena = arena, .scratch = scratch, .flow = flow};
-  if (options)
-    a.options = *options;
+  Assign a = {.arena = arena, .scratch = scratch, .flow = flow, .options = *how};
   if (a.options.alignment == 0)
     a.options.alignment = 64;
   a.live = hl_live_new(arena, flow, NULL);

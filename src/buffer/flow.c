@@ -621,6 +621,7 @@ HlFlow *hl_flow_new(HlCx *cx, HlArena *arena, const HlModule *m, int what) {
   flow->m = m;
   flow->arena = arena;
   flow->blocks = what & HL_FLOW_BLOCKS;
+  flow->whole_bytes = what & HL_FLOW_WHOLE_BYTES;
   Work w = {.flow = flow, .scratch = scratch, .drafts = {.arena = scratch}};
   bool fine = find_contexts(cx, &w);
   if (fine) {

@@ -121,5 +121,8 @@ HlI64s hl_slot_index(HlArena *arena, const HlFlow *flow, uint32_t slot) {
 }
 
 int64_t hl_value_bytes(const HlFlow *flow, uint32_t value) {
-  return hl_shape_buffer_bytes(hl_value_shape(flow, value), 8);
+  const HlShape *shape = hl_value_shape(flow, value);
+  if (flow->whole_bytes && hl_is_array_dtype(shape->dtype))
+    return hl_shape_elements(shape) * hl_dtype_bytes(shape->dtype);
+  return hl_shape_buffer_bytes(shape, 8);
 }

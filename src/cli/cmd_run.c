@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cpu_stats.h"
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/select.h"
+#include "hilo/cpu.h"
 #include "hilo/custom_calls.h"
 #include "hilo/replay.h"
 #include "hilo/session.h"
@@ -69,8 +71,12 @@ static void report_rule(HlMaybeFloat tolerance, HlBuf *out) {
   hl_compare_rule(tolerance, out);
 }
 
+static const char *platform_name(const HlReplayOptions *options) {
+  return options->program ? "cpu" : "reference";
+}
+
 static void report_text(const char *path, const HlModule *m, const HlReplay *r,
-                        HlMaybeFloat tolerance) {
+                        const HlReplayOptions *options, bool stats) {
   static const char *const from[] = {"args",     "given arguments",
                                      "snapshot", "the snapshot's arguments",
                                      "fake",     "made-up arguments"};
@@ -79,16 +85,19 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r,
     if (strcmp(from[k], r->inputs) == 0)
       inputs = from[k + 1];
   HlBuf out = {0};
-  hl_buf_printf(&out, "%s: module %s on the reference interpreter, %d device%s, %s\n", path,
-                m->name->text, r->devices, r->devices == 1 ? "" : "s", inputs);
+  hl_buf_printf(&out, "%s: module %s on the %s, %d device%s, %s\n", path, m->name->text,
+                options->program ? "cpu" : "reference interpreter", r->devices,
+                r->devices == 1 ? "" : "s", inputs);
   for (int k = 0; k < r->n_leaves; k++)
     report_leaf(&out, &r->leaves[k]);
   hl_buf_printf(&out, "  time   %.3f ms", r->first_s * 1e3);
   if (r->runs > 1)
     hl_buf_printf(&out, " first, %.3f ms best, %.3f ms median of %d", r->best_s * 1e3,
                   r->median_s * 1e3, r->runs - 1);
+  if (r->has_reference)
+    hl_buf_printf(&out, "; the interpreter %.3f ms", r->reference_s * 1e3);
   if (r->n_compared > 0)
-    report_rule(tolerance, &out);
+    report_rule(options->tolerance, &out);
   const int64_t checks = count_checks(m);
   if (checks > 0)
     hl_buf_printf(&out, "\n  the program's %" PRId64 " check%s hold%s", checks,
@@ -100,6 +109,8 @@ static void report_text(const char *path, const HlModule *m, const HlReplay *r,
                   r->n_compared == 1 ? "" : "s");
   else
     hl_buf_printf(&out, "\n  DIFFERENT: %d of %d results\n", r->n_different, r->n_compared);
+  if (stats)
+    cpu_stats_text(&out, options->program);
   cli_print(&out);
   hl_buf_free(&out);
 }
@@ -150,13 +161,13 @@ static void leaf_json(HlBuf *out, const HlReplayLeaf *leaf, bool values) {
   hl_buf_free(&text);
 }
 
-static void report_json(HlBuf *out, const HlModule *m, const HlReplay *r, HlMaybeFloat tolerance,
-                        bool values) {
+static void report_json(HlBuf *out, const HlModule *m, const HlReplay *r,
+                        const HlReplayOptions *options, bool values, bool stats) {
   HlBuf rule = {0};
-  hl_compare_rule(tolerance, &rule);
+  hl_compare_rule(options->tolerance, &rule);
   json_open(out, NULL, '{');
   json_text(out, "module", m->name->text);
-  json_text(out, "platform", "reference");
+  json_text(out, "platform", platform_name(options));
   json_int(out, "devices", r->devices);
   json_text(out, "inputs", r->inputs);
   if (r->n_compared == 0)
@@ -168,10 +179,14 @@ static void report_json(HlBuf *out, const HlModule *m, const HlReplay *r, HlMayb
   json_number(out, "run_ms", r->best_s * 1e3);
   json_number(out, "run_median_ms", r->median_s * 1e3);
   json_int(out, "runs", r->runs);
+  if (r->has_reference)
+    json_number(out, "reference_ms", r->reference_s * 1e3);
   json_open(out, "results", '[');
   for (int k = 0; k < r->n_leaves; k++)
     leaf_json(out, &r->leaves[k], values);
   json_close(out, ']');
+  if (stats)
+    cpu_stats_json(out, options->program);
   json_close(out, '}');
   hl_buf_free(&rule);
 }
@@ -211,14 +226,14 @@ static void show_progress(void *user, int device, const HlInst *inst, const HlLi
 }
 
 // Of a module that could not be run, or whose checks did not hold.
-static int give_up(Cli *cli, const char *name) {
+static int give_up(Cli *cli, const char *name, const char *platform) {
   if (!cli->json)
     return cli_flush(cli);
   HlBuf *out = &cli->report;
   const HlErrorKind kind = hl_cx_error_kind(cli->cx);
   json_open(out, NULL, '{');
   json_text(out, "module", name);
-  json_text(out, "platform", "reference");
+  json_text(out, "platform", platform);
   if (kind == HL_DIFFERS)
     json_bool(out, "equal", false);
   else
@@ -228,67 +243,113 @@ static int give_up(Cli *cli, const char *name) {
 }
 
 // The snapshot of a run, a failed one's too as far as its arguments were known.
-static bool dump_replay(HlCx *cx, HlCompiled *compiled, const HlReplay *r, bool ran) {
+static bool dump_replay(HlCx *cx, const HlModule *came, HlCompiled *compiled, const HlReplay *r,
+                        bool ran, const char *platform) {
   for (int d = 0; d < r->devices; d++)
     for (int k = 0; k < r->n_params; k++)
       if (!r->args || !r->args[d] || !r->args[d][k])
         return true;
-  HlExecution execution = {.came = hl_compiled_module(compiled),
+  HlExecution execution = {.came = came,
                            .ran = hl_compiled_module(compiled),
                            .devices = r->devices,
                            .n_arguments = r->n_params,
                            .arguments = (HlLiteral *const *const *)r->args,
                            .results = ran ? r->results : NULL,
-                           .platform = "Interpreter"};
+                           .platform = platform};
   return hl_compiled_dump_execution(cx, compiled, &execution);
 }
 
 static void report(Cli *cli, const char *path, const HlModule *m, const HlReplay *replay,
-                   HlMaybeFloat tolerance) {
-  bool values = cli_flag(cli, "--print");
+                   const HlReplayOptions *options) {
+  const bool values = cli_flag(cli, "--print"),
+             stats = cli_flag(cli, "--stats") && options->program;
   if (cli->json)
-    report_json(&cli->report, m, replay, tolerance, values);
+    report_json(&cli->report, m, replay, options, values, stats);
   else if (values)
     print_values(replay);
-  if (!cli->json && (!values || replay->n_compared > 0))
-    report_text(path, m, replay, tolerance);
+  if (!cli->json && (!values || stats || replay->n_compared > 0))
+    report_text(path, m, replay, options, stats);
 }
 
-static int run_compiled(Cli *cli, const char *path, HlCompiled *compiled,
+static int run_compiled(Cli *cli, const char *path, const HlModule *came, HlCompiled *compiled,
                         const HlRecorded *recorded, const HlReplayOptions *options) {
   HlReplay replay;
-  const HlModule *m = hl_compiled_module(compiled);
-  bool ok = hl_replay(cli->cx, m, recorded, options, &replay);
-  ok = dump_replay(cli->cx, compiled, &replay, ok) && ok;
-  int status = ok ? CLI_OK : give_up(cli, m->name->text);
+  bool ok = hl_replay(cli->cx, came, recorded, options, &replay);
+  ok =
+      dump_replay(cli->cx, came, compiled, &replay, ok, options->program ? "cpu" : "Interpreter") &&
+      ok;
+  int status = ok ? CLI_OK : give_up(cli, came->name->text, platform_name(options));
   if (ok && !cli->json)
     cli_flush(cli);
   if (ok) {
-    report(cli, path, m, &replay, options->tolerance);
+    report(cli, path, came, &replay, options);
     status = cli_worse(status, replay.n_different ? CLI_DIFFERENT : CLI_OK);
   }
   hl_replay_free(&replay);
   return status;
 }
 
+static void unref_compiled(void *compiled) {
+  hl_compiled_unref(compiled);
+}
+
+// The program that a compilation makes; it holds the compilation.
+static HlCpuProgram *make_program(Cli *cli, HlCompiled *compiled, const HlReplayOptions *options) {
+  int64_t threads = 0;
+  cli_integer(cli, "--threads", 1, 65536, &threads);
+  const HlCpuOptions how = {.threads = (int)threads,
+                            .elided = options->eval.elided,
+                            .seed = options->eval.seed,
+                            .buffers = hl_compiled_buffers(compiled),
+                            .let_go = unref_compiled,
+                            .owner = hl_compiled_ref(compiled)};
+  HlCpuProgram *program = hl_cpu_new(cli->cx, hl_compiled_module(compiled), &how);
+  if (!program)
+    hl_compiled_unref(compiled);
+  else
+    hl_cpu_measure(program, cli_flag(cli, "--stats"));
+  return program;
+}
+
+// Compiles the module and runs what comes out beside the module itself.
+static int run_on_cpu(Cli *cli, const char *path, HlSession *session, const HlModule *m,
+                      const HlRecorded *recorded, HlReplayOptions *options) {
+  HlCompiled *compiled = hl_compile(cli->cx, session, &(HlProgram){.module = m}, NULL);
+  options->program = compiled ? make_program(cli, compiled, options) : NULL;
+  const int status = options->program ? run_compiled(cli, path, m, compiled, recorded, options)
+                                      : give_up(cli, m->name->text, "cpu");
+  hl_cpu_unref(options->program);
+  hl_compiled_unref(compiled);
+  return status;
+}
+
+// Takes the module over.
+static int run_as_it_is(Cli *cli, const char *path, HlSession *session, HlModule *m,
+                        const HlRecorded *recorded, HlReplayOptions *options) {
+  const HlCompileOptions as_it_is = {.no_buffers = true, .after = ""};
+  const char *name = hl_arena_printf(hl_cx_scratch(cli->cx), "%s", m->name->text);
+  HlCompiled *compiled = hl_compile(cli->cx, session, &(HlProgram){.take = m}, &as_it_is);
+  const int status =
+      compiled ? run_compiled(cli, path, hl_compiled_module(compiled), compiled, recorded, options)
+               : give_up(cli, name, "reference");
+  hl_compiled_unref(compiled);
+  return status;
+}
+
 static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *file, int k,
                       HlReplayOptions *options) {
-  const HlCompileOptions as_it_is = {.no_buffers = true, .after = ""};
-  const HlProgram program = {.take = file->modules[k]};
   options->exported = file->exported;
   Progress progress = {.cli = cli, .started = hl_now()};
   if (cli->progress) {
     options->eval.trace = show_progress;
     options->eval.user = &progress;
   }
-  const char *name = hl_arena_printf(hl_cx_scratch(cli->cx), "%s", file->modules[k]->name->text);
-  cli_set_partitions(cli, file->modules[k]);
+  HlModule *m = file->modules[k];
+  cli_set_partitions(cli, m);
+  if (strcmp(hl_session_platform(session)->name, "cpu") == 0)
+    return run_on_cpu(cli, path, session, m, &file->recorded, options);
   file->modules[k] = NULL;
-  HlCompiled *compiled = hl_compile(cli->cx, session, &program, &as_it_is);
-  int status =
-      compiled ? run_compiled(cli, path, compiled, &file->recorded, options) : give_up(cli, name);
-  hl_compiled_unref(compiled);
-  return status;
+  return run_as_it_is(cli, path, session, m, &file->recorded, options);
 }
 
 static bool read_elided(Cli *cli, HlElided *out) {
@@ -326,19 +387,24 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
   return true;
 }
 
-// Programs of other platforms are not run here.
-static bool check_platform(Cli *cli, const char *option) {
-  const char *wish = cli_value(cli, option);
-  const HlPlatform *platform = wish ? hl_platform_find(wish) : NULL;
-  if (!wish || (platform && strcmp(platform->name, "reference") == 0) ||
-      (strcmp(option, "--reference") == 0 && strcmp(wish, "none") == 0))
+// The platform that an option names, "none" being NULL. False after a usage error, or that there is none such here.
+static bool read_platform(Cli *cli, const char *option, const char *usual, const HlPlatform **out) {
+  const char *wish = cli_value(cli, option) ? cli_value(cli, option) : usual;
+  const bool is_reference = strcmp(option, "--reference") == 0;
+  *out = hl_platform_find(wish);
+  if (is_reference && strcmp(wish, "none") == 0)
     return true;
-  if (!platform || !platform->runs) {
-    cli_usage(cli, "unknown platform '%s': reference", wish);
+  if (!*out || !(*out)->runs) {
+    cli_usage(cli, "unknown platform '%s': %s", wish,
+              is_reference ? "reference or none" : "reference or cpu");
     return false;
   }
+  if (strcmp((*out)->name, "reference") == 0 || (!is_reference && strcmp((*out)->name, "cpu") == 0))
+    return true;
   return hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
-                       "platform '%s' is not in this build; use --platform=reference", wish);
+                       is_reference ? "platform '%s' is no reference; use --reference=reference"
+                                    : "platform '%s' is not in this build; use --platform=cpu",
+                       wish);
 }
 
 static int run_all(Cli *cli, HlSession *session, HlFile *file, HlReplayOptions *options) {
@@ -387,11 +453,15 @@ static int run(Cli *cli) {
     return cli_usage(cli, cli->n_files == 0 ? "no file given" : "more than one file given");
   if (!read_options(cli, &options))
     return CLI_USAGE;
-  if (!check_platform(cli, "--platform") || !check_platform(cli, "--reference"))
+  const HlPlatform *platform, *reference;
+  if (!read_platform(cli, "--platform", "reference", &platform) ||
+      !read_platform(cli, "--reference", "reference", &reference))
     return hl_cx_n_errors(cli->cx) ? cli_flush(cli) : CLI_USAGE;
+  options.no_reference = !reference;
   HlFlags flags;
   const bool ok = cli_xla_flags(cli, &flags);
-  HlSession *session = ok ? hl_session_new(cli->cx, &(HlSessionOptions){.flags = &flags}) : NULL;
+  const HlSessionOptions how = {.platform = platform->name, .flags = &flags};
+  HlSession *session = ok ? hl_session_new(cli->cx, &how) : NULL;
   int status = run_file(cli, session, &options);
   hl_session_free(session);
   hl_flags_free(&flags);
@@ -409,8 +479,10 @@ static const CliOption options[] = {
     {"--iterations", "N", "time N more runs"},
     {"--elided", "HOW", "what a constant {...} holds: random (by its name), zero, refuse"},
     {"--max-steps", "N", "give up after N instructions (default: never)"},
-    {"--platform", "P", "where to run: reference"},
+    {"--platform", "P", "where to run: reference (the interpreter, as it is) or cpu (compiled)"},
     {"--reference", "P", "platform to compare with: reference or none"},
+    {"--threads", "N", "of --platform=cpu (default: as many as this process may use)"},
+    {"--stats", NULL, "say what the steps of --platform=cpu are and how long they took"},
     {"--no-compare", NULL, "run only"},
     {"--replicas", "N", "logical replicas (default: what the module says)"},
     CLI_PARTITIONS_OPTION,

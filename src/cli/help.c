@@ -165,7 +165,7 @@ static const struct {
     {"opt", "--target", "cpu\ngpu\nnative\n", list_targets},
     {"opt", "--dump-as", "full\ndelta\n", NULL},
     {"opt", "--break-rule", NULL, list_rules},
-    {"run", "--platform", "reference\n", NULL},
+    {"run", "--platform", "reference\ncpu\n", NULL},
     {"run", "--reference", "reference\nnone\n", NULL},
     {"run", "--elided", "random\nzero\nrefuse\n", NULL},
     {"passes", NULL, NULL, list_passes_and_pipelines},

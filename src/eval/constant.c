@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "eval/device.h"
+#include "eval/step.h"
 
 // One element of an elided constant: floats in [-0.1, 0.2), integers of a few values, fair coins.
 static void fill_element(HlLiteral *out, int64_t k, HlRng *rng) {
@@ -33,25 +34,23 @@ static const char *const filled_with[] = {
     [HL_ELIDED_ZERO] = "zeros",
 };
 
-HlLiteral *interp_constant(Interp *in, const HlInst *inst) {
+HlLiteral *eval_constant(HlCx *cx, const HlInst *inst, const HlEvalOptions *options, bool warns) {
   const HlLiteral *literal = hl_constant(inst);
   if (literal && !hl_literal_is_elided(literal)) {
     if (hl_shape_compatible(literal->shape, inst->shape))
       return hl_literal_ref(literal);
-    hl_inst_error(in->ev.cx, inst, "the constant's value does not have its shape");
+    hl_inst_error(cx, inst, "the constant's value does not have its shape");
     return NULL;
   }
-  const HlEvalOptions *options = in->cluster->options;
   if (options->elided == HL_ELIDED_REFUSE) {
-    hl_inst_error(in->ev.cx, inst, "the value of constant %s was elided from the text",
-                  inst->name->text);
+    hl_inst_error(cx, inst, "the value of constant %s was elided from the text", inst->name->text);
     return NULL;
   }
-  HlLiteral *out = interp_new(in, inst, inst->shape);
+  HlLiteral *out = hl_literal_new(cx, inst->shape);
   if (!out)
     return NULL;
-  if (in->device == 0)
-    hl_warn(in->ev.cx, hl_pos(inst),
+  if (warns)
+    hl_warn(cx, hl_pos(inst),
             "the value of constant %s was elided from the text and is filled with %s",
             inst->name->text,
             filled_with[options->elided == HL_ELIDED_ZERO ? HL_ELIDED_ZERO : HL_ELIDED_RANDOM]);
@@ -59,4 +58,8 @@ HlLiteral *interp_constant(Interp *in, const HlInst *inst) {
   if (options->elided == HL_ELIDED_RANDOM)
     fill(out, &rng);
   return out;
+}
+
+HlLiteral *interp_constant(Interp *in, const HlInst *inst) {
+  return eval_constant(in->ev.cx, inst, in->cluster->options, in->device == 0);
 }

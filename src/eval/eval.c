@@ -3,6 +3,7 @@
 
 #include "eval/custom.h"
 #include "eval/plan.h"
+#include "eval/step.h"
 
 static const HlEvalOptions defaults = {0};
 
@@ -129,25 +130,51 @@ static bool try_running(HlCx *cx, void *user) {
   return run_all(cx, running->cluster, running->job);
 }
 
-bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
-             const HlLiteral *const *const *args, HlLiteral **results) {
+bool interp_check_arguments(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
+                            const HlLiteral *const *const *args) {
   const int n = hl_eval_devices(m, options);
   if (n > hl_cx_limits(cx)->devices)
     return hl_error_kind(cx, HL_LIMIT, hl_module_pos(m),
                          "%d devices are more than the limit of %lld (limit devices)", n,
                          (long long)hl_cx_limits(cx)->devices);
-  for (int d = 0; d < n; d++)
-    results[d] = NULL;
   if (!m->entry)
     return hl_error(cx, hl_module_pos(m), "the module has no entry computation");
   for (int d = 0; d < n; d++)
     if (!check_arguments(cx, m->entry, d, args ? args[d] : NULL))
       return false;
-  Cluster cluster = {.module = m,
-                     .options = options ? options : &defaults,
-                     .n_devices = n,
-                     .replicas = (int)replicas_of(m, options),
-                     .partitions = (int)partitions_of(m, options)};
+  return true;
+}
+
+static Cluster cluster_of(const HlModule *m, const HlEvalOptions *options) {
+  return (Cluster){.module = m,
+                   .options = options ? options : &defaults,
+                   .n_devices = hl_eval_devices(m, options),
+                   .replicas = (int)replicas_of(m, options),
+                   .partitions = (int)partitions_of(m, options)};
+}
+
+bool interp_run_devices(HlCx *cx, const HlModule *m, const HlEvalOptions *options, InterpWork *work,
+                        void *user) {
+  Cluster cluster = cluster_of(m, options);
+  return device_run_all(cx, &cluster, work, user);
+}
+
+int interp_device(const Interp *in) {
+  return in->device;
+}
+
+HlCx *interp_cx(const Interp *in) {
+  return in->ev.cx;
+}
+
+bool hl_eval(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
+             const HlLiteral *const *const *args, HlLiteral **results) {
+  Cluster cluster = cluster_of(m, options);
+  const int n = cluster.n_devices;
+  for (int d = 0; d < n && n <= hl_cx_limits(cx)->devices; d++)
+    results[d] = NULL;
+  if (!interp_check_arguments(cx, m, options, args))
+    return false;
   const bool ok = hl_try(cx, try_running, &(Running){&cluster, &(Job){m->entry, args, results}});
   for (int d = 0; !ok && d < n; d++)
     results[d] = NULL;

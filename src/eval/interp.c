@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "eval/device.h"
 #include "eval/plan.h"
+#include "eval/step.h"
 
 // --- Values and their bytes ---------------------------------------------------------------------
 
@@ -100,9 +101,8 @@ static bool has_run_time_sizes(const HlLiteral *const *operand, uint32_t n) {
   return false;
 }
 
-static HlLiteral *run_kernel(Interp *in, const PlanStep *step, const HlLiteral *const *operand,
+static HlLiteral *run_kernel(Interp *in, const HlInst *inst, const HlLiteral *const *operand,
                              int64_t lanes) {
-  const HlInst *inst = step->inst;
   if (lanes >= 0) {
     const HlShape vector = {.dtype = inst->shape->dtype, .rank = 1, .dim = &lanes};
     return interp_kernel(in, inst, operand, &vector);
@@ -239,7 +239,7 @@ static HlLiteral *run_step(Interp *in, const Frame *frame, PlanStep *step) {
   borrow_operands(frame, step);
   const HlLiteral *const *operand = (const HlLiteral *const *)frame->operand;
   HlLiteral *out = step->kind == STEP_SAME     ? hl_literal_ref(operand[0])
-                   : step->kind == STEP_KERNEL ? run_kernel(in, step, operand, frame->lanes)
+                   : step->kind == STEP_KERNEL ? run_kernel(in, step->inst, operand, frame->lanes)
                                                : run_driven(in, step, operand);
   drop_dead(in, frame, step);
   return out;
@@ -310,4 +310,48 @@ HlLiteral *interp_call(Interp *in, const HlComp *comp, const HlLiteral *const *a
   HlLiteral *result = interp_run(in, NULL, comp, own, n, -1);
   hl_arena_release(in->frames, mark);
   return result;
+}
+
+// --- One step ------------------------------------------------------------------------------------
+
+// Counts what will be taken off the count when the value is dropped.
+static void count(Interp *in, const HlLiteral *value) {
+  if (!interp_holds_alone(value))
+    return;
+  if (!value->element)
+    count_bytes(in, counted_bytes(value));
+  for (int k = 0; value->element && k < value->shape->rank; k++)
+    count(in, value->element[k]);
+}
+
+bool interp_keeps(const HlInst *inst) {
+  return driven_op((HlOp)inst->op);
+}
+
+static HlLiteral *run_op(Interp *in, const HlInst *inst, HlLiteral **operand) {
+  const HlLiteral *const *borrowed = (const HlLiteral *const *)operand;
+  HlLiteral *out = NULL;
+  if (taking_op((HlOp)inst->op))
+    return taking_op((HlOp)inst->op)(in, inst, operand, -1);
+  if (driven_op((HlOp)inst->op))
+    return driven_op((HlOp)inst->op)(in, inst, borrowed, &out) ? out : NULL;
+  if (hl_kernel((HlOp)inst->op))
+    return run_kernel(in, inst, borrowed, -1);
+  hl_error_kind(in->ev.cx, HL_UNSUPPORTED, hl_pos(inst), "%s: %s cannot be evaluated",
+                inst->name->text, hl_op_text((HlOp)inst->op));
+  return NULL;
+}
+
+HlLiteral *interp_step(Interp *in, const HlInst *inst, HlLiteral **operand) {
+  base_look();
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    count(in, operand[k]);
+  HlLiteral *out = count_step(in, inst) ? run_op(in, inst, operand) : NULL;
+  for (uint32_t k = 0; k < inst->n_operands; k++) {
+    interp_drop(in, operand[k]);
+    operand[k] = NULL;
+  }
+  if (out)
+    interp_hand_out(in, out);
+  return out;
 }

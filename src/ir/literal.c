@@ -193,6 +193,16 @@ HlLiteral *hl_literal_new_elided(HlCx *cx, const HlShape *shape) {
   return literal;
 }
 
+HlLiteral *hl_literal_borrow(HlCx *cx, const HlShape *shape, void *data) {
+  const int64_t n = count_elements(shape, byte_limit(cx));
+  HlLiteral *literal = n < 0 ? too_large(cx, shape) : new_block(cx, shape, 0);
+  if (literal) {
+    literal->n = n;
+    literal->data = data;
+  }
+  return literal;
+}
+
 HlLiteral *hl_literal_tuple(HlCx *cx, int n, HlLiteral *const *element) {
   const HlShape **shapes = base_alloc(((size_t)n + 1) * sizeof *shapes);
   for (int k = 0; k < n; k++)

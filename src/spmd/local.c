@@ -227,26 +227,16 @@ static bool cut_args(HlCx *cx, HlArena *arena, const HlModule *m, const HlModule
   return true;
 }
 
-// What is whole outside manual parts only is written out before.
-static bool eval_whole(HlCx *cx, const HlModule *m, const HlEvalOptions *options,
-                       const HlLiteral *const *const *args, HlLiteral **results) {
-  if (!sp_has_borders(m))
-    return hl_eval(cx, m, options, args, results);
-  HlModule *runs = sp_without_borders(cx, m);
-  const bool ok = runs && hl_eval(cx, runs, options, args, results);
-  hl_module_free(runs);
-  return ok;
-}
-
-bool sp_eval_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlEvalOptions *options,
-                   const HlLiteral *const *const *args, HlLiteral **results) {
+bool sp_run_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlEvalOptions *options,
+                  SpRun *run, void *user, const HlLiteral *const *const *args,
+                  HlLiteral **results) {
   const int devices = hl_eval_devices(whole, options), n = whole->entry->n_params;
   for (int d = 0; d < devices; d++)
     results[d] = NULL;
   if (hl_eval_devices(m, options) != devices || m->entry->n_params != n)
     return hl_error(cx, hl_module_pos(m), "it no longer has the devices or the parameters it had");
   if (!sp_is_local(m, whole))
-    return eval_whole(cx, m, options, args, results);
+    return run(cx, user, args, results);
   HlArena *arena = hl_arena_new();
   HlLiteral ***local = HL_ARRAY(arena, HlLiteral **, devices + 1);
   bool ok = true;
@@ -254,11 +244,37 @@ bool sp_eval_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlE
     local[d] = HL_ARRAY(arena, HlLiteral *, n + 1);
     ok = cut_args(cx, arena, m, whole, d, args[d], local[d]);
   }
-  ok = ok && hl_eval(cx, m, options, (const HlLiteral *const *const *)local, results);
+  ok = ok && run(cx, user, (const HlLiteral *const *const *)local, results);
   for (int d = 0; d < devices && local[d]; d++)
     for (int k = 0; k < n; k++)
       hl_literal_unref(local[d][k]);
   hl_arena_free(arena);
+  return ok;
+}
+
+typedef struct Evaluation {
+  const HlModule *m;
+  const HlEvalOptions *options;
+} Evaluation;
+
+static bool evaluate(HlCx *cx, void *user, const HlLiteral *const *const *args,
+                     HlLiteral **results) {
+  const Evaluation *e = user;
+  return hl_eval(cx, e->m, e->options, args, results);
+}
+
+// What is whole outside manual parts only is written out before.
+bool sp_eval_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlEvalOptions *options,
+                   const HlLiteral *const *const *args, HlLiteral **results) {
+  HlModule *without = NULL;
+  if (!sp_is_local(m, whole) && sp_has_borders(m)) {
+    without = sp_without_borders(cx, m);
+    if (!without)
+      return false;
+  }
+  Evaluation e = {without ? without : m, options};
+  const bool ok = sp_run_local(cx, m, whole, options, evaluate, &e, args, results);
+  hl_module_free(without);
   return ok;
 }
 

@@ -23,6 +23,11 @@ bool sp_is_local(const HlModule *m, const HlModule *whole);
 bool sp_eval_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlEvalOptions *options,
                    const HlLiteral *const *const *args, HlLiteral **results);
 
+// The same with what runs it: hl_eval, or hl_cpu_run of a program of `m`; it gets the arguments of `m`.
+typedef bool SpRun(HlCx *cx, void *user, const HlLiteral *const *const *args, HlLiteral **results);
+bool sp_run_local(HlCx *cx, const HlModule *m, const HlModule *whole, const HlEvalOptions *options, SpRun *run,
+                  void *user, const HlLiteral *const *const *args, HlLiteral **results);
+
 // A device's part of a whole array by the sharding of a leaf: a new reference; NULL if that is no array of the part's sizes.
 HlLiteral *sp_cut(HlCx *cx, const HlModule *m, int device, const HlSharding *sharding, const HlLiteral *whole,
                   const HlShape *part);

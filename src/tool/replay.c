@@ -200,12 +200,21 @@ static void drop_results(HlReplay *out) {
   }
 }
 
+static bool run_program(HlCx *cx, void *user, const HlLiteral *const *const *args,
+                        HlLiteral **results) {
+  const HlReplayOptions *options = user;
+  return hl_cpu_run(cx, options->program, &options->eval, args, results);
+}
+
 static bool run_once(HlCx *cx, const HlModule *m, const HlReplayOptions *options, HlReplay *out,
                      double *seconds) {
+  const HlLiteral *const *const *args = (const HlLiteral *const *const *)out->args;
   drop_results(out);
   double start = hl_now();
-  bool ok =
-      hl_eval(cx, m, &options->eval, (const HlLiteral *const *const *)out->args, out->results);
+  bool ok = options->program
+                ? sp_run_local(cx, hl_cpu_module(options->program), m, &options->eval, run_program,
+                               (void *)(uintptr_t)options, args, out->results)
+                : hl_eval(cx, m, &options->eval, args, out->results);
   *seconds = hl_now() - start;
   return ok;
 }
@@ -231,7 +240,7 @@ static bool run_all(HlCx *cx, const HlModule *m, const HlReplayOptions *options,
 
 // Manual parts are written out before.
 static bool run_whole(HlCx *cx, const HlModule *m, const HlReplayOptions *options, HlReplay *out) {
-  if (!sp_has_borders(m))
+  if (options->program || !sp_has_borders(m))
     return run_all(cx, m, options, out);
   HlModule *runs = sp_without_borders(cx, m);
   const bool ok = runs && run_all(cx, runs, options, out);
@@ -338,10 +347,8 @@ static bool compare_with_file(HlCx *cx, const HlModule *m, const HlReplayOptions
   return ok;
 }
 
-static bool compare_all(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
-                        const HlReplayOptions *options, HlReplay *out) {
-  if (options->no_compare)
-    return true;
+static bool compare_expected(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
+                             const HlReplayOptions *options, HlReplay *out) {
   if (options->expect)
     return compare_with_file(cx, m, options, out);
   if (!recorded || !recorded->result)
@@ -349,6 +356,70 @@ static bool compare_all(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
   int n;
   const HlLiteral **expected = hl_flatten(out->arena, recorded->result, &n);
   return compare_device(cx, m, 0, n, expected, options, out);
+}
+
+// --- The reference -----------------------------------------------------------------------------------
+
+// A leaf that is as expected, or of which nothing was, beside what the interpreter gives.
+static void compare_leaf_with_reference(HlCx *cx, HlReplayLeaf *leaf, const HlLiteral *actual,
+                                        const HlLiteral *expected, const HlCompareOptions *how,
+                                        HlReplay *out) {
+  HlMismatch found;
+  const bool same = hl_compare(cx, 1, &actual, &expected, how, &found);
+  out->n_compared += !leaf->compared;
+  out->n_different += !same && (!leaf->compared || leaf->mismatch.equal);
+  if (!leaf->compared || (!same && leaf->mismatch.equal))
+    leaf->mismatch = found;
+  leaf->compared = true;
+}
+
+static bool compare_device_with_reference(HlCx *cx, const HlModule *m,
+                                          const HlReplayOptions *options, int device,
+                                          const HlLiteral *reference, HlReplay *out) {
+  SpPair pair =
+      sp_pair(cx, hl_cpu_module(options->program), m, device, out->results[device], reference);
+  if (!pair.actual)
+    return hl_error(cx, hl_module_pos(m), "the result of device %d is not its part of the whole",
+                    device);
+  int n, n_expected, next = 0, n_vectors;
+  const HlLiteral **actual = hl_flatten(out->arena, pair.actual, &n);
+  const HlLiteral **expected = hl_flatten(out->arena, pair.expected, &n_expected);
+  const int *vectors = hl_vector_leaves(out->arena, m, &n_vectors);
+  for (int k = 0; k < out->n_leaves; k++) {
+    if (out->leaves[k].device != device || next == n || n != n_expected)
+      continue;
+    const bool is_vector = next < n_vectors;
+    const HlCompareOptions how = {.tolerance = options->tolerance,
+                                  .vectors = is_vector ? vectors + next : NULL,
+                                  .n_vectors = is_vector};
+    compare_leaf_with_reference(cx, &out->leaves[k], actual[next], expected[next], &how, out);
+    next++;
+  }
+  sp_pair_free(&pair);
+  return true;
+}
+
+static bool compare_reference(HlCx *cx, const HlModule *m, const HlReplayOptions *options,
+                              HlReplay *out) {
+  if (!options->program || options->no_reference)
+    return true;
+  HlLiteral **results = HL_ARRAY(out->arena, HlLiteral *, out->devices);
+  const double start = hl_now();
+  bool ok =
+      sp_eval_local(cx, m, m, &options->eval, (const HlLiteral *const *const *)out->args, results);
+  out->reference_s = hl_now() - start;
+  out->has_reference = ok;
+  for (int d = 0; d < out->devices; d++) {
+    ok = ok && compare_device_with_reference(cx, m, options, d, results[d], out);
+    hl_literal_unref(results[d]);
+  }
+  return ok;
+}
+
+static bool compare_all(HlCx *cx, const HlModule *m, const HlRecorded *recorded,
+                        const HlReplayOptions *options, HlReplay *out) {
+  return options->no_compare || (compare_expected(cx, m, recorded, options, out) &&
+                                 compare_reference(cx, m, options, out));
 }
 
 static bool save(HlCx *cx, const char *path, HlReplay *out) {

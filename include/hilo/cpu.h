@@ -1,0 +1,98 @@
+// hilo/cpu.h: programs for this machine's processor.
+//
+//   HlCompiled *compiled = hl_compile(cx, session, &program, NULL);          // hilo/session.h: platform "cpu"
+//   HlCpuProgram *p = hl_cpu_new(cx, hl_compiled_module(compiled), NULL);
+//   if (p && hl_cpu_run(cx, p, NULL, args, results)) ...
+//   hl_cpu_unref(p);
+//
+// A program is a flat list of steps over memory whose layout is decided beforehand. It does not change: any number of threads
+// may run one program at once, each with a context of its own.
+#ifndef HILO_CPU_H
+#define HILO_CPU_H
+
+#include "hilo/buffers.h"
+#include "hilo/eval.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct HlCpuProgram HlCpuProgram;
+
+typedef struct HlCpuOptions {
+  int threads;                 // that share the work of one step; 0: as many as this process may use
+  bool no_emit;                // machine code is not made: all is computed by functions that are there
+  HlElided elided;             // how a constant `{...}` is filled,
+  uint64_t seed;               // and from which numbers
+  const HlBuffers *buffers;    // of this module, with HlBuffersOptions.whole_bytes where it has elements below a byte; NULL: made
+                               // here
+  // What is told when the program has gone, say to let the module go; may be NULL.
+  void (*let_go)(void *owner);
+  void *owner;
+} HlCpuOptions;
+
+// Makes a program of a valid module, which must not change and live as long as the program. The module should be what a
+// compiler's passes leave: it has a schedule, and copies stand where memory would be shared by values that live at one time.
+// One without a schedule, or with sizes that are known only at run time, is run whole by the interpreter
+// (HlCpuReport.interpreted_whole tells). A new reference; NULL after reporting. Options may be NULL.
+HlCpuProgram *hl_cpu_new(HlCx *cx, const HlModule *m, const HlCpuOptions *options);
+// References are counted atomically. NULL is fine for unref.
+HlCpuProgram *hl_cpu_ref(HlCpuProgram *program);
+void hl_cpu_unref(HlCpuProgram *program);
+const HlModule *hl_cpu_module(const HlCpuProgram *program);
+
+// Runs the program on every logical device, as hl_eval runs the module: the same arguments and results, options, checks,
+// devices, infeeds and custom calls; `elided` is taken from HlCpuOptions. A trace sees what steps compute: not what is
+// inside fusions, nor values that are only passed on. On failure false and all results NULL. hl_cx_cancel ends it.
+bool hl_cpu_run(HlCx *cx, HlCpuProgram *program, const HlEvalOptions *options,
+                const HlLiteral *const *const *args, HlLiteral **results);
+
+// --- In the caller's memory ------------------------------------------------------------------------
+
+// The arrays of all parameters, depth first, one parameter after the other; and those of the result. Tokens and opaque
+// values count as well, without memory.
+int hl_cpu_arguments(const HlCpuProgram *program);
+const HlShape *hl_cpu_argument(const HlCpuProgram *program, int k);
+int hl_cpu_results(const HlCpuProgram *program);
+const HlShape *hl_cpu_result(const HlCpuProgram *program, int k);
+// The argument whose memory the result may take (hl_cpu_execute); -1: none.
+int hl_cpu_donor(const HlCpuProgram *program, int result);
+
+// The same run without literals: arguments[d][k] and results[d][k] are the memory of an array of device d, dense in the layout of
+// its shape (row-major without one), an element in hl_dtype_bytes bytes. Arguments are aligned to their elements, results
+// to 64. A result may be given the memory of its donor; all others lie apart. Arguments that are not given away so are
+// only read. A program with sizes that are known only at run time cannot be run like this (HL_UNSUPPORTED).
+bool hl_cpu_execute(HlCx *cx, HlCpuProgram *program, const HlEvalOptions *options,
+                    const void *const *const *arguments, void *const *const *results);
+
+// --- What it is made of ------------------------------------------------------------------------------
+
+// Steps of one kind.
+typedef struct HlCpuSteps {
+  const char *kind;            // of a kernel; "copy", "branch", "interpret"
+  const char *op;              // "interpret": the op
+  const char *why;             // "interpret": why nothing faster computes it
+  int64_t n;                   // steps
+  int64_t runs;                // how often they ran, and how long: of runs with `measure`
+  double seconds;
+} HlCpuSteps;
+
+typedef struct HlCpuReport {
+  const char *interpreted_whole;  // why the interpreter runs all of it; NULL: it does not
+  int64_t n_steps;
+  int64_t n_kernels;           // different ones
+  HlCpuSteps *steps;
+  int n;                       // kinds of them
+  int64_t arguments, results, aliased, temporaries, constants;  // bytes of a device
+} HlCpuReport;
+// In the arena.
+HlCpuReport hl_cpu_report(HlArena *arena, HlCpuProgram *program);
+// From now on runs of the program count and time their steps, which costs a little.
+void hl_cpu_measure(HlCpuProgram *program, bool measure);
+// The steps as text, one a line; in full: with what each kernel says of itself.
+void hl_cpu_print(HlBuf *out, const HlCpuProgram *program, bool full);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,353 @@
+// cpu/program/lower.c: from a module and its buffers to a flat list of steps.
+//
+// Computations are written out in the order of their schedules, what they call where it is called. Memory is decided before:
+// loops have their state, branches their results in one place, so that control flow is jumps and nothing is moved.
+//
+//   w = while(t), condition=c, body=b        head:  steps of c
+//                                                   unless (root of c) go to end
+//                                                   steps of b
+//                                                   go to head
+//                                            end:
+//
+// What defines no array and has no effect needs no step: parameters, tuples, bitcasts. A step that no kernel takes is the
+// interpreter's. A module that cannot be seen like this is left to it whole, and the reason kept.
+
+#include <string.h>
+
+#include "base/vec.h"
+#include "cpu/program/program.h"
+#include "hilo/op.h"
+
+typedef struct Lower {
+  HlCx *cx;
+  HlCpuProgram *program;
+  HlArena *arena, *scratch;
+  const HlBuffers *buffers;
+  const HlFlow *flow;
+  CpuPlace *place;  // by value
+  CpuMaker maker;
+  VEC(CpuStep) steps;
+  int depth;
+} Lower;
+
+// --- Modules that are left to the interpreter -----------------------------------------------------
+
+static bool refuse(Lower *l, const HlInst *inst, const char *why) {
+  l->program->whole = inst ? hl_arena_printf(l->arena, "%s: %s", inst->name->text, why) : why;
+  return false;
+}
+
+static bool look_at_shape(Lower *l, const HlInst *inst, const HlShape *shape) {
+  if (shape->dtype == HL_TUPLE) {
+    for (int k = 0; k < shape->rank; k++)
+      if (!look_at_shape(l, inst, shape->element[k]))
+        return false;
+    return true;
+  }
+  if (shape->dtype == HL_BUFFER)
+    return refuse(l, inst, "buffers are values of the interpreter");
+  for (int d = 0; hl_is_array_dtype(shape->dtype) && d < shape->rank; d++)
+    if ((shape->dynamic && shape->dynamic[d]) || shape->dim[d] < 0) {
+      l->program->is_dynamic = true;
+      return refuse(l, inst, "its size is known only at run time");
+    }
+  return true;
+}
+
+// A computation that runs as a step has memory for one run at a time, and its caller hands its values over there.
+static bool is_called_once(const HlComp *comp) {
+  return comp->first_call && !comp->first_call->next;
+}
+
+// --- Places ----------------------------------------------------------------------------------------
+
+static CpuPlace place_at(const Lower *l, uint32_t slot) {
+  const uint32_t value = l->flow->value_at[slot];
+  return value == HL_NO_VALUE ? (CpuPlace){0, 0} : l->place[value];
+}
+
+static bool is_array_slot(const Lower *l, uint32_t slot) {
+  return hl_is_array_dtype(l->flow->slot_shape[slot]->dtype);
+}
+
+static bool in_one_place(const Lower *l, const HlInst *a, const HlInst *b) {
+  uint32_t x = hl_slot(l->flow, a), y = hl_slot(l->flow, b);
+  const uint32_t n = l->flow->slot_size[x];
+  if (l->flow->slot_size[y] != n)
+    return false;
+  for (uint32_t k = 0; k < n; k++) {
+    const CpuPlace p = place_at(l, x + k), q = place_at(l, y + k);
+    if (is_array_slot(l, x + k) && cpu_bytes(l->flow->slot_shape[x + k]) > 0 &&
+        (p.allocation != q.allocation || p.offset != q.offset))
+      return false;
+  }
+  return true;
+}
+
+static CpuPlace *add_places(const Lower *l, CpuPlace *to, const HlInst *inst) {
+  const uint32_t first = hl_slot(l->flow, inst);
+  for (uint32_t k = 0; k < l->flow->slot_size[first]; k++)
+    if (l->flow->slot_shape[first + k]->dtype != HL_TUPLE)
+      *to++ = place_at(l, first + k);
+  return to;
+}
+
+// Whether the array at the slot is made by the instruction itself.
+static bool defines(const Lower *l, const HlInst *inst, uint32_t slot) {
+  const uint32_t value = l->flow->value_at[slot];
+  return value != HL_NO_VALUE && is_array_slot(l, slot) && l->flow->value[value].slot == slot;
+}
+
+// Whether the instruction makes arrays; *writable: and none of them where what is given stands.
+static bool makes_arrays(const Lower *l, const HlInst *inst, bool *writable) {
+  const uint32_t first = hl_slot(l->flow, inst);
+  bool any = false;
+  *writable = true;
+  for (uint32_t k = first; k < first + l->flow->slot_size[first]; k++) {
+    if (!defines(l, inst, k))
+      continue;
+    const HlAllocation *a = &l->buffers->allocation[place_at(l, k).allocation];
+    *writable = *writable && !a->is_constant && !(a->is_parameter && !a->parameter_aliased);
+    any = true;
+  }
+  return any;
+}
+
+// --- Steps -----------------------------------------------------------------------------------------
+
+static CpuStep *add_step(Lower *l, CpuStepKind kind, const HlInst *inst) {
+  vec_push_in(l->scratch, &l->steps, ((CpuStep){.kind = kind, .inst = inst}));
+  return &vec_last(&l->steps);
+}
+
+static void set_targets(Lower *l, int step, const int32_t *target, int n) {
+  l->steps.at[step].target = hl_arena_copy(l->arena, target, (size_t)n * sizeof *target);
+  l->steps.at[step].n_targets = n;
+}
+
+static void jump(Lower *l, int from, int32_t to) {
+  set_targets(l, from, &to, 1);
+}
+
+static void set_place(Lower *l, CpuStep *step, const HlInst *value) {
+  CpuPlace *place = HL_ARRAY(l->arena, CpuPlace, 1);
+  *place = place_at(l, hl_slot(l->flow, value));
+  step->place = place;
+  step->n_places = 1;
+}
+
+static bool same_layout(const HlShape *a, const HlShape *b) {
+  return a->dtype == b->dtype && hl_shape_same_dims(a, b) &&
+         (a->layout == b->layout || (cpu_is_row_major(a) && cpu_is_row_major(b)) ||
+          (a->layout && b->layout &&
+           hl_i64s_equal(a->layout->minor_to_major, b->layout->minor_to_major)));
+}
+
+static bool is_plain_copy(const HlInst *inst) {
+  return inst->op == HL_OP_COPY && hl_is_array_dtype(inst->shape->dtype) &&
+         same_layout(inst->shape, inst->operands[0]->shape);
+}
+
+static bool lower_plain(Lower *l, const HlInst *inst) {
+  bool writable;
+  if (!makes_arrays(l, inst, &writable) && !hl_has_side_effect(inst))
+    return true;
+  if (!writable)
+    return refuse(l, inst, "it would be written over a constant or an argument");
+  int n = cpu_leaf_count(inst->shape);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    n += cpu_leaf_count(inst->operands[k]->shape);
+  CpuPlace *place = HL_ARRAY(l->arena, CpuPlace, n + 1), *next = place;
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    next = add_places(l, next, inst->operands[k]);
+  add_places(l, next, inst);
+  const bool copies = is_plain_copy(inst);
+  const CpuKernel *kernel = copies ? NULL : cpu_kernel_make(&l->maker, inst);
+  if (!kernel && hl_cx_n_errors(l->cx))
+    return false;
+  CpuStep *step = add_step(l, copies ? STEP_COPY : kernel ? STEP_KERNEL : STEP_INTERPRET, inst);
+  step->place = place;
+  step->n_places = n;
+  l->program->max_buffers = n > l->program->max_buffers ? n : l->program->max_buffers;
+  if (copies) {
+    step->bytes = cpu_bytes(inst->shape);
+  } else if (kernel) {
+    step->kernel = kernel;
+    l->program->n_kernels++;
+  } else {
+    step->why = "no kernel takes it";
+    l->program->needs_interp = true;
+  }
+  return true;
+}
+
+static bool lower_comp(Lower *l, const HlComp *comp);
+
+static bool enter(Lower *l, const HlInst *caller, const HlComp *comp) {
+  if (!is_called_once(comp))
+    return refuse(l, caller, "what it calls is called from elsewhere, too");
+  return lower_comp(l, comp);
+}
+
+static bool lower_while(Lower *l, const HlInst *inst) {
+  const HlComp *condition = hl_while_condition(inst), *body = hl_while_body(inst);
+  if (!in_one_place(l, inst, inst->operands[0]) || !in_one_place(l, inst, condition->params[0]) ||
+      !in_one_place(l, inst, body->params[0]) || !in_one_place(l, inst, body->root))
+    return refuse(l, inst, "its state is not in one place: copies are missing");
+  const int head = l->steps.n;
+  if (!enter(l, inst, condition))
+    return false;
+  const int test = l->steps.n;
+  set_place(l, add_step(l, STEP_UNLESS, inst), condition->root);
+  if (!enter(l, inst, body))
+    return false;
+  add_step(l, STEP_JUMP, inst);
+  jump(l, l->steps.n - 1, head);
+  jump(l, test, l->steps.n);
+  return true;
+}
+
+static bool lower_conditional(Lower *l, const HlInst *inst) {
+  const int n = inst->n_calls, start = l->steps.n;
+  int32_t *branch = HL_ARRAY(l->scratch, int32_t, n + 1), *end = HL_ARRAY(l->scratch, int32_t, n);
+  set_place(l, add_step(l, STEP_SWITCH, inst), inst->operands[0]);
+  for (int k = 0; k < n; k++) {
+    const HlComp *comp = hl_called(inst, k);
+    if (!in_one_place(l, inst->operands[k + 1], comp->params[0]) ||
+        !in_one_place(l, inst, comp->root))
+      return refuse(l, inst, "its results are not in one place: copies are missing");
+    branch[k] = l->steps.n;
+    if (!enter(l, inst, comp))
+      return false;
+    end[k] = l->steps.n;
+    add_step(l, STEP_JUMP, inst);
+  }
+  set_targets(l, start, branch, n);
+  for (int k = 0; k < n; k++)
+    jump(l, end[k], l->steps.n);
+  return true;
+}
+
+// call; async-start, which runs at once all that it wraps.
+static bool lower_call(Lower *l, const HlInst *inst) {
+  const HlComp *comp = hl_called(inst, 0);
+  if ((int)inst->n_operands != comp->n_params)
+    return refuse(l, inst, "what it calls gets more arguments later");
+  for (int k = 0; k < comp->n_params; k++)
+    if (!in_one_place(l, inst->operands[k], comp->params[k]))
+      return refuse(l, inst, "its arguments are not where it looks for them");
+  return enter(l, inst, comp);
+}
+
+// Sends and recvs in what runs on its own wait for each other in ways of the interpreter's.
+static bool lower_async(Lower *l, const HlInst *inst) {
+  static const HlOp transfers[] = {HL_OP_SEND, HL_OP_RECV, HL_OP_SEND_DONE, HL_OP_RECV_DONE};
+  for (size_t k = 0; k < HL_COUNT_OF(transfers); k++)
+    if (hl_comp_may_have(hl_called(inst, 0), transfers[k]))
+      return refuse(l, inst, "it sends or receives");
+  return lower_call(l, inst);
+}
+
+// The same bytes in the interpreter's eyes, too: those of elements below a byte are not.
+static bool lower_bitcast(Lower *l, const HlInst *inst) {
+  return cpu_bytes(inst->shape) == cpu_bytes(inst->operands[0]->shape) ||
+         refuse(l, inst, "it takes elements below a byte apart");
+}
+
+static bool lower_inst(Lower *l, const HlInst *inst) {
+  if (!look_at_shape(l, inst, inst->shape))
+    return false;
+  switch (inst->op) {
+  case HL_OP_PARAMETER:
+  case HL_OP_CONSTANT: return true;
+  case HL_OP_BITCAST: return lower_bitcast(l, inst);
+  case HL_OP_CALL: return lower_call(l, inst);
+  case HL_OP_ASYNC_START: return lower_async(l, inst);
+  case HL_OP_ASYNC_UPDATE:
+  case HL_OP_ASYNC_DONE: return true;
+  case HL_OP_WHILE: return lower_while(l, inst);
+  case HL_OP_CONDITIONAL: return lower_conditional(l, inst);
+  default: return lower_plain(l, inst);
+  }
+}
+
+static bool lower_comp(Lower *l, const HlComp *comp) {
+  if (!comp->schedule)
+    return refuse(l, comp->root, "its computation has no schedule");
+  if (++l->depth > hl_cx_limits(l->cx)->nesting)
+    return hl_error_kind(l->cx, HL_LIMIT, hl_comp_pos(comp),
+                         "computations call each other too deeply (limit nesting)");
+  bool good = true;
+  for (uint32_t k = 0; good && k < comp->n_insts; k++)
+    good = lower_inst(l, comp->schedule[k]);
+  l->depth--;
+  return good;
+}
+
+// --- The whole -------------------------------------------------------------------------------------
+
+// Whether every value has room for elements of whole bytes.
+static bool has_room(const HlBuffers *buffers) {
+  for (int a = 0; a < buffers->n; a++)
+    for (int k = 0; k < buffers->allocation[a].n_places; k++) {
+      const HlPlace *place = &buffers->allocation[a].place[k];
+      if (place->size < cpu_bytes(hl_value_shape(buffers->flow, place->value)))
+        return false;
+    }
+  return true;
+}
+
+// Complaints are reasons to leave the module to the interpreter.
+static const HlBuffers *assign(Lower *l, const HlBuffers *given) {
+  if (given && has_room(given))
+    return given;
+  HlCx *cx = hl_cx_new();
+  const HlBuffers *buffers =
+      hl_buffers_new(cx, l->arena, l->program->m, &(HlBuffersOptions){.whole_bytes = true});
+  if (!buffers)
+    refuse(l, NULL, hl_arena_printf(l->arena, "%s", hl_cx_diag(cx, 0)->text));
+  hl_cx_free(cx);
+  return buffers;
+}
+
+static void find_places(Lower *l) {
+  l->place = HL_ARRAY(l->scratch, CpuPlace, l->flow->n_values + 1);
+  for (int a = 0; a < l->buffers->n; a++)
+    for (int k = 0; k < l->buffers->allocation[a].n_places; k++) {
+      const HlPlace *place = &l->buffers->allocation[a].place[k];
+      l->place[place->value] = (CpuPlace){a, place->offset};
+    }
+}
+
+static bool lower(Lower *l, const HlCpuOptions *options) {
+  HlCpuProgram *p = l->program;
+  if (!p->m->is_scheduled)
+    return refuse(l, NULL, "the module has no schedule");
+  l->buffers = assign(l, options->buffers);
+  if (!l->buffers)
+    return false;
+  l->flow = l->buffers->flow;
+  find_places(l);
+  if (!lower_comp(l, p->m->entry) || !cpu_place_memory(l->cx, p, l->buffers, l->place))
+    return false;
+  p->n_steps = l->steps.n;
+  p->step = hl_arena_copy(l->arena, l->steps.at, sizeof *p->step * (size_t)l->steps.n);
+  return true;
+}
+
+bool cpu_lower(HlCx *cx, HlCpuProgram *program, const HlCpuOptions *options) {
+  HlArena *scratch = hl_arena_new();
+  Lower l = {.cx = cx,
+             .program = program,
+             .arena = program->arena,
+             .scratch = scratch,
+             .maker = {cx, program->arena, cpu_level(), options->no_emit}};
+  cpu_list_leaves(program);
+  bool good = lower(&l, options);
+  if (!good && program->whole) {
+    program->n_steps = 0;
+    good = true;
+  }
+  hl_arena_free(scratch);
+  return good;
+}

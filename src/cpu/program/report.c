@@ -1,0 +1,84 @@
+// cpu/program/report.c: what a program consists of.
+
+#include "cpu/program/program.h"
+
+#include <string.h>
+
+void hl_cpu_measure(HlCpuProgram *p, bool measure) {
+  pthread_mutex_lock(&p->lock);
+  p->measures = measure;
+  pthread_mutex_unlock(&p->lock);
+}
+
+static const char *kind_of(const CpuStep *step) {
+  switch (step->kind) {
+  case STEP_KERNEL: return step->kernel->kind->name;
+  case STEP_COPY: return "copy";
+  case STEP_INTERPRET: return "interpret";
+  default: return "branch";
+  }
+}
+
+static bool is_same(const HlCpuSteps *a, const HlCpuSteps *b) {
+  return strcmp(a->kind, b->kind) == 0 && a->op == b->op && a->why == b->why;
+}
+
+static HlCpuSteps *entry_for(HlCpuReport *report, const HlCpuSteps *key) {
+  for (int k = 0; k < report->n; k++)
+    if (is_same(&report->steps[k], key))
+      return &report->steps[k];
+  report->steps[report->n] = *key;
+  return &report->steps[report->n++];
+}
+
+static void count_steps(const HlCpuProgram *p, HlCpuReport *out) {
+  for (int k = 0; k < p->n_steps; k++) {
+    const CpuStep *step = &p->step[k];
+    const bool interprets = step->kind == STEP_INTERPRET;
+    const HlCpuSteps key = {.kind = kind_of(step),
+                            .op = interprets ? hl_op_text((HlOp)step->inst->op) : NULL,
+                            .why = interprets ? step->why : NULL};
+    HlCpuSteps *entry = entry_for(out, &key);
+    entry->n++;
+    entry->runs += p->tally[k].runs;
+    entry->seconds += p->tally[k].seconds;
+  }
+}
+
+HlCpuReport hl_cpu_report(HlArena *arena, HlCpuProgram *p) {
+  HlCpuReport out = {.interpreted_whole = p->whole,
+                     .n_steps = p->n_steps,
+                     .n_kernels = p->n_kernels,
+                     .steps = HL_ARRAY(arena, HlCpuSteps, p->n_steps + 1),
+                     .temporaries = p->frame_bytes,
+                     .constants = p->constant_bytes};
+  for (int k = 0; k < p->n_arguments; k++)
+    out.arguments += p->argument[k].bytes;
+  for (int k = 0; k < p->n_results; k++) {
+    out.results += p->result[k].bytes;
+    out.aliased += p->result[k].donor >= 0 ? p->result[k].bytes : 0;
+  }
+  pthread_mutex_lock(&p->lock);
+  count_steps(p, &out);
+  pthread_mutex_unlock(&p->lock);
+  return out;
+}
+
+static void print_step(HlBuf *out, const HlCpuProgram *p, int at, bool full) {
+  const CpuStep *step = &p->step[at];
+  hl_buf_printf(out, "%4d %-10s %s", at, kind_of(step), step->inst->name->text);
+  for (int k = 0; step->kind >= STEP_JUMP && k < step->n_targets; k++)
+    hl_buf_printf(out, " ->%d", step->target[k]);
+  for (int k = 0; k < step->n_places; k++)
+    hl_buf_printf(out, " %d+%lld", step->place[k].allocation, (long long)step->place[k].offset);
+  hl_buf_putc(out, '\n');
+  if (full && step->kind == STEP_KERNEL && step->kernel->kind->print)
+    step->kernel->kind->print(out, step->kernel);
+}
+
+void hl_cpu_print(HlBuf *out, const HlCpuProgram *p, bool full) {
+  if (p->whole)
+    hl_buf_printf(out, "the interpreter runs it whole: %s\n", p->whole);
+  for (int k = 0; k < p->n_steps; k++)
+    print_step(out, p, k, full);
+}

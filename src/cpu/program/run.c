@@ -1,0 +1,123 @@
+// cpu/program/run.c: runs the steps of a program on one device.
+
+#include "base/memory.h"
+#include "cpu/program/program.h"
+
+#include <string.h>
+
+static void *address(const CpuFrame *frame, CpuPlace place) {
+  return (char *)frame->base[place.allocation] + place.offset;
+}
+
+// Where arguments and results stand is the caller's to say. What begins with an argument's elements gets them.
+static void set_bases(const CpuRun *run) {
+  const HlCpuProgram *p = run->program;
+  void **base = run->frame->base;
+  for (int k = 0; k < p->n_memories; k++) {
+    const CpuMemory *m = &p->memory[k];
+    if (m->kind == MEMORY_ARGUMENT)
+      base[k] = (void *)(uintptr_t)run->argument[m->leaf];
+    else if (m->kind == MEMORY_RESULT)
+      base[k] = run->result[m->leaf];
+    if (m->donor >= 0 && m->kind != MEMORY_ARGUMENT && base[k] != run->argument[m->donor])
+      memcpy(base[k], run->argument[m->donor], (size_t)m->bytes);
+  }
+}
+
+static void copy_endings(const CpuRun *run) {
+  const HlCpuProgram *p = run->program;
+  for (int k = 0; k < p->n_endings; k++) {
+    const int result = p->ending[k].result;
+    memcpy(run->result[result], address(run->frame, p->ending[k].from),
+           (size_t)p->result[result].bytes);
+  }
+}
+
+// --- Steps -----------------------------------------------------------------------------------------
+
+static bool failed(const CpuRun *run, const CpuStep *step, const char *why) {
+  base_look();
+  if (why)
+    return hl_error_kind(run->cx, HL_FAILED, hl_pos(step->inst), "%s: %s", step->inst->name->text,
+                         why);
+  return hl_error_kind(run->cx, HL_LIMIT, hl_pos(step->inst), "%s: out of memory",
+                       step->inst->name->text);
+}
+
+static bool compute(const CpuRun *run, const CpuStep *step) {
+  void **buffer = run->frame->buffer;
+  for (int k = 0; k < step->n_places; k++)
+    buffer[k] = address(run->frame, step->place[k]);
+  if (step->kind == STEP_COPY) {
+    memcpy(buffer[1], buffer[0], (size_t)step->bytes);
+    return true;
+  }
+  if (step->kind == STEP_INTERPRET)
+    return cpu_interpret(run->in, step, buffer);
+  const char *why = NULL;
+  return step->kernel->kind->run(step->kernel, run->frame->team, buffer, &why) ||
+         failed(run, step, why);
+}
+
+static int64_t decision(const CpuRun *run, const CpuStep *step) {
+  const void *at = address(run->frame, step->place[0]);
+  int32_t index;
+  if (step->kind == STEP_UNLESS)
+    return *(const bool *)at ? 1 : 0;
+  if (step->inst->operands[0]->shape->dtype == HL_PRED)
+    return *(const bool *)at ? 0 : 1;
+  memcpy(&index, at, sizeof index);
+  return index;
+}
+
+static int32_t next_step(const CpuRun *run, const CpuStep *step, int32_t at) {
+  if (step->kind == STEP_JUMP)
+    return step->target[0];
+  const int64_t wish = decision(run, step);
+  if (step->kind == STEP_UNLESS)
+    return wish ? at + 1 : step->target[0];
+  return step->target[wish < 0 || wish >= step->n_targets ? step->n_targets - 1 : wish];
+}
+
+// Hands what the step has made to the caller's trace.
+static void trace(const CpuRun *run, const CpuStep *step) {
+  const int n = cpu_leaf_count(step->inst->shape);
+  const void *const *leaf = (const void *const *)run->frame->buffer + step->n_places - n;
+  HlLiteral *value = cpu_value(run->cx, step->inst->shape, &leaf);
+  if (value)
+    run->options->trace(run->options->user, run->in ? interp_device(run->in) : 0, step->inst,
+                        value);
+  hl_literal_unref(value);
+}
+
+static bool run_steps(const CpuRun *run) {
+  const HlCpuProgram *p = run->program;
+  const bool measures = run->frame->measures, traces = run->options->trace;
+  for (int32_t at = 0; at < p->n_steps;) {
+    const CpuStep *step = &p->step[at];
+    base_look();
+    if (step->kind >= STEP_JUMP) {
+      at = next_step(run, step, at);
+      continue;
+    }
+    const double start = measures ? hl_now() : 0;
+    if (!compute(run, step))
+      return false;
+    if (measures) {
+      run->frame->tally[at].runs++;
+      run->frame->tally[at].seconds += hl_now() - start;
+    }
+    if (traces)
+      trace(run, step);
+    at++;
+  }
+  return true;
+}
+
+bool cpu_run(const CpuRun *run) {
+  set_bases(run);
+  if (!run_steps(run))
+    return false;
+  copy_endings(run);
+  return true;
+}
