@@ -181,6 +181,7 @@ static const Layer layers[] = {
     {2, 13, 24, 48, 5, 2, 2, 2, 24},  // depthwise, two outputs each
     {1, 10, 32, 32, 3, 1, 1, 1, 8},   // groups
     {1, 16, 4, 70, 16, 16, 0, 0, 1},  // patches
+    {4, 40, 8, 16, 3, 1, 1, 1, 1},    // by the weights: a sum that is dealt out
 };
 
 // The layer; its gradient by the input; its gradient by the weights.
@@ -235,7 +236,7 @@ static void test_layers(void **state) {
       free(text);
       n++;
     }
-  assert_int_equal(n, 27);
+  assert_int_equal(n, 30);
 }
 
 int main(void) {

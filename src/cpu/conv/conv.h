@@ -17,12 +17,16 @@
 // vectors: x[row[place] + step[k] + column]. Complex numbers are pairs of reals: k runs over both halves of x, columns over
 // both halves of y, and panels hold (re, im) and (-im, re).
 //
-// A gradient by weights is a convolution whose window is the image: few places, a long sum. It is the same with the
-// sum cut into boxes that fit the cache; all is cut into boxes of places, of columns and of the sum.
+// All is cut into boxes of places, of columns and of the sum that fit the cache. A gradient by weights is a convolution whose
+// window is the image: few places, a long sum. There the boxes of the sum are dealt out among chunks as well, whose results are
+// added at the end, always in the same order.
+//
+// Types that are not computed in are converted before and after, whole.
 #ifndef HILO_CPU_CONV_CONV_H
 #define HILO_CPU_CONV_CONV_H
 
 #include "cpu/kernel/kernel.h"
+#include "cpu/vec/vec.h"
 
 // --- The micro-kernels (panel_simd.c) ----------------------------------------------------------------
 
@@ -69,13 +73,16 @@ typedef struct ConvPart {
   int64_t y, y_step[PLACE_AXES];                       // where it begins, and how far apart places lie
   int64_t w, w_step[SUM_AXES];
   int64_t boxes, first_box;                            // boxes of places, and of the parts before
+  int64_t sum_boxes;
 } ConvPart;
 
 // Strides are in units of what is computed in where memory has that type, so complex numbers count two.
 typedef struct ConvKernel {
   CpuKernel kernel;
-  HlDtype x_dtype, w_dtype, y_dtype;
+  HlDtype x_dtype, w_dtype, y_dtype, dtype;  // the last: what is computed in
   ConvType type;
+  CpuLevel simd;
+  VecTranspose *transpose;
   bool complex;
   bool across_groups;       // columns are groups, slices the output features of a group; else the other way round
   const ConvLevel *level;
@@ -89,6 +96,8 @@ typedef struct ConvKernel {
   ConvPart *part;
   int n_parts;
   int64_t boxes;            // of places, of all parts
+  int64_t splits;           // of the sum; 1 where there are several parts
+  int64_t x_elements, w_elements, y_elements;
   int64_t most_rows, most_steps, most_elements;  // of a box
   double macs;              // multiplications
 } ConvKernel;

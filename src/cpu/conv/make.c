@@ -7,24 +7,29 @@
 
 // --- Types --------------------------------------------------------------------------------------
 
-// What is computed in: false if kinds are mixed, or memory has another form than any of them.
+// What is computed in: wide enough for all three. False if kinds are mixed, or there is no such type.
 static bool find_type(ConvKernel *c) {
   const HlDtype all[] = {c->x_dtype, c->w_dtype, c->y_dtype};
-  const HlDtypeKind kind = hl_dtype_kind(all[0]);
-  for (int k = 0; k < 3; k++)
-    if (all[k] != all[0])
-      return false;
-  c->complex = kind == HL_KIND_COMPLEX;
-  const int bytes = hl_dtype_bytes(all[0]) / (c->complex ? 2 : 1);
-  if (bytes != 4 && bytes != 8)
-    return false;
-  if (kind == HL_KIND_FLOAT || kind == HL_KIND_COMPLEX)
+  int bytes = 4;
+  bool is_float = true, is_int = true;
+  for (int k = 0; k < 3; k++) {
+    is_float = is_float && hl_is_float(all[k]);
+    is_int = is_int && hl_is_integral(all[k]) && hl_dtype_info[all[k]].bits >= 8;
+    bytes = hl_dtype_bytes(all[k]) > bytes ? hl_dtype_bytes(all[k]) : bytes;
+  }
+  c->complex = hl_is_complex(all[0]);
+  if (c->complex) {
+    c->dtype = all[0];
+    c->type = all[0] == HL_C64 ? CONV_F32 : CONV_F64;
+    return all[1] == all[0] && all[2] == all[0];
+  }
+  if (is_float)
     c->type = bytes == 4 ? CONV_F32 : CONV_F64;
-  else if (kind == HL_KIND_SINT || kind == HL_KIND_UINT)
-    c->type = bytes == 4 ? CONV_I32 : CONV_I64;
   else
-    return false;
-  return true;
+    c->type = bytes == 4 ? CONV_I32 : CONV_I64;
+  static const HlDtype dtype[] = {HL_F32, HL_F64, HL_S32, HL_S64};
+  c->dtype = dtype[c->type];
+  return is_float || is_int;
 }
 
 // --- Axes ---------------------------------------------------------------------------------------
@@ -304,12 +309,14 @@ enum {
   FEW_ROWS = 96,           // each has to be worth packing a panel of weights
   ENOUGH_CHUNKS = 32,
   CHUNK_MACS = 1 << 20,  // less is not worth being cut
+  LONG_SUM = 2048,       // less is not worth being dealt out
+  MOST_SPLIT = 4 << 20,  // elements of results that are added
 };
 
-static int64_t n_boxes(const ConvPart *part) {
+static int64_t n_boxes(const int64_t *all, const int64_t *box, int axes) {
   int64_t n = 1;
-  for (int k = 0; k < PLACE_AXES; k++)
-    n *= pieces(part->places[k], part->place_box[k]);
+  for (int k = 0; k < axes; k++)
+    n *= pieces(all[k], box[k]);
   return n;
 }
 
@@ -328,11 +335,30 @@ static int64_t count_boxes(ConvKernel *c) {
   c->boxes = 0;
   c->column_boxes = pieces(c->columns, c->column_box);
   for (int k = 0; k < c->n_parts; k++) {
-    c->part[k].boxes = n_boxes(&c->part[k]);
-    c->part[k].first_box = c->boxes;
-    c->boxes += c->part[k].boxes;
+    ConvPart *part = &c->part[k];
+    part->boxes = n_boxes(part->places, part->place_box, PLACE_AXES);
+    part->sum_boxes = n_boxes(part->sums, part->sum_box, SUM_AXES);
+    part->first_box = c->boxes;
+    c->boxes += part->boxes;
   }
-  return c->boxes * c->column_boxes * c->slices;
+  return c->boxes * c->column_boxes * c->slices * c->splits;
+}
+
+// Deals the sum out among chunks where there are too few of them and it is long.
+static void split_sum(ConvKernel *c) {
+  c->splits = 1;
+  const int64_t chunks = count_boxes(c);
+  if (c->n_parts != 1 || chunks >= ENOUGH_CHUNKS)
+    return;
+  const ConvPart *part = &c->part[0];
+  const int64_t steps = product(part->sums, SUM_AXES), wanted = ENOUGH_CHUNKS / chunks,
+                by_work = (int64_t)(c->macs / (double)chunks / CHUNK_MACS),
+                by_memory = MOST_SPLIT / (c->y_elements + 1),
+                limit[] = {steps / LONG_SUM, by_work, by_memory, part->sum_boxes};
+  int64_t splits = wanted;
+  for (int k = 0; k < 4; k++)
+    splits = limit[k] < splits ? limit[k] : splits;
+  c->splits = splits > 1 ? splits : 1;
 }
 
 // Cuts further until there is enough for many threads. It does not depend on how many there are.
@@ -363,8 +389,8 @@ static void set_boxes(ConvKernel *c) {
                (double)c->columns * (double)c->slices;
     cut_part(c, &c->part[k]);
   }
+  split_sum(c);
   cut_more(c);
-  count_boxes(c);
   for (int k = 0; k < c->n_parts; k++) {
     const ConvPart *part = &c->part[k];
     const int64_t rows = product(part->place_box, PLACE_AXES),
@@ -407,12 +433,18 @@ CpuKernel *conv_make(CpuMaker *maker, const HlInst *inst) {
                     .x_dtype = s.x->dtype,
                     .w_dtype = s.w->dtype,
                     .y_dtype = s.y->dtype,
+                    .simd = maker->level,
                     .level = levels[maker->level],
                     .spatial = s.window.n,
                     .n_parts = (int)n_parts};
   if (!find_type(c) || !set_axes(c, &s))
     return NULL;
-  if (hl_shape_elements(s.y) == 0)
+  c->transpose = vec_transpose(maker->level, c->type == CONV_F32 || c->type == CONV_I32 ? 4 : 8);
+  const int64_t unit = c->complex ? 2 : 1;
+  c->x_elements = hl_shape_elements(s.x) * unit;
+  c->w_elements = hl_shape_elements(s.w) * unit;
+  c->y_elements = hl_shape_elements(s.y) * unit;
+  if (c->y_elements == 0)
     c->n_parts = 0;
   set_parts(c, &s, maker->arena);
   set_boxes(c);
@@ -425,9 +457,11 @@ void conv_print(HlBuf *out, const CpuKernel *kernel) {
   const ConvKernel *c = (const ConvKernel *)kernel;
   hl_buf_printf(out,
                 "convolution: %d parts, vectors across %s, blocks of %" PRId64 " columns, %" PRId64
-                " boxes of up to %" PRId64 " places times %" PRId64 ", sums of %" PRId64 "\n",
+                " boxes of up to %" PRId64 " places times %" PRId64 ", sums of %" PRId64
+                " in %" PRId64 "\n",
                 c->n_parts, c->across_groups ? "groups" : "output features", c->block,
-                c->boxes * c->slices * c->column_boxes, c->most_rows, c->column_box, c->most_steps);
+                c->boxes * c->slices * c->column_boxes, c->most_rows, c->column_box, c->most_steps,
+                c->splits);
 }
 
 const CpuKernelKind cpu_kind_conv = {"conv", conv_make, conv_run, conv_print};

@@ -6,8 +6,10 @@
 
 typedef struct Run {
   const ConvKernel *c;
-  const char *x, *w;
-  char *y;
+  const char *x, *w;  // as they are computed in
+  char *y,
+      *more;  // the first of the results that are to be added, and the others, one after the other
+  void *const *buffer;  // what was given
 } Run;
 
 // One chunk: a box of places, a slice, some columns; then each box of its sum.
@@ -15,7 +17,8 @@ typedef struct Work {
   const Run *run;
   const ConvKernel *c;
   const ConvPart *part;
-  int64_t slice;
+  int64_t slice, split;
+  char *y;
   ConvBox box;
   int64_t rows, steps;
   // In scratch memory:
@@ -153,51 +156,87 @@ static const char *find_box(const Work *w, int64_t *stride) {
 
 // --- Weights ------------------------------------------------------------------------------------
 
-// [steps][block] from n columns; those beyond are 0.
-#define PACK(name, T)                                            \
-  static void name(const Work *w, int64_t column, int64_t n) {   \
-    const ConvKernel *c = w->c;                                  \
-    const T *from = (const T *)w->run->w + column * c->w_column; \
-    T *panel = (T *)w->panel;                                    \
-    for (int64_t k = 0; k < w->steps; k++, panel += c->block) {  \
-      const T *at = from + w->weight[k];                         \
-      if (c->w_column == 1)                                      \
-        memcpy(panel, at, (size_t)n * sizeof(T));                \
-      else                                                       \
-        for (int64_t j = 0; j < n; j++)                          \
-          panel[j] = at[j * c->w_column];                        \
-      for (int64_t j = n; j < c->block; j++)                     \
-        panel[j] = 0;                                            \
-    }                                                            \
+// How many steps in a row have weights beside each other.
+static int64_t run_of(const Work *w) {
+  int64_t n = 1;
+  while (n < w->steps && w->weight[n] == w->weight[0] + n)
+    n++;
+  return w->steps % n == 0 ? n : 1;
+}
+
+// Panels [steps][block] one after the other, from n columns; those beyond are 0.
+#define PACK(name, T)                                                                    \
+  static void name(const Work *w, int64_t column, int64_t n) {                           \
+    const ConvKernel *c = w->c;                                                          \
+    const T *from = (const T *)w->run->w + column * c->w_column;                         \
+    for (int64_t k = 0; k < w->steps; k++) {                                             \
+      T *panel = (T *)w->panel + k * c->block;                                           \
+      const T *at = from + w->weight[k];                                                 \
+      for (int64_t left = n; left > 0; left -= c->block, panel += w->steps * c->block) { \
+        const int64_t here = left < c->block ? left : c->block;                          \
+        if (c->w_column == 1)                                                            \
+          memcpy(panel, at, (size_t)here * sizeof(T));                                   \
+        else                                                                             \
+          for (int64_t j = 0; j < here; j++)                                             \
+            panel[j] = at[j * c->w_column];                                              \
+        for (int64_t j = here; j < c->block; j++)                                        \
+          panel[j] = 0;                                                                  \
+        at += here * c->w_column;                                                        \
+      }                                                                                  \
+    }                                                                                    \
   }
 PACK(pack_4, uint32_t)
 PACK(pack_8, uint64_t)
 #undef PACK
 
 // The same of complex numbers, whose steps and columns are pairs of halves: (re, im) meets re of x, (-im, re) meets im.
-#define PACK(name, T)                                                \
-  static void name(const Work *w, int64_t column, int64_t n) {       \
-    const ConvKernel *c = w->c;                                      \
-    const T *from = (const T *)w->run->w + column / 2 * c->w_column; \
-    T *panel = (T *)w->panel;                                        \
-    for (int64_t k = 0; k < w->steps; k++, panel += c->block) {      \
-      const T *at = from + w->weight[k];                             \
-      for (int64_t j = 0; j < n; j += 2, at += c->w_column) {        \
-        panel[j] = k % 2 == 0 ? at[0] : -at[1];                      \
-        panel[j + 1] = k % 2 == 0 ? at[1] : at[0];                   \
-      }                                                              \
-      for (int64_t j = n; j < c->block; j++)                         \
-        panel[j] = 0;                                                \
-    }                                                                \
+#define PACK(name, T)                                                                    \
+  static void name(const Work *w, int64_t column, int64_t n) {                           \
+    const ConvKernel *c = w->c;                                                          \
+    const T *from = (const T *)w->run->w + column / 2 * c->w_column;                     \
+    for (int64_t k = 0; k < w->steps; k++) {                                             \
+      T *panel = (T *)w->panel + k * c->block;                                           \
+      const T *at = from + w->weight[k];                                                 \
+      for (int64_t left = n; left > 0; left -= c->block, panel += w->steps * c->block) { \
+        for (int64_t j = 0; j < c->block; j += 2) {                                      \
+          const bool is = j < left;                                                      \
+          panel[j] = !is ? 0 : k % 2 == 0 ? at[0] : -at[1];                              \
+          panel[j + 1] = !is ? 0 : k % 2 == 0 ? at[1] : at[0];                           \
+          at += is ? c->w_column : 0;                                                    \
+        }                                                                                \
+      }                                                                                  \
+    }                                                                                    \
   }
 PACK(pack_c64, float)
 PACK(pack_c128, double)
 #undef PACK
 
+// Where steps lie beside each other and columns do not.
+static void pack_turned(const Work *w, int64_t column, int64_t n, int64_t run) {
+  const ConvKernel *c = w->c;
+  const size_t size = size_of(c);
+  const char *from = w->run->w + column * c->w_column * (int64_t)size;
+  char *panel = w->panel;
+  for (int64_t left = n; left > 0; left -= c->block) {
+    const int64_t here = left < c->block ? left : c->block;
+    for (int64_t k = 0; k < w->steps; k += run, panel += (size_t)(run * c->block) * size) {
+      if (here < c->block)
+        memset(panel, 0, (size_t)(run * c->block) * size);
+      c->transpose(here, run, panel, c->block, from + w->weight[k] * (int64_t)size, c->w_column);
+    }
+    from += here * c->w_column * (int64_t)size;
+  }
+}
+
 static void pack(const Work *w, int64_t column, int64_t n) {
   const bool small = size_of(w->c) == 4;
-  if (w->c->complex)
+  if (w->c->complex) {
     (small ? pack_c64 : pack_c128)(w, column, n);
+    return;
+  }
+  const int64_t run = w->c->w_column == 1 ? 1 : run_of(w);
+  if (run > 1)
+    pack_turned(w, column, n, run);
   else
     (small ? pack_4 : pack_8)(w, column, n);
 }
@@ -216,7 +255,7 @@ static void store(const Work *w, const char *own, int64_t column, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
       const int64_t k = column + j,
                     to = w->to[r] + (c->complex ? k / 2 * c->y_column + k % 2 : k * c->y_column);
-      memcpy(w->run->y + to * (int64_t)size, own + (size_t)j * size, size);
+      memcpy(w->y + to * (int64_t)size, own + (size_t)j * size, size);
     }
 }
 
@@ -225,6 +264,8 @@ static void store(const Work *w, const char *own, int64_t column, int64_t n) {
 static int64_t min(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
+
+enum { AT_ONCE = 4 };  // blocks that are packed together: rows of weights are read in longer pieces
 
 // The columns of the chunk for one box of the sum.
 static void multiply(Work *w, bool add) {
@@ -235,18 +276,16 @@ static void multiply(Work *w, bool add) {
   set_rows(w, stride);
   set_steps(w, stride);
   ConvPanelFn *panel = c->level->panel[c->type][c->across_groups][c->vectors - 1];
-  ConvPanel p = {.row = w->row,
-                 .step = w->step,
-                 .rows = w->rows,
-                 .steps = w->steps,
-                 .w = w->panel,
-                 .add = add};
+  ConvPanel p = {.row = w->row, .step = w->step, .rows = w->rows, .steps = w->steps, .add = add};
   for (int64_t k = 0, own = 0; k < w->box.columns; k += c->block) {
-    const int64_t column = w->box.column + k, n = min(c->block, w->box.columns - k);
-    pack(w, column, n);
+    const int64_t column = w->box.column + k, n = min(c->block, w->box.columns - k),
+                  packed = k / c->block % AT_ONCE;
+    if (packed == 0)
+      pack(w, column, min(AT_ONCE * c->block, w->box.columns - k));
+    p.w = w->panel + (size_t)(packed * w->steps * c->block) * size;
     p.x = c->across_groups ? x + (size_t)k * size : x;
     if (is_direct(c, n)) {
-      p.y = w->run->y + (size_t)(column / (c->complex ? 2 : 1) * c->y_column) * size;
+      p.y = w->y + (size_t)(column / (c->complex ? 2 : 1) * c->y_column) * size;
       p.to = w->to;
     } else {
       p.y = w->own + (size_t)(own++ * w->rows * c->block) * size;
@@ -256,28 +295,26 @@ static void multiply(Work *w, bool add) {
   }
 }
 
+// Box number k of those that `axes` axes are cut into, the last in the order counting fastest.
+static void nth_box(int64_t k, const int *order, int axes, const int64_t *all, const int64_t *box,
+                    int64_t *first, int64_t *n) {
+  for (int j = axes - 1; j >= 0; j--) {
+    const int axis = order[j];
+    const int64_t pieces = all[axis] > 0 ? (all[axis] + box[axis] - 1) / box[axis] : 1;
+    first[axis] = k % pieces * box[axis];
+    n[axis] = min(box[axis], all[axis] - first[axis]);
+    k /= pieces;
+  }
+}
+
 static void compute(Work *w) {
   const ConvKernel *c = w->c;
   const ConvPart *part = w->part;
-  for (int k = 0; k < SUM_AXES; k++) {
-    w->box.sum[k] = 0;
-    w->box.sums[k] = min(part->sum_box[k], part->sums[k]);
-  }
-  for (bool add = false;; add = true) {
-    multiply(w, add);
-    int k = SUM_AXES - 1;
-    for (; k >= 0; k--) {
-      const int axis = c->sum_order[k];
-      w->box.sum[axis] += part->sum_box[axis];
-      const bool more = w->box.sum[axis] < part->sums[axis];
-      if (!more)
-        w->box.sum[axis] = 0;
-      w->box.sums[axis] = min(part->sum_box[axis], part->sums[axis] - w->box.sum[axis]);
-      if (more)
-        break;
-    }
-    if (k < 0)
-      break;
+  const int64_t first = part->sum_boxes * w->split / c->splits,
+                end = part->sum_boxes * (w->split + 1) / c->splits;
+  for (int64_t k = first; k < end; k++) {
+    nth_box(k, c->sum_order, SUM_AXES, part->sums, part->sum_box, w->box.sum, w->box.sums);
+    multiply(w, k > first);
   }
   for (int64_t k = 0, own = 0; k < w->box.columns; k += c->block) {
     const int64_t n = min(c->block, w->box.columns - k);
@@ -295,7 +332,8 @@ static char *take(char **scratch, size_t bytes) {
 static bool set_scratch(Work *w, CpuMember *member) {
   const ConvKernel *c = w->c;
   const size_t size = size_of(c), rows = (size_t)c->most_rows * 8,
-               steps = (size_t)c->most_steps * 8, panel = (size_t)(c->most_steps * c->block) * size,
+               steps = (size_t)c->most_steps * 8,
+               panel = (size_t)(c->most_steps * min(AT_ONCE * c->block, c->column_box)) * size,
                copy = (size_t)c->most_elements * size,
                own = (size_t)((is_direct(c, c->block) ? c->block : c->column_box) * c->most_rows) *
                      size;
@@ -324,25 +362,116 @@ static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
   int64_t place = chunk % c->boxes, rest = chunk / c->boxes;
   w.box.column = rest % c->column_boxes * c->column_box;
   w.box.columns = min(c->column_box, c->columns - w.box.column);
-  w.slice = rest / c->column_boxes;
+  rest /= c->column_boxes;
+  w.slice = rest % c->slices;
+  w.split = rest / c->slices;
+  w.y = w.split == 0 ? run->y : run->more + (size_t)((w.split - 1) * c->y_elements) * size_of(c);
   while (place >= w.part->first_box + w.part->boxes)
     w.part++;
-  place -= w.part->first_box;
-  for (int k = PLACE_AXES - 1; k >= 0; k--) {
-    const int axis = c->place_order[k];
-    const int64_t all = w.part->places[axis], box = w.part->place_box[axis],
-                  n = (all + box - 1) / box;
-    w.box.place[axis] = place % n * box;
-    w.box.places[axis] = min(box, all - w.box.place[axis]);
-    place /= n;
-  }
+  nth_box(place - w.part->first_box, c->place_order, PLACE_AXES, w.part->places, w.part->place_box,
+          w.box.place, w.box.places);
   compute(&w);
+  return true;
+}
+
+// --- Before and after ---------------------------------------------------------------------------
+
+enum { PIECE = 16384, LINE = 512 };  // elements of a chunk, and at once
+
+static int64_t n_pieces(int64_t n) {
+  return (n + PIECE - 1) / PIECE;
+}
+
+static void widen(const ConvKernel *c, HlDtype dtype, int64_t n, const char *from, char *to) {
+  const HlDtype carrier = vec_carrier(dtype);
+  VecLoad *load = vec_load(c->simd, dtype);
+  if (carrier == c->dtype) {
+    load(n, to, NULL, from, 1);
+    return;
+  }
+  VecFn *convert = vec_convert(c->simd, carrier, c->dtype);
+  int64_t line[LINE];
+  for (int64_t k = 0; k < n; k += LINE) {
+    const int64_t m = min(LINE, n - k);
+    load(m, line, NULL, from + k * hl_dtype_bytes(dtype), 1);
+    convert(m, to + (size_t)k * size_of(c), line, NULL, NULL);
+  }
+}
+
+static bool widen_chunk(void *user, int64_t chunk, CpuMember *member) {
+  const Run *run = user;
+  const ConvKernel *c = run->c;
+  const bool is_x = c->x_dtype != c->dtype && chunk < n_pieces(c->x_elements);
+  if (!is_x && c->x_dtype != c->dtype)
+    chunk -= n_pieces(c->x_elements);
+  const HlDtype dtype = is_x ? c->x_dtype : c->w_dtype;
+  const int64_t first = chunk * PIECE,
+                n = min(PIECE, (is_x ? c->x_elements : c->w_elements) - first);
+  widen(c, dtype, n, (const char *)run->buffer[is_x ? 0 : 1] + first * hl_dtype_bytes(dtype),
+        (char *)(is_x ? run->x : run->w) + (size_t)first * size_of(c));
+  return true;
+}
+
+// Adds what was dealt out, and brings it to the result's type.
+static bool finish_chunk(void *user, int64_t chunk, CpuMember *member) {
+  const Run *run = user;
+  const ConvKernel *c = run->c;
+  const size_t size = size_of(c);
+  const int64_t first = chunk * PIECE, n = min(PIECE, c->y_elements - first);
+  static const HlDtype unit[] = {HL_F32, HL_F64, HL_S32, HL_S64};
+  VecFn *add = vec_fn(c->simd, VEC_ADD, unit[c->type], 0);
+  char *y = run->y + (size_t)first * size;
+  for (int64_t k = 0; k + 1 < c->splits; k++)
+    add(n, y, y, run->more + (size_t)(k * c->y_elements + first) * size, NULL);
+  if (c->y_dtype == c->dtype)
+    return true;
+  const HlDtype carrier = vec_carrier(c->y_dtype);
+  VecFn *round = vec_round(c->simd, c->y_dtype),
+        *convert = carrier == c->dtype ? NULL : vec_convert(c->simd, c->dtype, carrier);
+  VecStore *store_y = vec_store(c->simd, c->y_dtype);
+  int64_t line[LINE];
+  for (int64_t k = 0; k < n; k += LINE) {
+    const int64_t m = min(LINE, n - k);
+    const char *from = y + (size_t)k * size;
+    if (convert)
+      convert(m, line, from, NULL, NULL);
+    else
+      round(m, line, from, NULL, NULL);
+    if (convert && round)
+      round(m, line, line, NULL, NULL);
+    store_y(m, (char *)run->buffer[2] + (first + k) * hl_dtype_bytes(c->y_dtype), 1, line, NULL);
+  }
   return true;
 }
 
 bool conv_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why) {
   const ConvKernel *c = (const ConvKernel *)kernel;
-  Run run = {c, buffer[0], buffer[1], buffer[2]};
-  const int64_t chunks = c->boxes * c->slices * c->column_boxes;
-  return chunks == 0 || cpu_parallel(team, chunks, kernel->seconds, run_chunk, &run);
+  const int64_t chunks = c->boxes * c->slices * c->column_boxes * c->splits;
+  if (chunks == 0)
+    return true;
+  const bool other_x = c->x_dtype != c->dtype, other_w = c->w_dtype != c->dtype,
+             other_y = c->y_dtype != c->dtype;
+  const size_t x = other_x ? (size_t)c->x_elements * size_of(c) + 64 : 0,
+               w = other_w ? (size_t)c->w_elements * size_of(c) + 64 : 0,
+               y = (size_t)c->y_elements * size_of(c) + 64,
+               more = (size_t)(c->splits - 1 + other_y) * y;
+  char *scratch = x + w + more > 0 ? cpu_team_scratch(team, x + w + more + 64) : NULL;
+  if (!scratch && x + w + more > 0)
+    return false;
+  Run run = {.c = c, .buffer = buffer};
+  run.x = other_x ? take(&scratch, x) : buffer[0];
+  run.w = other_w ? take(&scratch, w) : buffer[1];
+  run.y = other_y ? take(&scratch, y) : buffer[2];
+  run.more = scratch;
+  const int64_t widened =
+      (other_x ? n_pieces(c->x_elements) : 0) + (other_w ? n_pieces(c->w_elements) : 0);
+  const double second = 1e-9;  // of an element
+  if (widened > 0 &&
+      !cpu_parallel(team, widened, (double)widened * PIECE * second, widen_chunk, &run))
+    return false;
+  if (!cpu_parallel(team, chunks, kernel->seconds, run_chunk, &run))
+    return false;
+  return (c->splits == 1 && !other_y) ||
+         cpu_parallel(team, n_pieces(c->y_elements), (double)(c->y_elements * c->splits) * second,
+                      finish_chunk, &run);
 }
