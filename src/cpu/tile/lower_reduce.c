@@ -1,0 +1,192 @@
+// cpu/tile/lower_reduce.c: reduce: loops of its own around what it folds.
+//
+// Sums of small floats are kept in f32 and rounded once, as the interpreter rounds them once; other bodies are compiled as they
+// are. A simple op may be folded in any order, a body with all its accumulators as HLO allows: it associates and commutes.
+
+#include "cpu/tile/build.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
+
+// The vector function that a computation is: op(parameter 0, parameter 1); VEC_OP_COUNT: none.
+static VecOp simple_op(const HlComp *comp, HlDtype dtype) {
+  static const struct {
+    HlOp op;
+    VecOp vec, of_pred;
+  } simple[] = {{HL_OP_ADD, VEC_ADD, VEC_OR},         {HL_OP_MULTIPLY, VEC_MULTIPLY, VEC_AND},
+                {HL_OP_MAXIMUM, VEC_MAXIMUM, VEC_OR}, {HL_OP_MINIMUM, VEC_MINIMUM, VEC_AND},
+                {HL_OP_AND, VEC_AND, VEC_AND},        {HL_OP_OR, VEC_OR, VEC_OR},
+                {HL_OP_XOR, VEC_XOR, VEC_XOR}};
+  const HlInst *root = comp->root;
+  if (comp->n_params != 2 || root->n_operands != 2 || root->shape->dtype != dtype ||
+      root->operands[0]->op != HL_OP_PARAMETER || root->operands[1]->op != HL_OP_PARAMETER ||
+      root->operands[0] == root->operands[1])
+    return VEC_OP_COUNT;
+  for (int k = 0; k < HL_COUNT_OF(simple); k++)
+    if (simple[k].op == root->op)
+      return dtype == HL_PRED ? simple[k].of_pred : simple[k].vec;
+  return VEC_OP_COUNT;
+}
+
+// How a computation folds what there is of it.
+typedef struct Fold {
+  const HlComp *comp;
+  int n;          // operands
+  VecOp op;       // of a simple one, else VEC_OP_COUNT
+  bool sums_f32;  // of small floats
+} Fold;
+
+static Fold fold_of(const HlComp *comp, int n) {
+  const HlDtype dtype = comp->params[0]->shape->dtype;
+  Fold f = {comp, n, n == 1 ? simple_op(comp, dtype) : VEC_OP_COUNT, false};
+  if (hl_is_complex(dtype) && f.op != VEC_ADD)
+    f.op = VEC_OP_COUNT;
+  f.sums_f32 = tile_is_narrow(dtype) && (f.op == VEC_ADD || f.op == VEC_MULTIPLY);
+  return f;
+}
+
+// One step: acc and x to what acc becomes.
+static bool fold_step(Lower *l, const Fold *f, int scope, const Val *acc, const Val *x, Val *next) {
+  if (f->op != VEC_OP_COUNT) {
+    const HlDtype part = l->node.at[acc->re].dtype;
+    next->re = tile_vec(l, f->op, part, part, scope, acc->re, x->re, -1);
+    next->im = acc->im < 0 ? -1 : tile_vec(l, f->op, part, part, scope, acc->im, x->im, -1);
+    return !l->why;
+  }
+  Val *bound = HL_ARRAY(l->arena, Val, 2 * f->n);
+  for (int k = 0; k < f->n; k++) {
+    bound[k] = acc[k];
+    bound[f->n + k] = x[k];
+  }
+  for (int k = 0; k < f->n && !l->why; k++) {
+    next[k] = tile_body(l, f->comp, bound, k, scope);
+    if (cpu_leaf(f->comp->root->shape, k)->dtype != f->comp->params[k]->shape->dtype)
+      tile_fail(l, "a body that changes types");
+  }
+  return !l->why;
+}
+
+// Accumulators of a block, one for each operand or part of one.
+static void new_accs(Lower *l, int at, const Fold *f, const Val *init, const Val *x, uint32_t deps,
+                     Val *acc) {
+  Block *block = &l->block.at[at];
+  block->init = HL_ARRAY(l->arena, int, 10 * f->n);
+  block->x = block->init + 2 * f->n;
+  block->acc = block->x + 2 * f->n;
+  block->next = block->acc + 2 * f->n;
+  block->result = block->next + 2 * f->n;
+  for (int k = 0; k < f->n; k++) {
+    const bool is_pair = x[k].im >= 0;
+    int made[2] = {-1, -1};
+    for (int part = 0; part <= is_pair; part++) {
+      const int j = block->n_acc++;
+      block->init[j] = part ? init[k].im : init[k].re;
+      block->x[j] = part ? x[k].im : x[k].re;
+      const HlDtype dtype = f->sums_f32 ? HL_F32 : l->node.at[block->x[j]].dtype;
+      made[part] = block->acc[j] = tile_node(l, &(Node){.kind = NODE_ACC,
+                                                        .op = VEC_OP_COUNT,
+                                                        .dtype = dtype,
+                                                        .block = at,
+                                                        .k = j,
+                                                        .deps = deps});
+    }
+    acc[k] = (Val){made[0], made[1]};
+  }
+}
+
+static int result_of(Lower *l, int at, int k, uint32_t deps) {
+  Block *block = &l->block.at[at];
+  return block->result[k] = tile_node(l, &(Node){.kind = NODE_RESULT,
+                                                 .op = VEC_OP_COUNT,
+                                                 .dtype = l->node.at[block->acc[k]].dtype,
+                                                 .block = at,
+                                                 .k = k,
+                                                 .deps = deps & ~block->loops});
+}
+
+bool tile_fold(Lower *l, const HlComp *comp, int at, int n, const Val *init, const Val *x,
+               int scope, Val *out) {
+  const Fold f = fold_of(comp, n);
+  const HlDtype dtype = comp->params[0]->shape->dtype;
+  uint32_t deps = l->block.at[at].loops | l->scope.at[scope].deps;
+  for (int k = 0; k < n; k++)
+    deps |= l->node.at[x[k].re].deps | l->node.at[init[k].re].deps;
+  if (l->block.at[at].loops == 0 && scope == l->block.at[at].scope) {  // of one element
+    if (!fold_step(l, &f, scope, init, x, out))
+      return false;
+  } else {
+    Val *acc = HL_ARRAY(l->arena, Val, 2 * n), *next = acc + n;
+    l->block.at[at].scope = scope;
+    new_accs(l, at, &f, init, x, deps, acc);
+    if (l->why || !fold_step(l, &f, scope, acc, x, next))
+      return false;
+    Block *block = &l->block.at[at];
+    for (int k = 0, j = 0; k < n; k++) {
+      block->next[j++] = next[k].re;
+      if (next[k].im >= 0)
+        block->next[j++] = next[k].im;
+    }
+    if (f.op != VEC_OP_COUNT && block->n_acc == 1 && !tile_is_sub_byte(dtype) &&
+        vec_fold(l->maker->level, f.op, vec_carrier(l->node.at[block->acc[0]].dtype)))
+      block->fold = f.op;
+    for (int k = 0, j = 0; k < n; k++) {
+      out[k].re = result_of(l, at, j++, deps);
+      out[k].im = next[k].im < 0 ? -1 : result_of(l, at, j++, deps);
+    }
+  }
+  if (f.sums_f32)
+    out->re = tile_unary_node(l, NODE_ROUND, HL_F32, dtype, scope, out->re);
+  return !l->why;
+}
+
+static bool types_fit(const HlInst *inst, int n) {
+  const HlComp *comp = hl_to_apply(inst);
+  if (comp->n_params != 2 * n || cpu_leaf_count(comp->root->shape) != n)
+    return false;
+  for (int k = 0; k < n; k++)
+    if (comp->params[k]->shape->dtype != inst->operands[k]->shape->dtype ||
+        comp->params[n + k]->shape->dtype != inst->operands[k]->shape->dtype ||
+        comp->params[k]->shape->rank != 0)
+      return false;
+  return true;
+}
+
+static bool same_map(const Affine *a, const Affine *b, int rank) {
+  return rank == 0 || memcmp(a, b, sizeof *a * (size_t)rank) == 0;
+}
+
+Val tile_reduce(Lower *l, const Ask *ask) {
+  const HlInst *inst = ask->inst;
+  const HlShape *from = inst->operands[0]->shape;
+  const HlI64s dims = hl_dims(inst);
+  const int n = (int)inst->n_operands / 2;
+  if (n < 1 || 2 * n > TILE_MAX_ACCS || !types_fit(inst, n))
+    return tile_fail(l, "a reduction of other types");
+  for (int k = 0; k < l->folded.n; k++)
+    if (l->folded.at[k].inst == inst && l->folded.at[k].frame == ask->frame &&
+        l->folded.at[k].scope == ask->scope &&
+        same_map(l->folded.at[k].map, ask->map, cpu_leaf(inst->shape, 0)->rank))
+      return l->folded.at[k].out[ask->leaf];
+  const int block = tile_block(l);
+  Affine *map = HL_ARRAY(l->arena, Affine, from->rank + 1);
+  for (int d = 0, kept = 0; d < from->rank; d++)
+    map[d] = hl_i64s_find(dims, d) < 0 ? ask->map[kept++] : affine_axis(l, from->dim[d], block);
+  Val *init = HL_ARRAY(l->arena, Val, 3 * n), *x = init + n, *out = x + n;
+  bool empty = false;
+  for (int d = 0; d < from->rank; d++)
+    empty = empty || from->dim[d] == 0;
+  for (int k = 0; k < n; k++)
+    init[k] = tile_operand(l, ask, n + k, NULL, ask->scope, false);
+  for (int k = 0; k < n && !empty; k++)
+    x[k] = tile_operand(l, ask, k, map, ask->scope, false);
+  if (l->why)
+    return NO_VAL;
+  if (empty)
+    return init[ask->leaf];
+  l->block.at[block].scope = ask->scope;
+  if (!tile_fold(l, hl_to_apply(inst), block, n, init, x, ask->scope, out))
+    return NO_VAL;
+  vec_push_in(l->arena, &l->folded, ((Folded){inst, ask->frame, ask->map, ask->scope, out}));
+  return out[ask->leaf];
+}

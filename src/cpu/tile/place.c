@@ -1,0 +1,421 @@
+// cpu/tile/place.c: nodes become ops, each in the list where its loops turn.
+
+#include "cpu/tile/plan.h"
+
+#include <string.h>
+
+// --- Sums and accesses ----------------------------------------------------------------------------
+
+static TileSum sum_of(const Plan *p, const Affine *a, uint32_t without) {
+  TileTerm *term = HL_ARRAY(p->arena, TileTerm, TILE_MAX_VARS);
+  TileSum sum = {.c = a->c, .den = a->den, .term = term};
+  for (int v = 0; v < p->l->n_vars; v++)
+    if (a->k[v] != 0 && p->l->var[v].n > 1 && !(without & UINT32_C(1) << v))
+      term[sum.n++] = (TileTerm){v, a->k[v]};
+  return sum;
+}
+
+static int64_t step_of(const Affine *a, int var) {
+  return var < 0 ? 0 : a->k[var] / a->den;
+}
+
+// Computed indices that differ along the row are added for each element.
+static TileAccess access_of(const Plan *p, int block, bool in_row, int buffer, HlDtype dtype,
+                            const Affine *at) {
+  const BlockPlan *b = &p->block[block];
+  TileAccess a = {.buffer = buffer, .dtype = dtype};
+  struct TileIndex *index = HL_ARRAY(p->arena, struct TileIndex, TILE_MAX_VARS);
+  uint32_t varying = 0;
+  for (int v = 0; in_row && v < p->l->n_vars; v++)
+    if (at->k[v] != 0 && p->l->var[v].node >= 0 && plan_in_row(p, block, p->l->var[v].deps)) {
+      varying |= UINT32_C(1) << v;
+      index[a.n_index++] = (struct TileIndex){p->l->var[v].node, at->k[v]};
+    }
+  a.index = index;
+  a.sum = sum_of(p, at, varying);
+  if (!in_row)
+    return a;
+  a.row_step = step_of(at, b->row);
+  a.column_step = step_of(at, b->column);
+  const bool dense = b->row < 0 || (b->columns == p->l->var[b->column].n &&
+                                    a.row_step == a.column_step * b->columns);
+  const bool moves = a.column_step != 0 || a.row_step != 0;
+  a.direct = dense && moves && a.column_step == 1 && a.n_index == 0 && tile_is_plain(dtype);
+  a.turned = a.row_step == 1 && a.column_step != 1 && a.column_step != 0 && a.n_index == 0 &&
+             tile_is_plain(dtype);
+  return a;
+}
+
+// --- Places ---------------------------------------------------------------------------------------
+
+typedef struct Place {
+  int block, level;  // -1: for every tile
+  bool steps;        // after the others: what folds
+} Place;
+
+static Place place_of(const Plan *p, uint32_t deps) {
+  Place at = {plan_owner(p, deps), 0, false};
+  const BlockPlan *b = &p->block[at.block];
+  if (plan_in_row(p, at.block, deps)) {
+    at.level = -1;
+    return at;
+  }
+  for (int k = 0; k < b->n_loops; k++)
+    if (deps & plan_bit(b->loop[k]))
+      at.level = k + 1;
+  return at;
+}
+
+static TileOps *list_at(const Plan *p, Place at) {
+  TileBlock *b = p->block[at.block].out;
+  return at.steps ? &b->step : at.level < 0 ? &b->tile : &b->level[at.level];
+}
+
+static TileOp *add_op(const Plan *p, Place at, TileKind kind) {
+  TileOps *list = list_at(p, at);
+  vec_push_in(p->arena, list, ((TileOp){.kind = kind, .out = -1, .im = -1}));
+  return &list->at[list->n - 1];
+}
+
+static int *list_of(const Plan *p, int n, const int *from) {
+  int *list = HL_ARRAY(p->arena, int, n + 1);
+  if (n > 0)
+    memcpy(list, from, sizeof *list * (size_t)n);
+  return list;
+}
+
+static int add_value(Plan *p, HlDtype dtype, bool is_row) {
+  const HlDtype carrier = vec_carrier(dtype);
+  TileNest *nest = p->nest;
+  vec_push_in(
+      p->arena, &p->values,
+      ((TileValue){
+          .dtype = carrier, .size = hl_dtype_bytes(carrier), .is_row = is_row, .offset = -1}));
+  nest->value = p->values.at;
+  return nest->n_values = p->values.n, p->values.n - 1;
+}
+
+// --- Scopes ---------------------------------------------------------------------------------------
+
+static void place_scope(Plan *p, int s) {
+  if (s <= 0 || p->scope_placed[s])
+    return;
+  p->scope_placed[s] = true;
+  const Scope *from = &p->l->scope.at[s];
+  place_scope(p, from->parent);
+  const Place at = place_of(p, from->deps);
+  TileBound *bound = HL_ARRAY(p->arena, TileBound, from->n);
+  for (int k = 0; k < from->n; k++)
+    bound[k] = (TileBound){
+        .sum = sum_of(p, &from->bound[k].at, 0),
+        .step = at.level < 0 ? step_of(&from->bound[k].at, p->block[at.block].column) : 0,
+        .n = from->bound[k].n};
+  p->nest->scope[s] = (TileScope){from->parent, from->n, bound};
+  add_op(p, at, TILE_SCOPE)->scope = s;
+}
+
+// The scope that an op of these loops works in: one that is as they are.
+static int scope_of(Plan *p, int s, uint32_t deps) {
+  while (s > 0 && (p->l->scope.at[s].deps & ~deps) != 0)
+    s = p->l->scope.at[s].parent;
+  place_scope(p, s);
+  return s;
+}
+
+// --- Ops ------------------------------------------------------------------------------------------
+
+static VecFn *copy_of(const Plan *p, int value, int same) {
+  return vec_fn(p->l->maker->level, VEC_COPY, p->values.at[value].dtype, same);
+}
+
+// Which operands are one element for all.
+static int same_of(const Plan *p, const TileOp *op) {
+  int same = 0;
+  for (int k = 0; k < op->n_in; k++)
+    if (!p->values.at[op->in[k]].is_row)
+      same |= 1 << k;
+  return p->values.at[op->out].is_row ? same : 0;
+}
+
+// A value as a tile, for those who want no other.
+static int as_row(Plan *p, Place at, int value) {
+  const int row = add_value(p, p->values.at[value].dtype, true);
+  TileOp *op = add_op(p, at, TILE_VEC);
+  op->out = row;
+  op->n_in = 1;
+  op->in = list_of(p, 1, &value);
+  op->vec = VEC_COPY;
+  op->from = op->dtype = p->values.at[value].dtype;
+  op->fn = copy_of(p, value, p->values.at[value].is_row ? 0 : 1);
+  return row;
+}
+
+static bool set_function(const Plan *p, const Node *node, TileOp *op) {
+  const CpuLevel level = p->l->maker->level;
+  const int same = same_of(p, op);
+  op->vec = node->kind == NODE_VEC ? node->op : VEC_OP_COUNT;
+  op->rounds = node->kind == NODE_ROUND;
+  op->from = node->from;
+  op->dtype = node->dtype;
+  if (node->kind == NODE_VEC)
+    op->fn = vec_fn(level, node->op, node->from, same);
+  else if (node->kind == NODE_ROUND)
+    op->fn = vec_round(level, node->dtype);
+  else
+    op->fn = vec_convert(level, node->from, node->dtype);
+  return op->fn != NULL;
+}
+
+static void place_load(Plan *p, int n, Place at) {
+  const Node *node = &p->l->node.at[n];
+  const CpuLevel level = p->l->maker->level;
+  const int scope = scope_of(p, node->scope, node->deps);
+  TileOp *op = add_op(p, at, TILE_LOAD);
+  op->scope = scope;
+  op->out = p->value[n];
+  op->dtype = node->dtype;
+  op->access = access_of(p, at.block, at.level < 0, node->buffer, node->from, node->at);
+  p->gathers = p->gathers || op->access.n_index > 0;
+  for (int k = 0; k < op->access.n_index; k++)
+    ((struct TileIndex *)op->access.index)[k].value = p->value[op->access.index[k].value];
+  op->access.load = vec_load(level, node->from);
+  op->access.gather = op->access.n_index ? vec_gather(level, node->from) : NULL;
+  op->access.turn = op->access.turned ? vec_transpose(level, hl_dtype_bytes(node->from)) : NULL;
+  if (hl_is_complex(node->from)) {  // its other part is filled along
+    op->im = add_value(p, node->dtype, at.level < 0);
+    p->im[n] = op->im;
+  }
+}
+
+static bool place_node(Plan *p, int n, Place at) {
+  const Node *node = &p->l->node.at[n];
+  const CpuLevel level = p->l->maker->level;
+  switch (node->kind) {
+  case NODE_CONST:
+    p->values.at[p->value[n]].is_const = true;
+    p->values.at[p->value[n]].bits = node->bits;
+    return true;
+  case NODE_LOAD: place_load(p, n, at); return true;
+  case NODE_IM: p->value[n] = p->im[node->arg[0]]; return true;
+  case NODE_ACC: return true;
+  default: break;
+  }
+  const int scope = scope_of(p, node->scope, node->deps);
+  int *in = HL_ARRAY(p->arena, int, node->n + 1), *scopes = HL_ARRAY(p->arena, int, node->n + 1);
+  for (int k = 0; k < node->n; k++) {
+    in[k] = p->value[node->arg[k]];
+    scopes[k] = node->scopes ? scope_of(p, node->scopes[k], node->deps) : 0;
+  }
+  static const TileKind kind_of[] = {
+      [NODE_IOTA] = TILE_IOTA, [NODE_VEC] = TILE_VEC,       [NODE_CONVERT] = TILE_VEC,
+      [NODE_ROUND] = TILE_VEC, [NODE_PACK] = TILE_PACK,     [NODE_UNPACK] = TILE_UNPACK,
+      [NODE_SAME] = TILE_SAME, [NODE_CHOOSE] = TILE_CHOOSE, [NODE_RESULT] = TILE_REDUCE};
+  TileOp *op = add_op(p, at, kind_of[node->kind]);
+  op->scope = scope;
+  op->out = p->value[n];
+  op->n_in = node->n;
+  op->in = in;
+  op->scopes = scopes;
+  op->dtype = node->dtype;
+  op->from = node->from;
+  switch (node->kind) {
+  case NODE_IOTA:
+    op->access = access_of(p, at.block, at.level < 0, -1, HL_S64, node->at);
+    op->iota = vec_iota(level, node->dtype);
+    return op->access.n_index == 0 && op->iota;
+  case NODE_PACK: op->access.store = vec_store(level, node->from); return true;
+  case NODE_UNPACK: op->access.load = vec_load(level, node->dtype); return true;
+  case NODE_CHOOSE:
+    op->copy[0] = copy_of(p, op->out, 0);
+    op->copy[1] = copy_of(p, op->out, 1);
+    return op->copy[0] && op->copy[1];
+  case NODE_VEC:
+  case NODE_CONVERT:
+  case NODE_ROUND: return set_function(p, node, op);
+  default: return true;
+  }
+}
+
+// --- Reductions -----------------------------------------------------------------------------------
+
+// Whether a node of a body needs an accumulator of its block.
+static bool *find_steps(const Plan *p, int block) {
+  const Lower *l = p->l;
+  bool *steps = HL_ARRAY(l->arena, bool, l->node.n + 1);
+  for (int n = 0; n < l->node.n; n++) {
+    const Node *node = &l->node.at[n];
+    if (node->kind == NODE_ACC)
+      steps[n] = node->block == block;
+    for (int k = 0; k < node->n; k++)
+      steps[n] = steps[n] || (steps[node->arg[k]] && node->kind != NODE_RESULT);
+  }
+  return steps;
+}
+
+// Whether `next` may be written where its accumulator is: nothing reads that afterwards.
+static bool may_replace(const Plan *p, int block, int k) {
+  const Lower *l = p->l;
+  const Block *b = &l->block.at[block];
+  const Node *next = &l->node.at[b->next[k]];
+  if (next->kind != NODE_VEC || next->scope != b->scope || !p->block[block].steps[b->next[k]])
+    return false;
+  for (int n = b->next[k] + 1; n < l->node.n; n++)
+    for (int j = 0; j < l->node.at[n].n; j++)
+      if (p->live[n] && l->node.at[n].arg[j] == b->acc[k])
+        return false;
+  for (int j = 0; j < b->n_acc; j++)
+    if (j != k && (b->next[j] == b->next[k] || b->next[j] == b->acc[k]))
+      return false;
+  return true;
+}
+
+static bool place_reduce(Plan *p, int n, Place at) {
+  const Node *node = &p->l->node.at[n];
+  const Block *from = &p->l->block.at[node->block];
+  BlockPlan *b = &p->block[node->block];
+  if (n != b->last_node)
+    return true;  // it runs where the last of its results is asked for
+  TileBlock *out = b->out;
+  const CpuLevel level = p->l->maker->level;
+  out->fold = !b->own_row                  ? TILE_FOLD_TILES
+              : from->fold != VEC_OP_COUNT ? TILE_FOLD_VEC
+                                           : TILE_FOLD_LANES;
+  out->is_row = b->is_row;
+  out->n_acc = from->n_acc;
+  out->acc = HL_ARRAY(p->arena, TileAcc, from->n_acc);
+  const Place tile = {node->block, -1, false};
+  for (int k = 0; k < from->n_acc; k++) {
+    TileAcc *acc = &out->acc[k];
+    *acc = (TileAcc){.init = from->first ? -1 : p->value[from->init[k]],
+                     .x = p->value[from->x[k]],
+                     .acc = p->value[from->acc[k]],
+                     .next = p->value[from->next[k]],
+                     .result = p->value[from->result[k]],
+                     .replaced = may_replace(p, node->block, k),
+                     .scope = scope_of(p, from->scope, p->l->node.at[from->acc[k]].deps)};
+    for (int s = 0; s < 2; s++)
+      acc->copy[s] = copy_of(p, acc->acc, s);
+    if (b->own_row && !p->values.at[acc->x].is_row) {
+      if (out->fold == TILE_FOLD_LANES)
+        return tile_fail(p->l, "a body on what is the same everywhere").re >= 0;
+      acc->x = as_row(p, tile, acc->x);
+    }
+    for (int j = 0; j < k; j++)
+      if (out->fold == TILE_FOLD_LANES && out->acc[j].x == acc->x)
+        return tile_fail(p->l, "a body on one operand twice").re >= 0;
+  }
+  for (int k = 0; k < from->n_acc && out->fold != TILE_FOLD_LANES; k++)
+    p->value[from->result[k]] = out->acc[k].result = out->acc[k].acc;
+  if (out->fold == TILE_FOLD_VEC)
+    out->vec_fold = vec_fold(level, from->fold, p->values.at[out->acc[0].acc].dtype);
+  add_op(p, at, TILE_REDUCE)->block = out;
+  return true;
+}
+
+// --- All of it ------------------------------------------------------------------------------------
+
+static void new_blocks(Plan *p) {
+  for (int k = 0; k < p->l->block.n; k++) {
+    BlockPlan *b = &p->block[k];
+    if (!b->live)
+      continue;
+    b->out = k == 0 ? &p->nest->grid : HL_NEW(p->arena, TileBlock);
+    const bool turns = k == 0 || b->own_row;
+    *b->out = (TileBlock){.n_loops = b->n_loops,
+                          .loop = b->loop,
+                          .row_var = turns ? b->row : -1,
+                          .column_var = turns ? b->column : -1,
+                          .rows = b->rows,
+                          .columns = b->columns,
+                          .level = HL_ARRAY(p->arena, TileOps, b->n_loops + 1),
+                          .part_var = -1};
+    b->steps = k == 0 ? NULL : find_steps(p, k);
+  }
+}
+
+// Where a node stands; accumulators are where their block's innermost ops are.
+static Place place_of_node(const Plan *p, int n) {
+  const Node *node = &p->l->node.at[n];
+  Place at = place_of(p, node->deps);
+  at.steps = at.block > 0 && p->block[at.block].steps[n];
+  return at;
+}
+
+// The last op of all may write the result where it is stored: nothing is read after it.
+static void aim(Plan *p, Place at, int list_end) {
+  TileOps *list = list_at(p, at);
+  TileOp *store = &list->at[list->n - 1];
+  if (list_end == 0 || at.level >= 0 || !store->access.direct || store->scope != 0)
+    return;
+  TileOp *maker = &list->at[list_end - 1];
+  if ((maker->kind != TILE_VEC && maker->kind != TILE_CHOOSE && maker->kind != TILE_PACK) ||
+      maker->out != store->in[0] || maker->scope != 0 || maker->aim)
+    return;
+  TileAccess *place = HL_NEW(p->arena, TileAccess);
+  *place = store->access;
+  maker->aim = place;
+  store->aimed = true;
+}
+
+static bool place_stores(Plan *p) {
+  const int list_end = p->nest->grid.tile.n;
+  for (int k = 0; k < p->l->store.n; k++) {
+    const Store *store = &p->l->store.at[k];
+    uint32_t deps = affine_deps(p->l, &store->at) | p->l->scope.at[store->scope].deps;
+    deps |= p->l->node.at[store->value.re].deps;
+    const Place at = place_of(p, deps);
+    const int scope = scope_of(p, store->scope, deps);
+    int in[2] = {p->value[store->value.re], store->value.im < 0 ? -1 : p->value[store->value.im]};
+    for (int j = 0; j < 2; j++)
+      if (at.level < 0 && in[j] >= 0 && !p->values.at[in[j]].is_row)
+        in[j] = as_row(p, at, in[j]);
+    TileOp *op = add_op(p, at, TILE_STORE);
+    op->scope = scope;
+    op->n_in = in[1] < 0 ? 1 : 2;
+    op->in = list_of(p, 2, in);
+    op->access = access_of(p, at.block, at.level < 0, store->buffer, store->dtype, &store->at);
+    op->access.store = vec_store(p->l->maker->level, store->dtype);
+    op->access.turn =
+        op->access.turned ? vec_transpose(p->l->maker->level, hl_dtype_bytes(store->dtype)) : NULL;
+    if (at.block != 0 || op->access.n_index)
+      return tile_fail(p->l, "a store inside a reduction").re >= 0;
+    if (in[0] == p->value[store->value.re])
+      aim(p, at, list_end);
+  }
+  return true;
+}
+
+bool plan_place(Plan *p) {
+  Lower *l = p->l;
+  new_blocks(p);
+  p->nest->scope = HL_ARRAY(p->arena, TileScope, l->scope.n);
+  p->nest->scope[0].parent = -1;
+  p->nest->n_scopes = l->scope.n;
+  p->scope_placed = HL_ARRAY(l->arena, bool, l->scope.n + 1);
+  p->value = HL_ARRAY(l->arena, int, l->node.n + 1);
+  p->im = HL_ARRAY(l->arena, int, l->node.n + 1);
+  for (int n = 0; n < l->node.n; n++) {
+    if (!p->live[n])
+      continue;
+    const Node *node = &l->node.at[n];
+    const Place at = place_of_node(p, n);
+    const bool folded = at.steps && p->block[at.block].own_row &&
+                        l->block.at[at.block].fold != VEC_OP_COUNT;  // vec_fold does it
+    if (node->kind != NODE_IM) {
+      p->value[n] = add_value(p, node->dtype, node->kind != NODE_CONST && at.level < 0 && !folded);
+    }
+    if (folded)
+      continue;
+    const bool ok = node->kind == NODE_RESULT ? place_reduce(p, n, at) : place_node(p, n, at);
+    if (!ok || l->why)
+      return tile_fail(l, "an op that has no vector function").re >= 0;
+    for (int v = 0; v < l->n_vars; v++)
+      if (l->var[v].node == n && !plan_in_row(p, at.block, node->deps)) {
+        TileOp *op = add_op(p, at, TILE_INDEX);
+        op->var = v;
+        op->n_in = 1;
+        op->in = list_of(p, 1, &p->value[n]);
+      }
+  }
+  return place_stores(p);
+}

@@ -1,0 +1,53 @@
+// cpu/tile/plan.h: between a graph of nodes and a nest: which loops are rows, what stands where.
+#ifndef HILO_CPU_TILE_PLAN_H
+#define HILO_CPU_TILE_PLAN_H
+
+#include "cpu/tile/build.h"
+
+enum { TILE_SIZE = 1024 };
+
+typedef struct BlockPlan {
+  bool live;
+  int parent, depth;
+  int row, column;     // variables of the row around its ops, -1: none
+  bool own_row;        // it is a row of its own loops
+  bool is_row;         // its results are rows of the block around it
+  int last_node;       // its results
+  uint32_t result_deps;
+  int n_loops;         // without its own row, outer ones first
+  int *loop;
+  int64_t rows, columns;
+  TileBlock *out;
+  bool *steps;         // by node: it needs an accumulator of the block
+} BlockPlan;
+
+typedef struct Plan {
+  Lower *l;
+  TileNest *nest;
+  HlArena *arena;      // of the program
+  bool *live;          // by node
+  bool *scope_live;
+  BlockPlan *block;
+  double cost;         // nanoseconds
+  VEC(TileValue) values;
+  int *value, *im;     // of a node: in `values`
+  bool *scope_placed;
+  bool gathers;        // some access has computed indices
+} Plan;
+
+// What is needed; blocks in blocks; loops that may be one (loops.c).
+void plan_live(Plan *p);
+void plan_collapse(Plan *p);
+// Which loops are rows, and in what order the others turn.
+void plan_rows(Plan *p);
+// The block that something of these loops stands in.
+int plan_owner(const Plan *p, uint32_t deps);
+static inline uint32_t plan_bit(int var) { return var < 0 ? 0 : UINT32_C(1) << var; }
+static inline bool plan_in_row(const Plan *p, int block, uint32_t deps) {
+  return (deps & (plan_bit(p->block[block].row) | plan_bit(p->block[block].column))) != 0;
+}
+// Ops in their places (place.c), and values in the frame (frame.c).
+bool plan_place(Plan *p);
+void plan_frame(Plan *p);
+
+#endif

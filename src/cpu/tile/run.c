@@ -1,0 +1,506 @@
+// cpu/tile/run.c: runs tile programs: chunks of a nest on the threads of a team, each in a frame of its own.
+
+#include <string.h>
+
+#include "cpu/tile/tile.h"
+
+typedef struct Frame {
+  const TileNest *nest;
+  void *const *buffer;
+  int64_t index[TILE_MAX_VARS];
+  int64_t rows, columns, n;  // of the tile at hand
+  void **at;                 // by value
+  int64_t *low, *high;       // of each scope
+  char *values;
+} Frame;
+
+static inline int64_t numerator_at(const Frame *f, const TileSum *sum) {
+  int64_t at = sum->c;
+  for (int k = 0; k < sum->n; k++)
+    at += sum->term[k].k * f->index[sum->term[k].var];
+  return at;
+}
+
+static inline int64_t sum_at(const Frame *f, const TileSum *sum) {
+  const int64_t at = numerator_at(f, sum);
+  return sum->den == 1 ? at : at / sum->den;
+}
+
+// --- Scopes ---------------------------------------------------------------------------------------
+
+typedef struct Range {
+  int64_t low, high;
+} Range;
+
+// Elements of the tile where a scope holds; `row`: there is a tile, not one element.
+static inline Range range_of(const Frame *f, int scope, bool row) {
+  const int64_t n = row ? f->n : 1;
+  if (scope == 0)
+    return (Range){0, n};
+  return (Range){f->low[scope], f->high[scope] < n ? f->high[scope] : n};
+}
+
+static int64_t divide_down(int64_t a, int64_t b) {
+  return a / b - (a % b < 0);
+}
+
+// The k with 0 <= at + step * k < n.
+static Range solve(int64_t at, int64_t step, int64_t n) {
+  if (step == 0)
+    return at >= 0 && at < n ? (Range){0, INT64_MAX} : (Range){0, 0};
+  if (step > 0)
+    return (Range){-divide_down(at, step), -divide_down(at - n, step)};
+  return (Range){divide_down(at - n, -step) + 1, divide_down(at, -step) + 1};
+}
+
+static void find_scope(Frame *f, int s) {
+  const TileScope *scope = &f->nest->scope[s];
+  Range r = {0, INT64_MAX};
+  if (scope->parent > 0)
+    r = (Range){f->low[scope->parent], f->high[scope->parent]};
+  for (int k = 0; k < scope->n_bounds; k++) {
+    const TileBound *bound = &scope->bound[k];
+    const int64_t at = numerator_at(f, &bound->sum);
+    Range own = {0, 0};
+    if (at % bound->sum.den == 0)
+      own = solve(at / bound->sum.den, bound->step, bound->n);
+    r.low = own.low > r.low ? own.low : r.low;
+    r.high = own.high < r.high ? own.high : r.high;
+  }
+  const bool empty = r.low >= r.high;
+  f->low[s] = empty ? 0 : r.low;
+  f->high[s] = empty ? 0 : r.high;
+}
+
+// --- Memory ---------------------------------------------------------------------------------------
+
+static inline char *place_at(const Frame *f, const TileAccess *a) {
+  return (char *)f->buffer[a->buffer] + sum_at(f, &a->sum) * hl_dtype_bytes(a->dtype);
+}
+
+static inline char *element(const Frame *f, int value, int64_t k) {
+  return value < 0 ? NULL : (char *)f->at[value] + k * f->nest->value[value].size;
+}
+
+// Which of the tile's rows and columns a flat range is: all of them where there are several rows.
+static void gather(Frame *f, const TileOp *op, Range r, const char *base) {
+  const TileAccess *a = &op->access;
+  int64_t *index = (int64_t *)(void *)(f->values + f->nest->index_offset);
+  for (int64_t k = 0, row = 0, column = 0; k < r.high; k++) {
+    index[k] = row * a->row_step + column * a->column_step;
+    if (++column == f->columns) {
+      column = 0;
+      row++;
+    }
+  }
+  for (int j = 0; j < a->n_index; j++) {
+    const int64_t *from = f->at[a->index[j].value], by = a->index[j].k;
+    for (int64_t k = r.low; k < r.high; k++)
+      index[k] += from[k] * by;
+  }
+  a->gather(r.high - r.low, element(f, op->out, r.low), element(f, op->im, r.low), base,
+            index + r.low);
+}
+
+static void load(Frame *f, const TileOp *op, bool row) {
+  const TileAccess *a = &op->access;
+  const Range r = range_of(f, op->scope, row);
+  if (r.low >= r.high)
+    return;
+  char *base = place_at(f, a);
+  if (!row) {
+    a->load(1, f->at[op->out], element(f, op->im, 0), base, 1);
+    return;
+  }
+  const int64_t size = hl_dtype_bytes(a->dtype);
+  if (a->direct) {
+    f->at[op->out] = base;
+  } else if (a->n_index > 0) {
+    gather(f, op, r, base);
+  } else if (f->rows == 1) {
+    a->load(r.high - r.low, element(f, op->out, r.low), element(f, op->im, r.low),
+            base + r.low * a->column_step * size, a->column_step);
+  } else if (a->turned) {
+    a->turn(f->columns, f->rows, f->at[op->out], f->columns, base, a->column_step);
+  } else {
+    for (int64_t k = 0; k < f->rows; k++)
+      a->load(f->columns, element(f, op->out, k * f->columns), element(f, op->im, k * f->columns),
+              base + k * a->row_step * size, a->column_step);
+  }
+}
+
+static void store(Frame *f, const TileOp *op, bool row) {
+  const TileAccess *a = &op->access;
+  const Range r = range_of(f, op->scope, row);
+  const int im = op->n_in > 1 ? op->in[1] : -1;
+  if (r.low >= r.high || op->aimed)
+    return;
+  char *base = place_at(f, a);
+  const int64_t size = hl_dtype_bytes(a->dtype);
+  if (!row || f->rows == 1) {
+    a->store(r.high - r.low, base + r.low * a->column_step * size, row ? a->column_step : 1,
+             element(f, op->in[0], r.low), element(f, im, r.low));
+  } else if (a->turned) {
+    a->turn(f->rows, f->columns, base, a->column_step, f->at[op->in[0]], f->columns);
+  } else {
+    for (int64_t k = 0; k < f->rows; k++)
+      a->store(f->columns, base + k * a->row_step * size, a->column_step,
+               element(f, op->in[0], k * f->columns), element(f, im, k * f->columns));
+  }
+}
+
+// --- Ops ------------------------------------------------------------------------------------------
+
+// An operand from element k of the tile on; where it is one element, that.
+static inline const void *operand(const Frame *f, const TileOp *op, int j, int64_t k) {
+  if (j >= op->n_in)
+    return NULL;
+  const int value = op->in[j];
+  return f->nest->value[value].is_row ? element(f, value, k) : f->at[value];
+}
+
+static void copy(Frame *f, VecFn *const *how, int out, int from, Range r) {
+  const bool is_row = f->nest->value[from].is_row;
+  const void *source = is_row ? element(f, from, r.low) : f->at[from];
+  void *to = element(f, out, f->nest->value[out].is_row ? r.low : 0);
+  if (r.low < r.high && to != source)
+    how[is_row || !f->nest->value[out].is_row ? 0 : 1](r.high - r.low, to, source, NULL, NULL);
+}
+
+static Range both(Range a, Range b) {
+  return (Range){a.low > b.low ? a.low : b.low, a.high < b.high ? a.high : b.high};
+}
+
+static void choose(Frame *f, const TileOp *op, bool row) {
+  const Range all = range_of(f, op->scope, row), first = range_of(f, op->scopes[0], row);
+  int k = 0;
+  if (op->n_in == 2 && first.low <= all.low && first.high >= all.high) {  // everywhere else
+    const Range inner = both(all, range_of(f, op->scopes[1], row));
+    if (inner.low >= inner.high) {
+      copy(f, op->copy, op->out, op->in[0], all);
+    } else {
+      copy(f, op->copy, op->out, op->in[0], (Range){all.low, inner.low});
+      copy(f, op->copy, op->out, op->in[0], (Range){inner.high, all.high});
+    }
+    k = 1;
+  }
+  for (; k < op->n_in; k++)
+    copy(f, op->copy, op->out, op->in[k], both(all, range_of(f, op->scopes[k], row)));
+}
+
+static void iota(Frame *f, const TileOp *op, bool row) {
+  const TileAccess *a = &op->access;
+  const int64_t first = sum_at(f, &a->sum);
+  if (!row)
+    op->iota(1, f->at[op->out], first, 0);
+  for (int64_t k = 0; row && k < f->rows; k++)
+    op->iota(f->columns, element(f, op->out, k * f->columns), first + k * a->row_step,
+             a->column_step);
+}
+
+static void run_block(Frame *f, const TileBlock *b);
+
+static void run_ops(Frame *f, const TileOps *ops, bool row) {
+  for (const TileOp *op = ops->at, *end = op + ops->n; op < end; op++) {
+    const Range r = range_of(f, op->scope, row);
+    if (op->aim)
+      f->at[op->out] = place_at(f, op->aim);
+    switch (op->kind) {
+    case TILE_LOAD: load(f, op, row); break;
+    case TILE_STORE: store(f, op, row); break;
+    case TILE_IOTA: iota(f, op, row); break;
+    case TILE_VEC:
+      if (r.low < r.high)
+        op->fn(r.high - r.low, element(f, op->out, r.low), operand(f, op, 0, r.low),
+               operand(f, op, 1, r.low), operand(f, op, 2, r.low));
+      break;
+    case TILE_PACK:
+      if (r.low < r.high)
+        op->access.store(r.high - r.low, element(f, op->out, r.low), 1, operand(f, op, 0, r.low),
+                         NULL);
+      break;
+    case TILE_UNPACK:
+      if (r.low < r.high)
+        op->access.load(r.high - r.low, element(f, op->out, r.low), NULL, operand(f, op, 0, r.low),
+                        1);
+      break;
+    case TILE_SAME: f->at[op->out] = f->at[op->in[0]]; break;
+    case TILE_CHOOSE: choose(f, op, row); break;
+    case TILE_SCOPE: find_scope(f, op->scope); break;
+    case TILE_INDEX: f->index[op->var] = *(const int64_t *)f->at[op->in[0]]; break;
+    case TILE_REDUCE:
+      if (r.low < r.high)
+        run_block(f, op->block);
+      break;
+    }
+  }
+}
+
+// --- Loops ----------------------------------------------------------------------------------------
+
+typedef struct Tiles {  // what of a row is walked
+  int64_t row_from, row_to, column_from, column_to;
+} Tiles;
+
+static Tiles all_tiles(const Frame *f, const TileBlock *b) {
+  return (Tiles){0, b->row_var < 0 ? 1 : f->nest->extent[b->row_var], 0,
+                 b->column_var < 0 ? 1 : f->nest->extent[b->column_var]};
+}
+
+typedef void OnTile(Frame *f, const TileBlock *b, void *user);
+
+static void walk_tiles(Frame *f, const TileBlock *b, Tiles t, OnTile *on, void *user) {
+  for (int64_t r = t.row_from; r < t.row_to; r += b->rows) {
+    f->rows = t.row_to - r < b->rows ? t.row_to - r : b->rows;
+    if (b->row_var >= 0)
+      f->index[b->row_var] = r;
+    for (int64_t c = t.column_from; c < t.column_to; c += b->columns) {
+      f->columns = t.column_to - c < b->columns ? t.column_to - c : b->columns;
+      f->n = f->rows * f->columns;
+      f->index[b->column_var] = c;
+      on(f, b, user);
+    }
+  }
+}
+
+// --- Reductions -----------------------------------------------------------------------------------
+
+static void next_to_acc(Frame *f, const TileBlock *b, bool row) {
+  for (int k = 0; k < b->n_acc; k++)
+    if (!b->acc[k].replaced)
+      copy(f, b->acc[k].copy, b->acc[k].acc, b->acc[k].next, range_of(f, b->acc[k].scope, row));
+}
+
+static void fold_vec(Frame *f, const TileBlock *b, void *user) {
+  run_ops(f, &b->tile, true);
+  const Range r = range_of(f, b->acc[0].scope, true);
+  if (r.low < r.high)
+    b->vec_fold(r.high - r.low, f->at[b->acc[0].acc], element(f, b->acc[0].x, r.low));
+}
+
+static void fold_lanes(Frame *f, const TileBlock *b, void *user) {
+  int64_t *lanes = user;
+  run_ops(f, &b->tile, true);
+  if (*lanes == 0) {
+    *lanes = f->n;
+    for (int k = 0; k < b->n_acc; k++)
+      copy(f, b->acc[k].copy, b->acc[k].acc, b->acc[k].x, (Range){0, f->n});
+    return;
+  }
+  run_ops(f, &b->step, true);
+  next_to_acc(f, b, true);
+  *lanes = f->n > *lanes ? f->n : *lanes;
+}
+
+// acc = body(acc, acc from `other` on), n of them.
+static void fold_onto(Frame *f, const TileBlock *b, int64_t n, int64_t other) {
+  f->n = f->columns = n;
+  f->rows = 1;
+  for (int k = 0; k < b->n_acc; k++)
+    f->at[b->acc[k].x] = element(f, b->acc[k].acc, other);
+  run_ops(f, &b->step, true);
+  next_to_acc(f, b, true);
+}
+
+static void fold_halves(Frame *f, const TileBlock *b, int64_t lanes) {
+  void *x[TILE_MAX_ACCS];
+  for (int k = 0; k < b->n_acc; k++)
+    x[k] = f->at[b->acc[k].x];
+  while (lanes > 1) {
+    const int64_t half = (lanes + 1) / 2;
+    fold_onto(f, b, lanes - half, half);
+    lanes = half;
+  }
+  for (int k = 0; k < b->n_acc && b->acc[k].init >= 0; k++) {  // what there is behind init
+    const TileAcc *acc = &b->acc[k];
+    const int size = f->nest->value[acc->acc].size;
+    memcpy(element(f, acc->acc, 1), f->at[acc->acc], (size_t)size);
+    memcpy(f->at[acc->acc], f->at[acc->init], (size_t)size);
+  }
+  if (b->acc[0].init >= 0)
+    fold_onto(f, b, 1, 1);
+  for (int k = 0; k < b->n_acc; k++) {
+    memcpy(f->at[b->acc[k].result], f->at[b->acc[k].acc],
+           (size_t)f->nest->value[b->acc[k].acc].size);
+    f->at[b->acc[k].x] = x[k];
+  }
+}
+
+static void start(Frame *f, const TileBlock *b) {
+  for (int k = 0; k < b->n_acc; k++)
+    copy(f, b->acc[k].copy, b->acc[k].acc, b->acc[k].init, (Range){0, b->is_row ? f->n : 1});
+}
+
+// One turn of the loops: a tile of the row around it, or a whole row of its own.
+static void turn(Frame *f, const TileBlock *b, int64_t *lanes) {
+  switch (b->fold) {
+  case TILE_FOLD_TILES:
+    run_ops(f, &b->tile, b->is_row);
+    run_ops(f, &b->step, b->is_row);
+    next_to_acc(f, b, b->is_row);
+    return;
+  case TILE_FOLD_VEC: walk_tiles(f, b, all_tiles(f, b), fold_vec, NULL); return;
+  case TILE_FOLD_LANES: walk_tiles(f, b, all_tiles(f, b), fold_lanes, lanes); return;
+  }
+}
+
+static void run_block(Frame *f, const TileBlock *b) {
+  const int64_t rows = f->rows, columns = f->columns, n = f->n;
+  int64_t lanes = 0;
+  if (b->fold != TILE_FOLD_LANES)
+    start(f, b);
+  for (int k = 0; k < b->n_loops; k++)
+    f->index[b->loop[k]] = 0;
+  for (int k = 0; k >= 0;) {
+    for (int j = k; j <= b->n_loops; j++)
+      run_ops(f, &b->level[j], false);
+    turn(f, b, &lanes);
+    for (k = b->n_loops - 1; k >= 0; k--) {
+      if (++f->index[b->loop[k]] < f->nest->extent[b->loop[k]])
+        break;
+      f->index[b->loop[k]] = 0;
+    }
+    k = k < 0 ? -1 : k + 1;
+  }
+  if (b->fold == TILE_FOLD_LANES)
+    fold_halves(f, b, lanes);
+  f->rows = rows;
+  f->columns = columns;
+  f->n = n;
+}
+
+// --- The grid -------------------------------------------------------------------------------------
+
+typedef struct Job {
+  const TileNest *nest;
+  void *const *buffer;
+} Job;
+
+static Frame *new_frame(const Job *job, CpuMember *member) {
+  const TileNest *nest = job->nest;
+  const size_t head = (sizeof(Frame) + 63) & ~(size_t)63,
+               at = (sizeof(void *) * (size_t)nest->n_values + 63) & ~(size_t)63,
+               ranges = (sizeof(int64_t) * (size_t)nest->n_scopes + 63) & ~(size_t)63;
+  char *memory = cpu_scratch(member, head + at + 2 * ranges + nest->value_bytes);
+  if (!memory)
+    return NULL;
+  Frame *f = (Frame *)(void *)memory;
+  memset(f, 0, sizeof *f);
+  f->nest = nest;
+  f->buffer = job->buffer;
+  f->at = (void **)(void *)(memory + head);
+  f->low = (int64_t *)(void *)(memory + head + at);
+  f->high = (int64_t *)(void *)(memory + head + at + ranges);
+  f->values = memory + head + at + 2 * ranges;
+  for (int v = 0; v < nest->n_values; v++) {
+    f->at[v] = nest->value[v].offset < 0 ? NULL : f->values + nest->value[v].offset;
+    if (nest->value[v].is_const)
+      memcpy(f->at[v], &nest->value[v].bits, sizeof nest->value[v].bits);
+  }
+  f->rows = f->columns = f->n = 1;
+  return f;
+}
+
+static void grid_tile(Frame *f, const TileBlock *b, void *user) {
+  run_ops(f, &b->tile, true);
+}
+
+static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
+  const Job *job = user;
+  const TileNest *nest = job->nest;
+  const TileBlock *g = &nest->grid;
+  Frame *f = new_frame(job, member);
+  if (!f)
+    return false;
+  const int var = g->row_var >= 0 ? g->row_var : g->column_var;
+  const int64_t length = var < 0 ? 1 : nest->extent[var],
+                pieces = (length + nest->cut - 1) / nest->cut, first = chunk * nest->chunk,
+                last = first + nest->chunk < nest->units ? first + nest->chunk : nest->units;
+  int64_t outer = first / pieces, piece = first % pieces;
+  for (int k = g->n_loops - 1; k >= 0; k--) {
+    f->index[g->loop[k]] = outer % nest->extent[g->loop[k]];
+    outer /= nest->extent[g->loop[k]];
+  }
+  int changed = 0;  // levels from here on
+  for (int64_t u = first; u < last; u++) {
+    for (int j = changed; j <= g->n_loops; j++)
+      run_ops(f, &g->level[j], false);
+    changed = g->n_loops + 1;
+    if (var >= 0) {
+      Tiles t = all_tiles(f, g);
+      const int64_t from = piece * nest->cut,
+                    to = from + nest->cut < length ? from + nest->cut : length;
+      *(g->row_var >= 0 ? &t.row_from : &t.column_from) = from;
+      *(g->row_var >= 0 ? &t.row_to : &t.column_to) = to;
+      walk_tiles(f, g, t, grid_tile, NULL);
+    }
+    if (++piece < pieces)
+      continue;
+    piece = 0;
+    for (int k = g->n_loops - 1; k >= 0; k--) {
+      changed = k + 1;
+      if (++f->index[g->loop[k]] < nest->extent[g->loop[k]])
+        break;
+      f->index[g->loop[k]] = 0;
+    }
+  }
+  return true;
+}
+
+// --- The kernel -----------------------------------------------------------------------------------
+
+static int64_t round_up(int64_t bytes) {
+  return (bytes + 63) & ~(int64_t)63;
+}
+
+// Whether a result is written over an operand that a later pass may still read.
+static bool must_keep(const TileProgram *p, void *const *buffer, int operand) {
+  for (int k = p->first_out; p->n_nests > 1 && k < p->base.n_buffers; k++)
+    if (buffer[k] == buffer[operand] && p->bytes[operand] > 0 && p->bytes[k] > 0)
+      return true;
+  return false;
+}
+
+// The kernel's buffers, its constants and temporaries.
+static bool find_buffers(const TileProgram *p, CpuTeam *team, void *const *buffer, void **all) {
+  int64_t bytes = 0;
+  for (int k = 0; k < p->first_out; k++)
+    bytes += must_keep(p, buffer, k) ? round_up(p->bytes[k]) : 0;
+  for (int k = 0; k < p->n_temps; k++)
+    bytes += round_up(p->temp_bytes[k]);
+  char *memory = bytes > 0 ? cpu_team_scratch(team, (size_t)bytes) : NULL;
+  if (bytes > 0 && !memory)
+    return false;
+  for (int k = 0; k < p->base.n_buffers; k++) {
+    all[k] = buffer[k];
+    if (k < p->first_out && must_keep(p, buffer, k)) {
+      memcpy(memory, buffer[k], (size_t)p->bytes[k]);
+      all[k] = memory;
+      memory += round_up(p->bytes[k]);
+    }
+  }
+  int n = p->base.n_buffers;
+  for (int k = 0; k < p->n_constants; k++)
+    all[n++] = (void *)(uintptr_t)p->constant[k];
+  for (int k = 0; k < p->n_temps; k++) {
+    all[n++] = memory;
+    memory += round_up(p->temp_bytes[k]);
+  }
+  return true;
+}
+
+bool tile_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why) {
+  const TileProgram *p = (const TileProgram *)(const void *)kernel;
+  void *all[TILE_MAX_BUFFERS];
+  const bool own = p->n_constants + p->n_temps > 0 || p->n_nests > 1;
+  if (own && !find_buffers(p, team, buffer, all))
+    return false;
+  for (int k = 0; k < p->n_nests; k++) {
+    const TileNest *nest = &p->nest[k];
+    Job job = {nest, own ? all : buffer};
+    const int64_t chunks = (nest->units + nest->chunk - 1) / nest->chunk;
+    if (!cpu_parallel(team, chunks, nest->seconds, run_chunk, &job))
+      return false;
+  }
+  return true;
+}

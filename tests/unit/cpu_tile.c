@@ -1,0 +1,468 @@
+// Tile programs beside the interpreter: every op that only moves or computes elements, alone and fused, over all element types,
+// layouts, odd and empty sizes. What moves or computes exactly has the same bits.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "support/cpu_check.h"
+
+enum { TEXT = 8192 };
+
+// `comps` and the entry's lines, by all levels that this machine has.
+static void check_as(const char *comps, const char *entry, double tolerance) {
+  char text[TEXT];
+  snprintf(text, sizeof text, "HloModule m\n%s\nENTRY e {\n%s\n}\n", comps, entry);
+  for (int level = 0; level < CPU_LEVELS; level++) {
+    if (!cpu_runs((CpuLevel)level))
+      continue;
+    const CpuCheck options = {.kind = "tile",
+                              .tolerance = tolerance,
+                              .level = (CpuLevel)level,
+                              .has_level = true,
+                              .no_emit = true,
+                              .seed = (uint64_t)level};
+    char *wrong = cpu_check(text, &options);
+    if (wrong)
+      print_error("%s\n%s: %s\n", text, cpu_level_name((CpuLevel)level), wrong);
+    assert_null(wrong);
+  }
+}
+
+static void same(const char *entry) {
+  check_as("", entry, -1);
+}
+
+// A fusion of these parameters: "f32[4] s32[]".
+static void fused_as(const char *params, const char *body, double tolerance) {
+  char comps[TEXT], entry[TEXT], shape[TEXT] = "", list[TEXT] = "", copy[TEXT];
+  size_t c = (size_t)snprintf(comps, sizeof comps, "f {\n"), e = 0;
+  snprintf(copy, sizeof copy, "%s", params);
+  int k = 0;
+  for (char *at = strtok(copy, " "); at; at = strtok(NULL, " "), k++) {
+    c += (size_t)snprintf(comps + c, sizeof comps - c, "  p%d = %s parameter(%d)\n", k, at, k);
+    e += (size_t)snprintf(entry + e, sizeof entry - e, "  p%d = %s parameter(%d)\n", k, at, k);
+    snprintf(list + strlen(list), sizeof list - strlen(list), "%sp%d", k ? ", " : "", k);
+  }
+  const char *root = strstr(body, "ROOT ") + 5;
+  root = strstr(root, "= ") + 2;
+  const char *end = root;
+  for (int depth = 0; *end && (*end != ' ' || depth > 0); end++)
+    depth += (*end == '(') - (*end == ')');
+  snprintf(shape, sizeof shape, "%.*s", (int)(end - root), root);
+  snprintf(comps + c, sizeof comps - c, "%s\n}\n", body);
+  snprintf(entry + e, sizeof entry - e, "  ROOT r = %s fusion(%s), kind=kLoop, calls=f", shape,
+           list);
+  check_as(comps, entry, tolerance);
+}
+
+static void fused(const char *params, const char *body) {
+  fused_as(params, body, -1);
+}
+
+static const char *const TYPES[] = {"pred",
+                                    "s1",
+                                    "s2",
+                                    "s4",
+                                    "s8",
+                                    "s16",
+                                    "s32",
+                                    "s64",
+                                    "u1",
+                                    "u2",
+                                    "u4",
+                                    "u8",
+                                    "u16",
+                                    "u32",
+                                    "u64",
+                                    "f4e2m1fn",
+                                    "f6e2m3fn",
+                                    "f6e3m2fn",
+                                    "f8e3m4",
+                                    "f8e4m3",
+                                    "f8e4m3fn",
+                                    "f8e4m3fnuz",
+                                    "f8e4m3b11fnuz",
+                                    "f8e5m2",
+                                    "f8e5m2fnuz",
+                                    "f8e8m0fnu",
+                                    "f16",
+                                    "bf16",
+                                    "f32",
+                                    "f64",
+                                    "c64",
+                                    "c128"};
+
+// The text with each $ replaced by a type.
+static const char *of_type(const char *text, const char *type, char *out) {
+  size_t n = 0;
+  for (; *text; text++) {
+    const char plain[] = {*text, 0};
+    n += (size_t)snprintf(out + n, TEXT - n, "%s", *text == '$' ? type : plain);
+  }
+  return out;
+}
+
+// --- Moving elements ----------------------------------------------------------------------------
+
+static void moves_every_type(void **state) {
+  static const char *const forms[] = {
+      "x = $[3,5] parameter(0)\n ROOT t = $[5,3] transpose(x), dimensions={1,0}",
+      "x = $[7]{0} parameter(0)\n ROOT b = $[2,7,3] broadcast(x), dimensions={1}",
+      "x = $[9,4] parameter(0)\n ROOT s = $[3,2] slice(x), slice={[1:9:3],[1:3]}",
+      "x = $[6,5] parameter(0)\n ROOT r = $[6,5] reverse(x), dimensions={0,1}",
+      "x = $[4,3] parameter(0)\n y = $[] parameter(1)\n ROOT p = $[8,8] pad(x, y), "
+      "padding=1_0_1x-1_6_0",
+      "x = $[4,3] parameter(0)\n y = $[4,2] parameter(1)\n z = $[4,1] parameter(2)\n"
+      " ROOT c = $[4,6] concatenate(x, y, z), dimensions={1}",
+      "x = $[2,6] parameter(0)\n ROOT r = $[3,4] reshape(x)",
+      "p = pred[33] parameter(0)\n x = $[33] parameter(1)\n y = $[33] parameter(2)\n ROOT s = "
+      "$[33] select(p, x, y)",
+      "x = $[3,1500]{1,0} parameter(0)\n ROOT c = $[3,1500]{0,1} copy(x)"};
+  char text[TEXT];
+  for (int t = 0; t < HL_COUNT_OF(TYPES); t++)
+    for (int k = 0; k < HL_COUNT_OF(forms); k++)
+      same(of_type(forms[k], TYPES[t], text));
+}
+
+static void layouts(void **state) {
+  same("x = f32[5,7,3]{0,2,1} parameter(0)\n ROOT c = f32[5,7,3]{1,0,2} copy(x)");
+  same("x = f32[5,7,3]{0,2,1} parameter(0)\n y = f32[5,7,3]{2,1,0} parameter(1)\n"
+       " ROOT a = f32[5,7,3]{1,2,0} add(x, y)");
+  same("x = f32[40,70]{0,1} parameter(0)\n ROOT r = f32[70,40]{0,1} reshape(x)");
+  same("x = f32[40,70]{0,1} parameter(0)\n ROOT r = f32[70,40]{1,0} bitcast(x)");
+  same("x = f32[300,70]{0,1} parameter(0)\n ROOT r = f32[300,70]{1,0} copy(x)");
+  same("x = u8[300,70]{0,1} parameter(0)\n ROOT r = u8[300,70]{1,0} copy(x)");
+  same("x = bf16[300,70]{0,1} parameter(0)\n ROOT r = bf16[300,70]{1,0} negate(x)");
+  same("x = c64[30,70]{0,1} parameter(0)\n ROOT r = c64[30,70]{1,0} negate(x)");
+  same("x = f64[2,1,3,1,2,2,1,3]{0,2,4,6,1,3,5,7} parameter(0)\n"
+       " ROOT r = f64[2,1,3,1,2,2,1,3]{7,6,5,4,3,2,1,0} copy(x)");
+}
+
+static void sizes(void **state) {
+  same("x = f32[] parameter(0)\n ROOT n = f32[] negate(x)");
+  same("x = f32[0] parameter(0)\n ROOT n = f32[0] negate(x)");
+  same("x = f32[0,3] parameter(0)\n y = f32[] parameter(1)\n ROOT p = f32[2,3] pad(x, y), "
+       "padding=1_1x0_0");
+  same("x = f32[3,0] parameter(0)\n y = f32[3,2] parameter(1)\n"
+       " ROOT p = f32[3,2] concatenate(x, y), dimensions={1}");
+  same("x = f32[100001] parameter(0)\n y = f32[100001] parameter(1)\n ROOT p = f32[100001] "
+       "subtract(x, y)");
+  same("x = f32[1,1,1,1,1,1,1,1] parameter(0)\n ROOT n = f32[1,1,1,1,1,1,1,1] abs(x)");
+  same("ROOT i = s32[3,1000] iota(), iota_dimension=1");
+  same("ROOT i = bf16[600,3] iota(), iota_dimension=0");
+  same("ROOT i = s4[40] iota(), iota_dimension=0");
+  same("ROOT i = c64[40] iota(), iota_dimension=0");
+  same("ROOT i = f8e5m2[40] iota(), iota_dimension=0");
+  same("x = f32[1000,3] parameter(0)\n y = f32[1000,3] parameter(1)\n ROOT p = f32[1000,3] add(x, "
+       "y)");
+}
+
+// Neighbours of padding, holes and crops along every axis.
+static void pads(void **state) {
+  same("x = f32[5,6] parameter(0)\n y = f32[] parameter(1)\n ROOT p = f32[10,3] pad(x, y), "
+       "padding=2_-1_1x-2_-1_0");
+  same("x = f32[50,2100] parameter(0)\n y = f32[] parameter(1)\n ROOT p = f32[50,4203] pad(x, y), "
+       "padding=0_0x3_1_1");
+  same("x = f32[4] parameter(0)\n y = f32[] parameter(1)\n ROOT p = f32[13] pad(x, y), "
+       "padding=-3_12_0");
+  same("x = f32[4] parameter(0)\n y = f32[] parameter(1)\n ROOT p = f32[3] pad(x, y), "
+       "padding=-5_4_0");
+  fused("f32[6] f32[]",
+        "n = f32[6] negate(p0)\n q = f32[10] pad(n, p1), padding=2_2\n ROOT r = f32[10] negate(q)");
+  fused("f32[6,40] f32[]",
+        "a = f32[8,44] pad(p0, p1), padding=1_1x2_2\n b = f32[12,50] pad(a, p1), padding=2_2x3_3\n"
+        " ROOT r = f32[12,50] multiply(b, b)");
+}
+
+// --- Fusions that move ----------------------------------------------------------------------------
+
+static void compositions(void **state) {
+  fused("f32[4,6]", "t = f32[6,4] transpose(p0), dimensions={1,0}\n r = f32[3,8] reshape(t)\n"
+                    " v = f32[3,8] reverse(r), dimensions={1}\n ROOT s = f32[3,3] slice(v), "
+                    "slice={[0:3],[1:7:2]}");
+  fused("f32[24]",
+        "a = f32[2,3,4] reshape(p0)\n n = f32[2,3,4] negate(a)\n b = f32[6,4] reshape(n)\n"
+        " c = f32[4,6] transpose(b), dimensions={1,0}\n d = f32[8,3] reshape(c)\n ROOT e = "
+        "f32[8,3] abs(d)");
+  fused("f32[7,1] f32[5]",
+        "a = f32[7] reshape(p0)\n x = f32[7,5] broadcast(a), dimensions={0}\n"
+        " y = f32[7,5] broadcast(p1), dimensions={1}\n ROOT r = f32[7,5] multiply(x, y)");
+  fused("f32[8] f32[8]",
+        "a = f32[7] slice(p0), slice={[1:8]}\n b = f32[7] slice(p1), slice={[0:7]}\n"
+        " s = f32[7] add(a, b)\n t = f32[7] reverse(s), dimensions={0}\n"
+        " ROOT c = f32[14] concatenate(s, t), dimensions={0}");
+  fused(
+      "f32[3000] f32[2000]",
+      "a = f32[5000] concatenate(p0, p1), dimensions={0}\n i = f32[5000] iota(), iota_dimension=0\n"
+      " ROOT r = f32[5000] add(a, i)");
+  fused("f32[16,9] f32[16,3]",
+        "c = f32[16,12] concatenate(p0, p1), dimensions={1}\n r = f32[192] reshape(c)\n"
+        " ROOT n = f32[192] negate(r)");
+  fused("bf16[70,90]",
+        "t = bf16[90,70] transpose(p0), dimensions={1,0}\n ROOT a = bf16[90,70] add(t, t)");
+  fused("f32[128,64] f32[64]",
+        "b = f32[128,64] broadcast(p1), dimensions={1}\n ROOT a = f32[128,64] add(p0, b)");
+  fused("f32[6] s32[6]", "ROOT t = (f32[6], s32[6]) tuple(p0, p1)");
+}
+
+static void several_results(void **state) {
+  fused("f32[60] f32[60]",
+        "a = f32[60] add(p0, p1)\n b = f32[60] multiply(a, p1)\n c = f32[10,6] reshape(b)\n"
+        " d = pred[60] compare(a, b), direction=LT\n"
+        " u = (f32[10,6], pred[60]) tuple(c, d)\n ROOT t = (f32[60], (f32[10,6], pred[60]), "
+        "f32[60]) tuple(a, u, b)");
+}
+
+// --- Computing ------------------------------------------------------------------------------------
+
+// All operations that have one right result, of every type that has them.
+static void exact_ops(void **state) {
+  static const struct {
+    const char *name;
+    int operands;
+    const char *types;  // i integers, s those with a sign, p pred, f floats, c complex numbers
+  } ops[] = {{"abs", 1, "sf"},
+             {"negate", 1, "ifc"},
+             {"sign", 1, "sf"},
+             {"not", 1, "ip"},
+             {"ceil", 1, "f"},
+             {"floor", 1, "f"},
+             {"round-nearest-afz", 1, "f"},
+             {"round-nearest-even", 1, "f"},
+             {"sqrt", 1, "f"},
+             {"is-finite", 1, "f"},
+             {"count-leading-zeros", 1, "i"},
+             {"popcnt", 1, "i"},
+             {"add", 2, "ipfc"},
+             {"subtract", 2, "ifc"},
+             {"multiply", 2, "ipfc"},
+             {"mulhi", 2, "i"},
+             {"divide", 2, "if"},
+             {"remainder", 2, "if"},
+             {"maximum", 2, "ipf"},
+             {"minimum", 2, "ipf"},
+             {"and", 2, "ip"},
+             {"or", 2, "ip"},
+             {"xor", 2, "ip"},
+             {"shift-left", 2, "i"},
+             {"shift-right-logical", 2, "i"},
+             {"shift-right-arithmetic", 2, "i"},
+             {"clamp", 3, "if"}};
+  char text[TEXT];
+  for (int t = 0; t < HL_COUNT_OF(TYPES); t++) {
+    const char *type = TYPES[t];
+    const char kind = *type == 's' || *type == 'u' ? 'i' : *type == 'b' ? 'f' : *type;
+    for (int k = 0; k < HL_COUNT_OF(ops); k++) {
+      if ((!strchr(ops[k].types, kind) && !strchr(ops[k].types, *type)) ||
+          (!strcmp(type, "f8e8m0fnu") && !strcmp(ops[k].name, "negate")))
+        continue;
+      const bool is = !strcmp(ops[k].name, "is-finite");
+      size_t n = 0;
+      for (int j = 0; j < ops[k].operands; j++)
+        n +=
+            (size_t)snprintf(text + n, sizeof text - n, "p%d = %s[77] parameter(%d)\n", j, type, j);
+      snprintf(text + n, sizeof text - n, "ROOT r = %s[77] %s(%s)", is ? "pred" : type, ops[k].name,
+               ops[k].operands == 1   ? "p0"
+               : ops[k].operands == 2 ? "p0, p1"
+                                      : "p0, p1, p2");
+      same(text);
+    }
+  }
+}
+
+static void converts(void **state) {
+  char text[TEXT];
+  for (int a = 0; a < HL_COUNT_OF(TYPES); a++)
+    for (int b = 0; b < HL_COUNT_OF(TYPES); b++) {
+      const bool from_wide = strstr(TYPES[a], "64") && (TYPES[a][0] == 's' || TYPES[a][0] == 'u');
+      const bool to_narrow = (TYPES[b][0] == 'f' && strlen(TYPES[b]) > 3) ||
+                             !strcmp(TYPES[b], "f16") || *TYPES[b] == 'b';
+      if ((from_wide && to_narrow) || (*TYPES[a] == 'c' && !strcmp(TYPES[b], "pred")))
+        continue;
+      snprintf(text, sizeof text, "x = %s[67] parameter(0)\n ROOT c = %s[67] convert(x)", TYPES[a],
+               TYPES[b]);
+      same(text);
+    }
+}
+
+static void comparisons(void **state) {
+  static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
+  char text[TEXT];
+  for (int t = 0; t < HL_COUNT_OF(TYPES); t++)
+    for (int k = 0; k < (TYPES[t][0] == 'c' ? 2 : 6); k++) {
+      snprintf(text, sizeof text,
+               "x = %s[67] parameter(0)\n y = %s[67] parameter(1)\n ROOT c = pred[67] compare(x, "
+               "y), direction=%s",
+               TYPES[t], TYPES[t], directions[k]);
+      same(text);
+    }
+  for (int k = 0; k < 6; k++) {
+    snprintf(text, sizeof text,
+             "x = bf16[67] parameter(0)\n y = bf16[67] parameter(1)\n ROOT c = pred[67] compare(x, "
+             "y), direction=%s, type=TOTALORDER",
+             directions[k]);
+    same(text);
+  }
+}
+
+static void bits(void **state) {
+  same("x = f32[50] parameter(0)\n ROOT b = s32[50] bitcast-convert(x)");
+  same("x = u16[50] parameter(0)\n ROOT b = bf16[50] bitcast-convert(x)");
+  same("x = f16[50] parameter(0)\n ROOT b = s16[50] bitcast-convert(x)");
+  same("x = f16[50] parameter(0)\n ROOT b = bf16[50] bitcast-convert(x)");
+  same("x = s4[50] parameter(0)\n ROOT b = u4[50] bitcast-convert(x)");
+  same("x = f64[50] parameter(0)\n ROOT b = f64[50] reduce-precision(x), exponent_bits=8, "
+       "mantissa_bits=7");
+  same("x = f32[500] parameter(0)\n ROOT b = f32[500] reduce-precision(x), exponent_bits=5, "
+       "mantissa_bits=10");
+  same("x = f32[500] parameter(0)\n ROOT b = f32[500] reduce-precision(x), exponent_bits=8, "
+       "mantissa_bits=0");
+  same("x = bf16[500] parameter(0)\n ROOT b = bf16[500] reduce-precision(x), exponent_bits=3, "
+       "mantissa_bits=3");
+  same("x = c64[50] parameter(0)\n ROOT b = f32[50] real(x)");
+  same("x = c64[50] parameter(0)\n ROOT b = f32[50] imag(x)");
+  same("x = f32[50] parameter(0)\n y = f32[50] parameter(1)\n ROOT b = c64[50] complex(x, y)");
+}
+
+// Functions: within XLA's tolerance.
+static void functions(void **state) {
+  fused_as("f32[1000] f32[1000]",
+           "a = f32[1000] multiply(p0, p1)\n b = f32[1000] tanh(a)\n c = f32[1000] "
+           "exponential(b)\n d = f32[1000] add(c, p0)\n"
+           " e = f32[1000] logistic(d)\n ROOT g = f32[1000] sine(e)",
+           0);
+}
+
+// --- Reductions ---------------------------------------------------------------------------------
+
+static const char SUM[] =
+    "s { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b) }";
+static const char MAX[] =
+    "m { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] maximum(a, b) }";
+// The larger value and where it is; of equal ones the first.
+static const char ARGMAX[] = "a { x = f32[] parameter(0)\n i = s32[] parameter(1)\n y = f32[] "
+                             "parameter(2)\n j = s32[] parameter(3)\n"
+                             " g = pred[] compare(x, y), direction=GT\n e = pred[] compare(x, y), "
+                             "direction=EQ\n l = pred[] compare(i, j), direction=LT\n"
+                             " k = pred[] and(e, l)\n t = pred[] or(g, k)\n v = f32[] select(t, x, "
+                             "y)\n n = s32[] select(t, i, j)\n"
+                             " ROOT r = (f32[], s32[]) tuple(v, n) }";
+
+static void reductions(void **state) {
+  static const struct {
+    const char *from, *dims, *to;
+  } forms[] = {{"[1000]", "0", "[]"},         {"[7]", "0", "[]"},
+               {"[5,3000]", "1", "[5]"},      {"[3000,5]", "0", "[5]"},
+               {"[40,50]", "0,1", "[]"},      {"[40,50]{0,1}", "1", "[40]"},
+               {"[40,50]{0,1}", "0", "[50]"}, {"[6,7,8]", "1", "[6,8]"},
+               {"[6,7,8]", "0,2", "[7]"},     {"[600,7,8]{1,0,2}", "1,2", "[600]"},
+               {"[3,1,4]", "1", "[3,4]"},     {"[2,3,4,5,6]", "1,3", "[2,4,6]"},
+               {"[70000,3]", "1", "[70000]"}, {"[200000]", "0", "[]"},
+               {"[3,0]", "1", "[3]"},         {"[1,1]", "0,1", "[]"},
+               {"[4,5]", "", "[4,5]"}};
+  char entry[TEXT];
+  for (int k = 0; k < HL_COUNT_OF(forms); k++) {
+    snprintf(entry, sizeof entry,
+             " x = f32%s parameter(0)\n i = f32[] parameter(1)\n ROOT r = f32%s reduce(x, i), "
+             "dimensions={%s}, to_apply=s",
+             forms[k].from, forms[k].to, forms[k].dims);
+    check_as(SUM, entry, 1e-5);
+    entry[strlen(entry) - 1] = 'm';
+    check_as(MAX, entry, -1);
+    snprintf(entry, sizeof entry,
+             " x = f32%s parameter(0)\n n = s32%s parameter(1)\n i = f32[] constant(-inf)\n j = "
+             "s32[] constant(2147483647)\n"
+             " ROOT r = (f32%s, s32%s) reduce(x, n, i, j), dimensions={%s}, to_apply=a",
+             forms[k].from, forms[k].from, forms[k].to, forms[k].to, forms[k].dims);
+    check_as(ARGMAX, entry, -1);
+  }
+}
+
+static void reductions_of_every_type(void **state) {
+  char text[TEXT], comps[TEXT], entry[TEXT];
+  for (int t = 0; t < HL_COUNT_OF(TYPES); t++)
+    for (int by = 0; by < 2; by++) {
+      of_type("s { a = $[] parameter(0)\n b = $[] parameter(1)\n ROOT r = $[] add(a, b) }",
+              TYPES[t], comps);
+      of_type(" x = $[30,33] parameter(0)\n i = $[] parameter(1)\n ROOT r = $[3!] reduce(x, i), "
+              "dimensions={?}, to_apply=s",
+              TYPES[t], text);
+      *strchr(text, '!') = by ? '0' : '3';
+      *strchr(text, '?') = by ? '1' : '0';
+      snprintf(entry, sizeof entry, "%s", text);
+      check_as(comps, entry, *TYPES[t] == 's' || *TYPES[t] == 'u' || *TYPES[t] == 'p' ? -1 : 0);
+    }
+}
+
+static void fused_reductions(void **state) {
+  char comps[TEXT];
+  const char *entry =
+      " x = f32[70,900] parameter(0)\n ROOT r = f32[70,900] fusion(x), kind=kLoop, calls=f";
+  snprintf(comps, sizeof comps,
+           "%s\n%s\nf {\n x = f32[70,900] parameter(0)\n i = f32[] constant(-inf)\n z = f32[] "
+           "constant(0)\n"
+           " m = f32[70] reduce(x, i), dimensions={1}, to_apply=m\n b = f32[70,900] broadcast(m), "
+           "dimensions={0}\n"
+           " d = f32[70,900] subtract(x, b)\n e = f32[70,900] exponential(d)\n"
+           " s = f32[70] reduce(e, z), dimensions={1}, to_apply=s\n c = f32[70,900] broadcast(s), "
+           "dimensions={0}\n"
+           " ROOT r = f32[70,900] divide(e, c)\n}",
+           SUM, MAX);
+  check_as(comps, entry, 1e-5);  // softmax of rows
+  snprintf(
+      comps, sizeof comps,
+      "%s\nf {\n x = f32[70,900] parameter(0)\n z = f32[] constant(0)\n n = f32[] constant(70)\n"
+      " s = f32[900] reduce(x, z), dimensions={0}, to_apply=s\n v = f32[900] broadcast(n), "
+      "dimensions={}\n"
+      " q = f32[900] divide(s, v)\n b = f32[70,900] broadcast(q), dimensions={1}\n d = f32[70,900] "
+      "subtract(x, b)\n"
+      " p = f32[70,900] multiply(d, d)\n w = f32[900] reduce(p, z), dimensions={0}, to_apply=s\n"
+      " u = f32[900] rsqrt(w)\n c = f32[70,900] broadcast(u), dimensions={1}\n ROOT r = "
+      "f32[70,900] multiply(d, c)\n}",
+      SUM);
+  check_as(comps, entry, 1e-5);  // columns normalised
+  snprintf(
+      comps, sizeof comps,
+      "%s\nf {\n x = f32[70,900] parameter(0)\n z = f32[] constant(0)\n e = f32[70,900] abs(x)\n"
+      " s = f32[70] reduce(e, z), dimensions={1}, to_apply=s\n t = f32[] reduce(s, z), "
+      "dimensions={0}, to_apply=s\n"
+      " b = f32[70,900] broadcast(t), dimensions={}\n ROOT r = f32[70,900] subtract(x, b)\n}",
+      SUM);
+  check_as(comps, entry, 1e-5);  // a reduction of a reduction
+  snprintf(
+      comps, sizeof comps,
+      "%s\nf {\n x = f32[70,900] parameter(0)\n z = f32[] constant(0)\n e = f32[70,900] abs(x)\n"
+      " s = f32[70] reduce(e, z), dimensions={1}, to_apply=s\n t = f32[900] reduce(e, z), "
+      "dimensions={0}, to_apply=s\n"
+      " ROOT r = (f32[70,900], f32[70], f32[900]) tuple(e, s, t)\n}",
+      SUM);
+  check_as(comps,
+           " x = f32[70,900] parameter(0)\n ROOT r = (f32[70,900], f32[70], f32[900]) fusion(x), "
+           "kind=kLoop, calls=f",
+           1e-5);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(moves_every_type),
+                                     cmocka_unit_test(layouts),
+                                     cmocka_unit_test(sizes),
+                                     cmocka_unit_test(pads),
+                                     cmocka_unit_test(compositions),
+                                     cmocka_unit_test(several_results),
+                                     cmocka_unit_test(exact_ops),
+                                     cmocka_unit_test(converts),
+                                     cmocka_unit_test(comparisons),
+                                     cmocka_unit_test(bits),
+                                     cmocka_unit_test(functions),
+                                     cmocka_unit_test(reductions),
+                                     cmocka_unit_test(reductions_of_every_type),
+                                     cmocka_unit_test(fused_reductions)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
