@@ -295,6 +295,31 @@ void machine_run(Machine *m) {
   }
 }
 
+// --- Copies -------------------------------------------------------------------------------------
+
+size_t machine_copy_bytes(const Machine *m) {
+  return sizeof *m + sizeof(Cell) * (size_t)m->n_cells + sizeof(Step) * (size_t)m->n_steps;
+}
+
+// Tiles of blocks point to cells.
+Machine *machine_copy(const Machine *m, void *memory) {
+  Machine *copy = memory;
+  *copy = *m;
+  copy->cell = (Cell *)(copy + 1);
+  copy->step = (Step *)(copy->cell + m->n_cells);
+  memcpy(copy->cell, m->cell, sizeof(Cell) * (size_t)m->n_cells);
+  memcpy(copy->step, m->step, sizeof(Step) * (size_t)m->n_steps);
+  for (int k = 0; k < m->n_steps; k++) {
+    Step *s = &copy->step[k];
+    if (s->what != STEP_BLOCK)
+      continue;
+    s->tile.out = copy->cell + ((Cell *)s->tile.out - m->cell);
+    for (int i = 0; i < s->n; i++)
+      s->tile.in[i] = copy->cell + ((const Cell *)s->tile.in[i] - m->cell);
+  }
+  return copy;
+}
+
 // --- Keys of comparators -------------------------------------------------------------------------
 
 // Which parameters each cell depends on, as bits.

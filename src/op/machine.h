@@ -52,6 +52,9 @@ typedef struct Machine {
 // NULL when the computation has something that machines cannot do (nothing is reported).
 Machine *machine_new(HlArena *arena, const HlComp *comp);
 void machine_run(Machine *machine);
+// A machine that runs beside another one, on another thread say, in memory of so many bytes, aligned as any: it has cells of its own.
+size_t machine_copy_bytes(const Machine *machine);
+Machine *machine_copy(const Machine *machine, void *memory);
 // Whether a machine that folds n values has the types of the elements x (in[0..n-1]), of the inits
 // (in[n..2n-1]) and of the results.
 bool machine_folds(const Machine *machine, int n, const HlLiteral *const *in, HlLiteral *out);

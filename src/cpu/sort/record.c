@@ -1,0 +1,185 @@
+// cpu/sort/record.c: elements to records and back.
+//
+// One loop for each form, size of elements and size of words. Those over neighbouring elements and records are simple enough to
+// become vector instructions.
+
+#include "cpu/sort/record.h"
+
+typedef struct Words {
+  void *at;
+  int64_t step;
+} Words;
+
+// The words of a field in records of 4, 8 or 16 bytes.
+static Words words_of(const SortSpan *s) {
+  if (s->size == 16)
+    return (Words){(uint64_t *)s->records + 2 * s->first + s->field->high, 2};
+  return (Words){(char *)s->records + s->first * s->size, 1};
+}
+
+// All that there is one of for each size of elements and words: NAME_ELEMENT_WORD.
+#define EACH_SIZE(MAKE, name)            \
+  MAKE(name##_16_32, uint16_t, uint32_t) \
+  MAKE(name##_32_32, uint32_t, uint32_t) \
+  MAKE(name##_16_64, uint16_t, uint64_t) \
+  MAKE(name##_32_64, uint32_t, uint64_t) \
+  MAKE(name##_64_64, uint64_t, uint64_t)
+#define EACH_BYTE(MAKE, name)          \
+  MAKE(name##_8_32, uint8_t, uint32_t) \
+  MAKE(name##_8_64, uint8_t, uint64_t)
+
+static int size_number(int bytes) {
+  return __builtin_ctz((unsigned)bytes);
+}
+
+// --- Packing ------------------------------------------------------------------------------------
+
+typedef unsigned Pack(const SortSpan *s, Words words);
+
+#define SIGN(T) ((T)((T)1 << (8 * sizeof(T) - 1)))
+// All bits of a number whose sign bit is set, else the sign bit.
+#define TURN(T, x) ((T)((T)(0 - (T)((x) >> (8 * sizeof(T) - 1))) | SIGN(T)))
+
+// KEY makes the key of the element x, both of type T, and may add to `saw`.
+#define PACK(name, T, W, KEY)                                                   \
+  static unsigned name(const SortSpan *s, Words words) {                        \
+    const T *from = (const T *)s->base + s->first * s->stride;                  \
+    W *to = words.at;                                                           \
+    const SortField *f = s->field;                                              \
+    const T flip = (T)f->flip, most = (T)f->most;                               \
+    T saw = 0;                                                                  \
+    (void)most;                                                                 \
+    if (s->stride == 1 && words.step == 1 && f->fresh)                          \
+      for (int64_t i = 0; i < s->n; i++) {                                      \
+        const T x = from[i];                                                    \
+        to[i] = (W)((W)(T)((KEY) ^ flip) << f->shift);                          \
+      }                                                                         \
+    else                                                                        \
+      for (int64_t i = 0; i < s->n; i++) {                                      \
+        const T x = from[i * s->stride];                                        \
+        W *word = &to[i * words.step];                                          \
+        *word = (W)((f->fresh ? 0 : *word) | (W)(T)((KEY) ^ flip) << f->shift); \
+      }                                                                         \
+    return (unsigned)saw;                                                       \
+  }
+#define PACK_INTEGER(name, T, W) PACK(name, T, W, x)
+#define PACK_TOTAL(name, T, W) PACK(name, T, W, x ^ TURN(T, x))
+#define PACK_TABLE(name, T, W) PACK(name, T, W, (saw |= f->table->saw[x], f->table->rank[x]))
+// A zero has the key of +0, a NaN the one after infinity's.
+#define PACK_FLOAT(name, T, W)                                                   \
+  static inline T name##_key(T x, T most, T *saw) {                              \
+    const bool nan = (T)(x & (T)~SIGN(T)) > most, zero = x == SIGN(T);           \
+    *saw |= (T)((zero ? SORT_SAW_ZERO : 0) | (nan ? SORT_SAW_NAN : 0));          \
+    return nan ? (T)(SIGN(T) + most + 1) : zero ? SIGN(T) : (T)(x ^ TURN(T, x)); \
+  }                                                                              \
+  PACK(name, T, W, name##_key(x, most, &saw))
+
+// Places lie lowest.
+static unsigned pack_place(const SortSpan *s, Words words) {
+  uint64_t *to = words.at;
+  for (int64_t i = 0; i < s->n; i++)
+    to[i * words.step] = (s->field->fresh ? 0 : to[i * words.step]) | (uint64_t)(s->first + i);
+  return 0;
+}
+
+EACH_BYTE(PACK_INTEGER, integer)
+EACH_SIZE(PACK_INTEGER, integer)
+EACH_SIZE(PACK_TOTAL, total)
+EACH_SIZE(PACK_FLOAT, number)
+EACH_BYTE(PACK_TABLE, table)
+
+unsigned sort_pack(const SortSpan *s) {
+  static Pack *const pack[SORT_FORMS][4][2] = {[SORT_INTEGER] = {{integer_8_32, integer_8_64},
+                                                                 {integer_16_32, integer_16_64},
+                                                                 {integer_32_32, integer_32_64},
+                                                                 {NULL, integer_64_64}},
+                                               [SORT_TOTAL] = {[1] = {total_16_32, total_16_64},
+                                                               {total_32_32, total_32_64},
+                                                               {NULL, total_64_64}},
+                                               [SORT_FLOAT] = {[1] = {number_16_32, number_16_64},
+                                                               {number_32_32, number_32_64},
+                                                               {NULL, number_64_64}},
+                                               [SORT_TABLE] = {{table_8_32, table_8_64}},
+                                               [SORT_PLACE] = {[2] = {NULL, pack_place}}};
+  return pack[s->field->form][size_number(s->field->bytes)][s->size > 4](s, words_of(s));
+}
+
+// --- Unpacking ----------------------------------------------------------------------------------
+
+typedef void Unpack(const SortSpan *s, Words words);
+
+// ELEMENT makes an element of its key.
+#define UNPACK(name, T, W, ELEMENT)                                      \
+  static void un##name(const SortSpan *s, Words words) {                 \
+    T *to = (T *)s->base + s->first * s->stride;                         \
+    const W *from = words.at;                                            \
+    const SortField *f = s->field;                                       \
+    const T flip = (T)f->flip;                                           \
+    if (s->stride == 1 && words.step == 1)                               \
+      for (int64_t i = 0; i < s->n; i++) {                               \
+        const T key = (T)((T)(from[i] >> f->shift) ^ flip);              \
+        to[i] = (T)(ELEMENT);                                            \
+      }                                                                  \
+    else                                                                 \
+      for (int64_t i = 0; i < s->n; i++) {                               \
+        const T key = (T)((T)(from[i * words.step] >> f->shift) ^ flip); \
+        to[i * s->stride] = (T)(ELEMENT);                                \
+      }                                                                  \
+  }
+#define UNPACK_INTEGER(name, T, W) UNPACK(name, T, W, key)
+#define UNPACK_TOTAL(name, T, W) UNPACK(name, T, W, key ^ TURN(T, (T)~key))
+#define UNPACK_TABLE(name, T, W) UNPACK(name, T, W, f->table->back[key])
+
+EACH_BYTE(UNPACK_INTEGER, integer)
+EACH_SIZE(UNPACK_INTEGER, integer)
+EACH_SIZE(UNPACK_TOTAL, total)
+EACH_BYTE(UNPACK_TABLE, table)
+
+void sort_unpack(const SortSpan *s) {
+  static Unpack *const unpack[SORT_FORMS][4][2] = {
+      [SORT_INTEGER] = {{uninteger_8_32, uninteger_8_64},
+                        {uninteger_16_32, uninteger_16_64},
+                        {uninteger_32_32, uninteger_32_64},
+                        {NULL, uninteger_64_64}},
+      [SORT_TOTAL] = {[1] = {untotal_16_32, untotal_16_64},
+                      {untotal_32_32, untotal_32_64},
+                      {NULL, untotal_64_64}},
+      [SORT_TABLE] = {{untable_8_32, untable_8_64}}};
+  const int form = s->field->form == SORT_FLOAT ? SORT_TOTAL : s->field->form;
+  unpack[form][size_number(s->field->bytes)][s->size > 4](s, words_of(s));
+}
+
+// --- Picking ------------------------------------------------------------------------------------
+
+#define PICK(bits, T)                                                               \
+  static void pick_##bits(const SortSpan *s, const void *source, int64_t stride) {  \
+    T *to = (T *)s->base + s->first * s->stride;                                    \
+    const T *from = source;                                                         \
+    const Words places = words_of(s);                                               \
+    const uint64_t *place = places.at;                                              \
+    for (int64_t i = 0; i < s->n; i++)                                              \
+      to[i * s->stride] = from[(int64_t)(uint32_t)place[i * places.step] * stride]; \
+  }                                                                                 \
+  static void put_##bits(const SortSpan *s, const void *source) {                   \
+    T *to = (T *)s->base + s->first * s->stride;                                    \
+    const T *from = (const T *)source + s->first;                                   \
+    for (int64_t i = 0; i < s->n; i++)                                              \
+      to[i * s->stride] = from[i];                                                  \
+  }
+PICK(8, uint8_t)
+PICK(16, uint16_t)
+PICK(32, uint32_t)
+PICK(64, uint64_t)
+PICK(128, SortPair)
+
+void sort_pick(const SortSpan *s, int bytes, const void *from, int64_t stride) {
+  static void (*const pick[])(const SortSpan *, const void *, int64_t) = {pick_8, pick_16, pick_32,
+                                                                          pick_64, pick_128};
+  pick[size_number(bytes)](s, from, stride);
+}
+
+void sort_put(const SortSpan *s, int bytes, const void *from) {
+  static void (*const put[])(const SortSpan *, const void *) = {put_8, put_16, put_32, put_64,
+                                                                put_128};
+  put[size_number(bytes)](s, from);
+}
