@@ -1,0 +1,269 @@
+// The CPU backend computes what the interpreter does: random modules (with every op, and full of algebra), and programs of the
+// corpus, through the CPU's pipeline and as programs of steps. What comes out is held against what the interpreter makes of the
+// same optimised module and, for the corpus, of the module as it came (property.passes does that for random ones). Each
+// program runs twice, the second time in memory that the first has written.
+//
+//   property_cpu_programs                  MODULES random modules, a tenth of the corpus' programs if there is a corpus
+//   property_cpu_programs COUNT FIRST      random modules of seeds FIRST to FIRST + COUNT - 1
+//   property_cpu_programs --files FILE...  these; args.npz beside a file has its arguments
+//   property_cpu_programs --module SEED    writes the module of a seed: `hilo run FILE --platform=cpu`
+#include <glob.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hilo/cpu.h"
+#include "hilo/replay.h"
+#include "hilo/session.h"
+#include "spmd/local.h"
+#include "support/corpus.h"
+#include "support/gen_algebra.h"
+#include "support/passes.h"
+#include "support/property.h"
+
+enum { MODULES = 400, EVERY = 40, LEAST_FILES = 80, MAX_INSTRUCTIONS = 3000, RUNS = 2 };
+
+typedef struct Program {
+  HlCx *cx;
+  char name[256];
+  const HlModule *m;
+  HlReplay inputs;
+  bool as_it_came;       // compare with what the module gives before any passes
+  HlLiteral **expected;  // by device
+} Program;
+
+typedef struct Count {
+  int64_t asked, run, whole, steps, interpreted, exact;
+} Count;
+
+static const HlEvalOptions eval_options = {
+    .elided = HL_ELIDED_ZERO, .seed = 42, .no_checks = true};
+
+static bool blame(const Program *p, const char *what) {
+  return passes_blame(p->cx, p->name, "cpu", what);
+}
+
+static void drop(const Program *p, HlLiteral **results) {
+  for (int d = 0; results && d < p->inputs.devices; d++) {
+    hl_literal_unref(results[d]);
+    results[d] = NULL;
+  }
+}
+
+static bool is_finite(const HlLiteral *value) {
+  if (value->element) {
+    for (int k = 0; k < value->shape->rank; k++)
+      if (!is_finite(value->element[k]))
+        return false;
+    return true;
+  }
+  const HlDtype dtype = value->shape->dtype;
+  for (int64_t k = 0; (hl_is_float(dtype) || hl_is_complex(dtype)) && k < value->n; k++)
+    if (!isfinite(hl_literal_f64(value, k)) || !isfinite(hl_literal_imag(value, k)))
+      return false;
+  return true;
+}
+
+static bool run_program(HlCx *cx, void *user, const HlLiteral *const *const *args,
+                        HlLiteral **results) {
+  return hl_cpu_run(cx, user, &eval_options, args, results);
+}
+
+static bool same(const Program *p, const HlModule *m, HlLiteral *const *actual) {
+  bool finite = true;
+  for (int d = 0; d < p->inputs.devices; d++)
+    finite = finite && is_finite(actual[d]) && is_finite(p->expected[d]);
+  if (passes_may_differ(p->m, finite))
+    return true;
+  for (int d = 0; d < p->inputs.devices; d++)
+    if (!passes_same(p->cx, p->as_it_came ? m : p->m, p->m, d, actual[d], p->expected[d]))
+      return false;
+  return true;
+}
+
+static bool same_bits(const Program *p, HlLiteral *const *a, HlLiteral *const *b) {
+  for (int d = 0; d < p->inputs.devices; d++)
+    if (!hl_literal_equal(a[d], b[d]))
+      return false;
+  return true;
+}
+
+static void count_steps(HlCpuProgram *program, Count *count) {
+  HlArena *arena = hl_arena_new();
+  const HlCpuReport report = hl_cpu_report(arena, program);
+  count->whole += report.interpreted_whole != NULL;
+  count->steps += report.n_steps;
+  for (int k = 0; k < report.n; k++)
+    count->interpreted += report.steps[k].op ? report.steps[k].n : 0;
+  hl_arena_free(arena);
+}
+
+static bool run_twice(Program *p, HlCpuProgram *program, Count *count) {
+  HlLiteral **result[RUNS];
+  bool ok = true;
+  for (int k = 0; k < RUNS; k++) {
+    result[k] = calloc((size_t)p->inputs.devices + 1, sizeof *result[k]);
+    ok = ok && (sp_run_local(p->cx, hl_cpu_module(program), p->m, &eval_options, run_program,
+                             program, (const HlLiteral *const *const *)p->inputs.args, result[k]) ||
+                blame(p, "it does not run"));
+  }
+  if (ok && !same(p, hl_cpu_module(program), result[0]))
+    ok = blame(p, "the result differs");
+  else if (ok && !same_bits(p, result[0], result[1]))
+    ok = blame(p, "the second run gives something else");
+  count->exact += ok && same_bits(p, result[0], p->expected);
+  for (int k = 0; k < RUNS; k++) {
+    drop(p, result[k]);
+    free(result[k]);
+  }
+  return ok;
+}
+
+// What the interpreter makes of the module after the passes takes the place of what it made of it before.
+static bool expect_optimised(Program *p, const HlModule *optimised) {
+  drop(p, p->expected);
+  return sp_eval_local(p->cx, optimised, p->m, &eval_options,
+                       (const HlLiteral *const *const *)p->inputs.args, p->expected) ||
+         blame(p, "the interpreter does not run what the passes made");
+}
+
+// False after saying what is wrong.
+static bool check(Program *p, Count *count) {
+  HlSession *session = hl_session_new(p->cx, &(HlSessionOptions){.platform = "cpu"});
+  HlCompiled *compiled = hl_compile(p->cx, session, &(HlProgram){.module = p->m}, NULL);
+  const HlCpuOptions how = {.elided = eval_options.elided, .seed = eval_options.seed, .threads = 2};
+  HlCpuProgram *program =
+      compiled ? hl_cpu_new(p->cx, hl_compiled_module(compiled), &how) : NULL;
+  bool ok = compiled || blame(p, "it does not compile");
+  ok = ok && (program || blame(p, "there is no program"));
+  if (ok) {
+    count->run++;
+    count_steps(program, count);
+    ok = (p->as_it_came || expect_optimised(p, hl_compiled_module(compiled))) &&
+         run_twice(p, program, count);
+  }
+  hl_cpu_unref(program);
+  hl_compiled_unref(compiled);
+  hl_session_free(session);
+  hl_cx_clear(p->cx);
+  return ok;
+}
+
+// Runs what the interpreter runs; how many went wrong.
+static int check_beside_interpreter(Program *p, const HlRecorded *recorded, const char *args,
+                                    uint64_t seed, Count *count) {
+  const HlReplayOptions how = {.args = args, .seed = seed, .eval = eval_options};
+  int failures = 0;
+  count->asked++;
+  const bool ok = hl_replay_inputs(p->cx, p->m, recorded, &how, &p->inputs);
+  p->expected = calloc((size_t)p->inputs.devices + 1, sizeof *p->expected);
+  if (ok && sp_eval_local(p->cx, p->m, p->m, &eval_options,
+                          (const HlLiteral *const *const *)p->inputs.args, p->expected)) {
+    hl_cx_clear(p->cx);
+    failures = !check(p, count);
+  }
+  drop(p, p->expected);
+  free(p->expected);
+  hl_replay_free(&p->inputs);
+  return failures;
+}
+
+// --- Random modules -------------------------------------------------------------------------------
+
+static HlModule *module_of(HlCx *cx, uint64_t seed) {
+  GenOptions options = property_options(seed / 2, true);
+  return seed % 2 ? gen_algebra(cx, seed, 30 + (int)(seed % 50)) : gen_module(cx, &options);
+}
+
+static int check_seed(uint64_t seed, Count *count) {
+  Program p = {.cx = hl_cx_new()};
+  hl_cx_limits(p.cx)->eval_steps = 2000000;
+  snprintf(p.name, sizeof p.name, "seed %llu", (unsigned long long)seed);
+  HlModule *m = module_of(p.cx, seed);
+  p.m = m;
+  const int failures = m ? check_beside_interpreter(&p, NULL, NULL, seed, count) : 1;
+  hl_module_free(m);
+  hl_cx_free(p.cx);
+  return failures;
+}
+
+static int check_seeds(uint64_t first, uint64_t n, Count *count) {
+  int failures = 0;
+  for (uint64_t k = 0; k < n; k++)
+    failures += check_seed(first + k, count);
+  return failures;
+}
+
+// --- Files ------------------------------------------------------------------------------------------
+
+static int check_file(const char *path, Count *count) {
+  Program p = {.cx = hl_cx_new(), .as_it_came = true};
+  HlFile file = {0};
+  int failures = 0;
+  char args[4096];
+  const char *slash = strrchr(path, '/');
+  snprintf(p.name, sizeof p.name, "%s", path);
+  snprintf(args, sizeof args, "%.*sargs.npz", slash ? (int)(slash - path) + 1 : 0, path);
+  if (hl_load(p.cx, path, NULL, &file) && file.n == 1 &&
+      hl_count_instructions(file.modules[0]) <= MAX_INSTRUCTIONS) {
+    p.m = file.modules[0];
+    failures = check_beside_interpreter(&p, &file.recorded, access(args, R_OK) == 0 ? args : NULL,
+                                        42, count);
+  }
+  hl_file_free(&file);
+  hl_cx_free(p.cx);
+  return failures;
+}
+
+static int check_matches(const char *corpus, const char *pattern, size_t every, Count *count) {
+  char path[4096];
+  glob_t found;
+  int failures = 0;
+  snprintf(path, sizeof path, "%s/%s", corpus, pattern);
+  if (glob(path, 0, NULL, &found) != 0)
+    return 0;
+  for (size_t k = 0; k < found.gl_pathc; k += every)
+    failures += check_file(found.gl_pathv[k], count);
+  globfree(&found);
+  return failures;
+}
+
+static int check_corpus(Count *count) {
+  const char *corpus = test_corpus();
+  if (!corpus)
+    return 0;
+  const int failures = check_matches(corpus, "jax/*/before.hlo", 1, count) +
+                       check_matches(corpus, "jax_tests/*/*.snapshot.pb", EVERY, count) +
+                       check_matches(corpus, "newest/jax/*/before.hlo", 1, count);
+  printf("%lld of %lld programs of the corpus, %lld with the interpreter's bits\n",
+         (long long)count->run, (long long)count->asked, (long long)count->exact);
+  return failures + (count->run < LEAST_FILES);
+}
+
+static int check_random(uint64_t first, uint64_t n, Count *count) {
+  const int failures = check_seeds(first, n, count);
+  printf("%lld of %lld modules, %lld with the interpreter's bits, %lld interpreted whole; %lld "
+         "steps, of which %lld are interpreted: %d failures\n",
+         (long long)count->run, (long long)count->asked, (long long)count->exact,
+         (long long)count->whole, (long long)count->steps, (long long)count->interpreted, failures);
+  return failures;
+}
+
+int main(int argc, char **argv) {
+  Count random = {0}, files = {0};
+  if (argc == 3 && strcmp(argv[1], "--module") == 0)
+    return passes_print_module(module_of, strtoull(argv[2], NULL, 10));
+  if (argc > 2 && strcmp(argv[1], "--files") == 0) {
+    int failures = 0;
+    for (int k = 2; k < argc; k++)
+      failures += check_file(argv[k], &files);
+    return failures > 0 || files.run == 0;
+  }
+  if (argc == 3)
+    return check_random(strtoull(argv[2], NULL, 10), strtoull(argv[1], NULL, 10), &random) > 0;
+  const int failures = check_random(0, MODULES, &random) + check_corpus(&files);
+  return failures > 0 || random.run < MODULES * 9 / 10 || random.whole > random.run / 4 ||
+         random.steps < 4 * random.run;
+}
