@@ -38,8 +38,7 @@ typedef struct Count {
   int64_t asked, run, whole, steps, interpreted, exact;
 } Count;
 
-static const HlEvalOptions eval_options = {
-    .elided = HL_ELIDED_ZERO, .seed = 42, .no_checks = true};
+static const HlEvalOptions eval_options = {.elided = HL_ELIDED_ZERO, .seed = 42, .no_checks = true};
 
 static bool blame(const Program *p, const char *what) {
   return passes_blame(p->cx, p->name, "cpu", what);
@@ -134,8 +133,7 @@ static bool check(Program *p, Count *count) {
   HlSession *session = hl_session_new(p->cx, &(HlSessionOptions){.platform = "cpu"});
   HlCompiled *compiled = hl_compile(p->cx, session, &(HlProgram){.module = p->m}, NULL);
   const HlCpuOptions how = {.elided = eval_options.elided, .seed = eval_options.seed, .threads = 2};
-  HlCpuProgram *program =
-      compiled ? hl_cpu_new(p->cx, hl_compiled_module(compiled), &how) : NULL;
+  HlCpuProgram *program = compiled ? hl_cpu_new(p->cx, hl_compiled_module(compiled), &how) : NULL;
   bool ok = compiled || blame(p, "it does not compile");
   ok = ok && (program || blame(p, "there is no program"));
   if (ok) {

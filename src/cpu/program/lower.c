@@ -26,6 +26,7 @@ typedef struct Lower {
   const HlFlow *flow;
   CpuPlace *place;  // by value
   CpuMaker maker;
+  CpuKernels kernels;
   VEC(CpuStep) steps;
   int depth;
 } Lower;
@@ -162,7 +163,7 @@ static bool lower_plain(Lower *l, const HlInst *inst) {
     next = add_places(l, next, inst->operands[k]);
   add_places(l, next, inst);
   const bool copies = is_plain_copy(inst);
-  const CpuKernel *kernel = copies ? NULL : cpu_kernel_make(&l->maker, inst);
+  const CpuKernel *kernel = copies ? NULL : cpu_kernel_of(&l->kernels, &l->maker, inst);
   if (!kernel && hl_cx_n_errors(l->cx))
     return false;
   CpuStep *step = add_step(l, copies ? STEP_COPY : kernel ? STEP_KERNEL : STEP_INTERPRET, inst);
@@ -173,7 +174,6 @@ static bool lower_plain(Lower *l, const HlInst *inst) {
     step->bytes = cpu_bytes(inst->shape);
   } else if (kernel) {
     step->kernel = kernel;
-    l->program->n_kernels++;
   } else {
     step->why = "no kernel takes it";
     l->program->needs_interp = true;
@@ -331,6 +331,7 @@ static bool lower(Lower *l, const HlCpuOptions *options) {
   if (!lower_comp(l, p->m->entry) || !cpu_place_memory(l->cx, p, l->buffers, l->place))
     return false;
   p->n_steps = l->steps.n;
+  p->n_kernels = l->kernels.n;
   p->step = hl_arena_copy(l->arena, l->steps.at, sizeof *p->step * (size_t)l->steps.n);
   return true;
 }
@@ -341,7 +342,8 @@ bool cpu_lower(HlCx *cx, HlCpuProgram *program, const HlCpuOptions *options) {
              .program = program,
              .arena = program->arena,
              .scratch = scratch,
-             .maker = {cx, program->arena, cpu_level(), options->no_emit}};
+             .maker = {cx, program->arena, cpu_level(), options->no_emit},
+             .kernels = {scratch, {.arena = scratch}, 0}};
   cpu_list_leaves(program);
   bool good = lower(&l, options);
   if (!good && program->whole) {

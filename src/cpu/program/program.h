@@ -1,6 +1,7 @@
 // cpu/program/program.h: what a program is made of, for the files that make and run it.
 //
 //   lower.c       from module and buffers to steps
+//   share.c       one kernel for all instructions of equal content
 //   memory.c      what stands behind each allocation: constants, arguments, results, the frame
 //   frame.c       the memory of one run on one device
 //   run.c         runs steps
@@ -12,6 +13,7 @@
 
 #include <pthread.h>
 
+#include "base/map.h"
 #include "cpu/kernel/kernel.h"
 #include "eval/step.h"
 #include "hilo/cpu.h"
@@ -131,6 +133,14 @@ struct HlCpuProgram {
 
 // lower.c: steps and memory; where the module is none to be lowered, program->whole. False after reporting.
 bool cpu_lower(HlCx *cx, HlCpuProgram *program, const HlCpuOptions *options);
+
+// share.c: kernels by what they compute, while a program is made. NULL: none takes it, or an error, reported.
+typedef struct CpuKernels {
+  HlArena *scratch;
+  Map known;
+  int64_t n;
+} CpuKernels;
+const CpuKernel *cpu_kernel_of(CpuKernels *kernels, CpuMaker *maker, const HlInst *inst);
 
 // memory.c: lists the arguments and results.
 void cpu_list_leaves(HlCpuProgram *program);
