@@ -385,6 +385,32 @@ static void reductions(void **state) {
   }
 }
 
+// A body that computes something of what it folds alone; and one operand folded twice.
+static void bodies(void **state) {
+  check_as("c { a = c64[] parameter(0)\n b = c64[] parameter(1)\n ROOT r = c64[] multiply(a, b) }",
+           " x = c64[3,50] parameter(0)\n i = c64[] constant((1, 0))\n ROOT r = c64[3] reduce(x, "
+           "i), dimensions={1}, to_apply=c",
+           1e-4);
+  check_as("c { a = f32[] parameter(0)\n b = f32[] parameter(1)\n n = f32[] abs(b)\n o = f32[] "
+           "abs(a)\n ROOT r = f32[] maximum(o, n) }",
+           " x = f32[3,5000] parameter(0)\n i = f32[] constant(0)\n ROOT r = f32[3] reduce(x, i), "
+           "dimensions={1}, to_apply=c",
+           -1);
+  check_as(ARGMAX,
+           " v = f32[] parameter(0)\n n = s32[3,700] parameter(1)\n i = f32[] constant(-inf)\n j = "
+           "s32[] constant(2147483647)\n"
+           " x = f32[3,700] parameter(2)\n ROOT r = (f32[3], s32[3]) reduce(x, n, i, j), "
+           "dimensions={1}, to_apply=a",
+           -1);
+  check_as(
+      "c { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = f32[] parameter(2)\n d = f32[] "
+      "parameter(3)\n"
+      " m = f32[] maximum(a, c)\n n = f32[] minimum(b, d)\n ROOT r = (f32[], f32[]) tuple(m, n) }",
+      " x = f32[3,700] parameter(0)\n i = f32[] constant(0)\n ROOT r = (f32[3], f32[3]) reduce(x, "
+      "x, i, i), dimensions={1}, to_apply=c",
+      -1);
+}
+
 static void reductions_of_every_type(void **state) {
   char text[TEXT], comps[TEXT], entry[TEXT];
   for (int t = 0; t < HL_COUNT_OF(TYPES); t++)
@@ -449,6 +475,105 @@ static void fused_reductions(void **state) {
            1e-5);
 }
 
+// --- Computed indices ---------------------------------------------------------------------------
+
+static void indices(void **state) {
+  static const char *const types[] = {"s32", "s8", "u32", "u64", "s64", "u8"};
+  char entry[TEXT], body[TEXT];
+  for (int t = 0; t < HL_COUNT_OF(types); t++) {
+    of_type(" x = f32[7,9] parameter(0)\n i = $[] parameter(1)\n j = $[] parameter(2)\n"
+            " ROOT d = f32[3,9] dynamic-slice(x, i, j), dynamic_slice_sizes={3,9}",
+            types[t], entry);
+    same(entry);
+    of_type(" x = bf16[7,9] parameter(0)\n u = bf16[3,2] parameter(1)\n i = $[] parameter(2)\n j = "
+            "$[] parameter(3)\n"
+            " ROOT d = bf16[7,9] dynamic-update-slice(x, u, i, j)",
+            types[t], entry);
+    same(entry);
+    of_type(" x = f32[7,9] parameter(0)\n i = $[4,2] parameter(1)\n"
+            " ROOT d = f32[4,3,2] gather(x, i), offset_dims={1,2}, collapsed_slice_dims={}, "
+            "start_index_map={1,0},"
+            " index_vector_dim=1, slice_sizes={3,2}",
+            types[t], entry);
+    same(entry);
+    of_type(" x = c64[50,3] parameter(0)\n i = $[600] parameter(1)\n"
+            " ROOT d = c64[600,3] gather(x, i), offset_dims={1}, collapsed_slice_dims={0}, "
+            "start_index_map={0},"
+            " index_vector_dim=1, slice_sizes={1,3}",
+            types[t], entry);
+    same(entry);
+    of_type("n = f32[50] negate(p0)\n g = f32[2000] gather(n, p1), offset_dims={}, "
+            "collapsed_slice_dims={0},"
+            " start_index_map={0}, index_vector_dim=1, slice_sizes={1}\n ROOT m = f32[2000] "
+            "multiply(g, p2)",
+            types[t], body);
+    char params[TEXT];
+    of_type("f32[50] $[2000] f32[2000]", types[t], params);
+    fused(params, body);
+  }
+  same(" x = f32[2,5,4] parameter(0)\n i = s32[3,2,1] parameter(1)\n"
+       " ROOT d = f32[3,2,4] gather(x, i), offset_dims={2}, collapsed_slice_dims={1}, "
+       "start_index_map={1},"
+       " operand_batching_dims={0}, start_indices_batching_dims={1}, index_vector_dim=2, "
+       "slice_sizes={1,1,4}");
+  fused(
+      "f32[20,30] s32[]",
+      "z = s32[] constant(0)\n d = f32[5,30] dynamic-slice(p0, p1, z), dynamic_slice_sizes={5,30}\n"
+      " r = f32[150] reshape(d)\n ROOT n = f32[150] negate(r)");
+}
+
+static void updates(void **state) {
+  fused("f32[20,30] f32[5,30] s32[]", "z = s32[] constant(0)\n n = f32[5,30] negate(p1)\n ROOT d = "
+                                      "f32[20,30] dynamic-update-slice(p0, n, p2, z)");
+  fused(
+      "f32[20,30] s32[]",  // what is there, changed in place
+      "z = s32[] constant(0)\n s = f32[5,30] dynamic-slice(p0, p1, z), dynamic_slice_sizes={5,30}\n"
+      " n = f32[5,30] negate(s)\n ROOT d = f32[20,30] dynamic-update-slice(p0, n, p1, z)");
+  fused("f32[20] s32[]",  // what is elsewhere
+        "s = f32[5] slice(p0), slice={[3:8]}\n n = f32[5] reverse(s), dimensions={0}\n"
+        " ROOT d = f32[20] dynamic-update-slice(p0, n, p1)");
+  fused(
+      "f32[20] f32[5] s32[] s32[]",  // two, that may lie over each other; the second reads the first
+      "a = f32[20] dynamic-update-slice(p0, p1, p2)\n s = f32[7] slice(a), slice={[4:11]}\n"
+      " ROOT d = f32[20] dynamic-update-slice(a, s, p3)");
+  fused("f32[20] f32[5] s32[]",  // in the middle
+        "n = f32[20] negate(p0)\n a = f32[20] dynamic-update-slice(n, p1, p2)\n ROOT d = f32[20] "
+        "abs(a)");
+  fused("f32[4,5] f32[2,5] s32[]", "z = s32[] constant(0)\n a = f32[4,5] dynamic-update-slice(p0, "
+                                   "p1, p2, z)\n n = f32[4,5] add(a, p0)\n"
+                                   " ROOT t = (f32[4,5], f32[4,5]) tuple(a, n)");
+  same(" x = f32[4] parameter(0)\n u = f32[0] parameter(1)\n i = s32[] parameter(2)\n"
+       " ROOT d = f32[4] dynamic-update-slice(x, u, i)");
+}
+
+static void windows(void **state) {
+  static const struct {
+    const char *from, *to, *window;
+  } forms[] = {{"[20]", "[18]", "size=3"},
+               {"[2,9,8,5]", "[2,4,4,5]", "size=1x3x2x1 stride=1x2x2x1"},
+               {"[9,8]", "[9,8]", "size=3x3 pad=1_1x1_1"},
+               {"[6]", "[11]", "size=2 lhs_dilate=2 pad=1_0"},
+               {"[6,30]", "[4,31]", "size=2x3 rhs_dilate=2x1 lhs_dilate=1x1 pad=0_0x2_1"},
+               {"[5,6]", "[7,8]", "size=3x2 pad=2_2x1_2 rhs_dilate=1x1 stride=1x1 lhs_dilate=1x1"},
+               {"[3]", "[2]", "size=2 pad=-1_1"},
+               {"[1500]", "[750]", "size=2 stride=2"}};
+  char entry[TEXT];
+  for (int k = 0; k < HL_COUNT_OF(forms); k++) {
+    const char *form = " x = f32%s parameter(0)\n i = f32[] constant(0)\n ROOT r = f32%s "
+                       "reduce-window(x, i), window={%s}, to_apply=%s";
+    snprintf(entry, sizeof entry, form, forms[k].from, forms[k].to, forms[k].window, "s");
+    check_as(SUM, entry, 1e-6);
+    snprintf(entry, sizeof entry, form, forms[k].from, forms[k].to, forms[k].window, "m");
+    check_as(MAX, entry, -1);
+    snprintf(entry, sizeof entry,
+             " x = f32%s parameter(0)\n n = s32%s parameter(1)\n i = f32[] constant(-inf)\n j = "
+             "s32[] constant(2147483647)\n"
+             " ROOT r = (f32%s, s32%s) reduce-window(x, n, i, j), window={%s}, to_apply=a",
+             forms[k].from, forms[k].from, forms[k].to, forms[k].to, forms[k].window);
+    check_as(ARGMAX, entry, -1);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(moves_every_type),
                                      cmocka_unit_test(layouts),
@@ -462,7 +587,11 @@ int main(void) {
                                      cmocka_unit_test(bits),
                                      cmocka_unit_test(functions),
                                      cmocka_unit_test(reductions),
+                                     cmocka_unit_test(bodies),
                                      cmocka_unit_test(reductions_of_every_type),
-                                     cmocka_unit_test(fused_reductions)};
+                                     cmocka_unit_test(fused_reductions),
+                                     cmocka_unit_test(indices),
+                                     cmocka_unit_test(updates),
+                                     cmocka_unit_test(windows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

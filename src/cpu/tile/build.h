@@ -171,12 +171,19 @@ LowerFn tile_pointwise, tile_complex, tile_convert, tile_bitcast_convert, tile_r
     tile_dynamic_update_slice, tile_gather, tile_reduce, tile_reduce_window, tile_map;
 
 static const Val NO_VAL = {-1, -1};
+bool tile_has_rule(HlOp op);
+bool tile_may_move(const HlInst *inst);                        // it only moves elements, and has a rule
+bool *tile_find_moved(HlArena *arena, const HlComp *comp);
+Frame *tile_frame(Lower *l, const HlComp *comp);
+Val tile_compute(Lower *l, const Ask *ask);                    // by its rule
 Val tile_fail(Lower *l, const char *why);
 // The element of an ask; of operand k of its instruction at other indices.
 Val tile_ask(Lower *l, const Ask *ask);
 Val tile_operand(Lower *l, const Ask *ask, int k, const Affine *map, int scope, bool raw);
 // The same of operand k's leaf j.
 Val tile_operand_leaf(Lower *l, const Ask *ask, int k, int leaf, const Affine *map, int scope, bool raw);
+// `inner` where its scope holds, else `outer`.
+Val tile_choose(Lower *l, const Ask *ask, Val outer, Val inner, int scope);
 // Whether operand k is an array of the kernel's, and its element at a place in memory.
 bool tile_operand_is_buffer(const Ask *ask, int k);
 Val tile_load_place(Lower *l, const Ask *ask, int k, const Affine *place);
@@ -187,6 +194,7 @@ Val tile_load(Lower *l, int buffer, HlDtype dtype, const Affine *at, int scope);
 void tile_nest_start(Lower *l);
 void tile_store(Lower *l, int buffer, HlDtype dtype, const Affine *at, Val value, int scope);
 bool tile_schedule(Lower *l, TileNest *out);
+TileProgram *tile_program(Lower *l, const HlInst *inst);       // of the nests there are (program.c)
 
 // --- Sums (affine.c) --------------------------------------------------------------------------------
 
@@ -232,5 +240,9 @@ bool tile_fold(Lower *l, const HlComp *comp, int block, int n, const Val *init, 
 // A variable of a computed index, 0 <= node < n. -1: too many.
 int tile_index_var(Lower *l, int node, int64_t n);
 int tile_block(Lower *l);
+// A start index as HLO keeps it inside: 0 <= index <= last, as a sum. False: it cannot be done.
+bool tile_start(Lower *l, Val index, HlDtype dtype, int64_t last, int scope, Affine *out);
+// Where dynamic-update-slice begins along each dimension, asked at its scope.
+bool tile_update_start(Lower *l, const Ask *ask, Affine *out);
 
 #endif

@@ -1,7 +1,7 @@
-// cpu/tile/lower.c: from an instruction to a tile program.
+// cpu/tile/lower.c: what an element of an instruction is, at indices that are sums over loops.
 //
-// Each output is a nest of loops over its elements; outputs of one shape share a nest. What an element is, is asked from the
-// root to the operands (tile_ask), by rules for each op (lower_*.c); what was asked before at the same indices is there already.
+// It is asked from the root to the operands (tile_ask), by rules for each op (lower_*.c); what was asked before at the same indices
+// is there already.
 
 #include "cpu/tile/build.h"
 
@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 #include "hilo/op.h"
 
-enum { MAX_DEPTH = 1000, MAX_CUTS = 32 };
+enum { MAX_DEPTH = 1000 };
 
 static LowerFn call, marks;
 
@@ -36,11 +36,19 @@ static LowerFn *const rule[HL_OP_COUNT] = {
     [HL_OP_BITCAST] = tile_reshape,
     [HL_OP_PAD] = tile_pad,
     [HL_OP_CONCATENATE] = tile_concatenate,
+    [HL_OP_DYNAMIC_SLICE] = tile_dynamic_slice,
+    [HL_OP_DYNAMIC_UPDATE_SLICE] = tile_dynamic_update_slice,
+    [HL_OP_GATHER] = tile_gather,
     [HL_OP_REDUCE] = tile_reduce,
+    [HL_OP_REDUCE_WINDOW] = tile_reduce_window,
     [HL_OP_FUSION] = call,
     [HL_OP_CALL] = call,
     [HL_OP_OPT_BARRIER] = marks,
 };
+
+bool tile_has_rule(HlOp op) {
+  return rule[op] != NULL;
+}
 
 Val tile_fail(Lower *l, const char *why) {
   if (!l->why)
@@ -62,18 +70,18 @@ static int union_of(int *set, int k) {
   return k;
 }
 
-static bool may_move(const HlInst *inst) {
+bool tile_may_move(const HlInst *inst) {
   return rule[inst->op] && hl_op_moves((HlOp)inst->op) && inst->op != HL_OP_MAP &&
          hl_shape_is_array(inst->shape) &&
          (inst->op != HL_OP_BITCAST || inst->shape->dtype == inst->operands[0]->shape->dtype);
 }
 
 static bool moves_operand(const HlInst *inst, int k) {
-  return may_move(inst) && hl_operand_in(hl_op_facts((HlOp)inst->op)->elements, k, 1);
+  return tile_may_move(inst) && hl_operand_in(hl_op_facts((HlOp)inst->op)->elements, k, 1);
 }
 
 // Instructions that hand elements to each other are of one set; a set is moved if nothing in it computes or is computed with.
-static bool *find_moved(HlArena *arena, const HlComp *comp) {
+bool *tile_find_moved(HlArena *arena, const HlComp *comp) {
   int *set = HL_ARRAY(arena, int, comp->next_id + 1);
   bool *computed = HL_ARRAY(arena, bool, comp->next_id + 1);
   bool *moved = HL_ARRAY(arena, bool, comp->next_id + 1);
@@ -84,7 +92,7 @@ static bool *find_moved(HlArena *arena, const HlComp *comp) {
       if (moves_operand(inst, (int)k) && !hl_op_is((HlOp)inst->operands[k]->op, HL_T_GIVEN))
         set[union_of(set, (int)inst->id)] = union_of(set, (int)inst->operands[k]->id);
   for (const HlInst *inst = comp->first; inst; inst = inst->next) {
-    if (!may_move(inst))
+    if (!tile_may_move(inst))
       computed[union_of(set, (int)inst->id)] = true;
     for (uint32_t k = 0; k < inst->n_operands; k++)
       if (!moves_operand(inst, (int)k) && inst->op != HL_OP_TUPLE)
@@ -95,7 +103,7 @@ static bool *find_moved(HlArena *arena, const HlComp *comp) {
   return moved;
 }
 
-static Frame *new_frame(Lower *l, const HlComp *comp) {
+Frame *tile_frame(Lower *l, const HlComp *comp) {
   Frame *frame = HL_NEW(l->arena, Frame);
   frame->comp = comp;
   frame->memo = HL_ARRAY(l->arena, Memo *, comp->next_id + 1);
@@ -181,7 +189,7 @@ static Val element(Lower *l, const Ask *ask) {
   return tile_operand_leaf(l, ask, 0, leaf, ask->map, ask->scope, ask->raw);
 }
 
-static Val compute(Lower *l, const Ask *ask) {
+Val tile_compute(Lower *l, const Ask *ask) {
   switch (ask->inst->op) {
   case HL_OP_PARAMETER: return parameter(l, ask);
   case HL_OP_CONSTANT: return constant(l, ask);
@@ -204,7 +212,7 @@ Val tile_ask(Lower *l, const Ask *ask) {
     return NO_VAL;
   if (++l->depth > MAX_DEPTH)
     return tile_fail(l, "too deep");
-  const Val value = compute(l, ask);
+  const Val value = tile_compute(l, ask);
   l->depth--;
   if (l->why || value.re < 0)
     return tile_fail(l, "no value");
@@ -257,7 +265,7 @@ static Val call(Lower *l, const Ask *ask) {
     if (l->frame.at[k]->up == ask->frame && l->frame.at[k]->call == ask->inst)
       frame = l->frame.at[k];
   if (!frame) {
-    frame = new_frame(l, hl_to_apply(ask->inst));
+    frame = tile_frame(l, hl_to_apply(ask->inst));
     frame->up = ask->frame;
     frame->call = ask->inst;
     vec_push_in(l->arena, &l->frame, frame);
@@ -267,7 +275,7 @@ static Val call(Lower *l, const Ask *ask) {
 }
 
 Val tile_body(Lower *l, const HlComp *comp, const Val *bound, int leaf, int scope) {
-  Frame *frame = new_frame(l, comp);
+  Frame *frame = tile_frame(l, comp);
   frame->bound = bound;
   return tile_ask(l, &(Ask){.frame = frame, .inst = comp->root, .leaf = leaf, .scope = scope});
 }
@@ -277,186 +285,4 @@ Val tile_map(Lower *l, const Ask *ask) {
   for (uint32_t k = 0; k < ask->inst->n_operands; k++)
     bound[k] = tile_operand(l, ask, (int)k, ask->map, ask->scope, false);
   return l->why ? NO_VAL : tile_body(l, hl_to_apply(ask->inst), bound, 0, ask->scope);
-}
-
-// --- Nests ----------------------------------------------------------------------------------------
-
-void tile_nest_start(Lower *l) {
-  l->again = false;
-  l->why = NULL;
-  l->n_axes = l->n_vars = l->depth = 0;
-  l->node.n = l->scope.n = l->block.n = l->store.n = l->frame.n = l->folded.n = 0;
-  l->known = (Map){.arena = l->arena};
-  vec_push_in(l->arena, &l->scope, ((Scope){.parent = -1}));
-  tile_block(l);  // the grid
-}
-
-void tile_store(Lower *l, int buffer, HlDtype dtype, const Affine *at, Val value, int scope) {
-  vec_push_in(l->arena, &l->store, ((Store){buffer, dtype, *at, value, scope}));
-}
-
-// The frame of the kernel's instruction: a fusion's computation, or nothing but its operands.
-static Frame *outermost(Lower *l, const HlInst *inst, const int *first_buffer) {
-  Frame *frame;
-  if (inst->op == HL_OP_FUSION) {
-    frame = new_frame(l, hl_to_apply(inst));
-    frame->moved = find_moved(l->arena, frame->comp);
-  } else {
-    frame = HL_NEW(l->arena, Frame);
-  }
-  frame->first_buffer = first_buffer;
-  return frame;
-}
-
-typedef struct Roots {
-  const HlInst *inst;       // the kernel's
-  const int *first_buffer;  // of its operands
-  int n;                    // leaves of the result
-  int first_out;            // their first buffer
-  bool *done;
-} Roots;
-
-// The instruction that makes a leaf of the result.
-static const HlInst *maker_of(const HlInst *root, int leaf) {
-  while (root->op == HL_OP_TUPLE) {
-    int k = 0;
-    for (int n; leaf >= (n = cpu_leaf_count(root->operands[k]->shape)); k++)
-      leaf -= n;
-    root = root->operands[k];
-  }
-  return root;
-}
-
-static bool compute_root(Lower *l, const Roots *r, Frame *frame, int leaf, const Affine *map) {
-  const HlShape *shape = cpu_leaf(r->inst->shape, leaf);
-  const HlInst *root = frame->comp ? frame->comp->root : r->inst;
-  const HlInst *maker = maker_of(root, leaf);
-  const bool raw = frame->comp ? frame->moved[maker->id] : may_move(r->inst);
-  const Ask ask = {frame, root, leaf, map, 0, raw};
-  const Val value = frame->comp ? tile_ask(l, &ask) : compute(l, &ask);
-  if (l->why)
-    return false;
-  const Affine at = affine_dot(shape->rank, map, cpu_strides(l->arena, shape));
-  tile_store(l, r->first_out + leaf, raw ? tile_raw_dtype(shape->dtype) : shape->dtype, &at, value,
-             0);
-  return true;
-}
-
-// Computes a leaf, and others of the same sizes. False: it cannot be done.
-static bool lower_nest(Lower *l, const Roots *r, int leaf) {
-  const HlShape *shape = cpu_leaf(r->inst->shape, leaf);
-  l->cut.n = 0;
-  do {
-    tile_nest_start(l);
-    Frame *frame = outermost(l, r->inst, r->first_buffer);
-    Affine *map = HL_ARRAY(l->arena, Affine, shape->rank + 1);
-    for (int d = 0; d < shape->rank; d++)
-      map[d] = affine_axis(l, shape->dim[d], 0);
-    for (int k = leaf; k < r->n && !l->why; k++)
-      if (hl_shape_same_dims(cpu_leaf(r->inst->shape, k), shape))
-        r->done[k] = compute_root(l, r, frame, k, map);
-  } while (l->again && l->cut.n < MAX_CUTS);
-  TileNest nest;
-  if (l->why || !tile_schedule(l, &nest))
-    return false;
-  vec_push_in(l->maker->arena, &l->nest, nest);
-  return true;
-}
-
-static bool is_plain_shape(const HlShape *shape) {
-  for (int k = 0; k < cpu_leaf_count(shape); k++) {
-    const HlShape *leaf = cpu_leaf(shape, k);
-    if (!hl_shape_is_array(leaf) || hl_shape_is_dynamic(leaf))
-      return false;
-  }
-  return true;
-}
-
-// Constants and temporaries are numbered behind the kernel's own buffers.
-static int number_of(const Lower *l, int buffer) {
-  return buffer >= TILE_TEMPS       ? buffer - TILE_TEMPS + l->n_outer + l->literal.n
-         : buffer >= TILE_CONSTANTS ? buffer - TILE_CONSTANTS + l->n_outer
-                                    : buffer;
-}
-
-static void number_buffers(const Lower *l, const TileBlock *block);
-
-static void number_ops(const Lower *l, const TileOps *ops) {
-  for (int k = 0; k < ops->n; k++) {
-    ops->at[k].access.buffer = number_of(l, ops->at[k].access.buffer);
-    if (ops->at[k].kind == TILE_REDUCE)
-      number_buffers(l, ops->at[k].block);
-  }
-}
-
-static void number_buffers(const Lower *l, const TileBlock *block) {
-  for (int k = 0; k <= block->n_loops; k++)
-    number_ops(l, &block->level[k]);
-  number_ops(l, &block->tile);
-  number_ops(l, &block->step);
-}
-
-static TileProgram *finish(Lower *l, const HlInst *inst) {
-  TileProgram *p = HL_NEW(l->maker->arena, TileProgram);
-  const void **constant = HL_ARRAY(l->maker->arena, const void *, l->literal.n + 1);
-  for (int k = 0; k < l->literal.n; k++)
-    constant[k] = l->literal.at[k]->data;
-  int64_t *temp = HL_ARRAY(l->maker->arena, int64_t, l->temp.n + 1);
-  for (int k = 0; k < l->temp.n; k++)
-    temp[k] = l->temp.at[k];
-  *p = (TileProgram){.base = {.n_buffers = l->n_outer},
-                     .n_buffers = l->n_outer + l->literal.n + l->temp.n,
-                     .n_constants = l->literal.n,
-                     .n_temps = l->temp.n,
-                     .constant = constant,
-                     .temp_bytes = temp,
-                     .n_nests = l->nest.n,
-                     .nest = l->nest.at};
-  int64_t *bytes = HL_ARRAY(l->maker->arena, int64_t, l->n_outer + 1);
-  int at = 0;
-  for (uint32_t k = 0; k <= inst->n_operands; k++) {
-    const HlShape *shape = k < inst->n_operands ? inst->operands[k]->shape : inst->shape;
-    p->first_out = at;
-    for (int leaf = 0; leaf < cpu_leaf_count(shape); leaf++)
-      bytes[at++] = cpu_bytes(cpu_leaf(shape, leaf));
-  }
-  p->bytes = bytes;
-  for (int n = 0; n < p->n_nests; n++) {
-    p->base.seconds += p->nest[n].seconds;
-    number_buffers(l, &p->nest[n].grid);
-  }
-  return p;
-}
-
-static TileProgram *lower(Lower *l, const HlInst *inst) {
-  int *first_buffer = HL_ARRAY(l->arena, int, inst->n_operands + 1);
-  for (uint32_t k = 0; k < inst->n_operands; k++) {
-    first_buffer[k] = l->n_outer;
-    l->n_outer += cpu_leaf_count(inst->operands[k]->shape);
-  }
-  Roots r = {inst, first_buffer, cpu_leaf_count(inst->shape), l->n_outer, NULL};
-  l->n_outer += r.n;
-  if (l->n_outer > TILE_MAX_BUFFERS)
-    return NULL;
-  r.done = HL_ARRAY(l->arena, bool, r.n + 1);
-  for (int k = 0; k < r.n; k++)
-    if (!r.done[k] && hl_shape_elements(cpu_leaf(inst->shape, k)) > 0 && !lower_nest(l, &r, k))
-      return NULL;
-  return l->n_outer + l->literal.n + l->temp.n > TILE_MAX_BUFFERS ? NULL : finish(l, inst);
-}
-
-TileProgram *tile_lower(CpuMaker *maker, const HlInst *inst) {
-  if (!rule[inst->op] || inst->op == HL_OP_CALL || !is_plain_shape(inst->shape))
-    return NULL;
-  for (uint32_t k = 0; k < inst->n_operands; k++)
-    if (!is_plain_shape(inst->operands[k]->shape))
-      return NULL;
-  HlArena *arena = hl_cx_scratch(maker->cx);
-  const HlMark mark = hl_arena_mark(arena);
-  Lower *l = HL_NEW(arena, Lower);
-  l->maker = maker;
-  l->arena = arena;
-  TileProgram *program = lower(l, inst);
-  hl_arena_release(arena, mark);
-  return program;
 }

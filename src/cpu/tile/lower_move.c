@@ -67,7 +67,7 @@ Val tile_reshape(Lower *l, const Ask *ask) {
 // --- pad, concatenate -----------------------------------------------------------------------------
 
 // One of two: `inner` where its scope holds, else `outer`.
-static Val choose(Lower *l, const Ask *ask, Val outer, Val inner, int scope) {
+Val tile_choose(Lower *l, const Ask *ask, Val outer, Val inner, int scope) {
   if (l->why)
     return NO_VAL;
   const int scopes[] = {ask->scope, scope};
@@ -105,7 +105,7 @@ Val tile_pad(Lower *l, const Ask *ask) {
   if (scope < 0)
     return fill;
   const Val x = tile_operand(l, ask, 0, map, scope, ask->raw);
-  return scope == ask->scope ? x : choose(l, ask, fill, x, scope);
+  return scope == ask->scope ? x : tile_choose(l, ask, fill, x, scope);
 }
 
 Val tile_concatenate(Lower *l, const Ask *ask) {

@@ -67,9 +67,26 @@ static bool fold_step(Lower *l, const Fold *f, int scope, const Val *acc, const 
   return !l->why;
 }
 
-// Accumulators of a block, one for each operand or part of one.
-static void new_accs(Lower *l, int at, const Fold *f, const Val *init, const Val *x, uint32_t deps,
-                     Val *acc) {
+// What a body folds, for the body alone: it may be given accumulators instead. One for every turn of the loops.
+static int own_x(Lower *l, int at, int k, int x, int scope) {
+  const Node *node = &l->node.at[x];
+  const uint32_t loops = l->block.at[at].loops;
+  const bool turns = (node->deps & loops) == loops;
+  return tile_node(l, &(Node){.kind = turns ? NODE_SAME : NODE_VEC,
+                              .op = turns ? VEC_OP_COUNT : VEC_COPY,
+                              .dtype = node->dtype,
+                              .from = vec_carrier(node->dtype),
+                              .n = 1,
+                              .arg = &x,
+                              .scope = scope,
+                              .block = at,
+                              .k = k,
+                              .deps = loops | l->scope.at[scope].deps});
+}
+
+// Accumulators of a block, one for each operand or part of one. x: what the body shall fold, in and out.
+static void new_accs(Lower *l, int at, const Fold *f, const Val *init, Val *x, int scope,
+                     uint32_t deps, Val *acc) {
   Block *block = &l->block.at[at];
   block->init = HL_ARRAY(l->arena, int, 10 * f->n);
   block->x = block->init + 2 * f->n;
@@ -78,11 +95,15 @@ static void new_accs(Lower *l, int at, const Fold *f, const Val *init, const Val
   block->result = block->next + 2 * f->n;
   for (int k = 0; k < f->n; k++) {
     const bool is_pair = x[k].im >= 0;
-    int made[2] = {-1, -1};
+    int made[2] = {-1, -1}, own[2] = {x[k].re, x[k].im};
     for (int part = 0; part <= is_pair; part++) {
       const int j = block->n_acc++;
+      if (f->op == VEC_OP_COUNT)
+        own[part] = own_x(l, at, j, own[part], scope);
+      if (own[part] < 0)
+        return;
       block->init[j] = part ? init[k].im : init[k].re;
-      block->x[j] = part ? x[k].im : x[k].re;
+      block->x[j] = own[part];
       const HlDtype dtype = f->sums_f32 ? HL_F32 : l->node.at[block->x[j]].dtype;
       made[part] = block->acc[j] = tile_node(l, &(Node){.kind = NODE_ACC,
                                                         .op = VEC_OP_COUNT,
@@ -92,6 +113,7 @@ static void new_accs(Lower *l, int at, const Fold *f, const Val *init, const Val
                                                         .deps = deps});
     }
     acc[k] = (Val){made[0], made[1]};
+    x[k] = (Val){own[0], own[1]};
   }
 }
 
@@ -112,14 +134,18 @@ bool tile_fold(Lower *l, const HlComp *comp, int at, int n, const Val *init, con
   uint32_t deps = l->block.at[at].loops | l->scope.at[scope].deps;
   for (int k = 0; k < n; k++)
     deps |= l->node.at[x[k].re].deps | l->node.at[init[k].re].deps;
-  if (l->block.at[at].loops == 0 && scope == l->block.at[at].scope) {  // of one element
+  if (l->block.at[at].loops == 0) {  // of one element
+    const int around = l->block.at[at].scope;
     if (!fold_step(l, &f, scope, init, x, out))
       return false;
+    for (int k = 0; k < n && scope != around; k++)
+      out[k] = tile_choose(l, &(Ask){.scope = around}, init[k], out[k], scope);
   } else {
-    Val *acc = HL_ARRAY(l->arena, Val, 2 * n), *next = acc + n;
+    Val *acc = HL_ARRAY(l->arena, Val, 3 * n), *next = acc + n, *own = next + n;
+    memcpy(own, x, sizeof *own * (size_t)n);
     l->block.at[at].scope = scope;
-    new_accs(l, at, &f, init, x, deps, acc);
-    if (l->why || !fold_step(l, &f, scope, acc, x, next))
+    new_accs(l, at, &f, init, own, scope, deps, acc);
+    if (l->why || !fold_step(l, &f, scope, acc, own, next))
       return false;
     Block *block = &l->block.at[at];
     for (int k = 0, j = 0; k < n; k++) {
@@ -156,37 +182,86 @@ static bool same_map(const Affine *a, const Affine *b, int rank) {
   return rank == 0 || memcmp(a, b, sizeof *a * (size_t)rank) == 0;
 }
 
-Val tile_reduce(Lower *l, const Ask *ask) {
-  const HlInst *inst = ask->inst;
-  const HlShape *from = inst->operands[0]->shape;
-  const HlI64s dims = hl_dims(inst);
+static bool find_folded(const Lower *l, const Ask *ask, Val *out) {
+  for (int k = 0; k < l->folded.n; k++) {
+    const Folded *f = &l->folded.at[k];
+    if (f->inst == ask->inst && f->frame == ask->frame && f->scope == ask->scope &&
+        same_map(f->map, ask->map, cpu_leaf(ask->inst->shape, 0)->rank)) {
+      *out = f->out[ask->leaf];
+      return true;
+    }
+  }
+  return false;
+}
+
+// The operands' elements at `map`, folded in a block; the result of the leaf that is asked for.
+static Val fold_at(Lower *l, const Ask *ask, int block, const Affine *map, int scope, bool empty) {
+  const int n = (int)ask->inst->n_operands / 2;
+  Val *init = HL_ARRAY(l->arena, Val, 3 * n), *x = init + n, *out = x + n;
+  for (int k = 0; k < n; k++)
+    init[k] = tile_operand(l, ask, n + k, NULL, ask->scope, false);
+  for (int k = 0; k < n && !empty; k++)
+    x[k] = tile_operand(l, ask, k, map, scope, false);
+  if (l->why)
+    return NO_VAL;
+  l->block.at[block].scope = ask->scope;
+  if (empty)
+    memcpy(out, init, sizeof *out * (size_t)n);
+  else if (!tile_fold(l, hl_to_apply(ask->inst), block, n, init, x, scope, out))
+    return NO_VAL;
+  vec_push_in(l->arena, &l->folded, ((Folded){ask->inst, ask->frame, ask->map, ask->scope, out}));
+  return out[ask->leaf];
+}
+
+static bool may_fold(const HlInst *inst) {
   const int n = (int)inst->n_operands / 2;
-  if (n < 1 || 2 * n > TILE_MAX_ACCS || !types_fit(inst, n))
+  return n >= 1 && 2 * n <= TILE_MAX_ACCS && types_fit(inst, n);
+}
+
+Val tile_reduce(Lower *l, const Ask *ask) {
+  const HlShape *from = ask->inst->operands[0]->shape;
+  const HlI64s dims = hl_dims(ask->inst);
+  Val known;
+  if (!may_fold(ask->inst))
     return tile_fail(l, "a reduction of other types");
-  for (int k = 0; k < l->folded.n; k++)
-    if (l->folded.at[k].inst == inst && l->folded.at[k].frame == ask->frame &&
-        l->folded.at[k].scope == ask->scope &&
-        same_map(l->folded.at[k].map, ask->map, cpu_leaf(inst->shape, 0)->rank))
-      return l->folded.at[k].out[ask->leaf];
+  if (find_folded(l, ask, &known))
+    return known;
   const int block = tile_block(l);
   Affine *map = HL_ARRAY(l->arena, Affine, from->rank + 1);
   for (int d = 0, kept = 0; d < from->rank; d++)
     map[d] = hl_i64s_find(dims, d) < 0 ? ask->map[kept++] : affine_axis(l, from->dim[d], block);
-  Val *init = HL_ARRAY(l->arena, Val, 3 * n), *x = init + n, *out = x + n;
-  bool empty = false;
-  for (int d = 0; d < from->rank; d++)
-    empty = empty || from->dim[d] == 0;
-  for (int k = 0; k < n; k++)
-    init[k] = tile_operand(l, ask, n + k, NULL, ask->scope, false);
-  for (int k = 0; k < n && !empty; k++)
-    x[k] = tile_operand(l, ask, k, map, ask->scope, false);
-  if (l->why)
-    return NO_VAL;
-  if (empty)
-    return init[ask->leaf];
-  l->block.at[block].scope = ask->scope;
-  if (!tile_fold(l, hl_to_apply(inst), block, n, init, x, ask->scope, out))
-    return NO_VAL;
-  vec_push_in(l->arena, &l->folded, ((Folded){inst, ask->frame, ask->map, ask->scope, out}));
-  return out[ask->leaf];
+  return fold_at(l, ask, block, map, ask->scope, hl_shape_elements(from) == 0);
+}
+
+// --- reduce-window --------------------------------------------------------------------------------
+
+// Loops over the places of the window; padding and the holes of dilation are where a scope does not hold.
+Val tile_reduce_window(Lower *l, const Ask *ask) {
+  enum { MANY = 256 };
+  const HlShape *from = ask->inst->operands[0]->shape;
+  const HlWindow window = hl_window(ask->inst);
+  Val known;
+  if (!may_fold(ask->inst) || window.n != from->rank)
+    return tile_fail(l, "a reduction of other types");
+  if (find_folded(l, ask, &known))
+    return known;
+  int64_t places = 1;
+  for (int d = 0; d < window.n; d++)
+    if ((places *= window.at[d].size) > MANY)
+      return tile_fail(l, "a long window");
+  const int block = tile_block(l);
+  Affine *map = HL_ARRAY(l->arena, Affine, from->rank + 1);
+  int scope = ask->scope;
+  for (int d = 0; d < from->rank; d++) {
+    const HlWindowDim *w = &window.at[d];
+    const Affine first = affine_times(&ask->map[d], w->stride);
+    Affine offset = affine_axis(l, w->size, block);
+    offset = affine_times(&offset, w->rhs_dilate);
+    offset = affine_plus(&offset, -w->pad_low);
+    map[d] = affine_add(&first, &offset);
+    map[d] = affine_over(&map[d], w->lhs_dilate);
+    if (scope >= 0)
+      scope = tile_scope(l, scope, &map[d], from->dim[d]);
+  }
+  return fold_at(l, ask, block, map, scope < 0 ? ask->scope : scope, scope < 0);
 }

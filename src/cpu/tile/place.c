@@ -238,16 +238,21 @@ static bool place_node(Plan *p, int n, Place at) {
 
 // --- Reductions -----------------------------------------------------------------------------------
 
-// Whether a node of a body needs an accumulator of its block.
+// What a body folds, under its own name.
+static bool is_own_x(const Node *node) {
+  return node->block > 0 && (node->kind == NODE_SAME || node->kind == NODE_VEC);
+}
+
+// Whether a node is of a block's body: it needs an accumulator, or what is folded.
 static bool *find_steps(const Plan *p, int block) {
   const Lower *l = p->l;
   bool *steps = HL_ARRAY(l->arena, bool, l->node.n + 1);
   for (int n = 0; n < l->node.n; n++) {
     const Node *node = &l->node.at[n];
-    if (node->kind == NODE_ACC)
+    if (node->kind == NODE_ACC || is_own_x(node))
       steps[n] = node->block == block;
     for (int k = 0; k < node->n; k++)
-      steps[n] = steps[n] || (steps[node->arg[k]] && node->kind != NODE_RESULT);
+      steps[n] = steps[n] || (steps[node->arg[k]] && !is_own_x(node));
   }
   return steps;
 }
@@ -295,14 +300,8 @@ static bool place_reduce(Plan *p, int n, Place at) {
                      .scope = scope_of(p, from->scope, p->l->node.at[from->acc[k]].deps)};
     for (int s = 0; s < 2; s++)
       acc->copy[s] = copy_of(p, acc->acc, s);
-    if (b->own_row && !p->values.at[acc->x].is_row) {
-      if (out->fold == TILE_FOLD_LANES)
-        return tile_fail(p->l, "a body on what is the same everywhere").re >= 0;
+    if (b->own_row && !p->values.at[acc->x].is_row)
       acc->x = as_row(p, tile, acc->x);
-    }
-    for (int j = 0; j < k; j++)
-      if (out->fold == TILE_FOLD_LANES && out->acc[j].x == acc->x)
-        return tile_fail(p->l, "a body on one operand twice").re >= 0;
   }
   for (int k = 0; k < from->n_acc && out->fold != TILE_FOLD_LANES; k++)
     p->value[from->result[k]] = out->acc[k].result = out->acc[k].acc;
@@ -337,7 +336,7 @@ static void new_blocks(Plan *p) {
 static Place place_of_node(const Plan *p, int n) {
   const Node *node = &p->l->node.at[n];
   Place at = place_of(p, node->deps);
-  at.steps = at.block > 0 && p->block[at.block].steps[n];
+  at.steps = at.block > 0 && p->block[at.block].steps[n] && !is_own_x(node);
   return at;
 }
 

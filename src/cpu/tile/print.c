@@ -144,6 +144,9 @@ void tile_print(HlBuf *out, const CpuKernel *kernel) {
     const TileNest *nest = &p->nest[k];
     hl_buf_printf(out, "nest %d: %lld units, %lld a chunk\n", k, (long long)nest->units,
                   (long long)nest->chunk);
-    put_block(out, nest, &nest->grid, 0);
+    if (nest->copy_to >= 0)
+      hl_buf_printf(out, "  first b%d to b%d\n", nest->copy_from, nest->copy_to);
+    if (nest->units > 0)
+      put_block(out, nest, &nest->grid, 0);
   }
 }

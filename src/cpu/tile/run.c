@@ -304,7 +304,7 @@ static void fold_onto(Frame *f, const TileBlock *b, int64_t n, int64_t other) {
 
 static void fold_halves(Frame *f, const TileBlock *b, int64_t lanes) {
   void *x[TILE_MAX_ACCS];
-  for (int k = 0; k < b->n_acc; k++)
+  for (int k = 0; k < b->n_acc; k++)  // it has a place of its own where it is a copy
     x[k] = f->at[b->acc[k].x];
   while (lanes > 1) {
     const int64_t half = (lanes + 1) / 2;
@@ -453,11 +453,23 @@ static int64_t round_up(int64_t bytes) {
   return (bytes + 63) & ~(int64_t)63;
 }
 
-// Whether a result is written over an operand that a later pass may still read.
+static inline bool has(const TileBuffers *set, int buffer) {
+  return set->word[buffer / 64] >> buffer % 64 & 1;
+}
+
+// Whether a result is written over an operand that a later pass reads.
 static bool must_keep(const TileProgram *p, void *const *buffer, int operand) {
-  for (int k = p->first_out; p->n_nests > 1 && k < p->base.n_buffers; k++)
-    if (buffer[k] == buffer[operand] && p->bytes[operand] > 0 && p->bytes[k] > 0)
-      return true;
+  for (int k = p->first_out; k < p->base.n_buffers; k++) {
+    if (buffer[k] != buffer[operand] || p->bytes[operand] == 0 || p->bytes[k] == 0)
+      continue;
+    bool written = false;
+    for (int n = 0; n < p->n_nests; n++) {
+      const bool own = p->nest[n].copy_to == k;  // which has nothing to copy then
+      if (written && has(&p->nest[n].reads, operand) && !own)
+        return true;
+      written = written || has(&p->nest[n].writes, k);
+    }
+  }
   return false;
 }
 
@@ -489,6 +501,29 @@ static bool find_buffers(const TileProgram *p, CpuTeam *team, void *const *buffe
   return true;
 }
 
+typedef struct Copy {
+  char *to;
+  const char *from;
+  int64_t bytes;
+} Copy;
+enum { COPY_CHUNK = 1 << 18 };
+
+static bool copy_chunk(void *user, int64_t chunk, CpuMember *member) {
+  const Copy *c = user;
+  const int64_t at = chunk * COPY_CHUNK, left = c->bytes - at;
+  memcpy(c->to + at, c->from + at, (size_t)(left < COPY_CHUNK ? left : COPY_CHUNK));
+  return true;
+}
+
+// What a nest updates has to be there first.
+static bool copy_first(CpuTeam *team, const TileNest *nest, void *const *buffer) {
+  Copy c = {buffer[nest->copy_to], buffer[nest->copy_from], nest->copy_bytes};
+  if (c.to == c.from || c.bytes == 0)
+    return true;
+  return cpu_parallel(team, (c.bytes + COPY_CHUNK - 1) / COPY_CHUNK, 1e-10 * (double)c.bytes,
+                      copy_chunk, &c);
+}
+
 bool tile_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why) {
   const TileProgram *p = (const TileProgram *)(const void *)kernel;
   void *all[TILE_MAX_BUFFERS];
@@ -498,8 +533,10 @@ bool tile_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const
   for (int k = 0; k < p->n_nests; k++) {
     const TileNest *nest = &p->nest[k];
     Job job = {nest, own ? all : buffer};
-    const int64_t chunks = (nest->units + nest->chunk - 1) / nest->chunk;
-    if (!cpu_parallel(team, chunks, nest->seconds, run_chunk, &job))
+    if (nest->copy_to >= 0 && !copy_first(team, nest, job.buffer))
+      return false;
+    const int64_t chunks = nest->units > 0 ? (nest->units + nest->chunk - 1) / nest->chunk : 0;
+    if (chunks > 0 && !cpu_parallel(team, chunks, nest->seconds, run_chunk, &job))
       return false;
   }
   return true;

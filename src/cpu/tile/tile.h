@@ -104,7 +104,7 @@ typedef struct TileOp {
   VecFn *fn;
   VecFn *copy[2];     // CHOOSE: of a tile, of one element
   TileAccess access;  // LOAD, STORE; IOTA its sum and steps
-  const TileAccess *aim;    // VEC, CHOOSE, PACK: out is written there at once ...
+  TileAccess *aim;    // VEC, CHOOSE, PACK: out is written there at once ...
   bool aimed;         // ... and STORE has nothing left to do
   VecIota *iota;
   int var;            // INDEX
@@ -157,6 +157,10 @@ typedef struct TileBlock {
   int64_t part;             // how many of loop[0] are in a part
 } TileBlock;
 
+typedef struct TileBuffers {  // a set of them
+  uint64_t word[TILE_MAX_BUFFERS / 64];
+} TileBuffers;
+
 typedef struct TileNest {
   int n_vars;
   const int64_t *extent;    // of each variable
@@ -171,6 +175,7 @@ typedef struct TileNest {
   double seconds;           // on one thread, about
   int copy_from, copy_to;   // buffers: copied first where they are not one (dynamic-update-slice); -1: none
   int64_t copy_bytes;
+  TileBuffers reads, writes;
 } TileNest;
 
 typedef struct TileProgram {
