@@ -167,15 +167,29 @@ static int n_in_place(const HlInst *inst) {
 // order; -1: there are no more. -2: that one is none.
 enum { NO_MORE = -1, NONE_HERE = -2 };
 
-static int in_place_of_fusion(const HlInst *fusion, int k) {
+// The instruction that makes result k of a fusion, bitcasts included; NULL: there is none.
+static const HlInst *result_of_fusion(const HlInst *fusion, int k) {
   const HlInst *root = fusion_body(fusion)->root;
-  bool is_tuple = root->op == HL_OP_TUPLE;
-  if (k >= (is_tuple ? (int)root->n_operands : 1))
+  if (root->op == HL_OP_TUPLE)
+    return k < (int)root->n_operands ? root->operands[k] : NULL;
+  return k == 0 ? root : NULL;
+}
+
+static const HlInst *below_bitcasts(const HlInst *inst) {
+  while (inst->op == HL_OP_BITCAST)
+    inst = inst->operands[0];
+  return inst;
+}
+
+static int in_place_of_fusion(const HlInst *fusion, int k) {
+  const HlInst *result = result_of_fusion(fusion, k);
+  if (!result)
     return NO_MORE;
-  const HlInst *result = is_tuple ? root->operands[k] : root;
-  if (!is_in_place(result) || result->operands[0]->op != HL_OP_PARAMETER)
+  result = below_bitcasts(result);
+  if (!is_in_place(result))
     return NONE_HERE;
-  return (int)hl_parameter_number(result->operands[0]);
+  const HlInst *buffer = below_bitcasts(result->operands[0]);
+  return buffer->op == HL_OP_PARAMETER ? (int)hl_parameter_number(buffer) : NONE_HERE;
 }
 
 static int in_place_operand(const HlInst *consumer, int k) {
@@ -247,8 +261,8 @@ static bool reads_what_is_written(const HlInst *producer, const HlInst *slice,
   return true;
 }
 
-// Something that is not elementwise, other than the update, computes from a parameter of a body.
-static bool reaches_another(const HlInst *param, const HlInst *update) {
+// Something other than `except` that is not elementwise computes from a parameter of a body.
+static bool reaches_another(const HlInst *param, const HlInst *except, bool bitcasts_count) {
   const HlComp *body = param->comp;
   HlArena *arena = body->module->arena;
   HlMark mark = hl_arena_mark(arena);
@@ -258,33 +272,37 @@ static bool reaches_another(const HlInst *param, const HlInst *update) {
   for (const HlInst *inst = param->next; inst && !found; inst = inst->next) {
     for (uint32_t k = 0; k < inst->n_operands && !reached[inst->id]; k++)
       reached[inst->id] = reached[inst->operands[k]->id];
-    found = reached[inst->id] && inst != update && counts_as_non_elementwise(inst);
+    found = reached[inst->id] && inst != except &&
+            (counts_as_non_elementwise(inst) || (bitcasts_count && inst->op == HL_OP_BITCAST));
   }
   hl_arena_release(arena, mark);
   return found;
 }
 
-static bool reaches_another_in(const HlInst *consumer, const HlInst *producer,
-                               const HlInst *update) {
+static bool reaches_another_in(const HlInst *consumer, const HlInst *producer, const HlInst *except,
+                               bool bitcasts_count) {
   if (consumer->op != HL_OP_FUSION)
     return false;
   int at = fusion_operand_index(consumer, producer);
-  return at >= 0 && reaches_another(fusion_body(consumer)->params[at], update);
+  return at >= 0 && reaches_another(fusion_body(consumer)->params[at], except, bitcasts_count);
 }
 
-static bool breaks_update(const HlInst *producer, const HlInst *consumer) {
-  Match reader = find_non_elementwise(producer), update = find_updates(consumer);
+// `k`: which of the consumer's results is written over what the producer reads or makes.
+static bool breaks_update(const HlInst *producer, const HlInst *consumer, int k) {
+  const Match reader = find_non_elementwise(producer);
   if (reader.n > 1)
     return true;
-  if (reader.n == 1) {
-    if (update.n == 0)
-      return false;
-    bool is_slice = reader.inst->op == HL_OP_SLICE || reader.inst->op == HL_OP_DYNAMIC_SLICE;
-    if (update.n > 1 || !is_slice ||
-        !reads_what_is_written(producer, reader.inst, consumer, update.inst))
-      return true;
-  }
-  return reaches_another_in(consumer, producer, update.n == 1 ? update.inst : NULL);
+  if (reader.n == 0)  // what follows the update, if only a bitcast, is then no part of it
+    return reaches_another_in(
+        consumer, producer, consumer->op == HL_OP_FUSION ? result_of_fusion(consumer, k) : consumer,
+        false);
+  const Match update = find_updates(consumer);
+  if (update.n == 0)
+    return false;
+  const bool is_slice = reader.inst->op == HL_OP_SLICE || reader.inst->op == HL_OP_DYNAMIC_SLICE;
+  return update.n > 1 || !is_slice ||
+         !reads_what_is_written(producer, reader.inst, consumer, update.inst) ||
+         reaches_another_in(consumer, producer, update.inst, true);
 }
 
 bool fusion_breaks_in_place(const HlInst *producer, const HlInst *consumer) {
@@ -299,7 +317,7 @@ bool fusion_breaks_in_place(const HlInst *producer, const HlInst *consumer) {
       if ((int)o != number && consumer->operands[o] == buffer)
         return true;
     bool matters = buffer == producer || fusion_operand_index(producer, buffer) >= 0;
-    if (matters && breaks_update(producer, consumer))
+    if (matters && breaks_update(producer, consumer, k))
       return true;
   }
 }
