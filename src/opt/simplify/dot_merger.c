@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "opt/ask/dots.h"
+#include "opt/ask/layouts.h"
 #include "opt/passes.h"
 
 static int *find_levels(HlPass *p, const HlComp *comp) {
@@ -157,6 +158,17 @@ static bool is_matrix(const HlShape *shape) {
   return n <= 2;
 }
 
+// A reshape once more, since the one that was there may have other readers; it lies as what it is a view of does.
+static HlInst *view_again(HlPass *p, HlInst *x) {
+  if (x->op != HL_OP_RESHAPE)
+    return x;
+  HlInst *made = hl_inst_copy(x->comp, x, NULL, 1, &x->operands[0]);
+  const HlShape *shape = hl_align_layouts(p->m->shapes, x->operands[0]->shape, x->shape);
+  if (shape)
+    hl_set_shape(made, shape);
+  return made;
+}
+
 // A matrix that is a reshape, of a transpose maybe, by what it is a view of: summed over in one dimension, free ones as they are.
 // A view that only drops dimensions of size 1 stays.
 static Side behind_views(HlPass *p, HlBuild *b, HlInst *x, HlI64s contract) {
@@ -212,15 +224,49 @@ static void attribute(HlInst *made, const HlInst *base) {
     hl_remove_attr(made, HL_A_FRONTEND_ATTRIBUTES);
 }
 
+// The transpose that is all that reads a reshape of a part, if it takes what the part has of the other side, cut into
+// dimensions, to the front: a reshape of the part's transpose is the same.
+static HlInst *turned_by(const HlInst *part, const HlInst *reshape) {
+  const HlUse *use = reshape->first_use;
+  if (part->shape->rank != 2 || !use || use != reshape->last_use || hl_has_control(reshape) ||
+      use->user->op != HL_OP_TRANSPOSE || hl_has_control(use->user) || hl_sharding(use->user))
+    return NULL;
+  const int cut = second_from(reshape->shape, part->shape), rank = reshape->shape->rank;
+  const HlI64s order = hl_dims(use->user);
+  for (int k = 0; k < rank; k++)
+    if (order.at[k] != (k + cut) % rank)
+      return NULL;
+  return cut > 0 && cut < rank ? use->user : NULL;
+}
+
+static void turn(HlPass *p, HlInst *slice, HlInst *reshape, HlInst *transpose) {
+  const HlShape *rows = slice->shape;
+  static const int64_t swap[] = {1, 0};
+  const int64_t dim[] = {rows->dim[1], rows->dim[0]};
+  const HlShape *across = hl_align_transpose(
+      p->m->shapes, rows, hl_shape_array(p->m->shapes, rows->dtype, 2, dim), (HlI64s){swap, 2});
+  if (!across)
+    return;
+  HlInst *turned = hl_inst_copy(slice->comp, transpose, across, 1, &slice);
+  hl_set_ints(turned, HL_A_DIMENSIONS, (HlI64s){swap, 2});
+  HlInst *split = hl_inst_copy(slice->comp, reshape, transpose->shape, 1, &turned);
+  hl_replace_uses(transpose, split);
+  hl_erase(transpose);
+  hl_erase(reshape);
+}
+
 // Since 0.11 the parts lie in rows, as the whole does, whatever order the dots had, unless somebody reads them in memory; and
 // reshapes are of the parts themselves, or them.
 static void tidy(HlPass *p, HlInst *slice, HlInst *part) {
   for (const HlUse *use = part->first_use, *next; use; use = next) {
-    HlInst *user = use->user;
+    HlInst *user = use->user, *across;
     next = use->next;
-    if (part != slice && user->op == HL_OP_RESHAPE &&
-        hl_shape_same_dims(user->shape, slice->shape) && user != user->comp->root &&
-        !hl_has_control(user)) {
+    if (user->op == HL_OP_RESHAPE && (across = turned_by(part, user)) != NULL &&
+        across != across->comp->root)
+      turn(p, slice, user, across);
+    else if (part != slice && user->op == HL_OP_RESHAPE &&
+             hl_shape_same_dims(user->shape, slice->shape) && user != user->comp->root &&
+             !hl_has_control(user)) {
       hl_replace_uses(user, slice);
       hl_erase(user);
     } else if (part != slice && user->op == HL_OP_RESHAPE)
@@ -256,7 +302,7 @@ static bool merge(HlPass *p, HlInst **group, int n, int shared) {
     const Side side = behind_views(p, &b, sides[shared], d.contract[shared]);
     if (side.x != sides[shared])
       base = side.x->op == HL_OP_RESHAPE ? side.x->operands[0] : side.x;
-    sides[shared] = side.x;
+    sides[shared] = side.x == sides[shared] ? view_again(p, side.x) : side.x;
     d.contract[shared] = side.contract;
     n_free = side.n_free;
   }
