@@ -31,6 +31,30 @@ typedef struct Entry {
 } Entry;
 typedef VEC(Entry) Entries;
 
+// Who reads an instruction, as of the time when nothing was forgotten since.
+typedef struct Users {
+  HlInst **at;
+  int n, capacity;
+  uint32_t known;  // how often all was forgotten before, plus one; 0: never asked
+} Users;
+
+// What the kernel of a user took with the producer inside, when that was asked last.
+typedef struct Pair {
+  const HlInst *user;
+  GpuTime fused;
+} Pair;
+
+// What is kept of an instruction's price, so that it is known which part is no longer true.
+typedef struct Priced {
+  GpuTime queued;                 // the price at which it waits; NEVER: it does not
+  GpuTime alone;                  // its kernel's time, before the step in which it changed
+  GpuTime removed;                // of what it was before a step: what no longer counts
+  uint32_t alone_in, removed_in;  // steps
+  Pair *at;                       // by user
+  int n, capacity;
+  bool known;
+} Priced;
+
 typedef struct Queue {
   HlPass *p;
   HlComp *comp;
@@ -39,6 +63,9 @@ typedef struct Queue {
   GpuCost **cost;     // by id
   uint32_t *seen;     // by id: the step in which it was met
   uint32_t step;
+  Users *users;    // by id
+  Priced *priced;  // by id
+  uint32_t n_forgotten;
   uint32_t *asked;  // by id: the price for which it was asked
   uint32_t prices;
   bool *needs_tile;  // by id
@@ -143,15 +170,46 @@ static bool may_fuse(Queue *q, const HlInst *producer, const HlInst *consumer) {
 // Of the users' kernels and the producer's own.
 typedef struct Times {
   GpuTime fused, unfused;
+  int n;  // users
 } Times;
 
-// What a user that has no kernel costs counts, too: nothing by itself, all that the producer costs with it inside.
-static GpuTime price(Queue *q, const HlInst *producer, Times *times) {
-  if (producer->op == HL_OP_BITCAST)
-    return ALWAYS;
-  const HlTarget *t = gpu_target(q->p);
-  const bool by_tiles = gpu_is_triton(producer);
-  *times = (Times){0};
+static Pair *find_pair(const Priced *priced, const HlInst *user) {
+  for (int k = 0; k < priced->n; k++)
+    if (priced->at[k].user == user)
+      return &priced->at[k];
+  return NULL;
+}
+
+static void forget_pair(Priced *priced, const HlInst *user) {
+  Pair *pair = find_pair(priced, user);
+  if (pair)
+    *pair = priced->at[--priced->n];
+}
+
+static bool has_times(const HlInst *producer, const HlInst *user) {
+  return !gpu_is_triton(producer) && !gpu_is_triton(user);
+}
+
+// With one user; a tile of the producer is computed once for a tile of the result.
+static void add_times(Queue *q, const HlInst *producer, const HlInst *user, Times *times) {
+  times->n++;
+  if (!has_times(producer, user))
+    return;
+  const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
+  const GpuTime fused =
+      gpu_time_fused(gpu_target(q->p), producer, of_producer, user, of_user, false);
+  Priced *priced = &q->priced[producer->id];
+  Pair *pair = priced->known ? find_pair(priced, user) : NULL;
+  if (pair)
+    pair->fused = fused;
+  else
+    vec_push_in(q->p->arena, priced, ((Pair){user, fused}));
+  times->unfused += of_user->alone;
+  times->fused += fused;
+}
+
+// Whether all users that have a kernel may take the producer in, and there is one.
+static bool may_fuse_all(Queue *q, const HlInst *producer) {
   bool has_user = false;
   q->prices++;
   for (const HlUse *use = producer->first_use; use; use = use->next) {
@@ -160,18 +218,87 @@ static GpuTime price(Queue *q, const HlInst *producer, Times *times) {
       continue;
     q->asked[user->id] = q->prices;
     if (user->op != HL_OP_BITCAST && !may_fuse(q, producer, user))
-      return NEVER;
+      return false;
     has_user |= user->op != HL_OP_BITCAST;
-    if (by_tiles || gpu_is_triton(user))
-      continue;  // a tile of the producer is computed once for a tile of the result
-    const GpuCost *of_producer = cost_of(q, producer), *of_user = cost_of(q, user);
-    times->unfused += of_user->alone;
-    times->fused += gpu_time_fused(t, producer, of_producer, user, of_user, false);
   }
-  if (!has_user)
+  return has_user;
+}
+
+// What a user that has no kernel costs counts, too: nothing by itself, all that the producer costs with it inside.
+static GpuTime price(Queue *q, const HlInst *producer, Times *times) {
+  if (producer->op == HL_OP_BITCAST)
+    return ALWAYS;
+  *times = (Times){0};
+  if (!may_fuse_all(q, producer))
     return NEVER;
-  times->unfused += gpu_time_to_launch(t) + cost_of(q, producer)->alone;
+  for (const HlUse *use = producer->first_use; use; use = use->next)
+    if (hl_is_first_use(use))
+      add_times(q, producer, use->user, times);
+  q->priced[producer->id].known = true;
+  times->unfused += gpu_time_to_launch(gpu_target(q->p)) + cost_of(q, producer)->alone;
   return times->unfused - times->fused;
+}
+
+// Of what waits only what a step has changed is priced anew, as in XLA: where the producer itself changed, too, what it takes
+// inside its other users is what it was.
+static GpuTime price_again(Queue *q, const HlInst *producer, HlInst *const *fusions, int n,
+                           Times *times) {
+  const Priced *priced = &q->priced[producer->id];
+  if (priced->removed_in != q->step || priced->queued == NEVER)
+    return price(q, producer, times);
+  *times = (Times){0};
+  if (!may_fuse_all(q, producer))
+    return NEVER;
+  for (int k = 0; k < n; k++)
+    if (fusion_operand_index(fusions[k], producer) >= 0)
+      add_times(q, producer, fusions[k], times);
+  q->priced[producer->id].known = true;
+  times->unfused += cost_of(q, producer)->alone - priced->removed;
+  return priced->queued + times->unfused - times->fused;
+}
+
+// --- Users in XLA's order -----------------------------------------------------------------------
+
+// Which user takes a producer first tells how a kernel's parameters are numbered and what it computes twice. XLA has users in a
+// vector: who is new stands last, and where one leaves, the last one takes the place.
+
+static Users *users_of(Queue *q, const HlInst *inst) {
+  Users *users = &q->users[inst->id];
+  if (users->known == q->n_forgotten + 1)
+    return users;
+  users->known = q->n_forgotten + 1;
+  users->n = 0;
+  for (const HlUse *use = inst->first_use; use; use = use->next)
+    if (hl_is_first_use(use))
+      vec_push_in(q->p->arena, users, use->user);
+  return users;
+}
+
+// Before edges change that these have.
+static void know_users(Queue *q, const HlInst *inst) {
+  users_of(q, inst);
+  for (uint32_t k = 0; k < inst->n_operands; k++)
+    users_of(q, inst->operands[k]);
+}
+
+static int find_user(const Users *users, const HlInst *user) {
+  for (int k = 0; k < users->n; k++)
+    if (users->at[k] == user)
+      return k;
+  return -1;
+}
+
+static void add_user(Queue *q, const HlInst *inst, HlInst *user) {
+  Users *users = users_of(q, inst);
+  if (find_user(users, user) < 0)
+    vec_push_in(q->p->arena, users, user);
+}
+
+static void remove_user(Queue *q, const HlInst *inst, const HlInst *user) {
+  Users *users = users_of(q, inst);
+  const int k = find_user(users, user);
+  if (k >= 0)
+    users->at[k] = users->at[--users->n];
 }
 
 // --- Telling of it ------------------------------------------------------------------------------
@@ -213,18 +340,15 @@ static void tell_price(Queue *q, const HlInst *producer, GpuTime saved, const Ti
     const char *why = refuses_users(q, producer, &user);
     step.why = why ? why : "not fusing because there are only bitcast users";
   } else {
-    int n = 0;
-    for (const HlUse *use = producer->first_use; use; use = use->next)
-      n += hl_is_first_use(use);
+    const Users *of = users_of(q, producer);
+    const int n = of->n;
     const char **users = HL_ARRAY(q->p->arena, const char *, n + 1);
-    n = 0;
-    for (const HlUse *use = producer->first_use; use; use = use->next)
-      if (hl_is_first_use(use))
-        users[n++] = use->user->name->text;
+    for (int k = 0; k < n; k++)
+      users[k] = of->at[k]->name->text;
     step.kind = HL_STEP_PRICED;
     step.users = users;
     step.n_users = n;
-    const GpuTime launches = n * gpu_time_to_launch(gpu_target(q->p));  // of the users, either way
+    const GpuTime launches = times->n * gpu_time_to_launch(gpu_target(q->p));  // either way
     step.us_fused = (double)(times->fused + launches) / UNITS_PER_US;
     step.us_unfused = (double)(times->unfused + launches) / UNITS_PER_US;
   }
@@ -233,7 +357,8 @@ static void tell_price(Queue *q, const HlInst *producer, GpuTime saved, const Ti
 
 // --- The queue ----------------------------------------------------------------------------------
 
-static void enqueue(Queue *q, HlInst *inst) {
+// What a step has made of some users is `fusions`.
+static void enqueue(Queue *q, HlInst *inst, HlInst *const *fusions, int n) {
   q->version[inst->id]++;
   if (inst->op == HL_OP_CONSTANT || inst->op == HL_OP_PARAMETER || inst->op == HL_OP_TUPLE ||
       inst->op == HL_OP_GET_TUPLE_ELEMENT)
@@ -245,7 +370,8 @@ static void enqueue(Queue *q, HlInst *inst) {
     return;
   }
   Times times;
-  const GpuTime of_inst = price(q, inst, &times);
+  const GpuTime of_inst = price_again(q, inst, fusions, n, &times);
+  q->priced[inst->id].queued = of_inst >= 0 ? of_inst : NEVER;
   if (hl_wants_fusion_steps(q->p))
     tell_price(q, inst, of_inst, &times);
   if (of_inst >= 0)
@@ -254,13 +380,38 @@ static void enqueue(Queue *q, HlInst *inst) {
 
 // --- Fusing -------------------------------------------------------------------------------------
 
+static void note_alone(Queue *q, const HlInst *inst, GpuTime alone) {
+  Priced *priced = &q->priced[inst->id];
+  if (priced->alone_in == q->step)
+    return;
+  priced->alone = alone;
+  priced->alone_in = q->step;
+}
+
+// The consumer by itself becomes a fusion, which has its users.
+static HlInst *wrap(Queue *q, HlInst *consumer, int kind) {
+  const int n = (int)consumer->n_operands;
+  HlInst **operands = HL_ARRAY(q->p->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++)
+    operands[k] = consumer->operands[k];
+  const Users users = *users_of(q, consumer);
+  HlInst *fusion = fusion_wrap(q->p->arena, consumer, kind, "fusion", "fused_computation");
+  q->users[fusion->id] = users;
+  for (int k = 0; k < n; k++)
+    add_user(q, operands[k], fusion);
+  for (int k = 0; k < n; k++)
+    remove_user(q, operands[k], consumer);
+  return fusion;
+}
+
 static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
   HlArena *scratch = q->p->arena;
+  know_users(q, producer);
+  know_users(q, consumer);
+  note_alone(q, consumer, cost_of(q, consumer)->alone);
   int kind = gpu_kind(gpu_emitter_of_both(producer, cost_of(q, producer)->emitter, consumer,
                                           cost_of(q, consumer)->emitter));
-  HlInst *fusion = consumer->op == HL_OP_FUSION
-                       ? consumer
-                       : fusion_wrap(scratch, consumer, kind, "fusion", "fused_computation");
+  HlInst *fusion = consumer->op == HL_OP_FUSION ? consumer : wrap(q, consumer, kind);
   const HlInst *like = gpu_is_triton(fusion) ? fusion : producer;
   q->needs_tile[fusion->id] = gpu_is_triton(like);
   if (!gpu_is_triton(like))
@@ -268,20 +419,22 @@ static HlInst *fuse(Queue *q, HlInst *producer, HlInst *consumer) {
   else if (like != fusion)
     gpu_set_triton(scratch, fusion, like);
   fusion_fuse(scratch, fusion, producer);
+  for (uint32_t k = 0; k < producer->n_operands; k++)
+    add_user(q, producer->operands[k], fusion);
+  remove_user(q, producer, fusion);
   q->cost[fusion->id] = NULL;
   return fusion;
 }
 
-static HlInst **users_of(Queue *q, const HlInst *producer, int *n) {
-  *n = 0;
-  for (const HlUse *use = producer->first_use; use; use = use->next)
-    *n += hl_is_first_use(use);
-  HlInst **users = HL_ARRAY(q->p->arena, HlInst *, *n + 1);
-  *n = 0;
-  for (const HlUse *use = producer->first_use; use; use = use->next)
-    if (hl_is_first_use(use))
-      users[(*n)++] = use->user;
-  return users;
+static void erase(Queue *q, HlInst *producer) {
+  for (uint32_t k = 0; k < producer->n_operands; k++)
+    remove_user(q, producer->operands[k], producer);
+  fusion_erase(producer);
+}
+
+static GpuTime alone_before(Queue *q, const HlInst *inst) {
+  const Priced *priced = &q->priced[inst->id];
+  return priced->alone_in == q->step ? priced->alone : cost_of(q, inst)->alone;
 }
 
 // Pricing what many use takes long, and one user more or less changes little: it is priced once.
@@ -294,11 +447,11 @@ static bool has_many_users(const HlInst *inst) {
   return n > MANY_USERS;
 }
 
-static void enqueue_once(Queue *q, HlInst *inst) {
+static void enqueue_once(Queue *q, HlInst *inst, HlInst *const *fusions, int n) {
   if (q->seen[inst->id] == q->step || (q->version[inst->id] > 0 && has_many_users(inst)))
     return;
   q->seen[inst->id] = q->step;
-  enqueue(q, inst);
+  enqueue(q, inst, fusions, n);
 }
 
 // Prices of what the fusions read, of them, and of those that share a user with the producer, have
@@ -306,15 +459,41 @@ static void enqueue_once(Queue *q, HlInst *inst) {
 static void enqueue_around(Queue *q, HlInst *const *fusions, int n) {
   for (int k = 0; k < n; k++) {
     for (uint32_t o = 0; o < fusions[k]->n_operands; o++)
-      enqueue_once(q, fusions[k]->operands[o]);
-    enqueue_once(q, fusions[k]);
+      enqueue_once(q, fusions[k]->operands[o], fusions, n);
+    enqueue_once(q, fusions[k], fusions, n);
   }
 }
 
+// Of the price of what waits and is read by what was fused: what the users told that were there before.
+static void find_removed(Queue *q, const HlInst *inst, const HlInst *producer, HlInst *const *users,
+                         int n) {
+  Priced *priced = &q->priced[inst->id];
+  if (priced->removed_in == q->step || priced->queued == NEVER || !priced->known)
+    return;
+  priced->removed_in = q->step;
+  priced->removed = alone_before(q, inst);
+  for (int k = 0; k <= n; k++) {
+    const HlInst *user = k < n ? users[k] : producer;
+    const Pair *pair = find_pair(priced, user);
+    if (pair)
+      priced->removed += alone_before(q, user) - pair->fused;
+  }
+}
+
+static void forget_price(Queue *q, const HlInst *inst) {
+  q->priced[inst->id].n = 0;
+  q->priced[inst->id].known = false;
+}
+
 static void fuse_into_users(Queue *q, HlInst *producer) {
-  int n, n_fused = 0;
-  HlInst **users = users_of(q, producer, &n);
+  const int n = users_of(q, producer)->n;
+  int n_fused = 0;
+  HlInst **users = HL_ARRAY(q->p->arena, HlInst *, n + 1);
+  HlInst **fusions = HL_ARRAY(q->p->arena, HlInst *, n + 1);
+  for (int k = 0; k < n; k++)
+    users[k] = users_of(q, producer)->at[k];
   q->step++;
+  note_alone(q, producer, cost_of(q, producer)->alone);
   for (int k = 0; k < n; k++)
     if (users[k]->op != HL_OP_BITCAST && hl_alive(users[k]) && may_fuse(q, producer, users[k]) &&
         hl_change(q->p, "fuse", users[k], producer)) {
@@ -326,12 +505,22 @@ static void fuse_into_users(Queue *q, HlInst *producer) {
                                                 .n_users = 1,
                                                 .fusion = fusion->name->text});
       if (!producer->first_use)
-        fusion_erase(producer);
+        erase(q, producer);
       if (hl_changed(q->p))
-        users[n_fused++] = fusion;
+        fusions[n_fused++] = fusion;
+      else
+        q->n_forgotten++;
     }
   q->grew |= n_fused > 0;
-  enqueue_around(q, users, n_fused);
+  for (int k = 0; k < n_fused; k++)
+    for (uint32_t o = 0; o < fusions[k]->n_operands; o++)
+      find_removed(q, fusions[k]->operands[o], producer, users, n);
+  for (int k = 0; k < n_fused; k++) {
+    forget_price(q, fusions[k]);
+    for (uint32_t o = 0; o < fusions[k]->n_operands; o++)
+      forget_pair(&q->priced[fusions[k]->operands[o]->id], fusions[k]);
+  }
+  enqueue_around(q, fusions, n_fused);
 }
 
 // Scalars are written into the code of whoever uses them.
@@ -345,11 +534,16 @@ static void fuse_constants(Queue *q) {
 
 static Queue start_queue(HlPass *p, HlComp *comp) {
   uint32_t n_ids = comp->next_id + comp->n_insts;
+  Priced *priced = HL_ARRAY(p->arena, Priced, n_ids);
+  for (uint32_t k = 0; k < n_ids; k++)
+    priced[k].queued = NEVER;
   return (Queue){.p = p,
+                 .priced = priced,
                  .comp = comp,
                  .version = HL_ARRAY(p->arena, uint32_t, n_ids),
                  .cost = HL_ARRAY(p->arena, GpuCost *, n_ids),
                  .needs_tile = HL_ARRAY(p->arena, bool, n_ids),
+                 .users = HL_ARRAY(p->arena, Users, n_ids),
                  .asked = HL_ARRAY(p->arena, uint32_t, n_ids),
                  .seen = HL_ARRAY(p->arena, uint32_t, n_ids)};
 }
@@ -398,11 +592,13 @@ static void fuse_comp(HlPass *p, HlComp *comp) {
   int n;
   HlInst **insts = hl_pass_insts(p, comp, &n);
   for (int k = 0; k < n; k++)
-    enqueue(&q, insts[k]);
+    enqueue(&q, insts[k], NULL, 0);
   while (q.heap.n > 0) {
     Entry next = entries_pop(&q.heap);
-    if (next.version == q.version[next.inst->id] && hl_alive(next.inst))
-      fuse_into_users(&q, next.inst);
+    if (next.version != q.version[next.inst->id] || !hl_alive(next.inst))
+      continue;
+    q.priced[next.inst->id].queued = NEVER;
+    fuse_into_users(&q, next.inst);
   }
   // Prices of constants are never asked for: they cost nothing where they are used.
   fuse_constants(&q);
