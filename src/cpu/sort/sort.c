@@ -1,9 +1,4 @@
-// cpu/sort/sort.c: kernels of sort.
-//
-// A row is packed into records, the records are sorted by their keys, and the results are unpacked from them. There are two ways to
-// make records (plans). Where keys and what follows them fit, they hold all there is of the elements, and nothing else is
-// looked at any more. Else they hold the keys and the place, by which the results are picked; so also in rows where a key does not say
-// what the element was (-0, NaN). Keys of more than 64 bits are sorted by one after the other, the least first.
+// cpu/sort/sort.c: running sorts.
 //
 // Rows go to threads as they come; of few long rows each is cut into parts (radix.h). Rows in which the comparator is no order,
 // and comparators that are no keys at all, are merged (merge.h).
@@ -12,249 +7,28 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cpu/kernel/kernel.h"
-#include "cpu/sort/bits.h"
 #include "cpu/sort/merge.h"
 #include "cpu/sort/radix.h"
+#include "cpu/sort/sort.h"
 
-enum { LONG_ROW = 1 << 15, PART = 1 << 16, MOST_PARTS = 32, CHUNK = 1 << 14, MOST_OPERANDS = 1000 };
+enum {
+  LONG_ROW = 1 << 15,  // so long that threads share it
+  PART = 1 << 16,      // about as much as a part of one has
+  MOST_PARTS = 32,
+  CHUNK = 1 << 14  // elements of short rows that are a chunk
+};
 
-typedef struct Plan {
-  int size, low;  // of radix.h
-  int n_keys, n_fields;
-  SortField *field;  // keys, then the other operands or the place
-} Plan;
-
-static const SortField place_field = {.form = SORT_PLACE, .parts = 1, .bytes = 4, .fresh = true};
-
-typedef struct Sort {
-  CpuKernel kernel;
-  int n;  // operands
-  const HlDtype *dtype;
-  int64_t length, rows;  // of a row; how many
-  int n_dims;            // of rows; the first is the fastest
-  const int64_t *dim;
-  const int64_t *stride;      // by buffer: of the elements of a row
-  const int64_t *row_stride;  // by buffer and dimension
-  Plan whole;                 // size 0: there is none
-  Plan *placed;               // the one that decides least first
-  int n_placed;
-  unsigned fails;          // SORT_SAW_*: rows with one of these are merged
-  const Machine *machine;  // NULL: not needed, or not to be had
-  MachineKey key;          // what it makes of each element, where has_key
-  bool has_key;
-  int size;  // bytes of the largest record and element
-} Sort;
-
-extern const CpuKernelKind cpu_kind_sort;
-
-// --- Plans --------------------------------------------------------------------------------------
-
-static SortField key_field(const Sort *s, const SortKey *key) {
-  const int bytes = hl_dtype_bytes(key->dtype);
-  const uint64_t sign = (uint64_t)1 << (8 * bytes - 1), ones = sign | (sign - 1);
-  SortField f = {.form = key->kind,
-                 .operand = key->operand,
-                 .part = key->part,
-                 .parts = hl_is_complex(s->dtype[key->operand]) ? 2 : 1,
-                 .bytes = bytes,
-                 .table = key->table};
-  if (key->kind == SORT_INTEGER && hl_is_signed(key->dtype))
-    f.flip = sign;
-  if (key->kind == SORT_FLOAT)
-    f.most = bits_largest_number(key->dtype);
-  if (key->down)
-    f.flip ^= ones;
-  return f;
-}
-
-// Puts keys into the highest bits, the others below; false: they need more than there is.
-static bool lay_out(Plan *p) {
-  int keys = 0, others = 0;
-  for (int k = 0; k < p->n_fields; k++)
-    *(k < p->n_keys ? &keys : &others) += 8 * p->field[k].bytes;
-  if (keys > 64 || others > 64)
-    return false;
-  p->size = keys + others <= 32 ? 4 : keys + others <= 64 ? 8 : 16;
-  const int width = p->size == 4 ? 32 : 64;
-  p->low = width - keys;
-  for (int k = 0, at = width; k < p->n_fields; k++) {
-    SortField *f = &p->field[k];
-    if (k == p->n_keys && p->size == 16)
-      at = width;
-    at -= 8 * f->bytes;
-    f->shift = at;
-    f->high = p->size == 16 && k < p->n_keys;
-    f->fresh = at + 8 * f->bytes == width;
-  }
-  return true;
-}
-
-static bool is_key(const SortKey *key, int n_keys, int operand, int part) {
-  for (int k = 0; k < n_keys; k++)
-    if (key[k].operand == operand && key[k].part == part)
-      return true;
-  return false;
-}
-
-// All of all operands.
-static bool plan_whole(Sort *s, HlArena *arena, const SortKey *key, int n_keys) {
-  Plan *p = &s->whole;
-  p->field = HL_ARRAY(arena, SortField, n_keys + s->n);
-  for (; p->n_keys < n_keys; p->n_keys++)
-    p->field[p->n_keys] = key_field(s, &key[p->n_keys]);
-  p->n_fields = n_keys;
-  for (int k = 0; k < s->n; k++) {
-    const bool one = is_key(key, n_keys, k, 0), two = is_key(key, n_keys, k, 1);
-    if (hl_is_complex(s->dtype[k]) ? one && two : one)
-      continue;
-    const int bytes = hl_dtype_bytes(s->dtype[k]);
-    if (one || two || bytes > 8)
-      return false;
-    p->field[p->n_fields++] =
-        (SortField){.form = SORT_INTEGER, .operand = k, .parts = 1, .bytes = bytes};
-  }
-  return lay_out(p);
-}
-
-// As many of the keys before `n_keys` as fit, and the place; how many.
-static int plan_placed(const Sort *s, Plan *p, HlArena *arena, const SortKey *key, int n_keys) {
-  int first = n_keys, bytes = 0;
-  while (first > 0 && bytes + hl_dtype_bytes(key[first - 1].dtype) <= 8)
-    bytes += hl_dtype_bytes(key[--first].dtype);
-  p->field = HL_ARRAY(arena, SortField, n_keys - first + 1);
-  for (int k = first; k < n_keys; k++)
-    p->field[p->n_keys++] = key_field(s, &key[k]);
-  p->field[p->n_keys] = (SortField){.form = SORT_PLACE, .parts = 1, .bytes = 4};
-  p->n_fields = p->n_keys + 1;
-  lay_out(p);
-  p->field[p->n_keys].shift = 0;
-  return first;
-}
-
-// The key is what the machine makes of an element.
-static void plan_computed(Plan *p, HlArena *arena) {
-  *p = (Plan){.size = 16, .n_fields = 1, .field = HL_ARRAY(arena, SortField, 1)};
-  p->field[0] = place_field;
-}
-
-// --- Making -------------------------------------------------------------------------------------
-
-// The dimensions of rows, those that lie closest in operand 0 first.
-static void set_rows(Sort *s, HlArena *arena, const HlInst *inst, int64_t dimension) {
-  const HlShape *shape = inst->operands[0]->shape;
-  const int64_t *lies = cpu_strides(arena, shape);
-  int64_t *of = HL_ARRAY(arena, int64_t, shape->rank), *dim = HL_ARRAY(arena, int64_t, shape->rank),
-          *stride = HL_ARRAY(arena, int64_t, 2 * s->n),
-          *row_stride = HL_ARRAY(arena, int64_t, 2 * s->n * shape->rank);
-  s->length = shape->dim[dimension];
-  s->rows = 1;
-  for (int d = 0; d < shape->rank; d++) {
-    if (d == dimension || shape->dim[d] == 1)
-      continue;
-    int to = s->n_dims++;
-    for (; to > 0 && lies[of[to - 1]] > lies[d]; to--)
-      of[to] = of[to - 1];
-    of[to] = d;
-    s->rows *= shape->dim[d];
-  }
-  for (int k = 0; k < s->n_dims; k++)
-    dim[k] = shape->dim[of[k]];
-  for (int b = 0; b < 2 * s->n; b++) {
-    const HlShape *leaf = b < s->n ? inst->operands[b]->shape : cpu_leaf(inst->shape, b - s->n);
-    const int64_t *strides = cpu_strides(arena, leaf);
-    stride[b] = strides[dimension];
-    for (int k = 0; k < s->n_dims; k++)
-      row_stride[b * s->n_dims + k] = strides[of[k]];
-  }
-  s->dim = dim;
-  s->stride = stride;
-  s->row_stride = row_stride;
-}
-
-static bool set_order(Sort *s, CpuMaker *maker, const HlComp *comp) {
-  int n = 0;
-  HlArena *scratch = hl_cx_scratch(maker->cx);
-  const HlMark mark = hl_arena_mark(scratch);
-  const SortKey *key = sort_find_keys(maker->arena, scratch, comp, &n);
-  hl_arena_release(scratch, mark);
-  for (int k = 0; k < n; k++)
-    s->fails |= key[k].fails;
-  if (!key || s->fails)
-    s->machine = machine_new(maker->arena, comp);
-  if ((!key || s->fails) && !s->machine)
-    return false;
-  s->placed = HL_ARRAY(maker->arena, Plan, n + 1);
-  if (key) {
-    if (!plan_whole(s, maker->arena, key, n))
-      s->whole.size = 0;
-    for (int left = n; left > 0;)
-      left = plan_placed(s, &s->placed[s->n_placed++], maker->arena, key, left);
-  } else if (machine_find_key(maker->arena, s->machine, &s->key)) {
-    s->has_key = true;
-    s->fails = SORT_SAW_CHAOS | SORT_SAW_NAN;
-    plan_computed(&s->placed[s->n_placed++], maker->arena);
-  }
-  return true;
-}
-
-static bool fits(const HlInst *inst) {
-  const HlShape *shape = inst->n_operands ? inst->operands[0]->shape : NULL;
-  const int64_t dimension = hl_dim(inst);
-  if (!shape || inst->n_operands > MOST_OPERANDS ||
-      cpu_leaf_count(inst->shape) != (int)inst->n_operands ||
-      hl_to_apply(inst)->n_params != 2 * (int)inst->n_operands || dimension < 0 ||
-      dimension >= shape->rank || shape->dim[dimension] > INT32_MAX)
-    return false;
-  for (uint32_t k = 0; k < inst->n_operands; k++) {
-    const HlShape *to = cpu_leaf(inst->shape, (int)k), *from = inst->operands[k]->shape;
-    const HlComp *comp = hl_to_apply(inst);
-    if (!hl_shape_is_array(from) || !hl_shape_is_array(to) || !hl_shape_same_dims(from, shape) ||
-        !hl_shape_same_dims(to, shape) || from->dtype != to->dtype ||
-        comp->params[2 * k]->shape->dtype != from->dtype ||
-        comp->params[2 * k + 1]->shape->dtype != from->dtype)
-      return false;
-  }
-  return true;
-}
-
-static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
-  if (inst->op != HL_OP_SORT || !fits(inst))
-    return NULL;
-  Sort *s = HL_NEW(maker->arena, Sort);
-  s->n = (int)inst->n_operands;
-  HlDtype *dtype = HL_ARRAY(maker->arena, HlDtype, s->n);
-  s->size = 8;
-  for (int k = 0; k < s->n; k++) {
-    dtype[k] = inst->operands[k]->shape->dtype;
-    s->size = hl_dtype_bytes(dtype[k]) > 8 ? 16 : s->size;
-  }
-  s->dtype = dtype;
-  if (!set_order(s, maker, hl_to_apply(inst)))
-    return NULL;
-  set_rows(s, maker->arena, inst, hl_dim(inst));
-  int bits = 0;
-  for (int k = 0; k < s->n_placed; k++) {
-    s->size = s->placed[k].size > s->size ? s->placed[k].size : s->size;
-    bits += (s->placed[k].size > 8 ? 64 : 32) - s->placed[k].low % 32;
-  }
-  s->size = s->whole.size > s->size ? s->whole.size : s->size;
-  s->kernel = (CpuKernel){.kind = &cpu_kind_sort,
-                          .n_buffers = 2 * s->n,
-                          .seconds = (double)(s->rows * s->length) *
-                                     (s->n_placed ? 3e-9 + 0.15e-9 * bits : 400e-9)};
-  return &s->kernel;
-}
+static const SortField place_field = SORT_PLACE_FIELD;
 
 // --- Rows ---------------------------------------------------------------------------------------
 
 // A row at hand: by one thread, or by the parts of a team.
 typedef struct Row {
-  const Sort *s;
+  const SortKernel *s;
   void *const *buffer;
   char **base;    // by buffer: of the row
   CpuTeam *team;  // NULL: one part, here
-  const Plan *plan;
+  const SortPlan *plan;
   SortRadix radix;
   void *memory[2];  // s->size bytes an element each
   uint32_t *order;  // where there are several placed plans
@@ -290,7 +64,7 @@ static SortSpan span_of(const Row *row, int part, const SortField *field, int bu
   const int64_t first = sort_part(&row->radix, part);
   return (SortSpan){.field = field,
                     .base = row->base[buffer] + field->part * field->bytes,
-                    .stride = row->s->stride[buffer] * field->parts,
+                    .stride = row->s->rows.stride[buffer] * field->parts,
                     .first = first,
                     .n = sort_part(&row->radix, part + 1) - first,
                     .records = row->radix.records,
@@ -308,7 +82,7 @@ static void pack_part(Row *row, int part) {
   atomic_fetch_or(&row->saw, saw);
 }
 
-static size_t machine_bytes(const Sort *s) {
+static size_t machine_bytes(const SortKernel *s) {
   return s->machine ? (machine_copy_bytes(s->machine) + 63) & ~(size_t)63 : 0;
 }
 
@@ -331,13 +105,14 @@ static uint64_t number_of(const MachineKey *key, Cell cell, unsigned *saw) {
 
 // Adds the keys that the machine makes.
 static void compute_part(Row *row, int part) {
-  const Sort *s = row->s;
+  const SortKernel *s = row->s;
   unsigned saw = 0;
   Machine *m = machine_of(row, part);
   SortPair *record = row->radix.records;
   const int k = s->key.operand;
   for (int64_t i = sort_part(&row->radix, part); i < sort_part(&row->radix, part + 1); i++) {
-    m->cell[2 * k] = m->cell[2 * k + 1] = cell_load(s->dtype[k], row->base[k], i * s->stride[k]);
+    m->cell[2 * k] = m->cell[2 * k + 1] =
+        cell_load(s->dtype[k], row->base[k], i * s->rows.stride[k]);
     machine_run(m);
     saw |= m->cell[s->key.a] != m->cell[s->key.b] ? SORT_SAW_CHAOS : 0;
     record[i].high = number_of(&s->key, m->cell[s->key.a], &saw);
@@ -346,7 +121,7 @@ static void compute_part(Row *row, int part) {
 }
 
 // Makes records by a plan, of the elements as they are.
-static bool pack(Row *row, const Plan *plan) {
+static bool pack(Row *row, const SortPlan *plan) {
   row->plan = plan;
   row->radix.records = row->memory[0];
   row->radix.spare = row->memory[1];
@@ -425,18 +200,18 @@ static bool is_in_place(const Row *row) {
 }
 
 static void pick_part(Row *row, int part) {
-  const Sort *s = row->s;
+  const SortKernel *s = row->s;
   const int k = row->operand;
   SortSpan span = span_of(row, part, &place_field, s->n + k);
   if (is_in_place(row)) {
     span.base = row->radix.spare;
     span.stride = 1;
   }
-  sort_pick(&span, hl_dtype_bytes(s->dtype[k]), row->base[k], s->stride[k]);
+  sort_pick(&span, hl_dtype_bytes(s->dtype[k]), row->base[k], s->rows.stride[k]);
 }
 
 static void put_part(Row *row, int part) {
-  const Sort *s = row->s;
+  const SortKernel *s = row->s;
   const SortSpan span = span_of(row, part, &place_field, s->n + row->operand);
   sort_put(&span, hl_dtype_bytes(s->dtype[row->operand]), row->radix.spare);
 }
@@ -451,8 +226,8 @@ static bool pick_all(Row *row) {
 // --- Merging ------------------------------------------------------------------------------------
 
 static SortMerge merge_of(Row *row, int part) {
-  const Sort *s = row->s;
-  return (SortMerge){machine_of(row, part), s->n, s->dtype, row->base, s->stride, s->length};
+  const SortKernel *s = row->s;
+  return (SortMerge){machine_of(row, part), s->n, s->dtype, row->base, s->rows.stride, s->length};
 }
 
 static void merge_stretch(Row *row, int part) {
@@ -474,7 +249,7 @@ static void widen_part(Row *row, int part) {
 }
 
 static bool merge_row(Row *row) {
-  static const Plan places = {.size = 8};
+  static const SortPlan places = {.size = 8};
   SortRadix *r = &row->radix;
   const int parts = r->parts;
   row->plan = &places;
@@ -498,7 +273,7 @@ static bool merge_row(Row *row) {
 // --- Running ------------------------------------------------------------------------------------
 
 static bool sort_placed(Row *row) {
-  const Sort *s = row->s;
+  const SortKernel *s = row->s;
   for (int k = 0; k < s->n_placed; k++) {
     if (k > 0 && !in_parts(row, 1e-9, note_part))
       return false;
@@ -518,7 +293,7 @@ static bool sort_placed(Row *row) {
 }
 
 static bool sort_row(Row *row) {
-  const Sort *s = row->s;
+  const SortKernel *s = row->s;
   atomic_store(&row->saw, 0);
   if (!s->whole.size)
     return sort_placed(row);
@@ -538,7 +313,7 @@ static void *take(uintptr_t *memory, size_t bytes) {
 
 // Shares out memory; how much it takes, which is all that is asked where there is none yet.
 static size_t set_memory(Row *row, int parts, void *memory) {
-  const Sort *s = row->s;
+  const SortKernel *s = row->s;
   uintptr_t at = (uintptr_t)memory;
   row->base = take(&at, sizeof(char *) * 2 * (size_t)s->n);
   row->radix.count = take(&at, sizeof(uint32_t) * SORT_DIGITS * (size_t)parts);
@@ -552,25 +327,15 @@ static size_t set_memory(Row *row, int parts, void *memory) {
   return at - (uintptr_t)memory;
 }
 
-static void go_to(Row *row, int64_t number) {
-  const Sort *s = row->s;
-  for (int b = 0; b < 2 * s->n; b++) {
-    int64_t offset = 0, left = number;
-    for (int d = 0; d < s->n_dims; left /= s->dim[d], d++)
-      offset += left % s->dim[d] * s->row_stride[b * s->n_dims + d];
-    row->base[b] = (char *)row->buffer[b] + offset * hl_dtype_bytes(s->dtype[b % s->n]);
-  }
-}
-
 typedef struct Rows {
-  const Sort *s;
+  const SortKernel *s;
   void *const *buffer;
   int64_t chunk;  // rows of one
 } Rows;
 
 static bool run_rows(void *user, int64_t chunk, CpuMember *member) {
   const Rows *rows = user;
-  const Sort *s = rows->s;
+  const SortKernel *s = rows->s;
   Row row = {.s = s, .buffer = rows->buffer};
   void *memory = cpu_scratch(member, set_memory(&row, 1, NULL));
   if (!memory)
@@ -578,14 +343,14 @@ static bool run_rows(void *user, int64_t chunk, CpuMember *member) {
   set_memory(&row, 1, memory);
   const int64_t first = chunk * rows->chunk, end = first + rows->chunk;
   bool ok = true;
-  for (int64_t k = first; ok && k < s->rows && k < end; k++) {
-    go_to(&row, k);
+  for (int64_t k = first; ok && k < s->rows.n && k < end; k++) {
+    sort_rows_at(&s->rows, row.buffer, k, row.base);
     ok = sort_row(&row);
   }
   return ok;
 }
 
-static bool run_long_rows(const Sort *s, CpuTeam *team, void *const *buffer) {
+static bool run_long_rows(const SortKernel *s, CpuTeam *team, void *const *buffer) {
   Row row = {.s = s, .buffer = buffer, .team = team};
   const int64_t most = s->length / PART;
   const int parts = most > MOST_PARTS ? MOST_PARTS : most < 2 ? 2 : (int)most;
@@ -594,28 +359,28 @@ static bool run_long_rows(const Sort *s, CpuTeam *team, void *const *buffer) {
     return false;
   set_memory(&row, parts, memory);
   bool ok = true;
-  for (int64_t k = 0; ok && k < s->rows; k++) {
-    go_to(&row, k);
+  for (int64_t k = 0; ok && k < s->rows.n; k++) {
+    sort_rows_at(&s->rows, row.buffer, k, row.base);
     ok = sort_row(&row);
   }
   return ok;
 }
 
 static bool run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why) {
-  const Sort *s = (const Sort *)kernel;
+  const SortKernel *s = (const SortKernel *)kernel;
   const int threads = cpu_team_threads(team);
-  if (s->rows == 0 || s->length == 0)
+  if (s->rows.n == 0 || s->length == 0)
     return true;
-  if (threads > 1 && s->length >= LONG_ROW && s->rows < 2 * threads)
+  if (threads > 1 && s->length >= LONG_ROW && s->rows.n < 2 * threads)
     return run_long_rows(s, team, buffer);
   Rows rows = {s, buffer, s->length >= CHUNK ? 1 : CHUNK / s->length};
-  return cpu_parallel(team, (s->rows + rows.chunk - 1) / rows.chunk, kernel->seconds, run_rows,
+  return cpu_parallel(team, (s->rows.n + rows.chunk - 1) / rows.chunk, kernel->seconds, run_rows,
                       &rows);
 }
 
 static void print(HlBuf *out, const CpuKernel *kernel) {
-  const Sort *s = (const Sort *)kernel;
-  hl_buf_printf(out, "%" PRId64 " rows of %" PRId64 " elements", s->rows, s->length);
+  const SortKernel *s = (const SortKernel *)kernel;
+  hl_buf_printf(out, "%" PRId64 " rows of %" PRId64 " elements", s->rows.n, s->length);
   if (s->whole.size)
     hl_buf_printf(out, ", as records of %d bytes", s->whole.size);
   for (int k = 0; k < s->n_placed; k++)
@@ -623,4 +388,4 @@ static void print(HlBuf *out, const CpuKernel *kernel) {
   hl_buf_puts(out, s->machine ? ", merges\n" : "\n");
 }
 
-const CpuKernelKind cpu_kind_sort = {"sort", make, run, print};
+const CpuKernelKind cpu_kind_sort = {"sort", sort_make, run, print};
