@@ -36,6 +36,8 @@ const char **custom_lapack_names(HlArena *arena, int *n);
 // `{"mode": 78}`. Booleans are 0 and 1; `absent` where there is no such number.
 int64_t custom_int(const HlInst *inst, const char *key, int64_t absent);
 double custom_float(const HlInst *inst, const char *key, double absent);
+// Whether a TopK's comparator puts smaller values first: its root, through logical operations, compares by LT.
+bool custom_topk_smallest(const HlInst *inst);
 // Checks the numbers of operands and results (1 for an array). False after reporting.
 bool custom_counts(Interp *in, const HlInst *inst, int n_operands, const HlLiteral *out,
                    int n_results);

@@ -5,8 +5,7 @@
 
 #include <string.h>
 
-// Whether the comparator puts smaller values first: its root, through logical operations, compares by LT.
-static bool wants_smallest(const HlInst *inst) {
+bool custom_topk_smallest(const HlInst *inst) {
   if (inst->n_calls == 0)
     return custom_int(inst, "largest", 1) == 0;
   const HlInst *at = hl_called(inst, 0)->root;
@@ -35,7 +34,7 @@ bool custom_topk(Interp *in, const HlInst *inst, const HlLiteral *const *operand
       return hl_inst_error(in->ev.cx, inst, "expected values and indices of %s",
                            hl_shape_text(in->ev.cx, shape));
   }
-  const HlAttr attrs[] = {{.key = HL_A_LARGEST, .i = !wants_smallest(inst)}};
+  const HlAttr attrs[] = {{.key = HL_A_LARGEST, .i = !custom_topk_smallest(inst)}};
   const HlInst topk =
       hl_inst_as(inst, (HlOp)inst->op, (int)inst->n_operands, HL_COUNT_OF(attrs), attrs);
   return hl_kernel(HL_OP_TOPK)(&in->ev, &topk, operand, out);

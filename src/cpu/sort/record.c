@@ -74,6 +74,15 @@ typedef unsigned Pack(const SortSpan *s, Words words);
   }                                                                              \
   PACK(name, T, W, name##_key(x, most, &saw))
 
+// The bit that makes NaNs quiet is the one below infinity's lowest.
+#define PACK_QUIET(name, T, W)                                \
+  static inline T name##_key(T x, T most) {                   \
+    const T quiet = (T)(x | (most & (T)(0 - most)) >> 1);     \
+    const T number = (T)(x & (T)~SIGN(T)) > most ? quiet : x; \
+    return (T)(number ^ TURN(T, number));                     \
+  }                                                           \
+  PACK(name, T, W, name##_key(x, most))
+
 // Places lie lowest.
 static unsigned pack_place(const SortSpan *s, Words words) {
   uint64_t *to = words.at;
@@ -86,6 +95,7 @@ EACH_BYTE(PACK_INTEGER, integer)
 EACH_SIZE(PACK_INTEGER, integer)
 EACH_SIZE(PACK_TOTAL, total)
 EACH_SIZE(PACK_FLOAT, number)
+EACH_SIZE(PACK_QUIET, quiet)
 EACH_BYTE(PACK_TABLE, table)
 
 unsigned sort_pack(const SortSpan *s) {
@@ -99,6 +109,9 @@ unsigned sort_pack(const SortSpan *s) {
                                                [SORT_FLOAT] = {[1] = {number_16_32, number_16_64},
                                                                {number_32_32, number_32_64},
                                                                {NULL, number_64_64}},
+                                               [SORT_QUIET] = {[1] = {quiet_16_32, quiet_16_64},
+                                                               {quiet_32_32, quiet_32_64},
+                                                               {NULL, quiet_64_64}},
                                                [SORT_TABLE] = {{table_8_32, table_8_64}},
                                                [SORT_PLACE] = {[2] = {NULL, pack_place}}};
   return pack[s->field->form][size_number(s->field->bytes)][s->size > 4](s, words_of(s));

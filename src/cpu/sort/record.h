@@ -12,16 +12,18 @@ typedef struct SortPair {
 } SortPair;
 
 // Where something lies in a record, and how it gets there.
-enum { SORT_PLACE = SORT_KINDS, SORT_FORMS };  // 32 bits: the number of the element in its row; else a SortKind
+// SORT_QUIET: SORT_TOTAL of the number as a double, which has quiet NaNs only. SORT_PLACE: 32 bits, the number of the element in its
+// row.
+enum { SORT_QUIET = SORT_KINDS, SORT_PLACE, SORT_FORMS };
 typedef struct SortField {
-  int form;
+  int form;                  // a SortKind, or of those above
   int operand, part, parts;  // a part of a complex number: its elements lie two by two
   int bytes;                 // of an element, or of the part of one
   int shift;                 // in its word
   bool high;                 // the upper word of 16 bytes
   bool fresh;                // the first of its word
   uint64_t flip;             // exclusive or: of integers the sign bit; and all bits where the order is down
-  uint64_t most;             // floats: the largest bits of a number
+  uint64_t most;             // SORT_FLOAT, SORT_QUIET: the largest bits of a number
   const SortTable *table;
 } SortField;
 
