@@ -574,6 +574,72 @@ static void windows(void **state) {
   }
 }
 
+// Updates that fall on each other and outside; of rows, of elements, of boxes.
+static void scatters(void **state) {
+  static const char *const types[] = {"f32", "s32", "bf16", "f64", "u8", "pred"};
+  static const char *const forms[] = {
+      " x = $[7,9] parameter(0)\n i = s32[5,1] parameter(1)\n u = $[5,9] parameter(2)\n"
+      " ROOT s = $[7,9] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, "
+      "scatter_dims_to_operand_dims={0},"
+      " index_vector_dim=1, to_apply=?",
+      " x = $[40] parameter(0)\n i = s8[1500] parameter(1)\n u = $[1500] parameter(2)\n"
+      " ROOT s = $[40] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, "
+      "scatter_dims_to_operand_dims={0},"
+      " index_vector_dim=1, to_apply=?",
+      " x = $[7,9]{0,1} parameter(0)\n i = s64[3,2,2] parameter(1)\n u = $[3,4,2,3] parameter(2)\n"
+      " ROOT s = $[7,9]{0,1} scatter(x, i, u), update_window_dims={1,3}, inserted_window_dims={},"
+      " scatter_dims_to_operand_dims={1,0}, index_vector_dim=1, to_apply=?",
+      " x = $[2,9] parameter(0)\n i = u32[2,4,1] parameter(1)\n u = $[2,4,3] parameter(2)\n"
+      " ROOT s = $[2,9] scatter(x, i, u), update_window_dims={2}, inserted_window_dims={}, "
+      "scatter_dims_to_operand_dims={1},"
+      " input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=2, "
+      "to_apply=?"};
+  char comps[TEXT], entry[TEXT];
+  for (int t = 0; t < HL_COUNT_OF(types); t++) {
+    of_type("s { a = $[] parameter(0)\n b = $[] parameter(1)\n ROOT r = $[] add(a, b) }\n"
+            "p { a = $[] parameter(0)\n ROOT b = $[] parameter(1) }",
+            types[t], comps);
+    for (int k = 0; k < HL_COUNT_OF(forms); k++)
+      for (int put = 0; put < 2; put++) {
+        of_type(forms[k], types[t], entry);
+        *strchr(entry, '?') = put ? 'p' : 's';
+        check_as(comps, entry, -1);
+      }
+  }
+  snprintf(
+      comps, sizeof comps,
+      "%s\nf { i = s32[50,1] parameter(0)\n u = f32[50,30] parameter(1)\n z = f32[] constant(0)\n"
+      " b = f32[7,30] broadcast(z), dimensions={}\n n = f32[50,30] abs(u)\n"
+      " ROOT s = f32[7,30] scatter(b, i, n), update_window_dims={1}, inserted_window_dims={0},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=s }",
+      SUM);
+  check_as(comps,
+           " i = s32[50,1] parameter(0)\n u = f32[50,30] parameter(1)\n ROOT r = f32[7,30] "
+           "fusion(i, u), kind=kLoop, calls=f",
+           -1);
+}
+
+static void selects(void **state) {
+  static const struct {
+    const char *from, *source, *window;
+  } forms[] = {{"[4,6]", "[2,3]", "size=2x2 stride=2x2"},
+               {"[2,9,8,5]", "[2,4,4,5]", "size=1x3x2x1 stride=1x2x2x1"},
+               {"[7,7]", "[4,4]", "size=3x3 stride=2x2 pad=1_1x1_1"},
+               {"[9]", "[7]", "size=3"}};
+  char entry[TEXT], comps[TEXT];
+  for (int k = 0; k < HL_COUNT_OF(forms); k++) {
+    snprintf(comps, sizeof comps,
+             "%s\ng { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = pred[] compare(a, "
+             "b), direction=GE }",
+             SUM);
+    snprintf(entry, sizeof entry,
+             " x = f32%s parameter(0)\n y = f32%s parameter(1)\n z = f32[] constant(0)\n"
+             " ROOT r = f32%s select-and-scatter(x, y, z), window={%s}, select=g, scatter=s",
+             forms[k].from, forms[k].source, forms[k].from, forms[k].window);
+    check_as(comps, entry, -1);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(moves_every_type),
                                      cmocka_unit_test(layouts),
@@ -592,6 +658,8 @@ int main(void) {
                                      cmocka_unit_test(fused_reductions),
                                      cmocka_unit_test(indices),
                                      cmocka_unit_test(updates),
-                                     cmocka_unit_test(windows)};
+                                     cmocka_unit_test(windows),
+                                     cmocka_unit_test(scatters),
+                                     cmocka_unit_test(selects)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,15 +82,29 @@ typedef struct Block {
   int part_var;       // or -1
   int64_t part;
   bool first;         // begins with the first x, not with init
+  uint32_t deps;      // of its accumulators
   int first_node;     // of those that stand in it
 } Block;
 
+typedef struct Check {  // an index that must be 0 <= node < n
+  int node;
+  int64_t n;
+} Check;
+typedef struct Update { // what a store does with what is there: nothing where a check fails
+  bool is_one;
+  VecOp op;           // with what is there and the value; VEC_OP_COUNT: the value takes its place
+  bool assigns;
+  int n_checks;
+  Check *check;
+  uint32_t in_order;  // loops that must turn in order
+} Update;
 typedef struct Store {
   int buffer;
   HlDtype dtype;
   Affine at;
   Val value;
   int scope;
+  Update update;
 } Store;
 
 // What a reduction has made of its operands: its results are asked for one by one.
@@ -192,6 +206,7 @@ HlDtype tile_raw_dtype(HlDtype dtype);
 Val tile_load(Lower *l, int buffer, HlDtype dtype, const Affine *at, int scope);
 // A pass over a domain: new grid; then what is computed; then it is scheduled.
 void tile_nest_start(Lower *l);
+void tile_update(Lower *l, int buffer, HlDtype dtype, const Affine *at, Val value, const Update *update);
 void tile_store(Lower *l, int buffer, HlDtype dtype, const Affine *at, Val value, int scope);
 bool tile_schedule(Lower *l, TileNest *out);
 TileProgram *tile_program(Lower *l, const HlInst *inst);       // of the nests there are (program.c)
@@ -237,6 +252,18 @@ bool tile_scope_within(const Lower *l, int scope, int outer);
 // Folds x (n values) from init by a computation, in a block whose loops there are, wherever `scope` holds (the block's is that
 // around it, before). out: the results, in HLO's types.
 bool tile_fold(Lower *l, const HlComp *comp, int block, int n, const Val *init, const Val *x, int scope, Val *out);
+// The two halves of that: accumulators and what a body folds; what the body has made of them.
+bool tile_fold_start(Lower *l, int block, int n, const Val *init, const Val *x, int scope, Val *acc, Val *own);
+bool tile_fold_end(Lower *l, int block, int n, const Val *next, Val *out);
+VecOp tile_simple_op(const HlComp *comp, HlDtype dtype);
+// Where in the operand a window's place is, along a dimension: a new loop of the block.
+Affine tile_window_place(Lower *l, const Affine *result, const HlWindowDim *window, int block);
+// Updates of places: which there are forms for; the value and where it goes.
+bool tile_is_scatter(const HlInst *inst);
+bool tile_is_select_and_scatter(const HlInst *inst);
+bool tile_scatter(Lower *l, const Ask *ask, Update *u, Affine *to, Val *value);
+bool tile_select_and_scatter(Lower *l, const Ask *ask, Update *u, Affine *to, Val *value);
+int tile_wide_index(Lower *l, int index, HlDtype dtype, int scope);
 // A variable of a computed index, 0 <= node < n. -1: too many.
 int tile_index_var(Lower *l, int node, int64_t n);
 int tile_block(Lower *l);

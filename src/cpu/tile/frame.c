@@ -73,6 +73,8 @@ static Life *find_lives(const Plan *p) {
     life[l->store.at[k].value.re].to = l->node.n;
     if (l->store.at[k].value.im >= 0)
       life[l->store.at[k].value.im].to = l->node.n;
+    for (int j = 0; j < l->store.at[k].update.n_checks; j++)
+      life[l->store.at[k].update.check[j].node].to = l->node.n;
   }
   for (int n = l->node.n - 1; n >= 0; n--) {  // what shares a place, or is written together
     const NodeKind kind = l->node.at[n].kind;
@@ -160,7 +162,7 @@ static void cut(Plan *p) {
   const int var = g->row_var >= 0 ? g->row_var : g->column_var;
   const int64_t n = var < 0 ? 1 : l->var[var].n, tile = g->row_var >= 0 ? g->rows : g->columns;
   nest->cut = n;
-  if (each > 2 * CHUNK_NS && var >= 0) {
+  if (!p->updates && each > 2 * CHUNK_NS && var >= 0) {
     const double pieces = each / CHUNK_NS;
     nest->cut = (int64_t)((double)n / pieces / (double)tile + 0.5) * tile;
     nest->cut = nest->cut < tile ? tile : nest->cut;
@@ -168,6 +170,8 @@ static void cut(Plan *p) {
   nest->units = (int64_t)turns * ((n + nest->cut - 1) / nest->cut);
   const double unit = p->cost / (double)nest->units;
   nest->chunk = unit >= CHUNK_NS ? 1 : (int64_t)(CHUNK_NS / (unit + 1)) + 1;
+  if (p->updates)
+    nest->chunk = nest->units;  // one after another
   nest->seconds = p->cost * 1e-9;
 }
 

@@ -41,6 +41,10 @@ void plan_live(Plan *p) {
     need(p, l->store.at[k].value.re);
     need(p, l->store.at[k].value.im);
     need_sum(p, &l->store.at[k].at);
+    for (int j = 0; j < l->store.at[k].update.n_checks; j++)
+      need(p, l->store.at[k].update.check[j].node);
+    p->in_order |= l->store.at[k].update.in_order;
+    p->updates = p->updates || l->store.at[k].update.is_one;
     need_scope(p, l->store.at[k].scope);
   }
   for (int n = l->node.n - 1; n >= 0; n--) {
@@ -108,6 +112,7 @@ static uint32_t without(uint32_t deps, int outer, int inner) {
 
 static void join(Plan *p, int outer, int inner) {
   Lower *l = p->l;
+  p->in_order &= ~plan_bit(outer);
   each_sum(p, drop_outer, outer, inner);
   l->var[inner].n *= l->var[outer].n;
   l->var[outer].n = 1;
@@ -130,6 +135,9 @@ void plan_collapse(Plan *p) {
     for (int a = 0; a < l->n_vars && !again; a++)
       for (int b = 0; b < l->n_vars && !again; b++) {
         const int block = l->var[a].block;
+        const bool ordered = p->in_order & plan_bit(b);
+        if (ordered != ((p->in_order & plan_bit(a)) != 0) || (ordered && a > b))
+          continue;
         if (a == b || l->var[a].n == 1 || l->var[b].n == 1 || block < 0 ||
             l->var[b].block != block || !p->block[block].live || l->block.at[block].part_var >= 0 ||
             !each_sum(p, is_joint, a, b))
@@ -331,6 +339,25 @@ static bool lies_along(const Plan *p, int var) {
   return false;
 }
 
+// Loops that turn more than once.
+static uint32_t turning(const Plan *p) {
+  uint32_t bits = 0;
+  for (int v = 0; v < p->l->n_vars; v++)
+    bits |= p->l->var[v].n > 1 ? plan_bit(v) : 0;
+  return bits;
+}
+
+// Loops in order are the outer ones; without others the last of them is the row.
+static bool may_be_row(const Plan *p, uint32_t loops, int row, int column) {
+  if (!p->updates)
+    return true;
+  bool last = true;
+  for (int v = column + 1; v < p->l->n_vars; v++)
+    last = last && !(loops & plan_bit(v) && p->l->var[v].n > 1);
+  return row < 0 &&
+         (!(p->in_order & plan_bit(column)) || (last && !(loops & ~p->in_order & turning(p))));
+}
+
 static void choose_grid_row(Plan *p) {
   const Lower *l = p->l;
   const uint32_t loops = l->block.at[0].loops;
@@ -342,7 +369,7 @@ static void choose_grid_row(Plan *p) {
     for (int r = -1; r < l->n_vars; r++) {
       const bool pairs = r >= 0 && r != c && (loops & plan_bit(r)) && l->var[r].n >= 2 &&
                          (l->var[c].n <= TILE_SIZE / 2 || lies_along(p, r));
-      if ((r >= 0 && !pairs) || !row_is_allowed(p, 0, r, c))
+      if ((r >= 0 && !pairs) || !may_be_row(p, loops, r, c) || !row_is_allowed(p, 0, r, c))
         continue;
       const double cost = try_row(p, r, c);
       if (cost < best * 0.999) {
@@ -369,6 +396,11 @@ static int64_t reach_of(const Plan *p, int block, int var) {
   return reach < 0 ? -reach : reach;
 }
 
+static bool goes_before(const Plan *p, int block, int v, int64_t reach, bool ordered, int other) {
+  const bool other_ordered = block == 0 && (p->in_order & plan_bit(other));
+  return ordered != other_ordered ? ordered : !ordered && reach_of(p, block, other) < reach;
+}
+
 static void order_loops(Plan *p, int block) {
   Lower *l = p->l;
   BlockPlan *b = &p->block[block];
@@ -380,7 +412,8 @@ static void order_loops(Plan *p, int block) {
       continue;
     int at = b->n_loops++;
     const int64_t reach = reach_of(p, block, v);
-    for (; any_order && at > 0 && reach_of(p, block, b->loop[at - 1]) < reach; at--)
+    const bool ordered = block == 0 && (p->in_order & plan_bit(v));
+    for (; any_order && at > 0 && goes_before(p, block, v, reach, ordered, b->loop[at - 1]); at--)
       b->loop[at] = b->loop[at - 1];
     b->loop[at] = v;
   }

@@ -5,7 +5,7 @@
 #include "cpu/tile/build.h"
 
 // As s64: a number too large for that is far outside all the same.
-static int wide_index(Lower *l, int index, HlDtype dtype, int scope) {
+int tile_wide_index(Lower *l, int index, HlDtype dtype, int scope) {
   if (dtype == HL_U64)
     index = tile_vec_plain(l, VEC_MINIMUM, HL_U64, HL_U64, scope, index,
                            tile_const_i64(l, HL_U64, INT64_MAX), -1);
@@ -33,7 +33,7 @@ bool tile_start(Lower *l, Val index, HlDtype dtype, int64_t last, int scope, Aff
   }
   const int at =
       tile_vec_plain(l, VEC_CLAMP, HL_S64, HL_S64, scope, tile_const_i64(l, HL_S64, 0),
-                     wide_index(l, index.re, dtype, scope), tile_const_i64(l, HL_S64, last));
+                     tile_wide_index(l, index.re, dtype, scope), tile_const_i64(l, HL_S64, last));
   const int v = at < 0 ? -1 : tile_index_var(l, at, last + 1);
   if (v >= 0)
     *out = affine_var(v);

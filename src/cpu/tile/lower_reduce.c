@@ -10,7 +10,7 @@
 #include "base/compiler.h"
 
 // The vector function that a computation is: op(parameter 0, parameter 1); VEC_OP_COUNT: none.
-static VecOp simple_op(const HlComp *comp, HlDtype dtype) {
+VecOp tile_simple_op(const HlComp *comp, HlDtype dtype) {
   static const struct {
     HlOp op;
     VecOp vec, of_pred;
@@ -39,7 +39,7 @@ typedef struct Fold {
 
 static Fold fold_of(const HlComp *comp, int n) {
   const HlDtype dtype = comp->params[0]->shape->dtype;
-  Fold f = {comp, n, n == 1 ? simple_op(comp, dtype) : VEC_OP_COUNT, false};
+  Fold f = {comp, n, n == 1 ? tile_simple_op(comp, dtype) : VEC_OP_COUNT, false};
   if (hl_is_complex(dtype) && f.op != VEC_ADD)
     f.op = VEC_OP_COUNT;
   f.sums_f32 = tile_is_narrow(dtype) && (f.op == VEC_ADD || f.op == VEC_MULTIPLY);
@@ -127,39 +127,62 @@ static int result_of(Lower *l, int at, int k, uint32_t deps) {
                                                  .deps = deps & ~block->loops});
 }
 
+static bool start(Lower *l, int at, const Fold *f, const Val *init, const Val *x, int scope,
+                  Val *acc, Val *own) {
+  uint32_t deps = l->block.at[at].loops | l->scope.at[scope].deps;
+  for (int k = 0; k < f->n; k++)
+    deps |= l->node.at[x[k].re].deps | l->node.at[init[k].re].deps;
+  memcpy(own, x, sizeof *own * (size_t)f->n);
+  l->block.at[at].scope = scope;
+  l->block.at[at].deps = deps;
+  new_accs(l, at, f, init, own, scope, deps, acc);
+  return !l->why;
+}
+
+bool tile_fold_start(Lower *l, int block, int n, const Val *init, const Val *x, int scope, Val *acc,
+                     Val *own) {
+  return start(l, block, &(Fold){.n = n, .op = VEC_OP_COUNT}, init, x, scope, acc, own);
+}
+
+bool tile_fold_end(Lower *l, int at, int n, const Val *next, Val *out) {
+  for (int k = 0, j = 0; k < n; k++)
+    for (int part = 0; part <= (next[k].im >= 0); part++)
+      l->block.at[at].next[j++] = part ? next[k].im : next[k].re;
+  for (int k = 0, j = 0; k < n; k++) {
+    out[k].re = result_of(l, at, j++, l->block.at[at].deps);
+    out[k].im = next[k].im < 0 ? -1 : result_of(l, at, j++, l->block.at[at].deps);
+  }
+  return !l->why;
+}
+
+// Of one element: no loops turn.
+static bool fold_once(Lower *l, int at, const Fold *f, const Val *init, const Val *x, int scope,
+                      Val *out) {
+  const int around = l->block.at[at].scope;
+  if (!fold_step(l, f, scope, init, x, out))
+    return false;
+  for (int k = 0; k < f->n && scope != around; k++)
+    out[k] = tile_choose(l, &(Ask){.scope = around}, init[k], out[k], scope);
+  return !l->why;
+}
+
 bool tile_fold(Lower *l, const HlComp *comp, int at, int n, const Val *init, const Val *x,
                int scope, Val *out) {
   const Fold f = fold_of(comp, n);
   const HlDtype dtype = comp->params[0]->shape->dtype;
-  uint32_t deps = l->block.at[at].loops | l->scope.at[scope].deps;
-  for (int k = 0; k < n; k++)
-    deps |= l->node.at[x[k].re].deps | l->node.at[init[k].re].deps;
-  if (l->block.at[at].loops == 0) {  // of one element
-    const int around = l->block.at[at].scope;
-    if (!fold_step(l, &f, scope, init, x, out))
+  Val *acc = HL_ARRAY(l->arena, Val, 3 * n), *next = acc + n, *own = next + n;
+  if (l->block.at[at].loops == 0) {
+    if (!fold_once(l, at, &f, init, x, scope, out))
       return false;
-    for (int k = 0; k < n && scope != around; k++)
-      out[k] = tile_choose(l, &(Ask){.scope = around}, init[k], out[k], scope);
   } else {
-    Val *acc = HL_ARRAY(l->arena, Val, 3 * n), *next = acc + n, *own = next + n;
-    memcpy(own, x, sizeof *own * (size_t)n);
-    l->block.at[at].scope = scope;
-    new_accs(l, at, &f, init, own, scope, deps, acc);
-    if (l->why || !fold_step(l, &f, scope, acc, own, next))
+    if (!start(l, at, &f, init, x, scope, acc, own) || !fold_step(l, &f, scope, acc, own, next))
       return false;
     Block *block = &l->block.at[at];
-    for (int k = 0, j = 0; k < n; k++) {
-      block->next[j++] = next[k].re;
-      if (next[k].im >= 0)
-        block->next[j++] = next[k].im;
-    }
     if (f.op != VEC_OP_COUNT && block->n_acc == 1 && !tile_is_sub_byte(dtype) &&
         vec_fold(l->maker->level, f.op, vec_carrier(l->node.at[block->acc[0]].dtype)))
       block->fold = f.op;
-    for (int k = 0, j = 0; k < n; k++) {
-      out[k].re = result_of(l, at, j++, deps);
-      out[k].im = next[k].im < 0 ? -1 : result_of(l, at, j++, deps);
-    }
+    if (!tile_fold_end(l, at, n, next, out))
+      return false;
   }
   if (f.sums_f32)
     out->re = tile_unary_node(l, NODE_ROUND, HL_F32, dtype, scope, out->re);
@@ -235,6 +258,15 @@ Val tile_reduce(Lower *l, const Ask *ask) {
 
 // --- reduce-window --------------------------------------------------------------------------------
 
+Affine tile_window_place(Lower *l, const Affine *result, const HlWindowDim *window, int block) {
+  const Affine first = affine_times(result, window->stride);
+  Affine offset = affine_axis(l, window->size, block);
+  offset = affine_times(&offset, window->rhs_dilate);
+  offset = affine_plus(&offset, -window->pad_low);
+  const Affine place = affine_add(&first, &offset);
+  return affine_over(&place, window->lhs_dilate);
+}
+
 // Loops over the places of the window; padding and the holes of dilation are where a scope does not hold.
 Val tile_reduce_window(Lower *l, const Ask *ask) {
   enum { MANY = 256 };
@@ -253,13 +285,7 @@ Val tile_reduce_window(Lower *l, const Ask *ask) {
   Affine *map = HL_ARRAY(l->arena, Affine, from->rank + 1);
   int scope = ask->scope;
   for (int d = 0; d < from->rank; d++) {
-    const HlWindowDim *w = &window.at[d];
-    const Affine first = affine_times(&ask->map[d], w->stride);
-    Affine offset = affine_axis(l, w->size, block);
-    offset = affine_times(&offset, w->rhs_dilate);
-    offset = affine_plus(&offset, -w->pad_low);
-    map[d] = affine_add(&first, &offset);
-    map[d] = affine_over(&map[d], w->lhs_dilate);
+    map[d] = tile_window_place(l, &ask->map[d], &window.at[d], block);
     if (scope >= 0)
       scope = tile_scope(l, scope, &map[d], from->dim[d]);
   }

@@ -26,7 +26,14 @@ void tile_nest_start(Lower *l) {
 }
 
 void tile_store(Lower *l, int buffer, HlDtype dtype, const Affine *at, Val value, int scope) {
-  vec_push_in(l->arena, &l->store, ((Store){buffer, dtype, *at, value, scope}));
+  vec_push_in(
+      l->arena, &l->store,
+      ((Store){.buffer = buffer, .dtype = dtype, .at = *at, .value = value, .scope = scope}));
+}
+
+void tile_update(Lower *l, int buffer, HlDtype dtype, const Affine *at, Val value,
+                 const Update *update) {
+  vec_push_in(l->arena, &l->store, ((Store){buffer, dtype, *at, value, 0, *update}));
 }
 
 // The frame of the kernel's instruction: a fusion's computation, or nothing but its operands.
@@ -146,6 +153,60 @@ static bool lower_roots(Lower *l, const Roots *r, int leaf) {
   return true;
 }
 
+// --- Updates of computed places -------------------------------------------------------------------
+
+static bool is_scattered(const HlInst *inst) {
+  return tile_is_scatter(inst) || tile_is_select_and_scatter(inst);
+}
+
+// What is there first: of scatter its operand, of select-and-scatter one value everywhere.
+static void fill_before(Lower *l, const Filling *f, Frame *frame, const Affine *map) {
+  const bool scatters = f->inst->op == HL_OP_SCATTER;
+  const Ask ask = {.frame = frame, .inst = f->inst, .map = map};
+  const Val value = tile_operand(l, &ask, scatters ? 0 : 2, scatters ? map : NULL, 0, false);
+  const Affine to = affine_dot(f->rank, map, cpu_strides(l->arena, f->inst->shape));
+  if (!l->why)
+    tile_store(l, f->r->first_out + f->leaf, f->inst->shape->dtype, &to, value, 0);
+}
+
+static void fill_scattered(Lower *l, const Filling *f, Frame *frame, const Affine *map) {
+  const Ask ask = {.frame = frame, .inst = f->inst, .map = map};
+  Update u = {.is_one = true};
+  Affine to;
+  Val value;
+  if ((f->inst->op == HL_OP_SCATTER ? tile_scatter : tile_select_and_scatter)(l, &ask, &u, &to,
+                                                                              &value))
+    tile_update(l, f->r->first_out + f->leaf, f->inst->shape->dtype, &to, value, &u);
+}
+
+static bool reads_elsewhere(const Lower *l, int buffer, bool same_place);
+
+// `over`: the buffer that holds what is there first, -1: it is computed.
+static bool lower_scattered(Lower *l, const Roots *r, int leaf, int over) {
+  const HlInst *inst = r->update[leaf];
+  const HlShape *updates = inst->operands[inst->op == HL_OP_SCATTER ? 2 : 1]->shape;
+  Filling f = {.r = r, .leaf = leaf, .inst = inst, .temp = -1, .dim = inst->shape->dim};
+  f.rank = inst->shape->rank;
+  TileNest nest = {0};
+  if (over < 0) {
+    if (!lower_nest(l, &f, fill_before, &nest))
+      return false;
+    add_nest(l, &nest);
+  }
+  f.dim = updates->dim;
+  f.rank = updates->rank;
+  nest = (TileNest){0};
+  if (elements_of(f.rank, f.dim) > 0 && !lower_nest(l, &f, fill_scattered, &nest))
+    return false;
+  if (over >= 0 && elements_of(f.rank, f.dim) > 0 && reads_elsewhere(l, over, false))
+    return false;
+  nest.copy_from = over;
+  nest.copy_to = over < 0 ? -1 : r->first_out + leaf;
+  nest.copy_bytes = cpu_bytes(inst->shape);
+  add_nest(l, &nest);
+  return true;
+}
+
 // --- Updates in place -----------------------------------------------------------------------------
 
 static const HlInst *behind_bitcasts(const HlInst *inst) {
@@ -159,6 +220,12 @@ static const HlInst *find_update(const Roots *r, const HlInst *root, bool alone,
                                  int *buffer) {
   const HlInst *found = behind_bitcasts(maker_of(root, leaf));
   const HlInst *at = found;
+  if (is_scattered(found)) {
+    const HlInst *into = behind_bitcasts(found->operands[0]);
+    const bool held = found->op == HL_OP_SCATTER && (alone || into->op == HL_OP_PARAMETER);
+    *buffer = !held ? -1 : r->first_buffer[alone ? 0 : hl_parameter_number(into)];
+    return found;
+  }
   while (at->op == HL_OP_DYNAMIC_UPDATE_SLICE) {
     if (alone) {
       *buffer = r->first_buffer[0];
@@ -225,6 +292,8 @@ static bool reads_elsewhere(const Lower *l, int buffer, bool same_place) {
 
 static bool lower_updates(Lower *l, const Roots *r, int leaf) {
   enum { MANY = 64 };
+  if (is_scattered(r->update[leaf]))
+    return lower_scattered(l, r, leaf, r->over[leaf]);
   const HlInst *chain[MANY];
   const HlInst *at = r->update[leaf];
   int n = 0;
@@ -307,7 +376,8 @@ static bool is_plain_shape(const HlShape *shape) {
 }
 
 TileProgram *tile_lower(CpuMaker *maker, const HlInst *inst) {
-  if (!tile_has_rule((HlOp)inst->op) || inst->op == HL_OP_CALL || !is_plain_shape(inst->shape))
+  if ((!tile_has_rule((HlOp)inst->op) && !is_scattered(inst)) || inst->op == HL_OP_CALL ||
+      !is_plain_shape(inst->shape))
     return NULL;
   for (uint32_t k = 0; k < inst->n_operands; k++)
     if (!is_plain_shape(inst->operands[k]->shape))

@@ -340,6 +340,22 @@ static Place place_of_node(const Plan *p, int n) {
   return at;
 }
 
+static void set_update(Plan *p, const Store *store, TileOp *op) {
+  const CpuLevel level = p->l->maker->level;
+  TileCheck *check = HL_ARRAY(p->arena, TileCheck, store->update.n_checks + 1);
+  for (int k = 0; k < store->update.n_checks; k++)
+    check[k] = (TileCheck){p->value[store->update.check[k].node], store->update.check[k].n};
+  op->n_checks = store->update.n_checks;
+  op->check = check;
+  op->load = vec_load(level, store->dtype);
+  op->fn =
+      store->update.assigns ? NULL : vec_fn(level, store->update.op, vec_carrier(store->dtype), 0);
+  op->vec = store->update.op;
+  op->round = tile_is_narrow(store->dtype) ? vec_round(level, store->dtype) : NULL;
+  for (int k = 0; k < op->access.n_index; k++)
+    ((struct TileIndex *)op->access.index)[k].value = p->value[op->access.index[k].value];
+}
+
 // The last op of all may write the result where it is stored: nothing is read after it.
 static void aim(Plan *p, Place at, int list_end) {
   TileOps *list = list_at(p, at);
@@ -362,13 +378,15 @@ static bool place_stores(Plan *p) {
     const Store *store = &p->l->store.at[k];
     uint32_t deps = affine_deps(p->l, &store->at) | p->l->scope.at[store->scope].deps;
     deps |= p->l->node.at[store->value.re].deps;
+    for (int j = 0; j < store->update.n_checks; j++)
+      deps |= p->l->node.at[store->update.check[j].node].deps;
     const Place at = place_of(p, deps);
     const int scope = scope_of(p, store->scope, deps);
     int in[2] = {p->value[store->value.re], store->value.im < 0 ? -1 : p->value[store->value.im]};
     for (int j = 0; j < 2; j++)
       if (at.level < 0 && in[j] >= 0 && !p->values.at[in[j]].is_row)
         in[j] = as_row(p, at, in[j]);
-    TileOp *op = add_op(p, at, TILE_STORE);
+    TileOp *op = add_op(p, at, store->update.is_one ? TILE_UPDATE : TILE_STORE);
     op->scope = scope;
     op->n_in = in[1] < 0 ? 1 : 2;
     op->in = list_of(p, 2, in);
@@ -376,9 +394,11 @@ static bool place_stores(Plan *p) {
     op->access.store = vec_store(p->l->maker->level, store->dtype);
     op->access.turn =
         op->access.turned ? vec_transpose(p->l->maker->level, hl_dtype_bytes(store->dtype)) : NULL;
-    if (at.block != 0 || op->access.n_index)
+    if (store->update.is_one)
+      set_update(p, store, op);
+    if (at.block != 0 || (op->access.n_index && !store->update.is_one))
       return tile_fail(p->l, "a store inside a reduction").re >= 0;
-    if (in[0] == p->value[store->value.re])
+    if (!store->update.is_one && in[0] == p->value[store->value.re])
       aim(p, at, list_end);
   }
   return true;

@@ -28,6 +28,8 @@ typedef struct Plan {
   bool *live;          // by node
   bool *scope_live;
   BlockPlan *block;
+  bool updates;        // some store updates what is there
+  uint32_t in_order;   // loops of the grid that turn in order
   double cost;         // nanoseconds
   VEC(TileValue) values;
   int *value, *im;     // of a node: in `values`

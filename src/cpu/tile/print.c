@@ -62,7 +62,8 @@ static void put_op(HlBuf *out, const TileNest *nest, const TileOp *op, int inden
     put_access(out, &op->access);
     break;
   case TILE_STORE:
-    hl_buf_puts(out, "store");
+  case TILE_UPDATE:
+    hl_buf_puts(out, op->kind == TILE_STORE ? "store" : op->fn ? vec_info[op->vec].text : "put");
     put_values(out, nest, op);
     hl_buf_puts(out, " to ");
     put_access(out, &op->access);

@@ -21,7 +21,7 @@ static void number_ops(const Lower *l, TileNest *nest, const TileOps *ops) {
     TileOp *op = &ops->at[k];
     if (op->kind == TILE_LOAD)
       number_access(l, &op->access, &nest->reads);
-    if (op->kind == TILE_STORE)
+    if (op->kind == TILE_STORE || op->kind == TILE_UPDATE)
       number_access(l, &op->access, &nest->writes);
     if (op->aim)
       number_access(l, op->aim, &nest->writes);

@@ -149,6 +149,62 @@ static void store(Frame *f, const TileOp *op, bool row) {
   }
 }
 
+// --- Updates --------------------------------------------------------------------------------------
+
+static bool holds(const Frame *f, const TileOp *op, int64_t k) {
+  for (int j = 0; j < op->n_checks; j++) {
+    const int value = op->check[j].value;
+    const int64_t at = ((const int64_t *)f->at[value])[f->nest->value[value].is_row ? k : 0];
+    if (at < 0 || at >= op->check[j].n)
+      return false;
+  }
+  return true;
+}
+
+// `n` elements, side by side.
+static void update_run(const TileOp *op, int64_t n, char *place, const void *x) {
+  if (!op->fn) {
+    op->access.store(n, place, 1, x, NULL);
+    return;
+  }
+  if (!op->round) {
+    op->fn(n, place, place, x, NULL);
+    return;
+  }
+  float there[64];
+  const int64_t size = hl_dtype_bytes(op->access.dtype);
+  for (int64_t k = 0; k < n; k += 64) {
+    const int64_t some = n - k < 64 ? n - k : 64;
+    op->load(some, there, NULL, place + k * size, 1);
+    op->fn(some, there, there, (const float *)x + k, NULL);
+    op->round(some, there, there, NULL, NULL);
+    op->access.store(some, place + k * size, 1, there, NULL);
+  }
+}
+
+static void update(Frame *f, const TileOp *op, bool row) {
+  const TileAccess *a = &op->access;
+  const int64_t n = row ? f->n : 1, size = hl_dtype_bytes(a->dtype);
+  bool same = a->n_index == 0;
+  for (int j = 0; j < op->n_checks; j++)
+    same = same && !f->nest->value[op->check[j].value].is_row;
+  if (same && !holds(f, op, 0))
+    return;
+  char *base = place_at(f, a);
+  if (same && (n == 1 || a->column_step == 1)) {
+    update_run(op, n, base, element(f, op->in[0], 0));
+    return;
+  }
+  for (int64_t k = 0; k < n; k++) {
+    if (!same && !holds(f, op, k))
+      continue;
+    int64_t at = k * a->column_step;
+    for (int j = 0; j < a->n_index; j++)
+      at += ((const int64_t *)f->at[a->index[j].value])[k] * a->index[j].k;
+    update_run(op, 1, base + at * size, element(f, op->in[0], k));
+  }
+}
+
 // --- Ops ------------------------------------------------------------------------------------------
 
 // An operand from element k of the tile on; where it is one element, that.
@@ -208,6 +264,7 @@ static void run_ops(Frame *f, const TileOps *ops, bool row) {
     switch (op->kind) {
     case TILE_LOAD: load(f, op, row); break;
     case TILE_STORE: store(f, op, row); break;
+    case TILE_UPDATE: update(f, op, row); break;
     case TILE_IOTA: iota(f, op, row); break;
     case TILE_VEC:
       if (r.low < r.high)

@@ -80,6 +80,7 @@ typedef struct TileAccess {
 typedef enum TileKind {
   TILE_LOAD,          // out (and im) = access
   TILE_STORE,         // access = in[0] (and in[1])
+  TILE_UPDATE,        // access = fn(access, in[0]), or in[0] without fn, one element after another, where the checks hold
   TILE_IOTA,          // out = sum + row_step * r + column_step * c
   TILE_VEC,           // out = fn(in...): ops, conversions, roundings
   TILE_PACK,          // out = in[0] as memory has it (store)
@@ -90,6 +91,11 @@ typedef enum TileKind {
   TILE_INDEX,         // index[var] = in[0]
   TILE_REDUCE         // runs a block
 } TileKind;
+
+typedef struct TileCheck {  // 0 <= value < n
+  int value;
+  int64_t n;
+} TileCheck;
 
 typedef struct TileOp {
   TileKind kind;
@@ -106,6 +112,10 @@ typedef struct TileOp {
   TileAccess access;  // LOAD, STORE; IOTA its sum and steps
   TileAccess *aim;    // VEC, CHOOSE, PACK: out is written there at once ...
   bool aimed;         // ... and STORE has nothing left to do
+  int n_checks;       // UPDATE
+  const TileCheck *check;
+  VecLoad *load;      // UPDATE: what is there
+  VecFn *round;       // or NULL
   VecIota *iota;
   int var;            // INDEX
   struct TileBlock *block;  // REDUCE
