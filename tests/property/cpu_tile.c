@@ -33,15 +33,17 @@ static void try_inst(Tally *tally, HlCx *cx, const HlInst *inst, uint64_t seed) 
   } else {
     HlBuf text = {0};
     hl_text_print(cx, alone, &(HlTextOptions){.large_constants = HL_ON}, &text);
-    const CpuCheck options = {.kind = "tile", .seed = seed, .no_emit = true};
-
-    char *wrong = cpu_check(text.at, &options);
-    if (wrong) {
-      tally->wrong++;
-      printf("%s\nseed %llu: %s\n", text.at, (unsigned long long)seed, wrong);
+    for (int emit = 0; emit < 2; emit++) {
+      const CpuCheck options = {.kind = "tile", .seed = seed, .no_emit = !emit};
+      char *wrong = cpu_check(text.at, &options);
+      if (wrong) {
+        tally->wrong++;
+        printf("%s\nseed %llu%s: %s\n", text.at, (unsigned long long)seed,
+               emit ? ", with machine code" : "", wrong);
+      }
+      free(wrong);
     }
     tally->taken[inst->op]++;
-    free(wrong);
     hl_buf_free(&text);
   }
   hl_module_free(alone);

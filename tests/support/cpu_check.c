@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/emit/code.h"
 #include "hilo/eval.h"
 #include "hilo/op.h"
 #include "hilo/text.h"
@@ -46,6 +47,7 @@ typedef struct Bench {
   HlLiteral *expected, *actual;
   void **buffer;
   int n_buffers;
+  EmitMemory *code;
 } Bench;
 
 static char *complain(Bench *b, const char *what) {
@@ -122,7 +124,7 @@ static char *compare(Bench *b, const CpuCheck *options) {
 static char *run(Bench *b, const CpuCheck *options) {
   const HlInst *root = b->m->entry->root;
   CpuMaker maker = {b->cx, b->arena, options->has_level ? options->level : cpu_level(),
-                    options->no_emit};
+                    options->no_emit, b->code};
   const CpuKernel *kernel = cpu_kernel_make(&maker, root);
   if (!kernel)
     return complain(b, "no kernel takes it");
@@ -167,7 +169,7 @@ static char *check(Bench *b, const char *text, const CpuCheck *options) {
 
 char *cpu_check(const char *text, const CpuCheck *options) {
   static const CpuCheck usual = {0};
-  Bench b = {.cx = hl_cx_new(), .arena = hl_arena_new()};
+  Bench b = {.cx = hl_cx_new(), .arena = hl_arena_new(), .code = emit_memory_new(false)};
   char *wrong = check(&b, text, options ? options : &usual);
   for (int k = 0; k < b.n_buffers; k++)
     free(b.buffer[k]);
@@ -178,6 +180,7 @@ char *cpu_check(const char *text, const CpuCheck *options) {
   if (b.m)
     hl_module_free(b.m);
   hl_arena_free(b.arena);
+  emit_memory_free(b.code);
   hl_cx_free(b.cx);
   return wrong;
 }

@@ -19,18 +19,20 @@ enum { TEXT = 8192 };
 static void check_as(const char *comps, const char *entry, double tolerance) {
   char text[TEXT];
   snprintf(text, sizeof text, "HloModule m\n%s\nENTRY e {\n%s\n}\n", comps, entry);
-  for (int level = 0; level < CPU_LEVELS; level++) {
-    if (!cpu_runs((CpuLevel)level))
+  for (int how = 0; how < 2 * CPU_LEVELS; how++) {  // without machine code and with it
+    const int level = how / 2;
+    if (!cpu_runs((CpuLevel)level) || (level == CPU_V2 && how % 2))
       continue;
     const CpuCheck options = {.kind = "tile",
                               .tolerance = tolerance,
                               .level = (CpuLevel)level,
                               .has_level = true,
-                              .no_emit = true,
+                              .no_emit = how % 2 == 0,
                               .seed = (uint64_t)level};
     char *wrong = cpu_check(text, &options);
     if (wrong)
-      print_error("%s\n%s: %s\n", text, cpu_level_name((CpuLevel)level), wrong);
+      print_error("%s\n%s%s: %s\n", text, cpu_level_name((CpuLevel)level),
+                  how % 2 ? " with machine code" : "", wrong);
     assert_null(wrong);
   }
 }

@@ -302,20 +302,21 @@ static void write_inst(Write *w, const EmitInsts *list, int i, Mode mode, int ah
 
 // --- Lists -----------------------------------------------------------------------------------------------
 
+static bool is_dead(const Write *w, const EmitInst *inst) {
+  return inst->d >= 0 && w->last[inst->d] < 0 && !w->in_loop[inst->d];
+}
+
+// From the end, so that what only dead instructions use is dead as well.
 static void note_uses(Write *w, const EmitInsts *list) {
   for (int v = 0; v < w->body->values.n; v++)
     w->last[v] = -1;
-  for (int i = 0; i < list->n; i++) {
+  for (int i = list->n - 1; i >= 0; i--) {
     const EmitInst *inst = &list->at[i];
     const int used[] = {inst->r, inst->v, inst->m, inst->s};
-    for (int k = 0; k < 4; k++)
-      if (used[k] >= 0)
+    for (int k = 0; k < 4 && !is_dead(w, inst); k++)
+      if (used[k] >= 0 && w->last[used[k]] < 0)
         w->last[used[k]] = i;
   }
-}
-
-static bool is_dead(const Write *w, const EmitInst *inst) {
-  return inst->d >= 0 && w->last[inst->d] < 0 && !w->in_loop[inst->d];
 }
 
 // Only what has a register for good is in one, before and after.

@@ -2,6 +2,7 @@
 
 #include "cpu/program/program.h"
 #include "base/memory.h"
+#include "cpu/emit/code.h"
 
 #include <string.h>
 
@@ -22,6 +23,7 @@ static void free_program(HlCpuProgram *p) {
     hl_literal_unref(p->held[k]);
   pthread_mutex_destroy(&p->lock);
   cpu_pool_free(p->pool);
+  emit_memory_free(p->code);
   if (p->let_go)
     p->let_go(p->owner);
   base_free(p->tally);
@@ -46,6 +48,7 @@ static bool make(HlCx *cx, void *user) {
   if (!p->pool)
     base_out_of_memory(0);
   base_hold(p->pool, free_pool);
+  p->code = options->no_emit ? NULL : emit_memory_new(false);
   if (!making->m->entry || !making->m->entry->root)
     hl_error(cx, hl_module_pos(making->m), "the module has no entry computation");
   else if (cpu_lower(cx, p, options))

@@ -112,6 +112,7 @@ struct HlCpuProgram {
   bool is_dynamic;          // there are sizes that are known only at run time
   bool needs_interp;        // some step or the number of devices asks for an interpreter
   CpuPool *pool;
+  struct EmitMemory *code;  // of its kernels; NULL: none is made
   CpuStep *step;
   int32_t n_steps;
   int64_t n_kernels;

@@ -52,6 +52,12 @@ static void put_op(HlBuf *out, const TileNest *nest, const TileOp *op, int inden
     put_block(out, nest, op->block, indent);
     return;
   }
+  if (op->kind == TILE_SEGMENT) {
+    hl_buf_puts(out, "segment\n");
+    for (int k = 0; k < op->segment->n_ops; k++)
+      put_op(out, nest, &op->segment->op[k], indent + 2);
+    return;
+  }
   if (op->out >= 0) {
     const TileValue *v = &nest->value[op->out];
     hl_buf_printf(out, "v%d%s: %s = ", op->out, v->is_row ? "" : " (one)", hl_dtype_text(v->dtype));

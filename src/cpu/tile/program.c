@@ -73,6 +73,7 @@ TileProgram *tile_program(Lower *l, const HlInst *inst) {
   for (int n = 0; n < p->n_nests; n++) {
     p->base.seconds += p->nest[n].seconds;
     number_nest(l, &l->nest.at[n]);
+    tile_segments(l->maker, &l->nest.at[n]);
   }
   return p;
 }

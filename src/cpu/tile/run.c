@@ -254,6 +254,20 @@ static void iota(Frame *f, const TileOp *op, bool row) {
              a->column_step);
 }
 
+static void segment(Frame *f, const TileSegment *s, Range r) {
+  void *pointer[TILE_MAX_POINTERS];
+  if (r.low >= r.high)
+    return;
+  for (int k = 0; k < s->n_pointers; k++) {
+    const TilePointer *p = &s->pointer[k];
+    if (p->access)
+      pointer[k] = place_at(f, p->access) + r.low * hl_dtype_bytes(p->access->dtype);
+    else
+      pointer[k] = element(f, p->value, f->nest->value[p->value].is_row ? r.low : 0);
+  }
+  s->fn(r.high - r.low, pointer);
+}
+
 static void run_block(Frame *f, const TileBlock *b);
 
 static void run_ops(Frame *f, const TileOps *ops, bool row) {
@@ -289,6 +303,7 @@ static void run_ops(Frame *f, const TileOps *ops, bool row) {
       if (r.low < r.high)
         run_block(f, op->block);
       break;
+    case TILE_SEGMENT: segment(f, op->segment, r); break;
     }
   }
 }

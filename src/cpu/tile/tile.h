@@ -30,7 +30,8 @@
 enum {
   TILE_MAX_VARS = 32,  // loops and computed indices of a nest
   TILE_MAX_ACCS = 32,  // accumulators of a reduction
-  TILE_MAX_BUFFERS = 256
+  TILE_MAX_BUFFERS = 256,
+  TILE_MAX_POINTERS = 48  // of a segment
 };
 
 // (c + k0 index[var0] + ...) / den; the quotient is whole wherever it is asked for.
@@ -89,7 +90,8 @@ typedef enum TileKind {
   TILE_CHOOSE,        // out = in[k] where scope[k] holds; in[0] where none does
   TILE_SCOPE,         // finds the range of `scope`
   TILE_INDEX,         // index[var] = in[0]
-  TILE_REDUCE         // runs a block
+  TILE_REDUCE,        // runs a block
+  TILE_SEGMENT        // several ops as machine code
 } TileKind;
 
 typedef struct TileCheck {  // 0 <= value < n
@@ -119,7 +121,21 @@ typedef struct TileOp {
   VecIota *iota;
   int var;            // INDEX
   struct TileBlock *block;  // REDUCE
+  const struct TileSegment *segment;  // SEGMENT
 } TileOp;
+
+// What a segment (cpu/emit/segment.h) has a pointer to: memory, or the tile or element of a value.
+typedef struct TilePointer {
+  int value;
+  const TileAccess *access;  // NULL: the value
+} TilePointer;
+typedef struct TileSegment {
+  void (*fn)(int64_t n, void *const *pointer);
+  int n_pointers;
+  const TilePointer *pointer;
+  int n_ops;                 // what it does ...
+  const TileOp *op;          // ... what only finds an address is done before it as well
+} TileSegment;
 
 typedef struct TileOps {
   int n, capacity;
@@ -200,6 +216,8 @@ typedef struct TileProgram {
   const TileNest *nest;
 } TileProgram;
 
+// What is left to do when a nest is finished: its runs of simple ops become machine code (segments.c).
+void tile_segments(CpuMaker *maker, TileNest *nest);
 // What a tile program makes of an instruction, or NULL: it has no form for it.
 TileProgram *tile_lower(CpuMaker *maker, const HlInst *inst);
 bool tile_run(const CpuKernel *kernel, CpuTeam *team, void *const *buffer, const char **why);

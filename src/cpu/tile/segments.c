@@ -1,0 +1,280 @@
+// cpu/tile/segments.c: runs of simple ops become segments of machine code (cpu/emit/segment.h).
+//
+//   v5 = multiply v1, v2            v1, v2 direct in memory          segment of v1, v2: one loop, v5 and v6 in registers
+//   v6 = add v5, #3f800000                                             v7 = maximum(v1 v2 + 1, 0)
+//   v7 = maximum v6, #0
+//   v8 = exponential v7                                              v8 = exponential v7
+//
+// A run is of ops in one scope that stand one behind the other; what only finds an address goes before it. Narrow floats are
+// loaded and stored on the way where their elements lie side by side. What a run computes is written to its tile only if
+// something outside of the run reads it. Tiles may share a place, but then element by element: what is written there is written
+// after the last that reads it, of the same element, has been read.
+
+#include "cpu/emit/segment.h"
+#include "cpu/tile/tile.h"
+
+#include "base/vec.h"  // behind those: cpu/vec/vec.h has a VEC of its own
+
+enum { MOST_OPS = 200, FEWEST_OPS = 2 };
+
+typedef struct Segments {
+  CpuMaker *maker;
+  TileNest *nest;
+  HlArena *scratch;
+  int *reads;    // by value: how many ops and accumulators read it
+  int *emitted;  // by value: which op of the run at hand; -1
+  bool one_row;  // tiles of the list at hand are rows
+} Segments;
+
+typedef struct Run {
+  int from, to;  // ops of a list
+  int scope, n_ops;
+  EmitOp op[MOST_OPS];
+  int n;
+  TilePointer pointer[MOST_OPS];
+  int n_pointers;
+} Run;
+
+// --- Who reads what ----------------------------------------------------------------------------------
+
+static void count_block(Segments *s, const TileBlock *b);
+
+static void count_list(Segments *s, const TileOps *list) {
+  for (int i = 0; i < list->n; i++) {
+    const TileOp *op = &list->at[i];
+    for (int k = 0; k < op->n_in; k++)
+      if (op->in[k] >= 0)
+        s->reads[op->in[k]]++;
+    for (int k = 0; k < op->access.n_index; k++)
+      s->reads[op->access.index[k].value]++;
+    if (op->kind == TILE_REDUCE)
+      count_block(s, op->block);
+  }
+}
+
+static void count_block(Segments *s, const TileBlock *b) {
+  for (int k = 0; k <= b->n_loops; k++)
+    count_list(s, &b->level[k]);
+  count_list(s, &b->tile);
+  count_list(s, &b->step);
+  for (int k = 0; k < b->n_acc; k++) {
+    const int parts[] = {b->acc[k].init, b->acc[k].x, b->acc[k].acc, b->acc[k].next,
+                         b->acc[k].result};
+    for (int j = 0; j < HL_COUNT_OF(parts); j++)
+      if (parts[j] >= 0)
+        s->reads[parts[j]]++;
+  }
+}
+
+// --- What a run may hold -------------------------------------------------------------------------------
+
+static bool is_narrow(HlDtype dtype) {
+  return dtype == HL_BF16 || dtype == HL_F16;
+}
+
+// Elements side by side, one row: the others are direct already.
+static bool is_side_by_side(const Segments *s, const TileOp *op) {
+  const TileAccess *a = &op->access;
+  return s->one_row && is_narrow(a->dtype) && a->column_step == 1 && a->n_index == 0 && op->im < 0;
+}
+
+static EmitOp emit_op(const TileOp *op) {
+  if (op->vec != VEC_OP_COUNT)
+    return (EmitOp){.kind = EMIT_VEC, .vec = op->vec, .dtype = op->from};
+  if (op->rounds)
+    return (EmitOp){.kind = EMIT_ROUND, .dtype = op->dtype};
+  return (EmitOp){.kind = EMIT_CONVERT, .dtype = op->from, .to = op->dtype};
+}
+
+static bool takes_vec(const Segments *s, const TileOp *op) {
+  int is_const = 0;
+  if (op->kind != TILE_VEC || !s->nest->value[op->out].is_row)
+    return false;
+  for (int k = 0; k < op->n_in; k++)
+    is_const |= s->nest->value[op->in[k]].is_const << k;
+  const EmitOp emit = emit_op(op);
+  const HlMark mark = hl_arena_mark(s->scratch);
+  const bool has = emit_has(s->scratch, s->maker->level, &emit, is_const);
+  hl_arena_release(s->scratch, mark);
+  return has;
+}
+
+// Nothing is computed, and where things will be is known before the run. The bits of a pred differ in registers.
+static bool only_finds_address(const Segments *s, const TileOp *op) {
+  if (op->kind == TILE_SAME)
+    return s->nest->value[op->out].dtype != HL_PRED && s->nest->value[op->in[0]].dtype != HL_PRED;
+  return op->kind == TILE_LOAD && op->access.direct;
+}
+
+// --- A run as a segment --------------------------------------------------------------------------------
+
+static int add(Run *run, EmitOp op) {
+  run->op[run->n] = op;
+  return run->n++;
+}
+
+static int add_pointer(Run *run, TilePointer pointer) {
+  run->pointer[run->n_pointers] = pointer;
+  return run->n_pointers++;
+}
+
+// The op of the run that has a value, which may come from outside.
+static int emitted(Segments *s, Run *run, int value) {
+  const TileValue *v = &s->nest->value[value];
+  if (s->emitted[value] >= 0)
+    return s->emitted[value];
+  EmitOp op = {.kind = v->is_const ? EMIT_CONST
+                       : v->is_row ? EMIT_LOAD
+                                   : EMIT_UNIFORM,
+               .dtype = v->dtype,
+               .bits = v->bits};
+  if (!v->is_const)
+    op.slot = add_pointer(run, (TilePointer){.value = value});
+  return s->emitted[value] = add(run, op);
+}
+
+static void add_to_run(Segments *s, Run *run, const TileOp *op) {
+  EmitOp emit = emit_op(op);
+  if (op->kind == TILE_LOAD) {
+    emit = (EmitOp){.kind = EMIT_LOAD,
+                    .dtype = op->access.dtype,
+                    .slot = add_pointer(run, (TilePointer){-1, &op->access})};
+  } else if (op->kind == TILE_STORE) {
+    emit =
+        (EmitOp){.kind = EMIT_STORE, .dtype = op->access.dtype, .in = {emitted(s, run, op->in[0])}};
+    emit.slot = add_pointer(run, (TilePointer){-1, &op->access});
+  } else {
+    for (int k = 0; k < op->n_in; k++)
+      emit.in[k] = emitted(s, run, op->in[k]);
+  }
+  const int at = add(run, emit);
+  if (op->out >= 0)
+    s->emitted[op->out] = at;
+  run->n_ops++;
+}
+
+// Whether the op may be the run's next, and then is.
+static bool extend(Segments *s, Run *run, const TileOp *op) {
+  const bool moves = (op->kind == TILE_LOAD && is_side_by_side(s, op)) ||
+                     (op->kind == TILE_STORE && !op->aimed && is_side_by_side(s, op) &&
+                      s->emitted[op->in[0]] >= 0);
+  if (run->n > MOST_OPS - 8 || run->n_pointers > TILE_MAX_POINTERS - 8)
+    return false;
+  if (op->kind == TILE_SAME && only_finds_address(s, op))
+    s->emitted[op->out] = emitted(s, run, op->in[0]);
+  if (only_finds_address(s, op))
+    return true;
+  if ((run->n_ops > 0 && op->scope != run->scope) || !(moves || takes_vec(s, op)))
+    return false;
+  run->scope = op->scope;
+  add_to_run(s, run, op);
+  return true;
+}
+
+// Whether a value that op i of the run made is read outside of it, by another name perhaps.
+static bool read_outside(const Segments *s, const Run *run, const TileOps *list, int i) {
+  const int value = list->at[i].out;
+  int own = 0;
+  for (int j = i + 1; j < run->to; j++)
+    for (int k = 0; k < list->at[j].n_in; k++)
+      own += list->at[j].in[k] == value &&
+             (list->at[j].kind != TILE_SAME || !read_outside(s, run, list, j));
+  return own < s->reads[value];
+}
+
+static void add_stores(Segments *s, Run *run, const TileOps *list) {
+  for (int i = run->from; i < run->to; i++) {
+    const TileOp *op = &list->at[i];
+    if (op->out < 0 || only_finds_address(s, op) || (!op->aim && !read_outside(s, run, list, i)))
+      continue;
+    EmitOp store = {
+        .kind = EMIT_STORE, .dtype = s->nest->value[op->out].dtype, .in = {s->emitted[op->out]}};
+    store.slot = add_pointer(run, (TilePointer){op->out, op->aim});
+    add(run, store);
+  }
+}
+
+static const TileSegment *make_segment(Segments *s, Run *run, const TileOps *list) {
+  add_stores(s, run, list);
+  if (run->n > MOST_OPS || run->n_pointers > TILE_MAX_POINTERS)
+    return NULL;
+  const HlMark mark = hl_arena_mark(s->scratch);
+  EmitFn *fn = emit_segment(s->maker->code, s->scratch, s->maker->level, run->n, run->op, NULL);
+  hl_arena_release(s->scratch, mark);
+  if (!fn)
+    return NULL;
+  TileSegment *segment = HL_NEW(s->maker->arena, TileSegment);
+  *segment = (TileSegment){
+      fn, run->n_pointers,
+      hl_arena_copy(s->maker->arena, run->pointer, sizeof(TilePointer) * (size_t)run->n_pointers),
+      run->to - run->from, &list->at[run->from]};
+  return segment;
+}
+
+// --- Lists -----------------------------------------------------------------------------------------------
+
+static Run *find_run(Segments *s, const TileOps *list, int from) {
+  Run *run = HL_NEW(s->scratch, Run);
+  run->from = run->to = from;
+  for (int v = 0; v < s->nest->n_values; v++)
+    s->emitted[v] = -1;
+  while (run->to < list->n && extend(s, run, &list->at[run->to]))
+    run->to++;
+  while (run->to > from && only_finds_address(s, &list->at[run->to - 1]))
+    run->to--;
+  return run;
+}
+
+static void segment_list(Segments *s, TileOps *list) {
+  HlArena *arena = s->maker->arena;
+  TileOps out = {0};
+  for (int i = 0; i < list->n;) {
+    const HlMark mark = hl_arena_mark(s->scratch);
+    Run *run = find_run(s, list, i);
+    const TileSegment *segment = run->n_ops >= FEWEST_OPS ? make_segment(s, run, list) : NULL;
+    const int end = segment ? run->to : i + 1;
+    for (; i < end; i++)
+      if (!segment || only_finds_address(s, &list->at[i]))
+        vec_push_in(arena, &out, list->at[i]);
+    if (segment) {
+      const TileOp op = {
+          .kind = TILE_SEGMENT, .scope = run->scope, .out = -1, .im = -1, .segment = segment};
+      vec_push_in(arena, &out, op);
+    }
+    hl_arena_release(s->scratch, mark);
+  }
+  *list = out;
+}
+
+static void segment_block(Segments *s, TileBlock *b);
+
+static void inner_blocks(Segments *s, const TileOps *list) {
+  for (int i = 0; i < list->n; i++)
+    if (list->at[i].kind == TILE_REDUCE)
+      segment_block(s, list->at[i].block);
+}
+
+static void segment_block(Segments *s, TileBlock *b) {
+  const bool outer = s->one_row;
+  for (int k = 0; k <= b->n_loops; k++)
+    inner_blocks(s, &b->level[k]);
+  if (b->column_var >= 0)
+    s->one_row = b->row_var < 0;
+  inner_blocks(s, &b->tile);
+  segment_list(s, &b->tile);
+  segment_list(s, &b->step);
+  s->one_row = outer;
+}
+
+void tile_segments(CpuMaker *maker, TileNest *nest) {
+  if (!maker->code || maker->no_emit || !nest->grid.level)  // without lists it only copies
+    return;
+  HlArena *scratch = hl_cx_scratch(maker->cx);
+  const HlMark mark = hl_arena_mark(scratch);
+  Segments s = {.maker = maker, .nest = nest, .scratch = scratch};
+  s.reads = HL_ARRAY(scratch, int, nest->n_values + 1);
+  s.emitted = HL_ARRAY(scratch, int, nest->n_values + 1);
+  count_block(&s, &nest->grid);
+  segment_block(&s, &nest->grid);
+  hl_arena_release(scratch, mark);
+}
