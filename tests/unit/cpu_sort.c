@@ -222,12 +222,8 @@ static const struct {
   int dimension;
 } shapes[] = {{"0", "", 0},
               {"1", "", 0},
-              {"2", "", 0},
               {"31", "", 0},
-              {"70", "", 0},
-              {"5000", "", 0},
-              {"3,33", "", 1},
-              {"33,3", "", 0},
+              {"1000", "", 0},
               {"3,0", "", 1},
               {"0,3", "", 1},
               {"5,40", "{0,1}", 1},
@@ -418,7 +414,7 @@ static void keys_are_known(void **state) {
 }
 
 static void enough_was_checked(void **state) {
-  assert_true(checked > 2000);
+  assert_true(checked > 1500);
 }
 
 int main(void) {

@@ -12,17 +12,19 @@
   MAKE(8, uint64_t, WHOLE) \
   MAKE(16, SortPair, UPPER)
 
-#define FEW(size, T, KEY)                                               \
-  static void few_##size(const SortRadix *r) {                          \
-    T *at = r->records;                                                 \
-    for (int64_t k = 1; k < r->n; k++) {                                \
-      const T record = at[k];                                           \
-      const uint64_t key = (uint64_t)KEY(record) >> r->low;             \
-      int64_t to = k;                                                   \
-      for (; to > 0 && (uint64_t)KEY(at[to - 1]) >> r->low > key; to--) \
-        at[to] = at[to - 1];                                            \
-      at[to] = record;                                                  \
-    }                                                                   \
+#define FEW(size, T, KEY)                                            \
+  static void few_##size(const SortRadix *r) {                       \
+    T *at = r->records;                                              \
+    const int64_t n = r->n;                                          \
+    const int low = r->low;                                          \
+    for (int64_t k = 1; k < n; k++) {                                \
+      const T record = at[k];                                        \
+      const uint64_t key = (uint64_t)KEY(record) >> low;             \
+      int64_t to = k;                                                \
+      for (; to > 0 && (uint64_t)KEY(at[to - 1]) >> low > key; to--) \
+        at[to] = at[to - 1];                                         \
+      at[to] = record;                                               \
+    }                                                                \
   }
 
 #define LOOK(size, T, KEY)                                \
@@ -36,24 +38,26 @@
     r->differ[part] = differ;                             \
   }
 
-#define COUNT(size, T, KEY)                                  \
-  static void count_##size(const SortRadix *r, int part) {   \
-    const T *at = r->records;                                \
-    const int64_t end = sort_part(r, part + 1);              \
-    uint32_t *count = r->count + part * SORT_DIGITS;         \
-    memset(count, 0, ((size_t)r->mask + 1) * sizeof *count); \
-    for (int64_t k = sort_part(r, part); k < end; k++)       \
-      count[(uint32_t)(KEY(at[k]) >> r->shift) & r->mask]++; \
+#define COUNT(size, T, KEY)                                   \
+  static void count_##size(const SortRadix *r, int part) {    \
+    const T *restrict at = r->records;                        \
+    const int64_t end = sort_part(r, part + 1);               \
+    const int shift = r->shift;                               \
+    const uint32_t mask = r->mask;                            \
+    uint32_t *restrict count = r->count + part * SORT_DIGITS; \
+    memset(count, 0, ((size_t)mask + 1) * sizeof *count);     \
+    for (int64_t k = sort_part(r, part); k < end; k++)        \
+      count[(uint32_t)(KEY(at[k]) >> shift) & mask]++;        \
   }
 
 #define MOVE(size, T, KEY)                                           \
   static void move_##size(const SortRadix *r, int part) {            \
-    const T *at = r->records;                                        \
-    T *to = r->spare;                                                \
+    const T *restrict at = r->records;                               \
+    T *restrict to = r->spare;                                       \
     const int64_t end = sort_part(r, part + 1);                      \
     const int shift = r->shift;                                      \
     const uint32_t mask = r->mask;                                   \
-    uint32_t *place = r->count + part * SORT_DIGITS;                 \
+    uint32_t *restrict place = r->count + part * SORT_DIGITS;        \
     for (int64_t k = sort_part(r, part); k < end; k++) {             \
       const T record = at[k];                                        \
       to[place[(uint32_t)(KEY(record) >> shift) & mask]++] = record; \

@@ -40,40 +40,43 @@ typedef unsigned Pack(const SortSpan *s, Words words);
 // All bits of a number whose sign bit is set, else the sign bit.
 #define TURN(T, x) ((T)((T)(0 - (T)((x) >> (8 * sizeof(T) - 1))) | SIGN(T)))
 
-// KEY makes the key of the element x, both of type T, and may add to `saw`.
-#define PACK(name, T, W, KEY)                                                   \
-  static unsigned name(const SortSpan *s, Words words) {                        \
-    const T *from = (const T *)s->base + s->first * s->stride;                  \
-    W *to = words.at;                                                           \
-    const SortField *f = s->field;                                              \
-    const T flip = (T)f->flip, most = (T)f->most;                               \
-    T saw = 0;                                                                  \
-    (void)most;                                                                 \
-    if (s->stride == 1 && words.step == 1 && f->fresh)                          \
-      for (int64_t i = 0; i < s->n; i++) {                                      \
-        const T x = from[i];                                                    \
-        to[i] = (W)((W)(T)((KEY) ^ flip) << f->shift);                          \
-      }                                                                         \
-    else                                                                        \
-      for (int64_t i = 0; i < s->n; i++) {                                      \
-        const T x = from[i * s->stride];                                        \
-        W *word = &to[i * words.step];                                          \
-        *word = (W)((f->fresh ? 0 : *word) | (W)(T)((KEY) ^ flip) << f->shift); \
-      }                                                                         \
-    return (unsigned)saw;                                                       \
+// KEY makes the key of the element x, both of type T, and may add to `saw`. What loops look at is in variables of their own: the
+// compiler must take it that what they write might be anything.
+#define PACK(name, T, W, KEY)                                                           \
+  static unsigned name(const SortSpan *s, Words words) {                                \
+    const int64_t n = s->n, stride = s->stride, step = words.step;                      \
+    const T *restrict from = (const T *)s->base + s->first * stride;                    \
+    W *restrict to = words.at;                                                          \
+    const SortTable *table = s->field->table;                                           \
+    const T flip = (T)s->field->flip, most = (T)s->field->most;                         \
+    const int shift = s->field->shift;                                                  \
+    const bool fresh = s->field->fresh;                                                 \
+    T saw = 0;                                                                          \
+    (void)most, (void)table;                                                            \
+    if (stride == 1 && step == 1 && fresh)                                              \
+      for (int64_t i = 0; i < n; i++) {                                                 \
+        const T x = from[i];                                                            \
+        to[i] = (W)((W)(T)((KEY) ^ flip) << shift);                                     \
+      }                                                                                 \
+    else                                                                                \
+      for (int64_t i = 0; i < n; i++) {                                                 \
+        const T x = from[i * stride];                                                   \
+        to[i * step] = (W)((fresh ? 0 : to[i * step]) | (W)(T)((KEY) ^ flip) << shift); \
+      }                                                                                 \
+    return (unsigned)saw;                                                               \
   }
 #define PACK_INTEGER(name, T, W) PACK(name, T, W, x)
 #define PACK_TOTAL(name, T, W) PACK(name, T, W, x ^ TURN(T, x))
-#define PACK_TABLE(name, T, W) PACK(name, T, W, (saw |= f->table->saw[x], f->table->rank[x]))
+#define PACK_TABLE(name, T, W) PACK(name, T, W, (saw |= table->saw[x], table->rank[x]))
 // A zero has the key of +0, a NaN the one after infinity's.
-#define PACK_FLOAT(name, T, W)                                                   \
-  static inline T name##_key(T x, T most, T *saw) {                              \
-    const bool nan = (T)(x & (T)~SIGN(T)) > most, zero = x == SIGN(T);           \
-    *saw |= (T)((zero ? SORT_SAW_ZERO : 0) | (nan ? SORT_SAW_NAN : 0));          \
-    return nan ? (T)(SIGN(T) + most + 1) : zero ? SIGN(T) : (T)(x ^ TURN(T, x)); \
-  }                                                                              \
+#define PACK_FLOAT(name, T, W)                                                                     \
+  static inline T name##_key(T x, T most, T *saw) {                                                \
+    const T nan = (T)(0 - (T)((T)(x & (T)~SIGN(T)) > most)), zero = (T)(0 - (T)(x == SIGN(T)));    \
+    const T number = (T)(x ^ TURN(T, x));                                                          \
+    *saw |= (T)((zero & SORT_SAW_ZERO) | (nan & SORT_SAW_NAN));                                    \
+    return (T)((nan & (T)(SIGN(T) + most + 1)) | (zero & SIGN(T)) | (number & (T) ~(nan | zero))); \
+  }                                                                                                \
   PACK(name, T, W, name##_key(x, most, &saw))
-
 // The bit that makes NaNs quiet is the one below infinity's lowest.
 #define PACK_QUIET(name, T, W)                                \
   static inline T name##_key(T x, T most) {                   \
@@ -86,8 +89,10 @@ typedef unsigned Pack(const SortSpan *s, Words words);
 // Places lie lowest.
 static unsigned pack_place(const SortSpan *s, Words words) {
   uint64_t *to = words.at;
-  for (int64_t i = 0; i < s->n; i++)
-    to[i * words.step] = (s->field->fresh ? 0 : to[i * words.step]) | (uint64_t)(s->first + i);
+  const int64_t n = s->n, first = s->first, step = words.step;
+  const bool fresh = s->field->fresh;
+  for (int64_t i = 0; i < n; i++)
+    to[i * step] = (fresh ? 0 : to[i * step]) | (uint64_t)(first + i);
   return 0;
 }
 
@@ -122,26 +127,29 @@ unsigned sort_pack(const SortSpan *s) {
 typedef void Unpack(const SortSpan *s, Words words);
 
 // ELEMENT makes an element of its key.
-#define UNPACK(name, T, W, ELEMENT)                                      \
-  static void un##name(const SortSpan *s, Words words) {                 \
-    T *to = (T *)s->base + s->first * s->stride;                         \
-    const W *from = words.at;                                            \
-    const SortField *f = s->field;                                       \
-    const T flip = (T)f->flip;                                           \
-    if (s->stride == 1 && words.step == 1)                               \
-      for (int64_t i = 0; i < s->n; i++) {                               \
-        const T key = (T)((T)(from[i] >> f->shift) ^ flip);              \
-        to[i] = (T)(ELEMENT);                                            \
-      }                                                                  \
-    else                                                                 \
-      for (int64_t i = 0; i < s->n; i++) {                               \
-        const T key = (T)((T)(from[i * words.step] >> f->shift) ^ flip); \
-        to[i * s->stride] = (T)(ELEMENT);                                \
-      }                                                                  \
+#define UNPACK(name, T, W, ELEMENT)                                \
+  static void un##name(const SortSpan *s, Words words) {           \
+    const int64_t n = s->n, stride = s->stride, step = words.step; \
+    T *restrict to = (T *)s->base + s->first * stride;             \
+    const W *restrict from = words.at;                             \
+    const SortTable *table = s->field->table;                      \
+    const T flip = (T)s->field->flip;                              \
+    const int shift = s->field->shift;                             \
+    (void)table;                                                   \
+    if (stride == 1 && step == 1)                                  \
+      for (int64_t i = 0; i < n; i++) {                            \
+        const T key = (T)((T)(from[i] >> shift) ^ flip);           \
+        to[i] = (T)(ELEMENT);                                      \
+      }                                                            \
+    else                                                           \
+      for (int64_t i = 0; i < n; i++) {                            \
+        const T key = (T)((T)(from[i * step] >> shift) ^ flip);    \
+        to[i * stride] = (T)(ELEMENT);                             \
+      }                                                            \
   }
 #define UNPACK_INTEGER(name, T, W) UNPACK(name, T, W, key)
 #define UNPACK_TOTAL(name, T, W) UNPACK(name, T, W, key ^ TURN(T, (T)~key))
-#define UNPACK_TABLE(name, T, W) UNPACK(name, T, W, f->table->back[key])
+#define UNPACK_TABLE(name, T, W) UNPACK(name, T, W, table->back[key])
 
 EACH_BYTE(UNPACK_INTEGER, integer)
 EACH_SIZE(UNPACK_INTEGER, integer)
@@ -164,20 +172,22 @@ void sort_unpack(const SortSpan *s) {
 
 // --- Picking ------------------------------------------------------------------------------------
 
-#define PICK(bits, T)                                                               \
-  static void pick_##bits(const SortSpan *s, const void *source, int64_t stride) {  \
-    T *to = (T *)s->base + s->first * s->stride;                                    \
-    const T *from = source;                                                         \
-    const Words places = words_of(s);                                               \
-    const uint64_t *place = places.at;                                              \
-    for (int64_t i = 0; i < s->n; i++)                                              \
-      to[i * s->stride] = from[(int64_t)(uint32_t)place[i * places.step] * stride]; \
-  }                                                                                 \
-  static void put_##bits(const SortSpan *s, const void *source) {                   \
-    T *to = (T *)s->base + s->first * s->stride;                                    \
-    const T *from = (const T *)source + s->first;                                   \
-    for (int64_t i = 0; i < s->n; i++)                                              \
-      to[i * s->stride] = from[i];                                                  \
+#define PICK(bits, T)                                                                   \
+  static void pick_##bits(const SortSpan *s, const void *source, int64_t from_stride) { \
+    const int64_t n = s->n, stride = s->stride;                                         \
+    T *restrict to = (T *)s->base + s->first * stride;                                  \
+    const T *from = source;                                                             \
+    const Words places = words_of(s);                                                   \
+    const uint64_t *place = places.at;                                                  \
+    for (int64_t i = 0; i < n; i++)                                                     \
+      to[i * stride] = from[(int64_t)(uint32_t)place[i * places.step] * from_stride];   \
+  }                                                                                     \
+  static void put_##bits(const SortSpan *s, const void *source) {                       \
+    const int64_t n = s->n, stride = s->stride;                                         \
+    T *restrict to = (T *)s->base + s->first * stride;                                  \
+    const T *restrict from = (const T *)source + s->first;                              \
+    for (int64_t i = 0; i < n; i++)                                                     \
+      to[i * stride] = from[i];                                                         \
   }
 PICK(8, uint8_t)
 PICK(16, uint16_t)

@@ -48,10 +48,13 @@ void sort_rows_make(SortRows *rows, HlArena *arena, int n_buffers, const HlShape
 }
 
 void sort_rows_at(const SortRows *rows, void *const *buffer, int64_t row, char **base) {
+  const int n = rows->n_dims;
   for (int b = 0; b < rows->n_buffers; b++) {
+    const int64_t *step = rows->step + b * n;
     int64_t offset = 0, left = row;
-    for (int d = 0; d < rows->n_dims; left /= rows->dim[d], d++)
-      offset += left % rows->dim[d] * rows->step[b * rows->n_dims + d];
+    for (int d = 0; d < n - 1; left /= rows->dim[d], d++)
+      offset += left % rows->dim[d] * step[d];
+    offset += n ? left * step[n - 1] : 0;
     base[b] = (char *)buffer[b] + offset * rows->bytes[b];
   }
 }

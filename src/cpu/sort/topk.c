@@ -113,7 +113,7 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
   t->k = shape[1]->dim[x->rank - 1];
   t->key = key_field(maker->arena, x->dtype, largest);
   t->size = t->key.bytes > 4 ? 16 : 8;
-  t->sorts = t->k > SORT_FEW && t->k > t->n / SORTED_SHARE;
+  t->sorts = t->k > 4 && t->k > t->n / SORTED_SHARE;
   t->place = (SortField){.form = SORT_PLACE, .parts = 1, .bytes = 4, .fresh = t->size == 16};
   if (t->sorts && t->size == 8)
     t->key.shift = 64 - 8 * t->key.bytes;
@@ -135,63 +135,84 @@ typedef struct Row {
 } Row;
 
 // Of keys of type K, in entries E that have them above their place.
-#define SELECT(name, K, E)                                                                   \
-  static void sift_##name(E *heap, int64_t n, int64_t at) {                                  \
-    const E moved = heap[at];                                                                \
-    for (int64_t child; (child = 2 * at + 1) < n; at = child) {                              \
-      child += child + 1 < n && heap[child] < heap[child + 1];                               \
-      if (heap[child] <= moved)                                                              \
-        break;                                                                               \
-      heap[at] = heap[child];                                                                \
-    }                                                                                        \
-    heap[at] = moved;                                                                        \
-  }                                                                                          \
-  static bool any_##name(const K *key, int64_t n, K worst) {                                 \
-    K any = 0;                                                                               \
-    for (int64_t i = 0; i < n; i++)                                                          \
-      any |= key[i] < worst;                                                                 \
-    return any != 0;                                                                         \
-  }                                                                                          \
-  static void select_##name(const Row *row) {                                                \
-    const TopK *t = row->t;                                                                  \
-    const int bits = 8 * (int)sizeof(K);                                                     \
-    E *heap = row->entries;                                                                  \
-    const K *key = row->keys;                                                                \
-    int64_t have = 0;                                                                        \
-    for (int64_t block = 0; block < t->n; block += BLOCK) {                                  \
-      const int64_t left = t->n - block < BLOCK ? t->n - block : BLOCK;                      \
-      sort_pack(&(SortSpan){.field = &t->key,                                                \
-                            .base = row->base[0] + block * t->rows.stride[0] * t->key.bytes, \
-                            .stride = t->rows.stride[0],                                     \
-                            .n = left,                                                       \
-                            .records = row->keys,                                            \
-                            .size = (int)sizeof(K)});                                        \
-      for (int64_t i = 0; i < left;) {                                                       \
-        const int64_t look = left - i < LOOK ? left - i : LOOK;                              \
-        if (have == t->k && !any_##name(key + i, look, (K)(heap[0] >> bits))) {              \
-          i += look;                                                                         \
-          continue;                                                                          \
-        }                                                                                    \
-        for (const int64_t end = i + look; i < end; i++) {                                   \
-          const E entry = (E)key[i] << bits | (E)(block + i);                                \
-          if (have < t->k) {                                                                 \
-            heap[have++] = entry;                                                            \
-            for (int64_t q = have == t->k ? have / 2 - 1 : -1; q >= 0; q--)                  \
-              sift_##name(heap, have, q);                                                    \
-          } else if (entry < heap[0]) {                                                      \
-            heap[0] = entry;                                                                 \
-            sift_##name(heap, have, 0);                                                      \
-          }                                                                                  \
-        }                                                                                    \
-      }                                                                                      \
-    }                                                                                        \
-    for (int64_t last = t->k - 1; last > 0; last--) {                                        \
-      const E worst = heap[0];                                                               \
-      heap[0] = heap[last];                                                                  \
-      heap[last] = worst;                                                                    \
-      sift_##name(heap, last, 0);                                                            \
-    }                                                                                        \
+#define SELECT(name, K, E)                                                                                                \
+  static void sift_##name(E *heap, int64_t n, int64_t at) {                                                               \
+    const E moved = heap[at];                                                                                             \
+    for (int64_t child; (child = 2 * at + 1) < n; at = child) {                                                           \
+      child += child + 1 < n && heap[child] < heap[child + 1];                                                            \
+      if (heap[child] <= moved)                                                                                           \
+        break;                                                                                                            \
+      heap[at] = heap[child];                                                                                             \
+    }                                                                                                                     \
+    heap[at] = moved;                                                                                                     \
+  }                                                                                                                       \
+  static bool any_##name(const K *key, int64_t n, K worst) {                                                              \
+    K any = 0;                                                                                                            \
+    for (int64_t i = 0; i < n; i++)                                                                                       \
+      any |= key[i] < worst;                                                                                              \
+    return any != 0;                                                                                                      \
+  }                                                                                                                       \
+  /* At most LOOK keys, from `place` on: those that are better than the worst, without a branch each, then one by one. */ \
+  static void take_##name(E *heap, int64_t k, const K *key, int64_t n, int64_t place) {                                   \
+    E better[LOOK + 1];                                                                                                   \
+    int found = 0;                                                                                                        \
+    for (int64_t i = 0; i < n; i++) {                                                                                     \
+      const E entry = (E)key[i] << (8 * sizeof(K)) | (E)(place + i);                                                      \
+      better[found] = entry;                                                                                              \
+      found += entry < heap[0];                                                                                           \
+    }                                                                                                                     \
+    for (int i = 0; i < found; i++)                                                                                       \
+      if (better[i] < heap[0]) {                                                                                          \
+        heap[0] = better[i];                                                                                              \
+        sift_##name(heap, k, 0);                                                                                          \
+      }                                                                                                                   \
+  }                                                                                                                       \
+  static void look_##name(E *heap, int64_t k, const K *key, int64_t n, int64_t place) {                                   \
+    if (!any_##name(key, n, (K)(heap[0] >> (8 * sizeof(K)))))                                                             \
+      return;                                                                                                             \
+    for (int64_t i = 0; i < n; i += LOOK) {                                                                               \
+      const int64_t look = n - i < LOOK ? n - i : LOOK;                                                                   \
+      if (any_##name(key + i, look, (K)(heap[0] >> (8 * sizeof(K)))))                                                     \
+        take_##name(heap, k, key + i, look, place + i);                                                                   \
+    }                                                                                                                     \
+  }                                                                                                                       \
+  static void select_##name(const Row *row) {                                                                             \
+    const TopK *t = row->t;                                                                                               \
+    E *heap = row->entries;                                                                                               \
+    const K *key = row->keys;                                                                                             \
+    int64_t have = 0;                                                                                                     \
+    for (int64_t first = 0; first < t->n; first += BLOCK) {                                                               \
+      const int64_t n = t->n - first < BLOCK ? t->n - first : BLOCK;                                                      \
+      pack_block(row, first, n);                                                                                          \
+      int64_t i = 0;                                                                                                      \
+      for (; i < n && have < t->k; i++) {                                                                                 \
+        heap[have++] = (E)key[i] << (8 * sizeof(K)) | (E)(first + i);                                                     \
+        for (int64_t q = have == t->k ? have / 2 - 1 : -1; q >= 0; q--)                                                   \
+          sift_##name(heap, have, q);                                                                                     \
+      }                                                                                                                   \
+      if (i < n)                                                                                                          \
+        look_##name(heap, t->k, key + i, n - i, first + i);                                                               \
+    }                                                                                                                     \
+    for (int64_t last = t->k - 1; last > 0; last--) {                                                                     \
+      const E worst = heap[0];                                                                                            \
+      heap[0] = heap[last];                                                                                               \
+      heap[last] = worst;                                                                                                 \
+      sift_##name(heap, last, 0);                                                                                         \
+    }                                                                                                                     \
   }
+
+// The keys of a block.
+static void pack_block(const Row *row, int64_t first, int64_t n) {
+  const TopK *t = row->t;
+  const int64_t stride = t->rows.stride[0];
+  sort_pack(&(SortSpan){.field = &t->key,
+                        .base = row->base[0] + first * stride * t->key.bytes,
+                        .stride = stride,
+                        .n = n,
+                        .records = row->keys,
+                        .size = t->size / 2});
+}
+
 SELECT(narrow, uint32_t, uint64_t)
 SELECT(wide, uint64_t, WideEntry)
 #undef SELECT
@@ -216,6 +237,10 @@ static void sort_all(Row *row) {
                           .n = t->n,
                           .records = row->entries,
                           .size = t->size});
+  if (t->n <= SORT_FEW) {
+    sort_few(&r);
+    return;
+  }
   sort_look(&r, 0);
   for (int left = sort_digits(&r); left > 0; left--, sort_next_digit(&r)) {
     sort_count(&r, 0);
