@@ -55,15 +55,19 @@ SIMD_DECLARE(const ConvLevel, conv_level);
 
 // --- The plan (make.c) ---------------------------------------------------------------------------------
 
-enum { CONV_SPATIAL = 6 };  // dimensions at most
+enum {
+  CONV_SPATIAL = 6,         // dimensions at most
+  CONV_AT_ONCE = 4          // blocks of columns that are packed together: rows of weights are read in longer pieces
+};
 // Axes of the input, those of the places of the result, those of the sum. Spatial ones follow the named ones.
 enum { X_BATCH, X_FEATURE, X_GROUP, X_HALF, X_SPATIAL, X_AXES = X_SPATIAL + CONV_SPATIAL };
 enum { PLACE_BATCH, PLACE_SPATIAL, PLACE_AXES = PLACE_SPATIAL + CONV_SPATIAL };
 enum { SUM_FEATURE, SUM_HALF, SUM_TAP, SUM_AXES = SUM_TAP + CONV_SPATIAL };
 
-// The element that tap t of the window at place p sees, along one dimension, is p * stride + t * dilation + first.
+// The element that tap t of the window at place p sees, along one dimension, is p * stride + t * dilation + first. Boxes hold every
+// `unit`-th element: where there is one tap only, none between those that are seen.
 typedef struct ConvDim {
-  int64_t stride, dilation, first;
+  int64_t stride, dilation, first, unit;
 } ConvDim;
 
 typedef struct ConvPart {
@@ -96,19 +100,23 @@ typedef struct ConvKernel {
   ConvPart *part;
   int n_parts;
   int64_t boxes;            // of places, of all parts
+  bool copies;              // x is not read where it lies
   int64_t splits;           // of the sum; 1 where there are several parts
   int64_t x_elements, w_elements, y_elements;
   int64_t most_rows, most_steps, most_elements;  // of a box
   double macs;              // multiplications
 } ConvKernel;
 
-// Which elements of x a box of places and sums sees, by axis of x, padding included.
 typedef struct ConvBox {
   int64_t place[PLACE_AXES], places[PLACE_AXES];  // first, and how many
   int64_t sum[SUM_AXES], sums[SUM_AXES];
   int64_t column, columns;
 } ConvBox;
-void conv_range(const ConvKernel *c, const ConvPart *part, const ConvBox *box, int64_t *low, int64_t *n);
+// Which elements of x a box of places and sums sees, by axis of x, padding included: n of them, `unit` apart.
+void conv_range(const ConvKernel *c, const ConvPart *part, const ConvBox *box, int64_t *low, int64_t *n,
+                int64_t *unit);
+// How a copy of n elements by axis lies, so that neighbours do not get in each other's way in the cache; returns its elements.
+int64_t conv_copy(const ConvKernel *c, const int64_t *n, int64_t *stride);
 
 extern const CpuKernelKind cpu_kind_conv;
 CpuKernel *conv_make(CpuMaker *maker, const HlInst *inst);

@@ -162,6 +162,7 @@ static void set_phase(const ConvKernel *c, const Source *s, int d, int64_t phase
   int64_t dropped = 0;
   trim(&dim, c->x_dim[X_SPATIAL + d], places, &dropped, &taps);
   tap += dropped * every;
+  dim.unit = taps == 1 ? dim.stride : 1;
   const int64_t w_stride = s->ws[s->labels->kernel_spatial.at[d]] * unit,
                 y_stride = s->ys[s->labels->output_spatial.at[d]] * unit;
   part->dim[d] = dim;
@@ -180,6 +181,8 @@ static void begin_part(const ConvKernel *c, const Source *s, ConvPart *part) {
     part->places[k] = 1;
   for (int k = 0; k < SUM_AXES; k++)
     part->sums[k] = 1;
+  for (int d = 0; d < CONV_SPATIAL; d++)
+    part->dim[d].unit = 1;
   part->places[PLACE_BATCH] = c->x_dim[X_BATCH];
   part->y_step[PLACE_BATCH] = s->ys[s->labels->output_batch] * unit;
   part->sums[SUM_FEATURE] = c->x_dim[X_FEATURE];
@@ -228,7 +231,9 @@ static void set_parts(ConvKernel *c, const Source *s, HlArena *arena) {
 // --- Boxes --------------------------------------------------------------------------------------
 
 void conv_range(const ConvKernel *c, const ConvPart *part, const ConvBox *box, int64_t *low,
-                int64_t *n) {
+                int64_t *n, int64_t *unit) {
+  for (int k = 0; k < X_SPATIAL; k++)
+    unit[k] = 1;
   low[X_BATCH] = box->place[PLACE_BATCH];
   n[X_BATCH] = box->places[PLACE_BATCH];
   low[X_FEATURE] = box->sum[SUM_FEATURE];
@@ -242,7 +247,9 @@ void conv_range(const ConvKernel *c, const ConvPart *part, const ConvBox *box, i
     const int64_t places = box->places[PLACE_SPATIAL + d], taps = box->sums[SUM_TAP + d];
     low[X_SPATIAL + d] = box->place[PLACE_SPATIAL + d] * dim->stride +
                          box->sum[SUM_TAP + d] * dim->dilation + dim->first;
-    n[X_SPATIAL + d] = taps == 0 ? 0 : (places - 1) * dim->stride + (taps - 1) * dim->dilation + 1;
+    n[X_SPATIAL + d] =
+        taps == 0 ? 0 : ((places - 1) * dim->stride + (taps - 1) * dim->dilation) / dim->unit + 1;
+    unit[X_SPATIAL + d] = dim->unit;
   }
 }
 
@@ -253,13 +260,26 @@ static int64_t product(const int64_t *at, int n) {
   return all;
 }
 
-// Elements of x that a box of a part sees at most.
+int64_t conv_copy(const ConvKernel *c, const int64_t *n, int64_t *stride) {
+  const int64_t line = 64 / (c->type == CONV_F32 || c->type == CONV_I32 ? 4 : 8);
+  int64_t next = 1;
+  for (int k = X_AXES - 1; k >= 0; k--) {
+    const int axis = c->x_order[k];
+    if (n[axis] > 1 && next > 0 && next % (8 * line) == 0)
+      next += line;  // at most an eighth
+    stride[axis] = next;
+    next *= n[axis];
+  }
+  return next;
+}
+
+// Elements of x that a box of a part sees at most; a copy is not three times as large.
 static int64_t elements(const ConvKernel *c, const ConvPart *part) {
   ConvBox box = {.columns = c->column_box};
   memcpy(box.places, part->place_box, sizeof box.places);
   memcpy(box.sums, part->sum_box, sizeof box.sums);
-  int64_t low[X_AXES], n[X_AXES];
-  conv_range(c, part, &box, low, n);
+  int64_t low[X_AXES], n[X_AXES], unit[X_AXES];
+  conv_range(c, part, &box, low, n, unit);
   return product(n, X_AXES);
 }
 
@@ -309,7 +329,6 @@ enum {
   FEW_ROWS = 96,           // each has to be worth packing a panel of weights
   ENOUGH_CHUNKS = 32,
   CHUNK_MACS = 1 << 20,  // less is not worth being cut
-  LONG_SUM = 2048,       // less is not worth being dealt out
   MOST_SPLIT = 4 << 20,  // elements of results that are added
 };
 
@@ -344,40 +363,71 @@ static int64_t count_boxes(ConvKernel *c) {
   return c->boxes * c->column_boxes * c->slices * c->splits;
 }
 
-// Deals the sum out among chunks where there are too few of them and it is long.
-static void split_sum(ConvKernel *c) {
-  c->splits = 1;
-  const int64_t chunks = count_boxes(c);
-  if (c->n_parts != 1 || chunks >= ENOUGH_CHUNKS)
-    return;
+// Deals the sum out among chunks, no fewer than `least` terms each; false if that makes no more chunks.
+static bool split_sum(ConvKernel *c, int64_t chunks, int64_t least) {
+  if (c->n_parts != 1)
+    return false;
   const ConvPart *part = &c->part[0];
-  const int64_t steps = product(part->sums, SUM_AXES), wanted = ENOUGH_CHUNKS / chunks,
-                by_work = (int64_t)(c->macs / (double)chunks / CHUNK_MACS),
-                by_memory = MOST_SPLIT / (c->y_elements + 1),
-                limit[] = {steps / LONG_SUM, by_work, by_memory, part->sum_boxes};
-  int64_t splits = wanted;
+  const int64_t unsplit = chunks / c->splits,
+                most[] = {product(part->sums, SUM_AXES) / least,
+                          (int64_t)(c->macs / (double)unsplit / CHUNK_MACS),
+                          MOST_SPLIT / (c->y_elements + 1), part->sum_boxes};
+  int64_t splits = (ENOUGH_CHUNKS + unsplit - 1) / unsplit;
   for (int k = 0; k < 4; k++)
-    splits = limit[k] < splits ? limit[k] : splits;
-  c->splits = splits > 1 ? splits : 1;
+    splits = most[k] < splits ? most[k] : splits;
+  const bool more = splits > c->splits;
+  c->splits = more ? splits : c->splits;
+  return more;
 }
 
-// Cuts further until there is enough for many threads. It does not depend on how many there are.
+// What is cut when there are too few chunks, in this order: a chunk has no fewer rows, terms of a sum and blocks of columns.
+typedef struct Least {
+  int64_t rows, terms, blocks;
+} Least;
+
+// Cuts once; false if nothing can be cut.
+static bool cut_once(ConvKernel *c, int64_t chunks, Least least) {
+  bool any = false;
+  for (int k = 0; k < c->n_parts; k++)
+    if (product(c->part[k].place_box, PLACE_AXES) / 2 >= least.rows)
+      any |= cut_places(c, &c->part[k], 2);
+  if (any || split_sum(c, chunks, least.terms))
+    return true;
+  const int64_t blocks = c->column_box / c->block;
+  if (blocks / 2 < least.blocks)
+    return false;
+  c->column_box = (blocks + 1) / 2 * c->block;
+  return true;
+}
+
+// Cuts until there is enough for many threads. It does not depend on how many there are.
 static void cut_more(ConvKernel *c) {
-  for (int round = 0; round < 16; round++) {
+  static const Least order[] = {
+      {INT64_MAX, 2048, INT64_MAX},
+      {2 * FEW_ROWS, 2048, INT64_MAX},
+      {2 * FEW_ROWS, 512, CONV_AT_ONCE},
+      {FEW_ROWS, 512, 1},
+  };
+  for (int k = 0; k < 4;) {
     const int64_t chunks = count_boxes(c);
     if (chunks >= ENOUGH_CHUNKS || c->macs / (double)chunks < CHUNK_MACS)
       return;
-    bool any = false;
-    for (int k = 0; k < c->n_parts; k++)
-      if (product(c->part[k].place_box, PLACE_AXES) >= 2 * FEW_ROWS)
-        any |= cut_places(c, &c->part[k], 2);
-    if (!any && c->column_box > c->block) {
-      const int64_t blocks = (c->column_box / c->block + 1) / 2;
-      c->column_box = blocks * c->block;
-    } else if (!any) {
-      return;
-    }
+    k += !cut_once(c, chunks, order[k]);
   }
+}
+
+// Whether neighbours in x lie so far apart that they take each other's place in the cache: reading a copy is better then, if it is
+// read often.
+static bool conflicts(const ConvKernel *c) {
+  const int64_t far = 1024 / (c->type == CONV_F32 || c->type == CONV_I32 ? 4 : 8), many = 4;
+  if (c->column_box < CONV_AT_ONCE * c->block || c->n_parts == 0)
+    return false;
+  const ConvPart *part = &c->part[0];
+  bool any = part->sum_box[SUM_FEATURE] > many && c->x_stride[X_FEATURE] % far == 0;
+  for (int d = 0; d < c->spatial; d++)
+    any |= (part->place_box[PLACE_SPATIAL + d] > many || part->sum_box[SUM_TAP + d] > many) &&
+           c->x_stride[X_SPATIAL + d] * part->dim[d].stride % far == 0;
+  return any;
 }
 
 static void set_boxes(ConvKernel *c) {
@@ -389,12 +439,13 @@ static void set_boxes(ConvKernel *c) {
                (double)c->columns * (double)c->slices;
     cut_part(c, &c->part[k]);
   }
-  split_sum(c);
+  c->splits = 1;
   cut_more(c);
+  c->copies = conflicts(c);
   for (int k = 0; k < c->n_parts; k++) {
     const ConvPart *part = &c->part[k];
     const int64_t rows = product(part->place_box, PLACE_AXES),
-                  steps = product(part->sum_box, SUM_AXES), n = elements(c, part);
+                  steps = product(part->sum_box, SUM_AXES), n = 3 * elements(c, part);
     c->most_rows = rows > c->most_rows ? rows : c->most_rows;
     c->most_steps = steps > c->most_steps ? steps : c->most_steps;
     c->most_elements = n > c->most_elements ? n : c->most_elements;

@@ -55,8 +55,9 @@ static void set_rows(Work *w, const int64_t *x_stride) {
     const int64_t n = w->box.places[axis];
     expand(w->to, count, n, part->y_step[axis]);
     count = expand(w->row, count, n,
-                   axis == PLACE_BATCH ? x_stride[X_BATCH]
-                                       : part->dim[d].stride * x_stride[X_SPATIAL + d]);
+                   axis == PLACE_BATCH
+                       ? x_stride[X_BATCH]
+                       : part->dim[d].stride / part->dim[d].unit * x_stride[X_SPATIAL + d]);
   }
   w->rows = count;
 }
@@ -83,25 +84,31 @@ static void set_steps(Work *w, const int64_t *x_stride) {
 
 // --- The input ----------------------------------------------------------------------------------
 
+// How many of n places from `low` on, `unit` apart, come before `end`.
+static int64_t before(int64_t low, int64_t unit, int64_t n, int64_t end) {
+  const int64_t k = low >= end ? 0 : (end - low + unit - 1) / unit;
+  return k < n ? k : n;
+}
+
 // Copies the box with zeros around; `stride` is that of the copy.
 static void copy_box(const Work *w, const char *x, const int64_t *low, const int64_t *n,
-                     const int64_t *stride) {
+                     const int64_t *unit, const int64_t *stride) {
   const ConvKernel *c = w->c;
   const size_t size = size_of(c);
   int line = X_AXES - 1;  // the innermost axis with something to it
   while (line > 0 && n[c->x_order[line]] == 1)
     line--;
   const int axis = c->x_order[line];
-  const int64_t all = n[axis], before = low[axis] < 0 ? -low[axis] : 0,
-                past = low[axis] + all > c->x_dim[axis] ? low[axis] + all - c->x_dim[axis] : 0,
-                first = before < all ? before : all, last = all - past > first ? all - past : first;
+  const int64_t all = n[axis], step = c->x_stride[axis] * unit[axis],
+                first = before(low[axis], unit[axis], all, 0),
+                last = before(low[axis], unit[axis], all, c->x_dim[axis]);
   int64_t at[X_AXES] = {0};
   for (;;) {
     bool inside = true;
-    int64_t from = (low[axis] + first) * c->x_stride[axis], to = 0;
+    int64_t from = low[axis] * c->x_stride[axis] + first * step, to = 0;
     for (int k = 0; k < line; k++) {
       const int a = c->x_order[k];
-      const int64_t place = low[a] + at[a];
+      const int64_t place = low[a] + at[a] * unit[a];
       inside = inside && place >= 0 && place < c->x_dim[a];
       from += place * c->x_stride[a];
       to += at[a] * stride[a];
@@ -112,13 +119,13 @@ static void copy_box(const Work *w, const char *x, const int64_t *low, const int
     } else {
       const char *in = x + from * (int64_t)size;
       memset(out, 0, (size_t)first * size);
-      if (c->x_stride[axis] == 1)
+      if (step == 1)
         memcpy(out + (size_t)first * size, in, (size_t)(last - first) * size);
       else if (size == 4)
-        for (int64_t k = first; k < last; k++, in += c->x_stride[axis] * 4)
+        for (int64_t k = first; k < last; k++, in += step * 4)
           memcpy(out + k * 4, in, 4);
       else
-        for (int64_t k = first; k < last; k++, in += c->x_stride[axis] * 8)
+        for (int64_t k = first; k < last; k++, in += step * 8)
           memcpy(out + k * 8, in, 8);
       memset(out + (size_t)last * size, 0, (size_t)(all - last) * size);
     }
@@ -133,24 +140,19 @@ static void copy_box(const Work *w, const char *x, const int64_t *low, const int
 // Where the box of x begins and how far apart its elements lie: in the input where that can be, else in a copy.
 static const char *find_box(const Work *w, int64_t *stride) {
   const ConvKernel *c = w->c;
-  int64_t low[X_AXES], n[X_AXES], from = 0, next = 1;
-  conv_range(c, w->part, &w->box, low, n);
-  bool inside = !c->across_groups || c->x_stride[X_GROUP] == 1;
+  int64_t low[X_AXES], n[X_AXES], unit[X_AXES], from = 0;
+  conv_range(c, w->part, &w->box, low, n, unit);
+  bool inside = !c->copies && (!c->across_groups || c->x_stride[X_GROUP] == 1);
   for (int k = 0; k < X_AXES; k++) {
-    inside = inside && low[k] >= 0 && low[k] + n[k] <= c->x_dim[k];
+    inside = inside && low[k] >= 0 && low[k] + (n[k] - 1) * unit[k] < c->x_dim[k];
     from += low[k] * c->x_stride[k];
+    stride[k] = c->x_stride[k] * unit[k];
   }
   const int64_t slice = w->slice * c->x_slice;
-  if (inside) {
-    memcpy(stride, c->x_stride, sizeof c->x_stride);
+  if (inside)
     return w->run->x + (from + slice) * (int64_t)size_of(c);
-  }
-  for (int k = X_AXES - 1; k >= 0; k--) {
-    stride[c->x_order[k]] = next;
-    next *= n[c->x_order[k]];
-  }
-  if (next > 0)
-    copy_box(w, w->run->x + slice * (int64_t)size_of(c), low, n, stride);
+  if (conv_copy(c, n, stride) > 0)
+    copy_box(w, w->run->x + slice * (int64_t)size_of(c), low, n, unit, stride);
   return w->copy;
 }
 
@@ -265,8 +267,6 @@ static int64_t min(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-enum { AT_ONCE = 4 };  // blocks that are packed together: rows of weights are read in longer pieces
-
 // The columns of the chunk for one box of the sum.
 static void multiply(Work *w, bool add) {
   const ConvKernel *c = w->c;
@@ -279,9 +279,9 @@ static void multiply(Work *w, bool add) {
   ConvPanel p = {.row = w->row, .step = w->step, .rows = w->rows, .steps = w->steps, .add = add};
   for (int64_t k = 0, own = 0; k < w->box.columns; k += c->block) {
     const int64_t column = w->box.column + k, n = min(c->block, w->box.columns - k),
-                  packed = k / c->block % AT_ONCE;
+                  packed = k / c->block % CONV_AT_ONCE;
     if (packed == 0)
-      pack(w, column, min(AT_ONCE * c->block, w->box.columns - k));
+      pack(w, column, min(CONV_AT_ONCE * c->block, w->box.columns - k));
     p.w = w->panel + (size_t)(packed * w->steps * c->block) * size;
     p.x = c->across_groups ? x + (size_t)k * size : x;
     if (is_direct(c, n)) {
@@ -333,7 +333,7 @@ static bool set_scratch(Work *w, CpuMember *member) {
   const ConvKernel *c = w->c;
   const size_t size = size_of(c), rows = (size_t)c->most_rows * 8,
                steps = (size_t)c->most_steps * 8,
-               panel = (size_t)(c->most_steps * min(AT_ONCE * c->block, c->column_box)) * size,
+               panel = (size_t)(c->most_steps * min(CONV_AT_ONCE * c->block, c->column_box)) * size,
                copy = (size_t)c->most_elements * size,
                own = (size_t)((is_direct(c, c->block) ? c->block : c->column_box) * c->most_rows) *
                      size;
