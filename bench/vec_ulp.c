@@ -194,6 +194,8 @@ static double nanoseconds(CpuLevel level, VecOp op, HlDtype dtype) {
   for (int k = 0; k < SOME; k++)
     if (dtype == HL_F64)
       x[k] = y[k] = z[k] = 0.9 * (k + 1) / SOME;
+    else if (dtype == HL_S32)
+      ((int32_t *)x)[k] = ((int32_t *)y)[k] = ((int32_t *)z)[k] = k % 31 + 1;
     else
       ((float *)x)[k] = ((float *)y)[k] = ((float *)z)[k] = 0.9F * (float)(k + 1) / SOME;
   VecFn *fn = vec_fn(level, op, dtype, 0);
@@ -209,11 +211,18 @@ static double nanoseconds(CpuLevel level, VecOp op, HlDtype dtype) {
 }
 
 static void print_times(CpuLevel level) {
-  printf("\n%-24s %8s %8s   ns an element, %s\n", "", "f32", "f64", cpu_level_name(level));
-  for (VecOp op = 0; op < VEC_OP_COUNT; op++)
-    if (vec_fn(level, op, HL_F32, 0))
-      printf("%-24s %8.3f %8.3f\n", vec_info[op].text, nanoseconds(level, op, HL_F32),
-             nanoseconds(level, op, HL_F64));
+  static const HlDtype dtypes[] = {HL_F32, HL_F64, HL_S32};
+  printf("\n%-24s %8s %8s %8s   ns an element, %s\n", "", "f32", "f64", "s32",
+         cpu_level_name(level));
+  for (VecOp op = 0; op < VEC_OP_COUNT; op++) {
+    printf("%-24s", vec_info[op].text);
+    for (int t = 0; t < HL_COUNT_OF(dtypes); t++)
+      if (vec_fn(level, op, dtypes[t], 0))
+        printf(" %8.3f", nanoseconds(level, op, dtypes[t]));
+      else
+        printf(" %8s", "");
+    printf("\n");
+  }
 }
 
 static bool wanted(int argc, char **argv, const char *name) {

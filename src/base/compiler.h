@@ -21,6 +21,13 @@
 #define HL_RARE
 #endif
 
+// A function that is part of whoever calls it, however large.
+#if defined(__GNUC__)
+#define HL_INLINE inline __attribute__((always_inline))
+#else
+#define HL_INLINE inline
+#endif
+
 // A thread-local variable that is read without a call, from a shared library too.
 #if defined(__GNUC__) && defined(__ELF__)
 #define HL_TLS_DIRECT __attribute__((tls_model("initial-exec")))

@@ -10,11 +10,12 @@
 #include <math.h>
 
 #include "base/bits.h"
+#include "base/compiler.h"
 
 #define MAGIC_F64 0x1.8p52
 
 // x * y + z, rounded once where that is one instruction.
-static inline double mad_f64(double x, double y, double z) {
+static HL_INLINE double mad_f64(double x, double y, double z) {
 #if defined(__FMA__) || defined(__FP_FAST_FMA)
   return __builtin_fma(x, y, z);
 #else
@@ -35,18 +36,18 @@ static inline double mad_f64(double x, double y, double z) {
 // --- Exponents ----------------------------------------------------------------------------------
 
 // 2^k of MAGIC_F64 + k, -1023 < k < 1024.
-static inline double power_of_two_f64(double magic) {
+static HL_INLINE double power_of_two_f64(double magic) {
   return hl_f64_of_bits((hl_f64_bits(magic) << 52) + 0x3ff0000000000000);
 }
 
 // x * 2^k, rounded once, for whole |k| <= 2000.
-static inline double scale_f64(double x, double k) {
+static HL_INLINE double scale_f64(double x, double k) {
   const double half = mad_f64(k, 0.5, MAGIC_F64), rest = k - (half - MAGIC_F64);
   return x * power_of_two_f64(half) * power_of_two_f64(rest + MAGIC_F64);
 }
 
 // x = 2^k m with m from sqrt(1/2) to sqrt(2), for positive, finite, normal x.
-static inline double mantissa_f64(double x, double *k) {
+static HL_INLINE double mantissa_f64(double x, double *k) {
   const uint64_t least = 0x3fe6a09e667f3bcd, above = hl_f64_bits(x) - least + 0x3ff0000000000000;
   *k = hl_f64_of_bits(above >> 52 | 0x4330000000000000) - (0x1p52 + 1023);
   return hl_f64_of_bits((above & 0x000fffffffffffff) + least);
@@ -58,14 +59,14 @@ static inline double mantissa_f64(double x, double *k) {
 #define LN2_LOW_F64 0x1.a39ef35793c76p-33
 
 // x = k ln 2 + r; returns r. `low` is added to x.
-static inline double reduce_exp_f64(double x, double low, double *k) {
+static HL_INLINE double reduce_exp_f64(double x, double low, double *k) {
   const double magic = mad_f64(x, 0x1.71547652b82fep+0, MAGIC_F64);
   *k = magic - MAGIC_F64;
   return mad_f64(*k, -LN2_HIGH_F64, x) - mad_f64(*k, LN2_LOW_F64, -low);
 }
 
 // exp(r) - 1 for |r| <= ln 2 / 2.
-static inline double small_expm1_f64(double r) {
+static HL_INLINE double small_expm1_f64(double r) {
   const double high = P6_F64(r, 0x1.1f96f80845378p-29, 0x1.af61363c7a473p-26, 0x1.27e4c49c2625bp-22,
                              0x1.71ddf7054210ep-19, 0x1.a01a01b130392p-16, 0x1.a01a01b05dc33p-13);
   const double low = P5_F64(r, 0x1.6c16c16c142ccp-10, 0x1.111111110f5ap-7, 0x1.555555555555bp-5,
@@ -75,7 +76,7 @@ static inline double small_expm1_f64(double r) {
 }
 
 // exp(x + low) * 2^more, low small beside x.
-static inline double scaled_exp_f64(double x, double low, double more) {
+static HL_INLINE double scaled_exp_f64(double x, double low, double more) {
   const double most = x > 1500 ? 1500 : x, clamped = most < -1500 ? -1500 : most;
   double k;
   const double r = reduce_exp_f64(clamped, low, &k);
@@ -83,12 +84,12 @@ static inline double scaled_exp_f64(double x, double low, double more) {
   return scale_f64(1 + small_expm1_f64(r), scale);
 }
 
-static inline double exp_f64(double x) {
+static HL_INLINE double exp_f64(double x) {
   return scaled_exp_f64(x, 0, 0);
 }
 
 // (exp(x) - 1) * 2^more.
-static inline double scaled_expm1_f64(double x, double more) {
+static HL_INLINE double scaled_expm1_f64(double x, double more) {
   const double most = x > 1500 ? 1500 : x, clamped = most < -50 ? -50 : most;
   double k;
   const double r = reduce_exp_f64(clamped, 0, &k);
@@ -97,28 +98,28 @@ static inline double scaled_expm1_f64(double x, double more) {
   return __builtin_copysign(scale_f64(small_expm1_f64(r) + (1 - away), scale), x);
 }
 
-static inline double expm1_f64(double x) {
+static HL_INLINE double expm1_f64(double x) {
   return scaled_expm1_f64(x, 0);
 }
 
 // By exp(-|x|), which does not overflow.
-static inline double logistic_f64(double x) {
+static HL_INLINE double logistic_f64(double x) {
   const double e = exp_f64(-__builtin_fabs(x));
   return (x < 0 ? e : 1) / (1 + e);
 }
 
-static inline double tanh_f64(double x) {
+static HL_INLINE double tanh_f64(double x) {
   const double size = __builtin_fabs(x), e = expm1_f64(2 * (size > 22 ? 22 : size));
   return __builtin_copysign(e / (e + 2), x);
 }
 
 // (e - 1/e) / 2 of half exponentials: h = (exp(|x|) - 1) / 2 makes h + h / (2 h + 1).
-static inline double sinh_f64(double x) {
+static HL_INLINE double sinh_f64(double x) {
   const double h = scaled_expm1_f64(__builtin_fabs(x), -1), far = h > 0x1p60 ? 0x1p60 : h;
   return __builtin_copysign(h + far / (2 * far + 1), x);
 }
 
-static inline double cosh_f64(double x) {
+static HL_INLINE double cosh_f64(double x) {
   const double h = scaled_exp_f64(__builtin_fabs(x), 0, -1);
   return h + 0.25 / h;
 }
@@ -126,7 +127,7 @@ static inline double cosh_f64(double x) {
 // --- log ----------------------------------------------------------------------------------------
 
 // k ln 2 + log(1 + f), 1 + f being a mantissa: by 2 atanh(f / (2 + f)).
-static inline double log_parts_f64(double k, double f) {
+static HL_INLINE double log_parts_f64(double k, double f) {
   const double s = f / (2 + f), z = s * s, half = 0.5 * f * f;
   const double r = z * P7_F64(z, 0x1.2f5721c919ea3p-3, 0x1.3999f741b3f12p-3, 0x1.74668847f2ecep-3,
                               0x1.c71c50b69602dp-3, 0x1.2492494379528p-2, 0x1.999999997e3e2p-2,
@@ -135,12 +136,12 @@ static inline double log_parts_f64(double k, double f) {
 }
 
 // What log makes of 0, negative numbers, infinity and nan; else y.
-static inline double log_edges_f64(double x, double y) {
+static HL_INLINE double log_edges_f64(double x, double y) {
   const double zero = x == 0 ? -INFINITY : y, negative = x < 0 ? NAN : zero;
   return x < INFINITY ? negative : x;
 }
 
-static inline double log_f64(double x) {
+static HL_INLINE double log_f64(double x) {
   const double normal = x < 0x1p-1022 ? x * 0x1p54 : x;
   double k;
   const double m = mantissa_f64(normal, &k);
@@ -148,7 +149,7 @@ static inline double log_f64(double x) {
 }
 
 // log of 1 + x as it is rounded, and of what the rounding lost.
-static inline double log1p_f64(double x) {
+static HL_INLINE double log1p_f64(double x) {
   const double u = 1 + x, one = u - x, lost = (1 - one) + (x - (u - one));
   double k;
   const double m = mantissa_f64(u, &k);
@@ -157,21 +158,21 @@ static inline double log1p_f64(double x) {
   return __builtin_copysign(log_edges_f64(u, x == INFINITY ? x : y), x);
 }
 
-static inline double asinh_f64(double x) {
+static HL_INLINE double asinh_f64(double x) {
   const double size = __builtin_fabs(x), near = size > 0x1p60 ? 1 : size;
   const double small = near + near * near / (1 + __builtin_sqrt(near * near + 1));
   const double y = log1p_f64(size > 0x1p60 ? size : small);
   return __builtin_copysign(size > 0x1p60 ? y + 0x1.62e42fefa39efp-1 : y, x);
 }
 
-static inline double acosh_f64(double x) {
+static HL_INLINE double acosh_f64(double x) {
   const double near = x > 0x1p60 ? 1 : x - 1;
   const double small = near + __builtin_sqrt(near * (2 + near));
   const double y = log1p_f64(x > 0x1p60 ? x : small);
   return x < 1 ? NAN : x > 0x1p60 ? y + 0x1.62e42fefa39efp-1 : y;
 }
 
-static inline double atanh_f64(double x) {
+static HL_INLINE double atanh_f64(double x) {
   const double size = __builtin_fabs(x);
   return __builtin_copysign(0.5 * log1p_f64(2 * size / (1 - size)), x);
 }
@@ -179,7 +180,7 @@ static inline double atanh_f64(double x) {
 // --- Powers and roots ---------------------------------------------------------------------------
 
 // 1 and signs, where power is more than exp(y log |x|), which is p.
-static inline double power_edges_f64(double x, double y, double p) {
+static HL_INLINE double power_edges_f64(double x, double y, double p) {
   const double half = 0.5 * y;
   const bool whole = __builtin_rint(y) == y;
   const bool odd = whole && __builtin_rint(half) != half;
@@ -193,11 +194,11 @@ static inline double power_edges_f64(double x, double y, double p) {
 typedef struct Two {
   double high, low;
 } Two;
-static inline Two sum_two(double x, double y) {
+static HL_INLINE Two sum_two(double x, double y) {
   const double high = x + y, part = high - x;
   return (Two){high, (x - (high - part)) + (y - part)};
 }
-static inline Two product_two(double x, double y) {
+static HL_INLINE Two product_two(double x, double y) {
   const double high = x * y;
 #if defined(__FMA__) || defined(__FP_FAST_FMA)
   return (Two){high, __builtin_fma(x, y, -high)};
@@ -209,7 +210,7 @@ static inline Two product_two(double x, double y) {
 }
 
 // log x to about 68 bits, for positive finite x: 2 s + s^3 (2/3 + z tail), the first two terms in two numbers each.
-static inline Two log_two_f64(double x) {
+static HL_INLINE Two log_two_f64(double x) {
   const double normal = x < 0x1p-1022 ? x * 0x1p54 : x;
   double k;
   const double f = mantissa_f64(normal, &k) - 1, e = x < 0x1p-1022 ? k - 54 : k;
@@ -234,7 +235,7 @@ static inline Two log_two_f64(double x) {
 }
 
 // exp(y log |x|); where that is no matter of digits, log |x| is infinity, as its sign goes.
-static inline double power_f64(double x, double y) {
+static HL_INLINE double power_f64(double x, double y) {
   const double size = __builtin_fabs(x), steep = __builtin_fabs(y);
   const double finite = size < INFINITY ? size : 1, plain = finite > 0 ? finite : 1;
   const double times = steep < 0x1p70 ? y : 0;
@@ -246,8 +247,15 @@ static inline double power_f64(double x, double y) {
   return power_edges_f64(x, y, scaled_exp_f64(edge, near, 0));
 }
 
+// Halley's step.
+static HL_INLINE double cbrt_step_f64(double y, double m) {
+  const Two square = product_two(y, y);
+  const double cube = square.high * y, off = mad_f64(square.high, y, -m) + square.low * y;
+  return y - y * (off / (2 * cube + m));
+}
+
 // x = 2^(3k) m with m from 1/2 to 4: a polynomial that is right to 9 bits, and steps that triple their number.
-static inline double cbrt_steps_f64(double x, int steps) {
+static HL_INLINE double cbrt_steps_f64(double x, int steps) {
   const double size = __builtin_fabs(x), normal = size < 0x1p-1022 ? size * 0x1p54 : size;
   const uint64_t bits = hl_f64_bits(normal);
   const double e = hl_f64_of_bits(bits >> 52 | 0x4330000000000000) - (0x1p52 + 1023);
@@ -256,11 +264,8 @@ static inline double cbrt_steps_f64(double x, int steps) {
                    power_of_two_f64((e - 3 * k) + MAGIC_F64);
   double y = P5_F64(m, -0x1.6c2580b1dd9f7p-8, 0x1.f86854794b939p-5, -0x1.12f32ab73e412p-2,
                     0x1.6edd2d4d88e1p-1, 0x1.fc49d6a826438p-2);
-  for (int step = 0; step < steps; step++) {
-    const Two square = product_two(y, y);
-    const double cube = square.high * y, off = mad_f64(square.high, y, -m) + square.low * y;
-    y = y - y * (off / (2 * cube + m));
-  }
+  y = cbrt_step_f64(y, m);
+  y = steps > 1 ? cbrt_step_f64(y, m) : y;
   const double root = y * power_of_two_f64(third) * (size < 0x1p-1022 ? 0x1p-18 : 1);
   return x == 0 || !(size < INFINITY) ? x : __builtin_copysign(root, x);
 }
@@ -275,7 +280,7 @@ typedef struct Angle {
   uint64_t quadrant;  // its last two bits
 } Angle;
 // The quarter turn in pieces of 33 bits, whose products with the number of turns are exact.
-static inline Angle reduce_angle_f64(double x) {
+static HL_INLINE Angle reduce_angle_f64(double x) {
   const double magic = x * 0x1.45f306dc9c883p-1 + MAGIC_F64, n = magic - MAGIC_F64;
   const double first = x - n * 0x1.921fb544p+0, second = n * 0x1.0b4611a6p-34;
   const double r = first - second, lost = (first - r) - second;
@@ -284,14 +289,14 @@ static inline Angle reduce_angle_f64(double x) {
   return (Angle){sum, (r - sum) + low, hl_f64_bits(magic)};
 }
 
-static inline double small_sin_f64(double r, double low) {
+static HL_INLINE double small_sin_f64(double r, double low) {
   const double z = r * r;
   const double p = P6_F64(z, 0x1.5d81030f6dd91p-33, -0x1.ae5e29a57e2a8p-26, 0x1.71de352c74001p-19,
                           -0x1.a01a019bbd915p-13, 0x1.111111110f5f3p-7, -0x1.5555555555547p-3);
   return r + mad_f64(r * z, p, low);
 }
 
-static inline double small_cos_f64(double r, double low) {
+static HL_INLINE double small_cos_f64(double r, double low) {
   const double z = r * r, half = 0.5 * z, w = 1 - half;
   const double p = P6_F64(z, -0x1.8f9ae50ac0b53p-37, 0x1.1ee9c6cce790ep-29, -0x1.27e4f7d4e9451p-22,
                           0x1.a01a019c6abc1p-16, -0x1.6c16c16c14ec2p-10, 0x1.555555555554ap-5);
@@ -299,24 +304,24 @@ static inline double small_cos_f64(double r, double low) {
 }
 
 // x, negated if that bit of the quadrant is set.
-static inline double turned_f64(double x, uint64_t quadrant, int bit) {
+static HL_INLINE double turned_f64(double x, uint64_t quadrant, int bit) {
   return hl_f64_of_bits(hl_f64_bits(x) ^ (quadrant >> bit & 1) << 63);
 }
 
-static inline double sin_f64(double x) {
+static HL_INLINE double sin_f64(double x) {
   const Angle a = reduce_angle_f64(x);
   const double s = small_sin_f64(a.r, a.low), c = small_cos_f64(a.r, a.low);
   const double y = turned_f64(a.quadrant & 1 ? c : s, a.quadrant, 1);
   return x == 0 ? x : y;
 }
 
-static inline double cos_f64(double x) {
+static HL_INLINE double cos_f64(double x) {
   const Angle a = reduce_angle_f64(x);
   const double s = small_sin_f64(a.r, a.low), c = small_cos_f64(a.r, a.low);
   return turned_f64(a.quadrant & 1 ? s : c, a.quadrant + 1, 1);
 }
 
-static inline double tan_f64(double x) {
+static HL_INLINE double tan_f64(double x) {
   const Angle a = reduce_angle_f64(x);
   const double s = small_sin_f64(a.r, a.low), c = small_cos_f64(a.r, a.low);
   const double y = (a.quadrant & 1 ? -c : s) / (a.quadrant & 1 ? s : c);
@@ -324,7 +329,7 @@ static inline double tan_f64(double x) {
 }
 
 // (asin(x) - x) / x of x * x.
-static inline double small_asin_f64(double z) {
+static HL_INLINE double small_asin_f64(double z) {
   const double high = P6_F64(z, 0x1.062eea225ac2dp-5, -0x1.0c0a5557a2ed4p-6, 0x1.415fea8cd236cp-6,
                              0x1.a9b98f67b3c82p-8, 0x1.8f010ce571b7dp-7, 0x1.c6f43f9a0058bp-7);
   const double low = P6_F64(z, 0x1.1c6c5d95c7e17p-6, 0x1.6e89ebfc9c6e6p-6, 0x1.f1c72c919f7f4p-6,
@@ -337,7 +342,7 @@ static inline double small_asin_f64(double z) {
 #define QUARTER_TURN_LOW 0x1.1a62633145c07p-54
 
 // Above 1/2 by the half angle: asin(x) = pi/2 - 2 asin(sqrt((1 - x) / 2)).
-static inline double asin_f64(double x) {
+static HL_INLINE double asin_f64(double x) {
   const double size = __builtin_fabs(x);
   const bool large = size > 0.5;
   const double z = large ? 0.5 * (1 - size) : size * size, s = large ? __builtin_sqrt(z) : size;
@@ -346,7 +351,7 @@ static inline double asin_f64(double x) {
   return __builtin_copysign(large ? y : s + p, x);
 }
 
-static inline double acos_f64(double x) {
+static HL_INLINE double acos_f64(double x) {
   const double size = __builtin_fabs(x);
   const bool large = size > 0.5;
   const double z = large ? 0.5 * (1 - size) : size * size, s = large ? __builtin_sqrt(z) : x;
@@ -357,7 +362,7 @@ static inline double acos_f64(double x) {
 }
 
 // The angle of the smaller over the larger, less an eighth of a turn where it is above a sixteenth.
-static inline double atan2_f64(double y, double x) {
+static HL_INLINE double atan2_f64(double y, double x) {
   const double a = __builtin_fabs(y), b = __builtin_fabs(x);
   const bool steep = a > b;
   const double less = steep ? b : a, more = steep ? a : b;
@@ -384,7 +389,7 @@ static inline double atan2_f64(double y, double x) {
 // --- erf ----------------------------------------------------------------------------------------
 
 // Up to 1 a polynomial; beyond, 1 - exp(-x^2) q(1 / (x + 2)).
-static inline double erf_f64(double x) {
+static HL_INLINE double erf_f64(double x) {
   const double size = __builtin_fabs(x), near = size > 1 ? 1 : size, z = near * near, z2 = z * z;
   const double high = P7_F64(z, 0x1.0579a5020afa2p-34, -0x1.386abe9cef783p-30,
                              0x1.f7a41177aab54p-27, -0x1.5f1d36b0eaf2bp-23, 0x1.b9def19bdc294p-20,
