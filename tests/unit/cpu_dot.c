@@ -212,6 +212,18 @@ static void sizes_around_blocks(void **state) {
   check_product(types[0], 70, 4, 4, 4);
 }
 
+// A vector and a matrix whose elements lie beside each other in one direction or the other.
+static void one_row_or_column(void **state) {
+  for (int k = 0; k < TYPES; k++) {
+    check_product(types[k], 1, 1, 21, 19);
+    check_product(types[k], 3, 21, 1, 19);
+  }
+  check_product(types[0], 1, 1, 70, 9001);
+  check_product(types[0], 1, 70, 1, 9001);
+  check_product(types[0], 1, 1, 5001, 9);
+  check_product(types[0], 40, 1, 33, 3);
+}
+
 static void nothing_to_multiply(void **state) {
   for (int k = 0; k < TYPES; k++) {
     check_product(types[k], 1, 3, 5, 0);
@@ -276,6 +288,7 @@ int main(void) {
       cmocka_unit_test(every_type),
       cmocka_unit_test(sizes_around_tiles),
       cmocka_unit_test(sizes_around_blocks),
+      cmocka_unit_test(one_row_or_column),
       cmocka_unit_test(nothing_to_multiply),
       cmocka_unit_test(any_dimension_numbers),
       cmocka_unit_test(a_constant_operand),

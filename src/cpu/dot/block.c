@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "cpu/dot/plan.h"
-#include "cpu/pool/alloc.h"
 
 typedef struct Run {
   const DotPlan *p;
@@ -25,6 +24,7 @@ typedef struct Run {
   int64_t batch, first,
       columns;   // what is packed in `shared`: columns [first, first + columns) of a batch
   char *shared;  // NULL: each chunk packs for itself
+  int64_t bn;    // columns of a chunk, where it does not
 } Run;
 
 static int64_t least(int64_t a, int64_t b) {
@@ -37,25 +37,27 @@ static int64_t parts_of(int64_t n, int64_t part) {
 
 // --- Scratch ------------------------------------------------------------------------------------
 
-typedef struct Scratch {
-  char *a, *b, *block, *row, *pack, *epilogue;
-} Scratch;
-
-static size_t lay_out(const Run *run, char *start, Scratch *out) {
+static size_t lay_out(const Run *run, char *start, DotScratch *out) {
   const DotPlan *p = run->p;
-  const size_t sizes[] = {
-      (size_t)(dot_packed_bytes(p, &p->side[0], p->bm, p->kc) * p->blocks),
-      run->shared ? 0 : (size_t)dot_packed_bytes(p, &p->side[1], p->hot, p->kc),
-      p->in_place ? 0 : (size_t)(p->bm * p->parts * p->hot * p->parts * p->word),
-      (size_t)p->hot * 16,
-      dot_pack_scratch(p),
-      run->epilogue ? run->epilogue->scratch : 0,
-  };
-  char **const to[] = {&out->a, &out->b, &out->block, &out->row, &out->pack, &out->epilogue};
+  const int64_t columns = p->is_row ? DOT_STRIP : p->hot,
+                block = p->is_row ? columns : p->bm * p->parts * columns * p->parts;
+  const int64_t a = p->is_row ? p->depth * p->word
+                              : dot_packed_bytes(p, &p->side[0], p->bm, p->kc) * p->blocks,
+                b = run->shared || p->is_row ? 0 : dot_packed_bytes(p, &p->side[1], p->hot, p->kc);
+  const struct {
+    char **to;
+    int64_t bytes;
+  } parts[] = {{&out->a, p->side[0].is_direct ? 0 : a},
+               {&out->b, b},
+               {&out->block, p->in_place ? 0 : block * p->word},
+               {&out->row, columns * 16},
+               {&out->offset, columns * 8},
+               {&out->pack, p->is_row ? p->depth * 8 : (int64_t)dot_pack_scratch(p)},
+               {&out->epilogue, run->epilogue ? (int64_t)run->epilogue->scratch : 0}};
   size_t at = 0;
-  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-    *to[k] = start + at;
-    at += (sizes[k] + 63) & ~(size_t)63;
+  for (size_t k = 0; k < sizeof parts / sizeof *parts; k++) {
+    *parts[k].to = start + at;
+    at += ((size_t)parts[k].bytes + 63) & ~(size_t)63;
   }
   return at;
 }
@@ -93,21 +95,38 @@ static Panels kept(const DotPlan *p, const DotSide *side, int64_t batch) {
   return (Panels){side->packed + batch * bytes, 0, side->n};
 }
 
+// Where it lies: words are elements.
+static Feed as_it_lies(const Run *run, int which, int64_t batch, int64_t lane, int64_t block) {
+  const DotPlan *p = run->p;
+  const DotSide *side = &p->side[which];
+  int64_t row, step;
+  dot_even(&side->lanes, side->array, 0, 0, &row);
+  dot_even(&p->k, side->array, 0, 0, &step);
+  return (Feed){operand_at(run, which, batch) + (lane * row + block * p->kc * step) * p->word,
+                side->width * row * p->word, row, step};
+}
+
 static Panels packed_rows(const Run *run, int64_t batch, int64_t first, int64_t n,
-                          const Scratch *s) {
+                          const DotScratch *s) {
   const DotPlan *p = run->p;
   const DotSide *side = &p->side[0];
   if (side->packed)
     return kept(p, side, batch);
-  for (int64_t block = 0; block < p->blocks; block++)
+  for (int64_t block = 0; block < p->blocks && !side->is_direct; block++)
     dot_pack(p, side, operand_at(run, 0, batch), first, n, block * p->kc,
              least(p->kc, p->depth - block * p->kc),
              s->a + block * dot_packed_bytes(p, side, n, p->kc), s->pack);
   return (Panels){s->a, first, n};
 }
 
+static Feed rows_of(const Run *run, int64_t batch, const Panels *panels, int64_t first,
+                    int64_t block, int64_t depth) {
+  return run->p->side[0].is_direct ? as_it_lies(run, 0, batch, first, block)
+                                   : feed_of(run->p, &run->p->side[0], panels, first, block, depth);
+}
+
 static Feed columns_of(const Run *run, int64_t batch, int64_t first, int64_t n, int64_t block,
-                       int64_t depth, const Scratch *s) {
+                       int64_t depth, const DotScratch *s) {
   const DotPlan *p = run->p;
   const DotSide *side = &p->side[1];
   if (side->packed || run->shared) {
@@ -115,6 +134,8 @@ static Feed columns_of(const Run *run, int64_t batch, int64_t first, int64_t n, 
         side->packed ? kept(p, side, batch) : (Panels){run->shared, run->first, run->columns};
     return feed_of(p, side, &panels, first, block, depth);
   }
+  if (side->is_direct && n >= side->width)
+    return as_it_lies(run, 1, batch, first, block);
   dot_pack(p, side, operand_at(run, 1, batch), first, n, block * p->kc, depth, s->b, s->pack);
   const Panels panels = {s->b, first, n};
   return feed_of(p, side, &panels, first, 0, depth);
@@ -146,66 +167,12 @@ static void multiply(const DotPlan *p, Feed a, Feed b, int64_t k, char *c, int64
   }
 }
 
-// --- Finished blocks ----------------------------------------------------------------------------
-
-// The products of all parts with all parts, rows re, im, re, im, ... by columns likewise, become complex numbers, in the first of
-// their two rows.
-#define COMBINE(T)                                 \
-  for (int64_t i = 0; i < rows; i++) {             \
-    T *re = (T *)at + 2 * i * row, *im = re + row; \
-    for (int64_t j = 0; j < columns; j++) {        \
-      const T real = re[2 * j] - im[2 * j + 1];    \
-      re[2 * j + 1] += im[2 * j];                  \
-      re[2 * j] = real;                            \
-    }                                              \
-  }
-static void combine_c64(char *at, int64_t row, int64_t rows, int64_t columns) {
-  COMBINE(float)
-}
-static void combine_c128(char *at, int64_t row, int64_t rows, int64_t columns) {
-  COMBINE(double)
-}
-#undef COMBINE
-
-static void spread(char *to, const int64_t *offset, const char *from, int64_t n, size_t bytes) {
-  for (int64_t k = 0; k < n; k++)
-    memcpy(to + (size_t)offset[k] * bytes, from + (size_t)k * bytes, bytes);
-}
-
-static void store(const DotPlan *p, const DotBlock *block, char *c, char *row) {
-  const DotLoops *rows = &p->side[0].lanes, *columns = &p->side[1].lanes;
-  const size_t bytes = (size_t)hl_dtype_bytes(p->result);
-  const char *from = block->at;
-  int64_t stride, offset[DOT_HOT];
-  const bool beside =
-      dot_even(columns, DOT_C, block->column0, block->columns, &stride) && stride == 1;
-  if (!beside)
-    dot_offsets(columns, DOT_C, block->column0, block->columns, offset);
-  for (int64_t i = 0; i < block->rows; i++, from += block->row * hl_dtype_bytes(p->sum)) {
-    char *to = c + (size_t)dot_offset(rows, DOT_C, block->row0 + i) * bytes;
-    if (beside)
-      to += (size_t)dot_offset(columns, DOT_C, block->column0) * bytes;
-    hl_convert_elements(p->result, beside ? to : row, p->sum, from, block->columns);
-    if (!beside)
-      spread(to, offset, row, block->columns, bytes);
-  }
-}
-
-static bool finish(const Run *run, DotBlock *block, char *c, const Scratch *s) {
-  const DotPlan *p = run->p;
-  if (p->parts == 2)
-    (p->word == 4 ? combine_c64 : combine_c128)(block->at, block->row, block->rows, block->columns);
-  if (run->epilogue && !run->epilogue->run(run->epilogue->user, block, s->epilogue))
-    return false;
-  if (!p->in_place)
-    store(p, block, c, s->row);
-  return true;
-}
+// --- Blocks ---------------------------------------------------------------------------------------
 
 static bool make_block(const Run *run, const Panels *a, DotBlock *block, char *c,
-                       const Scratch *s) {
+                       const DotScratch *s) {
   const DotPlan *p = run->p;
-  const int64_t rows = block->rows * p->parts, columns = block->columns * p->parts;
+  const int64_t rows = block->rows * p->parts;
   if (p->in_place) {
     int64_t row, column;
     dot_even(&p->side[0].lanes, DOT_C, 0, 0, &row);
@@ -214,25 +181,35 @@ static bool make_block(const Run *run, const Panels *a, DotBlock *block, char *c
     block->row = row;
   } else {
     block->at = s->block;
-    block->row = columns;
+    block->row = block->columns * p->parts;
   }
   if (p->blocks == 0)
-    memset(block->at, 0, (size_t)(rows * columns * p->word));
+    memset(block->at, 0, (size_t)(rows * block->row * p->word));
   for (int64_t k = 0; k < p->blocks; k++) {
     const int64_t depth = least(p->kc, p->depth - k * p->kc);
-    const Feed from_b = columns_of(run, block->batch, block->column0, block->columns, k, depth, s);
-    const Feed from_a = feed_of(p, &p->side[0], a, block->row0, k, depth);
-    multiply(p, from_a, from_b, dot_words(p, depth), block->at, block->row, rows, columns, k > 0);
+    const Feed from_a = rows_of(run, block->batch, a, block->row0, k, depth);
+    // A tile reads whole rows: of a matrix that is not packed, what is left over is.
+    const int64_t rest = p->side[1].is_direct ? block->columns % p->side[1].width : 0;
+    for (int64_t j = 0, n; j < block->columns; j += n) {
+      n = j == 0 && rest < block->columns ? block->columns - rest : rest;
+      const Feed from_b = columns_of(run, block->batch, block->column0 + j, n, k, depth, s);
+      multiply(p, from_a, from_b, dot_words(p, depth), (char *)block->at + j * p->parts * p->word,
+               block->row, rows, n * p->parts, k > 0);
+    }
   }
-  return finish(run, block, c, s);
+  return dot_finish(p, run->epilogue, block, c, s);
 }
 
 // Rows [i, i + m) and columns [j, j + n) of one batch.
 static bool make_part(const Run *run, int64_t batch, int64_t i, int64_t m, int64_t j, int64_t n,
-                      const Scratch *s) {
+                      const DotScratch *s) {
   const DotPlan *p = run->p;
-  const Panels a = packed_rows(run, batch, i, m, s);
   char *c = run->c + dot_offset(&p->batch, DOT_C, batch) * hl_dtype_bytes(p->result);
+  if (p->is_row) {
+    const char *const operand[] = {operand_at(run, 0, batch), operand_at(run, 1, batch)};
+    return dot_vector_part(p, run->epilogue, batch, j, n, operand, c, s);
+  }
+  const Panels a = packed_rows(run, batch, i, m, s);
   for (int64_t at = j; at < j + n; at += p->hot) {
     DotBlock block = {.batch = batch,
                       .row0 = i,
@@ -249,7 +226,7 @@ static bool make_part(const Run *run, int64_t batch, int64_t i, int64_t m, int64
 
 // --- Chunks -------------------------------------------------------------------------------------
 
-static Scratch *scratch_of(const Run *run, CpuMember *member, Scratch *s) {
+static DotScratch *scratch_of(const Run *run, CpuMember *member, DotScratch *s) {
   char *start = cpu_scratch(member, lay_out(run, NULL, s));
   if (start)
     lay_out(run, start, s);
@@ -260,7 +237,7 @@ static bool pack_chunk(void *user, int64_t chunk, CpuMember *member) {
   const Run *run = user;
   const DotPlan *p = run->p;
   const DotSide *side = &p->side[1];
-  Scratch s;
+  DotScratch s;
   if (!scratch_of(run, member, &s))
     return false;
   const int64_t across = parts_of(run->columns, p->hot), block = chunk / across,
@@ -276,7 +253,7 @@ static bool pack_chunk(void *user, int64_t chunk, CpuMember *member) {
 static bool shared_chunk(void *user, int64_t chunk, CpuMember *member) {
   const Run *run = user;
   const DotPlan *p = run->p;
-  Scratch s;
+  DotScratch s;
   return scratch_of(run, member, &s) &&
          make_part(run, run->batch, chunk * p->bm, least(p->bm, p->side[0].n - chunk * p->bm),
                    run->first, run->columns, &s);
@@ -285,14 +262,14 @@ static bool shared_chunk(void *user, int64_t chunk, CpuMember *member) {
 static bool own_chunk(void *user, int64_t chunk, CpuMember *member) {
   const Run *run = user;
   const DotPlan *p = run->p;
-  Scratch s;
+  DotScratch s;
   if (!scratch_of(run, member, &s))
     return false;
-  const int64_t m = p->side[0].n, n = p->side[1].n, across = parts_of(n, p->bn),
-                down = parts_of(m, p->bm), j = chunk % across * p->bn,
+  const int64_t m = p->side[0].n, n = p->side[1].n, across = parts_of(n, run->bn),
+                down = parts_of(m, p->bm), j = chunk % across * run->bn,
                 i = chunk / across % down * p->bm, first = chunk / across / down * p->group;
   for (int64_t batch = first; batch < first + p->group && batch < p->batches; batch++)
-    if (!make_part(run, batch, i, least(p->bm, m - i), j, least(p->bn, n - j), &s))
+    if (!make_part(run, batch, i, least(p->bm, m - i), j, least(run->bn, n - j), &s))
       return false;
   return true;
 }
@@ -304,7 +281,7 @@ static bool run_shared(Run *run, CpuTeam *team) {
   const DotSide *side = &p->side[1];
   const size_t bytes = (size_t)(dot_packed_bytes(p, side, p->span, p->kc) * p->blocks);
   const double share = (double)least(p->span, side->n) / (double)(side->n * p->batches);
-  run->shared = cpu_block_new(bytes);
+  run->shared = cpu_team_scratch(team, bytes);
   bool ok = run->shared != NULL;
   for (run->batch = 0; run->batch < p->batches && ok; run->batch++)
     for (run->first = 0; run->first < side->n && ok; run->first += p->span) {
@@ -313,8 +290,15 @@ static bool run_shared(Run *run, CpuTeam *team) {
                         pack_chunk, run) &&
            cpu_parallel(team, parts_of(p->side[0].n, p->bm), p->seconds * share, shared_chunk, run);
     }
-  cpu_block_free(run->shared, bytes);
   return ok;
+}
+
+// Memory is read fastest in long rows, so those of a matrix that streams by are cut as little as is needed to have all threads busy.
+// What comes out is the same: sums do not know of other columns.
+static int64_t columns_of_chunk(const DotPlan *p, const CpuTeam *team) {
+  enum { LONG = 2048 };
+  const int64_t even = parts_of(p->side[1].n, p->bn * cpu_team_threads(team)) * p->bn;
+  return !p->across || p->group > 1 ? p->bn : even < LONG ? even : parts_of(LONG, p->bn) * p->bn;
 }
 
 bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void *c,
@@ -326,6 +310,7 @@ bool dot_run(const DotPlan *p, CpuTeam *team, const void *a, const void *b, void
     return true;
   if (p->span)
     return run_shared(&run, team);
-  const int64_t chunks = parts_of(n, p->bn) * parts_of(m, p->bm) * parts_of(p->batches, p->group);
+  run.bn = columns_of_chunk(p, team);
+  const int64_t chunks = parts_of(n, run.bn) * parts_of(m, p->bm) * parts_of(p->batches, p->group);
   return cpu_parallel(team, chunks, p->seconds, own_chunk, &run);
 }

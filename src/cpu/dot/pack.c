@@ -53,6 +53,21 @@ static void pack_gathered(const DotPlan *p, const DotSide *side, const char *fro
   side->pack(rows, side->width, depth, to, converted, depth, 1);
 }
 
+// Many panels of lanes that lie beside each other: some elements of k at a time, so that memory is read in long rows.
+static void pack_rows(const DotPlan *p, const DotSide *side, const char *from, int64_t n,
+                      int64_t depth, int64_t step, char *to) {
+  enum { TOGETHER = 16 };
+  const int64_t panel = dot_packed_bytes(p, side, side->width, depth);
+  const int bytes = hl_dtype_bytes(side->dtype);
+  for (int64_t k = 0; k < depth; k += TOGETHER) {
+    const int64_t some = depth - k < TOGETHER ? depth - k : TOGETHER;
+    char *at = to + dot_packed_bytes(p, side, side->width, k);
+    for (int64_t l = 0; l < n; l += side->width, at += panel)
+      side->pack(n - l < side->width ? n - l : side->width, side->width, some, at,
+                 from + (l + k * step) * bytes, 1, step);
+  }
+}
+
 void dot_pack(const DotPlan *p, const DotSide *side, const char *from, int64_t first, int64_t n,
               int64_t k, int64_t depth, char *to, char *scratch) {
   const int64_t panel = dot_packed_bytes(p, side, side->width, depth);
@@ -60,6 +75,11 @@ void dot_pack(const DotPlan *p, const DotSide *side, const char *from, int64_t f
   const int bytes = hl_dtype_bytes(side->dtype);
   int64_t row, step;
   const bool even = side->carrier == side->dtype && dot_even(&p->k, side->array, k, depth, &step);
+  if (even && n > side->width && dot_even(&side->lanes, side->array, first, n, &row) && row == 1) {
+    pack_rows(p, side, from + (dot_offset(&side->lanes, side->array, first) + at_k) * bytes, n,
+              depth, step, to);
+    return;
+  }
   for (int64_t l = first; l < first + n; l += side->width, to += panel) {
     const int64_t rows = first + n - l < side->width ? first + n - l : side->width;
     if (even && dot_even(&side->lanes, side->array, l, rows, &row))

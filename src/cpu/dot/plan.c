@@ -151,6 +151,10 @@ static DotForm form_of(const Types *t, HlDtype dtype, HlDtype *carrier) {
   return t->bytes * t->parts == 4 ? DOT_WORD4 : t->bytes * t->parts == 8 ? DOT_WORD8 : DOT_WORD16;
 }
 
+// What is multiplied where it lies: by so few columns or rows that packing it does not pay. Long rows of B, of a power of two
+// mostly, take turns in the same places of a cache: then the rows are to be very few, or B small.
+enum { DIRECT_COLUMNS = 64, DIRECT_ROWS = 64, VERY_FEW_ROWS = 12, SMALL_BYTES = 1 << 18 };
+
 // --- The plan -----------------------------------------------------------------------------------
 
 static int64_t at_least(int64_t n, int64_t least) {
@@ -194,20 +198,78 @@ static bool can_be_in_place(const DotPlan *p) {
          (columns->n == 0 || columns->at[0].stride[DOT_C] == 1);
 }
 
-// The cut, by the sizes alone. Packed before anything else is what several chunks need.
+// --- One row ------------------------------------------------------------------------------------
+
+static int stream_of(const DotPlan *p, HlDtype matrix) {
+  if (p->sum == HL_F32)
+    return matrix == HL_F32    ? DOT_STREAM_F32
+           : matrix == HL_BF16 ? DOT_STREAM_BF16
+           : matrix == HL_F16  ? DOT_STREAM_F16
+                               : -1;
+  if (p->sum == HL_F64)
+    return matrix == HL_F64 ? DOT_STREAM_F64 : -1;
+  if (p->parts == 2)
+    return -1;
+  if (p->sum == HL_S64)
+    return bits(matrix) == 64 ? DOT_STREAM_S64 : -1;
+  return bits(matrix) == 32            ? DOT_STREAM_S32
+         : matrix == HL_U8             ? DOT_STREAM_U8
+         : hl_dtype_bytes(matrix) == 1 ? DOT_STREAM_S8
+                                       : -1;
+}
+
+// A product of one row with a matrix that lies evenly, its elements beside each other one way or the other.
+static void set_row(DotPlan *p, CpuLevel level) {
+  static const DotVectorLevel *const levels[] = SIMD_LEVELS(&dot_vector_level);
+  const DotSide *row = &p->side[0], *matrix = &p->side[1];
+  const int stream = stream_of(p, matrix->dtype);
+  if (row->n != 1 || p->depth == 0 || stream < 0 || p->k.n > 1 || matrix->lanes.n > 1)
+    return;
+  if (p->k.n == 0 || p->k.at[0].stride[matrix->array] == 1)
+    p->along = levels[level]->along[stream];
+  else if (matrix->lanes.n == 0 || matrix->lanes.at[0].stride[matrix->array] == 1)
+    p->across = levels[level]->across[stream];
+  p->is_row = p->along || p->across;
+  p->load = vec_load(level, row->dtype);
+  p->widen = vec_carrier(row->dtype) == p->sum && row->dtype == p->sum
+                 ? NULL
+                 : vec_convert(level, row->dtype, p->sum);
+}
+
+// --- The cut ------------------------------------------------------------------------------------
+
+// Whether tiles can read an operand that is not packed: its words are its elements and lie evenly, those of a row of B
+// beside each other.
+static bool can_be_direct(const DotPlan *p, const DotSide *side) {
+  const bool is_b = side == &p->side[1];
+  return !side->packed && p->parts == 1 && p->pair == 1 && side->carrier == side->dtype &&
+         hl_dtype_bytes(side->dtype) == p->word && p->k.n <= 1 && side->lanes.n <= 1 &&
+         (!is_b || side->lanes.n == 0 || side->lanes.at[0].stride[side->array] == 1);
+}
+
+static void cut_row(DotPlan *p) {
+  enum { WORK = 1 << 17, LONG = 512 };
+  const int64_t n = p->side[1].n;
+  p->bm = 1;
+  p->bn = even_part(n, at_least(WORK / p->depth, p->across ? LONG : 16), 16);
+  p->group = n <= p->bn ? at_most(at_least(WORK / (n * p->depth), 1), p->batches) : 1;
+}
+
+// By the sizes alone. Packed before anything else is what several chunks need.
 static void cut(DotPlan *p) {
   enum { CHUNKS = 16, FEW_ROWS = 48, FEW_COLUMNS = 256 };
   const int64_t shared_bytes = 32 << 20, strip_bytes = 3 << 19, work = 4000000;
   const int64_t m = p->side[0].n, n = p->side[1].n, mr = p->side[0].width, nr = p->side[1].width;
-  p->kc = p->tiles->kc / p->parts;
-  p->kc = even_part(p->depth * 1, p->kc * p->pair, p->pair);
-  p->blocks = (p->depth + p->kc - 1) / p->kc;
-  const int64_t mc = p->tiles->mc / p->parts,
-                k_bytes = at_least(p->depth, 1) * p->word * p->parts / p->pair;
-  int64_t rows = at_most(mc, at_least(m / CHUNKS, FEW_ROWS));
+  const int64_t k_bytes = at_least(p->depth, 1) * p->word * p->parts / p->pair;
+  const int64_t most_rows = p->tiles->mc / p->parts;
+  int64_t rows = at_most(most_rows, at_least(m / CHUNKS, FEW_ROWS));
   rows = at_most(rows, at_least(strip_bytes / k_bytes, mr));
   p->bm = even_part(m, rows, mr);
   p->hot = even_part(at_most(n, DOT_HOT / p->parts), DOT_HOT / p->parts, nr);
+  p->side[0].is_direct = can_be_direct(p, &p->side[0]) && n <= DIRECT_COLUMNS;
+  const bool is_small = inner_stride(&p->k, p->side[1].array) * p->depth * p->word <= SMALL_BYTES;
+  p->side[1].is_direct =
+      can_be_direct(p, &p->side[1]) && m <= (is_small ? DIRECT_ROWS : VERY_FEW_ROWS);
   const bool shares = m > p->bm && !p->side[1].packed && !p->side[1].is_direct;
   p->span =
       shares ? at_most(dot_round_up(n, nr), dot_round_up(at_least(shared_bytes / k_bytes, nr), nr))
@@ -278,9 +340,19 @@ const DotPlan *dot_plan(HlArena *arena, CpuLevel level, const DotProduct *produc
                  .turned = wants_turning(&q)};
   for (int which = 0; which < 2; which++)
     set_side(p, levels[level], t, &q, which);
+  p->kc = even_part(depth, (int64_t)(p->tiles->kc / p->parts) * p->pair, p->pair);
+  p->blocks = (depth + p->kc - 1) / p->kc;
   p->in_place = can_be_in_place(p);
-  cut(p);
+  if (t == &types_f32 && p->result != HL_F32)
+    p->round = vec_round(level, p->result);
+  p->store = vec_store(level, p->result);
+  p->scatter = vec_scatter(level, p->result);
   p->seconds = guess_seconds(p, &q);
+  set_row(p, level);
+  if (p->is_row) {
+    cut_row(p);
+    return p;
+  }
   for (int which = 0; which < 2; which++)
     if (constant[p->side[which].array])
       p->side[which].packed = pack_whole(arena, p, &p->side[which], constant[p->side[which].array]);

@@ -4,8 +4,11 @@
 
 #include "cpu/dot/dot.h"
 #include "cpu/dot/tile.h"
+#include "cpu/dot/vector.h"
+#include "cpu/vec/vec.h"
 
-enum { DOT_MAX_KC = 1024, DOT_HOT = 512 };  // elements of k, and words of a row, that a block has at most
+// At most: elements of k that a block has, words of its rows; columns that a row of one product has that is not packed.
+enum { DOT_MAX_KC = 1024, DOT_HOT = 512, DOT_STRIP = 4096 };
 
 // One operand: its lanes are the rows of A or the columns of B.
 typedef struct DotSide {
@@ -29,6 +32,14 @@ struct DotPlan {
   HlDtype sum, result;     // of sums, and of C in memory
   bool turned;             // A and B have changed places, and so have m and n
   bool in_place;           // tiles write where C lies
+  VecFn *round;            // of sums in f32 to a narrow float, which is then stored; NULL: other types
+  VecStore *store;
+  VecScatter *scatter;
+  VecLoad *load;           // of what is multiplied as it is by rows of a matrix, and what makes words of it; NULL: they are
+  VecFn *widen;
+  bool is_row;             // one row times a matrix that streams by, in one of these ways
+  DotAlong *along;
+  DotAcross *across;
   int64_t batches, depth;  // depth: all of k
   int64_t kc, blocks;      // k of a block, and how many there are
   int64_t bm, bn, hot;     // rows and columns of a chunk's part of C; columns of a block
@@ -44,6 +55,21 @@ int64_t dot_offset(const DotLoops *loops, DotArray array, int64_t index);
 void dot_offsets(const DotLoops *loops, DotArray array, int64_t index, int64_t n, int64_t *offset);
 // Whether n elements from `index` lie evenly, and how far apart.
 bool dot_even(const DotLoops *loops, DotArray array, int64_t index, int64_t n, int64_t *stride);
+
+// --- Finished blocks (finish.c) --------------------------------------------------------------------
+
+// What a chunk works in. row, offset: of the elements of a row, 16 and 8 bytes each.
+typedef struct DotScratch {
+  char *a, *b, *block, *row, *offset, *pack, *epilogue;
+} DotScratch;
+// Makes complex numbers of their parts, runs the epilogue, and puts the block where it belongs in C, which is given at the batch.
+bool dot_finish(const DotPlan *p, const DotEpilogue *epilogue, DotBlock *block, char *c, const DotScratch *s);
+
+// --- One row (vector.c) ------------------------------------------------------------------------------
+
+// Makes columns [first, first + n) of a batch of a product of one row; operands and C are given at the batch.
+bool dot_vector_part(const DotPlan *p, const DotEpilogue *epilogue, int64_t batch, int64_t first, int64_t n,
+                     const char *const operand[2], char *c, const DotScratch *s);
 
 // --- Packing (pack.c) ----------------------------------------------------------------------------
 

@@ -2,53 +2,23 @@
 
 #include "cpu/dot/tile.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include <string.h>
+
+#include "cpu/dot/words_simd.h"
 
 // --- What a level has ---------------------------------------------------------------------------
 
-// Bytes of a vector, and how many rows of two vectors fit into its registers.
+// How many rows of two vectors fit into the registers.
 #if SIMD_LEVEL == 4
-enum { VECTOR = 64, MR = 14 };
+enum { MR = 14 };
 #elif SIMD_LEVEL == 3
-enum { VECTOR = 32, MR = 6 };
+enum { MR = 6 };
 #elif defined(__x86_64__)
-enum { VECTOR = 16, MR = 4 };
+enum { MR = 4 };
 #else
-enum { VECTOR = 16, MR = 8 };
+enum { MR = 8 };
 #endif
 enum { VECTORS = 2 };  // of a row
-
-typedef float F32s __attribute__((vector_size(VECTOR)));
-typedef double F64s __attribute__((vector_size(VECTOR)));
-typedef uint32_t S32s __attribute__((vector_size(VECTOR)));
-typedef uint64_t S64s __attribute__((vector_size(VECTOR)));
-
-// c + a * b.
-#if SIMD_LEVEL == 4
-#define MADD_F32(a, b, c) (F32s) _mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
-#define MADD_F64(a, b, c) (F64s) _mm512_fmadd_pd((__m512d)(a), (__m512d)(b), (__m512d)(c))
-#define PAIRS(a, b) (S32s) _mm512_madd_epi16((__m512i)(a), (__m512i)(b))
-#elif SIMD_LEVEL == 3
-#define MADD_F32(a, b, c) (F32s) _mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
-#define MADD_F64(a, b, c) (F64s) _mm256_fmadd_pd((__m256d)(a), (__m256d)(b), (__m256d)(c))
-#define PAIRS(a, b) (S32s) _mm256_madd_epi16((__m256i)(a), (__m256i)(b))
-#else
-#define MADD_F32(a, b, c) ((c) + (a) * (b))
-#define MADD_F64(a, b, c) ((c) + (a) * (b))
-#if defined(__x86_64__)
-#define PAIRS(a, b) (S32s) _mm_madd_epi16((__m128i)(a), (__m128i)(b))
-#else
-typedef int32_t Signed __attribute__((vector_size(VECTOR)));
-#define LOW(x) (S32s)((Signed)((x) << 16) >> 16)
-#define HIGH(x) (S32s)((Signed)(x) >> 16)
-#define PAIRS(a, b) (LOW(a) * LOW(b) + HIGH(a) * HIGH(b))
-#endif
-#endif
-#define MADD_S16(a, b, c) ((c) + PAIRS(a, b))
-#define MADD_S32(a, b, c) ((c) + (a) * (b))
-#define MADD_S64(a, b, c) ((c) + (a) * (b))
 
 // --- Tiles --------------------------------------------------------------------------------------
 
@@ -97,10 +67,14 @@ TILE(s64, uint64_t, S64s, MADD_S64)
 
 // A function for each number of rows.
 #if SIMD_LEVEL == 4
-#define EACH_ROWS(X, name)                                                                \
-  X(name, 1)                                                                              \
-  X(name, 2) X(name, 3) X(name, 4) X(name, 5) X(name, 6) X(name, 7) X(name, 8) X(name, 9) \
-      X(name, 10) X(name, 11) X(name, 12) X(name, 13) X(name, 14)
+#define EACH_ROWS(X, name) \
+  X(name, 1)               \
+  X(name, 2)               \
+  X(name, 3)               \
+  X(name, 4)               \
+  X(name, 5)               \
+  X(name, 6)               \
+  X(name, 7) X(name, 8) X(name, 9) X(name, 10) X(name, 11) X(name, 12) X(name, 13) X(name, 14)
 #elif SIMD_LEVEL == 3
 #define EACH_ROWS(X, name) X(name, 1) X(name, 2) X(name, 3) X(name, 4) X(name, 5) X(name, 6)
 #elif defined(__x86_64__)
@@ -123,83 +97,169 @@ EACH_ROWS(ROWS, s64)
 
 // --- Packing ------------------------------------------------------------------------------------
 
-typedef struct Word16 {
-  uint64_t at[2];
-} Word16;
+// Rows that lie beside each other are copied, k by k. Where the elements that follow in k do, words of some rows are turned in
+// registers: four rows by four of four bytes, two by two of eight. What is left over goes one by one.
 
-// Whole panels of rows that lie beside each other, or of elements that follow in k, are what mostly comes; the rest goes one by one.
-#define PACK(name, T, F, WIDEN)                                                           \
-  static inline __attribute__((always_inline)) void name##_beside(                        \
-      int64_t width, int64_t depth, T *to, const F *from, int64_t step) {                 \
-    for (int64_t k = 0; k < depth; k++, to += width, from += step)                        \
-      for (int64_t r = 0; r < width; r++)                                                 \
-        to[r] = WIDEN(from[r]);                                                           \
-  }                                                                                       \
-  static void name(int64_t rows, int64_t width, int64_t depth, void *out, const void *in, \
-                   int64_t row, int64_t step) {                                           \
-    enum { NR = VECTORS * VECTOR / sizeof(T) };                                           \
-    T *to = out;                                                                          \
-    const F *from = in;                                                                   \
-    if (row == 1 && rows == NR && width == NR)                                            \
-      name##_beside(NR, depth, to, from, step);                                           \
-    else if (row == 1 && rows == MR && width == MR)                                       \
-      name##_beside(MR, depth, to, from, step);                                           \
-    else                                                                                  \
-      for (int64_t k = 0; k < depth; k++, to += width) {                                  \
-        for (int64_t r = 0; r < rows; r++)                                                \
-          to[r] = WIDEN(from[r * row + k * step]);                                        \
-        for (int64_t r = rows; r < width; r++)                                            \
-          to[r] = (T){0};                                                                 \
-      }                                                                                   \
+#define ALWAYS static inline __attribute__((always_inline))
+typedef uint32_t Words4 __attribute__((vector_size(16)));
+typedef uint64_t Words2 __attribute__((vector_size(16)));
+
+// to[k * width + r] = row r's word k, for four rows of four words, of which so many bytes are stored.
+ALWAYS void turn4(uint32_t *to, int64_t width, size_t bytes, Words4 a, Words4 b, Words4 c,
+                  Words4 d) {
+  const Words4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, front = {0, 1, 4, 5}, back = {2, 3, 6, 7};
+  const Words4 ab[2] = {__builtin_shuffle(a, b, low), __builtin_shuffle(a, b, high)};
+  const Words4 cd[2] = {__builtin_shuffle(c, d, low), __builtin_shuffle(c, d, high)};
+  for (int h = 0; h < 2; h++) {
+    const Words4 even = __builtin_shuffle(ab[h], cd[h], front),
+                 odd = __builtin_shuffle(ab[h], cd[h], back);
+    memcpy(to + 2 * h * width, &even, bytes);
+    memcpy(to + (2 * h + 1) * width, &odd, bytes);
   }
-#define AS_IT_IS(x) (x)
-PACK(pack_word4, uint32_t, uint32_t, AS_IT_IS)
-PACK(pack_word8, uint64_t, uint64_t, AS_IT_IS)
-PACK(pack_word16, Word16, Word16, AS_IT_IS)
-
-static inline uint32_t widen_bf16(uint16_t x) {
-  return (uint32_t)x << 16;
 }
-PACK(pack_bf16, uint32_t, uint16_t, widen_bf16)
 
-// Subnormal numbers are scaled by the float unit; the magic number is 2^112.
-static inline float widen_f16(uint16_t x) {
-  const union {
-    uint32_t bits;
-    float value;
-  } scale = {.bits = 0x77800000};
-  union {
-    uint32_t bits;
-    float value;
-  } y = {.bits = (uint32_t)(x & 0x7fff) << 13};
-  y.value *= scale.value;
-  y.bits |= (x & 0x7c00) == 0x7c00 ? 0x7f800000 : 0;
-  y.bits |= (uint32_t)(x & 0x8000) << 16;
-  return y.value;
+// Four words of a row, made of the elements of four or eight k.
+ALWAYS Words4 load_word4(const uint32_t *x) {
+  Words4 v;
+  memcpy(&v, x, sizeof v);
+  return v;
 }
-PACK(pack_f16, float, uint16_t, widen_f16)
+ALWAYS Words4 load_u16(const uint16_t *x) {
+  return (Words4){x[0], x[1], x[2], x[3]};
+}
+ALWAYS Words4 load_bf16(const uint16_t *x) {
+  return load_u16(x) << 16;
+}
+// Numbers are scaled by the float unit, subnormal ones too: 2^112 is the difference of the biases.
+typedef float Floats4 __attribute__((vector_size(16)));
+ALWAYS Words4 load_f16(const uint16_t *x) {
+  const Words4 bits = load_u16(x), scale = {0x77800000, 0x77800000, 0x77800000, 0x77800000};
+  const Words4 size = (Words4)((Floats4)((bits & 0x7fff) << 13) * (Floats4)scale);
+  const Words4 special = (Words4)((bits & 0x7c00) == 0x7c00) & 0x7f800000;
+  return size | special | (bits & 0x8000) << 16;
+}
+#define PAIR(x, k) ((uint32_t)(uint16_t)(x)[k] | (uint32_t)(uint16_t)(x)[(k) + 1] << 16)
+ALWAYS Words4 load_s8(const int8_t *x) {
+  return (Words4){PAIR(x, 0), PAIR(x, 2), PAIR(x, 4), PAIR(x, 6)};
+}
+ALWAYS Words4 load_u8(const uint8_t *x) {
+  return (Words4){PAIR(x, 0), PAIR(x, 2), PAIR(x, 4), PAIR(x, 6)};
+}
+ALWAYS Words4 load_s16(const int16_t *x) {
+  Words4 v;
+  memcpy(&v, x, sizeof v);
+  return v;
+}
+
+// One word of the elements at x and, of pairs, `step` further on; `n` of them are there.
+ALWAYS uint32_t one_word4(const uint32_t *x, int64_t step, int64_t n) {
+  return *x;
+}
+ALWAYS uint32_t one_bf16(const uint16_t *x, int64_t step, int64_t n) {
+  return (uint32_t)*x << 16;
+}
+ALWAYS uint32_t one_f16(const uint16_t *x, int64_t step, int64_t n) {
+  return load_f16((const uint16_t[4]){*x})[0];
+}
+#define ONE_PAIR(name, F)                                                  \
+  ALWAYS uint32_t one_##name(const F *x, int64_t step, int64_t n) {        \
+    return (uint16_t)*x | (n > 1 ? (uint32_t)(uint16_t)x[step] << 16 : 0); \
+  }
+ONE_PAIR(s8, int8_t)
+ONE_PAIR(u8, uint8_t)
+ONE_PAIR(s16, int16_t)
+#undef ONE_PAIR
+
+// `per` elements of k are a word.
+#define PACK(name, F, per)                                                                         \
+  ALWAYS void beside_##name(int64_t width, int64_t depth, uint32_t *to, const F *from,             \
+                            int64_t step) {                                                        \
+    for (int64_t k = 0; k < depth; k += per, to += width, from += per * step)                      \
+      for (int64_t r = 0; r < width; r++)                                                          \
+        to[r] = one_##name(from + r, step, per);                                                   \
+  }                                                                                                \
+  static int64_t turn_##name(int64_t width, int64_t depth, uint32_t *to, const F *from,            \
+                             int64_t row) {                                                        \
+    int64_t k = 0;                                                                                 \
+    for (; k + 4 * per <= depth; k += 4 * per, to += 4 * width)                                    \
+      for (int64_t r = 0; r < width; r += 4) {                                                     \
+        const F *x = from + r * row + k;                                                           \
+        if (r + 4 <= width)                                                                        \
+          turn4(to + r, width, 16, load_##name(x), load_##name(x + row), load_##name(x + 2 * row), \
+                load_##name(x + 3 * row));                                                         \
+        else                                                                                       \
+          turn4(to + r, width, 8, load_##name(x), load_##name(x + row), (Words4){0}, (Words4){0}); \
+      }                                                                                            \
+    return k;                                                                                      \
+  }                                                                                                \
+  static void pack_##name(int64_t rows, int64_t width, int64_t depth, void *out, const void *in,   \
+                          int64_t row, int64_t step) {                                             \
+    enum { NR = VECTORS * VECTOR / 4 };                                                            \
+    uint32_t *to = out;                                                                            \
+    const F *from = in;                                                                            \
+    int64_t k = 0;                                                                                 \
+    if (row == 1 && rows == width && (width == NR || width == MR)) {                               \
+      k = depth / per * per;                                                                       \
+      if (width == NR)                                                                             \
+        beside_##name(NR, k, to, from, step);                                                      \
+      else                                                                                         \
+        beside_##name(MR, k, to, from, step);                                                      \
+    } else if (step == 1 && rows == width && width % 2 == 0) {                                     \
+      k = turn_##name(width, depth, to, from, row);                                                \
+    }                                                                                              \
+    for (to += k / per * width; k < depth; k += per, to += width) {                                \
+      for (int64_t r = 0; r < rows; r++)                                                           \
+        to[r] = one_##name(from + r * row + k * step, step, depth - k);                            \
+      for (int64_t r = rows; r < width; r++)                                                       \
+        to[r] = 0;                                                                                 \
+    }                                                                                              \
+  }
+PACK(word4, uint32_t, 1)
+PACK(bf16, uint16_t, 1)
+PACK(f16, uint16_t, 1)
+PACK(s8, int8_t, 2)
+PACK(u8, uint8_t, 2)
+PACK(s16, int16_t, 2)
 #undef PACK
 
-// Two elements of k in a word, the first in the low half.
-#define PACK_PAIRS(name, F)                                                               \
-  static void name(int64_t rows, int64_t width, int64_t depth, void *out, const void *in, \
-                   int64_t row, int64_t step) {                                           \
-    uint32_t *to = out;                                                                   \
-    const F *from = in;                                                                   \
-    for (int64_t k = 0; k < depth; k += 2, to += width) {                                 \
-      const bool both = k + 1 < depth;                                                    \
-      for (int64_t r = 0; r < rows; r++) {                                                \
-        const F *x = from + r * row + k * step;                                           \
-        to[r] = (uint16_t)x[0] | (both ? (uint32_t)(uint16_t)x[step] << 16 : 0);          \
-      }                                                                                   \
-      for (int64_t r = rows; r < width; r++)                                              \
-        to[r] = 0;                                                                        \
-    }                                                                                     \
+static void pack_word8(int64_t rows, int64_t width, int64_t depth, void *out, const void *in,
+                       int64_t row, int64_t step) {
+  enum { NR = VECTORS * VECTOR / 8 };
+  uint64_t *to = out;
+  const uint64_t *from = in;
+  int64_t k = 0;
+  if (row == 1 && rows == NR && width == NR)
+    for (; k < depth; k++, to += NR)
+      memcpy(to, from + k * step, NR * sizeof *to);
+  else if (step == 1 && rows == width && width % 2 == 0)
+    for (; k + 2 <= depth; k += 2, to += 2 * width)
+      for (int64_t r = 0; r < width; r += 2) {
+        Words2 a, b;
+        memcpy(&a, from + r * row + k, sizeof a);
+        memcpy(&b, from + (r + 1) * row + k, sizeof b);
+        const Words2 first = {a[0], b[0]}, second = {a[1], b[1]};
+        memcpy(to + r, &first, sizeof first);
+        memcpy(to + width + r, &second, sizeof second);
+      }
+  for (; k < depth; k++, to += width) {
+    for (int64_t r = 0; r < rows; r++)
+      to[r] = from[r * row + k * step];
+    for (int64_t r = rows; r < width; r++)
+      to[r] = 0;
   }
-PACK_PAIRS(pack_s8, int8_t)
-PACK_PAIRS(pack_u8, uint8_t)
-PACK_PAIRS(pack_s16, int16_t)
-#undef PACK_PAIRS
+}
+
+static void pack_word16(int64_t rows, int64_t width, int64_t depth, void *out, const void *in,
+                        int64_t row, int64_t step) {
+  Words2 *to = out;
+  const char *from = in;
+  for (int64_t k = 0; k < depth; k++, to += width) {
+    for (int64_t r = 0; r < rows; r++)
+      memcpy(&to[r], from + (r * row + k * step) * 16, 16);
+    for (int64_t r = rows; r < width; r++)
+      to[r] = (Words2){0};
+  }
+}
 
 // --- The level ----------------------------------------------------------------------------------
 
