@@ -289,6 +289,8 @@ static int run_compiled(Cli *cli, const char *path, const HlModule *came, HlComp
   return status;
 }
 
+enum { MOST_THREADS = 1024 };
+
 static void unref_compiled(void *compiled) {
   hl_compiled_unref(compiled);
 }
@@ -296,7 +298,7 @@ static void unref_compiled(void *compiled) {
 // The program that a compilation makes; it holds the compilation.
 static HlCpuProgram *make_program(Cli *cli, HlCompiled *compiled, const HlReplayOptions *options) {
   int64_t threads = 0;
-  cli_integer(cli, "--threads", 1, 65536, &threads);
+  cli_integer(cli, "--threads", 1, MOST_THREADS, &threads);  // read_options has looked at it
   const HlCpuOptions how = {.threads = (int)threads,
                             .elided = options->eval.elided,
                             .seed = options->eval.seed,
@@ -366,7 +368,7 @@ static bool read_elided(Cli *cli, HlElided *out) {
 }
 
 static bool read_options(Cli *cli, HlReplayOptions *out) {
-  int64_t seed = 42, iterations = 0, replicas = 0;
+  int64_t seed = 42, iterations = 0, replicas = 0, threads = 0;
   *out = (HlReplayOptions){.tolerance.given = cli_value(cli, "--tolerance"),
                            .no_compare = cli_flag(cli, "--no-compare"),
                            .args = cli_value(cli, "--args"),
@@ -375,7 +377,8 @@ static bool read_options(Cli *cli, HlReplayOptions *out) {
   if (!cli_number(cli, "--tolerance", &out->tolerance.value) ||
       !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
       !cli_integer(cli, "--iterations", 0, 1000000, &iterations) ||
-      !cli_integer(cli, "--replicas", 1, 65536, &replicas) || !cli_has_partitions(cli) ||
+      !cli_integer(cli, "--replicas", 1, 65536, &replicas) ||
+      !cli_integer(cli, "--threads", 1, MOST_THREADS, &threads) || !cli_has_partitions(cli) ||
       !read_elided(cli, &out->eval.elided))
     return false;
   if (!cli_integer(cli, "--max-steps", 1, INT64_MAX, &hl_cx_limits(cli->cx)->eval_steps))

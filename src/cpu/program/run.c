@@ -90,12 +90,22 @@ static void trace(const CpuRun *run, const CpuStep *step) {
   hl_literal_unref(value);
 }
 
+static bool too_many(const CpuRun *run, const CpuStep *step, int64_t limit) {
+  return hl_error_kind(run->cx, HL_LIMIT, hl_pos(step->inst),
+                       "%s: more than %lld steps were run (limit eval_steps)",
+                       step->inst->name->text, (long long)limit);
+}
+
 static bool run_steps(const CpuRun *run) {
   const HlCpuProgram *p = run->program;
   const bool measures = run->frame->measures, traces = run->options->trace;
+  const int64_t limit = hl_cx_limits(run->cx)->eval_steps;
+  int64_t steps = 0;
   for (int32_t at = 0; at < p->n_steps;) {
     const CpuStep *step = &p->step[at];
     base_look();
+    if (++steps > limit && limit > 0)
+      return too_many(run, step, limit);
     if (step->kind >= STEP_JUMP) {
       at = next_step(run, step, at);
       continue;
