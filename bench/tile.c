@@ -1,12 +1,13 @@
 // Times the root of HLO modules as a kernel of the CPU backend, one thread, least CPU time.
 //
-//   tile [-v] FILE...          FILE  microseconds; with -v, how it is done
+//   tile [-v] [-n] FILE...     FILE  microseconds; with -v, how it is done; with -n, without machine code
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "cpu/emit/code.h"
 #include "cpu/kernel/kernel.h"
 #include "hilo/text.h"
 #include "hilo/tool.h"
@@ -63,16 +64,22 @@ static double time_kernel(const CpuKernel *kernel, void *const *buffer) {
 
 int main(int argc, char **argv) {
   bool verbose = false;
+  EmitMemory *code = emit_memory_new(false);
   for (int k = 1; k < argc; k++) {
     if (strcmp(argv[k], "-v") == 0) {
       verbose = true;
+      continue;
+    }
+    if (strcmp(argv[k], "-n") == 0) {
+      emit_memory_free(code);
+      code = NULL;
       continue;
     }
     HlCx *cx = hl_cx_new();
     HlFile file = {0};
     HlModule *m = hl_load(cx, argv[k], NULL, &file) && file.n > 0 ? file.modules[0] : NULL;
     HlArena *arena = hl_arena_new();
-    CpuMaker maker = {.cx = cx, .arena = arena, .level = cpu_level()};
+    CpuMaker maker = {.cx = cx, .arena = arena, .level = cpu_level(), .code = code};
     const CpuKernel *kernel = m ? cpu_kernel_make(&maker, m->entry->root) : NULL;
     double took = -1;
     if (kernel && kernel->n_buffers <= MAX_BUFFERS) {
@@ -96,5 +103,6 @@ int main(int argc, char **argv) {
     hl_file_free(&file);
     hl_cx_free(cx);
   }
+  emit_memory_free(code);
   return 0;
 }

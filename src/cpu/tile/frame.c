@@ -117,9 +117,22 @@ static bool has_place(const Node *node) {
   return node->kind != NODE_SAME;
 }
 
+// Loads of which every row is the same are kept from tile to tile.
+static void keep_repeats(const Plan *p, const TileBlock *b, Life *life) {
+  for (int k = 0; k < b->tile.n; k++) {
+    const TileOp *op = &b->tile.at[k];
+    for (int n = 0; op->kind == TILE_LOAD && op->access.repeats && n < p->l->node.n; n++)
+      if (p->live[n] && (p->value[n] == op->out || p->value[n] == op->im))
+        life[n] = (Life){0, p->l->node.n};
+  }
+}
+
 static void place_tiles(Plan *p, int64_t *end) {
   Lower *l = p->l;
   Life *life = find_lives(p);
+  for (int b = 0; b < l->block.n; b++)
+    if (p->block[b].live && p->block[b].out)
+      keep_repeats(p, p->block[b].out, life);
   Slots slots = {0};
   bool *placed = HL_ARRAY(l->arena, bool, p->values.n + 1);
   for (int at = 0; at < l->node.n; at++)  // by the beginnings of their lives

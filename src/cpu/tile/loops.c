@@ -79,29 +79,41 @@ void plan_live(Plan *p) {
 
 // --- Joining loops --------------------------------------------------------------------------------
 
-typedef bool OnSum(Plan *p, Affine *a, int outer, int inner);
+// `n` of what is a bound of a scope, 0 <= a < *n; NULL else.
+typedef bool OnSum(Plan *p, Affine *a, int64_t *n, int outer, int inner);
 
 // Goes over the sums of all that is needed, until one answers no.
 static bool each_sum(Plan *p, OnSum *on, int outer, int inner) {
   Lower *l = p->l;
   for (int n = 0; n < l->node.n; n++)
-    if (p->live[n] && l->node.at[n].at && !on(p, (Affine *)l->node.at[n].at, outer, inner))
+    if (p->live[n] && l->node.at[n].at && !on(p, (Affine *)l->node.at[n].at, NULL, outer, inner))
       return false;
   for (int s = 0; s < l->scope.n; s++)
     for (int k = 0; p->scope_live[s] && k < l->scope.at[s].n; k++)
-      if (!on(p, (Affine *)&l->scope.at[s].bound[k].at, outer, inner))
+      if (!on(p, (Affine *)&l->scope.at[s].bound[k].at, (int64_t *)&l->scope.at[s].bound[k].n,
+              outer, inner))
         return false;
   for (int k = 0; k < l->store.n; k++)
-    if (!on(p, &l->store.at[k].at, outer, inner))
+    if (!on(p, &l->store.at[k].at, NULL, outer, inner))
       return false;
   return true;
 }
 
-static bool is_joint(Plan *p, Affine *a, int outer, int inner) {
-  return a->k[outer] == a->k[inner] * p->l->var[inner].n;
+// A bound of the outer loop alone is one of both: 0 <= i < n as 0 <= m i + j < m n, where j < m.
+static bool is_joint(Plan *p, Affine *a, int64_t *n, int outer, int inner) {
+  const bool alone =
+      n && a->den == 1 && a->k[inner] == 0 && (a->k[outer] == 1 || a->k[outer] == -1);
+  return alone || a->k[outer] == a->k[inner] * p->l->var[inner].n;
 }
 
-static bool drop_outer(Plan *p, Affine *a, int outer, int inner) {
+static bool drop_outer(Plan *p, Affine *a, int64_t *n, int outer, int inner) {
+  if (a->k[outer] != a->k[inner] * p->l->var[inner].n) {
+    const int64_t sign = a->k[outer], m = p->l->var[inner].n;
+    *a = affine_times(a, m);
+    a->k[inner] = sign;
+    a->c += sign < 0 ? m - 1 : 0;
+    *n *= m;
+  }
   a->k[outer] = 0;
   return true;
 }
@@ -180,6 +192,10 @@ static bool is_whole(const Affine *a, int var) {
 // Nanoseconds an element of an access along a row, beside those of the whole tile.
 static double access_cost(const Plan *p, const Affine *a, int row, int column) {
   const int64_t along = step_of(a, column), across = step_of(a, row);
+  for (int v = 0; v < p->l->n_vars; v++)
+    if (a->k[v] != 0 && p->l->var[v].node >= 0 &&
+        (p->l->var[v].deps & (plan_bit(row) | plan_bit(column))))
+      return 2;
   const double short_row = row < 0 ? 0 : 3.0 / (double)p->l->var[column].n;
   if (along == 1 || along == 0)
     return 0.05 + short_row;
@@ -328,13 +344,19 @@ static double try_row(Plan *p, int row, int column) {
 
 // --- Choosing -------------------------------------------------------------------------------------
 
-static bool lies_along(const Plan *p, int var) {
+static bool crosses(const Affine *a, int row, int column) {
+  const int64_t along = step_of(a, column);
+  return step_of(a, row) == 1 && along != 0 && along != 1;
+}
+
+// Whether memory lies along the rows, not the columns, of a tile.
+static bool is_turned(const Plan *p, int row, int column) {
   const Lower *l = p->l;
   for (int n = 0; n < l->node.n; n++)
-    if (p->live[n] && l->node.at[n].kind == NODE_LOAD && step_of(l->node.at[n].at, var) == 1)
+    if (p->live[n] && l->node.at[n].kind == NODE_LOAD && crosses(l->node.at[n].at, row, column))
       return true;
   for (int k = 0; k < l->store.n; k++)
-    if (step_of(&l->store.at[k].at, var) == 1)
+    if (crosses(&l->store.at[k].at, row, column))
       return true;
   return false;
 }
@@ -368,7 +390,7 @@ static void choose_grid_row(Plan *p) {
       continue;
     for (int r = -1; r < l->n_vars; r++) {
       const bool pairs = r >= 0 && r != c && (loops & plan_bit(r)) && l->var[r].n >= 2 &&
-                         (l->var[c].n <= TILE_SIZE / 2 || lies_along(p, r));
+                         (l->var[c].n <= TILE_SIZE / 2 || is_turned(p, r, c));
       if ((r >= 0 && !pairs) || !may_be_row(p, loops, r, c) || !row_is_allowed(p, 0, r, c))
         continue;
       const double cost = try_row(p, r, c);
@@ -435,7 +457,7 @@ static void size_tile(Plan *p, int block) {
   b->columns = n < TILE_SIZE ? n : TILE_SIZE;
   if (b->row < 0)
     return;
-  if (b->columns > TILE_SIZE / 2 || lies_along(p, b->row))
+  if (b->columns > TILE_SIZE / 2 || is_turned(p, b->row, b->column))
     b->columns = n < 32 ? n : 32;
   b->rows = TILE_SIZE / b->columns;
   if (b->rows > l->var[b->row].n)

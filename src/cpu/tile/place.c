@@ -41,6 +41,8 @@ static TileAccess access_of(const Plan *p, int block, bool in_row, int buffer, H
                                     a.row_step == a.column_step * b->columns);
   const bool moves = a.column_step != 0 || a.row_step != 0;
   a.direct = dense && moves && a.column_step == 1 && a.n_index == 0 && tile_is_plain(dtype);
+  a.repeats =
+      b->row >= 0 && a.row_step == 0 && b->columns == p->l->var[b->column].n && a.n_index == 0;
   a.turned = a.row_step == 1 && a.column_step != 1 && a.column_step != 0 && a.n_index == 0 &&
              tile_is_plain(dtype);
   return a;

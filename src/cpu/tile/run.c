@@ -4,12 +4,18 @@
 
 #include "cpu/tile/tile.h"
 
+typedef struct Loaded {
+  const char *from;
+  int64_t n;
+} Loaded;
+
 typedef struct Frame {
   const TileNest *nest;
   void *const *buffer;
   int64_t index[TILE_MAX_VARS];
   int64_t rows, columns, n;  // of the tile at hand
   void **at;                 // by value
+  Loaded *loaded;            // by value: what a load that repeats has put there
   int64_t *low, *high;       // of each scope
   char *values;
 } Frame;
@@ -120,6 +126,8 @@ static void load(Frame *f, const TileOp *op, bool row) {
   } else if (f->rows == 1) {
     a->load(r.high - r.low, element(f, op->out, r.low), element(f, op->im, r.low),
             base + r.low * a->column_step * size, a->column_step);
+  } else if (a->repeats && f->loaded[op->out].from == base && f->loaded[op->out].n >= f->n) {
+    return;
   } else if (a->turned) {
     a->turn(f->columns, f->rows, f->at[op->out], f->columns, base, a->column_step);
   } else {
@@ -453,7 +461,8 @@ static Frame *new_frame(const Job *job, CpuMember *member) {
   const size_t head = (sizeof(Frame) + 63) & ~(size_t)63,
                at = (sizeof(void *) * (size_t)nest->n_values + 63) & ~(size_t)63,
                ranges = (sizeof(int64_t) * (size_t)nest->n_scopes + 63) & ~(size_t)63;
-  char *memory = cpu_scratch(member, head + at + 2 * ranges + nest->value_bytes);
+  const size_t loaded = (sizeof(Loaded) * (size_t)nest->n_values + 63) & ~(size_t)63;
+  char *memory = cpu_scratch(member, head + at + loaded + 2 * ranges + nest->value_bytes);
   if (!memory)
     return NULL;
   Frame *f = (Frame *)(void *)memory;
@@ -461,6 +470,9 @@ static Frame *new_frame(const Job *job, CpuMember *member) {
   f->nest = nest;
   f->buffer = job->buffer;
   f->at = (void **)(void *)(memory + head);
+  f->loaded = (Loaded *)(void *)(memory + head + at);
+  memset(f->loaded, 0, loaded);
+  memory += loaded;
   f->low = (int64_t *)(void *)(memory + head + at);
   f->high = (int64_t *)(void *)(memory + head + at + ranges);
   f->values = memory + head + at + 2 * ranges;

@@ -64,6 +64,7 @@ typedef struct TileAccess {
   TileSum sum;        // in elements
   int64_t row_step, column_step;
   bool direct;        // an op may read or write memory itself: no other form, unit stride
+  bool repeats;       // every row is the same: what was loaded for one tile is there for the next
   bool turned;        // rows lie along the columns of memory: transposed
   int n_index;        // computed indices that differ along the row: a gather
   const struct TileIndex {
