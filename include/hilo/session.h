@@ -15,6 +15,7 @@
 #define HILO_SESSION_H
 
 #include "hilo/buffers.h"
+#include "hilo/cpu.h"
 #include "hilo/dump.h"
 #include "hilo/eval.h"
 #include "hilo/flags.h"
@@ -45,7 +46,8 @@ typedef struct HlPlatform {
   const char *pipeline;        // its compiler's passes; "": none
   const char *target;          // the device it compiles for, as hl_target_find has it; "": none in particular
   const char *before, *after;  // what its dumps of the first and the last state are called
-  bool runs;                   // programs can be run on it
+  bool runs;                   // programs can be run on it:
+  bool has_programs;           // what its compiler makes, as hl_compiled_program has it; else the interpreter does
   const HlStage *stages;       // in the order of the compiler
   int n_stages;
 } HlPlatform;
@@ -147,6 +149,10 @@ const HlModule *hl_compiled_module(const HlCompiled *compiled);
 const HlEngine *hl_compiled_engine(const HlCompiled *compiled);
 // NULL: none was made; the module has no schedule, or no_buffers.
 const HlBuffers *hl_compiled_buffers(const HlCompiled *compiled);
+
+// A program of a platform that has them (HlPlatform.has_programs), hl_cpu_new with the compilation's buffers: `buffers`, `let_go`
+// and `owner` of the options are not asked. It keeps the compilation. A new reference; NULL after reporting.
+HlCpuProgram *hl_compiled_program(HlCx *cx, HlCompiled *compiled, const HlCpuOptions *options);
 
 // On which devices it runs: replicas * partitions ids as HlCompileOptions.devices has them.
 typedef struct HlDevices {

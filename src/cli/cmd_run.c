@@ -291,24 +291,13 @@ static int run_compiled(Cli *cli, const char *path, const HlModule *came, HlComp
 
 enum { MOST_THREADS = 1024 };
 
-static void unref_compiled(void *compiled) {
-  hl_compiled_unref(compiled);
-}
-
-// The program that a compilation makes; it holds the compilation.
 static HlCpuProgram *make_program(Cli *cli, HlCompiled *compiled, const HlReplayOptions *options) {
   int64_t threads = 0;
   cli_integer(cli, "--threads", 1, MOST_THREADS, &threads);  // read_options has looked at it
-  const HlCpuOptions how = {.threads = (int)threads,
-                            .elided = options->eval.elided,
-                            .seed = options->eval.seed,
-                            .buffers = hl_compiled_buffers(compiled),
-                            .let_go = unref_compiled,
-                            .owner = hl_compiled_ref(compiled)};
-  HlCpuProgram *program = hl_cpu_new(cli->cx, hl_compiled_module(compiled), &how);
-  if (!program)
-    hl_compiled_unref(compiled);
-  else
+  const HlCpuOptions how = {
+      .threads = (int)threads, .elided = options->eval.elided, .seed = options->eval.seed};
+  HlCpuProgram *program = hl_compiled_program(cli->cx, compiled, &how);
+  if (program)
     hl_cpu_measure(program, cli_flag(cli, "--stats"));
   return program;
 }
@@ -348,7 +337,7 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
   }
   HlModule *m = file->modules[k];
   cli_set_partitions(cli, m);
-  if (strcmp(hl_session_platform(session)->name, "cpu") == 0)
+  if (hl_session_platform(session)->has_programs)
     return run_on_cpu(cli, path, session, m, &file->recorded, options);
   file->modules[k] = NULL;
   return run_as_it_is(cli, path, session, m, &file->recorded, options);
@@ -402,7 +391,7 @@ static bool read_platform(Cli *cli, const char *option, const char *usual, const
               is_reference ? "reference or none" : "reference or cpu");
     return false;
   }
-  if (strcmp((*out)->name, "reference") == 0 || (!is_reference && strcmp((*out)->name, "cpu") == 0))
+  if (strcmp((*out)->name, "reference") == 0 || (!is_reference && (*out)->has_programs))
     return true;
   return hl_error_kind(cli->cx, HL_UNSUPPORTED, (HlPos){0},
                        is_reference ? "platform '%s' is no reference; use --reference=reference"

@@ -1,8 +1,8 @@
 // run_hlo_module: XLA's tool of that name: compiles and runs a module on a platform, again on a reference, and
 // compares.
 //
-// Here a platform's compiler is its pipeline of passes, and what comes out is interpreted: the tool says
-// whether the passes keep a program's results.
+// On the CPU what the passes make runs as a program. Of other platforms it is interpreted: the tool says whether the passes
+// keep a program's results.
 #include <string.h>
 
 #include "base/memory.h"
@@ -228,9 +228,9 @@ static int run(Tool *t, int argc, char **argv) {
   if (ok && words.help) {
     dropin_help(
         "run_hlo_module --platform=CPU [flags] FILE...",
-        "Runs a platform's passes over each module, interprets what comes out, and compares "
-        "with the reference:\nwhether the passes keep a program's results. No code of the "
-        "platform is made or run.",
+        "Compiles each module for a platform, runs what comes out, and compares with the "
+        "reference. Of platforms\nother than the CPU it is only the passes that are asked: what "
+        "they make is interpreted.",
         table, examples);
     return CLI_OK;
   }

@@ -1,6 +1,7 @@
 // cli/two_sides.c: runs a program on the platform under test and on a reference, compares, keeps what differs.
 //
-// A platform's compiler is its pipeline of passes, and what comes out is interpreted.
+// A platform's compiler is its pipeline of passes; what comes out is run as a program where the platform has them, and
+// else interpreted.
 #include "cli/two_sides.h"
 #include "base/number.h"
 
@@ -48,8 +49,8 @@ void sides_end(TwoSides *t) {
 
 // The module under test, through its passes and with its dumps.
 static HlCompiled *compile_test(TwoSides *t, const HlModule *m) {
-  const HlCompileOptions options = {
-      .passes = t->run_test_hlo_passes ? NULL : "", .no_buffers = true, .no_dumps = t->quiet};
+  const HlCompileOptions options = {.passes = t->run_test_hlo_passes ? NULL : "",
+                                    .no_dumps = t->quiet};
   return hl_compile(t->cx, t->test, &(HlProgram){.module = m}, &options);
 }
 
@@ -249,7 +250,7 @@ static bool compare_device(TwoSides *t, const HlModule *m, const Trial *trial, i
 // What a run on the platform is here.
 static const char *runner_name(TwoSides *t, const char *word) {
   const HlPlatform *platform = hl_platform_find(word);
-  return platform && *platform->pipeline
+  return platform && *platform->pipeline && !platform->has_programs
              ? hl_arena_printf(t->arena, "%s (its passes, interpreted)", word)
              : word;
 }
@@ -266,16 +267,36 @@ static void say_end(const TwoSides *t, double start) {
     base_fprintf(stderr, "... ran in %.3gs.\n", hl_now() - start);
 }
 
+typedef struct Execution {
+  HlCpuProgram *program;
+  const HlEvalOptions *options;
+} Execution;
+
+static bool execute(HlCx *cx, void *user, const HlLiteral *const *const *args,
+                    HlLiteral **results) {
+  const Execution *e = user;
+  return hl_cpu_run(cx, e->program, e->options, args, results);
+}
+
 // Runs what a side's passes have made of `whole`, whose arguments the trial has.
-static Outcome evaluate(TwoSides *t, const HlCompiled *compiled, const HlModule *whole,
-                        const Trial *trial, HlLiteral **results) {
+static Outcome evaluate(TwoSides *t, const HlSession *session, HlCompiled *compiled,
+                        const HlModule *whole, const Trial *trial, HlLiteral **results) {
   const HlEvalOptions eval = {.seed = 42};
+  const HlLiteral *const *const *args = (const HlLiteral *const *const *)trial->arguments;
   if (!compiled)
     return COMPILATION_ERROR;
-  return sp_eval_local(t->cx, hl_compiled_module(compiled), whole, &eval,
-                       (const HlLiteral *const *const *)trial->arguments, results)
-             ? RAN
-             : RUNTIME_ERROR;
+  if (!hl_session_platform(session)->has_programs)
+    return sp_eval_local(t->cx, hl_compiled_module(compiled), whole, &eval, args, results)
+               ? RAN
+               : RUNTIME_ERROR;
+  HlCpuProgram *program = hl_compiled_program(t->cx, compiled, &(HlCpuOptions){.seed = eval.seed});
+  if (!program)
+    return COMPILATION_ERROR;
+  Execution execution = {program, &eval};
+  const bool ok =
+      sp_run_local(t->cx, hl_cpu_module(program), whole, &eval, execute, &execution, args, results);
+  hl_cpu_unref(program);
+  return ok ? RAN : RUNTIME_ERROR;
 }
 
 // The snapshots of the run, whether it succeeded or not.
@@ -294,7 +315,7 @@ static bool run_test(TwoSides *t, const HlModule *m, Trial *trial) {
   double start = hl_now();
   say_start(t, runner_name(t, t->platform));
   trial->tested = compile_test(t, m);
-  trial->test = evaluate(t, trial->tested, m, trial, trial->results);
+  trial->test = evaluate(t, t->test, trial->tested, m, trial, trial->results);
   bool dumped = !trial->tested || dump_run(t, m, trial);
   if (trial->test == RAN)
     say_end(t, start);
@@ -305,7 +326,7 @@ static bool run_reference(TwoSides *t, const HlModule *m, const char *platform, 
   double start = hl_now();
   say_start(t, runner_name(t, platform));
   trial->referred = compile_reference(t, m);
-  trial->reference = evaluate(t, trial->referred, m, trial, trial->expected);
+  trial->reference = evaluate(t, t->reference, trial->referred, m, trial, trial->expected);
   if (trial->reference == RAN)
     say_end(t, start);
   return trial->reference == RAN;

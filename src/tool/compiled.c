@@ -1,5 +1,6 @@
 // tool/compiled.c: what was compiled, as others see it.
 
+#include "spmd/whole.h"
 #include "tool/session.h"
 
 HlCompiled *hl_compiled_ref(HlCompiled *c) {
@@ -28,6 +29,40 @@ const HlEngine *hl_compiled_engine(const HlCompiled *c) {
 
 const HlBuffers *hl_compiled_buffers(const HlCompiled *c) {
   return c->buffers;
+}
+
+// --- Programs -----------------------------------------------------------------------------------
+
+static void let_compiled_go(void *compiled) {
+  hl_compiled_unref(compiled);
+}
+
+static void let_module_go(void *m) {
+  hl_module_free(m);
+}
+
+// Manual parts that no pass has partitioned are written out before: the interpreter runs that.
+static HlCpuProgram *program_without_borders(HlCx *cx, const HlModule *m, HlCpuOptions how) {
+  how.let_go = let_module_go;
+  how.owner = sp_without_borders(cx, m);
+  HlCpuProgram *program = how.owner ? hl_cpu_new(cx, how.owner, &how) : NULL;
+  if (!program)
+    hl_module_free(how.owner);
+  return program;
+}
+
+HlCpuProgram *hl_compiled_program(HlCx *cx, HlCompiled *c, const HlCpuOptions *options) {
+  HlCpuOptions how = options ? *options : (HlCpuOptions){0};
+  how.buffers = NULL;
+  if (sp_has_borders(c->m))
+    return program_without_borders(cx, c->m, how);
+  how.buffers = c->buffers;
+  how.let_go = let_compiled_go;
+  how.owner = hl_compiled_ref(c);
+  HlCpuProgram *program = hl_cpu_new(cx, c->m, &how);
+  if (!program)
+    hl_compiled_unref(c);
+  return program;
 }
 
 HlDevices hl_compiled_devices(const HlCompiled *c) {

@@ -50,6 +50,7 @@ static const HlPlatform platforms[] = {
      .before = "before_optimizations",
      .after = "cpu_after_optimizations",
      .runs = true,
+     .has_programs = true,
      .stages = cpu_stages,
      .n_stages = HL_COUNT_OF(cpu_stages)},
     {.name = "gpu",
