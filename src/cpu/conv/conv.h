@@ -65,7 +65,7 @@ enum { PLACE_BATCH, PLACE_SPATIAL, PLACE_AXES = PLACE_SPATIAL + CONV_SPATIAL };
 enum { SUM_FEATURE, SUM_HALF, SUM_TAP, SUM_AXES = SUM_TAP + CONV_SPATIAL };
 
 // The element that tap t of the window at place p sees, along one dimension, is p * stride + t * dilation + first. Boxes hold every
-// `unit`-th element: where there is one tap only, none between those that are seen.
+// `unit`-th element, none of those in between that nobody sees.
 typedef struct ConvDim {
   int64_t stride, dilation, first, unit;
 } ConvDim;

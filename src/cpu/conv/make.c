@@ -162,7 +162,8 @@ static void set_phase(const ConvKernel *c, const Source *s, int d, int64_t phase
   int64_t dropped = 0;
   trim(&dim, c->x_dim[X_SPATIAL + d], places, &dropped, &taps);
   tap += dropped * every;
-  dim.unit = taps == 1 ? dim.stride : 1;
+  const int64_t unit_of_all = gcd(places > 1 ? dim.stride : 0, taps > 1 ? dim.dilation : 0);
+  dim.unit = unit_of_all > 0 ? unit_of_all : 1;
   const int64_t w_stride = s->ws[s->labels->kernel_spatial.at[d]] * unit,
                 y_stride = s->ys[s->labels->output_spatial.at[d]] * unit;
   part->dim[d] = dim;
@@ -323,7 +324,7 @@ static bool cut_places(const ConvKernel *c, ConvPart *part, int64_t by) {
 }
 
 enum {
-  MOST_STEPS = 512,        // of a panel
+  MOST_STEPS = 640,        // of a panel
   MOST_ROWS = 512,         // of places
   MOST_BYTES = 192 << 10,  // of x in a box
   FEW_ROWS = 96,           // each has to be worth packing a panel of weights

@@ -76,8 +76,9 @@ static void set_steps(Work *w, const int64_t *x_stride) {
     expand(w->weight, count, n, part->w_step[axis]);
     count = expand(w->step, count, n,
                    axis == SUM_FEATURE ? x_stride[X_FEATURE]
-                   : axis == SUM_HALF  ? x_stride[X_HALF]
-                                       : part->dim[d].dilation * x_stride[X_SPATIAL + d]);
+                   : axis == SUM_HALF
+                       ? x_stride[X_HALF]
+                       : part->dim[d].dilation / part->dim[d].unit * x_stride[X_SPATIAL + d]);
   }
   w->steps = count;
 }
