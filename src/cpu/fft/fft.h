@@ -41,13 +41,17 @@ typedef struct FftLevel {
   // to be transformed to get the line back. `root`: [n/2 + 1] exp(-2 pi i k / n), where n is even.
   void (*unfold[2])(int64_t n, const void *from, void *to, const void *root);
   void (*fold[2])(int64_t n, const void *from, void *to, const void *root);
+  // A plane times another, point by point.
+  void (*twist[2])(int64_t n, void *plane, const void *by);
 } FftLevel;
 SIMD_DECLARE(const FftLevel, fft_level);
 
-// One dimension of an array at a time: its lines, `lanes` at once, from one array to another or the same.
+// One dimension of an array at a time (or half of one: where there are fewer lines than lanes, a line of n1 * n2 points is taken as
+// n2 lines of n1, and what comes out, twisted, as n1 lines of n2): its lines, `lanes` at once, from one array to another or the same.
 typedef struct FftStage {
   const Fft *fft;                  // of a plane's points
   const void *root;                // of unfold and fold
+  const void *twist;               // planes for `lines`, or NULL
   int64_t n, n_in, n_out;          // points of a line, as it is read and written
   bool real_in, real_out, inverse;
   int64_t in_step, out_step;       // along a line, in elements

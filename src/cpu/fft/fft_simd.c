@@ -69,4 +69,5 @@ const FftLevel SIMD(fft_level) = {
     .transform = BOTH(transform),
     .unfold = BOTH(unfold),
     .fold = BOTH(fold),
+    .twist = BOTH(twist),
 };

@@ -254,6 +254,13 @@ static void NAME(fold)(int64_t n, const void *from, void *to, const void *root) 
   }
 }
 
+static void NAME(twist)(int64_t n, void *plane, const void *by) {
+  Z *x = plane;
+  const Z *y = by;
+  for (int64_t k = 0; k < n; k++)
+    x[k] = (Z){MULTIPLY_ADD(x[k].re, y[k].re, -(x[k].im * y[k].im)), MULTIPLY_ADD(x[k].re, y[k].im, x[k].im * y[k].re)};
+}
+
 #undef LANES
 #undef V
 #undef U

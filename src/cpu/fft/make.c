@@ -66,6 +66,90 @@ static const Fft *plan_of(const FftKernel *f, HlArena *arena, int64_t n) {
   return fft_plan(arena, n, f->type);
 }
 
+static void push_stage(FftKernel *f, FftStage s) {
+  const double points = (double)s.n * (double)s.n_planes * f->level->lanes[f->type];
+  f->kernel.seconds += points * (s.fft->longer ? 12e-9 : 2e-9) * (f->type + 1);
+  f->stage[f->n_stages++] = s;
+}
+
+// exp(-2 pi i j k / n) in planes: lanes are j, points k.
+static void *twists(const FftKernel *f, HlArena *arena, int64_t n, int64_t points, int64_t lines) {
+  const int lanes = f->level->lanes[f->type];
+  const size_t point = (size_t)lanes * (f->type == 0 ? 8 : 16);
+  const int64_t planes = (lines + lanes - 1) / lanes;
+  char *table = HL_ARRAY(arena, char, (size_t)(planes * points) * point + 64);
+  table += -(uintptr_t)table & 63;
+  for (int64_t p = 0; p < planes; p++)
+    for (int64_t k = 0; k < points; k++) {
+      double pair[2 * 16];
+      for (int j = 0; j < lanes; j++) {
+        double re, im;
+        fft_root((p * lanes + j) * k % n, n, &re, &im);
+        if (f->type == 1) {
+          pair[2 * j] = re;
+          pair[2 * j + 1] = im;
+        } else {
+          ((float *)pair)[2 * j] = (float)re;
+          ((float *)pair)[2 * j + 1] = (float)im;
+        }
+      }
+      f->level->split[f->type](1, pair, lanes, table + (size_t)(p * points + k) * point, false);
+    }
+  return table;
+}
+
+// In two halves, by way of the array in between; false if the length does not come apart.
+static bool add_halves(FftKernel *f, HlArena *arena, const FftStage *s) {
+  const int lanes = f->level->lanes[f->type];
+  int64_t a = 1;
+  for (int64_t k = 2; k * k <= s->n; k++)
+    a = s->n % k == 0 ? k : a;
+  const int64_t b = s->n / a;
+  if (a < lanes)
+    return false;
+  int64_t *outer = HL_ARRAY(arena, int64_t, s->n_outer + 1),
+          *in = HL_ARRAY(arena, int64_t, s->n_outer + 1),
+          *out = HL_ARRAY(arena, int64_t, s->n_outer + 1),
+          *between = HL_ARRAY(arena, int64_t, s->n_outer + 1), all = s->n;
+  for (int k = 0; k <= s->n_outer; k++) {
+    const bool own = k == s->n_outer;
+    outer[k] = own ? s->lines : s->outer[k];
+    in[k] = own ? s->in_line : s->in_outer[k];
+    out[k] = own ? s->out_line : s->out_outer[k];
+    between[k] = all;
+    all *= outer[k];
+  }
+  FftStage first = *s, second = *s;
+  first.fft = plan_of(f, arena, a);
+  first.twist = twists(f, arena, s->n, a, b);
+  first.n = first.n_in = first.n_out = a;
+  first.lines = b;
+  first.in_step = s->in_step * b;
+  first.in_line = s->in_step;
+  first.out_step = b;
+  first.out_line = 1;
+  first.to = 2;
+  second.n = second.n_in = second.n_out = b;
+  second.lines = a;
+  second.in_step = 1;
+  second.in_line = b;
+  second.out_step = s->out_step * a;
+  second.out_line = s->out_step;
+  second.from = 2;
+  first.n_outer = second.n_outer = s->n_outer + 1;
+  first.outer = second.outer = outer;
+  first.in_outer = in;
+  first.out_outer = second.in_outer = between;
+  second.out_outer = out;
+  first.n_planes = (b + lanes - 1) / lanes * (all / s->n);
+  second.n_planes = (a + lanes - 1) / lanes * (all / s->n);
+  push_stage(f, first);
+  second.fft = plan_of(f, arena, b);
+  push_stage(f, second);
+  f->between = (size_t)all * (f->type == 0 ? 8 : 16);
+  return true;
+}
+
 static void add_stage(FftKernel *f, HlArena *arena, const Array *array, int from, int to, int axis,
                       int64_t n, bool inverse) {
   const Array *in = &array[from], *out = &array[to];
@@ -80,13 +164,15 @@ static void add_stage(FftKernel *f, HlArena *arena, const Array *array, int from
                 .real_out = hl_is_float(out->shape->dtype),
                 .inverse = inverse};
   const bool real = s.real_in || s.real_out;
+  const int lanes = f->level->lanes[f->type];
+  set_lines(arena, &s, in, out, axis, lanes);
+  // Arrays of the operand's size are in between already where the result is real.
+  if (s.lines < lanes && !real && to == 1 && add_halves(f, arena, &s))
+    return;
   s.fft = plan_of(f, arena, real && n % 2 == 0 ? n / 2 : n);
   if (real && n % 2 == 0)
     s.root = fft_roots(arena, n / 2 + 1, n, f->type);
-  set_lines(arena, &s, in, out, axis, f->level->lanes[f->type]);
-  const double points = (double)n * (double)s.n_planes * f->level->lanes[f->type];
-  f->kernel.seconds += points * (s.fft->longer ? 12e-9 : 2e-9) * (f->type + 1);
-  f->stage[f->n_stages++] = s;
+  push_stage(f, s);
 }
 
 static bool fits(const HlInst *inst, HlI64s length, bool real_in, bool real_out) {
@@ -98,7 +184,7 @@ static bool fits(const HlInst *inst, HlI64s length, bool real_in, bool real_out)
     const int k = d - (x->rank - length.n);
     const int64_t n = k < 0 ? x->dim[d] : length.at[k];
     const bool last = d == x->rank - 1;
-    if (n < 1 || n > INT64_C(1) << 28 || x->dim[d] != (last && real_out ? n / 2 + 1 : n) ||
+    if (n < 1 || n > INT64_C(1) << 22 || x->dim[d] != (last && real_out ? n / 2 + 1 : n) ||
         y->dim[d] != (last && real_in ? n / 2 + 1 : n))
       return false;
   }
@@ -125,7 +211,7 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
   f->level = levels[maker->level];
   f->simd = maker->level;
   f->type = (real_in ? y : x)->dtype == HL_C64 ? 0 : 1;
-  f->stage = HL_ARRAY(arena, FftStage, length.n);
+  f->stage = HL_ARRAY(arena, FftStage, 2 * length.n);
   // In between lies what is not the real result yet, as the operand does.
   const int64_t *stride = cpu_strides(arena, x);
   const Array array[] = {{x, stride}, {y, cpu_strides(arena, y)}, {x, stride}};
@@ -141,7 +227,8 @@ static CpuKernel *make(CpuMaker *maker, const HlInst *inst) {
   }
   if (real_out)
     add_stage(f, arena, array, length.n > 1 ? 2 : 0, 1, last, length.at[length.n - 1], inverse);
-  f->between = real_out && length.n > 1 ? (size_t)cpu_bytes(x) : 0;
+  if (real_out && length.n > 1)
+    f->between = (size_t)cpu_bytes(x);
   return &f->kernel;
 }
 

@@ -127,6 +127,11 @@ static bool run_chunk(void *user, int64_t chunk, CpuMember *member) {
       store(run, &out, box, a);
     } else {
       f->level->transform[f->type](fft, a, b, more);
+      if (s->twist) {
+        const int64_t lanes = f->level->lanes[f->type], across = (s->lines + lanes - 1) / lanes;
+        f->level->twist[f->type](s->n, b,
+                                 (const char *)s->twist + (size_t)(k % across * s->n) * point);
+      }
       store(run, &out, box, b);
     }
   }
