@@ -413,6 +413,30 @@ static void keys_are_known(void **state) {
   }
 }
 
+// Sizes that are known at run time only are the interpreter's.
+static void dynamic_sizes_are_left(void **state) {
+  static const char *const text[] = {
+      "HloModule m\n\nless {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n"
+      "  ROOT r = pred[] compare(a, b), direction=LT\n}\n\nENTRY e {\n"
+      "  x = s32[<=9] parameter(0)\n"
+      "  ROOT s = s32[<=9] sort(x), dimensions={0}, to_apply=less\n}\n",
+      "HloModule m\n\nENTRY e {\n  x = s32[<=3,9] parameter(0)\n"
+      "  ROOT s = (s32[<=3,2], s32[<=3,2]) topk(x), k=2, largest=true\n}\n"};
+  for (int k = 0; k < HL_COUNT_OF(text); k++) {
+    HlCx *cx = hl_cx_new();
+    HlArena *arena = hl_arena_new();
+    HlModule *m = hl_text_parse(cx, text[k]);
+    assert_non_null(m);
+    CpuMaker maker = {.cx = cx, .arena = arena};
+    const CpuKernel *kernel = cpu_kernel_make(&maker, m->entry->root);
+    assert_null(kernel);
+    assert_int_equal(hl_cx_n_errors(cx), 0);
+    hl_arena_free(arena);
+    hl_module_free(m);
+    hl_cx_free(cx);
+  }
+}
+
 static void enough_was_checked(void **state) {
   assert_true(checked > 1500);
 }
@@ -422,7 +446,8 @@ int main(void) {
       cmocka_unit_test(keys_are_known),      cmocka_unit_test(floats_sort),
       cmocka_unit_test(small_types_sort),    cmocka_unit_test(operands_follow),
       cmocka_unit_test(chains_of_keys_sort), cmocka_unit_test(other_comparators_merge),
-      cmocka_unit_test(long_rows_sort),      cmocka_unit_test(enough_was_checked),
+      cmocka_unit_test(long_rows_sort),      cmocka_unit_test(dynamic_sizes_are_left),
+      cmocka_unit_test(enough_was_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,7 +137,7 @@ static bool set_order(SortKernel *s, CpuMaker *maker, const HlComp *comp) {
 static bool fits(const HlInst *inst) {
   const HlShape *shape = inst->n_operands ? inst->operands[0]->shape : NULL;
   const int64_t dimension = hl_dim(inst);
-  if (!shape || inst->n_operands > MOST_OPERANDS ||
+  if (!shape || hl_shape_is_dynamic(inst->shape) || inst->n_operands > MOST_OPERANDS ||
       cpu_leaf_count(inst->shape) != (int)inst->n_operands ||
       hl_to_apply(inst)->n_params != 2 * (int)inst->n_operands || dimension < 0 ||
       dimension >= shape->rank || shape->dim[dimension] > INT32_MAX)
@@ -145,9 +145,9 @@ static bool fits(const HlInst *inst) {
   for (uint32_t k = 0; k < inst->n_operands; k++) {
     const HlShape *to = cpu_leaf(inst->shape, (int)k), *from = inst->operands[k]->shape;
     const HlComp *comp = hl_to_apply(inst);
-    if (!hl_shape_is_array(from) || !hl_shape_is_array(to) || !hl_shape_same_dims(from, shape) ||
-        !hl_shape_same_dims(to, shape) || from->dtype != to->dtype ||
-        comp->params[2 * k]->shape->dtype != from->dtype ||
+    if (!hl_shape_is_array(from) || !hl_shape_is_array(to) || hl_shape_is_dynamic(from) ||
+        !hl_shape_same_dims(from, shape) || !hl_shape_same_dims(to, shape) ||
+        from->dtype != to->dtype || comp->params[2 * k]->shape->dtype != from->dtype ||
         comp->params[2 * k + 1]->shape->dtype != from->dtype)
       return false;
   }

@@ -85,7 +85,9 @@ static bool is_topk(const HlInst *inst, bool *largest) {
 
 // A row-wise choice of values and places, of sizes as they must be.
 static bool fits(const HlInst *inst) {
-  if (inst->n_operands != 1 || inst->shape->dtype != HL_TUPLE || inst->shape->rank != 2)
+  if (inst->n_operands != 1 || hl_shape_is_dynamic(inst->shape) ||
+      hl_shape_is_dynamic(inst->operands[0]->shape) || inst->shape->dtype != HL_TUPLE ||
+      inst->shape->rank != 2)
     return false;
   const HlShape *x = inst->operands[0]->shape, *values = inst->shape->element[0],
                 *places = inst->shape->element[1];
