@@ -77,8 +77,9 @@ static HL_INLINE float expm1_f32(float x) {
 }
 
 static HL_INLINE float logistic_f32(float x) {
-  const float e = exp_f32(-__builtin_fabsf(x));
-  return (x < 0 ? e : 1) / (1 + e);
+  const float e = exp_f32(-__builtin_fabsf(x)), sum = 1 + e, lost = e - (sum - 1);
+  const float y = (x < 0 ? e : 1) / sum;
+  return mad_f32(y, lost * mad_f32(e, 0.5F, -1), y);
 }
 
 // A polynomial where 1 - 2 / (exp(2 x) + 1) would lose digits.

@@ -102,10 +102,11 @@ static HL_INLINE double expm1_f64(double x) {
   return scaled_expm1_f64(x, 0);
 }
 
-// By exp(-|x|), which does not overflow.
+// By e = exp(-|x|), which does not overflow. What 1 + e lost is taken from the quotient, with 1 / (1 + e) good enough as 1 - e / 2.
 static HL_INLINE double logistic_f64(double x) {
-  const double e = exp_f64(-__builtin_fabs(x));
-  return (x < 0 ? e : 1) / (1 + e);
+  const double e = exp_f64(-__builtin_fabs(x)), sum = 1 + e, lost = e - (sum - 1);
+  const double y = (x < 0 ? e : 1) / sum;
+  return mad_f64(y, lost * mad_f64(e, 0.5, -1), y);
 }
 
 static HL_INLINE double tanh_f64(double x) {
