@@ -2,7 +2,8 @@
 //
 //   dot [LEVEL]        v2, v3 or v4; the best that this machine has
 //
-// The first line is what independent multiplications and additions reach, the most that a product could.
+// `peak` is a tile that multiplies the same words over and over, which is what registers and multipliers can do. bench/dot.py
+// measures XLA:CPU the same way.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,12 @@ static const Size sizes[] = {
 };
 static const struct {
   HlDtype in, out;
-} types[] = {{HL_F32, HL_F32}, {HL_F64, HL_F64}, {HL_BF16, HL_BF16}, {HL_S8, HL_S32}};
+  DotWord word;
+  int pair;
+} types[] = {{HL_F32, HL_F32, DOT_F32, 1},
+             {HL_F64, HL_F64, DOT_F64, 1},
+             {HL_BF16, HL_BF16, DOT_F32, 1},
+             {HL_S8, HL_S32, DOT_S16, 2}};
 
 static void *filled(HlDtype dtype, int64_t n) {
   const size_t bytes = (size_t)hl_dtype_bytes(dtype);
@@ -60,6 +66,21 @@ static double measure(const DotPlan *plan, CpuTeam *team, const void *a, const v
   return best;
 }
 
+static double peak(CpuLevel level, DotWord word, int pair) {
+  static const DotLevel *const levels[] = SIMD_LEVELS(&dot_level);
+  enum { K = 1 << 16 };
+  _Alignas(64) static char panel[DOT_MAX_MR * DOT_MAX_ROW], sums[DOT_MAX_MR * DOT_MAX_ROW];
+  const DotTiles *t = &levels[level]->tiles[word];
+  double best = 1e9;
+  for (int k = 0; k < 20; k++) {
+    const double start = now();
+    t->rows[t->mr](K, panel, 1, 0, panel, 0, sums, t->nr, false);
+    const double took = now() - start;
+    best = took < best ? took : best;
+  }
+  return 2.0 * t->mr * t->nr * pair * K / best;
+}
+
 int main(int argc, char **argv) {
   CpuLevel level = cpu_level();
   if (argc > 1)
@@ -67,7 +88,9 @@ int main(int argc, char **argv) {
   HlArena *arena = hl_arena_new();
   CpuPool *pool = cpu_pool_new(1);
   CpuTeam *team = cpu_team_new(pool);
-  for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+    printf("%-5s %-16s %8.1f GFLOP/s\n", hl_dtype_text(types[t].in), "peak",
+           peak(level, types[t].word, types[t].pair) * 1e-9);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
       const Size *q = &sizes[s];
       DotLoop loop[4] = {{q->b, {q->m * q->k, q->k * q->n, q->m * q->n}},
@@ -90,6 +113,7 @@ int main(int argc, char **argv) {
       free(b);
       free(c);
     }
+  }
   cpu_team_free(team);
   cpu_pool_free(pool);
   hl_arena_free(arena);
