@@ -39,6 +39,7 @@ typedef enum NodeKind {
   NODE_SAME,          // the same bits of another type
   NODE_CHOOSE,        // arg[k] where scopes[k] holds; arg[0] where none does
   NODE_ACC,           // accumulator k of a block
+  NODE_LINE,          // what arg[0] was, at the same place of another row
   NODE_RESULT         // what a block made of accumulator k
 } NodeKind;
 

@@ -114,7 +114,7 @@ static int64_t take_slot(const Plan *p, Slots *slots, int size, Life life, int64
 
 // Values that others stand for have no place of their own: their op sets the address.
 static bool has_place(const Node *node) {
-  return node->kind != NODE_SAME;
+  return node->kind != NODE_SAME && node->kind != NODE_LINE;
 }
 
 // Loads of which every row is the same are kept from tile to tile.
@@ -135,11 +135,20 @@ static void place_tiles(Plan *p, int64_t *end) {
       keep_repeats(p, p->block[b].out, life);
   Slots slots = {0};
   bool *placed = HL_ARRAY(l->arena, bool, p->values.n + 1);
+  for (int n = 0; n < l->node.n; n++)
+    if (p->live[n] && p->line[n]) {  // a whole row
+      TileValue *value = &p->values.at[p->value[n]];
+      placed[p->value[n]] = true;
+      value->offset = *end;
+      *end += (l->var[p->block[home_of(p, n)].column].n * value->size + SLACK + LINE - 1) &
+              ~(int64_t)(LINE - 1);
+    }
   for (int at = 0; at < l->node.n; at++)  // by the beginnings of their lives
     for (int n = at; n < l->node.n; n++) {
+      if (!p->live[n])
+        continue;
       TileValue *value = &p->values.at[p->value[n]];
-      if (!p->live[n] || life[n].from != at || !value->is_row || placed[p->value[n]] ||
-          !has_place(&l->node.at[n]))
+      if (life[n].from != at || !value->is_row || placed[p->value[n]] || !has_place(&l->node.at[n]))
         continue;
       placed[p->value[n]] = true;
       value->offset = take_slot(p, &slots, value->size, life[n], end);
@@ -221,6 +230,7 @@ bool tile_schedule(Lower *l, TileNest *out) {
   plan_live(&p);
   plan_collapse(&p);
   plan_rows(&p);
+  plan_lines(&p);
   if (!plan_place(&p))
     return false;
   plan_frame(&p);

@@ -31,12 +31,27 @@ static void need_scope(Plan *p, int s) {
   }
 }
 
-void plan_live(Plan *p) {
+static void need_block(Plan *p, int b) {
+  const Block *block = &p->l->block.at[b];
+  BlockPlan *plan = &p->block[b];
+  plan->live = true;
+  for (int k = 0; k < block->n_acc; k++) {
+    need(p, block->init[k]);
+    need(p, block->x[k]);
+    need(p, block->acc[k]);
+    need(p, block->next[k]);
+    need(p, block->result[k]);
+    if (block->result[k] > plan->last_node)
+      plan->last_node = block->result[k];
+    plan->result_deps |= p->l->node.at[block->result[k]].deps;
+  }
+  need_scope(p, block->scope);
+}
+
+// From the stores to what they need, and so on. Blocks that were needed before stay.
+static void find_live(Plan *p) {
   Lower *l = p->l;
-  p->live = HL_ARRAY(l->arena, bool, l->node.n + 1);
-  p->scope_live = HL_ARRAY(l->arena, bool, l->scope.n + 1);
-  p->block = HL_ARRAY(l->arena, BlockPlan, l->block.n + 1);
-  p->block[0].live = true;
+  bool *entered = HL_ARRAY(l->arena, bool, l->block.n + 1);
   for (int k = 0; k < l->store.n; k++) {
     need(p, l->store.at[k].value.re);
     need(p, l->store.at[k].value.im);
@@ -47,6 +62,9 @@ void plan_live(Plan *p) {
     p->updates = p->updates || l->store.at[k].update.is_one;
     need_scope(p, l->store.at[k].scope);
   }
+  for (int b = 1; b < l->block.n; b++)
+    if (p->block[b].live)
+      need_block(p, b);
   for (int n = l->node.n - 1; n >= 0; n--) {
     const Node *node = &l->node.at[n];
     if (!p->live[n])
@@ -58,23 +76,28 @@ void plan_live(Plan *p) {
     need_scope(p, node->scope);
     if (node->at)
       need_sum(p, node->at);
-    if (node->kind != NODE_RESULT || p->block[node->block].live)
+    if (node->kind != NODE_RESULT || entered[node->block])
       continue;
-    const Block *b = &l->block.at[node->block];
-    BlockPlan *plan = &p->block[node->block];
-    plan->live = true;
-    for (int k = 0; k < b->n_acc; k++) {
-      need(p, b->init[k]);
-      need(p, b->x[k]);
-      need(p, b->acc[k]);
-      need(p, b->next[k]);
-      need(p, b->result[k]);
-      plan->last_node = b->result[k] > plan->last_node ? b->result[k] : plan->last_node;
-      plan->result_deps |= l->node.at[b->result[k]].deps;
-    }
-    need_scope(p, b->scope);
-    n = plan->last_node + 1;  // once more from its last result
+    entered[node->block] = true;
+    need_block(p, node->block);
+    n = p->block[node->block].last_node + 1;  // once more from its last result
   }
+}
+
+void plan_live(Plan *p) {
+  Lower *l = p->l;
+  p->live = HL_ARRAY(l->arena, bool, l->node.n + 1);
+  p->scope_live = HL_ARRAY(l->arena, bool, l->scope.n + 1);
+  p->block = HL_ARRAY(l->arena, BlockPlan, l->block.n + 1);
+  p->block[0].live = true;
+  find_live(p);
+}
+
+void plan_live_again(Plan *p) {
+  const uint32_t in_order = p->in_order;
+  p->live = HL_ARRAY(p->l->arena, bool, p->l->node.n + 1);
+  find_live(p);
+  p->in_order = in_order;
 }
 
 // --- Joining loops --------------------------------------------------------------------------------
@@ -196,9 +219,9 @@ static double access_cost(const Plan *p, const Affine *a, int row, int column) {
     if (a->k[v] != 0 && p->l->var[v].node >= 0 &&
         (p->l->var[v].deps & (plan_bit(row) | plan_bit(column))))
       return 2;
-  const double short_row = row < 0 ? 0 : 3.0 / (double)p->l->var[column].n;
-  if (along == 1 || along == 0)
-    return 0.05 + short_row;
+  const int64_t n = column < 0 ? 1 : p->l->var[column].n;
+  if (along == 1 || along == 0)  // rows side by side, or all alike, are one
+    return row < 0 || across == 0 || across == along * n ? 0.05 : 0.05 + 3.0 / (double)n;
   if (across == 1)
     return 0.25;
   const int64_t size = along < 0 ? -along : along;

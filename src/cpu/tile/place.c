@@ -202,6 +202,13 @@ static bool place_node(Plan *p, int n, Place at) {
   case NODE_ACC: return true;
   default: break;
   }
+  if (p->line[n]) {  // its place moves along the line
+    TileOp *place = add_op(p, at, TILE_LINE);
+    place->out = p->value[n];
+    place->n_in = 1;
+    place->in = list_of(p, 1, &p->value[n]);
+    place->var = p->block[at.block].column;
+  }
   const int scope = scope_of(p, node->scope, node->deps);
   int *in = HL_ARRAY(p->arena, int, node->n + 1), *scopes = HL_ARRAY(p->arena, int, node->n + 1);
   for (int k = 0; k < node->n; k++) {
@@ -209,9 +216,10 @@ static bool place_node(Plan *p, int n, Place at) {
     scopes[k] = node->scopes ? scope_of(p, node->scopes[k], node->deps) : 0;
   }
   static const TileKind kind_of[] = {
-      [NODE_IOTA] = TILE_IOTA, [NODE_VEC] = TILE_VEC,       [NODE_CONVERT] = TILE_VEC,
-      [NODE_ROUND] = TILE_VEC, [NODE_PACK] = TILE_PACK,     [NODE_UNPACK] = TILE_UNPACK,
-      [NODE_SAME] = TILE_SAME, [NODE_CHOOSE] = TILE_CHOOSE, [NODE_RESULT] = TILE_REDUCE};
+      [NODE_IOTA] = TILE_IOTA,    [NODE_VEC] = TILE_VEC,       [NODE_CONVERT] = TILE_VEC,
+      [NODE_ROUND] = TILE_VEC,    [NODE_PACK] = TILE_PACK,     [NODE_UNPACK] = TILE_UNPACK,
+      [NODE_SAME] = TILE_SAME,    [NODE_CHOOSE] = TILE_CHOOSE, [NODE_LINE] = TILE_LINE,
+      [NODE_RESULT] = TILE_REDUCE};
   TileOp *op = add_op(p, at, kind_of[node->kind]);
   op->scope = scope;
   op->out = p->value[n];
@@ -225,6 +233,7 @@ static bool place_node(Plan *p, int n, Place at) {
     op->access = access_of(p, at.block, at.level < 0, -1, HL_S64, node->at);
     op->iota = vec_iota(level, node->dtype);
     return op->access.n_index == 0 && op->iota;
+  case NODE_LINE: op->var = p->block[at.block].column; return true;
   case NODE_PACK: op->access.store = vec_store(level, node->from); return true;
   case NODE_UNPACK: op->access.load = vec_load(level, node->dtype); return true;
   case NODE_CHOOSE:
@@ -415,6 +424,8 @@ bool plan_place(Plan *p) {
   p->scope_placed = HL_ARRAY(l->arena, bool, l->scope.n + 1);
   p->value = HL_ARRAY(l->arena, int, l->node.n + 1);
   p->im = HL_ARRAY(l->arena, int, l->node.n + 1);
+  for (int n = 0; n < l->node.n; n++)  // lines are asked for before they are made
+    p->value[n] = p->live[n] && p->line[n] ? add_value(p, l->node.at[n].dtype, true) : -1;
   for (int n = 0; n < l->node.n; n++) {
     if (!p->live[n])
       continue;
@@ -422,7 +433,7 @@ bool plan_place(Plan *p) {
     const Place at = place_of_node(p, n);
     const bool folded = at.steps && p->block[at.block].own_row &&
                         l->block.at[at.block].fold != VEC_OP_COUNT;  // vec_fold does it
-    if (node->kind != NODE_IM) {
+    if (node->kind != NODE_IM && p->value[n] < 0) {
       p->value[n] = add_value(p, node->dtype, node->kind != NODE_CONST && at.level < 0 && !folded);
     }
     if (folded)

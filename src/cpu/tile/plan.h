@@ -34,6 +34,7 @@ typedef struct Plan {
   VEC(TileValue) values;
   int *value, *im;     // of a node: in `values`
   bool *scope_placed;
+  bool *line;          // by node: kept for another row
   bool gathers;        // some access has computed indices
 } Plan;
 
@@ -42,6 +43,9 @@ void plan_live(Plan *p);
 void plan_collapse(Plan *p);
 // Which loops are rows, and in what order the others turn.
 void plan_rows(Plan *p);
+// What reductions keep of their rows for the grid's (lines.c).
+void plan_lines(Plan *p);
+void plan_live_again(Plan *p);
 // The block that something of these loops stands in.
 int plan_owner(const Plan *p, uint32_t deps);
 static inline uint32_t plan_bit(int var) { return var < 0 ? 0 : UINT32_C(1) << var; }

@@ -87,10 +87,12 @@ static void put_op(HlBuf *out, const TileNest *nest, const TileOp *op, int inden
   case TILE_PACK:
   case TILE_UNPACK:
   case TILE_SAME:
+  case TILE_LINE:
   case TILE_CHOOSE: {
     static const char *const name[] = {[TILE_PACK] = "pack",
                                        [TILE_UNPACK] = "unpack",
                                        [TILE_SAME] = "same",
+                                       [TILE_LINE] = "line",
                                        [TILE_CHOOSE] = "choose"};
     hl_buf_puts(out, name[op->kind]);
     put_values(out, nest, op);

@@ -262,6 +262,11 @@ static void iota(Frame *f, const TileOp *op, bool row) {
              a->column_step);
 }
 
+static void line(Frame *f, const TileOp *op) {
+  const TileValue *row = &f->nest->value[op->in[0]];
+  f->at[op->out] = f->values + row->offset + f->index[op->var] * row->size;
+}
+
 static void segment(Frame *f, const TileSegment *s, Range r) {
   void *pointer[TILE_MAX_POINTERS];
   if (r.low >= r.high)
@@ -303,6 +308,7 @@ static void run_ops(Frame *f, const TileOps *ops, bool row) {
         op->access.load(r.high - r.low, element(f, op->out, r.low), NULL, operand(f, op, 0, r.low),
                         1);
       break;
+    case TILE_LINE: line(f, op); break;
     case TILE_SAME: f->at[op->out] = f->at[op->in[0]]; break;
     case TILE_CHOOSE: choose(f, op, row); break;
     case TILE_SCOPE: find_scope(f, op->scope); break;

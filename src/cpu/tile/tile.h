@@ -88,6 +88,7 @@ typedef enum TileKind {
   TILE_PACK,          // out = in[0] as memory has it (store)
   TILE_UNPACK,        // out = in[0], which is as memory has it, as it is carried (load)
   TILE_SAME,          // out is in[0], under another type
+  TILE_LINE,          // out is where in[0], a whole row, has what this tile has
   TILE_CHOOSE,        // out = in[k] where scope[k] holds; in[0] where none does
   TILE_SCOPE,         // finds the range of `scope`
   TILE_INDEX,         // index[var] = in[0]
