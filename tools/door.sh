@@ -24,7 +24,7 @@ awk '
   END { exit (fields < 60) }  # a change of style must not make the check vacuous
 ' include/hilo/ir.h > "$dir/hilo/ir.h" || { echo "door: the structs of ir.h were not understood" >&2; exit 1; }
 
-flags=(-std=c17 -fsyntax-only -Werror=discarded-qualifiers -Wno-duplicate-decl-specifier -D_GNU_SOURCE=
+flags=(-std=c17 -fsyntax-only -Werror=discarded-qualifiers -Wno-duplicate-decl-specifier -D_GNU_SOURCE= -DSIMD_LEVEL=2
        '-DHILO_VERSION="0"' "-I$dir" -Iinclude -Isrc "-I$build/gen"
        $(pkg-config --cflags libprotobuf-c libpcre2-8 jansson zlib libzstd 2>/dev/null))
 find src -name '*.c' ! -path 'src/ir/*' -print0 |

@@ -129,6 +129,25 @@ static void results_that_others_read(void **state) {
       "kind=kLoop, calls=f\n}\n");
 }
 
+// So many ops that a segment is full, of which functions outside of it read more than the room that is left.
+static void more_results_than_room(void **state) {
+  enum { OPS = 250, READ = 40 };
+  HlBuf text = {0};
+  hl_buf_puts(&text, "HloModule m\nf {\n  a = s32[65] parameter(0)\n  v0 = s32[65] add(a, a)\n");
+  for (int k = 1; k < OPS; k++)
+    hl_buf_printf(&text, "  v%d = s32[65] %s(v%d, a)\n", k, k % 3 ? "subtract" : "xor", k - 1);
+  hl_buf_printf(&text, "  w0 = s32[65] popcnt(v%d)\n", OPS - 1);
+  for (int k = 1; k < READ; k++)
+    hl_buf_printf(&text, "  p%d = s32[65] popcnt(v%d)\n  w%d = s32[65] add(w%d, p%d)\n", k, k, k,
+                  k - 1, k);
+  hl_buf_printf(&text,
+                "  ROOT r = s32[65] negate(w%d)\n}\nENTRY e {\n  a = s32[65] parameter(0)\n"
+                "  ROOT r = s32[65] fusion(a), kind=kLoop, calls=f\n}\n",
+                READ - 1);
+  check_same(text.at);
+  hl_buf_free(&text);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_chain_is_one_segment),
@@ -137,6 +156,7 @@ int main(void) {
       cmocka_unit_test(types_are_mixed),
       cmocka_unit_test(parts_of_a_row),
       cmocka_unit_test(results_that_others_read),
+      cmocka_unit_test(more_results_than_room),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

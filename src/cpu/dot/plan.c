@@ -258,7 +258,7 @@ static void cut_row(DotPlan *p) {
 // By the sizes alone. Packed before anything else is what several chunks need.
 static void cut(DotPlan *p) {
   enum { CHUNKS = 16, FEW_ROWS = 48, FEW_COLUMNS = 256 };
-  const int64_t shared_bytes = 32 << 20, strip_bytes = 3 << 19, work = 4000000;
+  const int64_t span_bytes = 32 << 20, strip_bytes = 3 << 19, work = 4000000;
   const int64_t m = p->side[0].n, n = p->side[1].n, mr = p->side[0].width, nr = p->side[1].width;
   const int64_t k_bytes = at_least(p->depth, 1) * p->word * p->parts / p->pair;
   const int64_t most_rows = p->tiles->mc / p->parts;
@@ -271,9 +271,9 @@ static void cut(DotPlan *p) {
   p->side[1].is_direct =
       can_be_direct(p, &p->side[1]) && m <= (is_small ? DIRECT_ROWS : VERY_FEW_ROWS);
   const bool shares = m > p->bm && !p->side[1].packed && !p->side[1].is_direct;
-  p->span =
-      shares ? at_most(dot_round_up(n, nr), dot_round_up(at_least(shared_bytes / k_bytes, nr), nr))
-             : 0;
+  p->span = shares
+                ? at_most(dot_round_up(n, nr), dot_round_up(at_least(span_bytes / k_bytes, nr), nr))
+                : 0;
   p->bn = shares ? p->span : even_part(n, at_least(n / CHUNKS, FEW_COLUMNS), nr);
   const int64_t flops = m * n * at_least(p->depth, 1);
   p->group =

@@ -182,21 +182,24 @@ static bool read_outside(const Segments *s, const Run *run, const TileOps *list,
   return own < s->reads[value];
 }
 
-static void add_stores(Segments *s, Run *run, const TileOps *list) {
+// False: there is no room for them.
+static bool add_stores(Segments *s, Run *run, const TileOps *list) {
   for (int i = run->from; i < run->to; i++) {
     const TileOp *op = &list->at[i];
     if (op->out < 0 || only_finds_address(s, op) || (!op->aim && !read_outside(s, run, list, i)))
       continue;
+    if (run->n == MOST_OPS || run->n_pointers == TILE_MAX_POINTERS)
+      return false;
     EmitOp store = {
         .kind = EMIT_STORE, .dtype = s->nest->value[op->out].dtype, .in = {s->emitted[op->out]}};
     store.slot = add_pointer(run, (TilePointer){op->out, op->aim});
     add(run, store);
   }
+  return true;
 }
 
 static const TileSegment *make_segment(Segments *s, Run *run, const TileOps *list) {
-  add_stores(s, run, list);
-  if (run->n > MOST_OPS || run->n_pointers > TILE_MAX_POINTERS)
+  if (!add_stores(s, run, list))
     return NULL;
   const HlMark mark = hl_arena_mark(s->scratch);
   EmitFn *fn = emit_segment(s->maker->code, s->scratch, s->maker->level, run->n, run->op, NULL);

@@ -3,8 +3,8 @@
 #include "cpu/vec/block.h"
 #include "cpu/vec/pick.h"
 
-// A fold goes in LANES of elements whose places differ by a multiple of LANES, which join at the end by halves.
-enum { LANES = 32 };
+// A fold goes in WAYS of elements whose places differ by a multiple of WAYS, which join at the end by halves.
+enum { WAYS = 32 };
 #define FOLD(name, T, ...)                                                                     \
   static inline T one_##name(T x, T y) {                                                       \
     return (T)(__VA_ARGS__);                                                                   \
@@ -12,14 +12,14 @@ enum { LANES = 32 };
   static void fold_##name(int64_t n, void *acc, const void *in) {                              \
     const T *x = in;                                                                           \
     T *result = acc, total = *result;                                                          \
-    if (n >= LANES) {                                                                          \
-      T lane[LANES];                                                                           \
-      for (int k = 0; k < LANES; k++)                                                          \
+    if (n >= WAYS) {                                                                           \
+      T lane[WAYS];                                                                            \
+      for (int k = 0; k < WAYS; k++)                                                           \
         lane[k] = x[k];                                                                        \
-      for (x += LANES, n -= LANES; n >= LANES; x += LANES, n -= LANES)                         \
-        for (int k = 0; k < LANES; k++)                                                        \
+      for (x += WAYS, n -= WAYS; n >= WAYS; x += WAYS, n -= WAYS)                              \
+        for (int k = 0; k < WAYS; k++)                                                         \
           lane[k] = one_##name(lane[k], x[k]);                                                 \
-      for (int half = LANES / 2; half > 0; half /= 2)                                          \
+      for (int half = WAYS / 2; half > 0; half /= 2)                                           \
         for (int k = 0; k < half; k++)                                                         \
           lane[k] = one_##name(lane[k], lane[k + half]);                                       \
       total = one_##name(total, lane[0]);                                                      \
