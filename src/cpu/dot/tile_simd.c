@@ -107,12 +107,13 @@ typedef uint64_t Words2 __attribute__((vector_size(16)));
 // to[k * width + r] = row r's word k, for four rows of four words, of which so many bytes are stored.
 ALWAYS void turn4(uint32_t *to, int64_t width, size_t bytes, Words4 a, Words4 b, Words4 c,
                   Words4 d) {
-  const Words4 low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, front = {0, 1, 4, 5}, back = {2, 3, 6, 7};
-  const Words4 ab[2] = {__builtin_shuffle(a, b, low), __builtin_shuffle(a, b, high)};
-  const Words4 cd[2] = {__builtin_shuffle(c, d, low), __builtin_shuffle(c, d, high)};
+  const Words4 ab[2] = {__builtin_shufflevector(a, b, 0, 4, 1, 5),
+                        __builtin_shufflevector(a, b, 2, 6, 3, 7)};
+  const Words4 cd[2] = {__builtin_shufflevector(c, d, 0, 4, 1, 5),
+                        __builtin_shufflevector(c, d, 2, 6, 3, 7)};
   for (int h = 0; h < 2; h++) {
-    const Words4 even = __builtin_shuffle(ab[h], cd[h], front),
-                 odd = __builtin_shuffle(ab[h], cd[h], back);
+    const Words4 even = __builtin_shufflevector(ab[h], cd[h], 0, 1, 4, 5),
+                 odd = __builtin_shufflevector(ab[h], cd[h], 2, 3, 6, 7);
     memcpy(to + 2 * h * width, &even, bytes);
     memcpy(to + (2 * h + 1) * width, &odd, bytes);
   }
