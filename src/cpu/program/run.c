@@ -9,6 +9,12 @@ static void *address(const CpuFrame *frame, CpuPlace place) {
   return (char *)frame->base[place.allocation] + place.offset;
 }
 
+// What is empty need not have an address.
+static void copy(void *to, const void *from, int64_t bytes) {
+  if (bytes > 0)
+    memcpy(to, from, (size_t)bytes);
+}
+
 // Where arguments and results stand is the caller's to say. What begins with an argument's elements gets them.
 static void set_bases(const CpuRun *run) {
   const HlCpuProgram *p = run->program;
@@ -20,7 +26,7 @@ static void set_bases(const CpuRun *run) {
     else if (m->kind == MEMORY_RESULT)
       base[k] = run->result[m->leaf];
     if (m->donor >= 0 && m->kind != MEMORY_ARGUMENT && base[k] != run->argument[m->donor])
-      memcpy(base[k], run->argument[m->donor], (size_t)m->bytes);
+      copy(base[k], run->argument[m->donor], m->bytes);
   }
 }
 
@@ -28,8 +34,7 @@ static void copy_endings(const CpuRun *run) {
   const HlCpuProgram *p = run->program;
   for (int k = 0; k < p->n_endings; k++) {
     const int result = p->ending[k].result;
-    memcpy(run->result[result], address(run->frame, p->ending[k].from),
-           (size_t)p->result[result].bytes);
+    copy(run->result[result], address(run->frame, p->ending[k].from), p->result[result].bytes);
   }
 }
 
@@ -49,7 +54,7 @@ static bool compute(const CpuRun *run, const CpuStep *step) {
   for (int k = 0; k < step->n_places; k++)
     buffer[k] = address(run->frame, step->place[k]);
   if (step->kind == STEP_COPY) {
-    memcpy(buffer[1], buffer[0], (size_t)step->bytes);
+    copy(buffer[1], buffer[0], step->bytes);
     return true;
   }
   if (step->kind == STEP_INTERPRET)
