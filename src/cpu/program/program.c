@@ -35,6 +35,10 @@ static void free_pool(void *pool) {
   cpu_pool_free(pool);
 }
 
+static void free_code(void *code) {
+  emit_memory_free(code);
+}
+
 static bool make(HlCx *cx, void *user) {
   Making *making = user;
   const HlCpuOptions *options = making->options;
@@ -49,6 +53,8 @@ static bool make(HlCx *cx, void *user) {
     base_out_of_memory(0);
   base_hold(p->pool, free_pool);
   p->code = options->no_emit ? NULL : emit_memory_new(false);
+  if (p->code)
+    base_hold(p->code, free_code);
   if (!making->m->entry || !making->m->entry->root)
     hl_error(cx, hl_module_pos(making->m), "the module has no entry computation");
   else if (cpu_lower(cx, p, options))
@@ -56,6 +62,8 @@ static bool make(HlCx *cx, void *user) {
   if (making->out)
     p->tally = base_alloc(((size_t)p->n_steps + 1) * sizeof *p->tally);
   base_drop(p->pool);
+  if (p->code)
+    base_drop(p->code);
   if (!making->out) {
     free_program(p);
     return false;
