@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "cpu/emit/code.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static const HlCpuOptions usual_options = {0};
@@ -17,26 +18,28 @@ typedef struct Making {
   HlCpuProgram *out;
 } Making;
 
-static void free_program(HlCpuProgram *p) {
+// What a program has that is not memory of the heap, and so is not freed by a try that fails.
+static void free_rest(HlCpuProgram *p) {
   cpu_frames_free(p);
-  for (int k = 0; k < p->n_held; k++)
-    hl_literal_unref(p->held[k]);
   pthread_mutex_destroy(&p->lock);
   cpu_pool_free(p->pool);
   emit_memory_free(p->code);
+}
+
+static void let_go_of_rest(void *lock) {
+  free_rest((HlCpuProgram *)((char *)lock - offsetof(HlCpuProgram, lock)));
+}
+
+static void free_program(HlCpuProgram *p) {
+  base_drop(&p->lock);
+  free_rest(p);
+  for (int k = 0; k < p->n_held; k++)
+    hl_literal_unref(p->held[k]);
   if (p->let_go)
     p->let_go(p->owner);
   base_free(p->tally);
   hl_arena_free(p->arena);
   base_free(p);
-}
-
-static void free_pool(void *pool) {
-  cpu_pool_free(pool);
-}
-
-static void free_code(void *code) {
-  emit_memory_free(code);
 }
 
 static bool make(HlCx *cx, void *user) {
@@ -51,19 +54,15 @@ static bool make(HlCx *cx, void *user) {
   p->pool = cpu_pool_new(options->threads);
   if (!p->pool)
     base_out_of_memory(0);
-  base_hold(p->pool, free_pool);
+  base_hold(&p->lock,
+            let_go_of_rest);  // as long as the program lives: a try around this one may fail later
   p->code = options->no_emit ? NULL : emit_memory_new(false);
-  if (p->code)
-    base_hold(p->code, free_code);
   if (!making->m->entry || !making->m->entry->root)
     hl_error(cx, hl_module_pos(making->m), "the module has no entry computation");
   else if (cpu_lower(cx, p, options))
     making->out = p;
   if (making->out)
     p->tally = base_alloc(((size_t)p->n_steps + 1) * sizeof *p->tally);
-  base_drop(p->pool);
-  if (p->code)
-    base_drop(p->code);
   if (!making->out) {
     free_program(p);
     return false;
