@@ -269,8 +269,13 @@ void base_hold(void *thing, void (*let_go)(void *thing)) {
   lock(t);
   const bool ok = add(t, (Entry){.at = thing, .drop = let_go, .frame = frame, .kind = HELD});
   unlock(t);
-  if (!ok)
-    end_without_room(t);
+  if (ok)
+    return;
+  Frame *mine = frame;
+  frame = NULL;  // as at the end of a try
+  let_go(thing);
+  frame = mine;
+  end_without_room(t);
 }
 
 void base_drop(void *thing) {
