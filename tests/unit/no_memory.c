@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "hilo/cpu.h"
 #include "hilo/eval.h"
 #include "hilo/mlir.h"
 #include "hilo/opt.h"
@@ -292,6 +293,30 @@ static void passes(void **state) {
   assert_true(fail_each(&(Scene){"gpu", read_text, optimize_gpu, NULL, .text = program}) > 50);
 }
 
+// --- Programs for the processor -------------------------------------------------------------------------
+
+static bool ready_to_compile(HlCx *cx, void *user) {
+  return ready_to_run(cx, user) && optimize_cpu(cx, user);
+}
+
+// Without machine code, which is done without where there is no memory for it.
+static bool compile_and_run(HlCx *cx, void *user) {
+  Scene *s = user;
+  const HlLiteral *const args[] = {s->args[0], s->args[1]};
+  const HlLiteral *const *const one[] = {args};
+  HlCpuProgram *made = hl_cpu_new(cx, s->m, &(HlCpuOptions){.no_emit = true, .threads = 1});
+  const bool ok = made && hl_cpu_run(cx, made, NULL, one, s->results);
+  hl_cpu_unref(made);
+  return ok;
+}
+
+static void programs(void **state) {
+  assert_true(fail_each(&(Scene){"cpu program", ready_to_compile, compile_and_run,
+                                 args_are_ours_alone, .text = program}) > 20);
+  assert_true(fail_each(&(Scene){"hl_cpu_new, hl_cpu_run", ready_to_compile, compile_and_run,
+                                 args_are_ours_alone, .alone = true, .text = program}) > 20);
+}
+
 // --- Functions that try by themselves -------------------------------------------------------------------
 
 static bool ready_engine(HlCx *cx, void *user) {
@@ -406,6 +431,7 @@ int main(void) {
       cmocka_unit_test(mlir),
       cmocka_unit_test(runs),
       cmocka_unit_test(passes),
+      cmocka_unit_test(programs),
       cmocka_unit_test(entries_try_by_themselves),
       cmocka_unit_test(the_embedder_is_asked),
       cmocka_unit_test(a_try_within_a_try_is_part_of_it),

@@ -26,12 +26,13 @@ static void free_rest(HlCpuProgram *p) {
   emit_memory_free(p->code);
 }
 
-static void let_go_of_rest(void *lock) {
+// After frames that were at work have come back, before the program itself is freed.
+static void let_go_of_rest(void *lock, int64_t n) {
   free_rest((HlCpuProgram *)((char *)lock - offsetof(HlCpuProgram, lock)));
 }
 
 static void free_program(HlCpuProgram *p) {
-  base_drop(&p->lock);
+  base_unmade(&p->lock);
   free_rest(p);
   for (int k = 0; k < p->n_held; k++)
     hl_literal_unref(p->held[k]);
@@ -54,8 +55,7 @@ static bool make(HlCx *cx, void *user) {
   p->pool = cpu_pool_new(options->threads);
   if (!p->pool)
     base_out_of_memory(0);
-  base_hold(&p->lock,
-            let_go_of_rest);  // as long as the program lives: a try around this one may fail later
+  base_made(NULL, &p->lock, let_go_of_rest, 0);
   p->code = options->no_emit ? NULL : emit_memory_new(false);
   if (!making->m->entry || !making->m->entry->root)
     hl_error(cx, hl_module_pos(making->m), "the module has no entry computation");
