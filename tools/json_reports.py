@@ -45,6 +45,8 @@ history dump/module_0000.jit_train_step.history --step=1000
 history before.hlo
 bench print before.hlo
 bench parse before.hlo typo.hlo
+bench compile before.hlo program.mlir --repeats=2
+bench run before.hlo typo.hlo --args args.npz --repeats=3
 passes
 passes cpu algsimp cse
 passes --rules

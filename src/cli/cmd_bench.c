@@ -1,39 +1,28 @@
-// hilo bench: times the stages of working on a module, from and to memory, on one thread.
+// hilo bench: times the stages of working on a module.
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/number.h"
+#include "cli/bench.h"
+#include "cli/inputs.h"
 #include "cli/json.h"
 #include "cli/select.h"
 #include "hilo/text.h"
 #include "hilo/verify.h"
 
-enum { MAX_REPEATS = 1000 };
+// False after reporting.
+typedef bool Stage(Bench *);
 
-typedef struct Times {
-  double at[MAX_REPEATS];
-  int n;
-} Times;
+static const HlLoadOptions trees_only = {.trees_only = true, .consts_as_parameters = true};
 
-typedef struct Bench {
-  Cli *cli;
-  const char *path;
-  HlSource *source;
-  HlModule *m;     // the one that print and verify work on,
-  HlMlTree *tree;  // or the tree, of MLIR, which is not made HLO here
-  bool failed;
-} Bench;
-
-static const HlLoadOptions how = {.trees_only = true, .consts_as_parameters = true};
-
-static void time_parse(Bench *b) {
+static bool parse(Bench *b) {
   HlFile file;
-  if (!hl_load_source(b->cli->cx, b->source, &how, &file))
-    b->failed = true;
+  const bool ok = hl_load_source(b->cli->cx, b->source, &trees_only, &file);
   hl_file_free(&file);
+  return ok;
 }
 
-static void time_print(Bench *b) {
+static bool print(Bench *b) {
   HlTextOptions options = {0};
   HlMlTextOptions of_tree = {.large_constants = true};
   HlBuf out = {0};
@@ -42,11 +31,13 @@ static void time_print(Bench *b) {
   else
     hl_text_print(b->cli->cx, b->m, &options, &out);
   hl_buf_free(&out);
+  return true;
 }
 
-static void time_verify(Bench *b) {
+static bool verify(Bench *b) {
   if (!(b->tree ? hl_ml_verify(b->cli->cx, b->tree) : hl_verify(b->cli->cx, b->m, NULL)))
     hl_cx_clear(b->cli->cx);
+  return true;
 }
 
 // Instructions of a module, ops of a tree.
@@ -55,86 +46,123 @@ static int64_t size_of(const Bench *b) {
   return b->tree ? hl_ml_count_ops(b->tree, &n_functions) : hl_count_instructions(b->m);
 }
 
-static const struct {
-  const char *name;
-  void (*run)(Bench *);
-} stages[] = {{"parse", time_parse}, {"print", time_print}, {"verify", time_verify}};
-
-// Repeats for at least five times and half a second, at most MAX_REPEATS times.
-static void repeat(Bench *b, void (*run)(Bench *), Times *times) {
-  double start = hl_now();
-  times->n = 0;
-  do {
-    double before = hl_now();
-    run(b);
-    times->at[times->n++] = hl_now() - before;
-  } while (!b->failed && times->n < MAX_REPEATS && (times->n < 5 || hl_now() - start < 0.5));
-}
-
 static int by_value(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
 }
 
-static void time_json(HlBuf *out, const char *stage, const char *what, double ms) {
+static void time_json(HlBuf *out, const char *name, const char *what, double ms) {
   char key[32];
-  snprintf(key, sizeof key, "%s%s_ms", stage, what);
+  snprintf(key, sizeof key, "%s%s_ms", name, what);
   json_number(out, key, ms);
 }
 
-static void bench_stages(Bench *b, int n_stages) {
-  static const int order[] = {0, 2, 1};  // parse, verify, print
-  HlBuf *json = &b->cli->report;
+void bench_report(const Bench *b, BenchTimes *times) {
+  qsort(times->at, (size_t)times->n, sizeof(double), by_value);
+  const double best = times->at[0] * 1e3, median = times->at[times->n / 2] * 1e3;
   if (b->cli->json) {
-    json_int(json, "bytes", (int64_t)hl_source_bytes(b->source).n);
-    json_int(json, "instructions", size_of(b));
+    time_json(&b->cli->report, times->name, "", best);
+    time_json(&b->cli->report, times->name, "_median", median);
+    return;
   }
-  if (!b->cli->json)
+  const bool tiny = median < 0.1;
+  const double unit = tiny ? 1e3 : 1;
+  base_fprintf(stdout, "  %-7s %9.3f %s best, %9.3f %s median of %d\n", times->name, best * unit,
+               tiny ? "us" : "ms", median * unit, tiny ? "us" : "ms", times->n);
+}
+
+// Repeats for at least five times and the time asked for, at most BENCH_TIMES times.
+static bool repeat(Bench *b, const char *name, Stage *stage) {
+  BenchTimes times = {.name = name};
+  const double start = hl_now();
+  do {
+    const double before = hl_now();
+    if (!stage(b))
+      return false;
+    times.at[times.n++] = hl_now() - before;
+  } while (times.n < BENCH_TIMES &&
+           (b->repeats > 0 ? times.n < b->repeats : times.n < 5 || hl_now() - start < b->seconds));
+  bench_report(b, &times);
+  return true;
+}
+
+static bool bench_parse(Bench *b) {
+  return repeat(b, "parse", parse);
+}
+
+static bool bench_print(Bench *b) {
+  return repeat(b, "parse", parse) && repeat(b, "verify", verify) && repeat(b, "print", print);
+}
+
+// --- Files -------------------------------------------------------------------------------------------
+
+static const struct {
+  const char *name;
+  Stage *run;
+  bool of_modules;  // also of MLIR, which is made HLO then
+} stages[] = {{"parse", bench_parse, false},
+              {"print", bench_print, false},
+              {"compile", bench_compile, true},
+              {"run", bench_run, true}};
+
+static HlLoadOptions load_options(const Bench *b, bool of_modules) {
+  if (!of_modules)
+    return trees_only;
+  return (HlLoadOptions){.args = b->inputs.args, .fill_hidden = true, .verify = true};
+}
+
+static void report_size(const Bench *b) {
+  if (!b->cli->json) {
     printf("%s\n", b->path);
-  for (int k = 0; k < n_stages; k++) {
-    int stage = n_stages == 1 ? 0 : order[k];
-    Times times;
-    repeat(b, stages[stage].run, &times);
-    qsort(times.at, (size_t)times.n, sizeof(double), by_value);
-    double best = times.at[0] * 1e3, median = times.at[times.n / 2] * 1e3;
-    if (b->cli->json) {
-      time_json(json, stages[stage].name, "", best);
-      time_json(json, stages[stage].name, "_median", median);
-    } else {
-      base_fprintf(stdout, "  %-7s %9.3f ms best, %9.3f ms median of %d\n", stages[stage].name,
-                   best, median, times.n);
-    }
+    return;
   }
+  json_int(&b->cli->report, "bytes", (int64_t)hl_source_bytes(b->source).n);
+  json_int(&b->cli->report, "instructions", size_of(b));
 }
 
 // False after reporting, or when the file is skipped.
-static bool bench_file(Cli *cli, CliFiles *files, int k, int n_stages, bool *skipped) {
-  const char *path = files->at[k].at;
-  Bench b = {.cli = cli, .path = path};
+static bool bench_file(Bench *b, int stage, CliFiles *files, int k, bool *skipped) {
+  Cli *cli = b->cli;
   HlFile file = {0};
+  const HlLoadOptions how = load_options(b, stages[stage].of_modules);
   const bool loaded = cli_load(cli, files, k, &how, &file, skipped);
+  b->path = files->at[k].at;
   if (!*skipped)
-    cli_begin_file(cli, path);
-  b.source = loaded ? hl_read_file(cli->cx, path) : NULL;
-  b.tree = b.source && file.n_trees > 0 ? file.trees[0] : NULL;
-  b.m = b.source && !b.tree ? cli_select(cli, &file, path) : NULL;
-  const bool ok = b.tree || b.m;
-  if (ok)
-    bench_stages(&b, n_stages);
+    cli_begin_file(cli, b->path);
+  b->source = loaded ? hl_read_file(cli->cx, b->path) : NULL;
+  b->file = &file;
+  b->inputs.exported = file.exported;
+  b->tree = b->source && file.n_trees > 0 ? file.trees[0] : NULL;
+  b->m = b->source && !b->tree ? cli_select(cli, &file, b->path) : NULL;
+  const bool ok = b->tree || b->m;
+  if (ok) {
+    report_size(b);
+    stages[stage].run(b);
+  }
   if (loaded)
     hl_file_free(&file);
-  hl_source_unref(b.source);
+  hl_source_unref(b->source);
   return ok;
 }
 
-static int run(Cli *cli) {
+static int find_stage(Cli *cli) {
+  for (int k = 0; cli->n_files >= 2 && k < HL_COUNT_OF(stages); k++)
+    if (strcmp(cli->files[0], stages[k].name) == 0)
+      return k;
   if (cli->n_files < 2)
-    return cli_usage(cli, "say a stage and a file");
-  int n_stages = strcmp(cli->files[0], "parse") == 0   ? 1
-                 : strcmp(cli->files[0], "print") == 0 ? 3
-                                                       : 0;
-  if (n_stages == 0)
-    return cli_usage(cli, "unknown stage '%s': parse or print", cli->files[0]);
+    cli_usage(cli, "say a stage and a file");
+  else
+    cli_usage(cli, "unknown stage '%s': parse, print, compile or run", cli->files[0]);
+  return -1;
+}
+
+static int run(Cli *cli) {
+  Bench b = {.cli = cli, .seconds = 0.5, .inputs.eval.no_checks = true};
+  const int stage = find_stage(cli);
+  if (stage < 0 || !cli_read_inputs(cli, &b.inputs) || !cli_read_threads(cli, &b.threads) ||
+      !cli_integer(cli, "--repeats", 1, INT64_MAX, &b.repeats) ||
+      !cli_number(cli, "--seconds", &b.seconds))
+    return CLI_USAGE;
   cli->files++;
   cli->n_files--;
   CliFiles files;
@@ -143,7 +171,7 @@ static int run(Cli *cli) {
     return status;
   for (int k = 0; k < files.n; k++) {
     bool skipped;
-    const bool ok = bench_file(cli, &files, k, n_stages, &skipped);
+    const bool ok = bench_file(&b, stage, &files, k, &skipped);
     if (!skipped)
       status = cli_worse(status, cli_worse(cli_end_file(cli), ok ? CLI_OK : CLI_USAGE));
   }
@@ -151,18 +179,31 @@ static int run(Cli *cli) {
   return cli_worse(status, cli_end_files(cli, &files));
 }
 
-static const CliOption options[] = {CLI_MODULE_OPTION, {NULL, NULL, NULL}};
+static const CliOption options[] = {
+    CLI_INPUT_OPTIONS,
+    {"--threads", "N", "that share the work of a run (default: as many as this process may use)"},
+    {"--repeats", "N", "repeat each stage so often"},
+    {"--seconds", "S", "repeat each stage for so long (0.5)"},
+    CLI_MODULE_OPTION,
+    {NULL, NULL, NULL},
+};
 
 const CliCommand cli_bench = {
     .name = "bench",
-    .usage = "parse|print FILE...",
-    .summary = "time the stages of reading and printing",
-    .about = "Times each stage up to the one named, from and to memory, freeing included, on one "
-             "thread: best and\n"
-             "median of repeats. MLIR is\n"
-             "read, verified and printed as MLIR.",
+    .usage = "parse|print|compile|run FILE...",
+    .summary = "time the stages of reading and printing, compiling, running",
+    .about =
+        "Times from and to memory, freeing included: the least and the median of repeats.\n"
+        "parse: reading. print: reading, verifying and printing, MLIR as MLIR. compile: what it "
+        "takes to make\n"
+        "a program for the processor (hilo run --platform=cpu) of the file's bytes, stage by "
+        "stage. run: one\n"
+        "run of the program in memory that the caller has laid out, in wall time and in "
+        "processor time of all\n"
+        "threads, what memory it takes, and how long the steps of one more run took.",
     .examples =
-        "  hilo bench print m.hlo             how long reading, verifying and printing take\n",
+        "  hilo bench print m.hlo             how long reading, verifying and printing take\n"
+        "  hilo bench run m.hlo --threads=1   how long a run takes on one thread\n",
     .options = options,
     .reports = true,
     .run = run,

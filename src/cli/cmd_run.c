@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/cpu_stats.h"
+#include "cli/inputs.h"
 #include "cli/json.h"
 #include "cli/load.h"
 #include "cli/select.h"
@@ -289,13 +290,9 @@ static int run_compiled(Cli *cli, const char *path, const HlModule *came, HlComp
   return status;
 }
 
-enum { MOST_THREADS = 1024 };
-
 static HlCpuProgram *make_program(Cli *cli, HlCompiled *compiled, const HlReplayOptions *options) {
-  int64_t threads = 0;
-  cli_integer(cli, "--threads", 1, MOST_THREADS, &threads);  // read_options has looked at it
-  const HlCpuOptions how = {
-      .threads = (int)threads, .elided = options->eval.elided, .seed = options->eval.seed};
+  HlCpuOptions how = {.elided = options->eval.elided, .seed = options->eval.seed};
+  cli_read_threads(cli, &how.threads);  // read_options has looked at it
   HlCpuProgram *program = hl_compiled_program(cli->cx, compiled, &how);
   if (program)
     hl_cpu_measure(program, cli_flag(cli, "--stats"));
@@ -343,37 +340,21 @@ static int run_module(Cli *cli, const char *path, HlSession *session, HlFile *fi
   return run_as_it_is(cli, path, session, m, &file->recorded, options);
 }
 
-static bool read_elided(Cli *cli, HlElided *out) {
-  const char *wish = cli_value(cli, "--elided");
-  if (!wish || strcmp(wish, "random") == 0)
-    *out = HL_ELIDED_RANDOM;
-  else if (strcmp(wish, "zero") == 0)
-    *out = HL_ELIDED_ZERO;
-  else if (strcmp(wish, "refuse") == 0)
-    *out = HL_ELIDED_REFUSE;
-  else
-    return cli_usage(cli, "unknown --elided '%s': random, zero or refuse", wish) == CLI_OK;
-  return true;
-}
-
 static bool read_options(Cli *cli, HlReplayOptions *out) {
-  int64_t seed = 42, iterations = 0, replicas = 0, threads = 0;
+  int64_t iterations = 0, replicas = 0;
+  int threads;
   *out = (HlReplayOptions){.tolerance.given = cli_value(cli, "--tolerance"),
                            .no_compare = cli_flag(cli, "--no-compare"),
-                           .args = cli_value(cli, "--args"),
                            .expect = cli_value(cli, "--expect"),
                            .save = cli_value(cli, "--save")};
-  if (!cli_number(cli, "--tolerance", &out->tolerance.value) ||
-      !cli_integer(cli, "--seed", 0, INT64_MAX, &seed) ||
+  if (!cli_number(cli, "--tolerance", &out->tolerance.value) || !cli_read_inputs(cli, out) ||
       !cli_integer(cli, "--iterations", 0, 1000000, &iterations) ||
-      !cli_integer(cli, "--replicas", 1, 65536, &replicas) ||
-      !cli_integer(cli, "--threads", 1, MOST_THREADS, &threads) || !cli_has_partitions(cli) ||
-      !read_elided(cli, &out->eval.elided))
+      !cli_integer(cli, "--replicas", 1, 65536, &replicas) || !cli_read_threads(cli, &threads) ||
+      !cli_has_partitions(cli))
     return false;
   if (!cli_integer(cli, "--max-steps", 1, INT64_MAX, &hl_cx_limits(cli->cx)->eval_steps))
     return false;
   out->eval.no_checks = out->no_compare;
-  out->seed = out->eval.seed = (uint64_t)seed;
   out->iterations = (int)iterations;
   out->eval.replicas = (int)replicas;
   return true;
@@ -461,15 +442,12 @@ static int run(Cli *cli) {
 }
 
 static const CliOption options[] = {
-    {"--args", "A.npz",
-     "arguments a0, a1, ... (d1.a0, ... for device 1); default: recorded or made up"},
+    CLI_INPUT_OPTIONS,
     {"--expect", "R.npz", "compare with these results r0, r1, ..."},
     CLI_TOLERANCE_OPTION,
     {"--save", "R.npz", "write the results there"},
     {"--print", NULL, "print each result's value, as HLO spells it"},
-    {"--seed", "N", "of made-up arguments and random ops (42)"},
     {"--iterations", "N", "time N more runs"},
-    {"--elided", "HOW", "what a constant {...} holds: random (by its name), zero, refuse"},
     {"--max-steps", "N", "give up after N instructions (default: never)"},
     {"--platform", "P", "where to run: reference (the interpreter, as it is) or cpu (compiled)"},
     {"--reference", "P", "platform to compare with: reference or none"},

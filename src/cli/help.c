@@ -168,9 +168,10 @@ static const struct {
     {"run", "--platform", "reference\ncpu\n", NULL},
     {"run", "--reference", "reference\nnone\n", NULL},
     {"run", "--elided", "random\nzero\nrefuse\n", NULL},
+    {"bench", "--elided", "random\nzero\nrefuse\n", NULL},
     {"passes", NULL, NULL, list_passes_and_pipelines},
     {"targets", NULL, "native\n", list_targets},
-    {"bench", NULL, "parse\nprint\n", NULL},
+    {"bench", NULL, "parse\nprint\ncompile\nrun\n", NULL},
     {"docs", NULL, "ops\npasses\nrules\ntargets\nflags\n", NULL},
 };
 
