@@ -239,11 +239,21 @@ static void test_layers(void **state) {
   assert_int_equal(n, 30);
 }
 
+// Of the innermost dimension one element is seen, not the first, by a box that is copied.
+static void test_one_inside(void **state) {
+  check("HloModule m\nENTRY e {\n  x = f32[1,6,7,2,1] parameter(0)\n"
+        "  w = f32[4,7,2,1,2] parameter(1)\n"
+        "  ROOT y = f32[1,1,2,2,2] convolution(x, w), window={size=4x7x2 pad=1_0x0_1x0_0 "
+        "lhs_dilate=1x1x2 rhs_dilate=2x1x1}, dim_labels=b012f_012io->b012f\n}\n",
+        &(CpuCheck){.kind = "conv"});
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_floats),
       cmocka_unit_test(test_random_types),
       cmocka_unit_test(test_layers),
+      cmocka_unit_test(test_one_inside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,8 +107,10 @@ static void copy_box(const Work *w, const char *x, const int64_t *low, const int
   for (;;) {
     bool inside = true;
     int64_t from = low[axis] * c->x_stride[axis] + first * step, to = 0;
-    for (int k = 0; k < line; k++) {
+    for (int k = 0; k < X_AXES; k++) {
       const int a = c->x_order[k];
+      if (k == line)
+        continue;
       const int64_t place = low[a] + at[a] * unit[a];
       inside = inside && place >= 0 && place < c->x_dim[a];
       from += place * c->x_stride[a];
