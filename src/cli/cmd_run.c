@@ -291,7 +291,9 @@ static int run_compiled(Cli *cli, const char *path, const HlModule *came, HlComp
 }
 
 static HlCpuProgram *make_program(Cli *cli, HlCompiled *compiled, const HlReplayOptions *options) {
-  HlCpuOptions how = {.elided = options->eval.elided, .seed = options->eval.seed};
+  HlCpuOptions how = {.no_emit = cli_flag(cli, "--no-emit"),
+                      .elided = options->eval.elided,
+                      .seed = options->eval.seed};
   cli_read_threads(cli, &how.threads);  // read_options has looked at it
   HlCpuProgram *program = hl_compiled_program(cli->cx, compiled, &how);
   if (program)
@@ -452,6 +454,7 @@ static const CliOption options[] = {
     {"--platform", "P", "where to run: reference (the interpreter, as it is) or cpu (compiled)"},
     {"--reference", "P", "platform to compare with: reference or none"},
     {"--threads", "N", "of --platform=cpu (default: as many as this process may use)"},
+    {"--no-emit", NULL, "of --platform=cpu: make no machine code, which changes no bit"},
     {"--stats", NULL, "say what the steps of --platform=cpu are and how long they took"},
     {"--no-compare", NULL, "run only"},
     {"--replicas", "N", "logical replicas (default: what the module says)"},

@@ -1,17 +1,20 @@
 """Runs the corpus' programs with hilo and compares the results with the ones XLA:CPU gave.
 
-  compare_run.py [--files GLOB] [--platform reference] [--no-snapshots] [--only-snapshots] [--timeout S]
+  compare_run.py [--files GLOB] [--on=OPTIONS]... [--no-snapshots] [--only-snapshots] [--timeout S]
 
-jax/*: the program in each of its forms (FORMS) on args.npz; the results saved must be those of results.npz (compared
+jax/*, newest/jax/*: the program in each of its forms (FORMS) on args.npz; the results saved must be those of results.npz (compared
 here, with NumPy) and hilo itself must say so (exit status 0). jax_tests/*: each snapshot brings its arguments and
-result; hilo must exit 0. The rule: |a - e| <= T*max(1, max|e|) + 10*T*|e|, nan equals nan, T from meta.json.
+result; hilo must exit 0. All of it on the interpreter, compiled, and compiled without machine code, or with --on=OPTIONS of
+hilo run. The rule: |a - e| <= T*max(1, max|e|) + 10*T*|e|, nan equals nan, T from meta.json.
 """
 import json
 import os
+import re
 import tempfile
 
 import oracle
 
+PLATFORMS = ("--platform=reference", "--platform=cpu", "--platform=cpu --no-emit")
 FORMS = ("before.hlo", "after.hlo", "module.hlo.pb", "program.mlir", "program.mlirbc", "program.jaxpr")
 
 # Snapshots whose recorded result rests on what XLA:CPU does beside HLO's meaning.
@@ -43,14 +46,14 @@ def differs(got, want, tol):
     return f"{int(bad.sum())} of {bad.size} elements differ, first {list(i)}: {got[i]}, expected {want[i]}"
 
 
-def jax_case(t, root, path, a, tmp):
+def jax_case(t, root, path, on, a, tmp):
     import numpy as np
     name, d = os.path.relpath(path, root), os.path.dirname(path)
     with open(os.path.join(d, "meta.json")) as f:
         tol = json.load(f)["tolerance"]
-    save = os.path.join(tmp, name.replace("/", "__") + ".npz")
+    save = os.path.join(tmp, re.sub(r"[/ =]", "_", name + on) + ".npz")
     rc, out, err = oracle.run_hilo(
-        ["run", path, f"--platform={a.platform}", "--args", os.path.join(d, "args.npz"), "--expect",
+        ["run", path, *on.split(), "--args", os.path.join(d, "args.npz"), "--expect",
          os.path.join(d, "results.npz"), "--tolerance", str(tol), "--save", save], a.timeout)
     why = [] if rc == 0 else [oracle.status_text(rc, err or out.decode(errors="replace"))]
     want = np.load(os.path.join(d, "results.npz"))
@@ -63,20 +66,21 @@ def jax_case(t, root, path, a, tmp):
         os.remove(save)
     elif rc == 0:
         why.append("nothing saved")
-    t.ok(name) if not why else t.fail(name, "; ".join(why))
+    t.ok(f"{name} [{on}]") if not why else t.fail(f"{name} [{on}]", "; ".join(why))
 
 
-def snapshot(t, root, path, a):
+def snapshot(t, root, path, on, a):
     name = os.path.relpath(path, root)
-    rc, out, err = oracle.run_hilo(["run", path, f"--platform={a.platform}"], a.timeout)
+    rc, out, err = oracle.run_hilo(["run", path, *on.split()], a.timeout)
     if rc == 1 and name in DIFFERENT:
         return t.skip(name, DIFFERENT[name])
+    name = f"{name} [{on}]"
     t.ok(name) if rc == 0 else t.fail(name, oracle.status_text(rc, err or out.decode(errors="replace")))
 
 
 def main():
     p = oracle.options(__doc__)
-    p.add_argument("--platform", default="reference")
+    p.add_argument("--on", action="append", metavar="OPTIONS", help="of hilo run, instead of: " + "; ".join(PLATFORMS))
     p.add_argument("--no-snapshots", action="store_true")
     p.add_argument("--only-snapshots", action="store_true")
     p.add_argument("--timeout", type=float, default=10, help="seconds a program")
@@ -89,19 +93,23 @@ def main():
     oracle.hilo()
     cases, snaps = [], []
     if not a.only_snapshots:
-        top = os.path.join(root, "jax")
-        cases = [os.path.join(top, d, f) for d in sorted(os.listdir(top)) for f in FORMS if os.path.exists(os.path.join(top, d, f))]
-        cases = oracle.choose(cases, root, a.files)
+        tops = [os.path.join(root, d) for d in ("jax", "newest/jax")]
+        cases = [os.path.join(top, d, f) for top in tops if os.path.isdir(top) for d in sorted(os.listdir(top)) for f in FORMS]
+        cases = oracle.choose([f for f in cases if os.path.exists(f)], root, a.files)
     if not a.no_snapshots:
         top = os.path.join(root, "jax_tests")
         snaps = sorted(os.path.join(d, n) for d, _, ns in os.walk(top) for n in ns if n.endswith(".snapshot.pb"))
         snaps = oracle.choose(snaps, root, a.files)
     t = oracle.Tally(a.verbose)
     with tempfile.TemporaryDirectory(prefix="hilo-run-") as tmp:
-        one = lambda path: jax_case(t, root, path, a, tmp) if "snapshot" not in path else snapshot(t, root, path, a)
-        for _ in oracle.each(one, oracle.spread(cases, a.limit) + oracle.spread(snaps, a.limit), a.jobs):
+        def one(what):
+            path, on = what
+            snapshot(t, root, path, on, a) if "snapshot" in path else jax_case(t, root, path, on, a, tmp)
+
+        chosen = oracle.spread(cases, a.limit) + oracle.spread(snaps, a.limit)
+        for _ in oracle.each(one, [(path, on) for path in chosen for on in a.on or PLATFORMS], a.jobs):
             pass
-    t.end(1500, a)
+    t.end(4500, a)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """Runs StableHLO's test programs, which hold their inputs and expected results, and refines its dynamic ones.
 
-    test_stablehlo_programs.py [FOLDER...] [-v]
+    test_stablehlo_programs.py [FOLDER...] [--on=OPTIONS]... [-v]
 
 Without folders: stablehlo/testdata of HILO_CORPUS. Files that start with RUN-DISABLED are read and checked only, and
 listed with the reason they give. Programs with dynamic shapes are checked, printed and read back, and made static
-for several sizes of `?`, then run.
+for several sizes of `?`, then run: on the interpreter, compiled, and compiled without machine code.
 """
 import argparse, collections, os, re, subprocess, sys, tempfile
 
 HILO = os.environ.get("HILO", "build/hilo")
+PLATFORMS = ("--platform=reference", "--platform=cpu", "--platform=cpu --no-emit")
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8)
 
 
@@ -23,6 +24,10 @@ def hilo(*args, timeout=120):
 def first_error(text):
     lines = [line for line in text.splitlines() if "error" in line]
     return (lines or text.splitlines() or ["?"])[0][-300:]
+
+
+def first(problems):
+    return next((p for p in problems if p), None)
 
 
 def disabled_reason(text):
@@ -77,12 +82,21 @@ def arg_shapes(text, size):
     return ",".join(out)
 
 
-def run_static(path):
-    status, _, err = hilo("run", "--platform=reference", path)
-    return None if status == 0 else f"exit {status}: {first_error(err)}"
+def run_static(path, on):
+    status, _, err = hilo("run", *on.split(), path)
+    return None if status == 0 else f"exit {status} [{on}]: {first_error(err)}"
 
 
-def run_dynamic(path, text, scratch):
+def run_sizes(path, text, on):
+    works, why = 0, ""
+    for size in SIZES:
+        status, _, err = hilo("run", *on.split(), "--no-compare", path, "--arg-shapes", arg_shapes(text, size))
+        works += status == 0
+        why = why if status == 0 or why else f"size {size}: " + first_error(err)
+    return None if works == len(SIZES) else f"{works} of {len(SIZES)} sizes work [{on}]; {why}"
+
+
+def read_dynamic(path, scratch):
     status, _, err = hilo("check", path)
     if status:
         return "check: " + first_error(err)
@@ -94,12 +108,7 @@ def run_dynamic(path, text, scratch):
         once, twice = (hilo("convert", p, "--to", "stablehlo", "--print=generic")[1] for p in (path, again))
         if once != twice:
             return f"{how} text does not read back to the same program"
-    works, why = 0, ""
-    for size in SIZES:
-        status, _, err = hilo("run", "--platform=reference", "--no-compare", path, "--arg-shapes", arg_shapes(text, size))
-        works += status == 0
-        why = why if status == 0 or why else f"size {size}: " + first_error(err)
-    return None if works == len(SIZES) else f"{works} of {len(SIZES)} sizes work; {why}"
+    return None
 
 
 def main():
@@ -107,7 +116,9 @@ def main():
     parser.add_argument("folders", nargs="*")
     parser.add_argument("-v", action="store_true")
     parser.add_argument("--filter", default="")
+    parser.add_argument("--on", action="append", metavar="OPTIONS", help="of hilo run, instead of: " + "; ".join(PLATFORMS))
     args = parser.parse_args()
+    platforms = args.on or PLATFORMS
     base = os.path.join(os.environ.get("HILO_CORPUS", "../shared/corpus"), "stablehlo/testdata")
     folders = args.folders or [base, os.path.join(base, "quantized"), os.path.join(base, "dynamic")]
     if not os.path.isdir(folders[0]):
@@ -127,9 +138,9 @@ def main():
                     status, _, err = hilo("check", path)
                     problem = first_error(err) if status else None
                 elif re.search(r"func\.func (public )?@main\([^)]*\?", text):
-                    problem = run_dynamic(path, text, scratch)
+                    problem = read_dynamic(path, scratch) or first(run_sizes(path, text, on) for on in platforms)
                 else:
-                    problem = run_static(path)
+                    problem = first(run_static(path, on) for on in platforms)
                 if problem:
                     failed += 1
                     print(f"FAILED {name}: {problem}")
