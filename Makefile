@@ -105,6 +105,7 @@ bench: build venv
 	$(HILO_PYTHON) bench/mlir.py --hilo $(BUILD)/hilo
 	$(HILO_PYTHON) bench/passes.py --hilo $(BUILD)/hilo
 	$(HILO_PYTHON) bench/memory.py --hilo $(BUILD)/hilo
+	$(HILO_PYTHON) bench/cpu.py --hilo $(BUILD)/hilo
 
 check: build
 	@tools/layers.sh

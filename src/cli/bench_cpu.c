@@ -24,7 +24,15 @@ static HlCpuProgram *make_program(const Bench *b, HlCompiled *compiled) {
 
 typedef struct Compiling {
   BenchTimes read, passes, buffers, program, whole;
+  HlBuf text;  // what is said of the program
 } Compiling;
+
+static void report_stats(const Bench *b, HlCpuProgram *program, HlBuf *text) {
+  if (b->cli->json)
+    cpu_stats_json(&b->cli->report, program);
+  else
+    cpu_stats_text(text, program);
+}
 
 static void note(BenchTimes *times, const char *name, double seconds) {
   times->name = name;
@@ -48,6 +56,8 @@ static bool compile_once(const Bench *b, HlSession *session, Compiling *out) {
     note(&out->buffers, "buffers", report.buffers_s);
     note(&out->program, "program", end - between);
     note(&out->whole, "compile", end - start);
+    if (out->whole.n == 1)
+      report_stats(b, made, &out->text);
   }
   const bool good = made;
   hl_cpu_unref(made);
@@ -80,7 +90,9 @@ bool bench_compile(Bench *b) {
     BenchTimes *const all[] = {&c->read, &c->passes, &c->buffers, &c->program, &c->whole};
     for (int k = 0; k < HL_COUNT_OF(all); k++)
       bench_report(b, all[k]);
+    cli_print(&c->text);
   }
+  hl_buf_free(&c->text);
   base_free(c);
   hl_session_free(session);
   return good;
@@ -152,7 +164,8 @@ typedef struct Running {
   double first;
   BenchTimes wall, cpu;  // of all threads
   int64_t runs;
-  int64_t growth;  // bytes of memory that the process took from the first run to the last
+  int64_t resident;  // bytes of memory that the process has after the last of them,
+  int64_t growth;    // and so many more than before the first
 } Running;
 
 static double cpu_now(void) {
@@ -211,7 +224,8 @@ static bool run_often(Running *r) {
   } while (
       r->wall.n < BENCH_TIMES &&
       (b->repeats > 0 ? r->runs < b->repeats : r->wall.n < 3 || hl_now() - start < b->seconds));
-  r->growth = resident_bytes() - before;
+  r->resident = resident_bytes();
+  r->growth = r->resident - before;
   return true;
 }
 
@@ -237,18 +251,19 @@ static void report_run(Running *r) {
     json_int(json, "runs", r->runs);
     json_int(json, "growth_bytes", r->growth);
     json_int(json, "peak_bytes", peak);
-    cpu_stats_json(json, r->program);
+    json_int(json, "resident_bytes", r->resident);
   }
+  report_stats(b, r->program, &text);
   bench_report(b, &r->wall);
   bench_report(b, &r->cpu);
   if (!b->cli->json) {
     base_fprintf(stdout, "  first   %9.3f ms\n", r->first * 1e3);
-    printf("  memory  %.1f MiB at most, %" PRId64 " bytes more after %" PRId64 " runs\n",
-           (double)peak / (1 << 20), r->growth, r->runs);
-    cpu_stats_text(&text, r->program);
+    base_fprintf(
+        stdout, "  memory  %.1f MiB, %.1f at most, %" PRId64 " bytes more after %" PRId64 " runs\n",
+        (double)r->resident / (1 << 20), (double)peak / (1 << 20), r->growth, r->runs);
     cli_print(&text);
-    hl_buf_free(&text);
   }
+  hl_buf_free(&text);
 }
 
 static bool run_program(const Bench *b, HlCpuProgram *program) {
