@@ -44,6 +44,7 @@ typedef struct HlPlatform {
   const char *name;            // "cpu", "gpu", "reference": programs as they are; "transforms": passes alone
   const char *const *words;    // all its names, in XLA's tools too ("Host", "CUDA", ...), ended by NULL
   const char *pipeline;        // its compiler's passes; "": none
+  const char *xla_pipeline;    // those of XLA's compiler for it, which stages are of
   const char *target;          // the device it compiles for, as hl_target_find has it; "": none in particular
   const char *before, *after;  // what its dumps of the first and the last state are called
   bool runs;                   // programs can be run on it:

@@ -399,7 +399,7 @@ static const CliOption options[] = {
     {"--passes", "LIST",
      "passes to run, in order: name{option=value ...}, pipeline(...)*, gpu/fusion/dce (as it "
      "stands there), ..."},
-    {"--pipeline", "NAME", "cpu, gpu or simplify (default)"},
+    {"--pipeline", "NAME", "cpu, gpu, cpu-native or simplify (default)"},
     {"--default-layouts", NULL,
      "default layouts for the entry's parameters and result, as JAX asks of XLA"},
     {"--target", "NAME|FILE",

@@ -107,9 +107,11 @@ static bool transform(HloOpt *opt, HlSession *session, const HlModule **m, HlCom
   if (!stage)
     return false;
   // A module that is scheduled has been through its passes.
-  if (!*platform->pipeline || (*m)->is_scheduled)
+  if (!*platform->xla_pipeline || (*m)->is_scheduled)
     return true;
-  return compile(opt, session, m, &(HlCompileOptions){.stage = stage, .no_buffers = true}, out);
+  const HlCompileOptions passes = {
+      .passes = platform->xla_pipeline, .stage = stage, .no_buffers = true};
+  return compile(opt, session, m, &passes, out);
 }
 
 // A binary proto where the output's name says so, else as text.

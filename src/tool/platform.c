@@ -36,7 +36,7 @@ static const HlStage gpu_stages[] = {
     {"ptx", HL_SHOWN_HLO, "", needs_code},
 };
 
-static const char *const cpu_words[] = {"cpu", "CPU", "Host", "host", NULL};
+static const char *const cpu_words[] = {"cpu", "CPU", "Host", "host", "cpu-native", NULL};
 static const char *const gpu_words[] = {"gpu", "GPU", "CUDA", "cuda", "ROCM", "rocm", NULL};
 static const char *const reference_words[] = {"reference", "Interpreter", "interpreter", "default",
                                               NULL};
@@ -45,7 +45,8 @@ static const char *const transforms_words[] = {"transforms", NULL};
 static const HlPlatform platforms[] = {
     {.name = "cpu",
      .words = cpu_words,
-     .pipeline = "cpu",
+     .pipeline = "cpu-native",
+     .xla_pipeline = "cpu",
      .target = "cpu",
      .before = "before_optimizations",
      .after = "cpu_after_optimizations",
@@ -56,6 +57,7 @@ static const HlPlatform platforms[] = {
     {.name = "gpu",
      .words = gpu_words,
      .pipeline = "gpu",
+     .xla_pipeline = "gpu",
      .target = "gpu",
      .before = "before_optimizations",
      .after = "gpu_after_optimizations",
@@ -65,6 +67,7 @@ static const HlPlatform platforms[] = {
     {.name = "reference",
      .words = reference_words,
      .pipeline = "",
+     .xla_pipeline = "",
      .target = "",
      .before = "before_optimizations",
      .after = "after_optimizations",
@@ -72,6 +75,7 @@ static const HlPlatform platforms[] = {
     {.name = "transforms",
      .words = transforms_words,
      .pipeline = "",
+     .xla_pipeline = "",
      .target = "",
      .before = "before_optimization",
      .after = "after_optimization",

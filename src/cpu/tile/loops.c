@@ -335,6 +335,12 @@ static void choose_own_row(Plan *p, int b) {
     }
 }
 
+// A block that folds for a whole tile does its ops once for every element of it.
+static uint32_t done_for(const Plan *p, int block, uint32_t deps) {
+  const BlockPlan *b = &p->block[block];
+  return b->is_row ? deps | plan_bit(b->row) | plan_bit(b->column) : deps;
+}
+
 static double try_row(Plan *p, int row, int column) {
   Lower *l = p->l;
   p->block[0].row = row;
@@ -357,8 +363,8 @@ static double try_row(Plan *p, int row, int column) {
     if (p->live[n] && l->node.at[n].kind != NODE_CONST) {
       const Node *node = &l->node.at[n];
       const int owner = plan_owner(p, node->deps);
-      cost +=
-          op_cost(p, owner, node->deps, node->kind == NODE_LOAD ? node->at : NULL, node_cost(node));
+      cost += op_cost(p, owner, done_for(p, owner, node->deps),
+                      node->kind == NODE_LOAD ? node->at : NULL, node_cost(node));
     }
   for (int k = 0; k < l->store.n; k++)
     cost += op_cost(p, 0, l->block.at[0].loops, &l->store.at[k].at, 0);

@@ -5,7 +5,8 @@
 //   (i, x) = while((0, x0)), condition: i < 2, body: (i + 1, f(x, i))   =>   f(f(x0, 0), 1)
 //
 // Only full unrolling exists (unroll_factor=-1), as in XLA. With wrap_in_trivial_loop the iterations
-// stand in the body of a loop that iterates once, so that what is around sees a loop still.
+// stand in the body of a loop that iterates once, so that what is around sees a loop still. With elementwise_trips only
+// loops of so few trips that compute element by element: they become one kernel.
 
 #include <string.h>
 
@@ -89,17 +90,27 @@ static HlInst *unrolled(HlPass *p, HlBuild *b, const HlInst *loop, const LoopCou
   return hl_b_tuple(b, n, slot);
 }
 
+static bool computes_by_element(const HlComp *body) {
+  for (const HlInst *inst = body->first; inst; inst = inst->next)
+    if (inst->op != HL_OP_TUPLE && inst->op != HL_OP_GET_TUPLE_ELEMENT && inst->op != HL_OP_IOTA &&
+        !hl_op_is((HlOp)inst->op, HL_T_GIVEN | HL_T_REARRANGES | HL_T_VIEW | HL_T_ELEMENTWISE))
+      return false;
+  return true;
+}
+
 bool pass_while_unroller(HlPass *p) {
   if (hl_pass_int(p, "unroll_factor") != -1)
     return true;
   const bool wraps = hl_pass_flag(p, "wrap_in_trivial_loop");
+  const int64_t few = hl_pass_int(p, "elementwise_trips");
   int n;
   HlInst **loops = loop_all(p, &n);
   for (int k = 0; k < n; k++) {
     LoopCounter counter;
     if (!hl_comp_alive(loops[k]->comp) || !hl_alive(loops[k]) ||
         !loop_counter(p, loops[k], &counter) || !loop_may_unroll(p, loops[k], &counter) ||
-        (wraps && counter.trips == 1))
+        (wraps && counter.trips == 1) ||
+        (few > 0 && (counter.trips > few || !computes_by_element(hl_while_body(loops[k])))))
       continue;
     HlBuild b;
     hl_begin(p, "unroll", loops[k], &b);
