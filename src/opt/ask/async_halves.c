@@ -47,13 +47,26 @@ void async_wait_late(HlPass *p, HlInst *done) {
   hl_set_queue_config(p->arena, done, &config);
 }
 
+static void wait_for_nothing(HlInst *inst) {
+  for (int k = inst->control ? inst->control->n_preds : 0; k-- > 0;)
+    hl_remove_control(inst->control->preds[k], inst);
+}
+
+void async_hand_on(HlInst *from, HlInst *to) {
+  wait_for_nothing(from);
+  for (int k = from->control ? from->control->n_succs : 0; k-- > 0;) {
+    HlInst *succ = from->control->succs[k];
+    hl_remove_control(from, succ);
+    hl_add_control(to, succ);
+  }
+}
+
 bool async_commit(HlPass *p, const HlInst *whole, HlInst *start, HlInst *done) {
   for (int k = 0; whole->control && k < whole->control->n_preds; k++)
     hl_add_control(whole->control->preds[k], start);
   if (!hl_commit(p, done))
     return false;
-  for (int k = done->control ? done->control->n_preds : 0; k-- > 0;)
-    hl_remove_control(done->control->preds[k], done);
+  wait_for_nothing(done);
   return true;
 }
 

@@ -18,6 +18,8 @@ HlInst *async_start(HlPass *p, HlBuild *b, const HlInst *inst, const HlShape *co
 void async_wait_late(HlPass *p, HlInst *done);
 // Commits the rewrite at hand: what the whole waited for the start waits for, and what waited for it waits for the end.
 bool async_commit(HlPass *p, const HlInst *whole, HlInst *start, HlInst *done);
+// `from` waits for nothing any more, and what waited for it waits for `to`.
+void async_hand_on(HlInst *from, HlInst *to);
 // All that follows a start by a call: its end, which may come late; both inherit; commits.
 bool async_finish(HlPass *p, HlBuild *b, const HlInst *whole, HlInst *start);
 

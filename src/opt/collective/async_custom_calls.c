@@ -214,17 +214,11 @@ static void inherit_metadata(HlInst *to, const HlInst *from) {
     hl_set_attr(to, metadata);
 }
 
-// A start that has an effect, or that something waits for, is still there: what waits for it waits for the new one.
+// A start that has an effect, or that something waits for, is still there.
 static void retire(HlInst *start, HlInst *started) {
   if (!hl_alive(start))
     return;
-  for (int k = start->control ? start->control->n_preds : 0; k-- > 0;)
-    hl_remove_control(start->control->preds[k], start);
-  for (int k = start->control ? start->control->n_succs : 0; k-- > 0;) {
-    HlInst *succ = start->control->succs[k];
-    hl_remove_control(start, succ);
-    hl_add_control(started, succ);
-  }
+  async_hand_on(start, started);
   hl_erase(start);
 }
 

@@ -134,13 +134,7 @@ static void start_early(HlPass *p, HlInst *inst) {
   hl_set_loc(done, inst->loc);
   if (hl_pass_flag(p, "generic"))
     async_inherit(done, inst);
-  for (int k = 0; inst->control && k < inst->control->n_preds; k++)
-    hl_add_control(inst->control->preds[k], started);
-  if (!hl_commit(p, done))
-    return;
-  // What waited for the whole waits for its end; it waited itself to start.
-  for (int k = done->control ? done->control->n_preds : 0; k-- > 0;)
-    hl_remove_control(done->control->preds[k], done);
+  async_commit(p, inst, started, done);
 }
 
 bool pass_async_collective_creator(HlPass *p) {

@@ -203,17 +203,7 @@ static HlInst *start_group(HlPass *p, HlBuild *b, const Group *group, HlInst **d
   return start;
 }
 
-// What a member waited for the start waits for; what waited for it waits for the end, as the element of the end does.
-static void move_control(HlInst *element, HlInst *done) {
-  for (int k = element->control ? element->control->n_preds : 0; k-- > 0;)
-    hl_remove_control(element->control->preds[k], element);
-  for (int k = element->control ? element->control->n_succs : 0; k-- > 0;) {
-    HlInst *next = element->control->succs[k];
-    hl_add_control(done, next);
-    hl_remove_control(element, next);
-  }
-}
-
+// What a member waited for the start waits for; what waited for it waits for the end.
 static void make_group(HlPass *p, const Group *group) {
   HlBuild b;
   hl_begin(p, "group", group->at[0], &b);
@@ -231,7 +221,7 @@ static void make_group(HlPass *p, const Group *group) {
     return;
   for (int k = 0; k < group->n; k++) {
     hl_remove_attr(element[k], HL_A_FRONTEND_ATTRIBUTES);
-    move_control(element[k], done);
+    async_hand_on(element[k], done);
   }
 }
 
