@@ -216,10 +216,22 @@ static float whole(float reads, const HlShape *shape) {
   return n == 0 ? 0 : ceilf(reads * n) / n;
 }
 
+// A result that is written into an array that was there: what stays of that is not read.
+static bool is_update_in_place(const HlInst *inst) {
+  if (inst->op != HL_OP_DYNAMIC_UPDATE_SLICE)
+    return false;
+  const HlInst *root = inst->comp->root;
+  bool is_result = inst == root;
+  for (uint32_t k = 0; root->op == HL_OP_TUPLE && k < root->n_operands; k++)
+    is_result |= inst == root->operands[k];
+  return is_result;
+}
+
 static void walk_inst(Walk *w, const HlInst *inst, GpuCost *cost) {
   const uint64_t *origins = origins_of(w, inst);
   const float reads = sum_over(origins, origins, w->n_words, w->reads);
   const float emissions = sum_over(origins, origins, w->n_words, w->emissions);
+  const bool in_place = is_update_in_place(inst);
   cost->flops += (int64_t)(reads * (float)flops_of(inst));
   cost->code += (double)emissions;
   for (uint32_t k = 0; k < inst->n_operands; k++) {
@@ -228,7 +240,9 @@ static void walk_inst(Walk *w, const HlInst *inst, GpuCost *cost) {
       for (int i = 0; i < w->n_words; i++)
         origins_of(w, operand)[i] |= origins[i];
     else
-      begin_at(w, operand, whole(reads * reads_of(inst, (int)k), operand->shape), emissions);
+      begin_at(w, operand,
+               in_place && k == 0 ? 0 : whole(reads * reads_of(inst, (int)k), operand->shape),
+               emissions);
   }
 }
 
