@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/state.h"
+#include "ir/users.h"
 
 // A change of the graph makes a schedule void.
 static void graph_changed(HlComp *comp) {
@@ -141,6 +142,15 @@ void hl_replace_uses(HlInst *of, HlInst *by) {
   }
   if (of->comp->root == of)
     hl_set_root(of->comp, by);
+}
+
+void ir_order_users(HlInst *of, int n, HlInst *const *users) {
+  for (int k = 0; k < n; k++)
+    for (uint32_t i = 0; i < users[k]->n_operands; i++)
+      if (users[k]->operands[i] == of) {
+        use_unlink(users[k], (int)i);
+        ir_use_add(users[k], (int)i, of);
+      }
 }
 
 // --- Calls --------------------------------------------------------------------------------------

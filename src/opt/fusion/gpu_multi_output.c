@@ -10,8 +10,7 @@
 //
 // The results must be computed by the same arrangement of threads.
 
-#include <stdlib.h>
-
+#include "ir/users.h"
 #include "opt/ask/layouts.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
@@ -121,9 +120,69 @@ bool gpu_share_threads(const HlTarget *t, const HlInst *a, const HlInst *b) {
   return share_threads(t, code_of(t, a), code_of(t, b));
 }
 
-// --- Siblings -----------------------------------------------------------------------------------
+// --- The order of users ---------------------------------------------------------------------------
+
+// XLA has users in a vector (see priority-fusion): what a kernel takes in leaves its place there to the kernel, if that did not
+// read the same, else to the last user.
 
 enum { MAX_USERS = 256 };  // of one producer that are compared with each other
+
+typedef struct UserOrder {
+  HlInst *of, **at;  // NULL: the kernel, which is not made yet
+  int n;
+} UserOrder;
+
+static UserOrder order_after(HlArena *scratch, HlInst *of, const HlInst *kernel,
+                             const HlInst *taken) {
+  UserOrder order = {of, HL_ARRAY(scratch, HlInst *, hl_n_users(of) + 1), 0};
+  int place = -1;
+  bool has_kernel = false;
+  for (const HlUse *use = of->first_use; use; use = use->next) {
+    if (!hl_is_first_use(use))
+      continue;
+    if (use->user == taken)
+      place = order.n;
+    has_kernel |= use->user == kernel;
+    order.at[order.n++] = use->user == kernel ? NULL : use->user;
+  }
+  if (place >= 0)
+    order.at[place] = has_kernel ? order.at[--order.n] : NULL;
+  return order;
+}
+
+typedef VEC(UserOrder) UserOrders;
+
+static void add_orders(HlArena *scratch, UserOrders *orders, const HlInst *reader,
+                       const HlInst *kernel, const HlInst *taken) {
+  for (uint32_t k = 0; k < reader->n_operands; k++)
+    if (reader->operands[k] != taken && hl_n_users(reader->operands[k]) <= MAX_USERS)
+      vec_push_in(scratch, orders, order_after(scratch, reader->operands[k], kernel, taken));
+}
+
+static HlInst *set_orders(const UserOrders *orders, HlInst *kernel) {
+  for (int k = 0; k < orders->n; k++) {
+    const UserOrder *order = &orders->at[k];
+    for (int i = 0; i < order->n; i++)
+      order->at[i] = order->at[i] ? order->at[i] : kernel;
+    ir_order_users(order->of, order->n, order->at);
+  }
+  return kernel;
+}
+
+static HlInst *add_result(HlArena *scratch, HlInst *kernel, HlInst *taken) {
+  UserOrders orders = {0};
+  add_orders(scratch, &orders, kernel, kernel, taken);
+  add_orders(scratch, &orders, taken, kernel, taken);
+  return set_orders(&orders, fusion_add_result(scratch, kernel, taken));
+}
+
+static HlInst *wrap(HlArena *scratch, HlInst *inst, int kind) {
+  UserOrders orders = {0};
+  add_orders(scratch, &orders, inst, inst, NULL);
+  return set_orders(&orders, fusion_wrap(scratch, inst, kind, "fusion", "fused_computation"));
+}
+
+// --- Siblings -----------------------------------------------------------------------------------
 
 typedef struct Merger {
   HlPass *p;
@@ -178,10 +237,15 @@ static int rank_of(const HlInst *inst) {
   return hl_shape_is_tuple(inst->shape) ? 0 : 1;
 }
 
-static int fusions_first(const void *a, const void *b) {
-  const HlInst *x = *(HlInst *const *)a, *y = *(HlInst *const *)b;
-  int by_rank = rank_of(x) - rank_of(y);
-  return by_rank ? by_rank : (x->id < y->id ? -1 : x->id > y->id);
+// Fusions first, those of several results before all; else as the users stand.
+static void sort_users(HlInst **users, int n) {
+  for (int k = 1; k < n; k++) {
+    HlInst *user = users[k];
+    int at = k;
+    for (; at > 0 && rank_of(users[at - 1]) > rank_of(user); at--)
+      users[at] = users[at - 1];
+    users[at] = user;
+  }
 }
 
 // The users of a producer that may share its kernel or have one of their own together, in m->users.
@@ -192,7 +256,7 @@ static HlInst **candidates(Merger *m, const HlInst *producer, int *n) {
     if (hl_is_first_use(use) && use->user->first_use && !refuses_any(m, use->user))
       users[(*n)++] = use->user;
   }
-  qsort(users, (size_t)*n, sizeof *users, fusions_first);
+  sort_users(users, *n);
   return users;
 }
 
@@ -208,7 +272,7 @@ static void fuse_siblings(Merger *m, const HlInst *producer) {
         continue;
       const GpuEmitter by_first = known_code(m, users[i]).emitter;
       const GpuEmitter by_both = by_first == GPU_LOOP ? known_code(m, users[j]).emitter : by_first;
-      HlInst *both = fusion_add_result(m->p->arena, users[i], users[j]);
+      HlInst *both = add_result(m->p->arena, users[i], users[j]);
       hl_set_int(both, HL_A_KIND, gpu_kind(by_both));
       fusion_name_params(both);
       forget_code(m, both);
@@ -286,8 +350,8 @@ static void fuse_with_consumer(Merger *m, HlInst *producer) {
     return;
   int kind = gpu_kind(known_code(m, consumer).emitter);
   if (consumer->op != HL_OP_FUSION)
-    consumer = fusion_wrap(m->p->arena, consumer, kind, "fusion", "fused_computation");
-  HlInst *both = fusion_add_result(m->p->arena, consumer, producer);
+    consumer = wrap(m->p->arena, consumer, kind);
+  HlInst *both = add_result(m->p->arena, consumer, producer);
   fusion_name_params(both);
   forget_code(m, both);
   hl_changed(m->p);
@@ -309,7 +373,7 @@ static int kernels_reading(Merger *m, const HlInst *producer) {
     if (hl_is_first_use(use) && use->user->first_use && has_kernel(gpu_target(m->p), use->user))
       users[n++] = use->user;
   }
-  qsort(users, (size_t)n, sizeof *users, fusions_first);
+  sort_users(users, n);
   return n;
 }
 

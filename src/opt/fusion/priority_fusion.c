@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "base/heap.h"
+#include "ir/users.h"
 #include "opt/fusion/gpu_fusible.h"
 #include "opt/passes.h"
 
@@ -299,6 +300,14 @@ static void remove_user(Queue *q, const HlInst *inst, const HlInst *user) {
   const int k = find_user(users, user);
   if (k >= 0)
     users->at[k] = users->at[--users->n];
+}
+
+// Passes that come behind ask in this order.
+static void keep_order(Queue *q) {
+  for (HlInst *inst = q->comp->first; inst; inst = inst->next) {
+    const Users *users = users_of(q, inst);
+    ir_order_users(inst, users->n, users->at);
+  }
 }
 
 // --- Telling of it ------------------------------------------------------------------------------
@@ -583,6 +592,8 @@ static void end_queue(Queue *q) {
         vec_push_in(q->p->arena, &by_tiles, inst);
     }
   gpu_set_best_tiles(q->p, by_tiles.at, by_tiles.n);
+  if (q->grew)
+    keep_order(q);
   vec_free(&q->heap);
 }
 
