@@ -65,6 +65,7 @@ typedef struct Worker {
 
 struct CpuPool {
   int threads;
+  bool eager;       // shares all that has more than one chunk
   Worker *worker;   // threads - 1
   CpuAlloc *alloc;  // gives back what it keeps after ...
   double idle;      // ... seconds without work
@@ -246,7 +247,7 @@ static void call_helpers(CpuPool *pool, int64_t n, double seconds) {
   const double worth = seconds / WORTH_WAKING;
   int64_t wanted = pool->threads - atomic_load(&pool->callers);
   wanted = wanted < n - 1 ? wanted : n - 1;
-  wanted = (double)wanted < worth ? wanted : (int64_t)worth;
+  wanted = (double)wanted < worth || pool->eager ? wanted : (int64_t)worth;
   for (wanted -= awake(pool); wanted > 0; wanted--) {
     if (unpark(pool))
       sem_post(&pool->token);
@@ -279,7 +280,7 @@ static void wait_for_all(CpuTeam *team, int64_t n) {
 
 bool cpu_parallel(CpuTeam *team, int64_t n, double seconds, CpuChunk *chunk, void *user) {
   CpuPool *pool = team->pool;
-  if (n <= 1 || pool->threads == 1 || seconds < WORTH_SHARING)
+  if (n <= 1 || pool->threads == 1 || (seconds < WORTH_SHARING && !pool->eager))
     return all_alone(team, n, chunk, user);
   team->chunk = chunk;
   team->user = user;
@@ -397,6 +398,10 @@ int cpu_pool_threads(const CpuPool *pool) {
 
 int cpu_team_threads(const CpuTeam *team) {
   return team->pool->threads;
+}
+
+void cpu_pool_share_all(CpuPool *pool) {
+  pool->eager = true;
 }
 
 void cpu_pool_tend(CpuPool *pool, CpuAlloc *alloc, double seconds) {

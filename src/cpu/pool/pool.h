@@ -21,6 +21,8 @@ CpuPool *cpu_pool_new(int threads);
 void cpu_pool_free(CpuPool *pool);  // nothing may be running; NULL is fine
 // Workers without work for so many seconds give back what the allocator keeps, and their scratch. Before the first region.
 void cpu_pool_tend(CpuPool *pool, CpuAlloc *alloc, double seconds);
+// From now on all threads are woken for however little work there is, for tests of what they share.
+void cpu_pool_share_all(CpuPool *pool);
 int cpu_pool_threads(const CpuPool *pool);
 int cpu_usable_threads(void);       // what 0 stands for
 
