@@ -306,6 +306,18 @@ static const struct {
               " t = (s32[], s32[8]) tuple(z, x)\n"
               " ROOT w = (s32[], s32[8]) while(t), condition=goes, body=body }",
      "j: it would be written over a constant or an argument"},
+    {"one operand updated twice",
+     "HloModule m, is_scheduled=true\n"
+     "f { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = f32[] parameter(2)\n"
+     " d = f32[] parameter(3)\n s = f32[] add(a, c)\n n = f32[] minimum(b, d)\n"
+     " ROOT t = (f32[], f32[]) tuple(s, n) }\n"
+     "two { x = f32[4] parameter(0)\n i = s32[3,1] parameter(1)\n u = f32[3,1] parameter(2)\n"
+     " ROOT r = (f32[4], f32[4]) scatter(x, x, i, u, u), update_window_dims={1}, "
+     "inserted_window_dims={}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f }\n"
+     "ENTRY e { x = f32[4] parameter(0)\n i = s32[3,1] parameter(1)\n u = f32[3,1] parameter(2)\n"
+     " c = f32[4] copy(x)\n w = (f32[4], f32[4]) fusion(c, i, u), kind=kLoop, calls=two\n"
+     " ROOT s = f32[4] get-tuple-element(w), index=0 }",
+     "w: two of its results would be in one place"},
     {"a computation called twice",
      "HloModule m, is_scheduled=true\nf { p = s32[4] parameter(0)\n ROOT r = s32[4] add(p, p) }\n"
      "ENTRY e { x = s32[4] parameter(0)\n a = s32[4] call(x), to_apply=f\n"

@@ -114,6 +114,21 @@ static bool makes_arrays(const Lower *l, const HlInst *inst, bool *writable) {
   return any;
 }
 
+// Whether two arrays that the instruction makes have bytes in common: what it updates in place may be one thing twice.
+static bool writes_twice(const Lower *l, const HlInst *inst) {
+  const uint32_t first = hl_slot(l->flow, inst), end = first + l->flow->slot_size[first];
+  for (uint32_t a = first; a < end; a++)
+    for (uint32_t b = first; b < a; b++) {
+      if (!defines(l, inst, a) || !defines(l, inst, b))
+        continue;
+      const CpuPlace p = place_at(l, a), q = place_at(l, b);
+      if (p.allocation == q.allocation && p.offset < q.offset + cpu_bytes(l->flow->slot_shape[b]) &&
+          q.offset < p.offset + cpu_bytes(l->flow->slot_shape[a]))
+        return true;
+    }
+  return false;
+}
+
 // --- Steps -----------------------------------------------------------------------------------------
 
 static CpuStep *add_step(Lower *l, CpuStepKind kind, const HlInst *inst) {
@@ -155,6 +170,8 @@ static bool lower_plain(Lower *l, const HlInst *inst) {
     return true;
   if (!writable)
     return refuse(l, inst, "it would be written over a constant or an argument");
+  if (writes_twice(l, inst))
+    return refuse(l, inst, "two of its results would be in one place");
   int n = cpu_leaf_count(inst->shape);
   for (uint32_t k = 0; k < inst->n_operands; k++)
     n += cpu_leaf_count(inst->operands[k]->shape);
