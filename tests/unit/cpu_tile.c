@@ -649,8 +649,72 @@ static void selects(void **state) {
   }
 }
 
+// A reshape behind a pad or a concatenate is asked for places that its operand has only in part.
+static void reshapes_in_part(void **state) {
+  fused("", "i = u32[6] iota(), iota_dimension=0\n b = u32[1,1,6] reshape(i)\n"
+            "s = u32[1,1,1] slice(b), slice={[0:1], [0:1], [3:4]}\n z = u32[] constant(7)\n"
+            "ROOT r = u32[3,3,3] pad(s, z), padding=1_1x1_1x2_0");
+  fused("f32[3]",
+        "z = f32[] constant(0)\n p = f32[4] pad(p0, z), padding=0_1\n b = f32[1,1,4] reshape(p)\n"
+        "s = f32[1,1,1] slice(b), slice={[0:1], [0:1], [2:3]}\n"
+        "ROOT r = f32[3,1,1] concatenate(s, s, s), dimensions={0}");
+  fused("f32[5,6]", "a = f32[6,5] transpose(p0), dimensions={1,0}\n b = f32[2,3,5] reshape(a)\n"
+                    "z = f32[] constant(7)\n c = f32[6,8,4] pad(b, z), padding=1_3x2_3x-1_0\n"
+                    "v = f32[6,8,4] reverse(c), dimensions={0,2}\n ROOT r = f32[8,24] reshape(v)");
+}
+
+// What is written at once where it belongs is read there by a second result.
+static void results_twice(void **state) {
+  fused_as("f32[1,19]",
+           "x = f32[1,19] abs(p0)\n o = f32[1,19] add(x, p0)\n d = f32[1,19] multiply(o, x)\n"
+           "c = f32[1,19] copy(d)\n ROOT t = (f32[1,19], f32[1,19]) tuple(d, c)",
+           0);
+}
+
+// What a window sees of padding alone is the initial value, rounded like the others.
+static void windows_of_padding(void **state) {
+  char text[TEXT];
+  for (int t = 0; t < 2; t++) {
+    snprintf(text, sizeof text,
+             "a { x = %s[] parameter(0)\n y = %s[] parameter(1)\n"
+             "  ROOT r = %s[] multiply(x, y)\n}",
+             t ? "bf16" : "f16", t ? "bf16" : "f16", t ? "bf16" : "f16");
+    check_as(text,
+             t ? "x = bf16[1,4,2] parameter(0)\n i = bf16[] constant(3.5)\n"
+                 "ROOT r = bf16[2,5,3] reduce-window(x, i), window={size=1x1x2 pad=1_0x0_1x1_0 "
+                 "lhs_dilate=1x1x2 rhs_dilate=1x2x1}, to_apply=a"
+               : "x = f16[1,4,2] parameter(0)\n i = f16[] constant(3.5)\n"
+                 "ROOT r = f16[2,5,3] reduce-window(x, i), window={size=1x1x2 pad=1_0x0_1x1_0 "
+                 "lhs_dilate=1x1x2 rhs_dilate=1x2x1}, to_apply=a",
+             0);
+  }
+}
+
+// A window's body that looks at nothing but the values takes the first of equal ones, in row-major order.
+static void windows_in_order(void **state) {
+  static const char comps[] =
+      "le { a = s32[] parameter(0)\n i = s32[] parameter(1)\n b = s32[] parameter(2)\n"
+      "  j = s32[] parameter(3)\n m = s32[] constant(-1)\n g = pred[] compare(a, b), direction=GE\n"
+      "  s = pred[] compare(i, m), direction=NE\n o = pred[] and(g, s)\n"
+      "  x = s32[] select(o, a, b)\n y = s32[] select(o, i, j)\n"
+      "  ROOT t = (s32[], s32[]) tuple(x, y)\n}\n"
+      "f { p = s32[6,9] parameter(0)\n two = s32[] constant(2)\n w = s32[6,9] broadcast(two), "
+      "dimensions={}\n v = s32[6,9] remainder(p, w)\n q = s32[6,9]{0,1} copy(v)\n"
+      "  k = s32[54] iota(), iota_dimension=0\n i = s32[6,9] reshape(k)\n z = s32[] constant(-9)\n"
+      "  n = s32[] constant(-1)\n  ROOT r = (s32[3,8], s32[3,8]) reduce-window(q, i, z, n), "
+      "window={size=4x2}, to_apply=le\n}";
+  check_as(comps,
+           "x = s32[6,9] parameter(0)\n"
+           "ROOT r = (s32[3,8], s32[3,8]) fusion(x), kind=kLoop, calls=f",
+           -1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(moves_every_type),
+                                     cmocka_unit_test(reshapes_in_part),
+                                     cmocka_unit_test(results_twice),
+                                     cmocka_unit_test(windows_of_padding),
+                                     cmocka_unit_test(windows_in_order),
                                      cmocka_unit_test(layouts),
                                      cmocka_unit_test(sizes),
                                      cmocka_unit_test(pads),

@@ -175,15 +175,22 @@ static bool ask_for_cut(Lower *l, int v, int64_t inner) {
 // --- Reshapes -------------------------------------------------------------------------------------
 
 // Each term of the place goes to the one dimension where it fits: with sizes [4, 6] (strides 6, 1) 12 i + 2 j + 1, where
-// i < 2 and j < 3, is [2 i, 2 j + 1]. Terms that count down are turned round for this, and back.
+// i < 2 and j < 3, is [2 i, 2 j + 1]. Terms that count down are turned round for this, and back. The place is one of the array
+// only where it is asked for, behind a pad say: what adds whole arrays to it is 0 there.
 typedef enum Split { SPLIT_DONE, SPLIT_CUTS, SPLIT_NO_SUM } Split;
 
 static Split split(Lower *l, Affine a, int rank, const int64_t *dim, const HlI64s *minor_to_major,
                    Affine *map) {
-  for (int v = 0; v < l->n_vars; v++)
+  int64_t all = 1, stride = 1;
+  for (int i = 0; i < rank; i++)
+    all *= dim[i];
+  for (int v = 0; v < l->n_vars; v++) {
     if (a.k[v] < 0)
       a.c += a.k[v] * (l->var[v].n - 1);
-  int64_t stride = 1;
+    if ((a.k[v] >= all || a.k[v] <= -all) && a.k[v] % all != 0)
+      return SPLIT_NO_SUM;
+  }
+  a.c = (a.c % all + all) % all;
   for (int i = 0; i < rank; i++) {
     const int64_t d = minor_to_major ? minor_to_major->at[i] : (int64_t)rank - 1 - i;
     const int64_t next = stride * dim[d];

@@ -83,6 +83,7 @@ typedef struct Block {
   int part_var;       // or -1
   int64_t part;
   bool first;         // begins with the first x, not with init
+  bool in_order;      // a body that is no simple op is given what it folds in the order of the loops
   uint32_t deps;      // of its accumulators
   int first_node;     // of those that stand in it
 } Block;

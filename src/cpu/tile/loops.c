@@ -171,7 +171,8 @@ void plan_collapse(Plan *p) {
       for (int b = 0; b < l->n_vars && !again; b++) {
         const int block = l->var[a].block;
         const bool ordered = p->in_order & plan_bit(b);
-        if (ordered != ((p->in_order & plan_bit(a)) != 0) || (ordered && a > b))
+        if (ordered != ((p->in_order & plan_bit(a)) != 0) || (ordered && a > b) ||
+            (block > 0 && l->block.at[block].in_order && a > b))
           continue;
         if (a == b || l->var[a].n == 1 || l->var[b].n == 1 || block < 0 ||
             l->var[b].block != block || !p->block[block].live || l->block.at[block].part_var >= 0 ||
@@ -306,7 +307,7 @@ static void choose_own_row(Plan *p, int b) {
   bool scoped = false;  // bodies of several accumulators work on whole tiles
   for (int s = l->block.at[b].scope; s > 0; s = l->scope.at[s].parent)
     scoped = scoped || (l->scope.at[s].deps & loops);
-  if (scoped && l->block.at[b].fold == VEC_OP_COUNT)
+  if ((scoped || l->block.at[b].in_order) && l->block.at[b].fold == VEC_OP_COUNT)
     return;
   for (int v = 0; v < l->n_vars; v++) {
     if (!(loops & plan_bit(v)) || l->var[v].n < 2 || v == l->block.at[b].part_var ||

@@ -2,6 +2,7 @@
 //
 // Sums of small floats are kept in f32 and rounded once, as the interpreter rounds them once; other bodies are compiled as they
 // are. A simple op may be folded in any order, a body with all its accumulators as HLO allows: it associates and commutes.
+// That of a reduce-window need not: a select-and-scatter that XLA writes out as one takes the first of equal elements.
 
 #include "cpu/tile/build.h"
 
@@ -170,6 +171,7 @@ bool tile_fold(Lower *l, const HlComp *comp, int at, int n, const Val *init, con
                int scope, Val *out) {
   const Fold f = fold_of(comp, n);
   const HlDtype dtype = comp->params[0]->shape->dtype;
+  const int around = l->block.at[at].scope;
   Val *acc = HL_ARRAY(l->arena, Val, 3 * n), *next = acc + n, *own = next + n;
   if (l->block.at[at].loops == 0) {
     if (!fold_once(l, at, &f, init, x, scope, out))
@@ -185,7 +187,7 @@ bool tile_fold(Lower *l, const HlComp *comp, int at, int n, const Val *init, con
       return false;
   }
   if (f.sums_f32)
-    out->re = tile_unary_node(l, NODE_ROUND, HL_F32, dtype, scope, out->re);
+    out->re = tile_unary_node(l, NODE_ROUND, HL_F32, dtype, around, out->re);
   return !l->why;
 }
 
@@ -289,5 +291,6 @@ Val tile_reduce_window(Lower *l, const Ask *ask) {
     if (scope >= 0)
       scope = tile_scope(l, scope, &map[d], from->dim[d]);
   }
+  l->block.at[block].in_order = true;
   return fold_at(l, ask, block, map, scope < 0 ? ask->scope : scope, scope < 0);
 }

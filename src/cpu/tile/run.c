@@ -273,8 +273,11 @@ static void segment(Frame *f, const TileSegment *s, Range r) {
     return;
   for (int k = 0; k < s->n_pointers; k++) {
     const TilePointer *p = &s->pointer[k];
-    if (p->access)
-      pointer[k] = place_at(f, p->access) + r.low * hl_dtype_bytes(p->access->dtype);
+    char *place = p->access ? place_at(f, p->access) : NULL;
+    if (place && p->value >= 0)  // ops behind it read it there
+      f->at[p->value] = place;
+    if (place)
+      pointer[k] = place + r.low * hl_dtype_bytes(p->access->dtype);
     else
       pointer[k] = element(f, p->value, f->nest->value[p->value].is_row ? r.low : 0);
   }
