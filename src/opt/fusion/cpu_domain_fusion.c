@@ -20,19 +20,24 @@ enum {
   MAX_REDUCES = 6,  // each has loops of its own
   MAX_SIZE = 400,   // instructions inside
   MAX_OPERANDS = 48,
-  MAX_WINDOW = 256,      // elements
+  MAX_WINDOW = 16,  // along a dimension
+  MAX_WINDOW_ELEMENTS = 256,
   LEAST_ROW = 32,        // shorter ones are not worth a loop of their own
   LONGEST_ROW = 1 << 13  // of which several stay in the first caches
 };
 
 // --- What there are loops for ---------------------------------------------------------------------
 
-static int64_t window_elements(const HlInst *inst) {
+// Long ones are cumulative sums and their like, for which there is a better way than to fold each window.
+static bool has_short_windows(const HlInst *inst) {
   const HlWindow window = hl_window(inst);
   int64_t n = 1;
-  for (int d = 0; d < window.n; d++)
+  for (int d = 0; d < window.n; d++) {
+    if (window.at[d].size > MAX_WINDOW)
+      return false;
     n *= window.at[d].size;
-  return n;
+  }
+  return n <= MAX_WINDOW_ELEMENTS;
 }
 
 // Elements of the result are computed one by one from elements of the operands.
@@ -46,7 +51,7 @@ static bool is_loop(const HlInst *inst) {
   case HL_OP_BITCAST:
   case HL_OP_IOTA:
   case HL_OP_REDUCE: return true;
-  case HL_OP_REDUCE_WINDOW: return window_elements(inst) <= MAX_WINDOW;
+  case HL_OP_REDUCE_WINDOW: return has_short_windows(inst);
   case HL_OP_CONCATENATE: return inst->n_operands <= MAX_PARTS;
   default:
     return !computes_complex &&

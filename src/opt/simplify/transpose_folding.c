@@ -3,8 +3,8 @@
 // Where an operand of a dot is a transpose that swaps the one free and the one contracting
 // dimension and leaves the batch dimensions where they are, the dot contracts the other dimension
 // instead: matrix products do that for free. With any_batch the batch dimensions may have moved as well, as long as
-// the operand can be read as matrices, in which the batch isn't the dimension that lies closest together; without `dots` dots are
-// left as they are. A convolution names the dimensions of what was transposed, whichever they are.
+// the operand can be read as matrices, in which the batch isn't the dimension that lies closest together, with any_dims whatever
+// moved; without `dots` dots are left as they are. A convolution names the dimensions of what was transposed, whichever they are.
 //
 //   t = f32[5,3] transpose(w), dimensions={1,0}
 //   d = dot(x, t), contracting 1 with 0          =>   d = dot(x, w), contracting 1 with 1
@@ -31,6 +31,8 @@ static bool reads_as_matrices(HlPass *p, const HlInst *x, DotDims d, int side) {
 }
 
 static bool folds(HlPass *p, const HlInst *x, DotDims d, int side) {
+  if (hl_pass_flag(p, "any_dims"))
+    return x->op == HL_OP_TRANSPOSE;
   return hl_pass_flag(p, "any_batch") ? reads_as_matrices(p, x, d, side)
                                       : swaps_rows_and_columns(x, d.batch[side], d.contract[side]);
 }
@@ -39,7 +41,8 @@ static HlInst *fold(HlPass *p, HlBuild *b, HlInst *dot) {
   DotDims d = dot_dims(p->arena, dot);
   if (!hl_pass_flag(p, "dots"))
     return NULL;
-  if (!hl_pass_flag(p, "any_batch") && !hl_i64s_equal(d.batch[0], d.batch[1]))
+  if (!hl_pass_flag(p, "any_batch") && !hl_pass_flag(p, "any_dims") &&
+      !hl_i64s_equal(d.batch[0], d.batch[1]))
     return NULL;
   HlInst *operands[2] = {dot->operands[0], dot->operands[1]};
   bool found = false;
@@ -90,7 +93,7 @@ static HlInst *fold_into_convolution(HlPass *p, HlBuild *b, HlInst *conv) {
 const HlRule transpose_folding_rules[] = {
     {HL_OP_DOT, fold, "transpose-folding",
      "dot(transpose(x), y) => dot(x, y) over the other dimension",
-     "the transpose keeps the batch dimensions in place, or any_batch; either side"},
+     "the transpose keeps the batch dimensions in place, or any_batch, or any_dims; either side"},
     {HL_OP_CONVOLUTION, fold_into_convolution, "convolution",
      "convolution(transpose(x), k) => convolution(x, k) with other labels",
      "convolutions; either side"},
