@@ -185,6 +185,7 @@ struct HlLiteral {
   int64_t n;                   // elements of data
   HlLiteral **element;         // tuples: shape->rank of them, owned references
   int64_t *extent;             // run-time sizes of dynamic dimensions (rank of them), or NULL
+  void (*let_go)(void *data, int64_t bytes);  // of hl_literal_adopt; or NULL
 };
 // A zeroed literal of a shape (deep, for tuples); NULL when memory does not suffice: reported.
 HlLiteral *hl_literal_new(HlCx *cx, const HlShape *shape);
@@ -192,6 +193,9 @@ HlLiteral *hl_literal_new(HlCx *cx, const HlShape *shape);
 HlLiteral *hl_literal_new_elided(HlCx *cx, const HlShape *shape);
 // An array whose elements lie elsewhere, aligned to their size: `data` stays there as long as anybody holds the literal.
 HlLiteral *hl_literal_borrow(HlCx *cx, const HlShape *shape, void *data);
+// A literal that borrows has these elements now, and they are its own: `let_go` gets them, on any thread, when nobody holds it
+// any more, or the try ends in which it is new.
+void hl_literal_adopt(HlLiteral *literal, void *data, void (*let_go)(void *data, int64_t bytes));
 HlLiteral *hl_literal_tuple(HlCx *cx, int n, HlLiteral *const *element);  // takes new references
 HlLiteral *hl_literal_ref(const HlLiteral *literal);                       // NULL is fine
 void hl_literal_unref(HlLiteral *literal);                                 // NULL is fine

@@ -57,6 +57,8 @@ void base_unmade(void *thing);
 // long looks every millisecond or so, where it might as well ask for memory: it is the same to those around. All that
 // asks for memory looks.
 void base_look(void);
+// Whether that would end it: for those who have to end something else before.
+bool base_unwanted(void);
 // In a loop of short steps: looks at every 256th.
 static inline void base_look_often(uint32_t *step) {
   if ((++*step & 0xff) == 0)

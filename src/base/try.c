@@ -378,8 +378,17 @@ static bool poll(BaseTry *t) {
   return is;
 }
 
+static HL_RARE bool is_unwanted(void) {
+  return frame->try->polls ? poll(frame->try) : hl_cx_is_cancelled(frame->try->cx);
+}
+
+bool base_unwanted(void) {
+  return frame && HL_UNLIKELY(frame->try->polls || hl_cx_is_cancelled(frame->try->cx)) &&
+         is_unwanted();
+}
+
 static HL_RARE void look_closer(void) {
-  if (frame->try->polls ? poll(frame->try) : hl_cx_is_cancelled(frame->try->cx))
+  if (is_unwanted())
     leave(frame, (BaseEnd){.cancelled = true});
 }
 

@@ -203,6 +203,26 @@ HlLiteral *hl_literal_borrow(HlCx *cx, const HlShape *shape, void *data) {
   return literal;
 }
 
+static int64_t bytes_of(const HlLiteral *literal) {
+  return literal->n * hl_dtype_bytes(literal->shape->dtype);
+}
+
+// What a try that fails does with a new one.
+static void let_go_adopted(void *at, int64_t n) {
+  HlLiteral *literal = at;
+  literal->let_go(literal->data, bytes_of(literal));
+  base_free(literal);
+}
+
+void hl_literal_adopt(HlLiteral *literal, void *data, void (*let_go)(void *data, int64_t bytes)) {
+  const bool is_new = base_is_new(literal);
+  literal->data = data;
+  literal->let_go = let_go;
+  base_unmade(literal);
+  if (is_new)
+    base_made(NULL, literal, let_go_adopted, 0);
+}
+
 HlLiteral *hl_literal_tuple(HlCx *cx, int n, HlLiteral *const *element) {
   const HlShape **shapes = base_alloc(((size_t)n + 1) * sizeof *shapes);
   for (int k = 0; k < n; k++)
@@ -222,6 +242,8 @@ static void drop(HlLiteral *literal) {
     return;
   for (int k = 0; literal->element && k < literal->shape->rank; k++)
     ir_literal_let_go(literal->element[k], literal);
+  if (literal->let_go)
+    literal->let_go(literal->data, bytes_of(literal));
   base_free(literal);
 }
 
