@@ -77,18 +77,54 @@ typedef struct HlCpuSteps {
   double seconds;
 } HlCpuSteps;
 
+// One step.
+typedef struct HlCpuStep {
+  const char *kind;
+  const HlInst *inst;          // that it computes, or whose branch it is
+  int64_t runs;                // of runs with `measure`, on all devices
+  double seconds;
+  double flops, bytes;         // of one run: hl_cost_inst, what it calls counted
+  int64_t unrecorded;          // runs that have no event (hl_cpu_record), and how long they took
+  double unrecorded_seconds;
+} HlCpuStep;
+
 typedef struct HlCpuReport {
   const char *interpreted_whole;  // why the interpreter runs all of it; NULL: it does not
   int64_t n_steps;
   int64_t n_kernels;           // different ones
   HlCpuSteps *steps;
   int n;                       // kinds of them
+  HlCpuStep *step;             // each of them, n_steps, in the order of the program
+  int64_t lost_events;         // for want of memory
   int64_t arguments, results, aliased, temporaries, constants;  // bytes of a device
 } HlCpuReport;
 // In the arena.
 HlCpuReport hl_cpu_report(HlArena *arena, HlCpuProgram *program);
 // From now on runs of the program count and time their steps, which costs a little.
 void hl_cpu_measure(HlCpuProgram *program, bool measure);
+// From now on runs also note when each step ran, and on which threads: of each step at most so many runs on each device, what
+// is beyond is counted and timed. 0: no more. What was noted before is forgotten. With `measure`.
+void hl_cpu_record(HlCpuProgram *program, int64_t most);
+typedef struct HlCpuEvent {
+  int64_t step;                // -1: a whole run
+  int frame;                   // runs at one time have different ones
+  int thread;                  // 0: the one that runs the program; others: of its pool
+  int64_t chunks;              // of the step's work that another thread has done
+  double start, seconds;       // start: as hl_now has it
+} HlCpuEvent;
+// What was noted of runs that have ended, each thread's in order (a whole run behind its steps). In the arena.
+HlCpuEvent *hl_cpu_events(HlArena *arena, HlCpuProgram *program, int64_t *n);
+
+// What this machine reaches on as many threads as the program has: multiply-adds of registers, and a copy in memory. Measured
+// when it is asked for, in some tens of milliseconds.
+typedef struct HlCpuPeaks {
+  int threads;
+  double f32, f64;             // flops a second
+  double bytes;                // read and written a second
+} HlCpuPeaks;
+// False after reporting: there is no memory for it.
+bool hl_cpu_peaks(HlCx *cx, const HlCpuProgram *program, HlCpuPeaks *out);
+
 // The steps as text, one a line; in full: with what each kernel says of itself.
 void hl_cpu_print(HlBuf *out, const HlCpuProgram *program, bool full);
 

@@ -20,6 +20,7 @@
 #include "cpu/pool/alloc.h"
 #include "cpu/pool/pool.h"
 #include "cpu/pool/usable.h"
+#include "hilo/base.h"
 
 enum { CHUNKS = 1000 };
 
@@ -146,6 +147,95 @@ static void many_regions(CpuTeam *team, int n) {
     assert_true(cpu_parallel(team, 8, 10e-6, add_chunk, sum));
   for (int k = 0; k < 8; k++)
     assert_int_equal(sum[8 * k], (int64_t)n * (k + 1));
+}
+
+// Chunks that would never end but look whether they are wanted: another thread stops the team, or the context is cancelled.
+typedef struct Endless {
+  CpuTeam *team;
+  HlCx *cx;  // NULL: the team is stopped
+  atomic_int begun;
+} Endless;
+
+static bool endless_chunk(void *user, int64_t chunk, CpuMember *member) {
+  Endless *e = user;
+  atomic_fetch_add(&e->begun, 1);
+  while (!cpu_unwanted(member))
+    usleep(100);
+  return false;
+}
+
+static void *stop_soon(void *user) {
+  Endless *e = user;
+  while (atomic_load(&e->begun) == 0)
+    usleep(1000);
+  usleep(10000);
+  if (e->cx)
+    hl_cx_cancel(e->cx);
+  else
+    cpu_team_stop(e->team);
+  return NULL;
+}
+
+static bool run_endless(HlCx *cx, void *user) {
+  Endless *e = user;
+  return cpu_parallel(e->team, CHUNKS, 1, endless_chunk, e);
+}
+
+static void long_chunks_look(void **state) {
+  for (int threads = 1; threads <= 3; threads += 2)
+    for (int cancels = 0; cancels < 2; cancels++) {
+      CpuPool *pool = cpu_pool_new(threads);
+      HlCx *cx = hl_cx_new();
+      Endless e = {.team = cpu_team_new(pool), .cx = cancels ? cx : NULL};
+      pthread_t other;
+      assert_int_equal(pthread_create(&other, NULL, stop_soon, &e), 0);
+      assert_false(hl_try(cx, run_endless, &e));
+      pthread_join(other, NULL);
+      assert_in_range(e.begun, 1, threads);
+      cpu_team_resume(e.team);
+      hl_cx_resume(cx);
+      Job *job = job_new(e.team);  // and all works again
+      assert_true(cpu_parallel(e.team, CHUNKS, 1, sum_chunk, job));
+      total(job);
+      free(job);
+      cpu_team_free(e.team);
+      cpu_pool_free(pool);
+      hl_cx_free(cx);
+    }
+}
+
+typedef struct Watched {
+  atomic_int chunks[4];
+  atomic_int wrong;
+} Watched;
+
+static void watch(void *user, int thread, double start, double end) {
+  Watched *w = user;
+  if (thread < 1 || thread > 3 || end < start)
+    atomic_fetch_add(&w->wrong, 1);
+  else
+    atomic_fetch_add(&w->chunks[thread], 1);
+}
+
+static bool slow_chunk(void *user, int64_t chunk, CpuMember *member) {
+  usleep(200);
+  return true;
+}
+
+static void threads_are_watched(void **state) {
+  CpuPool *pool = cpu_pool_new(4);
+  CpuTeam *team = cpu_team_new(pool);
+  Watched w = {0};
+  cpu_team_watch(team, watch, &w);
+  assert_true(cpu_parallel(team, 200, 1, slow_chunk, NULL));
+  const int seen = w.chunks[1] + w.chunks[2] + w.chunks[3];  // all of them: the region has ended
+  assert_int_equal(w.wrong, 0);
+  assert_in_range(seen, 1, 199);
+  cpu_team_watch(team, NULL, NULL);
+  assert_true(cpu_parallel(team, 200, 1, slow_chunk, NULL));
+  assert_int_equal(w.chunks[1] + w.chunks[2] + w.chunks[3], seen);
+  cpu_team_free(team);
+  cpu_pool_free(pool);
 }
 
 static void small_regions_follow_each_other(void **state) {
@@ -430,6 +520,8 @@ int main(void) {
       cmocka_unit_test(any_number_of_threads_does_the_same),
       cmocka_unit_test(a_failing_chunk_ends_the_region),
       cmocka_unit_test(a_stopped_team_runs_when_it_is_resumed),
+      cmocka_unit_test(long_chunks_look),
+      cmocka_unit_test(threads_are_watched),
       cmocka_unit_test(small_regions_follow_each_other),
       cmocka_unit_test(clients_run_side_by_side),
       cmocka_unit_test(short_work_wakes_nobody),

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "hilo/cpu.h"
 #include "hilo/session.h"
 #include "hilo/text.h"
@@ -553,6 +554,187 @@ static void an_endless_loop_is_cancelled(void **state) {
   tear_down(&r);
 }
 
+// --- Inside of kernels ------------------------------------------------------------------------------------
+
+// Asked at every look: wants the end from the n-th on.
+typedef struct Patience {
+  int left, asked;
+} Patience;
+
+static bool is_out(void *user) {
+  Patience *p = user;
+  p->asked++;
+  return p->left-- <= 0;
+}
+
+// A product of ten seconds and more at -O0; where it looks is between chunks.
+static const char one_long_step[] =
+    "HloModule m\nENTRY e { x = f32[2048,2048] parameter(0)\n"
+    " ROOT y = f32[2048,2048] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
+
+static void one_long_step_is_cancelled(void **state) {
+  Rig r;
+  set_up(&r, one_long_step, true);
+  Patience patience = {.left = 20};
+  hl_cx_set_poll(r.cx, is_out, &patience);
+  const double start = hl_now();
+  assert_false(run(&r));
+  assert_true(hl_now() - start < 8);
+  assert_int_equal(hl_cx_error_kind(r.cx), HL_CANCELLED);
+  assert_in_range(patience.asked, 21, 40);  // and hardly more
+  assert_null(r.results[0]);
+  hl_cx_set_poll(r.cx, NULL, NULL);
+  tear_down(&r);
+}
+
+// --- Large results ----------------------------------------------------------------------------------------
+
+static void what_is_let_go_of_is_the_next_result(void **state) {
+  Rig r;
+  set_up(&r,
+         "HloModule m\nENTRY e { x = f32[256,256] parameter(0)\n y = f32[256,256] add(x, x)\n"
+         " s = f32[2,2] slice(y), slice={[0:2], [0:2]}\n t = (f32[2,2], f32[256,256]) tuple(s, y)\n"
+         " ROOT r = ((f32[2,2], f32[256,256]), f32[256,256]) tuple(t, x) }",
+         true);
+  check_same(&r, "in tuples");
+  assert_true(run(&r));
+  const HlLiteral *big = r.results[0]->element[0]->element[1];
+  const void *const first = big->data;
+  assert_int_equal((uintptr_t)first % 64, 0);
+  assert_true(run(&r));  // lets go of the last one
+  HlLiteral *kept = hl_literal_ref(r.results[0]->element[0]->element[1]);
+  assert_true(kept->data == first || r.results[0]->element[1]->data == first);
+  HlLiteral *held = r.results[0];
+  r.results[0] = NULL;
+  assert_true(run(&r));  // while the other one is held
+  assert_true(r.results[0]->element[0]->element[1]->data != kept->data);
+  assert_true(hl_literal_equal(r.results[0], held));
+  HlLiteral *late = hl_literal_ref(r.results[0]->element[1]);
+  hl_literal_unref(held);
+  tear_down(&r);  // the program goes, two of its arrays stay
+  assert_true(hl_literal_f64(kept, 5) == 2 * hl_literal_f64(late, 5));
+  hl_literal_unref(kept);
+  hl_literal_unref(late);
+}
+
+typedef struct Taking {
+  Rig *r;
+  bool cancels;
+} Taking;
+
+// In a try that fails results go with it.
+static bool take_and_fail(HlCx *cx, void *user) {
+  Taking *taking = user;
+  HlLiteral *out[MOST_DEVICES] = {NULL};
+  if (!hl_cpu_run(cx, taking->r->program, NULL, taking->r->of_device, out))
+    return false;
+  assert_int_equal(out[0]->n, 1 << 16);
+  if (taking->cancels)
+    hl_cx_cancel(cx);
+  base_look();
+  hl_literal_unref(out[0]);
+  return true;
+}
+
+static void large_results_go_with_a_try(void **state) {
+  Rig r;
+  set_up(&r, "HloModule m\nENTRY e { x = f32[65536] parameter(0)\n ROOT y = f32[65536] add(x, x) }",
+         true);
+  Taking taking = {&r, true};
+  for (int k = 0; k < 3; k++) {
+    assert_false(hl_try(r.cx, take_and_fail, &taking));
+    assert_int_equal(hl_cx_error_kind(r.cx), HL_CANCELLED);
+    hl_cx_resume(r.cx);
+    hl_cx_clear(r.cx);
+  }
+  taking.cancels = false;
+  if (!hl_try(r.cx, take_and_fail, &taking))
+    fail_msg("%s", first_error(&r));
+  tear_down(&r);
+}
+
+// --- Events -----------------------------------------------------------------------------------------------
+
+static void events_tell_when_steps_ran(void **state) {
+  Rig r;
+  set_up(&r, cases[0].text, true);  // a loop of five turns
+  hl_cpu_measure(r.program, true);
+  hl_cpu_record(r.program, 3);
+  const double start = hl_now();
+  assert_true(run(&r) && run(&r));
+  const double end = hl_now();
+  HlArena *arena = hl_arena_new();
+  int64_t n, runs = 0, n_steps = 0;
+  const HlCpuEvent *event = hl_cpu_events(arena, r.program, &n);
+  const HlCpuReport report = report_of(&r, arena);
+  double last = start;
+  for (int64_t k = 0; k < n; k++) {
+    if (event[k].thread != 0)
+      continue;
+    assert_int_equal(event[k].frame, 0);
+    assert_true(event[k].start >= start && event[k].start + event[k].seconds <= end + 1e-6);
+    runs += event[k].step < 0;
+    n_steps += event[k].step >= 0;
+    if (event[k].step < 0)
+      continue;
+    assert_true(event[k].start >= last);
+    last = event[k].start;
+    assert_true(event[k].step < report.n_steps);
+  }
+  assert_int_equal(runs, 2);
+  int64_t expected = 0, unrecorded = 0;
+  for (int64_t k = 0; k < report.n_steps; k++) {
+    const HlCpuStep *s = &report.step[k];
+    expected += s->runs < 3 ? s->runs : 3;
+    assert_int_equal(s->unrecorded, s->runs > 3 ? s->runs - 3 : 0);
+    assert_true((s->unrecorded > 0) == (s->unrecorded_seconds > 0));
+    unrecorded += s->unrecorded;
+    assert_non_null(s->inst);
+  }
+  assert_int_equal(n_steps, expected);
+  assert_true(unrecorded >= 7);  // ten turns, of which three are shown
+  hl_cpu_record(r.program, 0);
+  hl_cpu_events(arena, r.program, &n);
+  assert_int_equal(n, 0);
+  hl_arena_free(arena);
+  tear_down(&r);
+}
+
+static void peaks_are_measured(void **state) {
+  Rig r;
+  set_up(&r, gives_away, false);
+  HlCpuPeaks peaks;
+  assert_true(hl_cpu_peaks(r.cx, r.program, &peaks));
+  assert_int_equal(peaks.threads, 2);
+  assert_true(peaks.f32 > 1e8 && peaks.f64 > 1e8 && peaks.bytes > 1e8);
+  tear_down(&r);
+}
+
+static void threads_have_events_of_their_own(void **state) {
+  Rig r;
+  set_up(&r,
+         "HloModule m\nENTRY e { x = f32[2048,1024] parameter(0)\n"
+         " ROOT y = f32[2048,1024] exponential(x) }",
+         true);
+  hl_cpu_measure(r.program, true);
+  hl_cpu_record(r.program, 100);
+  HlArena *arena = hl_arena_new();
+  int64_t n, others = 0, chunks = 0;
+  for (int k = 0; k < 40 && others == 0;
+       k++) {  // a machine at work may have no time for a second thread
+    assert_true(run(&r));
+    const HlCpuEvent *event = hl_cpu_events(arena, r.program, &n);
+    for (int64_t j = 0; j < n; j++) {
+      others += event[j].thread > 0;
+      chunks += event[j].chunks;
+      assert_true(event[j].thread < 2 && event[j].seconds >= 0);
+    }
+  }
+  assert_true(others > 0 && chunks >= others);
+  hl_arena_free(arena);
+  tear_down(&r);
+}
+
 static void count_traced(void *user, int device, const HlInst *inst, const HlLiteral *value) {
   ++*(int *)user;
   assert_true(hl_shape_compatible(inst->shape, value->shape));
@@ -584,6 +766,12 @@ int main(void) {
       cmocka_unit_test(arguments_are_checked),
       cmocka_unit_test(many_threads_run_one_program),
       cmocka_unit_test(an_endless_loop_is_cancelled),
+      cmocka_unit_test(one_long_step_is_cancelled),
+      cmocka_unit_test(what_is_let_go_of_is_the_next_result),
+      cmocka_unit_test(large_results_go_with_a_try),
+      cmocka_unit_test(events_tell_when_steps_ran),
+      cmocka_unit_test(threads_have_events_of_their_own),
+      cmocka_unit_test(peaks_are_measured),
       cmocka_unit_test(a_trace_sees_the_steps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

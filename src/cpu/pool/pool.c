@@ -23,6 +23,8 @@
 
 #include "cpu/pool/pool.h"
 
+#include "base/memory.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -39,6 +41,7 @@ enum { LINE = 64 };          // of the cache: what different threads write lies 
 struct CpuMember {
   void *scratch;
   size_t size;
+  const CpuTeam *team;  // at whose chunk it is
 };
 
 struct CpuTeam {
@@ -49,6 +52,8 @@ struct CpuTeam {
   void *user;
   int64_t n;
   CpuMember caller, shared;
+  CpuWatch *watch;
+  void *watcher;
   sem_t all_done;  // where the caller sleeps
   atomic_bool failed, stopped;
   _Alignas(LINE) atomic_int_fast64_t left;
@@ -101,7 +106,8 @@ static void take_token(sem_t *sem) {
 
 static void drop_scratch(CpuMember *member) {
   cpu_block_free(member->scratch, member->size);
-  *member = (CpuMember){0};
+  member->scratch = NULL;
+  member->size = 0;
 }
 
 void *cpu_scratch(CpuMember *member, size_t bytes) {
@@ -120,16 +126,28 @@ static void count_done(CpuTeam *team, int64_t n) {
     sem_post(&team->all_done);
 }
 
+// `thread` 0: the caller, which alone may look whether its work is wanted.
+static bool do_chunk(CpuTeam *team, int64_t chunk, CpuMember *member, int thread) {
+  if (atomic_load(&team->failed) || atomic_load(&team->stopped) || (thread == 0 && base_unwanted()))
+    return false;
+  if (thread == 0 || !team->watch)
+    return team->chunk(team->user, chunk, member);
+  const double start = now();
+  const bool good = team->chunk(team->user, chunk, member);
+  team->watch(team->watcher, thread, start, now());
+  return good;
+}
+
 // Does chunks of a team until none is left; whether there was one. The last look at what the region is comes before a
 // chunk counts as done: then there may be another.
-static bool work(CpuTeam *team, CpuMember *member) {
+static bool work(CpuTeam *team, CpuMember *member, int thread) {
   bool any = false;
   for (int64_t left = atomic_load(&team->left); left > 0;) {
     if (!atomic_compare_exchange_weak(&team->left, &left, left - 1))
       continue;
     const int64_t n = team->n;
-    if (atomic_load(&team->failed) || atomic_load(&team->stopped) ||
-        !team->chunk(team->user, n - left, member))
+    member->team = team;
+    if (!do_chunk(team, n - left, member, thread))
       atomic_store(&team->failed, true);
     count_done(team, n);
     any = true;
@@ -143,7 +161,7 @@ static bool work(CpuTeam *team, CpuMember *member) {
 static bool help(Worker *w) {
   bool any = false;
   for (CpuTeam *team = atomic_load(&w->pool->teams); team; team = team->next)
-    any |= work(team, &w->member);
+    any |= work(team, &w->member, (int)(w - w->pool->worker) + 1);
   return any;
 }
 
@@ -259,8 +277,11 @@ static void call_helpers(CpuPool *pool, int64_t n, double seconds) {
 // --- Regions ------------------------------------------------------------------------------------
 
 static bool all_alone(CpuTeam *team, int64_t n, CpuChunk *chunk, void *user) {
+  if (atomic_load(&team->failed))
+    atomic_store(&team->failed, false);
+  team->caller.team = team;
   for (int64_t k = 0; k < n; k++)
-    if (atomic_load(&team->stopped) || !chunk(user, k, &team->caller))
+    if (atomic_load(&team->stopped) || base_unwanted() || !chunk(user, k, &team->caller))
       return false;
   return !atomic_load(&team->stopped);
 }
@@ -290,7 +311,7 @@ bool cpu_parallel(CpuTeam *team, int64_t n, double seconds, CpuChunk *chunk, voi
   atomic_store(&team->left, n);
   atomic_fetch_add(&pool->callers, 1);
   call_helpers(pool, n, seconds);
-  work(team, &team->caller);
+  work(team, &team->caller, 0);
   if (atomic_load(&team->done) < n)
     wait_for_all(team, n);
   atomic_fetch_sub(&pool->callers, 1);
@@ -307,6 +328,16 @@ bool cpu_team_stopped(const CpuTeam *team) {
 
 void cpu_team_resume(CpuTeam *team) {
   atomic_store(&team->stopped, false);
+}
+
+bool cpu_unwanted(const CpuMember *member) {
+  return atomic_load(&member->team->stopped) || atomic_load(&member->team->failed) ||
+         base_unwanted();  // which is for the caller: other threads have no try
+}
+
+void cpu_team_watch(CpuTeam *team, CpuWatch *watch, void *user) {
+  team->watch = watch;
+  team->watcher = user;
 }
 
 void *cpu_team_scratch(CpuTeam *team, size_t bytes) {
@@ -342,6 +373,7 @@ void cpu_team_free(CpuTeam *team) {
   drop_scratch(&team->caller);
   drop_scratch(&team->shared);
   cpu_team_resume(team);
+  cpu_team_watch(team, NULL, NULL);
   pthread_mutex_lock(&team->pool->lock);
   team->used = false;
   pthread_mutex_unlock(&team->pool->lock);

@@ -53,5 +53,13 @@ void cpu_team_stop(CpuTeam *team);
 bool cpu_team_stopped(const CpuTeam *team);
 // It may run again.
 void cpu_team_resume(CpuTeam *team);
+// The same happens to a region when the try that is open in its caller's thread is not wanted any more (base_unwanted): the
+// caller looks before each chunk that it does. A chunk of many milliseconds asks itself now and then, and returns false.
+bool cpu_unwanted(const CpuMember *member);
+
+// Called on each of the pool's own threads, numbered from 1 on, when it has done a chunk of the team's, before the region ends;
+// times as hl_now has them. NULL: nobody wants to know. Between regions.
+typedef void CpuWatch(void *user, int thread, double start, double end);
+void cpu_team_watch(CpuTeam *team, CpuWatch *watch, void *user);
 
 #endif

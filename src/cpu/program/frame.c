@@ -16,6 +16,7 @@ static size_t memory_bytes(const HlCpuProgram *p) {
 
 static void free_frame(const HlCpuProgram *p, CpuFrame *frame) {
   cpu_team_free(frame->team);
+  cpu_recorder_free(frame->recorder);
   cpu_block_free(frame->memory, memory_bytes(p));
   cpu_block_free(frame, head_bytes(p));
 }
@@ -56,11 +57,17 @@ CpuFrame *cpu_frame_take(HlCpuProgram *p) {
   if (frame)
     p->frames = frame->next;
   const bool measures = p->measures;
+  const int64_t most_events = p->most_events;
+  const int number = frame ? 0 : p->n_frames++;
   pthread_mutex_unlock(&p->lock);
-  if (!frame)
-    frame = new_frame(p);
+  if (!frame && (frame = new_frame(p)))
+    frame->number = number;
   if (frame)
     frame->measures = measures;
+  if (frame && most_events > 0 && !frame->recorder)
+    frame->recorder = cpu_recorder_new(p, most_events);
+  if (frame)
+    cpu_team_watch(frame->team, frame->recorder ? cpu_record_chunk : NULL, frame->recorder);
   return frame;
 }
 

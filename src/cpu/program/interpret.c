@@ -33,7 +33,7 @@ static HlLiteral *array(HlCx *cx, const HlShape *shape, const void *at, bool own
   return value;
 }
 
-static HlLiteral *tuple_of(HlCx *cx, HlLiteral **element, int n) {
+HlLiteral *cpu_tuple(HlCx *cx, HlLiteral **element, int n) {
   bool good = true;
   for (int k = 0; k < n; k++)
     good = good && element[k];
@@ -53,7 +53,7 @@ HlLiteral *cpu_value(HlCx *cx, const HlShape *shape, const void *const **leaf) {
   HlLiteral **element = HL_ARRAY(scratch, HlLiteral *, shape->rank + 1);
   for (int k = 0; k < shape->rank; k++)
     element[k] = cpu_value(cx, shape->element[k], leaf);
-  HlLiteral *tuple = tuple_of(cx, element, shape->rank);
+  HlLiteral *tuple = cpu_tuple(cx, element, shape->rank);
   hl_arena_release(scratch, mark);
   return tuple;
 }
@@ -89,7 +89,7 @@ static HlLiteral *hand_over(Handing *h, const HlShape *shape) {
   HlLiteral **element = HL_ARRAY(scratch, HlLiteral *, shape->rank + 1);
   for (int k = 0; k < shape->rank; k++)
     element[k] = hand_over(h, shape->element[k]);
-  return tuple_of(h->cx, element, shape->rank);
+  return cpu_tuple(h->cx, element, shape->rank);
 }
 
 // --- Results -----------------------------------------------------------------------------------------

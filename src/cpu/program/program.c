@@ -23,6 +23,7 @@ static void free_rest(HlCpuProgram *p) {
   cpu_frames_free(p);
   pthread_mutex_destroy(&p->lock);
   cpu_pool_free(p->pool);
+  cpu_results_free(p->results);
   emit_memory_free(p->code);
 }
 
@@ -43,6 +44,19 @@ static void free_program(HlCpuProgram *p) {
   base_free(p);
 }
 
+// Literals of large results come from memory that is kept, and that the pool's threads give back when they have rested.
+static void prepare_results(HlCpuProgram *p) {
+  int64_t large = 0;
+  for (int k = 0; k < p->n_results; k++)
+    large += p->result[k].bytes >= CPU_LARGE_RESULT ? p->result[k].bytes : 0;
+  if (large == 0 || p->whole)
+    return;
+  p->results = cpu_results_new(large);
+  if (!p->results)
+    base_out_of_memory((size_t)large);
+  cpu_pool_tend(p->pool, cpu_results_alloc(p->results), CPU_ALLOC_RESTS);
+}
+
 static bool make(HlCx *cx, void *user) {
   Making *making = user;
   const HlCpuOptions *options = making->options;
@@ -61,6 +75,8 @@ static bool make(HlCx *cx, void *user) {
     hl_error(cx, hl_module_pos(making->m), "the module has no entry computation");
   else if (cpu_lower(cx, p, options))
     making->out = p;
+  if (making->out)
+    prepare_results(p);
   if (making->out)
     p->tally = base_alloc(((size_t)p->n_steps + 1) * sizeof *p->tally);
   if (!making->out) {
@@ -215,7 +231,7 @@ static const void **stage_arguments(const CpuRun *run, HlArena *scratch,
 
 static bool run_on_literals(CpuRun *run, const HlLiteral *const *args, HlLiteral **out) {
   const HlCpuProgram *p = run->program;
-  HlLiteral *value = hl_literal_new(run->cx, p->m->entry->root->shape);
+  HlLiteral *value = cpu_results_get(run->cx, p->results, p->m->entry->root->shape);
   if (!value)
     return false;
   HlArena *scratch = hl_cx_scratch(run->cx);

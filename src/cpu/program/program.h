@@ -4,9 +4,12 @@
 //   share.c       one kernel for all instructions of equal content
 //   memory.c      what stands behind each allocation: constants, arguments, results, the frame
 //   frame.c       the memory of one run on one device
+//   result.c      memory of results that are literals
 //   run.c         runs steps
 //   interpret.c   a step by the interpreter
 //   program.c     making, running on literals and in memory, devices
+//   record.c      when each step ran, on which thread
+//   peaks.c       what the machine reaches
 //   report.c      what a program consists of
 #ifndef HILO_CPU_PROGRAM_PROGRAM_H
 #define HILO_CPU_PROGRAM_PROGRAM_H
@@ -90,15 +93,20 @@ typedef struct CpuTally {
   double seconds;
 } CpuTally;
 
+typedef struct CpuRecorder CpuRecorder;
+typedef struct CpuResults CpuResults;
+
 // The memory of one run on one device.
 typedef struct CpuFrame {
   struct CpuFrame *next;  // in the program's list
+  int number;
   char *memory, *stage;   // of the steps; of literals that are laid out
   void **base;            // by allocation; behind them one for what has none
   void **buffer;          // of the step at work
   CpuTeam *team;
   CpuTally *tally;        // by step
   bool measures;          // this run fills it
+  CpuRecorder *recorder;  // NULL: nothing is noted
 } CpuFrame;
 
 struct HlCpuProgram {
@@ -124,11 +132,14 @@ struct HlCpuProgram {
   int n_endings;
   int max_buffers;
   int64_t frame_bytes, stage_bytes, constant_bytes;
+  CpuResults *results;      // NULL: they are small
   HlLiteral **held;         // constants
   int n_held;
   pthread_mutex_t lock;     // of what follows
   CpuFrame *frames;         // that nobody uses
+  int n_frames;             // all
   bool measures;
+  int64_t most_events;      // of a step on a frame
   CpuTally *tally;          // by step
 };
 
@@ -157,6 +168,25 @@ CpuFrame *cpu_frame_take(HlCpuProgram *program);
 void cpu_frame_give(HlCpuProgram *program, CpuFrame *frame);
 void cpu_frames_free(HlCpuProgram *program);
 
+// result.c: where large results of runs on literals lie: what callers have let go of is used again, after the program's end too
+// as long as they hold some. NULL: no memory. `bytes`: what one run's large results take.
+enum { CPU_LARGE_RESULT = 1 << 16 };
+CpuResults *cpu_results_new(int64_t bytes);
+void cpu_results_free(CpuResults *results);  // by the program; NULL is fine
+CpuAlloc *cpu_results_alloc(CpuResults *results);
+// A literal of the shape, whose elements nobody has set. A new reference; NULL after reporting.
+HlLiteral *cpu_results_get(HlCx *cx, CpuResults *results, const HlShape *shape);
+
+// record.c: events of a frame. NULL: no memory.
+CpuRecorder *cpu_recorder_new(const HlCpuProgram *program, int64_t most);
+void cpu_recorder_free(CpuRecorder *recorder);  // NULL is fine
+// Around a step (n_steps: the whole run) on the thread of the run; `start` as hl_now has it.
+void cpu_record_start(CpuRecorder *recorder, int64_t step, double start);
+void cpu_record_end(CpuRecorder *recorder, int64_t step, double start, double seconds);
+CpuWatch cpu_record_chunk;  // of the recorder
+// What has no event, by step. The program is locked.
+void cpu_count_unrecorded(const HlCpuProgram *program, HlCpuStep *step, int64_t *lost);
+
 // A run on one device: the caller's memory by leaf.
 typedef struct CpuRun {
   HlCx *cx;
@@ -175,5 +205,7 @@ bool cpu_run(const CpuRun *run);
 bool cpu_interpret(Interp *in, const CpuStep *step, void *const *buffer);
 // A value of the shape from its arrays in memory; `leaf` is moved on. A new reference.
 HlLiteral *cpu_value(HlCx *cx, const HlShape *shape, const void *const **leaf);
+// A tuple, to which the references to its elements go; NULL, and these are given back, where one of them is.
+HlLiteral *cpu_tuple(HlCx *cx, HlLiteral **element, int n);
 
 #endif

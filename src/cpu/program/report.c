@@ -1,6 +1,7 @@
 // cpu/program/report.c: what a program consists of.
 
 #include "cpu/program/program.h"
+#include "hilo/cost.h"
 
 #include <string.h>
 
@@ -45,11 +46,24 @@ static void count_steps(const HlCpuProgram *p, HlCpuReport *out) {
   }
 }
 
+static void list_steps(const HlCpuProgram *p, const HlCost *comps, HlCpuStep *out) {
+  for (int k = 0; k < p->n_steps; k++) {
+    const CpuStep *step = &p->step[k];
+    out[k] = (HlCpuStep){.kind = kind_of(step), .inst = step->inst};
+    if (step->kind >= STEP_JUMP)
+      continue;
+    const HlCost cost = hl_cost_inst_by(step->inst, comps);
+    out[k].flops = cost.flops + cost.transcendentals;
+    out[k].bytes = cost.bytes_read + cost.bytes_written;
+  }
+}
+
 HlCpuReport hl_cpu_report(HlArena *arena, HlCpuProgram *p) {
   HlCpuReport out = {.interpreted_whole = p->whole,
                      .n_steps = p->n_steps,
                      .n_kernels = p->n_kernels,
                      .steps = HL_ARRAY(arena, HlCpuSteps, p->n_steps + 1),
+                     .step = HL_ARRAY(arena, HlCpuStep, p->n_steps + 1),
                      .temporaries = p->frame_bytes,
                      .constants = p->constant_bytes};
   for (int k = 0; k < p->n_arguments; k++)
@@ -58,8 +72,14 @@ HlCpuReport hl_cpu_report(HlArena *arena, HlCpuProgram *p) {
     out.results += p->result[k].bytes;
     out.aliased += p->result[k].donor >= 0 ? p->result[k].bytes : 0;
   }
+  list_steps(p, hl_cost_comps(arena, p->m), out.step);
   pthread_mutex_lock(&p->lock);
   count_steps(p, &out);
+  for (int k = 0; k < p->n_steps; k++) {
+    out.step[k].runs = p->tally[k].runs;
+    out.step[k].seconds = p->tally[k].seconds;
+  }
+  cpu_count_unrecorded(p, out.step, &out.lost_events);
   pthread_mutex_unlock(&p->lock);
   return out;
 }

@@ -101,6 +101,21 @@ static bool too_many(const CpuRun *run, const CpuStep *step, int64_t limit) {
                        step->inst->name->text, (long long)limit);
 }
 
+static bool compute_and_measure(const CpuRun *run, const CpuStep *step, int32_t at) {
+  CpuFrame *frame = run->frame;
+  const double start = hl_now();
+  if (frame->recorder)
+    cpu_record_start(frame->recorder, at, start);
+  if (!compute(run, step))
+    return false;
+  const double seconds = hl_now() - start;
+  frame->tally[at].runs++;
+  frame->tally[at].seconds += seconds;
+  if (frame->recorder)
+    cpu_record_end(frame->recorder, at, start, seconds);
+  return true;
+}
+
 static bool run_steps(const CpuRun *run) {
   const HlCpuProgram *p = run->program;
   const bool measures = run->frame->measures, traces = run->options->trace;
@@ -115,13 +130,8 @@ static bool run_steps(const CpuRun *run) {
       at = next_step(run, step, at);
       continue;
     }
-    const double start = measures ? hl_now() : 0;
-    if (!compute(run, step))
+    if (!(measures ? compute_and_measure(run, step, at) : compute(run, step)))
       return false;
-    if (measures) {
-      run->frame->tally[at].runs++;
-      run->frame->tally[at].seconds += hl_now() - start;
-    }
     if (traces)
       trace(run, step);
     at++;
@@ -130,9 +140,13 @@ static bool run_steps(const CpuRun *run) {
 }
 
 bool cpu_run(const CpuRun *run) {
+  CpuRecorder *recorder = run->frame->recorder;
+  const double start = recorder ? hl_now() : 0;
   set_bases(run);
   if (!run_steps(run))
     return false;
   copy_endings(run);
+  if (recorder)
+    cpu_record_end(recorder, run->program->n_steps, start, hl_now() - start);
   return true;
 }
