@@ -64,7 +64,7 @@ static double time_kernel(const CpuKernel *kernel, void *const *buffer) {
 
 int main(int argc, char **argv) {
   bool verbose = false;
-  EmitMemory *code = emit_memory_new(false);
+  EmitMemory *code = emit_memory_new(0);
   for (int k = 1; k < argc; k++) {
     if (strcmp(argv[k], "-v") == 0) {
       verbose = true;

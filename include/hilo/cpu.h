@@ -24,6 +24,9 @@ typedef struct HlCpuOptions {
   bool no_emit;                // machine code is not made: all is computed by functions that are there
   HlElided elided;             // how a constant `{...}` is filled,
   uint64_t seed;               // and from which numbers
+  bool perf_map;               // machine code is named in /tmp/perf-PID.map, where perf looks,
+  bool gdb;                    // and told to GDB: "hilo:fusion.3 model.py:12", the first instruction that it computes
+  bool keep_code;              // hl_cpu_print in full shows machine code
   const HlBuffers *buffers;    // of this module, with HlBuffersOptions.whole_bytes where it has elements below a byte; NULL: made
                                // here
   // What is told when the program has gone, say to let the module go; may be NULL.

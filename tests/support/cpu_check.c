@@ -123,8 +123,9 @@ static char *compare(Bench *b, const CpuCheck *options) {
 
 static char *run(Bench *b, const CpuCheck *options) {
   const HlInst *root = b->m->entry->root;
-  CpuMaker maker = {b->cx, b->arena, options->has_level ? options->level : cpu_level(),
-                    options->no_emit, b->code};
+  CpuMaker maker = {
+      b->cx,   b->arena, options->has_level ? options->level : cpu_level(), options->no_emit,
+      b->code, NULL};
   const CpuKernel *kernel = cpu_kernel_make(&maker, root);
   if (!kernel)
     return complain(b, "no kernel takes it");
@@ -169,7 +170,7 @@ static char *check(Bench *b, const char *text, const CpuCheck *options) {
 
 char *cpu_check(const char *text, const CpuCheck *options) {
   static const CpuCheck usual = {0};
-  Bench b = {.cx = hl_cx_new(), .arena = hl_arena_new(), .code = emit_memory_new(false)};
+  Bench b = {.cx = hl_cx_new(), .arena = hl_arena_new(), .code = emit_memory_new(0)};
   char *wrong = check(&b, text, options ? options : &usual);
   for (int k = 0; k < b.n_buffers; k++)
     free(b.buffer[k]);

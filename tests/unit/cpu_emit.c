@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MOST_OPS = 48, MOST_N = 200, PAGE = 4096 };
 
@@ -291,7 +292,7 @@ static bool try_length(HlRng *rng, const Segment *s, CpuLevel level, EmitFn *fn,
 
 static void random_segments(CpuLevel level, uint64_t seed, int count) {
   HlArena *arena = hl_arena_new();
-  EmitMemory *memory = emit_memory_new(false);
+  EmitMemory *memory = emit_memory_new(0);
   if (!memory) {
     print_message("no machine code can be run here\n");
     hl_arena_free(arena);
@@ -332,7 +333,7 @@ static void segments_are_as_functions(void **state) {
 // The pairs of op and type that a level has; all lengths.
 static int each_op(CpuLevel level, bool constant) {
   HlArena *arena = hl_arena_new();
-  EmitMemory *memory = emit_memory_new(false);
+  EmitMemory *memory = emit_memory_new(0);
   int n_had = 0;
   for (int vec = 0; vec < VEC_OP_COUNT && memory; vec++)
     for (int t = 0; t < HL_COUNT_OF(dtypes); t++) {
@@ -385,7 +386,7 @@ static void each_op_is_as_its_function(void **state) {
 // From and to every type, all lengths.
 static int each_conversion(CpuLevel level) {
   HlArena *arena = hl_arena_new();
-  EmitMemory *memory = emit_memory_new(false);
+  EmitMemory *memory = emit_memory_new(0);
   int n_had = 0;
   for (int a = 0; a < HL_COUNT_OF(dtypes) && memory; a++)
     for (int b = 0; b < HL_COUNT_OF(dtypes); b++) {
@@ -424,7 +425,7 @@ static void each_conversion_is_as_its_function(void **state) {
 
 static void what_it_lacks_is_refused(void **state) {
   HlArena *arena = hl_arena_new();
-  EmitMemory *memory = emit_memory_new(false);
+  EmitMemory *memory = emit_memory_new(0);
   const EmitOp divide[] = {{.kind = EMIT_LOAD, .dtype = HL_S32},
                            {.kind = EMIT_VEC, .vec = VEC_DIVIDE, .dtype = HL_S32},
                            {.kind = EMIT_STORE, .dtype = HL_S32, .in = {1}}};
@@ -458,7 +459,7 @@ static int executable_mappings(void) {
 
 static void code_is_never_writable(void **state) {
   const int before = executable_mappings();
-  EmitMemory *memory = emit_memory_new(false);
+  EmitMemory *memory = emit_memory_new(0);
   assert_int_equal(executable_mappings(), before + (memory != NULL));
   emit_memory_free(memory);
   assert_int_equal(executable_mappings(), before);
@@ -475,7 +476,7 @@ static double cpu_seconds(void) {
 static void measure(void) {
   enum { N = 16384, ROUNDS = 200, SEGMENTS = 200 };
   HlArena *arena = hl_arena_new();
-  EmitMemory *memory = emit_memory_new(false);
+  EmitMemory *memory = emit_memory_new(0);
   const float c1 = 0.1F, c2 = 0.5F;
   uint32_t b1, b2;
   memcpy(&b1, &c1, 4);
@@ -527,6 +528,73 @@ static void measure(void) {
   hl_arena_free(arena);
 }
 
+// --- What others are told ------------------------------------------------------------------------------
+
+extern struct {
+  uint32_t version, action;
+  struct Told {
+    struct Told *next, *prev;
+    const char *file;
+    uint64_t bytes;
+  } * relevant, *first;
+} __jit_debug_descriptor;
+
+static bool has_bytes(const char *file, uint64_t n, const char *text) {
+  for (uint64_t k = 0; k + strlen(text) <= n; k++)
+    if (memcmp(file + k, text, strlen(text)) == 0)
+      return true;
+  return false;
+}
+
+static void perf_knows(const void *place, const char *name) {
+  char path[64], line[512], start[32];
+  snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+  snprintf(start, sizeof(start), "%lx ", (unsigned long)(uintptr_t)place);
+  FILE *map = fopen(path, "r");
+  assert_non_null(map);
+  int n = 0;
+  while (fgets(line, sizeof(line), map))
+    n += strncmp(line, start, strlen(start)) == 0 && strstr(line, name) != NULL;
+  fclose(map);
+  unlink(path);
+  assert_int_equal(n, 1);
+}
+
+static void code_is_told_of(void **state) {
+  static const EmitOp twice[] = {{.kind = EMIT_LOAD, .dtype = HL_F32},
+                                 {.kind = EMIT_VEC, .vec = VEC_ADD, .dtype = HL_F32},
+                                 {.kind = EMIT_STORE, .dtype = HL_F32, .slot = 1, .in = {1}}};
+  HlArena *arena = hl_arena_new();
+  EmitMemory *memory = emit_memory_new(EMIT_PERF | EMIT_GDB | EMIT_KEEPS_TEXT);
+  if (!memory)
+    skip();  // no code may be made here
+  assert_null(__jit_debug_descriptor.first);
+  EmitFn *one = emit_segment(memory, arena, CPU_V3, HL_COUNT_OF(twice), twice, "add.1 a.py:7");
+  EmitFn *two = emit_segment(memory, arena, CPU_V3, HL_COUNT_OF(twice), twice, "add.2 a.py:8");
+  assert_true(one && two);
+  const char *text = emit_segment_text(memory, one);
+  assert_true(strstr(text, "vaddps ymm") && strstr(text, "vzeroupper") && strstr(text, " ret\n"));
+  assert_null(strstr(text, "0x7fffffff"));  // the size of the frame is what it turned out to be
+  assert_string_equal(text, emit_segment_text(memory, two));
+  const union {
+    EmitFn *function;
+    const void *data;
+  } place = {two};
+  perf_knows(place.data, "hilo:add.2 a.py:8");
+  const struct Told *newest = __jit_debug_descriptor.first;
+  assert_non_null(newest->next);
+  assert_null(newest->next->next);
+  assert_memory_equal(newest->file,
+                      "\x7f"
+                      "ELF",
+                      4);
+  assert_true(has_bytes(newest->file, newest->bytes, "hilo:add.2 a.py:8"));
+  assert_true(has_bytes(newest->next->file, newest->next->bytes, "hilo:add.1 a.py:7"));
+  emit_memory_free(memory);
+  assert_null(__jit_debug_descriptor.first);
+  hl_arena_free(arena);
+}
+
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--measure") == 0) {
     measure();
@@ -538,6 +606,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(segments_are_as_functions),
       cmocka_unit_test(what_it_lacks_is_refused),
       cmocka_unit_test(code_is_never_writable),
+      cmocka_unit_test(code_is_told_of),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

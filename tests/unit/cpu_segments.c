@@ -17,10 +17,10 @@
 static int count_printed(const char *text, const char *word, bool no_emit) {
   HlCx *cx = hl_cx_new();
   HlArena *arena = hl_arena_new();
-  EmitMemory *code = emit_memory_new(false);
+  EmitMemory *code = emit_memory_new(0);
   HlModule *m = hl_text_parse(cx, text);
   assert_non_null(m);
-  CpuMaker maker = {cx, arena, cpu_level(), no_emit, code};
+  CpuMaker maker = {cx, arena, cpu_level(), no_emit, code, NULL};
   TileProgram *program = tile_lower(&maker, m->entry->root);
   assert_non_null(program);
   HlBuf out = {0};
@@ -39,7 +39,7 @@ static int count_printed(const char *text, const char *word, bool no_emit) {
 }
 
 static bool has_segments(void) {
-  EmitMemory *code = emit_memory_new(false);
+  EmitMemory *code = emit_memory_new(0);
   const bool has = code && cpu_level() >= CPU_V3;
   emit_memory_free(code);
   if (!has)

@@ -18,11 +18,19 @@ typedef struct Chunk {
   char *at;
   size_t size, used;
 } Chunk;
+// What is known of a function to those who want to see it.
+typedef struct Seen {
+  const void *place;
+  char *text;
+  EmitGdb *gdb;
+} Seen;
 struct EmitMemory {
   Chunk *chunk;  // code goes to the last
   int n_chunks;
   int64_t bytes;
-  bool perf_map;
+  int tells;
+  Seen *seen;
+  int n_seen;
 };
 
 static void unmap(void *at, int64_t n) {
@@ -59,12 +67,12 @@ static bool add_chunk(EmitMemory *memory, size_t size) {
   return true;
 }
 
-EmitMemory *emit_memory_new(bool perf_map) {
+EmitMemory *emit_memory_new(int tells) {
 #if !defined(__x86_64__)
   return NULL;
 #endif
   EmitMemory *memory = base_alloc(sizeof(*memory));
-  memory->perf_map = perf_map;
+  memory->tells = tells;
   if (add_chunk(memory, CHUNK))
     return memory;
   emit_memory_free(memory);
@@ -74,6 +82,11 @@ EmitMemory *emit_memory_new(bool perf_map) {
 void emit_memory_free(EmitMemory *memory) {
   if (!memory)
     return;
+  for (int k = 0; k < memory->n_seen; k++) {
+    emit_untell_gdb(memory->seen[k].gdb);
+    base_free(memory->seen[k].text);
+  }
+  base_free(memory->seen);
   for (int k = 0; k < memory->n_chunks; k++) {
     base_unmade(memory->chunk[k].at);
     munmap(memory->chunk[k].at, 2 * memory->chunk[k].size);
@@ -82,18 +95,28 @@ void emit_memory_free(EmitMemory *memory) {
   base_free(memory);
 }
 
-// A line "start size name", in hexadecimal. Where the file can't be written perf goes without.
-static void note_for_perf(const void *at, size_t size, const char *name) {
-  char path[64], line[256];
-  snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
-  const int n = snprintf(line, sizeof(line), "%lx %zx hilo:%.200s\n", (unsigned long)(uintptr_t)at,
-                         size, name ? name : "segment");
-  const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (file < 0)
+static char *text_of(const X86Code *code) {
+  HlBuf out = {0};
+  x86_print(&out, code);
+  char *text = base_strndup(out.at ? out.at : "", out.n);
+  hl_buf_free(&out);
+  return text;
+}
+
+static void tell(EmitMemory *memory, const void *place, const X86Code *code, const char *name) {
+  const size_t size = (size_t)code->n;
+  if (memory->tells & EMIT_PERF)
+    emit_tell_perf(place, size, name);
+  if (!(memory->tells & (EMIT_GDB | EMIT_KEEPS_TEXT)))
     return;
-  const ssize_t written = write(file, line, (size_t)n);
-  (void)written;
-  close(file);
+  memory->seen =
+      base_realloc_as(memory, memory->seen, (size_t)(memory->n_seen + 1) * sizeof *memory->seen);
+  memory->seen[memory->n_seen++] = (Seen){.place = place};
+  Seen *seen = &memory->seen[memory->n_seen - 1];
+  if (memory->tells & EMIT_KEEPS_TEXT)
+    seen->text = text_of(code);
+  if (memory->tells & EMIT_GDB)
+    seen->gdb = emit_tell_gdb(place, size, name);
 }
 
 const void *emit_place(EmitMemory *memory, const X86Code *code, const char *name) {
@@ -108,9 +131,20 @@ const void *emit_place(EmitMemory *memory, const X86Code *code, const char *name
   const void *place = chunk->at + chunk->used;
   chunk->used += size;
   memory->bytes += (int64_t)size;
-  if (memory->perf_map)
-    note_for_perf(place, code->n, name);
+  if (memory->tells)
+    tell(memory, place, code, name ? name : "segment");
   return place;
+}
+
+const char *emit_text(const EmitMemory *memory, const void *place) {
+  for (int k = 0; k < memory->n_seen; k++)
+    if (memory->seen[k].place == place)
+      return memory->seen[k].text;
+  return NULL;
+}
+
+int emit_memory_tells(const EmitMemory *memory) {
+  return memory->tells;
 }
 
 int64_t emit_memory_bytes(const EmitMemory *memory) {

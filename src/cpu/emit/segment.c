@@ -115,6 +115,12 @@ static bool start(EmitBody *body, HlArena *arena, CpuLevel level, int n, const E
   return true;
 }
 
+// Between pointers to data and to functions C has no conversion, but this system has.
+typedef union Place {
+  const void *data;
+  EmitFn *function;
+} Place;
+
 EmitFn *emit_segment(EmitMemory *memory, HlArena *scratch, CpuLevel level, int n, const EmitOp *op,
                      const char *name) {
   EmitBody body;
@@ -135,14 +141,15 @@ EmitFn *emit_segment(EmitMemory *memory, HlArena *scratch, CpuLevel level, int n
   }
   if (n_slots > MAX_SLOTS)
     return NULL;
-  X86Code code = {.arena = scratch};
+  X86Code code = {.arena = scratch, .takes_notes = emit_memory_tells(memory) & EMIT_KEEPS_TEXT};
   emit_write(&body, n_slots, &code);
-  // Between pointers to data and to functions C has no conversion, but this system has.
-  union {
-    const void *data;
-    EmitFn *function;
-  } place = {emit_place(memory, &code, name)};
+  const Place place = {emit_place(memory, &code, name)};
   return place.function;
+}
+
+const char *emit_segment_text(const EmitMemory *memory, EmitFn *fn) {
+  const Place place = {.function = fn};
+  return emit_text(memory, place.data);
 }
 
 bool emit_has(HlArena *scratch, CpuLevel level, const EmitOp *op, int is_const) {

@@ -37,6 +37,8 @@ typedef void EmitFn(int64_t n, void *const *pointer);
 // Levels below v3 have no segments. An array that is stored may be one that is loaded, but not overlap one otherwise; nothing
 // is read or written beyond n elements. `scratch` is for while it works.
 EmitFn *emit_segment(EmitMemory *memory, HlArena *scratch, CpuLevel level, int n, const EmitOp *op, const char *name);
+// Its machine code as text, a line an instruction; NULL: the memory keeps none (EMIT_KEEPS_TEXT).
+const char *emit_segment_text(const EmitMemory *memory, EmitFn *fn);
 // Whether segments of the level have the op. `is_const`: bit j, operand j is a constant (amounts of shifts ask).
 bool emit_has(HlArena *scratch, CpuLevel level, const EmitOp *op, int is_const);
 

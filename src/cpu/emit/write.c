@@ -593,6 +593,5 @@ void emit_write(const EmitBody *body, int n_slots, X86Code *code) {
     write_copy(&w);
   write_constants(&w);
   x86_finish(code);
-  const int32_t bytes = SLOT * w.most_spills;
-  memcpy(code->at + frame, &bytes, sizeof(bytes));
+  x86_patch(code, frame, SLOT * w.most_spills);
 }

@@ -43,6 +43,21 @@ static void put4(X86Code *code, int32_t word) {
   x86_bytes(code, &word, 4);
 }
 
+// Notes what was written since `note.at`.
+static void note(X86Code *code, X86Note note) {
+  if (!code->takes_notes)
+    return;
+  note.end = code->n;
+  vec_push_in(code->arena, &code->notes, note);
+}
+
+void x86_patch(X86Code *code, int at, int32_t imm) {
+  memcpy(code->at + at, &imm, 4);
+  for (int k = 0; k < code->notes.n; k++)
+    if (code->notes.at[k].end == at + 4)
+      code->notes.at[k].gpr.imm = imm;
+}
+
 // --- Labels ----------------------------------------------------------------------------------------
 
 int x86_label(X86Code *code) {
@@ -154,6 +169,7 @@ int x86_memory_bytes(const X86Vec *inst) {
 }
 
 void x86_vec(X86Code *code, X86Vec inst) {
+  const int start = code->n;
   const X86Info *info = &x86_info[inst.op];
   const bool vex = x86_fits_vex(&inst);
   const int reg = is_digit(info->form) ? (int)info->form - X86_D0 : inst.reg;
@@ -168,9 +184,11 @@ void x86_vec(X86Code *code, X86Vec inst) {
   put_modrm(code, reg, &inst.rm, vex ? 1 : x86_memory_bytes(&inst), imm);
   if (imm)
     put(code, selector ? inst.imm << 4 : inst.imm);
+  note(code, (X86Note){X86_NOTE_VEC, start, .vec = inst});
 }
 
 void x86_gpr(X86Code *code, X86Gpr inst) {
+  const int start = code->n;
   const X86Info *info = &x86_info[inst.op];
   const X86Form form = info->form;
   const bool vex = form == X86_RMV || form == X86_KM;
@@ -199,44 +217,59 @@ void x86_gpr(X86Code *code, X86Gpr inst) {
     put(code, inst.imm);
   else if (imm)
     put4(code, inst.imm);
+  note(code, (X86Note){X86_NOTE_GPR, start, .gpr = inst});
 }
 
 void x86_jump(X86Code *code, X86Condition condition, int label) {
+  const int start = code->n;
   put(code, 0x0f);
   put(code, 0x80 | (int)condition);
   put_label(code, label, 0, 0);
+  note(code, (X86Note){X86_NOTE_JUMP, start, .condition = condition, .label = label});
 }
 
 void x86_jump_always(X86Code *code, int label) {
+  const int start = code->n;
   put(code, 0xe9);
   put_label(code, label, 0, 0);
+  note(code, (X86Note){X86_NOTE_JUMP, start, .text = "jmp", .label = label});
 }
 
 void x86_call(X86Code *code, int label) {
+  const int start = code->n;
   put(code, 0xe8);
   put_label(code, label, 0, 0);
+  note(code, (X86Note){X86_NOTE_JUMP, start, .text = "call", .label = label});
 }
 
 void x86_push(X86Code *code, int reg) {
+  const int start = code->n;
   if (reg >= 8)
     put(code, 0x41);
   put(code, 0x50 | (reg & 7));
+  note(code, (X86Note){X86_NOTE_REG, start, .text = "push", .reg = reg});
 }
 
 void x86_pop(X86Code *code, int reg) {
+  const int start = code->n;
   if (reg >= 8)
     put(code, 0x41);
   put(code, 0x58 | (reg & 7));
+  note(code, (X86Note){X86_NOTE_REG, start, .text = "pop", .reg = reg});
 }
 
 void x86_ret(X86Code *code) {
+  const int start = code->n;
   put(code, 0xc3);
+  note(code, (X86Note){X86_NOTE_TEXT, start, .text = "ret"});
 }
 
 void x86_vzeroupper(X86Code *code) {
+  const int start = code->n;
   put(code, 0xc5);
   put(code, 0xf8);
   put(code, 0x77);
+  note(code, (X86Note){X86_NOTE_TEXT, start, .text = "vzeroupper"});
 }
 
 void x86_align(X86Code *code, int to) {

@@ -71,6 +71,8 @@ typedef struct X86Fixup {
   int label;
   int32_t disp;
 } X86Fixup;
+// What was written, for those who want to read it: nothing in it is needed to run.
+typedef struct X86Note X86Note;
 typedef struct X86Code {
   HlArena *arena;                 // everything here lives there
   uint8_t *at;
@@ -83,6 +85,11 @@ typedef struct X86Code {
     X86Fixup *at;
     int n, capacity;
   } fixups;
+  bool takes_notes;
+  struct {
+    X86Note *at;
+    int n, capacity;
+  } notes;
 } X86Code;
 
 // One vector instruction. VEX where it can say it, for it is shorter; else EVEX: registers from 16 up, 64 bytes, masks, broadcasts.
@@ -123,7 +130,29 @@ void x86_ret(X86Code *code);
 void x86_vzeroupper(X86Code *code);
 void x86_align(X86Code *code, int to);  // by instructions that do nothing
 void x86_bytes(X86Code *code, const void *bytes, int n);
+// What a constant of four bytes at `at` turned out to be.
+void x86_patch(X86Code *code, int at, int32_t imm);
 // All labels are known: writes them into the instructions.
 void x86_finish(X86Code *code);
+
+// --- As text (x86_text.c) -----------------------------------------------------------------------------
+
+struct X86Note {
+  enum { X86_NOTE_VEC, X86_NOTE_GPR, X86_NOTE_JUMP, X86_NOTE_REG, X86_NOTE_TEXT } kind;
+  int at, end;                    // its bytes
+  const char *text;               // TEXT: all of it; JUMP, REG: its name; NULL: by condition
+  union {
+    X86Vec vec;
+    X86Gpr gpr;
+    int reg;
+    struct {
+      X86Condition condition;
+      int label;
+    };
+  };
+};
+// Of finished code. An instruction as disassemblers write it, in Intel's order; all of it, a line each with its bytes.
+void x86_print_inst(HlBuf *out, const X86Code *code, const X86Note *note);
+void x86_print(HlBuf *out, const X86Code *code);
 
 #endif

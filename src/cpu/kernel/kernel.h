@@ -20,6 +20,7 @@ typedef struct CpuMaker {
   CpuLevel level;
   bool no_emit;         // machine code may not be made: tile functions alone
   struct EmitMemory *code;  // where it goes (cpu/emit/code.h), for as long as the kernels are used; NULL: none is made
+  const char *name;         // what profilers and debuggers show for it; may be NULL. No kernel depends on it
 } CpuMaker;
 
 // The buffers of a kernel: the leaves (arrays) of operand 0, of operand 1, ..., then those of the result. An array lies densely

@@ -359,7 +359,7 @@ bool cpu_lower(HlCx *cx, HlCpuProgram *program, const HlCpuOptions *options) {
              .program = program,
              .arena = program->arena,
              .scratch = scratch,
-             .maker = {cx, program->arena, cpu_level(), options->no_emit, program->code},
+             .maker = {cx, program->arena, cpu_level(), options->no_emit, program->code, NULL},
              .kernels = {scratch, {.arena = scratch}, 0}};
   cpu_list_leaves(program);
   bool good = lower(&l, options);

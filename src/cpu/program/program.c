@@ -70,7 +70,9 @@ static bool make(HlCx *cx, void *user) {
   if (!p->pool)
     base_out_of_memory(0);
   base_made(NULL, &p->lock, let_go_of_rest, 0);
-  p->code = options->no_emit ? NULL : emit_memory_new(false);
+  const int tells = (options->perf_map ? EMIT_PERF : 0) | (options->gdb ? EMIT_GDB : 0) |
+                    (options->keep_code ? EMIT_KEEPS_TEXT : 0);
+  p->code = options->no_emit ? NULL : emit_memory_new(tells);
   if (!making->m->entry || !making->m->entry->root)
     hl_error(cx, hl_module_pos(making->m), "the module has no entry computation");
   else if (cpu_lower(cx, p, options))

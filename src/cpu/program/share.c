@@ -4,7 +4,10 @@
 // is called, instruction by instruction in the order of creation: passes make what is alike alike. Names and metadata have
 // no part in it.
 
+#include <string.h>
+
 #include "base/map.h"
+#include "cpu/emit/code.h"
 #include "cpu/program/program.h"
 
 typedef struct Known {
@@ -114,6 +117,16 @@ static bool same_operands(const HlInst *a, const HlInst *b) {
 
 // --- The table -------------------------------------------------------------------------------------
 
+// "fusion.3 model.py:12": where it stands in the source that the program was made from, as far as that is known.
+static const char *name_of(HlArena *arena, const HlInst *inst) {
+  const HlMetadata *from = hl_metadata(inst);
+  if (!from || !from->source_file)
+    return inst->name->text;
+  const char *slash = strrchr(from->source_file->text, '/');
+  return hl_arena_printf(arena, "%s %s:%d", inst->name->text,
+                         slash ? slash + 1 : from->source_file->text, from->source_line);
+}
+
 const CpuKernel *cpu_kernel_of(CpuKernels *kernels, CpuMaker *maker, const HlInst *inst) {
   const uint64_t hash = hash_inst(inst);
   MapWalk walk = map_walk(&kernels->known, hash);
@@ -121,6 +134,8 @@ const CpuKernel *cpu_kernel_of(CpuKernels *kernels, CpuMaker *maker, const HlIns
     if (same_inst(kernels->scratch, known->inst, inst) && same_operands(known->inst, inst))
       return known->kernel;
   Known *known = HL_NEW(kernels->scratch, Known);
+  maker->name =
+      maker->code && emit_memory_tells(maker->code) ? name_of(kernels->scratch, inst) : NULL;
   *known = (Known){inst, cpu_kernel_make(maker, inst)};
   kernels->n += known->kernel != NULL;
   map_add(&kernels->known, hash, map_key(known));

@@ -2,6 +2,8 @@
 
 #include "cpu/tile/tile.h"
 
+#include <string.h>
+
 static void put_sum(HlBuf *out, const TileSum *sum) {
   if (sum->den != 1)
     hl_buf_puts(out, "(");
@@ -46,6 +48,13 @@ static void put_values(HlBuf *out, const TileNest *nest, const TileOp *op) {
   }
 }
 
+static void put_text(HlBuf *out, const char *text, int indent) {
+  for (const char *end; text && *text; text = end + 1) {
+    end = strchr(text, '\n');
+    hl_buf_printf(out, "%*s%.*s\n", indent, "", (int)(end - text), text);
+  }
+}
+
 static void put_op(HlBuf *out, const TileNest *nest, const TileOp *op, int indent) {
   hl_buf_printf(out, "%*s", indent, "");
   if (op->kind == TILE_REDUCE) {
@@ -56,6 +65,7 @@ static void put_op(HlBuf *out, const TileNest *nest, const TileOp *op, int inden
     hl_buf_puts(out, "segment\n");
     for (int k = 0; k < op->segment->n_ops; k++)
       put_op(out, nest, &op->segment->op[k], indent + 2);
+    put_text(out, op->segment->text, indent + 2);
     return;
   }
   if (op->out >= 0) {

@@ -202,15 +202,19 @@ static const TileSegment *make_segment(Segments *s, Run *run, const TileOps *lis
   if (!add_stores(s, run, list))
     return NULL;
   const HlMark mark = hl_arena_mark(s->scratch);
-  EmitFn *fn = emit_segment(s->maker->code, s->scratch, s->maker->level, run->n, run->op, NULL);
+  EmitFn *fn =
+      emit_segment(s->maker->code, s->scratch, s->maker->level, run->n, run->op, s->maker->name);
   hl_arena_release(s->scratch, mark);
   if (!fn)
     return NULL;
   TileSegment *segment = HL_NEW(s->maker->arena, TileSegment);
   *segment = (TileSegment){
-      fn, run->n_pointers,
+      fn,
+      run->n_pointers,
       hl_arena_copy(s->maker->arena, run->pointer, sizeof(TilePointer) * (size_t)run->n_pointers),
-      run->to - run->from, &list->at[run->from]};
+      run->to - run->from,
+      &list->at[run->from],
+      emit_segment_text(s->maker->code, fn)};
   return segment;
 }
 

@@ -137,6 +137,7 @@ typedef struct TileSegment {
   const TilePointer *pointer;
   int n_ops;                 // what it does ...
   const TileOp *op;          // ... what only finds an address is done before it as well
+  const char *text;          // of its machine code; NULL: it is not kept
 } TileSegment;
 
 typedef struct TileOps {
